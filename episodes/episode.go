@@ -1,0 +1,74 @@
+package episodes
+
+import (
+	"fmt"
+	"time"
+
+	"crowsnest/rules"
+)
+
+// State is the state of an episode.
+type State string
+
+// The states. An episode that was pending and ended without firing is
+// reported as StateDropped.
+const (
+	StatePending  State = "pending"
+	StateFiring   State = "firing"
+	StateResolved State = "resolved"
+	StateDropped  State = "dropped"
+)
+
+// Reason tells why an episode ended.
+type Reason string
+
+// The reasons.
+const (
+	ReasonClear    Reason = "clear"    // a clear line
+	ReasonQuiet    Reason = "quiet"    // no trigger for keep_firing_for
+	ReasonExpired  Reason = "expired"  // no trigger for expire
+	ReasonMuted    Reason = "muted"    // an unless line while pending
+	ReasonRemoved  Reason = "removed"  // its rule is gone or changed
+	ReasonIdentity Reason = "identity" // a reload changed its labels
+	ReasonGone     Reason = "gone"     // its pod was deleted
+)
+
+// Fingerprint identifies an alert: a hash of its labels.
+type Fingerprint uint64
+
+// String returns 16 hex digits.
+func (f Fingerprint) String() string { return fmt.Sprintf("%016x", uint64(f)) }
+
+// Episode is a copy of one episode's state. Its maps belong to the receiver of
+// the slice as a whole and must be treated as read-only: they may be shared
+// between copies.
+type Episode struct {
+	Fingerprint Fingerprint
+	Rule        *rules.Rule // nil for the program's own alerts
+	Alert       string
+	State       State
+	Reason      Reason // of the end
+	Silent      bool   // shown, not alerted
+	Overflow    bool   // stands for the keys beyond the rule's limit
+
+	// Labels is the identity: alertname, severity, resolves, the values of `by`
+	// and the rule's labels. External labels are added by the sinks.
+	Labels map[string]string
+	// Annotations are rendered, redacted and capped.
+	Annotations map[string]string
+
+	StartsAt time.Time // trigger time that opened it
+	FiredAt  time.Time // when it was concluded; zero while pending
+	LastSeen time.Time // newest trigger
+	EndsAt   time.Time // zero while open
+	Written  time.Time // event time of the line that made it fire, for latency
+	Count    int64     // lines since the window that opened it
+	Line     string    // newest trigger line, redacted
+	First    string    // line that opened it, redacted
+
+	// Held tells that a negative conclusion waits for a source.
+	Held bool
+	// Deadline is the next time at which something is concluded without a line;
+	// zero: none.
+	Deadline time.Time
+}

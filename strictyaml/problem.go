@@ -1,0 +1,100 @@
+package strictyaml
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Level tells whether a problem prevents loading.
+type Level int
+
+// The levels of a problem.
+const (
+	Error Level = iota
+	Warning
+)
+
+// String returns "error" or "warning".
+func (l Level) String() string {
+	if l == Warning {
+		return "warning"
+	}
+	return "error"
+}
+
+// Problem is one thing wrong with a file, with its place and the fix.
+type Problem struct {
+	File    string `json:"file"`
+	Line    int    `json:"line"`   // from 1; 0: the file as a whole
+	Column  int    `json:"column"` // from 1, in bytes
+	Level   Level  `json:"-"`
+	Check   string `json:"check"` // stable id, such as "unknown-key"
+	Rule    string `json:"rule,omitempty"`
+	Message string `json:"message"`
+	Fix     string `json:"fix,omitempty"`
+	Snippet string `json:"snippet,omitempty"` // the text of the line
+}
+
+// String renders the problem with its snippet and a caret, without a final
+// newline.
+func (p Problem) String() string {
+	var b strings.Builder
+	b.WriteString(p.File)
+	if p.Line > 0 {
+		fmt.Fprintf(&b, ":%d:%d", p.Line, max(p.Column, 1))
+	}
+	fmt.Fprintf(&b, ": %s: %s [%s]", p.Level, p.Message, p.Check)
+	if p.Snippet != "" {
+		fmt.Fprintf(&b, "\n  %s\n  %s^", p.Snippet, indentLike(p.Snippet, p.Column-1))
+	}
+	if p.Fix != "" {
+		fmt.Fprintf(&b, "\n  fix: %s", p.Fix)
+	}
+	return b.String()
+}
+
+// indentLike returns white space as wide as the first n bytes of s, with tabs
+// kept so that the caret stands below its column.
+func indentLike(s string, n int) string {
+	var b strings.Builder
+	for i, r := range s {
+		if i >= n {
+			break
+		}
+		if r == '\t' {
+			b.WriteByte('\t')
+		} else {
+			b.WriteByte(' ')
+		}
+	}
+	return b.String()
+}
+
+// Problems are all problems of one load, in order of file, line and column. It
+// is an error if any of them is of level Error.
+type Problems []Problem
+
+// Error renders every problem, one below the other.
+func (ps Problems) Error() string {
+	lines := make([]string, len(ps))
+	for i, p := range ps {
+		lines[i] = p.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Errors returns those of level Error.
+func (ps Problems) Errors() Problems { return ps.of(Error) }
+
+// Warnings returns those of level Warning.
+func (ps Problems) Warnings() Problems { return ps.of(Warning) }
+
+func (ps Problems) of(l Level) Problems {
+	var out Problems
+	for _, p := range ps {
+		if p.Level == l {
+			out = append(out, p)
+		}
+	}
+	return out
+}
