@@ -1,0 +1,321 @@
+package rules
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+)
+
+// Values of Verdict.Affected.
+const (
+	AffectedYes     = "yes"
+	AffectedNo      = "no"
+	AffectedUnknown = "unknown"
+)
+
+// Verdict says whether what runs is among the versions that have a failure.
+type Verdict struct {
+	Affected  string // yes, no or unknown; "" if the rule names no versions
+	Component string // the one that decided
+	Running   string // version as its image's tag states it; "" : not known
+	FixedIn   string // "" : not stated
+	Ref       string
+	Text      string // a sentence for people, on all components that were judged
+}
+
+var (
+	comparator  = regexp.MustCompile(`^(>=|=>|<=|=<|!=|~>|=|>|<|~|\^)?\s*v?(.*)$`)
+	fullVersion = regexp.MustCompile(`^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)
+	partVersion = regexp.MustCompile(`^(\d+)(?:\.(\d+))?$`)
+	wildcard    = regexp.MustCompile(`^(\d+)(?:\.(\d+))?\.[xX*]$`)
+)
+
+// CheckVersions refuses a version constraint that is not clear: comparators
+// with versions, joined by spaces or commas (and) and || (or), or exact
+// versions. An error is a *SyntaxError.
+func CheckVersions(constraint string) error {
+	if strings.TrimSpace(constraint) == "" {
+		return syntaxErrorf(0, `write it like ">=1.9.0 <1.10.0"`, "the versions are empty")
+	}
+	from := 0
+	for _, group := range strings.Split(constraint, "||") {
+		if strings.TrimSpace(group) == "" {
+			return syntaxErrorf(from, "remove the ||", "nothing on one side of ||")
+		}
+		if err := checkGroup(group, from); err != nil {
+			return err
+		}
+		from += len(group) + 2
+	}
+	if _, err := semver.NewConstraint(constraint); err != nil {
+		return syntaxErrorf(0, `write it like ">=1.9.0 <1.10.0"`, "the versions are no constraint: %v", err)
+	}
+	return nil
+}
+
+// checkGroup checks the comparators between two ||.
+func checkGroup(group string, from int) error {
+	bounds := versionBounds{}
+	for at := 0; at < len(group); {
+		if strings.IndexByte(" ,\t", group[at]) >= 0 {
+			at++
+			continue
+		}
+		end := comparatorEnd(group, at)
+		m := comparator.FindStringSubmatch(group[at:end])
+		if err := checkComparator(m[1], m[2]); err != nil {
+			err.Offset += from + at
+			return err
+		}
+		bounds.add(m[1], m[2])
+		at = end
+	}
+	if bounds.empty() {
+		return syntaxErrorf(from, "write the smaller version behind >=", "no version satisfies %q", strings.TrimSpace(group))
+	}
+	return nil
+}
+
+// comparatorEnd returns where the comparator that begins at at ends: behind its
+// version, which white space may part from the operator.
+func comparatorEnd(group string, at int) int {
+	end := at
+	for end < len(group) && strings.IndexByte("=!<>~^", group[end]) >= 0 {
+		end++
+	}
+	for end < len(group) && strings.IndexByte(" \t", group[end]) >= 0 {
+		end++
+	}
+	for end < len(group) && strings.IndexByte(" ,\t", group[end]) < 0 {
+		end++
+	}
+	return end
+}
+
+func checkComparator(op, version string) *SyntaxError {
+	if fullVersion.MatchString(version) {
+		if _, err := semver.StrictNewVersion(version); err != nil {
+			return syntaxErrorf(0, "write numbers without leading zeros", "%q is no version", version)
+		}
+		return nil
+	}
+	if m := wildcard.FindStringSubmatch(version); m != nil && (op == "" || op == "=") {
+		return syntaxErrorf(0, "write "+rangeOf(m[1], m[2]), "%q is neither a comparator nor an exact version", version)
+	}
+	m := partVersion.FindStringSubmatch(version)
+	if m == nil {
+		return syntaxErrorf(0, `write it like ">=1.9.0 <1.10.0"`, "%q is no version", op+version)
+	}
+	full := version + strings.Repeat(".0", 2-strings.Count(version, "."))
+	switch op {
+	case ">=", "=>", "<", "~", "^", "~>":
+		return nil // these mean the same with zeros
+	case "", "=":
+		return syntaxErrorf(0, fmt.Sprintf("write %s for all of %s, or %q for one", rangeOf(m[1], m[2]), version, full),
+			"%q is not an exact version", version)
+	}
+	return syntaxErrorf(0, "write all three numbers, as "+op+full, "%q is not clear", op+version)
+}
+
+// rangeOf writes the range of all versions that begin with major.minor.
+func rangeOf(major, minor string) string {
+	v, err := semver.NewVersion(strings.TrimSuffix(major+"."+minor, "."))
+	if err != nil {
+		return "a range"
+	}
+	next := v.IncMajor()
+	if minor != "" {
+		next = v.IncMinor()
+	}
+	return fmt.Sprintf(`">=%s <%s"`, v, &next)
+}
+
+// versionBounds finds groups such as ">=1.10.0 <1.9.0", which nothing satisfies.
+type versionBounds struct {
+	low, high         *semver.Version
+	lowOpen, highOpen bool
+}
+
+func (b *versionBounds) add(op, version string) {
+	v, err := semver.NewVersion(version)
+	if err != nil {
+		return
+	}
+	switch op {
+	case ">", ">=", "=>":
+		if b.low == nil || v.GreaterThan(b.low) {
+			b.low, b.lowOpen = v, op == ">"
+		}
+	case "<", "<=", "=<":
+		if b.high == nil || v.LessThan(b.high) {
+			b.high, b.highOpen = v, op == "<"
+		}
+	}
+}
+
+func (b *versionBounds) empty() bool {
+	if b.low == nil || b.high == nil {
+		return false
+	}
+	return b.low.GreaterThan(b.high) || b.low.Equal(b.high) && (b.lowOpen || b.highOpen)
+}
+
+// Judge compares the running image, such as "registry:5000/a/b:v1.9.5", with
+// the versions that the rule lists. "" stands for an image that is not known.
+// Nothing is guessed: what cannot be decided is unknown.
+func (r Remediation) Judge(image string) Verdict {
+	if len(r.Affects) == 0 {
+		return Verdict{}
+	}
+	image = strings.TrimSpace(image)
+	repository, tag := splitImage(image)
+	var judged []Verdict
+	for _, a := range r.Affects {
+		if a.Image == "" || image == "" || strings.Contains(repository, a.Image) {
+			judged = append(judged, a.judge(image, tag))
+		}
+	}
+	if len(judged) == 0 {
+		for _, a := range r.Affects {
+			judged = append(judged, a.unknown("the running image "+shorten(image)+" is another one"))
+		}
+	}
+	return combine(judged)
+}
+
+// combine lets yes decide before unknown before no. The text of a yes leaves
+// the others out.
+func combine(vs []Verdict) Verdict {
+	out := vs[0]
+	rank := map[string]int{AffectedYes: 2, AffectedUnknown: 1}
+	for _, v := range vs[1:] {
+		if rank[v.Affected] > rank[out.Affected] {
+			out = v
+		}
+	}
+	var texts []string
+	for _, v := range vs {
+		if out.Affected != AffectedYes || v.Affected == AffectedYes {
+			texts = append(texts, v.Text)
+		}
+	}
+	out.Text = strings.Join(texts, " ")
+	return out
+}
+
+// judge compares one entry with the tag of its image.
+func (a Affects) judge(image, tag string) Verdict {
+	switch {
+	case a.Image == "":
+		return a.unknown("the running version cannot be read from an image")
+	case image == "":
+		return a.unknown("the running version is not known")
+	case tag == "":
+		return a.unknown("the running image has no tag")
+	}
+	running, err := tagVersion(tag)
+	if err != nil {
+		return a.unknown("the running image's tag " + shorten(tag) + " " + err.Error())
+	}
+	cs, err := semver.NewConstraint(a.Versions)
+	if err != nil {
+		return a.unknown("its list of versions cannot be read")
+	}
+	if yearOrDate.MatchString(tag) != yearOrDate.MatchString(a.Versions) {
+		return a.unknown("the running image's tag " + shorten(tag) + " counts in another way")
+	}
+	// A pre-release lies before its release, so that it has what was fixed there.
+	cs.IncludePrerelease = true
+	v := a.verdict(AffectedNo)
+	v.Running = tag
+	if cs.Check(running) {
+		v.Affected = AffectedYes
+		v.Text = fmt.Sprintf("%s %s is affected (versions %s)%s.", a.name(), tag, a.Versions, a.fix())
+		return v
+	}
+	v.Text = fmt.Sprintf("%s %s is not among the affected versions (%s)%s.", a.name(), tag, a.Versions, a.fix())
+	return v
+}
+
+func (a Affects) verdict(affected string) Verdict {
+	return Verdict{Affected: affected, Component: a.Component, FixedIn: a.FixedIn, Ref: a.Ref}
+}
+
+func (a Affects) unknown(why string) Verdict {
+	v := a.verdict(AffectedUnknown)
+	v.Text = fmt.Sprintf("Affected are versions %s of %s%s; %s.", a.Versions, a.name(), a.fix(), why)
+	return v
+}
+
+func (a Affects) name() string {
+	switch {
+	case a.Component != "":
+		return a.Component
+	case a.Image != "":
+		return a.Image
+	}
+	return "the component"
+}
+
+func (a Affects) fix() string {
+	s := ""
+	if a.FixedIn != "" {
+		s = ", fixed in " + a.FixedIn
+	}
+	if a.Ref != "" {
+		s += ", see " + a.Ref
+	}
+	return s
+}
+
+// shorten quotes what came from outside, cut to a bound.
+func shorten(s string) string { return fmt.Sprintf("%.100q", s) }
+
+// splitImage parts an image into its repository, with the registry, and its
+// tag. A digest is left out, because it says nothing about versions.
+func splitImage(image string) (repository, tag string) {
+	if at := strings.Index(image, "://"); at >= 0 { // docker-pullable://
+		image = image[at+3:]
+	}
+	image, _, _ = strings.Cut(image, "@")
+	slash := strings.LastIndexByte(image, '/')
+	if colon := strings.LastIndexByte(image, ':'); colon > slash {
+		return image[:colon], image[colon+1:]
+	}
+	return image, ""
+}
+
+var (
+	tagPattern  = regexp.MustCompile(`^[vV]?(\d+\.\d+\.\d+)(?:[-_.+](.*))?$`)
+	preRelease  = regexp.MustCompile(`^(?i:(alpha|beta|rc|pre|preview))[.-]?(\d*)(?:$|[-_.+])`)
+	development = regexp.MustCompile(`(?i)(?:^|[-_.+])(?:dev|devel|snapshot|nightly|canary|next|main|master|head|dirty|\d+[-.]g[0-9a-f]{7,40})(?:$|[-_.+0-9])`)
+	yearOrDate  = regexp.MustCompile(`\b\d{4,}\.`)
+)
+
+// tagVersion reads the version out of a tag. Builds of vendors, such as
+// v1.28.8-rke2r1 or v1.29.1-eks-1-29-8, count as the version they were built
+// from; a pre-release does not. A build from between two versions has none.
+func tagVersion(tag string) (*semver.Version, error) {
+	m := tagPattern.FindStringSubmatch(tag)
+	if m == nil {
+		return nil, errors.New("is no version")
+	}
+	core, suffix := m[1], m[2]
+	if development.MatchString(suffix) {
+		return nil, errors.New("is a build from between two versions")
+	}
+	if p := preRelease.FindStringSubmatch(suffix); p != nil {
+		core += "-" + strings.ToLower(p[1])
+		if p[2] != "" {
+			core += "." + p[2]
+		}
+	}
+	v, err := semver.StrictNewVersion(core)
+	if err != nil {
+		return nil, errors.New("is no version")
+	}
+	return v, nil
+}
