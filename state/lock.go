@@ -1,0 +1,60 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+)
+
+// ErrLocked says that another process uses the directory.
+var ErrLocked = errors.New("another instance uses this state directory: stop it, or give this one a directory of its own")
+
+// lockEvery is how often a lock that is held elsewhere is tried again.
+const lockEvery = 100 * time.Millisecond
+
+// Held is a lock that is held until Release, or until the process ends however
+// it ends.
+type Held struct{ f *os.File }
+
+// Lock makes sure that no other process uses dir. While one does, Lock waits
+// until ctx ends and then returns ErrLocked; a ctx that has ended already means
+// one try. Other errors (a read-only directory) come at once.
+func Lock(ctx context.Context, dir string) (*Held, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("lock state: %w", err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock state: %w", err)
+	}
+	tick := time.NewTicker(lockEvery)
+	defer tick.Stop()
+	for {
+		err := flock(f)
+		if err == nil {
+			// The number is for people; the lock is the descriptor's.
+			if f.Truncate(0) == nil {
+				_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+			}
+			return &Held{f: f}, nil
+		}
+		if !errors.Is(err, ErrLocked) {
+			_ = f.Close()
+			return nil, fmt.Errorf("lock state: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			_ = f.Close()
+			return nil, fmt.Errorf("lock %s: %w", dir, ErrLocked)
+		case <-tick.C:
+		}
+	}
+}
+
+// Release gives the lock up. The lock file stays: removing it would let two
+// processes lock two files of the same name.
+func (h *Held) Release() error { return h.f.Close() }
