@@ -60,11 +60,13 @@ type Episode struct {
 	StartsAt time.Time // trigger time that opened it
 	FiredAt  time.Time // when it was concluded; zero while pending
 	LastSeen time.Time // newest trigger
-	EndsAt   time.Time // zero while open
-	Written  time.Time // event time of the line that made it fire, for latency
-	Count    int64     // lines since the window that opened it
-	Line     string    // newest trigger line, redacted
-	First    string    // line that opened it, redacted
+	EndsAt   time.Time // event time of the end; zero while open
+	// Concluded is when the end was concluded; zero while open.
+	Concluded time.Time
+	Written   time.Time // event time of the line that made it fire, for latency
+	Count     int64     // lines since the window that opened it
+	Line      string    // newest trigger line, redacted
+	First     string    // line that opened it, redacted
 
 	// Held tells that a negative conclusion waits for a source.
 	Held bool

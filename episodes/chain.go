@@ -1,0 +1,129 @@
+package episodes
+
+import (
+	"strings"
+
+	"crowsnest/rules"
+)
+
+// maxTries bounds the search for one sequence. Hits with equal values are tried
+// once, so that only hundreds of different values in several steps come near.
+const maxTries = 1 << 16
+
+// chain looks for a complete sequence t1 <= ... <= tn with tn-t1 < within in
+// which h serves the step: the one with the newest last step, and for that with
+// the latest possible earlier ones.
+func (w *window) chain(r *rules.Rule, step int, h *hit) (trigger, bool) {
+	s := search{r: r, steps: w.steps, step: step, hit: h, found: make(hits, len(w.steps))}
+	last := len(w.steps) - 1
+	candidates := w.steps[last]
+	if step == last {
+		candidates = hits{h}
+	}
+	for i := len(candidates) - 1; i >= 0 && candidates[i].t >= h.t; i-- {
+		c := candidates[i]
+		if c.t-h.t >= int64(r.Within) {
+			continue
+		}
+		s.found[last] = c
+		if s.back(last - 1) {
+			return w.triggered(s.found, h), true
+		}
+	}
+	return trigger{}, false
+}
+
+func (w *window) triggered(chain hits, h *hit) trigger {
+	t := trigger{t: chain[len(chain)-1].t, from: chain[0].t - 1, chain: chain, line: h}
+	seen := map[uint64]bool{}
+	for _, hs := range w.steps {
+		for _, x := range hs[hs.since(t.from):] {
+			if x.t <= t.t && !seen[x.id] {
+				seen[x.id] = true
+				t.lines++
+			}
+		}
+	}
+	return t
+}
+
+// search is the state of one search: found[i+1:] is chosen while step i is
+// looked for.
+type search struct {
+	r     *rules.Rule
+	steps []hits
+	step  int // that hit serves
+	hit   *hit
+	found hits
+	tries int
+}
+
+// back chooses steps i, i-1, ..., 0, each as late as possible.
+func (s *search) back(i int) bool {
+	if i < 0 {
+		return true
+	}
+	candidates := s.steps[i]
+	if i == s.step {
+		candidates = hits{s.hit}
+	}
+	upper, end := s.found[i+1].t, s.found[len(s.found)-1].t
+	var tried map[string]bool
+	for k := len(candidates) - 1; k >= 0; k-- {
+		c := candidates[k]
+		if c.t > upper {
+			continue
+		}
+		if end-c.t >= int64(s.r.Within) || i > s.step && c.t < s.hit.t {
+			break
+		}
+		if s.tries++; s.tries > maxTries {
+			return false
+		}
+		if !s.fits(i, c) {
+			continue
+		}
+		// An older hit with the same values leaves less room than this one.
+		values := s.values(c)
+		if tried[values] && !c.several {
+			continue
+		}
+		s.found[i] = c
+		if s.back(i - 1) {
+			return true
+		}
+		if tried == nil {
+			tried = map[string]bool{}
+		}
+		tried[values] = true
+	}
+	return false
+}
+
+// fits tells whether c can serve step i beside the later steps: another line,
+// and different where they say so.
+func (s *search) fits(i int, c *hit) bool {
+	for k := i + 1; k < len(s.found); k++ {
+		if s.found[k].id == c.id {
+			return false
+		}
+		for _, name := range s.r.Steps[k].Differs {
+			if v := c.value(name); v != "" && v == s.found[k].value(name) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// values returns what `differs` looks at.
+func (s *search) values(c *hit) string {
+	var b strings.Builder
+	for _, step := range s.r.Steps {
+		for _, name := range step.Differs {
+			b.WriteString(c.value(name))
+			b.WriteByte(0)
+		}
+	}
+	return b.String()
+}

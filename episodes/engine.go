@@ -1,0 +1,314 @@
+package episodes
+
+import (
+	"math"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"crowsnest/matcher"
+	"crowsnest/rules"
+)
+
+// Bounds and delays of the engine.
+const (
+	// MaxFuture is how far ahead of the clock a record may be; beyond, it
+	// counts as "now".
+	MaxFuture = 10 * time.Minute
+	// KeepResolved is how long a resolved episode is still listed and, after a
+	// restart, told again.
+	KeepResolved = 15 * time.Minute
+	// HeldAfter is how long a source may prove nothing before the rules that
+	// it serves count as held.
+	HeldAfter = 30 * time.Second
+
+	maxValue  = 256     // bytes of a label value
+	maxSample = 1 << 10 // bytes of a line that is kept
+	maxClosed = 1000    // resolved episodes that are listed
+	// noTime is before every event: nothing is proved, cleared or muted.
+	noTime = math.MinInt64 / 2
+)
+
+// Config bounds an engine. Zero values mean the defaults.
+type Config struct {
+	MaxActive    int // open episodes of all rules; default 1000
+	MaxKeys      int // keys with a window and without an episode; default 10000
+	Fingerprints int // lines that are remembered to find repeats; default 32768
+	// Redact is applied to every key, capture and line before it leaves the
+	// engine; nil leaves them as they are.
+	Redact func(string) string
+}
+
+func (c Config) withDefaults() Config {
+	if c.MaxActive <= 0 {
+		c.MaxActive = 1000
+	}
+	if c.MaxKeys <= 0 {
+		c.MaxKeys = 10000
+	}
+	if c.Fingerprints <= 0 {
+		c.Fingerprints = 32768
+	}
+	if c.Redact == nil {
+		c.Redact = func(s string) string { return s }
+	}
+	return c
+}
+
+// Engine holds the episodes of all rules. It is safe for concurrent use.
+type Engine struct {
+	cfg Config
+
+	mu      sync.Mutex
+	rules   map[string]*ruleState
+	order   []*ruleState // as in the set
+	sources []*source
+	seen    *simplelru.LRU[uint64, struct{}]
+	active  int // open episodes
+	keys    int // windows without an episode
+
+	changes []Episode  // not returned by Evaluate yet
+	dirty   []*episode // firing, went on since the last Evaluate
+	closed  []Episode  // resolved in the last KeepResolved, oldest first
+	warm    bool       // warming up: nothing is told
+
+	total    Totals
+	lastLate uint64 // ID of the line that was counted last
+}
+
+// source is one place that lines come from, with its proof of reading.
+type source struct {
+	name     string
+	lateness int64
+	serves   func(rules.Selector) bool
+	proved   int64
+}
+
+// New makes an engine without rules and sources.
+func New(cfg Config) *Engine {
+	cfg = cfg.withDefaults()
+	e := &Engine{cfg: cfg, rules: map[string]*ruleState{}}
+	// The size is positive, so there is no error.
+	e.seen, _ = simplelru.NewLRU(cfg.Fingerprints, func(uint64, struct{}) { e.total.SeenEvicted++ })
+	return e
+}
+
+// AddSource registers a source before its first lines. Lateness is how far its
+// watermark stays behind its proof; serves tells which selectors it can
+// satisfy. A source that is known already keeps its proof.
+func (e *Engine) AddSource(name string, lateness time.Duration, serves func(rules.Selector) bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := e.source(name)
+	if s == nil {
+		s = &source{name: name, proved: noTime}
+		e.sources = append(e.sources, s)
+	}
+	s.lateness, s.serves = int64(lateness), serves
+	for _, rs := range e.order {
+		rs.bind(e.sources)
+	}
+}
+
+func (e *Engine) source(name string) *source {
+	for _, s := range e.sources {
+		if s.name == name {
+			return s
+		}
+	}
+	return nil
+}
+
+// Advance says that the source has proved to be read up to proved. It never
+// moves back. Conclusions are drawn by the next Evaluate.
+func (e *Engine) Advance(name string, proved time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if s := e.source(name); s != nil {
+		s.proved = max(s.proved, nanos(proved))
+	}
+}
+
+// Take takes hits in order of reading. now is the time of arrival. The hits are
+// not changed; their lines and values may be kept.
+func (e *Engine) Take(hits []matcher.Hit, now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	at := nanos(now)
+	for i := range hits {
+		e.take(&hits[i], at)
+	}
+}
+
+func (e *Engine) take(h *matcher.Hit, now int64) {
+	rs := e.rules[h.Rule.Alert]
+	if rs == nil {
+		return // a reload removed the rule after the line was matched
+	}
+	if e.repeated(rs, h) {
+		rs.stats.Repeats++
+		return
+	}
+	t := nanos(h.Time)
+	if t > now+int64(MaxFuture) {
+		e.total.Future++
+		t = now
+	}
+	if t < rs.watermark() && h.ID != e.lastLate {
+		e.lastLate = h.ID
+		e.total.Late++
+	}
+	switch h.Part {
+	case matcher.PartClear:
+		e.takeClear(rs, h, t, now)
+	case matcher.PartUnless:
+		e.takeUnless(rs, h, t, now)
+	default:
+		rs.stats.Matches++
+		rs.stats.LastMatch = time.Unix(0, max(t, nanos(rs.stats.LastMatch))).UTC()
+		e.takeStep(rs, h, t, now)
+	}
+}
+
+// repeated tells whether this line played this part for this rule before.
+func (e *Engine) repeated(rs *ruleState, h *matcher.Hit) bool {
+	id := mix(h.ID, rs.seed+uint64(h.Part+3))
+	if e.seen.Contains(id) {
+		e.seen.Get(id) // it is in use: let others be evicted first
+		return true
+	}
+	e.seen.Add(id, struct{}{})
+	return false
+}
+
+// Evaluate draws every conclusion that the watermarks allow and returns the
+// transitions and updates since the last call, in order. The slice belongs to
+// the caller.
+func (e *Engine) Evaluate(now time.Time) []Episode {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	at := nanos(now)
+	for _, rs := range e.order {
+		e.conclude(rs, at)
+	}
+	e.forget(at)
+	if e.warm {
+		e.dirty = e.dirty[:0]
+		e.changes = nil
+		return nil
+	}
+	for _, ep := range e.dirty {
+		if ep.dirty && ep.state == StateFiring {
+			e.changes = append(e.changes, e.export(ep, at))
+		}
+		ep.dirty = false
+	}
+	e.dirty = e.dirty[:0]
+	out := e.changes
+	e.changes = nil
+	return out
+}
+
+// forget drops resolved episodes that are listed long enough.
+func (e *Engine) forget(now int64) {
+	n := max(0, len(e.closed)-maxClosed)
+	for n < len(e.closed) && nanos(e.closed[n].EndsAt) < now-int64(KeepResolved) && nanos(e.closed[n].Concluded) < now-int64(KeepResolved) {
+		n++
+	}
+	if n > 0 {
+		e.closed = append(e.closed[:0:0], e.closed[n:]...)
+	}
+}
+
+// Episodes returns what is open and what was resolved in the last 15 minutes,
+// in order of rules and start. now fills in what depends on the clock.
+func (e *Engine) Episodes(now time.Time) []Episode {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	at := nanos(now)
+	var out []Episode
+	for _, rs := range e.order {
+		for _, ep := range rs.sorted() {
+			out = append(out, e.export(ep, at))
+		}
+	}
+	return append(out, e.closed...)
+}
+
+// NextDeadline returns the earliest time of the clock at which something may be
+// concluded without a further line, if all sources stay proved.
+func (e *Engine) NextDeadline() (time.Time, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	next, found := int64(math.MaxInt64), false
+	for _, rs := range e.order {
+		if d := rs.nextDeadline(); d < math.MaxInt64 {
+			next, found = min(next, d+rs.lateness), true
+		}
+	}
+	if !found {
+		return time.Time{}, false
+	}
+	return instant(next), true
+}
+
+// StartWarmUp begins a time in which state is rebuilt from old lines and nothing
+// is told; EndWarmUp tells what is still open.
+func (e *Engine) StartWarmUp() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.warm = true
+}
+
+// EndWarmUp ends the warm-up: the next Evaluate returns what is firing.
+func (e *Engine) EndWarmUp() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.warm {
+		return
+	}
+	e.warm = false
+	e.closed = nil
+	e.tellAll()
+}
+
+// tellAll lets the next Evaluate return every firing episode.
+func (e *Engine) tellAll() {
+	for _, rs := range e.order {
+		for _, ep := range rs.sorted() {
+			e.touch(ep)
+		}
+	}
+}
+
+// touch lets the next Evaluate return an episode that went on.
+func (e *Engine) touch(ep *episode) {
+	if !ep.dirty {
+		ep.dirty = true
+		e.dirty = append(e.dirty, ep)
+	}
+}
+
+// nanos turns a time into nanoseconds since 1970, clamped to what fits.
+func nanos(t time.Time) int64 {
+	switch y := t.Year(); {
+	case y < 1970:
+		return 0
+	case y > 2200:
+		return math.MaxInt64 / 2
+	}
+	return t.UnixNano()
+}
+
+// instant is the inverse of nanos.
+func instant(ns int64) time.Time { return time.Unix(0, ns).UTC() }
+
+// mix hashes two words into one.
+func mix(a, b uint64) uint64 {
+	x := a ^ b*0x9E3779B97F4A7C15
+	x ^= x >> 32
+	x *= 0xD6E8FEB86659FD93
+	x ^= x >> 32
+	return x
+}

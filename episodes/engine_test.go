@@ -1,0 +1,267 @@
+package episodes
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/matcher"
+	"crowsnest/rules"
+)
+
+func TestKeysAreBounded(t *testing.T) {
+	r := rule(func(r *rules.Rule) {
+		r.By = []string{"k"}
+		r.Count, r.Within, r.Limit = 2, time.Hour, 10
+	})
+	b := newBench(t, r)
+	for i := range 50_000 {
+		d := time.Duration(i) * time.Millisecond
+		b.take(d, lineHit(r, 0, d, "x", fmt.Sprint("key", i)))
+	}
+	st := b.e.Stats(at(time.Minute)).Rules[0]
+	require.Equal(t, 100, st.Windows)
+	require.EqualValues(t, 50_000-100, st.Evicted)
+
+	// With a trigger each, the first ten open and the rest is one alert.
+	for i := range 1000 {
+		d := time.Minute + time.Duration(i)*time.Millisecond
+		b.take(d, lineHit(r, 0, d, "a", fmt.Sprint("other", i)), lineHit(r, 0, d, "b", fmt.Sprint("other", i)))
+	}
+	b.advance(2 * time.Minute)
+	require.Len(t, b.firing(), 11)
+	require.EqualValues(t, 990, b.e.Stats(at(2 * time.Minute)).Rules[0].Refused)
+}
+
+func TestActiveEpisodesAreBounded(t *testing.T) {
+	r1 := rule(func(r *rules.Rule) { r.Alert, r.By = "A", []string{"k"} })
+	r2 := rule(func(r *rules.Rule) { r.Alert, r.By = "B", []string{"k"} })
+	b := newBench(t, r1, r2)
+	b.e = b.engine(Config{MaxActive: 150})
+	for i := range 100 {
+		b.take(0, lineHit(r1, 0, 0, "x", fmt.Sprint(i)), lineHit(r2, 0, 0, "y", fmt.Sprint(i)))
+	}
+	b.advance(time.Second)
+	overflows := 0
+	for _, x := range b.firing() {
+		if x.Overflow {
+			overflows++
+		}
+	}
+	require.Len(t, b.firing(), 152)
+	require.Equal(t, 2, overflows)
+}
+
+func TestFutureLinesCountAsNow(t *testing.T) {
+	f := func(ahead, want time.Duration) {
+		t.Helper()
+		r := rule(func(*rules.Rule) {})
+		b := newBench(t, r)
+		b.take(0, lineHit(r, 0, ahead, "x"))
+		b.advance(time.Second)
+		for _, x := range b.firing() {
+			require.Equal(t, at(want), x.StartsAt)
+		}
+		require.Len(t, b.firing(), 1)
+	}
+	f(10*time.Minute, 10*time.Minute)
+	f(10*time.Minute+1, 0)
+}
+
+func TestSecretsDoNotLeaveTheEngine(t *testing.T) {
+	r := rule(func(r *rules.Rule) {
+		r.By, r.Wants = []string{"k"}, []string{"k", "v"}
+		r.Count, r.Within = 2, time.Minute
+	})
+	b := newBench(t, r)
+	b.e = b.engine(Config{Redact: func(s string) string { return strings.ReplaceAll(s, "hunter2", "<redacted>") }})
+	b.take(0, lineHit(r, 0, 0, "password hunter2", "key hunter2", "hunter2"))
+	data, err := b.e.Snapshot()
+	require.NoError(t, err)
+	require.NotContains(t, string(data), "hunter2")
+	b.take(1, lineHit(r, 0, 1, "password hunter2 again", "key hunter2", "hunter2"))
+	b.advance(time.Second)
+	require.Len(t, b.firing(), 1)
+	require.NotContains(t, fmt.Sprint(b.told), "hunter2")
+	data, err = b.e.Snapshot()
+	require.NoError(t, err)
+	require.NotContains(t, string(data), "hunter2")
+}
+
+func TestHeldRulesConcludeNothing(t *testing.T) {
+	r := rule(func(r *rules.Rule) {
+		r.For = 2 * time.Minute
+		r.Clear = &rules.Aside{}
+	})
+	b := newBench(t, r)
+	b.e.AddSource("other", 2*time.Minute, nil)
+	b.e.Advance("other", at(0))
+	b.take(0, lineHit(r, 0, 0, "lost"))
+	b.advance(time.Hour)
+	require.Empty(t, b.firing())
+	require.True(t, b.e.Stats(at(time.Hour)).Rules[0].Held)
+	b.e.Advance("other", at(4*time.Minute-1))
+	b.advance(time.Hour)
+	require.Empty(t, b.firing(), "the other source is two minutes late")
+	b.e.Advance("other", at(4*time.Minute))
+	b.advance(time.Hour)
+	require.Len(t, b.firing(), 1)
+}
+
+func TestARuleNoSourceServesIsInactive(t *testing.T) {
+	r := rule(func(*rules.Rule) {})
+	e := New(Config{})
+	e.AddSource("s", 0, func(rules.Selector) bool { return false })
+	e.Swap(&rules.Set{Rules: []*rules.Rule{r}}, start)
+	require.True(t, e.Stats(start).Rules[0].Inactive)
+}
+
+func TestSwap(t *testing.T) {
+	open := func() (*bench, *rules.Rule) {
+		r := rule(func(r *rules.Rule) { r.By = []string{"k"} })
+		b := newBench(t, r)
+		b.take(0, lineHit(r, 0, 0, "x", "a"))
+		b.advance(time.Second)
+		require.Len(t, b.firing(), 1)
+		return b, r
+	}
+	swap := func(b *bench, rs ...*rules.Rule) []Episode {
+		b.set = &rules.Set{Rules: rs}
+		b.e.Swap(b.set, at(time.Minute))
+		return b.e.Evaluate(at(time.Minute))
+	}
+
+	b, r := open()
+	same := *r
+	told := swap(b, &same)
+	require.Len(t, told, 1)
+	require.Equal(t, StateFiring, told[0].State, "an unchanged rule keeps its episode")
+
+	b, r = open()
+	severe := *r
+	severe.Severity = rules.SeverityCritical
+	told = swap(b, &severe)
+	require.Len(t, told, 2)
+	require.Equal(t, StateResolved, told[0].State)
+	require.Equal(t, ReasonIdentity, told[0].Reason)
+	require.Equal(t, "warning", told[0].Labels["severity"])
+	require.Equal(t, StateFiring, told[1].State)
+	require.Equal(t, "critical", told[1].Labels["severity"])
+	require.Equal(t, told[0].StartsAt, told[1].StartsAt)
+
+	b, r = open()
+	other := *r
+	other.Hash = "2"
+	told = swap(b, &other)
+	require.Len(t, told, 1)
+	require.Equal(t, ReasonRemoved, told[0].Reason)
+
+	b, _ = open()
+	told = swap(b)
+	require.Len(t, told, 1)
+	require.Equal(t, StateResolved, told[0].State)
+	require.Equal(t, ReasonRemoved, told[0].Reason)
+
+	b, r = open()
+	off := *r
+	off.Mode = rules.ModeOff
+	require.Equal(t, ReasonRemoved, swap(b, &off)[0].Reason)
+}
+
+func TestRestoreAfterTheRulesChanged(t *testing.T) {
+	r := rule(func(r *rules.Rule) { r.By = []string{"k"} })
+	b := newBench(t, r)
+	b.take(0, lineHit(r, 0, 0, "x", "a"))
+	b.advance(time.Second)
+	data, err := b.e.Snapshot()
+	require.NoError(t, err)
+
+	severe := *r
+	severe.Severity = rules.SeverityCritical
+	b.set = &rules.Set{Rules: []*rules.Rule{&severe}}
+	e := b.engine(Config{})
+	require.NoError(t, e.Restore(data, at(time.Minute)))
+	told := e.Evaluate(at(time.Minute))
+	require.Equal(t, StateResolved, told[0].State)
+	require.Equal(t, "warning", told[0].Labels["severity"])
+	require.Equal(t, "critical", told[1].Labels["severity"])
+
+	b.set = &rules.Set{}
+	e = b.engine(Config{})
+	require.NoError(t, e.Restore(data, at(time.Minute)))
+	told = e.Evaluate(at(time.Minute))
+	require.Len(t, told, 1)
+	require.Equal(t, ReasonRemoved, told[0].Reason)
+	require.Equal(t, "a", told[0].Labels["k"])
+}
+
+func TestResolvedIsToldAgainAfterARestart(t *testing.T) {
+	r := rule(func(r *rules.Rule) { r.Clear = &rules.Aside{} })
+	b := newBench(t, r)
+	b.take(0, lineHit(r, 0, 0, "lost"))
+	b.advance(time.Second)
+	b.take(time.Minute, lineHit(r, matcher.PartClear, time.Minute, "back"))
+	b.restart(time.Minute)
+	b.told = nil
+	b.advance(2 * time.Minute)
+	require.Len(t, b.told, 1)
+	require.Equal(t, StateResolved, b.told[0].State)
+	require.Equal(t, at(time.Minute), b.told[0].EndsAt)
+	b.advance(17 * time.Minute)
+	require.Empty(t, b.e.Episodes(at(17*time.Minute)), "it is forgotten in the end")
+}
+
+func TestWarmUpTellsOnlyWhatIsStillOpen(t *testing.T) {
+	r := rule(func(r *rules.Rule) {
+		r.By = []string{"k"}
+		r.Clear = &rules.Aside{Same: []string{"k"}}
+	})
+	b := newBench(t, r)
+	b.e.StartWarmUp()
+	b.take(time.Hour, lineHit(r, 0, 0, "lost", "a"), lineHit(r, 0, 0, "lost", "b"), lineHit(r, matcher.PartClear, time.Minute, "back", "a"))
+	b.advance(time.Hour)
+	require.Empty(t, b.told)
+	b.e.EndWarmUp()
+	b.advance(time.Hour)
+	require.Len(t, b.told, 1)
+	require.Equal(t, "b", b.told[0].Labels["k"])
+}
+
+func TestABadSnapshotChangesNothing(t *testing.T) {
+	b := newBench(t, rule(func(*rules.Rule) {}))
+	for _, data := range []string{"", "{", "null", "[]", `{"version":2}`, `{"version":1,"seen":"%"}`, `{"version":1,"rules":7}`} {
+		if err := b.e.Restore([]byte(data), start); data != "" {
+			require.Error(t, err, data)
+		}
+		require.Empty(t, b.e.Evaluate(start))
+	}
+	// What is odd but readable must not break anything later.
+	odd := `{"version":1,"rules":[{"alert":"Demo","hash":"1","open":[{"values":["too","many"],"state":"firing"},{"values":[],"state":"odd"}],"windows":[{"key":"eA==","steps":[[],[],[]]}]}]}`
+	require.NoError(t, b.e.Restore([]byte(odd), start))
+	require.Empty(t, b.e.Evaluate(start))
+}
+
+func FuzzRestore(f *testing.F) {
+	r := rule(func(r *rules.Rule) {
+		r.By, r.Wants = []string{"k"}, []string{"k", "d"}
+		r.Sequence, r.Steps, r.Within = true, make([]rules.Step, 2), time.Minute
+	})
+	b := newBench(f, r)
+	b.take(0, lineHit(r, 0, 0, "x", "a", "1"), lineHit(r, 1, 1, "y", "a", "2"), lineHit(r, 0, 0, "x", "b", "1"))
+	b.advance(time.Second)
+	data, err := b.e.Snapshot()
+	require.NoError(f, err)
+	f.Add(data)
+	f.Add([]byte(`{"version":1}`))
+	f.Fuzz(func(_ *testing.T, data []byte) {
+		e := b.engine(Config{})
+		_ = e.Restore(data, start) // any content: an error or a working engine
+		e.Take([]matcher.Hit{lineHit(r, 0, 0, "x", "a", "1"), lineHit(r, 1, 1, "y", "a", "2")}, start)
+		e.Advance("s", at(time.Hour))
+		e.Evaluate(at(time.Hour))
+		e.Episodes(at(time.Hour))
+	})
+}

@@ -1,0 +1,50 @@
+package episodes
+
+import (
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+)
+
+// overflow is the one alert that stands for the keys beyond a limit.
+type overflow struct {
+	active bool
+	starts int64
+	newest int64 // last refused trigger
+	fired  int64
+	lines  int64 // refused triggers
+	keys   *simplelru.LRU[string, struct{}]
+	print  Fingerprint
+	labels map[string]string
+}
+
+// refuse counts a trigger that finds no place and lets the overflow alert fire.
+func (e *Engine) refuse(rs *ruleState, values []string, trig trigger, now int64) {
+	rs.stats.Refused++
+	o := &rs.over
+	if !o.active {
+		*o = overflow{active: true, starts: trig.t, newest: trig.t, fired: now}
+		o.keys = newKeys(rs)
+		o.labels = e.overflowLabels(rs)
+		o.print = printOf(o.labels)
+	}
+	o.newest = max(o.newest, trig.t)
+	o.lines++
+	o.keys.Add(join(values), struct{}{})
+	rs.next = min(rs.next, o.newest+rs.overflowQuiet())
+	e.changes = append(e.changes, e.exportOverflow(rs, now))
+}
+
+func newKeys(rs *ruleState) *simplelru.LRU[string, struct{}] {
+	// The size is positive, so there is no error.
+	keys, _ := simplelru.NewLRU[string, struct{}](10*max(rs.rule.Limit, 1), nil)
+	return keys
+}
+
+// endOverflow resolves the overflow alert.
+func (e *Engine) endOverflow(rs *ruleState, end, now int64, reason Reason) {
+	x := e.exportOverflow(rs, now)
+	x.State, x.Reason = StateResolved, reason
+	x.EndsAt, x.Concluded = instant(max(end, rs.over.starts)), instant(now)
+	e.changes = append(e.changes, x)
+	e.closed = append(e.closed, x)
+	rs.over = overflow{}
+}

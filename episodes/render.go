@@ -1,0 +1,171 @@
+package episodes
+
+import (
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"crowsnest/rules"
+)
+
+// identify computes the labels of an episode, which are its identity.
+func (e *Engine) identify(ep *episode) {
+	r := ep.rs.rule
+	by := map[string]string{}
+	for i, name := range r.By {
+		by[name] = ep.values[i]
+	}
+	ep.labels = e.labels(r, by)
+	ep.print = printOf(ep.labels)
+}
+
+// overflowLabels are the labels of the overflow alert: templates see empty
+// values of `by`.
+func (e *Engine) overflowLabels(rs *ruleState) map[string]string {
+	labels := e.labels(rs.rule, map[string]string{})
+	labels["overflow"] = "true"
+	labels["resolves"] = "quiet"
+	return labels
+}
+
+func (e *Engine) labels(r *rules.Rule, by map[string]string) map[string]string {
+	labels := maps.Clone(by)
+	for _, l := range r.Labels {
+		labels[l.Name] = cut(e.expand(l.Template, rules.TemplateData{Labels: by}), maxValue)
+	}
+	labels["alertname"] = r.Alert
+	labels["severity"] = string(r.Severity)
+	labels["resolves"] = r.Resolves()
+	maps.DeleteFunc(labels, func(_, v string) bool { return v == "" })
+	return labels
+}
+
+// expand executes a template and counts a failure.
+func (e *Engine) expand(t *rules.Template, data rules.TemplateData) string {
+	out, ok := t.Execute(data)
+	if !ok {
+		e.total.BadTemplate++
+	}
+	return out
+}
+
+// printOf hashes labels in order of their names.
+func printOf(labels map[string]string) Fingerprint {
+	h := fnv.New64a()
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		h.Write([]byte(name))
+		h.Write([]byte{0xff})
+		h.Write([]byte(labels[name]))
+		h.Write([]byte{0xff})
+	}
+	return Fingerprint(h.Sum64())
+}
+
+// export copies an episode out.
+func (e *Engine) export(ep *episode, now int64) Episode {
+	rs := ep.rs
+	x := Episode{
+		Fingerprint: ep.print, Rule: rs.rule, Alert: rs.rule.Alert, State: ep.state,
+		Silent: rs.rule.Mode == rules.ModeSilent, Labels: ep.labels,
+		StartsAt: instant(ep.starts), LastSeen: instant(ep.newest), Written: instant(ep.written),
+		Count: ep.lines, Line: e.sample(ep.line), First: e.sample(ep.first),
+		Deadline: instant(ep.deadline(rs)), Held: rs.held(now),
+	}
+	if ep.fired != 0 {
+		x.FiredAt = instant(ep.fired)
+	}
+	vars := e.vars(rs.rule, ep.chain)
+	x.Annotations = e.annotations(rs.rule, x, vars)
+	return x
+}
+
+// sample redacts a line and cuts it, in this order, so that half a secret does
+// not survive.
+func (e *Engine) sample(line string) string { return cut(e.cfg.Redact(line), maxSample) }
+
+// vars returns what `$vars` holds: the values of the newest trigger's lines. In
+// a sequence name_i is the value of step i, and name that of the last step that
+// has it.
+func (e *Engine) vars(r *rules.Rule, chain hits) map[string]string {
+	vars := map[string]string{}
+	for i, h := range chain {
+		for k, name := range h.wants {
+			if k >= len(h.values) || h.values[k] == "" {
+				continue
+			}
+			v := e.cfg.Redact(h.values[k])
+			vars[name] = v
+			if r.Sequence {
+				vars[name+"_"+strconv.Itoa(i+1)] = v
+			}
+		}
+	}
+	return vars
+}
+
+// annotations renders the rule's own annotations and adds those that every
+// alert has, unless the rule states them.
+func (e *Engine) annotations(r *rules.Rule, x Episode, vars map[string]string) map[string]string {
+	data := rules.TemplateData{Labels: x.Labels, Vars: vars, Value: x.Count, Line: x.Line}
+	out := map[string]string{
+		"line": x.Line, "first_line": x.First,
+		"count":      strconv.FormatInt(x.Count, 10),
+		"first_seen": x.StartsAt.Format(time.RFC3339),
+		"last_seen":  x.LastSeen.Format(time.RFC3339),
+	}
+	e.remedy(r, data, out)
+	for _, a := range r.Annotations {
+		out[a.Name] = e.expand(a.Template, data)
+	}
+	maps.DeleteFunc(out, func(_, v string) bool { return v == "" })
+	return out
+}
+
+// remedy adds what the on-call can do, and whether the running version is known
+// to have the failure.
+func (e *Engine) remedy(r *rules.Rule, data rules.TemplateData, out map[string]string) {
+	rem := r.Remediation
+	var lines []string
+	if rem.Summary != nil {
+		lines = append(lines, e.expand(rem.Summary, data))
+	}
+	for i, s := range rem.Steps {
+		lines = append(lines, fmt.Sprintf("%d. %s", i+1, e.expand(s, data)))
+	}
+	out["remediation"] = strings.Join(lines, "\n")
+	out["runbook_url"] = rem.RunbookURL
+	if len(rem.Affects) > 0 {
+		v := rem.Judge(data.Vars["image"])
+		out["affected"], out["fixed_in"] = v.Text, v.FixedIn
+	}
+}
+
+// exportOverflow copies the overflow alert of a rule out.
+func (e *Engine) exportOverflow(rs *ruleState, now int64) Episode {
+	o := &rs.over
+	x := Episode{
+		Fingerprint: o.print, Rule: rs.rule, Alert: rs.rule.Alert, State: StateFiring, Overflow: true,
+		Silent: rs.rule.Mode == rules.ModeSilent, Labels: o.labels,
+		StartsAt: instant(o.starts), FiredAt: instant(o.fired), LastSeen: instant(o.newest),
+		Written: instant(o.starts), Count: o.lines,
+		Deadline: instant(o.newest + rs.overflowQuiet()), Held: rs.held(now),
+	}
+	more := strconv.Itoa(o.keys.Len())
+	if o.keys.Len() >= 10*max(rs.rule.Limit, 1) {
+		more = "at least " + more
+	}
+	x.Annotations = map[string]string{
+		"summary":     fmt.Sprintf("%s: %s further keys beyond the limit of open episodes", rs.rule.Alert, more),
+		"description": fmt.Sprintf("%d triggers found no place; the limit of the rule is %d. The alerts that are open stay.", o.lines, rs.rule.Limit),
+		"count":       strconv.FormatInt(o.lines, 10),
+		"first_seen":  x.StartsAt.Format(time.RFC3339),
+		"last_seen":   x.LastSeen.Format(time.RFC3339),
+	}
+	e.remedy(rs.rule, rules.TemplateData{Labels: o.labels, Vars: map[string]string{}}, x.Annotations)
+	maps.DeleteFunc(x.Annotations, func(_, v string) bool { return v == "" })
+	return x
+}

@@ -1,0 +1,218 @@
+package episodes
+
+import (
+	"hash/fnv"
+	"math"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"crowsnest/matcher"
+	"crowsnest/rules"
+)
+
+// ruleState is the state of one rule.
+type ruleState struct {
+	rule     *rules.Rule
+	seed     uint64 // of its name, for fingerprints
+	sources  []*source
+	lateness int64
+
+	open    map[string]*episode
+	windows *simplelru.LRU[string, *window] // of keys without an episode
+	// cleared and muted hold, per value of `same`, the newest clear line and
+	// the muting lines.
+	cleared *simplelru.LRU[string, int64]
+	muted   *simplelru.LRU[string, []int64]
+	over    overflow
+	next    int64 // no deadline is earlier; math.MaxInt64 if there is none
+	stats   RuleStats
+}
+
+func newRuleState(r *rules.Rule, sources []*source) *ruleState {
+	rs := &ruleState{rule: r, seed: seedOf(r.Alert), open: map[string]*episode{}, next: math.MaxInt64}
+	size := 10 * max(r.Limit, 1)
+	// The sizes are positive, so there is no error.
+	rs.windows, _ = simplelru.NewLRU[string, *window](size, nil)
+	rs.cleared, _ = simplelru.NewLRU[string, int64](size, nil)
+	rs.muted, _ = simplelru.NewLRU[string, []int64](size, nil)
+	rs.bind(sources)
+	return rs
+}
+
+func seedOf(name string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	return h.Sum64()
+}
+
+// bind finds the sources that can serve the rule.
+func (rs *ruleState) bind(sources []*source) {
+	rs.sources, rs.lateness = nil, 0
+	for _, s := range sources {
+		if s.serves == nil || s.serves(rs.rule.From) {
+			rs.sources = append(rs.sources, s)
+			rs.lateness = max(rs.lateness, s.lateness)
+		}
+	}
+}
+
+// watermark is the event time up to which every source that can serve the rule
+// is proved to be read, or noTime if one has proved nothing yet.
+func (rs *ruleState) watermark() int64 {
+	if len(rs.sources) == 0 {
+		return noTime
+	}
+	w := int64(math.MaxInt64)
+	for _, s := range rs.sources {
+		if s.proved == noTime {
+			return noTime
+		}
+		w = min(w, s.proved-s.lateness)
+	}
+	return w
+}
+
+// held tells whether a source that can serve the rule proves nothing.
+func (rs *ruleState) held(now int64) bool {
+	for _, s := range rs.sources {
+		if s.proved < now-int64(HeldAfter) {
+			return true
+		}
+	}
+	return false
+}
+
+// quiet is the time without a trigger that ends an episode.
+func (rs *ruleState) quiet() int64 {
+	if rs.rule.Clear != nil {
+		return int64(rs.rule.Expire)
+	}
+	return int64(rs.rule.KeepFiringFor)
+}
+
+// overflowQuiet is the time without a refused trigger that ends the overflow.
+func (rs *ruleState) overflowQuiet() int64 {
+	if rs.rule.Clear != nil {
+		return int64(rules.DefaultKeepFiringFor)
+	}
+	return int64(rs.rule.KeepFiringFor)
+}
+
+// waits tells whether an episode has to be pending first.
+func (rs *ruleState) waits() bool { return rs.rule.For > 0 || rs.rule.Unless != nil }
+
+// windowed tells whether one line alone is not a trigger.
+func (rs *ruleState) windowed() bool {
+	return rs.rule.Sequence || rs.rule.Count > 1 || rs.rule.Distinct != ""
+}
+
+// sorted returns the open episodes in order of their start, then key.
+func (rs *ruleState) sorted() []*episode {
+	out := make([]*episode, 0, len(rs.open))
+	for _, ep := range rs.open {
+		out = append(out, ep)
+	}
+	slices.SortFunc(out, func(a, b *episode) int {
+		if a.starts != b.starts {
+			if a.starts < b.starts {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a.key, b.key)
+	})
+	return out
+}
+
+// nextDeadline computes the earliest deadline and keeps it.
+func (rs *ruleState) nextDeadline() int64 {
+	next := int64(math.MaxInt64)
+	for _, ep := range rs.open {
+		next = min(next, ep.deadline(rs))
+	}
+	if rs.over.active {
+		next = min(next, rs.over.newest+rs.overflowQuiet())
+	}
+	rs.next = next
+	return next
+}
+
+// keyOf returns the values of `by` that a hit carries, redacted and cut, and
+// whether one is missing.
+func (e *Engine) keyOf(rs *ruleState, h *matcher.Hit) (values []string, missing bool) {
+	values = make([]string, len(rs.rule.By))
+	for i := range values {
+		if i < len(h.Values) && h.Values[i] != "" {
+			// Values become labels, which are UTF-8.
+			values[i] = cut(strings.ToValidUTF8(e.cfg.Redact(h.Values[i]), "\uFFFD"), maxValue)
+		} else {
+			missing = true
+		}
+	}
+	return values, missing
+}
+
+// join makes one map key of several values.
+func join(values []string) string {
+	switch len(values) {
+	case 0:
+		return ""
+	case 1:
+		return values[0]
+	}
+	var b strings.Builder
+	for _, v := range values {
+		// Values are at most 256 bytes: two bytes hold a length.
+		b.WriteByte(byte(len(v) >> 8))
+		b.WriteByte(byte(len(v)))
+		b.WriteString(v)
+	}
+	return b.String()
+}
+
+// shared joins the values of `same`, or reports that one is missing.
+func shared(r *rules.Rule, a *rules.Aside, values []string) (key string, missing bool) {
+	same := make([]string, 0, len(a.Same))
+	for i, name := range r.By {
+		if slices.Contains(a.Same, name) {
+			same = append(same, values[i])
+			missing = missing || values[i] == ""
+		}
+	}
+	return join(same), missing
+}
+
+// cut shortens s to n bytes, back to the boundary of a rune.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
+
+// RuleStats counts what happened to one rule since the engine was made. All
+// numbers only grow.
+type RuleStats struct {
+	Matches     int64     // lines that matched `match` or a step
+	LastMatch   time.Time // event time; zero: never
+	Repeats     int64     // lines that were read before
+	Refused     int64     // triggers beyond the limit
+	MissingBy   int64     // trigger lines that lack a value of `by`
+	MissingSame int64     // clear and unless lines that lack a value of `same`
+	Evicted     int64     // windows that were dropped for room
+}
+
+// Totals counts what does not belong to one rule.
+type Totals struct {
+	Late        int64 // lines behind the watermark
+	Future      int64 // lines too far ahead of the clock
+	SeenEvicted int64 // fingerprints that were dropped for room
+	BadTemplate int64 // templates that failed
+}

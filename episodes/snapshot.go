@@ -1,0 +1,318 @@
+package episodes
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"crowsnest/rules"
+)
+
+// snapshotVersion is raised when older programs could misread a snapshot.
+const snapshotVersion = 1
+
+type snapshot struct {
+	Version int            `json:"version"`
+	Rules   []ruleSnapshot `json:"rules,omitempty"`
+	Closed  []savedEpisode `json:"closed,omitempty"`
+	// Seen holds fingerprints, oldest first, 8 bytes each, little endian.
+	Seen string `json:"seen,omitempty"`
+}
+
+type ruleSnapshot struct {
+	Alert    string                   `json:"alert"`
+	Hash     string                   `json:"hash"`
+	Wants    []string                 `json:"wants,omitempty"`
+	Open     []episodeSnapshot        `json:"open,omitempty"`
+	Windows  []windowSnapshot         `json:"windows,omitempty"`
+	Cleared  []entrySnapshot[int64]   `json:"cleared,omitempty"`
+	Muted    []entrySnapshot[[]int64] `json:"muted,omitempty"`
+	Overflow *overflowSnapshot        `json:"overflow,omitempty"`
+}
+
+type episodeSnapshot struct {
+	Values  []string          `json:"values"`
+	Labels  map[string]string `json:"labels"`
+	State   State             `json:"state"`
+	Starts  int64             `json:"starts"`
+	Newest  int64             `json:"newest"`
+	From    int64             `json:"from"`
+	Fired   int64             `json:"fired,omitempty"`
+	Written int64             `json:"written"`
+	Lines   int64             `json:"lines"`
+	LastID  uint64            `json:"last_id"`
+	Chain   []hitSnapshot     `json:"chain,omitempty"`
+	Line    string            `json:"line,omitempty"`
+	First   string            `json:"first,omitempty"`
+	Window  *windowSnapshot   `json:"window,omitempty"`
+}
+
+type windowSnapshot struct {
+	Key      []byte          `json:"key,omitempty"`
+	Steps    [][]hitSnapshot `json:"steps,omitempty"`
+	Distinct []hitSnapshot   `json:"distinct,omitempty"`
+}
+
+type hitSnapshot struct {
+	T      int64    `json:"t"`
+	ID     uint64   `json:"id"`
+	Values []string `json:"v,omitempty"` // of the rule's wants
+	Line   string   `json:"l,omitempty"`
+	Multi  bool     `json:"m,omitempty"`
+}
+
+type entrySnapshot[V any] struct {
+	Key   []byte `json:"k"` // bytes of the log, which need not be UTF-8
+	Value V      `json:"v"`
+}
+
+type overflowSnapshot struct {
+	Labels map[string]string `json:"labels"`
+	Starts int64             `json:"starts"`
+	Newest int64             `json:"newest"`
+	Fired  int64             `json:"fired"`
+	Lines  int64             `json:"lines"`
+	Keys   [][]byte          `json:"keys,omitempty"`
+}
+
+// savedEpisode is an episode that was resolved not long ago, to be told again.
+type savedEpisode struct {
+	Alert       string            `json:"alert"`
+	Reason      Reason            `json:"reason"`
+	Overflow    bool              `json:"overflow,omitempty"`
+	Silent      bool              `json:"silent,omitempty"`
+	Labels      map[string]string `json:"labels"`
+	Annotations map[string]string `json:"annotations"`
+	Starts      int64             `json:"starts"`
+	Fired       int64             `json:"fired"`
+	Newest      int64             `json:"newest"`
+	Ends        int64             `json:"ends"`
+	Concluded   int64             `json:"concluded"`
+	Lines       int64             `json:"lines"`
+	Line        string            `json:"line,omitempty"`
+	First       string            `json:"first,omitempty"`
+}
+
+// Snapshot returns the whole state but for proofs of reading, as JSON. Lines
+// and captures in it are redacted.
+func (e *Engine) Snapshot() ([]byte, error) {
+	e.mu.Lock()
+	s := snapshot{Version: snapshotVersion, Seen: e.saveSeen()}
+	for _, rs := range e.order {
+		if r := e.saveRule(rs); r.Open != nil || r.Windows != nil || r.Cleared != nil || r.Muted != nil || r.Overflow != nil {
+			s.Rules = append(s.Rules, r)
+		}
+	}
+	for _, x := range e.closed {
+		s.Closed = append(s.Closed, savedEpisode{
+			Alert: x.Alert, Reason: x.Reason, Overflow: x.Overflow, Silent: x.Silent,
+			Labels: x.Labels, Annotations: x.Annotations,
+			Starts: nanos(x.StartsAt), Fired: nanos(x.FiredAt), Newest: nanos(x.LastSeen),
+			Ends: nanos(x.EndsAt), Concluded: nanos(x.Concluded), Lines: x.Count, Line: x.Line, First: x.First,
+		})
+	}
+	e.mu.Unlock()
+	return json.Marshal(s)
+}
+
+func (e *Engine) saveSeen() string {
+	keys := e.seen.Keys()
+	b := make([]byte, 0, 8*len(keys))
+	for _, k := range keys {
+		b = binary.LittleEndian.AppendUint64(b, k)
+	}
+	return base64.StdEncoding.EncodeToString(b)
+}
+
+func (e *Engine) saveRule(rs *ruleState) ruleSnapshot {
+	out := ruleSnapshot{Alert: rs.rule.Alert, Hash: rs.rule.Hash, Wants: rs.rule.Wants}
+	for _, ep := range rs.sorted() {
+		x := episodeSnapshot{
+			Values: ep.values, Labels: ep.labels, State: ep.state, Starts: ep.starts, Newest: ep.newest,
+			From: ep.from, Fired: ep.fired, Written: ep.written, Lines: ep.lines, LastID: ep.lastID,
+			Chain: e.saveHits(rs.rule, ep.chain), Line: e.sample(ep.line), First: e.sample(ep.first),
+		}
+		if ep.window != nil {
+			w := e.saveWindow(rs.rule, "", ep.window)
+			x.Window = &w
+		}
+		out.Open = append(out.Open, x)
+	}
+	for _, key := range rs.windows.Keys() {
+		if w, _ := rs.windows.Peek(key); !w.empty() {
+			out.Windows = append(out.Windows, e.saveWindow(rs.rule, key, w))
+		}
+	}
+	out.Cleared = saveEntries(rs.cleared)
+	out.Muted = saveEntries(rs.muted)
+	for i := range out.Muted {
+		out.Muted[i].Value = slices.Clone(out.Muted[i].Value) // it is changed in place
+	}
+	if o := &rs.over; o.active {
+		x := &overflowSnapshot{Labels: o.labels, Starts: o.starts, Newest: o.newest, Fired: o.fired, Lines: o.lines}
+		for _, k := range o.keys.Keys() {
+			x.Keys = append(x.Keys, []byte(k))
+		}
+		out.Overflow = x
+	}
+	return out
+}
+
+func saveEntries[V any](lru *simplelru.LRU[string, V]) []entrySnapshot[V] {
+	var out []entrySnapshot[V]
+	for _, k := range lru.Keys() {
+		v, _ := lru.Peek(k)
+		out = append(out, entrySnapshot[V]{[]byte(k), v})
+	}
+	return out
+}
+
+func (e *Engine) saveWindow(r *rules.Rule, key string, w *window) windowSnapshot {
+	out := windowSnapshot{Key: []byte(key), Distinct: e.saveHits(r, w.values)}
+	for _, hs := range w.steps {
+		out.Steps = append(out.Steps, e.saveHits(r, hs))
+	}
+	return out
+}
+
+func (e *Engine) saveHits(r *rules.Rule, hs hits) []hitSnapshot {
+	out := make([]hitSnapshot, 0, len(hs))
+	for _, h := range hs {
+		x := hitSnapshot{T: h.t, ID: h.id, Line: e.sample(h.line), Multi: h.several}
+		for _, name := range r.Wants {
+			x.Values = append(x.Values, e.cfg.Redact(h.value(name)))
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+// Restore puts a snapshot into an engine whose rules are in force already. What
+// belongs to rules that changed or are gone is resolved. The next Evaluate
+// tells everything that is firing or was resolved lately. After an error the
+// engine is as it was.
+func (e *Engine) Restore(data []byte, now time.Time) error {
+	var s snapshot
+	if err := json.Unmarshal(data, &s); err != nil {
+		return fmt.Errorf("read snapshot of episodes: %w", err)
+	}
+	if s.Version != snapshotVersion {
+		return fmt.Errorf("read snapshot of episodes: version %d is not %d", s.Version, snapshotVersion)
+	}
+	seen, err := base64.StdEncoding.DecodeString(s.Seen)
+	if err != nil {
+		return fmt.Errorf("read snapshot of episodes: fingerprints: %w", err)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for ; len(seen) >= 8; seen = seen[8:] {
+		e.seen.Add(binary.LittleEndian.Uint64(seen), struct{}{})
+	}
+	for _, c := range s.Closed {
+		x := c.episode(e.rules)
+		e.closed = append(e.closed, x)
+		e.changes = append(e.changes, x)
+	}
+	for _, r := range s.Rules {
+		rs := e.rules[r.Alert]
+		if rs == nil || rs.rule.Hash != r.Hash {
+			e.restoreGone(r, nanos(now))
+			continue
+		}
+		e.restoreRule(rs, r, nanos(now))
+	}
+	e.tellAll()
+	return nil
+}
+
+func (c savedEpisode) episode(known map[string]*ruleState) Episode {
+	x := Episode{
+		Fingerprint: printOf(c.Labels), Alert: c.Alert, State: StateResolved, Reason: c.Reason,
+		Overflow: c.Overflow, Silent: c.Silent, Labels: c.Labels, Annotations: c.Annotations,
+		StartsAt: instant(c.Starts), FiredAt: instant(c.Fired), LastSeen: instant(c.Newest), EndsAt: instant(c.Ends),
+		Concluded: instant(c.Concluded), Count: c.Lines, Line: c.Line, First: c.First,
+	}
+	if rs := known[c.Alert]; rs != nil {
+		x.Rule = rs.rule
+	}
+	return x
+}
+
+// restoreGone resolves what was firing for a rule that is not in force.
+func (e *Engine) restoreGone(r ruleSnapshot, now int64) {
+	gone := func(labels map[string]string, o savedEpisode) {
+		o.Alert, o.Reason, o.Labels, o.Ends, o.Concluded = r.Alert, ReasonRemoved, labels, max(now, o.Starts), now
+		x := o.episode(e.rules)
+		e.closed = append(e.closed, x)
+		e.changes = append(e.changes, x)
+	}
+	for _, ep := range r.Open {
+		if ep.State == StateFiring {
+			gone(ep.Labels, savedEpisode{
+				Starts: ep.Starts, Fired: ep.Fired, Newest: ep.Newest, Lines: ep.Lines,
+				Line: ep.Line, First: ep.First, Annotations: map[string]string{"line": ep.Line},
+			})
+		}
+	}
+	if o := r.Overflow; o != nil {
+		gone(o.Labels, savedEpisode{Starts: o.Starts, Fired: o.Fired, Newest: o.Newest, Lines: o.Lines, Overflow: true})
+	}
+}
+
+func (e *Engine) restoreRule(rs *ruleState, r ruleSnapshot, now int64) {
+	for _, s := range r.Open {
+		if len(s.Values) != len(rs.rule.By) || s.State != StatePending && s.State != StateFiring {
+			continue // not written by this program
+		}
+		ep := &episode{
+			rs: rs, key: join(s.Values), values: s.Values, labels: s.Labels, print: printOf(s.Labels), state: s.State,
+			starts: s.Starts, newest: s.Newest, from: s.From, fired: s.Fired, written: s.Written,
+			lines: s.Lines, lastID: s.LastID, chain: loadHits(r.Wants, s.Chain), line: s.Line, first: s.First,
+		}
+		if s.Window != nil {
+			ep.window = loadWindow(rs.rule, r.Wants, *s.Window)
+		}
+		rs.open[ep.key] = ep
+		e.active++
+	}
+	for _, w := range r.Windows {
+		e.keep(rs, string(w.Key), loadWindow(rs.rule, r.Wants, w))
+	}
+	for _, c := range r.Cleared {
+		rs.cleared.Add(string(c.Key), c.Value)
+	}
+	for _, m := range r.Muted {
+		rs.muted.Add(string(m.Key), m.Value)
+	}
+	if o := r.Overflow; o != nil {
+		rs.over = overflow{active: true, starts: o.Starts, newest: o.Newest, fired: o.Fired, lines: o.Lines, labels: o.Labels, print: printOf(o.Labels), keys: newKeys(rs)}
+		for _, k := range o.Keys {
+			rs.over.keys.Add(string(k), struct{}{})
+		}
+		e.changes = append(e.changes, e.exportOverflow(rs, now))
+	}
+	e.rename(rs, now) // severity or labels may have changed meanwhile
+	rs.nextDeadline()
+}
+
+func loadWindow(r *rules.Rule, wants []string, s windowSnapshot) *window {
+	w := newWindow(r)
+	for i := range min(len(s.Steps), len(w.steps)) {
+		w.steps[i] = loadHits(wants, s.Steps[i])
+	}
+	w.values = loadHits(wants, s.Distinct)
+	return w
+}
+
+func loadHits(wants []string, in []hitSnapshot) hits {
+	out := make(hits, 0, len(in))
+	for _, h := range in {
+		out = append(out, &hit{t: h.T, id: h.ID, values: h.Values, wants: wants, line: h.Line, several: h.Multi})
+	}
+	return out
+}

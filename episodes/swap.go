@@ -1,0 +1,127 @@
+package episodes
+
+import (
+	"time"
+
+	"crowsnest/rules"
+)
+
+// Swap puts a set of rules into force. A rule whose semantic hash is unchanged
+// keeps its state; if that changes the identity of an open alert, the old one
+// is resolved and the new one goes on with the same start. The alerts of a rule
+// that is gone or means something else are resolved.
+func (e *Engine) Swap(set *rules.Set, now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	at := nanos(now)
+	old := e.rules
+	e.rules, e.order = map[string]*ruleState{}, nil
+	for _, r := range set.Rules {
+		if r.Mode == rules.ModeOff {
+			continue
+		}
+		rs := old[r.Alert]
+		if rs != nil && rs.rule.Hash == r.Hash {
+			delete(old, r.Alert)
+			rs.rule = r
+			rs.bind(e.sources)
+			e.rename(rs, at)
+		} else {
+			rs = newRuleState(r, e.sources)
+			if before := old[r.Alert]; before != nil {
+				rs.stats = before.stats
+			}
+		}
+		e.rules[r.Alert] = rs
+		e.order = append(e.order, rs)
+	}
+	for _, rs := range old {
+		e.drop(rs, at)
+	}
+}
+
+// rename gives the open episodes of a rule the labels of its new version.
+func (e *Engine) rename(rs *ruleState, now int64) {
+	for _, ep := range rs.sorted() {
+		before := e.export(ep, now)
+		e.identify(ep)
+		if ep.print == before.Fingerprint {
+			e.touch(ep) // its annotations may be new
+			continue
+		}
+		if ep.state == StateFiring {
+			before.State, before.Reason = StateResolved, ReasonIdentity
+			before.EndsAt, before.Concluded = instant(max(now, ep.starts)), instant(now)
+			e.changes = append(e.changes, before)
+		}
+		e.changes = append(e.changes, e.export(ep, now))
+	}
+	if !rs.over.active {
+		return
+	}
+	before := e.exportOverflow(rs, now)
+	rs.over.labels = e.overflowLabels(rs)
+	if rs.over.print = printOf(rs.over.labels); rs.over.print != before.Fingerprint {
+		before.State, before.Reason = StateResolved, ReasonIdentity
+		before.EndsAt, before.Concluded = instant(now), instant(now)
+		e.changes = append(e.changes, before, e.exportOverflow(rs, now))
+	}
+}
+
+// drop ends everything of a rule that is not in force any more.
+func (e *Engine) drop(rs *ruleState, now int64) {
+	for _, ep := range rs.sorted() {
+		e.close(ep, ReasonRemoved, now, now)
+	}
+	if rs.over.active {
+		e.endOverflow(rs, now, now, ReasonRemoved)
+	}
+	e.keys -= rs.windows.Len()
+}
+
+// Stats is what an engine can say about itself.
+type Stats struct {
+	Totals
+	Seen  int // fingerprints that are remembered
+	Rules []RuleStatus
+}
+
+// RuleStatus is the state of one rule.
+type RuleStatus struct {
+	Rule *rules.Rule
+	RuleStats
+	Pending, Firing int
+	Overflow        bool
+	Held            bool
+	Windows         int
+	// Inactive tells that no source can serve the rule.
+	Inactive bool
+	// Watermark is the event time up to which its sources are proved to be
+	// read; zero: nothing is proved.
+	Watermark time.Time
+}
+
+// Stats returns a copy of all counters, in order of the rules.
+func (e *Engine) Stats(now time.Time) Stats {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := Stats{Totals: e.total, Seen: e.seen.Len()}
+	for _, rs := range e.order {
+		st := RuleStatus{
+			Rule: rs.rule, RuleStats: rs.stats, Overflow: rs.over.active, Held: rs.held(nanos(now)),
+			Windows: rs.windows.Len(), Inactive: len(rs.sources) == 0,
+		}
+		if w := rs.watermark(); w > 0 {
+			st.Watermark = instant(w)
+		}
+		for _, ep := range rs.open {
+			if ep.state == StatePending {
+				st.Pending++
+			} else {
+				st.Firing++
+			}
+		}
+		s.Rules = append(s.Rules, st)
+	}
+	return s
+}
