@@ -2,6 +2,7 @@ package strictyaml
 
 import (
 	"fmt"
+	"sort"
 	"strings"
 )
 
@@ -97,4 +98,18 @@ func (ps Problems) of(l Level) Problems {
 		}
 	}
 	return out
+}
+
+// Sort puts the problems in order of file, line and column.
+func (ps Problems) Sort() {
+	sort.SliceStable(ps, func(i, j int) bool {
+		a, b := &ps[i], &ps[j]
+		if a.File != b.File {
+			return a.File < b.File
+		}
+		if a.Line != b.Line {
+			return a.Line < b.Line
+		}
+		return a.Column < b.Column
+	})
 }

@@ -1,0 +1,212 @@
+package rules
+
+import (
+	"time"
+
+	"crowsnest/strictyaml"
+)
+
+// The types of this file are the form in which packs and overrides are
+// written. They are what is decoded and what the JSON Schema is made from.
+// Places of keys and values are kept beside them, for messages.
+
+// PackFile is a file with the rules of one pack.
+type PackFile struct {
+	Pack     PackHeader     `yaml:"pack" jsonschema:"required" jsonschema_description:"Name and version of the pack. One pack per file."`
+	Defaults DefaultsSyntax `yaml:"defaults" jsonschema_description:"What rules of this pack have unless they state it."`
+	Rules    []RuleSyntax   `yaml:"rules" jsonschema:"required,minItems=1" jsonschema_description:"The rules of the pack."`
+
+	Keys strictyaml.Keys `yaml:"-" json:"-"`
+}
+
+// PackHeader names a pack.
+type PackHeader struct {
+	Name     string `yaml:"name" strict:"required" jsonschema:"required,minLength=1" jsonschema_description:"Name of the pack, for overrides (pack:NAME) and metrics."`
+	Version  string `yaml:"version" jsonschema_description:"Version of the pack."`
+	Requires string `yaml:"requires" jsonschema_description:"Versions of crowsnest that can run the pack, such as \">=0.1\"."`
+	Rules    int    `yaml:"rules" jsonschema:"minimum=1" jsonschema_description:"How many rules follow, so that a file that was cut off is refused."`
+
+	Keys strictyaml.Keys `yaml:"-" json:"-"`
+}
+
+// DefaultsSyntax is what rules of a pack have unless they state it.
+type DefaultsSyntax struct {
+	Severity Severity          `yaml:"severity" jsonschema:"enum=critical,enum=warning,enum=info,enum=none" jsonschema_description:"Severity of rules that state none."`
+	Labels   map[string]string `yaml:"labels" jsonschema_description:"Labels that are added to those of each rule. The rule's own win."`
+
+	Keys strictyaml.Keys `yaml:"-" json:"-"`
+}
+
+// RuleSyntax is one rule as it is written.
+type RuleSyntax struct {
+	Alert string `yaml:"alert" jsonschema:"required,minLength=1" jsonschema_description:"Name of the alert, unique among all packs."`
+	From  string `yaml:"from" jsonschema:"required" jsonschema_description:"Selector of the log streams, as in Prometheus and Loki: {label=\"value\"} with = != =~ !~."`
+
+	Match    *MatcherSyntax `yaml:"match" jsonschema_description:"Which lines trigger. Either match or sequence."`
+	Sequence []StepSyntax   `yaml:"sequence" jsonschema_description:"Matchers of lines that must come in this order of event time. Either match or sequence."`
+	Count    int            `yaml:"count" jsonschema:"minimum=1,maximum=256" jsonschema_description:"How many lines within the window trigger. Default 1."`
+	Within   time.Duration  `yaml:"within" jsonschema_description:"Window of count, or bound of a sequence."`
+	Distinct string         `yaml:"distinct" jsonschema_description:"Count different values of this name instead of lines."`
+	By       []string       `yaml:"by" jsonschema:"uniqueItems=true" jsonschema_description:"The key: names of captures, stream labels or fields that group lines and identify the alert."`
+
+	Clear         *ClearSyntax  `yaml:"clear" jsonschema_description:"The line that ends the episode of its key."`
+	Unless        *UnlessSyntax `yaml:"unless" jsonschema_description:"A line that prevents an episode."`
+	For           time.Duration `yaml:"for" jsonschema_description:"How old an episode must be before it fires. Default 0."`
+	KeepFiringFor time.Duration `yaml:"keep_firing_for" jsonschema_description:"Quiet time that resolves, without clear. Default 15m."`
+	Expire        time.Duration `yaml:"expire" jsonschema_description:"Upper bound of an episode without a new trigger, with clear. Default 24h."`
+	Limit         int           `yaml:"limit" jsonschema:"minimum=1" jsonschema_description:"Open episodes of this rule; beyond it one overflow alert fires. Default 100."`
+	Scope         Scope         `yaml:"scope" jsonschema:"enum=node,enum=cluster" jsonschema_description:"Computed. State it to have it checked."`
+	Severity      Severity      `yaml:"severity" jsonschema:"enum=critical,enum=warning,enum=info,enum=none" jsonschema_description:"critical pages, warning makes a ticket. Required here or in defaults."`
+
+	Labels      map[string]string `yaml:"labels" jsonschema_description:"Further labels of the alert: templates that may use $labels of names in by."`
+	Annotations map[string]string `yaml:"annotations" jsonschema_description:"Annotations of the alert: templates with $labels, $vars, $value and $line."`
+	Remediation RemediationSyntax `yaml:"remediation" jsonschema_description:"What the on-call does."`
+	Tests       []TestSyntax      `yaml:"tests" strict:"anchors" jsonschema_description:"Inline tests. Anchors and aliases are allowed here."`
+	Enabled     Mode              `yaml:"enabled" jsonschema_description:"true, false, or silent (counts and shows, does not alert). Default true."`
+
+	Keys strictyaml.Keys `yaml:"-" json:"-"`
+}
+
+// Parts are the parts of a matcher, all of which must hold.
+type Parts struct {
+	Contains strictyaml.Strings `yaml:"contains" jsonschema_description:"Text that the line contains, or a list of texts that it contains all of."`
+	Regex    string             `yaml:"regex" jsonschema_description:"RE2 expression that is searched for in the line; named groups capture."`
+	Field    map[string]string  `yaml:"field" jsonschema_description:"Fields of the line (klog, JSON, logfmt) by name: a value, or \"~\" and an anchored RE2 expression whose named groups capture."`
+	Any      []MatcherSyntax    `yaml:"any" jsonschema:"minItems=1" jsonschema_description:"Matchers of which one must hold; the first one captures."`
+	Not      *MatcherSyntax     `yaml:"not" jsonschema_description:"Matcher that must not hold."`
+}
+
+// MatcherSyntax is a matcher: a text that the line contains, or a mapping.
+type MatcherSyntax struct {
+	Parts `yaml:",inline"`
+	Keys  strictyaml.Keys `yaml:"-" json:"-"`
+}
+
+// StepSyntax is one step of a sequence: a text, or a mapping.
+type StepSyntax struct {
+	Parts   `yaml:",inline"`
+	Differs []string        `yaml:"differs" jsonschema:"uniqueItems=true" jsonschema_description:"Names whose values must differ from those of every earlier step that has them."`
+	Keys    strictyaml.Keys `yaml:"-" json:"-"`
+}
+
+// ClearSyntax is the matcher of clear: a text, or a mapping.
+type ClearSyntax struct {
+	Parts `yaml:",inline"`
+	Same  []string        `yaml:"same" jsonschema:"uniqueItems=true" jsonschema_description:"Subset of by that the clearing line must share. Default all of by."`
+	Keys  strictyaml.Keys `yaml:"-" json:"-"`
+}
+
+// UnlessSyntax is the matcher of unless.
+type UnlessSyntax struct {
+	Parts  `yaml:",inline"`
+	Same   []string        `yaml:"same" jsonschema:"uniqueItems=true" jsonschema_description:"Subset of by that the muting line must share. Default all of by."`
+	Within time.Duration   `yaml:"within" jsonschema:"required" jsonschema_description:"How long before the trigger a muting line still mutes."`
+	Keys   strictyaml.Keys `yaml:"-" json:"-"`
+}
+
+// RemediationSyntax tells the on-call what to do.
+type RemediationSyntax struct {
+	Summary    string          `yaml:"summary" jsonschema_description:"What to do, in a sentence or two. A template like annotations."`
+	RunbookURL string          `yaml:"runbook_url" jsonschema_description:"Absolute http or https URL of the runbook. No template."`
+	Steps      []string        `yaml:"steps" jsonschema_description:"Commands and checks, in order. Templates like annotations."`
+	Affects    []AffectsSyntax `yaml:"affects" jsonschema_description:"Which versions of which component have the failure."`
+
+	Keys strictyaml.Keys `yaml:"-" json:"-"`
+}
+
+// AffectsSyntax says which versions of a component have the failure.
+type AffectsSyntax struct {
+	Component string `yaml:"component" jsonschema_description:"Name of the component."`
+	Image     string `yaml:"image" jsonschema_description:"Part of the image's repository. Not compared if empty."`
+	Versions  string `yaml:"versions" jsonschema_description:"Quoted: an exact version, or comparators such as \">=1.9.0 <1.10.0\"."`
+	FixedIn   string `yaml:"fixed_in" jsonschema_description:"Quoted: the version that has the fix."`
+	Ref       string `yaml:"ref" jsonschema_description:"Issue, pull request or commit."`
+
+	Keys strictyaml.Keys `yaml:"-" json:"-"`
+}
+
+// TestSyntax is one inline test.
+type TestSyntax struct {
+	Name   string             `yaml:"name" jsonschema_description:"What the test shows."`
+	Stream map[string]string  `yaml:"stream" jsonschema_description:"Labels of the lines' stream."`
+	Input  []InputSyntax      `yaml:"input" strict:"required" jsonschema:"required" jsonschema_description:"What happens, in order of time."`
+	Expect []CheckpointSyntax `yaml:"expect" strict:"required" jsonschema:"required,minItems=1" jsonschema_description:"What fires at points in time."`
+
+	Keys strictyaml.Keys `yaml:"-" json:"-"`
+}
+
+// InputSyntax is one thing that happens in a test.
+type InputSyntax struct {
+	At     time.Duration     `yaml:"at" strict:"required" jsonschema:"required" jsonschema_description:"Time of arrival, from the start of the test."`
+	TS     time.Duration     `yaml:"ts" jsonschema_description:"Event time, if it is not the time of arrival."`
+	Line   string            `yaml:"line" jsonschema_description:"Text of the line; {{ $value }} is the index of a repetition."`
+	Labels map[string]string `yaml:"labels" jsonschema_description:"Stream labels of this line, over those of the test; \"\" removes one."`
+	Repeat int               `yaml:"repeat" jsonschema:"minimum=1" jsonschema_description:"How often the line arrives. Default 1."`
+	Every  time.Duration     `yaml:"every" jsonschema_description:"Time between repetitions."`
+	Source string            `yaml:"source" jsonschema:"enum=lost,enum=back" jsonschema_description:"The source goes away, or comes back."`
+	Do     string            `yaml:"do" jsonschema:"enum=restart" jsonschema_description:"A graceful restart."`
+
+	Keys strictyaml.Keys `yaml:"-" json:"-"`
+}
+
+// CheckpointSyntax is what a test expects at one time.
+type CheckpointSyntax struct {
+	At       time.Duration         `yaml:"at" strict:"required" jsonschema:"required" jsonschema_description:"Time from the start of the test."`
+	Firing   FiringSyntax          `yaml:"firing" jsonschema_description:"none, or the complete list of firing alerts, each by a subset of its labels."`
+	Resolved []ExpectedAlertSyntax `yaml:"resolved" jsonschema_description:"Resolved alerts, each by a subset of its labels."`
+
+	Keys strictyaml.Keys `yaml:"-" json:"-"`
+}
+
+// FiringSyntax is `none` or a list of alerts.
+type FiringSyntax struct {
+	None   bool
+	Alerts []ExpectedAlertSyntax
+}
+
+// ExpectedAlertSyntax is a subset of an alert's labels, and beside them the keys
+// annotations, starts_at, ends_at and value.
+type ExpectedAlertSyntax struct {
+	Labels map[string]string
+
+	Annotations map[string]string
+	StartsAt    *time.Duration
+	EndsAt      *time.Duration
+	Value       *int64
+
+	Keys strictyaml.Keys
+}
+
+// OverridesFile is a file that changes rules of packs.
+type OverridesFile struct {
+	Overrides []OverrideSyntax `yaml:"overrides" jsonschema:"required,minItems=1" jsonschema_description:"Changes of rules, applied last and in order."`
+
+	Keys strictyaml.Keys `yaml:"-" json:"-"`
+}
+
+// OverrideSyntax changes the rules that it names.
+type OverrideSyntax struct {
+	Rule      string        `yaml:"rule" strict:"required" jsonschema:"required,minLength=1" jsonschema_description:"Name of a rule, a glob, or pack:NAME."`
+	Set       *SetSyntax    `yaml:"set" jsonschema_description:"Scalars to set."`
+	AddUnless *UnlessSyntax `yaml:"add_unless" jsonschema_description:"A further line that prevents an episode."`
+	Disable   string        `yaml:"disable" jsonschema:"minLength=1" jsonschema_description:"Switch the rule off. The value is the reason."`
+
+	Keys strictyaml.Keys `yaml:"-" json:"-"`
+}
+
+// SetSyntax holds the scalars that an override may set.
+type SetSyntax struct {
+	From          string        `yaml:"from" jsonschema_description:"As in a rule."`
+	Count         int           `yaml:"count" jsonschema:"minimum=1,maximum=256" jsonschema_description:"As in a rule."`
+	Within        time.Duration `yaml:"within" jsonschema_description:"As in a rule."`
+	Distinct      string        `yaml:"distinct" jsonschema_description:"As in a rule."`
+	For           time.Duration `yaml:"for" jsonschema_description:"As in a rule."`
+	KeepFiringFor time.Duration `yaml:"keep_firing_for" jsonschema_description:"As in a rule."`
+	Expire        time.Duration `yaml:"expire" jsonschema_description:"As in a rule."`
+	Limit         int           `yaml:"limit" jsonschema:"minimum=1" jsonschema_description:"As in a rule."`
+	Scope         Scope         `yaml:"scope" jsonschema:"enum=node,enum=cluster" jsonschema_description:"As in a rule."`
+	Severity      Severity      `yaml:"severity" jsonschema:"enum=critical,enum=warning,enum=info,enum=none" jsonschema_description:"As in a rule, or none: the alert routes nowhere."`
+	Enabled       Mode          `yaml:"enabled" jsonschema_description:"true, false or silent."`
+
+	Keys strictyaml.Keys `yaml:"-" json:"-"`
+}

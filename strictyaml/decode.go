@@ -1,0 +1,229 @@
+package strictyaml
+
+import (
+	"encoding"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+)
+
+// decoder decodes one document and collects its problems.
+type decoder struct {
+	src      *source
+	problems Problems
+	aliased  int // values reached through aliases
+}
+
+func (d *decoder) report(p Pos, check, message, fix string) {
+	d.problems = append(d.problems, p.Problem(Error, check, message, fix))
+}
+
+func (d *decoder) posOf(n *yaml.Node) Pos { return d.src.yamlPos(n.Line, n.Column) }
+
+// posOr returns the place of a value, or that of what holds it: the library
+// puts a value that is not there on the next token, which may be lines below.
+func (d *decoder) posOr(n *yaml.Node, holder Pos) Pos {
+	if n.Kind == yaml.ScalarNode && n.Value == "" && n.Style == 0 {
+		return holder
+	}
+	return d.posOf(n)
+}
+
+// checkKey tells whether a key can be used, and reports it otherwise.
+func (d *decoder) checkKey(k *yaml.Node, at Pos, seen map[string]Pos) bool {
+	switch {
+	case k.Kind == yaml.AliasNode || k.Anchor != "":
+		d.report(at, "anchor", "anchors and aliases are not allowed as keys", "write the key out")
+	case k.Kind != yaml.ScalarNode:
+		d.report(at, "wrong-type", "a key is "+kindName(k)+" where text is meant", "quote a value that starts with { or [")
+	case k.Tag == "!!merge":
+		d.report(at, "merge-key", "merge key << is not allowed", "write the keys out")
+	case k.Style&yaml.TaggedStyle != 0:
+		d.report(at, "tag", "tags are not allowed", "remove the tag")
+	case k.Tag != "!!str" && k.Tag != "!!timestamp":
+		d.report(at, "wrong-type", fmt.Sprintf("key %s is %s where text is meant", k.Value, kindName(k)), "quote the key")
+	default:
+		if first, twice := seen[k.Value]; twice {
+			d.report(at, "duplicate-key", fmt.Sprintf("key `%s` is given twice, first on line %d", k.Value, first.Line), "keep one of them")
+			return false
+		}
+		seen[k.Value] = at
+		return true
+	}
+	return false
+}
+
+// decode decodes a node into v. It uses the DecodeYAML of v's type if own is
+// set.
+func (d *decoder) decode(n *Node, v reflect.Value, hints map[string]string, own bool) {
+	if own && !n.settle() {
+		return
+	}
+	if own && v.CanAddr() {
+		if u, ok := v.Addr().Interface().(Unmarshaler); ok {
+			u.DecodeYAML(n)
+			return
+		}
+	}
+	if v.Type() == reflect.TypeFor[time.Duration]() {
+		d.decodeDuration(n, v)
+		return
+	}
+	if u, ok := addrOf[encoding.TextUnmarshaler](v); ok {
+		d.decodeText(n, u)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		d.decodePointer(n, v)
+	case reflect.Struct:
+		d.decodeStruct(n, v, hints)
+	case reflect.Slice:
+		d.decodeSlice(n, v)
+	case reflect.Map:
+		d.decodeMap(n, v)
+	default:
+		d.decodeScalar(n, v)
+	}
+}
+
+// addrOf returns the address of v as a T.
+func addrOf[T any](v reflect.Value) (T, bool) {
+	if v.CanAddr() {
+		t, ok := v.Addr().Interface().(T)
+		return t, ok
+	}
+	var none T
+	return none, false
+}
+
+// decodePointer allocates what v points to. The node was settled already.
+func (d *decoder) decodePointer(n *Node, v reflect.Value) {
+	if isNull(n.n) {
+		n.wrongType("a value")
+		return
+	}
+	before := len(d.problems)
+	p := reflect.New(v.Type().Elem())
+	if u, ok := p.Interface().(Unmarshaler); ok {
+		u.DecodeYAML(n)
+	} else {
+		d.decode(n, p.Elem(), nil, false)
+	}
+	// A broken struct is kept: what is right in it may be judged further.
+	if len(d.problems) == before || p.Elem().Kind() == reflect.Struct && n.n.Kind == yaml.MappingNode {
+		v.Set(p)
+	}
+}
+
+func (d *decoder) decodeSlice(n *Node, v reflect.Value) {
+	if n.n.Kind != yaml.SequenceNode {
+		n.wrongType("a list")
+		return
+	}
+	items := n.items()
+	out := reflect.MakeSlice(v.Type(), len(items), len(items))
+	for i, item := range items {
+		d.decode(item, out.Index(i), nil, true)
+	}
+	v.Set(out)
+}
+
+func (d *decoder) decodeMap(n *Node, v reflect.Value) {
+	if n.n.Kind != yaml.MappingNode {
+		n.wrongType("a mapping")
+		return
+	}
+	out := reflect.MakeMap(v.Type())
+	for _, e := range n.entries() {
+		before := len(d.problems)
+		elem := reflect.New(v.Type().Elem()).Elem()
+		d.decode(e.Value, elem, nil, true)
+		if len(d.problems) == before {
+			out.SetMapIndex(reflect.ValueOf(e.Key).Convert(v.Type().Key()), elem)
+		}
+	}
+	v.Set(out)
+}
+
+func (d *decoder) decodeStruct(n *Node, v reflect.Value, hints map[string]string) {
+	if n.n.Kind != yaml.MappingNode {
+		n.wrongType("a mapping")
+		return
+	}
+	fields, keysAt := fieldsOf(v)
+	keys := Keys{At: n.pos}
+	for _, e := range n.entries() {
+		f, known := fields[e.Key]
+		if !known {
+			keys.meant = append(keys.meant, d.unknownKey(e, fields, hints)...)
+			continue
+		}
+		e.Value.anchors = e.Value.anchors || f.anchors
+		before := len(d.problems)
+		d.decode(e.Value, f.value, nil, true)
+		keys.list = append(keys.list, key{
+			name: e.Key, key: e.At, value: e.Value.pos,
+			broken: len(d.problems) > before, items: d.placesIn(e.Value),
+		})
+	}
+	d.addUnusable(n, &keys)
+	for _, name := range sortedNames(fields) {
+		if fields[name].required && keys.Missing(name) {
+			d.report(n.pos, "missing-key", fmt.Sprintf("%s lacks `%s`", n.name, name), "add `"+name+":`")
+		}
+	}
+	if keysAt.IsValid() {
+		keysAt.Set(reflect.ValueOf(keys))
+	}
+}
+
+// addUnusable lets keys that were reported and left out count as meant, so that
+// nobody is told that they are missing.
+func (d *decoder) addUnusable(n *Node, keys *Keys) {
+	for i := 0; i+1 < len(n.n.Content); i += 2 {
+		if k := n.n.Content[i]; k.Kind == yaml.ScalarNode && !keys.Has(k.Value) {
+			keys.meant = append(keys.meant, k.Value)
+		}
+	}
+}
+
+// placesIn remembers where the members of a list or mapping are.
+func (d *decoder) placesIn(n *Node) []item {
+	var out []item
+	switch n.n.Kind {
+	case yaml.SequenceNode:
+		for _, c := range n.n.Content {
+			out = append(out, item{value: d.posOr(c, n.pos)})
+		}
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(n.n.Content); i += 2 {
+			k := n.n.Content[i]
+			out = append(out, item{name: k.Value, key: d.posOf(k), value: d.posOr(n.n.Content[i+1], d.posOf(k))})
+		}
+	}
+	return out
+}
+
+// unknownKey reports a key that the struct does not have, and returns the one
+// that was probably meant.
+func (d *decoder) unknownKey(e Entry, fields map[string]field, hints map[string]string) []string {
+	if hint, ok := hints[e.Key]; ok {
+		d.report(e.At, "unknown-key", fmt.Sprintf("`%s` %s", e.Key, hint), "remove it")
+		return nil
+	}
+	names := sortedNames(fields)
+	fix := "use one of " + strings.Join(names, ", ")
+	meant := closest(e.Key, names)
+	if meant != "" {
+		fix = "did you mean `" + meant + "`?"
+	}
+	d.report(e.At, "unknown-key", fmt.Sprintf("unknown key `%s`", e.Key), fix)
+	if meant == "" {
+		return nil
+	}
+	return []string{meant}
+}

@@ -1,0 +1,140 @@
+package strictyaml
+
+// Keys remembers where the keys of a mapping and their values are. A struct
+// that has an exported field of this type, tagged `yaml:"-"`, gets it filled.
+// The zero value is that of a struct that was not decoded.
+type Keys struct {
+	// At is where the mapping starts, or the scalar that stands for it.
+	At   Pos
+	list []key
+	// meant are the keys that unknown ones were probably meant to be.
+	meant []string
+}
+
+// key is one key of a mapping with the places of it and of its value.
+type key struct {
+	name       string
+	key, value Pos
+	broken     bool
+	items      []item // of a list or a mapping
+}
+
+// item is one member of a list (without a name) or of a mapping.
+type item struct {
+	name       string
+	key, value Pos
+}
+
+// Has tells whether the mapping has the key.
+func (k Keys) Has(name string) bool { return k.find(name) != nil }
+
+// Missing tells whether the mapping lacks the key and no unknown key was
+// probably meant to be it.
+func (k Keys) Missing(name string) bool {
+	for _, m := range k.meant {
+		if m == name {
+			return false
+		}
+	}
+	return !k.Has(name)
+}
+
+// Broken tells whether an error was reported for the key or inside its value,
+// so that its decoded value must not be judged.
+func (k Keys) Broken(name string) bool {
+	e := k.find(name)
+	return e != nil && e.broken
+}
+
+// Key returns the place of a key, or At if the mapping lacks it.
+func (k Keys) Key(name string) Pos {
+	if e := k.find(name); e != nil {
+		return e.key
+	}
+	return k.At
+}
+
+// Value returns the place of a key's value, or At if the mapping lacks it.
+func (k Keys) Value(name string) Pos {
+	if e := k.find(name); e != nil {
+		return e.value
+	}
+	return k.At
+}
+
+// Item returns the place of the i-th item of a key's list, or that of its value.
+func (k Keys) Item(name string, i int) Pos {
+	if e := k.find(name); e != nil && i >= 0 && i < len(e.items) {
+		return e.items[i].value
+	}
+	return k.Value(name)
+}
+
+// EntryKey returns the place of a key in a key's mapping, or that of its value.
+func (k Keys) EntryKey(name, entry string) Pos {
+	if it := k.entry(name, entry); it != nil {
+		return it.key
+	}
+	return k.Value(name)
+}
+
+// EntryValue returns the place of a value in a key's mapping, or that of the
+// mapping.
+func (k Keys) EntryValue(name, entry string) Pos {
+	if it := k.entry(name, entry); it != nil {
+		return it.value
+	}
+	return k.Value(name)
+}
+
+// Names returns the keys in the order of the file.
+func (k Keys) Names() []string {
+	out := make([]string, len(k.list))
+	for i := range k.list {
+		out[i] = k.list[i].name
+	}
+	return out
+}
+
+// With returns a copy of k in which the named keys are those of other, so that
+// problems of a value that was taken over name the place that it came from.
+func (k Keys) With(other Keys, names ...string) Keys {
+	out := Keys{At: k.At, meant: k.meant}
+	taken := map[string]bool{}
+	for _, n := range names {
+		taken[n] = true
+	}
+	for _, e := range k.list {
+		if !taken[e.name] {
+			out.list = append(out.list, e)
+		}
+	}
+	for _, e := range other.list {
+		if taken[e.name] {
+			out.list = append(out.list, e)
+		}
+	}
+	return out
+}
+
+func (k Keys) find(name string) *key {
+	for i := range k.list {
+		if k.list[i].name == name {
+			return &k.list[i]
+		}
+	}
+	return nil
+}
+
+func (k Keys) entry(name, entry string) *item {
+	e := k.find(name)
+	if e == nil {
+		return nil
+	}
+	for i := range e.items {
+		if e.items[i].name == entry {
+			return &e.items[i]
+		}
+	}
+	return nil
+}

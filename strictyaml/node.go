@@ -1,0 +1,219 @@
+package strictyaml
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// Unmarshaler is implemented by pointers to types that decode themselves. It
+// reports problems to the node and leaves the value zero when there are any.
+// The node is valid during the call only.
+type Unmarshaler interface {
+	DecodeYAML(n *Node)
+}
+
+// Kind is the form of a node.
+type Kind int
+
+// The kinds of nodes.
+const (
+	Scalar Kind = iota
+	List
+	Map
+)
+
+// Node is a value in a file that is being decoded.
+type Node struct {
+	d       *decoder
+	n       *yaml.Node
+	pos     Pos
+	name    string // how messages call it: `by`, item 2 of `by`
+	depth   int
+	anchors bool // anchors and aliases are allowed here
+	aliased bool // it was reached through an alias
+	settled bool // settle was called
+	usable  bool // what it said
+}
+
+// Kind returns the form of the node.
+func (n *Node) Kind() Kind {
+	switch n.n.Kind {
+	case yaml.SequenceNode:
+		return List
+	case yaml.MappingNode:
+		return Map
+	}
+	return Scalar
+}
+
+// Pos returns where the value starts.
+func (n *Node) Pos() Pos { return n.pos }
+
+// Name says what the node is, for messages: "`by`", or "item 2 of `by`".
+func (n *Node) Name() string { return n.name }
+
+// Raw returns a scalar as it is written, without quotes.
+func (n *Node) Raw() string { return n.n.Value }
+
+// IsText tells whether the node is a scalar that stands for text: quoted, or
+// not to be read as a number, a truth value or nothing.
+func (n *Node) IsText() bool {
+	if n.n.Kind != yaml.ScalarNode {
+		return false
+	}
+	// A date is read as text by most people and keeps its spelling.
+	return n.n.Tag == "!!str" || n.n.Tag == "!!timestamp" || n.n.Tag == "!!merge" || n.n.Tag == "!!binary"
+}
+
+// Text returns the text of the node, or reports that it is none.
+func (n *Node) Text() (string, bool) {
+	if n.IsText() {
+		return n.n.Value, true
+	}
+	n.wrongType("text")
+	return "", false
+}
+
+// Error reports a problem of this node.
+func (n *Node) Error(check, message, fix string) { n.d.report(n.pos, check, message, fix) }
+
+// Errorf reports a problem of this node without a fix.
+func (n *Node) Errorf(check, format string, args ...any) {
+	n.Error(check, fmt.Sprintf(format, args...), "")
+}
+
+// WrongType reports that the node is not what is meant, such as "a list".
+func (n *Node) WrongType(want string) { n.wrongType(want) }
+
+// Items returns the items of a list, or reports that the node is none.
+func (n *Node) Items() []*Node {
+	if n.n.Kind != yaml.SequenceNode {
+		n.wrongType("a list")
+		return nil
+	}
+	var out []*Node
+	for _, item := range n.items() {
+		if item.settle() {
+			out = append(out, item)
+		}
+	}
+	return out
+}
+
+// items returns the items before aliases are followed.
+
+func (n *Node) items() []*Node {
+	var out []*Node
+	for i, c := range n.n.Content {
+		item := n.child(c, n.d.posOr(c, n.pos), fmt.Sprintf("item %d of %s", i+1, n.name))
+		if item != nil {
+			out = append(out, item)
+		}
+	}
+	return out
+}
+
+// Entry is one key of a mapping with its value.
+type Entry struct {
+	Key   string
+	At    Pos // of the key
+	Value *Node
+}
+
+// Entries returns the entries of a mapping in the order of the file, or reports
+// that the node is none. Keys that are given twice, merged or not text are
+// reported and left out.
+func (n *Node) Entries() []Entry {
+	if n.n.Kind != yaml.MappingNode {
+		n.wrongType("a mapping")
+		return nil
+	}
+	var out []Entry
+	for _, e := range n.entries() {
+		if e.Value.settle() {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// entries returns the entries before aliases are followed.
+func (n *Node) entries() []Entry {
+	var out []Entry
+	seen := map[string]Pos{}
+	for i := 0; i+1 < len(n.n.Content); i += 2 {
+		k, v := n.n.Content[i], n.n.Content[i+1]
+		at := n.d.posOf(k)
+		if !n.d.checkKey(k, at, seen) {
+			continue
+		}
+		if value := n.child(v, n.d.posOr(v, at), "`"+k.Value+"`"); value != nil {
+			out = append(out, Entry{Key: k.Value, At: at, Value: value})
+		}
+	}
+	return out
+}
+
+// Decode decodes the node into what into points to, but for the DecodeYAML of
+// into itself, which may call this.
+func (n *Node) Decode(into any) {
+	n.d.decode(n, reflect.ValueOf(into).Elem(), nil, false)
+}
+
+// DecodeHints is Decode for a struct; hints are the messages for keys that it
+// does not have but that people write there.
+func (n *Node) DecodeHints(into any, hints map[string]string) {
+	n.d.decode(n, reflect.ValueOf(into).Elem(), hints, false)
+}
+
+// child makes the node of a value inside n, with aliases followed. It returns
+// nil, with a problem reported, where the value must not be looked at.
+func (n *Node) child(c *yaml.Node, pos Pos, name string) *Node {
+	out := &Node{d: n.d, n: c, pos: pos, name: name, depth: n.depth + 1, anchors: n.anchors, aliased: n.aliased}
+	if out.depth > maxDepth {
+		out.Error("too-deep", fmt.Sprintf("values are nested more than %d deep", maxDepth), "flatten them")
+		return nil
+	}
+	return out
+}
+
+// settle follows an alias and refuses what YAML offers beyond plain data. It
+// tells whether the node may be decoded.
+func (n *Node) settle() bool {
+	if !n.settled {
+		n.settled, n.usable = true, n.follow()
+	}
+	return n.usable
+}
+
+func (n *Node) follow() bool {
+	if n.n.Kind == yaml.AliasNode {
+		if !n.anchors {
+			n.Error("anchor", "alias *"+n.n.Value+" is not allowed here", "write the value out; aliases are for tests only")
+			return false
+		}
+		n.n, n.aliased = n.n.Alias, true
+	}
+	if n.aliased {
+		n.d.aliased++
+		if n.d.aliased > maxAliased {
+			if n.d.aliased == maxAliased+1 {
+				n.Error("anchor", fmt.Sprintf("aliases expand to more than %d values", maxAliased), "use fewer of them")
+			}
+			return false
+		}
+	}
+	ok := true
+	if n.n.Anchor != "" && !n.anchors {
+		n.Error("anchor", "anchor &"+n.n.Anchor+" is not allowed here", "remove it; anchors are for tests only")
+		ok = false
+	}
+	if n.n.Style&yaml.TaggedStyle != 0 {
+		n.Error("tag", "tag "+strings.ReplaceAll(n.n.Tag, "tag:yaml.org,2002:", "!!")+" is not allowed", "remove the tag; quote the value if text is meant")
+		ok = false
+	}
+	return ok
+}

@@ -1,0 +1,263 @@
+package strictyaml
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"gopkg.in/yaml.v3"
+)
+
+// Bounds of a file.
+const (
+	DefaultMaxBytes = 1 << 20
+	maxDepth        = 64
+	// maxAliased is how many values aliases may expand to in one file.
+	maxAliased = 100_000
+)
+
+var (
+	bom      = []byte("\xEF\xBB\xBF")
+	lineRef  = regexp.MustCompile(`^line (\d+): `)
+	okIndent = regexp.MustCompile(`^[ ]*\t`)
+)
+
+// Options say what is decoded how. The zero value is right for most files.
+type Options struct {
+	// MaxBytes is the size above which a file is refused before it is parsed;
+	// 0 means DefaultMaxBytes.
+	MaxBytes int
+	// AllowEmpty accepts a file without content as an empty mapping.
+	AllowEmpty bool
+}
+
+// Decode decodes one YAML document into the struct that into points to and
+// returns every problem, in order of place. Values of keys with problems are
+// zero. into is complete if the result has no errors. data is not kept by
+// reference beyond what places need and must not change afterwards.
+//
+// A struct field takes part under the name of its yaml tag; `yaml:"-"` leaves
+// it out and `yaml:",inline"` lifts the fields of an embedded struct. The tag
+// `strict:"required"` reports a mapping without the key, `strict:"anchors"`
+// allows anchors and aliases inside the value.
+func Decode(file string, data []byte, into any, opt Options) Problems {
+	doc, problems := Parse(file, data, opt)
+	if doc == nil {
+		return problems
+	}
+	return append(problems, doc.Decode(into)...)
+}
+
+// Document is the parsed text of one file, not decoded yet.
+type Document struct {
+	src  *source
+	root *yaml.Node // nil: an empty file that is allowed
+}
+
+// Parse checks that data is one YAML document whose root is a mapping. The
+// document is nil if there are problems.
+func Parse(file string, data []byte, opt Options) (*Document, Problems) {
+	limit := opt.MaxBytes
+	if limit == 0 {
+		limit = DefaultMaxBytes
+	}
+	if len(data) > limit {
+		return nil, Problems{{
+			File: file, Level: Error, Check: "too-large",
+			Message: fmt.Sprintf("the file has %d bytes, more than %d", len(data), limit),
+			Fix:     "split it",
+		}}
+	}
+	src := newSource(file, data)
+	if p := src.checkBytes(); p != nil {
+		return nil, Problems{*p}
+	}
+	root, p := src.parse()
+	if p != nil {
+		return nil, Problems{*p}
+	}
+	if root == nil {
+		if opt.AllowEmpty {
+			return &Document{src: src}, nil
+		}
+		return nil, Problems{src.whole("empty-file", "the file has no content", "remove it, or write it anew if it was cut off")}
+	}
+	if root.Kind != yaml.MappingNode {
+		d := &decoder{src: src}
+		n := &Node{d: d, n: root, pos: d.posOf(root), name: "the file"}
+		n.Error("wrong-type", "the file is "+kindName(root)+" where a mapping of keys to values is meant", "start it with a key, such as `pack:`")
+		return nil, d.problems
+	}
+	return &Document{src: src, root: root}, nil
+}
+
+// Has tells whether the root mapping has the key.
+func (d *Document) Has(name string) bool { return d.find(name) != nil }
+
+// KeyPos returns the place of a key of the root mapping, or that of the file's
+// start.
+func (d *Document) KeyPos(name string) Pos {
+	if k := d.find(name); k != nil {
+		return d.src.yamlPos(k.Line, k.Column)
+	}
+	return d.Start()
+}
+
+// Start returns the place where the content of the file starts.
+func (d *Document) Start() Pos {
+	if d.root == nil {
+		return d.src.pos(0)
+	}
+	return d.src.yamlPos(d.root.Line, d.root.Column)
+}
+
+func (d *Document) find(name string) *yaml.Node {
+	if d.root == nil {
+		return nil
+	}
+	for i := 0; i+1 < len(d.root.Content); i += 2 {
+		if d.root.Content[i].Value == name {
+			return d.root.Content[i]
+		}
+	}
+	return nil
+}
+
+// Decode decodes the document into the struct that into points to.
+func (d *Document) Decode(into any) Problems {
+	dec := &decoder{src: d.src}
+	if d.root != nil {
+		n := &Node{d: dec, n: d.root, pos: d.Start(), name: "the file"}
+		n.Decode(into)
+	}
+	dec.problems.Sort()
+	return dec.problems
+}
+
+// checkBytes refuses text that YAML cannot hold or that was damaged.
+func (s *source) checkBytes() *Problem {
+	if i := bytes.IndexByte(s.data, 0); i >= 0 {
+		p := s.pos(i).Problem(Error, "encoding", "the file has a NUL byte: it was half written, or is not text", "write it anew")
+		return &p
+	}
+	if bytes.HasPrefix(s.data, []byte{0xFF, 0xFE}) || bytes.HasPrefix(s.data, []byte{0xFE, 0xFF}) {
+		p := s.whole("encoding", "the file is UTF-16", "save it as UTF-8")
+		return &p
+	}
+	for i := 0; i < len(s.data); {
+		r, width := utf8.DecodeRune(s.data[i:])
+		if r == utf8.RuneError && width == 1 {
+			p := s.pos(i).Problem(Error, "encoding", fmt.Sprintf("byte 0x%02x is not UTF-8", s.data[i]), "save the file as UTF-8")
+			return &p
+		}
+		i += width
+	}
+	return nil
+}
+
+// whole makes a problem of the file as such.
+func (s *source) whole(check, message, fix string) Problem {
+	return Problem{File: s.name, Level: Error, Check: check, Message: message, Fix: fix}
+}
+
+// parse returns the root of the only document, nil if there is none.
+func (s *source) parse() (*yaml.Node, *Problem) {
+	first, second, err := readDocuments(s.data)
+	if err != nil {
+		p := s.syntaxProblem(err)
+		return nil, &p
+	}
+	if second != nil {
+		p := s.yamlPos(second.Line, second.Column).Problem(Error, "second-document",
+			"a second YAML document starts here and would be ignored", "put it into a file of its own")
+		return nil, &p
+	}
+	if first == nil || len(first.Content) == 0 {
+		return nil, nil
+	}
+	root := first.Content[0]
+	if root.Kind == yaml.ScalarNode && root.Tag == "!!null" && root.Value == "" {
+		return nil, nil
+	}
+	return root, nil
+}
+
+// readDocuments parses the first two documents of a file; nil: there is none.
+func readDocuments(data []byte) (first, second *yaml.Node, err error) {
+	// The library is known to panic on some damaged input.
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("yaml: %v", r)
+		}
+	}()
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	docs := [2]*yaml.Node{}
+	for i := range docs {
+		n := new(yaml.Node)
+		err := dec.Decode(n)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		docs[i] = n
+	}
+	return docs[0], docs[1], nil
+}
+
+// syntaxProblem says where the text stops being YAML. The library's own line is
+// that of the surrounding construct, and often one off.
+func (s *source) syntaxProblem(err error) Problem {
+	msg := lineRef.ReplaceAllString(strings.TrimPrefix(err.Error(), "yaml: "), "")
+	n := s.firstBadLine()
+	text := s.line(n)
+	column := len(text) - len(strings.TrimLeft(text, " ")) + 1
+	p := Pos{src: s, Line: n, Column: column}
+	fix := "check indentation, quotes and brackets here and on the line before"
+	switch {
+	case okIndent.MatchString(text):
+		msg, fix = "a tab indents this line", "indent with spaces"
+	case strings.Contains(msg, "unknown anchor"):
+		return p.Problem(Error, "anchor", "alias of an "+msg, "define the anchor (&name) before its alias, in the tests of the same file")
+	case strings.Contains(text, "{{"):
+		fix = "quote values that have {{ }}, : or # in them"
+	case n == len(s.starts) || s.restIsBlank(n):
+		fix = "the file ends here: it was cut off, or a bracket or quote is not closed"
+	}
+	return p.Problem(Error, "yaml-syntax", "this is not YAML: "+msg, fix)
+}
+
+func (s *source) restIsBlank(line int) bool {
+	return line < len(s.starts) && len(bytes.TrimSpace(s.data[s.starts[line]:])) == 0
+}
+
+// firstBadLine finds the line from which on every longer beginning of the file
+// fails to parse: the line that breaks it, or that opens what is never closed.
+func (s *source) firstBadLine() int {
+	parses := func(lines int) bool {
+		_, _, err := readDocuments(s.data[:s.starts[lines]])
+		return err == nil
+	}
+	good, bad := 0, len(s.starts) // lines of beginnings that parse and do not
+	for bad-good > 1 {
+		mid := (good + bad) / 2
+		// A construct over several lines parses only when it is whole.
+		ok := -1
+		for n := mid; n < min(bad, mid+16); n++ {
+			if parses(n) {
+				ok = n
+			}
+		}
+		if ok >= 0 {
+			good = ok
+		} else {
+			bad = mid
+		}
+	}
+	return min(good+1, len(s.starts))
+}

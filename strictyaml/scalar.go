@@ -1,0 +1,178 @@
+package strictyaml
+
+import (
+	"encoding"
+	"fmt"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"gopkg.in/yaml.v3"
+)
+
+var decimal = regexp.MustCompile(`^[-+]?(0|[1-9][0-9]*)$`)
+
+// kindName says what a node is, for messages.
+func kindName(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.SequenceNode:
+		return "a list"
+	case yaml.MappingNode:
+		return "a mapping"
+	case yaml.AliasNode:
+		return "an alias"
+	}
+	switch n.Tag {
+	case "!!int", "!!float":
+		return "a number"
+	case "!!bool":
+		return "a truth value"
+	case "!!null":
+		return "empty"
+	}
+	return "text"
+}
+
+func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
+
+// wrongType reports that the node is not what is meant, with the fix where it
+// can be told.
+func (n *Node) wrongType(want string) {
+	is := kindName(n.n)
+	if is == "empty" {
+		n.Error("no-value", n.name+" has no value", "give it one, or remove the key")
+		return
+	}
+	message := fmt.Sprintf("%s is %s where %s is meant", n.name, is, want)
+	n.Error("wrong-type", message, n.typeFix(want))
+}
+
+func (n *Node) typeFix(want string) string {
+	scalar := n.n.Kind == yaml.ScalarNode
+	short := len(n.n.Value) <= 40 && !strings.ContainsAny(n.n.Value, "\n\"'")
+	switch {
+	case scalar && short && want == "a list":
+		return "write [" + n.n.Value + "]"
+	case want == "a list":
+		return "write a list: - item"
+	case want == "text" && n.n.Kind == yaml.MappingNode:
+		return "quote the value: text that starts with { or has a colon and a space needs quotes"
+	case want == "text" && n.n.Kind == yaml.SequenceNode:
+		return "write one text, in quotes if it starts with ["
+	case want == "text" && n.n.Tag == "!!float":
+		return fmt.Sprintf("quote it: %q (unquoted it is the number %s, and 1.10 is 1.1)", n.n.Value, n.n.Value)
+	case want == "text" && short:
+		return fmt.Sprintf("quote it: %q", n.n.Value)
+	case strings.HasSuffix(want, "number") && short && decimal.MatchString(n.n.Value):
+		return "remove the quotes: " + n.n.Value
+	case want == "true or false" && short && (n.n.Value == "true" || n.n.Value == "false"):
+		return "remove the quotes: " + n.n.Value
+	}
+	return ""
+}
+
+func (d *decoder) decodeScalar(n *Node, v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		if s, ok := n.Text(); ok {
+			v.SetString(s)
+		}
+	case reflect.Bool:
+		if n.n.Kind != yaml.ScalarNode || n.n.Tag != "!!bool" {
+			n.wrongType("true or false")
+			return
+		}
+		v.SetBool(strings.EqualFold(n.n.Value, "true"))
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		if i, ok := n.integer(v.Type().Bits()); ok {
+			v.SetInt(i)
+		}
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		if i, ok := n.integer(64); ok {
+			if i < 0 || v.OverflowUint(uint64(i)) {
+				n.Errorf("wrong-type", "%s is out of range", n.name)
+				return
+			}
+			v.SetUint(uint64(i))
+		}
+	case reflect.Float32, reflect.Float64:
+		d.decodeFloat(n, v)
+	default:
+		// A mistake in the program, not in the file.
+		n.Errorf("wrong-type", "%s cannot be decoded into a Go %s", n.name, v.Type())
+	}
+}
+
+// integer returns the decimal number that the node is.
+func (n *Node) integer(bits int) (int64, bool) {
+	if n.n.Kind != yaml.ScalarNode || n.n.Tag != "!!int" {
+		n.wrongType("a whole number")
+		return 0, false
+	}
+	if !decimal.MatchString(n.n.Value) {
+		n.Error("wrong-type", fmt.Sprintf("%s is the number %s in a form that is easily misread", n.name, n.n.Value), "write it in decimal digits")
+		return 0, false
+	}
+	i, err := strconv.ParseInt(n.n.Value, 10, bits)
+	if err != nil {
+		n.Errorf("wrong-type", "%s is out of range", n.name)
+		return 0, false
+	}
+	return i, true
+}
+
+func (d *decoder) decodeFloat(n *Node, v reflect.Value) {
+	f, err := strconv.ParseFloat(n.n.Value, 64)
+	if n.n.Kind != yaml.ScalarNode || n.n.Tag != "!!int" && n.n.Tag != "!!float" || err != nil {
+		n.wrongType("a number")
+		return
+	}
+	v.SetFloat(f)
+}
+
+// decodeText is for types that read themselves from text.
+func (d *decoder) decodeText(n *Node, u encoding.TextUnmarshaler) {
+	s, ok := n.Text()
+	if !ok {
+		return
+	}
+	if err := u.UnmarshalText([]byte(s)); err != nil {
+		n.Errorf("bad-value", "%s: %v", n.name, err)
+	}
+}
+
+func (d *decoder) decodeDuration(n *Node, v reflect.Value) {
+	if dur, ok := n.Duration(); ok {
+		v.SetInt(int64(dur))
+	}
+}
+
+// Duration returns the duration that the node is, as Prometheus writes them
+// (1h30m), or reports that it is none.
+func (n *Node) Duration() (time.Duration, bool) {
+	if n.n.Kind != yaml.ScalarNode || isNull(n.n) {
+		n.wrongType("a duration")
+		return 0, false
+	}
+	d, err := model.ParseDuration(n.n.Value)
+	if err != nil {
+		fix := "write it as in Prometheus: 30s, 10m, 1h30m, 7d"
+		if n.n.Tag == "!!int" {
+			fix = fmt.Sprintf("add a unit: %ss, %sm", n.n.Value, n.n.Value)
+		}
+		n.Error("bad-duration", fmt.Sprintf("%s is not a duration: %s", n.name, printable(n.n.Value)), fix)
+		return 0, false
+	}
+	return time.Duration(d), true
+}
+
+// printable cuts and quotes text of a file for a message.
+func printable(s string) string {
+	if len(s) > 60 {
+		s = s[:60] + "..."
+	}
+	return strconv.Quote(s)
+}

@@ -1,0 +1,185 @@
+package strictyaml
+
+import (
+	"bytes"
+	"fmt"
+	"sort"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxSnippet is how far into a line a snippet reaches, in bytes.
+const maxSnippet = 400
+
+// source is the text of one file. It is immutable.
+type source struct {
+	name string
+	data []byte
+	// starts are the offsets of lines as editors count them: after each \n.
+	starts []int
+	// breaks are the offsets of lines as YAML counts them, which also ends a
+	// line at a lone \r and at three rare characters of Unicode.
+	breaks []int
+}
+
+func newSource(name string, data []byte) *source {
+	s := &source{name: name, data: data, starts: []int{0}, breaks: []int{0}}
+	for i := 0; i < len(data); i++ {
+		width := breakWidth(data[i:])
+		if width == 0 {
+			continue
+		}
+		if data[i+width-1] == '\n' {
+			s.starts = append(s.starts, i+width)
+		}
+		s.breaks = append(s.breaks, i+width)
+		i += width - 1
+	}
+	return s
+}
+
+// breakWidth returns the length of the line break that b starts with, or 0.
+func breakWidth(b []byte) int {
+	switch b[0] {
+	case '\n':
+		return 1
+	case '\r':
+		if len(b) > 1 && b[1] == '\n' {
+			return 2
+		}
+		return 1
+	case 0xC2:
+		if len(b) > 1 && b[1] == 0x85 {
+			return 2
+		}
+	case 0xE2:
+		if len(b) > 2 && b[1] == 0x80 && (b[2] == 0xA8 || b[2] == 0xA9) {
+			return 3
+		}
+	}
+	return 0
+}
+
+// yamlPos turns a place as the YAML library counts it, in lines and characters
+// from 1, into one as editors count it, in lines and bytes from 1.
+func (s *source) yamlPos(line, column int) Pos {
+	if line < 1 || line > len(s.breaks) {
+		return Pos{src: s, Line: len(s.starts), Column: 1}
+	}
+	at := s.breaks[line-1]
+	if line == 1 {
+		at += len(s.data) - len(bytes.TrimPrefix(s.data, bom))
+	}
+	for ; column > 1 && at < len(s.data); column-- {
+		_, width := utf8.DecodeRune(s.data[at:])
+		at += width
+	}
+	return s.pos(at)
+}
+
+// pos returns the place of an offset.
+func (s *source) pos(at int) Pos {
+	i := sort.SearchInts(s.starts, at+1) - 1
+	return Pos{src: s, Line: i + 1, Column: at - s.starts[i] + 1}
+}
+
+// line returns the text of a line, from 1, without its end.
+func (s *source) line(n int) string {
+	if n < 1 || n > len(s.starts) {
+		return ""
+	}
+	end := len(s.data)
+	if n < len(s.starts) {
+		end = s.starts[n]
+	}
+	return strings.TrimRight(string(s.data[s.starts[n-1]:end]), "\r\n")
+}
+
+// Pos is a place in a file. The zero value is no place.
+type Pos struct {
+	src    *source
+	Line   int // from 1
+	Column int // from 1, in bytes
+}
+
+// IsZero tells whether p is no place.
+func (p Pos) IsZero() bool { return p.Line == 0 }
+
+// File returns the name of the file, "" for no place.
+func (p Pos) File() string {
+	if p.src == nil {
+		return ""
+	}
+	return p.src.name
+}
+
+// String returns "file:line".
+func (p Pos) String() string { return fmt.Sprintf("%s:%d", p.File(), p.Line) }
+
+// Problem makes a problem of this place, with the text of its line.
+func (p Pos) Problem(level Level, check, message, fix string) Problem {
+	out := Problem{
+		File: p.File(), Line: p.Line, Column: p.Column,
+		Level: level, Check: check, Message: message, Fix: fix,
+	}
+	if p.src != nil {
+		out.Snippet = snippet(p.src.line(p.Line), p.Column)
+	}
+	return out
+}
+
+// Lines returns the text of whole lines of the file, from and to included.
+// Lines that are not there are left out.
+func (p Pos) Lines(from, to int) []string {
+	if p.src == nil {
+		return nil
+	}
+	var out []string
+	for n := max(from, 1); n <= to && n <= len(p.src.starts); n++ {
+		out = append(out, p.src.line(n))
+	}
+	return out
+}
+
+// LastLine returns the number of the file's last line that has text.
+func (p Pos) LastLine() int {
+	if p.src == nil {
+		return 0
+	}
+	n := len(p.src.starts)
+	for n > 1 && strings.TrimSpace(p.src.line(n)) == "" {
+		n--
+	}
+	return n
+}
+
+// snippet makes a line fit for a terminal: files are not trusted. It keeps
+// byte offsets, so that the caret stays right.
+func snippet(line string, column int) string {
+	if column > maxSnippet {
+		return ""
+	}
+	if len(line) > maxSnippet {
+		line = line[:maxSnippet]
+	}
+	b := []byte(line)
+	for i := 0; i < len(b); {
+		r, width := utf8.DecodeRune(b[i:])
+		if r == utf8.RuneError && width == 1 || r < ' ' && r != '\t' || r >= 0x7F && r < 0xA0 || unprintable(r) {
+			for j := range width {
+				b[i+j] = '?'
+			}
+		}
+		i += width
+	}
+	return string(b)
+}
+
+// unprintable tells whether r changes how its neighbours look.
+func unprintable(r rune) bool {
+	switch {
+	case r >= 0x200B && r <= 0x200F, r >= 0x2028 && r <= 0x202E, r >= 0x2066 && r <= 0x2069, r == 0xFEFF:
+		return true
+	}
+	return false
+}

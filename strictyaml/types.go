@@ -1,0 +1,100 @@
+package strictyaml
+
+import (
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// Strings is a text or a list of texts.
+type Strings []string
+
+// DecodeYAML implements Unmarshaler.
+func (s *Strings) DecodeYAML(n *Node) {
+	if n.Kind() == List {
+		n.Decode((*[]string)(s))
+		return
+	}
+	if n.Kind() == Map {
+		n.wrongType("text or a list of texts")
+		return
+	}
+	if text, ok := n.Text(); ok {
+		*s = Strings{text}
+	}
+}
+
+// Raw is a part of a file that another library decodes. Keys in it are not
+// checked here; anchors, tags and merge keys are refused.
+type Raw struct {
+	// Text is YAML. Its line 1 is line At.Line of the file, and its columns are
+	// those of the file, if the part was written in block style.
+	Text []byte
+	At   Pos
+	// Present tells that the file has the part.
+	Present bool
+}
+
+// DecodeYAML implements Unmarshaler.
+func (r *Raw) DecodeYAML(n *Node) {
+	if !n.checkTree(n.n) {
+		return
+	}
+	r.At, r.Present = n.pos, true
+	if n.n.Style&yaml.FlowStyle == 0 && (n.n.Kind == yaml.MappingNode || n.n.Kind == yaml.SequenceNode) {
+		r.Text = n.blockText()
+		return
+	}
+	text, err := yaml.Marshal(n.n)
+	if err != nil {
+		n.Errorf("bad-value", "%s: %v", n.name, err)
+		return
+	}
+	r.Text = text
+}
+
+// Problem places a message of the other library: line counts from 1 within
+// Text; 0 means that it said none.
+func (r *Raw) Problem(check string, line int, message, fix string) Problem {
+	p := r.At
+	if line > 1 {
+		p.Line += line - 1
+		p.Column = 1
+	}
+	return p.Problem(Error, check, message, fix)
+}
+
+// blockText returns the lines of a value in block style: those up to the first
+// that is indented less.
+func (n *Node) blockText() []byte {
+	var b strings.Builder
+	indent := n.pos.Column - 1
+	for i, line := range n.pos.Lines(n.pos.Line, len(n.d.src.starts)) {
+		text := strings.TrimLeft(line, " ")
+		if i == 0 {
+			b.WriteString(strings.Repeat(" ", indent) + line[min(indent, len(line)):] + "\n")
+			continue
+		}
+		blank := text == "" || text[0] == '#'
+		if !blank && (len(line)-len(text) < indent || n.n.Kind == yaml.SequenceNode && len(line)-len(text) == indent && text[0] != '-') {
+			break
+		}
+		b.WriteString(line + "\n")
+	}
+	return []byte(b.String())
+}
+
+// checkTree refuses what settle refuses, in the whole value.
+func (n *Node) checkTree(y *yaml.Node) bool {
+	ok := true
+	seen := map[string]Pos{}
+	for i, c := range y.Content {
+		if y.Kind == yaml.MappingNode && i%2 == 0 {
+			ok = n.d.checkKey(c, n.d.posOf(c), seen) && ok
+			continue
+		}
+		child := n.child(c, n.d.posOr(c, n.pos), n.name)
+		ok = child != nil && child.settle() && child.checkTree(child.n) && ok
+	}
+	return ok
+}
