@@ -1,0 +1,228 @@
+package needs
+
+import (
+	"regexp/syntax"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	maxSet   = 32  // texts of one language
+	maxRunes = 6   // members of a character class that are spelled out
+	maxText  = 512 // bytes of one text
+)
+
+// lang is a finite language: all texts that an expression matches, assertions
+// aside. A loose one holds further texts.
+type lang struct {
+	texts []Text
+	loose bool
+}
+
+var empty = lang{texts: []Text{{}}}
+
+// langOf returns the language of re if it is finite and small.
+func langOf(re *syntax.Regexp) (lang, bool) {
+	if zeroWidth(re) {
+		return empty, true
+	}
+	switch re.Op {
+	case syntax.OpEmptyMatch:
+		return empty, true
+	case syntax.OpLiteral:
+		return langOfLiteral(re)
+	case syntax.OpCharClass:
+		return langOfClass(re)
+	case syntax.OpCapture:
+		return langOf(re.Sub[0])
+	case syntax.OpQuest:
+		sub, ok := langOf(re.Sub[0])
+		if !ok {
+			return lang{}, false
+		}
+		return unite(sub, empty)
+	case syntax.OpRepeat:
+		return langOfRepeat(re)
+	case syntax.OpConcat:
+		all := empty
+		for _, s := range re.Sub {
+			sub, ok := langOf(s)
+			if !ok {
+				return lang{}, false
+			}
+			if all, ok = cross(all, sub); !ok {
+				return lang{}, false
+			}
+		}
+		return all, true
+	case syntax.OpAlternate:
+		var all lang
+		for _, s := range re.Sub {
+			sub, ok := langOf(s)
+			if !ok {
+				return lang{}, false
+			}
+			if all, ok = unite(all, sub); !ok {
+				return lang{}, false
+			}
+		}
+		return all, true
+	}
+	return lang{}, false
+}
+
+func langOfLiteral(re *syntax.Regexp) (lang, bool) {
+	if re.Flags&syntax.FoldCase == 0 {
+		for _, r := range re.Rune {
+			if !plain(r) {
+				return lang{}, false
+			}
+		}
+		return lang{texts: []Text{{Text: string(re.Rune)}}}, true
+	}
+	all := empty
+	for _, r := range re.Rune {
+		one, ok := folds(r)
+		if !ok {
+			return lang{}, false
+		}
+		if all, ok = cross(all, one); !ok {
+			return lang{}, false
+		}
+	}
+	return all, true
+}
+
+// plain tells whether r matches its own bytes only. Go's regexp takes invalid
+// bytes for U+FFFD.
+func plain(r rune) bool { return r != utf8.RuneError && utf8.ValidRune(r) }
+
+// folds returns what r matches in any case. That is not only the other case:
+// k also matches U+212A and s also U+017F.
+func folds(r rune) (lang, bool) {
+	if !plain(r) {
+		return lang{}, false
+	}
+	var out lang
+	add := func(t Text) {
+		for _, have := range out.texts {
+			if have == t {
+				return
+			}
+		}
+		out.texts = append(out.texts, t)
+	}
+	for f := r; ; {
+		switch {
+		case f <= unicode.MaxASCII && unicode.IsLetter(f):
+			add(Text{string(unicode.ToLower(f)), true})
+		default:
+			add(Text{string(f), false})
+		}
+		if f = unicode.SimpleFold(f); f == r {
+			return out, true
+		}
+	}
+}
+
+func langOfClass(re *syntax.Regexp) (lang, bool) {
+	var out lang
+	for i := 0; i+1 < len(re.Rune); i += 2 {
+		for r := re.Rune[i]; r <= re.Rune[i+1]; r++ {
+			if len(out.texts) == maxRunes || !plain(r) {
+				return lang{}, false
+			}
+			out.texts = append(out.texts, Text{Text: string(r)})
+		}
+	}
+	return out, len(out.texts) > 0
+}
+
+func langOfRepeat(re *syntax.Regexp) (lang, bool) {
+	if re.Max < 0 || re.Max > maxRunes {
+		return lang{}, false
+	}
+	sub, ok := langOf(re.Sub[0])
+	if !ok {
+		return lang{}, false
+	}
+	var all lang
+	times := empty
+	for n := 0; n <= re.Max; n++ {
+		if n >= re.Min {
+			if all, ok = unite(all, times); !ok {
+				return lang{}, false
+			}
+		}
+		if times, ok = cross(times, sub); !ok {
+			return lang{}, false
+		}
+	}
+	return all, true
+}
+
+func unite(a, b lang) (lang, bool) {
+	out := lang{loose: a.loose || b.loose}
+	out.texts = append(append(out.texts, a.texts...), b.texts...)
+	return out, len(out.texts) <= maxSet
+}
+
+// cross returns the texts of a followed by those of b.
+func cross(a, b lang) (lang, bool) {
+	if len(a.texts)*len(b.texts) > maxSet {
+		return lang{}, false
+	}
+	out := lang{loose: a.loose || b.loose}
+	for _, x := range a.texts {
+		for _, y := range b.texts {
+			t := Text{x.Text + y.Text, x.Fold || y.Fold}
+			if len(t.Text) > maxText {
+				return lang{}, false
+			}
+			if t.Fold {
+				out.loose = out.loose || !x.Fold && letters(x.Text) || !y.Fold && letters(y.Text)
+				t.Text = lower(t.Text)
+			}
+			out.texts = append(out.texts, t)
+		}
+	}
+	return out, true
+}
+
+func letters(s string) bool {
+	return strings.ContainsFunc(s, func(r rune) bool { return r <= unicode.MaxASCII && unicode.IsLetter(r) })
+}
+
+// lower maps ASCII only.
+func lower(s string) string {
+	b := []byte(s)
+	for i, c := range b {
+		if 'A' <= c && c <= 'Z' {
+			b[i] = c + 'a' - 'A'
+		}
+	}
+	return string(b)
+}
+
+// longestFold returns the longest stretch of runes whose case folding stays
+// within ASCII.
+func longestFold(runes []rune) *Cond {
+	best, cur := "", ""
+	for _, r := range runes {
+		l, ok := folds(r)
+		if !ok || len(l.texts) != 1 || r > unicode.MaxASCII {
+			cur = ""
+			continue
+		}
+		if cur += l.texts[0].Text; len(cur) > len(best) {
+			best = cur
+		}
+	}
+	if best == "" {
+		return nil
+	}
+	c := leaf(Text{lower(best), true})
+	c.exact = false
+	return c
+}

@@ -1,0 +1,242 @@
+// Package needs turns regular expressions into conditions on literal texts:
+// what every match must contain, and in which order. Many expressions are
+// decided by that alone.
+//
+// It knows regular expression syntax. It does not know rules or log lines.
+package needs
+
+import (
+	"bytes"
+	"regexp/syntax"
+)
+
+// Text is a literal. With Fold it is lower case and ASCII letters match either
+// case; other bytes are compared as they are.
+type Text struct {
+	Text string
+	Fold bool
+}
+
+type op int
+
+const (
+	opText op = iota
+	opSeq     // all of subs, each behind the one before
+	opOr      // one of subs
+)
+
+// Cond is a condition that every match of an expression fulfils. It is
+// immutable and safe for concurrent use. A nil Cond demands nothing.
+type Cond struct {
+	op    op
+	text  Text
+	lit   []byte
+	subs  []*Cond
+	exact bool // fulfilling it is a match
+	gaps  bool // exact only in texts without a newline, which `.` does not match
+}
+
+// Of returns the condition of an expression in Go's syntax, or nil if it has
+// none.
+func Of(expr string) (*Cond, error) {
+	re, err := syntax.Parse(expr, syntax.Perl)
+	if err != nil {
+		return nil, err
+	}
+	c := condOf(re)
+	if c != nil && asserts(re) {
+		c.exact = false
+	}
+	return c, nil
+}
+
+// OfText returns the condition that a text is contained.
+func OfText(text string) *Cond {
+	if text == "" {
+		return nil
+	}
+	return leaf(Text{Text: text})
+}
+
+func leaf(t Text) *Cond {
+	return &Cond{op: opText, text: t, lit: []byte(t.Text), exact: true}
+}
+
+// Match tells whether line fulfils the condition, and whether that decides that
+// the expression matches. If it is not fulfilled the expression does not match.
+func (c *Cond) Match(line []byte) (met, decided bool) {
+	if c == nil {
+		return true, false
+	}
+	if c.find(line) < 0 {
+		return false, true
+	}
+	return true, c.exact && (!c.gaps || bytes.IndexByte(line, '\n') < 0)
+}
+
+// find returns the least end of a fulfilment, or -1. Looking for the members of
+// a sequence each behind the least end of the one before finds one if there is
+// any.
+func (c *Cond) find(line []byte) int {
+	switch c.op {
+	case opSeq:
+		at := 0
+		for _, s := range c.subs {
+			k := s.find(line[at:])
+			if k < 0 {
+				return -1
+			}
+			at += k
+		}
+		return at
+	case opOr:
+		best := -1
+		for _, s := range c.subs {
+			if k := s.find(line); k >= 0 && (best < 0 || k < best) {
+				best = k
+			}
+		}
+		return best
+	}
+	k := -1
+	if c.text.Fold {
+		k = indexFold(line, c.lit)
+	} else {
+		k = bytes.Index(line, c.lit)
+	}
+	if k < 0 {
+		return -1
+	}
+	return k + len(c.lit)
+}
+
+// Choose picks texts of which every match contains at least one: those that
+// cost least in sum. It returns nil for a nil condition.
+func (c *Cond) Choose(cost func(Text) float64) ([]Text, float64) {
+	if c == nil {
+		return nil, 0
+	}
+	var best []Text
+	total := 0.0
+	switch c.op {
+	case opSeq:
+		for _, s := range c.subs {
+			if set, n := s.Choose(cost); best == nil || n < total {
+				best, total = set, n
+			}
+		}
+	case opOr:
+		for _, s := range c.subs {
+			set, n := s.Choose(cost)
+			best, total = append(best, set...), total+n
+		}
+	default:
+		return []Text{c.text}, cost(c.text)
+	}
+	return best, total
+}
+
+// Pieces returns a weaker condition whose texts consist of safe bytes only, or
+// nil. Its texts may occur in any order: only Choose is meant to be used on it.
+func (c *Cond) Pieces(safe func(byte) bool) *Cond {
+	if c == nil {
+		return nil
+	}
+	out := &Cond{op: c.op}
+	switch c.op {
+	case opText:
+		out.op = opSeq
+		for _, piece := range bytes.FieldsFunc(c.lit, func(r rune) bool { return r > 0x7f || !safe(byte(r)) }) {
+			out.subs = append(out.subs, leaf(Text{string(piece), c.text.Fold}))
+		}
+	case opSeq:
+		for _, s := range c.subs {
+			if p := s.Pieces(safe); p != nil {
+				out.subs = append(out.subs, p)
+			}
+		}
+	case opOr:
+		for _, s := range c.subs {
+			p := s.Pieces(safe)
+			if p == nil {
+				return nil
+			}
+			out.subs = append(out.subs, p)
+		}
+	}
+	if len(out.subs) == 0 {
+		return nil
+	}
+	return out
+}
+
+// asserts tells whether an anchor or a word boundary is anywhere in re. Texts
+// cannot decide those.
+func asserts(re *syntax.Regexp) bool {
+	if zeroWidth(re) {
+		return true
+	}
+	for _, s := range re.Sub {
+		if asserts(s) {
+			return true
+		}
+	}
+	return false
+}
+
+func zeroWidth(re *syntax.Regexp) bool {
+	switch re.Op {
+	case syntax.OpBeginLine, syntax.OpEndLine, syntax.OpBeginText, syntax.OpEndText,
+		syntax.OpWordBoundary, syntax.OpNoWordBoundary:
+		return true
+	}
+	return false
+}
+
+// indexFold finds a text in lower case, in any ASCII case.
+func indexFold(line, lit []byte) int {
+	lo, up := lit[0], lit[0]
+	if 'a' <= lo && lo <= 'z' {
+		up -= 'a' - 'A'
+	}
+	for at := 0; ; {
+		rest := line[at:]
+		if len(rest) < len(lit) {
+			return -1
+		}
+		k := bytes.IndexByte(rest, lo)
+		if up != lo {
+			limit := rest
+			if k >= 0 {
+				limit = rest[:k]
+			}
+			if j := bytes.IndexByte(limit, up); j >= 0 {
+				k = j
+			}
+		}
+		if k < 0 || k+len(lit) > len(rest) {
+			return -1
+		}
+		if EqualFold(rest[k:k+len(lit)], lit) {
+			return at + k
+		}
+		at += k + 1
+	}
+}
+
+// EqualFold tells whether b equals lower but for the case of ASCII letters.
+// lower is in lower case.
+func EqualFold[T []byte | string](b []byte, lower T) bool {
+	if len(b) != len(lower) {
+		return false
+	}
+	for i, c := range b {
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		if c != lower[i] {
+			return false
+		}
+	}
+	return true
+}
