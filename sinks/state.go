@@ -1,0 +1,413 @@
+package sinks
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"crowsnest/episodes"
+)
+
+// Defaults of StateConfig.
+const (
+	DefaultResend      = time.Minute
+	DefaultMinFiring   = time.Minute
+	DefaultResolvedFor = 15 * time.Minute
+	DefaultTextDelay   = 10 * time.Second
+	DefaultMaxKeys     = 4096
+)
+
+// StateConfig says how often an endpoint is told the same.
+type StateConfig struct {
+	// Resend is the time after which an accepted word is told again; 0: never.
+	Resend time.Duration
+	// MinFiring is how long an endpoint must have known an episode as firing
+	// before it is told the end.
+	MinFiring time.Duration
+	// ResolvedFor is how long an accepted end is told again.
+	ResolvedFor time.Duration
+	// TextDelay is the shortest time between two words of a firing episode of
+	// which only the text changed (count, newest line); 0: such a change waits
+	// for Resend. Without it a flood of lines would be a flood of requests.
+	TextDelay time.Duration
+	// RefusedDelay is how long a refused word waits before it is tried again.
+	RefusedDelay time.Duration
+	// MaxKeys bounds the keys that are kept; 0: DefaultMaxKeys.
+	MaxKeys int
+}
+
+// State is what one endpoint still has to be told: the newest word per
+// fingerprint. It is a state and not a queue, so no outage makes it grow: an
+// update replaces what was there.
+//
+// An ended episode is told as firing first if the endpoint never took it as
+// firing, and as resolved no sooner than MinFiring after that: a receiver
+// behind a group_wait would never hear of it otherwise.
+//
+// State has no clock and no goroutine and is not safe for concurrent use.
+type State struct {
+	cfg     StateConfig
+	slots   map[episodes.Fingerprint]*slot
+	words   uint64 // versions given out
+	evicted int64
+}
+
+// slot is the newest word of one fingerprint and what the endpoint took of it.
+type slot struct {
+	ep      episodes.Episode
+	known   bool   // ep is the whole episode, not only its mark
+	epoch   uint64 // changes with the episode
+	version uint64 // changes with every word
+
+	accepted time.Time // first taken as firing
+	ended    time.Time // first taken as resolved
+	sent     time.Time // last taken, in either form
+	told     uint64    // version last taken
+	refused  time.Time // last refused; zero after it was taken
+	counted  bool      // its first acceptance was reported
+	givenUp  bool      // it ended and the endpoint does not want it
+}
+
+func (e *slot) over() bool { return e.ep.State != episodes.StateFiring }
+
+// Message is one word for the endpoint.
+type Message struct {
+	Episode episodes.Episode
+	// Resolved is the form in which to tell it. An episode that has ended may
+	// have to be told as firing first.
+	Resolved bool
+	// News tells that the endpoint did not take the episode in this form yet.
+	News bool
+	// Suspect tells that it was refused before. It must not share a request
+	// with others.
+	Suspect bool
+
+	epoch, version uint64
+}
+
+// NewState returns an empty state.
+func NewState(cfg StateConfig) *State {
+	if cfg.MaxKeys <= 0 {
+		cfg.MaxKeys = DefaultMaxKeys
+	}
+	return &State{cfg: cfg, slots: map[episodes.Fingerprint]*slot{}}
+}
+
+// Notify takes the newest word of each episode, in order. Episodes that are
+// silent, pending or dropped are not told; if one takes the place of a firing
+// episode, that one has ended now.
+func (s *State) Notify(eps []episodes.Episode, now time.Time) {
+	for i := range eps {
+		s.take(eps[i], now)
+	}
+}
+
+func (s *State) take(ep episodes.Episode, now time.Time) {
+	old := s.slots[ep.Fingerprint]
+	if ep.Silent || (ep.State != episodes.StateFiring && ep.State != episodes.StateResolved) {
+		s.withdraw(old, ep, now)
+		return
+	}
+	s.words++
+	switch {
+	case old == nil:
+		if !s.makeRoom() {
+			return
+		}
+		old = &slot{epoch: s.words}
+		s.slots[ep.Fingerprint] = old
+	case !old.ep.StartsAt.Equal(ep.StartsAt) || (old.over() && ep.State == episodes.StateFiring):
+		*old = slot{epoch: s.words, refused: old.refused}
+	case old.over() && old.known:
+		return // the end is known already, and is told as it was
+	}
+	old.ep, old.known, old.version = ep, true, s.words
+}
+
+// withdraw ends a firing episode whose key is not to be told any more.
+func (s *State) withdraw(old *slot, ep episodes.Episode, now time.Time) {
+	if old == nil || old.over() {
+		return
+	}
+	if !old.known {
+		old.ep = ep
+	}
+	s.words++
+	old.known, old.version = true, s.words
+	old.ep.State, old.ep.Reason, old.ep.EndsAt = episodes.StateResolved, ep.Reason, ep.EndsAt
+	if ep.EndsAt.IsZero() {
+		old.ep.EndsAt = now
+	}
+}
+
+// makeRoom makes place for one more key: it gives up the end that was told the
+// longest ago, else the oldest end that was not told. An open episode is never
+// given up: then there is no room.
+func (s *State) makeRoom() bool {
+	if len(s.slots) < s.cfg.MaxKeys {
+		return true
+	}
+	var victim *slot
+	for _, e := range s.slots {
+		if (e.over() || !e.known) && (victim == nil || e.cheaper(victim)) {
+			victim = e
+		}
+	}
+	if victim == nil {
+		s.evicted++
+		return false
+	}
+	if victim.known && victim.ended.IsZero() {
+		s.evicted++
+	}
+	delete(s.slots, victim.ep.Fingerprint)
+	return true
+}
+
+// cheaper tells that less is lost with e than with b.
+func (e *slot) cheaper(b *slot) bool {
+	switch {
+	case e.known != b.known:
+		return !e.known
+	case e.ended.IsZero() != b.ended.IsZero():
+		return b.ended.IsZero()
+	case !e.ended.IsZero():
+		return e.ended.Before(b.ended)
+	}
+	return e.ep.EndsAt.Before(b.ep.EndsAt)
+}
+
+// plan is the next word of a slot.
+type plan struct {
+	at             time.Time
+	resolved, news bool
+}
+
+// plan returns the next word of e and its time, and false if there is none.
+func (s *State) plan(e *slot, now time.Time) (plan, bool) {
+	if !e.known || e.givenUp {
+		return plan{}, false
+	}
+	e.notAfter(now)
+	p, ok := s.wanted(e, now)
+	if !e.refused.IsZero() {
+		p.at = latest(p.at, e.refused.Add(s.cfg.RefusedDelay))
+	}
+	return p, ok
+}
+
+func (s *State) wanted(e *slot, now time.Time) (plan, bool) {
+	if e.accepted.IsZero() {
+		return plan{news: true}, true
+	}
+	again := e.sent.Add(s.cfg.Resend)
+	if !e.over() {
+		if s.cfg.TextDelay > 0 && e.told != e.version {
+			again = e.sent.Add(s.cfg.TextDelay)
+		}
+		return plan{at: again}, s.cfg.Resend > 0
+	}
+	if !e.ended.IsZero() {
+		return plan{at: again, resolved: true}, s.cfg.Resend > 0 && !again.After(e.ended.Add(s.cfg.ResolvedFor))
+	}
+	tell := e.accepted.Add(s.cfg.MinFiring)
+	if now.Before(tell) && s.cfg.Resend > 0 && again.Before(tell) {
+		return plan{at: again}, true // keep it alive until then
+	}
+	return plan{at: tell, resolved: true, news: true}, true
+}
+
+// Due returns at most limit words to be told at now: news first, then what is
+// told again, then what was refused before. What is to be told again soon comes
+// along with others, so that words of many keys share requests.
+func (s *State) Due(now time.Time, limit int) []Message {
+	var due, early []Message
+	for fp, e := range s.slots {
+		if s.forgotten(e, now) {
+			delete(s.slots, fp)
+			continue
+		}
+		p, ok := s.plan(e, now)
+		if !ok {
+			continue
+		}
+		m := Message{
+			Episode: e.ep, Resolved: p.resolved, News: p.news, Suspect: !e.refused.IsZero(),
+			epoch: e.epoch, version: e.version,
+		}
+		switch {
+		case !p.at.After(now):
+			due = append(due, m)
+		case !p.news && !m.Suspect && p.at.Sub(now) <= s.cfg.Resend/6:
+			early = append(early, m)
+		}
+	}
+	if len(due) == 0 {
+		return nil
+	}
+	slices.SortFunc(due, inOrder)
+	if len(due) < limit {
+		slices.SortFunc(early, inOrder)
+		due = append(due, early...)
+	}
+	return due[:min(limit, len(due))]
+}
+
+// inOrder is the order of urgency.
+func inOrder(a, b Message) int {
+	rank := func(m Message) int {
+		switch {
+		case m.Suspect:
+			return 3
+		case !m.News:
+			return 2
+		case m.Resolved:
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(
+		cmp.Compare(rank(a), rank(b)),
+		a.Episode.StartsAt.Compare(b.Episode.StartsAt),
+		cmp.Compare(a.Episode.Fingerprint, b.Episode.Fingerprint),
+	)
+}
+
+// notAfter moves times that lie ahead of the clock back to it: a clock that was
+// set back must not silence anything.
+func (e *slot) notAfter(now time.Time) {
+	for _, t := range []*time.Time{&e.accepted, &e.ended, &e.sent, &e.refused} {
+		if t.After(now) {
+			*t = now
+		}
+	}
+}
+
+// forgotten tells that nothing more is to be told of e. It is kept twice as
+// long as its end is resent, so that a repeated word of it is not news.
+func (s *State) forgotten(e *slot, now time.Time) bool {
+	switch {
+	case !e.known:
+		return now.Sub(latest(e.ended, latest(e.sent, e.accepted))) > 2*s.cfg.ResolvedFor
+	case !e.over() || e.ended.IsZero():
+		return false
+	}
+	return now.Sub(e.ended) > 2*s.cfg.ResolvedFor
+}
+
+// Next returns the next time at which Due has something, and false if there is
+// none. It may be in the past.
+func (s *State) Next(now time.Time) (time.Time, bool) {
+	var next time.Time
+	found := false
+	for _, e := range s.slots {
+		if p, ok := s.plan(e, now); ok && (!found || p.at.Before(next)) {
+			next, found = p.at, true
+		}
+	}
+	return next, found
+}
+
+// Witness returns a word that the endpoint took before and would take again. It
+// tells a bad alert from an endpoint that refuses everything.
+func (s *State) Witness() (Message, bool) {
+	var best *slot
+	for _, e := range s.slots {
+		if e.known && !e.over() && !e.accepted.IsZero() && e.refused.IsZero() && (best == nil || e.sent.After(best.sent)) {
+			best = e
+		}
+	}
+	if best == nil {
+		return Message{}, false
+	}
+	return Message{Episode: best.ep, epoch: best.epoch, version: best.version}, true
+}
+
+// Accepted records that the endpoint took the words at now. It returns the
+// episodes that it took for the first time.
+func (s *State) Accepted(msgs []Message, now time.Time) []episodes.Episode {
+	var first []episodes.Episode
+	for _, m := range msgs {
+		e := s.slots[m.Episode.Fingerprint]
+		if e == nil || e.epoch != m.epoch {
+			continue // another episode took its place meanwhile
+		}
+		e.sent, e.told, e.refused = now, m.version, time.Time{}
+		switch {
+		case m.Resolved && e.ended.IsZero():
+			e.ended = now
+		case !m.Resolved && e.accepted.IsZero():
+			e.accepted = now
+			if !e.counted {
+				first = append(first, m.Episode)
+			}
+			e.counted = true
+		}
+	}
+	return first
+}
+
+// Refused records that the endpoint will not take the word as it is. It returns
+// true the first time. An ended episode that was refused is given up.
+func (s *State) Refused(m Message, now time.Time) bool {
+	e := s.slots[m.Episode.Fingerprint]
+	if e == nil || e.epoch != m.epoch {
+		return false
+	}
+	first := e.refused.IsZero()
+	e.refused = now
+	if e.over() {
+		e.accepted, e.ended, e.sent, e.givenUp = now, now, now, true
+	}
+	return first
+}
+
+// Restarted records that the endpoint started anew at that time and has no
+// memory of what it took before. What is open is told again, and an end that
+// was not told yet is preceded by its beginning.
+func (s *State) Restarted(at time.Time) {
+	for _, e := range s.slots {
+		switch {
+		case e.accepted.IsZero() || !e.accepted.Before(at):
+		case e.sent.Before(at):
+			if e.ended.IsZero() {
+				e.accepted = time.Time{}
+			}
+			e.sent = time.Time{}
+		case e.ended.IsZero(): // it was told again since, at the latest after Resend
+			e.accepted = earliest(e.sent, at.Add(s.cfg.Resend))
+		}
+	}
+}
+
+// StateStats counts what a state holds.
+type StateStats struct {
+	Keys    int
+	Pending int   // keys with news that was not accepted yet
+	Evicted int64 // news given up because MaxKeys was reached
+}
+
+// Stats returns the counts. Its cost is that of a walk over all keys.
+func (s *State) Stats() StateStats {
+	st := StateStats{Keys: len(s.slots), Evicted: s.evicted}
+	for _, e := range s.slots {
+		if e.known && (e.accepted.IsZero() || (e.over() && e.ended.IsZero())) {
+			st.Pending++
+		}
+	}
+	return st
+}
+
+func earliest(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

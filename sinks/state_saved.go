@@ -1,0 +1,132 @@
+package sinks
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"time"
+
+	"crowsnest/episodes"
+)
+
+// Mark is what an endpoint took of one episode. Marks are saved, so that after
+// a restart an end is told to those who know the beginning.
+type Mark struct {
+	Fingerprint string    `json:"fp"`
+	StartsAt    time.Time `json:"starts_at"`
+	Over        bool      `json:"over,omitempty"`
+	Accepted    time.Time `json:"accepted,omitzero"`
+	Ended       time.Time `json:"ended,omitzero"`
+	Sent        time.Time `json:"sent,omitzero"`
+}
+
+// Ended is an ended episode that still has to be told. Open ones are known to
+// the engine.
+type Ended struct {
+	Fingerprint string            `json:"fp"`
+	Alert       string            `json:"alert"`
+	Reason      episodes.Reason   `json:"reason,omitempty"`
+	Overflow    bool              `json:"overflow,omitempty"`
+	Labels      map[string]string `json:"labels"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+	StartsAt    time.Time         `json:"starts_at"`
+	EndsAt      time.Time         `json:"ends_at"`
+	Written     time.Time         `json:"written,omitzero"`
+	Count       int64             `json:"count,omitempty"`
+}
+
+// size is about what e takes in JSON, in bytes.
+func (e Ended) size() int {
+	n := 256 + len(e.Alert)
+	for k, v := range e.Labels {
+		n += len(k) + len(v) + 8
+	}
+	for k, v := range e.Annotations {
+		n += len(k) + len(v) + 8
+	}
+	return n
+}
+
+// Saved is a State for a file. The maps are shared with episodes: read-only.
+type Saved struct {
+	Marks []Mark  `json:"marks"`
+	Ended []Ended `json:"ended"`
+}
+
+// Export returns what has to outlive the process, in a stable order: what was
+// accepted, and the ended episodes that are still told.
+func (s *State) Export(now time.Time) Saved {
+	var out Saved
+	for fp, e := range s.slots {
+		if e.givenUp || s.forgotten(e, now) {
+			continue
+		}
+		if !e.accepted.IsZero() || e.over() {
+			out.Marks = append(out.Marks, Mark{
+				Fingerprint: fp.String(), StartsAt: e.ep.StartsAt.UTC(), Over: e.over(),
+				Accepted: utc(e.accepted), Ended: utc(e.ended), Sent: utc(e.sent),
+			})
+		}
+		if _, more := s.plan(e, now); more && e.over() {
+			out.Ended = append(out.Ended, saved(e.ep))
+		}
+	}
+	slices.SortFunc(out.Marks, func(a, b Mark) int { return cmp.Compare(a.Fingerprint, b.Fingerprint) })
+	slices.SortFunc(out.Ended, func(a, b Ended) int { return cmp.Compare(a.Fingerprint, b.Fingerprint) })
+	return out
+}
+
+func saved(ep episodes.Episode) Ended {
+	return Ended{
+		Fingerprint: ep.Fingerprint.String(), Alert: ep.Alert, Reason: ep.Reason, Overflow: ep.Overflow,
+		Labels: ep.Labels, Annotations: ep.Annotations,
+		StartsAt: ep.StartsAt.UTC(), EndsAt: ep.EndsAt.UTC(), Written: utc(ep.Written), Count: ep.Count,
+	}
+}
+
+// Import takes what Export returned, before the first Notify. Whatever is
+// unreadable in it is left out; times ahead of now become now.
+func (s *State) Import(in Saved, now time.Time) {
+	for _, m := range in.Marks {
+		fp, ok := parseFingerprint(m.Fingerprint)
+		if !ok || m.StartsAt.IsZero() || len(s.slots) >= s.cfg.MaxKeys {
+			continue
+		}
+		s.words++
+		e := &slot{
+			epoch: s.words, version: s.words, told: s.words, counted: !m.Accepted.IsZero(),
+			accepted: m.Accepted, ended: m.Ended, sent: m.Sent,
+		}
+		e.ep = episodes.Episode{Fingerprint: fp, State: episodes.StateFiring, StartsAt: m.StartsAt}
+		if m.Over {
+			e.ep.State = episodes.StateResolved
+		}
+		e.notAfter(now)
+		s.slots[fp] = e
+	}
+	for _, in := range in.Ended {
+		fp, ok := parseFingerprint(in.Fingerprint)
+		if !ok || in.Alert == "" || in.StartsAt.IsZero() {
+			continue
+		}
+		s.take(episodes.Episode{
+			Fingerprint: fp, Alert: in.Alert, State: episodes.StateResolved, Reason: in.Reason, Overflow: in.Overflow,
+			Labels: in.Labels, Annotations: in.Annotations,
+			StartsAt: in.StartsAt, EndsAt: in.EndsAt, FiredAt: in.StartsAt, LastSeen: in.EndsAt,
+			Written: in.Written, Count: in.Count,
+		}, now)
+	}
+}
+
+func parseFingerprint(s string) (episodes.Fingerprint, bool) {
+	n, err := strconv.ParseUint(s, 16, 64)
+	return episodes.Fingerprint(n), err == nil && len(s) == 16
+}
+
+// utc drops the zone and the monotonic reading; zero stays zero.
+func utc(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Time{}
+	}
+	return t.UTC().Round(0)
+}
