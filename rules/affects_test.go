@@ -1,0 +1,189 @@
+package rules
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestCheckVersions(t *testing.T) {
+	f := func(s string) {
+		t.Helper()
+		require.NoError(t, CheckVersions(s), s)
+	}
+	f(">=1.9.0 <1.10.0")
+	f("<0.22.6")
+	f("1.32.0")
+	f("v1.32.0")
+	f("=1.32.0")
+	f(">=1.9.0 <1.9.5 || >=1.10.0 <1.10.2")
+	f(">= 1.9.0, < 1.10.0")
+	f(">=1.9 <1.10")
+	f("~1.9.0")
+	f("^1.9.0")
+	f("1.9.0 || 1.9.1")
+	f("!=1.9.3 >=1.9.0 <2.0.0")
+	f("<1.10.0-rc.0")
+	f("<=1.28.8+rke2r1")
+	f(">=1.9.0 <=1.9.0")
+	f("<1.0.0  ")
+}
+
+func TestCheckVersionsErrors(t *testing.T) {
+	f := func(s string, offset int, message, fix string) {
+		t.Helper()
+		var se *SyntaxError
+		require.ErrorAs(t, CheckVersions(s), &se, s)
+		require.Contains(t, se.Message, message, s)
+		require.Contains(t, se.Fix, fix, s)
+		require.Equal(t, offset, se.Offset, s)
+	}
+	f("", 0, "empty", ">=1.9.0")
+	f(" ", 0, "empty", "")
+	f("1.10", 0, "not an exact version", `write ">=1.10.0 <1.11.0" for all of 1.10, or "1.10.0" for one`)
+	f("=1.10", 0, "not an exact version", `">=1.10.0 <1.11.0"`)
+	f("1", 0, "not an exact version", `">=1.0.0 <2.0.0" for all of 1, or "1.0.0" for one`)
+	f("1.9.x", 0, "neither a comparator nor", `">=1.9.0 <1.10.0"`)
+	f("1.x", 0, "neither a comparator nor", `">=1.0.0 <2.0.0"`)
+	f("<=1.10", 0, "not clear", "<=1.10.0")
+	f(">=1.9.0 >1.10", 8, "not clear", ">1.10.0")
+	f("*", 0, "no version", ">=1.9.0")
+	f("latest", 0, "no version", ">=1.9.0")
+	f(">=1.9.0 <", 8, "no version", "")
+	f("<< 1.9.0", 0, "no version", "")
+	f("==1.9.0", 0, "no version", "")
+	f("1.9.0 - 1.9.5", 6, "no version", "")
+	f(">=1.9.0 and <1.10.0", 8, "no version", "")
+	f("1.09.0", 0, "no version", "leading zeros")
+	f("1.9.0.1", 0, "no version", "")
+	f("<1.9.0 ||", 9, "nothing on one side", "||")
+	f("|| <1.9.0", 0, "nothing on one side", "||")
+	f("<1.0.0 || >=1.10.0 <1.9.0", 9, "no version satisfies", ">=")
+	f(">1.9.0 <=1.9.0", 0, "no version satisfies", "")
+}
+
+func capi() Affects {
+	return Affects{
+		Component: "cluster-api", Image: "cluster-api/cluster-api-controller",
+		Versions: ">=1.9.0 <1.10.0", FixedIn: "1.10.0", Ref: "cluster-api@641f663156",
+	}
+}
+
+func TestJudge(t *testing.T) {
+	f := func(tag, want string) {
+		t.Helper()
+		image := "registry.example:5000/cluster-api/cluster-api-controller" + tag
+		v := Remediation{Affects: []Affects{capi()}}.Judge(image)
+		require.Equal(t, want, v.Affected, "%s: %s", tag, v.Text)
+		require.Equal(t, "cluster-api", v.Component)
+		require.Equal(t, "1.10.0", v.FixedIn)
+		require.Equal(t, "cluster-api@641f663156", v.Ref)
+		require.Contains(t, v.Text, ">=1.9.0 <1.10.0")
+		require.Equal(t, want != AffectedUnknown, v.Running != "", tag)
+	}
+	f(":v1.9.5", AffectedYes)
+	f(":1.9.5", AffectedYes)
+	f(":V1.9.0", AffectedYes)
+	f(":v1.8.99", AffectedNo)
+	f(":v1.10.0", AffectedNo)
+	f(":v1.100.0", AffectedNo)
+	f(":v1.9.5@sha256:0123456789abcdef", AffectedYes)
+	f(":v1.10.0-rc.0", AffectedYes)
+	f(":v1.10.0-rc1", AffectedYes)
+	f(":v1.10.0-beta.2-rke2r1", AffectedYes)
+	f(":v1.10.0-ALPHA", AffectedYes)
+	f(":v1.9.0-rc.0", AffectedNo)
+	f(":v1.10.0-rke2r1", AffectedNo)
+	f(":v1.10.0-eks-1", AffectedNo)
+	f(":v1.10.0-eks-1-29-8", AffectedNo)
+	f(":v1.10.0_vmware.1", AffectedNo)
+	f(":v1.10.0-gke.1200", AffectedNo)
+	f(":v1.10.0-build20240315", AffectedNo)
+	f(":1.10.0-debian-12-r5", AffectedNo)
+	f(":1.10.0-rancher1", AffectedNo)
+	f(":1.10.0-preempt", AffectedNo)
+	f(":1.10.0.1", AffectedNo)
+	f(":v1.9.5-hotfix.1", AffectedYes)
+	f(":v1.9.5-3-gabcdef0", AffectedUnknown)
+	f(":v1.9.5-dirty", AffectedUnknown)
+	f(":v1.10.0-dev", AffectedUnknown)
+	f(":v1.10.0-nightly.20240101", AffectedUnknown)
+	f(":v1.10.0-SNAPSHOT", AffectedUnknown)
+	f(":v1.9", AffectedUnknown)
+	f(":latest", AffectedUnknown)
+	f(":main", AffectedUnknown)
+	f(":release-1.9.5", AffectedUnknown)
+	f(":2024.1.3", AffectedUnknown)
+	f(":", AffectedUnknown)
+	f("", AffectedUnknown)
+	f("@sha256:0123456789abcdef", AffectedUnknown)
+	f(":v01.9.0", AffectedUnknown)
+	f(":v99999999999999999999.9.0", AffectedUnknown)
+}
+
+func TestJudgeImages(t *testing.T) {
+	f := func(image, affected, text string, affects ...Affects) {
+		t.Helper()
+		v := Remediation{Affects: affects}.Judge(image)
+		require.Equal(t, affected, v.Affected, v.Text)
+		require.Equal(t, text, v.Text)
+	}
+	vcluster := Affects{Component: "vcluster", Image: "loft-sh/vcluster-oss", Versions: "<0.22.6", FixedIn: "0.22.6"}
+	harvester := Affects{Component: "harvester", Versions: ">=1.4.1 <1.4.3"}
+	f("", "", "")
+	f("a/b:v1", "", "")
+	f("", AffectedUnknown, "Affected are versions <0.22.6 of vcluster, fixed in 0.22.6; the running version is not known.", vcluster)
+	f("ghcr.io/loft-sh/vcluster-oss:0.22.5", AffectedYes, "vcluster 0.22.5 is affected (versions <0.22.6), fixed in 0.22.6.", vcluster)
+	f("ghcr.io/loft-sh/vcluster-oss:0.22.6", AffectedNo, "vcluster 0.22.6 is not among the affected versions (<0.22.6), fixed in 0.22.6.", vcluster)
+	f("docker-pullable://ghcr.io/loft-sh/vcluster-oss:0.22.6", AffectedNo, "vcluster 0.22.6 is not among the affected versions (<0.22.6), fixed in 0.22.6.", vcluster)
+	f("localhost:5000/loft-sh/vcluster-oss", AffectedUnknown, "Affected are versions <0.22.6 of vcluster, fixed in 0.22.6; the running image has no tag.", vcluster)
+	f("ghcr.io/loft-sh/vcluster-oss:latest", AffectedUnknown, `Affected are versions <0.22.6 of vcluster, fixed in 0.22.6; the running image's tag "latest" is no version.`, vcluster)
+	f("other:0.22.5", AffectedUnknown, `Affected are versions <0.22.6 of vcluster, fixed in 0.22.6; the running image "other:0.22.5" is another one.`, vcluster)
+	f("sha256:0123", AffectedUnknown, `Affected are versions <0.22.6 of vcluster, fixed in 0.22.6; the running image "sha256:0123" is another one.`, vcluster)
+	f("other:1.4.2", AffectedUnknown, `Affected are versions >=1.4.1 <1.4.3 of harvester; the running version cannot be read from an image.`, harvester)
+	f("a/loft-sh/vcluster-oss:0.22.5", AffectedYes, "vcluster 0.22.5 is affected (versions <0.22.6), fixed in 0.22.6.", harvester, vcluster, capi())
+	f("a/loft-sh/vcluster-oss:0.23.0", AffectedUnknown,
+		"vcluster 0.23.0 is not among the affected versions (<0.22.6), fixed in 0.22.6. Affected are versions >=1.4.1 <1.4.3 of harvester; the running version cannot be read from an image.", vcluster, harvester)
+	f("a/b:1.0.0", AffectedUnknown, "Affected are versions nonsense of b; its list of versions cannot be read.", Affects{Image: "b", Versions: "nonsense"})
+	f("goauthentik/server:2024.1.2", AffectedYes, "server 2024.1.2 is affected (versions <2024.1.3).", Affects{Image: "server", Versions: "<2024.1.3"})
+}
+
+func TestJudgeConstraints(t *testing.T) {
+	f := func(versions, tag, want string) {
+		t.Helper()
+		require.NoError(t, CheckVersions(versions))
+		v := Remediation{Affects: []Affects{{Image: "i", Versions: versions}}}.Judge("i:" + tag)
+		require.Equal(t, want, v.Affected, "%s %s", versions, tag)
+	}
+	f("1.32.0", "v1.32.0", AffectedYes)
+	f("1.32.0", "v1.32.1", AffectedNo)
+	f("1.32.0", "v1.32.0-rc.1", AffectedNo)
+	f(">=1.9.0 <1.9.5 || >=1.10.0 <1.10.2", "v1.9.5", AffectedNo)
+	f(">=1.9.0 <1.9.5 || >=1.10.0 <1.10.2", "v1.10.1", AffectedYes)
+	f(">= 1.9.0, < 1.10.0", "1.9.9", AffectedYes)
+	f(">=1.9 <1.10", "1.10.0", AffectedNo)
+	f("~1.9.2", "1.9.9", AffectedYes)
+	f("^1.9.2", "1.12.0", AffectedYes)
+	f("<1.10.0-rc.1", "1.10.0-rc.0", AffectedYes)
+	f("<1.10.0-rc.1", "1.10.0-rc.1", AffectedNo)
+	f("<1.10.0-rc.10", "1.10.0-rc9", AffectedYes)
+}
+
+func FuzzJudge(f *testing.F) {
+	f.Add(">=1.9.0 <1.10.0", "a:5000/b:v1.9.5-rke2r1@sha256:00")
+	f.Add("1.10", "b:latest")
+	f.Add("<1.0.0 || ~2.0.0", "")
+	f.Fuzz(func(t *testing.T, versions, image string) {
+		err := CheckVersions(versions)
+		if err != nil {
+			var se *SyntaxError
+			require.True(t, errors.As(err, &se))
+			require.True(t, se.Offset >= 0 && se.Offset <= len(versions), "%d", se.Offset)
+		}
+		v := Remediation{Affects: []Affects{{Component: "c", Image: "b", Versions: versions}}}.Judge(image)
+		require.Contains(t, []string{AffectedYes, AffectedNo, AffectedUnknown}, v.Affected)
+		require.NotEmpty(t, v.Text)
+		require.Equal(t, v.Affected == AffectedUnknown, v.Running == "")
+	})
+}
