@@ -1,0 +1,145 @@
+package sieve
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"crowsnest/matcher/internal/needs"
+
+	"github.com/stretchr/testify/require"
+)
+
+// naive returns what Append should find, each text once and in order.
+func naive(texts []needs.Text, buf []byte) []int32 {
+	var out []int32
+	for i, t := range texts {
+		for at := 0; at+len(t.Text) <= len(buf); at++ {
+			in := buf[at : at+len(t.Text)]
+			if string(in) == t.Text || t.Fold && needs.EqualFold(in, t.Text) {
+				out = append(out, int32(i))
+				break
+			}
+		}
+	}
+	return out
+}
+
+func found(s *Sieve, buf []byte) []int32 {
+	out := s.Append(nil, buf)
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func TestNil(t *testing.T) {
+	require.Nil(t, New(nil, nil).Append(nil, []byte("abc")))
+}
+
+// TestAgainstNaive looks for random texts in random lines, of every length
+// around the width of a load, with and without a sample.
+func TestAgainstNaive(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	letters := "aAbB@`{[ \xe9"
+	random := func(n int) string {
+		b := make([]byte, n)
+		for i := range b {
+			b[i] = letters[r.IntN(len(letters))]
+		}
+		return string(b)
+	}
+	hits := 0
+	for round := range 60 {
+		var texts []needs.Text
+		for range 1 + r.IntN(30) {
+			text := needs.Text{Text: random(MinText + round%3*3 + r.IntN(12))}
+			if r.IntN(2) == 0 {
+				text = needs.Text{Text: lower(text.Text), Fold: true}
+			}
+			texts = append(texts, text)
+		}
+		var sample []byte
+		if round%2 == 0 {
+			sample = []byte(random(40_000))
+		}
+		s := New(texts, sample)
+		for n := range 400 {
+			line := random(n % 45)
+			for range r.IntN(3) {
+				line += texts[r.IntN(len(texts))].Text + random(r.IntN(9))
+			}
+			// What lies behind the line must not matter.
+			buf := []byte(line + texts[0].Text)[:len(line)]
+			want := naive(texts, buf)
+			hits += len(want)
+			require.Equal(t, want, found(s, buf), "%q in %q", texts, line)
+		}
+	}
+	require.Greater(t, hits, 5000)
+}
+
+func lower(s string) string {
+	return strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			r += 'a' - 'A'
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?"))
+}
+
+// TestEverySplit finds a text wherever it starts and ends in a line.
+func TestEverySplit(t *testing.T) {
+	for n := MinText; n < 24; n++ {
+		text := "abcdefghijklmnopqrstuvwxyz"[:n]
+		s := New([]needs.Text{{Text: text}}, nil)
+		for before := range 40 {
+			for after := range 10 {
+				line := strings.Repeat("-", before) + text + strings.Repeat("-", after)
+				require.Equal(t, []int32{0}, found(s, []byte(line)), line)
+			}
+		}
+	}
+}
+
+func FuzzAppend(f *testing.F) {
+	f.Add("lost|lease", "leaderelection lost", true)
+	f.Add("abc|abcdefghi|ABC", "xxABcDefghi", false)
+	f.Fuzz(func(t *testing.T, list, line string, fold bool) {
+		var texts []needs.Text
+		for _, s := range strings.Split(list, "|") {
+			if fold {
+				s = lower(s)
+			}
+			if len(s) >= MinText {
+				texts = append(texts, needs.Text{Text: s, Fold: fold})
+			}
+		}
+		if len(texts) == 0 {
+			return
+		}
+		for _, sample := range [][]byte{nil, bytes.Repeat([]byte(line+"\n"), 10)} {
+			require.Equal(t, naive(texts, []byte(line)), found(New(texts, sample), []byte(line)))
+		}
+	})
+}
+
+func BenchmarkAppend(b *testing.B) {
+	for _, n := range []int{10, 100, 1000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			var texts []needs.Text
+			for i := range n {
+				texts = append(texts, needs.Text{Text: fmt.Sprintf("failure %x of thing %d", i*7919, i)})
+			}
+			line := []byte(strings.Repeat(`"Reconciling" controller="machine" namespace="prod" name="x"`, 6))
+			s := New(texts, bytes.Repeat(append(line, '\n'), 400))
+			b.SetBytes(int64(len(line)))
+			b.ReportAllocs()
+			var dst []int32
+			for b.Loop() {
+				dst = s.Append(dst[:0], line)
+			}
+		})
+	}
+}
