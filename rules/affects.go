@@ -27,7 +27,7 @@ type Verdict struct {
 }
 
 var (
-	comparator  = regexp.MustCompile(`^(>=|=>|<=|=<|!=|~>|=|>|<|~|\^)?\s*v?(.*)$`)
+	comparator  = regexp.MustCompile(`(?s)^(>=|=>|<=|=<|!=|~>|=|>|<|~|\^)?\s*v?(.*)$`)
 	fullVersion = regexp.MustCompile(`^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)
 	partVersion = regexp.MustCompile(`^(\d+)(?:\.(\d+))?$`)
 	wildcard    = regexp.MustCompile(`^(\d+)(?:\.(\d+))?\.[xX*]$`)
@@ -60,7 +60,7 @@ func CheckVersions(constraint string) error {
 func checkGroup(group string, from int) error {
 	bounds := versionBounds{}
 	for at := 0; at < len(group); {
-		if strings.IndexByte(" ,\t", group[at]) >= 0 {
+		if strings.IndexByte(" ,\t\r\n", group[at]) >= 0 {
 			at++
 			continue
 		}
@@ -86,10 +86,10 @@ func comparatorEnd(group string, at int) int {
 	for end < len(group) && strings.IndexByte("=!<>~^", group[end]) >= 0 {
 		end++
 	}
-	for end < len(group) && strings.IndexByte(" \t", group[end]) >= 0 {
+	for end < len(group) && strings.IndexByte(" \t\r\n", group[end]) >= 0 {
 		end++
 	}
-	for end < len(group) && strings.IndexByte(" ,\t", group[end]) < 0 {
+	for end < len(group) && strings.IndexByte(" ,\t\r\n", group[end]) < 0 {
 		end++
 	}
 	return end

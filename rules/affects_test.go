@@ -174,6 +174,7 @@ func FuzzJudge(f *testing.F) {
 	f.Add(">=1.9.0 <1.10.0", "a:5000/b:v1.9.5-rke2r1@sha256:00")
 	f.Add("1.10", "b:latest")
 	f.Add("<1.0.0 || ~2.0.0", "")
+	f.Add("<\n", "b:1\n")
 	f.Fuzz(func(t *testing.T, versions, image string) {
 		err := CheckVersions(versions)
 		if err != nil {
