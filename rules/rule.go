@@ -99,6 +99,9 @@ type Rule struct {
 
 	// Source is the text of the rule in its pack, without its tests.
 	Source string
+
+	// Disabled is the reason that an override gave for ModeOff, or "".
+	Disabled string
 }
 
 // Resolves is the value of the label `resolves`.

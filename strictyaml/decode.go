@@ -156,6 +156,7 @@ func (d *decoder) decodeStruct(n *Node, v reflect.Value, hints map[string]string
 	}
 	fields, keysAt := fieldsOf(v)
 	keys := Keys{At: n.pos}
+	start := len(d.problems)
 	for _, e := range n.entries() {
 		f, known := fields[e.Key]
 		if !known {
@@ -176,6 +177,7 @@ func (d *decoder) decodeStruct(n *Node, v reflect.Value, hints map[string]string
 			d.report(n.pos, "missing-key", fmt.Sprintf("%s lacks `%s`", n.name, name), "add `"+name+":`")
 		}
 	}
+	keys.damaged = len(d.problems) > start
 	if keysAt.IsValid() {
 		keysAt.Set(reflect.ValueOf(keys))
 	}

@@ -107,3 +107,14 @@ func editDistance(a, b string) int {
 	}
 	return prev[len(b)]
 }
+
+// Closest returns the name that a misspelt one was probably meant to be, or "".
+func Closest(word string, names []string) string {
+	best, bestCost := "", len(word)/3+1
+	for _, n := range names {
+		if c := editDistance(strings.ToLower(word), strings.ToLower(n)); c <= bestCost && c < len(n) && (best == "" || c < bestCost) {
+			best, bestCost = n, c
+		}
+	}
+	return best
+}

@@ -9,6 +9,8 @@ type Keys struct {
 	list []key
 	// meant are the keys that unknown ones were probably meant to be.
 	meant []string
+	// damaged tells that an error was reported for any key or value.
+	damaged bool
 }
 
 // key is one key of a mapping with the places of it and of its value.
@@ -45,6 +47,9 @@ func (k Keys) Broken(name string) bool {
 	e := k.find(name)
 	return e != nil && e.broken
 }
+
+// Damaged tells whether any error was reported inside the mapping.
+func (k Keys) Damaged() bool { return k.damaged }
 
 // Key returns the place of a key, or At if the mapping lacks it.
 func (k Keys) Key(name string) Pos {
@@ -99,7 +104,7 @@ func (k Keys) Names() []string {
 // With returns a copy of k in which the named keys are those of other, so that
 // problems of a value that was taken over name the place that it came from.
 func (k Keys) With(other Keys, names ...string) Keys {
-	out := Keys{At: k.At, meant: k.meant}
+	out := Keys{At: k.At, meant: k.meant, damaged: k.damaged}
 	taken := map[string]bool{}
 	for _, n := range names {
 		taken[n] = true

@@ -116,6 +116,28 @@ func (p Pos) File() string {
 // String returns "file:line".
 func (p Pos) String() string { return fmt.Sprintf("%s:%d", p.File(), p.Line) }
 
+// Within returns the place of an offset in a scalar that starts at p and has
+// this value, or p where the value is not written out on one line.
+func (p Pos) Within(value string, offset int) Pos {
+	if p.src == nil || offset <= 0 || offset > len(value) {
+		return p
+	}
+	text := p.src.line(p.Line)
+	if p.Column < 1 || p.Column > len(text) {
+		return p
+	}
+	text = text[p.Column-1:]
+	quote := 0
+	if text[0] == '"' || text[0] == '\'' {
+		quote = 1
+	}
+	if !strings.HasPrefix(text[quote:], value[:offset]) {
+		return p
+	}
+	p.Column += quote + offset
+	return p
+}
+
 // Problem makes a problem of this place, with the text of its line.
 func (p Pos) Problem(level Level, check, message, fix string) Problem {
 	out := Problem{
@@ -139,6 +161,14 @@ func (p Pos) Lines(from, to int) []string {
 		out = append(out, p.src.line(n))
 	}
 	return out
+}
+
+// End returns the place of the last byte of the file that is not white space.
+func (p Pos) End() Pos {
+	if p.src == nil {
+		return p
+	}
+	return p.src.pos(max(0, len(bytes.TrimRight(p.src.data, " \t\r\n"))-1))
 }
 
 // LastLine returns the number of the file's last line that has text.

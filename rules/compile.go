@@ -1,0 +1,336 @@
+package rules
+
+import (
+	"fmt"
+	"regexp"
+	"sort"
+	"time"
+
+	"crowsnest/strictyaml"
+)
+
+// compiler makes a Rule out of a form and collects every problem on the way.
+type compiler struct {
+	form
+	rule     *Rule
+	problems Problems
+}
+
+// compile checks a rule and makes it. The rule is complete if there are no
+// errors.
+func compile(f form) (*Rule, Problems) {
+	c := &compiler{form: f, rule: &Rule{
+		Alert: f.Alert, Pack: f.pack, File: f.file, Line: f.at.Line,
+		Sequence: f.Keys.Has("sequence"), Count: f.Count, Within: f.Within, Distinct: f.Distinct, By: f.By,
+		For: f.For, KeepFiringFor: f.KeepFiringFor, Expire: f.Expire, Limit: f.Limit,
+		Mode: f.Enabled, Severity: f.Severity, Origin: f.origin, Disabled: f.disabled,
+	}}
+	c.setDefaults()
+	c.compileHead()
+	c.compileTrigger()
+	c.rule.Clear = c.compileClear()
+	c.rule.Unless = c.compileUnless()
+	c.rule.Scope = computeScope(c.rule)
+	c.compileTexts()
+	c.compileTests()
+	c.lint()
+	c.rule.Wants = wants(c.rule)
+	c.rule.Source = f.source()
+	c.rule.Hash = semanticHash(c.rule)
+	return c.rule, tidy(c.problems)
+}
+
+func (c *compiler) setDefaults() {
+	r := c.rule
+	setDefault(&r.Count, 1, c.Keys.Has("count"))
+	setDefault(&r.Limit, DefaultLimit, c.Keys.Has("limit"))
+	if c.Clear == nil {
+		setDefault(&r.KeepFiringFor, DefaultKeepFiringFor, c.Keys.Has("keep_firing_for"))
+		r.Expire = 0
+	} else {
+		setDefault(&r.Expire, DefaultExpire, c.Keys.Has("expire"))
+		r.KeepFiringFor = 0
+	}
+	if r.Mode == "" {
+		r.Mode = ModeOn
+	}
+}
+
+func setDefault[T int | time.Duration](v *T, d T, stated bool) {
+	if !stated {
+		*v = d
+	}
+}
+
+func (c *compiler) errorAt(at strictyaml.Pos, check, message, fix string) {
+	c.problems = append(c.problems, c.problem(at, strictyaml.Error, check, message, fix))
+}
+
+func (c *compiler) warnAt(at strictyaml.Pos, check, message, fix string) {
+	c.problems = append(c.problems, c.problem(at, strictyaml.Warning, check, message, fix))
+}
+
+// missing reports that something is not there: the line named is that of the
+// rule, unless an override is to blame for it.
+func (c *compiler) missing(becauseOf, check, message, fix string) {
+	at := c.at
+	if becauseOf != "" {
+		if p := c.Keys.Key(becauseOf); p.File() != c.file {
+			at = p
+		} else {
+			message += fmt.Sprintf(" (`%s` is at %s)", becauseOf, p)
+		}
+	}
+	c.errorAt(at, check, message, fix)
+}
+
+// good tells whether a key is there and can be judged.
+func (c *compiler) good(key string) bool { return c.Keys.Has(key) && !c.Keys.Broken(key) }
+
+// compileHead checks what every rule has.
+func (c *compiler) compileHead() {
+	switch {
+	case c.Keys.Missing("alert"):
+		c.missing("", "missing-key", "the rule lacks `alert`", "name the alert in CamelCase with its component first")
+	case c.good("alert") && c.Alert == "":
+		c.errorAt(c.Keys.Value("alert"), "empty-value", "`alert` is empty", "name the alert")
+	case len(c.Alert) > maxLabelValue:
+		c.errorAt(c.Keys.Value("alert"), "too-long", fmt.Sprintf("`alert` is longer than %d bytes", maxLabelValue), "use a shorter name")
+	}
+	if c.Keys.Missing("from") {
+		c.missing("", "missing-key", "the rule lacks `from`", "say which streams it reads: from: '{container=\"manager\"}'")
+	} else if c.good("from") {
+		sel, err := ParseSelector(c.From)
+		if err != nil {
+			at, message, fix := syntaxAt(c.Keys.Value("from"), c.From, err)
+			c.errorAt(at, "selector", "`from` cannot be read: "+message, fix)
+		}
+		c.rule.From = sel
+	}
+	if c.Keys.Missing("severity") {
+		c.missing("", "missing-key", "the rule lacks `severity`", "add severity: critical (page), warning (ticket) or info, here or in `defaults`")
+	} else if c.Severity == SeverityNone && c.Keys.Key("severity").File() == c.file {
+		c.warnAt(c.Keys.Value("severity"), "severity-none", "severity none routes the alert nowhere", "use enabled: silent to try a rule out; none is for overrides")
+	}
+}
+
+// compileTrigger compiles match or sequence.
+func (c *compiler) compileTrigger() {
+	both := c.Keys.Has("match") && c.Keys.Has("sequence")
+	switch {
+	case both:
+		later := c.Keys.Key("sequence")
+		if m := c.Keys.Key("match"); m.Line > later.Line {
+			later = m
+		}
+		c.errorAt(later, "match-or-sequence", "the rule has both `match` and `sequence`", "keep one of them")
+	case c.Keys.Missing("match") && c.Keys.Missing("sequence"):
+		c.missing("", "missing-key", "the rule lacks `match` or `sequence`", "say which lines trigger it: match: \"text of the line\"")
+	}
+	if c.Match != nil {
+		m := c.matcher(&c.Match.Parts, &c.Match.Keys, "`match`")
+		c.rule.Steps = append(c.rule.Steps, Step{Matcher: m})
+	}
+	if c.good("sequence") && len(c.Sequence) == 0 {
+		c.errorAt(c.Keys.Key("sequence"), "empty-matcher", "the sequence has no steps", "list the matchers of its lines, in order")
+	} else if c.good("sequence") && len(c.Sequence) == 1 {
+		c.warnAt(c.Keys.Key("sequence"), "short-sequence", "the sequence has one step", "use `match` for a single line")
+	}
+	for i := range c.Sequence {
+		s := &c.Sequence[i]
+		m := c.matcher(&s.Parts, &s.Keys, fmt.Sprintf("step %d of `sequence`", i+1))
+		if !both {
+			c.rule.Steps = append(c.rule.Steps, Step{Matcher: m, Differs: s.Differs})
+		}
+	}
+}
+
+func (c *compiler) compileClear() *Aside {
+	if c.Clear == nil {
+		return nil
+	}
+	return &Aside{
+		Matcher: c.matcher(&c.Clear.Parts, &c.Clear.Keys, "`clear`"),
+		Same:    c.same(c.Clear.Same, &c.Clear.Keys),
+	}
+}
+
+// compileUnless compiles unless and merges what overrides add to it.
+func (c *compiler) compileUnless() *Aside {
+	var out *Aside
+	all := c.added
+	if c.Unless != nil {
+		all = append([]*UnlessSyntax{c.Unless}, all...)
+	}
+	for i, u := range all {
+		name := "`unless`"
+		if i > 0 || c.Unless == nil {
+			name = "`add_unless`"
+		}
+		a := &Aside{
+			Matcher: c.matcher(&u.Parts, &u.Keys, name),
+			Same:    c.same(u.Same, &u.Keys),
+			Within:  u.Within,
+		}
+		c.checkUnlessWithin(u, name)
+		out = c.merge(out, a, u)
+	}
+	return out
+}
+
+// merge makes one condition of two: a line that satisfies either mutes.
+func (c *compiler) merge(a, b *Aside, u *UnlessSyntax) *Aside {
+	if a == nil {
+		return b
+	}
+	if !equalSets(a.Same, b.Same) {
+		c.errorAt(u.Keys.At, "add-unless", fmt.Sprintf("rule %s has an `unless` already, with another `same`", c.Alert),
+			fmt.Sprintf("use same: %s, or copy the rule", flowList(a.Same)))
+	}
+	if a.Within != b.Within {
+		c.warnAt(u.Keys.At, "add-unless", fmt.Sprintf("rule %s has an `unless` already, within %s: from now on both mute for %s",
+			c.Alert, duration(a.Within), duration(max(a.Within, b.Within))), "use within: "+duration(a.Within))
+	}
+	return &Aside{Matcher: Matcher{Any: []Matcher{a.Matcher, b.Matcher}}, Same: a.Same, Within: max(a.Within, b.Within)}
+}
+
+func (c *compiler) checkUnlessWithin(u *UnlessSyntax, name string) {
+	switch {
+	case u.Keys.Missing("within") && !u.Keys.Damaged():
+		if u.Keys.At.File() != c.file {
+			c.errorAt(u.Keys.At, "needs-within", name+" lacks `within`", "say how long before the trigger a muting line still mutes: within: 10m")
+			return
+		}
+		c.missing("unless", "needs-within", "`unless` lacks `within`", "say how long before the trigger a muting line still mutes: within: 10m")
+	case u.Keys.Has("within") && !u.Keys.Broken("within"):
+		c.checkWithin(u.Within, u.Keys.Value("within"), name+".within")
+	}
+}
+
+// same returns the names that a line beside the trigger must share.
+func (c *compiler) same(names []string, keys *strictyaml.Keys) []string {
+	if !keys.Has("same") {
+		return c.By
+	}
+	c.checkNames(names, keys, "same")
+	for i, name := range names {
+		if name != "" && !contains(c.By, name) && !c.Keys.Broken("by") {
+			c.errorAt(keys.Item("same", i), "same", fmt.Sprintf("`same` has `%s`, which is not in `by`", name), "`same` is a subset of by: "+flowList(c.By))
+		}
+	}
+	if len(names) == 0 && len(c.By) == 0 && !keys.Broken("same") && !c.Keys.Broken("by") {
+		c.errorAt(keys.Key("same"), "no-effect", "`same` has no effect: the rule has no `by`", "remove it")
+	}
+	return names
+}
+
+// checkNames reports empty and repeated names in a list.
+func (c *compiler) checkNames(names []string, keys *strictyaml.Keys, key string) {
+	if keys.Broken(key) {
+		return
+	}
+	seen := map[string]bool{}
+	for i, name := range names {
+		switch {
+		case name == "":
+			c.errorAt(keys.Item(key, i), "empty-value", fmt.Sprintf("`%s` has an empty name", key), "remove it")
+		case seen[name]:
+			c.errorAt(keys.Item(key, i), "duplicate-name", fmt.Sprintf("`%s` has `%s` twice", key, name), "remove one")
+		}
+		seen[name] = true
+	}
+}
+
+// matcher compiles the parts of a matcher. A matcher in which something could
+// not be read is compiled as far as it goes and not judged as a whole.
+func (c *compiler) matcher(p *Parts, keys *strictyaml.Keys, name string) Matcher {
+	m := Matcher{}
+	for i, text := range p.Contains {
+		c.checkText(text, keys.Item("contains", i), name)
+		m.Contains = append(m.Contains, text)
+	}
+	if keys.Has("contains") && !keys.Broken("contains") && len(p.Contains) == 0 {
+		c.errorAt(keys.Key("contains"), "empty-matcher", name+" has an empty `contains`, which every line satisfies", "write the text")
+	}
+	if keys.Has("regex") && !keys.Broken("regex") {
+		m.Regex = c.regex(p.Regex, keys.Value("regex"), name)
+	}
+	m.Fields = c.fields(p, keys, name)
+	for i := range p.Any {
+		a := &p.Any[i]
+		m.Any = append(m.Any, c.matcher(&a.Parts, &a.Keys, fmt.Sprintf("branch %d of `any` in %s", i+1, name)))
+	}
+	if keys.Has("any") && !keys.Broken("any") && len(p.Any) == 0 {
+		c.errorAt(keys.Key("any"), "empty-matcher", name+" has an empty `any`, which no line satisfies", "list the matchers")
+	}
+	if p.Not != nil {
+		not := c.matcher(&p.Not.Parts, &p.Not.Keys, "`not` in "+name)
+		m.Not = &not
+	}
+	c.checkParts(p, keys, name)
+	return m
+}
+
+// checkParts refuses matchers that nearly every line satisfies.
+func (c *compiler) checkParts(p *Parts, keys *strictyaml.Keys, name string) {
+	parts := keys.Has("contains") || keys.Has("regex") || keys.Has("field") || keys.Has("any")
+	switch {
+	case keys.Damaged() || len(p.Contains) > 0 || parts || keys.At.IsZero():
+	case p.Not != nil:
+		c.errorAt(keys.Key("not"), "not-alone", name+" has `not` alone: nearly every line satisfies it", "add contains, regex, field or any beside it")
+	default:
+		c.errorAt(keys.At, "empty-matcher", name+" has no part: every line satisfies it", "add contains, regex, field or any")
+	}
+}
+
+func (c *compiler) checkText(text string, at strictyaml.Pos, name string) {
+	switch {
+	case text == "":
+		c.errorAt(at, "empty-matcher", name+" looks for an empty text, which every line has", "write the text")
+	case hasBreak(text):
+		c.warnAt(at, "line-break", name+" looks for a text with a line break, which a line hardly ever has", "write the text on one line, in quotes")
+	}
+}
+
+// regex compiles an expression that is searched for in a line.
+func (c *compiler) regex(expr string, at strictyaml.Pos, name string) *regexp.Regexp {
+	re, err := regexp.Compile(expr)
+	switch {
+	case err != nil:
+		c.errorAt(at, "regex", fmt.Sprintf("the regex of %s cannot be read: %s", name, regexReason(err)), regexFix(expr))
+		return nil
+	case re.MatchString(""):
+		c.errorAt(at, "empty-regex", fmt.Sprintf("the regex of %s matches the empty text, so every line satisfies it", name), "require at least one text in it")
+	case hasBreak(expr):
+		c.warnAt(at, "line-break", fmt.Sprintf("the regex of %s has a line break, which a line hardly ever has", name), "write it on one line, in single quotes")
+	}
+	return re
+}
+
+// fields compiles the conditions on fields, sorted by name.
+func (c *compiler) fields(p *Parts, keys *strictyaml.Keys, name string) []Field {
+	if keys.Has("field") && !keys.Broken("field") && len(p.Field) == 0 {
+		c.errorAt(keys.Key("field"), "empty-matcher", name+" has an empty `field`", "write {name: value}")
+	}
+	var out []Field
+	for field, value := range p.Field {
+		at := keys.EntryValue("field", field)
+		f := Field{Name: field, Value: value}
+		if field == "" {
+			c.errorAt(keys.EntryKey("field", field), "empty-value", name+" asks for a field without a name", "name it")
+		}
+		if len(value) > 0 && value[0] == '~' {
+			re, err := anchored(value[1:])
+			switch {
+			case err != nil:
+				c.errorAt(at, "regex", fmt.Sprintf("the regex of field `%s` in %s cannot be read: %s", field, name, regexReason(err)), regexFix(value[1:]))
+			case value == "~":
+				c.errorAt(at, "empty-regex", fmt.Sprintf("the regex of field `%s` in %s is empty", field, name), "write the expression behind the ~")
+			}
+			f.Value, f.Regex = "", re
+		}
+		out = append(out, f)
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].Name < out[j].Name })
+	return out
+}

@@ -1,0 +1,223 @@
+package rules
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"crowsnest/strictyaml"
+)
+
+// Limits of what is loaded.
+const (
+	MaxFileBytes  = 1 << 20 // of one file
+	MaxTotalBytes = 8 << 20 // of all files
+	MaxRules      = 5000    // of all packs
+)
+
+// File is the content of one file of rules.
+type File struct {
+	Name string // for messages
+	Data []byte
+}
+
+// Document is one parsed file: a pack or overrides. It is immutable.
+type Document struct {
+	file      string
+	sha       string
+	start     strictyaml.Pos
+	pack      *PackFile
+	overrides *OverridesFile
+	rules     []*packRule
+	problems  Problems
+}
+
+// packRule is one rule of a pack, on its own: without overrides.
+type packRule struct {
+	form form
+	rule *Rule // nil if it has errors
+}
+
+// File returns the name of the file.
+func (d *Document) File() string { return d.file }
+
+// SHA256 returns the hash of the file's bytes, in hex.
+func (d *Document) SHA256() string { return d.sha }
+
+// IsOverrides tells whether the file holds overrides. Otherwise it is a pack.
+func (d *Document) IsOverrides() bool { return d.overrides != nil }
+
+// Pack returns the name of the pack, "" for overrides.
+func (d *Document) Pack() string {
+	if d.pack == nil {
+		return ""
+	}
+	return d.pack.Pack.Name
+}
+
+// Version returns the version of the pack, "" for overrides.
+func (d *Document) Version() string {
+	if d.pack == nil {
+		return ""
+	}
+	return d.pack.Pack.Version
+}
+
+// Problems returns what Parse found. It must not be changed.
+func (d *Document) Problems() Problems { return d.problems }
+
+// Broken tells whether Parse found errors.
+func (d *Document) Broken() bool { return len(d.problems.Errors()) > 0 }
+
+// Alerts returns the names of the pack's rules in the order of the file, also
+// of those with errors.
+func (d *Document) Alerts() []string {
+	var out []string
+	for _, r := range d.rules {
+		if r.form.Alert != "" {
+			out = append(out, r.form.Alert)
+		}
+	}
+	return out
+}
+
+// Parse reads one file and checks everything that can be checked without the
+// other files. The document is never nil; with errors it serves only to check
+// the other files against it. f.Data must not change afterwards.
+func Parse(f File) (*Document, Problems) {
+	sum := sha256.Sum256(f.Data)
+	d := &Document{file: f.Name, sha: hex.EncodeToString(sum[:])}
+	doc, problems := strictyaml.Parse(f.Name, f.Data, strictyaml.Options{MaxBytes: MaxFileBytes})
+	d.problems = problems
+	switch {
+	case doc == nil:
+	case doc.Has("overrides") && (doc.Has("pack") || doc.Has("rules")):
+		d.problems = append(d.problems, doc.KeyPos("overrides").Problem(strictyaml.Error, "file-kind",
+			"a file holds either a pack or overrides", "put the overrides into a file of their own"))
+	case doc.Has("overrides"):
+		d.parseOverrides(doc)
+	case doc.Has("groups") && !doc.Has("pack"):
+		d.problems = append(d.problems, doc.KeyPos("groups").Problem(strictyaml.Error, "file-kind",
+			"this is a rule file of Prometheus, not a pack", "start the file with `pack: {name: NAME}`"))
+	default:
+		d.parsePack(doc, f.Data)
+	}
+	d.problems = tidy(d.problems)
+	return d, d.problems
+}
+
+func (d *Document) parsePack(doc *strictyaml.Document, data []byte) {
+	d.pack, d.start = &PackFile{}, doc.Start()
+	d.problems = append(d.problems, doc.Decode(d.pack)...)
+	p := d.pack
+	if p.Keys.Missing("pack") {
+		d.errorAt(doc.Start(), "missing-key", "the file lacks `pack`", "start it with `pack: {name: NAME, version: 0.1.0}`")
+	}
+	d.checkHeader()
+	if !d.checkRuleCount(data) {
+		return
+	}
+	seen := map[string]strictyaml.Pos{}
+	for i := range p.Rules {
+		f := newForm(p, &p.Rules[i], d.file)
+		if !f.decoded() {
+			continue
+		}
+		d.assign(f)
+		r := &packRule{form: f}
+		var problems Problems
+		r.rule, problems = compile(f)
+		if first, twice := seen[f.Alert]; twice && f.Alert != "" {
+			problems = append(problems, f.problem(f.Keys.Value("alert"), strictyaml.Error, "duplicate-alert",
+				fmt.Sprintf("alert %s is already the name of a rule on line %d", f.Alert, first.Line), "names of alerts are unique: rename one of them"))
+		} else {
+			seen[f.Alert] = f.Keys.Value("alert")
+		}
+		d.problems = append(d.problems, problems...)
+		if len(problems.Errors()) > 0 || f.Keys.Damaged() {
+			r.rule = nil
+		}
+		d.rules = append(d.rules, r)
+	}
+}
+
+// assign names the rule in the problems that were found while decoding it.
+func (d *Document) assign(f form) {
+	from, to := f.lines()
+	for i := range d.problems {
+		if p := &d.problems[i]; p.Rule == "" && p.Line >= from && p.Line <= to {
+			p.Rule = f.Alert
+		}
+	}
+}
+
+func (d *Document) errorAt(pos strictyaml.Pos, check, message, fix string) {
+	d.problems = append(d.problems, pos.Problem(strictyaml.Error, check, message, fix))
+}
+
+// checkHeader checks `pack`, as far as it does not depend on what is loaded.
+func (d *Document) checkHeader() {
+	h := &d.pack.Pack
+	if h.Keys.Has("name") && !h.Keys.Broken("name") && strings.TrimSpace(h.Name) == "" {
+		d.errorAt(h.Keys.Value("name"), "empty-value", "the pack's `name` is empty", "name it")
+	}
+	if h.Keys.Has("requires") && !h.Keys.Broken("requires") {
+		if err := CheckVersions(h.Requires); err != nil {
+			at, message, fix := syntaxAt(h.Keys.Value("requires"), h.Requires, err)
+			d.errorAt(at, "requires", "`requires` cannot be read: "+message, fix)
+		}
+	}
+	checkDefaults(d)
+}
+
+// checkRuleCount tells whether the rules are worth looking at.
+func (d *Document) checkRuleCount(data []byte) bool {
+	p, h := d.pack, &d.pack.Pack
+	got := len(p.Rules)
+	stated := h.Keys.Has("rules") && !h.Keys.Broken("rules")
+	switch {
+	case p.Keys.Broken("rules") && got == 0:
+		return false
+	case got == 0 && !p.Keys.Missing("rules"):
+		d.errorAt(p.Keys.Value("rules"), "no-rules", "the pack has no rules", "add a rule, or remove the file")
+	case got == 0 && p.Keys.Missing("rules"):
+		d.errorAt(p.Keys.Key("pack"), "no-rules", "the pack has no `rules`: the file was cut off, or has none", "add a rule, or remove the file")
+	case got > MaxRules:
+		d.errorAt(p.Keys.Key("rules"), "too-many-rules", fmt.Sprintf("the pack has %d rules, more than %d", got, MaxRules), "load fewer")
+		return false
+	}
+	if stated && h.Rules != got {
+		d.errorAt(h.Keys.Value("rules"), "rule-count", fmt.Sprintf("the header says %d rules, the file has %d", h.Rules, got),
+			fmt.Sprintf("write the file anew if it was cut off; else say rules: %d", got))
+	} else if stated && cutInLine(data) {
+		d.errorAt(p.Keys.At.End(), "cut-off", "the file ends in the middle of a line: it was cut off",
+			"write the file anew, or end its last line with a line break")
+	}
+	return got > 0
+}
+
+// cutInLine tells whether the last line lacks its end and may lack a part of its
+// text as well: a bracket or quote at its end shows that it is whole.
+func cutInLine(data []byte) bool {
+	return len(data) > 0 && !strings.ContainsRune("\n]}\"'", rune(data[len(data)-1]))
+}
+
+// tidy puts problems in order and drops repetitions.
+func tidy(ps Problems) Problems {
+	type key struct {
+		file, check, message string
+		line, column         int
+	}
+	seen := map[key]bool{}
+	var out Problems
+	for _, p := range ps {
+		k := key{p.File, p.Check, p.Message, p.Line, p.Column}
+		if !seen[k] {
+			seen[k] = true
+			out = append(out, p)
+		}
+	}
+	out.Sort()
+	return out
+}

@@ -1,0 +1,140 @@
+package rules
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"strings"
+
+	"crowsnest/strictyaml"
+)
+
+var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+
+// form is one effective rule as it would be written: defaults and overrides
+// are merged into it. Places of values that were merged are those of where they
+// came from.
+type form struct {
+	RuleSyntax
+	at         strictyaml.Pos // of `- alert:`
+	pack, file string
+	// labelKeys holds where the labels come from: the rule or the defaults.
+	labelKeys map[string]*strictyaml.Keys
+	origin    map[string]string
+	// unlessFrom are the add_unless of overrides, to be merged with the rule's own.
+	added    []*UnlessSyntax
+	disabled string // reason of an override
+}
+
+func newForm(p *PackFile, r *RuleSyntax, file string) form {
+	f := form{RuleSyntax: *r, at: r.Keys.At, pack: p.Pack.Name, file: file, origin: map[string]string{}}
+	if r.Keys.Has("alert") {
+		f.at = r.Keys.Key("alert")
+	}
+	for _, key := range r.Keys.Names() {
+		f.origin[key] = originOf("pack", r.Keys.Key(key))
+	}
+	f.labelKeys = map[string]*strictyaml.Keys{}
+	if r.Keys.Missing("severity") && p.Defaults.Keys.Has("severity") {
+		f.Severity = p.Defaults.Severity
+		f.Keys = f.Keys.With(p.Defaults.Keys, "severity")
+		f.origin["severity"] = originOf("defaults", p.Defaults.Keys.Key("severity"))
+	}
+	f.Labels = maps.Clone(p.Defaults.Labels)
+	for name := range p.Defaults.Labels {
+		f.labelKeys[name] = &p.Defaults.Keys
+		f.origin["labels."+name] = originOf("defaults", p.Defaults.Keys.EntryKey("labels", name))
+	}
+	if f.Labels == nil {
+		f.Labels = map[string]string{}
+	}
+	for name, text := range r.Labels {
+		f.Labels[name], f.labelKeys[name] = text, &r.Keys
+		f.origin["labels."+name] = originOf("pack", r.Keys.EntryKey("labels", name))
+	}
+	return f
+}
+
+func originOf(kind string, p strictyaml.Pos) string { return kind + " " + p.String() }
+
+// decoded tells whether the rule was a mapping at all.
+func (f *form) decoded() bool { return !f.RuleSyntax.Keys.At.IsZero() }
+
+// problem makes a problem of this rule.
+func (f *form) problem(at strictyaml.Pos, level strictyaml.Level, check, message, fix string) Problem {
+	p := at.Problem(level, check, message, fix)
+	p.Rule = f.Alert
+	return p
+}
+
+// lines returns the first and the last line of the rule in its file.
+func (f *form) lines() (from, to int) {
+	start := f.RuleSyntax.Keys.At
+	to = start.LastLine()
+	for n, text := range start.Lines(start.Line+1, to) {
+		trimmed := strings.TrimLeft(text, " ")
+		indent := len(text) - len(trimmed)
+		// The rule's keys stand at its column; its dash stands before it.
+		if trimmed != "" && trimmed[0] != '#' && indent+1 < start.Column {
+			return start.Line, start.Line + n
+		}
+	}
+	return start.Line, to
+}
+
+// source returns the rule's text without its tests, moved to the left.
+func (f *form) source() string {
+	start := f.RuleSyntax.Keys.At
+	from, to := f.lines()
+	lines := start.Lines(from, to)
+	if tests := f.RuleSyntax.Keys.Key("tests"); f.RuleSyntax.Keys.Has("tests") && tests.Line > from && tests.Column == start.Column {
+		end := to + 1
+		for _, name := range f.RuleSyntax.Keys.Names() {
+			if l := f.RuleSyntax.Keys.Key(name).Line; l > tests.Line && l < end {
+				end = l
+			}
+		}
+		lines = append(lines[:tests.Line-from:tests.Line-from], lines[end-from:]...)
+	}
+	// What follows the last key belongs to the next rule.
+	for len(lines) > 0 && (strings.TrimSpace(lines[len(lines)-1]) == "" || strings.HasPrefix(strings.TrimSpace(lines[len(lines)-1]), "#")) {
+		lines = lines[:len(lines)-1]
+	}
+	dash := max(0, strings.IndexByte(strings.Join(lines[:min(1, len(lines))], ""), '-'))
+	for i, l := range lines {
+		lines[i] = l[min(dash, len(l)-len(strings.TrimLeft(l, " "))):]
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// syntaxAt splits an error of a selector, template or version constraint into
+// its place in the file, its message and its fix.
+func syntaxAt(p strictyaml.Pos, text string, err error) (at strictyaml.Pos, message, fix string) {
+	var se *SyntaxError
+	if errors.As(err, &se) {
+		return p.Within(text, se.Offset), se.Message, se.Fix
+	}
+	return p, err.Error(), ""
+}
+
+// checkDefaults checks the labels of `defaults` that no rule may have.
+func checkDefaults(d *Document) {
+	keys := &d.pack.Defaults.Keys
+	for name := range d.pack.Defaults.Labels {
+		if message, fix := badLabel(name); message != "" {
+			d.errorAt(keys.EntryKey("labels", name), "label-name", message, fix)
+		}
+	}
+}
+
+// badLabel says what is wrong with the name of a label of an alert.
+func badLabel(name string) (message, fix string) {
+	switch {
+	case name == "alertname" || name == "severity" || name == "resolves" || name == "overflow":
+		return fmt.Sprintf("`%s` is a reserved name: crowsnest sets this label itself", name), "use another name"
+	case !labelName.MatchString(name):
+		return fmt.Sprintf("%.60q cannot be the name of a label", name), "use letters, digits and _; capture a field under such a name: field: {a.b: \"~(?P<a_b>.+)\"}"
+	}
+	return "", ""
+}

@@ -1,0 +1,92 @@
+package rules
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"time"
+)
+
+// semanticHash hashes what decides which episodes a rule has, in a form that
+// does not depend on how the rule is written: defaults are filled in, and
+// `match: x` is {contains: x}.
+func semanticHash(r *Rule) string {
+	steps := make([]hashedStep, len(r.Steps))
+	for i, s := range r.Steps {
+		steps[i] = hashedStep{Matcher: hashMatcher(&s.Matcher), Differs: s.Differs}
+	}
+	body := hashedRule{
+		Alert: r.Alert, From: r.From.String(), Steps: steps, Sequence: r.Sequence,
+		Count: r.Count, Within: r.Within, Distinct: r.Distinct, By: r.By,
+		Clear: hashAside(r.Clear), Unless: hashAside(r.Unless),
+		For: r.For, KeepFiringFor: r.KeepFiringFor, Expire: r.Expire, Limit: r.Limit, Mode: r.Mode,
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		// Texts, numbers and lists of them always marshal.
+		return ""
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:16])
+}
+
+type hashedRule struct {
+	Alert, From                string
+	Steps                      []hashedStep
+	Sequence                   bool
+	Count                      int
+	Within                     time.Duration
+	Distinct                   string
+	By                         []string `json:",omitempty"`
+	Clear, Unless              *hashedAside
+	For, KeepFiringFor, Expire time.Duration
+	Limit                      int
+	Mode                       Mode
+}
+
+type hashedStep struct {
+	Matcher *hashedMatcher
+	Differs []string `json:",omitempty"`
+}
+
+type hashedAside struct {
+	Matcher *hashedMatcher
+	Same    []string `json:",omitempty"`
+	Within  time.Duration
+}
+
+type hashedMatcher struct {
+	Contains []string         `json:",omitempty"`
+	Regex    string           `json:",omitempty"`
+	Fields   [][3]string      `json:",omitempty"` // name, value, expression
+	Any      []*hashedMatcher `json:",omitempty"`
+	Not      *hashedMatcher   `json:",omitempty"`
+}
+
+func hashAside(a *Aside) *hashedAside {
+	if a == nil {
+		return nil
+	}
+	return &hashedAside{Matcher: hashMatcher(&a.Matcher), Same: a.Same, Within: a.Within}
+}
+
+func hashMatcher(m *Matcher) *hashedMatcher {
+	out := &hashedMatcher{Contains: m.Contains}
+	if m.Regex != nil {
+		out.Regex = m.Regex.String()
+	}
+	for _, f := range m.Fields {
+		row := [3]string{f.Name, f.Value}
+		if f.Regex != nil {
+			row[2] = f.Regex.String()
+		}
+		out.Fields = append(out.Fields, row)
+	}
+	for i := range m.Any {
+		out.Any = append(out.Any, hashMatcher(&m.Any[i]))
+	}
+	if m.Not != nil {
+		out.Not = hashMatcher(m.Not)
+	}
+	return out
+}

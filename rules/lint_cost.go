@@ -1,0 +1,118 @@
+package rules
+
+import (
+	"fmt"
+	"time"
+
+	"crowsnest/strictyaml"
+)
+
+// What a regular expression may cost on the longest line, at what a step of
+// Go's regexp takes for a byte of text and an instruction of the program.
+const (
+	maxMatchedLine = 16 << 10
+	costPerStep    = 30 * time.Nanosecond
+	maxLineCost    = 100 * time.Millisecond
+)
+
+// programCost is the time that a program of n instructions takes for the
+// longest line.
+func programCost(n int) time.Duration { return time.Duration(n) * maxMatchedLine * costPerStep }
+
+// lintCost refuses rules that could hold up the daemon, and warns of those that
+// have to be tried on each line.
+func (c *compiler) lintCost() {
+	total, worst, worstAt := 0, 0, c.at
+	visit := func(p *Parts, keys *strictyaml.Keys, m Matcher, name string) {
+		if keys.At.IsZero() || keys.Damaged() {
+			return
+		}
+		if gated(requiredTexts(m)) {
+			return
+		}
+		n, largest, at := c.programs(p, keys)
+		total += n
+		if largest > worst {
+			worst, worstAt = largest, at
+		}
+		if len(p.Contains) > 0 || n > 0 || len(p.Field) > 0 || len(p.Any) > 0 {
+			c.warnAt(keys.At, "no-literal", fmt.Sprintf("%s requires no text of %d bytes or more: it is tried on every line of its streams, up to %s for the longest line",
+				name, minLiteral, shortTime(programCost(max(n, 1)))), "add a fixed text that its lines have with `contains`")
+		}
+	}
+	c.eachMatcher(visit)
+	if programCost(total) > maxLineCost {
+		c.errorAt(worstAt, "too-costly", fmt.Sprintf("the regular expressions of the rule may take %s for one line of %d KiB, more than %s",
+			shortTime(programCost(total)), maxMatchedLine>>10, maxLineCost),
+			fmt.Sprintf("add a fixed text of %d bytes or more with `contains`, or use smaller repetitions and classes", minLiteral))
+	}
+}
+
+// eachMatcher visits the matchers that are tried on their own.
+func (c *compiler) eachMatcher(visit func(*Parts, *strictyaml.Keys, Matcher, string)) {
+	quiet := &compiler{form: c.form, rule: &Rule{}}
+	one := func(p *Parts, keys *strictyaml.Keys, name string) {
+		visit(p, keys, quiet.matcher(p, keys, name), name)
+	}
+	if c.Match != nil {
+		one(&c.Match.Parts, &c.Match.Keys, "`match`")
+	}
+	for i := range c.Sequence {
+		one(&c.Sequence[i].Parts, &c.Sequence[i].Keys, fmt.Sprintf("step %d of `sequence`", i+1))
+	}
+	if c.Clear != nil {
+		one(&c.Clear.Parts, &c.Clear.Keys, "`clear`")
+	}
+	if c.Unless != nil {
+		one(&c.Unless.Parts, &c.Unless.Keys, "`unless`")
+	}
+	for _, u := range c.added {
+		one(&u.Parts, &u.Keys, "`add_unless`")
+	}
+}
+
+// programs counts the instructions of all expressions of a matcher that no
+// required text guards, and finds the largest.
+func (c *compiler) programs(p *Parts, keys *strictyaml.Keys) (total, largest int, at strictyaml.Pos) {
+	at = keys.At
+	add := func(expr string, where strictyaml.Pos) {
+		n := programSize(expr)
+		total += n
+		if n > largest {
+			largest, at = n, where
+		}
+	}
+	if p.Regex != "" {
+		add(p.Regex, keys.Value("regex"))
+	}
+	for _, name := range sortedKeys(p.Field) {
+		if v := p.Field[name]; len(v) > 1 && v[0] == '~' {
+			add(v[1:], keys.EntryValue("field", name))
+		}
+	}
+	quiet := &compiler{form: c.form, rule: &Rule{}}
+	inner := func(m *MatcherSyntax) {
+		if gated(requiredTexts(quiet.matcher(&m.Parts, &m.Keys, ""))) {
+			return
+		}
+		n, l, where := c.programs(&m.Parts, &m.Keys)
+		total += n
+		if l > largest {
+			largest, at = l, where
+		}
+	}
+	for i := range p.Any {
+		inner(&p.Any[i])
+	}
+	if p.Not != nil {
+		inner(p.Not)
+	}
+	return total, largest, at
+}
+
+func shortTime(d time.Duration) string {
+	if d >= time.Second {
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Millisecond).String()
+}

@@ -1,0 +1,217 @@
+package rules
+
+import (
+	"regexp/syntax"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	// minLiteral is how long a text must be, in bytes, to look for lines by.
+	minLiteral = 4
+	maxTexts   = 32 // alternatives that are followed
+	maxClass   = 6  // members of a character class that are spelled out
+)
+
+// requiredTexts returns texts of which every line that satisfies the matcher
+// contains one, chosen so that the shortest is as long as possible; nil if there
+// are none.
+func requiredTexts(m Matcher) []string {
+	var best []string
+	for _, text := range m.Contains {
+		best = longer(best, []string{text})
+	}
+	if m.Regex != nil {
+		best = longer(best, regexTexts(m.Regex.String()))
+	}
+	for _, f := range m.Fields {
+		best = longer(best, fieldTexts(f))
+	}
+	if len(m.Any) > 0 {
+		best = longer(best, anyTexts(m.Any))
+	}
+	return best
+}
+
+func anyTexts(ms []Matcher) []string {
+	var all []string
+	for _, m := range ms {
+		texts := requiredTexts(m)
+		if texts == nil {
+			return nil
+		}
+		all = append(all, texts...)
+	}
+	return all
+}
+
+// fieldTexts returns the text that a line with the field must contain as it is:
+// its name, or its value. Encoders escape some bytes, and a value ns/name may be
+// written as an object.
+func fieldTexts(f Field) []string {
+	var best []string
+	// The message of klog text has no name in the line.
+	if first, _, _ := strings.Cut(f.Name, "."); first != "msg" && plainText(first) {
+		best = []string{first}
+	}
+	if f.Regex == nil && plainText(f.Value) && !strings.Contains(f.Value, "/") {
+		best = longer(best, []string{f.Value})
+	}
+	return best
+}
+
+// plainText tells whether no encoder escapes any byte of s.
+func plainText(s string) bool {
+	return s != "" && strings.IndexFunc(s, func(r rune) bool {
+		return r < ' ' || r > '~' || strings.ContainsRune(`"\<>&`, r)
+	}) < 0
+}
+
+func regexTexts(expr string) []string {
+	re, err := syntax.Parse(expr, syntax.Perl)
+	if err != nil {
+		return nil
+	}
+	return needed(re.Simplify())
+}
+
+// gated tells whether a text of at least minLiteral bytes is required.
+func gated(texts []string) bool { return shortest(texts) >= minLiteral }
+
+func shortest(texts []string) int {
+	n := 0
+	for i, t := range texts {
+		if i == 0 || len(t) < n {
+			n = len(t)
+		}
+	}
+	return n
+}
+
+func longer(a, b []string) []string {
+	if shortest(b) > shortest(a) {
+		return b
+	}
+	return a
+}
+
+// needed returns texts of which each match of re contains one, nil if there are
+// none.
+func needed(re *syntax.Regexp) []string {
+	switch re.Op {
+	case syntax.OpCapture, syntax.OpPlus:
+		return needed(re.Sub[0])
+	case syntax.OpAlternate:
+		var all []string
+		for _, sub := range re.Sub {
+			texts := needed(sub)
+			if texts == nil || len(all)+len(texts) > maxTexts {
+				return nil
+			}
+			all = append(all, texts...)
+		}
+		return all
+	case syntax.OpConcat:
+		return neededConcat(re)
+	}
+	return longer(nil, spelled(re))
+}
+
+// neededConcat joins neighbours that can be spelled out.
+func neededConcat(re *syntax.Regexp) []string {
+	var best []string
+	run := []string{""}
+	for _, sub := range re.Sub {
+		texts := spelled(sub)
+		if joined := product(run, texts); joined != nil {
+			run = joined
+			continue
+		}
+		best = longer(best, run)
+		best = longer(best, needed(sub))
+		if run = texts; texts == nil {
+			run = []string{""}
+		}
+	}
+	return longer(best, run)
+}
+
+// spelled returns every text that re matches if they are few, else nil.
+func spelled(re *syntax.Regexp) []string {
+	switch re.Op {
+	case syntax.OpEmptyMatch, syntax.OpBeginLine, syntax.OpEndLine, syntax.OpBeginText, syntax.OpEndText,
+		syntax.OpWordBoundary, syntax.OpNoWordBoundary:
+		return []string{""}
+	case syntax.OpLiteral:
+		return spelledLiteral(re)
+	case syntax.OpCharClass:
+		return spelledClass(re)
+	case syntax.OpCapture:
+		return spelled(re.Sub[0])
+	case syntax.OpConcat:
+		out := []string{""}
+		for _, sub := range re.Sub {
+			if out = product(out, spelled(sub)); out == nil {
+				return nil
+			}
+		}
+		return out
+	case syntax.OpAlternate:
+		var out []string
+		for _, sub := range re.Sub {
+			texts := spelled(sub)
+			if texts == nil || len(out)+len(texts) > maxTexts {
+				return nil
+			}
+			out = append(out, texts...)
+		}
+		return out
+	}
+	return nil
+}
+
+// spelledLiteral gives texts that ignore case in lower case: only their length
+// and their equality count here. Letters that fold beyond ASCII are left to the
+// engine.
+func spelledLiteral(re *syntax.Regexp) []string {
+	if re.Flags&syntax.FoldCase == 0 {
+		return []string{string(re.Rune)}
+	}
+	text := ""
+	for _, r := range re.Rune {
+		for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
+			if f >= utf8.RuneSelf {
+				return nil
+			}
+		}
+		text += string(unicode.ToLower(r))
+	}
+	return []string{text}
+}
+
+func spelledClass(re *syntax.Regexp) []string {
+	var out []string
+	for i := 0; i+1 < len(re.Rune); i += 2 {
+		for r := re.Rune[i]; r <= re.Rune[i+1]; r++ {
+			if len(out) == maxClass {
+				return nil
+			}
+			out = append(out, string(r))
+		}
+	}
+	return out
+}
+
+func product(a, b []string) []string {
+	if b == nil || len(a)*len(b) > maxTexts {
+		return nil
+	}
+	var out []string
+	for _, x := range a {
+		for _, y := range b {
+			out = append(out, x+y)
+		}
+	}
+	return out
+}

@@ -1,0 +1,132 @@
+package rules
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"crowsnest/strictyaml"
+)
+
+// parseOverrides reads a file of overrides and checks each entry by itself.
+func (d *Document) parseOverrides(doc *strictyaml.Document) {
+	d.overrides, d.start = &OverridesFile{}, doc.Start()
+	d.problems = append(d.problems, doc.Decode(d.overrides)...)
+	o := d.overrides
+	if len(o.Overrides) == 0 && o.Keys.Has("overrides") && !o.Keys.Broken("overrides") {
+		d.errorAt(o.Keys.Key("overrides"), "empty-value", "there are no overrides", "add one, or remove the file")
+	}
+	for i := range o.Overrides {
+		if e := &o.Overrides[i]; !e.Keys.At.IsZero() {
+			d.checkOverride(e)
+		}
+	}
+}
+
+func (d *Document) checkOverride(e *OverrideSyntax) {
+	k := &e.Keys
+	if _, err := path.Match(ruleGlob(e.Rule), ""); err != nil {
+		d.errorAt(k.Value("rule"), "glob", fmt.Sprintf("%.60q is not a glob", e.Rule), "close the [")
+	} else if k.Has("rule") && !k.Broken("rule") && ruleGlob(e.Rule) == "" {
+		d.errorAt(k.Value("rule"), "empty-value", "`rule` is empty", "name a rule, a glob or pack:NAME")
+	}
+	actions := 0
+	for _, key := range []string{"set", "add_unless", "disable"} {
+		if !k.Missing(key) {
+			actions++
+		}
+	}
+	switch {
+	case actions == 0:
+		d.errorAt(k.Key("rule"), "missing-key", "the override does nothing", "add `set`, `add_unless` or `disable`")
+	case actions > 1 && k.Has("disable"):
+		d.errorAt(k.Key("disable"), "no-effect", "the override changes rules and disables them", "keep one of both")
+	}
+	if k.Has("disable") && !k.Broken("disable") && strings.TrimSpace(e.Disable) == "" {
+		d.errorAt(k.Value("disable"), "empty-value", "`disable` lacks its reason", "say why: disable: \"edge clusters have one replica\"")
+	}
+	if e.Set != nil && len(e.Set.Keys.Names()) == 0 && !e.Set.Keys.Damaged() {
+		d.errorAt(k.Key("set"), "no-effect", "`set` sets nothing", "name a key and its value")
+	}
+	if e.Set != nil && e.Set.Enabled == ModeOff {
+		d.problems = append(d.problems, e.Set.Keys.Value("enabled").Problem(strictyaml.Warning, "disable-reason",
+			"the override disables rules without a reason", "use disable: \"REASON\""))
+	}
+	if u := e.AddUnless; u != nil {
+		c := &compiler{form: form{RuleSyntax: RuleSyntax{Keys: *k}, at: k.At, file: d.file}, rule: &Rule{}}
+		c.matcher(&u.Parts, &u.Keys, "`add_unless`")
+		if u.Keys.Missing("within") && !k.Broken("add_unless") {
+			c.errorAt(u.Keys.At, "needs-within", "`add_unless` lacks `within`", "say how long before the trigger a muting line still mutes: within: 10m")
+		}
+		d.problems = append(d.problems, c.problems...)
+	}
+}
+
+// ruleGlob returns the glob of an override, which is for packs if it starts
+// with `pack:`.
+func ruleGlob(rule string) string { return strings.TrimPrefix(rule, "pack:") }
+
+// applies tells whether an override names a rule.
+func (e *OverrideSyntax) applies(f *form) bool {
+	name := f.Alert
+	if strings.HasPrefix(e.Rule, "pack:") {
+		name = f.pack
+	}
+	ok, err := path.Match(ruleGlob(e.Rule), name)
+	return ok && err == nil
+}
+
+// apply changes a form. The form must not share maps with others.
+func (e *OverrideSyntax) apply(f *form) {
+	if s := e.Set; s != nil {
+		s.apply(f)
+	}
+	if e.AddUnless != nil {
+		f.added = append(slices.Clip(f.added), e.AddUnless)
+		f.origin["unless"] = originOf("override", e.Keys.Key("add_unless"))
+	}
+	if e.Keys.Has("disable") {
+		f.Enabled, f.disabled = ModeOff, e.Disable
+		f.origin["enabled"] = originOf("override", e.Keys.Key("disable"))
+	}
+}
+
+func (s *SetSyntax) apply(f *form) {
+	names := s.Keys.Names()
+	f.Keys = f.Keys.With(s.Keys, names...)
+	for _, name := range names {
+		f.origin[name] = originOf("override", s.Keys.Key(name))
+		switch name {
+		case "from":
+			f.From = s.From
+		case "count":
+			f.Count = s.Count
+		case "within":
+			f.Within = s.Within
+		case "distinct":
+			f.Distinct = s.Distinct
+		case "for":
+			f.For = s.For
+		case "keep_firing_for":
+			f.KeepFiringFor = s.KeepFiringFor
+		case "expire":
+			f.Expire = s.Expire
+		case "limit":
+			f.Limit = s.Limit
+		case "scope":
+			f.RuleSyntax.Scope = s.Scope
+		case "severity":
+			f.Severity = s.Severity
+		case "enabled":
+			f.Enabled, f.disabled = s.Enabled, ""
+		}
+	}
+}
+
+// copy returns a form that overrides can change.
+func (f form) copy() form {
+	f.origin = maps.Clone(f.origin)
+	return f
+}

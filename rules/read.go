@@ -1,0 +1,205 @@
+package rules
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"sort"
+	"strings"
+
+	"crowsnest/strictyaml"
+)
+
+// maxFolders bounds how deep folders are nested.
+const maxFolders = 16
+
+// reader reads files of rules up to the limits.
+type reader struct {
+	files []File
+	total int
+}
+
+// ReadFS reads every *.yaml and *.yml of fsys, folders included, sorted by name.
+// Names that start with a dot are left out, so that the second copy that a
+// ConfigMap mount has in `..data` is not read. A file above MaxFileBytes is cut
+// one byte above it: Parse refuses it.
+func ReadFS(fsys fs.FS) ([]File, error) {
+	r := &reader{}
+	if err := r.folder(fsys, ".", nil); err != nil {
+		return nil, err
+	}
+	return r.files, nil
+}
+
+// ReadPaths does the same for files and folders of the operating system. A file
+// that is named is read whatever its name is. Of a ConfigMap mount all files
+// are of one version, even if it is swapped meanwhile.
+func ReadPaths(paths []string) ([]File, Problems) {
+	var out []File
+	var problems Problems
+	seen := map[string]bool{}
+	total := 0
+	for _, p := range paths {
+		files, err := readPath(p)
+		if err == nil && len(files) == 0 {
+			err = errors.New("the folder has no *.yaml: name a folder or file with a pack")
+		}
+		if err != nil {
+			problems = append(problems, Problem{File: p, Check: "read", Message: "read: " + err.Error()})
+		}
+		for _, f := range files {
+			if seen[filepath.Clean(f.Name)] {
+				continue
+			}
+			seen[filepath.Clean(f.Name)] = true
+			total += len(f.Data)
+			out = append(out, f)
+		}
+	}
+	if total > MaxTotalBytes {
+		problems = append(problems, Problem{File: paths[0], Check: "too-large", Message: tooMuch().Error(), Fix: "load fewer packs"})
+		return nil, problems
+	}
+	return out, problems
+}
+
+func tooMuch() error {
+	return fmt.Errorf("the files of rules have more than %d MiB together", MaxTotalBytes>>20)
+}
+
+func readPath(name string) ([]File, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, unwrapPath(err)
+	}
+	r := &reader{}
+	if !info.IsDir() {
+		dir, base := filepath.Split(name)
+		if dir == "" {
+			dir = "."
+		}
+		if err := r.file(os.DirFS(dir), base, info); err != nil {
+			return nil, err
+		}
+		r.files[0].Name = name
+		return r.files, nil
+	}
+	root := name
+	// A ConfigMap mount swaps this link: following it once gives one version.
+	if data, err := filepath.EvalSymlinks(filepath.Join(name, "..data")); err == nil {
+		root = data
+	}
+	if err := r.folder(os.DirFS(root), ".", nil); err != nil {
+		return nil, err
+	}
+	for i := range r.files {
+		r.files[i].Name = filepath.Join(name, filepath.FromSlash(r.files[i].Name))
+	}
+	return r.files, nil
+}
+
+// folder reads a folder. above are the folders that it is in, so that a link to
+// one of them ends.
+func (r *reader) folder(fsys fs.FS, name string, above []fs.FileInfo) error {
+	info, err := fs.Stat(fsys, name)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", name, unwrapPath(err))
+	}
+	for _, a := range above {
+		if os.SameFile(a, info) {
+			return nil
+		}
+	}
+	if len(above) >= maxFolders {
+		return fmt.Errorf("read %s: folders are nested more than %d deep", name, maxFolders)
+	}
+	entries, err := fs.ReadDir(fsys, name)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", name, unwrapPath(err))
+	}
+	sort.Slice(entries, func(i, j int) bool { return entries[i].Name() < entries[j].Name() })
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		if err := r.entry(fsys, path.Join(name, e.Name()), append(above[:len(above):len(above)], info)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *reader) entry(fsys fs.FS, name string, above []fs.FileInfo) error {
+	yaml := strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")
+	info, err := fs.Stat(fsys, name) // follows links
+	switch {
+	case err != nil && !yaml:
+		return nil
+	case err != nil:
+		return fmt.Errorf("read %s: %w", name, unwrapPath(err))
+	case info.IsDir():
+		return r.folder(fsys, name, above)
+	case !yaml:
+		return nil
+	}
+	return r.file(fsys, name, info)
+}
+
+func (r *reader) file(fsys fs.FS, name string, info fs.FileInfo) error {
+	// A pipe or a device would block.
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("read %s: not a regular file", name)
+	}
+	f, err := fsys.Open(name)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", name, unwrapPath(err))
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, MaxFileBytes+1))
+	if err != nil {
+		return fmt.Errorf("read %s: %w", name, unwrapPath(err))
+	}
+	if r.total += len(data); r.total > MaxTotalBytes {
+		return tooMuch()
+	}
+	r.files = append(r.files, File{Name: name, Data: data})
+	return nil
+}
+
+// unwrapPath drops the name that the operating system repeats.
+func unwrapPath(err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err
+	}
+	return err
+}
+
+// Load reads, parses and builds all rules of the file systems. The error is a
+// Problems with everything that is wrong, warnings included.
+func Load(fsys ...fs.FS) (*Set, error) {
+	var docs []*Document
+	var problems Problems
+	for _, fy := range fsys {
+		files, err := ReadFS(fy)
+		if err != nil {
+			problems = append(problems, Problem{File: "rules", Level: strictyaml.Error, Check: "read", Message: err.Error()})
+			continue
+		}
+		for _, f := range files {
+			d, ps := Parse(f)
+			docs, problems = append(docs, d), append(problems, ps...)
+		}
+	}
+	set, ps := Build(docs, Options{})
+	problems = append(problems, ps...)
+	if len(problems.Errors()) > 0 || set == nil {
+		problems.Sort()
+		return nil, problems
+	}
+	return set, nil
+}

@@ -1,0 +1,174 @@
+package rules
+
+import (
+	"fmt"
+	"net/url"
+	"sort"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+
+	"crowsnest/strictyaml"
+)
+
+// Limits of an alert. An Alertmanager takes more; people and phones do not.
+const (
+	maxLabels     = 20  // those that crowsnest adds included
+	maxLabelValue = 256 // bytes
+)
+
+// compileTexts compiles labels, annotations and remediation.
+func (c *compiler) compileTexts() {
+	c.compileLabels()
+	names := sortedKeys(c.Annotations)
+	for _, name := range names {
+		at := c.Keys.EntryValue("annotations", name)
+		if !labelName.MatchString(name) {
+			c.errorAt(c.Keys.EntryKey("annotations", name), "label-name", fmt.Sprintf("%.60q cannot be the name of an annotation", name), "use letters, digits and _")
+		}
+		if t := c.template(c.Annotations[name], at, "annotation `"+name+"`"); t != nil {
+			c.rule.Annotations = append(c.rule.Annotations, NamedTemplate{Name: name, Template: t})
+		}
+	}
+	r := &c.RuleSyntax.Remediation
+	if !c.Keys.Has("remediation") {
+		return
+	}
+	if r.Keys.Has("summary") && !r.Keys.Broken("summary") {
+		c.rule.Remediation.Summary = c.template(r.Summary, r.Keys.Value("summary"), "remediation `summary`")
+	}
+	for i, step := range r.Steps {
+		if t := c.template(step, r.Keys.Item("steps", i), fmt.Sprintf("step %d of `remediation`", i+1)); t != nil {
+			c.rule.Remediation.Steps = append(c.rule.Remediation.Steps, t)
+		}
+	}
+	if r.Keys.Has("runbook_url") && !r.Keys.Broken("runbook_url") {
+		c.checkURL(r.RunbookURL, r.Keys.Value("runbook_url"))
+		c.rule.Remediation.RunbookURL = r.RunbookURL
+	}
+	for i := range r.Affects {
+		c.checkAffects(&r.Affects[i])
+	}
+}
+
+func (c *compiler) compileLabels() {
+	names := sortedKeys(c.Labels)
+	for _, name := range names {
+		keys := c.labelKeys[name]
+		own := keys.At == c.RuleSyntax.Keys.At
+		if message, fix := badLabel(name); message != "" && own {
+			c.errorAt(keys.EntryKey("labels", name), "label-name", message, fix)
+		}
+		if i := index(c.By, name); i >= 0 {
+			at := keys.EntryKey("labels", name)
+			if !own {
+				at = c.Keys.Item("by", i)
+			}
+			c.errorAt(at, "label-in-by", fmt.Sprintf("`%s` is both in `labels` and in `by`", name), "remove one of them: names in `by` are labels of the alert already")
+		}
+		if t := c.labelTemplate(name, c.Labels[name], keys.EntryValue("labels", name)); t != nil {
+			c.rule.Labels = append(c.rule.Labels, NamedTemplate{Name: name, Template: t})
+		}
+	}
+	if n := len(c.By) + len(c.Labels) + 3; n > maxLabels {
+		at := c.Keys.Key("by")
+		if len(c.RuleSyntax.Labels) > 0 && c.Keys.Has("labels") {
+			at = c.Keys.Key("labels")
+		}
+		c.errorAt(at, "too-many-labels", fmt.Sprintf("the alert has %d labels with alertname, severity and resolves, more than %d", n, maxLabels), "put what does not identify the alert into annotations")
+	}
+}
+
+// labelTemplate compiles the text of a label. What identifies an alert must
+// follow from its key.
+func (c *compiler) labelTemplate(name, text string, at strictyaml.Pos) *Template {
+	t, err := ParseTemplate(text)
+	if err != nil {
+		p, message, fix := syntaxAt(at, text, err)
+		c.errorAt(p, "template", fmt.Sprintf("label `%s` cannot be read: %s", name, message), fix)
+		return nil
+	}
+	bad := ""
+	switch {
+	case len(t.Vars()) > 0:
+		bad = "$vars." + t.Vars()[0]
+	case t.UsesValue():
+		bad = "$value"
+	case t.UsesLine():
+		bad = "$line"
+	}
+	if bad != "" {
+		c.errorAt(at, "label-template", fmt.Sprintf("label `%s` uses %s, which changes while the alert is the same", name, bad), "use it in an annotation; labels may use $labels of names in `by`")
+	}
+	for _, l := range t.Labels() {
+		if !contains(c.By, l) && !c.Keys.Broken("by") {
+			c.errorAt(at, "label-template", fmt.Sprintf("label `%s` uses $labels.%s, which is not in `by`", name, l), fmt.Sprintf("add %s to `by`, or remove it here", l))
+		}
+	}
+	if len(text) > maxLabelValue && !strings.Contains(text, "{{") {
+		c.errorAt(at, "too-long", fmt.Sprintf("label `%s` is longer than %d bytes", name, maxLabelValue), "put long texts into annotations")
+	}
+	return t
+}
+
+// template compiles a text that may use everything.
+func (c *compiler) template(text string, at strictyaml.Pos, name string) *Template {
+	t, err := ParseTemplate(text)
+	if err != nil {
+		p, message, fix := syntaxAt(at, text, err)
+		c.errorAt(p, "template", fmt.Sprintf("%s cannot be read: %s", name, message), fix)
+		return nil
+	}
+	for _, l := range t.Labels() {
+		_, has := c.Labels[l]
+		own := l == "alertname" || l == "severity" || l == "resolves"
+		if !has && !own && !contains(c.By, l) && !c.Keys.Broken("by") && !c.Keys.Broken("labels") {
+			c.errorAt(at, "annotation-template", fmt.Sprintf("%s uses $labels.%s, which the alert does not have", name, l), fmt.Sprintf("use $vars.%s, or add %s to `by`", l, l))
+		}
+	}
+	if len(text) > MaxTemplateOutput {
+		c.warnAt(at, "too-long", fmt.Sprintf("%s is longer than %d bytes and will be cut", name, MaxTemplateOutput), "make it shorter")
+	}
+	return t
+}
+
+func (c *compiler) checkURL(text string, at strictyaml.Pos) {
+	u, err := url.Parse(text)
+	switch {
+	case strings.Contains(text, "{{"):
+		c.errorAt(at, "runbook-url", "`runbook_url` has a template in it: no address is made from a log line", "write a fixed address; put values into `steps`")
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		c.errorAt(at, "runbook-url", fmt.Sprintf("`runbook_url` is no address: %.60q", text), "write it with https:// and its host")
+	}
+}
+
+func (c *compiler) checkAffects(a *AffectsSyntax) {
+	if a.Keys.At.IsZero() {
+		return
+	}
+	if a.Keys.Has("versions") && !a.Keys.Broken("versions") {
+		if err := CheckVersions(a.Versions); err != nil {
+			at, message, fix := syntaxAt(a.Keys.Value("versions"), a.Versions, err)
+			c.errorAt(at, "versions", "`versions` cannot be read: "+message, fix)
+		}
+	} else if a.Keys.Missing("versions") {
+		c.warnAt(a.Keys.At, "versions", "`affects` says no `versions`: nothing can be compared with what runs", "add versions: \">=1.9.0 <1.10.0\"")
+	}
+	if a.FixedIn != "" {
+		if _, err := semver.StrictNewVersion(strings.TrimPrefix(a.FixedIn, "v")); err != nil {
+			c.warnAt(a.Keys.Value("fixed_in"), "versions", fmt.Sprintf("`fixed_in` is no version: %.60q", a.FixedIn), "write all three numbers, as in \"1.10.0\"")
+		}
+	}
+	c.rule.Remediation.Affects = append(c.rule.Remediation.Affects, Affects{
+		Component: a.Component, Image: a.Image, Versions: a.Versions, FixedIn: a.FixedIn, Ref: a.Ref,
+	})
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	out := make([]string, 0, len(m))
+	for k := range m {
+		out = append(out, k)
+	}
+	sort.Strings(out)
+	return out
+}
