@@ -1,0 +1,216 @@
+package replay
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+
+	"crowsnest/rules"
+)
+
+// mutant is a rule with one part removed or loosened.
+type mutant struct {
+	part string
+	rule rules.Rule
+}
+
+// mutate runs the tests of a rule against each of its mutants and returns those
+// that no test notices.
+func mutate(r *rules.Rule, run *regexp.Regexp) (int, []Survivor, error) {
+	all := mutants(r)
+	var out []Survivor
+	for _, m := range all {
+		set, prog, err := alone(&m.rule)
+		if err != nil {
+			return 0, nil, err
+		}
+		killed := slices.ContainsFunc(r.Tests, func(t rules.Test) bool {
+			return (run == nil || run.MatchString(r.Alert+"/"+t.Name)) && len(runTest(set, prog, t)) > 0
+		})
+		if !killed {
+			out = append(out, Survivor{File: r.File, Rule: r.Alert, Part: m.part, Line: r.Line})
+		}
+	}
+	return len(all), out, nil
+}
+
+// mutants lists every single part of a rule that can be removed or loosened.
+func mutants(r *rules.Rule) []mutant {
+	m := &mutator{rule: r}
+	m.add("from", func(x *rules.Rule) { x.From = rules.Selector{} })
+	for i := range r.Steps {
+		name := "match"
+		if r.Sequence {
+			name = fmt.Sprintf("sequence[%d]", i+1)
+			if len(r.Steps) > 1 {
+				m.add(name, func(x *rules.Rule) { x.Steps = slices.Delete(slices.Clone(r.Steps), i, i+1) })
+			}
+		}
+		m.matcher(name, r.Steps[i].Matcher, func(x *rules.Rule, c rules.Matcher) {
+			x.Steps = slices.Clone(r.Steps)
+			x.Steps[i].Matcher = c
+		})
+		for k, d := range r.Steps[i].Differs {
+			m.add(name+".differs "+d, func(x *rules.Rule) {
+				x.Steps = slices.Clone(r.Steps)
+				x.Steps[i].Differs = slices.Delete(slices.Clone(r.Steps[i].Differs), k, k+1)
+			})
+		}
+	}
+	m.aside("clear", r.Clear, func(x *rules.Rule, a *rules.Aside) { x.Clear = a })
+	m.aside("unless", r.Unless, func(x *rules.Rule, a *rules.Aside) { x.Unless = a })
+	m.scalars()
+	return m.out
+}
+
+type mutator struct {
+	rule *rules.Rule
+	out  []mutant
+}
+
+func (m *mutator) add(part string, change func(*rules.Rule)) {
+	x := mutant{part: part, rule: *m.rule}
+	change(&x.rule)
+	m.out = append(m.out, x)
+}
+
+// scalars loosens the numbers and durations that the rule states.
+func (m *mutator) scalars() {
+	r := m.rule
+	if r.Count > 1 {
+		m.add(fmt.Sprintf("count %d", r.Count), func(x *rules.Rule) { x.Count-- })
+	}
+	if r.Within > 0 {
+		m.add("within", func(x *rules.Rule) { x.Within *= 100 })
+	}
+	if r.Distinct != "" {
+		m.add("distinct", func(x *rules.Rule) { x.Distinct = "" })
+	}
+	for i, name := range r.By {
+		m.add("by "+name, func(x *rules.Rule) { withoutBy(x, i) })
+	}
+	if r.For > 0 {
+		m.add("for", func(x *rules.Rule) { x.For = 0 })
+	}
+	stated := func(key string, change func(*rules.Rule)) {
+		if _, ok := r.Origin[key]; ok {
+			m.add(key, change)
+		}
+	}
+	if r.Clear == nil {
+		stated("keep_firing_for", func(x *rules.Rule) { x.KeepFiringFor = 100 * x.KeepFiringFor })
+	} else {
+		stated("expire", func(x *rules.Rule) { x.Expire = 100 * x.Expire })
+	}
+	stated("limit", func(x *rules.Rule) { x.Limit *= 100 })
+}
+
+// withoutBy takes a name out of the key and out of what must be shared.
+func withoutBy(x *rules.Rule, i int) {
+	name := x.By[i]
+	x.By = slices.Delete(slices.Clone(x.By), i, i+1)
+	// The values of the key come first: keep the name as a further one.
+	wants := slices.DeleteFunc(slices.Clone(x.Wants), func(w string) bool { return w == name })
+	x.Wants = append(wants, name)
+	for _, a := range []**rules.Aside{&x.Clear, &x.Unless} {
+		if *a != nil {
+			c := **a
+			c.Same = slices.DeleteFunc(slices.Clone(c.Same), func(s string) bool { return s == name })
+			*a = &c
+		}
+	}
+}
+
+// aside removes or loosens a clear or unless matcher.
+func (m *mutator) aside(name string, a *rules.Aside, set func(*rules.Rule, *rules.Aside)) {
+	if a == nil {
+		return
+	}
+	m.add(name, func(x *rules.Rule) {
+		set(x, nil)
+		if x.Clear == nil && x.KeepFiringFor == 0 {
+			x.KeepFiringFor = 24 * time.Hour
+		}
+	})
+	m.matcher(name, a.Matcher, func(x *rules.Rule, c rules.Matcher) {
+		b := *a
+		b.Matcher = c
+		set(x, &b)
+	})
+	for i, same := range a.Same {
+		m.add(name+".same "+same, func(x *rules.Rule) {
+			b := *a
+			b.Same = slices.Delete(slices.Clone(a.Same), i, i+1)
+			set(x, &b)
+		})
+	}
+	if a.Within > 0 {
+		m.add(name+".within", func(x *rules.Rule) {
+			b := *a
+			b.Within *= 100
+			set(x, &b)
+		})
+	}
+}
+
+// anything is the regex of a matcher that lost its only part.
+var anything = regexp.MustCompile(``)
+
+// matcher removes each part of a matcher, one at a time.
+func (m *mutator) matcher(name string, c rules.Matcher, set func(*rules.Rule, rules.Matcher)) {
+	change := func(part string, f func(*rules.Matcher)) {
+		m.add(part, func(x *rules.Rule) {
+			b := c
+			f(&b)
+			if len(b.Contains) == 0 && b.Regex == nil && len(b.Fields) == 0 && len(b.Any) == 0 {
+				b.Regex = anything
+			}
+			set(x, b)
+		})
+	}
+	for i, text := range c.Contains {
+		change(fmt.Sprintf("%s.contains %q", name, text), func(b *rules.Matcher) {
+			b.Contains = slices.Delete(slices.Clone(c.Contains), i, i+1)
+		})
+	}
+	if c.Regex != nil {
+		change(name+".regex", func(b *rules.Matcher) { b.Regex = nil })
+	}
+	for i, f := range c.Fields {
+		change(name+".field "+f.Name, func(b *rules.Matcher) {
+			b.Fields = slices.Delete(slices.Clone(c.Fields), i, i+1)
+		})
+	}
+	for i := range c.Any {
+		part := fmt.Sprintf("%s.any[%d]", name, i+1)
+		change(part, func(b *rules.Matcher) { b.Any = slices.Delete(slices.Clone(c.Any), i, i+1) })
+		m.matcher(part, c.Any[i], func(x *rules.Rule, branch rules.Matcher) {
+			b := c
+			b.Any = slices.Clone(c.Any)
+			b.Any[i] = branch
+			set(x, b)
+		})
+	}
+	if c.Not != nil {
+		change(name+".not", func(b *rules.Matcher) { b.Not = nil })
+		m.not(name+".not", c, set)
+	}
+}
+
+// not loosens a rule by narrowing what its matcher excludes: each branch of
+// `not` must be needed.
+func (m *mutator) not(name string, c rules.Matcher, set func(*rules.Rule, rules.Matcher)) {
+	for i := range c.Not.Any {
+		if len(c.Not.Any) == 1 {
+			return
+		}
+		m.add(fmt.Sprintf("%s.any[%d]", name, i+1), func(x *rules.Rule) {
+			n := *c.Not
+			n.Any = slices.Delete(slices.Clone(n.Any), i, i+1)
+			b := c
+			b.Not = &n
+			set(x, b)
+		})
+	}
+}

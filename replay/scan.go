@@ -1,0 +1,224 @@
+package replay
+
+import (
+	"container/heap"
+	"errors"
+	"time"
+
+	"crowsnest/episodes"
+	"crowsnest/matcher"
+	"crowsnest/rules"
+)
+
+// ScanOptions say how recorded lines are read.
+type ScanOptions struct {
+	// Lenient lets a label that an input does not state satisfy every selector.
+	Lenient bool
+	// UntilEOF stops the clock at the end of the input; otherwise it runs on
+	// until every deadline is decided.
+	UntilEOF bool
+	// Now stands in for times that the lines do not have, and tells the year
+	// of those that have none.
+	Now time.Time
+	// Redact is applied to lines and captures of alerts; nil leaves them.
+	Redact func(string) string
+	// OnHit, if not nil, is called for every hit in order of time. The hit must
+	// not be changed.
+	OnHit func(file string, h matcher.Hit)
+}
+
+// Alert is one alert that recorded lines raise.
+type Alert struct {
+	// Episode is its last state that the lines decide: one that only silence
+	// behind the end of the input would resolve is firing.
+	Episode episodes.Episode
+	// Fired is the event time at which it would have been told.
+	Fired time.Time
+}
+
+// RuleReport counts what one rule did.
+type RuleReport struct {
+	Rule   *rules.Rule
+	Lines  int64 // that matched
+	Alerts int
+}
+
+// Report is the outcome of a scan.
+type Report struct {
+	Alerts  []Alert // in order of firing
+	Rules   []RuleReport
+	Inputs  int
+	Lines   int64
+	Bytes   int64
+	Hits    int64
+	Start   time.Time // event time of the first hit; zero: no hit
+	End     time.Time // event time of the end of the input
+	Dropped int64     // physical lines that were not looked at
+}
+
+// Scan reads the inputs, merged by event time, and concludes with the
+// production engine. Inputs that cannot be read are left out; the error names
+// them all and the report is complete but for them.
+func Scan(set *rules.Set, prog *matcher.Program, inputs []Input, opt ScanOptions) (Report, error) {
+	sc := &scanner{opt: opt, report: Report{Inputs: len(inputs)}, alerts: map[episodes.Fingerprint]int{}}
+	for i, in := range inputs {
+		sc.readers = append(sc.readers, &reader{
+			in: in, order: i, prog: prog, now: opt.Now,
+			stream: matcher.NewStream(in.Labels, matcher.StreamOptions{Lenient: opt.Lenient, TextTime: true}),
+		})
+	}
+	sc.session = newSession(set, prog, time.Time{}, opt.Redact)
+	sc.session.told = sc.told
+	sc.start()
+	for len(sc.heads) > 0 {
+		sc.step()
+	}
+	sc.finish()
+	return sc.report, errors.Join(sc.errs...)
+}
+
+type scanner struct {
+	opt     ScanOptions
+	readers []*reader
+	heads   heads
+	session *session
+	report  Report
+	alerts  map[episodes.Fingerprint]int // open ones, by index in the report
+	ended   bool                         // the clock runs on behind the input
+	errs    []error
+}
+
+// head is the next hit of one input.
+type head struct {
+	hit    matcher.Hit
+	reader *reader
+}
+
+// heads is a heap in order of time, then of inputs.
+type heads []head
+
+func (h heads) Len() int      { return len(h) }
+func (h heads) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h heads) Less(i, j int) bool {
+	if !h[i].hit.Time.Equal(h[j].hit.Time) {
+		return h[i].hit.Time.Before(h[j].hit.Time)
+	}
+	return h[i].reader.order < h[j].reader.order
+}
+
+// Push adds a head; it is for package heap.
+func (h *heads) Push(x any) { *h = append(*h, x.(head)) }
+
+// Pop removes the last head; it is for package heap.
+func (h *heads) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}
+
+// start finds the first hit of every input, on every core.
+func (sc *scanner) start() {
+	type first struct {
+		hit matcher.Hit
+		ok  bool
+		err error
+	}
+	firsts := parallel(sc.readers, func(r *reader) (f first) {
+		f.hit, f.ok, f.err = r.next()
+		return f
+	})
+	for i, f := range firsts {
+		if f.err != nil {
+			sc.errs = append(sc.errs, f.err)
+		}
+		if f.ok {
+			sc.heads = append(sc.heads, head{f.hit, sc.readers[i]})
+		}
+	}
+	heap.Init(&sc.heads)
+}
+
+// step takes the earliest hit.
+func (sc *scanner) step() {
+	h := sc.heads[0]
+	hit, ok, err := h.reader.next()
+	if err != nil {
+		sc.errs = append(sc.errs, err)
+	}
+	if ok {
+		sc.heads[0] = head{hit, h.reader}
+		heap.Fix(&sc.heads, 0)
+	} else {
+		heap.Pop(&sc.heads)
+	}
+	sc.take(h.reader.in.Name, h.hit)
+}
+
+func (sc *scanner) take(file string, h matcher.Hit) {
+	if sc.report.Start.IsZero() {
+		sc.report.Start = h.Time
+		sc.session.now = h.Time
+	}
+	if h.Time.After(sc.session.now) {
+		sc.session.reach(h.Time)
+		sc.session.now = h.Time
+	}
+	sc.report.Hits++
+	if sc.opt.OnHit != nil {
+		sc.opt.OnHit(file, h)
+	}
+	sc.session.engine.Take([]matcher.Hit{h}, sc.session.now)
+	sc.session.evaluate()
+}
+
+// told keeps the last state of each alert that the lines decide.
+func (sc *scanner) told(x episodes.Episode) {
+	i, open := sc.alerts[x.Fingerprint]
+	switch {
+	case x.State == episodes.StateFiring && !open:
+		sc.alerts[x.Fingerprint] = len(sc.report.Alerts)
+		sc.report.Alerts = append(sc.report.Alerts, Alert{Episode: x, Fired: x.FiredAt})
+	case x.State == episodes.StateFiring:
+		sc.report.Alerts[i].Episode = x
+	case x.State == episodes.StateResolved && open:
+		delete(sc.alerts, x.Fingerprint)
+		if !sc.ended || !x.EndsAt.After(sc.report.End) {
+			sc.report.Alerts[i].Episode = x
+		}
+	}
+}
+
+// finish draws what is due at the end of the input, and then, unless told
+// otherwise, lets the clock run on.
+func (sc *scanner) finish() {
+	s := sc.session
+	end := s.now
+	for _, r := range sc.readers {
+		c := r.stream.Counters()
+		sc.report.Lines += c.Lines
+		sc.report.Bytes += c.Bytes
+		sc.report.Dropped += c.Dropped
+		if t, ok := matcher.TimeOf(r.last, sc.opt.Now); ok && t.After(end) {
+			end = t
+		}
+	}
+	sc.report.End = end
+	sc.ended = true
+	if !end.IsZero() {
+		s.settle(end)
+	}
+	for !sc.opt.UntilEOF {
+		next, ok := s.engine.NextDeadline()
+		if !ok {
+			break
+		}
+		s.settle(next)
+	}
+	alerts := map[string]int{}
+	for _, a := range sc.report.Alerts {
+		alerts[a.Episode.Alert]++
+	}
+	for _, st := range s.engine.Stats(s.now).Rules {
+		sc.report.Rules = append(sc.report.Rules, RuleReport{Rule: st.Rule, Lines: st.Matches, Alerts: alerts[st.Rule.Alert]})
+	}
+}

@@ -1,0 +1,156 @@
+package replay
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/episodes"
+	"crowsnest/matcher"
+	"crowsnest/rules"
+)
+
+const scanPack = `
+pack: {name: demo, version: 0.1.0}
+rules:
+- alert: Lost
+  from: '{container="syncer"}'
+  match: "leaderelection lost"
+  clear: "successfully acquired"
+  for: 2m
+  severity: critical
+- alert: Often
+  from: '{container="syncer"}'
+  match: "conflict on"
+  count: 3
+  within: 1m
+  severity: warning
+`
+
+func compile(t *testing.T, pack string) (*rules.Set, *matcher.Program) {
+	t.Helper()
+	doc, problems := rules.Parse(rules.File{Name: "demo.yaml", Data: []byte(pack)})
+	require.Empty(t, problems.Errors())
+	set, problems := rules.Build([]*rules.Document{doc}, rules.Options{})
+	require.Empty(t, problems.Errors())
+	prog, err := matcher.Compile(set)
+	require.NoError(t, err)
+	return set, prog
+}
+
+func text(name string, lines ...string) Input {
+	return Input{Name: name, Open: func() (io.ReadCloser, error) {
+		return io.NopCloser(strings.NewReader(strings.Join(lines, "\n"))), nil
+	}}
+}
+
+func cri(second int, line string) string {
+	return time.Date(2026, 1, 1, 10, 0, second, 0, time.UTC).Format("2006-01-02T15:04:05.000000000Z") + " stderr F " + line
+}
+
+func TestScan(t *testing.T) {
+	set, prog := compile(t, scanPack)
+	scan := func(opt ScanOptions, inputs ...Input) []Alert {
+		t.Helper()
+		opt.Lenient, opt.Now = true, time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
+		report, err := Scan(set, prog, inputs, opt)
+		require.NoError(t, err)
+		return report.Alerts
+	}
+
+	lost, back := cri(0, "leaderelection lost"), func(s int) string { return cri(s, "successfully acquired lease") }
+	got := scan(ScanOptions{}, text("a", lost))
+	require.Len(t, got, 1, "the clock runs on until the deadline is decided")
+	require.Equal(t, episodes.StateFiring, got[0].Episode.State, "nothing in the input resolves it")
+	require.Empty(t, scan(ScanOptions{UntilEOF: true}, text("a", lost)))
+	require.Len(t, scan(ScanOptions{UntilEOF: true}, text("a", lost, cri(200, "other"))), 1, "lines without a hit move the clock")
+	require.Empty(t, scan(ScanOptions{}, text("a", lost, back(60))))
+
+	got = scan(ScanOptions{}, text("a", lost, back(600)))
+	require.Len(t, got, 1)
+	require.Equal(t, episodes.StateResolved, got[0].Episode.State)
+	require.Equal(t, episodes.ReasonClear, got[0].Episode.Reason)
+
+	// Inputs are merged by event time, whatever their order.
+	require.Empty(t, scan(ScanOptions{}, text("b", back(60)), text("a", lost)))
+	require.Len(t, scan(ScanOptions{},
+		text("a", cri(0, "conflict on 1"), cri(50, "conflict on 3")), text("b", cri(30, "conflict on 2"))), 1)
+
+	require.Empty(t, scan(ScanOptions{}))
+	require.Empty(t, scan(ScanOptions{}, text("empty")))
+}
+
+func TestScanWithoutTimes(t *testing.T) {
+	set, prog := compile(t, scanPack)
+	now := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
+	report, err := Scan(set, prog, []Input{text("-", "E0101 10:00:00.000000       1 controllermanager.go:328] \"leaderelection lost\"")}, ScanOptions{Lenient: true, Now: now})
+	require.NoError(t, err)
+	require.Len(t, report.Alerts, 1)
+	require.Equal(t, time.Date(2026, 1, 1, 10, 0, 0, 0, time.UTC), report.Alerts[0].Episode.StartsAt)
+
+	report, err = Scan(set, prog, []Input{text("-", "leaderelection lost")}, ScanOptions{Lenient: true, Now: now})
+	require.NoError(t, err)
+	require.Len(t, report.Alerts, 1)
+	require.Equal(t, now, report.Alerts[0].Episode.StartsAt)
+
+	report, err = Scan(set, prog, []Input{text("-", "leaderelection lost")}, ScanOptions{Now: now})
+	require.NoError(t, err)
+	require.Empty(t, report.Alerts, "strict: the container is not stated")
+}
+
+func TestScanReportsWhatCannotBeRead(t *testing.T) {
+	set, prog := compile(t, scanPack)
+	bad := Input{Name: "bad", Open: func() (io.ReadCloser, error) { return nil, errors.New("denied") }}
+	torn := Input{Name: "torn", Open: func() (io.ReadCloser, error) {
+		return io.NopCloser(io.MultiReader(strings.NewReader(cri(0, "leaderelection lost")+"\n"), failing{})), nil
+	}}
+	report, err := Scan(set, prog, []Input{bad, torn}, ScanOptions{Lenient: true})
+	require.ErrorContains(t, err, "read bad: denied")
+	require.ErrorContains(t, err, "read torn: torn")
+	require.Len(t, report.Alerts, 1, "what was read counts")
+}
+
+type failing struct{}
+
+func (failing) Read([]byte) (int, error) { return 0, errors.New("torn") }
+
+func TestScanOfLongLines(t *testing.T) {
+	set, prog := compile(t, scanPack)
+	long := strings.Repeat("x", 3<<20)
+	var files []string
+	report, err := Scan(set, prog, []Input{text("a", cri(0, "leaderelection lost "+long), cri(1, long), cri(2, "conflict on"))}, ScanOptions{
+		Lenient: true,
+		OnHit:   func(file string, h matcher.Hit) { files = append(files, fmt.Sprint(file, ":", h.Rule.Alert)) },
+	})
+	require.NoError(t, err)
+	require.Equal(t, []string{"a:Lost", "a:Often"}, files)
+	require.Len(t, report.Alerts, 1)
+}
+
+func TestCompare(t *testing.T) {
+	set, prog := compile(t, scanPack)
+	other, otherProg := compile(t, strings.NewReplacer("for: 2m", "for: 5m", "count: 3", "count: 2").Replace(scanPack))
+	inputs := func() []Input {
+		return []Input{text("a", cri(0, "leaderelection lost"), cri(1, "conflict on 1"), cri(2, "conflict on 2"))}
+	}
+	before, err := Scan(set, prog, inputs(), ScanOptions{Lenient: true})
+	require.NoError(t, err)
+	after, err := Scan(other, otherProg, inputs(), ScanOptions{Lenient: true})
+	require.NoError(t, err)
+	changes := Compare(before, after)
+	require.Len(t, changes, 2)
+	require.Equal(t, "Lost", changes[0].Rule)
+	require.Len(t, changes[0].Later, 1)
+	require.Equal(t, 3*time.Minute, changes[0].Later[0].By)
+	require.Len(t, changes[1].More, 1)
+	require.False(t, changes[1].Same())
+
+	same := Compare(after, after)
+	require.True(t, same[0].Same())
+	require.Len(t, Compare(after, before)[1].Less, 1)
+}

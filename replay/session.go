@@ -1,0 +1,122 @@
+package replay
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"crowsnest/episodes"
+	"crowsnest/matcher"
+	"crowsnest/rules"
+)
+
+// sourceName is the one virtual source of a session.
+const sourceName = "replay"
+
+// session is an engine under a virtual clock.
+type session struct {
+	set     *rules.Set
+	prog    *matcher.Program
+	redact  func(string) string
+	engine  *episodes.Engine
+	streams map[string]*matcher.Stream
+	lost    bool // the source proves nothing
+	now     time.Time
+
+	firing   map[episodes.Fingerprint]episodes.Episode
+	resolved []episodes.Episode
+	// told is called for every transition; nil: nobody listens.
+	told func(episodes.Episode)
+}
+
+func newSession(set *rules.Set, prog *matcher.Program, start time.Time, redact func(string) string) *session {
+	s := &session{
+		set: set, prog: prog, now: start, redact: redact,
+		streams: map[string]*matcher.Stream{},
+		firing:  map[episodes.Fingerprint]episodes.Episode{},
+	}
+	s.engine = s.newEngine()
+	return s
+}
+
+func (s *session) newEngine() *episodes.Engine {
+	e := episodes.New(episodes.Config{Redact: s.redact})
+	e.AddSource(sourceName, rules.Lateness, nil)
+	e.Swap(s.set, s.now)
+	return e
+}
+
+// reach moves the clock to just before t and draws what is due until then:
+// lines that arrive at t are read before t is proved.
+func (s *session) reach(t time.Time) {
+	if t = t.Add(-1); t.After(s.now) {
+		s.now = t
+		s.prove()
+	}
+}
+
+// settle moves the clock to t, behind all that arrived at t.
+func (s *session) settle(t time.Time) {
+	s.now = t
+	s.prove()
+}
+
+func (s *session) prove() {
+	if !s.lost {
+		s.engine.Advance(sourceName, s.now)
+	}
+	s.evaluate()
+}
+
+func (s *session) evaluate() {
+	for _, x := range s.engine.Evaluate(s.now) {
+		switch x.State {
+		case episodes.StateFiring:
+			s.firing[x.Fingerprint] = x
+		case episodes.StateResolved:
+			delete(s.firing, x.Fingerprint)
+			s.resolved = append(s.resolved, x)
+		}
+		if s.told != nil {
+			s.told(x)
+		}
+	}
+}
+
+// line takes one line of a stream at time t of the clock.
+func (s *session) line(labels matcher.Labels, ts time.Time, text string, t time.Time) {
+	s.now = t
+	hits := s.prog.Match(s.stream(labels), matcher.Record{Time: ts, Text: []byte(text)})
+	s.engine.Take(hits, t)
+}
+
+func (s *session) stream(labels matcher.Labels) *matcher.Stream {
+	var key strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		key.WriteString(name + "\x00" + labels[name] + "\x00")
+	}
+	st := s.streams[key.String()]
+	if st == nil {
+		st = matcher.NewStream(labels, matcher.StreamOptions{Format: matcher.FormatText})
+		s.streams[key.String()] = st
+	}
+	return st
+}
+
+// restart stops the engine gracefully and starts another one on its snapshot.
+func (s *session) restart() error {
+	s.evaluate()
+	data, err := s.engine.Snapshot()
+	if err != nil {
+		return err
+	}
+	s.engine = s.newEngine()
+	if err := s.engine.Restore(data, s.now); err != nil {
+		return err
+	}
+	told := s.resolved
+	s.evaluate()
+	s.resolved = told // what was resolved before is told again
+	return nil
+}

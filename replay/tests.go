@@ -1,0 +1,270 @@
+package replay
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"crowsnest/episodes"
+	"crowsnest/matcher"
+	"crowsnest/rules"
+)
+
+// testStart is the virtual time at which every inline test begins.
+var testStart = time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// TestOptions choose what RunTests does.
+type TestOptions struct {
+	// Run, if not nil, chooses tests by "rule/test".
+	Run *regexp.Regexp
+	// Mutate also runs the tests of each rule against the rule with one part
+	// removed or loosened.
+	Mutate bool
+}
+
+// TestResult is the outcome of one inline test.
+type TestResult struct {
+	File, Pack, Rule, Test string
+	Line                   int
+	Failures               []string // none: it passed
+	Duration               time.Duration
+}
+
+// Survivor is a part of a rule that no test protects.
+type Survivor struct {
+	File, Rule, Part string
+	Line             int
+}
+
+// TestReport is the outcome of all tests.
+type TestReport struct {
+	Results   []TestResult
+	Mutants   int
+	Survivors []Survivor
+}
+
+// Failed is the number of tests that failed.
+func (r TestReport) Failed() int {
+	n := 0
+	for _, t := range r.Results {
+		if len(t.Failures) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// RunTests runs the inline tests of every rule, each rule alone and whether it
+// is enabled or not. An error means that a rule cannot be compiled.
+func RunTests(all []*rules.Rule, opt TestOptions) (TestReport, error) {
+	type outcome struct {
+		results   []TestResult
+		mutants   int
+		survivors []Survivor
+		err       error
+	}
+	outcomes := parallel(all, func(r *rules.Rule) (o outcome) {
+		o.results, o.err = runRule(r, opt.Run)
+		if o.err == nil && opt.Mutate && passed(o.results) {
+			o.mutants, o.survivors, o.err = mutate(r, opt.Run)
+		}
+		return o
+	})
+	var report TestReport
+	for _, o := range outcomes {
+		if o.err != nil {
+			return report, o.err
+		}
+		report.Results = append(report.Results, o.results...)
+		report.Mutants += o.mutants
+		report.Survivors = append(report.Survivors, o.survivors...)
+	}
+	return report, nil
+}
+
+func passed(results []TestResult) bool {
+	return !slices.ContainsFunc(results, func(t TestResult) bool { return len(t.Failures) > 0 })
+}
+
+// alone returns a set that holds just this rule, enabled.
+func alone(r *rules.Rule) (*rules.Set, *matcher.Program, error) {
+	on := *r
+	on.Mode = rules.ModeOn
+	set := &rules.Set{Rules: []*rules.Rule{&on}}
+	prog, err := matcher.Compile(set)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s:%d: rule %s: %w", r.File, r.Line, r.Alert, err)
+	}
+	return set, prog, nil
+}
+
+func runRule(r *rules.Rule, run *regexp.Regexp) ([]TestResult, error) {
+	set, prog, err := alone(r)
+	if err != nil {
+		return nil, err
+	}
+	var out []TestResult
+	for _, t := range r.Tests {
+		if run != nil && !run.MatchString(r.Alert+"/"+t.Name) {
+			continue
+		}
+		began := time.Now()
+		failures := runTest(set, prog, t)
+		out = append(out, TestResult{
+			File: r.File, Pack: r.Pack, Rule: r.Alert, Test: t.Name, Line: t.Line,
+			Failures: failures, Duration: time.Since(began),
+		})
+	}
+	return out, nil
+}
+
+// step is one input of a test at its time, with repetitions written out.
+type step struct {
+	at, ts time.Duration
+	in     *rules.Input
+	index  int
+}
+
+func stepsOf(t rules.Test) []step {
+	var steps []step
+	for i := range t.Input {
+		in := &t.Input[i]
+		for k := range max(in.Repeat, 1) {
+			shift := time.Duration(k) * in.Every
+			s := step{at: in.At + shift, ts: in.At + shift, in: in, index: k}
+			if in.HasTS {
+				s.ts = in.TS + shift
+			}
+			steps = append(steps, s)
+		}
+	}
+	slices.SortStableFunc(steps, func(a, b step) int { return cmp.Compare(a.at, b.at) })
+	return steps
+}
+
+// runTest returns what is wrong, one text per difference.
+func runTest(set *rules.Set, prog *matcher.Program, t rules.Test) []string {
+	s := newSession(set, prog, testStart, nil)
+	steps := stepsOf(t)
+	points := slices.Clone(t.Expect)
+	slices.SortStableFunc(points, func(a, b rules.Checkpoint) int { return cmp.Compare(a.At, b.At) })
+	var failures []string
+	for len(steps) > 0 || len(points) > 0 {
+		at := nextTime(steps, points)
+		s.reach(testStart.Add(at))
+		for ; len(steps) > 0 && steps[0].at == at; steps = steps[1:] {
+			if err := s.input(t, steps[0]); err != nil {
+				return append(failures, fmt.Sprintf("line %d: %s", steps[0].in.Line, err))
+			}
+		}
+		s.settle(testStart.Add(at))
+		for ; len(points) > 0 && points[0].At == at; points = points[1:] {
+			failures = append(failures, check(points[0], s)...)
+		}
+	}
+	return failures
+}
+
+func nextTime(steps []step, points []rules.Checkpoint) time.Duration {
+	switch {
+	case len(steps) == 0:
+		return points[0].At
+	case len(points) == 0:
+		return steps[0].at
+	}
+	return min(steps[0].at, points[0].At)
+}
+
+var valueAction = regexp.MustCompile(`\{\{-?\s*\$value\s*-?\}\}`)
+
+// input lets one thing happen.
+func (s *session) input(t rules.Test, st step) error {
+	at := testStart.Add(st.at)
+	s.now = at
+	switch {
+	case st.in.Source != "":
+		s.lost = st.in.Source == "lost"
+		return nil
+	case st.in.Do == "restart":
+		return s.restart()
+	}
+	index := strconv.Itoa(st.index)
+	fill := func(text string) string { return valueAction.ReplaceAllLiteralString(text, index) }
+	labels := maps.Clone(matcher.Labels(t.Stream))
+	if labels == nil {
+		labels = matcher.Labels{}
+	}
+	for name, value := range st.in.Labels {
+		labels[name] = fill(value)
+	}
+	maps.DeleteFunc(labels, func(_, v string) bool { return v == "" })
+	s.line(labels, testStart.Add(st.ts), fill(st.in.Text), at)
+	return nil
+}
+
+// check compares a checkpoint with the state.
+func check(c rules.Checkpoint, s *session) []string {
+	var out []string
+	fail := func(what string, want []rules.ExpectedAlert, got []episodes.Episode) {
+		out = append(out, fmt.Sprintf("line %d: at %s: %s\n  expected: %s\n  got:      %s", c.Line, c.At, what, describeExpected(want), describe(got)))
+	}
+	if c.HasFiring {
+		got := slices.SortedFunc(maps.Values(s.firing), func(a, b episodes.Episode) int {
+			return strings.Compare(labelText(a.Labels), labelText(b.Labels))
+		})
+		if len(got) != len(c.Firing) || !assign(c.Firing, got) {
+			fail("firing alerts differ", c.Firing, got)
+		}
+	}
+	if len(c.Resolved) > 0 && !assign(c.Resolved, s.resolved) {
+		fail("resolved alerts differ", c.Resolved, s.resolved)
+	}
+	return out
+}
+
+// assign tells whether each expected alert can be given an alert of its own.
+func assign(want []rules.ExpectedAlert, got []episodes.Episode) bool {
+	owner := make([]int, len(got)) // 1 + index of the expected alert
+	var place func(w int, tried []bool) bool
+	place = func(w int, tried []bool) bool {
+		for g := range got {
+			if tried[g] || !fits(want[w], got[g]) {
+				continue
+			}
+			tried[g] = true
+			if owner[g] == 0 || place(owner[g]-1, tried) {
+				owner[g] = w + 1
+				return true
+			}
+		}
+		return false
+	}
+	for w := range want {
+		if !place(w, make([]bool, len(got))) {
+			return false
+		}
+	}
+	return true
+}
+
+// fits tells whether an alert has everything that is expected of it.
+func fits(w rules.ExpectedAlert, x episodes.Episode) bool {
+	for name, value := range w.Labels {
+		if x.Labels[name] != value {
+			return false
+		}
+	}
+	for name, value := range w.Annotations {
+		if x.Annotations[name] != value {
+			return false
+		}
+	}
+	return (w.StartsAt == nil || x.StartsAt.Equal(testStart.Add(*w.StartsAt))) &&
+		(w.EndsAt == nil || x.EndsAt.Equal(testStart.Add(*w.EndsAt))) &&
+		(w.Value == nil || x.Count == *w.Value)
+}

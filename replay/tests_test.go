@@ -1,0 +1,47 @@
+package replay
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/rules"
+)
+
+// load reads every pack of a folder.
+func load(t *testing.T, dir string) *rules.Set {
+	t.Helper()
+	set, err := rules.Load(os.DirFS(dir))
+	require.NoError(t, err)
+	return set
+}
+
+// run runs the inline tests of a folder and lets each failure be one.
+func run(t *testing.T, dir string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	report, err := RunTests(load(t, dir).Rules, TestOptions{})
+	require.NoError(t, err)
+	require.NotEmpty(t, report.Results)
+	for _, r := range report.Results {
+		for _, f := range r.Failures {
+			t.Errorf("%s:%d: %s / %s\n%s", r.File, r.Line, r.Rule, r.Test, f)
+		}
+	}
+}
+
+// TestLanguage pins the rule language: each pack states what its tests mean.
+func TestLanguage(t *testing.T) { run(t, "../testdata/language") }
+
+// TestConformance runs the packs that came with the specification.
+func TestConformance(t *testing.T) {
+	dir := "../../shared/conformance"
+	if _, err := os.Stat(dir); err != nil {
+		t.Skip("no conformance packs beside this checkout")
+	}
+	run(t, dir)
+}
