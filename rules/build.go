@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"path"
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
@@ -140,7 +141,7 @@ func (b *builder) checkRequires(d *Document) {
 func (b *builder) checkNames() {
 	first := map[string]*builtRule{}
 	for _, r := range b.rules {
-		name := r.form.Alert
+		name := foldName(r.form.Alert)
 		other := first[name]
 		if name == "" || other == nil {
 			first[name] = r
@@ -150,8 +151,7 @@ func (b *builder) checkNames() {
 			continue
 		}
 		b.doubled[r] = true
-		b.add(r.form.problem(r.form.Keys.Value("alert"), strictyaml.Error, "duplicate-alert",
-			fmt.Sprintf("alert %s is already the name of a rule at %s", name, other.form.at), "names of alerts are unique among all packs: rename one, or load only one of the files"))
+		b.add(other.form.duplicate(&r.form))
 	}
 }
 
@@ -163,8 +163,8 @@ func (b *builder) override() {
 		}
 		for i := range d.overrides.Overrides {
 			e := &d.overrides.Overrides[i]
-			if e.Rule == "" {
-				continue
+			if _, err := path.Match(ruleGlob(e.Rule), ""); err != nil || e.Rule == "" {
+				continue // Parse has reported it
 			}
 			b.applyTo(e)
 		}

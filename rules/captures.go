@@ -60,40 +60,107 @@ func stepCaptures(r *Rule, i int) []string {
 	return names
 }
 
-// catchAll tells whether the named group of an expression is `.*`, so that it
-// captures anything.
-func catchAll(re *regexp.Regexp, name string) bool {
-	if re == nil {
-		return false
+// groupTwice returns a group name that an expression has twice, "" if none. apart
+// tells that only one of both can take part in a match.
+func groupTwice(expr string) (name string, apart bool) {
+	re, err := syntax.Parse(expr, syntax.Perl)
+	if err != nil {
+		return "", false
 	}
-	parsed, err := syntax.Parse(re.String(), syntax.Perl)
-	return err == nil && catchAllIn(parsed, name)
+	seen := map[string]bool{}
+	for _, n := range re.CapNames() {
+		if n != "" && seen[n] {
+			return n, mostTogether(re, n) < 2
+		}
+		seen[n] = true
+	}
+	return "", false
 }
 
-func catchAllIn(re *syntax.Regexp, name string) bool {
+// mostTogether counts how many groups of this name can take part in one match.
+func mostTogether(re *syntax.Regexp, name string) int {
+	n := 0
+	for _, sub := range re.Sub {
+		k := mostTogether(sub, name)
+		if re.Op == syntax.OpAlternate {
+			n = max(n, k)
+		} else {
+			n += k
+		}
+	}
 	if re.Op == syntax.OpCapture && re.Name == name {
-		return isCatchAll(re.Sub[0])
+		n++
 	}
-	return slices.ContainsFunc(re.Sub, func(s *syntax.Regexp) bool { return catchAllIn(s, name) })
+	return n
 }
 
-// isCatchAll tells whether re is .* or made of it.
-func isCatchAll(re *syntax.Regexp) bool {
-	switch re.Op {
-	case syntax.OpCapture:
-		return isCatchAll(re.Sub[0])
-	case syntax.OpStar:
-		return re.Sub[0].Op == syntax.OpAnyChar || re.Sub[0].Op == syntax.OpAnyCharNotNL
+// width says how much a group captures.
+type width int
+
+const (
+	narrow  width = iota
+	wide          // has .* or .+ in it, so that it runs on to some later text
+	endless       // is .*, so that it captures anything
+)
+
+// groupWidth tells how much the named group of an expression captures.
+func groupWidth(re *syntax.Regexp, name string) width {
+	if re.Op != syntax.OpCapture || re.Name != name {
+		w := narrow
+		for _, s := range re.Sub {
+			w = max(w, groupWidth(s, name))
+		}
+		return w
 	}
-	return false
+	sub := re.Sub[0]
+	for sub.Op == syntax.OpCapture {
+		sub = sub.Sub[0]
+	}
+	switch {
+	case sub.Op == syntax.OpStar && isAnyChar(sub.Sub[0]):
+		return endless
+	case hasAnyRun(sub):
+		return wide
+	}
+	return narrow
 }
 
-// capturedByAnything tells whether a matcher captures the name by `.*`.
-func capturedByAnything(m Matcher, name string) bool {
-	if catchAll(m.Regex, name) || slices.ContainsFunc(m.Fields, func(f Field) bool { return catchAll(f.Regex, name) }) {
+func isAnyChar(re *syntax.Regexp) bool {
+	return re.Op == syntax.OpAnyChar || re.Op == syntax.OpAnyCharNotNL
+}
+
+// hasAnyRun tells whether .* or .+ is anywhere in re.
+func hasAnyRun(re *syntax.Regexp) bool {
+	if (re.Op == syntax.OpStar || re.Op == syntax.OpPlus) && isAnyChar(re.Sub[0]) {
 		return true
 	}
-	return slices.ContainsFunc(m.Any, func(a Matcher) bool { return capturedByAnything(a, name) })
+	return slices.ContainsFunc(re.Sub, hasAnyRun)
+}
+
+// captureWidth tells how much a matcher captures under the name. A field ends by
+// itself, so that only .* for all of it says nothing.
+func captureWidth(m Matcher, name string) width {
+	w := narrow
+	if m.Regex != nil {
+		w = exprWidth(m.Regex, name)
+	}
+	for _, f := range m.Fields {
+		if f.Regex != nil && exprWidth(f.Regex, name) == endless {
+			w = endless
+		}
+	}
+	for _, a := range m.Any {
+		w = max(w, captureWidth(a, name))
+	}
+	return w
+}
+
+func exprWidth(re *regexp.Regexp, name string) width {
+	parsed, err := syntax.Parse(re.String(), syntax.Perl)
+	if err != nil {
+		return narrow
+	}
+	return groupWidth(parsed, name)
 }
 
 // wants lists the names whose values a hit carries; see Rule.Wants.

@@ -44,7 +44,7 @@ func (c *compiler) setDefaults() {
 	r := c.rule
 	setDefault(&r.Count, 1, c.Keys.Has("count"))
 	setDefault(&r.Limit, DefaultLimit, c.Keys.Has("limit"))
-	if c.Clear == nil {
+	if !c.Keys.Has("clear") {
 		setDefault(&r.KeepFiringFor, DefaultKeepFiringFor, c.Keys.Has("keep_firing_for"))
 		r.Expire = 0
 	} else {
@@ -215,13 +215,20 @@ func (c *compiler) same(names []string, keys *strictyaml.Keys) []string {
 	c.checkNames(names, keys, "same")
 	for i, name := range names {
 		if name != "" && !contains(c.By, name) && !c.Keys.Broken("by") {
-			c.errorAt(keys.Item("same", i), "same", fmt.Sprintf("`same` has `%s`, which is not in `by`", name), "`same` is a subset of by: "+flowList(c.By))
+			c.errorAt(keys.Item("same", i), "same", fmt.Sprintf("`same` has `%s`, which is not in `by`", name), c.sameFix())
 		}
 	}
 	if len(names) == 0 && len(c.By) == 0 && !keys.Broken("same") && !c.Keys.Broken("by") {
 		c.errorAt(keys.Key("same"), "no-effect", "`same` has no effect: the rule has no `by`", "remove it")
 	}
 	return names
+}
+
+func (c *compiler) sameFix() string {
+	if len(c.By) == 0 {
+		return "remove it: the rule has no `by`, so there is one key for all lines"
+	}
+	return "`same` is a subset of by: " + flowList(c.By)
 }
 
 // checkNames reports empty and repeated names in a list.
@@ -246,7 +253,9 @@ func (c *compiler) checkNames(names []string, keys *strictyaml.Keys, key string)
 func (c *compiler) matcher(p *Parts, keys *strictyaml.Keys, name string) Matcher {
 	m := Matcher{}
 	for i, text := range p.Contains {
-		c.checkText(text, keys.Item("contains", i), name)
+		if !keys.Broken("contains") {
+			c.checkText(text, keys.Item("contains", i), name)
+		}
 		m.Contains = append(m.Contains, text)
 	}
 	if keys.Has("contains") && !keys.Broken("contains") && len(p.Contains) == 0 {
@@ -304,7 +313,20 @@ func (c *compiler) regex(expr string, at strictyaml.Pos, name string) *regexp.Re
 	case hasBreak(expr):
 		c.warnAt(at, "line-break", fmt.Sprintf("the regex of %s has a line break, which a line hardly ever has", name), "write it on one line, in single quotes")
 	}
+	c.checkGroups(expr, at, name)
 	return re
+}
+
+// checkGroups reports a group name that an expression has twice.
+func (c *compiler) checkGroups(expr string, at strictyaml.Pos, name string) {
+	group, apart := groupTwice(expr)
+	switch {
+	case group == "":
+	case apart:
+		c.warnAt(at, "duplicate-name", fmt.Sprintf("the regex of %s has two groups named `%s`, which other RE2 engines refuse", name, group), "use `any` with two expressions")
+	default:
+		c.errorAt(at, "duplicate-name", fmt.Sprintf("the regex of %s has two groups named `%s`", name, group), "give them two names")
+	}
 }
 
 // fields compiles the conditions on fields, sorted by name.
@@ -327,6 +349,7 @@ func (c *compiler) fields(p *Parts, keys *strictyaml.Keys, name string) []Field 
 			case value == "~":
 				c.errorAt(at, "empty-regex", fmt.Sprintf("the regex of field `%s` in %s is empty", field, name), "write the expression behind the ~")
 			}
+			c.checkGroups(value[1:], at, name)
 			f.Value, f.Regex = "", re
 		}
 		out = append(out, f)

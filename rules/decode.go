@@ -8,52 +8,56 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// What people write where it means nothing, with the reason.
-const (
-	hintSame    = "means nothing here: only `clear` and `unless` share values with the trigger"
-	hintDiffers = "means nothing here: only the steps of a `sequence` differ from each other"
-	hintWithin  = "belongs one level up, beside `match` or `sequence`"
-	hintNewRule = "cannot be set: that is a new rule, copy it"
-)
+// hintsFor returns what to say of keys that people write where they mean
+// nothing.
+func hintsFor(keys ...string) map[string]strictyaml.Hint {
+	all := map[string]strictyaml.Hint{
+		"same":    {Message: "means nothing here: only `clear` and `unless` share values with the trigger", Fix: "remove it"},
+		"differs": {Message: "means nothing here: only the steps of a `sequence` differ from each other", Fix: "remove it"},
+		"within":  {Message: "means nothing here: it belongs to the rule", Fix: "move it one level up, beside `match` or `sequence`"},
+		"count":   {Message: "means nothing here: it belongs to the rule", Fix: "move it one level up, beside `match`"},
+	}
+	out := map[string]strictyaml.Hint{}
+	for _, k := range keys {
+		out[k] = all[k]
+	}
+	return out
+}
 
 // DecodeYAML implements strictyaml.Unmarshaler.
 func (m *MatcherSyntax) DecodeYAML(n *strictyaml.Node) {
 	type plain MatcherSyntax
-	decodeMatcher(n, (*plain)(m), &m.Parts, &m.Keys, map[string]string{
-		"same": hintSame, "differs": hintDiffers, "within": hintWithin, "count": hintWithin,
-	})
+	decodeMatcher(n, (*plain)(m), &m.Parts, &m.Keys, hintsFor("same", "differs", "within", "count"))
 }
 
 // DecodeYAML implements strictyaml.Unmarshaler.
 func (s *StepSyntax) DecodeYAML(n *strictyaml.Node) {
 	type plain StepSyntax
-	decodeMatcher(n, (*plain)(s), &s.Parts, &s.Keys, map[string]string{
-		"same": hintSame, "within": hintWithin, "count": "means nothing in a sequence",
-	})
+	decodeMatcher(n, (*plain)(s), &s.Parts, &s.Keys, hintsFor("same", "within", "count"))
 }
 
 // DecodeYAML implements strictyaml.Unmarshaler.
 func (c *ClearSyntax) DecodeYAML(n *strictyaml.Node) {
 	type plain ClearSyntax
-	decodeMatcher(n, (*plain)(c), &c.Parts, &c.Keys, map[string]string{
-		"differs": hintDiffers, "within": "means nothing here: `expire` bounds an episode that is not cleared",
-	})
+	hints := hintsFor("differs", "count")
+	hints["within"] = strictyaml.Hint{Message: "means nothing here: a clear line counts whenever it comes", Fix: "remove it; `expire` of the rule bounds an episode that nothing clears"}
+	decodeMatcher(n, (*plain)(c), &c.Parts, &c.Keys, hints)
 }
 
 // DecodeYAML implements strictyaml.Unmarshaler.
 func (u *UnlessSyntax) DecodeYAML(n *strictyaml.Node) {
 	type plain UnlessSyntax
-	decodeMatcher(n, (*plain)(u), &u.Parts, &u.Keys, map[string]string{"differs": hintDiffers})
+	decodeMatcher(n, (*plain)(u), &u.Parts, &u.Keys, hintsFor("differs", "count"))
 }
 
 // decodeMatcher decodes a text that the line contains, or the mapping that
 // plain points to.
-func decodeMatcher(n *strictyaml.Node, plain any, parts *Parts, keys *strictyaml.Keys, hints map[string]string) {
+func decodeMatcher(n *strictyaml.Node, plain any, parts *Parts, keys *strictyaml.Keys, hints map[string]strictyaml.Hint) {
 	switch {
 	case n.Kind() == strictyaml.Map:
 		n.DecodeHints(plain, hints)
 	case n.Kind() == strictyaml.List:
-		n.WrongType("a matcher (text, or a mapping such as {contains: text})")
+		n.WrongType("a matcher", "write {contains: [...]} if the line must have all of the texts, {any: [...]} if one of them")
 	default:
 		if text, ok := n.Text(); ok {
 			parts.Contains = strictyaml.Strings{text}
@@ -64,7 +68,12 @@ func decodeMatcher(n *strictyaml.Node, plain any, parts *Parts, keys *strictyaml
 
 // DecodeYAML implements strictyaml.Unmarshaler.
 func (s *Severity) DecodeYAML(n *strictyaml.Node) {
-	decodeEnum(n, s, SeverityCritical, SeverityWarning, SeverityInfo, SeverityNone)
+	// Overrides may set none; it is no advice for a pack.
+	if n.Kind() == strictyaml.Scalar && n.Raw() == string(SeverityNone) {
+		*s = SeverityNone
+		return
+	}
+	decodeEnum(n, s, SeverityCritical, SeverityWarning, SeverityInfo)
 }
 
 // DecodeYAML implements strictyaml.Unmarshaler.
@@ -85,7 +94,7 @@ func (m *Mode) DecodeYAML(n *strictyaml.Node) {
 			return
 		}
 	}
-	n.WrongType("true, false or silent")
+	n.WrongType("true, false or silent", "use true, false or silent")
 }
 
 // decodeEnum decodes one of a few words.
@@ -112,7 +121,7 @@ func (f *FiringSyntax) DecodeYAML(n *strictyaml.Node) {
 		return
 	}
 	if n.Kind() != strictyaml.List {
-		n.WrongType("`none` or a list of alerts")
+		n.WrongType("`none` or a list of alerts", "write none, or [{alertname: NAME}]")
 		return
 	}
 	n.Decode(&f.Alerts)
@@ -122,7 +131,7 @@ func (f *FiringSyntax) DecodeYAML(n *strictyaml.Node) {
 // alert are labels.
 func (a *ExpectedAlertSyntax) DecodeYAML(n *strictyaml.Node) {
 	if n.Kind() != strictyaml.Map {
-		n.WrongType("a mapping of labels, such as {alertname: X}")
+		n.WrongType("a mapping of labels", "write {alertname: NAME}")
 		return
 	}
 	a.Keys.At = n.Pos()
@@ -158,10 +167,20 @@ func decodeOffset(n *strictyaml.Node) *time.Duration {
 // DecodeYAML implements strictyaml.Unmarshaler.
 func (s *SetSyntax) DecodeYAML(n *strictyaml.Node) {
 	type plain SetSyntax
-	hints := map[string]string{"alert": "cannot be set: it names the rule"}
-	for _, key := range []string{"match", "sequence", "by", "clear", "unless", "labels", "annotations", "remediation", "tests"} {
-		hints[key] = hintNewRule
+	hints := map[string]strictyaml.Hint{}
+	for _, key := range []string{"match", "sequence", "by", "clear", "labels", "annotations", "remediation", "tests"} {
+		hints[key] = strictyaml.Hint{Message: "cannot be set: it makes another rule", Fix: "copy the rule into a pack of your own under a new name, and disable this one"}
 	}
-	hints["unless"] = "cannot be set: use `add_unless`"
+	hints["unless"] = strictyaml.Hint{Message: "cannot be set", Fix: "use `add_unless` beside `set`"}
+	hints["alert"] = strictyaml.Hint{Message: "cannot be set: it names the rule", Fix: "remove it"}
 	n.DecodeHints((*plain)(s), hints)
+}
+
+// DecodeYAML implements strictyaml.Unmarshaler.
+func (r *Reason) DecodeYAML(n *strictyaml.Node) {
+	if n.Kind() == strictyaml.Scalar && n.IsText() {
+		*r = Reason(n.Raw())
+		return
+	}
+	n.Error("no-reason", "`disable` is the reason why the rule is off, in words", "write disable: \"edge clusters have one replica\"")
 }

@@ -118,7 +118,7 @@ func (d *Document) parsePack(doc *strictyaml.Document, data []byte) {
 	if !d.checkRuleCount(data) {
 		return
 	}
-	seen := map[string]strictyaml.Pos{}
+	seen := map[string]form{}
 	for i := range p.Rules {
 		f := newForm(p, &p.Rules[i], d.file)
 		if !f.decoded() {
@@ -128,11 +128,10 @@ func (d *Document) parsePack(doc *strictyaml.Document, data []byte) {
 		r := &packRule{form: f}
 		var problems Problems
 		r.rule, problems = compile(f)
-		if first, twice := seen[f.Alert]; twice && f.Alert != "" {
-			problems = append(problems, f.problem(f.Keys.Value("alert"), strictyaml.Error, "duplicate-alert",
-				fmt.Sprintf("alert %s is already the name of a rule on line %d", f.Alert, first.Line), "names of alerts are unique: rename one of them"))
+		if first, twice := seen[foldName(f.Alert)]; twice && f.Alert != "" {
+			problems = append(problems, first.duplicate(&f))
 		} else {
-			seen[f.Alert] = f.Keys.Value("alert")
+			seen[foldName(f.Alert)] = f
 		}
 		d.problems = append(d.problems, problems...)
 		if len(problems.Errors()) > 0 || f.Keys.Damaged() {
@@ -181,6 +180,8 @@ func (d *Document) checkRuleCount(data []byte) bool {
 		return false
 	case got == 0 && !p.Keys.Missing("rules"):
 		d.errorAt(p.Keys.Value("rules"), "no-rules", "the pack has no rules", "add a rule, or remove the file")
+	case got == 0 && p.Keys.Missing("pack"):
+		// The missing pack has been reported.
 	case got == 0 && p.Keys.Missing("rules"):
 		d.errorAt(p.Keys.Key("pack"), "no-rules", "the pack has no `rules`: the file was cut off, or has none", "add a rule, or remove the file")
 	case got > MaxRules:

@@ -68,6 +68,19 @@ func (f *form) problem(at strictyaml.Pos, level strictyaml.Level, check, message
 	return p
 }
 
+// foldName makes names equal that people would take for the same.
+func foldName(alert string) string { return strings.ToLower(alert) }
+
+// duplicate is the problem of a rule that has the name of f.
+func (f *form) duplicate(other *form) Problem {
+	message := fmt.Sprintf("alert %s is already the name of the rule at %s", other.Alert, f.at)
+	if f.Alert != other.Alert {
+		message = fmt.Sprintf("alert %s differs only in case from %s at %s", other.Alert, f.Alert, f.at)
+	}
+	return other.problem(other.Keys.Value("alert"), strictyaml.Error, "duplicate-alert", message,
+		"names of alerts are unique among all packs: rename one of them, or load only one of the files")
+}
+
 // lines returns the first and the last line of the rule in its file.
 func (f *form) lines() (from, to int) {
 	start := f.RuleSyntax.Keys.At

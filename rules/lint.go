@@ -41,7 +41,7 @@ func (c *compiler) lintWindow() {
 	switch {
 	case sequence && c.Keys.Missing("within"):
 		c.missing("sequence", "needs-within", "`sequence` needs `within`", "say in which time its lines must come: within: 10m")
-	case c.good("within") && !sequence && c.Keys.Has("match") && c.Count <= 1 && !c.Keys.Broken("count") && !c.likely("count"):
+	case c.good("within") && !sequence && c.Keys.Has("match") && c.rule.Count == 1 && !c.Keys.Has("distinct") && !c.Keys.Broken("count") && !c.likely("count"):
 		c.errorAt(c.Keys.Key("within"), "no-effect", "`within` has no effect without `count` or `sequence`", "remove it, or add `count`")
 	}
 }

@@ -36,7 +36,7 @@ func (c *compiler) lintCost() {
 			worst, worstAt = largest, at
 		}
 		if len(p.Contains) > 0 || n > 0 || len(p.Field) > 0 || len(p.Any) > 0 {
-			c.warnAt(keys.At, "no-literal", fmt.Sprintf("%s requires no text of %d bytes or more: it is tried on every line of its streams, up to %s for the longest line",
+			c.warnAt(keys.At, "no-literal", fmt.Sprintf("%s requires no text of %d bytes or more: it is tried on every line of its streams, for up to %s on a line of 16 KiB",
 				name, minLiteral, shortTime(programCost(max(n, 1)))), "add a fixed text that its lines have with `contains`")
 		}
 	}
@@ -50,9 +50,12 @@ func (c *compiler) lintCost() {
 
 // eachMatcher visits the matchers that are tried on their own.
 func (c *compiler) eachMatcher(visit func(*Parts, *strictyaml.Keys, Matcher, string)) {
-	quiet := &compiler{form: c.form, rule: &Rule{}}
 	one := func(p *Parts, keys *strictyaml.Keys, name string) {
-		visit(p, keys, quiet.matcher(p, keys, name), name)
+		quiet := &compiler{form: c.form, rule: &Rule{}}
+		// What is wrong in other ways has been reported.
+		if m := quiet.matcher(p, keys, name); len(quiet.problems.Errors()) == 0 {
+			visit(p, keys, m, name)
+		}
 	}
 	if c.Match != nil {
 		one(&c.Match.Parts, &c.Match.Keys, "`match`")
@@ -114,5 +117,8 @@ func shortTime(d time.Duration) string {
 	if d >= time.Second {
 		return d.Round(100 * time.Millisecond).String()
 	}
-	return d.Round(time.Millisecond).String()
+	if d >= time.Millisecond {
+		return d.Round(time.Millisecond).String()
+	}
+	return d.Round(10 * time.Microsecond).String()
 }

@@ -23,15 +23,19 @@ func (c *compiler) lintBy() {
 			c.errorAt(at, "label-name", message, fix)
 			continue
 		}
-		if what := endless(name); what != "" {
+		if what := unbounded(name); what != "" {
 			c.errorAt(at, "unbounded-key", fmt.Sprintf("`by` has `%s`, %s: nearly every line would be an alert of its own", name, what), "group by what fails: a cluster, a namespace, a pod")
 			continue
 		}
+		w := narrow
 		for _, m := range matchersOf(c.rule) {
-			if capturedByAnything(m, name) {
-				c.errorAt(at, "unbounded-key", fmt.Sprintf("`by` has `%s`, which is captured by .*: nearly every line would be an alert of its own", name), "capture less, such as \\S+ between fixed texts")
-				break
-			}
+			w = max(w, captureWidth(m, name))
+		}
+		switch w {
+		case endless:
+			c.errorAt(at, "unbounded-key", fmt.Sprintf("`by` has `%s`, which is captured by .*: nearly every line would be an alert of its own", name), "capture less, such as \\S+ between fixed texts")
+		case wide:
+			c.warnAt(at, "unbounded-key", fmt.Sprintf("`by` has `%s`, whose group has .* or .+ in it and may run far into the line", name), "capture less, such as \\S+ or [^\"]+")
 		}
 		if name == "pod" && !c.Keys.Has("clear") && !c.likely("clear") {
 			c.warnAt(at, "pod-without-clear", "`by` has `pod` and the rule has no `clear`: every new pod is a new alert", "group by what outlives a pod, or add `clear`")
@@ -39,8 +43,8 @@ func (c *compiler) lintBy() {
 	}
 }
 
-// endless says why a name has ever new values, "" if it seems to have few.
-func endless(name string) string {
+// unbounded says why a name has ever new values, "" if it seems to have few.
+func unbounded(name string) string {
 	words := splitWords(name)
 	last := words[len(words)-1]
 	joined := strings.Join(words, "")

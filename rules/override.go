@@ -44,7 +44,7 @@ func (d *Document) checkOverride(e *OverrideSyntax) {
 	case actions > 1 && k.Has("disable"):
 		d.errorAt(k.Key("disable"), "no-effect", "the override changes rules and disables them", "keep one of both")
 	}
-	if k.Has("disable") && !k.Broken("disable") && strings.TrimSpace(e.Disable) == "" {
+	if k.Has("disable") && !k.Broken("disable") && strings.TrimSpace(string(e.Disable)) == "" {
 		d.errorAt(k.Value("disable"), "empty-value", "`disable` lacks its reason", "say why: disable: \"edge clusters have one replica\"")
 	}
 	if e.Set != nil && len(e.Set.Keys.Names()) == 0 && !e.Set.Keys.Damaged() {
@@ -88,7 +88,7 @@ func (e *OverrideSyntax) apply(f *form) {
 		f.origin["unless"] = originOf("override", e.Keys.Key("add_unless"))
 	}
 	if e.Keys.Has("disable") {
-		f.Enabled, f.disabled = ModeOff, e.Disable
+		f.Enabled, f.disabled = ModeOff, string(e.Disable)
 		f.origin["enabled"] = originOf("override", e.Keys.Key("disable"))
 	}
 }

@@ -189,10 +189,13 @@ type OverrideSyntax struct {
 	Rule      string        `yaml:"rule" strict:"required" jsonschema:"required,minLength=1" jsonschema_description:"Name of a rule, a glob, or pack:NAME."`
 	Set       *SetSyntax    `yaml:"set" jsonschema_description:"Scalars to set."`
 	AddUnless *UnlessSyntax `yaml:"add_unless" jsonschema_description:"A further line that prevents an episode."`
-	Disable   string        `yaml:"disable" jsonschema:"minLength=1" jsonschema_description:"Switch the rule off. The value is the reason."`
+	Disable   Reason        `yaml:"disable" jsonschema:"minLength=1" jsonschema_description:"Switch the rule off. The value is the reason."`
 
 	Keys strictyaml.Keys `yaml:"-" json:"-"`
 }
+
+// Reason is why an override switches a rule off.
+type Reason string
 
 // SetSyntax holds the scalars that an override may set.
 type SetSyntax struct {

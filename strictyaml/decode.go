@@ -23,11 +23,10 @@ func (d *decoder) report(p Pos, check, message, fix string) {
 
 func (d *decoder) posOf(n *yaml.Node) Pos { return d.src.yamlPos(n.Line, n.Column) }
 
-// posOr returns the place of a value, or that of what holds it: the library
-// puts a value that is not there on the next token, which may be lines below.
-func (d *decoder) posOr(n *yaml.Node, holder Pos) Pos {
+// posOr returns the place of a value, or that of its key if there is no value.
+func (d *decoder) posOr(n *yaml.Node, key Pos) Pos {
 	if n.Kind == yaml.ScalarNode && n.Value == "" && n.Style == 0 {
-		return holder
+		return key
 	}
 	return d.posOf(n)
 }
@@ -58,7 +57,7 @@ func (d *decoder) checkKey(k *yaml.Node, at Pos, seen map[string]Pos) bool {
 
 // decode decodes a node into v. It uses the DecodeYAML of v's type if own is
 // set.
-func (d *decoder) decode(n *Node, v reflect.Value, hints map[string]string, own bool) {
+func (d *decoder) decode(n *Node, v reflect.Value, hints map[string]Hint, own bool) {
 	if own && !n.settle() {
 		return
 	}
@@ -149,7 +148,7 @@ func (d *decoder) decodeMap(n *Node, v reflect.Value) {
 	v.Set(out)
 }
 
-func (d *decoder) decodeStruct(n *Node, v reflect.Value, hints map[string]string) {
+func (d *decoder) decodeStruct(n *Node, v reflect.Value, hints map[string]Hint) {
 	if n.n.Kind != yaml.MappingNode {
 		n.wrongType("a mapping")
 		return
@@ -199,7 +198,7 @@ func (d *decoder) placesIn(n *Node) []item {
 	switch n.n.Kind {
 	case yaml.SequenceNode:
 		for _, c := range n.n.Content {
-			out = append(out, item{value: d.posOr(c, n.pos)})
+			out = append(out, item{value: d.posOf(c)})
 		}
 	case yaml.MappingNode:
 		for i := 0; i+1 < len(n.n.Content); i += 2 {
@@ -212,9 +211,9 @@ func (d *decoder) placesIn(n *Node) []item {
 
 // unknownKey reports a key that the struct does not have, and returns the one
 // that was probably meant.
-func (d *decoder) unknownKey(e Entry, fields map[string]field, hints map[string]string) []string {
+func (d *decoder) unknownKey(e Entry, fields map[string]field, hints map[string]Hint) []string {
 	if hint, ok := hints[e.Key]; ok {
-		d.report(e.At, "unknown-key", fmt.Sprintf("`%s` %s", e.Key, hint), "remove it")
+		d.report(e.At, "unknown-key", fmt.Sprintf("`%s` %s", e.Key, hint.Message), hint.Fix)
 		return nil
 	}
 	names := sortedNames(fields)

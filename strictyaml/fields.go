@@ -60,7 +60,7 @@ func sortedNames(fields map[string]field) []string {
 
 // closest returns the name that a misspelt one was probably meant to be, or "".
 func closest(word string, names []string) string {
-	best, bestCost := "", len(word)/3+1
+	best, bestCost := "", (len(word)+1)/3
 	squeezed := squeeze(word)
 	for _, n := range names {
 		if squeeze(n) == squeezed {
@@ -110,7 +110,7 @@ func editDistance(a, b string) int {
 
 // Closest returns the name that a misspelt one was probably meant to be, or "".
 func Closest(word string, names []string) string {
-	best, bestCost := "", len(word)/3+1
+	best, bestCost := "", (len(word)+1)/3
 	for _, n := range names {
 		if c := editDistance(strings.ToLower(word), strings.ToLower(n)); c <= bestCost && c < len(n) && (best == "" || c < bestCost) {
 			best, bestCost = n, c

@@ -85,8 +85,17 @@ func (n *Node) Errorf(check, format string, args ...any) {
 	n.Error(check, fmt.Sprintf(format, args...), "")
 }
 
-// WrongType reports that the node is not what is meant, such as "a list".
-func (n *Node) WrongType(want string) { n.wrongType(want) }
+// WrongType reports that the node is not what is meant, such as "a list". fix
+// is used where the kind of the node does not tell it.
+func (n *Node) WrongType(want, fix string) {
+	before := len(n.d.problems)
+	n.wrongType(want)
+	for i := before; i < len(n.d.problems); i++ {
+		if n.d.problems[i].Fix == "" {
+			n.d.problems[i].Fix = fix
+		}
+	}
+}
 
 // Items returns the items of a list, or reports that the node is none.
 func (n *Node) Items() []*Node {
@@ -108,7 +117,7 @@ func (n *Node) Items() []*Node {
 func (n *Node) items() []*Node {
 	var out []*Node
 	for i, c := range n.n.Content {
-		item := n.child(c, n.d.posOr(c, n.pos), fmt.Sprintf("item %d of %s", i+1, n.name))
+		item := n.child(c, n.d.posOf(c), fmt.Sprintf("item %d of %s", i+1, n.name))
 		if item != nil {
 			out = append(out, item)
 		}
@@ -157,6 +166,12 @@ func (n *Node) entries() []Entry {
 	return out
 }
 
+// Hint says why a key that a mapping does not have means nothing there.
+type Hint struct {
+	Message string // goes on after the name of the key
+	Fix     string
+}
+
 // Decode decodes the node into what into points to, but for the DecodeYAML of
 // into itself, which may call this.
 func (n *Node) Decode(into any) {
@@ -165,7 +180,7 @@ func (n *Node) Decode(into any) {
 
 // DecodeHints is Decode for a struct; hints are the messages for keys that it
 // does not have but that people write there.
-func (n *Node) DecodeHints(into any, hints map[string]string) {
+func (n *Node) DecodeHints(into any, hints map[string]Hint) {
 	n.d.decode(n, reflect.ValueOf(into).Elem(), hints, false)
 }
 

@@ -13,7 +13,10 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-var decimal = regexp.MustCompile(`^[-+]?(0|[1-9][0-9]*)$`)
+var (
+	decimal      = regexp.MustCompile(`^[-+]?(0|[1-9][0-9]*)$`)
+	trailingZero = regexp.MustCompile(`^[0-9]+\.[0-9]*[1-9]0+$`)
+)
 
 // kindName says what a node is, for messages.
 func kindName(n *yaml.Node) string {
@@ -43,7 +46,7 @@ func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!
 func (n *Node) wrongType(want string) {
 	is := kindName(n.n)
 	if is == "empty" {
-		n.Error("no-value", n.name+" has no value", "give it one, or remove the key")
+		n.Error("no-value", n.name+" has no value", "give it one, or remove it")
 		return
 	}
 	message := fmt.Sprintf("%s is %s where %s is meant", n.name, is, want)
@@ -51,25 +54,31 @@ func (n *Node) wrongType(want string) {
 }
 
 func (n *Node) typeFix(want string) string {
+	value := n.n.Value
 	scalar := n.n.Kind == yaml.ScalarNode
-	short := len(n.n.Value) <= 40 && !strings.ContainsAny(n.n.Value, "\n\"'")
+	short := scalar && len(value) <= 40 && !strings.ContainsAny(value, "\n\"'")
+	quoted := n.n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0
 	switch {
-	case scalar && short && want == "a list":
-		return "write [" + n.n.Value + "]"
+	case want == "a list" && short:
+		return "write [" + value + "]"
 	case want == "a list":
 		return "write a list: - item"
+	case want == "a mapping":
+		return "write it as NAME: VALUE"
 	case want == "text" && n.n.Kind == yaml.MappingNode:
 		return "quote the value: text that starts with { or has a colon and a space needs quotes"
 	case want == "text" && n.n.Kind == yaml.SequenceNode:
 		return "write one text, in quotes if it starts with ["
-	case want == "text" && n.n.Tag == "!!float":
-		return fmt.Sprintf("quote it: %q (unquoted it is the number %s, and 1.10 is 1.1)", n.n.Value, n.n.Value)
+	case want == "text" && trailingZero.MatchString(value):
+		return fmt.Sprintf("quote it: %q (unquoted it is the number %s)", value, strings.TrimRight(value, "0"))
 	case want == "text" && short:
-		return fmt.Sprintf("quote it: %q", n.n.Value)
-	case strings.HasSuffix(want, "number") && short && decimal.MatchString(n.n.Value):
-		return "remove the quotes: " + n.n.Value
-	case want == "true or false" && short && (n.n.Value == "true" || n.n.Value == "false"):
-		return "remove the quotes: " + n.n.Value
+		return fmt.Sprintf("quote it: %q", value)
+	case quoted && (decimal.MatchString(value) || value == "true" || value == "false"):
+		return "remove the quotes: " + value
+	case strings.HasSuffix(want, "number"):
+		return "write it in digits"
+	case want == "true or false":
+		return "write true or false"
 	}
 	return ""
 }
@@ -108,8 +117,13 @@ func (d *decoder) decodeScalar(n *Node, v reflect.Value) {
 
 // integer returns the decimal number that the node is.
 func (n *Node) integer(bits int) (int64, bool) {
-	if n.n.Kind != yaml.ScalarNode || n.n.Tag != "!!int" {
+	number := n.n.Kind == yaml.ScalarNode && (n.n.Tag == "!!int" || n.n.Tag == "!!float")
+	switch {
+	case !number:
 		n.wrongType("a whole number")
+		return 0, false
+	case n.n.Tag == "!!float" && !decimal.MatchString(n.n.Value):
+		n.Error("wrong-type", fmt.Sprintf("%s is %s where a whole number is meant", n.name, n.n.Value), "write it without a fraction")
 		return 0, false
 	}
 	if !decimal.MatchString(n.n.Value) {

@@ -93,7 +93,7 @@ func (n *Node) checkTree(y *yaml.Node) bool {
 			ok = n.d.checkKey(c, n.d.posOf(c), seen) && ok
 			continue
 		}
-		child := n.child(c, n.d.posOr(c, n.pos), n.name)
+		child := n.child(c, n.d.posOf(c), n.name)
 		ok = child != nil && child.settle() && child.checkTree(child.n) && ok
 	}
 	return ok
