@@ -48,15 +48,59 @@ type Record struct {
 	Text []byte // without a line end; not kept
 }
 
-// API of Program and Stream, see program.go:
-//
-//	func Compile(set *rules.Set) (*Program, error)
-//	func NewStream(labels Labels, opt StreamOptions) *Stream
-//	func (p *Program) Scan(s *Stream, block []byte, now time.Time) []Hit
-//	func (p *Program) Match(s *Stream, rec Record) []Hit
-//	func (p *Program) Flush(s *Stream, now time.Time) []Hit
-//	func (p *Program) Rules(s *Stream) []*rules.Rule
-//	func (s *Stream) Labels() Labels
-//	func (s *Stream) Counters() Counters
-//	func (s *Stream) Unfinished() int
-//	func Explain(r *rules.Rule, labels Labels, line []byte) Explanation
+// Stream is what is remembered of one log stream: its labels, the rules that may
+// apply to it, and the parts of lines that are not complete yet. It is small
+// unless such parts are waiting. It is not safe for concurrent use: a stream
+// belongs to one goroutine at a time.
+type Stream struct {
+	labels   Labels
+	opt      StreamOptions
+	identity uint64 // hash of the labels without IgnoreLabels
+
+	prog *Program // that sel is of
+	sel  *selection
+
+	envelope Format // FormatAuto: the one of the newest line that had one
+	counters Counters
+	open     [2]pending // stdout, stderr
+	last     time.Time  // TextTime: of the newest line that had one; zero: none
+}
+
+// NewStream returns a stream with these labels, which it copies. Labels with an
+// empty value are left out.
+func NewStream(labels Labels, opt StreamOptions) *Stream {
+	own := make(Labels, len(labels))
+	for name, value := range labels {
+		if value != "" {
+			own[name] = value
+		}
+	}
+	if opt.IgnoreLabels == nil {
+		opt.IgnoreLabels = DefaultIgnoreLabels
+	}
+	s := &Stream{labels: own, opt: opt, identity: identityOf(own, opt.IgnoreLabels)}
+	if opt.Format != FormatAuto {
+		s.envelope = opt.Format
+	}
+	return s
+}
+
+// Labels returns the labels of the stream. They are shared and must not be
+// changed.
+func (s *Stream) Labels() Labels { return s.labels }
+
+// Counters returns what has been read so far.
+func (s *Stream) Counters() Counters { return s.counters }
+
+// Unfinished returns how many bytes at the end of what was scanned belong to
+// lines that are not complete: all from the first part of the oldest one on. A
+// position that is saved before them loses nothing over a restart.
+func (s *Stream) Unfinished() int {
+	n := int64(0)
+	for i := range s.open {
+		if o := &s.open[i]; o.parts > 0 {
+			n = max(n, s.counters.Bytes-o.start)
+		}
+	}
+	return int(n)
+}

@@ -27,15 +27,14 @@ func New(texts []needs.Text, sample []byte) *Sieve {
 		shortest = min(shortest, len(t.Text))
 	}
 	probe := sample[:min(len(sample), 32<<10)]
-	var best *Sieve
+	var best []plan
 	bestCost := 0
 	for _, plans := range candidates(shortest) {
-		s := build(texts, plans, sample)
-		if cost := s.cost(probe); best == nil || cost < bestCost {
-			best, bestCost = s, cost
+		if cost := build(texts, plans, probe).cost(probe); best == nil || cost < bestCost {
+			best, bestCost = plans, cost
 		}
 	}
-	return best
+	return build(texts, best, sample)
 }
 
 // candidates returns the ways of sampling that are tried: all texts in one tier,

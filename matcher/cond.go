@@ -1,0 +1,179 @@
+package matcher
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+
+	"crowsnest/matcher/internal/needs"
+	"crowsnest/rules"
+)
+
+// cond is a rules.Matcher made ready for the lines of a hit's rule. It is
+// immutable.
+type cond struct {
+	id       int // of its state in scratch.states; unique within a part
+	contains [][]byte
+	regex    *regexp.Regexp
+	need     *needs.Cond // of regex
+	groups   []group     // of regex
+	fields   []fieldCond
+	any      []*cond
+	not      *cond
+}
+
+type fieldCond struct {
+	name   string
+	value  string         // if regex is nil
+	regex  *regexp.Regexp // anchored at both ends
+	groups []group
+}
+
+// group is a named group of an expression whose value a hit carries.
+type group struct{ index, want int }
+
+// condState is what one line showed about one condition.
+type condState struct {
+	loc    []int // places of the groups
+	branch int   // of any, the one that holds
+}
+
+// condCompiler makes the conditions of one part.
+type condCompiler struct {
+	wants []string // nil where captures are not used
+	conds int
+}
+
+func (cc *condCompiler) compile(m *rules.Matcher) (*cond, error) {
+	c := &cond{id: cc.conds, regex: m.Regex}
+	cc.conds++
+	for _, text := range m.Contains {
+		c.contains = append(c.contains, []byte(text))
+	}
+	if m.Regex != nil {
+		need, err := needs.Of(m.Regex.String())
+		if err != nil {
+			return nil, fmt.Errorf("read regex %q: %w", m.Regex, err)
+		}
+		c.need, c.groups = need, cc.groups(m.Regex)
+	}
+	for _, f := range m.Fields {
+		c.fields = append(c.fields, fieldCond{name: f.Name, value: f.Value, regex: f.Regex, groups: cc.groups(f.Regex)})
+	}
+	for i := range m.Any {
+		branch, err := cc.compile(&m.Any[i])
+		if err != nil {
+			return nil, err
+		}
+		c.any = append(c.any, branch)
+	}
+	if m.Not != nil {
+		inner := condCompiler{conds: cc.conds}
+		not, err := inner.compile(m.Not)
+		if err != nil {
+			return nil, err
+		}
+		c.not, cc.conds = not, inner.conds
+	}
+	return c, nil
+}
+
+// groups returns the named groups of re that are wanted, in order.
+func (cc *condCompiler) groups(re *regexp.Regexp) []group {
+	if re == nil {
+		return nil
+	}
+	var out []group
+	for i, name := range re.SubexpNames() {
+		for w, want := range cc.wants {
+			if name != "" && name == want {
+				out = append(out, group{i, w})
+			}
+		}
+	}
+	return out
+}
+
+// holds tells whether the line of sc fulfils the condition. What it captures is
+// left in sc for collect.
+func (c *cond) holds(sc *scratch, line []byte) bool {
+	for _, text := range c.contains {
+		if !bytes.Contains(line, text) {
+			return false
+		}
+	}
+	if c.regex != nil && !c.matches(sc, line) {
+		return false
+	}
+	for i := range c.fields {
+		if !c.fields[i].holds(sc) {
+			return false
+		}
+	}
+	if len(c.any) > 0 {
+		branch := 0
+		for branch < len(c.any) && !c.any[branch].holds(sc, line) {
+			branch++
+		}
+		if branch == len(c.any) {
+			return false
+		}
+		sc.states[c.id].branch = branch
+	}
+	return c.not == nil || !c.not.holds(sc, line)
+}
+
+func (c *cond) matches(sc *scratch, line []byte) bool {
+	met, decided := c.need.Match(line)
+	switch {
+	case !met:
+		return false
+	case len(c.groups) > 0:
+		loc := c.regex.FindSubmatchIndex(line)
+		sc.states[c.id].loc = loc
+		return loc != nil
+	case decided:
+		return true
+	}
+	return c.regex.Match(line)
+}
+
+func (f *fieldCond) holds(sc *scratch) bool {
+	v, ok := sc.fields.lookup(f.name)
+	if !ok {
+		return false
+	}
+	if f.regex == nil {
+		return string(v) == f.value
+	}
+	return f.regex.Match(v)
+}
+
+// collect sets the values that a line which fulfils the condition captures. The
+// first that is not empty stays: of the regex, then of the fields in order, then
+// of the branch of any.
+func (c *cond) collect(sc *scratch, line []byte) {
+	if len(c.groups) > 0 {
+		sc.capture(c.groups, line, sc.states[c.id].loc)
+	}
+	for i := range c.fields {
+		if f := &c.fields[i]; len(f.groups) > 0 {
+			v, _ := sc.fields.lookup(f.name)
+			sc.capture(f.groups, v, f.regex.FindSubmatchIndex(v))
+		}
+	}
+	if len(c.any) > 0 {
+		c.any[sc.states[c.id].branch].collect(sc, line)
+	}
+}
+
+func (sc *scratch) capture(groups []group, in []byte, loc []int) {
+	for _, g := range groups {
+		if 2*g.index+1 >= len(loc) || len(sc.values[g.want]) > 0 {
+			continue
+		}
+		if from, to := loc[2*g.index], loc[2*g.index+1]; from >= 0 {
+			sc.values[g.want] = in[from:to]
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package matcher
+
+import (
+	"math/bits"
+)
+
+// scratch is what a call needs besides the stream. It holds nothing over calls
+// but memory to use again.
+type scratch struct {
+	run    run
+	text   []byte // unescaped text of Docker
+	clean  []byte // line without NUL bytes
+	json   jsonFields
+	fields fields
+
+	found  []int32  // texts in the line
+	marks  []uint64 // parts to try, as bits; all unset between lines
+	states []condState
+
+	values  [][]byte // of one hit
+	joined  []byte   // the same, one after the other
+	buffers [][]byte // for joining
+}
+
+// Bounds of the memory that is kept for the next call, in bytes or elements.
+const (
+	maxKept    = 64 << 10
+	maxBuffers = 4
+)
+
+// fit makes the scratch large enough for the parts of a selection, and lets go
+// of what an unusual line has made large.
+func (sc *scratch) fit(sel *selection) {
+	if n := (len(sel.parts) + 63) / 64; len(sc.marks) < n {
+		sc.marks = make([]uint64, n)
+	}
+	if cap(sc.text) > maxKept {
+		sc.text = nil
+	}
+	if cap(sc.clean) > maxKept {
+		sc.clean = nil
+	}
+}
+
+func (sc *scratch) takeBuffer() []byte {
+	n := len(sc.buffers)
+	if n == 0 {
+		return nil
+	}
+	b := sc.buffers[n-1]
+	sc.buffers = sc.buffers[:n-1]
+	return b[:0]
+}
+
+func (sc *scratch) giveBuffer(b []byte) {
+	if len(sc.buffers) < maxBuffers {
+		sc.buffers = append(sc.buffers, b)
+	}
+}
+
+// unquote returns the text of a JSON string and what follows its closing quote.
+func (sc *scratch) unquote(b []byte) (text, rest []byte, ok bool) {
+	r := jsonReader{b: b, i: -1} // the opening quote is before b
+	raw, _, ok := r.quoted()
+	if !ok {
+		return nil, nil, false
+	}
+	sc.text = appendUnescaped(sc.text[:0], raw)
+	return sc.text, b[r.i:], true
+}
+
+// evaluate looks at one logical line.
+func (r *run) evaluate(text []byte, at moment) {
+	r.s.counters.Evaluated += at.parts
+	if len(text) > MaxLine {
+		text = text[:MaxLine]
+		r.s.counters.Truncated++
+	}
+	sel, sc := r.sel, r.sc
+	sc.found = sel.sieve.Append(sc.found[:0], text)
+	escaped := len(sel.escaped) > 0 && hasLetterEscape(text)
+	if len(sc.found) == 0 && len(sel.always) == 0 && !escaped {
+		return
+	}
+	for _, t := range sc.found {
+		sc.mark(sel.users[t])
+	}
+	sc.mark(sel.always)
+	if escaped {
+		sc.mark(sel.escaped)
+	}
+	r.try(text, at)
+}
+
+func (sc *scratch) mark(parts []int32) {
+	for _, k := range parts {
+		sc.marks[k>>6] |= 1 << (k & 63)
+	}
+}
+
+// try tries the marked parts in order.
+func (r *run) try(text []byte, at moment) {
+	sc := r.sc
+	sc.fields.reset(text)
+	found := line{text: text, at: at}
+	for w, mask := range sc.marks {
+		sc.marks[w] = 0
+		for ; mask != 0; mask &= mask - 1 {
+			pt := r.sel.parts[w<<6|bits.TrailingZeros64(mask)]
+			if len(sc.states) < pt.conds {
+				sc.states = make([]condState, pt.conds)
+			}
+			if pt.cond.holds(sc, text) {
+				r.hit(pt, &found)
+			}
+		}
+	}
+}

@@ -1,0 +1,251 @@
+package matcher
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+
+	"crowsnest/rules"
+)
+
+// Explanation tells part by part why a line matches a rule, or not.
+type Explanation struct {
+	Rule     string `json:"rule"`
+	Envelope string `json:"envelope,omitempty"` // "cri", "docker" or none
+	Text     string `json:"text"`               // what conditions look at: without envelope, cut at MaxLine
+	// Selected tells whether `from` may select the stream; Labels says it
+	// condition by condition. Parts are explained in any case.
+	Selected bool               `json:"selected"`
+	Labels   []LabelExplanation `json:"labels"`
+	Parts    []PartExplanation  `json:"parts"` // clear, unless, steps
+	Fields   []NamedValue       `json:"fields"`
+}
+
+// Matches tells whether the line is a hit of any part.
+func (e Explanation) Matches() bool {
+	for _, p := range e.Parts {
+		if p.Held && e.Selected {
+			return true
+		}
+	}
+	return false
+}
+
+// LabelExplanation is one condition of `from`. A label that nobody stated
+// satisfies it.
+type LabelExplanation struct {
+	Condition string `json:"condition"` // as it is written
+	Value     string `json:"value"`
+	Stated    bool   `json:"stated"`
+	Held      bool   `json:"held"`
+}
+
+// PartExplanation is one matcher of the rule.
+type PartExplanation struct {
+	Part       Part        `json:"-"`
+	Name       string      `json:"part"`
+	Held       bool        `json:"held"`
+	Conditions []Condition `json:"conditions"`
+	// Values are what a hit would carry. Only of a part that holds.
+	Values []NamedValue `json:"values,omitempty"`
+}
+
+// Condition is one thing that a matcher demands.
+type Condition struct {
+	Kind     string       `json:"kind"` // contains, regex, field, any, branch, not
+	Want     string       `json:"want,omitempty"`
+	Got      string       `json:"got,omitempty"` // what was found: the match, or the field's value
+	Held     bool         `json:"held"`
+	Captures []NamedValue `json:"captures,omitempty"`
+	Hint     string       `json:"hint,omitempty"` // why it nearly holds
+	// Conditions are those inside of any, branch and not.
+	Conditions []Condition `json:"conditions,omitempty"`
+}
+
+// NamedValue is a value that was found, and where: "capture", "label" or "field".
+type NamedValue struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+	From  string `json:"from,omitempty"`
+}
+
+// Explain tells why a physical line of a stream matches a rule, or not. An
+// envelope around the line is recognised. Labels that are not stated satisfy
+// every condition: who pastes a line may not know its namespace. The result owns
+// its memory.
+func Explain(r *rules.Rule, labels Labels, line []byte) Explanation {
+	x := explainer{rule: r, labels: NewStream(labels, StreamOptions{}).Labels()}
+	out := Explanation{Rule: r.Alert, Selected: r.From.Matches(x.labels, true)}
+	for _, m := range r.From.Matchers() {
+		v, stated := x.labels[m.Name]
+		out.Labels = append(out.Labels, LabelExplanation{Condition: m.String(), Value: v, Stated: stated, Held: !stated || m.Matches(v)})
+	}
+	line = bytes.ReplaceAll(bytes.TrimSuffix(line, []byte("\n")), []byte{0}, nil)
+	sc := new(scratch)
+	text := line
+	if e, ok := readCRI(line); ok {
+		text, out.Envelope = e.text, "cri"
+	} else if e, ok := readDocker(sc, line); ok {
+		text, out.Envelope = e.text, "docker"
+	}
+	text = trimCR(text)
+	x.line = text[:min(len(text), MaxLine)]
+	out.Text = string(x.line)
+	x.fields.reset(x.line)
+	if r.Clear != nil {
+		out.Parts = append(out.Parts, x.part(PartClear, &r.Clear.Matcher))
+	}
+	if r.Unless != nil {
+		out.Parts = append(out.Parts, x.part(PartUnless, &r.Unless.Matcher))
+	}
+	for i := range r.Steps {
+		out.Parts = append(out.Parts, x.part(Part(i), &r.Steps[i].Matcher))
+	}
+	out.Fields = x.fields.all()
+	return out
+}
+
+type explainer struct {
+	rule   *rules.Rule
+	labels Labels
+	line   []byte
+	fields fields
+}
+
+func (x *explainer) part(role Part, m *rules.Matcher) PartExplanation {
+	p := PartExplanation{Part: role, Name: role.Name(x.rule)}
+	captures := map[string]string{}
+	if p.Conditions, p.Held = x.conditions(m, captures); !p.Held {
+		return p
+	}
+	for _, name := range x.rule.Wants {
+		v := NamedValue{Name: name, Value: captures[name], From: "capture"}
+		if v.Value == "" {
+			v.Value, v.From = x.labels[name], "label"
+		}
+		if v.Value == "" {
+			field, _ := x.fields.lookup(name)
+			v.Value, v.From = string(field), "field"
+		}
+		if v.Value == "" {
+			v.From = ""
+		}
+		p.Values = append(p.Values, v)
+	}
+	return p
+}
+
+// conditions explains a matcher. What it captures is added to captures unless
+// they have it.
+func (x *explainer) conditions(m *rules.Matcher, captures map[string]string) (out []Condition, held bool) {
+	for _, text := range m.Contains {
+		out = append(out, x.contains(text))
+	}
+	if m.Regex != nil {
+		out = append(out, x.regex(m.Regex))
+	}
+	for _, f := range m.Fields {
+		out = append(out, x.field(f))
+	}
+	held = true
+	for _, c := range out {
+		held = held && c.Held
+		for _, v := range c.Captures {
+			add(captures, v.Name, v.Value)
+		}
+	}
+	if len(m.Any) > 0 {
+		c := x.any(m.Any, captures)
+		out, held = append(out, c), held && c.Held
+	}
+	if m.Not != nil {
+		inner, found := x.conditions(m.Not, map[string]string{})
+		out = append(out, Condition{Kind: "not", Held: !found, Conditions: inner})
+		held = held && !found
+	}
+	return out, held
+}
+
+func add(captures map[string]string, name, value string) {
+	if captures[name] == "" {
+		captures[name] = value
+	}
+}
+
+func (x *explainer) contains(text string) Condition {
+	c := Condition{Kind: "contains", Want: text, Held: bytes.Contains(x.line, []byte(text))}
+	if k := strings.Index(strings.ToLower(string(x.line)), strings.ToLower(text)); !c.Held && k >= 0 {
+		c.Hint = "the line has it in another case"
+	}
+	if quoted := strings.ReplaceAll(text, `"`, `\"`); !c.Held && quoted != text && bytes.Contains(x.line, []byte(quoted)) {
+		c.Hint = `the line has it with its quotes escaped: \"`
+	}
+	return c
+}
+
+func (x *explainer) regex(re *regexp.Regexp) Condition {
+	c := Condition{Kind: "regex", Want: re.String()}
+	c.search(re, x.line)
+	if !c.Held {
+		if any, err := regexp.Compile("(?i)" + re.String()); err == nil && any.Match(x.line) {
+			c.Hint = "it matches in another case"
+		}
+	}
+	return c
+}
+
+func (c *Condition) search(re *regexp.Regexp, in []byte) {
+	found := re.FindSubmatch(in)
+	if c.Held = found != nil; !c.Held {
+		return
+	}
+	if c.Got == "" {
+		c.Got = string(found[0])
+	}
+	for i, name := range re.SubexpNames() {
+		if name != "" && len(found[i]) > 0 {
+			c.Captures = append(c.Captures, NamedValue{Name: name, Value: string(found[i]), From: "capture"})
+		}
+	}
+}
+
+func (x *explainer) field(f rules.Field) Condition {
+	c := Condition{Kind: "field", Want: f.Name + "=" + f.Value}
+	if f.Regex != nil {
+		c.Want = f.Name + "=~" + f.Regex.String()
+	}
+	v, ok := x.fields.lookup(f.Name)
+	if !ok {
+		c.Hint = "the line does not have the field"
+		for _, have := range x.fields.all() {
+			if strings.EqualFold(have.Name, f.Name) {
+				c.Hint += "; it has " + have.Name
+			}
+		}
+		return c
+	}
+	c.Got = string(v)
+	if f.Regex == nil {
+		c.Held = c.Got == f.Value
+	} else {
+		c.search(f.Regex, v)
+	}
+	return c
+}
+
+// any explains every branch, and takes the captures of the first that holds.
+func (x *explainer) any(branches []rules.Matcher, captures map[string]string) Condition {
+	c := Condition{Kind: "any"}
+	for i := range branches {
+		own := map[string]string{}
+		inner, held := x.conditions(&branches[i], own)
+		c.Conditions = append(c.Conditions, Condition{Kind: "branch", Held: held, Conditions: inner})
+		if held && !c.Held {
+			c.Held = true
+			for name, value := range own {
+				add(captures, name, value)
+			}
+		}
+	}
+	return c
+}

@@ -1,0 +1,115 @@
+package matcher
+
+import (
+	"fmt"
+	"strings"
+)
+
+// String renders the explanation for a terminal, one thing a line:
+//
+//	CAPIConditionAggregationFailing: the line matches
+//	  from
+//	    ok  container="manager"
+//	  match: holds
+//	    ok  contains "Failed to aggregate"
+//	    no  field Cluster="default/c1" (it is "default/c2")
+//	  values
+//	    capi_cluster = "default/c2" (capture)
+func (e Explanation) String() string {
+	t := &explanationText{}
+	verdict := "the line does not match"
+	switch {
+	case e.Matches():
+		verdict = "the line matches"
+	case !e.Selected:
+		verdict = "the rule does not read this stream"
+	}
+	t.line(0, "%s: %s", e.Rule, verdict)
+	if e.Envelope != "" {
+		t.line(1, "text behind the %s envelope: %q", e.Envelope, e.Text)
+	}
+	t.line(1, "from")
+	for _, l := range e.Labels {
+		note := ""
+		if !l.Stated {
+			note = " (the label is not stated, which satisfies it)"
+		} else if !l.Held {
+			note = fmt.Sprintf(" (it is %q)", l.Value)
+		}
+		t.mark(2, l.Held, l.Condition+note)
+	}
+	for _, p := range e.Parts {
+		t.part(p)
+	}
+	t.line(1, "fields of the line")
+	t.values(e.Fields, false)
+	return t.b.String()
+}
+
+type explanationText struct{ b strings.Builder }
+
+func (t *explanationText) line(depth int, format string, args ...any) {
+	t.b.WriteString(strings.Repeat("  ", depth))
+	fmt.Fprintf(&t.b, format, args...)
+	t.b.WriteByte('\n')
+}
+
+func (t *explanationText) mark(depth int, held bool, text string) {
+	mark := "no"
+	if held {
+		mark = "ok"
+	}
+	t.line(depth, "%s  %s", mark, text)
+}
+
+func (t *explanationText) part(p PartExplanation) {
+	verdict := "does not hold"
+	if p.Held {
+		verdict = "holds"
+	}
+	t.line(1, "%s: %s", p.Name, verdict)
+	t.conditions(2, p.Conditions)
+	if len(p.Values) > 0 {
+		t.line(1, "values of %s", p.Name)
+		t.values(p.Values, true)
+	}
+}
+
+func (t *explanationText) conditions(depth int, all []Condition) {
+	for _, c := range all {
+		text := c.Kind
+		if c.Kind == "contains" {
+			text += fmt.Sprintf(" %q", c.Want)
+		} else if c.Want != "" {
+			text += " " + c.Want
+		}
+		var notes []string
+		if c.Kind == "field" && c.Got != "" && !c.Held {
+			notes = append(notes, fmt.Sprintf("it is %q", c.Got))
+		}
+		if c.Hint != "" {
+			notes = append(notes, c.Hint)
+		}
+		if len(notes) > 0 {
+			text += " (" + strings.Join(notes, "; ") + ")"
+		}
+		t.mark(depth, c.Held, text)
+		t.conditions(depth+1, c.Conditions)
+	}
+}
+
+func (t *explanationText) values(all []NamedValue, origin bool) {
+	if len(all) == 0 {
+		t.line(2, "none")
+	}
+	for _, v := range all {
+		switch {
+		case !origin:
+			t.line(2, "%s = %q", v.Name, v.Value)
+		case v.From == "":
+			t.line(2, "%s has no value", v.Name)
+		default:
+			t.line(2, "%s = %q (%s)", v.Name, v.Value, v.From)
+		}
+	}
+}

@@ -1,0 +1,106 @@
+package matcher
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// line is a logical line that has hits. What they share is made with the first.
+type line struct {
+	text []byte
+	at   moment
+	str  string
+	id   uint64
+	made bool
+}
+
+func (r *run) hit(pt *part, l *line) {
+	if !l.made {
+		l.made, l.str, l.at = true, string(l.text), l.at.resolve(r.now)
+		l.id = r.fingerprint(l)
+	}
+	r.hits = append(r.hits, Hit{
+		Rule:       pt.rule,
+		Part:       pt.role,
+		Time:       l.at.time,
+		TextTime:   l.at.fromText,
+		Line:       l.str,
+		LineNumber: l.at.number,
+		Values:     r.values(pt, l),
+		Labels:     r.s.labels,
+		ID:         l.id,
+	})
+}
+
+// values returns what the rule wants of a line that one of its parts matches.
+// They are in memory of their own: a short value must not keep a long line.
+func (r *run) values(pt *part, l *line) []string {
+	wants := pt.rule.Wants
+	if len(wants) == 0 {
+		return nil
+	}
+	sc := r.sc
+	sc.values = slices.Grow(sc.values[:0], len(wants))[:len(wants)]
+	clear(sc.values)
+	pt.cond.collect(sc, l.text)
+	out := make([]string, len(wants))
+	sc.joined = sc.joined[:0]
+	for i, name := range wants {
+		if len(sc.values[i]) == 0 {
+			if v := r.s.labels[name]; v != "" {
+				out[i] = v
+				continue
+			}
+			sc.values[i], _ = sc.fields.lookup(name)
+		}
+		sc.joined = append(sc.joined, sc.values[i]...)
+	}
+	all := string(sc.joined)
+	for i, v := range sc.values {
+		if len(v) > 0 {
+			out[i], all = all[:len(v)], all[len(v):]
+		}
+	}
+	clear(sc.values)
+	return out
+}
+
+// fingerprint identifies a line over restarts. Lines without a time of their own
+// have none that would last: they are told apart by arrival and number.
+func (r *run) fingerprint(l *line) uint64 {
+	var head [25]byte
+	binary.LittleEndian.PutUint64(head[0:], r.s.identity)
+	if l.at.own {
+		binary.LittleEndian.PutUint64(head[8:], uint64(l.at.time.UnixNano()))
+	} else {
+		binary.LittleEndian.PutUint64(head[8:], uint64(r.now.UnixNano()))
+		binary.LittleEndian.PutUint64(head[16:], uint64(l.at.number))
+		head[24] = 1
+	}
+	var d xxhash.Digest
+	d.Reset()
+	_, _ = d.Write(head[:]) // never fails
+	_, _ = d.WriteString(l.str)
+	return d.Sum64()
+}
+
+// identityOf hashes the labels without the ignored ones.
+func identityOf(labels Labels, ignored []string) uint64 {
+	var names []string
+	for name := range labels {
+		if !slices.Contains(ignored, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	var b []byte
+	for _, name := range names {
+		for _, s := range []string{name, labels[name]} {
+			b = binary.AppendUvarint(b, uint64(len(s)))
+			b = append(b, s...)
+		}
+	}
+	return xxhash.Sum64(b)
+}

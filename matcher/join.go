@@ -1,0 +1,45 @@
+package matcher
+
+// pending is a logical line of stdout or stderr whose end has not been read.
+type pending struct {
+	buf   []byte // at most MaxLine and one byte: more is not looked at
+	size  int    // bytes of all parts
+	parts int64  // physical lines; 0: there is no such line
+	start int64  // first byte of the first part, in the stream
+	at    moment // of the first part
+	// skipping drops what is left of a line that was longer than MaxMerged.
+	skipping bool
+}
+
+// join adds a part to the line that it belongs to. A line that grows beyond
+// MaxMerged is looked at as it is; its remaining parts are dropped.
+func (r *run) join(o *pending, e envelope, at moment, start int64) {
+	if o.skipping {
+		r.s.counters.Dropped++
+		o.skipping = e.partial
+		return
+	}
+	if o.parts == 0 {
+		*o = pending{buf: r.sc.takeBuffer(), start: start, at: at.resolve(r.now)}
+	}
+	o.parts++
+	o.size += len(e.text)
+	o.buf = append(o.buf, e.text[:min(len(e.text), MaxLine+1-len(o.buf))]...)
+	if !e.partial || o.size >= MaxMerged {
+		r.complete(o)
+		o.skipping = e.partial
+	}
+}
+
+// complete looks at a line of which nothing more comes.
+func (r *run) complete(o *pending) {
+	text := o.buf
+	if o.size == len(text) {
+		text = trimCR(text)
+	}
+	at := o.at
+	at.parts = o.parts
+	r.evaluate(text, at)
+	r.sc.giveBuffer(o.buf)
+	*o = pending{}
+}

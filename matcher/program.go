@@ -1,0 +1,100 @@
+package matcher
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"crowsnest/rules"
+)
+
+// Program is a compiled set of rules. It never changes; what it prepares for a
+// combination of rules is made when a stream first needs it. It is safe for
+// concurrent use.
+type Program struct {
+	rules  []*rules.Rule
+	parts  []part // of all rules, in their order; of one rule clear, unless, steps
+	sample *sample
+
+	mu         sync.Mutex
+	selections map[string]*lazySelection
+
+	scratches sync.Pool // of *scratch
+}
+
+// part is one matcher of a rule, in its role.
+type part struct {
+	rule  *rules.Rule
+	index int // of the rule
+	role  Part
+	cond  *cond
+	conds int // number of conditions in cond
+	texts choice
+}
+
+// Compile makes a program of all rules but those that are off. It does no I/O.
+func Compile(set *rules.Set) (*Program, error) { return compileFor(set, ordinary()) }
+
+// compileFor compiles for lines like those of a sample.
+func compileFor(set *rules.Set, sample *sample) (*Program, error) {
+	if set == nil {
+		return nil, errors.New("compile rules: there is no rule set")
+	}
+	p := &Program{sample: sample, selections: map[string]*lazySelection{}}
+	p.scratches.New = func() any { return new(scratch) }
+	for _, r := range set.Rules {
+		if r.Mode == rules.ModeOff {
+			continue
+		}
+		parts, err := compileRule(r, sample)
+		if err != nil {
+			return nil, err
+		}
+		for i := range parts {
+			parts[i].index = len(p.rules)
+		}
+		p.rules = append(p.rules, r)
+		p.parts = append(p.parts, parts...)
+	}
+	return p, nil
+}
+
+// compileRule returns the parts of a rule in the order of their hits.
+func compileRule(r *rules.Rule, sample *sample) ([]part, error) {
+	if len(r.Steps) == 0 {
+		return nil, fmt.Errorf("compile rule %s: it has neither match nor sequence", r.Alert)
+	}
+	var parts []part
+	add := func(role Part, m *rules.Matcher) error {
+		cc := condCompiler{wants: r.Wants}
+		c, err := cc.compile(m)
+		if err != nil {
+			return fmt.Errorf("compile rule %s, %s: %w", r.Alert, role.Name(r), err)
+		}
+		parts = append(parts, part{rule: r, role: role, cond: c, conds: cc.conds, texts: sample.choose(m)})
+		return nil
+	}
+	if r.Clear != nil {
+		if err := add(PartClear, &r.Clear.Matcher); err != nil {
+			return nil, err
+		}
+	}
+	if r.Unless != nil {
+		if err := add(PartUnless, &r.Unless.Matcher); err != nil {
+			return nil, err
+		}
+	}
+	for i := range r.Steps {
+		if err := add(Part(i), &r.Steps[i].Matcher); err != nil {
+			return nil, err
+		}
+	}
+	return parts, nil
+}
+
+// Rules returns the rules whose `from` selects the stream, in their order. The
+// slice is shared and must not be changed.
+func (p *Program) Rules(s *Stream) []*rules.Rule {
+	s.choose(p)
+	return s.sel.rules
+}

@@ -1,0 +1,137 @@
+package matcher
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+
+	"crowsnest/matcher/internal/needs"
+)
+
+// sample is what ordinary lines of controllers look like. Texts that are rare
+// in it are looked for. It changes speed, never results.
+type sample struct {
+	lines []byte
+	lower []byte
+	grams [1 << 16]uint16 // how often four letters occur, by hash
+}
+
+const sampleSize = 128 << 10
+
+// ordinary is the sample that programs use. It is always the same.
+var ordinary = sync.OnceValue(func() *sample { return newSample(sampleSize) })
+
+func newSample(size int) *sample {
+	s := &sample{lines: sampleLines(size, 1)}
+	s.lower = bytes.ToLower(s.lines)
+	for i := 0; i+4 <= len(s.lower); i++ {
+		s.grams[gramHash(s.lower[i:])]++
+	}
+	return s
+}
+
+func gramHash[T []byte | string](b T) uint32 {
+	return (uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 | uint32(b[3])<<24) * 0x9E3779B1 >> 16
+}
+
+// cost rates a text to look for: how often it occurs in the sample, estimated by
+// its rarest four letters, and how short it is.
+func (s *sample) cost(t needs.Text) float64 {
+	lower := strings.ToLower(t.Text)
+	n := len(t.Text)
+	if n < 4 {
+		return 1000/float64(n+1) + float64(bytes.Count(s.lower, []byte(lower)))
+	}
+	least := uint16(1<<16 - 1)
+	for i := 0; i+4 <= len(lower); i++ {
+		least = min(least, s.grams[gramHash(lower[i:])])
+	}
+	switch {
+	case n < 5:
+		return float64(least) + 20
+	case n < 8:
+		return float64(least) + 4
+	}
+	return float64(least) + 8/float64(n)
+}
+
+var (
+	sampleKinds = []string{"Machine", "MachineSet", "MachineDeployment", "Cluster", "KubeadmControlPlane", "MetalCluster", "HelmChart", "Node"}
+	sampleNames = []string{"prod", "staging", "edge", "workers", "control", "plane", "gold", "west", "east", "pool", "system", "default", "monitoring", "tenant"}
+	// A percent sign stands for a number, a dollar sign for an object.
+	sampleTexts = []string{
+		"Reconciling $", "Waiting for infrastructure provider to report spec.providerID",
+		"MachineSet is scaling up to % replicas by creating % machines", "Target is healthy, requeue after %s",
+		"Skipping $ - node group min size reached (current: %, min: %)", "Finished syncing", "Processing item $",
+		"Waited for %.%s due to client-side throttling, not priority and fairness, request: GET:https://10.96.0.1:443/apis/cluster.x-k8s.io/v1beta1/namespaces/$?timeout=10s",
+		"watch of *v1.EndpointSlice ended with: very short watch: unexpected watch close - watch lasted less than a second and no items received",
+		"synced object $ from host to virtual cluster", "Best option to resize: $", "Reconciler error",
+		"Operation cannot be fulfilled on $: the object has been modified; please apply your changes to the latest version and try again",
+		"failed to get $: context deadline exceeded", "Successfully created $", "Starting workers", "Updated status of $", "no changes detected, skipping update",
+		"attempting to acquire leader lease kube-system/$...", "http: TLS handshake error from 10.0.%.%:%: EOF", "error retrieving resource lock $: connection refused",
+		"Event occurred", "Caches are synced for $", "Liveness probe failed: HTTP probe failed with statuscode: %", "pulling image registry.example.com/$:v1.%.%",
+	}
+)
+
+// sampleLines returns lines that look like those of Kubernetes controllers, in
+// the formats that they use. The same seed gives the same lines.
+func sampleLines(size int, seed uint64) []byte {
+	r := rand.New(rand.NewPCG(seed, 7))
+	var b []byte
+	for len(b) < size {
+		b = appendSampleLine(b, r)
+	}
+	return b
+}
+
+func appendSampleLine(b []byte, r *rand.Rand) []byte {
+	kind := sampleKinds[r.IntN(len(sampleKinds))]
+	ns, object := sampleName(r), sampleObject(r)
+	msg := fillSample(r, sampleTexts[r.IntN(len(sampleTexts))])
+	clock := fmt.Sprintf("%02d:%02d:%02d.%06d", r.IntN(24), r.IntN(60), r.IntN(60), r.IntN(1e6))
+	pairs := []string{"controller", strings.ToLower(kind), "controllerGroup", "cluster.x-k8s.io", "controllerKind", kind, kind, object,
+		"namespace", ns, "name", object[strings.IndexByte(object, '/')+1:], "reconcileID", fmt.Sprintf("%08x-%04x-%012x", r.Uint32(), r.IntN(1<<16), r.Int64N(1<<48))}
+	switch k := r.IntN(10); {
+	case k < 6:
+		b = fmt.Appendf(b, "%c1120 %s       1 %s_controller.go:%d] %q", "IIIWE"[r.IntN(5)], clock, strings.ToLower(kind), r.IntN(900), msg)
+		return append(appendPairs(b, pairs, ` %s=%q`), '\n')
+	case k < 8:
+		b = fmt.Appendf(b, `{"ts":17636328%05d.%04d,"caller":"%s/controller.go:%d","msg":%q,"v":0`, r.IntN(1e5), r.IntN(1e4), strings.ToLower(kind), r.IntN(900), msg)
+	case k < 9:
+		b = fmt.Appendf(b, `{"level":"info","ts":"2025-11-20T%sZ","logger":"controllers.%s","msg":%q`, clock, kind, msg)
+	default:
+		b = fmt.Appendf(b, `time="2025-11-20T%sZ" level=info msg=%q`, clock[:8], msg)
+		return append(appendPairs(b, pairs, ` %s=%q`), '\n')
+	}
+	return append(appendPairs(b, pairs, `,%q:%q`), '}', '\n')
+}
+
+func appendPairs(b []byte, pairs []string, form string) []byte {
+	for i := 0; i < len(pairs); i += 2 {
+		b = fmt.Appendf(b, form, pairs[i], pairs[i+1])
+	}
+	return b
+}
+
+func sampleName(r *rand.Rand) string {
+	return sampleNames[r.IntN(len(sampleNames))] + "-" + sampleNames[r.IntN(len(sampleNames))] + fmt.Sprintf("-%x", r.IntN(1<<20))
+}
+
+func sampleObject(r *rand.Rand) string { return sampleName(r) + "/" + sampleName(r) }
+
+func fillSample(r *rand.Rand, text string) string {
+	var b strings.Builder
+	for _, c := range text {
+		switch c {
+		case '%':
+			fmt.Fprint(&b, r.IntN(1000))
+		case '$':
+			b.WriteString(sampleObject(r))
+		default:
+			b.WriteRune(c)
+		}
+	}
+	return b.String()
+}

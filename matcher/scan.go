@@ -1,0 +1,256 @@
+package matcher
+
+import (
+	"bytes"
+	"slices"
+	"time"
+)
+
+// Scan matches a block of whole lines and returns what was found, in the order
+// in which the lines are complete. The last line may lack its newline; it is
+// then a whole line. now is the time of arrival. The block is not kept.
+//
+// A line that matches nothing costs no allocation.
+func (p *Program) Scan(s *Stream, block []byte, now time.Time) []Hit {
+	s.choose(p)
+	if len(s.sel.parts) == 0 {
+		s.skip(block)
+		return nil
+	}
+	r := p.begin(s, now)
+	defer p.end(r)
+	r.nul = bytes.IndexByte(block, 0) >= 0
+	for start := 0; start < len(block); {
+		line, next := block[start:], len(block)
+		if k := bytes.IndexByte(line, '\n'); k >= 0 {
+			line, next = line[:k], start+k+1
+		}
+		r.line(line, s.counters.Bytes+int64(start))
+		start = next
+	}
+	s.counters.Bytes += int64(len(block))
+	return r.hits
+}
+
+// Match matches one record. What Scan says of its result holds here too.
+func (p *Program) Match(s *Stream, rec Record) []Hit {
+	s.choose(p)
+	s.counters.Lines++
+	s.counters.Bytes += int64(len(rec.Text))
+	if len(s.sel.parts) == 0 {
+		s.counters.Evaluated++
+		return nil
+	}
+	r := p.begin(s, rec.Time)
+	defer p.end(r)
+	r.nul = bytes.IndexByte(rec.Text, 0) >= 0
+	at := moment{number: s.counters.Lines, parts: 1, own: !rec.Time.IsZero(), time: rec.Time}
+	if text := trimCR(r.withoutNUL(rec.Text)); rec.Time.IsZero() && s.opt.TextTime {
+		r.evaluate(text, r.textMoment(text, at))
+	} else {
+		r.evaluate(text, at)
+	}
+	return r.hits
+}
+
+// Flush ends what the stream has unfinished, as if nothing more of it came, and
+// matches it. What Scan says of its result holds here too.
+func (p *Program) Flush(s *Stream, now time.Time) []Hit {
+	s.choose(p)
+	r := p.begin(s, now)
+	defer p.end(r)
+	order := []*pending{&s.open[0], &s.open[1]}
+	if order[1].start < order[0].start {
+		slices.Reverse(order)
+	}
+	for _, o := range order {
+		if o.parts > 0 {
+			r.complete(o)
+		}
+		o.skipping = false
+	}
+	return r.hits
+}
+
+// skip counts lines to which no rule applies. Parts that waited for a rule are
+// not looked at any more.
+func (s *Stream) skip(block []byte) {
+	n := int64(bytes.Count(block, []byte("\n")))
+	if len(block) > 0 && block[len(block)-1] != '\n' {
+		n++
+	}
+	s.counters.Lines += n
+	s.counters.Evaluated += n
+	s.counters.Bytes += int64(len(block))
+	for i := range s.open {
+		s.counters.Evaluated += s.open[i].parts
+		s.open[i] = pending{}
+	}
+}
+
+// moment says when and where a logical line was written. Its time is read when
+// it is asked for: most lines match nothing.
+type moment struct {
+	number int64  // of its first physical line
+	parts  int64  // physical lines
+	stamp  []byte // nil: time holds it
+
+	time     time.Time
+	own      bool // the line states the time itself
+	fromText bool
+}
+
+// resolve returns the moment with its time. A stamp that is no time is taken for
+// the time of arrival.
+func (m moment) resolve(now time.Time) moment {
+	if m.stamp == nil {
+		return m
+	}
+	t, ok := parseStamp(m.stamp)
+	if m.stamp, m.time, m.own = nil, t, ok; !ok {
+		m.time = now
+	}
+	return m
+}
+
+// run is one call of Scan, Match or Flush.
+type run struct {
+	s    *Stream
+	sel  *selection
+	sc   *scratch
+	now  time.Time
+	hits []Hit
+	nul  bool   // there are NUL bytes
+	prev []byte // TextTime: stamp of the newest envelope, not read yet
+}
+
+func (p *Program) begin(s *Stream, now time.Time) *run {
+	sc := p.scratches.Get().(*scratch)
+	sc.fit(s.sel)
+	r := &sc.run
+	*r = run{s: s, sel: s.sel, sc: sc, now: now}
+	return r
+}
+
+// end gives the scratch back, without anything that points to the block or to
+// hits.
+func (p *Program) end(r *run) {
+	r.settle()
+	sc := r.sc
+	sc.run = run{}
+	sc.fields.reset(nil)
+	p.scratches.Put(sc)
+}
+
+// line takes one physical line, without its newline, that starts at a byte of
+// the stream.
+func (r *run) line(raw []byte, start int64) {
+	c := &r.s.counters
+	c.Lines++
+	at := moment{number: c.Lines, parts: 1}
+	if r.nul {
+		raw = r.withoutNUL(raw)
+	}
+	e, ok := r.unwrap(raw)
+	if !ok {
+		text := trimCR(raw)
+		r.evaluate(text, r.textMoment(text, at))
+		return
+	}
+	if r.s.opt.TextTime {
+		r.prev = e.stamp
+	}
+	at.stamp = e.stamp
+	o := &r.s.open[0]
+	if e.stderr {
+		o = &r.s.open[1]
+	}
+	if e.partial || o.parts > 0 || o.skipping {
+		r.join(o, e, at, start)
+		return
+	}
+	r.evaluate(trimCR(e.text), at)
+}
+
+// unwrap reads the envelope of a line. If the format is not given it is that of
+// the newest line that had one; a line of the other kind changes it.
+func (r *run) unwrap(raw []byte) (e envelope, ok bool) {
+	s := r.s
+	auto := s.opt.Format == FormatAuto
+	if s.envelope != FormatDocker && s.opt.Format != FormatText {
+		if e, ok = readCRI(raw); ok {
+			s.envelope = FormatCRI
+			return e, true
+		}
+	}
+	if s.envelope == FormatDocker || auto {
+		if e, ok = readDocker(r.sc, raw); ok {
+			s.envelope = FormatDocker
+			return e, true
+		}
+	}
+	if auto && s.envelope == FormatDocker {
+		if e, ok = readCRI(raw); ok {
+			s.envelope = FormatCRI
+			return e, true
+		}
+	}
+	if s.envelope == FormatCRI || s.envelope == FormatDocker {
+		s.counters.Unparsed++
+	}
+	return e, false
+}
+
+// textMoment returns when a line without an envelope was written: what it says
+// itself, the time of the line before it, or the time of arrival.
+func (r *run) textMoment(text []byte, at moment) moment {
+	at.time = r.now
+	if !r.s.opt.TextTime {
+		return at
+	}
+	if t, ok := textTime(text, r.now); ok {
+		r.s.last, r.prev = t, nil
+		at.time, at.own, at.fromText = t, true, true
+		return at
+	}
+	if r.settle(); !r.s.last.IsZero() {
+		at.time, at.fromText = r.s.last, true
+	}
+	return at
+}
+
+// settle reads the time of the newest line that had an envelope.
+func (r *run) settle() {
+	if t, ok := parseStamp(r.prev); ok {
+		r.s.last = t
+	}
+	r.prev = nil
+}
+
+// withoutNUL returns the line without NUL bytes: a file has them where the power
+// failed before its blocks were written.
+func (r *run) withoutNUL(raw []byte) []byte {
+	if !r.nul || bytes.IndexByte(raw, 0) < 0 {
+		return raw
+	}
+	out := r.sc.clean[:0]
+	for len(raw) > 0 {
+		k := bytes.IndexByte(raw, 0)
+		if k < 0 {
+			k = len(raw)
+		}
+		out = append(out, raw[:k]...)
+		for raw = raw[k:]; len(raw) > 0 && raw[0] == 0; raw = raw[1:] {
+		}
+	}
+	r.sc.clean = out
+	return out
+}
+
+// trimCR removes one carriage return from the end.
+func trimCR(text []byte) []byte {
+	if k := len(text) - 1; k >= 0 && text[k] == '\r' {
+		return text[:k]
+	}
+	return text
+}

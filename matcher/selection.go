@@ -1,0 +1,99 @@
+package matcher
+
+import (
+	"sync"
+
+	"crowsnest/matcher/internal/needs"
+	"crowsnest/matcher/internal/sieve"
+	"crowsnest/rules"
+)
+
+// maxSelections bounds how many combinations of rules a program remembers.
+// Streams keep those that they use.
+const maxSelections = 1024
+
+// selection is what a program prepares for all streams to which the same rules
+// may apply. It is immutable.
+type selection struct {
+	rules []*rules.Rule
+	parts []*part
+
+	sieve  *sieve.Sieve
+	users  [][]int32 // of each text of the sieve, the parts that it is chosen for
+	always []int32   // parts that are tried on every line
+	// escaped parts are found by letters of fields. JSON can escape those.
+	escaped []int32
+}
+
+type lazySelection struct {
+	once sync.Once
+	sel  *selection
+}
+
+// choose selects the rules for the stream, once for each program.
+func (s *Stream) choose(p *Program) {
+	if s.prog != p {
+		s.prog, s.sel = p, p.selection(s.labels, s.opt.Lenient)
+	}
+}
+
+func (p *Program) selection(labels Labels, lenient bool) *selection {
+	chosen := make([]bool, len(p.rules))
+	key := make([]byte, (len(p.rules)+7)/8)
+	for i, r := range p.rules {
+		if r.From.Matches(labels, lenient) {
+			chosen[i] = true
+			key[i/8] |= 1 << (i % 8)
+		}
+	}
+	p.mu.Lock()
+	lazy := p.selections[string(key)]
+	if lazy == nil {
+		if len(p.selections) >= maxSelections {
+			clear(p.selections)
+		}
+		lazy = &lazySelection{}
+		p.selections[string(key)] = lazy
+	}
+	p.mu.Unlock()
+	lazy.once.Do(func() { lazy.sel = p.build(chosen) })
+	return lazy.sel
+}
+
+func (p *Program) build(chosen []bool) *selection {
+	sel := &selection{}
+	for i, r := range p.rules {
+		if chosen[i] {
+			sel.rules = append(sel.rules, r)
+		}
+	}
+	var texts []needs.Text
+	known := map[needs.Text]int{}
+	for i := range p.parts {
+		pt := &p.parts[i]
+		if !chosen[pt.index] {
+			continue
+		}
+		n := int32(len(sel.parts))
+		sel.parts = append(sel.parts, pt)
+		if pt.texts.everyLine {
+			sel.always = append(sel.always, n)
+			continue
+		}
+		if pt.texts.ofFields {
+			sel.escaped = append(sel.escaped, n)
+		}
+		for _, t := range pt.texts.texts {
+			k, ok := known[t]
+			if !ok {
+				k = len(texts)
+				known[t] = k
+				texts = append(texts, t)
+				sel.users = append(sel.users, nil)
+			}
+			sel.users[k] = append(sel.users[k], n)
+		}
+	}
+	sel.sieve = sieve.New(texts, p.sample.lines)
+	return sel
+}

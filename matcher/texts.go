@@ -1,0 +1,115 @@
+package matcher
+
+import (
+	"bytes"
+
+	"crowsnest/matcher/internal/needs"
+	"crowsnest/matcher/internal/sieve"
+	"crowsnest/rules"
+)
+
+// TextInfo tells how the lines of one part of a rule are found among all lines.
+type TextInfo struct {
+	Part Part
+	// Texts are those of which every line that the part matches contains one.
+	// They are looked for in all lines at once, at hardly any cost. FoldCase
+	// tells of each whether it is looked for in any case.
+	Texts    []string
+	FoldCase []bool
+	// EveryLine is set if there is no text to look for: the part is tried on
+	// every line of its streams.
+	EveryLine bool
+}
+
+// Texts returns how the lines of a rule are found, part by part in the order of
+// their hits. A part with short texts, or none, makes reading slower.
+func Texts(r *rules.Rule) []TextInfo {
+	parts, err := compileRule(r, ordinary())
+	if err != nil {
+		return nil // it has no matchers
+	}
+	var out []TextInfo
+	for _, p := range parts {
+		info := TextInfo{Part: p.role, EveryLine: p.texts.everyLine}
+		for _, t := range p.texts.texts {
+			info.Texts = append(info.Texts, t.Text)
+			info.FoldCase = append(info.FoldCase, t.Fold)
+		}
+		out = append(out, info)
+	}
+	return out
+}
+
+// choice is how lines for a matcher are found.
+type choice struct {
+	texts     []needs.Text
+	cost      float64
+	ofFields  bool // letters of a field's name or value, which JSON can escape
+	everyLine bool // there is no text to look for
+}
+
+// choose returns the texts that occur least in the sample.
+func (s *sample) choose(m *rules.Matcher) choice {
+	c, ok := s.best(m)
+	for _, t := range c.texts {
+		ok = ok && len(t.Text) >= sieve.MinText
+	}
+	if !ok {
+		return choice{everyLine: true}
+	}
+	return c
+}
+
+// best returns the texts of the cheapest thing that the matcher demands. ok is
+// false if it demands none.
+func (s *sample) best(m *rules.Matcher) (out choice, ok bool) {
+	offer := func(c *needs.Cond, ofFields bool) {
+		texts, cost := c.Choose(s.cost)
+		if len(texts) > 0 && (!ok || cost < out.cost) {
+			out, ok = choice{texts: texts, cost: cost, ofFields: ofFields}, true
+		}
+	}
+	for _, text := range m.Contains {
+		offer(needs.OfText(text), false)
+	}
+	if m.Regex != nil {
+		c, _ := needs.Of(m.Regex.String()) // a condition that cannot be derived demands nothing
+		offer(c, false)
+	}
+	for _, f := range m.Fields {
+		if f.Name != string(msgKey) { // the message of klog has no name
+			offer(needs.OfText(f.Name).Pieces(func(c byte) bool { return safeByte(c) && c != '.' }), true)
+		}
+		if f.Regex == nil {
+			offer(needs.OfText(f.Value).Pieces(safeByte), true)
+		} else {
+			c, _ := needs.Of(f.Regex.String())
+			offer(c.Pieces(safeByte), true)
+		}
+	}
+	if len(m.Any) > 0 {
+		if c, all := s.bestOfAny(m.Any); all && (!ok || c.cost < out.cost) {
+			out, ok = c, true
+		}
+	}
+	return out, ok
+}
+
+func (s *sample) bestOfAny(branches []rules.Matcher) (out choice, ok bool) {
+	for i := range branches {
+		c, ok := s.best(&branches[i])
+		if !ok {
+			return out, false
+		}
+		out.texts = append(out.texts, c.texts...)
+		out.cost += c.cost
+		out.ofFields = out.ofFields || c.ofFields
+	}
+	return out, true
+}
+
+// hasLetterEscape tells whether a line is an object of JSON that may write ASCII
+// letters as \u0041.
+func hasLetterEscape(line []byte) bool {
+	return firstByte(line) == '{' && bytes.Contains(line, []byte(`\u00`))
+}
