@@ -31,4 +31,8 @@ type EndpointStatus struct {
 	Sent     int64            `json:"sent"`    // alerts accepted
 	Failed   map[string]int64 `json:"failed"`  // alerts refused or not delivered, by reason
 	Pending  int              `json:"pending"` // keys with news that was not accepted yet
+	// ClockSkew is by how many seconds the endpoint's clock is ahead of ours, as
+	// its answers say, to the second. Where it is behind by minutes, what we
+	// send as resolved is still to come there.
+	ClockSkew float64 `json:"clock_skew_seconds"`
 }

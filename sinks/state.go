@@ -60,6 +60,7 @@ type slot struct {
 	version uint64 // changes with every word
 
 	accepted time.Time // first taken as firing
+	alive    time.Time // last taken as firing
 	ended    time.Time // first taken as resolved
 	sent     time.Time // last taken, in either form
 	told     uint64    // version last taken
@@ -276,7 +277,7 @@ func inOrder(a, b Message) int {
 // notAfter moves times that lie ahead of the clock back to it: a clock that was
 // set back must not silence anything.
 func (e *slot) notAfter(now time.Time) {
-	for _, t := range []*time.Time{&e.accepted, &e.ended, &e.sent, &e.refused} {
+	for _, t := range []*time.Time{&e.accepted, &e.alive, &e.ended, &e.sent, &e.refused} {
 		if t.After(now) {
 			*t = now
 		}
@@ -333,6 +334,9 @@ func (s *State) Accepted(msgs []Message, now time.Time) []episodes.Episode {
 			continue // another episode took its place meanwhile
 		}
 		e.sent, e.told, e.refused = now, m.version, time.Time{}
+		if !m.Resolved {
+			e.alive = now
+		}
 		switch {
 		case m.Resolved && e.ended.IsZero():
 			e.ended = now
@@ -363,19 +367,22 @@ func (s *State) Refused(m Message, now time.Time) bool {
 }
 
 // Restarted records that the endpoint started anew at that time and has no
-// memory of what it took before. What is open is told again, and an end that
-// was not told yet is preceded by its beginning.
+// memory of what it took before. What is open is told again. So is the
+// beginning of what ended, unless the end was told to those who knew it.
 func (s *State) Restarted(at time.Time) {
 	for _, e := range s.slots {
 		switch {
 		case e.accepted.IsZero() || !e.accepted.Before(at):
-		case e.sent.Before(at):
+		case !e.alive.Before(at): // it was told again since, at the latest after Resend
 			if e.ended.IsZero() {
-				e.accepted = time.Time{}
+				e.accepted = earliest(e.alive, at.Add(s.cfg.Resend))
 			}
-			e.sent = time.Time{}
-		case e.ended.IsZero(): // it was told again since, at the latest after Resend
-			e.accepted = earliest(e.sent, at.Add(s.cfg.Resend))
+		case !e.ended.IsZero() && e.ended.Before(at):
+			if e.sent.Before(at) {
+				e.sent = time.Time{}
+			}
+		default:
+			e.accepted, e.alive, e.ended, e.sent = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 		}
 	}
 }

@@ -16,6 +16,7 @@ type Mark struct {
 	StartsAt    time.Time `json:"starts_at"`
 	Over        bool      `json:"over,omitempty"`
 	Accepted    time.Time `json:"accepted,omitzero"`
+	Alive       time.Time `json:"alive,omitzero"`
 	Ended       time.Time `json:"ended,omitzero"`
 	Sent        time.Time `json:"sent,omitzero"`
 }
@@ -31,12 +32,11 @@ type Ended struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 	StartsAt    time.Time         `json:"starts_at"`
 	EndsAt      time.Time         `json:"ends_at"`
-	Written     time.Time         `json:"written,omitzero"`
 	Count       int64             `json:"count,omitempty"`
 }
 
-// size is about what e takes in JSON, in bytes.
-func (e Ended) size() int {
+// Size is about what e takes in JSON, in bytes.
+func (e Ended) Size() int {
 	n := 256 + len(e.Alert)
 	for k, v := range e.Labels {
 		n += len(k) + len(v) + 8
@@ -64,7 +64,7 @@ func (s *State) Export(now time.Time) Saved {
 		if !e.accepted.IsZero() || e.over() {
 			out.Marks = append(out.Marks, Mark{
 				Fingerprint: fp.String(), StartsAt: e.ep.StartsAt.UTC(), Over: e.over(),
-				Accepted: utc(e.accepted), Ended: utc(e.ended), Sent: utc(e.sent),
+				Accepted: utc(e.accepted), Alive: utc(e.alive), Ended: utc(e.ended), Sent: utc(e.sent),
 			})
 		}
 		if _, more := s.plan(e, now); more && e.over() {
@@ -80,12 +80,13 @@ func saved(ep episodes.Episode) Ended {
 	return Ended{
 		Fingerprint: ep.Fingerprint.String(), Alert: ep.Alert, Reason: ep.Reason, Overflow: ep.Overflow,
 		Labels: ep.Labels, Annotations: ep.Annotations,
-		StartsAt: ep.StartsAt.UTC(), EndsAt: ep.EndsAt.UTC(), Written: utc(ep.Written), Count: ep.Count,
+		StartsAt: ep.StartsAt.UTC(), EndsAt: ep.EndsAt.UTC(), Count: ep.Count,
 	}
 }
 
-// Import takes what Export returned, before the first Notify. Whatever is
-// unreadable in it is left out; times ahead of now become now.
+// Import takes what Export returned, before the first Notify. Ended episodes
+// without a mark are left out, as is whatever is unreadable; times ahead of now
+// become now.
 func (s *State) Import(in Saved, now time.Time) {
 	for _, m := range in.Marks {
 		fp, ok := parseFingerprint(m.Fingerprint)
@@ -95,7 +96,7 @@ func (s *State) Import(in Saved, now time.Time) {
 		s.words++
 		e := &slot{
 			epoch: s.words, version: s.words, told: s.words, counted: !m.Accepted.IsZero(),
-			accepted: m.Accepted, ended: m.Ended, sent: m.Sent,
+			accepted: m.Accepted, alive: m.Alive, ended: m.Ended, sent: m.Sent,
 		}
 		e.ep = episodes.Episode{Fingerprint: fp, State: episodes.StateFiring, StartsAt: m.StartsAt}
 		if m.Over {
@@ -106,14 +107,15 @@ func (s *State) Import(in Saved, now time.Time) {
 	}
 	for _, in := range in.Ended {
 		fp, ok := parseFingerprint(in.Fingerprint)
-		if !ok || in.Alert == "" || in.StartsAt.IsZero() {
-			continue
+		e := s.slots[fp]
+		if !ok || e == nil || !e.over() || !e.ep.StartsAt.Equal(in.StartsAt) {
+			continue // not for this endpoint
 		}
 		s.take(episodes.Episode{
 			Fingerprint: fp, Alert: in.Alert, State: episodes.StateResolved, Reason: in.Reason, Overflow: in.Overflow,
 			Labels: in.Labels, Annotations: in.Annotations,
 			StartsAt: in.StartsAt, EndsAt: in.EndsAt, FiredAt: in.StartsAt, LastSeen: in.EndsAt,
-			Written: in.Written, Count: in.Count,
+			Count: in.Count,
 		}, now)
 	}
 }

@@ -296,6 +296,19 @@ func TestStateRestartedEndpoint(t *testing.T) {
 	now = now.Add(time.Minute)
 	require.Equal(t, "2 resolved news, 1 firing, 3 resolved", words(s.Due(now, 10)))
 
+	// The end was told to one that had restarted unnoticed.
+	s.Accepted(s.Due(now, 10), now)
+	now = now.Add(30 * time.Second)
+	s.Restarted(now.Add(-10 * time.Second))
+	require.Equal(t, "1 firing news, 2 resolved, 3 resolved", words(s.Due(now, 10)), "these ends were told before")
+	s.Accepted(s.Due(now, 10), now)
+	now = now.Add(10 * time.Minute)
+	s.Accepted(s.Due(now, 10), now)
+	s.Notify([]episodes.Episode{resolved(1, 0, 5*time.Minute)}, now)
+	s.Accepted(s.Due(now, 10), now)
+	s.Restarted(now.Add(-time.Second))
+	require.Equal(t, "1 firing news", words(s.Due(now, 1)))
+
 	// It was told again since it started: only the end has to wait.
 	s = NewState(testConfig())
 	s.Notify([]episodes.Episode{firing(1, 0)}, t0)

@@ -1,0 +1,137 @@
+package alertmanager
+
+import (
+	"errors"
+	"fmt"
+	"sort"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/prometheus/alertmanager/api/v2/models"
+
+	"crowsnest/episodes"
+	"crowsnest/sinks"
+)
+
+// endsAfter is how many resends a firing alert outlives us.
+const endsAfter = 4
+
+// toAlert maps a word to the alert that tells it at now. Times are such that no
+// step of a clock makes an alert that is refused: startsAt <= now < endsAt while
+// firing, startsAt <= endsAt <= now when resolved. Both are always set: an unset
+// one would be sent as year 1.
+func (c Config) toAlert(m sinks.Message, now time.Time) (*models.PostableAlert, error) {
+	ep := m.Episode
+	labels, err := c.labels(ep)
+	if err != nil {
+		return nil, err
+	}
+	now = now.UTC()
+	start := notAfter(ep.StartsAt, now)
+	end := now.Add(endsAfter * c.ResendDelay)
+	if m.Resolved {
+		end = notAfter(ep.EndsAt, now)
+		if end.Before(start) {
+			end = start
+		}
+	}
+	return &models.PostableAlert{
+		StartsAt:    strfmt.DateTime(start),
+		EndsAt:      strfmt.DateTime(end),
+		Annotations: annotations(ep.Annotations),
+		Alert:       models.Alert{Labels: labels, GeneratorURL: c.link(ep.Fingerprint)},
+	}, nil
+}
+
+// notAfter returns t in UTC, or now where t is later or not set.
+func notAfter(t, now time.Time) time.Time {
+	if t.IsZero() || t.After(now) {
+		return now
+	}
+	return t.UTC()
+}
+
+// link is the address of our page of an episode. Without a base there is none:
+// an Alertmanager refuses the whole request for one that is no URI.
+func (c Config) link(fp episodes.Fingerprint) strfmt.URI {
+	if c.ExternalURL == "" {
+		return ""
+	}
+	return strfmt.URI(c.ExternalURL + "/episodes/" + fp.String())
+}
+
+// labels returns a copy of the episode's labels with the external ones. They
+// are the alert's identity: what would have to be changed is refused.
+func (c Config) labels(ep episodes.Episode) (models.LabelSet, error) {
+	if strings.TrimSpace(ep.Labels["alertname"]) == "" {
+		return nil, errors.New("it has no alertname")
+	}
+	out := models.LabelSet{}
+	for name, value := range ep.Labels {
+		value = text(value)
+		switch {
+		case value == "":
+			continue // the same as absent
+		case !labelName.MatchString(name) || len(name) > maxValue:
+			return nil, fmt.Errorf("%q is no label name", cut(text(name), 64))
+		case len(value) > maxValue:
+			return nil, fmt.Errorf("label %s has %d bytes, more than %d", name, len(value), maxValue)
+		}
+		out[name] = value
+	}
+	if len(out) > maxLabels {
+		return nil, fmt.Errorf("it has %d labels, more than %d", len(out), maxLabels)
+	}
+	for name, value := range c.ExternalLabels {
+		if _, has := out[name]; !has {
+			out[name] = value
+		}
+	}
+	return out, nil
+}
+
+// annotations returns a copy in which everything can be sent: they are for
+// people, so a part is better than none.
+func annotations(in map[string]string) models.LabelSet {
+	out := models.LabelSet{}
+	for _, name := range byImportance(in) {
+		if in[name] != "" && labelName.MatchString(name) && len(name) <= maxValue && len(out) < maxAnnotations {
+			out[name] = cut(text(in[name]), maxAnnotation)
+		}
+	}
+	return out
+}
+
+// byImportance returns the names in order, those that matter most first.
+func byImportance(in map[string]string) []string {
+	first := map[string]int{"summary": -5, "description": -4, "runbook_url": -3, "remediation": -2, "affected": -1}
+	names := make([]string, 0, len(in))
+	for name := range in {
+		names = append(names, name)
+	}
+	sort.Slice(names, func(i, j int) bool {
+		if a, b := first[names[i]], first[names[j]]; a != b {
+			return a < b
+		}
+		return names[i] < names[j]
+	})
+	return names
+}
+
+// text returns valid UTF-8.
+func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
+// cut shortens s to at most n bytes, at a rune boundary, and shows it.
+func cut(s string, n int) string {
+	const more = "…"
+	if len(s) <= n {
+		return s
+	}
+	n -= len(more)
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + more
+}

@@ -1,0 +1,193 @@
+package alertmanager
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	commonconfig "github.com/prometheus/common/config"
+
+	"crowsnest/sinks"
+	"crowsnest/strictyaml"
+)
+
+// Bounds of what is sent. An Alertmanager takes more; a receiver behind it may
+// not.
+const (
+	maxLabels         = 20
+	maxExternalLabels = 10
+	maxValue          = 256     // bytes of a label value
+	maxAnnotation     = 2 << 10 // bytes of an annotation
+	maxAnnotations    = 40
+	maxBatch          = 256     // alerts per request
+	maxBody           = 1 << 20 // bytes per request
+)
+
+const defaultTimeout = 10 * time.Second
+
+var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+
+// Config says which Alertmanagers are told, and how.
+type Config struct {
+	// Name is unique among the sinks; "" means "alertmanager".
+	Name string `yaml:"name"`
+	// URLs are the base addresses of every Alertmanager of the cluster, never
+	// of a load balancer in front of them.
+	URLs []string `yaml:"urls" strict:"required"`
+	// HTTP is TLS, credentials and proxies, as in Prometheus' http_config.
+	// Redirects are never followed: credentials would leak over them.
+	HTTP HTTPConfig `yaml:"http_config"`
+	// Timeout bounds one request; 0 means 10 s.
+	Timeout time.Duration `yaml:"timeout"`
+	// ResendDelay is the time after which an alert is sent again; 0 means 1 m.
+	// A firing alert ends by itself after four of them without a word of us.
+	ResendDelay time.Duration `yaml:"resend_delay"`
+	// MinFiring is how long an Alertmanager must have known an alert as firing
+	// before it is told the end; nil means 1 m. It must be above the group_wait
+	// of the routes, or short alerts are never notified.
+	MinFiring *time.Duration `yaml:"min_firing"`
+	// ExternalLabels are added to every alert that does not have them. They are
+	// part of its identity.
+	ExternalLabels map[string]string `yaml:"external_labels"`
+	// ExternalURL is the address of our own pages, to which alerts link; "":
+	// they have no link.
+	ExternalURL string `yaml:"external_url"`
+}
+
+// HTTPConfig is Prometheus' http_config.
+type HTTPConfig struct {
+	commonconfig.HTTPClientConfig
+}
+
+// DecodeYAML reads the part with Prometheus' own strict decoder.
+func (h *HTTPConfig) DecodeYAML(n *strictyaml.Node) {
+	var raw strictyaml.Raw
+	raw.DecodeYAML(n)
+	if !raw.Present {
+		return
+	}
+	cfg, err := commonconfig.LoadHTTPConfig(string(raw.Text))
+	if err != nil {
+		n.Errorf("bad-value", "%s: %v", n.Name(), err)
+		return
+	}
+	h.HTTPClientConfig = *cfg
+}
+
+// withDefaults returns c with every default filled in.
+func (c Config) withDefaults() Config {
+	if c.Name == "" {
+		c.Name = "alertmanager"
+	}
+	if c.Timeout == 0 {
+		c.Timeout = defaultTimeout
+	}
+	if c.ResendDelay == 0 {
+		c.ResendDelay = sinks.DefaultResend
+	}
+	if c.MinFiring == nil {
+		d := sinks.DefaultMinFiring
+		c.MinFiring = &d
+	}
+	c.ExternalURL = strings.TrimRight(c.ExternalURL, "/")
+	return c
+}
+
+// Validate returns every problem of the configuration, each with the fix. It
+// does no I/O.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	errs := []error{
+		c.validateURLs(),
+		inRange("timeout", c.Timeout, 10*time.Millisecond, time.Minute),
+		inRange("resend_delay", c.ResendDelay, 100*time.Millisecond, time.Hour),
+		inRange("min_firing", *c.MinFiring, 0, time.Hour),
+		c.validateLabels(),
+	}
+	if c.ExternalURL != "" {
+		if _, err := absoluteURL(c.ExternalURL); err != nil {
+			errs = append(errs, fmt.Errorf("external_url: %w", err))
+		}
+	}
+	http := c.HTTP.HTTPClientConfig // Validate changes its receiver
+	if err := http.Validate(); err != nil {
+		errs = append(errs, fmt.Errorf("http_config: %w", err))
+	}
+	return errors.Join(errs...)
+}
+
+func (c Config) validateURLs() error {
+	if len(c.URLs) == 0 {
+		return errors.New("urls: none given; list the address of every Alertmanager, such as http://alertmanager-0:9093")
+	}
+	var errs []error
+	seen := map[string]bool{}
+	for _, raw := range c.URLs {
+		u, err := absoluteURL(raw)
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("urls: %w", err))
+		case strings.Contains(u.Path, "/api/v"):
+			errs = append(errs, fmt.Errorf("urls: %s: give the base address, without %s", u.Redacted(), u.Path[strings.Index(u.Path, "/api/v"):]))
+		case seen[endpointName(u)]:
+			errs = append(errs, fmt.Errorf("urls: %s is given twice; remove one", endpointName(u)))
+		default:
+			seen[endpointName(u)] = true
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// absoluteURL parses the address of a server. Credentials in it are refused:
+// they would show up in logs and pages.
+func absoluteURL(raw string) (*url.URL, error) {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return nil, errors.New("an address cannot be read; write it like http://alertmanager-0:9093") // err quotes it, with a password
+	}
+	switch {
+	case u.User != nil:
+		return nil, fmt.Errorf("%s: no credentials in an address; use http_config.basic_auth", u.Redacted())
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, fmt.Errorf("%q has no scheme; write http:// or https:// in front", raw)
+	case u.Hostname() == "":
+		return nil, fmt.Errorf("%q has no host", raw)
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return nil, fmt.Errorf("%q: remove what follows the path (? or #)", raw)
+	}
+	return u, nil
+}
+
+// endpointName is how an endpoint is called everywhere.
+func endpointName(u *url.URL) string {
+	return u.Scheme + "://" + u.Host + strings.TrimRight(u.EscapedPath(), "/")
+}
+
+func (c Config) validateLabels() error {
+	var errs []error
+	if len(c.ExternalLabels) > maxExternalLabels {
+		errs = append(errs, fmt.Errorf("external_labels: %d given, at most %d are sent", len(c.ExternalLabels), maxExternalLabels))
+	}
+	for name, value := range c.ExternalLabels {
+		switch {
+		case !labelName.MatchString(name):
+			errs = append(errs, fmt.Errorf("external_labels: %q is no label name; use letters, digits and _", name))
+		case name == "alertname" || name == "severity" || name == "resolves" || name == "overflow":
+			errs = append(errs, fmt.Errorf("external_labels: %s belongs to the rules; use another name", name))
+		case value == "" || len(value) > maxValue || !utf8.ValidString(value):
+			errs = append(errs, fmt.Errorf("external_labels: the value of %s must be 1 to %d bytes of UTF-8", name, maxValue))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func inRange(name string, d, low, high time.Duration) error {
+	if d < low || d > high {
+		return fmt.Errorf("%s: %s is not between %s and %s", name, d, low, high)
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+package alertmanager
+
+import (
+	"context"
+	"time"
+
+	"crowsnest/sinks"
+)
+
+// deliver sends the items in one request. If the endpoint refuses it for what
+// is in it, it is cut in halves until the bad ones stand alone; the good ones
+// are taken on the way. It returns how many were taken, and an answer with an
+// error if the fault is the endpoint's.
+func (e *endpoint) deliver(ctx context.Context, items []item) (taken int, a answer) {
+	var bad []item
+	var why answer
+	proved := items[0].msg.Suspect // it was refused alone while others were not
+	for groups := [][]item{items}; len(groups) > 0; groups = groups[1:] {
+		g := groups[0]
+		a := e.post(ctx, g)
+		switch {
+		case a.err == nil:
+			e.accept(g, a)
+			taken += len(g)
+			continue
+		case !a.refused():
+			return taken, a
+		}
+		if why = a; taken == 0 && !proved {
+			if proved, a = e.takesOthers(ctx); a.err != nil {
+				return taken, a
+			}
+		}
+		if len(g) == 1 {
+			bad = append(bad, g[0])
+		} else {
+			groups = append(groups, g[:len(g)/2], g[len(g)/2:])
+		}
+	}
+	if len(bad) > 0 && taken == 0 && !proved {
+		return 0, why // it may well refuse everything
+	}
+	for _, it := range bad {
+		e.refuse(it.msg, why)
+	}
+	return taken, answer{}
+}
+
+// takesOthers sends something that was taken before. It returns true if that is
+// taken again, false if there is no such thing, and an answer with an error if
+// it is not: then the fault lies with the endpoint.
+func (e *endpoint) takesOthers(ctx context.Context) (bool, answer) {
+	e.mu.Lock()
+	w, ok := e.state.Witness()
+	e.mu.Unlock()
+	if !ok {
+		return false, answer{}
+	}
+	items, _ := e.encode([]sinks.Message{w}, time.Now())
+	if len(items) == 0 {
+		return false, answer{}
+	}
+	a := e.post(ctx, items)
+	if a.err == nil {
+		e.accept(items, a)
+	}
+	return a.err == nil, a
+}
+
+// post sends the items as one list.
+func (e *endpoint) post(ctx context.Context, items []item) answer {
+	body := []byte{'['}
+	for i, it := range items {
+		if i > 0 {
+			body = append(body, ',')
+		}
+		body = append(body, it.body...)
+	}
+	a := e.client.post(ctx, append(body, ']'), e.hedge)
+	if !a.date.IsZero() {
+		skew := time.Until(a.date)
+		e.mu.Lock()
+		e.skew = skew.Round(time.Second)
+		e.mu.Unlock()
+	}
+	return a
+}
+
+func (e *endpoint) accept(items []item, a answer) {
+	msgs := messages(items)
+	e.mu.Lock()
+	first := e.state.Accepted(msgs, time.Now())
+	e.sent += int64(len(items))
+	e.up, e.lastErr = true, ""
+	e.mu.Unlock()
+	e.took(e, msgs, first, a)
+}
+
+// refuse records that a word will not be taken as it is.
+func (e *endpoint) refuse(m sinks.Message, a answer) {
+	e.mu.Lock()
+	first := e.state.Refused(m, time.Now())
+	e.failed[a.reason]++
+	e.mu.Unlock()
+	if first {
+		e.log.Error().Str("fingerprint", m.Episode.Fingerprint.String()).Str("alert", cut(text(m.Episode.Alert), maxValue)).
+			Str("reason", a.reason).Err(a.err).Msg("an alert is refused; the others are not held up by it")
+	}
+	e.took(e, []sinks.Message{m}, nil, a)
+}
+
+func messages(items []item) []sinks.Message {
+	out := make([]sinks.Message, len(items))
+	for i, it := range items {
+		out[i] = it.msg
+	}
+	return out
+}

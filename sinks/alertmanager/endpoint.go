@@ -1,0 +1,304 @@
+package alertmanager
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"crowsnest/episodes"
+	"crowsnest/sinks"
+)
+
+const (
+	firstRetry  = 100 * time.Millisecond
+	slowRetry   = 3 * time.Second // an endpoint that is back must be found within 5 s
+	drain       = 3 * time.Second // how long Run goes on after its context
+	probeAlerts = 16              // alerts per request while the endpoint is down
+	checkEvery  = 10 * time.Second
+)
+
+// endpoint is the sender of one Alertmanager.
+type endpoint struct {
+	name   string
+	cfg    Config
+	client *client
+	log    zerolog.Logger
+	wake   chan struct{} // there may be news
+	// took is told what the endpoint took or refused, without the lock.
+	took func(e *endpoint, msgs []sinks.Message, first []episodes.Episode, a answer)
+
+	// Of run only.
+	retryAt   time.Time
+	backoff   time.Duration
+	hedge     bool      // the last failure was a timeout
+	started   time.Time // when the Alertmanager started; zero: not known
+	checkedAt time.Time // when that was asked
+	unsure    bool      // it has to be asked again
+	downSince time.Time
+
+	mu      sync.Mutex
+	state   *sinks.State
+	up      bool
+	lastErr string
+	sent    int64
+	failed  map[string]int64
+	skew    time.Duration
+}
+
+func newEndpoint(name string, cfg Config, log zerolog.Logger) *endpoint {
+	e := &endpoint{
+		name: name, cfg: cfg, log: log.With().Str("endpoint", name).Logger(), wake: make(chan struct{}, 1),
+		client: &client{base: name, cfg: cfg.HTTP.HTTPClientConfig, timeout: cfg.Timeout},
+		state: sinks.NewState(sinks.StateConfig{
+			Resend: cfg.ResendDelay, MinFiring: *cfg.MinFiring, ResolvedFor: sinks.DefaultResolvedFor,
+			TextDelay: min(sinks.DefaultTextDelay, cfg.ResendDelay), RefusedDelay: 5 * cfg.ResendDelay,
+		}),
+		failed: map[string]int64{},
+	}
+	for _, r := range reasons() {
+		e.failed[r] = 0
+	}
+	return e
+}
+
+func (e *endpoint) notify(eps []episodes.Episode) {
+	e.mu.Lock()
+	e.state.Notify(eps, time.Now())
+	e.mu.Unlock()
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run sends until ctx ends, then tries once more to send what is news. It
+// returns at most 3 s after ctx.
+func (e *endpoint) run(ctx context.Context) {
+	defer e.client.close()
+	// Requests outlive ctx, by a bound.
+	reqs, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	last := time.AfterFunc(1<<62, cancel)
+	defer last.Stop()
+	defer context.AfterFunc(ctx, func() { last.Reset(drain) })()
+
+	for ctx.Err() == nil {
+		if wait := time.Until(e.retryAt); wait > 0 {
+			e.sleep(ctx, wait, nil)
+			continue
+		}
+		if e.sendDue(ctx, reqs) {
+			e.sleep(ctx, e.untilNext(), e.wake)
+		}
+	}
+	e.sendDue(reqs, reqs)
+}
+
+// sleep returns after d, when wake says so, or when ctx ends.
+func (e *endpoint) sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-wake:
+	case <-ctx.Done():
+	}
+}
+
+// untilNext is the time until something is due without further news.
+func (e *endpoint) untilNext() time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	next, ok := e.state.Next(time.Now())
+	if !ok {
+		return e.cfg.ResendDelay
+	}
+	return max(time.Until(next), 0)
+}
+
+// sendDue sends all that is due, until ctx ends. It returns false if the
+// endpoint failed.
+func (e *endpoint) sendDue(ctx, reqs context.Context) bool {
+	if err := e.client.open(); err != nil {
+		e.fail(answer{reason: reasonConfig, err: err}, e.pending())
+		return false
+	}
+	draining := ctx == reqs
+	for ctx.Err() == nil {
+		items := e.batch()
+		if draining {
+			items = onlyNews(items)
+		}
+		if len(items) == 0 {
+			return true
+		}
+		taken, a := e.deliver(reqs, items)
+		if a.err != nil {
+			e.fail(a, len(items)-taken)
+			e.took(e, messages(items[:min(len(items), probeAlerts)]), nil, a)
+			return false
+		}
+		e.unsure = e.unsure || endsNews(items)
+		if taken > 0 && !e.downSince.IsZero() {
+			e.recovered()
+			e.unsure, e.checkedAt = true, time.Time{}
+		}
+		if e.unsure && !draining {
+			e.checkRestart(reqs)
+		}
+	}
+	return true
+}
+
+// item is a word in the form in which it is sent.
+type item struct {
+	msg  sinks.Message
+	body json.RawMessage
+}
+
+func onlyNews(items []item) []item {
+	n := 0
+	for n < len(items) && items[n].msg.News && !items[n].msg.Suspect {
+		n++
+	}
+	return items[:n]
+}
+
+// endsNews tells that an end is told for the first time.
+func endsNews(items []item) bool {
+	for _, it := range items {
+		if it.msg.News && it.msg.Resolved {
+			return true
+		}
+	}
+	return false
+}
+
+// batch takes what is due and fits into one request. What cannot be sent is
+// refused here. A word that was refused before goes alone; while the endpoint
+// is down, a few will do to find out.
+func (e *endpoint) batch() []item {
+	limit := maxBatch
+	if !e.downSince.IsZero() {
+		limit = probeAlerts
+	}
+	now := time.Now()
+	for {
+		e.mu.Lock()
+		due := e.state.Due(now, limit)
+		e.mu.Unlock()
+		items, bad := e.encode(due, now)
+		for _, b := range bad {
+			e.refuse(b.msg, answer{reason: reasonInvalid, err: b.err})
+		}
+		if len(items) > 0 || len(bad) == 0 {
+			return items
+		}
+	}
+}
+
+type badItem struct {
+	msg sinks.Message
+	err error
+}
+
+// encode makes items of the first words, as many as fit.
+func (e *endpoint) encode(due []sinks.Message, now time.Time) (items []item, bad []badItem) {
+	size := 2
+	for _, m := range due {
+		if m.Suspect && len(items) > 0 {
+			break
+		}
+		alert, err := e.cfg.toAlert(m, now)
+		var body []byte
+		if err == nil {
+			body, err = json.Marshal(alert)
+		}
+		if err != nil {
+			bad = append(bad, badItem{m, err})
+			continue
+		}
+		if size += len(body) + 1; size > maxBody && len(items) > 0 {
+			break
+		}
+		items = append(items, item{msg: m, body: body})
+		if m.Suspect {
+			break
+		}
+	}
+	return items, bad
+}
+
+// fail records that the endpoint did not take n alerts and sets the time of the
+// next try.
+func (e *endpoint) fail(a answer, n int) {
+	now := time.Now()
+	e.backoff = min(max(2*e.backoff, firstRetry), slowRetry)
+	wait := e.backoff/2 + rand.N(e.backoff/2)
+	e.retryAt = now.Add(max(wait, a.retryAfter))
+	e.hedge = a.reason == reasonTimeout || (e.hedge && a.code == 0)
+	if e.downSince.IsZero() {
+		e.downSince = now
+		e.log.Warn().Str("reason", a.reason).Err(a.err).Int("alerts", n).Msg("alertmanager does not take alerts, trying again")
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.up, e.lastErr = false, a.err.Error()
+	e.failed[a.reason] += int64(n)
+}
+
+// recovered records that the endpoint takes alerts again.
+func (e *endpoint) recovered() {
+	e.log.Info().Dur("after", time.Since(e.downSince)).Int("pending", e.pending()).Msg("alertmanager takes alerts again")
+	e.downSince, e.retryAt, e.backoff, e.hedge = time.Time{}, time.Time{}, 0, false
+}
+
+func (e *endpoint) pending() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.state.Stats().Pending
+}
+
+// checkRestart asks the Alertmanager since when it runs. If it started anew it
+// has forgotten every alert: it would not notify of the end of one, and would
+// learn of open ones only when they are sent again. So it is asked after it was
+// away and after it was told an end.
+func (e *endpoint) checkRestart(ctx context.Context) {
+	now := time.Now()
+	if !e.checkedAt.IsZero() && now.Sub(e.checkedAt) < checkEvery {
+		return
+	}
+	e.checkedAt = now
+	at := e.client.startedAt(ctx)
+	if at.IsZero() {
+		return // it will be asked again
+	}
+	e.unsure = false
+	if at.Sub(e.started) < 2*time.Second {
+		return
+	}
+	if !e.started.IsZero() {
+		e.log.Info().Time("started", at).Msg("alertmanager was restarted, telling it everything")
+	}
+	e.started = at
+	e.mu.Lock()
+	e.state.Restarted(at)
+	e.mu.Unlock()
+}
+
+func (e *endpoint) status(sink string) sinks.EndpointStatus {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	st := e.state.Stats()
+	failed := maps.Clone(e.failed)
+	failed[reasonEvicted] += st.Evicted
+	return sinks.EndpointStatus{
+		Sink: sink, Endpoint: e.name, Up: e.up, Error: e.lastErr, Sent: e.sent, Failed: failed,
+		Pending: st.Pending, ClockSkew: e.skew.Seconds(),
+	}
+}

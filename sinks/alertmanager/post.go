@@ -1,0 +1,263 @@
+package alertmanager
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/alertmanager/api/v2/models"
+	commonconfig "github.com/prometheus/common/config"
+)
+
+// Bounds of what is read of an answer.
+const (
+	maxAnswer = 64 << 10
+	maxStatus = 1 << 20 // it holds Alertmanager's configuration
+	maxReason = 300     // bytes of an answer that are kept
+)
+
+const (
+	hedgeAfter   = 3 * time.Second // see post
+	statusWithin = 2 * time.Second
+	maxRetry     = 30 * time.Second // longest Retry-After that is honoured
+)
+
+// The reasons for which alerts are not delivered, as metrics and the API have
+// them.
+const (
+	reasonConnection  = "connection"   // no connection, or it broke
+	reasonTimeout     = "timeout"      // no answer in time
+	reasonRedirect    = "redirect"     // 3xx
+	reasonAuth        = "auth"         // 401, 403
+	reasonRateLimited = "rate_limited" // 429
+	reasonClientError = "client_error" // other 4xx
+	reasonServerError = "server_error" // 5xx
+	reasonRefused     = "refused"      // 400, 413, 422 for one alert
+	reasonInvalid     = "invalid"      // not sent: it would be refused
+	reasonConfig      = "config"       // the client cannot be made: a TLS or secret file
+	reasonEvicted     = "evicted"      // news given up: too many keys
+)
+
+func reasons() []string {
+	return []string{
+		reasonConnection, reasonTimeout, reasonRedirect, reasonAuth, reasonRateLimited, reasonClientError,
+		reasonServerError, reasonRefused, reasonInvalid, reasonConfig, reasonEvicted,
+	}
+}
+
+// answer is what became of one request.
+type answer struct {
+	code       int // 0: none came
+	reason     string
+	err        error         // nil: the alerts were taken
+	retryAfter time.Duration // 0: not said
+	date       time.Time     // the peer's clock; zero: not said
+}
+
+// refused tells that the fault lies with the alerts and not with the endpoint.
+func (a answer) refused() bool { return a.reason == reasonRefused }
+
+// client speaks HTTP with one Alertmanager. The requests are made with net/http
+// and the models of Alertmanager's API: its generated client hides Retry-After,
+// encodes each alert again and dumps credentials if DEBUG is set.
+type client struct {
+	base    string
+	cfg     commonconfig.HTTPClientConfig
+	timeout time.Duration
+	// transport replaces the real one in tests.
+	transport http.RoundTripper
+
+	http *http.Client // made at the first request: it reads files
+}
+
+// open makes the HTTP client, unless it is there. It is not safe for concurrent
+// use.
+func (c *client) open() error {
+	if c.http != nil {
+		return nil
+	}
+	if c.transport != nil {
+		c.http = &http.Client{Transport: c.transport, CheckRedirect: stay}
+		return nil
+	}
+	// HTTP/2 would put the next try on the connection that just hung.
+	h, err := commonconfig.NewClientFromConfig(c.cfg, "alertmanager",
+		commonconfig.WithHTTP2Disabled(), commonconfig.WithIdleConnTimeout(5*time.Minute), commonconfig.WithUserAgent("crowsnest"))
+	if err != nil {
+		return err
+	}
+	h.CheckRedirect = stay
+	c.http = h
+	return nil
+}
+
+// stay follows no redirect: credentials leak over them.
+func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+func (c *client) close() {
+	if c.http != nil {
+		c.http.CloseIdleConnections()
+	}
+}
+
+// post sends a list of alerts. If hedge is set, another request is started
+// whenever no answer came for 3 s, on a connection of its own, and the first to
+// be taken counts: an endpoint that comes back is found while older requests
+// still hang. Repeats are harmless.
+func (c *client) post(ctx context.Context, body []byte, hedge bool) answer {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	if !hedge {
+		return c.postOnce(ctx, body)
+	}
+	answers := make(chan answer)
+	flying := 0
+	start := func() {
+		flying++
+		go func() { answers <- c.postOnce(ctx, body) }()
+	}
+	start()
+	tick := time.NewTicker(hedgeAfter)
+	defer tick.Stop()
+	var got answer
+	for flying > 0 {
+		select {
+		case got = <-answers:
+			flying--
+			cancel() // the others end with it
+		case <-tick.C:
+			if ctx.Err() == nil {
+				start()
+			}
+			continue
+		}
+		break
+	}
+	for range flying {
+		if late := <-answers; got.err != nil && late.err == nil {
+			got = late
+		}
+	}
+	return got
+}
+
+func (c *client) postOnce(ctx context.Context, body []byte) answer {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+"/api/v2/alerts", bytes.NewReader(body))
+	if err != nil {
+		return answer{reason: reasonConfig, err: err}
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return failed(err)
+	}
+	defer resp.Body.Close()
+	said, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil && resp.StatusCode/100 == 2 {
+		return failed(err) // it broke off: not sure what was taken
+	}
+	a := judge(resp, said)
+	a.date, _ = http.ParseTime(resp.Header.Get("Date"))
+	return a
+}
+
+// failed is the answer when none came.
+func failed(err error) answer {
+	var timeout net.Error
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || (errors.As(err, &timeout) && timeout.Timeout()) {
+		return answer{reason: reasonTimeout, err: errors.New("no answer in time")}
+	}
+	var broken *url.Error
+	if errors.As(err, &broken) {
+		err = broken.Err // the address is said elsewhere
+	}
+	return answer{reason: reasonConnection, err: errors.New(excerpt(err.Error()))}
+}
+
+// judge reads an answer.
+func judge(resp *http.Response, said []byte) answer {
+	a := answer{code: resp.StatusCode}
+	switch code := resp.StatusCode; {
+	case code/100 == 2:
+		return a
+	case code/100 == 3:
+		a.reason = reasonRedirect
+		to := "elsewhere"
+		if u, err := resp.Location(); err == nil {
+			to = excerpt(u.Scheme + "://" + u.Host)
+		}
+		a.err = fmt.Errorf("status %d: it redirects to %s, which is not followed; put the final address into urls", code, to)
+		return a
+	case code == http.StatusBadRequest || code == http.StatusUnprocessableEntity || code == http.StatusRequestEntityTooLarge:
+		a.reason = reasonRefused
+	case code == http.StatusUnauthorized || code == http.StatusForbidden:
+		a.reason = reasonAuth
+	case code == http.StatusTooManyRequests:
+		a.reason = reasonRateLimited
+	case code/100 == 4:
+		a.reason = reasonClientError
+	default:
+		a.reason = reasonServerError
+	}
+	if a.reason == reasonRateLimited || a.reason == reasonServerError {
+		a.retryAfter = retryAfter(resp.Header)
+	}
+	a.err = fmt.Errorf("status %d: %s", resp.StatusCode, excerpt(string(said)))
+	return a
+}
+
+// retryAfter reads the header in both of its forms.
+func retryAfter(h http.Header) time.Duration {
+	said := h.Get("Retry-After")
+	d := time.Duration(0)
+	if n, err := strconv.ParseInt(said, 10, 32); err == nil {
+		d = time.Duration(n) * time.Second
+	} else if at, err := http.ParseTime(said); err == nil {
+		if from, err := http.ParseTime(h.Get("Date")); err == nil {
+			d = at.Sub(from)
+		}
+	}
+	return min(max(d, 0), maxRetry)
+}
+
+// excerpt makes one short printable line of what a peer said.
+func excerpt(s string) string {
+	s = strings.Join(strings.FieldsFunc(text(s), func(r rune) bool { return r <= ' ' || !strconv.IsPrint(r) }), " ")
+	return cut(s, maxReason)
+}
+
+// startedAt asks when the Alertmanager started, by our clock. It returns zero
+// if that cannot be known: then it is taken to be the one that it was. Its Date
+// header makes up for a clock that differs from ours; it is cut to seconds, so
+// the result may be up to a second late, but is not early.
+func (c *client) startedAt(ctx context.Context) time.Time {
+	ctx, cancel := context.WithTimeout(ctx, statusWithin)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+"/api/v2/status", nil)
+	if err != nil {
+		return time.Time{}
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return time.Time{}
+	}
+	defer resp.Body.Close()
+	var status models.AlertmanagerStatus
+	date, err := http.ParseTime(resp.Header.Get("Date"))
+	if err != nil || resp.StatusCode != http.StatusOK {
+		return time.Time{}
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxStatus)).Decode(&status); err != nil || status.Uptime == nil {
+		return time.Time{}
+	}
+	return time.Now().Add(-date.Sub(time.Time(*status.Uptime)))
+}

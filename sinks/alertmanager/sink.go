@@ -1,0 +1,167 @@
+package alertmanager
+
+import (
+	"context"
+	"net/url"
+	"sync"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/rs/zerolog"
+
+	"crowsnest/episodes"
+	"crowsnest/sinks"
+)
+
+// deliveriesKept is for how many alerts the last answers are kept.
+const deliveriesKept = 4096
+
+// Options are what a Sink uses of its surroundings.
+type Options struct {
+	Log zerolog.Logger
+	// Latency is told, once per episode, how long it took from the line that
+	// made it fire until the first Alertmanager had the alert; nil: nobody is.
+	// It must be safe for concurrent use.
+	Latency func(time.Duration)
+}
+
+// Delivery is the last answer of one Alertmanager to one alert.
+type Delivery struct {
+	Endpoint string    `json:"endpoint"`
+	Time     time.Time `json:"time"`
+	Resolved bool      `json:"resolved"`        // how it was told
+	Code     int       `json:"code,omitempty"`  // HTTP status; 0: it was not sent
+	Error    string    `json:"error,omitempty"` // "": it was taken
+}
+
+// deliveries are the last answers to one alert, by endpoint.
+type deliveries struct {
+	startsAt time.Time // of the episode whose latency was told
+	last     map[string]Delivery
+}
+
+// Sink tells episodes to every configured Alertmanager. It is safe for
+// concurrent use.
+type Sink struct {
+	cfg       Config
+	latency   func(time.Duration)
+	endpoints []*endpoint
+
+	mu  sync.Mutex
+	log *lru.Cache[episodes.Fingerprint, *deliveries]
+}
+
+var _ sinks.Sink = (*Sink)(nil)
+
+// New returns a Sink. It fails if cfg is not valid; it starts nothing and does
+// no I/O.
+func New(cfg Config, opt Options) (*Sink, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	kept, err := lru.New[episodes.Fingerprint, *deliveries](deliveriesKept)
+	if err != nil {
+		return nil, err
+	}
+	s := &Sink{cfg: cfg, latency: opt.Latency, log: kept}
+	log := opt.Log.With().Str("component", "sink").Str("sink", cfg.Name).Logger()
+	for _, raw := range cfg.URLs {
+		u, err := url.Parse(raw)
+		if err != nil {
+			return nil, err
+		}
+		e := newEndpoint(endpointName(u), cfg, log)
+		e.took = s.took
+		s.endpoints = append(s.endpoints, e)
+	}
+	return s, nil
+}
+
+// Name returns the configured name.
+func (s *Sink) Name() string { return s.cfg.Name }
+
+// Notify takes changed episodes. After a start it has to be given every open
+// episode and those that ended lately, after Import. It does not block.
+func (s *Sink) Notify(eps []episodes.Episode) {
+	for _, e := range s.endpoints {
+		e.notify(eps)
+	}
+}
+
+// Run sends until ctx ends. Then it tries once more to send what is news, for
+// at most 3 s, and returns nil.
+func (s *Sink) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	for _, e := range s.endpoints {
+		wg.Go(func() { e.run(ctx) })
+	}
+	wg.Wait()
+	return nil
+}
+
+// Status returns what is known of each Alertmanager, in configured order. One
+// is up if it took the alerts that it was last sent.
+func (s *Sink) Status() []sinks.EndpointStatus {
+	out := make([]sinks.EndpointStatus, len(s.endpoints))
+	for i, e := range s.endpoints {
+		out[i] = e.status(s.cfg.Name)
+	}
+	return out
+}
+
+// Deliveries returns the last answer of each Alertmanager to an alert, in
+// configured order. Those that gave none are left out.
+func (s *Sink) Deliveries(fp episodes.Fingerprint) []Delivery {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d, ok := s.log.Peek(fp)
+	if !ok {
+		return nil
+	}
+	var out []Delivery
+	for _, e := range s.endpoints {
+		if last, ok := d.last[e.name]; ok {
+			out = append(out, last)
+		}
+	}
+	return out
+}
+
+// took records answers.
+func (s *Sink) took(e *endpoint, msgs []sinks.Message, first []episodes.Episode, a answer) {
+	now := time.Now()
+	d := Delivery{Endpoint: e.name, Time: now, Code: a.code}
+	if a.err != nil {
+		d.Error = a.err.Error()
+	}
+	var told []time.Duration
+	s.mu.Lock()
+	for _, m := range msgs {
+		d.Resolved = m.Resolved
+		s.kept(m.Episode.Fingerprint).last[e.name] = d
+	}
+	for _, ep := range first {
+		k := s.kept(ep.Fingerprint)
+		if !ep.Written.IsZero() && !k.startsAt.Equal(ep.StartsAt) {
+			told = append(told, max(now.Sub(ep.Written), 0))
+		}
+		k.startsAt = ep.StartsAt
+	}
+	s.mu.Unlock()
+	if s.latency == nil {
+		return
+	}
+	for _, d := range told {
+		s.latency(d)
+	}
+}
+
+func (s *Sink) kept(fp episodes.Fingerprint) *deliveries {
+	d, ok := s.log.Get(fp)
+	if !ok {
+		d = &deliveries{last: map[string]Delivery{}}
+		s.log.Add(fp, d)
+	}
+	return d
+}

@@ -1,0 +1,559 @@
+package alertmanager
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/episodes"
+	"crowsnest/sinks"
+	"crowsnest/test/fakeam"
+)
+
+func TestAlertIsToldUntilItsEnd(t *testing.T) {
+	inBubble(t, 2, func(b *bench) {
+		began := time.Now()
+		ep := fire("A")
+		ep.Written = began.Add(-300 * time.Millisecond)
+		b.notify(ep)
+		for _, am := range b.ams {
+			w := am.Words("A")
+			require.Len(t, w, 1, "at once")
+			require.Equal(t, map[string]string{
+				"alertname": "A", "severity": "warning", "resolves": "clear", "namespace": "default", "cluster": "c1",
+			}, w[0].Alert.Labels)
+			require.Equal(t, "something of A", w[0].Alert.Annotations["summary"])
+			require.Equal(t, "https://crowsnest.example/episodes/"+ep.Fingerprint.String(), w[0].Alert.GeneratorURL)
+			require.True(t, w[0].Alert.StartsAt.Equal(began))
+			require.True(t, w[0].Alert.EndsAt.Equal(began.Add(4*time.Minute)))
+		}
+		require.Equal(t, []time.Duration{300 * time.Millisecond}, b.took, "once, not per endpoint")
+		require.Equal(t, map[string]string{"alertname": "A", "severity": "warning", "resolves": "clear", "namespace": "default"}, ep.Labels, "not written to")
+
+		b.pass(10 * time.Minute)
+		words := b.ams[0].Words("A")
+		require.Len(t, words, 11, "each minute")
+		require.True(t, words[10].Alert.StartsAt.Equal(began), "the start stays")
+		require.True(t, words[10].Alert.EndsAt.Equal(words[10].Time.Add(4*time.Minute)))
+
+		b.pass(30 * time.Second)
+		ended := time.Now()
+		b.notify(end(ep))
+		b.told("A", "firing resolved")
+		words = b.ams[0].Words("A")
+		require.True(t, words[11].Time.Equal(ended), "at once")
+		require.True(t, words[11].Alert.EndsAt.Equal(ended))
+		b.pass(2 * time.Hour)
+		words = b.ams[0].Words("A")
+		require.Len(t, words, 12+15, "the end is repeated for 15 m")
+		require.False(t, words[len(words)-1].Time.After(ended.Add(15*time.Minute)))
+		b.told("A", "firing resolved")
+
+		st := b.sink.Status()
+		require.Len(t, st, 2)
+		require.Equal(t, "http://am-0:9093", st[0].Endpoint)
+		require.True(t, st[0].Up)
+		require.Equal(t, int64(27), st[0].Sent)
+		require.Zero(t, st[0].Pending)
+	})
+}
+
+func TestShortAlertLastsMinFiring(t *testing.T) {
+	inBubble(t, 1, func(b *bench) {
+		ep := fire("A")
+		b.notify(ep)
+		b.pass(time.Second)
+		b.notify(end(ep))
+		b.pass(58 * time.Second)
+		b.told("A", "firing")
+		require.Equal(t, 1, b.sink.Status()[0].Pending)
+		b.pass(time.Second)
+		b.told("A", "firing resolved")
+		require.True(t, b.ams[0].Words("A")[1].Alert.EndsAt.Equal(ep.StartsAt.Add(time.Second)), "the true end")
+	})
+}
+
+// A flood of lines of one key is not a flood of requests.
+func TestTextChangesAreFolded(t *testing.T) {
+	inBubble(t, 1, func(b *bench) {
+		ep := fire("A")
+		for i := range 6000 { // ten minutes
+			ep.Count = int64(i)
+			ep.Annotations = map[string]string{"count": fmt.Sprint(i)}
+			b.notify(ep)
+			b.pass(100 * time.Millisecond)
+		}
+		require.LessOrEqual(t, len(b.ams[0].Posts()), 62)
+		words := b.ams[0].Words("A")
+		require.NotEqual(t, words[0].Alert.Annotations, words[1].Alert.Annotations)
+	})
+}
+
+// outages are ways of an endpoint to fail.
+func outages() map[string]fakeam.Fault {
+	return map[string]fakeam.Fault{
+		"reset":         fakeam.Reset,
+		"hang":          fakeam.Hang,
+		"too slow":      fakeam.Slow(11 * time.Second),
+		"500":           fakeam.Status(500),
+		"503":           fakeam.Status(503, "Retry-After", "2"),
+		"429":           fakeam.Status(429, "Retry-After", "4"),
+		"401":           fakeam.Status(401),
+		"403":           fakeam.Status(403),
+		"404":           fakeam.Status(404),
+		"redirect":      fakeam.Status(307, "Location", "http://elsewhere/api/v2/alerts"),
+		"400 for all":   fakeam.Status(400),
+		"422 for all":   fakeam.Status(422),
+		"413 for all":   fakeam.Status(413),
+		"100 is not ok": fakeam.Status(599),
+	}
+}
+
+// TestOutage: whatever the fault and however long, each alert that was active
+// without an Alertmanager is told within 5 s of its recovery; short ones as
+// firing and, min_firing later, as resolved.
+func TestOutage(t *testing.T) {
+	for name, fault := range outages() {
+		lasts := 10 * time.Minute
+		if name == "hang" {
+			lasts = 24 * time.Hour
+		}
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 1, func(b *bench) {
+				am := b.ams[0]
+				before := fire("Before")
+				b.notify(before)
+				b.pass(90 * time.Second)
+
+				am.Set(fault)
+				var blips []string
+				for i := range 20 {
+					ep := fire(fmt.Sprintf("Blip%d", i))
+					blips = append(blips, ep.Alert)
+					b.notify(ep)
+					b.pass(20 * time.Second)
+					b.notify(end(ep))
+				}
+				stays := fire("Stays")
+				b.notify(stays, end(before))
+				b.pass(lasts)
+				require.False(t, b.sink.Status()[0].Up)
+				require.NotEmpty(t, b.sink.Status()[0].Error)
+				require.Equal(t, 22, b.sink.Status()[0].Pending)
+				require.Equal(t, 1, b.logs.byMsg["alertmanager does not take alerts, trying again"], "said once")
+
+				am.Set(nil)
+				b.within(5*time.Second, "all told", func() bool {
+					for _, name := range blips {
+						if am.Told(name) != "firing" {
+							return false
+						}
+					}
+					return am.Told("Stays") == "firing" && am.Told("Before") == "firing resolved"
+				})
+				require.True(t, b.sink.Status()[0].Up)
+				b.pass(59 * time.Second)
+				for _, name := range blips {
+					require.Equal(t, "firing", am.Told(name))
+				}
+				b.pass(6 * time.Second)
+				for _, name := range blips {
+					require.Equal(t, "firing resolved", am.Told(name))
+				}
+				require.Equal(t, "firing", am.Told("Stays"))
+				require.Empty(t, am.NeverNotified())
+				require.Equal(t, 1, b.logs.byMsg["alertmanager takes alerts again"])
+			})
+		})
+	}
+}
+
+// TestOneBadEndpoint: an Alertmanager that fails changes nothing for another.
+func TestOneBadEndpoint(t *testing.T) {
+	for name, fault := range outages() {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 2, func(b *bench) {
+				b.ams[0].Set(fault)
+				for i := range 10 {
+					name := fmt.Sprintf("A%d", i)
+					ep := fire(name)
+					b.notify(ep)
+					require.Len(t, b.ams[1].Words(name), 1, "at once")
+					b.pass(time.Minute)
+					b.notify(end(ep))
+					require.Equal(t, "firing resolved", b.ams[1].Told(name), "at once")
+				}
+				require.Len(t, b.took, 10)
+				for _, d := range b.took {
+					require.Zero(t, d)
+				}
+				require.True(t, b.sink.Status()[1].Up)
+			})
+		})
+	}
+}
+
+// TestRetryIsPaced: an endpoint that is down is asked every 3 s, in small
+// requests, and not more often than it says.
+func TestRetryIsPaced(t *testing.T) {
+	inBubble(t, 1, func(b *bench) {
+		am := b.ams[0]
+		am.Set(fakeam.Status(503, "Retry-After", "20"))
+		var eps []episodes.Episode
+		for i := range 500 {
+			eps = append(eps, fire(fmt.Sprintf("A%d", i)))
+		}
+		b.notify(eps...)
+		b.pass(10 * time.Minute)
+		posts := am.Posts()
+		require.LessOrEqual(t, len(posts), 31)
+		require.Len(t, posts[0].Alerts, 256)
+		require.LessOrEqual(t, len(posts[1].Alerts), 16)
+
+		am.Set(fakeam.Status(503, "Retry-After", "86400"))
+		b.pass(time.Hour)
+		am.Set(fakeam.Reset)
+		b.pass(time.Minute)
+		from := len(am.Posts())
+		b.pass(10 * time.Minute)
+		got := len(am.Posts()) - from
+		require.GreaterOrEqual(t, got, 200)
+		require.LessOrEqual(t, got, 400)
+		am.Set(nil)
+		b.within(5*time.Second, "500 alerts", func() bool { return b.sink.Status()[0].Pending == 0 })
+	})
+}
+
+// TestHungRequestsDoNotPile: while an endpoint hangs, at most a few small
+// requests are under way.
+func TestHungRequestsDoNotPile(t *testing.T) {
+	inBubble(t, 1, func(b *bench) {
+		flying, most := 0, 0
+		b.ams[0].Set(func(w http.ResponseWriter, r *http.Request) bool {
+			if r.Method != http.MethodPost {
+				return fakeam.Hang(w, r)
+			}
+			flying++
+			most = max(most, flying)
+			defer func() { flying-- }()
+			return fakeam.Hang(w, r)
+		})
+		b.notify(fire("A"))
+		for range 3600 {
+			b.pass(time.Second)
+		}
+		require.LessOrEqual(t, most, 4)
+		require.GreaterOrEqual(t, most, 3)
+	})
+}
+
+func TestPoison(t *testing.T) {
+	bad := func(labels map[string]string) bool { return strings.HasPrefix(labels["alertname"], "Bad") }
+	f := func(names ...string) {
+		t.Helper()
+		inBubble(t, 1, func(b *bench) {
+			am := b.ams[0]
+			am.Refuse(bad)
+			heartbeat := fire("Heartbeat")
+			b.notify(heartbeat)
+			// A proxy in front may refuse the whole request.
+			am.Set(func(w http.ResponseWriter, r *http.Request) bool {
+				if posts := am.Posts(); len(posts) > 4000 {
+					require.Fail(t, "too many requests")
+				}
+				return fakeam.Slow(20*time.Millisecond)(w, r)
+			})
+			var eps []episodes.Episode
+			nBad := 0
+			for _, n := range names {
+				if ep := fire(n); bad(ep.Labels) {
+					nBad++
+					eps = append(eps, ep)
+				} else {
+					eps = append(eps, ep)
+				}
+			}
+			b.notify(eps...)
+			b.within(5*time.Second, "the good ones", func() bool { return b.sink.Status()[0].Pending == nBad })
+			b.notify(fire("Later"))
+			b.within(time.Second, "a later one", func() bool { return am.Told("Later") == "firing" })
+			for range 60 {
+				b.pass(time.Minute)
+			}
+			for _, ep := range eps {
+				if !bad(ep.Labels) {
+					require.Equal(t, "firing", am.Told(ep.Alert))
+					require.GreaterOrEqual(t, len(am.Words(ep.Alert)), 60, "told again all the time")
+				}
+			}
+			require.True(t, b.sink.Status()[0].Up)
+			require.Equal(t, nBad, b.logs.byMsg["an alert is refused; the others are not held up by it"], "each said once")
+			require.Zero(t, b.logs.byMsg["alertmanager does not take alerts, trying again"])
+			require.GreaterOrEqual(t, b.sink.Status()[0].Failed[reasonRefused], int64(nBad))
+		})
+	}
+	var many []string
+	for i := range 300 {
+		many = append(many, fmt.Sprintf("Good%d", i))
+	}
+	f("Bad")
+	f("Good", "Bad")
+	f(append([]string{"Bad1"}, many...)...)
+	f(append(append([]string{}, many...), "Bad1", "Bad2")...)
+	f("Bad1", "Bad2", "Bad3", "Good1", "Bad4", "Bad5", "Bad6", "Good2", "Bad7")
+}
+
+// An alert that is refused is tried again, and told once it is taken.
+func TestPoisonIsCured(t *testing.T) {
+	inBubble(t, 1, func(b *bench) {
+		am := b.ams[0]
+		am.Refuse(func(labels map[string]string) bool { return labels["alertname"] == "Bad" })
+		bad, shortLived := fire("Bad"), fire("Bad")
+		shortLived.Fingerprint++
+		b.notify(fire("Heartbeat"), bad, shortLived)
+		b.pass(time.Second)
+		b.notify(end(shortLived))
+		require.NotEmpty(t, b.sink.Deliveries(bad.Fingerprint)[0].Error)
+		require.Equal(t, 400, b.sink.Deliveries(bad.Fingerprint)[0].Code)
+		b.pass(time.Hour)
+		require.Equal(t, 1, b.sink.Status()[0].Pending, "one that ended is given up")
+		am.Refuse(nil)
+		b.within(5*time.Minute, "told", func() bool { return am.Told("Bad") == "firing" })
+		require.Empty(t, b.sink.Deliveries(bad.Fingerprint)[0].Error)
+	})
+}
+
+// What we know to be refused is not sent.
+func TestInvalidIsNotSent(t *testing.T) {
+	inBubble(t, 1, func(b *bench) {
+		noName, badLabel := fire("NoName"), fire("BadLabel")
+		delete(noName.Labels, "alertname")
+		badLabel.Labels["a-b"] = "x"
+		b.notify(noName, badLabel, fire("Good"))
+		b.told("Good", "firing")
+		require.Len(t, b.ams[0].Posts(), 1)
+		st := b.sink.Status()[0]
+		require.True(t, st.Up)
+		require.Equal(t, int64(2), st.Failed[reasonInvalid])
+		require.Contains(t, b.sink.Deliveries(badLabel.Fingerprint)[0].Error, `"a-b" is no label name`)
+	})
+}
+
+func TestBatches(t *testing.T) {
+	inBubble(t, 1, func(b *bench) {
+		var eps []episodes.Episode
+		for i := range 1000 {
+			ep := fire(fmt.Sprintf("A%d", i))
+			if i >= 500 {
+				for j := range 5 {
+					ep.Annotations[fmt.Sprint("text", j)] = strings.Repeat("x", maxAnnotation)
+				}
+			}
+			eps = append(eps, ep)
+		}
+		b.notify(eps...)
+		posts := b.ams[0].Posts()
+		total, bySize := 0, 0
+		for _, p := range posts {
+			require.LessOrEqual(t, len(p.Alerts), maxBatch)
+			require.LessOrEqual(t, p.Size, maxBody)
+			total += len(p.Alerts)
+			if len(p.Alerts) < 120 && p.Size > maxBody*9/10 {
+				bySize++
+			}
+		}
+		require.Equal(t, 1000, total)
+		require.NotZero(t, bySize)
+		require.Less(t, len(posts), 12)
+	})
+}
+
+// After a restart of an Alertmanager everything is told again at once, and an
+// end is not told to one that does not know the beginning.
+func TestAlertmanagerRestarts(t *testing.T) {
+	inBubble(t, 1, func(b *bench) {
+		am := b.ams[0]
+		stays, ends, endsLater := fire("Stays"), fire("Ends"), fire("EndsLater")
+		b.notify(stays, ends, endsLater)
+		b.pass(10*time.Minute + 10*time.Second)
+
+		am.Set(fakeam.Reset)
+		b.notify(end(ends), fire("New"))
+		b.pass(20 * time.Second)
+		am.Set(nil)
+		am.Restart()
+		from := len(am.Words("Stays"))
+		b.within(5*time.Second, "all told again", func() bool {
+			return len(am.Words("Stays")) > from && am.Told("New") == "firing" && am.Told("Ends") == "firing resolved firing"
+		})
+		b.pass(61 * time.Second)
+		require.Equal(t, "firing resolved firing resolved", am.Told("Ends"))
+		require.Empty(t, am.NeverNotified())
+		require.Len(t, b.took, 4, "told again is not detected again")
+
+		// It restarts so fast that no request meets it.
+		b.pass(10 * time.Minute)
+		am.Restart()
+		b.pass(time.Second)
+		b.notify(end(endsLater))
+		require.Equal(t, "firing resolved firing", am.Told("EndsLater"))
+		b.pass(time.Minute)
+		require.Equal(t, "firing resolved firing resolved", am.Told("EndsLater"))
+		require.NotContains(t, am.NeverNotified(), "EndsLater")
+
+		// A peer whose clock is wrong does not look like one that restarts.
+		am.SetSkew(time.Hour)
+		b.notify(end(stays))
+		require.Equal(t, "firing resolved", am.Told("Stays"))
+		require.InDelta(t, 3600, b.sink.Status()[0].ClockSkew, 1)
+	})
+}
+
+func TestShutdown(t *testing.T) {
+	for name, fault := range outages() {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(b *bench) {
+				b.notify(fire("Before"))
+				b.ams[0].Set(fault)
+				b.ams[1].Set(fault)
+				b.pass(90 * time.Second)
+				b.sink.Notify([]episodes.Episode{fire("Last")})
+				began := time.Now()
+				b.stop()
+				require.LessOrEqual(t, time.Since(began), 4*time.Second)
+				require.Equal(t, "firing", b.ams[2].Told("Last"))
+			})
+		})
+	}
+}
+
+// An endpoint that just came back gets its news in the last try.
+func TestShutdownTriesOnceMore(t *testing.T) {
+	inBubble(t, 1, func(b *bench) {
+		b.ams[0].Set(fakeam.Status(503, "Retry-After", "30"))
+		var eps []episodes.Episode
+		for i := range 300 {
+			eps = append(eps, fire(fmt.Sprintf("A%d", i)))
+		}
+		b.notify(eps...)
+		b.pass(time.Second)
+		b.ams[0].Set(nil)
+		b.stop()
+		for _, ep := range eps {
+			b.told(ep.Alert, "firing")
+		}
+	})
+}
+
+// TestKilledDuringOutage: what was active during an outage outlives us.
+func TestKilledDuringOutage(t *testing.T) {
+	inBubble(t, 2, func(b *bench) {
+		good, down := b.ams[0], b.ams[1]
+		down.Set(fakeam.Reset)
+		open, blip, short := fire("Open"), fire("Blip"), fire("Short")
+		b.notify(open, blip)
+		b.pass(5 * time.Second)
+		b.notify(end(blip))
+		b.pass(2 * time.Hour)
+		b.notify(short)
+		b.pass(30 * time.Second)
+		short = end(short)
+		b.notify(short)
+
+		state, err := b.sink.Export()
+		require.NoError(t, err)
+		require.Less(t, len(state), 8<<10)
+		b.stop()
+		from := len(good.Words("Blip"))
+		b.took = nil
+		b.pass(time.Second)
+		b.open(Config{}, state)
+		b.notify(open, short)
+		require.Equal(t, "firing", good.Told("Short"), "min_firing holds")
+		b.pass(30 * time.Second)
+		require.Equal(t, "firing resolved", good.Told("Short"))
+		require.Len(t, good.Words("Blip"), from, "long over there")
+		require.Empty(t, b.took, "nothing is detected again")
+
+		down.Set(nil)
+		b.within(5*time.Second, "told", func() bool {
+			return down.Told("Open") == "firing" && down.Told("Blip") == "firing" && down.Told("Short") == "firing"
+		})
+		require.Equal(t, "something of Blip", down.Words("Blip")[0].Alert.Annotations["summary"])
+		b.pass(time.Minute)
+		require.Equal(t, "firing resolved", down.Told("Blip"))
+		require.Equal(t, "firing resolved", down.Told("Short"))
+		require.Empty(t, b.took, "the other one had them in time")
+		b.pass(time.Hour)
+		require.Equal(t, "firing resolved", good.Told("Short"))
+	})
+}
+
+// A new Alertmanager is told what is open, and not what ended before.
+func TestNewEndpoint(t *testing.T) {
+	inBubble(t, 1, func(b *bench) {
+		open, over := fire("Open"), fire("Over")
+		b.notify(open, over)
+		b.pass(2 * time.Minute)
+		over = end(over)
+		b.notify(over)
+		state, err := b.sink.Export()
+		require.NoError(t, err)
+		b.stop()
+		b.ams = append(b.ams, fakeam.New())
+		b.open(Config{}, state)
+		b.notify(open, over)
+		b.pass(5 * time.Minute)
+		require.Equal(t, "firing", b.ams[1].Told("Open"))
+		require.NotContains(t, b.ams[1].Told("Over"), "firing")
+	})
+}
+
+func TestExportIsBounded(t *testing.T) {
+	inBubble(t, 1, func(b *bench) {
+		b.ams[0].Set(fakeam.Reset)
+		for i := range 5000 {
+			ep := fire(fmt.Sprintf("A%d", i))
+			ep.Annotations["line"] = strings.Repeat("x", 1024)
+			b.sink.Notify([]episodes.Episode{ep, end(ep)})
+		}
+		b.pass(time.Second)
+		require.Equal(t, int64(5000-sinks.DefaultMaxKeys), b.sink.Status()[0].Failed[reasonEvicted])
+		state, err := b.sink.Export()
+		require.NoError(t, err)
+		require.Less(t, len(state), 2<<20)
+		b.stop()
+		b.open(Config{}, state)
+	})
+}
+
+func TestImportBroken(t *testing.T) {
+	s, err := New(Config{URLs: []string{"http://am"}}, Options{})
+	require.NoError(t, err)
+	for _, in := range []string{"", "{", "[]", `{"version":9}`, `{"version":1,"endpoints":{"x":3}}`} {
+		require.Error(t, s.Import([]byte(in)), in)
+	}
+	require.NoError(t, s.Import([]byte(`{"version":1,"endpoints":{"http://am":[{"fp":"??"}]},"ended":[{}]}`)))
+	require.Equal(t, sinks.StateStats{}, s.endpoints[0].state.Stats())
+}
+
+func TestDeliveries(t *testing.T) {
+	inBubble(t, 2, func(b *bench) {
+		b.ams[1].Set(fakeam.Status(500))
+		ep := fire("A")
+		b.notify(ep)
+		d := b.sink.Deliveries(ep.Fingerprint)
+		require.Len(t, d, 2)
+		require.Equal(t, Delivery{Endpoint: "http://am-0:9093", Time: time.Now(), Code: 200}, d[0])
+		require.Equal(t, 500, d[1].Code)
+		require.Equal(t, "status 500: Internal Server Error", d[1].Error)
+		require.Empty(t, b.sink.Deliveries(1))
+		_, err := json.Marshal(d)
+		require.NoError(t, err)
+	})
+}

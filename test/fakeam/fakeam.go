@@ -1,0 +1,267 @@
+// Package fakeam is an Alertmanager for tests that can be made to fail in every
+// way. It keeps the manners of the real one that senders depend on: of a request
+// that it answers with 400 it takes the good alerts, and when it restarts it
+// forgets everything.
+//
+// It can be reached over the network (Serve) or without one (Transport), which
+// works inside testing/synctest.
+package fakeam
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Alert is an alert as it was posted.
+type Alert struct {
+	Labels       map[string]string `json:"labels"`
+	Annotations  map[string]string `json:"annotations"`
+	StartsAt     time.Time         `json:"startsAt"`
+	EndsAt       time.Time         `json:"endsAt"`
+	GeneratorURL string            `json:"generatorURL"`
+}
+
+// Post is one request for /api/v2/alerts.
+type Post struct {
+	Time   time.Time // when its body was read
+	Header http.Header
+	Size   int // of the body, in bytes
+	Alerts []Alert
+	Code   int // of the answer; 0: there was none
+}
+
+// Word is one alert as it was taken.
+type Word struct {
+	Time     time.Time
+	Resolved bool
+	Alert    Alert
+}
+
+// Fault answers a request in the place of the Alertmanager. It returns false
+// to let it go on as usual.
+type Fault func(w http.ResponseWriter, r *http.Request) bool
+
+// AM is the fake. It is safe for concurrent use.
+type AM struct {
+	mu      sync.Mutex
+	changed chan struct{} // closed and replaced after every request
+	fault   Fault
+	refuse  func(labels map[string]string) bool
+	started time.Time
+	skew    time.Duration
+	posts   []Post
+	taken   map[string][]Word // by alertname
+	known   map[string]bool   // alerts since the start, by labels
+	fromEnd map[string]string // names of alerts of which it only knows the end
+}
+
+// New returns an AM that works and started now.
+func New() *AM {
+	return &AM{changed: make(chan struct{}), started: time.Now(), taken: map[string][]Word{}, known: map[string]bool{}, fromEnd: map[string]string{}}
+}
+
+// Set sets the fault of every further request; nil: none.
+func (a *AM) Set(f Fault) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.fault = f
+}
+
+// Refuse answers requests that have such an alert with 400; nil: none.
+func (a *AM) Refuse(bad func(labels map[string]string) bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.refuse = bad
+}
+
+// Restart forgets every alert.
+func (a *AM) Restart() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.started, a.known = time.Now(), map[string]bool{}
+}
+
+// SetSkew moves its clock ahead.
+func (a *AM) SetSkew(d time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.skew = d
+}
+
+// Posts returns every request so far.
+func (a *AM) Posts() []Post {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.posts)
+}
+
+// Words returns what was taken of the alerts of one name, over restarts.
+func (a *AM) Words(alertname string) []Word {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.taken[alertname])
+}
+
+// Told returns Words as text, repeats once: "firing resolved".
+func (a *AM) Told(alertname string) string {
+	var out []string
+	for _, w := range a.Words(alertname) {
+		s := "firing"
+		if w.Resolved {
+			s = "resolved"
+		}
+		if len(out) == 0 || out[len(out)-1] != s {
+			out = append(out, s)
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// NeverNotified returns the names of alerts of which it was told the end and
+// not, since its start, the beginning: a real one would not notify of them.
+func (a *AM) NeverNotified() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Sorted(maps.Values(a.fromEnd))
+}
+
+// Changed returns a channel that is closed after the next request.
+func (a *AM) Changed() <-chan struct{} {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.changed
+}
+
+// ServeHTTP serves the parts of API v2 that senders use, below any prefix.
+func (a *AM) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a.mu.Lock()
+	fault, now := a.fault, time.Now().Add(a.skew)
+	started := a.started.Add(a.skew)
+	a.mu.Unlock()
+	w.Header().Set("Date", now.UTC().Format(http.TimeFormat))
+	switch {
+	case r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/api/v2/alerts"):
+		a.post(w, r, fault)
+	case fault != nil && fault(w, r):
+	case r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/api/v2/status"):
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"cluster":{"status":"ready"},"config":{"original":""},"uptime":%q,"versionInfo":{}}`, started.UTC().Format(time.RFC3339Nano))
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+func (a *AM) post(w http.ResponseWriter, r *http.Request, fault Fault) {
+	body, err := io.ReadAll(r.Body)
+	p := Post{Time: time.Now(), Header: r.Header.Clone(), Size: len(body)}
+	if err == nil {
+		err = json.Unmarshal(body, &p.Alerts)
+	}
+	rec := &codes{ResponseWriter: w}
+	defer func() {
+		p.Code = rec.code
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.posts = append(a.posts, p)
+		close(a.changed)
+		a.changed = make(chan struct{})
+	}()
+	switch {
+	case fault != nil && fault(rec, r):
+	case err != nil || len(p.Alerts) == 0:
+		http.Error(rec, "parsing alerts body failed", http.StatusUnprocessableEntity)
+	case !urisOK(p.Alerts):
+		http.Error(rec, "generatorURL must be of type uri", http.StatusUnprocessableEntity)
+	default:
+		if bad := a.take(p.Alerts, p.Time); bad != "" {
+			http.Error(rec, bad, http.StatusBadRequest)
+		} else {
+			rec.WriteHeader(http.StatusOK)
+		}
+	}
+}
+
+// take takes the good alerts and says what is wrong with the others.
+func (a *AM) take(alerts []Alert, now time.Time) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	bad := ""
+	for _, al := range alerts {
+		if why := wrong(al); why != "" || (a.refuse != nil && a.refuse(al.Labels)) {
+			bad = "invalid label set: " + why
+			continue
+		}
+		name, key := al.Labels["alertname"], fmt.Sprint(al.Labels)
+		over := !al.EndsAt.After(now)
+		if !over {
+			a.known[key] = true
+			delete(a.fromEnd, key)
+		} else if !a.known[key] {
+			a.fromEnd[key] = name
+		}
+		a.taken[name] = append(a.taken[name], Word{Time: now, Resolved: over, Alert: al})
+	}
+	return bad
+}
+
+var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+
+// wrong tells what a strict Alertmanager finds wrong with an alert.
+func wrong(al Alert) string {
+	switch {
+	case al.StartsAt.Year() <= 1 || al.EndsAt.Year() <= 1:
+		return "time missing" // the real one fills it in; we never leave it out
+	case al.EndsAt.Before(al.StartsAt):
+		return "start time must be before end time"
+	case len(al.Labels) == 0:
+		return "at least one label pair required"
+	}
+	for _, names := range []map[string]string{al.Labels, al.Annotations} {
+		for name := range maps.Keys(names) {
+			if !labelName.MatchString(name) {
+				return "invalid name " + name
+			}
+		}
+	}
+	return ""
+}
+
+func urisOK(alerts []Alert) bool {
+	for _, al := range alerts {
+		if u, err := url.Parse(al.GeneratorURL); al.GeneratorURL != "" && (err != nil || !u.IsAbs()) {
+			return false
+		}
+	}
+	return true
+}
+
+// codes remembers the status of an answer.
+type codes struct {
+	http.ResponseWriter
+	code int
+}
+
+func (c *codes) WriteHeader(code int) {
+	if c.code == 0 {
+		c.code = code
+	}
+	c.ResponseWriter.WriteHeader(code)
+}
+
+func (c *codes) Write(b []byte) (int, error) {
+	if c.code == 0 {
+		c.code = http.StatusOK
+	}
+	return c.ResponseWriter.Write(b)
+}
+
+func (c *codes) Unwrap() http.ResponseWriter { return c.ResponseWriter }
