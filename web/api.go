@@ -1,0 +1,330 @@
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/alertmanager/pkg/labels"
+	"github.com/prometheus/common/version"
+
+	"crowsnest/episodes"
+	"crowsnest/rules"
+)
+
+// The kinds of errors of the API, as in Prometheus.
+const (
+	errBadData  = "bad_data"
+	errNotFound = "not_found"
+)
+
+func (s *Server) routeAPI(mux *http.ServeMux) {
+	const v1 = "GET /api/v1/"
+	mux.HandleFunc(v1+"alerts", s.apiAlerts)
+	mux.HandleFunc(v1+"episodes", s.apiEpisodes)
+	mux.HandleFunc(v1+"episodes/{fingerprint}", s.apiEpisode)
+	mux.HandleFunc(v1+"rules", s.apiRules)
+	mux.HandleFunc(v1+"sources", func(w http.ResponseWriter, _ *http.Request) {
+		writeData(w, map[string]any{"sources": notNil(s.view.Sources()), "endpoints": notNil(s.view.Endpoints())})
+	})
+	mux.HandleFunc(v1+"status/buildinfo", func(w http.ResponseWriter, _ *http.Request) { writeData(w, buildInfo()) })
+	mux.HandleFunc(v1+"status/config", func(w http.ResponseWriter, _ *http.Request) {
+		writeData(w, map[string]string{"yaml": s.view.Status().Config})
+	})
+	mux.HandleFunc(v1+"status/flags", func(w http.ResponseWriter, _ *http.Request) { writeData(w, s.view.Status().Flags) })
+	mux.HandleFunc(v1+"status/runtimeinfo", func(w http.ResponseWriter, _ *http.Request) { writeData(w, s.runtimeInfo()) })
+	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
+		writeError(w, http.StatusNotFound, errNotFound, "no such endpoint: "+r.URL.Path)
+	})
+}
+
+// Alert is an open alert as Prometheus' API shows it.
+type Alert struct {
+	Labels      map[string]string `json:"labels"`
+	Annotations map[string]string `json:"annotations"`
+	State       episodes.State    `json:"state"`
+	ActiveAt    time.Time         `json:"activeAt"`
+	Value       string            `json:"value"`
+}
+
+func (s *Server) apiAlerts(w http.ResponseWriter, r *http.Request) {
+	eps, err := s.filtered(r)
+	if err != nil {
+		writeError(w, http.StatusBadRequest, errBadData, err.Error())
+		return
+	}
+	alerts := []Alert{}
+	for _, e := range eps {
+		if open(e) && !e.Silent {
+			alerts = append(alerts, Alert{
+				Labels: e.Labels, Annotations: notNilMap(e.Annotations), State: e.State,
+				ActiveAt: e.StartsAt, Value: strconv.FormatFloat(float64(e.Count), 'e', -1, 64),
+			})
+		}
+	}
+	writeData(w, map[string]any{"alerts": alerts})
+}
+
+// Episode is an episode as the API shows it.
+type Episode struct {
+	Fingerprint string            `json:"fingerprint"`
+	Alert       string            `json:"alert"`
+	Pack        string            `json:"pack,omitempty"`
+	State       episodes.State    `json:"state"`
+	Reason      episodes.Reason   `json:"reason,omitempty"`
+	Silent      bool              `json:"silent,omitempty"`
+	Overflow    bool              `json:"overflow,omitempty"`
+	Held        bool              `json:"held,omitempty"`
+	Labels      map[string]string `json:"labels"`
+	Annotations map[string]string `json:"annotations"`
+	StartsAt    time.Time         `json:"startsAt"`
+	FiredAt     *time.Time        `json:"firedAt,omitempty"`
+	LastSeen    time.Time         `json:"lastSeen"`
+	EndsAt      *time.Time        `json:"endsAt,omitempty"`
+	Deadline    *time.Time        `json:"deadline,omitempty"`
+	Count       int64             `json:"count"`
+	Line        string            `json:"line,omitempty"`
+	First       string            `json:"firstLine,omitempty"`
+}
+
+func toEpisode(e episodes.Episode) Episode {
+	out := Episode{
+		Fingerprint: e.Fingerprint.String(), Alert: e.Alert, State: e.State, Reason: e.Reason, Silent: e.Silent,
+		Overflow: e.Overflow, Held: e.Held, Labels: e.Labels, Annotations: notNilMap(e.Annotations),
+		StartsAt: e.StartsAt, FiredAt: stated(e.FiredAt), LastSeen: e.LastSeen, EndsAt: stated(e.EndsAt),
+		Deadline: stated(e.Deadline), Count: e.Count, Line: e.Line, First: e.First,
+	}
+	if e.Rule != nil {
+		out.Pack = e.Rule.Pack
+	}
+	return out
+}
+
+func (s *Server) apiEpisodes(w http.ResponseWriter, r *http.Request) {
+	eps, err := s.filtered(r)
+	if err != nil {
+		writeError(w, http.StatusBadRequest, errBadData, err.Error())
+		return
+	}
+	out := make([]Episode, len(eps))
+	for i, e := range eps {
+		out[i] = toEpisode(e)
+	}
+	writeData(w, map[string]any{"episodes": out})
+}
+
+func (s *Server) apiEpisode(w http.ResponseWriter, r *http.Request) {
+	e, ok := s.find(r.PathValue("fingerprint"))
+	if !ok {
+		writeError(w, http.StatusNotFound, errNotFound, "no open or lately resolved episode has this fingerprint")
+		return
+	}
+	writeData(w, toEpisode(e))
+}
+
+// find returns the newest episode with a fingerprint: the open one first.
+func (s *Server) find(fingerprint string) (episodes.Episode, bool) {
+	var found episodes.Episode
+	ok := false
+	for _, e := range s.view.Episodes() {
+		if e.Fingerprint.String() != fingerprint {
+			continue
+		}
+		if !ok || open(e) || (!open(found) && e.EndsAt.After(found.EndsAt)) {
+			found, ok = e, true
+		}
+	}
+	return found, ok
+}
+
+// filtered returns the episodes that satisfy every filter and match[] parameter
+// (matchers as in Alertmanager) and the state parameter, firing ones first.
+func (s *Server) filtered(r *http.Request) ([]episodes.Episode, error) {
+	q := r.URL.Query()
+	var matchers []*labels.Matcher
+	for _, text := range append(q["filter"], q["match[]"]...) {
+		if strings.TrimSpace(text) == "" {
+			continue
+		}
+		ms, err := labels.ParseMatchers(text)
+		if err != nil {
+			return nil, fmt.Errorf("filter %q: %w; write matchers such as {severity=\"critical\",namespace=~\"team-.*\"}", text, err)
+		}
+		matchers = append(matchers, ms...)
+	}
+	states := q["state"]
+	for _, st := range states {
+		if !slices.Contains([]string{"pending", "firing", "resolved"}, st) {
+			return nil, fmt.Errorf("state %q is not one of pending, firing, resolved", st)
+		}
+	}
+	var out []episodes.Episode
+	for _, e := range s.view.Episodes() {
+		if len(states) > 0 && !slices.Contains(states, string(e.State)) {
+			continue
+		}
+		if satisfies(matchers, e.Labels) {
+			out = append(out, e)
+		}
+	}
+	sortEpisodes(out)
+	return out, nil
+}
+
+func satisfies(matchers []*labels.Matcher, set map[string]string) bool {
+	for _, m := range matchers {
+		if !m.Matches(set[m.Name]) {
+			return false
+		}
+	}
+	return true
+}
+
+// Group is a pack as Prometheus' API shows a group of rules.
+type Group struct {
+	Name    string `json:"name"`
+	File    string `json:"file"`
+	Version string `json:"version,omitempty"`
+	SHA256  string `json:"sha256"`
+	Broken  string `json:"broken,omitempty"`
+	Rules   []Rule `json:"rules"`
+}
+
+// Rule is a rule as the API shows it.
+type Rule struct {
+	Name      string         `json:"name"`
+	Type      string         `json:"type"` // "alerting", as in Prometheus
+	State     string         `json:"state"`
+	Health    string         `json:"health"`
+	Severity  rules.Severity `json:"severity"`
+	Mode      rules.Mode     `json:"mode"`
+	Scope     rules.Scope    `json:"scope"`
+	From      string         `json:"from"`
+	Duration  float64        `json:"duration"` // of `for`, in seconds
+	Matches   int64          `json:"matches"`
+	LastMatch *time.Time     `json:"lastMatch,omitempty"`
+	LastSeen  *time.Time     `json:"lastSeenLine,omitempty"`
+	Pending   int            `json:"pending"`
+	Firing    int            `json:"firing"`
+	Source    string         `json:"source"`
+}
+
+func (s *Server) apiRules(w http.ResponseWriter, _ *http.Request) {
+	writeData(w, map[string]any{"groups": s.groups()})
+}
+
+// groups joins what is loaded with what happened to it.
+func (s *Server) groups() []Group {
+	loaded := s.view.Rules()
+	status := map[string]episodes.RuleStatus{}
+	for _, st := range s.view.Stats().Rules {
+		status[st.Rule.Alert] = st
+	}
+	broken := map[string]string{}
+	for _, b := range loaded.Broken {
+		broken[b.Pack] = b.Error
+	}
+	out := []Group{}
+	for _, p := range loaded.Set.Packs {
+		g := Group{Name: p.Name, File: p.File, Version: p.Version, SHA256: p.SHA256, Broken: broken[p.Name], Rules: []Rule{}}
+		delete(broken, p.Name)
+		for _, r := range p.Rules {
+			g.Rules = append(g.Rules, toRule(r, status[r.Alert], loaded.Seen[r.Alert]))
+		}
+		out = append(out, g)
+	}
+	for _, b := range loaded.Broken {
+		if why, ok := broken[b.Pack]; ok {
+			out = append(out, Group{Name: b.Pack, Broken: why, Rules: []Rule{}})
+		}
+	}
+	return out
+}
+
+func toRule(r *rules.Rule, st episodes.RuleStatus, seen time.Time) Rule {
+	out := Rule{
+		Name: r.Alert, Type: "alerting", State: "inactive", Severity: r.Severity, Mode: r.Mode, Scope: r.Scope,
+		From: r.From.String(), Duration: r.For.Seconds(), Matches: st.Matches, LastMatch: stated(st.LastMatch),
+		LastSeen: stated(seen), Pending: st.Pending, Firing: st.Firing, Source: r.Source,
+	}
+	switch {
+	case st.Firing > 0:
+		out.State = "firing"
+	case st.Pending > 0:
+		out.State = "pending"
+	}
+	switch {
+	case r.Mode == rules.ModeOff:
+		out.Health = "disabled"
+	case st.Inactive:
+		out.Health = "inactive"
+	case st.Held:
+		out.Health = "held"
+	case seen.IsZero():
+		out.Health = "blind"
+	default:
+		out.Health = "ok"
+	}
+	return out
+}
+
+func buildInfo() map[string]string {
+	return map[string]string{
+		"version": version.Version, "revision": version.GetRevision(), "branch": version.Branch,
+		"buildUser": version.BuildUser, "buildDate": version.BuildDate, "goVersion": version.GoVersion,
+	}
+}
+
+func (s *Server) runtimeInfo() map[string]any {
+	st := s.view.Status()
+	return map[string]any{
+		"startTime": st.Start, "serverTime": s.opt.Now().UTC(), "reloadConfigSuccess": st.Reload.OK,
+		"lastConfigTime": st.Reload.Success, "lastReloadError": st.Reload.Error, "goroutineCount": runtime.NumGoroutine(),
+		"GOMAXPROCS": runtime.GOMAXPROCS(0), "stateSaved": st.Saved, "stateSaveErrors": st.SaveErrors, "storagePath": st.Storage,
+	}
+}
+
+func open(e episodes.Episode) bool {
+	return e.State == episodes.StateFiring || e.State == episodes.StatePending
+}
+
+// stated is nil for the zero time.
+func stated(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+func notNil[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}
+
+func notNilMap(m map[string]string) map[string]string {
+	if m == nil {
+		return map[string]string{}
+	}
+	return m
+}
+
+func writeData(w http.ResponseWriter, data any) {
+	writeJSON(w, http.StatusOK, map[string]any{"status": "success", "data": data})
+}
+
+func writeError(w http.ResponseWriter, code int, kind, message string) {
+	writeJSON(w, code, map[string]any{"status": "error", "errorType": kind, "error": message})
+}
+
+func writeJSON(w http.ResponseWriter, code int, body any) {
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(body) // the reader may be gone
+}

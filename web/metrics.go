@@ -1,0 +1,226 @@
+package web
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	versioncollector "github.com/prometheus/client_golang/prometheus/collectors/version"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"crowsnest/episodes"
+	"crowsnest/rules"
+)
+
+const namespace = "crowsnest"
+
+// registerMetrics registers the process' metrics and a collector that reads the
+// daemon's own counters at each scrape: nothing is counted twice, and every
+// series exists from load, because rules, sources and endpoints do.
+func registerMetrics(reg *prometheus.Registry, view View) error {
+	for _, c := range []prometheus.Collector{
+		versioncollector.NewCollector(namespace),
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		newCollector(view),
+	} {
+		if err := reg.Register(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Server) routeMetrics(mux *http.ServeMux) {
+	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(s.opt.Registry,
+		promhttp.HandlerFor(s.opt.Registry, promhttp.HandlerOpts{
+			EnableOpenMetrics: true, Registry: s.opt.Registry, MaxRequestsInFlight: 10, Timeout: 30 * time.Second,
+		})))
+}
+
+// metric is one family that the collector emits.
+type metric struct {
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+}
+
+func counter(name, help string, labels ...string) metric {
+	return metric{prometheus.NewDesc(namespace+"_"+name, help, labels, nil), prometheus.CounterValue}
+}
+
+func gauge(name, help string, labels ...string) metric {
+	return metric{prometheus.NewDesc(namespace+"_"+name, help, labels, nil), prometheus.GaugeValue}
+}
+
+// collector turns the daemon's state into metrics. It holds no numbers.
+type collector struct {
+	view View
+
+	reloadOK, reloadTime                metric
+	packInfo, packBroken, rulesLoaded   metric
+	matches, lastMatch, lastSeen        metric
+	held, inactive, episodes            metric
+	overflow, repeats, missing, evicted metric
+	seen, seenEvicted, late, future     metric
+	badTemplates                        metric
+	saved, saveErrors                   metric
+	lines, bytes, lost, srcErrors       metric
+	lag, up, streams                    metric
+	sent, sendFailed, queue, endpointUp metric
+}
+
+func newCollector(view View) *collector {
+	return &collector{
+		view:         view,
+		reloadOK:     gauge("config_last_reload_successful", "Whether the last load of rules and configuration succeeded."),
+		reloadTime:   gauge("config_last_reload_success_timestamp_seconds", "When rules and configuration were last loaded."),
+		packInfo:     gauge("pack_info", "A loaded rule pack.", "pack", "version", "sha256"),
+		packBroken:   gauge("pack_broken", "Whether the newest version of a rule pack was refused; its last good version stays in force.", "pack"),
+		rulesLoaded:  gauge("rules_loaded", "Rules in force."),
+		matches:      counter("rule_matches_total", "Lines that matched a rule's match or one of its steps.", "rule", "pack", "severity"),
+		lastMatch:    gauge("rule_last_match_timestamp_seconds", "Event time of the newest line that matched; 0: none.", "rule"),
+		lastSeen:     gauge("rule_last_seen_line_timestamp_seconds", "When a stream that the rule applies to was last read; 0: never, the rule is blind.", "rule"),
+		held:         gauge("rule_held", "Whether negative conclusions of the rule wait for a source that is away.", "rule"),
+		inactive:     gauge("rule_inactive", "Whether the rule cannot conclude here.", "rule", "reason"),
+		episodes:     gauge("episodes", "Open episodes.", "rule", "state"),
+		overflow:     counter("episode_overflow_total", "Triggers beyond the rule's limit of episodes.", "rule"),
+		repeats:      counter("dedup_suppressed_total", "Lines that were read before.", "rule"),
+		missing:      counter("rule_missing_values_total", "Lines that lack a value of by or same.", "rule", "part"),
+		evicted:      counter("rule_windows_evicted_total", "Windows that were dropped for room.", "rule"),
+		seen:         gauge("dedup_entries", "Fingerprints of lines that are remembered."),
+		seenEvicted:  counter("dedup_evictions_total", "Fingerprints that were dropped for room."),
+		late:         counter("late_lines_total", "Lines behind the watermark."),
+		future:       counter("future_lines_total", "Lines too far ahead of the clock."),
+		badTemplates: counter("template_errors_total", "Templates that could not be rendered."),
+		saved:        gauge("state_last_save_timestamp_seconds", "When the state was last written; 0: never."),
+		saveErrors:   counter("state_save_errors_total", "Failed writes of the state."),
+		lines:        counter("source_lines_total", "Lines read.", "source"),
+		bytes:        counter("source_bytes_total", "Bytes read.", "source"),
+		lost:         counter("source_lost_bytes_total", "Bytes that were never read.", "source", "reason"),
+		srcErrors:    counter("source_errors_total", "Failures of a source.", "source", "reason"),
+		lag:          gauge("source_lag_seconds", "Age of the oldest data that is not read yet.", "source"),
+		up:           gauge("source_up", "Whether the source can be read.", "source"),
+		streams:      gauge("source_streams", "Streams that are followed.", "source"),
+		sent:         counter("notifications_total", "Alerts that a receiver accepted.", "sink", "endpoint"),
+		sendFailed:   counter("notifications_failed_total", "Alerts that a receiver refused or did not get.", "sink", "endpoint", "reason"),
+		queue:        gauge("notification_queue_length", "Alerts with news that a receiver has not accepted yet.", "sink", "endpoint"),
+		endpointUp:   gauge("notification_endpoint_up", "Whether the last delivery to a receiver succeeded.", "sink", "endpoint"),
+	}
+}
+
+// Describe sends the descriptions of all metrics.
+func (c *collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, m := range []metric{
+		c.reloadOK, c.reloadTime, c.packInfo, c.packBroken, c.rulesLoaded, c.matches, c.lastMatch, c.lastSeen,
+		c.held, c.inactive, c.episodes, c.overflow, c.repeats, c.missing, c.evicted, c.seen, c.seenEvicted, c.late,
+		c.future, c.badTemplates, c.saved, c.saveErrors, c.lines, c.bytes, c.lost, c.srcErrors, c.lag, c.up,
+		c.streams, c.sent, c.sendFailed, c.queue, c.endpointUp,
+	} {
+		ch <- m.desc
+	}
+}
+
+// emit sends one sample.
+type emit func(m metric, value float64, labels ...string)
+
+// Collect reads the daemon's state and sends it as metrics.
+func (c *collector) Collect(ch chan<- prometheus.Metric) {
+	send := func(m metric, value float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(m.desc, m.kind, value, labels...)
+	}
+	loaded, stats, status := c.view.Rules(), c.view.Stats(), c.view.Status()
+	send(c.reloadOK, truth(status.Reload.OK))
+	send(c.reloadTime, seconds(status.Reload.Success))
+	send(c.saved, seconds(status.Saved))
+	send(c.saveErrors, float64(status.SaveErrors))
+	c.collectPacks(loaded, send)
+	c.collectRules(loaded, stats, send)
+	send(c.rulesLoaded, float64(len(stats.Rules)))
+	send(c.seen, float64(stats.Seen))
+	send(c.seenEvicted, float64(stats.SeenEvicted))
+	send(c.late, float64(stats.Late))
+	send(c.future, float64(stats.Future))
+	send(c.badTemplates, float64(stats.BadTemplate))
+	c.collectSources(send)
+	c.collectEndpoints(send)
+}
+
+func (c *collector) collectPacks(loaded Rules, send emit) {
+	broken := map[string]float64{}
+	for _, p := range loaded.Set.Packs {
+		send(c.packInfo, 1, p.Name, p.Version, p.SHA256)
+		broken[p.Name] = 0
+	}
+	for _, b := range loaded.Broken {
+		broken[b.Pack] = 1
+	}
+	for pack, v := range broken {
+		send(c.packBroken, v, pack)
+	}
+}
+
+func (c *collector) collectRules(loaded Rules, stats episodes.Stats, send emit) {
+	for _, r := range stats.Rules {
+		name := r.Rule.Alert
+		send(c.matches, float64(r.Matches), name, r.Rule.Pack, string(r.Rule.Severity))
+		send(c.lastMatch, seconds(r.LastMatch), name)
+		send(c.lastSeen, seconds(loaded.Seen[name]), name)
+		send(c.held, truth(r.Held), name)
+		send(c.inactive, truth(r.Inactive), name, "source")
+		send(c.episodes, float64(r.Pending), name, string(episodes.StatePending))
+		send(c.episodes, float64(r.Firing), name, string(episodes.StateFiring))
+		send(c.overflow, float64(r.Refused), name)
+		send(c.repeats, float64(r.Repeats), name)
+		send(c.missing, float64(r.MissingBy), name, "by")
+		send(c.missing, float64(r.MissingSame), name, "same")
+		send(c.evicted, float64(r.Evicted), name)
+	}
+	for _, r := range loaded.Set.Rules {
+		if r.Mode == rules.ModeOff {
+			send(c.inactive, 1, r.Alert, "disabled")
+		}
+	}
+}
+
+func (c *collector) collectSources(send emit) {
+	for _, s := range c.view.Sources() {
+		send(c.lines, float64(s.Lines), s.Name)
+		send(c.bytes, float64(s.Bytes), s.Name)
+		send(c.lag, s.Lag.Seconds(), s.Name)
+		send(c.up, truth(s.Up), s.Name)
+		send(c.streams, float64(len(s.Streams)), s.Name)
+		for reason, n := range s.Lost {
+			send(c.lost, float64(n), s.Name, reason)
+		}
+		for reason, n := range s.Errors {
+			send(c.srcErrors, float64(n), s.Name, reason)
+		}
+	}
+}
+
+func (c *collector) collectEndpoints(send emit) {
+	for _, e := range c.view.Endpoints() {
+		send(c.sent, float64(e.Sent), e.Sink, e.Endpoint)
+		send(c.queue, float64(e.Pending), e.Sink, e.Endpoint)
+		send(c.endpointUp, truth(e.Up), e.Sink, e.Endpoint)
+		for reason, n := range e.Failed {
+			send(c.sendFailed, float64(n), e.Sink, e.Endpoint, reason)
+		}
+	}
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// seconds is a time as Prometheus has it; 0 for the zero time.
+func seconds(t time.Time) float64 {
+	if t.IsZero() || t.Unix() <= 0 {
+		return 0
+	}
+	return float64(t.UnixNano()) / float64(time.Second)
+}

@@ -1,0 +1,283 @@
+package web
+
+import (
+	"bytes"
+	"cmp"
+	"embed"
+	"fmt"
+	"html/template"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"crowsnest/episodes"
+	"crowsnest/rules"
+)
+
+//go:embed templates/*.html
+var templateFiles embed.FS
+
+//go:embed static
+var staticFiles embed.FS
+
+// page is what every template gets.
+type page struct {
+	Title string
+	Path  string // of the link that is the current page
+	Now   time.Time
+	Ready []string // what is missing
+	Data  any
+}
+
+// card is one episode on the page of alerts.
+type card struct {
+	Page page
+	Item episodes.Episode
+}
+
+// pages holds one parsed tree per page.
+type pages map[string]*template.Template
+
+func parsePages() pages {
+	out := pages{}
+	for _, name := range []string{"alerts", "episode", "rules", "rule", "sources", "status", "error"} {
+		t := template.New("layout.html").Funcs(template.FuncMap{
+			"ago": ago, "when": when, "pairs": pairs, "bytes": humanBytes, "link": safeLink, "join": strings.Join,
+			"count": groupDigits, "card": func(p page, e episodes.Episode) card { return card{p, e} },
+		})
+		// The templates are part of the program: a test parses all of them.
+		out[name] = template.Must(t.ParseFS(templateFiles, "templates/layout.html", "templates/"+name+".html"))
+	}
+	return out
+}
+
+func (s *Server) routePages(mux *http.ServeMux) {
+	p := parsePages()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { s.alertsPage(w, r, p) })
+	mux.HandleFunc("GET /episodes/{fingerprint}", func(w http.ResponseWriter, r *http.Request) { s.episodePage(w, r, p) })
+	mux.HandleFunc("GET /rules", func(w http.ResponseWriter, _ *http.Request) {
+		s.render(w, p, "rules", http.StatusOK, page{Title: "Rules", Path: "/rules", Data: s.groups()})
+	})
+	mux.HandleFunc("GET /rules/{name}", func(w http.ResponseWriter, r *http.Request) { s.rulePage(w, r, p) })
+	mux.HandleFunc("GET /sources", func(w http.ResponseWriter, _ *http.Request) {
+		s.render(w, p, "sources", http.StatusOK, page{Title: "Sources", Path: "/sources",
+			Data: map[string]any{"Sources": s.view.Sources(), "Endpoints": s.view.Endpoints()}})
+	})
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
+		s.render(w, p, "status", http.StatusOK, page{Title: "Status", Path: "/status", Data: map[string]any{
+			"Status": s.view.Status(), "Build": buildInfo(), "Stats": s.view.Stats()}})
+	})
+	static := http.FileServerFS(staticFiles)
+	mux.HandleFunc("GET /static/", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "max-age=300")
+		static.ServeHTTP(w, r)
+	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		s.render(w, p, "error", http.StatusNotFound, page{Title: "Not found", Data: "There is no page " + r.URL.Path + "."})
+	})
+}
+
+// render writes a page, or an error if its template fails: never half a page.
+func (s *Server) render(w http.ResponseWriter, p pages, name string, code int, data page) {
+	data.Now = s.opt.Now().UTC()
+	data.Ready = s.view.Status().Missing
+	var b bytes.Buffer
+	if err := p[name].Execute(&b, data); err != nil {
+		s.opt.Log.Error("render page", "page", name, "err", err)
+		http.Error(w, "the page could not be rendered; the log of crowsnest says why", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(code)
+	_, _ = w.Write(b.Bytes()) // the reader may be gone
+}
+
+// alertsData is what the page of alerts shows.
+type alertsData struct {
+	Filter              string
+	Error               string
+	Open, Silent, Ended []episodes.Episode
+	Rules, Streams      int
+}
+
+func (s *Server) alertsPage(w http.ResponseWriter, r *http.Request, p pages) {
+	data := alertsData{Filter: r.URL.Query().Get("filter"), Rules: len(s.view.Stats().Rules)}
+	for _, src := range s.view.Sources() {
+		data.Streams += len(src.Streams)
+	}
+	code := http.StatusOK
+	eps, err := s.filtered(r)
+	if err != nil {
+		data.Error, code = err.Error(), http.StatusBadRequest
+	}
+	for _, e := range eps {
+		switch {
+		case e.Rule == nil && e.Labels["severity"] == "none":
+			// The heartbeat: on this page its news would be that there is a page.
+		case !open(e):
+			data.Ended = append(data.Ended, e)
+		case e.Silent:
+			data.Silent = append(data.Silent, e)
+		default:
+			data.Open = append(data.Open, e)
+		}
+	}
+	s.render(w, p, "alerts", code, page{Title: "Alerts", Path: "/", Data: data})
+}
+
+// episodeData is what the page of one episode shows.
+type episodeData struct {
+	episodes.Episode
+	Where  string // its labels as a filter
+	Events []event
+}
+
+// event is one point of an episode's timeline.
+type event struct {
+	At   time.Time
+	Text string
+}
+
+func (s *Server) episodePage(w http.ResponseWriter, r *http.Request, p pages) {
+	e, ok := s.find(r.PathValue("fingerprint"))
+	if !ok {
+		s.render(w, p, "error", http.StatusNotFound, page{Title: "Not found",
+			Data: "This episode is not open, and was not resolved in the last 15 minutes."})
+		return
+	}
+	data := episodeData{Episode: e, Where: selector(e.Labels), Events: timeline(e)}
+	s.render(w, p, "episode", http.StatusOK, page{Title: e.Alert, Path: "/", Data: data})
+}
+
+// timeline tells what is known of an episode in order of time.
+func timeline(e episodes.Episode) []event {
+	var out []event
+	add := func(at time.Time, format string, args ...any) {
+		if !at.IsZero() {
+			out = append(out, event{at, fmt.Sprintf(format, args...)})
+		}
+	}
+	add(e.StartsAt, "the condition became true")
+	if !e.FiredAt.Equal(e.StartsAt) {
+		add(e.FiredAt, "concluded: firing")
+	}
+	if !e.LastSeen.Equal(e.StartsAt) {
+		add(e.LastSeen, "newest matching line (%d so far)", e.Count)
+	}
+	add(e.EndsAt, "ended: %s", reasonText(e.Reason))
+	if e.Held {
+		out = append(out, event{Text: "held: a source that could tell otherwise cannot be read"})
+	} else if open(e) {
+		add(e.Deadline, "next conclusion without a line: %s", deadlineText(e))
+	}
+	slices.SortStableFunc(out, func(a, b event) int {
+		if a.At.IsZero() || b.At.IsZero() {
+			return 0
+		}
+		return a.At.Compare(b.At)
+	})
+	return out
+}
+
+func deadlineText(e episodes.Episode) string {
+	if e.State == episodes.StatePending {
+		return "it fires if it has not recovered"
+	}
+	return "it is resolved if no line matched again"
+}
+
+func reasonText(r episodes.Reason) string {
+	text := map[episodes.Reason]string{
+		episodes.ReasonClear: "a line says that it recovered", episodes.ReasonQuiet: "no matching line for long enough",
+		episodes.ReasonExpired: "no sign of life for too long", episodes.ReasonMuted: "planned work was announced",
+		episodes.ReasonRemoved:  "its rule was removed or changed",
+		episodes.ReasonIdentity: "its labels changed; it goes on under new ones", episodes.ReasonGone: "its pod was deleted",
+	}[r]
+	return cmp.Or(text, string(r))
+}
+
+// ruleData is what the page of one rule shows.
+type ruleData struct {
+	Rule
+	Pack, File string
+	Line       int
+	Summary    string
+	Runbook    string
+	Affects    []rules.Affects
+	Origin     map[string]string
+}
+
+func (s *Server) rulePage(w http.ResponseWriter, r *http.Request, p pages) {
+	name := r.PathValue("name")
+	full := s.view.Rules().Set.Rule(name)
+	if full == nil {
+		s.render(w, p, "error", http.StatusNotFound, page{Title: "Not found", Data: "No rule has the name " + name + "."})
+		return
+	}
+	data := ruleData{
+		Pack: full.Pack, File: full.File, Line: full.Line, Runbook: full.Remediation.RunbookURL,
+		Affects: full.Remediation.Affects, Origin: full.Origin,
+	}
+	for _, g := range s.groups() {
+		for _, rule := range g.Rules {
+			if rule.Name == name {
+				data.Rule = rule
+			}
+		}
+	}
+	s.render(w, p, "rule", http.StatusOK, page{Title: name, Path: "/rules", Data: data})
+}
+
+// sortEpisodes puts firing before pending before ended, then the severer, then
+// the newer.
+func sortEpisodes(eps []episodes.Episode) {
+	state := map[episodes.State]int{episodes.StateFiring: 0, episodes.StatePending: 1, episodes.StateResolved: 2}
+	severity := map[string]int{"critical": 0, "warning": 1, "info": 2}
+	rank := func(e episodes.Episode) int {
+		sev, ok := severity[e.Labels["severity"]]
+		if !ok {
+			sev = len(severity)
+		}
+		return state[e.State]*10 + sev
+	}
+	slices.SortStableFunc(eps, func(a, b episodes.Episode) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), b.StartsAt.Compare(a.StartsAt), cmp.Compare(a.Fingerprint, b.Fingerprint))
+	})
+}
+
+// pair is one label for a template.
+type pair struct{ Name, Value string }
+
+// pairs lists labels in order of their names, without those that a page shows
+// elsewhere.
+func pairs(m map[string]string, without ...string) []pair {
+	var out []pair
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		if !slices.Contains(without, k) {
+			out = append(out, pair{k, m[k]})
+		}
+	}
+	return out
+}
+
+// selector writes labels as a filter.
+func selector(labels map[string]string) string {
+	var parts []string
+	for _, p := range pairs(labels) {
+		parts = append(parts, fmt.Sprintf("%s=%q", p.Name, p.Value))
+	}
+	return "{" + strings.Join(parts, ",") + "}"
+}
+
+// safeLink returns an absolute http or https address, or "".
+func safeLink(s string) string {
+	u, err := url.Parse(s)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return ""
+	}
+	return u.String()
+}

@@ -1,0 +1,180 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	toolkit "github.com/prometheus/exporter-toolkit/web"
+	"golang.org/x/net/netutil"
+)
+
+// Bounds of a listener.
+const (
+	maxConns          = 256
+	readHeaderTimeout = 5 * time.Second
+	readTimeout       = 30 * time.Second
+	writeTimeout      = 2 * time.Minute // a CPU profile takes its time
+	idleTimeout       = time.Minute
+	maxHeader         = 64 << 10
+	drain             = 500 * time.Millisecond
+)
+
+// Options configure a server.
+type Options struct {
+	// ConfigFile is exporter-toolkit's web configuration: TLS and
+	// authentication. "" : neither.
+	ConfigFile string
+	// Reload serves POST /-/reload; nil turns it off.
+	Reload ReloadFunc
+	// Pprof serves /debug/pprof.
+	Pprof bool
+	// Registry is served at /metrics and holds what New registers.
+	Registry *prometheus.Registry
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+	// Log is for libraries that insist on one; nil discards.
+	Log *slog.Logger
+}
+
+// Server serves the pages, the API, the metrics and the probes of one daemon.
+type Server struct {
+	view    View
+	opt     Options
+	handler http.Handler
+	probes  http.Handler
+}
+
+// New makes a server. It starts nothing. The error says that a metric is
+// registered twice.
+func New(view View, opt Options) (*Server, error) {
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.DiscardHandler)
+	}
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	s := &Server{view: view, opt: opt}
+	if err := registerMetrics(opt.Registry, view); err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
+	probes := http.NewServeMux()
+	s.routeProbes(probes)
+	s.probes = secured(probes)
+
+	mux := http.NewServeMux()
+	s.routeProbes(mux)
+	s.routeMetrics(mux)
+	s.routeAPI(mux)
+	s.routePages(mux)
+	if opt.Reload != nil {
+		mux.HandleFunc("POST /-/reload", s.reload)
+	} else {
+		mux.HandleFunc("POST /-/reload", func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "reload over HTTP is off: start with --web.enable-lifecycle, or send SIGHUP", http.StatusForbidden)
+		})
+	}
+	if opt.Pprof {
+		routePprof(mux)
+	}
+	s.handler = secured(mux)
+	return s, nil
+}
+
+// Handler serves everything; for tests and for embedding.
+func (s *Server) Handler() http.Handler { return s.handler }
+
+// Run serves on main and, if it is not nil, the probes alone on probe, until
+// ctx ends; then it closes both within half a second. It closes the listeners
+// in any case. An error means that a listener or the web configuration broke.
+func (s *Server) Run(ctx context.Context, main, probe net.Listener) error {
+	servers := []*http.Server{newServer(s.handler, s.opt.Log)}
+	errs := make(chan error, 2)
+	go func() { errs <- s.serve(servers[0], main, s.opt.ConfigFile) }()
+	if probe != nil {
+		servers = append(servers, newServer(s.probes, s.opt.Log))
+		go func() { errs <- s.serve(servers[1], probe, "") }()
+	}
+	var err error
+	running := len(servers)
+	select {
+	case <-ctx.Done():
+	case err = <-errs:
+		running--
+	}
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
+	defer cancel()
+	for _, srv := range servers {
+		if srv.Shutdown(stop) != nil {
+			srv.Close() //nolint:errcheck // nothing is left to do about it
+		}
+	}
+	for range running {
+		err = errors.Join(err, <-errs)
+	}
+	return err
+}
+
+func (s *Server) serve(srv *http.Server, l net.Listener, configFile string) error {
+	flags := &toolkit.FlagConfig{WebListenAddresses: &[]string{l.Addr().String()}, WebConfigFile: &configFile}
+	err := toolkit.Serve(netutil.LimitListener(l, maxConns), srv, flags, s.opt.Log)
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	l.Close() //nolint:errcheck // the error that matters is err
+	return fmt.Errorf("serve %s: %w", l.Addr(), err)
+}
+
+func newServer(h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: readHeaderTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}
+
+// secured adds the headers that keep a browser from doing anything clever with
+// text that came out of a log.
+func secured(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		head := w.Header()
+		head.Set("Content-Security-Policy", "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'")
+		head.Set("X-Content-Type-Options", "nosniff")
+		head.Set("X-Frame-Options", "DENY")
+		head.Set("Referrer-Policy", "no-referrer")
+		r.Body = http.MaxBytesReader(w, r.Body, 1<<20)
+		h.ServeHTTP(w, r)
+	})
+}
+
+func (s *Server) reload(w http.ResponseWriter, r *http.Request) {
+	if err := s.opt.Reload(r.Context()); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	writeText(w, http.StatusOK, "reloaded\n")
+}
+
+func routePprof(mux *http.ServeMux) {
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+}
+
+func writeText(w http.ResponseWriter, code int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(code)
+	_, _ = w.Write([]byte(text)) // the reader may be gone
+}

@@ -1,0 +1,109 @@
+package web
+
+import (
+	"context"
+	"time"
+
+	"crowsnest/episodes"
+	"crowsnest/rules"
+)
+
+// View is how the package looks into the daemon. Every function is set, returns
+// copies, does not block and is safe for concurrent use.
+type View struct {
+	// Episodes returns what is open and what was resolved lately, the
+	// program's own alerts included.
+	Episodes func() []episodes.Episode
+	Stats    func() episodes.Stats
+	Rules    func() Rules
+	Sources  func() []Source
+	// Endpoints are the receivers of alerts.
+	Endpoints func() []Endpoint
+	Status    func() Status
+}
+
+// Rules is what is loaded.
+type Rules struct {
+	Set *rules.Set
+	// Broken holds the packs that were refused and why; their last good
+	// version, if any, is in Set.
+	Broken []BrokenPack
+	// Seen is when a rule last saw a line of a stream that it applies to, by
+	// name; a rule that is absent saw none.
+	Seen map[string]time.Time
+}
+
+// BrokenPack is a pack whose newest version was refused.
+type BrokenPack struct {
+	Pack  string `json:"pack"` // its name, or its file where it has none
+	Error string `json:"error"`
+}
+
+// Source is the state of one source.
+type Source struct {
+	Name    string           `json:"name"`
+	Up      bool             `json:"up"`
+	Opened  bool             `json:"opened"` // it was up at least once
+	Error   string           `json:"lastError,omitempty"`
+	Proved  time.Time        `json:"proved"` // read up to here for sure
+	Lag     time.Duration    `json:"lagNanoseconds"`
+	Lines   int64            `json:"lines"`
+	Bytes   int64            `json:"bytes"`
+	Lost    map[string]int64 `json:"lostBytes,omitempty"` // by reason
+	Errors  map[string]int64 `json:"errors,omitempty"`    // by reason
+	Streams []Stream         `json:"streams,omitempty"`
+}
+
+// Stream is the state of one log stream.
+type Stream struct {
+	Labels   map[string]string `json:"labels"`
+	Path     string            `json:"path,omitempty"`
+	Offset   int64             `json:"offset"`
+	Size     int64             `json:"size"`
+	Lines    int64             `json:"lines"`
+	LastRead time.Time         `json:"lastRead"`
+	Rules    int               `json:"rules"`
+}
+
+// Unread is how many bytes are known and not read yet.
+func (s Stream) Unread() int64 { return max(0, s.Size-s.Offset) }
+
+// Endpoint is the state of one receiver of alerts.
+type Endpoint struct {
+	Sink     string           `json:"sink"`
+	Endpoint string           `json:"endpoint"` // without credentials
+	Up       bool             `json:"up"`
+	Error    string           `json:"lastError,omitempty"`
+	Sent     int64            `json:"sent"`
+	Failed   map[string]int64 `json:"failed,omitempty"` // by reason
+	Pending  int              `json:"pending"`
+}
+
+// Status is the state of the process.
+type Status struct {
+	Start time.Time
+	// Missing says what is still missing before the daemon is ready.
+	Missing []string
+	// Unhealthy says what has stopped for good; "" if nothing has.
+	Unhealthy string
+	// Config is the effective configuration as YAML, without secrets.
+	Config string
+	Flags  map[string]string
+	Reload Reload
+	// Saved is when state was last written; zero: never. SaveErrors counts
+	// failures.
+	Saved      time.Time
+	SaveErrors int64
+	Storage    string // the folder of the state
+}
+
+// Reload is the outcome of the last reload, the first load included.
+type Reload struct {
+	OK      bool
+	At      time.Time
+	Success time.Time // of the last one that succeeded
+	Error   string
+}
+
+// ReloadFunc loads rules and configuration again and returns the whole error.
+type ReloadFunc func(ctx context.Context) error

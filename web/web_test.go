@@ -1,0 +1,309 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"crowsnest/episodes"
+	"crowsnest/rules"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// hostile is what somebody who can write a log would like to see run.
+const hostile = `<script>alert(1)</script>"'{{.}}javascript:alert(1)`
+
+func exampleView() View {
+	from, err := rules.ParseSelector(`{container="manager"}`)
+	if err != nil {
+		panic(err)
+	}
+	lost := &rules.Rule{
+		Alert: "LeaseLost", Pack: "demo", File: "demo.yaml", Line: 3, From: from, Severity: rules.SeverityCritical,
+		Mode: rules.ModeOn, Scope: rules.ScopeCluster, For: 2 * time.Minute, Source: "- alert: LeaseLost\n" + hostile,
+		Remediation: rules.Remediation{RunbookURL: "https://example.org/r", Affects: []rules.Affects{{Component: "x", Versions: "<1.0"}}},
+		Origin:      map[string]string{"severity": "override o.yaml:3"},
+	}
+	off := &rules.Rule{Alert: "Off", Pack: "demo", From: from, Severity: rules.SeverityInfo, Mode: rules.ModeOff}
+	set := &rules.Set{
+		Packs: []*rules.Pack{{Name: "demo", Version: "1.2.3", File: "demo.yaml", SHA256: strings.Repeat("ab", 32), Rules: []*rules.Rule{lost, off}}},
+		Rules: []*rules.Rule{lost, off},
+	}
+	open := episodes.Episode{
+		Fingerprint: 0xabc, Rule: lost, Alert: "LeaseLost", State: episodes.StateFiring,
+		Labels:      map[string]string{"alertname": "LeaseLost", "severity": "critical", "namespace": "team-a", "bad": hostile},
+		Annotations: map[string]string{"summary": hostile, "runbook_url": "javascript:alert(1)", "remediation": "Restart it.\n1. kubectl"},
+		StartsAt:    now.Add(-time.Hour), FiredAt: now.Add(-50 * time.Minute), LastSeen: now.Add(-time.Minute), Count: 1234, Line: hostile, First: "first",
+	}
+	done := open
+	done.Fingerprint, done.State, done.EndsAt, done.Reason = 0xdef, episodes.StateResolved, now, episodes.ReasonClear
+	done.Labels = map[string]string{"alertname": "LeaseLost", "severity": "critical", "namespace": "team-b"}
+	silent := open
+	silent.Fingerprint, silent.Silent, silent.State = 0x123, true, episodes.StatePending
+	silent.Labels = map[string]string{"alertname": "LeaseLost", "severity": "info", "namespace": "team-c"}
+	self := episodes.Episode{Fingerprint: 1, Alert: "CrowsnestHeartbeat", State: episodes.StateFiring, StartsAt: now,
+		Labels: map[string]string{"alertname": "CrowsnestHeartbeat", "severity": "none"}}
+	return View{
+		Episodes: func() []episodes.Episode { return []episodes.Episode{done, self, silent, open} },
+		Stats: func() episodes.Stats {
+			return episodes.Stats{Rules: []episodes.RuleStatus{{Rule: lost, Firing: 1, RuleStats: episodes.RuleStats{Matches: 1234, LastMatch: now}}}}
+		},
+		Rules: func() Rules {
+			return Rules{
+				Set: set, Seen: map[string]time.Time{"LeaseLost": now},
+				Broken: []BrokenPack{{Pack: "demo", Error: "demo.yaml:1: " + hostile}, {Pack: "gone.yaml", Error: "broken"}},
+			}
+		},
+		Sources: func() []Source {
+			return []Source{{
+				Name: "kubelet", Up: true, Opened: true, Proved: now, Lines: 5, Bytes: 2048,
+				Lost: map[string]int64{"rotated": 0}, Errors: map[string]int64{"open": 1},
+				Streams: []Stream{{Labels: map[string]string{"pod": hostile}, Path: "/var/log/x", Offset: 10, Size: 20, LastRead: now}},
+			}, {Name: "files", Error: hostile}}
+		},
+		Endpoints: func() []Endpoint {
+			return []Endpoint{{Sink: "alertmanager", Endpoint: "http://am:9093", Error: hostile, Failed: map[string]int64{"timeout": 2}}}
+		},
+		Status: func() Status {
+			return Status{Start: now.Add(-time.Hour), Config: "password: <secret>\n", Flags: map[string]string{"x": hostile},
+				Reload: Reload{OK: true, At: now, Success: now}, Storage: "/data"}
+		},
+	}
+}
+
+func newTestServer(t *testing.T, view View, opt Options) *Server {
+	t.Helper()
+	opt.Registry = prometheus.NewPedanticRegistry()
+	opt.Now = func() time.Time { return now }
+	s, err := New(view, opt)
+	require.NoError(t, err)
+	return s
+}
+
+func request(s *Server, method, path string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	s.Handler().ServeHTTP(w, httptest.NewRequest(method, path, nil))
+	return w
+}
+
+func TestPages(t *testing.T) {
+	s := newTestServer(t, exampleView(), Options{})
+	f := func(path string, code int, want ...string) {
+		t.Helper()
+		w := request(s, "GET", path)
+		require.Equal(t, code, w.Code, w.Body.String())
+		body := w.Body.String()
+		require.NotContains(t, body, "<script>alert", "what a log says must be escaped")
+		require.NotContains(t, body, `href="javascript:`)
+		require.Contains(t, w.Header().Get("Content-Security-Policy"), "default-src 'self'")
+		for _, text := range want {
+			require.Contains(t, body, text)
+		}
+	}
+	f("/", 200, "LeaseLost", "1,234 lines", "team-a", "Resolved in the last 15 minutes", "Shown, not alerted", "1h 0m ago")
+	f("/?filter=namespace%3D%22team-b%22", 200, "No open failure matches this filter", "team-b")
+	f("/?filter=%7Bbroken", 400, "write matchers such as")
+	f("/episodes/0000000000000abc", 200, "What to do", "Restart it.", "the condition became true", "namespace=&#34;team-a&#34;")
+	f("/episodes/0000000000000def", 200, "a line says that it recovered")
+	f("/episodes/nonsense", 404, "not open")
+	f("/rules", 200, "LeaseLost", "1.2.3", "abababababab", "disabled", "gone.yaml")
+	f("/rules/LeaseLost", 200, "override o.yaml:3", "https://example.org/r", "affected &lt;1.0")
+	f("/rules/Nope", 404, "No rule has the name Nope")
+	f("/sources", 200, "kubelet", "2.0 KiB", "http://am:9093", "10 B")
+	f("/status", 200, "password: &lt;secret&gt;", "/data")
+	f("/nowhere", 404, "There is no page /nowhere")
+}
+
+// A page that shows nothing must say so and not fail.
+func TestEmptyPages(t *testing.T) {
+	view := View{
+		Episodes: func() []episodes.Episode { return nil }, Stats: func() episodes.Stats { return episodes.Stats{} },
+		Rules: func() Rules { return Rules{Set: &rules.Set{}} }, Sources: func() []Source { return nil },
+		Endpoints: func() []Endpoint { return nil }, Status: func() Status { return Status{Missing: []string{"no rules are loaded"}} },
+	}
+	s := newTestServer(t, view, Options{})
+	for _, path := range []string{"/", "/rules", "/sources", "/status"} {
+		w := request(s, "GET", path)
+		require.Equal(t, 200, w.Code)
+		require.Contains(t, w.Body.String(), "Not ready.")
+	}
+	for _, path := range []string{"alerts", "episodes", "rules", "sources"} {
+		require.NotContains(t, request(s, "GET", "/api/v1/"+path).Body.String(), "null", "lists are lists")
+	}
+	w := request(s, "GET", "/-/ready")
+	require.Equal(t, 503, w.Code)
+	require.Contains(t, w.Body.String(), "- no rules are loaded")
+}
+
+func TestStatic(t *testing.T) {
+	s := newTestServer(t, exampleView(), Options{})
+	for _, path := range []string{"/static/style.css", "/static/refresh.js", "/static/icon.svg"} {
+		w := request(s, "GET", path)
+		require.Equal(t, 200, w.Code, path)
+		body := w.Body.String()
+		require.NotContains(t, strings.ReplaceAll(body, "http://www.w3.org/2000/svg", ""), "http", "no request leaves the page")
+	}
+	require.NotEqual(t, 200, request(s, "GET", "/static/../view.go").Code)
+}
+
+func TestAPI(t *testing.T) {
+	s := newTestServer(t, exampleView(), Options{})
+	f := func(path string, code int) map[string]any {
+		t.Helper()
+		w := request(s, "GET", path)
+		require.Equal(t, code, w.Code, w.Body.String())
+		require.Equal(t, "application/json; charset=utf-8", w.Header().Get("Content-Type"))
+		var out map[string]any
+		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &out))
+		if code == 200 {
+			require.Equal(t, "success", out["status"])
+			return out["data"].(map[string]any)
+		}
+		require.Equal(t, "error", out["status"])
+		return out
+	}
+	alerts := f("/api/v1/alerts?filter=alertname%3DLeaseLost", 200)["alerts"].([]any)
+	require.Len(t, alerts, 1)
+	alert := alerts[0].(map[string]any)
+	require.Equal(t, "firing", alert["state"])
+	require.Equal(t, "1.234e+03", alert["value"])
+
+	require.Len(t, f("/api/v1/episodes", 200)["episodes"], 4)
+	require.Len(t, f("/api/v1/episodes?state=resolved", 200)["episodes"], 1)
+	require.Len(t, f("/api/v1/episodes?match[]={namespace=~%22team-.*%22}&filter=severity!=%22info%22", 200)["episodes"], 2)
+	require.Contains(t, f("/api/v1/episodes?state=odd", 400)["error"], "pending, firing, resolved")
+	require.Contains(t, f("/api/v1/alerts?filter=%7B%7B", 400)["error"], "write matchers such as")
+	require.Equal(t, "LeaseLost", f("/api/v1/episodes/0000000000000abc", 200)["alert"])
+	f("/api/v1/episodes/0", 404)
+	groups := f("/api/v1/rules", 200)["groups"].([]any)
+	require.Len(t, groups, 2)
+	rule := groups[0].(map[string]any)["rules"].([]any)[0].(map[string]any)
+	require.Equal(t, "ok", rule["health"])
+	require.Equal(t, "firing", rule["state"])
+	require.Len(t, f("/api/v1/sources", 200)["sources"], 2)
+	require.Equal(t, "password: <secret>\n", f("/api/v1/status/config", 200)["yaml"])
+	require.Contains(t, f("/api/v1/status/buildinfo", 200), "goVersion")
+	require.Contains(t, f("/api/v1/status/runtimeinfo", 200), "goroutineCount")
+	require.Contains(t, f("/api/v1/status/flags", 200), "x")
+	require.Equal(t, "not_found", f("/api/v1/nope", 404)["errorType"])
+	require.Equal(t, 404, request(s, "POST", "/api/v1/alerts").Code, "nothing can be changed")
+}
+
+func TestProbesAndReload(t *testing.T) {
+	view := exampleView()
+	s := newTestServer(t, view, Options{})
+	require.Equal(t, 200, request(s, "GET", "/-/healthy").Code)
+	require.Equal(t, 200, request(s, "GET", "/-/ready").Code)
+	require.Equal(t, 403, request(s, "POST", "/-/reload").Code)
+	require.Contains(t, request(s, "POST", "/-/reload").Body.String(), "--web.enable-lifecycle")
+	require.Equal(t, 404, request(s, "GET", "/debug/pprof/").Code)
+
+	view.Status = func() Status { return Status{Unhealthy: "source kubelet stopped"} }
+	var err error
+	s = newTestServer(t, view, Options{Reload: func(context.Context) error { return err }, Pprof: true})
+	require.Equal(t, 503, request(s, "GET", "/-/healthy").Code)
+	require.Equal(t, 200, request(s, "POST", "/-/reload").Code)
+	err = errors.New("demo.yaml:3:1: error: whole text")
+	w := request(s, "POST", "/-/reload")
+	require.Equal(t, 400, w.Code)
+	require.Contains(t, w.Body.String(), "whole text")
+	require.NotEqual(t, 200, request(s, "GET", "/-/reload").Code)
+	require.Equal(t, 200, request(s, "GET", "/debug/pprof/").Code)
+}
+
+func TestMetrics(t *testing.T) {
+	s := newTestServer(t, exampleView(), Options{})
+	problems, err := testutil.GatherAndLint(s.opt.Registry)
+	require.NoError(t, err)
+	require.Empty(t, problems)
+	body := request(s, "GET", "/metrics").Body.String()
+	for _, want := range []string{
+		`crowsnest_build_info{`,
+		`crowsnest_rule_matches_total{pack="demo",rule="LeaseLost",severity="critical"} 1234`,
+		`crowsnest_episodes{rule="LeaseLost",state="pending"} 0`,
+		`crowsnest_episode_overflow_total{rule="LeaseLost"} 0`,
+		`crowsnest_pack_broken{pack="demo"} 1`,
+		`crowsnest_rule_inactive{reason="disabled",rule="Off"} 1`,
+		`crowsnest_source_lost_bytes_total{reason="rotated",source="kubelet"} 0`,
+		`crowsnest_notifications_failed_total{endpoint="http://am:9093",reason="timeout",sink="alertmanager"} 2`,
+		`crowsnest_notification_queue_length{endpoint="http://am:9093",sink="alertmanager"} 0`,
+		`crowsnest_config_last_reload_successful 1`,
+		`crowsnest_rules_loaded 1`,
+	} {
+		require.Contains(t, body, want)
+	}
+	require.NotContains(t, body, "team-a", "no series may depend on what a log says")
+}
+
+func TestRunStops(t *testing.T) {
+	s := newTestServer(t, exampleView(), Options{})
+	main, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	probe, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx, main, probe) }()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	get := func(addr net.Addr, path string) (int, string) {
+		res, err := client.Get("http://" + addr.String() + path)
+		require.NoError(t, err)
+		defer res.Body.Close() //nolint:errcheck // only read
+		body, err := io.ReadAll(res.Body)
+		require.NoError(t, err)
+		return res.StatusCode, string(body)
+	}
+	code, _ := get(main.Addr(), "/metrics")
+	require.Equal(t, 200, code)
+	code, _ = get(probe.Addr(), "/-/ready")
+	require.Equal(t, 200, code)
+	code, _ = get(probe.Addr(), "/metrics")
+	require.Equal(t, 404, code, "the second listener has no authentication")
+	hung, err := net.Dial("tcp", main.Addr().String())
+	require.NoError(t, err)
+	defer hung.Close() //nolint:errcheck // it hangs on purpose
+	cancel()
+	require.NoError(t, <-done)
+}
+
+func TestWebConfigBroken(t *testing.T) {
+	s := newTestServer(t, exampleView(), Options{ConfigFile: "/nonexistent/web.yml"})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.ErrorContains(t, s.Run(t.Context(), l, nil), "/nonexistent/web.yml")
+}
+
+func TestText(t *testing.T) {
+	f := func(got, want string) {
+		t.Helper()
+		require.Equal(t, want, got)
+	}
+	f(when(time.Time{}), "never")
+	f(when(now), "2026-01-02 03:04:05Z")
+	f(ago(now, now), "0s ago")
+	f(ago(now, now.Add(-90*time.Second)), "1m 30s ago")
+	f(ago(now, now.Add(-26*time.Hour)), "1d 2h ago")
+	f(ago(now, now.Add(5*time.Minute)), "in 5m 0s")
+	f(humanBytes(1023), "1023 B")
+	f(humanBytes(1536), "1.5 KiB")
+	f(groupDigits(-1234567), "-1,234,567")
+	f(groupDigits(12), "12")
+	f(safeLink("javascript:alert(1)"), "")
+	f(safeLink("//evil"), "")
+	f(safeLink("https://x/y?z"), "https://x/y?z")
+}
