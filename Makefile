@@ -1,0 +1,85 @@
+# Needs Go, make, git and the Go module proxy; nothing else.
+#
+#   make run     a real Alertmanager, replayed incidents, the daemon: see alerts fire
+#   make test    everything that CI runs
+#   make check   linters and known vulnerabilities
+SHELL       := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := build
+
+GO      ?= go
+BIN     ?= bin/crowsnest
+FUZZTIME ?= 10s
+TOOL    := $(GO) tool -modfile=tools/go.mod
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+REVISION ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+BRANCH  ?= $(shell git rev-parse --abbrev-ref HEAD 2>/dev/null || echo unknown)
+VERSION_PKG := github.com/prometheus/common/version
+LDFLAGS := -s -w -X $(VERSION_PKG).Version=$(VERSION) -X $(VERSION_PKG).Revision=$(REVISION) -X $(VERSION_PKG).Branch=$(BRANCH)
+
+# Every folder with code of ours. Folders named testdata are not built, so they
+# are named where Go files lie in them.
+GOFILES = $(shell git ls-files -co --exclude-standard '*.go')
+
+.PHONY: build run test check bench chaos e2e fuzz clean fmt packs
+.PHONY: test-build test-format test-go
+
+build: ## the static binary
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/crowsnest
+
+# CONFIG=my.yml make run   runs on your own logs
+# ARGS=--until-done        ends once every expected alert has arrived
+run: build
+ifdef CONFIG
+	exec $(BIN) run --config.file=$(CONFIG) $(ARGS)
+else
+	exec $(BIN) demo $(ARGS)
+endif
+
+test: test-build test-format test-go packs
+
+test-build:
+	$(GO) build ./...
+	$(GO) vet ./...
+
+test-format:
+	@out="$$(gofmt -l $(GOFILES))"; if [ -n "$$out" ]; then echo "not formatted, run make fmt:"; echo "$$out"; exit 1; fi
+
+test-go:
+	$(GO) test -race -timeout 8m ./...
+
+packs: build ## the shipped rule packs and the packs that pin the language
+	$(BIN) check rules --shipped --strict rules/packs
+	$(BIN) test rules --mutate rules/packs
+	@if ls testdata/language/*.yaml >/dev/null 2>&1; then $(BIN) test rules testdata/language; fi
+
+check:
+	$(GO) vet ./...
+	$(TOOL) gofumpt -l $(GOFILES) | { ! grep .; } || { echo "not formatted, run make fmt"; exit 1; }
+	$(TOOL) staticcheck ./...
+	$(TOOL) golangci-lint run ./...
+	@$(TOOL) govulncheck ./... || { rc=$$?; \
+	  if [ $$rc -eq 3 ]; then exit 3; fi; \
+	  echo "govulncheck: its database could not be read (exit $$rc); known vulnerabilities were NOT checked" >&2; }
+
+fmt:
+	$(TOOL) gofumpt -w $(GOFILES)
+
+bench:
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+e2e: build ## tests with a real Alertmanager
+	CROWSNEST_E2E=1 $(GO) test -count=1 -timeout 10m -run E2E ./test/... ./cmd/...
+
+chaos: build ## kills, rotations and hanging peers
+	CROWSNEST_CHAOS=1 $(GO) test -count=1 -timeout 20m -run Chaos ./test/... ./cmd/...
+
+fuzz: ## every fuzz target for FUZZTIME
+	@for pkg in $$($(GO) list ./...); do \
+	  for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+	    echo "== $$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$pkg; \
+	  done; done
+
+clean:
+	rm -rf bin
