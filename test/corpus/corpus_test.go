@@ -1,0 +1,252 @@
+// Package corpus measures the shipped packs against real lines, where those are
+// at hand.
+package corpus
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/matcher"
+	"crowsnest/replay"
+	"crowsnest/rules"
+)
+
+// corpus is where the lines are, with an index of what each of them is.
+const corpus = "../../../shared/corpus"
+
+var now = time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
+
+// signatures says which signature each rule looks for. A rule that is not here
+// fails the test.
+var signatures = map[string]string{
+	"ClusterAPIConditionAggregationFailing":        "S01",
+	"ClusterAutoscalerGroupBackedOffAfterConflict": "S02",
+	"ClusterAutoscalerUsedOtherGroupAfterConflict": "S02",
+	"HarvesterMachineCountMismatch":                "S03",
+	"HarvesterNodeUpgradeStalled":                  "S03",
+	"ControlPlaneLeaseNotRegained":                 "S04",
+	"ControlPlaneLosesLeaseRepeatedly":             "S04",
+	"VClusterControllerManagerLeaseLost":           "S04",
+	"ClusterctlMoveFailedOnFinalizer":              "S05",
+	"ControllerFinalizerAddedDuringDeletion":       "S05",
+	"ControllerLeaseNotRegained":                   "S06",
+	"ControllerLosesLeaseRepeatedly":               "S06",
+	"ControllerCacheSyncTimesOut":                  "S07",
+	"WebhookUnreachable":                           "S10",
+	"WebhookCertificateExpired":                    "S11",
+	"WebhookCertificateNotTrusted":                 "S11",
+	"WebhookServerCertificateRejected":             "S11",
+	"WebhookConversionFailing":                     "S12",
+	"ControllerForbiddenByRBAC":                    "S13",
+	"EtcdOutOfSpace":                               "S18",
+	"ControllerPanics":                             "S19",
+	"ClusterAPIWorkloadClusterUnreachable":         "S21",
+	"ClusterAutoscalerScaleUpFailed":               "S31",
+	"ClusterAutoscalerNodeGroupStaysInBackoff":     "S31",
+	"ControllerCRDMissing":                         "S38",
+	"ControlPlaneStoppedEvictions":                 "S39",
+	"VClusterChildExitsRepeatedly":                 "S41",
+	"HarvesterUpgradeStuckWaitingForCluster":       "S47",
+}
+
+// excerpt is a row of the index.
+type excerpt struct {
+	file    string
+	none    bool // no line carries a signature
+	labels  map[int64][]string
+	verdict string
+	data    []byte
+}
+
+func excerpts(t *testing.T) []excerpt {
+	t.Helper()
+	index, err := os.ReadFile(filepath.Join(corpus, "INDEX.tsv"))
+	if err != nil {
+		t.Skip("no corpus beside the repository")
+	}
+	var out []excerpt
+	for line := range strings.Lines(string(index)) {
+		f := strings.Split(strings.TrimRight(line, "\n"), "\t")
+		if f[0] == "file" {
+			continue
+		}
+		e := excerpt{file: f[0], none: f[1] == "-", labels: map[int64][]string{}, verdict: f[5]}
+		for part := range strings.SplitSeq(f[1], ";") {
+			label, lines, ok := strings.Cut(part, ":")
+			if !ok {
+				continue
+			}
+			for text := range strings.SplitSeq(lines, ",") {
+				n, err := strconv.ParseInt(text, 10, 64)
+				require.NoError(t, err, e.file)
+				e.labels[n] = append(e.labels[n], label)
+			}
+		}
+		e.data, err = os.ReadFile(filepath.Join(corpus, e.file))
+		require.NoError(t, err)
+		out = append(out, e)
+	}
+	require.NotEmpty(t, out)
+	return out
+}
+
+func shipped(t *testing.T) (*rules.Set, *matcher.Program) {
+	t.Helper()
+	set, err := rules.Load(rules.Shipped())
+	require.NoError(t, err)
+	for _, r := range set.Rules {
+		require.Contains(t, signatures, r.Alert, "say which signature the rule looks for")
+	}
+	require.Len(t, set.Rules, len(signatures))
+	prog, err := matcher.Compile(set)
+	require.NoError(t, err)
+	return set, prog
+}
+
+// triggers returns the rules that a step of hits each line.
+func triggers(prog *matcher.Program, e excerpt) map[int64][]string {
+	stream := matcher.NewStream(nil, matcher.StreamOptions{Lenient: true, TextTime: true})
+	hits := prog.Scan(stream, e.data, now)
+	hits = append(hits, prog.Flush(stream, now)...)
+	out := map[int64][]string{}
+	for _, h := range hits {
+		if h.Part >= 0 && !slices.Contains(out[h.LineNumber], h.Rule.Alert) {
+			out[h.LineNumber] = append(out[h.LineNumber], h.Rule.Alert)
+		}
+	}
+	return out
+}
+
+// count is a line of the table.
+type count struct{ hit, want int }
+
+// Every line of a signature that the packs cover is hit by a rule of that
+// signature, and no rule hits a line of another or of ordinary work.
+func TestRecallAndFalseHits(t *testing.T) {
+	_, prog := shipped(t)
+	recall := map[string]*count{}
+	for _, s := range signatures {
+		recall[s] = &count{}
+	}
+	perRule := map[string]int{}
+	for _, e := range excerpts(t) {
+		hits := triggers(prog, e)
+		for line, labels := range e.labels {
+			for _, label := range labels {
+				c := recall[label]
+				if c == nil {
+					continue
+				}
+				c.want++
+				if slices.ContainsFunc(hits[line], func(rule string) bool { return signatures[rule] == label }) {
+					c.hit++
+				} else {
+					t.Errorf("%s:%d is %s and no rule hits it", e.file, line, label)
+				}
+			}
+		}
+		for line, all := range hits {
+			for _, rule := range all {
+				perRule[rule]++
+				if !allowed(e, line, rule) {
+					t.Errorf("%s:%d is %v and %s hits it", e.file, line, e.labels[line], rule)
+				}
+			}
+		}
+	}
+	for _, s := range slices.Sorted(maps.Keys(recall)) {
+		t.Logf("%s %3d of %3d", s, recall[s].hit, recall[s].want)
+	}
+	for _, rule := range slices.Sorted(maps.Keys(signatures)) {
+		t.Logf("%-46s %s %3d lines", rule, signatures[rule], perRule[rule])
+	}
+}
+
+// allowed tells whether a rule may hit a line: one of its signature, or one
+// around it (b, c, p, x). The last step of a sequence is an ordinary line; it may
+// be hit in excerpts of its signature.
+func allowed(e excerpt, line int64, rule string) bool {
+	s := signatures[rule]
+	for _, label := range e.labels[line] {
+		if strings.TrimRight(label, "bcpx") == s {
+			return true
+		}
+	}
+	return rule == "ClusterAutoscalerUsedOtherGroupAfterConflict" && len(e.labels[line]) == 0 && strings.Contains(e.file, s)
+}
+
+// quiet are excerpts that deserve a page and do not get one: what is cut out is
+// shorter than what tells the failure from its harmless twin, or the failure
+// ends within it.
+var quiet = map[string]string{
+	"real/S04-kcm-lease-lost/cri-sched132-restart.log":            "recovers within 21 s",
+	"real/S04-kcm-lease-lost/repro-sched132-lost-and-restart.log": "recovers within 26 s",
+	"real/S05-finalizer-deleting/redhatcop-89-wrapped.log":        "one line without object and time",
+	"real/S07-cache-sync-timeout/arc-1286-console.log":            "one exit; a crash loop pages",
+	"real/S07-cache-sync-timeout/datadog-2285.log":                "one exit; a crash loop pages",
+	"real/S07-cache-sync-timeout/repro-cr023-rbac-klogjson.log":   "one exit; a crash loop pages",
+	"real/S12-conversion-webhook/redisop-837-http.log":            "11 s of 3 minutes",
+	"real/S13-rbac-forbidden/autoscaler-3841.log":                 "one line; 5 minutes page",
+	"real/S13-rbac-forbidden/autoscaler-4018-capi.log":            "one line each; 5 minutes page",
+	"real/S13-rbac-forbidden/autoscaler-4273.log":                 "one line each; 5 minutes page",
+	"real/S13-rbac-forbidden/repro-cr020-rbac-zapdev.log":         "8 s of 5 minutes",
+	"real/S13-rbac-forbidden/repro-cr020-rbac-zapjson.log":        "8 s of 5 minutes",
+	"real/S13-rbac-forbidden/repro-cr023-rbac-klog.log":           "8 s of 5 minutes",
+	"real/S23-kcp-remediation-skipped/repro-kcp194-skip-json.log": "S21 is beside the point of this excerpt",
+	"real/S38-crd-missing/cre-snapshot-crd.log":                   "1 s of 5 minutes",
+	"real/S38-crd-missing/repro-capbk194-nocrd-json.log":          "60 s of 5 minutes",
+	"real/S38-crd-missing/repro-capi194-nocrd.log":                "one exit; a crash loop of 5 minutes pages",
+}
+
+// Replayed without any label, excerpts of ordinary work raise nothing, and those
+// that deserve a page raise an alert of their signature.
+func TestVerdicts(t *testing.T) {
+	set, prog := shipped(t)
+	covered := map[string]bool{}
+	for _, s := range signatures {
+		covered[s] = true
+	}
+	for _, e := range excerpts(t) {
+		in := replay.Input{Name: e.file, Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(e.data)), nil }}
+		report, err := replay.Scan(set, prog, []replay.Input{in}, replay.ScanOptions{Lenient: true, Now: now})
+		require.NoError(t, err)
+		var raised []string
+		for _, a := range report.Alerts {
+			raised = append(raised, signatures[a.Episode.Alert])
+		}
+		expected := map[string]bool{}
+		for _, labels := range e.labels {
+			for _, label := range labels {
+				expected[label] = covered[label]
+			}
+		}
+		msg := fmt.Sprintf("%s (%s) raises %v", e.file, e.verdict, raised)
+		_, isQuiet := quiet[e.file]
+		switch {
+		case strings.HasPrefix(e.verdict, "benign") || e.none || isQuiet:
+			require.Empty(t, raised, msg)
+		case e.verdict == "pageable" || e.verdict == "pageable-by-rate":
+			wanted := false
+			for label, ok := range expected {
+				wanted = wanted || ok && label != ""
+			}
+			if wanted && e.file != "real/S01-capi-aggregate-empty/capi-12036-mixed.log" { // one reconcile
+				require.True(t, slices.ContainsFunc(raised, func(s string) bool { return expected[s] }), msg)
+			}
+		}
+		for _, s := range raised {
+			require.True(t, expected[s], msg)
+		}
+	}
+}
