@@ -1,0 +1,147 @@
+package redact
+
+import (
+	"encoding/base64"
+	"regexp"
+	"strings"
+)
+
+// maxKnown is the greatest length of what is known to be no secret. What is
+// longer is hidden, which also keeps the scan linear.
+const maxKnown = 1 << 10
+
+// proseWords are words with which error messages go on after "token: " or
+// "Secret: ". Any other word there is taken for the secret.
+const proseWords = `a abort aborted access account active admission after all already an and another any api as assume at attempt attempting
+	auth authentication authenticator authorization aws bad bearer because been before being both bound cache cached call can cannot
+	certificate certificates change checking client close closed cloud cluster clusters code condition configuration configmap conflict
+	connect connection contains context controller could couldn create created creating credentials data decode deleted deleting denied
+	deny dial did does doesn during each either empty encountered encryption endpoint error errors etcd eof event exceeded exec
+	existing exists exit exp expected expiration expired expires failed failing failure fetch field file finalizer for forbidden format found from
+	generating get getting given got grant handler handshake has have header helm host http if illegal in incorrect insufficient
+	internal invalid io is issued issuer it its json jwt key keys kubernetes last list load local lookup lost machine malformed may message metadata
+	method mismatched missing must name namespace namespaces net neither never new no node none nor not null object of on only open
+	operation or other our out owner parse parsing patch path permission pod pods post problem provider put read reading reason
+	received reconcile record redacted refresh refused remote renew renewal request requested required resource response retry retrying revoked role
+	rpc same scheme secret secrets send server service serviceaccount session signature signed since skipping something source status sts
+	still stream success sync syncing template that the there they this time timed timeout to token tokens tls too type unable
+	unauthenticated unauthorised unauthorized undefined unexpected unknown unmarshal unsupported unset unmounted update updated updating use used
+	user using valid validate validating validation value values verification verify version volume wait waiting was watch we webhook were when while
+	will with within without would write wrong yaml yes you your`
+
+func newProse() map[string]bool {
+	m := map[string]bool{}
+	for _, w := range strings.Fields(proseWords) {
+		m[w] = true
+	}
+	return m
+}
+
+// isWord tells whether s is a word of prose rather than a secret.
+func (r *Redactor) isWord(s string) bool {
+	s = strings.TrimRight(s, ",.;:!?")
+	if cut := strings.IndexByte(s, '\''); cut > 0 { // couldn't
+		s = s[:cut]
+	}
+	if s == "" || len(s) > 16 {
+		return false
+	}
+	var buf [16]byte
+	for i := range len(s) {
+		if !isLetter(s[i]) {
+			return false
+		}
+		buf[i] = s[i] | 0x20
+	}
+	return r.prose[string(buf[:len(s)])]
+}
+
+var (
+	errorPrefix = regexp.MustCompile(`^(?:(?:No)?(?:[A-Z]?[a-z]{2,}){1,5}|x509|oauth2|http2|tls|[a-z]+\.[A-Z][a-z]+):$`)
+	objectName  = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z]([-a-z0-9]*[a-z0-9])?)+$`)
+	statusCode  = regexp.MustCompile(`^[1-5][0-9][0-9]$`)
+	urlPrefix   = regexp.MustCompile(`^[a-z][a-z0-9+]{1,15}://`)
+)
+
+// isProse tells that what follows "token: " or "Secret: " is the rest of an
+// error message, not a value.
+func (sc *scanner) isProse(v value, p span) bool {
+	s := sc.s
+	text := s[p.from:p.to]
+	end := p.to
+	for end < len(s) && strings.IndexByte(",;:)", s[end]) >= 0 {
+		end++
+	}
+	more := end+1 < len(s) && isBlank(s[end]) && !isSpace(s[end+1])
+	switch {
+	case v.key.quoted && sc.byteAt(v.key.from-1) != '/':
+		return false // "token": x, but not 'namespace/my-token': not found
+	case len(text) < 4, sc.r.isWord(text), urlPrefix.MatchString(text):
+		return true
+	case errorPrefix.MatchString(text) && more:
+		return true
+	case statusCode.MatchString(text) && more:
+		return true
+	}
+	return more && isQuote(s[end+1]) && objectName.MatchString(text)
+}
+
+var (
+	notSet      = regexp.MustCompile(`(?i)^(?:nil|null|none|undefined|true|false|<nil>|<none>|<unset>|<set>|<empty>|<omitted>|<hidden>|<masked>|<secret>|<redacted>|\[?redacted\]?|\(nil\)|\*+|x{3,}|-+|0xc[0-9a-f]{5,12}|\$\{[A-Za-z_][A-Za-z0-9_]*\}|\$\([A-Za-z_][A-Za-z0-9_]*\))$`)
+	filePath    = regexp.MustCompile(`^/(?:etc|var|run|home|root|tmp|opt|usr|mnt|secrets?|certs?|tls|pki|kubernetes)/[A-Za-z0-9_./-]*$|^/[A-Za-z0-9_./-]*\.(?:pem|key|crt|p12|jks|yaml|yml|json|conf|kubeconfig|txt)$`)
+	object      = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[a-z0-9]([-.a-z0-9]{0,250}[a-z0-9])?$`)
+	name        = regexp.MustCompile(`^[a-z0-9]([-.a-z0-9]{0,250}[a-z0-9])?$`)
+	nameOfKind  = regexp.MustCompile(`-(?:kubeconfig|ca|etcd|sa|proxy|tls|certs?|credentials|config|dockercfg|webhook)$`)
+	namespaceIs = regexp.MustCompile(`(?i)^["\\]*[,;]?\s*["\\]*namespace["\\]*[=:]`)
+	smallNumber = regexp.MustCompile(`^[0-9]{1,6}$`)
+)
+
+// exempt returns p unless its text cannot be a secret.
+func (sc *scanner) exempt(v value, p span) span {
+	text := sc.s[p.from:p.to]
+	if text == "" || notSet.MatchString(text) || filePath.MatchString(text) {
+		return span{}
+	}
+	name := sc.s[v.key.from:v.key.to]
+	switch v.key.class {
+	case keyWeak:
+		plural := name[len(name)-1]|0x20 == 's'
+		if plural && smallNumber.MatchString(text) || sc.isObject(name, p) {
+			return span{}
+		}
+	case keyAuth:
+		if len(text) <= maxKnown && !looksEncoded(text) {
+			return span{}
+		}
+	case keyQuery:
+		if len(text) < 16 || len(text) <= maxKnown && strings.Contains(text, "/") && strings.EqualFold(name, "key") {
+			return span{}
+		}
+	}
+	return p
+}
+
+// isObject tells that the value of a key Secret, or v1.Secret, is the name of an
+// object.
+func (sc *scanner) isObject(key string, p span) bool {
+	text := sc.s[p.from:p.to]
+	key = key[strings.LastIndexByte(key, '.')+1:]
+	switch {
+	case !strings.EqualFold(key, "secret") && !strings.EqualFold(key, "secrets"):
+		return false
+	case object.MatchString(text):
+		return true
+	case !name.MatchString(text):
+		return false
+	}
+	return nameOfKind.MatchString(text) || namespaceIs.MatchString(sc.s[p.to:min(len(sc.s), p.to+32)])
+}
+
+// looksEncoded tells whether the value of auth is a user and password in
+// base64, or no word at least.
+func looksEncoded(s string) bool {
+	if b, err := base64.StdEncoding.DecodeString(s); err == nil && strings.IndexByte(string(b), ':') > 0 {
+		return true
+	}
+	return len(s) >= 8 && strings.ContainsAny(s, "0123456789")
+}

@@ -1,0 +1,98 @@
+package redact
+
+import (
+	"regexp"
+	"strings"
+)
+
+// Mask stands where a secret was.
+const Mask = "<redacted>"
+
+// MaxInput is the longest text that is looked into, in bytes. A longer one is
+// replaced as a whole.
+const MaxInput = 1 << 20
+
+// Redactor hides secrets. It is immutable and safe for concurrent use.
+type Redactor struct {
+	extra   []*regexp.Regexp
+	classes [256]class
+	tokens  tokenTable
+	keys    keyTable
+	prose   map[string]bool
+}
+
+// New returns a Redactor that also hides all that an extra pattern matches.
+func New(extra []*regexp.Regexp) *Redactor {
+	return &Redactor{
+		extra:   append([]*regexp.Regexp(nil), extra...),
+		classes: newClasses(),
+		tokens:  newTokenTable(),
+		keys:    newKeyTable(),
+		prose:   newProse(),
+	}
+}
+
+// String returns s with Mask for each secret. It returns s itself, without
+// allocating, if there is none. String(String(s)) is String(s). If s is too
+// long to be looked into, or something goes wrong, all of it is hidden.
+func (r *Redactor) String(s string) (out string) {
+	if s == "" || s == Mask {
+		return s
+	}
+	if len(s) > MaxInput {
+		return Mask
+	}
+	defer func() {
+		if recover() != nil {
+			out = Mask
+		}
+	}()
+	// Colours and invisible characters must not part a key from its value, nor
+	// a token in two, because later they may be taken out.
+	if c := clean(s, true); c != s {
+		if hidden := r.settle(c); hidden != c {
+			return hidden
+		}
+	}
+	return r.settle(s)
+}
+
+// settle hides until nothing changes any more, so that hiding is idempotent.
+func (r *Redactor) settle(s string) string {
+	for range 4 {
+		next := r.pass(s)
+		if next == s {
+			return s
+		}
+		s = next
+	}
+	return Mask
+}
+
+// Part is for a text that was taken out of a line, such as a capture, and has
+// lost what made it a secret there. It is hidden unless the line, with its
+// secrets hidden, still holds it.
+func (r *Redactor) Part(redactedLine, part string) string {
+	if part == "" || strings.Contains(redactedLine, part) {
+		return r.String(part)
+	}
+	return Mask
+}
+
+// pass hides what one scan finds, then what the extra patterns match.
+func (r *Redactor) pass(s string) string {
+	if isKeyMaterial(s) {
+		return Mask
+	}
+	sc := scanner{r: r, s: s}
+	s = sc.scan()
+	for _, re := range r.extra {
+		s = re.ReplaceAllStringFunc(s, func(m string) string {
+			if m == "" {
+				return ""
+			}
+			return Mask
+		})
+	}
+	return s
+}

@@ -1,0 +1,328 @@
+package redact
+
+import (
+	"bufio"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The alphabets of planted secrets.
+const (
+	hexDigits = "0123456789abcdef"
+	base36    = "0123456789abcdefghijklmnopqrstuvwxyz"
+	base62    = base36 + "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	upper36   = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+)
+
+// kind is a text with a secret in it: §name:length§ stands for random
+// characters that must not survive.
+type kind struct{ name, text string }
+
+var signs = strings.NewReplacer("⏎", "\n", "␛", "\x1b", "○", "\u200b")
+
+func kinds(t testing.TB) []kind {
+	f, err := os.Open("testdata/kinds.txt")
+	require.NoError(t, err)
+	defer f.Close()
+	var out []kind
+	in := bufio.NewScanner(f)
+	for in.Scan() {
+		line := in.Text()
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		name, text, found := strings.Cut(line, "\t")
+		require.True(t, found, line)
+		out = append(out, kind{name, signs.Replace(text)})
+	}
+	require.NoError(t, in.Err())
+	return out
+}
+
+var placeholder = regexp.MustCompile(`§(hex|base36|base62|upper|word|pass):(\d+)§`)
+
+// plant fills the placeholders and returns the secrets.
+func (k kind) plant(rnd *rand.Rand) (text string, secrets []string) {
+	text = placeholder.ReplaceAllStringFunc(k.text, func(p string) string {
+		m := placeholder.FindStringSubmatch(p)
+		var n int
+		fmt.Sscan(m[2], &n)
+		alphabet := map[string]string{
+			"hex": hexDigits, "base36": base36, "base62": base62, "upper": upper36,
+			"word": "abcdefghijklmnopqrstuvwxyz", "pass": base62 + "!@#$%^*+~.-_/?",
+		}[m[1]]
+		b := make([]byte, n)
+		for i := range b {
+			b[i] = alphabet[rnd.IntN(len(alphabet))]
+		}
+		if m[1] == "pass" { // as people choose them: no punctuation at the ends
+			b[0], b[n-1] = base62[rnd.IntN(36)], base62[rnd.IntN(36)]
+		}
+		secrets = append(secrets, string(b))
+		return string(b)
+	})
+	return text, secrets
+}
+
+// survives returns a secret of which 5 characters in a row are still there.
+func survives(before, out string, secrets []string) string {
+	for _, s := range secrets {
+		n := min(len(s), 6)
+		for i := 0; i+n <= len(s); i++ {
+			if strings.Contains(out, s[i:i+n]) && !strings.Contains(strings.ReplaceAll(before, s, ""), s[i:i+n]) {
+				return s
+			}
+		}
+	}
+	return ""
+}
+
+// TestPlantedSecrets plants each kind many times, within the sorts of text that
+// controllers write.
+func TestPlantedSecrets(t *testing.T) {
+	r := New(nil)
+	ks := kinds(t)
+	names := map[string]bool{}
+	rnd := rand.New(rand.NewPCG(1, 2))
+	around := []string{
+		"%s", "some text %s", "%s and more", "E0101 12:00:00.000000       1 main.go:12] %s", "I0101 a.go:1] \"Applied\" object=\"ns/name\" %s",
+		"time=\"2026-01-01T00:00:00Z\" level=error %s pod=a", "2026-01-01T00:00:00Z stderr F %s", "\x1b[31m%s\x1b[0m", "(%s)", "err: %s\n", "a\t%s\tb",
+	}
+	planted := 0
+	for _, k := range ks {
+		names[k.name] = true
+		for range 40 {
+			text, secrets := k.plant(rnd)
+			require.NotEmpty(t, secrets, k.name)
+			in := fmt.Sprintf(around[rnd.IntN(len(around))], text)
+			out := r.String(in)
+			planted += len(secrets)
+			require.Empty(t, survives(in, out, secrets), "%s\n in: %s\nout: %s", k.name, in, out)
+			require.Contains(t, out, Mask)
+			require.Equal(t, out, r.String(out), "not idempotent: %s", in)
+			require.Empty(t, survives(in, Sanitise(out), secrets))
+		}
+	}
+	require.GreaterOrEqual(t, len(names), 40)
+	require.GreaterOrEqual(t, planted, 1000)
+	t.Logf("%d kinds, %d planted", len(names), planted)
+}
+
+func TestKeepsOrdinaryText(t *testing.T) {
+	b, err := os.ReadFile("testdata/keep.txt")
+	require.NoError(t, err)
+	r := New(nil)
+	for line := range strings.SplitSeq(strings.TrimSuffix(string(b), "\n"), "\n") {
+		require.Equal(t, line, r.String(line))
+	}
+}
+
+func TestString(t *testing.T) {
+	r := New(nil)
+	f := func(in, want string) {
+		t.Helper()
+		require.Equal(t, want, r.String(in))
+		require.Equal(t, want, r.String(want))
+	}
+	f("", "")
+	f(Mask, Mask)
+	f("password=a", "password=<redacted>")
+	f("password=hunter2 user=x", "password=<redacted> user=x")
+	f(`password="hunter 2" user=x`, `password="<redacted>" user=x`)
+	f(`password="a\"b c" user=x`, `password="<redacted>" user=x`)
+	f(`password="a\\" user=x`, `password="<redacted>" user=x`)
+	f(`{"password":"a\"b","user":"x"}`, `{"password":"<redacted>","user":"x"}`)
+	f(`{"password":12345,"user":"x"}`, `{"password":<redacted>,"user":"x"}`)
+	f(`msg="{\"password\":\"a\\\"b\",\"user\":\"x\"}"`, `msg="{\"password\":\"<redacted>\",\"user\":\"x\"}"`)
+	f(`"{\\\"password\\\":\\\"abc\\\",\\\"user\\\":\\\"x\\\"}"`, `"{\\\"password\\\":\\\"<redacted>\\\",\\\"user\\\":\\\"x\\\"}"`)
+	f("password: 'it''s' x", "password: '<redacted>' x")
+	f("password='cut off", "password='<redacted>")
+	f("{Password:abc User:x}", "{Password:<redacted> User:x}")
+	f("{User:x Password:abc}", "{User:x Password:<redacted>}")
+	f("map[password:abc user:x]", "map[password:<redacted> user:x]")
+	f("map[a:b Authorization:[Bearer abcdefgh1] Host:[x]]", "map[a:b Authorization:[<redacted>] Host:[x]]")
+	f("https://u:p@h/x?a=b", "https://u:<redacted>@h/x?a=b")
+	f("https://h/x?token=abcdef&limit=5", "https://h/x?token=<redacted>&limit=5")
+	f("Server=a;Password=p;Database=x", "Server=a;Password=<redacted>;Database=x")
+	f("a,password=b,user=c", "a,password=<redacted>,user=c")
+	f("kubeadm join 10.0.0.1:6443 --token abc --discovery-token-ca-cert-hash sha256:0123", "kubeadm join 10.0.0.1:6443 --token <redacted> --discovery-token-ca-cert-hash sha256:0123")
+	f(`["--password","x y","--v=2"]`, `["--password","<redacted>","--v=2"]`)
+	f("password=", "password=")
+	f("password: \nuser: x", "password: \nuser: x")
+	f("password=<redacted>hunter2", "password=<redacted>")
+	f("<password>a b</password><user>x</user>", "<password><redacted></password><user>x</user>")
+	f("pass\u200bword=hunter2", "password=<redacted>")
+	f("\x1b[36mpassword=\x1b[0mhunter2", "password=<redacted>")
+	f("\x1b[36muser=\x1b[0mx", "\x1b[36muser=\x1b[0mx")
+	f(strings.Repeat("a", MaxInput+1), Mask)
+}
+
+func TestExtraPatterns(t *testing.T) {
+	f := func(pattern, in, want string) {
+		t.Helper()
+		r := New([]*regexp.Regexp{regexp.MustCompile(pattern)})
+		require.Equal(t, want, r.String(in))
+		require.Equal(t, want, r.String(want))
+	}
+	f(`CUST-[0-9]+`, "order of CUST-123 and CUST-9", "order of <redacted> and <redacted>")
+	f(`x*`, "ab", "ab")
+	f(`[a-z]+`, "ab", Mask) // it would match the mask again and again
+}
+
+func TestFailsClosed(t *testing.T) {
+	r := New([]*regexp.Regexp{nil}) // makes a pass panic
+	require.Equal(t, Mask, r.String("anything"))
+}
+
+func TestPart(t *testing.T) {
+	r := New(nil)
+	line := "login of bob with password=hunter2 failed in ns-1"
+	hidden := r.String(line)
+	f := func(part, want string) {
+		t.Helper()
+		require.Equal(t, want, r.Part(hidden, part))
+	}
+	f("", "")
+	f("bob", "bob")
+	f("ns-1", "ns-1")
+	f("hunter2", Mask)
+	f("password=hunter2", Mask)
+	f("unter", Mask)
+}
+
+// TestCorpus prints what is hidden in logs of real controllers, which hold no
+// secrets.
+func TestCorpus(t *testing.T) {
+	files, _ := filepath.Glob("../../shared/corpus/real/*/*.log")
+	if len(files) == 0 {
+		t.Skip("no corpus beside the repository")
+	}
+	r := New(nil)
+	lines := 0
+	for _, name := range files {
+		b, err := os.ReadFile(name)
+		require.NoError(t, err)
+		for line := range strings.SplitSeq(string(b), "\n") {
+			lines++
+			require.Equal(t, line, r.String(line), name)
+		}
+	}
+	require.NotZero(t, lines)
+}
+
+func TestNoAllocationWithoutSecrets(t *testing.T) {
+	r := New(nil)
+	for _, line := range ordinary() {
+		require.Zero(t, testing.AllocsPerRun(10, func() { r.String(line) }), line)
+	}
+}
+
+func ordinary() []string {
+	return []string{
+		`E0101 12:00:00.000000       1 controller.go:324] "Reconciler error" err="failed to list *v1.Secret: secrets is forbidden" controller="cluster" Cluster="ns/name" reconcileID="5b3c4c2e-8f3e-4a65-9d2e-0a8d5cf6a4a1"`,
+		`{"level":"error","ts":"2026-01-01T00:00:00.000Z","logger":"controller","msg":"Reconciler error","controller":"machine","Machine":{"name":"m-1","namespace":"ns"},"error":"context deadline exceeded"}`,
+		`2026-01-01T00:00:00.000000000Z stderr F I0101 12:00:00.000000       1 leaderelection.go:257] attempting to acquire leader lease kube-system/kube-controller-manager...`,
+	}
+}
+
+// hostile texts would make a scanner that looks back or forward without bound
+// take quadratic time.
+func hostile(n int) []string {
+	var out []string
+	for _, s := range []string{
+		"auth=", "auth=a", "token:[word word ", "://a", "://a:b/", ":token> ", "sk-", "-u,a", "key=/", "?key=/", `auth:\"`, `auth:'`, "eyJ", "a.", "==", "secret: a ",
+		"password", "\\", `"`, "'", "Bearer ", "Data{", "-----BEGIN ", "-----BEGIN PRIVATE KEY", "token: x509: ", "s.", "SK", "K10", "::", "Cookie:[", "=", ":", "@tcp(", "a:b@tcp(",
+		"Authorization: ", "--user a ", "value=", `"name":"password","value":`, "\x1b]", "\x1b[", "&a=b", ",a=", "auth=,a ",
+	} {
+		out = append(out, strings.Repeat(s, n/len(s)))
+	}
+	return out
+}
+
+func TestHostileTexts(t *testing.T) {
+	r := New(nil)
+	for _, s := range hostile(1 << 18) {
+		out := r.String(s)
+		require.Equal(t, out, r.String(out), "%.40q", s)
+		Sanitise(s)
+	}
+}
+
+func FuzzString(f *testing.F) {
+	r := New(nil)
+	for _, k := range kinds(f) {
+		text, _ := k.plant(rand.New(rand.NewPCG(3, 4)))
+		f.Add(text)
+	}
+	for _, s := range hostile(60) {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, in string) {
+		out := r.String(in)
+		require.Equal(t, out, r.String(out))
+		require.NotPanics(t, func() { (&scanner{r: r, s: in}).scan() })
+		Sanitise(in)
+	})
+}
+
+// FuzzPlanted plants a secret of a kind into any text.
+func FuzzPlanted(f *testing.F) {
+	r := New(nil)
+	ks := kinds(f)
+	for i := range ks {
+		f.Add(uint64(i), "text before", "text after")
+		f.Add(uint64(i), `{"msg":"a`, `b"}`)
+		f.Add(uint64(i), "token: ", `"'[`)
+	}
+	f.Fuzz(func(t *testing.T, n uint64, before, after string) {
+		k := ks[n%uint64(len(ks))]
+		text, secrets := k.plant(rand.New(rand.NewPCG(n, n)))
+		in := before + " " + text + " " + after
+		out := r.String(in)
+		require.Empty(t, survives(in, out, secrets), "%s\n in: %q\nout: %q", k.name, in, out)
+	})
+}
+
+func BenchmarkOrdinaryLines(b *testing.B) {
+	r := New(nil)
+	lines := ordinary()
+	n := 0
+	for _, l := range lines {
+		n += len(l)
+	}
+	b.SetBytes(int64(n))
+	b.ReportAllocs()
+	for b.Loop() {
+		for _, l := range lines {
+			r.String(l)
+		}
+	}
+}
+
+func BenchmarkLineWithSecret(b *testing.B) {
+	r := New(nil)
+	line := ordinary()[0] + ` password="hunter2"`
+	b.SetBytes(int64(len(line)))
+	for b.Loop() {
+		r.String(line)
+	}
+}
+
+func BenchmarkHostile(b *testing.B) {
+	r := New(nil)
+	for _, s := range hostile(1 << 16) {
+		b.Run(fmt.Sprintf("%.12q", s), func(b *testing.B) {
+			b.SetBytes(int64(len(s)))
+			for b.Loop() {
+				r.String(s)
+			}
+		})
+	}
+}

@@ -1,0 +1,128 @@
+package redact
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// MaxSanitised bounds the result of Sanitise, in bytes.
+const MaxSanitised = 16 << 10
+
+// Sanitise makes text harmless where it is shown: terminals, chat, web pages
+// that escape it. The result is one line of valid UTF-8 without control
+// characters, ANSI sequences, bidirectional controls and invisible characters,
+// at most MaxSanitised bytes. White space of any sort becomes spaces. It does
+// not escape markup: who writes it does.
+func Sanitise(s string) string {
+	s = clean(s, false)
+	if len(s) <= MaxSanitised {
+		return s
+	}
+	at := MaxSanitised
+	for !utf8.RuneStart(s[at]) {
+		at--
+	}
+	return s[:at]
+}
+
+// clean takes out what Sanitise takes out, without a bound. It returns s itself
+// if there is nothing to do. Tabs and line ends may stay.
+func clean(s string, keepLines bool) string {
+	at := 0
+	for at < len(s) && s[at] >= ' ' && s[at] < 0x7f {
+		at++
+	}
+	if at == len(s) {
+		return s
+	}
+	var b strings.Builder
+	b.Grow(len(s))
+	b.WriteString(s[:at])
+	for at < len(s) {
+		r, n := utf8.DecodeRuneInString(s[at:])
+		switch {
+		case r == '\x1b' || r == '\u009b':
+			at += sequence(s[at:], n)
+			continue
+		case r == utf8.RuneError && n == 1:
+			b.WriteRune(utf8.RuneError)
+		case keepLines && (r == '\t' || r == '\n' || r == '\r'):
+			b.WriteRune(r)
+		case r == '\t' || r == '\n' || r == '\r' || r == '\v' || r == '\f' || r == '\u0085' || r == '\u2028' || r == '\u2029':
+			b.WriteByte(' ')
+		case !isInvisible(r):
+			b.WriteRune(r)
+		}
+		at += n
+	}
+	return b.String()
+}
+
+// sequence returns the length of the ANSI sequence at the start of s, whose
+// introducer has n bytes. Of a sequence without an end only the introducer is
+// taken, so that it cannot swallow text.
+func sequence(s string, n int) int {
+	i := n
+	if s[0] == '\x1b' {
+		if i == len(s) {
+			return i
+		}
+		switch c := s[i]; {
+		case c == '[':
+			i++
+		case c == ']' || c == 'P' || c == 'X' || c == '^' || c == '_':
+			return controlString(s, i+1)
+		case c >= ' ' && c <= '/': // such as ESC ( B
+			for i < len(s) && s[i] >= ' ' && s[i] <= '/' {
+				i++
+			}
+			if i < len(s) && s[i] >= '0' && s[i] <= '~' {
+				i++
+			}
+			return i
+		case c >= '0' && c <= '~':
+			return i + 1
+		default:
+			return i
+		}
+	}
+	from := i
+	for i < len(s) && s[i] >= ' ' && s[i] <= '?' && i-from < 64 {
+		i++
+	}
+	if i < len(s) && s[i] >= '@' && s[i] <= '~' {
+		return i + 1
+	}
+	return from
+}
+
+// controlString returns the end of a string such as a window title, which BEL or
+// ESC \ ends.
+func controlString(s string, from int) int {
+	for i := from; i < len(s) && i-from < 512; i++ {
+		switch {
+		case s[i] == '\a':
+			return i + 1
+		case s[i] == '\x1b' && i+1 < len(s) && s[i+1] == '\\':
+			return i + 2
+		case s[i] < ' ':
+			return from
+		}
+	}
+	return from
+}
+
+// isInvisible tells whether a character shows nothing but changes how others
+// are shown, or is a control.
+func isInvisible(r rune) bool {
+	switch {
+	case r < ' ', r >= 0x7f && r <= 0x9f:
+	case r == 0xad, r == 0x34f, r == 0x61c, r == 0x115f, r == 0x1160, r == 0x17b4, r == 0x17b5:
+	case r >= 0x180b && r <= 0x180f, r >= 0x200b && r <= 0x200f, r >= 0x202a && r <= 0x202e, r >= 0x2060 && r <= 0x206f:
+	case r == 0x2800, r == 0x3164, r == 0xfeff, r == 0xffa0, r >= 0xfe00 && r <= 0xfe0f, r >= 0xfff0 && r <= 0xfffb:
+	case r >= 0x1d173 && r <= 0x1d17a, r >= 0xe0000 && r <= 0xe0fff:
+	default:
+		return false
+	}
+	return true
+}

@@ -1,0 +1,164 @@
+package redact
+
+import "strings"
+
+// scanner goes once over a text. Each finder looks a bounded distance back, and
+// forward over text that it either hides or that no other call of it visits
+// again, so that the whole is linear.
+type scanner struct {
+	r *Redactor
+	s string
+
+	out  strings.Builder
+	kept int // everything before is in out
+
+	urlEnd     int  // end of the URL that was looked at
+	urlAt      int  // its last @; before its start: none
+	bracket    int  // a ] that was looked for
+	awsID      bool // an AWS access key id was seen
+	kindKnown  bool // kindSecret is decided
+	kindSecret bool // the text prints a Secret
+}
+
+// span is a part of the text to hide; it is empty if there is none.
+type span struct{ from, to int }
+
+func (p span) empty() bool { return p.from >= p.to }
+
+// class says what a byte may begin or end.
+type class uint8
+
+const (
+	classSeparator class = iota + 1 // between a key and its value
+	classQuote
+	classDash
+	classDot
+)
+
+func newClasses() [256]class {
+	return [256]class{
+		'=': classSeparator, ':': classSeparator, '>': classSeparator, '%': classSeparator, '\\': classSeparator,
+		'"': classQuote, '\'': classQuote, '-': classDash, '.': classDot,
+	}
+}
+
+// lookInside is how much of the end of a hidden part is scanned again, for a
+// secret that begins there and goes on behind it, as in "token: password: x".
+const lookInside = 256
+
+// scan returns the text with its secrets hidden.
+func (sc *scanner) scan() string {
+	s := sc.s
+	for i := 0; i < len(s); i++ {
+		p := span{}
+		if i+1 < len(s) && sc.r.tokens.mayBegin(s[i], s[i+1]) {
+			p = sc.token(i)
+		}
+		if p.empty() && sc.r.classes[s[i]] != 0 {
+			p = sc.at(i)
+		}
+		if p.empty() || p.to <= sc.kept || s[p.from:p.to] == Mask {
+			continue
+		}
+		sc.hide(p)
+		i = max(i, p.to-lookInside)
+	}
+	if sc.kept == 0 {
+		return s
+	}
+	sc.out.WriteString(s[sc.kept:])
+	if sc.awsID {
+		return hideKeysOfAWS(sc.out.String())
+	}
+	return sc.out.String()
+}
+
+// hide adds a part to what is hidden. It ends behind all parts before it, and
+// may begin within the last of them.
+func (sc *scanner) hide(p span) {
+	if p.from > sc.kept || sc.kept == 0 {
+		sc.out.WriteString(sc.s[sc.kept:p.from])
+		sc.out.WriteString(Mask)
+	}
+	sc.kept = p.to
+}
+
+// at looks for a secret around the byte at i.
+func (sc *scanner) at(i int) span {
+	switch sc.r.classes[sc.s[i]] {
+	case classSeparator:
+		return sc.separator(i)
+	case classQuote:
+		return sc.quoteAfterKey(i)
+	case classDash:
+		return sc.flag(i)
+	case classDot:
+		return sc.bootstrapToken(i)
+	}
+	return span{}
+}
+
+// separator looks at both sides of a byte that may part a key from a value.
+func (sc *scanner) separator(i int) span {
+	s := sc.s
+	switch s[i] {
+	case '=':
+		if p := sc.azureStorageKey(i); !p.empty() {
+			return p
+		}
+		return sc.keyValue(i, i+1)
+	case ':':
+		if strings.HasPrefix(s[i:], "://") {
+			return sc.userinfo(i)
+		}
+		if p := sc.rancherToken(i); !p.empty() {
+			return p
+		}
+		return sc.keyValue(i, i+1)
+	case '>':
+		return sc.element(i)
+	case '%':
+		if n := len("%3D"); len(s) >= i+n && (strings.EqualFold(s[i:i+n], "%3D") || strings.EqualFold(s[i:i+n], "%3A")) {
+			return sc.keyValue(i, i+n)
+		}
+	case '\\':
+		if n := len(`\u003d`); len(s) >= i+n && (strings.EqualFold(s[i:i+n], `\u003d`) || strings.EqualFold(s[i:i+n], `\u003a`)) {
+			return sc.keyValue(i, i+n)
+		}
+	}
+	return span{}
+}
+
+func isSpace(c byte) bool  { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
+func isBlank(c byte) bool  { return c == ' ' || c == '\t' }
+func isDigit(c byte) bool  { return c >= '0' && c <= '9' }
+func isUpper(c byte) bool  { return c >= 'A' && c <= 'Z' }
+func isLower(c byte) bool  { return c >= 'a' && c <= 'z' }
+func isLetter(c byte) bool { return isUpper(c) || isLower(c) }
+func isAlnum(c byte) bool  { return isLetter(c) || isDigit(c) }
+func isQuote(c byte) bool  { return c == '"' || c == '\'' || c == '`' }
+
+// byteAt returns the byte at i, or 0 outside.
+func (sc *scanner) byteAt(i int) byte {
+	if i < 0 || i >= len(sc.s) {
+		return 0
+	}
+	return sc.s[i]
+}
+
+// afterWord tells whether the byte before i belongs to the same word. The
+// letter of an escape such as \n, and the digits of %20, do not.
+func (sc *scanner) afterWord(i int) bool {
+	s := sc.s
+	switch {
+	case i == 0 || !isAlnum(s[i-1]) && s[i-1] != '_':
+		return false
+	case i >= 2 && s[i-2] == '\\' && strings.IndexByte("nrt", s[i-1]) >= 0:
+		return false
+	case i >= 3 && s[i-3] == '%':
+		return false
+	case i >= 6 && strings.HasPrefix(s[i-6:], `\u00`):
+		return false
+	}
+	return true
+}
