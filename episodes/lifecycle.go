@@ -43,7 +43,7 @@ func (ep *episode) deadline(rs *ruleState) int64 {
 // takeStep counts a line and opens or extends the episode of its key.
 func (e *Engine) takeStep(rs *ruleState, m *matcher.Hit, t, now int64) {
 	r := rs.rule
-	h := &hit{t: t, id: m.ID, values: m.Values, wants: m.Rule.Wants, line: m.Line}
+	h := &hit{t: t, id: m.ID, values: e.clip(m.Values), wants: m.Rule.Wants, line: e.keepable(m.Line)}
 	if r.Distinct != "" && h.value(r.Distinct) == "" {
 		return
 	}

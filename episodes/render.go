@@ -87,6 +87,30 @@ func (e *Engine) export(ep *episode, now int64) Episode {
 // not survive.
 func (e *Engine) sample(line string) string { return cut(e.cfg.Redact(line), maxSample) }
 
+// keepable returns a line as it is kept: a long one is made a sample at once, so
+// that no line costs more memory than a sample.
+func (e *Engine) keepable(line string) string {
+	if len(line) <= maxSample {
+		return line
+	}
+	return strings.Clone(e.sample(line))
+}
+
+// clip bounds the values of a hit in the same way.
+func (e *Engine) clip(values []string) []string {
+	out := values
+	for i, v := range values {
+		if len(v) <= maxSample {
+			continue
+		}
+		if &out[0] == &values[0] {
+			out = slices.Clone(values)
+		}
+		out[i] = strings.Clone(e.sample(v))
+	}
+	return out
+}
+
 // vars returns what `$vars` holds: the values of the newest trigger's lines. In
 // a sequence name_i is the value of step i, and name that of the last step that
 // has it.

@@ -26,7 +26,7 @@ func (h *hit) value(name string) string {
 }
 
 // keepLines is how many hits of a window keep their line.
-const keepLines = 8
+const keepLines = 2
 
 // hits is a list in order of time; equal times are in order of arrival.
 type hits []*hit
