@@ -92,10 +92,27 @@ func parseStamp(b []byte) (time.Time, bool) {
 // makeTime returns the time in UTC if there is such a day and time of day. A
 // leap second is the start of the next minute.
 func makeTime(date, clock [3]int, ns int) (time.Time, bool) {
-	t := time.Date(date[0], time.Month(date[1]), date[2], clock[0], clock[1], clock[2], ns, time.UTC)
-	day := time.Date(date[0], time.Month(date[1]), date[2], 0, 0, 0, 0, time.UTC)
-	ok := day.Day() == date[2] && int(day.Month()) == date[1] && clock[0] < 24 && clock[1] < 60 && clock[2] <= 60
-	return t, ok
+	year, month, day := date[0], time.Month(date[1]), date[2]
+	if month < time.January || month > time.December || day < 1 || day > daysIn(year, month) {
+		return time.Time{}, false
+	}
+	if clock[0] > 23 || clock[1] > 59 || clock[2] > 60 {
+		return time.Time{}, false
+	}
+	return time.Date(year, month, day, clock[0], clock[1], clock[2], ns, time.UTC), true
+}
+
+func daysIn(year int, month time.Month) int {
+	switch month {
+	case time.April, time.June, time.September, time.November:
+		return 30
+	case time.February:
+		if year%4 == 0 && (year%100 != 0 || year%400 == 0) {
+			return 29
+		}
+		return 28
+	}
+	return 31
 }
 
 func digit(c byte) bool { return '0' <= c && c <= '9' }

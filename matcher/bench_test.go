@@ -1,0 +1,127 @@
+package matcher
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"testing"
+	"time"
+
+	"crowsnest/rules"
+
+	"github.com/stretchr/testify/require"
+)
+
+// signature is a rule of the benchmark and a text that it matches.
+type signature struct {
+	rule *rules.Rule
+	text string
+}
+
+var (
+	benchVerbs  = []string{"admitting", "binding", "cordoning", "draining", "evicting", "fencing", "grafting", "halting", "importing", "joining"}
+	benchNouns  = []string{"apiserver", "bootstrap", "conversion", "datastore", "endpoint", "finalizer", "gateway", "hypervisor", "initramfs", "journal"}
+	benchCauses = []string{"quota exhausted", "lease expired", "hash mismatch", "token revoked", "disk pressure", "clock skew", "peer vanished", "zone outage", "schema drift", "port collision"}
+)
+
+// benchSignatures returns n different signatures: half plain texts, the others
+// expressions with captures, alternatives, gaps and any case.
+func benchSignatures(tb testing.TB, n int) []signature {
+	var out []signature
+	for i := range n {
+		verb, noun, cause := benchVerbs[i%10], benchNouns[i/10%10], benchCauses[i/100%10]
+		text := fmt.Sprintf("%s %s %s", verb, noun, cause)
+		m, wants := rules.Matcher{Contains: []string{text}}, []string{"namespace", "pod"}
+		switch i % 6 {
+		case 1:
+			m = rules.Matcher{Regex: regexp.MustCompile(fmt.Sprintf(`%s %s %s on (?P<object>\S+) after \d+`, verb, noun, cause))}
+			wants = append(wants, "object")
+		case 3:
+			m = rules.Matcher{Regex: regexp.MustCompile(fmt.Sprintf(`%s (?:%s|nothing) %s`, verb, noun, cause))}
+		case 5:
+			m = rules.Matcher{Regex: regexp.MustCompile(fmt.Sprintf(`(?i)%s %s.*%s`, verb, noun, cause))}
+		}
+		out = append(out, signature{ruleOf(tb, fmt.Sprint("Rule", i), m, wants...), text + " on default/x-1 after 12 s"})
+	}
+	return out
+}
+
+// benchLines returns physical lines of CRI, of which a share has a signature.
+func benchLines(set []signature, size int, share float64) []byte {
+	r := rand.New(rand.NewPCG(3, 4))
+	now := time.Date(2025, 11, 20, 10, 0, 0, 0, time.UTC)
+	var b []byte
+	for len(b) < size {
+		now = now.Add(time.Duration(r.IntN(1e6)))
+		b = now.AppendFormat(b, "2006-01-02T15:04:05.000000000Z stderr F ")
+		line := appendSampleLine(nil, r)
+		if r.Float64() < share {
+			k := bytes.IndexByte(line, ' ')
+			s := set[0]
+			if share < 0.5 {
+				s = set[r.IntN(len(set))]
+			}
+			line = append([]byte(fmt.Sprintf("E1120 10:00:00.000000       1 a.go:1] %q", s.text)), line[k:]...)
+		}
+		b = append(b, line...)
+	}
+	return b
+}
+
+func benchProgram(tb testing.TB, set []signature) *Program {
+	var all []*rules.Rule
+	for _, s := range set {
+		all = append(all, s.rule)
+	}
+	return compile(tb, all...)
+}
+
+// BenchmarkScan reports MB/s of whole scans, CRI lines in blocks of 256 KiB.
+func BenchmarkScan(b *testing.B) {
+	for _, kind := range []struct {
+		name  string
+		share float64
+	}{{"ordinary", 0.01}, {"storm", 0.9}} {
+		for _, n := range []int{10, 100, 1000} {
+			b.Run(fmt.Sprintf("%s/rules=%d", kind.name, n), func(b *testing.B) {
+				set := benchSignatures(b, n)
+				lines := benchLines(set, 8<<20, kind.share)
+				blocks := wholeLines(lines, 256<<10)
+				p, s := benchProgram(b, set), NewStream(manager, StreamOptions{})
+				p.Rules(s)
+				b.SetBytes(int64(len(lines)))
+				b.ReportAllocs()
+				hits := 0
+				for b.Loop() {
+					for _, block := range blocks {
+						hits += len(p.Scan(s, block, arrival))
+					}
+				}
+				require.Positive(b, hits)
+				count := float64(bytes.Count(lines, []byte("\n")) * b.N)
+				b.ReportMetric(count/b.Elapsed().Seconds()/1e6, "Mlines/s")
+			})
+		}
+	}
+}
+
+func wholeLines(b []byte, size int) (blocks [][]byte) {
+	for len(b) > 0 {
+		n := min(size, len(b))
+		n = bytes.LastIndexByte(b[:n], '\n') + 1
+		blocks, b = append(blocks, b[:n]), b[n:]
+	}
+	return blocks
+}
+
+func BenchmarkCompile(b *testing.B) {
+	for _, n := range []int{1, 10, 100, 1000} {
+		b.Run(fmt.Sprintf("rules=%d", n), func(b *testing.B) {
+			set := benchSignatures(b, n)
+			for b.Loop() {
+				benchProgram(b, set).Rules(NewStream(manager, StreamOptions{}))
+			}
+		})
+	}
+}
