@@ -48,13 +48,14 @@ func (s *sample) cost(t needs.Text) float64 {
 	for i := 0; i+4 <= len(lower); i++ {
 		least = min(least, s.grams[gramHash(lower[i:])])
 	}
+	cost := float64(least) + 8/float64(n)
 	switch {
 	case n < 5:
-		return float64(least) + 20
+		cost += 20
 	case n < 8:
-		return float64(least) + 4
+		cost += 4
 	}
-	return float64(least) + 8/float64(n)
+	return cost
 }
 
 var (
