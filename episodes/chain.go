@@ -83,14 +83,18 @@ func (s *search) back(i int) bool {
 		if !s.fits(i, c) {
 			continue
 		}
-		// An older hit with the same values leaves less room than this one.
+		// An older hit with the same values leaves less room than one that failed,
+		// unless that one failed because its line was needed for another step.
 		values := s.values(c)
-		if tried[values] && !c.several {
+		if tried[values] {
 			continue
 		}
 		s.found[i] = c
 		if s.back(i - 1) {
 			return true
+		}
+		if c.several {
+			continue
 		}
 		if tried == nil {
 			tried = map[string]bool{}

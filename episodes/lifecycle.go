@@ -76,7 +76,7 @@ func (e *Engine) count(rs *ruleState, ep *episode, values []string, step int, h 
 	if !rs.windowed() {
 		return trigger{t: h.t, from: h.t - 1, chain: hits{h}, lines: 1, line: h}, true
 	}
-	w := e.windowOf(rs, ep, join(values))
+	w := e.windowOf(rs, ep, values)
 	w.drop(e.horizon(rs, values))
 	return w.add(rs.rule, step, h)
 }
@@ -91,17 +91,18 @@ func (e *Engine) horizon(rs *ruleState, values []string) int64 {
 }
 
 // windowOf returns the window of a key, that of its episode if there is one.
-func (e *Engine) windowOf(rs *ruleState, ep *episode, key string) *window {
+func (e *Engine) windowOf(rs *ruleState, ep *episode, values []string) *window {
 	if ep != nil {
 		if ep.window == nil {
-			ep.window = newWindow(rs.rule)
+			ep.window = newWindow(rs.rule, values)
 		}
 		return ep.window
 	}
+	key := join(values)
 	if w, ok := rs.windows.Get(key); ok {
 		return w
 	}
-	w := newWindow(rs.rule)
+	w := newWindow(rs.rule, values)
 	e.keep(rs, key, w)
 	return w
 }
@@ -258,11 +259,19 @@ func (e *Engine) takeClear(rs *ruleState, m *matcher.Hit, t, now int64) {
 	if old, ok := rs.cleared.Get(key); !ok || t > old {
 		rs.cleared.Add(key, t)
 	}
+	for _, w := range rs.windows.Values() {
+		if k, _ := shared(rs.rule, rs.rule.Clear, w.key); k == key {
+			w.drop(t)
+		}
+	}
 	for _, ep := range rs.sorted() {
-		if k, _ := shared(rs.rule, rs.rule.Clear, ep.values); k == key && t >= ep.newest {
-			if ep.window != nil {
-				ep.window.drop(t)
-			}
+		if k, _ := shared(rs.rule, rs.rule.Clear, ep.values); k != key {
+			continue
+		}
+		if ep.window != nil {
+			ep.window.drop(t)
+		}
+		if t >= ep.newest {
 			e.close(ep, ReasonClear, t, now)
 		}
 	}

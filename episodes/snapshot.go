@@ -53,7 +53,7 @@ type episodeSnapshot struct {
 }
 
 type windowSnapshot struct {
-	Key      []byte          `json:"key,omitempty"`
+	Key      []string        `json:"key,omitempty"` // values of `by`
 	Steps    [][]hitSnapshot `json:"steps,omitempty"`
 	Distinct []hitSnapshot   `json:"distinct,omitempty"`
 }
@@ -138,14 +138,14 @@ func (e *Engine) saveRule(rs *ruleState) ruleSnapshot {
 			Chain: e.saveHits(rs.rule, ep.chain), Line: e.sample(ep.line), First: e.sample(ep.first),
 		}
 		if ep.window != nil {
-			w := e.saveWindow(rs.rule, "", ep.window)
+			w := e.saveWindow(rs.rule, ep.window)
 			x.Window = &w
 		}
 		out.Open = append(out.Open, x)
 	}
 	for _, key := range rs.windows.Keys() {
 		if w, _ := rs.windows.Peek(key); !w.empty() {
-			out.Windows = append(out.Windows, e.saveWindow(rs.rule, key, w))
+			out.Windows = append(out.Windows, e.saveWindow(rs.rule, w))
 		}
 	}
 	out.Cleared = saveEntries(rs.cleared)
@@ -172,8 +172,8 @@ func saveEntries[V any](lru *simplelru.LRU[string, V]) []entrySnapshot[V] {
 	return out
 }
 
-func (e *Engine) saveWindow(r *rules.Rule, key string, w *window) windowSnapshot {
-	out := windowSnapshot{Key: []byte(key), Distinct: e.saveHits(r, w.values)}
+func (e *Engine) saveWindow(r *rules.Rule, w *window) windowSnapshot {
+	out := windowSnapshot{Key: w.key, Distinct: e.saveHits(r, w.values)}
 	for _, hs := range w.steps {
 		out.Steps = append(out.Steps, e.saveHits(r, hs))
 	}
@@ -281,7 +281,9 @@ func (e *Engine) restoreRule(rs *ruleState, r ruleSnapshot, now int64) {
 		e.active++
 	}
 	for _, w := range r.Windows {
-		e.keep(rs, string(w.Key), loadWindow(rs.rule, r.Wants, w))
+		if len(w.Key) == len(rs.rule.By) {
+			e.keep(rs, join(w.Key), loadWindow(rs.rule, r.Wants, w))
+		}
 	}
 	for _, c := range r.Cleared {
 		rs.cleared.Add(string(c.Key), c.Value)
@@ -301,7 +303,7 @@ func (e *Engine) restoreRule(rs *ruleState, r ruleSnapshot, now int64) {
 }
 
 func loadWindow(r *rules.Rule, wants []string, s windowSnapshot) *window {
-	w := newWindow(r)
+	w := newWindow(r, s.Key)
 	for i := range min(len(s.Steps), len(w.steps)) {
 		w.steps[i] = loadHits(wants, s.Steps[i])
 	}

@@ -74,7 +74,8 @@ func (hs hits) since(t int64) int {
 
 // window holds what was counted for one key.
 type window struct {
-	steps []hits // one list per step; for a match one list
+	key   []string // values of `by`
+	steps []hits   // one list per step; for a match one list
 	// values holds, with distinct, the newest hit of each value; steps[0] then
 	// holds all lines, for their number.
 	values hits
@@ -89,7 +90,9 @@ type trigger struct {
 	line  *hit  // that was read
 }
 
-func newWindow(r *rules.Rule) *window { return &window{steps: make([]hits, len(r.Steps))} }
+func newWindow(r *rules.Rule, key []string) *window {
+	return &window{key: key, steps: make([]hits, len(r.Steps))}
+}
 
 // drop forgets the hits that are not newer than t.
 func (w *window) drop(t int64) {
