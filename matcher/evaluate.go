@@ -1,8 +1,6 @@
 package matcher
 
-import (
-	"math/bits"
-)
+import "math/bits"
 
 // scratch is what a call needs besides the stream. It holds nothing over calls
 // but memory to use again.
@@ -21,6 +19,10 @@ type scratch struct {
 	joined  []byte   // the same, one after the other
 	buffers [][]byte // for joining
 }
+
+// maxPanics is how often the evaluation of a part may panic before the part is
+// given up.
+const maxPanics = 3
 
 // Bounds of the memory that is kept for the next call, in bytes or elements.
 const (
@@ -106,13 +108,26 @@ func (r *run) try(text []byte, at moment) {
 	for w, mask := range sc.marks {
 		sc.marks[w] = 0
 		for ; mask != 0; mask &= mask - 1 {
-			pt := r.sel.parts[w<<6|bits.TrailingZeros64(mask)]
-			if len(sc.states) < pt.conds {
-				sc.states = make([]condState, pt.conds)
-			}
-			if pt.cond.holds(sc, text) {
-				r.hit(pt, &found)
-			}
+			r.tryPart(r.sel.parts[w<<6|bits.TrailingZeros64(mask)], &found)
 		}
+	}
+}
+
+// tryPart tries one part. Should that panic, the part is given up after a few
+// times, and everything else goes on.
+func (r *run) tryPart(pt *part, l *line) {
+	if pt.panics.Load() >= maxPanics {
+		return
+	}
+	defer func() {
+		if recover() != nil {
+			pt.panics.Add(1)
+		}
+	}()
+	if len(r.sc.states) < pt.conds {
+		r.sc.states = make([]condState, pt.conds)
+	}
+	if pt.cond.holds(r.sc, l.text) {
+		r.hit(pt, l)
 	}
 }

@@ -21,6 +21,9 @@ func (r *run) hit(pt *part, l *line) {
 		l.made, l.str, l.at = true, string(l.text), l.at.resolve(r.now)
 		l.id = r.fingerprint(l)
 	}
+	if r.hits == nil {
+		r.hits = make([]Hit, 0, max(1, r.s.hits))
+	}
 	r.hits = append(r.hits, Hit{
 		Rule:       pt.rule,
 		Part:       pt.role,

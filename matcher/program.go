@@ -3,7 +3,9 @@ package matcher
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	"crowsnest/rules"
 )
@@ -13,7 +15,7 @@ import (
 // concurrent use.
 type Program struct {
 	rules  []*rules.Rule
-	parts  []part // of all rules, in their order; of one rule clear, unless, steps
+	parts  []*part // of all rules, in their order; of one rule clear, unless, steps
 	sample *sample
 
 	mu         sync.Mutex
@@ -30,6 +32,8 @@ type part struct {
 	cond  *cond
 	conds int // number of conditions in cond
 	texts choice
+	// panics counts those of its evaluation. It is the one thing that changes.
+	panics atomic.Int32
 }
 
 // Compile makes a program of all rules but those that are off. It does no I/O.
@@ -60,18 +64,18 @@ func compileFor(set *rules.Set, sample *sample) (*Program, error) {
 }
 
 // compileRule returns the parts of a rule in the order of their hits.
-func compileRule(r *rules.Rule, sample *sample) ([]part, error) {
+func compileRule(r *rules.Rule, sample *sample) ([]*part, error) {
 	if len(r.Steps) == 0 {
 		return nil, fmt.Errorf("compile rule %s: it has neither match nor sequence", r.Alert)
 	}
-	var parts []part
+	var parts []*part
 	add := func(role Part, m *rules.Matcher) error {
 		cc := condCompiler{wants: r.Wants}
 		c, err := cc.compile(m)
 		if err != nil {
 			return fmt.Errorf("compile rule %s, %s: %w", r.Alert, role.Name(r), err)
 		}
-		parts = append(parts, part{rule: r, role: role, cond: c, conds: cc.conds, texts: sample.choose(m)})
+		parts = append(parts, &part{rule: r, role: role, cond: c, conds: cc.conds, texts: sample.choose(m)})
 		return nil
 	}
 	if r.Clear != nil {
@@ -90,6 +94,18 @@ func compileRule(r *rules.Rule, sample *sample) ([]part, error) {
 		}
 	}
 	return parts, nil
+}
+
+// Broken returns the rules of which a part was given up because its evaluation
+// panicked several times. There should never be one.
+func (p *Program) Broken() []*rules.Rule {
+	var out []*rules.Rule
+	for _, pt := range p.parts {
+		if r := p.rules[pt.index]; pt.panics.Load() >= maxPanics && !slices.Contains(out, r) {
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 // Rules returns the rules whose `from` selects the stream, in their order. The

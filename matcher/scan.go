@@ -136,6 +136,7 @@ func (p *Program) begin(s *Stream, now time.Time) *run {
 // hits.
 func (p *Program) end(r *run) {
 	r.settle()
+	r.s.hits = len(r.hits)
 	sc := r.sc
 	sc.run = run{}
 	sc.fields.reset(nil)

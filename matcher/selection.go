@@ -69,8 +69,7 @@ func (p *Program) build(chosen []bool) *selection {
 	}
 	var texts []needs.Text
 	known := map[needs.Text]int{}
-	for i := range p.parts {
-		pt := &p.parts[i]
+	for _, pt := range p.parts {
 		if !chosen[pt.index] {
 			continue
 		}

@@ -64,6 +64,7 @@ type Stream struct {
 	counters Counters
 	open     [2]pending // stdout, stderr
 	last     time.Time  // TextTime: of the newest line that had one; zero: none
+	hits     int        // how many the call before had: as many may follow
 }
 
 // NewStream returns a stream with these labels, which it copies. Labels with an
