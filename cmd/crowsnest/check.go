@@ -1,0 +1,159 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"crowsnest/rules"
+	"crowsnest/strictyaml"
+)
+
+func newCheck(c *cli) *cobra.Command {
+	return parent("check", "Check rule packs or a configuration", newCheckRules(c), newCheckConfig(c))
+}
+
+// checkFlags are the flags of check rules.
+type checkFlags struct {
+	strict    bool
+	lintFatal bool
+	shipped   bool
+	output    *oneOf
+}
+
+func newCheckRules(c *cli) *cobra.Command {
+	f := checkFlags{output: newOneOf("text", "json", "github")}
+	cmd := &cobra.Command{
+		Use:   "rules [flags] PATH...",
+		Short: "Find every problem of rule packs and overrides",
+		Long: `Checks packs and overrides (files, folders, or - for standard input) and prints
+every problem at once, each with its place and the fix. All files are checked as
+one set, as the daemon would load them.
+
+Exit codes: 0 no errors, 1 errors, 3 warnings with --lint-fatal.`,
+		Example: `  crowsnest check rules packs/ overrides.yaml
+  crowsnest check rules -o github --lint-fatal packs/`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return c.checkRules(f, args) },
+	}
+	cmd.Flags().BoolVar(&f.strict, "strict", false, "warnings count as errors")
+	cmd.Flags().BoolVar(&f.lintFatal, "lint-fatal", false, "exit with 3 if there are warnings only")
+	cmd.Flags().BoolVar(&f.shipped, "shipped", false, "also demand what shipped packs need: a number of rules, tests that fire and tests that do not")
+	cmd.Flags().VarP(f.output, "output", "o", "form of the output")
+	return cmd
+}
+
+func (c *cli) checkRules(f checkFlags, args []string) error {
+	docs, problems := c.parseRules(nil, args)
+	set, found := buildRules(docs, rules.Options{Shipped: f.shipped})
+	problems = append(problems, found...)
+	problems.Sort()
+	if err := writeProblems(c.out, f.output.value, problems); err != nil {
+		return fmt.Errorf("write the result: %w", err)
+	}
+	errs, warns := len(problems.Errors()), len(problems.Warnings())
+	if f.output.value == "text" {
+		n := 0
+		if set != nil {
+			n = len(set.Rules)
+		}
+		fmt.Fprintf(c.err, "%d files, %d rules: %d errors, %d warnings\n", len(docs), n, errs, warns)
+	}
+	switch {
+	case errs > 0, f.strict && warns > 0:
+		return exitCode(exitFailed)
+	case f.lintFatal && warns > 0:
+		return exitCode(exitLint)
+	}
+	return nil
+}
+
+func newCheckConfig(c *cli) *cobra.Command {
+	output := newOneOf("text", "json", "github")
+	cmd := &cobra.Command{
+		Use:   "config FILE",
+		Short: "Check a configuration and everything that it names",
+		Long: `Checks the configuration of the daemon strictly, with every problem at once, and
+what it names: rule packs, overrides, secret files, certificates.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return c.checkConfig(args[0], output.value) },
+	}
+	cmd.Flags().VarP(output, "output", "o", "form of the output")
+	return cmd
+}
+
+func (c *cli) checkConfig(file, form string) error {
+	data, err := c.readFile(file)
+	if err != nil {
+		return err
+	}
+	cfg, problems := parseConfig(file, data)
+	rulesLoaded := 0
+	if len(problems.Errors()) == 0 {
+		problems = append(problems, cfg.checkFiles()...)
+		set, found := cfg.loadRules()
+		problems = append(problems, found...)
+		if set != nil {
+			rulesLoaded = len(set.Rules)
+		}
+	}
+	if err := writeProblems(c.out, form, problems); err != nil {
+		return fmt.Errorf("write the result: %w", err)
+	}
+	errs := len(problems.Errors())
+	if form == "text" {
+		fmt.Fprintf(c.err, "%s: %d rules: %d errors, %d warnings\n", file, rulesLoaded, errs, len(problems.Warnings()))
+	}
+	if errs > 0 {
+		return exitCode(exitFailed)
+	}
+	return nil
+}
+
+// problemLine is a problem in machine output.
+type problemLine struct {
+	strictyaml.Problem
+	Severity string `json:"severity"`
+}
+
+// writeProblems prints problems for people, for programs, or as annotations of
+// a workflow of GitHub.
+func writeProblems(w io.Writer, form string, problems strictyaml.Problems) error {
+	switch form {
+	case "json":
+		all := make([]problemLine, len(problems))
+		for i, p := range problems {
+			all[i] = problemLine{p, p.Level.String()}
+		}
+		return encode(w, map[string]any{"problems": all}, true)
+	case "github":
+		for _, p := range problems {
+			message := p.Message
+			if p.Fix != "" {
+				message += "\nfix: " + p.Fix
+			}
+			_, err := fmt.Fprintf(w, "::%s file=%s,line=%d,col=%d,title=%s::%s\n", p.Level, property(p.File), max(p.Line, 1), max(p.Column, 1),
+				property(p.Check), workflowText.Replace(message))
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for _, p := range problems {
+		if _, err := fmt.Fprintln(w, p.String()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// workflowText escapes text in a workflow command.
+var workflowText = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
+
+// property escapes a property of a workflow command.
+func property(s string) string {
+	return strings.NewReplacer(":", "%3A", ",", "%2C").Replace(workflowText.Replace(s))
+}

@@ -1,0 +1,281 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"crowsnest/sinks/alertmanager"
+	"crowsnest/sinks/stdout"
+	"crowsnest/sources/files"
+	"crowsnest/sources/kubelet"
+	"crowsnest/sources/stdin"
+	"crowsnest/strictyaml"
+)
+
+// defaultConfigFile is where the daemon looks for its configuration.
+const defaultConfigFile = "/etc/crowsnest/crowsnest.yml"
+
+// defaultStorage is where state lies if nothing else is said.
+const defaultStorage = "data"
+
+// Config is the configuration file of the daemon.
+type Config struct {
+	Global    Global        `yaml:"global"`
+	Rules     RulesConfig   `yaml:"rules"`
+	Sources   SourcesConfig `yaml:"sources"`
+	Sinks     SinksConfig   `yaml:"sinks"`
+	Limits    Limits        `yaml:"limits"`
+	Redaction Redaction     `yaml:"redaction"`
+	Storage   Storage       `yaml:"storage"`
+
+	Keys strictyaml.Keys `yaml:"-"`
+	file string
+}
+
+// Global holds what concerns every sink.
+type Global struct {
+	// ExternalLabels are added to every alert and are part of its identity.
+	ExternalLabels map[string]string `yaml:"external_labels"`
+	// ExternalURL is where people reach the pages of this daemon; alerts link
+	// to it.
+	ExternalURL string `yaml:"external_url"`
+}
+
+// RulesConfig says which rules are in force.
+type RulesConfig struct {
+	// Shipped loads the packs that are part of the program; default true.
+	Shipped bool `yaml:"shipped"`
+	// Paths are files and folders of rule packs. Relative paths start at the
+	// folder of the configuration file. In a folder, *.yaml and *.yml are read,
+	// subfolders not.
+	Paths []string `yaml:"paths"`
+	// Overrides are files or folders of overrides, applied in this order.
+	Overrides []string `yaml:"overrides"`
+	// AllowEmpty accepts that no rule is loaded.
+	AllowEmpty bool `yaml:"allow_empty"`
+
+	Keys strictyaml.Keys `yaml:"-"`
+}
+
+// SourcesConfig has one optional part per kind of source.
+type SourcesConfig struct {
+	Kubelet *part[kubelet.Config] `yaml:"kubelet"`
+	Files   parts[files.Config]   `yaml:"files"`
+	Stdin   *part[stdin.Config]   `yaml:"stdin"`
+}
+
+// SinksConfig has one optional part per kind of sink.
+type SinksConfig struct {
+	Alertmanager parts[alertmanager.Config] `yaml:"alertmanager"`
+	Stdout       *part[stdout.Config]       `yaml:"stdout"`
+}
+
+// Limits bound what is kept in memory. Beyond them the daemon says so; it never
+// drops silently.
+type Limits struct {
+	// ActiveAlerts bounds the open episodes of all rules.
+	ActiveAlerts int `yaml:"active_alerts"`
+	// Keys bounds the keys with a window and without an episode.
+	Keys int `yaml:"keys"`
+	// Fingerprints bounds the lines that are remembered to find repeats.
+	Fingerprints int `yaml:"fingerprints"`
+}
+
+// Redaction hides secrets in everything that leaves the daemon.
+type Redaction struct {
+	// Disabled turns it off.
+	Disabled bool `yaml:"disabled"`
+	// Patterns are further regular expressions (RE2); all that they match is
+	// hidden.
+	Patterns []string `yaml:"patterns"`
+
+	Keys strictyaml.Keys `yaml:"-"`
+}
+
+// Storage says where state lies.
+type Storage struct {
+	// Path is the folder of the state; the flag --storage.path wins over it.
+	Path string `yaml:"path"`
+}
+
+// defaultConfig is what an empty file means.
+func defaultConfig() *Config {
+	return &Config{
+		Rules:   RulesConfig{Shipped: true},
+		Limits:  Limits{ActiveAlerts: 1000, Keys: 10000, Fingerprints: 32768},
+		Storage: Storage{Path: defaultStorage},
+	}
+}
+
+// readConfig reads and checks a configuration file. The error lists every
+// problem of the file. It does not open what the file names.
+func readConfig(file string) (*Config, error) {
+	data, err := os.ReadFile(file)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("read configuration: there is no file %s; write one (crowsnest run --help shows an example) or name yours with --config.file", file)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read configuration: %w", err)
+	}
+	cfg, problems := parseConfig(file, data)
+	if len(problems.Errors()) > 0 {
+		return nil, problems
+	}
+	return cfg, nil
+}
+
+// parseConfig decodes a configuration and makes its paths absolute or relative
+// to the working folder.
+func parseConfig(file string, data []byte) (*Config, strictyaml.Problems) {
+	cfg := defaultConfig()
+	cfg.file = file
+	problems := strictyaml.Decode(file, data, cfg, strictyaml.Options{})
+	problems = append(problems, cfg.check()...)
+	problems.Sort()
+	cfg.resolvePaths(filepath.Dir(file))
+	return cfg, problems
+}
+
+// check finds what is wrong between the parts of a file.
+func (c *Config) check() strictyaml.Problems {
+	var out strictyaml.Problems
+	report := func(at strictyaml.Pos, check, message, fix string) {
+		out = append(out, at.Problem(strictyaml.Error, check, message, fix))
+	}
+	if c.Keys.At.IsZero() {
+		return nil // the file could not be parsed
+	}
+	if !c.Sources.any() && !c.Keys.Broken("sources") && (c.Keys.Has("sources") || c.Keys.Missing("sources")) {
+		report(c.Keys.Key("sources"), "no-source", "no source of logs is configured", "add one, such as `sources: {kubelet: {}}`")
+	}
+	seen := map[string]bool{}
+	for _, am := range c.Sinks.Alertmanager {
+		name := am.Config.Name
+		if name == "" {
+			name = "alertmanager"
+		}
+		if seen[name] {
+			report(am.Keys.Value("name"), "duplicate-name", fmt.Sprintf("two Alertmanager sinks have the name %q", name), "give each a name of its own with `name:`")
+		}
+		seen[name] = true
+	}
+	for i, p := range c.Redaction.Patterns {
+		if _, err := regexp.Compile(p); err != nil {
+			report(c.Redaction.Keys.Item("patterns", i), "bad-regex", fmt.Sprintf("pattern %q: %v", p, err), "use the syntax of RE2")
+		}
+	}
+	for _, l := range []struct {
+		name  string
+		value int
+	}{{"active_alerts", c.Limits.ActiveAlerts}, {"keys", c.Limits.Keys}, {"fingerprints", c.Limits.Fingerprints}} {
+		if l.value < 1 && !c.Keys.Broken("limits") {
+			report(c.Keys.EntryValue("limits", l.name), "bad-value", fmt.Sprintf("limits: %s is %d", l.name, l.value), "use a number above 0, or remove the key")
+		}
+	}
+	return out
+}
+
+// any tells whether there is a source.
+func (s SourcesConfig) any() bool { return s.Kubelet != nil || len(s.Files) > 0 || s.Stdin != nil }
+
+// resolvePaths makes the paths of a file relative to its folder.
+func (c *Config) resolvePaths(dir string) {
+	join := func(p string) string {
+		if p == "" || filepath.IsAbs(p) {
+			return p
+		}
+		return filepath.Join(dir, p)
+	}
+	for i, p := range c.Rules.Paths {
+		c.Rules.Paths[i] = join(p)
+	}
+	for i, p := range c.Rules.Overrides {
+		c.Rules.Overrides[i] = join(p)
+	}
+	if c.Keys.Has("storage") {
+		c.Storage.Path = join(c.Storage.Path)
+	}
+	for i := range c.Sinks.Alertmanager {
+		c.Sinks.Alertmanager[i].Config.HTTP.SetDirectory(dir)
+	}
+}
+
+// part is the configuration of one kind, checked by its own package, with
+// problems placed at the key that they name.
+type part[T any] struct {
+	Config T `yaml:",inline"`
+
+	Keys strictyaml.Keys `yaml:"-"`
+}
+
+// DecodeYAML implements strictyaml.Unmarshaler.
+func (p *part[T]) DecodeYAML(n *strictyaml.Node) {
+	n.Decode(p)
+	v, ok := any(p.Config).(interface{ Validate() error })
+	if !ok || p.Keys.Damaged() || n.Kind() != strictyaml.Map {
+		return
+	}
+	for _, err := range flatten(v.Validate()) {
+		place(n, err)
+	}
+}
+
+// place reports an error of the form "key: what" at that key.
+func place(n *strictyaml.Node, err error) {
+	key, _, _ := strings.Cut(err.Error(), ":")
+	for _, e := range n.Entries() {
+		if e.Key == key {
+			e.Value.Error("bad-value", err.Error(), "")
+			return
+		}
+	}
+	n.Error("bad-value", err.Error(), "")
+}
+
+// flatten takes joined errors apart.
+func flatten(err error) []error {
+	if err == nil {
+		return nil
+	}
+	var joined interface{ Unwrap() []error }
+	if !errors.As(err, &joined) || errors.Unwrap(err) != nil {
+		return []error{err}
+	}
+	var out []error
+	for _, e := range joined.Unwrap() {
+		out = append(out, flatten(e)...)
+	}
+	return out
+}
+
+// parts is one configuration of a kind, or a list of them.
+type parts[T any] []part[T]
+
+// DecodeYAML implements strictyaml.Unmarshaler.
+func (ps *parts[T]) DecodeYAML(n *strictyaml.Node) {
+	if n.Kind() != strictyaml.List {
+		var p part[T]
+		p.DecodeYAML(n)
+		*ps = parts[T]{p}
+		return
+	}
+	for _, item := range n.Items() {
+		var p part[T]
+		p.DecodeYAML(item)
+		*ps = append(*ps, p)
+	}
+}
+
+// configs returns what is configured without where it stands.
+func (ps parts[T]) configs() []T {
+	out := make([]T, len(ps))
+	for i, p := range ps {
+		out[i] = p.Config
+	}
+	return slices.Clip(out)
+}

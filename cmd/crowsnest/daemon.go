@@ -1,0 +1,314 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"crowsnest/episodes"
+	"crowsnest/redact"
+	"crowsnest/rules"
+	"crowsnest/sinks"
+	"crowsnest/sources"
+	"crowsnest/state"
+	"crowsnest/web"
+)
+
+// The daemon. Every box is started by run and waited for by run; lines and
+// episodes travel by calls.
+//
+//	sources (kubelet, files, stdin)         one goroutine group each
+//	     │ Scan(stream, block, commit)
+//	     ▼
+//	pipeline ─ matcher.Program ─▶ episodes.Engine      under the read lock of the cut
+//	                                   │ Evaluate, 5 times a second (tick)
+//	                                   ▼
+//	                    sinks (alertmanager, stdout)   one goroutine per endpoint
+//
+//	saver    copies engine + positions + sinks under the write lock of the cut,
+//	         once a second, and writes the file outside of it
+//	watcher  hashes the rule files; loader builds, tests and swaps them
+//	web      reads copies
+//
+// It stops in the order of flow: sources, a last evaluation, sinks, state, web.
+type daemon struct {
+	opt    daemonOptions
+	log    zerolog.Logger
+	now    func() time.Time
+	start  time.Time
+	engine *episodes.Engine
+	pipe   *pipeline
+	self   *selfAlerts
+	saver  *saver
+	loader *loader
+
+	sources []sources.Source
+	sinks   []sinks.Sink
+
+	reloading sync.Mutex // one reload at a time
+	cfg       atomic.Pointer[Config]
+	outcome   atomic.Pointer[reloadOutcome]
+	restored  atomic.Bool // the state is read back: sources may start
+	warmUntil time.Time   // zero: not warming up; used by the tick only
+
+	mu       sync.Mutex
+	finished map[string]error // sources whose Run has returned
+}
+
+// daemonOptions are what a daemon is made of.
+type daemonOptions struct {
+	cfg      *Config
+	log      zerolog.Logger
+	web      webFlags
+	listener net.Listener // closed by run
+	probe    net.Listener // nil: none
+	stdin    io.Reader
+	stdout   io.Writer
+	color    bool // stdout shows colors
+	flags    map[string]string
+	getenv   func(string) string
+	// configFile is read again by a reload; "" : there is no file.
+	configFile string
+	// storageFlag wins over the file at a reload, too.
+	storageFlag string
+	// extra are sinks beside those of the configuration.
+	extra []sinks.Sink
+}
+
+// reloadOutcome is the last load of rules.
+type reloadOutcome struct {
+	status web.Reload
+	broken []web.BrokenPack
+}
+
+// The bounds of a stop, five seconds in all with every peer hung. The sinks
+// bound their last try themselves.
+const (
+	stopSources = time.Second
+	stopSinks   = 3200 * time.Millisecond
+	lockWait    = 30 * time.Second
+	warmUpMost  = time.Minute
+	tickEvery   = 200 * time.Millisecond
+	selfEvery   = time.Second
+)
+
+// newDaemon loads the rules and makes all parts. It starts nothing.
+func newDaemon(opt daemonOptions) (*daemon, error) {
+	d := &daemon{
+		opt: opt, log: opt.log, now: time.Now, start: time.Now().UTC(), loader: newLoader(),
+		finished: map[string]error{},
+	}
+	d.cfg.Store(opt.cfg)
+	d.self = newSelfAlerts(d.start)
+	red, err := newRedactor(opt.cfg.Redaction)
+	if err != nil {
+		return nil, err
+	}
+	engineCfg := episodes.Config{
+		MaxActive: opt.cfg.Limits.ActiveAlerts, MaxKeys: opt.cfg.Limits.Keys, Fingerprints: opt.cfg.Limits.Fingerprints,
+	}
+	if red != nil {
+		engineCfg.Redact = red.String
+	}
+	d.engine = episodes.New(engineCfg)
+	d.pipe = newPipeline(d.engine, d.now)
+
+	first, err := d.loader.first(opt.cfg)
+	if err != nil {
+		return nil, err
+	}
+	rs, err := newRuleset(first.set)
+	if err != nil {
+		return nil, fmt.Errorf("compile rules: %w", err)
+	}
+	if d.sources, err = newSources(opt, first.set); err != nil {
+		return nil, err
+	}
+	for _, src := range d.sources {
+		d.engine.AddSource(src.Name(), rules.Lateness, src.Serves)
+	}
+	d.pipe.swap(rs)
+	d.outcome.Store(&reloadOutcome{status: web.Reload{OK: true, At: d.start, Success: d.start}})
+	d.logWarnings(first.set)
+	return d, nil
+}
+
+// newRedactor makes the redactor of a configuration, nil if it is off.
+func newRedactor(cfg Redaction) (*redact.Redactor, error) {
+	if cfg.Disabled {
+		return nil, nil
+	}
+	patterns, err := compilePatterns(cfg.Patterns)
+	if err != nil {
+		return nil, err
+	}
+	return redact.New(patterns), nil
+}
+
+// run runs the daemon until ctx ends, and then stops it within five seconds. It
+// closes the listeners. An error means that a part broke that nothing works
+// without.
+func (d *daemon) run(ctx context.Context) error {
+	registry := prometheus.NewRegistry()
+	latency, err := newLatency(registry)
+	if err != nil {
+		return errors.Join(err, closeAll(d.opt.listener, d.opt.probe))
+	}
+	if d.sinks, err = newSinks(d.opt, latency); err != nil {
+		return errors.Join(err, closeAll(d.opt.listener, d.opt.probe))
+	}
+	d.sinks = append(d.sinks, d.opt.extra...)
+	d.saver = &saver{dir: d.opt.cfg.Storage.Path, pipe: d.pipe, sources: d.sources, sinks: d.sinks, log: d.component("state")}
+	server, err := web.New(d.view(), d.webOptions(registry))
+	if err != nil {
+		return errors.Join(err, closeAll(d.opt.listener, d.opt.probe))
+	}
+	failed := make(chan error, 1)
+	base := context.WithoutCancel(ctx)
+	serving := start(base, func(ctx context.Context) {
+		if err := server.Run(ctx, d.opt.listener, d.opt.probe); err != nil {
+			failed <- err
+		}
+	})
+	defer serving.stop(time.Second)
+
+	lock := d.lock(ctx)
+	if lock != nil {
+		defer lock.Release() //nolint:errcheck // the process ends
+	}
+	d.restore()
+	flow := d.startAll(base)
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+		d.log.Error().Err(err).Msg("stopping: the web server broke")
+	}
+	d.stopAll(flow)
+	d.log.Info().Msg("stopped")
+	return err
+}
+
+// lock waits for another instance that uses the same state, such as the old pod
+// of a rolling update. Where it does not end, this one goes on without state.
+func (d *daemon) lock(ctx context.Context) *state.Held {
+	if d.saver.dir == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, lockWait)
+	defer cancel()
+	held, err := state.Lock(ctx, d.saver.dir)
+	switch {
+	case err == nil:
+		return held
+	case errors.Is(err, state.ErrLocked):
+		d.saver.dir = ""
+		d.log.Error().Err(err).Msg("going on without saved state")
+	default:
+		d.log.Error().Err(err).Msg("the state cannot be locked; going on, and trying to save it")
+	}
+	return nil
+}
+
+// restore reads the state back, or prepares to build it from older lines.
+func (d *daemon) restore() {
+	if d.saver.restore() {
+		eps := d.engine.Episodes(d.now())
+		d.log.Info().Int("episodes", len(eps)).Msg("going on from the saved state")
+		d.notify(eps)
+	} else {
+		d.engine.StartWarmUp()
+		d.warmUntil = d.now().Add(warmUpMost)
+		d.log.Info().Msg("no saved state: reading back, and telling only what is still open")
+	}
+	d.restored.Store(true)
+}
+
+// flow is what moves lines and episodes.
+type flow struct {
+	sources, tick, sinks, rest *group
+}
+
+func (d *daemon) startAll(ctx context.Context) flow {
+	f := flow{sources: newGroup(ctx), tick: newGroup(ctx), sinks: newGroup(ctx), rest: newGroup(ctx)}
+	for _, s := range d.sinks {
+		f.sinks.run(func(ctx context.Context) {
+			if err := s.Run(ctx); err != nil && ctx.Err() == nil {
+				d.log.Error().Err(err).Str("sink", s.Name()).Msg("sink stopped")
+			}
+		})
+	}
+	f.tick.run(d.ticks)
+	f.rest.run(d.saver.run)
+	f.rest.run(d.watchRules)
+	for _, s := range d.sources {
+		f.sources.run(func(ctx context.Context) {
+			err := s.Run(ctx, d.pipe)
+			if ctx.Err() == nil {
+				d.sourceEnded(s.Name(), err)
+			}
+		})
+	}
+	return f
+}
+
+// stopAll stops in the order of flow. The state is saved twice: as soon as
+// nothing is read any more, and again when the sinks have had their last try.
+func (d *daemon) stopAll(f flow) {
+	f.rest.stop(stopSources)
+	if !f.sources.stop(stopSources) {
+		d.log.Warn().Msg("a source did not stop in time")
+	}
+	f.tick.stop(stopSources)
+	d.pipe.evaluate(d.notify)
+	d.saver.save()
+	if !f.sinks.stop(stopSinks) {
+		d.log.Warn().Msg("a sink did not stop in time")
+	}
+	d.saver.save()
+}
+
+// sourceEnded notes that a source is exhausted, or broke.
+func (d *daemon) sourceEnded(name string, err error) {
+	d.mu.Lock()
+	d.finished[name] = err
+	d.mu.Unlock()
+	if err != nil {
+		d.log.Error().Err(err).Str("source", name).Msg("source stopped")
+		return
+	}
+	d.log.Info().Str("source", name).Msg("source is read to its end")
+}
+
+// ended returns the sources that are exhausted and those that broke.
+func (d *daemon) ended() (exhausted []string, broken map[string]error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	broken = map[string]error{}
+	for name, err := range d.finished {
+		if err != nil {
+			broken[name] = err
+		} else {
+			exhausted = append(exhausted, name)
+		}
+	}
+	return exhausted, broken
+}
+
+// notify tells every sink.
+func (d *daemon) notify(eps []episodes.Episode) {
+	for _, s := range d.sinks {
+		s.Notify(eps)
+	}
+}
+
+func (d *daemon) component(name string) zerolog.Logger {
+	return d.log.With().Str("component", name).Logger()
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"crowsnest/matcher"
+	"crowsnest/rules"
+)
+
+// explainFlags are the flags of explain.
+type explainFlags struct {
+	rules  ruleFlags
+	line   string
+	labels []string
+}
+
+func newExplain(c *cli) *cobra.Command {
+	var f explainFlags
+	cmd := &cobra.Command{
+		Use:   "explain [flags] [RULE]",
+		Short: "Tell what a rule means and what to do, or why a line matches or not",
+		Long: `Without --line it prints what a rule looks for and what to do about it.
+With --line it tells part by part why that line matches the rule or not; without
+a rule, which rules it matches.`,
+		Example: `  crowsnest explain LeaderElectionLost
+  crowsnest explain --line 'E0101 leaderelection.go:332] leaderelection lost' --label container=syncer`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return c.explain(f, args) },
+	}
+	f.rules.add(cmd)
+	cmd.Flags().StringVar(&f.line, "line", "", "explain why this `TEXT` matches or not")
+	cmd.Flags().StringArrayVar(&f.labels, "label", nil, "label of the line's stream, `name=value` (repeatable)")
+	return cmd
+}
+
+func (c *cli) explain(f explainFlags, args []string) error {
+	labels, err := parseLabels(f.labels)
+	if err != nil {
+		return err
+	}
+	if len(args) == 0 && f.line == "" {
+		return usageErrorf("explain needs a rule or --line")
+	}
+	set, err := f.rules.load(c)
+	if err != nil {
+		return err
+	}
+	chosen := set.Rules
+	if len(args) == 1 {
+		r, err := findRule(set, args[0])
+		if err != nil {
+			return err
+		}
+		chosen = []*rules.Rule{r}
+	}
+	if f.line == "" {
+		return describeRule(c.out, chosen[0])
+	}
+	return c.explainLine(chosen, labels, f.line, len(args) == 1)
+}
+
+func (c *cli) explainLine(chosen []*rules.Rule, labels matcher.Labels, line string, all bool) error {
+	matched := 0
+	for _, r := range chosen {
+		e := matcher.Explain(r, labels, []byte(line))
+		if e.Matches() {
+			matched++
+		} else if !all {
+			continue
+		}
+		if _, err := fmt.Fprintln(c.out, e.String()); err != nil {
+			return err
+		}
+	}
+	if matched == 0 {
+		if !all {
+			fmt.Fprintf(c.err, "none of %d rules matches this line\n", len(chosen))
+		}
+		return exitCode(exitFailed)
+	}
+	return nil
+}
+
+// findRule finds a rule by name, or says which one may have been meant.
+func findRule(set *rules.Set, name string) (*rules.Rule, error) {
+	if r := set.Rule(name); r != nil {
+		return r, nil
+	}
+	var similar []string
+	for _, r := range set.Rules {
+		if strings.Contains(strings.ToLower(r.Alert), strings.ToLower(name)) {
+			similar = append(similar, r.Alert)
+		}
+	}
+	hint := "crowsnest rules list shows all"
+	if len(similar) > 0 {
+		hint = "did you mean " + strings.Join(similar[:min(len(similar), 5)], ", ") + "?"
+	}
+	return nil, fmt.Errorf("no rule has the name %s; %s", name, hint)
+}
+
+// describeRule writes a rule for people.
+func describeRule(w io.Writer, r *rules.Rule) error {
+	var b strings.Builder
+	field := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(&b, "%-12s %s\n", name, strings.ReplaceAll(value, "\n", "\n             "))
+		}
+	}
+	fmt.Fprintf(&b, "%s\n\n", r.Alert)
+	field("severity", string(r.Severity))
+	field("pack", fmt.Sprintf("%s (%s:%d)", r.Pack, r.File, r.Line))
+	field("streams", r.From.String())
+	field("alert per", strings.Join(r.By, ", "))
+	for _, a := range r.Annotations {
+		field(a.Name, a.Template.Source())
+	}
+	field("resolves", resolvesText(r))
+	if r.Remediation.Summary != nil {
+		field("what to do", r.Remediation.Summary.Source())
+	}
+	for i, s := range r.Remediation.Steps {
+		field("", "")
+		field(fmt.Sprintf("  %d.", i+1), s.Source())
+	}
+	field("runbook", r.Remediation.RunbookURL)
+	for _, a := range r.Remediation.Affects {
+		text := a.Component + " " + a.Versions
+		if a.FixedIn != "" {
+			text += ", fixed in " + a.FixedIn
+		}
+		if a.Ref != "" {
+			text += " (" + a.Ref + ")"
+		}
+		field("affects", text)
+	}
+	fmt.Fprintf(&b, "\n%s\n", strings.TrimRight(r.Source, "\n"))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func resolvesText(r *rules.Rule) string {
+	if r.Clear != nil {
+		return fmt.Sprintf("by a line that says so, at the latest %s after the last one", r.Expire)
+	}
+	return fmt.Sprintf("%s after the last matching line", r.KeepFiringFor)
+}

@@ -1,0 +1,116 @@
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// arrivals watches what an Alertmanager knows.
+type arrivals struct {
+	fires    []Expected
+	resolves []Expected
+	arrived  map[int]bool
+	resolved map[int]bool
+	strange  map[string]bool // alerts that nothing expects
+}
+
+// Await returns nil once every alert that the stories expect has arrived at the
+// Alertmanager and every one that resolves has resolved there. An alert that no
+// story expects is an error, as is the end of ctx.
+func (am *Alertmanager) Await(ctx context.Context, stories []Story) error {
+	a := &arrivals{arrived: map[int]bool{}, resolved: map[int]bool{}, strange: map[string]bool{}}
+	for _, s := range stories {
+		a.fires = append(a.fires, s.Fires...)
+		a.resolves = append(a.resolves, s.Resolves...)
+	}
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		active, err := am.active(ctx)
+		if err == nil {
+			a.look(active)
+		}
+		if len(a.strange) > 0 {
+			return fmt.Errorf("alerts arrived that no incident expects:\n  %s", strings.Join(slices.Sorted(maps.Keys(a.strange)), "\n  "))
+		}
+		if len(a.missing()) == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("not every expected alert arrived:\n  %s: %w", strings.Join(a.missing(), "\n  "), ctx.Err())
+		case <-tick.C:
+		}
+	}
+}
+
+// active returns the labels of the active alerts.
+func (am *Alertmanager) active(ctx context.Context) ([]map[string]string, error) {
+	body, err := get(ctx, am.URL+"/api/v2/alerts")
+	if err != nil {
+		return nil, err
+	}
+	var in []struct {
+		Labels map[string]string `json:"labels"`
+	}
+	if err := json.Unmarshal(body, &in); err != nil {
+		return nil, err
+	}
+	out := make([]map[string]string, len(in))
+	for i, x := range in {
+		out[i] = x.Labels
+	}
+	return out, nil
+}
+
+func (a *arrivals) look(active []map[string]string) {
+	for _, labels := range active {
+		known := strings.HasPrefix(labels["alertname"], "Crowsnest")
+		for i, e := range a.fires {
+			if e.covers(labels) {
+				a.arrived[i], known = true, true
+			}
+		}
+		if !known {
+			a.strange[labelText(labels)] = true
+		}
+	}
+	for i, e := range a.resolves {
+		came := false
+		for j, f := range a.fires {
+			came = came || a.arrived[j] && (e.covers(f) || f.covers(e))
+		}
+		if came && !slices.ContainsFunc(active, e.covers) {
+			a.resolved[i] = true
+		}
+	}
+}
+
+// missing lists what has not happened yet.
+func (a *arrivals) missing() []string {
+	var out []string
+	for i, e := range a.fires {
+		if !a.arrived[i] {
+			out = append(out, "not arrived: "+labelText(e))
+		}
+	}
+	for i, e := range a.resolves {
+		if !a.resolved[i] {
+			out = append(out, "not resolved: "+labelText(e))
+		}
+	}
+	return out
+}
+
+func labelText(labels map[string]string) string {
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(labels)) {
+		parts = append(parts, fmt.Sprintf("%s=%q", k, labels[k]))
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
+}

@@ -1,0 +1,113 @@
+package demo
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// stampForm is how container runtimes write times.
+const stampForm = "2006-01-02T15:04:05.000000000Z07:00"
+
+// due is a line with the time at which it is written.
+type due struct {
+	line
+	when time.Time
+}
+
+// Play writes the logs of all stories below dir as if they happened now: what
+// lies before the present of a story at once, what comes after when it is due.
+// It returns when every line is written, or ctx ends.
+func Play(ctx context.Context, dir string, stories []Story, now time.Time) error {
+	past, future := schedule(stories, now)
+	if err := writeAll(dir, past); err != nil {
+		return err
+	}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for len(future) > 0 {
+		timer.Reset(time.Until(future[0].when))
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+		}
+		n := 0
+		for n < len(future) && !future[n].when.After(time.Now()) {
+			n++
+		}
+		if err := writeAll(dir, future[:n]); err != nil {
+			return err
+		}
+		future = future[n:]
+	}
+	return nil
+}
+
+// End is how long after its start the last line of a play is written.
+func End(stories []Story) time.Duration {
+	var end time.Duration
+	for _, s := range stories {
+		end = max(end, s.End-s.Now)
+	}
+	return end
+}
+
+// schedule shifts every story so that its present is now.
+func schedule(stories []Story, now time.Time) (past, future []due) {
+	var all []due
+	for _, s := range stories {
+		for _, l := range s.lines {
+			all = append(all, due{l, now.Add(l.at - s.Now)})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b due) int { return cmp.Or(a.when.Compare(b.when), cmp.Compare(a.file, b.file)) })
+	i := 0
+	for i < len(all) && !all[i].when.After(now) {
+		i++
+	}
+	return all[:i], all[i:]
+}
+
+// writeAll appends lines to their files, each file once.
+func writeAll(dir string, lines []due) error {
+	texts := map[string]*bytes.Buffer{}
+	var order []string
+	for _, l := range lines {
+		b := texts[l.file]
+		if b == nil {
+			b = &bytes.Buffer{}
+			texts[l.file] = b
+			order = append(order, l.file)
+		}
+		b.WriteString(l.when.UTC().Format(stampForm))
+		b.WriteByte(' ')
+		b.Write(l.rest)
+	}
+	for _, file := range order {
+		if err := appendTo(filepath.Join(dir, file), texts[file].Bytes()); err != nil {
+			return fmt.Errorf("play incidents: %w", err)
+		}
+	}
+	return nil
+}
+
+func appendTo(path string, text []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	if _, err := f.Write(text); err != nil {
+		f.Close() //nolint:errcheck // the first error is the one that matters
+		return err
+	}
+	return f.Close()
+}

@@ -1,0 +1,169 @@
+// Package demo plays recorded incidents as live traffic to a real Alertmanager
+// and says whether every expected alert arrived.
+package demo
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"time"
+
+	"crowsnest/strictyaml"
+)
+
+// base is the time at which every story begins.
+var base = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// Story is one recorded incident.
+type Story struct {
+	Name  string
+	About string
+	// Now is the offset that is the present when the story starts to play.
+	Now time.Duration
+	// End is the offset after which nothing happens.
+	End   time.Duration
+	Fires []Expected // every alert that fires at some time
+	// Resolves are the alerts that have resolved at the end.
+	Resolves []Expected
+	lines    []line
+}
+
+// Expected is an alert given by a subset of its labels.
+type Expected map[string]string
+
+// line is one line of a pod's log.
+type line struct {
+	at   time.Duration // since base
+	file string        // below the folder of pod logs
+	rest []byte        // behind the time, with its newline
+}
+
+// expectFile is the form of expect.yaml.
+type expectFile struct {
+	About  string        `yaml:"about"`
+	Now    time.Duration `yaml:"now"`
+	End    time.Duration `yaml:"end"`
+	Expect []checkpoint  `yaml:"expect"`
+}
+
+type checkpoint struct {
+	At       time.Duration       `yaml:"at"`
+	Firing   []map[string]string `yaml:"firing"`
+	Resolved []map[string]string `yaml:"resolved"`
+}
+
+// Load reads every story: a folder with expect.yaml each.
+func Load(fsys fs.FS) ([]Story, error) {
+	folders, err := fs.ReadDir(fsys, ".")
+	if err != nil {
+		return nil, fmt.Errorf("read incidents: %w", err)
+	}
+	var out []Story
+	for _, f := range folders {
+		if !f.IsDir() {
+			continue
+		}
+		s, err := loadStory(fsys, f.Name())
+		if err != nil {
+			return nil, fmt.Errorf("read incident %s: %w", f.Name(), err)
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+func loadStory(fsys fs.FS, name string) (Story, error) {
+	file := path.Join(name, "expect.yaml")
+	data, err := fs.ReadFile(fsys, file)
+	if err != nil {
+		return Story{}, err
+	}
+	var in expectFile
+	if ps := strictyaml.Decode(file, data, &in, strictyaml.Options{}); len(ps.Errors()) > 0 {
+		return Story{}, ps
+	}
+	s := Story{Name: name, About: in.About, Now: in.Now, End: in.End}
+	for _, c := range in.Expect {
+		for _, e := range c.Firing {
+			s.Fires = addExpected(s.Fires, e)
+		}
+		for _, e := range c.Resolved {
+			s.Resolves = addExpected(s.Resolves, e)
+		}
+	}
+	s.Fires = covered(s.Fires)
+	err = fs.WalkDir(fsys, name, func(p string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || path.Ext(p) != ".log" {
+			return err
+		}
+		return s.readLog(fsys, p)
+	})
+	slices.SortStableFunc(s.lines, func(a, b line) int { return cmp.Compare(a.at, b.at) })
+	return s, err
+}
+
+// addExpected adds an alert unless the same is there.
+func addExpected(list []Expected, e Expected) []Expected {
+	for _, o := range list {
+		if o.covers(e) && e.covers(o) {
+			return list
+		}
+	}
+	return append(list, e)
+}
+
+// covered drops the alerts that others describe with more labels: two
+// checkpoints may name one alert in two ways.
+func covered(list []Expected) []Expected {
+	var out []Expected
+	for i, e := range list {
+		more := slices.IndexFunc(list, func(o Expected) bool { return len(o) > len(e) && e.covers(o) })
+		if more < 0 || more == i {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// covers tells whether labels have all that e states.
+func (e Expected) covers(labels map[string]string) bool {
+	for k, v := range e {
+		if labels[k] != v {
+			return false
+		}
+	}
+	return true
+}
+
+// readLog reads the lines of one file.
+func (s *Story) readLog(fsys fs.FS, name string) error {
+	data, err := fs.ReadFile(fsys, name)
+	if err != nil {
+		return err
+	}
+	_, pod, _ := cutFirst(name)
+	sc := bufio.NewScanner(bytes.NewReader(data))
+	sc.Buffer(nil, 1<<20)
+	for n := 1; sc.Scan(); n++ {
+		stamp, rest, ok := bytes.Cut(sc.Bytes(), []byte(" "))
+		t, err := time.Parse(time.RFC3339Nano, string(stamp))
+		if !ok || err != nil {
+			return fmt.Errorf("%s:%d: a line without the time of a container runtime", name, n)
+		}
+		s.lines = append(s.lines, line{at: t.Sub(base), file: pod, rest: append(bytes.Clone(rest), '\n')})
+	}
+	return sc.Err()
+}
+
+// cutFirst splits a path behind its first element.
+func cutFirst(name string) (first, rest string, ok bool) {
+	i := bytes.IndexByte([]byte(name), '/')
+	if i < 0 {
+		return name, "", false
+	}
+	return name[:i], name[i+1:], true
+}

@@ -1,0 +1,94 @@
+package inputs
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/matcher"
+)
+
+func write(t *testing.T, path, text string) string {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+	return path
+}
+
+func packed(t *testing.T, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	zw := gzip.NewWriter(&b)
+	_, err := zw.Write([]byte(text))
+	require.NoError(t, err)
+	require.NoError(t, zw.Close())
+	return b.String()
+}
+
+func TestCollect(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir+"/a/app.log", "one\n")
+	write(t, dir+"/a/b/old.log.gz", packed(t, "two\n"))
+	write(t, dir+"/a/b/named-wrong.log", packed(t, "three\n"))
+	write(t, dir+"/a/image.bin", "\x7fELF\x00\x00")
+	write(t, dir+"/a/zip", "PK\x03\x04....")
+	write(t, dir+"/a/hole.log", "\x00\x00\x00\x00four\n")
+	require.NoError(t, os.Symlink(dir+"/a/app.log", dir+"/a/link.log"))
+	require.NoError(t, os.Symlink(dir+"/nowhere", dir+"/a/dangling.log"))
+	f := func(args []string, want ...string) {
+		t.Helper()
+		in, _, err := Collect(args, Options{Stdin: strings.NewReader("from stdin\n"), Labels: matcher.Labels{"x": "y"}})
+		require.NoError(t, err)
+		var got []string
+		for _, i := range in {
+			rc, err := i.Open()
+			require.NoError(t, err)
+			text, err := io.ReadAll(rc)
+			require.NoError(t, err)
+			require.NoError(t, rc.Close())
+			require.Equal(t, matcher.Labels{"x": "y"}, i.Labels)
+			got = append(got, strings.Trim(string(text), "\x00\n"))
+		}
+		require.Equal(t, want, got)
+	}
+	f([]string{dir + "/a/app.log"}, "one")
+	f([]string{dir + "/a/b/old.log.gz"}, "two")
+	f([]string{"-"}, "from stdin")
+	f([]string{dir}, "one", "three", "two", "four")
+	f([]string{dir + "/a/app.log", dir + "/a/link.log", dir + "/a/app.log"}, "one")
+
+	_, skipped, err := Collect([]string{dir}, Options{})
+	require.NoError(t, err)
+	require.Len(t, skipped, 3)
+
+	_, _, err = Collect([]string{dir + "/none", dir + "/a/app.log", dir + "/none2"}, Options{})
+	require.ErrorContains(t, err, "open "+dir+"/none: no such file or directory")
+	require.ErrorContains(t, err, "none2")
+}
+
+func TestPathLabels(t *testing.T) {
+	dir := t.TempDir()
+	path := write(t, dir+"/pod/0.log", "x\n")
+	in, _, err := Collect([]string{path}, Options{
+		Labels: matcher.Labels{"namespace": "stated"},
+		PathLabels: func(p string) (matcher.Labels, bool) {
+			return matcher.Labels{"namespace": "path", "pod": filepath.Base(filepath.Dir(p))}, true
+		},
+	})
+	require.NoError(t, err)
+	require.Equal(t, matcher.Labels{"namespace": "stated", "pod": "pod"}, in[0].Labels)
+}
+
+func TestBrokenGzip(t *testing.T) {
+	path := write(t, t.TempDir()+"/x.gz", "\x1f\x8bnot really")
+	in, _, err := Collect([]string{path}, Options{})
+	require.NoError(t, err)
+	_, err = in[0].Open()
+	require.ErrorContains(t, err, "gzip")
+}

@@ -1,0 +1,163 @@
+// Package show writes alerts for a person who was just paged: what, how bad,
+// where, since when, the line, and what to do.
+package show
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"crowsnest/episodes"
+	"crowsnest/redact"
+)
+
+// Style says how text is written.
+type Style struct {
+	Color bool
+	// Brief leaves out the line and what to do.
+	Brief bool
+	// Prefix stands before the first line of an alert; "" for none.
+	Prefix string
+}
+
+// The colors of a terminal.
+const (
+	bold   = "\x1b[1m"
+	dim    = "\x1b[2m"
+	red    = "\x1b[31m"
+	green  = "\x1b[32m"
+	yellow = "\x1b[33m"
+	blue   = "\x1b[34m"
+	reset  = "\x1b[0m"
+)
+
+func (s Style) paint(color, text string) string {
+	if !s.Color || text == "" {
+		return text
+	}
+	return color + text + reset
+}
+
+// width is the column in which values begin.
+const width = 11
+
+// Alert writes one alert as a block of lines, without an empty line after it.
+func Alert(w io.Writer, e episodes.Episode, s Style) error {
+	var b strings.Builder
+	state := strings.ToUpper(string(e.State))
+	if e.Held && e.State != episodes.StateResolved {
+		state += " (held)"
+	}
+	fmt.Fprintf(&b, "%s%s %s %s\n", s.Prefix, s.paint(stateColor(e), state), s.paint(severityColor(e), severity(e)), s.paint(bold, e.Alert))
+	if text := e.Annotations["summary"]; text != "" {
+		fmt.Fprintf(&b, "  %s\n", flat(text))
+	}
+	field := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(&b, "  %s %s\n", s.paint(dim, fmt.Sprintf("%-*s", width, name)), indent(value))
+		}
+	}
+	field("where", where(e.Labels))
+	field("since", since(e))
+	if s.Brief {
+		_, err := io.WriteString(w, b.String())
+		return err
+	}
+	field("line", flat(e.Line))
+	if e.First != e.Line {
+		field("first line", flat(e.First))
+	}
+	field("details", e.Annotations["description"])
+	field("what to do", e.Annotations["remediation"])
+	field("runbook", e.Annotations["runbook_url"])
+	field("affected", e.Annotations["affected"])
+	if !strings.Contains(e.Annotations["affected"], e.Annotations["fixed_in"]) {
+		field("fixed in", e.Annotations["fixed_in"])
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func severity(e episodes.Episode) string {
+	if s := e.Labels["severity"]; s != "" {
+		return s
+	}
+	return "none"
+}
+
+func stateColor(e episodes.Episode) string {
+	if e.State == episodes.StateResolved {
+		return green
+	}
+	return red
+}
+
+func severityColor(e episodes.Episode) string {
+	switch severity(e) {
+	case "critical":
+		return red
+	case "warning":
+		return yellow
+	}
+	return blue
+}
+
+// where lists the labels that tell one alert from another.
+func where(labels map[string]string) string {
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(labels)) {
+		switch k {
+		case "alertname", "severity", "resolves":
+			continue
+		}
+		v := labels[k]
+		if strings.ContainsAny(v, " \t\"=") {
+			v = fmt.Sprintf("%q", v)
+		}
+		parts = append(parts, k+"="+v)
+	}
+	return strings.Join(parts, " ")
+}
+
+// since tells the times of an episode.
+func since(e episodes.Episode) string {
+	text := stamp(e.StartsAt)
+	if d := e.FiredAt.Sub(e.StartsAt); !e.FiredAt.IsZero() && d >= time.Second {
+		text += fmt.Sprintf(", certain after %s", d.Round(time.Second))
+	}
+	if e.LastSeen.Sub(e.StartsAt) >= time.Second {
+		text += ", last seen " + stamp(e.LastSeen)
+	}
+	if !e.EndsAt.IsZero() {
+		text += fmt.Sprintf(", ended %s (%s)", stamp(e.EndsAt), e.Reason)
+	}
+	switch {
+	case e.Count == 1:
+		text += ", 1 line"
+	case e.Count > 1:
+		text += fmt.Sprintf(", %d lines", e.Count)
+	}
+	return text
+}
+
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return "unknown"
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+// flat puts text on one line: it may come from a log.
+func flat(s string) string { return strings.Join(strings.Fields(redact.Sanitise(s)), " ") }
+
+// indent puts further lines below the first value.
+func indent(s string) string {
+	lines := strings.Split(strings.TrimRight(s, "\n"), "\n")
+	for i, l := range lines {
+		lines[i] = redact.Sanitise(l)
+	}
+	return strings.Join(lines, "\n  "+strings.Repeat(" ", width+1))
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"regexp"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"crowsnest/rules"
+	"crowsnest/sinks"
+	"crowsnest/sinks/alertmanager"
+	"crowsnest/sinks/stdout"
+	"crowsnest/sources"
+	"crowsnest/sources/files"
+	"crowsnest/sources/kubelet"
+	"crowsnest/sources/stdin"
+)
+
+// How far a source without a saved position looks back: as far as any rule
+// does, within these bounds.
+const (
+	leastLookBack = 15 * time.Minute
+	mostLookBack  = time.Hour
+)
+
+// lookBack is the longest time over which a rule looks.
+func lookBack(set *rules.Set) time.Duration {
+	d := leastLookBack
+	for _, r := range set.Rules {
+		d = max(d, r.Within, r.For)
+		if r.Unless != nil {
+			d = max(d, r.Unless.Within)
+		}
+	}
+	return min(d, mostLookBack)
+}
+
+// newSources makes the configured sources. A kind of source is one case here.
+func newSources(opt daemonOptions, set *rules.Set) ([]sources.Source, error) {
+	var out []sources.Source
+	if p := opt.cfg.Sources.Kubelet; p != nil {
+		cfg := p.Config
+		cfg.SelfNamespace, cfg.SelfPod = ownPod(opt.getenv)
+		if cfg.LookBack == 0 {
+			cfg.LookBack = lookBack(set)
+		}
+		out = append(out, kubelet.New(cfg))
+	}
+	for i, cfg := range opt.cfg.Sources.Files.configs() {
+		if cfg.Name == "" && i > 0 {
+			cfg.Name = fmt.Sprintf("files-%d", i+1)
+		}
+		if cfg.LookBack == 0 {
+			cfg.LookBack = lookBack(set)
+		}
+		out = append(out, files.New(cfg))
+	}
+	if p := opt.cfg.Sources.Stdin; p != nil {
+		cfg := p.Config
+		cfg.Reader = opt.stdin
+		out = append(out, stdin.New(cfg))
+	}
+	return out, nil
+}
+
+// ownPod is the pod that this process runs in, whose log is never read.
+func ownPod(getenv func(string) string) (namespace, pod string) {
+	namespace, pod = getenv("POD_NAMESPACE"), getenv("POD_NAME")
+	if pod == "" && getenv("KUBERNETES_SERVICE_HOST") != "" {
+		pod, _ = os.Hostname() // the name of the pod, unless it shares the node's network
+	}
+	return namespace, pod
+}
+
+// newSinks makes the configured sinks. A kind of sink is one case here.
+func newSinks(opt daemonOptions, latency func(time.Duration)) ([]sinks.Sink, error) {
+	cfg := opt.cfg
+	var out []sinks.Sink
+	for i, am := range cfg.Sinks.Alertmanager.configs() {
+		if am.Name == "" && i > 0 {
+			am.Name = fmt.Sprintf("alertmanager-%d", i+1)
+		}
+		am.ExternalLabels = merged(cfg.Global.ExternalLabels, am.ExternalLabels)
+		if am.ExternalURL == "" {
+			am.ExternalURL = cfg.Global.ExternalURL
+		}
+		s, err := alertmanager.New(am, alertmanager.Options{Log: opt.log, Latency: latency})
+		if err != nil {
+			return nil, fmt.Errorf("sink %s: %w", am.Name, err)
+		}
+		out = append(out, s)
+	}
+	if p := cfg.Sinks.Stdout; p != nil {
+		own := p.Config
+		own.ExternalLabels = merged(cfg.Global.ExternalLabels, own.ExternalLabels)
+		own.Color = opt.color
+		s, err := stdout.New(own, opt.stdout)
+		if err != nil {
+			return nil, fmt.Errorf("sink stdout: %w", err)
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// merged returns a with the entries of b, which win.
+func merged(a, b map[string]string) map[string]string {
+	if len(a)+len(b) == 0 {
+		return nil
+	}
+	out := maps.Clone(a)
+	if out == nil {
+		out = map[string]string{}
+	}
+	maps.Copy(out, b)
+	return out
+}
+
+func compilePatterns(patterns []string) ([]*regexp.Regexp, error) {
+	var out []*regexp.Regexp
+	for _, p := range patterns {
+		re, err := regexp.Compile(p)
+		if err != nil {
+			return nil, fmt.Errorf("redaction pattern: %w", err)
+		}
+		out = append(out, re)
+	}
+	return out, nil
+}
+
+// newLatency makes the histogram of the time from a line to its alert.
+func newLatency(reg *prometheus.Registry) (func(time.Duration), error) {
+	h := prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name:                            "crowsnest_detection_seconds",
+		Help:                            "Time from the writing of the line that made an alert fire until the first Alertmanager had accepted it.",
+		Buckets:                         []float64{.05, .1, .2, .3, .5, 1, 2, 5, 10, 30, 60, 300},
+		NativeHistogramBucketFactor:     1.1,
+		NativeHistogramMaxBucketNumber:  100,
+		NativeHistogramMinResetDuration: time.Hour,
+	})
+	if err := reg.Register(h); err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
+	return func(d time.Duration) { h.Observe(d.Seconds()) }, nil
+}

@@ -1,0 +1,251 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"crowsnest/replay"
+	"crowsnest/rules"
+	"crowsnest/web"
+)
+
+// loader loads the rules that a configuration names, again and again, and
+// remembers the last good version of each file.
+type loader struct {
+	// good are the documents that are in force, by file.
+	good map[string]*rules.Document
+	// tested are the packs, by their hash, that passed their own tests.
+	tested map[string]bool
+}
+
+func newLoader() *loader {
+	return &loader{good: map[string]*rules.Document{}, tested: map[string]bool{}}
+}
+
+// loaded is the outcome of a load.
+type loaded struct {
+	set *rules.Set
+	// broken are the packs that were refused; their last good version is in set.
+	broken []web.BrokenPack
+	docs   []*rules.Document
+}
+
+// errNoRules is returned where nothing would be left.
+var errNoRules = errors.New("no rule would be left: the rules that are in force stay; set rules.allow_empty if that is meant")
+
+// first loads everything for a start: the error lists every problem.
+func (l *loader) first(cfg *Config) (loaded, error) {
+	docs, problems := cfg.parseRules()
+	set, found := cfg.build(docs)
+	if errs := append(problems, found...).Errors(); len(errs) > 0 {
+		errs.Sort()
+		return loaded{}, fmt.Errorf("load rules:\n%w", errs)
+	}
+	l.keep(docs)
+	return loaded{set: set, docs: docs}, nil
+}
+
+// again loads everything anew. A file that is refused, by the lint or by its
+// own tests, keeps its last good version and is listed in broken; a new one is
+// left out. An error means that nothing changes at all.
+func (l *loader) again(cfg *Config) (loaded, error) {
+	docs, problems := cfg.parseRules()
+	if errs := unread(problems); len(errs) > 0 {
+		return loaded{}, fmt.Errorf("load rules:\n%w", errs)
+	}
+	out := loaded{docs: docs}
+	refuse := func(d *rules.Document, why string) {
+		out.broken = append(out.broken, web.BrokenPack{Pack: l.packName(d), Error: why})
+		out.docs = l.replace(out.docs, d)
+	}
+	for _, d := range docs {
+		if d.Broken() {
+			refuse(d, d.Problems().Errors().Error())
+		}
+	}
+	for {
+		set, found := cfg.build(out.docs)
+		if errs := found.Errors(); len(errs) > 0 {
+			d := l.culprit(out.docs, errs)
+			if d == nil {
+				return loaded{}, fmt.Errorf("load rules:\n%w", errs)
+			}
+			refuse(d, errs.Error())
+			continue
+		}
+		d, why, err := l.untested(set, out.docs)
+		if err != nil {
+			return loaded{}, err
+		}
+		if d != nil {
+			refuse(d, why)
+			continue
+		}
+		out.set = set
+		break
+	}
+	if len(out.set.Rules) == 0 && !cfg.Rules.AllowEmpty {
+		return loaded{}, errNoRules
+	}
+	l.keep(out.docs)
+	return out, nil
+}
+
+// unread are the problems of files that could not even be read.
+func unread(problems rules.Problems) rules.Problems {
+	var out rules.Problems
+	for _, p := range problems.Errors() {
+		if p.Check == "read" || p.Line == 0 && p.Check == "too-large" {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// packName is the name of a pack, of its last good version if it has none any
+// more, or its file.
+func (l *loader) packName(d *rules.Document) string {
+	if d.Pack() != "" {
+		return d.Pack()
+	}
+	if old := l.good[d.File()]; old != nil && old.Pack() != "" {
+		return old.Pack()
+	}
+	return d.File()
+}
+
+// replace puts the last good version of a file in the place of d, or nothing.
+func (l *loader) replace(docs []*rules.Document, d *rules.Document) []*rules.Document {
+	i := slices.Index(docs, d)
+	docs = slices.Clone(docs)
+	if old := l.good[d.File()]; old != nil && old != d {
+		docs[i] = old
+		return docs
+	}
+	return slices.Delete(docs, i, i+1)
+}
+
+// culprit finds a document that is not in force yet and that one of the
+// problems is about; else any new one, since a good set was good before.
+func (l *loader) culprit(docs []*rules.Document, problems rules.Problems) *rules.Document {
+	var any *rules.Document
+	for _, d := range docs {
+		if l.good[d.File()] == d || l.same(d) {
+			continue
+		}
+		any = d
+		if slices.ContainsFunc(problems, func(p rules.Problem) bool { return p.File == d.File() }) {
+			return d
+		}
+	}
+	return any
+}
+
+// same tells whether a document is what is in force already.
+func (l *loader) same(d *rules.Document) bool {
+	old := l.good[d.File()]
+	return old != nil && old.SHA256() == d.SHA256()
+}
+
+// untested runs the tests of packs that are new, and returns the first that
+// fails them.
+func (l *loader) untested(set *rules.Set, docs []*rules.Document) (*rules.Document, string, error) {
+	for _, p := range set.Packs {
+		if l.tested[p.SHA256] {
+			continue
+		}
+		report, err := replay.RunTests(p.Rules, replay.TestOptions{})
+		if err != nil {
+			return nil, "", fmt.Errorf("test pack %s: %w", p.Name, err)
+		}
+		if report.Failed() == 0 {
+			l.tested[p.SHA256] = true
+			continue
+		}
+		var b strings.Builder
+		_ = report.WriteText(&b, false) // a Builder takes everything
+		i := slices.IndexFunc(docs, func(d *rules.Document) bool { return d.File() == p.File })
+		if i < 0 || l.same(docs[i]) {
+			continue // overrides changed it: what is in force is not refused
+		}
+		return docs[i], b.String(), nil
+	}
+	return nil, "", nil
+}
+
+// keep makes docs the last good versions.
+func (l *loader) keep(docs []*rules.Document) {
+	clear(l.good)
+	for _, d := range docs {
+		l.good[d.File()] = d
+		if !d.IsOverrides() {
+			l.tested[d.SHA256()] = true
+		}
+	}
+}
+
+// ruleFiles reads every file of rules that the configuration names.
+func (c *Config) ruleFiles() ([]rules.File, rules.Problems) {
+	var files []rules.File
+	var problems rules.Problems
+	if c.Rules.Shipped {
+		shipped, err := shippedFiles()
+		if err != nil {
+			problems = append(problems, rules.Problem{File: "shipped", Check: "read", Message: err.Error()})
+		}
+		files = append(files, shipped...)
+	}
+	for _, p := range slices.Concat(c.Rules.Paths, c.Rules.Overrides) {
+		read, found := rules.ReadPaths([]string{p})
+		if c.Rules.AllowEmpty && len(read) == 0 {
+			found = slices.DeleteFunc(found, func(p rules.Problem) bool { return strings.Contains(p.Message, "has no *.yaml") })
+		}
+		files, problems = append(files, read...), append(problems, found...)
+	}
+	return files, problems
+}
+
+// parseRules reads and parses them.
+func (c *Config) parseRules() ([]*rules.Document, rules.Problems) {
+	files, problems := c.ruleFiles()
+	docs, found := parseFiles(files)
+	return docs, append(problems, found...)
+}
+
+// build joins documents; with allow_empty, none is a set as well.
+func (c *Config) build(docs []*rules.Document) (*rules.Set, rules.Problems) {
+	if len(docs) == 0 {
+		if c.Rules.AllowEmpty {
+			return &rules.Set{}, nil
+		}
+		at := c.Rules.Keys.At.Problem(0, "no-rules", "no rules are loaded", "name a folder in rules.paths, or set rules.shipped")
+		at.File = c.file
+		return nil, rules.Problems{at}
+	}
+	return buildRules(docs, rules.Options{})
+}
+
+// loadRules loads everything, for check config.
+func (c *Config) loadRules() (*rules.Set, rules.Problems) {
+	docs, problems := c.parseRules()
+	set, found := c.build(docs)
+	return set, append(problems, found...)
+}
+
+// fingerprint is a hash of everything that a load reads, problems included.
+func (c *Config) fingerprint() string {
+	files, problems := c.ruleFiles()
+	h := sha256.New()
+	for _, f := range files {
+		fmt.Fprintf(h, "%s\x00%d\x00", f.Name, len(f.Data))
+		h.Write(f.Data)
+	}
+	for _, p := range problems {
+		fmt.Fprintf(h, "%s\x00", p.String())
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}

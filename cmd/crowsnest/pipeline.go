@@ -1,0 +1,151 @@
+package main
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"crowsnest/episodes"
+	"crowsnest/matcher"
+	"crowsnest/rules"
+)
+
+// ruleset is what is in force at one time. It is immutable but for when each
+// rule last saw a line.
+type ruleset struct {
+	set     *rules.Set
+	program *matcher.Program
+	seen    map[*rules.Rule]*atomic.Int64 // ns since 1970
+}
+
+func newRuleset(set *rules.Set) (*ruleset, error) {
+	program, err := matcher.Compile(set)
+	if err != nil {
+		return nil, err
+	}
+	rs := &ruleset{set: set, program: program, seen: make(map[*rules.Rule]*atomic.Int64, len(set.Rules))}
+	for _, r := range set.Rules {
+		rs.seen[r] = new(atomic.Int64)
+	}
+	return rs, nil
+}
+
+// saw notes that the rules of a stream had a line to look at.
+func (rs *ruleset) saw(s *matcher.Stream, now time.Time) {
+	for _, r := range rs.program.Rules(s) {
+		if at := rs.seen[r]; at != nil {
+			at.Store(now.UnixNano())
+		}
+	}
+}
+
+// lastSeen returns when each rule last saw a line, by name.
+func (rs *ruleset) lastSeen() map[string]time.Time {
+	out := make(map[string]time.Time, len(rs.seen))
+	for r, at := range rs.seen {
+		if ns := at.Load(); ns > 0 {
+			out[r.Alert] = time.Unix(0, ns).UTC()
+		}
+	}
+	return out
+}
+
+// pipeline is where lines go: it matches, concludes, and moves the positions of
+// the sources, all three within the same consistent cut. It implements
+// sources.Pipeline and is safe for concurrent use.
+type pipeline struct {
+	// cut is held for reading while a block, its hits and its position are
+	// taken, and for writing while all of that is copied or the rules change:
+	// so a copy holds a block wholly or not at all, and no line sees two sets
+	// of rules.
+	cut     sync.RWMutex
+	rules   atomic.Pointer[ruleset]
+	engine  *episodes.Engine
+	now     func() time.Time
+	changed atomic.Bool // since the last copy
+
+	mu     sync.Mutex
+	proved map[string]time.Time // per source, the newest proof
+}
+
+func newPipeline(engine *episodes.Engine, now func() time.Time) *pipeline {
+	return &pipeline{engine: engine, now: now, proved: map[string]time.Time{}}
+}
+
+// Scan matches a block of whole lines and takes the hits.
+func (p *pipeline) Scan(s *matcher.Stream, block []byte, commit func()) {
+	p.take(s, commit, func(rs *ruleset, now time.Time) []matcher.Hit { return rs.program.Scan(s, block, now) })
+}
+
+// Match does the same for one record.
+func (p *pipeline) Match(s *matcher.Stream, rec matcher.Record, commit func()) {
+	p.take(s, commit, func(rs *ruleset, _ time.Time) []matcher.Hit { return rs.program.Match(s, rec) })
+}
+
+// Flush ends what the stream has unfinished.
+func (p *pipeline) Flush(s *matcher.Stream) {
+	p.take(s, nil, func(rs *ruleset, now time.Time) []matcher.Hit { return rs.program.Flush(s, now) })
+}
+
+func (p *pipeline) take(s *matcher.Stream, commit func(), match func(*ruleset, time.Time) []matcher.Hit) {
+	p.cut.RLock()
+	defer p.cut.RUnlock()
+	rs, now := p.rules.Load(), p.now()
+	if hits := match(rs, now); len(hits) > 0 {
+		p.engine.Take(hits, now)
+	}
+	if commit != nil {
+		commit()
+		rs.saw(s, now)
+	}
+	p.changed.Store(true)
+}
+
+// Advance proves that the source has read everything up to t.
+func (p *pipeline) Advance(source string, t time.Time) {
+	p.engine.Advance(source, t)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if t.After(p.proved[source]) {
+		p.proved[source] = t
+	}
+}
+
+// provedSince tells whether each of the sources has proved to be read up to t.
+func (p *pipeline) provedSince(names []string, t time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, name := range names {
+		if p.proved[name].Before(t) {
+			return false
+		}
+	}
+	return true
+}
+
+// swap puts a set of rules in force, between two blocks.
+func (p *pipeline) swap(rs *ruleset) {
+	p.cut.Lock()
+	defer p.cut.Unlock()
+	p.rules.Store(rs)
+	p.engine.Swap(rs.set, p.now())
+	p.changed.Store(true)
+}
+
+// copied runs f while nothing is taken. f must not block.
+func (p *pipeline) copied(f func()) {
+	p.cut.Lock()
+	defer p.cut.Unlock()
+	p.changed.Store(false)
+	f()
+}
+
+// evaluate draws conclusions and hands them on, as one step for a copy.
+func (p *pipeline) evaluate(tell func([]episodes.Episode)) {
+	p.cut.RLock()
+	defer p.cut.RUnlock()
+	if changes := p.engine.Evaluate(p.now()); len(changes) > 0 {
+		p.changed.Store(true)
+		tell(changes)
+	}
+}

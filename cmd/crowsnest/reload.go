@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"crowsnest/rules"
+	"crowsnest/web"
+)
+
+// reload loads the rules again and puts them in force between two blocks of
+// lines. Per pack the last good version stays: the error says which were
+// refused and why. Nothing changes if the configuration itself is broken.
+func (d *daemon) reload(ctx context.Context) error {
+	d.reloading.Lock()
+	defer d.reloading.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	began := time.Now()
+	out, err := d.loadAgain()
+	now := d.now().UTC()
+	last := d.outcome.Load()
+	next := &reloadOutcome{status: web.Reload{OK: err == nil, At: now, Success: last.status.Success}, broken: out.broken}
+	if out.set == nil {
+		next.broken = last.broken
+	} else {
+		next.status.Success = now
+	}
+	if err != nil {
+		next.status.Error = err.Error()
+		d.log.Error().Err(err).Msg("reload: not everything was taken; what was good stays in force")
+	} else {
+		d.log.Info().Int("rules", len(out.set.Rules)).Dur("took", time.Since(began)).Msg("reload: rules are in force")
+	}
+	d.outcome.Store(next)
+	return err
+}
+
+// loadAgain builds everything first and swaps it last.
+func (d *daemon) loadAgain() (loaded, error) {
+	cfg := d.cfg.Load()
+	if d.opt.configFile != "" {
+		fresh, err := readConfig(d.opt.configFile)
+		if err != nil {
+			return loaded{}, err
+		}
+		d.warnOfRestart(cfg, fresh)
+		next := *cfg
+		next.Rules = fresh.Rules
+		cfg = &next
+	}
+	out, err := d.loader.again(cfg)
+	if err != nil {
+		return loaded{}, err
+	}
+	rs, err := newRuleset(out.set)
+	if err != nil {
+		return loaded{}, fmt.Errorf("compile rules: %w", err)
+	}
+	d.pipe.swap(rs)
+	d.cfg.Store(cfg)
+	d.logWarnings(out.set)
+	var errs []error
+	for _, b := range out.broken {
+		errs = append(errs, fmt.Errorf("pack %s was refused:\n%s", b.Pack, b.Error))
+	}
+	return out, errors.Join(errs...)
+}
+
+// warnOfRestart says that only rules are taken over while running.
+func (d *daemon) warnOfRestart(old, fresh *Config) {
+	a, b := configYAML(*old), configYAML(*fresh)
+	old, fresh = ptr(*old), ptr(*fresh)
+	old.Rules, fresh.Rules = RulesConfig{}, RulesConfig{}
+	if a != b && configYAML(*old) != configYAML(*fresh) {
+		d.log.Warn().Msg("the configuration changed beyond its rules; restart to put that in force")
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
+
+func (d *daemon) logWarnings(set *rules.Set) {
+	log := d.component("rules")
+	for _, w := range set.Warnings {
+		log.Warn().Str("file", w.File).Int("line", w.Line).Str("check", w.Check).Str("fix", w.Fix).Msg(w.Message)
+	}
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/prometheus/common/version"
+	"github.com/spf13/cobra"
+
+	"crowsnest/cmd/crowsnest/internal/inputs"
+	"crowsnest/rules"
+	"crowsnest/strictyaml"
+)
+
+// shippedPrefix stands before the names of files that are part of the program.
+const shippedPrefix = "shipped:"
+
+// ruleFlags choose the rules of a command.
+type ruleFlags struct {
+	paths     []string
+	overrides []string
+}
+
+func (f *ruleFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&f.paths, "rules", nil, "packs instead of the shipped ones: a file or folder `PATH` (repeatable)")
+	cmd.Flags().StringArrayVar(&f.overrides, "overrides", nil, "overrides, applied last: a file or folder `PATH` (repeatable)")
+}
+
+// load loads the chosen rules; the error lists every problem.
+func (f *ruleFlags) load(c *cli) (*rules.Set, error) {
+	if len(f.paths) == 0 {
+		files, err := shippedFiles()
+		if err != nil {
+			return nil, err
+		}
+		return c.loadRules(files, f.overrides)
+	}
+	return c.loadRules(nil, append(f.paths[:len(f.paths):len(f.paths)], f.overrides...))
+}
+
+// loadRules loads files and what lies at paths as one set. The error lists every
+// problem.
+func (c *cli) loadRules(files []rules.File, paths []string) (*rules.Set, error) {
+	docs, problems := c.parseRules(files, paths)
+	set, found := buildRules(docs, rules.Options{})
+	problems = append(problems, found...)
+	if errs := problems.Errors(); len(errs) > 0 {
+		errs.Sort()
+		return nil, fmt.Errorf("load rules:\n%w", errs)
+	}
+	return set, nil
+}
+
+// parseRules parses files and what lies at paths; "-" is standard input.
+func (c *cli) parseRules(files []rules.File, paths []string) ([]*rules.Document, rules.Problems) {
+	var problems rules.Problems
+	var named []string
+	for _, p := range paths {
+		if p != inputs.Stdin {
+			named = append(named, p)
+			continue
+		}
+		data, err := io.ReadAll(io.LimitReader(c.in, rules.MaxFileBytes+1))
+		if err != nil {
+			problems = append(problems, rules.Problem{File: "stdin", Check: "read", Message: err.Error()})
+			continue
+		}
+		files = append(files, rules.File{Name: "stdin", Data: data})
+	}
+	if len(named) > 0 {
+		read, found := rules.ReadPaths(named)
+		files, problems = append(files, read...), append(problems, found...)
+	}
+	docs, found := parseFiles(files)
+	return docs, append(problems, found...)
+}
+
+func parseFiles(files []rules.File) ([]*rules.Document, rules.Problems) {
+	var docs []*rules.Document
+	var problems rules.Problems
+	for _, f := range files {
+		d, found := rules.Parse(f)
+		docs, problems = append(docs, d), append(problems, found...)
+	}
+	return docs, problems
+}
+
+// buildRules joins documents for this version of the program. Where there is
+// nothing to join because nothing could be read, there is nothing to add.
+func buildRules(docs []*rules.Document, opt rules.Options) (*rules.Set, rules.Problems) {
+	opt.Version = version.Version
+	if len(docs) == 0 {
+		return nil, nil
+	}
+	return rules.Build(docs, opt)
+}
+
+// shippedFiles returns the packs that are part of the program.
+func shippedFiles() ([]rules.File, error) {
+	files, err := rules.ReadFS(rules.Shipped())
+	if err != nil {
+		return nil, fmt.Errorf("read the shipped rules: %w", err)
+	}
+	for i := range files {
+		files[i].Name = shippedPrefix + files[i].Name
+	}
+	return files, nil
+}
+
+// readFile reads a file, or standard input for "-".
+func (c *cli) readFile(path string) ([]byte, error) {
+	if path == inputs.Stdin {
+		data, err := io.ReadAll(io.LimitReader(c.in, strictyaml.DefaultMaxBytes+1))
+		if err != nil {
+			return nil, fmt.Errorf("read standard input: %w", err)
+		}
+		return data, nil
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, errors.Unwrap(err))
+	}
+	return data, nil
+}

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// defaultListen is where the pages, the API and the metrics are served.
+const defaultListen = ":9797"
+
+// webFlags say what is served where.
+type webFlags struct {
+	listen      string
+	probe       string
+	configFile  string
+	externalURL string
+	lifecycle   bool
+	pprof       bool
+}
+
+// runFlags are the flags of run.
+type runFlags struct {
+	config  string
+	storage string
+	web     webFlags
+	log     logFlags
+}
+
+func newRun(c *cli) *cobra.Command {
+	f := runFlags{log: newLogFlags()}
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Run the daemon: follow logs and tell Alertmanager",
+		Long: `Follows logs, decides which known failures are open, and tells every Alertmanager.
+
+A minimal configuration:
+
+` + indented(exampleConfig) + `
+SIGHUP loads rules again, as do changes of their files. SIGTERM stops within five
+seconds; a second one at once.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return c.runDaemon(f, stated(cmd)) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.config, "config.file", defaultConfigFile, "configuration `FILE`")
+	flags.StringVar(&f.storage, "storage.path", "", "`FOLDER` of the state; wins over the configuration (default "+defaultStorage+")")
+	f.web.add(flags)
+	f.log.add(cmd)
+	return cmd
+}
+
+func (f *webFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.listen, "web.listen-address", defaultListen, "`ADDRESS` of pages, API, metrics and probes")
+	flags.StringVar(&f.probe, "web.probe-address", "", "`ADDRESS` of a second listener with the probes alone, without authentication")
+	flags.StringVar(&f.configFile, "web.config.file", "", "TLS and authentication of the listener, as exporter-toolkit's web configuration `FILE`")
+	flags.StringVar(&f.externalURL, "web.external-url", "", "`URL` under which people reach the pages; alerts link to it")
+	flags.BoolVar(&f.lifecycle, "web.enable-lifecycle", false, "allow POST /-/reload")
+	flags.BoolVar(&f.pprof, "web.enable-pprof", false, "serve /debug/pprof")
+}
+
+// exampleConfig is the smallest configuration that is useful.
+const exampleConfig = `sources:
+  kubelet: {}                 # /var/log/pods of this node
+sinks:
+  alertmanager:
+    urls: ["http://alertmanager-0:9093"]   # every one, never a load balancer
+storage:
+  path: /var/lib/crowsnest
+`
+
+func indented(text string) string {
+	return "  " + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n  ") + "\n"
+}
+
+// stated returns the value of every flag, for the page of the status.
+func stated(cmd *cobra.Command) map[string]string {
+	out := map[string]string{}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Name != "help" {
+			out[f.Name] = f.Value.String()
+		}
+	})
+	return out
+}
+
+func (c *cli) runDaemon(f runFlags, flags map[string]string) error {
+	log := f.log.logger(c)
+	cfg, err := readConfig(f.config)
+	if err != nil {
+		return err
+	}
+	if f.storage != "" {
+		cfg.Storage.Path = f.storage
+	}
+	if f.web.externalURL != "" {
+		cfg.Global.ExternalURL = f.web.externalURL
+	}
+	main, probe, err := listen(f.web)
+	if err != nil {
+		return err
+	}
+	log.Info().Str("component", "web").Stringer("address", main.Addr()).Msg("listening")
+	d, err := newDaemon(daemonOptions{
+		cfg: cfg, log: log, web: f.web, listener: main, probe: probe, stdin: c.in, stdout: c.out, color: c.colors(c.out),
+		flags: flags, getenv: c.getenv, configFile: f.config, storageFlag: f.storage,
+	})
+	if err != nil {
+		return errors.Join(err, closeAll(main, probe))
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	defer handleSignals(log, d, cancel)()
+	return d.run(ctx)
+}
+
+// listen opens the listeners before anything else is started, so that a taken
+// port is reported at once.
+func listen(f webFlags) (main, probe net.Listener, err error) {
+	main, err = net.Listen("tcp", f.listen)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open --web.listen-address: %w", err)
+	}
+	if f.probe == "" {
+		return main, nil, nil
+	}
+	probe, err = net.Listen("tcp", f.probe)
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("open --web.probe-address: %w", err), main.Close())
+	}
+	return main, probe, nil
+}
+
+func closeAll(listeners ...net.Listener) error {
+	var errs []error
+	for _, l := range listeners {
+		if l != nil {
+			errs = append(errs, l.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// handleSignals turns signals into calls until the returned function is called.
+// They are caught before the daemon starts, so that none is lost meanwhile.
+func handleSignals(log zerolog.Logger, d *daemon, stop context.CancelFunc) func() {
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	done := make(chan struct{})
+	go func() {
+		stopping := false
+		for {
+			select {
+			case <-done:
+				return
+			case sig := <-signals:
+				switch {
+				case sig == syscall.SIGHUP:
+					_ = d.reload(context.Background()) // it logs what is wrong
+				case stopping:
+					log.Error().Msg("second signal: exit at once, without the last state")
+					os.Exit(exitFailed)
+				default:
+					stopping = true
+					log.Info().Stringer("signal", sig).Msg("stopping")
+					stop()
+				}
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(signals)
+		close(done)
+	}
+}

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"crowsnest/sinks"
+	"crowsnest/sources"
+	"crowsnest/state"
+)
+
+// snapshotVersion is raised when an older program could misread a snapshot.
+const snapshotVersion = 1
+
+// saveEvery is how often a changed state is written, and with it how much is
+// read again after a kill.
+const saveEvery = time.Second
+
+// snapshot is everything that outlives the process, at one moment.
+type snapshot struct {
+	Version int                        `json:"version"`
+	Saved   time.Time                  `json:"saved"`
+	Engine  json.RawMessage            `json:"engine"`
+	Sources map[string]json.RawMessage `json:"sources"`
+	Sinks   map[string]json.RawMessage `json:"sinks,omitempty"`
+}
+
+// keeper is a sink that has something to keep over a restart.
+type keeper interface {
+	Export() ([]byte, error)
+	Import([]byte) error
+}
+
+// saver copies the state at most once a second and writes it. Detection goes on
+// where the disk refuses: the state is then as old as its last good write.
+type saver struct {
+	dir     string // "" : nothing is kept
+	pipe    *pipeline
+	sources []sources.Source
+	sinks   []sinks.Sink
+	log     zerolog.Logger
+
+	mu     sync.Mutex
+	saved  time.Time
+	errors int64
+	failed bool // the last write did
+}
+
+// run saves until ctx ends. The last word is written by the caller with save,
+// when everything else has stopped.
+func (s *saver) run(ctx context.Context) {
+	if s.dir == "" {
+		return
+	}
+	tick := time.NewTicker(saveEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if s.pipe.changed.Load() || s.lastFailed() {
+				s.save()
+			}
+		}
+	}
+}
+
+func (s *saver) lastFailed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failed
+}
+
+// save writes the state now. A failure is counted and logged, not returned:
+// there is nothing that a caller could do. Calls must not overlap.
+func (s *saver) save() {
+	if s.dir == "" {
+		return
+	}
+	payload, err := s.copy()
+	if err == nil {
+		err = state.Save(s.dir, payload)
+	}
+	now := s.pipe.now()
+	s.mu.Lock()
+	was := s.failed
+	s.failed = err != nil
+	if err != nil {
+		s.errors++
+	} else {
+		s.saved = now
+	}
+	s.mu.Unlock()
+	switch {
+	case err != nil && !was:
+		s.log.Error().Err(err).Msg("state cannot be saved; detection goes on, a restart will look back instead")
+	case err == nil && was:
+		s.log.Info().Msg("state is saved again")
+	}
+}
+
+// copy takes everything at one moment and encodes it afterwards.
+func (s *saver) copy() ([]byte, error) {
+	snap := snapshot{Version: snapshotVersion, Saved: s.pipe.now().UTC(), Sources: map[string]json.RawMessage{}, Sinks: map[string]json.RawMessage{}}
+	var err error
+	s.pipe.copied(func() {
+		snap.Engine, err = s.pipe.engine.Snapshot()
+		for _, src := range s.sources {
+			if pos := src.Positions(); pos != nil {
+				snap.Sources[src.Name()] = pos
+			}
+		}
+		for _, sink := range s.sinks {
+			if k, ok := sink.(keeper); ok && err == nil {
+				snap.Sinks[sink.Name()], err = k.Export()
+			}
+		}
+	})
+	if err != nil {
+		s.pipe.changed.Store(true)
+		return nil, fmt.Errorf("copy state: %w", err)
+	}
+	return json.Marshal(snap)
+}
+
+// restore reads the state back and tells whether there was one. Whatever is
+// unusable is logged and left out: any content of the folder starts.
+func (s *saver) restore() bool {
+	if s.dir == "" {
+		return false
+	}
+	payload, note, err := state.Load(s.dir)
+	if note != "" {
+		s.log.Warn().Msg("saved state: " + note)
+	}
+	if err != nil {
+		s.log.Error().Err(err).Msg("saved state cannot be read; starting without it where it is missing")
+	}
+	if payload == nil {
+		return false
+	}
+	var snap snapshot
+	if err := json.Unmarshal(payload, &snap); err != nil {
+		s.log.Error().Err(err).Msg("saved state has an unknown form; starting without it")
+		return false
+	}
+	if snap.Version > snapshotVersion {
+		s.log.Error().Int("version", snap.Version).Msg("saved state was written by a newer version; starting without it")
+		return false
+	}
+	return s.apply(snap)
+}
+
+func (s *saver) apply(snap snapshot) bool {
+	ok := true
+	if err := s.pipe.engine.Restore(snap.Engine, s.pipe.now()); err != nil {
+		s.log.Error().Err(err).Msg("saved episodes cannot be used; starting without them")
+		ok = false
+	}
+	for _, src := range s.sources {
+		// Positions without the episodes that belong to them would skip lines.
+		pos := snap.Sources[src.Name()]
+		if !ok {
+			pos = nil
+		}
+		if err := src.Restore(pos); err != nil {
+			s.log.Error().Err(err).Str("source", src.Name()).Msg("saved positions cannot be used; looking back instead")
+		}
+	}
+	for _, sink := range s.sinks {
+		k, isKeeper := sink.(keeper)
+		if saved := snap.Sinks[sink.Name()]; isKeeper && saved != nil {
+			if err := k.Import(saved); err != nil {
+				s.log.Error().Err(err).Str("sink", sink.Name()).Msg("saved deliveries cannot be used; alerts are told anew")
+			}
+		}
+	}
+	return ok
+}
+
+// status returns when the state was last written and how often that failed.
+func (s *saver) status() (saved time.Time, errors int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.saved, s.errors
+}

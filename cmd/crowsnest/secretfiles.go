@@ -1,0 +1,71 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	commonconfig "github.com/prometheus/common/config"
+
+	"crowsnest/strictyaml"
+)
+
+// checkFiles opens what the configuration names but rules: secrets and
+// certificates.
+func (c *Config) checkFiles() strictyaml.Problems {
+	var out strictyaml.Problems
+	for _, am := range c.Sinks.Alertmanager {
+		at := am.Keys.Value("http_config")
+		before := len(out)
+		for _, f := range secretFiles(am.Config.HTTP.HTTPClientConfig) {
+			if err := readable(f.path); err != nil {
+				out = append(out, at.Problem(strictyaml.Error, "file", fmt.Sprintf("%s: %v", f.key, err), "create the file, or mount the secret, and let this user read it"))
+			}
+		}
+		if len(out) > before {
+			continue
+		}
+		if _, err := commonconfig.NewClientFromConfig(am.Config.HTTP.HTTPClientConfig, "crowsnest"); err != nil {
+			out = append(out, at.Problem(strictyaml.Error, "http-config", err.Error(), ""))
+		}
+	}
+	return out
+}
+
+// secretFile is a file that an HTTP client reads.
+type secretFile struct{ key, path string }
+
+func secretFiles(h commonconfig.HTTPClientConfig) []secretFile {
+	all := []secretFile{
+		{"bearer_token_file", h.BearerTokenFile},
+		{"tls_config.ca_file", h.TLSConfig.CAFile},
+		{"tls_config.cert_file", h.TLSConfig.CertFile},
+		{"tls_config.key_file", h.TLSConfig.KeyFile},
+	}
+	if b := h.BasicAuth; b != nil {
+		all = append(all, secretFile{"basic_auth.username_file", b.UsernameFile}, secretFile{"basic_auth.password_file", b.PasswordFile})
+	}
+	if a := h.Authorization; a != nil {
+		all = append(all, secretFile{"authorization.credentials_file", a.CredentialsFile})
+	}
+	if o := h.OAuth2; o != nil {
+		all = append(all, secretFile{"oauth2.client_secret_file", o.ClientSecretFile},
+			secretFile{"oauth2.tls_config.ca_file", o.TLSConfig.CAFile}, secretFile{"oauth2.tls_config.cert_file", o.TLSConfig.CertFile},
+			secretFile{"oauth2.tls_config.key_file", o.TLSConfig.KeyFile})
+	}
+	var out []secretFile
+	for _, f := range all {
+		if f.path != "" {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// readable tells whether a file can be read and has content.
+func readable(path string) error {
+	data, err := os.ReadFile(path)
+	if err == nil && len(data) == 0 {
+		return fmt.Errorf("%s is empty", path)
+	}
+	return err
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"crowsnest/episodes"
+	"crowsnest/sources"
+	"crowsnest/web"
+)
+
+// blindAfter is how long a source may be away before people are told.
+const blindAfter = 5 * time.Minute
+
+// The alerts of the program about itself.
+const (
+	alertHeartbeat  = "CrowsnestHeartbeat"
+	alertBlind      = "CrowsnestBlind"
+	alertPackBroken = "CrowsnestPackBroken"
+)
+
+// selfAlerts are the alerts of the program about itself. Safe for concurrent
+// use.
+type selfAlerts struct {
+	start time.Time
+	mu    sync.Mutex
+	open  map[episodes.Fingerprint]episodes.Episode
+	away  map[string]time.Time // since when a source is away
+}
+
+func newSelfAlerts(start time.Time) *selfAlerts {
+	return &selfAlerts{start: start, open: map[episodes.Fingerprint]episodes.Episode{}, away: map[string]time.Time{}}
+}
+
+// update returns the alerts that opened, changed or ended.
+func (a *selfAlerts) update(now time.Time, status []sources.Status, broken []web.BrokenPack) []episodes.Episode {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	want := map[episodes.Fingerprint]episodes.Episode{}
+	add := func(e episodes.Episode) { want[e.Fingerprint] = e }
+	add(selfAlert(alertHeartbeat, "none", nil, a.start, map[string]string{
+		"summary":     "crowsnest is running",
+		"description": "This alert always fires. Route it to a dead man's switch: its absence means that nothing is detected.",
+	}))
+	for _, s := range status {
+		if since, ok := a.awaySince(now, s); ok {
+			add(blindAlert(s, since))
+		}
+	}
+	for _, b := range broken {
+		add(selfAlert(alertPackBroken, "warning", map[string]string{"pack": b.Pack}, now, map[string]string{
+			"summary":     "The newest version of rule pack " + b.Pack + " was refused; its last good version stays in force",
+			"description": cutText(b.Error, 1500),
+			"remediation": "Run `crowsnest check rules` and `crowsnest test rules` on the pack, and put it right.",
+		}))
+	}
+	return a.replace(now, want)
+}
+
+// awaySince tells since when a source proves nothing, if it is long enough.
+func (a *selfAlerts) awaySince(now time.Time, s sources.Status) (time.Time, bool) {
+	if s.Up && !s.Proved.Before(now.Add(-blindAfter)) {
+		delete(a.away, s.Name)
+		return time.Time{}, false
+	}
+	since, known := a.away[s.Name]
+	if !known {
+		// A source that was proved before is away since then; at start it gets
+		// the same time to catch up.
+		since = now
+		if s.Proved.After(a.start) {
+			since = s.Proved
+		}
+		a.away[s.Name] = since
+	}
+	return since, now.Sub(since) >= blindAfter
+}
+
+func blindAlert(s sources.Status, since time.Time) episodes.Episode {
+	what := "it makes no progress"
+	if !s.Up {
+		what = "it cannot be read"
+	}
+	if s.Error != "" {
+		what += ": " + s.Error
+	}
+	return selfAlert(alertBlind, "critical", map[string]string{"source": s.Name}, since, map[string]string{
+		"summary":     "Failures in the logs of source " + s.Name + " are not seen",
+		"description": cutText(fmt.Sprintf("The source %s is away since %s; %s.", s.Name, since.UTC().Format(time.RFC3339), what), 1500),
+		"remediation": "Look at the page Sources and at the log of crowsnest. Nothing resolves by itself meanwhile.",
+	})
+}
+
+// replace makes want the open alerts and returns what is news.
+func (a *selfAlerts) replace(now time.Time, want map[episodes.Fingerprint]episodes.Episode) []episodes.Episode {
+	var news []episodes.Episode
+	for fp, e := range want {
+		old, known := a.open[fp]
+		if known {
+			e.StartsAt, e.FiredAt = old.StartsAt, old.FiredAt
+			if maps.Equal(old.Annotations, e.Annotations) {
+				continue
+			}
+		}
+		a.open[fp] = e
+		news = append(news, e)
+	}
+	for fp, e := range a.open {
+		if _, still := want[fp]; !still {
+			delete(a.open, fp)
+			e.State, e.Reason, e.EndsAt, e.Concluded = episodes.StateResolved, episodes.ReasonClear, now, now
+			news = append(news, e)
+		}
+	}
+	slices.SortFunc(news, func(x, y episodes.Episode) int { return cmp.Compare(x.Fingerprint, y.Fingerprint) })
+	return news
+}
+
+// all returns the open alerts.
+func (a *selfAlerts) all() []episodes.Episode {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.SortedFunc(maps.Values(a.open), func(x, y episodes.Episode) int { return x.StartsAt.Compare(y.StartsAt) })
+}
+
+func selfAlert(name, severity string, labels map[string]string, start time.Time, annotations map[string]string) episodes.Episode {
+	all := map[string]string{"alertname": name, "severity": severity}
+	maps.Copy(all, labels)
+	h := fnv.New64a()
+	for _, k := range slices.Sorted(maps.Keys(all)) {
+		fmt.Fprintf(h, "%s\xff%s\xff", k, all[k])
+	}
+	return episodes.Episode{
+		Fingerprint: episodes.Fingerprint(h.Sum64()), Alert: name, State: episodes.StateFiring,
+		Labels: all, Annotations: annotations, StartsAt: start.UTC(), FiredAt: start.UTC(), LastSeen: start.UTC(), Count: 1,
+	}
+}
+
+// cutText shortens text at a rune.
+func cutText(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && s[n]&0xC0 == 0x80 {
+		n--
+	}
+	return s[:n] + "…"
+}

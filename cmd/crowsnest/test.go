@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+
+	"github.com/spf13/cobra"
+
+	"crowsnest/replay"
+)
+
+// testFlags are the flags of test rules.
+type testFlags struct {
+	run     string
+	mutate  bool
+	junit   string
+	verbose bool
+}
+
+func newTest(c *cli) *cobra.Command {
+	return parent("test", "Run the tests of rule packs", newTestRules(c))
+}
+
+func newTestRules(c *cli) *cobra.Command {
+	var f testFlags
+	cmd := &cobra.Command{
+		Use:   "rules [flags] PATH...",
+		Short: "Run the tests that are written in rule packs",
+		Long: `Runs the tests of every rule with a virtual clock and the production engine, and
+shows the difference of expected and got.
+
+--mutate also removes or loosens one part of each rule at a time, and fails when
+all of its tests still pass: that part is not protected by any test.
+
+Exit codes: 0 all passed, 1 a test failed or a part is unprotected.`,
+		Example: `  crowsnest test rules packs/
+  crowsnest test rules --run 'LeaseLost/' --mutate packs/vcluster.yaml`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return c.testRules(f, args) },
+	}
+	cmd.Flags().StringVar(&f.run, "run", "", "run only the tests whose `RULE/TEST` matches this regular expression")
+	cmd.Flags().BoolVar(&f.mutate, "mutate", false, "also look for parts of rules that no test protects")
+	cmd.Flags().StringVar(&f.junit, "junit", "", "write the outcome as JUnit XML to `FILE`")
+	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "name the tests that pass as well")
+	return cmd
+}
+
+func (c *cli) testRules(f testFlags, args []string) error {
+	opt := replay.TestOptions{Mutate: f.mutate}
+	if f.run != "" {
+		re, err := regexp.Compile(f.run)
+		if err != nil {
+			return usageErrorf("--run: %v", err)
+		}
+		opt.Run = re
+	}
+	set, err := c.loadRules(nil, args)
+	if err != nil {
+		return err
+	}
+	report, err := replay.RunTests(set.Rules, opt)
+	if err != nil {
+		return fmt.Errorf("run tests: %w", err)
+	}
+	if err := report.WriteText(c.out, f.verbose); err != nil {
+		return fmt.Errorf("write the result: %w", err)
+	}
+	if f.junit != "" {
+		if err := writeJUnit(f.junit, report); err != nil {
+			return err
+		}
+	}
+	if report.Failed() > 0 || len(report.Survivors) > 0 {
+		return exitCode(exitFailed)
+	}
+	if len(report.Results) == 0 && f.run != "" {
+		return fmt.Errorf("no test matches --run %q", f.run)
+	}
+	return nil
+}
+
+func writeJUnit(file string, report replay.TestReport) error {
+	out, err := os.Create(file)
+	if err != nil {
+		return fmt.Errorf("write JUnit report: %w", err)
+	}
+	if err := report.WriteJUnit(out); err != nil {
+		out.Close() //nolint:errcheck // the first error is the one that matters
+		return fmt.Errorf("write JUnit report: %w", err)
+	}
+	if err := out.Close(); err != nil {
+		return fmt.Errorf("write JUnit report: %w", err)
+	}
+	return nil
+}

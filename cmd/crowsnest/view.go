@@ -1,0 +1,97 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"crowsnest/episodes"
+	"crowsnest/web"
+)
+
+// view is how the web looks into the daemon.
+func (d *daemon) view() web.View {
+	return web.View{
+		Episodes:  func() []episodes.Episode { return append(d.engine.Episodes(d.now()), d.self.all()...) },
+		Stats:     func() episodes.Stats { return d.engine.Stats(d.now()) },
+		Rules:     d.rulesView,
+		Sources:   d.sourcesView,
+		Endpoints: d.endpointsView,
+		Status:    d.statusView,
+	}
+}
+
+func (d *daemon) webOptions(reg *prometheus.Registry) web.Options {
+	opt := web.Options{
+		ConfigFile: d.opt.web.configFile, Pprof: d.opt.web.pprof, Registry: reg, Now: d.now, Log: slogger(d.component("web")),
+	}
+	if d.opt.web.lifecycle {
+		opt.Reload = d.reload
+	}
+	return opt
+}
+
+func (d *daemon) rulesView() web.Rules {
+	rs := d.pipe.rules.Load()
+	return web.Rules{Set: rs.set, Broken: d.outcome.Load().broken, Seen: rs.lastSeen()}
+}
+
+func (d *daemon) sourcesView() []web.Source {
+	status := d.sourceStatus()
+	out := make([]web.Source, len(status))
+	for i, s := range status {
+		out[i] = web.Source{
+			Name: s.Name, Up: s.Up, Opened: s.Opened, Error: s.Error, Proved: s.Proved, Lag: s.Lag,
+			Lines: s.Lines, Bytes: s.Bytes, Lost: s.Lost, Errors: s.Errors,
+		}
+		for _, st := range s.Streams {
+			out[i].Streams = append(out[i].Streams, web.Stream{
+				Labels: st.Labels, Path: st.Path, Offset: st.Offset, Size: st.Size,
+				Lines: st.Lines, LastRead: st.LastRead, Rules: st.Rules,
+			})
+		}
+	}
+	return out
+}
+
+func (d *daemon) endpointsView() []web.Endpoint {
+	var out []web.Endpoint
+	for _, s := range d.sinks {
+		for _, e := range s.Status() {
+			out = append(out, web.Endpoint{
+				Sink: e.Sink, Endpoint: e.Endpoint, Up: e.Up, Error: e.Error, Sent: e.Sent, Failed: e.Failed, Pending: e.Pending,
+			})
+		}
+	}
+	return out
+}
+
+func (d *daemon) statusView() web.Status {
+	saved, errs := d.saver.status()
+	st := web.Status{
+		Start: d.start, Config: configYAML(*d.cfg.Load()), Flags: d.opt.flags, Reload: d.outcome.Load().status,
+		Saved: saved, SaveErrors: errs, Storage: d.saver.dir,
+	}
+	if !d.restored.Load() {
+		st.Missing = append(st.Missing, "the state of the last run is not read back yet (another instance may hold it)")
+	}
+	if len(d.pipe.rules.Load().set.Rules) == 0 {
+		st.Missing = append(st.Missing, "no rules are loaded")
+	}
+	for _, s := range d.sourceStatus() {
+		if !s.Opened {
+			why := "has not been opened yet"
+			if s.Error != "" {
+				why = "cannot be opened: " + s.Error
+			}
+			st.Missing = append(st.Missing, fmt.Sprintf("source %s %s", s.Name, why))
+		}
+	}
+	_, broken := d.ended()
+	for _, name := range slices.Sorted(maps.Keys(broken)) {
+		st.Unhealthy = fmt.Sprintf("source %s stopped: %v", name, broken[name])
+	}
+	return st
+}

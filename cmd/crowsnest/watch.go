@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// How rule files are watched. Notifications are hints: they are lost on some
+// file systems and see only the link of a ConfigMap change. The hash is the
+// truth. A changed hash must be the same twice, so that a file that is being
+// written is not taken.
+const (
+	pollRules   = 5 * time.Second
+	settleRules = 500 * time.Millisecond
+)
+
+// watchRules reloads when rule files have changed, until ctx ends.
+func (d *daemon) watchRules(ctx context.Context) {
+	hints, closeHints := d.ruleHints()
+	defer closeHints()
+	inForce := d.cfg.Load().fingerprint()
+	last := inForce
+	timer := time.NewTimer(pollRules)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hints:
+			timer.Reset(settleRules)
+			continue
+		case <-timer.C:
+		}
+		seen := d.cfg.Load().fingerprint()
+		settled := seen == last
+		last = seen
+		switch {
+		case seen == inForce:
+			timer.Reset(pollRules)
+		case !settled:
+			timer.Reset(settleRules)
+		default:
+			inForce = seen    // also if it is refused: it is not tried again
+			_ = d.reload(ctx) // it logs and shows what is wrong
+			timer.Reset(pollRules)
+		}
+	}
+}
+
+// ruleHints returns notifications of the folders that hold rules. Where they
+// cannot be had, polling does alone.
+func (d *daemon) ruleHints() (<-chan fsnotify.Event, func()) {
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		d.log.Info().Err(err).Msg("rule files are polled only")
+		return nil, func() {}
+	}
+	cfg := d.cfg.Load()
+	var dirs []string
+	for _, p := range slices.Concat(cfg.Rules.Paths, cfg.Rules.Overrides) {
+		if info, err := os.Stat(p); err == nil && !info.IsDir() {
+			p = filepath.Dir(p)
+		}
+		dirs = append(dirs, p)
+	}
+	slices.Sort(dirs)
+	for _, dir := range slices.Compact(dirs) {
+		if err := w.Add(dir); err != nil {
+			d.log.Info().Err(err).Str("folder", dir).Msg("rule files are polled only")
+		}
+	}
+	go func() {
+		for range w.Errors { //nolint:revive // polling is the truth
+		}
+	}()
+	return w.Events, func() {
+		w.Close() //nolint:errcheck // nothing is lost
+	}
+}
