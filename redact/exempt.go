@@ -83,7 +83,8 @@ func (sc *scanner) isProse(v value, p span) bool {
 	case statusCode.MatchString(text) && more:
 		return true
 	}
-	return more && isQuote(s[end+1]) && objectName.MatchString(text)
+	next := strings.TrimLeft(s[min(len(s), end+1):min(len(s), end+16)], `\`)
+	return more && next != "" && isQuote(next[0]) && objectName.MatchString(text)
 }
 
 var (
@@ -99,7 +100,7 @@ var (
 // exempt returns p unless its text cannot be a secret.
 func (sc *scanner) exempt(v value, p span) span {
 	text := sc.s[p.from:p.to]
-	if text == "" || notSet.MatchString(text) || filePath.MatchString(text) {
+	if text == "" || notSet.MatchString(unescape(text)) || filePath.MatchString(text) {
 		return span{}
 	}
 	name := sc.s[v.key.from:v.key.to]

@@ -22,7 +22,7 @@ func (sc *scanner) isIdentifiedBy(i int) bool {
 // flag finds --token x, -password x and --user name:x.
 func (sc *scanner) flag(i int) span {
 	s := sc.s
-	if before := sc.byteAt(i - 1); i > 0 && !isSpace(before) && !isQuote(before) && strings.IndexByte("[(,=", before) < 0 {
+	if i > 0 && (isKeyByte(s[i-1]) && sc.afterWord(i) || s[i-1] == '-' || s[i-1] == '.') {
 		return span{}
 	}
 	from := i

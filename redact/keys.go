@@ -188,7 +188,7 @@ func (sc *scanner) keyBefore(i int) key {
 	if k.to > 0 && isQuote(s[k.to-1]) {
 		k.quoted = true
 		k.to--
-		for k.to > 0 && s[k.to-1] == '\\' && i-k.to < 12 {
+		for k.to > 0 && s[k.to-1] == '\\' && i-k.to < maxKey {
 			k.to--
 		}
 	}

@@ -48,8 +48,8 @@ func (r *Redactor) String(s string) (out string) {
 		}
 	}()
 	// Colours and invisible characters must not part a key from its value, nor
-	// a token in two, because later they may be taken out.
-	if c := clean(s, true); c != s {
+	// a token in two, because later they may be taken out. Nor must escapes.
+	if c := unescape(clean(s, true)); c != s {
 		if hidden := r.settle(c); hidden != c {
 			return hidden
 		}

@@ -2,11 +2,13 @@ package redact
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -115,12 +117,54 @@ func TestPlantedSecrets(t *testing.T) {
 	t.Logf("%d kinds, %d planted", len(names), planted)
 }
 
+// encodings are how text gets into lines.
+func encodings() []func(string) string {
+	asJSON := func(s string) string {
+		b, _ := json.Marshal(map[string]string{"msg": "x " + s + " y", "z": "w"})
+		return string(b)
+	}
+	return []func(string) string{
+		asJSON,
+		func(s string) string { return asJSON(asJSON(s)) },
+		func(s string) string {
+			return `I0101 12:00:00.000000 1 a.go:1] "msg" err=` + strconv.Quote(s) + ` a="b"`
+		},
+		func(s string) string { return "{A:" + s + " B:x}" },
+		func(s string) string { return "run `" + s + "` now" },
+		func(s string) string { return "errors: [" + s + ", other]" },
+	}
+}
+
+// TestPlantedPairs plants two secrets beside each other, in each encoding: the
+// one must not hide the end of the other.
+func TestPlantedPairs(t *testing.T) {
+	r := New(nil)
+	ks := kinds(t)
+	rnd := rand.New(rand.NewPCG(7, 9))
+	for _, encode := range encodings() {
+		for _, k := range ks {
+			text, secrets := k.plant(rnd)
+			other := ks[rnd.IntN(len(ks))]
+			second, more := other.plant(rnd)
+			separator := []string{" ", ", ", "; ", " and ", "|"}[rnd.IntN(5)]
+			for _, in := range []string{encode(text), encode(text + separator + second)} {
+				out := r.String(in)
+				require.Empty(t, survives(in, out, append(secrets, more...)), "%s, %s\n in: %s\nout: %s", k.name, other.name, in, out)
+				require.Equal(t, out, r.String(out), "not idempotent: %s", in)
+			}
+		}
+	}
+}
+
 func TestKeepsOrdinaryText(t *testing.T) {
 	b, err := os.ReadFile("testdata/keep.txt")
 	require.NoError(t, err)
 	r := New(nil)
 	for line := range strings.SplitSeq(strings.TrimSuffix(string(b), "\n"), "\n") {
 		require.Equal(t, line, r.String(line))
+		for _, encode := range encodings() {
+			require.Equal(t, encode(line), r.String(encode(line)))
+		}
 	}
 }
 

@@ -126,3 +126,53 @@ func isInvisible(r rune) bool {
 	}
 	return true
 }
+
+// unescape turns escapes of JSON such as \u003c, at any depth of quoting, into
+// the characters that they stand for, if these are printable ASCII and no quote
+// or backslash, and takes out those of invisible characters. It returns s itself
+// if there are no such escapes.
+func unescape(s string) string {
+	const introducer = `\u`
+	at := strings.Index(s, introducer)
+	if at < 0 {
+		return s
+	}
+	var b strings.Builder
+	for ; at >= 0; at = strings.Index(s, introducer) {
+		end := at + len(introducer)
+		r, ok := unhex4(s[end:])
+		switch {
+		case ok && r >= ' ' && r < 0x7f && r != '"' && r != '\\':
+			b.WriteString(strings.TrimRight(s[:at], `\`))
+			b.WriteRune(r)
+			end += 4
+		case ok && r >= 0x80 && isInvisible(r):
+			b.WriteString(strings.TrimRight(s[:at], `\`))
+			end += 4
+		default:
+			b.WriteString(s[:end])
+		}
+		s = s[end:]
+	}
+	b.WriteString(s)
+	return b.String()
+}
+
+// unhex4 reads four hexadecimal digits.
+func unhex4(s string) (r rune, ok bool) {
+	if len(s) < 4 {
+		return 0, false
+	}
+	for i := range 4 {
+		c := s[i]
+		switch {
+		case isDigit(c):
+			r = r<<4 | rune(c-'0')
+		case isHex(c):
+			r = r<<4 | rune(c|0x20-'a'+10)
+		default:
+			return 0, false
+		}
+	}
+	return r, true
+}

@@ -37,7 +37,7 @@ const (
 
 func newClasses() [256]class {
 	return [256]class{
-		'=': classSeparator, ':': classSeparator, '>': classSeparator, '%': classSeparator, '\\': classSeparator,
+		'=': classSeparator, ':': classSeparator, '>': classSeparator, '%': classSeparator,
 		'"': classQuote, '\'': classQuote, '-': classDash, '.': classDot,
 	}
 }
@@ -121,10 +121,6 @@ func (sc *scanner) separator(i int) span {
 		if n := len("%3D"); len(s) >= i+n && (strings.EqualFold(s[i:i+n], "%3D") || strings.EqualFold(s[i:i+n], "%3A")) {
 			return sc.keyValue(i, i+n)
 		}
-	case '\\':
-		if n := len(`\u003d`); len(s) >= i+n && (strings.EqualFold(s[i:i+n], `\u003d`) || strings.EqualFold(s[i:i+n], `\u003a`)) {
-			return sc.keyValue(i, i+n)
-		}
 	}
 	return span{}
 }
@@ -156,8 +152,6 @@ func (sc *scanner) afterWord(i int) bool {
 	case i >= 2 && s[i-2] == '\\' && strings.IndexByte("nrt", s[i-1]) >= 0:
 		return false
 	case i >= 3 && s[i-3] == '%':
-		return false
-	case i >= 6 && strings.HasPrefix(s[i-6:], `\u00`):
 		return false
 	}
 	return true

@@ -88,8 +88,8 @@ func (sc *scanner) value(v value) span {
 			return span{}
 		}
 	case '|', '>':
-		if rest := strings.TrimLeft(s[at+1:], "+-0123456789"); v.sep == ':' && strings.HasPrefix(strings.TrimLeft(rest, " "), "\n") {
-			return span{at, len(s)} // a YAML block
+		if v.sep == ':' && yamlBlock.MatchString(s[at:min(len(s), at+16)]) {
+			return span{at, len(s)}
 		}
 	case '\n', '\r':
 		return span{}
@@ -106,6 +106,9 @@ func (sc *scanner) value(v value) span {
 	}
 	return sc.exempt(v, p)
 }
+
+// yamlBlock is | or > at the end of a line, whose end may be escaped.
+var yamlBlock = regexp.MustCompile(`^[|>][-+0-9]{0,3} *(?:\\*\\[nr]|\n|\r)`)
 
 // isStruct tells whether { or & at i opens an object whose fields are looked at
 // on their own.
@@ -263,8 +266,12 @@ func (sc *scanner) isLoose(from, at int) bool {
 	return false
 }
 
+// trimBackslashes leaves the backslashes before the quote at end to it.
 func (sc *scanner) trimBackslashes(from, end int) int {
-	for end > from && end < len(sc.s) && isQuote(sc.s[end]) && sc.s[end-1] == '\\' {
+	if end == len(sc.s) || !isQuote(sc.s[end]) {
+		return end
+	}
+	for end > from && sc.s[end-1] == '\\' {
 		end--
 	}
 	return end
