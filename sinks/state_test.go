@@ -304,6 +304,7 @@ func TestStateRestartedEndpoint(t *testing.T) {
 	s.Accepted(s.Due(now, 10), now)
 	now = now.Add(10 * time.Minute)
 	s.Accepted(s.Due(now, 10), now)
+	now = now.Add(30 * time.Second)
 	s.Notify([]episodes.Episode{resolved(1, 0, 5*time.Minute)}, now)
 	s.Accepted(s.Due(now, 10), now)
 	s.Restarted(now.Add(-time.Second))

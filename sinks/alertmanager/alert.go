@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/alertmanager/api/v2/models"
 
 	"crowsnest/episodes"
+	"crowsnest/redact"
 	"crowsnest/sinks"
 )
 
@@ -70,7 +71,7 @@ func (c Config) labels(ep episodes.Episode) (models.LabelSet, error) {
 	}
 	out := models.LabelSet{}
 	for name, value := range ep.Labels {
-		value = text(value)
+		value = labelText(value)
 		switch {
 		case value == "":
 			continue // the same as absent
@@ -98,7 +99,7 @@ func annotations(in map[string]string) models.LabelSet {
 	out := models.LabelSet{}
 	for _, name := range byImportance(in) {
 		if in[name] != "" && labelName.MatchString(name) && len(name) <= maxValue && len(out) < maxAnnotations {
-			out[name] = cut(text(in[name]), maxAnnotation)
+			out[name] = cut(annotationText(name, in[name]), maxAnnotation)
 		}
 	}
 	return out
@@ -118,6 +119,34 @@ func byImportance(in map[string]string) []string {
 		return names[i] < names[j]
 	})
 	return names
+}
+
+// annotationText takes from a text what could do harm on a screen or in chat:
+// parts of it may come from a log line, which anybody may have written.
+func annotationText(name, s string) string {
+	s = sinks.Clean(s)
+	switch {
+	case strings.HasSuffix(name, "_url"):
+		return s
+	case name == "line" || name == "first_line":
+		return sinks.NeutralLine(s)
+	}
+	return sinks.Neutral(s)
+}
+
+// labelText does the same for a label. Characters are replaced and not removed:
+// the result must not be the label of another alert, which would end with this
+// one.
+func labelText(s string) string {
+	if redact.Sanitise(s) != s {
+		s = strings.Map(func(r rune) rune {
+			if c := string(r); redact.Sanitise(c) != c {
+				return utf8.RuneError
+			}
+			return r
+		}, s)
+	}
+	return sinks.Neutral(s)
 }
 
 // text returns valid UTF-8.

@@ -1,0 +1,84 @@
+package alertmanager
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/strictyaml"
+)
+
+func TestConfigErrors(t *testing.T) {
+	f := func(change func(*Config), want ...string) {
+		t.Helper()
+		cfg := Config{URLs: []string{"http://am-0:9093"}}
+		change(&cfg)
+		err := cfg.Validate()
+		if len(want) == 0 {
+			require.NoError(t, err)
+			return
+		}
+		require.EqualError(t, err, strings.Join(want, "\n"))
+		_, newErr := New(cfg, Options{})
+		require.EqualError(t, newErr, err.Error())
+	}
+	urls := func(u ...string) func(*Config) { return func(c *Config) { c.URLs = u } }
+	label := func(name, value string) func(*Config) {
+		return func(c *Config) { c.ExternalLabels = map[string]string{name: value} }
+	}
+	f(func(*Config) {})
+	f(urls("https://am.example/prefix/", "http://[::1]:9093", "http://10.0.0.1:9093"))
+	f(urls(), "urls: none given; list the address of every Alertmanager, such as http://alertmanager-0:9093")
+	f(urls("am:9093", "http://", "ftp://x"),
+		`urls: "am:9093" has no scheme; write http:// or https:// in front`,
+		`urls: "http://" has no host`,
+		`urls: "ftp://x" has no scheme; write http:// or https:// in front`)
+	f(urls("http://u:secret@am"), "urls: http://u:xxxxx@am: no credentials in an address; use http_config.basic_auth")
+	f(urls("http://u:secret@am:port"), "urls: an address cannot be read; write it like http://alertmanager-0:9093")
+	f(urls("http://am/api/v2/alerts"), "urls: http://am/api/v2/alerts: give the base address, without /api/v2/alerts")
+	f(urls("http://am", "http://am/"), "urls: http://am is given twice; remove one")
+	f(urls("http://am?x=1"), `urls: "http://am?x=1": remove what follows the path (? or #)`)
+	f(label("a-b", "x"), `external_labels: "a-b" is no label name; use letters, digits and _`)
+	f(label("severity", "x"), "external_labels: severity belongs to the rules; use another name")
+	f(label("cluster", ""), "external_labels: the value of cluster must be 1 to 256 bytes of UTF-8")
+	f(func(c *Config) { c.ExternalURL = "crowsnest:8080" }, `external_url: "crowsnest:8080" has no scheme; write http:// or https:// in front`)
+	f(func(c *Config) { c.Timeout, c.ResendDelay = time.Hour, time.Millisecond },
+		"timeout: 1h0m0s is not between 10ms and 1m0s", "resend_delay: 1ms is not between 100ms and 1h0m0s")
+	none := time.Duration(0)
+	f(func(c *Config) { c.MinFiring = &none })
+}
+
+func TestConfigFile(t *testing.T) {
+	var cfg Config
+	problems := strictyaml.Decode("x.yml", []byte(`
+urls: [https://am-0:9093]
+timeout: 5s
+min_firing: 90s
+external_labels: {cluster: c1}
+http_config:
+  basic_auth: {username: u, password_file: /secret}
+  tls_config: {ca_file: ca.crt}
+`), &cfg, strictyaml.Options{})
+	require.Empty(t, problems)
+	require.NoError(t, cfg.Validate())
+	require.Equal(t, "/secret", cfg.HTTP.BasicAuth.PasswordFile)
+	require.Equal(t, "ca.crt", cfg.HTTP.TLSConfig.CAFile)
+	require.Equal(t, 90*time.Second, *cfg.MinFiring)
+
+	cfg = Config{}
+	problems = strictyaml.Decode("x.yml", []byte("urls: [http://am]\nhttp_config: {basic_auht: {}}\n"), &cfg, strictyaml.Options{})
+	require.Len(t, problems, 1)
+	require.Contains(t, problems[0].String(), "basic_auht")
+	require.Equal(t, 2, problems[0].Line)
+}
+
+// Making a sink opens nothing: a missing certificate is a matter of the running
+// sink, which tries again.
+func TestNewReadsNoFile(t *testing.T) {
+	cfg := Config{URLs: []string{"https://am"}}
+	cfg.HTTP.TLSConfig.CAFile = "/does/not/exist"
+	_, err := New(cfg, Options{})
+	require.NoError(t, err)
+}

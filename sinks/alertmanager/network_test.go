@@ -1,0 +1,138 @@
+package alertmanager
+
+import (
+	"context"
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	commonconfig "github.com/prometheus/common/config"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/episodes"
+	"crowsnest/test/fakeam"
+)
+
+// serve runs a fake Alertmanager on a loopback port.
+func serve(t *testing.T) *fakeam.Server {
+	t.Helper()
+	srv, err := fakeam.Serve(fakeam.New())
+	require.NoError(t, err)
+	t.Cleanup(srv.Stop)
+	return srv
+}
+
+// running runs a sink until the test ends.
+func running(t *testing.T, cfg Config) *Sink {
+	t.Helper()
+	s, err := New(cfg, Options{Log: zerolog.Nop()})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-done)
+	})
+	return s
+}
+
+// until waits, request by request, for something to be true.
+func until(t *testing.T, am *fakeam.AM, what string, ok func() bool) {
+	t.Helper()
+	timeout := time.After(30 * time.Second)
+	for {
+		changed := am.Changed()
+		if ok() {
+			return
+		}
+		select {
+		case <-changed:
+		case <-timeout:
+			require.Fail(t, "never: "+what)
+		}
+	}
+}
+
+func TestRedirectIsNotFollowed(t *testing.T) {
+	var followed atomic.Int64
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { followed.Add(1) }))
+	defer elsewhere.Close()
+	srv := serve(t)
+	srv.AM.Set(fakeam.Status(307, "Location", elsewhere.URL+"/api/v2/alerts"))
+	cfg := Config{URLs: []string{srv.URL}}
+	cfg.HTTP.BasicAuth = &commonconfig.BasicAuth{Username: "u", Password: "secret"}
+	cfg.HTTP.FollowRedirects = true // the default of http_config
+	s := running(t, cfg)
+	s.Notify([]episodes.Episode{fire("A")})
+	until(t, srv.AM, "two tries", func() bool { return len(srv.AM.Posts()) >= 2 })
+	require.Zero(t, followed.Load())
+	user, password, _ := (&http.Request{Header: srv.AM.Posts()[0].Header}).BasicAuth()
+	require.Equal(t, "u secret", user+" "+password)
+	st := s.Status()[0]
+	require.Contains(t, st.Error, "it redirects to "+elsewhere.URL+", which is not followed")
+	require.NotContains(t, st.Error, "secret")
+	require.NotZero(t, st.Failed[reasonRedirect])
+}
+
+func TestRefusedConnection(t *testing.T) {
+	srv := serve(t)
+	srv.Stop()
+	s := running(t, Config{URLs: []string{srv.URL + "/prefix/"}})
+	ep := fire("A")
+	s.Notify([]episodes.Episode{ep})
+	require.NoError(t, srv.Start())
+	until(t, srv.AM, "told", func() bool { return srv.AM.Told("A") == "firing" })
+}
+
+// A peer cannot make us read without end.
+func TestEndlessAnswer(t *testing.T) {
+	for _, code := range []int{200, 400, 500} {
+		srv := serve(t)
+		srv.AM.Set(fakeam.Endless(code))
+		s := running(t, Config{URLs: []string{srv.URL}})
+		ep := fire("A")
+		s.Notify([]episodes.Episode{ep})
+		until(t, srv.AM, "an answer", func() bool { return len(srv.AM.Posts()) > 0 })
+		for _, d := range s.Deliveries(ep.Fingerprint) {
+			require.LessOrEqual(t, len(d.Error), 2*maxReason)
+		}
+	}
+}
+
+// A certificate that is mounted late heals by itself, and one that does not fit
+// is said.
+func TestTLS(t *testing.T) {
+	am := fakeam.New()
+	srv := httptest.NewTLSServer(am)
+	defer srv.Close()
+	ca := filepath.Join(t.TempDir(), "ca.crt")
+	cfg := Config{URLs: []string{srv.URL}}
+	cfg.HTTP.TLSConfig.CAFile = ca
+	s, err := New(cfg, Options{Log: zerolog.Nop()})
+	require.NoError(t, err)
+	e := s.endpoints[0]
+	s.Notify([]episodes.Episode{fire("A")})
+	require.False(t, e.sendDue(t.Context(), t.Context()))
+	require.NotZero(t, s.Status()[0].Failed[reasonConfig])
+	require.Contains(t, s.Status()[0].Error, ca)
+
+	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw})
+	require.NoError(t, os.WriteFile(ca, cert, 0o600))
+	require.True(t, e.sendDue(t.Context(), t.Context()))
+	require.Equal(t, "firing", am.Told("A"))
+	e.client.close()
+
+	plain, err := New(Config{URLs: []string{srv.URL}}, Options{Log: zerolog.Nop()})
+	require.NoError(t, err)
+	plain.Notify([]episodes.Episode{fire("A")})
+	require.False(t, plain.endpoints[0].sendDue(t.Context(), t.Context()))
+	require.Contains(t, plain.Status()[0].Error, "certificate")
+	plain.endpoints[0].client.close()
+}

@@ -1,0 +1,193 @@
+package stdout
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"crowsnest/episodes"
+	"crowsnest/redact"
+	"crowsnest/rules"
+	"crowsnest/sinks"
+)
+
+// Record is one line of the JSON form. Its field names are stable: fields are
+// added, not renamed.
+type Record struct {
+	Time        time.Time         `json:"time"`   // of writing
+	Status      string            `json:"status"` // "firing" or "resolved"
+	Alertname   string            `json:"alertname"`
+	Severity    string            `json:"severity,omitempty"`
+	Labels      map[string]string `json:"labels"`      // the alert's identity
+	Annotations map[string]string `json:"annotations"` // what people read
+	StartsAt    time.Time         `json:"starts_at"`
+	EndsAt      *time.Time        `json:"ends_at,omitempty"`
+	LastSeen    *time.Time        `json:"last_seen,omitempty"` // newest line that kept it open
+	Count       int64             `json:"count"`               // lines so far
+	Line        string            `json:"line,omitempty"`      // the newest
+	FirstLine   string            `json:"first_line,omitempty"`
+	Fingerprint string            `json:"fingerprint"`        // 16 hex digits, the same over restarts
+	Reason      string            `json:"reason,omitempty"`   // why it ended: clear, quiet, expired, ...
+	Overflow    bool              `json:"overflow,omitempty"` // stands for the keys beyond a rule's limit
+}
+
+// NewRecord makes the record of an episode at now. Every text in it is made
+// harmless for terminals.
+func NewRecord(ep episodes.Episode, resolved bool, now time.Time) Record {
+	r := Record{
+		Time: now.UTC(), Status: "firing", Alertname: redact.Sanitise(ep.Alert),
+		Severity: redact.Sanitise(ep.Labels["severity"]), Labels: mapped(ep.Labels, redact.Sanitise), Annotations: mapped(ep.Annotations, sinks.Clean),
+		StartsAt: ep.StartsAt.UTC(), LastSeen: unlessZero(ep.LastSeen), Count: ep.Count,
+		Line: redact.Sanitise(ep.Line), FirstLine: redact.Sanitise(ep.First),
+		Fingerprint: ep.Fingerprint.String(), Overflow: ep.Overflow,
+	}
+	if resolved {
+		r.Status, r.Reason, r.EndsAt = "resolved", string(ep.Reason), unlessZero(ep.EndsAt)
+	}
+	return r
+}
+
+// JSON renders the record as one line with its line end.
+func (r Record) JSON() ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(r); err != nil {
+		return nil, fmt.Errorf("encode alert %s: %w", r.Fingerprint, err)
+	}
+	return b.Bytes(), nil
+}
+
+// Text renders the record for a person on call: what, how bad, where, since
+// when, the line, and what to do. It ends with an empty line.
+func (r Record) Text(color bool) []byte {
+	p := &page{color: color}
+	p.head(r)
+	p.field("where", where(r.Labels))
+	p.field("since", r.since())
+	a := r.Annotations
+	p.field("what", a["summary"])
+	p.field("", a["description"])
+	p.field("line", r.Line)
+	if r.Status == "firing" {
+		p.field("do", a["remediation"])
+		p.field("runbook", a["runbook_url"])
+		p.field("affected", affected(a))
+		p.field("logs", a["logs_url"])
+	}
+	p.b.WriteByte('\n')
+	return p.b.Bytes()
+}
+
+// since tells the times of an episode.
+func (r Record) since() string {
+	s := r.StartsAt.Format(time.RFC3339)
+	end := r.Time
+	if r.EndsAt != nil {
+		end = *r.EndsAt
+		s += " until " + end.Format(time.RFC3339)
+	}
+	if d := end.Sub(r.StartsAt).Round(time.Second); d > 0 {
+		s += " (" + d.String() + ")"
+	}
+	switch {
+	case r.Count == 1:
+		s += ", 1 line"
+	case r.Count > 1:
+		s += fmt.Sprintf(", %d lines", r.Count)
+	}
+	if r.Reason != "" {
+		s += ", ended by: " + r.Reason
+	}
+	return s
+}
+
+// where lists the labels that tell one alert of a rule from another.
+func where(labels map[string]string) string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		if name != "alertname" && name != "severity" && name != "resolves" {
+			out = append(out, name+"="+labels[name])
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+func affected(a map[string]string) string {
+	s, fixed := a["affected"], a["fixed_in"]
+	if fixed == "" || strings.Contains(s, fixed) {
+		return s
+	}
+	return strings.TrimPrefix(s+", fixed in "+fixed, ", ")
+}
+
+// page is the text form while it is written.
+type page struct {
+	b     bytes.Buffer
+	color bool
+}
+
+// The colours: ANSI codes that terminals of any theme can show.
+const (
+	bold   = "1"
+	faint  = "2"
+	red    = "1;31"
+	green  = "1;32"
+	yellow = "1;33"
+	cyan   = "1;36"
+)
+
+func (p *page) paint(code, s string) string {
+	if !p.color || s == "" {
+		return s
+	}
+	return "\x1b[" + code + "m" + s + "\x1b[0m"
+}
+
+func (p *page) head(r Record) {
+	code := cyan
+	switch {
+	case r.Status != "firing":
+		code = green
+	case r.Severity == string(rules.SeverityCritical):
+		code = red
+	case r.Severity == string(rules.SeverityWarning):
+		code = yellow
+	}
+	head := strings.TrimSpace(strings.ToUpper(r.Status) + " " + r.Severity)
+	fmt.Fprintf(&p.b, "%s %s %s\n", r.Time.Format(time.RFC3339), p.paint(code, head), p.paint(bold, r.Alertname))
+}
+
+// field writes a named text, further lines of it below the first one.
+func (p *page) field(name, text string) {
+	for i, line := range strings.Split(strings.TrimSpace(text), "\n") {
+		if line = strings.TrimRight(line, " "); line == "" {
+			continue
+		}
+		if i > 0 {
+			name = ""
+		}
+		fmt.Fprintf(&p.b, "  %s %s\n", p.paint(faint, fmt.Sprintf("%-8s", name)), line)
+	}
+}
+
+// mapped copies a map, with every value changed by f.
+func mapped(in map[string]string, f func(string) string) map[string]string {
+	out := make(map[string]string, len(in))
+	for name, text := range in {
+		out[redact.Sanitise(name)] = f(text)
+	}
+	return out
+}
+
+func unlessZero(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}

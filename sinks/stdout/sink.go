@@ -1,0 +1,238 @@
+// Package stdout writes alerts to a stream: one JSON object per line for
+// machines, or a form for people. It writes when an episode fires and when it
+// ends, not in between.
+package stdout
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"crowsnest/episodes"
+	"crowsnest/sinks"
+)
+
+// The forms.
+const (
+	FormatJSON = "json"
+	FormatText = "text"
+)
+
+const (
+	drain      = 2 * time.Second // how long Run waits for a writer that blocks
+	retryAfter = 3 * time.Second // after an error of the writer
+	batch      = 64
+)
+
+// The reasons for which alerts are not written.
+const (
+	reasonWrite   = "write"
+	reasonEvicted = "evicted"
+)
+
+// Config says what is written.
+type Config struct {
+	// Name is unique among the sinks; "" means "stdout".
+	Name string `yaml:"name"`
+	// Format is "json", which "" means, or "text".
+	Format string `yaml:"format"`
+	// ExternalLabels are added to every alert that does not have them.
+	ExternalLabels map[string]string `yaml:"external_labels"`
+	// Color is for the text form. Whoever makes the sink knows whether it
+	// writes to a terminal, and NO_COLOR.
+	Color bool `yaml:"-"`
+}
+
+// Validate returns what is wrong with the configuration.
+func (c Config) Validate() error {
+	if c.Format != "" && c.Format != FormatJSON && c.Format != FormatText {
+		return fmt.Errorf("format: %q is not known; use json or text", c.Format)
+	}
+	return nil
+}
+
+// Sink writes alerts. It is safe for concurrent use.
+type Sink struct {
+	cfg  Config
+	w    io.Writer
+	wake chan struct{} // there may be news
+	torn bool          // a record was written in part; of the writing goroutine only
+
+	mu      sync.Mutex
+	state   *sinks.State
+	up      bool
+	lastErr string
+	sent    int64
+	failed  int64
+}
+
+var _ sinks.Sink = (*Sink)(nil)
+
+// New returns a Sink that writes to w from one goroutine, while Run runs. It
+// starts nothing and does no I/O.
+func New(cfg Config, w io.Writer) (*Sink, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Name == "" {
+		cfg.Name = "stdout"
+	}
+	return &Sink{
+		cfg: cfg, w: w, wake: make(chan struct{}, 1), up: true,
+		state: sinks.NewState(sinks.StateConfig{ResolvedFor: sinks.DefaultResolvedFor}),
+	}, nil
+}
+
+// Name returns the configured name.
+func (s *Sink) Name() string { return s.cfg.Name }
+
+// Notify takes changed episodes. It does not block, whatever the writer does:
+// the newest word of each is kept until it can be written.
+func (s *Sink) Notify(eps []episodes.Episode) {
+	s.mu.Lock()
+	s.state.Notify(eps, time.Now())
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run writes until ctx ends, then what is left, for at most 2 s. If the writer
+// blocks for longer, Run returns an error and leaves one goroutine in it: there
+// is no way to end such a call.
+func (s *Sink) Run(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.write(ctx)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	t := time.NewTimer(drain)
+	defer t.Stop()
+	select {
+	case <-done:
+		return nil
+	case <-t.C:
+		return fmt.Errorf("sink %s: the writer blocks, %d alerts are not written", s.cfg.Name, s.Status()[0].Pending)
+	}
+}
+
+func (s *Sink) write(ctx context.Context) {
+	retry := time.NewTimer(0)
+	defer retry.Stop()
+	for {
+		wake := s.wake
+		retry.Stop()
+		if s.writeDue() != nil { // counted there
+			wake = nil
+			retry.Reset(retryAfter)
+		}
+		select {
+		case <-ctx.Done():
+			_ = s.writeDue() // counted there
+			return
+		case <-wake:
+		case <-retry.C:
+		}
+	}
+}
+
+// writeDue writes all that is news.
+func (s *Sink) writeDue() error {
+	for {
+		now := time.Now()
+		s.mu.Lock()
+		due := s.state.Due(now, batch)
+		s.mu.Unlock()
+		if len(due) == 0 {
+			return nil
+		}
+		for _, m := range due {
+			err := s.writeOne(m, now)
+			s.mu.Lock()
+			s.up = err == nil
+			if err != nil {
+				s.failed++
+				s.lastErr = err.Error()
+				s.mu.Unlock()
+				return err
+			}
+			s.sent++
+			s.lastErr = ""
+			s.state.Accepted([]sinks.Message{m}, now)
+			s.mu.Unlock()
+		}
+	}
+}
+
+func (s *Sink) writeOne(m sinks.Message, now time.Time) error {
+	r := NewRecord(m.Episode, m.Resolved, now)
+	for name, value := range s.cfg.ExternalLabels {
+		if _, has := r.Labels[name]; !has {
+			r.Labels[name] = value
+		}
+	}
+	var b []byte
+	var err error
+	if s.cfg.Format == FormatText {
+		b = r.Text(s.cfg.Color)
+	} else if b, err = r.JSON(); err != nil {
+		return err
+	}
+	if s.torn {
+		b = append([]byte{'\n'}, b...)
+	}
+	n, err := s.w.Write(b)
+	if err == nil && n < len(b) {
+		err = io.ErrShortWrite
+	}
+	if err != nil {
+		s.torn = s.torn || n > 0
+		return fmt.Errorf("write: %w", err)
+	}
+	s.torn = false
+	return nil
+}
+
+// Status returns what is known of the writer.
+func (s *Sink) Status() []sinks.EndpointStatus {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.state.Stats()
+	return []sinks.EndpointStatus{{
+		Sink: s.cfg.Name, Endpoint: "stdout", Up: s.up, Error: s.lastErr, Sent: s.sent,
+		Failed: map[string]int64{reasonWrite: s.failed, reasonEvicted: st.Evicted}, Pending: st.Pending,
+	}}
+}
+
+// Export returns what was written, so that a restart writes nothing twice.
+func (s *Sink) Export() ([]byte, error) {
+	s.mu.Lock()
+	saved := s.state.Export(time.Now())
+	s.mu.Unlock()
+	b, err := json.Marshal(saved)
+	if err != nil {
+		return nil, fmt.Errorf("save sink %s: %w", s.cfg.Name, err)
+	}
+	return b, nil
+}
+
+// Import takes what Export returned, before the first Notify.
+func (s *Sink) Import(data []byte) error {
+	var in sinks.Saved
+	if err := json.Unmarshal(data, &in); err != nil {
+		return fmt.Errorf("read the saved state of sink %s: %w", s.cfg.Name, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state.Import(in, time.Now())
+	return nil
+}
