@@ -100,7 +100,7 @@ var (
 // exempt returns p unless its text cannot be a secret.
 func (sc *scanner) exempt(v value, p span) span {
 	text := sc.s[p.from:p.to]
-	if text == "" || notSet.MatchString(unescape(text)) || filePath.MatchString(text) {
+	if text == "" || len(text) <= maxKnown && (notSet.MatchString(unescape(text)) || filePath.MatchString(text)) {
 		return span{}
 	}
 	name := sc.s[v.key.from:v.key.to]

@@ -239,6 +239,9 @@ var nameBeforeValue = regexp.MustCompile(`(?i)name\\*["']?\s*[:=]\s*\\*["']?([A-
 // class of the name beside it, as in {"name":"DB_PASSWORD","value":"x"}.
 func (sc *scanner) classOfName(k key) keyClass {
 	window := sc.s[max(0, k.from-2*maxKey):k.from]
+	if !strings.Contains(window, "ame") && !strings.Contains(window, "AME") {
+		return keyNone
+	}
 	m := nameBeforeValue.FindStringSubmatch(window)
 	if m == nil {
 		return keyNone

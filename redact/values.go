@@ -206,15 +206,6 @@ func (sc *scanner) isParameter(scheme string, i int) bool {
 	return sc.byteAt(i+1) == ';' || strings.EqualFold(scheme, "Digest") || strings.EqualFold(scheme, "OAuth") || strings.EqualFold(scheme, "Hawk")
 }
 
-func isScheme(s string) bool {
-	for _, scheme := range [...]string{"Bearer", "Basic", "Token", "Digest", "Negotiate", "NTLM", "AWS4-HMAC-SHA256", "GenieKey", "SSWS", "ApiKey"} {
-		if strings.EqualFold(s, scheme) {
-			return true
-		}
-	}
-	return false
-}
-
 // endsQuote tells whether the byte at i is a quote that ends something: one
 // within a password is followed by more of it.
 func (sc *scanner) endsQuote(i int) bool {
