@@ -38,6 +38,10 @@ type Config struct {
 	// Redact is applied to every key, capture and line before it leaves the
 	// engine; nil leaves them as they are.
 	Redact func(string) string
+	// Unlabelled lets a clear or unless line that lacks a value of `same`
+	// concern the keys that lack it too. It is for files whose labels nobody
+	// stated; in a cluster such a line concerns nothing.
+	Unlabelled bool
 }
 
 func (c Config) withDefaults() Config {

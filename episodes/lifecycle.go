@@ -251,7 +251,7 @@ func (e *Engine) takeClear(rs *ruleState, m *matcher.Hit, t, now int64) {
 		return
 	}
 	values, _ := e.keyOf(rs, m)
-	key, missing := shared(rs.rule, rs.rule.Clear, values)
+	key, missing := rs.shared(rs.rule.Clear, values)
 	if missing {
 		rs.stats.MissingSame++
 		return
@@ -260,12 +260,12 @@ func (e *Engine) takeClear(rs *ruleState, m *matcher.Hit, t, now int64) {
 		rs.cleared.Add(key, t)
 	}
 	for _, w := range rs.windows.Values() {
-		if k, _ := shared(rs.rule, rs.rule.Clear, w.key); k == key {
+		if k, _ := rs.shared(rs.rule.Clear, w.key); k == key {
 			w.drop(t)
 		}
 	}
 	for _, ep := range rs.sorted() {
-		if k, _ := shared(rs.rule, rs.rule.Clear, ep.values); k != key {
+		if k, _ := rs.shared(rs.rule.Clear, ep.values); k != key {
 			continue
 		}
 		if ep.window != nil {
@@ -279,7 +279,7 @@ func (e *Engine) takeClear(rs *ruleState, m *matcher.Hit, t, now int64) {
 
 // clearedAt is the time of the newest clear line that concerns a key.
 func (rs *ruleState) clearedAt(values []string) int64 {
-	key, missing := shared(rs.rule, rs.rule.Clear, values)
+	key, missing := rs.shared(rs.rule.Clear, values)
 	if missing {
 		return noTime // no clear line lacks a value
 	}
@@ -296,7 +296,7 @@ func (e *Engine) takeUnless(rs *ruleState, m *matcher.Hit, t, now int64) {
 		return
 	}
 	values, _ := e.keyOf(rs, m)
-	key, missing := shared(rs.rule, u, values)
+	key, missing := rs.shared(u, values)
 	if missing {
 		rs.stats.MissingSame++
 		return
@@ -307,7 +307,7 @@ func (e *Engine) takeUnless(rs *ruleState, m *matcher.Hit, t, now int64) {
 		if ep.state != StatePending || t <= ep.starts-int64(u.Within) {
 			continue
 		}
-		if k, _ := shared(rs.rule, u, ep.values); k == key {
+		if k, _ := rs.shared(u, ep.values); k == key {
 			e.close(ep, ReasonMuted, t, now)
 		}
 	}
@@ -337,7 +337,7 @@ func (rs *ruleState) isMuted(values []string, t int64) bool {
 	if u == nil {
 		return false
 	}
-	key, missing := shared(rs.rule, u, values)
+	key, missing := rs.shared(u, values)
 	if missing {
 		return false
 	}

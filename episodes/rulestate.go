@@ -17,6 +17,7 @@ import (
 // ruleState is the state of one rule.
 type ruleState struct {
 	rule     *rules.Rule
+	lenient  bool   // Config.Unlabelled
 	seed     uint64 // of its name, for fingerprints
 	sources  []*source
 	lateness int64
@@ -32,8 +33,8 @@ type ruleState struct {
 	stats   RuleStats
 }
 
-func newRuleState(r *rules.Rule, sources []*source) *ruleState {
-	rs := &ruleState{rule: r, seed: seedOf(r.Alert), open: map[string]*episode{}, next: math.MaxInt64}
+func newRuleState(r *rules.Rule, sources []*source, lenient bool) *ruleState {
+	rs := &ruleState{rule: r, lenient: lenient, seed: seedOf(r.Alert), open: map[string]*episode{}, next: math.MaxInt64}
 	size := 10 * max(r.Limit, 1)
 	// The sizes are positive, so there is no error.
 	rs.windows, _ = simplelru.NewLRU[string, *window](size, nil)
@@ -175,12 +176,12 @@ func join(values []string) string {
 }
 
 // shared joins the values of `same`, or reports that one is missing.
-func shared(r *rules.Rule, a *rules.Aside, values []string) (key string, missing bool) {
+func (rs *ruleState) shared(a *rules.Aside, values []string) (key string, missing bool) {
 	same := make([]string, 0, len(a.Same))
-	for i, name := range r.By {
+	for i, name := range rs.rule.By {
 		if slices.Contains(a.Same, name) {
 			same = append(same, values[i])
-			missing = missing || values[i] == ""
+			missing = missing || values[i] == "" && !rs.lenient
 		}
 	}
 	return join(same), missing

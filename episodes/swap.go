@@ -27,7 +27,7 @@ func (e *Engine) Swap(set *rules.Set, now time.Time) {
 			rs.bind(e.sources)
 			e.rename(rs, at)
 		} else {
-			rs = newRuleState(r, e.sources)
+			rs = newRuleState(r, e.sources, e.cfg.Unlabelled)
 			if before := old[r.Alert]; before != nil {
 				rs.stats = before.stats
 			}

@@ -67,7 +67,7 @@ func Scan(set *rules.Set, prog *matcher.Program, inputs []Input, opt ScanOptions
 			stream: matcher.NewStream(in.Labels, matcher.StreamOptions{Lenient: opt.Lenient, TextTime: true}),
 		})
 	}
-	sc.session = newSession(set, prog, time.Time{}, opt.Redact)
+	sc.session = newSession(set, prog, time.Time{}, episodes.Config{Redact: opt.Redact, Unlabelled: opt.Lenient})
 	sc.session.told = sc.told
 	sc.start()
 	for len(sc.heads) > 0 {
@@ -205,6 +205,7 @@ func (sc *scanner) finish() {
 	sc.report.End = end
 	sc.ended = true
 	if !end.IsZero() {
+		s.reach(end)
 		s.settle(end)
 	}
 	for !sc.opt.UntilEOF {

@@ -18,7 +18,7 @@ const sourceName = "replay"
 type session struct {
 	set     *rules.Set
 	prog    *matcher.Program
-	redact  func(string) string
+	cfg     episodes.Config
 	engine  *episodes.Engine
 	streams map[string]*matcher.Stream
 	lost    bool // the source proves nothing
@@ -30,9 +30,9 @@ type session struct {
 	told func(episodes.Episode)
 }
 
-func newSession(set *rules.Set, prog *matcher.Program, start time.Time, redact func(string) string) *session {
+func newSession(set *rules.Set, prog *matcher.Program, start time.Time, cfg episodes.Config) *session {
 	s := &session{
-		set: set, prog: prog, now: start, redact: redact,
+		set: set, prog: prog, now: start, cfg: cfg,
 		streams: map[string]*matcher.Stream{},
 		firing:  map[episodes.Fingerprint]episodes.Episode{},
 	}
@@ -41,7 +41,7 @@ func newSession(set *rules.Set, prog *matcher.Program, start time.Time, redact f
 }
 
 func (s *session) newEngine() *episodes.Engine {
-	e := episodes.New(episodes.Config{Redact: s.redact})
+	e := episodes.New(s.cfg)
 	e.AddSource(sourceName, rules.Lateness, nil)
 	e.Swap(s.set, s.now)
 	return e
@@ -50,8 +50,12 @@ func (s *session) newEngine() *episodes.Engine {
 // reach moves the clock to just before t and draws what is due until then:
 // lines that arrive at t are read before t is proved.
 func (s *session) reach(t time.Time) {
-	if t = t.Add(-1); t.After(s.now) {
-		s.now = t
+	for t = t.Add(-1); t.After(s.now); {
+		next, ok := s.engine.NextDeadline()
+		if !ok || s.lost || !next.After(s.now) || next.After(t) {
+			next = t
+		}
+		s.now = next
 		s.prove()
 	}
 }

@@ -149,7 +149,7 @@ func stepsOf(t rules.Test) []step {
 
 // runTest returns what is wrong, one text per difference.
 func runTest(set *rules.Set, prog *matcher.Program, t rules.Test) []string {
-	s := newSession(set, prog, testStart, nil)
+	s := newSession(set, prog, testStart, episodes.Config{})
 	steps := stepsOf(t)
 	points := slices.Clone(t.Expect)
 	slices.SortStableFunc(points, func(a, b rules.Checkpoint) int { return cmp.Compare(a.At, b.At) })
