@@ -8,6 +8,7 @@ type scratch struct {
 	run    run
 	text   []byte // unescaped text of Docker
 	clean  []byte // line without NUL bytes
+	prev   []byte // stamp of the newest envelope
 	json   jsonFields
 	fields fields
 

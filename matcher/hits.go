@@ -73,20 +73,16 @@ func (r *run) values(pt *part, l *line) []string {
 // fingerprint identifies a line over restarts. Lines without a time of their own
 // have none that would last: they are told apart by arrival and number.
 func (r *run) fingerprint(l *line) uint64 {
-	var head [25]byte
-	binary.LittleEndian.PutUint64(head[0:], r.s.identity)
-	if l.at.own {
-		binary.LittleEndian.PutUint64(head[8:], uint64(l.at.time.UnixNano()))
-	} else {
-		binary.LittleEndian.PutUint64(head[8:], uint64(r.now.UnixNano()))
-		binary.LittleEndian.PutUint64(head[16:], uint64(l.at.number))
-		head[24] = 1
+	at, number := l.at.time, uint64(0)
+	if !l.at.own {
+		at, number = r.now, uint64(l.at.number)+1
 	}
-	var d xxhash.Digest
-	d.Reset()
-	_, _ = d.Write(head[:]) // never fails
-	_, _ = d.WriteString(l.str)
-	return d.Sum64()
+	var b [32]byte
+	binary.LittleEndian.PutUint64(b[0:], r.s.identity)
+	binary.LittleEndian.PutUint64(b[8:], uint64(at.UnixNano()))
+	binary.LittleEndian.PutUint64(b[16:], number)
+	binary.LittleEndian.PutUint64(b[24:], xxhash.Sum64String(l.str))
+	return xxhash.Sum64(b[:])
 }
 
 // identityOf hashes the labels without the ignored ones.

@@ -106,7 +106,7 @@ func (m moment) resolve(now time.Time) moment {
 	if m.stamp == nil {
 		return m
 	}
-	t, ok := parseStamp(m.stamp)
+	t, ok := stampTime(m.stamp)
 	if m.stamp, m.time, m.own = nil, t, ok; !ok {
 		m.time = now
 	}
@@ -159,7 +159,8 @@ func (r *run) line(raw []byte, start int64) {
 		return
 	}
 	if r.s.opt.TextTime {
-		r.prev = e.stamp
+		r.sc.prev = append(r.sc.prev[:0], e.stamp...)
+		r.prev = r.sc.prev
 	}
 	at.stamp = e.stamp
 	o := &r.s.open[0]
@@ -222,7 +223,10 @@ func (r *run) textMoment(text []byte, at moment) moment {
 
 // settle reads the time of the newest line that had an envelope.
 func (r *run) settle() {
-	if t, ok := parseStamp(r.prev); ok {
+	if r.prev == nil {
+		return
+	}
+	if t, ok := stampTime(r.prev); ok {
 		r.s.last = t
 	}
 	r.prev = nil

@@ -58,13 +58,18 @@ func zoneLen(b []byte) int {
 	return 0
 }
 
-// parseStamp returns the time of a stamp that stampLen found, in UTC. A stamp
-// without a zone is taken for UTC.
-func parseStamp(b []byte) (time.Time, bool) {
-	n, _ := stampLen(b)
-	if n == 0 || n != len(b) {
-		return time.Time{}, false
+// parseStamp returns the time of a stamp, in UTC. A stamp without a zone is taken
+// for UTC. ok is false if b is none, or if there is no such day or time of day.
+func parseStamp(b []byte) (t time.Time, ok bool) {
+	if n, _ := stampLen(b); n == 0 || n != len(b) {
+		return t, false
 	}
+	return stampTime(b)
+}
+
+// stampTime is parseStamp for what is known to look like a stamp.
+func stampTime(b []byte) (t time.Time, ok bool) {
+	n := len(b)
 	date := [3]int{number(b[0:4]), number(b[5:7]), number(b[8:10])}
 	clock := [3]int{number(b[11:13]), number(b[14:16]), number(b[17:19])}
 	i, ns, scale := 19, 0, int(time.Second)
@@ -74,7 +79,7 @@ func parseStamp(b []byte) (time.Time, bool) {
 			ns += int(b[i]-'0') * scale
 		}
 	}
-	t, ok := makeTime(date, clock, ns)
+	t, ok = makeTime(date, clock, ns)
 	if !ok || n-i < 2 { // Z or none
 		return t, ok
 	}

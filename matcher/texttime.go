@@ -12,10 +12,10 @@ import (
 // the one before: it is never more than a day later than now.
 func TimeOf(line []byte, now time.Time) (t time.Time, ok bool) {
 	if e, ok := readCRI(line); ok {
-		return parseStamp(e.stamp)
+		return stampTime(e.stamp)
 	}
 	if e, ok := readDocker(new(scratch), line); ok {
-		return parseStamp(e.stamp)
+		return stampTime(e.stamp)
 	}
 	return textTime(line, now)
 }
@@ -59,7 +59,7 @@ func leadingStamp(line []byte) (time.Time, bool) {
 	if n == 0 || n < len(line) && (digit(line[n]) || 'a' <= line[n]|0x20 && line[n]|0x20 <= 'z') {
 		return time.Time{}, false
 	}
-	return parseStamp(line[:n])
+	return stampTime(line[:n])
 }
 
 // klogTime reads I1120 10:00:00.123456 with any number of fractional digits.
