@@ -1,0 +1,82 @@
+package matcher
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"crowsnest/rules"
+
+	"github.com/stretchr/testify/require"
+)
+
+// shipped returns the rules that the program ships, made to read every stream.
+func shipped(t testing.TB) []*rules.Rule {
+	t.Helper()
+	set, err := rules.Load(rules.Shipped())
+	require.NoError(t, err)
+	var out []*rules.Rule
+	for _, r := range set.Rules {
+		r := *r
+		r.From = rules.Selector{}
+		out = append(out, &r)
+	}
+	return out
+}
+
+// TestShippedRules holds the package to the reference with the shipped rules on
+// the lines of their own tests and, where it is at hand, on a corpus of real ones.
+func TestShippedRules(t *testing.T) {
+	set := shipped(t)
+	var lines strings.Builder
+	for _, r := range set {
+		for _, test := range r.Tests {
+			for _, in := range test.Input {
+				if in.Text != "" {
+					lines.WriteString(strings.ReplaceAll(in.Text, "\n", " ") + "\n")
+				}
+			}
+		}
+	}
+	require.Positive(t, requireShipped(t, set, lines.String()))
+	root := filepath.Join("..", "..", "shared", "corpus", "real")
+	if _, err := os.Stat(root); err != nil {
+		return
+	}
+	hits := 0
+	require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		require.NoError(t, err)
+		hits += requireShipped(t, set, string(raw))
+		return nil
+	}))
+	require.Positive(t, hits)
+	t.Logf("%d hits", hits)
+}
+
+// requireShipped returns the number of hits.
+func requireShipped(t *testing.T, set []*rules.Rule, input string) int {
+	p := compile(t, set...)
+	s := NewStream(manager, StreamOptions{})
+	ref := newReference(set, s.Labels(), StreamOptions{})
+	ref.scan(input, arrival)
+	ref.flush()
+	hits := scanAll(p, s, []string{input})
+	requireHits(t, ref.hits, hits)
+	require.Equal(t, ref.counters, s.Counters())
+	return len(hits)
+}
+
+// TestShippedTexts keeps the shipped rules cheap: none is tried on every line.
+func TestShippedTexts(t *testing.T) {
+	for _, r := range shipped(t) {
+		for _, info := range Texts(r) {
+			require.False(t, info.EveryLine, "%s, %s", r.Alert, info.Part.Name(r))
+		}
+	}
+}
