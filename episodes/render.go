@@ -134,7 +134,7 @@ func (e *Engine) vars(r *rules.Rule, chain hits) map[string]string {
 // annotations renders the rule's own annotations and adds those that every
 // alert has, unless the rule states them.
 func (e *Engine) annotations(r *rules.Rule, x Episode, vars map[string]string) map[string]string {
-	data := rules.TemplateData{Labels: x.Labels, Vars: vars, Value: x.Count, Line: x.Line}
+	data := rules.TemplateData{Labels: e.named(r, x.Labels), Vars: vars, Value: x.Count, Line: x.Line}
 	out := map[string]string{
 		"line": x.Line, "first_line": x.First,
 		"count":      strconv.FormatInt(x.Count, 10),
@@ -146,6 +146,21 @@ func (e *Engine) annotations(r *rules.Rule, x Episode, vars map[string]string) m
 		out[a.Name] = e.expand(a.Template, data)
 	}
 	maps.DeleteFunc(out, func(_, v string) bool { return v == "" })
+	return out
+}
+
+// named returns the labels for texts. What nobody stated about a file stands
+// there as <name>: a command with a hole in it would be run as it is.
+func (e *Engine) named(r *rules.Rule, labels map[string]string) map[string]string {
+	if !e.cfg.Unlabelled {
+		return labels
+	}
+	out := maps.Clone(labels)
+	for _, name := range r.By {
+		if out[name] == "" {
+			out[name] = "<" + name + ">"
+		}
+	}
 	return out
 }
 
