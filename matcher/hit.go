@@ -55,7 +55,8 @@ type Hit struct {
 	Values []string
 	Labels Labels
 	// ID is the fingerprint of the line: of the stream's identity, its time as
-	// it was read, and its text. Equal lines have equal IDs over restarts.
+	// it was read, and its text. Equal lines have equal IDs over restarts. A line
+	// that states no time has the time of its arrival and its number instead.
 	ID uint64
 }
 

@@ -5,7 +5,8 @@ import "time"
 // Format is the envelope of a stream's lines.
 type Format int
 
-// The envelopes. FormatAuto looks at each line until one decides.
+// The envelopes. FormatAuto looks at the lines: the newest that had an envelope
+// decides what is expected of the next, and lines without one are text.
 const (
 	FormatAuto   Format = iota
 	FormatText          // none: the line is the text
