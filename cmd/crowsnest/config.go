@@ -3,12 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 
+	"crowsnest/redact"
 	"crowsnest/sinks/alertmanager"
 	"crowsnest/sinks/stdout"
 	"crowsnest/sources/files"
@@ -44,6 +46,8 @@ type Global struct {
 	// ExternalURL is where people reach the pages of this daemon; alerts link
 	// to it.
 	ExternalURL string `yaml:"external_url"`
+
+	Keys strictyaml.Keys `yaml:"-"`
 }
 
 // RulesConfig says which rules are in force.
@@ -137,47 +141,128 @@ func parseConfig(file string, data []byte) (*Config, strictyaml.Problems) {
 	problems := strictyaml.Decode(file, data, cfg, strictyaml.Options{})
 	problems = append(problems, cfg.check()...)
 	problems.Sort()
+	// A problem shows its line, and the line may hold a password.
+	hide := redact.New(nil)
+	for i := range problems {
+		problems[i].Snippet = hide.String(problems[i].Snippet)
+		problems[i].Message = hide.String(problems[i].Message)
+	}
 	cfg.resolvePaths(filepath.Dir(file))
 	return cfg, problems
 }
 
-// check finds what is wrong between the parts of a file.
+// check finds what is wrong beside the parts that check themselves.
 func (c *Config) check() strictyaml.Problems {
-	var out strictyaml.Problems
-	report := func(at strictyaml.Pos, check, message, fix string) {
-		out = append(out, at.Problem(strictyaml.Error, check, message, fix))
-	}
 	if c.Keys.At.IsZero() {
 		return nil // the file could not be parsed
 	}
+	var k checker
+	c.checkGlobal(&k)
 	if !c.Sources.any() && !c.Keys.Broken("sources") && (c.Keys.Has("sources") || c.Keys.Missing("sources")) {
-		report(c.Keys.Key("sources"), "no-source", "no source of logs is configured", "add one, such as `sources: {kubelet: {}}`")
+		k.add(c.Keys.Key("sources"), "no-source", "no source of logs is configured", "add one, such as `sources: {kubelet: {}}`")
 	}
-	seen := map[string]bool{}
-	for _, am := range c.Sinks.Alertmanager {
-		name := am.Config.Name
-		if name == "" {
-			name = "alertmanager"
+	c.checkNames(&k)
+	for i, p := range c.Redaction.Patterns {
+		if _, err := regexp.Compile(p); err != nil {
+			k.add(c.Redaction.Keys.Item("patterns", i), "bad-regex", fmt.Sprintf("pattern %q: %v", p, err), "use the syntax of RE2")
 		}
+	}
+	if !c.Keys.Broken("limits") {
+		k.atLeastOne(c.Keys, "active_alerts", c.Limits.ActiveAlerts)
+		k.atLeastOne(c.Keys, "keys", c.Limits.Keys)
+		k.atLeastOne(c.Keys, "fingerprints", c.Limits.Fingerprints)
+	}
+	return k.problems
+}
+
+// checker collects problems.
+type checker struct{ problems strictyaml.Problems }
+
+func (k *checker) add(at strictyaml.Pos, check, message, fix string) {
+	k.problems = append(k.problems, at.Problem(strictyaml.Error, check, message, fix))
+}
+
+func (k *checker) atLeastOne(keys strictyaml.Keys, name string, value int) {
+	if value < 1 {
+		k.add(keys.EntryValue("limits", name), "bad-value", fmt.Sprintf("limits: %s is %d", name, value), "use a number above 0, or remove the key")
+	}
+}
+
+var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+
+// ownLabels are those that rules decide.
+var ownLabels = []string{"alertname", "severity", "resolves", "overflow"}
+
+func (c *Config) checkGlobal(k *checker) {
+	keys := c.Global.Keys
+	if u := c.Global.ExternalURL; u != "" {
+		if err := checkExternalURL(u); err != nil {
+			k.add(keys.Value("external_url"), "bad-value", err.Error(), "write it like https://crowsnest.example.org")
+		}
+	}
+	if keys.Broken("external_labels") {
+		return
+	}
+	for name, value := range c.Global.ExternalLabels {
+		switch {
+		case !labelName.MatchString(name):
+			k.add(keys.EntryKey("external_labels", name), "label-name", fmt.Sprintf("%q is no name of a label", name), "use letters, digits and _, and no digit first")
+		case slices.Contains(ownLabels, name):
+			k.add(keys.EntryKey("external_labels", name), "label-name", fmt.Sprintf("label %s belongs to the rules", name), "use another name")
+		case value == "" || len(value) > 256:
+			k.add(keys.EntryValue("external_labels", name), "bad-value", fmt.Sprintf("the value of label %s has %d bytes", name, len(value)), "use 1 to 256 bytes, or remove the label")
+		}
+	}
+}
+
+func checkExternalURL(text string) error {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return errors.New("external_url cannot be read as an address")
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return errors.New("external_url is no absolute http or https address")
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return errors.New("external_url has more than scheme, host and path")
+	}
+	return nil
+}
+
+// checkNames finds two sources or two sinks of one name.
+func (c *Config) checkNames(k *checker) {
+	sinkNames, sourceNames := map[string]bool{}, map[string]bool{}
+	taken := func(seen map[string]bool, what, name string, at strictyaml.Pos) {
 		if seen[name] {
-			report(am.Keys.Value("name"), "duplicate-name", fmt.Sprintf("two Alertmanager sinks have the name %q", name), "give each a name of its own with `name:`")
+			k.add(at, "duplicate-name", fmt.Sprintf("two %s have the name %q", what, name), "give each a name of its own with `name:`")
 		}
 		seen[name] = true
 	}
-	for i, p := range c.Redaction.Patterns {
-		if _, err := regexp.Compile(p); err != nil {
-			report(c.Redaction.Keys.Item("patterns", i), "bad-regex", fmt.Sprintf("pattern %q: %v", p, err), "use the syntax of RE2")
-		}
+	for i, p := range c.Sinks.Alertmanager {
+		taken(sinkNames, "sinks", numbered(p.Config.Name, "alertmanager", i), p.Keys.Value("name"))
 	}
-	for _, l := range []struct {
-		name  string
-		value int
-	}{{"active_alerts", c.Limits.ActiveAlerts}, {"keys", c.Limits.Keys}, {"fingerprints", c.Limits.Fingerprints}} {
-		if l.value < 1 && !c.Keys.Broken("limits") {
-			report(c.Keys.EntryValue("limits", l.name), "bad-value", fmt.Sprintf("limits: %s is %d", l.name, l.value), "use a number above 0, or remove the key")
-		}
+	if p := c.Sinks.Stdout; p != nil {
+		taken(sinkNames, "sinks", numbered(p.Config.Name, "stdout", 0), p.Keys.Value("name"))
 	}
-	return out
+	if p := c.Sources.Kubelet; p != nil {
+		taken(sourceNames, "sources", numbered(p.Config.Name, "kubelet", 0), p.Keys.Value("name"))
+	}
+	for i, p := range c.Sources.Files {
+		taken(sourceNames, "sources", numbered(p.Config.Name, "files", i), p.Keys.Value("name"))
+	}
+	if p := c.Sources.Stdin; p != nil {
+		taken(sourceNames, "sources", numbered(p.Config.Name, "stdin", 0), p.Keys.Value("name"))
+	}
+}
+
+// numbered is the name of the i-th of a kind, from 0.
+func numbered(name, kind string, i int) string {
+	switch {
+	case name != "":
+		return name
+	case i == 0:
+		return kind
+	}
+	return fmt.Sprintf("%s-%d", kind, i+1)
 }
 
 // any tells whether there is a source.
@@ -225,16 +310,27 @@ func (p *part[T]) DecodeYAML(n *strictyaml.Node) {
 	}
 }
 
-// place reports an error of the form "key: what" at that key.
+// place reports an error that begins with the name of a key, or of its kind and
+// a key, at that key. What stands behind the last "; " is the fix.
 func place(n *strictyaml.Node, err error) {
-	key, _, _ := strings.Cut(err.Error(), ":")
-	for _, e := range n.Entries() {
-		if e.Key == key {
-			e.Value.Error("bad-value", err.Error(), "")
-			return
+	message, fix, _ := cutLast(err.Error(), "; ")
+	words := strings.FieldsFunc(message, func(r rune) bool { return r == ':' || r == ' ' })
+	for _, word := range words[:min(2, len(words))] {
+		for _, e := range n.Entries() {
+			if e.Key == word || e.Key == word+"s" {
+				e.Value.Error("bad-value", message, fix)
+				return
+			}
 		}
 	}
-	n.Error("bad-value", err.Error(), "")
+	n.Error("bad-value", message, fix)
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return s, "", false
 }
 
 // flatten takes joined errors apart.

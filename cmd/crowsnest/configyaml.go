@@ -134,10 +134,6 @@ func yamlScalar(v reflect.Value) (string, bool) {
 		return strconv.Quote(x.Redacted()), true
 	case time.Duration:
 		return model.Duration(x).String(), true
-	case fmt.Stringer:
-		if v.Kind() == reflect.Struct || v.Kind() == reflect.Pointer {
-			return strconv.Quote(x.String()), true
-		}
 	}
 	switch v.Kind() {
 	case reflect.String:

@@ -50,9 +50,7 @@ func newSources(opt daemonOptions, set *rules.Set) ([]sources.Source, error) {
 		out = append(out, kubelet.New(cfg))
 	}
 	for i, cfg := range opt.cfg.Sources.Files.configs() {
-		if cfg.Name == "" && i > 0 {
-			cfg.Name = fmt.Sprintf("files-%d", i+1)
-		}
+		cfg.Name = numbered(cfg.Name, "files", i)
 		if cfg.LookBack == 0 {
 			cfg.LookBack = lookBack(set)
 		}
@@ -80,9 +78,7 @@ func newSinks(opt daemonOptions, latency func(time.Duration)) ([]sinks.Sink, err
 	cfg := opt.cfg
 	var out []sinks.Sink
 	for i, am := range cfg.Sinks.Alertmanager.configs() {
-		if am.Name == "" && i > 0 {
-			am.Name = fmt.Sprintf("alertmanager-%d", i+1)
-		}
+		am.Name = numbered(am.Name, "alertmanager", i)
 		am.ExternalLabels = merged(cfg.Global.ExternalLabels, am.ExternalLabels)
 		if am.ExternalURL == "" {
 			am.ExternalURL = cfg.Global.ExternalURL
