@@ -30,6 +30,7 @@ func shipped(t testing.TB) []*rules.Rule {
 // the lines of their own tests and, where it is at hand, on a corpus of real ones.
 func TestShippedRules(t *testing.T) {
 	set := shipped(t)
+	p := compile(t, set...)
 	var lines strings.Builder
 	for _, r := range set {
 		for _, test := range r.Tests {
@@ -40,7 +41,7 @@ func TestShippedRules(t *testing.T) {
 			}
 		}
 	}
-	require.Positive(t, requireShipped(t, set, lines.String()))
+	require.Positive(t, requireShipped(t, p, set, lines.String()))
 	root := filepath.Join("..", "..", "shared", "corpus", "real")
 	if _, err := os.Stat(root); err != nil {
 		return
@@ -52,7 +53,7 @@ func TestShippedRules(t *testing.T) {
 		}
 		raw, err := os.ReadFile(path)
 		require.NoError(t, err)
-		hits += requireShipped(t, set, string(raw))
+		hits += requireShipped(t, p, set, string(raw))
 		return nil
 	}))
 	require.Positive(t, hits)
@@ -60,8 +61,7 @@ func TestShippedRules(t *testing.T) {
 }
 
 // requireShipped returns the number of hits.
-func requireShipped(t *testing.T, set []*rules.Rule, input string) int {
-	p := compile(t, set...)
+func requireShipped(t *testing.T, p *Program, set []*rules.Rule, input string) int {
 	s := NewStream(manager, StreamOptions{})
 	ref := newReference(set, s.Labels(), StreamOptions{})
 	ref.scan(input, arrival)
