@@ -187,7 +187,7 @@ func (c *compiler) merge(a, b *Aside, u *UnlessSyntax) *Aside {
 		c.errorAt(u.Keys.At, "add-unless", fmt.Sprintf("rule %s has an `unless` already, with another `same`", c.Alert),
 			fmt.Sprintf("use same: %s, or copy the rule", flowList(a.Same)))
 	}
-	if a.Within != b.Within {
+	if a.Within != b.Within && b.Within > 0 {
 		c.warnAt(u.Keys.At, "add-unless", fmt.Sprintf("rule %s has an `unless` already, within %s: from now on both mute for %s",
 			c.Alert, duration(a.Within), duration(max(a.Within, b.Within))), "use within: "+duration(a.Within))
 	}

@@ -182,5 +182,9 @@ func (r *Reason) DecodeYAML(n *strictyaml.Node) {
 		*r = Reason(n.Raw())
 		return
 	}
+	if n.Kind() == strictyaml.Scalar && n.Raw() == "" {
+		n.WrongType("a reason", "")
+		return
+	}
 	n.Error("no-reason", "`disable` is the reason why the rule is off, in words", "write disable: \"edge clusters have one replica\"")
 }

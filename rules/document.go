@@ -188,14 +188,25 @@ func (d *Document) checkRuleCount(data []byte) bool {
 		d.errorAt(p.Keys.Key("rules"), "too-many-rules", fmt.Sprintf("the pack has %d rules, more than %d", got, MaxRules), "load fewer")
 		return false
 	}
-	if stated && h.Rules != got {
-		d.errorAt(h.Keys.Value("rules"), "rule-count", fmt.Sprintf("the header says %d rules, the file has %d", h.Rules, got),
-			fmt.Sprintf("write the file anew if it was cut off; else say rules: %d", got))
-	} else if stated && cutInLine(data) {
+	tests := 0
+	for i := range p.Rules {
+		tests += len(p.Rules[i].Tests)
+	}
+	switch {
+	case stated && h.Rules != got:
+		d.wrongCount("rules", h.Rules, got)
+	case h.Keys.Has("tests") && !h.Keys.Broken("tests") && h.Tests != tests:
+		d.wrongCount("tests", h.Tests, tests)
+	case stated && cutInLine(data):
 		d.errorAt(p.Keys.At.End(), "cut-off", "the file ends in the middle of a line: it was cut off",
 			"write the file anew, or end its last line with a line break")
 	}
 	return got > 0
+}
+
+func (d *Document) wrongCount(key string, stated, got int) {
+	d.errorAt(d.pack.Pack.Keys.Value(key), "rule-count", fmt.Sprintf("the header says %d %s, the file has %d", stated, key, got),
+		fmt.Sprintf("write the file anew if it was cut off; else say %s: %d", key, got))
 }
 
 // cutInLine tells whether the last line lacks its end and may lack a part of its

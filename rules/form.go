@@ -84,23 +84,27 @@ func (f *form) duplicate(other *form) Problem {
 // lines returns the first and the last line of the rule in its file.
 func (f *form) lines() (from, to int) {
 	start := f.RuleSyntax.Keys.At
-	to = start.LastLine()
-	for n, text := range start.Lines(start.Line+1, to) {
+	last := start.LastLine()
+	for n := start.Line + 1; n <= last; n++ {
+		text := start.LineText(n)
 		trimmed := strings.TrimLeft(text, " ")
 		indent := len(text) - len(trimmed)
 		// The rule's keys stand at its column; its dash stands before it.
 		if trimmed != "" && trimmed[0] != '#' && indent+1 < start.Column {
-			return start.Line, start.Line + n
+			return start.Line, n - 1
 		}
 	}
-	return start.Line, to
+	return start.Line, last
 }
 
 // source returns the rule's text without its tests, moved to the left.
 func (f *form) source() string {
 	start := f.RuleSyntax.Keys.At
 	from, to := f.lines()
-	lines := start.Lines(from, to)
+	var lines []string
+	for n := from; n <= to; n++ {
+		lines = append(lines, start.LineText(n))
+	}
 	if tests := f.RuleSyntax.Keys.Key("tests"); f.RuleSyntax.Keys.Has("tests") && tests.Line > from && tests.Column == start.Column {
 		end := to + 1
 		for _, name := range f.RuleSyntax.Keys.Names() {

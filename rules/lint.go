@@ -41,9 +41,15 @@ func (c *compiler) lintWindow() {
 	switch {
 	case sequence && c.Keys.Missing("within"):
 		c.missing("sequence", "needs-within", "`sequence` needs `within`", "say in which time its lines must come: within: 10m")
-	case c.good("within") && !sequence && c.Keys.Has("match") && c.rule.Count == 1 && !c.Keys.Has("distinct") && !c.Keys.Broken("count") && !c.likely("count"):
+	case c.good("within") && !sequence && c.Keys.Has("match") && c.rule.Count == 1 && !c.Keys.Has("distinct") && !c.Keys.Broken("count") && !c.likely("count") && !c.loosened():
 		c.errorAt(c.Keys.Key("within"), "no-effect", "`within` has no effect without `count` or `sequence`", "remove it, or add `count`")
 	}
+}
+
+// loosened tells whether an override set the count that the rule's own window
+// was for.
+func (c *compiler) loosened() bool {
+	return c.Keys.Key("count").File() != c.file && c.Keys.Key("within").File() == c.file
 }
 
 // likely tells whether an unknown key was probably meant to be this one.

@@ -59,10 +59,9 @@ func ReadPaths(paths []string) ([]File, Problems) {
 			total += len(f.Data)
 			out = append(out, f)
 		}
-	}
-	if total > MaxTotalBytes {
-		problems = append(problems, Problem{File: paths[0], Check: "too-large", Message: tooMuch().Error(), Fix: "load fewer packs"})
-		return nil, problems
+		if total > MaxTotalBytes {
+			return nil, append(problems, Problem{File: p, Check: "too-large", Message: tooMuch().Error(), Fix: "load fewer packs"})
+		}
 	}
 	return out, problems
 }

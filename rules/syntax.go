@@ -25,6 +25,7 @@ type PackHeader struct {
 	Version  string `yaml:"version" jsonschema_description:"Version of the pack."`
 	Requires string `yaml:"requires" jsonschema_description:"Versions of crowsnest that can run the pack, such as \">=0.1\"."`
 	Rules    int    `yaml:"rules" jsonschema:"minimum=1" jsonschema_description:"How many rules follow, so that a file that was cut off is refused."`
+	Tests    int    `yaml:"tests" jsonschema:"minimum=1" jsonschema_description:"How many inline tests the rules have together, so that a file that was cut off in its last rule is refused as well."`
 
 	Keys strictyaml.Keys `yaml:"-" json:"-"`
 }

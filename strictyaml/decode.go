@@ -14,11 +14,18 @@ import (
 type decoder struct {
 	src      *source
 	problems Problems
+	reported int // problems, also those beyond maxProblems
 	aliased  int // values reached through aliases
 }
 
 func (d *decoder) report(p Pos, check, message, fix string) {
-	d.problems = append(d.problems, p.Problem(Error, check, message, fix))
+	d.reported++
+	switch {
+	case d.reported <= maxProblems:
+		d.problems = append(d.problems, p.Problem(Error, check, message, fix))
+	case d.reported == maxProblems+1:
+		d.problems = append(d.problems, p.Problem(Error, "too-many-problems", "there are more problems from here on", "mend the others first"))
+	}
 }
 
 func (d *decoder) posOf(n *yaml.Node) Pos { return d.src.yamlPos(n.Line, n.Column) }
@@ -105,7 +112,7 @@ func (d *decoder) decodePointer(n *Node, v reflect.Value) {
 		n.wrongType("a value")
 		return
 	}
-	before := len(d.problems)
+	before := d.reported
 	p := reflect.New(v.Type().Elem())
 	if u, ok := p.Interface().(Unmarshaler); ok {
 		u.DecodeYAML(n)
@@ -113,7 +120,7 @@ func (d *decoder) decodePointer(n *Node, v reflect.Value) {
 		d.decode(n, p.Elem(), nil, false)
 	}
 	// A broken struct is kept: what is right in it may be judged further.
-	if len(d.problems) == before || p.Elem().Kind() == reflect.Struct && n.n.Kind == yaml.MappingNode {
+	if d.reported == before || p.Elem().Kind() == reflect.Struct && n.n.Kind == yaml.MappingNode {
 		v.Set(p)
 	}
 }
@@ -138,10 +145,10 @@ func (d *decoder) decodeMap(n *Node, v reflect.Value) {
 	}
 	out := reflect.MakeMap(v.Type())
 	for _, e := range n.entries() {
-		before := len(d.problems)
+		before := d.reported
 		elem := reflect.New(v.Type().Elem()).Elem()
 		d.decode(e.Value, elem, nil, true)
-		if len(d.problems) == before {
+		if d.reported == before {
 			out.SetMapIndex(reflect.ValueOf(e.Key).Convert(v.Type().Key()), elem)
 		}
 	}
@@ -155,7 +162,7 @@ func (d *decoder) decodeStruct(n *Node, v reflect.Value, hints map[string]Hint) 
 	}
 	fields, keysAt := fieldsOf(v)
 	keys := Keys{At: n.pos}
-	start := len(d.problems)
+	start := d.reported
 	for _, e := range n.entries() {
 		f, known := fields[e.Key]
 		if !known {
@@ -163,11 +170,11 @@ func (d *decoder) decodeStruct(n *Node, v reflect.Value, hints map[string]Hint) 
 			continue
 		}
 		e.Value.anchors = e.Value.anchors || f.anchors
-		before := len(d.problems)
+		before := d.reported
 		d.decode(e.Value, f.value, nil, true)
 		keys.list = append(keys.list, key{
 			name: e.Key, key: e.At, value: e.Value.pos,
-			broken: len(d.problems) > before, items: d.placesIn(e.Value),
+			broken: d.reported > before, items: d.placesIn(e.Value),
 		})
 	}
 	d.addUnusable(n, &keys)
@@ -176,7 +183,7 @@ func (d *decoder) decodeStruct(n *Node, v reflect.Value, hints map[string]Hint) 
 			d.report(n.pos, "missing-key", fmt.Sprintf("%s lacks `%s`", n.name, name), "add `"+name+":`")
 		}
 	}
-	keys.damaged = len(d.problems) > start
+	keys.damaged = d.reported > start
 	if keysAt.IsValid() {
 		keysAt.Set(reflect.ValueOf(keys))
 	}

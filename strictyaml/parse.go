@@ -18,6 +18,11 @@ const (
 	maxDepth        = 64
 	// maxAliased is how many values aliases may expand to in one file.
 	maxAliased = 100_000
+	// maxProblems is how many problems of one file are told.
+	maxProblems = 1000
+	// maxConstruct is how many lines a list in brackets or a text in quotes is
+	// thought to have at most, where a broken line is looked for.
+	maxConstruct = 15
 )
 
 var (
@@ -222,6 +227,8 @@ func (s *source) syntaxProblem(err error) Problem {
 	switch {
 	case okIndent.MatchString(text):
 		msg, fix = "a tab indents this line", "indent with spaces"
+	case strings.Contains(msg, "<document start>"):
+		return p.Problem(Error, "second-document", "a second YAML document starts here and would be ignored", "put it into a file of its own")
 	case strings.Contains(msg, "unknown anchor"):
 		return p.Problem(Error, "anchor", "alias of an "+msg, "define the anchor (&name) before its alias, in the tests of the same file")
 	case strings.Contains(text, "{{"):
@@ -248,7 +255,7 @@ func (s *source) firstBadLine() int {
 		mid := (good + bad) / 2
 		// A construct over several lines parses only when it is whole.
 		ok := -1
-		for n := mid; n < min(bad, mid+16); n++ {
+		for n := min(bad-1, mid+maxConstruct); n >= mid && ok < 0; n-- {
 			if parses(n) {
 				ok = n
 			}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"sort"
-	"strings"
 	"unicode/utf8"
 )
 
@@ -17,13 +16,23 @@ type source struct {
 	data []byte
 	// starts are the offsets of lines as editors count them: after each \n.
 	starts []int
-	// breaks are the offsets of lines as YAML counts them, which also ends a
-	// line at a lone \r and at three rare characters of Unicode.
-	breaks []int
+	// breaks are the lines as YAML counts them, which also ends a line at a lone
+	// \r and at three rare characters of Unicode.
+	breaks []yamlLine
 }
 
+// yamlLine is where a line starts. If it has characters of several bytes, marks
+// are the offsets of every markEvery-th of its characters.
+type yamlLine struct {
+	start int
+	marks []int
+}
+
+const markEvery = 64
+
 func newSource(name string, data []byte) *source {
-	s := &source{name: name, data: data, starts: []int{0}, breaks: []int{0}}
+	s := &source{name: name, data: data, starts: []int{0}}
+	begin := len(data) - len(bytes.TrimPrefix(data, bom))
 	for i := 0; i < len(data); i++ {
 		width := breakWidth(data[i:])
 		if width == 0 {
@@ -32,10 +41,28 @@ func newSource(name string, data []byte) *source {
 		if data[i+width-1] == '\n' {
 			s.starts = append(s.starts, i+width)
 		}
-		s.breaks = append(s.breaks, i+width)
+		s.breaks = append(s.breaks, newYAMLLine(data, begin, i))
+		begin = i + width
 		i += width - 1
 	}
+	s.breaks = append(s.breaks, newYAMLLine(data, begin, len(data)))
 	return s
+}
+
+func newYAMLLine(data []byte, from, to int) yamlLine {
+	l := yamlLine{start: from}
+	ascii := true
+	for _, c := range data[from:to] {
+		ascii = ascii && c < utf8.RuneSelf
+	}
+	for n, at := 0, from; !ascii && at < to; n++ {
+		if n%markEvery == 0 {
+			l.marks = append(l.marks, at)
+		}
+		_, width := utf8.DecodeRune(data[at:])
+		at += width
+	}
+	return l
 }
 
 // breakWidth returns the length of the line break that b starts with, or 0.
@@ -66,11 +93,14 @@ func (s *source) yamlPos(line, column int) Pos {
 	if line < 1 || line > len(s.breaks) {
 		return Pos{src: s, Line: len(s.starts), Column: 1}
 	}
-	at := s.breaks[line-1]
-	if line == 1 {
-		at += len(s.data) - len(bytes.TrimPrefix(s.data, bom))
+	l := s.breaks[line-1]
+	column = max(column-1, 0)
+	if l.marks == nil {
+		return s.pos(min(l.start+column, len(s.data)))
 	}
-	for ; column > 1 && at < len(s.data); column-- {
+	mark := min(column/markEvery, len(l.marks)-1)
+	at := l.marks[mark]
+	for n := mark * markEvery; n < column && at < len(s.data); n++ {
 		_, width := utf8.DecodeRune(s.data[at:])
 		at += width
 	}
@@ -84,15 +114,17 @@ func (s *source) pos(at int) Pos {
 }
 
 // line returns the text of a line, from 1, without its end.
-func (s *source) line(n int) string {
+func (s *source) line(n int) string { return string(s.lineBytes(n)) }
+
+func (s *source) lineBytes(n int) []byte {
 	if n < 1 || n > len(s.starts) {
-		return ""
+		return nil
 	}
 	end := len(s.data)
 	if n < len(s.starts) {
 		end = s.starts[n]
 	}
-	return strings.TrimRight(string(s.data[s.starts[n-1]:end]), "\r\n")
+	return bytes.TrimRight(s.data[s.starts[n-1]:end], "\r\n")
 }
 
 // Pos is a place in a file. The zero value is no place.
@@ -122,7 +154,7 @@ func (p Pos) Within(value string, offset int) Pos {
 	if p.src == nil || offset <= 0 || offset > len(value) {
 		return p
 	}
-	text := p.src.line(p.Line)
+	text := p.src.lineBytes(p.Line)
 	if p.Column < 1 || p.Column > len(text) {
 		return p
 	}
@@ -131,7 +163,7 @@ func (p Pos) Within(value string, offset int) Pos {
 	if text[0] == '"' || text[0] == '\'' {
 		quote = 1
 	}
-	if !strings.HasPrefix(text[quote:], value[:offset]) {
+	if !bytes.HasPrefix(text[quote:], []byte(value[:offset])) {
 		return p
 	}
 	p.Column += quote + offset
@@ -145,22 +177,17 @@ func (p Pos) Problem(level Level, check, message, fix string) Problem {
 		Level: level, Check: check, Message: message, Fix: fix,
 	}
 	if p.src != nil {
-		out.Snippet = snippet(p.src.line(p.Line), p.Column)
+		out.Snippet = snippet(p.src.lineBytes(p.Line), p.Column)
 	}
 	return out
 }
 
-// Lines returns the text of whole lines of the file, from and to included.
-// Lines that are not there are left out.
-func (p Pos) Lines(from, to int) []string {
+// LineText returns the text of a line of the file, from 1, without its end.
+func (p Pos) LineText(n int) string {
 	if p.src == nil {
-		return nil
+		return ""
 	}
-	var out []string
-	for n := max(from, 1); n <= to && n <= len(p.src.starts); n++ {
-		out = append(out, p.src.line(n))
-	}
-	return out
+	return p.src.line(n)
 }
 
 // End returns the place of the last byte of the file that is not white space.
@@ -177,7 +204,7 @@ func (p Pos) LastLine() int {
 		return 0
 	}
 	n := len(p.src.starts)
-	for n > 1 && strings.TrimSpace(p.src.line(n)) == "" {
+	for n > 1 && len(bytes.TrimSpace(p.src.lineBytes(n))) == 0 {
 		n--
 	}
 	return n
@@ -185,14 +212,11 @@ func (p Pos) LastLine() int {
 
 // snippet makes a line fit for a terminal: files are not trusted. It keeps
 // byte offsets, so that the caret stays right.
-func snippet(line string, column int) string {
+func snippet(line []byte, column int) string {
 	if column > maxSnippet {
 		return ""
 	}
-	if len(line) > maxSnippet {
-		line = line[:maxSnippet]
-	}
-	b := []byte(line)
+	b := bytes.Clone(line[:min(len(line), maxSnippet)])
 	for i := 0; i < len(b); {
 		r, width := utf8.DecodeRune(b[i:])
 		if r == utf8.RuneError && width == 1 || r < ' ' && r != '\t' || r >= 0x7F && r < 0xA0 || unprintable(r) {

@@ -69,9 +69,10 @@ func (r *Raw) Problem(check string, line int, message, fix string) Problem {
 func (n *Node) blockText() []byte {
 	var b strings.Builder
 	indent := n.pos.Column - 1
-	for i, line := range n.pos.Lines(n.pos.Line, len(n.d.src.starts)) {
+	for i := n.pos.Line; i <= len(n.d.src.starts); i++ {
+		line := n.d.src.line(i)
 		text := strings.TrimLeft(line, " ")
-		if i == 0 {
+		if i == n.pos.Line {
 			b.WriteString(strings.Repeat(" ", indent) + line[min(indent, len(line)):] + "\n")
 			continue
 		}
@@ -81,7 +82,7 @@ func (n *Node) blockText() []byte {
 		}
 		b.WriteString(line + "\n")
 	}
-	return []byte(b.String())
+	return []byte(strings.TrimRight(b.String(), "\n") + "\n")
 }
 
 // checkTree refuses what settle refuses, in the whole value.
