@@ -56,8 +56,9 @@ type daemon struct {
 	reloading sync.Mutex // one reload at a time
 	cfg       atomic.Pointer[Config]
 	outcome   atomic.Pointer[reloadOutcome]
-	restored  atomic.Bool // the state is read back: sources may start
-	warmUntil time.Time   // zero: not warming up; used by the tick only
+	tried     atomic.Pointer[string] // hash of the rule files that were loaded last, good or not
+	restored  atomic.Bool            // the state is read back: sources may start
+	warmUntil time.Time              // zero: not warming up; used by the tick only
 
 	mu       sync.Mutex
 	finished map[string]error // sources whose Run has returned
@@ -121,6 +122,7 @@ func newDaemon(opt daemonOptions) (*daemon, error) {
 	d.engine = episodes.New(engineCfg)
 	d.pipe = newPipeline(d.engine, d.now)
 
+	d.tried.Store(ptr(opt.cfg.fingerprint()))
 	first, err := d.loader.first(opt.cfg)
 	if err != nil {
 		return nil, err

@@ -20,6 +20,8 @@ func (d *daemon) reload(ctx context.Context) error {
 		return err
 	}
 	began := time.Now()
+	// Taken before the files are read: what changes in between is seen later.
+	d.tried.Store(ptr(d.cfg.Load().fingerprint()))
 	out, err := d.loadAgain()
 	now := d.now().UTC()
 	last := d.outcome.Load()

@@ -23,8 +23,7 @@ const (
 func (d *daemon) watchRules(ctx context.Context) {
 	hints, closeHints := d.ruleHints()
 	defer closeHints()
-	inForce := d.cfg.Load().fingerprint()
-	last := inForce
+	last := *d.tried.Load()
 	timer := time.NewTimer(pollRules)
 	defer timer.Stop()
 	for {
@@ -40,13 +39,12 @@ func (d *daemon) watchRules(ctx context.Context) {
 		settled := seen == last
 		last = seen
 		switch {
-		case seen == inForce:
+		case seen == *d.tried.Load():
 			timer.Reset(pollRules)
 		case !settled:
 			timer.Reset(settleRules)
 		default:
-			inForce = seen    // also if it is refused: it is not tried again
-			_ = d.reload(ctx) // it logs and shows what is wrong
+			_ = d.reload(ctx) // it logs and shows what is wrong, and is not tried again
 			timer.Reset(pollRules)
 		}
 	}
