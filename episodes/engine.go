@@ -69,6 +69,7 @@ type Engine struct {
 	order   []*ruleState // as in the set
 	sources []*source
 	seen    *simplelru.LRU[uint64, struct{}]
+	cleaned *simplelru.LRU[cleanKey, string]
 	active  int // open episodes
 	keys    int // windows without an episode
 
@@ -93,7 +94,8 @@ type source struct {
 func New(cfg Config) *Engine {
 	cfg = cfg.withDefaults()
 	e := &Engine{cfg: cfg, rules: map[string]*ruleState{}}
-	// The size is positive, so there is no error.
+	// The sizes are positive, so there is no error.
+	e.cleaned, _ = simplelru.NewLRU[cleanKey, string](maxClean, nil)
 	e.seen, _ = simplelru.NewLRU(cfg.Fingerprints, func(uint64, struct{}) { e.total.SeenEvicted++ })
 	return e
 }
@@ -141,7 +143,8 @@ func (e *Engine) Take(hits []matcher.Hit, now time.Time) {
 	defer e.mu.Unlock()
 	at := nanos(now)
 	for i := range hits {
-		e.take(&hits[i], at)
+		h := hits[i]
+		e.take(&h, at)
 	}
 }
 
@@ -163,6 +166,7 @@ func (e *Engine) take(h *matcher.Hit, now int64) {
 		e.lastLate = h.ID
 		e.total.Late++
 	}
+	h.Values = e.clean(rs, h)
 	switch h.Part {
 	case matcher.PartClear:
 		e.takeClear(rs, h, t, now)

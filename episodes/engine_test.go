@@ -2,6 +2,7 @@ package episodes
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -264,4 +265,24 @@ func FuzzRestore(f *testing.F) {
 		e.Evaluate(at(time.Hour))
 		e.Episodes(at(time.Hour))
 	})
+}
+
+func TestACaptureOfASecretIsHidden(t *testing.T) {
+	r := rule(func(r *rules.Rule) { r.By, r.Wants = []string{"k"}, []string{"k", "pod", "cluster"} })
+	secret := regexp.MustCompile(`password=\S+`)
+	f := func(line, value, pod, cluster, want string) {
+		t.Helper()
+		b := newBench(t, r)
+		b.e = b.engine(Config{Redact: func(s string) string { return secret.ReplaceAllString(s, "password=<redacted>") }})
+		h := lineHit(r, 0, 0, line, value, pod, cluster)
+		h.Labels = matcher.Labels{"pod": pod}
+		b.take(0, h)
+		told := b.e.Evaluate(at(0))
+		require.Equal(t, want, told[0].Labels["k"])
+		require.NotContains(t, fmt.Sprint(told[0]), "hunter2")
+	}
+	f("login password=hunter2 user=eve", "hunter2", "p", "", "<redacted>")
+	f("login password=hunter2 user=eve", "eve", "p", "", "eve")
+	f(`{"password=hunter2":1,"Cluster":{"name":"c","namespace":"n"}}`, "n/c", "p", "n/c", "n/c")
+	f("no secret here", "composed/value", "p", "", "composed/value")
 }

@@ -43,11 +43,11 @@ func (ep *episode) deadline(rs *ruleState) int64 {
 // takeStep counts a line and opens or extends the episode of its key.
 func (e *Engine) takeStep(rs *ruleState, m *matcher.Hit, t, now int64) {
 	r := rs.rule
-	h := &hit{t: t, id: m.ID, values: e.clip(m.Values), wants: m.Rule.Wants, line: e.keepable(m.Line)}
+	h := &hit{t: t, id: m.ID, values: m.Values, wants: m.Rule.Wants, line: e.keepable(m.Line)}
 	if r.Distinct != "" && h.value(r.Distinct) == "" {
 		return
 	}
-	values, missing := e.keyOf(rs, m)
+	values, missing := keyOf(rs, m)
 	if missing {
 		rs.stats.MissingBy++
 	}
@@ -250,7 +250,7 @@ func (e *Engine) takeClear(rs *ruleState, m *matcher.Hit, t, now int64) {
 	if rs.rule.Clear == nil {
 		return
 	}
-	values, _ := e.keyOf(rs, m)
+	values, _ := keyOf(rs, m)
 	key, missing := rs.shared(rs.rule.Clear, values)
 	if missing {
 		rs.stats.MissingSame++
@@ -295,7 +295,7 @@ func (e *Engine) takeUnless(rs *ruleState, m *matcher.Hit, t, now int64) {
 	if u == nil {
 		return
 	}
-	values, _ := e.keyOf(rs, m)
+	values, _ := keyOf(rs, m)
 	key, missing := rs.shared(u, values)
 	if missing {
 		rs.stats.MissingSame++

@@ -78,7 +78,7 @@ func (e *Engine) export(ep *episode, now int64) Episode {
 	if ep.fired != 0 {
 		x.FiredAt = instant(ep.fired)
 	}
-	vars := e.vars(rs.rule, ep.chain)
+	vars := varsOf(rs.rule, ep.chain)
 	x.Annotations = e.annotations(rs.rule, x, vars)
 	return x
 }
@@ -96,32 +96,17 @@ func (e *Engine) keepable(line string) string {
 	return strings.Clone(e.sample(line))
 }
 
-// clip bounds the values of a hit in the same way.
-func (e *Engine) clip(values []string) []string {
-	out := values
-	for i, v := range values {
-		if len(v) <= maxSample {
-			continue
-		}
-		if &out[0] == &values[0] {
-			out = slices.Clone(values)
-		}
-		out[i] = strings.Clone(e.sample(v))
-	}
-	return out
-}
-
 // vars returns what `$vars` holds: the values of the newest trigger's lines. In
 // a sequence name_i is the value of step i, and name that of the last step that
 // has it.
-func (e *Engine) vars(r *rules.Rule, chain hits) map[string]string {
+func varsOf(r *rules.Rule, chain hits) map[string]string {
 	vars := map[string]string{}
 	for i, h := range chain {
 		for k, name := range h.wants {
 			if k >= len(h.values) || h.values[k] == "" {
 				continue
 			}
-			v := e.cfg.Redact(h.values[k])
+			v := h.values[k]
 			vars[name] = v
 			if r.Sequence {
 				vars[name+"_"+strconv.Itoa(i+1)] = v

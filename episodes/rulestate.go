@@ -142,14 +142,14 @@ func (rs *ruleState) nextDeadline() int64 {
 	return next
 }
 
-// keyOf returns the values of `by` that a hit carries, redacted and cut, and
-// whether one is missing.
-func (e *Engine) keyOf(rs *ruleState, h *matcher.Hit) (values []string, missing bool) {
+// keyOf returns the values of `by` that a hit carries, cut, and whether one is
+// missing.
+func keyOf(rs *ruleState, h *matcher.Hit) (values []string, missing bool) {
 	values = make([]string, len(rs.rule.By))
 	for i := range values {
 		if i < len(h.Values) && h.Values[i] != "" {
 			// Values become labels, which are UTF-8.
-			values[i] = cut(strings.ToValidUTF8(e.cfg.Redact(h.Values[i]), "\uFFFD"), maxValue)
+			values[i] = cut(strings.ToValidUTF8(h.Values[i], "\uFFFD"), maxValue)
 		} else {
 			missing = true
 		}

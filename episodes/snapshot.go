@@ -185,7 +185,7 @@ func (e *Engine) saveHits(r *rules.Rule, hs hits) []hitSnapshot {
 	for _, h := range hs {
 		x := hitSnapshot{T: h.t, ID: h.id, Line: e.sample(h.line), Multi: h.several}
 		for _, name := range r.Wants {
-			x.Values = append(x.Values, e.cfg.Redact(h.value(name)))
+			x.Values = append(x.Values, h.value(name))
 		}
 		out = append(out, x)
 	}

@@ -122,5 +122,6 @@ func (s *session) restart() error {
 	told := s.resolved
 	s.evaluate()
 	s.resolved = told // what was resolved before is told again
+	s.prove()         // the source catches up at once
 	return nil
 }

@@ -189,6 +189,7 @@ func (s *session) input(t rules.Test, st step) error {
 	switch {
 	case st.in.Source != "":
 		s.lost = st.in.Source == "lost"
+		s.prove() // it catches up at once
 		return nil
 	case st.in.Do == "restart":
 		return s.restart()
