@@ -1,0 +1,347 @@
+package tail
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"crowsnest/matcher"
+	"crowsnest/sources"
+)
+
+const (
+	lookEvery = 50 * time.Millisecond // while a file is read without a pause
+	grace     = 250 * time.Millisecond
+	linger    = 5 * time.Second  // how long a rotated file may still be written to
+	idleAfter = time.Second      // until a line without its end is matched as it is
+	awayAfter = 2 * time.Second  // quiet time after which a deleted file is closed
+	awayMax   = 30 * time.Second // after which it is closed in any case
+	rewindMax = 64 << 10         // bytes that are read again to make a line whole
+	rewinds   = 4                // times that this is done for one line
+	doneMax   = 16
+	eagerOpen = 8 // later files of one stream that are held open
+)
+
+// chain reads one stream through all of its files. A worker owns it for one
+// turn at a time; what others may look at is below mu.
+type chain struct {
+	t      *Tailer
+	tree   *tree
+	found  Stream
+	stream *matcher.Stream
+	commit func()
+
+	turn struct { // set while a worker has it
+		now  time.Time
+		busy bool // the turn before left something to read
+	}
+	looked  time.Time // when the directory was last looked at
+	gen     int64     // of its listing
+	settled bool      // no name changed since
+	heads   map[string]*head
+	known   []member // at the last look
+	names   []string // of them, and of what is not read
+
+	cur  *file
+	next []*file // after cur, in order
+	old  *file   // before cur: rotated, and may still get bytes
+	done []ident // read to the end
+
+	oldUntil  time.Time
+	nextSince time.Time // since when next has a file with content
+	away      time.Time // since when cur is no longer in the directory
+	moved     time.Time // when something was last read
+	ended     bool      // the file of the saved point was read to its end
+	since     time.Time // when that file was last written to
+	prevFirst int64     // first time in the newest file that was left, or in that of the saved point
+	parked    *file     // closed to save descriptors; unchanged since
+
+	fed   int64 // bytes handed to the stream
+	segs  []segment
+	parts struct { // the oldest unfinished part
+		f     *file // nil: there is none
+		head  sum
+		off   int64
+		since time.Time
+		again int // times that it was read again
+	}
+	flushed int64 // bytes before the frontier that were flushed unfinished
+	waiting bool  // for a gunzip; under gunzips.mu
+
+	unlisted atomic.Bool // the finder no longer sees the stream
+	park     atomic.Bool // close the file when it is idle
+
+	mu       sync.Mutex
+	saved    *position // nil: nothing was taken yet
+	bound    time.Time // up to which the stream is proved to be read
+	lineTime time.Time // of the newest line that was read
+	over     bool      // there are no files left
+	view     sources.StreamStatus
+	count    matcher.Counters
+}
+
+// position is what is saved of a stream.
+type position struct {
+	point
+	Old   *point `json:"old,omitempty"`   // of the rotated file before it
+	Ended bool   `json:"ended,omitempty"` // the file was read to its end, and another one came
+}
+
+// segment maps a run of bytes that were handed to the stream to its file.
+type segment struct {
+	fed int64
+	f   *file
+	off int64
+}
+
+func newChain(t *Tailer, tr *tree, s Stream, saved *position) *chain {
+	c := &chain{t: t, tree: tr, found: s, saved: saved, heads: map[string]*head{}}
+	c.commit = c.take
+	return c
+}
+
+// run has one turn: at most one block is read. It reports whether there is more
+// to read at once.
+func (c *chain) run(w *worker) (again bool) {
+	c.turn.now = c.t.cfg.Clock()
+	ok := c.look()
+	if ok && c.cur != nil {
+		again = c.readOld(w)
+		again = c.readCur(w) || again
+	}
+	c.turn.busy = again
+	c.publish()
+	return again
+}
+
+// look looks at the directory and decides which file is read. It returns false
+// if the directory or a file in it cannot be read: then nothing is proved.
+func (c *chain) look() bool {
+	now := c.turn.now
+	if c.turn.busy && c.cur != nil && c.gen != 0 && now.Sub(c.looked) < lookEvery {
+		return c.openCur()
+	}
+	l, err := c.tree.dirs.get(c.found.Dir, now)
+	if errors.Is(err, fs.ErrNotExist) {
+		l, err = &listing{gen: -1}, nil
+	}
+	if err != nil {
+		c.t.fail("list", err)
+		return false
+	}
+	c.looked = now
+	if c.cur != nil && !c.stat(c.cur) {
+		return false
+	}
+	changed := l.gen != c.gen || l.gen < 0
+	if c.cur == nil && c.parked != nil && !changed && c.stillParked() {
+		c.prove(now)
+		return true
+	}
+	if c.cur != nil && !changed {
+		return c.openCur()
+	}
+	ms, err := c.members(l.entries)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false // it went meanwhile: the next look sees
+	case errors.Is(err, errUnstable):
+		return c.cur != nil && c.openCur()
+	case err != nil:
+		c.t.fail("open", err)
+		return false
+	}
+	c.setOver(len(ms) == 0 && c.cur == nil)
+	if c.cur != nil {
+		c.reconcile(ms)
+	} else if err := c.place(ms); err != nil {
+		if !errors.Is(err, errMoved) {
+			c.t.fail("open", err)
+		}
+		return false
+	}
+	c.gen = l.gen
+	if changed || c.cur == nil {
+		c.confirm()
+	}
+	if c.cur == nil {
+		c.prove(now)
+		return true
+	}
+	return c.openCur()
+}
+
+// confirm makes sure that no name changed while files were opened by name. If
+// one did, the directory is looked at again before anything is concluded: with
+// inodes that are used again at once, nothing else tells.
+func (c *chain) confirm() {
+	again, err := c.tree.root.list(c.found.Dir)
+	c.settled = err == nil && slices.Equal(c.names, c.ownNames(again)) || errors.Is(err, fs.ErrNotExist)
+	if !c.settled {
+		c.gen = 0
+	}
+}
+
+// stat looks at an open file's size.
+func (c *chain) stat(f *file) bool {
+	if f.f == nil {
+		return true
+	}
+	fi, err := f.f.Stat()
+	if err != nil {
+		c.t.fail("read", err)
+		return false
+	}
+	f.fi = fi
+	return true
+}
+
+// stillParked tells that the closed file is as it was left.
+func (c *chain) stillParked() bool {
+	fi, err := c.tree.root.lstat(c.rel(c.parked.name))
+	return err == nil && os.SameFile(fi, c.parked.fi) && fi.Size() == c.parked.fi.Size() &&
+		fi.ModTime().Equal(c.parked.fi.ModTime())
+}
+
+func (c *chain) rel(name string) string { return path.Join(c.found.Dir, name) }
+
+func (c *chain) setOver(over bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over = over
+}
+
+// open opens a file of the chain, and a gunzip for it if it is compressed.
+// errBusy: none is free; the chain is woken when one is.
+func (c *chain) open(f *file) error {
+	if f.f == nil {
+		h, fi, err := c.t.openFile(c.tree.root, c.rel(f.name))
+		if err != nil {
+			return err
+		}
+		if !os.SameFile(fi, f.fi) || !f.looksLike(h) {
+			c.t.closeFile(h)
+			return errMoved
+		}
+		f.f, f.fi = h, fi
+	}
+	if f.order.GZ && f.gz == nil {
+		if f.gz = c.t.gunzips.take(c); f.gz == nil {
+			return errBusy
+		}
+		err := f.at(f.off)
+		if errors.Is(err, errChanged) { // it starts alike and is another file
+			c.t.note("gap")
+			err = f.at(0)
+		}
+		return err
+	}
+	return nil
+}
+
+var (
+	errBusy  = errors.New("all decompressors are in use")
+	errMoved = errors.New("another file has its name now")
+)
+
+// openCur makes sure that cur can be read. A file that is not where it was is
+// looked for at the next look, and skipped if it is gone.
+func (c *chain) openCur() bool {
+	f := c.cur
+	if f.finished || f.f != nil && (!f.order.GZ || f.gz != nil) {
+		return true
+	}
+	err := c.open(f)
+	switch {
+	case err == nil:
+		return true
+	case errors.Is(err, errBusy):
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errMoved):
+		c.gen = 0
+	case f.gz != nil: // damaged beyond reading: what is behind it must not wait
+		c.t.fail("gzip", err)
+		c.skipCur()
+	default:
+		c.t.fail("open", err)
+	}
+	return false
+}
+
+// skipCur gives cur up and goes on with what is behind it.
+func (c *chain) skipCur() {
+	f := c.cur
+	c.close(f)
+	if f.id.n > 0 {
+		c.done = append(c.done, f.id)
+	}
+	c.away, c.gen = time.Time{}, 0
+	c.cur = nil
+	if len(c.next) > 0 {
+		c.cur, c.next = c.next[0], c.next[1:]
+	}
+}
+
+func (c *chain) close(f *file) {
+	if f == nil {
+		return
+	}
+	if f.gz != nil {
+		if woken := c.t.gunzips.give(f.gz); woken != nil {
+			c.t.queue.add(woken)
+		}
+		f.gz = nil
+	}
+	if f.f != nil {
+		c.t.closeFile(f.f)
+		f.f = nil
+	}
+	f.win = nil
+}
+
+// closeAll closes every file; the chain can be placed anew.
+func (c *chain) closeAll() {
+	c.close(c.cur)
+	c.close(c.old)
+	for _, f := range c.next {
+		c.close(f)
+	}
+	c.cur, c.old, c.next, c.gen = nil, nil, nil, 0
+}
+
+// prove says that everything that was written by t was read.
+func (c *chain) prove(t time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if t.After(c.bound) {
+		c.bound = t
+	}
+}
+
+// publish updates what others see of the chain.
+func (c *chain) publish() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := c.cur
+	if f == nil {
+		f = c.parked
+	}
+	if f == nil {
+		c.view.Path = c.tree.root.abs(c.found.Dir)
+		return
+	}
+	c.view.Path = c.tree.root.abs(c.rel(f.name))
+	c.view.Offset = f.off
+	if !f.order.GZ {
+		c.view.Size = f.fi.Size()
+	}
+	for _, n := range c.next {
+		if !n.order.GZ {
+			c.view.Size += n.fi.Size()
+		}
+	}
+}

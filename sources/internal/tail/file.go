@@ -1,0 +1,168 @@
+package tail
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+)
+
+const (
+	blockSize = 256 << 10 // of whole lines
+	keepSize  = 64 << 10  // of a line that does not fit a block
+	slack     = 64        // bytes behind a block that the matcher's wide loads may touch
+)
+
+// errChanged says that the bytes before the position are no longer what they
+// were: the file was truncated or rewritten.
+var errChanged = errors.New("truncated or rewritten")
+
+// file is one log file: the one that is read, or one that comes after it.
+type file struct {
+	name  string
+	order Order
+	id    ident
+	fi    fs.FileInfo // as last seen
+
+	f  *os.File // nil: not open
+	gz *gunzip  // of a compressed file that is being read
+
+	off  int64 // up to which it was handed on
+	mark []byte
+	win  []byte // mark and what was read behind it; valid until the next read
+	pos  int    // of off in win
+
+	quiet fs.FileInfo // before a read that ended at the end of the file
+	rest  int64       // bytes behind off at that time: a line without its end
+	shown bool        // the rest was matched as it is
+	long  *longLine
+	nul   bool // off is within a region of NUL bytes
+
+	finished bool // compressed, and read to its end: nothing more comes
+}
+
+// longLine is a line that does not fit a block: its start is kept.
+type longLine struct {
+	start int64 // where the line starts in the file
+	size  int64 // so far
+	kept  []byte
+}
+
+// at moves to off and learns the bytes before it. The caller has made sure that
+// the file is open and that it is the right one.
+func (f *file) at(off int64) error {
+	f.off, f.mark, f.win, f.pos = off, nil, nil, 0
+	f.quiet, f.rest, f.shown, f.long, f.nul = nil, 0, false, nil, false
+	if f.gz != nil {
+		return f.gz.skip(f, off)
+	}
+	if off == 0 {
+		return nil
+	}
+	m := make([]byte, min(off, markSize))
+	if _, err := f.f.ReadAt(m, off-int64(len(m))); err != nil {
+		return fmt.Errorf("read before %d: %w", off, errChanged)
+	}
+	f.mark = m
+	return nil
+}
+
+// read returns up to a block of the bytes at off, and whether the file ends
+// behind them for now.
+// errChanged: what lies before off is not what was read there.
+func (f *file) read(buf []byte) (data []byte, end bool, err error) {
+	if f.gz != nil {
+		return f.gz.read(f)
+	}
+	n, err := f.f.ReadAt(buf[:len(f.mark)+blockSize], f.off-int64(len(f.mark)))
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, false, err
+	}
+	if n < len(f.mark) || !bytes.Equal(buf[:len(f.mark)], f.mark) {
+		return nil, false, errChanged
+	}
+	f.win, f.pos = buf[:n], len(f.mark)
+	return buf[f.pos:n], err != nil, nil
+}
+
+// advance moves off by n of the bytes that read returned.
+func (f *file) advance(n int) {
+	f.pos += n
+	f.off += int64(n)
+	f.mark = append(f.mark[:0], f.win[max(0, f.pos-markSize):f.pos]...)
+	f.rest, f.shown = 0, false
+}
+
+// learn completes the identity of a file that was shorter than a head.
+func (f *file) learn() {
+	if f.id.n >= headSize || f.f == nil || f.gz != nil {
+		return
+	}
+	if h, err := readHead(f.f, false); err == nil && len(h) > f.id.n {
+		f.id = identOf(h)
+	}
+}
+
+// looksLike tells whether an open file starts as f was found to start.
+func (f *file) looksLike(h *os.File) bool {
+	if f.id.n == 0 {
+		return true
+	}
+	b, err := readHead(h, f.order.GZ)
+	return err != nil || f.id.is(b)
+}
+
+// idle tells that nothing happened to the file since a read that reached its
+// end.
+func (f *file) idle() bool {
+	return f.quiet != nil && f.quiet.Size() == f.fi.Size() && f.quiet.ModTime().Equal(f.fi.ModTime())
+}
+
+// fresh tells that the file was written to so recently that more may come after
+// a rotation. A time ahead of the clock is fresh.
+func (f *file) fresh(now time.Time) bool {
+	return !f.order.GZ && now.Sub(f.fi.ModTime()) < linger
+}
+
+// point is a position that holds over restarts: where to go on, and what the
+// file looks like up to there.
+type point struct {
+	Name  string `json:"n"`
+	Head  sum    `json:"h"`
+	HeadN int    `json:"l"` // 0: nothing was read of it yet
+	First int64  `json:"t,omitempty"`
+	Off   int64  `json:"o"`
+	Mark  sum    `json:"m"` // of the bytes before End
+	MarkN int    `json:"k"`
+	End   int64  `json:"e"` // up to which it was read; at least Off
+}
+
+func (f *file) point(off int64) point {
+	return point{
+		Name: f.name, Head: f.id.sum, HeadN: f.id.n, First: f.id.first, Off: off,
+		Mark: sumOf(f.mark), MarkN: len(f.mark), End: f.off,
+	}
+}
+
+func (p point) ident() ident { return ident{n: p.HeadN, sum: p.Head, first: p.First} }
+
+// valid tells whether the numbers make sense: a state file may hold anything.
+func (p point) valid() bool {
+	return p.HeadN >= 0 && p.HeadN <= headSize && p.Off >= 0 && p.End >= p.Off &&
+		p.MarkN >= 0 && p.MarkN <= markSize && int64(p.MarkN) <= p.End
+}
+
+// fits tells whether the plain file is the one that the point was in.
+func (p point) fits(r io.ReaderAt, size int64) bool {
+	if size < p.End {
+		return false
+	}
+	m := make([]byte, p.MarkN)
+	if _, err := r.ReadAt(m, p.End-int64(p.MarkN)); err != nil && !errors.Is(err, io.EOF) {
+		return false
+	}
+	return sumOf(m) == p.Mark
+}

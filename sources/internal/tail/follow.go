@@ -1,0 +1,150 @@
+package tail
+
+import (
+	"os"
+	"slices"
+	"time"
+)
+
+// reconcile finds cur among the files that are there now, and what follows it.
+func (c *chain) reconcile(ms []member) {
+	defer func() {
+	}()
+	at := -1
+	c.cur.learn() // it may have been empty when it was found
+	for i, m := range ms {
+		if c.cur.isMember(m) {
+			at = i
+		}
+	}
+	if at >= 0 {
+		c.cur.name, c.cur.order, c.away = ms[at].name, ms[at].order, time.Time{}
+		if c.cur.f == nil {
+			c.cur.fi = ms[at].fi
+		}
+		c.follow(ms[at+1:])
+		return
+	}
+	if c.away.IsZero() {
+		c.away = c.turn.now
+	}
+	for i, m := range ms { // compressed meanwhile: the newest that has its head
+		if m.order.GZ && c.cur.id.is(m.head.bytes) {
+			at = i
+		}
+	}
+	if at >= 0 {
+		c.follow(ms[at+1:])
+		return
+	}
+	later := ms[:0:0]
+	for _, m := range ms {
+		if c.follows(m) {
+			later = append(later, m)
+		}
+	}
+	c.follow(later)
+	if c.cur.f == nil && !c.cur.finished {
+		c.t.lose("deleted", c.cur.fi.Size()-c.cur.off)
+		c.skipCur()
+	}
+}
+
+// isMember tells whether f is the file m. The inode is certain while f is open;
+// else it may be in use again, and the content decides, if there is any.
+func (f *file) isMember(m member) bool {
+	switch {
+	case f.f != nil:
+		return os.SameFile(m.fi, f.fi)
+	case f.id.n > 0:
+		return f.id.is(m.head.bytes) && (f.order.GZ == m.order.GZ || !f.finished)
+	}
+	return m.name == f.name && os.SameFile(m.fi, f.fi)
+}
+
+// follow sets what comes after cur. Files that are open already stay, also if
+// they were deleted or compressed meanwhile.
+func (c *chain) follow(ms []member) {
+	var next []*file
+	left := slices.Clone(c.next)
+	for _, f := range left {
+		f.learn() // it may have been empty when it was found, and be compressed now
+	}
+	for _, m := range ms {
+		if c.isDone(m) {
+			continue
+		}
+		i := match(left, m)
+		if i < 0 {
+			next = append(next, c.newNext(m, len(next) < eagerOpen))
+			continue
+		}
+		f := left[i]
+		left = slices.Delete(left, i, i+1)
+		if f.isMember(m) {
+			f.name, f.order = m.name, m.order
+			f.id = identOf(m.head.bytes)
+			if f.f == nil || f.order.GZ {
+				f.fi = m.fi
+			}
+		}
+		next = append(next, f)
+	}
+	c.next = nil
+	for _, f := range append(left, next...) { // what was deleted is older
+		if f.f == nil && !listed(ms, f) {
+			c.t.lose("deleted", f.fi.Size())
+			continue
+		}
+		c.stat(f)
+		c.next = append(c.next, f)
+	}
+}
+
+func listed(ms []member, f *file) bool {
+	for _, m := range ms {
+		if m.name == f.name {
+			return true
+		}
+	}
+	return false
+}
+
+// match returns which file the member is, or is the compressed form of.
+func match(files []*file, m member) int {
+	for i, f := range files {
+		if f.isMember(m) {
+			return i
+		}
+	}
+	for i, f := range files {
+		if m.order.GZ && f.id.is(m.head.bytes) {
+			return i
+		}
+	}
+	return -1
+}
+
+// isDone tells that the file was read to its end. Without a time in its head a
+// file cannot be told from another one that starts alike.
+func (c *chain) isDone(m member) bool {
+	if m.head.first == 0 {
+		return false
+	}
+	for _, id := range c.done {
+		if id.is(m.head.bytes) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *chain) newNext(m member, eager bool) *file {
+	f := &file{name: m.name, order: m.order, id: identOf(m.head.bytes), fi: m.fi}
+	if !eager || m.order.GZ || c.t.crowded() {
+		return f
+	}
+	// Held open, it can be read even if the pod is deleted now.
+	_ = c.open(f) // else when its turn comes
+	return f
+}

@@ -1,0 +1,117 @@
+package tail
+
+import (
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// gunzip reads one compressed file. It is big, so there are few of them.
+type gunzip struct {
+	zr  *gzip.Reader
+	buf []byte
+	n   int  // bytes in buf
+	end bool // the file ends behind them
+	err error
+}
+
+// skip starts the file anew and moves to off of the decompressed bytes.
+func (g *gunzip) skip(f *file, off int64) error {
+	g.n, g.end, g.err = 0, false, nil
+	r := io.NewSectionReader(f.f, 0, 1<<62)
+	if g.zr == nil {
+		z, err := gzip.NewReader(r)
+		if err != nil {
+			return fmt.Errorf("decompress: %w", err)
+		}
+		g.zr = z
+	} else if err := g.zr.Reset(r); err != nil {
+		return fmt.Errorf("decompress: %w", err)
+	}
+	mark := min(off, markSize)
+	if _, err := io.CopyN(io.Discard, g.zr, off-mark); err != nil {
+		return fmt.Errorf("decompress: %w", errChanged)
+	}
+	m := make([]byte, mark)
+	if _, err := io.ReadFull(g.zr, m); err != nil {
+		return fmt.Errorf("decompress: %w", errChanged)
+	}
+	f.mark = m
+	g.n = copy(g.buf, m)
+	f.win, f.pos = g.buf[:g.n], g.n
+	return nil
+}
+
+// read is file.read for compressed files: bytes that were not taken are kept.
+func (g *gunzip) read(f *file) (data []byte, end bool, err error) {
+	from := max(0, f.pos-markSize)
+	copy(g.buf, g.buf[from:g.n])
+	f.pos -= from
+	g.n -= from
+	for !g.end && g.n < f.pos+blockSize {
+		n, err := g.zr.Read(g.buf[g.n : f.pos+blockSize])
+		g.n += n
+		if err != nil {
+			g.end = true
+			if !errors.Is(err, io.EOF) {
+				g.err = fmt.Errorf("decompress: %w", err)
+			}
+		}
+	}
+	f.win = g.buf[:g.n]
+	// What could be decompressed of a damaged file is read; then the error.
+	if g.end && g.n == f.pos && g.err != nil {
+		return nil, true, g.err
+	}
+	return g.buf[f.pos:g.n], g.end, nil
+}
+
+// gunzips lends a fixed number of them. Who gets none is told when one is free.
+type gunzips struct {
+	mu      sync.Mutex
+	free    []*gunzip
+	waiting []*chain
+}
+
+func newGunzips(n int) *gunzips {
+	g := &gunzips{}
+	for range n {
+		g.free = append(g.free, &gunzip{})
+	}
+	return g
+}
+
+// take returns nil if none is free; c is then woken when one is.
+func (g *gunzips) take(c *chain) *gunzip {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.free) == 0 {
+		if !c.waiting {
+			c.waiting = true
+			g.waiting = append(g.waiting, c)
+		}
+		return nil
+	}
+	z := g.free[len(g.free)-1]
+	g.free = g.free[:len(g.free)-1]
+	if z.buf == nil {
+		z.buf = make([]byte, markSize+blockSize+slack)
+	}
+	return z
+}
+
+// give returns the chain to wake, if any.
+func (g *gunzips) give(z *gunzip) *chain {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.free = append(g.free, z)
+	if len(g.waiting) == 0 {
+		return nil
+	}
+	c := g.waiting[0]
+	g.waiting = g.waiting[1:]
+	c.waiting = false
+	return c
+}

@@ -1,0 +1,253 @@
+package tail
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"crowsnest/matcher"
+	"crowsnest/rules"
+	"crowsnest/sources"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// pipe is a pipeline that keeps every line that holds "seq=" or "text", in the
+// order in which they were taken, and cuts consistently.
+type pipe struct {
+	prog *matcher.Program
+	cut  sync.RWMutex
+
+	mu      sync.Mutex
+	lines   []string
+	byID    map[uint64]int
+	proved  time.Time
+	blocks  int
+	longest int
+}
+
+func newPipe(t testing.TB) *pipe {
+	r := &rules.Rule{
+		Alert: "All", Mode: rules.ModeOn, Count: 1,
+		Steps: []rules.Step{{Matcher: rules.Matcher{Any: []rules.Matcher{{Contains: []string{"seq="}}, {Contains: []string{"text"}}}}}},
+	}
+	prog, err := matcher.Compile(&rules.Set{Rules: []*rules.Rule{r}})
+	require.NoError(t, err)
+	return &pipe{prog: prog, byID: map[uint64]int{}}
+}
+
+func (p *pipe) Scan(s *matcher.Stream, block []byte, commit func()) {
+	p.cut.RLock()
+	defer p.cut.RUnlock()
+	hits := p.prog.Scan(s, block, time.Now())
+	p.take(hits)
+	commit()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.blocks++
+	p.longest = max(p.longest, len(block))
+}
+
+func (p *pipe) Match(s *matcher.Stream, rec matcher.Record, commit func()) {
+	p.cut.RLock()
+	defer p.cut.RUnlock()
+	p.take(p.prog.Match(s, rec))
+	commit()
+}
+
+func (p *pipe) Flush(s *matcher.Stream) {
+	p.cut.RLock()
+	defer p.cut.RUnlock()
+	p.take(p.prog.Flush(s, time.Now()))
+}
+
+func (p *pipe) Advance(_ string, at time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.proved = at
+}
+
+func (p *pipe) take(hits []matcher.Hit) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, h := range hits {
+		p.lines = append(p.lines, h.Line)
+		p.byID[h.ID]++
+	}
+}
+
+func (p *pipe) taken() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.lines)
+}
+
+// snapshot is what a state file would hold.
+type snapshot struct {
+	positions json.RawMessage
+	lines     []string
+}
+
+func (p *pipe) snapshot(t *Tailer) snapshot {
+	p.cut.Lock()
+	defer p.cut.Unlock()
+	return snapshot{positions: t.Positions(), lines: p.taken()}
+}
+
+// podFinder finds container directories two levels down.
+func podFinder(root string) Finder {
+	return Finder{Root: root, Find: func(list func(string) ([]Entry, error)) ([]Stream, error) {
+		pods, err := list(".")
+		if err != nil {
+			return nil, err
+		}
+		var found []Stream
+		for _, p := range pods {
+			if !p.Dir {
+				continue
+			}
+			cs, err := list(p.Name)
+			if err != nil {
+				continue
+			}
+			for _, c := range cs {
+				dir := p.Name + "/" + c.Name
+				found = append(found, Stream{Key: dir, Dir: dir, Order: KubeletOrder, New: func(path string) *matcher.Stream {
+					return matcher.NewStream(matcher.Labels{"dir": dir, "filename": path}, matcher.StreamOptions{})
+				}})
+			}
+		}
+		return found, nil
+	}}
+}
+
+// plainFinder finds one log by its base name.
+func plainFinder(root, base string) Finder {
+	return Finder{Root: root, Find: func(list func(string) ([]Entry, error)) ([]Stream, error) {
+		es, err := list(".")
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range es {
+			if _, ok := PlainOrder(base)(e.Name); ok && !e.Dir {
+				return []Stream{{Key: base, Dir: ".", Order: PlainOrder(base), New: func(path string) *matcher.Stream {
+					return matcher.NewStream(matcher.Labels{"filename": path}, matcher.StreamOptions{})
+				}}}, nil
+			}
+		}
+		return nil, nil
+	}}
+}
+
+// lab runs a Tailer that can be stopped, killed and started.
+type lab struct {
+	t      *testing.T
+	cfg    Config
+	finder Finder
+	pipe   *pipe
+	tailer *Tailer
+	stopIt func()
+}
+
+func (l *lab) start(from *snapshot) {
+	l.t.Helper()
+	l.pipe = newPipe(l.t)
+	l.tailer = New(l.cfg, l.finder)
+	if from != nil {
+		require.NoError(l.t, l.tailer.Restore(from.positions))
+		l.pipe.lines = slices.Clone(from.lines)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	p, tl := l.pipe, l.tailer
+	go func() { done <- tl.Run(ctx, p) }()
+	l.t.Cleanup(cancel) // where a test fails
+	l.stopIt = func() {
+		cancel()
+		require.NoError(l.t, <-done)
+		require.Zero(l.t, tl.files.Load(), "descriptors")
+	}
+}
+
+// stop ends the Tailer as SIGTERM does and returns the state it leaves.
+func (l *lab) stop() *snapshot {
+	l.t.Helper()
+	l.stopIt()
+	s := l.pipe.snapshot(l.tailer)
+	return &s
+}
+
+// kill ends it so that only an earlier snapshot remains.
+func (l *lab) kill() { l.stopIt() }
+
+// bubble runs f on a fake clock and real files. Files have real times then,
+// which are in the fake clock's future: nothing counts as settled or old.
+func bubble(t *testing.T, finder func(root string) Finder, f func(t *testing.T, l *lab)) {
+	t.Helper()
+	root := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		l := &lab{t: t, cfg: Config{Source: "test", NoWatch: true}, finder: finder(root)}
+		f(t, l)
+	})
+}
+
+// wait lets fake time pass.
+func wait(d time.Duration) { <-time.After(d) }
+
+// sequence numbers lines.
+type sequence struct {
+	n    int
+	want []string
+}
+
+func (s *sequence) next() string {
+	s.n++
+	text := fmt.Sprintf("seq=%d", s.n)
+	s.want = append(s.want, text)
+	return text
+}
+
+// requireLines compares and shows only where two long lists differ.
+func requireLines(t *testing.T, want, got []string) {
+	t.Helper()
+	for i := range min(len(want), len(got)) {
+		if want[i] != got[i] {
+			lo := max(0, i-2)
+			require.Failf(t, "lines differ", "at %d of %d and %d: want %.300q, got %.300q", i, len(want), len(got),
+				want[lo:min(len(want), i+3)], got[lo:min(len(got), i+3)])
+		}
+	}
+	require.Equal(t, len(want), len(got), "number of lines; the last one is %.200q", last(got))
+}
+
+func last(s []string) string {
+	if len(s) == 0 {
+		return ""
+	}
+	return s[len(s)-1]
+}
+
+func glob(t *testing.T, dir string) []string {
+	t.Helper()
+	var names []string
+	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			names = append(names, strings.TrimPrefix(path, dir))
+		}
+		return nil
+	}))
+	return names
+}
+
+var _ sources.Pipeline = (*pipe)(nil)

@@ -1,0 +1,166 @@
+package tail
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"sort"
+)
+
+// member is one file of the stream that is in the directory now.
+type member struct {
+	name  string
+	order Order
+	fi    fs.FileInfo
+	head  *head
+}
+
+// follows tells whether m goes on where cur ends, if cur is not in the directory.
+func (c *chain) follows(m member) bool {
+	f := c.cur
+	first := f.id.first
+	if first == 0 { // it is empty: what is newer than the one before it, is newer
+		first = c.prevFirst
+	}
+	switch {
+	case m.order.Instance != f.order.Instance:
+		return m.order.Instance > f.order.Instance
+	case m.head.first != 0 && first != 0:
+		return m.head.first > first
+	case m.fi.Size() == 0:
+		return true
+	}
+	return !m.fi.ModTime().Before(f.fi.ModTime())
+}
+
+// errUnstable says that files were renamed while the directory was read.
+var errUnstable = errors.New("the directory changes while it is read")
+
+// members returns the files of the stream in the order they were written. A
+// directory that is read while files in it are renamed may show a file twice or
+// not at all, so it is read until two readings are the same.
+func (c *chain) members(entries []Entry) ([]member, error) {
+	if len(entries) == 0 {
+		c.known, c.names = nil, nil
+		return nil, nil
+	}
+	for range 5 {
+		ms, complete, err := c.lookUp(entries)
+		if err != nil {
+			return nil, err
+		}
+		if complete && c.sameMembers(ms) {
+			c.names = c.ownNames(entries)
+			return ms, nil
+		}
+		again, err := c.tree.root.list(c.found.Dir)
+		if err != nil {
+			return nil, err
+		}
+		if n := c.ownNames(entries); complete && slices.Equal(n, c.ownNames(again)) {
+			c.known, c.names = ms, n
+			return ms, nil
+		}
+		entries = again
+	}
+	return nil, errUnstable
+}
+
+// sameMembers tells that these are the members of the last time.
+func (c *chain) sameMembers(ms []member) bool {
+	return slices.EqualFunc(ms, c.known, func(a, b member) bool {
+		return a.name == b.name && os.SameFile(a.fi, b.fi)
+	})
+}
+
+func (c *chain) ownNames(es []Entry) []string {
+	var names []string
+	for _, e := range es {
+		if _, ok := c.found.Order(e.Name); ok && !e.Dir {
+			names = append(names, e.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// lookUp looks at the files behind the names. complete is false if one is not
+// there any more.
+func (c *chain) lookUp(entries []Entry) (ms []member, complete bool, err error) {
+	heads := make(map[string]*head, len(c.heads))
+	complete = true
+	for _, e := range entries {
+		o, ok := c.found.Order(e.Name)
+		if e.Dir || !ok {
+			continue
+		}
+		m := member{name: e.Name, order: o}
+		if m.fi, err = c.tree.root.lstat(c.rel(e.Name)); err == nil {
+			if m.head = c.heads[e.Name]; !m.head.current(m.fi) {
+				m.head, err = c.readHead(e.Name, o.GZ)
+			}
+		}
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			complete = false
+		case errors.Is(err, errRefused):
+			c.t.fail("refused", err)
+		case err != nil:
+			return nil, false, err
+		default:
+			m.fi = m.head.fi // of the file that the head is of
+			heads[e.Name] = m.head
+			ms = append(ms, m)
+		}
+	}
+	c.heads = heads
+	return inOrder(ms), complete, nil
+}
+
+func (c *chain) readHead(name string, gz bool) (*head, error) {
+	f, fi, err := c.t.openFile(c.tree.root, c.rel(name))
+	if err != nil {
+		return nil, err
+	}
+	defer c.t.closeFile(f)
+	b, err := readHead(f, gz)
+	if err != nil && !gz {
+		return nil, err
+	}
+	return &head{fi: fi, bytes: b, first: firstTime(b)}, nil // a damaged .gz has no head
+}
+
+// inOrder sorts by instance and name, drops the compressed twin of a file that
+// is being compressed, and lets the times in rotated files correct their names:
+// these are local times, which a change of zone or the end of summer turns back.
+func inOrder(ms []member) []member {
+	sort.SliceStable(ms, func(i, j int) bool {
+		a, b := ms[i].order, ms[j].order
+		if a.Instance == b.Instance && a.Rotated == b.Rotated {
+			return !a.GZ && b.GZ
+		}
+		return a.before(b)
+	})
+	kept := ms[:0]
+	for _, m := range ms {
+		if n := len(kept); n > 0 && m.order.GZ {
+			if p := kept[n-1].order; p.Instance == m.order.Instance && p.Rotated == m.order.Rotated {
+				continue
+			}
+		}
+		kept = append(kept, m)
+	}
+	for from := 0; from < len(kept); {
+		to, timed := from, true
+		for ; to < len(kept) && kept[to].order.Instance == kept[from].order.Instance && kept[to].order.Rotated != ""; to++ {
+			timed = timed && kept[to].head.first != 0
+		}
+		if timed {
+			run := kept[from:to]
+			sort.SliceStable(run, func(i, j int) bool { return run[i].head.first < run[j].head.first })
+		}
+		from = max(to, from+1)
+	}
+	return kept
+}

@@ -1,0 +1,99 @@
+package tail
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// dirHandle is an O_PATH descriptor.
+type dirHandle int
+
+const noDir dirHandle = -1
+
+// O_NONBLOCK: opening a pipe that nobody writes to must return.
+const readFlags = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOFOLLOW | unix.O_NOCTTY | unix.O_CLOEXEC
+
+func openRoot(path string) (dirHandle, error) {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return noDir, fmt.Errorf("open %s: %w", path, err)
+	}
+	return dirHandle(fd), nil
+}
+
+func (d dirHandle) close() {
+	if d >= 0 {
+		_ = unix.Close(int(d))
+	}
+}
+
+// open opens rel below d. openat2 refuses every link on the way in one call;
+// where the kernel (before 5.6) or a seccomp profile does not have it, the
+// components are opened one by one.
+func (d dirHandle) open(rel, name string) (*os.File, error) {
+	if d < 0 {
+		return nil, fmt.Errorf("open %s: %w", name, os.ErrNotExist)
+	}
+	fd, err := d.openat2(rel)
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
+		fd, err = d.walk(rel)
+	}
+	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EXDEV) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ENXIO) {
+		return nil, fmt.Errorf("open %s: %w", name, errRefused)
+	}
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: name, Err: err}
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+func (d dirHandle) openat2(rel string) (int, error) {
+	how := unix.OpenHow{
+		Flags:   readFlags,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+	}
+	for try := 0; ; try++ {
+		fd, err := unix.Openat2(int(d), rel, &how)
+		// EAGAIN: something was renamed meanwhile.
+		if (errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR)) && try < 10 {
+			continue
+		}
+		return fd, err
+	}
+}
+
+// walk opens the components of rel one after the other.
+func (d dirHandle) walk(rel string) (int, error) {
+	at := int(d)
+	parts := strings.Split(rel, "/")
+	for i, p := range parts {
+		if p == ".." || p == "" {
+			return -1, unix.EXDEV
+		}
+		flags := readFlags
+		if i < len(parts)-1 {
+			flags = unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+		}
+		fd, err := unix.Openat(at, p, flags, 0)
+		for errors.Is(err, unix.EINTR) {
+			fd, err = unix.Openat(at, p, flags, 0)
+		}
+		if at != int(d) {
+			_ = unix.Close(at)
+		}
+		if err != nil {
+			return -1, err
+		}
+		at = fd
+	}
+	return at, nil
+}
+
+// exhausted tells that no descriptor was left.
+func exhausted(err error) bool {
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
+}

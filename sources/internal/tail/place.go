@@ -1,0 +1,150 @@
+package tail
+
+import (
+	"errors"
+	"io/fs"
+	"slices"
+	"time"
+)
+
+// place finds where to go on: at the saved point, or without one by time.
+func (c *chain) place(ms []member) error {
+	if c.parked != nil && c.stillParked() && len(ms) > 0 && ms[len(ms)-1].name == c.parked.name {
+		return nil
+	}
+	c.parked, c.done, c.away, c.segs = nil, nil, time.Time{}, nil
+	if len(ms) == 0 {
+		return nil
+	}
+	if c.stream == nil {
+		c.begin(ms)
+	}
+	saved := c.saved
+	switch {
+	case saved == nil:
+		return c.lookBack(ms, c.t.lookBackTo(), c.t.fromEnd())
+	case saved.HeadN == 0:
+		return c.lookBack(ms, c.t.lookBackTo(), false)
+	}
+	c.prevFirst = saved.First
+	i, err := c.locate(ms, saved.point)
+	if err != nil {
+		return err
+	}
+	if i < 0 {
+		if c.confirm(); !c.settled {
+			return errMoved // it may only have been renamed meanwhile
+		}
+		c.placeAfter(ms, saved.point)
+		return nil
+	}
+	f, err := c.openMember(ms[i], saved.Off)
+	if err != nil {
+		return err
+	}
+	c.cur = f
+	c.follow(ms[i+1:])
+	if saved.Old != nil {
+		c.restoreOld(ms, *saved.Old)
+	}
+	return nil
+}
+
+// begin makes the matcher's stream when the first file is known.
+func (c *chain) begin(ms []member) {
+	c.stream = c.found.New(c.tree.root.abs(c.rel(ms[len(ms)-1].name)))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.view.Labels = c.stream.Labels()
+}
+
+// openMember opens a file to be read from off on.
+func (c *chain) openMember(m member, off int64) (*file, error) {
+	f := &file{name: m.name, order: m.order, id: identOf(m.head.bytes), fi: m.fi, off: off}
+	err := c.open(f)
+	if err == nil && f.gz == nil {
+		err = f.at(off)
+	}
+	if errors.Is(err, errBusy) {
+		return f, nil // it is opened when one is free
+	}
+	if err != nil {
+		c.close(f)
+	}
+	return f, err
+}
+
+// locate returns which file the point is in, -1 if none.
+func (c *chain) locate(ms []member, p point) (int, error) {
+	order := make([]int, 0, len(ms))
+	for i := len(ms) - 1; i >= 0; i-- { // most likely it has its name still
+		if ms[i].name == p.Name {
+			order = append([]int{i}, order...)
+		} else {
+			order = append(order, i)
+		}
+	}
+	for _, i := range order {
+		m := ms[i]
+		if !p.ident().is(m.head.bytes) {
+			continue
+		}
+		if m.order.GZ {
+			return i, nil // the bytes before the point are compared when it is opened
+		}
+		f, fi, err := c.t.openFile(c.tree.root, c.rel(m.name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return -1, err
+		}
+		ok := p.fits(f, fi.Size())
+		c.t.closeFile(f)
+		if ok {
+			return i, nil
+		}
+	}
+	return -1, nil
+}
+
+// placeAfter goes on with the files that are newer than the one of the point,
+// which is gone: compressed and removed, deleted, or truncated.
+func (c *chain) placeAfter(ms []member, p point) {
+	at, _ := c.found.Order(p.Name)
+	i := slices.IndexFunc(ms, func(m member) bool {
+		switch {
+		case m.order.Instance != at.Instance:
+			return m.order.Instance > at.Instance
+		case m.head.first != 0 && p.First != 0:
+			return m.head.first > p.First
+		}
+		return m.order.Rotated == "" || p.First == 0 && m.fi.ModTime().After(c.since)
+	})
+	var later []member
+	if i >= 0 {
+		later = ms[i:]
+	}
+	// The file that is written to is read in any case: it is not the one that
+	// was read, whatever the time in it says.
+	if last := len(ms) - 1; i < 0 && ms[last].order.Rotated == "" {
+		later = ms[last:]
+	}
+	if !c.ended && !c.saved.Ended && len(later) > 0 {
+		c.t.note("gap")
+	}
+	c.follow(later)
+	if len(c.next) > 0 {
+		c.cur, c.next = c.next[0], c.next[1:]
+	}
+}
+
+func (c *chain) restoreOld(ms []member, p point) {
+	i, err := c.locate(ms, p)
+	if err != nil || i < 0 || ms[i].order.GZ || ms[i].name == c.cur.name {
+		return
+	}
+	if f, err := c.openMember(ms[i], p.Off); err == nil {
+		c.old, c.oldUntil = f, c.turn.now.Add(linger)
+	}
+}

@@ -1,0 +1,102 @@
+package tail
+
+import "sync"
+
+// queue gives chains to workers, one after the other, each to one worker at a
+// time. A chain that is added while a worker has it gets another turn.
+type queue struct {
+	mu      sync.Mutex
+	cond    *sync.Cond
+	waiting []*chain
+	head    int
+	state   map[*chain]turnState
+	ended   bool
+}
+
+type turnState int
+
+const (
+	queued turnState = iota + 1
+	running
+	runningAgain // added while running
+)
+
+func newQueue() *queue {
+	q := &queue{state: map[*chain]turnState{}, ended: true}
+	q.cond = sync.NewCond(&q.mu)
+	return q
+}
+
+func (q *queue) open() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.ended = false
+	q.waiting, q.head = nil, 0
+	clear(q.state)
+}
+
+// close wakes every worker; none gets a chain any more.
+func (q *queue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.ended = true
+	q.cond.Broadcast()
+}
+
+func (q *queue) add(c *chain) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch q.state[c] {
+	case 0:
+		q.push(c)
+	case running:
+		q.state[c] = runningAgain
+	}
+}
+
+func (q *queue) push(c *chain) {
+	if q.head > 1024 && q.head > len(q.waiting)/2 {
+		q.waiting = append(q.waiting[:0:0], q.waiting[q.head:]...)
+		q.head = 0
+	}
+	q.state[c] = queued
+	q.waiting = append(q.waiting, c)
+	q.cond.Signal()
+}
+
+// take waits for a chain; nil means that the queue was closed.
+func (q *queue) take() *chain {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.head == len(q.waiting) && !q.ended {
+		q.cond.Wait()
+	}
+	if q.ended {
+		return nil
+	}
+	c := q.waiting[q.head]
+	q.waiting[q.head] = nil
+	q.head++
+	q.state[c] = running
+	return c
+}
+
+// done ends a turn. A chain that has more to read goes to the end of the line.
+// It reports whether no chain is left.
+func (q *queue) done(c *chain, again bool) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	again = again || q.state[c] == runningAgain
+	delete(q.state, c)
+	if again {
+		q.push(c)
+	}
+	return len(q.state) == 0
+}
+
+// idle tells that no worker has the chain or is about to.
+func (q *queue) idle(c *chain) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.state[c] == 0
+}

@@ -1,0 +1,181 @@
+package tail
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sort"
+	"time"
+
+	"crowsnest/matcher"
+	"crowsnest/sources"
+)
+
+// maxPositions bounds what is saved and what is taken from a state file.
+const maxPositions = 10000
+
+// positions is the saved form.
+type positions struct {
+	Version int                  `json:"v"`
+	At      time.Time            `json:"at"`
+	Streams map[string]*position `json:"streams"`
+}
+
+// Positions returns what Restore needs to go on after what was taken.
+func (t *Tailer) Positions() json.RawMessage {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := positions{Version: 1, At: t.readTo(), Streams: make(map[string]*position, len(t.chains))}
+	for key, c := range t.chains {
+		c.mu.Lock()
+		if c.saved != nil && len(p.Streams) < maxPositions {
+			p.Streams[key] = c.saved // replaced, never changed
+		}
+		c.mu.Unlock()
+	}
+	for key, r := range t.restored {
+		if len(p.Streams) < maxPositions {
+			p.Streams[key] = r.pos
+		}
+	}
+	b, err := json.Marshal(p)
+	if err != nil {
+		return nil // a struct of strings and numbers: cannot fail
+	}
+	return b
+}
+
+// readTo is the time that a stream which is not in the positions is newer than.
+func (t *Tailer) readTo() time.Time {
+	switch {
+	case !t.proved.IsZero():
+		return t.proved.UTC()
+	case t.state:
+		return t.saved.UTC()
+	}
+	return t.cfg.Clock().UTC()
+}
+
+// Restore sets the positions that reading goes on at. It must come before Run.
+func (t *Tailer) Restore(b json.RawMessage) error {
+	if len(b) == 0 || string(b) == "null" {
+		return nil
+	}
+	var p positions
+	if err := json.Unmarshal(b, &p); err != nil {
+		return fmt.Errorf("restore positions: %w", err)
+	}
+	if p.Version != 1 {
+		return fmt.Errorf("restore positions: version %d is not known", p.Version)
+	}
+	if len(p.Streams) > maxPositions {
+		return errors.New("restore positions: too many streams")
+	}
+	for key, pos := range p.Streams {
+		if pos == nil || !pos.valid() || pos.Old != nil && !pos.Old.valid() {
+			return fmt.Errorf("restore positions: the one of %q is not possible", key)
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.saved, t.state = p.At, true
+	if now := t.cfg.Clock(); t.saved.After(now) {
+		t.saved = now // the clock was set back
+	}
+	for key, pos := range p.Streams {
+		t.restored[key] = &restored{pos: pos}
+	}
+	return nil
+}
+
+// Status is what the source says of itself.
+func (t *Tailer) Status() sources.Status {
+	now := t.cfg.Clock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := sources.Status{
+		Name: t.cfg.Source, Up: t.up, Opened: t.opened, Error: t.lastErr, Proved: t.proved,
+		Lost: copyOf(t.lost), Errors: copyOf(t.errs),
+	}
+	total := t.closed
+	for _, c := range t.chains {
+		c.mu.Lock()
+		v := c.view
+		v.Lines = c.count.Lines
+		total = add(total, c.count)
+		behind := c.bound.Before(t.foundAt)
+		c.mu.Unlock()
+		if behind {
+			s.Lag = max(s.Lag, now.Sub(later(t.proved, t.began)))
+		}
+		s.Streams = append(s.Streams, v)
+	}
+	if !t.up && t.opened {
+		s.Lag = max(0, now.Sub(later(t.proved, t.began)))
+	}
+	sort.Slice(s.Streams, func(i, j int) bool { return s.Streams[i].Path < s.Streams[j].Path })
+	s.Lines, s.Bytes = total.Lines, total.Bytes
+	return s
+}
+
+func copyOf(m map[string]int64) map[string]int64 {
+	c := make(map[string]int64, len(m))
+	for k, v := range m {
+		c[k] = v
+	}
+	return c
+}
+
+func add(a, b matcher.Counters) matcher.Counters {
+	a.Lines += b.Lines
+	a.Bytes += b.Bytes
+	a.Evaluated += b.Evaluated
+	a.Dropped += b.Dropped
+	a.Truncated += b.Truncated
+	a.Unparsed += b.Unparsed
+	return a
+}
+
+// final returns what remains of a chain that has nothing to read any more.
+func (c *chain) final() (over bool, n matcher.Counters, saved *position) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.over, c.count, c.saved
+}
+
+func (c *chain) provedTo() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.bound
+}
+
+// parkIdle has the files closed that were not read from for the longest time,
+// if too many are open.
+func (t *Tailer) parkIdle() {
+	excess := int(t.files.Load()) - t.cfg.MaxOpen
+	if t.parkMany.Swap(false) {
+		excess = max(excess, int(t.files.Load())/2)
+	}
+	if excess <= 0 {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	type idle struct {
+		c  *chain
+		at time.Time
+	}
+	var all []idle
+	for _, c := range t.chains {
+		c.mu.Lock()
+		all = append(all, idle{c, c.view.LastRead})
+		c.mu.Unlock()
+	}
+	sort.Slice(all, func(i, j int) bool { return all[i].at.Before(all[j].at) })
+	for _, i := range all[:min(excess, len(all))] {
+		i.c.park.Store(true)
+		t.queue.add(i.c)
+	}
+}
+
+func (t *Tailer) crowded() bool { return int(t.files.Load()) >= t.cfg.MaxOpen }

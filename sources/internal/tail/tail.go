@@ -1,0 +1,411 @@
+package tail
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"crowsnest/matcher"
+	"crowsnest/sources"
+)
+
+// Defaults of Config.
+const (
+	DefaultPoll     = 250 * time.Millisecond
+	DefaultRescan   = 5 * time.Second
+	DefaultLookBack = 15 * time.Minute
+	DefaultWorkers  = 2
+	DefaultMaxOpen  = 1024
+)
+
+// Config says how streams are read. The zero value of a field means its
+// default.
+type Config struct {
+	Source   string           // name that proof of reading is given under
+	Clock    func() time.Time // time.Now
+	Poll     time.Duration    // how often every file is looked at
+	Rescan   time.Duration    // how often every directory is listed, changed or not
+	LookBack time.Duration    // without a position: how old the first line may be; negative: no bound
+	FromEnd  bool             // without a position: files without times are read from their end
+	Workers  int
+	MaxOpen  int  // files that are held open while idle
+	NoWatch  bool // poll only
+}
+
+// Finder finds the streams below one directory. Below it no link is followed.
+type Finder struct {
+	Root string
+	// Find returns all streams that are there now. list returns what is in a
+	// directory, by its path relative to Root; "." is Root itself.
+	Find func(list func(dir string) ([]Entry, error)) ([]Stream, error)
+}
+
+// Stream is one log over all of its files, as a Finder sees it.
+type Stream struct {
+	Key   string // identity over restarts; unique in the Tailer
+	Dir   string // relative to the root
+	Order func(name string) (Order, bool)
+	New   func(path string) *matcher.Stream // called once; path is of its newest file
+}
+
+// tree is the state of one Finder.
+type tree struct {
+	find   Finder
+	root   *root
+	dirs   *dirs
+	listed map[string]bool // directories that Find listed
+	up     bool
+}
+
+// Tailer reads all streams that its finders find. It is the state of a source:
+// Positions, Restore and Status are the source's.
+type Tailer struct {
+	cfg      Config
+	trees    []*tree
+	gunzips  *gunzips
+	queue    *queue
+	files    atomic.Int64 // descriptors of log files
+	parkMany atomic.Bool  // the process ran out of descriptors
+	wake     chan struct{}
+	p        sources.Pipeline
+
+	mu       sync.Mutex
+	chains   map[string]*chain
+	restored map[string]*restored // positions of streams that were not found yet
+	saved    time.Time            // when the restored positions were taken
+	state    bool                 // positions were restored
+	started  bool                 // every stream of the start was found
+	began    time.Time            // of Run
+	proved   time.Time
+	foundAt  time.Time // when the streams were last looked for, all trees
+	up       bool
+	opened   bool
+	lastErr  string
+	lost     map[string]int64
+	errs     map[string]int64
+	closed   matcher.Counters // of streams that are gone
+}
+
+type restored struct {
+	pos *position
+	at  time.Time // since when nothing was found for it
+}
+
+// New returns a Tailer that reads nothing yet.
+func New(cfg Config, finders ...Finder) *Tailer {
+	if cfg.Clock == nil {
+		cfg.Clock = time.Now
+	}
+	cfg.Poll = or(cfg.Poll, DefaultPoll)
+	cfg.Rescan = or(cfg.Rescan, DefaultRescan)
+	cfg.LookBack = or(cfg.LookBack, DefaultLookBack)
+	cfg.Workers = or(cfg.Workers, DefaultWorkers)
+	cfg.MaxOpen = or(cfg.MaxOpen, DefaultMaxOpen)
+	t := &Tailer{
+		cfg: cfg, gunzips: newGunzips(cfg.Workers + 2), queue: newQueue(), wake: make(chan struct{}, 1),
+		chains: map[string]*chain{}, restored: map[string]*restored{},
+		lost: map[string]int64{"deleted": 0, "long_line": 0, "nul": 0},
+		errs: map[string]int64{"gap": 0, "gzip": 0, "list": 0, "open": 0, "read": 0, "refused": 0, "truncated": 0, "watch": 0},
+	}
+	for _, f := range finders {
+		r := newRoot(f.Root)
+		t.trees = append(t.trees, &tree{find: f, root: r, dirs: newDirs(r)})
+	}
+	return t
+}
+
+func or[T comparable](v, def T) T {
+	var zero T
+	if v == zero {
+		return def
+	}
+	return v
+}
+
+// Run reads until ctx ends. What was read by then is taken; a line without its
+// end and parts without their last one are not: they are read again.
+func (t *Tailer) Run(ctx context.Context, p sources.Pipeline) error {
+	t.p = p
+	t.mu.Lock()
+	t.began = t.cfg.Clock()
+	t.mu.Unlock()
+	t.queue.open()
+	var wg sync.WaitGroup
+	for range t.cfg.Workers {
+		wg.Go(t.work)
+	}
+	hints := newHints(t.kick)
+	var w *watcher
+	if !t.cfg.NoWatch {
+		var err error
+		if w, err = newWatcher(hints.add); err != nil {
+			t.fail("watch", err)
+		} else {
+			wg.Go(w.run)
+		}
+	}
+	t.coordinate(ctx, w, hints)
+	t.queue.close()
+	if w != nil {
+		w.close()
+	}
+	wg.Wait()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.up = false
+	for _, c := range t.chains {
+		c.closeAll()
+	}
+	for _, tr := range t.trees {
+		tr.root.close()
+	}
+	return nil
+}
+
+func (t *Tailer) work() {
+	w := newWorker()
+	for c := t.queue.take(); c != nil; c = t.queue.take() {
+		if t.queue.done(c, c.run(w)) {
+			t.kick() // all were looked at: something may be proved
+		}
+	}
+}
+
+func (t *Tailer) kick() {
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+// coordinate finds streams and has each looked at once per tick, and at once
+// where a hint came from.
+func (t *Tailer) coordinate(ctx context.Context, w *watcher, h *hints) {
+	tick := time.NewTimer(0)
+	defer tick.Stop()
+	var rescan time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.wake:
+			if dirs, all := h.take(); all || len(dirs) > 0 {
+				t.findAll(w, false)
+				t.lookAt(dirs, all)
+			}
+			t.advance()
+		case <-tick.C:
+			now := t.cfg.Clock()
+			full := !now.Before(rescan) || rescan.Sub(now) > t.cfg.Rescan // the clock stepped back
+			if full {
+				rescan = now.Add(t.cfg.Rescan)
+			}
+			t.findAll(w, full)
+			n := t.lookAt(nil, true)
+			t.parkIdle()
+			t.advance()
+			// A look costs microseconds. Very many files are looked at less
+			// often rather than all the time.
+			tick.Reset(max(t.cfg.Poll, time.Duration(n)*100*time.Microsecond))
+		}
+	}
+}
+
+// findAll looks for streams in every tree.
+func (t *Tailer) findAll(w *watcher, full bool) {
+	now := t.cfg.Clock()
+	all := true
+	for _, tr := range t.trees {
+		all = t.findIn(tr, now, full, w) && all
+	}
+	t.forget(now)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.up = all
+	if all {
+		t.foundAt, t.opened, t.started, t.lastErr = now, true, true, ""
+	}
+}
+
+// findIn looks for streams in one tree, if anything changed.
+func (t *Tailer) findIn(tr *tree, now time.Time, full bool, w *watcher) bool {
+	if full || !tr.up {
+		if err := tr.root.reopen(); err != nil {
+			tr.up = false
+			t.fail("list", err)
+			return false
+		}
+		tr.dirs.distrust()
+	} else if !tr.dirs.changed(tr.listed) {
+		return true
+	}
+	tr.listed = map[string]bool{}
+	list := func(dir string) ([]Entry, error) {
+		tr.listed[dir] = true
+		w.add(tr.root.abs(dir), dir == ".")
+		l, err := tr.dirs.get(dir, now)
+		if err != nil {
+			return nil, err
+		}
+		return l.entries, nil
+	}
+	found, err := tr.find.Find(list)
+	if err != nil {
+		tr.up = false
+		t.fail("list", err)
+		return false
+	}
+	tr.up = true
+	t.update(tr, found, w)
+	return true
+}
+
+// update makes chains for new streams and marks those that are gone.
+func (t *Tailer) update(tr *tree, found []Stream, w *watcher) {
+	seen := make(map[string]bool, len(found))
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, s := range found {
+		seen[s.Key] = true
+		w.add(tr.root.abs(s.Dir), false)
+		if c := t.chains[s.Key]; c != nil {
+			c.unlisted.Store(false)
+			continue
+		}
+		var pos *position
+		if r := t.restored[s.Key]; r != nil {
+			pos = r.pos
+			delete(t.restored, s.Key)
+		}
+		c := newChain(t, tr, s, pos)
+		// Nothing in it is older than the last look, or it was found before it
+		// could be read: both hold back what is proved.
+		c.bound, c.since = t.proved, t.saved
+		t.chains[s.Key] = c
+		t.queue.add(c)
+	}
+	for key, c := range t.chains {
+		if c.tree == tr && !seen[key] {
+			c.unlisted.Store(true)
+		}
+	}
+}
+
+// forgetAfter is how long the position of a stream without files is kept.
+const forgetAfter = 10 * time.Minute
+
+// forget drops chains whose stream is gone and read to its end, and positions
+// that nothing was found for.
+func (t *Tailer) forget(now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for key, c := range t.chains {
+		if !c.unlisted.Load() || !t.queue.idle(c) {
+			continue
+		}
+		if over, n, pos := c.final(); over {
+			t.closed = add(t.closed, n)
+			delete(t.chains, key)
+			c.tree.dirs.forget(c.found.Dir)
+			if pos != nil {
+				t.restored[key] = &restored{pos: pos, at: now}
+			}
+		}
+	}
+	for key, r := range t.restored {
+		if t.started && r.at.IsZero() {
+			r.at = now
+		}
+		if age := now.Sub(r.at); !r.at.IsZero() && (age > forgetAfter || age < -forgetAfter) {
+			delete(t.restored, key)
+		}
+	}
+}
+
+// lookAt has the chains of these directories looked at, or all.
+func (t *Tailer) lookAt(dirs map[string]bool, all bool) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, c := range t.chains {
+		if all || dirs[c.tree.root.abs(c.found.Dir)] {
+			t.queue.add(c)
+		}
+	}
+	return len(t.chains)
+}
+
+// advance tells the pipeline up to when everything was read: the time of the
+// last look for streams, held back by the stream that is furthest behind.
+func (t *Tailer) advance() {
+	t.mu.Lock()
+	at := t.foundAt
+	if !t.up {
+		at = time.Time{}
+	}
+	for _, c := range t.chains {
+		if b := c.provedTo(); b.Before(at) {
+			at = b
+		}
+	}
+	ok := at.After(t.proved)
+	if ok {
+		t.proved = at
+	}
+	t.mu.Unlock()
+	if ok {
+		t.p.Advance(t.cfg.Source, at)
+	}
+}
+
+// lookBackTo is where a stream without a position starts: no later than what
+// was proved, so that a stream that is new is read from its start.
+func (t *Tailer) lookBackTo() time.Time {
+	if t.cfg.LookBack < 0 {
+		return time.Time{}
+	}
+	from := t.cfg.Clock().Add(-t.cfg.LookBack)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.saved.IsZero() && t.saved.Before(from) {
+		return t.saved
+	}
+	return from
+}
+
+// fromEnd tells that a file without times is read from its end: only those that
+// are there at a first start are.
+func (t *Tailer) fromEnd() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.cfg.FromEnd && !t.state && !t.started
+}
+
+// fail counts an error and remembers its text.
+func (t *Tailer) fail(reason string, err error) {
+	if errors.Is(err, fs.ErrNotExist) && reason != "list" {
+		return // files come and go
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.errs[reason]++
+	t.lastErr = err.Error()
+}
+
+// note counts something that was noticed and handled.
+func (t *Tailer) note(reason string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.errs[reason]++
+}
+
+func (t *Tailer) lose(reason string, n int64) {
+	if n <= 0 {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.lost[reason] += n
+}

@@ -1,0 +1,103 @@
+package tail
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// watcher turns what the kernel says of directories into hints. It uses inotify
+// itself because it must not be told of writes: with thousands of lines a
+// second they would be most of the events, and every file is polled anyway.
+type watcher struct {
+	hint func(dir string)
+	f    *os.File
+	fd   int
+	mu   sync.Mutex
+	dirs map[int32]string
+	wds  map[string]int32
+	full bool // no watch can be added any more
+}
+
+const watchMask = unix.IN_CREATE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_DELETE |
+	unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
+
+func newWatcher(hint func(dir string)) (*watcher, error) {
+	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("watch: %w", err)
+	}
+	return &watcher{
+		hint: hint, f: os.NewFile(uintptr(fd), "inotify"), fd: fd,
+		dirs: map[int32]string{}, wds: map[string]int32{},
+	}, nil
+}
+
+// add watches a directory, once. root: the path itself may be a link.
+func (w *watcher) add(dir string, root bool) {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, ok := w.wds[dir]; ok || w.full {
+		return
+	}
+	mask := uint32(watchMask)
+	if !root {
+		mask |= unix.IN_DONT_FOLLOW
+	}
+	wd, err := unix.InotifyAddWatch(w.fd, dir, mask)
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.ENOMEM) {
+		w.full = true // polling finds what happens
+		return
+	}
+	if err == nil {
+		w.dirs[int32(wd)], w.wds[dir] = dir, int32(wd)
+	}
+}
+
+// run gives hints until close.
+func (w *watcher) run() {
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := w.f.Read(buf)
+		if err != nil {
+			return
+		}
+		for b := buf[:n]; len(b) >= unix.SizeofInotifyEvent; {
+			wd := int32(binary.NativeEndian.Uint32(b))
+			mask := binary.NativeEndian.Uint32(b[4:])
+			size := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(b[12:]))
+			if size > len(b) {
+				break
+			}
+			b = b[size:]
+			w.event(wd, mask)
+		}
+	}
+}
+
+func (w *watcher) event(wd int32, mask uint32) {
+	if mask&unix.IN_Q_OVERFLOW != 0 {
+		w.hint("")
+		return
+	}
+	w.mu.Lock()
+	dir := w.dirs[wd]
+	if mask&unix.IN_IGNORED != 0 {
+		delete(w.dirs, wd)
+		delete(w.wds, dir)
+		w.full = false
+	}
+	w.mu.Unlock()
+	if dir != "" {
+		w.hint(dir)
+	}
+}
+
+func (w *watcher) close() { _ = w.f.Close() }

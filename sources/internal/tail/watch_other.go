@@ -1,0 +1,16 @@
+//go:build !linux
+
+package tail
+
+import "errors"
+
+// watcher does not exist here: polling finds everything.
+type watcher struct{}
+
+func newWatcher(func(dir string)) (*watcher, error) {
+	return nil, errors.New("watch: not available on this system")
+}
+
+func (w *watcher) add(string, bool) {}
+func (w *watcher) run()             {}
+func (w *watcher) close()           {}

@@ -1,0 +1,216 @@
+// Package kubelet reads the log files that container runtimes write below
+// /var/log/pods, as the kubelet names, rotates, compresses and removes them.
+//
+// What a line belongs to is taken from its path alone, which the kubelet makes,
+// and never from its content, which anyone writes.
+package kubelet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"crowsnest/matcher"
+	"crowsnest/rules"
+	"crowsnest/sources"
+	"crowsnest/sources/internal/tail"
+)
+
+// DefaultDir is where the kubelet keeps the logs of pods.
+const DefaultDir = "/var/log/pods"
+
+// Config says which logs of a node are read.
+type Config struct {
+	// Name is the source's name if there are several of the kind.
+	Name string `yaml:"name"`
+	// Dir is the directory of the pods' logs.
+	Dir string `yaml:"dir"`
+	// Include and Exclude are globs of namespaces. Nothing included means all;
+	// exclusion wins.
+	Include []string `yaml:"include"`
+	Exclude []string `yaml:"exclude"`
+	// LookBack is how old a line may be that is read without a saved position.
+	// Default 15m.
+	LookBack time.Duration `yaml:"look_back"`
+	// Labels are added to every stream, for example cluster and node_name.
+	Labels map[string]string `yaml:"labels"`
+	// MaxOpenFiles bounds the files that are held open while idle. Default 1024.
+	MaxOpenFiles int `yaml:"max_open_files"`
+	// PollInterval is how often files are looked at. Default 250ms.
+	PollInterval time.Duration `yaml:"poll_interval"`
+	// NoWatch only polls: for file systems that tell of nothing.
+	NoWatch bool `yaml:"no_watch"`
+
+	// SelfNamespace and SelfPod name the pod that this program runs in. Its own
+	// log is never read: it tells of the lines that it matched.
+	SelfNamespace string `yaml:"-"`
+	SelfPod       string `yaml:"-"`
+	// Clock is time.Now; tests set another one.
+	Clock func() time.Time `yaml:"-"`
+}
+
+// own are the labels that come from the path.
+var own = []string{"namespace", "pod", "container", "filename"}
+
+var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+
+// Validate returns everything that is wrong with the configuration.
+func (c Config) Validate() error {
+	var errs []error
+	if c.Dir != "" && !filepath.IsAbs(c.Dir) {
+		errs = append(errs, fmt.Errorf("kubelet: dir %q must be an absolute path", c.Dir))
+	}
+	for _, g := range slices.Concat(c.Include, c.Exclude) {
+		if _, err := path.Match(g, ""); err != nil {
+			errs = append(errs, fmt.Errorf("kubelet: namespace %q is not a glob: close its [ or remove a trailing \\", g))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Labels)) {
+		switch {
+		case !labelName.MatchString(name):
+			errs = append(errs, fmt.Errorf("kubelet: label %q is not a label name: use letters, digits and _", name))
+		case slices.Contains(own, name):
+			errs = append(errs, fmt.Errorf("kubelet: label %q comes from the path: remove it", name))
+		}
+	}
+	if c.LookBack < 0 {
+		errs = append(errs, errors.New("kubelet: look_back must not be negative"))
+	}
+	if c.PollInterval < 0 || c.PollInterval > time.Minute {
+		errs = append(errs, errors.New("kubelet: poll_interval must be between 0 and 1m"))
+	}
+	if c.MaxOpenFiles < 0 {
+		errs = append(errs, errors.New("kubelet: max_open_files must not be negative"))
+	}
+	return errors.Join(errs...)
+}
+
+// Source reads the logs of the pods of one node.
+type Source struct {
+	cfg  Config
+	name string
+	tail *tail.Tailer
+}
+
+// New returns a source that reads nothing yet.
+func New(cfg Config) *Source {
+	if cfg.Dir == "" {
+		cfg.Dir = DefaultDir
+	}
+	s := &Source{cfg: cfg, name: cfg.Name}
+	if s.name == "" {
+		s.name = "kubelet"
+	}
+	s.tail = tail.New(tail.Config{
+		Source: s.name, Clock: cfg.Clock, LookBack: cfg.LookBack, MaxOpen: cfg.MaxOpenFiles,
+		Poll: cfg.PollInterval, NoWatch: cfg.NoWatch,
+	}, tail.Finder{Root: filepath.Clean(cfg.Dir), Find: s.find})
+	return s
+}
+
+// Name is "kubelet" unless the configuration has another.
+func (s *Source) Name() string { return s.name }
+
+// Serves tells whether the selector can hold for a stream of this source: what
+// the path will say is unknown, the configured labels are known.
+func (s *Source) Serves(from rules.Selector) bool {
+	return from.Matches(s.cfg.Labels, true)
+}
+
+// Run reads until ctx ends.
+func (s *Source) Run(ctx context.Context, p sources.Pipeline) error { return s.tail.Run(ctx, p) }
+
+// Positions returns what Restore needs. It does not block.
+func (s *Source) Positions() json.RawMessage { return s.tail.Positions() }
+
+// Restore sets the positions before Run.
+func (s *Source) Restore(b json.RawMessage) error { return s.tail.Restore(b) }
+
+// Status is safe for concurrent use.
+func (s *Source) Status() sources.Status { return s.tail.Status() }
+
+// find lists the container directories: NS_POD_UID/CONTAINER.
+func (s *Source) find(list func(dir string) ([]tail.Entry, error)) ([]tail.Stream, error) {
+	pods, err := list(".")
+	if err != nil {
+		return nil, err
+	}
+	var found []tail.Stream
+	for _, p := range pods {
+		ns, pod, ok := splitPod(p.Name)
+		if !p.Dir || !ok || !s.wants(ns, pod) {
+			continue
+		}
+		cs, err := list(p.Name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // removed meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range cs {
+			if !c.Dir {
+				continue
+			}
+			dir := p.Name + "/" + c.Name
+			found = append(found, tail.Stream{
+				Key: dir, Dir: dir, Order: tail.KubeletOrder,
+				New: func(path string) *matcher.Stream {
+					return matcher.NewStream(s.labels(ns, pod, c.Name, path), matcher.StreamOptions{})
+				},
+			})
+		}
+	}
+	return found, nil
+}
+
+func (s *Source) wants(ns, pod string) bool {
+	if s.cfg.SelfPod != "" && pod == s.cfg.SelfPod && (ns == s.cfg.SelfNamespace || s.cfg.SelfNamespace == "") {
+		return false
+	}
+	is := func(glob string) bool { ok, err := path.Match(glob, ns); return ok && err == nil }
+	return !slices.ContainsFunc(s.cfg.Exclude, is) &&
+		(len(s.cfg.Include) == 0 || slices.ContainsFunc(s.cfg.Include, is))
+}
+
+func (s *Source) labels(ns, pod, container, path string) matcher.Labels {
+	l := matcher.Labels{}
+	maps.Copy(l, s.cfg.Labels)
+	l["namespace"], l["pod"], l["container"], l["filename"] = ns, pod, container, path
+	return l
+}
+
+// splitPod reads NS_POD_UID. None of the three may contain "_". For a static
+// pod the last is a hash of its configuration.
+func splitPod(name string) (ns, pod string, ok bool) {
+	f := strings.Split(name, "_")
+	if len(f) != 3 || f[0] == "" || f[1] == "" || f[2] == "" {
+		return "", "", false
+	}
+	return f[0], f[1], true
+}
+
+// PathLabels returns the labels that a path of the kubelet's form states:
+// .../NS_POD_UID/CONTAINER/N.log, also of a rotated or compressed file. false
+// means that the path has another form.
+func PathLabels(path string) (matcher.Labels, bool) {
+	f := strings.Split(filepath.ToSlash(filepath.Clean(path)), "/")
+	if len(f) < 3 {
+		return nil, false
+	}
+	f = f[len(f)-3:]
+	ns, pod, ok := splitPod(f[0])
+	if _, isLog := tail.KubeletOrder(f[2]); !ok || !isLog || f[1] == "" {
+		return nil, false
+	}
+	return matcher.Labels{"namespace": ns, "pod": pod, "container": f[1], "filename": path}, true
+}
