@@ -239,10 +239,15 @@ func (b *builder) lint() {
 // shadowKeys identifies the lines that trigger a rule, roughly: its selector
 // with the texts that its lines must have.
 func shadowKeys(r *Rule) []string {
+	var labels []string
+	for _, m := range r.From.Matchers() {
+		labels = append(labels, m.String())
+	}
+	from := strings.Join(sortedUnique(labels), ",")
 	var out []string
 	for _, s := range r.Steps {
 		if texts := requiredTexts(s.Matcher); gated(texts) {
-			out = append(out, r.From.String()+"\x00"+strings.Join(sortedUnique(texts), "\x00"))
+			out = append(out, from+"\x00"+strings.Join(sortedUnique(texts), "\x00"))
 		}
 	}
 	return out

@@ -186,6 +186,7 @@ func (c *compiler) merge(a, b *Aside, u *UnlessSyntax) *Aside {
 	if !equalSets(a.Same, b.Same) {
 		c.errorAt(u.Keys.At, "add-unless", fmt.Sprintf("rule %s has an `unless` already, with another `same`", c.Alert),
 			fmt.Sprintf("use same: %s, or copy the rule", flowList(a.Same)))
+		return a
 	}
 	if a.Within != b.Within && b.Within > 0 {
 		c.warnAt(u.Keys.At, "add-unless", fmt.Sprintf("rule %s has an `unless` already, within %s: from now on both mute for %s",

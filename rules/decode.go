@@ -15,6 +15,7 @@ func hintsFor(keys ...string) map[string]strictyaml.Hint {
 		"same":    {Message: "means nothing here: only `clear` and `unless` share values with the trigger", Fix: "remove it"},
 		"differs": {Message: "means nothing here: only the steps of a `sequence` differ from each other", Fix: "remove it"},
 		"within":  {Message: "means nothing here: it belongs to the rule", Fix: "move it one level up, beside `match` or `sequence`"},
+		"on":      {Message: "is called `same` here: YAML may read on as true", Fix: "write same: [...]"},
 		"count":   {Message: "means nothing here: it belongs to the rule", Fix: "move it one level up, beside `match`"},
 	}
 	out := map[string]strictyaml.Hint{}
@@ -39,7 +40,7 @@ func (s *StepSyntax) DecodeYAML(n *strictyaml.Node) {
 // DecodeYAML implements strictyaml.Unmarshaler.
 func (c *ClearSyntax) DecodeYAML(n *strictyaml.Node) {
 	type plain ClearSyntax
-	hints := hintsFor("differs", "count")
+	hints := hintsFor("differs", "count", "on")
 	hints["within"] = strictyaml.Hint{Message: "means nothing here: a clear line counts whenever it comes", Fix: "remove it; `expire` of the rule bounds an episode that nothing clears"}
 	decodeMatcher(n, (*plain)(c), &c.Parts, &c.Keys, hints)
 }
@@ -47,7 +48,7 @@ func (c *ClearSyntax) DecodeYAML(n *strictyaml.Node) {
 // DecodeYAML implements strictyaml.Unmarshaler.
 func (u *UnlessSyntax) DecodeYAML(n *strictyaml.Node) {
 	type plain UnlessSyntax
-	decodeMatcher(n, (*plain)(u), &u.Parts, &u.Keys, hintsFor("differs", "count"))
+	decodeMatcher(n, (*plain)(u), &u.Parts, &u.Keys, hintsFor("differs", "count", "on"))
 }
 
 // decodeMatcher decodes a text that the line contains, or the mapping that
@@ -125,6 +126,7 @@ func (f *FiringSyntax) DecodeYAML(n *strictyaml.Node) {
 		return
 	}
 	n.Decode(&f.Alerts)
+	f.None = len(f.Alerts) == 0
 }
 
 // DecodeYAML implements strictyaml.Unmarshaler. Keys other than the four of an

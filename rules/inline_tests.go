@@ -108,9 +108,6 @@ func (c *compiler) checkpoint(e *CheckpointSyntax) Checkpoint {
 	if !e.Keys.Has("firing") && !e.Keys.Has("resolved") {
 		c.errorAt(e.Keys.At, "missing-key", "the checkpoint lacks `firing` or `resolved`", "say firing: none, or list the alerts")
 	}
-	if e.Keys.Has("firing") && !e.Firing.None && len(e.Firing.Alerts) == 0 {
-		c.errorAt(e.Keys.Value("firing"), "empty-value", "`firing` is an empty list", "say firing: none")
-	}
 	for _, a := range e.Firing.Alerts {
 		if a.EndsAt != nil {
 			c.errorAt(a.Keys.At, "no-effect", "`ends_at` has no effect on a firing alert", "use it under `resolved`")

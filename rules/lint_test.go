@@ -42,9 +42,7 @@ func TestLint(t *testing.T) {
 	f := func(more, want string) {
 		t.Helper()
 		base := "- alert: A\n  from: '{c=\"x\"}'\n  match: some text\n  by: [ns]\n  severity: warning\n"
-		if got := check(t, pack(base+more)); got != want {
-			t.Errorf("%s: got %s, want %s", more, got, want)
-		}
+		require.Equal(t, want, check(t, pack(base+more)), "%s", more)
 	}
 	f("", "")
 	// Unknown keys, also deep inside.
@@ -215,9 +213,7 @@ func TestLint(t *testing.T) {
 func TestLintWhole(t *testing.T) {
 	f := func(text, want string) {
 		t.Helper()
-		if got := check(t, text); got != want {
-			t.Errorf("%s: got %s, want %s", text, got, want)
-		}
+		require.Equal(t, want, check(t, text), "%s", text)
 	}
 	r := func(rule, want string) {
 		t.Helper()
@@ -236,6 +232,7 @@ func TestLintWhole(t *testing.T) {
 	f("foo: 1\n", "1 unknown-key, 1 missing-key")
 	f("groups:\n- name: x\n  rules: []\n", "1 file-kind")
 	f("pack: {name: p}\noverrides: []\n", "2 file-kind")
+	f("overrides: []\n", "1 empty-value")
 	f("pack: {name: p}\n", "1 no-rules")
 	f("pack: {name: p}\nrules: []\n", "2 no-rules")
 	f("pack: {name: p}\nrules:\n", "2 no-value")
