@@ -100,6 +100,10 @@ func (c *cli) playDemo(ctx context.Context, f demoFlags, st demoStage) error {
 	if err := os.MkdirAll(pods, 0o755); err != nil {
 		return err
 	}
+	play := demo.NewPlay(pods, st.stories, time.Now())
+	if err := play.Past(); err != nil {
+		return err
+	}
 	l, err := net.Listen("tcp", f.listen)
 	if err != nil {
 		return fmt.Errorf("open --web.listen-address: %w", err)
@@ -122,7 +126,7 @@ func (c *cli) playDemo(ctx context.Context, f demoFlags, st demoStage) error {
 	daemonDone := make(chan error, 1)
 	go func() { daemonDone <- d.run(ctx) }()
 	outcome := make(chan error, 1)
-	go func() { outcome <- c.directDemo(ctx, f, st, pods) }()
+	go func() { outcome <- c.directDemo(ctx, f, st, play) }()
 	select {
 	case err = <-daemonDone:
 		cancel()
@@ -135,9 +139,9 @@ func (c *cli) playDemo(ctx context.Context, f demoFlags, st demoStage) error {
 
 // directDemo plays the incidents. It returns when ctx ends, or with
 // --until-done when the outcome is known.
-func (c *cli) directDemo(ctx context.Context, f demoFlags, st demoStage, pods string) error {
+func (c *cli) directDemo(ctx context.Context, f demoFlags, st demoStage, play *demo.Play) error {
 	played := make(chan error, 1)
-	go func() { played <- demo.Play(ctx, pods, st.stories, time.Now()) }()
+	go func() { played <- play.Live(ctx) }()
 	if f.untilDone {
 		wait, cancel := context.WithTimeout(ctx, f.timeout)
 		defer cancel()

@@ -20,17 +20,31 @@ type due struct {
 	when time.Time
 }
 
-// Play writes the logs of all stories below dir as if they happened now: what
-// lies before the present of a story at once, what comes after when it is due.
-// It returns when every line is written, or ctx ends.
-func Play(ctx context.Context, dir string, stories []Story, now time.Time) error {
-	past, future := schedule(stories, now)
-	if err := writeAll(dir, past); err != nil {
-		return err
-	}
+// Play is the traffic of several stories, shifted so that the present of each
+// is the same moment.
+type Play struct {
+	dir          string
+	past, future []due
+}
+
+// NewPlay prepares to write below dir, with now as the present of all stories.
+func NewPlay(dir string, stories []Story, now time.Time) *Play {
+	p := &Play{dir: dir}
+	p.past, p.future = schedule(stories, now)
+	return p
+}
+
+// Past writes what lies before the present. It has to be there before anybody
+// reads: a reader that saw the folder without it would rightly conclude that
+// nothing of it happened.
+func (p *Play) Past() error { return writeAll(p.dir, p.past) }
+
+// Live writes the rest, each line when it is due. It returns when every line is
+// written, or ctx ends.
+func (p *Play) Live(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for len(future) > 0 {
+	for future := p.future; len(future) > 0; {
 		timer.Reset(time.Until(future[0].when))
 		select {
 		case <-ctx.Done():
@@ -41,21 +55,12 @@ func Play(ctx context.Context, dir string, stories []Story, now time.Time) error
 		for n < len(future) && !future[n].when.After(time.Now()) {
 			n++
 		}
-		if err := writeAll(dir, future[:n]); err != nil {
+		if err := writeAll(p.dir, future[:n]); err != nil {
 			return err
 		}
 		future = future[n:]
 	}
 	return nil
-}
-
-// End is how long after its start the last line of a play is written.
-func End(stories []Story) time.Duration {
-	var end time.Duration
-	for _, s := range stories {
-		end = max(end, s.End-s.Now)
-	}
-	return end
 }
 
 // schedule shifts every story so that its present is now.

@@ -1,0 +1,151 @@
+package test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// floors says on which floor a package stands, by the first element of its path.
+// Imports go down only, and packages of one floor do not know each other.
+var floors = map[string]int{
+	"strictyaml": 0, "redact": 0, "rules": 0,
+	"matcher":  1,
+	"episodes": 2,
+	"sources":  3, "sinks": 3, "web": 3, "replay": 3, "state": 3,
+	"cmd": 4,
+}
+
+// exceptions are the imports within a floor that are part of the design.
+var exceptions = map[string][]string{
+	"rules": {"strictyaml"},
+	// A kind of sink decodes its own configuration; the contract above it does not.
+}
+
+// libraries that only one place may import.
+var confined = map[string]string{
+	"gopkg.in/yaml.v3":                           "strictyaml",
+	"github.com/spf13/cobra":                     "cmd",
+	"github.com/prometheus/client_golang":        "web cmd",
+	"github.com/prometheus/alertmanager/api":     "sinks/alertmanager",
+	"github.com/prometheus/exporter-toolkit/web": "web",
+	"github.com/rs/zerolog":                      "cmd sinks/alertmanager",
+}
+
+// purity: what the floors below the edges must not use.
+var impure = []string{"os", "net", "net/http", "log", "log/slog", "math/rand"}
+
+// imported is one import of a file that is not a test.
+type imported struct{ file, from, path string }
+
+func TestImportsGoDown(t *testing.T) {
+	all := imports(t)
+	require.NotEmpty(t, all)
+	for _, i := range all {
+		to, ours := strings.CutPrefix(i.path, "crowsnest/")
+		if !ours {
+			checkConfined(t, i)
+			continue
+		}
+		from, target := first(i.from), first(to)
+		floor, known := floors[from]
+		require.True(t, known || from == ".", "%s: give %s a floor in this test", i.file, from)
+		if from == target {
+			checkSiblings(t, i, to)
+			continue
+		}
+		below := floors[target] < floor
+		for _, e := range exceptions[from] {
+			below = below || target == e
+		}
+		require.True(t, below, "%s (floor %d) imports %s (floor %d): imports go down only", i.file, floor, to, floors[target])
+	}
+}
+
+// checkSiblings keeps kinds of sources and of sinks apart.
+func checkSiblings(t *testing.T, i imported, to string) {
+	t.Helper()
+	if first(i.from) != "sources" && first(i.from) != "sinks" {
+		return
+	}
+	inner := to == first(to) || strings.HasPrefix(to, first(to)+"/internal/") || strings.HasPrefix(to, i.from)
+	require.True(t, inner, "%s imports %s: siblings do not know each other", i.file, to)
+}
+
+func checkConfined(t *testing.T, i imported) {
+	t.Helper()
+	for library, places := range confined {
+		if i.path != library && !strings.HasPrefix(i.path, library+"/") {
+			continue
+		}
+		ok := false
+		for _, place := range strings.Fields(places) {
+			ok = ok || i.from == place || strings.HasPrefix(i.from, place+"/")
+		}
+		require.True(t, ok, "%s imports %s, which belongs to %s", i.file, i.path, places)
+	}
+}
+
+// The floors that conclude have no clock to read, no log and no files: package
+// time is allowed for its types, its clock is not.
+func TestInnerFloorsArePure(t *testing.T) {
+	for _, i := range imports(t) {
+		switch first(i.from) {
+		case "matcher", "episodes", "redact", "strictyaml":
+			for _, p := range impure {
+				require.NotEqual(t, p, i.path, "%s imports %s", i.file, p)
+			}
+		}
+	}
+}
+
+func first(p string) string {
+	head, _, _ := strings.Cut(p, "/")
+	return head
+}
+
+func imports(t *testing.T) []imported {
+	t.Helper()
+	var out []imported
+	root := ".."
+	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, file)
+		if err != nil {
+			return err
+		}
+		rel = filepath.ToSlash(rel)
+		if d.IsDir() {
+			if rel != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || rel == "test" || rel == "tools" || rel == "bin") {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(rel, ".go") || strings.HasSuffix(rel, "_test.go") {
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, spec := range f.Imports {
+			p, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			out = append(out, imported{file: rel, from: path.Dir(rel), path: p})
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	return out
+}
