@@ -192,7 +192,7 @@ func (s *State) plan(e *slot, now time.Time) (plan, bool) {
 	e.notAfter(now)
 	p, ok := s.wanted(e, now)
 	if !e.refused.IsZero() {
-		p.at = latest(p.at, e.refused.Add(s.cfg.RefusedDelay))
+		p.at = later(p.at, e.refused.Add(s.cfg.RefusedDelay))
 	}
 	return p, ok
 }
@@ -289,7 +289,7 @@ func (e *slot) notAfter(now time.Time) {
 func (s *State) forgotten(e *slot, now time.Time) bool {
 	switch {
 	case !e.known:
-		return now.Sub(latest(e.ended, latest(e.sent, e.accepted))) > 2*s.cfg.ResolvedFor
+		return now.Sub(later(e.ended, later(e.sent, e.accepted))) > 2*s.cfg.ResolvedFor
 	case !e.over() || e.ended.IsZero():
 		return false
 	}
@@ -366,19 +366,20 @@ func (s *State) Refused(m Message, now time.Time) bool {
 	return first
 }
 
-// Restarted records that the endpoint started anew at that time and has no
-// memory of what it took before. What is open is told again. So is the
-// beginning of what ended, unless the end was told to those who knew it.
-func (s *State) Restarted(at time.Time) {
+// Restarted records that the endpoint started anew, at some time from earliest
+// to latest, and has no memory of what it took before. What is open is told
+// again. So is the beginning of what ended, unless the end was told to those who
+// knew it.
+func (s *State) Restarted(earliest, latest time.Time) {
 	for _, e := range s.slots {
 		switch {
-		case e.accepted.IsZero() || !e.accepted.Before(at):
-		case !e.alive.Before(at): // it was told again since, at the latest after Resend
-			if e.ended.IsZero() {
-				e.accepted = earliest(e.alive, at.Add(s.cfg.Resend))
+		case e.accepted.IsZero() || !e.accepted.Before(latest):
+		case !e.alive.Before(latest): // it was told again since, at the latest after Resend
+			if again := latest.Add(s.cfg.Resend); e.ended.IsZero() {
+				e.accepted = sooner(e.alive, again)
 			}
-		case !e.ended.IsZero() && e.ended.Before(at):
-			if e.sent.Before(at) {
+		case !e.ended.IsZero() && e.ended.Before(earliest):
+			if e.sent.Before(latest) {
 				e.sent = time.Time{}
 			}
 		default:
@@ -405,14 +406,14 @@ func (s *State) Stats() StateStats {
 	return st
 }
 
-func earliest(a, b time.Time) time.Time {
+func sooner(a, b time.Time) time.Time {
 	if b.Before(a) {
 		return b
 	}
 	return a
 }
 
-func latest(a, b time.Time) time.Time {
+func later(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b
 	}

@@ -36,7 +36,7 @@ type endpoint struct {
 	retryAt   time.Time
 	backoff   time.Duration
 	hedge     bool      // the last failure was a timeout
-	started   time.Time // when the Alertmanager started; zero: not known
+	started   time.Time // the latest time at which it started; zero: not known
 	checkedAt time.Time // when that was asked
 	unsure    bool      // it has to be asked again
 	downSince time.Time
@@ -274,20 +274,20 @@ func (e *endpoint) checkRestart(ctx context.Context) {
 		return
 	}
 	e.checkedAt = now
-	at := e.client.startedAt(ctx)
-	if at.IsZero() {
+	earliest, latest := e.client.startedAt(ctx)
+	if latest.IsZero() {
 		return // it will be asked again
 	}
 	e.unsure = false
-	if at.Sub(e.started) < 2*time.Second {
+	if !earliest.After(e.started) {
 		return
 	}
 	if !e.started.IsZero() {
-		e.log.Info().Time("started", at).Msg("alertmanager was restarted, telling it everything")
+		e.log.Info().Time("started", latest).Msg("alertmanager was restarted, telling it everything")
 	}
-	e.started = at
+	e.started = latest
 	e.mu.Lock()
-	e.state.Restarted(at)
+	e.state.Restarted(earliest, latest)
 	e.mu.Unlock()
 }
 

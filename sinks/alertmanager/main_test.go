@@ -30,9 +30,16 @@ type bench struct {
 
 // logLines counts lines of log by message. The sink's goroutines do not run
 // while a test looks: synctest.Wait comes first.
-type logLines struct{ byMsg map[string]int }
+type logLines struct {
+	mu    sync.Mutex
+	byMsg map[string]int
+}
 
-func (l *logLines) Run(_ *zerolog.Event, _ zerolog.Level, msg string) { l.byMsg[msg]++ }
+func (l *logLines) Run(_ *zerolog.Event, _ zerolog.Level, msg string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.byMsg[msg]++
+}
 
 type discard struct{}
 
@@ -62,8 +69,12 @@ func (b *bench) open(cfg Config, state []byte) {
 	b.logs = &logLines{byMsg: map[string]int{}}
 	var err error
 	b.sink, err = New(cfg, Options{
-		Log:     zerolog.New(discard{}).Hook(b.logs),
-		Latency: func(d time.Duration) { b.took = append(b.took, d) },
+		Log: zerolog.New(discard{}).Hook(b.logs),
+		Latency: func(d time.Duration) {
+			b.logs.mu.Lock()
+			defer b.logs.mu.Unlock()
+			b.took = append(b.took, d)
+		},
 	})
 	require.NoError(b.t, err)
 	if state != nil {

@@ -235,29 +235,32 @@ func excerpt(s string) string {
 	return cut(s, maxReason)
 }
 
-// startedAt asks when the Alertmanager started, by our clock. It returns zero
-// if that cannot be known: then it is taken to be the one that it was. Its Date
-// header makes up for a clock that differs from ours; it is cut to seconds, so
-// the result may be up to a second late, but is not early.
-func (c *client) startedAt(ctx context.Context) time.Time {
+// startedAt asks between which times, by our clock, the Alertmanager started.
+// It returns zeros if that cannot be known: then it is taken to be the one that
+// it was. Its Date header makes up for a clock that differs from ours; it is cut
+// to seconds.
+func (c *client) startedAt(ctx context.Context) (earliest, latest time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, statusWithin)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+"/api/v2/status", nil)
 	if err != nil {
-		return time.Time{}
+		return earliest, latest
 	}
+	asked := time.Now()
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return time.Time{}
+		return earliest, latest
 	}
 	defer resp.Body.Close()
+	answered := time.Now()
 	var status models.AlertmanagerStatus
 	date, err := http.ParseTime(resp.Header.Get("Date"))
 	if err != nil || resp.StatusCode != http.StatusOK {
-		return time.Time{}
+		return earliest, latest
 	}
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxStatus)).Decode(&status); err != nil || status.Uptime == nil {
-		return time.Time{}
+		return earliest, latest
 	}
-	return time.Now().Add(-date.Sub(time.Time(*status.Uptime)))
+	age := date.Sub(time.Time(*status.Uptime))
+	return asked.Add(-age - time.Second), answered.Add(-age)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -119,9 +120,9 @@ func outages() map[string]fakeam.Fault {
 // firing and, min_firing later, as resolved.
 func TestOutage(t *testing.T) {
 	for name, fault := range outages() {
-		lasts := 10 * time.Minute
+		lasts := 5 * time.Minute
 		if name == "hang" {
-			lasts = 24 * time.Hour
+			lasts = 2 * time.Hour
 		}
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 1, func(b *bench) {
@@ -233,14 +234,21 @@ func TestRetryIsPaced(t *testing.T) {
 // requests are under way.
 func TestHungRequestsDoNotPile(t *testing.T) {
 	inBubble(t, 1, func(b *bench) {
+		var mu sync.Mutex
 		flying, most := 0, 0
 		b.ams[0].Set(func(w http.ResponseWriter, r *http.Request) bool {
 			if r.Method != http.MethodPost {
 				return fakeam.Hang(w, r)
 			}
+			mu.Lock()
 			flying++
 			most = max(most, flying)
-			defer func() { flying-- }()
+			mu.Unlock()
+			defer func() {
+				mu.Lock()
+				defer mu.Unlock()
+				flying--
+			}()
 			return fakeam.Hang(w, r)
 		})
 		b.notify(fire("A"))
