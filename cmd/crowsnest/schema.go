@@ -11,6 +11,7 @@ import (
 	commonconfig "github.com/prometheus/common/config"
 	"github.com/spf13/cobra"
 
+	"crowsnest/rules"
 	"crowsnest/sinks/alertmanager"
 	"crowsnest/strictyaml"
 )
@@ -30,6 +31,7 @@ func newSchema(c *cli) *cobra.Command {
 		}
 	}
 	return parent("schema", "Print JSON Schemas (2020-12) for editors",
+		one("rules", "The schema of rule packs and overrides", rules.Schema),
 		one("config", "The schema of the configuration", configSchema),
 	)
 }
@@ -45,7 +47,7 @@ func configSchema() ([]byte, error) {
 		Mapper:                     mapType,
 	}
 	s := r.Reflect(&Config{})
-	s.ID = "https://crowsnest.example/schema/config.json"
+	s.ID = "urn:crowsnest:schema:config"
 	s.Title = "Configuration of crowsnest"
 	return json.MarshalIndent(s, "", "  ")
 }
