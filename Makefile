@@ -22,7 +22,7 @@ LDFLAGS := -s -w -X $(VERSION_PKG).Version=$(VERSION) -X $(VERSION_PKG).Revision
 # are named where Go files lie in them.
 GOFILES = $(shell git ls-files -co --exclude-standard '*.go')
 
-.PHONY: build run test check bench chaos e2e fuzz clean fmt packs
+.PHONY: build run test check bench chaos e2e fuzz clean fmt packs schemas
 .PHONY: test-build test-format test-go
 
 build: ## the static binary
@@ -65,6 +65,10 @@ check:
 
 fmt:
 	$(TOOL) gofumpt -w $(GOFILES)
+
+schemas: build ## write the JSON Schemas that editors use
+	$(BIN) schema rules > rules/packs/schema.json
+	$(BIN) schema config > deploy/config.schema.json
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -169,4 +170,19 @@ func FuzzParseConfig(f *testing.F) {
 			_ = configYAML(*cfg)
 		}
 	})
+}
+
+// The schemas beside the files that name them are those of this program; `make
+// schemas` writes them.
+func TestSchemaFilesAreCurrent(t *testing.T) {
+	f := func(file, kind string) {
+		t.Helper()
+		want, err := os.ReadFile(file)
+		require.NoError(t, err)
+		var out strings.Builder
+		require.Zero(t, run([]string{"schema", kind}, strings.NewReader(""), &out, io.Discard, func(string) string { return "" }))
+		require.Equal(t, string(want), out.String(), "run make schemas")
+	}
+	f("../../rules/packs/schema.json", "rules")
+	f("../../deploy/config.schema.json", "config")
 }

@@ -126,7 +126,7 @@ func TestFirstLoadIsStrict(t *testing.T) {
 	_, err := newLoader().first(cfg)
 	require.ErrorContains(t, err, "has no *.yaml")
 	f.write("a.yaml", pack("a", "A", "text of a")+"  unknown: key\n")
-	f.write("b.yaml", pack("b", "B", "text of b")+"  unknwon: key\n")
+	f.write("b.yaml", pack("b", "B", "text of b")+"  unkown: key\n")
 	_, err = newLoader().first(cfg)
 	require.ErrorContains(t, err, "a.yaml:13:3")
 	require.ErrorContains(t, err, "b.yaml:13:3")

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io"
 	"log/slog"
 	"time"
 
@@ -33,7 +32,7 @@ func (f *logFlags) logger(c *cli) zerolog.Logger {
 	if err != nil {
 		level = zerolog.InfoLevel
 	}
-	var w io.Writer = c.err
+	w := c.err
 	if f.format.value == "console" || f.format.value == "auto" && isTerminal(c.err) {
 		w = zerolog.ConsoleWriter{Out: c.err, NoColor: !c.colors(c.err), TimeFormat: time.TimeOnly}
 	}

@@ -116,7 +116,7 @@ func constantText(line string) string {
 // skeleton writes the pack.
 func skeleton(f newRuleFlags, line, text string) string {
 	q := strconv.Quote
-	return fmt.Sprintf(`pack: {name: %s, version: 0.1.0, rules: 1}
+	return fmt.Sprintf(`pack: {name: %s, version: 0.1.0, rules: 1, tests: 3}
 rules:
 - alert: %s
   from: '{container=%s}'

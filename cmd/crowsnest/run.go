@@ -167,7 +167,7 @@ func handleSignals(log zerolog.Logger, d *daemon, stop context.CancelFunc) func(
 					_ = d.reload(context.Background()) // it logs what is wrong
 				case stopping:
 					log.Error().Msg("second signal: exit at once, without the last state")
-					os.Exit(exitFailed)
+					os.Exit(exitFailed) //nolint:revive // there is no other way out at once
 				default:
 					stopping = true
 					log.Info().Stringer("signal", sig).Msg("stopping")

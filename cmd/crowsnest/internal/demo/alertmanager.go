@@ -172,7 +172,7 @@ func (am *Alertmanager) ready(ctx context.Context) error {
 // Stop ends it and waits until it has ended.
 func (am *Alertmanager) Stop() error {
 	am.stop()
-	<-am.done
+	_ = <-am.done // it was told to end
 	return nil
 }
 
