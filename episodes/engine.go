@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"crowsnest/matcher"
+	"crowsnest/redact"
 	"crowsnest/rules"
 )
 
@@ -35,9 +36,9 @@ type Config struct {
 	MaxActive    int // open episodes of all rules; default 1000
 	MaxKeys      int // keys with a window and without an episode; default 10000
 	Fingerprints int // lines that are remembered to find repeats; default 32768
-	// Redact is applied to every key, capture and line before it leaves the
-	// engine; nil leaves them as they are.
-	Redact func(string) string
+	// Redactor hides the secrets of every key, capture and line before it
+	// leaves the engine; nil leaves them as they are.
+	Redactor *redact.Redactor
 	// Unlabelled lets a clear or unless line that lacks a value of `same`
 	// concern the keys that lack it too. It is for files whose labels nobody
 	// stated; in a cluster such a line concerns nothing.
@@ -53,9 +54,6 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Fingerprints <= 0 {
 		c.Fingerprints = 32768
-	}
-	if c.Redact == nil {
-		c.Redact = func(s string) string { return s }
 	}
 	return c
 }

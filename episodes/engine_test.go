@@ -3,13 +3,13 @@ package episodes
 import (
 	"fmt"
 	"regexp"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/matcher"
+	"crowsnest/redact"
 	"crowsnest/rules"
 )
 
@@ -78,7 +78,7 @@ func TestSecretsDoNotLeaveTheEngine(t *testing.T) {
 		r.Count, r.Within = 2, time.Minute
 	})
 	b := newBench(t, r)
-	b.e = b.engine(Config{Redact: func(s string) string { return strings.ReplaceAll(s, "hunter2", "<redacted>") }})
+	b.e = b.engine(Config{Redactor: redact.New([]*regexp.Regexp{regexp.MustCompile("hunter2")})})
 	b.take(0, lineHit(r, 0, 0, "password hunter2", "key hunter2", "hunter2"))
 	data, err := b.e.Snapshot()
 	require.NoError(t, err)
@@ -269,11 +269,10 @@ func FuzzRestore(f *testing.F) {
 
 func TestACaptureOfASecretIsHidden(t *testing.T) {
 	r := rule(func(r *rules.Rule) { r.By, r.Wants = []string{"k"}, []string{"k", "pod", "cluster"} })
-	secret := regexp.MustCompile(`password=\S+`)
 	f := func(line, value, pod, cluster, want string) {
 		t.Helper()
 		b := newBench(t, r)
-		b.e = b.engine(Config{Redact: func(s string) string { return secret.ReplaceAllString(s, "password=<redacted>") }})
+		b.e = b.engine(Config{Redactor: redact.New(nil)})
 		h := lineHit(r, 0, 0, line, value, pod, cluster)
 		h.Labels = matcher.Labels{"pod": pod}
 		b.take(0, h)

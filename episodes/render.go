@@ -85,7 +85,12 @@ func (e *Engine) export(ep *episode, now int64) Episode {
 
 // sample redacts a line and cuts it, in this order, so that half a secret does
 // not survive.
-func (e *Engine) sample(line string) string { return cut(e.cfg.Redact(line), maxSample) }
+func (e *Engine) sample(line string) string {
+	if e.cfg.Redactor != nil {
+		line = e.cfg.Redactor.String(line)
+	}
+	return cut(line, maxSample)
+}
 
 // keepable returns a line as it is kept: a long one is made a sample at once, so
 // that no line costs more memory than a sample.

@@ -22,7 +22,10 @@ type cleanKey struct {
 // ("hunter2" of "password=hunter2"), so the line decides; labels of the stream
 // are not looked at. Nearly all values were seen before.
 func (e *Engine) clean(rs *ruleState, h *matcher.Hit) []string {
-	out, line, hidden := h.Values, "", false
+	if e.cfg.Redactor == nil {
+		return e.clip(h.Values)
+	}
+	out, line := h.Values, ""
 	for i, v := range h.Values {
 		if v == "" || i >= len(h.Rule.Wants) || v == h.Labels[h.Rule.Wants[i]] {
 			continue
@@ -31,13 +34,9 @@ func (e *Engine) clean(rs *ruleState, h *matcher.Hit) []string {
 		c, ok := e.cleaned.Get(key)
 		if !ok {
 			if line == "" {
-				line = e.cfg.Redact(h.Line)
-				hidden = line != h.Line
+				line = e.cfg.Redactor.String(h.Line)
 			}
-			c = e.sample(v)
-			if hidden && !shows(line, v) {
-				c = hiddenValue
-			}
+			c = cut(e.cfg.Redactor.Part(h.Line, line, v), maxSample)
 			if len(v) <= maxSample {
 				key.value = strings.Clone(v) // not the memory of all values
 				e.cleaned.Add(key, c)
@@ -54,19 +53,17 @@ func (e *Engine) clean(rs *ruleState, h *matcher.Hit) []string {
 	return out
 }
 
-// hiddenValue stands for a value that the redacted line does not show.
-const hiddenValue = "<redacted>"
-
-// shows tells whether a line still holds a value, or the parts that the reader
-// of fields made it of.
-func shows(line, value string) bool {
-	if strings.Contains(line, value) {
-		return true
-	}
-	for part := range strings.SplitSeq(value, "/") {
-		if !strings.Contains(line, part) {
-			return false
+// clip bounds values that are not looked at.
+func (e *Engine) clip(values []string) []string {
+	out := values
+	for i, v := range values {
+		if len(v) <= maxSample {
+			continue
 		}
+		if &out[0] == &values[0] {
+			out = slices.Clone(values)
+		}
+		out[i] = strings.Clone(cut(v, maxSample))
 	}
-	return true
+	return out
 }

@@ -70,13 +70,27 @@ func (r *Redactor) settle(s string) string {
 }
 
 // Part is for a text that was taken out of a line, such as a capture, and has
-// lost what made it a secret there. It is hidden unless the line, with its
-// secrets hidden, still holds it.
-func (r *Redactor) Part(redactedLine, part string) string {
-	if part == "" || strings.Contains(redactedLine, part) {
+// lost what made it a secret there ("hunter2" of "password=hunter2").
+// redactedLine is String of the line. If the line has secrets, the part is
+// hidden unless the redacted line still holds it, or all pieces between slashes
+// of it: "namespace/name" may stand for an object of JSON.
+func (r *Redactor) Part(line, redactedLine, part string) string {
+	if line == redactedLine || holds(redactedLine, part) {
 		return r.String(part)
 	}
 	return Mask
+}
+
+func holds(line, part string) bool {
+	if strings.Contains(line, part) {
+		return true
+	}
+	for piece := range strings.SplitSeq(part, "/") {
+		if !strings.Contains(line, piece) {
+			return false
+		}
+	}
+	return true
 }
 
 // pass hides what one scan finds, then what the extra patterns match.

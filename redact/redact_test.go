@@ -231,14 +231,17 @@ func TestPart(t *testing.T) {
 	hidden := r.String(line)
 	f := func(part, want string) {
 		t.Helper()
-		require.Equal(t, want, r.Part(hidden, part))
+		require.Equal(t, want, r.Part(line, hidden, part))
 	}
 	f("", "")
 	f("bob", "bob")
 	f("ns-1", "ns-1")
+	f("ns-1/bob", "ns-1/bob")
+	f("ns-1/hunter2", Mask)
 	f("hunter2", Mask)
 	f("password=hunter2", Mask)
 	f("unter", Mask)
+	require.Equal(t, "n/c", r.Part(`{"x":{"namespace":"n","name":"c"}}`, `{"x":{"namespace":"n","name":"c"}}`, "n/c"))
 }
 
 // TestCorpus prints what is hidden in logs of real controllers, which hold no

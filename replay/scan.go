@@ -7,6 +7,7 @@ import (
 
 	"crowsnest/episodes"
 	"crowsnest/matcher"
+	"crowsnest/redact"
 	"crowsnest/rules"
 )
 
@@ -20,8 +21,8 @@ type ScanOptions struct {
 	// Now stands in for times that the lines do not have, and tells the year
 	// of those that have none.
 	Now time.Time
-	// Redact is applied to lines and captures of alerts; nil leaves them.
-	Redact func(string) string
+	// Redactor hides the secrets in alerts; nil leaves them.
+	Redactor *redact.Redactor
 	// OnHit, if not nil, is called for every hit in order of time. The hit must
 	// not be changed.
 	OnHit func(file string, h matcher.Hit)
@@ -67,7 +68,7 @@ func Scan(set *rules.Set, prog *matcher.Program, inputs []Input, opt ScanOptions
 			stream: matcher.NewStream(in.Labels, matcher.StreamOptions{Lenient: opt.Lenient, TextTime: true}),
 		})
 	}
-	sc.session = newSession(set, prog, time.Time{}, episodes.Config{Redact: opt.Redact, Unlabelled: opt.Lenient})
+	sc.session = newSession(set, prog, time.Time{}, episodes.Config{Redactor: opt.Redactor, Unlabelled: opt.Lenient})
 	sc.session.told = sc.told
 	sc.start()
 	for len(sc.heads) > 0 {

@@ -115,9 +115,7 @@ func newDaemon(opt daemonOptions) (*daemon, error) {
 	}
 	engineCfg := episodes.Config{
 		MaxActive: opt.cfg.Limits.ActiveAlerts, MaxKeys: opt.cfg.Limits.Keys, Fingerprints: opt.cfg.Limits.Fingerprints,
-	}
-	if red != nil {
-		engineCfg.Redact = red.String
+		Redactor: red,
 	}
 	d.engine = episodes.New(engineCfg)
 	d.pipe = newPipeline(d.engine, d.now)

@@ -85,7 +85,7 @@ func (c *cli) replayOver(set *rules.Set, f replayFlags, labels matcher.Labels, a
 	}
 	logs, _, findErr := inputs.Collect(args, inputs.Options{Labels: labels, PathLabels: kubelet.PathLabels, Stdin: c.in})
 	report, err := replay.Scan(set, program, logs, replay.ScanOptions{
-		Lenient: !f.strictLabels, Now: time.Now(), Redact: redact.New(nil).String,
+		Lenient: !f.strictLabels, Now: time.Now(), Redactor: redact.New(nil),
 	})
 	return report, errors.Join(findErr, err)
 }

@@ -26,6 +26,7 @@ type scanFlags struct {
 	rules        ruleFlags
 	labels       []string
 	hits         bool
+	asides       bool
 	untilEOF     bool
 	strictLabels bool
 	redact       bool
@@ -39,7 +40,8 @@ func newScan(c *cli) *cobra.Command {
 		Use:   "scan [flags] [FILE|FOLDER|-]...",
 		Short: "Find known failures in files, folders, .gz or standard input",
 		Long: `Reads recorded logs with the production matcher and engine, in event time, and
-prints the alerts that they would have raised, or with --hits every matched line.
+prints the alerts that they would have raised, or with --hits every line that
+matches a rule.
 
 Lines may be CRI, docker-json, klog, JSON, logfmt or plain. A path of the form
 NS_POD_UID/CONTAINER/N.log, as below /var/log/pods, states the labels of its
@@ -56,7 +58,8 @@ recovery for two minutes"); --until-eof stops it there.`,
 	f.rules.add(cmd)
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.labels, "label", nil, "label of every stream, `name=value` (repeatable)")
-	flags.BoolVar(&f.hits, "hits", false, "print every matched line instead of alerts")
+	flags.BoolVar(&f.hits, "hits", false, "print every line that matches a rule instead of alerts")
+	flags.BoolVar(&f.asides, "asides", false, "with --hits: also lines that only clear or mute")
 	flags.BoolVar(&f.untilEOF, "until-eof", false, "stop the clock at the end of the input")
 	flags.BoolVar(&f.strictLabels, "strict-labels", false, "a label that is not stated satisfies no selector")
 	flags.BoolVar(&f.redact, "redact", true, "hide secrets in what is printed")
@@ -93,10 +96,10 @@ func (c *cli) scan(f scanFlags, args []string) error {
 	}
 	out := bufio.NewWriterSize(c.out, 64<<10)
 	opt := replay.ScanOptions{Lenient: !f.strictLabels, UntilEOF: f.untilEOF, Now: time.Now()}
-	hits := &hitWriter{w: out, form: f.output.value}
+	hits := &hitWriter{w: out, form: f.output.value, asides: f.asides}
 	if f.redact {
 		hits.redact = redact.New(nil)
-		opt.Redact = hits.redact.String
+		opt.Redactor = hits.redact
 	}
 	if f.hits {
 		opt.OnHit = hits.take
@@ -209,6 +212,7 @@ type hitLine struct {
 type hitWriter struct {
 	w      io.Writer
 	form   string
+	asides bool             // lines that only clear or mute are written too
 	redact *redact.Redactor // nil: secrets are shown
 	file   string
 	line   int64
@@ -233,7 +237,7 @@ func (h *hitWriter) take(file string, hit matcher.Hit) {
 
 func (h *hitWriter) flush() {
 	for _, hit := range h.group {
-		if h.err == nil {
+		if h.err == nil && (h.asides || hit.Part >= 0) {
 			h.err = h.write(hit)
 		}
 	}
@@ -253,7 +257,7 @@ func (h *hitWriter) write(hit matcher.Hit) error {
 	if h.redact != nil {
 		line.Line = h.redact.String(hit.Line)
 		for name, v := range line.Vars {
-			line.Vars[name] = h.redact.Part(line.Line, v)
+			line.Vars[name] = h.redact.Part(hit.Line, line.Line, v)
 		}
 	}
 	h.count++
