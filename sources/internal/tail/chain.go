@@ -45,6 +45,7 @@ type chain struct {
 	settled bool      // no name changed since
 	heads   map[string]*head
 	known   []member // at the last look
+	before  []member // at the one before
 	names   []string // of them, and of what is not read
 
 	cur  *file
@@ -59,7 +60,7 @@ type chain struct {
 	ended     bool      // the file of the saved point was read to its end
 	since     time.Time // when that file was last written to
 	prevFirst int64     // first time in the newest file that was left, or in that of the saved point
-	parked    *file     // closed to save descriptors; unchanged since
+	parked    []*file   // closed to save descriptors: the newest, then the one that was read
 
 	fed   int64 // bytes handed to the stream
 	segs  []segment
@@ -81,6 +82,7 @@ type chain struct {
 	bound    time.Time // up to which the stream is proved to be read
 	lineTime time.Time // of the newest line that was read
 	over     bool      // there are no files left
+	holds    bool      // files are open
 	view     sources.StreamStatus
 	count    matcher.Counters
 }
@@ -127,7 +129,7 @@ func (c *chain) look() bool {
 		return c.openCur()
 	}
 	l, err := c.tree.dirs.get(c.found.Dir, now)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errRefused) { // no directory any more
 		l, err = &listing{gen: -1}, nil
 	}
 	if err != nil {
@@ -201,11 +203,15 @@ func (c *chain) stat(f *file) bool {
 	return true
 }
 
-// stillParked tells that the closed file is as it was left.
+// stillParked tells that the closed files are as they were left.
 func (c *chain) stillParked() bool {
-	fi, err := c.tree.root.lstat(c.rel(c.parked.name))
-	return err == nil && os.SameFile(fi, c.parked.fi) && fi.Size() == c.parked.fi.Size() &&
-		fi.ModTime().Equal(c.parked.fi.ModTime())
+	for _, p := range c.parked {
+		fi, err := c.tree.root.lstat(c.rel(p.name))
+		if err != nil || !os.SameFile(fi, p.fi) || fi.Size() != p.fi.Size() || !fi.ModTime().Equal(p.fi.ModTime()) {
+			return false
+		}
+	}
+	return true
 }
 
 func (c *chain) rel(name string) string { return path.Join(c.found.Dir, name) }
@@ -326,9 +332,10 @@ func (c *chain) prove(t time.Time) {
 func (c *chain) publish() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.holds = c.cur != nil || c.old != nil || len(c.next) > 0
 	f := c.cur
-	if f == nil {
-		f = c.parked
+	if f == nil && len(c.parked) > 0 {
+		f = c.parked[len(c.parked)-1]
 	}
 	if f == nil {
 		c.view.Path = c.tree.root.abs(c.found.Dir)

@@ -101,7 +101,12 @@ func (f *file) learn() {
 	if f.id.n >= headSize || f.f == nil || f.gz != nil {
 		return
 	}
-	if h, err := readHead(f.f, false); err == nil && len(h) > f.id.n {
+	if f.pos > 0 && f.off == int64(f.pos) { // what was read is the head
+		f.id = identOf(f.win[:min(headSize, len(f.win))])
+		return
+	}
+	// It may have been truncated meanwhile: then it has to stay what it was.
+	if h, err := readHead(f.f, false); err == nil && len(h) > f.id.n && (f.id.n == 0 || f.id.is(h)) {
 		f.id = identOf(h)
 	}
 }

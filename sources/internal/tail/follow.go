@@ -22,6 +22,9 @@ func (c *chain) reconcile(ms []member) {
 		if c.cur.f == nil {
 			c.cur.fi = ms[at].fi
 		}
+		if i := c.unreadCopy(ms[:at]); i >= 0 {
+			at = i
+		}
 		c.follow(ms[at+1:])
 		return
 	}
@@ -48,6 +51,25 @@ func (c *chain) reconcile(ms []member) {
 		c.t.lose("deleted", c.cur.fi.Size()-c.cur.off)
 		c.skipCur()
 	}
+}
+
+// unreadCopy finds the copy of a file that was truncated before any of it was
+// read: a file that is new and still comes before cur. It becomes cur.
+func (c *chain) unreadCopy(ms []member) int {
+	if c.cur.off > 0 || c.cur.order.Instance > 0 {
+		return -1
+	}
+	for i, m := range ms {
+		if m.order.GZ || c.isDone(m) || slices.ContainsFunc(c.before, func(b member) bool { return os.SameFile(b.fi, m.fi) }) {
+			continue
+		}
+		if f, err := c.openMember(m, 0); err == nil {
+			c.close(c.cur)
+			c.cur = f
+			return i
+		}
+	}
+	return -1
 }
 
 // isMember tells whether f is the file m. The inode is certain while f is open;

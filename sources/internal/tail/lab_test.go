@@ -122,6 +122,9 @@ func podFinder(root string) Finder {
 				continue
 			}
 			for _, c := range cs {
+				if !c.Dir {
+					continue
+				}
 				dir := p.Name + "/" + c.Name
 				found = append(found, Stream{Key: dir, Dir: dir, Order: KubeletOrder, New: func(path string) *matcher.Stream {
 					return matcher.NewStream(matcher.Labels{"dir": dir, "filename": path}, matcher.StreamOptions{})

@@ -51,7 +51,7 @@ func (c *chain) members(entries []Entry) ([]member, error) {
 			return nil, err
 		}
 		if complete && c.sameMembers(ms) {
-			c.names = c.ownNames(entries)
+			c.before, c.names = c.known, c.ownNames(entries)
 			return ms, nil
 		}
 		again, err := c.tree.root.list(c.found.Dir)
@@ -59,7 +59,7 @@ func (c *chain) members(entries []Entry) ([]member, error) {
 			return nil, err
 		}
 		if n := c.ownNames(entries); complete && slices.Equal(n, c.ownNames(again)) {
-			c.known, c.names = ms, n
+			c.before, c.known, c.names = c.known, ms, n
 			return ms, nil
 		}
 		entries = again

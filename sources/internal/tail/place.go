@@ -9,7 +9,7 @@ import (
 
 // place finds where to go on: at the saved point, or without one by time.
 func (c *chain) place(ms []member) error {
-	if c.parked != nil && c.stillParked() && len(ms) > 0 && ms[len(ms)-1].name == c.parked.name {
+	if c.parked != nil && len(ms) > 0 && ms[len(ms)-1].name == c.parked[0].name && c.stillParked() {
 		return nil
 	}
 	c.parked, c.done, c.away, c.segs = nil, nil, time.Time{}, nil
@@ -65,11 +65,13 @@ func (c *chain) openMember(m member, off int64) (*file, error) {
 	if err == nil && f.gz == nil {
 		err = f.at(off)
 	}
-	if errors.Is(err, errBusy) {
-		return f, nil // it is opened when one is free
+	if err == nil || errors.Is(err, errBusy) {
+		return f, nil // if busy, it is opened when a decompressor is free
 	}
-	if err != nil {
-		c.close(f)
+	damaged := f.gz != nil
+	c.close(f)
+	if damaged {
+		return f, nil // it is skipped when it is read
 	}
 	return f, err
 }

@@ -162,14 +162,16 @@ func (c *chain) truncated() {
 // maybePark closes an idle file to save its descriptor.
 func (c *chain) maybePark() {
 	f := c.cur
-	if !c.park.Load() || f.order.GZ || len(c.next) > 0 || c.old != nil || !c.away.IsZero() ||
+	if !c.park.Load() || f.order.GZ && !f.finished || !c.nothingNext() || c.old != nil || !c.away.IsZero() ||
 		f.long != nil || f.rest > 0 && !f.shown || c.turn.now.Sub(c.moved) < idleAfter {
 		return
 	}
 	c.park.Store(false)
-	c.parked, c.ended, c.since = f, f.rest == 0, f.fi.ModTime()
-	c.close(f)
-	c.cur = nil
+	c.parked, c.ended, c.since = append(c.next, f), f.rest == 0, f.fi.ModTime()
+	for _, p := range c.parked {
+		c.close(p)
+	}
+	c.cur, c.next = nil, nil
 }
 
 // progress proves what the times of the lines prove while a backlog is read:

@@ -168,7 +168,9 @@ func (t *Tailer) parkIdle() {
 	var all []idle
 	for _, c := range t.chains {
 		c.mu.Lock()
-		all = append(all, idle{c, c.view.LastRead})
+		if c.holds {
+			all = append(all, idle{c, c.view.LastRead})
+		}
 		c.mu.Unlock()
 	}
 	sort.Slice(all, func(i, j int) bool { return all[i].at.Before(all[j].at) })

@@ -1,0 +1,454 @@
+package tail
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/test/kubesim"
+)
+
+// appendTo writes like a program that opened its log once.
+func appendTo(t *testing.T, path string) *os.File {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+func writeLines(t *testing.T, f *os.File, seq *sequence, n int) {
+	t.Helper()
+	for range n {
+		_, err := fmt.Fprintln(f, seq.next())
+		require.NoError(t, err)
+	}
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	b, err := os.ReadFile(from)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(to, b, 0o644))
+}
+
+// The file is copied and truncated while it is read or while nobody reads: what
+// was not read of it is in the copy.
+func TestCopyTruncate(t *testing.T) {
+	for seed := range uint64(20) {
+		bubble(t, func(root string) Finder { return plainFinder(root, "x.log") }, func(t *testing.T, l *lab) {
+			r := rand.New(rand.NewPCG(seed, 3))
+			path := l.finder.Root + "/x.log"
+			f := appendTo(t, path)
+			var seq sequence
+			l.cfg.FromEnd = false
+			l.start(nil)
+			for range 10 {
+				writeLines(t, f, &seq, r.IntN(50)+1)
+				wait(time.Duration(r.IntN(500)) * time.Millisecond)
+				down := r.IntN(3) == 0
+				var s *snapshot
+				if down {
+					s = l.stop()
+				}
+				writeLines(t, f, &seq, r.IntN(50))
+				if _, err := os.Stat(path + ".1"); err == nil {
+					require.NoError(t, os.Rename(path+".1", path+".2"))
+				}
+				copyFile(t, path, path+".1")
+				require.NoError(t, f.Truncate(0))
+				// Grown again beyond where it was, or not.
+				writeLines(t, f, &seq, r.IntN(200))
+				if down {
+					l.start(s)
+				}
+				wait(2 * time.Second)
+			}
+			wait(3 * time.Second)
+			requireLines(t, seq.want, l.pipe.taken())
+			l.stop()
+		})
+	}
+}
+
+// Without a copy the file is read anew, once, whatever its size is now.
+func TestTruncateWithoutCopy(t *testing.T) {
+	f := func(down bool, before, after string) {
+		t.Helper()
+		bubble(t, func(root string) Finder { return plainFinder(root, "x.log") }, func(t *testing.T, l *lab) {
+			path := l.finder.Root + "/x.log"
+			require.NoError(t, os.WriteFile(path, []byte(before), 0o644))
+			l.start(nil)
+			wait(2 * time.Second)
+			s := l.stop()
+			if !down {
+				l.start(s)
+				wait(2 * time.Second)
+			}
+			require.NoError(t, os.WriteFile(path, []byte(after), 0o644)) // truncates
+			// The kernel's time stamps are coarse; nothing else tells that a
+			// file of the same size has another content.
+			require.NoError(t, os.Chtimes(path, time.Time{}, time.Now().AddDate(50, 0, 0)))
+			if down {
+				l.start(s)
+			}
+			wait(3 * time.Second)
+			want := strings.Fields(strings.ReplaceAll(before+after, "text ", "text-"))
+			got := strings.Fields(strings.ReplaceAll(strings.Join(l.pipe.taken(), "\n"), "text ", "text-"))
+			require.Equal(t, want, got)
+			l.stop()
+		})
+	}
+	for _, down := range []bool{false, true} {
+		f(down, "text a\ntext b\n", "text c\n")                         // shorter
+		f(down, "text a\ntext b\n", "text c\ntext d\n")                 // the same size
+		f(down, "text a\ntext b\n", "text c\ntext d\ntext e\n")         // longer
+		f(down, "text a\ntext b\n", "text a\ntext c\ntext e\n")         // longer, starts alike
+		f(down, "text a\ntext b\n", "text c\ntext b\ntext something\n") // longer, and alike before the position
+	}
+}
+
+// The kubelet renames back if the runtime cannot reopen. Nothing is read twice.
+func TestRenameBackAndLongHole(t *testing.T) {
+	bubble(t, podFinder, func(t *testing.T, l *lab) {
+		var seq sequence
+		c := kubesim.New(kubesim.Options{Root: l.finder.Root})
+		c.Write("stdout", seq.next())
+		l.start(nil)
+		for range 5 {
+			c.RenameAway()
+			c.Write("stdout", seq.next()) // the runtime still has the file
+			wait(7 * time.Second)
+			c.RenameBack()
+			c.Write("stdout", seq.next())
+			wait(2 * time.Second)
+		}
+		c.RenameAway()
+		c.Write("stdout", seq.next())
+		wait(40 * time.Second) // the path is absent for long
+		s := l.stop()
+		l.start(s)
+		wait(10 * time.Second)
+		c.Write("stdout", seq.next())
+		wait(time.Second)
+		c.Reopen()
+		c.Write("stdout", seq.next())
+		wait(10 * time.Second)
+		requireLines(t, seq.want, l.pipe.taken())
+		require.NoError(t, c.Err)
+		l.stop()
+		c.Close()
+	})
+}
+
+// The runtime still writes to the old file after the new one exists, even after
+// the new one has lines.
+func TestLateBytesInTheRotatedFile(t *testing.T) {
+	bubble(t, podFinder, func(t *testing.T, l *lab) {
+		var seq sequence
+		c := kubesim.New(kubesim.Options{Root: l.finder.Root})
+		c.Write("stdout", seq.next())
+		l.start(nil)
+		wait(time.Second)
+		rotated := func() *os.File {
+			names, err := filepath.Glob(c.Path() + ".*")
+			require.NoError(t, err)
+			return appendTo(t, names[len(names)-1])
+		}
+		c.Rotate()
+		old := rotated()
+		for _, pause := range []time.Duration{0, 100 * time.Millisecond, time.Second, 4 * time.Second} {
+			c.Write("stdout", seq.next())
+			wait(pause)
+			_, err := fmt.Fprintf(old, "%s stdout F %s\n", c.Stamp(), seq.next())
+			require.NoError(t, err)
+		}
+		// A kill before the late bytes were read loses none of them.
+		wait(time.Second)
+		s := l.pipe.snapshot(l.tailer)
+		l.kill()
+		_, err := fmt.Fprintf(old, "%s stdout F %s\n", c.Stamp(), seq.next())
+		require.NoError(t, err)
+		c.Write("stdout", seq.next())
+		l.start(&s)
+		wait(10 * time.Second)
+		require.ElementsMatch(t, seq.want, l.pipe.taken())
+		l.stop()
+		c.Close()
+	})
+}
+
+// A deleted file is read to its end and closed; what a runtime goes on writing
+// into it is read for a bounded time and the rest is counted.
+func TestDeletedPod(t *testing.T) {
+	bubble(t, podFinder, func(t *testing.T, l *lab) {
+		var seq sequence
+		c := kubesim.New(kubesim.Options{Root: l.finder.Root})
+		c.Write("stdout", seq.next())
+		l.start(nil)
+		wait(time.Second)
+		c.Write("stdout", seq.next())
+		c.Rotate()
+		c.Write("stdout", seq.next())
+		wait(300 * time.Millisecond) // it is open now
+		c.Remove()
+		c.Write("stdout", seq.next())
+		wait(5 * time.Second)
+		require.Zero(t, l.tailer.files.Load(), "descriptors")
+		wait(5 * time.Second)
+		require.Empty(t, l.tailer.Status().Streams)
+		requireLines(t, seq.want, l.pipe.taken())
+		require.Contains(t, string(l.tailer.Positions()), "ns_pod")
+		wait(forgetAfter + 10*time.Second)
+		require.NotContains(t, string(l.tailer.Positions()), "ns_pod")
+		require.WithinDuration(t, time.Now(), l.pipe.proved, time.Second)
+		l.stop()
+		c.Close()
+	})
+}
+
+func TestWriterOfDeletedFileIsGivenUp(t *testing.T) {
+	bubble(t, podFinder, func(t *testing.T, l *lab) {
+		var seq sequence
+		c := kubesim.New(kubesim.Options{Root: l.finder.Root})
+		c.Write("stdout", seq.next())
+		l.start(nil)
+		wait(time.Second)
+		c.Remove()
+		for range 350 {
+			c.Write("stdout", seq.next())
+			wait(100 * time.Millisecond)
+		}
+		require.Zero(t, l.tailer.files.Load(), "descriptors")
+		got := l.pipe.taken()
+		requireLines(t, seq.want[:len(got)], got)
+		require.Greater(t, len(got), 280)
+		l.stop()
+		c.Close()
+	})
+}
+
+// What is planted in a log directory is not read, and does not stop anything.
+func TestPlantedThings(t *testing.T) {
+	root := t.TempDir()
+	outside := filepath.Join(t.TempDir(), "secret")
+	require.NoError(t, os.WriteFile(outside, []byte("2026-01-01T00:00:00.000000001Z stdout F text secret\n"), 0o644))
+	dir := filepath.Join(root, "ns_pod_uid", "c")
+	require.NoError(t, os.MkdirAll(dir, 0o755))
+	at := func(name string) string { return filepath.Join(dir, name) }
+	require.NoError(t, os.Symlink(outside, at("0.log")))
+	require.NoError(t, os.Symlink("../../../"+filepath.Base(filepath.Dir(outside))+"/secret", at("0.log.20260101-000000")))
+	require.NoError(t, os.Symlink("/proc/self/environ", at("1.log")))
+	require.NoError(t, os.Symlink(at("7.log"), at("2.log")))
+	require.NoError(t, os.Symlink(at("3.log"), at("3.log"))) // to itself
+	require.NoError(t, syscall.Mkfifo(at("4.log"), 0o644))
+	require.NoError(t, syscall.Mkfifo(at("4.log.20260101-000000.gz"), 0o644))
+	require.NoError(t, os.Mkdir(at("5.log"), 0o755))
+	sock, err := net.Listen("unix", at("6.log"))
+	require.NoError(t, err)
+	defer sock.Close()
+	if os.Getuid() == 0 { // a device needs root
+		require.NoError(t, syscall.Mknod(at("8.log"), syscall.S_IFCHR|0o644, 1<<8|5)) // /dev/zero
+	}
+	require.NoError(t, os.Symlink(filepath.Dir(outside), filepath.Join(root, "ns_pod_uid", "link")))
+	require.NoError(t, os.Symlink(filepath.Dir(outside), filepath.Join(root, "ns_link_uid")))
+	require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(outside), "0.log"), []byte("2026-01-01T00:00:00.000000001Z stdout F text secret\n"), 0o644))
+	require.NoError(t, os.WriteFile(at("9.log"), []byte("2026-01-01T00:00:00.000000001Z stdout F text fine\n"), 0o644))
+	require.NoError(t, os.WriteFile(at("9.log.20260101-000001.gz"), []byte("no gzip"), 0o644))
+
+	l := &lab{t: t, cfg: Config{Source: "test", LookBack: -1}, finder: podFinder(root)}
+	l.start(nil)
+	require.Eventually(t, func() bool { return len(l.pipe.taken()) > 0 }, 20*time.Second, 10*time.Millisecond)
+	require.Equal(t, []string{"text fine"}, l.pipe.taken())
+	require.Eventually(t, func() bool { return !l.tailer.Status().Proved.IsZero() }, 20*time.Second, 10*time.Millisecond)
+	require.NotZero(t, l.tailer.Status().Errors["refused"])
+	l.stop()
+}
+
+// The opening itself refuses, however the links change under it.
+func TestOpenSwapRace(t *testing.T) {
+	base := t.TempDir()
+	require.NoError(t, os.MkdirAll(base+"/root/real", 0o755))
+	require.NoError(t, os.MkdirAll(base+"/out", 0o755))
+	require.NoError(t, os.WriteFile(base+"/root/real/f", []byte("inside"), 0o644))
+	require.NoError(t, os.WriteFile(base+"/out/f", []byte("outside"), 0o644))
+	r := newRoot(base + "/root")
+	require.NoError(t, r.reopen())
+	defer r.close()
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			_ = os.Symlink(base+"/out", base+"/root/dir")
+			_ = os.Remove(base + "/root/dir")
+			_ = os.Rename(base+"/root/real", base+"/root/dir")
+			_ = os.Rename(base+"/root/dir", base+"/root/real")
+		}
+	}()
+	b := make([]byte, 16)
+	for _, walk := range []bool{false, true} {
+		for range 5000 {
+			f, _, err := r.open("dir/f")
+			if walk {
+				if err == nil {
+					_ = f.Close()
+				}
+				var fd int
+				if fd, err = r.dir.walk("dir/f"); err == nil {
+					f = os.NewFile(uintptr(fd), "f")
+				}
+			}
+			if err == nil {
+				n, _ := f.Read(b)
+				require.Equal(t, "inside", string(b[:n]))
+				_ = f.Close()
+			}
+		}
+	}
+	close(stop)
+	<-done
+}
+
+// A line without an end for ever costs no memory, and neither it nor the lines
+// after it are lost.
+func TestEndlessLine(t *testing.T) {
+	bubble(t, func(root string) Finder { return plainFinder(root, "x.log") }, func(t *testing.T, l *lab) {
+		f := appendTo(t, l.finder.Root+"/x.log")
+		write := func(s string) { _, err := f.WriteString(s); require.NoError(t, err) }
+		write("text 1\n")
+		l.start(nil)
+		long := "text long " + strings.Repeat("x", 1<<20)
+		write(long)
+		for range 31 {
+			write(long)
+		}
+		wait(3 * time.Second)
+		require.Len(t, l.pipe.taken(), 2)
+		s := l.stop() // in the middle of it
+		l.start(s)
+		wait(3 * time.Second)
+		write("end\ntext 2\n")
+		write(strings.Repeat("y", keepSize+1) + "\n" + strings.Repeat("z", blockSize) + "\ntext 3\n")
+		wait(3 * time.Second)
+		got := l.pipe.taken()
+		require.Equal(t, "text 1", got[0])
+		require.Equal(t, []string{"text 2", "text 3"}, got[len(got)-2:])
+		for _, g := range got[1 : len(got)-2] {
+			require.Equal(t, long[:len(g)], g)
+		}
+		require.LessOrEqual(t, l.pipe.longest, blockSize)
+		lost := l.tailer.Status().Lost["long_line"]
+		require.Equal(t, int64(32*len(long)+len("end\n")-keepSize)+int64(blockSize+1-keepSize), lost)
+		l.stop()
+	})
+}
+
+// A hole that a crash left in the file ends a line and is skipped.
+func TestHoles(t *testing.T) {
+	f := func(want []string, lost int64, parts ...any) {
+		t.Helper()
+		bubble(t, func(root string) Finder { return plainFinder(root, "x.log") }, func(t *testing.T, l *lab) {
+			f := appendTo(t, l.finder.Root+"/x.log")
+			l.start(nil)
+			wait(time.Second)
+			for _, p := range parts {
+				var err error
+				switch p := p.(type) {
+				case string:
+					_, err = f.WriteString(p)
+				case int:
+					fi, serr := f.Stat()
+					require.NoError(t, serr)
+					err = f.Truncate(fi.Size() + int64(p)) // grows: sparse
+				}
+				require.NoError(t, err)
+				wait(300 * time.Millisecond)
+			}
+			wait(3 * time.Second)
+			require.Equal(t, want, l.pipe.taken())
+			require.Equal(t, lost, l.tailer.Status().Lost["nul"])
+			l.stop()
+		})
+	}
+	f([]string{"text a", "text b"}, 64<<20, "text a\n", 64<<20, "text b\n")
+	f([]string{"text a", "text b"}, 4096, "text a", 4096, "text b\n")
+	f([]string{"text a", "text b"}, blockSize+1, "text a", blockSize+1, "text b\n")
+	f([]string{"text b"}, 100, 100, "text b\n")
+	f([]string{"text a", "text b", "text c"}, 200, "text a", 100, "text b", 100, "text c\n")
+	f([]string{"text ab"}, 0, "text a\x00\x00b\n") // not a hole
+}
+
+// With fewer descriptors than files every line arrives, and none is held too many.
+func TestFewDescriptors(t *testing.T) {
+	bubble(t, podFinder, func(t *testing.T, l *lab) {
+		l.cfg.MaxOpen = 10
+		var cs []*kubesim.Container
+		var seq sequence
+		for i := range 60 {
+			cs = append(cs, kubesim.New(kubesim.Options{Root: l.finder.Root, Pod: fmt.Sprintf("pod-%d", i)}))
+			cs[i].Write("stdout", seq.next())
+		}
+		l.start(nil)
+		wait(20 * time.Second)
+		require.LessOrEqual(t, l.tailer.files.Load(), int64(10))
+		r := rand.New(rand.NewPCG(1, 4))
+		for range 300 {
+			c := cs[r.IntN(len(cs))]
+			c.Write("stdout", seq.next())
+			if r.IntN(3) == 0 {
+				c.Rotate()
+			}
+			wait(time.Duration(r.IntN(400)) * time.Millisecond)
+		}
+		wait(20 * time.Second)
+		require.LessOrEqual(t, l.tailer.files.Load(), int64(10))
+		require.ElementsMatch(t, seq.want, l.pipe.taken())
+		require.WithinDuration(t, time.Now(), l.pipe.proved, time.Second)
+		l.stop()
+		for _, c := range cs {
+			require.NoError(t, c.Err)
+			c.Close()
+		}
+	})
+}
+
+// Containers come and go: nothing of them remains.
+func TestChurn(t *testing.T) {
+	bubble(t, podFinder, func(t *testing.T, l *lab) {
+		l.start(nil)
+		wait(time.Second)
+		var seq sequence
+		for i := range 1000 {
+			c := kubesim.New(kubesim.Options{Root: l.finder.Root, Pod: fmt.Sprintf("pod-%d", i)})
+			c.Write("stdout", seq.next())
+			wait(300 * time.Millisecond)
+			c.Close()
+			c.Remove()
+			require.NoError(t, c.Err)
+		}
+		wait(10 * time.Second)
+		require.ElementsMatch(t, seq.want, l.pipe.taken())
+		require.Zero(t, l.tailer.files.Load(), "descriptors")
+		require.Empty(t, l.tailer.chains)
+		require.Len(t, l.tailer.gunzips.free, DefaultWorkers+2)
+		require.Equal(t, int64(1000), l.tailer.Status().Lines)
+		wait(forgetAfter + 10*time.Second)
+		require.Empty(t, l.tailer.restored)
+		require.Less(t, len(l.tailer.Positions()), 200)
+		require.LessOrEqual(t, len(l.tailer.trees[0].dirs.by), 2)
+		l.stop()
+	})
+}
