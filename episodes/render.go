@@ -169,7 +169,7 @@ func (e *Engine) remedy(r *rules.Rule, data rules.TemplateData, out map[string]s
 	out["runbook_url"] = rem.RunbookURL
 	if len(rem.Affects) > 0 {
 		v := rem.Judge(data.Vars["image"])
-		out["affected"], out["fixed_in"] = v.Text, v.FixedIn
+		out["affected"], out["fixed_in"] = v.Affected+": "+v.Text, v.FixedIn
 	}
 }
 
