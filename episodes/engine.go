@@ -35,6 +35,7 @@ const (
 type Config struct {
 	MaxActive    int // open episodes of all rules; default 1000
 	MaxKeys      int // keys with a window and without an episode; default 10000
+	MaxHits      int // lines in the windows of those keys; default 100000
 	Fingerprints int // lines that are remembered to find repeats; default 32768
 	// Redactor hides the secrets of every key, capture and line before it
 	// leaves the engine; nil leaves them as they are.
@@ -51,6 +52,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.MaxKeys <= 0 {
 		c.MaxKeys = 10000
+	}
+	if c.MaxHits <= 0 {
+		c.MaxHits = 100_000
 	}
 	if c.Fingerprints <= 0 {
 		c.Fingerprints = 32768
@@ -70,6 +74,7 @@ type Engine struct {
 	cleaned *simplelru.LRU[cleanKey, string]
 	active  int // open episodes
 	keys    int // windows without an episode
+	hits    int // in those windows
 
 	changes []Episode  // not returned by Evaluate yet
 	dirty   []*episode // firing, went on since the last Evaluate

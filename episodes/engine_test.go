@@ -37,6 +37,28 @@ func TestKeysAreBounded(t *testing.T) {
 	require.EqualValues(t, 990, b.e.Stats(at(2 * time.Minute)).Rules[0].Refused)
 }
 
+func TestHitsAreBounded(t *testing.T) {
+	r := rule(func(r *rules.Rule) {
+		r.By, r.Count, r.Within = []string{"k"}, 200, time.Hour
+	})
+	b := newBench(t, r)
+	b.e = b.engine(Config{MaxHits: 1000})
+	for i := range 150 {
+		for k := range 100 {
+			d := time.Duration(i*100+k) * time.Millisecond
+			b.take(d, lineHit(r, 0, d, "x", fmt.Sprint("key", k)))
+			require.LessOrEqual(t, b.e.hits, 1000)
+		}
+	}
+	n := 0
+	for _, w := range b.e.rules["Demo"].windows.Values() {
+		n += w.size()
+	}
+	require.Equal(t, n, b.e.hits, "the count is exact")
+	require.Equal(t, b.e.rules["Demo"].windows.Len(), b.e.keys)
+	require.Positive(t, n)
+}
+
 func TestActiveEpisodesAreBounded(t *testing.T) {
 	r1 := rule(func(r *rules.Rule) { r.Alert, r.By = "A", []string{"k"} })
 	r2 := rule(func(r *rules.Rule) { r.Alert, r.By = "B", []string{"k"} })

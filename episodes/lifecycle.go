@@ -77,8 +77,14 @@ func (e *Engine) count(rs *ruleState, ep *episode, values []string, step int, h 
 		return trigger{t: h.t, from: h.t - 1, chain: hits{h}, lines: 1, line: h}, true
 	}
 	w := e.windowOf(rs, ep, values)
+	before := w.size()
 	w.drop(e.horizon(rs, values))
-	return w.add(rs.rule, step, h)
+	trig, ok := w.add(rs.rule, step, h)
+	if ep == nil {
+		e.hits += w.size() - before
+		e.bound(rs)
+	}
+	return trig, ok
 }
 
 // horizon is the time up to which the lines of a key count no longer.
@@ -109,15 +115,20 @@ func (e *Engine) windowOf(rs *ruleState, ep *episode, values []string) *window {
 
 // keep puts a window into the LRU of its rule, within the bounds.
 func (e *Engine) keep(rs *ruleState, key string, w *window) {
+	e.keys++
+	e.hits += w.size()
 	if rs.windows.Add(key, w) {
 		rs.stats.Evicted++
-	} else {
-		e.keys++
 	}
-	if e.keys > e.cfg.MaxKeys && rs.windows.Len() > 1 {
+	e.bound(rs)
+}
+
+// bound drops windows of the rule that needs room until all rules together are
+// within their bounds. The newest window stays.
+func (e *Engine) bound(rs *ruleState) {
+	for (e.keys > e.cfg.MaxKeys || e.hits > e.cfg.MaxHits) && rs.windows.Len() > 1 {
 		rs.windows.RemoveOldest()
 		rs.stats.Evicted++
-		e.keys--
 	}
 }
 
@@ -144,7 +155,6 @@ func (e *Engine) open(rs *ruleState, values []string, trig trigger, now int64) {
 	if w, ok := rs.windows.Peek(key); ok {
 		ep.window = w
 		rs.windows.Remove(key)
-		e.keys--
 	}
 	rs.open[key] = ep
 	e.active++
@@ -212,7 +222,7 @@ func (e *Engine) close(ep *episode, reason Reason, end, now int64) {
 	ep.state, ep.dirty = state, false
 	delete(rs.open, ep.key)
 	e.active--
-	if ep.window != nil && !ep.window.empty() {
+	if ep.window != nil && ep.window.size() > 0 {
 		e.keep(rs, ep.key, ep.window)
 	}
 }
@@ -261,7 +271,9 @@ func (e *Engine) takeClear(rs *ruleState, m *matcher.Hit, t, now int64) {
 	}
 	for _, w := range rs.windows.Values() {
 		if k, _ := rs.shared(rs.rule.Clear, w.key); k == key {
+			before := w.size()
 			w.drop(t)
+			e.hits += w.size() - before
 		}
 	}
 	for _, ep := range rs.sorted() {

@@ -33,14 +33,17 @@ type ruleState struct {
 	stats   RuleStats
 }
 
-func newRuleState(r *rules.Rule, sources []*source, lenient bool) *ruleState {
-	rs := &ruleState{rule: r, lenient: lenient, seed: seedOf(r.Alert), open: map[string]*episode{}, next: math.MaxInt64}
+func (e *Engine) newRuleState(r *rules.Rule) *ruleState {
+	rs := &ruleState{rule: r, lenient: e.cfg.Unlabelled, seed: seedOf(r.Alert), open: map[string]*episode{}, next: math.MaxInt64}
 	size := 10 * max(r.Limit, 1)
 	// The sizes are positive, so there is no error.
-	rs.windows, _ = simplelru.NewLRU[string, *window](size, nil)
+	rs.windows, _ = simplelru.NewLRU(size, func(_ string, w *window) {
+		e.keys--
+		e.hits -= w.size()
+	})
 	rs.cleared, _ = simplelru.NewLRU[string, int64](size, nil)
 	rs.muted, _ = simplelru.NewLRU[string, []int64](size, nil)
-	rs.bind(sources)
+	rs.bind(e.sources)
 	return rs
 }
 

@@ -144,7 +144,7 @@ func (e *Engine) saveRule(rs *ruleState) ruleSnapshot {
 		out.Open = append(out.Open, x)
 	}
 	for _, key := range rs.windows.Keys() {
-		if w, _ := rs.windows.Peek(key); !w.empty() {
+		if w, _ := rs.windows.Peek(key); w.size() > 0 {
 			out.Windows = append(out.Windows, e.saveWindow(rs.rule, w))
 		}
 	}

@@ -27,7 +27,7 @@ func (e *Engine) Swap(set *rules.Set, now time.Time) {
 			rs.bind(e.sources)
 			e.rename(rs, at)
 		} else {
-			rs = newRuleState(r, e.sources, e.cfg.Unlabelled)
+			rs = e.newRuleState(r)
 			if before := old[r.Alert]; before != nil {
 				rs.stats = before.stats
 			}
@@ -76,7 +76,7 @@ func (e *Engine) drop(rs *ruleState, now int64) {
 	if rs.over.active {
 		e.endOverflow(rs, now, now, ReasonRemoved)
 	}
-	e.keys -= rs.windows.Len()
+	rs.windows.Purge()
 }
 
 // Stats is what an engine can say about itself.

@@ -102,13 +102,13 @@ func (w *window) drop(t int64) {
 	w.values.after(t)
 }
 
-func (w *window) empty() bool {
+// size is the number of hits.
+func (w *window) size() int {
+	n := len(w.values)
 	for _, hs := range w.steps {
-		if len(hs) > 0 {
-			return false
-		}
+		n += len(hs)
 	}
-	return len(w.values) == 0
+	return n
 }
 
 // add counts a hit of one step and returns the trigger that it completes.
