@@ -94,12 +94,16 @@ func (s *Server) Handler() http.Handler { return s.handler }
 // ctx ends; then it closes both within half a second. It closes the listeners
 // in any case. An error means that a listener or the web configuration broke.
 func (s *Server) Run(ctx context.Context, main, probe net.Listener) error {
-	servers := []*http.Server{newServer(s.handler, s.opt.Log)}
+	var servers []*http.Server
 	errs := make(chan error, 2)
-	go func() { errs <- s.serve(servers[0], main, s.opt.ConfigFile) }()
+	serve := func(h http.Handler, l net.Listener, configFile string) {
+		srv := newServer(h, s.opt.Log)
+		servers = append(servers, srv)
+		go func() { errs <- s.serve(srv, l, configFile) }()
+	}
+	serve(s.handler, main, s.opt.ConfigFile)
 	if probe != nil {
-		servers = append(servers, newServer(s.probes, s.opt.Log))
-		go func() { errs <- s.serve(servers[1], probe, "") }()
+		serve(s.probes, probe, "")
 	}
 	var err error
 	running := len(servers)

@@ -199,7 +199,7 @@ func (d *daemon) run(ctx context.Context) error {
 // lock waits for another instance that uses the same state, such as the old pod
 // of a rolling update. Where it does not end, this one goes on without state.
 func (d *daemon) lock(ctx context.Context) *state.Held {
-	if d.saver.dir == "" {
+	if !d.saver.keeps() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, lockWait)
@@ -209,7 +209,7 @@ func (d *daemon) lock(ctx context.Context) *state.Held {
 	case err == nil:
 		return held
 	case errors.Is(err, state.ErrLocked):
-		d.saver.dir = ""
+		d.saver.off.Store(true)
 		d.log.Error().Err(err).Msg("going on without saved state")
 	default:
 		d.log.Error().Err(err).Msg("the state cannot be locked; going on, and trying to save it")

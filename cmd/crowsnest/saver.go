@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -39,7 +40,8 @@ type keeper interface {
 // saver copies the state at most once a second and writes it. Detection goes on
 // where the disk refuses: the state is then as old as its last good write.
 type saver struct {
-	dir     string // "" : nothing is kept
+	dir     string      // "" : nothing is kept
+	off     atomic.Bool // another instance uses the folder
 	pipe    *pipeline
 	sources []sources.Source
 	sinks   []sinks.Sink
@@ -54,7 +56,7 @@ type saver struct {
 // run saves until ctx ends. The last word is written by the caller with save,
 // when everything else has stopped.
 func (s *saver) run(ctx context.Context) {
-	if s.dir == "" {
+	if !s.keeps() {
 		return
 	}
 	tick := time.NewTicker(saveEvery)
@@ -71,6 +73,9 @@ func (s *saver) run(ctx context.Context) {
 	}
 }
 
+// keeps tells whether state is kept at all.
+func (s *saver) keeps() bool { return s.dir != "" && !s.off.Load() }
+
 func (s *saver) lastFailed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,7 +85,7 @@ func (s *saver) lastFailed() bool {
 // save writes the state now. A failure is counted and logged, not returned:
 // there is nothing that a caller could do. Calls must not overlap.
 func (s *saver) save() {
-	if s.dir == "" {
+	if !s.keeps() {
 		return
 	}
 	payload, err := s.copy()
@@ -132,7 +137,7 @@ func (s *saver) copy() ([]byte, error) {
 // restore reads the state back and tells whether there was one. Whatever is
 // unusable is logged and left out: any content of the folder starts.
 func (s *saver) restore() bool {
-	if s.dir == "" {
+	if !s.keeps() {
 		return false
 	}
 	payload, note, err := state.Load(s.dir)
