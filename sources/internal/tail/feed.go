@@ -171,7 +171,7 @@ func (c *chain) scan(f *file, block []byte, start int64, n int) {
 	c.segs = append(c.segs, segment{fed: c.fed, f: f, off: start})
 	c.fed += int64(len(block))
 	f.advance(n)
-	f.learn()
+	f.learnFromRead()
 	if t, ok := lastTime(block); ok {
 		c.reached(t)
 	}

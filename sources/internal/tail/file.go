@@ -96,13 +96,19 @@ func (f *file) advance(n int) {
 	f.rest, f.shown = 0, false
 }
 
+// learnFromRead completes the identity from what was just read, if that is the
+// head: the file may be truncated before it is read again.
+func (f *file) learnFromRead() {
+	if f.id.n < headSize && f.pos > 0 && f.off == int64(f.pos) {
+		f.id = identOf(f.win[:min(headSize, len(f.win))])
+		return
+	}
+	f.learn()
+}
+
 // learn completes the identity of a file that was shorter than a head.
 func (f *file) learn() {
 	if f.id.n >= headSize || f.f == nil || f.gz != nil {
-		return
-	}
-	if f.pos > 0 && f.off == int64(f.pos) { // what was read is the head
-		f.id = identOf(f.win[:min(headSize, len(f.win))])
 		return
 	}
 	// It may have been truncated meanwhile: then it has to stay what it was.
