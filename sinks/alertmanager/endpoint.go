@@ -76,8 +76,8 @@ func (e *endpoint) notify(eps []episodes.Episode) {
 	}
 }
 
-// run sends until ctx ends, then tries once more to send what is news. It
-// returns at most 3 s after ctx.
+// run sends until ctx ends, then tries once more to send what is due, news
+// first. It returns at most 3 s after ctx.
 func (e *endpoint) run(ctx context.Context) {
 	defer e.client.close()
 	// Requests outlive ctx, by a bound.
@@ -131,9 +131,6 @@ func (e *endpoint) sendDue(ctx, reqs context.Context) bool {
 	draining := ctx == reqs
 	for ctx.Err() == nil {
 		items := e.batch()
-		if draining {
-			items = onlyNews(items)
-		}
 		if len(items) == 0 {
 			return true
 		}
@@ -159,14 +156,6 @@ func (e *endpoint) sendDue(ctx, reqs context.Context) bool {
 type item struct {
 	msg  sinks.Message
 	body json.RawMessage
-}
-
-func onlyNews(items []item) []item {
-	n := 0
-	for n < len(items) && items[n].msg.News && !items[n].msg.Suspect {
-		n++
-	}
-	return items[:n]
 }
 
 // endsNews tells that an end is told for the first time.

@@ -89,8 +89,8 @@ func (s *Sink) Notify(eps []episodes.Episode) {
 	}
 }
 
-// Run sends until ctx ends. Then it tries once more to send what is news, for
-// at most 3 s, and returns nil.
+// Run sends until ctx ends. Then it tries once more to send what is due, news
+// first, for at most 3 s, and returns nil.
 func (s *Sink) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	for _, e := range s.endpoints {

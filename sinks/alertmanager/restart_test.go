@@ -1,0 +1,240 @@
+package alertmanager
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/episodes"
+	"crowsnest/sinks"
+	"crowsnest/test/fakeam"
+)
+
+// After a restart of an Alertmanager everything is told again at once, and an
+// end is not told to one that does not know the beginning.
+func TestAlertmanagerRestarts(t *testing.T) {
+	inBubble(t, 1, func(b *bench) {
+		am := b.ams[0]
+		stays, ends, endsLater := fire("Stays"), fire("Ends"), fire("EndsLater")
+		b.notify(stays, ends, endsLater)
+		b.pass(10*time.Minute + 10*time.Second)
+
+		am.Set(fakeam.Reset)
+		b.notify(end(ends), fire("New"))
+		b.pass(20 * time.Second)
+		am.Set(nil)
+		am.Restart()
+		from := len(am.Words("Stays"))
+		b.within(5*time.Second, "all told again", func() bool {
+			return len(am.Words("Stays")) > from && am.Told("New") == "firing" && am.Told("Ends") == "firing resolved firing"
+		})
+		b.pass(61 * time.Second)
+		require.Equal(t, "firing resolved firing resolved", am.Told("Ends"))
+		require.Empty(t, am.NeverNotified())
+		require.Len(t, b.took, 4, "told again is not detected again")
+
+		// It restarts so fast that no request meets it.
+		b.pass(10 * time.Minute)
+		am.Restart()
+		b.pass(time.Second)
+		b.notify(end(endsLater))
+		require.Equal(t, "firing resolved firing", am.Told("EndsLater"))
+		b.pass(time.Minute)
+		require.Equal(t, "firing resolved firing resolved", am.Told("EndsLater"))
+		require.NotContains(t, am.NeverNotified(), "EndsLater")
+
+		// A peer whose clock is wrong does not look like one that restarts.
+		am.SetSkew(time.Hour)
+		b.notify(end(stays))
+		require.Equal(t, "firing resolved", am.Told("Stays"))
+		require.InDelta(t, 3600, b.sink.Status()[0].ClockSkew, 1)
+	})
+}
+
+func TestShutdown(t *testing.T) {
+	for name, fault := range outages() {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(b *bench) {
+				b.notify(fire("Before"))
+				b.ams[0].Set(fault)
+				b.ams[1].Set(fault)
+				b.pass(90 * time.Second)
+				b.sink.Notify([]episodes.Episode{fire("Last")})
+				began := time.Now()
+				b.stop()
+				require.LessOrEqual(t, time.Since(began), 4*time.Second)
+				require.Equal(t, "firing", b.ams[2].Told("Last"))
+			})
+		})
+	}
+}
+
+// An endpoint that just came back gets its news in the last try.
+func TestShutdownTriesOnceMore(t *testing.T) {
+	inBubble(t, 1, func(b *bench) {
+		b.ams[0].Set(fakeam.Status(503, "Retry-After", "30"))
+		var eps []episodes.Episode
+		for i := range 300 {
+			eps = append(eps, fire(fmt.Sprintf("A%d", i)))
+		}
+		b.notify(eps...)
+		b.pass(time.Second)
+		b.ams[0].Set(nil)
+		b.stop()
+		for _, ep := range eps {
+			b.told(ep.Alert, "firing")
+		}
+	})
+}
+
+// TestKilledDuringOutage: what was active during an outage outlives us.
+func TestKilledDuringOutage(t *testing.T) {
+	inBubble(t, 2, func(b *bench) {
+		good, down := b.ams[0], b.ams[1]
+		down.Set(fakeam.Reset)
+		open, blip, short := fire("Open"), fire("Blip"), fire("Short")
+		b.notify(open, blip)
+		b.pass(5 * time.Second)
+		b.notify(end(blip))
+		b.pass(2 * time.Hour)
+		b.notify(short)
+		b.pass(30 * time.Second)
+		short = end(short)
+		b.notify(short)
+
+		state, err := b.sink.Export()
+		require.NoError(t, err)
+		require.Less(t, len(state), 8<<10)
+		b.stop()
+		from := len(good.Words("Blip"))
+		b.took = nil
+		b.pass(time.Second)
+		b.open(Config{}, state)
+		b.notify(open, short)
+		require.Equal(t, "firing", good.Told("Short"), "min_firing holds")
+		b.pass(30 * time.Second)
+		require.Equal(t, "firing resolved", good.Told("Short"))
+		require.Len(t, good.Words("Blip"), from, "long over there")
+		require.Empty(t, b.took, "nothing is detected again")
+
+		down.Set(nil)
+		b.within(5*time.Second, "told", func() bool {
+			return down.Told("Open") == "firing" && down.Told("Blip") == "firing" && down.Told("Short") == "firing"
+		})
+		require.Equal(t, "something of Blip", down.Words("Blip")[0].Alert.Annotations["summary"])
+		b.pass(time.Minute)
+		require.Equal(t, "firing resolved", down.Told("Blip"))
+		require.Equal(t, "firing resolved", down.Told("Short"))
+		require.Empty(t, b.took, "the other one had them in time")
+		b.pass(time.Hour)
+		require.Equal(t, "firing resolved", good.Told("Short"))
+	})
+}
+
+// A new Alertmanager is told what is open, and not what ended before.
+func TestNewEndpoint(t *testing.T) {
+	inBubble(t, 1, func(b *bench) {
+		open, over := fire("Open"), fire("Over")
+		b.notify(open, over)
+		b.pass(2 * time.Minute)
+		over = end(over)
+		b.notify(over)
+		state, err := b.sink.Export()
+		require.NoError(t, err)
+		b.stop()
+		b.ams = append(b.ams, fakeam.New())
+		b.open(Config{}, state)
+		b.notify(open, over)
+		b.pass(5 * time.Minute)
+		require.Equal(t, "firing", b.ams[1].Told("Open"))
+		require.NotContains(t, b.ams[1].Told("Over"), "firing")
+	})
+}
+
+// What no Alertmanager was told goes to the one that takes their place.
+func TestEndpointReplaced(t *testing.T) {
+	inBubble(t, 2, func(b *bench) {
+		b.ams[0].Set(fakeam.Reset)
+		b.ams[1].Set(fakeam.Reset)
+		blip := fire("Blip")
+		b.notify(blip)
+		b.pass(5 * time.Second)
+		b.notify(end(blip))
+		b.pass(time.Hour)
+		state, err := b.sink.Export()
+		require.NoError(t, err)
+		b.stop()
+		state = []byte(strings.NewReplacer("am-0", "old-0", "am-1", "old-1").Replace(string(state)))
+		b.ams = []*fakeam.AM{fakeam.New()}
+		b.open(Config{}, state)
+		b.pass(2 * time.Minute)
+		b.told("Blip", "firing resolved")
+	})
+}
+
+// An end that waits for min_firing is told as firing first also to the new one.
+func TestEndpointAdded(t *testing.T) {
+	inBubble(t, 1, func(b *bench) {
+		short := fire("Short")
+		b.notify(short)
+		b.pass(30 * time.Second)
+		short = end(short)
+		b.notify(short)
+		state, err := b.sink.Export()
+		require.NoError(t, err)
+		b.stop()
+		b.ams = append(b.ams, fakeam.New())
+		b.open(Config{}, state)
+		b.notify(short)
+		b.pass(2 * time.Minute)
+		b.told("Short", "firing resolved")
+	})
+}
+
+func TestExportIsBounded(t *testing.T) {
+	inBubble(t, 1, func(b *bench) {
+		b.ams[0].Set(fakeam.Reset)
+		for i := range 5000 {
+			ep := fire(fmt.Sprintf("A%d", i))
+			ep.Annotations["line"] = strings.Repeat("x", 1024)
+			b.sink.Notify([]episodes.Episode{ep, end(ep)})
+		}
+		b.pass(time.Second)
+		require.Equal(t, int64(5000-sinks.DefaultMaxKeys), b.sink.Status()[0].Failed[reasonEvicted])
+		state, err := b.sink.Export()
+		require.NoError(t, err)
+		require.Less(t, len(state), 2<<20)
+		b.stop()
+		b.open(Config{}, state)
+	})
+}
+
+func TestImportBroken(t *testing.T) {
+	s, err := New(Config{URLs: []string{"http://am"}}, Options{})
+	require.NoError(t, err)
+	for _, in := range []string{"", "{", "[]", `{"version":9}`, `{"version":1,"endpoints":{"x":3}}`} {
+		require.Error(t, s.Import([]byte(in)), in)
+	}
+	require.NoError(t, s.Import([]byte(`{"version":1,"endpoints":{"http://am":[{"fp":"??"}]},"ended":[{}]}`)))
+	require.Equal(t, sinks.StateStats{}, s.endpoints[0].state.Stats())
+}
+
+func TestDeliveries(t *testing.T) {
+	inBubble(t, 2, func(b *bench) {
+		b.ams[1].Set(fakeam.Status(500))
+		ep := fire("A")
+		b.notify(ep)
+		d := b.sink.Deliveries(ep.Fingerprint)
+		require.Len(t, d, 2)
+		require.Equal(t, Delivery{Endpoint: "http://am-0:9093", Time: time.Now(), Code: 200}, d[0])
+		require.Equal(t, 500, d[1].Code)
+		require.Equal(t, "status 500: Internal Server Error", d[1].Error)
+		require.Empty(t, b.sink.Deliveries(1))
+		_, err := json.Marshal(d)
+		require.NoError(t, err)
+	})
+}
