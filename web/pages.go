@@ -63,12 +63,15 @@ func (s *Server) routePages(mux *http.ServeMux) {
 	})
 	mux.HandleFunc("GET /rules/{name}", func(w http.ResponseWriter, r *http.Request) { s.rulePage(w, r, p) })
 	mux.HandleFunc("GET /sources", func(w http.ResponseWriter, _ *http.Request) {
-		s.render(w, p, "sources", http.StatusOK, page{Title: "Sources", Path: "/sources",
-			Data: map[string]any{"Sources": s.view.Sources(), "Endpoints": s.view.Endpoints()}})
+		s.render(w, p, "sources", http.StatusOK, page{
+			Title: "Sources", Path: "/sources",
+			Data: map[string]any{"Sources": s.view.Sources(), "Endpoints": s.view.Endpoints()},
+		})
 	})
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
 		s.render(w, p, "status", http.StatusOK, page{Title: "Status", Path: "/status", Data: map[string]any{
-			"Status": s.view.Status(), "Build": buildInfo(), "Stats": s.view.Stats()}})
+			"Status": s.view.Status(), "Build": buildInfo(), "Stats": s.view.Stats(),
+		}})
 	})
 	static := http.FileServerFS(staticFiles)
 	mux.HandleFunc("GET /static/", func(w http.ResponseWriter, r *http.Request) {
@@ -145,8 +148,10 @@ type event struct {
 func (s *Server) episodePage(w http.ResponseWriter, r *http.Request, p pages) {
 	e, ok := s.find(r.PathValue("fingerprint"))
 	if !ok {
-		s.render(w, p, "error", http.StatusNotFound, page{Title: "Not found",
-			Data: "This episode is not open, and was not resolved in the last 15 minutes."})
+		s.render(w, p, "error", http.StatusNotFound, page{
+			Title: "Not found",
+			Data:  "This episode is not open, and was not resolved in the last 15 minutes.",
+		})
 		return
 	}
 	data := episodeData{Episode: e, Where: selector(e.Labels), Events: timeline(e)}

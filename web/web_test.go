@@ -56,8 +56,10 @@ func exampleView() View {
 	silent := open
 	silent.Fingerprint, silent.Silent, silent.State = 0x123, true, episodes.StatePending
 	silent.Labels = map[string]string{"alertname": "LeaseLost", "severity": "info", "namespace": "team-c"}
-	self := episodes.Episode{Fingerprint: 1, Alert: "CrowsnestHeartbeat", State: episodes.StateFiring, StartsAt: now,
-		Labels: map[string]string{"alertname": "CrowsnestHeartbeat", "severity": "none"}}
+	self := episodes.Episode{
+		Fingerprint: 1, Alert: "CrowsnestHeartbeat", State: episodes.StateFiring, StartsAt: now,
+		Labels: map[string]string{"alertname": "CrowsnestHeartbeat", "severity": "none"},
+	}
 	return View{
 		Episodes: func() []episodes.Episode { return []episodes.Episode{done, self, silent, open} },
 		Stats: func() episodes.Stats {
@@ -80,8 +82,10 @@ func exampleView() View {
 			return []Endpoint{{Sink: "alertmanager", Endpoint: "http://am:9093", Error: hostile, Failed: map[string]int64{"timeout": 2}}}
 		},
 		Status: func() Status {
-			return Status{Start: now.Add(-time.Hour), Config: "password: <secret>\n", Flags: map[string]string{"x": hostile},
-				Reload: Reload{OK: true, At: now, Success: now}, Storage: "/data"}
+			return Status{
+				Start: now.Add(-time.Hour), Config: "password: <secret>\n", Flags: map[string]string{"x": hostile},
+				Reload: Reload{OK: true, At: now, Success: now}, Storage: "/data",
+			}
 		},
 	}
 }
@@ -263,7 +267,7 @@ func TestRunStops(t *testing.T) {
 	get := func(addr net.Addr, path string) (int, string) {
 		res, err := client.Get("http://" + addr.String() + path)
 		require.NoError(t, err)
-		defer res.Body.Close() //nolint:errcheck // only read
+		defer res.Body.Close()
 		body, err := io.ReadAll(res.Body)
 		require.NoError(t, err)
 		return res.StatusCode, string(body)
@@ -276,7 +280,7 @@ func TestRunStops(t *testing.T) {
 	require.Equal(t, 404, code, "the second listener has no authentication")
 	hung, err := net.Dial("tcp", main.Addr().String())
 	require.NoError(t, err)
-	defer hung.Close() //nolint:errcheck // it hangs on purpose
+	defer hung.Close()
 	cancel()
 	require.NoError(t, <-done)
 }

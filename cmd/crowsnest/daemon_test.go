@@ -159,7 +159,7 @@ func (s *ship) do(method, path string) (int, string) {
 	if err != nil {
 		return 0, err.Error()
 	}
-	defer res.Body.Close() //nolint:errcheck // only read
+	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)
 	require.NoError(s.t, err)
 	return res.StatusCode, string(body)
@@ -255,7 +255,7 @@ func TestDaemonStopsWithHungPeer(t *testing.T) {
 	s.start()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
 	require.NoError(t, err)
-	defer conn.Close() //nolint:errcheck // it hangs on purpose
+	defer conn.Close()
 	s.log("vc-0", "text of a")
 	s.eventually(func() bool { _, body := s.get("/api/v1/alerts"); return strings.Contains(body, `"A"`) }, "it fires")
 	began := time.Now()

@@ -83,7 +83,7 @@ func (c *cli) demo(f demoFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, am.Stop()) }()
+	defer am.Stop()
 	return c.playDemo(ctx, f, demoStage{dir: dir, am: am, stories: stories, say: say})
 }
 

@@ -72,7 +72,7 @@ func TestE2EDemoEnds(t *testing.T) {
 		require.Eventually(t, func() bool {
 			conn, err := net.Dial("tcp", addr)
 			if err == nil {
-				conn.Close() //nolint:errcheck // it is gone or goes
+				conn.Close()
 			}
 			return err != nil
 		}, 10*time.Second, 50*time.Millisecond, "Alertmanager is gone")

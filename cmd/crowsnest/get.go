@@ -92,7 +92,7 @@ func (c *cli) fetch(ctx context.Context, f getFlags, path string, matchers []str
 	if err != nil {
 		return nil, fmt.Errorf("ask the daemon at %s (is it running there?): %w", base.Redacted(), errors.Unwrap(err))
 	}
-	defer res.Body.Close() //nolint:errcheck // only read
+	defer res.Body.Close()
 	return readEnvelope(res)
 }
 

@@ -86,7 +86,7 @@ func writeJUnit(file string, report replay.TestReport) error {
 		return fmt.Errorf("write JUnit report: %w", err)
 	}
 	if err := report.WriteJUnit(out); err != nil {
-		out.Close() //nolint:errcheck // the first error is the one that matters
+		out.Close() // the first error is the one that matters
 		return fmt.Errorf("write JUnit report: %w", err)
 	}
 	if err := out.Close(); err != nil {

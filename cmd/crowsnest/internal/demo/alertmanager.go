@@ -79,7 +79,8 @@ type Alertmanager struct {
 	URL  string
 	log  string // file
 	stop context.CancelFunc
-	done chan error
+	done chan struct{} // closed when it has ended
+	err  error         // how; valid then
 }
 
 // StartAlertmanager starts bin with its files in dir, on a free port of this
@@ -112,7 +113,7 @@ func StartAlertmanager(ctx context.Context, bin, dir string) (*Alertmanager, err
 }
 
 func startAt(ctx context.Context, bin, dir, config, addr string) (*Alertmanager, error) {
-	am := &Alertmanager{URL: "http://" + addr, log: filepath.Join(dir, "alertmanager.log"), done: make(chan error, 1)}
+	am := &Alertmanager{URL: "http://" + addr, log: filepath.Join(dir, "alertmanager.log"), done: make(chan struct{})}
 	out, err := os.Create(am.log)
 	if err != nil {
 		return nil, err
@@ -130,11 +131,12 @@ func startAt(ctx context.Context, bin, dir, config, addr string) (*Alertmanager,
 		// The signal at our death is tied to the thread that starts the child.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		defer out.Close() //nolint:errcheck // only a log
+		defer out.Close()
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			am.done <- cmd.Wait()
+			am.err = cmd.Wait()
+			close(am.done)
 		}
 	}()
 	if err := <-started; err != nil {
@@ -142,7 +144,8 @@ func startAt(ctx context.Context, bin, dir, config, addr string) (*Alertmanager,
 		return nil, err
 	}
 	if err := am.ready(ctx); err != nil {
-		return nil, errors.Join(err, am.Stop())
+		am.Stop()
+		return nil, err
 	}
 	return am, nil
 }
@@ -158,10 +161,9 @@ func (am *Alertmanager) ready(ctx context.Context) error {
 			return nil
 		}
 		select {
-		case err := <-am.done:
-			am.done <- err
+		case <-am.done:
 			log, _ := os.ReadFile(am.log)
-			return fmt.Errorf("it ended: %w\n%s", err, lastLines(string(log), 2000))
+			return fmt.Errorf("it ended: %w\n%s", am.err, lastLines(string(log), 2000))
 		case <-ctx.Done():
 			return fmt.Errorf("it is not ready after 20 s: %w", ctx.Err())
 		case <-tick.C:
@@ -170,10 +172,9 @@ func (am *Alertmanager) ready(ctx context.Context) error {
 }
 
 // Stop ends it and waits until it has ended.
-func (am *Alertmanager) Stop() error {
+func (am *Alertmanager) Stop() {
 	am.stop()
-	_ = <-am.done // it was told to end
-	return nil
+	<-am.done
 }
 
 // get returns the body of an answer with status 200.
@@ -186,7 +187,7 @@ func get(ctx context.Context, url string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer res.Body.Close() //nolint:errcheck // only read
+	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, 16<<20))
 	if err == nil && res.StatusCode != http.StatusOK {
 		err = fmt.Errorf("%s: %s", url, res.Status)

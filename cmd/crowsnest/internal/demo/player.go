@@ -111,7 +111,7 @@ func appendTo(path string, text []byte) error {
 		return err
 	}
 	if _, err := f.Write(text); err != nil {
-		f.Close() //nolint:errcheck // the first error is the one that matters
+		f.Close() // the first error is the one that matters
 		return err
 	}
 	return f.Close()
