@@ -3,6 +3,8 @@ package alertmanager
 import (
 	"context"
 	"encoding/pem"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -110,7 +112,9 @@ func TestEndlessAnswer(t *testing.T) {
 // is said.
 func TestTLS(t *testing.T) {
 	am := fakeam.New()
-	srv := httptest.NewTLSServer(am)
+	srv := httptest.NewUnstartedServer(am)
+	srv.Config.ErrorLog = log.New(io.Discard, "", 0)
+	srv.StartTLS()
 	defer srv.Close()
 	ca := filepath.Join(t.TempDir(), "ca.crt")
 	cfg := Config{URLs: []string{srv.URL}}

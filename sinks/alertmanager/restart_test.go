@@ -47,7 +47,18 @@ func TestAlertmanagerRestarts(t *testing.T) {
 		require.Equal(t, "firing resolved firing resolved", am.Told("EndsLater"))
 		require.NotContains(t, am.NeverNotified(), "EndsLater")
 
+		// It restarts while nothing ends.
+		b.pass(10 * time.Minute)
+		am.Set(fakeam.Reset)
+		b.notify(fire("New2"))
+		b.pass(5 * time.Second)
+		am.Restart()
+		am.Set(nil)
+		from = len(am.Words("Stays"))
+		b.within(5*time.Second, "all told again", func() bool { return len(am.Words("Stays")) > from })
+
 		// A peer whose clock is wrong does not look like one that restarts.
+		b.pass(2 * time.Minute)
 		am.SetSkew(time.Hour)
 		b.notify(end(stays))
 		require.Equal(t, "firing resolved", am.Told("Stays"))
@@ -193,6 +204,18 @@ func TestEndpointAdded(t *testing.T) {
 		b.pass(2 * time.Minute)
 		b.told("Short", "firing resolved")
 	})
+}
+
+// One that was told the end counts, whoever comes first.
+func TestMarksForNewEndpoint(t *testing.T) {
+	at := time.Now()
+	told := sinks.Mark{Fingerprint: "0000000000000001", StartsAt: at, Over: true, Accepted: at, Ended: at}
+	untold := sinks.Mark{Fingerprint: told.Fingerprint, StartsAt: at, Over: true, Accepted: at}
+	open := sinks.Mark{Fingerprint: "0000000000000002", StartsAt: at, Accepted: at}
+	for range 50 {
+		got := forNew(map[string][]sinks.Mark{"a": {told, open}, "b": {untold}, "c": {untold}})
+		require.Equal(t, []sinks.Mark{told}, got)
+	}
 }
 
 func TestExportIsBounded(t *testing.T) {

@@ -288,8 +288,14 @@ func TestPoison(t *testing.T) {
 			b.within(5*time.Second, "the good ones", func() bool { return b.sink.Status()[0].Pending == nBad })
 			b.notify(fire("Later"))
 			b.within(time.Second, "a later one", func() bool { return am.Told("Later") == "firing" })
+			from := len(am.Posts())
 			for range 60 {
 				b.pass(time.Minute)
+			}
+			for _, p := range am.Posts()[from:] {
+				for _, a := range p.Alerts {
+					require.True(t, !bad(a.Labels) || len(p.Alerts) == 1, "a refused alert goes alone")
+				}
 			}
 			for _, ep := range eps {
 				if !bad(ep.Labels) {
