@@ -124,7 +124,10 @@ func (s *Server) apiEpisode(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusNotFound, errNotFound, "no open or lately resolved episode has this fingerprint")
 		return
 	}
-	writeData(w, toEpisode(e))
+	writeData(w, struct {
+		Episode
+		Deliveries []Delivery `json:"deliveries"`
+	}{toEpisode(e), notNil(s.view.Deliveries(e.Fingerprint))})
 }
 
 // find returns the newest episode with a fingerprint: the open one first.

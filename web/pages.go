@@ -135,8 +135,9 @@ func (s *Server) alertsPage(w http.ResponseWriter, r *http.Request, p pages) {
 // episodeData is what the page of one episode shows.
 type episodeData struct {
 	episodes.Episode
-	Where  string // its labels as a filter
-	Events []event
+	Where      string // its labels as a filter
+	Events     []event
+	Deliveries []Delivery
 }
 
 // event is one point of an episode's timeline.
@@ -154,7 +155,7 @@ func (s *Server) episodePage(w http.ResponseWriter, r *http.Request, p pages) {
 		})
 		return
 	}
-	data := episodeData{Episode: e, Where: selector(e.Labels), Events: timeline(e)}
+	data := episodeData{Episode: e, Where: selector(e.Labels), Events: timeline(e), Deliveries: s.view.Deliveries(e.Fingerprint)}
 	s.render(w, p, "episode", http.StatusOK, page{Title: e.Alert, Path: "/", Data: data})
 }
 

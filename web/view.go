@@ -20,6 +20,8 @@ type View struct {
 	// Endpoints are the receivers of alerts.
 	Endpoints func() []Endpoint
 	Status    func() Status
+	// Deliveries returns the last answer of each receiver to one alert.
+	Deliveries func(episodes.Fingerprint) []Delivery
 }
 
 // Rules is what is loaded.
@@ -77,6 +79,16 @@ type Endpoint struct {
 	Sent     int64            `json:"sent"`
 	Failed   map[string]int64 `json:"failed,omitempty"` // by reason
 	Pending  int              `json:"pending"`
+}
+
+// Delivery is the last answer of one receiver to one alert.
+type Delivery struct {
+	Sink     string    `json:"sink"`
+	Endpoint string    `json:"endpoint"`
+	Time     time.Time `json:"time"`
+	Resolved bool      `json:"resolved"`       // told as resolved
+	Code     int       `json:"code,omitempty"` // status of the answer; 0: there was none
+	Error    string    `json:"error,omitempty"`
 }
 
 // Status is the state of the process.

@@ -81,6 +81,9 @@ func exampleView() View {
 		Endpoints: func() []Endpoint {
 			return []Endpoint{{Sink: "alertmanager", Endpoint: "http://am:9093", Error: hostile, Failed: map[string]int64{"timeout": 2}}}
 		},
+		Deliveries: func(episodes.Fingerprint) []Delivery {
+			return []Delivery{{Sink: "alertmanager", Endpoint: "http://am:9093", Time: now, Code: 503, Error: hostile}}
+		},
 		Status: func() Status {
 			return Status{
 				Start: now.Add(-time.Hour), Config: "password: <secret>\n", Flags: map[string]string{"x": hostile},
@@ -122,7 +125,7 @@ func TestPages(t *testing.T) {
 	f("/", 200, "LeaseLost", "1,234 lines", "team-a", "Resolved in the last 15 minutes", "Shown, not alerted", "1h 0m ago")
 	f("/?filter=namespace%3D%22team-b%22", 200, "No open failure matches this filter", "team-b")
 	f("/?filter=%7Bbroken", 400, "write matchers such as")
-	f("/episodes/0000000000000abc", 200, "What to do", "Restart it.", "the condition became true", "namespace=&#34;team-a&#34;")
+	f("/episodes/0000000000000abc", 200, "What to do", "Restart it.", "Told as", "(503)", "the condition became true", "namespace=&#34;team-a&#34;")
 	f("/episodes/0000000000000def", 200, "a line says that it recovered")
 	f("/episodes/nonsense", 404, "not open")
 	f("/rules", 200, "LeaseLost", "1.2.3", "abababababab", "disabled", "gone.yaml")

@@ -119,9 +119,10 @@ func newDaemon(opt daemonOptions) (*daemon, error) {
 	}
 	d.engine = episodes.New(engineCfg)
 	d.pipe = newPipeline(d.engine, d.now)
+	d.saver = &saver{dir: opt.cfg.Storage.Path, pipe: d.pipe, log: d.component("state")}
 
 	d.tried.Store(ptr(opt.cfg.fingerprint()))
-	first, err := d.loader.first(opt.cfg)
+	first, wrong, err := d.loader.orKept(opt.cfg, keptRules(opt.cfg.Storage.Path))
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +137,12 @@ func newDaemon(opt daemonOptions) (*daemon, error) {
 		d.engine.AddSource(src.Name(), rules.Lateness, src.Serves)
 	}
 	d.pipe.swap(rs)
-	d.outcome.Store(&reloadOutcome{status: web.Reload{OK: true, At: d.start, Success: d.start}})
+	outcome := &reloadOutcome{status: web.Reload{OK: wrong == nil, At: d.start, Success: d.start}, broken: first.broken}
+	if wrong != nil {
+		outcome.status.Error = wrong.Error()
+		d.log.Error().Err(wrong).Msg("rules are broken: starting with the versions that were last in force")
+	}
+	d.outcome.Store(outcome)
 	d.logWarnings(first.set)
 	return d, nil
 }
@@ -166,7 +172,7 @@ func (d *daemon) run(ctx context.Context) error {
 		return errors.Join(err, closeAll(d.opt.listener, d.opt.probe))
 	}
 	d.sinks = append(d.sinks, d.opt.extra...)
-	d.saver = &saver{dir: d.opt.cfg.Storage.Path, pipe: d.pipe, sources: d.sources, sinks: d.sinks, log: d.component("state")}
+	d.saver.sources, d.saver.sinks = d.sources, d.sinks
 	server, err := web.New(d.view(), d.webOptions(registry))
 	if err != nil {
 		return errors.Join(err, closeAll(d.opt.listener, d.opt.probe))
@@ -184,6 +190,9 @@ func (d *daemon) run(ctx context.Context) error {
 	if lock != nil {
 		defer lock.Release() //nolint:errcheck // the process ends
 	}
+	d.reloading.Lock()
+	d.saver.keepRules(d.loader.inForce())
+	d.reloading.Unlock()
 	d.restore()
 	flow := d.startAll(base)
 	select {

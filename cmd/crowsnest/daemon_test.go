@@ -295,3 +295,14 @@ func TestDaemonWithoutStorage(t *testing.T) {
 	s.eventually(func() bool { return len(s.am.firing("A")) == 1 }, "the alert arrives")
 	s.eventually(func() bool { _, body := s.get("/metrics"); return !strings.Contains(body, "state_save_errors_total 0") }, "it is counted")
 }
+
+// A pack that is broken at a start costs nothing if it was good before.
+func TestDaemonStartsWithKeptRules(t *testing.T) {
+	s := newShip(t)
+	s.start()
+	s.stop()
+	s.rules.write("a.yaml", "half writ")
+	s.start()
+	s.log("vc-0", "text of a")
+	s.eventually(func() bool { return len(s.am.firing("A")) == 1 && len(s.am.firing(alertPackBroken)) == 1 }, "the rule works, and people are told")
+}

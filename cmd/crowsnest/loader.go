@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -20,10 +21,54 @@ type loader struct {
 	good map[string]*rules.Document
 	// tested are the packs, by their hash, that passed their own tests.
 	tested map[string]bool
+	// texts are the contents of files, by their hash.
+	texts map[string][]byte
 }
 
 func newLoader() *loader {
-	return &loader{good: map[string]*rules.Document{}, tested: map[string]bool{}}
+	return &loader{good: map[string]*rules.Document{}, tested: map[string]bool{}, texts: map[string][]byte{}}
+}
+
+// parse reads and parses what a configuration names.
+func (l *loader) parse(cfg *Config) ([]*rules.Document, rules.Problems) {
+	files, problems := cfg.ruleFiles()
+	docs, found := parseFiles(files)
+	for i, d := range docs {
+		l.texts[d.SHA256()] = files[i].Data
+	}
+	return docs, append(problems, found...)
+}
+
+// orKept loads everything for a start, and where that fails falls back to the
+// versions that were in force in the last run. The error is what is wrong now.
+func (l *loader) orKept(cfg *Config, kept []rules.File) (out loaded, wrong, err error) {
+	out, err = l.first(cfg)
+	if err == nil || len(kept) == 0 {
+		return out, nil, err
+	}
+	docs, _ := parseFiles(kept)
+	for i, d := range docs {
+		if !d.Broken() {
+			l.good[d.File()], l.texts[d.SHA256()] = d, kept[i].Data
+		}
+	}
+	out, again := l.again(cfg)
+	if again != nil {
+		return loaded{}, nil, err
+	}
+	return out, err, nil
+}
+
+// inForce returns the files that are in force, without those that are part of
+// the program.
+func (l *loader) inForce() []rules.File {
+	var out []rules.File
+	for _, name := range slices.Sorted(maps.Keys(l.good)) {
+		if !strings.HasPrefix(name, shippedPrefix) {
+			out = append(out, rules.File{Name: name, Data: l.texts[l.good[name].SHA256()]})
+		}
+	}
+	return out
 }
 
 // loaded is the outcome of a load.
@@ -39,7 +84,7 @@ var errNoRules = errors.New("no rule would be left: the rules that are in force 
 
 // first loads everything for a start: the error lists every problem.
 func (l *loader) first(cfg *Config) (loaded, error) {
-	docs, problems := cfg.parseRules()
+	docs, problems := l.parse(cfg)
 	set, found := cfg.build(docs)
 	if errs := append(problems, found...).Errors(); len(errs) > 0 {
 		errs.Sort()
@@ -53,7 +98,7 @@ func (l *loader) first(cfg *Config) (loaded, error) {
 // own tests, keeps its last good version and is listed in broken; a new one is
 // left out. An error means that nothing changes at all.
 func (l *loader) again(cfg *Config) (loaded, error) {
-	docs, problems := cfg.parseRules()
+	docs, problems := l.parse(cfg)
 	if errs := unread(problems); len(errs) > 0 {
 		return loaded{}, fmt.Errorf("load rules:\n%w", errs)
 	}
@@ -180,12 +225,15 @@ func (l *loader) untested(set *rules.Set, docs []*rules.Document) (*rules.Docume
 // keep makes docs the last good versions.
 func (l *loader) keep(docs []*rules.Document) {
 	clear(l.good)
+	texts := map[string][]byte{}
 	for _, d := range docs {
 		l.good[d.File()] = d
+		texts[d.SHA256()] = l.texts[d.SHA256()]
 		if !d.IsOverrides() {
 			l.tested[d.SHA256()] = true
 		}
 	}
+	l.texts = texts
 }
 
 // ruleFiles reads every file of rules that the configuration names.
@@ -209,13 +257,6 @@ func (c *Config) ruleFiles() ([]rules.File, rules.Problems) {
 	return files, problems
 }
 
-// parseRules reads and parses them.
-func (c *Config) parseRules() ([]*rules.Document, rules.Problems) {
-	files, problems := c.ruleFiles()
-	docs, found := parseFiles(files)
-	return docs, append(problems, found...)
-}
-
 // build joins documents; with allow_empty, none is a set as well.
 func (c *Config) build(docs []*rules.Document) (*rules.Set, rules.Problems) {
 	if len(docs) == 0 {
@@ -231,7 +272,7 @@ func (c *Config) build(docs []*rules.Document) (*rules.Set, rules.Problems) {
 
 // loadRules loads everything, for check config.
 func (c *Config) loadRules() (*rules.Set, rules.Problems) {
-	docs, problems := c.parseRules()
+	docs, problems := newLoader().parse(c)
 	set, found := c.build(docs)
 	return set, append(problems, found...)
 }

@@ -64,6 +64,7 @@ func (d *daemon) loadAgain() (loaded, error) {
 	}
 	d.pipe.swap(rs)
 	d.cfg.Store(cfg)
+	d.saver.keepRules(d.loader.inForce())
 	d.logWarnings(out.set)
 	var errs []error
 	for _, b := range out.broken {

@@ -14,8 +14,15 @@ import (
 	"crowsnest/web"
 )
 
-// blindAfter is how long a source may be away before people are told.
-const blindAfter = 5 * time.Minute
+// When a source counts as blind.
+const (
+	// blindAfter is how long it may be away.
+	blindAfter = 5 * time.Minute
+	// stuckAfter is how many updates, a second apart, it may say that it is up
+	// and neither read nor prove anything. Updates are counted and not seconds,
+	// so that a machine that slept does not look stuck.
+	stuckAfter = 60
+)
 
 // The alerts of the program about itself.
 const (
@@ -31,10 +38,18 @@ type selfAlerts struct {
 	mu    sync.Mutex
 	open  map[episodes.Fingerprint]episodes.Episode
 	away  map[string]time.Time // since when a source is away
+	moved map[string]progress
+}
+
+// progress is the newest sign of life of a source.
+type progress struct {
+	bytes  int64
+	proved time.Time
+	still  int // updates without one
 }
 
 func newSelfAlerts(start time.Time) *selfAlerts {
-	return &selfAlerts{start: start, open: map[episodes.Fingerprint]episodes.Episode{}, away: map[string]time.Time{}}
+	return &selfAlerts{start: start, open: map[episodes.Fingerprint]episodes.Episode{}, away: map[string]time.Time{}, moved: map[string]progress{}}
 }
 
 // update returns the alerts that opened, changed or ended.
@@ -64,6 +79,9 @@ func (a *selfAlerts) update(now time.Time, status []sources.Status, broken []web
 
 // awaySince tells since when a source proves nothing, if it is long enough.
 func (a *selfAlerts) awaySince(now time.Time, s sources.Status) (time.Time, bool) {
+	if a.stuck(s) {
+		return s.Proved, true
+	}
 	if s.Up && !s.Proved.Before(now.Add(-blindAfter)) {
 		delete(a.away, s.Name)
 		return time.Time{}, false
@@ -79,6 +97,30 @@ func (a *selfAlerts) awaySince(now time.Time, s sources.Status) (time.Time, bool
 		a.away[s.Name] = since
 	}
 	return since, now.Sub(since) >= blindAfter
+}
+
+// stuck tells whether a source says that it is up and does nothing.
+func (a *selfAlerts) stuck(s sources.Status) bool {
+	p := a.moved[s.Name]
+	if !s.Up || s.Bytes != p.bytes || !s.Proved.Equal(p.proved) {
+		p = progress{bytes: s.Bytes, proved: s.Proved}
+	} else {
+		p.still++
+	}
+	a.moved[s.Name] = p
+	return p.still >= stuckAfter
+}
+
+// hung returns a source that is stuck, "" if there is none: a restart may help.
+func (a *selfAlerts) hung() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(a.moved)) {
+		if a.moved[name].still >= stuckAfter {
+			return name
+		}
+	}
+	return ""
 }
 
 func blindAlert(s sources.Status, since time.Time) episodes.Episode {

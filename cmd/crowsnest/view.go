@@ -8,18 +8,20 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"crowsnest/episodes"
+	"crowsnest/sinks/alertmanager"
 	"crowsnest/web"
 )
 
 // view is how the web looks into the daemon.
 func (d *daemon) view() web.View {
 	return web.View{
-		Episodes:  func() []episodes.Episode { return append(d.engine.Episodes(d.now()), d.self.all()...) },
-		Stats:     func() episodes.Stats { return d.engine.Stats(d.now()) },
-		Rules:     d.rulesView,
-		Sources:   d.sourcesView,
-		Endpoints: d.endpointsView,
-		Status:    d.statusView,
+		Episodes:   func() []episodes.Episode { return append(d.engine.Episodes(d.now()), d.self.all()...) },
+		Stats:      func() episodes.Stats { return d.engine.Stats(d.now()) },
+		Rules:      d.rulesView,
+		Sources:    d.sourcesView,
+		Endpoints:  d.endpointsView,
+		Deliveries: d.deliveriesView,
+		Status:     d.statusView,
 	}
 }
 
@@ -68,6 +70,23 @@ func (d *daemon) endpointsView() []web.Endpoint {
 	return out
 }
 
+// deliveries is a sink that remembers the answers to each alert.
+type deliveries interface {
+	Deliveries(fp episodes.Fingerprint) []alertmanager.Delivery
+}
+
+func (d *daemon) deliveriesView(fp episodes.Fingerprint) []web.Delivery {
+	var out []web.Delivery
+	for _, s := range d.sinks {
+		if log, ok := s.(deliveries); ok {
+			for _, x := range log.Deliveries(fp) {
+				out = append(out, web.Delivery{Sink: s.Name(), Endpoint: x.Endpoint, Time: x.Time, Resolved: x.Resolved, Code: x.Code, Error: x.Error})
+			}
+		}
+	}
+	return out
+}
+
 func (d *daemon) statusView() web.Status {
 	saved, errs := d.saver.status()
 	st := web.Status{
@@ -88,6 +107,9 @@ func (d *daemon) statusView() web.Status {
 			}
 			st.Missing = append(st.Missing, fmt.Sprintf("source %s %s", s.Name, why))
 		}
+	}
+	if name := d.self.hung(); name != "" {
+		st.Unhealthy = fmt.Sprintf("source %s makes no progress", name)
 	}
 	_, broken := d.ended()
 	for _, name := range slices.Sorted(maps.Keys(broken)) {

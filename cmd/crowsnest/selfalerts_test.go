@@ -1,0 +1,58 @@
+package main
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/episodes"
+	"crowsnest/sources"
+	"crowsnest/web"
+)
+
+func TestSelfAlerts(t *testing.T) {
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	a := newSelfAlerts(start)
+	names := func(eps []episodes.Episode) []string {
+		out := []string{}
+		for _, e := range eps {
+			out = append(out, string(e.State)+" "+e.Alert)
+		}
+		slices.Sort(out)
+		return out
+	}
+	at := func(d time.Duration, status sources.Status, broken ...web.BrokenPack) []string {
+		return names(a.update(start.Add(d), []sources.Status{status}, broken))
+	}
+	up := func(d time.Duration) sources.Status {
+		return sources.Status{Name: "kubelet", Up: true, Opened: true, Proved: start.Add(d)}
+	}
+	down := sources.Status{Name: "kubelet", Proved: start.Add(time.Minute), Error: "no such directory"}
+
+	require.Equal(t, []string{"firing CrowsnestHeartbeat"}, at(0, up(0)))
+	require.Empty(t, at(time.Minute, up(time.Minute)), "told once")
+	require.Empty(t, at(5*time.Minute, down))
+	require.Equal(t, []string{"firing CrowsnestBlind"}, at(6*time.Minute, down), "five minutes after the last proof")
+	require.Equal(t, []string{"resolved CrowsnestBlind"}, at(7*time.Minute, up(7*time.Minute)))
+
+	broken := web.BrokenPack{Pack: "a", Error: "a.yaml:1:1: error"}
+	require.Equal(t, []string{"firing CrowsnestPackBroken"}, at(8*time.Minute, up(8*time.Minute), broken))
+	require.Empty(t, at(9*time.Minute, up(9*time.Minute), broken))
+	require.Len(t, a.all(), 2)
+	require.Equal(t, []string{"resolved CrowsnestPackBroken"}, at(10*time.Minute, up(10*time.Minute)))
+
+	// A source that says that it is up and does nothing is found in a minute.
+	still := up(10 * time.Minute)
+	for i := range 70 {
+		news := at(10*time.Minute+time.Duration(i)*time.Second, still)
+		if i < stuckAfter-1 {
+			require.Empty(t, news)
+			require.Empty(t, a.hung())
+		}
+	}
+	require.Equal(t, "kubelet", a.hung())
+	require.Equal(t, []string{"resolved CrowsnestBlind"}, at(12*time.Minute, up(12*time.Minute)))
+	require.Empty(t, a.hung())
+}
