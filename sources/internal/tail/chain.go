@@ -40,6 +40,7 @@ type chain struct {
 		now  time.Time
 		busy bool // the turn before left something to read
 	}
+	fromEnd bool      // without a position: files without times are read from their end
 	looked  time.Time // when the directory was last looked at
 	gen     int64     // of its listing
 	settled bool      // no name changed since
@@ -49,9 +50,9 @@ type chain struct {
 	names   []string // of them, and of what is not read
 
 	cur  *file
-	next []*file // after cur, in order
-	old  *file   // before cur: rotated, and may still get bytes
-	done []ident // read to the end
+	next []*file    // after cur, in order
+	old  *file      // before cur: rotated, and may still get bytes
+	done []doneFile // read to the end
 
 	oldUntil  time.Time
 	nextSince time.Time // since when next has a file with content
@@ -92,6 +93,12 @@ type position struct {
 	point
 	Old   *point `json:"old,omitempty"`   // of the rotated file before it
 	Ended bool   `json:"ended,omitempty"` // the file was read to its end, and another one came
+}
+
+// doneFile is what is remembered of a file that was read to its end.
+type doneFile struct {
+	id   ident
+	size int64
 }
 
 // segment maps a run of bytes that were handed to the stream to its file.
@@ -283,7 +290,7 @@ func (c *chain) skipCur() {
 	f := c.cur
 	c.close(f)
 	if f.id.n > 0 {
-		c.done = append(c.done, f.id)
+		c.done = append(c.done, doneFile{f.id, f.off})
 	}
 	c.away, c.gen = time.Time{}, 0
 	c.cur = nil

@@ -42,7 +42,7 @@ func (c *chain) reconcile(ms []member) {
 	}
 	later := ms[:0:0]
 	for _, m := range ms {
-		if c.follows(m) {
+		if c.follows(m) && !c.looksDone(m) {
 			later = append(later, m)
 		}
 	}
@@ -153,12 +153,13 @@ func (c *chain) isDone(m member) bool {
 	if m.head.first == 0 {
 		return false
 	}
-	for _, id := range c.done {
-		if id.is(m.head.bytes) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.done, func(d doneFile) bool { return d.id.is(m.head.bytes) })
+}
+
+// looksDone is isDone where there is nothing better to go by: the same start
+// and the same length.
+func (c *chain) looksDone(m member) bool {
+	return slices.ContainsFunc(c.done, func(d doneFile) bool { return d.size == m.head.size && d.id.is(m.head.bytes) })
 }
 
 func (c *chain) newNext(m member, eager bool) *file {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"io"
@@ -107,11 +108,24 @@ type head struct {
 	fi    fs.FileInfo // when it was read
 	bytes []byte
 	first int64
+	size  int64 // of the whole file, decompressed
 }
 
 // current tells that the head cannot have changed since it was read.
 func (h *head) current(fi fs.FileInfo) bool {
 	return h != nil && os.SameFile(h.fi, fi) && h.fi.Size() == fi.Size() && h.fi.ModTime().Equal(fi.ModTime())
+}
+
+// fullSize returns the length of a file, decompressed: a .gz ends with it.
+func fullSize(f io.ReaderAt, size int64, gz bool) int64 {
+	var b [4]byte
+	if !gz {
+		return size
+	}
+	if _, err := f.ReadAt(b[:], size-int64(len(b))); err != nil {
+		return 0
+	}
+	return int64(binary.LittleEndian.Uint32(b[:]))
 }
 
 // readHead reads a file's head, decompressed.

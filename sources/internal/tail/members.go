@@ -128,7 +128,8 @@ func (c *chain) readHead(name string, gz bool) (*head, error) {
 	if err != nil && !gz {
 		return nil, err
 	}
-	return &head{fi: fi, bytes: b, first: firstTime(b)}, nil // a damaged .gz has no head
+	// A damaged .gz has no head.
+	return &head{fi: fi, bytes: b, first: firstTime(b), size: fullSize(f, fi.Size(), gz)}, nil
 }
 
 // inOrder sorts by instance and name, drops the compressed twin of a file that

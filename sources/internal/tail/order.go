@@ -58,9 +58,15 @@ func PlainBase(name string) (base string, o Order) {
 			break
 		}
 		// The longest suffix that is a rotation's wins: it may contain dashes.
-		if rotated, ok := plainSuffix(suffix); ok && !followsDigit(stem, i) {
-			return stem[:i], Order{Rotated: rotated, GZ: gz}
+		rotated, ok := plainSuffix(suffix)
+		if !ok || followsDigit(stem, i) {
+			continue
 		}
+		// A fraction of a second, or a counter behind a date.
+		if b, o := PlainBase(stem[:i]); o.Rotated != "" && o.Rotated[0] != '#' && !o.GZ {
+			return b, Order{Rotated: o.Rotated + stem[i:], GZ: gz}
+		}
+		return stem[:i], Order{Rotated: rotated, GZ: gz}
 	}
 	return name, Order{GZ: gz}
 }

@@ -22,7 +22,7 @@ func (c *chain) place(ms []member) error {
 	saved := c.saved
 	switch {
 	case saved == nil:
-		return c.lookBack(ms, c.t.lookBackTo(), c.t.fromEnd())
+		return c.lookBack(ms, c.t.lookBackTo(), c.fromEnd)
 	case saved.HeadN == 0:
 		return c.lookBack(ms, c.t.lookBackTo(), false)
 	}

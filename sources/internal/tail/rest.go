@@ -96,7 +96,7 @@ func (c *chain) leave(w *worker) bool {
 		c.segs, c.flushed = nil, 0
 	}
 	if f.id.n > 0 {
-		c.done = append(c.done, f.id)
+		c.done = append(c.done, doneFile{f.id, f.off})
 		if len(c.done) > doneMax {
 			c.done = c.done[1:]
 		}

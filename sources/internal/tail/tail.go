@@ -29,7 +29,7 @@ type Config struct {
 	Poll     time.Duration    // how often every file is looked at
 	Rescan   time.Duration    // how often every directory is listed, changed or not
 	LookBack time.Duration    // without a position: how old the first line may be; negative: no bound
-	FromEnd  bool             // without a position: files without times are read from their end
+	FromEnd  bool             // at a first start: files without times are read from their end
 	Workers  int
 	MaxOpen  int  // files that are held open while idle
 	NoWatch  bool // poll only
@@ -284,6 +284,7 @@ func (t *Tailer) update(tr *tree, found []Stream, w *watcher) {
 		// Nothing in it is older than the last look, or it was found before it
 		// could be read: both hold back what is proved.
 		c.bound, c.since = t.proved, t.saved
+		c.fromEnd = t.cfg.FromEnd && !t.state && !t.started
 		t.chains[s.Key] = c
 		t.queue.add(c)
 	}
@@ -373,14 +374,6 @@ func (t *Tailer) lookBackTo() time.Time {
 		return t.saved
 	}
 	return from
-}
-
-// fromEnd tells that a file without times is read from its end: only those that
-// are there at a first start are.
-func (t *Tailer) fromEnd() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.cfg.FromEnd && !t.state && !t.started
 }
 
 // fail counts an error and remembers its text.

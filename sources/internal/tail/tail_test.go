@@ -1,0 +1,497 @@
+package tail
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/test/kubesim"
+)
+
+// Without a position reading starts with the lines that are not older than the
+// look-back, in whichever file they are.
+func TestLookBack(t *testing.T) {
+	f := func(rotate int) {
+		t.Helper()
+		bubble(t, podFinder, func(t *testing.T, l *lab) {
+			at := time.Now().Add(-3 * time.Hour)
+			c := kubesim.New(kubesim.Options{Root: l.finder.Root, MaxFiles: 1000, Clock: func() time.Time { return at }})
+			var want []string
+			start := time.Now().Add(-DefaultLookBack)
+			n := 0
+			for ; at.Before(time.Now()); at = at.Add(time.Second) {
+				n++
+				text := fmt.Sprintf("seq=%d", n)
+				c.Write("stdout", text+strings.Repeat(" pad", n%50))
+				if !at.Before(start) {
+					want = append(want, text)
+				}
+				if rotate > 0 && n%rotate == 0 {
+					c.Rotate()
+				}
+			}
+			l.start(nil)
+			wait(3 * time.Second)
+			got := l.pipe.taken()
+			for i := range got {
+				got[i], _, _ = strings.Cut(got[i], " ")
+			}
+			extra := len(got) - len(want) // a second of slack, or the start of a .gz
+			require.GreaterOrEqual(t, extra, 0)
+			if rotate == 0 || rotate > 2000 {
+				require.LessOrEqual(t, extra, 2)
+			} else {
+				require.LessOrEqual(t, extra, rotate)
+			}
+			requireLines(t, want, got[extra:])
+			l.stop()
+			c.Close()
+		})
+	}
+	f(0)
+	f(100)  // the start is in a compressed file
+	f(500)  // in the newest but one
+	f(5000) // in the file that is written to
+}
+
+// With a state a stream that is not in it is new: it is read from its start.
+func TestNewStreamAfterLongPause(t *testing.T) {
+	bubble(t, podFinder, func(t *testing.T, l *lab) {
+		l.start(nil)
+		wait(3 * time.Second)
+		s := l.stop()
+		wait(time.Second)
+		var seq sequence
+		c := kubesim.New(kubesim.Options{Root: l.finder.Root})
+		c.Write("stdout", seq.next())
+		wait(2 * time.Hour)
+		c.Write("stdout", seq.next())
+		l.start(s)
+		wait(3 * time.Second)
+		requireLines(t, seq.want, l.pipe.taken())
+		l.stop()
+		c.Close()
+	})
+}
+
+// Proof of reading: never beyond what was read, and soon at what was written.
+func TestProof(t *testing.T) {
+	bubble(t, podFinder, func(t *testing.T, l *lab) {
+		r := rand.New(rand.NewPCG(1, 5))
+		var cs []*kubesim.Container
+		for i := range 5 {
+			cs = append(cs, kubesim.New(kubesim.Options{Root: l.finder.Root, Pod: fmt.Sprintf("p%d", i)}))
+		}
+		l.start(nil)
+		written := map[string]time.Time{}
+		n := 0
+		for range 300 {
+			for range r.IntN(20) {
+				n++
+				text := fmt.Sprintf("seq=%d", n)
+				c := cs[r.IntN(len(cs))]
+				c.Write("stdout", text)
+				written[text] = time.Now()
+				if r.IntN(40) == 0 {
+					c.Rotate()
+				}
+			}
+			wait(time.Duration(r.IntN(400)) * time.Millisecond)
+			l.pipe.mu.Lock()
+			proved := l.pipe.proved
+			for _, got := range l.pipe.lines {
+				delete(written, got)
+			}
+			l.pipe.mu.Unlock()
+			for text, at := range written {
+				require.False(t, at.Before(proved), "%s was written at %s, proved is %s", text, at, proved)
+			}
+			require.Less(t, time.Since(proved), time.Second)
+		}
+		l.stop()
+		for _, c := range cs {
+			require.NoError(t, c.Err)
+			c.Close()
+		}
+	})
+}
+
+// A directory that cannot be looked at proves nothing.
+func TestNoProofWithoutRoot(t *testing.T) {
+	bubble(t, func(root string) Finder { return podFinder(filepath.Join(root, "pods")) }, func(t *testing.T, l *lab) {
+		l.start(nil)
+		wait(10 * time.Second)
+		st := l.tailer.Status()
+		require.False(t, st.Up)
+		require.False(t, st.Opened)
+		require.NotEmpty(t, st.Error)
+		require.True(t, l.pipe.proved.IsZero())
+
+		var seq sequence
+		c := kubesim.New(kubesim.Options{Root: l.finder.Root})
+		c.Write("stdout", seq.next())
+		wait(10 * time.Second)
+		st = l.tailer.Status()
+		require.True(t, st.Up)
+		require.Empty(t, st.Error)
+		requireLines(t, seq.want, l.pipe.taken())
+		require.WithinDuration(t, time.Now(), l.pipe.proved, time.Second)
+		require.Zero(t, st.Lag.Truncate(time.Second))
+
+		// It goes away and comes back with other content.
+		require.NoError(t, os.Rename(l.finder.Root, l.finder.Root+".old"))
+		wait(10 * time.Second)
+		require.False(t, l.tailer.Status().Up)
+		require.True(t, l.tailer.Status().Opened)
+		require.Greater(t, time.Since(l.pipe.proved), 4*time.Second)
+		require.Greater(t, l.tailer.Status().Lag, 4*time.Second)
+		require.NoError(t, os.Rename(l.finder.Root+".old", l.finder.Root))
+		c.Write("stdout", seq.next())
+		wait(10 * time.Second)
+		requireLines(t, seq.want, l.pipe.taken())
+		l.stop()
+		c.Close()
+	})
+}
+
+// While a backlog is read, the times of its lines prove what they can, and the
+// lines of a quiet stream do not wait for its end.
+func TestBacklogAndQuietStream(t *testing.T) {
+	bubble(t, podFinder, func(t *testing.T, l *lab) {
+		hot := kubesim.New(kubesim.Options{Root: l.finder.Root, Pod: "hot"})
+		pad := strings.Repeat("x", 1000)
+		for range 20000 {
+			hot.Write("stdout", "text hot "+pad)
+		}
+		quiet := kubesim.New(kubesim.Options{Root: l.finder.Root, Pod: "quiet"})
+		quiet.Write("stdout", "text quiet")
+		l.start(nil)
+		wait(2 * time.Second)
+		got := l.pipe.taken()
+		require.Len(t, got, 20001)
+		at := 0
+		for i, g := range got {
+			if g == "text quiet" {
+				at = i
+			}
+		}
+		require.Less(t, at, 3000, "lines of the other stream before it")
+		l.stop()
+		hot.Close()
+		quiet.Close()
+	})
+}
+
+// Logs that logrotate numbers, compressing with a delay, over stops and kills.
+func TestRandomPlain(t *testing.T) {
+	for seed := range uint64(seeds()) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			bubble(t, func(root string) Finder { return plainFinder(root, "app.log") }, func(t *testing.T, l *lab) {
+				randomPlain(t, l, seed)
+			})
+		})
+	}
+}
+
+func randomPlain(t *testing.T, l *lab, seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 6))
+	path := filepath.Join(l.finder.Root, "app.log")
+	f := appendTo(t, path)
+	var seq sequence
+	writeLines(t, f, &seq, 1)
+	l.start(nil)
+	wait(time.Second)
+	saved := l.pipe.snapshot(l.tailer)
+	down, rotations := false, 0
+	for range 60 {
+		switch n := r.IntN(16); {
+		case n < 6:
+			writeLines(t, f, &seq, r.IntN(30)+1)
+		case n < 9 && rotations < 3:
+			if r.IntN(4) > 0 {
+				writeLines(t, f, &seq, 1)
+			}
+			rotateNumbered(t, path)
+			if r.IntN(2) == 0 { // the program still has the old file
+				writeLines(t, f, &seq, r.IntN(3))
+			}
+			f = appendTo(t, path)
+			rotations++
+		case n == 9 && !down:
+			saved = *l.stop()
+			down = true
+		case n == 10 && !down:
+			l.kill()
+			down = true
+		case down:
+			l.start(&saved)
+			down = false
+			wait(2 * time.Second)
+			saved = l.pipe.snapshot(l.tailer)
+		default:
+			wait(time.Duration(r.IntN(2000)) * time.Millisecond)
+			saved = l.pipe.snapshot(l.tailer)
+		}
+		if len(saved.lines) == seq.n {
+			rotations = 0
+		}
+	}
+	if down {
+		l.start(&saved)
+	}
+	wait(10 * time.Second)
+	requireLines(t, seq.want, l.pipe.taken())
+	l.stop()
+}
+
+// rotateNumbered moves app.log to .1, .1 to .2 compressed, .2.gz to .3.gz.
+func rotateNumbered(t *testing.T, path string) {
+	t.Helper()
+	for n := 6; n >= 2; n-- {
+		_ = os.Rename(fmt.Sprintf("%s.%d.gz", path, n), fmt.Sprintf("%s.%d.gz", path, n+1))
+	}
+	if _, err := os.Stat(path + ".1"); err == nil {
+		require.NoError(t, os.Rename(path+".1", path+".2"))
+		require.NoError(t, exec.Command("gzip", path+".2").Run())
+	}
+	require.NoError(t, os.Rename(path, path+".1"))
+}
+
+// A first start reads plain files from their end, and files that come later
+// from their start.
+func TestFromEnd(t *testing.T) {
+	bubble(t, func(root string) Finder { return plainFinder(root, "app.log") }, func(t *testing.T, l *lab) {
+		l.cfg.FromEnd = true
+		f := appendTo(t, filepath.Join(l.finder.Root, "app.log"))
+		_, err := f.WriteString("text old\ntext old2\ntext ha")
+		require.NoError(t, err)
+		l.start(nil)
+		wait(500 * time.Millisecond)
+		_, err = f.WriteString("lf\ntext new\n")
+		require.NoError(t, err)
+		wait(2 * time.Second)
+		require.Equal(t, []string{"text half", "text new"}, l.pipe.taken())
+		s := l.stop()
+		_, err = f.WriteString("text down\n")
+		require.NoError(t, err)
+		l.start(s)
+		wait(2 * time.Second)
+		require.Equal(t, "text down", last(l.pipe.taken()))
+		require.NoError(t, os.Remove(f.Name()))
+		wait(20 * time.Second)
+		f = appendTo(t, f.Name())
+		_, err = f.WriteString("text again\n")
+		require.NoError(t, err)
+		wait(5 * time.Second)
+		require.Equal(t, []string{"text half", "text new", "text down", "text again"}, l.pipe.taken())
+		l.stop()
+	})
+}
+
+// The kernel tells of new containers: nothing waits for the next poll.
+func TestWatch(t *testing.T) {
+	root := t.TempDir()
+	l := &lab{t: t, cfg: Config{Source: "test", Poll: time.Hour}, finder: podFinder(root)}
+	l.start(nil)
+	require.Eventually(t, func() bool { return l.tailer.Status().Up }, 20*time.Second, 5*time.Millisecond)
+	elsewhere := t.TempDir()
+	c := kubesim.New(kubesim.Options{Root: elsewhere})
+	c.Write("stdout", "text 1")
+	require.NoError(t, os.Rename(c.PodDir(), filepath.Join(root, filepath.Base(c.PodDir()))))
+	require.Eventually(t, func() bool { return len(l.pipe.taken()) == 1 }, 20*time.Second, 5*time.Millisecond)
+	l.stop()
+	c.Close()
+}
+
+func TestKubeletOrder(t *testing.T) {
+	f := func(name string, want Order, ok bool) {
+		t.Helper()
+		o, got := KubeletOrder(name)
+		require.Equal(t, ok, got, name)
+		require.Equal(t, want, o, name)
+	}
+	f("0.log", Order{}, true)
+	f("12.log", Order{Instance: 12}, true)
+	f("3.log.20260102-030405", Order{Instance: 3, Rotated: "20260102-030405"}, true)
+	f("3.log.20260102-030405.gz", Order{Instance: 3, Rotated: "20260102-030405", GZ: true}, true)
+	f("3.log.20260102-030405.tmp", Order{}, false)
+	f("3.log.gz", Order{}, false)
+	f("3.log.", Order{}, false)
+	f("3.logx", Order{}, false)
+	f(".log", Order{}, false)
+	f("-1.log", Order{}, false)
+	f("+1.log", Order{}, false)
+	f("a.log", Order{}, false)
+	f("9999999999.log", Order{}, false)
+	f("", Order{}, false)
+}
+
+func TestPlainBase(t *testing.T) {
+	f := func(name, base string, rotated, gz bool) {
+		t.Helper()
+		b, o := PlainBase(name)
+		require.Equal(t, base, b, name)
+		require.Equal(t, rotated, o.Rotated != "", name)
+		require.Equal(t, gz, o.GZ, name)
+	}
+	f("app.log", "app.log", false, false)
+	f("app.log.1", "app.log", true, false)
+	f("app.log.12.gz", "app.log", true, true)
+	f("app.log-20240131", "app.log", true, false)
+	f("app.log-20240131.gz", "app.log", true, true)
+	f("app.log-2024-01-31", "app.log", true, false)
+	f("app.log.2024-01-31T10-00-00", "app.log", true, false)
+	f("app.log.2024-01-31T10:00:00.123", "app.log", true, false)
+	f("app-1.log", "app-1.log", false, false)
+	f("app-2024-01-31.log", "app-2024-01-31.log", false, false)
+	f("app.log.gz", "app.log.gz", false, true)
+	f("messages", "messages", false, false)
+	f("messages.1", "messages", true, false)
+	f("1", "1", false, false)
+	f(".1", ".1", false, false)
+	f("", "", false, false)
+
+	_, one := PlainBase("x.1")
+	_, two := PlainBase("x.2")
+	_, ten := PlainBase("x.10")
+	require.True(t, ten.before(two))
+	require.True(t, two.before(one))
+	require.True(t, one.before(Order{}))
+	_, ok := PlainOrder("x.log")("x.log.1")
+	require.True(t, ok)
+	_, ok = PlainOrder("x.log")("x.log2")
+	require.False(t, ok)
+	_, ok = PlainOrder("x.log")("yx.log")
+	require.False(t, ok)
+}
+
+// Names that go back by an hour are corrected by the times in the files.
+func TestOrderByTimeInFile(t *testing.T) {
+	m := func(name string, first int64) member {
+		o, _ := KubeletOrder(name)
+		return member{name: name, order: o, head: &head{first: first}}
+	}
+	got := inOrder([]member{
+		m("0.log", 40), m("0.log.20261025-020500.gz", 30), m("0.log.20261025-025900.gz", 10),
+		m("0.log.20261025-024000", 20), m("0.log.20261025-024000.gz", 20), m("1.log", 5),
+	})
+	var names []string
+	for _, g := range got {
+		names = append(names, g.name)
+	}
+	require.Equal(t, []string{
+		"0.log.20261025-025900.gz", "0.log.20261025-024000", "0.log.20261025-020500.gz", "0.log", "1.log",
+	}, names)
+}
+
+// Any state is taken or refused, and reading goes on.
+func FuzzRestore(f *testing.F) {
+	t := New(Config{}, Finder{})
+	f.Add([]byte(t.Positions()))
+	p := &position{point: point{Name: "0.log", HeadN: 5, Off: 3, End: 9, MarkN: 9}, Ended: true, Old: &point{Name: "x"}}
+	b, err := json.Marshal(positions{Version: 1, At: time.Now(), Streams: map[string]*position{"ns_pod_uid/c": p, "x": {}}})
+	require.NoError(f, err)
+	f.Add(b)
+	f.Add([]byte(`{"v":1,"streams":{"ns_pod_uid/c":null}}`))
+	f.Add([]byte(`{"v":1,"streams":{"ns_pod_uid/c":{"o":-1,"e":9223372036854775807,"l":300}}}`))
+	f.Add([]byte(`null`))
+	root := f.TempDir()
+	c := kubesim.New(kubesim.Options{Root: root, UID: "uid"})
+	c.Write("stdout", "text 1")
+	c.Rotate()
+	c.Write("stdout", "text 2")
+	c.Rotate()
+	c.Close()
+	require.NoError(f, c.Err)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p := newPipe(t)
+		tl := New(Config{NoWatch: true, LookBack: -1}, podFinder(root))
+		_ = tl.Restore(b)
+		tl.p = p
+		tl.queue.open()
+		w := newWorker()
+		for range 3 {
+			tl.findAll(nil, true)
+			tl.lookAt(nil, true)
+			tl.queue.mu.Lock()
+			n := len(tl.queue.state)
+			tl.queue.mu.Unlock()
+			for ; n > 0; n-- {
+				c := tl.queue.take()
+				again := c.run(w)
+				tl.queue.done(c, false)
+				if again {
+					tl.queue.add(c)
+				}
+			}
+		}
+		require.NoError(t, New(Config{}).Restore(tl.Positions()))
+		for _, c := range tl.chains {
+			c.closeAll()
+		}
+		tl.trees[0].root.close()
+		require.Zero(t, tl.files.Load())
+	})
+}
+
+// Any bytes, written in any pieces, give the same lines.
+func FuzzPieces(f *testing.F) {
+	f.Add([]byte("text 1\ntext 2\r\n\ntext 3"), uint64(1))
+	f.Add([]byte("text\x00\x00 1\n\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00text 2\n"), uint64(2))
+	f.Add([]byte(strings.Repeat("text ", 100)+"\n"), uint64(3))
+	f.Fuzz(func(t *testing.T, content []byte, seed uint64) {
+		if hasHole(content) {
+			return // a hole that is cut in two is no hole
+		}
+		dir := t.TempDir()
+		file := appendTo(t, filepath.Join(dir, "x.log"))
+		p := newPipe(t)
+		tl := New(Config{NoWatch: true, LookBack: -1}, plainFinder(dir, "x.log"))
+		tl.p = p
+		tl.queue.open()
+		w := newWorker()
+		r := rand.New(rand.NewPCG(seed, 7))
+		turn := func() {
+			tl.findAll(nil, true)
+			for _, c := range tl.chains {
+				for c.run(w) {
+				}
+			}
+		}
+		for rest := content; len(rest) > 0; {
+			n := min(len(rest), r.IntN(64)+1)
+			_, err := file.Write(rest[:n])
+			require.NoError(t, err)
+			rest = rest[n:]
+			turn()
+		}
+		turn()
+		var want []string
+		for line := range strings.SplitSeq(string(content), "\n") {
+			line = strings.TrimSuffix(strings.ReplaceAll(line, "\x00", ""), "\r")
+			want = append(want, line)
+		}
+		want = want[:len(want)-1] // has no end
+		kept := want[:0]
+		for _, line := range want {
+			if strings.Contains(line, "text") || strings.Contains(line, "seq=") {
+				kept = append(kept, line)
+			}
+		}
+		requireLines(t, kept, p.taken())
+		for _, c := range tl.chains {
+			c.closeAll()
+		}
+		tl.trees[0].root.close()
+	})
+}
+
+func hasHole(b []byte) bool { return strings.Contains(string(b), strings.Repeat("\x00", minNUL)) }
