@@ -61,9 +61,17 @@ type step struct {
 	down bool
 }
 
-func TestStateWords(t *testing.T) {
-	eps := func(e ...episodes.Episode) []episodes.Episode { return e }
-	f := func(name string, steps ...step) {
+func eps(e ...episodes.Episode) []episodes.Episode { return e }
+
+const (
+	sec = time.Second
+	mnt = time.Minute
+)
+
+// walk returns a function that takes a state through steps.
+func walk(t *testing.T) func(name string, steps ...step) {
+	t.Helper()
+	return func(name string, steps ...step) {
 		t.Helper()
 		s := NewState(testConfig())
 		for _, st := range steps {
@@ -77,8 +85,10 @@ func TestStateWords(t *testing.T) {
 			}
 		}
 	}
-	sec, mnt := time.Second, time.Minute
+}
 
+func TestStateWords(t *testing.T) {
+	f := walk(t)
 	f("told, again each minute",
 		step{at: 0, tell: eps(firing(1, 0)), want: "1 firing news"},
 		step{at: 59 * sec}, step{at: mnt, want: "1 firing"}, step{at: 2*mnt - 1}, step{at: 2 * mnt, want: "1 firing"})
@@ -105,6 +115,10 @@ func TestStateWords(t *testing.T) {
 	f("a blip seen only when over",
 		step{at: 0, tell: eps(resolved(1, -5*sec, 0)), want: "1 firing news"},
 		step{at: mnt, want: "1 resolved news"})
+}
+
+func TestStateWordsOfNextEpisodes(t *testing.T) {
+	f := walk(t)
 	f("fires again before the end was told",
 		step{at: 0, tell: eps(firing(1, 0)), want: "1 firing news"},
 		step{at: 10 * sec, tell: eps(resolved(1, 0, 10*sec))},
@@ -326,9 +340,11 @@ func TestStateRestartedEndpoint(t *testing.T) {
 	f(-time.Second, 0, "1 firing news")
 	f(-time.Second, time.Second, "1 firing news")
 	f(1, time.Second, "1 resolved")
+}
 
+func TestStateRestartedUnnoticed(t *testing.T) {
 	// It was told again since it started: only the end has to wait.
-	s = NewState(testConfig())
+	s := NewState(testConfig())
 	s.Notify([]episodes.Episode{firing(1, 0)}, t0)
 	s.Accepted(s.Due(t0, 10), t0)
 	s.Accepted(s.Due(t0.Add(time.Minute), 10), t0.Add(time.Minute))
