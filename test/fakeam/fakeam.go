@@ -111,6 +111,17 @@ func (a *AM) Words(alertname string) []Word {
 	return slices.Clone(a.taken[alertname])
 }
 
+// All returns what was taken of every alert, by alertname, over restarts.
+func (a *AM) All() map[string][]Word {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	out := make(map[string][]Word, len(a.taken))
+	for name, words := range a.taken {
+		out[name] = slices.Clone(words)
+	}
+	return out
+}
+
 // Told returns Words as text, repeats once: "firing resolved".
 func (a *AM) Told(alertname string) string {
 	var out []string

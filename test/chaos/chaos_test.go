@@ -1,0 +1,107 @@
+package chaos
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func sorted(d []time.Duration) []time.Duration { return slices.Sorted(slices.Values(d)) }
+
+// kubeletLoad is that of the bars: 4 x 1,000 lines/s, files of 1 MiB.
+func kubeletLoad(recovery time.Duration) load {
+	l := load{perSecond: 1000, pad: 180, maxSize: 1 << 20, planted: 500, period: 1000, recovery: recovery}
+	if long { // so many alerts that each is told within the bounds of a sink
+		l.planted, l.period = 2000, 4000
+	}
+	return l
+}
+
+// Nothing fails: every line is read once, every alert arrives, and what is used
+// comes back.
+func TestSteady(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, seed(t), options{writers: 4, load: kubeletLoad(16 * time.Second), resend: 5 * time.Second, shipped: true})
+	s.p.start()
+	s.p.ready()
+	pause(8 * time.Second)
+	good, bad := s.settle(40*time.Second, nil)
+	s.judge(good, bad, nil)
+	s.report(good, bad)
+	written := 0
+	for _, w := range s.writers {
+		written += w.records
+	}
+	require.True(t, await(5*time.Second, func() bool { return s.p.read() == float64(written) }), "records read: %v of %d", s.p.read(), written)
+}
+
+// kills plays a plan and judges what came of it.
+func kills(t *testing.T, m mix, recovery time.Duration) {
+	t.Helper()
+	n := seed(t)
+	plan := m.plan(n)
+	resend := 5 * time.Second
+	if long {
+		resend = 10 * time.Second
+	}
+	s := newScene(t, n, options{writers: 4, load: kubeletLoad(recovery), pager: true, resend: resend, shipped: true})
+	poison := func(key string) bool { return key == "ChaosPlanted w0-p7" }
+	s.bad.AM.Refuse(func(labels map[string]string) bool { return poison(keyOf(labels)) })
+	s.p.start()
+	s.p.ready()
+	for i, st := range plan {
+		pause(st.after)
+		t.Logf("%s step %d: %v", stamp(time.Now()), i, st)
+		s.do(st)
+	}
+	s.p.ready()
+	good, bad := s.settle(60*time.Second, poison)
+	s.judge(good, bad, poison)
+	s.report(good, bad)
+	if m.kill == 0 {
+		written := 0
+		for _, w := range s.writers {
+			written += w.records
+		}
+		written += 102 * s.churned // 100 lines, two of which have two parts
+		await(5*time.Second, func() bool { return s.p.read() >= float64(written) })
+		t.Logf("records written %d, read by all processes %.0f", written, s.p.read())
+		require.LessOrEqual(t, s.p.read(), float64(written), "a line was read twice over a SIGTERM")
+	}
+}
+
+// The bar for kills: 100 under rotation with gzip, down for up to two rotations.
+func TestHundredKills(t *testing.T) {
+	onlyLong(t)
+	kills(t, mix{
+		kill: 100, stop: 5, rotate: 20, restart: 5, churn: 5, peer: 20, hup: 5,
+		gap: 3 * time.Second, down: 9 * time.Second,
+	}, 30*time.Second)
+}
+
+// The bar for stops: nothing is lost, and nothing is read twice.
+func TestThirtyStops(t *testing.T) {
+	onlyLong(t)
+	kills(t, mix{
+		term: 30, rotate: 10, restart: 2, churn: 2, peer: 6, gap: 3 * time.Second, down: 9 * time.Second,
+	}, 30*time.Second)
+}
+
+// onlyLong leaves a test to the long tier.
+func onlyLong(t *testing.T) {
+	t.Helper()
+	if !long {
+		t.Skip("set CROWSNEST_CHAOS=1 to measure the full bars")
+	}
+}
+
+// Everything fails, all the time.
+func TestKills(t *testing.T) {
+	t.Parallel()
+	kills(t, mix{
+		kill: 9, term: 4, stop: 2, rotate: 4, restart: 2, churn: 1, peer: 5, hup: 2,
+		gap: 1500 * time.Millisecond, down: 4 * time.Second,
+	}, 20*time.Second)
+}

@@ -1,0 +1,170 @@
+package chaos
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"syscall"
+	"time"
+
+	"crowsnest/test/fakeam"
+)
+
+// step is one fault.
+type step struct {
+	after time.Duration // since the end of the step before
+	kind  string
+	down  time.Duration // how long it lasts
+	which int           // of the containers or of the ways to fail
+}
+
+func (s step) String() string {
+	return fmt.Sprintf("+%v %s %v #%d", s.after.Round(time.Millisecond), s.kind, s.down.Round(time.Millisecond), s.which)
+}
+
+// mix says how many of each kind of step a plan has.
+type mix struct {
+	kill, term, stop, rotate, restart, churn, peer, hup int
+	gap                                                 time.Duration // greatest time between two steps
+	down                                                time.Duration // greatest downtime
+}
+
+// plan makes the plan of a seed.
+func (m mix) plan(seed uint64) []step {
+	rng := rand.New(rand.NewPCG(seed, 2))
+	var kinds []string
+	for _, k := range []struct {
+		name string
+		n    int
+	}{
+		{"kill", m.kill}, {"term", m.term}, {"stop", m.stop}, {"rotate", m.rotate}, {"restart", m.restart},
+		{"churn", m.churn}, {"peer", m.peer}, {"hup", m.hup},
+	} {
+		for range k.n {
+			kinds = append(kinds, k.name)
+		}
+	}
+	rng.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
+	var out []step
+	for _, kind := range kinds {
+		s := step{kind: kind, which: rng.IntN(1 << 16)}
+		s.after = m.gap/10 + upTo(rng, m.gap)
+		switch r := rng.IntN(10); {
+		case r < 2:
+			s.after = upTo(rng, m.gap / 8) // also while it starts
+		case r < 3 && kind != "stop":
+			s.down = upTo(rng, m.down)
+		default:
+			s.down = upTo(rng, m.down / 6)
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// upTo returns a duration from 0 to d.
+func upTo(rng *rand.Rand, d time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(d) + 1)) }
+
+// failures are the ways of an Alertmanager to fail.
+var failures = []struct {
+	name  string
+	fault fakeam.Fault
+}{
+	{"hangs", fakeam.Hang},
+	{"is slow", fakeam.Slow(3 * time.Second)},
+	{"says 500", fakeam.Status(http.StatusInternalServerError)},
+	{"says 429", fakeam.Status(http.StatusTooManyRequests, "Retry-After", "1")},
+	{"says 400", fakeam.Status(http.StatusBadRequest)},
+	{"resets", fakeam.Reset},
+	{"refuses", nil}, // it does not listen
+}
+
+// do executes a step.
+func (s *scene) do(st step) {
+	w := s.writers[st.which%len(s.writers)]
+	switch st.kind {
+	case "kill":
+		s.p.kill()
+		pause(st.down)
+		s.p.start()
+	case "term":
+		s.p.term()
+		pause(st.down)
+		s.p.start()
+	case "stop":
+		s.p.signal(syscall.SIGSTOP)
+		pause(st.down)
+		s.p.signal(syscall.SIGCONT)
+	case "rotate":
+		w.ask(w.rotate)
+	case "restart":
+		if time.Since(s.restarted[w]) > 15*time.Second { // of dead ones the newest stays: it must be read
+			w.ask(w.restart)
+			s.restarted[w] = time.Now()
+		}
+	case "churn":
+		s.churn(st.which)
+	case "peer":
+		s.fail(st)
+	case "hup":
+		s.p.signal(syscall.SIGHUP)
+	}
+}
+
+// fail lets the second Alertmanager fail while the other steps go on.
+func (s *scene) fail(st step) {
+	f := failures[st.which%len(failures)]
+	if f.fault == nil {
+		s.bad.Stop()
+	} else {
+		s.bad.AM.Set(f.fault)
+	}
+	s.heal()
+	timer := time.AfterFunc(time.Second+2*st.down, func() {
+		s.bad.AM.Set(nil)
+		if f.fault == nil {
+			if err := s.bad.Start(); err != nil {
+				s.t.Errorf("the fake Alertmanager does not come back: %v", err)
+			}
+		}
+	})
+	s.heal = func() {
+		if timer.Stop() {
+			s.bad.AM.Set(nil)
+			if f.fault == nil {
+				if err := s.bad.Start(); err != nil {
+					s.t.Errorf("the fake Alertmanager does not come back: %v", err)
+				}
+			}
+		}
+	}
+}
+
+// churn lets a pod come and go that lived long enough to be read.
+func (s *scene) churn(n int) {
+	s.churned++
+	name := fmt.Sprintf("x%d-%d", s.churned, n)
+	w := newWriter(s.pods, name, load{perSecond: 1, pad: 20, planted: 50, period: 1000}, s.led, uint64(1000+s.churned))
+	w.lines(100)
+	s.t.Cleanup(w.c.Close)
+	if !await(30*time.Second, func() bool {
+		for _, word := range s.good.AM.Words("ChaosLines") {
+			if word.Alert.Labels["pod"] == name && strings.TrimSpace(word.Alert.Annotations["lines"]) == "100" {
+				return true
+			}
+		}
+		return false
+	}) {
+		s.t.Errorf("pod %s was not read within 30 s", name)
+	}
+	heard := time.Now()
+	await(10*time.Second, func() bool { // what was read is saved, too
+		saved, ok := s.p.savedAt()
+		return ok && saved.After(heard)
+	})
+	w.c.Remove()
+	if w.c.Err != nil {
+		s.t.Errorf("pod %s: %v", name, w.c.Err)
+	}
+}

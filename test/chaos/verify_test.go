@@ -1,0 +1,208 @@
+package chaos
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"crowsnest/test/fakeam"
+)
+
+// heard is what one Alertmanager heard of one key.
+type heard struct {
+	firing   time.Time   // when it was first taken as firing; zero: never
+	starts   []time.Time // different startsAt, in order
+	ends     time.Time   // endsAt of the newest word, if that is resolved
+	resolved bool
+	told     string // "firing resolved", repeats once
+	lines    int64  // annotation of the newest word
+	rev      string // annotation of the newest word
+}
+
+// hear reads what an Alertmanager took.
+func hear(am *fakeam.AM) map[string]*heard {
+	out := map[string]*heard{}
+	for _, words := range am.All() {
+		for _, w := range words {
+			key := keyOf(w.Alert.Labels)
+			h := out[key]
+			if h == nil {
+				h = &heard{}
+				out[key] = h
+			}
+			h.take(w)
+		}
+	}
+	return out
+}
+
+func (h *heard) take(w fakeam.Word) {
+	state := "firing"
+	if w.Resolved {
+		state = "resolved"
+		h.ends = w.Alert.EndsAt
+	} else if h.firing.IsZero() {
+		h.firing = w.Time
+	}
+	h.resolved = w.Resolved
+	if !strings.HasSuffix(h.told, state) {
+		h.told = strings.TrimSpace(h.told + " " + state)
+	}
+	if !slices.ContainsFunc(h.starts, w.Alert.StartsAt.Equal) {
+		h.starts = append(h.starts, w.Alert.StartsAt)
+	}
+	if n, err := strconv.ParseInt(w.Alert.Annotations["lines"], 10, 64); err == nil {
+		h.lines = n
+	}
+	if rev := w.Alert.Annotations["rev"]; rev != "" {
+		h.rev = rev
+	}
+}
+
+// verdict is what is wrong, by kind.
+type verdict map[string][]string
+
+func (v verdict) add(kind, format string, args ...any) {
+	v[kind] = append(v[kind], fmt.Sprintf(format, args...))
+}
+
+// fail reports what is wrong, some of each kind.
+func (v verdict) fail(t *testing.T) {
+	t.Helper()
+	for _, kind := range slices.Sorted(maps.Keys(v)) {
+		all := v[kind]
+		slices.Sort(all)
+		t.Errorf("%s: %d\n\t%s", kind, len(all), strings.Join(all[:min(len(all), 12)], "\n\t"))
+	}
+}
+
+// own are the alerts of the daemon about itself that are expected.
+var own = []string{"CrowsnestHeartbeat "}
+
+// verify compares what an Alertmanager took with what was planted. except are
+// keys that it refused.
+func (l *ledger) verify(v verdict, name string, got map[string]*heard, except func(key string) bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key, p := range l.plants {
+		if except != nil && except(key) {
+			continue
+		}
+		h := got[key]
+		switch {
+		case p.never && h != nil:
+			v.add("fabricated", "%s: %s was over before it could fire", name, key)
+		case p.never:
+		case h == nil || h.firing.IsZero():
+			v.add("lost", "%s: %s of %s", name, key, stamp(p.first))
+		default:
+			l.compare(v, name+": "+key, h, p)
+		}
+	}
+	for key := range got {
+		if l.plants[key] == nil && !slices.Contains(own, key) {
+			v.add("fabricated", "%s: %s", name, key)
+		}
+	}
+	for pod, n := range l.lines {
+		if h := got["ChaosLines "+pod]; h != nil && h.lines != n {
+			v.add("lines counted wrongly", "%s: %s wrote %d, counted %d (%+d)", name, pod, n, h.lines, h.lines-n)
+		}
+	}
+}
+
+// compare compares the times and the course of one alert.
+func (l *ledger) compare(v verdict, what string, h *heard, p *plant) {
+	course := "firing"
+	if !p.ends.IsZero() {
+		course = "firing resolved"
+	}
+	switch {
+	case len(h.starts) > 1:
+		v.add("duplicated", "%s began %d times: %v", what, len(h.starts), h.starts)
+	case h.starts[0].Before(p.first.Truncate(time.Millisecond)) || h.starts[0].After(p.last.Add(time.Millisecond)):
+		v.add("began at another line", "%s: %s instead of %s", what, stamp(h.starts[0]), stamp(p.first))
+	}
+	switch {
+	case course == "firing resolved" && h.told == "firing":
+		v.add("unresolved", "%s since %s", what, stamp(p.ends))
+	case h.told != course:
+		v.add("flapped", "%s: %s", what, h.told)
+	case !p.ends.IsZero() && h.ends.Sub(p.ends).Abs() > 10*time.Millisecond:
+		v.add("ended at another line", "%s: %s instead of %s", what, stamp(h.ends), stamp(p.ends))
+	}
+}
+
+// notified compares what people were told by a real Alertmanager.
+func (l *ledger) notified(v verdict, told map[string]string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key, p := range l.plants {
+		want := "firing"
+		switch {
+		case p.never:
+			want = ""
+		case !p.ends.IsZero():
+			want = "firing resolved"
+		}
+		if told[key] != want {
+			v.add("notified wrongly", "%s: %q instead of %q", key, told[key], want)
+		}
+	}
+	for key, got := range told {
+		if l.plants[key] == nil && (got != "firing" || !slices.Contains(own, key)) {
+			v.add("notified wrongly", "%s: %q", key, got)
+		}
+	}
+}
+
+// complete tells whether everything that is planted was heard, so that waiting
+// can end. What is too much it does not look at.
+func (l *ledger) complete(got map[string]*heard, except func(key string) bool) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key, p := range l.plants {
+		if p.never || except != nil && except(key) {
+			continue
+		}
+		if h := got[key]; h == nil || h.firing.IsZero() || !p.ends.IsZero() && !h.resolved {
+			return false
+		}
+	}
+	for pod, n := range l.lines {
+		if h := got["ChaosLines "+pod]; h == nil || h.lines < n {
+			return false
+		}
+	}
+	return true
+}
+
+// latencies returns the times from the line to its acceptance, in order. Alerts
+// that wait on purpose are left out.
+func (l *ledger) latencies(got map[string]*heard, from time.Time) []time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var out []time.Duration
+	for key, p := range l.plants {
+		if h := got[key]; h != nil && !h.firing.IsZero() && !p.first.Before(from) && !strings.HasPrefix(key, "ChaosLost ") {
+			out = append(out, h.firing.Sub(p.last))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// percentiles shows p50, p99 and the maximum.
+func percentiles(d []time.Duration) string {
+	if len(d) == 0 {
+		return "none"
+	}
+	at := func(p float64) time.Duration { return d[min(int(float64(len(d))*p), len(d)-1)].Round(time.Millisecond) }
+	return fmt.Sprintf("n=%d p50=%v p99=%v max=%v", len(d), at(0.5), at(0.99), d[len(d)-1].Round(time.Millisecond))
+}
+
+func stamp(t time.Time) string { return t.UTC().Format("15:04:05.000000") }

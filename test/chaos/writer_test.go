@@ -1,0 +1,288 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"crowsnest/test/kubesim"
+)
+
+// plant is what was planted under one key, and what must come of it.
+type plant struct {
+	first, last time.Time // startsAt lies between them: the line may have parts
+	ends        time.Time // zero: it stays open
+	never       bool      // it must not be heard of
+}
+
+// ledger is what was planted. It is safe for concurrent use.
+type ledger struct {
+	mu     sync.Mutex
+	plants map[string]*plant // by "alertname id"
+	lines  map[string]int64  // whole lines, by pod
+}
+
+func newLedger() *ledger { return &ledger{plants: map[string]*plant{}, lines: map[string]int64{}} }
+
+func (l *ledger) plant(alert, id string, p plant) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.plants[alert+" "+id] = &p
+}
+
+// recover notes the line that ends an alert.
+func (l *ledger) recover(alert, id string, at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.plants[alert+" "+id].ends = at
+}
+
+func (l *ledger) count(pod string, at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lines[pod] == 0 {
+		l.plants["ChaosLines "+pod] = &plant{first: at, last: at}
+	}
+	l.lines[pod]++
+}
+
+func (l *ledger) total() (n int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, v := range l.lines {
+		n += v
+	}
+	return n
+}
+
+// load says how much is written and how often it is rotated.
+type load struct {
+	perSecond int
+	pad       int           // bytes of each line
+	maxSize   int64         // of a file
+	counted   int           // one line in so many is counted by ChaosLines; 0: all
+	planted   int           // one line in so many is planted
+	period    int           // lines of one round of blocks and sequences; a multiple of 1,000
+	recovery  time.Duration // of a lost lease, long enough that it fires before
+	quiet     bool          // nothing but planted lines matches
+}
+
+// writer is one container that writes lines.
+type writer struct {
+	load
+	name string
+	c    *kubesim.Container
+	led  *ledger
+	rng  *rand.Rand
+	do   chan func() // what others want done, in the writer's goroutine
+	calm atomic.Bool // nothing more is planted that is not over soon
+	left atomic.Int64
+
+	n       int // lines so far
+	slot    int // of the schedule: recoveries and split lines have none
+	records int // as the runtime writes them: lines and parts
+	ids     int
+	size    int64
+	filler  string
+	pending []recovery
+	rotated int
+	split   bool // a line is being written in parts
+}
+
+// recovery is a line that is still to be written.
+type recovery struct {
+	at time.Time
+	id string
+}
+
+func newWriter(root, name string, l load, led *ledger, seed uint64) *writer {
+	w := &writer{
+		load: l, name: name, led: led, rng: rand.New(rand.NewPCG(seed, 1)), do: make(chan func()),
+		filler: strings.Repeat("some more text of a controller, ", l.pad/32+1)[:l.pad],
+	}
+	w.c = kubesim.New(kubesim.Options{
+		Root: root, Namespace: "chaos", Pod: name, Container: "chaos", UID: fmt.Sprintf("6b1c9b5e-0000-4000-8000-%012d", seed),
+		Hole: w.few, Late: w.few,
+	})
+	return w
+}
+
+// run writes at its rate until ctx ends.
+func (w *writer) run(ctx context.Context) {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	began := time.Now()
+	for base := w.n; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case f := <-w.do:
+			f()
+		case <-tick.C:
+			w.lines(min(int(time.Since(began).Seconds()*float64(w.perSecond))-(w.n-base), w.perSecond))
+			w.recover()
+			if w.size > w.maxSize {
+				w.rotate()
+			}
+		}
+	}
+}
+
+// ask has f done by the writer and waits for it.
+func (w *writer) ask(f func()) {
+	done := make(chan struct{})
+	w.do <- func() { defer close(done); f() }
+	<-done
+}
+
+// rotate rotates, now and then in the middle of a line.
+func (w *writer) rotate() {
+	w.size = 0
+	w.rotated++
+	if w.rotated%3 != 0 {
+		w.c.Rotate()
+		return
+	}
+	at, text := w.begin("")
+	half := len(text) / 2
+	w.split = true
+	w.raw(at + " stdout P " + text[:half] + "\n")
+	w.size = 0
+	w.c.Rotate()
+	w.split = false
+	w.end(at, w.c.Stamp()+" stdout F "+text[half:]+"\n")
+}
+
+// few writes some lines in the middle of a rotation.
+func (w *writer) few() {
+	if !w.split {
+		w.lines(w.rng.IntN(5))
+	}
+}
+
+func (w *writer) restart() { w.c.Restart(); w.size = 0 }
+
+// lines writes n lines.
+func (w *writer) lines(n int) {
+	for range n {
+		w.line()
+	}
+}
+
+// line writes the next line and notes what it plants. The schedule repeats.
+func (w *writer) line() {
+	n := w.slot % w.period
+	id := fmt.Sprintf("%s-%d", w.name, w.slot/w.period)
+	w.slot++
+	switch {
+	case w.planted > 0 && n%w.planted == w.planted/2+1:
+		w.ids++
+		w.plant("ChaosPlanted", fmt.Sprintf("%s-p%d", w.name, w.ids), "planted detection id=%s;")
+	case w.quiet:
+		w.write("")
+	case n == w.period/10+1:
+		w.write("first of three id=" + id + ";")
+	case n == 4*w.period/10+1:
+		w.write("second of three id=" + id + ";")
+	case n == 7*w.period/10+1:
+		w.plant("ChaosSequence", id, "third of three id=%s;")
+	case n == 9*w.period/10+2:
+		w.lose()
+	case n == w.period-w.period/200:
+		w.plant("ChaosBlock", id, "block of many id=%s;")
+	case n%(w.period/200) == 0:
+		w.write("block of many id=" + id + ";")
+	default:
+		w.write("")
+	}
+}
+
+// plant writes a line that raises an alert.
+func (w *writer) plant(alert, id, format string) {
+	first, last := w.write(fmt.Sprintf(format, id))
+	w.led.plant(alert, id, plant{first: first, last: last})
+}
+
+// lose writes a lost lease: one of three is taken again at once, one later, and
+// one never.
+func (w *writer) lose() {
+	w.ids++
+	id := fmt.Sprintf("%s-l%d", w.name, w.ids)
+	kind := w.rng.IntN(3)
+	if w.calm.Load() {
+		kind = 2
+	}
+	first, last := w.write("planted lease lost id=" + id + ";")
+	w.led.plant("ChaosLost", id, plant{first: first, last: last, never: kind == 0})
+	switch kind {
+	case 0:
+		w.pending = append(w.pending, recovery{time.Now().Add(400 * time.Millisecond), id})
+	case 1:
+		w.pending = append(w.pending, recovery{time.Now().Add(w.recovery), id})
+	}
+	w.left.Store(int64(len(w.pending)))
+}
+
+// recover writes the recoveries that are due.
+func (w *writer) recover() {
+	now := time.Now()
+	kept := w.pending[:0]
+	for _, r := range w.pending {
+		if now.Before(r.at) {
+			kept = append(kept, r)
+			continue
+		}
+		_, at := w.write("planted lease taken id=" + r.id + ";")
+		w.led.recover("ChaosLost", r.id, at)
+	}
+	w.pending = kept
+	w.left.Store(int64(len(kept)))
+}
+
+// write writes one line, now and then in two parts or to stderr, and returns the
+// times of its first and its last part.
+func (w *writer) write(what string) (first, last time.Time) {
+	stream := "stdout"
+	if w.n%10 == 3 {
+		stream = "stderr"
+	}
+	at, text := w.begin(what)
+	if w.n%97 != 0 {
+		return w.end(at, at+" "+stream+" F "+text+"\n")
+	}
+	half := len(text) / 3
+	w.raw(at + " " + stream + " P " + text[:half] + "\n")
+	return w.end(at, w.c.Stamp()+" "+stream+" F "+text[half:]+"\n")
+}
+
+func (w *writer) begin(what string) (at, text string) {
+	w.n++
+	kind := "other"
+	if w.counts() {
+		kind = "chaos line"
+	}
+	return w.c.Stamp(), fmt.Sprintf("I0102 15:04:05.000000       1 chaos.go:12] %s seq=%d %s %s", kind, w.n, what, w.filler)
+}
+
+func (w *writer) counts() bool { return !w.quiet && (w.counted == 0 || w.n%w.counted == 0) }
+
+func (w *writer) end(first, raw string) (from, to time.Time) {
+	w.raw(raw)
+	last, _, _ := strings.Cut(raw, " ")
+	from, _ = time.Parse(time.RFC3339Nano, first)
+	to, _ = time.Parse(time.RFC3339Nano, last)
+	if w.counts() {
+		w.led.count(w.name, to)
+	}
+	return from, to
+}
+
+func (w *writer) raw(s string) {
+	w.size += int64(len(s))
+	w.records++
+	w.c.Raw(s)
+}
