@@ -12,7 +12,7 @@ BIN     ?= bin/crowsnest
 FUZZTIME ?= 10s
 TOOL    := $(GO) tool -modfile=tools/go.mod
 
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+VERSION ?= $(shell git describe --tags --match 'v*' --dirty 2>/dev/null || echo 0.1.0-dev)
 REVISION ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 BRANCH  ?= $(shell git rev-parse --abbrev-ref HEAD 2>/dev/null || echo unknown)
 VERSION_PKG := github.com/prometheus/common/version

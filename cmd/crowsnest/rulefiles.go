@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 
 	"github.com/prometheus/common/version"
 	"github.com/spf13/cobra"
@@ -87,10 +88,16 @@ func parseFiles(files []rules.File) ([]*rules.Document, rules.Problems) {
 	return docs, problems
 }
 
+// release is a version that can be compared; a build from a branch meets every
+// requirement.
+var release = regexp.MustCompile(`^v?[0-9]+\.[0-9]+\.[0-9]+`)
+
 // buildRules joins documents for this version of the program. Where there is
 // nothing to join because nothing could be read, there is nothing to add.
 func buildRules(docs []*rules.Document, opt rules.Options) (*rules.Set, rules.Problems) {
-	opt.Version = version.Version
+	if release.MatchString(version.Version) {
+		opt.Version = version.Version
+	}
 	if len(docs) == 0 {
 		return nil, nil
 	}
