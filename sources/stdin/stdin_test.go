@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -43,6 +44,8 @@ func (p *pipe) Scan(_ *matcher.Stream, block []byte, commit func()) {
 func (p *pipe) Match(*matcher.Stream, matcher.Record, func()) {}
 func (p *pipe) Flush(*matcher.Stream)                         { p.mu.Lock(); defer p.mu.Unlock(); p.flushes++ }
 func (p *pipe) Advance(_ string, at time.Time)                { p.mu.Lock(); defer p.mu.Unlock(); p.proved = at }
+
+func (p *pipe) taken() []string { p.mu.Lock(); defer p.mu.Unlock(); return slices.Clone(p.lines) }
 
 func TestReadsToTheEnd(t *testing.T) {
 	f := func(r io.Reader, want ...string) {
@@ -83,14 +86,14 @@ func TestIdleAndCancel(t *testing.T) {
 		_, err := w.Write([]byte("a\nlost"))
 		require.NoError(t, err)
 		<-time.After(10 * time.Second)
-		require.Equal(t, []string{"a", "lost"}, p.lines) // once
-		require.WithinDuration(t, time.Now(), p.proved, time.Second)
+		require.Equal(t, []string{"a", "lost"}, p.taken()) // once
 		_, err = w.Write([]byte(" and found\n"))
 		require.NoError(t, err)
 		<-time.After(time.Second)
-		require.Equal(t, []string{"a", "lost", "lost and found"}, p.lines)
+		require.Equal(t, []string{"a", "lost", "lost and found"}, p.taken())
 		cancel()
 		require.NoError(t, <-done)
+		require.WithinDuration(t, time.Now(), p.proved, 2*time.Second)
 	})
 }
 

@@ -78,6 +78,12 @@ func (p *pipe) Advance(_ string, at time.Time) {
 	p.proved = at
 }
 
+func (p *pipe) provedAt() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.proved
+}
+
 func (p *pipe) take(hits []matcher.Hit) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -183,10 +183,10 @@ func TestPartStuckBesideBusyStream(t *testing.T) {
 		for _, w := range seq.want {
 			require.Contains(t, got, w)
 		}
+		s := l.stop()
 		for id, n := range l.pipe.byID {
 			require.LessOrEqual(t, n, rewinds+1, "line %d", id)
 		}
-		s := l.stop()
 		s.lines = nil
 		l.start(s)
 		wait(3 * time.Second)

@@ -365,13 +365,13 @@ func (t *Tailer) advance() {
 // was proved, so that a stream that is new is read from its start.
 func (t *Tailer) lookBackTo() time.Time {
 	if t.cfg.LookBack < 0 {
-		return time.Time{}
+		return time.Unix(0, 0)
 	}
 	from := t.cfg.Clock().Add(-t.cfg.LookBack)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.saved.IsZero() && t.saved.Before(from) {
-		return t.saved
+		return later(t.saved, time.Unix(0, 0)) // a state file may say anything
 	}
 	return from
 }

@@ -133,7 +133,7 @@ func TestNoProofWithoutRoot(t *testing.T) {
 		require.False(t, st.Up)
 		require.False(t, st.Opened)
 		require.NotEmpty(t, st.Error)
-		require.True(t, l.pipe.proved.IsZero())
+		require.True(t, l.pipe.provedAt().IsZero())
 
 		var seq sequence
 		c := kubesim.New(kubesim.Options{Root: l.finder.Root})
@@ -143,7 +143,7 @@ func TestNoProofWithoutRoot(t *testing.T) {
 		require.True(t, st.Up)
 		require.Empty(t, st.Error)
 		requireLines(t, seq.want, l.pipe.taken())
-		require.WithinDuration(t, time.Now(), l.pipe.proved, time.Second)
+		require.WithinDuration(t, time.Now(), l.pipe.provedAt(), time.Second)
 		require.Zero(t, st.Lag.Truncate(time.Second))
 
 		// It goes away and comes back with other content.
@@ -151,7 +151,7 @@ func TestNoProofWithoutRoot(t *testing.T) {
 		wait(10 * time.Second)
 		require.False(t, l.tailer.Status().Up)
 		require.True(t, l.tailer.Status().Opened)
-		require.Greater(t, time.Since(l.pipe.proved), 4*time.Second)
+		require.Greater(t, time.Since(l.pipe.provedAt()), 4*time.Second)
 		require.Greater(t, l.tailer.Status().Lag, 4*time.Second)
 		require.NoError(t, os.Rename(l.finder.Root+".old", l.finder.Root))
 		c.Write("stdout", seq.next())
