@@ -205,6 +205,9 @@ func (e *Engine) Evaluate(now time.Time) []Episode {
 	}
 	e.forget(at)
 	if e.warm {
+		for _, ep := range e.dirty {
+			ep.dirty = false // so that it can be told when the warm-up ends
+		}
 		e.dirty = e.dirty[:0]
 		e.changes = nil
 		return nil

@@ -253,6 +253,28 @@ func TestWarmUpTellsOnlyWhatIsStillOpen(t *testing.T) {
 	require.Equal(t, "b", b.told[0].Labels["k"])
 }
 
+// What goes on while Evaluate is called during the warm-up is told at its end,
+// and its updates are told later.
+func TestWarmUpTellsWhatWentOnMeanwhile(t *testing.T) {
+	r := rule(func(r *rules.Rule) { r.By = []string{"k"} })
+	b := newBench(t, r)
+	b.e.StartWarmUp()
+	for i := range 3 {
+		d := time.Duration(i) * time.Second
+		b.take(d, lineHit(r, 0, d, fmt.Sprint("line ", i), "a"))
+		b.advance(d)
+	}
+	require.Empty(t, b.told)
+	b.e.EndWarmUp()
+	b.advance(3 * time.Second)
+	require.Len(t, b.told, 1)
+	require.EqualValues(t, 3, b.told[0].Count)
+	b.take(4*time.Second, lineHit(r, 0, 4*time.Second, "line 4", "a"))
+	b.advance(4 * time.Second)
+	require.Len(t, b.told, 2)
+	require.EqualValues(t, 4, b.told[1].Count)
+}
+
 func TestABadSnapshotChangesNothing(t *testing.T) {
 	b := newBench(t, rule(func(*rules.Rule) {}))
 	for _, data := range []string{"", "{", "null", "[]", `{"version":2}`, `{"version":1,"seen":"%"}`, `{"version":1,"rules":7}`} {
