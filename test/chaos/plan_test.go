@@ -52,11 +52,11 @@ func (m mix) plan(seed uint64) []step {
 		s.after = m.gap/10 + upTo(rng, m.gap)
 		switch r := rng.IntN(10); {
 		case r < 2:
-			s.after = upTo(rng, m.gap / 8) // also while it starts
+			s.after = upTo(rng, m.gap/8) // also while it starts
 		case r < 3 && kind != "stop":
 			s.down = upTo(rng, m.down)
 		default:
-			s.down = upTo(rng, m.down / 6)
+			s.down = upTo(rng, m.down/6)
 		}
 		out = append(out, s)
 	}
@@ -64,7 +64,9 @@ func (m mix) plan(seed uint64) []step {
 }
 
 // upTo returns a duration from 0 to d.
-func upTo(rng *rand.Rand, d time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(d) + 1)) }
+func upTo(rng *rand.Rand, d time.Duration) time.Duration {
+	return time.Duration(rng.Int64N(int64(d) + 1))
+}
 
 // failures are the ways of an Alertmanager to fail.
 var failures = []struct {

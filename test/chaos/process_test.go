@@ -199,10 +199,13 @@ func (p *process) term() {
 // ready waits until the daemon says so.
 func (p *process) ready() {
 	p.t.Helper()
-	eventually(p.t, 30*time.Second, "the daemon is ready", func() bool {
+	if !await(30*time.Second, func() bool {
 		_, err := p.get(p.t.Context(), "/-/ready")
 		return err == nil
-	})
+	}) {
+		log, _ := os.ReadFile(filepath.Join(p.dir, "daemon.log"))
+		require.Fail(p.t, "the daemon is not ready", "%s", log[max(0, len(log)-3000):])
+	}
 }
 
 // get returns the body of an answer.

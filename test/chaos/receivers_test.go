@@ -47,8 +47,8 @@ receivers:
 type pager struct {
 	url string
 
-	mu    sync.Mutex
-	told  map[string][]string // statuses by key
+	mu   sync.Mutex
+	told map[string][]string // statuses by key
 }
 
 // ServeHTTP receives the notifications.

@@ -36,11 +36,12 @@ type scene struct {
 // options of a scene.
 type options struct {
 	writers int
+	active  int // bound of the open alerts; 0: enough for the plan
 	load    load
 	pager   bool
 	resend  time.Duration
-	shipped bool   // with the shipped rules, as in production
-	extra   string // of the configuration
+	shipped bool              // with the shipped rules, as in production
+	packs   map[string]string // further packs, by file name
 }
 
 const config = `rules:
@@ -50,8 +51,8 @@ sources:
   kubelet: {dir: %s}
 sinks:
   alertmanager: {urls: [%s], resend_delay: %s, min_firing: 2s}
-limits: {active_alerts: 10000, keys: 20000}
-%s`
+limits: {active_alerts: %d}
+`
 
 // newScene starts the receivers and the writers. The daemon is not started.
 func newScene(t *testing.T, seed uint64, o options) *scene {
@@ -69,7 +70,15 @@ func newScene(t *testing.T, seed uint64, o options) *scene {
 			urls = append(urls, s.pager.url)
 		}
 	}
-	s.p = newProcess(t, dir, fmt.Sprintf(config, o.shipped, s.rules, s.pods, `"`+strings.Join(urls, `", "`)+`"`, o.resend, o.extra))
+	paths := []string{s.rules}
+	for name, text := range o.packs {
+		paths = append(paths, filepath.Join(dir, name))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	if o.active == 0 {
+		o.active = 10000
+	}
+	s.p = newProcess(t, dir, fmt.Sprintf(config, o.shipped, strings.Join(paths, ", "), s.pods, `"`+strings.Join(urls, `", "`)+`"`, o.resend, o.active))
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	s.wait = func() { cancel(); wg.Wait() }
@@ -174,7 +183,7 @@ func (s *scene) report(good, bad map[string]*heard) {
 	}
 	s.t.Logf("%d starts in %v; %d lines counted in the ledger, %d planted, %d rotations; VmHWM %.1f MiB",
 		s.p.starts, time.Since(s.began).Round(time.Second), s.led.total(), len(s.led.plants), rotated, float64(s.p.hwm)/1024)
-	s.t.Logf("latency, healthy: %s", percentiles(s.led.latencies(good, time.Time{})))
-	s.t.Logf("latency, failing: %s", percentiles(s.led.latencies(bad, time.Time{})))
+	s.t.Logf("latency, healthy: %s", percentiles(s.led.latencies(good, time.Time{}, time.Now())))
+	s.t.Logf("latency, failing: %s", percentiles(s.led.latencies(bad, time.Time{}, time.Now())))
 	s.t.Logf("read again after SIGKILL: %s; SIGTERM to exit: %s", percentiles(sorted(s.p.repeats)), percentiles(sorted(s.p.exits)))
 }

@@ -183,12 +183,12 @@ func (l *ledger) complete(got map[string]*heard, except func(key string) bool) b
 
 // latencies returns the times from the line to its acceptance, in order. Alerts
 // that wait on purpose are left out.
-func (l *ledger) latencies(got map[string]*heard, from time.Time) []time.Duration {
+func (l *ledger) latencies(got map[string]*heard, from, to time.Time) []time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var out []time.Duration
 	for key, p := range l.plants {
-		if h := got[key]; h != nil && !h.firing.IsZero() && !p.first.Before(from) && !strings.HasPrefix(key, "ChaosLost ") {
+		if h := got[key]; h != nil && !h.firing.IsZero() && !p.first.Before(from) && p.first.Before(to) && !strings.HasPrefix(key, "ChaosLost ") {
 			out = append(out, h.firing.Sub(p.last))
 		}
 	}
@@ -201,8 +201,16 @@ func percentiles(d []time.Duration) string {
 	if len(d) == 0 {
 		return "none"
 	}
-	at := func(p float64) time.Duration { return d[min(int(float64(len(d))*p), len(d)-1)].Round(time.Millisecond) }
-	return fmt.Sprintf("n=%d p50=%v p99=%v max=%v", len(d), at(0.5), at(0.99), d[len(d)-1].Round(time.Millisecond))
+	ms := func(p float64) time.Duration { return at(d, p).Round(time.Millisecond) }
+	return fmt.Sprintf("n=%d p50=%v p99=%v max=%v", len(d), ms(0.5), ms(0.99), ms(1))
+}
+
+// at is a percentile of what is in order.
+func at(d []time.Duration, p float64) time.Duration {
+	if len(d) == 0 {
+		return 0
+	}
+	return d[min(int(float64(len(d))*p), len(d)-1)]
 }
 
 func stamp(t time.Time) string { return t.UTC().Format("15:04:05.000000") }
