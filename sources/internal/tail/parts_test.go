@@ -79,8 +79,17 @@ func randomParts(t *testing.T, l *lab, seed uint64) {
 		}
 	}
 	wait(10 * time.Second)
-	got := l.pipe.taken()
-	for _, w := range seq.want {
+	requireWhole(t, seq.want, l.pipe.taken())
+	require.NoError(t, c.Err)
+	l.stop()
+	c.Close()
+}
+
+// requireWhole makes sure that every line was matched whole, and nothing that is
+// neither a line nor the start or end of one.
+func requireWhole(t *testing.T, want, got []string) {
+	t.Helper()
+	for _, w := range want {
 		if !slices.Contains(got, w) {
 			id, _, _ := strings.Cut(w, ":")
 			near := slices.DeleteFunc(slices.Clone(got), func(g string) bool { return !strings.HasPrefix(g, id) && strings.HasPrefix(g, "seq") })
@@ -89,12 +98,9 @@ func randomParts(t *testing.T, l *lab, seed uint64) {
 	}
 	// What is not a whole line is the start of one that was matched early.
 	for _, g := range got {
-		ok := slices.ContainsFunc(seq.want, func(w string) bool { return strings.HasPrefix(w, g) || strings.HasSuffix(w, g) })
+		ok := slices.ContainsFunc(want, func(w string) bool { return strings.HasPrefix(w, g) || strings.HasSuffix(w, g) })
 		require.True(t, ok, "made up: %.100q", g)
 	}
-	require.NoError(t, c.Err)
-	l.stop()
-	c.Close()
 }
 
 // A line without its end is matched after a second, and whole when it ends.

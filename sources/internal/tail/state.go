@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"sort"
 	"time"
 
@@ -181,3 +182,30 @@ func (t *Tailer) parkIdle() {
 }
 
 func (t *Tailer) crowded() bool { return int(t.files.Load()) >= t.cfg.MaxOpen }
+
+// fail counts an error and remembers its text.
+func (t *Tailer) fail(reason string, err error) {
+	if errors.Is(err, fs.ErrNotExist) && reason != "list" {
+		return // files come and go
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.errs[reason]++
+	t.lastErr = err.Error()
+}
+
+// note counts something that was noticed and handled.
+func (t *Tailer) note(reason string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.errs[reason]++
+}
+
+func (t *Tailer) lose(reason string, n int64) {
+	if n <= 0 {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.lost[reason] += n
+}

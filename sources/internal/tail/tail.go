@@ -2,8 +2,6 @@ package tail
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -374,31 +372,4 @@ func (t *Tailer) lookBackTo() time.Time {
 		return later(t.saved, time.Unix(0, 0)) // a state file may say anything
 	}
 	return from
-}
-
-// fail counts an error and remembers its text.
-func (t *Tailer) fail(reason string, err error) {
-	if errors.Is(err, fs.ErrNotExist) && reason != "list" {
-		return // files come and go
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.errs[reason]++
-	t.lastErr = err.Error()
-}
-
-// note counts something that was noticed and handled.
-func (t *Tailer) note(reason string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.errs[reason]++
-}
-
-func (t *Tailer) lose(reason string, n int64) {
-	if n <= 0 {
-		return
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.lost[reason] += n
 }

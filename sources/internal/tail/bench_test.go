@@ -1,0 +1,84 @@
+package tail
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/matcher"
+	"crowsnest/test/kubesim"
+)
+
+// sink takes everything and looks at nothing.
+type sink struct{ bytes int64 }
+
+func (s *sink) Scan(_ *matcher.Stream, block []byte, commit func()) {
+	s.bytes += int64(len(block))
+	commit()
+}
+func (s *sink) Match(*matcher.Stream, matcher.Record, func()) {}
+func (s *sink) Flush(*matcher.Stream)                         {}
+func (s *sink) Advance(string, time.Time)                     {}
+
+// steps runs a Tailer without its goroutines.
+func steps(b *testing.B, finder Finder) (*Tailer, *worker) {
+	tl := New(Config{NoWatch: true, LookBack: -1}, finder)
+	tl.p = &sink{}
+	tl.queue.open()
+	b.Cleanup(func() {
+		for _, c := range tl.chains {
+			c.closeAll()
+		}
+		tl.trees[0].root.close()
+	})
+	tl.findAll(nil, true)
+	return tl, newWorker()
+}
+
+// BenchmarkRead is the reading of a file, without matching.
+func BenchmarkRead(b *testing.B) {
+	dir := b.TempDir()
+	line := "2026-01-02T03:04:05.123456789Z stderr F " + strings.Repeat("x", 300) + "\n"
+	require.NoError(b, os.WriteFile(filepath.Join(dir, "x.log"), []byte(strings.Repeat(line, 64<<20/len(line))), 0o644))
+	b.SetBytes(64 << 20)
+	b.ReportAllocs()
+	for b.Loop() {
+		tl, w := steps(b, plainFinder(dir, "x.log"))
+		for _, c := range tl.chains {
+			for c.run(w) {
+			}
+			c.closeAll()
+		}
+	}
+}
+
+// BenchmarkIdle is one look at 500 containers in which nothing happens.
+func BenchmarkIdle(b *testing.B) {
+	root := b.TempDir()
+	for i := range 500 {
+		c := kubesim.New(kubesim.Options{Root: root, Pod: fmt.Sprintf("pod-%d", i)})
+		c.Write("stdout", "text")
+		c.Close()
+		require.NoError(b, c.Err)
+	}
+	tl, w := steps(b, podFinder(root))
+	look := func() {
+		tl.findAll(nil, false)
+		for _, c := range tl.chains {
+			for c.run(w) {
+			}
+		}
+	}
+	// Until the directories have settled, each look lists them.
+	<-time.After(settled + 100*time.Millisecond)
+	look()
+	b.ReportAllocs()
+	for b.Loop() {
+		look()
+	}
+}
