@@ -171,7 +171,7 @@ func (a *realAM) eventually(what string, ok func() bool) {
 func TestRealAlertmanager(t *testing.T) {
 	h := &hook{got: map[string][]string{}}
 	am := newRealAM(t, h)
-	minFiring := 1500 * time.Millisecond
+	minFiring := 3 * time.Second // well above the group_wait of a starved Alertmanager
 	s := running(t, Config{
 		URLs: []string{"http://" + am.addr}, ResendDelay: time.Second, MinFiring: &minFiring,
 		ExternalLabels: map[string]string{"cluster": "c1"}, ExternalURL: "http://crowsnest.example",
