@@ -59,6 +59,7 @@ type daemon struct {
 	tried     atomic.Pointer[string] // hash of the rule files that were loaded last, good or not
 	restored  atomic.Bool            // the state is read back: sources may start
 	warmUntil time.Time              // zero: not warming up; used by the tick only
+	tellUntil time.Time              // zero: what was restored is told; used by the tick only
 
 	mu       sync.Mutex
 	finished map[string]error // sources whose Run has returned
@@ -97,6 +98,7 @@ const (
 	stopSinks   = 3200 * time.Millisecond
 	lockWait    = 30 * time.Second
 	warmUpMost  = time.Minute
+	tellMost    = 15 * time.Second // well below the time in which alerts end by themselves
 	tickEvery   = 200 * time.Millisecond
 	selfEvery   = time.Second
 )
@@ -229,9 +231,8 @@ func (d *daemon) lock(ctx context.Context) *state.Held {
 // restore reads the state back, or prepares to build it from older lines.
 func (d *daemon) restore() {
 	if d.saver.restore() {
-		eps := d.engine.Episodes(d.now())
-		d.log.Info().Int("episodes", len(eps)).Msg("going on from the saved state")
-		d.notify(eps)
+		d.tellUntil = d.now().Add(tellMost)
+		d.log.Info().Int("episodes", len(d.engine.Episodes(d.now()))).Msg("going on from the saved state")
 	} else {
 		d.engine.StartWarmUp()
 		d.warmUntil = d.now().Add(warmUpMost)
@@ -276,7 +277,7 @@ func (d *daemon) stopAll(f flow) {
 		d.log.Warn().Msg("a source did not stop in time")
 	}
 	f.tick.stop(stopSources)
-	d.pipe.evaluate(d.notify)
+	d.pipe.evaluate(d.tell)
 	d.saver.save()
 	if !f.sinks.stop(stopSinks) {
 		d.log.Warn().Msg("a sink did not stop in time")

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"crowsnest/episodes"
 	"crowsnest/sinks/alertmanager"
 	"crowsnest/sources/kubelet"
 )
@@ -305,4 +306,42 @@ func TestDaemonStartsWithKeptRules(t *testing.T) {
 	s.start()
 	s.log("vc-0", "text of a")
 	s.eventually(func() bool { return len(s.am.firing("A")) == 1 && len(s.am.firing(alertPackBroken)) == 1 }, "the rule works, and people are told")
+}
+
+// What is restored is told once per alert: the open episode wins over one of the
+// same alert that ended before it, and of several ends the last.
+func TestNewestWords(t *testing.T) {
+	ep := func(fp episodes.Fingerprint, s episodes.State, n int64) episodes.Episode {
+		return episodes.Episode{Fingerprint: fp, State: s, Count: n}
+	}
+	got := newestWords([]episodes.Episode{
+		ep(1, episodes.StateFiring, 1), ep(2, episodes.StatePending, 2),
+		ep(1, episodes.StateResolved, 3), ep(3, episodes.StateResolved, 4), ep(3, episodes.StateResolved, 5),
+	})
+	require.Equal(t, []episodes.Episode{
+		ep(1, episodes.StateFiring, 1), ep(2, episodes.StatePending, 2), ep(3, episodes.StateResolved, 5),
+	}, got)
+}
+
+// A kill right after an end was told, before that was saved: the alert is not
+// told as firing once more.
+func TestDaemonKilledAfterAnEnd(t *testing.T) {
+	s := newShip(t)
+	s.start()
+	s.log("vc-0", "text of a")
+	s.eventually(func() bool { return len(s.am.firing("A")) == 1 }, "the alert arrives")
+	s.stop()
+	before, err := os.ReadFile(s.dir + "/state/state")
+	require.NoError(t, err)
+	s.start()
+	s.log("vc-0", "recovered")
+	s.eventually(func() bool { return s.am.resolved("A") }, "the end is told")
+	s.stop()
+	require.NoError(t, os.WriteFile(s.dir+"/state/state", before, 0o600))
+	s.am.mu.Lock()
+	s.am.posts = nil
+	s.am.mu.Unlock()
+	s.start()
+	s.eventually(func() bool { return s.am.resolved("A") }, "the end is read again, and told")
+	require.Empty(t, s.am.firing("A"))
 }

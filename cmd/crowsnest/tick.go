@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"crowsnest/episodes"
 	"crowsnest/sources"
 )
 
@@ -21,8 +22,10 @@ func (d *daemon) ticks(ctx context.Context) {
 		for _, name := range exhausted {
 			d.pipe.Advance(name, now) // nothing can come any more
 		}
-		d.warmUp(now)
-		d.pipe.evaluate(d.notify)
+		caughtUp := d.caughtUp()
+		d.warmUp(now, caughtUp)
+		d.pipe.evaluate(d.tell)
+		d.tellRestored(now, caughtUp)
 		if now.Sub(lastSelf) >= selfEvery || now.Before(lastSelf) {
 			lastSelf = now
 			status := d.sourceStatus()
@@ -37,23 +40,65 @@ func (d *daemon) ticks(ctx context.Context) {
 	}
 }
 
-// warmUp ends the warm-up when every source has caught up with the start, or
-// when it takes too long: an alert too much is better than none.
-func (d *daemon) warmUp(now time.Time) {
-	if d.warmUntil.IsZero() {
-		return
-	}
+// caughtUp tells whether every source has read what was there at the start.
+func (d *daemon) caughtUp() bool {
 	names := make([]string, len(d.sources))
 	for i, s := range d.sources {
 		names[i] = s.Name()
 	}
-	caughtUp := d.pipe.provedSince(names, d.start)
-	if !caughtUp && now.Before(d.warmUntil) {
+	return d.pipe.provedSince(names, d.start)
+}
+
+// warmUp ends the warm-up when every source has caught up with the start, or
+// when it takes too long: an alert too much is better than none.
+func (d *daemon) warmUp(now time.Time, caughtUp bool) {
+	if d.warmUntil.IsZero() || !caughtUp && now.Before(d.warmUntil) {
 		return
 	}
 	d.warmUntil = time.Time{}
 	d.engine.EndWarmUp()
 	d.log.Info().Bool("caught_up", caughtUp).Msg("warm-up is over")
+}
+
+// tell hands on what was concluded. As long as what was restored is not told,
+// it hands on only what this process concluded.
+func (d *daemon) tell(eps []episodes.Episode) {
+	if !d.tellUntil.IsZero() {
+		eps = slices.DeleteFunc(eps, func(ep episodes.Episode) bool {
+			return ep.State == episodes.StateFiring && ep.FiredAt.Before(d.start) ||
+				ep.State == episodes.StateResolved && ep.Concluded.Before(d.start)
+		})
+	}
+	d.notify(eps)
+}
+
+// tellRestored tells what the saved state had, when every source has caught up
+// with the start. Before that, an alert whose end was read and told after the
+// last save would be told as firing once more.
+func (d *daemon) tellRestored(now time.Time, caughtUp bool) {
+	if d.tellUntil.IsZero() || !caughtUp && now.Before(d.tellUntil) {
+		return
+	}
+	d.tellUntil = time.Time{}
+	d.notify(newestWords(d.engine.Episodes(now)))
+}
+
+// newestWords leaves one episode per fingerprint: the open one, else the one
+// that ended last. Open ones come first, then the others as they ended.
+func newestWords(eps []episodes.Episode) []episodes.Episode {
+	var out []episodes.Episode
+	at := map[episodes.Fingerprint]int{}
+	for _, ep := range eps {
+		i, seen := at[ep.Fingerprint]
+		switch {
+		case !seen:
+			at[ep.Fingerprint] = len(out)
+			out = append(out, ep)
+		case out[i].State == episodes.StateResolved:
+			out[i] = ep
+		}
+	}
+	return out
 }
 
 // sourceStatus returns the state of every source; one that is exhausted counts
