@@ -283,9 +283,10 @@ func (p *refJSON) value() (v any, whole bool) {
 				continue
 			}
 			p.s = p.s[1:]
-			if c == '[' || c == '{' {
+			switch c {
+			case '[', '{':
 				depth++
-			} else if c == ']' || c == '}' {
+			case ']', '}':
 				if depth--; depth == 0 {
 					return refArray{}, true
 				}

@@ -92,8 +92,10 @@ func appendSampleLine(b []byte, r *rand.Rand) []byte {
 	ns, object := sampleName(r), sampleObject(r)
 	msg := fillSample(r, sampleTexts[r.IntN(len(sampleTexts))])
 	clock := fmt.Sprintf("%02d:%02d:%02d.%06d", r.IntN(24), r.IntN(60), r.IntN(60), r.IntN(1e6))
-	pairs := []string{"controller", strings.ToLower(kind), "controllerGroup", "cluster.x-k8s.io", "controllerKind", kind, kind, object,
-		"namespace", ns, "name", object[strings.IndexByte(object, '/')+1:], "reconcileID", fmt.Sprintf("%08x-%04x-%012x", r.Uint32(), r.IntN(1<<16), r.Int64N(1<<48))}
+	pairs := []string{
+		"controller", strings.ToLower(kind), "controllerGroup", "cluster.x-k8s.io", "controllerKind", kind, kind, object,
+		"namespace", ns, "name", object[strings.IndexByte(object, '/')+1:], "reconcileID", fmt.Sprintf("%08x-%04x-%012x", r.Uint32(), r.IntN(1<<16), r.Int64N(1<<48)),
+	}
 	switch k := r.IntN(10); {
 	case k < 6:
 		b = fmt.Appendf(b, "%c1120 %s       1 %s_controller.go:%d] %q", "IIIWE"[r.IntN(5)], clock, strings.ToLower(kind), r.IntN(900), msg)

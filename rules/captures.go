@@ -17,22 +17,6 @@ func possibleCaptures(m Matcher) []string {
 	return sortedUnique(out)
 }
 
-// sureCaptures returns the names that every branch of a matcher captures.
-func sureCaptures(m Matcher) []string {
-	out := ownCaptures(m)
-	for i, a := range m.Any {
-		if i > 0 {
-			break
-		}
-		for _, name := range sureCaptures(a) {
-			if !slices.ContainsFunc(m.Any, func(b Matcher) bool { return !contains(sureCaptures(b), name) }) {
-				out = append(out, name)
-			}
-		}
-	}
-	return sortedUnique(out)
-}
-
 func ownCaptures(m Matcher) []string {
 	out := groupNames(m.Regex)
 	for _, f := range m.Fields {

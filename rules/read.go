@@ -157,7 +157,7 @@ func (r *reader) file(fsys fs.FS, name string, info fs.FileInfo) error {
 	if err != nil {
 		return fmt.Errorf("read %s: %w", name, unwrapPath(err))
 	}
-	defer f.Close()
+	defer f.Close() //nolint:errcheck // it was only read
 	data, err := io.ReadAll(io.LimitReader(f, MaxFileBytes+1))
 	if err != nil {
 		return fmt.Errorf("read %s: %w", name, unwrapPath(err))

@@ -89,7 +89,7 @@ func TestReadPaths(t *testing.T) {
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "empty"), 0o755))
 	require.NoError(t, os.Symlink(dir, filepath.Join(packs, "loop")))
 	require.NoError(t, os.Symlink("nowhere", filepath.Join(dir, "gone.yaml")))
-	files, ps = ReadPaths([]string{packs})
+	_, ps = ReadPaths([]string{packs})
 	require.Equal(t, "0 read", findings(ps), "a link to a folder above ends")
 	files, ps = ReadPaths([]string{filepath.Join(dir, "missing"), filepath.Join(dir, "empty"), dir})
 	require.Equal(t, "0 read, 0 read, 0 read", findings(ps))

@@ -265,10 +265,10 @@ func (p *selectorParser) wantSeparator() error {
 }
 
 func (p *selectorParser) trailing() error {
-	switch c := p.peek(); {
-	case c == '|' || c == '!':
+	switch p.peek() {
+	case '|', '!':
 		return syntaxErrorf(p.pos, "the text to look for belongs into `match`", "a filter behind the selector")
-	case c == '[':
+	case '[':
 		return syntaxErrorf(p.pos, "the window belongs into `within`", "a range behind the selector")
 	}
 	return syntaxErrorf(p.pos, "remove it", "text behind the selector")

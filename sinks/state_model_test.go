@@ -13,8 +13,7 @@ import (
 // receiver is a model of an endpoint: it knows what it took and checks what it
 // is told.
 type receiver struct {
-	took  map[episodes.Fingerprint]taken
-	start time.Time // when it started; it forgot what was before
+	took map[episodes.Fingerprint]taken
 }
 
 type taken struct {

@@ -219,7 +219,6 @@ func TestStateRefused(t *testing.T) {
 	require.False(t, s.Refused(again[0], t0.Add(5*time.Minute)), "not the first time")
 
 	s.Notify([]episodes.Episode{resolved(1, 0, 6*time.Minute)}, t0.Add(6*time.Minute))
-	again = s.Due(t0.Add(10*time.Minute), 1)
 	s.Accepted(s.Due(t0.Add(10*time.Minute), 10)[:1], t0.Add(10*time.Minute))
 	again = s.Due(t0.Add(10*time.Minute), 1)
 	require.Equal(t, "1 firing news suspect", words(again))
@@ -402,7 +401,9 @@ func TestStateImportHostile(t *testing.T) {
 	future := t0.Add(1000 * time.Hour)
 	s.Import(Saved{
 		Marks: []Mark{
-			{}, {Fingerprint: "zz"}, {Fingerprint: "-000000000000001", StartsAt: t0},
+			{},
+			{Fingerprint: "zz"},
+			{Fingerprint: "-000000000000001", StartsAt: t0},
 			{Fingerprint: "0000000000000001", StartsAt: t0, Accepted: future, Sent: future, Ended: future, Over: true},
 		},
 		Ended: []Ended{{}, {Fingerprint: "0000000000000002"}, {Fingerprint: "x", Alert: "A", StartsAt: t0}},

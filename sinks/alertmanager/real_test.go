@@ -68,10 +68,10 @@ func (h *hook) notified(name string) string {
 
 // realAM is a process of the real Alertmanager.
 type realAM struct {
-	t          *testing.T
-	bin, addr  string
-	dir, hooks string
-	cmd        *exec.Cmd
+	t         *testing.T
+	bin, addr string
+	dir       string
+	cmd       *exec.Cmd
 }
 
 func newRealAM(t *testing.T, h *hook) *realAM {

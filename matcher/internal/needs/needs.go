@@ -98,12 +98,11 @@ func (c *Cond) find(line []byte) int {
 		}
 		return best
 	}
-	k := -1
+	find := bytes.Index
 	if c.text.Fold {
-		k = indexFold(line, c.lit)
-	} else {
-		k = bytes.Index(line, c.lit)
+		find = indexFold
 	}
+	k := find(line, c.lit)
 	if k < 0 {
 		return -1
 	}

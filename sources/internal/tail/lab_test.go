@@ -4,10 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io/fs"
-	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -245,18 +242,6 @@ func last(s []string) string {
 		return ""
 	}
 	return s[len(s)-1]
-}
-
-func glob(t *testing.T, dir string) []string {
-	t.Helper()
-	var names []string
-	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() {
-			names = append(names, strings.TrimPrefix(path, dir))
-		}
-		return nil
-	}))
-	return names
 }
 
 var _ sources.Pipeline = (*pipe)(nil)
