@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"crowsnest/episodes"
+	"crowsnest/rules"
 	"crowsnest/sources"
 	"crowsnest/web"
 )
@@ -26,9 +27,10 @@ const (
 
 // The alerts of the program about itself.
 const (
-	alertHeartbeat  = "CrowsnestHeartbeat"
-	alertBlind      = "CrowsnestBlind"
-	alertPackBroken = "CrowsnestPackBroken"
+	alertHeartbeat   = "CrowsnestHeartbeat"
+	alertBlind       = "CrowsnestBlind"
+	alertPackBroken  = "CrowsnestPackBroken"
+	alertRuleGivenUp = "CrowsnestRuleGivenUp"
 )
 
 // selfAlerts are the alerts of the program about itself. Safe for concurrent
@@ -53,7 +55,7 @@ func newSelfAlerts(start time.Time) *selfAlerts {
 }
 
 // update returns the alerts that opened, changed or ended.
-func (a *selfAlerts) update(now time.Time, status []sources.Status, broken []web.BrokenPack) []episodes.Episode {
+func (a *selfAlerts) update(now time.Time, status []sources.Status, broken []web.BrokenPack, givenUp []*rules.Rule) []episodes.Episode {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	want := map[episodes.Fingerprint]episodes.Episode{}
@@ -72,6 +74,13 @@ func (a *selfAlerts) update(now time.Time, status []sources.Status, broken []web
 			"summary":     "The newest version of rule pack " + b.Pack + " was refused; its last good version stays in force",
 			"description": cutText(b.Error, 1500),
 			"remediation": "Run `crowsnest check rules` and `crowsnest test rules` on the pack, and put it right.",
+		}))
+	}
+	for _, r := range givenUp {
+		add(selfAlert(alertRuleGivenUp, "warning", map[string]string{"rule": r.Alert}, now, map[string]string{
+			"summary":     "Rule " + r.Alert + " is not evaluated any more",
+			"description": "Its evaluation failed several times because of a defect of crowsnest. All other rules go on; a restart tries it again.",
+			"remediation": "Report it with the rule and the lines that it is about.",
 		}))
 	}
 	return a.replace(now, want)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/episodes"
+	"crowsnest/rules"
 	"crowsnest/sources"
 	"crowsnest/web"
 )
@@ -24,7 +25,7 @@ func TestSelfAlerts(t *testing.T) {
 		return out
 	}
 	at := func(d time.Duration, status sources.Status, broken ...web.BrokenPack) []string {
-		return names(a.update(start.Add(d), []sources.Status{status}, broken))
+		return names(a.update(start.Add(d), []sources.Status{status}, broken, nil))
 	}
 	up := func(d time.Duration) sources.Status {
 		return sources.Status{Name: "kubelet", Up: true, Opened: true, Proved: start.Add(d)}
@@ -36,6 +37,10 @@ func TestSelfAlerts(t *testing.T) {
 	require.Empty(t, at(5*time.Minute, down))
 	require.Equal(t, []string{"firing CrowsnestBlind"}, at(6*time.Minute, down), "five minutes after the last proof")
 	require.Equal(t, []string{"resolved CrowsnestBlind"}, at(7*time.Minute, up(7*time.Minute)))
+
+	givenUp := []*rules.Rule{{Alert: "Odd"}}
+	require.Equal(t, []string{"firing CrowsnestRuleGivenUp"}, names(a.update(start.Add(8*time.Minute), []sources.Status{up(8 * time.Minute)}, nil, givenUp)))
+	require.Equal(t, []string{"resolved CrowsnestRuleGivenUp"}, at(8*time.Minute, up(8*time.Minute)))
 
 	broken := web.BrokenPack{Pack: "a", Error: "a.yaml:1:1: error"}
 	require.Equal(t, []string{"firing CrowsnestPackBroken"}, at(8*time.Minute, up(8*time.Minute), broken))

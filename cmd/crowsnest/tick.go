@@ -29,7 +29,7 @@ func (d *daemon) ticks(ctx context.Context) {
 		if now.Sub(lastSelf) >= selfEvery || now.Before(lastSelf) {
 			lastSelf = now
 			status := d.sourceStatus()
-			d.notify(d.self.update(now, status, d.outcome.Load().broken))
+			d.notify(d.self.update(now, status, d.outcome.Load().broken, d.pipe.rules.Load().program.Broken()))
 			seen.log(status)
 		}
 		select {
