@@ -66,6 +66,19 @@ type Status struct {
 	// Lines and Bytes are totals over all streams, closed ones included.
 	Lines int64 `json:"lines"`
 	Bytes int64 `json:"bytes"`
+	// What became of the lines: Lines is the sum of Evaluated, Dropped and the
+	// parts of lines that are not complete yet. Truncated and Unparsed are
+	// among the evaluated ones.
+	Evaluated int64 `json:"evaluated"`
+	Dropped   int64 `json:"dropped"` // parts of lines beyond matcher.MaxMerged
+	Truncated int64 `json:"truncated"`
+	Unparsed  int64 `json:"unparsed"` // without the envelope of their stream
+}
+
+// Count sets the totals.
+func (s *Status) Count(c matcher.Counters) {
+	s.Lines, s.Bytes = c.Lines, c.Bytes
+	s.Evaluated, s.Dropped, s.Truncated, s.Unparsed = c.Evaluated, c.Dropped, c.Truncated, c.Unparsed
 }
 
 // StreamStatus is the state of one stream.

@@ -66,6 +66,8 @@ type collector struct {
 	badTemplates                        metric
 	saved, saveErrors                   metric
 	lines, bytes, lost, srcErrors       metric
+	evaluated, dropped                  metric
+	truncated, unparsed                 metric
 	lag, up, streams                    metric
 	sent, sendFailed, queue, endpointUp metric
 }
@@ -97,6 +99,10 @@ func newCollector(view View) *collector {
 		saveErrors:   counter("state_save_errors_total", "Failed writes of the state."),
 		lines:        counter("source_lines_total", "Lines read.", "source"),
 		bytes:        counter("source_bytes_total", "Bytes read.", "source"),
+		evaluated:    counter("source_evaluated_lines_total", "Lines read that were looked at; all but the dropped ones and those that are not complete yet.", "source"),
+		dropped:      counter("source_dropped_lines_total", "Lines read that were not looked at.", "source", "reason"),
+		truncated:    counter("source_truncated_lines_total", "Lines of which only the beginning was looked at.", "source"),
+		unparsed:     counter("source_unparsed_lines_total", "Lines without the envelope of their stream, looked at as they are.", "source"),
 		lost:         counter("source_lost_bytes_total", "Bytes that were never read.", "source", "reason"),
 		srcErrors:    counter("source_errors_total", "Failures of a source.", "source", "reason"),
 		lag:          gauge("source_lag_seconds", "Age of the oldest data that is not read yet.", "source"),
@@ -114,7 +120,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, m := range []metric{
 		c.reloadOK, c.reloadTime, c.packInfo, c.packBroken, c.rulesLoaded, c.matches, c.lastMatch, c.lastSeen,
 		c.held, c.inactive, c.episodes, c.overflow, c.repeats, c.missing, c.evicted, c.seen, c.seenEvicted, c.late,
-		c.future, c.badTemplates, c.saved, c.saveErrors, c.lines, c.bytes, c.lost, c.srcErrors, c.lag, c.up,
+		c.future, c.badTemplates, c.saved, c.saveErrors, c.lines, c.bytes, c.evaluated, c.dropped, c.truncated, c.unparsed, c.lost, c.srcErrors, c.lag, c.up,
 		c.streams, c.sent, c.sendFailed, c.queue, c.endpointUp,
 	} {
 		ch <- m.desc
@@ -187,6 +193,10 @@ func (c *collector) collectSources(send emit) {
 	for _, s := range c.view.Sources() {
 		send(c.lines, float64(s.Lines), s.Name)
 		send(c.bytes, float64(s.Bytes), s.Name)
+		send(c.evaluated, float64(s.Evaluated), s.Name)
+		send(c.dropped, float64(s.Dropped), s.Name, "merged_line_too_long")
+		send(c.truncated, float64(s.Truncated), s.Name)
+		send(c.unparsed, float64(s.Unparsed), s.Name)
 		send(c.lag, s.Lag.Seconds(), s.Name)
 		send(c.up, truth(s.Up), s.Name)
 		send(c.streams, float64(len(s.Streams)), s.Name)

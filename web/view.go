@@ -43,17 +43,22 @@ type BrokenPack struct {
 
 // Source is the state of one source.
 type Source struct {
-	Name    string           `json:"name"`
-	Up      bool             `json:"up"`
-	Opened  bool             `json:"opened"` // it was up at least once
-	Error   string           `json:"lastError,omitempty"`
-	Proved  time.Time        `json:"proved"` // read up to here for sure
-	Lag     time.Duration    `json:"lagNanoseconds"`
-	Lines   int64            `json:"lines"`
-	Bytes   int64            `json:"bytes"`
-	Lost    map[string]int64 `json:"lostBytes,omitempty"` // by reason
-	Errors  map[string]int64 `json:"errors,omitempty"`    // by reason
-	Streams []Stream         `json:"streams,omitempty"`
+	Name   string        `json:"name"`
+	Up     bool          `json:"up"`
+	Opened bool          `json:"opened"` // it was up at least once
+	Error  string        `json:"lastError,omitempty"`
+	Proved time.Time     `json:"proved"` // read up to here for sure
+	Lag    time.Duration `json:"lagNanoseconds"`
+	Lines  int64         `json:"lines"`
+	Bytes  int64         `json:"bytes"`
+	// Lines is the sum of Evaluated, Dropped and what is not complete yet.
+	Evaluated int64            `json:"evaluated"`
+	Dropped   int64            `json:"dropped"`
+	Truncated int64            `json:"truncated"`
+	Unparsed  int64            `json:"unparsed"`
+	Lost      map[string]int64 `json:"lostBytes,omitempty"` // by reason
+	Errors    map[string]int64 `json:"errors,omitempty"`    // by reason
+	Streams   []Stream         `json:"streams,omitempty"`
 }
 
 // Stream is the state of one log stream.

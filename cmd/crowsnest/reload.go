@@ -49,6 +49,12 @@ func (d *daemon) loadAgain() (loaded, error) {
 		if err != nil {
 			return loaded{}, err
 		}
+		if d.opt.storageFlag != "" {
+			fresh.Storage.Path = d.opt.storageFlag
+		}
+		if d.opt.web.externalURL != "" {
+			fresh.Global.ExternalURL = d.opt.web.externalURL
+		}
 		d.warnOfRestart(cfg, fresh)
 		next := *cfg
 		next.Rules = fresh.Rules

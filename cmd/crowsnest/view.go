@@ -46,7 +46,8 @@ func (d *daemon) sourcesView() []web.Source {
 	for i, s := range status {
 		out[i] = web.Source{
 			Name: s.Name, Up: s.Up, Opened: s.Opened, Error: s.Error, Proved: s.Proved, Lag: s.Lag,
-			Lines: s.Lines, Bytes: s.Bytes, Lost: s.Lost, Errors: s.Errors,
+			Lines: s.Lines, Bytes: s.Bytes, Evaluated: s.Evaluated, Dropped: s.Dropped,
+			Truncated: s.Truncated, Unparsed: s.Unparsed, Lost: s.Lost, Errors: s.Errors,
 		}
 		for _, st := range s.Streams {
 			out[i].Streams = append(out[i].Streams, web.Stream{

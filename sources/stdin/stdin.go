@@ -260,7 +260,7 @@ func (l *lines) flush(n int) {
 		c := l.s.stream.Counters()
 		now := l.s.cfg.Clock()
 		l.s.set(func(st *sources.Status) {
-			st.Lines, st.Bytes = c.Lines, c.Bytes
+			st.Count(c)
 			st.Lost["long_line"] += lost
 			st.Streams = []sources.StreamStatus{{
 				Labels: l.s.stream.Labels(), Offset: c.Bytes, Size: c.Bytes, Lines: c.Lines, LastRead: now,

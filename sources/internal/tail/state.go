@@ -115,7 +115,7 @@ func (t *Tailer) Status() sources.Status {
 		s.Lag = max(0, now.Sub(later(t.proved, t.began)))
 	}
 	sort.Slice(s.Streams, func(i, j int) bool { return s.Streams[i].Path < s.Streams[j].Path })
-	s.Lines, s.Bytes = total.Lines, total.Bytes
+	s.Count(total)
 	return s
 }
 
