@@ -38,8 +38,14 @@ func (m mix) plan(seed uint64) []step {
 		name string
 		n    int
 	}{
-		{"kill", m.kill}, {"term", m.term}, {"stop", m.stop}, {"rotate", m.rotate}, {"restart", m.restart},
-		{"churn", m.churn}, {"peer", m.peer}, {"hup", m.hup},
+		{"kill", m.kill},
+		{"term", m.term},
+		{"stop", m.stop},
+		{"rotate", m.rotate},
+		{"restart", m.restart},
+		{"churn", m.churn},
+		{"peer", m.peer},
+		{"hup", m.hup},
 	} {
 		for range k.n {
 			kinds = append(kinds, k.name)

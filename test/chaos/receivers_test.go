@@ -80,6 +80,13 @@ func (p *pager) notifications() map[string]string {
 	return out
 }
 
+// forget forgets what was told of a key.
+func (p *pager) forget(key string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.told, key)
+}
+
 // keyOf is the key of an alert in the ledger.
 func keyOf(labels map[string]string) string {
 	id := labels["id"]

@@ -118,17 +118,21 @@ func (l *ledger) verify(v verdict, name string, got map[string]*heard, except fu
 // compare compares the times and the course of one alert.
 func (l *ledger) compare(v verdict, what string, h *heard, p *plant) {
 	course := "firing"
+	begins := 1
 	if !p.ends.IsZero() {
 		course = "firing resolved"
 	}
+	if !p.again.IsZero() {
+		course, begins = "firing resolved firing", 2
+	}
 	switch {
-	case len(h.starts) > 1:
+	case len(h.starts) > begins:
 		v.add("duplicated", "%s began %d times: %v", what, len(h.starts), h.starts)
 	case h.starts[0].Before(p.first.Truncate(time.Millisecond)) || h.starts[0].After(p.last.Add(time.Millisecond)):
 		v.add("began at another line", "%s: %s instead of %s", what, stamp(h.starts[0]), stamp(p.first))
 	}
 	switch {
-	case course == "firing resolved" && h.told == "firing":
+	case course != "firing" && h.told == "firing":
 		v.add("unresolved", "%s since %s", what, stamp(p.ends))
 	case h.told != course:
 		v.add("flapped", "%s: %s", what, h.told)
@@ -146,6 +150,8 @@ func (l *ledger) notified(v verdict, told map[string]string) {
 		switch {
 		case p.never:
 			want = ""
+		case !p.again.IsZero():
+			want = "firing resolved firing"
 		case !p.ends.IsZero():
 			want = "firing resolved"
 		}
@@ -169,7 +175,8 @@ func (l *ledger) complete(got map[string]*heard, except func(key string) bool) b
 		if p.never || except != nil && except(key) {
 			continue
 		}
-		if h := got[key]; h == nil || h.firing.IsZero() || !p.ends.IsZero() && !h.resolved {
+		h := got[key]
+		if h == nil || h.firing.IsZero() || !p.ends.IsZero() && !strings.Contains(h.told, "resolved") || !p.again.IsZero() && len(h.starts) < 2 {
 			return false
 		}
 	}

@@ -16,6 +16,7 @@ import (
 type plant struct {
 	first, last time.Time // startsAt lies between them: the line may have parts
 	ends        time.Time // zero: it stays open
+	again       time.Time // after the end it begins once more; zero: it does not
 	never       bool      // it must not be heard of
 }
 
@@ -39,6 +40,13 @@ func (l *ledger) recover(alert, id string, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.plants[alert+" "+id].ends = at
+}
+
+// relapse notes the line that begins it again.
+func (l *ledger) relapse(alert, id string, at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.plants[alert+" "+id].again = at
 }
 
 func (l *ledger) count(pod string, at time.Time) {
@@ -95,14 +103,19 @@ type writer struct {
 
 // recovery is a line that is still to be written.
 type recovery struct {
-	at time.Time
-	id string
+	at      time.Time
+	id      string
+	relapse bool // it is followed by a relapse
+	lost    bool // it is the relapse
 }
 
 func newWriter(root, name string, l load, led *ledger, seed uint64) *writer {
 	w := &writer{
 		load: l, name: name, led: led, rng: rand.New(rand.NewPCG(seed, 1)), do: make(chan func()),
 		filler: strings.Repeat("some more text of a controller, ", l.pad/32+1)[:l.pad],
+	}
+	if l.quiet { // not all at once
+		w.slot = w.rng.IntN(l.planted)
 	}
 	w.c = kubesim.New(kubesim.Options{
 		Root: root, Namespace: "chaos", Pod: name, Container: "chaos", UID: fmt.Sprintf("6b1c9b5e-0000-4000-8000-%012d", seed),
@@ -207,12 +220,12 @@ func (w *writer) plant(alert, id, format string) {
 	w.led.plant(alert, id, plant{first: first, last: last})
 }
 
-// lose writes a lost lease: one of three is taken again at once, one later, and
-// one never.
+// lose writes a lost lease: it is taken again at once, later, never, or later
+// and lost once more.
 func (w *writer) lose() {
 	w.ids++
 	id := fmt.Sprintf("%s-l%d", w.name, w.ids)
-	kind := w.rng.IntN(3)
+	kind := w.rng.IntN(4)
 	if w.calm.Load() {
 		kind = 2
 	}
@@ -220,9 +233,9 @@ func (w *writer) lose() {
 	w.led.plant("ChaosLost", id, plant{first: first, last: last, never: kind == 0})
 	switch kind {
 	case 0:
-		w.pending = append(w.pending, recovery{time.Now().Add(400 * time.Millisecond), id})
-	case 1:
-		w.pending = append(w.pending, recovery{time.Now().Add(w.recovery), id})
+		w.pending = append(w.pending, recovery{at: time.Now().Add(400 * time.Millisecond), id: id})
+	case 1, 3:
+		w.pending = append(w.pending, recovery{at: time.Now().Add(w.recovery), id: id, relapse: kind == 3})
 	}
 	w.left.Store(int64(len(w.pending)))
 }
@@ -236,8 +249,16 @@ func (w *writer) recover() {
 			kept = append(kept, r)
 			continue
 		}
+		if r.lost {
+			_, at := w.write("planted lease lost id=" + r.id + ";")
+			w.led.relapse("ChaosLost", r.id, at)
+			continue
+		}
 		_, at := w.write("planted lease taken id=" + r.id + ";")
 		w.led.recover("ChaosLost", r.id, at)
+		if r.relapse { // not before the end is told
+			kept = append(kept, recovery{at: now.Add(6 * time.Second), id: r.id, lost: true})
+		}
 	}
 	w.pending = kept
 	w.left.Store(int64(len(kept)))
