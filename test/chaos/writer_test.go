@@ -98,7 +98,8 @@ type writer struct {
 	filler  string
 	pending []recovery
 	rotated int
-	split   bool // a line is being written in parts
+	split   bool // this rotation comes in the middle of a line
+	half    struct{ at, rest string }
 }
 
 // recovery is a line that is still to be written.
@@ -119,7 +120,7 @@ func newWriter(root, name string, l load, led *ledger, seed uint64) *writer {
 	}
 	w.c = kubesim.New(kubesim.Options{
 		Root: root, Namespace: "chaos", Pod: name, Container: "chaos", UID: fmt.Sprintf("6b1c9b5e-0000-4000-8000-%012d", seed),
-		Hole: w.few, Late: w.few,
+		Hole: w.hole, Late: w.late,
 	})
 	return w
 }
@@ -160,18 +161,26 @@ func (w *writer) rotate() {
 		w.c.Rotate()
 		return
 	}
-	at, text := w.begin("")
-	half := len(text) / 2
 	w.split = true
-	w.raw(at + " stdout P " + text[:half] + "\n")
-	w.size = 0
 	w.c.Rotate()
 	w.split = false
-	w.end(at, w.c.Stamp()+" stdout F "+text[half:]+"\n")
+	w.end(w.half.at, w.c.Stamp()+" stdout F "+w.half.rest+"\n")
 }
 
-// few writes some lines in the middle of a rotation.
-func (w *writer) few() {
+// hole writes while the path is absent: some lines, or the first part of one.
+func (w *writer) hole() {
+	if !w.split {
+		w.lines(w.rng.IntN(5))
+		return
+	}
+	at, text := w.begin("")
+	n := len(text) / 2
+	w.raw(at + " stdout P " + text[:n] + "\n")
+	w.half.at, w.half.rest = at, text[n:]
+}
+
+// late writes to the old file when the new one is there.
+func (w *writer) late() {
 	if !w.split {
 		w.lines(w.rng.IntN(5))
 	}
