@@ -77,6 +77,7 @@ type load struct {
 	period    int           // lines of one round of blocks and sequences; a multiple of 1,000
 	recovery  time.Duration // of a lost lease, long enough that it fires before
 	quiet     bool          // nothing but planted lines matches
+	once      bool          // nothing begins again
 }
 
 // writer is one container that writes lines.
@@ -235,8 +236,11 @@ func (w *writer) lose() {
 	w.ids++
 	id := fmt.Sprintf("%s-l%d", w.name, w.ids)
 	kind := w.rng.IntN(4)
-	if w.calm.Load() {
+	switch {
+	case w.calm.Load():
 		kind = 2
+	case w.once:
+		kind %= 3
 	}
 	first, last := w.write("planted lease lost id=" + id + ";")
 	w.led.plant("ChaosLost", id, plant{first: first, last: last, never: kind == 0})
