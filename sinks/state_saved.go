@@ -84,8 +84,8 @@ func saved(ep episodes.Episode) Ended {
 	}
 }
 
-// Import takes what Export returned, before the first Notify. Ended episodes
-// without a mark are left out, as is whatever is unreadable; times ahead of now
+// Import takes what Export returned, before the first Notify. An end that was
+// told already is told again when Notify names it. Ended episodes without a mark are left out, as is whatever is unreadable; times ahead of now
 // become now.
 func (s *State) Import(in Saved, now time.Time) {
 	for _, m := range in.Marks {
@@ -110,6 +110,12 @@ func (s *State) Import(in Saved, now time.Time) {
 		e := s.slots[fp]
 		if !ok || e == nil || !e.over() || !e.ep.StartsAt.Equal(in.StartsAt) {
 			continue // not for this endpoint
+		}
+		if !e.ended.IsZero() {
+			// The end was told. Whoever knows the episode tells it again once it
+			// is sure that it did not begin anew: lines may have to be read again
+			// that say so.
+			continue
 		}
 		s.take(episodes.Episode{
 			Fingerprint: fp, Alert: in.Alert, State: episodes.StateResolved, Reason: in.Reason, Overflow: in.Overflow,

@@ -389,6 +389,8 @@ func TestStateOverRestart(t *testing.T) {
 
 	now = now.Add(time.Minute)
 	s = reborn(t, s, now)
+	require.Equal(t, "4 resolved news", words(s.Due(now, 10)), "an end that was told waits: it may have begun anew since")
+	s.Notify([]episodes.Episode{resolved(2, 0, 30*time.Second)}, now)
 	require.Equal(t, "4 resolved news, 2 resolved", words(s.Due(now, 10)), "an end is resent over a restart")
 	now = now.Add(time.Hour)
 	s = reborn(t, s, now)
