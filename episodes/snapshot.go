@@ -60,8 +60,8 @@ type windowSnapshot struct {
 
 type hitSnapshot struct {
 	T      int64    `json:"t"`
-	ID     uint64   `json:"id"`
-	Values []string `json:"v,omitempty"` // of the rule's wants
+	ID     uint64   `json:"id,omitempty"` // of steps of a sequence
+	Values []string `json:"v,omitempty"`  // of the rule's wants
 	Line   string   `json:"l,omitempty"`
 	Multi  bool     `json:"m,omitempty"`
 }
@@ -135,7 +135,7 @@ func (e *Engine) saveRule(rs *ruleState) ruleSnapshot {
 		x := episodeSnapshot{
 			Values: ep.values, Labels: ep.labels, State: ep.state, Starts: ep.starts, Newest: ep.newest,
 			From: ep.from, Fired: ep.fired, Written: ep.written, Lines: ep.lines, LastID: ep.lastID,
-			Chain: e.saveHits(rs.rule, ep.chain), Line: e.sample(ep.line), First: e.sample(ep.first),
+			Chain: saveValues(rs.rule, ep.chain), Line: e.sample(ep.line), First: e.sample(ep.first),
 		}
 		if ep.window != nil {
 			w := e.saveWindow(rs.rule, ep.window)
@@ -180,14 +180,29 @@ func (e *Engine) saveWindow(r *rules.Rule, w *window) windowSnapshot {
 	return out
 }
 
+// saveHits saves what triggers to come may look at.
 func (e *Engine) saveHits(r *rules.Rule, hs hits) []hitSnapshot {
-	out := make([]hitSnapshot, 0, len(hs))
-	for _, h := range hs {
-		x := hitSnapshot{T: h.t, ID: h.id, Line: e.sample(h.line), Multi: h.several}
-		for _, name := range r.Wants {
-			x.Values = append(x.Values, h.value(name))
+	out := saveValues(r, hs)
+	for i, h := range hs {
+		out[i].Line, out[i].Multi = e.sample(h.line), h.several
+		if r.Sequence {
+			out[i].ID = h.id
 		}
-		out = append(out, x)
+	}
+	return out
+}
+
+// saveValues saves what templates look at.
+func saveValues(r *rules.Rule, hs hits) []hitSnapshot {
+	out := make([]hitSnapshot, len(hs))
+	for i, h := range hs {
+		out[i].T = h.t
+		if h.values == nil {
+			continue
+		}
+		for _, name := range r.Wants {
+			out[i].Values = append(out[i].Values, h.value(name))
+		}
 	}
 	return out
 }

@@ -10,7 +10,7 @@ import (
 type hit struct {
 	t      int64
 	id     uint64
-	values []string // of wants
+	values []string // of wants; of lines that are merely counted, as of line
 	wants  []string // names, shared by the hits of one version of a rule
 	line   string   // kept for the newest few hits only
 	// several tells that the line also serves another step.
@@ -25,7 +25,8 @@ func (h *hit) value(name string) string {
 	return ""
 }
 
-// keepLines is how many hits of a window keep their line.
+// keepLines is how many hits of a window keep their line, and how many of those
+// that are merely counted keep their values: nothing looks at older ones.
 const keepLines = 2
 
 // hits is a list in order of time; equal times are in order of arrival.
@@ -128,6 +129,9 @@ func (w *window) add(r *rules.Rule, step int, h *hit) (trigger, bool) {
 	if r.Distinct != "" {
 		return w.addDistinct(r, h)
 	}
+	if n := len(w.steps[0]); n > keepLines {
+		w.steps[0][n-keepLines-1].values = nil
+	}
 	if i < 0 {
 		return trigger{}, false
 	}
@@ -180,7 +184,11 @@ func counted(r *rules.Rule, hs hits, i int, all hits) (trigger, bool) {
 		if all != nil {
 			lines = all.since(end) - all.since(end-within)
 		}
-		return trigger{t: end, from: end - within, chain: hits{hs[e]}, lines: int64(lines), line: h}, true
+		newest := hs[e]
+		if newest.values == nil {
+			newest = h // a late line: what the newest one said is not kept
+		}
+		return trigger{t: end, from: end - within, chain: hits{newest}, lines: int64(lines), line: h}, true
 	}
 	return trigger{}, false
 }
