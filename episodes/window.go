@@ -185,7 +185,7 @@ func counted(r *rules.Rule, hs hits, i int, all hits) (trigger, bool) {
 			lines = all.since(end) - all.since(end-within)
 		}
 		newest := hs[e]
-		if newest.values == nil {
+		if newest.values == nil && h.values != nil {
 			newest = h // a late line: what the newest one said is not kept
 		}
 		return trigger{t: end, from: end - within, chain: hits{newest}, lines: int64(lines), line: h}, true
