@@ -24,13 +24,14 @@ func (h *hints) add(dir string) {
 	h.kick()
 }
 
+// take returns what was noted since the last call. The map belongs to the
+// caller; it is nil if there is none.
 func (h *hints) take() (dirs map[string]bool, all bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	dirs, all = h.dirs, h.all
-	if len(dirs) > 0 {
-		h.dirs = map[string]bool{}
+	all, h.all = h.all, false
+	if len(h.dirs) > 0 {
+		dirs, h.dirs = h.dirs, map[string]bool{}
 	}
-	h.all = false
 	return dirs, all
 }

@@ -1,0 +1,29 @@
+package tail
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestHintsAreHandedOver: what take returns is not written to any more, also
+// when there was nothing. The race detector judges.
+func TestHintsAreHandedOver(t *testing.T) {
+	h := newHints(func() {})
+	empty, all := h.take()
+	require.Empty(t, empty)
+	require.False(t, all)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		h.add("a")
+		h.add("")
+	})
+	require.False(t, empty["a"])
+	wg.Wait()
+	dirs, all := h.take()
+	require.Equal(t, map[string]bool{"a": true}, dirs)
+	require.True(t, all)
+	_, all = h.take()
+	require.False(t, all)
+}
