@@ -86,15 +86,7 @@ func (c Config) Validate() error {
 			}
 		}
 	}
-	if c.LookBack < 0 {
-		errs = append(errs, errors.New("files: look_back must not be negative"))
-	}
-	if c.PollInterval < 0 || c.PollInterval > time.Minute {
-		errs = append(errs, errors.New("files: poll_interval must be between 0 and 1m"))
-	}
-	if c.MaxOpenFiles < 0 {
-		errs = append(errs, errors.New("files: max_open_files must not be negative"))
-	}
+	errs = append(errs, tail.CheckBounds("files", c.LookBack, c.PollInterval, c.MaxOpenFiles))
 	return errors.Join(errs...)
 }
 

@@ -82,15 +82,7 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("kubelet: label %q comes from the path: remove it", name))
 		}
 	}
-	if c.LookBack < 0 {
-		errs = append(errs, errors.New("kubelet: look_back must not be negative"))
-	}
-	if c.PollInterval < 0 || c.PollInterval > time.Minute {
-		errs = append(errs, errors.New("kubelet: poll_interval must be between 0 and 1m"))
-	}
-	if c.MaxOpenFiles < 0 {
-		errs = append(errs, errors.New("kubelet: max_open_files must not be negative"))
-	}
+	errs = append(errs, tail.CheckBounds("kubelet", c.LookBack, c.PollInterval, c.MaxOpenFiles))
 	return errors.Join(errs...)
 }
 
