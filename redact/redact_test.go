@@ -1,7 +1,6 @@
 package redact
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -13,77 +12,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"crowsnest/test/plant"
 )
 
-// The alphabets of planted secrets.
-const (
-	hexDigits = "0123456789abcdef"
-	base36    = "0123456789abcdefghijklmnopqrstuvwxyz"
-	base62    = base36 + "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-	upper36   = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-)
-
-// kind is a text with a secret in it: §name:length§ stands for random
-// characters that must not survive.
-type kind struct{ name, text string }
-
-var signs = strings.NewReplacer("⏎", "\n", "␛", "\x1b", "○", "\u200b")
-
-func kinds(t testing.TB) []kind {
-	f, err := os.Open("testdata/kinds.txt")
+func kinds(t testing.TB) []plant.Kind {
+	t.Helper()
+	ks, err := plant.Kinds()
 	require.NoError(t, err)
-	defer f.Close()
-	var out []kind
-	in := bufio.NewScanner(f)
-	for in.Scan() {
-		line := in.Text()
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
-		name, text, found := strings.Cut(line, "\t")
-		require.True(t, found, line)
-		out = append(out, kind{name, signs.Replace(text)})
-	}
-	require.NoError(t, in.Err())
-	return out
-}
-
-var placeholder = regexp.MustCompile(`§(hex|base36|base62|upper|word|pass):(\d+)§`)
-
-// plant fills the placeholders and returns the secrets.
-func (k kind) plant(rnd *rand.Rand) (text string, secrets []string) {
-	text = placeholder.ReplaceAllStringFunc(k.text, func(p string) string {
-		m := placeholder.FindStringSubmatch(p)
-		var n int
-		fmt.Sscan(m[2], &n)
-		alphabet := map[string]string{
-			"hex": hexDigits, "base36": base36, "base62": base62, "upper": upper36,
-			"word": "abcdefghijklmnopqrstuvwxyz", "pass": base62 + "!@#$%^*+~.-_/?",
-		}[m[1]]
-		b := make([]byte, n)
-		for i := range b {
-			b[i] = alphabet[rnd.IntN(len(alphabet))]
-		}
-		if m[1] == "pass" { // as people choose them: no punctuation at the ends
-			b[0], b[n-1] = base62[rnd.IntN(36)], base62[rnd.IntN(36)]
-		}
-		secrets = append(secrets, string(b))
-		return string(b)
-	})
-	return text, secrets
-}
-
-// survives returns a secret of which 5 characters in a row are still there.
-func survives(before, out string, secrets []string) string {
-	for _, s := range secrets {
-		n := min(len(s), 6)
-		for i := 0; i+n <= len(s); i++ {
-			if strings.Contains(out, s[i:i+n]) && !strings.Contains(strings.ReplaceAll(before, s, ""), s[i:i+n]) {
-				return s
-			}
-		}
-	}
-	return ""
+	return ks
 }
 
 // TestPlantedSecrets plants each kind many times, within the sorts of text that
@@ -99,17 +36,17 @@ func TestPlantedSecrets(t *testing.T) {
 	}
 	planted := 0
 	for _, k := range ks {
-		names[k.name] = true
+		names[k.Name] = true
 		for range 40 {
-			text, secrets := k.plant(rnd)
-			require.NotEmpty(t, secrets, k.name)
+			text, secrets := k.Fill(rnd)
+			require.NotEmpty(t, secrets, k.Name)
 			in := fmt.Sprintf(around[rnd.IntN(len(around))], text)
 			out := r.String(in)
 			planted += len(secrets)
-			require.Empty(t, survives(in, out, secrets), "%s\n in: %s\nout: %s", k.name, in, out)
+			require.Empty(t, plant.Survives(in, out, secrets), "%s\n in: %s\nout: %s", k.Name, in, out)
 			require.Contains(t, out, Mask)
 			require.Equal(t, out, r.String(out), "not idempotent: %s", in)
-			require.Empty(t, survives(in, Sanitise(out), secrets))
+			require.Empty(t, plant.Survives(in, Sanitise(out), secrets))
 		}
 	}
 	require.GreaterOrEqual(t, len(names), 40)
@@ -143,13 +80,13 @@ func TestPlantedPairs(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 9))
 	for _, encode := range encodings() {
 		for _, k := range ks {
-			text, secrets := k.plant(rnd)
+			text, secrets := k.Fill(rnd)
 			other := ks[rnd.IntN(len(ks))]
-			second, more := other.plant(rnd)
+			second, more := other.Fill(rnd)
 			separator := []string{" ", ", ", "; ", " and ", "|"}[rnd.IntN(5)]
 			for _, in := range []string{encode(text), encode(text + separator + second)} {
 				out := r.String(in)
-				require.Empty(t, survives(in, out, append(secrets, more...)), "%s, %s\n in: %s\nout: %s", k.name, other.name, in, out)
+				require.Empty(t, plant.Survives(in, out, append(secrets, more...)), "%s, %s\n in: %s\nout: %s", k.Name, other.Name, in, out)
 				require.Equal(t, out, r.String(out), "not idempotent: %s", in)
 			}
 		}
@@ -305,7 +242,7 @@ func TestHostileTexts(t *testing.T) {
 func FuzzString(f *testing.F) {
 	r := New(nil)
 	for _, k := range kinds(f) {
-		text, _ := k.plant(rand.New(rand.NewPCG(3, 4)))
+		text, _ := k.Fill(rand.New(rand.NewPCG(3, 4)))
 		f.Add(text)
 	}
 	for _, s := range hostile(60) {
@@ -330,10 +267,10 @@ func FuzzPlanted(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, n uint64, before, after string) {
 		k := ks[n%uint64(len(ks))]
-		text, secrets := k.plant(rand.New(rand.NewPCG(n, n)))
+		text, secrets := k.Fill(rand.New(rand.NewPCG(n, n)))
 		in := before + " " + text + " " + after
 		out := r.String(in)
-		require.Empty(t, survives(in, out, secrets), "%s\n in: %q\nout: %q", k.name, in, out)
+		require.Empty(t, plant.Survives(in, out, secrets), "%s\n in: %q\nout: %q", k.Name, in, out)
 	})
 }
 
