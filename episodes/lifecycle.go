@@ -23,8 +23,8 @@ type episode struct {
 	lines   int64
 	lastID  uint64 // line that was counted last
 	chain   hits   // of the newest trigger
-	line    string // of the newest trigger
-	first   string // of the trigger that opened it
+	line    text   // of the newest trigger
+	first   text   // of the trigger that opened it
 	window  *window
 	dirty   bool
 }
@@ -174,13 +174,13 @@ func (ep *episode) begin(trig trigger) {
 }
 
 // sample is the line that stands for a trigger: the newest that is still known.
-func sample(chain hits) string {
+func sample(chain hits) text {
 	for i := len(chain) - 1; i >= 0; i-- {
-		if chain[i].line != "" {
+		if chain[i].line.s != "" {
 			return chain[i].line
 		}
 	}
-	return ""
+	return text{}
 }
 
 // extend takes a trigger of an open episode.
@@ -193,7 +193,7 @@ func (e *Engine) extend(rs *ruleState, ep *episode, trig trigger) {
 		ep.begin(trig)
 	}
 	ep.newest, ep.chain = trig.t, trig.chain
-	if line := sample(trig.chain); line != "" {
+	if line := sample(trig.chain); line.s != "" {
 		ep.line = line
 	}
 	e.touch(ep)

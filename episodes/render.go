@@ -72,7 +72,7 @@ func (e *Engine) export(ep *episode, now int64) Episode {
 		Fingerprint: ep.print, Rule: rs.rule, Alert: rs.rule.Alert, State: ep.state,
 		Silent: rs.rule.Mode == rules.ModeSilent, Labels: ep.labels,
 		StartsAt: instant(ep.starts), LastSeen: instant(ep.newest), Written: instant(ep.written),
-		Count: ep.lines, Line: e.sample(ep.line), First: e.sample(ep.first),
+		Count: ep.lines, Line: e.shown(&ep.line), First: e.shown(&ep.first),
 		Deadline: instant(ep.deadline(rs)), Held: rs.held(now),
 	}
 	if ep.fired != 0 {
@@ -81,6 +81,21 @@ func (e *Engine) export(ep *episode, now int64) Episode {
 	vars := varsOf(rs.rule, ep.chain)
 	x.Annotations = e.annotations(rs.rule, x, vars)
 	return x
+}
+
+// text is a line of the log. It is redacted when it is first shown: nearly all
+// lines never are.
+type text struct {
+	s     string
+	clean bool
+}
+
+// shown returns the sample of a line.
+func (e *Engine) shown(t *text) string {
+	if !t.clean {
+		t.s, t.clean = e.sample(t.s), true
+	}
+	return t.s
 }
 
 // sample redacts a line and cuts it, in this order, so that half a secret does
@@ -94,11 +109,11 @@ func (e *Engine) sample(line string) string {
 
 // keepable returns a line as it is kept: a long one is made a sample at once, so
 // that no line costs more memory than a sample.
-func (e *Engine) keepable(line string) string {
+func (e *Engine) keepable(line string) text {
 	if len(line) <= maxSample {
-		return line
+		return text{s: line}
 	}
-	return strings.Clone(e.sample(line))
+	return text{s: strings.Clone(e.sample(line)), clean: true}
 }
 
 // vars returns what `$vars` holds: the values of the newest trigger's lines. In

@@ -48,13 +48,15 @@ type episodeSnapshot struct {
 	LastID  uint64            `json:"last_id"`
 	Chain   []hitSnapshot     `json:"chain,omitempty"`
 	Line    string            `json:"line,omitempty"`
-	First   string            `json:"first,omitempty"`
+	First   string            `json:"first,omitempty"` // if it is not Line
 	Window  *windowSnapshot   `json:"window,omitempty"`
 }
 
 type windowSnapshot struct {
-	Key      []string        `json:"key,omitempty"` // values of `by`
+	Key      []string        `json:"key,omitempty"` // values of `by`, unless an episode has them
 	Steps    [][]hitSnapshot `json:"steps,omitempty"`
+	Lines    []byte          `json:"lines,omitempty"`  // as packed
+	Newest   []hitSnapshot   `json:"newest,omitempty"` // one or none
 	Distinct []hitSnapshot   `json:"distinct,omitempty"`
 }
 
@@ -108,16 +110,44 @@ func (e *Engine) Snapshot() ([]byte, error) {
 			s.Rules = append(s.Rules, r)
 		}
 	}
-	for _, x := range e.closed {
-		s.Closed = append(s.Closed, savedEpisode{
-			Alert: x.Alert, Reason: x.Reason, Overflow: x.Overflow, Silent: x.Silent,
-			Labels: x.Labels, Annotations: x.Annotations,
-			Starts: nanos(x.StartsAt), Fired: nanos(x.FiredAt), Newest: nanos(x.LastSeen),
-			Ends: nanos(x.EndsAt), Concluded: nanos(x.Concluded), Lines: x.Count, Line: x.Line, First: x.First,
-		})
-	}
+	s.Closed = e.saveClosed()
 	e.mu.Unlock()
 	return json.Marshal(s)
+}
+
+// Bounds of a snapshot, in bytes, so that saving stays quick.
+const (
+	savedLines  = 1 << 20   // lines of open episodes
+	savedClosed = 256 << 10 // texts of resolved ones
+)
+
+// savedLine returns a line as it is saved: the more episodes are open, the less
+// of each.
+func (e *Engine) savedLine(t *text) string {
+	return cut(e.shown(t), min(maxSample, max(128, savedLines/max(1, 2*e.active))))
+}
+
+// saveClosed saves what was resolved; the texts of those that ended long ago
+// are left out if there are many.
+func (e *Engine) saveClosed() []savedEpisode {
+	out := make([]savedEpisode, len(e.closed))
+	room := savedClosed
+	for i := len(e.closed) - 1; i >= 0; i-- {
+		x := e.closed[i]
+		out[i] = savedEpisode{
+			Alert: x.Alert, Reason: x.Reason, Overflow: x.Overflow, Silent: x.Silent, Labels: x.Labels,
+			Starts: nanos(x.StartsAt), Fired: nanos(x.FiredAt), Newest: nanos(x.LastSeen),
+			Ends: nanos(x.EndsAt), Concluded: nanos(x.Concluded), Lines: x.Count,
+		}
+		room -= len(x.Line) + len(x.First)
+		for name, text := range x.Annotations {
+			room -= len(name) + len(text)
+		}
+		if room > 0 {
+			out[i].Annotations, out[i].Line, out[i].First = x.Annotations, x.Line, x.First
+		}
+	}
+	return out
 }
 
 func (e *Engine) saveSeen() string {
@@ -135,10 +165,17 @@ func (e *Engine) saveRule(rs *ruleState) ruleSnapshot {
 		x := episodeSnapshot{
 			Values: ep.values, Labels: ep.labels, State: ep.state, Starts: ep.starts, Newest: ep.newest,
 			From: ep.from, Fired: ep.fired, Written: ep.written, Lines: ep.lines, LastID: ep.lastID,
-			Chain: saveValues(rs.rule, ep.chain), Line: e.sample(ep.line), First: e.sample(ep.first),
+			Chain: saveValues(rs.rule, ep.chain), Line: e.savedLine(&ep.line), First: e.savedLine(&ep.first),
+		}
+		if x.First == x.Line {
+			x.First = ""
 		}
 		if ep.window != nil {
 			w := e.saveWindow(rs.rule, ep.window)
+			w.Key = nil
+			if len(w.Newest) > 0 && w.Newest[0].Line == x.Line {
+				w.Newest[0].Line = ""
+			}
 			x.Window = &w
 		}
 		out.Open = append(out.Open, x)
@@ -173,7 +210,10 @@ func saveEntries[V any](lru *simplelru.LRU[string, V]) []entrySnapshot[V] {
 }
 
 func (e *Engine) saveWindow(r *rules.Rule, w *window) windowSnapshot {
-	out := windowSnapshot{Key: w.key, Distinct: e.saveHits(r, w.values)}
+	out := windowSnapshot{Key: w.key, Distinct: e.saveHits(r, w.values), Lines: w.lines.pack()}
+	if w.newest != nil {
+		out.Newest = e.saveHits(r, hits{w.newest})
+	}
 	for _, hs := range w.steps {
 		out.Steps = append(out.Steps, e.saveHits(r, hs))
 	}
@@ -184,7 +224,7 @@ func (e *Engine) saveWindow(r *rules.Rule, w *window) windowSnapshot {
 func (e *Engine) saveHits(r *rules.Rule, hs hits) []hitSnapshot {
 	out := saveValues(r, hs)
 	for i, h := range hs {
-		out[i].Line, out[i].Multi = e.sample(h.line), h.several
+		out[i].Line, out[i].Multi = e.savedLine(&h.line), h.several
 		if r.Sequence {
 			out[i].ID = h.id
 		}
@@ -197,9 +237,6 @@ func saveValues(r *rules.Rule, hs hits) []hitSnapshot {
 	out := make([]hitSnapshot, len(hs))
 	for i, h := range hs {
 		out[i].T = h.t
-		if h.values == nil {
-			continue
-		}
 		for _, name := range r.Wants {
 			out[i].Values = append(out[i].Values, h.value(name))
 		}
@@ -268,6 +305,9 @@ func (e *Engine) restoreGone(r ruleSnapshot, now int64) {
 	}
 	for _, ep := range r.Open {
 		if ep.State == StateFiring {
+			if ep.First == "" {
+				ep.First = ep.Line
+			}
 			gone(ep.Labels, savedEpisode{
 				Starts: ep.Starts, Fired: ep.Fired, Newest: ep.Newest, Lines: ep.Lines,
 				Line: ep.Line, First: ep.First, Annotations: map[string]string{"line": ep.Line},
@@ -287,10 +327,18 @@ func (e *Engine) restoreRule(rs *ruleState, r ruleSnapshot, now int64) {
 		ep := &episode{
 			rs: rs, key: join(s.Values), values: s.Values, labels: s.Labels, print: printOf(s.Labels), state: s.State,
 			starts: s.Starts, newest: s.Newest, from: s.From, fired: s.Fired, written: s.Written,
-			lines: s.Lines, lastID: s.LastID, chain: loadHits(r.Wants, s.Chain), line: s.Line, first: s.First,
+			lines: s.Lines, lastID: s.LastID, chain: loadHits(r.Wants, s.Chain),
+			line: text{s.Line, true}, first: text{s.First, true},
+		}
+		if s.First == "" {
+			ep.first = ep.line
 		}
 		if s.Window != nil {
+			s.Window.Key = s.Values
 			ep.window = loadWindow(rs.rule, r.Wants, *s.Window)
+			if n := ep.window.newest; n != nil && n.line.s == "" {
+				n.line = ep.line
+			}
 		}
 		rs.open[ep.key] = ep
 		e.active++
@@ -322,14 +370,47 @@ func loadWindow(r *rules.Rule, wants []string, s windowSnapshot) *window {
 	for i := range min(len(s.Steps), len(w.steps)) {
 		w.steps[i] = loadHits(wants, s.Steps[i])
 	}
-	w.values = loadHits(wants, s.Distinct)
+	w.values, w.lines = loadHits(wants, s.Distinct), unpack(s.Lines)
+	if len(s.Newest) > 0 && len(w.lines) > 0 {
+		w.newest = loadHits(wants, s.Newest)[0]
+	}
 	return w
+}
+
+// pack writes the first time and the differences to the ones before as varints.
+func (ts times) pack() []byte {
+	if len(ts) == 0 {
+		return nil
+	}
+	b := binary.AppendVarint(make([]byte, 0, 10+4*len(ts)), ts[0])
+	for i := 1; i < len(ts); i++ {
+		b = binary.AppendUvarint(b, uint64(ts[i]-ts[i-1]))
+	}
+	return b
+}
+
+// unpack is the inverse of pack. It returns what it can make sense of.
+func unpack(b []byte) times {
+	t, n := binary.Varint(b)
+	if n <= 0 {
+		return nil
+	}
+	ts := times{t}
+	for b = b[n:]; len(b) > 0 && len(ts) < rules.MaxHits; b = b[n:] {
+		var d uint64
+		if d, n = binary.Uvarint(b); n <= 0 || t+int64(d) < t {
+			break
+		}
+		t += int64(d)
+		ts = append(ts, t)
+	}
+	return ts
 }
 
 func loadHits(wants []string, in []hitSnapshot) hits {
 	out := make(hits, 0, len(in))
 	for _, h := range in {
-		out = append(out, &hit{t: h.T, id: h.ID, values: h.Values, wants: wants, line: h.Line, several: h.Multi})
+		out = append(out, &hit{t: h.T, id: h.ID, values: h.Values, wants: wants, line: text{h.Line, true}, several: h.Multi})
 	}
 	return out
 }

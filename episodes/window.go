@@ -2,6 +2,7 @@ package episodes
 
 import (
 	"slices"
+	"sort"
 
 	"crowsnest/rules"
 )
@@ -10,9 +11,9 @@ import (
 type hit struct {
 	t      int64
 	id     uint64
-	values []string // of wants; of lines that are merely counted, as of line
+	values []string // of wants
 	wants  []string // names, shared by the hits of one version of a rule
-	line   string   // kept for the newest few hits only
+	line   text     // kept for the newest few hits only
 	// several tells that the line also serves another step.
 	several bool
 }
@@ -25,8 +26,8 @@ func (h *hit) value(name string) string {
 	return ""
 }
 
-// keepLines is how many hits of a window keep their line, and how many of those
-// that are merely counted keep their values: nothing looks at older ones.
+// keepLines is how many hits of a list keep their line: nothing looks at older
+// ones.
 const keepLines = 2
 
 // hits is a list in order of time; equal times are in order of arrival.
@@ -41,7 +42,7 @@ func (hs *hits) insert(h *hit) int {
 	}
 	*hs = slices.Insert(*hs, i, h)
 	if n := len(*hs); n > keepLines {
-		(*hs)[n-keepLines-1].line = ""
+		(*hs)[n-keepLines-1].line = text{}
 	}
 	if len(*hs) > rules.MaxHits {
 		*hs = slices.Delete(*hs, 0, 1)
@@ -51,34 +52,51 @@ func (hs *hits) insert(h *hit) int {
 }
 
 // after drops the hits that are not newer than t.
-func (hs *hits) after(t int64) {
-	n := 0
-	for n < len(*hs) && (*hs)[n].t <= t {
-		n++
-	}
-	*hs = slices.Delete(*hs, 0, n)
-}
+func (hs *hits) after(t int64) { *hs = slices.Delete(*hs, 0, hs.since(t)) }
 
 // since returns the index of the first hit newer than t.
 func (hs hits) since(t int64) int {
-	i, _ := slices.BinarySearchFunc(hs, t+1, func(h *hit, t int64) int {
-		switch {
-		case h.t < t:
-			return -1
-		case h.t > t:
-			return 1
-		}
-		return 0
-	})
+	return sort.Search(len(hs), func(i int) bool { return hs[i].t > t })
+}
+
+// times is a sorted list of the times of lines that are merely counted: a window
+// of hundreds of lines costs some bytes a line.
+type times []int64
+
+// insert adds t and returns its index, or -1 if it is older than the newest
+// rules.MaxHits, which are kept.
+func (ts *times) insert(t int64) int {
+	i := ts.since(t)
+	if len(*ts) < rules.MaxHits {
+		*ts = slices.Insert(*ts, i, t)
+		return i
+	}
+	i--
+	if i >= 0 {
+		copy((*ts)[:i], (*ts)[1:i+1])
+		(*ts)[i] = t
+	}
 	return i
+}
+
+// after drops the times that are not newer than t.
+func (ts *times) after(t int64) { *ts = slices.Delete(*ts, 0, ts.since(t)) }
+
+// since returns the index of the first time newer than t.
+func (ts times) since(t int64) int {
+	return sort.Search(len(ts), func(i int) bool { return ts[i] > t })
 }
 
 // window holds what was counted for one key.
 type window struct {
-	key   []string // values of `by`
-	steps []hits   // one list per step; for a match one list
-	// values holds, with distinct, the newest hit of each value; steps[0] then
-	// holds all lines, for their number.
+	key []string // values of `by`
+	// steps holds the hits of each step of a sequence.
+	steps []hits
+	// lines are the times of the lines that count, unless it is a sequence;
+	// newest is the newest of these lines.
+	lines  times
+	newest *hit
+	// values holds, with distinct, the newest hit of each value.
 	values hits
 }
 
@@ -92,20 +110,28 @@ type trigger struct {
 }
 
 func newWindow(r *rules.Rule, key []string) *window {
-	return &window{key: key, steps: make([]hits, len(r.Steps))}
+	w := &window{key: key}
+	if r.Sequence {
+		w.steps = make([]hits, len(r.Steps))
+	}
+	return w
 }
 
-// drop forgets the hits that are not newer than t.
+// drop forgets the lines that are not newer than t.
 func (w *window) drop(t int64) {
 	for i := range w.steps {
 		w.steps[i].after(t)
 	}
 	w.values.after(t)
+	w.lines.after(t)
+	if w.newest != nil && w.newest.t <= t {
+		w.newest = nil
+	}
 }
 
-// size is the number of hits.
+// size is the number of lines that are kept.
 func (w *window) size() int {
-	n := len(w.values)
+	n := len(w.values) + len(w.lines)
 	for _, hs := range w.steps {
 		n += len(hs)
 	}
@@ -123,19 +149,31 @@ func (w *window) add(r *rules.Rule, step int, h *hit) (trigger, bool) {
 		if w.steps[step].insert(h) < 0 {
 			return trigger{}, false
 		}
-		return w.chain(r, step, h)
+		trig, ok := w.chain(r, step, h)
+		if !ok && step < len(w.steps)-1 {
+			h.line = text{} // only the line of a last step is shown
+		}
+		return trig, ok
 	}
-	i := w.steps[0].insert(h)
+	i := w.lines.insert(h.t)
 	if r.Distinct != "" {
 		return w.addDistinct(r, h)
-	}
-	if n := len(w.steps[0]); n > keepLines {
-		w.steps[0][n-keepLines-1].values = nil
 	}
 	if i < 0 {
 		return trigger{}, false
 	}
-	return counted(r, w.steps[0], i, nil)
+	if w.newest == nil || h.t >= w.newest.t {
+		w.newest = h
+	}
+	end, ok := counted(r, w.lines, i)
+	if !ok {
+		return trigger{}, false
+	}
+	shown := w.newest
+	if shown.t != end {
+		shown = h // a late line: what the newest one of its window said is not kept
+	}
+	return w.reached(r, end, shown, h), true
 }
 
 // markSeveral marks h and the same line in another step's list.
@@ -164,31 +202,35 @@ func (w *window) addDistinct(r *rules.Rule, h *hit) (trigger, bool) {
 	if i < 0 {
 		return trigger{}, false
 	}
-	return counted(r, w.values, i, w.steps[0])
+	each := make(times, len(w.values))
+	for k, v := range w.values {
+		each[k] = v.t
+	}
+	end, ok := counted(r, each, i)
+	if !ok {
+		return trigger{}, false
+	}
+	return w.reached(r, end, w.values[each.since(end)-1], h), true
 }
 
-// counted looks for the newest window (t-within, t] that holds the hit at index
-// i and at least count hits. all, if not nil, holds the lines behind the hits.
-func counted(r *rules.Rule, hs hits, i int, all hits) (trigger, bool) {
-	h, within := hs[i], int64(r.Within)
-	for e := len(hs) - 1; e >= i; e-- {
-		end := hs[e].t
-		if end-within >= h.t {
-			continue // the window of this end begins after the hit
+// reached is the trigger of the window that ends at end, shown by one of its
+// lines and found when h was read.
+func (w *window) reached(r *rules.Rule, end int64, shown, h *hit) trigger {
+	from := end - int64(r.Within)
+	return trigger{t: end, from: from, chain: hits{shown}, lines: int64(w.lines.since(end) - w.lines.since(from)), line: h}
+}
+
+// counted looks for the newest window (end-within, end] that holds the time at
+// index i and at least count times.
+func counted(r *rules.Rule, ts times, i int) (end int64, ok bool) {
+	within := int64(r.Within)
+	for e := len(ts) - 1; e >= i; e-- {
+		if ts[e]-within >= ts[i] {
+			continue // the window of this end begins after the line
 		}
-		first := hs.since(end - within)
-		if e-first+1 < r.Count {
-			continue
+		if e-ts.since(ts[e]-within)+1 >= r.Count {
+			return ts[e], true
 		}
-		lines := e - first + 1
-		if all != nil {
-			lines = all.since(end) - all.since(end-within)
-		}
-		newest := hs[e]
-		if newest.values == nil && h.values != nil {
-			newest = h // a late line: what the newest one said is not kept
-		}
-		return trigger{t: end, from: end - within, chain: hits{newest}, lines: int64(lines), line: h}, true
 	}
-	return trigger{}, false
+	return 0, false
 }

@@ -2,6 +2,8 @@ package sinks
 
 import (
 	"cmp"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -12,13 +14,50 @@ import (
 // Mark is what an endpoint took of one episode. Marks are saved, so that after
 // a restart an end is told to those who know the beginning.
 type Mark struct {
-	Fingerprint string    `json:"fp"`
-	StartsAt    time.Time `json:"starts_at"`
-	Over        bool      `json:"over,omitempty"`
-	Accepted    time.Time `json:"accepted,omitzero"`
-	Alive       time.Time `json:"alive,omitzero"`
-	Ended       time.Time `json:"ended,omitzero"`
-	Sent        time.Time `json:"sent,omitzero"`
+	Fingerprint string
+	StartsAt    time.Time // kept to the nanosecond: it tells one episode from the next
+	Over        bool
+	// To the millisecond; zero: never.
+	Accepted, Alive, Ended, Sent time.Time
+}
+
+// MarshalJSON writes a list: there may be thousands of marks in each snapshot,
+// one per endpoint and alert.
+func (m Mark) MarshalJSON() ([]byte, error) {
+	b := append(make([]byte, 0, 96), '[', '"')
+	b = append(b, m.Fingerprint...) // hexadecimal
+	b = strconv.AppendInt(append(b, '"', ','), m.StartsAt.UnixNano(), 10)
+	b = strconv.AppendBool(append(b, ','), m.Over)
+	for _, t := range []time.Time{m.Accepted, m.Alive, m.Ended, m.Sent} {
+		ms := int64(0)
+		if !t.IsZero() {
+			ms = t.UnixMilli()
+		}
+		b = strconv.AppendInt(append(b, ','), ms, 10)
+	}
+	return append(b, ']'), nil
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (m *Mark) UnmarshalJSON(b []byte) error {
+	var starts int64
+	var ms [4]int64
+	list := []any{&m.Fingerprint, &starts, &m.Over, &ms[0], &ms[1], &ms[2], &ms[3]}
+	if err := json.Unmarshal(b, &list); err != nil {
+		return fmt.Errorf("read mark: %w", err)
+	}
+	if len(list) != 7 {
+		return fmt.Errorf("read mark: %d values, want 7", len(list))
+	}
+	if m.StartsAt = (time.Time{}); starts != 0 {
+		m.StartsAt = time.Unix(0, starts).UTC()
+	}
+	for i, t := range []*time.Time{&m.Accepted, &m.Alive, &m.Ended, &m.Sent} {
+		if *t = (time.Time{}); ms[i] != 0 {
+			*t = time.UnixMilli(ms[i]).UTC()
+		}
+	}
+	return nil
 }
 
 // Ended is an ended episode that still has to be told. Open ones are known to

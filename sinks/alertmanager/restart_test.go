@@ -239,10 +239,10 @@ func TestExportIsBounded(t *testing.T) {
 func TestImportBroken(t *testing.T) {
 	s, err := New(Config{URLs: []string{"http://am"}}, Options{})
 	require.NoError(t, err)
-	for _, in := range []string{"", "{", "[]", `{"version":9}`, `{"version":1,"endpoints":{"x":3}}`} {
+	for _, in := range []string{"", "{", "[]", `{"version":9}`, `{"version":1,"endpoints":{"x":3}}`, `{"version":1,"endpoints":{"http://am":[["00"]]}}`} {
 		require.Error(t, s.Import([]byte(in)), in)
 	}
-	require.NoError(t, s.Import([]byte(`{"version":1,"endpoints":{"http://am":[{"fp":"??"}]},"ended":[{}]}`)))
+	require.NoError(t, s.Import([]byte(`{"version":1,"endpoints":{"http://am":[["??",1,false,0,0,0,0]]},"ended":[{}]}`)))
 	require.Equal(t, sinks.StateStats{}, s.endpoints[0].state.Stats())
 }
 
