@@ -33,10 +33,14 @@ const (
 
 // Config bounds an engine. Zero values mean the defaults.
 type Config struct {
-	MaxActive    int // open episodes of all rules; default 1000
-	MaxKeys      int // keys with a window and without an episode; default 10000
-	MaxHits      int // lines in the windows of those keys; default 100000
-	Fingerprints int // lines that are remembered to find repeats; default 32768
+	MaxActive int // open episodes of all rules; default 1000
+	// MaxPerNamespace bounds the open episodes that the streams of one namespace
+	// cause, so that one tenant cannot take the place of all others; default half
+	// of MaxActive.
+	MaxPerNamespace int
+	MaxKeys         int // keys with a window and without an episode; default 10000
+	MaxHits         int // lines in the windows of those keys; default 100000
+	Fingerprints    int // lines that are remembered to find repeats; default 32768
 	// Redactor hides the secrets of every key, capture and line before it
 	// leaves the engine; nil leaves them as they are.
 	Redactor *redact.Redactor
@@ -49,6 +53,9 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	if c.MaxActive <= 0 {
 		c.MaxActive = 1000
+	}
+	if c.MaxPerNamespace <= 0 {
+		c.MaxPerNamespace = max(1, c.MaxActive/2)
 	}
 	if c.MaxKeys <= 0 {
 		c.MaxKeys = 10000
@@ -72,9 +79,10 @@ type Engine struct {
 	sources []*source
 	seen    *simplelru.LRU[uint64, struct{}]
 	cleaned *simplelru.LRU[cleanKey, string]
-	active  int // open episodes
-	keys    int // windows without an episode
-	hits    int // in those windows
+	active  int            // open episodes
+	within  map[string]int // open episodes by namespace of the stream
+	keys    int            // windows without an episode
+	hits    int            // in those windows
 
 	changes []Episode  // not returned by Evaluate yet
 	dirty   []*episode // firing, went on since the last Evaluate
@@ -96,7 +104,7 @@ type source struct {
 // New makes an engine without rules and sources.
 func New(cfg Config) *Engine {
 	cfg = cfg.withDefaults()
-	e := &Engine{cfg: cfg, rules: map[string]*ruleState{}}
+	e := &Engine{cfg: cfg, rules: map[string]*ruleState{}, within: map[string]int{}}
 	// The sizes are positive, so there is no error.
 	e.cleaned, _ = simplelru.NewLRU[cleanKey, string](maxClean, nil)
 	e.seen, _ = simplelru.NewLRU(cfg.Fingerprints, func(uint64, struct{}) { e.total.SeenEvicted++ })

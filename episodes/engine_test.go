@@ -329,3 +329,44 @@ func TestACaptureOfASecretIsHidden(t *testing.T) {
 	f(`{"msg":"password=hunter2 ","Cluster":{"name":"c","namespace":"n"}}`, "n/c", "p", "n/c", "n/c")
 	f("no secret here", "composed/value", "p", "", "composed/value")
 }
+
+// A namespace whose logs cause too much leaves room for the others.
+func TestNamespaceBudget(t *testing.T) {
+	r := rule(func(r *rules.Rule) { r.By, r.Limit = []string{"k"}, 1000 })
+	b := newBench(t, r)
+	b.e = b.engine(Config{MaxActive: 20})
+	say := func(at time.Duration, namespace, key string) {
+		h := lineHit(r, 0, at, "line", key)
+		h.Labels = matcher.Labels{"namespace": namespace}
+		b.take(at, h)
+	}
+	for i := range 15 {
+		say(time.Second, "tenant", fmt.Sprint("t", i))
+	}
+	for i := range 5 {
+		say(2*time.Second, "platform", fmt.Sprint("p", i))
+	}
+	b.advance(3 * time.Second)
+	open := map[string]int{}
+	for _, x := range b.e.Episodes(at(3 * time.Second)) {
+		open[x.Labels["k"][:min(1, len(x.Labels["k"]))]]++
+	}
+	require.Equal(t, map[string]int{"t": 10, "p": 5}, open)
+	var over Episode
+	for _, x := range b.told {
+		if x.Overflow {
+			over = x
+		}
+	}
+	require.Contains(t, over.Annotations["description"], "the limit of namespace tenant (limits.alerts_per_namespace) is 10")
+
+	// The budget outlives a restart, and what ends frees it.
+	s, err := b.e.Snapshot()
+	require.NoError(t, err)
+	b.e = b.engine(Config{MaxActive: 20})
+	require.NoError(t, b.e.Restore(s, at(4*time.Second)))
+	require.Equal(t, map[string]int{"tenant": 10, "platform": 5}, b.e.within)
+	b.advance(2 * rules.DefaultKeepFiringFor)
+	require.Empty(t, b.e.within)
+	require.Zero(t, b.e.active)
+}

@@ -1,6 +1,7 @@
 package episodes
 
 import (
+	"fmt"
 	"slices"
 
 	"crowsnest/matcher"
@@ -14,6 +15,8 @@ type episode struct {
 	labels map[string]string
 	print  Fingerprint
 	state  State
+	// namespace of the stream whose line opened it, as the source states it.
+	namespace string
 
 	starts  int64 // trigger time that opened it
 	newest  int64 // newest trigger
@@ -62,6 +65,7 @@ func (e *Engine) takeStep(rs *ruleState, m *matcher.Hit, t, now int64) {
 		e.touch(ep)
 	}
 	trig, ok := e.count(rs, ep, values, int(m.Part), h)
+	trig.namespace = m.Labels["namespace"]
 	switch {
 	case !ok:
 	case ep != nil:
@@ -141,13 +145,13 @@ func (e *Engine) open(rs *ruleState, values []string, trig trigger, now int64) {
 	if rs.isMuted(values, trig.t) {
 		return
 	}
-	if len(rs.open) >= rs.rule.Limit || e.active >= e.cfg.MaxActive {
-		e.refuse(rs, values, trig, now)
+	if why := e.full(rs, trig.namespace); why != "" {
+		e.refuse(rs, values, trig, why, now)
 		return
 	}
 	key := join(values)
 	ep := &episode{
-		rs: rs, key: key, values: values, state: StatePending,
+		rs: rs, key: key, values: values, namespace: trig.namespace, state: StatePending,
 		newest: trig.t, chain: trig.chain, line: sample(trig.chain),
 	}
 	ep.begin(trig)
@@ -156,14 +160,47 @@ func (e *Engine) open(rs *ruleState, values []string, trig trigger, now int64) {
 		ep.window = w
 		rs.windows.Remove(key)
 	}
-	rs.open[key] = ep
-	e.active++
+	e.add(ep)
 	if rs.waits() {
 		e.changes = append(e.changes, e.export(ep, now))
 	} else {
 		e.fire(ep, now)
 	}
 	rs.next = min(rs.next, ep.deadline(rs))
+}
+
+// full tells why no episode can be opened, "" if one can.
+func (e *Engine) full(rs *ruleState, namespace string) string {
+	switch {
+	case len(rs.open) >= rs.rule.Limit:
+		return fmt.Sprintf("the limit of the rule is %d", rs.rule.Limit)
+	case e.active >= e.cfg.MaxActive:
+		return fmt.Sprintf("the limit of all rules together (limits.active_alerts) is %d", e.cfg.MaxActive)
+	case namespace != "" && e.within[namespace] >= e.cfg.MaxPerNamespace:
+		return fmt.Sprintf("the limit of namespace %s (limits.alerts_per_namespace) is %d", namespace, e.cfg.MaxPerNamespace)
+	}
+	return ""
+}
+
+// add makes an episode one of the open ones.
+func (e *Engine) add(ep *episode) {
+	ep.rs.open[ep.key] = ep
+	e.active++
+	if ep.namespace != "" {
+		e.within[ep.namespace]++
+	}
+}
+
+// remove is the inverse of add.
+func (e *Engine) remove(ep *episode) {
+	delete(ep.rs.open, ep.key)
+	e.active--
+	if ep.namespace == "" {
+		return
+	}
+	if e.within[ep.namespace]--; e.within[ep.namespace] <= 0 {
+		delete(e.within, ep.namespace)
+	}
 }
 
 // begin lets the age of the episode count from a trigger.
@@ -220,8 +257,7 @@ func (e *Engine) close(ep *episode, reason Reason, end, now int64) {
 		e.closed = append(e.closed, x)
 	}
 	ep.state, ep.dirty = state, false
-	delete(rs.open, ep.key)
-	e.active--
+	e.remove(ep)
 	if ep.window != nil && ep.window.size() > 0 {
 		e.keep(rs, ep.key, ep.window)
 	}

@@ -10,14 +10,15 @@ type overflow struct {
 	starts int64
 	newest int64 // last refused trigger
 	fired  int64
-	lines  int64 // refused triggers
+	why    string // which limit was reached last
+	lines  int64  // refused triggers
 	keys   *simplelru.LRU[string, struct{}]
 	print  Fingerprint
 	labels map[string]string
 }
 
 // refuse counts a trigger that finds no place and lets the overflow alert fire.
-func (e *Engine) refuse(rs *ruleState, values []string, trig trigger, now int64) {
+func (e *Engine) refuse(rs *ruleState, values []string, trig trigger, why string, now int64) {
 	rs.stats.Refused++
 	o := &rs.over
 	if !o.active {
@@ -28,6 +29,7 @@ func (e *Engine) refuse(rs *ruleState, values []string, trig trigger, now int64)
 	}
 	o.newest = max(o.newest, trig.t)
 	o.lines++
+	o.why = why
 	o.keys.Add(join(values), struct{}{})
 	rs.next = min(rs.next, o.newest+rs.overflowQuiet())
 	e.changes = append(e.changes, e.exportOverflow(rs, now))

@@ -36,20 +36,21 @@ type ruleSnapshot struct {
 }
 
 type episodeSnapshot struct {
-	Values  []string          `json:"values"`
-	Labels  map[string]string `json:"labels"`
-	State   State             `json:"state"`
-	Starts  int64             `json:"starts"`
-	Newest  int64             `json:"newest"`
-	From    int64             `json:"from"`
-	Fired   int64             `json:"fired,omitempty"`
-	Written int64             `json:"written"`
-	Lines   int64             `json:"lines"`
-	LastID  uint64            `json:"last_id"`
-	Chain   []hitSnapshot     `json:"chain,omitempty"`
-	Line    string            `json:"line,omitempty"`
-	First   string            `json:"first,omitempty"` // if it is not Line
-	Window  *windowSnapshot   `json:"window,omitempty"`
+	Values    []string          `json:"values"`
+	Labels    map[string]string `json:"labels"`
+	State     State             `json:"state"`
+	Starts    int64             `json:"starts"`
+	Newest    int64             `json:"newest"`
+	From      int64             `json:"from"`
+	Fired     int64             `json:"fired,omitempty"`
+	Written   int64             `json:"written"`
+	Lines     int64             `json:"lines"`
+	LastID    uint64            `json:"last_id"`
+	Namespace string            `json:"namespace,omitempty"`
+	Chain     []hitSnapshot     `json:"chain,omitempty"`
+	Line      string            `json:"line,omitempty"`
+	First     string            `json:"first,omitempty"` // if it is not Line
+	Window    *windowSnapshot   `json:"window,omitempty"`
 }
 
 type windowSnapshot struct {
@@ -79,6 +80,7 @@ type overflowSnapshot struct {
 	Newest int64             `json:"newest"`
 	Fired  int64             `json:"fired"`
 	Lines  int64             `json:"lines"`
+	Why    string            `json:"why"`
 	Keys   [][]byte          `json:"keys,omitempty"`
 }
 
@@ -163,7 +165,7 @@ func (e *Engine) saveRule(rs *ruleState) ruleSnapshot {
 	out := ruleSnapshot{Alert: rs.rule.Alert, Hash: rs.rule.Hash, Wants: rs.rule.Wants}
 	for _, ep := range rs.sorted() {
 		x := episodeSnapshot{
-			Values: ep.values, Labels: ep.labels, State: ep.state, Starts: ep.starts, Newest: ep.newest,
+			Values: ep.values, Labels: ep.labels, State: ep.state, Namespace: ep.namespace, Starts: ep.starts, Newest: ep.newest,
 			From: ep.from, Fired: ep.fired, Written: ep.written, Lines: ep.lines, LastID: ep.lastID,
 			Chain: saveValues(rs.rule, ep.chain), Line: e.savedLine(&ep.line), First: e.savedLine(&ep.first),
 		}
@@ -191,7 +193,7 @@ func (e *Engine) saveRule(rs *ruleState) ruleSnapshot {
 		out.Muted[i].Value = slices.Clone(out.Muted[i].Value) // it is changed in place
 	}
 	if o := &rs.over; o.active {
-		x := &overflowSnapshot{Labels: o.labels, Starts: o.starts, Newest: o.newest, Fired: o.fired, Lines: o.lines}
+		x := &overflowSnapshot{Labels: o.labels, Starts: o.starts, Newest: o.newest, Fired: o.fired, Lines: o.lines, Why: o.why}
 		for _, k := range o.keys.Keys() {
 			x.Keys = append(x.Keys, []byte(k))
 		}
@@ -325,7 +327,7 @@ func (e *Engine) restoreRule(rs *ruleState, r ruleSnapshot, now int64) {
 			continue // not written by this program
 		}
 		ep := &episode{
-			rs: rs, key: join(s.Values), values: s.Values, labels: s.Labels, print: printOf(s.Labels), state: s.State,
+			rs: rs, key: join(s.Values), values: s.Values, labels: s.Labels, print: printOf(s.Labels), state: s.State, namespace: s.Namespace,
 			starts: s.Starts, newest: s.Newest, from: s.From, fired: s.Fired, written: s.Written,
 			lines: s.Lines, lastID: s.LastID, chain: loadHits(r.Wants, s.Chain),
 			line: text{s.Line, true}, first: text{s.First, true},
@@ -340,8 +342,9 @@ func (e *Engine) restoreRule(rs *ruleState, r ruleSnapshot, now int64) {
 				n.line = ep.line
 			}
 		}
-		rs.open[ep.key] = ep
-		e.active++
+		if rs.open[ep.key] == nil {
+			e.add(ep)
+		}
 	}
 	for _, w := range r.Windows {
 		if len(w.Key) == len(rs.rule.By) {
@@ -355,7 +358,7 @@ func (e *Engine) restoreRule(rs *ruleState, r ruleSnapshot, now int64) {
 		rs.muted.Add(string(m.Key), m.Value)
 	}
 	if o := r.Overflow; o != nil {
-		rs.over = overflow{active: true, starts: o.Starts, newest: o.Newest, fired: o.Fired, lines: o.Lines, labels: o.Labels, print: printOf(o.Labels), keys: newKeys(rs)}
+		rs.over = overflow{active: true, starts: o.Starts, newest: o.Newest, fired: o.Fired, lines: o.Lines, why: o.Why, labels: o.Labels, print: printOf(o.Labels), keys: newKeys(rs)}
 		for _, k := range o.Keys {
 			rs.over.keys.Add(string(k), struct{}{})
 		}

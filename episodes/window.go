@@ -107,6 +107,8 @@ type trigger struct {
 	chain hits  // the line of each step; for a match the newest counted line
 	lines int64 // in the window
 	line  *hit  // that was read
+	// namespace of the stream of that line.
+	namespace string
 }
 
 func newWindow(r *rules.Rule, key []string) *window {

@@ -84,6 +84,9 @@ type SinksConfig struct {
 type Limits struct {
 	// ActiveAlerts bounds the open episodes of all rules.
 	ActiveAlerts int `yaml:"active_alerts"`
+	// AlertsPerNamespace bounds those that the logs of one namespace cause, so
+	// that no tenant takes the place of all others; 0 means half of ActiveAlerts.
+	AlertsPerNamespace int `yaml:"alerts_per_namespace"`
 	// Keys bounds the keys with a window and without an episode.
 	Keys int `yaml:"keys"`
 	// Fingerprints bounds the lines that are remembered to find repeats.
@@ -169,6 +172,9 @@ func (c *Config) check() strictyaml.Problems {
 	}
 	if !c.Keys.Broken("limits") {
 		k.atLeastOne(c.Keys, "active_alerts", c.Limits.ActiveAlerts)
+		if c.Limits.AlertsPerNamespace != 0 {
+			k.atLeastOne(c.Keys, "alerts_per_namespace", c.Limits.AlertsPerNamespace)
+		}
 		k.atLeastOne(c.Keys, "keys", c.Limits.Keys)
 		k.atLeastOne(c.Keys, "fingerprints", c.Limits.Fingerprints)
 	}

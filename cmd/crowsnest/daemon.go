@@ -34,7 +34,7 @@ import (
 //	                    sinks (alertmanager, stdout)   one goroutine per endpoint
 //
 //	saver    copies engine + positions + sinks under the write lock of the cut,
-//	         once a second, and writes the file outside of it
+//	         every 700 ms, and writes the file outside of it
 //	watcher  hashes the rule files; loader builds, tests and swaps them
 //	web      reads copies
 //
@@ -116,7 +116,7 @@ func newDaemon(opt daemonOptions) (*daemon, error) {
 		return nil, err
 	}
 	engineCfg := episodes.Config{
-		MaxActive: opt.cfg.Limits.ActiveAlerts, MaxKeys: opt.cfg.Limits.Keys, Fingerprints: opt.cfg.Limits.Fingerprints,
+		MaxActive: opt.cfg.Limits.ActiveAlerts, MaxPerNamespace: opt.cfg.Limits.AlertsPerNamespace, MaxKeys: opt.cfg.Limits.Keys, Fingerprints: opt.cfg.Limits.Fingerprints,
 		Redactor: red,
 	}
 	d.engine = episodes.New(engineCfg)

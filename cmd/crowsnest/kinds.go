@@ -76,6 +76,8 @@ func ownPod(getenv func(string) string) (namespace, pod string) {
 // newSinks makes the configured sinks. A kind of sink is one case here.
 func newSinks(opt daemonOptions, latency func(time.Duration)) ([]sinks.Sink, error) {
 	cfg := opt.cfg
+	// Those that ended are kept for a while beside those that are open.
+	maxKeys := max(sinks.DefaultMaxKeys, 4*cfg.Limits.ActiveAlerts)
 	var out []sinks.Sink
 	for i, am := range cfg.Sinks.Alertmanager.configs() {
 		am.Name = numbered(am.Name, "alertmanager", i)
@@ -83,7 +85,7 @@ func newSinks(opt daemonOptions, latency func(time.Duration)) ([]sinks.Sink, err
 		if am.ExternalURL == "" {
 			am.ExternalURL = cfg.Global.ExternalURL
 		}
-		s, err := alertmanager.New(am, alertmanager.Options{Log: opt.log, Latency: latency})
+		s, err := alertmanager.New(am, alertmanager.Options{Log: opt.log, Latency: latency, MaxKeys: maxKeys})
 		if err != nil {
 			return nil, fmt.Errorf("sink %s: %w", am.Name, err)
 		}
@@ -92,7 +94,7 @@ func newSinks(opt daemonOptions, latency func(time.Duration)) ([]sinks.Sink, err
 	if p := cfg.Sinks.Stdout; p != nil {
 		own := p.Config
 		own.ExternalLabels = merged(cfg.Global.ExternalLabels, own.ExternalLabels)
-		own.Color = opt.color
+		own.Color, own.MaxKeys = opt.color, maxKeys
 		s, err := stdout.New(own, opt.stdout)
 		if err != nil {
 			return nil, fmt.Errorf("sink stdout: %w", err)

@@ -18,9 +18,9 @@ import (
 // snapshotVersion is raised when an older program could misread a snapshot.
 const snapshotVersion = 1
 
-// saveEvery is how often a changed state is written, and with it how much is
-// read again after a kill.
-const saveEvery = time.Second
+// saveEvery is how often a changed state is written. After a kill, what was read
+// since then and while it was being written is read again: within a second.
+const saveEvery = 700 * time.Millisecond
 
 // snapshot is everything that outlives the process, at one moment.
 type snapshot struct {
@@ -37,7 +37,7 @@ type keeper interface {
 	Import([]byte) error
 }
 
-// saver copies the state at most once a second and writes it. Detection goes on
+// saver copies the state every saveEvery and writes it. Detection goes on
 // where the disk refuses: the state is then as old as its last good write.
 type saver struct {
 	dir     string      // "" : nothing is kept

@@ -50,13 +50,14 @@ type endpoint struct {
 	skew    time.Duration
 }
 
-func newEndpoint(name string, cfg Config, log zerolog.Logger) *endpoint {
+func newEndpoint(name string, cfg Config, log zerolog.Logger, maxKeys int) *endpoint {
 	e := &endpoint{
 		name: name, cfg: cfg, log: log.With().Str("endpoint", name).Logger(), wake: make(chan struct{}, 1),
 		client: &client{base: name, cfg: cfg.HTTP.HTTPClientConfig, timeout: cfg.Timeout},
 		state: sinks.NewState(sinks.StateConfig{
 			Resend: cfg.ResendDelay, MinFiring: *cfg.MinFiring, ResolvedFor: sinks.DefaultResolvedFor,
 			TextDelay: min(sinks.DefaultTextDelay, cfg.ResendDelay), RefusedDelay: 5 * cfg.ResendDelay,
+			MaxKeys: maxKeys,
 		}),
 		failed: map[string]int64{},
 	}

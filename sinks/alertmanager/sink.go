@@ -23,6 +23,9 @@ type Options struct {
 	// made it fire until the first Alertmanager had the alert; nil: nobody is.
 	// It must be safe for concurrent use.
 	Latency func(time.Duration)
+	// MaxKeys bounds the alerts, open and ended, that are kept per
+	// Alertmanager; 0 means sinks.DefaultMaxKeys.
+	MaxKeys int
 }
 
 // Delivery is the last answer of one Alertmanager to one alert.
@@ -71,7 +74,7 @@ func New(cfg Config, opt Options) (*Sink, error) {
 		if err != nil {
 			return nil, err
 		}
-		e := newEndpoint(endpointName(u), cfg, log)
+		e := newEndpoint(endpointName(u), cfg, log, opt.MaxKeys)
 		e.took = s.took
 		s.endpoints = append(s.endpoints, e)
 	}

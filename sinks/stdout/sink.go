@@ -44,6 +44,8 @@ type Config struct {
 	// Color is for the text form. Whoever makes the sink knows whether it
 	// writes to a terminal, and NO_COLOR.
 	Color bool `yaml:"-"`
+	// MaxKeys bounds the alerts that are kept; 0 means sinks.DefaultMaxKeys.
+	MaxKeys int `yaml:"-"`
 }
 
 // Validate returns what is wrong with the configuration.
@@ -82,7 +84,7 @@ func New(cfg Config, w io.Writer) (*Sink, error) {
 	}
 	return &Sink{
 		cfg: cfg, w: w, wake: make(chan struct{}, 1), up: true,
-		state: sinks.NewState(sinks.StateConfig{ResolvedFor: sinks.DefaultResolvedFor}),
+		state: sinks.NewState(sinks.StateConfig{ResolvedFor: sinks.DefaultResolvedFor, MaxKeys: cfg.MaxKeys}),
 	}, nil
 }
 
