@@ -88,6 +88,7 @@ type Engine struct {
 	dirty   []*episode // firing, went on since the last Evaluate
 	closed  []Episode  // resolved in the last KeepResolved, oldest first
 	warm    bool       // warming up: nothing is told
+	step    step       // of the clock
 
 	total    Totals
 	lastLate uint64 // ID of the line that was counted last
@@ -143,7 +144,7 @@ func (e *Engine) Advance(name string, proved time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if s := e.source(name); s != nil {
-		s.proved = max(s.proved, nanos(proved))
+		s.proved = max(s.proved, e.stamped(nanos(proved), math.MaxInt64))
 	}
 }
 
@@ -168,7 +169,7 @@ func (e *Engine) take(h *matcher.Hit, now int64) {
 		rs.stats.Repeats++
 		return
 	}
-	t := nanos(h.Time)
+	t := e.stamped(nanos(h.Time), now)
 	if t > now+int64(MaxFuture) {
 		e.total.Future++
 		t = now

@@ -19,6 +19,7 @@ type episode struct {
 	namespace string
 
 	starts  int64 // trigger time that opened it
+	moved   int64 // how far starts was moved since, with the clock
 	newest  int64 // newest trigger
 	from    int64 // the window that opened it begins after this time
 	fired   int64 // clock; 0 while pending
@@ -205,7 +206,7 @@ func (e *Engine) remove(ep *episode) {
 
 // begin lets the age of the episode count from a trigger.
 func (ep *episode) begin(trig trigger) {
-	ep.starts, ep.from, ep.lines = trig.t, trig.from, trig.lines
+	ep.starts, ep.moved, ep.from, ep.lines = trig.t, 0, trig.from, trig.lines
 	ep.lastID, ep.written = trig.line.id, trig.line.t
 	ep.first = sample(trig.chain)
 }
@@ -251,7 +252,7 @@ func (e *Engine) close(ep *episode, reason Reason, end, now int64) {
 	}
 	x := e.export(ep, now)
 	x.State, x.Reason, x.Held = state, reason, false
-	x.EndsAt, x.Concluded = instant(max(end, ep.starts)), instant(now)
+	x.EndsAt, x.Concluded = instant(max(end, ep.starts, ep.starts-ep.moved)), instant(now)
 	e.changes = append(e.changes, x)
 	if state == StateResolved {
 		e.closed = append(e.closed, x)

@@ -8,6 +8,7 @@ import (
 type overflow struct {
 	active bool
 	starts int64
+	moved  int64 // how far starts was moved since, with the clock
 	newest int64 // last refused trigger
 	fired  int64
 	why    string // which limit was reached last
@@ -45,7 +46,7 @@ func newKeys(rs *ruleState) *simplelru.LRU[string, struct{}] {
 func (e *Engine) endOverflow(rs *ruleState, end, now int64, reason Reason) {
 	x := e.exportOverflow(rs, now)
 	x.State, x.Reason = StateResolved, reason
-	x.EndsAt, x.Concluded = instant(max(end, rs.over.starts)), instant(now)
+	x.EndsAt, x.Concluded = instant(max(end, rs.over.starts, rs.over.starts-rs.over.moved)), instant(now)
 	e.changes = append(e.changes, x)
 	e.closed = append(e.closed, x)
 	rs.over = overflow{}

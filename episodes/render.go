@@ -71,7 +71,7 @@ func (e *Engine) export(ep *episode, now int64) Episode {
 	x := Episode{
 		Fingerprint: ep.print, Rule: rs.rule, Alert: rs.rule.Alert, State: ep.state,
 		Silent: rs.rule.Mode == rules.ModeSilent, Labels: ep.labels,
-		StartsAt: instant(ep.starts), LastSeen: instant(ep.newest), Written: instant(ep.written),
+		StartsAt: instant(ep.starts - ep.moved), LastSeen: instant(ep.newest), Written: instant(ep.written),
 		Count: ep.lines, Line: e.shown(&ep.line), First: e.shown(&ep.first),
 		Deadline: instant(ep.deadline(rs)), Held: rs.held(now),
 	}
@@ -194,7 +194,7 @@ func (e *Engine) exportOverflow(rs *ruleState, now int64) Episode {
 	x := Episode{
 		Fingerprint: o.print, Rule: rs.rule, Alert: rs.rule.Alert, State: StateFiring, Overflow: true,
 		Silent: rs.rule.Mode == rules.ModeSilent, Labels: o.labels,
-		StartsAt: instant(o.starts), FiredAt: instant(o.fired), LastSeen: instant(o.newest),
+		StartsAt: instant(o.starts - o.moved), FiredAt: instant(o.fired), LastSeen: instant(o.newest),
 		Written: instant(o.starts), Count: o.lines,
 		Deadline: instant(o.newest + rs.overflowQuiet()), Held: rs.held(now),
 	}

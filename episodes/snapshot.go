@@ -20,6 +20,9 @@ type snapshot struct {
 	Version int            `json:"version"`
 	Rules   []ruleSnapshot `json:"rules,omitempty"`
 	Closed  []savedEpisode `json:"closed,omitempty"`
+	// Old and By are when and how far the clock was set last.
+	Old int64 `json:"clock_old,omitempty"`
+	By  int64 `json:"clock_by,omitempty"`
 	// Seen holds fingerprints, oldest first, 8 bytes each, little endian.
 	Seen string `json:"seen,omitempty"`
 }
@@ -40,6 +43,7 @@ type episodeSnapshot struct {
 	Labels    map[string]string `json:"labels"`
 	State     State             `json:"state"`
 	Starts    int64             `json:"starts"`
+	Moved     int64             `json:"moved,omitempty"` // with the clock
 	Newest    int64             `json:"newest"`
 	From      int64             `json:"from"`
 	Fired     int64             `json:"fired,omitempty"`
@@ -77,6 +81,7 @@ type entrySnapshot[V any] struct {
 type overflowSnapshot struct {
 	Labels map[string]string `json:"labels"`
 	Starts int64             `json:"starts"`
+	Moved  int64             `json:"moved,omitempty"`
 	Newest int64             `json:"newest"`
 	Fired  int64             `json:"fired"`
 	Lines  int64             `json:"lines"`
@@ -106,7 +111,7 @@ type savedEpisode struct {
 // and captures in it are redacted.
 func (e *Engine) Snapshot() ([]byte, error) {
 	e.mu.Lock()
-	s := snapshot{Version: snapshotVersion, Seen: e.saveSeen()}
+	s := snapshot{Version: snapshotVersion, Seen: e.saveSeen(), Old: e.step.old, By: e.step.by}
 	for _, rs := range e.order {
 		if r := e.saveRule(rs); r.Open != nil || r.Windows != nil || r.Cleared != nil || r.Muted != nil || r.Overflow != nil {
 			s.Rules = append(s.Rules, r)
@@ -165,7 +170,7 @@ func (e *Engine) saveRule(rs *ruleState) ruleSnapshot {
 	out := ruleSnapshot{Alert: rs.rule.Alert, Hash: rs.rule.Hash, Wants: rs.rule.Wants}
 	for _, ep := range rs.sorted() {
 		x := episodeSnapshot{
-			Values: ep.values, Labels: ep.labels, State: ep.state, Namespace: ep.namespace, Starts: ep.starts, Newest: ep.newest,
+			Values: ep.values, Labels: ep.labels, State: ep.state, Namespace: ep.namespace, Starts: ep.starts, Moved: ep.moved, Newest: ep.newest,
 			From: ep.from, Fired: ep.fired, Written: ep.written, Lines: ep.lines, LastID: ep.lastID,
 			Chain: saveValues(rs.rule, ep.chain), Line: e.savedLine(&ep.line), First: e.savedLine(&ep.first),
 		}
@@ -193,7 +198,7 @@ func (e *Engine) saveRule(rs *ruleState) ruleSnapshot {
 		out.Muted[i].Value = slices.Clone(out.Muted[i].Value) // it is changed in place
 	}
 	if o := &rs.over; o.active {
-		x := &overflowSnapshot{Labels: o.labels, Starts: o.starts, Newest: o.newest, Fired: o.fired, Lines: o.lines, Why: o.why}
+		x := &overflowSnapshot{Labels: o.labels, Starts: o.starts, Moved: o.moved, Newest: o.newest, Fired: o.fired, Lines: o.lines, Why: o.why}
 		for _, k := range o.keys.Keys() {
 			x.Keys = append(x.Keys, []byte(k))
 		}
@@ -280,6 +285,7 @@ func (e *Engine) Restore(data []byte, now time.Time) error {
 		}
 		e.restoreRule(rs, r, nanos(now))
 	}
+	e.step = step{old: s.Old, by: s.By}
 	e.tellAll()
 	return nil
 }
@@ -311,13 +317,13 @@ func (e *Engine) restoreGone(r ruleSnapshot, now int64) {
 				ep.First = ep.Line
 			}
 			gone(ep.Labels, savedEpisode{
-				Starts: ep.Starts, Fired: ep.Fired, Newest: ep.Newest, Lines: ep.Lines,
+				Starts: ep.Starts - ep.Moved, Fired: ep.Fired, Newest: ep.Newest, Lines: ep.Lines,
 				Line: ep.Line, First: ep.First, Annotations: map[string]string{"line": ep.Line},
 			})
 		}
 	}
 	if o := r.Overflow; o != nil {
-		gone(o.Labels, savedEpisode{Starts: o.Starts, Fired: o.Fired, Newest: o.Newest, Lines: o.Lines, Overflow: true})
+		gone(o.Labels, savedEpisode{Starts: o.Starts - o.Moved, Fired: o.Fired, Newest: o.Newest, Lines: o.Lines, Overflow: true})
 	}
 }
 
@@ -328,7 +334,7 @@ func (e *Engine) restoreRule(rs *ruleState, r ruleSnapshot, now int64) {
 		}
 		ep := &episode{
 			rs: rs, key: join(s.Values), values: s.Values, labels: s.Labels, print: printOf(s.Labels), state: s.State, namespace: s.Namespace,
-			starts: s.Starts, newest: s.Newest, from: s.From, fired: s.Fired, written: s.Written,
+			starts: s.Starts, moved: s.Moved, newest: s.Newest, from: s.From, fired: s.Fired, written: s.Written,
 			lines: s.Lines, lastID: s.LastID, chain: loadHits(r.Wants, s.Chain),
 			line: text{s.Line, true}, first: text{s.First, true},
 		}
@@ -358,7 +364,7 @@ func (e *Engine) restoreRule(rs *ruleState, r ruleSnapshot, now int64) {
 		rs.muted.Add(string(m.Key), m.Value)
 	}
 	if o := r.Overflow; o != nil {
-		rs.over = overflow{active: true, starts: o.Starts, newest: o.Newest, fired: o.Fired, lines: o.Lines, why: o.Why, labels: o.Labels, print: printOf(o.Labels), keys: newKeys(rs)}
+		rs.over = overflow{active: true, starts: o.Starts, moved: o.Moved, newest: o.Newest, fired: o.Fired, lines: o.Lines, why: o.Why, labels: o.Labels, print: printOf(o.Labels), keys: newKeys(rs)}
 		for _, k := range o.Keys {
 			rs.over.keys.Add(string(k), struct{}{})
 		}

@@ -51,7 +51,7 @@ func (e *Engine) rename(rs *ruleState, now int64) {
 		}
 		if ep.state == StateFiring {
 			before.State, before.Reason = StateResolved, ReasonIdentity
-			before.EndsAt, before.Concluded = instant(max(now, ep.starts)), instant(now)
+			before.EndsAt, before.Concluded = instant(max(now, ep.starts-ep.moved)), instant(now)
 			e.changes = append(e.changes, before)
 		}
 		e.changes = append(e.changes, e.export(ep, now))

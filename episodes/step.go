@@ -1,0 +1,102 @@
+package episodes
+
+import "time"
+
+// step is the last time that the clock was set.
+type step struct {
+	old int64 // what it showed before
+	by  int64 // how far it was set, ahead or back
+}
+
+// ClockSet tells the engine that the clock was set by d, ahead or back, and
+// shows now. Everything that is remembered moves along, so that what was two
+// minutes ago still is: without that, a clock that is set back makes every line
+// of the next hour late, and one that is set ahead ends what is open and decides
+// what was still waiting for a recovery. The start of an open episode stays as
+// it was told.
+func (e *Engine) ClockSet(d time.Duration, now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	by, at := int64(d), nanos(now)
+	e.step = step{old: at - by, by: by}
+	for _, s := range e.sources {
+		if s.proved != noTime {
+			s.proved = min(s.proved+by, at)
+		}
+	}
+	for _, rs := range e.rules {
+		rs.move(by)
+		if last := nanos(rs.stats.LastMatch); last > at {
+			rs.stats.LastMatch = now.UTC()
+		}
+	}
+	for i := range e.closed {
+		e.closed[i].Concluded = e.closed[i].Concluded.Add(d) // until when it is listed
+	}
+}
+
+// stamped turns the time of a line into one of the clock as it is now: a line
+// may have been written before the clock was set and be read after.
+func (e *Engine) stamped(t, now int64) int64 {
+	switch s := e.step; {
+	case s.by > 0 && t <= s.old:
+		return t + s.by
+	case s.by < 0 && t <= s.old && t > now: // the clock did not get there since
+		return t + s.by
+	}
+	return t
+}
+
+// move adds by to every time of a rule.
+func (rs *ruleState) move(by int64) {
+	for _, ep := range rs.open {
+		ep.starts += by
+		ep.moved += by
+		ep.newest += by
+		ep.from += by
+		ep.written += by
+		if ep.window != nil {
+			ep.window.move(by)
+		}
+	}
+	for _, w := range rs.windows.Values() {
+		w.move(by)
+	}
+	for _, k := range rs.cleared.Keys() {
+		// Peek and not Get, and in order from the oldest: the order of use stays.
+		if t, ok := rs.cleared.Peek(k); ok {
+			rs.cleared.Add(k, t+by)
+		}
+	}
+	for _, k := range rs.muted.Keys() {
+		times, _ := rs.muted.Peek(k)
+		moved := make([]int64, len(times)) // a copy: a snapshot may share it
+		for i, t := range times {
+			moved[i] = t + by
+		}
+		rs.muted.Add(k, moved)
+	}
+	if o := &rs.over; o.active {
+		o.starts += by
+		o.moved += by
+		o.newest += by
+	}
+	rs.nextDeadline()
+}
+
+func (w *window) move(by int64) {
+	for i := range w.lines {
+		w.lines[i] += by
+	}
+	for _, h := range w.values {
+		h.t += by
+	}
+	for _, hs := range w.steps {
+		for _, h := range hs {
+			h.t += by
+		}
+	}
+	if w.newest != nil {
+		w.newest.t += by
+	}
+}

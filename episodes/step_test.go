@@ -1,0 +1,118 @@
+package episodes
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"crowsnest/rules"
+)
+
+// TestASetClockChangesNothing sets the clock before a random line. The lines
+// that were written by then bear the old time, even if they are read after.
+func TestASetClockChangesNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := anyRule(t)
+		events := history(t, 60, partsOf(r)...)
+		slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.t, b.t) })
+		first := rapid.IntRange(0, len(events)-1).Draw(t, "first line that is read after")
+		inFlight := rapid.IntRange(0, 3).Draw(t, "lines in flight")
+		by := rapid.SampledFrom([]time.Duration{time.Hour, -time.Hour, 25 * time.Hour, -25 * time.Hour}).Draw(t, "by")
+		again := rapid.Bool().Draw(t, "a restart follows")
+
+		play := func(by time.Duration) []string {
+			b := &bench{t: t, set: &rules.Set{Rules: []*rules.Rule{r}}}
+			b.e = b.engine(Config{})
+			set := time.Duration(events[min(first+inFlight, len(events)-1)].t)*time.Second + 1
+			shift := time.Duration(0)
+			for i, ev := range events {
+				h := ev.hit(r)
+				now := time.Duration(ev.t) * time.Second
+				if i == first {
+					b.advance(set - 1)
+					shift = by
+					if by != 0 {
+						b.e.ClockSet(by, at(set+by))
+					}
+					if again {
+						b.restart(set + shift)
+					}
+				}
+				if now > set {
+					h.Time = h.Time.Add(shift)
+				}
+				if i >= first {
+					now = max(now, set) + shift
+				}
+				b.advance(now - 1)
+				b.take(now, h)
+				b.told = append(b.told, b.e.Evaluate(at(now))...)
+			}
+			b.advance(10*time.Minute + shift)
+			return spoken(b.told, by)
+		}
+		require.Equal(t, play(0), play(by))
+	})
+}
+
+// spoken is what was told, repeats once, in the times of a clock that was not
+// set by by.
+func spoken(told []Episode, by time.Duration) []string {
+	plain := func(x time.Time) time.Duration {
+		d := x.Sub(start)
+		if d.Abs() > 30*time.Minute {
+			d -= by
+		}
+		return d
+	}
+	var out []string
+	last := map[Fingerprint]string{}
+	for _, x := range told {
+		if x.State == StatePending || x.State == StateDropped {
+			continue
+		}
+		s := fmt.Sprint(x.State, x.Reason, x.Labels, x.Count, plain(x.StartsAt))
+		if last[x.Fingerprint] != s {
+			last[x.Fingerprint] = s
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func TestClockSet(t *testing.T) {
+	r := rule(func(r *rules.Rule) { r.By, r.Limit = []string{"k"}, 1 })
+	b := newBench(t, r)
+	b.take(time.Second, lineHit(r, 0, time.Second, "line", "a"))
+	b.take(2*time.Second, lineHit(r, 0, 2*time.Second, "line", "beyond the limit"))
+	b.advance(3 * time.Second)
+	require.Len(t, b.firing(), 2)
+
+	// Set back: what was told keeps its start, what comes is not late.
+	b.e.ClockSet(-time.Hour, at(4*time.Second-time.Hour))
+	require.Equal(t, at(4*time.Second-time.Hour-rules.Lateness).Add(-time.Second), b.e.Stats(at(-time.Hour)).Rules[0].Watermark)
+	for _, ep := range b.e.Episodes(at(4*time.Second - time.Hour)) {
+		require.Contains(t, []time.Time{at(time.Second), at(2 * time.Second)}, ep.StartsAt)
+		require.False(t, ep.Held)
+	}
+	late := b.e.Stats(start).Late
+	b.take(5*time.Second-time.Hour, lineHit(r, 0, 5*time.Second-time.Hour, "line", "a"))
+	require.Equal(t, late, b.e.Stats(start).Late)
+	b.advance(rules.DefaultKeepFiringFor - time.Hour)
+	require.Len(t, b.firing(), 2, "nothing ended")
+	b.advance(rules.DefaultKeepFiringFor + rules.Lateness + 5*time.Second - time.Hour)
+	require.Empty(t, b.firing(), "both ended in time")
+	for _, ep := range b.told {
+		require.False(t, !ep.EndsAt.IsZero() && ep.EndsAt.Before(ep.StartsAt))
+	}
+
+	// Set ahead: a proof of the old clock proves no more than it did.
+	b.e.ClockSet(time.Hour, at(time.Hour))
+	b.e.Advance("s", at(-time.Second))
+	require.Equal(t, at(time.Hour-time.Second-rules.Lateness), b.e.Stats(at(time.Hour)).Rules[0].Watermark)
+}
