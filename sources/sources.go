@@ -63,6 +63,9 @@ type Status struct {
 	Lost map[string]int64 `json:"lost_bytes,omitempty"`
 	// Errors counts failures, by reason.
 	Errors map[string]int64 `json:"errors,omitempty"`
+	// Losses are the reasons for which lines were not read and cannot be read
+	// any more. They are part of the positions, so a restart keeps them.
+	Losses map[string]Loss `json:"losses,omitempty"`
 	// Lines and Bytes are totals over all streams, closed ones included.
 	Lines int64 `json:"lines"`
 	Bytes int64 `json:"bytes"`
@@ -73,6 +76,13 @@ type Status struct {
 	Dropped   int64 `json:"dropped"` // parts of lines beyond matcher.MaxMerged
 	Truncated int64 `json:"truncated"`
 	Unparsed  int64 `json:"unparsed"` // without the envelope of their stream
+}
+
+// Loss is one reason for which lines were lost, or may have been.
+type Loss struct {
+	Count int64     `json:"count"`
+	At    time.Time `json:"at"`   // of the newest one
+	Path  string    `json:"path"` // where that was
 }
 
 // Count sets the totals.

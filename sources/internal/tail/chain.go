@@ -45,9 +45,10 @@ type chain struct {
 	gen     int64     // of its listing
 	settled bool      // no name changed since
 	heads   map[string]*head
-	known   []member // at the last look
-	before  []member // at the one before
-	names   []string // of them, and of what is not read
+	known   []member               // at the last look
+	before  []member               // at the one before
+	names   []string               // of them, and of what is not read
+	broken  map[string]fs.FileInfo // compressed files that were given up, by name
 
 	cur  *file
 	next []*file    // after cur, in order
@@ -73,6 +74,7 @@ type chain struct {
 		again int // times that it was read again
 	}
 	flushed int64 // bytes before the frontier that were flushed unfinished
+	placed  bool  // the directory was looked into, and what is there is known
 	waiting bool  // for a gunzip; under gunzips.mu
 
 	unlisted atomic.Bool // the finder no longer sees the stream
@@ -165,7 +167,10 @@ func (c *chain) look() bool {
 		c.t.fail("open", err)
 		return false
 	}
-	c.setOver(len(ms) == 0 && c.cur == nil)
+	over := len(ms) == 0 && c.cur == nil
+	if c.setOver(over); over {
+		c.gone(l.gen < 0)
+	}
 	if c.cur != nil {
 		c.reconcile(ms)
 	} else if err := c.place(ms); err != nil {
@@ -175,6 +180,7 @@ func (c *chain) look() bool {
 		return false
 	}
 	c.gen = l.gen
+	c.placed = c.placed || !over || c.saved == nil && l.gen >= 0 // an empty directory has nothing to be lost
 	if changed || c.cur == nil {
 		c.confirm()
 	}
@@ -214,7 +220,7 @@ func (c *chain) stat(f *file) bool {
 func (c *chain) stillParked() bool {
 	for _, p := range c.parked {
 		fi, err := c.tree.root.lstat(c.rel(p.name))
-		if err != nil || !os.SameFile(fi, p.fi) || fi.Size() != p.fi.Size() || !fi.ModTime().Equal(p.fi.ModTime()) {
+		if err != nil || !unchanged(fi, p.fi) {
 			return false
 		}
 	}
@@ -249,7 +255,7 @@ func (c *chain) open(f *file) error {
 		}
 		err := f.at(f.off)
 		if errors.Is(err, errChanged) { // it starts alike and is another file
-			c.t.note("gap")
+			c.t.miss(lossGap, c.path(f.name))
 			err = f.at(0)
 		}
 		return err
@@ -277,7 +283,11 @@ func (c *chain) openCur() bool {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errMoved):
 		c.gen = 0
 	case f.gz != nil: // damaged beyond reading: what is behind it must not wait
-		c.t.fail("gzip", err)
+		c.damaged(f, err)
+		if c.broken == nil {
+			c.broken = map[string]fs.FileInfo{}
+		}
+		c.broken[f.name] = f.fi
 		c.skipCur()
 	default:
 		c.t.fail("open", err)
@@ -339,6 +349,9 @@ func (c *chain) prove(t time.Time) {
 func (c *chain) publish() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.stream != nil {
+		c.count = c.stream.Counters() // also of what was flushed after the last block
+	}
 	c.holds = c.cur != nil || c.old != nil || len(c.next) > 0
 	f := c.cur
 	if f == nil && len(c.parked) > 0 {

@@ -19,7 +19,7 @@ func newWorker() *worker { return &worker{buf: make([]byte, markSize+blockSize+s
 func (c *chain) readCur(w *worker) bool {
 	f := c.cur
 	if c.tooLongAway() {
-		c.t.lose("deleted", f.fi.Size()-f.off)
+		c.deleted(f)
 		return c.leave(w)
 	}
 	if f.finished || f.idle() {
@@ -37,7 +37,7 @@ func (c *chain) readCur(w *worker) bool {
 		c.truncated()
 		return true
 	case err != nil && f.gz != nil:
-		c.t.fail("gzip", err)
+		c.damaged(f, err)
 		end = true // the rest of it cannot be had
 	case err != nil:
 		c.t.fail("read", err)
@@ -187,7 +187,7 @@ func (c *chain) finishLine(f *file, w *worker) {
 		return
 	}
 	data, _, err := f.read(w.buf)
-	if err != nil || len(data) == 0 {
+	if err != nil && f.gz == nil || len(data) == 0 {
 		return
 	}
 	c.feed(f, data) // more may have come

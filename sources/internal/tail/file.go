@@ -42,6 +42,7 @@ type file struct {
 	nul   bool // off is within a region of NUL bytes
 
 	finished bool // compressed, and read to its end: nothing more comes
+	broken   bool // compressed, and damaged: that is counted
 }
 
 // longLine is a line that does not fit a block: its start is kept.

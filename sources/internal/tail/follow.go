@@ -8,8 +8,6 @@ import (
 
 // reconcile finds cur among the files that are there now, and what follows it.
 func (c *chain) reconcile(ms []member) {
-	defer func() {
-	}()
 	at := -1
 	c.cur.learn() // it may have been empty when it was found
 	for i, m := range ms {
@@ -48,7 +46,7 @@ func (c *chain) reconcile(ms []member) {
 	}
 	c.follow(later)
 	if c.cur.f == nil && !c.cur.finished {
-		c.t.lose("deleted", c.cur.fi.Size()-c.cur.off)
+		c.deleted(c.cur)
 		c.skipCur()
 	}
 }
@@ -115,7 +113,7 @@ func (c *chain) follow(ms []member) {
 	c.next = nil
 	for _, f := range append(left, next...) { // what was deleted is older
 		if f.f == nil && !listed(ms, f) {
-			c.t.lose("deleted", f.fi.Size())
+			c.deleted(f)
 			continue
 		}
 		c.stat(f)

@@ -15,11 +15,12 @@ type gunzip struct {
 	n   int  // bytes in buf
 	end bool // the file ends behind them
 	err error
+	all bool // all that could be decompressed before err was returned
 }
 
 // skip starts the file anew and moves to off of the decompressed bytes.
 func (g *gunzip) skip(f *file, off int64) error {
-	g.n, g.end, g.err = 0, false, nil
+	g.n, g.end, g.err, g.all = 0, false, nil, false
 	r := io.NewSectionReader(f.f, 0, 1<<62)
 	if g.zr == nil {
 		z, err := gzip.NewReader(r)
@@ -61,11 +62,17 @@ func (g *gunzip) read(f *file) (data []byte, end bool, err error) {
 		}
 	}
 	f.win = g.buf[:g.n]
-	// What could be decompressed of a damaged file is read; then the error.
-	if g.end && g.n == f.pos && g.err != nil {
-		return nil, true, g.err
+	data = g.buf[f.pos:g.n]
+	if g.err == nil {
+		return data, g.end, nil
 	}
-	return g.buf[f.pos:g.n], g.end, nil
+	// What could be decompressed of a damaged file is read; then, with what is
+	// left of it, the error.
+	if g.all {
+		return data, true, g.err
+	}
+	g.all = true
+	return data, false, nil
 }
 
 // gunzips lends a fixed number of them. Who gets none is told when one is free.

@@ -113,7 +113,12 @@ type head struct {
 
 // current tells that the head cannot have changed since it was read.
 func (h *head) current(fi fs.FileInfo) bool {
-	return h != nil && os.SameFile(h.fi, fi) && h.fi.Size() == fi.Size() && h.fi.ModTime().Equal(fi.ModTime())
+	return h != nil && unchanged(h.fi, fi)
+}
+
+// unchanged tells that a file was not written to, and not replaced, in between.
+func unchanged(a, b fs.FileInfo) bool {
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
 // fullSize returns the length of a file, decompressed: a .gz ends with it.

@@ -97,6 +97,9 @@ func (c *chain) lookUp(entries []Entry) (ms []member, complete bool, err error) 
 		}
 		m := member{name: e.Name, order: o}
 		if m.fi, err = c.tree.root.lstat(c.rel(e.Name)); err == nil {
+			if b := c.broken[e.Name]; b != nil && unchanged(b, m.fi) {
+				continue
+			}
 			if m.head = c.heads[e.Name]; !m.head.current(m.fi) {
 				m.head, err = c.readHead(e.Name, o.GZ)
 			}

@@ -132,8 +132,9 @@ func (c *chain) placeAfter(ms []member, p point) {
 	if last := len(ms) - 1; i < 0 && ms[last].order.Rotated == "" {
 		later = ms[last:]
 	}
-	if !c.ended && !c.saved.Ended && len(later) > 0 {
-		c.t.note("gap")
+	if !c.ended && !c.saved.Ended {
+		c.t.miss(lossGap, c.path(p.Name))
+		c.giveUp()
 	}
 	c.follow(later)
 	if len(c.next) > 0 {

@@ -136,7 +136,6 @@ func (c *chain) tooLongAway() bool {
 // truncated is called when the bytes before the position are not what was read.
 // If the file was copied before, the copy has the rest; else it is read anew.
 func (c *chain) truncated() {
-	c.t.note("truncated")
 	f := c.cur
 	p := f.point(f.off)
 	if f.long != nil {
@@ -154,6 +153,7 @@ func (c *chain) truncated() {
 			}
 		}
 	}
+	c.t.miss(lossTruncated, c.path(f.name))
 	f.id = ident{}
 	_ = f.at(0) // cannot fail
 	f.learn()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"sort"
 	"time"
 
@@ -17,16 +18,17 @@ const maxPositions = 10000
 
 // positions is the saved form.
 type positions struct {
-	Version int                  `json:"v"`
-	At      time.Time            `json:"at"`
-	Streams map[string]*position `json:"streams"`
+	Version int                     `json:"v"`
+	At      time.Time               `json:"at"`
+	Streams map[string]*position    `json:"streams"`
+	Losses  map[string]sources.Loss `json:"losses,omitempty"`
 }
 
 // Positions returns what Restore needs to go on after what was taken.
 func (t *Tailer) Positions() json.RawMessage {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	p := positions{Version: 1, At: t.readTo(), Streams: make(map[string]*position, len(t.chains))}
+	p := positions{Version: 1, At: t.readTo(), Streams: make(map[string]*position, len(t.chains)), Losses: t.losses}
 	for key, c := range t.chains {
 		c.mu.Lock()
 		if c.saved != nil && len(p.Streams) < maxPositions {
@@ -86,6 +88,14 @@ func (t *Tailer) Restore(b json.RawMessage) error {
 	for key, pos := range p.Streams {
 		t.restored[key] = &restored{pos: pos}
 	}
+	for reason, l := range p.Losses {
+		if _, known := t.errs[reason]; known {
+			if now := t.cfg.Clock(); l.At.After(now) {
+				l.At = now
+			}
+			t.losses[reason] = l
+		}
+	}
 	return nil
 }
 
@@ -96,7 +106,7 @@ func (t *Tailer) Status() sources.Status {
 	defer t.mu.Unlock()
 	s := sources.Status{
 		Name: t.cfg.Source, Up: t.up, Opened: t.opened, Error: t.lastErr, Proved: t.proved,
-		Lost: copyOf(t.lost), Errors: copyOf(t.errs),
+		Lost: copyOf(t.lost), Errors: copyOf(t.errs), Losses: copyOf(t.losses),
 	}
 	total := t.closed
 	for _, c := range t.chains {
@@ -119,11 +129,9 @@ func (t *Tailer) Status() sources.Status {
 	return s
 }
 
-func copyOf(m map[string]int64) map[string]int64 {
-	c := make(map[string]int64, len(m))
-	for k, v := range m {
-		c[k] = v
-	}
+func copyOf[V any](m map[string]V) map[string]V {
+	c := make(map[string]V, len(m))
+	maps.Copy(c, m)
 	return c
 }
 
@@ -141,7 +149,10 @@ func add(a, b matcher.Counters) matcher.Counters {
 func (c *chain) final() (over bool, n matcher.Counters, saved *position) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.over, c.count, c.saved
+	if saved = c.saved; saved != nil && c.over && !saved.Ended {
+		saved = &position{point: saved.point, Ended: true} // what was lost of it is counted
+	}
+	return c.over, c.count, saved
 }
 
 func (c *chain) provedTo() time.Time {
@@ -192,13 +203,6 @@ func (t *Tailer) fail(reason string, err error) {
 	defer t.mu.Unlock()
 	t.errs[reason]++
 	t.lastErr = err.Error()
-}
-
-// note counts something that was noticed and handled.
-func (t *Tailer) note(reason string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.errs[reason]++
 }
 
 func (t *Tailer) lose(reason string, n int64) {

@@ -84,6 +84,7 @@ type Tailer struct {
 	lastErr  string
 	lost     map[string]int64
 	errs     map[string]int64
+	losses   map[string]sources.Loss
 	closed   matcher.Counters // of streams that are gone
 }
 
@@ -106,7 +107,11 @@ func New(cfg Config, finders ...Finder) *Tailer {
 		cfg: cfg, gunzips: newGunzips(cfg.Workers + 2), queue: newQueue(), wake: make(chan struct{}, 1),
 		chains: map[string]*chain{}, restored: map[string]*restored{},
 		lost: map[string]int64{"deleted": 0, "long_line": 0, "nul": 0},
-		errs: map[string]int64{"gap": 0, "gzip": 0, "list": 0, "open": 0, "read": 0, "refused": 0, "truncated": 0, "watch": 0},
+		errs: map[string]int64{
+			lossDeleted: 0, lossGap: 0, lossGzip: 0, lossRemoved: 0, lossTruncated: 0,
+			"list": 0, "open": 0, "read": 0, "refused": 0, "watch": 0,
+		},
+		losses: map[string]sources.Loss{},
 	}
 	for _, f := range finders {
 		r := newRoot(f.Root)
@@ -317,6 +322,7 @@ func (t *Tailer) forget(now time.Time) {
 	for key, r := range t.restored {
 		if t.started && r.at.IsZero() {
 			r.at = now
+			t.goneMeanwhile(key, r)
 		}
 		if age := now.Sub(r.at); !r.at.IsZero() && (age > forgetAfter || age < -forgetAfter) {
 			delete(t.restored, key)

@@ -1,0 +1,98 @@
+package tail
+
+import (
+	"os"
+	"path/filepath"
+
+	"crowsnest/sources"
+)
+
+// Reasons for which lines were not read and cannot be read any more.
+const (
+	lossDeleted   = "deleted"   // a file was deleted before it was read to its end
+	lossGap       = "gap"       // the file of the position is gone, and it was not read to its end
+	lossGzip      = "gzip"      // a compressed file is damaged
+	lossRemoved   = "removed"   // all of a stream is gone, and it was not read to its end
+	lossTruncated = "truncated" // a file was truncated, and no copy of it is there
+)
+
+// miss counts that lines were lost, or may have been: nobody can tell what was
+// in bytes that are gone.
+func (t *Tailer) miss(reason, path string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.missed(reason, path)
+}
+
+func (t *Tailer) missed(reason, path string) {
+	t.errs[reason]++
+	l := t.losses[reason]
+	t.losses[reason] = sources.Loss{Count: l.Count + 1, At: t.cfg.Clock().UTC(), Path: path}
+}
+
+// deleted counts what was not read of a file that is gone. Of a compressed one
+// it is not known how much that is.
+func (c *chain) deleted(f *file) {
+	n := f.fi.Size() - f.off
+	if f.order.GZ {
+		n = max(n, 1)
+	}
+	if n <= 0 {
+		return
+	}
+	c.t.lose(lossDeleted, n)
+	c.t.miss(lossDeleted, c.path(f.name))
+}
+
+// damaged counts a compressed file that cannot be read to its end.
+func (c *chain) damaged(f *file, err error) {
+	if f.broken {
+		return
+	}
+	f.broken = true
+	c.t.miss(lossGzip, c.path(f.name))
+	c.t.mu.Lock()
+	defer c.t.mu.Unlock()
+	c.t.lastErr = err.Error()
+}
+
+func (c *chain) path(name string) string { return c.tree.root.abs(c.rel(name)) }
+
+// gone is called when a stream has no file. It counts the loss if the stream
+// was not read: its position is not at an end, or nobody came to look into it.
+func (c *chain) gone(removed bool) {
+	pos := c.saved
+	switch {
+	case c.placed || c.ended || pos != nil && pos.Ended || pos == nil && !removed:
+		return
+	}
+	c.placed = true
+	c.t.miss(lossRemoved, c.tree.root.abs(c.found.Dir))
+	c.giveUp()
+}
+
+// giveUp marks what is behind the position as counted, for restarts, too.
+func (c *chain) giveUp() {
+	if c.saved != nil {
+		c.save(position{point: c.saved.point, Old: c.saved.Old, Ended: true})
+	}
+}
+
+// goneMeanwhile counts a position that was restored and whose stream is no
+// longer there. The caller holds mu.
+func (t *Tailer) goneMeanwhile(key string, r *restored) {
+	if r.pos.Ended {
+		return
+	}
+	path := key
+	for _, tr := range t.trees {
+		if !filepath.IsAbs(key) {
+			path = tr.root.abs(key)
+		}
+		if _, err := os.Lstat(path); err == nil {
+			return // it is there, and no longer wanted
+		}
+	}
+	t.missed(lossRemoved, path)
+	r.pos = &position{point: r.pos.point, Ended: true}
+}
