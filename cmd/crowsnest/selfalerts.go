@@ -68,6 +68,9 @@ func (a *selfAlerts) update(now time.Time, status []sources.Status, broken []web
 		if since, ok := a.awaySince(now, s); ok {
 			add(blindAlert(s, since))
 		}
+		for _, e := range lossAlerts(now, s) {
+			add(e)
+		}
 	}
 	for _, b := range broken {
 		add(selfAlert(alertPackBroken, "warning", map[string]string{"pack": b.Pack}, now, map[string]string{

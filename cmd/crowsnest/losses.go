@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"crowsnest/episodes"
+	"crowsnest/sources"
+)
+
+const alertLinesLost = "CrowsnestLinesLost"
+
+// lossShown is how long the newest loss of a reason is told. What is lost does
+// not come back, so nothing else ends the alert.
+const lossShown = 15 * time.Minute
+
+// lossText says for people what a reason means and what helps.
+type lossText struct{ severity, what, fix string }
+
+// lossTexts are the reasons that sources give. A reason that is not here is told
+// without advice.
+var lossTexts = map[string]lossText{
+	"deleted": {
+		"warning", "a file was deleted before it was read to its end",
+		"Look whether crowsnest lacks CPU (crowsnest_source_lag_seconds), and whether logs are kept for long enough (containerLogMaxSize, containerLogMaxFiles of the kubelet).",
+	},
+	"gap": {
+		"warning", "what was written since the last saved position was rotated away, or rewritten, while crowsnest was not running",
+		"Look why crowsnest was away for so long, and whether logs are kept for long enough (containerLogMaxSize, containerLogMaxFiles of the kubelet).",
+	},
+	"gzip": {
+		"warning", "a compressed file is damaged",
+		"Look at the file and at the disk.",
+	},
+	"removed": { // a pod that goes during an upgrade is everyday life
+		"info", "a container's logs were removed before they were read to their end, most likely with its pod while crowsnest was not running",
+		"Nothing, if crowsnest was restarted or the node was busy: the last lines of these containers are in no log any more.",
+	},
+	"truncated": {
+		"warning", "a file was truncated, and no copy of it is beside it",
+		"Have logs rotated by renaming them, or keep the copy of copytruncate in the same folder.",
+	},
+}
+
+// lossAlerts returns an alert for each reason for which a source lost lines of
+// late.
+func lossAlerts(now time.Time, s sources.Status) []episodes.Episode {
+	var out []episodes.Episode
+	for _, reason := range slices.Sorted(maps.Keys(s.Losses)) {
+		l := s.Losses[reason]
+		if l.Count <= 0 || now.Sub(l.At) >= lossShown {
+			continue
+		}
+		text, known := lossTexts[reason]
+		if !known {
+			text = lossText{severity: "warning", what: reason, fix: "Look at the log of crowsnest."}
+		}
+		at := l.At
+		if at.After(now) { // the clock was set back
+			at = now
+		}
+		out = append(out, selfAlert(alertLinesLost, text.severity, map[string]string{"source": s.Name, "reason": reason}, at, map[string]string{
+			"summary": "Lines of source " + s.Name + " were lost before they were read",
+			"description": cutText(fmt.Sprintf("What was in them is not known: %s. Newest: %q at %s; %d times in all. This alert ends %v after the newest loss.",
+				text.what, l.Path, l.At.UTC().Format(time.RFC3339), l.Count, lossShown), 1500),
+			"remediation": text.fix,
+		}))
+	}
+	return out
+}
