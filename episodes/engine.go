@@ -79,10 +79,11 @@ type Engine struct {
 	sources []*source
 	seen    *simplelru.LRU[uint64, struct{}]
 	cleaned *simplelru.LRU[cleanKey, string]
-	active  int            // open episodes
-	within  map[string]int // open episodes by namespace of the stream
-	keys    int            // windows without an episode
-	hits    int            // in those windows
+	gone    *simplelru.LRU[podName, int64] // when pods were deleted, in that order
+	active  int                            // open episodes
+	within  map[string]int                 // open episodes by namespace of the stream
+	keys    int                            // windows without an episode
+	hits    int                            // in those windows
 
 	changes []Episode  // not returned by Evaluate yet
 	dirty   []*episode // firing, went on since the last Evaluate
@@ -105,7 +106,7 @@ type source struct {
 // New makes an engine without rules and sources.
 func New(cfg Config) *Engine {
 	cfg = cfg.withDefaults()
-	e := &Engine{cfg: cfg, rules: map[string]*ruleState{}, within: map[string]int{}}
+	e := &Engine{cfg: cfg, rules: map[string]*ruleState{}, within: map[string]int{}, gone: newGone()}
 	// The sizes are positive, so there is no error.
 	e.cleaned, _ = simplelru.NewLRU[cleanKey, string](maxClean, nil)
 	e.seen, _ = simplelru.NewLRU(cfg.Fingerprints, func(uint64, struct{}) { e.total.SeenEvicted++ })
@@ -145,6 +146,18 @@ func (e *Engine) Advance(name string, proved time.Time) {
 	defer e.mu.Unlock()
 	if s := e.source(name); s != nil {
 		s.proved = max(s.proved, e.stamped(nanos(proved), math.MaxInt64))
+	}
+}
+
+// Suspend says that from now on no line is looked at for the rule: what is open
+// stays as it is, and nothing is concluded from silence, until Swap puts another
+// version of the rule into force. A rule that is not in force, or is suspended
+// already, changes nothing.
+func (e *Engine) Suspend(r *rules.Rule, now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if rs := e.rules[r.Alert]; rs != nil && rs.rule == r && rs.suspended == noTime {
+		rs.suspended = nanos(now)
 	}
 }
 
@@ -212,6 +225,7 @@ func (e *Engine) Evaluate(now time.Time) []Episode {
 	for _, rs := range e.order {
 		e.conclude(rs, at)
 	}
+	e.endGone(at)
 	e.forget(at)
 	if e.warm {
 		for _, ep := range e.dirty {

@@ -21,6 +21,8 @@ type ruleState struct {
 	seed     uint64 // of its name, for fingerprints
 	sources  []*source
 	lateness int64
+	// suspended is when its lines were last looked at; noTime: they are.
+	suspended int64
 
 	open    map[string]*episode
 	windows *simplelru.LRU[string, *window] // of keys without an episode
@@ -34,7 +36,7 @@ type ruleState struct {
 }
 
 func (e *Engine) newRuleState(r *rules.Rule) *ruleState {
-	rs := &ruleState{rule: r, lenient: e.cfg.Unlabelled, seed: seedOf(r.Alert), open: map[string]*episode{}, next: math.MaxInt64}
+	rs := &ruleState{rule: r, lenient: e.cfg.Unlabelled, seed: seedOf(r.Alert), suspended: noTime, open: map[string]*episode{}, next: math.MaxInt64}
 	size := 10 * max(r.Limit, 1)
 	// The sizes are positive, so there is no error.
 	rs.windows, _ = simplelru.NewLRU(size, func(_ string, w *window) {
@@ -65,7 +67,8 @@ func (rs *ruleState) bind(sources []*source) {
 }
 
 // watermark is the event time up to which every source that can serve the rule
-// is proved to be read, or noTime if one has proved nothing yet.
+// is proved to be read, or noTime if one has proved nothing yet. It stands still
+// while the rule is suspended.
 func (rs *ruleState) watermark() int64 {
 	if len(rs.sources) == 0 {
 		return noTime
@@ -77,11 +80,18 @@ func (rs *ruleState) watermark() int64 {
 		}
 		w = min(w, s.proved-s.lateness)
 	}
+	if rs.suspended != noTime {
+		w = min(w, rs.suspended-rs.lateness)
+	}
 	return w
 }
 
-// held tells whether a source that can serve the rule proves nothing.
+// held tells whether a source that can serve the rule proves nothing, or nobody
+// looks at the lines.
 func (rs *ruleState) held(now int64) bool {
+	if rs.suspended != noTime {
+		return true
+	}
 	for _, s := range rs.sources {
 		if s.proved < now-int64(HeldAfter) {
 			return true

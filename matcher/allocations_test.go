@@ -16,7 +16,7 @@ import (
 
 // TestNoAllocations scans lines that no rule matches.
 func TestNoAllocations(t *testing.T) {
-	p := compile(t, ruleOf(t, "A", rules.Matcher{Contains: []string{"leaderelection lost"}}),
+	p := compileTimed(t, ruleOf(t, "A", rules.Matcher{Contains: []string{"leaderelection lost"}}),
 		ruleOf(t, "B", rules.Matcher{Contains: []string{"Reconciling"}, Fields: []rules.Field{{Name: "Cluster", Value: "no/such"}}}, "Cluster"),
 		ruleOf(t, "C", rules.Matcher{Fields: []rules.Field{{Name: "err", Value: "lost connection"}}}),
 		ruleOf(t, "D", rules.Matcher{Contains: []string{"ab"}}))

@@ -69,12 +69,20 @@ func benchLines(set []signature, size int, share float64) []byte {
 	return b
 }
 
+// benchProgram measures the cost of its rules, as in the daemon.
 func benchProgram(tb testing.TB, set []signature) *Program {
 	var all []*rules.Rule
 	for _, s := range set {
 		all = append(all, s.rule)
 	}
-	return compile(tb, all...)
+	return compileTimed(tb, all...)
+}
+
+func compileTimed(tb testing.TB, all ...*rules.Rule) *Program {
+	began := time.Now()
+	p, err := CompileTimed(&rules.Set{Rules: all}, func() time.Duration { return time.Since(began) })
+	require.NoError(tb, err)
+	return p
 }
 
 // BenchmarkScan reports MB/s of whole scans, CRI lines in blocks of 256 KiB.

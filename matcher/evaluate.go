@@ -19,11 +19,9 @@ type scratch struct {
 	values  [][]byte // of one hit
 	joined  []byte   // the same, one after the other
 	buffers [][]byte // for joining
-}
 
-// maxPanics is how often the evaluation of a part may panic before the part is
-// given up.
-const maxPanics = 3
+	dice uint64 // which tries are timed
+}
 
 // Bounds of the memory that is kept for the next call, in bytes or elements.
 const (
@@ -114,17 +112,34 @@ func (r *run) try(text []byte, at moment) {
 	}
 }
 
-// tryPart tries one part. Should that panic, the part is given up after a few
+// tryPart tries one part. Should that panic, the rule is given up after a few
 // times, and everything else goes on.
 func (r *run) tryPart(pt *part, l *line) {
-	if pt.panics.Load() >= maxPanics {
+	if pt.meter.givenUp() {
 		return
 	}
 	defer func() {
 		if recover() != nil {
-			pt.panics.Add(1)
+			pt.meter.state.Add(1)
 		}
 	}()
+	clock := r.sel.clock
+	if clock == nil {
+		r.confirm(pt, l)
+		return
+	}
+	weight := r.sc.draw(pt.meter, len(l.text))
+	if weight == 0 {
+		r.confirm(pt, l)
+		return
+	}
+	began := clock()
+	r.confirm(pt, l)
+	pt.meter.add(clock()-began, most(pt.rule, len(l.text)), weight, len(l.text))
+}
+
+// confirm looks whether the line fulfils the condition of a part.
+func (r *run) confirm(pt *part, l *line) {
 	if len(r.sc.states) < pt.conds {
 		r.sc.states = make([]condState, pt.conds)
 	}

@@ -3,25 +3,28 @@ package matcher
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"crowsnest/rules"
 )
 
-// Program is a compiled set of rules. It never changes; what it prepares for a
-// combination of rules is made when a stream first needs it. It is safe for
-// concurrent use.
+// Program is a compiled set of rules. It never changes, but for what its rules
+// cost and which of them are given up; what it prepares for a combination of
+// rules is made when a stream first needs it. It is safe for concurrent use.
 type Program struct {
 	rules  []*rules.Rule
+	meters []meter // of each rule
 	parts  []*part // of all rules, in their order; of one rule clear, unless, steps
 	sample *sample
+	clock  func() time.Duration // nil: nothing is measured
 
 	mu         sync.Mutex
 	selections map[string]*lazySelection
 
 	scratches sync.Pool // of *scratch
+	made      atomic.Uint64
 }
 
 // part is one matcher of a rule, in its role.
@@ -32,12 +35,23 @@ type part struct {
 	cond  *cond
 	conds int // number of conditions in cond
 	texts choice
-	// panics counts those of its evaluation. It is the one thing that changes.
-	panics atomic.Int32
+	meter *meter // of the rule
 }
 
-// Compile makes a program of all rules but those that are off. It does no I/O.
+// Compile makes a program of all rules but those that are off, which does not
+// measure what they cost. It does no I/O.
 func Compile(set *rules.Set) (*Program, error) { return compileFor(set, ordinary()) }
+
+// CompileTimed does the same, and the program measures what each rule costs by a
+// stopwatch: it returns the time since some fixed moment, never falls, and is
+// safe for concurrent use.
+func CompileTimed(set *rules.Set, stopwatch func() time.Duration) (*Program, error) {
+	p, err := Compile(set)
+	if err == nil {
+		p.clock = stopwatch
+	}
+	return p, err
+}
 
 // compileFor compiles for lines like those of a sample.
 func compileFor(set *rules.Set, sample *sample) (*Program, error) {
@@ -45,7 +59,11 @@ func compileFor(set *rules.Set, sample *sample) (*Program, error) {
 		return nil, errors.New("compile rules: there is no rule set")
 	}
 	p := &Program{sample: sample, selections: map[string]*lazySelection{}}
-	p.scratches.New = func() any { return new(scratch) }
+	p.scratches.New = func() any {
+		// Each has a sequence of its own, also those that replace one that was
+		// collected as garbage.
+		return &scratch{dice: p.made.Add(0x9E3779B97F4A7C15)}
+	}
 	for _, r := range set.Rules {
 		if r.Mode == rules.ModeOff {
 			continue
@@ -59,6 +77,10 @@ func compileFor(set *rules.Set, sample *sample) (*Program, error) {
 		}
 		p.rules = append(p.rules, r)
 		p.parts = append(p.parts, parts...)
+	}
+	p.meters = make([]meter, len(p.rules))
+	for _, pt := range p.parts {
+		pt.meter = &p.meters[pt.index]
 	}
 	return p, nil
 }
@@ -94,18 +116,6 @@ func compileRule(r *rules.Rule, sample *sample) ([]*part, error) {
 		}
 	}
 	return parts, nil
-}
-
-// Broken returns the rules of which a part was given up because its evaluation
-// panicked several times. There should never be one.
-func (p *Program) Broken() []*rules.Rule {
-	var out []*rules.Rule
-	for _, pt := range p.parts {
-		if r := p.rules[pt.index]; pt.panics.Load() >= maxPanics && !slices.Contains(out, r) {
-			out = append(out, r)
-		}
-	}
-	return out
 }
 
 // Rules returns the rules whose `from` selects the stream, in their order. The

@@ -269,23 +269,6 @@ func TestReloadWithinLine(t *testing.T) {
 	require.Equal(t, c.Lines, c.Evaluated)
 }
 
-// TestPanic breaks one of two rules from inside.
-func TestPanic(t *testing.T) {
-	m := rules.Matcher{Contains: []string{"lost"}}
-	broken, whole := ruleOf(t, "Broken", m), ruleOf(t, "Whole", m)
-	p := compile(t, broken, whole)
-	p.parts[0].cond = nil
-	s := NewStream(manager, StreamOptions{})
-	for range maxPanics {
-		require.Empty(t, p.Broken())
-		hits := p.Scan(s, []byte("lost\n"), arrival)
-		require.Len(t, hits, 1)
-		require.Same(t, whole, hits[0].Rule)
-	}
-	require.Equal(t, []*rules.Rule{broken}, p.Broken())
-	require.Len(t, p.Scan(s, []byte("lost\n"), arrival), 1)
-}
-
 func TestCompile(t *testing.T) {
 	_, err := Compile(nil)
 	require.EqualError(t, err, "compile rules: there is no rule set")

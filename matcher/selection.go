@@ -2,6 +2,7 @@ package matcher
 
 import (
 	"sync"
+	"time"
 
 	"crowsnest/matcher/internal/needs"
 	"crowsnest/matcher/internal/sieve"
@@ -23,6 +24,8 @@ type selection struct {
 	always []int32   // parts that are tried on every line
 	// escaped parts are found by letters of fields. JSON can escape those.
 	escaped []int32
+
+	clock func() time.Duration // of the program
 }
 
 type lazySelection struct {
@@ -61,7 +64,7 @@ func (p *Program) selection(labels Labels, lenient bool) *selection {
 }
 
 func (p *Program) build(chosen []bool) *selection {
-	sel := &selection{}
+	sel := &selection{clock: p.clock}
 	for i, r := range p.rules {
 		if chosen[i] {
 			sel.rules = append(sel.rules, r)

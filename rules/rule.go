@@ -102,6 +102,11 @@ type Rule struct {
 
 	// Disabled is the reason that an override gave for ModeOff, or "".
 	Disabled string
+
+	// WorstLine is the most that the expressions of all matchers may take for
+	// one line of 16 KiB, whatever it holds. A rule with more than 100 ms is
+	// not loaded.
+	WorstLine time.Duration
 }
 
 // Resolves is the value of the label `resolves`.

@@ -91,6 +91,9 @@ type Limits struct {
 	Keys int `yaml:"keys"`
 	// Fingerprints bounds the lines that are remembered to find repeats.
 	Fingerprints int `yaml:"fingerprints"`
+	// RuleCPU is the share of one CPU that the evaluation of one rule may take.
+	// A rule above it for a full minute is given up; 0: none is.
+	RuleCPU float64 `yaml:"rule_cpu"`
 }
 
 // Redaction hides secrets in everything that leaves the daemon.
@@ -110,11 +113,14 @@ type Storage struct {
 	Path string `yaml:"path"`
 }
 
+// maxRuleCPU is more than any rule can take.
+const maxRuleCPU = 1024
+
 // defaultConfig is what an empty file means.
 func defaultConfig() *Config {
 	return &Config{
 		Rules:   RulesConfig{Shipped: true},
-		Limits:  Limits{ActiveAlerts: 1000, Keys: 10000, Fingerprints: 32768},
+		Limits:  Limits{ActiveAlerts: 1000, Keys: 10000, Fingerprints: 32768, RuleCPU: 0.2},
 		Storage: Storage{Path: defaultStorage},
 	}
 }
@@ -177,6 +183,10 @@ func (c *Config) check() strictyaml.Problems {
 		}
 		k.atLeastOne(c.Keys, "keys", c.Limits.Keys)
 		k.atLeastOne(c.Keys, "fingerprints", c.Limits.Fingerprints)
+		if share := c.Limits.RuleCPU; !(share >= 0 && share <= maxRuleCPU) {
+			k.add(c.Keys.EntryValue("limits", "rule_cpu"), "bad-value", fmt.Sprintf("limits: rule_cpu is %g", share),
+				"use the share of one CPU that a rule may take for a minute, such as 0.2; 0 turns the limit off")
+		}
 	}
 	return k.problems
 }

@@ -47,6 +47,7 @@ type daemon struct {
 	engine *episodes.Engine
 	pipe   *pipeline
 	self   *selfAlerts
+	guard  *costGuard // used by the tick only
 	saver  *saver
 	loader *loader
 
@@ -111,6 +112,7 @@ func newDaemon(opt daemonOptions) (*daemon, error) {
 	}
 	d.cfg.Store(opt.cfg)
 	d.self = newSelfAlerts(d.start)
+	d.guard = newCostGuard(opt.cfg.Limits.RuleCPU)
 	red, err := newRedactor(opt.cfg.Redaction)
 	if err != nil {
 		return nil, err

@@ -19,7 +19,7 @@ type ruleset struct {
 }
 
 func newRuleset(set *rules.Set) (*ruleset, error) {
-	program, err := matcher.Compile(set)
+	program, err := matcher.CompileTimed(set, stopwatch(time.Now()))
 	if err != nil {
 		return nil, err
 	}
@@ -28,6 +28,11 @@ func newRuleset(set *rules.Set) (*ruleset, error) {
 		rs.seen[r] = new(atomic.Int64)
 	}
 	return rs, nil
+}
+
+// stopwatch returns the time since it was made, by the monotonic clock.
+func stopwatch(began time.Time) func() time.Duration {
+	return func() time.Duration { return time.Since(began) }
 }
 
 // saw notes that the rules of a stream had a line to look at.
@@ -127,6 +132,9 @@ func (p *pipeline) provedSince(names []string, t time.Time) bool {
 func (p *pipeline) swap(rs *ruleset) {
 	p.cut.Lock()
 	defer p.cut.Unlock()
+	if old := p.rules.Load(); old != nil {
+		rs.program.Inherit(old.program)
+	}
 	p.rules.Store(rs)
 	p.engine.Swap(rs.set, p.now())
 	p.changed.Store(true)

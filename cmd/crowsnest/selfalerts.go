@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"crowsnest/episodes"
-	"crowsnest/rules"
+	"crowsnest/matcher"
 	"crowsnest/sources"
 	"crowsnest/web"
 )
@@ -55,7 +55,7 @@ func newSelfAlerts(start time.Time) *selfAlerts {
 }
 
 // update returns the alerts that opened, changed or ended.
-func (a *selfAlerts) update(now time.Time, status []sources.Status, broken []web.BrokenPack, givenUp []*rules.Rule) []episodes.Episode {
+func (a *selfAlerts) update(now time.Time, status []sources.Status, broken []web.BrokenPack, givenUp []matcher.GivenUp) []episodes.Episode {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	want := map[episodes.Fingerprint]episodes.Episode{}
@@ -79,12 +79,8 @@ func (a *selfAlerts) update(now time.Time, status []sources.Status, broken []web
 			"remediation": "Run `crowsnest check rules` and `crowsnest test rules` on the pack, and put it right.",
 		}))
 	}
-	for _, r := range givenUp {
-		add(selfAlert(alertRuleGivenUp, "warning", map[string]string{"rule": r.Alert}, now, map[string]string{
-			"summary":     "Rule " + r.Alert + " is not evaluated any more",
-			"description": "Its evaluation failed several times because of a defect of crowsnest. All other rules go on; a restart tries it again.",
-			"remediation": "Report it with the rule and the lines that it is about.",
-		}))
+	for _, g := range givenUp {
+		add(givenUpAlert(g, now))
 	}
 	return a.replace(now, want)
 }
@@ -133,6 +129,26 @@ func (a *selfAlerts) hung() string {
 		}
 	}
 	return ""
+}
+
+// whyGivenUp says for people why a rule is not evaluated any more.
+func whyGivenUp(reason matcher.Reason) string {
+	if reason == matcher.ReasonCost {
+		return "it took more of a CPU for a full minute than limits.rule_cpu allows"
+	}
+	return "its evaluation failed several times because of a defect of crowsnest"
+}
+
+func givenUpAlert(g matcher.GivenUp, now time.Time) episodes.Episode {
+	fix := "Report it with the rule and the lines that it is about."
+	if g.Reason == matcher.ReasonCost {
+		fix = "Give the rule a text with `contains` that few lines have, or a narrower `from`; crowsnest_rule_seconds_total shows what rules cost."
+	}
+	return selfAlert(alertRuleGivenUp, "warning", map[string]string{"rule": g.Rule.Alert, "reason": string(g.Reason)}, now, map[string]string{
+		"summary":     "Rule " + g.Rule.Alert + " is not evaluated any more",
+		"description": "Rule " + g.Rule.Alert + " was given up: " + whyGivenUp(g.Reason) + ". What it had open stays open. All other rules go on; a changed version of the rule, or a restart, tries it again.",
+		"remediation": fix,
+	})
 }
 
 func blindAlert(s sources.Status, since time.Time) episodes.Episode {

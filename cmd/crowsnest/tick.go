@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"crowsnest/episodes"
+	"crowsnest/matcher"
 	"crowsnest/sources"
 )
 
@@ -29,8 +30,10 @@ func (d *daemon) ticks(ctx context.Context) {
 		if now.Sub(lastSelf) >= selfEvery || now.Before(lastSelf) {
 			lastSelf = now
 			status := d.sourceStatus()
-			d.notify(d.self.update(now, status, d.outcome.Load().broken, d.pipe.rules.Load().program.Broken()))
+			givenUp := d.giveUp(now)
+			d.notify(d.self.update(now, status, d.outcome.Load().broken, givenUp))
 			seen.log(status)
+			seen.logPanics(givenUp)
 		}
 		select {
 		case <-ctx.Done():
@@ -124,6 +127,8 @@ type transitions struct {
 	up   map[string]bool
 	errs map[string]string
 	lost map[string]int64
+	// panicked are the rules that were given up and said to be.
+	panicked map[string]bool
 }
 
 func newTransitions(d *daemon) *transitions {
@@ -151,6 +156,21 @@ func (t *transitions) log(status []sources.Status) {
 			t.lost[key] = n
 		}
 	}
+}
+
+// logPanics logs rules that panicked too often. Those that cost too much were
+// logged by who gave them up.
+func (t *transitions) logPanics(givenUp []matcher.GivenUp) {
+	now, log := map[string]bool{}, t.d.component("rules")
+	for _, g := range givenUp {
+		if g.Reason != matcher.ReasonPanic {
+			continue
+		}
+		if now[g.Rule.Alert] = true; !t.panicked[g.Rule.Alert] {
+			log.Error().Str("rule", g.Rule.Alert).Str("reason", string(g.Reason)).Msg("rule is given up: " + whyGivenUp(g.Reason))
+		}
+	}
+	t.panicked = now
 }
 
 func asError(text string) error {

@@ -1,0 +1,150 @@
+package matcher
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/rules"
+)
+
+// TestPanic breaks one of two rules from inside: all of it is given up.
+func TestPanic(t *testing.T) {
+	m := rules.Matcher{Contains: []string{"lost"}}
+	broken, whole := ruleOf(t, "Broken", m), ruleOf(t, "Whole", m)
+	broken.Clear = &rules.Aside{Matcher: rules.Matcher{Contains: []string{"back"}}}
+	p := compile(t, broken, whole)
+	require.Equal(t, Part(0), p.parts[1].role)
+	p.parts[1].cond = nil
+	s := NewStream(manager, StreamOptions{})
+	for range maxPanics {
+		require.Empty(t, p.GivenUp())
+		require.Len(t, p.Scan(s, []byte("back\n"), arrival), 1)
+		hits := p.Scan(s, []byte("lost\n"), arrival)
+		require.Len(t, hits, 1)
+		require.Same(t, whole, hits[0].Rule)
+	}
+	require.Equal(t, []GivenUp{{broken, ReasonPanic}}, p.GivenUp())
+	require.Len(t, p.Scan(s, []byte("lost\n"), arrival), 1)
+	require.Empty(t, p.Scan(s, []byte("back\n"), arrival))
+}
+
+func TestGiveUp(t *testing.T) {
+	m := rules.Matcher{Contains: []string{"lost"}}
+	a, b := ruleOf(t, "A", m), ruleOf(t, "B", m)
+	p, s := compile(t, a, b), NewStream(manager, StreamOptions{})
+	scan := func(p *Program) (names []string) {
+		for _, h := range p.Scan(s, []byte("lost\n"), arrival) {
+			names = append(names, h.Rule.Alert)
+		}
+		return names
+	}
+	p.GiveUp(ruleOf(t, "A", m)) // another one of that name
+	require.Equal(t, []string{"A", "B"}, scan(p))
+	p.GiveUp(a)
+	require.Equal(t, []string{"B"}, scan(p))
+	require.Equal(t, []GivenUp{{a, ReasonCost}}, p.GivenUp())
+
+	// What is unchanged stays given up, over reloads; what changed does not.
+	p.meters[0].spent.Store(7)
+	p.meters[1].spent.Store(8)
+	again, changed := *a, *a
+	changed.Hash = "another"
+	q := compile(t, b, &again)
+	q.Inherit(p)
+	require.Equal(t, []string{"B"}, scan(q))
+	require.Equal(t, []GivenUp{{&again, ReasonCost}}, q.GivenUp())
+	require.Equal(t, []Cost{{b, 8}, {&again, 7}}, q.Costs())
+	last := compile(t, ruleOf(t, "New", m), &changed)
+	last.Inherit(q)
+	require.Equal(t, []string{"New", "A"}, scan(last))
+	require.Empty(t, last.GivenUp())
+	require.Equal(t, time.Duration(7), last.Costs()[1].Spent, "a counter never falls")
+}
+
+// fakeWatch is a stopwatch that moves on by what the next try takes.
+type fakeWatch struct {
+	now, took time.Duration
+	looks     int
+}
+
+func (w *fakeWatch) read() time.Duration {
+	if w.looks++; w.looks%2 == 0 {
+		w.now += w.took
+	}
+	return w.now
+}
+
+// TestCosts compares what is estimated with what the tries took.
+func TestCosts(t *testing.T) {
+	r := ruleOf(t, "A", rules.Matcher{Contains: []string{"lost"}})
+	r.WorstLine = 100 * time.Millisecond
+	f := func(line string, lines int, took, want time.Duration, mostLooks float64) {
+		t.Helper()
+		w := &fakeWatch{took: took}
+		p, err := CompileTimed(&rules.Set{Rules: []*rules.Rule{r}}, w.read)
+		require.NoError(t, err)
+		s := NewStream(manager, StreamOptions{})
+		for range lines {
+			p.Scan(s, []byte(line), arrival)
+		}
+		require.InEpsilon(t, want, p.Costs()[0].Spent, 0.1)
+		require.LessOrEqual(t, float64(w.looks), mostLooks*float64(lines))
+	}
+	const n = 200_000
+	f("lost", n, 100*time.Nanosecond, n*100*time.Nanosecond, 2.2/64)
+	f("lost", n, time.Microsecond, n*time.Microsecond, 2.2/4)
+	f("lost", 1000, 20*time.Microsecond, 1000*20*time.Microsecond, 2)
+	long := strings.Repeat("x", longLine) + "lost"
+	f(long, 100, time.Microsecond, 100*time.Microsecond, 2)
+	// A machine that sleeps does not make a rule costly.
+	f("lost", 10, time.Hour, 10*most(r, 4), 2)
+	require.Less(t, most(r, 4), 100*time.Microsecond)
+	require.Greater(t, most(r, MaxLine), 100*time.Millisecond)
+}
+
+// TestCostsInTurn has tries that come in a pattern: which are timed must not
+// depend on it.
+func TestCostsInTurn(t *testing.T) {
+	w := &fakeWatch{took: 100 * time.Nanosecond}
+	var set []*rules.Rule
+	for i := range 64 {
+		set = append(set, ruleOf(t, fmt.Sprint("R", i), rules.Matcher{Contains: []string{"lost"}}))
+	}
+	p, err := CompileTimed(&rules.Set{Rules: set}, w.read)
+	require.NoError(t, err)
+	s := NewStream(manager, StreamOptions{})
+	for range 50_000 {
+		p.Scan(s, []byte("lost"), arrival)
+	}
+	for _, c := range p.Costs() {
+		require.InEpsilon(t, 50_000*100*time.Nanosecond, c.Spent, 0.2)
+	}
+}
+
+// TestCostsConcurrently is for the race detector.
+func TestCostsConcurrently(t *testing.T) {
+	began := time.Now()
+	r := ruleOf(t, "A", rules.Matcher{Contains: []string{"lost"}})
+	p, err := CompileTimed(&rules.Set{Rules: []*rules.Rule{r}}, func() time.Duration { return time.Since(began) })
+	require.NoError(t, err)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			s := NewStream(manager, StreamOptions{})
+			for range 1000 {
+				p.Scan(s, []byte("lost\nlost\n"), arrival)
+				p.Costs()
+				p.GivenUp()
+			}
+		})
+	}
+	wg.Wait()
+	require.Positive(t, p.Costs()[0].Spent)
+	p.GiveUp(r)
+	require.Empty(t, p.Scan(NewStream(manager, StreamOptions{}), []byte("lost\n"), arrival))
+}
