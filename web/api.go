@@ -212,6 +212,8 @@ type Rule struct {
 	Matches   int64          `json:"matches"`
 	LastMatch *time.Time     `json:"lastMatch,omitempty"`
 	LastSeen  *time.Time     `json:"lastSeenLine,omitempty"`
+	Seconds   float64        `json:"evaluationSeconds"` // all evaluations together
+	GivenUp   string         `json:"givenUp,omitempty"` // why the rule is not evaluated any more
 	Pending   int            `json:"pending"`
 	Firing    int            `json:"firing"`
 	Source    string         `json:"source"`
@@ -237,7 +239,7 @@ func (s *Server) groups() []Group {
 		g := Group{Name: p.Name, File: p.File, Version: p.Version, SHA256: p.SHA256, Broken: broken[p.Name], Rules: []Rule{}}
 		delete(broken, p.Name)
 		for _, r := range p.Rules {
-			g.Rules = append(g.Rules, toRule(r, status[r.Alert], loaded.Seen[r.Alert]))
+			g.Rules = append(g.Rules, toRule(r, status[r.Alert], loaded))
 		}
 		out = append(out, g)
 	}
@@ -249,11 +251,12 @@ func (s *Server) groups() []Group {
 	return out
 }
 
-func toRule(r *rules.Rule, st episodes.RuleStatus, seen time.Time) Rule {
+func toRule(r *rules.Rule, st episodes.RuleStatus, loaded Rules) Rule {
+	seen := loaded.Seen[r.Alert]
 	out := Rule{
 		Name: r.Alert, Type: "alerting", State: "inactive", Severity: r.Severity, Mode: r.Mode, Scope: r.Scope,
 		From: r.From.String(), Duration: r.For.Seconds(), Matches: st.Matches, LastMatch: stated(st.LastMatch),
-		LastSeen: stated(seen), Pending: st.Pending, Firing: st.Firing, Source: r.Source,
+		LastSeen: stated(seen), Seconds: loaded.Cost[r.Alert].Seconds(), GivenUp: loaded.GivenUp[r.Alert], Pending: st.Pending, Firing: st.Firing, Source: r.Source,
 	}
 	switch {
 	case st.Firing > 0:
@@ -264,6 +267,8 @@ func toRule(r *rules.Rule, st episodes.RuleStatus, seen time.Time) Rule {
 	switch {
 	case r.Mode == rules.ModeOff:
 		out.Health = "disabled"
+	case out.GivenUp != "":
+		out.Health = "given_up"
 	case st.Inactive:
 		out.Health = "inactive"
 	case st.Held:

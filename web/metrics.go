@@ -62,6 +62,7 @@ type collector struct {
 	matches, lastMatch, lastSeen        metric
 	held, inactive, episodes            metric
 	overflow, repeats, missing, evicted metric
+	cost                                metric
 	seen, seenEvicted, late, future     metric
 	badTemplates                        metric
 	saved, saveErrors                   metric
@@ -83,6 +84,7 @@ func newCollector(view View) *collector {
 		matches:      counter("rule_matches_total", "Lines that matched a rule's match or one of its steps.", "rule", "pack", "severity"),
 		lastMatch:    gauge("rule_last_match_timestamp_seconds", "Event time of the newest line that matched; 0: none.", "rule"),
 		lastSeen:     gauge("rule_last_seen_line_timestamp_seconds", "When a stream that the rule applies to was last read; 0: never, the rule is blind.", "rule"),
+		cost:         counter("rule_seconds_total", "Time that the evaluation of a rule took, estimated from samples.", "rule"),
 		held:         gauge("rule_held", "Whether negative conclusions of the rule wait for a source that is away.", "rule"),
 		inactive:     gauge("rule_inactive", "Whether the rule cannot conclude here.", "rule", "reason"),
 		episodes:     gauge("episodes", "Open episodes.", "rule", "state"),
@@ -119,7 +121,7 @@ func newCollector(view View) *collector {
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, m := range []metric{
 		c.reloadOK, c.reloadTime, c.packInfo, c.packBroken, c.rulesLoaded, c.matches, c.lastMatch, c.lastSeen,
-		c.held, c.inactive, c.episodes, c.overflow, c.repeats, c.missing, c.evicted, c.seen, c.seenEvicted, c.late,
+		c.cost, c.held, c.inactive, c.episodes, c.overflow, c.repeats, c.missing, c.evicted, c.seen, c.seenEvicted, c.late,
 		c.future, c.badTemplates, c.saved, c.saveErrors, c.lines, c.bytes, c.evaluated, c.dropped, c.truncated, c.unparsed, c.lost, c.srcErrors, c.lag, c.up,
 		c.streams, c.sent, c.sendFailed, c.queue, c.endpointUp,
 	} {
@@ -173,7 +175,9 @@ func (c *collector) collectRules(loaded Rules, stats episodes.Stats, send emit) 
 		send(c.lastMatch, seconds(r.LastMatch), name)
 		send(c.lastSeen, seconds(loaded.Seen[name]), name)
 		send(c.held, truth(r.Held), name)
+		send(c.cost, loaded.Cost[name].Seconds(), name)
 		send(c.inactive, truth(r.Inactive), name, "source")
+		send(c.inactive, truth(loaded.GivenUp[name] != ""), name, "given_up")
 		send(c.episodes, float64(r.Pending), name, string(episodes.StatePending))
 		send(c.episodes, float64(r.Firing), name, string(episodes.StateFiring))
 		send(c.overflow, float64(r.Refused), name)

@@ -46,7 +46,7 @@ func parsePages() pages {
 	for _, name := range []string{"alerts", "episode", "rules", "rule", "sources", "status", "error"} {
 		t := template.New("layout.html").Funcs(template.FuncMap{
 			"ago": ago, "when": when, "pairs": pairs, "bytes": humanBytes, "link": safeLink, "join": strings.Join,
-			"count": groupDigits, "card": func(p page, e episodes.Episode) card { return card{p, e} },
+			"count": groupDigits, "health": healthText, "card": func(p page, e episodes.Episode) card { return card{p, e} },
 		})
 		// The templates are part of the program: a test parses all of them.
 		out[name] = template.Must(t.ParseFS(templateFiles, "templates/layout.html", "templates/"+name+".html"))
@@ -188,6 +188,9 @@ func timeline(e episodes.Episode) []event {
 	})
 	return out
 }
+
+// healthText writes the health of a rule for people.
+func healthText(health string) string { return strings.ReplaceAll(health, "_", " ") }
 
 func deadlineText(e episodes.Episode) string {
 	if e.State == episodes.StatePending {

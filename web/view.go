@@ -33,6 +33,11 @@ type Rules struct {
 	// Seen is when a rule last saw a line of a stream that it applies to, by
 	// name; a rule that is absent saw none.
 	Seen map[string]time.Time
+	// Cost is how long the evaluation of each rule took in all, by name.
+	Cost map[string]time.Duration
+	// GivenUp holds the rules that are not evaluated any more, by name, and
+	// says why.
+	GivenUp map[string]string
 }
 
 // BrokenPack is a pack whose newest version was refused.

@@ -67,7 +67,7 @@ func exampleView() View {
 		},
 		Rules: func() Rules {
 			return Rules{
-				Set: set, Seen: map[string]time.Time{"LeaseLost": now},
+				Set: set, Seen: map[string]time.Time{"LeaseLost": now}, Cost: map[string]time.Duration{"LeaseLost": 1250 * time.Millisecond},
 				Broken: []BrokenPack{{Pack: "demo", Error: "demo.yaml:1: " + hostile}, {Pack: "gone.yaml", Error: "broken"}},
 			}
 		},
@@ -202,6 +202,8 @@ func TestAPI(t *testing.T) {
 	rule := groups[0].(map[string]any)["rules"].([]any)[0].(map[string]any)
 	require.Equal(t, "ok", rule["health"])
 	require.Equal(t, "firing", rule["state"])
+	require.Equal(t, 1.25, rule["evaluationSeconds"])
+	require.NotContains(t, rule, "givenUp")
 	require.Len(t, f("/api/v1/sources", 200)["sources"], 2)
 	require.Equal(t, "password: <secret>\n", f("/api/v1/status/config", 200)["yaml"])
 	require.Contains(t, f("/api/v1/status/buildinfo", 200), "goVersion")
@@ -209,6 +211,21 @@ func TestAPI(t *testing.T) {
 	require.Contains(t, f("/api/v1/status/flags", 200), "x")
 	require.Equal(t, "not_found", f("/api/v1/nope", 404)["errorType"])
 	require.Equal(t, 404, request(s, "POST", "/api/v1/alerts").Code, "nothing can be changed")
+}
+
+// A rule that is given up is shown as such, with the reason.
+func TestGivenUp(t *testing.T) {
+	view := exampleView()
+	loaded := view.Rules()
+	loaded.GivenUp = map[string]string{"LeaseLost": "it took <too> much"}
+	view.Rules = func() Rules { return loaded }
+	s := newTestServer(t, view, Options{})
+	body := request(s, "GET", "/api/v1/rules").Body.String()
+	require.Contains(t, body, `"health":"given_up"`)
+	require.Contains(t, body, `"givenUp":"it took \u003ctoo\u003e much"`)
+	require.Contains(t, request(s, "GET", "/rules").Body.String(), `class="health-given_up" title="it took &lt;too&gt; much">given up</td>`)
+	require.Contains(t, request(s, "GET", "/rules/LeaseLost").Body.String(), "not evaluated any more: it took &lt;too&gt; much. A changed version")
+	require.Contains(t, request(s, "GET", "/metrics").Body.String(), `crowsnest_rule_inactive{reason="given_up",rule="LeaseLost"} 1`)
 }
 
 func TestProbesAndReload(t *testing.T) {
@@ -246,6 +263,8 @@ func TestMetrics(t *testing.T) {
 		`crowsnest_episode_overflow_total{rule="LeaseLost"} 0`,
 		`crowsnest_pack_broken{pack="demo"} 1`,
 		`crowsnest_rule_inactive{reason="disabled",rule="Off"} 1`,
+		`crowsnest_rule_inactive{reason="given_up",rule="LeaseLost"} 0`,
+		`crowsnest_rule_seconds_total{rule="LeaseLost"} 1.25`,
 		`crowsnest_source_lost_bytes_total{reason="rotated",source="kubelet"} 0`,
 		`crowsnest_notifications_failed_total{endpoint="http://am:9093",reason="timeout",sink="alertmanager"} 2`,
 		`crowsnest_notification_queue_length{endpoint="http://am:9093",sink="alertmanager"} 0`,

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -37,7 +38,17 @@ func (d *daemon) webOptions(reg *prometheus.Registry) web.Options {
 
 func (d *daemon) rulesView() web.Rules {
 	rs := d.pipe.rules.Load()
-	return web.Rules{Set: rs.set, Broken: d.outcome.Load().broken, Seen: rs.lastSeen()}
+	out := web.Rules{
+		Set: rs.set, Broken: d.outcome.Load().broken, Seen: rs.lastSeen(),
+		Cost: map[string]time.Duration{}, GivenUp: map[string]string{},
+	}
+	for _, c := range rs.program.Costs() {
+		out.Cost[c.Rule.Alert] = c.Spent
+	}
+	for _, g := range rs.program.GivenUp() {
+		out.GivenUp[g.Rule.Alert] = whyGivenUp(g.Reason)
+	}
+	return out
 }
 
 func (d *daemon) sourcesView() []web.Source {
