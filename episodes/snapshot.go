@@ -20,11 +20,17 @@ type snapshot struct {
 	Version int            `json:"version"`
 	Rules   []ruleSnapshot `json:"rules,omitempty"`
 	Closed  []savedEpisode `json:"closed,omitempty"`
+	Gone    []gonePod      `json:"gone,omitempty"`
 	// Old and By are when and how far the clock was set last.
 	Old int64 `json:"clock_old,omitempty"`
 	By  int64 `json:"clock_by,omitempty"`
 	// Seen holds fingerprints, oldest first, 8 bytes each, little endian.
 	Seen string `json:"seen,omitempty"`
+}
+
+type gonePod struct {
+	podName
+	At int64
 }
 
 type ruleSnapshot struct {
@@ -118,6 +124,10 @@ func (e *Engine) Snapshot() ([]byte, error) {
 		}
 	}
 	s.Closed = e.saveClosed()
+	for _, pod := range e.gone.Keys() {
+		at, _ := e.gone.Peek(pod)
+		s.Gone = append(s.Gone, gonePod{pod, at})
+	}
 	e.mu.Unlock()
 	return json.Marshal(s)
 }
@@ -271,6 +281,9 @@ func (e *Engine) Restore(data []byte, now time.Time) error {
 	defer e.mu.Unlock()
 	for ; len(seen) >= 8; seen = seen[8:] {
 		e.seen.Add(binary.LittleEndian.Uint64(seen), struct{}{})
+	}
+	for _, pod := range s.Gone {
+		e.gone.Add(pod.podName, pod.At)
 	}
 	for _, c := range s.Closed {
 		x := c.episode(e.rules)

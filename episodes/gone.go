@@ -1,0 +1,84 @@
+package episodes
+
+import (
+	"slices"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+)
+
+// GoneAfter is how long after the deletion of a pod its episodes end: its last
+// lines may still be read, and it may come back under its name.
+const GoneAfter = 5 * time.Minute
+
+// maxGone is how many deleted pods are remembered, the newest ones.
+const maxGone = 4096
+
+type podName struct{ Namespace, Name string }
+
+func newGone() *simplelru.LRU[podName, int64] {
+	// The size is positive, so there is no error.
+	gone, _ := simplelru.NewLRU[podName, int64](maxGone, nil)
+	return gone
+}
+
+// Gone says that a pod was deleted at t. No line of it can clear an episode any
+// more: GoneAfter later, by the clock of Evaluate, the episodes whose key names
+// the pod and that no line has extended since t end with ReasonGone.
+func (e *Engine) Gone(namespace, pod string, t time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	name := podName{namespace, pod}
+	e.gone.Remove(name) // so that entries stay in order of their deletion
+	e.gone.Add(name, nanos(t))
+}
+
+// endGone ends what belongs to pods that were deleted long enough ago.
+func (e *Engine) endGone(now int64) {
+	for e.gone.Len() > 0 {
+		name, at, _ := e.gone.GetOldest()
+		if at+int64(GoneAfter) > now {
+			return
+		}
+		e.gone.RemoveOldest()
+		for _, rs := range e.order {
+			if !slices.Contains(rs.rule.By, "pod") {
+				continue
+			}
+			for _, ep := range rs.sorted() {
+				if ep.newest <= at && ep.names(name) {
+					e.close(ep, ReasonGone, max(at, ep.newest), now)
+				}
+			}
+			rs.nextDeadline()
+		}
+	}
+}
+
+// names tells whether the key of the episode names the pod. A key without a
+// namespace means that of the stream.
+func (ep *episode) names(pod podName) bool {
+	namespace := ep.namespace
+	for i, label := range ep.rs.rule.By {
+		switch label {
+		case "pod":
+			if ep.values[i] != pod.Name {
+				return false
+			}
+		case "namespace":
+			namespace = ep.values[i]
+		}
+	}
+	return namespace == pod.Namespace
+}
+
+// RemoveSource forgets a source: nothing waits for its proof any more. A source
+// that is not known changes nothing.
+func (e *Engine) RemoveSource(name string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.sources = slices.DeleteFunc(e.sources, func(s *source) bool { return s.name == name })
+	for _, rs := range e.order {
+		rs.bind(e.sources)
+	}
+}
