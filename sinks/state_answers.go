@@ -87,3 +87,12 @@ func (s *State) Stats() StateStats {
 	}
 	return st
 }
+
+// Repeat has everything that is still told told again at once.
+func (s *State) Repeat() {
+	for _, e := range s.slots {
+		if e.ended.IsZero() || !e.sent.Add(s.cfg.Resend).After(e.ended.Add(s.cfg.ResolvedFor)) {
+			e.sent = time.Time{}
+		}
+	}
+}

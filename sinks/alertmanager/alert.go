@@ -19,11 +19,12 @@ import (
 // endsAfter is how many resends a firing alert outlives us.
 const endsAfter = 4
 
-// toAlert maps a word to the alert that tells it at now. Times are such that no
-// step of a clock makes an alert that is refused: startsAt <= now < endsAt while
-// firing, startsAt <= endsAt <= now when resolved. Both are always set: an unset
-// one would be sent as year 1.
-func (c Config) toAlert(m sinks.Message, now time.Time) (*models.PostableAlert, error) {
+// toAlert maps a word to the alert that tells it at now, when the receiver's
+// clock shows there. Times are such that no step of a clock makes an alert that
+// is refused or taken for what it is not: startsAt <= now < endsAt while firing,
+// startsAt <= endsAt <= now when resolved, and the ends hold by both clocks. Both
+// times are always set: an unset one would be sent as year 1.
+func (c Config) toAlert(m sinks.Message, now, there time.Time) (*models.PostableAlert, error) {
 	ep := m.Episode
 	labels, err := c.labels(ep)
 	if err != nil {
@@ -31,12 +32,11 @@ func (c Config) toAlert(m sinks.Message, now time.Time) (*models.PostableAlert, 
 	}
 	now = now.UTC()
 	start := notAfter(ep.StartsAt, now)
-	end := now.Add(endsAfter * c.ResendDelay)
+	end := later(now, there.UTC()).Add(endsAfter * c.ResendDelay)
 	if m.Resolved {
-		end = notAfter(ep.EndsAt, now)
-		if end.Before(start) {
-			end = start
-		}
+		latest := earlier(now, there.UTC())
+		end = later(notAfter(ep.EndsAt, latest), earlier(start, latest))
+		start = earlier(start, end)
 	}
 	return &models.PostableAlert{
 		StartsAt:    strfmt.DateTime(start),

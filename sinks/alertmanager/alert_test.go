@@ -19,6 +19,7 @@ import (
 func TestTimesOfAlerts(t *testing.T) {
 	cfg := Config{}.withDefaults()
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.FixedZone("X", 3600))
+	ahead := time.Duration(0) // of the receiver's clock
 	f := func(start, end time.Duration, resolved bool, wantStart, wantEnd time.Duration) {
 		t.Helper()
 		ep := episodes.Episode{Labels: map[string]string{"alertname": "A"}}
@@ -28,7 +29,7 @@ func TestTimesOfAlerts(t *testing.T) {
 		if end != -1 {
 			ep.EndsAt = now.Add(end)
 		}
-		a, err := cfg.toAlert(sinks.Message{Episode: ep, Resolved: resolved}, now)
+		a, err := cfg.toAlert(sinks.Message{Episode: ep, Resolved: resolved}, now, now.Add(ahead))
 		require.NoError(t, err)
 		require.Equal(t, now.Add(wantStart).UTC(), time.Time(a.StartsAt))
 		require.Equal(t, now.Add(wantEnd).UTC(), time.Time(a.EndsAt))
@@ -43,6 +44,19 @@ func TestTimesOfAlerts(t *testing.T) {
 	f(-h, -2*h, true, -h, -h)
 	f(unset, unset, false, 0, 4*time.Minute)
 	f(unset, unset, true, 0, 0)
+
+	ahead = h // what ends in four minutes by our clock is over there for long
+	f(-h, unset, false, -h, h+4*time.Minute)
+	f(h, unset, false, 0, h+4*time.Minute)
+	f(-h, -h/2, true, -h, -h/2)
+	f(-h, h, true, -h, 0)
+	ahead = -h // what ended a minute ago by our clock is still to come there
+	f(-2*h, unset, false, -2*h, 4*time.Minute)
+	f(-h/2, unset, false, -h/2, 4*time.Minute)
+	f(-h/2, -time.Minute, true, -h, -h)
+	f(-3*h, -2*h, true, -3*h, -2*h)
+	f(-2*h, -time.Minute, true, -2*h, -h)
+	f(unset, unset, true, -h, -h)
 }
 
 func TestLabelsOfAlerts(t *testing.T) {
@@ -123,7 +137,7 @@ func FuzzAlert(f *testing.F) {
 			Annotations: map[string]string{name: value, "summary": value, "line": value},
 			StartsAt:    now.Add(time.Duration(start) * time.Second), EndsAt: now.Add(time.Duration(end) * time.Second),
 		}
-		a, err := cfg.toAlert(sinks.Message{Episode: ep, Resolved: resolved}, now)
+		a, err := cfg.toAlert(sinks.Message{Episode: ep, Resolved: resolved}, now, now)
 		if err != nil {
 			return
 		}

@@ -2,7 +2,6 @@ package alertmanager
 
 import (
 	"context"
-	"time"
 
 	"crowsnest/sinks"
 )
@@ -56,7 +55,7 @@ func (e *endpoint) takesOthers(ctx context.Context) (bool, answer) {
 	if !ok {
 		return false, answer{}
 	}
-	items, _ := e.encode([]sinks.Message{w}, time.Now())
+	items, _ := e.encode([]sinks.Message{w}, e.now())
 	if len(items) == 0 {
 		return false, answer{}
 	}
@@ -77,19 +76,14 @@ func (e *endpoint) post(ctx context.Context, items []item) answer {
 		body = append(body, it.body...)
 	}
 	a := e.client.post(ctx, append(body, ']'), e.hedge)
-	if !a.date.IsZero() {
-		skew := time.Until(a.date)
-		e.mu.Lock()
-		e.skew = skew.Round(time.Second)
-		e.mu.Unlock()
-	}
+	e.changed = e.heard(a.date, e.now()) || e.changed
 	return a
 }
 
 func (e *endpoint) accept(items []item, a answer) {
 	msgs := messages(items)
 	e.mu.Lock()
-	first := e.state.Accepted(msgs, time.Now())
+	first := e.state.Accepted(msgs, e.now())
 	e.sent += int64(len(items))
 	e.up, e.lastErr = true, ""
 	e.mu.Unlock()
@@ -99,7 +93,7 @@ func (e *endpoint) accept(items []item, a answer) {
 // refuse records that a word will not be taken as it is.
 func (e *endpoint) refuse(m sinks.Message, a answer) {
 	e.mu.Lock()
-	first := e.state.Refused(m, time.Now())
+	first := e.state.Refused(m, e.now())
 	e.failed[a.reason]++
 	e.mu.Unlock()
 	if first {

@@ -31,6 +31,7 @@ type endpoint struct {
 	wake   chan struct{} // there may be news
 	// took is told what the endpoint took or refused, without the lock.
 	took func(e *endpoint, msgs []sinks.Message, first []episodes.Episode, a answer)
+	now  func() time.Time
 
 	// Of run only.
 	retryAt   time.Time
@@ -40,6 +41,8 @@ type endpoint struct {
 	checkedAt time.Time // when that was asked
 	unsure    bool      // it has to be asked again
 	downSince time.Time
+	changed   bool      // the idea of the peer's clock did, since all was told
+	repeated  time.Time // when all was told for that reason
 
 	mu      sync.Mutex
 	state   *sinks.State
@@ -48,16 +51,17 @@ type endpoint struct {
 	sent    int64
 	failed  map[string]int64
 	skew    time.Duration
+	peer    peer
 }
 
-func newEndpoint(name string, cfg Config, log zerolog.Logger, maxKeys int) *endpoint {
+func newEndpoint(name string, cfg Config, log zerolog.Logger, opt Options) *endpoint {
 	e := &endpoint{
 		name: name, cfg: cfg, log: log.With().Str("endpoint", name).Logger(), wake: make(chan struct{}, 1),
-		client: &client{base: name, cfg: cfg.HTTP.HTTPClientConfig, timeout: cfg.Timeout},
+		client: &client{base: name, cfg: cfg.HTTP.HTTPClientConfig, timeout: cfg.Timeout, now: opt.Now}, now: opt.Now,
 		state: sinks.NewState(sinks.StateConfig{
 			Resend: cfg.ResendDelay, MinFiring: *cfg.MinFiring, ResolvedFor: sinks.DefaultResolvedFor,
 			TextDelay: min(sinks.DefaultTextDelay, cfg.ResendDelay), RefusedDelay: 5 * cfg.ResendDelay,
-			MaxKeys: maxKeys,
+			MaxKeys: opt.MaxKeys,
 		}),
 		failed: map[string]int64{},
 	}
@@ -69,7 +73,7 @@ func newEndpoint(name string, cfg Config, log zerolog.Logger, maxKeys int) *endp
 
 func (e *endpoint) notify(eps []episodes.Episode) {
 	e.mu.Lock()
-	e.state.Notify(eps, time.Now())
+	e.state.Notify(eps, e.now())
 	e.mu.Unlock()
 	select {
 	case e.wake <- struct{}{}:
@@ -89,7 +93,7 @@ func (e *endpoint) run(ctx context.Context) {
 	defer context.AfterFunc(ctx, func() { last.Reset(drain) })()
 
 	for ctx.Err() == nil {
-		if wait := time.Until(e.retryAt); wait > 0 {
+		if wait := e.retryAt.Sub(e.now()); wait > 0 {
 			e.sleep(ctx, wait, nil)
 			continue
 		}
@@ -115,11 +119,12 @@ func (e *endpoint) sleep(ctx context.Context, d time.Duration, wake <-chan struc
 func (e *endpoint) untilNext() time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	next, ok := e.state.Next(time.Now())
+	now := e.now()
+	next, ok := e.state.Next(now)
 	if !ok {
 		return e.cfg.ResendDelay
 	}
-	return max(time.Until(next), 0)
+	return max(next.Sub(now), 0)
 }
 
 // sendDue sends all that is due, until ctx ends. It returns false if the
@@ -145,6 +150,9 @@ func (e *endpoint) sendDue(ctx, reqs context.Context) bool {
 		if taken > 0 && !e.downSince.IsZero() {
 			e.recovered()
 			e.unsure, e.checkedAt = true, time.Time{}
+		}
+		if !draining {
+			e.repeat()
 		}
 		if e.unsure && !draining {
 			e.checkRestart(reqs)
@@ -177,7 +185,7 @@ func (e *endpoint) batch() []item {
 	if !e.downSince.IsZero() {
 		limit = probeAlerts
 	}
-	now := time.Now()
+	now := e.now()
 	for {
 		e.mu.Lock()
 		due := e.state.Due(now, limit)
@@ -200,11 +208,14 @@ type badItem struct {
 // encode makes items of the first words, as many as fit.
 func (e *endpoint) encode(due []sinks.Message, now time.Time) (items []item, bad []badItem) {
 	size := 2
+	e.mu.Lock()
+	there := e.peer.at(now)
+	e.mu.Unlock()
 	for _, m := range due {
 		if m.Suspect && len(items) > 0 {
 			break
 		}
-		alert, err := e.cfg.toAlert(m, now)
+		alert, err := e.cfg.toAlert(m, now, there)
 		var body []byte
 		if err == nil {
 			body, err = json.Marshal(alert)
@@ -227,7 +238,7 @@ func (e *endpoint) encode(due []sinks.Message, now time.Time) (items []item, bad
 // fail records that the endpoint did not take n alerts and sets the time of the
 // next try.
 func (e *endpoint) fail(a answer, n int) {
-	now := time.Now()
+	now := e.now()
 	e.backoff = min(max(2*e.backoff, firstRetry), slowRetry)
 	wait := e.backoff/2 + rand.N(e.backoff/2)
 	e.retryAt = now.Add(max(wait, a.retryAfter))
@@ -244,7 +255,7 @@ func (e *endpoint) fail(a answer, n int) {
 
 // recovered records that the endpoint takes alerts again.
 func (e *endpoint) recovered() {
-	e.log.Info().Dur("after", time.Since(e.downSince)).Int("pending", e.pending()).Msg("alertmanager takes alerts again")
+	e.log.Info().Dur("after", e.now().Sub(e.downSince)).Int("pending", e.pending()).Msg("alertmanager takes alerts again")
 	e.downSince, e.retryAt, e.backoff, e.hedge = time.Time{}, time.Time{}, 0, false
 }
 
@@ -259,7 +270,7 @@ func (e *endpoint) pending() int {
 // learn of open ones only when they are sent again. So it is asked after it was
 // away and after it was told an end.
 func (e *endpoint) checkRestart(ctx context.Context) {
-	now := time.Now()
+	now := e.now()
 	if !e.checkedAt.IsZero() && now.Sub(e.checkedAt) < checkEvery {
 		return
 	}

@@ -73,6 +73,7 @@ type client struct {
 	base    string
 	cfg     commonconfig.HTTPClientConfig
 	timeout time.Duration
+	now     func() time.Time
 	// transport replaces the real one in tests.
 	transport http.RoundTripper
 
@@ -246,13 +247,13 @@ func (c *client) startedAt(ctx context.Context) (earliest, latest time.Time) {
 	if err != nil {
 		return earliest, latest
 	}
-	asked := time.Now()
+	asked := c.now()
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return earliest, latest
 	}
 	defer resp.Body.Close()
-	answered := time.Now()
+	answered := c.now()
 	var status models.AlertmanagerStatus
 	date, err := http.ParseTime(resp.Header.Get("Date"))
 	if err != nil || resp.StatusCode != http.StatusOK {

@@ -30,7 +30,7 @@ type saved struct {
 // taken, and ended episodes that one of them still has to be told. It may be
 // called at any time, also after Run has returned.
 func (s *Sink) Export() ([]byte, error) {
-	now := time.Now()
+	now := s.now()
 	out := saved{Version: savedVersion, Endpoints: map[string][]sinks.Mark{}}
 	ended := map[string]sinks.Ended{}
 	for _, e := range s.endpoints {
@@ -80,7 +80,7 @@ func (s *Sink) Import(data []byte) error {
 	if in.Version != savedVersion {
 		return fmt.Errorf("read the saved state of sink %s: version %d, want %d", s.cfg.Name, in.Version, savedVersion)
 	}
-	now := time.Now()
+	now := s.now()
 	for _, e := range s.endpoints {
 		marks, known := in.Endpoints[e.name]
 		if !known {

@@ -23,6 +23,9 @@ type Options struct {
 	// made it fire until the first Alertmanager had the alert; nil: nobody is.
 	// It must be safe for concurrent use.
 	Latency func(time.Duration)
+	// Now is the clock; nil means time.Now. Spans are measured by the monotonic
+	// reading of its times, if they have one.
+	Now func() time.Time
 	// MaxKeys bounds the alerts, open and ended, that are kept per
 	// Alertmanager; 0 means sinks.DefaultMaxKeys.
 	MaxKeys int
@@ -48,6 +51,7 @@ type deliveries struct {
 type Sink struct {
 	cfg       Config
 	latency   func(time.Duration)
+	now       func() time.Time
 	endpoints []*endpoint
 
 	mu  sync.Mutex
@@ -67,14 +71,17 @@ func New(cfg Config, opt Options) (*Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sink{cfg: cfg, latency: opt.Latency, log: kept}
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	s := &Sink{cfg: cfg, latency: opt.Latency, log: kept, now: opt.Now}
 	log := opt.Log.With().Str("component", "sink").Str("sink", cfg.Name).Logger()
 	for _, raw := range cfg.URLs {
 		u, err := url.Parse(raw)
 		if err != nil {
 			return nil, err
 		}
-		e := newEndpoint(endpointName(u), cfg, log, opt.MaxKeys)
+		e := newEndpoint(endpointName(u), cfg, log, opt)
 		e.took = s.took
 		s.endpoints = append(s.endpoints, e)
 	}
@@ -133,7 +140,7 @@ func (s *Sink) Deliveries(fp episodes.Fingerprint) []Delivery {
 
 // took records answers.
 func (s *Sink) took(e *endpoint, msgs []sinks.Message, first []episodes.Episode, a answer) {
-	now := time.Now()
+	now := s.now()
 	d := Delivery{Endpoint: e.name, Time: now, Code: a.code}
 	if a.err != nil {
 		d.Error = a.err.Error()

@@ -44,6 +44,11 @@ type Config struct {
 	// Color is for the text form. Whoever makes the sink knows whether it
 	// writes to a terminal, and NO_COLOR.
 	Color bool `yaml:"-"`
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time `yaml:"-"`
+	// Told, if not nil, is told the error when writing begins to fail, and nil
+	// when it works again.
+	Told func(error) `yaml:"-"`
 	// MaxKeys bounds the alerts that are kept; 0 means sinks.DefaultMaxKeys.
 	MaxKeys int `yaml:"-"`
 }
@@ -82,6 +87,12 @@ func New(cfg Config, w io.Writer) (*Sink, error) {
 	if cfg.Name == "" {
 		cfg.Name = "stdout"
 	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Told == nil {
+		cfg.Told = func(error) {}
+	}
 	return &Sink{
 		cfg: cfg, w: w, wake: make(chan struct{}, 1), up: true,
 		state: sinks.NewState(sinks.StateConfig{ResolvedFor: sinks.DefaultResolvedFor, MaxKeys: cfg.MaxKeys}),
@@ -95,7 +106,7 @@ func (s *Sink) Name() string { return s.cfg.Name }
 // the newest word of each is kept until it can be written.
 func (s *Sink) Notify(eps []episodes.Episode) {
 	s.mu.Lock()
-	s.state.Notify(eps, time.Now())
+	s.state.Notify(eps, s.cfg.Now())
 	s.mu.Unlock()
 	select {
 	case s.wake <- struct{}{}:
@@ -130,12 +141,18 @@ func (s *Sink) Run(ctx context.Context) error {
 func (s *Sink) write(ctx context.Context) {
 	retry := time.NewTimer(0)
 	defer retry.Stop()
+	wasBroken := false
 	for {
 		wake := s.wake
 		retry.Stop()
-		if s.writeDue() != nil { // counted there
+		err := s.writeDue() // counted there
+		if err != nil {
 			wake = nil
 			retry.Reset(retryAfter)
+		}
+		if broken := err != nil; broken != wasBroken {
+			wasBroken = broken
+			s.cfg.Told(err)
 		}
 		select {
 		case <-ctx.Done():
@@ -150,7 +167,7 @@ func (s *Sink) write(ctx context.Context) {
 // writeDue writes all that is news.
 func (s *Sink) writeDue() error {
 	for {
-		now := time.Now()
+		now := s.cfg.Now()
 		s.mu.Lock()
 		due := s.state.Due(now, batch)
 		s.mu.Unlock()
@@ -218,7 +235,7 @@ func (s *Sink) Status() []sinks.EndpointStatus {
 // Export returns what was written, so that a restart writes nothing twice.
 func (s *Sink) Export() ([]byte, error) {
 	s.mu.Lock()
-	saved := s.state.Export(time.Now())
+	saved := s.state.Export(s.cfg.Now())
 	s.mu.Unlock()
 	b, err := json.Marshal(saved)
 	if err != nil {
@@ -235,6 +252,6 @@ func (s *Sink) Import(data []byte) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.state.Import(in, time.Now())
+	s.state.Import(in, s.cfg.Now())
 	return nil
 }

@@ -1,0 +1,79 @@
+package alertmanager
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/test/fakeam"
+)
+
+// By the receiver's clock an alert is open as long as it is, and over when it
+// is, however far the clocks are apart.
+func TestPeerClock(t *testing.T) {
+	for _, skew := range []time.Duration{time.Hour, -time.Hour, 10 * time.Second, -10 * time.Second, 20 * time.Hour} {
+		inBubble(t, 1, func(b *bench) {
+			am := b.ams[0]
+			am.SetSkew(skew)
+			ep := fire("A")
+			b.notify(ep)
+			b.pass(time.Second) // the first request found out
+			from := len(am.Words("A"))
+			if skew.Abs() >= differ {
+				require.Equal(t, 2, from, "told again at once")
+				require.True(t, open(am.Words("A")[1], skew))
+			}
+			b.pass(3 * time.Minute)
+			b.notify(end(ep))
+			b.pass(3 * time.Minute)
+			words := am.Words("A")[from:]
+			require.Len(t, words, 3+4)
+			for i, w := range words {
+				require.Equal(t, i < 3, open(w, skew), "word %d of a clock that is %v ahead", i, skew)
+				require.False(t, w.Alert.StartsAt.After(w.Time))
+			}
+			require.InDelta(t, skew.Seconds(), b.sink.Status()[0].ClockSkew, 1)
+		})
+	}
+}
+
+// open tells whether a receiver whose clock is so much ahead takes the word for
+// an alert that is open.
+func open(w fakeam.Word, skew time.Duration) bool { return w.Alert.EndsAt.After(w.Time.Add(skew)) }
+
+// A clock that is set while nothing else happens does not end what is open.
+func TestPeerClockIsSet(t *testing.T) {
+	inBubble(t, 1, func(b *bench) {
+		am := b.ams[0]
+		b.notify(fire("A"))
+		for i := range 20 {
+			b.pass(time.Minute)
+			am.SetSkew(time.Duration(i%3-1) * time.Hour)
+			b.pass(time.Minute)
+			words := am.Words("A")
+			last := words[len(words)-1]
+			require.True(t, open(last, time.Duration(i%3-1)*time.Hour))
+		}
+		require.LessOrEqual(t, len(am.Words("A")), 62)
+	})
+}
+
+func TestPeerAt(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	f := func(ahead, want time.Duration) {
+		t.Helper()
+		p := peer{date: now.Add(ahead), read: now}
+		require.Equal(t, now.Add(want), p.at(now))
+		require.Equal(t, now.Add(want+time.Minute), p.at(now.Add(time.Minute)))
+	}
+	f(0, 0)
+	f(time.Second, 0) // a Date has seconds
+	f(-time.Second, 0)
+	f(-2*time.Second, -2*time.Second)
+	f(time.Hour, time.Hour)
+	f(-time.Hour, -time.Hour)
+	f(25*time.Hour, 0) // no clock
+	f(-1e6*time.Hour, 0)
+	require.Equal(t, now, peer{}.at(now))
+}
