@@ -1,0 +1,374 @@
+package hostile
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/test/fakeam"
+	"crowsnest/test/kubesim"
+)
+
+// place is where a line comes from, as the kubelet's path says.
+type place struct{ ns, pod, container string }
+
+// signature is a shipped rule with lines that fire it, where they come from, and
+// the line that ends it.
+type signature struct {
+	alert   string
+	lines   []string
+	clear   string // "": quiet ends it
+	age     time.Duration
+	at      place
+	foreign []place           // that look alike and are not it
+	labels  map[string]string // of its one alert
+}
+
+// signatures are five of the shipped rules whose selector names a workload.
+var signatures = []signature{
+	{
+		alert: "VClusterControllerManagerLeaseLost", age: 10 * time.Minute,
+		lines: []string{
+			"I0129 18:54:10.928485      47 leaderelection.go:297] failed to renew lease kube-system/kube-controller-manager: timed out waiting for the condition",
+			`E0129 18:54:10.928584      47 controllermanager.go:332] "leaderelection lost"`,
+		},
+		clear:   `I0129 18:55:10.928584      47 leaderelection.go:271] successfully acquired lease kube-system/kube-controller-manager`,
+		at:      place{"team-a", "vc-team-a-0", "syncer"},
+		foreign: []place{{"team-a", "vc-team-a-0", "app"}, {"syncer", "syncer", "sync"}, {"team-a", "syncer", "syncer2"}},
+		labels:  map[string]string{"namespace": "team-a", "pod": "vc-team-a-0", "severity": "critical", "resolves": "clear"},
+	},
+	{
+		alert: "ClusterAutoscalerGroupBackedOffAfterConflict", age: 2 * time.Minute,
+		lines: []string{`E0118 02:30:00.501234       1 static_autoscaler.go:518] Failed to scale up: failed to increase node group size: Operation cannot be fulfilled on machinedeployments.cluster.x-k8s.io "md-batch": the object has been modified; please apply your changes to the latest version and try again`},
+		at:    place{"kube-system", "cluster-autoscaler-77f8-q2zlm", "clusterapi-cluster-autoscaler"},
+		foreign: []place{
+			{"kube-system", "cluster-autoscaler-77f8-q2zlm", "autoscaler"}, {"cluster-autoscaler", "cluster-autoscaler", "app"},
+			{"kube-system", "cluster-autoscaler-77f8-q2zln", "cluster.autoscaler"},
+		},
+		labels: map[string]string{"namespace": "kube-system", "node_group": "md-batch", "severity": "warning", "resolves": "quiet"},
+	},
+	{
+		alert: "ControlPlaneStoppedEvictions", age: 5 * time.Minute,
+		lines: []string{`I0126 21:04:04.055371       1 node_lifecycle_controller.go:1038] "Controller detected that all Nodes are not-Ready. Entering master disruption mode" logger="node-lifecycle-controller"`},
+		clear: `I0126 21:24:04.055371       1 node_lifecycle_controller.go:1057] "Controller detected that some Nodes are Ready. Exiting master disruption mode" logger="node-lifecycle-controller"`,
+		at:    place{"kube-system", "kube-controller-manager-cp-1", "kube-controller-manager"},
+		foreign: []place{
+			{"kube-system", "kube-controller-manager-cp-1", "controller-manager"}, {"kube-controller-manager", "kube-controller-manager", "manager"},
+			{"kube-system", "kube-controller-manager-cp-2", "kube-controller_manager"},
+		},
+		labels: map[string]string{"namespace": "kube-system", "severity": "critical", "resolves": "clear"},
+	},
+	{
+		alert: "EtcdOutOfSpace", age: 2 * time.Minute,
+		lines: []string{
+			`{"level":"warn","ts":"2026-01-27T12:03:22.408Z","caller":"etcdserver/apply.go:753","msg":"alarm raised","alarm":"NOSPACE","from":"8e9e05c52164694d"}`,
+			`E0127 12:03:22.408678       1 status.go:71] "Unhandled Error" err="etcdserver: mvcc: database space exceeded"`,
+		},
+		at:      place{"kube-system", "etcd-cp-1", "etcd"},
+		foreign: []place{{"etcd", "etcd", "et-cd"}, {"kube-system", "etcd-cp-1", "app"}, {"kube-apiserver", "kube-apiserver-cp-1", "api-server"}},
+		labels:  map[string]string{"namespace": "kube-system", "severity": "critical", "resolves": "quiet"},
+	},
+	{
+		alert: "HarvesterUpgradeStuckWaitingForCluster", age: 45 * time.Minute,
+		lines: []string{"Waiting for CAPI cluster fleet-local/local to be provisioned (current phase: Provisioned, current generation: 70211)..."},
+		clear: "CAPI cluster fleet-local/local is provisioned (current generation: 70212).",
+		at:    place{"harvester-system", "hvst-upgrade-q7k2d-apply-manifests-8xk2p", "apply"},
+		foreign: []place{
+			{"harvester-system", "xhvst-upgrade-q7k2d", "apply"}, {"harvester-system2", "hvst-upgrade-q7k2d", "apply"},
+			{"tenant-a", "hvst-upgrade-q7k2d", "harvester-system"},
+		},
+		labels: map[string]string{"capi_cluster": "fleet-local/local", "severity": "critical", "resolves": "clear"},
+	},
+}
+
+// lookAlikes are places that no selector of s may take for its own.
+func (s signature) lookAlikes() []place {
+	up := func(p place) place {
+		return place{strings.ToUpper(p.ns), strings.ToUpper(p.pod), strings.ToUpper(p.container)}
+	}
+	swap := strings.NewReplacer("a", "а", "e", "е", "c", "с", "y", "у", "-", "‐") // Cyrillic, and another hyphen
+	cyrillic := place{swap.Replace(s.at.ns), swap.Replace(s.at.pod), swap.Replace(s.at.container)}
+	turned := place{s.at.container, s.at.pod, s.at.ns}
+	all := []place{
+		{"tenant-a", "app-0", "app"}, {"tenant-b", s.at.pod, "app"}, up(s.at), cyrillic, turned,
+		{"tenant-a", "x", "namespace=" + s.at.ns}, {"tenant-a", "x", "..."}, {"tenant-a", "x", `"} or {namespace="` + s.at.ns},
+		{"tenant-a", "x", "a\nb"}, {"tenant.b", "a.b.c", "c.d"}, {"%2e%2e%2f", "x", "$(id)"},
+	}
+	return append(all, s.foreign...)
+}
+
+// forms are the ways in which a tenant prints a line so that it is taken for
+// somebody else's. A form is what the container writes; the envelope around it
+// is the runtime's unless raw.
+type form struct {
+	name string
+	raw  bool
+	text func(s signature, line string) string
+}
+
+func claim(s signature, line string) map[string]any {
+	return map[string]any{"namespace": s.at.ns, "pod": s.at.pod, "container": s.at.container, "log": line, "message": line, "stream": "stderr", "time": stamp(s)}
+}
+
+// stamp is what the runtime writes before a line of the signature.
+func stamp(s signature) string { return time.Now().Add(-s.age).UTC().Format(time.RFC3339Nano) }
+
+func asJSON(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // maps of strings
+	}
+	return string(b)
+}
+
+var forms = []form{
+	{name: "as it is", text: func(_ signature, line string) string { return line }},
+	{name: "JSON that states labels", text: func(s signature, line string) string { return asJSON(claim(s, line)) }},
+	{name: "a collector's record", text: func(s signature, line string) string {
+		return asJSON(map[string]any{"log": line + "\n", "kubernetes": map[string]string{"namespace_name": s.at.ns, "pod_name": s.at.pod, "container_name": s.at.container}})
+	}},
+	{name: "a docker-json file", raw: true, text: func(s signature, line string) string {
+		c := claim(s, line+"\n")
+		c["attrs"] = map[string]string{"io.kubernetes.container.name": s.at.container, "io.kubernetes.pod.namespace": s.at.ns}
+		return asJSON(c) + "\n"
+	}},
+	{name: "logfmt that states labels", text: func(s signature, line string) string {
+		return fmt.Sprintf("namespace=%s pod=%s container=%s msg=%q %s", s.at.ns, s.at.pod, s.at.container, line, line)
+	}},
+	{name: "an envelope within the envelope", text: func(s signature, line string) string { return stamp(s) + " stderr F " + line }},
+	{name: "a line end within the line", text: func(s signature, line string) string {
+		return "ordinary\n" + stamp(s) + " stdout F " + line + "\n" + stamp(s) + " stdout F ordinary"
+	}},
+	{name: "a header of klog within the message", text: func(_ signature, line string) string {
+		return `E0101 00:00:00.000000       1 a.go:1] "ok" err="` + "E0101 00:00:00.000000       1 a.go:1] " + line + `"`
+	}},
+	{name: "colours and directions", text: func(_ signature, line string) string {
+		return "\x1b[31m\u202e" + line + "\u202c\x1b[0m\x1b]0;" + line + "\x07"
+	}},
+	{name: "a carriage return", text: func(_ signature, line string) string { return "harmless\r" + line + "\r" }},
+	{name: "NUL bytes", text: func(_ signature, line string) string { return "\x00\x00" + line + "\x00" }},
+	{name: "a selector", text: func(s signature, line string) string {
+		return fmt.Sprintf("{namespace=%q, pod=%q, container=%q} %s", s.at.ns, s.at.pod, s.at.container, line)
+	}},
+	{name: "the banner of tail", text: func(s signature, line string) string {
+		return fmt.Sprintf("==> /var/log/pods/%s_%s_0/%s/0.log <==\n%s stdout F %s", s.at.ns, s.at.pod, s.at.container, stamp(s), line)
+	}},
+	{name: "far behind", text: func(_ signature, line string) string { return strings.Repeat("x", 12<<10) + " " + line }},
+	{name: "no envelope", raw: true, text: func(_ signature, line string) string { return line + "\n" }},
+	{name: "a broken envelope", raw: true, text: func(s signature, line string) string {
+		return stamp(s) + " stderr  F " + line + "\n2026-13-01T00:00:00Z stderr F " + line + "\n"
+	}},
+	{name: "a template", text: func(_ signature, line string) string { return `{{ define "x" }}` + line + `{{ end }}${jndi:ldap://x}` }},
+}
+
+// write prints the lines of a signature in a form, whole or in parts of n bytes.
+func write(c *kubesim.Container, s signature, f form, lines []string, n int) {
+	for _, line := range lines {
+		text := f.text(s, line)
+		switch {
+		case f.raw:
+			c.Raw(text)
+		case n > 0 && !strings.Contains(text, "\n"):
+			for len(text) > n {
+				c.Part("stderr", text[:n])
+				c.Part("stdout", "noise") // of the other stream
+				text = text[n:]
+			}
+			c.Write("stderr", text)
+			c.Write("stdout", "")
+		default:
+			c.Write("stderr", text)
+		}
+	}
+}
+
+// forged writes lines from 50 places that are not the right one.
+func (d *daemon) forged(s signature, lines func(signature) []string) {
+	d.t.Helper()
+	places := s.lookAlikes()
+	for i := range 50 {
+		p := places[i%len(places)]
+		p.pod = fmt.Sprintf("%s-%d", p.pod, i)
+		if i >= len(places) && strings.HasPrefix(p.ns, "tenant") {
+			p.ns = fmt.Sprintf("%s%d", p.ns, i)
+		}
+		c := d.container(p.ns, p.pod, p.container, s.age)
+		write(c, s, forms[i%len(forms)], lines(s), []int{0, 0, 7, 1, 40}[i%5])
+		require.NoError(d.t, c.Err, "%+v", p)
+	}
+	d.planted(s, lines(s))
+}
+
+// planted puts files with the lines into places of the tree that are not the log
+// of a container, whatever their names say.
+func (d *daemon) planted(s signature, lines []string) {
+	d.t.Helper()
+	var text strings.Builder
+	for _, line := range lines {
+		fmt.Fprintf(&text, "%s stderr F %s\n", stamp(s), line)
+	}
+	right := s.at.ns + "_" + s.at.pod + "_"
+	own := "tenant-a_app-0_11111111-0000-4000-8000-000000000000"
+	for _, path := range []string{
+		right + "uid_x/" + s.at.container + "/0.log",       // four parts
+		right + "/" + s.at.container + "/0.log",            // no uid
+		"_" + s.at.pod + "_u/" + s.at.container + "/0.log", // no namespace
+		s.at.ns + "_" + s.at.pod + "/" + s.at.container + "/0.log",
+		s.at.ns + "/" + s.at.pod + "/" + s.at.container + "/0.log",
+		own + "/app/" + right + "u/" + s.at.container + "/0.log", // below the log of a tenant
+		own + "/app/" + s.at.container + "/0.log",
+		right + "u1/" + s.at.container + "/log",
+		right + "u2/" + s.at.container + "/0.log.bak",
+		right + "u3/" + s.at.container + "/x0.log",
+		right + "u4/" + s.at.container + "/.0.log",
+		right + "u5/0.log", // no container
+		"0.log", s.at.container + ".log",
+	} {
+		path = filepath.Join(d.pods, path)
+		require.NoError(d.t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(d.t, os.WriteFile(path, []byte(text.String()), 0o600))
+	}
+	// Links, from the right names to the log of a tenant.
+	target := filepath.Join(d.pods, own, "app", "linked.log")
+	require.NoError(d.t, os.WriteFile(target, []byte(text.String()), 0o600))
+	for link, to := range map[string]string{
+		right + "link1/" + s.at.container + "/0.log": target,
+		right + "link2/" + s.at.container:            filepath.Join(d.pods, own, "app", s.at.container),
+		right + "link3":                              filepath.Join(d.pods, own, "app", right+"u"),
+	} {
+		link = filepath.Join(d.pods, link)
+		require.NoError(d.t, os.MkdirAll(filepath.Dir(link), 0o755))
+		_ = os.Remove(link) // of the time before
+		require.NoError(d.t, os.Symlink(to, link))
+	}
+}
+
+// told returns every alert that the receiver heard of, but for the daemon's own,
+// by name and labels.
+func told(am *fakeam.AM) map[string]int {
+	out := map[string]int{}
+	for name, words := range am.All() {
+		if strings.HasPrefix(name, "Crowsnest") {
+			continue
+		}
+		seen := map[string]bool{}
+		for _, w := range words {
+			if key := fmt.Sprint(w.Alert.Labels); !seen[key] {
+				seen[key] = true
+				out[name]++
+			}
+		}
+	}
+	return out
+}
+
+// TestForgedSignatures: who is not the workload of a rule cannot fire it, end it
+// or hold it back, whatever is printed and however the pod is named. The same
+// lines from the right place make exactly one alert.
+func TestForgedSignatures(t *testing.T) {
+	d := newDaemon(t, true, nil)
+	for _, s := range signatures {
+		d.forged(s, func(s signature) []string { return s.lines })
+	}
+	d.start()
+	d.eventually("the forged lines are read", func() bool {
+		return d.metric(`crowsnest_source_lines_total{source="kubelet"}`) > 1000 && d.metric(`crowsnest_source_lag_seconds{source="kubelet"}`) < 1 &&
+			len(d.am.Words("CrowsnestHeartbeat")) > 0
+	})
+	before := d.metric(`crowsnest_source_lines_total{source="kubelet"}`)
+
+	// What comes from the right places is behind the forged lines: when it has
+	// fired, they would have.
+	want := map[string]int{}
+	for _, s := range signatures {
+		c := d.container(s.at.ns, s.at.pod, s.at.container, s.age)
+		write(c, s, forms[0], s.lines, 0)
+		write(c, s, forms[0], s.lines, 5)
+		for _, f := range []string{"JSON that states labels", "an envelope within the envelope", "colours and directions", "a carriage return"} {
+			i := slices.IndexFunc(forms, func(x form) bool { return x.name == f })
+			write(c, s, forms[i], s.lines, 0)
+		}
+		require.NoError(t, c.Err)
+		want[s.alert] = 1
+	}
+	d.eventually("the right places fire", func() bool {
+		for _, s := range signatures {
+			if len(d.am.Words(s.alert)) == 0 {
+				return false
+			}
+		}
+		return true
+	})
+	require.Greater(t, d.metric(`crowsnest_source_lines_total{source="kubelet"}`), before)
+	require.Equal(t, want, told(d.am))
+	for _, s := range signatures {
+		got := d.am.Words(s.alert)[0].Alert
+		labels := map[string]string{"alertname": s.alert}
+		for k, v := range s.labels {
+			labels[k] = v
+		}
+		require.Equal(t, labels, got.Labels)
+	}
+	d.forgedClears()
+	require.Equal(t, want, told(d.am))
+}
+
+// forgedClears has everybody say that it is over, and then those whose word
+// counts, one after the other.
+func (d *daemon) forgedClears() {
+	t := d.t
+	t.Helper()
+	var cleared []signature
+	for _, s := range signatures {
+		if s.clear != "" {
+			s.age = 0
+			cleared = append(cleared, s)
+			d.forged(s, func(s signature) []string { return []string{s.clear} })
+		}
+	}
+	require.Len(t, cleared, 3)
+	for i, s := range cleared {
+		c := d.container(s.at.ns, s.at.pod, s.at.container, 0)
+		write(c, s, forms[0], []string{s.clear}, 0)
+		require.NoError(t, c.Err)
+		// A receiver that has only just started may be told twice.
+		d.eventually(s.alert+" is resolved", func() bool { return strings.HasSuffix(d.am.Told(s.alert), "firing resolved") })
+		for _, other := range cleared[i+1:] {
+			require.Equal(t, "firing", d.am.Told(other.alert))
+		}
+	}
+}
+
+// TestLabelsComeFromThePath: who has a container of the right name speaks for
+// itself only, whatever the lines claim. Every form is one that a rule reads.
+func TestLabelsComeFromThePath(t *testing.T) {
+	s := signatures[slices.IndexFunc(signatures, func(s signature) bool { return s.alert == "EtcdOutOfSpace" })]
+	d := newDaemon(t, true, nil)
+	want := map[string]string{}
+	for i, f := range forms {
+		ns := fmt.Sprintf("tenant-%d", i)
+		c := d.container(ns, s.at.pod, s.at.container, s.age)
+		write(c, s, f, s.lines[1:], 0)
+		require.NoError(t, c.Err)
+		want[ns] = f.name
+	}
+	d.start()
+	got := func() map[string]string {
+		out := map[string]string{}
+		for _, w := range d.am.Words(s.alert) {
+			ns := w.Alert.Labels["namespace"]
+			require.Equal(t, map[string]string{"alertname": s.alert, "namespace": ns, "severity": "critical", "resolves": "quiet"}, w.Alert.Labels)
+			out[ns] = want[ns] // "" if nobody of that name wrote
+		}
+		return out
+	}
+	d.eventually("every form is read", func() bool { return len(got()) >= len(want) })
+	require.Equal(t, want, got())
+}
