@@ -46,8 +46,54 @@ type Pipeline interface {
 	Match(s *matcher.Stream, rec matcher.Record, commit func())
 	// Flush ends what the stream has unfinished.
 	Flush(s *matcher.Stream)
-	// Advance proves that the source has read everything up to t.
+	// Take takes hits that were found elsewhere, in order of their reading; commit
+	// is as with Scan. find turns them into hits of the rules in force and is
+	// called once, within the cut; it must not block.
+	Take(find func(set *rules.Set) []matcher.Hit, commit func())
+	// Rules returns the rules in force. They are shared and read-only.
+	Rules() *rules.Set
+	// Advance proves that the source, or a part of it that has joined, has read
+	// everything up to t.
 	Advance(source string, t time.Time)
+	// Join makes a part of a source, such as one agent, a source of its own for
+	// whatever waits for a proof of reading. Its name begins with that of the
+	// source and a slash. Joining twice changes nothing.
+	Join(part string)
+	// Leave forgets a part: nothing waits for it any more.
+	Leave(part string)
+	// Gone says that a pod was deleted at t, so that no line of it can come any
+	// more.
+	Gone(namespace, pod string, t time.Time)
+}
+
+// Parted is a source that consists of parts that join the pipeline one by one.
+// It proves nothing itself.
+type Parted interface {
+	Source
+	// Parts are the names of the parts that are known. Until they have proved
+	// something, negative conclusions wait. It is called after Restore and later
+	// at any time.
+	Parts() []string
+}
+
+// Late is a source whose lines may come later than those of a file.
+type Late interface {
+	// Lateness is how far its watermark stays behind its proof.
+	Lateness() time.Duration
+}
+
+// RuleUser is a source that reads only what the rules in force can match.
+type RuleUser interface {
+	// UseRules tells the rules that are in force from now on, first before Run.
+	// It must not block. Safe for concurrent use.
+	UseRules(set *rules.Set)
+}
+
+// Saver is a source that has to know what of it is on disk.
+type Saver interface {
+	// Saved says that the positions which Positions returned last are on disk, or
+	// that nothing is kept at all.
+	Saved()
 }
 
 // Status is what a source says of itself.
@@ -66,6 +112,9 @@ type Status struct {
 	// Losses are the reasons for which lines were not read and cannot be read
 	// any more. They are part of the positions, so a restart keeps them.
 	Losses map[string]Loss `json:"losses,omitempty"`
+	// Parts are the states of the parts of a source that has some, by name. A part
+	// that is not up holds what waits for its proof.
+	Parts map[string]PartStatus `json:"parts,omitempty"`
 	// Lines and Bytes are totals over all streams, closed ones included.
 	Lines int64 `json:"lines"`
 	Bytes int64 `json:"bytes"`
@@ -83,6 +132,14 @@ type Loss struct {
 	Count int64     `json:"count"`
 	At    time.Time `json:"at"`   // of the newest one
 	Path  string    `json:"path"` // where that was
+}
+
+// PartStatus is the state of one part of a source, such as one agent.
+type PartStatus struct {
+	Up     bool      `json:"up"`
+	Error  string    `json:"last_error,omitempty"`
+	Since  time.Time `json:"since"`  // it was last heard of
+	Proved time.Time `json:"proved"` // up to which it is proved to be read
 }
 
 // Count sets the totals.

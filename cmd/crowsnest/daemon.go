@@ -15,7 +15,6 @@ import (
 
 	"crowsnest/episodes"
 	"crowsnest/redact"
-	"crowsnest/rules"
 	"crowsnest/sinks"
 	"crowsnest/sources"
 	"crowsnest/state"
@@ -138,7 +137,7 @@ func newDaemon(opt daemonOptions) (*daemon, error) {
 		return nil, err
 	}
 	for _, src := range d.sources {
-		d.engine.AddSource(src.Name(), rules.Lateness, src.Serves)
+		d.pipe.add(src)
 	}
 	d.pipe.swap(rs)
 	outcome := &reloadOutcome{status: web.Reload{OK: wrong == nil, At: d.start, Success: d.start}, broken: first.broken}
@@ -239,6 +238,13 @@ func (d *daemon) restore() {
 		d.engine.StartWarmUp()
 		d.warmUntil = d.now().Add(warmUpMost)
 		d.log.Info().Msg("no saved state: reading back, and telling only what is still open")
+	}
+	for _, src := range d.sources {
+		if parted, ok := src.(sources.Parted); ok {
+			for _, part := range parted.Parts() {
+				d.pipe.Join(part)
+			}
+		}
 	}
 	d.restored.Store(true)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"crowsnest/episodes"
 	"crowsnest/matcher"
 	"crowsnest/rules"
+	"crowsnest/sources"
 )
 
 // ruleset is what is in force at one time. It is immutable but for when each
@@ -69,12 +71,80 @@ type pipeline struct {
 	now     func() time.Time
 	changed atomic.Bool // since the last copy
 
-	mu     sync.Mutex
-	proved map[string]time.Time // per source, the newest proof
+	mu      sync.Mutex
+	sources map[string]sources.Source
+	proved  map[string]time.Time // per source or part, the newest proof
 }
 
 func newPipeline(engine *episodes.Engine, now func() time.Time) *pipeline {
-	return &pipeline{engine: engine, now: now, proved: map[string]time.Time{}}
+	return &pipeline{engine: engine, now: now, sources: map[string]sources.Source{}, proved: map[string]time.Time{}}
+}
+
+// add registers a source before its first lines. One that consists of parts is
+// none itself for whatever waits for a proof of reading.
+func (p *pipeline) add(src sources.Source) {
+	p.mu.Lock()
+	p.sources[src.Name()] = src
+	p.mu.Unlock()
+	if _, parted := src.(sources.Parted); !parted {
+		p.engine.AddSource(src.Name(), lateness(src), src.Serves)
+	}
+}
+
+// lateness is how far the watermark of a source stays behind its proof.
+func lateness(src sources.Source) time.Duration {
+	if late, ok := src.(sources.Late); ok {
+		return late.Lateness()
+	}
+	return rules.Lateness
+}
+
+// Join makes a part of a source one of its own.
+func (p *pipeline) Join(part string) {
+	name, _, _ := strings.Cut(part, "/")
+	p.mu.Lock()
+	src := p.sources[name]
+	p.mu.Unlock()
+	if src != nil {
+		p.engine.AddSource(part, lateness(src), src.Serves)
+	}
+}
+
+// Leave forgets a part.
+func (p *pipeline) Leave(part string) {
+	p.engine.RemoveSource(part)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.proved, part)
+}
+
+// Gone says that a pod was deleted.
+func (p *pipeline) Gone(namespace, pod string, t time.Time) {
+	p.cut.RLock()
+	defer p.cut.RUnlock()
+	p.engine.Gone(namespace, pod, t)
+	p.changed.Store(true)
+}
+
+// Rules returns the rules in force.
+func (p *pipeline) Rules() *rules.Set { return p.rules.Load().set }
+
+// Take takes hits that were found elsewhere.
+func (p *pipeline) Take(find func(*rules.Set) []matcher.Hit, commit func()) {
+	p.cut.RLock()
+	defer p.cut.RUnlock()
+	rs, now := p.rules.Load(), p.now()
+	hits := find(rs.set)
+	p.engine.Take(hits, now)
+	for i := range hits {
+		if at := rs.seen[hits[i].Rule]; at != nil {
+			at.Store(now.UnixNano())
+		}
+	}
+	if commit != nil {
+		commit()
+	}
+	p.changed.Store(true)
 }
 
 // Scan matches a block of whole lines and takes the hits.
@@ -137,6 +207,13 @@ func (p *pipeline) swap(rs *ruleset) {
 	}
 	p.rules.Store(rs)
 	p.engine.Swap(rs.set, p.now())
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, src := range p.sources {
+		if user, ok := src.(sources.RuleUser); ok {
+			user.UseRules(rs.set)
+		}
+	}
 	p.changed.Store(true)
 }
 

@@ -56,9 +56,6 @@ type saver struct {
 // run saves until ctx ends. The last word is written by the caller with save,
 // when everything else has stopped.
 func (s *saver) run(ctx context.Context) {
-	if !s.keeps() {
-		return
-	}
 	tick := time.NewTicker(saveEvery)
 	defer tick.Stop()
 	for {
@@ -66,7 +63,11 @@ func (s *saver) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if s.pipe.changed.Load() || s.lastFailed() {
+			switch {
+			case !s.keeps():
+				s.pipe.copied(s.positions)
+				s.told()
+			case s.pipe.changed.Load() || s.lastFailed():
 				s.save()
 			}
 		}
@@ -102,11 +103,32 @@ func (s *saver) save() {
 		s.saved = now
 	}
 	s.mu.Unlock()
+	if err == nil {
+		s.told()
+	}
 	switch {
 	case err != nil && !was:
 		s.log.Error().Err(err).Msg("state cannot be saved; detection goes on, a restart will look back instead")
 	case err == nil && was:
 		s.log.Info().Msg("state is saved again")
+	}
+}
+
+// positions asks the sources that want to know what is saved for their positions.
+func (s *saver) positions() {
+	for _, src := range s.sources {
+		if _, ok := src.(sources.Saver); ok {
+			src.Positions()
+		}
+	}
+}
+
+// told tells these sources that it is.
+func (s *saver) told() {
+	for _, src := range s.sources {
+		if saver, ok := src.(sources.Saver); ok {
+			saver.Saved()
+		}
 	}
 }
 

@@ -45,9 +45,13 @@ func (d *daemon) ticks(ctx context.Context) {
 
 // caughtUp tells whether every source has read what was there at the start.
 func (d *daemon) caughtUp() bool {
-	names := make([]string, len(d.sources))
-	for i, s := range d.sources {
-		names[i] = s.Name()
+	var names []string
+	for _, s := range d.sources {
+		if parted, ok := s.(sources.Parted); ok {
+			names = append(names, parted.Parts()...)
+		} else {
+			names = append(names, s.Name())
+		}
 	}
 	return d.pipe.provedSince(names, d.start)
 }

@@ -24,6 +24,8 @@ var _ sources.Source = (*Source)(nil)
 
 // pipe keeps the blocks of each file.
 type pipe struct {
+	sources.Pipeline // what is not used here
+
 	mu     sync.Mutex
 	blocks map[string]string
 	labels map[string]matcher.Labels

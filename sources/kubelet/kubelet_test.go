@@ -23,6 +23,8 @@ var _ sources.Source = (*Source)(nil)
 
 // pipe keeps the blocks of each stream.
 type pipe struct {
+	sources.Pipeline // what is not used here
+
 	mu     sync.Mutex
 	blocks map[*matcher.Stream]string
 	proved time.Time

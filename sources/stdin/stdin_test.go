@@ -27,6 +27,8 @@ var _ sources.Source = (*Source)(nil)
 
 // pipe keeps the lines.
 type pipe struct {
+	sources.Pipeline // what is not used here
+
 	mu      sync.Mutex
 	lines   []string
 	flushes int

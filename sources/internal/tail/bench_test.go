@@ -11,11 +11,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/matcher"
+	"crowsnest/sources"
 	"crowsnest/test/kubesim"
 )
 
 // sink takes everything and looks at nothing.
-type sink struct{ bytes int64 }
+type sink struct {
+	sources.Pipeline // what is not used here
+
+	bytes int64
+}
 
 func (s *sink) Scan(_ *matcher.Stream, block []byte, commit func()) {
 	s.bytes += int64(len(block))

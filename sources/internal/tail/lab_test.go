@@ -23,6 +23,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // pipe is a pipeline that keeps every line that holds "seq=" or "text", in the
 // order in which they were taken, and cuts consistently.
 type pipe struct {
+	sources.Pipeline // what is not used here
+
 	prog *matcher.Program
 	cut  sync.RWMutex
 
