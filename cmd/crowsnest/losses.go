@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"crowsnest/episodes"
 	"crowsnest/sources"
 )
@@ -69,4 +71,15 @@ func lossAlerts(now time.Time, s sources.Status) []episodes.Episode {
 		}))
 	}
 	return out
+}
+
+// logLosses logs what was lost since the last call, by this process.
+func (t *transitions) logLosses(log zerolog.Logger, s sources.Status) {
+	for _, reason := range slices.Sorted(maps.Keys(s.Losses)) {
+		l, key := s.Losses[reason], s.Name+"/loss/"+reason
+		if l.Count > t.lost[key] && !l.At.Before(t.d.start) {
+			log.Warn().Str("reason", reason).Str("path", l.Path).Int64("times", l.Count).Msg("lines were gone before they were read")
+		}
+		t.lost[key] = l.Count
+	}
 }

@@ -159,6 +159,7 @@ func (t *transitions) log(status []sources.Status) {
 			}
 			t.lost[key] = n
 		}
+		t.logLosses(log, s)
 	}
 }
 

@@ -93,6 +93,9 @@ func keyOf(labels map[string]string) string {
 	if labels["alertname"] == "ChaosLines" {
 		id = labels["pod"]
 	}
+	if labels["alertname"] == "CrowsnestLinesLost" {
+		id = labels["reason"]
+	}
 	if labels["overflow"] != "" {
 		id = "overflow"
 	}
