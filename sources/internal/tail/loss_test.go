@@ -2,9 +2,11 @@ package tail
 
 import (
 	"compress/gzip"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -207,5 +209,21 @@ func TestBalanceWithUnfinishedParts(t *testing.T) {
 		l.requireBalance()
 		require.EqualValues(t, 2, l.tailer.Status().Lines)
 		l.stop()
+	})
+}
+
+// Of very many streams that went, the newest positions are kept.
+func TestPositionsOfGoneStreamsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tl := New(Config{Source: "test", NoWatch: true}, podFinder(t.TempDir()))
+		for i := range 3 * maxGone {
+			tl.restored[fmt.Sprint(i)] = &restored{pos: &position{Ended: true}, at: time.Now().Add(time.Duration(i) * time.Millisecond)}
+		}
+		tl.started = true
+		tl.forget(time.Now())
+		require.Len(t, tl.restored, maxGone)
+		require.NotNil(t, tl.restored[fmt.Sprint(3*maxGone-1)])
+		tl.forget(time.Now().Add(time.Hour))
+		require.Empty(t, tl.restored)
 	})
 }

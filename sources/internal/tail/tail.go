@@ -2,6 +2,8 @@ package tail
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -298,8 +300,12 @@ func (t *Tailer) update(tr *tree, found []Stream, w *watcher) {
 	}
 }
 
-// forgetAfter is how long the position of a stream without files is kept.
-const forgetAfter = 10 * time.Minute
+// The position of a stream without files is kept: its directory may only be away
+// for a moment.
+const (
+	forgetAfter = 10 * time.Minute
+	maxGone     = 1000 // such positions; where pods come and go fast the newest are kept
+)
 
 // forget drops chains whose stream is gone and read to its end, and positions
 // that nothing was found for.
@@ -327,6 +333,20 @@ func (t *Tailer) forget(now time.Time) {
 		if age := now.Sub(r.at); !r.at.IsZero() && (age > forgetAfter || age < -forgetAfter) {
 			delete(t.restored, key)
 		}
+	}
+	t.boundGone()
+}
+
+// boundGone drops the oldest positions of streams without files if there are
+// too many.
+func (t *Tailer) boundGone() {
+	if len(t.restored) <= maxGone || !t.started {
+		return
+	}
+	keys := slices.Collect(maps.Keys(t.restored))
+	slices.SortFunc(keys, func(a, b string) int { return t.restored[a].at.Compare(t.restored[b].at) })
+	for _, key := range keys[:len(keys)-maxGone] {
+		delete(t.restored, key)
 	}
 }
 
