@@ -185,7 +185,10 @@ func (e *Engine) full(rs *ruleState, namespace string) string {
 
 // add makes an episode one of the open ones.
 func (e *Engine) add(ep *episode) {
-	ep.rs.open[ep.key] = ep
+	rs := ep.rs
+	rs.open[ep.key] = ep
+	rs.byClear.add(rs, rs.rule.Clear, ep)
+	rs.byMute.add(rs, rs.rule.Unless, ep)
 	e.active++
 	if ep.namespace != "" {
 		e.within[ep.namespace]++
@@ -194,7 +197,10 @@ func (e *Engine) add(ep *episode) {
 
 // remove is the inverse of add.
 func (e *Engine) remove(ep *episode) {
-	delete(ep.rs.open, ep.key)
+	rs := ep.rs
+	delete(rs.open, ep.key)
+	rs.byClear.remove(rs, rs.rule.Clear, ep)
+	rs.byMute.remove(rs, rs.rule.Unless, ep)
 	e.active--
 	if ep.namespace == "" {
 		return
@@ -306,17 +312,8 @@ func (e *Engine) takeClear(rs *ruleState, m *matcher.Hit, t, now int64) {
 	if old, ok := rs.cleared.Get(key); !ok || t > old {
 		rs.cleared.Add(key, t)
 	}
-	for _, w := range rs.windows.Values() {
-		if k, _ := rs.shared(rs.rule.Clear, w.key); k == key {
-			before := w.size()
-			w.drop(t)
-			e.hits += w.size() - before
-		}
-	}
-	for _, ep := range rs.sorted() {
-		if k, _ := rs.shared(rs.rule.Clear, ep.values); k != key {
-			continue
-		}
+	e.emptied(rs, key, t)
+	for _, ep := range rs.sharing(rs.byClear, key) {
 		if ep.window != nil {
 			ep.window.drop(t)
 		}
@@ -352,11 +349,8 @@ func (e *Engine) takeUnless(rs *ruleState, m *matcher.Hit, t, now int64) {
 	}
 	times, _ := rs.muted.Get(key)
 	rs.muted.Add(key, insertTime(times, t))
-	for _, ep := range rs.sorted() {
-		if ep.state != StatePending || t <= ep.starts-int64(u.Within) {
-			continue
-		}
-		if k, _ := rs.shared(u, ep.values); k == key {
+	for _, ep := range rs.sharing(rs.byMute, key) {
+		if ep.state == StatePending && t > ep.starts-int64(u.Within) {
 			e.close(ep, ReasonMuted, t, now)
 		}
 	}

@@ -25,6 +25,8 @@ type ruleState struct {
 	suspended int64
 
 	open    map[string]*episode
+	byClear index                           // of open, by what a clear line shares
+	byMute  index                           // the same for `unless`
 	windows *simplelru.LRU[string, *window] // of keys without an episode
 	// cleared and muted hold, per value of `same`, the newest clear line and
 	// the muting lines.
@@ -45,6 +47,7 @@ func (e *Engine) newRuleState(r *rules.Rule) *ruleState {
 	})
 	rs.cleared, _ = simplelru.NewLRU[string, int64](size, nil)
 	rs.muted, _ = simplelru.NewLRU[string, []int64](size, nil)
+	rs.byClear, rs.byMute = newIndex(r, r.Clear), newIndex(r, r.Unless)
 	rs.bind(e.sources)
 	return rs
 }
@@ -130,7 +133,12 @@ func (rs *ruleState) sorted() []*episode {
 	for _, ep := range rs.open {
 		out = append(out, ep)
 	}
-	slices.SortFunc(out, func(a, b *episode) int {
+	return inOrder(out)
+}
+
+// inOrder sorts by start, then key.
+func inOrder(eps []*episode) []*episode {
+	slices.SortFunc(eps, func(a, b *episode) int {
 		if a.starts != b.starts {
 			if a.starts < b.starts {
 				return -1
@@ -139,7 +147,7 @@ func (rs *ruleState) sorted() []*episode {
 		}
 		return strings.Compare(a.key, b.key)
 	})
-	return out
+	return eps
 }
 
 // nextDeadline computes the earliest deadline and keeps it.

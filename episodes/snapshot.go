@@ -115,8 +115,19 @@ type savedEpisode struct {
 
 // Snapshot returns the whole state but for proofs of reading, as JSON. Lines
 // and captures in it are redacted.
-func (e *Engine) Snapshot() ([]byte, error) {
+func (e *Engine) Snapshot() ([]byte, error) { return e.Copy().Encode() }
+
+// Copy is the state of an engine at one moment. It shares nothing that changes.
+type Copy struct{ s snapshot }
+
+// Encode returns the copy as JSON, for Restore.
+func (c Copy) Encode() ([]byte, error) { return json.Marshal(c.s) }
+
+// Copy copies what Snapshot saves. It is quick; encoding takes longer and can be
+// done while the engine goes on.
+func (e *Engine) Copy() Copy {
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	s := snapshot{Version: snapshotVersion, Seen: e.saveSeen(), Old: e.step.old, By: e.step.by}
 	for _, rs := range e.order {
 		if r := e.saveRule(rs); r.Open != nil || r.Windows != nil || r.Cleared != nil || r.Muted != nil || r.Overflow != nil {
@@ -128,8 +139,7 @@ func (e *Engine) Snapshot() ([]byte, error) {
 		at, _ := e.gone.Peek(pod)
 		s.Gone = append(s.Gone, gonePod{pod, at})
 	}
-	e.mu.Unlock()
-	return json.Marshal(s)
+	return Copy{s}
 }
 
 // Bounds of a snapshot, in bytes, so that saving stays quick.

@@ -75,3 +75,34 @@ func BenchmarkSnapshot(b *testing.B) {
 	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/(1<<20), "MiB/heap")
 	runtime.KeepAlive(e)
 }
+
+// BenchmarkCopy measures the part of a save during which nothing is read.
+func BenchmarkCopy(b *testing.B) {
+	e := manyOpen(b)
+	for b.Loop() {
+		e.Copy()
+	}
+}
+
+// BenchmarkClear measures clear lines that concern nothing, with 10,000 open
+// episodes.
+func BenchmarkClear(b *testing.B) {
+	f := func(name string, same ...string) {
+		b.Run(name, func(b *testing.B) {
+			r := rule(func(r *rules.Rule) {
+				r.By, r.Limit, r.Clear = []string{"namespace", "name"}, 10_000, &rules.Aside{Same: same}
+			})
+			bn := newBench(b, r)
+			bn.e = bn.engine(Config{MaxActive: 10_000})
+			for i := range 10_000 {
+				bn.take(0, lineHit(r, 0, 0, "lost", "ns", fmt.Sprint(i)))
+			}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				bn.take(time.Second, matcher.Hit{Rule: r, Part: matcher.PartClear, Time: at(time.Second), Values: []string{"other", "x"}, ID: uint64(i)})
+			}
+		})
+	}
+	f("key", "namespace", "name")
+	f("part", "namespace")
+}

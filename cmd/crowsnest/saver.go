@@ -10,6 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"crowsnest/episodes"
 	"crowsnest/sinks"
 	"crowsnest/sources"
 	"crowsnest/state"
@@ -136,8 +137,9 @@ func (s *saver) told() {
 func (s *saver) copy() ([]byte, error) {
 	snap := snapshot{Version: snapshotVersion, Saved: s.pipe.now().UTC(), Sources: map[string]json.RawMessage{}, Sinks: map[string]json.RawMessage{}}
 	var err error
+	var engine episodes.Copy
 	s.pipe.copied(func() {
-		snap.Engine, err = s.pipe.engine.Snapshot()
+		engine = s.pipe.engine.Copy()
 		for _, src := range s.sources {
 			if pos := src.Positions(); pos != nil {
 				snap.Sources[src.Name()] = pos
@@ -149,6 +151,9 @@ func (s *saver) copy() ([]byte, error) {
 			}
 		}
 	})
+	if err == nil {
+		snap.Engine, err = engine.Encode()
+	}
 	if err != nil {
 		s.pipe.changed.Store(true)
 		return nil, fmt.Errorf("copy state: %w", err)

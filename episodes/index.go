@@ -1,0 +1,67 @@
+package episodes
+
+import (
+	"slices"
+
+	"crowsnest/rules"
+)
+
+// index finds the open episodes that share the values of `same` with a line, by
+// these values. It is nil where `same` is the whole key: the key finds them.
+type index map[string][]*episode
+
+func newIndex(r *rules.Rule, a *rules.Aside) index {
+	if a == nil || len(a.Same) == len(r.By) {
+		return nil
+	}
+	return index{}
+}
+
+func (x index) add(rs *ruleState, a *rules.Aside, ep *episode) {
+	if x != nil {
+		key, _ := rs.shared(a, ep.values)
+		x[key] = append(x[key], ep)
+	}
+}
+
+func (x index) remove(rs *ruleState, a *rules.Aside, ep *episode) {
+	if x == nil {
+		return
+	}
+	key, _ := rs.shared(a, ep.values)
+	if x[key] = slices.DeleteFunc(x[key], func(o *episode) bool { return o == ep }); len(x[key]) == 0 {
+		delete(x, key)
+	}
+}
+
+// sharing returns the episodes that a line with this key of `same` concerns, in
+// order of their start, then key. The slice belongs to the caller.
+func (rs *ruleState) sharing(x index, key string) []*episode {
+	if x != nil {
+		return inOrder(slices.Clone(x[key]))
+	}
+	if ep := rs.open[key]; ep != nil {
+		return []*episode{ep}
+	}
+	return nil
+}
+
+// emptied drops from the windows that a clear line concerns what is not newer.
+func (e *Engine) emptied(rs *ruleState, key string, t int64) {
+	drop := func(w *window) {
+		before := w.size()
+		w.drop(t)
+		e.hits += w.size() - before
+	}
+	if rs.byClear == nil {
+		if w, ok := rs.windows.Peek(key); ok {
+			drop(w)
+		}
+		return
+	}
+	for _, w := range rs.windows.Values() {
+		if k, _ := rs.shared(rs.rule.Clear, w.key); k == key {
+			drop(w)
+		}
+	}
+}
