@@ -30,6 +30,11 @@ func (e *Engine) ClockSet(d time.Duration, now time.Time) {
 			rs.stats.LastMatch = now.UTC()
 		}
 	}
+	for _, pod := range e.gone.Keys() { // from the oldest: their order stays
+		if t, ok := e.gone.Peek(pod); ok {
+			e.gone.Add(pod, t+by)
+		}
+	}
 	for i := range e.closed {
 		e.closed[i].Concluded = e.closed[i].Concluded.Add(d) // until when it is listed
 	}
@@ -63,7 +68,7 @@ func (rs *ruleState) move(by int64) {
 		w.move(by)
 	}
 	for _, k := range rs.cleared.Keys() {
-		// Peek and not Get, and in order from the oldest: the order of use stays.
+		// In order from the oldest: the order of use stays.
 		if t, ok := rs.cleared.Peek(k); ok {
 			rs.cleared.Add(k, t+by)
 		}

@@ -82,6 +82,10 @@ type Late interface {
 	Lateness() time.Duration
 }
 
+// Local is a source whose lines bear the time of this machine's clock, so that
+// they are of another time when it is set. The method does nothing.
+type Local interface{ Local() }
+
 // RuleUser is a source that reads only what the rules in force can match.
 type RuleUser interface {
 	// UseRules tells the rules that are in force from now on, first before Run.

@@ -81,6 +81,8 @@ type daemonOptions struct {
 	configFile string
 	// storageFlag wins over the file at a reload, too.
 	storageFlag string
+	// now is the clock of every part; nil: time.Now.
+	now func() time.Time
 	// extra are sinks beside those of the configuration.
 	extra []sinks.Sink
 }
@@ -106,9 +108,14 @@ const (
 // newDaemon loads the rules and makes all parts. It starts nothing.
 func newDaemon(opt daemonOptions) (*daemon, error) {
 	d := &daemon{
-		opt: opt, log: opt.log, now: time.Now, start: time.Now().UTC(), loader: newLoader(),
+		opt: opt, log: opt.log, now: opt.now, loader: newLoader(),
 		finished: map[string]error{},
 	}
+	if d.now == nil {
+		d.now = time.Now
+	}
+	d.opt.now = d.now
+	d.start = d.now().UTC()
 	d.cfg.Store(opt.cfg)
 	d.self = newSelfAlerts(d.start)
 	d.guard = newCostGuard(opt.cfg.Limits.RuleCPU)
@@ -122,6 +129,9 @@ func newDaemon(opt daemonOptions) (*daemon, error) {
 	}
 	d.engine = episodes.New(engineCfg)
 	d.pipe = newPipeline(d.engine, d.now)
+	d.pipe.onSet = func(by time.Duration, now time.Time) {
+		d.log.Warn().Stringer("by", by).Time("now", now).Msg("the clock was set: what is open and what is waited for moves with it")
+	}
 	d.saver = &saver{dir: opt.cfg.Storage.Path, pipe: d.pipe, log: d.component("state")}
 
 	d.tried.Store(ptr(opt.cfg.fingerprint()))
@@ -133,7 +143,7 @@ func newDaemon(opt daemonOptions) (*daemon, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compile rules: %w", err)
 	}
-	if d.sources, err = newSources(opt, first.set); err != nil {
+	if d.sources, err = newSources(d.opt, first.set); err != nil {
 		return nil, err
 	}
 	for _, src := range d.sources {

@@ -44,13 +44,14 @@ func newSources(opt daemonOptions, set *rules.Set) ([]sources.Source, error) {
 	if p := opt.cfg.Sources.Kubelet; p != nil {
 		cfg := p.Config
 		cfg.SelfNamespace, cfg.SelfPod = ownPod(opt.getenv)
+		cfg.Clock = opt.now
 		if cfg.LookBack == 0 {
 			cfg.LookBack = lookBack(set)
 		}
 		out = append(out, kubelet.New(cfg))
 	}
 	for i, cfg := range opt.cfg.Sources.Files.configs() {
-		cfg.Name = numbered(cfg.Name, "files", i)
+		cfg.Name, cfg.Clock = numbered(cfg.Name, "files", i), opt.now
 		if cfg.LookBack == 0 {
 			cfg.LookBack = lookBack(set)
 		}
@@ -58,7 +59,7 @@ func newSources(opt daemonOptions, set *rules.Set) ([]sources.Source, error) {
 	}
 	if p := opt.cfg.Sources.Stdin; p != nil {
 		cfg := p.Config
-		cfg.Reader = opt.stdin
+		cfg.Reader, cfg.Clock = opt.stdin, opt.now
 		out = append(out, stdin.New(cfg))
 	}
 	return out, nil
@@ -85,7 +86,7 @@ func newSinks(opt daemonOptions, latency func(time.Duration)) ([]sinks.Sink, err
 		if am.ExternalURL == "" {
 			am.ExternalURL = cfg.Global.ExternalURL
 		}
-		s, err := alertmanager.New(am, alertmanager.Options{Log: opt.log, Latency: latency, MaxKeys: maxKeys})
+		s, err := alertmanager.New(am, alertmanager.Options{Log: opt.log, Latency: latency, MaxKeys: maxKeys, Now: opt.now})
 		if err != nil {
 			return nil, fmt.Errorf("sink %s: %w", am.Name, err)
 		}
@@ -94,7 +95,14 @@ func newSinks(opt daemonOptions, latency func(time.Duration)) ([]sinks.Sink, err
 	if p := cfg.Sinks.Stdout; p != nil {
 		own := p.Config
 		own.ExternalLabels = merged(cfg.Global.ExternalLabels, own.ExternalLabels)
-		own.Color, own.MaxKeys = opt.color, maxKeys
+		own.Color, own.MaxKeys, own.Now = opt.color, maxKeys, opt.now
+		own.Told = func(err error) {
+			if err != nil {
+				opt.log.Warn().Str("component", "sink").Err(err).Msg("alerts cannot be written to standard output; the rest goes on")
+				return
+			}
+			opt.log.Info().Str("component", "sink").Msg("alerts can be written to standard output again")
+		}
 		s, err := stdout.New(own, opt.stdout)
 		if err != nil {
 			return nil, fmt.Errorf("sink stdout: %w", err)

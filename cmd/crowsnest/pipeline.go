@@ -70,14 +70,20 @@ type pipeline struct {
 	engine  *episodes.Engine
 	now     func() time.Time
 	changed atomic.Bool // since the last copy
+	// known is a time of the clock as the engine knows it, guarded by cut; onSet
+	// is told when the clock was set, if it is not nil.
+	known time.Time
+	onSet func(d time.Duration, now time.Time)
 
 	mu      sync.Mutex
 	sources map[string]sources.Source
 	proved  map[string]time.Time // per source or part, the newest proof
+	set     time.Duration        // how far the clock was set since the start
+	foreign bool                 // a source has lines that other clocks stamped
 }
 
 func newPipeline(engine *episodes.Engine, now func() time.Time) *pipeline {
-	return &pipeline{engine: engine, now: now, sources: map[string]sources.Source{}, proved: map[string]time.Time{}}
+	return &pipeline{engine: engine, now: now, known: now(), sources: map[string]sources.Source{}, proved: map[string]time.Time{}}
 }
 
 // add registers a source before its first lines. One that consists of parts is
@@ -85,6 +91,9 @@ func newPipeline(engine *episodes.Engine, now func() time.Time) *pipeline {
 func (p *pipeline) add(src sources.Source) {
 	p.mu.Lock()
 	p.sources[src.Name()] = src
+	if _, here := src.(sources.Local); !here {
+		p.foreign = true
+	}
 	p.mu.Unlock()
 	if _, parted := src.(sources.Parted); !parted {
 		p.engine.AddSource(src.Name(), lateness(src), src.Serves)
@@ -120,7 +129,7 @@ func (p *pipeline) Leave(part string) {
 
 // Gone says that a pod was deleted.
 func (p *pipeline) Gone(namespace, pod string, t time.Time) {
-	p.cut.RLock()
+	p.enter()
 	defer p.cut.RUnlock()
 	p.engine.Gone(namespace, pod, t)
 	p.changed.Store(true)
@@ -131,9 +140,9 @@ func (p *pipeline) Rules() *rules.Set { return p.rules.Load().set }
 
 // Take takes hits that were found elsewhere.
 func (p *pipeline) Take(find func(*rules.Set) []matcher.Hit, commit func()) {
-	p.cut.RLock()
+	now := p.enter()
 	defer p.cut.RUnlock()
-	rs, now := p.rules.Load(), p.now()
+	rs := p.rules.Load()
 	hits := find(rs.set)
 	p.engine.Take(hits, now)
 	for i := range hits {
@@ -163,9 +172,9 @@ func (p *pipeline) Flush(s *matcher.Stream) {
 }
 
 func (p *pipeline) take(s *matcher.Stream, commit func(), match func(*ruleset, time.Time) []matcher.Hit) {
-	p.cut.RLock()
+	now := p.enter()
 	defer p.cut.RUnlock()
-	rs, now := p.rules.Load(), p.now()
+	rs := p.rules.Load()
 	if hits := match(rs, now); len(hits) > 0 {
 		p.engine.Take(hits, now)
 	}
@@ -176,22 +185,29 @@ func (p *pipeline) take(s *matcher.Stream, commit func(), match func(*ruleset, t
 	p.changed.Store(true)
 }
 
-// Advance proves that the source has read everything up to t.
+// Advance proves that the source has read everything up to t. What is still to
+// come by the clock is not proved: t was taken before the clock was set back.
 func (p *pipeline) Advance(source string, t time.Time) {
+	now := p.enter()
+	defer p.cut.RUnlock()
+	if t.Round(0).After(now) {
+		t = now
+	}
 	p.engine.Advance(source, t)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if t.After(p.proved[source]) {
+	if t = t.Round(0); t.After(p.proved[source]) {
 		p.proved[source] = t
 	}
 }
 
-// provedSince tells whether each of the sources has proved to be read up to t.
+// provedSince tells whether each of the sources has proved to be read up to t,
+// by the clock as it was at the start.
 func (p *pipeline) provedSince(names []string, t time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, name := range names {
-		if p.proved[name].Before(t) {
+		if p.proved[name].Before(t.Add(p.set)) {
 			return false
 		}
 	}
@@ -227,9 +243,9 @@ func (p *pipeline) copied(f func()) {
 
 // evaluate draws conclusions and hands them on, as one step for a copy.
 func (p *pipeline) evaluate(tell func([]episodes.Episode)) {
-	p.cut.RLock()
+	now := p.enter()
 	defer p.cut.RUnlock()
-	if changes := p.engine.Evaluate(p.now()); len(changes) > 0 {
+	if changes := p.engine.Evaluate(now); len(changes) > 0 {
 		p.changed.Store(true)
 		tell(changes)
 	}

@@ -94,6 +94,9 @@ func stated(cmd *cobra.Command) map[string]string {
 }
 
 func (c *cli) runDaemon(f runFlags, flags map[string]string) error {
+	// Whoever reads standard output or the log may go away, as journald does when
+	// it is restarted: a write then fails, and does not end the process.
+	signal.Ignore(syscall.SIGPIPE)
 	log := f.log.logger(c)
 	cfg, err := readConfig(f.config)
 	if err != nil {

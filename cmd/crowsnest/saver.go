@@ -195,6 +195,9 @@ func (s *saver) apply(snap snapshot) bool {
 		s.log.Error().Err(err).Msg("saved episodes cannot be used; starting without them")
 		ok = false
 	}
+	if ok {
+		s.pipe.restored(snap.Saved)
+	}
 	for _, src := range s.sources {
 		// Positions without the episodes that belong to them would skip lines.
 		pos := snap.Sources[src.Name()]

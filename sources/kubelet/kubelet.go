@@ -127,6 +127,9 @@ func (s *Source) Positions() json.RawMessage { return s.tail.Positions() }
 // Restore sets the positions before Run.
 func (s *Source) Restore(b json.RawMessage) error { return s.tail.Restore(b) }
 
+// Local tells that our clock, or another of this machine, stamps the lines.
+func (s *Source) Local() {}
+
 // Status is safe for concurrent use.
 func (s *Source) Status() sources.Status { return s.tail.Status() }
 

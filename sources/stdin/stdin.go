@@ -84,6 +84,10 @@ func (s *Source) Name() string { return s.cfg.Name }
 // without labels serves no selector that asks for one.
 func (s *Source) Serves(from rules.Selector) bool { return from.Matches(s.cfg.Labels, false) }
 
+// Local tells that lines without a time, which most are here, get it from our
+// clock.
+func (s *Source) Local() {}
+
 // Positions returns nil: a pipe has none.
 func (s *Source) Positions() json.RawMessage { return nil }
 

@@ -120,6 +120,7 @@ func newChain(t *Tailer, tr *tree, s Stream, saved *position) *chain {
 // to read at once.
 func (c *chain) run(w *worker) (again bool) {
 	c.turn.now = c.t.cfg.Clock()
+	c.unprove()
 	ok := c.look()
 	if ok && c.cur != nil {
 		again = c.readOld(w)
@@ -342,6 +343,17 @@ func (c *chain) prove(t time.Time) {
 	defer c.mu.Unlock()
 	if t.After(c.bound) {
 		c.bound = t
+	}
+}
+
+// unprove takes back what is proved by a time that is still to come: the clock
+// was set back, and how far this stream is behind is not known until it is read
+// to its end.
+func (c *chain) unprove() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if ahead(c.bound, c.turn.now) {
+		c.bound = time.Time{}
 	}
 }
 

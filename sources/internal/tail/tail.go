@@ -365,9 +365,13 @@ func (t *Tailer) lookAt(dirs map[string]bool, all bool) int {
 // advance tells the pipeline up to when everything was read: the time of the
 // last look for streams, held back by the stream that is furthest behind.
 func (t *Tailer) advance() {
+	now := t.cfg.Clock()
 	t.mu.Lock()
+	if ahead(t.proved, now) { // the clock was set back: from here on it proves anew
+		t.proved = now
+	}
 	at := t.foundAt
-	if !t.up {
+	if !t.up || ahead(at, now) {
 		at = time.Time{}
 	}
 	for _, c := range t.chains {
@@ -385,17 +389,23 @@ func (t *Tailer) advance() {
 	}
 }
 
+// ahead tells whether t is still to come by the clock, whatever has passed since
+// it was taken.
+func ahead(t, now time.Time) bool { return t.Round(0).After(now.Round(0)) }
+
 // lookBackTo is where a stream without a position starts: no later than what
 // was proved, so that a stream that is new is read from its start.
 func (t *Tailer) lookBackTo() time.Time {
 	if t.cfg.LookBack < 0 {
 		return time.Unix(0, 0)
 	}
-	from := t.cfg.Clock().Add(-t.cfg.LookBack)
+	from := t.cfg.Clock().Add(-t.cfg.LookBack).Round(0) // times in files have no other reading
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.saved.IsZero() && t.saved.Before(from) {
-		return later(t.saved, time.Unix(0, 0)) // a state file may say anything
+	for _, done := range []time.Time{t.saved, t.proved} {
+		if done = done.Round(0); !done.IsZero() && done.Before(from) {
+			from = later(done, time.Unix(0, 0)) // a state file may say anything
+		}
 	}
 	return from
 }

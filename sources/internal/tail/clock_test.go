@@ -1,0 +1,73 @@
+package tail
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/test/kubesim"
+	"crowsnest/test/setclock"
+)
+
+// The clock is set ahead and back again and again: every line is read once, and
+// reading goes on to be proved, by the clock as it is.
+func TestClockIsSet(t *testing.T) {
+	bubble(t, podFinder, func(t *testing.T, l *lab) {
+		var clock setclock.Clock
+		l.cfg.Clock = clock.Now
+		var seq sequence
+		c := kubesim.New(kubesim.Options{Root: l.finder.Root, Clock: clock.Now})
+		c.Write("stdout", seq.next())
+		l.start(nil)
+		wait(2 * time.Second)
+		for i, by := range []time.Duration{-time.Hour, time.Hour, time.Hour, -2 * time.Hour, 3 * time.Hour} {
+			c.Write("stdout", seq.next()) // by the old clock, read by the new one
+			clock.Set(by)
+			c.Write("stdout", seq.next())
+			fresh := kubesim.New(kubesim.Options{Root: l.finder.Root, Pod: fmt.Sprint("pod-", i), Clock: clock.Now})
+			fresh.Write("stdout", seq.next())
+			fresh.Close()
+			wait(2 * time.Second)
+			require.WithinDuration(t, clock.Now(), l.pipe.provedAt(), time.Second)
+			require.WithinDuration(t, clock.Now(), l.tailer.Status().Proved, time.Second)
+			c.Rotate()
+			c.Write("stdout", seq.next())
+			if i == 2 {
+				l.start(l.stop())
+			}
+			wait(8 * time.Second)
+			require.WithinDuration(t, clock.Now(), l.pipe.provedAt(), time.Second)
+			require.LessOrEqual(t, l.tailer.Status().Lag, time.Second)
+		}
+		require.ElementsMatch(t, seq.want, l.pipe.taken())
+		require.NoError(t, c.Err)
+		l.stop()
+		c.Close()
+	})
+}
+
+// What is new after the root could not be looked at for long is read from its
+// start, without a saved position too.
+func TestRootWasAway(t *testing.T) {
+	bubble(t, podFinder, func(t *testing.T, l *lab) {
+		l.start(nil)
+		wait(3 * time.Second)
+		root := l.finder.Root
+		require.NoError(t, os.Rename(root, root+".away"))
+		wait(10 * time.Second)
+		var seq sequence
+		c := kubesim.New(kubesim.Options{Root: root + ".away"})
+		c.Write("stdout", seq.next())
+		wait(2 * time.Hour)
+		c.Write("stdout", seq.next())
+		require.NoError(t, os.Rename(root+".away", root))
+		wait(10 * time.Second)
+		requireLines(t, seq.want, l.pipe.taken())
+		require.NoError(t, c.Err)
+		l.stop()
+		c.Close()
+	})
+}
