@@ -41,6 +41,9 @@ type Config struct {
 	MaxKeys         int // keys with a window and without an episode; default 10000
 	MaxHits         int // lines in the windows of those keys; default 100000
 	Fingerprints    int // lines that are remembered to find repeats; default 32768
+	// UpdateEvery is how often Evaluate returns episodes that merely went on: their
+	// texts are made anew each time. 0: each Evaluate does.
+	UpdateEvery time.Duration
 	// Redactor hides the secrets of every key, capture and line before it
 	// leaves the engine; nil leaves them as they are.
 	Redactor *redact.Redactor
@@ -86,7 +89,8 @@ type Engine struct {
 	hits    int                            // in those windows
 
 	changes []Episode  // not returned by Evaluate yet
-	dirty   []*episode // firing, went on since the last Evaluate
+	dirty   []*episode // firing, went on since the last update
+	updated int64      // when that was
 	closed  []Episode  // resolved in the last KeepResolved, oldest first
 	warm    bool       // warming up: nothing is told
 	step    step       // of the clock
@@ -235,16 +239,24 @@ func (e *Engine) Evaluate(now time.Time) []Episode {
 		e.changes = nil
 		return nil
 	}
+	if d := at - e.updated; d < 0 || d >= int64(e.cfg.UpdateEvery) {
+		e.updated = at
+		e.update(at)
+	}
+	out := e.changes
+	e.changes = nil
+	return out
+}
+
+// update lets Evaluate return the firing episodes that went on.
+func (e *Engine) update(now int64) {
 	for _, ep := range e.dirty {
 		if ep.dirty && ep.state == StateFiring {
-			e.changes = append(e.changes, e.export(ep, at))
+			e.changes = append(e.changes, e.export(ep, now))
 		}
 		ep.dirty = false
 	}
 	e.dirty = e.dirty[:0]
-	out := e.changes
-	e.changes = nil
-	return out
 }
 
 // forget drops resolved episodes that are listed long enough.

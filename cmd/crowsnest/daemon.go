@@ -103,6 +103,7 @@ const (
 	tellMost    = 15 * time.Second // well below the time in which alerts end by themselves
 	tickEvery   = 200 * time.Millisecond
 	selfEvery   = time.Second
+	updateEvery = time.Second
 )
 
 // newDaemon loads the rules and makes all parts. It starts nothing.
@@ -125,7 +126,7 @@ func newDaemon(opt daemonOptions) (*daemon, error) {
 	}
 	engineCfg := episodes.Config{
 		MaxActive: opt.cfg.Limits.ActiveAlerts, MaxPerNamespace: opt.cfg.Limits.AlertsPerNamespace, MaxKeys: opt.cfg.Limits.Keys, Fingerprints: opt.cfg.Limits.Fingerprints,
-		Redactor: red,
+		Redactor: red, UpdateEvery: updateEvery,
 	}
 	d.engine = episodes.New(engineCfg)
 	d.pipe = newPipeline(d.engine, d.now)
