@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"crowsnest/matcher"
+	"crowsnest/redact"
 	"crowsnest/rules"
 )
 
@@ -16,6 +17,7 @@ type explainFlags struct {
 	rules  ruleFlags
 	line   string
 	labels []string
+	redact bool
 }
 
 func newExplain(c *cli) *cobra.Command {
@@ -34,6 +36,7 @@ a rule, which rules it matches.`,
 	f.rules.add(cmd)
 	cmd.Flags().StringVar(&f.line, "line", "", "explain why this `TEXT` matches or not")
 	cmd.Flags().StringArrayVar(&f.labels, "label", nil, "label of the line's stream, `name=value` (repeatable)")
+	cmd.Flags().BoolVar(&f.redact, "redact", true, "hide secrets of the line in what is printed")
 	return cmd
 }
 
@@ -60,13 +63,18 @@ func (c *cli) explain(f explainFlags, args []string) error {
 	if f.line == "" {
 		return describeRule(c.out, chosen[0])
 	}
-	return c.explainLine(chosen, labels, f.line, len(args) == 1)
+	return c.explainLine(chosen, labels, f, len(args) == 1)
 }
 
-func (c *cli) explainLine(chosen []*rules.Rule, labels matcher.Labels, line string, all bool) error {
+func (c *cli) explainLine(chosen []*rules.Rule, labels matcher.Labels, f explainFlags, all bool) error {
 	matched := 0
+	var hide veil
+	if f.redact {
+		hide = newVeil(f.line)
+	}
 	for _, r := range chosen {
-		e := matcher.Explain(r, labels, []byte(line))
+		e := matcher.Explain(r, labels, []byte(f.line))
+		hide.explanation(&e)
 		if e.Matches() {
 			matched++
 		} else if !all {
@@ -83,6 +91,47 @@ func (c *cli) explainLine(chosen []*rules.Rule, labels matcher.Labels, line stri
 		return exitCode(exitFailed)
 	}
 	return nil
+}
+
+// veil hides the secrets of one line in what is said of it: that is pasted into
+// tickets. The zero veil hides nothing.
+type veil struct {
+	red          *redact.Redactor
+	line, hidden string
+}
+
+func newVeil(line string) veil {
+	red := redact.New(nil)
+	return veil{red: red, line: line, hidden: red.String(line)}
+}
+
+func (v veil) explanation(e *matcher.Explanation) {
+	if v.red == nil {
+		return
+	}
+	e.Text = v.red.String(e.Text)
+	v.values(e.Fields)
+	for i := range e.Parts {
+		v.values(e.Parts[i].Values)
+		v.conditions(e.Parts[i].Conditions)
+	}
+}
+
+func (v veil) values(all []matcher.NamedValue) {
+	for i := range all {
+		if all[i].From != "label" {
+			all[i].Value = v.red.Part(v.line, v.hidden, all[i].Value)
+		}
+	}
+}
+
+func (v veil) conditions(all []matcher.Condition) {
+	for i := range all {
+		c := &all[i]
+		c.Got = v.red.Part(v.line, v.hidden, c.Got)
+		v.values(c.Captures)
+		v.conditions(c.Conditions)
+	}
 }
 
 // findRule finds a rule by name, or says which one may have been meant.

@@ -1,0 +1,347 @@
+package hostile
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"html"
+	"io/fs"
+	"math/rand/v2"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/test/plant"
+)
+
+// secretRules put what lines say wherever a rule can put it: into labels, texts
+// and links, into windows that are saved, and into episodes that are pending.
+const secretRules = `pack: {name: secrets, version: "1.0.0", rules: 7}
+defaults: {severity: warning}
+rules:
+- alert: LineInTexts
+  from: '{container="secrets"}'
+  match: {regex: 'planted n=(?P<n>\d+) (?P<rest>.*)'}
+  by: [n]
+  limit: 3000
+  keep_firing_for: 1h
+  annotations:
+    summary: "{{ $line }}"
+    description: 'all of it: {{ $vars.rest | reReplaceAll " " "-" }} {{ $vars.rest | title }} {{ printf "%q" $vars.rest }}'
+    half: '{{ $vars.rest | reReplaceAll "^(.{20}).*" "$1" }}'
+  remediation: {summary: "see {{ $vars.rest }}", steps: ["kubectl get {{ $vars.rest }}"]}
+- alert: WordsInLabels
+  from: '{container="secrets"}'
+  match: {regex: 'planted n=\d+ .*?(?P<word>[^\s"=:]+)[\s"]*(?P<last>[^\s"=:]{4,})\W*$'}
+  by: [word, last]
+  limit: 3000
+  keep_firing_for: 1h
+  labels: {copy: "x-{{ $labels.word }}"}
+- alert: FieldsInLabels
+  from: '{container="secrets"}'
+  match: "planted n="
+  by: [password, token, secret, err, msg]
+  limit: 3000
+  keep_firing_for: 1h
+  annotations: {user: "{{ $vars.password }}{{ $vars.authorization }}{{ $vars.err }}"}
+- alert: RestCounted
+  from: '{container="secrets"}'
+  match: {regex: 'planted n=\d+ (?P<part>\S+ ?\S* ?\S*)'}
+  count: 50
+  within: 1h
+  by: [part]
+- alert: RestDistinct
+  from: '{container="secrets"}'
+  match: {regex: 'planted n=\d+ (?P<rest>.*)'}
+  count: 200
+  within: 1h
+  distinct: rest
+  annotations: {text: "{{ $vars.rest }}"}
+- alert: RestInSequence
+  from: '{container="secrets"}'
+  sequence:
+  - {regex: 'planted n=(?P<n>\d*)0 (?P<rest>.*)'}
+  - {regex: 'planted n=(?P<n>\d*)1 (?P<rest>.*)'}
+  within: 1h
+  by: [container]
+  annotations: {text: "{{ $vars.rest_1 }} and {{ $vars.rest_2 }}"}
+- alert: LinePending
+  from: '{container="secrets"}'
+  match: {regex: 'planted n=\d+ (?P<part>\S+ ?\S* ?\S*)'}
+  clear: {contains: "never said", same: []}
+  for: 2h
+  by: [part]
+  limit: 3000
+  annotations: {text: "{{ $line }}"}
+`
+
+// planted is a line with secrets in it.
+type planted struct {
+	line    string
+	secrets []string
+}
+
+// wraps are the ways in which controllers get a text into a line.
+var wraps = []func(s string) string{
+	func(s string) string { return s },
+	func(s string) string { return asJSON(map[string]string{"level": "error", "msg": s, "z": "w"}) },
+	func(s string) string { return `E0101 12:00:00.000000 1 a.go:1] "Failed" err=` + strconv.Quote(s) },
+	func(s string) string { return asJSON(map[string]string{"msg": asJSON(map[string]string{"inner": s})}) },
+	func(s string) string { return strings.Repeat("p", 1000) + " " + s }, // cut as a sample
+	func(s string) string { return strings.Repeat("p", 236) + " " + s },  // cut as a label
+	func(s string) string { return s + " " + strings.Repeat("q", 20<<10) },
+}
+
+// plantAll returns lines with more than a thousand secrets of every kind.
+func plantAll(t *testing.T, rnd *rand.Rand) []planted {
+	t.Helper()
+	kinds, err := plant.Kinds()
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(kinds), 40)
+	var all []planted
+	secrets := 0
+	for i, k := range kinds {
+		for j := range 5 {
+			text, s := k.Fill(rnd)
+			// A logger does not write a line end into a line.
+			text = strings.ReplaceAll(text, "\n", `\n`)
+			text = fmt.Sprintf("planted n=%d %s", len(all), text)
+			all = append(all, planted{wraps[(i+j)%len(wraps)](text), s})
+			secrets += len(s)
+		}
+	}
+	require.GreaterOrEqual(t, secrets, 1000)
+	t.Logf("%d secrets of %d kinds in %d lines", secrets, len(kinds), len(all))
+	return all
+}
+
+// needles finds parts of secrets in great amounts of text.
+type needles struct {
+	parts  map[string]string // a part of a secret, and its line
+	starts [1 << 20]bool     // by the hash of the first bytes of a part
+}
+
+// size is how many characters in a row give a secret away. Fewer would be found
+// by accident in megabytes of hashes. Of a short secret it takes all of them.
+const (
+	size  = 10
+	least = 6
+)
+
+func newNeedles(all []planted) *needles {
+	n := &needles{parts: map[string]string{}}
+	digits := regexp.MustCompile(`^[0-9a-f]+$`)
+	for _, p := range all {
+		for _, s := range p.secrets {
+			if len(s) < least || len(s) < size && digits.MatchString(s) {
+				continue // too short to be told from other text; package redact looks for these
+			}
+			for i := 0; i+min(size, len(s)) <= len(s); i++ {
+				part := s[i : i+min(size, len(s))]
+				n.parts[part] = p.line
+				n.starts[start(part)] = true
+			}
+		}
+	}
+	return n
+}
+
+func start(s string) uint32 {
+	h := uint32(0)
+	for i := range least {
+		h = h*251 + uint32(s[i])
+	}
+	return h & (1<<20 - 1)
+}
+
+// find returns a part of a secret in the text and its line, or "".
+func (n *needles) find(text string) (part, line string) {
+	for i := 0; i+least <= len(text); i++ {
+		if !n.starts[start(text[i:])] {
+			continue
+		}
+		for length := least; length <= size && i+length <= len(text); length++ {
+			if line, ok := n.parts[text[i:i+length]]; ok {
+				return text[i : i+length], line
+			}
+		}
+	}
+	return "", ""
+}
+
+var encoded = regexp.MustCompile(`[A-Za-z0-9+/_-]{16,}`)
+
+// requireNone looks for secrets in the text, and in what it holds in other
+// codings.
+func (n *needles) requireNone(t *testing.T, where, text string) {
+	t.Helper()
+	forms := []string{text}
+	if strings.Contains(text, "&#") {
+		forms = append(forms, html.UnescapeString(text))
+	}
+	if s, err := url.QueryUnescape(strings.ReplaceAll(text, "+", "%2B")); err == nil && s != text {
+		forms = append(forms, s)
+	}
+	if strings.Contains(text, `\u00`) {
+		forms = append(forms, strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&", `\u002b`, "+").Replace(text))
+	}
+	if strings.HasPrefix(where, "file ") {
+		forms = append(forms, decoded(text))
+	}
+	for i, form := range forms {
+		part, line := n.find(form)
+		if part == "" {
+			continue
+		}
+		at := strings.Index(form, part)
+		require.Fail(t, "a secret got through", "%s, form %d: %q of %.300q\nis in %.400q", where, i, part, line, form[max(0, at-200):])
+	}
+}
+
+// decoded returns what the text holds in base64, at whatever offset.
+func decoded(text string) string {
+	var out strings.Builder
+	for _, run := range encoded.FindAllString(text, -1) {
+		for from := range 4 {
+			s := run[from:]
+			s = s[:len(s)/4*4]
+			for _, coding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+				if b, err := coding.DecodeString(s); err == nil {
+					out.Write(b)
+					out.WriteByte('\n')
+				}
+			}
+		}
+	}
+	return out.String()
+}
+
+// TestSecretsDoNotLeave: of a thousand secrets in lines that rules match, none is
+// in an alert, on a page, in a metric, in the log, in the state or in what the
+// other commands print.
+func TestSecretsDoNotLeave(t *testing.T) {
+	d := newDaemon(t, true, map[string]string{"secrets.yaml": secretRules})
+	rnd := rand.New(rand.NewPCG(7, 20))
+	all := plantAll(t, rnd)
+	lines := 0
+	c := d.container("tenant-a", "app-0", "secrets", time.Minute)
+	for i, p := range all {
+		line := p.line
+		for i%3 == 1 && len(line) > 200 { // in parts, cut anywhere
+			n := 1 + rnd.IntN(150)
+			c.Part("stderr", line[:n])
+			line = line[n:]
+			lines++
+		}
+		c.Write("stderr", line)
+		lines++
+	}
+	for i := range 300 { // that are told as they are
+		c.Write("stdout", fmt.Sprintf("planted n=%d ordinary text-%d", 10000+i, i))
+		lines++
+	}
+	require.NoError(t, c.Err)
+	d.start()
+	d.hasRead(lines)
+	d.eventually("the alerts of the lines arrive", func() bool {
+		got := told(d.am)
+		return got["LineInTexts"] == len(all)+300 && got["FieldsInLabels"] > 0 && got["WordsInLabels"] > 300 &&
+			got["RestDistinct"] == 1 && got["RestInSequence"] == 1
+	})
+
+	n := newNeedles(append(all, planted{"the configuration", []string{password}}))
+	d.shown(n)
+	for _, kind := range []string{"alerts", "episodes", "rules", "sources"} {
+		for _, form := range []string{"text", "json"} {
+			n.requireNone(t, "get "+kind, d.command("", "get", kind, "--url", "http://"+d.addr, "-o", form))
+		}
+	}
+	d.stop()
+	d.kept(n)
+	d.scanned(n, c.Path(), all)
+}
+
+// shown looks at what the running daemon sends and shows.
+func (d *daemon) shown(n *needles) {
+	t := d.t
+	t.Helper()
+	var alerts strings.Builder
+	for _, p := range d.am.Posts() {
+		require.NoError(t, json.NewEncoder(&alerts).Encode(p.Alerts))
+	}
+	n.requireNone(t, "alerts", alerts.String())
+	paths := []string{
+		"/", "/rules", "/sources", "/status", "/metrics", "/api/v1/alerts", "/api/v1/episodes", "/api/v1/rules", "/api/v1/sources",
+		"/api/v1/status/config", "/api/v1/status/flags", "/api/v1/status/runtimeinfo", "/api/v1/status/buildinfo", "/-/ready", "/-/healthy",
+	}
+	var list struct {
+		Data struct {
+			Episodes []struct {
+				Fingerprint, Alert string
+			}
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(d.page("/api/v1/episodes")), &list))
+	for i, e := range list.Data.Episodes {
+		if i%80 == 0 {
+			paths = append(paths, "/episodes/"+e.Fingerprint, "/api/v1/episodes/"+e.Fingerprint)
+		}
+	}
+	require.Greater(t, len(paths), 50)
+	for _, rule := range regexp.MustCompile(`alert: (\w+)`).FindAllStringSubmatch(secretRules, -1) {
+		paths = append(paths, "/rules/"+rule[1])
+	}
+	for _, path := range paths {
+		n.requireNone(t, path, d.page(path))
+	}
+}
+
+// kept looks at what remains of a daemon that has stopped.
+func (d *daemon) kept(n *needles) {
+	t := d.t
+	t.Helper()
+	log := d.out.String()
+	require.Contains(t, log, `"level":"info"`)
+	n.requireNone(t, "file of the log", log)
+	files := 0
+	require.NoError(t, filepath.WalkDir(d.statePath(), func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if len(b) > 0 {
+			files++
+		}
+		n.requireNone(t, "file "+path, string(b))
+		return err
+	}))
+	require.Positive(t, files)
+}
+
+// scanned looks at what the commands print that read the same log.
+func (d *daemon) scanned(n *needles, log string, all []planted) {
+	t := d.t
+	t.Helper()
+	pack := filepath.Join(d.dir, "secrets.yaml")
+	for _, args := range [][]string{
+		{"scan", "-o", "text"}, {"scan", "-o", "jsonl"}, {"scan", "--hits", "-o", "jsonl"}, {"replay", "-o", "json"},
+	} {
+		out := d.command("", append(args, "--rules", pack, log)...)
+		require.NotEmpty(t, out)
+		n.requireNone(t, fmt.Sprint(args), out)
+	}
+	for i, p := range all {
+		if i%61 == 0 && !strings.Contains(p.line, "\x00") && len(p.line) < 10000 {
+			out := d.command("", "explain", "--rules", pack, "--label", "container=secrets", "--line", p.line)
+			require.NotEmpty(t, out)
+			n.requireNone(t, "explain", out)
+		}
+	}
+}
