@@ -22,7 +22,7 @@ LDFLAGS := -s -w -X $(VERSION_PKG).Version=$(VERSION) -X $(VERSION_PKG).Revision
 # are named where Go files lie in them.
 GOFILES = $(wildcard $(shell git ls-files -co --exclude-standard '*.go'))
 
-.PHONY: build run test check bench chaos e2e fuzz clean fmt packs schemas
+.PHONY: build run test check bench chaos e2e e2e-servers fuzz clean fmt packs schemas
 .PHONY: test-build test-format test-go check-vet check-format check-static check-lint check-vulns
 
 build: ## the static binary
@@ -84,8 +84,17 @@ schemas: build ## write the JSON Schemas that editors use
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
-e2e: build ## tests with a real Alertmanager
-	$(GO) test -tags e2e -count=1 -timeout 15m -run E2E ./...
+e2e-servers: ## the real servers of the end-to-end tests, built once into ~/.cache/crowsnest/bin
+	GO=$(GO) test/servers/build/build.sh
+
+# The tests of every file that is tagged so, package by package: they start
+# servers, and the machine is small. E2E=./sinks/... limits it.
+E2E ?= .
+e2e: build e2e-servers ## every test with real servers
+	@rc=0; for dir in $$(grep -rl --include='*_test.go' '^//go:build .*e2e' $(E2E:/...=) | xargs -rn1 dirname | sort -u); do \
+	  names=$$(grep -l '^//go:build .*e2e' $$dir/*_test.go | xargs grep -hoE '^func Test[A-Za-z0-9_]+\(t ' | sed -E 's/^func ([A-Za-z0-9_]+).*/\1/' | paste -sd'|'); \
+	  CROWSNEST_SERVERS=required $(GO) test -tags e2e -count=1 -timeout 15m -run "^($$names)\$$" ./$$dir || rc=1; \
+	done; exit $$rc
 
 chaos: ## the full bars of kills, rotations and hanging peers; make test runs a short form
 	CROWSNEST_CHAOS=1 $(GO) test -count=1 -timeout 60m ./test/chaos

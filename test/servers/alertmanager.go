@@ -1,0 +1,123 @@
+package servers
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// AlertmanagerOptions say how an Alertmanager is started. The zero value is one
+// that notifies nobody.
+type AlertmanagerOptions struct {
+	Port int // 0: a free one
+	// Webhook is notified of every alert, also of its end; "": nobody is.
+	Webhook string
+	// GroupWait and GroupInterval are 500 ms if 0.
+	GroupWait, GroupInterval time.Duration
+	// Config is a whole configuration, in the place of the above; "": none.
+	Config string
+	// Args are further flags.
+	Args []string
+}
+
+func (o AlertmanagerOptions) config() string {
+	if o.Config != "" {
+		return o.Config
+	}
+	wait, interval := orHalfSecond(o.GroupWait), orHalfSecond(o.GroupInterval)
+	text := fmt.Sprintf("route: {receiver: test, group_by: [alertname], group_wait: %s, group_interval: %s, repeat_interval: 1h}\nreceivers:\n- name: test\n", wait, interval)
+	if o.Webhook != "" {
+		text += fmt.Sprintf("  webhook_configs:\n  - {url: %q, send_resolved: true}\n", o.Webhook)
+	}
+	return text
+}
+
+func orHalfSecond(d time.Duration) time.Duration {
+	if d == 0 {
+		return 500 * time.Millisecond
+	}
+	return d
+}
+
+// AlertmanagerServer is a running Alertmanager.
+type AlertmanagerServer struct{ *Server }
+
+// Alertmanager starts one that is not part of a cluster.
+func Alertmanager(t testing.TB, opt AlertmanagerOptions) *AlertmanagerServer {
+	t.Helper()
+	return startAlertmanager(t, "alertmanager", opt, "--cluster.listen-address=")
+}
+
+// Alertmanagers starts two that share silences and notifications. Alerts
+// are not shared: post to both.
+func Alertmanagers(t testing.TB, opt AlertmanagerOptions) [2]*AlertmanagerServer {
+	t.Helper()
+	first, second := FreePort(t), FreePort(t)
+	common := []string{"--cluster.settle-timeout=500ms", "--cluster.peer-timeout=200ms", "--cluster.gossip-interval=50ms"}
+	flags := func(own int, more ...string) []string {
+		return append(append(more, common...), "--cluster.listen-address="+address(own), "--cluster.advertise-address="+address(own))
+	}
+	var pair [2]*AlertmanagerServer
+	pair[0] = startAlertmanager(t, "alertmanager-1", opt, flags(first)...)
+	opt.Port = 0
+	pair[1] = startAlertmanager(t, "alertmanager-2", opt, flags(second, "--cluster.peer="+address(first))...)
+	return pair
+}
+
+func startAlertmanager(t testing.TB, name string, opt AlertmanagerOptions, flags ...string) *AlertmanagerServer {
+	t.Helper()
+	dir, addr := t.TempDir(), address(portOr(t, opt.Port))
+	config := filepath.Join(dir, "alertmanager.yml")
+	if err := os.WriteFile(config, []byte(opt.config()), 0o600); err != nil {
+		t.Fatalf("start %s: %v", name, err)
+	}
+	args := append([]string{
+		"--config.file=" + config, "--storage.path=" + filepath.Join(dir, "data"),
+		"--web.listen-address=" + addr, "--log.level=info",
+	}, flags...)
+	am := &AlertmanagerServer{&Server{
+		Name: name, URL: "http://" + addr, Dir: dir, t: t, bin: Program(t, "alertmanager"),
+		args: append(args, opt.Args...), ready: "/-/ready",
+	}}
+	am.start()
+	return am
+}
+
+// Alert is an alert as Alertmanager knows it.
+type Alert struct {
+	Labels       map[string]string `json:"labels"`
+	Annotations  map[string]string `json:"annotations"`
+	StartsAt     time.Time         `json:"startsAt"`
+	EndsAt       time.Time         `json:"endsAt"`
+	GeneratorURL string            `json:"generatorURL"`
+	Status       struct {
+		State string `json:"state"`
+	} `json:"status"`
+}
+
+// Alerts returns the active alerts that satisfy every filter, such as
+// `alertname="X"`.
+func (a *AlertmanagerServer) Alerts(filters ...string) []Alert {
+	a.t.Helper()
+	query := url.Values{"filter": filters}
+	var out []Alert
+	err := Get(context.Background(), a.URL+"/api/v2/alerts?"+query.Encode(), func(body []byte) error {
+		return json.Unmarshal(body, &out)
+	})
+	if err != nil {
+		a.t.Fatalf("read the alerts of %s: %v", a.Name, err)
+	}
+	return out
+}
+
+// Names returns the names of the active alerts, sorted and joined by blanks.
+func (a *AlertmanagerServer) Names() string {
+	a.t.Helper()
+	return strings.Join(sortedNames(a.Alerts()), " ")
+}

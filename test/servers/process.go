@@ -1,0 +1,231 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	readyWithin = 90 * time.Second // the machine may be busy
+	askEvery    = 50 * time.Millisecond
+	logShown    = 4 << 10 // bytes of a log that are printed when a test fails
+)
+
+// Server is a running server. It is not safe for concurrent use.
+type Server struct {
+	// Name is that of its program, numbered if there are several.
+	Name string
+	// URL is its base address, without a slash at the end.
+	URL string
+	// Dir holds its files; it is removed after the test.
+	Dir string
+
+	t     testing.TB
+	bin   string
+	args  []string
+	env   []string
+	ready string // path that answers 200
+	done  chan struct{}
+	cmd   *exec.Cmd
+	err   error // of its end; valid once done is closed
+}
+
+// start starts it and waits until it is ready. It is killed after the test.
+func (s *Server) start() {
+	s.t.Helper()
+	s.t.Cleanup(func() {
+		s.Kill()
+		if s.t.Failed() {
+			s.keepLog()
+		}
+	})
+	s.Start()
+}
+
+// Start starts a server that was stopped, with the files and the address that
+// it had, and waits until it is ready.
+func (s *Server) Start() {
+	s.t.Helper()
+	s.Launch()
+	s.WaitReady()
+}
+
+// Launch starts a server that was stopped and does not wait.
+func (s *Server) Launch() {
+	s.t.Helper()
+	if s.running() {
+		s.t.Fatalf("%s runs already", s.Name)
+	}
+	out, err := os.OpenFile(s.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		s.t.Fatalf("start %s: %v", s.Name, err)
+	}
+	cmd := exec.Command(s.bin, s.args...)
+	cmd.Dir = s.Dir
+	cmd.Env = append(os.Environ(), s.env...)
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.SysProcAttr = attributes()
+	started, done := make(chan error, 1), make(chan struct{})
+	go func() {
+		// The signal at our death is tied to the thread that starts the child.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		defer out.Close()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			s.err = cmd.Wait()
+		}
+		close(done)
+	}()
+	if err := <-started; err != nil {
+		s.t.Fatalf("start %s: %v", s.Name, err)
+	}
+	s.cmd, s.done = cmd, done
+}
+
+// WaitReady waits until the server answers that it is ready.
+func (s *Server) WaitReady() {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), readyWithin)
+	defer cancel()
+	tick := time.NewTicker(askEvery)
+	defer tick.Stop()
+	for {
+		if err := Get(ctx, s.URL+s.ready, nil); err == nil {
+			return
+		}
+		select {
+		case <-s.done:
+			s.t.Fatalf("%s ended: %v\n%s", s.Name, s.err, s.lastLog())
+		case <-ctx.Done():
+			s.t.Fatalf("%s is not ready after %s\n%s", s.Name, readyWithin, s.lastLog())
+		case <-tick.C:
+		}
+	}
+}
+
+func (s *Server) running() bool {
+	if s.done == nil {
+		return false
+	}
+	select {
+	case <-s.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// PID returns its process.
+func (s *Server) PID() int { return s.cmd.Process.Pid }
+
+// Kill ends it at once and waits until it has ended. It does nothing if the
+// server does not run.
+func (s *Server) Kill() {
+	if s.running() {
+		s.signal(syscall.SIGCONT)
+		s.signal(syscall.SIGKILL)
+		<-s.done
+	}
+}
+
+// Stop asks it to end and waits. Loki takes minutes for it: kill that one.
+func (s *Server) Stop() {
+	if s.running() {
+		s.signal(syscall.SIGTERM)
+		<-s.done
+	}
+}
+
+// Suspend makes it hang: it takes connections and does not answer.
+func (s *Server) Suspend() { s.signal(syscall.SIGSTOP) }
+
+// Resume ends that.
+func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
+
+func (s *Server) signal(sig syscall.Signal) {
+	if err := s.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		s.t.Errorf("signal %s to %s: %v", sig, s.Name, err)
+	}
+}
+
+func (s *Server) logFile() string { return filepath.Join(s.Dir, s.Name+".log") }
+
+// Log returns all that it wrote.
+func (s *Server) Log() string {
+	data, err := os.ReadFile(s.logFile())
+	if err != nil {
+		return err.Error()
+	}
+	return string(data)
+}
+
+func (s *Server) lastLog() string {
+	text := s.Log()
+	if len(text) > logShown {
+		text = "..." + text[len(text)-logShown:]
+	}
+	return text
+}
+
+// keepLog puts the log where it outlives the test.
+func (s *Server) keepLog() {
+	name := strings.NewReplacer("/", "_", " ", "_").Replace(s.t.Name())
+	dir := filepath.Join(os.TempDir(), "crowsnest-servers", name)
+	file := filepath.Join(dir, s.Name+".log")
+	err := os.MkdirAll(dir, 0o755)
+	if err == nil {
+		err = os.WriteFile(file, []byte(s.Log()), 0o600)
+	}
+	if err != nil {
+		s.t.Logf("keep the log of %s: %v", s.Name, err)
+		return
+	}
+	s.t.Logf("the log of %s is kept at %s; its end:\n%s", s.Name, file, s.lastLog())
+}
+
+// Get fetches url and hands the body to read, unless that is nil. A status
+// other than 2xx is an error with what the server said.
+func Get(ctx context.Context, url string, read func(body []byte) error) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	return do(req, read)
+}
+
+func do(req *http.Request, read func(body []byte) error) error {
+	ctx, cancel := context.WithTimeout(req.Context(), 10*time.Second)
+	defer cancel()
+	res, err := client.Do(req.WithContext(ctx))
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, 64<<20))
+	if err != nil {
+		return err
+	}
+	if res.StatusCode/100 != 2 {
+		return fmt.Errorf("%s %s: %s: %.300s", req.Method, req.URL.Path, res.Status, body)
+	}
+	if read == nil {
+		return nil
+	}
+	return read(body)
+}
+
+// client keeps no connections: tests look for goroutines that are left.
+var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
