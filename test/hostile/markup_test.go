@@ -1,0 +1,233 @@
+package hostile
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/net/html"
+
+	"crowsnest/test/fakeam"
+)
+
+// markupRules hand the text on in every way.
+const markupRules = `pack: {name: markup, version: "1.0.0", rules: 2}
+defaults: {severity: critical}
+rules:
+- alert: TextInTexts
+  from: '{container="markup"}'
+  match: {regex: 'text n=(?P<n>\d+) (?P<rest>.*)'}
+  by: [n]
+  limit: 500
+  keep_firing_for: 1h
+  annotations:
+    summary: "{{ $vars.rest }}"
+    description: "first {{ $vars.rest }} then {{ $line }}"
+    logs_url: "https://logs.example.org/"
+  remediation: {summary: "see {{ $vars.rest }}", runbook_url: "https://runbooks.example.org/x", steps: ["kubectl get {{ $vars.rest }}"]}
+- alert: TextInLabels
+  from: '{container="markup"}'
+  match: {regex: 'label n=\d+ (?P<text>[^\n]{1,200})$'}
+  by: [text, namespace, pod]
+  limit: 500
+  keep_firing_for: 1h
+  labels: {copy: "{{ $labels.text }}"}
+`
+
+func markup(t *testing.T) []string {
+	t.Helper()
+	b, err := os.ReadFile("testdata/markup.txt")
+	require.NoError(t, err)
+	hex := regexp.MustCompile(`‹([0-9a-f]+)›`)
+	var out []string
+	for line := range strings.Lines(string(b)) {
+		if line = strings.TrimSuffix(line, "\n"); line == "" || strings.HasPrefix(line, "# ") {
+			continue
+		}
+		line = hex.ReplaceAllStringFunc(line, func(s string) string {
+			n, err := strconv.ParseUint(strings.Trim(s, "‹›"), 16, 32)
+			require.NoError(t, err)
+			return string(rune(n))
+		})
+		out = append(out, strings.ReplaceAll(line, "␛", "\x1b"))
+	}
+	require.Greater(t, len(out), 60)
+	return out
+}
+
+// TestMarkupIsText: what a browser, a chat, a terminal or a template would obey
+// is shown as text on every page and in every alert.
+func TestMarkupIsText(t *testing.T) {
+	d := newDaemon(t, false, map[string]string{"markup.yaml": markupRules})
+	all := markup(t)
+	c := d.container("tenant-a", "app-0", "markup", time.Minute)
+	lines := 0
+	for i, text := range all {
+		c.Write("stdout", fmt.Sprintf("text n=%d %s", i, text))
+		c.Write("stdout", fmt.Sprintf("label n=%d %s", i, text))
+		lines += 2
+	}
+	require.NoError(t, c.Err)
+	named := d.container(`<b>ns`, `"><img src=x onerror=alert(1)>`, "markup", time.Minute) // no kubelet makes them
+	named.Write("stdout", "label n=0 from a pod with a hostile name")
+	require.NoError(t, named.Err)
+	d.start()
+	d.hasRead(lines + 1)
+	d.eventually("the alerts arrive", func() bool {
+		got := told(d.am)
+		return got["TextInTexts"] == len(all) && got["TextInLabels"] >= len(all)*9/10
+	})
+	for name := range d.am.All() {
+		require.Contains(t, []string{"TextInTexts", "TextInLabels", "CrowsnestHeartbeat", "CrowsnestWatchdog"}, name)
+	}
+	for _, name := range []string{"TextInTexts", "TextInLabels"} {
+		for _, w := range d.am.Words(name) {
+			requireTame(t, w.Alert)
+		}
+	}
+	d.pagesAreText(all)
+	d.answersAreData(all)
+	for _, args := range [][]string{
+		{"get", "alerts", "--url", "http://" + d.addr}, {"get", "episodes", "--url", "http://" + d.addr}, {"get", "sources", "--url", "http://" + d.addr},
+		{"scan", "--rules", d.dir + "/markup.yaml", c.Path()}, {"scan", "--hits", "--rules", d.dir + "/markup.yaml", c.Path()},
+		{"explain", "--rules", d.dir + "/markup.yaml", "--line", "text n=1 " + strings.Join(all[len(all)-14:], " ")},
+	} {
+		requirePrintable(t, fmt.Sprint(args), d.command("", args...))
+	}
+	d.stop()
+	requirePrintable(t, "log", d.out.String())
+}
+
+var (
+	chat = regexp.MustCompile(`(?i)<[!@#]|<[a-z][a-z0-9+.-]*:|@(everyone|channel|here|all)\b`)
+	link = regexp.MustCompile(`^https://crowsnest\.example\.org/base/episodes/[0-9a-f]{16}$`)
+)
+
+// requireTame makes sure that an alert calls nobody and leads nowhere.
+func requireTame(t *testing.T, a fakeam.Alert) {
+	t.Helper()
+	require.Regexp(t, link, a.GeneratorURL)
+	for kind, texts := range map[string]map[string]string{"label": a.Labels, "annotation": a.Annotations} {
+		for name, text := range texts {
+			require.NotRegexp(t, chat, text, "%s %s", kind, name)
+			requirePrintable(t, kind+" "+name, text)
+		}
+	}
+	for _, name := range []string{"line", "first_line"} {
+		require.NotContains(t, a.Annotations[name], "`")
+		require.NotContains(t, a.Annotations[name], "](")
+	}
+	if a.Labels["alertname"] == "TextInTexts" {
+		require.Equal(t, "https://logs.example.org/", a.Annotations["logs_url"])
+		require.Equal(t, "https://runbooks.example.org/x", a.Annotations["runbook_url"])
+	}
+	if strings.Contains(a.Annotations["summary"], "{{") {
+		return
+	}
+	require.NotContains(t, a.Annotations["summary"], "app-0", "a template in a line was executed")
+}
+
+// requirePrintable makes sure that a terminal shows a text as it is.
+func requirePrintable(t *testing.T, where, text string) {
+	t.Helper()
+	for i, r := range text {
+		bad := unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Bidi_Control, r) || unicode.Is(unicode.Cf, r) || r == unicode.ReplacementChar && !strings.Contains(where, "label")
+		require.False(t, bad, "%s: %U in %.200q", where, r, text[max(0, i-60):])
+	}
+}
+
+// pagesAreText parses every page as a browser does.
+func (d *daemon) pagesAreText(all []string) {
+	t := d.t
+	t.Helper()
+	paths := []string{"/", "/rules", "/rules/TextInTexts", "/sources", "/status"}
+	var list struct {
+		Data struct {
+			Episodes []struct{ Fingerprint string }
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(d.page("/api/v1/episodes")), &list))
+	require.Greater(t, len(list.Data.Episodes), 2*len(all)*9/10)
+	for _, e := range list.Data.Episodes {
+		paths = append(paths, "/episodes/"+e.Fingerprint)
+	}
+	for _, text := range all {
+		q := url.QueryEscape(text)
+		paths = append(paths, "/?filter="+q, "/"+url.PathEscape(text), "/rules/"+url.PathEscape(text), "/episodes/"+url.PathEscape(text), "/?state="+q)
+	}
+	for _, path := range paths {
+		_, head, body, err := d.get(path)
+		require.NoError(t, err, path)
+		require.Contains(t, head.Get("Content-Security-Policy"), "default-src 'self'", path)
+		require.Equal(t, "nosniff", head.Get("X-Content-Type-Options"), path)
+		if strings.HasPrefix(head.Get("Content-Type"), "text/html") {
+			requireOwnMarkup(t, path, body)
+		}
+	}
+}
+
+// ownElements are those of the templates.
+var ownElements = regexp.MustCompile(`^(html|head|body|meta|title|link|script|header|nav|main|footer|form|label|input|button|article|section|h[1-3]|p|a|span|code|pre|time|small|strong|b|dl|dt|dd|ol|ul|li|div|table|thead|tbody|th|td|tr|br)$`)
+
+// requireOwnMarkup makes sure that a page has nothing but what its template
+// makes: no element and no attribute comes out of a log.
+func requireOwnMarkup(t *testing.T, path, body string) {
+	t.Helper()
+	root, err := html.Parse(strings.NewReader(body))
+	require.NoError(t, err)
+	for n := range root.Descendants() {
+		require.NotEqual(t, html.CommentNode, n.Type, "%s: %s", path, n.Data)
+		if n.Type != html.ElementNode {
+			continue
+		}
+		require.Regexp(t, ownElements, n.Data, path)
+		attr := map[string]string{}
+		for _, a := range n.Attr {
+			require.NotRegexp(t, `^(on.*|style|srcdoc|formaction|http-equiv|autofocus)$`, a.Key, "%s: %s", path, n.Data)
+			attr[a.Key] = a.Val
+		}
+		switch n.Data {
+		case "script":
+			require.Equal(t, "/static/refresh.js", attr["src"], path)
+			require.Nil(t, n.FirstChild, path)
+		case "b": // the only one that the corpus has, too
+			require.Equal(t, "/rules", path)
+
+		case "link":
+			require.True(t, strings.HasPrefix(attr["href"], "/static/"), path)
+		case "form":
+			require.Equal(t, "/", attr["action"], path)
+		case "a":
+			u, err := url.Parse(attr["href"])
+			require.NoError(t, err, path)
+			own := u.Scheme == "" && u.Host == "" && (strings.HasPrefix(u.Path, "/") || attr["href"] == "#main")
+			require.True(t, own || u.Scheme == "https" && strings.HasSuffix(u.Host, ".example.org"), "%s links to %s", path, attr["href"])
+		}
+	}
+}
+
+// answersAreData makes sure that no answer that is not a page is taken for one.
+func (d *daemon) answersAreData(all []string) {
+	t := d.t
+	t.Helper()
+	for _, path := range []string{"/api/v1/alerts", "/api/v1/episodes", "/api/v1/sources", "/api/v1/rules", "/api/v1/" + url.PathEscape(all[0])} {
+		_, head, body, err := d.get(path)
+		require.NoError(t, err)
+		require.Equal(t, "application/json; charset=utf-8", head.Get("Content-Type"), path)
+		require.True(t, json.Valid([]byte(body)), path)
+		require.NotContains(t, body, "<", path)
+	}
+	_, _, body, err := d.get("/metrics")
+	require.NoError(t, err)
+	require.NotContains(t, body, "faked")
+	require.NotContains(t, body, "evil")
+	require.NotContains(t, body, "tenant-a", "no label of a metric comes from a log")
+}
