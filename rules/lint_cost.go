@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"crowsnest/strictyaml"
@@ -20,31 +21,38 @@ const (
 func programCost(n int) time.Duration { return time.Duration(n) * maxMatchedLine * costPerStep }
 
 // lintCost refuses rules that could hold up the daemon, and warns of those that
-// have to be tried on each line.
+// have to be tried on each line. Of those the size of the programs counts, since
+// they are a burden even where no line is the worst.
 func (c *compiler) lintCost() {
+	var all []Matcher
 	total, worst, worstAt := 0, 0, c.at
 	visit := func(p *Parts, keys *strictyaml.Keys, m Matcher, name string) {
+		all = append(all, m)
 		if keys.At.IsZero() || keys.Damaged() {
 			return
+		}
+		if _, largest, at := c.programs(p, keys, true); largest > worst {
+			worst, worstAt = largest, at
 		}
 		if gated(requiredTexts(m)) {
 			return
 		}
-		n, largest, at := c.programs(p, keys)
+		n, _, _ := c.programs(p, keys, false)
 		total += n
-		if largest > worst {
-			worst, worstAt = largest, at
-		}
 		if len(p.Contains) > 0 || n > 0 || len(p.Field) > 0 || len(p.Any) > 0 {
 			c.warnAt(keys.At, "no-literal", fmt.Sprintf("%s requires no text of %d bytes or more: it is tried on every line of its streams, for up to %s on a line of 16 KiB",
 				name, minLiteral, shortTime(programCost(max(n, 1)))), "add a fixed text that its lines have with `contains`")
 		}
 	}
 	c.eachMatcher(visit)
-	if programCost(total) > maxLineCost {
+	c.rule.WorstLine = lineCost(all)
+	cost, fix := c.rule.WorstLine, "use smaller repetitions and classes, or make two rules of it"
+	if every := programCost(total); every > maxLineCost {
+		cost, fix = every, fmt.Sprintf("add a fixed text of %d bytes or more with `contains`, or use smaller repetitions and classes", minLiteral)
+	}
+	if cost > maxLineCost {
 		c.errorAt(worstAt, "too-costly", fmt.Sprintf("the regular expressions of the rule may take %s for one line of %d KiB, more than %s",
-			shortTime(programCost(total)), maxMatchedLine>>10, maxLineCost),
-			fmt.Sprintf("add a fixed text of %d bytes or more with `contains`, or use smaller repetitions and classes", minLiteral))
+			shortTime(cost), maxMatchedLine>>10, maxLineCost), fix)
 	}
 }
 
@@ -74,9 +82,9 @@ func (c *compiler) eachMatcher(visit func(*Parts, *strictyaml.Keys, Matcher, str
 	}
 }
 
-// programs counts the instructions of all expressions of a matcher that no
-// required text guards, and finds the largest.
-func (c *compiler) programs(p *Parts, keys *strictyaml.Keys) (total, largest int, at strictyaml.Pos) {
+// programs counts the instructions of the expressions of a matcher, and finds the
+// largest: of all of them, or of those that no required text guards.
+func (c *compiler) programs(p *Parts, keys *strictyaml.Keys, all bool) (total, largest int, at strictyaml.Pos) {
 	at = keys.At
 	add := func(expr string, where strictyaml.Pos) {
 		n := programSize(expr)
@@ -95,10 +103,10 @@ func (c *compiler) programs(p *Parts, keys *strictyaml.Keys) (total, largest int
 	}
 	quiet := &compiler{form: c.form, rule: &Rule{}}
 	inner := func(m *MatcherSyntax) {
-		if gated(requiredTexts(quiet.matcher(&m.Parts, &m.Keys, ""))) {
+		if !all && gated(requiredTexts(quiet.matcher(&m.Parts, &m.Keys, ""))) {
 			return
 		}
-		n, l, where := c.programs(&m.Parts, &m.Keys)
+		n, l, where := c.programs(&m.Parts, &m.Keys, all)
 		total += n
 		if l > largest {
 			largest, at = l, where
@@ -114,6 +122,9 @@ func (c *compiler) programs(p *Parts, keys *strictyaml.Keys) (total, largest int
 }
 
 func shortTime(d time.Duration) string {
+	if d == math.MaxInt64 {
+		return "far too long"
+	}
 	if d >= time.Second {
 		return d.Round(100 * time.Millisecond).String()
 	}

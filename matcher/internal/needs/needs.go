@@ -94,6 +94,7 @@ func (c *Cond) find(line []byte) int {
 		for _, s := range c.subs {
 			if k := s.find(line); k >= 0 && (best < 0 || k < best) {
 				best = k
+				line = line[:k] // another one matters if it ends before
 			}
 		}
 		return best
@@ -192,34 +193,36 @@ func zeroWidth(re *syntax.Regexp) bool {
 	return false
 }
 
-// indexFold finds a text in lower case, in any ASCII case.
+// indexFold finds a text in lower case, in any ASCII case. It looks at each byte
+// for its first letter twice at most, however often that occurs.
 func indexFold(line, lit []byte) int {
 	lo, up := lit[0], lit[0]
 	if 'a' <= lo && lo <= 'z' {
 		up -= 'a' - 'A'
 	}
+	lower, searched := -1, 0 // the next lo; there is no up before searched
 	for at := 0; ; {
-		rest := line[at:]
-		if len(rest) < len(lit) {
-			return -1
-		}
-		k := bytes.IndexByte(rest, lo)
-		if up != lo {
-			limit := rest
-			if k >= 0 {
-				limit = rest[:k]
-			}
-			if j := bytes.IndexByte(limit, up); j >= 0 {
-				k = j
+		if lower < at {
+			lower = len(line)
+			if k := bytes.IndexByte(line[at:], lo); k >= 0 {
+				lower = at + k
 			}
 		}
-		if k < 0 || k+len(lit) > len(rest) {
+		k := lower
+		if from := max(at, searched); up != lo && from < lower {
+			if j := bytes.IndexByte(line[from:lower], up); j >= 0 {
+				k = from + j
+			} else {
+				searched = lower
+			}
+		}
+		if k+len(lit) > len(line) {
 			return -1
 		}
-		if EqualFold(rest[k:k+len(lit)], lit) {
-			return at + k
+		if EqualFold(line[k:k+len(lit)], lit) {
+			return k
 		}
-		at += k + 1
+		at = k + 1
 	}
 }
 
