@@ -301,8 +301,8 @@ func (c *Config) resolvePaths(dir string) {
 	if c.Keys.Has("storage") {
 		c.Storage.Path = join(c.Storage.Path)
 	}
-	for i := range c.Sinks.Alertmanager {
-		c.Sinks.Alertmanager[i].Config.HTTP.SetDirectory(dir)
+	for _, h := range c.httpConfigs() {
+		h.config.SetDirectory(dir)
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 	commonconfig "github.com/prometheus/common/config"
 	"github.com/spf13/cobra"
 
+	"crowsnest/httpconfig"
 	"crowsnest/rules"
-	"crowsnest/sinks/alertmanager"
 	"crowsnest/strictyaml"
 )
 
@@ -57,7 +57,7 @@ func mapType(t reflect.Type) *jsonschema.Schema {
 	switch t {
 	case reflect.TypeFor[time.Duration]():
 		return &jsonschema.Schema{Type: "string", Pattern: durationPattern}
-	case reflect.TypeFor[alertmanager.HTTPConfig](), reflect.TypeFor[commonconfig.HTTPClientConfig]():
+	case reflect.TypeFor[httpconfig.Config](), reflect.TypeFor[commonconfig.HTTPClientConfig]():
 		return &jsonschema.Schema{
 			Type:        "object",
 			Description: "TLS, credentials and proxies as in Prometheus: https://prometheus.io/docs/prometheus/latest/configuration/configuration/#http_config",

@@ -6,6 +6,7 @@ import (
 
 	commonconfig "github.com/prometheus/common/config"
 
+	"crowsnest/httpconfig"
 	"crowsnest/strictyaml"
 )
 
@@ -13,20 +14,36 @@ import (
 // certificates.
 func (c *Config) checkFiles() strictyaml.Problems {
 	var out strictyaml.Problems
-	for _, am := range c.Sinks.Alertmanager {
-		at := am.Keys.Value("http_config")
+	for _, h := range c.httpConfigs() {
 		before := len(out)
-		for _, f := range secretFiles(am.Config.HTTP.HTTPClientConfig) {
+		for _, f := range secretFiles(h.config.HTTPClientConfig) {
 			if err := readable(f.path); err != nil {
-				out = append(out, at.Problem(strictyaml.Error, "file", fmt.Sprintf("%s: %v", f.key, err), "create the file, or mount the secret, and let this user read it"))
+				out = append(out, h.at.Problem(strictyaml.Error, "file", fmt.Sprintf("%s: %v", f.key, err), "create the file, or mount the secret, and let this user read it"))
 			}
 		}
 		if len(out) > before {
 			continue
 		}
-		if _, err := commonconfig.NewClientFromConfig(am.Config.HTTP.HTTPClientConfig, "crowsnest"); err != nil {
-			out = append(out, at.Problem(strictyaml.Error, "http-config", err.Error(), ""))
+		if _, err := h.config.Client("crowsnest"); err != nil {
+			out = append(out, h.at.Problem(strictyaml.Error, "http-config", err.Error(), ""))
 		}
+	}
+	return out
+}
+
+// httpPart is the http_config of one source or sink.
+type httpPart struct {
+	config *httpconfig.Config
+	at     strictyaml.Pos
+}
+
+// httpConfigs returns all of them: their files are checked, and stand beside the
+// configuration.
+func (c *Config) httpConfigs() []httpPart {
+	var out []httpPart
+	for i := range c.Sinks.Alertmanager {
+		p := &c.Sinks.Alertmanager[i]
+		out = append(out, httpPart{&p.Config.HTTP, p.Keys.Value("http_config")})
 	}
 	return out
 }

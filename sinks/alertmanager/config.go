@@ -9,10 +9,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	commonconfig "github.com/prometheus/common/config"
-
+	"crowsnest/httpconfig"
 	"crowsnest/sinks"
-	"crowsnest/strictyaml"
 )
 
 // Bounds of what is sent. An Alertmanager takes more; a receiver behind it may
@@ -59,24 +57,7 @@ type Config struct {
 }
 
 // HTTPConfig is Prometheus' http_config.
-type HTTPConfig struct {
-	commonconfig.HTTPClientConfig
-}
-
-// DecodeYAML reads the part with Prometheus' own strict decoder.
-func (h *HTTPConfig) DecodeYAML(n *strictyaml.Node) {
-	var raw strictyaml.Raw
-	raw.DecodeYAML(n)
-	if !raw.Present {
-		return
-	}
-	cfg, err := commonconfig.LoadHTTPConfig(string(raw.Text))
-	if err != nil {
-		n.Errorf("bad-value", "%s: %v", n.Name(), err)
-		return
-	}
-	h.HTTPClientConfig = *cfg
-}
+type HTTPConfig = httpconfig.Config
 
 // withDefaults returns c with every default filled in.
 func (c Config) withDefaults() Config {
@@ -113,8 +94,7 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("external_url: %w", err))
 		}
 	}
-	http := c.HTTP.HTTPClientConfig // Validate changes its receiver
-	if err := http.Validate(); err != nil {
+	if err := c.HTTP.Check(); err != nil {
 		errs = append(errs, fmt.Errorf("http_config: %w", err))
 	}
 	return errors.Join(errs...)
