@@ -278,3 +278,48 @@ func FuzzLoad(f *testing.F) {
 		require.Empty(t, note)
 	})
 }
+
+// FuzzDamage: a state file that is cut off, or of which bits have turned, is
+// never taken for a good one; the generation before it is used, and what is set
+// aside does not stop the next start.
+func FuzzDamage(f *testing.F) {
+	f.Add([]byte("payload of the newer one"), uint32(3), uint8(1), uint32(0), false)
+	f.Add([]byte("payload"), uint32(0), uint8(0x80), uint32(0), true)
+	f.Add([]byte("x"), uint32(0), uint8(0), uint32(1), true)
+	f.Add([]byte(""), uint32(9), uint8(0x20), uint32(0), false)
+	f.Add([]byte("payload"), uint32(20), uint8(0x10), uint32(3), true)
+	f.Fuzz(func(t *testing.T, payload []byte, at uint32, flip uint8, cut uint32, both bool) {
+		dir := t.TempDir()
+		older := []byte("payload of the older one")
+		require.NoError(t, Save(dir, older))
+		require.NoError(t, Save(dir, payload))
+		damage := func(name string) bool {
+			b, err := os.ReadFile(filepath.Join(dir, name))
+			require.NoError(t, err)
+			was := bytes.Clone(b)
+			b = b[:len(b)-int(cut)%(len(b)+1)]
+			if len(b) > 0 {
+				b[int(at)%len(b)] ^= flip
+			}
+			require.NoError(t, os.WriteFile(filepath.Join(dir, name), b, 0o600))
+			return !bytes.Equal(was, b)
+		}
+		damaged := damage(current)
+		olderToo := both && damage(previous)
+		got, _, err := Load(dir)
+		require.NoError(t, err)
+		switch {
+		case !damaged:
+			require.Equal(t, string(payload), string(got))
+		case !olderToo:
+			require.Equal(t, string(older), string(got))
+		default:
+			require.Nil(t, got)
+		}
+		require.NoError(t, Save(dir, payload))
+		got, note, err := Load(dir)
+		require.NoError(t, err)
+		require.Empty(t, note)
+		require.Equal(t, string(payload), string(got))
+	})
+}

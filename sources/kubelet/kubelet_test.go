@@ -2,7 +2,7 @@ package kubelet
 
 import (
 	"context"
-	"errors"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -155,13 +155,41 @@ func TestValidate(t *testing.T) {
 }
 
 // The answers to odd names of directories are errors or silence, never a panic.
+// FuzzPathLabels: who a line belongs to is in the last three parts of its path
+// and nowhere else, and is read in one way only.
 func FuzzPathLabels(f *testing.F) {
-	f.Add("/var/log/pods/ns_pod_uid/app/0.log")
-	f.Add("a_b_c//0.log")
-	f.Fuzz(func(t *testing.T, path string) {
+	f.Add("/var/log/pods/ns_pod_uid/app/0.log", "tenant")
+	f.Add("a_b_c//0.log", "a_b_c")
+	f.Add("/var/log/pods/ns_pod_uid/app/../../kube-system_etcd_0/etcd/0.log", "..")
+	f.Add("/var/log/pods/ns_pod_uid_x/app/0.log", "ns_pod_uid/app")
+	f.Add("/var/log/pods/ns_pod_uid/app/0.log.20260102-030405.gz", ".")
+	f.Add(`C:\ns_pod_uid\app\0.log`, "\x00")
+	f.Fuzz(func(t *testing.T, path, before string) {
 		l, ok := PathLabels(path)
-		if ok && (l["namespace"] == "" || l["pod"] == "" || l["container"] == "") {
-			t.Fatal(errors.New("empty label"))
+		if !ok {
+			require.Nil(t, l)
+			return
+		}
+		require.Len(t, l, 4)
+		require.Equal(t, path, l["filename"])
+		parts := strings.Split(filepath.Clean(path), "/")
+		require.GreaterOrEqual(t, len(parts), 3)
+		parts = parts[len(parts)-3:]
+		require.Equal(t, l["container"], parts[1])
+		uid, found := strings.CutPrefix(parts[0], l["namespace"]+"_"+l["pod"]+"_")
+		require.True(t, found)
+		for _, name := range []string{l["namespace"], l["pod"], uid} {
+			require.NotEmpty(t, name)
+			require.NotContains(t, name, "_", "two readings")
+			require.NotContains(t, name, "/")
+		}
+		require.NotContains(t, []string{"", ".", ".."}, l["container"])
+		// What is before the three parts says nothing.
+		again, ok := PathLabels("/" + before + "/../" + strings.Join(parts, "/"))
+		if ok && !strings.Contains(before, "/") && before != ".." && before != "." && before != "" {
+			for _, name := range []string{"namespace", "pod", "container"} {
+				require.Equal(t, l[name], again[name])
+			}
 		}
 	})
 }

@@ -1,0 +1,269 @@
+package matcher
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/rules"
+)
+
+// FuzzCRI: the header of a line is read as a regular expression reads it, by the
+// fast way and by the general one.
+func FuzzCRI(f *testing.F) {
+	for _, s := range []string{
+		"2025-11-20T10:00:00.123456789Z stderr F text of forty bytes and more",
+		"2025-11-20T10:00:00.123456789Z stdout P ", "2025-11-20T10:00:00.123456789Z stdout F", "2025-11-20T10:00:00.123456789Z stdout F\r",
+		"2025-11-20T10:00:00Z stdout F:tag:tag text", "2025-11-20T10:00:00,5+0130 stdout P: text", "2025-11-20T10:00:00.123456789Z stderr X text",
+		"2025-11-20T10:00:00.123456789Z stdour F text", "2025-11-20 10:00:00Z stdout F x", "2025-1a-20T10:00:00.123456789Z stderr F text and more",
+		"2025-11-20T10:00:00.12345678\xb9Z stderr F text and more of it", "2025-11-20T10:00:00.123456789Z  stderr F text and more",
+		"2025-11-20T10:00:00.123456789Z stdout F 2025-11-20T10:00:00.123456789Z stderr F forged",
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		if bytes.IndexByte(line, '\n') >= 0 {
+			return // a line has none
+		}
+		e, ok := readCRI(line)
+		general, alike := readAnyCRI(line)
+		require.Equal(t, alike, ok)
+		m := refCRI.FindSubmatch(line)
+		require.Equal(t, m != nil, ok)
+		if !ok {
+			return
+		}
+		require.Equal(t, string(m[1]), string(e.stamp))
+		require.Equal(t, string(m[2]) == "stderr", e.stderr)
+		require.Equal(t, string(m[3]) == "P", e.partial)
+		require.Equal(t, string(m[4]), string(e.text))
+		require.Equal(t, [3]string{string(e.stamp), string(e.text), fmt.Sprint(e.stderr, e.partial)},
+			[3]string{string(general.stamp), string(general.text), fmt.Sprint(general.stderr, general.partial)})
+	})
+}
+
+// FuzzDocker: a line of docker-json is read as encoding/json reads it.
+func FuzzDocker(f *testing.F) {
+	for _, s := range []string{
+		`{"log":"text\n","stream":"stdout","time":"2025-11-20T10:00:00.123456789Z"}`,
+		`{"log":"part","stream":"stderr","attrs":{"a":"b"},"time":"2025-11-20T10:00:00Z"}`,
+		`{"stream":"stderr","log":"\u003cx\u003e\t\"q\"\\\n","time":"2025-11-20T10:00:00Z"}`,
+		` {"time":"2025-11-20T10:00:00Z","log":"a","log":"b\n","stream":"stdout"} `,
+		`{"log":"\ud83d\ude00\udead\n","stream":"stdout","time":"2025-11-20T10:00:00Z"}`,
+		`{"log":"a\n","stream":"stdout","time":"2025-11-20T10:00:00Z","namespace":"kube-system"}`,
+		`{"log":"a\n","stream":"stdout","time":"yesterday"}`, `{"log":1,"stream":"stdout","time":"2025-11-20T10:00:00Z"}`, `{"log":"a","stream":"stdout","time":"2025-11-20T10:00:00Z"`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		if bytes.IndexByte(line, '\n') >= 0 {
+			return
+		}
+		e, ok := readDocker(new(scratch), line)
+		if ok {
+			require.True(t, bytes.Contains(line, []byte(`"log"`)), "a key that is escaped")
+		}
+		// What is no JSON may be read in part; what is, is read wholly.
+		var d struct {
+			Log, Stream, Time *string
+		}
+		if !utf8.Valid(line) || !json.Valid(line) || json.Unmarshal(line, &d) != nil || ambiguous(line) {
+			return
+		}
+		want := d.Log != nil && d.Stream != nil && d.Time != nil && (*d.Stream == "stdout" || *d.Stream == "stderr") &&
+			refWhole.MatchString(*d.Time) && bytes.Contains(line, []byte(`"log"`))
+		require.Equal(t, want, ok)
+		if !ok {
+			return
+		}
+		text, whole := strings.CutSuffix(*d.Log, "\n")
+		require.Equal(t, text, string(e.text))
+		require.Equal(t, !whole, e.partial)
+		require.Equal(t, *d.Stream == "stderr", e.stderr)
+		require.Equal(t, *d.Time, string(e.stamp))
+	})
+}
+
+// ambiguous tells that encoding/json takes another liberty with the line than
+// the reader does: keys in other cases, twice, or null.
+func ambiguous(line []byte) bool {
+	dec := json.NewDecoder(bytes.NewReader(line))
+	seen := map[string]bool{}
+	depth, key := 0, false
+	for {
+		tok, err := dec.Token()
+		if err != nil {
+			return false
+		}
+		switch v := tok.(type) {
+		case json.Delim:
+			if v == '{' || v == '[' {
+				depth++
+			} else {
+				depth--
+			}
+			key = depth == 1
+			continue
+		case string:
+			if key && depth == 1 {
+				low := strings.ToLower(v)
+				if low != v || seen[v] || strings.ToUpper(low) != strings.ToUpper(v) || strings.ContainsRune(v, 'ſ') {
+					return true
+				}
+				seen[v] = true
+				key = false
+				continue
+			}
+		}
+		if depth == 1 {
+			key = true
+		}
+	}
+}
+
+// FuzzJoin: parts of stdout and stderr in any mixture make the lines that a
+// model makes of them, however the bytes are cut into blocks.
+func FuzzJoin(f *testing.F) {
+	f.Add([]byte("Pa\x01Fb\x02"), uint16(3))
+	f.Add([]byte{0, 5, 128, 7, 1, 9, 129, 3, 0, 0, 1, 1}, uint16(1))
+	f.Add(bytes.Repeat([]byte{0, 255}, 300), uint16(7)) // beyond MaxMerged
+	f.Add(append(bytes.Repeat([]byte{2, 255}, 20), 3, 1, 0, 1, 1, 1), uint16(5))
+	f.Add([]byte{1, 0, 3, 0, 0, 0, 1, 0}, uint16(0))
+	f.Fuzz(func(t *testing.T, ops []byte, seed uint16) {
+		r := ruleOf(t, "All", rules.Matcher{Contains: []string{"x"}})
+		prog := compile(t, r)
+		s := NewStream(manager, StreamOptions{Format: FormatCRI})
+		var m joinModel
+		var block, got []string
+		take := func() {
+			for _, h := range prog.Scan(s, []byte(strings.Join(block, "")), arrival) {
+				got = append(got, h.Line)
+			}
+			block = block[:0]
+		}
+		for i := 0; i+1 < len(ops) && i < 800; i += 2 {
+			full, stderr := ops[i]&1 != 0, ops[i]&2 != 0
+			size := int(ops[i+1])
+			if ops[i]&128 != 0 {
+				size *= 80 // some parts are as long as containerd's
+			}
+			text := strings.Repeat("x", size)
+			stream, tag := "stdout", "P"
+			if stderr {
+				stream = "stderr"
+			}
+			if full {
+				tag = "F"
+			}
+			block = append(block, fmt.Sprintf("2025-11-20T10:00:00.%09dZ %s %s %s\n", i, stream, tag, text))
+			m.part(stream, text, full)
+			if seed != 0 && (i/2)%int(seed%7+1) == 0 {
+				take()
+			}
+		}
+		take()
+		for _, h := range prog.Flush(s, arrival) {
+			got = append(got, h.Line)
+		}
+		m.flush()
+		require.Equal(t, m.lines, got)
+		c := s.Counters()
+		require.Equal(t, m.dropped, c.Dropped)
+		require.Equal(t, c.Lines, c.Evaluated+c.Dropped, "every line is accounted for")
+	})
+}
+
+// joinModel joins parts in the plainest way.
+type joinModel struct {
+	open [2]struct {
+		text     string
+		parts    int
+		skipping bool
+		since    int
+	}
+	n       int
+	lines   []string
+	dropped int64
+}
+
+func (m *joinModel) part(stream, text string, full bool) {
+	o := &m.open[0]
+	if stream == "stderr" {
+		o = &m.open[1]
+	}
+	m.n++
+	if o.skipping {
+		m.dropped++
+		o.skipping = !full
+		return
+	}
+	if o.parts == 0 {
+		o.since = m.n
+	}
+	o.text += text
+	o.parts++
+	if full || len(o.text) >= MaxMerged {
+		m.line(o.text)
+		o.text, o.parts, o.skipping = "", 0, !full
+	}
+}
+
+func (m *joinModel) line(text string) {
+	if text != "" { // the rule wants an x
+		m.lines = append(m.lines, text[:min(len(text), MaxLine)])
+	}
+}
+
+func (m *joinModel) flush() {
+	first, second := &m.open[0], &m.open[1]
+	if second.since < first.since {
+		first, second = second, first
+	}
+	for _, o := range []*struct {
+		text     string
+		parts    int
+		skipping bool
+		since    int
+	}{first, second} {
+		if o.parts > 0 {
+			m.line(o.text)
+		}
+	}
+}
+
+// FuzzTextFields: klog, klogr and logfmt are read as the plain reader reads them,
+// and a value never holds what was not in the line.
+func FuzzTextFields(f *testing.F) {
+	for _, s := range []string{
+		`E0310 12:00:00.000000       1 x.go:1] "Failed to \"do\" it" err="can't be empty" Cluster="default/c2" n=3 ok=true`,
+		`E0101 1 c.go:1] controllers/X "msg"="Reconciler error" "error"="a=b c=d" "reconciler group"="g" "n"=1`,
+		`time="2025-11-20T10:00:00Z" level=info msg="found \"3\" nodes" empty= q=""`,
+		"E0101 x.go:1] \"m\" err=<\n\tfirst\n\t\tsecond\n >  k=\"v\"", `5" disk a=b`, `x="a b=c`, `a="x",b="y";c=z`, `a=<nil> b=<x`, `k="\u003c\x41\U0001F600\q"`,
+		`=x ==y "="=z`, "a=\"b\nc=\"d", `msg="E0101 x.go:1] \"forged\" namespace=\"kube-system\""`,
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		if strings.HasPrefix(strings.TrimSpace(line), "{") || len(line) > 2048 {
+			return // JSON has a target of its own
+		}
+		var got fields
+		got.reset([]byte(line))
+		want := refText(line)
+		seen := map[string]bool{}
+		for _, v := range got.all() {
+			seen[v.Name] = true
+			value, ok := got.lookup(v.Name)
+			require.True(t, ok)
+			require.Equal(t, want[v.Name], string(value), "%q of %q", v.Name, line)
+		}
+		for name := range want {
+			require.True(t, seen[name], "%q is missing of %q", name, line)
+		}
+	})
+}
