@@ -1,0 +1,131 @@
+package hits
+
+import (
+	"crowsnest/matcher"
+	"crowsnest/rules"
+)
+
+// Reason tells why hits were dropped.
+type Reason string
+
+// The reasons.
+const (
+	ReasonUnknown  Reason = "unknown_rule" // no rule of this name is loaded
+	ReasonDisabled Reason = "disabled"     // it is loaded and off
+	ReasonWants    Reason = "wants"        // the other version does not send a value that ours needs
+	ReasonPart     Reason = "part"         // ours has no such step, clear or unless
+	ReasonSelector Reason = "selector"     // ours does not apply to the stream
+)
+
+// Reasons lists all reasons.
+func Reasons() []Reason {
+	return []Reason{ReasonUnknown, ReasonDisabled, ReasonWants, ReasonPart, ReasonSelector}
+}
+
+// Outcome says what became of the hits of a batch.
+type Outcome struct {
+	Taken int
+	// Other is how many of these were found by another version of their rule.
+	Other   int
+	Dropped map[Reason]int
+}
+
+// Index finds the rules of a set by name. It is immutable.
+type Index struct {
+	set    *rules.Set
+	byName map[string]*rules.Rule
+}
+
+// NewIndex makes an index of a set.
+func NewIndex(set *rules.Set) *Index {
+	x := &Index{set: set, byName: make(map[string]*rules.Rule, len(set.Rules))}
+	for _, r := range set.Rules {
+		x.byName[r.Alert] = r
+	}
+	return x
+}
+
+// Of tells whether it is the index of this set.
+func (x *Index) Of(set *rules.Set) bool { return x != nil && x.set == set }
+
+// target is what becomes of the hits of one record.
+type target struct {
+	rule   *rules.Rule // nil: they are dropped
+	why    Reason
+	other  bool
+	values []string
+}
+
+// Find turns a batch into hits of the rules that are indexed, in order of their
+// reading. During a rollout the sender may have another version of a rule: its
+// hits are taken if they have every value that ours wants, by name, and a part
+// that ours has.
+func (b *Batch) Find(x *Index) ([]matcher.Hit, Outcome) {
+	out := Outcome{}
+	targets := make([]target, len(b.records))
+	for i := range b.records {
+		targets[i] = b.target(x, &b.records[i])
+	}
+	found := make([]matcher.Hit, 0, len(b.hits))
+	for i := range b.hits {
+		h := &b.hits[i]
+		t := &targets[h.record]
+		if t.rule == nil {
+			if out.Dropped == nil {
+				out.Dropped = map[Reason]int{}
+			}
+			out.Dropped[t.why]++
+			continue
+		}
+		out.Taken++
+		if t.other {
+			out.Other++
+		}
+		r := &b.records[h.record]
+		found = append(found, matcher.Hit{
+			Rule: t.rule, Part: r.part, Time: at(h.t), Line: h.text, Values: t.values, Labels: b.labels[r.labels], ID: h.id,
+		})
+	}
+	return found, out
+}
+
+// target finds the rule of a record. Nothing that a peer says is trusted to fit,
+// whatever hash it names.
+func (b *Batch) target(x *Index, rec *record) target {
+	ref := &b.rules[rec.rule]
+	r := x.byName[ref.name]
+	switch {
+	case r == nil:
+		return target{why: ReasonUnknown}
+	case r.Mode == rules.ModeOff:
+		return target{why: ReasonDisabled}
+	case !hasPart(r, rec.part):
+		return target{why: ReasonPart}
+	}
+	t := target{rule: r, values: make([]string, len(r.Wants)), other: r.Hash != ref.hash}
+	if t.other && !r.From.Matches(b.labels[rec.labels], false) {
+		return target{why: ReasonSelector}
+	}
+	at := make(map[string]int, len(ref.wants))
+	for i, name := range ref.wants {
+		at[name] = i
+	}
+	for i, name := range r.Wants {
+		k, sent := at[name]
+		if !sent {
+			return target{why: ReasonWants}
+		}
+		t.values[i] = rec.values[k]
+	}
+	return t
+}
+
+func hasPart(r *rules.Rule, p matcher.Part) bool {
+	switch p {
+	case matcher.PartClear:
+		return r.Clear != nil
+	case matcher.PartUnless:
+		return r.Unless != nil
+	}
+	return p >= 0 && int(p) < len(r.Steps)
+}

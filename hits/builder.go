@@ -1,0 +1,266 @@
+package hits
+
+import (
+	"bytes"
+	"compress/flate"
+	"encoding/binary"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"time"
+
+	"crowsnest/matcher"
+	"crowsnest/rules"
+)
+
+// Bounds of a batch.
+const (
+	// MaxPayload is the size of a compressed batch, MaxRaw that of what is in it.
+	MaxPayload = 1 << 20
+	MaxRaw     = 8 << 20
+	// MaxHits is how many hits a batch has.
+	MaxHits = 1 << 16
+
+	fullAt   = 384 << 10 // bytes at which a builder is full: one hit more always fits
+	fullHits = MaxHits / 2
+	maxValue = 8 << 10   // bytes of a value; the engine keeps 1 KiB
+	maxTold  = 128 << 10 // bytes of the values of one hit
+	maxTexts = 32        // lines of a record that keep their text, besides the newest
+)
+
+// Builder folds hits into a batch. The zero value is empty and ready. It is not
+// safe for concurrent use. It keeps the lines and values of the hits until Seal.
+type Builder struct {
+	rules   []*rules.Rule
+	labels  []matcher.Labels
+	records []*record
+	hits    []folded
+	size    int // estimate of the bytes before compression, not too small
+
+	ruleAt   map[*rules.Rule]int
+	mapAt    map[uintptr]int  // labels by the map that holds them
+	kept     []matcher.Labels // these maps, so that no other takes their place
+	labelsAt map[string]int
+	recordAt map[string]int
+
+	key []byte
+	raw []byte
+	out *flate.Writer
+}
+
+// record is what equal hits share.
+type record struct {
+	rule, labels int
+	part         matcher.Part
+	values       []string
+	lines        int
+	newest       int // index of the last hit
+}
+
+// folded is what each hit adds.
+type folded struct {
+	record int
+	t      int64
+	id     uint64
+	text   string
+	told   bool // the text is written
+}
+
+// Len is the number of hits.
+func (b *Builder) Len() int { return len(b.hits) }
+
+// Size is about how many bytes the hits take before they are compressed.
+func (b *Builder) Size() int { return b.size }
+
+// Full tells that the batch should be sealed before another hit is added.
+func (b *Builder) Full() bool { return b.size >= fullAt || len(b.hits) >= fullHits }
+
+// Add adds a hit behind the others.
+func (b *Builder) Add(h *matcher.Hit) {
+	if b.recordAt == nil {
+		b.ruleAt, b.mapAt, b.labelsAt, b.recordAt = map[*rules.Rule]int{}, map[uintptr]int{}, map[string]int{}, map[string]int{}
+	}
+	at := b.recordOf(h)
+	r := b.records[at]
+	if r.lines > min(maxTexts, max(1, h.Rule.Count)) {
+		old := &b.hits[r.newest]
+		b.size -= len(old.text)
+		old.text, old.told = "", false
+	}
+	r.lines, r.newest = r.lines+1, len(b.hits)
+	b.hits = append(b.hits, folded{record: at, t: nanos(h.Time), id: h.ID, text: h.Line, told: true})
+	b.size += 28 + len(h.Line)
+}
+
+// recordOf returns the index of the record that the hit belongs to.
+func (b *Builder) recordOf(h *matcher.Hit) int {
+	rule, labels := b.ruleOf(h.Rule), b.labelsOf(h.Labels)
+	k := binary.AppendUvarint(b.key[:0], uint64(rule))
+	k = binary.AppendUvarint(k, uint64(labels))
+	k = binary.AppendVarint(k, int64(h.Part))
+	most := min(maxValue, maxTold/max(1, len(h.Rule.Wants)))
+	for i := range h.Rule.Wants {
+		k = appendString(k, value(h, i, most))
+	}
+	b.key = k
+	if at, ok := b.recordAt[string(k)]; ok {
+		return at
+	}
+	r := &record{rule: rule, labels: labels, part: h.Part, values: make([]string, len(h.Rule.Wants))}
+	for i := range r.values {
+		r.values[i] = value(h, i, most)
+	}
+	b.recordAt[string(k)] = len(b.records)
+	b.records = append(b.records, r)
+	b.size += len(k) + 8
+	return len(b.records) - 1
+}
+
+// value is the i-th value of a hit, of bounded length.
+func value(h *matcher.Hit, i, most int) string {
+	if i >= len(h.Values) {
+		return ""
+	}
+	return h.Values[i][:min(most, len(h.Values[i]))]
+}
+
+func (b *Builder) ruleOf(r *rules.Rule) int {
+	at, ok := b.ruleAt[r]
+	if !ok {
+		at = len(b.rules)
+		b.ruleAt[r] = at
+		b.rules = append(b.rules, r)
+		b.size += len(r.Alert) + len(r.Hash) + 8
+		for _, name := range r.Wants {
+			b.size += len(name) + 2
+		}
+	}
+	return at
+}
+
+// labelsOf finds labels by the map that the hits of a stream share, and else by
+// what is in it.
+func (b *Builder) labelsOf(l matcher.Labels) int {
+	p := reflect.ValueOf(l).Pointer()
+	if at, ok := b.mapAt[p]; ok {
+		return at
+	}
+	b.kept = append(b.kept, l)
+	k := b.key[:0]
+	for _, name := range slices.Sorted(maps.Keys(l)) {
+		k = appendString(appendString(k, name), l[name])
+	}
+	b.key = k
+	at, ok := b.labelsAt[string(k)]
+	if !ok {
+		at = len(b.labels)
+		b.labels = append(b.labels, l)
+		b.labelsAt[string(k)] = at
+		b.size += len(k) + 4
+	}
+	b.mapAt[p] = at
+	return at
+}
+
+// Seal returns the batch, compressed, and empties the builder. An empty builder
+// gives nil.
+func (b *Builder) Seal() []byte {
+	if len(b.hits) == 0 {
+		return nil
+	}
+	b.raw = b.encode(b.raw[:0])
+	var out bytes.Buffer
+	out.Grow(len(b.raw)/3 + 64)
+	if b.out == nil {
+		// The level is valid, and a Buffer takes everything: there are no errors.
+		b.out, _ = flate.NewWriter(&out, flate.BestSpeed)
+	} else {
+		b.out.Reset(&out)
+	}
+	_, _ = b.out.Write(b.raw)
+	_ = b.out.Close()
+	*b = Builder{key: b.key[:0], raw: b.raw[:0], out: b.out, hits: b.hits[:0]}
+	clear(b.hits[:cap(b.hits)]) // the lines are not ours to keep
+	return slices.Clip(out.Bytes())
+}
+
+// encode writes tables first and then a column for each thing that a hit adds:
+// like beside like is compressed best.
+func (b *Builder) encode(out []byte) []byte {
+	out = binary.AppendUvarint(out, uint64(len(b.rules)))
+	for _, r := range b.rules {
+		out = appendString(appendString(out, r.Alert), r.Hash)
+		out = binary.AppendUvarint(out, uint64(len(r.Wants)))
+		for _, name := range r.Wants {
+			out = appendString(out, name)
+		}
+	}
+	out = binary.AppendUvarint(out, uint64(len(b.labels)))
+	for _, l := range b.labels {
+		out = binary.AppendUvarint(out, uint64(len(l)))
+		for _, name := range slices.Sorted(maps.Keys(l)) {
+			out = appendString(appendString(out, name), l[name])
+		}
+	}
+	out = binary.AppendUvarint(out, uint64(len(b.records)))
+	for _, r := range b.records {
+		out = binary.AppendUvarint(out, uint64(r.rule))
+		out = binary.AppendUvarint(out, uint64(r.labels))
+		out = binary.AppendUvarint(out, uint64(r.part-matcher.PartClear))
+		for _, v := range r.values {
+			out = appendString(out, v)
+		}
+	}
+	return b.encodeHits(out)
+}
+
+// How the text of a hit is written.
+const (
+	textNone = iota // as far as anyone needs to know, that of another line of its record
+	textSame        // that of the last hit that had one: a line can concern several rules
+	textOwn
+)
+
+func (b *Builder) encodeHits(out []byte) []byte {
+	out = binary.AppendUvarint(out, uint64(len(b.hits)))
+	for _, h := range b.hits {
+		out = binary.AppendUvarint(out, uint64(h.record))
+	}
+	last := int64(0)
+	for _, h := range b.hits {
+		out = binary.AppendVarint(out, h.t-last) // may wrap around, and back
+		last = h.t
+	}
+	text, any := "", false
+	for _, h := range b.hits {
+		switch {
+		case !h.told:
+			out = append(out, textNone)
+		case any && h.text == text:
+			out = append(out, textSame)
+		default:
+			out = appendString(append(out, textOwn), h.text)
+			text, any = h.text, true
+		}
+	}
+	for _, h := range b.hits {
+		out = binary.LittleEndian.AppendUint64(out, h.id)
+	}
+	return out
+}
+
+func appendString(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+// nanos turns a time into nanoseconds since 1970, clamped as the engine does.
+func nanos(t time.Time) int64 {
+	switch y := t.Year(); {
+	case y < 1970:
+		return 0
+	case y > 2200:
+		return math.MaxInt64 / 2
+	}
+	return t.UnixNano()
+}
