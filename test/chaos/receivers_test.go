@@ -45,7 +45,12 @@ receivers:
 
 // pager is a real Alertmanager and what it notifies of.
 type pager struct {
-	url string
+	url  string
+	t    *testing.T
+	bin  string
+	args []string
+	log  string    // file
+	cmd  *exec.Cmd // of the test's goroutine
 
 	mu   sync.Mutex
 	told map[string][]string // statuses by key
@@ -115,28 +120,40 @@ func newPager(t *testing.T, dir string) *pager {
 		t.Log("no real Alertmanager here: notifications are not counted")
 		return nil
 	}
-	p := &pager{told: map[string][]string{}}
+	p := &pager{told: map[string][]string{}, t: t, bin: bin, log: filepath.Join(dir, "alertmanager.log")}
 	hook := httptest.NewServer(p)
 	t.Cleanup(hook.Close)
 	config := filepath.Join(dir, "alertmanager.yml")
 	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, realConfig, hook.URL), 0o600))
 	addr := freeAddr(t)
-	log, err := os.Create(filepath.Join(dir, "alertmanager.log"))
-	require.NoError(t, err)
-	defer log.Close()
-	cmd := exec.Command(bin, "--config.file="+config, "--storage.path="+filepath.Join(dir, "alertmanager"),
-		"--web.listen-address="+addr, "--cluster.listen-address=", "--log.level=warn")
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
+	p.args = []string{
+		"--config.file=" + config, "--storage.path=" + filepath.Join(dir, "alertmanager"),
+		"--web.listen-address=" + addr, "--cluster.listen-address=", "--log.level=warn",
+	}
 	p.url = "http://" + addr
-	eventually(t, 30*time.Second, "the real Alertmanager is ready", func() bool {
-		_, err := request(t.Context(), http.MethodGet, p.url+"/-/ready")
+	t.Cleanup(p.kill)
+	p.start()
+	return p
+}
+
+// start starts the Alertmanager and waits until it is ready.
+func (p *pager) start() {
+	p.t.Helper()
+	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	require.NoError(p.t, err)
+	defer log.Close()
+	p.cmd = exec.Command(p.bin, p.args...)
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	require.NoError(p.t, p.cmd.Start())
+	eventually(p.t, 30*time.Second, "the real Alertmanager is ready", func() bool {
+		_, err := request(p.t.Context(), http.MethodGet, p.url+"/-/ready")
 		return err == nil
 	})
-	return p
+}
+
+// kill kills the Alertmanager, which forgets every alert.
+func (p *pager) kill() {
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait()
 }
