@@ -1,0 +1,122 @@
+package chaos
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// costlyPack has a rule that is loaded, matches nothing, and takes a good part of
+// a CPU at some hundred lines a second.
+func costlyPack(expr string) string {
+	return fmt.Sprintf(`pack: {name: costly, version: "1.0.0", rules: 2}
+rules:
+- alert: ChaosCostly
+  from: '{container="chaos"}'
+  match: {contains: "chaos.go:12", regex: '%s'}
+  severity: warning
+- alert: ChaosCheap
+  from: '{container="chaos"}'
+  match: {contains: "no line has this", regex: '%s'}
+  severity: warning
+`, expr, expr)
+}
+
+const (
+	costlyExpr   = `[a-z ,]{1,90}[A-Z][A-Z]`
+	costlySeries = `crowsnest_rule_seconds_total{rule="ChaosCostly"}`
+	givenUp      = `crowsnest_rule_inactive{reason="given_up",rule="ChaosCostly"}`
+	givenUpAlert = "CrowsnestRuleGivenUp"
+)
+
+// A rule that takes too much is given up within about a minute of it and told;
+// no other rule is slower for it, neither before nor after, and it stays so until
+// it is changed.
+func TestQuarantine(t *testing.T) {
+	onlyLong(t)
+	s := newScene(t, seed(t), options{
+		writers: 2, load: load{perSecond: 500, pad: 200, maxSize: 1 << 20, planted: 250, period: 1000, quiet: true}, resend: 5 * time.Second, shipped: true,
+		packs: map[string]string{"costly.yaml": costlyPack(costlyExpr)},
+	})
+	s.p.start()
+	s.p.ready()
+	from := time.Now()
+	told := func(resolved bool) bool {
+		for _, got := range []map[string]*heard{hear(s.good.AM), hear(s.bad.AM)} {
+			if h := got[s.givenUpKey()]; h == nil || h.resolved != resolved {
+				return false
+			}
+		}
+		return true
+	}
+	ok := await(90*time.Second, func() bool { return told(false) })
+	gone := time.Now()
+	cpu := func(m map[string]float64) float64 { return m["process_cpu_seconds_total"] }
+	require.True(t, ok, "the alert does not arrive; the rule took %.1f s of %.1f s CPU", s.p.newest()[costlySeries], cpu(s.p.newest()))
+	t.Logf("told as given up after %v", gone.Sub(from).Round(100*time.Millisecond))
+	require.GreaterOrEqual(t, gone.Sub(from), 50*time.Second, "not for a busy moment")
+
+	eventually(t, 5*time.Second, "the metrics say so", func() bool { return s.p.newest()[givenUp] == 1 })
+	before := s.p.newest()
+	pause(20 * time.Second)
+	after := s.p.newest()
+	t.Logf("the rule took %.1f s of %.1f s CPU; in 20 s after that %.2f s of %.2f s", before[costlySeries], cpu(before), after[costlySeries]-before[costlySeries], cpu(after)-cpu(before))
+	require.Greater(t, before[costlySeries], 0.2*50)
+	require.LessOrEqual(t, after[costlySeries]-before[costlySeries], 0.1)
+	require.Zero(t, after[strings.Replace(givenUp, "ChaosCostly", "ChaosCheap", 1)], "what is not tried costs nothing")
+	s.givenUpIs(t, true)
+
+	// A reload that changes other rules, and one that changes this one.
+	s.writeRules(1)
+	s.reload(t)
+	s.givenUpIs(t, true)
+	require.NoError(t, os.WriteFile(filepath.Join(s.dir, "costly.yaml"), []byte(costlyPack("nobody writes this")), 0o600))
+	s.reload(t)
+	s.givenUpIs(t, false)
+	eventually(t, 20*time.Second, "the end of it arrives at both", func() bool { return told(true) })
+	to := time.Now()
+
+	good, bad := s.settle(30*time.Second, nil)
+	for _, got := range []map[string]*heard{good, bad} {
+		require.Equal(t, "firing resolved", got[s.givenUpKey()].told)
+		delete(got, s.givenUpKey())
+	}
+	s.judge(good, bad, nil)
+	s.report(good, bad)
+	log, err := os.ReadFile(filepath.Join(s.dir, "daemon.log"))
+	require.NoError(t, err)
+	require.Equal(t, 1, strings.Count(string(log), "rule is given up"), "it is logged once")
+	during, later := s.led.latencies(good, from, gone), s.led.latencies(good, gone, to)
+	t.Logf("other rules while it took too much: %s", percentiles(during))
+	t.Logf("other rules after that:             %s", percentiles(later))
+	require.LessOrEqual(t, at(during, 0.99), time.Second, "p99 meanwhile")
+	require.LessOrEqual(t, at(later, 0.99), time.Second, "p99 after that")
+}
+
+func (s *scene) givenUpKey() string {
+	return keyOf(map[string]string{"alertname": givenUpAlert, "severity": "warning", "rule": "ChaosCostly", "reason": "cost"})
+}
+
+func (s *scene) reload(t *testing.T) {
+	t.Helper()
+	_, err := request(t.Context(), http.MethodPost, "http://"+s.p.addr+"/-/reload")
+	require.NoError(t, err)
+}
+
+// givenUpIs compares what the API and the page say.
+func (s *scene) givenUpIs(t *testing.T, want bool) {
+	t.Helper()
+	api, err := s.p.get(t.Context(), "/api/v1/rules")
+	require.NoError(t, err)
+	require.Equal(t, want, strings.Contains(api, `"health":"given_up"`))
+	require.Equal(t, want, strings.Contains(api, `"givenUp":"it took more of a CPU`))
+	page, err := s.p.get(t.Context(), "/rules/ChaosCostly")
+	require.NoError(t, err)
+	require.Equal(t, want, strings.Contains(page, "not evaluated any more: it took more of a CPU"))
+}
