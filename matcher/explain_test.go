@@ -107,6 +107,7 @@ func TestTexts(t *testing.T) {
 		require.Equal(t, want, info[0].Texts)
 		require.Len(t, info[0].FoldCase, len(want))
 		require.Equal(t, everyLine, info[0].EveryLine)
+		require.Equal(t, len(m.Fields) > 0 && !everyLine, info[0].Escaped)
 	}
 	f(rules.Matcher{Contains: []string{"Reconciling", "leaderelection lost"}}, false, "leaderelection lost")
 	f(rules.Matcher{Regex: regexp.MustCompile(`^E.*(?:renew lease|update lock) \d+`)}, false, "renew lease ", "update lock ")

@@ -16,6 +16,9 @@ type TextInfo struct {
 	// tells of each whether it is looked for in any case.
 	Texts    []string
 	FoldCase []bool
+	// Escaped is set if the texts belong to fields. A line may then hide letters of
+	// theirs: it is an object of JSON that contains `\u00`, and none of the texts.
+	Escaped bool
 	// EveryLine is set if there is no text to look for: the part is tried on
 	// every line of its streams.
 	EveryLine bool
@@ -30,7 +33,7 @@ func Texts(r *rules.Rule) []TextInfo {
 	}
 	var out []TextInfo
 	for _, p := range parts {
-		info := TextInfo{Part: p.role, EveryLine: p.texts.everyLine}
+		info := TextInfo{Part: p.role, EveryLine: p.texts.everyLine, Escaped: p.texts.ofFields}
 		for _, t := range p.texts.texts {
 			info.Texts = append(info.Texts, t.Text)
 			info.FoldCase = append(info.FoldCase, t.Fold)
