@@ -185,6 +185,15 @@ func (b *Builder) Seal() []byte {
 	return slices.Clip(out.Bytes())
 }
 
+// EmptyBatch is what a batch without hits is sealed to.
+func EmptyBatch() []byte {
+	var out bytes.Buffer
+	w, _ := flate.NewWriter(&out, flate.BestSpeed) // no errors, as in Seal
+	_, _ = w.Write(make([]byte, 4))
+	_ = w.Close()
+	return out.Bytes()
+}
+
 // encode writes tables first and then a column for each thing that a hit adds:
 // like beside like is compressed best.
 func (b *Builder) encode(out []byte) []byte {

@@ -210,7 +210,7 @@ func TestHostileBatches(t *testing.T) {
 	f(squeezed([]byte{1, 1, 'A', 0, 0, 1, 0, 1, 0, 0, 2, 3, 0, 0, 0}), "too early")
 	f(squeezed(append([]byte{1, 1, 'A', 0, 0, 1, 0, 1, 0, 0, 2, 1, 9}, make([]byte, 10)...)), "there is no record 9")
 	f(squeezed(append([]byte{1, 1, 'A', 0, 0, 1, 0, 1, 0, 0, 2, 1, 0, 0, 7}, make([]byte, 8)...)), "unknown kind of text")
-	batch, err := new(Decoder).Decode(squeezed([]byte{0, 0, 0, 0}))
+	batch, err := new(Decoder).Decode(EmptyBatch())
 	require.NoError(t, err)
 	require.Zero(t, batch.Len())
 }

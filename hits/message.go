@@ -14,6 +14,8 @@ const (
 	NodePath = "/api/v1/agents/nodes/"
 	// ContentType is that of a message.
 	ContentType = "application/vnd.crowsnest.hits"
+	// Header is in every answer of an aggregator, with the version it speaks.
+	Header = "Crowsnest-Agents"
 	// MaxMessage is the size of a message: a batch and what is around it.
 	MaxMessage = MaxPayload + 4<<10
 	// MaxName is the length of the name of a node, in bytes.

@@ -144,6 +144,10 @@ type PartStatus struct {
 	Error  string    `json:"last_error,omitempty"`
 	Since  time.Time `json:"since"`  // it was last heard of
 	Proved time.Time `json:"proved"` // up to which it is proved to be read
+	// Skew is how far its clock is ahead of ours, the way of its words included.
+	Skew time.Duration `json:"clock_skew_ns"`
+	// Refused is when another one of its name was refused last; zero: never.
+	Refused time.Time `json:"refused,omitzero"`
 }
 
 // Count sets the totals.

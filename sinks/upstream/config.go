@@ -1,0 +1,78 @@
+package upstream
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"crowsnest/hits"
+	"crowsnest/httpconfig"
+)
+
+const defaultTimeout = 10 * time.Second
+
+// Config says which aggregator is told, and as which node.
+type Config struct {
+	// URL is the base address of the aggregator's agents source.
+	URL string `yaml:"url" strict:"required"`
+	// Node is the name of this node, unique among the agents. "" means the
+	// variable NODE_NAME, or the name of the host.
+	Node string `yaml:"node"`
+	// HTTP is TLS, credentials and proxies, as in Prometheus' http_config.
+	HTTP httpconfig.Config `yaml:"http_config"`
+	// Timeout bounds one request; 0 means 10 s.
+	Timeout time.Duration `yaml:"timeout"`
+	// FinalGoodbye lets a stop mean that this node will not come back, so that the
+	// aggregator waits for it no longer. It is for machines that are taken away
+	// when they stop; an agent that is only restarted must not have it.
+	FinalGoodbye bool `yaml:"final_goodbye"`
+}
+
+func (c Config) withDefaults() Config {
+	if c.Timeout == 0 {
+		c.Timeout = defaultTimeout
+	}
+	c.URL = strings.TrimRight(c.URL, "/")
+	return c
+}
+
+// Validate returns every problem of the configuration, each with the fix. It
+// does no I/O. The name of the node may still be missing.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	errs := []error{checkURL(c.URL)}
+	if c.Node != "" {
+		if err := hits.CheckName(c.Node); err != nil {
+			errs = append(errs, fmt.Errorf("node: %w", err))
+		}
+	}
+	if c.Timeout < 100*time.Millisecond || c.Timeout > time.Minute {
+		errs = append(errs, fmt.Errorf("timeout: %s is not between 100ms and 1m", c.Timeout))
+	}
+	if err := c.HTTP.Check(); err != nil {
+		errs = append(errs, fmt.Errorf("http_config: %w", err))
+	}
+	return errors.Join(errs...)
+}
+
+func checkURL(raw string) error {
+	if raw == "" {
+		return errors.New("url: none given; write the address of the aggregator, such as https://crowsnest-aggregator:9798")
+	}
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil:
+		return errors.New("url: it cannot be read; write it like https://crowsnest-aggregator:9798") // err quotes it, with a password
+	case u.User != nil:
+		return fmt.Errorf("url: %s: no credentials in an address; use http_config", u.Redacted())
+	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		return fmt.Errorf("url: %q is no absolute http or https address; write it like https://crowsnest-aggregator:9798", raw)
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return fmt.Errorf("url: %q: remove what follows the path (? or #)", raw)
+	case strings.HasSuffix(u.Path, hits.Path):
+		return fmt.Errorf("url: %q: give the base address, without %s", raw, hits.Path)
+	}
+	return nil
+}

@@ -1,0 +1,165 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	commonconfig "github.com/prometheus/common/config"
+
+	"crowsnest/hits"
+	"crowsnest/httpconfig"
+)
+
+const (
+	maxAnswer = 64 << 10
+	maxReason = 300 // bytes of an answer that are kept
+)
+
+// The reasons for which a message was not taken, as metrics and the API have
+// them.
+const (
+	reasonConnection  = "connection"   // no connection, or it broke
+	reasonTimeout     = "timeout"      // no answer in time
+	reasonRedirect    = "redirect"     // 3xx
+	reasonAuth        = "auth"         // 401, 403
+	reasonConflict    = "conflict"     // 409: another agent has the name
+	reasonVersion     = "version"      // 415: the aggregator is older
+	reasonRefused     = "refused"      // 400: this batch cannot be read
+	reasonBusy        = "busy"         // 429, 503
+	reasonClientError = "client_error" // other 4xx
+	reasonServerError = "server_error" // other 5xx
+	reasonConfig      = "config"       // the client cannot be made: a TLS or secret file
+)
+
+func reasons() []string {
+	return []string{
+		reasonConnection, reasonTimeout, reasonRedirect, reasonAuth, reasonConflict, reasonVersion, reasonRefused,
+		reasonBusy, reasonClientError, reasonServerError, reasonConfig,
+	}
+}
+
+// clientMaker makes the HTTP client when it is first needed: it reads files.
+type clientMaker func() (*http.Client, error)
+
+func newClientMaker(cfg Config, transport http.RoundTripper) clientMaker {
+	if transport != nil {
+		return func() (*http.Client, error) {
+			return &http.Client{Transport: transport, CheckRedirect: httpconfig.Stay}, nil
+		}
+	}
+	return func() (*http.Client, error) {
+		// HTTP/2 would put the next try on the connection that just hung.
+		return cfg.HTTP.Client("upstream", commonconfig.WithHTTP2Disabled(), commonconfig.WithIdleConnTimeout(5*time.Minute), commonconfig.WithUserAgent("crowsnest"))
+	}
+}
+
+// answer is what became of one message.
+type answer struct {
+	code       int // 0: none came
+	said       hits.Answer
+	reason     string
+	err        error         // nil: it was understood
+	retryAfter time.Duration // 0: not said
+}
+
+// send posts a message.
+func (w *sender) send(ctx context.Context, m *hits.Message) answer {
+	ctx, cancel := context.WithTimeout(ctx, w.s.cfg.Timeout)
+	defer cancel()
+	if w.http == nil {
+		h, err := w.s.http()
+		if err != nil {
+			return answer{reason: reasonConfig, err: err}
+		}
+		w.http = h
+	}
+	w.buf = m.Append(w.buf[:0])
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.s.cfg.URL+hits.Path, bytes.NewReader(w.buf))
+	if err != nil {
+		return answer{reason: reasonConfig, err: err}
+	}
+	req.Header.Set("Content-Type", hits.ContentType)
+	resp, err := w.http.Do(req)
+	if err != nil {
+		w.buf = nil // the transport may still read it
+		return failed(err)
+	}
+	defer resp.Body.Close()
+	said, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return failed(err)
+	}
+	return judge(resp, said)
+}
+
+// failed is the answer when none came.
+func failed(err error) answer {
+	var timeout net.Error
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.As(err, &timeout) && timeout.Timeout() {
+		return answer{reason: reasonTimeout, err: errors.New("no answer in time")}
+	}
+	var broken *url.Error
+	if errors.As(err, &broken) {
+		err = broken.Err // the address is said elsewhere
+	}
+	return answer{reason: reasonConnection, err: errors.New(excerpt(err.Error()))}
+}
+
+// judge reads an answer. Whatever else may answer in the place of an aggregator,
+// it does not make a batch a bad one.
+func judge(resp *http.Response, said []byte) answer {
+	a := answer{code: resp.StatusCode}
+	ours := resp.Header.Get(hits.Header) != ""
+	switch code := resp.StatusCode; {
+	case code == http.StatusOK:
+		if err := json.Unmarshal(said, &a.said); err != nil {
+			return answer{code: code, reason: reasonServerError, err: errors.New("the answer is none of crowsnest's; url must be the address of sources.agents of an aggregator")}
+		}
+		return a
+	case code/100 == 2:
+		return answer{code: code, reason: reasonServerError, err: fmt.Errorf("status %d: url must be the address of sources.agents of an aggregator", code)}
+	case code/100 == 3:
+		a.reason = reasonRedirect
+		a.err = fmt.Errorf("status %d: it redirects, which is not followed; put the final address into url", code)
+		return a
+	case code == http.StatusConflict && ours:
+		a.reason, a.err = reasonConflict, errConflict
+		return a
+	case code == http.StatusUnsupportedMediaType && ours:
+		a.reason = reasonVersion
+	case code == http.StatusBadRequest && ours:
+		a.reason = reasonRefused
+	case code == http.StatusUnauthorized || code == http.StatusForbidden:
+		a.reason = reasonAuth
+	case code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable:
+		a.reason = reasonBusy
+		if n, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && n > 0 {
+			a.retryAfter = min(time.Duration(n), maxRetry/time.Second) * time.Second
+		}
+	case code/100 == 4:
+		a.reason = reasonClientError
+	default:
+		a.reason = reasonServerError
+	}
+	a.err = fmt.Errorf("status %d: %s", resp.StatusCode, excerpt(string(said)))
+	return a
+}
+
+// excerpt makes one short line of a text.
+func excerpt(s string) string {
+	s = strings.ToValidUTF8(strings.Join(strings.Fields(s), " "), "?")
+	if len(s) > maxReason {
+		s = strings.ToValidUTF8(s[:maxReason], "") + "…"
+	}
+	return s
+}

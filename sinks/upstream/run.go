@@ -1,0 +1,225 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"crowsnest/hits"
+)
+
+// The times of the sender.
+const (
+	batchEvery = 200 * time.Millisecond // at most
+	askEvery   = 500 * time.Millisecond // while something is not on the aggregator's disk
+	idleEvery  = 2 * time.Second
+	retryFirst = 200 * time.Millisecond
+	retryMost  = 2 * time.Second
+	maxRetry   = 30 * time.Second // longest Retry-After that is honoured
+
+	drain     = 2500 * time.Millisecond // of a stop, with the goodbye
+	askClosed = 100 * time.Millisecond  // while it stops
+	farewell  = 400 * time.Millisecond
+)
+
+// sender is the state of Run.
+type sender struct {
+	s       *Sink
+	http    *http.Client
+	last    time.Time // when the last message was answered
+	highest uint64    // batch that was sent
+	retry   time.Duration
+	deaf    bool // it is known that there is news; it only waits for its time
+	closing bool
+	buf     []byte
+}
+
+// Run sends until ctx ends. Then it sends what is left and waits until the
+// aggregator has it on its disk, for at most 2.5 s, says goodbye and returns nil.
+func (s *Sink) Run(ctx context.Context) error {
+	w := &sender{s: s}
+	for {
+		pause := w.turn(ctx)
+		if ctx.Err() != nil {
+			break
+		}
+		w.sleep(ctx, pause)
+	}
+	w.close(context.WithoutCancel(ctx))
+	if w.http != nil {
+		w.http.CloseIdleConnections()
+	}
+	return nil
+}
+
+// sleep waits so long, or until there is a batch to send.
+func (w *sender) sleep(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	wake := w.s.wake
+	if w.deaf || w.retry > 0 { // news do not make the aggregator come back
+		wake = nil
+	}
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	case <-wake:
+	}
+}
+
+// turn sends the next message, if it is time for one, and returns how long there
+// is nothing to do.
+func (w *sender) turn(ctx context.Context) time.Duration {
+	m, n, pause := w.next()
+	if m == nil {
+		return pause
+	}
+	again := m.Payload != nil && m.Sequence <= w.highest
+	w.highest = max(w.highest, m.Sequence)
+	a := w.send(ctx, m)
+	if ctx.Err() != nil && a.err != nil && !w.closing {
+		return 0 // the stop cut it off
+	}
+	return w.judge(m, n, a, again)
+}
+
+// next returns the message that is due and how many hits are in it, or how long
+// there is none.
+func (w *sender) next() (*hits.Message, int, time.Duration) {
+	s := w.s
+	now := s.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.unsent()
+	w.deaf = b == nil && s.builder.Len() > 0
+	if w.deaf {
+		if wait := batchEvery - now.Sub(w.last); wait > 0 && !w.closing && !w.last.IsZero() {
+			return nil, 0, wait
+		}
+		s.seal()
+		b = s.unsent()
+	}
+	m := &hits.Message{Node: s.cfg.Node, Instance: s.instance, After: s.after, Sequence: s.seq, First: s.acked + 1, Sent: now}
+	if len(s.kept) > 0 {
+		m.First = s.kept[0].seq
+	} else if s.seq > 0 {
+		m.First = s.seq + 1
+	}
+	if b != nil {
+		m.Sequence, m.Payload, m.Proved = b.seq, b.payload, b.proved
+		return m, b.hits, 0
+	}
+	every := idleEvery
+	switch {
+	case w.closing:
+		every = askClosed
+	case len(s.kept) > 0:
+		every = askEvery
+	}
+	if wait := every - now.Sub(w.last); wait > 0 && !w.last.IsZero() {
+		return nil, 0, wait
+	}
+	m.Proved = s.watermark()
+	return m, 0, 0
+}
+
+// unsent is the oldest batch that the aggregator has not taken. The caller holds
+// mu.
+func (s *Sink) unsent() *batch {
+	for i := range s.kept {
+		if s.kept[i].seq > s.taken {
+			return &s.kept[i]
+		}
+	}
+	return nil
+}
+
+// judge notes what came of a message and returns how long to wait.
+func (w *sender) judge(m *hits.Message, n int, a answer, again bool) time.Duration {
+	s := w.s
+	now := s.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if again {
+		s.st.Resent++
+	}
+	if a.err == nil {
+		w.last, w.retry = now, 0
+		if n > 0 && a.said.Taken >= m.Sequence && m.Sequence > s.taken {
+			s.st.Taken += int64(n)
+		}
+		s.up, s.lastErr, s.st.Reached, s.st.Refused = true, "", true, false
+		s.ack(a.said, now)
+		return 0
+	}
+	s.up, s.lastErr = false, a.err.Error()
+	s.failed[a.reason]++
+	s.st.Refused = a.reason == reasonConflict
+	if a.reason == reasonRefused && m.Payload != nil {
+		s.empty(m.Sequence)
+	}
+	w.retry = min(max(retryFirst, 2*w.retry), retryMost)
+	pause := w.retry
+	if a.retryAfter > 0 {
+		pause = min(a.retryAfter, maxRetry)
+	}
+	// Agents must not come back all at once.
+	return pause/2 + rand.N(pause/2+1) //nolint:gosec // chance is all that is needed
+}
+
+// empty takes the hits out of a batch that the aggregator cannot read, so that
+// those behind it are not held up. The caller holds mu.
+func (s *Sink) empty(seq uint64) {
+	for i := range s.kept {
+		if b := &s.kept[i]; b.seq == seq {
+			s.st.Lost += int64(b.hits)
+			s.bytes -= len(b.payload)
+			b.payload, b.hits = hits.EmptyBatch(), 0
+			s.bytes += len(b.payload)
+			s.roomy()
+		}
+	}
+}
+
+// close sends what is left, waits until it is safe, and says goodbye.
+func (w *sender) close(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, drain)
+	defer cancel()
+	most, stop := context.WithTimeout(ctx, drain-farewell)
+	defer stop()
+	w.closing = true
+	for most.Err() == nil && !w.s.safe() {
+		w.sleep(most, w.turn(most))
+	}
+	m := w.s.goodbye()
+	w.send(ctx, &m)
+}
+
+// safe tells whether the aggregator has everything on its disk.
+func (s *Sink) safe() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.builder.Len() == 0 && len(s.kept) == 0
+}
+
+func (s *Sink) goodbye() hits.Message {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := hits.Message{
+		Node: s.cfg.Node, Instance: s.instance, After: s.after, Sequence: s.seq, First: s.seq + 1, Sent: s.now(),
+		Goodbye: true, Final: s.cfg.FinalGoodbye && len(s.kept) == 0,
+	}
+	if len(s.kept) > 0 {
+		m.First = s.kept[0].seq
+	} else if !s.torn {
+		m.Proved = s.watermark()
+	}
+	return m
+}
+
+var errConflict = errors.New("another agent with the name of this node is connected; give each its own sinks.upstream.node")

@@ -1,0 +1,349 @@
+package upstream
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"crowsnest/episodes"
+	"crowsnest/hits"
+	"crowsnest/matcher"
+	"crowsnest/rules"
+	"crowsnest/sinks"
+)
+
+// DefaultMaxUnacked is how many bytes are kept for the aggregator before reading
+// stops.
+const DefaultMaxUnacked = 8 << 20
+
+// Options are what a Sink uses of its surroundings.
+type Options struct {
+	// Now is the clock; nil means time.Now. Spans are measured by the monotonic
+	// reading of its times, if they have one.
+	Now func() time.Time
+	// Transport replaces the configured one, in tests; nil: none.
+	Transport http.RoundTripper
+	// MaxUnacked bounds the bytes that are kept; 0 means DefaultMaxUnacked.
+	MaxUnacked int
+}
+
+// batch is one that is not safe yet.
+type batch struct {
+	seq     uint64
+	payload []byte
+	hits    int
+	proved  time.Time
+}
+
+// proof is up to when one source is read.
+type proof struct {
+	late time.Duration // beyond the lateness that the aggregator assumes
+	at   time.Time     // zero: nothing is proved
+}
+
+// Sink sends hits to the aggregator. It is safe for concurrent use.
+type Sink struct {
+	cfg      Config
+	now      func() time.Time
+	instance string
+	most     int
+	http     clientMaker
+
+	wake chan struct{} // has one token if there is something to do
+
+	mu       sync.Mutex
+	after    string // the instance before this one
+	builder  hits.Builder
+	kept     []batch // oldest first
+	bytes    int     // of their payloads
+	seq      uint64  // of the last batch
+	taken    uint64  // last batch that the aggregator has taken
+	acked    uint64  // last batch that is on its disk
+	room     chan struct{}
+	released bool // reading stops for good: nobody waits any more
+	torn     bool // hits were dropped after that: no cut holds from here on
+	proofs   map[string]proof
+	st       Stats
+	failed   map[string]int64
+	lastErr  string
+	up       bool
+}
+
+var _ sinks.Sink = (*Sink)(nil)
+
+// Stats are the state of the way to the aggregator.
+type Stats struct {
+	Node       string
+	Endpoint   string
+	Reached    bool // the aggregator has answered at least once
+	Refused    bool // it refuses this agent: another one has its name
+	Unacked    int  // bytes that are kept for it, in memory
+	Batches    int  // that are not on its disk yet
+	Taken      int64
+	Resent     int64 // batches that were sent more than once
+	Lost       int64 // hits that the aggregator refused to read
+	Blocked    bool  // reading waits for it
+	BlockedFor time.Duration
+	LastAck    time.Time // newest answer that it took something; zero: none
+	LastError  string
+
+	blockedSince time.Time
+	waiting      int
+}
+
+// New returns a Sink. It fails if cfg is not valid or has no node; it starts
+// nothing and does no I/O.
+func New(cfg Config, opt Options) (*Sink, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	if err := hits.CheckName(cfg.Node); err != nil {
+		return nil, fmt.Errorf("node: %w; set sinks.upstream.node or NODE_NAME", err)
+	}
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	if opt.MaxUnacked <= 0 {
+		opt.MaxUnacked = DefaultMaxUnacked
+	}
+	s := &Sink{
+		cfg: cfg, now: opt.Now, instance: rand.Text(), most: opt.MaxUnacked, wake: make(chan struct{}, 1),
+		room: make(chan struct{}), proofs: map[string]proof{}, failed: map[string]int64{},
+	}
+	s.http = newClientMaker(cfg, opt.Transport)
+	for _, reason := range reasons() {
+		s.failed[reason] = 0
+	}
+	return s, nil
+}
+
+// Name is "upstream".
+func (s *Sink) Name() string { return "upstream" }
+
+// Node is the name that the aggregator knows this agent by.
+func (s *Sink) Node() string { return s.cfg.Node }
+
+// Notify ignores episodes: an agent has none.
+func (s *Sink) Notify([]episodes.Episode) {}
+
+// Take takes hits in order of their reading. It does not block; who reads has to
+// call Wait before. The hits are not changed, and not kept longer than until the
+// next batch is closed.
+func (s *Sink) Take(found []matcher.Hit) {
+	if len(found) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.torn || s.released && s.full() {
+		s.torn = true // they will be read again
+		return
+	}
+	for i := range found {
+		s.builder.Add(&found[i])
+		if s.builder.Full() {
+			s.seal()
+		}
+	}
+	s.poke()
+}
+
+// seal closes the batch that is being made. The caller holds mu.
+func (s *Sink) seal() {
+	n := s.builder.Len()
+	if n == 0 {
+		return
+	}
+	s.seq++
+	b := batch{seq: s.seq, payload: s.builder.Seal(), hits: n, proved: s.watermark()}
+	s.kept = append(s.kept, b)
+	s.bytes += len(b.payload)
+}
+
+// full tells whether the bound of what is kept is reached. The caller holds mu.
+func (s *Sink) full() bool { return s.bytes+s.builder.Size() >= s.most }
+
+// Wait returns when there is room for more hits, or when Release was called. It
+// must not be called while holding what a save or a reload waits for.
+func (s *Sink) Wait() {
+	for {
+		s.mu.Lock()
+		if s.released || !s.full() {
+			s.mu.Unlock()
+			return
+		}
+		if s.st.waiting++; s.st.waiting == 1 {
+			s.st.blockedSince = s.now()
+		}
+		room := s.room
+		s.mu.Unlock()
+		<-room
+		s.mu.Lock()
+		if s.st.waiting--; s.st.waiting == 0 {
+			s.st.BlockedFor += max(0, s.now().Sub(s.st.blockedSince))
+		}
+		s.mu.Unlock()
+	}
+}
+
+// Release ends every Wait, now and later: the sources stop. Hits beyond the
+// bound are dropped from then on, and no later cut is safe: they are read again
+// by the next process.
+func (s *Sink) Release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.released = true
+	s.roomy()
+}
+
+// roomy wakes those that wait. The caller holds mu.
+func (s *Sink) roomy() {
+	close(s.room)
+	s.room = make(chan struct{})
+}
+
+// poke wakes the sender. It does not block.
+func (s *Sink) poke() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Join makes what the agent reads depend on one source more. Joining twice only
+// changes the lateness.
+func (s *Sink) Join(source string, lateness time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.proofs[source]
+	p.late = max(0, lateness-rules.Lateness)
+	s.proofs[source] = p
+}
+
+// Leave forgets a source.
+func (s *Sink) Leave(source string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.proofs, source)
+}
+
+// Advance proves that a source that has joined has read everything up to t, and
+// that its hits were taken.
+func (s *Sink) Advance(source string, t time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p, ok := s.proofs[source]; ok {
+		p.at = t
+		s.proofs[source] = p
+	}
+}
+
+// watermark is up to when all sources are read, zero if one has proved nothing or
+// hits were dropped. The caller holds mu.
+func (s *Sink) watermark() time.Time {
+	var least time.Time
+	if s.torn {
+		return least
+	}
+	for _, p := range s.proofs {
+		if p.at.IsZero() {
+			return time.Time{}
+		}
+		if t := p.at.Add(-p.late); least.IsZero() || t.Before(least) {
+			least = t
+		}
+	}
+	return least
+}
+
+// Cut closes the batch that is being made and returns its number: what was taken
+// until now is safe when Acked is as great. false means that it never will be.
+// The caller sees to it that no hits are taken meanwhile.
+func (s *Sink) Cut() (uint64, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seal()
+	s.poke()
+	return s.seq, !s.torn
+}
+
+// Acked is the last batch that is on the disk of the aggregator.
+func (s *Sink) Acked() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.acked
+}
+
+// saved is what is kept over a restart.
+type saved struct {
+	Instance string `json:"instance"`
+}
+
+// Export returns what the next process has to know: it is the successor of this
+// one, and not another agent of the same name.
+func (s *Sink) Export() ([]byte, error) { return json.Marshal(saved{s.instance}) }
+
+// Import takes what Export returned, before Run.
+func (s *Sink) Import(b []byte) error {
+	var x saved
+	if err := json.Unmarshal(b, &x); err != nil {
+		return fmt.Errorf("read the state of upstream: %w", err)
+	}
+	if x.Instance != "" {
+		if err := hits.CheckName(x.Instance); err != nil {
+			return fmt.Errorf("read the state of upstream: %w", err)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.after = x.Instance
+	return nil
+}
+
+// Stats returns the state of the way to the aggregator.
+func (s *Sink) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.st
+	st.Node, st.Endpoint, st.LastError = s.cfg.Node, s.cfg.URL, s.lastErr
+	st.Unacked, st.Batches = s.bytes+s.builder.Size(), len(s.kept)
+	if st.waiting > 0 {
+		st.Blocked = true
+		st.BlockedFor += max(0, s.now().Sub(st.blockedSince))
+	}
+	return st
+}
+
+// Status returns the state of the aggregator as a receiver. Sent counts hits.
+func (s *Sink) Status() []sinks.EndpointStatus {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return []sinks.EndpointStatus{{
+		Sink: s.Name(), Endpoint: s.cfg.URL, Up: s.up, Error: s.lastErr, Sent: s.st.Taken, Failed: maps.Clone(s.failed), Pending: len(s.kept),
+	}}
+}
+
+// ack notes what the aggregator has. The caller holds mu.
+func (s *Sink) ack(a hits.Answer, now time.Time) {
+	s.taken = min(a.Taken, s.seq)
+	upTo := min(a.Saved, s.taken)
+	if upTo <= s.acked {
+		return
+	}
+	s.acked, s.st.LastAck = upTo, now
+	n := 0
+	for n < len(s.kept) && s.kept[n].seq <= upTo {
+		s.bytes -= len(s.kept[n].payload)
+		n++
+	}
+	if n > 0 {
+		s.kept = slices.Delete(s.kept, 0, n)
+		s.roomy()
+	}
+}

@@ -1,0 +1,105 @@
+package agents
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"time"
+
+	"crowsnest/rules"
+)
+
+// Defaults of Config.
+const (
+	DefaultListen      = ":9798"
+	DefaultMaxAgents   = 500
+	DefaultSilentAfter = 15 * time.Second
+	DefaultForgetAfter = time.Hour
+)
+
+// Config says where agents are listened to.
+type Config struct {
+	// Name is the source's name; "" means "agents".
+	Name string `yaml:"name"`
+	// ListenAddress is where agents connect to. Default :9798.
+	ListenAddress string `yaml:"listen_address"`
+	// WebConfigFile is a web configuration as exporter-toolkit has it: TLS,
+	// certificates of clients, basic authentication.
+	WebConfigFile string `yaml:"web_config_file"`
+	// BearerTokenFile holds the token that every agent has to show. It is read
+	// again when it changes.
+	BearerTokenFile string `yaml:"bearer_token_file"`
+	// MaxAgents bounds the nodes that are known. Default 500.
+	MaxAgents int `yaml:"max_agents"`
+	// SilentAfter is how long an agent may say nothing before it counts as away:
+	// then another one may take its name. Default 15s.
+	SilentAfter time.Duration `yaml:"silent_after"`
+	// ForgetAfter is how long a node that is away is waited for. Nothing that
+	// depends on silence is concluded meanwhile; afterwards it is concluded
+	// without that node. Default 1h.
+	ForgetAfter time.Duration `yaml:"forget_after"`
+	// Lateness is how far the time up to which a node counts as read stays behind
+	// what its agent says. Default 10s.
+	Lateness time.Duration `yaml:"lateness"`
+
+	// Clock is time.Now; tests set another one.
+	Clock func() time.Time `yaml:"-"`
+}
+
+func (c Config) withDefaults() Config {
+	c.Name = or(c.Name, "agents")
+	c.ListenAddress = or(c.ListenAddress, DefaultListen)
+	c.MaxAgents = or(c.MaxAgents, DefaultMaxAgents)
+	c.SilentAfter = or(c.SilentAfter, DefaultSilentAfter)
+	c.ForgetAfter = or(c.ForgetAfter, DefaultForgetAfter)
+	c.Lateness = or(c.Lateness, rules.Lateness)
+	if c.Clock == nil {
+		c.Clock = time.Now
+	}
+	return c
+}
+
+func or[T comparable](v, def T) T {
+	var zero T
+	if v == zero {
+		return def
+	}
+	return v
+}
+
+// SetDirectory makes the files that are named relative to a folder.
+func (c *Config) SetDirectory(dir string) {
+	for _, p := range []*string{&c.WebConfigFile, &c.BearerTokenFile} {
+		if *p != "" && !filepath.IsAbs(*p) {
+			*p = filepath.Join(dir, *p)
+		}
+	}
+}
+
+// Guarded tells whether agents have to show who they are, as far as this
+// configuration says it.
+func (c Config) Guarded() bool { return c.WebConfigFile != "" || c.BearerTokenFile != "" }
+
+// Validate returns everything that is wrong with the configuration. It does no
+// I/O.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	var errs []error
+	if _, _, err := net.SplitHostPort(c.ListenAddress); err != nil {
+		errs = append(errs, fmt.Errorf("listen_address: %q is no address; write it like :9798 or 10.0.0.1:9798", c.ListenAddress))
+	}
+	if c.MaxAgents < 1 || c.MaxAgents > 10000 {
+		errs = append(errs, fmt.Errorf("max_agents: %d is not between 1 and 10000", c.MaxAgents))
+	}
+	between := func(name string, d, low, high time.Duration) {
+		if d < low || d > high {
+			errs = append(errs, fmt.Errorf("%s: %s is not between %s and %s", name, d, low, high))
+		}
+	}
+	// An agent that has nothing to say sends something every two seconds.
+	between("silent_after", c.SilentAfter, 5*time.Second, time.Hour)
+	between("forget_after", c.ForgetAfter, c.SilentAfter, 30*24*time.Hour)
+	between("lateness", c.Lateness, time.Second, time.Hour)
+	return errors.Join(errs...)
+}

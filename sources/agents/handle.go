@@ -1,0 +1,304 @@
+package agents
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"crowsnest/hits"
+	"crowsnest/sources"
+)
+
+// The reasons for which messages are refused, as metrics have them.
+const (
+	refusedAuth      = "auth"
+	refusedConflict  = "conflict"  // another agent has the name
+	refusedMalformed = "malformed" // it cannot be read
+	refusedSize      = "too_large" // or of unknown size
+	refusedCount     = "too_many_agents"
+	refusedBusy      = "busy" // no memory for it now
+)
+
+func refusals() []string {
+	return []string{refusedAuth, refusedConflict, refusedMalformed, refusedSize, refusedCount, refusedBusy}
+}
+
+// refusal is an answer that is none.
+type refusal struct {
+	code   int
+	reason string
+	err    error
+}
+
+// handler serves the agents of one run.
+type handler struct {
+	s *Source
+	p sources.Pipeline
+}
+
+// Handler takes messages of agents for a pipeline; Run serves it. It is for tests
+// and benchmarks.
+func (s *Source) Handler(p sources.Pipeline) http.Handler {
+	h := &handler{s: s, p: p}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST "+hits.Path, h.message)
+	mux.HandleFunc("DELETE "+hits.NodePath+"{node}", h.forget)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(hits.Header, strconv.Itoa(hits.Version))
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		if err := s.token.check(r.Header.Get("Authorization")); err != nil {
+			code := http.StatusUnauthorized
+			if !errors.Is(err, errNoToken) {
+				code = http.StatusInternalServerError
+			}
+			s.refuse(w, &refusal{code, refusedAuth, err})
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+func (s *Source) refuse(w http.ResponseWriter, why *refusal) {
+	s.mu.Lock()
+	s.st.Refused[why.reason]++
+	s.mu.Unlock()
+	if why.code == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
+	http.Error(w, why.err.Error(), why.code)
+}
+
+// message takes one message.
+func (h *handler) message(w http.ResponseWriter, r *http.Request) {
+	body, done, why := h.s.read(w, r)
+	if why != nil {
+		h.s.refuse(w, why)
+		return
+	}
+	defer done()
+	m, err := hits.ReadMessage(body)
+	if err != nil {
+		code := http.StatusBadRequest
+		if errors.Is(err, hits.ErrVersion) {
+			code = http.StatusUnsupportedMediaType
+		}
+		h.s.refuse(w, &refusal{code, refusedMalformed, err})
+		return
+	}
+	answer, why := h.take(r.Context(), &m)
+	if why != nil {
+		h.s.refuse(w, why)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(answer) // the agent may be gone
+}
+
+// busyAfter is how long a message waits for memory.
+const busyAfter = 2 * time.Second
+
+// read reads a body of known and bounded size. done gives back its memory.
+func (s *Source) read(w http.ResponseWriter, r *http.Request) (body []byte, done func(), why *refusal) {
+	size := r.ContentLength
+	if size < 0 || size > hits.MaxMessage {
+		return nil, nil, &refusal{http.StatusRequestEntityTooLarge, refusedSize, fmt.Errorf("a message states its size and has at most %d bytes", hits.MaxMessage)}
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), busyAfter)
+	defer cancel()
+	weight := size + 1<<10
+	if s.room.Acquire(ctx, weight) != nil {
+		return nil, nil, &refusal{http.StatusServiceUnavailable, refusedBusy, errors.New("too many messages at a time: try again")}
+	}
+	body = make([]byte, size)
+	if _, err := io.ReadFull(http.MaxBytesReader(w, r.Body, size), body); err != nil {
+		s.room.Release(weight)
+		return nil, nil, &refusal{http.StatusRequestTimeout, refusedMalformed, fmt.Errorf("read message: %w", err)}
+	}
+	return body, func() { s.room.Release(weight) }, nil
+}
+
+// take takes a message of an agent: at most once what is in a batch, and in
+// order.
+func (h *handler) take(ctx context.Context, m *hits.Message) (hits.Answer, *refusal) {
+	s := h.s
+	n, fresh, why := s.enter(m)
+	if why != nil {
+		return hits.Answer{}, why
+	}
+	defer n.busy.Unlock()
+	if fresh {
+		h.p.Join(n.part)
+		// An empty take makes the node part of the next save.
+		h.p.Take(nothing, func() { s.set(func() { n.known = true }) })
+	}
+	taken := s.bridge(n, m)
+	switch {
+	case m.Payload != nil && m.Sequence == taken+1:
+		if why := h.batch(ctx, n, m); why != nil {
+			return hits.Answer{}, why
+		}
+	case m.Sequence > taken:
+		return s.answer(n), nil // it has to begin with the one after that
+	case m.Payload != nil:
+		s.set(func() { s.st.Repeats++ })
+	}
+	if !m.Proved.IsZero() {
+		h.p.Advance(n.part, m.Proved)
+		s.set(func() {
+			if m.Proved.After(n.proved) {
+				n.proved = m.Proved
+			}
+		})
+	}
+	if m.Goodbye {
+		h.goodbye(n, m.Final)
+	}
+	return s.answer(n), nil
+}
+
+// enter finds the node of a message, or makes it, and returns it with busy held.
+// fresh tells that an agent speaks for it for the first time.
+func (s *Source) enter(m *hits.Message) (n *node, fresh bool, why *refusal) {
+	for {
+		s.mu.Lock()
+		n = s.nodes[m.Node]
+		if n == nil {
+			if len(s.nodes) >= s.cfg.MaxAgents {
+				s.mu.Unlock()
+				return nil, false, &refusal{http.StatusTooManyRequests, refusedCount, fmt.Errorf("%d agents are known already; raise sources.agents.max_agents", s.cfg.MaxAgents)}
+			}
+			n = &node{name: m.Node, part: s.part(m.Node)}
+			s.nodes[m.Node] = n
+		}
+		s.mu.Unlock()
+		n.busy.Lock()
+		s.mu.Lock()
+		if n.removed { // while we waited
+			s.mu.Unlock()
+			n.busy.Unlock()
+			continue
+		}
+		fresh, why = s.admit(n, m, s.cfg.Clock())
+		s.mu.Unlock()
+		if why != nil {
+			n.busy.Unlock()
+		}
+		return n, fresh, why
+	}
+}
+
+// admit decides whether the sender may speak for the node. The caller holds mu.
+func (s *Source) admit(n *node, m *hits.Message, now time.Time) (fresh bool, why *refusal) {
+	silent := now.Sub(n.heard)
+	switch {
+	case n.instance == m.Instance:
+	case n.instance == "", n.left, m.After == n.instance, silent >= s.cfg.SilentAfter || silent < 0:
+		n.instance, n.taken, n.copied, n.saved = m.Instance, 0, 0, 0
+		fresh = true
+	default:
+		n.refused = now
+		return false, &refusal{http.StatusConflict, refusedConflict, fmt.Errorf("node %s has an agent already, which was heard of %v ago; give each its own sinks.upstream.node", n.name, silent.Round(time.Millisecond))}
+	}
+	n.heard, n.spoke, n.left = now, true, false
+	n.skew = m.Sent.Sub(now.Round(0))
+	return fresh || !n.known, nil
+}
+
+// bridge returns the last batch that was taken. Where the agent does not have the
+// next one any more, the state that had it is lost: that is counted, and what the
+// agent still has is taken.
+func (s *Source) bridge(n *node, m *hits.Message) uint64 {
+	now := s.cfg.Clock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m.Sequence > n.taken && m.First > n.taken+1 {
+		n.taken = m.First - 1
+		l := s.losses[lossGap]
+		s.losses[lossGap] = sources.Loss{Count: l.Count + 1, At: now, Path: n.name}
+	}
+	return n.taken
+}
+
+// batch takes the next batch of a node.
+func (h *handler) batch(ctx context.Context, n *node, m *hits.Message) *refusal {
+	s := h.s
+	var d *hits.Decoder
+	select {
+	case d = <-s.decoders:
+	case <-ctx.Done():
+		return &refusal{http.StatusServiceUnavailable, refusedBusy, errors.New("the agent did not wait")}
+	}
+	defer func() { s.decoders <- d }()
+	b, err := d.Decode(m.Payload)
+	if err != nil {
+		return &refusal{http.StatusBadRequest, refusedMalformed, err}
+	}
+	var out hits.Outcome
+	h.p.Take(s.finder(b, &out), func() { s.set(func() { n.taken = m.Sequence }) })
+	s.set(func() {
+		s.st.Batches++
+		s.st.Hits += int64(out.Taken)
+		s.st.Other += int64(out.Other)
+		s.st.Bytes += int64(len(m.Payload))
+		for why, count := range out.Dropped {
+			s.st.Dropped[string(why)] += int64(count)
+		}
+	})
+	return nil
+}
+
+// goodbye notes that an agent stops, or that its node is gone.
+func (h *handler) goodbye(n *node, final bool) {
+	h.s.set(func() { n.left = true })
+	if final {
+		h.drop(n)
+	}
+}
+
+// drop forgets a node whose busy is held.
+func (h *handler) drop(n *node) {
+	h.s.set(func() {
+		n.removed, n.known = true, false
+		delete(h.s.nodes, n.name)
+		h.s.st.Forgotten++
+	})
+	h.p.Leave(n.part)
+	h.p.Take(nothing, nil) // so that it is saved
+}
+
+// forget forgets a node because an operator says so.
+func (h *handler) forget(w http.ResponseWriter, r *http.Request) {
+	name := strings.TrimSpace(r.PathValue("node"))
+	h.s.mu.Lock()
+	n := h.s.nodes[name]
+	h.s.mu.Unlock()
+	if n == nil {
+		http.Error(w, fmt.Sprintf("no node %q is known", name), http.StatusNotFound)
+		return
+	}
+	n.busy.Lock()
+	defer n.busy.Unlock()
+	if !n.removed {
+		h.drop(n)
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// set changes what mu guards.
+func (s *Source) set(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
+}
+
+func (s *Source) answer(n *node) hits.Answer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return hits.Answer{Taken: n.taken, Saved: n.saved}
+}

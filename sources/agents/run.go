@@ -1,0 +1,174 @@
+package agents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	toolkit "github.com/prometheus/exporter-toolkit/web"
+	"golang.org/x/net/netutil"
+
+	"crowsnest/hits"
+	"crowsnest/matcher"
+	"crowsnest/rules"
+	"crowsnest/sources"
+)
+
+// Bounds of the listener.
+const (
+	readHeaderTimeout = 5 * time.Second
+	readTimeout       = 20 * time.Second
+	writeTimeout      = 30 * time.Second
+	idleTimeout       = 2 * time.Minute
+	maxHeader         = 16 << 10
+	stopWithin        = 500 * time.Millisecond
+
+	tendEvery   = time.Second
+	listenAgain = time.Second
+)
+
+// Run listens until ctx ends; what is being taken then is taken. Where it cannot
+// listen it says so and tries again. It returns nil.
+func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
+	h := &handler{s: s, p: p}
+	var wg sync.WaitGroup
+	wg.Go(func() { h.tend(ctx) })
+	for ctx.Err() == nil {
+		err := s.serve(ctx, p)
+		s.set(func() {
+			s.listening = false
+			if err != nil {
+				s.err = err.Error()
+			}
+		})
+		if err != nil {
+			wait(ctx, listenAgain)
+		}
+	}
+	wg.Wait()
+	return nil
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// serve listens until ctx ends or the listener breaks.
+func (s *Source) serve(ctx context.Context, p sources.Pipeline) error {
+	l, err := net.Listen("tcp", s.cfg.ListenAddress)
+	if err != nil {
+		return fmt.Errorf("open sources.agents.listen_address: %w", err)
+	}
+	var inside sync.WaitGroup
+	inner := s.Handler(p)
+	srv := &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			inside.Add(1)
+			defer inside.Done()
+			inner.ServeHTTP(w, r)
+		}),
+		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
+		MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug),
+	}
+	broke := make(chan error, 1)
+	go func() {
+		flags := &toolkit.FlagConfig{WebListenAddresses: &[]string{l.Addr().String()}, WebConfigFile: &s.cfg.WebConfigFile}
+		// Twice as many connections as agents: a restarted one has its old connection still open.
+		broke <- toolkit.Serve(netutil.LimitListener(l, 2*s.cfg.MaxAgents+64), srv, flags, slog.New(slog.DiscardHandler))
+	}()
+	s.set(func() { s.listening, s.opened, s.err = true, true, "" })
+	select {
+	case <-ctx.Done():
+	case err = <-broke:
+		broke <- nil
+	}
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+	defer cancel()
+	if srv.Shutdown(stop) != nil {
+		_ = srv.Close()
+	}
+	_ = l.Close() // if the server never came to it
+	<-broke
+	inside.Wait()
+	if err != nil && !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve %s: %w", l.Addr(), err)
+	}
+	return nil
+}
+
+// tend forgets nodes that were away for too long, once a second until ctx ends.
+func (h *handler) tend(ctx context.Context) {
+	began := h.s.cfg.Clock()
+	tick := time.NewTicker(tendEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			h.tidy(began, h.s.cfg.Clock())
+		}
+	}
+}
+
+// tidy forgets what is due now.
+func (h *handler) tidy(began, now time.Time) {
+	s := h.s
+	s.mu.Lock()
+	settled := !s.settled && now.Sub(began) >= settle
+	s.settled = s.settled || settled
+	var over []*node
+	for _, n := range s.nodes {
+		if now.Sub(n.heard) >= s.cfg.ForgetAfter {
+			over = append(over, n)
+		}
+	}
+	s.mu.Unlock()
+	if settled {
+		h.p.Leave(s.unknown())
+	}
+	for _, n := range over {
+		h.forgetIf(n, now)
+	}
+}
+
+// forgetIf forgets a node unless its agent came back meanwhile.
+func (h *handler) forgetIf(n *node, now time.Time) {
+	if !n.busy.TryLock() {
+		return // it is heard of just now
+	}
+	defer n.busy.Unlock()
+	h.s.mu.Lock()
+	gone := !n.removed && now.Sub(n.heard) >= h.s.cfg.ForgetAfter
+	h.s.mu.Unlock()
+	if gone {
+		h.drop(n)
+	}
+}
+
+// nothing is found.
+func nothing(*rules.Set) []matcher.Hit { return nil }
+
+// finder turns a batch into hits of the rules in force.
+func (s *Source) finder(b *hits.Batch, out *hits.Outcome) func(*rules.Set) []matcher.Hit {
+	return func(set *rules.Set) []matcher.Hit {
+		x := s.index.Load()
+		if !x.Of(set) {
+			x = hits.NewIndex(set)
+			s.index.Store(x)
+		}
+		var found []matcher.Hit
+		found, *out = b.Find(x)
+		return found
+	}
+}

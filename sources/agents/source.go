@@ -1,0 +1,293 @@
+package agents
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"crowsnest/hits"
+	"crowsnest/rules"
+	"crowsnest/sources"
+)
+
+// Bounds of what the network can make the process do.
+const (
+	bodies   = 16 << 20 // bytes of messages that are being read
+	decoders = 2        // batches that are unpacked at a time
+)
+
+// settle is how long a start without saved state waits for agents that nobody
+// knows of yet: they come back within a few seconds.
+const settle = 15 * time.Second
+
+// lossGap is the reason for which hits are missing: an agent does not have any
+// more what the state of the aggregator does not hold.
+const lossGap = "agent_gap"
+
+// node is what is known of one node. Its fields are guarded by Source.mu; busy is
+// held while a message of it is handled.
+type node struct {
+	busy sync.Mutex
+	name string
+	part string
+
+	instance string // of the process that speaks for it; "": none has yet
+	taken    uint64 // last batch of the instance
+	copied   uint64 // as Positions returned it last
+	saved    uint64 // as it is on the disk
+
+	known   bool      // the pipeline waits for it
+	heard   time.Time // newest message, or the start
+	spoke   bool      // since the start
+	left    bool      // it said goodbye
+	proved  time.Time
+	skew    time.Duration
+	refused time.Time // when another agent of this name was refused last
+	removed bool
+}
+
+// Source takes the hits of agents. It is safe for concurrent use.
+type Source struct {
+	cfg      Config
+	token    *tokenFile
+	room     *semaphore.Weighted
+	decoders chan *hits.Decoder
+	index    atomic.Pointer[hits.Index]
+
+	mu        sync.Mutex
+	nodes     map[string]*node
+	restored  bool // nodes are known from the last run
+	settled   bool
+	listening bool
+	opened    bool
+	err       string
+	st        Stats
+	losses    map[string]sources.Loss
+}
+
+// Stats are counters of the source; they only grow.
+type Stats struct {
+	Hits    int64 // that were taken
+	Other   int64 // of these, found by another version of their rule
+	Batches int64 // that were taken
+	Repeats int64 // batches that came again
+	Bytes   int64 // of batches, compressed
+	// Dropped counts hits that no rule in force takes, by reason.
+	Dropped map[string]int64
+	// Refused counts messages, by reason.
+	Refused   map[string]int64
+	Forgotten int64 // nodes that are not waited for any more
+}
+
+var (
+	_ sources.Parted = (*Source)(nil)
+	_ sources.Saver  = (*Source)(nil)
+	_ sources.Late   = (*Source)(nil)
+)
+
+// New returns a source that does not listen yet.
+func New(cfg Config) *Source {
+	s := &Source{
+		cfg: cfg.withDefaults(), room: semaphore.NewWeighted(bodies), decoders: make(chan *hits.Decoder, decoders),
+		nodes: map[string]*node{}, losses: map[string]sources.Loss{},
+		st: Stats{Dropped: map[string]int64{}, Refused: map[string]int64{}},
+	}
+	s.token = newTokenFile(s.cfg.BearerTokenFile, s.cfg.Clock)
+	for range decoders {
+		s.decoders <- new(hits.Decoder)
+	}
+	for _, r := range hits.Reasons() {
+		s.st.Dropped[string(r)] = 0
+	}
+	for _, r := range refusals() {
+		s.st.Refused[r] = 0
+	}
+	return s
+}
+
+// Name is "agents" unless the configuration has another.
+func (s *Source) Name() string { return s.cfg.Name }
+
+// Serves says yes: what agents read is not known here.
+func (s *Source) Serves(rules.Selector) bool { return true }
+
+// Lateness is how far the watermark of a node stays behind its proof.
+func (s *Source) Lateness() time.Duration { return s.cfg.Lateness }
+
+// part is the name that a node has in the pipeline.
+func (s *Source) part(node string) string { return s.cfg.Name + "/" + node }
+
+// unknown stands for the nodes of which nobody knows yet. No node has that name.
+func (s *Source) unknown() string { return s.part("?") }
+
+// Parts are the nodes that are waited for. After a start without saved state
+// there is one more for some seconds, which stands for those that are still to
+// come.
+func (s *Source) Parts() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []string
+	for _, n := range s.nodes {
+		if n.known {
+			out = append(out, n.part)
+		}
+	}
+	if !s.restored && !s.settled {
+		out = append(out, s.unknown())
+	}
+	slices.Sort(out)
+	return out
+}
+
+// positions is the saved form.
+type positions struct {
+	Version int                     `json:"v"`
+	Nodes   map[string]position     `json:"nodes"`
+	Losses  map[string]sources.Loss `json:"losses,omitempty"`
+}
+
+type position struct {
+	Instance string    `json:"instance"`
+	Taken    uint64    `json:"taken"`
+	Left     bool      `json:"left,omitempty"`
+	Heard    time.Time `json:"heard"`
+}
+
+// Positions returns up to where the batches of each node were taken.
+func (s *Source) Positions() json.RawMessage {
+	s.mu.Lock()
+	p := positions{Version: 1, Nodes: make(map[string]position, len(s.nodes)), Losses: maps.Clone(s.losses)}
+	for name, n := range s.nodes {
+		n.copied = n.taken
+		if n.known {
+			p.Nodes[name] = position{Instance: n.instance, Taken: n.taken, Left: n.left, Heard: n.heard.UTC()}
+		}
+	}
+	s.mu.Unlock()
+	b, err := json.Marshal(p)
+	if err != nil {
+		return nil // a struct of strings and numbers: cannot fail
+	}
+	return b
+}
+
+// Saved lets agents forget what Positions returned last.
+func (s *Source) Saved() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range s.nodes {
+		n.saved = n.copied
+	}
+}
+
+// Restore sets what is known of nodes, before Run. All of them are waited for,
+// from now on.
+func (s *Source) Restore(b json.RawMessage) error {
+	if len(b) == 0 || string(b) == "null" {
+		return nil
+	}
+	var p positions
+	if err := json.Unmarshal(b, &p); err != nil {
+		return fmt.Errorf("restore nodes: %w", err)
+	}
+	if p.Version != 1 {
+		return fmt.Errorf("restore nodes: version %d is not known", p.Version)
+	}
+	if len(p.Nodes) > 10*s.cfg.MaxAgents {
+		return errors.New("restore nodes: too many")
+	}
+	for name, pos := range p.Nodes {
+		if err := errors.Join(hits.CheckName(name), hits.CheckName(pos.Instance)); err != nil {
+			return fmt.Errorf("restore nodes: %w", err)
+		}
+	}
+	now := s.cfg.Clock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.restored = true
+	for name, pos := range p.Nodes {
+		s.nodes[name] = &node{
+			name: name, part: s.part(name), known: true, instance: pos.Instance, left: pos.Left,
+			taken: pos.Taken, copied: pos.Taken, saved: pos.Taken, heard: now,
+		}
+	}
+	if l, ok := p.Losses[lossGap]; ok {
+		if l.At.After(now) {
+			l.At = now
+		}
+		s.losses[lossGap] = l
+	}
+	return nil
+}
+
+// Stats returns a copy of the counters.
+func (s *Source) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.st
+	st.Dropped, st.Refused = maps.Clone(st.Dropped), maps.Clone(st.Refused)
+	return st
+}
+
+// Status is what the source says of itself. Lines are hits; its proof is that of
+// the node that is furthest behind.
+func (s *Source) Status() sources.Status {
+	now := s.cfg.Clock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := sources.Status{
+		Name: s.cfg.Name, Up: s.listening, Opened: s.opened, Error: s.err,
+		Lines: s.st.Hits, Evaluated: s.st.Hits, Bytes: s.st.Bytes,
+		Losses: maps.Clone(s.losses), Parts: make(map[string]sources.PartStatus, len(s.nodes)),
+		Errors: map[string]int64{},
+	}
+	maps.Copy(out.Errors, s.st.Refused)
+	first := true
+	for _, n := range s.nodes {
+		if !n.known {
+			continue
+		}
+		out.Parts[n.part] = s.partStatus(n, now)
+		if first || n.proved.Before(out.Proved) {
+			out.Proved = n.proved
+		}
+		first = false
+	}
+	return out
+}
+
+// skewShown is the difference of two clocks that is worth a word.
+const skewShown = 10 * time.Second
+
+// partStatus is the state of one node. The caller holds mu.
+func (s *Source) partStatus(n *node, now time.Time) sources.PartStatus {
+	p := sources.PartStatus{Up: true, Since: n.heard, Proved: n.proved, Skew: n.skew, Refused: n.refused}
+	silent := now.Sub(n.heard)
+	switch {
+	case n.left:
+		p.Up, p.Error = false, "its agent said goodbye and has not come back"
+	case !n.spoke:
+		p.Up, p.Error = false, "its agent has not been heard of since the start of the aggregator"
+	case silent >= s.cfg.SilentAfter:
+		p.Up, p.Error = false, fmt.Sprintf("its agent was last heard of %v ago", silent.Round(time.Second))
+	case n.proved.IsZero():
+		p.Error = "its agent has not read up to the present yet"
+	case n.skew.Abs() >= skewShown:
+		p.Error = fmt.Sprintf("its clock is %v %s", n.skew.Abs().Round(time.Second), aheadOrBehind(n.skew))
+	}
+	return p
+}
+
+func aheadOrBehind(d time.Duration) string {
+	if d > 0 {
+		return "ahead"
+	}
+	return "behind"
+}
