@@ -12,9 +12,13 @@ func (c *chain) place(ms []member) error {
 	if c.parked != nil && len(ms) > 0 && ms[len(ms)-1].name == c.parked[0].name && c.stillParked() {
 		return nil
 	}
+	live := len(c.parked) == 1
 	c.parked, c.done, c.away, c.segs = nil, nil, time.Time{}, nil
 	if len(ms) == 0 {
 		return nil
+	}
+	if live { // it was closed while it was written to: if it is gone, so is what came since
+		c.ended = false
 	}
 	if c.stream == nil {
 		c.begin(ms)
