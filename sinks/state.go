@@ -27,8 +27,9 @@ type StateConfig struct {
 	// ResolvedFor is how long an accepted end is told again.
 	ResolvedFor time.Duration
 	// TextDelay is the shortest time between two words of a firing episode of
-	// which only the text changed (count, newest line); 0: such a change waits
-	// for Resend. Without it a flood of lines would be a flood of requests.
+	// which only the text changed (count, newest line), also without a Resend; 0:
+	// such a change waits for Resend. Without it a flood of lines would be a
+	// flood of requests.
 	TextDelay time.Duration
 	// RefusedDelay is how long a refused word waits before it is tried again.
 	RefusedDelay time.Duration
@@ -204,7 +205,7 @@ func (s *State) wanted(e *slot, now time.Time) (plan, bool) {
 	again := e.sent.Add(s.cfg.Resend)
 	if !e.over() {
 		if s.cfg.TextDelay > 0 && e.told != e.version {
-			again = e.sent.Add(s.cfg.TextDelay)
+			return plan{at: e.sent.Add(s.cfg.TextDelay)}, true
 		}
 		return plan{at: again}, s.cfg.Resend > 0
 	}

@@ -36,7 +36,9 @@ var confined = map[string]string{
 	"github.com/prometheus/client_golang":        "web cmd",
 	"github.com/prometheus/alertmanager/api":     "sinks/alertmanager",
 	"github.com/prometheus/exporter-toolkit/web": "web sources/agents",
-	"github.com/rs/zerolog":                      "cmd sinks/alertmanager",
+	"github.com/grafana/loki-client-go":          "sinks/loki",
+	"github.com/grafana/loki/pkg/push":           "sinks/loki",
+	"github.com/rs/zerolog":                      "cmd sinks",
 }
 
 // purity: what the floors below the edges must not use.

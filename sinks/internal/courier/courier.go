@@ -1,0 +1,357 @@
+// Package courier tells one receiver the newest word of each alert: what sinks
+// with a single endpoint share. It knows nothing of how a word is told.
+//
+// An outage of the receiver, of any length, delays nothing else and grows
+// nothing: what is to be told is a state (sinks.State) and not a queue.
+package courier
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"crowsnest/episodes"
+	"crowsnest/sinks"
+)
+
+// The reasons for which words are not delivered, as metrics and the API have
+// them.
+const (
+	ReasonConnection  = "connection"   // no connection, or it broke
+	ReasonTimeout     = "timeout"      // no answer in time
+	ReasonRedirect    = "redirect"     // 3xx
+	ReasonAuth        = "auth"         // 401, 403
+	ReasonRateLimited = "rate_limited" // 429
+	ReasonClientError = "client_error" // other 4xx
+	ReasonServerError = "server_error" // 5xx
+	ReasonRefused     = "refused"      // for what is in it
+	ReasonInvalid     = "invalid"      // not sent: it cannot be told
+	ReasonConfig      = "config"       // the client cannot be made: a TLS or secret file
+	ReasonEvicted     = "evicted"      // news given up: too many keys
+)
+
+func reasons() []string {
+	return []string{
+		ReasonConnection, ReasonTimeout, ReasonRedirect, ReasonAuth, ReasonRateLimited, ReasonClientError,
+		ReasonServerError, ReasonRefused, ReasonInvalid, ReasonConfig, ReasonEvicted,
+	}
+}
+
+const (
+	firstRetry   = 500 * time.Millisecond
+	slowRetry    = 30 * time.Second
+	refusedDelay = 5 * time.Minute
+	probe        = 8 // words per request while the receiver is down
+	idle         = time.Hour
+)
+
+// Drain is how long Run goes on after its context.
+const Drain = 3 * time.Second
+
+// Answer is what became of one request.
+type Answer struct {
+	Reason     string        // one of the above; "": the words were taken
+	Err        error         // nil: the words were taken
+	RetryAfter time.Duration // 0: not said
+}
+
+// refused tells that the fault lies with the words and not with the receiver.
+func (a Answer) refused() bool { return a.Reason == ReasonRefused }
+
+// Receiver tells words in its own form T. Its methods are called by one
+// goroutine at a time.
+type Receiver[T any] interface {
+	// Encode makes what is sent of one word, and says how many bytes of a
+	// request that takes. An error means that it cannot be told.
+	Encode(m sinks.Message, now time.Time) (item T, size int, err error)
+	// Deliver sends one request. It returns soon after ctx ends.
+	Deliver(ctx context.Context, items []T) Answer
+	// Close ends connections that are idle.
+	Close()
+}
+
+// Config says how often the receiver is told the same and how much at once.
+type Config struct {
+	Name     string // of the sink
+	Endpoint string // how the receiver is called, without credentials
+	State    sinks.StateConfig
+	MaxItems int              // per request
+	MaxBytes int              // per request; one word may take more
+	Now      func() time.Time // nil: time.Now
+	Log      zerolog.Logger
+}
+
+// Courier is a sinks.Sink that keeps its state over a restart. It is safe for
+// concurrent use.
+type Courier[T any] struct {
+	cfg  Config
+	to   Receiver[T]
+	now  func() time.Time
+	log  zerolog.Logger
+	wake chan struct{} // there may be news
+
+	// Of Run only.
+	retryAt   time.Time
+	backoff   time.Duration
+	downSince time.Time
+
+	mu      sync.Mutex
+	state   *sinks.State
+	up      bool
+	lastErr string
+	sent    int64
+	failed  map[string]int64
+}
+
+// New returns a Courier; it starts nothing and does no I/O.
+func New[T any](cfg Config, to Receiver[T]) *Courier[T] {
+	cfg.State.RefusedDelay = refusedDelay
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	c := &Courier[T]{
+		cfg: cfg, to: to, now: cfg.Now, wake: make(chan struct{}, 1),
+		log:   cfg.Log.With().Str("component", "sink").Str("sink", cfg.Name).Str("endpoint", cfg.Endpoint).Logger(),
+		state: sinks.NewState(cfg.State), failed: map[string]int64{},
+	}
+	for _, r := range reasons() {
+		c.failed[r] = 0
+	}
+	return c
+}
+
+// Name returns the name of the sink.
+func (c *Courier[T]) Name() string { return c.cfg.Name }
+
+// Notify takes changed episodes. After a start it has to be given every open
+// episode and those that ended lately, after Import. It does not block.
+func (c *Courier[T]) Notify(eps []episodes.Episode) {
+	c.mu.Lock()
+	c.state.Notify(eps, c.now())
+	c.mu.Unlock()
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run sends until ctx ends, then tries once more to send what is due, news
+// first, and returns nil at most Drain after ctx.
+func (c *Courier[T]) Run(ctx context.Context) error {
+	defer c.to.Close()
+	// Requests outlive ctx, by a bound.
+	reqs, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	last := time.AfterFunc(1<<62, cancel)
+	defer last.Stop()
+	defer context.AfterFunc(ctx, func() { last.Reset(Drain) })()
+
+	for ctx.Err() == nil {
+		if wait := c.retryAt.Sub(c.now()); wait > 0 {
+			c.sleep(ctx, wait, nil)
+			continue
+		}
+		if c.sendDue(ctx, reqs) {
+			c.sleep(ctx, c.untilNext(), c.wake)
+		}
+	}
+	c.sendDue(reqs, reqs)
+	return nil
+}
+
+// sleep returns after d, when wake says so, or when ctx ends.
+func (c *Courier[T]) sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) {
+	t := time.NewTimer(min(d, slowRetry)) // the clock may be set meanwhile
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-wake:
+	case <-ctx.Done():
+	}
+}
+
+// untilNext is the time until something is due without further news.
+func (c *Courier[T]) untilNext() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.now()
+	next, ok := c.state.Next(now)
+	if !ok {
+		return idle
+	}
+	return max(next.Sub(now), 0)
+}
+
+// sendDue sends all that is due, until ctx ends. It returns false if the
+// receiver failed.
+func (c *Courier[T]) sendDue(ctx, reqs context.Context) bool {
+	for ctx.Err() == nil {
+		items := c.batch()
+		if len(items) == 0 {
+			return true
+		}
+		taken, a := c.deliver(reqs, items)
+		if a.Err != nil {
+			c.fail(a, len(items)-taken)
+			return false
+		}
+		if taken > 0 && !c.downSince.IsZero() {
+			c.log.Info().Dur("after", c.now().Sub(c.downSince)).Msg("the receiver takes alerts again")
+			c.downSince, c.retryAt, c.backoff = time.Time{}, time.Time{}, 0
+		}
+	}
+	return true
+}
+
+// item is a word in the form in which it is sent.
+type item[T any] struct {
+	msg  sinks.Message
+	form T
+}
+
+// batch takes what is due and fits into one request. What cannot be told is
+// refused here. A word that was refused before goes alone; while the receiver is
+// down, a few will do to find out.
+func (c *Courier[T]) batch() []item[T] {
+	limit := c.cfg.MaxItems
+	if !c.downSince.IsZero() {
+		limit = min(limit, probe)
+	}
+	now := c.now()
+	for {
+		c.mu.Lock()
+		due := c.state.Due(now, limit)
+		c.mu.Unlock()
+		items, bad := c.encode(due, now)
+		if len(items) > 0 || !bad {
+			return items
+		}
+	}
+}
+
+// encode makes items of the first words, as many as fit; bad tells that there
+// were some that cannot be told.
+func (c *Courier[T]) encode(due []sinks.Message, now time.Time) (items []item[T], bad bool) {
+	size := 0
+	for _, m := range due {
+		if m.Suspect && len(items) > 0 {
+			break
+		}
+		form, n, err := c.to.Encode(m, now)
+		if err != nil {
+			c.refuse(m, Answer{Reason: ReasonInvalid, Err: err})
+			bad = true
+			continue
+		}
+		if size += n; size > c.cfg.MaxBytes && len(items) > 0 {
+			break
+		}
+		items = append(items, item[T]{m, form})
+		if m.Suspect {
+			break
+		}
+	}
+	return items, bad
+}
+
+// deliver sends the items in one request. If the receiver refuses it for what is
+// in it, it is cut in halves until the bad ones stand alone; the good ones are
+// taken on the way. It returns how many were taken, and an answer with an error
+// if the fault is the receiver's: one that took nothing may well refuse
+// everything.
+func (c *Courier[T]) deliver(ctx context.Context, items []item[T]) (taken int, a Answer) {
+	var bad []item[T]
+	var why Answer
+	for groups := [][]item[T]{items}; len(groups) > 0; groups = groups[1:] {
+		g := groups[0]
+		a := c.post(ctx, g)
+		switch {
+		case a.Err == nil:
+			taken += len(g)
+		case !a.refused():
+			return taken, a
+		case len(g) > 1:
+			groups = append(groups, g[:len(g)/2], g[len(g)/2:])
+		default:
+			bad, why = append(bad, g[0]), a
+		}
+	}
+	if len(bad) > 0 && taken == 0 && !items[0].msg.Suspect {
+		return 0, why
+	}
+	for _, it := range bad {
+		c.refuse(it.msg, why)
+	}
+	return taken, Answer{}
+}
+
+// post sends one request and records what was taken.
+func (c *Courier[T]) post(ctx context.Context, items []item[T]) Answer {
+	forms, msgs := make([]T, len(items)), make([]sinks.Message, len(items))
+	for i, it := range items {
+		forms[i], msgs[i] = it.form, it.msg
+	}
+	a := c.to.Deliver(ctx, forms)
+	if a.Err != nil {
+		return a
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.state.Accepted(msgs, c.now())
+	c.sent += int64(len(items))
+	c.up, c.lastErr = true, ""
+	return a
+}
+
+// refuse records that a word will not be taken as it is.
+func (c *Courier[T]) refuse(m sinks.Message, a Answer) {
+	c.mu.Lock()
+	first := c.state.Refused(m, c.now())
+	c.failed[a.Reason]++
+	c.mu.Unlock()
+	if first {
+		c.log.Error().Str("fingerprint", m.Episode.Fingerprint.String()).Str("alert", Cut(m.Episode.Alert, MaxValue)).
+			Str("reason", a.Reason).Err(a.Err).Msg("an alert is refused; the others are not held up by it")
+	}
+}
+
+// fail records that the receiver did not take n words and sets the time of the
+// next try.
+func (c *Courier[T]) fail(a Answer, n int) {
+	now := c.now()
+	c.backoff = min(max(2*c.backoff, firstRetry), slowRetry)
+	wait := c.backoff/2 + rand.N(c.backoff/2)
+	c.retryAt = now.Add(max(wait, a.RetryAfter))
+	if c.downSince.IsZero() {
+		c.downSince = now
+		c.log.Warn().Str("reason", a.Reason).Err(a.Err).Int("alerts", n).Msg("the receiver does not take alerts, trying again")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.up, c.lastErr = false, a.Err.Error()
+	c.failed[a.Reason] += int64(n)
+}
+
+// Status returns what is known of the receiver. It is up if it took the words
+// that it was last sent.
+func (c *Courier[T]) Status() []sinks.EndpointStatus {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	st := c.state.Stats()
+	failed := maps.Clone(c.failed)
+	failed[ReasonEvicted] += st.Evicted
+	return []sinks.EndpointStatus{{
+		Sink: c.cfg.Name, Endpoint: c.cfg.Endpoint, Up: c.up, Error: c.lastErr, Sent: c.sent, Failed: failed, Pending: st.Pending,
+	}}
+}
+
+// errTimeout is the error of a request that was not answered in time.
+var errTimeout = errors.New("no answer in time")
+
+// TimedOut is the answer of a receiver that did not answer in time.
+func TimedOut() Answer { return Answer{Reason: ReasonTimeout, Err: errTimeout} }

@@ -1,0 +1,341 @@
+package courier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"crowsnest/episodes"
+	"crowsnest/sinks"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fake is a receiver that can be made to fail.
+type fake struct {
+	told     []string // words, in order
+	sizes    []int    // of requests
+	fail     func(words []string) Answer
+	hang     bool // no answer until the request is given up
+	requests int
+}
+
+func (f *fake) Encode(m sinks.Message, _ time.Time) (string, int, error) {
+	if m.Episode.Alert == "Unspeakable" {
+		return "", 0, errors.New("it cannot be told")
+	}
+	event := "opened"
+	switch {
+	case m.Resolved:
+		event = "resolved"
+	case !m.News:
+		event = fmt.Sprintf("updated(%d)", m.Episode.Count)
+	}
+	return m.Episode.Alert + " " + event, 100, nil
+}
+
+func (f *fake) Deliver(ctx context.Context, words []string) Answer {
+	f.requests++
+	f.sizes = append(f.sizes, len(words))
+	if f.hang {
+		<-ctx.Done()
+		return TimedOut()
+	}
+	if f.fail != nil {
+		if a := f.fail(words); a.Err != nil {
+			return a
+		}
+	}
+	f.told = append(f.told, words...)
+	return Answer{}
+}
+
+func (f *fake) Close() {}
+
+func (f *fake) all() string { return strings.Join(f.told, ", ") }
+
+// refuse refuses requests with a word that has text in it.
+func refuse(text string) func([]string) Answer {
+	return func(words []string) Answer {
+		if strings.Contains(strings.Join(words, " "), text) {
+			return Answer{Reason: ReasonRefused, Err: errors.New("I do not take this")}
+		}
+		return Answer{}
+	}
+}
+
+func down([]string) Answer {
+	return Answer{Reason: ReasonConnection, Err: errors.New("nobody is there")}
+}
+
+type bench struct {
+	t       *testing.T
+	to      *fake
+	courier *Courier[string]
+	stop    func()
+}
+
+const updateDelay = 5 * time.Minute
+
+// inBubble runs f with a running courier, in virtual time.
+func inBubble(t *testing.T, f func(b *bench)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{t: t, to: &fake{}}
+		b.open(nil)
+		defer func() { b.stop() }()
+		f(b)
+	})
+}
+
+func (b *bench) open(state []byte) {
+	b.t.Helper()
+	b.courier = New(Config{
+		Name: "s", Endpoint: "http://there", MaxItems: 16, MaxBytes: 1000, Log: zerolog.Nop(),
+		State: sinks.StateConfig{TextDelay: updateDelay, ResolvedFor: 15 * time.Minute, MaxKeys: 1000},
+	}, b.to)
+	if state != nil {
+		require.NoError(b.t, b.courier.Import(state))
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- b.courier.Run(ctx) }()
+	stopped := false
+	b.stop = func() {
+		if !stopped {
+			stopped = true
+			cancel()
+			require.NoError(b.t, <-done)
+		}
+	}
+}
+
+func (b *bench) pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+func (b *bench) notify(eps ...episodes.Episode) {
+	b.courier.Notify(eps)
+	synctest.Wait()
+}
+
+func (b *bench) status() sinks.EndpointStatus { return b.courier.Status()[0] }
+
+func fire(name string, count int64) episodes.Episode {
+	var fp episodes.Fingerprint
+	for _, c := range name {
+		fp = fp*131 + episodes.Fingerprint(c)
+	}
+	return episodes.Episode{
+		Fingerprint: fp, Alert: name, State: episodes.StateFiring, Count: count, Labels: map[string]string{"alertname": name},
+		StartsAt: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), FiredAt: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC),
+	}
+}
+
+func end(ep episodes.Episode) episodes.Episode {
+	ep.State, ep.Reason, ep.EndsAt = episodes.StateResolved, episodes.ReasonClear, time.Now()
+	return ep
+}
+
+// An alert is told when it opens, at most every update delay while it changes,
+// and when it ends; without change it is told no more.
+func TestTransitions(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.notify(fire("A", 1))
+		require.Equal(t, "A opened", b.to.all())
+		for i := range int64(60) { // a change each 10 s, for 10 minutes
+			b.notify(fire("A", 2+i))
+			b.pass(10 * time.Second)
+		}
+		require.Equal(t, "A opened, A updated(31), A updated(61)", b.to.all())
+		b.pass(24 * time.Hour)
+		b.notify(fire("B", 1)) // nothing of A comes along
+		require.Equal(t, "A opened, A updated(31), A updated(61), B opened", b.to.all())
+		b.notify(end(fire("A", 61)))
+		b.pass(24 * time.Hour)
+		require.Equal(t, "A opened, A updated(31), A updated(61), B opened, A resolved", b.to.all())
+		require.True(t, b.status().Up)
+		require.EqualValues(t, 5, b.status().Sent)
+	})
+}
+
+// After an outage, the receiver is told the newest word of each alert; what
+// began and ended meanwhile is told as both.
+func TestOutage(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.to.fail = down
+		b.notify(fire("A", 1), fire("B", 1))
+		for i := range int64(3600) {
+			b.notify(fire("A", i), fire("C", i))
+			b.pass(time.Second)
+		}
+		b.notify(end(fire("B", 7)))
+		require.Less(t, b.to.requests, 200, "tries back off")
+		st := b.status()
+		require.False(t, st.Up)
+		require.Equal(t, 3, st.Pending)
+		require.Equal(t, "nobody is there", st.Error)
+		require.Positive(t, st.Failed[ReasonConnection])
+		b.to.fail = nil
+		b.pass(slowRetry)
+		require.ElementsMatch(t, []string{"A opened", "B opened", "C opened", "B resolved"}, b.to.told)
+		require.Zero(t, b.status().Pending)
+	})
+}
+
+// Requests are bounded in words and bytes.
+func TestBatches(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		var eps []episodes.Episode
+		for i := range 100 {
+			eps = append(eps, fire(fmt.Sprint("A", i), 1))
+		}
+		b.notify(eps...)
+		require.Len(t, b.to.told, 100)
+		for _, n := range b.to.sizes {
+			require.LessOrEqual(t, n, 10)
+		}
+	})
+}
+
+// A word that is refused does not hold up others, and is tried again alone.
+func TestPoison(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.to.fail = refuse("Bad")
+		b.notify(fire("A", 1), fire("Bad", 1), fire("B", 1), fire("Unspeakable", 1))
+		require.ElementsMatch(t, []string{"A opened", "B opened"}, b.to.told)
+		st := b.status()
+		require.EqualValues(t, 1, st.Failed[ReasonRefused])
+		require.EqualValues(t, 1, st.Failed[ReasonInvalid])
+		require.True(t, st.Up)
+		b.to.fail = nil
+		b.pass(refusedDelay)
+		require.Contains(t, b.to.told, "Bad opened")
+	})
+}
+
+// A receiver that refuses everything is one that is down: nothing is given up.
+func TestEverythingRefused(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.to.fail = refuse("")
+		b.notify(fire("A", 1), fire("B", 1))
+		b.notify(end(fire("B", 1)))
+		b.pass(time.Hour)
+		require.False(t, b.status().Up)
+		b.to.fail = nil
+		b.pass(slowRetry)
+		require.ElementsMatch(t, []string{"A opened", "B opened", "B resolved"}, b.to.told)
+	})
+}
+
+// It waits as long as the receiver asks for.
+func TestRetryAfter(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.to.fail = func([]string) Answer {
+			return Answer{Reason: ReasonRateLimited, Err: errors.New("slowly"), RetryAfter: 10 * time.Minute}
+		}
+		b.notify(fire("A", 1))
+		b.to.fail = nil
+		b.pass(9 * time.Minute)
+		require.Empty(t, b.to.told)
+		b.pass(time.Minute)
+		require.Equal(t, "A opened", b.to.all())
+	})
+}
+
+// A receiver that hangs holds up the end for no longer than Drain, and takes
+// what is due if it answers meanwhile.
+func TestStop(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.to.hang = true
+		b.notify(fire("A", 1))
+		at := time.Now()
+		b.stop()
+		require.Equal(t, Drain, time.Since(at))
+		require.Empty(t, b.to.told)
+	})
+	inBubble(t, func(b *bench) {
+		b.to.fail = down
+		b.notify(fire("A", 1))
+		b.to.fail = nil
+		at := time.Now()
+		b.stop()
+		require.Zero(t, time.Since(at))
+		require.Equal(t, "A opened", b.to.all())
+	})
+}
+
+// What was told is not told again after a restart; what was not is.
+func TestRestart(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.notify(fire("A", 1), fire("B", 1), fire("C", 1))
+		b.notify(end(fire("C", 1)))
+		b.to.fail = down
+		b.notify(end(fire("B", 1)), fire("D", 1))
+		b.stop()
+		state, err := b.courier.Export()
+		require.NoError(t, err)
+
+		b.to = &fake{}
+		b.open(state)
+		b.notify(fire("A", 1), fire("D", 1), end(fire("C", 1)))
+		b.pass(time.Minute)
+		require.ElementsMatch(t, []string{"B resolved", "D opened"}, b.to.told)
+		for _, bad := range []string{"", "{", `{"version":99}`, `[1]`} {
+			require.Error(t, b.courier.Import([]byte(bad)), bad)
+		}
+	})
+}
+
+// What is kept is bounded; what had to be given up is counted.
+func TestBound(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.to.fail = down
+		for i := range 3000 {
+			b.courier.Notify([]episodes.Episode{fire(fmt.Sprint("A", i), 1)})
+		}
+		synctest.Wait()
+		require.Equal(t, 1000, b.status().Pending)
+		require.EqualValues(t, 2000, b.status().Failed[ReasonEvicted])
+	})
+}
+
+func TestTexts(t *testing.T) {
+	require.Equal(t, map[string]string{"a": "own", "b": "x", "x": "1"},
+		Labels(map[string]string{"a": "own", "b": "x", "bad-name": "x", "empty": ""}, map[string]string{"a": "external", "x": "1"}))
+	long := Labels(map[string]string{"a": strings.Repeat("ä", 500)}, nil)["a"]
+	require.LessOrEqual(t, len(long), MaxValue)
+	require.True(t, strings.HasSuffix(long, "ä…"))
+	got := Annotations(map[string]string{"summary": "<!channel> \x1b[31mred\nx", "line": "`x` <@U1>", "runbook_url": "https://x/y", "bad-name": "x"})
+	require.Equal(t, map[string]string{"summary": "< !channel> red\nx", "line": "'x' < @U1>", "runbook_url": "https://x/y"}, got)
+	require.Equal(t, "a b", Excerpt("a\x00\r\n\tb"))
+}
+
+func TestAbsoluteURL(t *testing.T) {
+	f := func(raw, want string) {
+		t.Helper()
+		_, err := AbsoluteURL(raw, "http://x")
+		if want == "" {
+			require.NoError(t, err)
+			return
+		}
+		require.ErrorContains(t, err, want)
+		require.NotContains(t, err.Error(), "secret")
+	}
+	f("http://a/b?c=d", "")
+	f("https://a:1", "")
+	f("a:9093", "no scheme")
+	f("http://", "no host")
+	f("http://u:secret@a", "no credentials")
+	f("http://a#b", "remove")
+	f("http://a:%secret", "cannot be read")
+}

@@ -1,0 +1,129 @@
+package courier
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"crowsnest/redact"
+	"crowsnest/sinks"
+)
+
+// Bounds of what is told of one alert, in bytes where not said otherwise.
+const (
+	MaxValue       = 256     // a label value
+	MaxAnnotation  = 2 << 10 // an annotation, a log line
+	maxAnnotations = 40
+	maxExternal    = 10 // labels
+)
+
+var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+
+// Labels returns a copy of an alert's labels with the external ones that it does
+// not have, harmless to show. A label that cannot be told is left out: unlike
+// Alertmanager, a receiver here is told of the alert by its fingerprint.
+func Labels(own, external map[string]string) map[string]string {
+	out := make(map[string]string, len(own)+len(external))
+	for _, from := range []map[string]string{external, own} {
+		for name, value := range from {
+			if labelName.MatchString(name) && value != "" {
+				out[name] = Cut(sinks.Neutral(redact.Sanitise(value)), MaxValue)
+			}
+		}
+	}
+	return out
+}
+
+// Annotations returns a copy of an alert's annotations, harmless to show and
+// bounded.
+func Annotations(in map[string]string) map[string]string {
+	out := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(in)) {
+		if in[name] != "" && labelName.MatchString(name) && len(out) < maxAnnotations {
+			out[name] = Cut(annotationText(name, in[name]), MaxAnnotation)
+		}
+	}
+	return out
+}
+
+// annotationText takes from a text what could do harm on a screen or in chat:
+// parts of it may come from a log line, which anybody may have written.
+func annotationText(name, s string) string {
+	switch {
+	case strings.HasSuffix(name, "_url"):
+		return sinks.Clean(s)
+	case name == "line" || name == "first_line":
+		return Line(s)
+	}
+	return sinks.Neutral(sinks.Clean(s))
+}
+
+// Line returns a log line harmless to show and bounded.
+func Line(s string) string { return Cut(sinks.NeutralLine(sinks.Clean(s)), MaxAnnotation) }
+
+// Cut shortens s to at most n bytes of valid UTF-8, at a rune boundary, and
+// shows it.
+func Cut(s string, n int) string {
+	const more = "…"
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) <= n {
+		return s
+	}
+	n -= len(more)
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + more
+}
+
+// Excerpt makes one short printable line of what a peer said.
+func Excerpt(s string) string {
+	s = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "\uFFFD"), func(r rune) bool { return r <= ' ' || !strconv.IsPrint(r) }), " ")
+	return Cut(s, 300)
+}
+
+// CheckLabels returns what is wrong with labels of a configuration.
+func CheckLabels(key string, labels map[string]string, reserved ...string) error {
+	var errs []error
+	if len(labels) > maxExternal {
+		errs = append(errs, fmt.Errorf("%s: %d given, at most %d are sent", key, len(labels), maxExternal))
+	}
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		value := labels[name]
+		switch {
+		case !labelName.MatchString(name) || strings.HasPrefix(name, "__"):
+			errs = append(errs, fmt.Errorf("%s: %q is no label name; use letters, digits and single _", key, name))
+		case slices.Contains(reserved, name):
+			errs = append(errs, fmt.Errorf("%s: %s is set by crowsnest; use another name", key, name))
+		case value == "" || len(value) > MaxValue || !utf8.ValidString(value):
+			errs = append(errs, fmt.Errorf("%s: the value of %s must be 1 to %d bytes of UTF-8", key, name, MaxValue))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// AbsoluteURL parses the address of a server. Credentials in it are refused:
+// they would show up in logs and pages.
+func AbsoluteURL(raw, example string) (*url.URL, error) {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return nil, errors.New("the address cannot be read; write it like " + example) // err quotes it, with a password
+	}
+	switch {
+	case u.User != nil:
+		return nil, fmt.Errorf("%s: no credentials in an address; use http_config.basic_auth", u.Redacted())
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, fmt.Errorf("%q has no scheme; write http:// or https:// in front", raw)
+	case u.Hostname() == "":
+		return nil, fmt.Errorf("%q has no host; write it like %s", raw, example)
+	case u.Fragment != "":
+		return nil, fmt.Errorf("%q: remove what follows the #", raw)
+	}
+	return u, nil
+}

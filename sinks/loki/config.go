@@ -1,0 +1,133 @@
+// Package loki writes what becomes of alerts into Loki: one line when an alert
+// opens, one at most every few minutes while it lasts and changes, and one when
+// it ends. A dashboard can show them beside the logs, and they outlive
+// Alertmanager's memory.
+//
+// It wraps github.com/grafana/loki-client-go, whose client can block for minutes
+// and loses entries without telling: see client.go for how it is kept apart.
+package loki
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"crowsnest/httpconfig"
+	"crowsnest/sinks/internal/courier"
+)
+
+const (
+	defaultTimeout     = 10 * time.Second
+	defaultUpdateDelay = 5 * time.Minute
+	pushPath           = "/loki/api/v1/push"
+	example            = "http://loki:3100"
+)
+
+// The forms of a line.
+const (
+	FormatJSON   = "json"
+	FormatLogfmt = "logfmt"
+)
+
+// ownLabels are the stream labels that are set here.
+var ownLabels = []string{"service_name", "cluster", "severity"}
+
+// Config says which Loki is told, and how.
+type Config struct {
+	// Name is unique among the sinks; "" means "loki".
+	Name string `yaml:"name"`
+	// URL is the base address of Loki, without /loki/api.
+	URL string `yaml:"url" strict:"required"`
+	// Tenant is sent as X-Scope-OrgID; "": none is.
+	Tenant string `yaml:"tenant"`
+	// HTTP is TLS, credentials and proxies, as in Prometheus' http_config.
+	// Redirects are never followed: credentials would leak over them.
+	HTTP httpconfig.Config `yaml:"http_config"`
+	// Timeout bounds one request; 0 means 10 s.
+	Timeout time.Duration `yaml:"timeout"`
+	// UpdateDelay is the shortest time between two lines of an alert that goes
+	// on; 0 means 5 m.
+	UpdateDelay time.Duration `yaml:"update_delay"`
+	// Labels are added to the labels of the stream, which are service_name,
+	// cluster and severity. Each value makes a stream of its own.
+	Labels map[string]string `yaml:"labels"`
+	// Format of a line is "json", which "" means, or "logfmt".
+	Format string `yaml:"format"`
+	// ExternalLabels are those that every alert has. `cluster` becomes a label of
+	// the stream, the others structured metadata.
+	ExternalLabels map[string]string `yaml:"external_labels"`
+	// ExternalURL is the address of our own pages, to which lines link; "": they
+	// have no link.
+	ExternalURL string `yaml:"external_url"`
+}
+
+// withDefaults returns c with every default filled in.
+func (c Config) withDefaults() Config {
+	if c.Name == "" {
+		c.Name = "loki"
+	}
+	if c.Timeout == 0 {
+		c.Timeout = defaultTimeout
+	}
+	if c.UpdateDelay == 0 {
+		c.UpdateDelay = defaultUpdateDelay
+	}
+	if c.Format == "" {
+		c.Format = FormatJSON
+	}
+	c.URL = strings.TrimRight(c.URL, "/")
+	c.ExternalURL = strings.TrimRight(c.ExternalURL, "/")
+	return c
+}
+
+// Validate returns every problem of the configuration, each with the fix. It
+// does no I/O.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	errs := []error{
+		c.validateURL(),
+		inRange("timeout", c.Timeout, 10*time.Millisecond, time.Minute),
+		inRange("update_delay", c.UpdateDelay, time.Second, 24*time.Hour),
+		courier.CheckLabels("labels", c.Labels, ownLabels...),
+		courier.CheckLabels("external_labels", c.ExternalLabels, "alertname", "severity", "resolves", "overflow"),
+	}
+	if c.Format != FormatJSON && c.Format != FormatLogfmt {
+		errs = append(errs, fmt.Errorf("format: %q is not known; use json or logfmt", c.Format))
+	}
+	if strings.ContainsAny(c.Tenant, "|\r\n") || len(c.Tenant) > 150 {
+		errs = append(errs, errors.New("tenant: one tenant is written to; use at most 150 bytes and no |"))
+	}
+	if c.ExternalURL != "" {
+		if _, err := courier.AbsoluteURL(c.ExternalURL, "https://crowsnest.example.org"); err != nil {
+			errs = append(errs, fmt.Errorf("external_url: %w", err))
+		}
+	}
+	if err := c.HTTP.Check(); err != nil {
+		errs = append(errs, fmt.Errorf("http_config: %w", err))
+	}
+	return errors.Join(errs...)
+}
+
+func (c Config) validateURL() error {
+	if c.URL == "" {
+		return fmt.Errorf("url: none given; write the base address of Loki, such as %s", example)
+	}
+	u, err := courier.AbsoluteURL(c.URL, example)
+	switch {
+	case err != nil:
+		return fmt.Errorf("url: %w", err)
+	case strings.Contains(u.Path, "/loki/api"):
+		return fmt.Errorf("url: give the base address, without %s", u.Path[strings.Index(u.Path, "/loki/api"):])
+	case u.RawQuery != "" || u.ForceQuery:
+		return errors.New("url: remove what follows the ?")
+	}
+	return nil
+}
+
+func inRange(name string, d, low, high time.Duration) error {
+	if d < low || d > high {
+		return fmt.Errorf("%s: %s is not between %s and %s", name, d, low, high)
+	}
+	return nil
+}

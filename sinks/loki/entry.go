@@ -1,0 +1,216 @@
+package loki
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/grafana/loki/pkg/push"
+	"github.com/prometheus/common/model"
+
+	"crowsnest/episodes"
+	"crowsnest/sinks"
+	"crowsnest/sinks/internal/courier"
+)
+
+// What a line tells.
+const (
+	eventOpened   = "opened"
+	eventUpdated  = "updated"
+	eventResolved = "resolved"
+)
+
+// Loki takes entries that are up to an hour older than the newest of their
+// stream, and none from far ahead.
+const oldest = 45 * time.Minute
+
+// maxMetadata bounds the labels of an alert in the metadata.
+const maxMetadata = 40
+
+// entry is one line for Loki.
+type entry struct {
+	labels   model.LabelSet
+	time     time.Time
+	line     string
+	metadata push.LabelsAdapter
+}
+
+// size is about how many bytes it takes in a request.
+func (e entry) size() int {
+	n := 64 + len(e.line)
+	for name, value := range e.labels {
+		n += len(name) + len(value) + 8
+	}
+	for _, m := range e.metadata {
+		n += len(m.Name) + len(m.Value) + 8
+	}
+	return n
+}
+
+// summary is the line in its JSON form. It holds no log line: one that reads all
+// of Loki for a text would find it here again.
+type summary struct {
+	Event    string            `json:"event"`
+	Alert    string            `json:"alertname"`
+	Severity string            `json:"severity,omitempty"`
+	Summary  string            `json:"summary,omitempty"`
+	Labels   map[string]string `json:"labels,omitempty"`
+	Count    int64             `json:"count"`
+	StartsAt time.Time         `json:"starts_at"`
+	LastSeen *time.Time        `json:"last_seen,omitempty"`
+	EndsAt   *time.Time        `json:"ends_at,omitempty"`
+	Reason   string            `json:"reason,omitempty"`
+	Runbook  string            `json:"runbook_url,omitempty"`
+	URL      string            `json:"url,omitempty"`
+}
+
+// entry makes the line of one word. Told again, a word makes the same entry,
+// which Loki keeps once.
+func (c Config) entry(m sinks.Message, now time.Time) (entry, error) {
+	ep := m.Episode
+	if strings.TrimSpace(ep.Labels["alertname"]) == "" {
+		return entry{}, errors.New("it has no alertname")
+	}
+	labels := courier.Labels(ep.Labels, c.ExternalLabels)
+	s, at := c.summarize(m, labels)
+	e := entry{labels: model.LabelSet{"service_name": "crowsnest"}, time: at}
+	for name, value := range c.Labels {
+		e.labels[model.LabelName(name)] = model.LabelValue(value)
+	}
+	for _, name := range []string{"cluster", "severity"} {
+		if labels[name] != "" {
+			e.labels[model.LabelName(name)] = model.LabelValue(labels[name])
+		}
+	}
+	if e.time.After(now) || now.Sub(e.time) > oldest {
+		e.time = now // its own times are in the line
+	}
+	e.metadata = metadata(m, s, labels)
+	var err error
+	e.line, err = s.text(c.Format)
+	return e, err
+}
+
+// summarize says what happened, and when.
+func (c Config) summarize(m sinks.Message, labels map[string]string) (summary, time.Time) {
+	ep, at := m.Episode, first(m.Episode.FiredAt, m.Episode.StartsAt)
+	text := courier.Annotations(ep.Annotations)
+	s := summary{
+		Event: eventOpened, Alert: labels["alertname"], Severity: labels["severity"], Summary: text["summary"],
+		Labels: map[string]string{}, Count: ep.Count, StartsAt: ep.StartsAt.UTC(), Runbook: text["runbook_url"],
+	}
+	for name, value := range labels {
+		if name != "alertname" && name != "severity" {
+			s.Labels[name] = value
+		}
+	}
+	if c.ExternalURL != "" {
+		s.URL = c.ExternalURL + "/episodes/" + ep.Fingerprint.String()
+	}
+	s.LastSeen = utc(ep.LastSeen)
+	switch {
+	case m.Resolved:
+		s.Event, s.Reason, s.EndsAt, at = eventResolved, string(ep.Reason), utc(ep.EndsAt), first(ep.Concluded, ep.EndsAt)
+	case !m.News:
+		s.Event, at = eventUpdated, first(ep.LastSeen, ep.FiredAt)
+	}
+	return s, at
+}
+
+// first returns the first time that is set.
+func first(times ...time.Time) time.Time {
+	for _, t := range times {
+		if !t.IsZero() {
+			return t.UTC()
+		}
+	}
+	return time.Time{}
+}
+
+func utc(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}
+
+// text writes the line.
+func (s summary) text(format string) (string, error) {
+	if format != FormatLogfmt {
+		b, err := json.Marshal(s)
+		return string(b), err
+	}
+	var b strings.Builder
+	put := func(name, value string) {
+		if value == "" {
+			return
+		}
+		if b.Len() > 0 {
+			b.WriteByte(' ')
+		}
+		if strings.ContainsFunc(value, func(r rune) bool { return r <= ' ' || r == '"' || r == '=' || r == '\\' || !strconv.IsPrint(r) }) {
+			value = strconv.Quote(value)
+		}
+		b.WriteString(name + "=" + value)
+	}
+	put("event", s.Event)
+	put("alertname", s.Alert)
+	put("severity", s.Severity)
+	put("summary", s.Summary)
+	for _, name := range slices.Sorted(maps.Keys(s.Labels)) {
+		put(name, s.Labels[name])
+	}
+	put("count", strconv.FormatInt(s.Count, 10))
+	put("starts_at", s.StartsAt.Format(time.RFC3339Nano))
+	for _, t := range []struct {
+		name string
+		at   *time.Time
+	}{{"last_seen", s.LastSeen}, {"ends_at", s.EndsAt}} {
+		if t.at != nil {
+			put(t.name, t.at.Format(time.RFC3339Nano))
+		}
+	}
+	put("reason", s.Reason)
+	put("runbook_url", s.Runbook)
+	put("url", s.URL)
+	return b.String(), nil
+}
+
+// metadata is what else is known, which can be filtered by without being a
+// label: `{service_name="crowsnest"} | alertname="X"`. It also has the newest
+// log line, which a search for text does not look at.
+func metadata(m sinks.Message, s summary, labels map[string]string) push.LabelsAdapter {
+	ep := m.Episode
+	out := push.LabelsAdapter{}
+	seen := map[string]bool{}
+	put := func(name, value string) {
+		if value != "" && !seen[name] && len(out) < maxMetadata {
+			seen[name] = true
+			out = append(out, push.LabelAdapter{Name: name, Value: value})
+		}
+	}
+	put("alertname", s.Alert)
+	put("event", s.Event)
+	put("fingerprint", ep.Fingerprint.String())
+	put("pack", pack(ep))
+	put("starts_at", s.StartsAt.Format(time.RFC3339Nano))
+	put("line", courier.Line(ep.Line))
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		if name != "severity" && name != "cluster" {
+			put(name, labels[name])
+		}
+	}
+	return out
+}
+
+func pack(ep episodes.Episode) string {
+	if ep.Rule == nil {
+		return ""
+	}
+	return ep.Rule.Pack
+}

@@ -1,0 +1,78 @@
+package loki
+
+import (
+	"context"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"crowsnest/sinks"
+	"crowsnest/sinks/internal/courier"
+)
+
+// Bounds of a request. Loki takes 4 MiB by default; an entry has at most about
+// 8 KiB.
+const (
+	maxEntries = 256
+	maxBody    = 512 << 10
+)
+
+// Options are what a Sink uses of its surroundings.
+type Options struct {
+	Log zerolog.Logger
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+	// MaxKeys bounds the alerts, open and ended, that are kept; 0 means
+	// sinks.DefaultMaxKeys.
+	MaxKeys int
+}
+
+// Sink writes alerts into one Loki. An outage of Loki, of any length, delays
+// nothing else and grows nothing: what Loki is told afterwards is the newest
+// word of each alert. It is safe for concurrent use.
+type Sink struct {
+	*courier.Courier[entry]
+}
+
+var _ sinks.Sink = (*Sink)(nil)
+
+// New returns a Sink. It fails if cfg is not valid; it starts nothing and does
+// no I/O.
+func New(cfg Config, opt Options) (*Sink, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	return &Sink{courier.New(courier.Config{
+		Name: cfg.Name, Endpoint: cfg.URL, MaxItems: maxEntries, MaxBytes: maxBody, Now: opt.Now, Log: opt.Log,
+		State: sinks.StateConfig{
+			TextDelay: cfg.UpdateDelay, ResolvedFor: sinks.DefaultResolvedFor, MaxKeys: opt.MaxKeys,
+		},
+	}, &receiver{cfg: cfg, log: opt.Log.With().Str("component", "sink").Str("sink", cfg.Name).Logger()})}, nil
+}
+
+// receiver is one Loki.
+type receiver struct {
+	cfg Config
+	log zerolog.Logger
+}
+
+var _ courier.Receiver[entry] = (*receiver)(nil)
+
+// Encode makes the entry of one word.
+func (r *receiver) Encode(m sinks.Message, now time.Time) (entry, int, error) {
+	e, err := r.cfg.entry(m, now)
+	return e, e.size(), err
+}
+
+// Deliver writes the entries as one request, in at most Timeout.
+func (r *receiver) Deliver(ctx context.Context, entries []entry) courier.Answer {
+	c, err := newClient(r.cfg, r.log)
+	if err != nil {
+		return courier.Answer{Reason: courier.ReasonConfig, Err: err}
+	}
+	return c.push(ctx, entries)
+}
+
+// Close does nothing: no connection is kept.
+func (r *receiver) Close() {}
