@@ -1,0 +1,139 @@
+// Package webhook posts alerts as JSON to any HTTP server: a ticket system, a
+// chat gateway, a function. docs/webhook.md describes the requests.
+package webhook
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	commonconfig "github.com/prometheus/common/config"
+
+	"crowsnest/httpconfig"
+	"crowsnest/sinks/internal/courier"
+)
+
+const defaultTimeout = 10 * time.Second
+
+// Config says who is told, and how.
+type Config struct {
+	// Name is unique among the sinks; "" means "webhook".
+	Name string `yaml:"name"`
+	// URL is where alerts are posted to. It is treated as a secret, as many a
+	// service puts one into it.
+	URL commonconfig.Secret `yaml:"url"`
+	// URLFile is a file with the URL, read again for each request.
+	URLFile string `yaml:"url_file"`
+	// HTTP is TLS, credentials and proxies, as in Prometheus' http_config.
+	// Redirects are never followed: credentials would leak over them.
+	HTTP httpconfig.Config `yaml:"http_config"`
+	// Timeout bounds one request; 0 means 10 s.
+	Timeout time.Duration `yaml:"timeout"`
+	// UpdateDelay is the shortest time between two requests about an alert that
+	// goes on and changes; 0: only its beginning and its end are told.
+	UpdateDelay time.Duration `yaml:"update_delay"`
+	// SendResolved is whether ends are told; nil means true.
+	SendResolved *bool `yaml:"send_resolved"`
+	// ExternalLabels are added to every alert that does not have them.
+	ExternalLabels map[string]string `yaml:"external_labels"`
+	// ExternalURL is the address of our own pages, to which alerts link; "":
+	// they have no link.
+	ExternalURL string `yaml:"external_url"`
+}
+
+// withDefaults returns c with every default filled in.
+func (c Config) withDefaults() Config {
+	if c.Name == "" {
+		c.Name = "webhook"
+	}
+	if c.Timeout == 0 {
+		c.Timeout = defaultTimeout
+	}
+	if c.SendResolved == nil {
+		yes := true
+		c.SendResolved = &yes
+	}
+	c.ExternalURL = strings.TrimRight(c.ExternalURL, "/")
+	return c
+}
+
+// Validate returns every problem of the configuration, each with the fix. It
+// does no I/O.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	errs := []error{
+		courier.CheckLabels("external_labels", c.ExternalLabels, "alertname", "severity", "resolves", "overflow"),
+	}
+	switch {
+	case c.URL == "" && c.URLFile == "":
+		errs = append(errs, errors.New("url: none given; write where alerts are posted to, or name a file with it by url_file"))
+	case c.URL != "" && c.URLFile != "":
+		errs = append(errs, errors.New("url: url and url_file are given; remove one"))
+	case c.URL != "":
+		if _, err := target(string(c.URL)); err != nil {
+			errs = append(errs, fmt.Errorf("url: %w", err))
+		}
+	}
+	if c.Timeout < 10*time.Millisecond || c.Timeout > time.Minute {
+		errs = append(errs, fmt.Errorf("timeout: %s is not between 10ms and 1m", c.Timeout))
+	}
+	if c.UpdateDelay != 0 && (c.UpdateDelay < time.Second || c.UpdateDelay > 24*time.Hour) {
+		errs = append(errs, fmt.Errorf("update_delay: %s is not between 1s and 1d", c.UpdateDelay))
+	}
+	if c.ExternalURL != "" {
+		if _, err := courier.AbsoluteURL(c.ExternalURL, "https://crowsnest.example.org"); err != nil {
+			errs = append(errs, fmt.Errorf("external_url: %w", err))
+		}
+	}
+	if err := c.HTTP.Check(); err != nil {
+		errs = append(errs, fmt.Errorf("http_config: %w", err))
+	}
+	return errors.Join(errs...)
+}
+
+// target reads the address; its errors do not quote it.
+func target(raw string) (*url.URL, error) {
+	u, err := url.Parse(strings.TrimSpace(raw))
+	switch {
+	case err != nil:
+		return nil, errors.New("the address cannot be read; write it like https://hooks.example.org/crowsnest")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, errors.New("the address has no scheme; write http:// or https:// in front")
+	case u.Hostname() == "":
+		return nil, errors.New("the address has no host; write it like https://hooks.example.org/crowsnest")
+	case u.User != nil:
+		return nil, errors.New("no credentials in an address; use http_config.basic_auth")
+	case u.Fragment != "":
+		return nil, errors.New("remove what follows the #")
+	}
+	return u, nil
+}
+
+// address returns where to post to, from the file if there is one.
+func (c Config) address() (*url.URL, error) {
+	raw := string(c.URL)
+	if c.URLFile != "" {
+		data, err := os.ReadFile(c.URLFile)
+		if err != nil {
+			return nil, fmt.Errorf("read url_file: %w", err)
+		}
+		raw = string(data)
+	}
+	return target(raw)
+}
+
+// endpoint is how the receiver is called: without path and query, which may hold
+// a secret.
+func (c Config) endpoint() string {
+	if c.URLFile != "" {
+		return "url_file " + c.URLFile
+	}
+	u, err := target(string(c.URL))
+	if err != nil {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host
+}

@@ -1,0 +1,120 @@
+package webhook
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"strings"
+	"time"
+
+	"crowsnest/episodes"
+	"crowsnest/sinks"
+	"crowsnest/sinks/internal/courier"
+)
+
+// Version is that of the requests. What is added does not change it; a receiver
+// must pass over what it does not know.
+const Version = "crowsnest/v1"
+
+// The statuses, as Alertmanager has them.
+const (
+	StatusFiring   = "firing"
+	StatusResolved = "resolved"
+)
+
+// The events.
+const (
+	EventOpened   = "opened"
+	EventUpdated  = "updated"
+	EventResolved = "resolved"
+)
+
+// Payload is one request. What Alertmanager's webhooks have too has the same
+// name and form there; alerts are not grouped, so GroupLabels is empty.
+type Payload struct {
+	Version           string            `json:"version"`
+	Receiver          string            `json:"receiver"` // name of the sink
+	Status            string            `json:"status"`   // firing if one of the alerts is
+	Alerts            []Alert           `json:"alerts"`   // at least one
+	GroupLabels       map[string]string `json:"groupLabels"`
+	CommonLabels      map[string]string `json:"commonLabels"`
+	CommonAnnotations map[string]string `json:"commonAnnotations"`
+	ExternalURL       string            `json:"externalURL"`
+}
+
+// Alert is one alert of a request. Fingerprint, StartsAt and Event together are
+// the same when a request is repeated.
+type Alert struct {
+	Status       string            `json:"status"`
+	Event        string            `json:"event"`
+	Labels       map[string]string `json:"labels"`
+	Annotations  map[string]string `json:"annotations"`
+	StartsAt     time.Time         `json:"startsAt"`
+	EndsAt       time.Time         `json:"endsAt"` // year 1 while firing
+	GeneratorURL string            `json:"generatorURL"`
+	Fingerprint  string            `json:"fingerprint"` // 16 hex digits
+	Pack         string            `json:"pack,omitempty"`
+	Count        int64             `json:"count"` // lines
+	LastSeen     time.Time         `json:"lastSeen"`
+	Reason       string            `json:"reason,omitempty"` // of the end
+	Line         string            `json:"line,omitempty"`   // the newest, redacted
+	FirstLine    string            `json:"firstLine,omitempty"`
+}
+
+// alert makes the form of one word.
+func (c Config) alert(m sinks.Message) (Alert, error) {
+	ep := m.Episode
+	if strings.TrimSpace(ep.Labels["alertname"]) == "" {
+		return Alert{}, errors.New("it has no alertname")
+	}
+	a := Alert{
+		Status: StatusFiring, Event: EventOpened,
+		Labels: courier.Labels(ep.Labels, c.ExternalLabels), Annotations: courier.Annotations(ep.Annotations),
+		StartsAt: ep.StartsAt.UTC(), Fingerprint: ep.Fingerprint.String(), Pack: pack(ep), Count: ep.Count,
+		LastSeen: ep.LastSeen.UTC(), Line: courier.Line(ep.Line), FirstLine: courier.Line(ep.First),
+	}
+	if a.LastSeen.IsZero() {
+		a.LastSeen = a.StartsAt
+	}
+	if c.ExternalURL != "" {
+		a.GeneratorURL = c.ExternalURL + "/episodes/" + a.Fingerprint
+	}
+	switch {
+	case m.Resolved:
+		a.Status, a.Event, a.Reason, a.EndsAt = StatusResolved, EventResolved, string(ep.Reason), ep.EndsAt.UTC()
+	case !m.News:
+		a.Event = EventUpdated
+	}
+	return a, nil
+}
+
+func pack(ep episodes.Episode) string {
+	if ep.Rule == nil {
+		return ""
+	}
+	return ep.Rule.Pack
+}
+
+// payload makes a request of alerts.
+func (c Config) payload(alerts []Alert) ([]byte, error) {
+	p := Payload{
+		Version: Version, Receiver: c.Name, Status: StatusResolved, Alerts: alerts, GroupLabels: map[string]string{},
+		CommonLabels: maps.Clone(alerts[0].Labels), CommonAnnotations: maps.Clone(alerts[0].Annotations), ExternalURL: c.ExternalURL,
+	}
+	for _, a := range alerts {
+		if a.Status == StatusFiring {
+			p.Status = StatusFiring
+		}
+		keepCommon(p.CommonLabels, a.Labels)
+		keepCommon(p.CommonAnnotations, a.Annotations)
+	}
+	return json.Marshal(p)
+}
+
+// keepCommon removes from common what other does not have alike.
+func keepCommon(common, other map[string]string) {
+	maps.DeleteFunc(common, func(name, value string) bool {
+		v, has := other[name]
+		return !has || v != value
+	})
+}

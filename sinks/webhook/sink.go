@@ -1,0 +1,219 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	commonconfig "github.com/prometheus/common/config"
+	"github.com/prometheus/common/version"
+	"github.com/rs/zerolog"
+
+	"crowsnest/httpconfig"
+	"crowsnest/sinks"
+	"crowsnest/sinks/internal/courier"
+)
+
+// Bounds of a request and of an answer.
+const (
+	maxAlerts = 64
+	maxBody   = 1 << 20
+	maxAnswer = 64 << 10
+	maxWait   = 5 * time.Minute // longest Retry-After that is honoured
+)
+
+// Options are what a Sink uses of its surroundings.
+type Options struct {
+	Log zerolog.Logger
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+	// MaxKeys bounds the alerts, open and ended, that are kept; 0 means
+	// sinks.DefaultMaxKeys.
+	MaxKeys int
+}
+
+// Sink posts alerts to one URL. What a receiver does not take is told again,
+// with pauses of up to 30 s, until it does; the newest word of each alert counts.
+// It is safe for concurrent use.
+type Sink struct {
+	*courier.Courier[Alert]
+}
+
+var _ sinks.Sink = (*Sink)(nil)
+
+// New returns a Sink. It fails if cfg is not valid; it starts nothing and does
+// no I/O.
+func New(cfg Config, opt Options) (*Sink, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	return &Sink{courier.New(courier.Config{
+		Name: cfg.Name, Endpoint: cfg.endpoint(), MaxItems: maxAlerts, MaxBytes: maxBody, Now: opt.Now, Log: opt.Log,
+		State: sinks.StateConfig{TextDelay: cfg.UpdateDelay, ResolvedFor: sinks.DefaultResolvedFor, MaxKeys: opt.MaxKeys},
+	}, &receiver{cfg: cfg})}, nil
+}
+
+// receiver is one server.
+type receiver struct {
+	cfg  Config
+	http *http.Client // made at the first request: it reads files
+	// transport replaces the real one in tests.
+	transport http.RoundTripper
+}
+
+var _ courier.Receiver[Alert] = (*receiver)(nil)
+
+// Encode makes the form of one word.
+func (r *receiver) Encode(m sinks.Message, _ time.Time) (Alert, int, error) {
+	a, err := r.cfg.alert(m)
+	if err != nil {
+		return a, 0, err
+	}
+	b, err := json.Marshal(a)
+	return a, 3 * len(b), err // what all have in common stands there again
+}
+
+// Deliver posts the alerts as one request.
+func (r *receiver) Deliver(ctx context.Context, alerts []Alert) courier.Answer {
+	if !*r.cfg.SendResolved {
+		alerts = withoutResolved(alerts)
+	}
+	if len(alerts) == 0 {
+		return courier.Answer{}
+	}
+	body, err := r.cfg.payload(alerts)
+	if err != nil {
+		return courier.Answer{Reason: courier.ReasonInvalid, Err: err}
+	}
+	u, err := r.cfg.address()
+	if err == nil {
+		err = r.open()
+	}
+	if err != nil {
+		return courier.Answer{Reason: courier.ReasonConfig, Err: err}
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	defer cancel()
+	return r.post(ctx, u, body)
+}
+
+func withoutResolved(in []Alert) []Alert {
+	var out []Alert
+	for _, a := range in {
+		if a.Event != EventResolved {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// open makes the HTTP client, unless it is there.
+func (r *receiver) open() error {
+	if r.http != nil {
+		return nil
+	}
+	if r.transport != nil {
+		r.http = &http.Client{Transport: r.transport, CheckRedirect: httpconfig.Stay}
+		return nil
+	}
+	h, err := r.cfg.HTTP.Client("webhook",
+		commonconfig.WithHTTP2Disabled(), commonconfig.WithIdleConnTimeout(time.Minute), commonconfig.WithUserAgent("crowsnest/"+version.Version))
+	if err != nil {
+		return err
+	}
+	r.http = h
+	return nil
+}
+
+// Close ends connections that are idle.
+func (r *receiver) Close() {
+	if r.http != nil {
+		r.http.CloseIdleConnections()
+	}
+}
+
+func (r *receiver) post(ctx context.Context, u *url.URL, body []byte) courier.Answer {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), bytes.NewReader(body))
+	if err != nil {
+		return courier.Answer{Reason: courier.ReasonConfig, Err: errors.New("the address cannot be used")} // err quotes it
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := r.http.Do(req)
+	if err != nil {
+		return broken(err)
+	}
+	defer resp.Body.Close()
+	said, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil && resp.StatusCode/100 == 2 {
+		return broken(err) // it broke off: not sure what was taken
+	}
+	return judge(resp, said)
+}
+
+// broken is the answer when none came.
+func broken(err error) courier.Answer {
+	var timeout net.Error
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || (errors.As(err, &timeout) && timeout.Timeout()) {
+		return courier.TimedOut()
+	}
+	var failed *url.Error
+	if errors.As(err, &failed) {
+		err = failed.Err // it quotes the address
+	}
+	return courier.Answer{Reason: courier.ReasonConnection, Err: errors.New(courier.Excerpt(err.Error()))}
+}
+
+// judge reads an answer.
+func judge(resp *http.Response, said []byte) courier.Answer {
+	a := courier.Answer{}
+	switch code := resp.StatusCode; {
+	case code/100 == 2:
+		return a
+	case code/100 == 3:
+		a.Reason = courier.ReasonRedirect
+		to := "elsewhere"
+		if u, err := resp.Location(); err == nil {
+			to = courier.Excerpt(u.Scheme + "://" + u.Host)
+		}
+		a.Err = fmt.Errorf("status %d: it redirects to %s, which is not followed; put the final address into url", code, to)
+		return a
+	case code == http.StatusBadRequest || code == http.StatusUnprocessableEntity || code == http.StatusRequestEntityTooLarge:
+		a.Reason = courier.ReasonRefused
+	case code == http.StatusUnauthorized || code == http.StatusForbidden:
+		a.Reason = courier.ReasonAuth
+	case code == http.StatusTooManyRequests:
+		a.Reason = courier.ReasonRateLimited
+	case code/100 == 4:
+		a.Reason = courier.ReasonClientError
+	default:
+		a.Reason = courier.ReasonServerError
+	}
+	if a.Reason == courier.ReasonRateLimited || a.Reason == courier.ReasonServerError {
+		a.RetryAfter = retryAfter(resp.Header)
+	}
+	a.Err = fmt.Errorf("status %d: %s", resp.StatusCode, courier.Excerpt(string(said)))
+	return a
+}
+
+// retryAfter reads the header in both of its forms.
+func retryAfter(h http.Header) time.Duration {
+	said := h.Get("Retry-After")
+	d := time.Duration(0)
+	if n, err := strconv.ParseInt(said, 10, 32); err == nil {
+		d = time.Duration(n) * time.Second
+	} else if at, err := http.ParseTime(said); err == nil {
+		if from, err := http.ParseTime(h.Get("Date")); err == nil {
+			d = at.Sub(from)
+		}
+	}
+	return min(max(d, 0), maxWait)
+}
