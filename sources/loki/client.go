@@ -1,0 +1,314 @@
+package loki
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	commonconfig "github.com/prometheus/common/config"
+)
+
+// Bounds of one exchange.
+const (
+	maxBody     = 8 << 20  // bytes of an answer
+	maxKeptBody = 1 << 20  // bytes that are kept for the next one
+	maxRefusal  = 16 << 10 // bytes of an answer that is no success
+	maxWords    = 300      // bytes of it that are shown
+	maxURL      = 2 << 10  // bytes of an address; what is longer is posted
+	maxWait     = time.Minute
+)
+
+// query is one request for entries from a time on and before another, the oldest
+// first.
+type query struct {
+	logql    string
+	from, to int64 // ns since 1970
+	limit    int
+}
+
+// client speaks HTTP with one Loki for one tenant. It is not safe for concurrent
+// use.
+type client struct {
+	base   string
+	tenant string
+	cfg    Config
+	http   *http.Client // made at the first request: it reads files
+}
+
+func newClient(cfg Config, tenant string) *client {
+	return &client{base: strings.TrimRight(cfg.URL, "/"), tenant: tenant, cfg: cfg}
+}
+
+func (c *client) open() error {
+	if c.http != nil {
+		return nil
+	}
+	if c.cfg.Transport != nil {
+		c.http = &http.Client{Transport: c.cfg.Transport, CheckRedirect: stay}
+		return nil
+	}
+	// HTTP/2 would put the next try on the connection that just hung.
+	h, err := commonconfig.NewClientFromConfig(c.cfg.HTTP.HTTPClientConfig, "loki",
+		commonconfig.WithHTTP2Disabled(), commonconfig.WithIdleConnTimeout(time.Minute), commonconfig.WithUserAgent("crowsnest"))
+	if err != nil {
+		return err
+	}
+	h.CheckRedirect = stay
+	c.http = h
+	return nil
+}
+
+// stay follows no redirect: credentials leak over them.
+func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+func (c *client) close() {
+	if c.http != nil {
+		c.http.CloseIdleConnections()
+	}
+}
+
+// ask makes one query. What is whole of the answer is in a even if it fails.
+func (c *client) ask(ctx context.Context, q query, a *answer) *failure {
+	a.reset()
+	values := url.Values{
+		"query": {q.logql}, "direction": {"forward"}, "limit": {strconv.Itoa(q.limit)},
+		"start": {strconv.FormatInt(q.from, 10)}, "end": {strconv.FormatInt(q.to, 10)},
+	}
+	f := c.get(ctx, "/loki/api/v1/query_range", values, &a.body)
+	if f != nil && f.reason != reasonTooLarge && f.reason != reasonBroken && f.reason != reasonTimeout {
+		return f
+	}
+	if err := a.decode(); err != nil && f == nil {
+		f = &failure{reason: reasonMalformed, err: err}
+	}
+	return f
+}
+
+// listStreams returns selectors of the streams that have entries about a time,
+// at most as many as are asked for.
+func (c *client) listStreams(ctx context.Context, selector string, at int64, most int) ([]string, *failure) {
+	values := url.Values{
+		"match[]": {selector},
+		"start":   {strconv.FormatInt(at-second, 10)}, "end": {strconv.FormatInt(at+second, 10)},
+	}
+	var body []byte
+	if f := c.get(ctx, "/loki/api/v1/series", values, &body); f != nil {
+		return nil, f
+	}
+	var said struct {
+		Data []map[string]string `json:"data"`
+	}
+	if err := json.Unmarshal(body, &said); err != nil {
+		return nil, &failure{reason: reasonMalformed, err: fmt.Errorf("the list of streams is not what Loki sends: %w", err)}
+	}
+	var out []string
+	for _, labels := range said.Data[:min(most, len(said.Data))] {
+		var parts []string
+		for name, value := range labels {
+			parts = append(parts, name+"="+strconv.Quote(value))
+		}
+		slices.Sort(parts)
+		out = append(out, "{"+strings.Join(parts, ", ")+"}")
+	}
+	return out, nil
+}
+
+// get reads the answer to one request into body, which is used again.
+func (c *client) get(ctx context.Context, path string, values url.Values, body *[]byte) *failure {
+	if err := c.open(); err != nil {
+		return &failure{reason: reasonConfig, err: fmt.Errorf("http_config: %w", err)}
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
+	defer cancel()
+	req, err := c.request(ctx, path, values)
+	if err != nil {
+		return &failure{reason: reasonConfig, err: err}
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return unanswered(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		said, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) //nolint:errcheck // what there is of it is shown
+		return judge(resp, string(said))
+	}
+	if enc := resp.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
+		return &failure{reason: reasonMalformed, err: fmt.Errorf("the answer is compressed (%s), which nobody asked for", excerpt(enc))}
+	}
+	*body, err = readAll(resp.Body, (*body)[:0])
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return &failure{reason: reasonTimeout, err: errors.New("the answer did not end in time")}
+	case err != nil:
+		return &failure{reason: reasonBroken, err: fmt.Errorf("the answer broke off: %w", err)}
+	case len(*body) > maxBody:
+		return &failure{reason: reasonTooLarge, err: fmt.Errorf("the answer is above %d MiB", maxBody>>20)}
+	}
+	return nil
+}
+
+func (c *client) request(ctx context.Context, path string, values url.Values) (*http.Request, error) {
+	method, address, form := http.MethodGet, c.base+path+"?"+values.Encode(), io.Reader(http.NoBody)
+	if len(address) > maxURL {
+		method, address, form = http.MethodPost, c.base+path, strings.NewReader(values.Encode())
+	}
+	req, err := http.NewRequestWithContext(ctx, method, address, form)
+	if err != nil {
+		return nil, err
+	}
+	if method == http.MethodPost {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	// Without it structured metadata is mixed into the labels, and one stream
+	// becomes many.
+	req.Header.Set("X-Loki-Response-Encoding-Flags", "categorize-labels")
+	// Loki remembers for a day which times had no entries: late ones would never
+	// be seen.
+	req.Header.Set("Cache-Control", "no-cache")
+	if c.tenant != "" {
+		req.Header.Set("X-Scope-OrgID", c.tenant)
+	}
+	return req, nil
+}
+
+// readAll reads up to one byte above maxBody.
+func readAll(r io.Reader, b []byte) ([]byte, error) {
+	for {
+		if len(b) == cap(b) {
+			b = slices.Grow(b, max(64<<10, len(b)/2))
+		}
+		n, err := r.Read(b[len(b):min(cap(b), maxBody+1)])
+		b = b[:len(b)+n]
+		switch {
+		case errors.Is(err, io.EOF) || len(b) > maxBody:
+			return b, nil
+		case err != nil:
+			return b, err
+		}
+	}
+}
+
+// The reasons for which a request fails, as metrics and the API have them.
+const (
+	reasonConnection  = "connection"   // no connection, or it broke
+	reasonTimeout     = "timeout"      // no answer in time
+	reasonBroken      = "broken"       // the answer broke off
+	reasonMalformed   = "malformed"    // the answer is no answer of Loki
+	reasonTooLarge    = "too_large"    // the answer has too many bytes
+	reasonRedirect    = "redirect"     // 3xx
+	reasonAuth        = "auth"         // 401, 403
+	reasonRateLimited = "rate_limited" // 429
+	reasonServerError = "server_error" // 5xx
+	reasonLimit       = "limit"        // 400: more entries than one answer may have
+	reasonRange       = "range"        // 400: too long a time, or too much in it
+	reasonQuery       = "query_length" // 400, 413, 414: the query has too many bytes
+	reasonRefused     = "refused"      // other 4xx
+	reasonConfig      = "config"       // the client cannot be made: a TLS or secret file
+)
+
+func reasons() []string {
+	return []string{
+		reasonConnection, reasonTimeout, reasonBroken, reasonMalformed, reasonTooLarge, reasonRedirect, reasonAuth,
+		reasonRateLimited, reasonServerError, reasonLimit, reasonRange, reasonQuery, reasonRefused, reasonConfig,
+	}
+}
+
+// failure is why a request failed.
+type failure struct {
+	reason     string
+	err        error
+	retryAfter time.Duration // 0: not said
+	allowed    int           // what the server allows, of what was too much; 0: not said
+}
+
+// unanswered is the failure when no answer came.
+func unanswered(err error) *failure {
+	var timeout net.Error
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || (errors.As(err, &timeout) && timeout.Timeout()) {
+		return &failure{reason: reasonTimeout, err: errors.New("no answer in time")}
+	}
+	var broken *url.Error
+	if errors.As(err, &broken) {
+		err = broken.Err // the address is long, and said elsewhere
+	}
+	return &failure{reason: reasonConnection, err: errors.New(excerpt(err.Error()))}
+}
+
+// judge reads an answer that is no success.
+func judge(resp *http.Response, said string) *failure {
+	code := resp.StatusCode
+	f := &failure{reason: reasonRefused, err: fmt.Errorf("status %d: %s", code, excerpt(said))}
+	switch {
+	case code/100 == 3:
+		f.reason = reasonRedirect
+		to := "elsewhere"
+		if u, err := resp.Location(); err == nil {
+			to = excerpt(u.Scheme + "://" + u.Host)
+		}
+		f.err = fmt.Errorf("status %d: it redirects to %s, which is not followed; put the final address into url", code, to)
+	case code == http.StatusUnauthorized || code == http.StatusForbidden:
+		f.reason = reasonAuth
+		f.err = fmt.Errorf("status %d: %s; look at http_config and tenants", code, excerpt(said))
+	case code == http.StatusTooManyRequests:
+		f.reason, f.retryAfter = reasonRateLimited, retryAfter(resp.Header)
+	case code == http.StatusRequestTimeout || code == http.StatusGatewayTimeout:
+		f.reason = reasonTimeout
+	case strings.Contains(said, "message larger than max") || strings.Contains(said, "message size too large"):
+		f.reason = reasonTooLarge // between the parts of Loki
+	case code == http.StatusRequestEntityTooLarge || code == http.StatusRequestURITooLong || strings.Contains(said, "input size too long"):
+		f.reason, f.allowed = reasonQuery, allowed(said)
+	case code/100 == 5:
+		f.reason, f.retryAfter = reasonServerError, retryAfter(resp.Header)
+	case strings.Contains(said, "max entries limit"):
+		f.reason, f.allowed = reasonLimit, allowed(said)
+	case strings.Contains(said, "time range exceeds") || strings.Contains(said, "too many bytes"):
+		f.reason = reasonRange
+	}
+	return f
+}
+
+// allowed reads the second number of "(6000 > 5000)".
+func allowed(said string) int {
+	_, said, _ = strings.Cut(said, " > ")
+	end := strings.IndexFunc(said, func(r rune) bool { return r < '0' || r > '9' })
+	n, err := strconv.Atoi(said[:max(end, 0)])
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// retryAfter reads the header in both of its forms.
+func retryAfter(h http.Header) time.Duration {
+	said := h.Get("Retry-After")
+	d := time.Duration(0)
+	if n, err := strconv.ParseInt(said, 10, 32); err == nil {
+		d = time.Duration(n) * time.Second
+	} else if at, err := http.ParseTime(said); err == nil {
+		if from, err := http.ParseTime(h.Get("Date")); err == nil {
+			d = at.Sub(from)
+		}
+	}
+	return min(max(d, 0), maxWait)
+}
+
+// excerpt makes one short printable line of what a peer said.
+func excerpt(s string) string {
+	s = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "?"), func(r rune) bool { return r <= ' ' || !strconv.IsPrint(r) }), " ")
+	for n := min(len(s), maxWords); n < len(s); n-- {
+		if s[n]&0xC0 != 0x80 {
+			return s[:n] + "..."
+		}
+	}
+	return s
+}

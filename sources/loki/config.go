@@ -1,0 +1,264 @@
+package loki
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	commonconfig "github.com/prometheus/common/config"
+
+	"crowsnest/matcher"
+	"crowsnest/rules"
+	"crowsnest/strictyaml"
+)
+
+// Defaults of the configuration.
+const (
+	DefaultLookBack     = 15 * time.Minute
+	DefaultLateness     = 2 * time.Minute
+	DefaultFastInterval = time.Second
+	DefaultFastOverlap  = 10 * time.Second
+	DefaultSlowInterval = 15 * time.Second
+	DefaultSlowOverlap  = time.Hour
+	DefaultLimit        = 5000
+	defaultTimeout      = 10 * time.Second
+)
+
+// Ahead is how far in the future an entry may be that is read: what Loki accepts
+// by default.
+const Ahead = 10 * time.Minute
+
+// TenantLabel is the label that says which tenant a stream belongs to, where
+// several are read.
+const TenantLabel = "tenant"
+
+// ownService is the value of service_name of the streams that this program
+// writes itself.
+const ownService = "crowsnest"
+
+// Config says which streams of a Loki are read.
+type Config struct {
+	// Name is the source's name if there are several of the kind; "" means "loki".
+	Name string `yaml:"name"`
+	// URL is the base address of Loki, or of the gateway in front of it.
+	URL string `yaml:"url" strict:"required"`
+	// HTTP is TLS, credentials and proxies, as in Prometheus' http_config.
+	// Redirects are never followed: credentials would leak over them.
+	HTTP HTTPConfig `yaml:"http_config"`
+	// Tenants are read one by one, each by a source of its own. None: no tenant is
+	// named, as with a Loki without auth_enabled. If there are several, every stream
+	// has the label tenant.
+	Tenants []string `yaml:"tenants"`
+	// Selector chooses the streams that are read, as in LogQL. Labels of Loki are
+	// what anyone says who can push: trust it no further than those.
+	Selector string `yaml:"selector" strict:"required"`
+	// Labels renames labels of streams and of structured metadata, from the name in
+	// Loki to the name that rules use: {k8s_namespace_name: namespace}. A renamed
+	// label wins over one that has the name already, and a label of the stream wins
+	// over structured metadata.
+	Labels map[string]string `yaml:"labels"`
+	// IgnoreLabels are left out of the identity of a stream, besides those that
+	// differ between sources anyway.
+	IgnoreLabels []string `yaml:"ignore_labels"`
+	// LookBack is how old an entry may be that is read without a saved position; 0
+	// means 15 m.
+	LookBack time.Duration `yaml:"look_back"`
+	// Lateness is how late an entry may come to Loki before conclusions are drawn
+	// without it; 0 means 2 m.
+	Lateness time.Duration `yaml:"lateness"`
+	// FastInterval and FastOverlap say how often new entries are asked for, and how
+	// far back each time; 0 means 1 s and 10 s.
+	FastInterval time.Duration `yaml:"fast_interval"`
+	FastOverlap  time.Duration `yaml:"fast_overlap"`
+	// SlowInterval and SlowOverlap say the same of the rounds that look for late
+	// entries; 0 means 15 s and 1 h. Loki accepts entries as late as half of its
+	// max_chunk_age, 1 h by default.
+	SlowInterval time.Duration `yaml:"slow_interval"`
+	SlowOverlap  time.Duration `yaml:"slow_overlap"`
+	// Limit is the most entries of one answer; 0 means 5000, which is Loki's default
+	// max_entries_limit_per_query. It is lowered if Loki allows less.
+	Limit int `yaml:"limit"`
+	// Timeout bounds one request; 0 means 10 s.
+	Timeout time.Duration `yaml:"timeout"`
+
+	// SelfNamespace and SelfPod name the pod that this program runs in. Its own log
+	// is never read: it tells of the lines that it matched.
+	SelfNamespace string `yaml:"-"`
+	SelfPod       string `yaml:"-"`
+	// Clock is time.Now; tests set another one.
+	Clock func() time.Time `yaml:"-"`
+	// Transport replaces the one that HTTP describes; tests set one.
+	Transport http.RoundTripper `yaml:"-"`
+}
+
+// HTTPConfig is Prometheus' http_config.
+type HTTPConfig struct {
+	commonconfig.HTTPClientConfig
+}
+
+// DecodeYAML reads the part with Prometheus' own strict decoder.
+func (h *HTTPConfig) DecodeYAML(n *strictyaml.Node) {
+	var raw strictyaml.Raw
+	raw.DecodeYAML(n)
+	if !raw.Present {
+		return
+	}
+	cfg, err := commonconfig.LoadHTTPConfig(string(raw.Text))
+	if err != nil {
+		n.Errorf("bad-value", "%s: %v", n.Name(), err)
+		return
+	}
+	h.HTTPClientConfig = *cfg
+}
+
+// withDefaults returns c with every default filled in.
+func (c Config) withDefaults() Config {
+	if c.Name == "" {
+		c.Name = "loki"
+	}
+	for _, d := range []struct {
+		at  *time.Duration
+		def time.Duration
+	}{
+		{&c.LookBack, DefaultLookBack},
+		{&c.Lateness, DefaultLateness},
+		{&c.FastInterval, DefaultFastInterval},
+		{&c.FastOverlap, DefaultFastOverlap},
+		{&c.SlowInterval, DefaultSlowInterval},
+		{&c.SlowOverlap, DefaultSlowOverlap},
+		{&c.Timeout, defaultTimeout},
+	} {
+		if *d.at == 0 {
+			*d.at = d.def
+		}
+	}
+	if c.Limit == 0 {
+		c.Limit = DefaultLimit
+	}
+	if c.Clock == nil {
+		c.Clock = time.Now
+	}
+	return c
+}
+
+var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+
+// tenantName is what Loki takes as the name of a tenant.
+var tenantName = regexp.MustCompile(`^[a-zA-Z0-9!_.*'()-]{1,150}$`)
+
+// Validate returns every problem of the configuration, each with the fix. It
+// does no I/O.
+func (c Config) Validate() error {
+	d := c.withDefaults()
+	errs := []error{
+		checkURL(c.URL), checkSelector(c.Selector), c.checkTenants(), c.checkLabels(),
+		inRange("look_back", c.LookBack, 0, maxBehind),
+		inRange("lateness", d.Lateness, time.Second, time.Hour),
+		inRange("fast_interval", d.FastInterval, 100*time.Millisecond, time.Minute),
+		inRange("fast_overlap", d.FastOverlap, time.Second, 10*time.Minute),
+		inRange("slow_interval", d.SlowInterval, time.Second, time.Hour),
+		inRange("slow_overlap", d.SlowOverlap, d.FastOverlap, maxBehind),
+		inRange("timeout", d.Timeout, 100*time.Millisecond, 5*time.Minute),
+	}
+	if d.Limit < 1 || d.Limit > 100_000 {
+		errs = append(errs, fmt.Errorf("limit: %d is not between 1 and 100000", c.Limit))
+	}
+	h := c.HTTP.HTTPClientConfig // Validate changes its receiver
+	if err := h.Validate(); err != nil {
+		errs = append(errs, fmt.Errorf("http_config: %w", err))
+	}
+	return errors.Join(errs...)
+}
+
+func inRange(name string, d, low, high time.Duration) error {
+	if d < low || d > high {
+		return fmt.Errorf("%s: %s is not between %s and %s", name, d, low, high)
+	}
+	return nil
+}
+
+func checkURL(raw string) error {
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil:
+		return errors.New("url: the address cannot be read; write it like http://loki-gateway:3100") // err quotes it, with a password
+	case u.User != nil:
+		return errors.New("url: it has credentials in it; use http_config.basic_auth")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return fmt.Errorf("url: %q has no scheme; write http:// or https:// in front", raw)
+	case u.Hostname() == "":
+		return fmt.Errorf("url: %q has no host; write it like http://loki-gateway:3100", raw)
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return fmt.Errorf("url: %q has more than an address; remove what follows the path", raw)
+	case strings.Contains(u.Path, "/loki/api"):
+		return fmt.Errorf("url: %q is not the base address; remove %s", raw, u.Path[strings.Index(u.Path, "/loki/api"):])
+	}
+	return nil
+}
+
+// checkSelector wants what Loki wants: one condition that an absent label does
+// not fulfil.
+func checkSelector(text string) error {
+	sel, err := rules.ParseSelector(text)
+	if err != nil {
+		return fmt.Errorf("selector: %w", err)
+	}
+	for _, m := range sel.Matchers() {
+		if (m.Op == rules.MatchEqual || m.Op == rules.MatchRegexp) && !m.Matches("") {
+			return nil
+		}
+	}
+	return fmt.Errorf(`selector: %s selects streams without any of its labels, which Loki refuses; add a condition such as namespace=~".+"`, sel)
+}
+
+func (c Config) checkTenants() error {
+	var errs []error
+	seen := map[string]bool{}
+	for _, t := range c.Tenants {
+		switch {
+		case strings.Contains(t, "|"):
+			errs = append(errs, fmt.Errorf("tenants: %q names several; list them one by one", t))
+		case !tenantName.MatchString(t) || t == "." || t == "..":
+			errs = append(errs, fmt.Errorf("tenants: %q is no name of a tenant; use letters, digits and !-_.*'()", t))
+		case seen[t]:
+			errs = append(errs, fmt.Errorf("tenants: %q is given twice; remove one", t))
+		}
+		seen[t] = true
+	}
+	return errors.Join(errs...)
+}
+
+func (c Config) checkLabels() error {
+	var errs []error
+	for _, from := range slices.Sorted(maps.Keys(c.Labels)) {
+		to := c.Labels[from]
+		for _, name := range []string{from, to} {
+			if !labelName.MatchString(name) {
+				errs = append(errs, fmt.Errorf("labels: %q is no label name; use letters, digits and _, as Loki does (dots become _)", name))
+			}
+		}
+		if to == TenantLabel && len(c.Tenants) > 1 {
+			errs = append(errs, fmt.Errorf("labels: %s is the label of the tenant; use another name for %s", TenantLabel, from))
+		}
+	}
+	for _, name := range c.IgnoreLabels {
+		if !labelName.MatchString(name) {
+			errs = append(errs, fmt.Errorf("ignore_labels: %q is no label name; use letters, digits and _", name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// streamOptions are those of every stream.
+func (c Config) streamOptions() matcher.StreamOptions {
+	if len(c.IgnoreLabels) == 0 {
+		return matcher.StreamOptions{Format: matcher.FormatText}
+	}
+	return matcher.StreamOptions{Format: matcher.FormatText, IgnoreLabels: slices.Concat(matcher.DefaultIgnoreLabels, c.IgnoreLabels)}
+}

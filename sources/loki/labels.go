@@ -1,0 +1,106 @@
+package loki
+
+import (
+	"maps"
+	"slices"
+
+	"crowsnest/matcher"
+	"crowsnest/rules"
+)
+
+// naming turns the labels of Loki into those that rules use.
+type naming struct {
+	renamed []string          // names in Loki that are renamed, sorted
+	to      map[string]string // of each, the name that rules use
+	tenant  string            // "" : streams have no label of the tenant
+}
+
+func newNaming(cfg Config, tenant string) naming {
+	n := naming{renamed: slices.Sorted(maps.Keys(cfg.Labels)), to: cfg.Labels}
+	if len(cfg.Tenants) > 1 {
+		n.tenant = tenant
+	}
+	return n
+}
+
+// labels returns the labels of a stream. Each name takes the first of: a label
+// that is renamed to it, the label of the name, structured metadata renamed to
+// it, and structured metadata of the name if it is in wanted.
+func (n naming) labels(stream, meta []pair, wanted map[string]bool) matcher.Labels {
+	out := make(matcher.Labels, len(stream)+1)
+	n.add(out, stream, nil)
+	n.add(out, meta, wanted)
+	if n.tenant != "" {
+		out[TenantLabel] = n.tenant
+	}
+	return out
+}
+
+// add fills in what is missing. wanted are the names that are taken if they are
+// not renamed; nil: all.
+func (n naming) add(out matcher.Labels, from []pair, wanted map[string]bool) {
+	for _, name := range n.renamed {
+		if v := find(from, name); len(v) > 0 && out[n.to[name]] == "" {
+			out[n.to[name]] = string(v)
+		}
+	}
+	for _, p := range from {
+		name := string(p.name)
+		if _, renamed := n.to[name]; !renamed && out[name] == "" && len(p.value) > 0 && (wanted == nil || wanted[name]) {
+			out[name] = string(p.value)
+		}
+	}
+}
+
+// useful tells whether structured metadata of this name can become a label.
+func (n naming) useful(name []byte, wanted map[string]bool) bool {
+	_, renamed := n.to[string(name)]
+	return renamed || wanted[string(name)]
+}
+
+func find(pairs []pair, name string) []byte {
+	for _, p := range pairs {
+		if string(p.name) == name {
+			return p.value
+		}
+	}
+	return nil
+}
+
+// provider returns the label of Loki that wins for a name that rules use. ""
+// means that no label of streams has a say.
+func (n naming) provider(name string) string {
+	for _, from := range n.renamed {
+		if n.to[from] == name {
+			return from
+		}
+	}
+	if _, renamed := n.to[name]; renamed || n.tenant != "" && name == TenantLabel {
+		return ""
+	}
+	return name
+}
+
+// known returns the labels that every stream has by the configured selector.
+func (n naming) known(sel rules.Selector) matcher.Labels {
+	stated := map[string]string{}
+	for _, m := range sel.Matchers() {
+		if m.Op == rules.MatchEqual && m.Value != "" {
+			stated[m.Name] = m.Value
+		}
+	}
+	out := matcher.Labels{}
+	names := slices.Collect(maps.Keys(stated))
+	for _, to := range n.to {
+		names = append(names, to)
+	}
+	for _, name := range names {
+		if v := stated[n.provider(name)]; v != "" {
+			out[name] = v
+		}
+	}
+	if n.tenant != "" {
+		out[TenantLabel] = n.tenant
+	}
+	return out
+}

@@ -1,0 +1,173 @@
+package loki
+
+import (
+	"encoding/binary"
+	"errors"
+	"maps"
+	"math"
+	"slices"
+)
+
+// Bounds of the memory, in keys. One takes about 20 bytes while running and 8
+// in the saved state.
+const (
+	maxKeys      = 1 << 20
+	maxSavedKeys = 1 << 17
+)
+
+const second = int64(1e9)
+
+// memory knows the entries that were handed on, by hash. Nothing before its
+// floor may be read, and everything behind it that was handed on is in it: so an
+// entry is handed on once, whatever is read again. Keys lie in buckets of one
+// second of the entries' own time, which tells in which bucket to look.
+//
+// It is not safe for concurrent use.
+type memory struct {
+	max     int
+	floor   int64 // ns since 1970
+	buckets map[int64]map[uint64]struct{}
+	n       int
+	forgot  int64 // keys that were dropped although they may be read again
+}
+
+func newMemory(floor int64, most int) *memory {
+	return &memory{max: most, floor: floor, buckets: map[int64]map[uint64]struct{}{}}
+}
+
+// bucketOf rounds down, also before 1970.
+func bucketOf(ts int64) int64 {
+	b := ts / second
+	if ts%second < 0 {
+		b--
+	}
+	return b
+}
+
+func (m *memory) has(ts int64, key uint64) bool {
+	_, ok := m.buckets[bucketOf(ts)][key]
+	return ok
+}
+
+func (m *memory) add(ts int64, key uint64) {
+	at := bucketOf(ts)
+	b := m.buckets[at]
+	if b == nil {
+		b = map[uint64]struct{}{}
+		m.buckets[at] = b
+	}
+	before := len(b)
+	b[key] = struct{}{}
+	m.n += len(b) - before
+}
+
+// raise moves the floor, never back, and drops what is before it.
+func (m *memory) raise(floor int64) {
+	if floor <= m.floor {
+		return
+	}
+	m.floor = floor
+	for at := range m.buckets {
+		if at < bucketOf(floor) {
+			m.drop(at)
+		}
+	}
+}
+
+func (m *memory) drop(at int64) {
+	m.n -= len(m.buckets[at])
+	delete(m.buckets, at)
+}
+
+// fit drops keys until the bound holds: the oldest ones, and raises the floor,
+// as long as that leaves what begins with protect; then those that are farthest
+// in the future, and those are handed on again when they are read again. It
+// tells whether it dropped anything.
+func (m *memory) fit(protect int64) bool {
+	if m.n <= m.max {
+		return false
+	}
+	order := slices.Sorted(maps.Keys(m.buckets))
+	for m.n > m.max && len(order) > 0 {
+		if end := (order[0] + 1) * second; end <= protect {
+			m.drop(order[0])
+			m.floor = max(m.floor, end)
+			order = order[1:]
+			continue
+		}
+		last := order[len(order)-1]
+		m.forgot += int64(len(m.buckets[last]))
+		m.drop(last)
+		order = order[:len(order)-1]
+	}
+	return true
+}
+
+// since counts the keys of entries from a time on, to the second.
+func (m *memory) since(ts int64) int {
+	n := 0
+	for at, b := range m.buckets {
+		if at >= bucketOf(ts) {
+			n += len(b)
+		}
+	}
+	return n
+}
+
+// export writes the newest keys, at most as many as are given, and returns the
+// floor that belongs to them. A floor above protect would skip entries that were
+// not read yet: then keys are left out and the floor stays at protect.
+func (m *memory) export(most int, protect int64) (keys []byte, floor int64) {
+	floor = m.floor
+	order := slices.Sorted(maps.Keys(m.buckets))
+	n, first := 0, len(order)
+	for first > 0 && n+len(m.buckets[order[first-1]]) <= most {
+		first--
+		n += len(m.buckets[order[first]])
+	}
+	if first > 0 {
+		floor = max(floor, min(protect, order[first-1]*second+second))
+	}
+	keys = make([]byte, 0, 8*n+12*(len(order)-first))
+	last := int64(0)
+	for _, at := range order[first:] {
+		keys = binary.AppendVarint(keys, at-last)
+		keys = binary.AppendUvarint(keys, uint64(len(m.buckets[at])))
+		for key := range m.buckets[at] {
+			keys = binary.LittleEndian.AppendUint64(keys, key)
+		}
+		last = at
+	}
+	return keys, floor
+}
+
+var errKeys = errors.New("the keys of read entries are damaged")
+
+// load reads what export wrote into an empty memory.
+func (m *memory) load(keys []byte) error {
+	at := int64(0)
+	for len(keys) > 0 {
+		step, k := binary.Varint(keys)
+		if k <= 0 || step > math.MaxInt64/second || step < math.MinInt64/second {
+			return errKeys
+		}
+		keys = keys[k:]
+		n, k := binary.Uvarint(keys)
+		if k <= 0 || n == 0 || n > uint64(len(keys)-k)/8 {
+			return errKeys
+		}
+		keys = keys[k:]
+		at += step
+		if at > math.MaxInt64/second || at < math.MinInt64/second || m.buckets[at] != nil {
+			return errKeys
+		}
+		b := make(map[uint64]struct{}, n)
+		for range n {
+			b[binary.LittleEndian.Uint64(keys)] = struct{}{}
+			keys = keys[8:]
+		}
+		m.buckets[at] = b
+		m.n += len(b)
+	}
+	return nil
+}

@@ -1,0 +1,269 @@
+package loki
+
+import (
+	"cmp"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"crowsnest/matcher"
+	"crowsnest/rules"
+)
+
+// Bounds of what is asked for.
+const (
+	maxQuery    = 64 << 10 // bytes of a query; Loki takes 128 KiB, before 2.9 5 KiB
+	minQuery    = 1 << 10
+	maxQueries  = 8
+	maxSelected = 4 << 10 // bytes of the conditions on one label
+	minText     = 3       // bytes of a text that is worth looking for
+)
+
+// plan is what has to be asked for so that every line comes that the rules in
+// force can match. It is immutable.
+type plan struct {
+	queries []string
+	// wanted are the names that structured metadata may provide as labels.
+	wanted map[string]bool
+	// everyLine are the rules for which every line of their streams is read.
+	everyLine []string
+	// dropped tells that the filter was too long for the server.
+	dropped bool
+}
+
+// planner makes plans. It is immutable.
+type planner struct {
+	selector rules.Selector
+	naming   naming
+}
+
+// serves tells whether a stream that is read can satisfy the selector of a rule.
+func (p planner) serves(from rules.Selector) bool {
+	return from.Matches(p.naming.known(p.selector), true)
+}
+
+// make makes the plan for a set of rules with queries of at most so many bytes.
+// Without a filter everything that the configured selector chooses is asked for.
+func (p planner) make(set *rules.Set, most int, filter bool) plan {
+	out := plan{wanted: map[string]bool{}}
+	var some, every []*rules.Rule
+	var texts []text
+	for _, r := range set.Rules {
+		if r.Mode == rules.ModeOff || !p.serves(r.From) {
+			continue
+		}
+		for _, m := range r.From.Matchers() {
+			out.wanted[m.Name] = true
+		}
+		for _, name := range r.Wants {
+			out.wanted[name] = true
+		}
+		t, ok := textsOf(r)
+		if !ok {
+			every = append(every, r)
+			out.everyLine = append(out.everyLine, r.Alert)
+			continue
+		}
+		some, texts = append(some, r), append(texts, t...)
+	}
+	if !filter && len(some)+len(every) > 0 {
+		out.queries = []string{p.query(nil, "")}
+		return out
+	}
+	if len(every) > 0 {
+		out.queries = append(out.queries, p.query(every, ""))
+	}
+	if len(some) > 0 {
+		out.queries = append(out.queries, p.filtered(some, reduce(texts), most)...)
+	}
+	for _, q := range out.queries {
+		if len(q) > most || len(out.queries) > maxQueries {
+			out.queries, out.dropped = []string{p.query(nil, "")}, true
+			break
+		}
+	}
+	slices.Sort(out.everyLine)
+	return out
+}
+
+// filtered returns the queries for rules whose lines contain one of the texts.
+func (p planner) filtered(of []*rules.Rule, texts []text, most int) []string {
+	var out, filter []string
+	size := 0
+	flush := func() {
+		if len(filter) > 0 {
+			out = append(out, p.query(of, strings.Join(filter, "|")))
+		}
+		filter, size = nil, 0
+	}
+	room := most - len(p.query(of, "")) - len(` |~ ""`)
+	for _, t := range texts {
+		e := t.expr()
+		n := len(strconv.Quote(e)) - 1 // with a bar, without its quotes
+		if size+n > room {
+			flush()
+		}
+		filter, size = append(filter, e), size+n
+	}
+	flush()
+	return out
+}
+
+// query renders the query for streams of these rules; nil: of any rule.
+func (p planner) query(of []*rules.Rule, filter string) string {
+	var parts []string
+	for _, m := range p.selector.Matchers() {
+		parts = append(parts, m.String())
+	}
+	parts = append(parts, `service_name!=`+strconv.Quote(ownService))
+	for _, c := range p.conditions(of) {
+		parts = append(parts, c.name+"=~"+strconv.Quote(c.expr))
+	}
+	q := "{" + strings.Join(parts, ", ") + "}"
+	if filter != "" {
+		q += " |~ " + strconv.Quote(filter)
+	}
+	return q
+}
+
+// condition is what a label of streams must be like.
+type condition struct{ name, expr string }
+
+// conditions returns what holds for all streams that one of the rules can
+// select. A stream without the label passes: structured metadata may provide
+// it.
+func (p planner) conditions(of []*rules.Rule) []condition {
+	exprs := map[string][]string{}
+	count := map[string]int{}
+	for _, r := range of {
+		for name, expr := range wantedValues(r.From) {
+			count[name]++
+			if !slices.Contains(exprs[name], expr) {
+				exprs[name] = append(exprs[name], expr)
+			}
+		}
+	}
+	var out []condition
+	for _, name := range slices.Sorted(maps.Keys(exprs)) {
+		at := p.naming.provider(name)
+		expr := strings.Join(exprs[name], "|") + "|"
+		if count[name] < len(of) || at == "" || len(expr) > maxSelected {
+			continue
+		}
+		out = append(out, condition{at, expr})
+	}
+	return out
+}
+
+// wantedValues returns an expression of the values that a selector allows, for
+// each label of which it says that.
+func wantedValues(from rules.Selector) map[string]string {
+	out := map[string]string{}
+	for _, m := range from.Matchers() {
+		switch {
+		case out[m.Name] != "" || m.Value == "":
+		case m.Op == rules.MatchEqual:
+			out[m.Name] = regexp.QuoteMeta(m.Value)
+		case m.Op == rules.MatchRegexp:
+			out[m.Name] = "(?:" + m.Value + ")"
+		}
+	}
+	return out
+}
+
+// text is something that a line contains.
+type text struct {
+	text string
+	fold bool // in lower case; ASCII letters match in any case
+}
+
+// expr is an expression of the text. The group around it keeps Loki's parser
+// from pulling common beginnings out, so that Loki looks for each text by itself
+// and runs no expression.
+func (t text) expr() string {
+	if t.fold {
+		return "((?i)" + regexp.QuoteMeta(t.text) + ")"
+	}
+	return "(" + regexp.QuoteMeta(t.text) + ")"
+}
+
+// textsOf returns texts of which each line that the rule can match contains one,
+// or false if there are none.
+func textsOf(r *rules.Rule) (out []text, ok bool) {
+	parts := matcher.Texts(r)
+	for _, part := range parts {
+		if part.EveryLine || len(part.Texts) == 0 {
+			return nil, false
+		}
+		for i, s := range part.Texts {
+			if s = readable(s); len(s) < minText {
+				return nil, false
+			}
+			out = append(out, text{s, part.FoldCase[i]})
+		}
+		if part.Escaped {
+			out = append(out, text{text: `\u00`}) // JSON hides a letter
+		}
+	}
+	// The matcher leaves NUL bytes out before it looks for texts.
+	return append(out, text{text: "\x00"}), len(parts) > 0
+}
+
+// readable returns the longest piece without bytes that JSON cannot carry: Loki
+// has them where the answer has a replacement.
+func readable(s string) string {
+	if utf8.ValidString(s) && !strings.ContainsRune(s, utf8.RuneError) {
+		return s
+	}
+	best := ""
+	for _, piece := range strings.FieldsFunc(s, func(r rune) bool { return r == utf8.RuneError }) {
+		if len(piece) > len(best) {
+			best = piece
+		}
+	}
+	return best
+}
+
+// reduce sorts the texts and leaves out those that contain another one.
+func reduce(texts []text) []text {
+	slices.SortFunc(texts, func(a, b text) int {
+		return cmp.Or(cmp.Compare(len(a.text), len(b.text)), cmp.Compare(a.text, b.text), boolInt(b.fold)-boolInt(a.fold))
+	})
+	var out []text
+	for _, t := range texts {
+		if !slices.ContainsFunc(out, func(o text) bool { return o.covers(t) }) {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// covers tells whether a line that contains t contains o, too.
+func (o text) covers(t text) bool {
+	switch {
+	case o.fold:
+		return strings.Contains(asciiLower(t.text), o.text)
+	case t.fold:
+		return false // t comes in any case
+	}
+	return strings.Contains(t.text, o.text)
+}
+
+func asciiLower(s string) string {
+	return strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			return r + 'a' - 'A'
+		}
+		return r
+	}, s)
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,122 @@
+package loki
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"crowsnest/matcher"
+	"crowsnest/rules"
+)
+
+// maxTries is how often ReadRange tries a request.
+const maxTries = 6
+
+// Range is what ReadRange reads.
+type Range struct {
+	// From is inclusive, To is not.
+	From, To time.Time
+	// Rules leaves out lines that none of them can match, as far as Loki can tell;
+	// nil: all lines of the configured selector are read.
+	Rules *rules.Set
+	// Lost is called for entries that cannot be read, with a reason and a place.
+	// It may be nil.
+	Lost func(reason, where string)
+}
+
+// ReadRange reads a range of time once and hands its lines to f, each once,
+// tenant by tenant and within a tenant in order of time. It needs of cfg what says
+// what is read and how: url, http_config, tenants, selector, labels, limit,
+// timeout. Lines of equal labels have the same stream. The text of a record is
+// valid during the call.
+//
+// A request that fails is tried again a few times. ReadRange returns the first
+// error of f, the error of the last try, or that of ctx.
+func ReadRange(ctx context.Context, cfg Config, rg Range, f func(s *matcher.Stream, rec matcher.Record) error) error {
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	cfg = cfg.withDefaults()
+	tenants := cfg.Tenants
+	if len(tenants) == 0 {
+		tenants = []string{""}
+	}
+	for _, t := range tenants {
+		if err := readTenant(ctx, cfg, t, rg, f); err != nil {
+			return fmt.Errorf("read from Loki %s: %w", SourceName(cfg, t), err)
+		}
+	}
+	return nil
+}
+
+// once is a range that is read once.
+type once struct {
+	src    *Source // for its streams
+	memory *memory // of the time at which an answer ended
+	give   func(s *matcher.Stream, rec matcher.Record) error
+	hash   xxhash.Digest
+	err    error
+}
+
+func readTenant(ctx context.Context, cfg Config, tenant string, rg Range, give func(*matcher.Stream, matcher.Record) error) error {
+	src := newSource(cfg, SourceName(cfg, tenant), tenant)
+	defer src.asker.client.close()
+	o := &once{src: src, memory: newMemory(0, maxKeys), give: give}
+	src.asker.use, src.asker.whole = o.use, true
+	src.asker.failed = func(*failure) {}
+	src.asker.lose = func(reason, where string) {
+		if rg.Lost != nil {
+			rg.Lost(reason, where)
+		}
+	}
+	src.used = rg.Rules
+	if src.used == nil {
+		src.used = &rules.Set{}
+	}
+	src.plan = src.planner.make(src.used, maxQuery, rg.Rules != nil)
+	if rg.Rules != nil && len(src.plan.queries) == 0 {
+		return nil // nothing can match
+	}
+	if len(src.plan.queries) != 1 { // several would come one after the other
+		src.plan.queries = []string{src.planner.query(nil, "")}
+	}
+	c := cursor{logql: src.plan.queries[0], at: rg.From.UnixNano(), end: rg.To.UnixNano()}
+	var p pace
+	for !c.done() {
+		fail := src.asker.step(ctx, &c)
+		switch {
+		case o.err != nil:
+			return o.err
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case fail == nil:
+			p.fails = 0
+			o.memory.raise(c.at)
+			continue
+		case forPeople(fail.reason) || p.fails >= maxTries:
+			return fail.err
+		}
+		if !sleep(ctx, p.after(fail)) {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+func (o *once) use(a *answer, from, to int64) {
+	o.src.byIndex = append(o.src.byIndex[:0], make([]*stream, len(a.streams))...)
+	for i := range a.entries {
+		e := &a.entries[i]
+		if e.ts < from || e.ts >= to || o.err != nil {
+			continue
+		}
+		key := a.hash(&o.hash, o.src.tenant, e)
+		if o.memory.has(e.ts, key) {
+			continue
+		}
+		o.memory.add(e.ts, key)
+		o.err = o.give(o.src.stream(a, e).s, matcher.Record{Time: time.Unix(0, e.ts).UTC(), Text: e.line})
+	}
+}

@@ -1,0 +1,202 @@
+package loki
+
+import (
+	"time"
+
+	"crowsnest/matcher"
+	"crowsnest/rules"
+)
+
+// round reads a range of time once. It may take long, with failures in between:
+// it goes on where it was.
+type round struct {
+	number  int
+	began   int64     // by the clock: what a complete round has read up to
+	started time.Time // by the clock that never jumps
+	fast    bool
+	proves  bool // see the package
+	deep    bool // it goes back as far as a slow round
+	// known is up to where everything had been read before, 0 if other rules were
+	// in force: what is new and older came late.
+	known   int64
+	cursors []cursor
+}
+
+// lowest returns the cursor that is farthest behind, nil if the round is
+// complete.
+func (r *round) lowest() *cursor {
+	var low *cursor
+	for i := range r.cursors {
+		if c := &r.cursors[i]; !c.done() && (low == nil || c.at < low.at) {
+			low = c
+		}
+	}
+	return low
+}
+
+// next returns the round that has its turn, or how long to wait. A fast round is
+// read to its end before anything else; slow rounds fill the time between.
+func (s *Source) next() (*round, time.Duration) {
+	now := time.Now()
+	slow := s.slow != nil || !now.Before(s.slowDue)
+	switch {
+	case s.fast != nil:
+	case !now.Before(s.fastDue) && !(s.owed && slow):
+		s.fast = s.newRound(true)
+	case slow:
+		if s.slow == nil {
+			s.slow = s.newRound(false)
+		}
+		s.owed = false
+		return s.slow, 0
+	default:
+		due := s.fastDue
+		if s.slowDue.Before(due) {
+			due = s.slowDue
+		}
+		return nil, due.Sub(now)
+	}
+	return s.fast, 0
+}
+
+func (s *Source) newRound(fast bool) *round {
+	now := s.cfg.Clock()
+	at := now.UnixNano()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.skipTooOld(now)
+	s.followClock(at)
+	s.rounds++
+	r := &round{number: s.rounds, began: at, started: time.Now(), fast: fast, known: s.covered}
+	from := s.back(s.covered, at, s.cfg.FastOverlap)
+	proving := s.back(s.proved, at, s.cfg.Lateness)
+	low := min(from, proving, s.back(s.deep, at, s.cfg.SlowOverlap))
+	switch {
+	case !fast || s.deepNext:
+		from = low
+	case at-s.proved >= int64(max(proveEvery, s.rest)):
+		from = min(from, proving)
+	}
+	r.proves, r.deep = from <= proving, from <= low
+	if s.deepNext {
+		r.known, s.deepNext = 0, false
+	}
+	to := at + s.ahead(at, r.deep)
+	for _, q := range s.plan.queries {
+		r.cursors = append(r.cursors, cursor{logql: q, at: from, end: to})
+	}
+	if fast {
+		s.active = true
+	}
+	return r
+}
+
+// back is where a range starts that overlaps what was read before t. It is never
+// before the floor of the memory.
+func (s *Source) back(t, now int64, overlap time.Duration) int64 {
+	return max(min(t, now)-int64(overlap), s.memory.floor)
+}
+
+// skipTooOld gives up what is too old to be of use.
+func (s *Source) skipTooOld(now time.Time) {
+	oldest := now.Add(-maxBehind).UnixNano()
+	if s.covered >= oldest {
+		return
+	}
+	s.missed(lossGap, "entries before "+now.Add(-maxBehind).UTC().Format(time.RFC3339), now.UTC())
+	s.covered, s.proved, s.deep = oldest, max(s.proved, oldest), max(s.deep, oldest)
+	s.memory.raise(oldest)
+}
+
+// followClock lowers the floor when the clock was set back behind it. Some
+// entries may then be handed on twice; the other choice is to be blind.
+func (s *Source) followClock(now int64) {
+	lowest := now - int64(s.cfg.FastOverlap)
+	if s.first < now {
+		lowest = max(lowest, s.first)
+	}
+	if s.memory.floor > lowest {
+		s.memory.floor = lowest
+		s.status.Errors[errClock]++
+	}
+}
+
+// ahead is how far into the future a round reads. Fast rounds look there only
+// while little lies there: they would read it again each time.
+func (s *Source) ahead(now int64, deep bool) int64 {
+	n := s.memory.since(now + int64(s.cfg.FastOverlap))
+	if n > s.memory.max/2 || !deep && n > s.cfg.Limit {
+		return int64(s.cfg.FastOverlap)
+	}
+	return int64(Ahead)
+}
+
+// settle notes how far a round has come, and keeps the memory within its bound.
+func (s *Source) settle(r *round) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := r.lowest(); r.fast && c != nil {
+		s.covered = max(s.covered, min(c.at, r.began))
+	}
+	protect := s.covered - int64(s.cfg.FastOverlap)
+	if s.fast != nil {
+		if c := s.fast.lowest(); c != nil {
+			protect = min(protect, c.at)
+		}
+	}
+	if s.memory.fit(protect) {
+		s.status.Errors[errMemory]++
+	}
+}
+
+// finish takes a complete round into account.
+func (s *Source) finish(r *round) {
+	now := time.Now()
+	if r.fast {
+		s.fast, s.owed = nil, true
+		s.fastDue = r.started.Add(s.cfg.FastInterval)
+	} else {
+		s.slow = nil
+	}
+	if r.deep {
+		// A slow round rests as long as it took: it must not be all that is done.
+		s.slowDue = r.started.Add(s.cfg.SlowInterval)
+		if rested := now.Add(now.Sub(r.started)); rested.After(s.slowDue) {
+			s.slowDue = rested
+		}
+	}
+	if r.proves {
+		s.rest = 4 * now.Sub(r.started) // where much matches, proving costs much
+	}
+	mark := now.Sub(s.marked) >= markEvery
+	if mark {
+		s.marked = now
+		s.pipe.Take(func(*rules.Set) []matcher.Hit { return nil }, func() { s.cover(r) })
+	} else {
+		s.cover(r)
+	}
+	if r.proves {
+		s.pipe.Advance(s.name, time.Unix(0, r.began).UTC())
+	}
+}
+
+// cover moves the positions. All entries of the round are in the memory.
+func (s *Source) cover(r *round) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.number > s.latest {
+		s.latest, s.covered = r.number, r.began
+	}
+	if r.fast {
+		s.active = false
+	}
+	if r.proves {
+		s.proved = r.began
+		s.status.Proved = time.Unix(0, r.began).UTC()
+	}
+	if r.deep {
+		s.deep = r.began
+	}
+	s.memory.raise(min(s.back(s.covered, r.began, s.cfg.FastOverlap),
+		s.back(s.proved, r.began, s.cfg.Lateness), s.back(s.deep, r.began, s.cfg.SlowOverlap)))
+}

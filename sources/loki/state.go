@@ -1,0 +1,127 @@
+package loki
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"crowsnest/sources"
+)
+
+const positionsVersion = 1
+
+// positions are what is kept over a restart. Times are ns since 1970.
+type positions struct {
+	Version int                     `json:"version"`
+	Covered int64                   `json:"covered"`
+	Proved  int64                   `json:"proved"`
+	Deep    int64                   `json:"deep"`
+	Floor   int64                   `json:"floor"`
+	Keys    []byte                  `json:"keys,omitempty"`
+	Losses  map[string]sources.Loss `json:"losses,omitempty"`
+}
+
+// Positions returns what is read, and the newest 131072 keys of the memory, 8
+// bytes each. It does not block.
+func (s *Source) Positions() json.RawMessage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.covered == 0 {
+		return nil
+	}
+	pos := positions{Version: positionsVersion, Covered: s.covered, Proved: s.proved, Deep: s.deep, Losses: s.status.Losses}
+	pos.Keys, pos.Floor = s.memory.export(maxSavedKeys, s.covered-int64(s.cfg.FastOverlap))
+	b, err := json.Marshal(pos)
+	if err != nil { // there is nothing in it that cannot be encoded
+		return nil
+	}
+	return b
+}
+
+// Restore sets the positions before Run. With an error nothing is set, and
+// reading starts with the look-back.
+func (s *Source) Restore(b json.RawMessage) error {
+	if b == nil {
+		return nil
+	}
+	var pos positions
+	if err := json.Unmarshal(b, &pos); err != nil {
+		return fmt.Errorf("read positions of %s: %w", s.name, err)
+	}
+	switch {
+	case pos.Version != positionsVersion:
+		return fmt.Errorf("read positions of %s: version %d is unknown", s.name, pos.Version)
+	case pos.Floor <= 0 || pos.Covered < pos.Floor || pos.Proved <= 0 || pos.Deep <= 0 || len(pos.Keys) > 32*maxSavedKeys:
+		return fmt.Errorf("read positions of %s: they contradict each other", s.name)
+	}
+	m := newMemory(pos.Floor, maxKeys)
+	if err := m.load(pos.Keys); err != nil {
+		return fmt.Errorf("read positions of %s: %w", s.name, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.memory, s.covered, s.proved, s.deep = m, pos.Covered, pos.Proved, pos.Deep
+	if pos.Losses != nil {
+		s.status.Losses = pos.Losses
+	}
+	return nil
+}
+
+// Status says how far reading is behind while there is something to catch up
+// with. It lists at most 500 streams.
+func (s *Source) Status() sources.Status {
+	now := s.cfg.Clock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.status
+	st.Errors, st.Losses = maps.Clone(st.Errors), maps.Clone(st.Losses)
+	if lag := now.Sub(time.Unix(0, s.covered)); s.active && s.covered > 0 && lag > s.cfg.FastInterval+downAfter {
+		st.Lag = lag
+	}
+	for _, key := range s.streams.Keys() { // oldest use first
+		v, _ := s.streams.Peek(key)
+		if v.own {
+			continue
+		}
+		st.Streams = append(st.Streams, sources.StreamStatus{Labels: v.s.Labels(), Lines: v.lines, LastRead: v.read, Rules: v.rules})
+	}
+	slices.Reverse(st.Streams)
+	st.Streams = st.Streams[:min(len(st.Streams), maxListed)]
+	return st
+}
+
+// warning says for people what of the rules costs much.
+func (p plan) warning(unfilter bool) string {
+	switch {
+	case unfilter:
+		return "Loki refuses the query that reads only what rules can match: all lines of the selector are read; look at its version and limits"
+	case p.dropped:
+		return "the texts of the rules do not fit the queries that Loki takes: all lines of the selector are read"
+	case len(p.everyLine) > 0:
+		return fmt.Sprintf("every line of their streams is read for rules without a text to look for (%s): give them one with contains", listed(p.everyLine))
+	}
+	return ""
+}
+
+func listed(names []string) string {
+	if len(names) > 5 {
+		return strings.Join(names[:5], ", ") + fmt.Sprintf(" and %d more", len(names)-5)
+	}
+	return strings.Join(names, ", ")
+}
+
+func equalPlans(a, b plan) bool {
+	return slices.Equal(a.queries, b.queries) && maps.Equal(a.wanted, b.wanted)
+}
+
+// forPeople tells whether only people can put right why a request fails.
+func forPeople(reason string) bool {
+	switch reason {
+	case reasonAuth, reasonRefused, reasonConfig, reasonRedirect:
+		return true
+	}
+	return false
+}
