@@ -10,6 +10,7 @@ SHELL       := /bin/bash
 GO      ?= go
 BIN     ?= bin/crowsnest
 FUZZTIME ?= 10s
+FUZZRUNS ?= 300x
 TOOL    := $(GO) tool -modfile=tools/go.mod
 
 VERSION ?= $(shell git describe --tags --match 'v*' --dirty 2>/dev/null || echo 0.1.0-dev)
@@ -23,7 +24,7 @@ LDFLAGS := -s -w -X $(VERSION_PKG).Version=$(VERSION) -X $(VERSION_PKG).Revision
 GOFILES = $(wildcard $(shell git ls-files -co --exclude-standard '*.go'))
 
 .PHONY: build run test check bench chaos e2e e2e-servers fuzz clean fmt packs schemas
-.PHONY: test-build test-format test-go check-vet check-format check-static check-lint check-vulns
+.PHONY: test-build test-format test-go test-fuzz check-vet check-format check-static check-lint check-vulns
 
 build: ## the static binary
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/crowsnest
@@ -37,7 +38,7 @@ else
 	exec $(BIN) demo $(ARGS)
 endif
 
-test: test-build test-format test-go packs
+test: test-build test-format test-go test-fuzz packs
 
 test-build:
 	$(GO) build ./...
@@ -99,11 +100,17 @@ e2e: build e2e-servers ## every test with real servers
 chaos: ## the full bars of kills, rotations and hanging peers; make test runs a short form
 	CROWSNEST_CHAOS=1 $(GO) test -count=1 -timeout 60m ./test/chaos
 
+# Runs every fuzz target for $(1): a time, or a number of runs such as 1000x.
+define fuzz_each
+	@grep -Ho '^func Fuzz[[:alnum:]]*' $$(git ls-files -co --exclude-standard '*_test.go') | sed 's|/[^/]*:func | |' | while read -r pkg f; do \
+	  echo "== $$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(1) -fuzzminimizetime 100x ./$$pkg </dev/null; done
+endef
+
 fuzz: ## every fuzz target for FUZZTIME
-	@for pkg in $$($(GO) list ./...); do \
-	  for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
-	    echo "== $$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$pkg; \
-	  done; done
+	$(call fuzz_each,$(FUZZTIME))
+
+test-fuzz: ## every fuzz target for a moment
+	$(call fuzz_each,$(FUZZRUNS))
 
 clean:
 	rm -rf bin
