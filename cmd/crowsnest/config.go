@@ -12,7 +12,9 @@ import (
 
 	"crowsnest/redact"
 	"crowsnest/sinks/alertmanager"
+	"crowsnest/sinks/loki"
 	"crowsnest/sinks/stdout"
+	"crowsnest/sinks/webhook"
 	"crowsnest/sources/files"
 	"crowsnest/sources/kubelet"
 	"crowsnest/sources/stdin"
@@ -76,6 +78,8 @@ type SourcesConfig struct {
 // SinksConfig has one optional part per kind of sink.
 type SinksConfig struct {
 	Alertmanager parts[alertmanager.Config] `yaml:"alertmanager"`
+	Loki         parts[loki.Config]         `yaml:"loki"`
+	Webhook      parts[webhook.Config]      `yaml:"webhook"`
 	Stdout       *part[stdout.Config]       `yaml:"stdout"`
 }
 
@@ -142,6 +146,9 @@ func readConfig(file string) (*Config, error) {
 	return cfg, nil
 }
 
+// addressPath is what follows the host of an address that is a value of `url`.
+var addressPath = regexp.MustCompile(`(\burl:\s*["']?(?:https?://)?[^/\s"'{}]+)/[^\s"'{},]+`)
+
 // parseConfig decodes a configuration and makes its paths absolute or relative
 // to the working folder.
 func parseConfig(file string, data []byte) (*Config, strictyaml.Problems) {
@@ -150,10 +157,11 @@ func parseConfig(file string, data []byte) (*Config, strictyaml.Problems) {
 	problems := strictyaml.Decode(file, data, cfg, strictyaml.Options{})
 	problems = append(problems, cfg.check()...)
 	problems.Sort()
-	// A problem shows its line, and the line may hold a password.
+	// A problem shows its line, and the line may hold a password, or the address
+	// of a webhook, which is one.
 	hide := redact.New(nil)
 	for i := range problems {
-		problems[i].Snippet = hide.String(problems[i].Snippet)
+		problems[i].Snippet = hide.String(addressPath.ReplaceAllString(problems[i].Snippet, "$1/"+secretText))
 		problems[i].Message = hide.String(problems[i].Message)
 	}
 	cfg.resolvePaths(filepath.Dir(file))
@@ -256,6 +264,12 @@ func (c *Config) checkNames(k *checker) {
 	for i, p := range c.Sinks.Alertmanager {
 		taken(sinkNames, "sinks", numbered(p.Config.Name, "alertmanager", i), p.Keys.Value("name"))
 	}
+	for i, p := range c.Sinks.Loki {
+		taken(sinkNames, "sinks", numbered(p.Config.Name, "loki", i), p.Keys.Value("name"))
+	}
+	for i, p := range c.Sinks.Webhook {
+		taken(sinkNames, "sinks", numbered(p.Config.Name, "webhook", i), p.Keys.Value("name"))
+	}
 	if p := c.Sinks.Stdout; p != nil {
 		taken(sinkNames, "sinks", numbered(p.Config.Name, "stdout", 0), p.Keys.Value("name"))
 	}
@@ -300,6 +314,9 @@ func (c *Config) resolvePaths(dir string) {
 	}
 	if c.Keys.Has("storage") {
 		c.Storage.Path = join(c.Storage.Path)
+	}
+	for i, p := range c.Sinks.Webhook {
+		c.Sinks.Webhook[i].Config.URLFile = join(p.Config.URLFile)
 	}
 	for _, h := range c.httpConfigs() {
 		h.config.SetDirectory(dir)

@@ -12,7 +12,9 @@ import (
 	"crowsnest/rules"
 	"crowsnest/sinks"
 	"crowsnest/sinks/alertmanager"
+	"crowsnest/sinks/loki"
 	"crowsnest/sinks/stdout"
+	"crowsnest/sinks/webhook"
 	"crowsnest/sources"
 	"crowsnest/sources/files"
 	"crowsnest/sources/kubelet"
@@ -82,13 +84,28 @@ func newSinks(opt daemonOptions, latency func(time.Duration)) ([]sinks.Sink, err
 	var out []sinks.Sink
 	for i, am := range cfg.Sinks.Alertmanager.configs() {
 		am.Name = numbered(am.Name, "alertmanager", i)
-		am.ExternalLabels = merged(cfg.Global.ExternalLabels, am.ExternalLabels)
-		if am.ExternalURL == "" {
-			am.ExternalURL = cfg.Global.ExternalURL
-		}
+		cfg.Global.into(&am.ExternalLabels, &am.ExternalURL)
 		s, err := alertmanager.New(am, alertmanager.Options{Log: opt.log, Latency: latency, MaxKeys: maxKeys, Now: opt.now})
 		if err != nil {
 			return nil, fmt.Errorf("sink %s: %w", am.Name, err)
+		}
+		out = append(out, s)
+	}
+	for i, l := range cfg.Sinks.Loki.configs() {
+		l.Name = numbered(l.Name, "loki", i)
+		cfg.Global.into(&l.ExternalLabels, &l.ExternalURL)
+		s, err := loki.New(l, loki.Options{Log: opt.log, MaxKeys: maxKeys, Now: opt.now})
+		if err != nil {
+			return nil, fmt.Errorf("sink %s: %w", l.Name, err)
+		}
+		out = append(out, s)
+	}
+	for i, w := range cfg.Sinks.Webhook.configs() {
+		w.Name = numbered(w.Name, "webhook", i)
+		cfg.Global.into(&w.ExternalLabels, &w.ExternalURL)
+		s, err := webhook.New(w, webhook.Options{Log: opt.log, MaxKeys: maxKeys, Now: opt.now})
+		if err != nil {
+			return nil, fmt.Errorf("sink %s: %w", w.Name, err)
 		}
 		out = append(out, s)
 	}
@@ -110,6 +127,14 @@ func newSinks(opt daemonOptions, latency func(time.Duration)) ([]sinks.Sink, err
 		out = append(out, s)
 	}
 	return out, nil
+}
+
+// into adds what concerns every sink to the settings of one.
+func (g Global) into(labels *map[string]string, url *string) {
+	*labels = merged(g.ExternalLabels, *labels)
+	if *url == "" {
+		*url = g.ExternalURL
+	}
 }
 
 // merged returns a with the entries of b, which win.

@@ -14,6 +14,13 @@ import (
 // certificates.
 func (c *Config) checkFiles() strictyaml.Problems {
 	var out strictyaml.Problems
+	for _, p := range c.Sinks.Webhook {
+		if file := p.Config.URLFile; file != "" {
+			if err := readable(file); err != nil {
+				out = append(out, p.Keys.Value("url_file").Problem(strictyaml.Error, "file", err.Error(), "create the file, or mount the secret, and let this user read it"))
+			}
+		}
+	}
 	for _, h := range c.httpConfigs() {
 		before := len(out)
 		for _, f := range secretFiles(h.config.HTTPClientConfig) {
@@ -43,6 +50,14 @@ func (c *Config) httpConfigs() []httpPart {
 	var out []httpPart
 	for i := range c.Sinks.Alertmanager {
 		p := &c.Sinks.Alertmanager[i]
+		out = append(out, httpPart{&p.Config.HTTP, p.Keys.Value("http_config")})
+	}
+	for i := range c.Sinks.Loki {
+		p := &c.Sinks.Loki[i]
+		out = append(out, httpPart{&p.Config.HTTP, p.Keys.Value("http_config")})
+	}
+	for i := range c.Sinks.Webhook {
+		p := &c.Sinks.Webhook[i]
 		out = append(out, httpPart{&p.Config.HTTP, p.Keys.Value("http_config")})
 	}
 	return out
