@@ -1,0 +1,225 @@
+// Package kube reads from the Kubernetes API for the sources that live on it:
+// lists in pages, watches, and streams of logs, as plain JSON over HTTP. It only
+// ever sends GET.
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+const (
+	dialWithin  = 10 * time.Second
+	keepAlive   = 15 * time.Second
+	pingAfter   = 15 * time.Second // of silence on a connection of HTTP/2
+	pongWithin  = 15 * time.Second
+	idleConns   = 16
+	idleTimeout = 90 * time.Second
+	userAgent   = "crowsnest"
+)
+
+// Options say which API server is spoken to.
+type Options struct {
+	// Kubeconfig is a file; "" means the service account of the pod that this
+	// program runs in.
+	Kubeconfig string
+	// Transport stands for the network in tests; no configuration is read then.
+	Transport http.RoundTripper
+}
+
+// Client speaks to one API server. It reads its configuration at the first
+// request, and again after the server has refused its credentials. It is safe
+// for concurrent use.
+type Client struct {
+	opt Options
+
+	mu   sync.Mutex
+	conn *conn // nil: to be made from the configuration
+}
+
+// conn is what one reading of the configuration led to.
+type conn struct {
+	base      *url.URL
+	api, logs *http.Client
+	own       []*http.Transport
+}
+
+// New returns a client. It reads nothing yet.
+func New(opt Options) *Client { return &Client{opt: opt} }
+
+// Close closes the connections that nobody uses. The client can still be used.
+func (c *Client) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn != nil {
+		c.conn.close()
+		c.conn = nil
+	}
+}
+
+func (c *conn) close() {
+	for _, t := range c.own {
+		t.CloseIdleConnections()
+	}
+}
+
+// connected returns the connection, made if there is none.
+func (c *Client) connected() (*conn, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn != nil {
+		return c.conn, nil
+	}
+	if rt := c.opt.Transport; rt != nil {
+		h := &http.Client{Transport: rt, CheckRedirect: noRedirect}
+		c.conn = &conn{base: &url.URL{Scheme: "https", Host: "kubernetes.test"}, api: h, logs: h}
+		return c.conn, nil
+	}
+	cfg, err := c.config()
+	if err != nil {
+		return nil, err
+	}
+	made, err := connect(cfg)
+	if err != nil {
+		return nil, err
+	}
+	c.conn = made
+	return made, nil
+}
+
+func (c *Client) config() (*rest.Config, error) {
+	if c.opt.Kubeconfig == "" {
+		cfg, err := rest.InClusterConfig()
+		if errors.Is(err, rest.ErrNotInCluster) {
+			return nil, errors.New("this is not a pod of a cluster: set kubeconfig to a file")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the service account of this pod: %w; set automountServiceAccountToken: true", err)
+		}
+		return cfg, nil
+	}
+	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: c.opt.Kubeconfig}
+	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("read kubeconfig %s: %w", c.opt.Kubeconfig, err)
+	}
+	return cfg, nil
+}
+
+// connect makes two clients of one configuration. What is asked of the API goes
+// over HTTP/2, whose pings find a dead connection. Logs go over HTTP/1.1, one
+// connection each: there, what a slow reader has not read waits in the kernel
+// and on the server, and not in this process.
+func connect(cfg *rest.Config) (*conn, error) {
+	cfg.UserAgent = userAgent
+	base, _, err := rest.DefaultServerUrlFor(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("read the address of the API server: %w", err)
+	}
+	made := &conn{base: base}
+	one := func(h2 bool) (*http.Client, error) {
+		tlsConfig, err := rest.TLSConfigFor(cfg)
+		if err != nil {
+			return nil, fmt.Errorf("read the certificates for the API server: %w", err)
+		}
+		t := &http.Transport{
+			Proxy:               http.ProxyFromEnvironment,
+			DialContext:         (&net.Dialer{Timeout: dialWithin, KeepAlive: keepAlive}).DialContext,
+			TLSClientConfig:     tlsConfig,
+			TLSHandshakeTimeout: dialWithin,
+			DisableCompression:  true,
+			MaxIdleConnsPerHost: idleConns,
+			IdleConnTimeout:     idleTimeout,
+			Protocols:           new(http.Protocols),
+			HTTP2:               &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pongWithin},
+		}
+		if cfg.Proxy != nil {
+			t.Proxy = cfg.Proxy
+		}
+		if cfg.Dial != nil {
+			t.DialContext = cfg.Dial
+		}
+		t.Protocols.SetHTTP1(true)
+		t.Protocols.SetHTTP2(h2)
+		rt, err := rest.HTTPWrappersForConfig(cfg, t)
+		if err != nil {
+			return nil, fmt.Errorf("read the credentials for the API server: %w", err)
+		}
+		made.own = append(made.own, t)
+		return &http.Client{Transport: rt, CheckRedirect: noRedirect}, nil
+	}
+	if made.api, err = one(true); err != nil {
+		return nil, err
+	}
+	made.logs, err = one(false)
+	return made, err
+}
+
+// noRedirect: credentials must not follow one.
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// forget has the configuration read again if the connection is still the one
+// that was refused.
+func (c *Client) forget(refused *conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn == refused && c.opt.Transport == nil {
+		c.conn.close()
+		c.conn = nil
+	}
+}
+
+// Logs opens a log. The API answers only when there is something to send, so
+// this may wait for as long as ctx lasts. The caller closes the body.
+func (c *Client) Logs(ctx context.Context, path string, query url.Values) (io.ReadCloser, error) {
+	return c.get(ctx, path, query, true)
+}
+
+// get sends a request. An answer other than 200 is an *Error.
+func (c *Client) get(ctx context.Context, path string, query url.Values, logs bool) (io.ReadCloser, error) {
+	conn, err := c.connected()
+	if err != nil {
+		return nil, err
+	}
+	u := *conn.base
+	u.Path, u.RawQuery = join(u.Path, path), query.Encode()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	h := conn.api
+	if logs {
+		h = conn.logs
+	} else {
+		req.Header.Set("Accept", "application/json")
+	}
+	res, err := h.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if res.StatusCode == http.StatusOK {
+		return res.Body, nil
+	}
+	defer res.Body.Close()
+	if res.StatusCode == http.StatusUnauthorized {
+		c.forget(conn)
+	}
+	return nil, readError(res)
+}
+
+func join(base, path string) string {
+	for len(base) > 0 && base[len(base)-1] == '/' {
+		base = base[:len(base)-1]
+	}
+	return base + path
+}

@@ -1,0 +1,105 @@
+package kube
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	maxErrorBody  = 64 << 10
+	maxErrorText  = 300
+	maxRetryAfter = time.Minute
+)
+
+// Error is an answer of the API other than 200. Its code is what counts: the
+// texts of errors of logs often say only that the reason is not known.
+type Error struct {
+	Code    int
+	Reason  string // of the Status object, such as Forbidden; "" : none
+	Message string // of the server, cut
+	// RetryAfter is what the server asks for, at most a minute; 0: nothing.
+	RetryAfter time.Duration
+}
+
+// Error renders code and message.
+func (e *Error) Error() string {
+	if e.Message == "" {
+		return fmt.Sprintf("the API server answers %d %s", e.Code, http.StatusText(e.Code))
+	}
+	return fmt.Sprintf("the API server answers %d: %s", e.Code, e.Message)
+}
+
+// Code returns the status code of an error of the API, 0 if err is another one.
+func Code(err error) int {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return 0
+}
+
+// RetryAfter returns how long the server asks to wait, 0 if it does not.
+func RetryAfter(err error) time.Duration {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.RetryAfter
+	}
+	return 0
+}
+
+// Expired tells that a resource version is too old: list again.
+func Expired(err error) bool { return Code(err) == http.StatusGone }
+
+// status is the part of metav1.Status that is of use.
+type status struct {
+	Code    int    `json:"code"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+	Details struct {
+		RetryAfterSeconds int `json:"retryAfterSeconds"`
+	} `json:"details"`
+}
+
+func (s status) error(code int) *Error {
+	if s.Code != 0 {
+		code = s.Code
+	}
+	return &Error{
+		Code: code, Reason: s.Reason, Message: cut(s.Message),
+		RetryAfter: min(time.Duration(s.Details.RetryAfterSeconds)*time.Second, maxRetryAfter),
+	}
+}
+
+// readError makes an error of an answer. The code is that of the answer.
+func readError(res *http.Response) error {
+	body, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBody))
+	var s status
+	if json.Unmarshal(body, &s) != nil {
+		s = status{Message: string(body)}
+	}
+	s.Code = res.StatusCode
+	e := s.error(res.StatusCode)
+	if n, err := strconv.Atoi(res.Header.Get("Retry-After")); err == nil && n > 0 {
+		e.RetryAfter = min(time.Duration(n)*time.Second, maxRetryAfter)
+	}
+	return e
+}
+
+// cut makes one short line of what a server said.
+func cut(s string) string {
+	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "?")), " ")
+	if len(s) <= maxErrorText {
+		return s
+	}
+	n := maxErrorText
+	for n > 0 && s[n]&0xC0 == 0x80 {
+		n--
+	}
+	return s[:n] + "…"
+}

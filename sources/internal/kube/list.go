@@ -1,0 +1,199 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+const (
+	// pageSize is how many objects one request asks for.
+	pageSize = 250
+	// maxObject bounds one object; etcd takes 1.5 MiB.
+	maxObject  = 8 << 20
+	maxPages   = 10000
+	pageWithin = time.Minute
+)
+
+// errTooLarge means that the server sent more than any object has.
+var errTooLarge = errors.New("an object is larger than 8 MiB")
+
+// Get reads one object into out.
+func (c *Client) Get(ctx context.Context, path string, query url.Values, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, pageWithin)
+	defer cancel()
+	body, err := c.get(ctx, path, query, false)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	if err := json.NewDecoder(&budget{r: body, left: maxObject}).Decode(out); err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	return nil
+}
+
+// List calls each for every object, in pages, and returns the resource version
+// to watch from. What each gets is not kept.
+func (c *Client) List(ctx context.Context, path string, query url.Values, each func(json.RawMessage) error) (version string, err error) {
+	q := maps.Clone(query)
+	if q == nil {
+		q = url.Values{}
+	}
+	q.Set("limit", strconv.Itoa(pageSize))
+	for range maxPages {
+		page, err := c.page(ctx, path, q, each)
+		if err != nil {
+			return "", err
+		}
+		if page.Continue == "" {
+			return page.Version, nil
+		}
+		q.Set("continue", page.Continue)
+	}
+	return "", fmt.Errorf("list %s: it has more than %d pages", path, maxPages)
+}
+
+// listMeta is the part of metav1.ListMeta that is of use.
+type listMeta struct {
+	Version  string `json:"resourceVersion"`
+	Continue string `json:"continue"`
+}
+
+func (c *Client) page(ctx context.Context, path string, query url.Values, each func(json.RawMessage) error) (listMeta, error) {
+	ctx, cancel := context.WithTimeout(ctx, pageWithin)
+	defer cancel()
+	body, err := c.get(ctx, path, query, false)
+	if err != nil {
+		return listMeta{}, err
+	}
+	defer body.Close()
+	meta, err := readList(body, each)
+	if err != nil {
+		return meta, fmt.Errorf("list %s: %w", path, err)
+	}
+	return meta, nil
+}
+
+// readList reads a list object by object, so that only one is in memory.
+func readList(r io.Reader, each func(json.RawMessage) error) (meta listMeta, err error) {
+	b := &budget{r: r, left: maxObject}
+	d := json.NewDecoder(b)
+	if err := open(d, '{'); err != nil {
+		return meta, err
+	}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return meta, err
+		}
+		switch key {
+		case "metadata":
+			err = d.Decode(&meta)
+		case "items":
+			err = readItems(d, b, each)
+		default:
+			var other json.RawMessage
+			err = d.Decode(&other)
+		}
+		if err != nil {
+			return meta, err
+		}
+	}
+	_, err = d.Token()
+	return meta, err
+}
+
+func readItems(d *json.Decoder, b *budget, each func(json.RawMessage) error) error {
+	t, err := d.Token()
+	if err != nil || t == nil { // null: there is none
+		return err
+	}
+	if t != json.Delim('[') {
+		return fmt.Errorf("items are no list but %v", t)
+	}
+	for d.More() {
+		b.left = maxObject
+		var item json.RawMessage
+		if err := d.Decode(&item); err != nil {
+			return err
+		}
+		if err := each(item); err != nil {
+			return err
+		}
+	}
+	b.left = maxObject
+	_, err = d.Token()
+	return err
+}
+
+func open(d *json.Decoder, want json.Delim) error {
+	t, err := d.Token()
+	if err == nil && t != want {
+		err = fmt.Errorf("the answer is no object but begins with %v", t)
+	}
+	return err
+}
+
+// Event is one event of a watch: ADDED, MODIFIED, DELETED or BOOKMARK.
+type Event struct {
+	Type   string          `json:"type"`
+	Object json.RawMessage `json:"object"` // not kept
+}
+
+// Watch calls each for every event until the server ends the watch, which is no
+// error, or something fails. opened is called when the server has answered.
+func (c *Client) Watch(ctx context.Context, path string, query url.Values, opened func(), each func(Event) error) error {
+	q := maps.Clone(query)
+	q.Set("watch", "1")
+	q.Set("allowWatchBookmarks", "true")
+	body, err := c.get(ctx, path, q, false)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	opened()
+	b := &budget{r: body}
+	d := json.NewDecoder(b)
+	for {
+		b.left = maxObject
+		var e Event
+		if err := d.Decode(&e); err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return fmt.Errorf("watch %s: %w", path, err)
+		}
+		if e.Type == "ERROR" {
+			var s status
+			if err := json.Unmarshal(e.Object, &s); err != nil {
+				return fmt.Errorf("watch %s: %w", path, err)
+			}
+			return s.error(0)
+		}
+		if err := each(e); err != nil {
+			return err
+		}
+	}
+}
+
+// budget ends a body that sends more than it may before it is reset.
+type budget struct {
+	r    io.Reader
+	left int
+}
+
+func (b *budget) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errTooLarge
+	}
+	n, err := b.r.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
+}

@@ -1,0 +1,142 @@
+package kubernetes
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"path"
+	"regexp"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+const (
+	// DefaultMaxStreams is how many logs one process follows at most.
+	DefaultMaxStreams = 200
+	// DefaultLookBack is how old a line may be that is read without a position.
+	DefaultLookBack = 15 * time.Minute
+
+	maxNamespaces = 50
+)
+
+// Config says which pods' logs are followed.
+type Config struct {
+	// Name is the source's name if there are several of the kind. Default
+	// "kubernetes".
+	Name string `yaml:"name"`
+	// Kubeconfig is a file; by default the service account of the pod that this
+	// program runs in is used.
+	Kubeconfig string `yaml:"kubeconfig"`
+	// Namespaces are asked for one by one, which needs a Role in each; none means
+	// all at once, which needs a ClusterRole.
+	Namespaces []string `yaml:"namespaces"`
+	// Selector is a label selector of pods, such as "app in (a, b), tier!=web".
+	Selector string `yaml:"selector"`
+	// FieldSelector is a field selector of pods, such as "spec.nodeName=node-1".
+	FieldSelector string `yaml:"field_selector"`
+	// Include and Exclude are globs of namespaces. Nothing included means all;
+	// exclusion wins.
+	Include []string `yaml:"include"`
+	Exclude []string `yaml:"exclude"`
+	// LookBack is how old a line may be that is read without a saved position.
+	// Default 15m.
+	LookBack time.Duration `yaml:"look_back"`
+	// MaxStreams bounds the logs that are followed at the same time. What is
+	// beyond is not read, and the source says so. Default 200.
+	MaxStreams int `yaml:"max_streams"`
+	// Labels are added to every stream, for example cluster.
+	Labels map[string]string `yaml:"labels"`
+
+	// SelfNamespace and SelfPod name the pod that this program runs in. Its own
+	// log is never read: it tells of the lines that it matched.
+	SelfNamespace string `yaml:"-"`
+	SelfPod       string `yaml:"-"`
+	// Clock is time.Now; tests set another one.
+	Clock func() time.Time `yaml:"-"`
+	// Transport stands for the network in tests.
+	Transport http.RoundTripper `yaml:"-"`
+}
+
+// own are the labels that come from the pod. Only the first three are part of
+// the identity of a stream: so a line that the kubelet's files have, too, is the
+// same line.
+var own = []string{"namespace", "pod", "container", "node_name", "image", "app", "workload"}
+
+var (
+	labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+	dnsLabel  = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+)
+
+// Validate returns everything that is wrong with the configuration.
+func (c Config) Validate() error {
+	var errs []error
+	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf("kubernetes: "+format, args...)) }
+	for i, ns := range c.Namespaces {
+		switch {
+		case !dnsLabel.MatchString(ns):
+			add("namespaces: %q is no name of a namespace; for a pattern use include", ns)
+		case slices.Contains(c.Namespaces[:i], ns):
+			add("namespaces: %q is there twice; remove one", ns)
+		}
+	}
+	if len(c.Namespaces) > maxNamespaces {
+		add("namespaces: %d are too many; name none, which is all, and use include", len(c.Namespaces))
+	}
+	if _, err := labels.Parse(c.Selector); err != nil {
+		add("selector %q cannot be read (%v); write it as for kubectl get pods -l", c.Selector, err)
+	}
+	if _, err := fields.ParseSelector(c.FieldSelector); err != nil {
+		add("field_selector %q cannot be read (%v); write it as for kubectl get pods --field-selector", c.FieldSelector, err)
+	}
+	for _, g := range slices.Concat(c.Include, c.Exclude) {
+		if _, err := path.Match(g, ""); err != nil {
+			add("namespace %q is not a glob; close its [ or remove a trailing \\", g)
+		}
+	}
+	if c.LookBack < 0 {
+		add("look_back is %v; use a duration above 0, such as 15m", c.LookBack)
+	}
+	if c.MaxStreams < 0 {
+		add("max_streams is %d; use a number above 0", c.MaxStreams)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Labels)) {
+		switch {
+		case !labelName.MatchString(name):
+			add("label %q is not a label name; use letters, digits and _", name)
+		case slices.Contains(own, name):
+			add("label %q comes from the pod; remove it", name)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// withDefaults returns the configuration with what was left out.
+func (c Config) withDefaults() Config {
+	if c.Name == "" {
+		c.Name = "kubernetes"
+	}
+	if c.LookBack == 0 {
+		c.LookBack = DefaultLookBack
+	}
+	if c.MaxStreams == 0 {
+		c.MaxStreams = DefaultMaxStreams
+	}
+	if c.Clock == nil {
+		c.Clock = time.Now
+	}
+	return c
+}
+
+// wants tells whether a pod's logs are wanted, as far as its name says it.
+func (c Config) wants(ns, pod string) bool {
+	if c.SelfPod != "" && pod == c.SelfPod && (ns == c.SelfNamespace || c.SelfNamespace == "") {
+		return false
+	}
+	is := func(glob string) bool { ok, err := path.Match(glob, ns); return ok && err == nil }
+	return !slices.ContainsFunc(c.Exclude, is) &&
+		(len(c.Include) == 0 || slices.ContainsFunc(c.Include, is))
+}

@@ -1,0 +1,110 @@
+package kubernetes
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"time"
+)
+
+const (
+	// overlap is how far back a log is read again after a break. A log's two
+	// streams are stamped apart, so that times may step back by a little; and
+	// the API takes whole seconds only.
+	overlap = 2 * time.Second
+	// keepFor is how long lines are remembered: the overlap, the second that the
+	// API rounds down by, and one more.
+	keepFor = 4 * time.Second
+	// maxRecent bounds the lines that are remembered of one log.
+	maxRecent = 4096
+	// maxSaved bounds those that a saved position has.
+	maxSaved = 256
+)
+
+// seen is one line that was taken.
+type seen struct {
+	at   int64 // ns since 1970
+	hash uint32
+}
+
+// recent is how far a log was read: its newest time, and the lines of the last
+// seconds, each as often as it was there.
+type recent struct {
+	newest int64 // ns; 0: nothing was read
+	last   int64 // time of the line that was read last
+	from   int64 // 0, or lines are kept since this time
+	floor  int64 // 0, or lines before this time were taken and are forgotten
+	lines  []seen
+	head   int // of lines; what is before it is forgotten
+}
+
+// add takes a line.
+func (r *recent) add(l seen) {
+	r.lines = append(r.lines, l)
+	r.newest, r.last = max(r.newest, l.at), l.at
+	keep := min(r.newest, r.last) - int64(keepFor)
+	if r.from != 0 {
+		keep = min(keep, r.from-int64(keepFor))
+	}
+	for r.head < len(r.lines) && r.lines[r.head].at < keep {
+		r.head++
+	}
+	if len(r.lines)-r.head > maxRecent {
+		r.floor = max(r.floor, r.lines[r.head].at)
+		r.head++
+	}
+	if r.floor != 0 && (r.floor < keep || r.last < r.newest-int64(overlap)) {
+		r.floor = 0 // too old to matter, or the clock was set back: better twice than never
+	}
+	if r.head > 256 && r.head > len(r.lines)/2 {
+		r.lines = r.lines[:copy(r.lines, r.lines[r.head:])]
+		r.head = 0
+	}
+}
+
+// held returns how often each line was there.
+func (r *recent) held() map[seen]int {
+	m := make(map[seen]int, len(r.lines)-r.head)
+	for _, l := range r.lines[r.head:] {
+		m[l]++
+	}
+	return m
+}
+
+// since is where reading goes on: overlap before the newest line, or since the
+// oldest one that is remembered.
+func (r *recent) since() time.Time {
+	return time.Unix(0, max(min(r.newest, r.last)-int64(overlap), r.floor))
+}
+
+// pack writes the newest lines, at most maxSaved, and the floor that goes with
+// them.
+func (r *recent) pack() (text string, floor int64) {
+	lines, floor := r.lines[r.head:], r.floor
+	if drop := len(lines) - maxSaved; drop > 0 {
+		for _, l := range lines[:drop] {
+			floor = max(floor, l.at)
+		}
+		lines = lines[drop:]
+		if r.last < r.newest-int64(overlap) {
+			floor = 0
+		}
+	}
+	b := make([]byte, 0, 12*len(lines))
+	for _, l := range lines {
+		b = binary.LittleEndian.AppendUint64(b, uint64(l.at))
+		b = binary.LittleEndian.AppendUint32(b, l.hash)
+	}
+	return base64.StdEncoding.EncodeToString(b), floor
+}
+
+// unpack reads what pack wrote. ok is false if it is damaged.
+func unpack(text string) (lines []seen, ok bool) {
+	b, err := base64.StdEncoding.DecodeString(text)
+	if err != nil || len(b)%12 != 0 || len(b) > 12*maxSaved {
+		return nil, false
+	}
+	for ; len(b) > 0; b = b[12:] {
+		lines = append(lines, seen{at: int64(binary.LittleEndian.Uint64(b)), hash: binary.LittleEndian.Uint32(b[8:])})
+	}
+	return lines, true
+}

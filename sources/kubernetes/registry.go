@@ -1,0 +1,91 @@
+package kubernetes
+
+import (
+	"slices"
+	"time"
+)
+
+// update takes over what the API says of a pod.
+func (s *Source) update(p *pod) {
+	name := p.id()
+	if !s.cfg.wants(name.namespace, name.name) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, changed := s.cfg.Clock(), false
+	for _, c := range p.containers() {
+		st := s.all[c.key()]
+		if st == nil {
+			st = newStream(s, c, now)
+			if old, ok := s.saved[st.key]; ok {
+				st.pos = old.position()
+				delete(s.saved, st.key)
+			}
+			s.all[st.key] = st
+			s.pods[name] = append(s.pods[name], st)
+			changed = true
+		}
+		changed = st.update(c) || changed
+	}
+	if changed {
+		s.nudge()
+	}
+}
+
+// unlisted returns the pods of a namespace, or of all, that are known and were
+// not found.
+func (s *Source) unlisted(namespace string, found map[podName]bool) []podName {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []podName
+	check := func(name podName) {
+		if (namespace == "" || namespace == name.namespace) && !found[name] && !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	for name := range s.pods {
+		check(name)
+	}
+	for _, old := range s.saved {
+		check(old.name())
+	}
+	return out
+}
+
+// gone is called for a pod that was deleted.
+func (s *Source) gone(name podName) {
+	s.mu.Lock()
+	now := s.cfg.Clock()
+	known := s.leave(name, now, true)
+	s.mu.Unlock()
+	if known {
+		s.pipe.Gone(name.namespace, name.name, now)
+		s.nudge()
+	}
+}
+
+// drop is called for a pod that is not wanted any more.
+func (s *Source) drop(name podName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leave(name, s.cfg.Clock(), false)
+}
+
+// leave ends the streams of a pod. It reports whether there was one.
+func (s *Source) leave(name podName, now time.Time, deleted bool) (known bool) {
+	for _, st := range s.pods[name] {
+		known = st.leave(now) || known
+	}
+	for key, old := range s.saved {
+		if old.name() != name {
+			continue
+		}
+		known = true
+		delete(s.saved, key)
+		if deleted && !old.Done {
+			s.miss("removed", old.path(), now)
+		}
+	}
+	return known
+}
