@@ -178,6 +178,7 @@ func (c *collector) collectRules(loaded Rules, stats episodes.Stats, send emit) 
 		send(c.cost, loaded.Cost[name].Seconds(), name)
 		send(c.inactive, truth(r.Inactive), name, "source")
 		send(c.inactive, truth(loaded.GivenUp[name] != ""), name, "given_up")
+		send(c.inactive, 0, name, "scope")
 		send(c.episodes, float64(r.Pending), name, string(episodes.StatePending))
 		send(c.episodes, float64(r.Firing), name, string(episodes.StateFiring))
 		send(c.overflow, float64(r.Refused), name)
@@ -187,7 +188,10 @@ func (c *collector) collectRules(loaded Rules, stats episodes.Stats, send emit) 
 		send(c.evicted, float64(r.Evicted), name)
 	}
 	for _, r := range loaded.Set.Rules {
-		if r.Mode == rules.ModeOff {
+		switch {
+		case loaded.OutOfScope[r.Alert]:
+			send(c.inactive, 1, r.Alert, "scope")
+		case r.Mode == rules.ModeOff:
 			send(c.inactive, 1, r.Alert, "disabled")
 		}
 	}

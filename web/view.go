@@ -35,6 +35,9 @@ type Rules struct {
 	Seen map[string]time.Time
 	// Cost is how long the evaluation of each rule took in all, by name.
 	Cost map[string]time.Duration
+	// OutOfScope holds the rules that are not evaluated here because they need the
+	// logs of several nodes.
+	OutOfScope map[string]bool
 	// GivenUp holds the rules that are not evaluated any more, by name, and
 	// says why.
 	GivenUp map[string]string
@@ -64,6 +67,18 @@ type Source struct {
 	Lost      map[string]int64 `json:"lostBytes,omitempty"` // by reason
 	Errors    map[string]int64 `json:"errors,omitempty"`    // by reason
 	Streams   []Stream         `json:"streams,omitempty"`
+	// Parts are what a source consists of that has no streams of its own, in order.
+	Parts []Part `json:"parts,omitempty"`
+}
+
+// Part is the state of one part of a source, such as the agent of one node.
+type Part struct {
+	Name   string        `json:"name"`
+	Up     bool          `json:"up"`
+	Error  string        `json:"lastError,omitempty"`
+	Since  time.Time     `json:"since"`  // it was last heard of
+	Proved time.Time     `json:"proved"` // read up to here for sure
+	Skew   time.Duration `json:"clockSkewNanoseconds"`
 }
 
 // Stream is the state of one log stream.

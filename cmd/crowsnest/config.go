@@ -9,12 +9,16 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"crowsnest/redact"
+	"crowsnest/rules"
 	"crowsnest/sinks/alertmanager"
 	"crowsnest/sinks/loki"
 	"crowsnest/sinks/stdout"
+	"crowsnest/sinks/upstream"
 	"crowsnest/sinks/webhook"
+	"crowsnest/sources/agents"
 	"crowsnest/sources/files"
 	"crowsnest/sources/kubelet"
 	"crowsnest/sources/stdin"
@@ -48,6 +52,9 @@ type Global struct {
 	// ExternalURL is where people reach the pages of this daemon; alerts link
 	// to it.
 	ExternalURL string `yaml:"external_url"`
+	// BlindAfter is how long a source, or an agent, may be away before
+	// CrowsnestBlind fires.
+	BlindAfter time.Duration `yaml:"blind_after"`
 
 	Keys strictyaml.Keys `yaml:"-"`
 }
@@ -62,6 +69,10 @@ type RulesConfig struct {
 	Paths []string `yaml:"paths"`
 	// Overrides are files or folders of overrides, applied in this order.
 	Overrides []string `yaml:"overrides"`
+	// Scope is node where this process sees the logs of one node alone and has no
+	// upstream: then only rules are in force whose lines are all on one node.
+	// Default cluster: all rules are.
+	Scope rules.Scope `yaml:"scope" jsonschema:"enum=node,enum=cluster"`
 	// AllowEmpty accepts that no rule is loaded.
 	AllowEmpty bool `yaml:"allow_empty"`
 
@@ -73,6 +84,7 @@ type SourcesConfig struct {
 	Kubelet *part[kubelet.Config] `yaml:"kubelet"`
 	Files   parts[files.Config]   `yaml:"files"`
 	Stdin   *part[stdin.Config]   `yaml:"stdin"`
+	Agents  *part[agents.Config]  `yaml:"agents"`
 }
 
 // SinksConfig has one optional part per kind of sink.
@@ -81,6 +93,7 @@ type SinksConfig struct {
 	Loki         parts[loki.Config]         `yaml:"loki"`
 	Webhook      parts[webhook.Config]      `yaml:"webhook"`
 	Stdout       *part[stdout.Config]       `yaml:"stdout"`
+	Upstream     *part[upstream.Config]     `yaml:"upstream"`
 }
 
 // Limits bound what is kept in memory. Beyond them the daemon says so; it never
@@ -123,6 +136,7 @@ const maxRuleCPU = 1024
 // defaultConfig is what an empty file means.
 func defaultConfig() *Config {
 	return &Config{
+		Global:  Global{BlindAfter: blindAfter},
 		Rules:   RulesConfig{Shipped: true},
 		Limits:  Limits{ActiveAlerts: 1000, Keys: 10000, Fingerprints: 32768, RuleCPU: 0.2},
 		Storage: Storage{Path: defaultStorage},
@@ -179,6 +193,7 @@ func (c *Config) check() strictyaml.Problems {
 		k.add(c.Keys.Key("sources"), "no-source", "no source of logs is configured", "add one, such as `sources: {kubelet: {}}`")
 	}
 	c.checkNames(&k)
+	c.checkStages(&k)
 	for i, p := range c.Redaction.Patterns {
 		if _, err := regexp.Compile(p); err != nil {
 			k.add(c.Redaction.Keys.Item("patterns", i), "bad-regex", fmt.Sprintf("pattern %q: %v", p, err), "use the syntax of RE2")
@@ -219,6 +234,9 @@ var ownLabels = []string{"alertname", "severity", "resolves", "overflow"}
 
 func (c *Config) checkGlobal(k *checker) {
 	keys := c.Global.Keys
+	if d := c.Global.BlindAfter; d < time.Second || d > 24*time.Hour {
+		k.add(keys.Value("blind_after"), "bad-value", fmt.Sprintf("blind_after: %s is not between 1s and 24h", d), "use 5m, or remove the key")
+	}
 	if u := c.Global.ExternalURL; u != "" {
 		if err := checkExternalURL(u); err != nil {
 			k.add(keys.Value("external_url"), "bad-value", err.Error(), "write it like https://crowsnest.example.org")
@@ -282,6 +300,9 @@ func (c *Config) checkNames(k *checker) {
 	if p := c.Sources.Stdin; p != nil {
 		taken(sourceNames, "sources", numbered(p.Config.Name, "stdin", 0), p.Keys.Value("name"))
 	}
+	if p := c.Sources.Agents; p != nil {
+		taken(sourceNames, "sources", numbered(p.Config.Name, "agents", 0), p.Keys.Value("name"))
+	}
 }
 
 // numbered is the name of the i-th of a kind, from 0.
@@ -296,7 +317,9 @@ func numbered(name, kind string, i int) string {
 }
 
 // any tells whether there is a source.
-func (s SourcesConfig) any() bool { return s.Kubelet != nil || len(s.Files) > 0 || s.Stdin != nil }
+func (s SourcesConfig) any() bool {
+	return s.Kubelet != nil || len(s.Files) > 0 || s.Stdin != nil || s.Agents != nil
+}
 
 // resolvePaths makes the paths of a file relative to its folder.
 func (c *Config) resolvePaths(dir string) {
@@ -320,6 +343,9 @@ func (c *Config) resolvePaths(dir string) {
 	}
 	for _, h := range c.httpConfigs() {
 		h.config.SetDirectory(dir)
+	}
+	if p := c.Sources.Agents; p != nil {
+		p.Config.SetDirectory(dir)
 	}
 }
 

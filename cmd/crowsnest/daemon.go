@@ -37,6 +37,9 @@ import (
 //	watcher  hashes the rule files; loader builds, tests and swaps them
 //	web      reads copies
 //
+// An agent hands its hits to sinks/upstream in the place of the engine, and an
+// aggregator gets them from sources/agents: see stages.go.
+//
 // It stops in the order of flow: sources, a last evaluation, sinks, state, web.
 type daemon struct {
 	opt    daemonOptions
@@ -119,6 +122,7 @@ func newDaemon(opt daemonOptions) (*daemon, error) {
 	d.start = d.now().UTC()
 	d.cfg.Store(opt.cfg)
 	d.self = newSelfAlerts(d.start)
+	d.self.blindAfter = opt.cfg.Global.BlindAfter
 	d.guard = newCostGuard(opt.cfg.Limits.RuleCPU)
 	red, err := newRedactor(opt.cfg.Redaction)
 	if err != nil {
@@ -134,13 +138,16 @@ func newDaemon(opt daemonOptions) (*daemon, error) {
 		d.log.Warn().Stringer("by", by).Time("now", now).Msg("the clock was set: what is open and what is waited for moves with it")
 	}
 	d.saver = &saver{dir: opt.cfg.Storage.Path, pipe: d.pipe, log: d.component("state")}
+	if err := d.makeAgent(); err != nil {
+		return nil, err
+	}
 
 	d.tried.Store(ptr(opt.cfg.fingerprint()))
 	first, wrong, err := d.loader.orKept(opt.cfg, keptRules(opt.cfg.Storage.Path))
 	if err != nil {
 		return nil, err
 	}
-	rs, err := newRuleset(first.set)
+	rs, err := newRuleset(inScope(first.set, opt.cfg.Rules.Scope))
 	if err != nil {
 		return nil, fmt.Errorf("compile rules: %w", err)
 	}
@@ -186,6 +193,12 @@ func (d *daemon) run(ctx context.Context) error {
 		return errors.Join(err, closeAll(d.opt.listener, d.opt.probe))
 	}
 	d.sinks = append(d.sinks, d.opt.extra...)
+	if d.pipe.up != nil {
+		d.sinks = append(d.sinks, d.pipe.up)
+	}
+	if err := d.registerStages(registry); err != nil {
+		return errors.Join(err, closeAll(d.opt.listener, d.opt.probe))
+	}
 	d.saver.sources, d.saver.sinks = d.sources, d.sinks
 	server, err := web.New(d.view(), d.webOptions(registry))
 	if err != nil {
@@ -243,6 +256,9 @@ func (d *daemon) lock(ctx context.Context) *state.Held {
 // restore reads the state back, or prepares to build it from older lines.
 func (d *daemon) restore() {
 	if d.saver.restore() {
+		if d.pipe.up != nil {
+			d.saver.save() // that this process follows the last one
+		}
 		d.tellUntil = d.now().Add(tellMost)
 		d.log.Info().Int("episodes", len(d.engine.Episodes(d.now()))).Msg("going on from the saved state")
 	} else {
@@ -291,6 +307,9 @@ func (d *daemon) startAll(ctx context.Context) flow {
 // stopAll stops in the order of flow. The state is saved twice: as soon as
 // nothing is read any more, and again when the sinks have had their last try.
 func (d *daemon) stopAll(f flow) {
+	if d.pipe.up != nil {
+		d.pipe.up.Release()
+	}
 	f.rest.stop(stopSources)
 	if !f.sources.stop(stopSources) {
 		d.log.Warn().Msg("a source did not stop in time")

@@ -16,6 +16,7 @@ import (
 	"crowsnest/sinks/stdout"
 	"crowsnest/sinks/webhook"
 	"crowsnest/sources"
+	"crowsnest/sources/agents"
 	"crowsnest/sources/files"
 	"crowsnest/sources/kubelet"
 	"crowsnest/sources/stdin"
@@ -63,6 +64,11 @@ func newSources(opt daemonOptions, set *rules.Set) ([]sources.Source, error) {
 		cfg := p.Config
 		cfg.Reader, cfg.Clock = opt.stdin, opt.now
 		out = append(out, stdin.New(cfg))
+	}
+	if p := opt.cfg.Sources.Agents; p != nil {
+		cfg := p.Config
+		cfg.Clock = opt.now
+		out = append(out, agents.New(cfg))
 	}
 	return out, nil
 }

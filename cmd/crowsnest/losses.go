@@ -24,6 +24,10 @@ type lossText struct{ severity, what, fix string }
 // lossTexts are the reasons that sources give. A reason that is not here is told
 // without advice.
 var lossTexts = map[string]lossText{
+	"agent_gap": {
+		"warning", "the saved state of this aggregator was lost or too old, and the agent of the node does not have any more what is missing in it",
+		"Look at the storage of the aggregator (storage.path): it has to outlive the pod. What was open then opens again only with its next line.",
+	},
 	"deleted": {
 		"warning", "a file was deleted before it was read to its end",
 		"Look whether crowsnest lacks CPU (crowsnest_source_lag_seconds), and whether logs are kept for long enough (containerLogMaxSize, containerLogMaxFiles of the kubelet).",

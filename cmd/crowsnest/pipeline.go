@@ -9,6 +9,7 @@ import (
 	"crowsnest/episodes"
 	"crowsnest/matcher"
 	"crowsnest/rules"
+	"crowsnest/sinks/upstream"
 	"crowsnest/sources"
 )
 
@@ -68,6 +69,7 @@ type pipeline struct {
 	cut     sync.RWMutex
 	rules   atomic.Pointer[ruleset]
 	engine  *episodes.Engine
+	up      *upstream.Sink // where hits go instead; nil: they are concluded from here
 	now     func() time.Time
 	changed atomic.Bool // since the last copy
 	// known is a time of the clock as the engine knows it, guarded by cut; onSet
@@ -96,7 +98,7 @@ func (p *pipeline) add(src sources.Source) {
 	}
 	p.mu.Unlock()
 	if _, parted := src.(sources.Parted); !parted {
-		p.engine.AddSource(src.Name(), lateness(src), src.Serves)
+		p.join(src.Name(), src)
 	}
 }
 
@@ -115,13 +117,25 @@ func (p *pipeline) Join(part string) {
 	src := p.sources[name]
 	p.mu.Unlock()
 	if src != nil {
-		p.engine.AddSource(part, lateness(src), src.Serves)
+		p.join(part, src)
+	}
+}
+
+// join lets whatever waits for a proof of reading wait for that of a source, or
+// of a part of it.
+func (p *pipeline) join(name string, src sources.Source) {
+	p.engine.AddSource(name, lateness(src), src.Serves)
+	if p.up != nil {
+		p.up.Join(name, lateness(src))
 	}
 }
 
 // Leave forgets a part.
 func (p *pipeline) Leave(part string) {
 	p.engine.RemoveSource(part)
+	if p.up != nil {
+		p.up.Leave(part)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.proved, part)
@@ -140,11 +154,12 @@ func (p *pipeline) Rules() *rules.Set { return p.rules.Load().set }
 
 // Take takes hits that were found elsewhere.
 func (p *pipeline) Take(find func(*rules.Set) []matcher.Hit, commit func()) {
+	p.room()
 	now := p.enter()
 	defer p.cut.RUnlock()
 	rs := p.rules.Load()
 	hits := find(rs.set)
-	p.engine.Take(hits, now)
+	p.hand(hits, now)
 	for i := range hits {
 		if at := rs.seen[hits[i].Rule]; at != nil {
 			at.Store(now.UnixNano())
@@ -172,17 +187,35 @@ func (p *pipeline) Flush(s *matcher.Stream) {
 }
 
 func (p *pipeline) take(s *matcher.Stream, commit func(), match func(*ruleset, time.Time) []matcher.Hit) {
+	p.room()
 	now := p.enter()
 	defer p.cut.RUnlock()
 	rs := p.rules.Load()
 	if hits := match(rs, now); len(hits) > 0 {
-		p.engine.Take(hits, now)
+		p.hand(hits, now)
 	}
 	if commit != nil {
 		commit()
 		rs.saw(s, now)
 	}
 	p.changed.Store(true)
+}
+
+// hand hands hits to whoever concludes. The caller holds the cut.
+func (p *pipeline) hand(hits []matcher.Hit, now time.Time) {
+	if p.up != nil {
+		p.up.Take(hits)
+		return
+	}
+	p.engine.Take(hits, now)
+}
+
+// room waits until an aggregator can be given more. It holds nothing meanwhile:
+// saving and reloading go on.
+func (p *pipeline) room() {
+	if p.up != nil {
+		p.up.Wait()
+	}
 }
 
 // Advance proves that the source has read everything up to t. What is still to
@@ -194,6 +227,9 @@ func (p *pipeline) Advance(source string, t time.Time) {
 		t = now
 	}
 	p.engine.Advance(source, t)
+	if p.up != nil {
+		p.up.Advance(source, t)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if t = t.Round(0); t.After(p.proved[source]) {

@@ -64,7 +64,7 @@ func (d *daemon) loadAgain() (loaded, error) {
 	if err != nil {
 		return loaded{}, err
 	}
-	rs, err := newRuleset(out.set)
+	rs, err := newRuleset(inScope(out.set, cfg.Rules.Scope))
 	if err != nil {
 		return loaded{}, fmt.Errorf("compile rules: %w", err)
 	}

@@ -47,6 +47,7 @@ type saver struct {
 	sources []sources.Source
 	sinks   []sinks.Sink
 	log     zerolog.Logger
+	staged  staged // of an agent
 
 	mu     sync.Mutex
 	saved  time.Time
@@ -68,6 +69,8 @@ func (s *saver) run(ctx context.Context) {
 			case !s.keeps():
 				s.pipe.copied(s.positions)
 				s.told()
+			case s.pipe.up != nil:
+				s.saveSafe(false)
 			case s.pipe.changed.Load() || s.lastFailed():
 				s.save()
 			}
@@ -90,7 +93,16 @@ func (s *saver) save() {
 	if !s.keeps() {
 		return
 	}
-	payload, err := s.copy()
+	if s.pipe.up != nil {
+		s.saveSafe(true)
+		return
+	}
+	payload, err := s.copy(func() {})
+	s.write(payload, err)
+}
+
+// write writes a copy, unless err says that there is none.
+func (s *saver) write(payload []byte, err error) {
 	if err == nil {
 		err = state.Save(s.dir, payload)
 	}
@@ -133,13 +145,17 @@ func (s *saver) told() {
 	}
 }
 
-// copy takes everything at one moment and encodes it afterwards.
-func (s *saver) copy() ([]byte, error) {
+// copy takes everything at one moment, at which it calls also, and encodes it
+// afterwards.
+func (s *saver) copy(also func()) ([]byte, error) {
 	snap := snapshot{Version: snapshotVersion, Saved: s.pipe.now().UTC(), Sources: map[string]json.RawMessage{}, Sinks: map[string]json.RawMessage{}}
 	var err error
 	var engine episodes.Copy
 	s.pipe.copied(func() {
-		engine = s.pipe.engine.Copy()
+		also()
+		if s.pipe.up == nil {
+			engine = s.pipe.engine.Copy()
+		}
 		for _, src := range s.sources {
 			if pos := src.Positions(); pos != nil {
 				snap.Sources[src.Name()] = pos
@@ -151,7 +167,7 @@ func (s *saver) copy() ([]byte, error) {
 			}
 		}
 	})
-	if err == nil {
+	if err == nil && s.pipe.up == nil {
 		snap.Engine, err = engine.Encode()
 	}
 	if err != nil {
@@ -191,7 +207,9 @@ func (s *saver) restore() bool {
 
 func (s *saver) apply(snap snapshot) bool {
 	ok := true
-	if err := s.pipe.engine.Restore(snap.Engine, s.pipe.now()); err != nil {
+	if s.pipe.up != nil {
+		snap.Engine = nil // the aggregator has them; they were ours if this was no agent before
+	} else if err := s.pipe.engine.Restore(snap.Engine, s.pipe.now()); err != nil {
 		s.log.Error().Err(err).Msg("saved episodes cannot be used; starting without them")
 		ok = false
 	}

@@ -21,6 +21,13 @@ func (c *Config) checkFiles() strictyaml.Problems {
 			}
 		}
 	}
+	if p := c.Sources.Agents; p != nil {
+		for key, file := range map[string]string{"web_config_file": p.Config.WebConfigFile, "bearer_token_file": p.Config.BearerTokenFile} {
+			if err := readable(file); file != "" && err != nil {
+				out = append(out, p.Keys.Value(key).Problem(strictyaml.Error, "file", err.Error(), "create the file, or mount the secret, and let this user read it"))
+			}
+		}
+	}
 	for _, h := range c.httpConfigs() {
 		before := len(out)
 		for _, f := range secretFiles(h.config.HTTPClientConfig) {
@@ -58,6 +65,9 @@ func (c *Config) httpConfigs() []httpPart {
 	}
 	for i := range c.Sinks.Webhook {
 		p := &c.Sinks.Webhook[i]
+		out = append(out, httpPart{&p.Config.HTTP, p.Keys.Value("http_config")})
+	}
+	if p := c.Sinks.Upstream; p != nil {
 		out = append(out, httpPart{&p.Config.HTTP, p.Keys.Value("http_config")})
 	}
 	return out

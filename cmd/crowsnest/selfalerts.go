@@ -36,11 +36,13 @@ const (
 // selfAlerts are the alerts of the program about itself. Safe for concurrent
 // use.
 type selfAlerts struct {
-	start time.Time
-	mu    sync.Mutex
-	open  map[episodes.Fingerprint]episodes.Episode
-	away  map[string]time.Time // since when a source is away
-	moved map[string]progress
+	start      time.Time
+	blindAfter time.Duration
+	labels     map[string]string // that tell this process apart from others like it
+	mu         sync.Mutex
+	open       map[episodes.Fingerprint]episodes.Episode
+	away       map[string]time.Time // since when a source is away
+	moved      map[string]progress
 }
 
 // progress is the newest sign of life of a source.
@@ -51,23 +53,30 @@ type progress struct {
 }
 
 func newSelfAlerts(start time.Time) *selfAlerts {
-	return &selfAlerts{start: start, open: map[episodes.Fingerprint]episodes.Episode{}, away: map[string]time.Time{}, moved: map[string]progress{}}
+	return &selfAlerts{start: start, blindAfter: blindAfter, open: map[episodes.Fingerprint]episodes.Episode{}, away: map[string]time.Time{}, moved: map[string]progress{}}
 }
 
-// update returns the alerts that opened, changed or ended.
-func (a *selfAlerts) update(now time.Time, status []sources.Status, broken []web.BrokenPack, givenUp []matcher.GivenUp) []episodes.Episode {
+// update returns the alerts that opened, changed or ended. further are alerts that
+// are open besides.
+func (a *selfAlerts) update(now time.Time, status []sources.Status, broken []web.BrokenPack, givenUp []matcher.GivenUp, further ...episodes.Episode) []episodes.Episode {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	want := map[episodes.Fingerprint]episodes.Episode{}
-	add := func(e episodes.Episode) { want[e.Fingerprint] = e }
+	add := func(e episodes.Episode) {
+		e = labelled(e, a.labels)
+		want[e.Fingerprint] = e
+	}
+	for _, e := range further {
+		add(e)
+	}
 	add(selfAlert(alertHeartbeat, "none", nil, a.start, map[string]string{
 		"summary":     "crowsnest is running",
 		"description": "This alert always fires. Route it to a dead man's switch: its absence means that nothing is detected.",
 	}))
+	for _, e := range a.blind(now, status) {
+		add(e)
+	}
 	for _, s := range status {
-		if since, ok := a.awaySince(now, s); ok {
-			add(blindAlert(s, since))
-		}
 		for _, e := range lossAlerts(now, s) {
 			add(e)
 		}
@@ -90,7 +99,7 @@ func (a *selfAlerts) awaySince(now time.Time, s sources.Status) (time.Time, bool
 	if a.stuck(s) {
 		return s.Proved, true
 	}
-	if s.Up && !s.Proved.Before(now.Add(-blindAfter)) {
+	if s.Up && !s.Proved.Before(now.Add(-a.blindAfter)) {
 		delete(a.away, s.Name)
 		return time.Time{}, false
 	}
@@ -104,7 +113,7 @@ func (a *selfAlerts) awaySince(now time.Time, s sources.Status) (time.Time, bool
 		}
 		a.away[s.Name] = since
 	}
-	return since, now.Sub(since) >= blindAfter
+	return since, now.Sub(since) >= a.blindAfter
 }
 
 // stuck tells whether a source says that it is up and does nothing.
@@ -120,11 +129,12 @@ func (a *selfAlerts) stuck(s sources.Status) bool {
 }
 
 // hung returns a source that is stuck, "" if there is none: a restart may help.
+// It does not help a part of a source, which is another process.
 func (a *selfAlerts) hung() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(a.moved)) {
-		if a.moved[name].still >= stuckAfter {
+		if a.moved[name].still >= stuckAfter && !isPart(name) {
 			return name
 		}
 	}

@@ -31,8 +31,9 @@ func (d *daemon) ticks(ctx context.Context) {
 			lastSelf = now
 			status := d.sourceStatus()
 			givenUp := d.giveUp(now)
-			d.notify(d.self.update(now, status, d.outcome.Load().broken, givenUp))
+			d.notify(d.self.update(now, withParts(status, now), d.outcome.Load().broken, givenUp, d.stageAlerts(now, status)...))
 			seen.log(status)
+			seen.logParts(status)
 			seen.logPanics(givenUp)
 		}
 		select {
@@ -133,6 +134,8 @@ type transitions struct {
 	lost map[string]int64
 	// panicked are the rules that were given up and said to be.
 	panicked map[string]bool
+	// parts are the parts of sources that are known, and whether they are up.
+	parts map[string]bool
 }
 
 func newTransitions(d *daemon) *transitions {

@@ -40,7 +40,7 @@ func (d *daemon) rulesView() web.Rules {
 	rs := d.pipe.rules.Load()
 	out := web.Rules{
 		Set: rs.set, Broken: d.outcome.Load().broken, Seen: rs.lastSeen(),
-		Cost: map[string]time.Duration{}, GivenUp: map[string]string{},
+		Cost: map[string]time.Duration{}, GivenUp: map[string]string{}, OutOfScope: outOfScope(rs.set, d.cfg.Load().Rules.Scope),
 	}
 	for _, c := range rs.program.Costs() {
 		out.Cost[c.Rule.Alert] = c.Spent
@@ -58,7 +58,7 @@ func (d *daemon) sourcesView() []web.Source {
 		out[i] = web.Source{
 			Name: s.Name, Up: s.Up, Opened: s.Opened, Error: s.Error, Proved: s.Proved, Lag: s.Lag,
 			Lines: s.Lines, Bytes: s.Bytes, Evaluated: s.Evaluated, Dropped: s.Dropped,
-			Truncated: s.Truncated, Unparsed: s.Unparsed, Lost: s.Lost, Errors: s.Errors,
+			Truncated: s.Truncated, Unparsed: s.Unparsed, Lost: s.Lost, Errors: s.Errors, Parts: partsView(s),
 		}
 		for _, st := range s.Streams {
 			out[i].Streams = append(out[i].Streams, web.Stream{
@@ -120,7 +120,10 @@ func (d *daemon) statusView() web.Status {
 			st.Missing = append(st.Missing, fmt.Sprintf("source %s %s", s.Name, why))
 		}
 	}
-	if name := d.self.hung(); name != "" {
+	if up := d.pipe.up; up != nil && !up.Stats().Reached {
+		st.Missing = append(st.Missing, notReached(up.Stats()))
+	}
+	if name := d.self.hung(); name != "" && !d.waitsForUpstream() {
 		st.Unhealthy = fmt.Sprintf("source %s makes no progress", name)
 	}
 	_, broken := d.ended()

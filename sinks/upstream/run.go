@@ -153,7 +153,7 @@ func (w *sender) judge(m *hits.Message, n int, a answer, again bool) time.Durati
 		if n > 0 && a.said.Taken >= m.Sequence && m.Sequence > s.taken {
 			s.st.Taken += int64(n)
 		}
-		s.up, s.lastErr, s.st.Reached, s.st.Refused = true, "", true, false
+		s.up, s.lastErr, s.st.Reached, s.st.Refused, s.st.LastAnswer = true, "", true, false, now
 		s.ack(a.said, now)
 		return 0
 	}

@@ -89,7 +89,8 @@ type Stats struct {
 	Lost       int64 // hits that the aggregator refused to read
 	Blocked    bool  // reading waits for it
 	BlockedFor time.Duration
-	LastAck    time.Time // newest answer that it took something; zero: none
+	LastAnswer time.Time // newest answer of the aggregator; zero: none
+	LastAck    time.Time // when it had something more on its disk; zero: never
 	LastError  string
 
 	blockedSince time.Time

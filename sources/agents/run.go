@@ -65,18 +65,16 @@ func wait(ctx context.Context, d time.Duration) {
 
 // serve listens until ctx ends or the listener breaks.
 func (s *Source) serve(ctx context.Context, p sources.Pipeline) error {
+	if err := toolkit.Validate(s.cfg.WebConfigFile); err != nil {
+		return fmt.Errorf("read sources.agents.web_config_file: %w", err)
+	}
 	l, err := net.Listen("tcp", s.cfg.ListenAddress)
 	if err != nil {
 		return fmt.Errorf("open sources.agents.listen_address: %w", err)
 	}
-	var inside sync.WaitGroup
-	inner := s.Handler(p)
+	inner := &door{next: s.Handler(p)}
 	srv := &http.Server{
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			inside.Add(1)
-			defer inside.Done()
-			inner.ServeHTTP(w, r)
-		}),
+		Handler:           inner,
 		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug),
 	}
@@ -99,11 +97,35 @@ func (s *Source) serve(ctx context.Context, p sources.Pipeline) error {
 	}
 	_ = l.Close() // if the server never came to it
 	<-broke
-	inside.Wait()
+	inner.shut()
 	if err != nil && !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve %s: %w", l.Addr(), err)
 	}
 	return nil
+}
+
+// door lets requests in until it is shut.
+type door struct {
+	next   http.Handler
+	inside sync.RWMutex
+	closed bool
+}
+
+func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	d.inside.RLock()
+	defer d.inside.RUnlock()
+	if d.closed {
+		http.Error(w, "the aggregator stops", http.StatusServiceUnavailable)
+		return
+	}
+	d.next.ServeHTTP(w, r)
+}
+
+// shut returns when nobody is inside any more.
+func (d *door) shut() {
+	d.inside.Lock()
+	defer d.inside.Unlock()
+	d.closed = true
 }
 
 // tend forgets nodes that were away for too long, once a second until ctx ends.
