@@ -101,6 +101,9 @@ func keyOf(labels map[string]string) string {
 	if labels["alertname"] == "CrowsnestLinesLost" {
 		id = labels["reason"]
 	}
+	if labels["alertname"] == "CrowsnestBlind" || labels["alertname"] == "CrowsnestAgentRefused" {
+		id = labels["source"]
+	}
 	if labels["overflow"] != "" {
 		id = "overflow"
 	}
