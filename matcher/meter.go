@@ -18,7 +18,8 @@ type meter struct {
 	state atomic.Int32  // panics, or costly
 	mask  atomic.Uint32 // a power of two less one
 	mean  atomic.Int64  // ns of a try, of those that were drawn lately
-	spent atomic.Int64  // ns
+	tries atomic.Int64
+	spent atomic.Int64 // ns
 }
 
 const (
@@ -56,6 +57,7 @@ func (sc *scratch) draw(m *meter, length int) int64 {
 // that waited for its turn.
 func (m *meter) add(took, most time.Duration, weight int64, length int) {
 	ns := int64(max(0, min(took, most)))
+	m.tries.Add(weight)
 	m.spent.Add(ns * weight)
 	if length >= longLine {
 		return
@@ -83,7 +85,9 @@ func most(r *rules.Rule, length int) time.Duration {
 // Cost is what the evaluation of one rule took.
 type Cost struct {
 	Rule *rules.Rule
-	// Spent is an estimate from samples. It never falls.
+	// Tries is on how many lines one of its parts was tried, and Spent how long
+	// that took. Both are estimates from samples and never fall.
+	Tries int64
 	Spent time.Duration
 }
 
@@ -92,7 +96,7 @@ type Cost struct {
 func (p *Program) Costs() []Cost {
 	out := make([]Cost, len(p.rules))
 	for i, r := range p.rules {
-		out[i] = Cost{Rule: r, Spent: time.Duration(p.meters[i].spent.Load())}
+		out[i] = Cost{Rule: r, Tries: p.meters[i].tries.Load(), Spent: time.Duration(p.meters[i].spent.Load())}
 	}
 	return out
 }
@@ -152,6 +156,7 @@ func (p *Program) Inherit(old *Program) {
 			continue
 		}
 		from, to := &old.meters[k], &p.meters[i]
+		to.tries.Store(from.tries.Load())
 		to.spent.Store(from.spent.Load())
 		if old.rules[k].Hash == r.Hash {
 			to.state.Store(from.state.Load())

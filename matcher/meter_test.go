@@ -51,14 +51,16 @@ func TestGiveUp(t *testing.T) {
 
 	// What is unchanged stays given up, over reloads; what changed does not.
 	p.meters[0].spent.Store(7)
+	p.meters[0].tries.Store(70)
 	p.meters[1].spent.Store(8)
+	p.meters[1].tries.Store(80)
 	again, changed := *a, *a
 	changed.Hash = "another"
 	q := compile(t, b, &again)
 	q.Inherit(p)
 	require.Equal(t, []string{"B"}, scan(q))
 	require.Equal(t, []GivenUp{{&again, ReasonCost}}, q.GivenUp())
-	require.Equal(t, []Cost{{b, 8}, {&again, 7}}, q.Costs())
+	require.Equal(t, []Cost{{b, 80, 8}, {&again, 70, 7}}, q.Costs())
 	last := compile(t, ruleOf(t, "New", m), &changed)
 	last.Inherit(q)
 	require.Equal(t, []string{"New", "A"}, scan(last))
@@ -88,14 +90,15 @@ func TestCosts(t *testing.T) {
 		w := &fakeWatch{took: took}
 		p, err := CompileTimed(&rules.Set{Rules: []*rules.Rule{r}}, w.read)
 		require.NoError(t, err)
-		s := NewStream(manager, StreamOptions{})
-		for range lines {
-			p.Scan(s, []byte(line), arrival)
+		s, block := NewStream(manager, StreamOptions{}), []byte(strings.Repeat(line+"\n", 10))
+		for range lines / 10 {
+			p.Scan(s, block, arrival)
 		}
-		require.InEpsilon(t, want, p.Costs()[0].Spent, 0.1)
+		require.InEpsilon(t, want, p.Costs()[0].Spent, 0.15)
+		require.InEpsilon(t, lines, p.Costs()[0].Tries, 0.15)
 		require.LessOrEqual(t, float64(w.looks), mostLooks*float64(lines))
 	}
-	const n = 200_000
+	const n = 100_000
 	f("lost", n, 100*time.Nanosecond, n*100*time.Nanosecond, 2.2/64)
 	f("lost", n, time.Microsecond, n*time.Microsecond, 2.2/4)
 	f("lost", 1000, 20*time.Microsecond, 1000*20*time.Microsecond, 2)
@@ -112,17 +115,18 @@ func TestCosts(t *testing.T) {
 func TestCostsInTurn(t *testing.T) {
 	w := &fakeWatch{took: 100 * time.Nanosecond}
 	var set []*rules.Rule
-	for i := range 64 {
+	for i := range 16 {
 		set = append(set, ruleOf(t, fmt.Sprint("R", i), rules.Matcher{Contains: []string{"lost"}}))
 	}
 	p, err := CompileTimed(&rules.Set{Rules: set}, w.read)
 	require.NoError(t, err)
 	s := NewStream(manager, StreamOptions{})
-	for range 50_000 {
-		p.Scan(s, []byte("lost"), arrival)
+	block := []byte(strings.Repeat("lost\n", 10))
+	for range 2_000 {
+		p.Scan(s, block, arrival)
 	}
 	for _, c := range p.Costs() {
-		require.InEpsilon(t, 50_000*100*time.Nanosecond, c.Spent, 0.2)
+		require.InEpsilon(t, 20_000*100*time.Nanosecond, c.Spent, 0.35)
 	}
 }
 

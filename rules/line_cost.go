@@ -1,7 +1,7 @@
 package rules
 
 import (
-	"fmt"
+	"encoding/binary"
 	"math"
 	"regexp"
 	"regexp/syntax"
@@ -144,6 +144,7 @@ func (p *profile) classes() ([]class, []rune) {
 	var out []class
 	index := map[string]int{}
 	letters := map[rune]bool{'x': true}
+	var key []byte // what the instruction does; Arg holds flags
 	for n, w := range p.programs {
 		for pc := range w.prog.Inst {
 			in := &w.prog.Inst[pc]
@@ -152,11 +153,14 @@ func (p *profile) classes() ([]class, []rune) {
 			default:
 				continue
 			}
-			key := fmt.Sprint(in.Op, in.Arg, in.Rune)
-			i, ok := index[key]
+			key = append(key[:0], byte(in.Op), byte(in.Arg))
+			for _, r := range in.Rune {
+				key = binary.LittleEndian.AppendUint32(key, uint32(r))
+			}
+			i, ok := index[string(key)]
 			if !ok {
 				i = len(out)
-				index[key] = i
+				index[string(key)] = i
 				out = append(out, class{inst: in})
 				addLetters(letters, in)
 			}

@@ -13,6 +13,9 @@ import (
 const (
 	guardSlice  = 10 * time.Second
 	guardSlices = 6
+	// cheapTry is what a try may take however many there are: a log storm, or a
+	// long backlog, makes no rule costly. Below it a rule holds nobody up.
+	cheapTry = 5 * time.Microsecond
 )
 
 // costGuard finds the rules that take too much. Not safe for concurrent use.
@@ -21,12 +24,12 @@ type costGuard struct {
 
 	at     time.Time     // the slice began
 	cpu    time.Duration // of the process, then
-	spent  map[string]time.Duration
+	before map[string]matcher.Cost
 	strike map[string]int // slices in a row above the limit
 }
 
 func newCostGuard(limit float64) *costGuard {
-	return &costGuard{limit: limit, spent: map[string]time.Duration{}, strike: map[string]int{}}
+	return &costGuard{limit: limit, before: map[string]matcher.Cost{}, strike: map[string]int{}}
 }
 
 // costlyRule is a rule that takes too much, and how much of a CPU it took in the
@@ -51,28 +54,29 @@ func (g *costGuard) judge(now time.Time, cpu time.Duration, costs []matcher.Cost
 	// After a leap of the clock, a machine that slept or the start there is no
 	// full slice to judge by.
 	whole := elapsed >= 0 && elapsed < 2*guardSlice
-	var sum time.Duration
-	for _, c := range costs {
-		sum += c.Spent - g.spent[c.Rule.Alert]
+	spent, sum := make([]time.Duration, len(costs)), time.Duration(0)
+	for i, c := range costs { // less than before if a rule was away for a while
+		spent[i] = max(0, c.Spent-g.before[c.Rule.Alert].Spent)
+		sum += spent[i]
 	}
 	scale := 1.0
 	if used := cpu - g.cpu; sum > used {
 		scale = max(0, used.Seconds()/sum.Seconds())
 	}
 	var out []costlyRule
-	strike := map[string]int{}
-	for _, c := range costs {
-		name := c.Rule.Alert
-		share := scale * (c.Spent - g.spent[name]).Seconds() / elapsed.Seconds()
-		if whole && share > g.limit {
+	before, strike := make(map[string]matcher.Cost, len(costs)), map[string]int{}
+	for i, c := range costs {
+		name, used := c.Rule.Alert, scale*spent[i].Seconds()
+		cheap := float64(c.Tries-g.before[name].Tries) * cheapTry.Seconds()
+		if whole && used > g.limit*elapsed.Seconds() && used > cheap {
 			strike[name] = g.strike[name] + 1
 		}
 		if strike[name] >= guardSlices {
-			out = append(out, costlyRule{c.Rule, share})
+			out = append(out, costlyRule{c.Rule, used / elapsed.Seconds()})
 		}
-		g.spent[name] = c.Spent
+		before[name] = c
 	}
-	g.at, g.cpu, g.strike = now, cpu, strike
+	g.at, g.cpu, g.before, g.strike = now, cpu, before, strike
 	return out
 }
 

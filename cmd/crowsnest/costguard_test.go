@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ type second struct {
 	cpu  time.Duration
 	a, b time.Duration
 	late time.Duration // the clock leaps
+	try  time.Duration // what one try of a takes; 0: a millisecond
 }
 
 func TestCostGuard(t *testing.T) {
@@ -26,15 +28,17 @@ func TestCostGuard(t *testing.T) {
 		g := newCostGuard(limit)
 		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 		var sum second
+		tries := int64(0)
 		got := 0
 		for i := range 300 {
-			for _, c := range g.judge(now, sum.cpu, []matcher.Cost{{Rule: a, Spent: sum.a}, {Rule: b, Spent: sum.b}}) {
+			for _, c := range g.judge(now, sum.cpu, []matcher.Cost{{Rule: a, Spent: sum.a, Tries: tries}, {Rule: b, Spent: sum.b}}) {
 				require.Same(t, a, c.rule)
 				if got == 0 {
 					got = i
 				}
 			}
 			s := play(i)
+			tries += int64(s.a / cmp.Or(s.try, time.Millisecond))
 			sum.cpu, sum.a, sum.b = sum.cpu+s.cpu, sum.a+s.a, sum.b+s.b
 			now = now.Add(time.Second + s.late)
 		}
@@ -52,6 +56,10 @@ func TestCostGuard(t *testing.T) {
 		}
 		return second{cpu: 900 * ms, a: 800 * ms, b: 100 * ms}
 	})
+	// A storm of lines is not the fault of a rule that is cheap.
+	f(0.2, 0, func(int) second { return second{cpu: 900 * ms, a: 800 * ms, try: 4 * time.Microsecond} })
+	f(0.2, 0, func(int) second { return second{cpu: 400 * ms, a: 800 * ms, try: 8 * time.Microsecond} })
+	f(0.2, 60, func(int) second { return second{cpu: 900 * ms, a: 800 * ms, try: 6 * time.Microsecond} })
 	f(0.2, 0, func(i int) second { // a backlog is read for 50 s, again and again
 		if i%60 < 50 {
 			return second{cpu: 2000 * ms, a: 1900 * ms}
@@ -90,4 +98,5 @@ func TestCostGuard(t *testing.T) {
 	require.Equal(t, 6, found)
 	require.Empty(t, g.judge(now, 0, nil))
 	require.Empty(t, g.strike)
+	require.Empty(t, g.before)
 }
