@@ -168,7 +168,7 @@ func TestMemory(t *testing.T) {
 	})
 	s.p.start()
 	s.p.ready()
-	c := kubesim.New(kubesim.Options{Root: s.pods, Namespace: "chaos", Pod: "flood", Container: "flood"})
+	c := kubesim.New(kubesim.Options{Root: s.pods, Namespace: "flood", Pod: "flood", Container: "flood"})
 	t.Cleanup(c.Close)
 	for i, n := 0, 0; i < keys; i++ {
 		line := fmt.Sprintf("%s stdout F flood of key=%016x%08x of some length to be kept, and not small\n", c.Stamp(), rand.Uint64(), i)

@@ -298,7 +298,7 @@ func TestTenMillionKeys(t *testing.T) {
 	s.p.ready()
 	pause(3 * time.Second)
 	base := s.footprint()
-	c := kubesim.New(kubesim.Options{Root: s.pods, Namespace: "chaos", Pod: "flood", Container: "flood"})
+	c := kubesim.New(kubesim.Options{Root: s.pods, Namespace: "flood", Pod: "flood", Container: "flood"})
 	t.Cleanup(c.Close)
 	began, size := time.Now(), 0
 	var b strings.Builder
