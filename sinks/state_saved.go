@@ -103,7 +103,7 @@ func (s *State) Export(now time.Time) Saved {
 		if !e.accepted.IsZero() || e.over() {
 			out.Marks = append(out.Marks, Mark{
 				Fingerprint: fp.String(), StartsAt: e.ep.StartsAt.UTC(), Over: e.over(),
-				Accepted: utc(e.accepted), Alive: utc(e.alive), Ended: utc(e.ended), Sent: utc(e.sent),
+				Accepted: stamped(e.accepted, now), Alive: stamped(e.alive, now), Ended: stamped(e.ended, now), Sent: stamped(e.sent, now),
 			})
 		}
 		if _, more := s.plan(e, now); more && e.over() {
@@ -135,13 +135,12 @@ func (s *State) Import(in Saved, now time.Time) {
 		s.words++
 		e := &slot{
 			epoch: s.words, version: s.words, told: s.words, counted: !m.Accepted.IsZero(),
-			accepted: m.Accepted, alive: m.Alive, ended: m.Ended, sent: m.Sent,
+			accepted: measured(m.Accepted, now), alive: measured(m.Alive, now), ended: measured(m.Ended, now), sent: measured(m.Sent, now),
 		}
 		e.ep = episodes.Episode{Fingerprint: fp, State: episodes.StateFiring, StartsAt: m.StartsAt}
 		if m.Over {
 			e.ep.State = episodes.StateResolved
 		}
-		e.notAfter(now)
 		s.slots[fp] = e
 	}
 	for _, in := range in.Ended {
@@ -170,10 +169,20 @@ func parseFingerprint(s string) (episodes.Fingerprint, bool) {
 	return episodes.Fingerprint(n), err == nil && len(s) == 16
 }
 
-// utc drops the zone and the monotonic reading; zero stays zero.
-func utc(t time.Time) time.Time {
+// stamped returns t as the clock of now shows it: the clock may have been set
+// since t. Zero stays zero.
+func stamped(t, now time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}
 	}
-	return t.UTC().Round(0)
+	return now.Add(t.Sub(now)).UTC().Round(0)
+}
+
+// measured is the inverse: a time that stays as long ago as it is, even if the
+// clock is set. What lies ahead becomes now.
+func measured(t, now time.Time) time.Time {
+	if t.IsZero() {
+		return time.Time{}
+	}
+	return now.Add(min(t.Sub(now), 0))
 }

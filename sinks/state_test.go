@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/episodes"
+	"crowsnest/test/setclock"
 )
 
 var t0 = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -413,4 +414,35 @@ func TestStateImportHostile(t *testing.T) {
 	require.Equal(t, StateStats{Keys: 1}, s.Stats())
 	s.Notify([]episodes.Episode{firing(1, time.Second)}, t0)
 	require.Equal(t, "1 firing news", words(s.Due(t0, 10)))
+}
+
+// What is saved is by the clock as it is when it is saved, and what was read back
+// does not age by an hour when the clock is set by one.
+func TestStateOverRestartAndSetClock(t *testing.T) {
+	for _, by := range []time.Duration{time.Hour, -time.Hour} {
+		var clock setclock.Clock
+		cfg := StateConfig{Resend: time.Minute, ResolvedFor: 15 * time.Minute}
+		s := NewState(cfg)
+		ep := episodes.Episode{Fingerprint: 1, State: episodes.StateFiring, StartsAt: clock.Now()}
+		over := ep
+		over.State, over.EndsAt = episodes.StateResolved, clock.Now()
+		for _, word := range []episodes.Episode{ep, over} {
+			s.Notify([]episodes.Episode{word}, clock.Now())
+			s.Accepted(s.Due(clock.Now(), 10), clock.Now())
+		}
+		for range 3 {
+			clock.Set(by)
+			now := clock.Now()
+			saved := s.Export(now)
+			require.Len(t, saved.Marks, 1)
+			require.WithinDuration(t, now, saved.Marks[0].Ended, time.Minute)
+			s = NewState(cfg)
+			s.Import(saved, now)
+			clock.Set(by)
+			s.Notify([]episodes.Episode{over}, clock.Now())
+			for _, m := range s.Due(clock.Now(), 10) {
+				require.True(t, m.Resolved, "it is not told anew")
+			}
+		}
+	}
 }

@@ -22,8 +22,8 @@ const endsAfter = 4
 // toAlert maps a word to the alert that tells it at now, when the receiver's
 // clock shows there. Times are such that no step of a clock makes an alert that
 // is refused or taken for what it is not: startsAt <= now < endsAt while firing,
-// startsAt <= endsAt <= now when resolved, and the ends hold by both clocks. Both
-// times are always set: an unset one would be sent as year 1.
+// startsAt <= endsAt <= now when resolved, by both clocks. Both times are always
+// set: an unset one would be sent as year 1.
 func (c Config) toAlert(m sinks.Message, now, there time.Time) (*models.PostableAlert, error) {
 	ep := m.Episode
 	labels, err := c.labels(ep)
@@ -31,12 +31,11 @@ func (c Config) toAlert(m sinks.Message, now, there time.Time) (*models.Postable
 		return nil, err
 	}
 	now = now.UTC()
-	start := notAfter(ep.StartsAt, now)
+	earliest := earlier(now, there.UTC())
+	start := notAfter(ep.StartsAt, earliest)
 	end := later(now, there.UTC()).Add(endsAfter * c.ResendDelay)
 	if m.Resolved {
-		latest := earlier(now, there.UTC())
-		end = later(notAfter(ep.EndsAt, latest), earlier(start, latest))
-		start = earlier(start, end)
+		end = later(notAfter(ep.EndsAt, earliest), start)
 	}
 	return &models.PostableAlert{
 		StartsAt:    strfmt.DateTime(start),

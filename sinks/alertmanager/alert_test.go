@@ -52,7 +52,7 @@ func TestTimesOfAlerts(t *testing.T) {
 	f(-h, h, true, -h, 0)
 	ahead = -h // what ended a minute ago by our clock is still to come there
 	f(-2*h, unset, false, -2*h, 4*time.Minute)
-	f(-h/2, unset, false, -h/2, 4*time.Minute)
+	f(-h/2, unset, false, -h, 4*time.Minute)
 	f(-h/2, -time.Minute, true, -h, -h)
 	f(-3*h, -2*h, true, -3*h, -2*h)
 	f(-2*h, -time.Minute, true, -2*h, -h)

@@ -92,6 +92,7 @@ func (e *endpoint) run(ctx context.Context) {
 	defer last.Stop()
 	defer context.AfterFunc(ctx, func() { last.Reset(drain) })()
 
+	e.greet(reqs)
 	for ctx.Err() == nil {
 		if wait := e.retryAt.Sub(e.now()); wait > 0 {
 			e.sleep(ctx, wait, nil)
@@ -265,6 +266,16 @@ func (e *endpoint) pending() int {
 	return e.state.Stats().Pending
 }
 
+// greet asks the Alertmanager for its clock before it is told anything: alerts
+// that it knows from the process before would be over there by a wrong one.
+func (e *endpoint) greet(ctx context.Context) {
+	if e.client.open() != nil {
+		return // said when something is sent
+	}
+	_, _, date := e.client.startedAt(ctx)
+	e.heard(date, e.now())
+}
+
 // checkRestart asks the Alertmanager since when it runs. If it started anew it
 // has forgotten every alert: it would not notify of the end of one, and would
 // learn of open ones only when they are sent again. So it is asked after it was
@@ -275,7 +286,7 @@ func (e *endpoint) checkRestart(ctx context.Context) {
 		return
 	}
 	e.checkedAt = now
-	earliest, latest := e.client.startedAt(ctx)
+	earliest, latest, _ := e.client.startedAt(ctx)
 	if latest.IsZero() {
 		return // it will be asked again
 	}

@@ -16,6 +16,13 @@ func TestPeerClock(t *testing.T) {
 		inBubble(t, 1, func(b *bench) {
 			am := b.ams[0]
 			am.SetSkew(skew)
+			b.notify(fire("B"))
+			require.Len(t, am.Words("B"), 1, "it was asked before")
+			require.True(t, open(am.Words("B")[0], skew))
+			am.SetSkew(0)
+			b.pass(20 * time.Minute)
+			am.SetSkew(skew) // and nobody knows
+
 			ep := fire("A")
 			b.notify(ep)
 			b.pass(time.Second) // the first request found out

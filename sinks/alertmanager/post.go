@@ -238,30 +238,30 @@ func excerpt(s string) string {
 
 // startedAt asks between which times, by our clock, the Alertmanager started.
 // It returns zeros if that cannot be known: then it is taken to be the one that
-// it was. Its Date header makes up for a clock that differs from ours; it is cut
-// to seconds.
-func (c *client) startedAt(ctx context.Context) (earliest, latest time.Time) {
+// it was. date is what its clock shows, cut to seconds, or zero; it makes up for
+// a clock that differs from ours.
+func (c *client) startedAt(ctx context.Context) (earliest, latest, date time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, statusWithin)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+"/api/v2/status", nil)
 	if err != nil {
-		return earliest, latest
+		return earliest, latest, date
 	}
 	asked := c.now()
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return earliest, latest
+		return earliest, latest, date
 	}
 	defer resp.Body.Close()
 	answered := c.now()
 	var status models.AlertmanagerStatus
-	date, err := http.ParseTime(resp.Header.Get("Date"))
+	date, err = http.ParseTime(resp.Header.Get("Date"))
 	if err != nil || resp.StatusCode != http.StatusOK {
-		return earliest, latest
+		return earliest, latest, date
 	}
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxStatus)).Decode(&status); err != nil || status.Uptime == nil {
-		return earliest, latest
+		return earliest, latest, date
 	}
 	age := date.Sub(time.Time(*status.Uptime))
-	return asked.Add(-age - time.Second), answered.Add(-age)
+	return asked.Add(-age - time.Second), answered.Add(-age), date
 }

@@ -171,6 +171,13 @@ func (a *realAM) eventually(what string, ok func() bool) {
 func TestRealAlertmanager(t *testing.T) {
 	h := &hook{got: map[string][]string{}}
 	am := newRealAM(t, h)
+	t.Cleanup(func() {
+		if t.Failed() {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			t.Logf("notified: %v", h.got)
+		}
+	})
 	minFiring := 3 * time.Second // well above the group_wait of a starved Alertmanager
 	s := running(t, Config{
 		URLs: []string{"http://" + am.addr}, ResendDelay: time.Second, MinFiring: &minFiring,

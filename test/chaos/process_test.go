@@ -27,6 +27,10 @@ type process struct {
 	t    *testing.T
 	dir  string
 	addr string
+	// prepare changes how the daemon is started, storage is the folder of its
+	// state if it is not in dir.
+	prepare func(cmd *exec.Cmd)
+	storage string
 
 	mu      sync.Mutex
 	cmd     *exec.Cmd
@@ -73,6 +77,9 @@ func (p *process) start() {
 		"--storage.path", p.statePath(), "--web.listen-address", p.addr, "--web.enable-lifecycle", "--log.format=json")
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if p.prepare != nil {
+		p.prepare(cmd)
+	}
 	require.NoError(p.t, cmd.Start())
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -87,7 +94,12 @@ func (p *process) start() {
 	}()
 }
 
-func (p *process) statePath() string { return filepath.Join(p.dir, "state") }
+func (p *process) statePath() string {
+	if p.storage != "" {
+		return p.storage
+	}
+	return filepath.Join(p.dir, "state")
+}
 
 // sample keeps the newest metrics and the greatest resident set.
 func (p *process) sample(ctx context.Context, pid int) {

@@ -70,14 +70,15 @@ func (l *ledger) total() (n int64) {
 // load says how much is written and how often it is rotated.
 type load struct {
 	perSecond int
-	pad       int           // bytes of each line
-	maxSize   int64         // of a file
-	counted   int           // one line in so many is counted by ChaosLines; 0: all
-	planted   int           // one line in so many is planted
-	period    int           // lines of one round of blocks and sequences; a multiple of 1,000
-	recovery  time.Duration // of a lost lease, long enough that it fires before
-	quiet     bool          // nothing but planted lines matches
-	once      bool          // nothing begins again
+	pad       int              // bytes of each line
+	maxSize   int64            // of a file
+	counted   int              // one line in so many is counted by ChaosLines; 0: all
+	planted   int              // one line in so many is planted
+	period    int              // lines of one round of blocks and sequences; a multiple of 1,000
+	recovery  time.Duration    // of a lost lease, long enough that it fires before
+	quiet     bool             // nothing but planted lines matches
+	once      bool             // nothing begins again
+	clock     func() time.Time // of the lines; nil: time.Now
 }
 
 // writer is one container that writes lines.
@@ -121,7 +122,7 @@ func newWriter(root, name string, l load, led *ledger, seed uint64) *writer {
 	}
 	w.c = kubesim.New(kubesim.Options{
 		Root: root, Namespace: "chaos", Pod: name, Container: "chaos", UID: fmt.Sprintf("6b1c9b5e-0000-4000-8000-%012d", seed),
-		Hole: w.hole, Late: w.late,
+		Hole: w.hole, Late: w.late, Clock: w.clock,
 	})
 	return w
 }

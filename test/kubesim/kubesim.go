@@ -88,10 +88,11 @@ func (c *Container) open() {
 	c.f = f
 }
 
-// Stamp is the time of the next line: no two are equal.
+// Stamp is the time of the next line: no two in a row are equal, and they ascend
+// unless the clock is set back.
 func (c *Container) Stamp() string {
 	now := c.opt.Clock()
-	if !now.After(c.last) {
+	if !now.After(c.last) && c.last.Sub(now) < time.Second {
 		now = c.last.Add(time.Nanosecond)
 	}
 	c.last = now

@@ -95,12 +95,9 @@ type position struct {
 	point
 	Old   *point `json:"old,omitempty"`   // of the rotated file before it
 	Ended bool   `json:"ended,omitempty"` // the file was read to its end, and another one came
-}
-
-// doneFile is what is remembered of a file that was read to its end.
-type doneFile struct {
-	id   ident
-	size int64
+	// Done are the files that were read before this one and bear later times: the
+	// clock was set back.
+	Done []donePoint `json:"done,omitempty"`
 }
 
 // segment maps a run of bytes that were handed to the stream to its file.
@@ -301,7 +298,7 @@ func (c *chain) skipCur() {
 	f := c.cur
 	c.close(f)
 	if f.id.n > 0 {
-		c.done = append(c.done, doneFile{f.id, f.off})
+		c.remember(doneFile{f.id, f.off})
 	}
 	c.away, c.gen = time.Time{}, 0
 	c.cur = nil

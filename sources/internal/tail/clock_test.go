@@ -71,3 +71,54 @@ func TestRootWasAway(t *testing.T) {
 		c.Close()
 	})
 }
+
+// The clock is set back: files that were read are not read again after a restart,
+// though the times in them are later, and of several rotations at once none is
+// left out.
+func TestOrderAfterTheClockWasSetBack(t *testing.T) {
+	bubble(t, podFinder, func(t *testing.T, l *lab) {
+		var clock setclock.Clock
+		l.cfg.Clock = clock.Now
+		var seq sequence
+		c := kubesim.New(kubesim.Options{Root: l.finder.Root, Clock: clock.Now, MaxFiles: 8})
+		write := func(n int) {
+			for range n {
+				c.Write("stdout", seq.next())
+			}
+		}
+		write(2)
+		c.Rotate() // before it starts
+		write(2)
+		l.start(nil)
+		wait(2 * time.Second)
+		c.Rotate()
+		write(2)
+		wait(8 * time.Second)
+		clock.Set(-time.Hour)
+		write(2)
+		wait(2 * time.Second)
+		for i := range 3 {
+			c.Rotate()
+			write(2)
+			wait(8 * time.Second)
+			if i < 2 {
+				l.start(l.stop())
+				wait(2 * time.Second)
+			}
+		}
+		requireLines(t, seq.want, l.pipe.taken())
+		clock.Set(-time.Hour)
+		for range 2 { // without a look in between
+			c.Rotate()
+			write(2)
+		}
+		wait(8 * time.Second)
+		l.start(l.stop())
+		wait(8 * time.Second)
+		requireLines(t, seq.want, l.pipe.taken())
+		require.Empty(t, l.tailer.Status().Losses)
+		require.NoError(t, c.Err)
+		l.stop()
+		c.Close()
+	})
+}

@@ -85,7 +85,7 @@ func (c *chain) closeOld() {
 	c.close(c.old)
 	c.old = nil
 	if c.saved != nil {
-		c.save(position{point: c.saved.point, Ended: c.saved.Ended})
+		c.save(position{point: c.saved.point, Ended: c.saved.Ended, Done: c.saved.Done})
 	}
 }
 

@@ -23,7 +23,7 @@ func (c *chain) reconcile(ms []member) {
 		if i := c.unreadCopy(ms[:at]); i >= 0 {
 			at = i
 		}
-		c.follow(ms[at+1:])
+		c.follow(append(c.bornBefore(ms[:at]), ms[at+1:]...))
 		return
 	}
 	if c.away.IsZero() {
@@ -35,7 +35,7 @@ func (c *chain) reconcile(ms []member) {
 		}
 	}
 	if at >= 0 {
-		c.follow(ms[at+1:])
+		c.follow(append(c.bornBefore(ms[:at]), ms[at+1:]...))
 		return
 	}
 	later := ms[:0:0]

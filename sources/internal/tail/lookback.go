@@ -41,6 +41,7 @@ func (c *chain) lookBack(ms []member, from time.Time, end bool) error {
 	}
 	c.cur = f
 	f.learn()
+	c.rememberAll(ms[:start])
 	c.follow(ms[start+1:])
 	// The place is a position like any other: after a restart reading goes on
 	// here, not at the place of that time.

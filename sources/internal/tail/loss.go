@@ -74,7 +74,7 @@ func (c *chain) gone(removed bool) {
 // giveUp marks what is behind the position as counted, for restarts, too.
 func (c *chain) giveUp() {
 	if c.saved != nil {
-		c.save(position{point: c.saved.point, Old: c.saved.Old, Ended: true})
+		c.save(position{point: c.saved.point, Old: c.saved.Old, Ended: true, Done: c.saved.Done})
 	}
 }
 

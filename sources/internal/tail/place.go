@@ -13,7 +13,8 @@ func (c *chain) place(ms []member) error {
 		return nil
 	}
 	live := len(c.parked) == 1
-	c.parked, c.done, c.away, c.segs = nil, nil, time.Time{}, nil
+	c.parked, c.away, c.segs = nil, time.Time{}, nil
+	c.done = c.done[:0]
 	if len(ms) == 0 {
 		return nil
 	}
@@ -31,6 +32,9 @@ func (c *chain) place(ms []member) error {
 		return c.lookBack(ms, c.t.lookBackTo(), false)
 	}
 	c.prevFirst = saved.First
+	for _, d := range saved.Done {
+		c.remember(d.file())
+	}
 	i, err := c.locate(ms, saved.point)
 	if err != nil {
 		return err
@@ -47,6 +51,7 @@ func (c *chain) place(ms []member) error {
 		return err
 	}
 	c.cur = f
+	c.rememberAll(ms[:i])
 	c.follow(ms[i+1:])
 	if saved.Old != nil {
 		c.restoreOld(ms, *saved.Old)

@@ -96,17 +96,14 @@ func (c *chain) leave(w *worker) bool {
 		c.segs, c.flushed = nil, 0
 	}
 	if f.id.n > 0 {
-		c.done = append(c.done, doneFile{f.id, f.off})
-		if len(c.done) > doneMax {
-			c.done = c.done[1:]
-		}
+		c.remember(doneFile{f.id, f.off})
 	}
 	c.ended = true
 	if f.id.first != 0 {
 		c.prevFirst = f.id.first
 	}
 	if s := c.saved; s != nil && s.Head == f.id.sum && s.Off == f.off {
-		c.save(position{point: s.point, Old: s.Old, Ended: true})
+		c.save(position{point: s.point, Old: s.Old, Ended: true, Done: s.Done})
 	}
 	if c.old != nil {
 		c.finishLine(c.old, w)
@@ -233,12 +230,13 @@ func (c *chain) positionOf(u int64) position {
 		return c.withOld(position{point: c.cur.point(c.cur.off)}, c.cur)
 	}
 	if c.old != nil { // of cur nothing was read yet
-		return position{point: c.old.point(c.old.off)}
+		return position{point: c.old.point(c.old.off), Done: c.laterDone(c.old)}
 	}
 	return *c.saved
 }
 
 func (c *chain) withOld(p position, in *file) position {
+	p.Done = c.laterDone(in)
 	if c.old != nil && in == c.cur {
 		o := c.old.point(c.old.off)
 		p.Old = &o

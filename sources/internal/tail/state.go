@@ -75,7 +75,7 @@ func (t *Tailer) Restore(b json.RawMessage) error {
 		return errors.New("restore positions: too many streams")
 	}
 	for key, pos := range p.Streams {
-		if pos == nil || !pos.valid() || pos.Old != nil && !pos.Old.valid() {
+		if pos == nil || !pos.valid() || pos.Old != nil && !pos.Old.valid() || !validDone(pos.Done) {
 			return fmt.Errorf("restore positions: the one of %q is not possible", key)
 		}
 	}

@@ -1,0 +1,206 @@
+package chaos
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/test/fakeam"
+	"crowsnest/test/setclock"
+)
+
+// The clock of the machine is set by an hour again and again, and with it the
+// times in the logs, while the Alertmanagers' clocks go right: every alert is
+// told once, none flaps, and none is refused.
+func TestClockIsSet(t *testing.T) {
+	onlyLong(t)
+	clock := newMachineClock(t)
+	l := load{perSecond: 200, pad: 180, maxSize: 1 << 20, planted: 500, period: 1000, recovery: 18 * time.Second, clock: clock.Now}
+	s := newScene(t, seed(t), options{writers: 4, load: l, pager: true, resend: 5 * time.Second, shipped: true})
+	s.p.prepare = clock.of
+	s.p.start()
+	s.p.ready()
+	pause(3 * time.Second)
+	for i, by := range []time.Duration{-1, 1, 1, -1, -1, 1, 1, -2, 2, -1, -1, 1} {
+		clock.set(by * time.Hour)
+		t.Logf("%s step %d: set by %d h, ahead %v", stamp(time.Now()), i, by, clock.Ahead())
+		pause(time.Duration(2+3*(i%3)) * time.Second)
+		switch i {
+		case 4:
+			s.p.term()
+			s.p.start()
+			s.p.ready()
+		case 8: // it is an hour ahead
+			s.p.kill()
+			clock.set(-time.Hour) // while it is down
+			s.p.start()
+			s.p.ready()
+			pause(3 * time.Second)
+			clock.set(time.Hour)
+			pause(3 * time.Second)
+		}
+	}
+	s.p.ready()
+	good, bad := s.settle(60*time.Second, nil)
+	v := verdict{}
+	s.led.courses(v, "good", good)
+	s.led.courses(v, "bad", bad)
+	if s.pager != nil {
+		await(15*time.Second, func() bool {
+			v := verdict{}
+			s.led.notified(v, s.pager.notifications())
+			return len(v) == 0
+		})
+		s.led.notified(v, s.pager.notifications())
+	}
+	timesHold(v, "good", s.good.AM)
+	timesHold(v, "bad", s.bad.AM)
+	v.fail(t)
+	for name, n := range s.p.newest() {
+		if strings.HasPrefix(name, "crowsnest_notifications_failed_total") {
+			require.Zero(t, n, name)
+		}
+	}
+	s.report(good, bad)
+	if t.Failed() {
+		t.Logf("the end of the daemon's log:\n%s", s.logEnd(25))
+	}
+}
+
+// courses compares what was heard with what was planted, but for the times.
+func (l *ledger) courses(v verdict, name string, got map[string]*heard) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key, p := range l.plants {
+		want := "firing"
+		switch {
+		case p.never:
+			want = ""
+		case !p.again.IsZero():
+			want = "firing resolved firing"
+		case !p.ends.IsZero():
+			want = "firing resolved"
+		}
+		told := ""
+		if h := got[key]; h != nil {
+			told = h.told
+		}
+		if told != want {
+			v.add("told wrongly", "%s: %s: %q instead of %q; %s, %s, %s", name, key, told, want, stamp(p.first), stamp(p.ends), stamp(p.again))
+		}
+	}
+	for pod, n := range l.lines {
+		if h := got["ChaosLines "+pod]; h != nil && h.lines != n {
+			v.add("lines counted wrongly", "%s: %s wrote %d, counted %d (%+d)", name, pod, n, h.lines, h.lines-n)
+		}
+	}
+}
+
+// timesHold tells whether startsAt <= now < endsAt for what was told as open, and
+// startsAt <= endsAt <= now for what was told as over, and nothing was refused.
+func timesHold(v verdict, name string, am *fakeam.AM) {
+	over := map[string]bool{}
+	for _, post := range am.Posts() {
+		if post.Code/100 != 2 {
+			v.add("refused", "%s: a request with %d", name, post.Code)
+		}
+		for _, a := range post.Alerts {
+			if a.StartsAt.After(post.Time.Add(2 * time.Second)) {
+				v.add("starts in the future", "%s: %s at %s, heard at %s", name, keyOf(a.Labels), stamp(a.StartsAt), stamp(post.Time))
+			}
+			key := fmt.Sprint(a.Labels, a.EndsAt.UnixNano())
+			if !a.EndsAt.After(post.Time) {
+				over[key] = true
+			} else if over[key] {
+				v.add("ended in the future", "%s: %s at %s", name, keyOf(a.Labels), stamp(a.EndsAt))
+			}
+		}
+	}
+}
+
+// machineClock is the clock of the daemon's machine.
+type machineClock struct {
+	setclock.Clock
+	t    *testing.T
+	file *os.File
+	bin  string
+}
+
+// newMachineClock builds a daemon whose package time shows a clock that a file
+// sets. Nothing else tells the daemon another time: it is linked statically, and
+// the kernel hands out the time without a system call.
+func newMachineClock(t *testing.T) *machineClock {
+	t.Helper()
+	dir := folder(t)
+	goroot := runtime.GOROOT() //nolint:staticcheck // the go command below is of the same
+	if out, err := exec.Command("go", "env", "GOROOT").Output(); err == nil {
+		goroot = strings.TrimSpace(string(out))
+	}
+	origin := filepath.Join(goroot, "src", "time", "time.go")
+	b, err := os.ReadFile(origin)
+	require.NoError(t, err)
+	text := string(b)
+	for from, to := range map[string]string{
+		"\tsec, nsec, mono := runtimeNow()\n\tif mono == 0 {": "\tsec, nsec, mono := runtimeNow()\n\tsec += *ahead\n\tif mono == 0 {",
+		"\t_ \"unsafe\" // for go:linkname\n":                 "\t\"syscall\"\n\t\"unsafe\"\n",
+	} {
+		require.Equal(t, 1, strings.Count(text, from), "package time is not as this test knows it: %q", from)
+		text = strings.Replace(text, from, to, 1)
+	}
+	own := filepath.Join(dir, "time.go")
+	require.NoError(t, os.WriteFile(own, []byte(text+aheadOfTime), 0o600))
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{origin: own}})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600))
+	c := &machineClock{t: t, bin: filepath.Join(dir, "crowsnest")}
+	cmd := exec.Command("go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", c.bin, "crowsnest/cmd/crowsnest")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	c.file, err = os.Create(filepath.Join(dir, "clock"))
+	require.NoError(t, err)
+	t.Cleanup(func() { c.file.Close() })
+	c.set(0)
+	return c
+}
+
+// aheadOfTime is added to package time: how many seconds the clock is ahead.
+const aheadOfTime = `
+var ahead = func() *int64 {
+	name, _ := syscall.Getenv("CROWSNEST_TEST_CLOCK")
+	fd, err := syscall.Open(name, syscall.O_RDONLY, 0)
+	if err != nil {
+		panic("CROWSNEST_TEST_CLOCK cannot be opened")
+	}
+	b, err := syscall.Mmap(fd, 0, 8, syscall.PROT_READ, syscall.MAP_SHARED)
+	if err != nil {
+		panic("CROWSNEST_TEST_CLOCK cannot be mapped")
+	}
+	syscall.Close(fd)
+	return (*int64)(unsafe.Pointer(&b[0]))
+}()
+`
+
+// of makes a command one of this machine.
+func (c *machineClock) of(cmd *exec.Cmd) {
+	cmd.Path, cmd.Args[0] = c.bin, c.bin
+	cmd.Env = append(os.Environ(), "CROWSNEST_TEST_CLOCK="+c.file.Name())
+}
+
+// set sets the clock of the daemon, and then that of the logs.
+func (c *machineClock) set(by time.Duration) {
+	c.t.Helper()
+	seconds := int64((c.Ahead() + by) / time.Second)
+	_, err := c.file.WriteAt(unsafe.Slice((*byte)(unsafe.Pointer(&seconds)), 8), 0)
+	require.NoError(c.t, err)
+	c.Set(by)
+}
