@@ -212,6 +212,7 @@ const (
 	reasonLimit       = "limit"        // 400: more entries than one answer may have
 	reasonRange       = "range"        // 400: too long a time, or too much in it
 	reasonQuery       = "query_length" // 400, 413, 414: the query has too many bytes
+	reasonSyntax      = "syntax"       // 400: it does not understand the query
 	reasonRefused     = "refused"      // other 4xx
 	reasonConfig      = "config"       // the client cannot be made: a TLS or secret file
 )
@@ -219,7 +220,7 @@ const (
 func reasons() []string {
 	return []string{
 		reasonConnection, reasonTimeout, reasonBroken, reasonMalformed, reasonTooLarge, reasonRedirect, reasonAuth,
-		reasonRateLimited, reasonServerError, reasonLimit, reasonRange, reasonQuery, reasonRefused, reasonConfig,
+		reasonRateLimited, reasonServerError, reasonLimit, reasonRange, reasonQuery, reasonSyntax, reasonRefused, reasonConfig,
 	}
 }
 
@@ -265,10 +266,13 @@ func judge(resp *http.Response, said string) *failure {
 		f.reason = reasonTimeout
 	case strings.Contains(said, "message larger than max") || strings.Contains(said, "message size too large"):
 		f.reason = reasonTooLarge // between the parts of Loki
-	case code == http.StatusRequestEntityTooLarge || code == http.StatusRequestURITooLong || strings.Contains(said, "input size too long"):
+	case code == http.StatusBadRequest && strings.Contains(said, "input size too long"),
+		code == http.StatusRequestEntityTooLarge || code == http.StatusRequestURITooLong:
 		f.reason, f.allowed = reasonQuery, allowed(said)
 	case code/100 == 5:
 		f.reason, f.retryAfter = reasonServerError, retryAfter(resp.Header)
+	case code == http.StatusBadRequest && strings.Contains(said, "parse error"):
+		f.reason = reasonSyntax
 	case strings.Contains(said, "max entries limit"):
 		f.reason, f.allowed = reasonLimit, allowed(said)
 	case strings.Contains(said, "time range exceeds") || strings.Contains(said, "too many bytes"):

@@ -12,6 +12,9 @@ const (
 	raised    = 16 // how many times the limit is raised for entries of one time
 	maxSplit  = 1000
 	growAfter = 8 // good answers until a lowered limit is doubled
+
+	bigBody    = 64 << 10 // bytes that may take long
+	leastLimit = 100      // what may be asked for however slow it is
 )
 
 // cursor is one query on its way through a range of time.
@@ -164,12 +167,9 @@ func (r *asker) refused(c *cursor, q query, f *failure) *failure {
 		return nil
 	case reasonTooLarge:
 		return r.tooLarge(c, q, f)
-	case reasonBroken, reasonMalformed:
-		r.lower(q.limit)
-		r.narrow(q)
-	case reasonTimeout:
-		if !r.narrow(q) {
-			r.lower(q.limit)
+	case reasonBroken, reasonTimeout:
+		if !r.narrow(q) || len(r.answer.body) > bigBody {
+			r.lower(max(q.limit, 2*leastLimit)) // it takes too long for the connection
 		}
 	case reasonConnection, reasonServerError:
 		r.narrow(q) // the query may have been what broke it
@@ -191,16 +191,19 @@ func (r *asker) lower(limit int) { r.limit, r.good = max(1, min(r.limit, limit)/
 
 // tooLarge asks for fewer entries. One that is too large alone is lost.
 func (r *asker) tooLarge(c *cursor, q query, f *failure) *failure {
+	a := &r.answer
 	switch {
+	case a.count == 0 && len(a.body) > 0:
+		return f // it is not the entries that are so large
 	case c.limit > 0:
 		c.limit, c.many = 0, true
 	case q.limit > 1:
 		r.lower(q.limit)
-	case r.answer.cut < c.at || r.answer.cut >= q.to:
-		return f // it is no entry that is so large
+	case a.cut < c.at || a.cut >= q.to:
+		return f
 	default:
-		r.lose(lossTooLarge, place(c.logql, r.answer.cut))
-		c.at = r.answer.cut + 1
+		r.lose(lossTooLarge, place(c.logql, a.cut))
+		c.at = a.cut + 1
 	}
 	return nil
 }
@@ -237,7 +240,7 @@ func (r *asker) stepSplit(ctx context.Context, c *cursor) *failure {
 	switch {
 	case f != nil && f.reason == reasonLimit && q.limit > 1:
 		return r.refused(c, q, f)
-	case f != nil && f.reason != reasonTooLarge && f.reason != reasonQuery && f.reason != reasonRefused:
+	case f != nil && f.reason != reasonTooLarge && f.reason != reasonQuery && f.reason != reasonSyntax && f.reason != reasonRefused:
 		return f
 	case f != nil || r.answer.count >= q.limit:
 		r.lose(lossTies, place(q.logql, c.at))
@@ -288,8 +291,7 @@ const (
 func (p *pace) after(f *failure) time.Duration {
 	p.fails++
 	wait := min(firstWait<<min(p.fails-1, 10), longestOwn)
-	switch f.reason {
-	case reasonAuth, reasonRefused, reasonConfig, reasonRedirect:
+	if forPeople(f.reason) {
 		wait = slowWait
 	}
 	wait = wait/2 + rand.N(wait/2+1)

@@ -265,7 +265,7 @@ func (s *Source) adapt(f *failure) bool {
 			most = f.allowed - 1
 		}
 		s.maxQuery = max(most, minQuery)
-	case f.reason == reasonQuery || f.reason == reasonRefused:
+	case f.reason == reasonQuery || f.reason == reasonSyntax:
 		s.unfilter = true
 	default:
 		return false

@@ -120,7 +120,7 @@ func equalPlans(a, b plan) bool {
 // forPeople tells whether only people can put right why a request fails.
 func forPeople(reason string) bool {
 	switch reason {
-	case reasonAuth, reasonRefused, reasonConfig, reasonRedirect:
+	case reasonAuth, reasonRefused, reasonSyntax, reasonQuery, reasonConfig, reasonRedirect:
 		return true
 	}
 	return false

@@ -1,0 +1,215 @@
+package loki
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"crowsnest/matcher"
+	"crowsnest/rules"
+	"crowsnest/sources"
+	"crowsnest/test/fakeloki"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// line is one line that a pipeline was handed.
+type line struct {
+	stream string
+	at     time.Time
+	text   string
+}
+
+// sink is a pipeline that counts what it is handed.
+type sink struct {
+	sources.Pipeline
+	cut sync.RWMutex
+
+	mu     sync.Mutex
+	set    *rules.Set
+	prog   *matcher.Program
+	count  map[string]int // by text
+	lines  []line
+	hits   []matcher.Hit
+	proved map[string]time.Time
+	proofs int
+	marks  int
+	users  []*Source
+}
+
+func newSink(set *rules.Set) *sink {
+	p := &sink{count: map[string]int{}, proved: map[string]time.Time{}}
+	p.swap(set)
+	return p
+}
+
+func (p *sink) swap(set *rules.Set) {
+	p.cut.Lock()
+	defer p.cut.Unlock()
+	prog, err := matcher.Compile(set)
+	if err != nil {
+		panic(err)
+	}
+	p.set, p.prog = set, prog
+	for _, s := range p.users {
+		s.UseRules(set)
+	}
+}
+
+func (p *sink) Rules() *rules.Set { return p.set }
+
+func (p *sink) Match(s *matcher.Stream, rec matcher.Record, commit func()) {
+	p.cut.RLock()
+	defer p.cut.RUnlock()
+	p.mu.Lock()
+	p.count[string(rec.Text)]++
+	p.lines = append(p.lines, line{labelText(s.Labels()), rec.Time, string(rec.Text)})
+	p.hits = append(p.hits, p.prog.Match(s, rec)...)
+	p.mu.Unlock()
+	commit()
+}
+
+func (p *sink) Take(find func(*rules.Set) []matcher.Hit, commit func()) {
+	p.cut.RLock()
+	defer p.cut.RUnlock()
+	find(p.set)
+	commit()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.marks++
+}
+
+func (p *sink) Advance(source string, t time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.proved[source] = t
+	p.proofs++
+}
+
+// snapshot copies what outlives a kill, as the daemon does.
+func (p *sink) snapshot(s *Source) (count map[string]int, pos json.RawMessage) {
+	p.cut.Lock()
+	defer p.cut.Unlock()
+	return maps.Clone(p.count), s.Positions()
+}
+
+func labelText(l matcher.Labels) string {
+	var out []string
+	for _, k := range slices.Sorted(maps.Keys(l)) {
+		out = append(out, k+"="+l[k])
+	}
+	return strings.Join(out, ",")
+}
+
+// counted tells how often each of the texts was handed on, as text: those that
+// were not once.
+func (p *sink) wrong(texts []string) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var out []string
+	for _, t := range texts {
+		if n := p.count[t]; n != 1 {
+			out = append(out, fmt.Sprintf("%s: %d times", t, n))
+		}
+	}
+	return out
+}
+
+func (p *sink) total() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := 0
+	for _, k := range p.count {
+		n += k
+	}
+	return n
+}
+
+// pack makes rules of a pack's text.
+func pack(t testing.TB, yaml string) *rules.Set {
+	t.Helper()
+	doc, problems := rules.Parse(rules.File{Name: "test.yaml", Data: []byte("pack: {name: test}\nrules:\n" + yaml)})
+	require.Empty(t, problems.Errors())
+	set, problems := rules.Build([]*rules.Document{doc}, rules.Options{})
+	require.Empty(t, problems.Errors())
+	return set
+}
+
+// rule is one rule that matches a text in streams of app="a".
+func rule(t testing.TB, name, text string) *rules.Set {
+	t.Helper()
+	return pack(t, fmt.Sprintf("- {alert: %s, from: '{app=\"a\"}', match: %q, severity: warning}\n", name, text))
+}
+
+// bench is a source in front of a fake Loki, in virtual time.
+type bench struct {
+	t    *testing.T
+	loki *fakeloki.Loki
+	src  *Source
+	sink *sink
+	stop func()
+}
+
+func config(l *fakeloki.Loki) Config {
+	return Config{URL: "http://loki:3100", Selector: `{app=~".+"}`, Transport: l.Transport()}
+}
+
+// inBubble runs f with a running source whose rules want lines with "bad".
+func inBubble(t *testing.T, change func(c *Config), f func(b *bench)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		l := fakeloki.New()
+		cfg := config(l)
+		if change != nil {
+			change(&cfg)
+		}
+		require.NoError(t, cfg.Validate())
+		b := &bench{t: t, loki: l, sink: newSink(rule(t, "R", "bad"))}
+		b.start(cfg, nil)
+		defer func() { b.stop() }()
+		f(b)
+	})
+}
+
+func (b *bench) start(cfg Config, pos json.RawMessage) {
+	b.src = New(cfg)[0]
+	b.src.UseRules(b.sink.set)
+	b.sink.users = []*Source{b.src}
+	require.NoError(b.t, b.src.Restore(pos))
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- b.src.Run(ctx, b.sink) }()
+	b.stop = sync.OnceFunc(func() {
+		cancel()
+		require.NoError(b.t, <-done)
+	})
+}
+
+// wait lets virtual time pass.
+func (b *bench) wait(d time.Duration) {
+	t := time.NewTimer(d)
+	<-t.C
+	synctest.Wait()
+}
+
+var labelsA = map[string]string{"app": "a"}
+
+// push stores a line of the stream app="a" with the time now minus age.
+func (b *bench) push(text string, age time.Duration) {
+	b.loki.Push(fakeloki.Entry{Labels: labelsA, Time: time.Now().Add(-age), Line: text})
+}
+
+func (b *bench) once(texts ...string) {
+	b.t.Helper()
+	require.Empty(b.t, b.sink.wrong(texts))
+}

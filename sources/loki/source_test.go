@@ -1,0 +1,287 @@
+package loki
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/matcher"
+	"crowsnest/test/fakeloki"
+)
+
+func TestNewLines(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		b.wait(time.Second)
+		b.push("bad 1", 0)
+		b.push("good", 0)
+		b.wait(2 * time.Second)
+		b.once("bad 1")
+		require.Equal(t, 1, b.sink.total(), "what no rule wants stays where it is")
+		st := b.src.Status()
+		require.True(t, st.Up && st.Opened)
+		require.Empty(t, st.Error)
+		require.Zero(t, st.Lag)
+		require.EqualValues(t, 1, st.Lines)
+		require.EqualValues(t, 5, st.Bytes)
+		require.EqualValues(t, 1, st.Evaluated)
+		require.Len(t, st.Streams, 1)
+		require.Equal(t, matcher.Labels{"app": "a"}, st.Streams[0].Labels)
+		require.Equal(t, 1, st.Streams[0].Rules)
+		b.wait(time.Minute)
+		require.Equal(t, 1, b.sink.total())
+		require.Len(t, b.sink.hits, 1)
+		require.Equal(t, "bad 1", b.sink.hits[0].Line)
+	})
+}
+
+// Lines are read however late they come, once each, and counted as late.
+func TestLateLines(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		b.wait(2 * time.Hour)
+		ages := []time.Duration{0, 3 * time.Second, 30 * time.Second, 2 * time.Minute, 6 * time.Minute, 59 * time.Minute}
+		var texts []string
+		for _, age := range ages {
+			b.push(fmt.Sprint("bad ", age), age)
+			texts = append(texts, fmt.Sprint("bad ", age))
+		}
+		b.push("bad ahead", -9*time.Minute)
+		b.wait(1100 * time.Millisecond)
+		b.once(texts[:2]...)
+		b.once("bad ahead")
+		b.wait(20 * time.Second)
+		b.once(texts...)
+		b.wait(2 * time.Hour)
+		require.Equal(t, len(ages)+1, b.sink.total())
+		errs := b.src.Status().Errors
+		require.EqualValues(t, 1, errs[late10s])
+		require.EqualValues(t, 1, errs[late1m])
+		require.EqualValues(t, 2, errs[late5m])
+	})
+}
+
+// What is proved is read, if it is not later than the lateness; and it is proved
+// soon.
+func TestProof(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		began := time.Now()
+		for i := range 2000 {
+			late := time.Duration(i%120) * time.Second
+			b.loki.Push(fakeloki.Entry{
+				Labels: labelsA, Line: fmt.Sprint("bad ", i),
+				Time: began.Add(time.Duration(i) * time.Second), Arrives: began.Add(time.Duration(i)*time.Second + late),
+			})
+		}
+		for range 1500 {
+			b.wait(time.Second)
+			b.sink.mu.Lock()
+			proved := b.sink.proved["loki"]
+			require.Less(t, time.Since(proved), 7*time.Second)
+			for i := range int(proved.Sub(began)/time.Second) - 120 {
+				require.Equal(t, 1, b.sink.count[fmt.Sprint("bad ", i)], "line %d is proved to be read up to %s", i, proved)
+			}
+			b.sink.mu.Unlock()
+		}
+		require.WithinDuration(t, time.Now(), b.src.Status().Proved, 7*time.Second)
+	})
+}
+
+func TestLookBack(t *testing.T) {
+	inBubble(t, func(c *Config) { c.LookBack = 20 * time.Minute }, func(b *bench) {
+		b.push("bad old", 21*time.Minute)
+		b.push("bad", 19*time.Minute)
+		b.wait(time.Minute)
+		b.push("bad late", 25*time.Minute)
+		b.wait(time.Minute)
+		b.once("bad")
+		require.Equal(t, 1, b.sink.total())
+	})
+}
+
+// Every way in which requests fail, while lines come.
+func TestFaults(t *testing.T) {
+	faults := map[string]func(b *bench) fakeloki.Fault{
+		"cut":        func(*bench) fakeloki.Fault { return fakeloki.Reset },
+		"cut often":  func(*bench) fakeloki.Fault { return fakeloki.Every(2, fakeloki.Reset) },
+		"hang":       func(*bench) fakeloki.Fault { return fakeloki.Hang },
+		"hang often": func(*bench) fakeloki.Fault { return fakeloki.Every(3, fakeloki.Hang) },
+		"slow":       func(*bench) fakeloki.Fault { return fakeloki.Slow(3 * time.Second) },
+		"500":        func(*bench) fakeloki.Fault { return fakeloki.Status(500, "empty ring") },
+		"503":        func(*bench) fakeloki.Fault { return fakeloki.Every(2, fakeloki.Status(503, "no", "Retry-After", "7")) },
+		"429":        func(*bench) fakeloki.Fault { return fakeloki.Status(429, "slow down", "Retry-After", "30") },
+		"half":       func(b *bench) fakeloki.Fault { return b.loki.Half(100) },
+		"half often": func(b *bench) fakeloki.Fault { return fakeloki.Every(2, b.loki.Half(300)) },
+		"no JSON":    func(*bench) fakeloki.Fault { return fakeloki.Status(200, "<html>") },
+		"other JSON": func(*bench) fakeloki.Fault {
+			return fakeloki.Status(200, `{"data":{"resultType":"matrix","result":[]}}`)
+		},
+		"endless":      func(*bench) fakeloki.Fault { return fakeloki.Every(5, fakeloki.Endless) },
+		"bomb":         func(*bench) fakeloki.Fault { return fakeloki.Every(5, fakeloki.Bomb) },
+		"redirect":     func(*bench) fakeloki.Fault { return fakeloki.Status(302, "", "Location", "http://elsewhere/") },
+		"unauthorized": func(*bench) fakeloki.Fault { return fakeloki.Status(401, "no org id") },
+		"404":          func(*bench) fakeloki.Fault { return fakeloki.Status(404, "not here") },
+	}
+	for name, fault := range faults {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, nil, func(b *bench) {
+				var texts []string
+				push := func(n int) {
+					for range n {
+						texts = append(texts, fmt.Sprint("bad ", len(texts)))
+						b.push(texts[len(texts)-1], 0)
+						b.wait(500 * time.Millisecond)
+					}
+				}
+				push(20)
+				b.loki.Set(fault(b))
+				push(200)
+				b.loki.Set(nil)
+				push(20)
+				b.wait(time.Minute) // 30 s for what only people put right
+				b.once(texts...)
+				require.Equal(t, len(texts), b.sink.total())
+				st := b.src.Status()
+				require.True(t, st.Up)
+				require.Empty(t, st.Error)
+				require.Empty(t, st.Losses)
+			})
+		})
+	}
+}
+
+// The outage of a night is made up for soon, and it shows how far that is.
+func TestCatchUp(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		b.wait(10 * time.Second)
+		b.loki.Set(fakeloki.Reset)
+		var texts []string
+		for i := range 20_000 {
+			texts = append(texts, fmt.Sprint("bad ", i))
+			b.loki.Push(fakeloki.Entry{Labels: labelsA, Line: texts[i], Time: time.Now().Add(time.Duration(i) * time.Second / 2)})
+		}
+		b.wait(3 * time.Hour)
+		st := b.src.Status()
+		require.False(t, st.Up)
+		require.Contains(t, st.Error, "connection reset")
+		require.InDelta(t, 3*time.Hour, st.Lag, float64(time.Minute))
+		b.loki.Set(nil)
+		b.wait(30 * time.Second)
+		b.once(texts...)
+		require.Zero(t, b.src.Status().Lag)
+		require.WithinDuration(t, time.Now(), b.src.Status().Proved, 30*time.Second)
+	})
+}
+
+func TestTooLongAnOutage(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		b.wait(10 * time.Second)
+		b.loki.Set(fakeloki.Hang)
+		b.push("bad lost", -time.Hour)
+		b.wait(26 * time.Hour)
+		b.push("bad", time.Hour)
+		b.loki.Set(nil)
+		b.wait(time.Minute)
+		b.once("bad")
+		require.EqualValues(t, 1, b.src.Status().Losses[lossGap].Count)
+		require.Equal(t, 1, b.sink.total())
+	})
+}
+
+// A wrong tenant is said at once and asked about seldom.
+func TestUnauthorized(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		b.loki.Tenants = []string{"prod"}
+		b.wait(10 * time.Second)
+		b.loki.Requests()
+		b.wait(5 * time.Minute)
+		require.LessOrEqual(t, len(b.loki.Requests()), 21)
+		st := b.src.Status()
+		require.False(t, st.Up || st.Opened && st.Up)
+		require.Contains(t, st.Error, "401")
+		require.Contains(t, st.Error, "tenants")
+	})
+}
+
+// A restart goes on from the saved positions: nothing is lost and nothing
+// doubled, whenever the process was killed.
+func TestRestart(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		began := time.Now()
+		var texts []string
+		for i := range 6000 {
+			late := time.Duration(0)
+			if i%50 == 0 {
+				late = time.Duration(i%300) * time.Second
+			}
+			at := began.Add(time.Duration(i) * 100 * time.Millisecond)
+			texts = append(texts, fmt.Sprint("bad ", i))
+			b.loki.Push(fakeloki.Entry{Labels: labelsA, Line: texts[i], Time: at, Arrives: at.Add(late)})
+		}
+		for i := range 20 {
+			b.wait(time.Duration(7+i) * time.Second)
+			count, pos := b.sink.snapshot(b.src)
+			b.wait(700 * time.Millisecond) // lost with the kill
+			b.stop()
+			b.sink.count = count
+			b.wait(time.Duration(i) * time.Second)
+			b.start(config(b.loki), pos)
+		}
+		b.wait(15 * time.Minute)
+		b.once(texts...)
+		require.Equal(t, len(texts), b.sink.total())
+	})
+}
+
+func TestRestoreBroken(t *testing.T) {
+	f := func(text, want string) {
+		t.Helper()
+		err := New(Config{URL: "http://x", Selector: `{a="b"}`})[0].Restore(json.RawMessage(text))
+		require.ErrorContains(t, err, want)
+	}
+	f(`{`, "read positions of loki")
+	f(`[]`, "read positions of loki")
+	f(`{"version":9}`, "version 9 is unknown")
+	f(`{"version":1}`, "contradict")
+	f(`{"version":1,"covered":5,"floor":6,"proved":1,"deep":1}`, "contradict")
+	f(`{"version":1,"covered":5,"floor":1,"proved":1,"deep":1,"keys":"AAAA"}`, "damaged")
+	s := New(Config{URL: "http://x", Selector: `{a="b"}`})[0]
+	require.NoError(t, s.Restore(nil))
+	require.Nil(t, s.Positions())
+}
+
+// Where nothing matches, the state is saved all the same now and then: a restart
+// must not read a quiet day again.
+func TestQuietDay(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		b.wait(time.Hour)
+		b.sink.mu.Lock()
+		require.InDelta(t, 360, b.sink.marks, 10)
+		b.sink.mu.Unlock()
+		var pos positions
+		require.NoError(t, json.Unmarshal(b.src.Positions(), &pos))
+		require.WithinDuration(t, time.Now(), time.Unix(0, pos.Covered), 2*time.Second)
+		require.Empty(t, pos.Keys)
+	})
+}
+
+// The requests that it makes of an idle Loki.
+func TestRequests(t *testing.T) {
+	inBubble(t, func(c *Config) { c.Tenants = []string{"prod"} }, func(b *bench) {
+		b.wait(time.Hour)
+		b.loki.Requests()
+		b.wait(time.Minute)
+		all := b.loki.Requests()
+		require.InDelta(t, 64, len(all), 3)
+		for _, r := range all {
+			require.Equal(t, http.MethodGet, r.Method)
+			require.Equal(t, "prod", r.Tenant)
+			require.Equal(t, "categorize-labels", r.Header.Get("X-Loki-Response-Encoding-Flags"))
+			require.Equal(t, "no-cache", r.Header.Get("Cache-Control"))
+			require.Equal(t, `{app=~".+", service_name!="crowsnest", app=~"a|"} |~ "(\x00)|(bad)"`, r.Query)
+			require.Equal(t, DefaultLimit, r.Limit)
+		}
+	})
+}

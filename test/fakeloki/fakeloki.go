@@ -1,0 +1,334 @@
+// Package fakeloki is a Loki for tests that can be made to fail in every way. It
+// answers query_range and series as the real one does, of the queries that have a
+// selector and at most one line filter, and keeps the manners that readers
+// depend on: ranges are half open, a page has the oldest entries of all streams,
+// equal entries are stored once, and an entry can come long after the time that
+// it states.
+//
+// It can be reached over the network, as an http.Handler, or without one
+// (Transport), which works inside testing/synctest.
+package fakeloki
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"crowsnest/rules"
+)
+
+// Entry is one log line.
+type Entry struct {
+	Tenant   string // "": none
+	Labels   map[string]string
+	Time     time.Time
+	Line     string
+	Metadata map[string]string // structured
+	// Arrives is when Loki has it; zero: when it is pushed.
+	Arrives time.Time
+}
+
+// Request is one request that was made.
+type Request struct {
+	Method, Path, Tenant, Query string
+	From, To                    time.Time
+	Limit                       int
+	Header                      http.Header
+}
+
+// Fault answers a request in the place of Loki. It returns false to let it go on
+// as usual.
+type Fault func(w http.ResponseWriter, r *http.Request) bool
+
+// stored is an entry with what identifies it.
+type stored struct {
+	Entry
+	stream string
+	at     int64
+}
+
+// Loki is the fake. It is safe for concurrent use.
+type Loki struct {
+	mu       sync.Mutex
+	entries  map[string][]stored // by tenant, in order of time
+	known    map[string]bool
+	fault    Fault
+	mangle   func(body []byte) []byte
+	requests []Request
+	// MaxEntries and MaxQuery are what it allows; set them before use. 0: 5000 and
+	// 131072.
+	MaxEntries, MaxQuery int
+	// MaxRange is the longest time that one query may have; 0: any.
+	MaxRange time.Duration
+	// Tenants are those that it lets in; nil: everybody.
+	Tenants []string
+}
+
+// New returns a Loki without entries.
+func New() *Loki {
+	return &Loki{entries: map[string][]stored{}, known: map[string]bool{}, MaxEntries: 5000, MaxQuery: 131072}
+}
+
+// Push stores entries. What is there already is stored once.
+func (l *Loki) Push(entries ...Entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range entries {
+		s := stored{Entry: e, stream: text(e.Labels), at: e.Time.UnixNano()}
+		id := fmt.Sprint(e.Tenant, "\xff", s.stream, "\xff", s.at, "\xff", e.Line, "\xff", text(e.Metadata))
+		if l.known[id] {
+			continue
+		}
+		l.known[id] = true
+		all := l.entries[e.Tenant]
+		i, _ := slices.BinarySearchFunc(all, s, func(a, b stored) int {
+			return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.stream, b.stream), -1)
+		})
+		l.entries[e.Tenant] = slices.Insert(all, i, s)
+	}
+}
+
+func text(labels map[string]string) string {
+	b, _ := json.Marshal(labels) // sorted, and there is nothing that cannot be encoded
+	return string(b)
+}
+
+// Set sets the fault of every further request; nil: none.
+func (l *Loki) Set(f Fault) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.fault = f
+}
+
+// Mangle changes the body of every further answer to query_range; nil: none.
+func (l *Loki) Mangle(f func(body []byte) []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mangle = f
+}
+
+// Requests returns the requests since the last call.
+func (l *Loki) Requests() []Request {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := l.requests
+	l.requests = nil
+	return out
+}
+
+// ServeHTTP serves what readers use, below any prefix.
+func (l *Loki) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := r.ParseForm(); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	req := read(r)
+	l.mu.Lock()
+	l.requests = append(l.requests, req)
+	fault := l.fault
+	l.mu.Unlock()
+	if fault == nil || !fault(w, r) {
+		l.answer(w, r)
+	}
+}
+
+// read reads a request whose form is parsed.
+func read(r *http.Request) Request {
+	req := Request{
+		Method: r.Method, Path: r.URL.Path, Tenant: r.Header.Get("X-Scope-OrgID"), Query: r.Form.Get("query") + r.Form.Get("match[]"),
+		From: when(r.Form.Get("start")), To: when(r.Form.Get("end")), Header: r.Header.Clone(),
+	}
+	req.Limit, _ = strconv.Atoi(r.Form.Get("limit"))
+	return req
+}
+
+// answer answers without a fault.
+func (l *Loki) answer(w http.ResponseWriter, r *http.Request) {
+	req := read(r)
+	l.mu.Lock()
+	mangle := l.mangle
+	l.mu.Unlock()
+	if l.Tenants != nil && !slices.Contains(l.Tenants, req.Tenant) {
+		http.Error(w, "no org id", http.StatusUnauthorized)
+		return
+	}
+	var body []byte
+	var err error
+	switch {
+	case strings.HasSuffix(r.URL.Path, "/loki/api/v1/query_range"):
+		body, err = l.queryRange(req)
+	case strings.HasSuffix(r.URL.Path, "/loki/api/v1/series"):
+		body, err = l.series(req)
+		mangle = nil
+	default:
+		http.NotFound(w, r)
+		return
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	if mangle != nil {
+		body = mangle(body)
+	}
+	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
+	_, _ = w.Write(body)
+}
+
+func when(s string) time.Time {
+	n, _ := strconv.ParseInt(s, 10, 64)
+	return time.Unix(0, n).UTC()
+}
+
+// parse reads a selector and at most one filter.
+func parse(logql string) (sel rules.Selector, match func(line string) bool, err error) {
+	end := strings.Index(logql, "} |")
+	match = func(string) bool { return true }
+	head := logql
+	if end >= 0 {
+		head = logql[:end+1]
+		op, quoted, _ := strings.Cut(strings.TrimSpace(logql[end+1:]), " ")
+		want, err := strconv.Unquote(quoted)
+		if err != nil {
+			return sel, nil, fmt.Errorf("parse error at %q", quoted)
+		}
+		switch op {
+		case "|=":
+			match = func(line string) bool { return strings.Contains(line, want) }
+		case "|~":
+			re, err := regexp.Compile(want)
+			if err != nil {
+				return sel, nil, fmt.Errorf("parse error: %w", err)
+			}
+			match = re.MatchString
+		default:
+			return sel, nil, fmt.Errorf("parse error at %q", op)
+		}
+	}
+	if sel, err = rules.ParseSelector(head); err != nil {
+		return sel, nil, fmt.Errorf("parse error: %w", err)
+	}
+	for _, m := range sel.Matchers() {
+		if !m.Matches("") && (m.Op == rules.MatchEqual || m.Op == rules.MatchRegexp) {
+			return sel, match, nil
+		}
+	}
+	return sel, nil, fmt.Errorf("parse error: queries require at least one regexp or equality matcher that does not have an empty-compatible value")
+}
+
+func (l *Loki) queryRange(req Request) ([]byte, error) {
+	if len(req.Query) >= l.MaxQuery {
+		return nil, fmt.Errorf("parse error : input size too long (%d > %d)", len(req.Query), l.MaxQuery)
+	}
+	if req.Limit > l.MaxEntries {
+		return nil, fmt.Errorf("max entries limit per query exceeded, limit > max_entries_limit_per_query (%d > %d)", req.Limit, l.MaxEntries)
+	}
+	if d := req.To.Sub(req.From); l.MaxRange > 0 && d > l.MaxRange {
+		return nil, fmt.Errorf("the query time range exceeds the limit (query length: %s, limit: %s)", d, l.MaxRange)
+	}
+	if !req.From.Before(req.To) {
+		return nil, fmt.Errorf("end timestamp must not be before or equal to start time")
+	}
+	sel, match, err := parse(req.Query)
+	if err != nil {
+		return nil, err
+	}
+	categorized := req.Header.Get("X-Loki-Response-Encoding-Flags") == "categorize-labels"
+	var out answer
+	out.Status, out.Data.ResultType = "success", "streams"
+	out.Data.Result = []*series{}
+	byKey := map[string]*series{}
+	for _, e := range l.visible(req, sel, match) {
+		labels, meta := e.Labels, e.Metadata
+		if !categorized && len(meta) > 0 {
+			labels, meta = merged(labels, meta), nil
+		}
+		key := text(labels)
+		s := byKey[key]
+		if s == nil {
+			s = &series{Stream: labels}
+			byKey[key], out.Data.Result = s, append(out.Data.Result, s)
+		}
+		v := []any{strconv.FormatInt(e.at, 10), e.Line}
+		if len(meta) > 0 {
+			v = append(v, map[string]any{"structuredMetadata": meta})
+		} else if categorized {
+			v = append(v, struct{}{})
+		}
+		s.Values = append(s.Values, v)
+	}
+	return json.Marshal(out)
+}
+
+type answer struct {
+	Status string `json:"status"`
+	Data   struct {
+		ResultType string    `json:"resultType"`
+		Result     []*series `json:"result"`
+	} `json:"data"`
+}
+
+type series struct {
+	Stream map[string]string `json:"stream"`
+	Values [][]any           `json:"values"`
+}
+
+func merged(a, b map[string]string) map[string]string {
+	out := map[string]string{}
+	for _, m := range []map[string]string{a, b} {
+		for k, v := range m {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// visible returns the oldest entries of a range that have arrived.
+func (l *Loki) visible(req Request, sel rules.Selector, match func(string) bool) []stored {
+	now := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := l.entries[req.Tenant]
+	from := req.From.UnixNano()
+	i, _ := slices.BinarySearchFunc(all, from, func(s stored, t int64) int { return cmp.Or(cmp.Compare(s.at, t), 1) })
+	chosen := map[string]bool{}
+	var out []stored
+	for ; i < len(all) && all[i].at < req.To.UnixNano() && len(out) < req.Limit; i++ {
+		e := all[i]
+		if e.Arrives.After(now) {
+			continue
+		}
+		ok, known := chosen[e.stream]
+		if !known {
+			ok = sel.Matches(e.Labels, false)
+			chosen[e.stream] = ok
+		}
+		if ok && match(e.Line) {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+func (l *Loki) series(req Request) ([]byte, error) {
+	sel, _, err := parse(req.Query)
+	if err != nil {
+		return nil, err
+	}
+	req.Limit = 1 << 30
+	data, seen := []map[string]string{}, map[string]bool{}
+	for _, e := range l.visible(req, sel, func(string) bool { return true }) {
+		if !seen[e.stream] {
+			seen[e.stream] = true
+			data = append(data, e.Labels)
+		}
+	}
+	return json.Marshal(map[string]any{"status": "success", "data": data})
+}
