@@ -55,6 +55,17 @@ func Lock(ctx context.Context, dir string) (*Held, error) {
 	}
 }
 
+// Valid tells whether the lock still keeps others out: it does not if its file,
+// or the whole directory, was removed meanwhile.
+func (h *Held) Valid() bool {
+	mine, err := h.f.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Stat(h.f.Name())
+	return err == nil && os.SameFile(mine, there)
+}
+
 // Release gives the lock up. The lock file stays: removing it would let two
 // processes lock two files of the same name.
 func (h *Held) Release() error { return h.f.Close() }

@@ -71,6 +71,7 @@ type collector struct {
 	truncated, unparsed                 metric
 	lag, up, streams                    metric
 	sent, sendFailed, queue, endpointUp metric
+	skew                                metric
 }
 
 func newCollector(view View) *collector {
@@ -112,6 +113,7 @@ func newCollector(view View) *collector {
 		streams:      gauge("source_streams", "Streams that are followed.", "source"),
 		sent:         counter("notifications_total", "Alerts that a receiver accepted.", "sink", "endpoint"),
 		sendFailed:   counter("notifications_failed_total", "Alerts that a receiver refused or did not get.", "sink", "endpoint", "reason"),
+		skew:         gauge("endpoint_clock_skew_seconds", "How far the clock of a receiver is ahead of ours, as its answers say; 0 where they say nothing.", "sink", "endpoint"),
 		queue:        gauge("notification_queue_length", "Alerts with news that a receiver has not accepted yet.", "sink", "endpoint"),
 		endpointUp:   gauge("notification_endpoint_up", "Whether the last delivery to a receiver succeeded.", "sink", "endpoint"),
 	}
@@ -123,7 +125,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 		c.reloadOK, c.reloadTime, c.packInfo, c.packBroken, c.rulesLoaded, c.matches, c.lastMatch, c.lastSeen,
 		c.cost, c.held, c.inactive, c.episodes, c.overflow, c.repeats, c.missing, c.evicted, c.seen, c.seenEvicted, c.late,
 		c.future, c.badTemplates, c.saved, c.saveErrors, c.lines, c.bytes, c.evaluated, c.dropped, c.truncated, c.unparsed, c.lost, c.srcErrors, c.lag, c.up,
-		c.streams, c.sent, c.sendFailed, c.queue, c.endpointUp,
+		c.streams, c.sent, c.sendFailed, c.queue, c.endpointUp, c.skew,
 	} {
 		ch <- m.desc
 	}
@@ -221,6 +223,7 @@ func (c *collector) collectEndpoints(send emit) {
 	for _, e := range c.view.Endpoints() {
 		send(c.sent, float64(e.Sent), e.Sink, e.Endpoint)
 		send(c.queue, float64(e.Pending), e.Sink, e.Endpoint)
+		send(c.skew, e.ClockSkew, e.Sink, e.Endpoint)
 		send(c.endpointUp, truth(e.Up), e.Sink, e.Endpoint)
 		for reason, n := range e.Failed {
 			send(c.sendFailed, float64(n), e.Sink, e.Endpoint, reason)

@@ -104,6 +104,8 @@ type Endpoint struct {
 	Sent     int64            `json:"sent"`
 	Failed   map[string]int64 `json:"failed,omitempty"` // by reason
 	Pending  int              `json:"pending"`
+	// ClockSkew is by how many seconds its clock is ahead of ours.
+	ClockSkew float64 `json:"clockSkewSeconds"`
 }
 
 // Delivery is the last answer of one receiver to one alert.

@@ -100,6 +100,7 @@ type reloadOutcome struct {
 // bound their last try themselves.
 const (
 	stopSources = time.Second
+	stopSave    = time.Second
 	stopSinks   = 3200 * time.Millisecond
 	lockWait    = 30 * time.Second
 	warmUpMost  = time.Minute
@@ -213,10 +214,8 @@ func (d *daemon) run(ctx context.Context) error {
 	})
 	defer serving.stop(time.Second)
 
-	lock := d.lock(ctx)
-	if lock != nil {
-		defer lock.Release() //nolint:errcheck // the process ends
-	}
+	d.lock(ctx)
+	defer d.saver.release()
 	d.reloading.Lock()
 	d.saver.keepRules(d.loader.inForce())
 	d.reloading.Unlock()
@@ -234,23 +233,21 @@ func (d *daemon) run(ctx context.Context) error {
 
 // lock waits for another instance that uses the same state, such as the old pod
 // of a rolling update. Where it does not end, this one goes on without state.
-func (d *daemon) lock(ctx context.Context) *state.Held {
+func (d *daemon) lock(ctx context.Context) {
 	if !d.saver.keeps() {
-		return nil
+		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, lockWait)
 	defer cancel()
 	held, err := state.Lock(ctx, d.saver.dir)
 	switch {
 	case err == nil:
-		return held
+		d.saver.held = held
 	case errors.Is(err, state.ErrLocked):
-		d.saver.off.Store(true)
-		d.log.Error().Err(err).Msg("going on without saved state")
+		d.saver.lockedOut(err)
 	default:
 		d.log.Error().Err(err).Msg("the state cannot be locked; going on, and trying to save it")
 	}
-	return nil
 }
 
 // restore reads the state back, or prepares to build it from older lines.
@@ -316,11 +313,18 @@ func (d *daemon) stopAll(f flow) {
 	}
 	f.tick.stop(stopSources)
 	d.pipe.evaluate(d.tell)
-	d.saver.save()
+	d.saveLast()
 	if !f.sinks.stop(stopSinks) {
 		d.log.Warn().Msg("a sink did not stop in time")
 	}
-	d.saver.save()
+	d.saveLast()
+}
+
+// saveLast saves the state at the end, and does not wait for a disk that hangs.
+func (d *daemon) saveLast() {
+	if !start(context.Background(), func(context.Context) { d.saver.save() }).stop(stopSave) {
+		d.log.Warn().Msg("the state could not be saved in time; a restart goes on from the one before")
+	}
 }
 
 // sourceEnded notes that a source is exhausted, or broke.

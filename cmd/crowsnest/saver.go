@@ -49,10 +49,14 @@ type saver struct {
 	log     zerolog.Logger
 	staged  staged // of an agent
 
-	mu     sync.Mutex
-	saved  time.Time
-	errors int64
-	failed bool // the last write did
+	held *state.Held // nil: another instance has the lock, or it cannot be had
+	busy sync.Mutex  // held while the state is saved
+
+	mu      sync.Mutex
+	saved   time.Time
+	errors  int64
+	failing unsaved   // since the last write that succeeded
+	writing time.Time // since when a write is under way; zero: none is
 }
 
 // run saves until ctx ends. The last word is written by the caller with save,
@@ -65,12 +69,13 @@ func (s *saver) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			s.hold()
 			switch {
 			case !s.keeps():
 				s.pipe.copied(s.positions)
 				s.told()
 			case s.pipe.up != nil:
-				s.saveSafe(false)
+				s.alone(func() { s.saveSafe(false) })
 			case s.pipe.changed.Load() || s.lastFailed():
 				s.save()
 			}
@@ -84,36 +89,55 @@ func (s *saver) keeps() bool { return s.dir != "" && !s.off.Load() }
 func (s *saver) lastFailed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.failed
+	return !s.failing.since.IsZero()
+}
+
+// alone calls f unless the state is being saved: a disk that hangs must not hang
+// whoever comes after.
+func (s *saver) alone(f func()) {
+	if s.busy.TryLock() {
+		defer s.busy.Unlock()
+		f()
+	}
 }
 
 // save writes the state now. A failure is counted and logged, not returned:
-// there is nothing that a caller could do. Calls must not overlap.
+// there is nothing that a caller could do. While it is being saved already, save
+// does nothing.
 func (s *saver) save() {
 	if !s.keeps() {
 		return
 	}
-	if s.pipe.up != nil {
-		s.saveSafe(true)
-		return
-	}
-	payload, err := s.copy(func() {})
-	s.write(payload, err)
+	s.alone(func() {
+		if s.pipe.up != nil {
+			s.saveSafe(true)
+			return
+		}
+		payload, err := s.copy(func() {})
+		s.write(payload, err)
+	})
 }
 
 // write writes a copy, unless err says that there is none.
 func (s *saver) write(payload []byte, err error) {
+	began := s.pipe.now()
+	s.mu.Lock()
+	s.writing = began
+	s.mu.Unlock()
 	if err == nil {
 		err = state.Save(s.dir, payload)
 	}
 	now := s.pipe.now()
 	s.mu.Lock()
-	was := s.failed
-	s.failed = err != nil
+	was := !s.failing.since.IsZero()
+	s.writing = time.Time{}
 	if err != nil {
 		s.errors++
+		if s.failing.why = err; !was {
+			s.failing.since = began
+		}
 	} else {
-		s.saved = now
+		s.saved, s.failing = now, unsaved{}
 	}
 	s.mu.Unlock()
 	if err == nil {

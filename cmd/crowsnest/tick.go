@@ -31,7 +31,7 @@ func (d *daemon) ticks(ctx context.Context) {
 			lastSelf = now
 			status := d.sourceStatus()
 			givenUp := d.giveUp(now)
-			d.notify(d.self.update(now, withParts(status, now), d.outcome.Load().broken, givenUp, d.stageAlerts(now, status)...))
+			d.notify(d.self.update(now, withParts(status, now), d.outcome.Load().broken, givenUp, append(d.stageAlerts(now, status), d.upkeepAlerts(now)...)...))
 			seen.log(status)
 			seen.logParts(status)
 			seen.logPanics(givenUp)

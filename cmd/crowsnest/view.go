@@ -75,7 +75,7 @@ func (d *daemon) endpointsView() []web.Endpoint {
 	for _, s := range d.sinks {
 		for _, e := range s.Status() {
 			out = append(out, web.Endpoint{
-				Sink: e.Sink, Endpoint: e.Endpoint, Up: e.Up, Error: e.Error, Sent: e.Sent, Failed: e.Failed, Pending: e.Pending,
+				Sink: e.Sink, Endpoint: e.Endpoint, Up: e.Up, Error: e.Error, Sent: e.Sent, Failed: e.Failed, Pending: e.Pending, ClockSkew: e.ClockSkew,
 			})
 		}
 	}
