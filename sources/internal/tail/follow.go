@@ -111,23 +111,19 @@ func (c *chain) follow(ms []member) {
 		next = append(next, f)
 	}
 	c.next = nil
-	for _, f := range append(left, next...) { // what was deleted is older
-		if f.f == nil && !listed(ms, f) {
+	// What has no name any more is older than what has one, and can be read only
+	// while it is open. Of one that was never opened its name may be that of
+	// another file now.
+	left = slices.DeleteFunc(left, func(f *file) bool {
+		if f.f == nil {
 			c.deleted(f)
-			continue
 		}
+		return f.f == nil
+	})
+	for _, f := range append(left, next...) {
 		c.stat(f)
 		c.next = append(c.next, f)
 	}
-}
-
-func listed(ms []member, f *file) bool {
-	for _, m := range ms {
-		if m.name == f.name {
-			return true
-		}
-	}
-	return false
 }
 
 // match returns which file the member is, or is the compressed form of.

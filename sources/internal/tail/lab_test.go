@@ -27,6 +27,7 @@ type pipe struct {
 
 	prog *matcher.Program
 	cut  sync.RWMutex
+	each func() // runs after each block, outside of the cut
 
 	mu      sync.Mutex
 	lines   []string
@@ -47,6 +48,9 @@ func newPipe(t testing.TB) *pipe {
 }
 
 func (p *pipe) Scan(s *matcher.Stream, block []byte, commit func()) {
+	if p.each != nil {
+		defer p.each()
+	}
 	p.cut.RLock()
 	defer p.cut.RUnlock()
 	hits := p.prog.Scan(s, block, time.Now())
@@ -164,6 +168,7 @@ type lab struct {
 	cfg    Config
 	finder Finder
 	pipe   *pipe
+	each   func() // of the pipe
 	tailer *Tailer
 	stopIt func()
 }
@@ -171,6 +176,7 @@ type lab struct {
 func (l *lab) start(from *snapshot) {
 	l.t.Helper()
 	l.pipe = newPipe(l.t)
+	l.pipe.each = l.each
 	l.tailer = New(l.cfg, l.finder)
 	if from != nil {
 		require.NoError(l.t, l.tailer.Restore(from.positions))

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,6 +51,10 @@ type model struct {
 	rotation int
 	away     bool // renamed and not reopened yet
 
+	removed int         // files
+	early   atomic.Bool // save right after the next block
+	block   *snapshot   // that was taken so
+	mu      sync.Mutex  // of block
 	saved   snapshot
 	lost    map[string]bool // cannot be delivered any more, in this life
 	perhaps map[string]bool // its file went while it was read
@@ -84,6 +90,75 @@ func (m *model) write(n, pad int) {
 	}
 }
 
+// late writes to the old file after the new one has a line, and for so short that
+// every reader that is there sees it.
+func (m *model) late(pause int) {
+	m.rename()
+	m.whole()
+	old, err := os.OpenFile(m.cur.path, os.O_WRONLY|os.O_APPEND, 0)
+	m.check(err)
+	if err != nil {
+		return
+	}
+	defer old.Close()
+	was := m.cur
+	m.reopen()
+	m.write(1, 3)
+	wait(time.Duration(pause) * time.Millisecond)
+	m.n++
+	text := fmt.Sprintf("seq=%d late", m.n) + end
+	_, err = fmt.Fprintf(old, "%s stdout F %s\n", m.c.Stamp(), text)
+	m.check(err)
+	m.all = append(m.all, text)
+	was.lines = append(was.lines, text)
+	if m.down {
+		m.perhaps[text] = true // it may have left the file for good
+		return
+	}
+	m.wait(2 * time.Second)
+	m.save()
+}
+
+// die leaves a line without its end: the process was killed.
+func (m *model) die() {
+	m.reopen()
+	m.half()
+	m.line(m.open)
+	m.open = ""
+	m.restart()
+}
+
+// outage is what a node does while nobody reads.
+func (m *model) outage(arg int) {
+	m.write(arg%20+1, arg%50)
+	if arg%3 > 0 {
+		m.wait(time.Duration(arg) * 10 * time.Millisecond)
+	}
+	if arg%2 == 0 {
+		m.save()
+	} else {
+		m.early.Store(true)
+	}
+	m.write(arg%9+1, arg)
+	m.wait(time.Duration(arg%4) * 200 * time.Millisecond)
+	m.halt(arg%5 > 0)
+	for range arg%3 + 1 {
+		m.write(arg%5, arg%70)
+		m.rename()
+		m.reopen()
+		if arg%7 > 2 {
+			m.compressAll()
+		}
+	}
+	m.start()
+}
+
+func (m *model) compressAll() {
+	for range 20 {
+		m.compress()
+	}
+}
+
 func (m *model) line(text string) {
 	m.all = append(m.all, text)
 	m.cur.lines = append(m.cur.lines, text)
@@ -112,6 +187,9 @@ func (m *model) rename() {
 		return
 	}
 	m.whole()
+	if len(m.cur.lines) == 0 {
+		m.write(1, 0) // the kubelet rotates what is too big, and never an empty file
+	}
 	m.rotation++
 	name := fmt.Sprintf("%s.20260102-%06d", m.c.Path(), m.rotation)
 	m.check(os.Rename(m.c.Path(), name))
@@ -195,6 +273,7 @@ func (m *model) drop(f *modelFile) {
 		}
 	}
 	f.path, f.gz = "", ""
+	m.removed++
 	m.judge(f, m.down)
 }
 
@@ -250,7 +329,30 @@ func (m *model) wait(d time.Duration) {
 
 func (m *model) save() {
 	if !m.down {
+		m.mu.Lock()
+		m.block = nil
+		m.mu.Unlock()
 		m.saved = m.l.pipe.snapshot(m.l.tailer)
+	}
+}
+
+// each has the state saved right after a block, where a position that moves
+// outside of the cut is behind.
+func (m *model) each() {
+	if m.early.Swap(false) {
+		s := m.l.pipe.snapshot(m.l.tailer)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.block = &s
+	}
+}
+
+// taken uses what was saved after a block.
+func (m *model) taken() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.block != nil {
+		m.saved, m.block = *m.block, nil
 	}
 }
 
@@ -261,8 +363,10 @@ func (m *model) halt(kill bool) {
 	}
 	if kill {
 		m.l.kill()
+		m.taken()
 	} else {
 		m.saved = *m.l.stop()
+		m.block = nil
 	}
 	m.down = true
 	for _, f := range m.older {
@@ -300,10 +404,14 @@ func (m *model) step(op, arg int) {
 		m.reopen()
 	case 8:
 		m.back()
-	case 9, 10:
+	case 9:
 		m.compress()
+	case 10:
+		m.compressAll()
 	case 11:
-		m.remove()
+		if arg < 20 {
+			m.remove()
+		}
 	case 12:
 		m.restart()
 	case 13:
@@ -314,10 +422,18 @@ func (m *model) step(op, arg int) {
 		m.halt(true)
 	case 16, 17:
 		m.start()
+	case 18, 19:
+		m.outage(arg)
+	case 20:
+		m.late(arg * 10)
+	case 21:
+		m.die()
+	case 22:
+		m.early.Store(true)
 	}
 }
 
-const steps18 = 17
+const lastOp = 22
 
 // verify compares what was delivered with what should have been.
 func (m *model) verify() {
@@ -325,40 +441,45 @@ func (m *model) verify() {
 	m.reopen()
 	m.write(1, 0)
 	wait(60 * time.Second)
-	var whole []string
-	for _, line := range m.l.pipe.taken() {
-		if strings.HasSuffix(line, end) {
-			whole = append(whole, line)
-		} else if !slices.ContainsFunc(m.all, func(w string) bool { return strings.HasPrefix(w, line) }) {
-			m.fail("made up: %.100q", line)
-		}
+	times := map[string]int{}
+	at := map[string]int{}
+	for i, line := range m.l.pipe.taken() {
+		times[line]++
+		at[line] = i
 	}
 	missing, known := 0, 0
-	seen := map[string]bool{}
-	for _, f := range m.older {
-		for _, line := range f.lines {
-			seen[line] = f.seen
-		}
-	}
-	i := 0
-	for _, want := range m.all {
-		if i < len(whole) && whole[i] == want {
-			i++
-			if m.lost[want] {
-				m.fail("%.40q was delivered and cannot have been", want)
+	for _, f := range append(m.older, m.cur) {
+		last, gone := -1, 0
+		for _, want := range f.lines {
+			n := times[want]
+			if strings.HasSuffix(want, end) {
+				delete(times, want)
 			}
-			continue
+			switch {
+			case n > 1 && strings.HasSuffix(want, end):
+				m.fail("%.40q was delivered %d times", want, n)
+			case n > 0 && m.lost[want]:
+				m.fail("%.40q was delivered and cannot have been", want)
+			case n > 0 && at[want] < last:
+				m.fail("%.40q is out of order", want)
+			case n > 0:
+				last = at[want]
+			case !m.lost[want] && !m.perhaps[want]:
+				m.fail("%.40q is missing", want)
+			}
+			if n == 0 {
+				gone++
+			}
 		}
-		missing++
-		if seen[want] { // of a file that came and went unseen nobody can tell
-			known++
-		}
-		if !m.lost[want] && !m.perhaps[want] {
-			m.fail("%.40q is missing; the next one delivered is %.60q", want, whole[min(i, len(whole)-1):][:min(1, len(whole))])
+		missing += gone
+		if f.seen && gone < len(f.lines) { // of a file that came and went unread nobody can tell
+			known += gone
 		}
 	}
-	if i < len(whole) {
-		m.fail("delivered twice or out of order: %.60q", whole[i])
+	for line := range times { // a line may be shown before its end comes
+		if strings.HasSuffix(line, end) || !slices.ContainsFunc(m.all, func(w string) bool { return strings.HasPrefix(w, line) }) {
+			m.fail("made up: %.100q", line)
+		}
 	}
 	status := m.l.tailer.Status()
 	counted := int64(0)
@@ -367,6 +488,9 @@ func (m *model) verify() {
 	}
 	if known > 0 && counted == 0 {
 		m.fail("%d lines are lost and none is counted", known)
+	}
+	if m.removed == 0 && counted > 0 {
+		m.fail("no file is gone, and a loss is counted: %v", status.Losses)
 	}
 	if missing == 0 && len(m.lost) > 0 {
 		m.fail("the model is wrong: %d lines should be lost", len(m.lost))
@@ -384,7 +508,7 @@ func (m *model) verify() {
 func lives(t *testing.T, rt *rapid.T) {
 	type step struct{ op, arg int }
 	plan := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
-		return step{rapid.IntRange(0, steps18).Draw(t, "op"), rapid.IntRange(0, 99).Draw(t, "arg")}
+		return step{rapid.IntRange(0, lastOp).Draw(t, "op"), rapid.IntRange(0, 99).Draw(t, "arg")}
 	}), 1, 80).Draw(rt, "plan")
 	open := rapid.SampledFrom([]int{0, 0, 1}).Draw(rt, "open")
 	root, err := os.MkdirTemp(t.TempDir(), "life")
@@ -397,6 +521,7 @@ func lives(t *testing.T, rt *rapid.T) {
 		l := &lab{t: t, cfg: Config{Source: "test", NoWatch: true, MaxOpen: open}, finder: podFinder(root)}
 		m = &model{l: l, c: kubesim.New(kubesim.Options{Root: root}), lost: map[string]bool{}, perhaps: map[string]bool{}}
 		m.cur = &modelFile{path: m.c.Path()}
+		l.each = m.each
 		m.write(1, 0)
 		l.start(nil)
 		wait(time.Second)
@@ -464,5 +589,45 @@ func TestClosedFileGrowsAndGoes(t *testing.T) {
 		require.NoError(t, c.Err)
 		c.Close()
 		other.Close()
+	})
+}
+
+// A file that is empty when it is found, is not opened and gets another name
+// does not push aside the files before it.
+func TestEmptyFileIsRenamedBeforeItIsOpened(t *testing.T) {
+	bubble(t, podFinder, func(t *testing.T, l *lab) {
+		var seq sequence
+		c := kubesim.New(kubesim.Options{Root: l.finder.Root})
+		for range 3 {
+			several(c, &seq, 3)
+			c.Rotate()
+		}
+		several(c, &seq, 3)
+		c.Restart()
+		l.pipe = newPipe(t)
+		tl := New(Config{NoWatch: true, LookBack: -1, MaxOpen: 1}, l.finder)
+		tl.p = l.pipe
+		tl.queue.open()
+		w := newWorker()
+		for turn := range 40 {
+			tl.findAll(nil, true)
+			for _, ch := range tl.chains {
+				ch.run(w)
+			}
+			if turn == 0 { // the first file is read now, the others wait
+				several(c, &seq, 3)
+				c.Rotate()
+				several(c, &seq, 3)
+			}
+			wait(500 * time.Millisecond)
+		}
+		requireLines(t, seq.want, l.pipe.taken())
+		require.Empty(t, tl.Status().Lost[lossDeleted])
+		for _, ch := range tl.chains {
+			ch.closeAll()
+		}
+		tl.trees[0].root.close()
+		require.NoError(t, c.Err)
+		c.Close()
 	})
 }
