@@ -223,7 +223,7 @@ func TestMessages(t *testing.T) {
 		require.Equal(t, m, got)
 	}
 	f(Message{Node: "node-1", Instance: "a", First: 1, Sent: start})
-	f(Message{Node: "node-1", Instance: "a", After: "b", Sequence: 7, First: 3, Sent: start, Proved: start, Payload: []byte("payload")})
+	f(Message{Node: "node-1", Instance: "a", After: []string{"b", "c"}, Sequence: 7, First: 3, Sent: start, Proved: start, Payload: []byte("payload")})
 	f(Message{Node: "node-1", Instance: "a", Sequence: 7, First: 8, Sent: start, Goodbye: true, Final: true})
 
 	bad := func(m Message, want string) {
@@ -234,6 +234,8 @@ func TestMessages(t *testing.T) {
 	bad(Message{Instance: "a", First: 1}, "the name of a node has 1 to 253 bytes")
 	bad(Message{Node: "a/b", Instance: "a", First: 1}, "use letters, digits")
 	bad(Message{Node: "a", First: 1}, "an instance has letters")
+	bad(Message{Node: "a", Instance: "a", After: []string{"/"}, First: 1}, "an instance has letters")
+	bad(Message{Node: "a", Instance: "a", After: make([]string, 17), First: 1}, "instances are more than there can be")
 	bad(Message{Node: "a", Instance: "a"}, "is not possible")
 	bad(Message{Node: "a", Instance: "a", Sequence: 1, First: 3}, "is not possible")
 	bad(Message{Node: "a", Instance: "a", Sequence: 1, First: 2, Payload: []byte{1}}, "is not possible")
@@ -290,7 +292,7 @@ func FuzzDecode(f *testing.F) {
 }
 
 func FuzzMessage(f *testing.F) {
-	m := Message{Node: "node-1", Instance: "a", After: "b", Sequence: 7, First: 3, Sent: start, Proved: start, Payload: []byte("payload")}
+	m := Message{Node: "node-1", Instance: "a", After: []string{"b"}, Sequence: 7, First: 3, Sent: start, Proved: start, Payload: []byte("payload")}
 	f.Add(m.Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, err := ReadMessage(b)

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -18,6 +19,8 @@ const (
 	Header = "Crowsnest-Agents"
 	// MaxMessage is the size of a message: a batch and what is around it.
 	MaxMessage = MaxPayload + 4<<10
+	// MaxAfter is how many instances before its own an agent names.
+	MaxAfter = 16
 	// MaxName is the length of the name of a node, in bytes.
 	MaxName = 253
 )
@@ -36,9 +39,11 @@ const instanceMost = 64
 // Message is what an agent sends.
 type Message struct {
 	// Node is the name of the sender, Instance a random text that its process
-	// chose at its start, and After the instance before it that used the same
-	// saved state, "" if there was none.
-	Node, Instance, After string
+	// chose at its start.
+	Node, Instance string
+	// After are the instances before it that used the same saved state: the last
+	// one that is known to have been let in, and those that came since.
+	After []string
 	// Sequence is the number of the batch, from 1 on. Without a batch it is that
 	// of the last one, 0 if there was none.
 	Sequence uint64
@@ -67,7 +72,11 @@ const (
 // Append writes the message behind b.
 func (m *Message) Append(b []byte) []byte {
 	b = append(append(b, magic...), Version)
-	b = appendString(appendString(appendString(b, m.Node), m.Instance), m.After)
+	b = appendString(appendString(b, m.Node), m.Instance)
+	b = binary.AppendUvarint(b, uint64(len(m.After)))
+	for _, before := range m.After {
+		b = appendString(b, before)
+	}
 	b = binary.AppendUvarint(binary.AppendUvarint(b, m.Sequence), m.First)
 	flags := byte(0)
 	set := func(flag byte, on bool) {
@@ -99,7 +108,11 @@ func ReadMessage(b []byte) (Message, error) {
 		return Message{}, fmt.Errorf("read message: %w", ErrVersion)
 	}
 	r := &reader{b: b[len(magic)+1:]}
-	m := Message{Node: r.name(MaxName), Instance: r.name(instanceMost), After: r.name(instanceMost), Sequence: r.uvarint(), First: r.uvarint()}
+	m := Message{Node: r.name(MaxName), Instance: r.name(instanceMost)}
+	for range r.count("instances", MaxAfter) {
+		m.After = append(m.After, r.name(instanceMost))
+	}
+	m.Sequence, m.First = r.uvarint(), r.uvarint()
 	flags := byte(0)
 	if f := r.take(1); f != nil {
 		flags = f[0]
@@ -137,7 +150,7 @@ func (m *Message) check() error {
 	switch {
 	case CheckName(m.Node) != nil:
 		return CheckName(m.Node)
-	case CheckName(m.Instance) != nil || m.After != "" && CheckName(m.After) != nil:
+	case slices.ContainsFunc(append([]string{m.Instance}, m.After...), func(s string) bool { return CheckName(s) != nil }):
 		return errors.New("an instance has letters, digits, -, _ and . only")
 	case m.First == 0 || m.First > m.Sequence+1 || m.Payload != nil && (m.Sequence == 0 || m.First > m.Sequence):
 		return fmt.Errorf("batch %d with %d as the first is not possible", m.Sequence, m.First)

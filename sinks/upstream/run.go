@@ -154,6 +154,7 @@ func (w *sender) judge(m *hits.Message, n int, a answer, again bool) time.Durati
 			s.st.Taken += int64(n)
 		}
 		s.up, s.lastErr, s.st.Reached, s.st.Refused, s.st.LastAnswer = true, "", true, false, now
+		s.admitted = true
 		s.ack(a.said, now)
 		return 0
 	}

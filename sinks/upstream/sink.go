@@ -57,7 +57,8 @@ type Sink struct {
 	wake chan struct{} // has one token if there is something to do
 
 	mu       sync.Mutex
-	after    string // the instance before this one
+	after    []string // instances before this one
+	admitted bool     // the aggregator knows this one
 	builder  hits.Builder
 	kept     []batch // oldest first
 	bytes    int     // of their payloads
@@ -283,12 +284,25 @@ func (s *Sink) Acked() uint64 {
 
 // saved is what is kept over a restart.
 type saved struct {
-	Instance string `json:"instance"`
+	// Instances are the last one that the aggregator let in, as far as is known,
+	// and those that came since.
+	Instances []string `json:"instances"`
 }
 
 // Export returns what the next process has to know: it is the successor of this
 // one, and not another agent of the same name.
-func (s *Sink) Export() ([]byte, error) { return json.Marshal(saved{s.instance}) }
+func (s *Sink) Export() ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := []string{s.instance}
+	if !s.admitted {
+		all = append(slices.Clone(s.after), s.instance)
+	}
+	if n := len(all) - hits.MaxAfter; n > 0 {
+		all = slices.Delete(all, 1, 1+n)
+	}
+	return json.Marshal(saved{all})
+}
 
 // Import takes what Export returned, before Run.
 func (s *Sink) Import(b []byte) error {
@@ -296,14 +310,14 @@ func (s *Sink) Import(b []byte) error {
 	if err := json.Unmarshal(b, &x); err != nil {
 		return fmt.Errorf("read the state of upstream: %w", err)
 	}
-	if x.Instance != "" {
-		if err := hits.CheckName(x.Instance); err != nil {
+	for _, instance := range x.Instances {
+		if err := hits.CheckName(instance); err != nil {
 			return fmt.Errorf("read the state of upstream: %w", err)
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.after = x.Instance
+	s.after = x.Instances[:min(len(x.Instances), hits.MaxAfter)]
 	return nil
 }
 

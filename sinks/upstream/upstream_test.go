@@ -356,10 +356,34 @@ func TestASuccessorSaysSo(t *testing.T) {
 	require.NoError(t, second.Import(state))
 	w := &sender{s: second}
 	m, _, _ := w.next()
-	require.Equal(t, first.instance, m.After)
+	require.Equal(t, []string{first.instance}, m.After)
 	require.NotEqual(t, first.instance, m.Instance)
+
+	// As long as nobody let one in, all that tried are named.
+	state, err = second.Export()
+	require.NoError(t, err)
+	third := f()
+	require.NoError(t, third.Import(state))
+	require.Equal(t, []string{first.instance, second.instance}, third.after)
+	last := third
+	for range 30 {
+		state, err = last.Export()
+		require.NoError(t, err)
+		next := f()
+		require.NoError(t, next.Import(state))
+		require.Equal(t, first.instance, next.after[0])
+		require.Equal(t, last.instance, next.after[len(next.after)-1])
+		last = next
+	}
+	require.Len(t, last.after, hits.MaxAfter)
+	last.admitted = true
+	state, err = last.Export()
+	require.NoError(t, err)
+	require.NoError(t, third.Import(state))
+	require.Equal(t, []string{last.instance}, third.after)
+
 	require.Error(t, second.Import([]byte("{")))
-	require.Error(t, second.Import([]byte(`{"instance":"a b"}`)))
+	require.Error(t, second.Import([]byte(`{"instances":["a b"]}`)))
 }
 
 func TestFinalGoodbye(t *testing.T) {

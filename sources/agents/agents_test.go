@@ -177,6 +177,7 @@ func TestARestartOfTheAggregator(t *testing.T) {
 	require.NoError(t, b.s.Restore(pos))
 	require.Equal(t, []string{"agents/n1"}, b.s.Parts())
 	require.False(t, b.s.Status().Parts["agents/n1"].Up)
+	require.Contains(t, b.say(hits.Message{Instance: "i2", First: 1}), "409", "the agent may still live")
 	require.Equal(t, "taken 1 saved 1", b.say(hits.Message{Sequence: 3, First: 2, Payload: b.payload(3)}), "2 again")
 	require.Equal(t, "taken 2 saved 1", b.say(hits.Message{Sequence: 2, First: 2, Payload: b.payload(2)}))
 	require.Equal(t, "taken 3 saved 1", b.say(hits.Message{Sequence: 3, First: 2, Payload: b.payload(3)}))
@@ -191,9 +192,21 @@ func TestARestartOfTheAggregator(t *testing.T) {
 	require.Equal(t, "taken 8 saved 0", b.say(hits.Message{Sequence: 8, First: 8, Payload: b.payload(8)}))
 	require.Equal(t, "taken 9 saved 0", b.say(hits.Message{Sequence: 9, First: 8, Payload: b.payload(9)}))
 	require.Equal(t, int64(1), b.s.Status().Losses[lossGap].Count)
+	pos = b.save()
+	b.now = at(15 * time.Second)
 	again := New(b.s.cfg)
-	require.NoError(t, again.Restore(b.save()))
+	require.NoError(t, again.Restore(pos))
 	require.Equal(t, int64(1), again.Status().Losses[lossGap].Count)
+
+	// A restart does not make an agent any younger, but is no reason to forget it.
+	b.s = again
+	b.now = at(2 * time.Hour)
+	again = New(b.s.cfg)
+	require.NoError(t, again.Restore(pos))
+	b.s = again
+	(&handler{s: b.s, p: b.p}).tidy(b.now, b.now.Add(time.Minute))
+	require.Equal(t, []string{"agents/n1"}, b.s.Parts())
+	require.Equal(t, "taken 0 saved 0", b.say(hits.Message{Instance: "i2", First: 1}))
 }
 
 func TestOneAgentPerNode(t *testing.T) {
@@ -208,7 +221,7 @@ func TestOneAgentPerNode(t *testing.T) {
 	require.Contains(t, b.say(other), "409")
 
 	// The process that goes on with the same saved state takes over at once.
-	other.After = "i1"
+	other.After = []string{"i0", "i1"}
 	require.Equal(t, "taken 1 saved 0", b.say(other))
 	require.Contains(t, b.say(hits.Message{Sequence: 2, First: 1, Payload: b.payload(3)}), "409", "the older one")
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -198,14 +199,14 @@ func (s *Source) admit(n *node, m *hits.Message, now time.Time) (fresh bool, why
 	silent := now.Sub(n.heard)
 	switch {
 	case n.instance == m.Instance:
-	case n.instance == "", n.left, m.After == n.instance, silent >= s.cfg.SilentAfter || silent < 0:
+	case n.instance == "", n.left, slices.Contains(m.After, n.instance), silent >= s.cfg.SilentAfter || silent < 0:
 		n.instance, n.taken, n.copied, n.saved = m.Instance, 0, 0, 0
 		fresh = true
 	default:
 		n.refused = now
 		return false, &refusal{http.StatusConflict, refusedConflict, fmt.Errorf("node %s has an agent already, which was heard of %v ago; give each its own sinks.upstream.node", n.name, silent.Round(time.Millisecond))}
 	}
-	n.heard, n.spoke, n.left = now, true, false
+	n.heard, n.waited, n.spoke, n.left = now, now, true, false
 	n.skew = m.Sent.Sub(now.Round(0))
 	return fresh || !n.known, nil
 }

@@ -151,7 +151,7 @@ func (h *handler) tidy(began, now time.Time) {
 	s.settled = s.settled || settled
 	var over []*node
 	for _, n := range s.nodes {
-		if now.Sub(n.heard) >= s.cfg.ForgetAfter {
+		if now.Sub(n.waited) >= s.cfg.ForgetAfter {
 			over = append(over, n)
 		}
 	}
@@ -171,7 +171,7 @@ func (h *handler) forgetIf(n *node, now time.Time) {
 	}
 	defer n.busy.Unlock()
 	h.s.mu.Lock()
-	gone := !n.removed && now.Sub(n.heard) >= h.s.cfg.ForgetAfter
+	gone := !n.removed && now.Sub(n.waited) >= h.s.cfg.ForgetAfter
 	h.s.mu.Unlock()
 	if gone {
 		h.drop(n)

@@ -44,7 +44,8 @@ type node struct {
 	saved    uint64 // as it is on the disk
 
 	known   bool      // the pipeline waits for it
-	heard   time.Time // newest message, or the start
+	heard   time.Time // newest message
+	waited  time.Time // since when it is waited for: then, or since the start
 	spoke   bool      // since the start
 	left    bool      // it said goodbye
 	proved  time.Time
@@ -215,7 +216,7 @@ func (s *Source) Restore(b json.RawMessage) error {
 	for name, pos := range p.Nodes {
 		s.nodes[name] = &node{
 			name: name, part: s.part(name), known: true, instance: pos.Instance, left: pos.Left,
-			taken: pos.Taken, copied: pos.Taken, saved: pos.Taken, heard: now,
+			taken: pos.Taken, copied: pos.Taken, saved: pos.Taken, heard: earlier(pos.Heard, now), waited: now,
 		}
 	}
 	if l, ok := p.Losses[lossGap]; ok {
@@ -225,6 +226,13 @@ func (s *Source) Restore(b json.RawMessage) error {
 		s.losses[lossGap] = l
 	}
 	return nil
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 // Stats returns a copy of the counters.

@@ -228,6 +228,9 @@ func (m *machine) boot() {
 	if err == nil && m.disk.state != nil {
 		err = up.Import(m.disk.state)
 	}
+	if err == nil && m.disk.state != nil {
+		m.disk.state, err = up.Export() // that this one follows the last
+	}
 	if err != nil {
 		panic(err)
 	}

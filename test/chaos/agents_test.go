@@ -28,7 +28,7 @@ type fleet struct {
 	pager  *pager // nil: there is none
 }
 
-const aggregatorConfig = `global: {blind_after: 6s}
+const aggregatorConfig = `global: {blind_after: %s}
 rules: {shipped: false, paths: [%s]}
 sources:
   agents: {listen_address: "%s", lateness: %s}
@@ -45,7 +45,7 @@ sinks:
 `
 
 // newFleet makes n agents and their aggregator and starts none of them.
-func newFleet(t *testing.T, n int, rules string, lateness time.Duration) *fleet {
+func newFleet(t *testing.T, n int, rules string, lateness, blind time.Duration) *fleet {
 	t.Helper()
 	f := &fleet{t: t, dir: folder(t), good: serve(t)}
 	file := filepath.Join(f.dir, "rules.yaml")
@@ -60,7 +60,7 @@ func newFleet(t *testing.T, n int, rules string, lateness time.Duration) *fleet 
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, "pods"), 0o755))
 		return dir
 	}
-	f.agg = newProcess(t, own("aggregator"), fmt.Sprintf(aggregatorConfig, file, listen, lateness, `"`+strings.Join(urls, `", "`)+`"`))
+	f.agg = newProcess(t, own("aggregator"), fmt.Sprintf(aggregatorConfig, blind, file, listen, lateness, `"`+strings.Join(urls, `", "`)+`"`))
 	for i := range n {
 		dir := own(fmt.Sprintf("n%d", i))
 		f.pods = append(f.pods, filepath.Join(dir, "pods"))
@@ -107,7 +107,7 @@ rules:
 // What no node can decide alone is decided once, by the aggregator.
 func TestAgents(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 3, fleetRules, 2*time.Second)
+	f := newFleet(t, 3, fleetRules, 2*time.Second, 6*time.Second)
 	f.start()
 	pods := []*kubesim.Container{f.pod(0, "p0"), f.pod(1, "p1"), f.pod(2, "p2")}
 	told := func(key string) bool { h := hear(f.good.AM)[key]; return h != nil && !h.firing.IsZero() }
@@ -183,7 +183,7 @@ func TestAgentsKilled(t *testing.T) {
 	n := seed(t)
 	rules, err := os.ReadFile("testdata/chaos.yaml")
 	require.NoError(t, err)
-	f := newFleet(t, 3, string(rules), 10*time.Second)
+	f := newFleet(t, 3, string(rules), 10*time.Second, 5*time.Minute)
 	s := &scene{t: t, dir: f.agg.dir, led: newLedger(), p: f.agg, good: f.good, bad: f.good, pager: f.pager, heal: func() {}, began: time.Now()}
 	f.start()
 	ctx, cancel := context.WithCancel(t.Context())
