@@ -1,0 +1,141 @@
+// Package deploy proves that the manifests are what they claim to be: they
+// render, their configurations are accepted, Prometheus takes their rules, and
+// a real API server takes all of it.
+package deploy
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/strictyaml"
+	"crowsnest/test/servers"
+)
+
+const root = "../../deploy/kustomize"
+
+// overlays are the folders that render on their own.
+func overlays(t *testing.T) []string {
+	t.Helper()
+	found, err := filepath.Glob(root + "/overlays/*")
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(found), 4)
+	return append(found, root+"/base")
+}
+
+// render returns what an overlay makes.
+func render(t *testing.T, dir string) string {
+	t.Helper()
+	cmd := exec.Command(servers.Program(t, "kubectl"), "kustomize", dir)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	require.NoError(t, err, "%s: %s", dir, stderr.String())
+	require.Empty(t, stderr.String(), dir)
+	return string(out)
+}
+
+// What every pod has to have, whatever an overlay changes.
+func TestPodsAreConfined(t *testing.T) {
+	for _, dir := range overlays(t) {
+		text := render(t, dir)
+		pods := strings.Count(text, "serviceAccountName:")
+		require.Positive(t, pods, dir)
+		f := func(want string, n int) { require.GreaterOrEqual(t, strings.Count(text, want), n, "%s: %s", dir, want) }
+		f("allowPrivilegeEscalation: false", pods)
+		f("readOnlyRootFilesystem: true", pods)
+		f("- ALL", pods)
+		f("type: RuntimeDefault", pods)
+		f("runAsUser: 65532", pods)
+		f("path: /-/healthy", pods)
+		f("path: /-/ready", pods)
+		f("GOMEMLIMIT", pods)
+		for _, never := range []string{"privileged: true", "hostNetwork", "hostPID", "subPath", "secrets\n", "'*'", `"*"`} {
+			require.NotContains(t, text, never, dir)
+		}
+	}
+}
+
+// Prometheus takes the alerts about crowsnest, and they fire when they should.
+func TestPrometheusRules(t *testing.T) {
+	text, err := os.ReadFile(root + "/components/monitoring/prometheus-rule.yaml")
+	require.NoError(t, err)
+	_, spec, ok := strings.Cut(string(text), "\nspec:\n")
+	require.True(t, ok)
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "crowsnest.yaml"), []byte(dedent(spec)), 0o600))
+	out, err := servers.Promtool(t, "check", "rules", filepath.Join(dir, "crowsnest.yaml"))
+	require.NoError(t, err, out)
+	tests, err := os.ReadFile("testdata/prometheus-rule_test.yaml")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "test.yaml"), tests, 0o600))
+	out, err = servers.Promtool(t, "test", "rules", filepath.Join(dir, "test.yaml"))
+	require.NoError(t, err, out)
+}
+
+func dedent(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		b.WriteString(strings.TrimPrefix(line, "  "))
+	}
+	return b.String()
+}
+
+// The daemon takes every configuration of the manifests: all but the files that
+// only a pod has.
+func TestConfigurations(t *testing.T) {
+	configs, err := filepath.Glob(root + "/*/*.yml")
+	require.NoError(t, err)
+	more, err := filepath.Glob(root + "/*/*/*.yml")
+	require.NoError(t, err)
+	configs = append(configs, more...)
+	require.GreaterOrEqual(t, len(configs), 7)
+	binary := filepath.Join(t.TempDir(), "crowsnest")
+	out, err := exec.Command("go", "build", "-o", binary, "crowsnest/cmd/crowsnest").CombinedOutput()
+	require.NoError(t, err, string(out))
+	token := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(token, []byte("secret"), 0o600))
+	place := strings.NewReplacer(
+		"/etc/crowsnest-rules", absolute(t, root+"/base/rules"), "/git/current/crowsnest/rules", absolute(t, root+"/base/rules"),
+		"/var/run/secrets/crowsnest/token", token,
+	)
+	for _, file := range configs {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		local := filepath.Join(t.TempDir(), "crowsnest.yml")
+		require.NoError(t, os.WriteFile(local, []byte(place.Replace(string(text))), 0o600))
+		out, err := exec.Command(binary, "check", "config", local).CombinedOutput()
+		require.NoError(t, err, "%s: %s", file, out)
+	}
+	out, err = exec.Command(binary, "test", "rules", "--mutate", root+"/base/rules").CombinedOutput()
+	require.NoError(t, err, string(out))
+}
+
+func absolute(t *testing.T, path string) string {
+	t.Helper()
+	abs, err := filepath.Abs(path)
+	require.NoError(t, err)
+	return abs
+}
+
+// Every manifest is YAML without a key twice, which kustomize would not mind.
+func TestStrict(t *testing.T) {
+	require.NoError(t, filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".yaml" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for i, doc := range strings.Split(string(text), "\n---\n") {
+			_, problems := strictyaml.Parse(path, []byte(doc), strictyaml.Options{})
+			require.Empty(t, problems, "%s, document %d", path, i+1)
+		}
+		return nil
+	}))
+}
