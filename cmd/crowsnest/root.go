@@ -117,7 +117,7 @@ Exit codes: 0 ok, 1 failed or invalid, 2 usage, 3 lint findings (--lint-fatal).`
 	}
 	add("daemon", newRun(c), newDemo(c), newGet(c))
 	add("logs", newScan(c), newReplay(c), newExplain(c))
-	add("rules", newCheck(c), newTest(c), newRules(c), newSchema(c))
+	add("rules", newCheck(c), newTest(c), newRules(c), newSchema(c), newExport(c))
 	root.AddCommand(newVersion(c))
 	return root
 }

@@ -74,6 +74,7 @@ type Entry struct {
 	Line     string
 	Labels   map[string]string // of its stream
 	Metadata map[string]string // structured metadata
+	Parsed   map[string]string // what the query read from the line
 }
 
 // Push writes entries for a tenant ("" without Auth). Entries of one stream
@@ -164,6 +165,7 @@ func readEntries(body []byte) ([]Entry, error) {
 			var ns, line string
 			var more struct {
 				StructuredMetadata map[string]string `json:"structuredMetadata"`
+				Parsed             map[string]string `json:"parsed"`
 			}
 			for i, to := range []any{&ns, &line, &more} {
 				if len(v[i]) == 0 {
@@ -177,7 +179,7 @@ func readEntries(body []byte) ([]Entry, error) {
 			if err != nil {
 				return nil, err
 			}
-			out = append(out, Entry{Time: time.Unix(0, n).UTC(), Line: line, Labels: r.Stream, Metadata: more.StructuredMetadata})
+			out = append(out, Entry{Time: time.Unix(0, n).UTC(), Line: line, Labels: r.Stream, Metadata: more.StructuredMetadata, Parsed: more.Parsed})
 		}
 	}
 	return out, nil

@@ -1,0 +1,89 @@
+package export
+
+import (
+	"fmt"
+	"strings"
+
+	"crowsnest/rules"
+)
+
+// texts fills in the labels and annotations. The templates are Prometheus' own,
+// so what they take from $labels and $value means the same there; what the
+// engine does not know is left out.
+func (t *translation) texts(labels []string) {
+	r := t.rule
+	t.out.Labels = map[string]string{"severity": string(r.Severity), "resolves": r.Resolves()}
+	for _, l := range r.Labels {
+		if why := t.unknown(l.Template, labels); why != "" {
+			t.refuse("label %s: %s", l.Name, why)
+			continue
+		}
+		t.out.Labels[l.Name] = l.Template.Source()
+	}
+	t.out.Annotations = map[string]string{}
+	t.remedy(labels)
+	for _, a := range r.Annotations {
+		if why := t.unknown(a.Template, labels); why != "" {
+			t.warn("annotation %s is left out: %s", a.Name, why)
+			continue
+		}
+		t.out.Annotations[a.Name] = a.Template.Source()
+	}
+}
+
+// unknown tells why a template cannot be executed by the engine, which knows the
+// labels named; "": it can.
+func (t *translation) unknown(tmpl *rules.Template, labels []string) string {
+	has := map[string]bool{}
+	for _, name := range labels {
+		has[name] = true
+	}
+	switch {
+	case tmpl.UsesLine():
+		return "it shows $line, and the engine does not know the log line"
+	case len(tmpl.Vars()) > 0:
+		return fmt.Sprintf("it shows $vars.%s, and the engine knows nothing of a line but the labels of the alert", tmpl.Vars()[0])
+	case tmpl.UsesValue() && strings.Contains(tmpl.Source(), "printf"):
+		return "it formats $value with printf, and there $value is a number with a fraction"
+	}
+	for _, name := range tmpl.Labels() {
+		if !has[name] {
+			return fmt.Sprintf("it shows $labels.%s, which is no label of the query's result", name)
+		}
+	}
+	return ""
+}
+
+// remedy adds what the on-call can do, as crowsnest does.
+func (t *translation) remedy(labels []string) {
+	rem := t.rule.Remediation
+	var lines []string
+	if rem.Summary != nil {
+		if why := t.unknown(rem.Summary, labels); why != "" {
+			t.warn("the summary of the remediation is left out: %s", why)
+		} else {
+			lines = append(lines, rem.Summary.Source())
+		}
+	}
+	step := 0
+	for i, s := range rem.Steps {
+		if why := t.unknown(s, labels); why != "" {
+			t.warn("step %d of the remediation is left out: %s", i+1, why)
+			continue
+		}
+		step++
+		lines = append(lines, fmt.Sprintf("%d. %s", step, s.Source()))
+	}
+	put := func(name, value string) {
+		if value != "" {
+			t.out.Annotations[name] = value
+		}
+	}
+	put("remediation", strings.Join(lines, "\n"))
+	put("runbook_url", rem.RunbookURL)
+	if len(rem.Affects) > 0 {
+		v := rem.Judge("")
+		put("affected", v.Affected+": "+v.Text)
+		put("fixed_in", v.FixedIn)
+	}
+}

@@ -1,0 +1,301 @@
+package export
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"crowsnest/rules"
+)
+
+// own is the prefix of labels that a query makes for itself.
+const own = "cn_"
+
+// query becomes a log query: line filters first, then what is read from the
+// lines, then what can be decided only with that.
+type query struct {
+	filters []string // of the whole line, in order
+	exact   bool     // the filters say all that the matcher says
+
+	fields []string         // names that are read from the line, in order
+	exprs  []string         // expressions with groups that are wanted, renamed
+	groups map[group]string // label of a group of an expression
+	wants  []string
+	hidden []string // reasons why it cannot be a query
+}
+
+// group is a named group of one expression of the rule.
+type group struct {
+	re   *regexp.Regexp
+	name string
+}
+
+// quoteLogQL writes a string of LogQL, without escapes where that is readable.
+func quoteLogQL(s string) string {
+	if strings.ContainsAny(s, "\\\"") && !strings.ContainsAny(s, "`") && strconv.CanBackquote(s) {
+		return "`" + s + "`"
+	}
+	return strconv.Quote(s)
+}
+
+// templateLogQL writes a template of LogQL, whose strings are written by
+// quoteInTemplate.
+func templateLogQL(s string) string { return "`" + s + "`" }
+
+// quoteInTemplate writes a string of a template that stands in backticks.
+func quoteInTemplate(s string) string {
+	return strings.ReplaceAll(strconv.Quote(s), "`", `\x60`)
+}
+
+// lone returns the filter of a matcher that is one text or one expression.
+func lone(m rules.Matcher) (expr string, literal, ok bool) {
+	if len(m.Fields)+len(m.Any) > 0 || m.Not != nil {
+		return "", false, false
+	}
+	switch {
+	case len(m.Contains) == 1 && m.Regex == nil:
+		return m.Contains[0], true, true
+	case len(m.Contains) == 0 && m.Regex != nil:
+		return m.Regex.String(), false, true
+	}
+	return "", false, false
+}
+
+// filter adds the line filters of a matcher. Where they do not say all, exact
+// becomes false.
+func (q *query) filter(m rules.Matcher) {
+	for _, text := range m.Contains {
+		q.filters = append(q.filters, "|= "+quoteLogQL(text))
+	}
+	if m.Regex != nil {
+		q.filters = append(q.filters, "|~ "+quoteLogQL(m.Regex.String()))
+	}
+	if len(m.Any) > 0 {
+		q.filterAny(m.Any)
+	}
+	if m.Not != nil {
+		q.filterNot(*m.Not)
+	}
+}
+
+// filterAny adds one filter for all branches: exact if each is one text or one
+// expression, else of something that each has.
+func (q *query) filterAny(branches []rules.Matcher) {
+	var parts []string
+	for _, b := range branches {
+		expr, literal, ok := lone(b)
+		switch {
+		case ok:
+		case len(b.Contains) > 0:
+			expr, literal = longest(b.Contains), true
+		case b.Regex != nil:
+			expr = b.Regex.String()
+		default:
+			q.exact = false
+			return // nothing of the line that each branch has
+		}
+		q.exact = q.exact && ok
+		if literal {
+			expr = regexp.QuoteMeta(expr)
+		} else {
+			expr, _ = renameGroups(expr, func(string) string { return "" })
+			expr = "(?:" + expr + ")"
+		}
+		parts = append(parts, expr)
+	}
+	q.filters = append(q.filters, "|~ "+quoteLogQL(strings.Join(parts, "|")))
+}
+
+func longest(texts []string) string {
+	return slices.MaxFunc(texts, func(a, b string) int { return len(a) - len(b) })
+}
+
+// filterNot adds filters for what must not hold, if it is one thing or any of
+// several.
+func (q *query) filterNot(not rules.Matcher) {
+	all := []rules.Matcher{not}
+	if len(not.Any) > 0 && len(not.Contains)+len(not.Fields) == 0 && not.Regex == nil && not.Not == nil {
+		all = not.Any
+	}
+	var out []string
+	for _, m := range all {
+		expr, literal, ok := lone(m)
+		if !ok {
+			q.exact = false
+			return
+		}
+		op := "!~ "
+		if literal {
+			op = "!= "
+		}
+		out = append(out, op+quoteLogQL(expr))
+	}
+	q.filters = append(q.filters, out...)
+}
+
+// visit finds what has to be read from the line: groups and fields.
+func (q *query) visit(m *rules.Matcher, top bool) {
+	if m.Regex != nil {
+		q.visitGroups(m.Regex)
+	}
+	for _, f := range m.Fields {
+		q.field(f.Name)
+		q.exact = q.exact && top // then a filter of labels says it
+		if f.Regex == nil && f.Value == "" || f.Regex != nil && f.Regex.MatchString("") {
+			q.hidden = append(q.hidden, fmt.Sprintf("field %s may be empty, and LogQL cannot tell an empty field from one that is not there", f.Name))
+		}
+	}
+	for i := range m.Any {
+		q.visit(&m.Any[i], false)
+	}
+	if m.Not != nil {
+		inner := *q
+		inner.wants = nil
+		inner.visit(m.Not, false)
+		q.fields, q.exact, q.hidden = inner.fields, inner.exact, inner.hidden
+	}
+}
+
+// visitGroups has the groups of an expression of the line read that are wanted.
+func (q *query) visitGroups(re *regexp.Regexp) {
+	n := len(q.exprs) + 1
+	found := false
+	expr, err := renameGroups(re.String(), func(name string) string {
+		if !slices.Contains(q.wants, name) {
+			return ""
+		}
+		found = true
+		label := fmt.Sprintf("%s%d_%s", own, n, name)
+		q.groups[group{re, name}] = label
+		return label
+	})
+	if err != nil {
+		q.hidden = append(q.hidden, err.Error())
+		return
+	}
+	if found {
+		q.exprs = append(q.exprs, expr)
+	}
+}
+
+// field has a field of the line read and returns its label.
+func (q *query) field(name string) string {
+	i := slices.Index(q.fields, name)
+	if i < 0 {
+		i = len(q.fields)
+		q.fields = append(q.fields, name)
+	}
+	return fieldLabel(i)
+}
+
+func fieldLabel(i int) string { return fmt.Sprintf("%sf%d", own, i+1) }
+
+// condition is the matcher as an expression of a template.
+func (q *query) condition(m *rules.Matcher) string {
+	var all []string
+	for _, text := range m.Contains {
+		all = append(all, "(contains "+quoteInTemplate(text)+" __line__)")
+	}
+	if m.Regex != nil {
+		all = append(all, countIn(m.Regex, "__line__"))
+	}
+	for _, f := range m.Fields {
+		label := "." + q.field(f.Name)
+		if f.Regex != nil {
+			all = append(all, countIn(f.Regex, label))
+		} else {
+			all = append(all, "(eq "+label+" "+quoteInTemplate(f.Value)+")")
+		}
+	}
+	if len(m.Any) > 0 {
+		var branches []string
+		for i := range m.Any {
+			branches = append(branches, q.condition(&m.Any[i]))
+		}
+		all = append(all, joined("or", branches))
+	}
+	if m.Not != nil {
+		all = append(all, "(not "+q.condition(m.Not)+")")
+	}
+	return joined("and", all)
+}
+
+func countIn(re *regexp.Regexp, in string) string {
+	return "(gt (count " + quoteInTemplate(re.String()) + " " + in + ") 0)"
+}
+
+func joined(op string, parts []string) string {
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	return "(" + op + " " + strings.Join(parts, " ") + ")"
+}
+
+// value is the value of a name on a line that the matcher holds of: an
+// expression of a template, and whether it always has one.
+func (q *query) value(m *rules.Matcher, name string) (expr string, always bool) {
+	var candidates []string
+	if m.Regex != nil {
+		if label := q.groups[group{m.Regex, name}]; label != "" {
+			candidates = append(candidates, "."+label)
+			if always = alwaysCaptures(m.Regex.String(), name); always {
+				return "." + label, true
+			}
+		}
+	}
+	for _, f := range m.Fields {
+		if f.Regex == nil || !slices.Contains(f.Regex.SubexpNames(), name) {
+			continue
+		}
+		candidates = append(candidates, fmt.Sprintf("(regexReplaceAll %s .%s %s)",
+			quoteInTemplate(f.Regex.String()), q.field(f.Name), quoteInTemplate("${"+name+"}")))
+		if always = alwaysCaptures(f.Regex.String(), name); always {
+			return firstOf(candidates), true
+		}
+	}
+	if e, ok := q.valueOfAny(m.Any, name); e != "" {
+		candidates = append(candidates, e)
+		always = ok
+	}
+	return firstOf(candidates), always
+}
+
+func firstOf(candidates []string) string {
+	if len(candidates) == 0 {
+		return ""
+	}
+	return joined("or", candidates)
+}
+
+// valueOfAny is the value in the first branch that holds.
+func (q *query) valueOfAny(branches []rules.Matcher, name string) (expr string, always bool) {
+	always = len(branches) > 0
+	simple := true
+	exprs := make([]string, len(branches))
+	some := false
+	for i := range branches {
+		e, ok := q.value(&branches[i], name)
+		_, _, isLone := lone(branches[i])
+		always = always && ok
+		simple = simple && ok && isLone
+		exprs[i] = e
+		some = some || e != ""
+	}
+	if !some {
+		return "", false
+	}
+	if simple {
+		return joined("or", exprs), true // a branch holds if its group has a value
+	}
+	var out, before []string
+	for i := range branches {
+		cond := q.condition(&branches[i])
+		if exprs[i] != "" {
+			out = append(out, joined("and", append(append(slices.Clone(before), cond), exprs[i])))
+		}
+		before = append(before, "(not "+cond+")")
+	}
+	return joined("or", append(out, `""`)), always
+}

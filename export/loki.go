@@ -1,0 +1,237 @@
+package export
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/common/model"
+
+	"crowsnest/matcher"
+	"crowsnest/rules"
+)
+
+// streamNames are taken from the labels of the stream and never from the line:
+// every collector of Kubernetes logs sets them.
+var streamNames = []string{"namespace", "pod", "container", "node_name", "filename", "stream", "service_name", "job"}
+
+var plainName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+
+// toLoki translates a rule into an alerting rule of Loki's ruler.
+func toLoki(t *translation) {
+	r := t.rule
+	t.checkStateless()
+	if len(t.refusals) > 0 {
+		t.texts(r.By)
+		t.warnings = nil
+		return
+	}
+	q := &query{exact: true, groups: map[group]string{}, wants: keyNames(r)}
+	m := &r.Steps[0].Matcher
+	q.visit(m, true)
+	q.first(r)
+	q.filter(*m)
+	values := q.values(r, m)
+	if len(q.hidden) > 0 {
+		t.refuse("%s", strings.Join(q.hidden, "; "))
+	}
+	window := r.KeepFiringFor
+	if number(r) > 1 {
+		window = r.Within
+		t.warn("it resolves when fewer than %d lie within %s; crowsnest keeps it for %s after the last that completed them",
+			number(r), model.Duration(r.Within), model.Duration(r.KeepFiringFor))
+	}
+	t.out.Expr = q.expr(r, m, values, model.Duration(window).String())
+	t.texts(r.By)
+}
+
+// first puts a text in front that each line has, for speed: the expressions
+// behind it are then tried on few lines.
+func (q *query) first(r *rules.Rule) {
+	m := &r.Steps[0].Matcher
+	if len(m.Contains) > 0 {
+		return // it comes first anyway
+	}
+	info := matcher.Texts(r)
+	if len(info) == 0 || info[0].EveryLine || info[0].Escaped || slices.Contains(info[0].FoldCase, true) {
+		return
+	}
+	texts := info[0].Texts
+	switch {
+	case len(texts) == 1:
+		q.filters = append(q.filters, "|= "+quoteLogQL(texts[0]))
+	case m.Regex != nil:
+		parts := make([]string, len(texts))
+		for i, text := range texts {
+			parts[i] = regexp.QuoteMeta(text)
+		}
+		q.filters = append(q.filters, "|~ "+quoteLogQL(strings.Join(parts, "|")))
+	}
+}
+
+// keyNames are the names that the query groups by.
+func keyNames(r *rules.Rule) []string {
+	names := slices.Clone(r.By)
+	if r.Distinct != "" && !slices.Contains(names, r.Distinct) {
+		names = append(names, r.Distinct)
+	}
+	return names
+}
+
+// named is the value of a name, as an expression of a template.
+type named struct{ name, expr string }
+
+// values says where the names come from that are not just labels of the stream:
+// captures, then the label, then the field of the line.
+func (q *query) values(r *rules.Rule, m *rules.Matcher) []named {
+	var out []named
+	for _, name := range q.wants {
+		expr, always := q.value(m, name)
+		var parts []string
+		if expr != "" {
+			parts = append(parts, expr)
+		}
+		ofStream := slices.Contains(streamNames, name) || selects(r.From, name)
+		if !always {
+			parts = append(parts, "."+name)
+			if !ofStream {
+				parts = append(parts, "."+q.field(name))
+			}
+		}
+		if expr == "" && ofStream {
+			continue
+		}
+		if len(parts) > 1 {
+			parts = append(parts, `""`)
+		}
+		out = append(out, named{name, strings.TrimSuffix(strings.TrimPrefix(joined("or", parts), "("), ")")})
+	}
+	return out
+}
+
+func selects(from rules.Selector, name string) bool {
+	for _, m := range from.Matchers() {
+		if m.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// expr writes the whole query.
+func (q *query) expr(r *rules.Rule, m *rules.Matcher, values []named, window string) string {
+	stages := slices.Clone(q.filters)
+	for _, e := range q.exprs {
+		stages = append(stages, "| regexp "+quoteLogQL(e))
+	}
+	stages = append(stages, q.fieldStages()...)
+	if q.exact {
+		stages = append(stages, q.fieldFilters(m)...)
+	} else {
+		stages = append(stages, "| label_format "+own+"match="+templateLogQL("{{ if "+q.condition(m)+" }}1{{ end }}"), "| "+own+`match="1"`)
+	}
+	var formats []string
+	for _, v := range values {
+		formats = append(formats, v.name+"="+templateLogQL("{{ "+v.expr+" }}"))
+	}
+	if len(formats) > 0 {
+		stages = append(stages, "| label_format "+strings.Join(formats, ", "))
+	}
+	if r.Distinct != "" {
+		stages = append(stages, "| "+r.Distinct+` != ""`)
+	}
+	lines := "count_over_time(\n    " + r.From.String() + "\n"
+	for _, s := range stages {
+		lines += "      " + s + "\n"
+	}
+	lines += "    [" + window + "]\n  )"
+	if r.Distinct != "" {
+		lines = by("sum", keyNames(r)) + " (" + lines + ")"
+		return by("count", r.By) + " (\n  " + lines + "\n) >= " + fmt.Sprint(number(r))
+	}
+	return by("sum", r.By) + " (\n  " + lines + "\n) " + threshold(number(r))
+}
+
+func by(op string, names []string) string {
+	if len(names) == 0 {
+		return op
+	}
+	return op + " by (" + strings.Join(names, ", ") + ")"
+}
+
+func threshold(n int) string {
+	if n == 1 {
+		return "> 0"
+	}
+	return fmt.Sprintf(">= %d", n)
+}
+
+// fieldStages read the fields of a line as crowsnest does: JSON where the line
+// is an object, with references to objects as namespace/name, else text. Loki's
+// own logfmt stage reads into quoted messages, and nothing at all where it gives
+// fields other names within a metric.
+func (q *query) fieldStages() []string {
+	if len(q.fields) == 0 {
+		return nil
+	}
+	var json, text, formats []string
+	for i, name := range q.fields {
+		l := fieldLabel(i)
+		path := jsonPath(name)
+		json = append(json, l+"_json="+quoteLogQL(path), l+"_ns="+quoteLogQL(path+".namespace"), l+"_name="+quoteLogQL(path+".name"))
+		text = append(text, "| regexp "+quoteLogQL(textField(name, l)))
+		if name == "msg" {
+			text = append(text, "| regexp "+quoteLogQL(textMessage(l)))
+		}
+		formats = append(formats, l+"="+templateLogQL(strings.ReplaceAll(
+			`{{ if hasPrefix "{" __line__ }}{{ if .F_name }}{{ if .F_ns }}{{ .F_ns }}/{{ end }}{{ .F_name }}`+
+				`{{ else if not (or (hasPrefix "{" .F_json) (hasPrefix "[" .F_json)) }}{{ .F_json }}{{ end }}`+
+				`{{ else }}{{ or .F_bare (replace "\\\"" "\"" (or .F_quoted .F_message)) }}{{ end }}`, "F", l)))
+	}
+	stages := []string{"| json " + strings.Join(json, ", "), "| drop __error__, __error_details__"}
+	return append(append(stages, text...), "| label_format "+strings.Join(formats, ", "))
+}
+
+// textField is an expression for the last field of a name in a line of text,
+// outside of quotes.
+func textField(name, label string) string {
+	name = regexp.QuoteMeta(name)
+	return `^(?:(?:[^"]|"(?:[^"\\]|\\.)*")*[\s,;])?(?:` + name + `|"` + name + `")=` +
+		`(?:"(?P<` + label + `_quoted>(?:[^"\\]|\\.)*)"|(?P<` + label + `_bare>[^\s"]\S*?)[,;]?(?:\s|$))`
+}
+
+// textMessage is an expression for the quoted message of klog: at the start of a
+// line or behind the header.
+func textMessage(label string) string {
+	return `^(?:(?:[^"]*\s)?[^"\s]+:\d+\]\s+)?"(?P<` + label + `_message>(?:[^"\\]|\\.)*)"(?:[^=]|$)`
+}
+
+// fieldFilters say what the fields must be.
+func (q *query) fieldFilters(m *rules.Matcher) []string {
+	var out []string
+	for _, f := range m.Fields {
+		if f.Regex != nil {
+			out = append(out, "| "+q.field(f.Name)+" =~ "+quoteLogQL(f.Regex.String()))
+		} else {
+			out = append(out, "| "+q.field(f.Name)+" = "+quoteLogQL(f.Value))
+		}
+	}
+	return out
+}
+
+// jsonPath writes the path of a field, whose dots lead into objects.
+func jsonPath(name string) string {
+	var b strings.Builder
+	for i, part := range strings.Split(name, ".") {
+		switch {
+		case !plainName.MatchString(part):
+			b.WriteString(`["` + strings.ReplaceAll(strings.ReplaceAll(part, `\`, `\\`), `"`, `\"`) + `"]`)
+		case i > 0:
+			b.WriteString("." + part)
+		default:
+			b.WriteString(part)
+		}
+	}
+	return b.String()
+}

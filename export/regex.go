@@ -1,0 +1,129 @@
+package export
+
+import (
+	"fmt"
+	"regexp/syntax"
+	"strings"
+)
+
+// renameGroups gives the named groups of an expression other names; one that
+// rename maps to "" loses its name. Nothing else of the expression changes.
+func renameGroups(expr string, rename func(string) string) (string, error) {
+	var b strings.Builder
+	for i := 0; i < len(expr); {
+		switch rest := expr[i:]; {
+		case strings.HasPrefix(rest, `\Q`):
+			end := strings.Index(rest, `\E`)
+			if end < 0 {
+				end = len(rest) - 2
+			}
+			b.WriteString(rest[:end+2])
+			i += end + 2
+		case rest[0] == '\\' && len(rest) > 1:
+			b.WriteString(rest[:2])
+			i += 2
+		case rest[0] == '[':
+			n := classLength(rest)
+			b.WriteString(rest[:n])
+			i += n
+		case strings.HasPrefix(rest, "(?P<") || strings.HasPrefix(rest, "(?<"):
+			open := strings.IndexByte(rest, '<')
+			end := strings.IndexByte(rest, '>')
+			if end < 0 {
+				return "", fmt.Errorf("a group of %q has no end to its name", expr)
+			}
+			if name := rename(rest[open+1 : end]); name != "" {
+				b.WriteString("(?P<" + name + ">")
+			} else {
+				b.WriteString("(?:")
+			}
+			i += end + 1
+		default:
+			b.WriteByte(rest[0])
+			i++
+		}
+	}
+	return b.String(), nil
+}
+
+// classLength is the length of the character class at the start of s.
+func classLength(s string) int {
+	i := 1
+	if i < len(s) && s[i] == '^' {
+		i++
+	}
+	if i < len(s) && s[i] == ']' {
+		i++
+	}
+	for i < len(s) && s[i] != ']' {
+		switch {
+		case s[i] == '\\':
+			i++
+		case strings.HasPrefix(s[i:], "[:"):
+			if end := strings.Index(s[i:], ":]"); end >= 0 {
+				i += end + 1
+			}
+		}
+		i++
+	}
+	return min(i+1, len(s))
+}
+
+// alwaysCaptures tells whether a group has a value that is not empty whenever
+// the expression matches.
+func alwaysCaptures(expr, name string) bool {
+	re, err := syntax.Parse(expr, syntax.Perl)
+	return err == nil && captures(re, name)
+}
+
+func captures(re *syntax.Regexp, name string) bool {
+	switch re.Op {
+	case syntax.OpCapture:
+		return re.Name == name && !matchesEmpty(re.Sub[0]) || captures(re.Sub[0], name)
+	case syntax.OpConcat:
+		for _, sub := range re.Sub {
+			if captures(sub, name) {
+				return true
+			}
+		}
+	case syntax.OpAlternate:
+		for _, sub := range re.Sub {
+			if !captures(sub, name) {
+				return false
+			}
+		}
+		return true
+	case syntax.OpPlus:
+		return captures(re.Sub[0], name)
+	case syntax.OpRepeat:
+		return re.Min > 0 && captures(re.Sub[0], name)
+	}
+	return false
+}
+
+// matchesEmpty tells whether an expression can match without taking a character.
+func matchesEmpty(re *syntax.Regexp) bool {
+	switch re.Op {
+	case syntax.OpLiteral, syntax.OpCharClass, syntax.OpAnyChar, syntax.OpAnyCharNotNL:
+		return false
+	case syntax.OpCapture, syntax.OpPlus:
+		return matchesEmpty(re.Sub[0])
+	case syntax.OpRepeat:
+		return re.Min == 0 || matchesEmpty(re.Sub[0])
+	case syntax.OpConcat:
+		for _, sub := range re.Sub {
+			if !matchesEmpty(sub) {
+				return false
+			}
+		}
+		return true
+	case syntax.OpAlternate:
+		for _, sub := range re.Sub {
+			if matchesEmpty(sub) {
+				return true
+			}
+		}
+		return false
+	}
+	return true
+}
