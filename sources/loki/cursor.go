@@ -12,6 +12,9 @@ const (
 	raised    = 16 // how many times the limit is raised for entries of one time
 	maxSplit  = 1000
 	growAfter = 8 // good answers until a lowered limit is doubled
+	// probeAfter are the good answers until it is tried whether the server allows
+	// more time.
+	probeAfter = 1000
 
 	bigBody    = 64 << 10 // bytes that may take long
 	leastLimit = 100      // what may be asked for however slow it is
@@ -42,7 +45,9 @@ type asker struct {
 	limit int   // entries of one answer
 	most  int   // what the server allows
 	span  int64 // time of one query
+	cap   int64 // what the server allows
 	good  int   // answers since limit was lowered
+	fine  int   // answers since cap was lowered
 
 	// use is called for what was read between from and to; the answer is not kept.
 	use func(a *answer, from, to int64)
@@ -51,12 +56,13 @@ type asker struct {
 	whole bool
 	// failed is called for each request that fails.
 	failed func(f *failure)
-	// lose is called for entries that cannot be read.
-	lose func(reason, where string)
+	// lose is called for entries of a time that cannot be read, whenever they are
+	// met. logql says which.
+	lose func(reason, logql string, at int64)
 }
 
 func newAsker(cfg Config, tenant string) *asker {
-	return &asker{client: newClient(cfg, tenant), cfg: cfg, limit: cfg.Limit, most: raised * cfg.Limit, span: maxSpan}
+	return &asker{client: newClient(cfg, tenant), cfg: cfg, limit: cfg.Limit, most: raised * cfg.Limit, span: maxSpan, cap: maxSpan}
 }
 
 // Reasons for which entries cannot be read.
@@ -123,7 +129,7 @@ func (r *asker) unreadable(c *cursor, q query) *failure {
 		r.span = max((q.to-q.from)/2, minSpan)
 		return nil
 	}
-	r.lose(lossUnreadable, place(c.logql, c.at))
+	r.lose(lossUnreadable, c.logql, c.at)
 	c.at, c.limit = q.to, 0
 	return nil
 }
@@ -141,7 +147,10 @@ func lastBefore(a *answer, end int64) int64 {
 // learn takes back what was lowered, slowly.
 func (r *asker) learn(q query, took time.Duration) {
 	if took < r.cfg.Timeout/4 && q.to-q.from >= r.span {
-		r.span = min(2*r.span, maxSpan)
+		r.span = min(2*r.span, r.cap)
+	}
+	if r.fine++; r.fine >= probeAfter {
+		r.fine, r.cap = 0, min(2*r.cap, maxSpan)
 	}
 	if r.good++; r.good >= growAfter && r.limit < min(r.cfg.Limit, r.most) {
 		r.good, r.limit = 0, min(2*r.limit, r.cfg.Limit, r.most)
@@ -175,6 +184,7 @@ func (r *asker) refused(c *cursor, q query, f *failure) *failure {
 		r.narrow(q) // the query may have been what broke it
 	case reasonRange:
 		if r.narrow(q) {
+			r.cap, r.fine = r.span, 0
 			return nil
 		}
 	}
@@ -202,7 +212,7 @@ func (r *asker) tooLarge(c *cursor, q query, f *failure) *failure {
 	case a.cut < c.at || a.cut >= q.to:
 		return f
 	default:
-		r.lose(lossTooLarge, place(c.logql, a.cut))
+		r.lose(lossTooLarge, c.logql, a.cut)
 		c.at = a.cut + 1
 	}
 	return nil
@@ -219,7 +229,7 @@ func (r *asker) splitUp(ctx context.Context, c *cursor) *failure {
 	case f != nil && f.reason != reasonRefused && f.reason != reasonTooLarge && f.reason != reasonMalformed:
 		return f
 	case len(streams) == 0:
-		r.lose(lossTies, place(c.logql, c.at))
+		r.lose(lossTies, c.logql, c.at)
 		c.pass()
 		return nil
 	}
@@ -243,7 +253,7 @@ func (r *asker) stepSplit(ctx context.Context, c *cursor) *failure {
 	case f != nil && f.reason != reasonTooLarge && f.reason != reasonQuery && f.reason != reasonSyntax && f.reason != reasonRefused:
 		return f
 	case f != nil || r.answer.count >= q.limit:
-		r.lose(lossTies, place(q.logql, c.at))
+		r.lose(lossTies, q.logql, c.at)
 	}
 	if c.split = c.split[1:]; len(c.split) == 0 {
 		c.pass()

@@ -66,9 +66,9 @@ func readTenant(ctx context.Context, cfg Config, tenant string, rg Range, give f
 	o := &once{src: src, memory: newMemory(0, maxKeys), give: give}
 	src.asker.use, src.asker.whole = o.use, true
 	src.asker.failed = func(*failure) {}
-	src.asker.lose = func(reason, where string) {
+	src.asker.lose = func(reason, logql string, at int64) {
 		if rg.Lost != nil {
-			rg.Lost(reason, where)
+			rg.Lost(reason, place(logql, at))
 		}
 	}
 	src.used = rg.Rules

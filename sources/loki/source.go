@@ -287,11 +287,19 @@ func (s *Source) count(f *failure) {
 	s.status.Errors[f.reason]++
 }
 
-func (s *Source) lose(reason, where string) {
+// lose counts entries that cannot be read, once: they are met again by every
+// round that goes back so far.
+func (s *Source) lose(reason, logql string, at int64) {
+	s.hash.Reset()
+	_, _ = s.hash.WriteString(reason + logql)
+	key := s.hash.Sum64() ^ uint64(at)
 	now := s.cfg.Clock().UTC()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.missed(reason, where, now)
+	if !s.memory.has(at, key) {
+		s.memory.add(at, key)
+		s.missed(reason, place(logql, at), now)
+	}
 }
 
 func (s *Source) missed(reason, where string, now time.Time) {

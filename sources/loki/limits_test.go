@@ -1,0 +1,243 @@
+package loki
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/test/fakeloki"
+)
+
+// many stores n lines of one time in so many streams, and returns their texts.
+func (b *bench) many(n, streams int, at time.Time) []string {
+	var texts []string
+	var all []fakeloki.Entry
+	for i := range n {
+		text := fmt.Sprintf("bad %s %d", at.Format("15:04:05.000"), i)
+		texts = append(texts, text)
+		all = append(all, fakeloki.Entry{Labels: map[string]string{"app": "a", "pod": fmt.Sprint("p", i%streams)}, Time: at, Line: text})
+	}
+	b.loki.Push(all...)
+	return texts
+}
+
+// Pages end in the middle of lines of one time, and one time fills many pages.
+func TestTies(t *testing.T) {
+	f := func(most, n, streams int, lost int64) {
+		t.Helper()
+		inBubble(t, func(c *Config) { c.Limit = 20 }, func(b *bench) {
+			b.loki.MaxEntries = most
+			b.wait(10 * time.Second)
+			now := time.Now()
+			before := b.many(30, 3, now.Add(-2*time.Second))
+			texts := b.many(n, streams, now.Add(-time.Second))
+			after := b.many(30, 3, now)
+			b.wait(20 * time.Second)
+			b.once(before...)
+			b.once(after...)
+			if lost == 0 {
+				b.once(texts...)
+				require.Empty(t, b.src.Status().Losses)
+			} else {
+				missing := len(b.sink.wrong(texts))
+				require.Positive(t, missing)
+				require.Less(t, missing, n)
+				l := b.src.Status().Losses[lossTies]
+				require.Positive(t, l.Count)
+				require.Contains(t, l.Path, `app="a", pod="p`)
+				require.LessOrEqual(t, l.Count, int64(streams))
+			}
+			b.wait(5 * time.Minute)
+			require.LessOrEqual(t, b.sink.total(), n+60)
+		})
+	}
+	f(5000, 19, 1, 0)
+	f(5000, 20, 1, 0)
+	f(5000, 21, 1, 0)
+	f(5000, 300, 1, 0)  // the limit is raised
+	f(20, 300, 30, 0)   // Loki does not allow it: stream by stream
+	f(50, 300, 30, 0)   // raised a little
+	f(20, 300, 16, 0)   // 19 of each
+	f(20, 300, 3, 1)    // 100 of one stream at one time cannot be read
+	f(5000, 1000, 1, 1) // above all that is tried
+}
+
+// Loki allows less than is asked for, or does so later.
+func TestServerLimits(t *testing.T) {
+	f := func(limit func(l *fakeloki.Loki), reason string) {
+		t.Helper()
+		inBubble(t, nil, func(b *bench) {
+			limit(b.loki)
+			b.wait(10 * time.Second)
+			b.loki.Set(fakeloki.Reset)
+			var texts []string
+			for i := range 3000 {
+				b.push(fmt.Sprint("bad ", i), -time.Duration(i)*time.Second)
+				texts = append(texts, fmt.Sprint("bad ", i))
+			}
+			b.wait(time.Hour)
+			b.loki.Set(nil)
+			b.wait(30 * time.Second)
+			b.once(texts...)
+			st := b.src.Status()
+			require.True(t, st.Up)
+			require.Positive(t, st.Errors[reason])
+			require.Less(t, st.Errors[reason], int64(60))
+			require.WithinDuration(t, time.Now(), st.Proved, 10*time.Second)
+		})
+	}
+	f(func(l *fakeloki.Loki) { l.MaxEntries = 100 }, reasonLimit)
+	f(func(l *fakeloki.Loki) { l.MaxEntries = 1 }, reasonLimit)
+	f(func(l *fakeloki.Loki) { l.MaxRange = 30 * time.Minute }, reasonRange)
+	f(func(l *fakeloki.Loki) { l.MaxRange = time.Minute }, reasonRange)
+}
+
+// A page above the bound is read in smaller ones; a line above it is lost, and
+// said to be.
+func TestLargeLines(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		b.wait(10 * time.Second)
+		var texts []string
+		for i := range 20 {
+			texts = append(texts, fmt.Sprint("bad ", i, " ", strings.Repeat("x", 600<<10)))
+			b.push(texts[i], time.Duration(i)*time.Millisecond)
+		}
+		b.push("bad, too large "+strings.Repeat("x", 9<<20), 7500*time.Microsecond)
+		b.push("bad, too", 8*time.Millisecond)
+		b.wait(20 * time.Second)
+		b.once(texts...)
+		b.once("bad, too")
+		st := b.src.Status()
+		require.Positive(t, st.Losses[lossTooLarge].Count)
+		require.EqualValues(t, 20, st.Truncated)
+		require.True(t, st.Up)
+		require.Equal(t, 21, b.sink.total())
+		b.push("bad, at last", 0)
+		b.wait(2 * time.Second)
+		b.once("bad, at last")
+		require.LessOrEqual(t, cap(b.src.asker.answer.body), maxBody+maxBody/2+1)
+	})
+}
+
+// Bad entries cost only themselves, unless there are nothing else.
+func TestBadEntries(t *testing.T) {
+	inBubble(t, func(c *Config) { c.Limit = 10 }, func(b *bench) {
+		b.loki.Mangle(func(body []byte) []byte {
+			return []byte(strings.ReplaceAll(string(body), `"bad 5"`, `{"no":"text"}`))
+		})
+		var texts []string
+		for i := range 60 {
+			b.push(fmt.Sprint("bad ", i), 0)
+			texts = append(texts, fmt.Sprint("bad ", i))
+			b.wait(300 * time.Millisecond)
+		}
+		b.wait(5 * time.Second)
+		require.Equal(t, []string{"bad 5: 0 times"}, b.sink.wrong(texts))
+		require.Positive(t, b.src.Status().Errors[errEntry])
+		require.Empty(t, b.src.Status().Losses)
+		b.loki.Mangle(func(body []byte) []byte { return []byte(strings.ReplaceAll(string(body), `"bad`, `5,"bad`)) })
+		for i := range 30 {
+			b.push(fmt.Sprint("bad and lost ", i), 0)
+		}
+		b.wait(20 * time.Second)
+		b.loki.Mangle(nil)
+		b.push("bad again", 0)
+		b.wait(5 * time.Second)
+		b.once("bad again")
+	})
+}
+
+// The memory is bounded. A flood that it cannot hold shortens how late a line may
+// be; nothing is handed on twice, and what is in time is not lost.
+func TestFullMemory(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		b.src.memory.max = 1000
+		var texts []string
+		for i := range 300 {
+			for range 20 {
+				texts = append(texts, fmt.Sprint("bad ", len(texts)))
+				b.push(texts[len(texts)-1], 0)
+			}
+			if i == 200 {
+				b.push("bad late", 30*time.Second)
+				b.push("bad, too late", 10*time.Minute)
+			}
+			b.wait(500 * time.Millisecond)
+			b.src.mu.Lock()
+			require.LessOrEqual(t, b.src.memory.n, 1100)
+			b.src.mu.Unlock()
+		}
+		b.wait(5 * time.Minute)
+		b.once(texts...)
+		require.LessOrEqual(t, b.sink.total(), len(texts)+1)
+		require.Zero(t, b.sink.count["bad, too late"])
+		require.Positive(t, b.src.Status().Errors[errMemory])
+		b.wait(2 * time.Hour)
+		b.push("bad late again", 30*time.Minute)
+		b.wait(time.Minute)
+		b.once("bad late again")
+	})
+}
+
+// Lines of the future cannot push out what happens now.
+func TestFloodOfTheFuture(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		b.src.memory.max = 1000
+		b.wait(10 * time.Second)
+		for i := range 5000 {
+			b.push(fmt.Sprint("bad ahead ", i), -8*time.Minute-time.Duration(i)*time.Millisecond)
+		}
+		var texts []string
+		for i := range 100 {
+			texts = append(texts, fmt.Sprint("bad ", i))
+			b.push(texts[i], 0)
+			b.wait(500 * time.Millisecond)
+			b.src.mu.Lock()
+			require.LessOrEqual(t, b.src.memory.n, 6000)
+			b.src.mu.Unlock()
+		}
+		b.wait(5 * time.Minute)
+		b.once(texts...)
+		for i := range 5000 {
+			require.Positive(t, b.sink.count[fmt.Sprint("bad ahead ", i)])
+		}
+	})
+}
+
+// The clock is set by an hour, in both directions.
+func TestClockSteps(t *testing.T) {
+	for _, step := range []time.Duration{time.Hour, -time.Hour, 50 * time.Hour, -50 * time.Hour, 5 * time.Minute, -5 * time.Minute} {
+		skew := time.Duration(0)
+		inBubble(t, func(c *Config) { c.Clock = func() time.Time { return time.Now().Add(skew) } }, func(b *bench) {
+			var texts []string
+			push := func(n int) {
+				for range n {
+					texts = append(texts, fmt.Sprint("bad ", len(texts)))
+					b.push(texts[len(texts)-1], skew)
+					b.wait(time.Second)
+				}
+			}
+			b.wait(time.Hour)
+			push(20)
+			b.src.mu.Lock() // the source is asleep
+			skew = step
+			b.src.mu.Unlock()
+			// The lines carry the time of the machines that write them.
+			for range 30 {
+				texts = append(texts, fmt.Sprint("bad ", len(texts)))
+				b.loki.Push(fakeloki.Entry{Labels: labelsA, Time: time.Now().Add(skew), Line: texts[len(texts)-1]})
+				b.wait(time.Second)
+			}
+			b.src.mu.Lock()
+			skew = 0
+			b.src.mu.Unlock()
+			push(30)
+			b.wait(time.Minute)
+			lost := b.sink.wrong(texts)
+			require.Empty(t, lost, "step %s", step)
+		})
+	}
+}

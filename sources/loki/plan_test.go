@@ -1,0 +1,310 @@
+package loki
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/matcher"
+	"crowsnest/rules"
+	"crowsnest/test/fakeloki"
+)
+
+func plannerOf(t testing.TB, cfg Config, tenant string) planner {
+	t.Helper()
+	sel, err := rules.ParseSelector(cfg.Selector)
+	require.NoError(t, err)
+	return planner{selector: sel, naming: newNaming(cfg, tenant)}
+}
+
+func TestPlan(t *testing.T) {
+	f := func(selector, yaml string, want ...string) {
+		t.Helper()
+		p := plannerOf(t, Config{Selector: selector, Labels: map[string]string{"k8s_namespace_name": "namespace"}}, "")
+		require.Equal(t, want, p.make(pack(t, yaml), maxQuery, true).queries)
+	}
+	one := `{alert: A, from: '{container="syncer"}', severity: info, `
+	f(`{cluster="x"}`, "- "+one+`match: lease lost}`, `{cluster="x", service_name!="crowsnest", container=~"syncer|"} |~ "(\x00)|(lease lost)"`)
+	f(`{cluster="x"}`, "- "+one+`match: lease lost, clear: {contains: "got it, (now)"}, for: 1m}`,
+		`{cluster="x", service_name!="crowsnest", container=~"syncer|"} |~ "(\x00)|(lease lost)|(got it, \\(now\\))"`)
+	f(`{cluster="x"}`, "- "+one+`match: lease lost, unless: {contains: planned, within: 5m}}`,
+		`{cluster="x", service_name!="crowsnest", container=~"syncer|"} |~ "(\x00)|(planned)|(lease lost)"`)
+	f(`{cluster="x"}`, "- "+one+`sequence: [first, second], within: 5m}`,
+		`{cluster="x", service_name!="crowsnest", container=~"syncer|"} |~ "(\x00)|(first)|(second)"`)
+	f(`{cluster="x"}`, "- "+one+`match: {regex: "(?i)etcd (down|out)"}}`,
+		`{cluster="x", service_name!="crowsnest", container=~"syncer|"} |~ "(\x00)|((?i)etcd out)|((?i)etcd down)"`)
+	f(`{cluster="x"}`, "- "+one+`match: {field: {Cluster: seldom}}}`,
+		`{cluster="x", service_name!="crowsnest", container=~"syncer|"} |~ "(\x00)|(\\\\u00)|(seldom)"`)
+	// A rule without a text: its streams are read whole, the others are not.
+	f(`{cluster="x"}`, "- "+one+`match: {regex: '\d+'}}`+"\n- {alert: B, from: '{namespace=~\"a|b\"}', severity: info, match: lease lost}\n",
+		`{cluster="x", service_name!="crowsnest", container=~"syncer|"}`,
+		`{cluster="x", service_name!="crowsnest", k8s_namespace_name=~"(?:a|b)|"} |~ "(\x00)|(lease lost)"`)
+	// What one rule says nothing of cannot be demanded.
+	f(`{cluster="x"}`, "- "+one+"match: lease lost}\n"+`- {alert: B, from: '{namespace="a", container!="x"}', severity: info, match: lease gone}`,
+		`{cluster="x", service_name!="crowsnest"} |~ "(\x00)|(lease gone)|(lease lost)"`)
+	f(`{cluster="x"}`, "- "+one+"match: lease lost}\n"+`- {alert: B, from: '{container="a.b", namespace!="x"}', severity: info, match: lease lost now}`,
+		`{cluster="x", service_name!="crowsnest", container=~"syncer|a\\.b|"} |~ "(\x00)|(lease lost)"`)
+	// Rules of other streams, or that are off, need nothing.
+	f(`{container="other"}`, "- "+one+"match: lease lost}\n")
+	f(`{cluster="x"}`, "- "+one+"match: lease lost, enabled: false}\n")
+	f(`{cluster="x"}`, "- "+one+"match: lease lost, enabled: silent}\n", `{cluster="x", service_name!="crowsnest", container=~"syncer|"} |~ "(\x00)|(lease lost)"`)
+}
+
+// Long filters are split, very long ones dropped.
+func TestPlanSize(t *testing.T) {
+	var yaml strings.Builder
+	for i := range 200 {
+		fmt.Fprintf(&yaml, "- {alert: R%03d, from: '{app=\"a\"}', severity: info, match: the %03d. text of them}\n", i, i)
+	}
+	set, p := pack(t, yaml.String()), plannerOf(t, Config{Selector: `{app="a"}`}, "")
+	f := func(most, queries int, dropped bool) {
+		t.Helper()
+		plan := p.make(set, most, true)
+		require.Len(t, plan.queries, queries)
+		require.Equal(t, dropped, plan.dropped)
+		all := strings.Join(plan.queries, "")
+		for i := range 200 {
+			require.Equal(t, !dropped, strings.Contains(all, fmt.Sprintf("(the %03d\\\\. text", i)))
+		}
+		for _, q := range plan.queries {
+			require.LessOrEqual(t, len(q), max(most, 100))
+		}
+	}
+	f(maxQuery, 1, false)
+	f(6000, 1, false)
+	f(3000, 2, false)
+	f(1024, 6, false)
+	f(500, 1, true)
+	f(50, 1, true)
+}
+
+func TestReduce(t *testing.T) {
+	f := func(in []text, want ...text) {
+		t.Helper()
+		require.Equal(t, want, reduce(in))
+	}
+	f([]text{{"abcd", false}, {"bc", false}}, text{"bc", false})
+	f([]text{{"abcd", true}, {"bc", false}}, text{"bc", false}, text{"abcd", true})
+	f([]text{{"aBCd", false}, {"bc", true}}, text{"bc", true})
+	f([]text{{"abc", false}, {"abc", true}, {"abc", false}}, text{"abc", true})
+	f([]text{{"abc", false}, {"xyz", false}}, text{"abc", false}, text{"xyz", false})
+}
+
+func TestReadable(t *testing.T) {
+	f := func(in, want string) {
+		t.Helper()
+		require.Equal(t, want, readable(in))
+	}
+	f("lease", "lease")
+	f("é", "é")
+	f("a\xfflonger", "longer")
+	f("longer\uFFFDa", "longer")
+	f("\xff", "")
+}
+
+// Every rule of the shipped packs and of the language: each line of its tests
+// that it matches is among those that are asked for, and gives the same hits.
+func TestFilterIsSound(t *testing.T) {
+	files, problems := rules.ReadPaths([]string{"../../rules/packs", "../../testdata/language"})
+	require.Empty(t, problems.Errors())
+	n := 0
+	for _, file := range files {
+		doc, problems := rules.Parse(file)
+		if doc.IsOverrides() || len(problems.Errors()) > 0 {
+			continue
+		}
+		set, problems := rules.Build([]*rules.Document{doc}, rules.Options{})
+		require.Empty(t, problems.Errors(), file.Name)
+		n += soundFor(t, set)
+	}
+	require.Greater(t, n, 300)
+}
+
+func soundFor(t *testing.T, set *rules.Set) int {
+	t.Helper()
+	prog, err := matcher.Compile(set)
+	require.NoError(t, err)
+	l := fakeloki.New()
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	var want []string
+	for _, r := range set.Rules {
+		for _, test := range r.Tests {
+			for _, in := range test.Input {
+				if in.Text == "" {
+					continue
+				}
+				labels := merge(test.Stream, in.Labels)
+				for _, line := range variants(strings.ReplaceAll(in.Text, "{{ $value }}", "7")) {
+					now = now.Add(time.Millisecond)
+					l.Push(fakeloki.Entry{Labels: labels, Time: now, Line: line})
+					s := matcher.NewStream(labels, matcher.StreamOptions{})
+					for _, h := range prog.Match(s, matcher.Record{Time: now, Text: []byte(line)}) {
+						want = append(want, fmt.Sprint(h.Rule.Alert, h.Part, h.Time.UnixNano(), h.Values, h.ID))
+					}
+				}
+			}
+		}
+	}
+	cfg := config(l)
+	cfg.Selector = `{always="there"}`
+	got := hitsThrough(t, cfg, prog, set, now)
+	slices.Sort(got)
+	slices.Sort(want)
+	require.Equal(t, want, got)
+	return len(want)
+}
+
+// variants are ways in which a line may come.
+func variants(line string) []string {
+	return []string{line, line[:len(line)/2] + "\x00" + line[len(line)/2:], strings.ReplaceAll(line, "e", `\u0065`)}
+}
+
+func merge(a, b map[string]string) map[string]string {
+	out := map[string]string{"always": "there"}
+	for _, m := range []map[string]string{a, b} {
+		for k, v := range m {
+			if out[k] = v; v == "" {
+				delete(out, k)
+			}
+		}
+	}
+	return out
+}
+
+// hitsThrough asks for what the plan says, and matches that.
+func hitsThrough(t *testing.T, cfg Config, prog *matcher.Program, set *rules.Set, end time.Time) []string {
+	t.Helper()
+	s := newSource(cfg.withDefaults(), "loki", "")
+	s.used, s.plan = set, s.planner.make(set, maxQuery, true)
+	seen := newMemory(0, maxKeys)
+	var out []string
+	s.asker.use = func(a *answer, _, _ int64) {
+		s.byIndex = make([]*stream, len(a.streams))
+		for i := range a.entries {
+			e := &a.entries[i]
+			if key := a.hash(&s.hash, "", e); !seen.has(e.ts, key) {
+				seen.add(e.ts, key)
+				st := s.stream(a, e).s
+				for _, h := range prog.Match(st, matcher.Record{Time: time.Unix(0, e.ts).UTC(), Text: e.line}) {
+					out = append(out, fmt.Sprint(h.Rule.Alert, h.Part, h.Time.UnixNano(), h.Values, h.ID))
+				}
+			}
+		}
+	}
+	s.asker.failed = func(f *failure) { t.Fatal(f.err) }
+	for _, q := range s.plan.queries {
+		for c := (cursor{logql: q, at: end.Add(-time.Hour).UnixNano(), end: end.Add(time.Hour).UnixNano()}); !c.done(); {
+			require.Nil(t, s.asker.step(t.Context(), &c))
+		}
+	}
+	return out
+}
+
+// A new rule sees what comes from then on and what came of late; rules that stay
+// see nothing twice.
+func TestReload(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		var bad, worse []string
+		push := func(n int) {
+			for range n {
+				bad, worse = append(bad, fmt.Sprint("bad ", len(bad))), append(worse, fmt.Sprint("worse ", len(worse)))
+				b.push(bad[len(bad)-1], 0)
+				b.push(worse[len(worse)-1], 0)
+				b.wait(330 * time.Millisecond)
+			}
+		}
+		b.wait(time.Hour)
+		push(30)
+		b.wait(5 * time.Second)
+		require.Equal(t, 30, b.sink.total())
+		b.sink.swap(pack(t, `
+- {alert: R, from: '{app="a"}', match: bad, severity: warning}
+- {alert: S, from: '{app="a"}', match: worse, severity: warning}
+`))
+		push(30)
+		b.wait(20 * time.Second)
+		b.once(bad...)
+		b.once(worse...)
+		require.Zero(t, b.src.Status().Errors[late1m], "what only the new rule wants did not come late")
+		b.sink.swap(rule(t, "S", "worse"))
+		push(10)
+		b.wait(20 * time.Second)
+		b.once(bad[:60]...)
+		b.once(worse...)
+		require.Equal(t, 130, b.sink.total())
+		for range 50 { // the same rules again and again
+			b.sink.swap(rule(t, "S", "worse"))
+			push(1)
+		}
+		b.wait(20 * time.Second)
+		b.once(worse...)
+		require.Equal(t, 180, b.sink.total())
+	})
+}
+
+func TestWarnings(t *testing.T) {
+	f := func(yaml string, change func(l *fakeloki.Loki), want string) {
+		t.Helper()
+		inBubble(t, nil, func(b *bench) {
+			change(b.loki)
+			b.sink.swap(pack(t, yaml))
+			b.push("bad 1", 0)
+			b.wait(time.Minute)
+			b.push("bad 2", 0)
+			b.wait(time.Minute)
+			b.once("bad 1", "bad 2")
+			st := b.src.Status()
+			require.True(t, st.Up)
+			require.Contains(t, st.Error, want)
+		})
+	}
+	nothing := func(*fakeloki.Loki) {}
+	f(`- {alert: R, from: '{app="a"}', match: {regex: '\d'}, severity: warning}`, nothing, "(R): give them one with contains")
+	f(`- {alert: R, from: '{app="a"}', match: bad, severity: warning}`, func(l *fakeloki.Loki) { l.MaxQuery = 60 }, "all lines of the selector are read")
+	var many strings.Builder
+	for i := range 200 {
+		fmt.Fprintf(&many, "- {alert: R%d, from: '{app=\"a\"}', match: \"bad %03d\", severity: warning}\n", i, i)
+	}
+	// Loki says what it allows.
+	inBubble(t, nil, func(b *bench) {
+		b.loki.MaxQuery = 2000
+		b.sink.swap(pack(t, many.String()))
+		var texts []string
+		for i := range 200 {
+			texts = append(texts, fmt.Sprintf("bad %03d", i))
+			b.push(texts[i], 0)
+		}
+		b.push("good", 0)
+		b.wait(time.Minute)
+		b.once(texts...)
+		require.Equal(t, 200, b.sink.total())
+		require.Empty(t, b.src.Status().Error)
+		require.EqualValues(t, 1, b.src.Status().Errors[reasonQuery])
+	})
+	// It does not know the filter.
+	inBubble(t, nil, func(b *bench) {
+		b.wait(time.Second)
+		b.loki.Set(fakeloki.Status(400, "parse error at line 1, col 5: syntax error: unexpected |~"))
+		b.wait(300 * time.Second)
+		require.False(t, b.src.Status().Up)
+		b.loki.Set(nil)
+		b.push("bad", 0)
+		b.wait(time.Minute)
+		b.once("bad")
+		require.Contains(t, b.src.Status().Error, "Loki refuses the query")
+	})
+}
+
+func TestShippedPacksHaveOneQuery(t *testing.T) {
+	set, err := rules.Load(rules.Shipped())
+	require.NoError(t, err)
+	p := plannerOf(t, Config{Selector: `{cluster="x"}`}, "")
+	plan := p.make(set, maxQuery, true)
+	require.Empty(t, plan.everyLine)
+	require.Len(t, plan.queries, 1)
+	require.Less(t, len(plan.queries[0]), 20<<10)
+}
