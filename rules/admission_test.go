@@ -20,6 +20,7 @@ func FuzzAdmission(f *testing.F) {
 	} {
 		f.Add(expr, "leaderelection lost abcd kelvin efgh")
 	}
+	f.Add(`(?i)full code (?P<a>\w+)`, "FULL Code x") // texts of any case are in lower case
 	f.Fuzz(func(t *testing.T, expr, line string) {
 		re, err := regexp.Compile(expr)
 		if err != nil || len(expr) > 200 || strings.ContainsAny(expr, "\x00\n\r") {
@@ -45,7 +46,7 @@ func FuzzAdmission(f *testing.F) {
 		}
 		held := false
 		for _, text := range texts {
-			held = held || strings.Contains(line, text)
+			held = held || strings.Contains(line, text) || strings.Contains(strings.ToLower(line), strings.ToLower(text))
 		}
 		require.True(t, held, "%q matches %q, which holds none of %q", expr, line, texts)
 	})
