@@ -105,6 +105,9 @@ func (f *fakeAPI) remove(ns, name string) {
 	defer f.lock()()
 	p := f.pods[ns+"/"+name]
 	delete(f.pods, ns+"/"+name)
+	for _, c := range p.containers {
+		delete(f.logs, ns+"/"+name+"/"+c.name)
+	}
 	f.version++
 	p.version = f.version
 	f.events = append(f.events, fakeEvent{f.version, "DELETED", p})
@@ -140,11 +143,12 @@ func (f *fakeAPI) cut(what string, clean bool) (n int) {
 	for w, asked := range f.cuts {
 		if strings.HasPrefix(asked, what) {
 			n++
-			if clean {
-				w.w.Close()
-			} else {
-				w.w.CloseWithError(io.ErrUnexpectedEOF)
+			var err error
+			if !clean {
+				err = io.ErrUnexpectedEOF
 			}
+			w.w.CloseWithError(err)
+			w.aborted <- err
 		}
 	}
 	return n
@@ -242,7 +246,7 @@ func (l *fakeLog) restart() {
 func (f *fakeAPI) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(req.Context())
 	r, w := io.Pipe()
-	pw := &pipeWriter{w: w, header: http.Header{}, ready: make(chan struct{})}
+	pw := &pipeWriter{w: w, header: http.Header{}, ready: make(chan struct{}), aborted: make(chan error, 100)}
 	done := make(chan struct{})
 	context.AfterFunc(ctx, func() { w.CloseWithError(context.Canceled) })
 	go func() {
@@ -260,6 +264,13 @@ func (f *fakeAPI) RoundTrip(req *http.Request) (*http.Response, error) {
 		cancel()
 		<-done
 		return nil, ctx.Err()
+	case err := <-pw.aborted:
+		cancel()
+		<-done
+		if err != nil {
+			return nil, err
+		}
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Request: req, Body: http.NoBody}, nil
 	}
 	return &http.Response{
 		StatusCode: pw.code, Header: pw.header, Request: req,
@@ -283,6 +294,8 @@ type pipeWriter struct {
 	header http.Header
 	code   int
 	ready  chan struct{}
+	// aborted ends an answer that has no header yet.
+	aborted chan error
 }
 
 func (p *pipeWriter) Header() http.Header { return p.header }

@@ -62,7 +62,7 @@ func (st *stream) run(ctx context.Context) {
 	r := &reader{st: st, quiet: leastQuiet}
 	for ctx.Err() == nil {
 		st.mu.Lock()
-		c, act := st.c, st.next(st.s.cfg.Clock())
+		c, act := st.c, st.next()
 		left := !st.leftAt.IsZero()
 		st.mu.Unlock()
 		var err error
@@ -102,23 +102,18 @@ func logPath(c container) string {
 // returns the number of new lines.
 func (r *reader) follow(ctx context.Context, c container) (fresh int, err error) {
 	st := r.st
-	now := st.s.cfg.Clock()
 	st.mu.Lock()
 	pos := &st.pos
-	since, first := st.horizon(now), pos.newest == 0
-	if !first {
-		since = pos.since()
+	since, read := st.from, st.from.UnixNano()
+	if pos.newest != 0 {
+		since, read = pos.since(), min(pos.newest, pos.last)
 	}
-	if pos.from == 0 {
-		pos.from = since.UnixNano()
-		if !first {
-			pos.from = min(pos.newest, pos.last)
-		}
-	}
+	pos.connect(read)
 	l := newLines(&pos.recent)
+	l.live = true
 	st.mu.Unlock()
 	if r.unread(c) { // the whole of a new instance, whatever its clock says
-		l.floor = 0
+		l.floor, l.atFloor = 0, 0
 		if from := c.started.Add(-overlap); !c.started.IsZero() && from.Before(since) {
 			since = from
 		}
@@ -153,12 +148,12 @@ func (r *reader) unread(c container) bool {
 func (r *reader) previous(ctx context.Context, c container) error {
 	st := r.st
 	st.mu.Lock()
-	plan := st.pos.plan(c, st.horizon(st.s.cfg.Clock()))
+	plan := st.pos.plan(c, st.from)
 	l := newLines(&st.pos.recent)
 	st.mu.Unlock()
 	if plan.read {
 		if plan.marked {
-			l.floor = 0 // rather twice than never
+			l.floor, l.atFloor = 0, 0 // rather twice than never
 		}
 		q := query(c, plan.since)
 		q.Set("previous", "true")
@@ -177,7 +172,10 @@ func (r *reader) previous(ctx context.Context, c container) error {
 	}
 	r.take(l, func(p *position) {
 		p.unread = p.id != ""
-		p.id, p.restarts, p.done, p.from = c.id, c.restarts, false, 0
+		p.id, p.restarts, p.done, p.conns = c.id, c.restarts, false, nil
+		if plan.marked { // what was read of the new instance will be there again
+			p.conns = []conn{{From: plan.since.UnixNano(), First: 1}}
+		}
 	})
 	if plan.missed > 0 {
 		st.s.mu.Lock()
@@ -212,9 +210,8 @@ func (p *position) plan(c container, horizon time.Time) plan {
 		return out
 	}
 	out.since = p.recent.since()
-	if p.from != 0 && (c.before.IsZero() || p.newest >= c.before.UnixNano()) {
-		// Some of what was read last may be of the new instance already.
-		out.marked, out.since = true, time.Unix(0, p.from).Add(-overlap)
+	if at, marked := p.mark(c.before); marked {
+		out.marked, out.since = true, time.Unix(0, at).Add(-overlap)
 	}
 	return out
 }
@@ -231,7 +228,10 @@ func (r *reader) read(ctx context.Context, c container, q url.Values, l *lines) 
 	defer quiet.Stop()
 	life := time.AfterFunc(jitter(maxLife), func() { cancel(errAgain) })
 	defer life.Stop()
-	opened := time.AfterFunc(openAfter, func() { st.opened(c) })
+	opened := time.AfterFunc(openAfter, func() {
+		st.opened(c)
+		st.s.solved(textOf(c)) // words of the kubelet come at once, and end the answer
+	})
 	defer opened.Stop()
 	r.began = st.begin(func() { cancel(errAgain) })
 	defer st.over()
@@ -254,15 +254,16 @@ func (r *reader) read(ctx context.Context, c container, q url.Values, l *lines) 
 			r.take(l, nil)
 			quiet.Reset(max(r.quiet, min(3*r.gap, mostQuiet)))
 		}
-		switch {
-		case err == nil:
-		case errors.Is(err, io.EOF) && l.strays > 0:
-			return fresh, fmt.Errorf("%w: %q", errText, l.stray)
-		case errors.Is(err, io.EOF):
-			return fresh, nil
-		default:
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, io.EOF) {
 			return fresh, cause(ctx, fmt.Errorf("%w: %w", errCut, err))
 		}
+		if l.talk(); l.strays > 0 {
+			return fresh, fmt.Errorf("%w: %q", errText, l.stray)
+		}
+		return fresh, nil
 	}
 }
 
@@ -311,6 +312,9 @@ func (r *reader) take(l *lines, more func(*position)) {
 		defer st.mu.Unlock()
 		for _, line := range l.fresh {
 			st.pos.add(line)
+			if l.live {
+				st.pos.took(line.at)
+			}
 		}
 		if len(l.fresh) > 0 {
 			st.pos.unread, st.lastRead = false, now

@@ -23,10 +23,12 @@ const (
 // that were read before, and writes the others as a container runtime does. It
 // belongs to one request.
 type lines struct {
-	had    map[seen]int // nil: nothing of it comes any more
-	floor  int64        // lines before it were taken
-	passed int64        // a newer line than this ends the repetition
+	had     map[seen]int // nil: nothing of it comes any more
+	floor   int64        // lines before it were taken
+	atFloor int          // and so many of exactly this time
+	passed  int64        // a newer line than this ends the repetition
 
+	live bool   // it is the newest instance, as far as the API knows
 	rest []byte // of a line whose end was not read yet, at most keepLine
 	size int64  // of that line, with what is not kept of it
 
@@ -44,7 +46,7 @@ func newLines(r *recent) *lines {
 	if r.newest == 0 {
 		return &lines{}
 	}
-	return &lines{had: r.held(), floor: r.floor, passed: max(r.newest, r.last) + int64(overlap)}
+	return &lines{had: r.held(), floor: r.floor, atFloor: r.atFloor, passed: max(r.newest, r.last) + int64(overlap)}
 }
 
 // add takes bytes. What is new is in block and fresh afterwards.
@@ -80,6 +82,15 @@ func (l *lines) end() {
 	}
 }
 
+// talk looks at what is left at the end of an answer: the piece of a line that was
+// cut off, or words of the kubelet, which have no time and often no line end.
+func (l *lines) talk() {
+	if l.size == 0 || '0' <= l.rest[0] && l.rest[0] <= '9' {
+		return
+	}
+	l.end()
+}
+
 // line takes one line: time, space, text.
 func (l *lines) line(b []byte, size int64) {
 	n := bytes.IndexByte(b[:min(len(b), maxStamp)], ' ')
@@ -111,6 +122,10 @@ func (l *lines) repeated(key seen) bool {
 		return true
 	}
 	if key.at < l.floor {
+		return true
+	}
+	if key.at == l.floor && l.atFloor > 0 {
+		l.atFloor--
 		return true
 	}
 	if key.at > l.passed {

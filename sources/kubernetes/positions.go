@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,28 +27,31 @@ type savedStream struct {
 	Newest   int64  `json:"newest,omitempty"`
 	Last     int64  `json:"last,omitempty"`
 	Floor    int64  `json:"floor,omitempty"`
-	From     int64  `json:"from,omitempty"`
+	AtFloor  int    `json:"at_floor,omitempty"`
+	Conns    []conn `json:"conns,omitempty"`
 	Lines    string `json:"lines,omitempty"`
 }
 
 func (p *position) save() savedStream {
-	lines, floor := p.pack()
+	lines, floor, at := p.pack()
 	return savedStream{
 		ID: p.id, Restarts: p.restarts, Done: p.done, Unread: p.unread,
-		Newest: p.newest, Last: p.last, Floor: floor, From: p.from, Lines: lines,
+		Newest: p.newest, Last: p.last, Floor: floor, AtFloor: at, Conns: slices.Clone(p.conns), Lines: lines,
 	}
 }
 
 // position reads a position back. Lines that are damaged are read twice.
 func (o savedStream) position() position {
 	p := position{id: o.ID, restarts: o.Restarts, done: o.Done, unread: o.Unread}
-	p.newest, p.last, p.floor, p.from = o.Newest, o.Last, o.Floor, o.From
+	p.newest, p.last = o.Newest, o.Last
+	p.conns = slices.Clone(o.Conns[:min(len(o.Conns), maxConns)])
+	p.floor, p.atFloor = o.Floor, o.AtFloor
 	p.lines, _ = unpack(o.Lines)
 	return p
 }
 
 func (o savedStream) valid() bool {
-	return strings.Count(o.key, "/") == 3 && o.ID != "" && o.Newest >= 0 && o.Last >= 0 && o.Floor >= 0 && o.From >= 0
+	return strings.Count(o.key, "/") == 3 && o.ID != "" && o.Newest >= 0 && o.Last >= 0 && o.Floor >= 0 && o.AtFloor >= 0
 }
 
 // parts takes the key apart.
@@ -87,7 +91,7 @@ func (s *Source) Positions() json.RawMessage {
 func (st *stream) save(now time.Time) (savedStream, bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	old := st.pos.done && !st.c.finished.IsZero() && st.c.finished.Before(st.horizon(now))
+	old := st.pos.done && !st.c.finished.IsZero() && st.c.finished.Before(now.Add(-st.s.cfg.LookBack))
 	if st.pos.id == "" || !st.leftAt.IsZero() || old {
 		return savedStream{}, false
 	}

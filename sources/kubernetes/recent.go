@@ -29,12 +29,61 @@ type seen struct {
 // recent is how far a log was read: its newest time, and the lines of the last
 // seconds, each as often as it was there.
 type recent struct {
-	newest int64 // ns; 0: nothing was read
-	last   int64 // time of the line that was read last
-	from   int64 // 0, or lines are kept since this time
-	floor  int64 // 0, or lines before this time were taken and are forgotten
-	lines  []seen
-	head   int // of lines; what is before it is forgotten
+	newest  int64 // ns; 0: nothing was read
+	last    int64 // time of the line that was read last
+	floor   int64 // 0, or lines before this time were taken and are forgotten
+	atFloor int   // how many of exactly that time are forgotten, too
+	lines   []seen
+	head    int // of lines; what is before it is forgotten
+
+	// conns are the connections since it was last sure which instance is read,
+	// oldest first.
+	conns []conn
+}
+
+// conn is one connection: it carries the log of one instance.
+type conn struct {
+	From  int64 `json:"from"`  // what was read before it, up to this time
+	First int64 `json:"first"` // least time of its lines; 0: it had none
+}
+
+// maxConns bounds the connections that are remembered of one log.
+const maxConns = 16
+
+// connect notes a new connection.
+func (r *recent) connect(from int64) {
+	if n := len(r.conns); n > 0 && r.conns[n-1].First == 0 {
+		return // there was nothing in the newest one
+	}
+	if len(r.conns) == maxConns { // as if the two oldest were one
+		r.conns[1].From = r.conns[0].From
+		r.conns[1].First = max(r.conns[0].First, r.conns[1].First)
+		r.conns = r.conns[:copy(r.conns, r.conns[1:])]
+	}
+	r.conns = append(r.conns, conn{From: from})
+}
+
+// took notes a line of the newest connection.
+func (r *recent) took(at int64) {
+	if n := len(r.conns); n > 0 {
+		if c := &r.conns[n-1]; c.First == 0 || at < c.First {
+			c.First = at
+		}
+	}
+}
+
+// mark returns up to when all that was read is of the instance that ended at
+// end, if it is possible that later connections carried the next one. A
+// connection with a line that is older than the end carried the old one.
+func (r *recent) mark(end time.Time) (at int64, marked bool) {
+	for i := len(r.conns) - 1; i >= 0; i-- {
+		c := r.conns[i]
+		if c.First != 0 && !end.IsZero() && c.First < end.UnixNano() {
+			break
+		}
+		at, marked = c.From, marked || c.First != 0
+	}
+	return at, marked
 }
 
 // add takes a line.
@@ -42,23 +91,34 @@ func (r *recent) add(l seen) {
 	r.lines = append(r.lines, l)
 	r.newest, r.last = max(r.newest, l.at), l.at
 	keep := min(r.newest, r.last) - int64(keepFor)
-	if r.from != 0 {
-		keep = min(keep, r.from-int64(keepFor))
+	if len(r.conns) > 0 {
+		keep = min(keep, r.conns[0].From-int64(keepFor))
 	}
 	for r.head < len(r.lines) && r.lines[r.head].at < keep {
 		r.head++
 	}
 	if len(r.lines)-r.head > maxRecent {
-		r.floor = max(r.floor, r.lines[r.head].at)
+		r.floor, r.atFloor = raise(r.floor, r.atFloor, r.lines[r.head].at)
 		r.head++
 	}
 	if r.floor != 0 && (r.floor < keep || r.last < r.newest-int64(overlap)) {
-		r.floor = 0 // too old to matter, or the clock was set back: better twice than never
+		r.floor, r.atFloor = 0, 0 // too old to matter, or the clock was set back: better twice than never
 	}
 	if r.head > 256 && r.head > len(r.lines)/2 {
 		r.lines = r.lines[:copy(r.lines, r.lines[r.head:])]
 		r.head = 0
 	}
+}
+
+// raise forgets a line of this time.
+func raise(floor int64, n int, at int64) (int64, int) {
+	switch {
+	case at > floor:
+		return at, 1
+	case at == floor:
+		return floor, n + 1
+	}
+	return floor, n
 }
 
 // held returns how often each line was there.
@@ -78,15 +138,15 @@ func (r *recent) since() time.Time {
 
 // pack writes the newest lines, at most maxSaved, and the floor that goes with
 // them.
-func (r *recent) pack() (text string, floor int64) {
-	lines, floor := r.lines[r.head:], r.floor
+func (r *recent) pack() (text string, floor int64, at int) {
+	lines, floor, at := r.lines[r.head:], r.floor, r.atFloor
 	if drop := len(lines) - maxSaved; drop > 0 {
 		for _, l := range lines[:drop] {
-			floor = max(floor, l.at)
+			floor, at = raise(floor, at, l.at)
 		}
 		lines = lines[drop:]
 		if r.last < r.newest-int64(overlap) {
-			floor = 0
+			floor, at = 0, 0
 		}
 	}
 	b := make([]byte, 0, 12*len(lines))
@@ -94,7 +154,7 @@ func (r *recent) pack() (text string, floor int64) {
 		b = binary.LittleEndian.AppendUint64(b, uint64(l.at))
 		b = binary.LittleEndian.AppendUint32(b, l.hash)
 	}
-	return base64.StdEncoding.EncodeToString(b), floor
+	return base64.StdEncoding.EncodeToString(b), floor, at
 }
 
 // unpack reads what pack wrote. ok is false if it is damaged.

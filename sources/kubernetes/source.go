@@ -46,6 +46,7 @@ type Source struct {
 	streams sync.WaitGroup   // running ones
 
 	mu       sync.Mutex
+	began    time.Time // of Run
 	pods     map[podName][]*stream
 	all      map[string]*stream
 	saved    map[string]savedStream // restored, of pods that were not seen yet
@@ -125,6 +126,7 @@ func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 	defer s.client.Close()
 	var watching sync.WaitGroup
 	s.mu.Lock()
+	s.began = s.cfg.Clock()
 	s.watchers = newWatchers(s)
 	for _, w := range s.watchers {
 		watching.Go(func() { w.run(ctx) })
@@ -300,7 +302,7 @@ func (s *Source) Status() sources.Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := sources.Status{
-		Name: s.cfg.Name, Up: s.up, Opened: s.opened, Error: s.problems.text(), Proved: s.proved,
+		Name: s.cfg.Name, Up: s.up && s.problems.none(), Opened: s.opened, Error: s.problems.text(), Proved: s.proved,
 		Lost: maps.Clone(s.lost), Errors: maps.Clone(s.errs), Losses: maps.Clone(s.losses),
 	}
 	total := s.closed

@@ -32,6 +32,7 @@ type stream struct {
 	path string
 	name podName
 	wake chan struct{} // capacity 1: the status changed in a way that matters
+	from time.Time     // what is older is not read without a position
 
 	// Guarded by s.mu.
 	chosen, wanted bool
@@ -70,7 +71,10 @@ func newStream(s *Source, c container, now time.Time) *stream {
 	st := &stream{s: s, key: c.key(), path: c.path(), name: c.pod, wake: make(chan struct{}, 1), c: c}
 	if s.opened { // else nothing is proved yet
 		st.firstSeen = now
+	} else { // what was written since the start is read, however long that takes
+		now = s.began
 	}
+	st.from = now.Add(-s.cfg.LookBack)
 	return st
 }
 
@@ -155,9 +159,9 @@ func (st *stream) look(now, heard time.Time) lookResult {
 		st.cancel()
 	case st.running:
 		if st.answered && st.c.id == st.pos.id && st.c.phase == running && heard.Sub(st.openedAt) >= sureAfter {
-			st.pos.from = 0 // what was read since is of this instance
+			st.pos.conns = nil // what was read since is of this instance
 		}
-	case st.wanted && st.next(now) != actNothing:
+	case st.wanted && st.next() != actNothing:
 		return lookStart
 	}
 	return lookNothing
@@ -185,12 +189,12 @@ const (
 
 // next decides. An instance that ended before the time that is looked back to
 // and of which nothing was read is left alone.
-func (st *stream) next(now time.Time) act {
+func (st *stream) next() act {
 	c, p := &st.c, &st.pos
 	switch {
 	case c.phase == waiting || !st.leftAt.IsZero() && !st.running:
 		return actNothing
-	case p.id == "" && c.phase == ended && !c.finished.IsZero() && c.finished.Before(st.horizon(now)):
+	case p.id == "" && c.phase == ended && !c.finished.IsZero() && c.finished.Before(st.from):
 		return actNothing
 	case p.id != c.id:
 		return actPrevious
@@ -199,9 +203,6 @@ func (st *stream) next(now time.Time) act {
 	}
 	return actFollow
 }
-
-// horizon is how far is looked back without a position.
-func (st *stream) horizon(now time.Time) time.Time { return now.Add(-st.s.cfg.LookBack) }
 
 // start makes the stream run. The caller holds s.mu.
 func (st *stream) start(ctx context.Context) context.Context {
@@ -236,7 +237,7 @@ const (
 func (st *stream) proof(now time.Time) (at time.Time, b bound) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if !st.leftAt.IsZero() || !st.wanted && st.chosen || !st.running && st.next(now) == actNothing {
+	if !st.leftAt.IsZero() || !st.wanted && st.chosen || !st.running && st.next() == actNothing {
 		st.firstSeen = now // what comes later starts later
 		return now, boundNone
 	}

@@ -199,7 +199,8 @@ func (l *Lab) Do(method, path string, in any) Object {
 }
 
 // Kubeconfig writes a kubeconfig for the token and returns its path. server is
-// the address, such as that of a Proxy; "" means the API itself.
+// the address, such as that of a Proxy; "" means the API itself. The token is in
+// the file "token" beside it, where it can be renewed.
 func (l *Lab) Kubeconfig(server, token string) string {
 	l.t.Helper()
 	if server == "" {
@@ -210,10 +211,13 @@ func (l *Lab) Kubeconfig(server, token string) string {
 kind: Config
 current-context: lab
 clusters: [{name: lab, cluster: {server: %q, certificate-authority: %q}}]
-users: [{name: user, user: {token: %q}}]
+users: [{name: user, user: {tokenFile: token}}]
 contexts: [{name: lab, context: {cluster: lab, user: user}}]
-`, server, ca, token)
+`, server, ca)
 	path := filepath.Join(l.t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "token"), []byte(token), 0o600); err != nil {
+		l.t.Fatal(err)
+	}
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		l.t.Fatal(err)
 	}

@@ -133,22 +133,30 @@ type ContainerStatus struct {
 	Restarts int
 	// Exited means that the newest instance has ended.
 	Exited bool
+	// Started is when the newest instance began; Ended when it, or the one before
+	// it, ended. Zero means now.
+	Started, Ended time.Time
 }
 
 // SetStatus tells the API what the kubelet would tell of a pod's containers.
 func (l *Lab) SetStatus(ns, pod string, containers ...ContainerStatus) {
 	l.t.Helper()
-	now := time.Now().UTC().Format(time.RFC3339)
+	stamp := func(t time.Time) string {
+		if t.IsZero() {
+			t = time.Now()
+		}
+		return t.UTC().Format(time.RFC3339)
+	}
 	var statuses []Object
 	for _, c := range containers {
 		s := Object{
 			"name": c.Name, "restartCount": c.Restarts, "ready": !c.Exited, "image": "", "imageID": "",
 			"containerID": fmt.Sprintf("containerd://%s-%s-%d", pod, c.Name, c.Restarts),
-			"state":       Object{"running": Object{"startedAt": now}},
+			"state":       Object{"running": Object{"startedAt": stamp(c.Started)}},
 		}
 		ended := func(n int) Object {
 			return Object{"terminated": Object{
-				"exitCode": 1, "startedAt": now, "finishedAt": now,
+				"exitCode": 1, "startedAt": stamp(c.Started), "finishedAt": stamp(c.Ended),
 				"containerID": fmt.Sprintf("containerd://%s-%s-%d", pod, c.Name, n),
 			}}
 		}

@@ -1,0 +1,100 @@
+package kubernetes
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/rules"
+)
+
+func TestValidate(t *testing.T) {
+	f := func(c Config, want string) {
+		t.Helper()
+		err := c.Validate()
+		if want == "" {
+			require.NoError(t, err)
+			return
+		}
+		require.ErrorContains(t, err, want)
+	}
+	f(Config{}, "")
+	f(Config{Namespaces: []string{"a", "b"}, Selector: "app in (a,b),x!=y", FieldSelector: "spec.nodeName=n,status.phase!=Failed", Include: []string{"team-*"}, LookBack: time.Hour, MaxStreams: 5, Labels: map[string]string{"cluster": "c"}}, "")
+	f(Config{Namespaces: []string{"team-*"}}, `kubernetes: namespaces: "team-*" is no name of a namespace; for a pattern use include`)
+	f(Config{Namespaces: []string{"a", "a"}}, "twice")
+	f(Config{Namespaces: make([]string, 60)}, "60 are too many")
+	f(Config{Selector: "app in a"}, `kubernetes: selector "app in a" cannot be read`)
+	f(Config{FieldSelector: "a"}, "kubernetes: field_selector")
+	f(Config{Include: []string{"["}}, "is not a glob")
+	f(Config{LookBack: -1}, "kubernetes: look_back is -1ns; use")
+	f(Config{MaxStreams: -1}, "kubernetes: max_streams is -1; use")
+	f(Config{Labels: map[string]string{"a-b": "c"}}, "not a label name")
+	f(Config{Labels: map[string]string{"pod": "c"}}, `label "pod" comes from the pod; remove it`)
+}
+
+func TestServes(t *testing.T) {
+	s := New(Config{Labels: map[string]string{"cluster": "a"}})
+	f := func(selector string, want bool) {
+		t.Helper()
+		sel, err := rules.ParseSelector(selector)
+		require.NoError(t, err)
+		require.Equal(t, want, s.Serves(sel))
+	}
+	f(`{namespace="x", pod=~"y.*", container!="z"}`, true)
+	f(`{cluster="a"}`, true)
+	f(`{cluster="b"}`, false)
+	f(`{component="machines"}`, false)
+	f(`{job!="x", app="y"}`, true)
+}
+
+func TestPodLabels(t *testing.T) {
+	f := func(o owner, labels map[string]string, app, workload string) {
+		t.Helper()
+		var p pod
+		p.Metadata.Name, p.Metadata.Labels = "kube-apiserver-cp-1", labels
+		o.Controller = true
+		p.Metadata.OwnerReferences = []owner{{Kind: "Other", Name: "no"}, o}
+		require.Equal(t, app, p.app())
+		require.Equal(t, workload, p.workload())
+	}
+	f(owner{Kind: "ReplicaSet", Name: "web-5d4f8c"}, nil, "", "web")
+	f(owner{Kind: "ReplicaSet", Name: "web-a-5d4f8c"}, map[string]string{"pod-template-hash": "5d4f8c", "app": "x"}, "x", "web-a")
+	f(owner{Kind: "ReplicaSet", Name: "byhand"}, nil, "", "byhand")
+	f(owner{Kind: "DaemonSet", Name: "cni"}, map[string]string{"k8s-app": "y"}, "y", "cni")
+	f(owner{Kind: "StatefulSet", Name: "db"}, map[string]string{"app.kubernetes.io/name": "z", "app": "x"}, "z", "db")
+	f(owner{Kind: "Job", Name: "backup-29012345"}, nil, "", "backup-29012345")
+	f(owner{Kind: "Node", Name: "cp-1"}, map[string]string{"component": "kube-apiserver"}, "", "kube-apiserver")
+}
+
+func TestImage(t *testing.T) {
+	f := func(asked, runs, want string) {
+		t.Helper()
+		require.Equal(t, want, better(asked, runs))
+	}
+	f("a/b:v1", "docker.io/a/b:v1", "a/b:v1")
+	f("r:5000/a/b", "r:5000/a/b:latest", "r:5000/a/b:latest")
+	f("a/b@sha256:00", "a/b:v1", "a/b:v1")
+	f("a/b@sha256:00", "sha256:11", "a/b@sha256:00")
+	f("a/b:v1@sha256:00", "", "a/b:v1@sha256:00")
+	f("", "a/b:v1", "a/b:v1")
+}
+
+func TestStatus(t *testing.T) {
+	f := func(text string, want phase, id string, restarts int) {
+		t.Helper()
+		p, err := readPod([]byte(`{"spec":{"containers":[{"name":"c"}]},"status":{"containerStatuses":[` + text + `]}}`))
+		require.NoError(t, err)
+		c := p.containers()[0]
+		require.Equal(t, want, c.phase)
+		require.Equal(t, id, c.id)
+		require.Equal(t, restarts, c.restarts)
+	}
+	f("", waiting, "", 0)
+	f(`{"name":"c","state":{"waiting":{"reason":"ContainerCreating"}}}`, waiting, "", 0)
+	f(`{"name":"c","containerID":"x","state":{"running":{"startedAt":"2026-11-20T16:00:00Z"}}}`, running, "x", 0)
+	f(`{"name":"c","state":{"running":{"startedAt":"2026-11-20T16:00:00Z"}}}`, waiting, "", 0)
+	f(`{"name":"c","containerID":"x","restartCount":2,"state":{"terminated":{"finishedAt":null}}}`, ended, "x", 2)
+	f(`{"name":"c","containerID":"x","restartCount":3,"state":{"waiting":{"reason":"CrashLoopBackOff"}},"lastState":{"terminated":{"containerID":"x","finishedAt":"2026-11-20T16:00:00Z"}}}`, ended, "x", 3)
+	f(`{"name":"other","containerID":"x","state":{"running":{}}}`, waiting, "", 0)
+}

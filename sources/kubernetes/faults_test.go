@@ -1,0 +1,289 @@
+package kubernetes
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// answers is a fault: every request whose last path element is what gets it.
+func answers(what string, a fakeAnswer) func(r *http.Request) *fakeAnswer {
+	return func(r *http.Request) *fakeAnswer {
+		if what != "" && !strings.HasSuffix(r.URL.Path, "/"+what) {
+			return nil
+		}
+		return &a
+	}
+}
+
+func statusBody(code int, reason, message string) string {
+	b, _ := json.Marshal(map[string]any{"kind": "Status", "code": code, "reason": reason, "message": message})
+	return string(b)
+}
+
+// TestRefused: what only people can put right is one clear error that stays the
+// same, is asked for slowly, and ends when it is put right.
+func TestRefused(t *testing.T) {
+	f := func(name, what string, a fakeAnswer, reason, text string, most int) {
+		t.Helper()
+		inBubble(t, func(b *bench) {
+			for i := range 20 {
+				b.pod("demo", fmt.Sprintf("p%d", i)).write(time.Now(), "line")
+			}
+			b.api.breaks(answers(what, a))
+			b.start()
+			b.pass(time.Minute)
+			first := b.src.Status()
+			require.False(b, first.Up, name)
+			require.Contains(b, first.Error, text, name)
+			require.True(b, b.pipe.provedAt().IsZero(), name)
+			require.NotZero(b, first.Errors[reason], name)
+			asked := b.api.count("")
+			b.pass(30 * time.Minute)
+			require.Equal(b, first.Error, b.src.Status().Error, name)
+			require.Less(b, b.api.count("")-asked, most, name)
+			b.api.breaks(nil)
+			b.pass(2 * time.Minute)
+			require.True(b, b.src.Status().Up, name)
+			require.Empty(b, b.src.Status().Error, name)
+			for i := range 20 {
+				b.want(fmt.Sprintf("demo/p%d/c", i), "line") // however long it took
+			}
+			b.api.log("demo", "p3", "c").write(time.Now(), "new")
+			b.pass(time.Second)
+			b.want("demo/p3/c", "line", "new")
+			require.WithinDuration(b, time.Now(), b.pipe.provedAt(), 5*time.Second, name)
+		})
+	}
+	f("token", "", fakeAnswer{code: 401, body: statusBody(401, "Unauthorized", "Unauthorized")},
+		"unauthorized", "refuses the credentials", 70)
+	f("no list", "pods", fakeAnswer{code: 403, body: statusBody(403, "Forbidden", `pods is forbidden: User "system:serviceaccount:mon:crowsnest" cannot list resource "pods"`)},
+		"forbidden", `grant get, list, watch of pods and get of pods/log (the API server answers 403: pods is forbidden: User "system:serviceaccount:mon:crowsnest"`, 70)
+	f("no logs", "log", fakeAnswer{code: 403, body: statusBody(403, "Forbidden", "pods \"p0\" is forbidden")},
+		"forbidden", "not allowed: grant", 150)
+	f("no API", "", fakeAnswer{code: 404, body: "404 page not found\n"}, "not_found", "pods cannot be listed: the API server answers 404: 404 page not found", 80)
+}
+
+// TestTokenExpires: while it runs, the source loses its credentials and gets
+// them back.
+func TestTokenExpires(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		log := b.pod("demo", "p")
+		b.start()
+		b.pass(10 * time.Second)
+		log.write(time.Now(), "before")
+		b.pass(time.Second)
+		b.api.breaks(answers("", fakeAnswer{code: 401, body: statusBody(401, "Unauthorized", "Unauthorized")}))
+		b.api.cut("", true)
+		b.pass(time.Second)
+		log.write(time.Now(), "meanwhile")
+		held := b.pipe.provedAt()
+		b.pass(5 * time.Minute)
+		st := b.src.Status()
+		require.False(b, st.Up)
+		require.True(b, strings.HasPrefix(st.Error, "the API server refuses the credentials"), st.Error)
+		require.Less(b, b.pipe.provedAt().Sub(held), time.Second, "nothing is proved meanwhile")
+		b.api.breaks(nil)
+		b.pass(time.Minute)
+		b.want("demo/p/c", "before", "meanwhile")
+		require.True(b, b.src.Status().Up)
+		require.WithinDuration(b, time.Now(), b.pipe.provedAt(), 5*time.Second)
+	})
+}
+
+// TestPasses: failures that end by themselves are waited for, and neither lose
+// nor double anything.
+func TestPasses(t *testing.T) {
+	f := func(name, what string, a fakeAnswer, lasts time.Duration, reason string, most int) {
+		t.Helper()
+		inBubble(t, func(b *bench) {
+			log := b.pod("demo", "p")
+			b.start()
+			b.pass(10 * time.Second)
+			log.write(time.Now(), "before")
+			b.pass(time.Second)
+			b.api.breaks(answers(what, a))
+			b.api.cut("", false)
+			asked := b.api.count("")
+			for i := range 5 {
+				log.write(time.Now(), fmt.Sprintf("meanwhile %d", i))
+				b.pass(lasts / 5)
+			}
+			require.LessOrEqual(b, b.api.count("")-asked, most, name)
+			require.NotZero(b, b.src.Status().Errors[reason], name)
+			b.api.breaks(nil)
+			b.pass(time.Minute)
+			b.want("demo/p/c", "before", "meanwhile 0", "meanwhile 1", "meanwhile 2", "meanwhile 3", "meanwhile 4")
+			require.True(b, b.src.Status().Up, name)
+		})
+	}
+	f("starting", "log", fakeAnswer{code: 400, body: statusBody(400, "BadRequest", "container is waiting to start")}, 10*time.Second, "not_started", 20)
+	f("Retry-After", "log", fakeAnswer{code: 429, header: map[string]string{"Retry-After": "20"}, body: "slow down"}, 60*time.Second, "throttled", 8)
+	f("overload", "pods", fakeAnswer{code: 429, header: map[string]string{"Retry-After": "20"}, body: "slow down"}, 60*time.Second, "throttled", 8)
+	f("broken", "", fakeAnswer{code: 500, body: "etcdserver: leader changed"}, time.Minute, "server", 40)
+	f("gateway", "", fakeAnswer{code: 503, body: ""}, time.Minute, "server", 40)
+	f("gone", "pods", fakeAnswer{code: 410, body: statusBody(410, "Expired", "too old")}, 20*time.Second, "expired", 60)
+}
+
+// TestExpired: a watch that is too old leads to a new list, and what happened
+// between is seen.
+func TestExpired(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.pod("demo", "p")
+		b.pod("demo", "q")
+		b.start()
+		b.pass(10 * time.Second)
+		b.api.breaks(answers("pods", fakeAnswer{code: 500}))
+		b.api.cut("watch", false)
+		b.pass(time.Second)
+		b.api.remove("demo", "q")
+		b.pod("demo", "r").write(time.Now(), "line")
+		b.api.mu.Lock()
+		b.api.events = nil
+		b.api.mu.Unlock()
+		b.api.expire()
+		b.api.breaks(nil)
+		b.pass(30 * time.Second)
+		b.want("demo/r/c", "line")
+		require.Equal(b, []string{"demo/q"}, b.pipe.gone)
+		require.Equal(b, 2, b.api.count("list"))
+		require.True(b, b.src.Status().Up)
+	})
+}
+
+// TestWatchHangs: a watch that says nothing more is ended in time, and lists are
+// made anew now and then.
+func TestWatchHangs(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.pod("demo", "p")
+		b.start()
+		b.pass(10 * time.Second)
+		b.api.freeze("watch")
+		b.pod("demo", "q").write(time.Now(), "line")
+		b.pass(7 * time.Minute)
+		b.want("demo/q/c", "line")
+		b.pass(time.Hour)
+		require.GreaterOrEqual(b, b.api.count("list"), 3)
+	})
+}
+
+// TestDeadNode: one node that cannot be reached holds what others conclude for a
+// while and not for ever; if none can be reached, nothing is concluded.
+func TestDeadNode(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		log := b.pod("demo", "good")
+		b.pod("demo", "bad")
+		b.start()
+		b.pass(10 * time.Second)
+		dead := fakeAnswer{code: 500, body: statusBody(500, "InternalError", "Get \"https://10.0.0.7:10250/containerLogs\": dial tcp: connect: connection refused")}
+		b.api.breaks(answers("bad/log", dead))
+		b.api.cut("log demo/bad", true)
+		held := time.Now()
+		b.pass(2 * time.Minute)
+		st := b.src.Status()
+		require.False(b, st.Up)
+		require.Contains(b, st.Error, "logs of node node-1 cannot be read: the API server answers 500")
+		require.WithinDuration(b, held, b.pipe.provedAt(), 5*time.Second)
+		log.write(time.Now(), "still read")
+		b.pass(5 * time.Minute)
+		b.want("demo/good/c", "still read")
+		require.WithinDuration(b, time.Now(), b.pipe.provedAt(), 5*time.Second)
+		require.False(b, b.src.Status().Up)
+		b.api.breaks(answers("log", dead))
+		b.api.cut("log", true)
+		held = time.Now()
+		b.pass(20 * time.Minute)
+		require.WithinDuration(b, held, b.pipe.provedAt(), 5*time.Second)
+		b.api.breaks(nil)
+		b.pass(2 * time.Minute)
+		require.True(b, b.src.Status().Up)
+		require.WithinDuration(b, time.Now(), b.pipe.provedAt(), 5*time.Second)
+	})
+}
+
+// TestKubeletTalks: what a kubelet says in the place of a log is not a line of
+// it.
+func TestKubeletTalks(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.pod("demo", "p").write(time.Now(), "line")
+		b.api.breaks(answers("log", fakeAnswer{code: 200, body: "failed to create fsnotify watcher: too many open files"}))
+		b.start()
+		b.pass(time.Minute)
+		require.Empty(b, b.pipe.texts("demo/p/c"))
+		require.Contains(b, b.src.Status().Error, `the log of demo/p/c: the kubelet answers: "failed to create fsnotify watcher`)
+		b.api.breaks(nil)
+		b.pass(time.Minute)
+		b.want("demo/p/c", "line")
+		require.Empty(b, b.src.Status().Error)
+	})
+}
+
+// TestLogRemoved: the log of an instance that ended is nowhere any more.
+func TestLogRemoved(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.pod("demo", "p")
+		b.api.set("demo", "p", func(c *fakeContainer) { c.phase, c.finished = ended, time.Now() })
+		b.api.breaks(answers("log", fakeAnswer{code: 200, body: "unable to retrieve container logs for containerd://id-0"}))
+		b.start()
+		b.pass(10 * time.Minute)
+		st := b.src.Status()
+		require.True(b, st.Up, st.Error)
+		require.EqualValues(b, 1, st.Losses["removed"].Count)
+		require.WithinDuration(b, time.Now(), b.pipe.provedAt(), 5*time.Second)
+	})
+}
+
+// TestTooMany: beyond the bound nothing is read, and that is loud. A place that
+// becomes free is taken.
+func TestTooMany(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.cfg.MaxStreams = 3
+		for i := range 5 {
+			b.pod("demo", fmt.Sprintf("p%d", i))
+		}
+		b.start()
+		b.pass(time.Minute)
+		st := b.src.Status()
+		require.False(b, st.Up)
+		require.Contains(b, st.Error, "more than 3 containers")
+		require.Len(b, st.Streams, 3)
+		require.Equal(b, 3, b.api.open("log"))
+		held := b.pipe.provedAt()
+		b.pass(time.Minute)
+		require.Equal(b, held, b.pipe.provedAt(), "what is not read proves nothing")
+		b.api.remove("demo", "p0")
+		b.api.remove("demo", "p1")
+		b.pass(20 * time.Second)
+		b.api.log("demo", "p4", "c").write(time.Now(), "line")
+		b.pass(2 * time.Second)
+		b.want("demo/p4/c", "line")
+		require.True(b, b.src.Status().Up)
+	})
+}
+
+// TestManyPods: thousands of pods that ended cost no goroutine and no request.
+func TestManyPods(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		for i := range 5000 {
+			p := fakePod{ns: "jobs", name: fmt.Sprintf("job-%d", i), containers: []fakeContainer{{
+				name: "c", id: "id", phase: ended, started: time.Now().Add(-2 * time.Hour), finished: time.Now().Add(-time.Hour),
+			}}}
+			b.api.put(p)
+		}
+		b.pod("demo", "p").write(time.Now(), "line")
+		before := runtime.NumGoroutine()
+		b.start()
+		b.pass(10 * time.Second)
+		b.want("demo/p/c", "line")
+		require.Equal(b, 1, b.api.count("log"))
+		require.Equal(b, 21, b.api.count("list"))
+		require.Less(b, runtime.NumGoroutine()-before, 30)
+		require.Less(b, len(b.positions()), 1000)
+	})
+}
