@@ -212,8 +212,9 @@ type Rule struct {
 	Matches   int64          `json:"matches"`
 	LastMatch *time.Time     `json:"lastMatch,omitempty"`
 	LastSeen  *time.Time     `json:"lastSeenLine,omitempty"`
-	Seconds   float64        `json:"evaluationSeconds"` // all evaluations together
-	GivenUp   string         `json:"givenUp,omitempty"` // why the rule is not evaluated any more
+	Seconds   float64        `json:"evaluationSeconds"`  // all evaluations together
+	GivenUp   string         `json:"givenUp,omitempty"`  // why the rule is not evaluated any more
+	Disabled  string         `json:"disabled,omitempty"` // why the rule is off, if anyone said so
 	Pending   int            `json:"pending"`
 	Firing    int            `json:"firing"`
 	Source    string         `json:"source"`
@@ -256,7 +257,7 @@ func toRule(r *rules.Rule, st episodes.RuleStatus, loaded Rules) Rule {
 	out := Rule{
 		Name: r.Alert, Type: "alerting", State: "inactive", Severity: r.Severity, Mode: r.Mode, Scope: r.Scope,
 		From: r.From.String(), Duration: r.For.Seconds(), Matches: st.Matches, LastMatch: stated(st.LastMatch),
-		LastSeen: stated(seen), Seconds: loaded.Cost[r.Alert].Seconds(), GivenUp: loaded.GivenUp[r.Alert], Pending: st.Pending, Firing: st.Firing, Source: r.Source,
+		LastSeen: stated(seen), Seconds: loaded.Cost[r.Alert].Seconds(), GivenUp: loaded.GivenUp[r.Alert], Disabled: r.Disabled, Pending: st.Pending, Firing: st.Firing, Source: r.Source,
 	}
 	switch {
 	case st.Firing > 0:

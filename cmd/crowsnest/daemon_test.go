@@ -98,6 +98,7 @@ type ship struct {
 	am    *receiver
 	rules folder
 	url   string
+	cfg   func(*Config) // changes the configuration; nil: nothing
 	d     *daemon
 	stop  func()
 }
@@ -121,6 +122,9 @@ func (s *ship) start() {
 	cfg.Storage.Path = s.dir + "/state"
 	cfg.Sources.Kubelet = &part[kubelet.Config]{Config: kubelet.Config{Dir: s.dir + "/pods"}}
 	cfg.Sinks.Alertmanager = parts[alertmanager.Config]{{Config: alertmanager.Config{URLs: []string{s.am.server.URL}, MinFiring: &none}}}
+	if s.cfg != nil {
+		s.cfg(cfg)
+	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	s.d, err = newDaemon(daemonOptions{

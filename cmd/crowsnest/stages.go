@@ -81,13 +81,26 @@ func inScope(set *rules.Set, scope rules.Scope) *rules.Set {
 		return set
 	}
 	out := *set
-	out.Rules = slices.Clone(set.Rules)
-	for i, r := range out.Rules {
-		if r.Scope == rules.ScopeCluster && r.Mode != rules.ModeOff {
+	here := map[*rules.Rule]*rules.Rule{}
+	for _, r := range set.Rules {
+		if here[r] = r; r.Scope == rules.ScopeCluster && r.Mode != rules.ModeOff {
 			off := *r
 			off.Mode, off.Disabled = rules.ModeOff, "it needs the logs of several nodes, and rules.scope is node"
-			out.Rules[i] = &off
+			here[r] = &off
 		}
+	}
+	replaced := func(all []*rules.Rule) []*rules.Rule {
+		all = slices.Clone(all)
+		for i, r := range all {
+			all[i] = here[r]
+		}
+		return all
+	}
+	out.Rules, out.Packs = replaced(set.Rules), slices.Clone(set.Packs)
+	for i, p := range out.Packs {
+		pack := *p
+		pack.Rules = replaced(p.Rules)
+		out.Packs[i] = &pack
 	}
 	return &out
 }
@@ -128,6 +141,7 @@ func withParts(status []sources.Status, now time.Time) []sources.Status {
 func (a *selfAlerts) blind(now time.Time, status []sources.Status) []episodes.Episode {
 	var out []episodes.Episode
 	var more []string
+	var oldest time.Time
 	known, parts := map[string]bool{}, 0
 	for _, s := range status {
 		known[s.Name] = true
@@ -140,14 +154,16 @@ func (a *selfAlerts) blind(now time.Time, status []sources.Status) []episodes.Ep
 			parts++
 			out = append(out, blindAlert(s, since))
 		default:
-			more = append(more, s.Name)
+			if more = append(more, s.Name); len(more) == 1 || since.Before(oldest) {
+				oldest = since
+			}
 		}
 	}
 	if len(more) > 0 {
 		source, _, _ := strings.Cut(more[0], "/")
 		out = append(out, blindAlert(sources.Status{
 			Name: source, Error: fmt.Sprintf("%d parts more are away: %s", len(more), cutText(strings.Join(more, ", "), 1000)),
-		}, now))
+		}, oldest))
 	}
 	gone := func(name string) bool { return !known[name] }
 	maps.DeleteFunc(a.away, func(name string, _ time.Time) bool { return gone(name) })
