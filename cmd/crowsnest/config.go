@@ -21,6 +21,7 @@ import (
 	"crowsnest/sources/agents"
 	"crowsnest/sources/files"
 	"crowsnest/sources/kubelet"
+	lokisource "crowsnest/sources/loki"
 	"crowsnest/sources/stdin"
 	"crowsnest/strictyaml"
 )
@@ -81,10 +82,11 @@ type RulesConfig struct {
 
 // SourcesConfig has one optional part per kind of source.
 type SourcesConfig struct {
-	Kubelet *part[kubelet.Config] `yaml:"kubelet"`
-	Files   parts[files.Config]   `yaml:"files"`
-	Stdin   *part[stdin.Config]   `yaml:"stdin"`
-	Agents  *part[agents.Config]  `yaml:"agents"`
+	Kubelet *part[kubelet.Config]    `yaml:"kubelet"`
+	Files   parts[files.Config]      `yaml:"files"`
+	Stdin   *part[stdin.Config]      `yaml:"stdin"`
+	Loki    parts[lokisource.Config] `yaml:"loki"`
+	Agents  *part[agents.Config]     `yaml:"agents"`
 }
 
 // SinksConfig has one optional part per kind of sink.
@@ -300,6 +302,11 @@ func (c *Config) checkNames(k *checker) {
 	if p := c.Sources.Stdin; p != nil {
 		taken(sourceNames, "sources", numbered(p.Config.Name, "stdin", 0), p.Keys.Value("name"))
 	}
+	for i, p := range c.Sources.Loki {
+		for _, s := range lokisource.New(lokiNamed(p.Config, i)) {
+			taken(sourceNames, "sources", s.Name(), p.Keys.Value("name"))
+		}
+	}
 	if p := c.Sources.Agents; p != nil {
 		taken(sourceNames, "sources", numbered(p.Config.Name, "agents", 0), p.Keys.Value("name"))
 	}
@@ -318,7 +325,7 @@ func numbered(name, kind string, i int) string {
 
 // any tells whether there is a source.
 func (s SourcesConfig) any() bool {
-	return s.Kubelet != nil || len(s.Files) > 0 || s.Stdin != nil || s.Agents != nil
+	return s.Kubelet != nil || len(s.Files) > 0 || s.Stdin != nil || len(s.Loki) > 0 || s.Agents != nil
 }
 
 // resolvePaths makes the paths of a file relative to its folder.

@@ -19,6 +19,7 @@ import (
 	"crowsnest/sources/agents"
 	"crowsnest/sources/files"
 	"crowsnest/sources/kubelet"
+	lokisource "crowsnest/sources/loki"
 	"crowsnest/sources/stdin"
 )
 
@@ -65,12 +66,29 @@ func newSources(opt daemonOptions, set *rules.Set) ([]sources.Source, error) {
 		cfg.Reader, cfg.Clock = opt.stdin, opt.now
 		out = append(out, stdin.New(cfg))
 	}
+	for i, cfg := range opt.cfg.Sources.Loki.configs() {
+		cfg = lokiNamed(cfg, i)
+		cfg.SelfNamespace, cfg.SelfPod = ownPod(opt.getenv)
+		cfg.Clock = opt.now
+		if cfg.LookBack == 0 {
+			cfg.LookBack = lookBack(set)
+		}
+		for _, s := range lokisource.New(cfg) {
+			out = append(out, s)
+		}
+	}
 	if p := opt.cfg.Sources.Agents; p != nil {
 		cfg := p.Config
 		cfg.Clock = opt.now
 		out = append(out, agents.New(cfg))
 	}
 	return out, nil
+}
+
+// lokiNamed is the i-th Loki that is read.
+func lokiNamed(cfg lokisource.Config, i int) lokisource.Config {
+	cfg.Name = numbered(cfg.Name, "loki", i)
+	return cfg
 }
 
 // ownPod is the pod that this process runs in, whose log is never read.

@@ -40,13 +40,29 @@ var lossTexts = map[string]lossText{
 		"warning", "a compressed file is damaged",
 		"Look at the file and at the disk.",
 	},
+	"outage": {
+		"warning", "Loki was away, or crowsnest was not running, for more than a day, and what is older was skipped",
+		"Read the range with crowsnest replay if it matters.",
+	},
 	"removed": { // a pod that goes during an upgrade is everyday life
 		"info", "a container's logs were removed before they were read to their end, most likely with its pod while crowsnest was not running",
 		"Nothing, if crowsnest was restarted or the node was busy: the last lines of these containers are in no log any more.",
 	},
+	"ties": {
+		"warning", "more lines of one stream have the very same time than one answer of Loki can hold",
+		"Raise max_entries_limit_per_query of the tenant, or have the agent keep the times of the lines.",
+	},
+	"too_large": {
+		"warning", "a line in Loki is above 8 MiB",
+		"Lower max_line_size of Loki.",
+	},
 	"truncated": {
 		"warning", "a file was truncated, and no copy of it is beside it",
 		"Have logs rotated by renaming them, or keep the copy of copytruncate in the same folder.",
+	},
+	"unreadable": {
+		"warning", "what Loki sends of a time is in no form that is known",
+		"Look at what stands between crowsnest and Loki, and at the version of Loki.",
 	},
 }
 

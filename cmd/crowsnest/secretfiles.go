@@ -67,6 +67,10 @@ func (c *Config) httpConfigs() []httpPart {
 		p := &c.Sinks.Webhook[i]
 		out = append(out, httpPart{&p.Config.HTTP, p.Keys.Value("http_config")})
 	}
+	for i := range c.Sources.Loki {
+		p := &c.Sources.Loki[i]
+		out = append(out, httpPart{&p.Config.HTTP, p.Keys.Value("http_config")})
+	}
 	if p := c.Sinks.Upstream; p != nil {
 		out = append(out, httpPart{&p.Config.HTTP, p.Keys.Value("http_config")})
 	}

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	commonconfig "github.com/prometheus/common/config"
+
+	"crowsnest/httpconfig"
 )
 
 // Bounds of one exchange.
@@ -53,22 +55,18 @@ func (c *client) open() error {
 		return nil
 	}
 	if c.cfg.Transport != nil {
-		c.http = &http.Client{Transport: c.cfg.Transport, CheckRedirect: stay}
+		c.http = &http.Client{Transport: c.cfg.Transport, CheckRedirect: httpconfig.Stay}
 		return nil
 	}
 	// HTTP/2 would put the next try on the connection that just hung.
-	h, err := commonconfig.NewClientFromConfig(c.cfg.HTTP.HTTPClientConfig, "loki",
+	h, err := c.cfg.HTTP.Client("loki",
 		commonconfig.WithHTTP2Disabled(), commonconfig.WithIdleConnTimeout(time.Minute), commonconfig.WithUserAgent("crowsnest"))
 	if err != nil {
 		return err
 	}
-	h.CheckRedirect = stay
 	c.http = h
 	return nil
 }
-
-// stay follows no redirect: credentials leak over them.
-func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 func (c *client) close() {
 	if c.http != nil {

@@ -11,11 +11,9 @@ import (
 	"strings"
 	"time"
 
-	commonconfig "github.com/prometheus/common/config"
-
+	"crowsnest/httpconfig"
 	"crowsnest/matcher"
 	"crowsnest/rules"
-	"crowsnest/strictyaml"
 )
 
 // Defaults of the configuration.
@@ -50,7 +48,7 @@ type Config struct {
 	URL string `yaml:"url" strict:"required"`
 	// HTTP is TLS, credentials and proxies, as in Prometheus' http_config.
 	// Redirects are never followed: credentials would leak over them.
-	HTTP HTTPConfig `yaml:"http_config"`
+	HTTP httpconfig.Config `yaml:"http_config"`
 	// Tenants are read one by one, each by a source of its own. None: no tenant is
 	// named, as with a Loki without auth_enabled. If there are several, every stream
 	// has the label tenant.
@@ -95,26 +93,6 @@ type Config struct {
 	Clock func() time.Time `yaml:"-"`
 	// Transport replaces the one that HTTP describes; tests set one.
 	Transport http.RoundTripper `yaml:"-"`
-}
-
-// HTTPConfig is Prometheus' http_config.
-type HTTPConfig struct {
-	commonconfig.HTTPClientConfig
-}
-
-// DecodeYAML reads the part with Prometheus' own strict decoder.
-func (h *HTTPConfig) DecodeYAML(n *strictyaml.Node) {
-	var raw strictyaml.Raw
-	raw.DecodeYAML(n)
-	if !raw.Present {
-		return
-	}
-	cfg, err := commonconfig.LoadHTTPConfig(string(raw.Text))
-	if err != nil {
-		n.Errorf("bad-value", "%s: %v", n.Name(), err)
-		return
-	}
-	h.HTTPClientConfig = *cfg
 }
 
 // withDefaults returns c with every default filled in.
@@ -169,8 +147,7 @@ func (c Config) Validate() error {
 	if d.Limit < 1 || d.Limit > 100_000 {
 		errs = append(errs, fmt.Errorf("limit: %d is not between 1 and 100000", c.Limit))
 	}
-	h := c.HTTP.HTTPClientConfig // Validate changes its receiver
-	if err := h.Validate(); err != nil {
+	if err := c.HTTP.Check(); err != nil {
 		errs = append(errs, fmt.Errorf("http_config: %w", err))
 	}
 	return errors.Join(errs...)
