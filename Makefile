@@ -106,7 +106,8 @@ define fuzz_each
 	  echo "== $$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(1) -fuzzminimizetime 100x ./$$pkg </dev/null; done
 endef
 
-fuzz: ## every fuzz target for FUZZTIME
+fuzz: ## every fuzz target for FUZZTIME, and thousands of lives of rotated logs
+	TAIL_SEEDS=300 $(GO) test -run 'Random|RotationModel' -rapid.checks=2000 -timeout 60m ./sources/internal/tail
 	$(call fuzz_each,$(FUZZTIME))
 
 test-fuzz: ## every fuzz target for a moment

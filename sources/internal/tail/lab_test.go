@@ -3,7 +3,9 @@ package tail
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -18,7 +20,13 @@ import (
 	"crowsnest/sources"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// A life takes its time under the race detector. make fuzz lives many more.
+	if os.Getenv("TAIL_SEEDS") == "" {
+		_ = flag.Set("rapid.checks", "40") // before the command line is read, which wins
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // pipe is a pipeline that keeps every line that holds "seq=" or "text", in the
 // order in which they were taken, and cuts consistently.

@@ -88,5 +88,5 @@ func seeds() int {
 	if n, err := strconv.Atoi(os.Getenv("TAIL_SEEDS")); err == nil {
 		return n
 	}
-	return 60
+	return 12
 }
