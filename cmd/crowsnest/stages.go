@@ -42,6 +42,9 @@ const (
 
 // makeAgent makes the way to the aggregator, if there is one.
 func (d *daemon) makeAgent() error {
+	if p := d.opt.cfg.Sources.Agents; p != nil && !p.Config.Guarded() {
+		d.log.Warn().Msg("sources.agents asks nobody who they are: whoever reaches its address can forge failures and hide others; set bearer_token_file or web_config_file, or close the network")
+	}
 	p := d.opt.cfg.Sinks.Upstream
 	if p == nil {
 		return nil

@@ -237,3 +237,68 @@ func TestAgentsKilled(t *testing.T) {
 	t.Logf("aggregator: hits %v, batches %v, repeated batches %v", m[`crowsnest_agents_hits_total{source="agents"}`],
 		m[`crowsnest_agents_batches_total{source="agents"}`], m[`crowsnest_agents_repeated_batches_total{source="agents"}`])
 }
+
+const floodedRules = `pack: {name: flooded, version: "1.0.0", rules: 2}
+rules:
+- alert: Each
+  from: '{container="chaos"}'
+  match: {regex: 'flood of id=(?P<id>[a-z0-9-]+)'}
+  count: 2
+  within: 1h
+  by: [id]
+  severity: info
+- alert: Lines
+  from: '{container="chaos"}'
+  match: "flood of"
+  by: [pod]
+  keep_firing_for: 1h
+  severity: info
+  annotations: {lines: "{{ $value }}"}
+`
+
+// The aggregator is away while more is found than an agent keeps: it stops
+// reading, stays small, reloads and stops in time, and then everything is counted
+// once.
+func TestAgentsWithoutAggregator(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 1, floodedRules, 10*time.Second, 5*time.Minute)
+	agent, pod := f.agents[0], f.pod(0, "p0")
+	const lines = 200_000
+	rng := rand.New(rand.NewPCG(seed(t), 3))
+	var block strings.Builder
+	for range lines {
+		fmt.Fprintf(&block, "%s stderr F flood of id=%016x%016x\n", pod.Stamp(), rng.Uint64(), rng.Uint64())
+	}
+	pod.Raw(block.String())
+	require.NoError(t, pod.Err)
+	agent.start()
+	eventually(t, 60*time.Second, "reading stops", func() bool { return agent.newest()["crowsnest_upstream_blocked"] == 1 })
+	_, err := agent.get(t.Context(), "/-/ready")
+	require.ErrorContains(t, err, "the aggregator cannot be reached")
+	_, err = request(t.Context(), "POST", "http://"+agent.addr+"/-/reload")
+	require.NoError(t, err, "a reload does not wait for the aggregator")
+	_, err = agent.get(t.Context(), "/-/healthy")
+	require.NoError(t, err)
+	m, err := agent.metrics(t.Context())
+	require.NoError(t, err)
+	t.Logf("kept: %.0f bytes in %.0f batches", m["crowsnest_upstream_unacked_bytes"], m["crowsnest_upstream_unacked_batches"])
+	require.Less(t, m["crowsnest_upstream_unacked_bytes"], float64(10<<20))
+	agent.term()
+	agent.start()
+	eventually(t, 60*time.Second, "reading stops again", func() bool { return agent.newest()["crowsnest_upstream_blocked"] == 1 })
+	f.agg.start()
+	told := func() int64 {
+		if h := hear(f.good.AM)["Lines "]; h != nil {
+			return h.lines
+		}
+		return 0
+	}
+	eventually(t, 120*time.Second, "all lines are counted", func() bool { return told() >= lines })
+	require.Equal(t, int64(lines), told())
+	agent.term()
+	agent.mu.Lock()
+	defer agent.mu.Unlock()
+	t.Logf("SIGTERM to exit: %v; VmHWM of the agent %.1f MiB", agent.exits, float64(agent.hwm)/1024)
+	require.LessOrEqual(t, agent.exits[0], 5*time.Second)
+	require.LessOrEqual(t, float64(agent.hwm)/1024, 128.0, "MiB")
+}
