@@ -75,8 +75,9 @@ func (e *endpoint) post(ctx context.Context, items []item) answer {
 		}
 		body = append(body, it.body...)
 	}
+	asked := e.now()
 	a := e.client.post(ctx, append(body, ']'), e.hedge)
-	e.changed = e.heard(a.date, e.now()) || e.changed
+	e.changed = e.heard(a.date, asked, e.now()) || e.changed
 	return a
 }
 

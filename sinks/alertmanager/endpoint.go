@@ -272,8 +272,9 @@ func (e *endpoint) greet(ctx context.Context) {
 	if e.client.open() != nil {
 		return // said when something is sent
 	}
+	asked := e.now()
 	_, _, date := e.client.startedAt(ctx)
-	e.heard(date, e.now())
+	e.heard(date, asked, e.now())
 }
 
 // checkRestart asks the Alertmanager since when it runs. If it started anew it

@@ -17,35 +17,36 @@ const (
 // what it says by that clock: one whose end has passed is over, and one whose
 // end is to come is not, whatever we meant.
 type peer struct {
-	date time.Time // that the last answer bore; zero: none did
-	read time.Time // when it came, by a clock that is not set
+	date time.Time     // that the last answer bore; zero: none did
+	read time.Time     // when it came, by a clock that is not set
+	took time.Duration // from the question to the answer: the date may be that old
 }
 
 // at returns what the peer's clock shows when ours shows now; now itself where
-// the two agree or nothing is known. It is late by a second at most, and never
-// early. When our clock is set the answer does not change: time.Now has a
+// the two agree or nothing is known. It is never early, and late by a second and
+// the time that the answer took at most. When our clock is set the answer does not change: time.Now has a
 // reading that is never set, and Sub uses that.
 func (p peer) at(now time.Time) time.Time {
 	if p.date.IsZero() {
 		return now
 	}
 	t := p.date.Add(now.Sub(p.read))
-	if ahead := t.Sub(now).Abs(); ahead < agree || ahead > believable {
+	if ahead := t.Sub(now); ahead < agree && ahead > -agree-p.took || ahead.Abs() > believable {
 		return now
 	}
 	return t
 }
 
-// heard takes the date of an answer. It returns true if what was told before was
-// told by another idea of the peer's clock.
-func (e *endpoint) heard(date, now time.Time) bool {
+// heard takes the date of the answer to what was asked at asked. It returns true
+// if what was told before was told by another idea of the peer's clock.
+func (e *endpoint) heard(date, asked, now time.Time) bool {
 	if date.IsZero() {
 		return false
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	before := e.peer.at(now)
-	e.peer = peer{date: date, read: now}
+	e.peer = peer{date: date, read: now, took: max(0, now.Sub(asked))}
 	e.skew = date.Sub(now).Round(time.Second)
 	return e.peer.at(now).Sub(before).Abs() >= differ
 }

@@ -83,4 +83,31 @@ func TestPeerAt(t *testing.T) {
 	f(25*time.Hour, 0) // no clock
 	f(-1e6*time.Hour, 0)
 	require.Equal(t, now, peer{}.at(now))
+
+	// An answer that took its time bears an old date.
+	slow := peer{date: now.Add(-4 * time.Second), read: now, took: 3 * time.Second}
+	require.Equal(t, now, slow.at(now))
+	slow.took = time.Second
+	require.Equal(t, now.Add(-4*time.Second), slow.at(now))
+	require.Equal(t, now.Add(4*time.Second), peer{date: now.Add(4 * time.Second), read: now, took: 3 * time.Second}.at(now))
+}
+
+// A slow answer is no clock that differs: an alert does not begin at another
+// time when it is told again.
+func TestSlowAnswerIsNoSkew(t *testing.T) {
+	inBubble(t, 1, func(b *bench) {
+		am := b.ams[0]
+		b.notify(fire("A"))
+		am.Set(fakeam.Slow(3 * time.Second))
+		b.pass(2 * time.Minute)
+		am.Set(nil)
+		ep := fire("B")
+		b.notify(ep)
+		b.pass(2 * time.Minute)
+		words := am.Words("B")
+		require.NotEmpty(t, words)
+		for _, w := range words {
+			require.True(t, w.Alert.StartsAt.Equal(ep.StartsAt), "%v instead of %v", w.Alert.StartsAt, ep.StartsAt)
+		}
+	})
 }
