@@ -98,7 +98,7 @@ e2e: build e2e-servers ## every test with real servers
 	done; exit $$rc
 
 chaos: ## the full bars of kills, rotations and hanging peers; make test runs a short form
-	CROWSNEST_CHAOS=1 $(GO) test -count=1 -timeout 60m ./test/chaos
+	CROWSNEST_CHAOS=1 $(GO) test -count=1 -timeout 120m ./test/chaos
 
 # Runs every fuzz target for $(1): a time, or a number of runs such as 1000x.
 define fuzz_each

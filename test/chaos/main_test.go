@@ -4,7 +4,7 @@
 // faulted compares what arrived with what was planted.
 //
 //	go test ./test/chaos                              the short tier
-//	CROWSNEST_CHAOS=1 go test -timeout 60m ./test/chaos      the full bars
+//	CROWSNEST_CHAOS=1 go test -timeout 120m ./test/chaos     the full bars
 //	CROWSNEST_CHAOS_SEED=7 go test -run Kills ./test/chaos   replays a plan
 package chaos
 
