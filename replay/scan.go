@@ -23,6 +23,9 @@ type ScanOptions struct {
 	Now time.Time
 	// Redactor hides the secrets in alerts; nil leaves them.
 	Redactor *redact.Redactor
+	// End is the time up to which the input is known to be complete; zero: that of
+	// its last line.
+	End time.Time
 	// OnHit, if not nil, is called for every hit in order of time. The hit must
 	// not be changed.
 	OnHit func(file string, h matcher.Hit)
@@ -39,9 +42,13 @@ type Alert struct {
 
 // RuleReport counts what one rule did.
 type RuleReport struct {
-	Rule   *rules.Rule
-	Lines  int64 // that matched
-	Alerts int
+	Rule     *rules.Rule
+	Lines    int64 // that matched
+	Episodes int   // that were opened, whether they fired or not
+	Alerts   int
+	// Notifications is how often a receiver without grouping would have been
+	// told: the beginning and the end of each alert.
+	Notifications int
 }
 
 // Report is the outcome of a scan.
@@ -61,15 +68,14 @@ type Report struct {
 // production engine. Inputs that cannot be read are left out; the error names
 // them all and the report is complete but for them.
 func Scan(set *rules.Set, prog *matcher.Program, inputs []Input, opt ScanOptions) (Report, error) {
-	sc := &scanner{opt: opt, report: Report{Inputs: len(inputs)}, alerts: map[episodes.Fingerprint]int{}}
+	sc := newScanner(Target{set, prog}, opt)
+	sc.report.Inputs = len(inputs)
 	for i, in := range inputs {
 		sc.readers = append(sc.readers, &reader{
 			in: in, order: i, prog: prog, now: opt.Now,
 			stream: matcher.NewStream(in.Labels, matcher.StreamOptions{Lenient: opt.Lenient, TextTime: true}),
 		})
 	}
-	sc.session = newSession(set, prog, time.Time{}, episodes.Config{Redactor: opt.Redactor, Unlabelled: opt.Lenient})
-	sc.session.told = sc.told
 	sc.start()
 	for len(sc.heads) > 0 {
 		sc.step()
@@ -87,6 +93,20 @@ type scanner struct {
 	alerts  map[episodes.Fingerprint]int // open ones, by index in the report
 	ended   bool                         // the clock runs on behind the input
 	errs    []error
+
+	open   map[episodes.Fingerprint]bool // episodes
+	opened map[string]int                // episodes by alert
+	words  map[string]int                // notifications by alert
+}
+
+func newScanner(target Target, opt ScanOptions) *scanner {
+	sc := &scanner{
+		opt: opt, alerts: map[episodes.Fingerprint]int{}, open: map[episodes.Fingerprint]bool{},
+		opened: map[string]int{}, words: map[string]int{},
+	}
+	sc.session = newSession(target.Set, target.Program, time.Time{}, episodes.Config{Redactor: opt.Redactor, Unlabelled: opt.Lenient})
+	sc.session.told = sc.told
+	return sc
 }
 
 // head is the next hit of one input.
@@ -174,6 +194,7 @@ func (sc *scanner) take(file string, h matcher.Hit) {
 
 // told keeps the last state of each alert that the lines decide.
 func (sc *scanner) told(x episodes.Episode) {
+	sc.count(x)
 	i, open := sc.alerts[x.Fingerprint]
 	switch {
 	case x.State == episodes.StateFiring && !open:
@@ -189,11 +210,31 @@ func (sc *scanner) told(x episodes.Episode) {
 	}
 }
 
+// count counts episodes and what a receiver would have been told. The end of an
+// alert counts also behind the end of the input.
+func (sc *scanner) count(x episodes.Episode) {
+	_, firing := sc.alerts[x.Fingerprint]
+	over := x.State == episodes.StateResolved || x.State == episodes.StateDropped
+	switch {
+	case over:
+		delete(sc.open, x.Fingerprint)
+	case !sc.open[x.Fingerprint]:
+		sc.open[x.Fingerprint] = true
+		sc.opened[x.Alert]++
+	}
+	if x.State == episodes.StateFiring && !firing || x.State == episodes.StateResolved && firing {
+		sc.words[x.Alert]++
+	}
+}
+
 // finish draws what is due at the end of the input, and then, unless told
 // otherwise, lets the clock run on.
 func (sc *scanner) finish() {
 	s := sc.session
 	end := s.now
+	if sc.opt.End.After(end) {
+		end = sc.opt.End
+	}
 	for _, r := range sc.readers {
 		c := r.stream.Counters()
 		sc.report.Lines += c.Lines
@@ -221,6 +262,9 @@ func (sc *scanner) finish() {
 		alerts[a.Episode.Alert]++
 	}
 	for _, st := range s.engine.Stats(s.now).Rules {
-		sc.report.Rules = append(sc.report.Rules, RuleReport{Rule: st.Rule, Lines: st.Matches, Alerts: alerts[st.Rule.Alert]})
+		sc.report.Rules = append(sc.report.Rules, RuleReport{
+			Rule: st.Rule, Lines: st.Matches, Alerts: alerts[st.Rule.Alert],
+			Episodes: sc.opened[st.Rule.Alert], Notifications: sc.words[st.Rule.Alert],
+		})
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -25,20 +26,25 @@ type replayFlags struct {
 	strictLabels bool
 	all          bool
 	output       *oneOf
+	loki         lokiFlags
 }
 
 func newReplay(c *cli) *cobra.Command {
 	f := replayFlags{output: newOneOf("text", "json")}
 	cmd := &cobra.Command{
-		Use:   "replay [flags] FILE|FOLDER...",
-		Short: "Count what rules would have done over recorded logs, or compare two sets",
-		Long: `Reads recorded logs as scan does and prints per rule the matched lines and the
-alerts, in all and per day. With --against it runs a second set over the same
-lines and prints what that one fires more, less, earlier or later.`,
+		Use:   "replay [flags] {FILE|FOLDER... | --loki URL}",
+		Short: "Count what rules would have done over recorded logs or over Loki, or compare two sets",
+		Long: `Reads recorded logs as scan does, or a range of Loki's history, and prints per
+rule the matched lines, the episodes, the alerts, and how many notifications a
+day a receiver without grouping would have got. With --against it runs a second
+set over the same lines and prints what that one fires more, less, earlier or
+later.
+
+From Loki only lines are read that one of the rules could match.`,
 		Example: `  crowsnest replay --rules packs/ /var/log/pods
-  crowsnest replay --rules packs.old/ --against packs/ /var/log/pods`,
-		Args: cobra.MinimumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error { return c.replay(f, args) },
+  crowsnest replay --rules packs.old/ --against packs/ /var/log/pods
+  crowsnest replay --loki http://loki:3100 --query '{namespace=~".+"}' --since 24h --rules packs/`,
+		RunE: func(cmd *cobra.Command, args []string) error { return c.replay(cmd.Context(), f, args) },
 	}
 	f.rules.add(cmd)
 	flags := cmd.Flags()
@@ -47,10 +53,17 @@ lines and prints what that one fires more, less, earlier or later.`,
 	flags.BoolVar(&f.strictLabels, "strict-labels", false, "a label that is not stated satisfies no selector")
 	flags.BoolVar(&f.all, "all", false, "also list rules that matched nothing")
 	flags.VarP(f.output, "output", "o", "form of the output")
+	f.loki.add(cmd)
 	return cmd
 }
 
-func (c *cli) replay(f replayFlags, args []string) error {
+func (c *cli) replay(ctx context.Context, f replayFlags, args []string) error {
+	if err := f.loki.check(args); err != nil {
+		return err
+	}
+	if f.loki.url != "" {
+		return c.replayLoki(ctx, f)
+	}
 	labels, err := parseLabels(f.labels)
 	if err != nil {
 		return err
@@ -92,11 +105,13 @@ func (c *cli) replayOver(set *rules.Set, f replayFlags, labels matcher.Labels, a
 
 // replayedRule is a rule in machine output.
 type replayedRule struct {
-	Rule         string  `json:"rule"`
-	Lines        int64   `json:"lines"`
-	Alerts       int     `json:"alerts"`
-	AlertsPerDay float64 `json:"alerts_per_day"`
-	Example      string  `json:"example,omitempty"`
+	Rule                string  `json:"rule"`
+	Lines               int64   `json:"lines"`
+	Episodes            int     `json:"episodes"`
+	Alerts              int     `json:"alerts"`
+	AlertsPerDay        float64 `json:"alerts_per_day"`
+	NotificationsPerDay float64 `json:"notifications_per_day"`
+	Example             string  `json:"example,omitempty"`
 }
 
 func (c *cli) writeReplay(f replayFlags, r replay.Report) error {
@@ -114,17 +129,18 @@ func (c *cli) writeReplay(f replayFlags, r replay.Report) error {
 			continue
 		}
 		out = append(out, replayedRule{
-			Rule: rule.Rule.Alert, Lines: rule.Lines, Alerts: rule.Alerts,
-			AlertsPerDay: float64(rule.Alerts) / days, Example: examples[rule.Rule.Alert],
+			Rule: rule.Rule.Alert, Lines: rule.Lines, Episodes: rule.Episodes, Alerts: rule.Alerts,
+			AlertsPerDay: float64(rule.Alerts) / days, NotificationsPerDay: float64(rule.Notifications) / days,
+			Example: examples[rule.Rule.Alert],
 		})
 	}
 	if f.output.value == "json" {
 		return encode(c.out, map[string]any{"start": r.Start, "end": r.End, "lines": r.Lines, "rules": out}, true)
 	}
 	w := tabwriter.NewWriter(c.out, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, "RULE\tLINES\tALERTS\tPER DAY\tEXAMPLE")
+	fmt.Fprintln(w, "RULE\tLINES\tEPISODES\tALERTS\tNOTIFICATIONS PER DAY\tEXAMPLE")
 	for _, rule := range out {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%.1f\t%.100s\n", rule.Rule, rule.Lines, rule.Alerts, rule.AlertsPerDay, rule.Example)
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%.1f\t%.100s\n", rule.Rule, rule.Lines, rule.Episodes, rule.Alerts, rule.NotificationsPerDay, rule.Example)
 	}
 	if err := w.Flush(); err != nil {
 		return err
