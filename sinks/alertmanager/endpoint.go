@@ -136,6 +136,12 @@ func (e *endpoint) sendDue(ctx, reqs context.Context) bool {
 		return false
 	}
 	draining := ctx == reqs
+	if !e.downSince.IsZero() && !draining {
+		// If it comes back as a new one, an end must not be the first that it
+		// hears: it might notify of that, and of the beginning later.
+		e.checkedAt = time.Time{}
+		e.checkRestart(reqs)
+	}
 	for ctx.Err() == nil {
 		items := e.batch()
 		if len(items) == 0 {

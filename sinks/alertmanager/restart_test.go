@@ -30,10 +30,11 @@ func TestAlertmanagerRestarts(t *testing.T) {
 		am.Restart()
 		from := len(am.Words("Stays"))
 		b.within(5*time.Second, "all told again", func() bool {
-			return len(am.Words("Stays")) > from && am.Told("New") == "firing" && am.Told("Ends") == "firing resolved firing"
+			return len(am.Words("Stays")) > from && am.Told("New") == "firing" && len(am.Words("Ends")) >= from
 		})
+		require.Equal(t, "firing", am.Told("Ends"), "the beginning first")
 		b.pass(61 * time.Second)
-		require.Equal(t, "firing resolved firing resolved", am.Told("Ends"))
+		require.Equal(t, "firing resolved", am.Told("Ends"))
 		require.Empty(t, am.NeverNotified())
 		require.Len(t, b.took, 4, "told again is not detected again")
 
