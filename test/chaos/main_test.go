@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -80,7 +81,7 @@ func folder(t *testing.T) string {
 	if keep := os.Getenv("CROWSNEST_CHAOS_KEEP"); keep != "" {
 		base = keep
 	}
-	dir, err := os.MkdirTemp(base, t.Name()+"-")
+	dir, err := os.MkdirTemp(base, strings.ReplaceAll(t.Name(), "/", "-")+"-")
 	if err != nil {
 		t.Fatal(err)
 	}
