@@ -12,7 +12,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	toolkit "github.com/prometheus/exporter-toolkit/web"
-	"golang.org/x/net/netutil"
 )
 
 // Bounds of a listener.
@@ -39,6 +38,8 @@ type Options struct {
 	Registry *prometheus.Registry
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
+	// MaxConns bounds the connections of a listener; 0 means 256.
+	MaxConns int
 	// Log is for libraries that insist on one; nil discards.
 	Log *slog.Logger
 }
@@ -59,6 +60,9 @@ func New(view View, opt Options) (*Server, error) {
 	}
 	if opt.Now == nil {
 		opt.Now = time.Now
+	}
+	if opt.MaxConns <= 0 {
+		opt.MaxConns = maxConns
 	}
 	s := &Server{view: view, opt: opt}
 	if err := registerMetrics(opt.Registry, view); err != nil {
@@ -127,7 +131,9 @@ func (s *Server) Run(ctx context.Context, main, probe net.Listener) error {
 
 func (s *Server) serve(srv *http.Server, l net.Listener, configFile string) error {
 	flags := &toolkit.FlagConfig{WebListenAddresses: &[]string{l.Addr().String()}, WebConfigFile: &configFile}
-	err := toolkit.Serve(netutil.LimitListener(l, maxConns), srv, flags, s.opt.Log)
+	guests := newCrowd(l, s.opt.MaxConns)
+	srv.Handler = guests.served(srv.Handler)
+	err := toolkit.Serve(guests, srv, flags, s.opt.Log)
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}

@@ -15,3 +15,13 @@ func processCPU() (time.Duration, bool) {
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), true
 }
+
+// descriptorLimit is how many descriptors this process may have; false if that
+// is unknown.
+func descriptorLimit() (int, bool) {
+	var l syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) != nil {
+		return 0, false
+	}
+	return int(min(l.Cur, 1<<30)), true
+}

@@ -47,6 +47,7 @@ func newSources(opt daemonOptions, set *rules.Set) ([]sources.Source, error) {
 	var out []sources.Source
 	if p := opt.cfg.Sources.Kubelet; p != nil {
 		cfg := p.Config
+		cfg.MaxOpenFiles = openFiles(cfg.MaxOpenFiles, opt.cfg)
 		cfg.SelfNamespace, cfg.SelfPod = ownPod(opt.getenv)
 		cfg.Clock = opt.now
 		if cfg.LookBack == 0 {
@@ -59,6 +60,7 @@ func newSources(opt daemonOptions, set *rules.Set) ([]sources.Source, error) {
 		if cfg.LookBack == 0 {
 			cfg.LookBack = lookBack(set)
 		}
+		cfg.MaxOpenFiles = openFiles(cfg.MaxOpenFiles, opt.cfg)
 		out = append(out, files.New(cfg))
 	}
 	if p := opt.cfg.Sources.Stdin; p != nil {

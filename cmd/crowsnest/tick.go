@@ -132,6 +132,8 @@ type transitions struct {
 	up   map[string]bool
 	errs map[string]string
 	lost map[string]int64
+	// polled are the sources that the kernel does not tell of changes.
+	polled map[string]bool
 	// panicked are the rules that were given up and said to be.
 	panicked map[string]bool
 	// parts are the parts of sources that are known, and whether they are up.
@@ -139,7 +141,7 @@ type transitions struct {
 }
 
 func newTransitions(d *daemon) *transitions {
-	return &transitions{d: d, up: map[string]bool{}, errs: map[string]string{}, lost: map[string]int64{}}
+	return &transitions{d: d, up: map[string]bool{}, errs: map[string]string{}, lost: map[string]int64{}, polled: map[string]bool{}}
 }
 
 func (t *transitions) log(status []sources.Status) {
@@ -161,6 +163,10 @@ func (t *transitions) log(status []sources.Status) {
 				log.Warn().Str("reason", reason).Int64("bytes", n-t.lost[key]).Msg("lines were lost before they could be read")
 			}
 			t.lost[key] = n
+		}
+		if s.Errors["watch"] > 0 && !t.polled[s.Name] {
+			t.polled[s.Name] = true
+			log.Warn().Msg("the kernel has no inotify instances or watches left (fs.inotify): directories are polled, which finds what is new a little later")
 		}
 		t.logLosses(log, s)
 	}

@@ -29,6 +29,7 @@ func (d *daemon) view() web.View {
 func (d *daemon) webOptions(reg *prometheus.Registry) web.Options {
 	opt := web.Options{
 		ConfigFile: d.opt.web.configFile, Pprof: d.opt.web.pprof, Registry: reg, Now: d.now, Log: slogger(d.component("web")),
+		MaxConns: webConns(),
 	}
 	if d.opt.web.lifecycle {
 		opt.Reload = d.reload

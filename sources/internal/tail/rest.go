@@ -156,11 +156,13 @@ func (c *chain) truncated() {
 	f.learn()
 }
 
-// maybePark closes an idle file to save its descriptor.
+// maybePark closes an idle file to save its descriptor. If too many are open
+// even so, one that is written to is closed as well, until its next turn.
 func (c *chain) maybePark() {
 	f := c.cur
-	if !c.park.Load() || f.order.GZ && !f.finished || !c.nothingNext() || c.old != nil || !c.away.IsZero() ||
-		f.long != nil || f.rest > 0 && !f.shown || c.turn.now.Sub(c.moved) < idleAfter {
+	pressed := c.t.crowded() && c.stream.Unfinished() == 0
+	if !c.park.Load() && !pressed || f.order.GZ && !f.finished || !c.nothingNext() || c.old != nil || !c.away.IsZero() ||
+		f.long != nil || f.rest > 0 && !f.shown || !pressed && c.turn.now.Sub(c.moved) < idleAfter {
 		return
 	}
 	c.park.Store(false)

@@ -29,6 +29,9 @@ func (r *root) reopen() error {
 	d, err := openRoot(r.path)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if exhausted(err) {
+		return err // the one that is open is better than none
+	}
 	r.dir.close()
 	r.dir = d
 	return err

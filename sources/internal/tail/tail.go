@@ -67,8 +67,9 @@ type Tailer struct {
 	trees    []*tree
 	gunzips  *gunzips
 	queue    *queue
-	files    atomic.Int64 // descriptors of log files
-	parkMany atomic.Bool  // the process ran out of descriptors
+	files    atomic.Int64          // descriptors of log files
+	parkMany atomic.Bool           // the process ran out of descriptors
+	blind    atomic.Pointer[error] // why no more directories can be watched; nil: said, or they can
 	wake     chan struct{}
 	p        sources.Pipeline
 
@@ -146,7 +147,7 @@ func (t *Tailer) Run(ctx context.Context, p sources.Pipeline) error {
 	var w *watcher
 	if !t.cfg.NoWatch {
 		var err error
-		if w, err = newWatcher(hints.add); err != nil {
+		if w, err = newWatcher(hints.add, func(err error) { t.blind.Store(&err) }); err != nil {
 			t.fail("watch", err)
 		} else {
 			wg.Go(w.run)
@@ -227,6 +228,9 @@ func (t *Tailer) findAll(w *watcher, full bool) {
 		all = t.findIn(tr, now, full, w) && all
 	}
 	t.forget(now)
+	if err := t.blind.Swap(nil); err != nil {
+		t.fail("watch", *err)
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.up = all
@@ -239,6 +243,9 @@ func (t *Tailer) findAll(w *watcher, full bool) {
 func (t *Tailer) findIn(tr *tree, now time.Time, full bool, w *watcher) bool {
 	if full || !tr.up {
 		if err := tr.root.reopen(); err != nil {
+			if exhausted(err) {
+				t.parkMany.Store(true)
+			}
 			tr.up = false
 			t.fail("list", err)
 			return false

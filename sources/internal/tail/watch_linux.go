@@ -15,6 +15,7 @@ import (
 // second they would be most of the events, and every file is polled anyway.
 type watcher struct {
 	hint func(dir string)
+	fail func(error) // told when no directory can be watched any more; must not wait for who adds
 	f    *os.File
 	fd   int
 	mu   sync.Mutex
@@ -26,13 +27,13 @@ type watcher struct {
 const watchMask = unix.IN_CREATE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_DELETE |
 	unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
 
-func newWatcher(hint func(dir string)) (*watcher, error) {
+func newWatcher(hint func(dir string), fail func(error)) (*watcher, error) {
 	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("watch: %w", err)
 	}
 	return &watcher{
-		hint: hint, f: os.NewFile(uintptr(fd), "inotify"), fd: fd,
+		hint: hint, fail: fail, f: os.NewFile(uintptr(fd), "inotify"), fd: fd,
 		dirs: map[int32]string{}, wds: map[string]int32{},
 	}, nil
 }
@@ -54,6 +55,7 @@ func (w *watcher) add(dir string, root bool) {
 	wd, err := unix.InotifyAddWatch(w.fd, dir, mask)
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.ENOMEM) {
 		w.full = true // polling finds what happens
+		w.fail(fmt.Errorf("watch %s: %w", dir, err))
 		return
 	}
 	if err == nil {

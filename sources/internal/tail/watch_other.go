@@ -7,7 +7,7 @@ import "errors"
 // watcher does not exist here: polling finds everything.
 type watcher struct{}
 
-func newWatcher(func(dir string)) (*watcher, error) {
+func newWatcher(func(dir string), func(error)) (*watcher, error) {
 	return nil, errors.New("watch: not available on this system")
 }
 
