@@ -232,9 +232,9 @@ func TestMessages(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	bad(Message{Instance: "a", First: 1}, "the name of a node has 1 to 253 bytes")
-	bad(Message{Node: "a/b", Instance: "a", First: 1}, "use letters, digits")
-	bad(Message{Node: "a", First: 1}, "an instance has letters")
-	bad(Message{Node: "a", Instance: "a", After: []string{"/"}, First: 1}, "an instance has letters")
+	bad(Message{Node: "a/b", Instance: "a", First: 1}, "use only a-z")
+	bad(Message{Node: "a", First: 1}, "an instance has only letters")
+	bad(Message{Node: "a", Instance: "a", After: []string{"/"}, First: 1}, "an instance has only letters")
 	bad(Message{Node: "a", Instance: "a", After: make([]string, 17), First: 1}, "instances are more than there can be")
 	bad(Message{Node: "a", Instance: "a"}, "is not possible")
 	bad(Message{Node: "a", Instance: "a", Sequence: 1, First: 3}, "is not possible")

@@ -151,7 +151,7 @@ func (m *Message) check() error {
 	case CheckName(m.Node) != nil:
 		return CheckName(m.Node)
 	case slices.ContainsFunc(append([]string{m.Instance}, m.After...), func(s string) bool { return CheckName(s) != nil }):
-		return errors.New("an instance has letters, digits, -, _ and . only")
+		return errors.New("an instance has only letters, digits, dots, dashes and underscores")
 	case m.First == 0 || m.First > m.Sequence+1 || m.Payload != nil && (m.Sequence == 0 || m.First > m.Sequence):
 		return fmt.Errorf("batch %d with %d as the first is not possible", m.Sequence, m.First)
 	case m.Sequence > 1<<62:
@@ -170,7 +170,7 @@ func CheckName(node string) error {
 		switch {
 		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-', c == '_', c == '.':
 		default:
-			return fmt.Errorf("node name %q: use letters, digits, -, _ and .", node)
+			return fmt.Errorf("node name %q: use only a-z, A-Z, 0-9, dots, dashes and underscores", node)
 		}
 	}
 	return nil

@@ -96,7 +96,9 @@ func (s *Source) serve(ctx context.Context, p sources.Pipeline) error {
 		_ = srv.Close()
 	}
 	_ = l.Close() // if the server never came to it
-	<-broke
+	if last := <-broke; err == nil {
+		err = last
+	}
 	inner.shut()
 	if err != nil && !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve %s: %w", l.Addr(), err)
