@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -108,16 +109,27 @@ func (c *client) listStreams(ctx context.Context, selector string, at int64, mos
 	if err := json.Unmarshal(body, &said); err != nil {
 		return nil, &failure{reason: reasonMalformed, err: fmt.Errorf("the list of streams is not what Loki sends: %w", err)}
 	}
-	var out []string
-	for _, labels := range said.Data[:min(most, len(said.Data))] {
-		var parts []string
-		for name, value := range labels {
-			parts = append(parts, name+"="+strconv.Quote(value))
+	return selectors(said.Data[:min(most, len(said.Data))]), nil
+}
+
+// selectors returns what selects each of the streams, and none of the others:
+// they may have more labels.
+func selectors(streams []map[string]string) []string {
+	names := map[string]bool{}
+	for _, labels := range streams {
+		for name := range labels {
+			names[name] = true
 		}
-		slices.Sort(parts)
+	}
+	var out []string
+	for _, labels := range streams {
+		var parts []string
+		for _, name := range slices.Sorted(maps.Keys(names)) {
+			parts = append(parts, name+"="+strconv.Quote(labels[name]))
+		}
 		out = append(out, "{"+strings.Join(parts, ", ")+"}")
 	}
-	return out, nil
+	return out
 }
 
 // get reads the answer to one request into body, which is used again.
@@ -170,9 +182,6 @@ func (c *client) request(ctx context.Context, path string, values url.Values) (*
 	// Without it structured metadata is mixed into the labels, and one stream
 	// becomes many.
 	req.Header.Set("X-Loki-Response-Encoding-Flags", "categorize-labels")
-	// Loki remembers for a day which times had no entries: late ones would never
-	// be seen.
-	req.Header.Set("Cache-Control", "no-cache")
 	if c.tenant != "" {
 		req.Header.Set("X-Scope-OrgID", c.tenant)
 	}

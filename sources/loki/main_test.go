@@ -45,6 +45,7 @@ type sink struct {
 	proofs int
 	marks  int
 	users  []*Source
+	quiet  bool // only counts
 }
 
 func newSink(set *rules.Set) *sink {
@@ -73,6 +74,11 @@ func (p *sink) Match(s *matcher.Stream, rec matcher.Record, commit func()) {
 	defer p.cut.RUnlock()
 	p.mu.Lock()
 	p.count[string(rec.Text)]++
+	if p.quiet {
+		p.mu.Unlock()
+		commit()
+		return
+	}
 	p.lines = append(p.lines, line{labelText(s.Labels()), rec.Time, string(rec.Text)})
 	p.hits = append(p.hits, p.prog.Match(s, rec)...)
 	p.mu.Unlock()

@@ -82,7 +82,7 @@ func readTenant(ctx context.Context, cfg Config, tenant string, rg Range, give f
 	if len(src.plan.queries) != 1 { // several would come one after the other
 		src.plan.queries = []string{src.planner.query(nil, "")}
 	}
-	c := cursor{logql: src.plan.queries[0], at: rg.From.UnixNano(), end: rg.To.UnixNano()}
+	c := cursor{logql: unlike(src.plan.queries[0], cfg.Clock().UnixNano()), at: rg.From.UnixNano(), end: rg.To.UnixNano()}
 	var p pace
 	for !c.done() {
 		fail := src.asker.step(ctx, &c)

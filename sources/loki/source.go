@@ -224,7 +224,7 @@ func (s *Source) replan() {
 // now.
 func (s *Source) makePlan(set *rules.Set) {
 	old, had := s.plan, s.used != nil
-	s.used, s.plan = set, s.planner.make(set, s.maxQuery, !s.unfilter)
+	s.used, s.plan = set, s.planner.make(set, s.maxQuery-unlikeRoom, !s.unfilter)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.streams.Purge()
@@ -290,8 +290,9 @@ func (s *Source) count(f *failure) {
 // lose counts entries that cannot be read, once: they are met again by every
 // round that goes back so far.
 func (s *Source) lose(reason, logql string, at int64) {
+	selector, _ := cutSelector(logql) // the rest is another one each time
 	s.hash.Reset()
-	_, _ = s.hash.WriteString(reason + logql)
+	_, _ = s.hash.WriteString(reason + selector)
 	key := s.hash.Sum64() ^ uint64(at)
 	now := s.cfg.Clock().UTC()
 	s.mu.Lock()

@@ -187,8 +187,11 @@ func when(s string) time.Time {
 	return time.Unix(0, n).UTC()
 }
 
+var comment = regexp.MustCompile(` # [0-9]+$`)
+
 // parse reads a selector and at most one filter.
 func parse(logql string) (sel rules.Selector, match func(line string) bool, err error) {
+	logql = comment.ReplaceAllString(logql, "")
 	end := strings.Index(logql, "} |")
 	match = func(string) bool { return true }
 	head := logql

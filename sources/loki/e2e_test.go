@@ -1,0 +1,391 @@
+//go:build e2e
+
+package loki
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/rules"
+	"crowsnest/test/servers"
+)
+
+// proxy passes TCP connections on and can cut all of them.
+type proxy struct {
+	listener net.Listener
+	to       string
+	mu       sync.Mutex
+	conns    map[net.Conn]bool
+	cuts     int
+	wg       sync.WaitGroup
+}
+
+func newProxy(t *testing.T, to string) *proxy {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	p := &proxy{listener: l, to: strings.TrimPrefix(to, "http://"), conns: map[net.Conn]bool{}}
+	p.wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			p.wg.Go(func() { p.pass(c) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		p.cut()
+		p.wg.Wait()
+	})
+	return p
+}
+
+func (p *proxy) url() string { return "http://" + p.listener.Addr().String() }
+
+func (p *proxy) pass(c net.Conn) {
+	defer c.Close()
+	d, err := net.Dial("tcp", p.to)
+	if err != nil {
+		return
+	}
+	defer d.Close()
+	p.mu.Lock()
+	p.conns[c], p.conns[d] = true, true
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.conns, c)
+		delete(p.conns, d)
+	}()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = io.Copy(d, c)
+		_ = d.Close()
+	}()
+	_, _ = io.Copy(c, d)
+	_ = c.Close()
+	<-done
+}
+
+func (p *proxy) cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cuts++
+	for c := range p.conns {
+		_ = c.Close()
+	}
+}
+
+// writer pushes lines until Loki has taken them.
+type writer struct {
+	t       *testing.T
+	url     string
+	tenant  string
+	client  *http.Client
+	pushed  int
+	retries int
+}
+
+type pushed struct {
+	Stream map[string]string `json:"stream"`
+	Values [][2]string       `json:"values"`
+}
+
+func (w *writer) push(ctx context.Context, streams []pushed) {
+	body, err := json.Marshal(map[string]any{"streams": streams})
+	require.NoError(w.t, err)
+	for ctx.Err() == nil {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url+"/loki/api/v1/push", bytes.NewReader(body))
+		require.NoError(w.t, err)
+		req.Header.Set("Content-Type", "application/json")
+		if w.tenant != "" {
+			req.Header.Set("X-Scope-OrgID", w.tenant)
+		}
+		if resp, err := w.client.Do(req); err == nil {
+			said, _ := io.ReadAll(resp.Body)
+			_ = resp.Body.Close()
+			if resp.StatusCode == http.StatusNoContent {
+				return
+			}
+			require.NotEqual(w.t, http.StatusBadRequest, resp.StatusCode, string(said))
+		}
+		w.retries++
+		sleep(ctx, 200*time.Millisecond)
+	}
+}
+
+// lines writes so many lines a second for a while, 1 % of them up to 5 minutes
+// late, and returns their texts. Of each hundred, bad of them are what a rule
+// wants.
+func (w *writer) lines(ctx context.Context, rate int, d time.Duration, bad int) (texts []string) {
+	const batch = 100 * time.Millisecond
+	n := 0
+	began := time.Now()
+	for time.Since(began) < d && ctx.Err() == nil {
+		byStream := map[int]*pushed{}
+		for want := int(time.Since(began) * time.Duration(rate) / time.Second); n < want; n++ {
+			k := n % 20
+			if byStream[k] == nil {
+				byStream[k] = &pushed{Stream: map[string]string{"app": "a", "pod": fmt.Sprint("p", k)}}
+			}
+			at := time.Now()
+			if rand.IntN(100) == 0 {
+				at = at.Add(-rand.N(5 * time.Minute))
+			}
+			text := fmt.Sprintf("%s good line %d of a controller, as long as lines are on average in most clusters", w.tenant, n)
+			if n%100 < bad {
+				text = strings.Replace(text, "good", "bad", 1)
+				texts = append(texts, text)
+			}
+			byStream[k].Values = append(byStream[k].Values, [2]string{strconv.FormatInt(at.UnixNano(), 10), text})
+		}
+		var all []pushed
+		for _, s := range byStream {
+			all = append(all, *s)
+		}
+		if len(all) > 0 {
+			w.push(ctx, all)
+		}
+		sleep(ctx, batch)
+	}
+	w.pushed = n
+	return texts
+}
+
+func duration(t *testing.T, name string, def time.Duration) time.Duration {
+	text := os.Getenv(name)
+	if text == "" {
+		return def
+	}
+	d, err := time.ParseDuration(text)
+	require.NoError(t, err)
+	return d
+}
+
+// 0 lost and 0 doubled: two tenants, connections that drop every 1, 7 and 60 s,
+// two kills of Loki, 1 % of the lines up to 5 minutes late, and every line is
+// what a rule wants. CROWSNEST_LOKI_RUN says how long; 1 minute by default.
+func TestE2ENothingLostOrDoubled(t *testing.T) {
+	run := duration(t, "CROWSNEST_LOKI_RUN", time.Minute)
+	const rate = 1000 // of each tenant
+	l := servers.Loki(t, servers.LokiOptions{Auth: true})
+	px := newProxy(t, l.URL)
+	cfg := Config{URL: px.url(), Selector: `{app=~".+"}`, Tenants: []string{"one", "two"}, LookBack: 6 * time.Minute}
+	require.NoError(t, cfg.Validate())
+	p := newSink(pack(t, `- {alert: R, from: '{app="a"}', match: bad, severity: warning}`))
+	p.quiet = true
+	all := New(cfg)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var wg sync.WaitGroup
+	for _, s := range all {
+		s.UseRules(p.set)
+		wg.Go(func() { _ = s.Run(ctx, p) })
+	}
+	began := time.Now()
+	var texts []string
+	var mu sync.Mutex
+	var writers sync.WaitGroup
+	var ws []*writer
+	for _, tenant := range cfg.Tenants {
+		w := &writer{t: t, url: l.URL, tenant: tenant, client: &http.Client{Timeout: 10 * time.Second}}
+		ws = append(ws, w)
+		writers.Go(func() {
+			out := w.lines(ctx, rate, run, 100)
+			mu.Lock()
+			defer mu.Unlock()
+			texts = append(texts, out...)
+			w.client.CloseIdleConnections()
+		})
+	}
+	kills := []time.Duration{run * 3 / 10, run * 7 / 10}
+	for time.Since(began) < run {
+		every := []time.Duration{time.Second, 7 * time.Second, time.Minute}[min(2, int(3*time.Since(began)/run))]
+		sleep(ctx, every)
+		px.cut()
+		if len(kills) > 0 && time.Since(began) > kills[0] {
+			kills = kills[1:]
+			l.Kill()
+			sleep(ctx, 2*time.Second)
+			l.Start()
+		}
+	}
+	writers.Wait()
+	ended := time.Now()
+	for p.total() < len(texts) && time.Since(ended) < 2*time.Minute {
+		sleep(ctx, 100*time.Millisecond)
+	}
+	caught := time.Since(ended)
+	sleep(ctx, 20*time.Second) // doubles would come with the next slow rounds
+	cancel()
+	wg.Wait()
+	wrong := p.wrong(texts)
+	t.Logf("%d lines in %s, %d pushes tried again, %d cuts, 2 kills; all read %s after the last push; wrong: %d, handed on: %d",
+		len(texts), run, ws[0].retries+ws[1].retries, px.cuts, caught.Round(100*time.Millisecond), len(wrong), p.total())
+	for _, s := range all {
+		st := s.Status()
+		t.Logf("%s: %v losses %v, %d keys, proved %s behind at the end", s.Name(), counted(st.Errors), st.Losses, s.memory.n, time.Since(st.Proved).Round(time.Second))
+		require.Empty(t, st.Losses)
+	}
+	slices.Sort(wrong)
+	require.Empty(t, wrong[:min(len(wrong), 10)])
+	require.Equal(t, len(texts), p.total())
+}
+
+func counted(errs map[string]int64) map[string]int64 {
+	out := map[string]int64{}
+	for reason, n := range errs {
+		if n > 0 {
+			out[reason] = n
+		}
+	}
+	return out
+}
+
+// What the reader takes for granted of Loki.
+func TestE2EPromises(t *testing.T) {
+	l := servers.Loki(t, servers.LokiOptions{Args: []string{"-querier.cache-results=true", "-frontend.max-cache-freshness=1m"}})
+	cfg := Config{URL: l.URL, Selector: `{app=~".+"}`, LookBack: 50 * time.Minute}
+	now := time.Now().Add(-10 * time.Minute)
+	push := func(age time.Duration, line string, labels map[string]string, meta map[string]string) {
+		t.Helper()
+		require.NoError(t, l.TryPush("", servers.Entry{Time: now.Add(-age), Line: line, Labels: labels, Metadata: meta}))
+	}
+	a := map[string]string{"app": "a", "container": "syncer"}
+	push(1, "plain lease lost", a, nil)
+	push(2, "folded LeaderElection STOPPED", a, nil)
+	push(3, "NUL lease lo\x00st", a, nil)
+	push(4, `{"Cluster":"sel\u0064om"}`, a, nil)
+	push(5, "nothing of it", a, nil)
+	push(6, "absent lease lost", map[string]string{"app": "a"}, map[string]string{"container": "syncer"})
+	push(7, "other lease lost", map[string]string{"app": "a", "container": "other"}, nil)
+	push(8, "own lease lost", map[string]string{"app": "a", "container": "syncer", "service_name": "crowsnest"}, nil)
+	push(9, "quote \"a|b\" (x) `y` é", a, nil)
+	var ties []servers.Entry
+	for i := range 12_000 {
+		ties = append(ties, servers.Entry{Time: now, Line: fmt.Sprint("tie lease lost ", i), Labels: map[string]string{"app": "a", "container": "syncer", "pod": fmt.Sprint("p", i/1000)}})
+	}
+	l.Push("", ties...)
+	set := pack(t, `
+- {alert: A, from: '{container="syncer"}', match: lease lost, severity: info}
+- {alert: B, from: '{container="syncer"}', match: {regex: "(?i)leaderelection stopped"}, severity: info}
+- {alert: C, from: '{container=~"sync.*"}', match: {field: {Cluster: seldom}}, severity: info}
+- {alert: D, from: '{container="syncer"}', match: "\"a|b\" (x) `+"`y`"+` é", severity: info}
+`)
+	p := newSink(set)
+	count := map[string]int{}
+	for _, s := range New(cfg) {
+		ctx, cancel := context.WithCancel(t.Context())
+		s.UseRules(set)
+		done := make(chan error)
+		go func() { done <- s.Run(ctx, p) }()
+		require.Eventually(t, func() bool { return s.Status().Proved.After(now) }, time.Minute, 50*time.Millisecond)
+		cancel()
+		<-done
+		require.Empty(t, s.Status().Losses)
+		require.Empty(t, s.Status().Error)
+		t.Log(counted(s.Status().Errors))
+	}
+	for text, n := range p.count {
+		kind, _, _ := strings.Cut(text, " ")
+		require.Equal(t, 1, n, text)
+		count[kind]++
+	}
+	require.Equal(t, map[string]int{"plain": 1, "folded": 1, "NUL": 1, `{"Cluster":"sel\u0064om"}`: 1, "absent": 1, "quote": 1, "tie": 12_000}, count)
+	require.Len(t, p.hits, 12_006)
+
+	// A time without entries is remembered by Loki; we do not want that.
+	empty := query{logql: `{app="late"} |~ "lease"`, from: now.Add(-40 * time.Minute).UnixNano(), to: now.Add(-30 * time.Minute).UnixNano(), limit: 10}
+	naive := func() int {
+		values := url.Values{"query": {empty.logql}, "start": {fmt.Sprint(empty.from)}, "end": {fmt.Sprint(empty.to)}, "limit": {"10"}, "direction": {"forward"}}
+		n := 0
+		require.NoError(t, servers.Get(t.Context(), l.URL+"/loki/api/v1/query_range?"+values.Encode(), func(body []byte) error {
+			a := answer{body: body}
+			err := a.decode()
+			n = a.count
+			return err
+		}))
+		return n
+	}
+	c := newClient(cfg.withDefaults(), "")
+	defer c.close()
+	var got answer
+	require.Zero(t, naive())
+	require.Nil(t, c.ask(t.Context(), empty, &got))
+	require.Zero(t, got.count)
+	push(35*time.Minute, "late lease", map[string]string{"app": "late"}, nil)
+	t.Logf("with what Loki remembers: %d of 1 entry", naive())
+	empty.logql = unlike(empty.logql, now.UnixNano())
+	require.Nil(t, c.ask(t.Context(), empty, &got))
+	require.Equal(t, 1, got.count)
+}
+
+// How long Loki takes to look for the texts of all shipped rules.
+func TestE2EFilterCost(t *testing.T) {
+	l := servers.Loki(t, servers.LokiOptions{})
+	now := time.Now()
+	var all []pushed
+	line := "I0101 00:00:00.000000       1 machineset_controller.go:483] \"Reconciling\" controller=\"machineset\" namespace=\"default\" name=\"workers-%d\" reconcileID=\"%d\""
+	w := &writer{t: t, url: l.URL, client: &http.Client{Timeout: 30 * time.Second}}
+	defer w.client.CloseIdleConnections()
+	for k := range 20 {
+		p := pushed{Stream: map[string]string{"app": "a", "pod": fmt.Sprint("p", k)}}
+		for i := range 10_000 {
+			p.Values = append(p.Values, [2]string{strconv.FormatInt(now.Add(-time.Duration(i)*time.Millisecond).UnixNano(), 10), fmt.Sprintf(line, i, i)})
+		}
+		all = []pushed{p}
+		w.push(t.Context(), all)
+	}
+	set, err := rules.Load(rules.Shipped())
+	require.NoError(t, err)
+	plan := plannerOf(t, Config{Selector: `{app="a"}`}, "").make(set, maxQuery, true)
+	var texts []text
+	for _, r := range set.Rules {
+		of, _ := textsOf(r)
+		texts = append(texts, of...)
+	}
+	var bare, ors []string
+	for _, x := range reduce(texts) {
+		e := strings.TrimSuffix(strings.TrimPrefix(x.expr(), "("), ")")
+		if x.fold {
+			e = "(?i:" + strings.TrimPrefix(e, "(?i)") + ")"
+		}
+		bare, ors = append(bare, e), append(ors, strconv.Quote(e))
+	}
+	c := newClient(Config{URL: l.URL, Timeout: time.Minute}, "")
+	defer c.close()
+	var a answer
+	for _, q := range []string{
+		`{app="a"}`, `{app="a"} |= "never there"`, plan.queries[0],
+		`{app="a"} |~ ` + strconv.Quote(strings.Join(bare, "|")),
+		`{app="a"} |~ ` + strings.Join(ors, " or "),
+	} {
+		best := time.Hour
+		for range 5 {
+			began := time.Now()
+			f := c.ask(t.Context(), query{logql: q, from: now.Add(-time.Minute).UnixNano(), to: now.Add(time.Minute).UnixNano(), limit: 5000}, &a)
+			require.Nil(t, f)
+			best = min(best, time.Since(began))
+		}
+		t.Logf("%s for 200,000 lines, %d found: %s", best.Round(time.Millisecond), a.count, q[:min(len(q), 80)])
+	}
+}
