@@ -598,6 +598,25 @@ func standalone(w *world) []episodes.Episode {
 	return told
 }
 
+// requireTrueProofs looks whether all lines of a node were taken up to where it
+// was said to be read.
+func requireTrueProofs(t require.TestingT, w *world) {
+	taken := map[uint64]bool{}
+	for _, x := range w.agg.history {
+		for _, id := range x.ids {
+			taken[id] = true
+		}
+		for _, m := range w.nodes {
+			if x.to.IsZero() || x.part != "agents/"+m.name {
+				continue
+			}
+			for _, hits := range m.log {
+				require.True(t, taken[hits[0].ID] || hits[0].Time.After(x.to), "line %d of %s was not taken when %s was proved to be read up to %v", hits[0].ID, hits[0].Time, m.name, x.to)
+			}
+		}
+	}
+}
+
 // However lines travel, and whatever restarts: each line reaches the engine, in
 // the order of its node, and the episodes are those of an engine that reads the
 // logs itself.
@@ -630,6 +649,7 @@ func TestTwoStagesConcludeWhatOneDoes(t *testing.T) {
 			}
 		}
 		require.Len(rt, at, len(lines))
+		requireTrueProofs(rt, w)
 		require.Empty(rt, w.agg.source.Status().Losses)
 		require.Equal(rt, transitions(standalone(w)), transitions(w.agg.told))
 		require.Equal(rt, slices.Sorted(maps.Keys(at)), slices.Sorted(maps.Keys(lines)))
