@@ -38,6 +38,7 @@ var confined = map[string]string{
 	"github.com/prometheus/exporter-toolkit/web": "web sources/agents",
 	"github.com/grafana/loki-client-go":          "sinks/loki",
 	"github.com/grafana/loki/pkg/push":           "sinks/loki",
+	"k8s.io":                                     "sources/internal/kube sources/kubernetes",
 	"github.com/rs/zerolog":                      "cmd sinks",
 }
 

@@ -21,7 +21,9 @@ import (
 	"crowsnest/sources/agents"
 	"crowsnest/sources/files"
 	"crowsnest/sources/kubelet"
+	"crowsnest/sources/kubernetes"
 	lokisource "crowsnest/sources/loki"
+	"crowsnest/sources/machines"
 	"crowsnest/sources/stdin"
 	"crowsnest/strictyaml"
 )
@@ -82,11 +84,13 @@ type RulesConfig struct {
 
 // SourcesConfig has one optional part per kind of source.
 type SourcesConfig struct {
-	Kubelet *part[kubelet.Config]    `yaml:"kubelet"`
-	Files   parts[files.Config]      `yaml:"files"`
-	Stdin   *part[stdin.Config]      `yaml:"stdin"`
-	Loki    parts[lokisource.Config] `yaml:"loki"`
-	Agents  *part[agents.Config]     `yaml:"agents"`
+	Kubelet    *part[kubelet.Config]    `yaml:"kubelet"`
+	Kubernetes parts[kubernetes.Config] `yaml:"kubernetes"`
+	Machines   parts[machines.Config]   `yaml:"machines"`
+	Files      parts[files.Config]      `yaml:"files"`
+	Stdin      *part[stdin.Config]      `yaml:"stdin"`
+	Loki       parts[lokisource.Config] `yaml:"loki"`
+	Agents     *part[agents.Config]     `yaml:"agents"`
 }
 
 // SinksConfig has one optional part per kind of sink.
@@ -296,6 +300,12 @@ func (c *Config) checkNames(k *checker) {
 	if p := c.Sources.Kubelet; p != nil {
 		taken(sourceNames, "sources", numbered(p.Config.Name, "kubelet", 0), p.Keys.Value("name"))
 	}
+	for i, p := range c.Sources.Kubernetes {
+		taken(sourceNames, "sources", numbered(p.Config.Name, "kubernetes", i), p.Keys.Value("name"))
+	}
+	for i, p := range c.Sources.Machines {
+		taken(sourceNames, "sources", numbered(p.Config.Name, "machines", i), p.Keys.Value("name"))
+	}
 	for i, p := range c.Sources.Files {
 		taken(sourceNames, "sources", numbered(p.Config.Name, "files", i), p.Keys.Value("name"))
 	}
@@ -325,7 +335,7 @@ func numbered(name, kind string, i int) string {
 
 // any tells whether there is a source.
 func (s SourcesConfig) any() bool {
-	return s.Kubelet != nil || len(s.Files) > 0 || s.Stdin != nil || len(s.Loki) > 0 || s.Agents != nil
+	return s.Kubelet != nil || len(s.Kubernetes) > 0 || len(s.Machines) > 0 || len(s.Files) > 0 || s.Stdin != nil || len(s.Loki) > 0 || s.Agents != nil
 }
 
 // resolvePaths makes the paths of a file relative to its folder.
@@ -344,6 +354,12 @@ func (c *Config) resolvePaths(dir string) {
 	}
 	if c.Keys.Has("storage") {
 		c.Storage.Path = join(c.Storage.Path)
+	}
+	for i, p := range c.Sources.Kubernetes {
+		c.Sources.Kubernetes[i].Config.Kubeconfig = join(p.Config.Kubeconfig)
+	}
+	for i, p := range c.Sources.Machines {
+		c.Sources.Machines[i].Config.Kubeconfig = join(p.Config.Kubeconfig)
 	}
 	for i, p := range c.Sinks.Webhook {
 		c.Sinks.Webhook[i].Config.URLFile = join(p.Config.URLFile)

@@ -19,7 +19,9 @@ import (
 	"crowsnest/sources/agents"
 	"crowsnest/sources/files"
 	"crowsnest/sources/kubelet"
+	"crowsnest/sources/kubernetes"
 	lokisource "crowsnest/sources/loki"
+	"crowsnest/sources/machines"
 	"crowsnest/sources/stdin"
 )
 
@@ -54,6 +56,18 @@ func newSources(opt daemonOptions, set *rules.Set) ([]sources.Source, error) {
 			cfg.LookBack = lookBack(set)
 		}
 		out = append(out, kubelet.New(cfg))
+	}
+	for i, cfg := range opt.cfg.Sources.Kubernetes.configs() {
+		cfg.Name, cfg.Clock = numbered(cfg.Name, "kubernetes", i), opt.now
+		cfg.SelfNamespace, cfg.SelfPod = ownPod(opt.getenv)
+		if cfg.LookBack == 0 {
+			cfg.LookBack = lookBack(set)
+		}
+		out = append(out, kubernetes.New(cfg))
+	}
+	for i, cfg := range opt.cfg.Sources.Machines.configs() {
+		cfg.Name, cfg.Clock = numbered(cfg.Name, "machines", i), opt.now
+		out = append(out, machines.New(cfg))
 	}
 	for i, cfg := range opt.cfg.Sources.Files.configs() {
 		cfg.Name, cfg.Clock = numbered(cfg.Name, "files", i), opt.now

@@ -56,6 +56,10 @@ var lossTexts = map[string]lossText{
 		"warning", "a line in Loki is above 8 MiB",
 		"Lower max_line_size of Loki.",
 	},
+	"restarts": {
+		"warning", "a container was restarted, and the end of an instance before is not to be had from the API, which keeps only the last one",
+		"Nothing, if crowsnest was away or the container restarts all the time. Reading the files of the nodes, with the source kubelet, misses none of them.",
+	},
 	"truncated": {
 		"warning", "a file was truncated, and no copy of it is beside it",
 		"Have logs rotated by renaming them, or keep the copy of copytruncate in the same folder.",

@@ -92,11 +92,15 @@ func (c Config) Validate() error {
 	if _, err := fields.ParseSelector(c.FieldSelector); err != nil {
 		add("field_selector %q cannot be read (%v); write it as for kubectl get pods --field-selector", c.FieldSelector, err)
 	}
-	for _, g := range slices.Concat(c.Include, c.Exclude) {
-		if _, err := path.Match(g, ""); err != nil {
-			add("namespace %q is not a glob; close its [ or remove a trailing \\", g)
+	globs := func(key string, all []string) {
+		for _, g := range all {
+			if _, err := path.Match(g, ""); err != nil {
+				add("%s: %q is not a glob; close its [ or remove a trailing \\", key, g)
+			}
 		}
 	}
+	globs("include", c.Include)
+	globs("exclude", c.Exclude)
 	if c.LookBack < 0 {
 		add("look_back is %v; use a duration above 0, such as 15m", c.LookBack)
 	}

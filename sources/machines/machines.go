@@ -1,0 +1,284 @@
+// Package machines compares the Nodes of a cluster with its Cluster API Machines
+// and writes what it finds as lines of a log, so that a state that nobody logs is
+// a matter for rules like any other: a node without a Machine is never upgraded,
+// and no controller says so.
+//
+// It asks for list of nodes and of machines.cluster.x-k8s.io, of the version that
+// the server prefers. Every interval it writes one line for each node, one for
+// each Machine that has no node, and a summary. The stream has the label
+// component="machines". The lines are:
+//
+//	msg="node has no machine" node=NODE
+//	msg="node has a machine" node=NODE machine=NAMESPACE/NAME cluster=NAMESPACE/NAME
+//	msg="node is gone" node=NODE
+//	msg="machine has no node" machine=NAMESPACE/NAME cluster=NAMESPACE/NAME phase=PHASE
+//	msg="machine is gone" machine=NAMESPACE/NAME
+//	msg="nodes and machines agree" nodes=4 machines=4
+//	msg="nodes and machines differ" nodes=4 machines=3 nodes_without_machine=1 machines_without_node=0
+//	msg="no machine belongs to these nodes" nodes=4 machines=7
+//
+// That something is gone is said once, and only of what had no partner before. A
+// Machine that is being deleted counts as gone, unless it still has its node. The
+// last form says that none of the clusters that the API server manages is its
+// own; there is nothing to compare then, and no other line is written. These
+// texts do not change.
+package machines
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"sync"
+	"time"
+
+	"crowsnest/matcher"
+	"crowsnest/rules"
+	"crowsnest/sources"
+	"crowsnest/sources/internal/kube"
+)
+
+const (
+	// DefaultInterval is the time between two comparisons.
+	DefaultInterval = time.Minute
+
+	leastInterval = 5 * time.Second
+	mostInterval  = time.Hour
+	// retryAfter is how soon a comparison that failed is tried again at the latest.
+	retryAfter = 30 * time.Second
+	// proveEvery is how often is said that no line is missing.
+	proveEvery = 5 * time.Second
+	component  = "machines"
+)
+
+// Config says which Machines belong to the nodes of the cluster.
+type Config struct {
+	// Name is the source's name if there are several of the kind. Default
+	// "machines".
+	Name string `yaml:"name"`
+	// Kubeconfig is a file; by default the service account of the pod that this
+	// program runs in is used.
+	Kubeconfig string `yaml:"kubeconfig"`
+	// Namespace and Cluster name the Cluster that this cluster is, such as
+	// fleet-local and local on Harvester. By default it is found out: Machines
+	// count whose Cluster has at least one Machine that is a node here.
+	Namespace string `yaml:"namespace"`
+	Cluster   string `yaml:"cluster"`
+	// Interval is the time between two comparisons. Default 1m.
+	Interval time.Duration `yaml:"interval"`
+	// Labels are added to the stream, for example cluster.
+	Labels map[string]string `yaml:"labels"`
+
+	// Clock is time.Now; tests set another one.
+	Clock func() time.Time `yaml:"-"`
+	// Transport stands for the network in tests.
+	Transport http.RoundTripper `yaml:"-"`
+}
+
+var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+
+// Validate returns everything that is wrong with the configuration.
+func (c Config) Validate() error {
+	var errs []error
+	if c.Interval != 0 && (c.Interval < leastInterval || c.Interval > mostInterval) {
+		errs = append(errs, fmt.Errorf("machines: interval is %v; use a duration from %v to %v", c.Interval, leastInterval, mostInterval))
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Labels)) {
+		switch {
+		case !labelName.MatchString(name):
+			errs = append(errs, fmt.Errorf("machines: label %q is not a label name; use letters, digits and _", name))
+		case name == "component":
+			errs = append(errs, errors.New(`machines: label "component" is always "machines"; remove it`))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Source compares Nodes with Machines.
+type Source struct {
+	cfg    Config
+	client *kube.Client
+	labels matcher.Labels
+	stream *matcher.Stream
+
+	mu     sync.Mutex
+	status sources.Status
+	last   lacking // what had no partner in the newest comparison
+}
+
+// New returns a source that does nothing yet.
+func New(cfg Config) *Source {
+	if cfg.Name == "" {
+		cfg.Name = "machines"
+	}
+	if cfg.Interval == 0 {
+		cfg.Interval = DefaultInterval
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = time.Now
+	}
+	labels := matcher.Labels{}
+	maps.Copy(labels, cfg.Labels)
+	labels["component"] = component
+	s := &Source{
+		cfg: cfg, labels: labels, stream: matcher.NewStream(labels, matcher.StreamOptions{Format: matcher.FormatText}),
+		client: kube.New(kube.Options{Kubeconfig: cfg.Kubeconfig, Transport: cfg.Transport}),
+	}
+	s.status = sources.Status{Name: cfg.Name, Errors: map[string]int64{"compare": 0}}
+	return s
+}
+
+// Name is "machines" unless the configuration has another.
+func (s *Source) Name() string { return s.cfg.Name }
+
+// Serves tells whether the selector holds for the one stream of this source.
+func (s *Source) Serves(from rules.Selector) bool { return from.Matches(s.labels, false) }
+
+// Positions returns what had no partner. It does not block.
+func (s *Source) Positions() json.RawMessage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b, err := json.Marshal(s.last)
+	if err != nil {
+		return nil // nothing in it can fail
+	}
+	return b
+}
+
+// Restore sets what had no partner, so that it is said when it goes.
+func (s *Source) Restore(b json.RawMessage) error {
+	if len(b) == 0 {
+		return nil
+	}
+	var in lacking
+	if err := json.Unmarshal(b, &in); err != nil {
+		return fmt.Errorf("read the positions of %s: %w", s.cfg.Name, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last = in
+	return nil
+}
+
+// Status is safe for concurrent use.
+func (s *Source) Status() sources.Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.status
+	st.Errors = maps.Clone(st.Errors)
+	st.Streams = slices.Clone(st.Streams)
+	return st
+}
+
+// Run compares until ctx ends. A request under way ends at once.
+func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
+	defer s.client.Close()
+	defer s.set(func(st *sources.Status) { st.Up = false })
+	tick := time.NewTicker(min(proveEvery, s.cfg.Interval))
+	defer tick.Stop()
+	var due time.Time
+	failed := 0
+	for {
+		now := s.cfg.Clock()
+		if !now.Before(due) || now.Before(due.Add(-2*s.cfg.Interval)) { // the clock was set back
+			err := s.compare(ctx, p)
+			if ctx.Err() != nil {
+				return nil
+			}
+			if due = now.Add(s.cfg.Interval); err == nil {
+				failed = 0
+			} else if failed++; failed == 1 {
+				due = now // with credentials that were read anew
+			} else {
+				due = now.Add(min(s.cfg.Interval, retryAfter))
+			}
+			s.note(err, failed)
+		}
+		if failed == 0 {
+			s.prove(p)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// note keeps how a comparison ended. One failure alone is not told.
+func (s *Source) note(err error, failed int) {
+	s.set(func(st *sources.Status) {
+		switch {
+		case err == nil:
+			st.Up, st.Opened, st.Error = true, true, ""
+		default:
+			st.Errors["compare"]++
+			if failed > 1 || !st.Opened {
+				st.Up, st.Error = false, explain(err)
+			}
+		}
+	})
+}
+
+// prove tells that every line that was due is written: nothing but this source
+// writes any.
+func (s *Source) prove(p sources.Pipeline) {
+	now := s.cfg.Clock()
+	s.set(func(st *sources.Status) { st.Proved = now })
+	p.Advance(s.cfg.Name, now)
+}
+
+func (s *Source) set(f func(*sources.Status)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f(&s.status)
+}
+
+// compare reads both lists and writes the lines of one comparison.
+func (s *Source) compare(ctx context.Context, p sources.Pipeline) error {
+	nodes, err := s.nodes(ctx)
+	if err != nil {
+		return err
+	}
+	all, err := s.machines(ctx)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	last := s.last
+	s.mu.Unlock()
+	own := s.own(nodes, all)
+	lines, now := []string{foreign(len(nodes), len(all))}, last
+	if len(own) > 0 || s.cfg.Namespace != "" || s.cfg.Cluster != "" {
+		lines, now = report(nodes, own, last)
+	}
+	at := s.cfg.Clock()
+	for i, line := range lines {
+		p.Match(s.stream, matcher.Record{Time: at, Text: []byte(line)}, func() {
+			c := s.stream.Counters()
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.status.Count(c)
+			s.status.Streams = []sources.StreamStatus{{Labels: s.labels, Offset: c.Bytes, Size: c.Bytes, Lines: c.Lines, LastRead: at}}
+			if i == len(lines)-1 {
+				s.last = now
+			}
+		})
+	}
+	return nil
+}
+
+// explain says what to do about a failure.
+func explain(err error) string {
+	switch kube.Code(err) {
+	case http.StatusUnauthorized:
+		return fmt.Sprintf("the API server refuses the credentials: renew the token or the kubeconfig, it is read again every %v (%v)", retryAfter, err)
+	case http.StatusForbidden:
+		return fmt.Sprintf("not allowed: grant list of nodes and of machines.cluster.x-k8s.io (%v)", err)
+	}
+	return fmt.Sprintf("nodes and machines cannot be compared: %v", err)
+}
