@@ -107,7 +107,8 @@ define fuzz_each
 endef
 
 fuzz: ## every fuzz target for FUZZTIME, and thousands of lives of rotated logs
-	TAIL_SEEDS=300 $(GO) test -run 'Random|RotationModel' -rapid.checks=2000 -timeout 60m ./sources/internal/tail
+	TAIL_SEEDS=300 $(GO) test ./sources/internal/tail -timeout 60m -run 'Random|RotationModel' -args -rapid.checks=2000
+	$(GO) test ./episodes -run 'Model|Depend|Nothing' -args -rapid.checks=20000
 	$(call fuzz_each,$(FUZZTIME))
 
 test-fuzz: ## every fuzz target for a moment

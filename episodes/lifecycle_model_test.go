@@ -1,0 +1,215 @@
+package episodes
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"crowsnest/matcher"
+	"crowsnest/rules"
+)
+
+// told is one thing that a receiver hears.
+type toldOf struct {
+	key    string
+	state  State
+	reason Reason
+	starts time.Duration
+	ends   time.Duration
+}
+
+// lifeModel concludes as the language says, for one key and lines that come in
+// order of time. It counts anew at each line and keeps everything.
+type lifeModel struct {
+	r     *rules.Rule
+	key   string
+	lines []event         // that may count
+	mutes []time.Duration // all of them
+	clear time.Duration   // the newest one
+
+	state         State // "" if there is no episode
+	starts, moved time.Duration
+	told          []toldOf
+}
+
+const never = time.Duration(math.MinInt64)
+
+func (m *lifeModel) quiet() time.Duration {
+	if m.r.Clear != nil {
+		return m.r.Expire
+	}
+	return m.r.KeepFiringFor
+}
+
+func (m *lifeModel) tell(state State, reason Reason, ends time.Duration) {
+	m.told = append(m.told, toldOf{m.key, state, reason, m.starts, ends})
+}
+
+// until draws every conclusion that is due when everything up to w is proved to
+// be read.
+func (m *lifeModel) until(w time.Duration) {
+	fires, ends := m.starts+m.r.For, m.moved+m.quiet()
+	if m.state == StatePending && fires < ends && fires <= w {
+		m.fire()
+	}
+	if m.state == "" || ends > w {
+		return
+	}
+	reason := ReasonQuiet
+	if m.r.Clear != nil {
+		reason = ReasonExpired
+	}
+	m.end(reason, ends)
+}
+
+func (m *lifeModel) fire() {
+	m.state = StateFiring
+	m.tell(StateFiring, "", 0)
+}
+
+func (m *lifeModel) end(reason Reason, at time.Duration) {
+	if m.state == StateFiring {
+		m.tell(StateResolved, reason, at)
+	}
+	m.state = ""
+}
+
+// line takes one line of the key.
+func (m *lifeModel) line(ev event, w time.Duration) {
+	t := time.Duration(ev.t) * time.Second
+	switch ev.part {
+	case matcher.PartClear:
+		m.clear = t
+		if m.state != "" {
+			m.end(ReasonClear, t)
+		}
+		return
+	case matcher.PartUnless:
+		m.mutes = append(m.mutes, t)
+		if m.state == StatePending && t > m.starts-m.r.Unless.Within {
+			m.state = ""
+		}
+		return
+	}
+	if m.r.Distinct != "" && ev.v == "" {
+		return
+	}
+	if m.r.Clear != nil && t <= m.clear {
+		return
+	}
+	m.lines = append(m.lines, ev)
+	if !m.enough(t) {
+		return
+	}
+	if m.state != "" {
+		if m.state == StatePending && t-m.moved > m.quiet() {
+			m.starts = t
+		}
+		m.moved = t
+		return
+	}
+	if t+m.quiet() <= w || m.muted(t) {
+		return
+	}
+	m.state, m.starts, m.moved = StatePending, t, t
+	if m.r.For == 0 && m.r.Unless == nil {
+		m.fire()
+	}
+}
+
+// enough tells whether the condition holds with the lines of the window that
+// ends at t.
+func (m *lifeModel) enough(t time.Duration) bool {
+	if m.r.Within == 0 {
+		return true
+	}
+	n := 0
+	values := map[string]bool{}
+	for _, ev := range m.lines {
+		at := time.Duration(ev.t) * time.Second
+		if at > t-m.r.Within && at > m.clear {
+			n++
+			values[ev.v] = true
+		}
+	}
+	if m.r.Distinct != "" {
+		n = len(values)
+	}
+	return n >= m.r.Count
+}
+
+func (m *lifeModel) muted(t time.Duration) bool {
+	return slices.ContainsFunc(m.mutes, func(at time.Duration) bool { return at > t-m.r.Unless.Within })
+}
+
+// TestLifecycleModel compares what is told of a history in order of time, and
+// when an episode begins and ends, with the model.
+func TestLifecycleModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := anyRule(t)
+		if r.Sequence {
+			r.Sequence, r.Steps, r.Within = false, r.Steps[:1], 0
+		}
+		r.Limit = 100
+		events := history(t, rapid.SampledFrom([]int{20, 60, 200}).Draw(t, "seconds"), partsOf(r)...)
+		slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.t, b.t) })
+		restart := rapid.IntRange(0, 2*len(events)).Draw(t, "restart")
+
+		b := &bench{t: t, set: &rules.Set{Rules: []*rules.Rule{r}}}
+		b.e = b.engine(Config{})
+		models := map[string]*lifeModel{}
+		for _, k := range []string{"a", "b"} {
+			models[k] = &lifeModel{r: r, key: k, clear: never}
+		}
+		proved := func(d time.Duration) {
+			b.advance(d)
+			for _, m := range models {
+				m.until(d - rules.Lateness)
+			}
+		}
+		for i, ev := range events {
+			now := time.Duration(ev.t) * time.Second
+			proved(now - 1)
+			if i == restart {
+				b.restart(now - 1)
+				proved(now - 1)
+			}
+			b.take(now, ev.hit(r))
+			b.told = append(b.told, b.e.Evaluate(at(now))...)
+			models[ev.k].line(ev, now-1-rules.Lateness)
+		}
+		proved(10 * time.Minute)
+		for k, m := range models {
+			require.Equal(t, m.told, toldBy(b.told, k), "%s of %s", k, describe(r))
+			require.Empty(t, string(m.state))
+		}
+	})
+}
+
+// toldBy is what was told of one key, each thing once.
+func toldBy(all []Episode, k string) []toldOf {
+	var out []toldOf
+	for _, x := range all {
+		if x.Labels["k"] != k || x.State != StateFiring && x.State != StateResolved {
+			continue
+		}
+		told := toldOf{k, x.State, x.Reason, x.StartsAt.Sub(at(0)), 0}
+		if x.State == StateResolved {
+			told.ends = x.EndsAt.Sub(at(0))
+		}
+		if !slices.Contains(out, told) {
+			out = append(out, told)
+		}
+	}
+	return out
+}
+
+func describe(r *rules.Rule) string {
+	return fmt.Sprintf("count %d within %s distinct %q for %s clear %t expire %s keep %s unless %+v", r.Count, r.Within, r.Distinct, r.For, r.Clear != nil, r.Expire, r.KeepFiringFor, r.Unless)
+}
