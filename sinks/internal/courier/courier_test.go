@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,6 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fake is a receiver that can be made to fail.
 type fake struct {
+	mu       sync.Mutex
 	told     []string // words, in order
 	sizes    []int    // of requests
 	fail     func(words []string) Answer
@@ -43,6 +46,8 @@ func (f *fake) Encode(m sinks.Message, _ time.Time) (string, int, error) {
 }
 
 func (f *fake) Deliver(ctx context.Context, words []string) Answer {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.requests++
 	f.sizes = append(f.sizes, len(words))
 	if f.hang {
@@ -60,7 +65,20 @@ func (f *fake) Deliver(ctx context.Context, words []string) Answer {
 
 func (f *fake) Close() {}
 
-func (f *fake) all() string { return strings.Join(f.told, ", ") }
+// set says how requests fail; nil: they do not.
+func (f *fake) set(fail func([]string) Answer) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fail = fail
+}
+
+func (f *fake) words() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.told)
+}
+
+func (f *fake) all() string { return strings.Join(f.words(), ", ") }
 
 // refuse refuses requests with a word that has text in it.
 func refuse(text string) func([]string) Answer {
@@ -172,7 +190,7 @@ func TestTransitions(t *testing.T) {
 // began and ended meanwhile is told as both.
 func TestOutage(t *testing.T) {
 	inBubble(t, func(b *bench) {
-		b.to.fail = down
+		b.to.set(down)
 		b.notify(fire("A", 1), fire("B", 1))
 		for i := range int64(3600) {
 			b.notify(fire("A", i), fire("C", i))
@@ -185,9 +203,9 @@ func TestOutage(t *testing.T) {
 		require.Equal(t, 3, st.Pending)
 		require.Equal(t, "nobody is there", st.Error)
 		require.Positive(t, st.Failed[ReasonConnection])
-		b.to.fail = nil
+		b.to.set(nil)
 		b.pass(slowRetry)
-		require.ElementsMatch(t, []string{"A opened", "B opened", "C opened", "B resolved"}, b.to.told)
+		require.ElementsMatch(t, []string{"A opened", "B opened", "C opened", "B resolved"}, b.to.words())
 		require.Zero(t, b.status().Pending)
 	})
 }
@@ -200,7 +218,7 @@ func TestBatches(t *testing.T) {
 			eps = append(eps, fire(fmt.Sprint("A", i), 1))
 		}
 		b.notify(eps...)
-		require.Len(t, b.to.told, 100)
+		require.Len(t, b.to.words(), 100)
 		for _, n := range b.to.sizes {
 			require.LessOrEqual(t, n, 10)
 		}
@@ -210,43 +228,43 @@ func TestBatches(t *testing.T) {
 // A word that is refused does not hold up others, and is tried again alone.
 func TestPoison(t *testing.T) {
 	inBubble(t, func(b *bench) {
-		b.to.fail = refuse("Bad")
+		b.to.set(refuse("Bad"))
 		b.notify(fire("A", 1), fire("Bad", 1), fire("B", 1), fire("Unspeakable", 1))
-		require.ElementsMatch(t, []string{"A opened", "B opened"}, b.to.told)
+		require.ElementsMatch(t, []string{"A opened", "B opened"}, b.to.words())
 		st := b.status()
 		require.EqualValues(t, 1, st.Failed[ReasonRefused])
 		require.EqualValues(t, 1, st.Failed[ReasonInvalid])
 		require.True(t, st.Up)
-		b.to.fail = nil
+		b.to.set(nil)
 		b.pass(refusedDelay)
-		require.Contains(t, b.to.told, "Bad opened")
+		require.Contains(t, b.to.words(), "Bad opened")
 	})
 }
 
 // A receiver that refuses everything is one that is down: nothing is given up.
 func TestEverythingRefused(t *testing.T) {
 	inBubble(t, func(b *bench) {
-		b.to.fail = refuse("")
+		b.to.set(refuse(""))
 		b.notify(fire("A", 1), fire("B", 1))
 		b.notify(end(fire("B", 1)))
 		b.pass(time.Hour)
 		require.False(t, b.status().Up)
-		b.to.fail = nil
+		b.to.set(nil)
 		b.pass(slowRetry)
-		require.ElementsMatch(t, []string{"A opened", "B opened", "B resolved"}, b.to.told)
+		require.ElementsMatch(t, []string{"A opened", "B opened", "B resolved"}, b.to.words())
 	})
 }
 
 // It waits as long as the receiver asks for.
 func TestRetryAfter(t *testing.T) {
 	inBubble(t, func(b *bench) {
-		b.to.fail = func([]string) Answer {
+		b.to.set(func([]string) Answer {
 			return Answer{Reason: ReasonRateLimited, Err: errors.New("slowly"), RetryAfter: 10 * time.Minute}
-		}
+		})
 		b.notify(fire("A", 1))
-		b.to.fail = nil
+		b.to.set(nil)
 		b.pass(9 * time.Minute)
-		require.Empty(t, b.to.told)
+		require.Empty(t, b.to.words())
 		b.pass(time.Minute)
 		require.Equal(t, "A opened", b.to.all())
 	})
@@ -261,12 +279,12 @@ func TestStop(t *testing.T) {
 		at := time.Now()
 		b.stop()
 		require.Equal(t, Drain, time.Since(at))
-		require.Empty(t, b.to.told)
+		require.Empty(t, b.to.words())
 	})
 	inBubble(t, func(b *bench) {
-		b.to.fail = down
+		b.to.set(down)
 		b.notify(fire("A", 1))
-		b.to.fail = nil
+		b.to.set(nil)
 		at := time.Now()
 		b.stop()
 		require.Zero(t, time.Since(at))
@@ -279,7 +297,7 @@ func TestRestart(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		b.notify(fire("A", 1), fire("B", 1), fire("C", 1))
 		b.notify(end(fire("C", 1)))
-		b.to.fail = down
+		b.to.set(down)
 		b.notify(end(fire("B", 1)), fire("D", 1))
 		b.stop()
 		state, err := b.courier.Export()
@@ -289,7 +307,7 @@ func TestRestart(t *testing.T) {
 		b.open(state)
 		b.notify(fire("A", 1), fire("D", 1), end(fire("C", 1)))
 		b.pass(time.Minute)
-		require.ElementsMatch(t, []string{"B resolved", "D opened"}, b.to.told)
+		require.ElementsMatch(t, []string{"B resolved", "D opened"}, b.to.words())
 		for _, bad := range []string{"", "{", `{"version":99}`, `[1]`} {
 			require.Error(t, b.courier.Import([]byte(bad)), bad)
 		}
@@ -299,7 +317,7 @@ func TestRestart(t *testing.T) {
 // What is kept is bounded; what had to be given up is counted.
 func TestBound(t *testing.T) {
 	inBubble(t, func(b *bench) {
-		b.to.fail = down
+		b.to.set(down)
 		for i := range 3000 {
 			b.courier.Notify([]episodes.Episode{fire(fmt.Sprint("A", i), 1)})
 		}
