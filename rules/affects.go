@@ -174,7 +174,7 @@ func (r Remediation) Judge(image string) Verdict {
 	repository, tag := splitImage(image)
 	var judged []Verdict
 	for _, a := range r.Affects {
-		if a.Image == "" || image == "" || strings.Contains(repository, a.Image) {
+		if a.Image == "" || image == "" || a.isOf(repository) {
 			judged = append(judged, a.judge(image, tag))
 		}
 	}
@@ -184,6 +184,15 @@ func (r Remediation) Judge(image string) Verdict {
 		}
 	}
 	return combine(judged)
+}
+
+// archSuffix is how some projects name the images of one architecture.
+var archSuffix = regexp.MustCompile(`-(amd64|arm64|arm|ppc64le|riscv64|s390x)$`)
+
+// isOf tells whether the entry is about the repository: whether its image is
+// there as whole parts of the path, at whatever registry or mirror.
+func (a Affects) isOf(repository string) bool {
+	return strings.Contains("/"+archSuffix.ReplaceAllString(repository, "")+"/", "/"+strings.Trim(a.Image, "/")+"/")
 }
 
 // combine lets yes decide before unknown before no. The text of a yes leaves

@@ -168,7 +168,7 @@ type Remediation struct {
 // Affects says which versions of which component have the failure.
 type Affects struct {
 	Component string `yaml:"component"`
-	Image     string `yaml:"image"`    // part of the image's repository; "" : not compared
+	Image     string `yaml:"image"`    // whole parts of the path of the image's repository; "" : not compared
 	Versions  string `yaml:"versions"` // semver constraint
 	FixedIn   string `yaml:"fixed_in"`
 	Ref       string `yaml:"ref"`

@@ -118,7 +118,7 @@ type RemediationSyntax struct {
 // AffectsSyntax says which versions of a component have the failure.
 type AffectsSyntax struct {
 	Component string `yaml:"component" jsonschema_description:"Name of the component."`
-	Image     string `yaml:"image" jsonschema_description:"Part of the image's repository. Not compared if empty."`
+	Image     string `yaml:"image" jsonschema_description:"Whole parts of the path of the image's repository, such as cluster-api/cluster-api-controller. Not compared if empty."`
 	Versions  string `yaml:"versions" jsonschema_description:"Quoted: an exact version, or comparators such as \">=1.9.0 <1.10.0\"."`
 	FixedIn   string `yaml:"fixed_in" jsonschema_description:"Quoted: the version that has the fix."`
 	Ref       string `yaml:"ref" jsonschema_description:"Issue, pull request or commit."`

@@ -27,7 +27,8 @@ func newExplain(c *cli) *cobra.Command {
 		Short: "Tell what a rule means and what to do, or why a line matches or not",
 		Long: `Without --line it prints what a rule looks for and what to do about it.
 With --line it tells part by part why that line matches the rule or not; without
-a rule, which rules it matches.`,
+a rule, which rules it matches. With --label image=REPOSITORY:TAG it also tells
+whether that version is known to have the failure.`,
 		Example: `  crowsnest explain LeaderElectionLost
   crowsnest explain --line 'E0101 leaderelection.go:332] leaderelection lost' --label container=syncer`,
 		Args: cobra.MaximumNArgs(1),
@@ -61,7 +62,10 @@ func (c *cli) explain(f explainFlags, args []string) error {
 		chosen = []*rules.Rule{r}
 	}
 	if f.line == "" {
-		return describeRule(c.out, chosen[0])
+		if err := describeRule(c.out, chosen[0]); err != nil {
+			return err
+		}
+		return c.judge(chosen[0], labels)
 	}
 	return c.explainLine(chosen, labels, f, len(args) == 1)
 }
@@ -83,6 +87,9 @@ func (c *cli) explainLine(chosen []*rules.Rule, labels matcher.Labels, f explain
 		if _, err := fmt.Fprintln(c.out, e.String()); err != nil {
 			return err
 		}
+		if err := c.judge(r, labels); err != nil {
+			return err
+		}
 	}
 	if matched == 0 {
 		if !all {
@@ -91,6 +98,17 @@ func (c *cli) explainLine(chosen []*rules.Rule, labels matcher.Labels, f explain
 		return exitCode(exitFailed)
 	}
 	return nil
+}
+
+// judge tells whether the image of the stream is known to have the failure.
+func (c *cli) judge(r *rules.Rule, labels matcher.Labels) error {
+	image := labels["image"]
+	if image == "" || len(r.Remediation.Affects) == 0 {
+		return nil
+	}
+	v := r.Remediation.Judge(image)
+	_, err := fmt.Fprintf(c.out, "affected: %s: %s\n", v.Affected, v.Text)
+	return err
 }
 
 // veil hides the secrets of one line in what is said of it: that is pasted into
