@@ -150,6 +150,14 @@ func (e *Engine) Advance(name string, proved time.Time) {
 	defer e.mu.Unlock()
 	if s := e.source(name); s != nil {
 		s.proved = max(s.proved, e.stamped(nanos(proved), math.MaxInt64))
+		e.unmark()
+	}
+}
+
+// unmark lets every rule look for its watermark anew.
+func (e *Engine) unmark() {
+	for _, rs := range e.order {
+		rs.marked = false
 	}
 }
 
@@ -162,6 +170,7 @@ func (e *Engine) Suspend(r *rules.Rule, now time.Time) {
 	defer e.mu.Unlock()
 	if rs := e.rules[r.Alert]; rs != nil && rs.rule == r && rs.suspended == noTime {
 		rs.suspended = nanos(now)
+		rs.marked = false
 	}
 }
 

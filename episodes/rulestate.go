@@ -21,6 +21,10 @@ type ruleState struct {
 	seed     uint64 // of its name, for fingerprints
 	sources  []*source
 	lateness int64
+	// mark is the watermark if marked is set: there may be hundreds of sources,
+	// and each line asks for it.
+	mark   int64
+	marked bool
 	// suspended is when its lines were last looked at; noTime: they are.
 	suspended int64
 
@@ -60,7 +64,7 @@ func seedOf(name string) uint64 {
 
 // bind finds the sources that can serve the rule.
 func (rs *ruleState) bind(sources []*source) {
-	rs.sources, rs.lateness = nil, 0
+	rs.sources, rs.lateness, rs.marked = nil, 0, false
 	for _, s := range sources {
 		if s.serves == nil || s.serves(rs.rule.From) {
 			rs.sources = append(rs.sources, s)
@@ -73,6 +77,13 @@ func (rs *ruleState) bind(sources []*source) {
 // is proved to be read, or noTime if one has proved nothing yet. It stands still
 // while the rule is suspended.
 func (rs *ruleState) watermark() int64 {
+	if !rs.marked {
+		rs.mark, rs.marked = rs.lowest(), true
+	}
+	return rs.mark
+}
+
+func (rs *ruleState) lowest() int64 {
 	if len(rs.sources) == 0 {
 		return noTime
 	}

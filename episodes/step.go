@@ -24,6 +24,7 @@ func (e *Engine) ClockSet(d time.Duration, now time.Time) {
 			s.proved = min(s.proved+by, at)
 		}
 	}
+	e.unmark()
 	for _, rs := range e.rules {
 		rs.move(by)
 		if last := nanos(rs.stats.LastMatch); last > at {
