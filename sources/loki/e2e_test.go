@@ -3,14 +3,9 @@
 package loki
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
-	"math/rand/v2"
-	"net"
-	"net/http"
 	"net/url"
 	"os"
 	"slices"
@@ -23,153 +18,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/rules"
+	"crowsnest/test/lokilab"
 	"crowsnest/test/servers"
 )
-
-// proxy passes TCP connections on and can cut all of them.
-type proxy struct {
-	listener net.Listener
-	to       string
-	mu       sync.Mutex
-	conns    map[net.Conn]bool
-	cuts     int
-	wg       sync.WaitGroup
-}
-
-func newProxy(t *testing.T, to string) *proxy {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	p := &proxy{listener: l, to: strings.TrimPrefix(to, "http://"), conns: map[net.Conn]bool{}}
-	p.wg.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			p.wg.Go(func() { p.pass(c) })
-		}
-	})
-	t.Cleanup(func() {
-		_ = l.Close()
-		p.cut()
-		p.wg.Wait()
-	})
-	return p
-}
-
-func (p *proxy) url() string { return "http://" + p.listener.Addr().String() }
-
-func (p *proxy) pass(c net.Conn) {
-	defer c.Close()
-	d, err := net.Dial("tcp", p.to)
-	if err != nil {
-		return
-	}
-	defer d.Close()
-	p.mu.Lock()
-	p.conns[c], p.conns[d] = true, true
-	p.mu.Unlock()
-	defer func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		delete(p.conns, c)
-		delete(p.conns, d)
-	}()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_, _ = io.Copy(d, c)
-		_ = d.Close()
-	}()
-	_, _ = io.Copy(c, d)
-	_ = c.Close()
-	<-done
-}
-
-func (p *proxy) cut() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.cuts++
-	for c := range p.conns {
-		_ = c.Close()
-	}
-}
-
-// writer pushes lines until Loki has taken them.
-type writer struct {
-	t       *testing.T
-	url     string
-	tenant  string
-	client  *http.Client
-	pushed  int
-	retries int
-}
-
-type pushed struct {
-	Stream map[string]string `json:"stream"`
-	Values [][2]string       `json:"values"`
-}
-
-func (w *writer) push(ctx context.Context, streams []pushed) {
-	body, err := json.Marshal(map[string]any{"streams": streams})
-	require.NoError(w.t, err)
-	for ctx.Err() == nil {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url+"/loki/api/v1/push", bytes.NewReader(body))
-		require.NoError(w.t, err)
-		req.Header.Set("Content-Type", "application/json")
-		if w.tenant != "" {
-			req.Header.Set("X-Scope-OrgID", w.tenant)
-		}
-		if resp, err := w.client.Do(req); err == nil {
-			said, _ := io.ReadAll(resp.Body)
-			_ = resp.Body.Close()
-			if resp.StatusCode == http.StatusNoContent {
-				return
-			}
-			require.NotEqual(w.t, http.StatusBadRequest, resp.StatusCode, string(said))
-		}
-		w.retries++
-		sleep(ctx, 200*time.Millisecond)
-	}
-}
-
-// lines writes so many lines a second for a while, 1 % of them up to 5 minutes
-// late, and returns their texts. Of each hundred, bad of them are what a rule
-// wants.
-func (w *writer) lines(ctx context.Context, rate int, d time.Duration, bad int) (texts []string) {
-	const batch = 100 * time.Millisecond
-	n := 0
-	began := time.Now()
-	for time.Since(began) < d && ctx.Err() == nil {
-		byStream := map[int]*pushed{}
-		for want := int(time.Since(began) * time.Duration(rate) / time.Second); n < want; n++ {
-			k := n % 20
-			if byStream[k] == nil {
-				byStream[k] = &pushed{Stream: map[string]string{"app": "a", "pod": fmt.Sprint("p", k)}}
-			}
-			at := time.Now()
-			if rand.IntN(100) == 0 {
-				at = at.Add(-rand.N(5 * time.Minute))
-			}
-			text := fmt.Sprintf("%s good line %d of a controller, as long as lines are on average in most clusters", w.tenant, n)
-			if n%100 < bad {
-				text = strings.Replace(text, "good", "bad", 1)
-				texts = append(texts, text)
-			}
-			byStream[k].Values = append(byStream[k].Values, [2]string{strconv.FormatInt(at.UnixNano(), 10), text})
-		}
-		var all []pushed
-		for _, s := range byStream {
-			all = append(all, *s)
-		}
-		if len(all) > 0 {
-			w.push(ctx, all)
-		}
-		sleep(ctx, batch)
-	}
-	w.pushed = n
-	return texts
-}
 
 func duration(t *testing.T, name string, def time.Duration) time.Duration {
 	text := os.Getenv(name)
@@ -188,8 +39,10 @@ func TestE2ENothingLostOrDoubled(t *testing.T) {
 	run := duration(t, "CROWSNEST_LOKI_RUN", time.Minute)
 	const rate = 1000 // of each tenant
 	l := servers.Loki(t, servers.LokiOptions{Auth: true})
-	px := newProxy(t, l.URL)
-	cfg := Config{URL: px.url(), Selector: `{app=~".+"}`, Tenants: []string{"one", "two"}, LookBack: 6 * time.Minute}
+	px, err := lokilab.NewProxy(l.URL)
+	require.NoError(t, err)
+	defer px.Close()
+	cfg := Config{URL: px.URL, Selector: `{app=~".+"}`, Tenants: []string{"one", "two"}, LookBack: 6 * time.Minute}
 	require.NoError(t, cfg.Validate())
 	p := newSink(pack(t, `- {alert: R, from: '{app="a"}', match: bad, severity: warning}`))
 	p.quiet = true
@@ -205,23 +58,26 @@ func TestE2ENothingLostOrDoubled(t *testing.T) {
 	var texts []string
 	var mu sync.Mutex
 	var writers sync.WaitGroup
-	var ws []*writer
+	var ws []*lokilab.Writer
+	var failed []error
 	for _, tenant := range cfg.Tenants {
-		w := &writer{t: t, url: l.URL, tenant: tenant, client: &http.Client{Timeout: 10 * time.Second}}
+		w := &lokilab.Writer{URL: l.URL, Tenant: tenant, Rate: rate, Bad: 100, Late: 5 * time.Minute}
 		ws = append(ws, w)
 		writers.Go(func() {
-			out := w.lines(ctx, rate, run, 100)
+			out, err := w.Run(ctx, run)
 			mu.Lock()
 			defer mu.Unlock()
-			texts = append(texts, out...)
-			w.client.CloseIdleConnections()
+			failed = append(failed, err)
+			for _, l := range out {
+				texts = append(texts, l.Text)
+			}
 		})
 	}
 	kills := []time.Duration{run * 3 / 10, run * 7 / 10}
 	for time.Since(began) < run {
 		every := []time.Duration{time.Second, 7 * time.Second, time.Minute}[min(2, int(3*time.Since(began)/run))]
 		sleep(ctx, every)
-		px.cut()
+		px.Cut()
 		if len(kills) > 0 && time.Since(began) > kills[0] {
 			kills = kills[1:]
 			l.Kill()
@@ -230,6 +86,7 @@ func TestE2ENothingLostOrDoubled(t *testing.T) {
 		}
 	}
 	writers.Wait()
+	require.NoError(t, errors.Join(failed...))
 	ended := time.Now()
 	for p.total() < len(texts) && time.Since(ended) < 2*time.Minute {
 		sleep(ctx, 100*time.Millisecond)
@@ -240,7 +97,7 @@ func TestE2ENothingLostOrDoubled(t *testing.T) {
 	wg.Wait()
 	wrong := p.wrong(texts)
 	t.Logf("%d lines in %s, %d pushes tried again, %d cuts, 2 kills; all read %s after the last push; wrong: %d, handed on: %d",
-		len(texts), run, ws[0].retries+ws[1].retries, px.cuts, caught.Round(100*time.Millisecond), len(wrong), p.total())
+		len(texts), run, ws[0].Retries+ws[1].Retries, px.Cuts(), caught.Round(100*time.Millisecond), len(wrong), p.total())
 	for _, s := range all {
 		st := s.Status()
 		t.Logf("%s: %v losses %v, %d keys, proved %s behind at the end", s.Name(), counted(st.Errors), st.Losses, s.memory.n, time.Since(st.Proved).Round(time.Second))
@@ -343,17 +200,14 @@ func TestE2EPromises(t *testing.T) {
 func TestE2EFilterCost(t *testing.T) {
 	l := servers.Loki(t, servers.LokiOptions{})
 	now := time.Now()
-	var all []pushed
 	line := "I0101 00:00:00.000000       1 machineset_controller.go:483] \"Reconciling\" controller=\"machineset\" namespace=\"default\" name=\"workers-%d\" reconcileID=\"%d\""
-	w := &writer{t: t, url: l.URL, client: &http.Client{Timeout: 30 * time.Second}}
-	defer w.client.CloseIdleConnections()
+	w := &lokilab.Writer{URL: l.URL}
 	for k := range 20 {
-		p := pushed{Stream: map[string]string{"app": "a", "pod": fmt.Sprint("p", k)}}
+		s := lokilab.Stream{Labels: map[string]string{"app": "a", "pod": fmt.Sprint("p", k)}}
 		for i := range 10_000 {
-			p.Values = append(p.Values, [2]string{strconv.FormatInt(now.Add(-time.Duration(i)*time.Millisecond).UnixNano(), 10), fmt.Sprintf(line, i, i)})
+			s.Add(now.Add(-time.Duration(i)*time.Millisecond), fmt.Sprintf(line, i, i))
 		}
-		all = []pushed{p}
-		w.push(t.Context(), all)
+		require.NoError(t, w.Push(t.Context(), []lokilab.Stream{s}))
 	}
 	set, err := rules.Load(rules.Shipped())
 	require.NoError(t, err)
