@@ -261,3 +261,73 @@ func run1(t *testing.T, name string, args ...string) {
 	out, err := exec.Command(name, args...).CombinedOutput()
 	require.NoError(t, err, fmt.Sprint(name, " ", args, ": ", string(out)))
 }
+
+// second returns another instance for the same folder.
+func (s *scene) second() *process {
+	s.t.Helper()
+	text, err := os.ReadFile(filepath.Join(s.p.dir, "crowsnest.yml"))
+	require.NoError(s.t, err)
+	dir := filepath.Join(s.dir, "second")
+	require.NoError(s.t, os.Mkdir(dir, 0o755))
+	p := newProcess(s.t, dir, string(text))
+	p.storage = s.p.statePath()
+	return p
+}
+
+// A second instance starts while the first one runs, as in a rolling update: it
+// waits, and takes over where that one stopped, or was killed.
+func TestTakeover(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(p *process){"stopped": (*process).term, "killed": (*process).kill} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := load{perSecond: 200, pad: 180, maxSize: 1 << 20, planted: 50, period: 100_000}
+			s := newScene(t, seed(t), options{writers: 2, load: l, resend: 5 * time.Second})
+			s.p.start()
+			s.p.ready()
+			next := s.second()
+			next.start()
+			pause(4 * time.Second)
+			_, err := next.get(t.Context(), "/-/ready")
+			require.ErrorContains(t, err, "not read back yet")
+			end(s.p)
+			stopped := time.Now()
+			next.ready()
+			t.Logf("ready %v after the first one had %s", time.Since(stopped).Round(time.Millisecond), name)
+			s.p = next
+			pause(2 * time.Second)
+			good, bad := s.settle(20*time.Second, nil)
+			s.judge(good, bad, nil)
+			s.report(good, bad)
+			eventually(t, 5*time.Second, "it saves", func() bool { return next.newest()[lastSave] > 0 })
+		})
+	}
+}
+
+// The first instance does not go: the second one runs with what it can look back
+// to, tells the same alerts, and saves when the folder is free at last.
+func TestTwoInstances(t *testing.T) {
+	onlyLong(t)
+	t.Parallel()
+	l := load{perSecond: 50, pad: 180, maxSize: 1 << 20, planted: 50, period: 100_000}
+	s := newScene(t, seed(t), options{writers: 2, load: l, resend: 5 * time.Second, pager: true})
+	s.p.start()
+	s.p.ready()
+	next := s.second()
+	next.start()
+	eventually(t, 40*time.Second, "it does without", func() bool {
+		_, err := next.get(t.Context(), "/-/ready")
+		return err == nil
+	})
+	pause(5 * time.Second)
+	require.Zero(t, next.newest()[lastSave])
+	s.p.kill()
+	s.p = next
+	eventually(t, 10*time.Second, "it saves", func() bool { return next.newest()[lastSave] > 0 })
+	pause(2 * time.Second)
+	next.kill()
+	next.start()
+	good, bad := s.settle(20*time.Second, nil)
+	s.judge(good, bad, nil)
+	s.report(good, bad)
+}
