@@ -111,6 +111,9 @@ func TestTruncateWithoutCopy(t *testing.T) {
 		f(down, "text a\ntext b\n", "text c\ntext d\ntext e\n")         // longer
 		f(down, "text a\ntext b\n", "text a\ntext c\ntext e\n")         // longer, starts alike
 		f(down, "text a\ntext b\n", "text c\ntext b\ntext something\n") // longer, and alike before the position
+		alike := strings.Repeat("-", 2*markSize) + "\n"
+		f(down, "text a"+alike+"text b"+alike, "text c"+alike+"text d"+alike)                // the same size and end
+		f(down, "text a"+alike+"text b"+alike, "text c"+alike+"text d"+alike+"text e"+alike) // longer, and alike there
 	}
 }
 

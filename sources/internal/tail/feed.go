@@ -25,6 +25,10 @@ func (c *chain) readCur(w *worker) bool {
 	if f.finished || f.idle() {
 		return c.atEnd(w)
 	}
+	if f.rewritten() {
+		c.truncated()
+		return true
+	}
 	before := f.fi
 	data, end, err := f.read(w.buf)
 	if c.flushed > 0 && err == nil && int64(len(data)) > f.rest {

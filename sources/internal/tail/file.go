@@ -127,6 +127,18 @@ func (f *file) looksLike(h *os.File) bool {
 	return err != nil || f.id.is(b)
 }
 
+// rewritten tells whether a file that was read to its end and changed since no
+// longer starts as it did. The bytes before the position alone do not tell that:
+// lines often end alike.
+func (f *file) rewritten() bool {
+	if f.quiet == nil || f.f == nil || f.gz != nil || f.id.n == 0 {
+		return false
+	}
+	var b [headSize]byte
+	n, err := f.f.ReadAt(b[:f.id.n], 0)
+	return (err == nil || errors.Is(err, io.EOF)) && !f.id.is(b[:n])
+}
+
 // idle tells that nothing happened to the file since a read that reached its
 // end.
 func (f *file) idle() bool {
