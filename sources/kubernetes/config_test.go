@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crowsnest/matcher"
 	"crowsnest/rules"
 )
 
@@ -97,4 +98,33 @@ func TestStatus(t *testing.T) {
 	f(`{"name":"c","containerID":"x","restartCount":2,"state":{"terminated":{"finishedAt":null}}}`, ended, "x", 2)
 	f(`{"name":"c","containerID":"x","restartCount":3,"state":{"waiting":{"reason":"CrashLoopBackOff"}},"lastState":{"terminated":{"containerID":"x","finishedAt":"2026-11-20T16:00:00Z"}}}`, ended, "x", 3)
 	f(`{"name":"other","containerID":"x","state":{"running":{}}}`, waiting, "", 0)
+}
+
+// TestSameLineElsewhere: a line has the fingerprint that it has when the source
+// kubelet reads it from the node's file, so that it counts once.
+func TestSameLineElsewhere(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		pack := "pack: {name: p, version: 0.1.0, rules: 1}\nrules:\n- {alert: A, from: '{namespace=\"demo\"}', match: leaderelection lost, severity: info}\n"
+		doc, problems := rules.Parse(rules.File{Name: "p.yaml", Data: []byte(pack)})
+		require.Empty(b, problems.Errors())
+		set, problems := rules.Build([]*rules.Document{doc}, rules.Options{})
+		require.Empty(b, problems.Errors())
+		prog, err := matcher.Compile(set)
+		require.NoError(b, err)
+		b.pipe.prog = prog
+		at := time.Now()
+		log := b.pod("demo", "p")
+		log.write(at, "E1120 leaderelection lost")
+		b.start()
+		b.pass(5 * time.Second)
+		file := matcher.NewStream(matcher.Labels{
+			"namespace": "demo", "pod": "p", "container": "c", "filename": "/var/log/pods/demo_p_uid/c/0.log",
+		}, matcher.StreamOptions{})
+		stamp := at.UTC().Format("2006-01-02T15:04:05.000000000Z07:00")
+		want := prog.Scan(file, []byte(stamp+" stderr F E1120 leaderelection lost\n"), at)
+		require.Len(b, want, 1)
+		require.Len(b, b.pipe.hits, 1)
+		require.Equal(b, want[0].ID, b.pipe.hits[0].ID)
+		require.Equal(b, want[0].Time, b.pipe.hits[0].Time)
+	})
 }

@@ -210,7 +210,11 @@ func (p *position) plan(c container, horizon time.Time) plan {
 		return out
 	}
 	out.since = p.recent.since()
-	if at, marked := p.mark(c.before); marked {
+	end := c.before
+	if !c.started.IsZero() && c.started.Before(end) {
+		end = c.started
+	}
+	if at, marked := p.mark(end); marked {
 		out.marked, out.since = true, time.Unix(0, at).Add(-overlap)
 	}
 	return out
@@ -230,7 +234,7 @@ func (r *reader) read(ctx context.Context, c container, q url.Values, l *lines) 
 	defer life.Stop()
 	opened := time.AfterFunc(openAfter, func() {
 		st.opened(c)
-		st.s.solved(textOf(c)) // words of the kubelet come at once, and end the answer
+		st.s.solved(textOf(c), c) // words of the kubelet come at once, and end the answer
 	})
 	defer opened.Stop()
 	r.began = st.begin(func() { cancel(errAgain) })
@@ -257,7 +261,7 @@ func (r *reader) read(ctx context.Context, c container, q url.Values, l *lines) 
 		if err == nil {
 			continue
 		}
-		if !errors.Is(err, io.EOF) {
+		if ctx.Err() != nil || !errors.Is(err, io.EOF) {
 			return fresh, cause(ctx, fmt.Errorf("%w: %w", errCut, err))
 		}
 		if l.talk(); l.strays > 0 {

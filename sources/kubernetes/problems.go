@@ -20,33 +20,49 @@ const (
 	maxShown = 3
 )
 
-// problems are what keeps a source from reading all that it should, by key. The
-// first words of a problem stay until it is over: they are in an alert.
-type problems struct{ texts map[string]string }
+// problems are what keeps a source from reading all that it should. Each is told
+// once, whatever the number of those that have it, and in the words that it had
+// first: they are in an alert. It is over when nobody has it any more.
+type problems map[string]*problem
 
-func (p *problems) set(key, text string) {
-	if p.texts == nil {
-		p.texts = map[string]string{}
+type problem struct {
+	text string
+	of   map[string]bool
+}
+
+// set says that somebody has a problem.
+func (p problems) set(key, of, text string) {
+	if p[key] == nil {
+		p[key] = &problem{text: text, of: map[string]bool{}}
 	}
-	if p.texts[key] == "" {
-		p.texts[key] = text
+	p[key].of[of] = true
+}
+
+// clear says that somebody does not have it.
+func (p problems) clear(key, of string) {
+	if p[key] == nil {
+		return
+	}
+	if delete(p[key].of, of); len(p[key].of) == 0 {
+		delete(p, key)
 	}
 }
 
-func (p *problems) clear(key string) { delete(p.texts, key) }
+// end ends a problem for all.
+func (p problems) end(key string) { delete(p, key) }
 
-func (p *problems) none() bool { return len(p.texts) == 0 }
+func (p problems) none() bool { return len(p) == 0 }
 
 // text tells them on one line. Refused credentials come alone: all else follows
 // from them.
-func (p *problems) text() string {
-	if t := p.texts[keyCredentials]; t != "" {
-		return t
+func (p problems) text() string {
+	if c := p[keyCredentials]; c != nil {
+		return c.text
 	}
-	keys := slices.Sorted(maps.Keys(p.texts))
+	keys := slices.Sorted(maps.Keys(p))
 	var out []string
 	for _, key := range keys[:min(len(keys), maxShown)] {
-		if t := p.texts[key]; !slices.Contains(out, t) {
+		if t := p[key].text; !slices.Contains(out, t) {
 			out = append(out, t)
 		}
 	}

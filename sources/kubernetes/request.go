@@ -43,7 +43,12 @@ func (st *stream) opened(c container) {
 	st.mu.Unlock()
 	s := st.s
 	s.gates.passed(keyCredentials, logsOf(c))
-	s.solved(keyCredentials, logsOf(c), nodeOf(c), "logs")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, key := range []string{keyCredentials, logsOf(c), "logs"} {
+		s.problems.end(key)
+	}
+	s.problems.clear(nodeOf(c), c.key())
 }
 
 func nodeOf(c container) string { return "node " + c.node }
@@ -54,7 +59,7 @@ func (r *reader) outcome(err error, c container, fresh int) time.Duration {
 	s := r.st.s
 	if err == nil || errors.Is(err, errAgain) || errors.Is(err, errQuiet) || errors.Is(err, errCut) {
 		r.tries = 0
-		s.solved(textOf(c))
+		s.solved(textOf(c), c)
 	}
 	switch {
 	case errors.Is(err, errQuiet):
@@ -88,7 +93,7 @@ func (r *reader) failed(err error, c container) time.Duration {
 	case code == http.StatusUnauthorized, code == http.StatusForbidden:
 		key, text := refusal(err, logsOf(c))
 		s.gates.shut(key, now.Add(slowRetry))
-		s.problem(reasonOf(err), key, text)
+		s.problem(reasonOf(err), key, c, text)
 		return slowRetry
 	}
 	s.gates.unsure(now, keyCredentials, logsOf(c))
@@ -97,17 +102,17 @@ func (r *reader) failed(err error, c container) time.Duration {
 		s.count("not_started")
 		wait = min(wait, startingMost)
 	case errors.Is(err, errText):
-		s.problem("text", textOf(c), fmt.Sprintf("the log of %s: %v", c.path(), err))
+		s.problem("text", textOf(c), c, fmt.Sprintf("the log of %s: %v", c.path(), err))
 	case code == http.StatusTooManyRequests:
 		s.count("throttled")
 		wait = max(wait, kube.RetryAfter(err))
 	case code >= http.StatusInternalServerError:
 		s.count("server")
 		if r.st.fails(now) >= failingAfter {
-			s.problem("", nodeOf(c), fmt.Sprintf("logs of node %s cannot be read: %v", c.node, err))
+			s.problem("", nodeOf(c), c, fmt.Sprintf("logs of node %s cannot be read: %v", c.node, err))
 		}
 	case code == 0 && r.tries >= 5:
-		s.problem("network", "logs", fmt.Sprintf("logs cannot be read: %v", err))
+		s.problem("network", "logs", c, fmt.Sprintf("logs cannot be read: %v", err))
 	default:
 		s.count(reasonOf(err))
 	}
@@ -121,7 +126,7 @@ func (r *reader) failed(err error, c container) time.Duration {
 // giveUp is for an instance that ended and whose log is not there any more.
 func (r *reader) giveUp(c container) {
 	s := r.st.s
-	s.solved(textOf(c))
+	s.solved(textOf(c), c)
 	s.mu.Lock()
 	s.miss("removed", c.path(), s.cfg.Clock())
 	s.mu.Unlock()
@@ -141,21 +146,19 @@ func (st *stream) fails(now time.Time) time.Duration {
 // textOf is the key of what a kubelet says instead of a log.
 func textOf(c container) string { return "text of " + c.path() }
 
-// problem counts a failure and tells it.
-func (s *Source) problem(reason, key, text string) {
+// problem counts a failure, unless reason is "", and tells it.
+func (s *Source) problem(reason, key string, c container, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if reason != "" {
 		s.errs[reason]++
 	}
-	s.problems.set(key, text)
+	s.problems.set(key, c.key(), text)
 }
 
-// solved ends a problem.
-func (s *Source) solved(keys ...string) {
+// solved ends a problem of one container.
+func (s *Source) solved(key string, c container) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, key := range keys {
-		s.problems.clear(key)
-	}
+	s.problems.clear(key, c.key())
 }

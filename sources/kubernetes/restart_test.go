@@ -45,10 +45,11 @@ func TestRestart(t *testing.T) {
 				}
 				write(20, time.Millisecond)
 				log.restart()
+				ended := time.Now()
 				write(10, time.Millisecond)
 				b.pass(tell)
 				write(10, time.Millisecond)
-				b.api.set("demo", "p", restarted(n))
+				b.api.set("demo", "p", func(c *fakeContainer) { restarted(n)(c); c.started, c.before = ended, ended })
 				write(10, 10*time.Millisecond)
 				b.pass(20 * time.Second)
 			}

@@ -79,7 +79,7 @@ func New(cfg Config) *Source {
 		opens:  rate.NewLimiter(openRate, openBurst),
 		wake:   make(chan struct{}, 1),
 		pods:   map[podName][]*stream{}, all: map[string]*stream{}, saved: map[string]savedStream{},
-		errs: map[string]int64{}, lost: map[string]int64{"long_line": 0}, losses: map[string]sources.Loss{},
+		problems: problems{}, errs: map[string]int64{}, lost: map[string]int64{"long_line": 0}, losses: map[string]sources.Loss{},
 	}
 	for _, r := range reasons {
 		s.errs[r] = 0
@@ -201,14 +201,14 @@ func (s *Source) refuse(now time.Time, left []*stream) {
 	left = slices.DeleteFunc(left, func(st *stream) bool { return st.rank() == 0 })
 	if len(left) == 0 {
 		s.refused = time.Time{}
-		s.problems.clear("streams")
+		s.problems.end("streams")
 		return
 	}
 	if s.refused.IsZero() {
 		s.refused = now
 	}
 	if now.Sub(s.refused) >= refusedAfter {
-		s.problems.set("streams", tooMany(s.cfg.MaxStreams))
+		s.problems.set("streams", "", tooMany(s.cfg.MaxStreams))
 	}
 }
 
@@ -226,7 +226,8 @@ func (s *Source) forget(st *stream) {
 func (s *Source) finished(c container) {
 	s.mu.Lock()
 	s.running--
-	s.problems.clear(textOf(c))
+	s.problems.clear(textOf(c), c.key())
+	s.problems.clear(nodeOf(c), c.key())
 	s.mu.Unlock()
 	s.nudge()
 }

@@ -36,6 +36,7 @@ type pipe struct {
 	gone   []string
 	proved time.Time
 	prog   *matcher.Program
+	hits   []matcher.Hit
 }
 
 func newPipe() *pipe {
@@ -49,11 +50,12 @@ func newPipe() *pipe {
 func (p *pipe) Scan(s *matcher.Stream, block []byte, commit func()) {
 	p.cut.RLock()
 	defer p.cut.RUnlock()
-	p.prog.Scan(s, block, time.Now())
+	hits := p.prog.Scan(s, block, time.Now())
 	l := s.Labels()
 	key := l["namespace"] + "/" + l["pod"] + "/" + l["container"]
 	p.mu.Lock()
 	p.labels[key] = l
+	p.hits = append(p.hits, hits...)
 	for line := range strings.Lines(string(block)) {
 		p.lines[key] = append(p.lines[key], strings.Replace(strings.TrimSuffix(line, "\n"), " stdout F ", " ", 1))
 	}

@@ -198,8 +198,8 @@ func (w *watcher) fine() {
 	w.s.gates.passed(keyCredentials)
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
-	w.s.problems.clear(w.what())
-	w.s.problems.clear(keyCredentials)
+	w.s.problems.end(w.what())
+	w.s.problems.end(keyCredentials)
 }
 
 // outcome notes how a step ended and returns how long to wait.
@@ -227,7 +227,7 @@ func (w *watcher) outcome(err error) time.Duration {
 	w.s.mu.Lock()
 	synced := w.synced
 	if !synced || w.tries > 1 || wait == slowRetry {
-		w.s.problems.set(key, text)
+		w.s.problems.set(key, "", text)
 	}
 	w.s.mu.Unlock()
 	return jitter(wait)
