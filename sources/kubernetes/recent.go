@@ -17,7 +17,7 @@ const (
 	// maxRecent bounds the lines that are remembered of one log.
 	maxRecent = 4096
 	// maxSaved bounds those that a saved position has.
-	maxSaved = 256
+	maxSaved = 128
 )
 
 // seen is one line that was taken.
