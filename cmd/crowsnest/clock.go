@@ -2,9 +2,10 @@ package main
 
 import "time"
 
-// leastSet is by how much the clock has to be set to be noticed. Below that, the
-// lateness of sources covers it; leap seconds are noticed.
-const leastSet = time.Second
+// leastSet is by how much the clock has to be set to be noticed: leap seconds
+// are. A clock that is made to run faster or slower is not set, and takes the
+// monotonic one along.
+const leastSet = 500 * time.Millisecond
 
 // clockSet returns by how much the wall clock was set between two times of the
 // same clock, ahead or back. Without a monotonic reading in both that is not

@@ -23,6 +23,7 @@ import (
 	"crowsnest/episodes"
 	"crowsnest/sinks/alertmanager"
 	"crowsnest/sources/kubelet"
+	"crowsnest/test/setclock"
 )
 
 const (
@@ -101,6 +102,7 @@ type ship struct {
 	cfg   func(*Config) // changes the configuration; nil: nothing
 	d     *daemon
 	stop  func()
+	clock setclock.Clock // of the daemon and of the lines
 }
 
 func newShip(t *testing.T) *ship {
@@ -129,7 +131,7 @@ func (s *ship) start() {
 	require.NoError(t, err)
 	s.d, err = newDaemon(daemonOptions{
 		cfg: cfg, log: zerolog.New(zerolog.NewTestWriter(t)), listener: l, web: webFlags{lifecycle: true},
-		getenv: func(string) string { return "" },
+		getenv: func(string) string { return "" }, now: s.clock.Now,
 	})
 	require.NoError(t, err)
 	s.url = "http://" + l.Addr().String()
@@ -177,7 +179,7 @@ func (s *ship) log(pod, text string) {
 	require.NoError(s.t, os.MkdirAll(dir, 0o755))
 	f, err := os.OpenFile(filepath.Join(dir, "0.log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	require.NoError(s.t, err)
-	_, err = fmt.Fprintf(f, "%s stderr F %s\n", time.Now().UTC().Format(time.RFC3339Nano), text)
+	_, err = fmt.Fprintf(f, "%s stderr F %s\n", s.clock.Now().UTC().Format(time.RFC3339Nano), text)
 	require.NoError(s.t, err)
 	require.NoError(s.t, f.Close())
 }

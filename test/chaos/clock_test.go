@@ -204,3 +204,31 @@ func (c *machineClock) set(by time.Duration) {
 	require.NoError(c.t, err)
 	c.Set(by)
 }
+
+// The time zone is unknown, or one that is set back tonight: nothing depends on it.
+func TestTimeZone(t *testing.T) {
+	t.Parallel()
+	for _, zone := range []string{"Bogus/Nowhere", "America/New_York"} {
+		t.Run(strings.ReplaceAll(zone, "/", "-"), func(t *testing.T) {
+			t.Parallel()
+			l := load{perSecond: 100, pad: 100, maxSize: 20 << 10, planted: 50, period: 100_000}
+			s := newScene(t, seed(t), options{writers: 1, load: l, resend: 5 * time.Second})
+			s.p.prepare = func(cmd *exec.Cmd) { cmd.Env = append(os.Environ(), "TZ="+zone) }
+			s.p.start()
+			s.p.ready()
+			// A leap second is no time to most parsers: the line counts all the same.
+			s.writers[0].ask(func() {
+				s.writers[0].c.Raw(time.Now().UTC().Format("2006-01-02T15:04:") + "60.5Z stdout F planted detection id=leap;\n")
+			})
+			pause(2 * time.Second)
+			eventually(t, 10*time.Second, "the line of the leap second is heard", func() bool { return hear(s.good.AM)["ChaosPlanted leap"] != nil })
+			s.p.kill()
+			s.p.start()
+			good, bad := s.settle(20*time.Second, nil)
+			delete(good, "ChaosPlanted leap")
+			delete(bad, "ChaosPlanted leap")
+			s.judge(good, bad, nil)
+			s.report(good, bad)
+		})
+	}
+}
