@@ -211,6 +211,9 @@ func TestTimeZone(t *testing.T) {
 	for _, zone := range []string{"Bogus/Nowhere", "America/New_York"} {
 		t.Run(strings.ReplaceAll(zone, "/", "-"), func(t *testing.T) {
 			t.Parallel()
+			if zone != "Bogus/Nowhere" {
+				onlyLong(t)
+			}
 			l := load{perSecond: 100, pad: 100, maxSize: 20 << 10, planted: 50, period: 100_000}
 			s := newScene(t, seed(t), options{writers: 1, load: l, resend: 5 * time.Second})
 			s.p.prepare = func(cmd *exec.Cmd) { cmd.Env = append(os.Environ(), "TZ="+zone) }

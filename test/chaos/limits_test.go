@@ -87,7 +87,7 @@ func TestNoNotifications(t *testing.T) {
 			}
 			s.p.start()
 			s.p.ready()
-			pause(6 * time.Second)
+			pause(3 * time.Second)
 			good, bad := s.settle(30*time.Second, nil)
 			s.judge(good, bad, nil)
 			s.report(good, bad)

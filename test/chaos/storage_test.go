@@ -22,6 +22,7 @@ import (
 type storageFault struct {
 	name   string
 	root   bool // needs it
+	long   bool // of the long tier
 	silent bool // writes hang: nothing fails
 	gone   bool // what was saved is gone
 	mount  func(t *testing.T, dir string)
@@ -38,12 +39,12 @@ func storageFaults() []storageFault {
 			heal:  func(s *scene) { require.NoError(s.t, os.Remove(filepath.Join(s.p.statePath(), "filler"))) },
 		},
 		{
-			name: "read-only", root: true, mount: mountDisk,
+			name: "read-only", root: true, long: true, mount: mountDisk,
 			begin: func(s *scene) { breakDisk(s.t, s.p.statePath()) },
 			heal:  func(s *scene) { repairDisk(s.t, s.p.statePath()) },
 		},
 		{
-			name: "rename fails", root: true,
+			name: "rename fails", root: true, long: true,
 			begin: func(s *scene) { run1(s.t, "chattr", "+i", filepath.Join(s.p.statePath(), "state")) },
 			heal:  func(s *scene) { run1(s.t, "chattr", "-i", filepath.Join(s.p.statePath(), "state")) },
 		},
@@ -56,7 +57,7 @@ func storageFaults() []storageFault {
 			heal: func(s *scene) { require.NoError(s.t, os.Remove(s.p.statePath())) },
 		},
 		{
-			name:  "files are limited",
+			name: "files are limited", long: true,
 			begin: func(s *scene) { limitFiles(s, 4096) },
 			heal:  func(s *scene) { limitFiles(s, unix.RLIM_INFINITY) },
 		},
@@ -76,6 +77,9 @@ func TestStorage(t *testing.T) {
 	for _, f := range storageFaults() {
 		t.Run(strings.ReplaceAll(f.name, " ", "-"), func(t *testing.T) {
 			t.Parallel()
+			if f.long {
+				onlyLong(t)
+			}
 			if f.root && os.Geteuid() != 0 {
 				t.Skip("only root can do this")
 			}
@@ -281,6 +285,9 @@ func TestTakeover(t *testing.T) {
 	for name, end := range map[string]func(p *process){"stopped": (*process).term, "killed": (*process).kill} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if name == "stopped" {
+				onlyLong(t)
+			}
 			l := load{perSecond: 200, pad: 180, maxSize: 1 << 20, planted: 50, period: 100_000}
 			s := newScene(t, seed(t), options{writers: 2, load: l, resend: 5 * time.Second})
 			s.p.start()
