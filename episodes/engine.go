@@ -88,12 +88,13 @@ type Engine struct {
 	keys    int                            // windows without an episode
 	hits    int                            // in those windows
 
-	changes []Episode  // not returned by Evaluate yet
-	dirty   []*episode // firing, went on since the last update
-	updated int64      // when that was
-	closed  []Episode  // resolved in the last KeepResolved, oldest first
-	warm    bool       // warming up: nothing is told
-	step    step       // of the clock
+	changes []Episode    // not returned by Evaluate yet
+	dirty   []*episode   // firing, went on since the last update
+	flooded []*ruleState // the same of their overflows
+	updated int64        // when that was
+	closed  []Episode    // resolved in the last KeepResolved, oldest first
+	warm    bool         // warming up: nothing is told
+	step    step         // of the clock
 
 	total    Totals
 	lastLate uint64 // ID of the line that was counted last
@@ -151,6 +152,14 @@ func (e *Engine) Advance(name string, proved time.Time) {
 	if s := e.source(name); s != nil {
 		s.proved = max(s.proved, e.stamped(nanos(proved), math.MaxInt64))
 		e.unmark()
+	}
+}
+
+// touchOverflow lets the next update return the overflow of a rule.
+func (e *Engine) touchOverflow(rs *ruleState) {
+	if !rs.over.dirty {
+		rs.over.dirty = true
+		e.flooded = append(e.flooded, rs)
 	}
 }
 
@@ -266,6 +275,13 @@ func (e *Engine) update(now int64) {
 		ep.dirty = false
 	}
 	e.dirty = e.dirty[:0]
+	for _, rs := range e.flooded {
+		if rs.over.active && rs.over.dirty && e.rules[rs.rule.Alert] == rs {
+			e.changes = append(e.changes, e.exportOverflow(rs, now))
+		}
+		rs.over.dirty = false
+	}
+	e.flooded = e.flooded[:0]
 }
 
 // forget drops resolved episodes that are listed long enough.
@@ -336,6 +352,9 @@ func (e *Engine) tellAll() {
 	for _, rs := range e.order {
 		for _, ep := range rs.sorted() {
 			e.touch(ep)
+		}
+		if rs.over.active {
+			e.touchOverflow(rs)
 		}
 	}
 }

@@ -370,3 +370,24 @@ func TestNamespaceBudget(t *testing.T) {
 	require.Empty(t, b.e.within)
 	require.Zero(t, b.e.active)
 }
+
+// An overflow of a warm-up is told when that ends.
+func TestOverflowInWarmUp(t *testing.T) {
+	r := rule(func(r *rules.Rule) { r.By, r.Limit = []string{"k"}, 1 })
+	b := newBench(t, r)
+	b.e.StartWarmUp()
+	b.take(0, lineHit(r, 0, 0, "line", "a"), lineHit(r, 0, 0, "line", "b"))
+	b.advance(time.Second)
+	require.Empty(t, b.told)
+	b.e.EndWarmUp()
+	b.advance(2 * time.Second)
+	require.Len(t, b.firing(), 2)
+	require.Len(t, b.told, 2)
+
+	s, err := b.e.Snapshot()
+	require.NoError(t, err)
+	b.told, b.e = nil, b.engine(Config{})
+	require.NoError(t, b.e.Restore(s, at(3*time.Second)))
+	b.advance(3 * time.Second)
+	require.Len(t, b.firing(), 2)
+}

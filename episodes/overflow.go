@@ -12,6 +12,7 @@ type overflow struct {
 	newest int64 // last refused trigger
 	fired  int64
 	why    string // which limit was reached last
+	dirty  bool   // went on since the last update
 	lines  int64  // refused triggers
 	keys   *simplelru.LRU[string, struct{}]
 	print  Fingerprint
@@ -33,7 +34,11 @@ func (e *Engine) refuse(rs *ruleState, values []string, trig trigger, why string
 	o.why = why
 	o.keys.Add(join(values), struct{}{})
 	rs.next = min(rs.next, o.newest+rs.overflowQuiet())
-	e.changes = append(e.changes, e.exportOverflow(rs, now))
+	if o.lines == 1 {
+		e.changes = append(e.changes, e.exportOverflow(rs, now))
+		return
+	}
+	e.touchOverflow(rs) // a flood refuses thousands: tell it with the next update
 }
 
 func newKeys(rs *ruleState) *simplelru.LRU[string, struct{}] {

@@ -148,10 +148,10 @@ const (
 	savedClosed = 256 << 10 // texts of resolved ones
 )
 
-// savedLine returns a line as it is saved: the more episodes are open, the less
-// of each.
+// savedLine returns a line as it is saved: the more episodes and windows there
+// are, the less of each.
 func (e *Engine) savedLine(t *text) string {
-	return cut(e.shown(t), min(maxSample, max(128, savedLines/max(1, 2*e.active))))
+	return cut(e.shown(t), min(maxSample, max(64, savedLines/max(1, 2*e.active+e.keys))))
 }
 
 // saveClosed saves what was resolved; the texts of those that ended long ago
@@ -391,7 +391,6 @@ func (e *Engine) restoreRule(rs *ruleState, r ruleSnapshot, now int64) {
 		for _, k := range o.Keys {
 			rs.over.keys.Add(string(k), struct{}{})
 		}
-		e.changes = append(e.changes, e.exportOverflow(rs, now))
 	}
 	e.rename(rs, now) // severity or labels may have changed meanwhile
 	rs.nextDeadline()
