@@ -1,0 +1,158 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"time"
+
+	lokisource "crowsnest/sources/loki"
+	"crowsnest/strictyaml"
+)
+
+// check finds what is wrong beside the parts that check themselves.
+func (c *Config) check() strictyaml.Problems {
+	if c.Keys.At.IsZero() {
+		return nil // the file could not be parsed
+	}
+	var k checker
+	c.checkGlobal(&k)
+	if !c.Sources.any() && !c.Keys.Broken("sources") && (c.Keys.Has("sources") || c.Keys.Missing("sources")) {
+		k.add(c.Keys.Key("sources"), "no-source", "no source of logs is configured", "add one, such as `sources: {kubelet: {}}`")
+	}
+	c.checkNames(&k)
+	c.checkStages(&k)
+	for i, p := range c.Redaction.Patterns {
+		if _, err := regexp.Compile(p); err != nil {
+			k.add(c.Redaction.Keys.Item("patterns", i), "bad-regex", fmt.Sprintf("pattern %q: %v", p, err), "use the syntax of RE2")
+		}
+	}
+	if !c.Keys.Broken("limits") {
+		k.atLeastOne(c.Keys, "active_alerts", c.Limits.ActiveAlerts)
+		if c.Limits.AlertsPerNamespace != 0 {
+			k.atLeastOne(c.Keys, "alerts_per_namespace", c.Limits.AlertsPerNamespace)
+		}
+		k.atLeastOne(c.Keys, "keys", c.Limits.Keys)
+		k.atLeastOne(c.Keys, "fingerprints", c.Limits.Fingerprints)
+		if share := c.Limits.RuleCPU; !(share >= 0 && share <= maxRuleCPU) {
+			k.add(c.Keys.EntryValue("limits", "rule_cpu"), "bad-value", fmt.Sprintf("limits: rule_cpu is %g", share),
+				"use the share of one CPU that a rule may take for a minute, such as 0.2; 0 turns the limit off")
+		}
+	}
+	return k.problems
+}
+
+// checker collects problems.
+type checker struct{ problems strictyaml.Problems }
+
+func (k *checker) add(at strictyaml.Pos, check, message, fix string) {
+	k.problems = append(k.problems, at.Problem(strictyaml.Error, check, message, fix))
+}
+
+func (k *checker) atLeastOne(keys strictyaml.Keys, name string, value int) {
+	if value < 1 {
+		k.add(keys.EntryValue("limits", name), "bad-value", fmt.Sprintf("limits: %s is %d", name, value), "use a number above 0, or remove the key")
+	}
+}
+
+var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+
+// ownLabels are those that rules decide.
+var ownLabels = []string{"alertname", "severity", "resolves", "overflow"}
+
+func (c *Config) checkGlobal(k *checker) {
+	keys := c.Global.Keys
+	if d := c.Global.BlindAfter; d < time.Second || d > 24*time.Hour {
+		k.add(keys.Value("blind_after"), "bad-value", fmt.Sprintf("blind_after: %s is not between 1s and 24h", d), "use 5m, or remove the key")
+	}
+	if u := c.Global.ExternalURL; u != "" {
+		if err := checkExternalURL(u); err != nil {
+			k.add(keys.Value("external_url"), "bad-value", err.Error(), "write it like https://crowsnest.example.org")
+		}
+	}
+	if keys.Broken("external_labels") {
+		return
+	}
+	for name, value := range c.Global.ExternalLabels {
+		switch {
+		case !labelName.MatchString(name):
+			k.add(keys.EntryKey("external_labels", name), "label-name", fmt.Sprintf("%q is no name of a label", name), "use letters, digits and _, and no digit first")
+		case slices.Contains(ownLabels, name):
+			k.add(keys.EntryKey("external_labels", name), "label-name", fmt.Sprintf("label %s belongs to the rules", name), "use another name")
+		case value == "" || len(value) > 256:
+			k.add(keys.EntryValue("external_labels", name), "bad-value", fmt.Sprintf("the value of label %s has %d bytes", name, len(value)), "use 1 to 256 bytes, or remove the label")
+		}
+	}
+}
+
+func checkExternalURL(text string) error {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return errors.New("external_url cannot be read as an address")
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return errors.New("external_url is no absolute http or https address")
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return errors.New("external_url has more than scheme, host and path")
+	}
+	return nil
+}
+
+// checkNames finds two sources or two sinks of one name.
+func (c *Config) checkNames(k *checker) {
+	sinkNames, sourceNames := map[string]bool{}, map[string]bool{}
+	taken := func(seen map[string]bool, what, name string, at strictyaml.Pos) {
+		if seen[name] {
+			k.add(at, "duplicate-name", fmt.Sprintf("two %s have the name %q", what, name), "give each a name of its own with `name:`")
+		}
+		seen[name] = true
+	}
+	for i, p := range c.Sinks.Alertmanager {
+		taken(sinkNames, "sinks", numbered(p.Config.Name, "alertmanager", i), p.Keys.Value("name"))
+	}
+	for i, p := range c.Sinks.Loki {
+		taken(sinkNames, "sinks", numbered(p.Config.Name, "loki", i), p.Keys.Value("name"))
+	}
+	for i, p := range c.Sinks.Webhook {
+		taken(sinkNames, "sinks", numbered(p.Config.Name, "webhook", i), p.Keys.Value("name"))
+	}
+	if p := c.Sinks.Stdout; p != nil {
+		taken(sinkNames, "sinks", numbered(p.Config.Name, "stdout", 0), p.Keys.Value("name"))
+	}
+	if p := c.Sources.Kubelet; p != nil {
+		taken(sourceNames, "sources", numbered(p.Config.Name, "kubelet", 0), p.Keys.Value("name"))
+	}
+	for i, p := range c.Sources.Kubernetes {
+		taken(sourceNames, "sources", numbered(p.Config.Name, "kubernetes", i), p.Keys.Value("name"))
+	}
+	for i, p := range c.Sources.Machines {
+		taken(sourceNames, "sources", numbered(p.Config.Name, "machines", i), p.Keys.Value("name"))
+	}
+	for i, p := range c.Sources.Files {
+		taken(sourceNames, "sources", numbered(p.Config.Name, "files", i), p.Keys.Value("name"))
+	}
+	if p := c.Sources.Stdin; p != nil {
+		taken(sourceNames, "sources", numbered(p.Config.Name, "stdin", 0), p.Keys.Value("name"))
+	}
+	for i, p := range c.Sources.Loki {
+		for _, s := range lokisource.New(lokiNamed(p.Config, i)) {
+			taken(sourceNames, "sources", s.Name(), p.Keys.Value("name"))
+		}
+	}
+	if p := c.Sources.Agents; p != nil {
+		taken(sourceNames, "sources", numbered(p.Config.Name, "agents", 0), p.Keys.Value("name"))
+	}
+}
+
+// numbered is the name of the i-th of a kind, from 0.
+func numbered(name, kind string, i int) string {
+	switch {
+	case name != "":
+		return name
+	case i == 0:
+		return kind
+	}
+	return fmt.Sprintf("%s-%d", kind, i+1)
+}

@@ -1,0 +1,186 @@
+package episodes
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"crowsnest/rules"
+)
+
+// Restore puts a snapshot into an engine whose rules are in force already. What
+// belongs to rules that changed or are gone is resolved. The next Evaluate
+// tells everything that is firing or was resolved lately. After an error the
+// engine is as it was.
+func (e *Engine) Restore(data []byte, now time.Time) error {
+	var s snapshot
+	if err := json.Unmarshal(data, &s); err != nil {
+		return fmt.Errorf("read snapshot of episodes: %w", err)
+	}
+	if s.Version != snapshotVersion {
+		return fmt.Errorf("read snapshot of episodes: version %d is not %d", s.Version, snapshotVersion)
+	}
+	seen, err := base64.StdEncoding.DecodeString(s.Seen)
+	if err != nil {
+		return fmt.Errorf("read snapshot of episodes: fingerprints: %w", err)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for ; len(seen) >= 8; seen = seen[8:] {
+		e.seen.Add(binary.LittleEndian.Uint64(seen), struct{}{})
+	}
+	for _, pod := range s.Gone {
+		e.gone.Add(pod.podName, pod.At)
+	}
+	for _, c := range s.Closed {
+		x := c.episode(e.rules)
+		e.closed = append(e.closed, x)
+		e.changes = append(e.changes, x)
+	}
+	for _, r := range s.Rules {
+		rs := e.rules[r.Alert]
+		if rs == nil || rs.rule.Hash != r.Hash {
+			e.restoreGone(r, nanos(now))
+			continue
+		}
+		e.restoreRule(rs, r, nanos(now))
+	}
+	e.step = step{old: s.Old, by: s.By}
+	e.tellAll()
+	return nil
+}
+
+func (c savedEpisode) episode(known map[string]*ruleState) Episode {
+	x := Episode{
+		Fingerprint: printOf(c.Labels), Alert: c.Alert, State: StateResolved, Reason: c.Reason,
+		Overflow: c.Overflow, Silent: c.Silent, Labels: c.Labels, Annotations: c.Annotations,
+		StartsAt: instant(c.Starts), FiredAt: instant(c.Fired), LastSeen: instant(c.Newest), EndsAt: instant(c.Ends),
+		Concluded: instant(c.Concluded), Count: c.Lines, Line: c.Line, First: c.First,
+	}
+	if rs := known[c.Alert]; rs != nil {
+		x.Rule = rs.rule
+	}
+	return x
+}
+
+// restoreGone resolves what was firing for a rule that is not in force.
+func (e *Engine) restoreGone(r ruleSnapshot, now int64) {
+	gone := func(labels map[string]string, o savedEpisode) {
+		o.Alert, o.Reason, o.Labels, o.Ends, o.Concluded = r.Alert, ReasonRemoved, labels, max(now, o.Starts), now
+		x := o.episode(e.rules)
+		e.closed = append(e.closed, x)
+		e.changes = append(e.changes, x)
+	}
+	for _, ep := range r.Open {
+		if ep.State == StateFiring {
+			if ep.First == "" {
+				ep.First = ep.Line
+			}
+			gone(ep.Labels, savedEpisode{
+				Starts: ep.Starts - ep.Moved, Fired: ep.Fired, Newest: ep.Newest, Lines: ep.Lines,
+				Line: ep.Line, First: ep.First, Annotations: map[string]string{"line": ep.Line},
+			})
+		}
+	}
+	if o := r.Overflow; o != nil {
+		gone(o.Labels, savedEpisode{Starts: o.Starts - o.Moved, Fired: o.Fired, Newest: o.Newest, Lines: o.Lines, Overflow: true})
+	}
+}
+
+func (e *Engine) restoreRule(rs *ruleState, r ruleSnapshot, now int64) {
+	for _, s := range r.Open {
+		if len(s.Values) != len(rs.rule.By) || s.State != StatePending && s.State != StateFiring {
+			continue // not written by this program
+		}
+		ep := &episode{
+			rs: rs, key: join(s.Values), values: s.Values, labels: s.Labels, print: printOf(s.Labels), state: s.State, namespace: s.Namespace,
+			starts: s.Starts, moved: s.Moved, newest: s.Newest, from: s.From, fired: s.Fired, written: s.Written,
+			lines: s.Lines, lastID: s.LastID, chain: loadHits(r.Wants, s.Chain),
+			line: text{s.Line, true}, first: text{s.First, true},
+		}
+		if s.First == "" {
+			ep.first = ep.line
+		}
+		if s.Window != nil {
+			s.Window.Key = s.Values
+			ep.window = loadWindow(rs.rule, r.Wants, *s.Window)
+			if n := ep.window.newest; n != nil && n.line.s == "" {
+				n.line = ep.line
+			}
+		}
+		if rs.open[ep.key] == nil {
+			e.add(ep)
+		}
+	}
+	for _, w := range r.Windows {
+		if len(w.Key) == len(rs.rule.By) {
+			e.keep(rs, join(w.Key), loadWindow(rs.rule, r.Wants, w))
+		}
+	}
+	for _, c := range r.Cleared {
+		rs.cleared.Add(string(c.Key), c.Value)
+	}
+	for _, m := range r.Muted {
+		rs.muted.Add(string(m.Key), m.Value)
+	}
+	if o := r.Overflow; o != nil {
+		rs.over = overflow{active: true, starts: o.Starts, moved: o.Moved, newest: o.Newest, fired: o.Fired, lines: o.Lines, why: o.Why, labels: o.Labels, print: printOf(o.Labels), keys: newKeys(rs)}
+		for _, k := range o.Keys {
+			rs.over.keys.Add(string(k), struct{}{})
+		}
+	}
+	e.rename(rs, now) // severity or labels may have changed meanwhile
+	rs.nextDeadline()
+}
+
+func loadWindow(r *rules.Rule, wants []string, s windowSnapshot) *window {
+	w := newWindow(r, s.Key)
+	for i := range min(len(s.Steps), len(w.steps)) {
+		w.steps[i] = loadHits(wants, s.Steps[i])
+	}
+	w.values, w.lines = loadHits(wants, s.Distinct), unpack(s.Lines)
+	if len(s.Newest) > 0 && len(w.lines) > 0 {
+		w.newest = loadHits(wants, s.Newest)[0]
+	}
+	return w
+}
+
+// pack writes the first time and the differences to the ones before as varints.
+func (ts times) pack() []byte {
+	if len(ts) == 0 {
+		return nil
+	}
+	b := binary.AppendVarint(make([]byte, 0, 10+4*len(ts)), ts[0])
+	for i := 1; i < len(ts); i++ {
+		b = binary.AppendUvarint(b, uint64(ts[i]-ts[i-1]))
+	}
+	return b
+}
+
+// unpack is the inverse of pack. It returns what it can make sense of.
+func unpack(b []byte) times {
+	t, n := binary.Varint(b)
+	if n <= 0 {
+		return nil
+	}
+	ts := times{t}
+	for b = b[n:]; len(b) > 0 && len(ts) < rules.MaxHits; b = b[n:] {
+		var d uint64
+		if d, n = binary.Uvarint(b); n <= 0 || t+int64(d) < t {
+			break
+		}
+		t += int64(d)
+		ts = append(ts, t)
+	}
+	return ts
+}
+
+func loadHits(wants []string, in []hitSnapshot) hits {
+	out := make(hits, 0, len(in))
+	for _, h := range in {
+		out = append(out, &hit{t: h.T, id: h.ID, values: h.Values, wants: wants, line: text{h.Line, true}, several: h.Multi})
+	}
+	return out
+}
