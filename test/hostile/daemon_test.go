@@ -53,7 +53,7 @@ sinks:
     min_firing: 1s
     http_config: {basic_auth: {username: u, password: %s}}
   stdout: {}
-limits: {active_alerts: 5000}
+limits: {active_alerts: 5000, alerts_per_namespace: 5000}
 `
 
 // password is that of the receiver: it is in the configuration and must not be

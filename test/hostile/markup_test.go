@@ -35,7 +35,7 @@ rules:
   remediation: {summary: "see {{ $vars.rest }}", runbook_url: "https://runbooks.example.org/x", steps: ["kubectl get {{ $vars.rest }}"]}
 - alert: TextInLabels
   from: '{container="markup"}'
-  match: {regex: 'label n=\d+ (?P<text>[^\n]{1,200})$'}
+  match: {regex: 'label n=\d+ (?P<text>[^\n]{1,80})'}
   by: [text, namespace, pod]
   limit: 500
   keep_firing_for: 1h

@@ -95,7 +95,10 @@ var wraps = []func(s string) string{
 	func(s string) string { return `E0101 12:00:00.000000 1 a.go:1] "Failed" err=` + strconv.Quote(s) },
 	func(s string) string { return asJSON(map[string]string{"msg": asJSON(map[string]string{"inner": s})}) },
 	func(s string) string { return strings.Repeat("p", 1010-len(s)/2) + " " + s }, // cut as a sample, within the secret
-	func(s string) string { return "planted n=0 " + strings.Repeat("p", max(1, 256-len(s)/2)) + s },
+	func(s string) string { // a capture is cut as a label, within the secret
+		i := len("planted ") + strings.IndexByte(s[len("planted "):], ' ') + 1
+		return s[:i] + strings.Repeat("p", max(1, 256-(len(s)-i)/2)) + " " + s[i:]
+	},
 	func(s string) string { return s + " " + strings.Repeat("q", 20<<10) },
 }
 
