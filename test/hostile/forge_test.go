@@ -49,7 +49,8 @@ var signatures = []signature{
 		lines: []string{`E0118 02:30:00.501234       1 static_autoscaler.go:518] Failed to scale up: failed to increase node group size: Operation cannot be fulfilled on machinedeployments.cluster.x-k8s.io "md-batch": the object has been modified; please apply your changes to the latest version and try again`},
 		at:    place{"kube-system", "cluster-autoscaler-77f8-q2zlm", "clusterapi-cluster-autoscaler"},
 		foreign: []place{
-			{"kube-system", "cluster-autoscaler-77f8-q2zlm", "autoscaler"}, {"cluster-autoscaler", "cluster-autoscaler", "app"},
+			{"kube-system", "cluster-autoscaler-77f8-q2zlm", "autoscaler"},
+			{"cluster-autoscaler", "cluster-autoscaler", "app"},
 			{"kube-system", "cluster-autoscaler-77f8-q2zln", "cluster.autoscaler"},
 		},
 		labels: map[string]string{"namespace": "kube-system", "node_group": "md-batch", "severity": "warning", "resolves": "quiet"},
@@ -60,7 +61,8 @@ var signatures = []signature{
 		clear: `I0126 21:24:04.055371       1 node_lifecycle_controller.go:1057] "Controller detected that some Nodes are Ready. Exiting master disruption mode" logger="node-lifecycle-controller"`,
 		at:    place{"kube-system", "kube-controller-manager-cp-1", "kube-controller-manager"},
 		foreign: []place{
-			{"kube-system", "kube-controller-manager-cp-1", "controller-manager"}, {"kube-controller-manager", "kube-controller-manager", "manager"},
+			{"kube-system", "kube-controller-manager-cp-1", "controller-manager"},
+			{"kube-controller-manager", "kube-controller-manager", "manager"},
 			{"kube-system", "kube-controller-manager-cp-2", "kube-controller_manager"},
 		},
 		labels: map[string]string{"namespace": "kube-system", "severity": "critical", "resolves": "clear"},
@@ -81,7 +83,8 @@ var signatures = []signature{
 		clear: "CAPI cluster fleet-local/local is provisioned (current generation: 70212).",
 		at:    place{"harvester-system", "hvst-upgrade-q7k2d-apply-manifests-8xk2p", "apply"},
 		foreign: []place{
-			{"harvester-system", "xhvst-upgrade-q7k2d", "apply"}, {"harvester-system2", "hvst-upgrade-q7k2d", "apply"},
+			{"harvester-system", "xhvst-upgrade-q7k2d", "apply"},
+			{"harvester-system2", "hvst-upgrade-q7k2d", "apply"},
 			{"tenant-a", "hvst-upgrade-q7k2d", "harvester-system"},
 		},
 		labels: map[string]string{"capi_cluster": "fleet-local/local", "severity": "critical", "resolves": "clear"},
@@ -97,9 +100,15 @@ func (s signature) lookAlikes() []place {
 	cyrillic := place{swap.Replace(s.at.ns), swap.Replace(s.at.pod), swap.Replace(s.at.container)}
 	turned := place{s.at.container, s.at.pod, s.at.ns}
 	all := []place{
-		{"tenant-a", "app-0", "app"}, {"tenant-b", s.at.pod, "app"}, up(s.at), cyrillic, turned,
-		{"tenant-a", "x", "namespace=" + s.at.ns}, {"tenant-a", "x", "..."}, {"tenant-a", "x", `"} or {namespace="` + s.at.ns},
-		{"tenant-a", "x", "a\nb"}, {"tenant.b", "a.b.c", "c.d"}, {"%2e%2e%2f", "x", "$(id)"},
+		{"tenant-a", "app-0", "app"},
+		{"tenant-b", s.at.pod, "app"},
+		up(s.at), cyrillic, turned,
+		{"tenant-a", "x", "namespace=" + s.at.ns},
+		{"tenant-a", "x", "..."},
+		{"tenant-a", "x", `"} or {namespace="` + s.at.ns},
+		{"tenant-a", "x", "a\nb"},
+		{"tenant.b", "a.b.c", "c.d"},
+		{"%2e%2e%2f", "x", "$(id)"},
 	}
 	return append(all, s.foreign...)
 }

@@ -96,8 +96,11 @@ func TestMarkupIsText(t *testing.T) {
 	d.pagesAreText(all)
 	d.answersAreData(all)
 	for _, args := range [][]string{
-		{"get", "alerts", "--url", "http://" + d.addr}, {"get", "episodes", "--url", "http://" + d.addr}, {"get", "sources", "--url", "http://" + d.addr},
-		{"scan", "--rules", d.dir + "/markup.yaml", c.Path()}, {"scan", "--hits", "--rules", d.dir + "/markup.yaml", c.Path()},
+		{"get", "alerts", "--url", "http://" + d.addr},
+		{"get", "episodes", "--url", "http://" + d.addr},
+		{"get", "sources", "--url", "http://" + d.addr},
+		{"scan", "--rules", d.dir + "/markup.yaml", c.Path()},
+		{"scan", "--hits", "--rules", d.dir + "/markup.yaml", c.Path()},
 		{"explain", "--rules", d.dir + "/markup.yaml", "--line", "text n=1 " + strings.Join(all[len(all)-14:], " ")},
 	} {
 		requirePrintable(t, fmt.Sprint(args), d.command("", args...))
