@@ -138,7 +138,7 @@ func (c Config) Validate() error {
 		checkURL(c.URL), checkSelector(c.Selector), c.checkTenants(), c.checkLabels(),
 		inRange("look_back", c.LookBack, 0, maxBehind),
 		inRange("lateness", d.Lateness, time.Second, time.Hour),
-		inRange("fast_interval", d.FastInterval, 100*time.Millisecond, time.Minute),
+		inRange("fast_interval", d.FastInterval, 100*time.Millisecond, 20*time.Second),
 		inRange("fast_overlap", d.FastOverlap, time.Second, 10*time.Minute),
 		inRange("slow_interval", d.SlowInterval, time.Second, time.Hour),
 		inRange("slow_overlap", d.SlowOverlap, d.FastOverlap, maxBehind),

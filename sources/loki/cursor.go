@@ -90,8 +90,8 @@ func (r *asker) step(ctx context.Context, c *cursor) *failure {
 	if f := r.ask(ctx, q); f != nil {
 		return r.refused(c, q, f)
 	}
-	r.learn(q, time.Since(began))
 	a := &r.answer
+	r.learn(q, a, time.Since(began))
 	if a.count < q.limit {
 		c.at, c.limit = q.to, 0
 		return nil
@@ -145,8 +145,11 @@ func lastBefore(a *answer, end int64) int64 {
 }
 
 // learn takes back what was lowered, slowly.
-func (r *asker) learn(q query, took time.Duration) {
-	if took < r.cfg.Timeout/4 && q.to-q.from >= r.span {
+func (r *asker) learn(q query, a *answer, took time.Duration) {
+	switch quick := took < r.cfg.Timeout/4; {
+	case !quick && q.limit > a.count:
+		r.narrow(q) // so that slow rounds do not hold up fast ones
+	case quick && q.to-q.from >= r.span:
 		r.span = min(2*r.span, r.cap)
 	}
 	if r.fine++; r.fine >= probeAfter {

@@ -173,8 +173,15 @@ func config(l *fakeloki.Loki) Config {
 // inBubble runs f with a running source whose rules want lines with "bad".
 func inBubble(t *testing.T, change func(c *Config), f func(b *bench)) {
 	t.Helper()
+	inLoki(t, func(*fakeloki.Loki) {}, change, f)
+}
+
+// inLoki does so with a Loki that is set up first.
+func inLoki(t *testing.T, setUp func(l *fakeloki.Loki), change func(c *Config), f func(b *bench)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		l := fakeloki.New()
+		setUp(l)
 		cfg := config(l)
 		if change != nil {
 			change(&cfg)

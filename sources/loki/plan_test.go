@@ -217,7 +217,7 @@ func TestReload(t *testing.T) {
 				b.wait(330 * time.Millisecond)
 			}
 		}
-		b.wait(time.Hour)
+		b.wait(20 * time.Minute)
 		push(30)
 		b.wait(5 * time.Second)
 		require.Equal(t, 30, b.sink.total())
@@ -249,8 +249,7 @@ func TestReload(t *testing.T) {
 func TestWarnings(t *testing.T) {
 	f := func(yaml string, change func(l *fakeloki.Loki), want string) {
 		t.Helper()
-		inBubble(t, nil, func(b *bench) {
-			change(b.loki)
+		inLoki(t, change, nil, func(b *bench) {
 			b.sink.swap(pack(t, yaml))
 			b.push("bad 1", 0)
 			b.wait(time.Minute)
@@ -270,8 +269,7 @@ func TestWarnings(t *testing.T) {
 		fmt.Fprintf(&many, "- {alert: R%d, from: '{app=\"a\"}', match: \"bad %03d\", severity: warning}\n", i, i)
 	}
 	// Loki says what it allows.
-	inBubble(t, nil, func(b *bench) {
-		b.loki.MaxQuery = 2000
+	inLoki(t, func(l *fakeloki.Loki) { l.MaxQuery = 2000 }, nil, func(b *bench) {
 		b.sink.swap(pack(t, many.String()))
 		var texts []string
 		for i := range 200 {

@@ -39,7 +39,7 @@ func (r *round) lowest() *cursor {
 // read to its end before anything else; slow rounds fill the time between.
 func (s *Source) next() (*round, time.Duration) {
 	now := time.Now()
-	slow := s.slow != nil || !now.Before(s.slowDue)
+	slow := (s.slow != nil || !now.Before(s.slowDue)) && !now.Before(s.slowWait)
 	switch {
 	case s.fast != nil:
 	case !now.Before(s.fastDue) && !(s.owed && slow):
@@ -51,9 +51,12 @@ func (s *Source) next() (*round, time.Duration) {
 		s.owed = false
 		return s.slow, 0
 	default:
-		due := s.fastDue
-		if s.slowDue.Before(due) {
-			due = s.slowDue
+		due := s.slowDue
+		if s.slowWait.After(due) || s.slow != nil {
+			due = s.slowWait
+		}
+		if s.fastDue.Before(due) {
+			due = s.fastDue
 		}
 		return nil, due.Sub(now)
 	}
@@ -185,17 +188,20 @@ func (s *Source) finish(r *round) {
 		}
 	}
 	if r.proves {
-		s.rest = 4 * now.Sub(r.started) // where much matches, proving costs much
+		s.rest = min(4*now.Sub(r.started), longestRest) // where much matches, proving costs much
 	}
-	mark := now.Sub(s.marked) >= markEvery
-	if mark {
-		s.marked = now
-		s.pipe.Take(func(*rules.Set) []matcher.Hit { return nil }, func() { s.cover(r) })
-	} else {
-		s.cover(r)
-	}
+	s.cover(r)
+	s.mark()
 	if r.proves {
 		s.pipe.Advance(s.name, time.Unix(0, r.began).UTC())
+	}
+}
+
+// mark has the state saved now and then although nothing matches.
+func (s *Source) mark() {
+	if now := time.Now(); now.Sub(s.marked) >= markEvery {
+		s.marked = now
+		s.pipe.Take(func(*rules.Set) []matcher.Hit { return nil }, func() {})
 	}
 }
 

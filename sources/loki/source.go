@@ -20,12 +20,17 @@ const (
 	maxBehind = 24 * time.Hour
 	// proveEvery is how often a fast round goes back far enough to prove.
 	proveEvery = 5 * time.Second
+	// longestRest bounds it where that takes long.
+	longestRest = 20 * time.Second
 	// downAfter is how long requests may fail until the source counts as down. A
 	// connection that breaks now and then is everyday life.
 	downAfter = 3 * time.Second
 	// markEvery is how often the state is saved although nothing matches, so that a
 	// restart after a quiet day does not read the day again.
-	markEvery  = 10 * time.Second
+	markEvery = 10 * time.Second
+	// staleAfter is how old a proof may be until the source counts as down: it is
+	// less than what makes a source that is up look stuck.
+	staleAfter = 45 * time.Second
 	maxStreams = 5000
 	maxListed  = 500 // streams in Status
 )
@@ -51,6 +56,7 @@ type Source struct {
 	reading  *round // the one that a request is made for
 	fastDue  time.Time
 	slowDue  time.Time
+	slowWait time.Time     // until then after a failure of a slow round
 	owed     bool          // the slow round has its turn
 	deepNext bool          // the next round goes back as far as a slow one
 	rest     time.Duration // until a fast round goes back far enough to prove
@@ -118,7 +124,7 @@ func newSource(cfg Config, name, tenant string) *Source {
 		cfg: cfg, name: name, tenant: tenant, options: cfg.streamOptions(), maxQuery: maxQuery,
 		planner: planner{selector: sel, naming: newNaming(cfg, tenant)},
 		asker:   newAsker(cfg, tenant),
-		memory:  newMemory(0, maxKeys),
+		memory:  newMemory(0, maxKeys/max(1, len(cfg.Tenants))),
 		status:  sources.Status{Name: name, Errors: map[string]int64{}, Losses: map[string]sources.Loss{}},
 	}
 	for _, reason := range reasons() {
@@ -194,8 +200,9 @@ func (s *Source) turn(ctx context.Context) time.Duration {
 			return 0
 		}
 		s.settle(r)
+		s.mark()
 		if f != nil {
-			return s.failed(f)
+			return s.failed(r, f)
 		}
 	}
 	s.succeeded()
@@ -236,7 +243,7 @@ func (s *Source) makePlan(set *rules.Set) {
 }
 
 // failed notes a failure and returns how long to wait.
-func (s *Source) failed(f *failure) time.Duration {
+func (s *Source) failed(r *round, f *failure) time.Duration {
 	now := time.Now()
 	if s.failing.IsZero() {
 		s.failing = now
@@ -244,14 +251,19 @@ func (s *Source) failed(f *failure) time.Duration {
 	again := s.adapt(f)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.active = true
 	if again {
 		return 0
 	}
+	s.active = true
 	if forPeople(f.reason) || now.Sub(s.failing) >= downAfter {
 		s.status.Up, s.status.Error = false, f.err.Error()
 	}
-	return s.pace.after(f)
+	wait := s.pace.after(f)
+	if !r.fast {
+		s.slowWait = now.Add(wait) // fast rounds do not wait for it
+		return 0
+	}
+	return wait
 }
 
 // adapt asks for less where the server refuses the query; true: try at once.

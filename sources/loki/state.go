@@ -24,8 +24,8 @@ type positions struct {
 	Losses  map[string]sources.Loss `json:"losses,omitempty"`
 }
 
-// Positions returns what is read, and the newest 131072 keys of the memory, 8
-// bytes each. It does not block.
+// Positions returns what is read, and the newest keys of the memory, 8 bytes each:
+// at most 131072 of all tenants. It does not block.
 func (s *Source) Positions() json.RawMessage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -33,7 +33,7 @@ func (s *Source) Positions() json.RawMessage {
 		return nil
 	}
 	pos := positions{Version: positionsVersion, Covered: s.covered, Proved: s.proved, Deep: s.deep, Losses: s.status.Losses}
-	pos.Keys, pos.Floor = s.memory.export(maxSavedKeys, s.covered-int64(s.cfg.FastOverlap))
+	pos.Keys, pos.Floor = s.memory.export(maxSavedKeys/max(1, len(s.cfg.Tenants)), s.covered-int64(s.cfg.FastOverlap))
 	b, err := json.Marshal(pos)
 	if err != nil { // there is nothing in it that cannot be encoded
 		return nil
@@ -57,7 +57,7 @@ func (s *Source) Restore(b json.RawMessage) error {
 	case pos.Floor <= 0 || pos.Covered < pos.Floor || pos.Proved <= 0 || pos.Deep <= 0 || len(pos.Keys) > 32*maxSavedKeys:
 		return fmt.Errorf("read positions of %s: they contradict each other", s.name)
 	}
-	m := newMemory(pos.Floor, maxKeys)
+	m := newMemory(pos.Floor, s.memory.max)
 	if err := m.load(pos.Keys); err != nil {
 		return fmt.Errorf("read positions of %s: %w", s.name, err)
 	}
@@ -80,6 +80,9 @@ func (s *Source) Status() sources.Status {
 	st.Errors, st.Losses = maps.Clone(st.Errors), maps.Clone(st.Losses)
 	if lag := now.Sub(time.Unix(0, s.covered)); s.active && s.covered > 0 && lag > s.cfg.FastInterval+downAfter {
 		st.Lag = lag
+	}
+	if age := now.Sub(st.Proved); st.Up && s.active && age > staleAfter {
+		st.Up, st.Error = false, "it is catching up; read up to "+time.Unix(0, s.covered).UTC().Format(time.RFC3339)
 	}
 	for _, key := range s.streams.Keys() { // oldest use first
 		v, _ := s.streams.Peek(key)
