@@ -23,7 +23,7 @@ import (
 // Bounds of one exchange.
 const (
 	maxBody     = 8 << 20  // bytes of an answer
-	maxKeptBody = 1 << 20  // bytes that are kept for the next one
+	maxKeptBody = 2 << 20  // bytes that are kept for the next one
 	maxRefusal  = 16 << 10 // bytes of an answer that is no success
 	maxWords    = 300      // bytes of it that are shown
 	maxURL      = 2 << 10  // bytes of an address; what is longer is posted

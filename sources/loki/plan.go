@@ -241,15 +241,15 @@ func reduce(texts []text) []text {
 	return out
 }
 
-// covers tells whether a line that contains t contains o, too.
-func (o text) covers(t text) bool {
+// covers tells whether a line that contains other contains t, too.
+func (t text) covers(other text) bool {
 	switch {
-	case o.fold:
-		return strings.Contains(asciiLower(t.text), o.text)
 	case t.fold:
-		return false // t comes in any case
+		return strings.Contains(asciiLower(other.text), t.text)
+	case other.fold:
+		return false // it comes in any case
 	}
-	return strings.Contains(t.text, o.text)
+	return strings.Contains(other.text, t.text)
 }
 
 func asciiLower(s string) string {

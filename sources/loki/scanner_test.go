@@ -241,3 +241,28 @@ func TestAnswerBounds(t *testing.T) {
 	require.Equal(t, "half of it", a.warning)
 	require.True(t, utf8.ValidString(excerpt("\xff\x00"+strings.Repeat("é", 400))))
 }
+
+// A full page of ordinary lines.
+func BenchmarkAnswer(b *testing.B) {
+	var page strings.Builder
+	page.WriteString(`{"status":"success","data":{"resultType":"streams","result":[`)
+	for k := range 20 {
+		fmt.Fprintf(&page, `%s{"stream":{"app":"a","pod":"p%d","namespace":"capi-system"},"values":[`, strings.Repeat(",", min(k, 1)), k)
+		for i := range 250 {
+			fmt.Fprintf(&page, `%s["%d","E0101 00:00:00.000000       1 controller.go:329] \"Reconciler error\" err=\"failed to get node\" name=\"workers-%d\" reconcileID=\"%d\"",{"structuredMetadata":{"detected_level":"error"}}]`,
+				strings.Repeat(",", min(i, 1)), 1_700_000_000_000_000_000+i*20+k, i, i)
+		}
+		page.WriteString(`]}`)
+	}
+	page.WriteString(`]}}`)
+	b.SetBytes(int64(page.Len()))
+	b.ReportAllocs()
+	var a answer
+	for b.Loop() {
+		a.reset()
+		a.body = append(a.body, page.String()...)
+		if err := a.decode(); err != nil || len(a.entries) != 5000 {
+			b.Fatal(err, len(a.entries))
+		}
+	}
+}

@@ -75,12 +75,12 @@ func (p *Proxy) Cuts() int {
 }
 
 func (p *Proxy) pass(c net.Conn) {
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	d, err := net.Dial("tcp", p.to)
 	if err != nil {
 		return
 	}
-	defer d.Close()
+	defer func() { _ = d.Close() }()
 	p.mu.Lock()
 	p.conns[c], p.conns[d] = true, true
 	p.mu.Unlock()
