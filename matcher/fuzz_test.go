@@ -112,7 +112,8 @@ func ambiguous(line []byte) bool {
 		case string:
 			if key && depth == 1 {
 				low := strings.ToLower(v)
-				if low != v || seen[v] || strings.ToUpper(low) != strings.ToUpper(v) || strings.ContainsRune(v, 'ſ') {
+				upper := strings.ToUpper(v) // EqualFold would fold more
+				if low != v || seen[v] || strings.ToUpper(low) != upper || strings.ContainsRune(v, 'ſ') {
 					return true
 				}
 				seen[v] = true

@@ -225,12 +225,6 @@ func (l *fakeLog) write(at time.Time, texts ...string) {
 	}
 }
 
-// rotate leaves only what comes now.
-func (l *fakeLog) rotate() {
-	defer l.api.lock()()
-	l.newest().lines = nil
-}
-
 func (l *fakeLog) exit() {
 	defer l.api.lock()()
 	l.newest().ended = true

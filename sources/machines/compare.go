@@ -23,7 +23,7 @@ const (
 )
 
 // errNone: the API has no Machines.
-var errNone = errors.New("Cluster API is not installed: there is no API group " + group + "; install it, or remove the source machines") //nolint:staticcheck // a name
+var errNone = errors.New("the Cluster API is not installed: there is no API group " + group + "; install it, or remove the source machines")
 
 type node struct {
 	Metadata struct {

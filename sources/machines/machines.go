@@ -212,14 +212,13 @@ func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 // note keeps how a comparison ended. One failure alone is not told.
 func (s *Source) note(err error, failed int) {
 	s.set(func(st *sources.Status) {
-		switch {
-		case err == nil:
+		if err == nil {
 			st.Up, st.Opened, st.Error = true, true, ""
-		default:
-			st.Errors["compare"]++
-			if failed > 1 || !st.Opened {
-				st.Up, st.Error = false, explain(err)
-			}
+			return
+		}
+		st.Errors["compare"]++
+		if failed > 1 || !st.Opened {
+			st.Up, st.Error = false, explain(err)
 		}
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -141,10 +140,9 @@ type machineClock struct {
 func newMachineClock(t *testing.T) *machineClock {
 	t.Helper()
 	dir := folder(t)
-	goroot := runtime.GOROOT() //nolint:staticcheck // the go command below is of the same
-	if out, err := exec.Command("go", "env", "GOROOT").Output(); err == nil {
-		goroot = strings.TrimSpace(string(out))
-	}
+	out, err := exec.Command("go", "env", "GOROOT").Output()
+	require.NoError(t, err)
+	goroot := strings.TrimSpace(string(out))
 	origin := filepath.Join(goroot, "src", "time", "time.go")
 	b, err := os.ReadFile(origin)
 	require.NoError(t, err)
@@ -164,7 +162,7 @@ func newMachineClock(t *testing.T) *machineClock {
 	c := &machineClock{t: t, bin: filepath.Join(dir, "crowsnest")}
 	cmd := exec.Command("go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", c.bin, "crowsnest/cmd/crowsnest")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	out, err := cmd.CombinedOutput()
+	out, err = cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	c.file, err = os.Create(filepath.Join(dir, "clock"))
 	require.NoError(t, err)

@@ -113,7 +113,7 @@ func (k *Kubelet) Forget(ns, pod, container string) {
 	k.mu.Unlock()
 	if c != nil {
 		c.Exit()
-		os.RemoveAll(c.dir)
+		_ = os.RemoveAll(c.dir)
 	}
 }
 
