@@ -33,6 +33,25 @@ type lokiRun struct {
 	kills   int
 }
 
+// newLokiRun writes the files of a daemon.
+func newLokiRun(t *testing.T, loki, am string) *lokiRun {
+	t.Helper()
+	r := &lokiRun{t: t, bin: build(t), dir: t.TempDir(), address: fmt.Sprintf("127.0.0.1:%d", servers.FreePort(t))}
+	write := func(name, text string) {
+		require.NoError(t, os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o600))
+	}
+	write("rules.yaml", `pack: {name: run}
+rules:
+- {alert: Bad, from: '{app="a"}', match: " bad line", by: [pod], keep_firing_for: 5h, severity: warning}
+`)
+	write("c.yml", fmt.Sprintf(`rules: {shipped: true, paths: [rules.yaml]}
+sources: {loki: {url: %q, selector: '{app=~".+"}', look_back: 30m}}
+sinks: {alertmanager: {urls: [%q]}}
+storage: {path: state}
+`, loki, am))
+	return r
+}
+
 func (r *lokiRun) start() {
 	log, err := os.OpenFile(filepath.Join(r.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	require.NoError(r.t, err)
@@ -96,50 +115,26 @@ func TestE2ELoki(t *testing.T) {
 	am, err := fakeam.Serve(fakeam.New())
 	require.NoError(t, err)
 	defer am.Stop()
-	r := &lokiRun{t: t, bin: build(t), dir: t.TempDir(), address: fmt.Sprintf("127.0.0.1:%d", servers.FreePort(t))}
-	write := func(name, text string) {
-		require.NoError(t, os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o600))
-	}
-	write("rules.yaml", `pack: {name: run}
-rules:
-- {alert: Bad, from: '{app="a"}', match: " bad line", by: [pod], keep_firing_for: 5h, severity: warning}
-`)
-	write("c.yml", fmt.Sprintf(`rules: {shipped: true, paths: [rules.yaml]}
-sources: {loki: {url: %q, selector: '{app=~".+"}', look_back: 30m}}
-sinks: {alertmanager: {urls: [%q]}}
-storage: {path: state}
-`, px.URL, am.URL))
+	r := newLokiRun(t, px.URL, am.URL)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	w := &lokilab.Writer{URL: l.URL, Rate: 2000, Bad: 1, Late: 5 * time.Minute}
-	want := map[string]int64{}
-	var first []lokilab.Stream // the oldest lines, so that none is older than its alert
-	for k := range 20 {
-		s := lokilab.Stream{Labels: map[string]string{"app": "a", "pod": fmt.Sprint("p", k)}}
-		s.Add(time.Now().Add(-6*time.Minute), "the first bad line")
-		first = append(first, s)
-		want[fmt.Sprint("p", k)] = 1
-	}
-	require.NoError(t, w.Push(ctx, first))
+	want := r.oldest(ctx, w)
 	r.start()
 	defer func() { r.kill() }()
 	require.Eventually(t, func() bool { return len(r.counts()) == 20 }, time.Minute, 100*time.Millisecond)
 
-	type result struct {
-		lines []lokilab.Line
-		err   error
-	}
-	done := make(chan result)
-	began := time.Now()
+	var bad []lokilab.Line
+	done := make(chan error)
 	go func() {
-		lines, err := w.Run(ctx, run)
-		done <- result{lines, err}
+		var err error
+		bad, err = w.Run(ctx, run)
+		done <- err
 	}()
-	r.disturb(px, l, began, run)
-	got := <-done
-	require.NoError(t, got.err)
-	for _, line := range got.lines {
+	r.disturb(px, l, time.Now(), run)
+	require.NoError(t, <-done)
+	for _, line := range bad {
 		want[line.Pod]++
 	}
 	pushed := time.Now()
@@ -156,19 +151,39 @@ storage: {path: state}
 	caught := time.Since(pushed)
 	waitFor(func() bool { return false }, 20*time.Second) // doubles come with the next slow rounds
 	t.Logf("%d lines, %d of them wanted, in %s; %d cuts, 2 kills of Loki, %d of the daemon, %d pushes tried again; complete %t %s after the last push",
-		w.Pushed, len(got.lines), run, px.Cuts(), r.kills, w.Retries, ok, caught.Round(100*time.Millisecond))
+		w.Pushed, len(bad), run, px.Cuts(), r.kills, w.Retries, ok, caught.Round(100*time.Millisecond))
 	require.Equal(t, want, r.counts())
-	told := 0
 	for _, word := range am.AM.Words("Bad") {
 		require.False(t, word.Resolved)
-		told++
 	}
-	t.Logf("alerts were told %d times", told)
 	log, err := os.ReadFile(filepath.Join(r.dir, "log"))
 	require.NoError(t, err)
 	require.NotContains(t, string(log), "lines were gone")
-	t.Logf("%d lines of log at warning or above", strings.Count(string(log), "level=warn")+strings.Count(string(log), "level=error")+
-		strings.Count(string(log), `"level":"warn"`)+strings.Count(string(log), `"level":"error"`))
+	t.Logf("alerts were told %d times; most memory of the last process: %s", len(am.AM.Words("Bad")), r.memory())
+}
+
+// memory returns the most memory that the process had.
+func (r *lokiRun) memory() string {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", r.cmd.Process.Pid))
+	require.NoError(r.t, err)
+	_, peak, _ := strings.Cut(string(b), "VmHWM:")
+	peak, _, _ = strings.Cut(peak, "\n")
+	return strings.TrimSpace(peak)
+}
+
+// oldest pushes one line of each pod that is older than all others, so that none
+// is older than its alert. It returns how often each pod is to be counted.
+func (r *lokiRun) oldest(ctx context.Context, w *lokilab.Writer) map[string]int64 {
+	want := map[string]int64{}
+	var first []lokilab.Stream
+	for k := range 20 {
+		s := lokilab.Stream{Labels: map[string]string{"app": "a", "pod": fmt.Sprint("p", k)}}
+		s.Add(time.Now().Add(-6*time.Minute), "the first bad line")
+		first = append(first, s)
+		want[fmt.Sprint("p", k)] = 1
+	}
+	require.NoError(r.t, w.Push(ctx, first))
+	return want
 }
 
 // disturb cuts connections and kills processes until the run is over.
