@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"math/rand/v2"
+	"net"
 	"sync"
 	"time"
 
@@ -57,7 +58,7 @@ type endpoint struct {
 func newEndpoint(name string, cfg Config, log zerolog.Logger, opt Options) *endpoint {
 	e := &endpoint{
 		name: name, cfg: cfg, log: log.With().Str("endpoint", name).Logger(), wake: make(chan struct{}, 1),
-		client: &client{base: name, cfg: cfg.HTTP.HTTPClientConfig, timeout: cfg.Timeout, now: opt.Now}, now: opt.Now,
+		client: &client{base: name, cfg: cfg.HTTP.HTTPClientConfig, timeout: cfg.Timeout, now: opt.Now, lookup: net.DefaultResolver.LookupIPAddr}, now: opt.Now,
 		state: sinks.NewState(sinks.StateConfig{
 			Resend: cfg.ResendDelay, MinFiring: *cfg.MinFiring, ResolvedFor: sinks.DefaultResolvedFor,
 			TextDelay: min(sinks.DefaultTextDelay, cfg.ResendDelay), RefusedDelay: 5 * cfg.ResendDelay,
@@ -281,6 +282,9 @@ func (e *endpoint) greet(ctx context.Context) {
 	asked := e.now()
 	_, _, date := e.client.startedAt(ctx)
 	e.heard(date, asked, e.now())
+	if n := e.client.addresses(ctx); n > 1 {
+		e.log.Warn().Int("addresses", n).Msg("the name of the alertmanager has several addresses, and only one of them is told: list every Alertmanager in urls")
+	}
 }
 
 // checkRestart asks the Alertmanager since when it runs. If it started anew it

@@ -3,6 +3,7 @@ package alertmanager
 import (
 	"context"
 	"fmt"
+	"net"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -20,12 +21,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // bench is a sink with fake Alertmanagers, inside a bubble of virtual time.
 type bench struct {
-	t    *testing.T
-	sink *Sink
-	ams  []*fakeam.AM
-	logs *logLines
-	took []time.Duration // latencies that were reported
-	stop func()
+	lookup func(ctx context.Context, host string) ([]net.IPAddr, error)
+	t      *testing.T
+	sink   *Sink
+	ams    []*fakeam.AM
+	logs   *logLines
+	took   []time.Duration // latencies that were reported
+	stop   func()
 }
 
 // logLines counts lines of log by message. The sink's goroutines do not run
@@ -81,7 +83,7 @@ func (b *bench) open(cfg Config, state []byte) {
 		require.NoError(b.t, b.sink.Import(state))
 	}
 	for i, e := range b.sink.endpoints {
-		e.client.transport = b.ams[i].Transport()
+		e.client.transport, e.client.lookup = b.ams[i].Transport(), b.lookup
 	}
 	b.run()
 }

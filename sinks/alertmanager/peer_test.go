@@ -1,7 +1,10 @@
 package alertmanager
 
 import (
+	"context"
+	"net"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -110,4 +113,33 @@ func TestSlowAnswerIsNoSkew(t *testing.T) {
 			require.True(t, w.Alert.StartsAt.Equal(ep.StartsAt), "%v instead of %v", w.Alert.StartsAt, ep.StartsAt)
 		}
 	})
+}
+
+// One name for several Alertmanagers is said: only one of them is told.
+func TestSeveralAddresses(t *testing.T) {
+	const warning = "the name of the alertmanager has several addresses, and only one of them is told: list every Alertmanager in urls"
+	f := func(want int, addrs ...string) {
+		t.Helper()
+		synctest.Test(t, func(t *testing.T) {
+			b := &bench{t: t, ams: []*fakeam.AM{fakeam.New()}}
+			b.lookup = func(_ context.Context, host string) ([]net.IPAddr, error) {
+				require.Equal(t, "am-0", host)
+				var out []net.IPAddr
+				for _, a := range addrs {
+					out = append(out, net.IPAddr{IP: net.ParseIP(a)})
+				}
+				return out, nil
+			}
+			b.open(Config{}, nil)
+			defer func() { b.stop() }()
+			b.notify(fire("A"))
+			b.told("A", "firing")
+			require.Equal(t, want, b.logs.byMsg[warning])
+		})
+	}
+	f(0)
+	f(0, "10.0.0.1")
+	f(0, "10.0.0.1", "fd00::1") // one machine
+	f(1, "10.0.0.1", "10.0.0.2", "fd00::1")
+	f(1, "fd00::1", "fd00::2")
 }

@@ -74,6 +74,8 @@ type client struct {
 	cfg     commonconfig.HTTPClientConfig
 	timeout time.Duration
 	now     func() time.Time
+	// lookup finds the addresses of a name; nil: nobody wants to know.
+	lookup func(ctx context.Context, host string) ([]net.IPAddr, error)
 	// transport replaces the real one in tests.
 	transport http.RoundTripper
 
@@ -264,4 +266,26 @@ func (c *client) startedAt(ctx context.Context) (earliest, latest, date time.Tim
 	}
 	age := date.Sub(time.Time(*status.Uptime))
 	return asked.Add(-age - time.Second), answered.Add(-age), date
+}
+
+// addresses is how many addresses of one kind the name has: where there are
+// several, each may be an Alertmanager of its own. 0 if that is not known.
+func (c *client) addresses(ctx context.Context) int {
+	u, err := url.Parse(c.base)
+	if err != nil || c.lookup == nil {
+		return 0
+	}
+	ctx, cancel := context.WithTimeout(ctx, statusWithin)
+	defer cancel()
+	all, err := c.lookup(ctx, u.Hostname())
+	if err != nil {
+		return 0
+	}
+	four := 0
+	for _, a := range all {
+		if a.IP.To4() != nil {
+			four++
+		}
+	}
+	return max(four, len(all)-four)
 }
