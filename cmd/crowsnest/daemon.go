@@ -63,6 +63,7 @@ type daemon struct {
 	restored  atomic.Bool            // the state is read back: sources may start
 	warmUntil time.Time              // zero: not warming up; used by the tick only
 	tellUntil time.Time              // zero: what was restored is told; used by the tick only
+	skewed    skews                  // used by the tick only
 
 	mu       sync.Mutex
 	finished map[string]error // sources whose Run has returned
@@ -115,6 +116,7 @@ func newDaemon(opt daemonOptions) (*daemon, error) {
 	d := &daemon{
 		opt: opt, log: opt.log, now: opt.now, loader: newLoader(),
 		finished: map[string]error{},
+		skewed:   skews{},
 	}
 	if d.now == nil {
 		d.now = time.Now

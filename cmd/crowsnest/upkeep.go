@@ -20,8 +20,10 @@ const (
 const (
 	// unsavedAfter is how long the state may not be saved.
 	unsavedAfter = 5 * time.Minute
-	// skewAlerted is by how much the clock of an Alertmanager may differ.
+	// skewAlerted is by how much the clock of an Alertmanager may differ for
+	// longer than skewedFor.
 	skewAlerted = 30 * time.Second
+	skewedFor   = 2 * time.Minute
 )
 
 // upkeepAlerts returns an alert for each thing that the program lives on and that
@@ -33,7 +35,7 @@ func (d *daemon) upkeepAlerts(now time.Time) []episodes.Episode {
 	}
 	for _, s := range d.sinks {
 		for _, e := range s.Status() {
-			if alert, ok := skewAlert(now, e); ok {
+			if alert, ok := d.skewed.alert(now, e); ok {
 				out = append(out, alert)
 			}
 		}
@@ -59,12 +61,25 @@ func unsavedAlert(now time.Time, u unsaved) (episodes.Episode, bool) {
 	}), true
 }
 
-func skewAlert(now time.Time, e sinks.EndpointStatus) (episodes.Episode, bool) {
+// skews are since when the clocks of endpoints differ.
+type skews map[string]time.Time
+
+// alert notes whether a clock differs and returns the alert if it does for long.
+func (s skews) alert(now time.Time, e sinks.EndpointStatus) (episodes.Episode, bool) {
 	skew := time.Duration(e.ClockSkew * float64(time.Second))
 	if !e.Up || skew.Abs() < skewAlerted {
+		delete(s, e.Endpoint)
 		return episodes.Episode{}, false
 	}
-	return selfAlert(alertClockSkew, "warning", map[string]string{"endpoint": e.Endpoint}, now, map[string]string{
+	since, known := s[e.Endpoint]
+	if !known {
+		since = now
+		s[e.Endpoint] = now
+	}
+	if now.Sub(since) < skewedFor {
+		return episodes.Episode{}, false
+	}
+	return selfAlert(alertClockSkew, "warning", map[string]string{"endpoint": e.Endpoint}, since, map[string]string{
 		"summary": "The clocks of crowsnest and of " + e.Endpoint + " differ",
 		"description": fmt.Sprintf("Its clock is %v ahead of ours (negative: behind), as its answers say. Alerts are told by its clock; the times in them are ours.",
 			skew.Round(time.Second)),

@@ -45,8 +45,15 @@ func TestUnsavedAlert(t *testing.T) {
 func TestSkewAlert(t *testing.T) {
 	f := func(skew float64, up, want bool) {
 		t.Helper()
-		_, ok := skewAlert(time.Unix(1, 0), sinks.EndpointStatus{Endpoint: "http://am:9093", Up: up, ClockSkew: skew})
-		require.Equal(t, want, ok)
+		s := skews{}
+		for _, after := range []time.Duration{0, skewedFor - 1, skewedFor, time.Hour} {
+			e, ok := s.alert(time.Unix(1, 0).Add(after), sinks.EndpointStatus{Endpoint: "http://am:9093", Up: up, ClockSkew: skew})
+			require.Equal(t, want && after >= skewedFor, ok)
+			require.True(t, !ok || e.StartsAt.Equal(time.Unix(1, 0)))
+		}
+		_, ok := s.alert(time.Unix(2, 0), sinks.EndpointStatus{Endpoint: "http://am:9093", Up: true})
+		require.False(t, ok)
+		require.Empty(t, s)
 	}
 	f(0, true, false)
 	f(29, true, false)
