@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -38,6 +39,12 @@ func (c *cluster) set(f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f()
+}
+
+func (c *cluster) requests() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.asked)
 }
 
 func (c *cluster) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -107,6 +114,12 @@ func (p *pipe) Advance(_ string, at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.proved = at
+}
+
+func (p *pipe) provedAt() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.proved
 }
 
 func (p *pipe) take() []string {
@@ -209,18 +222,18 @@ func TestFailures(t *testing.T) {
 			first := s.Status()
 			require.False(t, first.Up, name)
 			require.Contains(t, first.Error, text, name)
-			asked := len(c.asked)
+			asked := len(c.requests())
 			pass(30 * time.Minute)
 			require.Equal(t, first.Error, s.Status().Error)
-			require.LessOrEqual(t, len(c.asked)-asked, 125, name)
-			require.True(t, p.proved.IsZero(), name)
+			require.LessOrEqual(t, len(c.requests())-asked, 125, name)
+			require.True(t, p.provedAt().IsZero(), name)
 			require.Empty(t, p.take(), name)
 			c.set(func() { c.fault, c.version = 0, "v1beta1" })
 			pass(time.Minute)
 			require.True(t, s.Status().Up, name)
 			require.Empty(t, s.Status().Error, name)
 			require.NotEmpty(t, p.take(), name)
-			require.WithinDuration(t, time.Now(), p.proved, 6*time.Second)
+			require.WithinDuration(t, time.Now(), p.provedAt(), 6*time.Second)
 		})
 	}
 	f("no role", 403, "v1beta1", "not allowed: grant list of nodes and of machines.cluster.x-k8s.io (the API server answers 403: nodes is forbidden)")
