@@ -112,6 +112,7 @@ func (c *cli) runDaemon(f runFlags, flags map[string]string) error {
 	if err != nil {
 		return err
 	}
+	limitMemory(c.getenv, cfg.Limits)
 	d, err := newDaemon(daemonOptions{
 		cfg: cfg, log: log, web: f.web, listener: main, probe: probe, stdin: c.in, stdout: c.out, color: c.colors(c.out),
 		flags: flags, getenv: c.getenv, configFile: f.config, storageFlag: f.storage,

@@ -58,6 +58,9 @@ var signatures = map[string]string{
 	"ControlPlaneStoppedEvictions":                 "S39",
 	"VClusterChildExitsRepeatedly":                 "S41",
 	"HarvesterUpgradeStuckWaitingForCluster":       "S47",
+	// The lines of these are written by the source machines, not by a controller.
+	"NodeHasNoMachine": "S03",
+	"MachineHasNoNode": "S03",
 }
 
 // excerpt is a row of the index.

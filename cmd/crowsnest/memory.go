@@ -1,0 +1,21 @@
+package main
+
+import (
+	"runtime/debug"
+)
+
+// memoryLimit is how much memory is enough with the default limits. Near it the
+// collector works harder instead of letting garbage pile up: a flood of lines
+// makes much of it.
+const memoryLimit = 112 << 20
+
+// limitMemory sets the soft limit of the Go runtime, unless GOMEMLIMIT says
+// otherwise. It grows with what the configuration lets be kept.
+func limitMemory(getenv func(string) string, limits Limits) {
+	if getenv("GOMEMLIMIT") != "" {
+		return
+	}
+	def := defaultConfig().Limits
+	more := max(1, float64(limits.ActiveAlerts)/float64(def.ActiveAlerts), float64(limits.Keys)/float64(def.Keys))
+	debug.SetMemoryLimit(int64(memoryLimit * more))
+}
