@@ -95,6 +95,7 @@ func TestQuarantine(t *testing.T) {
 	during, later := s.led.latencies(good, from, gone), s.led.latencies(good, gone, to)
 	t.Logf("other rules while it took too much: %s", percentiles(during))
 	t.Logf("other rules after that:             %s", percentiles(later))
+	require.LessOrEqual(t, at(during, 0.99), time.Second, "p99 meanwhile")
 	require.LessOrEqual(t, at(during, 1), 2*time.Second, "greatest meanwhile")
 	require.LessOrEqual(t, at(later, 0.99), time.Second, "p99 after that")
 }
