@@ -56,7 +56,7 @@ func TestE2ENothingLostOrDoubled(t *testing.T) {
 		s.UseRules(p.set)
 		wg.Go(func() { _ = s.Run(ctx, p) })
 	}
-	texts, retries := disturbed(ctx, t, l, px, cfg.Tenants, run)
+	texts, retries := disturbed(t, l, px, cfg.Tenants, run)
 	ended := time.Now()
 	for p.total() < len(texts) && time.Since(ended) < 2*time.Minute {
 		sleep(ctx, 100*time.Millisecond)
@@ -80,8 +80,9 @@ func TestE2ENothingLostOrDoubled(t *testing.T) {
 
 // disturbed has lines written for every tenant while connections are cut and Loki
 // is killed. All lines are what a rule wants.
-func disturbed(ctx context.Context, t *testing.T, l *servers.LokiServer, px *lokilab.Proxy, tenants []string, run time.Duration) (texts []string, retries int) {
+func disturbed(t *testing.T, l *servers.LokiServer, px *lokilab.Proxy, tenants []string, run time.Duration) (texts []string, retries int) {
 	t.Helper()
+	ctx := t.Context()
 	began := time.Now()
 	var mu sync.Mutex
 	var writers sync.WaitGroup
