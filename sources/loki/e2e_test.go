@@ -182,7 +182,6 @@ func TestE2EPromises(t *testing.T) {
 	}
 	require.Equal(t, map[string]int{"plain": 1, "folded": 1, "NUL": 1, `{"Cluster":"sel\u0064om"}`: 1, "absent": 1, "quote": 1, "tie": 12_000}, count)
 	require.Len(t, p.hits, 12_006)
-
 }
 
 // With cache_results, Loki remembers for which times a query found nothing. We do
