@@ -16,6 +16,8 @@ import (
 
 	"github.com/prometheus/alertmanager/api/v2/models"
 	commonconfig "github.com/prometheus/common/config"
+
+	"crowsnest/httpconfig"
 )
 
 // Bounds of what is read of an answer.
@@ -212,24 +214,10 @@ func judge(resp *http.Response, said []byte) answer {
 		a.reason = reasonServerError
 	}
 	if a.reason == reasonRateLimited || a.reason == reasonServerError {
-		a.retryAfter = retryAfter(resp.Header)
+		a.retryAfter = httpconfig.RetryAfter(resp.Header, maxRetry)
 	}
 	a.err = fmt.Errorf("status %d: %s", resp.StatusCode, excerpt(string(said)))
 	return a
-}
-
-// retryAfter reads the header in both of its forms.
-func retryAfter(h http.Header) time.Duration {
-	said := h.Get("Retry-After")
-	d := time.Duration(0)
-	if n, err := strconv.ParseInt(said, 10, 32); err == nil {
-		d = time.Duration(n) * time.Second
-	} else if at, err := http.ParseTime(said); err == nil {
-		if from, err := http.ParseTime(h.Get("Date")); err == nil {
-			d = at.Sub(from)
-		}
-	}
-	return min(max(d, 0), maxRetry)
 }
 
 // excerpt makes one short printable line of what a peer said.

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
 
 	commonconfig "github.com/prometheus/common/config"
@@ -198,22 +197,8 @@ func judge(resp *http.Response, said []byte) courier.Answer {
 		a.Reason = courier.ReasonServerError
 	}
 	if a.Reason == courier.ReasonRateLimited || a.Reason == courier.ReasonServerError {
-		a.RetryAfter = retryAfter(resp.Header)
+		a.RetryAfter = httpconfig.RetryAfter(resp.Header, maxWait)
 	}
 	a.Err = fmt.Errorf("status %d: %s", resp.StatusCode, courier.Excerpt(string(said)))
 	return a
-}
-
-// retryAfter reads the header in both of its forms.
-func retryAfter(h http.Header) time.Duration {
-	said := h.Get("Retry-After")
-	d := time.Duration(0)
-	if n, err := strconv.ParseInt(said, 10, 32); err == nil {
-		d = time.Duration(n) * time.Second
-	} else if at, err := http.ParseTime(said); err == nil {
-		if from, err := http.ParseTime(h.Get("Date")); err == nil {
-			d = at.Sub(from)
-		}
-	}
-	return min(max(d, 0), maxWait)
 }

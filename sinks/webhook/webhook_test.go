@@ -320,21 +320,6 @@ func TestAnswers(t *testing.T) {
 	eventually(t, "goroutines end", func() bool { return runtime.NumGoroutine() <= goroutines })
 }
 
-func TestRetryAfter(t *testing.T) {
-	f := func(said, date string, want time.Duration) {
-		t.Helper()
-		require.Equal(t, want, retryAfter(http.Header{"Retry-After": {said}, "Date": {date}}))
-	}
-	f("", "", 0)
-	f("7", "", 7*time.Second)
-	f("-7", "", 0)
-	f("999999999", "", maxWait)
-	f("99999999999999", "", 0)
-	f("Fri, 20 Nov 2026 12:00:30 GMT", "Fri, 20 Nov 2026 12:00:00 GMT", 30*time.Second)
-	f("Fri, 20 Nov 2026 12:00:30 GMT", "", 0)
-	f("soon", "", 0)
-}
-
 type failing struct{}
 
 func (failing) RoundTrip(*http.Request) (*http.Response, error) {

@@ -268,7 +268,7 @@ func judge(resp *http.Response, said string) *failure {
 		f.reason = reasonAuth
 		f.err = fmt.Errorf("status %d: %s; look at http_config and tenants", code, excerpt(said))
 	case code == http.StatusTooManyRequests:
-		f.reason, f.retryAfter = reasonRateLimited, retryAfter(resp.Header)
+		f.reason, f.retryAfter = reasonRateLimited, httpconfig.RetryAfter(resp.Header, maxWait)
 	case code == http.StatusRequestTimeout || code == http.StatusGatewayTimeout:
 		f.reason = reasonTimeout
 	case strings.Contains(said, "message larger than max") || strings.Contains(said, "message size too large"):
@@ -277,7 +277,7 @@ func judge(resp *http.Response, said string) *failure {
 		code == http.StatusRequestEntityTooLarge || code == http.StatusRequestURITooLong:
 		f.reason, f.allowed = reasonQuery, allowed(said)
 	case code/100 == 5:
-		f.reason, f.retryAfter = reasonServerError, retryAfter(resp.Header)
+		f.reason, f.retryAfter = reasonServerError, httpconfig.RetryAfter(resp.Header, maxWait)
 	case code == http.StatusBadRequest && strings.Contains(said, "parse error"):
 		f.reason = reasonSyntax
 	case strings.Contains(said, "max entries limit"):
@@ -297,20 +297,6 @@ func allowed(said string) int {
 		return 0
 	}
 	return n
-}
-
-// retryAfter reads the header in both of its forms.
-func retryAfter(h http.Header) time.Duration {
-	said := h.Get("Retry-After")
-	d := time.Duration(0)
-	if n, err := strconv.ParseInt(said, 10, 32); err == nil {
-		d = time.Duration(n) * time.Second
-	} else if at, err := http.ParseTime(said); err == nil {
-		if from, err := http.ParseTime(h.Get("Date")); err == nil {
-			d = at.Sub(from)
-		}
-	}
-	return min(max(d, 0), maxWait)
 }
 
 // excerpt makes one short printable line of what a peer said.
