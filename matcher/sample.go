@@ -59,7 +59,15 @@ func (s *sample) cost(t needs.Text) float64 {
 }
 
 var (
-	sampleKinds = []string{"Machine", "MachineSet", "MachineDeployment", "Cluster", "KubeadmControlPlane", "MetalCluster", "HelmChart", "Node"}
+	sampleKinds = []string{
+		"Machine", "MachineSet", "MachineDeployment", "MachinePool", "MachineHealthCheck", "Cluster", "ClusterClass", "ClusterResourceSet", "ClusterResourceSetBinding",
+		"KubeadmControlPlane", "KubeadmConfig", "KubeadmConfigTemplate", "RKE2ControlPlane", "RKE2Config", "MetalCluster", "MetalMachine", "DockerMachine", "AWSMachine",
+		"AzureMachine", "VSphereMachine", "OpenStackMachine", "CustomMachine", "HarvesterMachine", "HarvesterCluster", "VirtualMachine", "VirtualMachineInstance",
+		"HelmChart", "HelmRelease", "Node", "Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob", "Service", "Endpoints", "EndpointSlice",
+		"Ingress", "ConfigMap", "Secret", "ServiceAccount", "Namespace", "ResourceQuota", "Lease", "Event", "PersistentVolume", "PersistentVolumeClaim", "StorageClass",
+		"VolumeAttachment", "Volume", "Snapshot", "PodDisruptionBudget", "HorizontalPodAutoscaler", "CustomResourceDefinition", "CertificateSigningRequest", "Certificate",
+		"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "ClusterRole", "RoleBinding", "NetworkPolicy", "Upgrade", "Plan", "Addon", "Setting",
+	}
 	sampleNames = []string{"prod", "staging", "edge", "workers", "control", "plane", "gold", "west", "east", "pool", "system", "default", "monitoring", "tenant"}
 	// A percent sign stands for a number, a dollar sign for an object.
 	sampleTexts = []string{

@@ -11,6 +11,7 @@ package sieve
 
 import (
 	"encoding/binary"
+	"unsafe"
 
 	"crowsnest/matcher/internal/needs"
 )
@@ -33,17 +34,22 @@ type Sieve struct {
 type tier struct {
 	stride, q int
 	mask      uint64 // of q bytes
-	shift     uint   // hash to bit
-	bits      []uint64
+	set       *bitSet
 	slotShift uint     // hash to slot
 	slots     []uint32 // first entry of each slot, and the end of the last
 	entries   []entry
 }
 
+// entry is one gram of a text, and a second place of the text to look at: many
+// texts begin alike.
 type entry struct {
-	gram   uint64
-	text   uint32
-	offset uint32 // of the gram in the text
+	gram      uint64
+	check     uint64 // up to eight bytes at checkAt, folded
+	checkMask uint64
+	text      uint32
+	length    uint32 // of the text
+	offset    uint32 // of the gram in the text
+	checkAt   uint32
 }
 
 // Append appends the indices of the texts that buf contains to dst, in no order
@@ -66,16 +72,21 @@ func (s *Sieve) Append(dst []int32, buf []byte) []int32 {
 func (s *Sieve) compare(dst []int32, t *tier, buf []byte, at int) []int32 {
 	x := t.load(buf, at)
 	slot := x * prime >> (t.slotShift & 63)
-	for _, e := range t.entries[t.slots[slot]:t.slots[slot+1]] {
+	entries := t.entries[t.slots[slot]:t.slots[slot+1]]
+	for i := range entries {
+		e := &entries[i]
 		if e.gram != x {
 			continue
 		}
 		start := at - int(e.offset)
-		text := &s.texts[e.text]
-		end := start + len(text.Text)
+		end := start + int(e.length)
 		if start < 0 || end > len(buf) {
 			continue
 		}
+		if check := start + int(e.checkAt); check+8 <= len(buf) && (binary.LittleEndian.Uint64(buf[check:])|lowerCase)&e.checkMask != e.check {
+			continue
+		}
+		text := &s.texts[e.text]
 		if string(buf[start:end]) == text.Text || text.Fold && needs.EqualFold(buf[start:end], text.Text) {
 			dst = append(dst, int32(e.text))
 		}
@@ -85,26 +96,53 @@ func (s *Sieve) compare(dst []int32, t *tier, buf []byte, at int) []int32 {
 
 // next returns the first sample position from `at` on whose gram may be that of
 // a text, or one at which no gram fits any more. It is the hot loop of the whole
-// program and kept apart so that all of its state stays in registers.
+// program and kept apart so that all of its state stays in registers. The size of
+// the set is fixed so that its index needs neither a shift by a variable nor a
+// check of bounds.
 //
 //go:noinline
 func (t *tier) next(buf []byte, at int) int {
-	mask, shift, stride, set := t.mask, t.shift&63, t.stride, t.bits
-	for ; at+8 <= len(buf); at += stride {
-		x := (binary.LittleEndian.Uint64(buf[at:]) | lowerCase) & mask
-		k := x * prime >> shift
-		if set[k>>6]>>(k&63)&1 != 0 {
+	mask, stride, set := t.mask, t.stride, t.set
+	base, last := unsafe.Pointer(unsafe.SliceData(buf)), len(buf)-8
+	for ; at+3*stride <= last; at += 4 * stride {
+		p := unsafe.Add(base, at) // 8 bytes at p+3*stride are readable
+		h0 := hash(p, mask)
+		p = unsafe.Add(p, stride)
+		h1 := hash(p, mask)
+		p = unsafe.Add(p, stride)
+		h2 := hash(p, mask)
+		p = unsafe.Add(p, stride)
+		h3 := hash(p, mask)
+		if set.has(h0) || set.has(h1) || set.has(h2) || set.has(h3) {
+			break
+		}
+	}
+	for ; at <= last; at += stride {
+		if set.has(hash(unsafe.Add(base, at), mask)) {
 			return at
 		}
 	}
 	// The last grams are shorter than what one load reads.
 	for ; at+t.q <= len(buf); at += stride {
-		if k := t.load(buf, at) * prime >> shift; set[k>>6]>>(k&63)&1 != 0 {
+		if set.has(t.load(buf, at) * prime) {
 			return at
 		}
 	}
 	return at
 }
+
+// hash returns the hash of the gram at p, where 8 bytes must be readable.
+func hash(p unsafe.Pointer, mask uint64) uint64 {
+	return (binary.LittleEndian.Uint64((*[8]byte)(p)[:]) | lowerCase) & mask * prime
+}
+
+// bitSet is a set of hashes, by their first 18 bits. It fits the processor's first
+// cache.
+type bitSet [1 << 12]uint64
+
+func (b *bitSet) has(hash uint64) bool { return b[hash>>52]>>(hash>>46&63)&1 != 0 }
+
+func (b *bitSet) add(hash uint64) { b[hash>>52] |= 1 << (hash >> 46 & 63) }
 
 // load returns the gram at a place where q bytes are left at least.
 func (t *tier) load(buf []byte, at int) uint64 {
