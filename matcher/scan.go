@@ -217,6 +217,8 @@ func (r *run) textMoment(text []byte, at moment) moment {
 	}
 	if r.settle(); !r.s.last.IsZero() {
 		at.time, at.fromText = r.s.last, true
+	} else if r.s.assumed != nil {
+		r.s.assumed.untimed = true
 	}
 	return at
 }

@@ -63,9 +63,10 @@ type Stream struct {
 
 	envelope Format // FormatAuto: the one of the newest line that had one
 	counters Counters
-	open     [2]pending // stdout, stderr
-	last     time.Time  // TextTime: of the newest line that had one; zero: none
-	hits     int        // how many the call before had: as many may follow
+	open     [2]pending  // stdout, stderr
+	last     time.Time   // TextTime: of the newest line that had one; zero: none
+	hits     int         // how many the call before had: as many may follow
+	assumed  *assumption // of a stream of Ahead
 }
 
 // NewStream returns a stream with these labels, which it copies. Labels with an

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"time"
 
 	"crowsnest/matcher"
@@ -19,101 +20,151 @@ type Input struct {
 }
 
 const (
-	blockSize = 256 << 10
-	// maxTail is how much of a line without an end is kept.
-	maxTail = 128 << 10
+	// mostBlock and leastBlock bound the bytes that are read at once.
+	mostBlock  = 256 << 10
+	leastBlock = 32 << 10
+	// mostAhead bounds the bytes of all inputs that are scanned ahead.
+	mostAhead = 64 << 20
 )
 
-// reader turns an input into hits, in order of its lines.
+// reader turns an input into hits, in order of its lines. Its blocks are scanned
+// on every core, ahead of the one whose hits are handed out.
 type reader struct {
-	in      Input
-	order   int
-	prog    *matcher.Program
-	stream  *matcher.Stream
-	now     time.Time // stands in for times that the lines do not have
+	in     Input
+	order  int
+	prog   *matcher.Program
+	stream *matcher.Stream
+	now    time.Time // stands in for times that the lines do not have
+	ahead  int       // most blocks that are scanned at the same time
+	size   int       // of a block
+
 	rc      io.ReadCloser
-	buf     []byte
-	tail    int  // bytes at the start of buf that are an unfinished line
-	skip    bool // the rest of a line that is too long
-	done    bool
-	pending []matcher.Hit
-	last    []byte // the last whole line that was read
+	cutter  *cutter
+	blocks  []*block // that are scanned, in order
+	began   bool     // the stream has seen a block
+	done    bool     // there is nothing more to read
+	flushed bool
+	err     error // that ended the reading
+	hits    []matcher.Hit
+	last    []byte // the last whole line that was handed out
 }
 
-// next returns the next hit, or false at the end of the input.
-func (r *reader) next() (matcher.Hit, bool, error) {
-	for len(r.pending) == 0 {
-		if r.done {
-			return matcher.Hit{}, false, nil
-		}
-		if err := r.read(); err != nil {
-			return matcher.Hit{}, false, fmt.Errorf("read %s: %w", r.in.Name, err)
+// block is a part of an input that is scanned on its own.
+type block struct {
+	data   []byte
+	lines  int64
+	stream *matcher.Stream // nil: that of the reader
+	hits   []matcher.Hit
+	ready  chan struct{}
+}
+
+// newReaders returns a reader for each input.
+func newReaders(inputs []Input, prog *matcher.Program, opt ScanOptions) []*reader {
+	ahead := runtime.GOMAXPROCS(0) + 1
+	size := min(max(mostAhead/(ahead*max(1, len(inputs))), leastBlock), mostBlock)
+	out := make([]*reader, len(inputs))
+	for i, in := range inputs {
+		out[i] = &reader{
+			in: in, order: i, prog: prog, now: opt.Now, ahead: ahead, size: size,
+			stream: matcher.NewStream(in.Labels, matcher.StreamOptions{Lenient: opt.Lenient, TextTime: true}),
 		}
 	}
-	h := r.pending[0]
-	r.pending = r.pending[1:]
+	return out
+}
+
+// next returns the next hit, or false at the end of the input or with an error.
+func (r *reader) next() (matcher.Hit, bool, error) {
+	for len(r.hits) == 0 {
+		more, err := r.read()
+		if err != nil {
+			return matcher.Hit{}, false, fmt.Errorf("read %s: %w", r.in.Name, err)
+		}
+		if !more {
+			return matcher.Hit{}, false, nil
+		}
+	}
+	h := r.hits[0]
+	r.hits = r.hits[1:]
 	return h, true, nil
 }
 
-// read scans one more block.
-func (r *reader) read() error {
-	if r.rc == nil {
-		rc, err := r.in.Open()
+// read takes the hits of one more block. It returns false at the end.
+func (r *reader) read() (more bool, err error) {
+	if r.cutter == nil && !r.done {
+		r.rc, r.err = r.in.Open()
+		r.cutter = &cutter{r: r.rc, size: r.size}
+		r.done, r.flushed = r.err != nil, r.err != nil
+	}
+	r.fill()
+	switch {
+	case len(r.blocks) > 0:
+		r.take()
+		return true, nil
+	case !r.flushed:
+		r.flushed = true
+		r.hits = r.prog.Flush(r.stream, r.now)
+		return true, nil
+	}
+	err, r.err = r.err, nil
+	return false, err
+}
+
+// fill reads ahead for as long as bytes come at once: the lines of a pipe are not
+// kept waiting for later ones.
+func (r *reader) fill() {
+	for full := true; !r.done && len(r.blocks) < r.ahead && (full || len(r.blocks) == 0); {
+		var data []byte
+		var err error
+		if data, full, err = r.cutter.next(); len(data) > 0 {
+			r.start(data)
+		}
 		if err != nil {
-			return err
+			r.done = true
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			r.err = errors.Join(err, r.rc.Close())
 		}
-		r.rc, r.buf = rc, make([]byte, blockSize)
 	}
-	n, err := r.rc.Read(r.buf[r.tail:])
-	data := r.buf[:r.tail+n]
-	if err != nil && !errors.Is(err, io.EOF) {
-		return errors.Join(err, r.close())
-	}
-	if err != nil {
-		r.scan(data)
-		r.pending = append(r.pending, r.prog.Flush(r.stream, r.now)...)
-		r.done = true
-		return r.close()
-	}
-	end := bytes.LastIndexByte(data, '\n') + 1
-	if end == 0 && len(data) >= maxTail {
-		// A line without an end: match its beginning, pass over the rest.
-		if !r.skip {
-			r.scan(data[:maxTail])
-		}
-		r.skip, r.tail = true, 0
-		return nil
-	}
-	if end > 0 {
-		r.scan(data[:end])
-	}
-	r.tail = copy(r.buf, data[end:])
-	return nil
 }
 
-func (r *reader) close() error {
-	if r.rc == nil {
-		return nil
+// start lets a block be scanned. The first one is at once: it shows the form of
+// the lines.
+func (r *reader) start(data []byte) {
+	b := &block{data: data, lines: int64(bytes.Count(data, []byte("\n"))), ready: make(chan struct{})}
+	if data[len(data)-1] != '\n' {
+		b.lines++
 	}
-	err := r.rc.Close()
-	r.rc, r.buf = nil, nil
-	return err
-}
-
-// scan matches whole lines. The first one is left out if its beginning was
-// matched before.
-func (r *reader) scan(data []byte) {
-	if r.skip {
-		i := bytes.IndexByte(data, '\n')
-		if i < 0 {
-			return
+	var lines, size int64 // of the blocks that the stream has not seen
+	for _, before := range r.blocks {
+		if before.stream != nil {
+			lines, size = lines+before.lines, size+int64(len(before.data))
 		}
-		data, r.skip = data[i+1:], false
 	}
-	if len(data) == 0 {
+	r.blocks = append(r.blocks, b)
+	if !r.began {
+		r.began = true
+		b.hits = r.prog.Scan(r.stream, data, r.now)
+		close(b.ready)
 		return
 	}
-	r.pending = append(r.pending, r.prog.Scan(r.stream, data, r.now)...)
-	line := bytes.TrimRight(data, "\r\n")
+	b.stream = r.stream.Ahead(lines, size)
+	go func() {
+		defer close(b.ready)
+		b.hits = r.prog.Scan(b.stream, data, r.now)
+	}()
+}
+
+// take hands out the oldest block. One that does not follow from what was before
+// it is scanned again.
+func (r *reader) take() {
+	b := r.blocks[0]
+	r.blocks = r.blocks[1:]
+	<-b.ready
+	if r.hits = b.hits; b.stream != nil && !r.stream.Follow(b.stream) {
+		r.hits = r.prog.Scan(r.stream, b.data, r.now)
+	}
+	line := bytes.TrimRight(b.data, "\r\n")
 	r.last = append(r.last[:0], line[bytes.LastIndexByte(line, '\n')+1:]...)
+	r.cutter.give(b.data)
 }

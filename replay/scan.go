@@ -70,12 +70,7 @@ type Report struct {
 func Scan(set *rules.Set, prog *matcher.Program, inputs []Input, opt ScanOptions) (Report, error) {
 	sc := newScanner(Target{set, prog}, opt)
 	sc.report.Inputs = len(inputs)
-	for i, in := range inputs {
-		sc.readers = append(sc.readers, &reader{
-			in: in, order: i, prog: prog, now: opt.Now,
-			stream: matcher.NewStream(in.Labels, matcher.StreamOptions{Lenient: opt.Lenient, TextTime: true}),
-		})
-	}
+	sc.readers = newReaders(inputs, prog, opt)
 	sc.start()
 	for len(sc.heads) > 0 {
 		sc.step()

@@ -1,0 +1,48 @@
+package matcher
+
+// assumption is what a stream of Ahead takes for granted.
+type assumption struct {
+	lines, bytes int64 // before it
+	envelope     Format
+	// untimed is set if a line took the time of arrival because no line before it,
+	// as far as the stream knows, had a time.
+	untimed bool
+}
+
+// Ahead returns a stream for what comes so many lines and bytes after what s has
+// scanned, so that parts of one log can be scanned at the same time. It assumes
+// that no line is unfinished there and that the envelope is still the same; Follow
+// tells whether that was so. s may not be in use meanwhile, and must have been
+// used with the program that the returned stream is for.
+func (s *Stream) Ahead(lines, bytes int64) *Stream {
+	a := &Stream{labels: s.labels, opt: s.opt, identity: s.identity, prog: s.prog, sel: s.sel, envelope: s.envelope, hits: s.hits}
+	a.counters.Lines, a.counters.Bytes = s.counters.Lines+lines, s.counters.Bytes+bytes
+	a.assumed = &assumption{lines: a.counters.Lines, bytes: a.counters.Bytes, envelope: s.envelope}
+	return a
+}
+
+// Follow lets s go on behind what a stream of Ahead has scanned, as if s had done
+// so itself. It returns false and changes nothing if that stream assumed what is
+// not so: its hits are worth nothing then. a may not be used any more.
+func (s *Stream) Follow(a *Stream) bool {
+	as := a.assumed
+	if as == nil || as.lines != s.counters.Lines || as.bytes != s.counters.Bytes || as.envelope != s.envelope || as.untimed && !s.last.IsZero() {
+		return false
+	}
+	for i := range s.open {
+		if s.open[i].parts > 0 || s.open[i].skipping {
+			return false
+		}
+	}
+	c := &s.counters
+	c.Lines, c.Bytes = a.counters.Lines, a.counters.Bytes
+	c.Evaluated += a.counters.Evaluated
+	c.Dropped += a.counters.Dropped
+	c.Truncated += a.counters.Truncated
+	c.Unparsed += a.counters.Unparsed
+	s.open, s.envelope, s.hits = a.open, a.envelope, a.hits
+	if !a.last.IsZero() {
+		s.last = a.last
+	}
+	return true
+}
