@@ -80,6 +80,8 @@ type Engine struct {
 	rules   map[string]*ruleState
 	order   []*ruleState // as in the set
 	sources []*source
+	groups  []*group
+	due     []*deadline // memory of Evaluate
 	seen    *simplelru.LRU[uint64, struct{}]
 	cleaned *simplelru.LRU[cleanKey, string]
 	gone    *simplelru.LRU[podName, int64] // when pods were deleted, in that order
@@ -100,14 +102,6 @@ type Engine struct {
 	lastLate uint64 // ID of the line that was counted last
 }
 
-// source is one place that lines come from, with its proof of reading.
-type source struct {
-	name     string
-	lateness int64
-	serves   func(rules.Selector) bool
-	proved   int64
-}
-
 // New makes an engine without rules and sources.
 func New(cfg Config) *Engine {
 	cfg = cfg.withDefaults()
@@ -118,55 +112,11 @@ func New(cfg Config) *Engine {
 	return e
 }
 
-// AddSource registers a source before its first lines. Lateness is how far its
-// watermark stays behind its proof; serves tells which selectors it can
-// satisfy. A source that is known already keeps its proof.
-func (e *Engine) AddSource(name string, lateness time.Duration, serves func(rules.Selector) bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	s := e.source(name)
-	if s == nil {
-		s = &source{name: name, proved: noTime}
-		e.sources = append(e.sources, s)
-	}
-	s.lateness, s.serves = int64(lateness), serves
-	for _, rs := range e.order {
-		rs.bind(e.sources)
-	}
-}
-
-func (e *Engine) source(name string) *source {
-	for _, s := range e.sources {
-		if s.name == name {
-			return s
-		}
-	}
-	return nil
-}
-
-// Advance says that the source has proved to be read up to proved. It never
-// moves back. Conclusions are drawn by the next Evaluate.
-func (e *Engine) Advance(name string, proved time.Time) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if s := e.source(name); s != nil {
-		s.proved = max(s.proved, e.stamped(nanos(proved), math.MaxInt64))
-		e.unmark()
-	}
-}
-
 // touchOverflow lets the next update return the overflow of a rule.
 func (e *Engine) touchOverflow(rs *ruleState) {
 	if !rs.over.dirty {
 		rs.over.dirty = true
 		e.flooded = append(e.flooded, rs)
-	}
-}
-
-// unmark lets every rule look for its watermark anew.
-func (e *Engine) unmark() {
-	for _, rs := range e.order {
-		rs.marked = false
 	}
 }
 
@@ -179,7 +129,8 @@ func (e *Engine) Suspend(r *rules.Rule, now time.Time) {
 	defer e.mu.Unlock()
 	if rs := e.rules[r.Alert]; rs != nil && rs.rule == r && rs.suspended == noTime {
 		rs.suspended = nanos(now)
-		rs.marked = false
+		e.isolate(rs)
+		rs.arm()
 	}
 }
 
@@ -244,9 +195,7 @@ func (e *Engine) Evaluate(now time.Time) []Episode {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	at := nanos(now)
-	for _, rs := range e.order {
-		e.conclude(rs, at)
-	}
+	e.conclude(at)
 	e.endGone(at)
 	e.forget(at)
 	if e.warm {
@@ -315,13 +264,8 @@ func (e *Engine) Episodes(now time.Time) []Episode {
 func (e *Engine) NextDeadline() (time.Time, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	next, found := int64(math.MaxInt64), false
-	for _, rs := range e.order {
-		if d := rs.nextDeadline(); d < math.MaxInt64 {
-			next, found = min(next, d+rs.lateness), true
-		}
-	}
-	if !found {
+	next := e.nextDeadline()
+	if next == math.MaxInt64 {
 		return time.Time{}, false
 	}
 	return instant(next), true

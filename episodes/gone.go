@@ -42,7 +42,7 @@ func (e *Engine) endGone(now int64) {
 		}
 		e.gone.RemoveOldest()
 		for _, rs := range e.order {
-			if !slices.Contains(rs.rule.By, "pod") {
+			if len(rs.open) == 0 || !slices.Contains(rs.rule.By, "pod") {
 				continue
 			}
 			for _, ep := range rs.sorted() {
@@ -50,7 +50,6 @@ func (e *Engine) endGone(now int64) {
 					e.close(ep, ReasonGone, max(at, ep.newest), now)
 				}
 			}
-			rs.nextDeadline()
 		}
 	}
 }
@@ -70,15 +69,4 @@ func (ep *episode) names(pod podName) bool {
 		}
 	}
 	return namespace == pod.Namespace
-}
-
-// RemoveSource forgets a source: nothing waits for its proof any more. A source
-// that is not known changes nothing.
-func (e *Engine) RemoveSource(name string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.sources = slices.DeleteFunc(e.sources, func(s *source) bool { return s.name == name })
-	for _, rs := range e.order {
-		rs.bind(e.sources)
-	}
 }

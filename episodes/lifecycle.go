@@ -31,6 +31,7 @@ type episode struct {
 	first   text   // of the trigger that opened it
 	window  *window
 	dirty   bool
+	due     deadline
 }
 
 // end is when it ends without a further trigger.
@@ -167,7 +168,7 @@ func (e *Engine) open(rs *ruleState, values []string, trig trigger, now int64) {
 	} else {
 		e.fire(ep, now)
 	}
-	rs.next = min(rs.next, ep.deadline(rs))
+	ep.due.arm()
 }
 
 // full tells why no episode can be opened, "" if one can.
@@ -186,6 +187,7 @@ func (e *Engine) full(rs *ruleState, namespace string) string {
 // add makes an episode one of the open ones.
 func (e *Engine) add(ep *episode) {
 	rs := ep.rs
+	ep.due.rs, ep.due.ep = rs, ep
 	rs.open[ep.key] = ep
 	rs.byClear.add(rs, rs.rule.Clear, ep)
 	rs.byMute.add(rs, rs.rule.Unless, ep)
@@ -198,6 +200,7 @@ func (e *Engine) add(ep *episode) {
 // remove is the inverse of add.
 func (e *Engine) remove(ep *episode) {
 	rs := ep.rs
+	ep.due.disarm()
 	delete(rs.open, ep.key)
 	rs.byClear.remove(rs, rs.rule.Clear, ep)
 	rs.byMute.remove(rs, rs.rule.Unless, ep)
@@ -268,33 +271,6 @@ func (e *Engine) close(ep *episode, reason Reason, end, now int64) {
 	if ep.window != nil && ep.window.size() > 0 {
 		e.keep(rs, ep.key, ep.window)
 	}
-}
-
-// conclude draws the deadlines of one rule that the watermark has reached.
-func (e *Engine) conclude(rs *ruleState, now int64) {
-	w := rs.watermark()
-	if rs.next > w {
-		return
-	}
-	for _, ep := range rs.sorted() {
-		for ep.deadline(rs) <= w {
-			fires, ends := ep.starts+int64(rs.rule.For), ep.end(rs)
-			if ep.state == StatePending && fires < ends {
-				e.fire(ep, now)
-				continue
-			}
-			reason := ReasonQuiet
-			if rs.rule.Clear != nil {
-				reason = ReasonExpired
-			}
-			e.close(ep, reason, ends, now)
-			break
-		}
-	}
-	if rs.over.active && rs.over.newest+rs.overflowQuiet() <= w {
-		e.endOverflow(rs, rs.over.newest+rs.overflowQuiet(), now, ReasonQuiet)
-	}
-	rs.nextDeadline()
 }
 
 // takeClear takes a clear line: it ends the episodes that are not newer and
@@ -387,7 +363,7 @@ func (rs *ruleState) isMuted(values []string, t int64) bool {
 	late := t < rs.watermark()
 	times, _ := rs.muted.Peek(key)
 	for _, m := range times {
-		if m > t-int64(u.Within) && (!late || m <= t+int64(rs.rule.For)+rs.lateness) {
+		if m > t-int64(u.Within) && (!late || m <= t+int64(rs.rule.For)+rs.group.lateness) {
 			return true
 		}
 	}

@@ -17,6 +17,7 @@ type overflow struct {
 	keys   *simplelru.LRU[string, struct{}]
 	print  Fingerprint
 	labels map[string]string
+	due    deadline
 }
 
 // refuse counts a trigger that finds no place and lets the overflow alert fire.
@@ -24,16 +25,16 @@ func (e *Engine) refuse(rs *ruleState, values []string, trig trigger, why string
 	rs.stats.Refused++
 	o := &rs.over
 	if !o.active {
-		*o = overflow{active: true, starts: trig.t, newest: trig.t, fired: now}
+		*o = overflow{due: deadline{rs: rs}, active: true, starts: trig.t, newest: trig.t, fired: now}
 		o.keys = newKeys(rs)
 		o.labels = e.overflowLabels(rs)
 		o.print = printOf(o.labels)
+		o.due.arm()
 	}
 	o.newest = max(o.newest, trig.t)
 	o.lines++
 	o.why = why
 	o.keys.Add(join(values), struct{}{})
-	rs.next = min(rs.next, o.newest+rs.overflowQuiet())
 	if o.lines == 1 {
 		e.changes = append(e.changes, e.exportOverflow(rs, now))
 		return
@@ -54,5 +55,6 @@ func (e *Engine) endOverflow(rs *ruleState, end, now int64, reason Reason) {
 	x.EndsAt, x.Concluded = instant(max(end, rs.over.starts, rs.over.starts-rs.over.moved)), instant(now)
 	e.changes = append(e.changes, x)
 	e.closed = append(e.closed, x)
-	rs.over = overflow{}
+	rs.over.due.disarm()
+	rs.over = overflow{due: deadline{rs: rs}}
 }

@@ -112,6 +112,7 @@ func (e *Engine) restoreRule(rs *ruleState, r ruleSnapshot, now int64) {
 		}
 		if rs.open[ep.key] == nil {
 			e.add(ep)
+			ep.due.arm()
 		}
 	}
 	for _, w := range r.Windows {
@@ -126,13 +127,14 @@ func (e *Engine) restoreRule(rs *ruleState, r ruleSnapshot, now int64) {
 		rs.muted.Add(string(m.Key), m.Value)
 	}
 	if o := r.Overflow; o != nil {
-		rs.over = overflow{active: true, starts: o.Starts, moved: o.Moved, newest: o.Newest, fired: o.Fired, lines: o.Lines, why: o.Why, labels: o.Labels, print: printOf(o.Labels), keys: newKeys(rs)}
+		rs.over.due.disarm()
+		rs.over = overflow{due: deadline{rs: rs}, active: true, starts: o.Starts, moved: o.Moved, newest: o.Newest, fired: o.Fired, lines: o.Lines, why: o.Why, labels: o.Labels, print: printOf(o.Labels), keys: newKeys(rs)}
 		for _, k := range o.Keys {
 			rs.over.keys.Add(string(k), struct{}{})
 		}
+		rs.over.due.arm()
 	}
 	e.rename(rs, now) // severity or labels may have changed meanwhile
-	rs.nextDeadline()
 }
 
 func loadWindow(r *rules.Rule, wants []string, s windowSnapshot) *window {

@@ -1,8 +1,8 @@
 package episodes
 
 import (
+	"cmp"
 	"hash/fnv"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -16,15 +16,11 @@ import (
 
 // ruleState is the state of one rule.
 type ruleState struct {
-	rule     *rules.Rule
-	lenient  bool   // Config.Unlabelled
-	seed     uint64 // of its name, for fingerprints
-	sources  []*source
-	lateness int64
-	// mark is the watermark if marked is set: there may be hundreds of sources,
-	// and each line asks for it.
-	mark   int64
-	marked bool
+	rule    *rules.Rule
+	lenient bool   // Config.Unlabelled
+	seed    uint64 // of its name, for fingerprints
+	pos     int    // in Engine.order
+	group   *group
 	// suspended is when its lines were last looked at; noTime: they are.
 	suspended int64
 
@@ -37,12 +33,12 @@ type ruleState struct {
 	cleared *simplelru.LRU[string, int64]
 	muted   *simplelru.LRU[string, []int64]
 	over    overflow
-	next    int64 // no deadline is earlier; math.MaxInt64 if there is none
 	stats   RuleStats
 }
 
 func (e *Engine) newRuleState(r *rules.Rule) *ruleState {
-	rs := &ruleState{rule: r, lenient: e.cfg.Unlabelled, seed: seedOf(r.Alert), suspended: noTime, open: map[string]*episode{}, next: math.MaxInt64}
+	rs := &ruleState{rule: r, lenient: e.cfg.Unlabelled, seed: seedOf(r.Alert), suspended: noTime, open: map[string]*episode{}}
+	rs.over.due.rs = rs
 	size := 10 * max(r.Limit, 1)
 	// The sizes are positive, so there is no error.
 	rs.windows, _ = simplelru.NewLRU(size, func(_ string, w *window) {
@@ -52,7 +48,6 @@ func (e *Engine) newRuleState(r *rules.Rule) *ruleState {
 	rs.cleared, _ = simplelru.NewLRU[string, int64](size, nil)
 	rs.muted, _ = simplelru.NewLRU[string, []int64](size, nil)
 	rs.byClear, rs.byMute = newIndex(r, r.Clear), newIndex(r, r.Unless)
-	rs.bind(e.sources)
 	return rs
 }
 
@@ -62,57 +57,11 @@ func seedOf(name string) uint64 {
 	return h.Sum64()
 }
 
-// bind finds the sources that can serve the rule.
-func (rs *ruleState) bind(sources []*source) {
-	rs.sources, rs.lateness, rs.marked = nil, 0, false
-	for _, s := range sources {
-		if s.serves == nil || s.serves(rs.rule.From) {
-			rs.sources = append(rs.sources, s)
-			rs.lateness = max(rs.lateness, s.lateness)
-		}
-	}
-}
+// watermark is that of the rule's group.
+func (rs *ruleState) watermark() int64 { return rs.group.watermark() }
 
-// watermark is the event time up to which every source that can serve the rule
-// is proved to be read, or noTime if one has proved nothing yet. It stands still
-// while the rule is suspended.
-func (rs *ruleState) watermark() int64 {
-	if !rs.marked {
-		rs.mark, rs.marked = rs.lowest(), true
-	}
-	return rs.mark
-}
-
-func (rs *ruleState) lowest() int64 {
-	if len(rs.sources) == 0 {
-		return noTime
-	}
-	w := int64(math.MaxInt64)
-	for _, s := range rs.sources {
-		if s.proved == noTime {
-			return noTime
-		}
-		w = min(w, s.proved-s.lateness)
-	}
-	if rs.suspended != noTime {
-		w = min(w, rs.suspended-rs.lateness)
-	}
-	return w
-}
-
-// held tells whether a source that can serve the rule proves nothing, or nobody
-// looks at the lines.
-func (rs *ruleState) held(now int64) bool {
-	if rs.suspended != noTime {
-		return true
-	}
-	for _, s := range rs.sources {
-		if s.proved < now-int64(HeldAfter) {
-			return true
-		}
-	}
-	return false
-}
+// held is whether the rule's group is.
+func (rs *ruleState) held(now int64) bool { return rs.group.held(now) }
 
 // quiet is the time without a trigger that ends an episode.
 func (rs *ruleState) quiet() int64 {
@@ -149,29 +98,15 @@ func (rs *ruleState) sorted() []*episode {
 
 // inOrder sorts by start, then key.
 func inOrder(eps []*episode) []*episode {
-	slices.SortFunc(eps, func(a, b *episode) int {
-		if a.starts != b.starts {
-			if a.starts < b.starts {
-				return -1
-			}
-			return 1
-		}
-		return strings.Compare(a.key, b.key)
-	})
+	slices.SortFunc(eps, (*episode).compare)
 	return eps
 }
 
-// nextDeadline computes the earliest deadline and keeps it.
-func (rs *ruleState) nextDeadline() int64 {
-	next := int64(math.MaxInt64)
-	for _, ep := range rs.open {
-		next = min(next, ep.deadline(rs))
+func (ep *episode) compare(o *episode) int {
+	if c := cmp.Compare(ep.starts, o.starts); c != 0 {
+		return c
 	}
-	if rs.over.active {
-		next = min(next, rs.over.newest+rs.overflowQuiet())
-	}
-	rs.next = next
-	return next
+	return strings.Compare(ep.key, o.key)
 }
 
 // keyOf returns the values of `by` that a hit carries, cut, and whether one is

@@ -31,6 +31,9 @@ func (e *Engine) ClockSet(d time.Duration, now time.Time) {
 			rs.stats.LastMatch = now.UTC()
 		}
 	}
+	for _, g := range e.groups {
+		g.rearm()
+	}
 	for _, pod := range e.gone.Keys() { // from the oldest: their order stays
 		if t, ok := e.gone.Peek(pod); ok {
 			e.gone.Add(pod, t+by)
@@ -87,7 +90,6 @@ func (rs *ruleState) move(by int64) {
 		o.moved += by
 		o.newest += by
 	}
-	rs.nextDeadline()
 }
 
 func (w *window) move(by int64) {

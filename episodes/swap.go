@@ -14,7 +14,8 @@ func (e *Engine) Swap(set *rules.Set, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	at := nanos(now)
-	old := e.rules
+	old, before := e.rules, e.order
+	kept := map[*ruleState]bool{}
 	e.rules, e.order = map[string]*ruleState{}, nil
 	for _, r := range set.Rules {
 		if r.Mode == rules.ModeOff {
@@ -23,20 +24,27 @@ func (e *Engine) Swap(set *rules.Set, now time.Time) {
 		rs := old[r.Alert]
 		if rs != nil && rs.rule.Hash == r.Hash {
 			delete(old, r.Alert)
-			rs.rule = r
-			rs.bind(e.sources)
-			e.rename(rs, at)
+			rs.rule, kept[rs] = r, true
 		} else {
 			rs = e.newRuleState(r)
-			if before := old[r.Alert]; before != nil {
-				rs.stats = before.stats
+			if was := old[r.Alert]; was != nil {
+				rs.stats = was.stats
 			}
 		}
+		rs.pos = len(e.order)
 		e.rules[r.Alert] = rs
 		e.order = append(e.order, rs)
 	}
-	for _, rs := range old {
-		e.drop(rs, at)
+	e.bind()
+	for _, rs := range e.order {
+		if kept[rs] {
+			e.rename(rs, at)
+		}
+	}
+	for _, rs := range before {
+		if !kept[rs] {
+			e.drop(rs, at)
+		}
 	}
 }
 
@@ -109,7 +117,7 @@ func (e *Engine) Stats(now time.Time) Stats {
 	for _, rs := range e.order {
 		st := RuleStatus{
 			Rule: rs.rule, RuleStats: rs.stats, Overflow: rs.over.active, Held: rs.held(nanos(now)),
-			Windows: rs.windows.Len(), Inactive: len(rs.sources) == 0,
+			Windows: rs.windows.Len(), Inactive: len(rs.group.sources) == 0,
 		}
 		if w := rs.watermark(); w > 0 {
 			st.Watermark = instant(w)

@@ -1,0 +1,171 @@
+package episodes
+
+import (
+	"cmp"
+	"container/heap"
+	"math"
+	"slices"
+)
+
+// deadline is the place of an episode, or of the overflow of a rule, in the heap
+// of its group.
+type deadline struct {
+	rs *ruleState
+	ep *episode // nil: it is the overflow's
+	// at is not later than the deadline. Lines only ever put a deadline off, and
+	// there may be thousands of them: where an entry belongs is looked up when
+	// it comes first.
+	at    int64
+	in    *group // whose heap it is in; nil: none
+	index int    // in that heap
+}
+
+// due computes the deadline.
+func (d *deadline) due() int64 {
+	if d.ep != nil {
+		return d.ep.deadline(d.rs)
+	}
+	return d.rs.over.newest + d.rs.overflowQuiet()
+}
+
+// inTurn compares in the order in which conclusions are drawn: by rule, its
+// overflow last, by start, by key.
+func (d *deadline) inTurn(o *deadline) int {
+	if c := cmp.Compare(d.rs.pos, o.rs.pos); c != 0 {
+		return c
+	}
+	switch {
+	case d.ep == nil:
+		return 1
+	case o.ep == nil:
+		return -1
+	}
+	return d.ep.compare(o.ep)
+}
+
+// deadlines is a heap, the earliest first.
+type deadlines []*deadline
+
+func (h deadlines) Len() int           { return len(h) }
+func (h deadlines) Less(i, k int) bool { return h[i].at < h[k].at }
+
+func (h deadlines) Swap(i, k int) {
+	h[i], h[k] = h[k], h[i]
+	h[i].index, h[k].index = i, k
+}
+
+// Push is for container/heap.
+func (h *deadlines) Push(x any) {
+	d := x.(*deadline)
+	d.index = len(*h)
+	*h = append(*h, d)
+}
+
+// Pop is for container/heap.
+func (h *deadlines) Pop() any {
+	last := len(*h) - 1
+	d := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return d
+}
+
+// arm puts a deadline into the heap of its rule's group.
+func (d *deadline) arm() {
+	d.disarm()
+	d.at, d.in = d.due(), d.rs.group
+	heap.Push(&d.in.heap, d)
+}
+
+// disarm is the inverse of arm.
+func (d *deadline) disarm() {
+	if d.in != nil {
+		heap.Remove(&d.in.heap, d.index)
+		d.in = nil
+	}
+}
+
+// first returns the earliest deadline, or nil if there is none.
+func (g *group) first() *deadline {
+	for len(g.heap) > 0 {
+		d := g.heap[0]
+		at := d.due()
+		if at == d.at {
+			return d
+		}
+		d.at = at // it was put off
+		heap.Fix(&g.heap, 0)
+	}
+	return nil
+}
+
+// takeDue takes what is due at the watermark out of the heap.
+func (g *group) takeDue(due []*deadline) []*deadline {
+	w := g.watermark()
+	for len(g.heap) > 0 && g.heap[0].at <= w {
+		if d := g.first(); d.at <= w {
+			d.disarm()
+			due = append(due, d)
+		}
+	}
+	return due
+}
+
+// rearm orders the heap anew after its deadlines were moved.
+func (g *group) rearm() {
+	for _, d := range g.heap {
+		d.at = d.due()
+	}
+	heap.Init(&g.heap)
+}
+
+// conclude draws the deadlines that the watermarks have reached.
+func (e *Engine) conclude(now int64) {
+	due := e.due[:0]
+	for _, g := range e.groups {
+		due = g.takeDue(due)
+	}
+	slices.SortFunc(due, (*deadline).inTurn)
+	for _, d := range due {
+		switch {
+		case d.ep == nil:
+			e.endOverflow(d.rs, d.at, now, ReasonQuiet)
+		case !e.decide(d.ep, now):
+			d.arm()
+		}
+	}
+	clear(due)
+	e.due = due[:0]
+}
+
+// decide draws the deadlines of one episode and tells whether it ended.
+func (e *Engine) decide(ep *episode, now int64) (ended bool) {
+	rs := ep.rs
+	w := rs.watermark()
+	for ep.deadline(rs) <= w {
+		fires, ends := ep.starts+int64(rs.rule.For), ep.end(rs)
+		if ep.state == StatePending && fires < ends {
+			e.fire(ep, now)
+			continue
+		}
+		reason := ReasonQuiet
+		if rs.rule.Clear != nil {
+			reason = ReasonExpired
+		}
+		e.close(ep, reason, ends, now)
+		return true
+	}
+	return false
+}
+
+// nextDeadline is the earliest time of the clock at which something is due;
+// math.MaxInt64: never.
+func (e *Engine) nextDeadline() int64 {
+	next := int64(math.MaxInt64)
+	for _, g := range e.groups {
+		if d := g.first(); d != nil {
+			next = min(next, d.at+g.lateness)
+		}
+	}
+	return next
+}

@@ -1,0 +1,374 @@
+package episodes
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"crowsnest/matcher"
+	"crowsnest/rules"
+)
+
+// life draws what happens to an engine in its life: lines of rules of all kinds,
+// proofs of several sources, reloads, restarts, a clock that is set.
+type life struct {
+	t     *rapid.T
+	now   time.Duration
+	rules []*rules.Rule // of the set in force
+	lines int
+}
+
+// player is an engine that lives such a life.
+type player struct {
+	t    require.TestingT
+	cfg  Config
+	e    *Engine
+	set  *rules.Set
+	srcs []string // known sources
+	told []Episode
+	// before is called before each Evaluate, take takes a batch; nil: as always.
+	before func(e *Engine, now int64)
+	take   func(e *Engine, hits []matcher.Hit, now time.Time)
+}
+
+// deed is one thing that happens to an engine.
+type deed func(p *player)
+
+func newLife(t *rapid.T) *life {
+	l := &life{t: t}
+	for i := range rapid.IntRange(1, 4).Draw(t, "rules") {
+		l.rules = append(l.rules, lifeRule(t, fmt.Sprint("Rule", i)))
+	}
+	return l
+}
+
+// lifeRule is a rule of any kind, of one of three parts of the cluster.
+func lifeRule(t *rapid.T, alert string) *rules.Rule {
+	r := anyRule(t)
+	r.Alert, r.By = alert, []string{"namespace", "pod"}[rapid.IntRange(0, 1).Draw(t, "by"):]
+	r.Wants = append(slices.Clone(r.By), "v")
+	from, err := rules.ParseSelector(rapid.SampledFrom([]string{`{app="a"}`, `{app="b"}`, `{app=~".+"}`}).Draw(t, "from"))
+	require.NoError(t, err)
+	r.From = from
+	for _, a := range []*rules.Aside{r.Clear, r.Unless} {
+		if a != nil {
+			a.Same = r.By[rapid.IntRange(0, len(r.By)-1).Draw(t, "same"):]
+		}
+	}
+	return r
+}
+
+func (l *life) player(cfg Config) *player {
+	p := &player{t: l.t, cfg: cfg, set: &rules.Set{Rules: l.rules}}
+	p.join("all")
+	p.e = p.engine()
+	return p
+}
+
+// lateness of the sources is not the same.
+func lifeSource(e *Engine, name string) {
+	if name == "all" {
+		e.AddSource(name, rules.Lateness, nil)
+		return
+	}
+	labels := map[string]string{"app": name[:1]}
+	e.AddSource(name, time.Duration(len(name))*4*time.Second, func(s rules.Selector) bool { return s.Matches(labels, false) })
+}
+
+func (p *player) join(name string) {
+	if !slices.Contains(p.srcs, name) {
+		p.srcs = append(p.srcs, name)
+	}
+}
+
+func (p *player) engine() *Engine {
+	e := New(p.cfg)
+	for _, name := range p.srcs {
+		lifeSource(e, name)
+	}
+	e.Swap(p.set, start)
+	return e
+}
+
+func (p *player) evaluate(now time.Duration) {
+	if p.before != nil {
+		p.before(p.e, nanos(at(now)))
+	}
+	p.told = append(p.told, p.e.Evaluate(at(now))...)
+}
+
+// next draws what happens next.
+func (l *life) next() (string, deed) {
+	t := l.t
+	names := []string{"lines", "lines", "lines", "prove", "tick", "tick", "rare"}
+	name := rapid.SampledFrom(names).Draw(t, "deed")
+	if name == "rare" {
+		name = rapid.SampledFrom([]string{"pause", "set clock", "swap", "suspend", "join", "leave", "gone", "restart", "warm up"}).Draw(t, "rare deed")
+	}
+	switch name {
+	case "lines":
+		return name, l.takes()
+	case "prove":
+		d := l.now - l.seconds("behind", 0, 20)
+		source := rapid.SampledFrom([]string{"all", "a", "bb"}).Draw(t, "source")
+		return name, func(p *player) { p.e.Advance(source, at(d)) }
+	case "tick", "pause":
+		return name, l.ticks(name == "pause")
+	case "set clock":
+		by := rapid.SampledFrom([]time.Duration{time.Hour, -time.Hour, 7 * time.Second, -7 * time.Second}).Draw(t, "by")
+		l.now += by
+		now := l.now
+		return name, func(p *player) { p.e.ClockSet(by, at(now)) }
+	case "swap":
+		return name, l.swaps()
+	}
+	return name, l.rare(name)
+}
+
+func (l *life) seconds(what string, lo, hi int) time.Duration {
+	return time.Duration(rapid.IntRange(lo, hi).Draw(l.t, what)) * time.Second
+}
+
+func (l *life) ticks(long bool) deed {
+	d := l.seconds("pass", 0, 30)
+	if long {
+		d *= 20
+	}
+	l.now += d
+	now := l.now
+	return func(p *player) {
+		for _, name := range p.srcs {
+			if len(name) < 2 || long { // one of the sources is slow
+				p.e.Advance(name, at(now))
+			}
+		}
+		p.evaluate(now)
+	}
+}
+
+func (l *life) takes() deed {
+	t, now := l.t, l.now
+	var hits []matcher.Hit
+	for range rapid.IntRange(1, 6).Draw(t, "hits") {
+		r := rapid.SampledFrom(l.rules).Draw(t, "rule")
+		values := make([]string, len(r.By), len(r.By)+1)
+		for i := range values {
+			values[i] = rapid.SampledFrom([]string{"x", "y", "z-with-a-longer-name", ""}).Draw(t, "by value")
+		}
+		l.lines += rapid.SampledFrom([]int{1, 1, 1, 0}).Draw(t, "another line")
+		h := lineHit(r, rapid.SampledFrom(partsOf(r)).Draw(t, "part"), l.now-l.seconds("late", -1, 25),
+			rapid.SampledFrom([]string{"", "line", "password=x line", longLine}).Draw(t, "line"),
+			append(values, rapid.SampledFrom([]string{"", "v", "w", "secret"}).Draw(t, "v"))...)
+		h.ID = uint64(l.lines)
+		h.Labels = matcher.Labels{"namespace": rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "namespace")}
+		hits = append(hits, h)
+	}
+	soon := rapid.Bool().Draw(t, "evaluated at once")
+	return func(p *player) {
+		if p.take != nil {
+			p.take(p.e, hits, at(now))
+		} else {
+			p.e.Take(hits, at(now))
+		}
+		if soon {
+			p.evaluate(now)
+		}
+	}
+}
+
+var longLine = fmt.Sprintf("%2000s password=y", "long")
+
+func (l *life) swaps() deed {
+	t := l.t
+	var set []*rules.Rule
+	for _, r := range l.rules {
+		switch rapid.SampledFrom([]string{"same", "same", "other labels", "other meaning", "gone"}).Draw(t, "rule becomes") {
+		case "other labels":
+			c := *r
+			c.Severity = rules.Severity(rapid.SampledFrom([]string{"critical", "info"}).Draw(t, "severity"))
+			r = &c
+		case "other meaning":
+			h := r.Hash
+			r = lifeRule(t, r.Alert)
+			r.Hash = h + "'"
+		case "gone":
+			if len(l.rules) > 1 {
+				continue
+			}
+		}
+		set = append(set, r)
+	}
+	if len(set) == 0 {
+		set = l.rules[:1]
+	}
+	l.rules = set
+	now := l.now
+	return func(p *player) {
+		p.set = &rules.Set{Rules: set}
+		p.e.Swap(p.set, at(now))
+	}
+}
+
+func (l *life) rare(name string) deed {
+	t, now := l.t, l.now
+	source := rapid.SampledFrom([]string{"a", "bb"}).Draw(t, "source")
+	r := rapid.SampledFrom(l.rules).Draw(t, "rule")
+	switch name {
+	case "suspend":
+		return func(p *player) { p.e.Suspend(r, at(now)) }
+	case "join":
+		return func(p *player) { p.join(source); lifeSource(p.e, source) }
+	case "leave":
+		return func(p *player) {
+			p.srcs = slices.DeleteFunc(p.srcs, func(s string) bool { return s == source })
+			p.e.RemoveSource(source)
+		}
+	case "gone":
+		return func(p *player) { p.e.Gone("x", "y", at(now)) }
+	case "restart":
+		return func(p *player) {
+			p.evaluate(now)
+			data, err := p.e.Snapshot()
+			require.NoError(p.t, err)
+			p.e = p.engine()
+			require.NoError(p.t, p.e.Restore(data, at(now)))
+		}
+	}
+	return func(p *player) { // warm up
+		if p.e.warm {
+			p.e.EndWarmUp()
+			return
+		}
+		p.e.StartWarmUp()
+	}
+}
+
+// check compares two players after each deed.
+func (l *life) check(a, b *player, same func(what string)) {
+	var did []string
+	for range rapid.IntRange(1, 40).Draw(l.t, "deeds") {
+		name, do := l.next()
+		did = append(did, name)
+		do(a)
+		do(b)
+		require.Equal(l.t, b.told, a.told, "after %v", did)
+		a.told, b.told = nil, nil
+		same(fmt.Sprint(did))
+	}
+}
+
+// walkSources is the watermark of a rule and the most lateness of a source that
+// serves it.
+func walkSources(e *Engine, rs *ruleState) (watermark, lateness int64) {
+	watermark = math.MaxInt64
+	for _, s := range e.sources {
+		switch {
+		case s.serves != nil && !s.serves(rs.rule.From):
+			continue
+		case s.proved == noTime:
+			watermark = noTime
+		}
+		lateness = max(lateness, s.lateness)
+		watermark = min(watermark, s.proved-s.lateness)
+	}
+	if watermark == math.MaxInt64 || watermark < noTime {
+		watermark = noTime
+	}
+	if rs.suspended != noTime {
+		watermark = min(watermark, rs.suspended-lateness)
+	}
+	return watermark, lateness
+}
+
+// walkDue draws what is due by looking at every rule and episode.
+func walkDue(e *Engine, now int64) {
+	for _, rs := range e.order {
+		w, _ := walkSources(e, rs)
+		for _, ep := range rs.sorted() {
+			for ep.deadline(rs) <= w {
+				fires, ends := ep.starts+int64(rs.rule.For), ep.end(rs)
+				if ep.state == StatePending && fires < ends {
+					e.fire(ep, now)
+					continue
+				}
+				reason := ReasonQuiet
+				if rs.rule.Clear != nil {
+					reason = ReasonExpired
+				}
+				e.close(ep, reason, ends, now)
+				break
+			}
+		}
+		if end := rs.over.newest + rs.overflowQuiet(); rs.over.active && end <= w {
+			e.endOverflow(rs, end, now, ReasonQuiet)
+		}
+	}
+}
+
+// walkNext is NextDeadline by looking at every rule and episode.
+func walkNext(e *Engine) (next time.Time, found bool) {
+	tell := func(rs *ruleState, d int64) {
+		_, lateness := walkSources(e, rs)
+		if t := instant(d + lateness); !found || t.Before(next) {
+			next, found = t, true
+		}
+	}
+	for _, rs := range e.order {
+		for _, ep := range rs.open {
+			tell(rs, ep.deadline(rs))
+		}
+		if rs.over.active {
+			tell(rs, rs.over.newest+rs.overflowQuiet())
+		}
+	}
+	return next, found
+}
+
+// What the heaps say is what a walk over everything says.
+func TestDeadlinesAreThoseOfAWalk(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := newLife(t)
+		cfg := Config{MaxActive: 4, UpdateEvery: l.seconds("update every", 0, 20)}
+		heaps, walks := l.player(cfg), l.player(cfg)
+		walks.before = walkDue
+		l.check(heaps, walks, func(what string) {
+			wantNext, want := walkNext(heaps.e)
+			next, ok := heaps.e.NextDeadline()
+			require.Equal(t, want, ok, what)
+			require.Equal(t, wantNext, next, what)
+			requireHeaps(t, heaps.e)
+		})
+	})
+}
+
+// requireHeaps checks that exactly what is open is in the heap of its group.
+func requireHeaps(t require.TestingT, e *Engine) {
+	n := 0
+	count := func(d *deadline, rs *ruleState) {
+		require.Same(t, rs.group, d.in)
+		require.Same(t, d, rs.group.heap[d.index])
+		require.LessOrEqual(t, d.at, d.due())
+		n++
+	}
+	for i, rs := range e.order {
+		require.Equal(t, i, rs.pos)
+		require.Contains(t, e.groups, rs.group)
+		for _, ep := range rs.open {
+			count(&ep.due, rs)
+		}
+		if rs.over.active {
+			count(&rs.over.due, rs)
+		} else {
+			require.Nil(t, rs.over.due.in)
+		}
+	}
+	for _, g := range e.groups {
+		n -= len(g.heap)
+	}
+	require.Zero(t, n)
+}
