@@ -3,6 +3,7 @@ package replay
 import (
 	"container/heap"
 	"errors"
+	"math"
 	"time"
 
 	"crowsnest/episodes"
@@ -99,7 +100,10 @@ func newScanner(target Target, opt ScanOptions) *scanner {
 		opt: opt, alerts: map[episodes.Fingerprint]int{}, open: map[episodes.Fingerprint]bool{},
 		opened: map[string]int{}, words: map[string]int{},
 	}
-	sc.session = newSession(target.Set, target.Program, time.Time{}, episodes.Config{Redactor: opt.Redactor, Unlabelled: opt.Lenient})
+	sc.session = newSession(target.Set, target.Program, time.Time{}, episodes.Config{
+		Redactor: opt.Redactor, Unlabelled: opt.Lenient,
+		UpdateEvery: math.MaxInt64, // refresh asks at the end
+	})
 	sc.session.told = sc.told
 	return sc
 }
@@ -222,6 +226,16 @@ func (sc *scanner) count(x episodes.Episode) {
 	}
 }
 
+// refresh takes the last state of the alerts that are firing at the end of the
+// input.
+func (sc *scanner) refresh(end time.Time) {
+	for _, x := range sc.session.engine.Episodes(end) {
+		if i, open := sc.alerts[x.Fingerprint]; open && x.State == episodes.StateFiring {
+			sc.report.Alerts[i].Episode = x
+		}
+	}
+}
+
 // finish draws what is due at the end of the input, and then, unless told
 // otherwise, lets the clock run on.
 func (sc *scanner) finish() {
@@ -244,6 +258,7 @@ func (sc *scanner) finish() {
 	if !end.IsZero() {
 		s.reach(end)
 		s.settle(end)
+		sc.refresh(end)
 	}
 	for !sc.opt.UntilEOF {
 		next, ok := s.engine.NextDeadline()
