@@ -22,6 +22,10 @@ type Program struct {
 
 	mu         sync.Mutex
 	selections map[string]*lazySelection
+	served     []served // streams, a ring once it is full
+	nextServed int
+	learners   atomic.Int32 // finders that keep lines
+	untuned    atomic.Int32 // those that have what Tune needs
 
 	scratches sync.Pool // of *scratch
 	made      atomic.Uint64

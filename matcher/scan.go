@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"slices"
 	"time"
+
+	"crowsnest/matcher/internal/sieve"
 )
 
 // Scan matches a block of whole lines and returns what was found, in the order
@@ -17,6 +19,7 @@ func (p *Program) Scan(s *Stream, block []byte, now time.Time) []Hit {
 		s.skip(block)
 		return nil
 	}
+	s.sel.finder.learn(p, block)
 	r := p.begin(s, now)
 	defer p.end(r)
 	r.nul = bytes.IndexByte(block, 0) >= 0
@@ -41,6 +44,7 @@ func (p *Program) Match(s *Stream, rec Record) []Hit {
 		s.counters.Evaluated++
 		return nil
 	}
+	s.sel.finder.learn(p, rec.Text)
 	r := p.begin(s, rec.Time)
 	defer p.end(r)
 	r.nul = bytes.IndexByte(rec.Text, 0) >= 0
@@ -115,20 +119,21 @@ func (m moment) resolve(now time.Time) moment {
 
 // run is one call of Scan, Match or Flush.
 type run struct {
-	s    *Stream
-	sel  *selection
-	sc   *scratch
-	now  time.Time
-	hits []Hit
-	nul  bool   // there are NUL bytes
-	prev []byte // TextTime: stamp of the newest envelope, not read yet
+	s     *Stream
+	sel   *selection
+	sieve *sieve.Sieve // of sel
+	sc    *scratch
+	now   time.Time
+	hits  []Hit
+	nul   bool   // there are NUL bytes
+	prev  []byte // TextTime: stamp of the newest envelope, not read yet
 }
 
 func (p *Program) begin(s *Stream, now time.Time) *run {
 	sc := p.scratches.Get().(*scratch)
 	sc.fit(s.sel)
 	r := &sc.run
-	*r = run{s: s, sel: s.sel, sc: sc, now: now}
+	*r = run{s: s, sel: s.sel, sieve: s.sel.finder.sieve.Load(), sc: sc, now: now}
 	return r
 }
 

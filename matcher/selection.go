@@ -2,6 +2,7 @@ package matcher
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"crowsnest/matcher/internal/needs"
@@ -14,13 +15,13 @@ import (
 const maxSelections = 1024
 
 // selection is what a program prepares for all streams to which the same rules
-// may apply. It is immutable.
+// may apply. It is immutable but for its finder.
 type selection struct {
 	rules []*rules.Rule
 	parts []*part
 
-	sieve  *sieve.Sieve
-	users  [][]int32 // of each text of the sieve, the parts that it is chosen for
+	finder finder
+	users  [][]int32 // of each text of the finder, the parts that it is chosen for
 	always []int32   // parts that are tried on every line
 	// escaped parts are found by letters of fields. JSON can escape those.
 	escaped []int32
@@ -30,13 +31,16 @@ type selection struct {
 
 type lazySelection struct {
 	once sync.Once
-	sel  *selection
+	made atomic.Pointer[selection]
 }
 
 // choose selects the rules for the stream, once for each program.
 func (s *Stream) choose(p *Program) {
 	if s.prog != p {
 		s.prog, s.sel = p, p.selection(s.labels, s.opt.Lenient)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.noteServed(s.labels, s.opt.Lenient)
 	}
 }
 
@@ -59,8 +63,8 @@ func (p *Program) selection(labels Labels, lenient bool) *selection {
 		p.selections[string(key)] = lazy
 	}
 	p.mu.Unlock()
-	lazy.once.Do(func() { lazy.sel = p.build(chosen) })
-	return lazy.sel
+	lazy.once.Do(func() { lazy.made.Store(p.build(chosen)) })
+	return lazy.made.Load()
 }
 
 func (p *Program) build(chosen []bool) *selection {
@@ -96,6 +100,7 @@ func (p *Program) build(chosen []bool) *selection {
 			sel.users[k] = append(sel.users[k], n)
 		}
 	}
-	sel.sieve = sieve.New(texts, p.sample.lines)
+	sel.finder.texts = texts
+	sel.finder.sieve.Store(sieve.New(texts, p.sample.lines))
 	return sel
 }

@@ -167,4 +167,5 @@ func (r *reader) take() {
 	line := bytes.TrimRight(b.data, "\r\n")
 	r.last = append(r.last[:0], line[bytes.LastIndexByte(line, '\n')+1:]...)
 	r.cutter.give(b.data)
+	r.prog.Tune()
 }

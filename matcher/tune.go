@@ -1,0 +1,128 @@
+package matcher
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"crowsnest/matcher/internal/needs"
+	"crowsnest/matcher/internal/sieve"
+)
+
+const (
+	// liveSample is how many bytes of the lines of its streams a selection keeps,
+	// and livePart how many of one block at most: several streams should have
+	// their share.
+	liveSample = 128 << 10
+	livePart   = 16 << 10
+	// learning is how many selections keep lines at the same time, and worthTuning
+	// how many texts they look for at least.
+	learning    = 16
+	worthTuning = 20
+	// maxServed is how many streams a program remembers for the one that follows.
+	maxServed = 4096
+)
+
+// finder finds the texts of a selection in lines. It begins with a sample of
+// what controllers write; Tune replaces it by one of what these streams write.
+type finder struct {
+	texts []needs.Text
+	sieve atomic.Pointer[sieve.Sieve]
+
+	full  atomic.Bool // no more lines are wanted, for now
+	mu    sync.Mutex
+	lines []byte // nil: none are kept
+}
+
+// learn keeps some of a block, until there is enough.
+func (f *finder) learn(p *Program, block []byte) {
+	if f.full.Load() {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.full.Load():
+		return
+	case len(f.texts) < worthTuning:
+		f.full.Store(true)
+		return
+	case f.lines == nil:
+		if p.learners.Add(1) > learning {
+			p.learners.Add(-1)
+			return // another time
+		}
+		f.lines = make([]byte, 0, liveSample+livePart)
+	}
+	f.lines = append(f.lines, block[:min(len(block), livePart)]...)
+	if len(f.lines) >= liveSample {
+		f.full.Store(true)
+		p.untuned.Add(1)
+	}
+}
+
+// Tune looks for the texts of rules by what is rare in the lines that were read
+// since, once that is known. It makes scans faster, and changes no result. It
+// takes up to some tenths of a second when there are thousands of rules, and
+// nothing when there is nothing to do. It may be called while the program is used.
+func (p *Program) Tune() {
+	if p.untuned.Load() == 0 {
+		return
+	}
+	p.mu.Lock()
+	all := make([]*lazySelection, 0, len(p.selections))
+	for _, lazy := range p.selections {
+		all = append(all, lazy)
+	}
+	p.mu.Unlock()
+	for _, lazy := range all {
+		if sel := lazy.made.Load(); sel != nil {
+			sel.finder.tune(p)
+		}
+	}
+}
+
+func (f *finder) tune(p *Program) {
+	var lines []byte
+	f.mu.Lock()
+	if f.full.Load() {
+		lines, f.lines = f.lines, nil
+	}
+	f.mu.Unlock()
+	if lines == nil {
+		return
+	}
+	// What is quiet now may come again: the usual lines count too.
+	f.sieve.Store(sieve.New(f.texts, slices.Concat(lines, p.sample.lines[:len(p.sample.lines)/2])))
+	p.untuned.Add(-1)
+	p.learners.Add(-1)
+}
+
+// served is a stream that a program has been used with.
+type served struct {
+	labels  Labels
+	lenient bool
+}
+
+// noteServed remembers a stream. The caller holds mu.
+func (p *Program) noteServed(labels Labels, lenient bool) {
+	s := served{labels, lenient}
+	if len(p.served) < maxServed {
+		p.served = append(p.served, s)
+		return
+	}
+	p.served[p.nextServed] = s
+	p.nextServed = (p.nextServed + 1) % maxServed
+}
+
+// Prepare makes ready what the program needs for the streams that old was used
+// with lately, so that the first lines after a change of rules do not wait for
+// it. It takes as long as that takes. Both may be in use meanwhile.
+func (p *Program) Prepare(old *Program) {
+	old.mu.Lock()
+	streams := slices.Clone(old.served)
+	old.mu.Unlock()
+	for _, s := range streams {
+		p.selection(s.labels, s.lenient)
+	}
+}

@@ -1,0 +1,85 @@
+package matcher
+
+import (
+	"bytes"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Tune changes no hit, also while the program is used.
+func TestTune(t *testing.T) {
+	set := benchSignatures(t, 100)
+	p := benchProgram(t, set)
+	lines := benchLines(set, 1<<20, 0.05)
+	blocks := wholeLines(lines, 64<<10)
+	count := func() (n int) {
+		s := NewStream(manager, StreamOptions{})
+		for _, b := range blocks {
+			n += len(p.Scan(s, b, arrival))
+		}
+		return n
+	}
+	s := NewStream(manager, StreamOptions{})
+	p.Rules(s)
+	before := s.sel.finder.sieve.Load()
+	p.Tune()
+	require.Same(t, before, s.sel.finder.sieve.Load(), "nothing is known yet")
+	want := count()
+	require.Positive(t, want)
+
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() { require.Equal(t, want, count()) })
+	}
+	p.Tune()
+	wg.Wait()
+	require.NotSame(t, before, s.sel.finder.sieve.Load())
+	require.Equal(t, want, count())
+	require.Nil(t, s.sel.finder.lines, "the lines are given back")
+	require.Zero(t, p.learners.Load())
+	require.Zero(t, p.untuned.Load())
+}
+
+// The lines that are kept are bounded, and few rules are not worth it.
+func TestTuneIsBounded(t *testing.T) {
+	var set []signature
+	for i, s := range benchSignatures(t, 60) {
+		if i >= 30 {
+			s.rule.From = selector(t, `{container="manager",pod=~"p-1?[0-9]"}`)
+		}
+		set = append(set, s)
+	}
+	few := ruleOf(t, "Few", set[0].rule.Steps[0].Matcher)
+	few.From = selector(t, `{container="few"}`)
+	set = append(set, signature{rule: few})
+	p := benchProgram(t, set)
+	block := bytes.Repeat([]byte("an ordinary line\n"), 4096)
+	few2 := NewStream(Labels{"container": "few"}, StreamOptions{})
+	p.Scan(few2, block, arrival)
+	require.Nil(t, few2.sel.finder.lines)
+	p.learners.Store(learning)
+	s := NewStream(manager, StreamOptions{})
+	p.Scan(s, block, arrival)
+	require.Nil(t, s.sel.finder.lines, "others are at it")
+	p.learners.Store(0)
+	p.Scan(s, block, arrival)
+	require.Len(t, s.sel.finder.lines, livePart)
+}
+
+func TestPrepare(t *testing.T) {
+	set := benchSignatures(t, 30)
+	old, next := benchProgram(t, set), benchProgram(t, set[:20])
+	for range maxServed + 10 {
+		old.Rules(NewStream(manager, StreamOptions{}))
+	}
+	old.Rules(NewStream(Labels{"container": "other"}, StreamOptions{}))
+	require.Len(t, old.served, maxServed)
+	next.Prepare(old)
+	require.Len(t, next.selections, 2)
+	s := NewStream(manager, StreamOptions{})
+	before := next.selection(s.labels, false)
+	next.Rules(s)
+	require.Same(t, before, s.sel, "it was made ready")
+}
