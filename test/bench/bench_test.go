@@ -1,0 +1,180 @@
+package bench
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/episodes"
+	"crowsnest/matcher"
+	"crowsnest/replay"
+	"crowsnest/rules"
+	"crowsnest/test/traffic"
+)
+
+const blockSize = 256 << 10
+
+// perLine reports the time of one line of the log, of which every pass is one.
+func perLine(b *testing.B, log []byte) {
+	lines := bytes.Count(log, []byte("\n"))
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(lines), "ns/line")
+}
+
+// BenchmarkMatch is matcher.Program.Scan alone: envelopes, the search for texts,
+// the check of the few lines that have one, and hits.
+func BenchmarkMatch(b *testing.B) {
+	for _, w := range workloads() {
+		b.Run(w.String(), func(b *testing.B) {
+			log, p := logOf(w.kind), programOf(w).program
+			parts, s := blocks(log, blockSize), newStream(w.kind)
+			p.Rules(s)
+			b.SetBytes(int64(len(log)))
+			b.ReportAllocs()
+			hits := 0
+			for b.Loop() {
+				for _, block := range parts {
+					hits += len(p.Scan(s, block, arrival))
+				}
+			}
+			require.Positive(b, hits)
+			perLine(b, log)
+		})
+	}
+}
+
+// newEngine is one with the rules in force and a source that proves what it read.
+func newEngine(set *rules.Set) *episodes.Engine {
+	e := episodes.New(episodes.Config{UpdateEvery: time.Minute})
+	e.AddSource("bench", 5*time.Second, func(rules.Selector) bool { return true })
+	e.Swap(set, arrival)
+	return e
+}
+
+// BenchmarkTake is episodes.Engine.Take alone, on the hits of a log.
+func BenchmarkTake(b *testing.B) {
+	for _, w := range []workload{{traffic.CRI, 1000}, {traffic.Storm, 10}, {traffic.Storm, 1000}, {traffic.Published, 500}} {
+		b.Run(w.String(), func(b *testing.B) {
+			log, l := logOf(w.kind), programOf(w)
+			s := newStream(w.kind)
+			var hits [][]matcher.Hit
+			for _, block := range blocks(log, blockSize) {
+				hits = append(hits, l.program.Scan(s, block, arrival))
+			}
+			n := 0
+			b.ReportAllocs()
+			for b.Loop() {
+				b.StopTimer()
+				e := newEngine(l.set)
+				b.StartTimer()
+				for _, h := range hits {
+					e.Take(h, arrival)
+					n += len(h)
+				}
+			}
+			require.Positive(b, n)
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/hit")
+		})
+	}
+}
+
+// BenchmarkPath is what one process does with a block, but for reading it: match,
+// conclude, and look five times a second of the log's own time for what is due.
+func BenchmarkPath(b *testing.B) {
+	for _, w := range workloads() {
+		b.Run(w.String(), func(b *testing.B) {
+			log, l := logOf(w.kind), programOf(w)
+			parts := blocks(log, blockSize)
+			b.SetBytes(int64(len(log)))
+			b.ReportAllocs()
+			told := 0
+			for b.Loop() {
+				b.StopTimer()
+				e, s := newEngine(l.set), newStream(w.kind)
+				l.program.Rules(s)
+				b.StartTimer()
+				for _, block := range parts {
+					e.Take(l.program.Scan(s, block, arrival), arrival)
+					e.Advance("bench", arrival)
+					told += len(e.Evaluate(arrival))
+				}
+			}
+			require.Positive(b, told)
+			perLine(b, log)
+		})
+	}
+}
+
+// BenchmarkReplay is replay.Scan on a file: reading, matching, concluding in
+// event time, over as many cores as there are.
+func BenchmarkReplay(b *testing.B) {
+	for _, w := range workloads() {
+		b.Run(w.String(), func(b *testing.B) {
+			log, l := fileOf(w.kind), programOf(w)
+			name := filepath.Join(b.TempDir(), "x.log")
+			require.NoError(b, os.WriteFile(name, log, 0o600))
+			b.SetBytes(int64(len(log)))
+			b.ReportAllocs()
+			for b.Loop() {
+				in := replay.Input{Name: name, Labels: pod, Open: func() (io.ReadCloser, error) { return os.Open(name) }}
+				report, err := replay.Scan(l.set, l.program, []replay.Input{in}, replay.ScanOptions{Now: arrival})
+				require.NoError(b, err)
+				require.Positive(b, report.Hits)
+			}
+			perLine(b, log)
+		})
+	}
+}
+
+// BenchmarkLoad is reading a pack into rules.
+func BenchmarkLoad(b *testing.B) {
+	eachSet(b, func(b *testing.B, w workload) {
+		signatures := w.signatures()
+		for b.Loop() {
+			_, err := load(signatures)
+			require.NoError(b, err)
+		}
+	})
+}
+
+// BenchmarkCompile is making a program, and preparing it for the first stream.
+// Memory is what the program keeps.
+func BenchmarkCompile(b *testing.B) {
+	eachSet(b, func(b *testing.B, w workload) {
+		set := programOf(w).set
+		prepare := func() *matcher.Program {
+			p, err := compile(set)
+			require.NoError(b, err)
+			p.Rules(newStream(w.kind))
+			return p
+		}
+		before := heap()
+		p := prepare()
+		kept := heap() - before
+		runtime.KeepAlive(p)
+		for b.Loop() {
+			prepare()
+		}
+		b.ReportMetric(float64(kept)/1e3, "kept-KB")
+	})
+}
+
+func eachSet(b *testing.B, f func(*testing.B, workload)) {
+	for _, w := range workloads() {
+		if w.kind == traffic.CRI || w.kind == traffic.Published {
+			b.Run(w.String(), func(b *testing.B) { f(b, w) })
+		}
+	}
+}
+
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}

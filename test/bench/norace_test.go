@@ -1,0 +1,6 @@
+//go:build !race
+
+package bench
+
+// slow is by how much logs are shorter where everything takes longer.
+const slow = 1
