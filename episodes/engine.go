@@ -7,7 +7,6 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
-	"crowsnest/matcher"
 	"crowsnest/redact"
 	"crowsnest/rules"
 )
@@ -82,7 +81,9 @@ type Engine struct {
 	sources []*source
 	groups  []*group
 	due     []*deadline // memory of Evaluate
-	seen    *simplelru.LRU[uint64, struct{}]
+	batch   batch       // memory of Take
+	recent  *ruleState  // that of the last hit; nil: there was none since Swap
+	seen    *fingerprints
 	cleaned *simplelru.LRU[cleanKey, string]
 	gone    *simplelru.LRU[podName, int64] // when pods were deleted, in that order
 	active  int                            // open episodes
@@ -108,7 +109,7 @@ func New(cfg Config) *Engine {
 	e := &Engine{cfg: cfg, rules: map[string]*ruleState{}, within: map[string]int{}, gone: newGone()}
 	// The sizes are positive, so there is no error.
 	e.cleaned, _ = simplelru.NewLRU[cleanKey, string](maxClean, nil)
-	e.seen, _ = simplelru.NewLRU(cfg.Fingerprints, func(uint64, struct{}) { e.total.SeenEvicted++ })
+	e.seen = newFingerprints(cfg.Fingerprints)
 	return e
 }
 
@@ -132,60 +133,6 @@ func (e *Engine) Suspend(r *rules.Rule, now time.Time) {
 		e.isolate(rs)
 		rs.arm()
 	}
-}
-
-// Take takes hits in order of reading. now is the time of arrival. The hits are
-// not changed; their lines and values may be kept.
-func (e *Engine) Take(hits []matcher.Hit, now time.Time) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	at := nanos(now)
-	for i := range hits {
-		h := hits[i]
-		e.take(&h, at)
-	}
-}
-
-func (e *Engine) take(h *matcher.Hit, now int64) {
-	rs := e.rules[h.Rule.Alert]
-	if rs == nil {
-		return // a reload removed the rule after the line was matched
-	}
-	if e.repeated(rs, h) {
-		rs.stats.Repeats++
-		return
-	}
-	t := e.stamped(nanos(h.Time), now)
-	if t > now+int64(MaxFuture) {
-		e.total.Future++
-		t = now
-	}
-	if t < rs.watermark() && h.ID != e.lastLate {
-		e.lastLate = h.ID
-		e.total.Late++
-	}
-	h.Values = e.clean(rs, h)
-	switch h.Part {
-	case matcher.PartClear:
-		e.takeClear(rs, h, t, now)
-	case matcher.PartUnless:
-		e.takeUnless(rs, h, t, now)
-	default:
-		rs.stats.Matches++
-		rs.stats.LastMatch = time.Unix(0, max(t, nanos(rs.stats.LastMatch))).UTC()
-		e.takeStep(rs, h, t, now)
-	}
-}
-
-// repeated tells whether this line played this part for this rule before.
-func (e *Engine) repeated(rs *ruleState, h *matcher.Hit) bool {
-	id := mix(h.ID, rs.seed+uint64(h.Part+3))
-	if e.seen.Contains(id) {
-		e.seen.Get(id) // it is in use: let others be evicted first
-		return true
-	}
-	e.seen.Add(id, struct{}{})
-	return false
 }
 
 // Evaluate draws every conclusion that the watermarks allow and returns the
@@ -311,12 +258,15 @@ func (e *Engine) touch(ep *episode) {
 	}
 }
 
+// end2200 is the end of the year 2200 in seconds since 1970.
+const end2200 = 7289654400
+
 // nanos turns a time into nanoseconds since 1970, clamped to what fits.
 func nanos(t time.Time) int64 {
-	switch y := t.Year(); {
-	case y < 1970:
+	switch s := t.Unix(); {
+	case s < 0:
 		return 0
-	case y > 2200:
+	case s >= end2200:
 		return math.MaxInt64 / 2
 	}
 	return t.UnixNano()

@@ -17,18 +17,16 @@ func newIndex(r *rules.Rule, a *rules.Aside) index {
 	return index{}
 }
 
-func (x index) add(rs *ruleState, a *rules.Aside, ep *episode) {
+func (x index) add(key string, ep *episode) {
 	if x != nil {
-		key, _ := rs.shared(a, ep.values)
 		x[key] = append(x[key], ep)
 	}
 }
 
-func (x index) remove(rs *ruleState, a *rules.Aside, ep *episode) {
+func (x index) remove(key string, ep *episode) {
 	if x == nil {
 		return
 	}
-	key, _ := rs.shared(a, ep.values)
 	if x[key] = slices.DeleteFunc(x[key], func(o *episode) bool { return o == ep }); len(x[key]) == 0 {
 		delete(x, key)
 	}
@@ -60,7 +58,7 @@ func (e *Engine) emptied(rs *ruleState, key string, t int64) {
 		return
 	}
 	for _, w := range rs.windows.Values() {
-		if k, _ := rs.shared(rs.rule.Clear, w.key); k == key {
+		if w.clears == key {
 			drop(w)
 		}
 	}

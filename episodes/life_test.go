@@ -162,7 +162,7 @@ func (l *life) takes() deed {
 		}
 		l.lines += rapid.SampledFrom([]int{1, 1, 1, 0}).Draw(t, "another line")
 		h := lineHit(r, rapid.SampledFrom(partsOf(r)).Draw(t, "part"), l.now-l.seconds("late", -1, 25),
-			rapid.SampledFrom([]string{"", "line", "password=x line", longLine}).Draw(t, "line"),
+			rapid.SampledFrom([]string{"", "line", "rope", "password=x line", longLine}).Draw(t, "line"),
 			append(values, rapid.SampledFrom([]string{"", "v", "w", "secret"}).Draw(t, "v"))...)
 		h.ID = uint64(l.lines)
 		h.Labels = matcher.Labels{"namespace": rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "namespace")}

@@ -3,8 +3,7 @@ package episodes
 import (
 	"fmt"
 	"slices"
-
-	"crowsnest/matcher"
+	"strings"
 )
 
 // episode is one open failure.
@@ -12,9 +11,13 @@ type episode struct {
 	rs     *ruleState
 	key    string
 	values []string // of `by`
-	labels map[string]string
-	print  Fingerprint
-	state  State
+	// clears and mutes are the keys that clear and unless lines share with it;
+	// noClear: it lacks a value, so that no clear line does.
+	clears, mutes string
+	noClear       bool
+	labels        map[string]string
+	print         Fingerprint
+	state         State
 	// namespace of the stream whose line opened it, as the source states it.
 	namespace string
 
@@ -26,12 +29,14 @@ type episode struct {
 	written int64 // event time of the line that completed the condition
 	lines   int64
 	lastID  uint64 // line that was counted last
-	chain   hits   // of the newest trigger
-	line    text   // of the newest trigger
-	first   text   // of the trigger that opened it
-	window  *window
-	dirty   bool
-	due     deadline
+	// chain is that of the newest trigger, of a sequence; else it is last alone.
+	// The line of last is the newest trigger's.
+	chain  hits
+	last   hit
+	first  text // of the trigger that opened it
+	window *window
+	dirty  bool
+	due    deadline
 }
 
 // end is when it ends without a further trigger.
@@ -45,102 +50,9 @@ func (ep *episode) deadline(rs *ruleState) int64 {
 	return ep.end(rs)
 }
 
-// takeStep counts a line and opens or extends the episode of its key.
-func (e *Engine) takeStep(rs *ruleState, m *matcher.Hit, t, now int64) {
-	r := rs.rule
-	h := &hit{t: t, id: m.ID, values: m.Values, wants: m.Rule.Wants, line: e.keepable(m.Line)}
-	if r.Distinct != "" && h.value(r.Distinct) == "" {
-		return
-	}
-	values, missing := keyOf(rs, m)
-	if missing {
-		rs.stats.MissingBy++
-	}
-	if r.Clear != nil && t <= rs.clearedAt(values) {
-		return // what it announces was over already
-	}
-	key := join(values)
-	ep := rs.open[key]
-	if ep != nil && t > ep.from && ep.lastID != h.id {
-		ep.lines++
-		ep.lastID = h.id
-		e.touch(ep)
-	}
-	trig, ok := e.count(rs, ep, values, int(m.Part), h)
-	trig.namespace = m.Labels["namespace"]
-	switch {
-	case !ok:
-	case ep != nil:
-		e.extend(rs, ep, trig)
-	default:
-		e.open(rs, values, trig, now)
-	}
-}
-
-// count puts the hit into the window of its key and looks for a trigger.
-func (e *Engine) count(rs *ruleState, ep *episode, values []string, step int, h *hit) (trigger, bool) {
-	if !rs.windowed() {
-		return trigger{t: h.t, from: h.t - 1, chain: hits{h}, lines: 1, line: h}, true
-	}
-	w := e.windowOf(rs, ep, values)
-	before := w.size()
-	w.drop(e.horizon(rs, values))
-	trig, ok := w.add(rs.rule, step, h)
-	if ep == nil {
-		e.hits += w.size() - before
-		e.bound(rs)
-	}
-	return trig, ok
-}
-
-// horizon is the time up to which the lines of a key count no longer.
-func (e *Engine) horizon(rs *ruleState, values []string) int64 {
-	t := rs.watermark() - int64(rs.rule.Within)
-	if rs.rule.Clear != nil {
-		t = max(t, rs.clearedAt(values))
-	}
-	return t
-}
-
-// windowOf returns the window of a key, that of its episode if there is one.
-func (e *Engine) windowOf(rs *ruleState, ep *episode, values []string) *window {
-	if ep != nil {
-		if ep.window == nil {
-			ep.window = newWindow(rs.rule, values)
-		}
-		return ep.window
-	}
-	key := join(values)
-	if w, ok := rs.windows.Get(key); ok {
-		return w
-	}
-	w := newWindow(rs.rule, values)
-	e.keep(rs, key, w)
-	return w
-}
-
-// keep puts a window into the LRU of its rule, within the bounds.
-func (e *Engine) keep(rs *ruleState, key string, w *window) {
-	e.keys++
-	e.hits += w.size()
-	if rs.windows.Add(key, w) {
-		rs.stats.Evicted++
-	}
-	e.bound(rs)
-}
-
-// bound drops windows of the rule that needs room until all rules together are
-// within their bounds. The newest window stays.
-func (e *Engine) bound(rs *ruleState) {
-	for (e.keys > e.cfg.MaxKeys || e.hits > e.cfg.MaxHits) && rs.windows.Len() > 1 {
-		rs.windows.RemoveOldest()
-		rs.stats.Evicted++
-	}
-}
-
 // open opens the episode of a key unless the trigger is over, muted or beyond a
 // limit.
-func (e *Engine) open(rs *ruleState, values []string, trig trigger, now int64) {
+func (e *Engine) open(rs *ruleState, values []string, trig *trigger, now int64) {
 	if trig.t+rs.quiet() <= rs.watermark() {
 		return // read so late that it is over already
 	}
@@ -148,15 +60,15 @@ func (e *Engine) open(rs *ruleState, values []string, trig trigger, now int64) {
 		return
 	}
 	if why := e.full(rs, trig.namespace); why != "" {
-		e.refuse(rs, values, trig, why, now)
+		e.refuse(rs, trig.t, why, now)
 		return
 	}
-	key := join(values)
+	key := string(e.batch.key)
 	ep := &episode{
-		rs: rs, key: key, values: values, namespace: trig.namespace, state: StatePending,
-		newest: trig.t, chain: trig.chain, line: sample(trig.chain),
+		rs: rs, key: key, values: cloned(values), namespace: strings.Clone(trig.namespace), state: StatePending, newest: trig.t,
 	}
-	ep.begin(trig)
+	e.begin(ep, trig)
+	e.show(ep, trig)
 	e.identify(ep)
 	if w, ok := rs.windows.Peek(key); ok {
 		ep.window = w
@@ -189,8 +101,10 @@ func (e *Engine) add(ep *episode) {
 	rs := ep.rs
 	ep.due.rs, ep.due.ep = rs, ep
 	rs.open[ep.key] = ep
-	rs.byClear.add(rs, rs.rule.Clear, ep)
-	rs.byMute.add(rs, rs.rule.Unless, ep)
+	ep.clears, ep.noClear = rs.shared(rs.clearAt, ep.values)
+	ep.mutes, _ = rs.shared(rs.muteAt, ep.values)
+	rs.byClear.add(ep.clears, ep)
+	rs.byMute.add(ep.mutes, ep)
 	e.active++
 	if ep.namespace != "" {
 		e.within[ep.namespace]++
@@ -202,8 +116,8 @@ func (e *Engine) remove(ep *episode) {
 	rs := ep.rs
 	ep.due.disarm()
 	delete(rs.open, ep.key)
-	rs.byClear.remove(rs, rs.rule.Clear, ep)
-	rs.byMute.remove(rs, rs.rule.Unless, ep)
+	rs.byClear.remove(ep.clears, ep)
+	rs.byMute.remove(ep.mutes, ep)
 	e.active--
 	if ep.namespace == "" {
 		return
@@ -214,35 +128,54 @@ func (e *Engine) remove(ep *episode) {
 }
 
 // begin lets the age of the episode count from a trigger.
-func (ep *episode) begin(trig trigger) {
+func (e *Engine) begin(ep *episode, trig *trigger) {
 	ep.starts, ep.moved, ep.from, ep.lines = trig.t, 0, trig.from, trig.lines
 	ep.lastID, ep.written = trig.line.id, trig.line.t
-	ep.first = sample(trig.chain)
+	ep.first = e.owned(trig.sample())
+}
+
+// show lets a trigger stand for the episode.
+func (e *Engine) show(ep *episode, trig *trigger) {
+	line := trig.sample()
+	if line.s == "" {
+		line = ep.last.line
+	}
+	if trig.chain != nil {
+		ep.chain = trig.chain
+		e.batch.list(&ep.last)
+	} else {
+		if len(ep.chain) != 1 || ep.chain[0] != &ep.last {
+			ep.chain = hits{&ep.last}
+		}
+		e.batch.lend(&ep.last, trig.shown)
+	}
+	ep.last.line = line
 }
 
 // sample is the line that stands for a trigger: the newest that is still known.
-func sample(chain hits) text {
-	for i := len(chain) - 1; i >= 0; i-- {
-		if chain[i].line.s != "" {
-			return chain[i].line
+func (trig *trigger) sample() text {
+	if trig.chain == nil {
+		return trig.shown.line
+	}
+	for _, h := range slices.Backward(trig.chain) {
+		if h.line.s != "" {
+			return h.line
 		}
 	}
 	return text{}
 }
 
 // extend takes a trigger of an open episode.
-func (e *Engine) extend(rs *ruleState, ep *episode, trig trigger) {
+func (e *Engine) extend(ep *episode, trig *trigger) {
 	if trig.t < ep.newest {
 		return
 	}
-	if ep.state == StatePending && trig.t-ep.newest > rs.quiet() {
+	if ep.state == StatePending && trig.t-ep.newest > ep.rs.quiet() {
 		// It was quiet for too long, though that was not proved in time.
-		ep.begin(trig)
+		e.begin(ep, trig)
 	}
-	ep.newest, ep.chain = trig.t, trig.chain
-	if line := sample(trig.chain); line.s != "" {
-		ep.line = line
-	}
+	ep.newest = trig.t
+	e.show(ep, trig)
 	e.touch(ep)
 }
 
@@ -275,12 +208,13 @@ func (e *Engine) close(ep *episode, reason Reason, end, now int64) {
 
 // takeClear takes a clear line: it ends the episodes that are not newer and
 // empties the windows of every key that it shares `same` with.
-func (e *Engine) takeClear(rs *ruleState, m *matcher.Hit, t, now int64) {
+func (e *Engine) takeClear(rs *ruleState, h *hit, now int64) {
 	if rs.rule.Clear == nil {
 		return
 	}
-	values, _ := keyOf(rs, m)
-	key, missing := rs.shared(rs.rule.Clear, values)
+	t := h.t
+	values, _ := e.keyOf(rs, h.values)
+	key, missing := rs.shared(rs.clearAt, values)
 	if missing {
 		rs.stats.MissingSame++
 		return
@@ -299,26 +233,15 @@ func (e *Engine) takeClear(rs *ruleState, m *matcher.Hit, t, now int64) {
 	}
 }
 
-// clearedAt is the time of the newest clear line that concerns a key.
-func (rs *ruleState) clearedAt(values []string) int64 {
-	key, missing := rs.shared(rs.rule.Clear, values)
-	if missing {
-		return noTime // no clear line lacks a value
-	}
-	if t, ok := rs.cleared.Peek(key); ok {
-		return t
-	}
-	return noTime
-}
-
 // takeUnless takes a muting line: it ends the pending episodes that it mutes.
-func (e *Engine) takeUnless(rs *ruleState, m *matcher.Hit, t, now int64) {
+func (e *Engine) takeUnless(rs *ruleState, h *hit, now int64) {
 	u := rs.rule.Unless
 	if u == nil {
 		return
 	}
-	values, _ := keyOf(rs, m)
-	key, missing := rs.shared(u, values)
+	t := h.t
+	values, _ := e.keyOf(rs, h.values)
+	key, missing := rs.shared(rs.muteAt, values)
 	if missing {
 		rs.stats.MissingSame++
 		return
@@ -356,7 +279,7 @@ func (rs *ruleState) isMuted(values []string, t int64) bool {
 	if u == nil {
 		return false
 	}
-	key, missing := rs.shared(u, values)
+	key, missing := rs.shared(rs.muteAt, values)
 	if missing {
 		return false
 	}

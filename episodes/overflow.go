@@ -20,21 +20,21 @@ type overflow struct {
 	due    deadline
 }
 
-// refuse counts a trigger that finds no place and lets the overflow alert fire.
-func (e *Engine) refuse(rs *ruleState, values []string, trig trigger, why string, now int64) {
+// refuse counts a trigger of the key of the batch that finds no place and lets the overflow alert fire.
+func (e *Engine) refuse(rs *ruleState, t int64, why string, now int64) {
 	rs.stats.Refused++
 	o := &rs.over
 	if !o.active {
-		*o = overflow{due: deadline{rs: rs}, active: true, starts: trig.t, newest: trig.t, fired: now}
+		*o = overflow{due: deadline{rs: rs}, active: true, starts: t, newest: t, fired: now}
 		o.keys = newKeys(rs)
 		o.labels = e.overflowLabels(rs)
 		o.print = printOf(o.labels)
 		o.due.arm()
 	}
-	o.newest = max(o.newest, trig.t)
+	o.newest = max(o.newest, t)
 	o.lines++
 	o.why = why
-	o.keys.Add(join(values), struct{}{})
+	o.keys.Add(string(e.batch.key), struct{}{})
 	if o.lines == 1 {
 		e.changes = append(e.changes, e.exportOverflow(rs, now))
 		return

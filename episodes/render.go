@@ -68,11 +68,15 @@ func printOf(labels map[string]string) Fingerprint {
 // export copies an episode out.
 func (e *Engine) export(ep *episode, now int64) Episode {
 	rs := ep.rs
+	e.own(&ep.last)
+	for _, h := range ep.chain {
+		e.own(h)
+	}
 	x := Episode{
 		Fingerprint: ep.print, Rule: rs.rule, Alert: rs.rule.Alert, State: ep.state,
 		Silent: rs.rule.Mode == rules.ModeSilent, Labels: ep.labels,
 		StartsAt: instant(ep.starts - ep.moved), LastSeen: instant(ep.newest), Written: instant(ep.written),
-		Count: ep.lines, Line: e.shown(&ep.line), First: e.shown(&ep.first),
+		Count: ep.lines, Line: e.shown(&ep.last.line), First: e.shown(&ep.first),
 		Deadline: instant(ep.deadline(rs)), Held: rs.held(now),
 	}
 	if ep.fired != 0 {
@@ -81,13 +85,6 @@ func (e *Engine) export(ep *episode, now int64) Episode {
 	vars := varsOf(rs.rule, ep.chain)
 	x.Annotations = e.annotations(rs.rule, x, vars)
 	return x
-}
-
-// text is a line of the log. It is redacted when it is first shown: nearly all
-// lines never are.
-type text struct {
-	s     string
-	clean bool
 }
 
 // shown returns the sample of a line.
@@ -105,15 +102,6 @@ func (e *Engine) sample(line string) string {
 		line = e.cfg.Redactor.String(line)
 	}
 	return cut(line, maxSample)
-}
-
-// keepable returns a line as it is kept: a long one is made a sample at once, so
-// that no line costs more memory than a sample.
-func (e *Engine) keepable(line string) text {
-	if len(line) <= maxSample {
-		return text{s: line}
-	}
-	return text{s: strings.Clone(e.sample(line)), clean: true}
 }
 
 // vars returns what `$vars` holds: the values of the newest trigger's lines. In

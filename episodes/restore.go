@@ -29,7 +29,7 @@ func (e *Engine) Restore(data []byte, now time.Time) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for ; len(seen) >= 8; seen = seen[8:] {
-		e.seen.Add(binary.LittleEndian.Uint64(seen), struct{}{})
+		e.seen.add(binary.LittleEndian.Uint64(seen))
 	}
 	for _, pod := range s.Gone {
 		e.gone.Add(pod.podName, pod.At)
@@ -98,16 +98,16 @@ func (e *Engine) restoreRule(rs *ruleState, r ruleSnapshot, now int64) {
 			rs: rs, key: join(s.Values), values: s.Values, labels: s.Labels, print: printOf(s.Labels), state: s.State, namespace: s.Namespace,
 			starts: s.Starts, moved: s.Moved, newest: s.Newest, from: s.From, fired: s.Fired, written: s.Written,
 			lines: s.Lines, lastID: s.LastID, chain: loadHits(r.Wants, s.Chain),
-			line: text{s.Line, true}, first: text{s.First, true},
+			last: hit{line: text{s: s.Line, clean: true}}, first: text{s: s.First, clean: true},
 		}
 		if s.First == "" {
-			ep.first = ep.line
+			ep.first = ep.last.line
 		}
 		if s.Window != nil {
 			s.Window.Key = s.Values
-			ep.window = loadWindow(rs.rule, r.Wants, *s.Window)
+			ep.window = rs.loadWindow(r.Wants, *s.Window)
 			if n := ep.window.newest; n != nil && n.line.s == "" {
-				n.line = ep.line
+				n.line = ep.last.line
 			}
 		}
 		if rs.open[ep.key] == nil {
@@ -117,7 +117,7 @@ func (e *Engine) restoreRule(rs *ruleState, r ruleSnapshot, now int64) {
 	}
 	for _, w := range r.Windows {
 		if len(w.Key) == len(rs.rule.By) {
-			e.keep(rs, join(w.Key), loadWindow(rs.rule, r.Wants, w))
+			e.keep(rs, join(w.Key), rs.loadWindow(r.Wants, w))
 		}
 	}
 	for _, c := range r.Cleared {
@@ -137,8 +137,8 @@ func (e *Engine) restoreRule(rs *ruleState, r ruleSnapshot, now int64) {
 	e.rename(rs, now) // severity or labels may have changed meanwhile
 }
 
-func loadWindow(r *rules.Rule, wants []string, s windowSnapshot) *window {
-	w := newWindow(r, s.Key)
+func (rs *ruleState) loadWindow(wants []string, s windowSnapshot) *window {
+	w := rs.newWindow(s.Key)
 	for i := range min(len(s.Steps), len(w.steps)) {
 		w.steps[i] = loadHits(wants, s.Steps[i])
 	}
@@ -182,7 +182,7 @@ func unpack(b []byte) times {
 func loadHits(wants []string, in []hitSnapshot) hits {
 	out := make(hits, 0, len(in))
 	for _, h := range in {
-		out = append(out, &hit{t: h.T, id: h.ID, values: h.Values, wants: wants, line: text{h.Line, true}, several: h.Multi})
+		out = append(out, &hit{t: h.T, id: h.ID, values: h.Values, wants: wants, line: text{s: h.Line, clean: true}, several: h.Multi})
 	}
 	return out
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
-	"crowsnest/matcher"
 	"crowsnest/rules"
 )
 
@@ -24,16 +23,19 @@ type ruleState struct {
 	// suspended is when its lines were last looked at; noTime: they are.
 	suspended int64
 
-	open    map[string]*episode
-	byClear index                           // of open, by what a clear line shares
-	byMute  index                           // the same for `unless`
-	windows *simplelru.LRU[string, *window] // of keys without an episode
+	open map[string]*episode
+	// clearAt and muteAt are the numbers of the values of `by` that a clear or
+	// unless line shares, byClear and byMute find what is open by them.
+	clearAt, muteAt []int
+	byClear, byMute index
+	windows         *simplelru.LRU[string, *window] // of keys without an episode
 	// cleared and muted hold, per value of `same`, the newest clear line and
 	// the muting lines.
 	cleared *simplelru.LRU[string, int64]
 	muted   *simplelru.LRU[string, []int64]
 	over    overflow
-	stats   RuleStats
+	stats   RuleStats // but for LastMatch
+	newest  int64     // event time of a matching line
 }
 
 func (e *Engine) newRuleState(r *rules.Rule) *ruleState {
@@ -47,6 +49,7 @@ func (e *Engine) newRuleState(r *rules.Rule) *ruleState {
 	})
 	rs.cleared, _ = simplelru.NewLRU[string, int64](size, nil)
 	rs.muted, _ = simplelru.NewLRU[string, []int64](size, nil)
+	rs.clearAt, rs.muteAt = sameAt(r, r.Clear), sameAt(r, r.Unless)
 	rs.byClear, rs.byMute = newIndex(r, r.Clear), newIndex(r, r.Unless)
 	return rs
 }
@@ -109,49 +112,53 @@ func (ep *episode) compare(o *episode) int {
 	return strings.Compare(ep.key, o.key)
 }
 
-// keyOf returns the values of `by` that a hit carries, cut, and whether one is
-// missing.
-func keyOf(rs *ruleState, h *matcher.Hit) (values []string, missing bool) {
-	values = make([]string, len(rs.rule.By))
-	for i := range values {
-		if i < len(h.Values) && h.Values[i] != "" {
-			// Values become labels, which are UTF-8.
-			values[i] = cut(strings.ToValidUTF8(h.Values[i], "\uFFFD"), maxValue)
-		} else {
-			missing = true
-		}
+// appendKey makes one map key of several values, of those with the numbers at;
+// nil: of all.
+func appendKey(b []byte, values []string, at []int) []byte {
+	n := len(at)
+	if at == nil {
+		n = len(values)
 	}
-	return values, missing
+	for i := range n {
+		k := i
+		if at != nil {
+			k = at[i]
+		}
+		v := values[k]
+		if n > 1 {
+			// Values are at most 256 bytes: two bytes hold a length.
+			b = append(b, byte(len(v)>>8), byte(len(v)))
+		}
+		b = append(b, v...)
+	}
+	return b
 }
 
 // join makes one map key of several values.
-func join(values []string) string {
-	switch len(values) {
-	case 0:
-		return ""
-	case 1:
-		return values[0]
+func join(values []string) string { return string(appendKey(nil, values, nil)) }
+
+// sameAt returns the numbers of the values of `by` that a line beside the
+// trigger shares.
+func sameAt(r *rules.Rule, a *rules.Aside) []int {
+	at := []int{}
+	if a == nil {
+		return at
 	}
-	var b strings.Builder
-	for _, v := range values {
-		// Values are at most 256 bytes: two bytes hold a length.
-		b.WriteByte(byte(len(v) >> 8))
-		b.WriteByte(byte(len(v)))
-		b.WriteString(v)
+	for i, name := range r.By {
+		if slices.Contains(a.Same, name) {
+			at = append(at, i)
+		}
 	}
-	return b.String()
+	return at
 }
 
 // shared joins the values of `same`, or reports that one is missing.
-func (rs *ruleState) shared(a *rules.Aside, values []string) (key string, missing bool) {
-	same := make([]string, 0, len(a.Same))
-	for i, name := range rs.rule.By {
-		if slices.Contains(a.Same, name) {
-			same = append(same, values[i])
-			missing = missing || values[i] == "" && !rs.lenient
-		}
+func (rs *ruleState) shared(at []int, values []string) (key string, missing bool) {
+	for _, i := range at {
+		missing = missing || values[i] == "" && !rs.lenient
 	}
-	return join(same), missing
+	var buf [128]byte
+	return string(appendKey(buf[:0], values, at)), missing
 }
 
 // cut shortens s to n bytes, back to the boundary of a rune.

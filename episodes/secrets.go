@@ -38,7 +38,12 @@ func (e *Engine) clean(rs *ruleState, h *matcher.Hit) []string {
 			}
 			c = cut(e.cfg.Redactor.Part(h.Line, line, v), maxSample)
 			if len(v) <= maxSample {
-				key.value = strings.Clone(v) // not the memory of all values
+				key.value = strings.Clone(v)
+				if c == v {
+					c = key.value
+				} else {
+					c = strings.Clone(c)
+				}
 				e.cleaned.Add(key, c)
 			}
 		}
@@ -63,7 +68,7 @@ func (e *Engine) clip(values []string) []string {
 		if &out[0] == &values[0] {
 			out = slices.Clone(values)
 		}
-		out[i] = strings.Clone(cut(v, maxSample))
+		out[i] = cut(v, maxSample)
 	}
 	return out
 }

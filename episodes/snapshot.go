@@ -176,7 +176,7 @@ func (e *Engine) saveClosed() []savedEpisode {
 }
 
 func (e *Engine) saveSeen() string {
-	keys := e.seen.Keys()
+	keys := e.seen.ids()
 	b := make([]byte, 0, 8*len(keys))
 	for _, k := range keys {
 		b = binary.LittleEndian.AppendUint64(b, k)
@@ -190,7 +190,7 @@ func (e *Engine) saveRule(rs *ruleState) ruleSnapshot {
 		x := episodeSnapshot{
 			Values: ep.values, Labels: ep.labels, State: ep.state, Namespace: ep.namespace, Starts: ep.starts, Moved: ep.moved, Newest: ep.newest,
 			From: ep.from, Fired: ep.fired, Written: ep.written, Lines: ep.lines, LastID: ep.lastID,
-			Chain: saveValues(rs.rule, ep.chain), Line: e.savedLine(&ep.line), First: e.savedLine(&ep.first),
+			Chain: saveValues(rs.rule, ep.chain), Line: e.savedLine(&ep.last.line), First: e.savedLine(&ep.first),
 		}
 		if x.First == x.Line {
 			x.First = ""

@@ -27,9 +27,7 @@ func (e *Engine) ClockSet(d time.Duration, now time.Time) {
 	e.unmark()
 	for _, rs := range e.rules {
 		rs.move(by)
-		if last := nanos(rs.stats.LastMatch); last > at {
-			rs.stats.LastMatch = now.UTC()
-		}
+		rs.newest = min(rs.newest, at)
 	}
 	for _, g := range e.groups {
 		g.rearm()

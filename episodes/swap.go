@@ -14,6 +14,7 @@ func (e *Engine) Swap(set *rules.Set, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	at := nanos(now)
+	e.recent = nil
 	old, before := e.rules, e.order
 	kept := map[*ruleState]bool{}
 	e.rules, e.order = map[string]*ruleState{}, nil
@@ -28,7 +29,7 @@ func (e *Engine) Swap(set *rules.Set, now time.Time) {
 		} else {
 			rs = e.newRuleState(r)
 			if was := old[r.Alert]; was != nil {
-				rs.stats = was.stats
+				rs.stats, rs.newest = was.stats, was.newest
 			}
 		}
 		rs.pos = len(e.order)
@@ -113,11 +114,15 @@ type RuleStatus struct {
 func (e *Engine) Stats(now time.Time) Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s := Stats{Totals: e.total, Seen: e.seen.Len()}
+	s := Stats{Totals: e.total, Seen: len(e.seen.slots)}
+	s.SeenEvicted = e.seen.evicted
 	for _, rs := range e.order {
 		st := RuleStatus{
 			Rule: rs.rule, RuleStats: rs.stats, Overflow: rs.over.active, Held: rs.held(nanos(now)),
 			Windows: rs.windows.Len(), Inactive: len(rs.group.sources) == 0,
+		}
+		if st.Matches > 0 {
+			st.LastMatch = instant(rs.newest)
 		}
 		if w := rs.watermark(); w > 0 {
 			st.Watermark = instant(w)

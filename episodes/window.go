@@ -14,6 +14,11 @@ type hit struct {
 	values []string // of wants
 	wants  []string // names, shared by the hits of one version of a rule
 	line   text     // kept for the newest few hits only
+	// lent tells that values are memory of the caller of Take; owned are the
+	// values that were copied last: nearly always they are the same again.
+	lent   bool
+	owned  []string
+	listed bool // in the list of the batch
 	// several tells that the line also serves another step.
 	several bool
 }
@@ -89,7 +94,8 @@ func (ts times) since(t int64) int {
 
 // window holds what was counted for one key.
 type window struct {
-	key []string // values of `by`
+	key    []string // values of `by`
+	clears string   // the key that a clear line shares with it
 	// steps holds the hits of each step of a sequence.
 	steps []hits
 	// lines are the times of the lines that count, unless it is a sequence;
@@ -104,17 +110,22 @@ type window struct {
 type trigger struct {
 	t     int64 // of the newest counted line, or of the last step
 	from  int64 // the window begins after it
-	chain hits  // the line of each step; for a match the newest counted line
+	chain hits  // the line of each step of a sequence
+	shown *hit  // else the newest counted line; it is valid until the next one
 	lines int64 // in the window
-	line  *hit  // that was read
+	line  *hit  // that was read, valid as long
 	// namespace of the stream of that line.
 	namespace string
 }
 
-func newWindow(r *rules.Rule, key []string) *window {
-	w := &window{key: key}
-	if r.Sequence {
-		w.steps = make([]hits, len(r.Steps))
+// newWindow makes a window of a key. The values are kept.
+func (rs *ruleState) newWindow(values []string) *window {
+	w := &window{key: values}
+	if rs.byClear != nil {
+		w.clears, _ = rs.shared(rs.clearAt, values)
+	}
+	if rs.rule.Sequence {
+		w.steps = make([]hits, len(rs.rule.Steps))
 	}
 	return w
 }
@@ -140,9 +151,13 @@ func (w *window) size() int {
 	return n
 }
 
-// add counts a hit of one step and returns the trigger that it completes.
-func (w *window) add(r *rules.Rule, step int, h *hit) (trigger, bool) {
+// add counts the hit of a batch for one step and returns the trigger that it
+// completes.
+func (w *window) add(r *rules.Rule, step int, b *batch) (trigger, bool) {
+	h := &b.hit
 	if r.Sequence {
+		h = &hit{}
+		b.lend(h, &b.hit)
 		for i, hs := range w.steps {
 			if i != step {
 				markSeveral(hs, h)
@@ -159,13 +174,16 @@ func (w *window) add(r *rules.Rule, step int, h *hit) (trigger, bool) {
 	}
 	i := w.lines.insert(h.t)
 	if r.Distinct != "" {
-		return w.addDistinct(r, h)
+		return w.addDistinct(r, b)
 	}
 	if i < 0 {
 		return trigger{}, false
 	}
-	if w.newest == nil || h.t >= w.newest.t {
-		w.newest = h
+	if w.newest == nil {
+		w.newest = &hit{t: h.t}
+	}
+	if h.t >= w.newest.t {
+		b.lend(w.newest, h)
 	}
 	end, ok := counted(r, w.lines, i)
 	if !ok {
@@ -188,18 +206,21 @@ func markSeveral(hs hits, h *hit) {
 }
 
 // addDistinct keeps the newest hit of each value and counts values.
-func (w *window) addDistinct(r *rules.Rule, h *hit) (trigger, bool) {
-	v := h.value(r.Distinct)
+func (w *window) addDistinct(r *rules.Rule, b *batch) (trigger, bool) {
+	h := &hit{}
+	v := b.hit.value(r.Distinct)
 	for i, old := range w.values {
 		if old.value(r.Distinct) != v {
 			continue
 		}
-		if old.t >= h.t {
+		if old.t >= b.hit.t {
 			return trigger{}, false // a newer line of this value is counted
 		}
+		h = old // nothing else refers to it
 		w.values = slices.Delete(w.values, i, i+1)
 		break
 	}
+	b.lend(h, &b.hit)
 	i := w.values.insert(h)
 	if i < 0 {
 		return trigger{}, false
@@ -219,7 +240,7 @@ func (w *window) addDistinct(r *rules.Rule, h *hit) (trigger, bool) {
 // lines and found when h was read.
 func (w *window) reached(r *rules.Rule, end int64, shown, h *hit) trigger {
 	from := end - int64(r.Within)
-	return trigger{t: end, from: from, chain: hits{shown}, lines: int64(w.lines.since(end) - w.lines.since(from)), line: h}
+	return trigger{t: end, from: from, shown: shown, lines: int64(w.lines.since(end) - w.lines.since(from)), line: h}
 }
 
 // counted looks for the newest window (end-within, end] that holds the time at

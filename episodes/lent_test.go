@@ -1,0 +1,130 @@
+package episodes
+
+import (
+	"regexp"
+	"slices"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"crowsnest/matcher"
+	"crowsnest/redact"
+	"crowsnest/rules"
+)
+
+// lender takes batches whose texts are in memory that is used for something else
+// as soon as Take returns.
+type lender struct {
+	memory []byte
+	values []string
+	hits   []matcher.Hit
+}
+
+func (l *lender) take(e *Engine, in []matcher.Hit, now time.Time) {
+	memory, values := slices.Grow(l.memory[:0], 64<<10), l.values[:0]
+	lend := func(s string) string {
+		if len(memory)+len(s) >= cap(memory) {
+			panic("more text than these lives have")
+		}
+		memory = append(memory, s...)
+		return unsafe.String(unsafe.SliceData(memory[len(memory)-len(s):cap(memory)]), len(s))
+	}
+	lent := append(l.hits[:0], in...)
+	for i := range lent {
+		h := &lent[i]
+		h.Line, values = lend(h.Line), append(values, h.Values...)
+	}
+	for i := range values {
+		values[i] = lend(values[i])
+	}
+	for i, rest := 0, values; i < len(lent); i++ {
+		k := len(lent[i].Values)
+		lent[i].Values, rest = rest[:k:k], rest[k:]
+	}
+	e.Take(lent, now)
+	for i := range memory {
+		memory[i] = '!'
+	}
+	for i := range values {
+		values[i] = "poison"
+	}
+	clear(lent)
+	l.memory, l.values, l.hits = memory, values, lent
+}
+
+// What the engine keeps of hits is its own: their memory may be used again.
+func TestTakeKeepsNothingOfTheCallers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := newLife(t)
+		cfg := Config{MaxActive: 4, UpdateEvery: l.seconds("update every", 0, 20)}
+		if rapid.Bool().Draw(t, "redacts") {
+			cfg.Redactor = redact.New([]*regexp.Regexp{regexp.MustCompile("password=[a-z]|secret")})
+		}
+		lends, gives := l.player(cfg), l.player(cfg)
+		lends.take = new(lender).take
+		l.check(lends, gives, func(what string) {
+			got, err := lends.e.Snapshot()
+			require.NoError(t, err)
+			want, err := gives.e.Snapshot()
+			require.NoError(t, err)
+			require.Equal(t, string(want), string(got), what)
+			require.Equal(t, gives.e.Episodes(at(l.now)), lends.e.Episodes(at(l.now)), what)
+			b := &lends.e.batch
+			require.Empty(t, b.hits)
+			require.Equal(t, hit{}, b.hit)
+			for _, v := range b.by[:cap(b.by)] {
+				require.Empty(t, v)
+			}
+		})
+	})
+}
+
+// The fingerprints are an LRU cache.
+func TestFingerprints(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		size := rapid.SampledFrom([]int{1, 2, 7, 300, 1000}).Draw(t, "size")
+		f := newFingerprints(size)
+		evicted := int64(0)
+		model, err := simplelru.NewLRU(size, func(uint64, struct{}) { evicted++ })
+		require.NoError(t, err)
+		// Both few that come again and many.
+		few := rapid.SliceOfN(rapid.Uint64Range(0, uint64(2*size)), 1, 50).Draw(t, "few")
+		many := rapid.IntRange(0, 3000).Draw(t, "many")
+		for range 2 {
+			for i := range many {
+				few = append(few, uint64(i)<<32)
+			}
+			for _, id := range few {
+				_, known := model.Get(id)
+				model.Add(id, struct{}{})
+				require.Equal(t, known, f.add(id))
+			}
+			require.Equal(t, model.Keys(), f.ids())
+			require.Equal(t, evicted, f.evicted)
+		}
+	})
+}
+
+// A storm costs memory per batch, not per line.
+func TestAStormAllocatesLittle(t *testing.T) {
+	r := rule(func(r *rules.Rule) { r.By = []string{"namespace", "pod"} })
+	b := newBench(t, r)
+	b.e = b.engine(Config{Fingerprints: 1000, Redactor: redact.New([]*regexp.Regexp{regexp.MustCompile(`password=\S+`)})})
+	hits := stormBatch(r, 500)
+	round := 0
+	storm := func() {
+		now := renew(hits, round)
+		round++
+		b.e.Take(hits, now)
+		b.e.Advance("s", now)
+	}
+	for range 5 {
+		storm()
+	}
+	require.Less(t, testing.AllocsPerRun(10, storm), 10.0)
+	require.EqualValues(t, 500*round, b.e.Episodes(at(time.Second))[0].Count)
+}
