@@ -78,6 +78,21 @@ func (cc *condCompiler) compile(m *rules.Matcher) (*cond, error) {
 	return c, nil
 }
 
+// only returns the text whose presence alone fulfils the condition, if there is
+// one and nothing is captured.
+func (c *cond) only() (needs.Text, bool) {
+	if len(c.fields) > 0 || len(c.any) > 0 || c.not != nil {
+		return needs.Text{}, false
+	}
+	switch {
+	case len(c.contains) == 1 && c.regex == nil:
+		return needs.Text{Text: string(c.contains[0])}, true
+	case len(c.contains) == 0 && c.regex != nil && len(c.groups) == 0:
+		return c.need.Only()
+	}
+	return needs.Text{}, false
+}
+
 // groups returns the named groups of re that are wanted, in order.
 func (cc *condCompiler) groups(re *regexp.Regexp) []group {
 	if re == nil {

@@ -17,7 +17,6 @@ type scratch struct {
 	states []condState
 
 	values  [][]byte // of one hit
-	joined  []byte   // the same, one after the other
 	buffers [][]byte // for joining
 
 	dice uint64 // which tries are timed
@@ -143,7 +142,7 @@ func (r *run) confirm(pt *part, l *line) {
 	if len(r.sc.states) < pt.conds {
 		r.sc.states = make([]condState, pt.conds)
 	}
-	if pt.cond.holds(r.sc, l.text) {
+	if pt.decided || pt.cond.holds(r.sc, l.text) {
 		r.hit(pt, l)
 	}
 }

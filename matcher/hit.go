@@ -33,8 +33,8 @@ func (p Part) Name(r *rules.Rule) string {
 // Labels are the labels of a stream. A label with an empty value is missing.
 type Labels map[string]string
 
-// Hit says that one line plays one part for one rule. It owns its memory; the
-// maps and the rule are shared and must not be changed.
+// Hit says that one line plays one part for one rule. It owns its memory unless it
+// is in that of a Buffer; the maps and the rule are shared and must not be changed.
 //
 // The hits of one line and rule come in the order clear, unless, steps.
 type Hit struct {

@@ -17,14 +17,14 @@ type line struct {
 }
 
 func (r *run) hit(pt *part, l *line) {
+	if r.buf == nil {
+		r.buf = new(Buffer) // the caller owns it
+	}
 	if !l.made {
-		l.made, l.str, l.at = true, string(l.text), l.at.resolve(r.now)
+		l.made, l.str, l.at = true, r.buf.copyOf(l.text), l.at.resolve(r.now)
 		l.id = r.fingerprint(l)
 	}
-	if r.hits == nil {
-		r.hits = make([]Hit, 0, max(1, r.s.hits))
-	}
-	r.hits = append(r.hits, Hit{
+	r.buf.add(Hit{
 		Rule:       pt.rule,
 		Part:       pt.role,
 		Time:       l.at.time,
@@ -34,11 +34,11 @@ func (r *run) hit(pt *part, l *line) {
 		Values:     r.values(pt, l),
 		Labels:     r.s.labels,
 		ID:         l.id,
-	})
+	}, r.s.hits)
 }
 
 // values returns what the rule wants of a line that one of its parts matches.
-// They are in memory of their own: a short value must not keep a long line.
+// They are copies: a short value must not keep a long line.
 func (r *run) values(pt *part, l *line) []string {
 	wants := pt.rule.Wants
 	if len(wants) == 0 {
@@ -48,8 +48,7 @@ func (r *run) values(pt *part, l *line) []string {
 	sc.values = slices.Grow(sc.values[:0], len(wants))[:len(wants)]
 	clear(sc.values)
 	pt.cond.collect(sc, l.text)
-	out := make([]string, len(wants))
-	sc.joined = sc.joined[:0]
+	out := r.buf.strings(len(wants))
 	for i, name := range wants {
 		if len(sc.values[i]) == 0 {
 			if v := r.s.labels[name]; v != "" {
@@ -58,13 +57,7 @@ func (r *run) values(pt *part, l *line) []string {
 			}
 			sc.values[i], _ = sc.fields.lookup(name)
 		}
-		sc.joined = append(sc.joined, sc.values[i]...)
-	}
-	all := string(sc.joined)
-	for i, v := range sc.values {
-		if len(v) > 0 {
-			out[i], all = all[:len(v)], all[len(v):]
-		}
+		out[i] = r.buf.copyOf(sc.values[i])
 	}
 	clear(sc.values)
 	return out

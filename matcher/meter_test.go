@@ -19,7 +19,7 @@ func TestPanic(t *testing.T) {
 	broken.Clear = &rules.Aside{Matcher: rules.Matcher{Contains: []string{"back"}}}
 	p := compile(t, broken, whole)
 	require.Equal(t, Part(0), p.parts[1].role)
-	p.parts[1].cond = nil
+	p.parts[1].cond, p.parts[1].decided = nil, false
 	s := NewStream(manager, StreamOptions{})
 	for range maxPanics {
 		require.Empty(t, p.GivenUp())

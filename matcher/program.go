@@ -3,10 +3,12 @@ package matcher
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"crowsnest/matcher/internal/needs"
 	"crowsnest/rules"
 )
 
@@ -39,7 +41,10 @@ type part struct {
 	cond  *cond
 	conds int // number of conditions in cond
 	texts choice
-	meter *meter // of the rule
+	// decided is set if a line that contains a text of the choice fulfils the
+	// condition.
+	decided bool
+	meter   *meter // of the rule
 }
 
 // Compile makes a program of all rules but those that are off, which does not
@@ -101,7 +106,11 @@ func compileRule(r *rules.Rule, sample *sample) ([]*part, error) {
 		if err != nil {
 			return fmt.Errorf("compile rule %s, %s: %w", r.Alert, role.Name(r), err)
 		}
-		parts = append(parts, &part{rule: r, role: role, cond: c, conds: cc.conds, texts: sample.choose(m)})
+		pt := &part{rule: r, role: role, cond: c, conds: cc.conds, texts: sample.choose(m)}
+		if only, ok := c.only(); ok {
+			pt.decided = slices.Equal(pt.texts.texts, []needs.Text{only})
+		}
+		parts = append(parts, pt)
 		return nil
 	}
 	if r.Clear != nil {

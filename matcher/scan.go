@@ -14,13 +14,20 @@ import (
 //
 // A line that matches nothing costs no allocation.
 func (p *Program) Scan(s *Stream, block []byte, now time.Time) []Hit {
+	return p.ScanInto(nil, s, block, now)
+}
+
+// ScanInto is Scan with hits in memory that is used again: they and their texts
+// are valid until the next call with the same buffer. A nil buffer means memory of
+// their own.
+func (p *Program) ScanInto(buf *Buffer, s *Stream, block []byte, now time.Time) []Hit {
 	s.choose(p)
 	if len(s.sel.parts) == 0 {
 		s.skip(block)
 		return nil
 	}
 	s.sel.finder.learn(p, block)
-	r := p.begin(s, now)
+	r := p.begin(buf, s, now)
 	defer p.end(r)
 	r.nul = bytes.IndexByte(block, 0) >= 0
 	for start := 0; start < len(block); {
@@ -32,11 +39,14 @@ func (p *Program) Scan(s *Stream, block []byte, now time.Time) []Hit {
 		start = next
 	}
 	s.counters.Bytes += int64(len(block))
-	return r.hits
+	return r.hits()
 }
 
 // Match matches one record. What Scan says of its result holds here too.
-func (p *Program) Match(s *Stream, rec Record) []Hit {
+func (p *Program) Match(s *Stream, rec Record) []Hit { return p.MatchInto(nil, s, rec) }
+
+// MatchInto is Match with hits in memory that is used again, as ScanInto says.
+func (p *Program) MatchInto(buf *Buffer, s *Stream, rec Record) []Hit {
 	s.choose(p)
 	s.counters.Lines++
 	s.counters.Bytes += int64(len(rec.Text))
@@ -45,7 +55,7 @@ func (p *Program) Match(s *Stream, rec Record) []Hit {
 		return nil
 	}
 	s.sel.finder.learn(p, rec.Text)
-	r := p.begin(s, rec.Time)
+	r := p.begin(buf, s, rec.Time)
 	defer p.end(r)
 	r.nul = bytes.IndexByte(rec.Text, 0) >= 0
 	at := moment{number: s.counters.Lines, parts: 1, own: !rec.Time.IsZero(), time: rec.Time}
@@ -54,14 +64,14 @@ func (p *Program) Match(s *Stream, rec Record) []Hit {
 	} else {
 		r.evaluate(text, at)
 	}
-	return r.hits
+	return r.hits()
 }
 
 // Flush ends what the stream has unfinished, as if nothing more of it came, and
 // matches it. What Scan says of its result holds here too.
 func (p *Program) Flush(s *Stream, now time.Time) []Hit {
 	s.choose(p)
-	r := p.begin(s, now)
+	r := p.begin(nil, s, now)
 	defer p.end(r)
 	order := []*pending{&s.open[0], &s.open[1]}
 	if order[1].start < order[0].start {
@@ -73,7 +83,7 @@ func (p *Program) Flush(s *Stream, now time.Time) []Hit {
 		}
 		o.skipping = false
 	}
-	return r.hits
+	return r.hits()
 }
 
 // skip counts lines to which no rule applies. Parts that waited for a rule are
@@ -124,16 +134,19 @@ type run struct {
 	sieve *sieve.Sieve // of sel
 	sc    *scratch
 	now   time.Time
-	hits  []Hit
-	nul   bool   // there are NUL bytes
-	prev  []byte // TextTime: stamp of the newest envelope, not read yet
+	buf   *Buffer // nil: there is no hit yet, and no buffer of the caller
+	nul   bool    // there are NUL bytes
+	prev  []byte  // TextTime: stamp of the newest envelope, not read yet
 }
 
-func (p *Program) begin(s *Stream, now time.Time) *run {
+func (p *Program) begin(buf *Buffer, s *Stream, now time.Time) *run {
+	if buf != nil {
+		buf.reset()
+	}
 	sc := p.scratches.Get().(*scratch)
 	sc.fit(s.sel)
 	r := &sc.run
-	*r = run{s: s, sel: s.sel, sieve: s.sel.finder.sieve.Load(), sc: sc, now: now}
+	*r = run{s: s, sel: s.sel, sieve: s.sel.finder.sieve.Load(), sc: sc, now: now, buf: buf}
 	return r
 }
 
@@ -141,11 +154,19 @@ func (p *Program) begin(s *Stream, now time.Time) *run {
 // hits.
 func (p *Program) end(r *run) {
 	r.settle()
-	r.s.hits = len(r.hits)
+	r.s.hits = len(r.hits())
 	sc := r.sc
 	sc.run = run{}
 	sc.fields.reset(nil)
 	p.scratches.Put(sc)
+}
+
+// hits returns what was found so far, nil if there is nothing.
+func (r *run) hits() []Hit {
+	if r.buf == nil || len(r.buf.hits) == 0 {
+		return nil
+	}
+	return r.buf.hits
 }
 
 // line takes one physical line, without its newline, that starts at a byte of

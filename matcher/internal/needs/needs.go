@@ -62,6 +62,14 @@ func leaf(t Text) *Cond {
 	return &Cond{op: opText, text: t, lit: []byte(t.Text), exact: true}
 }
 
+// Only returns the text whose presence alone is a match, if there is one.
+func (c *Cond) Only() (Text, bool) {
+	if c == nil || c.op != opText || !c.exact || c.gaps {
+		return Text{}, false
+	}
+	return c.text, true
+}
+
 // Match tells whether line fulfils the condition, and whether that decides that
 // the expression matches. If it is not fulfilled the expression does not match.
 func (c *Cond) Match(line []byte) (met, decided bool) {

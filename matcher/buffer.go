@@ -1,0 +1,63 @@
+package matcher
+
+import "unsafe"
+
+// Buffer is memory for the hits of one call at a time. The zero value is ready.
+// It is not safe for concurrent use.
+type Buffer struct {
+	hits   []Hit
+	text   []byte // the newest chunk of lines and values
+	values []string
+}
+
+// Bounds of the chunks of a Buffer.
+const (
+	minChunk = 512
+	maxChunk = 512 << 10
+	maxHits  = 4096 // that are kept for the next call
+)
+
+// reset makes the memory free for the next call.
+func (b *Buffer) reset() {
+	clear(b.hits) // nothing else may be kept from the garbage collector
+	clear(b.values)
+	b.hits, b.text, b.values = b.hits[:0], b.text[:0], b.values[:0]
+	if cap(b.hits) > maxHits {
+		b.hits = nil
+	}
+	if cap(b.values) > 4*maxHits {
+		b.values = nil
+	}
+}
+
+// copyOf returns the text in the memory of the buffer.
+func (b *Buffer) copyOf(text []byte) string {
+	if len(text) == 0 {
+		return ""
+	}
+	if cap(b.text)-len(b.text) < len(text) {
+		// Strings that point to the chunk before keep it.
+		b.text = make([]byte, 0, max(len(text), min(2*cap(b.text), maxChunk), minChunk))
+	}
+	n := len(b.text)
+	b.text = append(b.text, text...)
+	return unsafe.String(&b.text[n], len(text))
+}
+
+// strings returns n empty strings.
+func (b *Buffer) strings(n int) []string {
+	if cap(b.values)-len(b.values) < n {
+		b.values = make([]string, 0, max(n, 2*cap(b.values)))
+	}
+	from := len(b.values)
+	b.values = b.values[:from+n]
+	return b.values[from : from+n : from+n]
+}
+
+// add appends a hit.
+func (b *Buffer) add(h Hit, expected int) {
+	if b.hits == nil {
+		b.hits = make([]Hit, 0, min(max(1, expected), maxHits))
+	}
+	b.hits = append(b.hits, h)
+}
