@@ -87,6 +87,7 @@ type chain struct {
 	over     bool      // there are no files left
 	holds    bool      // files are open
 	view     sources.StreamStatus
+	named    string // the file that view.Path is of
 	count    matcher.Counters
 }
 
@@ -135,7 +136,7 @@ func (c *chain) look() bool {
 	if c.turn.busy && c.cur != nil && c.gen != 0 && now.Sub(c.looked) < lookEvery {
 		return c.openCur()
 	}
-	l, err := c.tree.dirs.get(c.found.Dir, now)
+	l, looked, err := c.tree.dirs.get(c.found.Dir, now)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errRefused) { // no directory any more
 		l, err = &listing{gen: -1}, nil
 	}
@@ -143,13 +144,13 @@ func (c *chain) look() bool {
 		c.t.fail("list", err)
 		return false
 	}
-	c.looked = now
+	c.looked = looked
 	if c.cur != nil && !c.stat(c.cur) {
 		return false
 	}
 	changed := l.gen != c.gen || l.gen < 0
 	if c.cur == nil && c.parked != nil && !changed && c.stillParked() {
-		c.prove(now)
+		c.prove(looked)
 		return true
 	}
 	if c.cur != nil && !changed {
@@ -183,7 +184,7 @@ func (c *chain) look() bool {
 		c.confirm()
 	}
 	if c.cur == nil {
-		c.prove(now)
+		c.prove(looked)
 		return true
 	}
 	return c.openCur()
@@ -367,10 +368,12 @@ func (c *chain) publish() {
 		f = c.parked[len(c.parked)-1]
 	}
 	if f == nil {
-		c.view.Path = c.tree.root.abs(c.found.Dir)
+		c.named, c.view.Path = "", c.tree.root.abs(c.found.Dir)
 		return
 	}
-	c.view.Path = c.tree.root.abs(c.rel(f.name))
+	if c.named != f.name {
+		c.named, c.view.Path = f.name, c.tree.root.abs(c.rel(f.name))
+	}
 	c.view.Offset = f.off
 	if !f.order.GZ {
 		c.view.Size = f.fi.Size()

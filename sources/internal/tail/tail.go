@@ -33,6 +33,7 @@ type Config struct {
 	Workers  int
 	MaxOpen  int  // files that are held open while idle
 	NoWatch  bool // poll only
+	deaf     bool // in tests: the kernel is asked for changes, and tells none by itself
 }
 
 // Finder finds the streams below one directory. Below it no link is followed.
@@ -147,15 +148,19 @@ func (t *Tailer) Run(ctx context.Context, p sources.Pipeline) error {
 	var w *watcher
 	if !t.cfg.NoWatch {
 		var err error
-		if w, err = newWatcher(hints.add, func(err error) { t.blind.Store(&err) }); err != nil {
+		if w, err = newWatcher(t.told(hints), func(err error) { t.blind.Store(&err) }); err != nil {
 			t.fail("watch", err)
 		} else {
-			wg.Go(w.run)
+			t.listen(w.watches)
+			if !t.cfg.deaf {
+				wg.Go(w.run)
+			}
 		}
 	}
 	t.coordinate(ctx, w, hints)
 	t.queue.close()
 	if w != nil {
+		t.listen(nil)
 		w.close()
 	}
 	wg.Wait()
@@ -169,6 +174,34 @@ func (t *Tailer) Run(ctx context.Context, p sources.Pipeline) error {
 		tr.root.close()
 	}
 	return nil
+}
+
+// told returns what is called when the kernel tells of a directory.
+func (t *Tailer) told(h *hints) func(dir string, all bool) {
+	return func(dir string, all bool) {
+		for _, tr := range t.trees {
+			tr.dirs.tell(dir, all)
+		}
+		h.add(dir)
+	}
+}
+
+func (t *Tailer) listen(watched func(dir string) bool) {
+	for _, tr := range t.trees {
+		tr.dirs.listen(watched)
+	}
+}
+
+// hear makes sure that everything is known that the kernel has to tell.
+func (t *Tailer) hear(w *watcher) {
+	if w == nil {
+		return
+	}
+	now := t.cfg.Clock()
+	w.drain()
+	for _, tr := range t.trees {
+		tr.dirs.hear(now)
+	}
 }
 
 func (t *Tailer) work() {
@@ -209,6 +242,7 @@ func (t *Tailer) coordinate(ctx context.Context, w *watcher, h *hints) {
 			if full {
 				rescan = now.Add(t.cfg.Rescan)
 			}
+			t.hear(w)
 			t.findAll(w, full)
 			n := t.lookAt(nil, true)
 			t.parkIdle()
@@ -251,14 +285,14 @@ func (t *Tailer) findIn(tr *tree, now time.Time, full bool, w *watcher) bool {
 			return false
 		}
 		tr.dirs.distrust()
-	} else if !tr.dirs.changed(tr.listed) {
+	} else if !tr.dirs.changed(tr.listed, now) {
 		return true
 	}
 	tr.listed = map[string]bool{}
 	list := func(dir string) ([]Entry, error) {
 		tr.listed[dir] = true
-		w.add(tr.root.abs(dir), dir == ".")
-		l, err := tr.dirs.get(dir, now)
+		w.add(tr.root.abs(dir), dir == ".", full)
+		l, _, err := tr.dirs.get(dir, now)
 		if err != nil {
 			return nil, err
 		}
@@ -271,18 +305,18 @@ func (t *Tailer) findIn(tr *tree, now time.Time, full bool, w *watcher) bool {
 		return false
 	}
 	tr.up = true
-	t.update(tr, found, w)
+	t.update(tr, found, w, full)
 	return true
 }
 
 // update makes chains for new streams and marks those that are gone.
-func (t *Tailer) update(tr *tree, found []Stream, w *watcher) {
+func (t *Tailer) update(tr *tree, found []Stream, w *watcher, full bool) {
 	seen := make(map[string]bool, len(found))
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, s := range found {
 		seen[s.Key] = true
-		w.add(tr.root.abs(s.Dir), false)
+		w.add(tr.root.abs(s.Dir), false, full)
 		if c := t.chains[s.Key]; c != nil {
 			c.unlisted.Store(false)
 			continue
