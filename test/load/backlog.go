@@ -53,6 +53,8 @@ func backlog(ctx context.Context, o options) (r backlogResult, err error) {
 	if r.start, err = d.cpu(); err != nil {
 		return r, err
 	}
+	profiled := make(chan error, 1)
+	go func() { profiled <- d.profile(ctx, o, 2*time.Second) }()
 	before, began := d.io(), time.Now()
 	if err := os.Rename(staged, filepath.Join(pod, "0.log")); err != nil {
 		return r, err
@@ -73,6 +75,7 @@ func backlog(ctx context.Context, o options) (r backlogResult, err error) {
 		})
 	}
 	r.hwm = d.status("VmHWM")
+	err = errors.Join(err, <-profiled)
 	usage, stopErr := d.stop()
 	if err := errors.Join(err, stopErr); err != nil {
 		return r, err

@@ -52,7 +52,7 @@ func main() {
 	flag.DurationVar(&o.span, "for", 30*time.Second, "time of the measurement")
 	flag.DurationVar(&o.every, "every", 5*time.Second, "time between reloads")
 	flag.StringVar(&o.dir, "dir", "", "folder for logs and state, on a disk; a temporary one if empty")
-	flag.StringVar(&o.pprof, "pprof", "", "write a CPU profile of the daemon here, at a rate only")
+	flag.StringVar(&o.pprof, "pprof", "", "write a CPU profile of the daemon here")
 	flag.IntVar(&runs, "runs", 3, "runs over the log as it is")
 	flag.Parse()
 	if err := measure(o, runs); err != nil {

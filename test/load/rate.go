@@ -222,7 +222,7 @@ func (d *daemon) span(ctx context.Context, o options, r *rateResult) error {
 	}
 	began := time.Now()
 	profiled := make(chan error, 1)
-	go func() { profiled <- d.profile(ctx, o) }()
+	go func() { profiled <- d.profile(ctx, o, o.span-time.Second) }()
 	for n := 1; o.reload != "" && time.Since(began)+o.every < o.span; n++ {
 		pause(ctx, o.every)
 		from := o.reload
@@ -246,12 +246,12 @@ func (d *daemon) span(ctx context.Context, o options, r *rateResult) error {
 	return errors.Join(err, <-profiled)
 }
 
-// profile writes a profile of the CPU over the measurement.
-func (d *daemon) profile(ctx context.Context, o options) error {
+// profile writes a profile of the CPU over some time.
+func (d *daemon) profile(ctx context.Context, o options, span time.Duration) error {
 	if o.pprof == "" {
 		return nil
 	}
-	body, err := d.request(ctx, http.MethodGet, fmt.Sprintf("/debug/pprof/profile?seconds=%d", int(o.span.Seconds()-1)))
+	body, err := d.request(ctx, http.MethodGet, fmt.Sprintf("/debug/pprof/profile?seconds=%d", int(span.Seconds())))
 	if err != nil {
 		return err
 	}
