@@ -8,6 +8,7 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"crowsnest/matcher"
@@ -76,7 +77,8 @@ func (b *Builder) Size() int { return b.size }
 // Full tells that the batch should be sealed before another hit is added.
 func (b *Builder) Full() bool { return b.size >= fullAt || len(b.hits) >= fullHits }
 
-// Add adds a hit behind the others.
+// Add adds a hit behind the others. It copies what it keeps: the texts of the hit
+// may be in memory that is used again.
 func (b *Builder) Add(h *matcher.Hit) {
 	if b.recordAt == nil {
 		b.ruleAt, b.mapAt, b.labelsAt, b.recordAt = map[*rules.Rule]int{}, map[uintptr]int{}, map[string]int{}, map[string]int{}
@@ -89,7 +91,7 @@ func (b *Builder) Add(h *matcher.Hit) {
 		old.text, old.told = "", false
 	}
 	r.lines, r.newest = r.lines+1, len(b.hits)
-	b.hits = append(b.hits, folded{record: at, t: nanos(h.Time), id: h.ID, text: h.Line, told: true})
+	b.hits = append(b.hits, folded{record: at, t: nanos(h.Time), id: h.ID, text: strings.Clone(h.Line), told: true})
 	b.size += 28 + len(h.Line)
 }
 
@@ -109,7 +111,7 @@ func (b *Builder) recordOf(h *matcher.Hit) int {
 	}
 	r := &record{rule: rule, labels: labels, part: h.Part, values: make([]string, len(h.Rule.Wants))}
 	for i := range r.values {
-		r.values[i] = value(h, i, most)
+		r.values[i] = strings.Clone(value(h, i, most))
 	}
 	b.recordAt[string(k)] = len(b.records)
 	b.records = append(b.records, r)
