@@ -355,6 +355,8 @@ func TestLintWhole(t *testing.T) {
 	r("- alert: A\n  from: '{c=\"x\"}'\n  severity: info\n  match: {any: [abcd, {regex: '[a-z]{1,900}9'}]}\n", "6 no-literal?, 6 too-costly")
 	r("- alert: A\n  from: '{c=\"x\"}'\n  severity: info\n  match: {regex: '(\\d+) (\\w+)'}\n", "6 no-literal?")
 	r("- alert: A\n  from: '{c=\"x\"}'\n  severity: info\n  match: {regex: '(?i)panic: '}\n", "")
+	r("- alert: A\n  from: '{c=\"x\"}'\n  severity: info\n  match: {regex: '(?i)etcdserver: leader changed'}\n", "")
+	r("- alert: A\n  from: '{c=\"x\"}'\n  severity: info\n  match: {regex: '(?i)kiss task'}\n", "6 no-literal?")
 	r("- alert: A\n  from: '{c=\"x\"}'\n  severity: info\n  match: {regex: 'a{1001}'}\n", "6 regex")
 	r("- alert: A\n  from: '{c=\"x\"}'\n  severity: none\n  match: abcd\n", "5 severity-none?")
 	// Two mistakes of one rule, and of two rules, are both told.

@@ -114,8 +114,30 @@ func needed(re *syntax.Regexp) []string {
 		return all
 	case syntax.OpConcat:
 		return neededConcat(re)
+	case syntax.OpLiteral:
+		if text := stretch(re); text != "" {
+			return []string{text}
+		}
 	}
 	return longer(nil, spelled(re))
+}
+
+// stretch returns the longest part of a literal that can be looked for as bytes.
+func stretch(re *syntax.Regexp) string {
+	if re.Flags&syntax.FoldCase == 0 {
+		return string(re.Rune)
+	}
+	best, cur := "", ""
+	for _, r := range re.Rune {
+		if foldsBeyondASCII(r) {
+			cur = ""
+			continue
+		}
+		if cur += string(unicode.ToLower(r)); len(cur) > len(best) {
+			best = cur
+		}
+	}
+	return best
 }
 
 // neededConcat joins neighbours that can be spelled out.
@@ -180,14 +202,23 @@ func spelledLiteral(re *syntax.Regexp) []string {
 	}
 	text := ""
 	for _, r := range re.Rune {
-		for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
-			if f >= utf8.RuneSelf {
-				return nil
-			}
+		if foldsBeyondASCII(r) {
+			return nil
 		}
 		text += string(unicode.ToLower(r))
 	}
 	return []string{text}
+}
+
+// foldsBeyondASCII tells whether another case of r is no ASCII letter: that of k
+// and s is.
+func foldsBeyondASCII(r rune) bool {
+	for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
+		if f >= utf8.RuneSelf {
+			return true
+		}
+	}
+	return false
 }
 
 func spelledClass(re *syntax.Regexp) []string {
