@@ -39,6 +39,12 @@ type costlyRule struct {
 	share float64
 }
 
+// due tells whether judge has something to do.
+func (g *costGuard) due(now time.Time) bool {
+	elapsed := now.Sub(g.at)
+	return g.limit != 0 && (elapsed < 0 || elapsed >= guardSlice)
+}
+
 // judge takes what the process and each rule have used of the CPU since their
 // start and returns the rules that take too much. It does so at the end of a
 // slice; a call before that does nothing.
@@ -48,7 +54,7 @@ type costlyRule struct {
 // more than the process used.
 func (g *costGuard) judge(now time.Time, cpu time.Duration, costs []matcher.Cost) []costlyRule {
 	elapsed := now.Sub(g.at)
-	if g.limit == 0 || elapsed >= 0 && elapsed < guardSlice {
+	if !g.due(now) {
 		return nil
 	}
 	// After a leap of the clock, a machine that slept or the start there is no
@@ -85,7 +91,7 @@ func (g *costGuard) judge(now time.Time, cpu time.Duration, costs []matcher.Cost
 // not see.
 func (d *daemon) giveUp(now time.Time) []matcher.GivenUp {
 	program := d.pipe.rules.Load().program
-	if cpu, ok := processCPU(); ok {
+	if cpu, ok := processCPU(); ok && d.guard.due(now) {
 		for _, c := range d.guard.judge(now, cpu, program.Costs()) {
 			program.GiveUp(c.rule)
 			log := d.component("rules")

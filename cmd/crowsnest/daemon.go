@@ -108,6 +108,7 @@ const (
 	tellMost    = 15 * time.Second // well below the time in which alerts end by themselves
 	tickEvery   = 200 * time.Millisecond
 	selfEvery   = time.Second
+	tuneEvery   = time.Second
 	updateEvery = time.Second
 )
 
@@ -292,6 +293,7 @@ func (d *daemon) startAll(ctx context.Context) flow {
 	f.tick.run(d.ticks)
 	f.rest.run(d.saver.run)
 	f.rest.run(d.watchRules)
+	f.rest.run(d.tune)
 	for _, s := range d.sources {
 		f.sources.run(func(ctx context.Context) {
 			err := s.Run(ctx, d.pipe)

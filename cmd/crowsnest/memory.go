@@ -1,12 +1,19 @@
 package main
 
 import (
+	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
+	"sync"
 )
 
 // gcPercent is how much garbage may pile up beside what lives: a node has more
 // use for the memory than for the little time that this saves.
-const gcPercent = 50
+const gcPercent = 25
+
+// leastGarbage may pile up in any case. With few rules little lives, and a
+// percentage of it would have the collector run all the time under a flood.
+const leastGarbage = 5 << 20
 
 // memoryLimit is how much memory is enough with the default limits. Near it the
 // collector works harder instead of letting garbage pile up: a flood of lines
@@ -19,6 +26,7 @@ const memoryLimit = 112 << 20
 func limitMemory(getenv func(string) string, limits Limits) {
 	if getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
+		new(pace).keep()
 	}
 	if getenv("GOMEMLIMIT") != "" {
 		return
@@ -26,4 +34,43 @@ func limitMemory(getenv func(string) string, limits Limits) {
 	def := defaultConfig().Limits
 	more := max(1, float64(limits.ActiveAlerts)/float64(def.ActiveAlerts), float64(limits.Keys)/float64(def.Keys))
 	debug.SetMemoryLimit(int64(memoryLimit * more))
+}
+
+// pace lets at least leastGarbage pile up between two collections.
+type pace struct {
+	mu      sync.Mutex
+	percent int
+}
+
+// keep sets the pace anew after each collection, which changes what lives.
+func (p *pace) keep() {
+	type cycle struct{ _ *byte } // found dead by the next collection; with a pointer, so that it has room of its own
+	runtime.AddCleanup(new(cycle), func(p *pace) {
+		p.set(liveHeap())
+		p.keep()
+	}, p)
+}
+
+// set sets the pace for so many bytes that live.
+func (p *pace) set(live uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	// It stops everything for a moment: small changes are not worth that.
+	if percent := percentFor(live); percent > p.percent+p.percent/8 || percent < p.percent-p.percent/8 {
+		p.percent = percent
+		debug.SetGCPercent(percent)
+	}
+}
+
+func percentFor(live uint64) int {
+	return int(max(gcPercent, 100*leastGarbage/max(live, 1<<20)))
+}
+
+// liveHeap is how much the last collection found alive.
+func liveHeap() uint64 {
+	s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	if metrics.Read(s); s[0].Value.Kind() != metrics.KindUint64 {
+		return 1 << 40
+	}
+	return s[0].Value.Uint64()
 }

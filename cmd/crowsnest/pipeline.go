@@ -13,51 +13,6 @@ import (
 	"crowsnest/sources"
 )
 
-// ruleset is what is in force at one time. It is immutable but for when each
-// rule last saw a line.
-type ruleset struct {
-	set     *rules.Set
-	program *matcher.Program
-	seen    map[*rules.Rule]*atomic.Int64 // ns since 1970
-}
-
-func newRuleset(set *rules.Set) (*ruleset, error) {
-	program, err := matcher.CompileTimed(set, stopwatch(time.Now()))
-	if err != nil {
-		return nil, err
-	}
-	rs := &ruleset{set: set, program: program, seen: make(map[*rules.Rule]*atomic.Int64, len(set.Rules))}
-	for _, r := range set.Rules {
-		rs.seen[r] = new(atomic.Int64)
-	}
-	return rs, nil
-}
-
-// stopwatch returns the time since it was made, by the monotonic clock.
-func stopwatch(began time.Time) func() time.Duration {
-	return func() time.Duration { return time.Since(began) }
-}
-
-// saw notes that the rules of a stream had a line to look at.
-func (rs *ruleset) saw(s *matcher.Stream, now time.Time) {
-	for _, r := range rs.program.Rules(s) {
-		if at := rs.seen[r]; at != nil {
-			at.Store(now.UnixNano())
-		}
-	}
-}
-
-// lastSeen returns when each rule last saw a line, by name.
-func (rs *ruleset) lastSeen() map[string]time.Time {
-	out := make(map[string]time.Time, len(rs.seen))
-	for r, at := range rs.seen {
-		if ns := at.Load(); ns > 0 {
-			out[r.Alert] = time.Unix(0, ns).UTC()
-		}
-	}
-	return out
-}
-
 // pipeline is where lines go: it matches, concludes, and moves the positions of
 // the sources, all three within the same consistent cut. It implements
 // sources.Pipeline and is safe for concurrent use.
@@ -161,9 +116,7 @@ func (p *pipeline) Take(find func(*rules.Set) []matcher.Hit, commit func()) {
 	hits := find(rs.set)
 	p.hand(hits, now)
 	for i := range hits {
-		if at := rs.seen[hits[i].Rule]; at != nil {
-			at.Store(now.UnixNano())
-		}
+		rs.sawRule(hits[i].Rule, now)
 	}
 	if commit != nil {
 		commit()

@@ -68,6 +68,7 @@ func (d *daemon) loadAgain() (loaded, error) {
 	if err != nil {
 		return loaded{}, fmt.Errorf("compile rules: %w", err)
 	}
+	rs.program.Prepare(d.pipe.rules.Load().program) // else the first lines wait for it
 	d.pipe.swap(rs)
 	d.cfg.Store(cfg)
 	d.saver.keepRules(d.loader.inForce())

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -198,7 +200,49 @@ func (s *saver) copy(also func()) ([]byte, error) {
 		s.pipe.changed.Store(true)
 		return nil, fmt.Errorf("copy state: %w", err)
 	}
-	return json.Marshal(snap)
+	return snap.encode()
+}
+
+// encode returns the snapshot as json.Marshal would, without looking at its parts
+// once more: they are valid, and most of it.
+func (s snapshot) encode() ([]byte, error) {
+	saved, err := json.Marshal(s.Saved)
+	if err != nil {
+		return nil, fmt.Errorf("copy state: %w", err)
+	}
+	if s.Engine == nil {
+		s.Engine = json.RawMessage("null")
+	}
+	n := len(s.Engine) + 1024
+	for _, part := range s.Sources {
+		n += len(part)
+	}
+	for _, part := range s.Sinks {
+		n += len(part)
+	}
+	b := fmt.Appendf(make([]byte, 0, n), `{"version":%d,"saved":%s,"engine":`, s.Version, saved)
+	b = appendParts(append(append(b, s.Engine...), `,"sources":`...), s.Sources)
+	if len(s.Sinks) > 0 {
+		b = appendParts(append(b, `,"sinks":`...), s.Sinks)
+	}
+	return append(b, '}'), nil
+}
+
+// appendParts appends an object of parts that are JSON.
+func appendParts(b []byte, parts map[string]json.RawMessage) []byte {
+	b = append(b, '{')
+	for i, name := range slices.Sorted(maps.Keys(parts)) {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		key, _ := json.Marshal(name) // strings have a form always
+		b = append(append(b, key...), ':')
+		if parts[name] == nil {
+			b = append(b, "null"...)
+		}
+		b = append(b, parts[name]...)
+	}
+	return append(b, '}')
 }
 
 // restore reads the state back and tells whether there was one. Whatever is

@@ -44,6 +44,21 @@ func (d *daemon) ticks(ctx context.Context) {
 	}
 }
 
+// tune has the rules looked for by what is rare in the lines that are read,
+// beside everything else: it takes a while.
+func (d *daemon) tune(ctx context.Context) {
+	tick := time.NewTicker(tuneEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			d.pipe.rules.Load().program.Tune()
+		}
+	}
+}
+
 // caughtUp tells whether every source has read what was there at the start.
 func (d *daemon) caughtUp() bool {
 	var names []string

@@ -176,34 +176,6 @@ func (t *Tailer) Run(ctx context.Context, p sources.Pipeline) error {
 	return nil
 }
 
-// told returns what is called when the kernel tells of a directory.
-func (t *Tailer) told(h *hints) func(dir string, all bool) {
-	return func(dir string, all bool) {
-		for _, tr := range t.trees {
-			tr.dirs.tell(dir, all)
-		}
-		h.add(dir)
-	}
-}
-
-func (t *Tailer) listen(watched func(dir string) bool) {
-	for _, tr := range t.trees {
-		tr.dirs.listen(watched)
-	}
-}
-
-// hear makes sure that everything is known that the kernel has to tell.
-func (t *Tailer) hear(w *watcher) {
-	if w == nil {
-		return
-	}
-	now := t.cfg.Clock()
-	w.drain()
-	for _, tr := range t.trees {
-		tr.dirs.hear(now)
-	}
-}
-
 func (t *Tailer) work() {
 	w := newWorker()
 	for c := t.queue.take(); c != nil; c = t.queue.take() {
