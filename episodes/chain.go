@@ -33,8 +33,15 @@ func (w *window) chain(r *rules.Rule, step int, h *hit) (trigger, bool) {
 	return trigger{}, false
 }
 
+// triggered is the trigger of a chain that h completed.
 func (w *window) triggered(chain hits, h *hit) trigger {
 	t := trigger{t: chain[len(chain)-1].t, from: chain[0].t - 1, chain: chain, line: h}
+	if !w.several {
+		for _, hs := range w.steps {
+			t.lines += int64(hs.since(t.t) - hs.since(t.from))
+		}
+		return t
+	}
 	seen := map[uint64]bool{}
 	for _, hs := range w.steps {
 		for _, x := range hs[hs.since(t.from):] {

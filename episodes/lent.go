@@ -51,7 +51,7 @@ func (e *Engine) own(h *hit) {
 	if h.lent {
 		h.lent = false
 		if !slices.Equal(h.values, h.owned) {
-			h.owned = cloned(h.values)
+			h.owned = e.batch.cloned(h.values)
 		}
 		h.values = h.owned
 	}
@@ -76,11 +76,17 @@ func (e *Engine) owned(t text) text {
 	return b.copy
 }
 
-// cloned copies strings into memory of their own.
-func cloned(values []string) []string {
+// cloned copies strings into memory of their own, and shares it with the ones
+// that were copied last: most values are the namespace and the pod again.
+func (b *batch) cloned(values []string) []string {
 	out := make([]string, len(values))
 	for i, v := range values {
+		if i < len(b.values) && b.values[i] == v {
+			out[i] = b.values[i]
+			continue
+		}
 		out[i] = strings.Clone(v)
 	}
+	b.values = out
 	return out
 }

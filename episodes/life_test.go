@@ -21,6 +21,8 @@ type life struct {
 	now   time.Duration
 	rules []*rules.Rule // of the set in force
 	lines int
+	at    time.Duration // of the last line
+	text  string
 }
 
 // player is an engine that lives such a life.
@@ -160,9 +162,12 @@ func (l *life) takes() deed {
 		for i := range values {
 			values[i] = rapid.SampledFrom([]string{"x", "y", "z-with-a-longer-name", ""}).Draw(t, "by value")
 		}
-		l.lines += rapid.SampledFrom([]int{1, 1, 1, 0}).Draw(t, "another line")
-		h := lineHit(r, rapid.SampledFrom(partsOf(r)).Draw(t, "part"), l.now-l.seconds("late", -1, 25),
-			rapid.SampledFrom([]string{"", "line", "rope", "password=x line", longLine}).Draw(t, "line"),
+		if l.lines == 0 || rapid.IntRange(0, 3).Draw(t, "another line") > 0 {
+			l.lines++
+			l.at = l.now - l.seconds("late", -1, 25)
+			l.text = rapid.SampledFrom([]string{"", "line", "rope", "password=x line", longLine}).Draw(t, "line")
+		}
+		h := lineHit(r, rapid.SampledFrom(partsOf(r)).Draw(t, "part"), l.at, l.text,
 			append(values, rapid.SampledFrom([]string{"", "v", "w", "secret"}).Draw(t, "v"))...)
 		h.ID = uint64(l.lines)
 		h.Labels = matcher.Labels{"namespace": rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "namespace")}

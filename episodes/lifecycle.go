@@ -1,7 +1,6 @@
 package episodes
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -59,13 +58,13 @@ func (e *Engine) open(rs *ruleState, values []string, trig *trigger, now int64) 
 	if rs.isMuted(values, trig.t) {
 		return
 	}
-	if why := e.full(rs, trig.namespace); why != "" {
-		e.refuse(rs, trig.t, why, now)
+	if l, full := e.full(rs, trig.namespace); full {
+		e.refuse(rs, trig.t, l, now)
 		return
 	}
 	key := string(e.batch.key)
 	ep := &episode{
-		rs: rs, key: key, values: cloned(values), namespace: strings.Clone(trig.namespace), state: StatePending, newest: trig.t,
+		rs: rs, key: key, values: e.batch.cloned(values), namespace: strings.Clone(trig.namespace), state: StatePending, newest: trig.t,
 	}
 	e.begin(ep, trig)
 	e.show(ep, trig)
@@ -81,19 +80,6 @@ func (e *Engine) open(rs *ruleState, values []string, trig *trigger, now int64) 
 		e.fire(ep, now)
 	}
 	ep.due.arm()
-}
-
-// full tells why no episode can be opened, "" if one can.
-func (e *Engine) full(rs *ruleState, namespace string) string {
-	switch {
-	case len(rs.open) >= rs.rule.Limit:
-		return fmt.Sprintf("the limit of the rule is %d", rs.rule.Limit)
-	case e.active >= e.cfg.MaxActive:
-		return fmt.Sprintf("the limit of all rules together (limits.active_alerts) is %d", e.cfg.MaxActive)
-	case namespace != "" && e.within[namespace] >= e.cfg.MaxPerNamespace:
-		return fmt.Sprintf("the limit of namespace %s (limits.alerts_per_namespace) is %d", namespace, e.cfg.MaxPerNamespace)
-	}
-	return ""
 }
 
 // add makes an episode one of the open ones.

@@ -1,6 +1,9 @@
 package episodes
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
@@ -11,7 +14,8 @@ type overflow struct {
 	moved  int64 // how far starts was moved since, with the clock
 	newest int64 // last refused trigger
 	fired  int64
-	why    string // which limit was reached last
+	limit  limit  // that was reached last
+	why    string // the same in words
 	dirty  bool   // went on since the last update
 	lines  int64  // refused triggers
 	keys   *simplelru.LRU[string, struct{}]
@@ -20,8 +24,45 @@ type overflow struct {
 	due    deadline
 }
 
+// limit is a bound of open episodes: of the rule, of all, or of a namespace.
+type limit struct {
+	of        string
+	n         int
+	namespace string
+}
+
+const (
+	ofRule      = "rule"
+	ofAll       = "all"
+	ofNamespace = "namespace"
+)
+
+// String says which limit it is.
+func (l limit) String() string {
+	switch l.of {
+	case ofRule:
+		return fmt.Sprintf("the limit of the rule is %d", l.n)
+	case ofAll:
+		return fmt.Sprintf("the limit of all rules together (limits.active_alerts) is %d", l.n)
+	}
+	return fmt.Sprintf("the limit of namespace %s (limits.alerts_per_namespace) is %d", l.namespace, l.n)
+}
+
+// full tells which limit leaves no room for an episode, if one does.
+func (e *Engine) full(rs *ruleState, namespace string) (l limit, full bool) {
+	switch {
+	case len(rs.open) >= rs.rule.Limit:
+		return limit{of: ofRule, n: rs.rule.Limit}, true
+	case e.active >= e.cfg.MaxActive:
+		return limit{of: ofAll, n: e.cfg.MaxActive}, true
+	case namespace != "" && e.within[namespace] >= e.cfg.MaxPerNamespace:
+		return limit{of: ofNamespace, n: e.cfg.MaxPerNamespace, namespace: namespace}, true
+	}
+	return limit{}, false
+}
+
 // refuse counts a trigger of the key of the batch that finds no place and lets the overflow alert fire.
-func (e *Engine) refuse(rs *ruleState, t int64, why string, now int64) {
+func (e *Engine) refuse(rs *ruleState, t int64, l limit, now int64) {
 	rs.stats.Refused++
 	o := &rs.over
 	if !o.active {
@@ -33,7 +74,10 @@ func (e *Engine) refuse(rs *ruleState, t int64, why string, now int64) {
 	}
 	o.newest = max(o.newest, t)
 	o.lines++
-	o.why = why
+	if o.limit != l {
+		l.namespace = strings.Clone(l.namespace)
+		o.limit, o.why = l, l.String()
+	}
 	o.keys.Add(string(e.batch.key), struct{}{})
 	if o.lines == 1 {
 		e.changes = append(e.changes, e.exportOverflow(rs, now))

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"crowsnest/rules"
@@ -141,6 +142,7 @@ func (rs *ruleState) loadWindow(wants []string, s windowSnapshot) *window {
 	w := rs.newWindow(s.Key)
 	for i := range min(len(s.Steps), len(w.steps)) {
 		w.steps[i] = loadHits(wants, s.Steps[i])
+		w.several = w.several || slices.ContainsFunc(w.steps[i], func(h *hit) bool { return h.several })
 	}
 	w.values, w.lines = loadHits(wants, s.Distinct), unpack(s.Lines)
 	if len(s.Newest) > 0 && len(w.lines) > 0 {

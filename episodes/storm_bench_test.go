@@ -49,6 +49,15 @@ func BenchmarkStorm(b *testing.B) {
 			bn := newBench(b, r)
 			bn.e = bn.engine(Config{Redactor: redact.New([]*regexp.Regexp{regexp.MustCompile(`password=\S+`)})})
 			hits := stormBatch(r, 500)
+			if name == "tail" { // of a sequence
+				for i := range hits {
+					hits[i].Part = 2
+				}
+				bn.take(0, lineHit(r, 0, 0, "first", hits[0].Values...))
+				h := lineHit(r, 1, 0, "second", hits[0].Values...)
+				bn.take(0, h)
+			}
+			bn.take(0, lineHit(r, 0, 0, "another pod", "ns", "pod"))
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				// One operation is one hit.
@@ -70,6 +79,10 @@ func BenchmarkStorm(b *testing.B) {
 	f("sequence", func(r *rules.Rule) {
 		r.Sequence, r.Steps, r.Within, r.Wants = true, make([]rules.Step, 3), time.Minute, append(r.Wants, "v")
 	})
+	f("tail", func(r *rules.Rule) {
+		r.Sequence, r.Steps, r.Within, r.Wants = true, make([]rules.Step, 3), time.Hour, append(r.Wants, "v")
+	})
+	f("refused", func(r *rules.Rule) { r.Limit = 1 })
 	f("unreached", func(r *rules.Rule) { r.Count, r.Within = 200, 10*time.Microsecond })
 }
 

@@ -3,6 +3,7 @@ package episodes
 import (
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"crowsnest/matcher"
 )
@@ -18,6 +19,8 @@ type batch struct {
 	hits   []*hit
 	source string
 	copy   text
+	each   times    // of a window with distinct
+	values []string // that were copied last
 }
 
 // Take takes hits in order of reading. now is the time of arrival. The hits are
@@ -113,8 +116,11 @@ func (e *Engine) keyOf(rs *ruleState, wanted []string) (values []string, missing
 	for i := range rs.rule.By {
 		v := ""
 		if i < len(wanted) {
-			// Values become labels, which are UTF-8.
-			v = cut(strings.ToValidUTF8(wanted[i], "\uFFFD"), maxValue)
+			v = wanted[i]
+			if !utf8.ValidString(v) {
+				v = strings.ToValidUTF8(v, "\uFFFD") // values become labels
+			}
+			v = cut(v, maxValue)
 		}
 		missing = missing || v == ""
 		values = append(values, v)
@@ -150,7 +156,7 @@ func (e *Engine) windowOf(rs *ruleState, ep *episode) *window {
 	if w, ok := rs.windows.Get(key); ok {
 		return w
 	}
-	w := rs.newWindow(cloned(e.batch.by))
+	w := rs.newWindow(e.batch.cloned(e.batch.by))
 	e.keep(rs, key, w)
 	return w
 }

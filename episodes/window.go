@@ -31,6 +31,14 @@ func (h *hit) value(name string) string {
 	return ""
 }
 
+// valueAt is value for a name that is likely to be the one at i.
+func (h *hit) valueAt(i int, name string) string {
+	if i >= 0 && i < len(h.wants) && i < len(h.values) && h.wants[i] == name {
+		return h.values[i]
+	}
+	return h.value(name)
+}
+
 // keepLines is how many hits of a list keep their line: nothing looks at older
 // ones.
 const keepLines = 2
@@ -61,6 +69,12 @@ func (hs *hits) after(t int64) { *hs = slices.Delete(*hs, 0, hs.since(t)) }
 
 // since returns the index of the first hit newer than t.
 func (hs hits) since(t int64) int {
+	switch n := len(hs); {
+	case n == 0 || hs[0].t > t:
+		return 0
+	case hs[n-1].t <= t:
+		return n
+	}
 	return sort.Search(len(hs), func(i int) bool { return hs[i].t > t })
 }
 
@@ -87,8 +101,15 @@ func (ts *times) insert(t int64) int {
 // after drops the times that are not newer than t.
 func (ts *times) after(t int64) { *ts = slices.Delete(*ts, 0, ts.since(t)) }
 
-// since returns the index of the first time newer than t.
+// since returns the index of the first time newer than t. Nearly always it is an
+// end of the list.
 func (ts times) since(t int64) int {
+	switch n := len(ts); {
+	case n == 0 || ts[0] > t:
+		return 0
+	case ts[n-1] <= t:
+		return n
+	}
 	return sort.Search(len(ts), func(i int) bool { return ts[i] > t })
 }
 
@@ -96,8 +117,10 @@ func (ts times) since(t int64) int {
 type window struct {
 	key    []string // values of `by`
 	clears string   // the key that a clear line shares with it
-	// steps holds the hits of each step of a sequence.
-	steps []hits
+	// steps holds the hits of each step of a sequence; several tells that a line
+	// is among them more than once.
+	steps   []hits
+	several bool
 	// lines are the times of the lines that count, unless it is a sequence;
 	// newest is the newest of these lines.
 	lines  times
@@ -158,10 +181,8 @@ func (w *window) add(r *rules.Rule, step int, b *batch) (trigger, bool) {
 	if r.Sequence {
 		h = &hit{}
 		b.lend(h, &b.hit)
-		for i, hs := range w.steps {
-			if i != step {
-				markSeveral(hs, h)
-			}
+		for _, hs := range w.steps {
+			w.several = markSeveral(hs, h) || w.several
 		}
 		if w.steps[step].insert(h) < 0 {
 			return trigger{}, false
@@ -185,32 +206,35 @@ func (w *window) add(r *rules.Rule, step int, b *batch) (trigger, bool) {
 	if h.t >= w.newest.t {
 		b.lend(w.newest, h)
 	}
-	end, ok := counted(r, w.lines, i)
-	if !ok {
+	end, lines := counted(r, w.lines, i)
+	if lines == 0 {
 		return trigger{}, false
 	}
 	shown := w.newest
 	if shown.t != end {
 		shown = h // a late line: what the newest one of its window said is not kept
 	}
-	return w.reached(r, end, shown, h), true
+	return reached(r, end, lines, shown, h), true
 }
 
-// markSeveral marks h and the same line in another step's list.
-func markSeveral(hs hits, h *hit) {
+// markSeveral marks h and the same line in a list, if it is there: as another
+// step, or read twice.
+func markSeveral(hs hits, h *hit) (found bool) {
 	for i := len(hs) - 1; i >= 0 && hs[i].t >= h.t; i-- {
 		if hs[i].id == h.id {
-			hs[i].several, h.several = true, true
+			hs[i].several, h.several, found = true, true, true
 		}
 	}
+	return found
 }
 
 // addDistinct keeps the newest hit of each value and counts values.
 func (w *window) addDistinct(r *rules.Rule, b *batch) (trigger, bool) {
-	h := &hit{}
-	v := b.hit.value(r.Distinct)
+	name := slices.Index(b.hit.wants, r.Distinct)
+	v := b.hit.valueAt(name, r.Distinct)
+	var h *hit
 	for i, old := range w.values {
-		if old.value(r.Distinct) != v {
+		if old.valueAt(name, r.Distinct) != v {
 			continue
 		}
 		if old.t >= b.hit.t {
@@ -220,40 +244,45 @@ func (w *window) addDistinct(r *rules.Rule, b *batch) (trigger, bool) {
 		w.values = slices.Delete(w.values, i, i+1)
 		break
 	}
+	if h == nil {
+		h = &hit{}
+	}
 	b.lend(h, &b.hit)
 	i := w.values.insert(h)
 	if i < 0 {
 		return trigger{}, false
 	}
-	each := make(times, len(w.values))
-	for k, v := range w.values {
-		each[k] = v.t
+	each := b.each[:0]
+	for _, v := range w.values {
+		each = append(each, v.t)
 	}
-	end, ok := counted(r, each, i)
-	if !ok {
+	b.each = each
+	end, n := counted(r, each, i)
+	if n == 0 {
 		return trigger{}, false
 	}
-	return w.reached(r, end, w.values[each.since(end)-1], h), true
+	lines := w.lines.since(end) - w.lines.since(end-int64(r.Within))
+	return reached(r, end, lines, w.values[each.since(end)-1], h), true
 }
 
-// reached is the trigger of the window that ends at end, shown by one of its
-// lines and found when h was read.
-func (w *window) reached(r *rules.Rule, end int64, shown, h *hit) trigger {
-	from := end - int64(r.Within)
-	return trigger{t: end, from: from, shown: shown, lines: int64(w.lines.since(end) - w.lines.since(from)), line: h}
+// reached is the trigger of the window of some lines that ends at end, shown by
+// one of them and found when h was read.
+func reached(r *rules.Rule, end int64, lines int, shown, h *hit) trigger {
+	return trigger{t: end, from: end - int64(r.Within), shown: shown, lines: int64(lines), line: h}
 }
 
 // counted looks for the newest window (end-within, end] that holds the time at
-// index i and at least count times.
-func counted(r *rules.Rule, ts times, i int) (end int64, ok bool) {
+// index i and at least count times, and returns how many; 0: there is none.
+func counted(r *rules.Rule, ts times, i int) (end int64, n int) {
 	within := int64(r.Within)
 	for e := len(ts) - 1; e >= i; e-- {
 		if ts[e]-within >= ts[i] {
 			continue // the window of this end begins after the line
 		}
-		if e-ts.since(ts[e]-within)+1 >= r.Count {
-			return ts[e], true
+		// Of several that are equal, e is the last one.
+		if n = e - ts.since(ts[e]-within) + 1; n >= r.Count {
+			return ts[e], n
 		}
 	}
-	return 0, false
+	return 0, 0
 }
