@@ -23,7 +23,7 @@ LDFLAGS := -s -w -X $(VERSION_PKG).Version=$(VERSION) -X $(VERSION_PKG).Revision
 # are named where Go files lie in them.
 GOFILES = $(wildcard $(shell git ls-files -co --exclude-standard '*.go'))
 
-.PHONY: build run test check bench chaos e2e e2e-servers fuzz clean fmt packs schemas
+.PHONY: build run test check bench bench-baseline bench-peers chaos e2e e2e-servers fuzz clean fmt packs schemas
 .PHONY: test-build test-format test-go test-fuzz check-vet check-format check-static check-lint check-vulns
 
 build: ## the static binary
@@ -82,8 +82,31 @@ schemas: build ## write the JSON Schemas that editors use
 	$(BIN) schema rules > rules/packs/schema.json
 	$(BIN) schema config > deploy/config.schema.json
 
-bench:
-	$(GO) test -run '^$$' -bench . -benchmem ./...
+# Each stage on the logs and rules of test/traffic. BENCHPKGS=./... has every
+# benchmark there is; BENCHTIME and BENCHCOUNT make it longer and surer. The
+# figures of another kind of processor are not compared but shown beside these:
+# there, run `make bench-baseline` at the older commit first.
+BENCH      ?= .
+BENCHPKGS  ?= ./test/bench ./sources/internal/tail ./episodes
+BENCHTIME  ?= 100ms
+BENCHCOUNT ?= 6
+BASELINE   := testdata/bench/baseline.txt
+run_bench   = $(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -benchtime $(BENCHTIME) -count $(BENCHCOUNT) -timeout 120m $(BENCHPKGS)
+
+bench: ## the speed of each stage, compared with the last release
+	@mkdir -p bin
+	$(run_bench) | tee bin/bench.txt
+	@$(TOOL) benchstat $(BASELINE) bin/bench.txt
+
+bench-baseline: ## make today's speed the one to compare with
+	@mkdir -p bin
+	$(run_bench) | tee bin/bench.txt
+	@{ echo "# crowsnest $(VERSION), commit $(REVISION)"; cat bin/bench.txt; } > $(BASELINE)
+
+# PEERS='-size 200MB -rounds 5' passes flags; see go run ./test/bench/peers -h
+bench-peers: build ## whole processes against Hyperscan, mtail, SEC, ripgrep and wc
+	@test/bench/peers/install.sh
+	$(GO) run ./test/bench/peers -crowsnest $(BIN) $(PEERS)
 
 e2e-servers: ## the real servers of the end-to-end tests, built once into ~/.cache/crowsnest/bin
 	GO=$(GO) test/servers/build/build.sh

@@ -3,4 +3,4 @@
 package bench
 
 // slow is by how much logs are shorter where everything takes longer.
-const slow = 4
+const slow = 8

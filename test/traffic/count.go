@@ -102,6 +102,21 @@ func split(log []byte) []text {
 	return out
 }
 
+// Parts returns the physical lines of which Joined and Physical may differ: parts
+// of lines, and lines longer than MaxLine. Counted on the rest they are equal.
+func Parts(log []byte) []byte {
+	var out []byte
+	open := map[string]bool{} // by stream: its line goes on
+	for line := range bytes.Lines(log) {
+		stream, tag, b, _ := header(bytes.TrimSuffix(line, []byte("\n")))
+		if tag == "P" || open[stream] || len(b) > MaxLine {
+			out = append(out, line...)
+		}
+		open[stream] = tag == "P"
+	}
+	return out
+}
+
 var criHeader = regexp.MustCompile(`^\d{4}-\d\d-\d\dT[0-9:.]+Z (stdout|stderr) ([PF]) `)
 
 // header splits what the container runtime wrote before a line.

@@ -125,10 +125,10 @@ func TestSamples(t *testing.T) {
 func TestNothingElseMatches(t *testing.T) {
 	g := newWriter(Options{})
 	var b []byte
-	for range 40 {
+	for range 20 {
 		b = append(g.nearMiss(b), '\n')
 	}
-	for range 40 {
+	for range 20 {
 		g.entry.ordinary(g.d)
 		b = append(g.entry.render(b, g.d.layout(mixed), g.now), '\n')
 	}
@@ -139,7 +139,7 @@ func TestNothingElseMatches(t *testing.T) {
 func TestShares(t *testing.T) {
 	f := func(opt Options, rules []Rule, matching, per float64) {
 		t.Helper()
-		log := Bytes(2e6, opt)
+		log := Bytes(1e6, opt)
 		c := Count(log, rules)
 		var n int64
 		for _, k := range c.Joined {
@@ -196,6 +196,29 @@ func TestCount(t *testing.T) {
 	c := Count([]byte("neeedle 4\nneedle 3\n"), rules)
 	require.Equal(t, map[string]int64{"T": 1, "E": 2}, c.Joined)
 	require.Equal(t, int64(2), c.AnyPhysical)
+}
+
+// What parts do to counts is found on the parts alone.
+func TestParts(t *testing.T) {
+	rules := Rules(10)
+	f := func(opt Options) {
+		t.Helper()
+		opt.Match = 0.9
+		log := Bytes(1e6, opt)
+		all, parts := Count(log, rules), Count(Parts(log), rules)
+		differs := false
+		for _, r := range rules {
+			want := all.Joined[r.Name] - all.Physical[r.Name]
+			require.Equal(t, want, parts.Joined[r.Name]-parts.Physical[r.Name], r.Name)
+			differs = differs || want != 0
+		}
+		require.True(t, differs)
+		require.Less(t, len(Parts(log)), len(log)/5)
+	}
+	f(Options{Kind: CRI, Rules: 10})
+	f(Options{Kind: Storm, Rules: 10})
+	f(Options{Kind: Mix, Rules: 10})
+	require.Empty(t, Parts(nil))
 }
 
 func TestWriteRules(t *testing.T) {

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+
+	"crowsnest/test/traffic"
+)
+
+// check compares what the programs count: with the reference on a small log of
+// every kind, and crowsnest with Hyperscan on a larger one.
+func check(ctx context.Context, o options, programs map[string]program, out io.Writer) error {
+	for _, kind := range traffic.Kinds() {
+		if err := checkKind(ctx, o, programs, kind); err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "counts on %s: those of the plain reference\n", kind)
+	}
+	if _, ok := programs["hyperscan"]; !ok {
+		return nil
+	}
+	for _, kind := range []traffic.Kind{traffic.CRI, traffic.Published} {
+		if err := checkLarge(ctx, o, programs, kind); err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "counts on %d MB of %s: crowsnest's and Hyperscan's differ by what joining parts explains, and by nothing else\n", o.compare/1e6, kind)
+	}
+	return nil
+}
+
+// numbers are the sets of rules that belong to a kind, of those that are to be
+// checked.
+func (o options) numbers(kind traffic.Kind) []int {
+	if kind == traffic.Published {
+		return []int{published}
+	}
+	return slices.DeleteFunc(slices.Clone(o.sets), func(n int) bool { return n > 1000 })
+}
+
+func checkKind(ctx context.Context, o options, programs map[string]program, kind traffic.Kind) error {
+	log, err := o.log(kind, o.check)
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(log)
+	if err != nil {
+		return fmt.Errorf("read the log: %w", err)
+	}
+	numbers := o.numbers(kind)
+	largest, err := o.ruleSet(numbers[len(numbers)-1])
+	if err != nil {
+		return err
+	}
+	// The reference is slow, and each set begins with the smaller ones.
+	want := traffic.Count(text, largest.rules)
+	for _, n := range numbers {
+		rules, err := o.ruleSet(n)
+		if err != nil {
+			return err
+		}
+		for _, p := range programs {
+			if p.counts == nil || slices.Contains(slowPeers, p.name) && (n != peerRules || kind != traffic.CRI) {
+				continue
+			}
+			got, err := p.count(ctx, rules, log)
+			if err != nil {
+				return err
+			}
+			if err := difference(got, expected(p, rules, text, want)); err != nil {
+				return fmt.Errorf("%s, %s, %s rules: what it counts is not what the reference counts: %w", p.name, kind, rules.name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// expected returns what a program should count.
+func expected(p program, rules ruleSet, log []byte, all traffic.Counts) map[string]int64 {
+	switch p.name {
+	case "crowsnest":
+		return only(all.Joined, rules)
+	case "ripgrep":
+		return map[string]int64{anyRule: traffic.Count(log, rules.rules).AnyPhysical}
+	}
+	// The others do not join the parts of a line, and look at all of a long one.
+	return only(all.Physical, rules)
+}
+
+// only returns the counts of these rules.
+func only(counts map[string]int64, rules ruleSet) map[string]int64 {
+	out := map[string]int64{}
+	for _, r := range rules.rules {
+		if n := counts[r.Name]; n != 0 {
+			out[r.Name] = n
+		}
+	}
+	return out
+}
+
+// checkLarge compares crowsnest with Hyperscan on a log that is too large for the
+// reference. That counts only the lines of which the two may differ: parts, which
+// Hyperscan does not join, and what is behind the part of a line that crowsnest
+// looks at.
+func checkLarge(ctx context.Context, o options, programs map[string]program, kind traffic.Kind) error {
+	log, err := o.log(kind, o.compare)
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(log)
+	if err != nil {
+		return fmt.Errorf("read the log: %w", err)
+	}
+	numbers := o.numbers(kind)
+	largest, err := o.ruleSet(numbers[len(numbers)-1])
+	if err != nil {
+		return err
+	}
+	parts := traffic.Count(traffic.Parts(text), largest.rules)
+	for _, n := range numbers {
+		rules, err := o.ruleSet(n)
+		if err != nil {
+			return err
+		}
+		ours, err1 := programs["crowsnest"].count(ctx, rules, log)
+		theirs, err2 := programs["hyperscan"].count(ctx, rules, log)
+		if err := errors.Join(err1, err2); err != nil {
+			return err
+		}
+		for _, r := range rules.rules {
+			theirs[r.Name] += parts.Joined[r.Name] - parts.Physical[r.Name]
+		}
+		if err := difference(ours, only(theirs, rules)); err != nil {
+			return fmt.Errorf("%s, %s rules: crowsnest and Hyperscan differ by more than joined parts explain: %w", kind, rules.name, err)
+		}
+	}
+	return nil
+}
+
+// difference tells the first rule of which counts differ.
+func difference(got, want map[string]int64) error {
+	names := slices.Sorted(maps.Keys(want))
+	for name := range got {
+		if _, ok := want[name]; !ok {
+			names = append(names, name)
+		}
+	}
+	for _, name := range names {
+		if got[name] != want[name] {
+			return fmt.Errorf("%s has %d lines, not %d", name, got[name], want[name])
+		}
+	}
+	return nil
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The whole comparison in small, with the peers that are installed: it is about
+// the counts; the speeds of so little mean nothing.
+func TestRun(t *testing.T) {
+	dir := t.TempDir()
+	binary := filepath.Join(dir, "crowsnest")
+	out, err := exec.Command("go", "build", "-o", binary, "crowsnest/cmd/crowsnest").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	o, err := parse([]string{"-crowsnest", binary, "-cache", dir, "-size", "400KB", "-small", "40KB", "-check", "40KB", "-compare", "300KB", "-rounds", "1"})
+	require.NoError(t, err)
+	o.sets = []int{100}
+	var report bytes.Buffer
+	require.NoError(t, run(t.Context(), o, &report), "%s", &report)
+	require.Contains(t, report.String(), "counts on cri: those of the plain reference")
+	require.Contains(t, report.String(), "| crowsnest 100 |")
+	require.Contains(t, report.String(), "| wall, one core : all cores, 100 rules |")
+}
+
+func TestParse(t *testing.T) {
+	f := func(want string, args ...string) {
+		t.Helper()
+		_, err := parse(args)
+		require.ErrorContains(t, err, want)
+	}
+	f("-size", "-size", "1TB")
+	f("-rounds", "-rounds", "0")
+}
+
+// Wrong counts are found, and a program that fails is not taken for one that
+// finds nothing.
+func TestWrongCounts(t *testing.T) {
+	f := func(want string, got map[string]int64) {
+		t.Helper()
+		err := difference(got, map[string]int64{"A": 1, "B": 2})
+		if want == "" {
+			require.NoError(t, err)
+			return
+		}
+		require.ErrorContains(t, err, want)
+	}
+	f("", map[string]int64{"A": 1, "B": 2})
+	f("B has 0 lines, not 2", map[string]int64{"A": 1})
+	f("C has 3 lines, not 0", map[string]int64{"A": 1, "B": 2, "C": 3})
+
+	_, err := measure(t.Context(), job{name: "x", args: []string{"sh", "-c", "echo no >&2; exit 1"}})
+	require.ErrorContains(t, err, "no")
+	_, err = measure(t.Context(), job{name: "x", args: []string{"sh", "-c", "exit 2"}})
+	require.Error(t, err)
+	_, err = measure(t.Context(), job{name: "x", args: []string{"sh", "-c", "exit 1"}})
+	require.NoError(t, err)
+	p := program{name: "x", args: func(ruleSet, string) []string { return []string{"sh", "-c", "echo nonsense"} }, counts: hyperscan("").counts}
+	_, err = p.count(context.Background(), ruleSet{}, "")
+	require.ErrorContains(t, err, "is not a count")
+}
+
+func TestMedian(t *testing.T) {
+	f := func(want time.Duration, cpu ...time.Duration) {
+		t.Helper()
+		var runs []cost
+		for _, c := range cpu {
+			runs = append(runs, cost{cpu: c})
+		}
+		require.Equal(t, want, median(runs, func(c cost) time.Duration { return c.cpu }), fmt.Sprint(cpu))
+	}
+	f(3, 3)
+	f(3, 9, 3, 1)
+	f(5, 9, 5, 5, 1, 7)
+}
