@@ -23,7 +23,7 @@ LDFLAGS := -s -w -X $(VERSION_PKG).Version=$(VERSION) -X $(VERSION_PKG).Revision
 # are named where Go files lie in them.
 GOFILES = $(wildcard $(shell git ls-files -co --exclude-standard '*.go'))
 
-.PHONY: build run test check bench bench-baseline bench-peers chaos e2e e2e-servers fuzz clean fmt packs schemas
+.PHONY: build run test check bench bench-baseline bench-peers bench-load chaos e2e e2e-servers fuzz clean fmt packs schemas
 .PHONY: test-build test-format test-go test-fuzz check-vet check-format check-static check-lint check-vulns
 
 build: ## the static binary
@@ -107,6 +107,11 @@ bench-baseline: ## make today's speed the one to compare with
 bench-peers: build ## whole processes against Hyperscan, mtail, SEC, ripgrep and wc
 	@test/bench/peers/install.sh
 	$(GO) run ./test/bench/peers -crowsnest $(BIN) $(PEERS)
+
+# LOAD='-files 200 -mb 10 -for 30s' passes flags; see go run ./test/load -h
+LOAD ?= -log cri:1GB
+bench-load: build ## what the daemon takes: CPU, memory, and latency with -probe
+	$(GO) run ./test/load -binary $(BIN) $(LOAD)
 
 e2e-servers: ## the real servers of the end-to-end tests, built once into ~/.cache/crowsnest/bin
 	GO=$(GO) test/servers/build/build.sh

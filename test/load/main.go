@@ -1,13 +1,16 @@
 // Command load measures what the daemon takes: the real binary follows the logs
 // of pods with the kubelet source and tells a fake Alertmanager, as on a node.
 //
-//	go run ./test/load -rules DIR -log FILE              one file, as fast as it can be read
-//	go run ./test/load -rules DIR -log FILE -files 200 -mb 10 -for 30s
-//	                                                     lines of FILE at a rate, over many files
-//	go run ./test/load ... -reload DIR2                  meanwhile the rules change again and again
+//	go run ./test/load -rules 100 -log cri:1GB            one file, as fast as it can be read
+//	go run ./test/load -rules 100 -log cri:100MB -files 200 -mb 10 -for 30s
+//	                                                      its lines at a rate, over many files
+//	go run ./test/load ... -rules 5000 -reload 4900       meanwhile the rules change again and again
+//
+// Rules are a number of rules or a pack or folder of packs, and the log is a kind
+// and size of test/traffic or a file.
 //
 // It prints CPU of the whole process (user and system), the greatest resident
-// set, lines, and at a rate how long it takes from a line to its alert.
+// set, lines, and with -probe how long it takes from a line to its alert.
 package main
 
 import (
@@ -18,15 +21,20 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
+
+	"crowsnest/test/traffic"
 )
 
 // options of one measurement.
 type options struct {
 	binary string
-	rules  string        // folder or file
-	reload string        // another one that takes turns with rules; "": none
-	log    string        // CRI lines
+	rules  string        // folder or file, or a number of them
+	reload string        // others that take turns with rules; "": none
+	log    string        // CRI lines, or kind:size of them
+	probe  time.Duration // between lines that alert; 0: none
 	files  int           // 0: log itself is one file
 	lines  int           // per second, over all files
 	mb     float64       // per second; wins over lines
@@ -42,9 +50,9 @@ func main() {
 	o := options{}
 	runs := 0
 	flag.StringVar(&o.binary, "binary", "", "the daemon; built if empty")
-	flag.StringVar(&o.rules, "rules", "", "rule pack or folder of packs; generated if empty")
-	flag.StringVar(&o.reload, "reload", "", "pack that takes turns with -rules while lines are written")
-	flag.StringVar(&o.log, "log", "", "file of CRI lines; generated if empty")
+	flag.StringVar(&o.rules, "rules", "100", "number of rules, or a pack or folder of packs")
+	flag.StringVar(&o.reload, "reload", "", "rules that take turns with -rules while lines are written")
+	flag.StringVar(&o.log, "log", "cri:100MB", "KIND:SIZE, such as cri:1GB or storm:100MB, or a file of CRI lines")
 	flag.IntVar(&o.files, "files", 0, "files that are written at a rate; 0: the log is read as it is")
 	flag.IntVar(&o.lines, "lines", 10000, "lines a second over all files")
 	flag.Float64Var(&o.mb, "mb", 0, "MB a second over all files, in the place of -lines")
@@ -53,6 +61,7 @@ func main() {
 	flag.DurationVar(&o.every, "every", 5*time.Second, "time between reloads")
 	flag.StringVar(&o.dir, "dir", "", "folder for logs and state, on a disk; a temporary one if empty")
 	flag.StringVar(&o.pprof, "pprof", "", "write a CPU profile of the daemon here")
+	flag.DurationVar(&o.probe, "probe", 0, "time between lines that alert, to measure latency; 0: none")
 	flag.IntVar(&runs, "runs", 3, "runs over the log as it is")
 	flag.Parse()
 	if err := measure(o, runs); err != nil {
@@ -99,17 +108,47 @@ func (o *options) complete() error {
 			return fmt.Errorf("build the daemon: %w: %s", err, out)
 		}
 	}
-	if o.rules == "" {
-		o.rules = filepath.Join(o.dir, "load.yaml")
-		if err := os.WriteFile(o.rules, []byte(samplePack(100)), 0o600); err != nil {
-			return err
-		}
+	var err error
+	if o.rules, err = rulesFor(o.dir, o.rules); err != nil {
+		return err
 	}
-	if o.log == "" {
-		o.log = filepath.Join(o.dir, "load.log")
-		if err := os.WriteFile(o.log, sampleLog(20<<20), 0o600); err != nil {
-			return err
-		}
+	if o.reload, err = rulesFor(o.dir, o.reload); err != nil {
+		return err
 	}
-	return nil
+	o.log, err = logFor(o.dir, o.log)
+	return err
+}
+
+// rulesFor returns the folder or file of rules that are named, or so many in
+// packs that are not too large.
+func rulesFor(dir, rules string) (string, error) {
+	n, err := strconv.Atoi(rules)
+	if err != nil {
+		return rules, nil //nolint:nilerr // it is a path
+	}
+	dir = filepath.Join(dir, "rules-"+rules)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	all := traffic.Rules(n)
+	for i := 0; len(all) > 0; i++ {
+		k := min(len(all), 1000)
+		name := fmt.Sprintf("load-%d", i)
+		if err := os.WriteFile(filepath.Join(dir, name+".yaml"), traffic.Pack(name, all[:k]), 0o600); err != nil {
+			return "", err
+		}
+		all = all[k:]
+	}
+	return dir, nil
+}
+
+// logFor returns the file that is named, or makes it.
+func logFor(dir, log string) (string, error) {
+	kind, text, ok := strings.Cut(log, ":")
+	size, err := traffic.ParseSize(text)
+	if !ok || err != nil {
+		return log, nil //nolint:nilerr // it is a path
+	}
+	name := filepath.Join(dir, kind+"-"+text+".log")
+	return name, traffic.WriteFile(name, size, traffic.Options{Kind: traffic.Kind(kind)})
 }

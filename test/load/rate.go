@@ -29,9 +29,11 @@ type rateResult struct {
 }
 
 func (r rateResult) String() string {
-	text := fmt.Sprintf("lines=%d read=%d lines/s=%.0f MB/s=%.1f cpu=%.2f%% of a core VmHWM=%.1fMiB RSS=%.1fMiB latency p50=%v p99=%v max=%v of %d (%d missing)",
-		r.lines, r.read, float64(r.lines)/r.span.Seconds(), float64(r.bytes)/1e6/r.span.Seconds(), 100*r.cpu.Seconds()/r.span.Seconds(),
-		r.hwm, r.rss, at(r.latency, 0.5), at(r.latency, 0.99), at(r.latency, 1), len(r.latency), r.missing)
+	text := fmt.Sprintf("lines=%d read=%d lines/s=%.0f MB/s=%.1f cpu=%.2f%% of a core VmHWM=%.1fMiB RSS=%.1fMiB",
+		r.lines, r.read, float64(r.lines)/r.span.Seconds(), float64(r.bytes)/1e6/r.span.Seconds(), 100*r.cpu.Seconds()/r.span.Seconds(), r.hwm, r.rss)
+	if len(r.latency)+r.missing > 0 {
+		text += fmt.Sprintf(" latency p50=%v p99=%v max=%v of %d (%d missing)", at(r.latency, 0.5), at(r.latency, 0.99), at(r.latency, 1), len(r.latency), r.missing)
+	}
 	if len(r.reloads) > 0 {
 		text += fmt.Sprintf(" reloads=%d p50=%v max=%v", len(r.reloads), at(r.reloads, 0.5), at(r.reloads, 1))
 	}
@@ -120,16 +122,16 @@ func (w *writers) run(ctx context.Context, o options) {
 	}
 }
 
-// probes are lines that alert, one each tenth of a second.
+// probes are lines that alert.
 type probes struct {
 	mu  sync.Mutex
 	out map[string]time.Time // when it was written
 }
 
-func (p *probes) run(ctx context.Context, root string) {
+func (p *probes) run(ctx context.Context, root string, every time.Duration) {
 	c := kubesim.New(kubesim.Options{Root: root, Namespace: "load", Pod: "probe", Container: "probe"})
 	defer c.Close()
-	tick := time.NewTicker(101 * time.Millisecond)
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for n := 0; ; n++ {
 		select {
@@ -188,7 +190,9 @@ func atRate(ctx context.Context, o options) (r rateResult, err error) {
 	p := &probes{out: map[string]time.Time{}}
 	var wg sync.WaitGroup
 	wg.Go(func() { w.run(writing, o) })
-	wg.Go(func() { p.run(writing, d.pods) })
+	if o.probe > 0 {
+		wg.Go(func() { p.run(writing, d.pods, o.probe) })
+	}
 	err = d.span(ctx, o, &r)
 	to := time.Now()
 	pause(ctx, 500*time.Millisecond)
