@@ -83,6 +83,15 @@ func TestTakeKeepsNothingOfTheCallers(t *testing.T) {
 	})
 }
 
+// order lists fingerprints from the oldest.
+func order(f *fingerprints) []uint64 {
+	var out []uint64
+	for i := f.oldest; i >= 0; i = f.slots[i].newer {
+		out = append(out, f.slots[i].id)
+	}
+	return out
+}
+
 // The fingerprints are an LRU cache.
 func TestFingerprints(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -103,7 +112,10 @@ func TestFingerprints(t *testing.T) {
 				model.Add(id, struct{}{})
 				require.Equal(t, known, f.add(id))
 			}
-			require.Equal(t, model.Keys(), f.ids())
+			again := newFingerprints(size)
+			again.load(f.save())
+			require.Equal(t, model.Keys(), order(f))
+			require.Equal(t, model.Keys(), order(again))
 			require.Equal(t, evicted, f.evicted)
 		}
 	})

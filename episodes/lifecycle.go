@@ -92,6 +92,9 @@ func (e *Engine) add(ep *episode) {
 	rs.byClear.add(ep.clears, ep)
 	rs.byMute.add(ep.mutes, ep)
 	e.active++
+	if ep.state == StatePending {
+		rs.pending++
+	}
 	if ep.namespace != "" {
 		e.within[ep.namespace]++
 	}
@@ -105,6 +108,9 @@ func (e *Engine) remove(ep *episode) {
 	rs.byClear.remove(ep.clears, ep)
 	rs.byMute.remove(ep.mutes, ep)
 	e.active--
+	if ep.state == StatePending {
+		rs.pending--
+	}
 	if ep.namespace == "" {
 		return
 	}
@@ -167,6 +173,7 @@ func (e *Engine) extend(ep *episode, trig *trigger) {
 
 // fire makes a pending episode a firing one.
 func (e *Engine) fire(ep *episode, now int64) {
+	ep.rs.pending--
 	ep.state, ep.fired = StateFiring, now
 	e.changes = append(e.changes, e.export(ep, now))
 }
@@ -185,8 +192,8 @@ func (e *Engine) close(ep *episode, reason Reason, end, now int64) {
 	if state == StateResolved {
 		e.closed = append(e.closed, x)
 	}
-	ep.state, ep.dirty = state, false
 	e.remove(ep)
+	ep.state, ep.dirty = state, false
 	if ep.window != nil && ep.window.size() > 0 {
 		e.keep(rs, ep.key, ep.window)
 	}

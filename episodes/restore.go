@@ -1,7 +1,6 @@
 package episodes
 
 import (
-	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -23,15 +22,9 @@ func (e *Engine) Restore(data []byte, now time.Time) error {
 	if s.Version != snapshotVersion {
 		return fmt.Errorf("read snapshot of episodes: version %d is not %d", s.Version, snapshotVersion)
 	}
-	seen, err := base64.StdEncoding.DecodeString(s.Seen)
-	if err != nil {
-		return fmt.Errorf("read snapshot of episodes: fingerprints: %w", err)
-	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for ; len(seen) >= 8; seen = seen[8:] {
-		e.seen.add(binary.LittleEndian.Uint64(seen))
-	}
+	e.seen.load(s.Seen)
 	for _, pod := range s.Gone {
 		e.gone.Add(pod.podName, pod.At)
 	}

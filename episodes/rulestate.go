@@ -23,7 +23,8 @@ type ruleState struct {
 	// suspended is when its lines were last looked at; noTime: they are.
 	suspended int64
 
-	open map[string]*episode
+	open    map[string]*episode
+	pending int // of open
 	// clearAt and muteAt are the numbers of the values of `by` that a clear or
 	// unless line shares, byClear and byMute find what is open by them.
 	clearAt, muteAt []int

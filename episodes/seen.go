@@ -1,6 +1,7 @@
 package episodes
 
 import (
+	"encoding/binary"
 	"math"
 	"math/rand/v2"
 )
@@ -119,11 +120,18 @@ func (f *fingerprints) grow(n int) {
 	}
 }
 
-// ids returns what is remembered, oldest first.
-func (f *fingerprints) ids() []uint64 {
-	out := make([]uint64, 0, len(f.slots))
+// save returns what is remembered, oldest first, 8 bytes each, little endian.
+func (f *fingerprints) save() []byte {
+	out := make([]byte, 0, 8*len(f.slots))
 	for i := f.oldest; i >= 0; i = f.slots[i].newer {
-		out = append(out, f.slots[i].id)
+		out = binary.LittleEndian.AppendUint64(out, f.slots[i].id)
 	}
 	return out
+}
+
+// load remembers what was saved, as the newest.
+func (f *fingerprints) load(in []byte) {
+	for ; len(in) >= 8; in = in[8:] {
+		f.add(binary.LittleEndian.Uint64(in))
+	}
 }

@@ -1,8 +1,6 @@
 package episodes
 
 import (
-	"encoding/base64"
-	"encoding/binary"
 	"encoding/json"
 	"slices"
 
@@ -23,7 +21,7 @@ type snapshot struct {
 	Old int64 `json:"clock_old,omitempty"`
 	By  int64 `json:"clock_by,omitempty"`
 	// Seen holds fingerprints, oldest first, 8 bytes each, little endian.
-	Seen string `json:"seen,omitempty"`
+	Seen []byte `json:"seen,omitempty"`
 }
 
 type gonePod struct {
@@ -126,7 +124,7 @@ func (c Copy) Encode() ([]byte, error) { return json.Marshal(c.s) }
 func (e *Engine) Copy() Copy {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s := snapshot{Version: snapshotVersion, Seen: e.saveSeen(), Old: e.step.old, By: e.step.by}
+	s := snapshot{Version: snapshotVersion, Seen: e.seen.save(), Old: e.step.old, By: e.step.by}
 	for _, rs := range e.order {
 		if r := e.saveRule(rs); r.Open != nil || r.Windows != nil || r.Cleared != nil || r.Muted != nil || r.Overflow != nil {
 			s.Rules = append(s.Rules, r)
@@ -175,17 +173,11 @@ func (e *Engine) saveClosed() []savedEpisode {
 	return out
 }
 
-func (e *Engine) saveSeen() string {
-	keys := e.seen.ids()
-	b := make([]byte, 0, 8*len(keys))
-	for _, k := range keys {
-		b = binary.LittleEndian.AppendUint64(b, k)
-	}
-	return base64.StdEncoding.EncodeToString(b)
-}
-
 func (e *Engine) saveRule(rs *ruleState) ruleSnapshot {
 	out := ruleSnapshot{Alert: rs.rule.Alert, Hash: rs.rule.Hash, Wants: rs.rule.Wants}
+	if n := len(rs.open); n > 0 {
+		out.Open = make([]episodeSnapshot, 0, n)
+	}
 	for _, ep := range rs.sorted() {
 		x := episodeSnapshot{
 			Values: ep.values, Labels: ep.labels, State: ep.state, Namespace: ep.namespace, Starts: ep.starts, Moved: ep.moved, Newest: ep.newest,
@@ -257,11 +249,16 @@ func (e *Engine) saveHits(r *rules.Rule, hs hits) []hitSnapshot {
 	return out
 }
 
-// saveValues saves what templates look at.
+// saveValues saves what templates look at. The values of a hit never change, so
+// they are shared.
 func saveValues(r *rules.Rule, hs hits) []hitSnapshot {
 	out := make([]hitSnapshot, len(hs))
 	for i, h := range hs {
 		out[i].T = h.t
+		if len(h.values) == len(r.Wants) && slices.Equal(h.wants, r.Wants) {
+			out[i].Values = h.values
+			continue
+		}
 		for _, name := range r.Wants {
 			out[i].Values = append(out[i].Values, h.value(name))
 		}

@@ -116,9 +116,12 @@ func (e *Engine) Stats(now time.Time) Stats {
 	defer e.mu.Unlock()
 	s := Stats{Totals: e.total, Seen: len(e.seen.slots)}
 	s.SeenEvicted = e.seen.evicted
+	s.Rules = make([]RuleStatus, 0, len(e.order))
+	at := nanos(now)
 	for _, rs := range e.order {
 		st := RuleStatus{
-			Rule: rs.rule, RuleStats: rs.stats, Overflow: rs.over.active, Held: rs.held(nanos(now)),
+			Rule: rs.rule, RuleStats: rs.stats, Overflow: rs.over.active, Held: rs.held(at),
+			Pending: rs.pending, Firing: len(rs.open) - rs.pending,
 			Windows: rs.windows.Len(), Inactive: len(rs.group.sources) == 0,
 		}
 		if st.Matches > 0 {
@@ -126,13 +129,6 @@ func (e *Engine) Stats(now time.Time) Stats {
 		}
 		if w := rs.watermark(); w > 0 {
 			st.Watermark = instant(w)
-		}
-		for _, ep := range rs.open {
-			if ep.state == StatePending {
-				st.Pending++
-			} else {
-				st.Firing++
-			}
 		}
 		s.Rules = append(s.Rules, st)
 	}
