@@ -2,7 +2,9 @@ package bench
 
 import (
 	"bytes"
+	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -44,6 +46,56 @@ func BenchmarkMatch(b *testing.B) {
 			}
 			require.Positive(b, hits)
 			perLine(b, log)
+		})
+	}
+}
+
+// BenchmarkShare is the same with 1000 rules and more and more lines that match.
+func BenchmarkShare(b *testing.B) {
+	for _, share := range []float64{0.0001, 0.01, 0.1, 0.5} {
+		b.Run(fmt.Sprintf("matching=%g%%", share*100), func(b *testing.B) {
+			log := traffic.Bytes(logBytes, traffic.Options{Kind: traffic.CRI, Match: share})
+			p, s := programOf(workload{traffic.CRI, 1000}).program, newStream(traffic.CRI)
+			parts := blocks(log, blockSize)
+			b.SetBytes(int64(len(log)))
+			b.ReportAllocs()
+			for b.Loop() {
+				for _, block := range parts {
+					p.Scan(s, block, arrival)
+				}
+			}
+			perLine(b, log)
+		})
+	}
+}
+
+// BenchmarkStreams is the same log in small blocks that come from one container
+// after the other. Memory is what the streams keep.
+func BenchmarkStreams(b *testing.B) {
+	for _, n := range []int{1, 100, 10000} {
+		b.Run(fmt.Sprintf("streams=%d", n), func(b *testing.B) {
+			log, p := logOf(traffic.CRI), programOf(workload{traffic.CRI, 100}).program
+			parts := blocks(log, 4<<10)
+			before := heap()
+			streams := make([]*matcher.Stream, n)
+			for i := range streams {
+				labels := maps.Clone(pod)
+				labels["pod"] = fmt.Sprint("pod-", i)
+				streams[i] = matcher.NewStream(labels, matcher.StreamOptions{Format: matcher.FormatCRI})
+				p.Rules(streams[i])
+			}
+			kept := heap() - before
+			b.SetBytes(int64(len(log)))
+			b.ReportAllocs()
+			next := 0
+			for b.Loop() {
+				for _, block := range parts {
+					p.Scan(streams[next%n], block, arrival)
+					next++
+				}
+			}
+			perLine(b, log)
+			b.ReportMetric(float64(kept)/float64(n), "kept-B/stream")
 		})
 	}
 }
