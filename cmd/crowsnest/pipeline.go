@@ -29,8 +29,9 @@ type pipeline struct {
 	changed atomic.Bool // since the last copy
 	// known is a time of the clock as the engine knows it, guarded by cut; onSet
 	// is told when the clock was set, if it is not nil.
-	known time.Time
-	onSet func(d time.Duration, now time.Time)
+	known   time.Time
+	buffers sync.Pool // of *matcher.Buffer
+	onSet   func(d time.Duration, now time.Time)
 
 	mu      sync.Mutex
 	sources map[string]sources.Source
@@ -40,7 +41,10 @@ type pipeline struct {
 }
 
 func newPipeline(engine *episodes.Engine, now func() time.Time) *pipeline {
-	return &pipeline{engine: engine, now: now, known: now(), sources: map[string]sources.Source{}, proved: map[string]time.Time{}}
+	return &pipeline{
+		engine: engine, now: now, known: now(), buffers: sync.Pool{New: func() any { return new(matcher.Buffer) }},
+		sources: map[string]sources.Source{}, proved: map[string]time.Time{},
+	}
 }
 
 // add registers a source before its first lines. One that consists of parts is
@@ -126,25 +130,31 @@ func (p *pipeline) Take(find func(*rules.Set) []matcher.Hit, commit func()) {
 
 // Scan matches a block of whole lines and takes the hits.
 func (p *pipeline) Scan(s *matcher.Stream, block []byte, commit func()) {
-	p.take(s, commit, func(rs *ruleset, now time.Time) []matcher.Hit { return rs.program.Scan(s, block, now) })
+	p.take(s, commit, func(rs *ruleset, buf *matcher.Buffer, now time.Time) []matcher.Hit {
+		return rs.program.ScanInto(buf, s, block, now)
+	})
 }
 
 // Match does the same for one record.
 func (p *pipeline) Match(s *matcher.Stream, rec matcher.Record, commit func()) {
-	p.take(s, commit, func(rs *ruleset, _ time.Time) []matcher.Hit { return rs.program.Match(s, rec) })
+	p.take(s, commit, func(rs *ruleset, buf *matcher.Buffer, _ time.Time) []matcher.Hit {
+		return rs.program.MatchInto(buf, s, rec)
+	})
 }
 
 // Flush ends what the stream has unfinished.
 func (p *pipeline) Flush(s *matcher.Stream) {
-	p.take(s, nil, func(rs *ruleset, now time.Time) []matcher.Hit { return rs.program.Flush(s, now) })
+	p.take(s, nil, func(rs *ruleset, _ *matcher.Buffer, now time.Time) []matcher.Hit { return rs.program.Flush(s, now) })
 }
 
-func (p *pipeline) take(s *matcher.Stream, commit func(), match func(*ruleset, time.Time) []matcher.Hit) {
+func (p *pipeline) take(s *matcher.Stream, commit func(), match func(*ruleset, *matcher.Buffer, time.Time) []matcher.Hit) {
 	p.room()
+	buf := p.buffers.Get().(*matcher.Buffer)
+	defer p.buffers.Put(buf) // whoever takes hits copies what it keeps of them
 	now := p.enter()
 	defer p.cut.RUnlock()
 	rs := p.rules.Load()
-	if hits := match(rs, now); len(hits) > 0 {
+	if hits := match(rs, buf, now); len(hits) > 0 {
 		p.hand(hits, now)
 	}
 	if commit != nil {
