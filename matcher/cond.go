@@ -78,19 +78,19 @@ func (cc *condCompiler) compile(m *rules.Matcher) (*cond, error) {
 	return c, nil
 }
 
-// only returns the text whose presence alone fulfils the condition, if there is
-// one and nothing is captured.
-func (c *cond) only() (needs.Text, bool) {
+// anyOf returns the texts of which the presence of any one fulfils the condition,
+// if nothing else matters and nothing is captured; else nil.
+func (c *cond) anyOf() []needs.Text {
 	if len(c.fields) > 0 || len(c.any) > 0 || c.not != nil {
-		return needs.Text{}, false
+		return nil
 	}
 	switch {
 	case len(c.contains) == 1 && c.regex == nil:
-		return needs.Text{Text: string(c.contains[0])}, true
+		return []needs.Text{{Text: string(c.contains[0])}}
 	case len(c.contains) == 0 && c.regex != nil && len(c.groups) == 0:
-		return c.need.Only()
+		return c.need.AnyOf()
 	}
-	return needs.Text{}, false
+	return nil
 }
 
 // groups returns the named groups of re that are wanted, in order.

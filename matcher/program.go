@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"crowsnest/matcher/internal/needs"
 	"crowsnest/rules"
 )
 
@@ -107,8 +106,8 @@ func compileRule(r *rules.Rule, sample *sample) ([]*part, error) {
 			return fmt.Errorf("compile rule %s, %s: %w", r.Alert, role.Name(r), err)
 		}
 		pt := &part{rule: r, role: role, cond: c, conds: cc.conds, texts: sample.choose(m)}
-		if only, ok := c.only(); ok {
-			pt.decided = slices.Equal(pt.texts.texts, []needs.Text{only})
+		if texts := c.anyOf(); texts != nil {
+			pt.decided = slices.Equal(pt.texts.texts, texts)
 		}
 		parts = append(parts, pt)
 		return nil

@@ -62,12 +62,26 @@ func leaf(t Text) *Cond {
 	return &Cond{op: opText, text: t, lit: []byte(t.Text), exact: true}
 }
 
-// Only returns the text whose presence alone is a match, if there is one.
-func (c *Cond) Only() (Text, bool) {
-	if c == nil || c.op != opText || !c.exact || c.gaps {
-		return Text{}, false
+// AnyOf returns the texts of which the presence of any one is a match, if there
+// is nothing else to a match; else nil. They are what Choose returns.
+func (c *Cond) AnyOf() []Text {
+	if c == nil || !c.exact || c.gaps {
+		return nil
 	}
-	return c.text, true
+	switch c.op {
+	case opText:
+		return []Text{c.text}
+	case opOr:
+		var all []Text
+		for _, s := range c.subs {
+			if s.op != opText {
+				return nil
+			}
+			all = append(all, s.text)
+		}
+		return all
+	}
+	return nil
 }
 
 // Match tells whether line fulfils the condition, and whether that decides that
