@@ -60,6 +60,7 @@ func TestImportsGoDown(t *testing.T) {
 		from, target := first(i.from), first(to)
 		floor, known := floors[from]
 		require.True(t, known || from == ".", "%s: give %s a floor in this test", i.file, from)
+		require.NotEqual(t, "test", target, "%s imports %s: what ships needs nothing of test", i.file, to)
 		if from == target {
 			checkSiblings(t, i, to)
 			continue
