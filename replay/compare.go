@@ -2,33 +2,58 @@ package replay
 
 import (
 	"cmp"
+	"maps"
 	"slices"
+	"strings"
 	"time"
+
+	"crowsnest/rules"
 )
 
 // Change compares what one rule does in two reports over the same lines.
 type Change struct {
-	Rule                    string
-	LinesBefore, LinesAfter int64
-	Before, After           int     // alerts
-	More, Less              []Alert // raised by one of the sets only
-	Earlier, Later          []Shift // raised by both at different times
+	Rule string
+	// Old and New are the rule in either set; nil: it is not in that set, or is
+	// off there.
+	Old, New *rules.Rule
+
+	LinesBefore, LinesAfter                 int64
+	Before, After                           int // alerts
+	NotificationsBefore, NotificationsAfter int
+
+	// Each alert of the two reports is in one of these lists, or is the same in
+	// both. All are in order of firing.
+	More, Less     []Alert // raised by one of the sets only
+	Earlier, Later []Shift // raised by both at different times
+	Relabelled     []Pair  // raised by both for the same key, under other labels, or silently in one
+	Ends           []Pair  // raised by both at the same time, and ending otherwise
 }
 
 // Same tells that the alerts of the rule are the same.
 func (c Change) Same() bool {
-	return len(c.More)+len(c.Less)+len(c.Earlier)+len(c.Later) == 0
+	return len(c.More)+len(c.Less)+len(c.Earlier)+len(c.Later)+len(c.Relabelled)+len(c.Ends) == 0
+}
+
+// Rewritten tells that both sets have the rule and that it does not mean the
+// same in both.
+func (c Change) Rewritten() bool {
+	return c.Old != nil && c.New != nil && (c.Old.Hash != c.New.Hash || c.Old.Severity != c.New.Severity)
 }
 
 // Shift is one alert that two rule sets raise at different times.
 type Shift struct {
-	Alert Alert // of the second report
-	By    time.Duration
+	Alert  Alert // of the second report
+	Before Alert // of the first one
+	By     time.Duration
 }
 
-// Compare says per rule what fires more, less, earlier or later in after than
-// in before, in order of rule names. Alerts are paired by their labels in order
-// of firing.
+// Pair is one alert as two rule sets raise it.
+type Pair struct{ Before, After Alert }
+
+// Compare says per rule what fires more, less, earlier, later or otherwise in
+// after than in before, in order of rule names; every rule of both sets is
+// there. Alerts of one rule are the same failure if their labels are the same
+// (or else their keys) and they fire at the same time, or else overlap in time.
 func Compare(before, after Report) []Change {
 	changes := map[string]*Change{}
 	get := func(rule string) *Change {
@@ -38,46 +63,143 @@ func Compare(before, after Report) []Change {
 		return changes[rule]
 	}
 	for _, r := range before.Rules {
-		get(r.Rule.Alert).LinesBefore = r.Lines
+		c := get(r.Rule.Alert)
+		c.Old, c.LinesBefore, c.NotificationsBefore = r.Rule, r.Lines, r.Notifications
 	}
 	for _, r := range after.Rules {
-		get(r.Rule.Alert).LinesAfter = r.Lines
+		c := get(r.Rule.Alert)
+		c.New, c.LinesAfter, c.NotificationsAfter = r.Rule, r.Lines, r.Notifications
 	}
-	old := map[string][]Alert{}
-	for _, a := range before.Alerts {
-		get(a.Episode.Alert).Before++
-		id := labelText(a.Episode.Labels)
-		old[id] = append(old[id], a)
+	old, young := byRule(before.Alerts), byRule(after.Alerts)
+	for name := range maps.Keys(old) {
+		get(name)
 	}
-	for _, a := range after.Alerts {
-		c := get(a.Episode.Alert)
-		c.After++
-		id := labelText(a.Episode.Labels)
-		if len(old[id]) == 0 {
-			c.More = append(c.More, a)
-			continue
-		}
-		by := a.Fired.Sub(old[id][0].Fired)
-		old[id] = old[id][1:]
-		switch {
-		case by < 0:
-			c.Earlier = append(c.Earlier, Shift{a, -by})
-		case by > 0:
-			c.Later = append(c.Later, Shift{a, by})
-		}
-	}
-	for _, a := range before.Alerts {
-		id := labelText(a.Episode.Labels)
-		if len(old[id]) > 0 && old[id][0].Fired.Equal(a.Fired) {
-			c := get(a.Episode.Alert)
-			c.Less = append(c.Less, a)
-			old[id] = old[id][1:]
-		}
+	for name := range maps.Keys(young) {
+		get(name)
 	}
 	out := make([]Change, 0, len(changes))
 	for _, c := range changes {
+		c.Before, c.After = len(old[c.Rule]), len(young[c.Rule])
+		c.compare(old[c.Rule], young[c.Rule])
 		out = append(out, *c)
 	}
 	slices.SortFunc(out, func(a, b Change) int { return cmp.Compare(a.Rule, b.Rule) })
 	return out
+}
+
+func byRule(alerts []Alert) map[string][]Alert {
+	out := map[string][]Alert{}
+	for _, a := range alerts {
+		out[a.Episode.Alert] = append(out[a.Episode.Alert], a)
+	}
+	return out
+}
+
+// compare sorts the alerts of one rule into the lists.
+func (c *Change) compare(before, after []Alert) {
+	m := &matching{before: inOrder(before), after: inOrder(after)}
+	m.partner, m.taken = make([]int, len(after)), make([]bool, len(before))
+	m.pass(identity, firedAt)
+	m.pass(identity, overlap)
+	m.pass(key, firedAt)
+	m.pass(key, overlap)
+	for i, a := range m.after {
+		if m.partner[i] == 0 {
+			c.More = append(c.More, a)
+			continue
+		}
+		c.pair(m.before[m.partner[i]-1], a)
+	}
+	for i, b := range m.before {
+		if !m.taken[i] {
+			c.Less = append(c.Less, b)
+		}
+	}
+}
+
+// pair says how two alerts of the same failure differ.
+func (c *Change) pair(b, a Alert) {
+	by := a.Fired.Sub(b.Fired)
+	switch {
+	case !maps.Equal(a.Episode.Labels, b.Episode.Labels) || a.Episode.Silent != b.Episode.Silent:
+		c.Relabelled = append(c.Relabelled, Pair{b, a})
+	case by < 0:
+		c.Earlier = append(c.Earlier, Shift{a, b, -by})
+	case by > 0:
+		c.Later = append(c.Later, Shift{a, b, by})
+	case !a.Episode.EndsAt.Equal(b.Episode.EndsAt) || a.Episode.Reason != b.Episode.Reason:
+		c.Ends = append(c.Ends, Pair{b, a})
+	}
+}
+
+// matching finds the alerts of two reports that are the same failure.
+type matching struct {
+	before, after []Alert // in order of firing
+	partner       []int   // by alert of after: 1 + index in before; 0: none yet
+	taken         []bool  // by alert of before
+}
+
+// pass gives each alert of after that has no partner one of before with the same
+// id whose turn it is. turn is negative where the one of before is too early for
+// this alert, and so for later ones, and positive where it is too late.
+func (m *matching) pass(id func(Alert) string, turn func(b, a Alert) int) {
+	waiting := map[string][]int{}
+	for i, b := range m.before {
+		if !m.taken[i] {
+			waiting[id(b)] = append(waiting[id(b)], i)
+		}
+	}
+	for i, a := range m.after {
+		if m.partner[i] != 0 {
+			continue
+		}
+		name := id(a)
+		list := waiting[name]
+		for len(list) > 0 && turn(m.before[list[0]], a) < 0 {
+			list = list[1:]
+		}
+		if len(list) > 0 && turn(m.before[list[0]], a) == 0 {
+			m.partner[i], m.taken[list[0]] = list[0]+1, true
+			list = list[1:]
+		}
+		waiting[name] = list
+	}
+}
+
+// inOrder sorts a copy of alerts by time and then by labels, so that what is
+// said of them does not depend on the order of what happens at the same time.
+func inOrder(alerts []Alert) []Alert {
+	out := slices.Clone(alerts)
+	slices.SortStableFunc(out, func(a, b Alert) int {
+		return cmp.Or(a.Fired.Compare(b.Fired), a.Episode.StartsAt.Compare(b.Episode.StartsAt), cmp.Compare(labelText(a.Episode.Labels), labelText(b.Episode.Labels)))
+	})
+	return out
+}
+
+func identity(a Alert) string { return labelText(a.Episode.Labels) }
+
+// key names the failure: the values of `by`, whatever else the labels say.
+func key(a Alert) string {
+	var b strings.Builder
+	names := []string{"overflow"}
+	if a.Episode.Rule != nil {
+		names = append(names, slices.Sorted(slices.Values(a.Episode.Rule.By))...)
+	}
+	for _, name := range names {
+		b.WriteString(name + "\x00" + a.Episode.Labels[name] + "\x00")
+	}
+	return b.String()
+}
+
+func firedAt(b, a Alert) int { return b.Fired.Compare(a.Fired) }
+
+// overlap is 0 where two alerts have a moment in common.
+func overlap(b, a Alert) int {
+	switch {
+	case !b.Episode.EndsAt.IsZero() && b.Episode.EndsAt.Before(a.Episode.StartsAt):
+		return -1
+	case !a.Episode.EndsAt.IsZero() && a.Episode.EndsAt.Before(b.Episode.StartsAt):
+		return 1
+	}
+	return 0
 }

@@ -15,7 +15,7 @@ import (
 type Input struct {
 	Name   string // for reports: a path, or "-"
 	Labels matcher.Labels
-	// Open returns the decompressed bytes. It is called once.
+	// Open returns the decompressed bytes. It is called once per scan.
 	Open func() (io.ReadCloser, error)
 }
 

@@ -221,7 +221,7 @@ func (sc *scanner) count(x episodes.Episode) {
 		sc.open[x.Fingerprint] = true
 		sc.opened[x.Alert]++
 	}
-	if x.State == episodes.StateFiring && !firing || x.State == episodes.StateResolved && firing {
+	if !x.Silent && (x.State == episodes.StateFiring && !firing || x.State == episodes.StateResolved && firing) {
 		sc.words[x.Alert]++
 	}
 }

@@ -3,10 +3,13 @@ package main
 import (
 	"fmt"
 	"io"
-	"strings"
+	"os"
+	"path/filepath"
 
+	"github.com/prometheus/common/version"
 	"github.com/spf13/cobra"
 
+	"crowsnest/cmd/crowsnest/internal/findings"
 	"crowsnest/rules"
 	"crowsnest/strictyaml"
 )
@@ -24,7 +27,7 @@ type checkFlags struct {
 }
 
 func newCheckRules(c *cli) *cobra.Command {
-	f := checkFlags{output: newOneOf("text", "json", "github")}
+	f := checkFlags{output: newOneOf("text", "json", "github", "sarif")}
 	cmd := &cobra.Command{
 		Use:   "rules [flags] PATH...",
 		Short: "Find every problem of rule packs and overrides",
@@ -32,9 +35,13 @@ func newCheckRules(c *cli) *cobra.Command {
 every problem at once, each with its place and the fix. All files are checked as
 one set, as the daemon would load them.
 
+-o github prints workflow commands, which GitHub shows beside the lines of a
+change; -o sarif is for code scanning.
+
 Exit codes: 0 no errors, 1 errors, 3 warnings with --lint-fatal.`,
 		Example: `  crowsnest check rules packs/ overrides.yaml
-  crowsnest check rules -o github --lint-fatal packs/`,
+  crowsnest check rules -o github --lint-fatal packs/
+  crowsnest check rules -o sarif packs/ > crowsnest.sarif`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return c.checkRules(f, args) },
 	}
@@ -71,7 +78,7 @@ func (c *cli) checkRules(f checkFlags, args []string) error {
 }
 
 func newCheckConfig(c *cli) *cobra.Command {
-	output := newOneOf("text", "json", "github")
+	output := newOneOf("text", "json", "github", "sarif")
 	cmd := &cobra.Command{
 		Use:   "config FILE",
 		Short: "Check a configuration and everything that it names",
@@ -118,8 +125,8 @@ type problemLine struct {
 	Severity string `json:"severity"`
 }
 
-// writeProblems prints problems for people, for programs, or as annotations of
-// a workflow of GitHub.
+// writeProblems prints problems for people, for programs, as annotations of a
+// workflow of GitHub, or for code scanning.
 func writeProblems(w io.Writer, form string, problems strictyaml.Problems) error {
 	switch form {
 	case "json":
@@ -128,19 +135,8 @@ func writeProblems(w io.Writer, form string, problems strictyaml.Problems) error
 			all[i] = problemLine{p, p.Level.String()}
 		}
 		return encode(w, map[string]any{"problems": all}, true)
-	case "github":
-		for _, p := range problems {
-			message := p.Message
-			if p.Fix != "" {
-				message += "\nfix: " + p.Fix
-			}
-			_, err := fmt.Fprintf(w, "::%s file=%s,line=%d,col=%d,title=%s::%s\n", p.Level, property(p.File), max(p.Line, 1), max(p.Column, 1),
-				property(p.Check), workflowText.Replace(message))
-			if err != nil {
-				return err
-			}
-		}
-		return nil
+	case "github", "sarif":
+		return writeFindings(w, form, findings.OfProblems(problems))
 	}
 	for _, p := range problems {
 		if _, err := fmt.Fprintln(w, p.String()); err != nil {
@@ -150,10 +146,17 @@ func writeProblems(w io.Writer, form string, problems strictyaml.Problems) error
 	return nil
 }
 
-// workflowText escapes text in a workflow command.
-var workflowText = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
-
-// property escapes a property of a workflow command.
-func property(s string) string {
-	return strings.NewReplacer(":", "%3A", ",", "%2C").Replace(workflowText.Replace(s))
+// writeFindings prints findings as annotations or as SARIF. Files are named from
+// the working folder, which is the root of the sources.
+func writeFindings(w io.Writer, form string, all []findings.Finding) error {
+	dir, _ := os.Getwd() // else names stay as they are
+	for i, f := range all {
+		if rel, err := filepath.Rel(dir, f.File); filepath.IsAbs(f.File) && err == nil && filepath.IsLocal(rel) {
+			all[i].File = rel
+		}
+	}
+	if form == "sarif" {
+		return findings.SARIF(w, all, version.Version)
+	}
+	return findings.GitHub(w, all)
 }

@@ -5,12 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"crowsnest/cmd/crowsnest/internal/findings"
 	"crowsnest/cmd/crowsnest/internal/inputs"
+	"crowsnest/cmd/crowsnest/internal/report"
 	"crowsnest/matcher"
 	"crowsnest/redact"
 	"crowsnest/replay"
@@ -25,40 +29,67 @@ type replayFlags struct {
 	labels       []string
 	strictLabels bool
 	all          bool
+	examples     int
+	exitCode     int
 	output       *oneOf
 	loki         lokiFlags
 }
 
 func newReplay(c *cli) *cobra.Command {
-	f := replayFlags{output: newOneOf("text", "json")}
+	f := replayFlags{output: newOneOf("text", "json", "markdown", "github", "sarif")}
 	cmd := &cobra.Command{
 		Use:   "replay [flags] {FILE|FOLDER... | --loki URL}",
 		Short: "Count what rules would have done over recorded logs or over Loki, or compare two sets",
 		Long: `Reads recorded logs as scan does, or a range of Loki's history, and prints per
 rule the matched lines, the episodes, the alerts, and how many notifications a
-day a receiver without grouping would have got. With --against it runs a second
-set over the same lines and prints what that one fires more, less, earlier or
-later.
+day a receiver without grouping would have got.
+
+With --against it also runs the rules as they were before over the same lines,
+and prints what changes: what fires more, less, earlier or later, under other
+labels, or ends otherwise, with examples. -o markdown is for a comment on a pull
+request, -o github and -o sarif annotate the changed rules, and --exit-code tells
+a script that the two sets do not raise the same alerts.
 
 From Loki only lines are read that one of the rules could match.`,
 		Example: `  crowsnest replay --rules packs/ /var/log/pods
-  crowsnest replay --rules packs.old/ --against packs/ /var/log/pods
+  crowsnest replay --rules packs/ --against packs.old/ /var/log/pods
+  crowsnest replay --rules packs/ --against packs.old/ -o markdown incidents/ > comment.md
   crowsnest replay --loki http://loki:3100 --query '{namespace=~".+"}' --since 24h --rules packs/`,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.replay(cmd.Context(), f, args) },
 	}
 	f.rules.add(cmd)
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.against, "against", nil, "compare with the packs and overrides at `PATH` (repeatable)")
+	flags.StringArrayVar(&f.against, "against", nil, "compare with the rules before: the packs and overrides at `PATH` (repeatable)")
 	flags.StringArrayVar(&f.labels, "label", nil, "label of every stream, `name=value` (repeatable)")
 	flags.BoolVar(&f.strictLabels, "strict-labels", false, "a label that is not stated satisfies no selector")
-	flags.BoolVar(&f.all, "all", false, "also list rules that matched nothing")
+	flags.BoolVar(&f.all, "all", false, "also list rules that matched nothing, or of which nothing changes")
+	flags.IntVar(&f.examples, "examples", 3, "with --against: the most alerts to show per rule and kind of change")
+	flags.IntVar(&f.exitCode, "exit-code", 0, "with --against: exit with this code when the alerts are not the same")
 	flags.VarP(f.output, "output", "o", "form of the output")
 	f.loki.add(cmd)
 	return cmd
 }
 
+// check finds flags that make no sense together.
+func (f *replayFlags) check(args []string) error {
+	switch comparing := len(f.against) > 0; {
+	case !comparing && f.output.value != "text" && f.output.value != "json":
+		return usageErrorf("-o %s needs --against: it shows what changes", f.output.value)
+	case !comparing && f.exitCode != 0:
+		return usageErrorf("--exit-code needs --against: it tells that something changes")
+	case f.exitCode < 0 || f.exitCode > 255:
+		return usageErrorf("--exit-code %d is not between 0 and 255", f.exitCode)
+	case f.examples < 0 || f.examples > maxExamples:
+		return usageErrorf("--examples %d is not between 0 and %d", f.examples, maxExamples)
+	}
+	return f.loki.check(args)
+}
+
+// maxExamples bounds --examples.
+const maxExamples = 100
+
 func (c *cli) replay(ctx context.Context, f replayFlags, args []string) error {
-	if err := f.loki.check(args); err != nil {
+	if err := f.check(args); err != nil {
 		return err
 	}
 	if f.loki.url != "" {
@@ -68,39 +99,68 @@ func (c *cli) replay(ctx context.Context, f replayFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	set, err := f.rules.load(c)
+	sets, err := c.replaySets(f)
 	if err != nil {
 		return err
 	}
-	over := func(set *rules.Set) (replay.Report, error) { return c.replayOver(set, f, labels, args) }
-	before, err := over(set)
-	if err != nil {
-		return err
+	opt := inputs.Options{Labels: labels, PathLabels: kubelet.PathLabels, Stdin: c.in}
+	if len(sets) > 1 {
+		// Both sets must see the same lines.
+		if opt.Spool, err = os.MkdirTemp("", "crowsnest-replay-"); err != nil {
+			return fmt.Errorf("make a folder for what is read twice: %w", err)
+		}
+		defer os.RemoveAll(opt.Spool)
 	}
-	if len(f.against) == 0 {
-		return c.writeReplay(f, before)
+	logs, _, findErr := inputs.Collect(args, opt)
+	now := time.Now()
+	reports := make([]replay.Report, len(sets))
+	errs := []error{findErr}
+	for i, set := range sets {
+		program, err := matcher.Compile(set)
+		if err != nil {
+			return fmt.Errorf("compile rules: %w", err)
+		}
+		var readErr error
+		reports[i], readErr = replay.Scan(set, program, logs, replay.ScanOptions{Lenient: !f.strictLabels, Now: now, Redactor: redact.New(nil)})
+		if i == 0 || errs[1] == nil {
+			errs = append(errs, readErr) // most likely the same for each set
+		}
 	}
-	other, err := c.loadRules(nil, f.against)
-	if err != nil {
-		return err
-	}
-	after, err := over(other)
-	if err != nil {
-		return err
-	}
-	return c.writeChanges(f, replay.Compare(before, after))
+	return c.tellReplay(f, sets, reports, errors.Join(errs...))
 }
 
-func (c *cli) replayOver(set *rules.Set, f replayFlags, labels matcher.Labels, args []string) (replay.Report, error) {
-	program, err := matcher.Compile(set)
-	if err != nil {
-		return replay.Report{}, fmt.Errorf("compile rules: %w", err)
+// tellReplay prints the outcome of one set, or how two differ. What could be read
+// is told even where err says that not all could.
+func (c *cli) tellReplay(f replayFlags, sets []*rules.Set, reports []replay.Report, err error) error {
+	if len(reports) == 1 {
+		return errors.Join(c.writeReplay(f, reports[0]), err)
 	}
-	logs, _, findErr := inputs.Collect(args, inputs.Options{Labels: labels, PathLabels: kubelet.PathLabels, Stdin: c.in})
-	report, err := replay.Scan(set, program, logs, replay.ScanOptions{
-		Lenient: !f.strictLabels, Now: time.Now(), Redactor: redact.New(nil),
-	})
-	return report, errors.Join(findErr, err)
+	after := report.Side{Name: f.rules.name(), Set: sets[0], Report: reports[0]}
+	before := report.Side{Name: strings.Join(f.against, " "), Set: sets[1], Report: reports[1]}
+	r := report.New(before, after, report.Options{Examples: f.examples, All: f.all})
+	if writeErr := writeChanges(c.out, f.output.value, r); writeErr != nil {
+		return fmt.Errorf("write the result: %w", writeErr)
+	}
+	if err == nil && r.Changed && f.exitCode != 0 {
+		return exitCode(f.exitCode)
+	}
+	return err
+}
+
+// writeChanges prints what changes from one set to the other.
+func writeChanges(w io.Writer, form string, r report.Report) error {
+	switch form {
+	case "json":
+		return encode(w, r, true)
+	case "markdown":
+		return r.Markdown(w)
+	case "github":
+		verdict := findings.Finding{Level: findings.Notice, Check: findings.Verdict, Message: r.Verdict}
+		return writeFindings(w, form, append([]findings.Finding{verdict}, r.Findings()...))
+	case "sarif":
+		return writeFindings(w, form, r.Findings())
+	}
+	return r.Text(w)
 }
 
 // replayedRule is a rule in machine output.
@@ -147,68 +207,4 @@ func (c *cli) writeReplay(f replayFlags, r replay.Report) error {
 	}
 	fmt.Fprintf(c.err, "%d lines from %d inputs; matched lines from %s to %s\n", r.Lines, r.Inputs, r.Start.Format(time.RFC3339), r.End.Format(time.RFC3339))
 	return nil
-}
-
-// writeChanges prints what the second set does otherwise.
-func (c *cli) writeChanges(f replayFlags, changes []replay.Change) error {
-	if f.output.value == "json" {
-		return encode(c.out, map[string]any{"changes": summarize(changes)}, true)
-	}
-	w := tabwriter.NewWriter(c.out, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, "RULE\tLINES\tALERTS\tMORE\tLESS\tEARLIER\tLATER")
-	for _, ch := range changes {
-		if ch.Same() && ch.LinesBefore == ch.LinesAfter && !f.all {
-			continue
-		}
-		fmt.Fprintf(w, "%s\t%d > %d\t%d > %d\t%d\t%d\t%d\t%d\n", ch.Rule, ch.LinesBefore, ch.LinesAfter, ch.Before, ch.After,
-			len(ch.More), len(ch.Less), len(ch.Earlier), len(ch.Later))
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	for _, ch := range changes {
-		if err := writeExamples(c.out, ch); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// writeExamples prints a few of the alerts that only one set raises.
-func writeExamples(w io.Writer, ch replay.Change) error {
-	for _, side := range []struct {
-		sign   string
-		alerts []replay.Alert
-	}{{"+", ch.More}, {"-", ch.Less}} {
-		for _, a := range side.alerts[:min(3, len(side.alerts))] {
-			if _, err := fmt.Fprintf(w, "%s %s %s %.160s\n", side.sign, a.Fired.Format(time.RFC3339), ch.Rule, a.Episode.Line); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// changedRule is a change in machine output.
-type changedRule struct {
-	Rule         string `json:"rule"`
-	LinesBefore  int64  `json:"lines_before"`
-	LinesAfter   int64  `json:"lines_after"`
-	AlertsBefore int    `json:"alerts_before"`
-	AlertsAfter  int    `json:"alerts_after"`
-	More         int    `json:"more"`
-	Less         int    `json:"less"`
-	Earlier      int    `json:"earlier"`
-	Later        int    `json:"later"`
-}
-
-func summarize(changes []replay.Change) []changedRule {
-	out := make([]changedRule, len(changes))
-	for i, ch := range changes {
-		out[i] = changedRule{
-			ch.Rule, ch.LinesBefore, ch.LinesAfter, ch.Before, ch.After,
-			len(ch.More), len(ch.Less), len(ch.Earlier), len(ch.Later),
-		}
-	}
-	return out
 }

@@ -145,10 +145,7 @@ func (c *cli) replayLoki(ctx context.Context, f replayFlags) error {
 	for i := range reports {
 		reports[i].Start = from // rates are over all of the range
 	}
-	if len(reports) == 1 {
-		return c.writeReplay(f, reports[0])
-	}
-	return c.writeChanges(f, replay.Compare(reports[0], reports[1]))
+	return c.tellReplay(f, sets, reports, nil)
 }
 
 // replaySets loads the rules, and those of --against.

@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
+	"strings"
 
 	"github.com/prometheus/common/version"
 	"github.com/spf13/cobra"
@@ -27,6 +29,15 @@ type ruleFlags struct {
 func (f *ruleFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.paths, "rules", nil, "packs instead of the shipped ones: a file or folder `PATH` (repeatable)")
 	cmd.Flags().StringArrayVar(&f.overrides, "overrides", nil, "overrides, applied last: a file or folder `PATH` (repeatable)")
+}
+
+// name says where the chosen rules are.
+func (f *ruleFlags) name() string {
+	paths := f.paths
+	if len(paths) == 0 {
+		paths = []string{"the shipped packs"}
+	}
+	return strings.Join(slices.Concat(paths, f.overrides), " ")
 }
 
 // load loads the chosen rules; the error lists every problem.

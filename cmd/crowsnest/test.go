@@ -1,13 +1,17 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"regexp"
 
 	"github.com/spf13/cobra"
 
+	"crowsnest/cmd/crowsnest/internal/findings"
 	"crowsnest/replay"
+	"crowsnest/strictyaml"
 )
 
 // testFlags are the flags of test rules.
@@ -16,6 +20,7 @@ type testFlags struct {
 	mutate  bool
 	junit   string
 	verbose bool
+	output  *oneOf
 }
 
 func newTest(c *cli) *cobra.Command {
@@ -23,7 +28,7 @@ func newTest(c *cli) *cobra.Command {
 }
 
 func newTestRules(c *cli) *cobra.Command {
-	var f testFlags
+	f := testFlags{output: newOneOf("text", "json", "github", "sarif")}
 	cmd := &cobra.Command{
 		Use:   "rules [flags] PATH...",
 		Short: "Run the tests that are written in rule packs",
@@ -35,7 +40,8 @@ all of its tests still pass: that part is not protected by any test.
 
 Exit codes: 0 all passed, 1 a test failed or a part is unprotected.`,
 		Example: `  crowsnest test rules packs/
-  crowsnest test rules --run 'LeaseLost/' --mutate packs/vcluster.yaml`,
+  crowsnest test rules --run 'LeaseLost/' --mutate packs/vcluster.yaml
+  crowsnest test rules --mutate -o github packs/`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return c.testRules(f, args) },
 	}
@@ -43,6 +49,7 @@ Exit codes: 0 all passed, 1 a test failed or a part is unprotected.`,
 	cmd.Flags().BoolVar(&f.mutate, "mutate", false, "also look for parts of rules that no test protects")
 	cmd.Flags().StringVar(&f.junit, "junit", "", "write the outcome as JUnit XML to `FILE`")
 	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "name the tests that pass as well")
+	cmd.Flags().VarP(f.output, "output", "o", "form of the output")
 	return cmd
 }
 
@@ -56,6 +63,10 @@ func (c *cli) testRules(f testFlags, args []string) error {
 		opt.Run = re
 	}
 	set, err := c.loadRules(nil, args)
+	var problems strictyaml.Problems
+	if f.output.value != "text" && errors.As(err, &problems) {
+		return errors.Join(writeProblems(c.out, f.output.value, problems), exitCode(exitFailed))
+	}
 	if err != nil {
 		return err
 	}
@@ -63,7 +74,7 @@ func (c *cli) testRules(f testFlags, args []string) error {
 	if err != nil {
 		return fmt.Errorf("run tests: %w", err)
 	}
-	if err := report.WriteText(c.out, f.verbose); err != nil {
+	if err := writeTests(c.out, f, report); err != nil {
 		return fmt.Errorf("write the result: %w", err)
 	}
 	if f.junit != "" {
@@ -78,6 +89,52 @@ func (c *cli) testRules(f testFlags, args []string) error {
 		return fmt.Errorf("no test matches --run %q", f.run)
 	}
 	return nil
+}
+
+// testedRules is the outcome in machine output.
+type testedRules struct {
+	Tests     int              `json:"tests"`
+	Failed    int              `json:"failed"`
+	Mutants   int              `json:"mutants"`
+	Survivors []survivorLine   `json:"survivors"`
+	Results   []testResultLine `json:"results"`
+}
+
+type testResultLine struct {
+	File     string   `json:"file"`
+	Line     int      `json:"line"`
+	Pack     string   `json:"pack"`
+	Rule     string   `json:"rule"`
+	Test     string   `json:"test"`
+	Failures []string `json:"failures"`
+}
+
+type survivorLine struct {
+	File string `json:"file"`
+	Line int    `json:"line"`
+	Rule string `json:"rule"`
+	Part string `json:"part"`
+}
+
+// writeTests prints the outcome.
+func writeTests(w io.Writer, f testFlags, report replay.TestReport) error {
+	switch f.output.value {
+	case "json":
+		out := testedRules{
+			Tests: len(report.Results), Failed: report.Failed(), Mutants: report.Mutants,
+			Survivors: []survivorLine{}, Results: []testResultLine{},
+		}
+		for _, t := range report.Results {
+			out.Results = append(out.Results, testResultLine{t.File, t.Line, t.Pack, t.Rule, t.Test, append([]string{}, t.Failures...)})
+		}
+		for _, s := range report.Survivors {
+			out.Survivors = append(out.Survivors, survivorLine{s.File, s.Line, s.Rule, s.Part})
+		}
+		return encode(w, out, true)
+	case "github", "sarif":
+		return writeFindings(w, f.output.value, findings.OfTests(report))
+	}
+	return report.WriteText(w, f.verbose)
 }
 
 func writeJUnit(file string, report replay.TestReport) error {

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"crowsnest/matcher"
 	"crowsnest/replay"
@@ -32,6 +33,10 @@ type Options struct {
 	PathLabels func(path string) (matcher.Labels, bool)
 	// Stdin is read for Stdin.
 	Stdin io.Reader
+	// Spool is a folder for copies of what can be read only once, such as
+	// standard input, so that the inputs can be opened several times; "": they
+	// cannot. The caller removes it.
+	Spool string
 }
 
 // Skipped is a file in a folder that was passed over.
@@ -41,7 +46,8 @@ type Skipped struct {
 
 // Collect returns the logs behind the arguments: files, folders with all that
 // is in them, or Stdin. An error names what is not there; files in folders that
-// are not logs are skipped and reported instead.
+// are not logs are skipped and reported instead. Of a file that grows, what it
+// has at the time of the call is read.
 func Collect(args []string, opt Options) ([]replay.Input, []Skipped, error) {
 	c := &collector{opt: opt, seen: map[string]bool{}}
 	var errs []error
@@ -64,7 +70,7 @@ func (c *collector) add(arg string) error {
 	if arg == Stdin {
 		c.inputs = append(c.inputs, replay.Input{
 			Name: "stdin", Labels: c.labels(""),
-			Open: func() (io.ReadCloser, error) { return decompress(io.NopCloser(c.opt.Stdin)) },
+			Open: c.once(func() (io.ReadCloser, error) { return io.NopCloser(c.opt.Stdin), nil }),
 		})
 		return nil
 	}
@@ -75,7 +81,7 @@ func (c *collector) add(arg string) error {
 	if info.IsDir() {
 		return c.addFolder(arg)
 	}
-	c.addFile(arg)
+	c.addFile(arg, info)
 	return nil
 }
 
@@ -126,7 +132,7 @@ func (c *collector) found(path string) {
 		c.skip(path, "not text")
 		return
 	}
-	c.addFile(path)
+	c.addFile(path, info)
 }
 
 func (c *collector) skip(path, reason string) {
@@ -134,7 +140,7 @@ func (c *collector) skip(path, reason string) {
 }
 
 // addFile adds a file once, by whichever name it is found first.
-func (c *collector) addFile(path string) {
+func (c *collector) addFile(path string, info fs.FileInfo) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		real = path
@@ -150,16 +156,76 @@ func (c *collector) addFile(path string) {
 	if len(labels) == len(c.opt.Labels) && real != path {
 		labels = c.labels(real)
 	}
-	c.inputs = append(c.inputs, replay.Input{
-		Name: path, Labels: labels,
-		Open: func() (io.ReadCloser, error) {
-			f, err := os.Open(path)
+	open := func() (io.ReadCloser, error) {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, cause(err)
+		}
+		return f, nil
+	}
+	c.inputs = append(c.inputs, replay.Input{Name: path, Labels: labels, Open: c.opener(open, info)})
+}
+
+// opener opens a file as it is now. One that is not regular can be read once; one
+// without a size may still have content, as in /proc.
+func (c *collector) opener(open func() (io.ReadCloser, error), info fs.FileInfo) func() (io.ReadCloser, error) {
+	if !info.Mode().IsRegular() {
+		return c.once(open)
+	}
+	return func() (io.ReadCloser, error) {
+		rc, err := open()
+		if err == nil && info.Size() > 0 {
+			rc = &joined{Reader: io.LimitReader(rc, info.Size()), close: rc.Close}
+		}
+		if err != nil {
+			return nil, err
+		}
+		return decompress(rc)
+	}
+}
+
+// once opens what can be read only once: where there is a folder for copies,
+// through a copy of it.
+func (c *collector) once(open func() (io.ReadCloser, error)) func() (io.ReadCloser, error) {
+	if c.opt.Spool == "" {
+		return func() (io.ReadCloser, error) {
+			rc, err := open()
 			if err != nil {
-				return nil, cause(err)
+				return nil, err
 			}
-			return decompress(f)
-		},
-	})
+			return decompress(rc)
+		}
+	}
+	copied := sync.OnceValues(func() (string, error) { return spool(open, c.opt.Spool) })
+	return func() (io.ReadCloser, error) {
+		path, err := copied()
+		if err != nil {
+			return nil, err
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, fmt.Errorf("read its copy: %w", err)
+		}
+		return decompress(f)
+	}
+}
+
+// spool copies what open returns to a file in a folder.
+func spool(open func() (io.ReadCloser, error), dir string) (path string, err error) {
+	rc, err := open()
+	if err != nil {
+		return "", err
+	}
+	defer rc.Close()
+	f, err := os.CreateTemp(dir, "input-*")
+	if err != nil {
+		return "", fmt.Errorf("copy it, to read it twice: %w", err)
+	}
+	_, err = io.Copy(f, rc)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return "", fmt.Errorf("copy it, to read it twice: %w", err)
+	}
+	return f.Name(), nil
 }
 
 func (c *collector) labels(path string) matcher.Labels {

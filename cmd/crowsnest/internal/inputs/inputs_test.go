@@ -92,3 +92,24 @@ func TestBrokenGzip(t *testing.T) {
 	_, err = in[0].Open()
 	require.ErrorContains(t, err, "gzip")
 }
+
+// What is compared must be the same lines each time: of a file that grows what it
+// had, and of what can be read only once a copy.
+func TestCollectToReadTwice(t *testing.T) {
+	dir := t.TempDir()
+	growing := write(t, dir+"/growing.log", "one\n")
+	in, _, err := Collect([]string{growing, Stdin}, Options{Stdin: strings.NewReader(packed(t, "two\n")), Spool: t.TempDir()})
+	require.NoError(t, err)
+	require.Len(t, in, 2)
+	for range 2 {
+		write(t, growing, "one\nand more\n")
+		for i, want := range []string{"one\n", "two\n"} {
+			rc, err := in[i].Open()
+			require.NoError(t, err)
+			text, err := io.ReadAll(rc)
+			require.NoError(t, err)
+			require.NoError(t, rc.Close())
+			require.Equal(t, want, string(text))
+		}
+	}
+}

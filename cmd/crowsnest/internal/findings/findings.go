@@ -1,0 +1,119 @@
+// Package findings writes what is wrong with rules in the forms that systems of
+// continuous integration read: workflow commands of GitHub, SARIF, JSON.
+package findings
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+
+	"crowsnest/redact"
+	"crowsnest/replay"
+	"crowsnest/strictyaml"
+)
+
+// Level is how bad a finding is.
+type Level string
+
+// The levels.
+const (
+	Error   Level = "error"
+	Warning Level = "warning"
+	Notice  Level = "notice" // nothing is wrong
+)
+
+// The checks that are not those of a file.
+const (
+	TestFailed   = "test-failed"
+	Unprotected  = "unprotected"
+	AlertsDiffer = "alerts-differ"
+	NoLine       = "no-line"
+	Verdict      = "verdict"
+)
+
+// Finding is one thing that is to be said of a place in a file.
+type Finding struct {
+	File    string `json:"file"`
+	Line    int    `json:"line"`   // from 1; 0: the file as a whole
+	Column  int    `json:"column"` // from 1; 0: the line as a whole
+	Level   Level  `json:"severity"`
+	Check   string `json:"check"` // stable id, a key of Help
+	Rule    string `json:"rule,omitempty"`
+	Message string `json:"message"`
+	Fix     string `json:"fix,omitempty"`
+}
+
+// text is the message with the fix, without what a terminal or a page would act
+// on. It may have several lines.
+func (f Finding) text() string {
+	message := f.Message
+	if f.Fix != "" {
+		message += "\nfix: " + f.Fix
+	}
+	lines := strings.Split(message, "\n")
+	for i, l := range lines {
+		lines[i] = redact.Sanitise(l)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// OfProblems turns problems of files into findings.
+func OfProblems(problems strictyaml.Problems) []Finding {
+	out := make([]Finding, len(problems))
+	for i, p := range problems {
+		out[i] = Finding{File: p.File, Line: p.Line, Column: p.Column, Level: Error, Check: p.Check, Rule: p.Rule, Message: p.Message, Fix: p.Fix}
+		if p.Level == strictyaml.Warning {
+			out[i].Level = Warning
+		}
+	}
+	return out
+}
+
+// OfTests turns tests that failed, and parts of rules that no test protects,
+// into findings.
+func OfTests(report replay.TestReport) []Finding {
+	var out []Finding
+	for _, t := range report.Results {
+		if len(t.Failures) > 0 {
+			out = append(out, Finding{
+				File: t.File, Line: t.Line, Level: Error, Check: TestFailed, Rule: t.Rule,
+				Message: fmt.Sprintf("test %q of rule %s failed\n%s", t.Test, t.Rule, strings.Join(t.Failures, "\n")),
+			})
+		}
+	}
+	for _, s := range report.Survivors {
+		out = append(out, Finding{
+			File: s.File, Line: s.Line, Level: Error, Check: Unprotected, Rule: s.Rule,
+			Message: fmt.Sprintf("rule %s: without %s all of its tests still pass", s.Rule, s.Part), Fix: "add a test that fails without it",
+		})
+	}
+	return out
+}
+
+// GitHub writes workflow commands, which become annotations of the lines. GitHub
+// shows ten of each level per step.
+func GitHub(w io.Writer, all []Finding) error {
+	for _, f := range all {
+		var place string
+		if f.File != "" {
+			place = fmt.Sprintf("file=%s,line=%d,col=%d,", property(f.File), max(f.Line, 1), max(f.Column, 1))
+		}
+		if _, err := fmt.Fprintf(w, "::%s %stitle=%s::%s\n", f.Level, place, property(title(f)), data(f.text())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func title(f Finding) string { return cmp.Or(f.Check, "crowsnest") }
+
+// data escapes the text of a workflow command.
+func data(s string) string {
+	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A").Replace(s)
+}
+
+// property escapes a property of a workflow command.
+func property(s string) string {
+	return strings.NewReplacer(":", "%3A", ",", "%2C").Replace(data(s))
+}

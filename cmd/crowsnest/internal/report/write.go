@@ -1,0 +1,196 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"crowsnest/redact"
+)
+
+// Bounds of what people read.
+const (
+	maxLine   = 300 // bytes of a log line
+	maxLabels = 400 // bytes of labels
+	// maxMarkdown is below the 65,536 characters that a comment on GitHub may
+	// have, with room for what others put around it.
+	maxMarkdown = 60_000
+	maxRows     = 60 // rules in a table
+	maxNames    = 20 // names of rules in a sentence
+)
+
+// Marker begins a report in Markdown. It finds the comment that the next report
+// takes the place of.
+const Marker = "<!-- crowsnest replay -->"
+
+// Text writes the report for a terminal.
+func (r Report) Text(w io.Writer) error {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%s\n\n", r.Verdict)
+	t := tabwriter.NewWriter(&b, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(t, "RULE\tLINES\tALERTS\tNOTIFICATIONS\tCHANGE")
+	fmt.Fprintf(t, "(all)\t%d > %d\t%d > %d\t%d > %d\tbefore: %s, after: %s\n", r.Before.Matched, r.After.Matched, r.Before.Alerts, r.After.Alerts,
+		r.Before.Notifications, r.After.Notifications, redact.Sanitise(r.Before.Name), redact.Sanitise(r.After.Name))
+	for _, rule := range r.Rules {
+		fmt.Fprintf(t, "%s\t%d > %d\t%d > %d\t%d > %d\t%s\n", rule.Rule, rule.LinesBefore, rule.LinesAfter, rule.AlertsBefore, rule.AlertsAfter,
+			rule.NotificationsBefore, rule.NotificationsAfter, rule.change())
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, rule := range r.Rules {
+		if len(rule.Examples) == 0 {
+			continue
+		}
+		fmt.Fprintf(&b, "\n%s: %s\n", rule.Rule, rule.kinds())
+		for _, e := range rule.Examples {
+			fmt.Fprintf(&b, "%s %s\n    %s\n", e.sign(), e.text(), cut(e.Line, maxLine))
+		}
+		if n := rule.differs() - len(rule.Examples); n > 0 {
+			fmt.Fprintf(&b, "  and %s more\n", group(int64(n)))
+		}
+	}
+	if len(r.Unseen) > 0 {
+		fmt.Fprintf(&b, "\nmatched no line: %s\n", names(r.Unseen))
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// Markdown writes the report as a comment on a pull request or a summary of a
+// workflow: at most 60,000 bytes, and nothing in it acts as markup that this
+// package did not write.
+func (r Report) Markdown(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n### crowsnest: what these rules would do\n\n**%s**\n\n", Marker, inert(r.Verdict))
+	fmt.Fprintf(&b, "| | before | after |\n|---|---:|---:|\n")
+	fmt.Fprintf(&b, "| rules from | %s | %s |\n", inert(cut(r.Before.Name, maxLine)), inert(cut(r.After.Name, maxLine)))
+	row := func(name string, before, after int64) {
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", name, group(before), group(after))
+	}
+	row("rules", int64(r.Before.Rules), int64(r.After.Rules))
+	row("lines matched", r.Before.Matched, r.After.Matched)
+	row("alerts", int64(r.Before.Alerts), int64(r.After.Alerts))
+	row("notifications", int64(r.Before.Notifications), int64(r.After.Notifications))
+	r.table(&b)
+	end := r.footer()
+	shown := 0
+	for _, rule := range r.Rules {
+		if len(rule.Examples) == 0 {
+			continue
+		}
+		text := rule.details()
+		if b.Len()+len(text)+len(end)+100 > maxMarkdown {
+			break
+		}
+		b.WriteString(text)
+		shown++
+	}
+	if n := withExamples(r.Rules) - shown; n > 0 {
+		fmt.Fprintf(&b, "\nExamples of %s more are left out.\n", count(n, "rule"))
+	}
+	b.WriteString(end)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func withExamples(all []Rule) int {
+	n := 0
+	for _, r := range all {
+		if len(r.Examples) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// table lists the rules of which something changes.
+func (r Report) table(b *strings.Builder) {
+	if len(r.Rules) == 0 {
+		return
+	}
+	b.WriteString("\n| rule | change | lines | alerts | notifications |\n|---|---|---:|---:|---:|\n")
+	arrow := func(before, after int64) string { return group(before) + " → " + group(after) }
+	for _, rule := range r.Rules[:min(maxRows, len(r.Rules))] {
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", inert(rule.Rule), inert(rule.change()), arrow(rule.LinesBefore, rule.LinesAfter),
+			arrow(int64(rule.AlertsBefore), int64(rule.AlertsAfter)), arrow(int64(rule.NotificationsBefore), int64(rule.NotificationsAfter)))
+	}
+	if n := len(r.Rules) - maxRows; n > 0 {
+		fmt.Fprintf(b, "\n%s more.\n", count(n, "rule"))
+	}
+}
+
+// details are the examples of one rule, folded. They are a fenced block, in which
+// nothing is markup: no fence is in it, since no line of it begins with one.
+func (r Rule) details() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n<details><summary>%s: %s</summary>\n\n", inert(r.Rule), inert(r.kinds()))
+	var block strings.Builder
+	for _, e := range r.Examples {
+		fmt.Fprintf(&block, "%s %s\n%s   %s\n", e.sign(), redact.Sanitise(e.text()), e.sign(), redact.Sanitise(cut(e.Line, maxLine)))
+	}
+	fence := strings.Repeat("`", max(3, longestRun(block.String(), '`')+1))
+	fmt.Fprintf(&b, "%sdiff\n%s%s\n", fence, block.String(), fence)
+	if n := r.differs() - len(r.Examples); n > 0 {
+		fmt.Fprintf(&b, "\n%s more.\n", group(int64(n)))
+	}
+	b.WriteString("\n</details>\n")
+	return b.String()
+}
+
+// footer says what was looked at.
+func (r Report) footer() string {
+	var b strings.Builder
+	if len(r.Unseen) > 0 {
+		fmt.Fprintf(&b, "\nNew or changed, and matched no line: %s.\n", inert(names(r.Unseen)))
+	}
+	fmt.Fprintf(&b, "\n<sub>%s %s of %s", group(r.Lines), plural(r.Lines, "line"), count(r.Inputs, "input"))
+	if !r.Start.IsZero() {
+		fmt.Fprintf(&b, ", from %s to %s", stamp(r.Start), stamp(r.End))
+	}
+	b.WriteString("; secrets are redacted.</sub>\n")
+	return b.String()
+}
+
+func names(all []string) string {
+	text := strings.Join(all[:min(maxNames, len(all))], ", ")
+	if n := len(all) - maxNames; n > 0 {
+		text += fmt.Sprintf(" and %s more", group(int64(n)))
+	}
+	return text
+}
+
+// inert writes text so that neither Markdown nor HTML finds markup in it, nor
+// GitHub a mention or a link: all but letters, digits and harmless punctuation
+// becomes character references.
+func inert(s string) string {
+	var b strings.Builder
+	s = redact.Sanitise(s)
+	for i, c := range s {
+		last := i+1 == len(s) || s[i+1] == ' '
+		switch {
+		case c >= 0x80, c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.ContainsRune(" ,;-/", c), last && (c == '.' || c == ':'):
+			b.WriteRune(c)
+		case c == '@' || c == '#':
+			fmt.Fprintf(&b, "&#%d;&#8203;", c) // mentions are looked for in what was made of the text
+		default:
+			fmt.Fprintf(&b, "&#%d;", c)
+		}
+	}
+	return b.String()
+}
+
+func longestRun(s string, of byte) int {
+	longest, run := 0, 0
+	for i := range len(s) {
+		if s[i] != of {
+			run = 0
+			continue
+		}
+		run++
+		longest = max(longest, run)
+	}
+	return longest
+}
