@@ -58,6 +58,7 @@ type chain struct {
 	oldUntil  time.Time
 	nextSince time.Time // since when next has a file with content
 	away      time.Time // since when cur is no longer in the directory
+	grew      bool      // cur did, at the last turn
 	moved     time.Time // when something was last read
 	ended     bool      // the file of the saved point was read to its end
 	since     time.Time // when that file was last written to
@@ -120,9 +121,12 @@ func (c *chain) run(w *worker) (again bool) {
 	c.turn.now = c.t.cfg.Clock()
 	c.unprove()
 	ok := c.look()
+	c.grew = false
 	if ok && c.cur != nil {
+		f, off := c.cur, c.cur.off
 		again = c.readOld(w)
 		again = c.readCur(w) || again
+		c.grew = c.cur == f && f.off > off
 	}
 	c.turn.busy = again
 	c.publish()
@@ -145,10 +149,14 @@ func (c *chain) look() bool {
 		return false
 	}
 	c.looked = looked
+	changed := l.gen != c.gen || l.gen < 0
+	if c.cur != nil && c.fast(changed) {
+		c.cur.quiet = nil // whether it is idle is not known
+		return true
+	}
 	if c.cur != nil && !c.stat(c.cur) {
 		return false
 	}
-	changed := l.gen != c.gen || l.gen < 0
 	if c.cur == nil && c.parked != nil && !changed && c.stillParked() {
 		c.prove(looked)
 		return true
@@ -188,6 +196,15 @@ func (c *chain) look() bool {
 		return true
 	}
 	return c.openCur()
+}
+
+// fast tells that cur can be read without looking at it first: it grew at the
+// last turn and most likely did again, nothing waits for how old it is, and what
+// is read tells whether it still is the same file.
+func (c *chain) fast(changed bool) bool {
+	f := c.cur
+	return c.grew && f.sure && f.f != nil && f.gz == nil && !changed && len(c.next) == 0 && c.old == nil &&
+		c.away.IsZero() && !c.park.Load() && !c.t.crowded()
 }
 
 // confirm makes sure that no name changed while files were opened by name. If
@@ -376,7 +393,7 @@ func (c *chain) publish() {
 	}
 	c.view.Offset = f.off
 	if !f.order.GZ {
-		c.view.Size = f.fi.Size()
+		c.view.Size = max(f.fi.Size(), f.off+f.rest)
 	}
 	for _, n := range c.next {
 		if !n.order.GZ {

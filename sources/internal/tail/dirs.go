@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -87,8 +86,8 @@ func (d *dirs) look(rel string, now time.Time) (*listing, error) {
 	}
 	d.mu.Lock()
 	l := d.by[rel]
-	if l != nil && l.valid(fi) {
-		l.used, l.silent = true, watched && told == d.told
+	if l != nil && (l.valid(fi) || watched && l.silent && l.same(fi)) {
+		l.used, l.stale, l.silent = true, false, watched && told == d.told
 		d.mu.Unlock()
 		return l, nil
 	}
@@ -100,15 +99,10 @@ func (d *dirs) look(rel string, now time.Time) (*listing, error) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	next := &listing{entries: es, fi: fi, at: now, used: true, silent: watched && told == d.told}
-	if l = d.by[rel]; l != nil && l.silent && os.SameFile(l.fi, fi) && slices.Equal(l.entries, es) {
-		next.gen = l.gen // it was only distrusted
-	} else {
-		d.gen++
-		next.gen = d.gen
-	}
-	d.by[rel] = next
-	return next, nil
+	d.gen++
+	l = &listing{gen: d.gen, entries: es, fi: fi, at: now, used: true, silent: watched && told == d.told}
+	d.by[rel] = l
+	return l, nil
 }
 
 // listens tells whether changes of the directory are told from now on, and how
@@ -162,7 +156,11 @@ func (d *dirs) tell(dir string, all bool) {
 }
 
 func (l *listing) valid(fi fs.FileInfo) bool {
-	return !l.stale && os.SameFile(l.fi, fi) && l.fi.ModTime().Equal(fi.ModTime()) && l.at.Sub(fi.ModTime()) > settled
+	return !l.stale && l.same(fi) && l.at.Sub(fi.ModTime()) > settled
+}
+
+func (l *listing) same(fi fs.FileInfo) bool {
+	return os.SameFile(l.fi, fi) && l.fi.ModTime().Equal(fi.ModTime())
 }
 
 // changed tells whether any of the directories must be listed anew.
@@ -196,8 +194,9 @@ func (d *dirs) forget(rel string) {
 	delete(d.by, rel)
 }
 
-// distrust has every directory listed anew at its next use, and drops those
-// that were not used since the last time.
+// distrust has every directory listed anew at its next use, or looked at where
+// the kernel told of no change, and drops those that were not used since the last
+// time.
 func (d *dirs) distrust() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -27,7 +27,7 @@ type Config struct {
 	Source   string           // name that proof of reading is given under
 	Clock    func() time.Time // time.Now
 	Poll     time.Duration    // how often every file is looked at
-	Rescan   time.Duration    // how often every directory is listed, changed or not
+	Rescan   time.Duration    // how often every directory is looked at, and listed unless it is watched
 	LookBack time.Duration    // without a position: how old the first line may be; negative: no bound
 	FromEnd  bool             // at a first start: files without times are read from their end
 	Workers  int
