@@ -91,16 +91,18 @@ BENCHPKGS  ?= ./test/bench ./sources/internal/tail ./episodes
 BENCHTIME  ?= 100ms
 BENCHCOUNT ?= 6
 BASELINE   := testdata/bench/baseline.txt
-run_bench   = $(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -benchtime $(BENCHTIME) -count $(BENCHCOUNT) -timeout 120m $(BENCHPKGS)
+# Round by round, so that a disturbance of the machine hits all alike.
+run_bench   = for round in $$(seq $(BENCHCOUNT)); do \
+  $(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -benchtime $(BENCHTIME) -count 1 -timeout 60m $(BENCHPKGS); done
 
 bench: ## the speed of each stage, compared with the last release
 	@mkdir -p bin
-	$(run_bench) | tee bin/bench.txt
+	@$(run_bench) | tee bin/bench.txt
 	@$(TOOL) benchstat $(BASELINE) bin/bench.txt
 
 bench-baseline: ## make today's speed the one to compare with
 	@mkdir -p bin
-	$(run_bench) | tee bin/bench.txt
+	@$(run_bench) | tee bin/bench.txt
 	@{ echo "# crowsnest $(VERSION), commit $(REVISION)"; cat bin/bench.txt; } > $(BASELINE)
 
 # PEERS='-size 200MB -rounds 5' passes flags; see go run ./test/bench/peers -h
