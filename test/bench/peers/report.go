@@ -18,7 +18,7 @@ func (r report) print() {
 	fmt.Fprintf(r.out, "\n| what | CPU s | MB/s | ns a line | wall s |\n|---|---|---|---|---|\n")
 	for _, j := range r.jobs {
 		c := r.costs[j.name]
-		fmt.Fprintf(r.out, "| %s | %.2f | %.0f | %.0f | %.2f |\n", j.name, c.cpu.Seconds(), float64(j.bytes)/1e6/max(c.cpu.Seconds(), 1e-9),
+		fmt.Fprintf(r.out, "| %s | %.2f | %s | %.0f | %.2f |\n", j.name, c.cpu.Seconds(), short(float64(j.bytes)/1e6/max(c.cpu.Seconds(), 1e-9)),
 			r.perLine(j.name), c.wall.Seconds())
 	}
 	fmt.Fprintf(r.out, "\nMB/s is of CPU time, user and system, of the whole process, %d cores.\n\n| ratio | |\n|---|---|\n", runtime.NumCPU())
@@ -58,4 +58,12 @@ func (r report) ratio(what, one, other string) {
 	if a > 0 && b > 0 {
 		fmt.Fprintf(r.out, "| %s | %.3g |\n", what, a/b)
 	}
+}
+
+// short writes a number with two digits at least.
+func short(x float64) string {
+	if x < 10 {
+		return fmt.Sprintf("%.1f", x)
+	}
+	return fmt.Sprintf("%.0f", x)
 }
