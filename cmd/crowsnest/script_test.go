@@ -19,6 +19,10 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	root, err := filepath.Abs(repoRoot)
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		UpdateScripts:       os.Getenv("UPDATE_SNAPSHOTS") != "",
@@ -28,6 +32,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"action": runAction(root),
 			// code N COMMAND...: the command exits with exactly that code.
 			"code": func(ts *testscript.TestScript, neg bool, args []string) {
 				if neg || len(args) < 2 {

@@ -66,7 +66,6 @@ func (r Report) Markdown(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n### crowsnest: what these rules would do\n\n**%s**\n\n", Marker, inert(r.Verdict))
 	fmt.Fprintf(&b, "| | before | after |\n|---|---:|---:|\n")
-	fmt.Fprintf(&b, "| rules from | %s | %s |\n", inert(cut(r.Before.Name, maxLine)), inert(cut(r.After.Name, maxLine)))
 	row := func(name string, before, after int64) {
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", name, group(before), group(after))
 	}
