@@ -22,6 +22,8 @@ const (
 type keyTable struct {
 	suffixes [256][]keySuffix // by last byte
 	words    map[string]keyClass
+	begins   [256]bool // with which byte a word begins
+	longest  int       // word
 }
 
 type keySuffix struct {
@@ -57,6 +59,9 @@ func newKeyTable() keyTable {
 	add(weakKeys, keyWeak)
 	for _, w := range strings.Fields(strongWord) {
 		t.words[w] = keyStrong
+	}
+	for w := range t.words {
+		t.begins[w[0]], t.longest = true, max(t.longest, len(w))
 	}
 	return t
 }
@@ -124,7 +129,11 @@ func (t *keyTable) classify(key string) keyClass {
 		}
 		norm = norm[:len(norm)-n]
 	}
-	return t.words[string(lastWord(key, &buf))]
+	word := lastWord(key, &buf)
+	if len(word) == 0 || len(word) > t.longest || !t.begins[word[0]] {
+		return keyNone
+	}
+	return t.words[string(word)]
 }
 
 func (t *keyTable) lookup(norm []byte) (c keyClass, found bool) {
@@ -220,7 +229,7 @@ func (sc *scanner) phrase(k key) key {
 	for end > 0 && k.to-end < 4 && (isDigit(s[end-1]) || isBlank(s[end-1])) {
 		end--
 	}
-	if end < 5 || !strings.EqualFold(s[end-3:end], "key") || !isBlank(s[end-4]) || !isAlnum(s[end-5]) {
+	if end < 5 || s[end-1]|0x20 != 'y' || !strings.EqualFold(s[end-3:end], "key") || !isBlank(s[end-4]) || !isAlnum(s[end-5]) {
 		return k
 	}
 	from := end - 4

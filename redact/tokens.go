@@ -76,10 +76,10 @@ func (sc *scanner) place(r *tokenRule, i int) span {
 	return span{}
 }
 
-// tokenTable finds the rules by the first two bytes of their prefixes.
+// tokenTable finds the rules by the first bytes of their prefixes.
 type tokenTable struct {
-	pairs [1 << 16 / 64]uint64
-	rules map[[2]byte][]tokenRule
+	pairs [1 << 16 / 64]uint64 // of the first two
+	rules [256][]tokenRule     // by the first
 }
 
 func (t *tokenTable) mayBegin(a, b byte) bool {
@@ -88,11 +88,11 @@ func (t *tokenTable) mayBegin(a, b byte) bool {
 }
 
 func newTokenTable() tokenTable {
-	t := tokenTable{rules: map[[2]byte][]tokenRule{}}
+	var t tokenTable
 	for _, r := range append(vendorTokens(), places()...) {
-		p := [2]byte{r.prefix[0], r.prefix[1]}
-		t.rules[p] = append(t.rules[p], r)
-		n := uint16(p[0])<<8 | uint16(p[1])
+		first := r.prefix[0]
+		t.rules[first] = append(t.rules[first], r)
+		n := uint16(first)<<8 | uint16(r.prefix[1])
 		t.pairs[n/64] |= 1 << (n % 64)
 	}
 	return t
@@ -100,7 +100,7 @@ func newTokenTable() tokenTable {
 
 // token looks for a secret that begins at i, or that a place at i announces.
 func (sc *scanner) token(i int) span {
-	rules := sc.r.tokens.rules[[2]byte{sc.s[i], sc.s[i+1]}]
+	rules := sc.r.tokens.rules[sc.s[i]]
 	for n := range rules {
 		r := &rules[n]
 		if !strings.HasPrefix(sc.s[i:], r.prefix) || r.bound && sc.afterWord(i) {

@@ -236,18 +236,27 @@ func (h *hitWriter) take(file string, hit matcher.Hit) {
 }
 
 func (h *hitWriter) flush() {
+	shown, done := "", false // of the line that they share
 	for _, hit := range h.group {
-		if h.err == nil && (h.asides || hit.Part >= 0) {
-			h.err = h.write(hit)
+		if h.err != nil || !h.asides && hit.Part < 0 {
+			continue
 		}
+		if !done {
+			done, shown = true, hit.Line
+			if h.redact != nil {
+				shown = h.redact.String(hit.Line)
+			}
+		}
+		h.err = h.write(hit, shown)
 	}
 	h.group = h.group[:0]
 }
 
-func (h *hitWriter) write(hit matcher.Hit) error {
+// write writes a hit whose line is shown so.
+func (h *hitWriter) write(hit matcher.Hit, shown string) error {
 	line := hitLine{
 		Rule: hit.Rule.Alert, Part: hit.Part.Name(hit.Rule), File: h.file, LineNumber: hit.LineNumber,
-		Time: hit.Time.UTC(), Labels: hit.Labels, Vars: map[string]string{}, Line: hit.Line,
+		Time: hit.Time.UTC(), Labels: hit.Labels, Vars: map[string]string{}, Line: shown,
 	}
 	for i, name := range hit.Rule.Wants {
 		if i < len(hit.Values) && hit.Values[i] != "" {
@@ -255,7 +264,6 @@ func (h *hitWriter) write(hit matcher.Hit) error {
 		}
 	}
 	if h.redact != nil {
-		line.Line = h.redact.String(hit.Line)
 		for name, v := range line.Vars {
 			line.Vars[name] = h.redact.Part(hit.Line, line.Line, v)
 		}
