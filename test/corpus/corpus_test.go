@@ -59,6 +59,9 @@ var signatures = map[string]string{
 	"ControlPlaneSchedulerFailsOnManyPods":         "S32",
 	"ControlPlaneSchedulerFailsOnPod":              "S32",
 	"NodeOutOfMemory":                              "S20",
+	"ControllerKeepsFailingOnObject":               "S08",
+	"ControllerCredentialsRejected":                "S35",
+	"ControllerThrottlesItself":                    "S14",
 	"EtcdHeartbeatsLate":                           "S16",
 	"EtcdRequestsSlow":                             "S16",
 	"EtcdLeaderChangesOften":                       "S17",
@@ -164,8 +167,8 @@ func TestRecallAndFalseHits(t *testing.T) {
 		for line, labels := range e.labels {
 			for _, label := range labels {
 				c := recall[label]
-				if c == nil {
-					continue
+				if c == nil || label == "S08" && len(labels) > 1 {
+					continue // S08 is any error of a reconciler: another label says which
 				}
 				c.want++
 				if slices.ContainsFunc(hits[line], func(rule string) bool { return signatures[rule] == label }) {
@@ -224,6 +227,8 @@ var quiet = map[string]string{
 	"real/S13-rbac-forbidden/repro-cr023-rbac-klog.log":           "8 s of 5 minutes",
 	"real/S17-etcd-leader-change/etcd-9668-oldlog.log":            "1 s of 3 minutes",
 	"real/S23-kcp-remediation-skipped/repro-kcp194-skip-json.log": "S21 is beside the point of this excerpt",
+	"real/S28-capv-vcenter/capv-1266-multidc-nolevelchar.log":     "one line",
+	"real/S34-rancher-error-syncing/rancher-33865-notfound.log":   "2 s of 20 minutes",
 	"real/S38-crd-missing/cre-snapshot-crd.log":                   "1 s of 5 minutes",
 	"real/S38-crd-missing/repro-capbk194-nocrd-json.log":          "60 s of 5 minutes",
 	"real/S38-crd-missing/repro-capi194-nocrd.log":                "one exit; a crash loop of 5 minutes pages",
