@@ -212,6 +212,8 @@ type Rule struct {
 	Matches   int64          `json:"matches"`
 	LastMatch *time.Time     `json:"lastMatch,omitempty"`
 	LastSeen  *time.Time     `json:"lastSeenLine,omitempty"`
+	Streams   int            `json:"streams"`            // that are followed and that the rule applies to
+	Tries     int64          `json:"tries"`              // lines on which one of its parts was tried, estimated
 	Seconds   float64        `json:"evaluationSeconds"`  // all evaluations together
 	GivenUp   string         `json:"givenUp,omitempty"`  // why the rule is not evaluated any more
 	Disabled  string         `json:"disabled,omitempty"` // why the rule is off, if anyone said so
@@ -236,11 +238,12 @@ func (s *Server) groups() []Group {
 		broken[b.Pack] = b.Error
 	}
 	out := []Group{}
+	seen := look(loaded.Set, s.view.Sources(), s.opt.Now())
 	for _, p := range loaded.Set.Packs {
 		g := Group{Name: p.Name, File: p.File, Version: p.Version, SHA256: p.SHA256, Broken: broken[p.Name], Rules: []Rule{}}
 		delete(broken, p.Name)
 		for _, r := range p.Rules {
-			g.Rules = append(g.Rules, toRule(r, status[r.Alert], loaded))
+			g.Rules = append(g.Rules, toRule(r, status[r.Alert], loaded, seen))
 		}
 		out = append(out, g)
 	}
@@ -252,12 +255,13 @@ func (s *Server) groups() []Group {
 	return out
 }
 
-func toRule(r *rules.Rule, st episodes.RuleStatus, loaded Rules) Rule {
+func toRule(r *rules.Rule, st episodes.RuleStatus, loaded Rules, sees sight) Rule {
 	seen := loaded.Seen[r.Alert]
 	out := Rule{
 		Name: r.Alert, Type: "alerting", State: "inactive", Severity: r.Severity, Mode: r.Mode, Scope: r.Scope,
 		From: r.From.String(), Duration: r.For.Seconds(), Matches: st.Matches, LastMatch: stated(st.LastMatch),
-		LastSeen: stated(seen), Seconds: loaded.Cost[r.Alert].Seconds(), GivenUp: loaded.GivenUp[r.Alert], Disabled: r.Disabled, Pending: st.Pending, Firing: st.Firing, Source: r.Source,
+		LastSeen: stated(seen), Streams: sees.streams[r.Alert], Tries: loaded.Tries[r.Alert], Seconds: loaded.Cost[r.Alert].Seconds(), GivenUp: loaded.GivenUp[r.Alert],
+		Disabled: r.Disabled, Pending: st.Pending, Firing: st.Firing, Source: r.Source,
 	}
 	switch {
 	case st.Firing > 0:
@@ -274,10 +278,8 @@ func toRule(r *rules.Rule, st episodes.RuleStatus, loaded Rules) Rule {
 		out.Health = "inactive"
 	case st.Held:
 		out.Health = "held"
-	case seen.IsZero():
-		out.Health = "blind"
 	default:
-		out.Health = "ok"
+		out.Health = sees.of(r, seen)
 	}
 	return out
 }

@@ -18,12 +18,12 @@ const namespace = "crowsnest"
 // registerMetrics registers the process' metrics and a collector that reads the
 // daemon's own counters at each scrape: nothing is counted twice, and every
 // series exists from load, because rules, sources and endpoints do.
-func registerMetrics(reg *prometheus.Registry, view View) error {
+func registerMetrics(reg *prometheus.Registry, view View, now func() time.Time) error {
 	for _, c := range []prometheus.Collector{
 		versioncollector.NewCollector(namespace),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		newCollector(view),
+		newCollector(view, now),
 	} {
 		if err := reg.Register(c); err != nil {
 			return err
@@ -56,13 +56,14 @@ func gauge(name, help string, labels ...string) metric {
 // collector turns the daemon's state into metrics. It holds no numbers.
 type collector struct {
 	view View
+	now  func() time.Time
 
 	reloadOK, reloadTime                metric
 	packInfo, packBroken, rulesLoaded   metric
 	matches, lastMatch, lastSeen        metric
 	held, inactive, episodes            metric
 	overflow, repeats, missing, evicted metric
-	cost                                metric
+	cost, tries, ruleStreams, blind     metric
 	seen, seenEvicted, late, future     metric
 	badTemplates                        metric
 	saved, saveErrors                   metric
@@ -74,9 +75,10 @@ type collector struct {
 	skew                                metric
 }
 
-func newCollector(view View) *collector {
+func newCollector(view View, now func() time.Time) *collector {
 	return &collector{
 		view:         view,
+		now:          now,
 		reloadOK:     gauge("config_last_reload_successful", "Whether the last load of rules and configuration succeeded."),
 		reloadTime:   gauge("config_last_reload_success_timestamp_seconds", "When rules and configuration were last loaded."),
 		packInfo:     gauge("pack_info", "A loaded rule pack.", "pack", "version", "sha256"),
@@ -84,8 +86,11 @@ func newCollector(view View) *collector {
 		rulesLoaded:  gauge("rules_loaded", "Rules in force."),
 		matches:      counter("rule_matches_total", "Lines that matched a rule's match or one of its steps.", "rule", "pack", "severity"),
 		lastMatch:    gauge("rule_last_match_timestamp_seconds", "Event time of the newest line that matched; 0: none.", "rule"),
-		lastSeen:     gauge("rule_last_seen_line_timestamp_seconds", "When a stream that the rule applies to was last read; 0: never, the rule is blind.", "rule"),
+		lastSeen:     gauge("rule_last_seen_line_timestamp_seconds", "When a stream that the rule applies to was last read; 0: never.", "rule"),
 		cost:         counter("rule_seconds_total", "Time that the evaluation of a rule took, estimated from samples.", "rule"),
+		tries:        counter("rule_tries_total", "Lines on which one of the rule's parts was tried, estimated from samples.", "rule"),
+		ruleStreams:  gauge("rule_streams", "Streams that are followed and that the rule applies to.", "rule"),
+		blind:        gauge("rule_blind", "Whether no stream that the rule applies to is followed, and none was read for an hour. Always 0 where a source hands on only lines that a rule may match.", "rule"),
 		held:         gauge("rule_held", "Whether negative conclusions of the rule wait for a source that is away.", "rule"),
 		inactive:     gauge("rule_inactive", "Whether the rule cannot conclude here.", "rule", "reason"),
 		episodes:     gauge("episodes", "Open episodes.", "rule", "state"),
@@ -123,7 +128,7 @@ func newCollector(view View) *collector {
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, m := range []metric{
 		c.reloadOK, c.reloadTime, c.packInfo, c.packBroken, c.rulesLoaded, c.matches, c.lastMatch, c.lastSeen,
-		c.cost, c.held, c.inactive, c.episodes, c.overflow, c.repeats, c.missing, c.evicted, c.seen, c.seenEvicted, c.late,
+		c.cost, c.tries, c.ruleStreams, c.blind, c.held, c.inactive, c.episodes, c.overflow, c.repeats, c.missing, c.evicted, c.seen, c.seenEvicted, c.late,
 		c.future, c.badTemplates, c.saved, c.saveErrors, c.lines, c.bytes, c.evaluated, c.dropped, c.truncated, c.unparsed, c.lost, c.srcErrors, c.lag, c.up,
 		c.streams, c.sent, c.sendFailed, c.queue, c.endpointUp, c.skew,
 	} {
@@ -171,6 +176,7 @@ func (c *collector) collectPacks(loaded Rules, send emit) {
 }
 
 func (c *collector) collectRules(loaded Rules, stats episodes.Stats, send emit) {
+	sees := look(loaded.Set, c.view.Sources(), c.now())
 	for _, r := range stats.Rules {
 		name := r.Rule.Alert
 		send(c.matches, float64(r.Matches), name, r.Rule.Pack, string(r.Rule.Severity))
@@ -178,6 +184,9 @@ func (c *collector) collectRules(loaded Rules, stats episodes.Stats, send emit) 
 		send(c.lastSeen, seconds(loaded.Seen[name]), name)
 		send(c.held, truth(r.Held), name)
 		send(c.cost, loaded.Cost[name].Seconds(), name)
+		send(c.tries, float64(loaded.Tries[name]), name)
+		send(c.ruleStreams, float64(sees.streams[name]), name)
+		send(c.blind, truth(sees.of(r.Rule, loaded.Seen[name]) == isBlind), name)
 		send(c.inactive, truth(r.Inactive), name, "source")
 		send(c.inactive, truth(loaded.GivenUp[name] != ""), name, "given_up")
 		send(c.inactive, 0, name, "scope")

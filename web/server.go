@@ -65,7 +65,7 @@ func New(view View, opt Options) (*Server, error) {
 		opt.MaxConns = maxConns
 	}
 	s := &Server{view: view, opt: opt}
-	if err := registerMetrics(opt.Registry, view); err != nil {
+	if err := registerMetrics(opt.Registry, view, opt.Now); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	probes := http.NewServeMux()

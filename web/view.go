@@ -35,6 +35,8 @@ type Rules struct {
 	Seen map[string]time.Time
 	// Cost is how long the evaluation of each rule took in all, by name.
 	Cost map[string]time.Duration
+	// Tries is on how many lines each rule was tried, by name.
+	Tries map[string]int64
 	// OutOfScope holds the rules that are not evaluated here because they need the
 	// logs of several nodes.
 	OutOfScope map[string]bool
@@ -67,6 +69,9 @@ type Source struct {
 	Lost      map[string]int64 `json:"lostBytes,omitempty"` // by reason
 	Errors    map[string]int64 `json:"errors,omitempty"`    // by reason
 	Streams   []Stream         `json:"streams,omitempty"`
+	// Filtered tells that it hands on only lines that a rule may match, so that
+	// Streams are not all that there are.
+	Filtered bool `json:"filtered,omitempty"`
 	// Parts are what a source consists of that has no streams of its own, in order.
 	Parts []Part `json:"parts,omitempty"`
 }

@@ -68,6 +68,7 @@ func exampleView() View {
 		Rules: func() Rules {
 			return Rules{
 				Set: set, Seen: map[string]time.Time{"LeaseLost": now}, Cost: map[string]time.Duration{"LeaseLost": 1250 * time.Millisecond},
+				Tries: map[string]int64{"LeaseLost": 4321},
 				Broken: []BrokenPack{{Pack: "demo", Error: "demo.yaml:1: " + hostile}, {Pack: "gone.yaml", Error: "broken"}},
 			}
 		},
@@ -129,7 +130,7 @@ func TestPages(t *testing.T) {
 	f("/episodes/0000000000000def", 200, "a line says that it recovered")
 	f("/episodes/nonsense", 404, "not open")
 	f("/rules", 200, "LeaseLost", "1.2.3", "abababababab", "disabled", "gone.yaml")
-	f("/rules/LeaseLost", 200, "override o.yaml:3", "https://example.org/r", "affected &lt;1.0")
+	f("/rules/LeaseLost", 200, "4,321 lines on which it was tried", "override o.yaml:3", "https://example.org/r", "affected &lt;1.0")
 	f("/rules/Nope", 404, "No rule has the name Nope")
 	f("/sources", 200, "kubelet", "2.0 KiB", "http://am:9093", "10 B")
 	f("/status", 200, "password: &lt;secret&gt;", "/data")
@@ -203,6 +204,8 @@ func TestAPI(t *testing.T) {
 	require.Equal(t, "ok", rule["health"])
 	require.Equal(t, "firing", rule["state"])
 	require.Equal(t, 1.25, rule["evaluationSeconds"])
+	require.EqualValues(t, 4321, rule["tries"])
+	require.EqualValues(t, 0, rule["streams"])
 	require.NotContains(t, rule, "givenUp")
 	require.Len(t, f("/api/v1/sources", 200)["sources"], 2)
 	require.Equal(t, "password: <secret>\n", f("/api/v1/status/config", 200)["yaml"])
@@ -265,6 +268,9 @@ func TestMetrics(t *testing.T) {
 		`crowsnest_rule_inactive{reason="disabled",rule="Off"} 1`,
 		`crowsnest_rule_inactive{reason="given_up",rule="LeaseLost"} 0`,
 		`crowsnest_rule_seconds_total{rule="LeaseLost"} 1.25`,
+		`crowsnest_rule_tries_total{rule="LeaseLost"} 4321`,
+		`crowsnest_rule_streams{rule="LeaseLost"} 0`,
+		`crowsnest_rule_blind{rule="LeaseLost"} 0`,
 		`crowsnest_source_lost_bytes_total{reason="rotated",source="kubelet"} 0`,
 		`crowsnest_notifications_failed_total{endpoint="http://am:9093",reason="timeout",sink="alertmanager"} 2`,
 		`crowsnest_notification_queue_length{endpoint="http://am:9093",sink="alertmanager"} 0`,

@@ -30,10 +30,19 @@ func newGet(c *cli) *cobra.Command {
 	cmd := parent("get", "Ask a running daemon",
 		newGetKind(c, "alerts [MATCHER]...", "List open alerts; matchers as in Alertmanager", "alerts", showAlerts),
 		newGetKind(c, "episodes [MATCHER]...", "List open and lately resolved episodes", "episodes", showEpisodes),
-		newGetKind(c, "rules", "List rules with their health", "rules", showRules),
+		newGetKind(c, "rules", "List rules with their health, what they see and what they cost", "rules", showRules),
 		newGetKind(c, "sources", "List sources and receivers", "sources", showSources),
 	)
 	return cmd
+}
+
+// defaultURL is where a daemon listens.
+const defaultURL = "http://localhost:9797"
+
+// add adds the flags that say how the daemon is reached.
+func (f *getFlags) add(cmd *cobra.Command, url string) {
+	cmd.Flags().StringVar(&f.url, "url", url, "`ADDRESS` of the daemon")
+	cmd.Flags().StringVar(&f.httpConfig, "http.config.file", "", "TLS and credentials for the daemon: a `FILE` as Prometheus' http_config")
 }
 
 // newGetKind makes a command that shows one endpoint of the API.
@@ -57,8 +66,7 @@ func newGetKind(c *cli, use, short, path string, text func(io.Writer, []byte) er
 			return text(c.out, data)
 		},
 	}
-	cmd.Flags().StringVar(&f.url, "url", "http://localhost:9797", "address of the daemon")
-	cmd.Flags().StringVar(&f.httpConfig, "http.config.file", "", "TLS and credentials for the daemon, as Prometheus' http_config")
+	f.add(cmd, defaultURL)
 	cmd.Flags().VarP(f.output, "output", "o", "form of the output")
 	return cmd
 }
@@ -167,13 +175,30 @@ func showRules(w io.Writer, data []byte) error {
 		return err
 	}
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(t, "RULE\tPACK\tSEVERITY\tSTATE\tHEALTH\tMATCHES")
+	fmt.Fprintln(t, "RULE\tPACK\tSEVERITY\tHEALTH\tOPEN\tSTREAMS\tLAST LINE\tMATCHES\tLAST MATCH\tTRIES\tSECONDS")
 	for _, g := range in.Groups {
 		for _, r := range g.Rules {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\n", r.Name, g.Name, r.Severity, r.State, r.Health, r.Matches)
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%d\t%s\t%d\t%.3f\n", redact.Sanitise(r.Name), redact.Sanitise(g.Name), r.Severity, r.Health,
+				openText(r), r.Streams, moment(r.LastSeen), r.Matches, moment(r.LastMatch), r.Tries, r.Seconds)
 		}
 	}
 	return t.Flush()
+}
+
+// openText counts the open episodes of a rule.
+func openText(r web.Rule) string {
+	if r.Pending == 0 {
+		return fmt.Sprint(r.Firing)
+	}
+	return fmt.Sprintf("%d + %d pending", r.Firing, r.Pending)
+}
+
+// moment writes a time that may not have been.
+func moment(t *time.Time) string {
+	if t == nil {
+		return "never"
+	}
+	return t.UTC().Format(time.RFC3339)
 }
 
 func showSources(w io.Writer, data []byte) error {

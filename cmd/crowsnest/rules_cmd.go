@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -33,12 +34,26 @@ type listedRule struct {
 
 func newRulesList(c *cli) *cobra.Command {
 	var f ruleFlags
+	var daemon getFlags
 	output := newOneOf("text", "json")
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the effective rules",
-		Args:  cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		Short: "List the effective rules, or those of a running daemon",
+		Long: `Lists the rules with the overrides applied. With --url it asks a running daemon:
+the health of each rule, how many streams it applies to, when one of them was
+last read, how many lines matched, on how many it was tried, how long that took,
+and what is open. A rule without streams is blind: its selector names nothing
+that is there.`,
+		Example: `  crowsnest rules list --rules packs/ --overrides overrides.yaml
+  crowsnest rules list --url http://localhost:9797`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if len(f.paths)+len(f.overrides) > 0 && daemon.url == c.getenv(envName("url")) {
+				daemon.url = "" // files that are named are more than an environment
+			}
+			if daemon.url != "" {
+				return c.listRunning(cmd.Context(), f, daemon, output.value)
+			}
 			set, err := f.load(c)
 			if err != nil {
 				return err
@@ -62,8 +77,25 @@ func newRulesList(c *cli) *cobra.Command {
 		},
 	}
 	f.add(cmd)
+	daemon.add(cmd, "")
 	cmd.Flags().VarP(output, "output", "o", "form of the output")
 	return cmd
+}
+
+// listRunning lists the rules of a running daemon.
+func (c *cli) listRunning(ctx context.Context, f ruleFlags, daemon getFlags, form string) error {
+	if len(f.paths)+len(f.overrides) > 0 {
+		return usageErrorf("--url asks a daemon for its rules, --rules and --overrides name files: use one of them")
+	}
+	data, err := c.fetch(ctx, daemon, "rules", nil)
+	if err != nil {
+		return err
+	}
+	if form == "json" {
+		_, err := fmt.Fprintf(c.out, "%s\n", data)
+		return err
+	}
+	return showRules(c.out, data)
 }
 
 func newRulesShow(c *cli) *cobra.Command {

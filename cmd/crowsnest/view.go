@@ -10,6 +10,9 @@ import (
 
 	"crowsnest/episodes"
 	"crowsnest/sinks/alertmanager"
+	"crowsnest/sources"
+	"crowsnest/sources/agents"
+	"crowsnest/sources/loki"
 	"crowsnest/web"
 )
 
@@ -41,10 +44,10 @@ func (d *daemon) rulesView() web.Rules {
 	rs := d.pipe.rules.Load()
 	out := web.Rules{
 		Set: rs.set, Broken: d.outcome.Load().broken, Seen: rs.lastSeen(),
-		Cost: map[string]time.Duration{}, GivenUp: map[string]string{}, OutOfScope: outOfScope(rs.set, d.cfg.Load().Rules.Scope),
+		Cost: map[string]time.Duration{}, Tries: map[string]int64{}, GivenUp: map[string]string{}, OutOfScope: outOfScope(rs.set, d.cfg.Load().Rules.Scope),
 	}
 	for _, c := range rs.program.Costs() {
-		out.Cost[c.Rule.Alert] = c.Spent
+		out.Cost[c.Rule.Alert], out.Tries[c.Rule.Alert] = c.Spent, c.Tries
 	}
 	for _, g := range rs.program.GivenUp() {
 		out.GivenUp[g.Rule.Alert] = whyGivenUp(g.Reason)
@@ -61,6 +64,7 @@ func (d *daemon) sourcesView() []web.Source {
 			Lines: s.Lines, Bytes: s.Bytes, Evaluated: s.Evaluated, Dropped: s.Dropped,
 			Truncated: s.Truncated, Unparsed: s.Unparsed, Lost: s.Lost, Errors: s.Errors, Parts: partsView(s),
 		}
+		out[i].Filtered = filtered(d.sources[i])
 		for _, st := range s.Streams {
 			out[i].Streams = append(out[i].Streams, web.Stream{
 				Labels: st.Labels, Path: st.Path, Offset: st.Offset, Size: st.Size,
@@ -69,6 +73,15 @@ func (d *daemon) sourcesView() []web.Source {
 		}
 	}
 	return out
+}
+
+// filtered tells that a source hands on only lines that a rule may match.
+func filtered(s sources.Source) bool {
+	switch s.(type) {
+	case *agents.Source, *loki.Source:
+		return true
+	}
+	return false
 }
 
 func (d *daemon) endpointsView() []web.Endpoint {
