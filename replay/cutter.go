@@ -40,6 +40,10 @@ func (c *cutter) next() (block []byte, full bool, err error) {
 		return buf[:maxTail], full, nil
 	}
 	c.tail = append(c.tail, buf[end:]...)
+	if end == 0 {
+		c.give(buf)
+		return nil, full, nil
+	}
 	return c.lines(buf[:end]), full, nil
 }
 

@@ -1,0 +1,124 @@
+package replay
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"crowsnest/matcher"
+)
+
+// hostileLog returns lines of any form: whole, in parts, without an envelope,
+// empty, with NUL bytes, and some that are longer than a block.
+func hostileLog(r *rand.Rand, lines int) string {
+	var b strings.Builder
+	for i := range lines {
+		text := fmt.Sprintf("line %d %s", i, []string{"conflict on", "leaderelection lost", "nothing", "successfully acquired"}[r.IntN(4)])
+		switch r.IntN(12) {
+		case 0:
+			text = ""
+		case 1:
+			text += strings.Repeat("x", r.IntN(300))
+		case 2:
+			text = "\x00" + text
+		}
+		stamp := time.Date(2026, 1, 1, 10, 0, i, 0, time.UTC).Format("2006-01-02T15:04:05.000000000Z")
+		stream := []string{"stdout", "stderr"}[r.IntN(2)]
+		switch r.IntN(20) {
+		case 0:
+			b.WriteString(text + "\n")
+		case 1, 2:
+			b.WriteString(stamp + " " + stream + " P " + text + "\n")
+		case 3:
+			b.WriteString("E0101 10:00:00.000000       1 a.go:1] " + text + "\r\n")
+		default:
+			b.WriteString(stamp + " " + stream + " F " + text + "\n")
+		}
+	}
+	if r.IntN(2) == 0 {
+		return strings.TrimSuffix(b.String(), "\n")
+	}
+	return b.String()
+}
+
+// slowly returns what it likes of what is asked for.
+type slowly struct {
+	r    io.Reader
+	rand *rand.Rand
+	most int
+}
+
+func (s slowly) Read(p []byte) (int, error) { return s.r.Read(p[:min(len(p), 1+s.rand.IntN(s.most))]) }
+
+// However the bytes come, and however far blocks are scanned ahead, the hits are
+// those of one scan of everything.
+func TestReaderGivesWhatOneScanGives(t *testing.T) {
+	_, prog := compile(t, scanPack)
+	rapid.Check(t, func(t *rapid.T) {
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+		text := hostileLog(r, rapid.IntRange(0, 100).Draw(t, "lines"))
+		opt := ScanOptions{Lenient: true, Now: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)}
+		whole := matcher.NewStream(nil, matcher.StreamOptions{Lenient: true, TextTime: true})
+		var want []matcher.Hit
+		if text != "" {
+			want = prog.Scan(whole, []byte(text), opt.Now)
+		}
+		want = append(want, prog.Flush(whole, opt.Now)...)
+
+		in := Input{Name: "x", Open: func() (io.ReadCloser, error) {
+			return io.NopCloser(slowly{strings.NewReader(text), r, rapid.SampledFrom([]int{7, 500, 5000, 1 << 20}).Draw(t, "most")}), nil
+		}}
+		reader := newReaders([]Input{in}, prog, opt)[0]
+		reader.size = rapid.SampledFrom([]int{64, 1000, 8000, mostBlock}).Draw(t, "block")
+		reader.ahead = rapid.IntRange(1, 5).Draw(t, "ahead")
+		var got []matcher.Hit
+		for {
+			h, ok, err := reader.next()
+			require.NoError(t, err)
+			if !ok {
+				break
+			}
+			got = append(got, h)
+		}
+		require.Equal(t, len(want), len(got))
+		for i := range want {
+			require.Equal(t, want[i], got[i])
+		}
+		require.Equal(t, whole.Counters(), reader.stream.Counters())
+		_, ok, err := reader.next()
+		require.False(t, ok, "the end stays the end")
+		require.NoError(t, err)
+	})
+}
+
+// What was read before an error is looked at, and the error is told once.
+func TestReaderAfterAnError(t *testing.T) {
+	_, prog := compile(t, scanPack)
+	broken := errors.New("the disk is gone")
+	text := strings.Repeat(cri(1, "conflict on x")+"\n", 5000) + cri(2, "conflict on")
+	in := Input{Name: "x", Open: func() (io.ReadCloser, error) {
+		return io.NopCloser(io.MultiReader(strings.NewReader(text), iotest.ErrReader(broken))), nil
+	}}
+	r := newReaders([]Input{in}, prog, ScanOptions{Lenient: true})[0]
+	hits := 0
+	for {
+		_, ok, err := r.next()
+		if !ok {
+			require.ErrorIs(t, err, broken)
+			break
+		}
+		hits++
+	}
+	require.Equal(t, 5001, hits)
+	_, ok, err := r.next()
+	require.False(t, ok)
+	require.NoError(t, err)
+}
