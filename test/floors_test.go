@@ -19,7 +19,7 @@ var floors = map[string]int{
 	"strictyaml": 0, "redact": 0, "rules": 0,
 	"matcher": 1, "httpconfig": 1,
 	"episodes": 2, "hits": 2,
-	"sources": 3, "sinks": 3, "web": 3, "replay": 3, "state": 3, "export": 3,
+	"sources": 3, "sinks": 3, "web": 3, "replay": 3, "discover": 3, "state": 3, "export": 3,
 	"cmd": 4,
 }
 

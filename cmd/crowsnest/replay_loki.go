@@ -48,7 +48,7 @@ func (f *lokiFlags) check(args []string) error {
 	case f.url == "" && f.query != "":
 		return usageErrorf("--query is for --loki")
 	case f.url != "" && len(args) > 0:
-		return usageErrorf("replay reads files or --loki, not both")
+		return usageErrorf("give files or --loki, not both")
 	case f.url != "" && f.query == "":
 		return usageErrorf("--loki needs --query with the streams to read, such as --query '{namespace=~\".+\"}'")
 	}

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"crowsnest/discover"
+	"crowsnest/matcher"
+	"crowsnest/redact"
 	"crowsnest/replay"
 	"crowsnest/rules"
 )
@@ -21,56 +23,94 @@ type newRuleFlags struct {
 	line      string
 	pack      string
 	container string
-	severity  *oneOf
+	labels    []string
+	severity  string
 }
 
 func newRulesNew(c *cli) *cobra.Command {
-	f := newRuleFlags{severity: newOneOf("warning", "critical", "info")}
+	var f newRuleFlags
 	cmd := &cobra.Command{
-		Use:   "new ALERT",
+		Use:   "new [ALERT]",
 		Short: "Start a pack with a rule and its tests from a log line",
-		Long: `Prints a pack with one rule that matches the constant text of a log line, and
-with a test that fires and one that does not. The line is taken from --line, or
-from standard input. What is printed passes check and test; put in what you know.`,
+		Long: `Prints a pack with one rule made of a log line, which is taken from --line or
+from standard input, in any format that scan reads. The rule looks for the fixed
+texts of the message and of its error, and alerts per object if the line names
+one: a field such as Machine="ns/name", or a name in the text. Its tests have the
+line, the line with other values, and one without each text.
+
+What is printed passes check and test. What only you can know is marked TODO: the
+summary, what the on-call does first and, without --container or --label, whose
+logs are read. Without a name the alert gets one from the message. Secrets of the
+line are hidden.`,
 		Example: `  crowsnest rules new LeaseLost --container syncer \
-    --line 'E0101 10:00:00.0 1 leaderelection.go:332] leaderelection lost' > leases.yaml`,
-		Args: cobra.ExactArgs(1),
+    --line 'E0101 10:00:00.0 1 leaderelection.go:332] leaderelection lost' > leases.yaml
+  kubectl logs deploy/x | grep 'cannot attach' | crowsnest rules new --container x > x.yaml`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			f.name = args[0]
+			if len(args) == 1 {
+				f.name = args[0]
+			}
 			return c.rulesNew(f)
 		},
 	}
+	severity := newOneOf("", "critical", "warning", "info")
 	cmd.Flags().StringVar(&f.line, "line", "", "the log `TEXT` that tells of the failure")
 	cmd.Flags().StringVar(&f.pack, "pack", "local", "name of the pack")
-	cmd.Flags().StringVar(&f.container, "container", "manager", "container whose logs are read")
-	cmd.Flags().Var(f.severity, "severity", "severity of the alert")
+	cmd.Flags().StringVar(&f.container, "container", "", "container whose logs are read; the same as --label container=")
+	cmd.Flags().StringArrayVar(&f.labels, "label", nil, "label of the line's stream, `name=value` (repeatable)")
+	cmd.Flags().Var(severity, "severity", "severity of the alert: critical, warning or info; by the line if not stated")
+	cmd.PreRun = func(*cobra.Command, []string) { f.severity = severity.value }
 	return cmd
 }
 
 var alertName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]*$`)
 
 func (c *cli) rulesNew(f newRuleFlags) error {
-	if !alertName.MatchString(f.name) {
+	if f.name != "" && !alertName.MatchString(f.name) {
 		return usageErrorf("%q is no name of an alert; use CamelCase letters and digits, such as LeaseLost", f.name)
+	}
+	labels, err := parseLabels(f.labels)
+	if err != nil {
+		return err
+	}
+	if f.container != "" {
+		labels["container"] = f.container
 	}
 	line := f.line
 	if line == "" {
-		var err error
 		if line, err = firstLine(c.in); err != nil {
 			return err
 		}
 	}
-	line = message(line)
-	text := constantText(line)
-	if text == "" {
-		return fmt.Errorf("the line has no constant text of 8 letters or more to find it by; give another one")
+	line = redact.New(nil).String(string(matcher.TextOf([]byte(line))))
+	s := discover.RuleSkeleton{Alert: f.name, Severity: f.severity}
+	s.Label, s.Value = discover.SelectorOf(labels)
+	pack, err := newPack(f.pack, line, s)
+	if err != nil {
+		return err
 	}
-	pack := skeleton(f, line, text)
-	if err := tryPack(f.name+".yaml", []byte(pack)); err != nil {
-		return fmt.Errorf("no rule could be made of this line, please report it: %w", err)
-	}
-	_, err := io.WriteString(c.out, pack)
+	_, err = io.WriteString(c.out, pack)
 	return err
+}
+
+// newPack writes a pack with the most telling rule for a line that passes.
+func newPack(name, line string, s discover.RuleSkeleton) (string, error) {
+	proposals := discover.Propose(line)
+	if len(proposals) == 0 {
+		return "", errors.New("the line has no constant text of 8 letters or more to find it by; give another one")
+	}
+	var err error
+	for _, p := range proposals {
+		rule := s
+		if rule.Proposal = p; rule.Alert == "" {
+			rule.Alert = discover.AlertName(p.Texts[0], map[string]bool{})
+		}
+		pack := discover.Skeleton(name, []discover.RuleSkeleton{rule})
+		if err = tryPack(rule.Alert+".yaml", []byte(pack)); err == nil {
+			return pack, nil
+		}
+	}
+	return "", fmt.Errorf("no rule could be made of this line, please report it: %w", err)
 }
 
 func firstLine(r io.Reader) (string, error) {
@@ -84,73 +124,12 @@ func firstLine(r io.Reader) (string, error) {
 	return "", errors.Join(errors.New("no line was given; use --line or standard input"), s.Err())
 }
 
-// criPrefix is the envelope of a line below /var/log/pods.
-var criPrefix = regexp.MustCompile(`^\d{4}-\d\d-\d\dT[0-9:.]+(Z|[+-]\d\d:\d\d) (stdout|stderr) [FP] `)
-
-// message returns what the program wrote, without the runtime's envelope.
-func message(line string) string {
-	return strings.TrimSpace(criPrefix.ReplaceAllString(strings.ToValidUTF8(line, "?"), ""))
-}
-
-// varying finds what differs from line to line: numbers, names of objects,
-// quoted values, times, addresses.
-var varying = regexp.MustCompile(`[^\s"':=\[\]{}(),]*[0-9/@][^\s"':=\[\]{}(),]*|["'\\{}\[\]=]+|\b[a-zA-Z_.]+=`)
-
-// constantText returns the longest part of a line that looks the same in every
-// line of its kind, "" if none is long enough.
-func constantText(line string) string {
-	const least = 8
-	best := ""
-	for _, part := range varying.Split(line, -1) {
-		part = strings.Trim(part, " \t:,;.()-")
-		if len(part) > len(best) {
-			best = part
-		}
-	}
-	if len(best) < least {
-		return ""
-	}
-	return best
-}
-
-// skeleton writes the pack.
-func skeleton(f newRuleFlags, line, text string) string {
-	q := strconv.Quote
-	return fmt.Sprintf(`pack: {name: %s, version: 0.1.0, rules: 1, tests: 3}
-rules:
-- alert: %s
-  from: '{container=%s}'
-  match: %s
-  by: [namespace]
-  severity: %s
-  annotations:
-    summary: "TODO: one sentence that says what is broken, in namespace {{ $labels.namespace }}"
-  remediation:
-    summary: "TODO: what the on-call does first"
-  tests:
-  - name: the line fires
-    stream: {namespace: default, pod: example-0, container: %s}
-    input: [{at: 0s, line: %s}]
-    expect:
-    - {at: 30s, firing: [{alertname: %s, namespace: default}]}
-    - {at: 20m, firing: none}
-  - name: another line does not
-    stream: {namespace: default, pod: example-0, container: %s}
-    input: [{at: 0s, line: "everything is fine"}]
-    expect: [{at: 30s, firing: none}]
-  - name: the line of another container does not
-    stream: {namespace: default, pod: example-0, container: another-container}
-    input: [{at: 0s, line: %s}]
-    expect: [{at: 30s, firing: none}]
-`, f.pack, f.name, q(f.container), q(text), f.severity.value, q(f.container), q(line), f.name, q(f.container), q(line))
-}
-
-// tryPack checks and tests a pack.
+// tryPack checks and tests a pack, warnings included.
 func tryPack(name string, data []byte) error {
 	docs, problems := parseFiles([]rules.File{{Name: name, Data: data}})
 	set, found := buildRules(docs, rules.Options{Shipped: true})
-	if problems = append(problems, found...); len(problems.Errors()) > 0 {
-		return problems.Errors()
+	if problems = append(problems, found...); len(problems) > 0 {
+		return problems
 	}
 	report, err := replay.RunTests(set.Rules, replay.TestOptions{})
 	if err != nil {

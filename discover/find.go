@@ -1,0 +1,376 @@
+package discover
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"crowsnest/matcher"
+	"crowsnest/redact"
+	"crowsnest/rules"
+)
+
+// Input is one recorded log.
+type Input struct {
+	Name   string // for reports: a path, or "stdin"
+	Labels matcher.Labels
+	// Open returns the decompressed bytes. It is called once.
+	Open func() (io.ReadCloser, error)
+}
+
+// Options say how lines are read. The zero value is ready.
+type Options struct {
+	// Lenient lets a label that an input does not state satisfy every selector.
+	Lenient bool
+	// Now tells the year of times that have none.
+	Now time.Time
+	// Redactor hides the secrets in reports; nil leaves them.
+	Redactor *redact.Redactor
+	// Patterns is how many patterns are kept at once; 0: DefaultPatterns.
+	Patterns int
+}
+
+// Finder reads lines and keeps the patterns of those that complain and that no
+// rule covers. It is not safe for concurrent use.
+type Finder struct {
+	opt     Options
+	prog    *matcher.Program
+	every   *rules.Rule // hits each line
+	reader  Reader
+	tree    *tree
+	buf     matcher.Buffer
+	masked  []byte
+	spans   []span
+	streams map[string]int // number of each stream that complained, by name
+	parts   []string       // component of each of them
+	open    map[*matcher.Stream]*follower
+	report  Report // counts only
+	// counted, if not nil, is told of every line that a pattern counts.
+	counted func(p *pattern, input string, line int64)
+}
+
+// New returns a Finder that leaves out what the rules of the set cover. A nil set
+// covers nothing.
+func New(set *rules.Set, opt Options) (*Finder, error) {
+	if opt.Patterns <= 0 {
+		opt.Patterns = DefaultPatterns
+	}
+	// With a rule that hits every line, the matcher hands out its lines as it
+	// reads them: without envelopes, joined, with their times.
+	every := &rules.Rule{Mode: rules.ModeOn, Steps: []rules.Step{{}}}
+	all := &rules.Set{}
+	if set != nil {
+		all.Rules = slices.Clone(set.Rules)
+	}
+	all.Rules = append(all.Rules, every)
+	prog, err := matcher.Compile(all)
+	if err != nil {
+		return nil, fmt.Errorf("compile rules: %w", err)
+	}
+	return &Finder{
+		opt: opt, prog: prog, every: every, tree: newTree(opt.Patterns),
+		streams: map[string]int{}, open: map[*matcher.Stream]*follower{},
+	}, nil
+}
+
+// follower is what is remembered of one stream between its lines.
+type follower struct {
+	name      string // of the stream, for counting
+	component string // what the stream is a replica of
+	input     string
+	text      bool // there was a line that is no continuation
+	waiting   *candidate
+}
+
+// candidate is a line whose error follows in the next ones.
+type candidate struct {
+	hit     matcher.Hit
+	reading Reading
+	covered bool
+}
+
+// Read reads an input to its end. Of one that fails midway the lines before count.
+func (f *Finder) Read(in Input) error {
+	rc, err := in.Open()
+	if err != nil {
+		return fmt.Errorf("read %s: %w", in.Name, err)
+	}
+	s := matcher.NewStream(in.Labels, matcher.StreamOptions{Lenient: f.opt.Lenient, TextTime: true})
+	fl := f.follow(s, in.Name)
+	f.report.Inputs++
+	err = eachBlock(rc, func(block []byte) {
+		f.take(fl, f.prog.ScanInto(&f.buf, s, block, f.opt.Now))
+		f.prog.Tune()
+	})
+	f.take(fl, f.prog.Flush(s, f.opt.Now))
+	f.end(s, fl)
+	f.report.Bytes += s.Counters().Bytes
+	if err = errors.Join(err, rc.Close()); err != nil {
+		return fmt.Errorf("read %s: %w", in.Name, err)
+	}
+	return nil
+}
+
+// Record reads one line of a source that has records. Records of one stream come
+// with the same stream; Finish ends them.
+func (f *Finder) Record(s *matcher.Stream, rec matcher.Record) {
+	fl := f.open[s]
+	if fl == nil {
+		f.report.Inputs++
+		fl = f.follow(s, "")
+		f.open[s] = fl
+	}
+	f.report.Bytes += int64(len(rec.Text))
+	f.take(fl, f.prog.MatchInto(&f.buf, s, rec))
+}
+
+// Finish ends the streams of Record.
+func (f *Finder) Finish() {
+	all := slices.SortedFunc(maps.Keys(f.open), func(a, b *matcher.Stream) int {
+		return strings.Compare(f.open[a].name, f.open[b].name)
+	})
+	for _, s := range all {
+		f.end(s, f.open[s])
+	}
+	clear(f.open)
+}
+
+func (f *Finder) follow(s *matcher.Stream, input string) *follower {
+	name := labelText(s.Labels())
+	if s.Labels()["pod"] == "" {
+		name += input
+	}
+	if input == "" {
+		input = name
+	}
+	component := name
+	if c := s.Labels()["container"]; c != "" {
+		component = s.Labels()["namespace"] + "/" + c
+	}
+	return &follower{name: name, component: component, input: input}
+}
+
+func (f *Finder) end(s *matcher.Stream, fl *follower) {
+	f.settle(fl)
+	f.report.Truncated += s.Counters().Truncated
+	f.report.Dropped += s.Counters().Dropped
+}
+
+// labelText names a stream by its labels.
+func labelText(labels matcher.Labels) string {
+	parts := make([]string, 0, len(labels))
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		parts = append(parts, fmt.Sprintf("%s=%q", name, labels[name]))
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
+}
+
+// take takes hits in the order of their lines. Those of one line come one after
+// the other, and the one of every line is the last.
+func (f *Finder) take(fl *follower, hits []matcher.Hit) {
+	covered := false
+	for i := range hits {
+		if hits[i].Rule != f.every {
+			covered = true
+			continue
+		}
+		f.line(fl, &hits[i], covered)
+		covered = false
+	}
+}
+
+// line looks at one line.
+func (f *Finder) line(fl *follower, h *matcher.Hit, covered bool) {
+	f.report.Lines++
+	if covered {
+		f.report.Covered++
+	}
+	if fl.waiting != nil && f.continues(fl, h, covered) {
+		return
+	}
+	if fl.text && continuation(h.Line) {
+		return
+	}
+	fl.text = true
+	if covered {
+		return
+	}
+	reading := f.reader.Read(h.Line)
+	if reading.Opens {
+		keep := *h
+		keep.Line = strings.Clone(h.Line)
+		fl.waiting = &candidate{hit: keep, reading: reading}
+		return
+	}
+	f.candidate(fl, h, reading)
+}
+
+// continues takes a line for the error of the one that waits, and tells whether
+// it is a part of that.
+func (f *Finder) continues(fl *follower, h *matcher.Hit, covered bool) bool {
+	w := fl.waiting
+	inside := h.Line == "" || h.Line[0] == '\t'
+	last := strings.HasPrefix(h.Line, " >")
+	if !inside && !last {
+		f.settle(fl)
+		return false
+	}
+	w.covered = w.covered || covered
+	if w.reading.Named = true; w.reading.Error == "" {
+		w.reading.Error = strings.Clone(firstLine(h.Line, maxError))
+	}
+	if last {
+		f.settle(fl)
+	}
+	return true
+}
+
+// settle ends the waiting for more of an error.
+func (f *Finder) settle(fl *follower) {
+	w := fl.waiting
+	if fl.waiting = nil; w == nil {
+		return
+	}
+	if !w.covered {
+		f.candidate(fl, &w.hit, w.reading)
+	}
+}
+
+// candidate counts a line that no rule covers, if it complains.
+func (f *Finder) candidate(fl *follower, h *matcher.Hit, r Reading) {
+	if r.Message == "" {
+		return
+	}
+	f.masked = appendMasked(f.masked[:0], &f.spans, r.Message)
+	if r.Error != "" {
+		f.masked = append(f.masked, ' ')
+		f.masked = append(f.masked, between...)
+		f.masked = append(f.masked, ' ')
+		f.masked = appendMasked(f.masked, &f.spans, r.Error)
+	}
+	// Names are placeholders by now: a node of the name error-prone is none.
+	var j judgement
+	j.judge(f.masked)
+	j.passing = j.passing || len(r.Message) > 8 && strings.EqualFold(r.Message[:8], "waiting ")
+	if r.Level < LevelWarning && j.weight == 0 {
+		return
+	}
+	f.report.Complaints++
+	p := f.tree.find(f.masked)
+	if p == nil {
+		p = f.tree.add(f.masked)
+		p.example = example{
+			line: strings.Clone(h.Line), input: fl.input, number: h.LineNumber, labels: h.Labels,
+			reading: Reading{Level: r.Level, Message: strings.Clone(r.Message), Error: strings.Clone(r.Error), Named: r.Named},
+		}
+		p.level, p.judgement = r.Level, j
+	}
+	f.count(p, fl, h.Time, r.Level)
+	if f.counted != nil {
+		f.counted(p, fl.input, h.LineNumber)
+	}
+}
+
+func (f *Finder) count(p *pattern, fl *follower, at time.Time, level Level) {
+	p.count++
+	p.level = max(p.level, level)
+	if at.Equal(f.opt.Now) {
+		at = time.Time{} // the line states none
+	}
+	if !at.IsZero() {
+		if p.first.IsZero() || at.Before(p.first) {
+			p.first = at
+		}
+		if at.After(p.last) {
+			p.last = at
+		}
+	}
+	n, ok := f.streams[fl.name]
+	if !ok {
+		n = len(f.streams)
+		f.streams[fl.name] = n
+		f.parts = append(f.parts, fl.component)
+	}
+	if len(p.streams) < mostStreams && !slices.Contains(p.streams, n) {
+		p.streams = append(p.streams, n)
+	}
+}
+
+// continuation tells whether a line is a part of the one before it: of a stack, or
+// indented.
+func continuation(line string) bool {
+	if line == "" || line[0] == '\t' || strings.HasPrefix(line, "    ") {
+		return true
+	}
+	line = withoutPrefix(strings.TrimSpace(line))
+	switch {
+	case strings.HasPrefix(line, "[signal "):
+		return true // of a panic
+	case strings.IndexByte(line, ' ') < 0:
+		return true // one word says nothing; most are functions of a stack
+	case strings.HasPrefix(line, "goroutine ") && strings.Contains(line, "["), strings.HasPrefix(line, "created by "):
+		return true
+	case strings.Contains(line, ".go:") && strings.Contains(line, " +0x"):
+		return true
+	}
+	// A function with its arguments: pkg.(*T).f(0xc0000, {0x1, 0x2}).
+	open := strings.IndexAny(line, " {")
+	call := strings.Index(line, "(0x")
+	if call < 0 {
+		call = strings.Index(line, "({0x")
+	}
+	if call < 0 {
+		call = strings.Index(line, "(...)")
+	}
+	return call > 0 && (open < 0 || call < open || line[open-1] == '(')
+}
+
+// blockSize is how much is read at once, and longestLine how much of a line
+// without an end.
+const (
+	blockSize   = 256 << 10
+	longestLine = 128 << 10
+)
+
+// eachBlock hands out blocks of whole lines. Of a line that is too long only the
+// beginning is kept.
+func eachBlock(r io.Reader, give func(block []byte)) error {
+	buf := make([]byte, 0, blockSize+longestLine)
+	skip := false
+	for {
+		n, err := r.Read(buf[len(buf) : len(buf)+blockSize])
+		if n > 0 {
+			buf = buf[:len(buf)+n]
+		}
+		if skip {
+			k := bytes.IndexByte(buf, '\n')
+			if k < 0 {
+				buf = buf[:0]
+			} else {
+				skip = false
+				buf = append(buf[:0], buf[k+1:]...)
+			}
+		}
+		end := bytes.LastIndexByte(buf, '\n') + 1
+		if err != nil {
+			end = len(buf)
+		} else if len(buf)-end >= longestLine {
+			end, skip = len(buf), true
+		}
+		if end > 0 {
+			give(buf[:end])
+			buf = append(buf[:0], buf[end:]...)
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,307 @@
+package discover
+
+import (
+	"bytes"
+	"strings"
+)
+
+// Placeholders stand for what varies from line to line.
+const (
+	maskNumber   = "<num>"
+	maskDuration = "<dur>"
+	maskTime     = "<time>"
+	maskAddress  = "<ip>"
+	maskURL      = "<url>"
+	maskPath     = "<path>"
+	maskObject   = "<obj>" // ns/name, Kind/name
+	maskName     = "<name>"
+	maskID       = "<id>" // UUIDs, hashes, generated names
+	maskType     = "<type>"
+	maskAny      = "<*>" // what mining found to vary
+)
+
+// span is a part of a text: fixed, or what a placeholder stands for.
+type span struct {
+	start, end int
+	mask       string // "" : fixed
+}
+
+// kindIs is before the kind of an object, as Kubernetes writes group, version and
+// kind: "apps/v1, Kind=Deployment".
+const kindIs = ", Kind="
+
+// longestQuoted is how long a text in quotes may be to count as a name.
+const longestQuoted = 253
+
+// spans appends the parts of a text, in order and without gaps between words;
+// white space and punctuation are fixed.
+func spans(dst []span, text string) []span {
+	for i := 0; i < len(text); {
+		c := text[i]
+		switch {
+		case c == '"' || c == '`' || c == '\'' && (i == 0 || !letterOrDigit(text[i-1])):
+			end := quotedName(text, i)
+			if end < 0 {
+				dst = append(dst, span{i, i + 1, ""})
+				i++
+				continue
+			}
+			dst = append(dst, span{i, i + 1, ""}, span{i + 1, end, maskName}, span{end, end + 1, ""})
+			i = end + 1
+		case wordStart(c):
+			end := wordEnd(text, i)
+			if i >= len(kindIs) && text[i-len(kindIs):i] == kindIs {
+				dst = append(dst, span{i, end, maskType})
+			} else {
+				dst = appendWord(dst, text, i, end)
+			}
+			i = end
+		default:
+			dst = append(dst, span{i, i + 1, ""})
+			i++
+		}
+	}
+	return dst
+}
+
+// quotedName returns where the quote at i is closed if there is a name between, -1
+// otherwise: a sentence in quotes is read like any other.
+func quotedName(text string, i int) int {
+	for k := i + 1; k < len(text) && k-i <= longestQuoted; k++ {
+		switch c := text[k]; {
+		case c == text[i]:
+			if k == i+1 {
+				return -1
+			}
+			return k
+		case c <= ' ' || c == '\\':
+			return -1
+		}
+	}
+	return -1
+}
+
+func wordStart(c byte) bool {
+	return letterOrDigit(c) || c == '/' || c == '*' || c == '_' || c == '.' || c == '-' || c == '$' || c == '@' || c >= 0x80
+}
+
+// wordEnd returns the end of the word that starts at i. A URL goes on to white
+// space, anything else to what parts words in prose and in dumps of structs.
+func wordEnd(text string, i int) int {
+	k := i
+	for k < len(text) {
+		c := text[k]
+		if c == ':' && strings.HasPrefix(text[k:], "://") {
+			for k < len(text) && text[k] > ' ' && text[k] != '"' && text[k] != '\'' && text[k] != '`' && text[k] != '>' && text[k] != ')' {
+				k++
+			}
+			break
+		}
+		if c == '\'' && k+1 < len(text) && k > i && letter(text[k-1]) && letter(text[k+1]) {
+			k++
+			continue
+		}
+		if c <= ' ' || strings.IndexByte("\"'`(){}[]<>,;=|\\", c) >= 0 {
+			break
+		}
+		k++
+	}
+	for k > i+1 && strings.IndexByte(".:!?", text[k-1]) >= 0 {
+		k--
+	}
+	return k
+}
+
+// appendWord appends a word, or the parts of one like "key:value".
+func appendWord(dst []span, text string, start, end int) []span {
+	word := text[start:end]
+	if mask := classify(word); mask != "" || strings.IndexByte(word, ':') < 0 {
+		return append(dst, span{start, end, mask})
+	}
+	if strings.Count(word, ":") > 1 {
+		return append(dst, span{start, end, maskName}) // such as system:serviceaccount:ns:name
+	}
+	k := start + strings.IndexByte(word, ':')
+	if k > start {
+		dst = append(dst, span{start, k, classify(text[start:k])})
+	}
+	dst = append(dst, span{k, k + 1, ""})
+	if k+1 < end {
+		dst = append(dst, span{k + 1, end, classify(text[k+1 : end])})
+	}
+	return dst
+}
+
+// known are words with digits that do not vary.
+var known = map[string]bool{
+	"x509": true, "k8s": true, "etcd3": true, "http2": true, "h2": true, "ipv4": true, "ipv6": true, "oauth2": true, "sha256": true,
+	"base64": true, "s3": true, "ec2": true, "route53": true, "utf8": true, "utf-8": true, "tls1.2": true, "tls1.3": true, "i18n": true,
+}
+
+// shape is what letters a word is made of.
+type shape struct {
+	digits, letters, hex, dots, dashes, slashes, colons, uppers, others int
+}
+
+func shapeOf(word string) (s shape) {
+	for i := range len(word) {
+		switch c := word[i]; {
+		case digit(c):
+			s.digits++
+		case letter(c):
+			s.letters++
+			if lower(c) <= 'f' {
+				s.hex++
+			}
+			if upper(c) {
+				s.uppers++
+			}
+		case c == '.':
+			s.dots++
+		case c == '-':
+			s.dashes++
+		case c == '/':
+			s.slashes++
+		case c == ':':
+			s.colons++
+		default:
+			s.others++
+		}
+	}
+	return s
+}
+
+// longestFixed is the longest word of prose; longer ones are names or data.
+const longestFixed = 48
+
+// classify returns the placeholder of a word, "" if it is fixed.
+func classify(word string) string {
+	s := shapeOf(word)
+	switch {
+	case s.slashes > 0:
+		return classifyPath(word, s)
+	case word[0] == '*' && s.dots > 0:
+		return maskType
+	case s.digits > 0:
+		return classifyDigits(word, s)
+	case len(word) > longestFixed || strings.IndexByte(word, '@') > 0:
+		return maskID
+	case s.dots >= 2 && s.letters > s.dots && word[0] != '.', s.dots > 0 && s.dashes > 0 && word[0] != '.':
+		return maskName // machines.cluster.x-k8s.io
+	case s.dashes >= 2 && s.letters > s.dashes && 'a' <= word[0] && word[0] <= 'z':
+		return maskName
+	}
+	return ""
+}
+
+func classifyPath(word string, s shape) string {
+	switch {
+	case strings.Contains(word, "://"):
+		return maskURL
+	case s.letters == 0 && s.digits > 0:
+		return maskNumber // 1/3, or a date
+	case word[0] == '/' || s.slashes > 1 || strings.Contains(word, ".go:"):
+		if len(word) == 1 {
+			return ""
+		}
+		return maskPath
+	case s.letters == 0:
+		return ""
+	}
+	return maskObject
+}
+
+func classifyDigits(word string, s shape) string {
+	if len(word) <= 6 && known[strings.ToLower(word)] || apiVersion(word) {
+		return ""
+	}
+	if s.letters == 0 {
+		switch {
+		case s.dots == 3 && s.digits >= 4, s.colons > 3:
+			return maskAddress
+		case s.colons >= 2 || s.dashes >= 2:
+			return maskTime
+		}
+		return maskNumber
+	}
+	switch {
+	case digit(word[0]) && duration(word):
+		return maskDuration
+	case len(word) >= 19 && digit(word[0]) && word[4] == '-' && word[10] == 'T':
+		return maskTime
+	case s.colons > 1 && s.letters == s.hex:
+		return maskAddress
+	}
+	return maskID
+}
+
+// apiVersion tells whether a word is v1, v1beta2 or the like.
+func apiVersion(word string) bool {
+	if len(word) < 2 || len(word) > len("v1alpha10") || word[0] != 'v' || !digit(word[1]) {
+		return false
+	}
+	rest := strings.TrimLeft(word[1:], "0123456789")
+	rest = strings.TrimPrefix(strings.TrimPrefix(rest, "alpha"), "beta")
+	return strings.TrimLeft(rest, "0123456789") == ""
+}
+
+// duration tells whether a word is numbers with units: 1m30s, 994.8ms, 10Mi.
+func duration(word string) bool {
+	for word != "" {
+		number := len(word) - len(strings.TrimLeft(word, "0123456789."))
+		if number == 0 {
+			return false
+		}
+		word = word[number:]
+		unit := 0
+		for unit < len(word) && (letter(word[unit]) || word[unit] >= 0x80) {
+			unit++
+		}
+		if unit == 0 || unit > 3 {
+			return false
+		}
+		word = word[unit:]
+	}
+	return true
+}
+
+// appendMasked appends a text with placeholders, its words parted by single spaces.
+// Runs of the same placeholder, as in tables and lists, are one.
+func appendMasked(dst []byte, buf *[]span, text string) []byte {
+	*buf = spans((*buf)[:0], text)
+	last, token := len(dst), len(dst) // where the token before, and this one, start
+	end := func() {
+		switch {
+		case token == len(dst):
+			return
+		case token > last && isMask(dst[token:]) && bytes.Equal(bare(dst[last:token-1]), bare(dst[token:])):
+			dst = append(dst[:last], dst[token:]...)
+		default:
+			last = token
+		}
+		dst = append(dst, ' ')
+		token = len(dst)
+	}
+	for _, s := range *buf {
+		switch {
+		case s.mask != "":
+			dst = append(dst, s.mask...)
+		case s.end == s.start+1 && text[s.start] <= ' ':
+			end()
+		case s.end == s.start+1 && text[s.start] == '\\': // quotes of quotes
+		default:
+			dst = append(dst, text[s.start:s.end]...)
+		}
+	}
+	end()
+	return bytes.TrimSuffix(dst, []byte(" "))
+}
+
+// bare is a token of a list without what parts it from the next.
+func bare(token []byte) []byte { return bytes.TrimRight(token, ",;") }
+
+// isMask tells whether a token is nothing but a placeholder and punctuation.
+func isMask(token []byte) bool {
+	t := bytes.Trim(token, ",;:.()[]{}\"'`")
+	return len(t) > 2 && t[0] == '<' && bytes.IndexByte(t, '>') == len(t)-1
+}

@@ -1,0 +1,347 @@
+package discover
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"crowsnest/matcher"
+)
+
+// Proposal is a rule that a line suggests.
+type Proposal struct {
+	// Texts are fixed texts of the message and of its error; a line must have all.
+	Texts []string
+	// Regex finds the object in the text, as a group of the name of Object. ""
+	// means that Object is a field, or that there is none.
+	Regex string
+	// Field is the field that Object is taken from with FieldRegex, "" if none.
+	Field, FieldRegex string
+	// Object is the name, in the key of the rule, of what the line is about; ""
+	// if it does not say.
+	Object string
+	// Value is that of Object.
+	Value string
+	// Level is that of the line.
+	Level Level
+	// Line is the example. Other is a line of the same kind with other values,
+	// "" if nothing in it varies. OtherValue is its value of Object.
+	Line, Other, OtherValue string
+}
+
+// leastText is how long a text must be to find lines by.
+const leastText = 8
+
+// Propose returns what rules a line suggests, the most telling first: each of them
+// finds the line. None means that the line has no fixed text to find it by. The
+// line is without its envelope.
+func Propose(line string) []Proposal {
+	line = strings.TrimSpace(strings.ToValidUTF8(line, "?"))
+	var r Reader
+	reading := r.Read(line)
+	p := Proposal{Line: line, Level: reading.Level, Texts: fixedTexts(line, reading)}
+	if len(p.Texts) == 0 {
+		return nil
+	}
+	var out []Proposal
+	for _, with := range []func(*Proposal, Reading) bool{withField, withText, withTail} {
+		if q := p; with(&q, reading) {
+			q.vary(reading)
+			out = append(out, q)
+		}
+	}
+	p.vary(reading)
+	return append(out, p)
+}
+
+// fixedTexts returns the longest fixed text of the message, and that of the error.
+// "Reconciler error" alone would find everything; its error alone might be logged
+// by others too.
+func fixedTexts(line string, r Reading) []string {
+	var out []string
+	for _, part := range []string{r.Message, r.Error} {
+		if text := fixedText(line, part); text != "" && !slices.ContainsFunc(out, func(o string) bool { return strings.Contains(o, text) }) {
+			out = append(out, text)
+		}
+	}
+	if len(out) == 2 && strings.Contains(out[1], out[0]) {
+		out = out[1:]
+	}
+	return out
+}
+
+// fixedText returns a fixed text of a part that stands in the line as it is: the
+// first with a word of failure that is not only of the network, else the longest.
+func fixedText(line, part string) string {
+	longest := ""
+	for _, text := range runs(part) {
+		if len(text) < leastText || !strings.Contains(line, text) {
+			continue
+		}
+		var j judgement
+		j.judge([]byte(text))
+		if j.weight > 0 && !transport(strings.ToLower(text)) {
+			return text
+		}
+		if len(text) > len(longest) {
+			longest = text
+		}
+	}
+	return longest
+}
+
+// runs returns the texts between what varies.
+func runs(text string) []string {
+	var out []string
+	start := 0
+	add := func(end int) {
+		if t := strings.Trim(text[start:end], " \t:,;.()[]<>'-=|"); t != "" {
+			out = append(out, t)
+		}
+	}
+	for _, s := range spans(nil, text) {
+		if s.mask != "" || s.end == s.start+1 && strings.IndexByte("\"\\{}`\t", text[s.start]) >= 0 || text[s.start] >= 0x80 {
+			add(s.start)
+			start = s.end
+		}
+	}
+	add(len(text))
+	return out
+}
+
+// streamLabels are names that a label of the stream is likely to have: a field of
+// that name would be hidden by it.
+var streamLabels = []string{"namespace", "pod", "container", "node", "app", "job", "image", "instance", "stream", "name", "level", "component"}
+
+// objectFields are names of fields in small letters that say what a line is about.
+var objectFields = []string{
+	"machine", "cluster", "node", "pod", "name", "object", "nodeGroup", "lease", "lock", "volume", "volumeName", "service", "ingress",
+	"deployment", "request", "resource", "webhook", "crd", "kind", "key", "queue", "controller",
+}
+
+// placeFields are names of fields whose slashes are of paths.
+var placeFields = []string{"caller", "source", "file", "path", "location", "dir", "image", "logger", "ts", "time", "date", "apiVersion", "gvk", "stack"}
+
+var (
+	plainName = regexp.MustCompile(`^[a-z][A-Za-z0-9_]*$`)
+	kindName  = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
+	oneName   = regexp.MustCompile(`^[\w.:-]+(/[\w.:-]+)?$`)
+)
+
+// withField takes the object from a field: of the controller's kind, of any kind,
+// or of a usual name.
+func withField(p *Proposal, _ Reading) bool {
+	var fr matcher.FieldReader
+	fr.Reset([]byte(p.Line))
+	all := fr.All()
+	find := func(ok func(matcher.NamedValue) bool) bool {
+		i := slices.IndexFunc(all, func(v matcher.NamedValue) bool { return len(v.Value) > 1 && oneName.MatchString(v.Value) && ok(v) })
+		if i >= 0 {
+			p.Object, p.Value = all[i].Name, all[i].Value
+		}
+		return i >= 0
+	}
+	kind, _ := fr.Lookup("controllerKind")
+	if find(func(v matcher.NamedValue) bool { return v.Name == string(kind) && kindName.MatchString(v.Name) }) ||
+		find(func(v matcher.NamedValue) bool { return kindName.MatchString(v.Name) && strings.Contains(v.Value, "/") }) {
+		return true
+	}
+	if find(func(v matcher.NamedValue) bool {
+		return strings.Contains(v.Value, "/") && !strings.Contains(v.Value, ".go:") && !slices.Contains(placeFields, v.Name) && plainName.MatchString(v.Name)
+	}) {
+		return true
+	}
+	_, namespaced := fr.Lookup("namespace")
+	for _, name := range objectFields {
+		if name == "name" && !namespaced {
+			continue // of a logger, perhaps
+		}
+		if find(func(v matcher.NamedValue) bool { return v.Name == name }) {
+			if slices.Contains(streamLabels, name) {
+				p.Field, p.FieldRegex, p.Object = name, `(?P<object>\S+)`, "object"
+			}
+			return true
+		}
+	}
+	return false
+}
+
+// withText takes the object from the message, or from the error: a name in quotes
+// or ns/name, named by the word before it.
+func withText(p *Proposal, r Reading) bool {
+	for _, part := range []string{r.Message, r.Error} {
+		all := spans(nil, part)
+		for i, s := range all {
+			value := part[s.start:s.end]
+			if s.mask != maskName && s.mask != maskObject || !oneName.MatchString(value) {
+				continue
+			}
+			quote := byte(0)
+			if i > 0 && strings.IndexByte("\"'", part[s.start-1]) >= 0 {
+				quote = part[s.start-1]
+			}
+			if p.capture(part[:s.start], value, quote) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// withTail takes the object from the object of JSON at the end of a line of zap's
+// console: rules do not read that as fields.
+func withTail(p *Proposal, _ Reading) bool {
+	k := strings.Index(p.Line, `{"`)
+	if k <= 0 {
+		return false
+	}
+	tail := Proposal{Line: p.Line[k:]}
+	if !withField(&tail, Reading{}) {
+		return false
+	}
+	name := tail.Object
+	if tail.Field != "" {
+		name = tail.Field
+	}
+	return p.captures(`"`+name+`": ?"(?P<`+tail.Object+`>[\w.:/-]+)"`, tail.Object, tail.Value)
+}
+
+// capture makes the expression for a value behind some text, and tells whether it
+// finds the value. quote is the one around the value, 0 if there is none.
+func (p *Proposal) capture(before, value string, quote byte) bool {
+	if quote != 0 {
+		before = strings.TrimRight(before[:len(before)-1], `\`)
+	}
+	word := before[strings.LastIndexByte(strings.TrimRight(before, " "), ' ')+1:]
+	bare := strings.Trim(word, " :,;()[]'=")
+	if len(bare) < 3 || strings.Trim(strings.ToLower(bare), "abcdefghijklmnopqrstuvwxyz_") != "" || strings.IndexByte(word, '"') >= 0 {
+		return false
+	}
+	name := strings.ToLower(bare)
+	if slices.Contains(streamLabels, name) || slices.Contains(vague, name) {
+		name = "object"
+	}
+	letters := `[\w.-]+`
+	if strings.Contains(value, "/") {
+		letters = `[\w.-]+/[\w.-]+`
+	} else if strings.Contains(value, ":") {
+		letters = `[\w.:-]+`
+	}
+	group := `(?P<` + name + `>` + letters + `)`
+	switch quote {
+	case '"':
+		group = `\\*"` + group + `\\*"`
+	case '\'':
+		group = `'` + group + `'`
+	}
+	return p.captures(regexp.QuoteMeta(word)+group, name, value)
+}
+
+// captures takes an expression that finds the value.
+func (p *Proposal) captures(expr, name, value string) bool {
+	re, err := regexp.Compile(expr)
+	if err != nil {
+		return false
+	}
+	found := re.FindStringSubmatch(p.Line)
+	if found == nil || found[1] != value {
+		return false
+	}
+	p.Regex, p.Object, p.Value = expr, name, value
+	return true
+}
+
+// vague are words that name nothing.
+var vague = []string{
+	"for", "from", "with", "the", "and", "that", "syncing", "updating", "waiting", "failed", "error", "user", "because", "get",
+	"list", "watch", "lock", "calling", "alertname", "severity", "resolves", "overflow", "time", "timestamp", "date", "uid", "hash",
+}
+
+// vary makes the line with other values: the object, and numbers of the message and
+// of the error.
+func (p *Proposal) vary(r Reading) {
+	other := p.Line
+	for _, part := range []string{r.Message, r.Error} {
+		if k := strings.Index(other, part); part != "" && k >= 0 {
+			other = other[:k] + varyNumbers(part) + other[k+len(part):]
+		}
+	}
+	if p.Object != "" {
+		for piece := range strings.SplitSeq(p.Value, "/") {
+			if changed := replaceName(other, piece, "another-"+piece); p.holds(changed) {
+				other = changed
+			}
+		}
+	}
+	if !p.holds(other) || other == p.Line {
+		return
+	}
+	if p.Object != "" {
+		if p.OtherValue = p.valueIn(other); p.OtherValue == p.Value || p.OtherValue == "" {
+			p.OtherValue = ""
+			return
+		}
+	}
+	p.Other = other
+}
+
+func (p *Proposal) holds(line string) bool {
+	return !slices.ContainsFunc(p.Texts, func(t string) bool { return !strings.Contains(line, t) })
+}
+
+// valueIn returns the object of another line.
+func (p *Proposal) valueIn(line string) string {
+	if p.Regex != "" {
+		if found := regexp.MustCompile(p.Regex).FindStringSubmatch(line); found != nil {
+			return found[1]
+		}
+		return ""
+	}
+	name := p.Object
+	if p.Field != "" {
+		name = p.Field
+	}
+	var fr matcher.FieldReader
+	fr.Reset([]byte(line))
+	v, _ := fr.Lookup(name)
+	return string(v)
+}
+
+// varyNumbers makes other digits of numbers and of what is made of them.
+func varyNumbers(text string) string {
+	out := []byte(text)
+	for _, s := range spans(nil, text) {
+		switch s.mask {
+		case maskNumber, maskDuration, maskTime, maskAddress:
+			for i := s.start; i < s.end; i++ {
+				if c := out[i]; '1' <= c && c <= '8' {
+					out[i] = c + 1
+				}
+			}
+		}
+	}
+	return string(out)
+}
+
+// replaceName replaces a name where it stands alone.
+func replaceName(line, name, with string) string {
+	var b strings.Builder
+	for {
+		k := strings.Index(line, name)
+		if k < 0 || name == "" {
+			break
+		}
+		end := k + len(name)
+		alone := (k == 0 || !nameByte(line[k-1])) && (end == len(line) || !nameByte(line[end]))
+		b.WriteString(line[:k])
+		if alone {
+			b.WriteString(with)
+		} else {
+			b.WriteString(name)
+		}
+		line = line[end:]
+	}
+	return b.String() + line
+}
+
+func nameByte(c byte) bool { return letterOrDigit(c) || c == '-' || c == '_' || c == '.' }

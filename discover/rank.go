@@ -1,0 +1,160 @@
+package discover
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math"
+	"strings"
+	"time"
+
+	"crowsnest/matcher"
+	"crowsnest/redact"
+)
+
+// Pattern is a shape of messages that complain and that no rule covers.
+type Pattern struct {
+	// ID is the same for the same template, over runs.
+	ID string `json:"id"`
+	// Template is the message with placeholders. Error is that of the error
+	// that the lines name, "" if they name none.
+	Template string `json:"template"`
+	Error    string `json:"error,omitempty"`
+	// Level is the highest that its lines state.
+	Level Level `json:"level"`
+	Count int64 `json:"count"`
+	// Streams is in how many streams it was seen; MoreStreams tells that there
+	// are more.
+	Streams     int  `json:"streams"`
+	MoreStreams bool `json:"more_streams,omitempty"`
+	// First and Last are the times that the lines state; nil: they state none.
+	First *time.Time `json:"first,omitempty"`
+	Last  *time.Time `json:"last,omitempty"`
+	// Score orders patterns; Why says how it came about.
+	Score float64  `json:"score,omitempty"`
+	Why   []string `json:"why,omitempty"`
+	// Example is the first line of the pattern, without its envelope. Input and
+	// LineNumber say where it is, Labels of which stream.
+	Example    string         `json:"example"`
+	Input      string         `json:"input"`
+	LineNumber int64          `json:"line_number"`
+	Labels     matcher.Labels `json:"labels"`
+	// Variants are patterns of the same cause in other words, the best first.
+	// They are counted above.
+	Variants []Pattern `json:"variants,omitempty"`
+}
+
+// Report is what was found.
+type Report struct {
+	Patterns []Pattern `json:"patterns"` // the most urgent first
+	Inputs   int       `json:"inputs"`
+	Lines    int64     `json:"lines"`
+	Bytes    int64     `json:"bytes"`
+	Covered  int64     `json:"covered"` // lines that a rule hits
+	// Complaints are lines that complain and that no rule hits.
+	Complaints int64 `json:"complaints"`
+	// All is the number of patterns, those that the caller leaves out included.
+	All int `json:"all_patterns"`
+	// Evicted patterns made room for others, with that many lines.
+	Evicted      int64 `json:"evicted_patterns"`
+	EvictedLines int64 `json:"evicted_lines"`
+	Truncated    int64 `json:"truncated_lines"`
+	Dropped      int64 `json:"dropped_lines"`
+}
+
+// Points of the ranking. A level outweighs any number of lines within reason: ten
+// times as many lines are one point, and a thousand is the most that counts.
+const (
+	mostFrequency = 3.0
+	perStream     = 0.5 // for ten times as many streams
+	namedPoints   = 0.5 // for an error of a line that says it is harmless
+	passingPoints = -1.5
+	// A component that complains of everything must not hide the others: each
+	// doubling of how many of its patterns are above costs that much.
+	perComponent = -1.5
+)
+
+var levelPoints = map[Level]float64{
+	LevelDebug: 0, LevelInfo: 2.25, LevelUnknown: 2.25, LevelWarning: 2.5, LevelError: 3, LevelFatal: 5,
+}
+
+var wordPoints = map[weight]float64{0: 0, soft: 0.5, ordinary: 1.5, grave: 2.5}
+
+// Report returns what was found so far, ranked. Patterns with less than that many
+// lines are left out. Secrets are hidden.
+func (f *Finder) Report(minCount int64) Report {
+	out := f.report
+	out.Evicted, out.EvictedLines = f.tree.evicted, f.tree.evictedLines
+	out.Patterns = []Pattern{}
+	all := f.groups(minCount)
+	out.All = len(all)
+	for _, g := range all.diverse(f.parts) {
+		p := g.members[0].export(f.opt.Redactor)
+		p.Score, p.Why = math.Round(g.score*10)/10, g.reasons()
+		p.Level, p.Count, p.Streams, p.MoreStreams = g.level, g.count, len(g.streams), len(g.streams) >= mostStreams
+		p.First, p.Last = stated(g.first), stated(g.last)
+		for _, v := range g.members[1:] {
+			p.Variants = append(p.Variants, v.export(f.opt.Redactor))
+		}
+		out.Patterns = append(out.Patterns, p)
+	}
+	return out
+}
+
+// stated returns a time, nil if no line stated one.
+func stated(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}
+
+// export copies a pattern out, without secrets.
+func (p *pattern) export(red *redact.Redactor) Pattern {
+	x := p.example
+	out := Pattern{
+		Level: p.level, Count: p.count, Streams: len(p.streams), MoreStreams: len(p.streams) == mostStreams,
+		First: stated(p.first), Last: stated(p.last),
+		Example: x.line, Input: x.input, LineNumber: x.number, Labels: x.labels,
+	}
+	words := p.words
+	if red != nil {
+		said := x.reading.Message + "\n" + x.reading.Error
+		hidden := red.String(said)
+		if out.Example = red.String(x.line); hidden != said {
+			words = make([]string, len(p.words))
+			for i, w := range p.words {
+				words[i] = hideWord(red, said, hidden, w)
+			}
+		}
+	}
+	text := strings.Join(words, " ")
+	out.Template, out.Error, _ = strings.Cut(text, between)
+	out.Template, out.Error = strings.TrimSpace(out.Template), strings.TrimSpace(out.Error)
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(text)) // never fails
+	out.ID = fmt.Sprintf("%016x", h.Sum64())
+	return out
+}
+
+// hideWord hides what a token has of a secret: its fixed parts must still be in
+// the text after hiding.
+func hideWord(red *redact.Redactor, said, hidden, word string) string {
+	rest := word
+	for rest != "" {
+		open := strings.IndexByte(rest, '<')
+		piece := rest
+		if open >= 0 {
+			piece = rest[:open]
+		}
+		if piece != "" && piece != between && red.Part(said, hidden, piece) != piece {
+			return redact.Mask
+		}
+		end := strings.IndexByte(rest, '>')
+		if open < 0 || end < open {
+			break
+		}
+		rest = rest[end+1:]
+	}
+	return word
+}

@@ -1,0 +1,213 @@
+package discover
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// RuleSkeleton is what a rule of a pack is written from.
+type RuleSkeleton struct {
+	Alert    string
+	Severity string // "" : by the level of the line
+	// Label and Value select the streams; an empty Label stands for a container
+	// that somebody has to name.
+	Label, Value string
+	Proposal     Proposal
+	// Comments stand above the rule, without their signs.
+	Comments []string
+}
+
+// unnamed is the container of a rule whose streams nobody stated.
+const unnamed = "NAME-OF-THE-CONTAINER"
+
+// Skeleton writes a pack. It passes check and test where the proposals hold.
+func Skeleton(pack string, all []RuleSkeleton) string {
+	var rules strings.Builder
+	tests := 0
+	for i := range all {
+		text, n := all[i].write()
+		rules.WriteString(text)
+		tests += n
+	}
+	return fmt.Sprintf("pack: {name: %s, version: 0.1.0, rules: %d, tests: %d}\nrules:\n%s", pack, len(all), tests, rules.String())
+}
+
+// SelectorOf returns the label that tells the streams of a component from others,
+// "" if the labels have none.
+func SelectorOf(labels map[string]string) (label, value string) {
+	for _, name := range []string{"container", "app", "unit", "job", "component"} {
+		if labels[name] != "" {
+			return name, labels[name]
+		}
+	}
+	return "", ""
+}
+
+// SeverityOf returns the severity of a rule for lines of a level.
+func SeverityOf(l Level) string {
+	if l == LevelFatal {
+		return "critical"
+	}
+	return "warning"
+}
+
+// AlertName makes a name out of a text: its first words, in CamelCase. taken names
+// get a number.
+func AlertName(text string, taken map[string]bool) string {
+	var b strings.Builder
+	words := strings.FieldsFunc(text, func(r rune) bool { return r > unicode.MaxASCII || !letterOrDigit(byte(r)) && r != '\'' })
+	for _, w := range words {
+		w = strings.ReplaceAll(w, "'", "")
+		if w == "" || b.Len() == 0 && !letter(w[0]) {
+			continue
+		}
+		if b.Len() > 0 && b.Len()+len(w) > mostName {
+			break
+		}
+		b.WriteString(strings.ToUpper(w[:1]) + w[1:min(len(w), mostName)])
+	}
+	name := b.String()
+	if name == "" {
+		name = "UnknownComplaint"
+	}
+	for n := 2; taken[name]; n++ {
+		if name = b.String() + strconv.Itoa(n); b.Len() == 0 {
+			name = "UnknownComplaint" + strconv.Itoa(n)
+		}
+	}
+	taken[name] = true
+	return name
+}
+
+// mostName is how long the name of an alert is made.
+const mostName = 48
+
+// writer writes one rule.
+type writer struct {
+	strings.Builder
+	s     *RuleSkeleton
+	tests int
+}
+
+func (s *RuleSkeleton) write() (text string, tests int) {
+	if s.Label == "" {
+		s.Label, s.Value = "container", unnamed
+		s.Comments = append(s.Comments, "TODO: say whose logs are read: from, and the streams of the tests.")
+	}
+	if s.Severity == "" {
+		s.Severity = SeverityOf(s.Proposal.Level)
+	}
+	w := &writer{s: s}
+	w.head()
+	w.allTests()
+	return w.String(), w.tests
+}
+
+func (w *writer) f(format string, args ...any) { fmt.Fprintf(w, format, args...) }
+
+func (w *writer) head() {
+	s, p := w.s, &w.s.Proposal
+	for _, c := range s.Comments {
+		w.f("# %s\n", c)
+	}
+	w.f("- alert: %s\n  from: %s\n", s.Alert, single(fmt.Sprintf("{%s=%s}", s.Label, strconv.Quote(s.Value))))
+	w.match()
+	by := "namespace"
+	about := "in namespace {{ $labels.namespace }}"
+	if p.Object != "" {
+		by += ", " + p.Object
+		about = "{{ $labels." + p.Object + " }} " + about
+	}
+	w.f("  by: [%s]\n  severity: %s\n  annotations:\n", by, s.Severity)
+	w.f("    summary: %s\n", quoted("TODO, in one sentence: "+p.Texts[0]+": "+about))
+	w.f("  remediation:\n    summary: %s\n", quoted("TODO: what the on-call does first"))
+}
+
+func (w *writer) match() {
+	p := &w.s.Proposal
+	if len(p.Texts) == 1 && p.Regex == "" && p.Field == "" {
+		w.f("  match: %s\n", quoted(p.Texts[0]))
+		return
+	}
+	texts := make([]string, len(p.Texts))
+	for i, t := range p.Texts {
+		texts[i] = quoted(t)
+	}
+	w.f("  match:\n    contains: [%s]\n", strings.Join(texts, ", "))
+	if p.Regex != "" {
+		w.f("    regex: %s\n", single(p.Regex))
+	}
+	if p.Field != "" {
+		w.f("    field: {%s: %s}\n", p.Field, single("~"+p.FieldRegex))
+	}
+}
+
+// allTests writes a test for each part of the rule: without that part it fails.
+func (w *writer) allTests() {
+	p := &w.s.Proposal
+	w.f("  tests:\n")
+	w.test("the line fires, in each namespace by itself", w.s.Value,
+		w.input("0s", p.Line, "")+",\n    "+w.input("1s", p.Line, "elsewhere"),
+		"{at: 30s, firing: ["+w.alert("default", p.Value, 0)+", "+w.alert("elsewhere", p.Value, 0)+"]}", "{at: 20m, firing: none}")
+	if p.Other != "" {
+		expect := w.alert("default", p.Value, 2)
+		if p.Object != "" {
+			expect = w.alert("default", p.Value, 0) + ", " + w.alert("default", p.OtherValue, 0)
+		}
+		w.test("with other values", w.s.Value, w.input("0s", p.Line, "")+",\n    "+w.input("1s", p.Other, ""), "{at: 30s, firing: ["+expect+"]}")
+	}
+	w.test("another line does not", w.s.Value, w.input("0s", "everything is fine", ""), "{at: 30s, firing: none}")
+	if len(p.Texts) > 1 || p.Regex != "" || p.Field != "" {
+		for _, t := range p.Texts {
+			// The last words stay: an expression may look for what follows them.
+			_, rest, _ := strings.Cut(t, " ")
+			w.test("nor one without: "+t, w.s.Value, w.input("0s", strings.ReplaceAll(p.Line, t, "something "+rest), ""), "{at: 30s, firing: none}")
+		}
+	}
+	w.test("the line of another "+w.s.Label+" does not", "another-one", w.input("0s", p.Line, ""), "{at: 30s, firing: none}")
+}
+
+func (w *writer) test(name, value, input string, expect ...string) {
+	w.tests++
+	stream := fmt.Sprintf("{namespace: default, pod: example-0, %s: %s}", w.s.Label, quoted(value))
+	w.f("  - name: %s\n    stream: %s\n    input: [%s]\n    expect: [%s]\n", quoted(name), stream, input, strings.Join(expect, ", "))
+}
+
+func (w *writer) input(at, line, namespace string) string {
+	labels := ""
+	if namespace != "" {
+		labels = ", labels: {namespace: " + namespace + "}"
+	}
+	return fmt.Sprintf("{at: %s, line: %s%s}", at, quoted(line), labels)
+}
+
+func (w *writer) alert(namespace, value string, count int) string {
+	fields := []string{"alertname: " + w.s.Alert, "namespace: " + namespace}
+	if p := &w.s.Proposal; p.Object != "" {
+		fields = append(fields, p.Object+": "+quoted(value))
+	}
+	if count > 0 {
+		fields = append(fields, "value: "+strconv.Itoa(count))
+	}
+	return "{" + strings.Join(fields, ", ") + "}"
+}
+
+// quoted writes a text in double quotes; YAML knows the escapes of Go.
+func quoted(s string) string { return strconv.Quote(s) }
+
+// single writes a text in single quotes.
+func single(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
+
+// Distinct leaves out skeletons that look for the same as one before.
+func Distinct(all []RuleSkeleton) []RuleSkeleton {
+	seen := map[string]bool{}
+	return slices.DeleteFunc(all, func(s RuleSkeleton) bool {
+		key := s.Label + "\x00" + s.Value + "\x00" + strings.Join(s.Proposal.Texts, "\x00")
+		was := seen[key]
+		seen[key] = true
+		return was
+	})
+}
