@@ -217,6 +217,8 @@ func classifyDigits(word string, s shape) string {
 	}
 	if s.letters == 0 {
 		switch {
+		case word == zero:
+			return ""
 		case s.dots == 3 && s.digits >= 4, s.colons > 3:
 			return maskAddress
 		case s.colons >= 2 || s.dashes >= 2:

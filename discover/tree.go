@@ -97,7 +97,11 @@ func (t *tree) find(masked []byte) *pattern {
 		return nil
 	}
 	for i, w := range words {
-		if best.words[i] != w {
+		switch {
+		case best.words[i] == w:
+		case sameWord(best.words[i], w):
+			best.words[i] = maskNumber
+		default:
 			best.words[i] = maskAny
 		}
 	}
@@ -170,7 +174,7 @@ func (t *tree) bucketOf(words []string) string {
 	t.key.WriteByte(byte(len(words)))
 	for _, w := range words[:min(depth, len(words))] {
 		t.key.WriteByte(' ')
-		if strings.IndexByte(w, '<') >= 0 {
+		if w == zero || strings.IndexByte(w, '<') >= 0 {
 			w = maskAny
 		}
 		t.key.WriteString(w)
@@ -185,7 +189,7 @@ func equalWords(pattern, words []string) int {
 	n := 0
 	for i, w := range words {
 		switch {
-		case pattern[i] == w:
+		case sameWord(pattern[i], w):
 			n++
 		case pattern[i] != maskAny && (complains(pattern[i]) || complains(w)):
 			return -1
@@ -194,6 +198,13 @@ func equalWords(pattern, words []string) int {
 		}
 	}
 	return n
+}
+
+// zero is the one number that is no placeholder: "failed: 0" is no failure.
+const zero = "0"
+
+func sameWord(a, b string) bool {
+	return a == b || a == zero && b == maskNumber || a == maskNumber && b == zero
 }
 
 // complains tells whether a token is a word of failure.

@@ -32,7 +32,7 @@ var complaints = map[string]weight{
 
 	"retry": soft, "retrying": soft, "retries": soft, "backoff": soft, "throttling": soft, "throttled": soft, "slow": soft,
 	"too long": soft, "too many": soft, "too large": soft, "too old": soft, "degraded": soft, "missing": soft, "skipping": soft,
-	"conflict": soft, "does not": soft, "doesn't": soft, "did not": soft, "is not": soft, "not ready": soft, "disabling": soft,
+	"conflict": soft, "does not": soft, "doesn't": soft, "did not": soft, "not ready": soft, "disabling": soft,
 	"not completed": soft, "exceeded": soft, "stopped": soft, "terminated": soft, "orphan": soft, "disconnected": soft, "timeouts": soft, "timeout": soft, "expired": soft,
 }
 
@@ -72,10 +72,10 @@ func (j *judgement) judge(text []byte) {
 			continue
 		}
 		word, both := buf[start:start+n], buf[:start+n]
-		if !denied && !naught(text[i:]) {
-			j.add(word, both)
+		if !naught(text[i:]) {
+			j.add(word, both, denied)
 		}
-		denied = string(word) == "no" || string(word) == "without" || string(word) == "yet"
+		denied = string(word) == "no" || string(word) == "0" || string(word) == "without" || string(word) == "yet"
 		// This word is the one before the next, if nothing but a space is between.
 		start = copy(buf[:], word)
 		if n = 0; i < len(text) && (text[i] == ' ' || text[i] == '-' || camel) {
@@ -91,9 +91,13 @@ func (j *judgement) judge(text []byte) {
 	}
 }
 
-func (j *judgement) add(word, both []byte) {
-	j.weight = max(j.weight, complaints[string(word)])
-	j.passing = j.passing || passing[string(word)]
+// add looks up a word, unless the one before it denies it, and both together: "no
+// space" is a complaint.
+func (j *judgement) add(word, both []byte, denied bool) {
+	if !denied {
+		j.weight = max(j.weight, complaints[string(word)])
+		j.passing = j.passing || passing[string(word)]
+	}
 	if len(both) > len(word) {
 		j.weight = max(j.weight, complaints[string(both)])
 		j.passing = j.passing || passing[string(both)]
