@@ -186,9 +186,8 @@ func (e *Engine) forget(now int64) {
 	for n < len(e.closed) && nanos(e.closed[n].EndsAt) < now-int64(KeepResolved) && nanos(e.closed[n].Concluded) < now-int64(KeepResolved) {
 		n++
 	}
-	if n > 0 {
-		e.closed = append(e.closed[:0:0], e.closed[n:]...)
-	}
+	clear(e.closed[:n]) // its memory is let go of with the next growth
+	e.closed = e.closed[n:]
 }
 
 // Episodes returns what is open and what was resolved in the last 15 minutes,
