@@ -17,6 +17,7 @@ func addLines(f *testing.F) {
 	}
 	f.Add("")
 	f.Add("E0101 10:00:00.0 1 a.go:1] \"x\" err=<")
+	f.Add("login failed: password=<redacted> again")
 	f.Add(`"<num> <*> "a" "" \" 'x' :: / * // .. --`)
 }
 

@@ -3,6 +3,8 @@ package discover
 import (
 	"bytes"
 	"strings"
+
+	"crowsnest/redact"
 )
 
 // Placeholders stand for what varies from line to line.
@@ -18,6 +20,7 @@ const (
 	maskID       = "<id>" // UUIDs, hashes, generated names
 	maskType     = "<type>"
 	maskAny      = "<*>" // what mining found to vary
+	maskSecret   = redact.Mask
 )
 
 // span is a part of a text: fixed, or what a placeholder stands for.
@@ -39,6 +42,9 @@ func spans(dst []span, text string) []span {
 	for i := 0; i < len(text); {
 		c := text[i]
 		switch {
+		case c == redact.Mask[0] && strings.HasPrefix(text[i:], redact.Mask):
+			dst = append(dst, span{i, i + len(redact.Mask), maskSecret})
+			i += len(redact.Mask)
 		case c == '"' || c == '`' || c == '\'' && (i == 0 || !letterOrDigit(text[i-1])):
 			end := quotedName(text, i)
 			if end < 0 {
