@@ -96,6 +96,7 @@ type Engine struct {
 	flooded []*ruleState // the same of their overflows
 	updated int64        // when that was
 	closed  []Episode    // resolved in the last KeepResolved, oldest first
+	past    []*past      // ended in that time, fired or not, with their history
 	warm    bool         // warming up: nothing is told
 	step    step         // of the clock
 
@@ -144,7 +145,9 @@ func (e *Engine) Evaluate(now time.Time) []Episode {
 	at := nanos(now)
 	e.conclude(at)
 	e.endGone(at)
+	e.noteHeld(at)
 	e.forget(at)
+	e.forgetPast(at)
 	if e.warm {
 		for _, ep := range e.dirty {
 			ep.dirty = false // so that it can be told when the warm-up ends
@@ -233,7 +236,7 @@ func (e *Engine) EndWarmUp() {
 		return
 	}
 	e.warm = false
-	e.closed = nil
+	e.closed, e.past = nil, nil
 	e.tellAll()
 }
 

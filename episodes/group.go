@@ -30,6 +30,8 @@ type group struct {
 	mark, oldest int64
 	marked       bool
 	heap         deadlines // of what is open
+	wasHeld      bool      // at the last Evaluate, if looked is set
+	looked       bool
 }
 
 // AddSource registers a source before its first lines. Lateness is how far its

@@ -36,6 +36,8 @@ type episode struct {
 	window *window
 	dirty  bool
 	due    deadline
+
+	course course
 }
 
 // end is when it ends without a further trigger.
@@ -73,6 +75,7 @@ func (e *Engine) open(rs *ruleState, values []string, trig *trigger, now int64) 
 		ep.window = w
 		rs.windows.Remove(key)
 	}
+	ep.noteOpened(trig, now)
 	e.add(ep)
 	if rs.waits() {
 		e.changes = append(e.changes, e.export(ep, now))
@@ -165,6 +168,7 @@ func (e *Engine) extend(ep *episode, trig *trigger) {
 	if ep.state == StatePending && trig.t-ep.newest > ep.rs.quiet() {
 		// It was quiet for too long, though that was not proved in time.
 		e.begin(ep, trig)
+		ep.course.note(transition{at: trig.t, kind: didOpen})
 	}
 	ep.newest = trig.t
 	e.show(ep, trig)
@@ -175,11 +179,17 @@ func (e *Engine) extend(ep *episode, trig *trigger) {
 func (e *Engine) fire(ep *episode, now int64) {
 	ep.rs.pending--
 	ep.state, ep.fired = StateFiring, now
+	ep.course.note(transition{at: now, kind: didFire})
 	e.changes = append(e.changes, e.export(ep, now))
 }
 
 // close ends an episode and keeps its window.
 func (e *Engine) close(ep *episode, reason Reason, end, now int64) {
+	e.closeBy(ep, reason, end, now, text{})
+}
+
+// closeBy is close by a line that says so.
+func (e *Engine) closeBy(ep *episode, reason Reason, end, now int64, line text) {
 	rs := ep.rs
 	state := StateResolved
 	if ep.state == StatePending {
@@ -192,6 +202,7 @@ func (e *Engine) close(ep *episode, reason Reason, end, now int64) {
 	if state == StateResolved {
 		e.closed = append(e.closed, x)
 	}
+	e.notePast(ep, x, line)
 	e.remove(ep)
 	ep.state, ep.dirty = state, false
 	if ep.window != nil && ep.window.size() > 0 {
@@ -221,7 +232,7 @@ func (e *Engine) takeClear(rs *ruleState, h *hit, now int64) {
 			ep.window.drop(t)
 		}
 		if t >= ep.newest {
-			e.close(ep, ReasonClear, t, now)
+			e.closeBy(ep, ReasonClear, t, now, h.line)
 		}
 	}
 }
@@ -243,7 +254,7 @@ func (e *Engine) takeUnless(rs *ruleState, h *hit, now int64) {
 	rs.muted.Add(key, insertTime(times, t))
 	for _, ep := range rs.sharing(rs.byMute, key) {
 		if ep.state == StatePending && t > ep.starts-int64(u.Within) {
-			e.close(ep, ReasonMuted, t, now)
+			e.closeBy(ep, ReasonMuted, t, now, h.line)
 		}
 	}
 }

@@ -104,6 +104,7 @@ func (e *Engine) restoreRule(rs *ruleState, r ruleSnapshot, now int64) {
 				n.line = ep.last.line
 			}
 		}
+		ep.noteRestored(now)
 		if rs.open[ep.key] == nil {
 			e.add(ep)
 			ep.due.arm()

@@ -37,6 +37,9 @@ func (e *Engine) ClockSet(d time.Duration, now time.Time) {
 			e.gone.Add(pod, t+by)
 		}
 	}
+	for _, p := range e.past {
+		p.Concluded = p.Concluded.Add(d)
+	}
 	for i := range e.closed {
 		e.closed[i].Concluded = e.closed[i].Concluded.Add(d) // until when it is listed
 	}

@@ -58,6 +58,7 @@ func (e *Engine) rename(rs *ruleState, now int64) {
 			e.touch(ep) // its annotations may be new
 			continue
 		}
+		ep.course.note(transition{at: now, kind: didRename})
 		if ep.state == StateFiring {
 			before.State, before.Reason = StateResolved, ReasonIdentity
 			before.EndsAt, before.Concluded = instant(max(now, ep.starts-ep.moved)), instant(now)
