@@ -21,6 +21,9 @@ type Program struct {
 	sample *sample
 	clock  func() time.Duration // nil: nothing is measured
 
+	froms  []rules.Selector // each once: many rules have the same
+	fromOf []int            // of each rule
+
 	mu         sync.Mutex
 	selections map[string]*lazySelection
 	served     []served // streams, a ring once it is full
@@ -72,6 +75,7 @@ func compileFor(set *rules.Set, sample *sample) (*Program, error) {
 		// collected as garbage.
 		return &scratch{dice: p.made.Add(0x9E3779B97F4A7C15)}
 	}
+	known := map[string]int{}
 	for _, r := range set.Rules {
 		if r.Mode == rules.ModeOff {
 			continue
@@ -84,6 +88,12 @@ func compileFor(set *rules.Set, sample *sample) (*Program, error) {
 			parts[i].index = len(p.rules)
 		}
 		p.rules = append(p.rules, r)
+		from := r.From.String()
+		if _, ok := known[from]; !ok {
+			known[from] = len(p.froms)
+			p.froms = append(p.froms, r.From)
+		}
+		p.fromOf = append(p.fromOf, known[from])
 		p.parts = append(p.parts, parts...)
 	}
 	p.meters = make([]meter, len(p.rules))

@@ -47,8 +47,12 @@ func (s *Stream) choose(p *Program) {
 func (p *Program) selection(labels Labels, lenient bool) *selection {
 	chosen := make([]bool, len(p.rules))
 	key := make([]byte, (len(p.rules)+7)/8)
-	for i, r := range p.rules {
-		if r.From.Matches(labels, lenient) {
+	wanted := make([]bool, len(p.froms))
+	for i, from := range p.froms {
+		wanted[i] = from.Matches(labels, lenient)
+	}
+	for i := range p.rules {
+		if wanted[p.fromOf[i]] {
 			chosen[i] = true
 			key[i/8] |= 1 << (i % 8)
 		}
