@@ -87,6 +87,49 @@ var signatures = map[string]string{
 	"ControlPlaneStoppedEvictions":                 "S39",
 	"VClusterChildExitsRepeatedly":                 "S41",
 	"HarvesterUpgradeStuckWaitingForCluster":       "S47",
+
+	"KubeadmControlPlanePreflightStuck":             "S22",
+	"KubeadmControlPlaneCannotRemediate":            "S23",
+	"KubeadmControlPlaneRemediationWouldLoseQuorum": "S23",
+	"ClusterAPINodeDrainStuck":                      "S24",
+	"ClusterAPIVolumeDetachStuck":                   "S24",
+	"NodeDrainBlockedByDisruptionBudget":            "S24",
+	"NodeDrainGaveUp":                               "S24",
+	"MachineHealthCheckRemediationRestricted":       "S25",
+	"MachineHealthCheckRemediatesMany":              "S25",
+	"AWSMachineUnauthorized":                        "S26",
+	"AWSMachineSpecRefused":                         "S26",
+	"AWSMachineCapacityMissing":                     "S26",
+	"AWSMachineFailed":                              "S26",
+	"AWSInstancesTerminatedUnexpectedly":            "S26",
+	"AzureCredentialsRefused":                       "S27",
+	"AzureRequestNotAuthorized":                     "S27",
+	"AzureCapacityMissing":                          "S27",
+	"AzureSubscriptionThrottled":                    "S27",
+	"AzureMachineFailed":                            "S27",
+	"VSphereLoginRefused":                           "S28",
+	"VSphereSessionFailing":                         "S28",
+	"VSphereObjectNotFound":                         "S28",
+	"VSphereMachineNotCreated":                      "S28",
+	"BareMetalHostInError":                          "S29",
+	"BareMetalHostReconcileFailing":                 "S29",
+	"BareMetalHostStaysBusy":                        "S29",
+	"Metal3MachineHasNoHost":                        "S29",
+	"OpenStackInstanceInError":                      "S30",
+	"OpenStackMachineFailed":                        "S30",
+	"OpenStackLoadBalancerStuck":                    "S30",
+	"WatchExpiryStorm":                              "S42",
+	"OptimisticLockConflictStorm":                   "S09",
+	"ClusterAPIBootstrapChatterStorm":               "S44",
+	"ClusterAPIClusterDeletionStuck":                "S45",
+	"ClusterAPIMachinePoolWithoutKubeconfig":        "S45",
+	"ClusterctlActionFailed":                        "S46",
+	"ClusterctlMoveRefused":                         "S46",
+
+	// No line of these is in the corpus; their shapes are upstream's.
+	"KubeadmControlPlaneMachineNotCreated": "none",
+	"KubeadmConfigBootstrapDataFailing":    "none",
+
 	// The lines of these are written by the source machines, not by a controller.
 	"NodeHasNoMachine": "S03",
 	"MachineHasNoNode": "S03",
@@ -180,6 +223,9 @@ func TestRecallAndFalseHits(t *testing.T) {
 				if c == nil || label == "S08" && len(labels) > 1 {
 					continue // S08 is any error of a reconciler: another label says which
 				}
+				if _, ok := unhit[fmt.Sprintf("%s:%d %s", e.file, line, label)]; ok {
+					continue
+				}
 				c.want++
 				if slices.ContainsFunc(hits[line], func(rule string) bool { return signatures[rule] == label }) {
 					c.hit++
@@ -205,9 +251,17 @@ func TestRecallAndFalseHits(t *testing.T) {
 	}
 }
 
+// unhit are lines that no rule of their signature hits.
+var unhit = map[string]string{
+	"real/S05-finalizer-deleting/repro-clusterctl194-nonewfinalizers.log:83 S46": "it is S05 too, whose rule says more",
+	"real/S25-mhc/repro-capi194-mhc.log:32 S25":                                  "a set does what the health check has said before",
+}
+
 // unlabelled are lines whose signature the index does not name.
 var unlabelled = map[string]string{
 	"real/S09-optimistic-lock/rancher-50065-planner-conflict.log:6": "S33", // the planner waits
+	"real/S25-mhc/capi-4472-startup-timeout.log:2":                  "S44",
+	"real/S25-mhc/capi-4472-startup-timeout.log:3":                  "S44",
 }
 
 // allowed tells whether a rule may hit a line: one of its signature, or one
@@ -244,8 +298,9 @@ var quiet = map[string]string{
 	"real/S13-rbac-forbidden/repro-cr020-rbac-zapjson.log":        "8 s of 5 minutes",
 	"real/S13-rbac-forbidden/repro-cr023-rbac-klog.log":           "8 s of 5 minutes",
 	"real/S17-etcd-leader-change/etcd-9668-oldlog.log":            "1 s of 3 minutes",
-	"real/S23-kcp-remediation-skipped/repro-kcp194-skip-json.log": "S21 is beside the point of this excerpt",
-	"real/S28-capv-vcenter/capv-1266-multidc-nolevelchar.log":     "one line",
+	"real/S25-mhc/capi-4472-startup-timeout.log":                  "one Machine; five of one health check are told",
+	"real/S27-capz-vm-fail/capz-2571-overconstrained.log":         "one line of half an hour",
+	"real/S28-capv-vcenter/capv-1503-session.log":                 "one line of half an hour",
 	"real/S34-rancher-error-syncing/rancher-33865-notfound.log":   "2 s of 20 minutes",
 	"real/S38-crd-missing/cre-snapshot-crd.log":                   "1 s of 5 minutes",
 	"real/S38-crd-missing/repro-capbk194-nocrd-json.log":          "60 s of 5 minutes",
