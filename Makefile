@@ -23,7 +23,7 @@ LDFLAGS := -s -w -X $(VERSION_PKG).Version=$(VERSION) -X $(VERSION_PKG).Revision
 # are named where Go files lie in them.
 GOFILES = $(wildcard $(shell git ls-files -co --exclude-standard '*.go'))
 
-.PHONY: build run test check bench bench-baseline bench-peers bench-load chaos e2e e2e-servers fuzz clean fmt packs schemas
+.PHONY: build run test check bench bench-baseline bench-peers bench-load chaos e2e e2e-servers fuzz clean fmt packs schemas docs
 .PHONY: test-build test-format test-go test-fuzz check-vet check-format check-static check-lint check-vulns
 
 build: ## the static binary
@@ -77,6 +77,10 @@ check-vulns:
 
 fmt:
 	$(TOOL) gofumpt -w $(GOFILES)
+
+docs: build ## write the runbook pages of the shipped packs
+	rm -rf docs/rules
+	$(BIN) rules docs --out docs/rules
 
 schemas: build ## write the JSON Schemas that editors use
 	$(BIN) schema rules > rules/packs/schema.json

@@ -14,7 +14,7 @@ import (
 )
 
 func newRules(c *cli) *cobra.Command {
-	return parent("rules", "List and show rules, or start a new one", newRulesList(c), newRulesShow(c), newRulesNew(c))
+	return parent("rules", "List and show rules, start a new one, or write runbooks", newRulesList(c), newRulesShow(c), newRulesNew(c), newRulesDocs(c))
 }
 
 // listedRule is a rule in machine output.

@@ -1,0 +1,216 @@
+// Package runbook writes a page in Markdown for each rule and an index for each
+// pack, from nothing but the rules.
+package runbook
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"crowsnest/rules"
+)
+
+// Pages returns the pages of a set, by path below the folder that holds them: an
+// index, one page per pack, one per rule. The text depends on the rules only.
+func Pages(set *rules.Set) map[string]string {
+	out := map[string]string{"README.md": index(set)}
+	for _, p := range set.Packs {
+		out[packPath(p.Name)] = pack(p.Name, of(set, p.Name))
+	}
+	for _, r := range set.Rules {
+		out[path.Join(r.Pack, r.Alert+".md")] = Page(r)
+	}
+	return out
+}
+
+func packPath(name string) string { return path.Join(name, "README.md") }
+
+// of returns the rules of a pack, by name.
+func of(set *rules.Set, pack string) []*rules.Rule {
+	var out []*rules.Rule
+	for _, r := range set.Rules {
+		if r.Pack == pack {
+			out = append(out, r)
+		}
+	}
+	slices.SortFunc(out, func(a, b *rules.Rule) int { return strings.Compare(a.Alert, b.Alert) })
+	return out
+}
+
+// generated stands at the top of every page.
+const generated = "<!-- Written by `crowsnest rules docs`; change the rule, not this page. -->\n\n"
+
+func index(set *rules.Set) string {
+	var b strings.Builder
+	b.WriteString(generated + "# Runbooks\n\n| Pack | Rules |\n|---|---|\n")
+	names := make([]string, 0, len(set.Packs))
+	for _, p := range set.Packs {
+		names = append(names, p.Name)
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		var links []string
+		for _, r := range of(set, name) {
+			links = append(links, fmt.Sprintf("[%s](%s/%s.md)", r.Alert, name, r.Alert))
+		}
+		fmt.Fprintf(&b, "| [%s](%s) | %s |\n", name, packPath(name), strings.Join(links, ", "))
+	}
+	return b.String()
+}
+
+func pack(name string, all []*rules.Rule) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s# Pack %s\n\n| Alert | Severity | Says |\n|---|---|---|\n", generated, name)
+	for _, r := range all {
+		fmt.Fprintf(&b, "| [%s](%s.md) | %s | %s |\n", r.Alert, r.Alert, r.Severity, cell(annotation(r, "summary")))
+	}
+	return b.String()
+}
+
+// Page writes the page of one rule.
+func Page(r *rules.Rule) string {
+	var b strings.Builder
+	para := func(text string) {
+		if text = strings.TrimSpace(text); text != "" {
+			b.WriteString(text + "\n\n")
+		}
+	}
+	b.WriteString(generated)
+	para("# " + r.Alert)
+	para(fmt.Sprintf("Severity `%s`, pack [%s](README.md).", r.Severity, r.Pack))
+	para("## Meaning")
+	para(annotation(r, "summary"))
+	para(when(r))
+	para("## Impact")
+	para(annotation(r, "description"))
+	para(impact(r))
+	para("## Diagnosis")
+	para(diagnosis(r))
+	para(examples(r))
+	para("## Mitigation")
+	para(mitigation(r))
+	return strings.TrimRight(b.String(), "\n") + "\n"
+}
+
+// annotation returns the text of an annotation with names in the place of values.
+func annotation(r *rules.Rule, name string) string {
+	for _, a := range r.Annotations {
+		if a.Name == name {
+			return plain(a.Template)
+		}
+	}
+	return ""
+}
+
+// action is a part of a template that only shows a value.
+var action = regexp.MustCompile(`\{\{-?\s*\$(?:labels|vars)?\.?(\w+)\s*-?\}\}`)
+
+// plain writes a template for people: the names of values in italics.
+func plain(t *rules.Template) string {
+	if t == nil {
+		return ""
+	}
+	source := t.Source()
+	var b strings.Builder
+	at := 0
+	for _, m := range action.FindAllStringSubmatchIndex(source, -1) {
+		b.WriteString(escape(source[at:m[0]]) + "*" + source[m[2]:m[3]] + "*")
+		at = m[1]
+	}
+	return b.String() + escape(source[at:])
+}
+
+// escape keeps a text from being read as Markdown or HTML.
+func escape(s string) string {
+	return strings.NewReplacer("<", `\<`, "*", `\*`, "[", `\[`).Replace(s)
+}
+
+// pasted writes a template as a command: the names of values in capitals, as in
+// usage texts.
+func pasted(t *rules.Template) string {
+	return action.ReplaceAllStringFunc(t.Source(), func(a string) string {
+		return strings.ToUpper(action.FindStringSubmatch(a)[1])
+	})
+}
+
+func impact(r *rules.Rule) string {
+	switch r.Severity {
+	case rules.SeverityCritical:
+		return "Critical: somebody should look at once."
+	case rules.SeverityWarning:
+		return "Warning: somebody should look within days; nothing burns yet."
+	case rules.SeverityInfo:
+		return "Info: good to know; nothing has to be done."
+	}
+	return ""
+}
+
+func mitigation(r *rules.Rule) string {
+	var b strings.Builder
+	rem := r.Remediation
+	if rem.Summary != nil {
+		b.WriteString(plain(rem.Summary) + "\n\n")
+	}
+	for i, s := range rem.Steps {
+		step := strings.TrimSpace(pasted(s))
+		if strings.Contains(step, "\n") {
+			fmt.Fprintf(&b, "%d.  ```\n    %s\n    ```\n", i+1, strings.ReplaceAll(step, "\n", "\n    "))
+		} else {
+			fmt.Fprintf(&b, "%d. %s\n", i+1, code(step))
+		}
+	}
+	if len(rem.Affects) > 0 {
+		b.WriteString("\n| Component | Affected versions | Fixed in | See |\n|---|---|---|---|\n")
+		for _, a := range rem.Affects {
+			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", cell(a.Component), cell(code(a.Versions)), cell(orDash(a.FixedIn)), cell(orDash(reference(a.Ref))))
+		}
+	}
+	if rem.RunbookURL != "" {
+		fmt.Fprintf(&b, "\nMore: <%s>\n", rem.RunbookURL)
+	}
+	if b.Len() == 0 {
+		return "The rule does not say."
+	}
+	return b.String()
+}
+
+// issue is a reference to GitHub, such as owner/repository#12.
+var issue = regexp.MustCompile(`^([\w.-]+/[\w.-]+)#(\d+)$`)
+
+// reference writes a reference as a link.
+func reference(ref string) string {
+	if m := issue.FindStringSubmatch(ref); m != nil {
+		return fmt.Sprintf("[%s](https://github.com/%s/issues/%s)", ref, m[1], m[2])
+	}
+	if strings.HasPrefix(ref, "https://") {
+		return "<" + ref + ">"
+	}
+	return ref
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// cell makes a text fit into a cell of a table.
+func cell(s string) string {
+	return strings.ReplaceAll(strings.Join(strings.Fields(s), " "), "|", `\|`)
+}
+
+// code writes a text as code, with as many backticks as it needs.
+func code(s string) string {
+	s = strings.Join(strings.Fields(s), " ")
+	fence := "`"
+	for strings.Contains(s, fence) {
+		fence += "`"
+	}
+	if strings.HasPrefix(s, "`") || strings.HasSuffix(s, "`") {
+		s = " " + s + " "
+	}
+	return fence + s + fence
+}

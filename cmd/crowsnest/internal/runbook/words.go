@@ -1,0 +1,202 @@
+package runbook
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/model"
+
+	"crowsnest/matcher"
+	"crowsnest/rules"
+)
+
+func duration(d time.Duration) string { return model.Duration(d).String() }
+
+// when says in a sentence or two when the rule fires and when it resolves.
+func when(r *rules.Rule) string {
+	var b strings.Builder
+	b.WriteString("It fires " + per(r) + " when ")
+	switch {
+	case r.Sequence:
+		fmt.Fprintf(&b, "%d lines follow each other within %s", len(r.Steps), duration(r.Within))
+	case r.Distinct != "":
+		fmt.Fprintf(&b, "such lines have %d different values of *%s* within %s", r.Count, r.Distinct, duration(r.Within))
+	case r.Count > 1:
+		fmt.Fprintf(&b, "%d such lines come within %s", r.Count, duration(r.Within))
+	default:
+		b.WriteString("such a line comes")
+	}
+	switch {
+	case r.For > 0 && r.Clear != nil:
+		fmt.Fprintf(&b, " and no line clears it for %s", duration(r.For))
+	case r.For > 0:
+		fmt.Fprintf(&b, " and such lines keep coming for %s, with gaps below %s", duration(r.For), duration(r.KeepFiringFor))
+	}
+	if r.Unless != nil {
+		fmt.Fprintf(&b, ", unless a line%s, from %s before on, mutes it", shared(r, r.Unless), duration(r.Unless.Within))
+	}
+	b.WriteString(". ")
+	if r.Clear != nil {
+		fmt.Fprintf(&b, "It resolves when a line%s clears it, or %s after the last line.", shared(r, r.Clear), duration(r.Expire))
+	} else {
+		fmt.Fprintf(&b, "It resolves %s after the last line.", duration(r.KeepFiringFor))
+	}
+	return b.String()
+}
+
+// per says what has an alert of its own.
+func per(r *rules.Rule) string {
+	if len(r.By) == 0 {
+		return "once for all"
+	}
+	return "per " + names(r.By)
+}
+
+// shared says what a line beside the trigger has in common with it.
+func shared(r *rules.Rule, a *rules.Aside) string {
+	if len(a.Same) == 0 || slices.Equal(a.Same, r.By) {
+		return ""
+	}
+	return " of the same " + names(a.Same)
+}
+
+// names writes names in italics: a, b and c.
+func names(all []string) string {
+	out := make([]string, len(all))
+	for i, n := range all {
+		out[i] = "*" + n + "*"
+	}
+	if len(out) < 2 {
+		return strings.Join(out, "")
+	}
+	return strings.Join(out[:len(out)-1], ", ") + " and " + out[len(out)-1]
+}
+
+// diagnosis says which lines of which streams the rule looks for.
+func diagnosis(r *rules.Rule) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "It reads the streams %s and looks for\n\n", code(r.From.String()))
+	for i := range r.Steps {
+		head := "a line that"
+		if r.Sequence {
+			head = fmt.Sprintf("line %d, that", i+1)
+		}
+		if d := r.Steps[i].Differs; len(d) > 0 {
+			head = strings.TrimSuffix(head, " that") + " with another " + names(d) + " than those before, that"
+		}
+		item(&b, 0, head, &r.Steps[i].Matcher)
+	}
+	if r.Clear != nil {
+		item(&b, 0, "to clear: a line that", &r.Clear.Matcher)
+	}
+	if r.Unless != nil {
+		item(&b, 0, "to mute: a line that", &r.Unless.Matcher)
+	}
+	fmt.Fprintf(&b, "\nWhy a line matches or not: `crowsnest explain %s --line '...'`.", r.Alert)
+	return b.String()
+}
+
+// item writes a matcher as an item of a list, with lists inside.
+func item(b *strings.Builder, depth int, head string, m *rules.Matcher) {
+	indent := strings.Repeat("  ", depth)
+	conditions := words(m)
+	if len(conditions) == 1 && len(m.Any) == 0 && m.Not == nil {
+		fmt.Fprintf(b, "%s- %s %s\n", indent, head, conditions[0])
+		return
+	}
+	fmt.Fprintf(b, "%s- %s\n", indent, strings.TrimSpace(head))
+	for _, c := range conditions {
+		fmt.Fprintf(b, "%s  - %s\n", indent, c)
+	}
+	if len(m.Any) > 0 {
+		fmt.Fprintf(b, "%s  - fulfils one of these:\n", indent)
+		for i := range m.Any {
+			item(b, depth+2, "it", &m.Any[i])
+		}
+	}
+	if m.Not != nil {
+		item(b, depth+1, "but not one that", m.Not)
+	}
+}
+
+// words says the conditions of a matcher, but for any and not.
+func words(m *rules.Matcher) []string {
+	var out []string
+	for _, t := range m.Contains {
+		out = append(out, "contains "+code(t))
+	}
+	if m.Regex != nil {
+		out = append(out, "matches "+code(m.Regex.String()))
+	}
+	for _, f := range m.Fields {
+		if f.Regex != nil {
+			out = append(out, fmt.Sprintf("has a field %s that matches %s", code(f.Name), code(f.Regex.String())))
+		} else {
+			out = append(out, fmt.Sprintf("has the field %s with the value %s", code(f.Name), code(f.Value)))
+		}
+	}
+	return out
+}
+
+// mostExamples bounds the tests that are shown of each sort, mostLines those of
+// each test.
+const (
+	mostExamples = 4
+	mostLines    = 3
+)
+
+// examples shows lines of tests that raise an alert, and of tests that do not.
+func examples(r *rules.Rule) string {
+	var fires, quiet strings.Builder
+	shownFires, shownQuiet := 0, 0
+	seen := map[string]bool{}
+	for _, t := range r.Tests {
+		switch {
+		case firing(t) && shownFires < mostExamples:
+			// A line that was shown tells nothing new.
+			shownFires += show(&fires, t, func(line string) bool {
+				ok := !seen[line] && trigger(r, line)
+				seen[line] = seen[line] || ok
+				return ok
+			})
+		case !firing(t) && shownQuiet < mostExamples:
+			shownQuiet += show(&quiet, t, func(string) bool { return true })
+		}
+	}
+	out := ""
+	if shownFires > 0 {
+		out += "Lines that raise it, from the tests of the rule:\n\n" + fires.String()
+	}
+	if shownQuiet > 0 {
+		out += "It stays silent in these cases:\n\n" + quiet.String()
+	}
+	return out
+}
+
+// firing tells whether a test expects an alert at any time.
+func firing(t rules.Test) bool {
+	return slices.ContainsFunc(t.Expect, func(c rules.Checkpoint) bool { return len(c.Firing) > 0 || len(c.Resolved) > 0 })
+}
+
+// show writes those lines of a test, and returns 1 if there is one.
+func show(b *strings.Builder, t rules.Test, wanted func(line string) bool) int {
+	var lines []string
+	for _, in := range t.Input {
+		text := strings.ReplaceAll(in.Text, "{{ $value }}", "0")
+		if text != "" && len(lines) < mostLines && !slices.Contains(lines, text) && wanted(text) {
+			lines = append(lines, text)
+		}
+	}
+	if len(lines) == 0 {
+		return 0
+	}
+	fmt.Fprintf(b, "- %s\n\n  ```\n  %s\n  ```\n\n", escape(strings.TrimSuffix(t.Name, ".")), strings.ReplaceAll(strings.Join(lines, "\n  "), "```", "'''"))
+	return 1
+}
+
+// trigger tells whether a line is one of a step.
+func trigger(r *rules.Rule, text string) bool {
+	return slices.ContainsFunc(matcher.Explain(r, nil, []byte(text)).Parts, func(p matcher.PartExplanation) bool { return p.Part >= 0 && p.Held })
+}
