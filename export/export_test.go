@@ -164,7 +164,7 @@ func TestOptions(t *testing.T) {
 	all := Loki(set, Options{})
 	require.Equal(t, len(set.Rules), all.Exported()+len(all.Refused))
 	require.GreaterOrEqual(t, all.Exported(), 20)
-	some := Loki(set, Options{Keep: func(r *rules.Rule) bool { return r.Pack == "etcd" }, Labels: map[string]string{"engine": "loki", "severity": "x", "namespace": "y"}})
+	some := Loki(set, Options{Keep: func(r *rules.Rule) bool { return r.Alert == "EtcdOutOfSpace" }, Labels: map[string]string{"engine": "loki", "severity": "x", "namespace": "y"}})
 	require.Equal(t, 1, some.Exported())
 	require.Equal(t, map[string]string{"severity": "critical", "resolves": "quiet", "engine": "loki"}, some.Groups[0].Rules[0].Labels)
 	require.Contains(t, all.Summary(), fmt.Sprintf("%d exported, %d refused", all.Exported(), len(all.Refused)))
