@@ -28,6 +28,7 @@ func (s *Server) routeAPI(mux *http.ServeMux) {
 	mux.HandleFunc(v1+"alerts", s.apiAlerts)
 	mux.HandleFunc(v1+"episodes", s.apiEpisodes)
 	mux.HandleFunc(v1+"episodes/{fingerprint}", s.apiEpisode)
+	mux.HandleFunc(v1+"episodes/{fingerprint}/timeline", s.apiTimeline)
 	mux.HandleFunc(v1+"rules", s.apiRules)
 	mux.HandleFunc(v1+"sources", func(w http.ResponseWriter, _ *http.Request) {
 		writeData(w, map[string]any{"sources": notNil(s.view.Sources()), "endpoints": notNil(s.view.Endpoints())})
@@ -127,7 +128,7 @@ func (s *Server) apiEpisode(w http.ResponseWriter, r *http.Request) {
 	writeData(w, struct {
 		Episode
 		Deliveries []Delivery `json:"deliveries"`
-	}{toEpisode(e), notNil(s.view.Deliveries(e.Fingerprint))})
+	}{toEpisode(e), newestAnswers(s.view.Deliveries(e.Fingerprint))})
 }
 
 // find returns the newest episode with a fingerprint: the open one first.

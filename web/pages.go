@@ -136,57 +136,24 @@ func (s *Server) alertsPage(w http.ResponseWriter, r *http.Request, p pages) {
 type episodeData struct {
 	episodes.Episode
 	Where      string // its labels as a filter
-	Events     []event
+	Events     []Event
+	Skipped    int
 	Deliveries []Delivery
 }
 
-// event is one point of an episode's timeline.
-type event struct {
-	At   time.Time
-	Text string
-}
-
 func (s *Server) episodePage(w http.ResponseWriter, r *http.Request, p pages) {
-	e, ok := s.find(r.PathValue("fingerprint"))
+	e, tl, ok := s.timeline(r.PathValue("fingerprint"))
 	if !ok {
 		s.render(w, p, "error", http.StatusNotFound, page{
 			Title: "Not found",
-			Data:  "This episode is not open, and was not resolved in the last 15 minutes.",
+			Data:  "This episode is not open, and did not end in the last 15 minutes.",
 		})
 		return
 	}
-	data := episodeData{Episode: e, Where: selector(e.Labels), Events: timeline(e), Deliveries: s.view.Deliveries(e.Fingerprint)}
+	data := episodeData{
+		Episode: e, Where: selector(e.Labels), Events: tl.Events, Skipped: tl.Skipped, Deliveries: newestAnswers(s.view.Deliveries(e.Fingerprint)),
+	}
 	s.render(w, p, "episode", http.StatusOK, page{Title: e.Alert, Path: "/", Data: data})
-}
-
-// timeline tells what is known of an episode in order of time.
-func timeline(e episodes.Episode) []event {
-	var out []event
-	add := func(at time.Time, format string, args ...any) {
-		if !at.IsZero() {
-			out = append(out, event{at, fmt.Sprintf(format, args...)})
-		}
-	}
-	add(e.StartsAt, "the condition became true")
-	if !e.FiredAt.Equal(e.StartsAt) {
-		add(e.FiredAt, "concluded: firing")
-	}
-	if !e.LastSeen.Equal(e.StartsAt) {
-		add(e.LastSeen, "newest matching line (%d so far)", e.Count)
-	}
-	add(e.EndsAt, "ended: %s", reasonText(e.Reason))
-	if e.Held {
-		out = append(out, event{Text: "held: a source that could tell otherwise cannot be read"})
-	} else if open(e) {
-		add(e.Deadline, "next conclusion without a line: %s", deadlineText(e))
-	}
-	slices.SortStableFunc(out, func(a, b event) int {
-		if a.At.IsZero() || b.At.IsZero() {
-			return 0
-		}
-		return a.At.Compare(b.At)
-	})
-	return out
 }
 
 // healthText writes the health of a rule for people.

@@ -20,8 +20,12 @@ type View struct {
 	// Endpoints are the receivers of alerts.
 	Endpoints func() []Endpoint
 	Status    func() Status
-	// Deliveries returns the last answer of each receiver to one alert.
+	// Deliveries returns what the receivers answered to one alert, in order of time;
+	// answers that repeat are one.
 	Deliveries func(episodes.Fingerprint) []Delivery
+	// Timeline returns what happened to the newest episode of an alert, open or
+	// ended lately.
+	Timeline func(episodes.Fingerprint) (episodes.Timeline, bool)
 }
 
 // Rules is what is loaded.
@@ -113,11 +117,14 @@ type Endpoint struct {
 	ClockSkew float64 `json:"clockSkewSeconds"`
 }
 
-// Delivery is the last answer of one receiver to one alert.
+// Delivery is an answer of one receiver to one alert, once or several times in a
+// row.
 type Delivery struct {
 	Sink     string    `json:"sink"`
 	Endpoint string    `json:"endpoint"`
 	Time     time.Time `json:"time"`
+	Last     time.Time `json:"last"`           // the newest time that it answered so
+	Times    int       `json:"times"`          // that it answered so
 	Resolved bool      `json:"resolved"`       // told as resolved
 	Code     int       `json:"code,omitempty"` // status of the answer; 0: there was none
 	Error    string    `json:"error,omitempty"`

@@ -47,6 +47,7 @@ func exampleView() View {
 	open := episodes.Episode{
 		Fingerprint: 0xabc, Rule: lost, Alert: "LeaseLost", State: episodes.StateFiring,
 		Labels:      map[string]string{"alertname": "LeaseLost", "severity": "critical", "namespace": "team-a", "bad": hostile},
+		Deadline:    now.Add(time.Minute),
 		Annotations: map[string]string{"summary": hostile, "runbook_url": "javascript:alert(1)", "remediation": "Restart it.\n1. kubectl"},
 		StartsAt:    now.Add(-time.Hour), FiredAt: now.Add(-50 * time.Minute), LastSeen: now.Add(-time.Minute), Count: 1234, Line: hostile, First: "first",
 	}
@@ -68,7 +69,7 @@ func exampleView() View {
 		Rules: func() Rules {
 			return Rules{
 				Set: set, Seen: map[string]time.Time{"LeaseLost": now}, Cost: map[string]time.Duration{"LeaseLost": 1250 * time.Millisecond},
-				Tries: map[string]int64{"LeaseLost": 4321},
+				Tries:  map[string]int64{"LeaseLost": 4321},
 				Broken: []BrokenPack{{Pack: "demo", Error: "demo.yaml:1: " + hostile}, {Pack: "gone.yaml", Error: "broken"}},
 			}
 		},
@@ -83,7 +84,29 @@ func exampleView() View {
 			return []Endpoint{{Sink: "alertmanager", Endpoint: "http://am:9093", Error: hostile, Failed: map[string]int64{"timeout": 2}}}
 		},
 		Deliveries: func(episodes.Fingerprint) []Delivery {
-			return []Delivery{{Sink: "alertmanager", Endpoint: "http://am:9093", Time: now, Code: 503, Error: hostile}}
+			return []Delivery{
+				{Sink: "alertmanager", Endpoint: "http://am:9093", Time: now.Add(-2 * time.Hour), Last: now.Add(-90 * time.Minute), Times: 9, Code: 200},
+				{Sink: "alertmanager", Endpoint: "http://am:9093", Time: now.Add(-49 * time.Minute), Last: now.Add(-time.Minute), Times: 49, Code: 200},
+				{Sink: "alertmanager", Endpoint: "http://am:9093", Time: now, Last: now, Times: 1, Code: 503, Error: hostile},
+			}
+		},
+		Timeline: func(fp episodes.Fingerprint) (episodes.Timeline, bool) {
+			switch fp {
+			case open.Fingerprint:
+				return episodes.Timeline{Episode: open, Skipped: 3, HeldBy: []string{"kubelet"}, Events: []episodes.Event{
+					{At: now.Add(-65 * time.Minute), Kind: episodes.EventCounted, N: 4, Of: 5},
+					{At: now.Add(-time.Hour), Kind: episodes.EventOpened, Line: hostile},
+					{At: now.Add(-55 * time.Minute), Kind: episodes.EventHeld, Sources: []string{"kubelet", hostile}},
+					{At: now.Add(-50 * time.Minute), Kind: episodes.EventFired},
+				}}, true
+			case done.Fingerprint:
+				return episodes.Timeline{Episode: done, Events: []episodes.Event{{At: now, Kind: episodes.EventEnded, Reason: episodes.ReasonClear, Line: "back"}}}, true
+			case 0xfff:
+				dropped := open
+				dropped.Fingerprint, dropped.State, dropped.FiredAt = 0xfff, episodes.StateDropped, time.Time{}
+				return episodes.Timeline{Episode: dropped, Events: []episodes.Event{{At: now, Kind: episodes.EventEnded, Reason: episodes.ReasonMuted}}}, true
+			}
+			return episodes.Timeline{}, false
 		},
 		Status: func() Status {
 			return Status{
@@ -129,6 +152,9 @@ func TestPages(t *testing.T) {
 	f("/episodes/0000000000000abc", 200, "What to do", "Restart it.", "Told as", "(503)", "the condition became true", "namespace=&#34;team-a&#34;")
 	f("/episodes/0000000000000def", 200, "a line says that it recovered")
 	f("/episodes/nonsense", 404, "not open")
+	f("/episodes/0000000000000abc", 200, "4 of 5 counted", "held: sources kubelet, &lt;script", "49 times until", "3 events between")
+	f("/episodes/0000000000000fff", 200, "planned work was announced")
+	f("/episodes/0000000000000001", 200, "CrowsnestHeartbeat")
 	f("/rules", 200, "LeaseLost", "1.2.3", "abababababab", "disabled", "gone.yaml")
 	f("/rules/LeaseLost", 200, "4,321 lines on which it was tried", "override o.yaml:3", "https://example.org/r", "affected &lt;1.0")
 	f("/rules/Nope", 404, "No rule has the name Nope")
@@ -198,6 +224,21 @@ func TestAPI(t *testing.T) {
 	require.Contains(t, f("/api/v1/alerts?filter=%7B%7B", 400)["error"], "write matchers such as")
 	require.Equal(t, "LeaseLost", f("/api/v1/episodes/0000000000000abc", 200)["alert"])
 	f("/api/v1/episodes/0", 404)
+	require.Len(t, f("/api/v1/episodes/0000000000000abc", 200)["deliveries"], 1, "the newest answer of each receiver")
+
+	var kinds []string
+	tl := f("/api/v1/episodes/0000000000000abc/timeline", 200)
+	require.Equal(t, "LeaseLost", tl["episode"].(map[string]any)["alert"])
+	for _, ev := range tl["events"].([]any) {
+		kinds = append(kinds, ev.(map[string]any)["kind"].(string))
+	}
+	require.Equal(t, []string{"counted", "opened", "held", "fired", "told", "newest", "told", "next"}, kinds, "an answer to the episode before is left out")
+	require.EqualValues(t, 3, tl["skipped"])
+	require.Equal(t, "dropped", f("/api/v1/episodes/0000000000000fff/timeline", 200)["episode"].(map[string]any)["state"])
+	require.Len(t, f("/api/v1/episodes/0000000000000001/timeline", 200)["events"], 2)
+	for _, no := range []string{"0", "nonsense", "-000000000000abc", "00000000000000000abc", "0000000000000999"} {
+		f("/api/v1/episodes/"+no+"/timeline", 404)
+	}
 	groups := f("/api/v1/rules", 200)["groups"].([]any)
 	require.Len(t, groups, 2)
 	rule := groups[0].(map[string]any)["rules"].([]any)[0].(map[string]any)

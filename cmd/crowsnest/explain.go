@@ -14,30 +14,44 @@ import (
 
 // explainFlags are the flags of explain.
 type explainFlags struct {
-	rules  ruleFlags
-	line   string
-	labels []string
-	redact bool
+	rules   ruleFlags
+	line    string
+	labels  []string
+	redact  bool
+	episode string
+	daemon  getFlags
 }
 
 func newExplain(c *cli) *cobra.Command {
 	var f explainFlags
 	cmd := &cobra.Command{
 		Use:   "explain [flags] [RULE]",
-		Short: "Tell what a rule means and what to do, or why a line matches or not",
+		Short: "Tell what a rule means, why a line matches or not, or what happened to an episode",
 		Long: `Without --line it prints what a rule looks for and what to do about it.
 With --line it tells part by part why that line matches the rule or not; without
 a rule, which rules it matches. With --label image=REPOSITORY:TAG it also tells
-whether that version is known to have the failure.`,
+whether that version is known to have the failure.
+
+With --episode it asks a running daemon what happened to an open or lately ended
+episode: which lines were counted, what held it, who was told and what the answer
+was, what ended it. Fingerprints are listed by get episodes.`,
 		Example: `  crowsnest explain LeaderElectionLost
-  crowsnest explain --line 'E0101 leaderelection.go:332] leaderelection lost' --label container=syncer`,
+  crowsnest explain --line 'E0101 leaderelection.go:332] leaderelection lost' --label container=syncer
+  crowsnest explain --episode 537bf7c41283cad8 --url http://localhost:9797`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error { return c.explain(f, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.episode != "" {
+				return c.explainEpisode(cmd.Context(), f, args)
+			}
+			return c.explain(f, args)
+		},
 	}
 	f.rules.add(cmd)
 	cmd.Flags().StringVar(&f.line, "line", "", "explain why this `TEXT` matches or not")
 	cmd.Flags().StringArrayVar(&f.labels, "label", nil, "label of the line's stream, `name=value` (repeatable)")
 	cmd.Flags().BoolVar(&f.redact, "redact", true, "hide secrets of the line in what is printed")
+	cmd.Flags().StringVar(&f.episode, "episode", "", "tell what happened to the episode with this `FINGERPRINT`")
+	f.daemon.add(cmd, defaultURL)
 	return cmd
 }
 
@@ -47,7 +61,7 @@ func (c *cli) explain(f explainFlags, args []string) error {
 		return err
 	}
 	if len(args) == 0 && f.line == "" {
-		return usageErrorf("explain needs a rule or --line")
+		return usageErrorf("explain needs a rule, --line or --episode")
 	}
 	set, err := f.rules.load(c)
 	if err != nil {

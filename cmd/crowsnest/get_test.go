@@ -62,3 +62,29 @@ func TestRulesListOfDaemon(t *testing.T) {
 	require.Equal(t, exitUsage, code)
 	require.Contains(t, errs, "use one of them")
 }
+
+func TestExplainEpisode(t *testing.T) {
+	url := daemonSays(t, map[string]string{"/api/v1/episodes/0000000000000abc/timeline": `{"status":"success","data":{
+		"episode":{"fingerprint":"0000000000000abc","alert":"LeaseLost","state":"firing","labels":{"alertname":"LeaseLost","severity":"critical","namespace":"team-a"}},
+		"skipped":2,"events":[
+		{"at":"2026-01-01T10:00:00Z","kind":"counted","text":"4 of 5 counted"},
+		{"at":"2026-01-01T10:00:01Z","kind":"opened","text":"the condition became true","line":"leader\u001b[31melection lost"},
+		{"kind":"held","text":"held: source kubelet proves nothing, so silence means nothing"}]}}`})
+	out, errs, code := asked(nil, "explain", "--episode", "0000000000000abc", "--url", url)
+	require.Zero(t, code, errs)
+	require.Equal(t, strings.Join([]string{
+		"LeaseLost firing: namespace=team-a", "",
+		"2026-01-01T10:00:00Z  4 of 5 counted",
+		"2026-01-01T10:00:01Z  the condition became true",
+		"                        leaderelection lost",
+		"now                   held: source kubelet proves nothing, so silence means nothing",
+		"                      2 events between the first and the newest are not kept", "",
+	}, "\n"), out)
+	_, errs, code = asked(nil, "explain", "--episode", "0000000000000def", "--url", url)
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, errs, "no open or lately")
+	_, _, code = asked(nil, "explain", "--episode", "../rules", "--url", url)
+	require.Equal(t, exitUsage, code)
+	_, _, code = asked(nil, "explain", "LeaseLost", "--episode", "0000000000000abc", "--url", url)
+	require.Equal(t, exitUsage, code)
+}

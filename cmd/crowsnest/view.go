@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"crowsnest/episodes"
-	"crowsnest/sinks/alertmanager"
+	"crowsnest/sinks"
 	"crowsnest/sources"
 	"crowsnest/sources/agents"
 	"crowsnest/sources/loki"
@@ -25,6 +25,7 @@ func (d *daemon) view() web.View {
 		Sources:    d.sourcesView,
 		Endpoints:  d.endpointsView,
 		Deliveries: d.deliveriesView,
+		Timeline:   func(fp episodes.Fingerprint) (episodes.Timeline, bool) { return d.engine.Timeline(fp, d.now()) },
 		Status:     d.statusView,
 	}
 }
@@ -96,20 +97,23 @@ func (d *daemon) endpointsView() []web.Endpoint {
 	return out
 }
 
-// deliveries is a sink that remembers the answers to each alert.
-type deliveries interface {
-	Deliveries(fp episodes.Fingerprint) []alertmanager.Delivery
+// answers is a sink that remembers the answers to each alert.
+type answers interface {
+	Answers(fp episodes.Fingerprint) []sinks.Delivery
 }
 
 func (d *daemon) deliveriesView(fp episodes.Fingerprint) []web.Delivery {
 	var out []web.Delivery
 	for _, s := range d.sinks {
-		if log, ok := s.(deliveries); ok {
-			for _, x := range log.Deliveries(fp) {
-				out = append(out, web.Delivery{Sink: s.Name(), Endpoint: x.Endpoint, Time: x.Time, Resolved: x.Resolved, Code: x.Code, Error: x.Error})
+		if log, ok := s.(answers); ok {
+			for _, x := range log.Answers(fp) {
+				out = append(out, web.Delivery{
+					Sink: s.Name(), Endpoint: x.Endpoint, Time: x.Time, Last: x.Last, Times: x.Times, Resolved: x.Resolved, Code: x.Code, Error: x.Error,
+				})
 			}
 		}
 	}
+	slices.SortStableFunc(out, func(a, b web.Delivery) int { return a.Time.Compare(b.Time) })
 	return out
 }
 

@@ -95,7 +95,7 @@ func (s *Sink) Import(data []byte) error {
 	for _, marks := range in.Endpoints {
 		for _, m := range marks {
 			if fp, err := strconv.ParseUint(m.Fingerprint, 16, 64); err == nil && !m.Accepted.IsZero() {
-				s.kept(episodes.Fingerprint(fp)).startsAt = m.StartsAt
+				s.begun.Add(episodes.Fingerprint(fp), m.StartsAt)
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package alertmanager
 import (
 	"context"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,8 +14,8 @@ import (
 	"crowsnest/sinks"
 )
 
-// deliveriesKept is for how many alerts the last answers are kept.
-const deliveriesKept = 4096
+// latenciesKept is for how many alerts it is known that their latency was told.
+const latenciesKept = 4096
 
 // Options are what a Sink uses of its surroundings.
 type Options struct {
@@ -40,12 +41,6 @@ type Delivery struct {
 	Error    string    `json:"error,omitempty"` // "": it was taken
 }
 
-// deliveries are the last answers to one alert, by endpoint.
-type deliveries struct {
-	startsAt time.Time // of the episode whose latency was told
-	last     map[string]Delivery
-}
-
 // Sink tells episodes to every configured Alertmanager. It is safe for
 // concurrent use.
 type Sink struct {
@@ -54,8 +49,11 @@ type Sink struct {
 	now       func() time.Time
 	endpoints []*endpoint
 
-	mu  sync.Mutex
-	log *lru.Cache[episodes.Fingerprint, *deliveries]
+	answers *sinks.Deliveries
+
+	mu sync.Mutex
+	// begun is when the episodes began whose latency was told.
+	begun *lru.Cache[episodes.Fingerprint, time.Time]
 }
 
 var _ sinks.Sink = (*Sink)(nil)
@@ -67,14 +65,14 @@ func New(cfg Config, opt Options) (*Sink, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	kept, err := lru.New[episodes.Fingerprint, *deliveries](deliveriesKept)
+	kept, err := lru.New[episodes.Fingerprint, time.Time](latenciesKept)
 	if err != nil {
 		return nil, err
 	}
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	s := &Sink{cfg: cfg, latency: opt.Latency, log: kept, now: opt.Now}
+	s := &Sink{cfg: cfg, latency: opt.Latency, begun: kept, now: opt.Now, answers: sinks.NewDeliveries()}
 	log := opt.Log.With().Str("component", "sink").Str("sink", cfg.Name).Logger()
 	for _, raw := range cfg.URLs {
 		u, err := url.Parse(raw)
@@ -123,40 +121,37 @@ func (s *Sink) Status() []sinks.EndpointStatus {
 // Deliveries returns the last answer of each Alertmanager to an alert, in
 // configured order. Those that gave none are left out.
 func (s *Sink) Deliveries(fp episodes.Fingerprint) []Delivery {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	d, ok := s.log.Peek(fp)
-	if !ok {
-		return nil
-	}
 	var out []Delivery
+	answers := s.answers.Of(fp)
 	for _, e := range s.endpoints {
-		if last, ok := d.last[e.name]; ok {
-			out = append(out, last)
+		for _, d := range slices.Backward(answers) {
+			if d.Endpoint == e.name {
+				out = append(out, Delivery{Endpoint: d.Endpoint, Time: d.Last, Resolved: d.Resolved, Code: d.Code, Error: d.Error})
+				break
+			}
 		}
 	}
 	return out
 }
 
+// Answers returns what the Alertmanagers answered to an alert, repeats joined.
+func (s *Sink) Answers(fp episodes.Fingerprint) []sinks.Delivery { return s.answers.Of(fp) }
+
 // took records answers.
 func (s *Sink) took(e *endpoint, msgs []sinks.Message, first []episodes.Episode, a answer) {
 	now := s.now()
-	d := Delivery{Endpoint: e.name, Time: now, Code: a.code}
+	d := sinks.Delivery{Endpoint: e.name, Time: now, Code: a.code}
 	if a.err != nil {
 		d.Error = a.err.Error()
 	}
+	s.answers.Record(msgs, d)
 	var told []time.Duration
 	s.mu.Lock()
-	for _, m := range msgs {
-		d.Resolved = m.Resolved
-		s.kept(m.Episode.Fingerprint).last[e.name] = d
-	}
 	for _, ep := range first {
-		k := s.kept(ep.Fingerprint)
-		if !ep.Written.IsZero() && !k.startsAt.Equal(ep.StartsAt) {
+		if begun, _ := s.begun.Get(ep.Fingerprint); !ep.Written.IsZero() && !begun.Equal(ep.StartsAt) {
 			told = append(told, max(now.Sub(ep.Written), 0))
 		}
-		k.startsAt = ep.StartsAt
+		s.begun.Add(ep.Fingerprint, ep.StartsAt)
 	}
 	s.mu.Unlock()
 	if s.latency == nil {
@@ -165,13 +160,4 @@ func (s *Sink) took(e *endpoint, msgs []sinks.Message, first []episodes.Episode,
 	for _, d := range told {
 		s.latency(d)
 	}
-}
-
-func (s *Sink) kept(fp episodes.Fingerprint) *deliveries {
-	d, ok := s.log.Get(fp)
-	if !ok {
-		d = &deliveries{last: map[string]Delivery{}}
-		s.log.Add(fp, d)
-	}
-	return d
 }

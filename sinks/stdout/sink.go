@@ -68,6 +68,8 @@ type Sink struct {
 	wake chan struct{} // there may be news
 	torn bool          // a record was written in part; of the writing goroutine only
 
+	answers *sinks.Deliveries
+
 	mu      sync.Mutex
 	state   *sinks.State
 	up      bool
@@ -94,7 +96,7 @@ func New(cfg Config, w io.Writer) (*Sink, error) {
 		cfg.Told = func(error) {}
 	}
 	return &Sink{
-		cfg: cfg, w: w, wake: make(chan struct{}, 1), up: true,
+		cfg: cfg, w: w, wake: make(chan struct{}, 1), up: true, answers: sinks.NewDeliveries(),
 		state: sinks.NewState(sinks.StateConfig{ResolvedFor: sinks.DefaultResolvedFor, MaxKeys: cfg.MaxKeys}),
 	}, nil
 }
@@ -176,6 +178,7 @@ func (s *Sink) writeDue() error {
 		}
 		for _, m := range due {
 			err := s.writeOne(m, now)
+			s.answers.Record([]sinks.Message{m}, delivery(err, now))
 			s.mu.Lock()
 			s.up = err == nil
 			if err != nil {
@@ -191,6 +194,17 @@ func (s *Sink) writeDue() error {
 		}
 	}
 }
+
+func delivery(err error, now time.Time) sinks.Delivery {
+	d := sinks.Delivery{Endpoint: "stdout", Time: now}
+	if err != nil {
+		d.Error = err.Error()
+	}
+	return d
+}
+
+// Answers returns when an alert was written, and why not.
+func (s *Sink) Answers(fp episodes.Fingerprint) []sinks.Delivery { return s.answers.Of(fp) }
 
 func (s *Sink) writeOne(m sinks.Message, now time.Time) error {
 	r := NewRecord(m.Episode, m.Resolved, now)

@@ -100,6 +100,8 @@ type Courier[T any] struct {
 	backoff   time.Duration
 	downSince time.Time
 
+	answers *sinks.Deliveries
+
 	mu      sync.Mutex
 	state   *sinks.State
 	up      bool
@@ -117,7 +119,7 @@ func New[T any](cfg Config, to Receiver[T]) *Courier[T] {
 	c := &Courier[T]{
 		cfg: cfg, to: to, now: cfg.Now, wake: make(chan struct{}, 1),
 		log:   cfg.Log.With().Str("component", "sink").Str("sink", cfg.Name).Str("endpoint", cfg.Endpoint).Logger(),
-		state: sinks.NewState(cfg.State), failed: map[string]int64{},
+		state: sinks.NewState(cfg.State), answers: sinks.NewDeliveries(), failed: map[string]int64{},
 	}
 	for _, r := range reasons() {
 		c.failed[r] = 0
@@ -198,6 +200,7 @@ func (c *Courier[T]) sendDue(ctx, reqs context.Context) bool {
 		taken, a := c.deliver(reqs, items)
 		if a.Err != nil {
 			c.fail(a, len(items)-taken)
+			c.answered(items[:min(len(items), probe)], a)
 			return false
 		}
 		if taken > 0 && !c.downSince.IsZero() {
@@ -300,6 +303,7 @@ func (c *Courier[T]) post(ctx context.Context, items []item[T]) Answer {
 	if a.Err != nil {
 		return a
 	}
+	c.answers.Record(msgs, c.delivery(a))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.state.Accepted(msgs, c.now())
@@ -308,12 +312,33 @@ func (c *Courier[T]) post(ctx context.Context, items []item[T]) Answer {
 	return a
 }
 
+// answered records an answer that took nothing.
+func (c *Courier[T]) answered(items []item[T], a Answer) {
+	msgs := make([]sinks.Message, len(items))
+	for i, it := range items {
+		msgs[i] = it.msg
+	}
+	c.answers.Record(msgs, c.delivery(a))
+}
+
+func (c *Courier[T]) delivery(a Answer) sinks.Delivery {
+	d := sinks.Delivery{Endpoint: c.cfg.Endpoint, Time: c.now()}
+	if a.Err != nil {
+		d.Error = a.Err.Error()
+	}
+	return d
+}
+
+// Answers returns what the receiver answered to an alert, repeats joined.
+func (c *Courier[T]) Answers(fp episodes.Fingerprint) []sinks.Delivery { return c.answers.Of(fp) }
+
 // refuse records that a word will not be taken as it is.
 func (c *Courier[T]) refuse(m sinks.Message, a Answer) {
 	c.mu.Lock()
 	first := c.state.Refused(m, c.now())
 	c.failed[a.Reason]++
 	c.mu.Unlock()
+	c.answers.Record([]sinks.Message{m}, c.delivery(a))
 	if first {
 		c.log.Error().Str("fingerprint", m.Episode.Fingerprint.String()).Str("alert", Cut(m.Episode.Alert, MaxValue)).
 			Str("reason", a.Reason).Err(a.Err).Msg("an alert is refused; the others are not held up by it")

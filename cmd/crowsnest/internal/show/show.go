@@ -60,7 +60,7 @@ func Alert(w io.Writer, e episodes.Episode, s Style) error {
 			fmt.Fprintf(&b, "  %s %s\n", s.paint(dim, fmt.Sprintf("%-*s", width, name)), indent(value))
 		}
 	}
-	field("where", where(e.Labels))
+	field("where", Where(e.Labels))
 	field("since", since(e))
 	if s.Brief {
 		_, err := io.WriteString(w, b.String())
@@ -105,8 +105,8 @@ func severityColor(e episodes.Episode) string {
 	return blue
 }
 
-// where lists the labels that tell one alert from another.
-func where(labels map[string]string) string {
+// Where lists the labels that tell one alert from another.
+func Where(labels map[string]string) string {
 	var parts []string
 	for _, k := range slices.Sorted(maps.Keys(labels)) {
 		switch k {

@@ -1,0 +1,49 @@
+package sinks
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/episodes"
+)
+
+func TestDeliveries(t *testing.T) {
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	l := NewDeliveries()
+	record := func(minute int, endpoint string, resolved bool, code int, reason string) {
+		l.Record([]Message{{Episode: episodes.Episode{Fingerprint: 1}, Resolved: resolved}},
+			Delivery{Endpoint: endpoint, Time: begin.Add(time.Duration(minute) * time.Minute), Code: code, Error: reason})
+	}
+	f := func(want ...string) {
+		t.Helper()
+		var got []string
+		for _, d := range l.Of(1) {
+			got = append(got, fmt.Sprintf("%s %t %d %s %d-%dx%d", d.Endpoint, d.Resolved, d.Code, d.Error, d.Time.Minute(), d.Last.Minute(), d.Times))
+		}
+		require.Equal(t, want, got)
+	}
+	f()
+	record(1, "a", false, 200, "")
+	record(1, "b", false, 0, "refused")
+	record(2, "a", false, 200, "")
+	record(3, "b", false, 0, "refused")
+	record(4, "b", false, 200, "")
+	record(5, "a", true, 200, "")
+	record(6, "a", true, 200, "")
+	f("a false 200  1-2x2", "b false 0 refused 1-3x2", "b false 200  4-4x1", "a true 200  5-6x2")
+
+	for i := range 50 {
+		record(10+i, "a", false, 500+i, strings.Repeat("x", 10_000))
+	}
+	got := l.Of(1)
+	require.Len(t, got, answersKept)
+	require.Equal(t, "a", got[0].Endpoint)
+	require.Equal(t, "refused", got[1].Error)
+	require.Equal(t, 549, got[answersKept-1].Code)
+	require.Len(t, got[answersKept-1].Error, maxAnswerReason)
+	require.Empty(t, l.Of(2))
+}
