@@ -181,6 +181,10 @@ func before(a, b *group) int {
 	return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(b.count, a.count), slices.Compare(a.members[0].words, b.members[0].words))
 }
 
+// mostDiverse is how many groups are ordered by what is above them. Each of them
+// makes all others be looked at again, and nobody reads so far.
+const mostDiverse = 300
+
 // diverse takes one group after the other, the best of those that are left, given
 // what was taken. Points only get less, so the best that has not got less is the
 // best of all.
@@ -188,7 +192,7 @@ func (r ranking) diverse(components []string) ranking {
 	taken := map[string]float64{}
 	out := make(ranking, 0, len(r))
 	heap.Init(&r)
-	for len(r) > 0 {
+	for len(r) > 0 && len(out) < mostDiverse {
 		top := r[0]
 		top.crowd = math.Inf(1)
 		for _, s := range top.streams {
@@ -210,7 +214,8 @@ func (r ranking) diverse(components []string) ranking {
 		}
 		out = append(out, top)
 	}
-	return out
+	slices.SortFunc(r, before)
+	return append(out, r...)
 }
 
 // reasons says how the score came about.

@@ -37,8 +37,8 @@ const between = "\x1f"
 // pattern is a shape of messages, and what was seen of it.
 type pattern struct {
 	words   []string
+	grave   []bool // which of them tell of a failure
 	bucket  string
-	family  string // the message without the error
 	element *list.Element
 
 	judgement judgement
@@ -86,14 +86,15 @@ func (t *tree) find(masked []byte) *pattern {
 		return p
 	}
 	words := splitWords(string(masked))
+	grave := complaining(words)
 	var best *pattern
-	most := 0
+	fewest := int(float64(len(words))*(1-similarity)) + 1 // words that differ
 	for _, p := range t.buckets[t.bucketOf(words)] {
-		if n := equalWords(p.words, words); n > most {
-			best, most = p, n
+		if n := p.differs(words, grave, fewest); n < fewest {
+			best, fewest = p, n
 		}
 	}
-	if best == nil || float64(most) < similarity*float64(len(words)) {
+	if best == nil {
 		return nil
 	}
 	for i, w := range words {
@@ -116,8 +117,7 @@ func (t *tree) add(masked []byte) *pattern {
 		t.evict(t.recent.Back().Value.(*pattern))
 	}
 	words := splitWords(string(masked))
-	p := &pattern{words: words, bucket: t.bucketOf(words)}
-	p.family, _, _ = strings.Cut(string(masked), between)
+	p := &pattern{words: words, grave: complaining(words), bucket: t.bucketOf(words)}
 	if b := t.buckets[p.bucket]; len(b) >= mostInBucket {
 		t.evict(rarest(b))
 	}
@@ -182,19 +182,17 @@ func (t *tree) bucketOf(words []string) string {
 	return t.key.String()
 }
 
-// equalWords counts the equal words of two texts of the same length, or returns
-// -1 if they differ in one that tells of a failure: what is refused and what is
-// denied are two things.
-func equalWords(pattern, words []string) int {
+// differs counts the words of a text of the same length that are not those of the
+// pattern, up to enough. A word that tells of a failure must not differ: what is
+// refused and what is denied are two things.
+func (p *pattern) differs(words []string, grave []bool, enough int) int {
 	n := 0
 	for i, w := range words {
-		switch {
-		case sameWord(pattern[i], w):
-			n++
-		case pattern[i] != maskAny && (complains(pattern[i]) || complains(w)):
-			return -1
-		case pattern[i] == maskAny && complains(w):
-			return -1
+		if sameWord(p.words[i], w) {
+			continue
+		}
+		if n++; n >= enough || grave[i] || p.grave[i] {
+			return enough
 		}
 	}
 	return n
@@ -207,9 +205,13 @@ func sameWord(a, b string) bool {
 	return a == b || a == zero && b == maskNumber || a == maskNumber && b == zero
 }
 
-// complains tells whether a token is a word of failure.
-func complains(token string) bool {
-	var j judgement
-	j.judge([]byte(token))
-	return j.weight >= ordinary
+// complaining tells which words tell of a failure.
+func complaining(words []string) []bool {
+	out := make([]bool, len(words))
+	for i, w := range words {
+		var j judgement
+		j.judge([]byte(w))
+		out[i] = j.weight >= ordinary
+	}
+	return out
 }
