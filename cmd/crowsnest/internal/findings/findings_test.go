@@ -6,12 +6,15 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/replay"
@@ -132,17 +135,21 @@ func TestSARIF(t *testing.T) {
 	require.Contains(t, b.String(), `"rules": []`)
 }
 
-// Every check of the source has a help. The names of the functions that take an
-// id, and at which place, are the few that the packages have.
+// Every check of the source has a help, with the levels at which it is reported.
+// The names of the functions that take an id, and at which place, are the few that
+// the packages have.
 func TestHelpIsComplete(t *testing.T) {
 	at := map[string]int{"errorAt": 1, "warnAt": 1, "Problem": 1, "report": 1, "missing": 1, "problem": 2, "whole": 0, "Error": 0, "Errorf": 0, "add": -1}
-	found := map[string]bool{}
-	note := func(e ast.Expr) {
+	found := map[string]map[string]bool{}
+	note := func(in ast.Node, e ast.Expr) {
 		if l, ok := e.(*ast.BasicLit); ok && l.Kind == token.STRING {
 			id, err := strconv.Unquote(l.Value)
 			require.NoError(t, err)
 			if strings.Trim(id, "abcdefghijklmnopqrstuvwxyz-") == "" {
-				found[id] = true
+				if found[id] == nil {
+					found[id] = map[string]bool{}
+				}
+				found[id][levelIn(in)] = true
 			}
 		}
 	}
@@ -158,9 +165,13 @@ func TestHelpIsComplete(t *testing.T) {
 			require.NoError(t, err)
 			ast.Inspect(parsed, func(n ast.Node) bool {
 				switch x := n.(type) {
-				case *ast.KeyValueExpr:
-					if k, ok := x.Key.(*ast.Ident); ok && k.Name == "Check" {
-						note(x.Value)
+				case *ast.CompositeLit:
+					for _, e := range x.Elts {
+						if kv, ok := e.(*ast.KeyValueExpr); ok {
+							if k, ok := kv.Key.(*ast.Ident); ok && k.Name == "Check" {
+								note(x, kv.Value)
+							}
+						}
 					}
 				case *ast.CallExpr:
 					name := ""
@@ -173,10 +184,10 @@ func TestHelpIsComplete(t *testing.T) {
 					switch i, ok := at[name]; {
 					case !ok || len(x.Args) < 3:
 					case i >= 0 && i < len(x.Args):
-						note(x.Args[i])
+						note(x, x.Args[i])
 					case i < 0 && len(x.Args) < 5: // the id is first or second
-						note(x.Args[0])
-						note(x.Args[1])
+						note(x, x.Args[0])
+						note(x, x.Args[1])
 					}
 				}
 				return true
@@ -185,13 +196,32 @@ func TestHelpIsComplete(t *testing.T) {
 	}
 	delete(found, "logs") // a group of commands
 	require.Greater(t, len(found), 60)
-	for id := range found {
-		require.Contains(t, helps, id, "say in help.go what this check means")
-	}
-	for id, text := range helps {
-		require.True(t, strings.HasSuffix(text, "."), id)
-		if id != TestFailed && id != Unprotected && id != AlertsDiffer && id != NoLine && id != Verdict {
-			require.Contains(t, found, id, "nothing reports this check any more")
+	known := map[string]Check{}
+	for _, topic := range Topics() {
+		for _, c := range topic.Checks {
+			require.NotContains(t, known, c.ID, "twice")
+			known[c.ID] = c
+			require.True(t, strings.HasSuffix(c.Meaning, "."), c.ID)
+			require.True(t, strings.HasSuffix(c.Fix, "."), c.ID)
+			if c.ID != TestFailed && c.ID != Unprotected && c.ID != AlertsDiffer && c.ID != NoLine && c.ID != Verdict {
+				require.Contains(t, found, c.ID, "nothing reports this check any more")
+			}
 		}
 	}
+	for id, levels := range found {
+		require.Contains(t, known, id, "say in help.go what this check means")
+		assert.Equal(t, strings.Join(slices.Sorted(maps.Keys(levels)), " or "), known[id].Level, id)
+	}
+}
+
+// levelIn is the level of a problem that is made by a call or a literal.
+func levelIn(n ast.Node) string {
+	level := "error"
+	ast.Inspect(n, func(n ast.Node) bool {
+		if id, ok := n.(*ast.Ident); ok && (id.Name == "warnAt" || id.Name == "Warning") {
+			level = "warning"
+		}
+		return true
+	})
+	return level
 }
