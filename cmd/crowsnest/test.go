@@ -11,12 +11,14 @@ import (
 
 	"crowsnest/cmd/crowsnest/internal/findings"
 	"crowsnest/replay"
+	"crowsnest/rules"
 	"crowsnest/strictyaml"
 )
 
 // testFlags are the flags of test rules.
 type testFlags struct {
 	run     string
+	shipped bool
 	mutate  bool
 	junit   string
 	verbose bool
@@ -30,7 +32,7 @@ func newTest(c *cli) *cobra.Command {
 func newTestRules(c *cli) *cobra.Command {
 	f := testFlags{output: newOneOf("text", "json", "github", "sarif")}
 	cmd := &cobra.Command{
-		Use:   "rules [flags] PATH...",
+		Use:   "rules [flags] {PATH...|--shipped}",
 		Short: "Run the tests that are written in rule packs",
 		Long: `Runs the tests of every rule with a virtual clock and the production engine, and
 shows the difference of expected and got.
@@ -41,10 +43,11 @@ all of its tests still pass: that part is not protected by any test.
 Exit codes: 0 all passed, 1 a test failed or a part is unprotected.`,
 		Example: `  crowsnest test rules packs/
   crowsnest test rules --run 'LeaseLost/' --mutate packs/vcluster.yaml
-  crowsnest test rules --mutate -o github packs/`,
-		Args: cobra.MinimumNArgs(1),
+  crowsnest test rules --mutate -o github packs/
+  crowsnest test rules --shipped --mutate`,
 		RunE: func(_ *cobra.Command, args []string) error { return c.testRules(f, args) },
 	}
+	cmd.Flags().BoolVar(&f.shipped, "shipped", false, "test the packs that are part of the program")
 	cmd.Flags().StringVar(&f.run, "run", "", "run only the tests whose `RULE/TEST` matches this regular expression")
 	cmd.Flags().BoolVar(&f.mutate, "mutate", false, "also look for parts of rules that no test protects")
 	cmd.Flags().StringVar(&f.junit, "junit", "", "write the outcome as JUnit XML to `FILE`")
@@ -62,7 +65,17 @@ func (c *cli) testRules(f testFlags, args []string) error {
 		}
 		opt.Run = re
 	}
-	set, err := c.loadRules(nil, args)
+	if !f.shipped && len(args) == 0 {
+		return usageErrorf("test rules needs a pack or a folder of packs, or --shipped")
+	}
+	var files []rules.File
+	if f.shipped {
+		var err error
+		if files, err = shippedFiles(); err != nil {
+			return err
+		}
+	}
+	set, err := c.loadRules(files, args)
 	var problems strictyaml.Problems
 	if f.output.value != "text" && errors.As(err, &problems) {
 		return errors.Join(writeProblems(c.out, f.output.value, problems), exitCode(exitFailed))
