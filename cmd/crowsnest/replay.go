@@ -109,7 +109,7 @@ func (c *cli) replay(ctx context.Context, f replayFlags, args []string) error {
 		if opt.Spool, err = os.MkdirTemp("", "crowsnest-replay-"); err != nil {
 			return fmt.Errorf("make a folder for what is read twice: %w", err)
 		}
-		defer os.RemoveAll(opt.Spool)
+		defer os.RemoveAll(opt.Spool) //nolint:errcheck // the system cleans its temporary folder
 	}
 	logs, _, findErr := inputs.Collect(args, opt)
 	now := time.Now()

@@ -121,8 +121,8 @@ func TestReplayOfLokiEqualsFiles(t *testing.T) {
 		}
 		fromLoki := []string{"--loki", l.URL, "--tenant", e.Name(), "--query", `{namespace=~".+"}`, "--since", "170m"}
 		require.JSONEq(t, rulesOf(exec("--strict-labels", dir)), rulesOf(exec(fromLoki...)), e.Name())
-		require.Equal(t, rulesOf(exec("--strict-labels", "--against", other, dir)), rulesOf(exec(append(fromLoki, "--against", other)...)), e.Name())
-		compared++
+		require.Equal(t, rulesOf(exec("--strict-labels", "--against", other, "--examples", "0", dir)), rulesOf(exec(append(fromLoki, "--against", other, "--examples", "0")...)), e.Name())
+		compared++ // no examples: when an alert ends may be known of a range, and not of files that end before
 		lines += len(in.entries)
 	}
 	t.Logf("%d incidents, %d lines: the same", compared, lines)
