@@ -29,6 +29,10 @@ type Proposal struct {
 	Line, Other, OtherValue string
 }
 
+// longestExample bounds the lines of tests, in bytes. A file of rules has at most
+// 1 MiB.
+const longestExample = 2 << 10
+
 // leastText is how long a text must be to find lines by.
 const leastText = 8
 
@@ -36,6 +40,9 @@ const leastText = 8
 // finds the line. None means that the line has no fixed text to find it by. The
 // line is without its envelope.
 func Propose(line string) []Proposal {
+	if len(line) > longestExample {
+		line = line[:longestExample]
+	}
 	line = strings.TrimSpace(strings.ToValidUTF8(line, "?"))
 	var r Reader
 	reading := r.Read(line)

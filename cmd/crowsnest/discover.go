@@ -265,27 +265,33 @@ func shown(text string) string {
 	return text
 }
 
+// skeletonOf returns a rule for a pattern, the most telling that passes.
+func skeletonOf(p discover.Pattern) (s discover.RuleSkeleton, ok bool) {
+	for _, proposal := range discover.Propose(p.Example) {
+		s = discover.RuleSkeleton{Proposal: proposal, Severity: discover.SeverityOf(p.Level)}
+		s.Label, s.Value = discover.SelectorOf(p.Labels)
+		s.Comments = []string{fmt.Sprintf("%s in %s, first %s:%d", many(p.Count, "line"), many(int64(p.Streams), "stream"), redact.Sanitise(p.Input), p.LineNumber)}
+		s.Alert = discover.AlertName(proposal.Texts[0], map[string]bool{})
+		if tryPack("new.yaml", []byte(discover.Skeleton("discovered", []discover.RuleSkeleton{s}))) == nil {
+			return s, true
+		}
+	}
+	return s, false
+}
+
 // writeDiscovered writes a pack with a rule per pattern.
 func (c *cli) writeDiscovered(path string, r discover.Report) error {
 	var all []discover.RuleSkeleton
-	taken := map[string]bool{}
 	for _, p := range r.Patterns {
-		for i, proposal := range discover.Propose(p.Example) {
-			s := discover.RuleSkeleton{Proposal: proposal, Severity: discover.SeverityOf(p.Level)}
-			s.Label, s.Value = discover.SelectorOf(p.Labels)
-			s.Comments = []string{fmt.Sprintf("%s in %s, first %s:%d", many(p.Count, "line"), many(int64(p.Streams), "stream"), redact.Sanitise(p.Input), p.LineNumber)}
-			s.Alert = discover.AlertName(proposal.Texts[0], map[string]bool{})
-			if err := tryPack("new.yaml", []byte(discover.Skeleton("discovered", []discover.RuleSkeleton{s}))); err != nil {
-				if i == 0 {
-					continue
-				}
-				break
-			}
+		if s, ok := skeletonOf(p); ok {
 			all = append(all, s)
-			break
 		}
 	}
 	all = discover.Distinct(all)
+	for n := len(all); n > 0 && len(discover.Skeleton("discovered", all)) > rules.MaxFileBytes*9/10; n = len(all) {
+		all = all[:n*9/10]
+	}
+	taken := map[string]bool{}
 	for i := range all {
 		all[i].Alert = discover.AlertName(all[i].Proposal.Texts[0], taken)
 	}

@@ -24,11 +24,11 @@ type newRuleFlags struct {
 	pack      string
 	container string
 	labels    []string
-	severity  string
+	severity  *oneOf
 }
 
 func newRulesNew(c *cli) *cobra.Command {
-	var f newRuleFlags
+	f := newRuleFlags{severity: &oneOf{allowed: []string{"critical", "warning", "info"}}}
 	cmd := &cobra.Command{
 		Use:   "new [ALERT]",
 		Short: "Start a pack with a rule and its tests from a log line",
@@ -53,13 +53,11 @@ line are hidden.`,
 			return c.rulesNew(f)
 		},
 	}
-	severity := newOneOf("", "critical", "warning", "info")
 	cmd.Flags().StringVar(&f.line, "line", "", "the log `TEXT` that tells of the failure")
 	cmd.Flags().StringVar(&f.pack, "pack", "local", "name of the pack")
 	cmd.Flags().StringVar(&f.container, "container", "", "container whose logs are read; the same as --label container=")
 	cmd.Flags().StringArrayVar(&f.labels, "label", nil, "label of the line's stream, `name=value` (repeatable)")
-	cmd.Flags().Var(severity, "severity", "severity of the alert: critical, warning or info; by the line if not stated")
-	cmd.PreRun = func(*cobra.Command, []string) { f.severity = severity.value }
+	cmd.Flags().Var(f.severity, "severity", "severity of the alert; by the level of the line if not stated")
 	return cmd
 }
 
@@ -83,7 +81,7 @@ func (c *cli) rulesNew(f newRuleFlags) error {
 		}
 	}
 	line = redact.New(nil).String(string(matcher.TextOf([]byte(line))))
-	s := discover.RuleSkeleton{Alert: f.name, Severity: f.severity}
+	s := discover.RuleSkeleton{Alert: f.name, Severity: f.severity.value}
 	s.Label, s.Value = discover.SelectorOf(labels)
 	pack, err := newPack(f.pack, line, s)
 	if err != nil {
