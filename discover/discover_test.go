@@ -272,6 +272,18 @@ func TestRecords(t *testing.T) {
 	require.Empty(t, f.Report(2).Patterns)
 }
 
+// What varies between the lines of a pattern is no text to find them by.
+func TestProposeFor(t *testing.T) {
+	var b strings.Builder
+	for _, what := range strings.Fields("ant bee cat dog elk") {
+		b.WriteString("E0101 10:00:00.0 1 a.go:1] cannot feed the old and hungry " + what + " today\n")
+	}
+	r := find(t, nil, Options{}, input("a", b.String(), nil))
+	require.Equal(t, []string{"error 5 cannot feed the old and hungry <*> today"}, summary(r))
+	require.Equal(t, []string{"cannot feed the old and hungry"}, ProposeFor(r.Patterns[0])[0].Texts)
+	require.Equal(t, []string{"cannot feed the old and hungry ant today"}, Propose(r.Patterns[0].Example)[0].Texts)
+}
+
 func BenchmarkRead(b *testing.B) {
 	var log strings.Builder
 	for i := range 2000 {

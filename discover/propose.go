@@ -39,14 +39,21 @@ const leastText = 8
 // Propose returns what rules a line suggests, the most telling first: each of them
 // finds the line. None means that the line has no fixed text to find it by. The
 // line is without its envelope.
-func Propose(line string) []Proposal {
+func Propose(line string) []Proposal { return propose(line, "") }
+
+// ProposeFor is Propose for the example of a pattern: what mining found to vary is
+// no fixed text.
+func ProposeFor(p Pattern) []Proposal { return propose(p.Example, p.Template+"\n"+p.Error) }
+
+// propose takes fixed texts only out of a template, if there is one.
+func propose(line, template string) []Proposal {
 	if len(line) > longestExample {
 		line = line[:longestExample]
 	}
 	line = strings.TrimSpace(strings.ToValidUTF8(line, "?"))
 	var r Reader
 	reading := r.Read(line)
-	p := Proposal{Line: line, Level: reading.Level, Texts: fixedTexts(line, reading)}
+	p := Proposal{Line: line, Level: reading.Level, Texts: fixedTexts(line, template, reading)}
 	if len(p.Texts) == 0 {
 		return nil
 	}
@@ -64,10 +71,10 @@ func Propose(line string) []Proposal {
 // fixedTexts returns the longest fixed text of the message, and that of the error.
 // "Reconciler error" alone would find everything; its error alone might be logged
 // by others too.
-func fixedTexts(line string, r Reading) []string {
+func fixedTexts(line, template string, r Reading) []string {
 	var out []string
 	for _, part := range []string{r.Message, r.Error} {
-		if text := fixedText(line, part); text != "" && !slices.ContainsFunc(out, func(o string) bool { return strings.Contains(o, text) }) {
+		if text := fixedText(line, template, part); text != "" && !slices.ContainsFunc(out, func(o string) bool { return strings.Contains(o, text) }) {
 			out = append(out, text)
 		}
 	}
@@ -79,10 +86,10 @@ func fixedTexts(line string, r Reading) []string {
 
 // fixedText returns a fixed text of a part that stands in the line as it is: the
 // first with a word of failure that is not only of the network, else the longest.
-func fixedText(line, part string) string {
+func fixedText(line, template, part string) string {
 	longest := ""
 	for _, text := range runs(part) {
-		if len(text) < leastText || !strings.Contains(line, text) {
+		if text = within(template, text); len(text) < leastText || !strings.Contains(line, text) {
 			continue
 		}
 		var j judgement
@@ -95,6 +102,14 @@ func fixedText(line, part string) string {
 		}
 	}
 	return longest
+}
+
+// within returns the longest beginning of a text, by words, that a template has.
+func within(template, text string) string {
+	for template != "" && text != "" && !strings.Contains(template, text) {
+		text = strings.TrimRight(text[:max(strings.LastIndexByte(text, ' '), 0)], " \t:,;.()[]<>'-=|")
+	}
+	return text
 }
 
 // runs returns the texts between what varies.

@@ -267,7 +267,7 @@ func shown(text string) string {
 
 // skeletonOf returns a rule for a pattern, the most telling that passes.
 func skeletonOf(p discover.Pattern) (s discover.RuleSkeleton, ok bool) {
-	for _, proposal := range discover.Propose(p.Example) {
+	for _, proposal := range discover.ProposeFor(p) {
 		s = discover.RuleSkeleton{Proposal: proposal, Severity: discover.SeverityOf(p.Level)}
 		s.Label, s.Value = discover.SelectorOf(p.Labels)
 		s.Comments = []string{fmt.Sprintf("%s in %s, first %s:%d", many(p.Count, "line"), many(int64(p.Streams), "stream"), redact.Sanitise(p.Input), p.LineNumber)}
