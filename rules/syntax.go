@@ -12,7 +12,7 @@ import (
 
 // PackFile is a file with the rules of one pack.
 type PackFile struct {
-	Pack     PackHeader     `yaml:"pack" jsonschema:"required" jsonschema_description:"Name and version of the pack. One pack per file."`
+	Pack     PackHeader     `yaml:"pack" jsonschema:"required" jsonschema_description:"Name and version of the pack, and how much is in it. One pack per file."`
 	Defaults DefaultsSyntax `yaml:"defaults" jsonschema_description:"What rules of this pack have unless they state it."`
 	Rules    []RuleSyntax   `yaml:"rules" jsonschema:"required,minItems=1" jsonschema_description:"The rules of the pack."`
 
@@ -22,8 +22,8 @@ type PackFile struct {
 // PackHeader names a pack.
 type PackHeader struct {
 	Name     string `yaml:"name" strict:"required" jsonschema:"required,minLength=1" jsonschema_description:"Name of the pack, for overrides (pack:NAME) and metrics."`
-	Version  string `yaml:"version" jsonschema_description:"Version of the pack."`
-	Requires string `yaml:"requires" jsonschema_description:"Versions of crowsnest that can run the pack, such as \">=0.1\"."`
+	Version  string `yaml:"version" jsonschema_description:"Version of the pack, shown where its rules are. Not compared."`
+	Requires string `yaml:"requires" jsonschema_description:"Versions of crowsnest that can run the pack, such as \">=0.1\". Another version refuses the pack."`
 	Rules    int    `yaml:"rules" jsonschema:"minimum=1" jsonschema_description:"How many rules follow, so that a file that was cut off is refused."`
 	Tests    int    `yaml:"tests" jsonschema:"minimum=1" jsonschema_description:"How many inline tests the rules have together, so that a file that was cut off in its last rule is refused as well."`
 
@@ -40,41 +40,41 @@ type DefaultsSyntax struct {
 
 // RuleSyntax is one rule as it is written.
 type RuleSyntax struct {
-	Alert string `yaml:"alert" jsonschema:"required,minLength=1" jsonschema_description:"Name of the alert, unique among all packs."`
-	From  string `yaml:"from" jsonschema:"required" jsonschema_description:"Selector of the log streams, as in Prometheus and Loki: {label=\"value\"} with = != =~ !~."`
+	Alert string `yaml:"alert" jsonschema:"required,minLength=1" jsonschema_description:"Name of the alert (alertname), unique among all packs: CamelCase with the component first."`
+	From  string `yaml:"from" jsonschema:"required" jsonschema_description:"Selector of the log streams, as in Prometheus and Loki: {label=\"value\"} with = != =~ !~. Streams of Kubernetes have namespace, pod and container, and what the source adds."`
 
-	Match    *MatcherSyntax `yaml:"match" jsonschema_description:"Which lines trigger. Either match or sequence."`
-	Sequence []StepSyntax   `yaml:"sequence" jsonschema_description:"Matchers of lines that must come in this order of event time. Either match or sequence."`
-	Count    int            `yaml:"count" jsonschema:"minimum=1,maximum=256" jsonschema_description:"How many lines within the window trigger. Default 1."`
-	Within   time.Duration  `yaml:"within" jsonschema_description:"Window of count, or bound of a sequence."`
-	Distinct string         `yaml:"distinct" jsonschema_description:"Count different values of this name instead of lines."`
-	By       []string       `yaml:"by" jsonschema:"uniqueItems=true" jsonschema_description:"The key: names of captures, stream labels or fields that group lines and identify the alert."`
+	Match    *MatcherSyntax `yaml:"match" jsonschema_description:"Which lines trigger: a text that they contain, or the parts of a matcher. Either match or sequence."`
+	Sequence []StepSyntax   `yaml:"sequence" jsonschema_description:"Matchers of lines that must come in this order of event time, the last one less than within after the first. Either match or sequence."`
+	Count    int            `yaml:"count" jsonschema:"minimum=1,maximum=256" jsonschema_description:"How many lines of a key within the window trigger. More than 1 needs within. Default 1."`
+	Within   time.Duration  `yaml:"within" jsonschema_description:"Window of count, which slides, or bound of a sequence from its first line to its last. Without effect, and refused, on a single line."`
+	Distinct string         `yaml:"distinct" jsonschema_description:"Count different values of this name instead of lines, such as pod. Needs count of 2 or more. A line without the name is not counted."`
+	By       []string       `yaml:"by" jsonschema:"uniqueItems=true" jsonschema_description:"The key: names of captures, stream labels or fields, looked up in this order. Lines with the same values belong together, repeats of an open failure included, and the names are labels of the alert. Default: one key for all lines."`
 
-	Clear         *ClearSyntax  `yaml:"clear" jsonschema_description:"The line that ends the episode of its key."`
-	Unless        *UnlessSyntax `yaml:"unless" jsonschema_description:"A line that prevents an episode."`
-	For           time.Duration `yaml:"for" jsonschema_description:"How old an episode must be before it fires. Default 0."`
-	KeepFiringFor time.Duration `yaml:"keep_firing_for" jsonschema_description:"Quiet time that resolves, without clear. Default 15m."`
-	Expire        time.Duration `yaml:"expire" jsonschema_description:"Upper bound of an episode without a new trigger, with clear. Default 24h."`
-	Limit         int           `yaml:"limit" jsonschema:"minimum=1" jsonschema_description:"Open episodes of this rule; beyond it one overflow alert fires. Default 100."`
-	Scope         Scope         `yaml:"scope" jsonschema:"enum=node,enum=cluster" jsonschema_description:"Computed. State it to have it checked."`
-	Severity      Severity      `yaml:"severity" jsonschema:"enum=critical,enum=warning,enum=info,enum=none" jsonschema_description:"critical pages, warning makes a ticket. Required here or in defaults."`
+	Clear         *ClearSyntax  `yaml:"clear" jsonschema_description:"The line that ends the failure: a pending one is dropped, a firing one is resolved at the time of the line. Without it the alert resolves when its lines have stayed away for keep_firing_for."`
+	Unless        *UnlessSyntax `yaml:"unless" jsonschema_description:"A line that prevents the alert, such as the announcement of maintenance: from within before the trigger on, until the alert fires. It never resolves a firing one."`
+	For           time.Duration `yaml:"for" jsonschema_description:"How old the failure must be before it fires. With clear: not cleared for so long. Without: its lines keep coming for so long, with gaps below keep_firing_for. Default 0: at once."`
+	KeepFiringFor time.Duration `yaml:"keep_firing_for" jsonschema_description:"Without clear only: the time without lines after which the alert resolves. Default 15m."`
+	Expire        time.Duration `yaml:"expire" jsonschema_description:"With clear only: the time after the last trigger after which the alert resolves though nothing cleared it. Default 24h."`
+	Limit         int           `yaml:"limit" jsonschema:"minimum=1" jsonschema_description:"How many keys may be open at once. Those beyond it are told by one alert with overflow=\"true\". Default 100."`
+	Scope         Scope         `yaml:"scope" jsonschema:"enum=node,enum=cluster" jsonschema_description:"Where the rule can be concluded: on the node that logs its lines, or only where the lines of all nodes come together. Computed; state it to have it checked."`
+	Severity      Severity      `yaml:"severity" jsonschema:"enum=critical,enum=warning,enum=info,enum=none" jsonschema_description:"critical wakes somebody, warning makes a ticket, info is told once. Required here or in defaults."`
 
-	Labels      map[string]string `yaml:"labels" jsonschema_description:"Further labels of the alert: templates that may use $labels of names in by."`
-	Annotations map[string]string `yaml:"annotations" jsonschema_description:"Annotations of the alert: templates with $labels, $vars, $value and $line."`
-	Remediation RemediationSyntax `yaml:"remediation" jsonschema_description:"What the on-call does."`
-	Tests       []TestSyntax      `yaml:"tests" strict:"anchors" jsonschema_description:"Inline tests. Anchors and aliases are allowed here."`
-	Enabled     Mode              `yaml:"enabled" jsonschema_description:"true, false, or silent (counts and shows, does not alert). Default true."`
+	Labels      map[string]string `yaml:"labels" jsonschema_description:"Further labels of the alert, for routing: templates that may use $labels of names in by, since labels identify the alert."`
+	Annotations map[string]string `yaml:"annotations" jsonschema_description:"Annotations of the alert: templates with $labels (by and labels), $vars (captures and fields of the line), $value (number of lines) and $line. summary is a sentence that says what is broken; description says more."`
+	Remediation RemediationSyntax `yaml:"remediation" jsonschema_description:"What the on-call does. Sent as annotations."`
+	Tests       []TestSyntax      `yaml:"tests" strict:"anchors" jsonschema_description:"Inline tests, run by test rules and whenever the pack is loaded. Anchors and aliases are allowed here."`
+	Enabled     Mode              `yaml:"enabled" jsonschema_description:"true, false, or silent: counts and shows, does not alert. Default true."`
 
 	Keys strictyaml.Keys `yaml:"-" json:"-"`
 }
 
 // Parts are the parts of a matcher, all of which must hold.
 type Parts struct {
-	Contains strictyaml.Strings `yaml:"contains" jsonschema_description:"Text that the line contains, or a list of texts that it contains all of."`
-	Regex    string             `yaml:"regex" jsonschema_description:"RE2 expression that is searched for in the line; named groups capture."`
-	Field    map[string]string  `yaml:"field" jsonschema_description:"Fields of the line (klog, JSON, logfmt) by name: a value, or \"~\" and an anchored RE2 expression whose named groups capture."`
-	Any      []MatcherSyntax    `yaml:"any" jsonschema:"minItems=1" jsonschema_description:"Matchers of which one must hold; the first one captures."`
-	Not      *MatcherSyntax     `yaml:"not" jsonschema_description:"Matcher that must not hold."`
+	Contains strictyaml.Strings `yaml:"contains" jsonschema_description:"Text that the line contains, byte by byte, or a list of texts that it contains all of."`
+	Regex    string             `yaml:"regex" jsonschema_description:"RE2 expression that is searched for anywhere in the line. A named group, (?P<name>...), captures a value for by, distinct and templates."`
+	Field    map[string]string  `yaml:"field" jsonschema_description:"Fields of the line by name, the same for klog, JSON and logfmt: a value, or \"~\" and an anchored RE2 expression whose named groups capture. msg is the quoted message of klog; a dotted name is a nested field; an object {namespace, name} is namespace/name. A field that is not there satisfies nothing."`
+	Any      []MatcherSyntax    `yaml:"any" jsonschema:"minItems=1" jsonschema_description:"Matchers of which one must hold; the first one that holds captures."`
+	Not      *MatcherSyntax     `yaml:"not" jsonschema_description:"Matcher that must not hold. Not alone: nearly every line would satisfy it."`
 }
 
 // MatcherSyntax is a matcher: a text that the line contains, or a mapping.
@@ -86,21 +86,21 @@ type MatcherSyntax struct {
 // StepSyntax is one step of a sequence: a text, or a mapping.
 type StepSyntax struct {
 	Parts   `yaml:",inline"`
-	Differs []string        `yaml:"differs" jsonschema:"uniqueItems=true" jsonschema_description:"Names whose values must differ from those of every earlier step that has them."`
+	Differs []string        `yaml:"differs" jsonschema:"uniqueItems=true" jsonschema_description:"Names whose values must differ from those of every earlier step that has them, such as pod: another replica."`
 	Keys    strictyaml.Keys `yaml:"-" json:"-"`
 }
 
 // ClearSyntax is the matcher of clear: a text, or a mapping.
 type ClearSyntax struct {
 	Parts `yaml:",inline"`
-	Same  []string        `yaml:"same" jsonschema:"uniqueItems=true" jsonschema_description:"Subset of by that the clearing line must share. Default all of by."`
+	Same  []string        `yaml:"same" jsonschema:"uniqueItems=true" jsonschema_description:"Subset of by that the clearing line must share, for lines that do not name all of it. Default all of by."`
 	Keys  strictyaml.Keys `yaml:"-" json:"-"`
 }
 
 // UnlessSyntax is the matcher of unless.
 type UnlessSyntax struct {
 	Parts  `yaml:",inline"`
-	Same   []string        `yaml:"same" jsonschema:"uniqueItems=true" jsonschema_description:"Subset of by that the muting line must share. Default all of by."`
+	Same   []string        `yaml:"same" jsonschema:"uniqueItems=true" jsonschema_description:"Subset of by that the muting line must share, for lines that do not name all of it. Default all of by."`
 	Within time.Duration   `yaml:"within" jsonschema:"required" jsonschema_description:"How long before the trigger a muting line still mutes."`
 	Keys   strictyaml.Keys `yaml:"-" json:"-"`
 }
@@ -117,11 +117,11 @@ type RemediationSyntax struct {
 
 // AffectsSyntax says which versions of a component have the failure.
 type AffectsSyntax struct {
-	Component string `yaml:"component" jsonschema_description:"Name of the component."`
-	Image     string `yaml:"image" jsonschema_description:"Whole parts of the path of the image's repository, such as cluster-api/cluster-api-controller. Not compared if empty."`
+	Component string `yaml:"component" jsonschema_description:"Name of the component, for people."`
+	Image     string `yaml:"image" jsonschema_description:"Whole parts of the path of the image's repository, such as cluster-api/cluster-api-controller, to compare with the label image of the stream. Not compared if empty."`
 	Versions  string `yaml:"versions" jsonschema_description:"Quoted: an exact version, or comparators such as \">=1.9.0 <1.10.0\"."`
-	FixedIn   string `yaml:"fixed_in" jsonschema_description:"Quoted: the version that has the fix."`
-	Ref       string `yaml:"ref" jsonschema_description:"Issue, pull request or commit."`
+	FixedIn   string `yaml:"fixed_in" jsonschema_description:"Quoted: the first version that has the fix."`
+	Ref       string `yaml:"ref" jsonschema_description:"Where the failure is described or fixed: an issue, a pull request or a commit."`
 
 	Keys strictyaml.Keys `yaml:"-" json:"-"`
 }
@@ -129,9 +129,9 @@ type AffectsSyntax struct {
 // TestSyntax is one inline test.
 type TestSyntax struct {
 	Name   string             `yaml:"name" jsonschema_description:"What the test shows."`
-	Stream map[string]string  `yaml:"stream" jsonschema_description:"Labels of the lines' stream."`
-	Input  []InputSyntax      `yaml:"input" strict:"required" jsonschema:"required" jsonschema_description:"What happens, in order of time."`
-	Expect []CheckpointSyntax `yaml:"expect" strict:"required" jsonschema:"required,minItems=1" jsonschema_description:"What fires at points in time."`
+	Stream map[string]string  `yaml:"stream" jsonschema_description:"Labels of the stream that the lines come from."`
+	Input  []InputSyntax      `yaml:"input" strict:"required" jsonschema:"required" jsonschema_description:"Lines that arrive and things that happen, in order of time."`
+	Expect []CheckpointSyntax `yaml:"expect" strict:"required" jsonschema:"required,minItems=1" jsonschema_description:"What fires at points in time. A line that should do nothing is tested with firing: none."`
 
 	Keys strictyaml.Keys `yaml:"-" json:"-"`
 }
@@ -139,13 +139,13 @@ type TestSyntax struct {
 // InputSyntax is one thing that happens in a test.
 type InputSyntax struct {
 	At     time.Duration     `yaml:"at" strict:"required" jsonschema:"required" jsonschema_description:"Time of arrival, from the start of the test."`
-	TS     time.Duration     `yaml:"ts" jsonschema_description:"Event time, if it is not the time of arrival."`
+	TS     time.Duration     `yaml:"ts" jsonschema_description:"Event time of the line, for one that arrives late. Default at."`
 	Line   string            `yaml:"line" jsonschema_description:"Text of the line; {{ $value }} is the index of a repetition."`
 	Labels map[string]string `yaml:"labels" jsonschema_description:"Stream labels of this line, over those of the test; \"\" removes one."`
 	Repeat int               `yaml:"repeat" jsonschema:"minimum=1" jsonschema_description:"How often the line arrives. Default 1."`
 	Every  time.Duration     `yaml:"every" jsonschema_description:"Time between repetitions."`
-	Source string            `yaml:"source" jsonschema:"enum=lost,enum=back" jsonschema_description:"The source goes away, or comes back."`
-	Do     string            `yaml:"do" jsonschema:"enum=restart" jsonschema_description:"A graceful restart."`
+	Source string            `yaml:"source" jsonschema:"enum=lost,enum=back" jsonschema_description:"The source of lines goes away, or comes back. While it is away nothing is concluded from silence."`
+	Do     string            `yaml:"do" jsonschema:"enum=restart" jsonschema_description:"crowsnest stops and starts again, with its state."`
 
 	Keys strictyaml.Keys `yaml:"-" json:"-"`
 }
@@ -180,17 +180,17 @@ type ExpectedAlertSyntax struct {
 
 // OverridesFile is a file that changes rules of packs.
 type OverridesFile struct {
-	Overrides []OverrideSyntax `yaml:"overrides" jsonschema:"required,minItems=1" jsonschema_description:"Changes of rules, applied last and in order."`
+	Overrides []OverrideSyntax `yaml:"overrides" jsonschema:"required,minItems=1" jsonschema_description:"Changes of rules, applied after all packs are read, in order. One that matches no rule is an error."`
 
 	Keys strictyaml.Keys `yaml:"-" json:"-"`
 }
 
 // OverrideSyntax changes the rules that it names.
 type OverrideSyntax struct {
-	Rule      string        `yaml:"rule" strict:"required" jsonschema:"required,minLength=1" jsonschema_description:"Name of a rule, a glob, or pack:NAME."`
-	Set       *SetSyntax    `yaml:"set" jsonschema_description:"Scalars to set."`
-	AddUnless *UnlessSyntax `yaml:"add_unless" jsonschema_description:"A further line that prevents an episode."`
-	Disable   Reason        `yaml:"disable" jsonschema:"minLength=1" jsonschema_description:"Switch the rule off. The value is the reason."`
+	Rule      string        `yaml:"rule" strict:"required" jsonschema:"required,minLength=1" jsonschema_description:"Name of a rule, a glob such as VCluster*, or pack:NAME for all rules of a pack."`
+	Set       *SetSyntax    `yaml:"set" jsonschema_description:"Values to set. match, sequence, by and clear make another rule: copy it."`
+	AddUnless *UnlessSyntax `yaml:"add_unless" jsonschema_description:"A further line that prevents the alert, like unless of the rule."`
+	Disable   Reason        `yaml:"disable" jsonschema:"minLength=1" jsonschema_description:"Switch the rule off. The value is the reason, in words."`
 
 	Keys strictyaml.Keys `yaml:"-" json:"-"`
 }

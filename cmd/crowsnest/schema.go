@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"reflect"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 	commonconfig "github.com/prometheus/common/config"
 	"github.com/spf13/cobra"
 
+	"crowsnest/cmd/crowsnest/internal/reference"
 	"crowsnest/httpconfig"
 	"crowsnest/rules"
 	"crowsnest/strictyaml"
@@ -30,8 +32,22 @@ func newSchema(c *cli) *cobra.Command {
 			},
 		}
 	}
-	return parent("schema", "Print JSON Schemas (2020-12) for editors",
-		one("rules", "The schema of rule packs and overrides", rules.Schema),
+	language := one("rules", "The schema of rule packs and overrides", rules.Schema)
+	output := newOneOf("json", "markdown")
+	print := language.RunE
+	language.RunE = func(cmd *cobra.Command, args []string) error {
+		if output.value == "json" {
+			return print(cmd, args)
+		}
+		page, err := reference.Language()
+		if err != nil {
+			return fmt.Errorf("make the reference: %w", err)
+		}
+		_, err = io.WriteString(c.out, page)
+		return err
+	}
+	language.Flags().VarP(output, "output", "o", "form of the output: the schema, or a reference of the language made of it")
+	return parent("schema", "Print JSON Schemas (2020-12) for editors", language,
 		one("config", "The schema of the configuration", configSchema),
 	)
 }

@@ -124,7 +124,7 @@ var topics = []Topic{
 			"Give one of them another name, or remove it."},
 		{"duplicate-name", "error or warning", "The same name is there twice.",
 			"Remove one, or give it another name."},
-		{"shadowed", "warning", "Another rule takes the place of this one.",
+		{"shadowed", "warning", "Another rule reads the same streams for the same text: one line would be two alerts.",
 			"Remove one of the two rules, or make their lines different."},
 	}},
 	{"Which lines", []Check{
