@@ -24,6 +24,7 @@ import (
 	"crowsnest/sinks/alertmanager"
 	"crowsnest/sources/kubelet"
 	"crowsnest/test/setclock"
+	"crowsnest/web"
 )
 
 const (
@@ -217,6 +218,37 @@ func TestDaemonLineToAlert(t *testing.T) {
 	s.log("vc-0", "recovered")
 	s.eventually(func() bool { return s.am.resolved("A") }, "the recovery arrives")
 	require.Len(t, s.am.firing("A"), 1, "it was one episode")
+	requireTimeline(t, s)
+}
+
+// requireTimeline looks at what happened to the episode of A: opened, read back,
+// cleared by a line, and told twice.
+func requireTimeline(t *testing.T, s *ship) {
+	t.Helper()
+	var listed struct {
+		Data struct{ Episodes []web.Episode }
+	}
+	_, body := s.get("/api/v1/episodes?filter=alertname%3DA")
+	require.NoError(t, json.Unmarshal([]byte(body), &listed))
+	require.Len(t, listed.Data.Episodes, 1)
+	path := "/episodes/" + listed.Data.Episodes[0].Fingerprint
+	var told struct{ Data web.Timeline }
+	s.eventually(func() bool {
+		_, body = s.get("/api/v1" + path + "/timeline")
+		return strings.Contains(body, ": resolved, accepted (200)")
+	}, "the end is accepted")
+	require.NoError(t, json.Unmarshal([]byte(body), &told))
+	require.NotContains(t, body, "hunter2")
+	kinds := map[string]string{}
+	for _, ev := range told.Data.Events {
+		kinds[ev.Kind] = ev.Text + "|" + ev.Line
+	}
+	require.Equal(t, "the condition became true|text of a, password=<redacted>", kinds["opened"])
+	require.Equal(t, "ended: a line says that it recovered|recovered", kinds["ended"])
+	require.Contains(t, kinds, "restored")
+	code, page := s.get(path)
+	require.Equal(t, http.StatusOK, code)
+	require.Contains(t, page, "a line says that it recovered")
 }
 
 // What was written while the daemon was away is read when it is back.

@@ -266,6 +266,10 @@ func TestWriterFails(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, []string{"firing a", "resolved a"}, p.statuses(t), "on lines of their own")
 		require.True(t, s.Status()[0].Up)
+		answers := s.Answers(nth("a", 0).Fingerprint)
+		require.Len(t, answers, 3)
+		require.Equal(t, "write: no space left", answers[0].Error)
+		require.True(t, answers[2].Resolved)
 		require.NoError(t, stop())
 	})
 }

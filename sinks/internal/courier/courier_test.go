@@ -207,6 +207,11 @@ func TestOutage(t *testing.T) {
 		b.pass(slowRetry)
 		require.ElementsMatch(t, []string{"A opened", "B opened", "C opened", "B resolved"}, b.to.words())
 		require.Zero(t, b.status().Pending)
+		answers := b.courier.Answers(fire("B", 1).Fingerprint)
+		require.Equal(t, "nobody is there", answers[0].Error)
+		require.Greater(t, answers[0].Times, 1, "the tries are one entry")
+		require.True(t, answers[len(answers)-1].Resolved)
+		require.Empty(t, answers[len(answers)-1].Error)
 	})
 }
 
@@ -235,6 +240,8 @@ func TestPoison(t *testing.T) {
 		require.EqualValues(t, 1, st.Failed[ReasonRefused])
 		require.EqualValues(t, 1, st.Failed[ReasonInvalid])
 		require.True(t, st.Up)
+		require.NotEmpty(t, b.courier.Answers(fire("Bad", 1).Fingerprint)[0].Error)
+		require.NotEmpty(t, b.courier.Answers(fire("Unspeakable", 1).Fingerprint)[0].Error)
 		b.to.set(nil)
 		b.pass(refusedDelay)
 		require.Contains(t, b.to.words(), "Bad opened")
