@@ -40,7 +40,7 @@ func find(t *testing.T, set *rules.Set, opt Options, all ...Input) Report {
 	for _, in := range all {
 		require.NoError(t, f.Read(in))
 	}
-	return f.Report(1)
+	return f.Report(1, 0)
 }
 
 // summary is what a report says, in short.
@@ -193,6 +193,11 @@ func TestSecrets(t *testing.T) {
 		require.NotContains(t, string(text), "hunter", line)
 		require.Contains(t, r.Patterns[0].Template+r.Patterns[0].Error, "login failed")
 	}
+	// Also one that a cut goes through.
+	line := "cannot log in " + strings.Repeat("x ", longestKept/2-8) + "password=hunterhunter"
+	r := find(t, nil, Options{Redactor: redact.New(nil)}, input("a", line, nil))
+	require.NotContains(t, r.Patterns[0].Example, "hunt")
+	require.LessOrEqual(t, len(r.Patterns[0].Example), longestKept)
 }
 
 // However many patterns there are, so many are kept, and the rest is counted.
@@ -254,7 +259,7 @@ func TestReading(t *testing.T) {
 	}}
 	require.ErrorIs(t, f.Read(broken), bad)
 	require.ErrorContains(t, f.Read(Input{Name: "c.log", Open: func() (io.ReadCloser, error) { return nil, bad }}), "read c.log")
-	require.Len(t, f.Report(1).Patterns, 1)
+	require.Len(t, f.Report(1, 0).Patterns, 1)
 }
 
 func TestRecords(t *testing.T) {
@@ -266,10 +271,12 @@ func TestRecords(t *testing.T) {
 	}
 	f.Finish()
 	f.Finish()
-	r := f.Report(1)
+	r := f.Report(1, 0)
 	require.Equal(t, []string{"error 1 Sync failed", "error 1 cannot open it"}, summary(r))
 	require.EqualValues(t, 2, r.Lines)
-	require.Empty(t, f.Report(2).Patterns)
+	require.Empty(t, f.Report(2, 0).Patterns)
+	require.Len(t, f.Report(1, 1).Patterns, 1)
+	require.Equal(t, 2, f.Report(1, 1).All)
 }
 
 // What varies between the lines of a pattern is no text to find them by.

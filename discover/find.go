@@ -265,7 +265,7 @@ func (f *Finder) candidate(fl *follower, h *matcher.Hit, r Reading) {
 	if p == nil {
 		p = f.tree.add(f.masked)
 		p.example = example{
-			line: strings.Clone(h.Line), input: fl.input, number: h.LineNumber, labels: h.Labels,
+			line: f.keep(h.Line), input: fl.input, number: h.LineNumber, labels: h.Labels,
 			reading: Reading{Level: r.Level, Message: strings.Clone(r.Message), Error: strings.Clone(r.Error), Named: r.Named},
 		}
 		p.level, p.judgement = r.Level, j
@@ -274,6 +274,21 @@ func (f *Finder) candidate(fl *follower, h *matcher.Hit, r Reading) {
 	if f.counted != nil {
 		f.counted(p, fl.input, h.LineNumber)
 	}
+}
+
+// longestKept bounds what is kept of an example, in bytes.
+const longestKept = 4 << 10
+
+// keep copies a line for an example. A long one is cut behind hiding: half a secret
+// may not look like one.
+func (f *Finder) keep(line string) string {
+	if len(line) <= longestKept {
+		return strings.Clone(line)
+	}
+	if f.opt.Redactor != nil {
+		line = f.opt.Redactor.String(line)
+	}
+	return strings.Clone(line[:min(len(line), longestKept)])
 }
 
 func (f *Finder) count(p *pattern, fl *follower, at time.Time, level Level) {

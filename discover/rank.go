@@ -79,15 +79,19 @@ var levelPoints = map[Level]float64{
 
 var wordPoints = map[weight]float64{0: 0, soft: 0.5, ordinary: 1.5, grave: 2.5}
 
-// Report returns what was found so far, ranked. Patterns with less than that many
-// lines are left out. Secrets are hidden.
-func (f *Finder) Report(minCount int64) Report {
+// Report returns what was found so far, ranked: the first patterns, 0 meaning all,
+// of those that have that many lines. Secrets are hidden.
+func (f *Finder) Report(minCount int64, top int) Report {
 	out := f.report
 	out.Evicted, out.EvictedLines = f.tree.evicted, f.tree.evictedLines
 	out.Patterns = []Pattern{}
 	all := f.groups(minCount)
 	out.All = len(all)
-	for _, g := range all.diverse(f.parts) {
+	ordered := all.diverse(f.parts)
+	if top > 0 {
+		ordered = ordered[:min(len(ordered), top)]
+	}
+	for _, g := range ordered {
 		p := g.members[0].export(f.opt.Redactor)
 		p.Score, p.Why = math.Round(g.score*10)/10, g.reasons()
 		p.Level, p.Count, p.Streams, p.MoreStreams = g.level, g.count, len(g.streams), len(g.streams) >= mostStreams

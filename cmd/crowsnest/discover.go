@@ -52,8 +52,8 @@ messages become patterns: numbers, names, addresses and the like are placeholder
 and patterns of the same cause are one entry.
 
 The order is by points, which -o json and --why show: the level (fatal 5, error 3,
-warning 2.5, others 2.25) and the gravest word count more than how often a line
-comes: ten times as many lines are one point, a thousand are the most that counts.
+warning 2.5, info or none 2.25) and the gravest word count more than how often a
+line comes: ten times as many are one point, a thousand lines the most that counts.
 What usually passes by itself, such as a conflict that is tried again, has less.
 And a component has less the more of its own is above, so that one that complains
 of everything does not hide the others.
@@ -107,10 +107,7 @@ func (c *cli) discover(ctx context.Context, f discoverFlags, cmd *cobra.Command,
 		return err
 	}
 	readErr := c.discoverIn(ctx, f, finder, args)
-	report := finder.Report(f.minCount)
-	if f.top > 0 {
-		report.Patterns = report.Patterns[:min(len(report.Patterns), f.top)]
-	}
+	report := finder.Report(f.minCount, f.top)
 	why, _ := cmd.Flags().GetBool("why")
 	if err := c.tellDiscovered(f, report, why); err != nil {
 		return errors.Join(err, readErr)
