@@ -1,0 +1,190 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// sentence is the verdict.
+func (r Report) sentence(touched int) string {
+	over := fmt.Sprintf("Over %s %s ", group(r.Lines), plural(r.Lines, "line"))
+	var text string
+	switch {
+	case r.Lines == 0:
+		return "No line was read, so nothing can be said."
+	case r.Changed:
+		text = fmt.Sprintf("%sthe alerts of %s %s change: %s; %s instead of %s.", over, group(int64(touched)), plural(int64(touched), "rule"),
+			sums(r.Rules), count(r.After.Notifications, "notification"), group(int64(r.Before.Notifications)))
+	case r.After.Alerts == 0:
+		text = over + "neither set raises an alert."
+	default:
+		text = fmt.Sprintf("%sboth sets raise the same %s.", over, count(r.After.Alerts, "alert"))
+	}
+	if n := len(r.Unseen); n > 0 {
+		text = strings.TrimSuffix(text, ".") + fmt.Sprintf("; %s matched none of these lines, so nothing is known of %s.",
+			count(n, "new or changed rule"), map[bool]string{true: "it", false: "them"}[n == 1])
+	}
+	return text
+}
+
+// sums adds up what rules raise otherwise.
+func sums(all []Rule) string {
+	var t Rule
+	for _, r := range all {
+		t.More += r.More
+		t.Less += r.Less
+		t.Earlier += r.Earlier
+		t.Later += r.Later
+		t.Relabelled += r.Relabelled
+		t.Ends += r.Ends
+	}
+	return t.kinds()
+}
+
+// kinds says how many alerts change in which way; "" if none does.
+func (r Rule) kinds() string {
+	var parts []string
+	for _, k := range []struct {
+		n    int
+		text string
+	}{
+		{r.More, "more"},
+		{r.Less, "less"},
+		{r.Earlier, "earlier"},
+		{r.Later, "later"},
+		{r.Relabelled, "relabelled"},
+		{r.Ends, "ending otherwise"},
+	} {
+		if k.n > 0 {
+			parts = append(parts, group(int64(k.n))+" "+k.text)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// change says in a few words what becomes of a rule.
+func (r Rule) change() string {
+	var parts []string
+	if r.Status != StatusSame {
+		parts = append(parts, r.Status)
+	}
+	switch kinds := r.kinds(); {
+	case kinds != "":
+		parts = append(parts, kinds)
+	case r.LinesBefore+r.LinesAfter == 0:
+		parts = append(parts, "no line")
+	default:
+		parts = append(parts, "same alerts")
+	}
+	return strings.Join(parts, "; ")
+}
+
+// sign marks the kind of an example, as a difference of texts does.
+func (e Example) sign() string {
+	switch e.Kind {
+	case KindMore:
+		return "+"
+	case KindLess:
+		return "-"
+	}
+	return "!"
+}
+
+// text is an example on one line, without its sign and its log line.
+func (e Example) text() string {
+	text := stamp(e.Alert.FiredAt)
+	if e.Was != nil {
+		switch by := e.Alert.FiredAt.Sub(e.Was.FiredAt); {
+		case by < 0:
+			text += fmt.Sprintf(" (%s earlier)", -by)
+		case by > 0:
+			text += fmt.Sprintf(" (%s later)", by)
+		}
+		if e.Kind == KindEnds {
+			text += fmt.Sprintf(" ends %s, was %s", e.Alert.end(), e.Was.end())
+		}
+	}
+	text += " " + cut(labelText(e.Alert.Labels), maxLabels)
+	if e.Kind == KindRelabelled {
+		text += " " + cut(e.otherwise(), maxLabels)
+	}
+	return text
+}
+
+// otherwise says which labels differ, and whether anybody is told.
+func (e Example) otherwise() string {
+	var parts []string
+	names := map[string]bool{}
+	for name := range e.Alert.Labels {
+		names[name] = true
+	}
+	for name := range e.Was.Labels {
+		names[name] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if was, is := e.Was.Labels[name], e.Alert.Labels[name]; was != is {
+			parts = append(parts, fmt.Sprintf("%s was %q", name, was))
+		}
+	}
+	switch {
+	case e.Alert.Silent && !e.Was.Silent:
+		parts = append(parts, "nobody is told any more")
+	case !e.Alert.Silent && e.Was.Silent:
+		parts = append(parts, "nobody was told")
+	}
+	return "(" + strings.Join(parts, ", ") + ")"
+}
+
+func (a Alert) end() string {
+	if a.EndsAt == nil {
+		return "never"
+	}
+	return fmt.Sprintf("%s (%s)", stamp(*a.EndsAt), a.Reason)
+}
+
+// labelText writes the labels that tell one alert of a rule from another.
+func labelText(labels map[string]string) string {
+	parts := []string{}
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		if name != "alertname" && name != "resolves" {
+			parts = append(parts, fmt.Sprintf("%s=%q", name, labels[name]))
+		}
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// cut shortens text to n bytes and says so.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + "…"
+}
+
+func count(n int, of string) string { return group(int64(n)) + " " + plural(int64(n), of) }
+
+func plural(n int64, of string) string {
+	if n == 1 {
+		return of
+	}
+	return of + "s"
+}
+
+// group writes 1234567 as 1,234,567.
+func group(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
