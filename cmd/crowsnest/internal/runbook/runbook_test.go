@@ -45,7 +45,7 @@ func TestDiagnosis(t *testing.T) {
   match: {contains: [valve, "a`+"`"+`b"], field: {x: "1", y: "~z.*"}, any: [one, {regex: "tw.o"}], not: {any: [three, four]}}
   clear: valve free`)
 	require.Equal(t, "It reads the streams `{container=\"x\"}` and looks for\n\n"+
-		"- a line that\n  - contains `valve`\n  - contains ``a`b``\n  - has the field `x` with the value `1`\n  - has a field `y` that matches `^(?s:z.*)$`\n"+
+		"- a line that\n  - contains `valve`\n  - contains ``a`b``\n  - has the field `x` with the value `1`\n  - has a field `y` that matches `z.*`\n"+
 		"  - fulfils one of these:\n    - it contains `one`\n    - it matches `tw.o`\n  - but not one that\n    - fulfils one of these:\n      - it contains `three`\n      - it contains `four`\n"+
 		"- to clear: a line that contains `valve free`\n\nWhy a line matches or not: `crowsnest explain A --line '...'`.", diagnosis(set.Rules[0]))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"crowsnest/matcher"
+	"crowsnest/redact"
 	"crowsnest/rules"
 )
 
@@ -132,12 +133,20 @@ func words(m *rules.Matcher) []string {
 	}
 	for _, f := range m.Fields {
 		if f.Regex != nil {
-			out = append(out, fmt.Sprintf("has a field %s that matches %s", code(f.Name), code(f.Regex.String())))
+			out = append(out, fmt.Sprintf("has a field %s that matches %s", code(f.Name), code(unanchored(f.Regex.String()))))
 		} else {
 			out = append(out, fmt.Sprintf("has the field %s with the value %s", code(f.Name), code(f.Value)))
 		}
 	}
 	return out
+}
+
+// unanchored is an expression for a whole value as it is written in the rule.
+func unanchored(expr string) string {
+	if inner, ok := strings.CutPrefix(expr, "^(?s:"); ok {
+		return strings.TrimSuffix(inner, ")$")
+	}
+	return expr
 }
 
 // mostExamples bounds the tests that are shown of each sort, mostLines those of
@@ -185,8 +194,8 @@ func show(b *strings.Builder, t rules.Test, wanted func(line string) bool) int {
 	var lines []string
 	for _, in := range t.Input {
 		text := strings.ReplaceAll(in.Text, "{{ $value }}", "0")
-		if text != "" && len(lines) < mostLines && !slices.Contains(lines, text) && wanted(text) {
-			lines = append(lines, text)
+		if text != "" && len(lines) < mostLines && !slices.Contains(lines, redact.Sanitise(text)) && wanted(text) {
+			lines = append(lines, redact.Sanitise(text)) // no colours
 		}
 	}
 	if len(lines) == 0 {
