@@ -97,6 +97,8 @@ func TestWhatComplains(t *testing.T) {
 	// CRI in parts, Docker.
 	f("2026-01-01T00:00:00Z stderr P E0101 10:00:00.0 1 a.go:1] the valve is \n2026-01-01T00:00:00Z stderr F stuck\n", "error 1 the valve is stuck")
 	f(`{"log":"E0101 10:00:00.0 1 a.go:1] the valve is stuck\n","stream":"stderr","time":"2026-01-01T00:00:00Z"}`, "error 1 the valve is stuck")
+	// JSON without a space is no function of a stack.
+	f(`{"level":"info","msg":"start"}`+"\n"+`{"level":"error","msg":"stuck"}`, "error 1 stuck")
 	// Anything goes.
 	f("\x00\x00\xff\xfe failed \x80 to read the valve\n", "unknown 1 \xff\xfe failed \x80 to read the valve")
 }

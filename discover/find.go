@@ -326,7 +326,7 @@ func continuation(line string) bool {
 	switch {
 	case strings.HasPrefix(line, "[signal "):
 		return true // of a panic
-	case strings.IndexByte(line, ' ') < 0:
+	case strings.IndexByte(line, ' ') < 0 && line != "" && line[0] != '{':
 		return true // one word says nothing; most are functions of a stack
 	case strings.HasPrefix(line, "goroutine ") && strings.Contains(line, "["), strings.HasPrefix(line, "created by "):
 		return true
