@@ -78,9 +78,11 @@ check-vulns:
 fmt:
 	$(TOOL) gofumpt -w $(GOFILES)
 
-docs: build ## write the runbook pages of the shipped packs
+docs: build ## write what documents show: runbook pages, the reference of the language, outputs in the tutorial
 	rm -rf docs/rules
 	$(BIN) rules docs --out docs/rules
+	$(BIN) schema rules -o markdown > docs/language.md
+	UPDATE_SNAPSHOTS=1 $(GO) test -count=1 -run '^TestDocuments$$' ./cmd/crowsnest
 
 schemas: build ## write the JSON Schemas that editors use
 	$(BIN) schema rules > rules/packs/schema.json
