@@ -121,7 +121,7 @@ func (c *Change) compare(before, after []Alert) {
 func (c *Change) pair(b, a Alert) {
 	by := a.Fired.Sub(b.Fired)
 	switch {
-	case !maps.Equal(a.Episode.Labels, b.Episode.Labels) || a.Episode.Silent != b.Episode.Silent:
+	case identity(a) != identity(b) || a.Episode.Silent != b.Episode.Silent:
 		c.Relabelled = append(c.Relabelled, Pair{b, a})
 	case by < 0:
 		c.Earlier = append(c.Earlier, Shift{a, b, -by})
@@ -176,7 +176,13 @@ func inOrder(alerts []Alert) []Alert {
 	return out
 }
 
-func identity(a Alert) string { return labelText(a.Episode.Labels) }
+// identity is the labels but for `resolves`, which follows from how the rule is
+// written.
+func identity(a Alert) string {
+	labels := maps.Clone(a.Episode.Labels)
+	delete(labels, "resolves")
+	return labelText(labels)
+}
 
 // key names the failure: the values of `by`, whatever else the labels say.
 func key(a Alert) string {

@@ -53,6 +53,9 @@ func TestComparePairs(t *testing.T) {
 	f("+0 -0 <0 >0 ~1 |0", list(a(0, 5)), list(alertAt("a", "critical", 0, 5)))
 	f("+0 -0 <0 >0 ~1 |0", list(a(0, 5)), list(alertAt("a", "critical", 1, 5)))
 	f("+1 -1 <0 >0 ~0 |0", list(a(0, 5)), list(alertAt("b", "warning", 0, 5)))
+	cleared := a(2, 5)
+	cleared.Episode.Labels["resolves"] = "clear"
+	f("+0 -0 <0 >1 ~0 |0", list(a(0, 5)), list(cleared))
 	silent := a(0, 5)
 	silent.Episode.Silent = true
 	f("+0 -0 <0 >0 ~1 |0", list(a(0, 5)), list(silent))

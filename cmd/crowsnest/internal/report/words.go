@@ -127,7 +127,7 @@ func (e Example) otherwise() string {
 		names[name] = true
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if was, is := e.Was.Labels[name], e.Alert.Labels[name]; was != is {
+		if was, is := e.Was.Labels[name], e.Alert.Labels[name]; was != is && name != "resolves" {
 			parts = append(parts, fmt.Sprintf("%s was %q", name, was))
 		}
 	}
