@@ -53,7 +53,10 @@ func spans(dst []span, text string) []span {
 				continue
 			}
 			dst = append(dst, span{i, i + 1, ""}, span{i + 1, end, maskName}, span{end, end + 1, ""})
-			i = end + 1
+			if i = end + 1; text[end] == '\\' {
+				dst = append(dst, span{i, i + 1, ""})
+				i++
+			}
 		case wordStart(c):
 			end := wordEnd(text, i)
 			if i >= len(kindIs) && text[i-len(kindIs):i] == kindIs {
@@ -70,12 +73,13 @@ func spans(dst []span, text string) []span {
 	return dst
 }
 
-// quotedName returns where the quote at i is closed if there is a name between, -1
-// otherwise: a sentence in quotes is read like any other.
+// quotedName returns where the quote at i is closed, with a backslash before it or
+// not, if there is a name between, -1 otherwise: a sentence in quotes is read like
+// any other.
 func quotedName(text string, i int) int {
 	for k := i + 1; k < len(text) && k-i <= longestQuoted; k++ {
 		switch c := text[k]; {
-		case c == text[i]:
+		case c == text[i], c == '\\' && k+1 < len(text) && text[k+1] == text[i]:
 			if k == i+1 {
 				return -1
 			}
