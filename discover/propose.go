@@ -1,6 +1,7 @@
 package discover
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -32,6 +33,11 @@ type Proposal struct {
 // longestExample bounds the lines of tests, in bytes. A file of rules has at most
 // 1 MiB.
 const longestExample = 2 << 10
+
+// Says is the text that tells most: the longest.
+func (p *Proposal) Says() string {
+	return slices.MaxFunc(p.Texts, func(a, b string) int { return cmp.Compare(len(a), len(b)) })
+}
 
 // leastText is how long a text must be to find lines by.
 const leastText = 8
@@ -89,7 +95,7 @@ func fixedTexts(line, template string, r Reading) []string {
 func fixedText(line, template, part string) string {
 	longest := ""
 	for _, text := range runs(part) {
-		if text = within(template, text); len(text) < leastText || !strings.Contains(line, text) {
+		if text = within(line, template, text); len(text) < leastText {
 			continue
 		}
 		var j judgement
@@ -104,12 +110,28 @@ func fixedText(line, template, part string) string {
 	return longest
 }
 
-// within returns the longest beginning of a text, by words, that a template has.
-func within(template, text string) string {
-	for template != "" && text != "" && !strings.Contains(template, text) {
-		text = strings.TrimRight(text[:max(strings.LastIndexByte(text, ' '), 0)], " \t:,;.()[]<>'-=|")
+// within returns the longest part of a text, by words, that stands in the line and
+// in the template, if there is one: colours are between words, and mining finds
+// words that vary.
+func within(line, template, text string) string {
+	ok := func(part string) bool {
+		return strings.Contains(line, part) && (template == "" || strings.Contains(template, part))
 	}
-	return text
+	best := ""
+	for start := 0; len(text)-start > len(best); {
+		for part := text[start:]; len(part) > len(best); part = strings.TrimRight(part[:max(strings.LastIndexByte(part, ' '), 0)], " \t:,;.()[]<>'-=|") {
+			if part[0] != ' ' && ok(part) {
+				best = part
+				break
+			}
+		}
+		k := strings.IndexByte(text[start:], ' ')
+		if k < 0 {
+			break
+		}
+		start += k + 1
+	}
+	return best
 }
 
 // runs returns the texts between what varies.

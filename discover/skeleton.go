@@ -90,6 +90,7 @@ type writer struct {
 	strings.Builder
 	s     *RuleSkeleton
 	tests int
+	once  bool // the line has been written
 }
 
 func (s *RuleSkeleton) write() (text string, tests int) {
@@ -122,7 +123,7 @@ func (w *writer) head() {
 		about = "{{ $labels." + p.Object + " }} " + about
 	}
 	w.f("  by: [%s]\n  severity: %s\n  annotations:\n", by, s.Severity)
-	w.f("    summary: %s\n", quoted("TODO, in one sentence: "+p.Texts[0]+": "+about))
+	w.f("    summary: %s\n", quoted("TODO, in one sentence: "+strings.Join(p.Texts, ": ")+": "+about))
 	w.f("  remediation:\n    summary: %s\n", quoted("TODO: what the on-call does first"))
 }
 
@@ -181,7 +182,14 @@ func (w *writer) input(at, line, namespace string) string {
 	if namespace != "" {
 		labels = ", labels: {namespace: " + namespace + "}"
 	}
-	return fmt.Sprintf("{at: %s, line: %s%s}", at, quoted(line), labels)
+	text := quoted(line)
+	if line == w.s.Proposal.Line { // written once, in full
+		if text = "&" + w.s.Alert + " " + text; w.once {
+			text = "*" + w.s.Alert
+		}
+		w.once = true
+	}
+	return fmt.Sprintf("{at: %s, line: %s%s}", at, text, labels)
 }
 
 func (w *writer) alert(namespace, value string, count int) string {
