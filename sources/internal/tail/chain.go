@@ -58,7 +58,6 @@ type chain struct {
 	oldUntil  time.Time
 	nextSince time.Time // since when next has a file with content
 	away      time.Time // since when cur is no longer in the directory
-	grew      bool      // cur did, at the last turn
 	moved     time.Time // when something was last read
 	ended     bool      // the file of the saved point was read to its end
 	since     time.Time // when that file was last written to
@@ -88,7 +87,6 @@ type chain struct {
 	over     bool      // there are no files left
 	holds    bool      // files are open
 	view     sources.StreamStatus
-	named    string // the file that view.Path is of
 	count    matcher.Counters
 }
 
@@ -121,12 +119,9 @@ func (c *chain) run(w *worker) (again bool) {
 	c.turn.now = c.t.cfg.Clock()
 	c.unprove()
 	ok := c.look()
-	c.grew = false
 	if ok && c.cur != nil {
-		f, off := c.cur, c.cur.off
 		again = c.readOld(w)
 		again = c.readCur(w) || again
-		c.grew = c.cur == f && f.off > off
 	}
 	c.turn.busy = again
 	c.publish()
@@ -140,7 +135,7 @@ func (c *chain) look() bool {
 	if c.turn.busy && c.cur != nil && c.gen != 0 && now.Sub(c.looked) < lookEvery {
 		return c.openCur()
 	}
-	l, looked, err := c.tree.dirs.get(c.found.Dir, now)
+	l, err := c.tree.dirs.get(c.found.Dir, now)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errRefused) { // no directory any more
 		l, err = &listing{gen: -1}, nil
 	}
@@ -148,17 +143,13 @@ func (c *chain) look() bool {
 		c.t.fail("list", err)
 		return false
 	}
-	c.looked = looked
-	changed := l.gen != c.gen || l.gen < 0
-	if c.cur != nil && c.fast(changed) {
-		c.cur.quiet = nil // whether it is idle is not known
-		return true
-	}
+	c.looked = now
 	if c.cur != nil && !c.stat(c.cur) {
 		return false
 	}
+	changed := l.gen != c.gen || l.gen < 0
 	if c.cur == nil && c.parked != nil && !changed && c.stillParked() {
-		c.prove(looked)
+		c.prove(now)
 		return true
 	}
 	if c.cur != nil && !changed {
@@ -192,19 +183,10 @@ func (c *chain) look() bool {
 		c.confirm()
 	}
 	if c.cur == nil {
-		c.prove(looked)
+		c.prove(now)
 		return true
 	}
 	return c.openCur()
-}
-
-// fast tells that cur can be read without looking at it first: it grew at the
-// last turn and most likely did again, nothing waits for how old it is, and what
-// is read tells whether it still is the same file.
-func (c *chain) fast(changed bool) bool {
-	f := c.cur
-	return c.grew && f.sure && f.f != nil && f.gz == nil && !changed && len(c.next) == 0 && c.old == nil &&
-		c.away.IsZero() && !c.park.Load() && !c.t.crowded()
 }
 
 // confirm makes sure that no name changed while files were opened by name. If
@@ -385,15 +367,13 @@ func (c *chain) publish() {
 		f = c.parked[len(c.parked)-1]
 	}
 	if f == nil {
-		c.named, c.view.Path = "", c.tree.root.abs(c.found.Dir)
+		c.view.Path = c.tree.root.abs(c.found.Dir)
 		return
 	}
-	if c.named != f.name {
-		c.named, c.view.Path = f.name, c.tree.root.abs(c.rel(f.name))
-	}
+	c.view.Path = c.tree.root.abs(c.rel(f.name))
 	c.view.Offset = f.off
 	if !f.order.GZ {
-		c.view.Size = max(f.fi.Size(), f.off+f.rest)
+		c.view.Size = f.fi.Size()
 	}
 	for _, n := range c.next {
 		if !n.order.GZ {

@@ -215,19 +215,13 @@ func (l *lab) kill() { l.stopIt() }
 
 // bubble runs f on a fake clock and real files. Files have real times then,
 // which are in the fake clock's future: nothing counts as settled or old.
-//
-// It does so twice: every directory is looked at each time, or the kernel is
-// asked whether it changed. What it tells by itself would stop the fake clock.
 func bubble(t *testing.T, finder func(root string) Finder, f func(t *testing.T, l *lab)) {
 	t.Helper()
-	for name, cfg := range map[string]Config{"polled": {Source: "test", NoWatch: true}, "asked": {Source: "test", deaf: true}} {
-		t.Run(name, func(t *testing.T) {
-			root := t.TempDir()
-			synctest.Test(t, func(t *testing.T) {
-				f(t, &lab{t: t, cfg: cfg, finder: finder(root)})
-			})
-		})
-	}
+	root := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		l := &lab{t: t, cfg: Config{Source: "test", NoWatch: true}, finder: finder(root)}
+		f(t, l)
+	})
 }
 
 // wait lets fake time pass.

@@ -149,7 +149,6 @@ func lives(t *testing.T, rt *rapid.T) {
 		return step{rapid.IntRange(0, lastOp).Draw(t, "op"), rapid.IntRange(0, 99).Draw(t, "arg")}
 	}), 1, 80).Draw(rt, "plan")
 	open := rapid.SampledFrom([]int{0, 0, 1}).Draw(rt, "open")
-	asked := rapid.Bool().Draw(rt, "asked")
 	root, err := os.MkdirTemp(t.TempDir(), "life")
 	if err != nil {
 		rt.Fatal(err)
@@ -157,7 +156,7 @@ func lives(t *testing.T, rt *rapid.T) {
 	defer os.RemoveAll(root)
 	var m *model
 	synctest.Test(t, func(t *testing.T) {
-		l := &lab{t: t, cfg: Config{Source: "test", NoWatch: !asked, deaf: asked, MaxOpen: open}, finder: podFinder(root)}
+		l := &lab{t: t, cfg: Config{Source: "test", NoWatch: true, MaxOpen: open}, finder: podFinder(root)}
 		m = &model{l: l, c: kubesim.New(kubesim.Options{Root: root}), lost: map[string]bool{}, perhaps: map[string]bool{}}
 		m.cur = &modelFile{path: m.c.Path()}
 		l.each = m.each
@@ -211,7 +210,7 @@ func TestClosedFileGrowsAndGoes(t *testing.T) {
 		several(c, &seq, 5)
 		several(other, &seq, 5)
 		l.start(nil)
-		wait(10*time.Second + 50*time.Millisecond)         // between two looks: none sees half of what follows
+		wait(10*time.Second + 50*time.Millisecond) // between two looks: none sees half of what follows
 		for _, x := range []*kubesim.Container{c, other} { // one of them is closed
 			several(x, &seq, 5)
 			x.Rotate()

@@ -138,7 +138,7 @@ func (c *chain) truncated() {
 	if f.long != nil {
 		p.Off = f.long.start
 	}
-	if l, err := c.tree.dirs.look(c.found.Dir, c.turn.now); err == nil {
+	if l, err := c.tree.dirs.get(c.found.Dir, c.turn.now); err == nil {
 		if ms, err := c.members(l.entries); err == nil {
 			if i, err := c.locate(ms, p); err == nil && i >= 0 && !os.SameFile(ms[i].fi, f.fi) {
 				if cp, err := c.openMember(ms[i], p.Off); err == nil {

@@ -27,13 +27,12 @@ type Config struct {
 	Source   string           // name that proof of reading is given under
 	Clock    func() time.Time // time.Now
 	Poll     time.Duration    // how often every file is looked at
-	Rescan   time.Duration    // how often every directory is looked at, and listed unless it is watched
+	Rescan   time.Duration    // how often every directory is listed, changed or not
 	LookBack time.Duration    // without a position: how old the first line may be; negative: no bound
 	FromEnd  bool             // at a first start: files without times are read from their end
 	Workers  int
 	MaxOpen  int  // files that are held open while idle
 	NoWatch  bool // poll only
-	deaf     bool // in tests: the kernel is asked for changes, and tells none by itself
 }
 
 // Finder finds the streams below one directory. Below it no link is followed.
@@ -148,19 +147,15 @@ func (t *Tailer) Run(ctx context.Context, p sources.Pipeline) error {
 	var w *watcher
 	if !t.cfg.NoWatch {
 		var err error
-		if w, err = newWatcher(t.told(hints), func(err error) { t.blind.Store(&err) }); err != nil {
+		if w, err = newWatcher(hints.add, func(err error) { t.blind.Store(&err) }); err != nil {
 			t.fail("watch", err)
 		} else {
-			t.listen(w.watches)
-			if !t.cfg.deaf {
-				wg.Go(w.run)
-			}
+			wg.Go(w.run)
 		}
 	}
 	t.coordinate(ctx, w, hints)
 	t.queue.close()
 	if w != nil {
-		t.listen(nil)
 		w.close()
 	}
 	wg.Wait()
@@ -214,7 +209,6 @@ func (t *Tailer) coordinate(ctx context.Context, w *watcher, h *hints) {
 			if full {
 				rescan = now.Add(t.cfg.Rescan)
 			}
-			t.hear(w)
 			t.findAll(w, full)
 			n := t.lookAt(nil, true)
 			t.parkIdle()
@@ -257,14 +251,14 @@ func (t *Tailer) findIn(tr *tree, now time.Time, full bool, w *watcher) bool {
 			return false
 		}
 		tr.dirs.distrust()
-	} else if !tr.dirs.changed(tr.listed, now) {
+	} else if !tr.dirs.changed(tr.listed) {
 		return true
 	}
 	tr.listed = map[string]bool{}
 	list := func(dir string) ([]Entry, error) {
 		tr.listed[dir] = true
-		w.add(tr.root.abs(dir), dir == ".", full)
-		l, _, err := tr.dirs.get(dir, now)
+		w.add(tr.root.abs(dir), dir == ".")
+		l, err := tr.dirs.get(dir, now)
 		if err != nil {
 			return nil, err
 		}
@@ -277,18 +271,18 @@ func (t *Tailer) findIn(tr *tree, now time.Time, full bool, w *watcher) bool {
 		return false
 	}
 	tr.up = true
-	t.update(tr, found, w, full)
+	t.update(tr, found, w)
 	return true
 }
 
 // update makes chains for new streams and marks those that are gone.
-func (t *Tailer) update(tr *tree, found []Stream, w *watcher, full bool) {
+func (t *Tailer) update(tr *tree, found []Stream, w *watcher) {
 	seen := make(map[string]bool, len(found))
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, s := range found {
 		seen[s.Key] = true
-		w.add(tr.root.abs(s.Dir), false, full)
+		w.add(tr.root.abs(s.Dir), false)
 		if c := t.chains[s.Key]; c != nil {
 			c.unlisted.Store(false)
 			continue

@@ -35,31 +35,3 @@ func (h *hints) take() (dirs map[string]bool, all bool) {
 	}
 	return dirs, all
 }
-
-// told returns what is called when the kernel tells of a directory.
-func (t *Tailer) told(h *hints) func(dir string, all bool) {
-	return func(dir string, all bool) {
-		for _, tr := range t.trees {
-			tr.dirs.tell(dir, all)
-		}
-		h.add(dir)
-	}
-}
-
-func (t *Tailer) listen(watched func(dir string) bool) {
-	for _, tr := range t.trees {
-		tr.dirs.listen(watched)
-	}
-}
-
-// hear makes sure that everything is known that the kernel has to tell.
-func (t *Tailer) hear(w *watcher) {
-	if w == nil {
-		return
-	}
-	now := t.cfg.Clock()
-	w.drain()
-	for _, tr := range t.trees {
-		tr.dirs.hear(now)
-	}
-}

@@ -7,12 +7,10 @@ import "errors"
 // watcher does not exist here: polling finds everything.
 type watcher struct{}
 
-func newWatcher(func(dir string, all bool), func(error)) (*watcher, error) {
+func newWatcher(func(dir string), func(error)) (*watcher, error) {
 	return nil, errors.New("watch: not available on this system")
 }
 
-func (w *watcher) add(string, bool, bool) {}
-func (w *watcher) watches(string) bool    { return false }
-func (w *watcher) run()                   {}
-func (w *watcher) drain()                 {}
-func (w *watcher) close()                 {}
+func (w *watcher) add(string, bool) {}
+func (w *watcher) run()             {}
+func (w *watcher) close()           {}
