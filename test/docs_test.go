@@ -17,10 +17,8 @@ var block = regexp.MustCompile("(?s)```yaml\n(.*?)```")
 
 // Every pack that the documents show can be loaded and passes its tests.
 func TestPacksInDocs(t *testing.T) {
-	docs, err := filepath.Glob("../*.md")
-	require.NoError(t, err)
 	packs := 0
-	for _, doc := range docs {
+	for _, doc := range documents(t) {
 		text, err := os.ReadFile(doc)
 		require.NoError(t, err)
 		for _, m := range block.FindAllStringSubmatch(string(text), -1) {
@@ -39,4 +37,70 @@ func TestPacksInDocs(t *testing.T) {
 		}
 	}
 	require.NotZero(t, packs)
+}
+
+// documents are the pages that people read, without those made from the rules.
+func documents(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	for _, glob := range []string{"../*.md", "../docs/*.md"} {
+		found, err := filepath.Glob(glob)
+		require.NoError(t, err)
+		require.NotEmpty(t, found)
+		all = append(all, found...)
+	}
+	return all
+}
+
+var (
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	fence   = regexp.MustCompile("(?ms)^ *```.*?^ *```")
+)
+
+// Every link of the documents leads to a file, and to a heading, that is there.
+func TestLinksInDocs(t *testing.T) {
+	for _, doc := range documents(t) {
+		text, err := os.ReadFile(doc)
+		require.NoError(t, err)
+		for _, m := range link.FindAllStringSubmatch(fence.ReplaceAllString(string(text), ""), -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			path, fragment, _ := strings.Cut(m[1], "#")
+			target := filepath.Join(filepath.Dir(doc), path)
+			if path == "" {
+				target = doc
+			}
+			_, err := os.Stat(target)
+			require.NoError(t, err, "%s links to %s", doc, m[1])
+			if fragment != "" {
+				require.Contains(t, anchors(t, target), fragment, "%s links to %s", doc, m[1])
+			}
+		}
+	}
+}
+
+// Whoever starts with the README finds every document.
+func TestDocsAreLinked(t *testing.T) {
+	readme, err := os.ReadFile("../README.md")
+	require.NoError(t, err)
+	docs, err := filepath.Glob("../docs/*.md")
+	require.NoError(t, err)
+	for _, doc := range docs {
+		require.Contains(t, string(readme), "](docs/"+filepath.Base(doc)+")")
+	}
+}
+
+// anchors are the names that GitHub gives to the headings of a page.
+func anchors(t *testing.T, file string) []string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var all []string
+	for _, m := range heading.FindAllStringSubmatch(fence.ReplaceAllString(string(text), ""), -1) {
+		kept := regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(m[1]), "")
+		all = append(all, strings.ReplaceAll(kept, " ", "-"))
+	}
+	return all
 }
