@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -62,6 +63,7 @@ of everything does not hide the others.
 passes check and test as it is. --rules none leaves nothing out.`,
 		Example: `  crowsnest discover /var/log/pods
   kubectl logs -n capi-system deploy/capi-controller-manager | crowsnest discover
+  kubectl logs -f -n capi-system deploy/capi-controller-manager | crowsnest discover   # ends with Ctrl-C
   crowsnest discover --top 5 --rules packs/ --rules-out new.yaml must-gather/
   crowsnest discover --loki http://loki:3100 --query '{namespace="capi-system"}' --since 6h`,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.discover(cmd.Context(), f, cmd, args) },
@@ -131,6 +133,13 @@ func (c *cli) discoverIn(ctx context.Context, f discoverFlags, finder *discover.
 	labels, err := parseLabels(f.labels)
 	if err != nil {
 		return err
+	}
+	if slices.Contains(args, inputs.Stdin) {
+		// Ctrl-C reaches all of a pipe: what writes into it ends, and what it wrote
+		// is told. A second one ends this too.
+		ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT)
+		defer stop()
+		defer context.AfterFunc(ctx, stop)()
 	}
 	logs, skipped, findErr := inputs.Collect(args, inputs.Options{Labels: labels, PathLabels: kubelet.PathLabels, Stdin: c.in})
 	for _, s := range skipped {
