@@ -210,7 +210,7 @@ func TestClosedFileGrowsAndGoes(t *testing.T) {
 		several(c, &seq, 5)
 		several(other, &seq, 5)
 		l.start(nil)
-		wait(10*time.Second + 50*time.Millisecond) // between two looks: none sees half of what follows
+		wait(10*time.Second + 50*time.Millisecond)         // between two looks: none sees half of what follows
 		for _, x := range []*kubesim.Container{c, other} { // one of them is closed
 			several(x, &seq, 5)
 			x.Rotate()
