@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -31,14 +32,12 @@ func TestDocuments(t *testing.T) {
 			path := filepath.Join(repoRoot, "docs", name)
 			text, err := os.ReadFile(path)
 			require.NoError(t, err)
-			d := document{t: t, dir: t.TempDir()}
+			d := document{t: t, dir: t.TempDir(), update: os.Getenv("UPDATE_SNAPSHOTS") != ""}
 			got := d.play(string(text))
 			require.NotZero(t, d.commands)
-			if os.Getenv("UPDATE_SNAPSHOTS") != "" {
+			if d.update {
 				require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
-				return
 			}
-			require.Equal(t, string(text), got, "commands print something else than the document shows; if that is right, run make docs")
 		})
 	}
 }
@@ -47,6 +46,7 @@ func TestDocuments(t *testing.T) {
 type document struct {
 	t        *testing.T
 	dir      string
+	update   bool
 	commands int
 }
 
@@ -69,7 +69,12 @@ func (d *document) play(text string) string {
 		words := strings.Fields(info)
 		switch {
 		case len(words) > 0 && words[0] == "console":
+			shown := block
 			block = d.run(block, words[1:])
+			if !d.update { // block by block, so that the difference is short
+				assert.Equal(d.t, strings.Join(shown, "\n"), strings.Join(block, "\n"),
+					"line %d: the commands print something else than the document shows; if that is right, run make docs", i+1)
+			}
 		case len(words) > 1:
 			d.write(words[1], block, len(words) > 2 && words[2] == "append")
 		}
