@@ -34,10 +34,10 @@ func newSchema(c *cli) *cobra.Command {
 	}
 	language := one("rules", "The schema of rule packs and overrides", rules.Schema)
 	output := newOneOf("json", "markdown")
-	print := language.RunE
+	schema := language.RunE
 	language.RunE = func(cmd *cobra.Command, args []string) error {
 		if output.value == "json" {
-			return print(cmd, args)
+			return schema(cmd, args)
 		}
 		page, err := reference.Language()
 		if err != nil {
