@@ -104,3 +104,22 @@ func anchors(t *testing.T, file string) []string {
 	}
 	return all
 }
+
+// The comparison quotes our own figures; they stand in the page on performance.
+func TestFiguresOfComparison(t *testing.T) {
+	comparison, err := os.ReadFile("../docs/comparison.md")
+	require.NoError(t, err)
+	performance, err := os.ReadFile("../docs/performance.md")
+	require.NoError(t, err)
+	found := 0
+	for _, paragraph := range strings.Split(string(comparison), "\n\n") {
+		if !strings.Contains(paragraph, "(performance.md)") {
+			continue
+		}
+		for _, figure := range regexp.MustCompile(`\d+\.\d+|\b[2-9]\d\d\b`).FindAllString(paragraph, -1) {
+			found++
+			require.Regexp(t, `\b`+regexp.QuoteMeta(figure)+`\b`, string(performance))
+		}
+	}
+	require.GreaterOrEqual(t, found, 8)
+}
