@@ -21,11 +21,18 @@ type Input struct {
 
 const (
 	// mostBlock and leastBlock bound the bytes that are read at once.
-	mostBlock  = 256 << 10
+	mostBlock  = 512 << 10
 	leastBlock = 32 << 10
 	// mostAhead bounds the bytes of all inputs that are scanned ahead.
 	mostAhead = 64 << 20
 )
+
+// aheadOf returns how many blocks of each input are scanned at the same time. Few
+// would have the cores wait for the one that is handed out next.
+func aheadOf(inputs int) int {
+	cores := runtime.GOMAXPROCS(0)
+	return min(max(32*cores/max(1, inputs), cores+1), 4*cores)
+}
 
 // reader turns an input into hits, in order of its lines. Its blocks are scanned
 // on every core, ahead of the one whose hits are handed out.
@@ -60,7 +67,7 @@ type block struct {
 
 // newReaders returns a reader for each input.
 func newReaders(inputs []Input, prog *matcher.Program, opt ScanOptions) []*reader {
-	ahead := runtime.GOMAXPROCS(0) + 1
+	ahead := aheadOf(len(inputs))
 	size := min(max(mostAhead/(ahead*max(1, len(inputs))), leastBlock), mostBlock)
 	out := make([]*reader, len(inputs))
 	for i, in := range inputs {
