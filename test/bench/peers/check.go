@@ -42,17 +42,23 @@ func (o options) numbers(kind traffic.Kind) []int {
 	return slices.DeleteFunc(slices.Clone(o.sets), func(n int) bool { return n > 1000 })
 }
 
-func checkKind(ctx context.Context, o options, programs map[string]program, kind traffic.Kind) error {
-	log, err := o.log(kind, o.check)
-	if err != nil {
-		return err
+// input returns a log of a kind, what is in it, and the largest set of rules that
+// is compared on it.
+func (o options) input(kind traffic.Kind, size int64) (log string, text []byte, largest ruleSet, err error) {
+	if log, err = o.log(kind, size); err != nil {
+		return "", nil, largest, err
 	}
-	text, err := os.ReadFile(log)
-	if err != nil {
-		return fmt.Errorf("read the log: %w", err)
+	if text, err = os.ReadFile(log); err != nil {
+		return "", nil, largest, fmt.Errorf("read the log: %w", err)
 	}
 	numbers := o.numbers(kind)
-	largest, err := o.ruleSet(numbers[len(numbers)-1])
+	largest, err = o.ruleSet(numbers[len(numbers)-1])
+	return log, text, largest, err
+}
+
+func checkKind(ctx context.Context, o options, programs map[string]program, kind traffic.Kind) error {
+	numbers := o.numbers(kind)
+	log, text, largest, err := o.input(kind, o.check)
 	if err != nil {
 		return err
 	}
@@ -107,16 +113,8 @@ func only(counts map[string]int64, rules ruleSet) map[string]int64 {
 // Hyperscan does not join, and what is behind the part of a line that crowsnest
 // looks at.
 func checkLarge(ctx context.Context, o options, programs map[string]program, kind traffic.Kind) error {
-	log, err := o.log(kind, o.compare)
-	if err != nil {
-		return err
-	}
-	text, err := os.ReadFile(log)
-	if err != nil {
-		return fmt.Errorf("read the log: %w", err)
-	}
 	numbers := o.numbers(kind)
-	largest, err := o.ruleSet(numbers[len(numbers)-1])
+	log, text, largest, err := o.input(kind, o.compare)
 	if err != nil {
 		return err
 	}
