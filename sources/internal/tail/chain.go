@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	lookEvery = 50 * time.Millisecond // while a file is read without a pause
+	lookEvery = 50 * time.Millisecond  // while a file is read without a pause
+	dirsEvery = 400 * time.Millisecond // where the kernel tells of changes, and told of none
 	grace     = 250 * time.Millisecond
 	linger    = 5 * time.Second  // how long a rotated file may still be written to
 	idleAfter = time.Second      // until a line without its end is matched as it is
@@ -58,6 +59,7 @@ type chain struct {
 	oldUntil  time.Time
 	nextSince time.Time // since when next has a file with content
 	away      time.Time // since when cur is no longer in the directory
+	grew      bool      // cur did, at the last turn
 	moved     time.Time // when something was last read
 	ended     bool      // the file of the saved point was read to its end
 	since     time.Time // when that file was last written to
@@ -77,6 +79,8 @@ type chain struct {
 	placed  bool  // the directory was looked into, and what is there is known
 	waiting bool  // for a gunzip; under gunzips.mu
 
+	hinted   atomic.Bool // something may have happened in the directory
+	watched  atomic.Bool // the kernel says so if it does
 	unlisted atomic.Bool // the finder no longer sees the stream
 	park     atomic.Bool // close the file when it is idle
 
@@ -87,6 +91,7 @@ type chain struct {
 	over     bool      // there are no files left
 	holds    bool      // files are open
 	view     sources.StreamStatus
+	named    string // the file that view.Path is of
 	count    matcher.Counters
 }
 
@@ -119,10 +124,13 @@ func (c *chain) run(w *worker) (again bool) {
 	c.turn.now = c.t.cfg.Clock()
 	c.unprove()
 	ok := c.look()
-	if ok && c.cur != nil {
+	f, off := c.cur, int64(0)
+	if ok && f != nil {
+		off = f.off
 		again = c.readOld(w)
 		again = c.readCur(w) || again
 	}
+	c.grew = ok && f != nil && c.cur == f && f.off > off
 	c.turn.busy = again
 	c.publish()
 	return again
@@ -132,8 +140,14 @@ func (c *chain) run(w *worker) (again bool) {
 // if the directory or a file in it cannot be read: then nothing is proved.
 func (c *chain) look() bool {
 	now := c.turn.now
-	if c.turn.busy && c.cur != nil && c.gen != 0 && now.Sub(c.looked) < lookEvery {
-		return c.openCur()
+	hinted := c.hinted.Swap(false)
+	if c.cur != nil && c.gen != 0 && !hinted {
+		switch since := now.Sub(c.looked); {
+		case c.turn.busy && since < lookEvery:
+			return c.openCur()
+		case c.watched.Load() && since < dirsEvery:
+			return c.statCur() && c.openCur()
+		}
 	}
 	l, err := c.tree.dirs.get(c.found.Dir, now)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errRefused) { // no directory any more
@@ -143,11 +157,15 @@ func (c *chain) look() bool {
 		c.t.fail("list", err)
 		return false
 	}
-	c.looked = now
-	if c.cur != nil && !c.stat(c.cur) {
+	changed := l.gen != c.gen || l.gen < 0
+	if changed {
+		c.gen, c.grew = 0, false // until it is known what the change means
+	} else {
+		c.looked = now
+	}
+	if !c.statCur() {
 		return false
 	}
-	changed := l.gen != c.gen || l.gen < 0
 	if c.cur == nil && c.parked != nil && !changed && c.stillParked() {
 		c.prove(now)
 		return true
@@ -177,7 +195,7 @@ func (c *chain) look() bool {
 		}
 		return false
 	}
-	c.gen = l.gen
+	c.gen, c.looked = l.gen, now
 	c.placed = c.placed || !over || c.saved == nil && l.gen >= 0 // an empty directory has nothing to be lost
 	if changed || c.cur == nil {
 		c.confirm()
@@ -212,6 +230,22 @@ func (c *chain) stat(f *file) bool {
 	}
 	f.fi = fi
 	return true
+}
+
+// statCur looks at the size of cur. One that grew at the last turn is read
+// without: most likely it did again, and what is read tells whether it still is
+// the same file, if nothing depends on its time.
+func (c *chain) statCur() bool {
+	f := c.cur
+	if f == nil {
+		return true
+	}
+	if c.grew && f.sure && f.f != nil && f.gz == nil && len(c.next) == 0 && c.old == nil && c.away.IsZero() &&
+		!c.park.Load() && !c.t.crowded() {
+		f.quiet = nil // whether it is idle is not known
+		return true
+	}
+	return c.stat(f)
 }
 
 // stillParked tells that the closed files are as they were left.
@@ -367,13 +401,15 @@ func (c *chain) publish() {
 		f = c.parked[len(c.parked)-1]
 	}
 	if f == nil {
-		c.view.Path = c.tree.root.abs(c.found.Dir)
+		c.named, c.view.Path = "", c.tree.root.abs(c.found.Dir)
 		return
 	}
-	c.view.Path = c.tree.root.abs(c.rel(f.name))
+	if c.named != f.name {
+		c.named, c.view.Path = f.name, c.tree.root.abs(c.rel(f.name))
+	}
 	c.view.Offset = f.off
 	if !f.order.GZ {
-		c.view.Size = f.fi.Size()
+		c.view.Size = max(f.fi.Size(), f.off+f.rest)
 	}
 	for _, n := range c.next {
 		if !n.order.GZ {

@@ -3,7 +3,6 @@ package tail
 import (
 	"errors"
 	"io/fs"
-	"os"
 	"sync"
 	"time"
 )
@@ -19,6 +18,10 @@ type Entry struct {
 // modification time is believed: the kernel's time stamps are coarse.
 const settled = time.Second
 
+// believed is for how long it is believed at all: not every file system keeps
+// these times well.
+const believed = 30 * time.Second
+
 // dirs remembers listings for as long as the directory's modification time
 // stays the same. Safe for concurrent use.
 type dirs struct {
@@ -28,13 +31,12 @@ type dirs struct {
 	gen  int64
 }
 
-// listing is immutable but for stale and used.
+// listing is immutable but for used.
 type listing struct {
 	gen     int64 // differs if the directory was listed anew
 	entries []Entry
-	fi      fs.FileInfo
+	stamp   stamp
 	at      time.Time
-	stale   bool
 	used    bool
 }
 
@@ -42,14 +44,14 @@ func newDirs(r *root) *dirs { return &dirs{root: r, by: map[string]*listing{}} }
 
 // get returns what is in the directory, looked at no earlier than this call.
 func (d *dirs) get(rel string, now time.Time) (*listing, error) {
-	fi, err := d.root.lstat(rel)
+	st, err := d.root.stamp(rel)
 	if err != nil {
 		d.forget(rel)
 		return nil, err
 	}
 	d.mu.Lock()
 	l := d.by[rel]
-	if l != nil && l.valid(fi) {
+	if l.valid(st, now) {
 		l.used = true
 		d.mu.Unlock()
 		return l, nil
@@ -63,22 +65,27 @@ func (d *dirs) get(rel string, now time.Time) (*listing, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.gen++
-	l = &listing{gen: d.gen, entries: es, fi: fi, at: now, used: true}
+	l = &listing{gen: d.gen, entries: es, stamp: st, at: now, used: true}
 	d.by[rel] = l
 	return l, nil
 }
 
-func (l *listing) valid(fi fs.FileInfo) bool {
-	return !l.stale && os.SameFile(l.fi, fi) && l.fi.ModTime().Equal(fi.ModTime()) && l.at.Sub(fi.ModTime()) > settled
+// valid tells that a directory with this stamp still is as it was listed.
+func (l *listing) valid(st stamp, now time.Time) bool {
+	if l == nil || l.stamp != st || l.at.Sub(st.changedAt()) <= settled {
+		return false
+	}
+	age := now.Sub(l.at)
+	return age < believed && age > -believed
 }
 
 // changed tells whether any of the directories must be listed anew.
-func (d *dirs) changed(rels map[string]bool) bool {
+func (d *dirs) changed(rels map[string]bool, now time.Time) bool {
 	for rel := range rels {
-		fi, err := d.root.lstat(rel)
+		st, err := d.root.stamp(rel)
 		d.mu.Lock()
 		l := d.by[rel]
-		same := err == nil && l != nil && l.valid(fi)
+		same := err == nil && l.valid(st, now)
 		if same {
 			l.used = true
 		}
@@ -96,16 +103,14 @@ func (d *dirs) forget(rel string) {
 	delete(d.by, rel)
 }
 
-// distrust has every directory listed anew at its next use, and drops those
-// that were not used since the last time.
-func (d *dirs) distrust() {
+// sweep drops the listings that were not used since the last time.
+func (d *dirs) sweep() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for rel, l := range d.by {
 		if !l.used {
 			delete(d.by, rel)
-			continue
 		}
-		l.stale, l.used = true, false
+		l.used = false
 	}
 }

@@ -12,7 +12,7 @@ const minNUL = 16
 // worker is what one goroutine reads into.
 type worker struct{ buf []byte }
 
-func newWorker() *worker { return &worker{buf: make([]byte, markSize+blockSize+slack)} }
+func newWorker() *worker { return &worker{buf: make([]byte, maxMark+blockSize+slack)} }
 
 // readCur reads at most one block of the file that is read now, and changes
 // over to the next one at its end. It reports whether there is more to read.

@@ -30,8 +30,9 @@ type file struct {
 	f  *os.File // nil: not open
 	gz *gunzip  // of a compressed file that is being read
 
-	off  int64 // up to which it was handed on
-	mark []byte
+	off  int64  // up to which it was handed on
+	mark []byte // the bytes before off, at least markSize of them if there are
+	sure bool   // no other file has these: a line with its time is among them
 	win  []byte // mark and what was read behind it; valid until the next read
 	pos  int    // of off in win
 
@@ -55,7 +56,7 @@ type longLine struct {
 // at moves to off and learns the bytes before it. The caller has made sure that
 // the file is open and that it is the right one.
 func (f *file) at(off int64) error {
-	f.off, f.mark, f.win, f.pos = off, nil, nil, 0
+	f.off, f.mark, f.sure, f.win, f.pos = off, nil, false, nil, 0
 	f.quiet, f.rest, f.shown, f.long, f.nul = nil, 0, false, nil, false
 	if f.gz != nil {
 		return f.gz.skip(f, off)
@@ -93,8 +94,20 @@ func (f *file) read(buf []byte) (data []byte, end bool, err error) {
 func (f *file) advance(n int) {
 	f.pos += n
 	f.off += int64(n)
-	f.mark = append(f.mark[:0], f.win[max(0, f.pos-markSize):f.pos]...)
 	f.rest, f.shown = 0, false
+	f.setMark(f.win[max(0, f.pos-maxMark):f.pos])
+}
+
+// setMark keeps what is compared at the next read, of the bytes before off: the
+// last line where it has its time to fractions of a second, which no other file
+// has at the same place.
+func (f *file) setMark(read []byte) {
+	line := bytes.LastIndexByte(bytes.TrimSuffix(read, []byte("\n")), '\n') + 1
+	t, ok := lineTime(read[line:])
+	if f.sure = ok && t.Nanosecond() != 0; !f.sure {
+		line = len(read)
+	}
+	f.mark = append(f.mark[:0], read[min(line, max(0, len(read)-markSize)):]...)
 }
 
 // learnFromRead completes the identity from what was just read, if that is the
@@ -128,10 +141,10 @@ func (f *file) looksLike(h *os.File) bool {
 }
 
 // rewritten tells whether a file that was read to its end and changed since no
-// longer starts as it did. The bytes before the position alone do not tell that:
-// lines often end alike.
+// longer starts as it did. The bytes before the position, which a read compares,
+// do not tell that unless they are sure: lines often end alike.
 func (f *file) rewritten() bool {
-	if f.quiet == nil || f.f == nil || f.gz != nil || f.id.n == 0 {
+	if f.sure || f.quiet == nil || f.f == nil || f.gz != nil || f.id.n == 0 {
 		return false
 	}
 	var b [headSize]byte
@@ -165,9 +178,10 @@ type point struct {
 }
 
 func (f *file) point(off int64) point {
+	mark := f.mark[max(0, len(f.mark)-markSize):]
 	return point{
 		Name: f.name, Head: f.id.sum, HeadN: f.id.n, First: f.id.first, Off: off,
-		Mark: sumOf(f.mark), MarkN: len(f.mark), End: f.off,
+		Mark: sumOf(mark), MarkN: len(mark), End: f.off,
 	}
 }
 

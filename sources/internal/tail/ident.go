@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	headSize = 256 // bytes of a file's head that identify it; with CRI the first time stamp is in them
-	markSize = 64  // bytes before a position that tell whether it is still valid
+	headSize = 256     // bytes of a file's head that identify it; with CRI the first time stamp is in them
+	markSize = 64      // bytes before a position that tell whether it is still valid
+	maxMark  = 1 << 10 // and as many to have the whole last line in them
 )
 
 // sum is a shortened SHA-256. It is written to the state as hex: the bytes

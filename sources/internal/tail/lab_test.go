@@ -213,15 +213,21 @@ func (l *lab) stop() *snapshot {
 // kill ends it so that only an earlier snapshot remains.
 func (l *lab) kill() { l.stopIt() }
 
-// bubble runs f on a fake clock and real files. Files have real times then,
-// which are in the fake clock's future: nothing counts as settled or old.
+// bubble runs f on a fake clock and real files: once with polling alone, and
+// once where the kernel is asked at each poll what happened in directories.
+// Files have real times then, which are in the fake clock's future: nothing
+// counts as settled or old.
 func bubble(t *testing.T, finder func(root string) Finder, f func(t *testing.T, l *lab)) {
 	t.Helper()
-	root := t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
-		l := &lab{t: t, cfg: Config{Source: "test", NoWatch: true}, finder: finder(root)}
-		f(t, l)
-	})
+	for name, cfg := range map[string]Config{"polled": {NoWatch: true}, "watched": {deaf: true}} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				cfg.Source = "test"
+				f(t, &lab{t: t, cfg: cfg, finder: finder(root)})
+			})
+		})
+	}
 }
 
 // wait lets fake time pass.

@@ -149,6 +149,7 @@ func lives(t *testing.T, rt *rapid.T) {
 		return step{rapid.IntRange(0, lastOp).Draw(t, "op"), rapid.IntRange(0, 99).Draw(t, "arg")}
 	}), 1, 80).Draw(rt, "plan")
 	open := rapid.SampledFrom([]int{0, 0, 1}).Draw(rt, "open")
+	watched := rapid.Bool().Draw(rt, "watched")
 	root, err := os.MkdirTemp(t.TempDir(), "life")
 	if err != nil {
 		rt.Fatal(err)
@@ -156,7 +157,7 @@ func lives(t *testing.T, rt *rapid.T) {
 	defer os.RemoveAll(root)
 	var m *model
 	synctest.Test(t, func(t *testing.T) {
-		l := &lab{t: t, cfg: Config{Source: "test", NoWatch: true, MaxOpen: open}, finder: podFinder(root)}
+		l := &lab{t: t, cfg: Config{Source: "test", NoWatch: !watched, deaf: watched, MaxOpen: open}, finder: podFinder(root)}
 		m = &model{l: l, c: kubesim.New(kubesim.Options{Root: root}), lost: map[string]bool{}, perhaps: map[string]bool{}}
 		m.cur = &modelFile{path: m.c.Path()}
 		l.each = m.each

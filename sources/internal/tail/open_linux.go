@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -29,6 +30,32 @@ func (d dirHandle) close() {
 	if d >= 0 {
 		_ = unix.Close(int(d))
 	}
+}
+
+// stamp changes when a directory gets other names, and when it becomes another
+// one.
+type stamp struct {
+	dev, ino uint64
+	changed  int64 // Unix nanoseconds
+}
+
+func (s stamp) changedAt() time.Time { return time.Unix(0, s.changed) }
+
+// stamp returns that of the directory at rel. It is a hint: links on the way are
+// followed.
+func (d dirHandle) stamp(rel, name string) (stamp, error) {
+	if d < 0 {
+		return stamp{}, fmt.Errorf("look at %s: %w", name, os.ErrNotExist)
+	}
+	var st unix.Stat_t
+	err := unix.Fstatat(int(d), rel, &st, unix.AT_SYMLINK_NOFOLLOW)
+	for errors.Is(err, unix.EINTR) {
+		err = unix.Fstatat(int(d), rel, &st, unix.AT_SYMLINK_NOFOLLOW)
+	}
+	if err != nil {
+		return stamp{}, &os.PathError{Op: "stat", Path: name, Err: err}
+	}
+	return stamp{dev: uint64(st.Dev), ino: st.Ino, changed: st.Mtim.Nano()}, nil //nolint:unconvert // Dev has another type on other processors
 }
 
 // open opens rel below d. openat2 refuses every link on the way in one call;

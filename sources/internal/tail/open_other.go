@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // dirHandle keeps reads below one directory. The daemon runs on Linux; this is
@@ -41,6 +42,22 @@ func (d dirHandle) open(rel, name string) (*os.File, error) {
 		}
 	}
 	return d.r.Open(rel)
+}
+
+// stamp changes when a directory gets other names.
+type stamp struct{ changed time.Time }
+
+func (s stamp) changedAt() time.Time { return s.changed }
+
+func (d dirHandle) stamp(rel, name string) (stamp, error) {
+	if d.r == nil {
+		return stamp{}, fmt.Errorf("look at %s: %w", name, os.ErrNotExist)
+	}
+	fi, err := d.r.Lstat(rel)
+	if err != nil {
+		return stamp{}, err
+	}
+	return stamp{fi.ModTime()}, nil
 }
 
 func exhausted(error) bool { return false }

@@ -94,6 +94,13 @@ func (r *root) list(rel string) ([]Entry, error) {
 	return es, nil
 }
 
+// stamp is only a hint whether a directory changed: it follows links on the way.
+func (r *root) stamp(rel string) (stamp, error) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.dir.stamp(rel, rel)
+}
+
 // lstat is only a hint whether something changed: it follows links on the way.
 func (r *root) lstat(rel string) (fs.FileInfo, error) { return os.Lstat(r.abs(rel)) }
 

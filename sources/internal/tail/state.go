@@ -1,12 +1,14 @@
 package tail
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"sort"
+	"strconv"
 	"time"
 
 	"crowsnest/matcher"
@@ -28,24 +30,93 @@ type positions struct {
 func (t *Tailer) Positions() json.RawMessage {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	p := positions{Version: 1, At: t.readTo(), Streams: make(map[string]*position, len(t.chains)), Losses: t.losses}
+	losses, err := json.Marshal(t.losses)
+	at, err2 := json.Marshal(t.readTo())
+	if err != nil || err2 != nil {
+		return nil // of strings, numbers and a time that a clock told: cannot fail
+	}
+	// Nothing may be taken meanwhile, and this is written once a second for up to
+	// thousands of files: it has the form of positions, made without reflection.
+	b := make([]byte, 0, 256+256*min(len(t.chains)+len(t.restored), maxPositions))
+	b = append(append(b, `{"v":1,"at":`...), at...)
+	b = append(b, `,"streams":{`...)
+	n := 0
+	add := func(key string, p *position) {
+		if p == nil || n >= maxPositions {
+			return
+		}
+		if n++; n > 1 {
+			b = append(b, ',')
+		}
+		b = append(appendJSON(b, key), ':')
+		b = p.appendJSON(b)
+	}
 	for key, c := range t.chains {
 		c.mu.Lock()
-		if c.saved != nil && len(p.Streams) < maxPositions {
-			p.Streams[key] = c.saved // replaced, never changed
-		}
+		saved := c.saved // replaced, never changed
 		c.mu.Unlock()
+		add(key, saved)
 	}
 	for key, r := range t.restored {
-		if len(p.Streams) < maxPositions {
-			p.Streams[key] = r.pos
+		add(key, r.pos)
+	}
+	b = append(b, '}')
+	if len(t.losses) > 0 {
+		b = append(append(b, `,"losses":`...), losses...)
+	}
+	return append(b, '}')
+}
+
+// appendJSON appends a string as JSON.
+func appendJSON(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			j, _ := json.Marshal(s) // strings have a form always
+			return append(b, j...)
 		}
 	}
-	b, err := json.Marshal(p)
-	if err != nil {
-		return nil // a struct of strings and numbers: cannot fail
+	return append(append(append(b, '"'), s...), '"')
+}
+
+// appendJSON appends what json.Marshal makes of the position.
+func (p *position) appendJSON(b []byte) []byte {
+	b = p.point.appendFields(append(b, '{'))
+	if p.Old != nil {
+		b = p.Old.appendFields(append(b, `,"old":{`...))
+		b = append(b, '}')
 	}
-	return b
+	if p.Ended {
+		b = append(b, `,"ended":true`...)
+	}
+	for i, d := range p.Done {
+		if i == 0 {
+			b = append(b, `,"done":[`...)
+		} else {
+			b = append(b, ',')
+		}
+		b = hex.AppendEncode(append(b, `{"h":"`...), d.Head[:])
+		b = strconv.AppendInt(append(b, `","l":`...), int64(d.HeadN), 10)
+		b = strconv.AppendInt(append(b, `,"t":`...), d.First, 10)
+		b = strconv.AppendInt(append(b, `,"s":`...), d.Size, 10)
+		b = append(b, '}')
+	}
+	if len(p.Done) > 0 {
+		b = append(b, ']')
+	}
+	return append(b, '}')
+}
+
+func (p point) appendFields(b []byte) []byte {
+	b = appendJSON(append(b, `"n":`...), p.Name)
+	b = hex.AppendEncode(append(b, `,"h":"`...), p.Head[:])
+	b = strconv.AppendInt(append(b, `","l":`...), int64(p.HeadN), 10)
+	if p.First != 0 {
+		b = strconv.AppendInt(append(b, `,"t":`...), p.First, 10)
+	}
+	b = strconv.AppendInt(append(b, `,"o":`...), p.Off, 10)
+	b = hex.AppendEncode(append(b, `,"m":"`...), p.Mark[:])
+	b = strconv.AppendInt(append(b, `","k":`...), int64(p.MarkN), 10)
+	return strconv.AppendInt(append(b, `,"e":`...), p.End, 10)
 }
 
 // readTo is the time that a stream which is not in the positions is newer than.

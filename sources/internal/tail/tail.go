@@ -27,12 +27,13 @@ type Config struct {
 	Source   string           // name that proof of reading is given under
 	Clock    func() time.Time // time.Now
 	Poll     time.Duration    // how often every file is looked at
-	Rescan   time.Duration    // how often every directory is listed, changed or not
+	Rescan   time.Duration    // how often the root is looked up anew
 	LookBack time.Duration    // without a position: how old the first line may be; negative: no bound
 	FromEnd  bool             // at a first start: files without times are read from their end
 	Workers  int
 	MaxOpen  int  // files that are held open while idle
 	NoWatch  bool // poll only
+	deaf     bool // in tests: what the kernel says is asked for at each poll, and only then
 }
 
 // Finder finds the streams below one directory. Below it no link is followed.
@@ -53,11 +54,12 @@ type Stream struct {
 
 // tree is the state of one Finder.
 type tree struct {
-	find   Finder
-	root   *root
-	dirs   *dirs
-	listed map[string]bool // directories that Find listed
-	up     bool
+	find    Finder
+	root    *root
+	dirs    *dirs
+	listed  map[string]bool // directories that Find listed
+	watched bool            // all of them are
+	up      bool
 }
 
 // Tailer reads all streams that its finders find. It is the state of a source:
@@ -149,7 +151,7 @@ func (t *Tailer) Run(ctx context.Context, p sources.Pipeline) error {
 		var err error
 		if w, err = newWatcher(hints.add, func(err error) { t.blind.Store(&err) }); err != nil {
 			t.fail("watch", err)
-		} else {
+		} else if !t.cfg.deaf {
 			wg.Go(w.run)
 		}
 	}
@@ -192,7 +194,7 @@ func (t *Tailer) kick() {
 func (t *Tailer) coordinate(ctx context.Context, w *watcher, h *hints) {
 	tick := time.NewTimer(0)
 	defer tick.Stop()
-	var rescan time.Time
+	var rescan, found time.Time
 	for {
 		select {
 		case <-ctx.Done():
@@ -200,7 +202,7 @@ func (t *Tailer) coordinate(ctx context.Context, w *watcher, h *hints) {
 		case <-t.wake:
 			if dirs, all := h.take(); all || len(dirs) > 0 {
 				t.findAll(w, false)
-				t.lookAt(dirs, all)
+				t.lookHere(dirs, all)
 			}
 			t.advance()
 		case <-tick.C:
@@ -209,8 +211,14 @@ func (t *Tailer) coordinate(ctx context.Context, w *watcher, h *hints) {
 			if full {
 				rescan = now.Add(t.cfg.Rescan)
 			}
-			t.findAll(w, full)
-			n := t.lookAt(nil, true)
+			w.drain()
+			dirs, all := h.take()
+			if since := now.Sub(found); full || all || len(dirs) > 0 || since < 0 || since >= dirsEvery || !t.watched() {
+				found = now
+				t.findAll(w, full)
+			}
+			t.lookHere(dirs, all)
+			n := t.lookAtAll()
 			t.parkIdle()
 			t.advance()
 			// A look costs microseconds. Very many files are looked at less
@@ -218,6 +226,11 @@ func (t *Tailer) coordinate(ctx context.Context, w *watcher, h *hints) {
 			tick.Reset(max(t.cfg.Poll, time.Duration(n)*100*time.Microsecond))
 		}
 	}
+}
+
+// watched tells whether the kernel says so when a stream comes.
+func (t *Tailer) watched() bool {
+	return !slices.ContainsFunc(t.trees, func(tr *tree) bool { return !tr.watched })
 }
 
 // findAll looks for streams in every tree.
@@ -250,14 +263,14 @@ func (t *Tailer) findIn(tr *tree, now time.Time, full bool, w *watcher) bool {
 			t.fail("list", err)
 			return false
 		}
-		tr.dirs.distrust()
-	} else if !tr.dirs.changed(tr.listed) {
+		tr.dirs.sweep()
+	} else if !tr.dirs.changed(tr.listed, now) {
 		return true
 	}
-	tr.listed = map[string]bool{}
+	tr.listed, tr.watched = map[string]bool{}, true
 	list := func(dir string) ([]Entry, error) {
 		tr.listed[dir] = true
-		w.add(tr.root.abs(dir), dir == ".")
+		tr.watched = w.add(tr.root.abs(dir), dir == ".") && tr.watched
 		l, err := tr.dirs.get(dir, now)
 		if err != nil {
 			return nil, err
@@ -282,9 +295,10 @@ func (t *Tailer) update(tr *tree, found []Stream, w *watcher) {
 	defer t.mu.Unlock()
 	for _, s := range found {
 		seen[s.Key] = true
-		w.add(tr.root.abs(s.Dir), false)
+		watched := w.add(tr.root.abs(s.Dir), false)
 		if c := t.chains[s.Key]; c != nil {
 			c.unlisted.Store(false)
+			c.watched.Store(watched)
 			continue
 		}
 		var pos *position
@@ -296,6 +310,7 @@ func (t *Tailer) update(tr *tree, found []Stream, w *watcher) {
 		// Nothing in it is older than the last look, or it was found before it
 		// could be read: both hold back what is proved.
 		c.bound, c.since = t.proved, t.saved
+		c.watched.Store(watched)
 		c.fromEnd = t.cfg.FromEnd && !t.state && !t.started
 		t.chains[s.Key] = c
 		t.queue.add(c)
@@ -357,16 +372,26 @@ func (t *Tailer) boundGone() {
 	}
 }
 
-// lookAt has the chains of these directories looked at, or all.
-func (t *Tailer) lookAt(dirs map[string]bool, all bool) int {
+// lookAtAll has every chain read what came, and returns how many there are.
+func (t *Tailer) lookAtAll() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, c := range t.chains {
+		t.queue.add(c)
+	}
+	return len(t.chains)
+}
+
+// lookHere has the chains of these directories, or all, look at what is in them.
+func (t *Tailer) lookHere(dirs map[string]bool, all bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, c := range t.chains {
 		if all || dirs[c.tree.root.abs(c.found.Dir)] {
+			c.hinted.Store(true)
 			t.queue.add(c)
 		}
 	}
-	return len(t.chains)
 }
 
 // advance tells the pipeline up to when everything was read: the time of the

@@ -420,7 +420,7 @@ func FuzzRestore(f *testing.F) {
 		w := newWorker()
 		for range 3 {
 			tl.findAll(nil, true)
-			tl.lookAt(nil, true)
+			tl.lookAtAll()
 			tl.queue.mu.Lock()
 			n := len(tl.queue.state)
 			tl.queue.mu.Unlock()

@@ -18,6 +18,8 @@ type watcher struct {
 	fail func(error) // told when no directory can be watched any more; must not wait for who adds
 	f    *os.File
 	fd   int
+	read sync.Mutex // held while what the kernel says is read and hinted
+	buf  []byte
 	mu   sync.Mutex
 	dirs map[int32]string
 	wds  map[string]int32
@@ -33,20 +35,21 @@ func newWatcher(hint func(dir string), fail func(error)) (*watcher, error) {
 		return nil, fmt.Errorf("watch: %w", err)
 	}
 	return &watcher{
-		hint: hint, fail: fail, f: os.NewFile(uintptr(fd), "inotify"), fd: fd,
+		hint: hint, fail: fail, f: os.NewFile(uintptr(fd), "inotify"), fd: fd, buf: make([]byte, 64<<10),
 		dirs: map[int32]string{}, wds: map[string]int32{},
 	}, nil
 }
 
-// add watches a directory, once. root: the path itself may be a link.
-func (w *watcher) add(dir string, root bool) {
+// add watches a directory, once, and tells whether it is watched. root: the path
+// itself may be a link.
+func (w *watcher) add(dir string, root bool) bool {
 	if w == nil {
-		return
+		return false
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if _, ok := w.wds[dir]; ok || w.full {
-		return
+		return ok
 	}
 	mask := uint32(watchMask)
 	if !root {
@@ -56,22 +59,42 @@ func (w *watcher) add(dir string, root bool) {
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.ENOMEM) {
 		w.full = true // polling finds what happens
 		w.fail(fmt.Errorf("watch %s: %w", dir, err))
-		return
 	}
-	if err == nil {
-		w.dirs[int32(wd)], w.wds[dir] = dir, int32(wd)
+	if err != nil {
+		return false
 	}
+	w.dirs[int32(wd)], w.wds[dir] = dir, int32(wd)
+	return true
 }
 
-// run gives hints until close.
+// run gives hints at once, until close.
 func (w *watcher) run() {
-	buf := make([]byte, 64<<10)
+	c, err := w.f.SyscallConn()
+	if err != nil {
+		return // closed already
+	}
+	_ = c.Read(func(uintptr) bool {
+		w.drain()
+		return false // wait for more
+	})
+}
+
+// drain has given a hint for all that happened before the call when it returns.
+func (w *watcher) drain() {
+	if w == nil {
+		return
+	}
+	w.read.Lock()
+	defer w.read.Unlock()
 	for {
-		n, err := w.f.Read(buf)
-		if err != nil {
+		n, err := unix.Read(w.fd, w.buf)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil || n <= 0 {
 			return
 		}
-		for b := buf[:n]; len(b) >= unix.SizeofInotifyEvent; {
+		for b := w.buf[:n]; len(b) >= unix.SizeofInotifyEvent; {
 			wd := int32(binary.NativeEndian.Uint32(b))
 			mask := binary.NativeEndian.Uint32(b[4:])
 			size := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(b[12:]))

@@ -11,6 +11,7 @@ func newWatcher(func(dir string), func(error)) (*watcher, error) {
 	return nil, errors.New("watch: not available on this system")
 }
 
-func (w *watcher) add(string, bool) {}
-func (w *watcher) run()             {}
-func (w *watcher) close()           {}
+func (w *watcher) add(string, bool) bool { return false }
+func (w *watcher) drain()                {}
+func (w *watcher) run()                  {}
+func (w *watcher) close()                {}
