@@ -48,9 +48,13 @@ func at(sorted []time.Duration, q float64) time.Duration {
 	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))].Round(time.Millisecond)
 }
 
+// record is a line, or the parts of one: each behind its time stamp, with its
+// newline. Parts stay together: one without its end is read twice.
+type record [][]byte
+
 // writers write lines to many files.
 type writers struct {
-	texts [][]byte // behind the time stamp, with their newline
+	texts []record
 	all   []*kubesim.Container
 	next  int // text
 	lines int64
@@ -71,9 +75,16 @@ func newWriters(o options, root string) (*writers, error) {
 		return nil, err
 	}
 	w := &writers{}
+	var rec record
 	for line := range bytes.Lines(text) {
-		if i := bytes.IndexByte(line, ' '); i > 0 && line[len(line)-1] == '\n' {
-			w.texts = append(w.texts, line[i:])
+		i := bytes.IndexByte(line, ' ')
+		if i < 0 || line[len(line)-1] != '\n' {
+			continue
+		}
+		rec = append(rec, line[i:])
+		if !bytes.HasPrefix(line[i:], []byte(" stdout P ")) && !bytes.HasPrefix(line[i:], []byte(" stderr P ")) {
+			w.texts = append(w.texts, rec)
+			rec = nil
 		}
 	}
 	if len(w.texts) == 0 {
@@ -111,12 +122,15 @@ func (w *writers) run(ctx context.Context, o options) {
 			block.Reset()
 			stamp := c.Stamp()
 			for range share {
-				block.WriteString(stamp)
-				block.Write(w.texts[w.next%len(w.texts)])
+				rec := w.texts[w.next%len(w.texts)]
+				for _, part := range rec {
+					block.WriteString(stamp)
+					block.Write(part)
+				}
+				w.lines += int64(len(rec))
 				w.next++
 			}
 			c.Raw(block.String())
-			w.lines += int64(share)
 			w.bytes += int64(block.Len())
 		}
 	}
