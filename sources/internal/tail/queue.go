@@ -46,12 +46,38 @@ func (q *queue) close() {
 func (q *queue) add(c *chain) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.put(c) {
+		q.cond.Signal()
+	}
+}
+
+// addAll adds many chains that most likely have little to read: one worker is
+// woken for so many of them, and whoever has more to read wakes another.
+func (q *queue) addAll(chains map[string]*chain) {
+	const perWorker = 256
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := 0
+	for _, c := range chains {
+		if !q.put(c) {
+			continue
+		}
+		if n++; n%perWorker == 1 {
+			q.cond.Signal()
+		}
+	}
+}
+
+// put reports whether the chain waits now and did not before.
+func (q *queue) put(c *chain) bool {
 	switch q.state[c] {
 	case 0:
 		q.push(c)
+		return true
 	case running:
 		q.state[c] = runningAgain
 	}
+	return false
 }
 
 func (q *queue) push(c *chain) {
@@ -61,7 +87,6 @@ func (q *queue) push(c *chain) {
 	}
 	q.state[c] = queued
 	q.waiting = append(q.waiting, c)
-	q.cond.Signal()
 }
 
 // take waits for a chain; nil means that the queue was closed.
@@ -90,6 +115,7 @@ func (q *queue) done(c *chain, again bool) bool {
 	delete(q.state, c)
 	if again {
 		q.push(c)
+		q.cond.Signal()
 	}
 	return len(q.state) == 0
 }

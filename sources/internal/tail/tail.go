@@ -376,9 +376,7 @@ func (t *Tailer) boundGone() {
 func (t *Tailer) lookAtAll() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, c := range t.chains {
-		t.queue.add(c)
-	}
+	t.queue.addAll(t.chains)
 	return len(t.chains)
 }
 
