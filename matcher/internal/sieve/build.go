@@ -21,34 +21,34 @@ func New(texts []needs.Text, sample []byte) *Sieve {
 	if len(texts) == 0 {
 		return nil
 	}
-	b := builder{texts: texts, sample: sample, grams: map[int]*grams{}}
 	shortest := len(texts[0].Text)
 	for _, t := range texts {
 		shortest = min(shortest, len(t.Text))
 	}
+	b := newBuilder(texts, sample)
 	probe := sample[:min(len(sample), 32<<10)]
-	var best *Sieve
+	var best []plan
 	bestCost := 0
 	for _, plans := range candidates(shortest) {
-		s := b.build(plans)
-		if cost := s.cost(probe); best == nil || cost < bestCost {
-			best, bestCost = s, cost
+		if cost := b.cost(plans, probe); best == nil || cost < bestCost {
+			best, bestCost = plans, cost
 		}
 	}
-	return best
+	return b.build(best)
 }
 
-// candidates returns the ways of sampling that are tried: all texts in one tier,
-// or those that are shorter than 8, 12 or 16 bytes in one of their own.
+// candidates returns the ways of sampling that are tried, longest tier first: all
+// texts in one tier, or those that are shorter than 8, 12 or 16 bytes in one of
+// their own. Those with the same grams follow each other.
 func candidates(shortest int) [][]plan {
 	var out [][]plan
 	short := planOf(shortest, min(shortest, 8, max(4, shortest/2)))
-	for _, m := range []int{shortest, 8, 12, 16} {
-		for q := min(m, 8); q >= max(MinText, min(m, 5)); q-- {
-			switch {
-			case m == shortest:
-				out = append(out, []plan{planOf(m, q)})
-			case m > shortest:
+	for q := 8; q >= MinText; q-- {
+		if q <= shortest && q >= min(shortest, 5) {
+			out = append(out, []plan{planOf(shortest, q)})
+		}
+		for _, m := range []int{8, 12, 16} {
+			if m > shortest && q >= 5 {
 				out = append(out, []plan{planOf(m, q), short})
 			}
 		}
@@ -56,66 +56,132 @@ func candidates(shortest int) [][]plan {
 	return out
 }
 
-// builder makes sieves of the same texts in different ways.
+// builder tries ways of sampling the same texts, all in the same memory: there
+// may be thousands of texts, and a dozen ways.
 type builder struct {
 	texts  []needs.Text
+	places []int32 // of each text, the number of bytes of those before it
 	sample []byte
-	grams  map[int]*grams // by their length
+
+	grams   [2]grams // of the tiers of the plans that were tried last
+	members []int32  // of the tier that was picked last
+	starts  []int32  // of each member, the start of the window that is looked for
+	slots   []uint32 // of the tier that was tried last, how many grams each has
+	set     bitSet
 }
 
-// build makes a sieve of the given tiers, longest first. Each text goes to the
-// first tier that it is long enough for.
-func (b *builder) build(plans []plan) *Sieve {
-	s := &Sieve{texts: b.texts}
-	members := make([][]int, len(plans))
-	for i, t := range b.texts {
-		j := slices.IndexFunc(plans, func(p plan) bool { return len(t.Text) >= p.min })
-		members[j] = append(members[j], i)
+func newBuilder(texts []needs.Text, sample []byte) *builder {
+	b := &builder{texts: texts, places: make([]int32, len(texts)+1), sample: sample}
+	for i, t := range texts {
+		b.places[i+1] = b.places[i] + int32(len(t.Text))
 	}
-	for j, p := range plans {
-		if len(members[j]) > 0 {
-			s.tiers = append(s.tiers, b.tier(p, members[j]))
+	b.members = make([]int32, 0, len(texts))
+	b.starts = make([]int32, 0, len(texts))
+	return b
+}
+
+// pick chooses the windows of the texts that belong to one of the tiers: a text
+// belongs to the first that it is long enough for. It tells whether there are any.
+func (b *builder) pick(plans []plan, tier int) bool {
+	b.members, b.starts = b.members[:0], b.starts[:0]
+	for i, t := range b.texts {
+		if slices.IndexFunc(plans, func(p plan) bool { return len(t.Text) >= p.min }) == tier {
+			b.members = append(b.members, int32(i))
 		}
 	}
-	return s
+	if len(b.members) == 0 {
+		return false
+	}
+	p, g := plans[tier], &b.grams[tier]
+	b.count(g, p.q)
+	clear(g.used)
+	for _, i := range b.members {
+		ids := g.ids[b.places[i] : int(b.places[i+1])-p.q+1]
+		start := g.window(ids, p.stride)
+		for _, id := range ids[start : start+p.stride] {
+			g.used[id]++
+		}
+		b.starts = append(b.starts, int32(start))
+	}
+	return true
 }
 
 // cost estimates the time of a scan: a sample costs about 1, a set bit 5, and a
 // comparison with a text 20.
-func (s *Sieve) cost(buf []byte) int {
+func (b *builder) cost(plans []plan, buf []byte) int {
 	total := 0
-	for i := range s.tiers {
-		t := &s.tiers[i]
+	for j, p := range plans {
+		if !b.pick(plans, j) {
+			continue
+		}
+		g := &b.grams[j]
+		t := tier{stride: p.stride, q: p.q, mask: maskOf(p.q), set: &b.set, slotShift: b.slotShift(p)}
+		b.fill(&t, g)
 		total += len(buf) / t.stride
 		for at := t.next(buf, 0); at <= len(buf)-t.q; at = t.next(buf, at+t.stride) {
-			total += 8
 			x := t.load(buf, at)
-			slot := x * prime >> t.slotShift
-			for _, e := range t.entries[t.slots[slot]:t.slots[slot+1]] {
-				total++
-				if e.gram == x {
-					total += 4
-				}
+			total += 8 + int(b.slots[x*prime>>t.slotShift])
+			if id := g.find(x); id >= 0 {
+				total += 4 * int(g.used[id])
 			}
 		}
 	}
 	return total
 }
 
-func (b *builder) tier(p plan, members []int) tier {
-	t := tier{stride: p.stride, q: p.q, mask: maskOf(p.q)}
-	g := b.gramsOf(p.q)
-	used := make([]int32, len(g.words)) // windows that a gram is in
-	all := make([]entry, 0, len(members)*p.stride)
-	for _, i := range members {
-		ids := g.ids[i]
-		start := g.window(ids, p.stride, used)
-		for k, id := range ids[start : start+p.stride] {
-			used[id]++
-			all = append(all, newEntry(b.texts[i].Text, i, g.words[id], start+k))
+// slotShift returns the shift that makes slots of hashes for the picked windows.
+func (b *builder) slotShift(p plan) uint {
+	return uint(64 - min(max(bits.Len(uint(len(b.members)*p.stride)), 6), 20))
+}
+
+// fill makes the bit set and the slots of a tier that is only tried.
+func (b *builder) fill(t *tier, g *grams) {
+	clear(t.set[:])
+	n := 1 << (64 - t.slotShift)
+	b.slots = slices.Grow(b.slots[:0], n)[:n]
+	clear(b.slots)
+	for id, n := range g.used {
+		if n > 0 {
+			h := g.words[id] * prime
+			t.set.add(h)
+			b.slots[h>>t.slotShift] += uint32(n)
 		}
 	}
-	t.index(all)
+}
+
+// build makes the sieve of the given tiers.
+func (b *builder) build(plans []plan) *Sieve {
+	s := &Sieve{texts: b.texts}
+	for j, p := range plans {
+		if b.pick(plans, j) {
+			s.tiers = append(s.tiers, b.tier(p, &b.grams[j]))
+		}
+	}
+	return s
+}
+
+// tier makes the tier of the windows that were picked last. A thousand texts set
+// some 2% of its bits.
+func (b *builder) tier(p plan, g *grams) tier {
+	t := tier{stride: p.stride, q: p.q, mask: maskOf(p.q), set: new(bitSet), slotShift: b.slotShift(p)}
+	b.fill(&t, g)
+	t.slots = make([]uint32, len(b.slots)+1)
+	end := uint32(0)
+	for i, n := range b.slots {
+		end += n
+		t.slots[i] = end // each entry moves it down, to the first in the end
+	}
+	t.slots[len(b.slots)] = end
+	t.entries = make([]entry, end)
+	for m, i := range slices.Backward(b.members) {
+		for k := p.stride - 1; k >= 0; k-- {
+			offset := int(b.starts[m]) + k
+			e := newEntry(b.texts[i].Text, int(i), g.words[g.ids[int(b.places[i])+offset]], offset)
+			slot := &t.slots[e.gram*prime>>t.slotShift]
+			*slot--
+			t.entries[*slot] = e
+		}
+	}
 	return t
 }
 
@@ -141,91 +207,100 @@ func foldedWord(text string) uint64 {
 
 // grams are all grams of one length of the texts.
 type grams struct {
-	ids   [][]int32 // of each text, the gram at each place
-	words []uint64  // of each gram
-	freq  []int32   // how often it occurs in the sample
+	q     int
+	ids   []int32  // the gram at each byte of the texts, one after the other
+	words []uint64 // of each gram
+	freq  []int32  // of each, how often it occurs in the sample
+	used  []int32  // of each, the windows that it is in
+	index []int32  // 1 more than the gram, by hash: at the first free place from there; 0: none
+	shift uint     // hash to place in index
 }
 
-func (b *builder) gramsOf(q int) *grams {
-	if g := b.grams[q]; g != nil {
-		return g
+// count makes the grams of one length, unless they are there.
+func (b *builder) count(g *grams, q int) {
+	if g.q == q {
+		return
 	}
-	g := &grams{ids: make([][]int32, len(b.texts))}
-	known := map[uint64]int32{}
+	if g.q == 0 {
+		g.reserve(int(b.places[len(b.texts)]))
+	}
+	clear(g.index)
+	g.q, g.words = q, g.words[:0]
 	mask := maskOf(q)
 	for i, t := range b.texts {
 		for k := 0; k+q <= len(t.Text); k++ {
-			w := foldedWord(t.Text[k:]) & mask
-			id, ok := known[w]
-			if !ok {
-				id = int32(len(g.words))
-				known[w] = id
-				g.words = append(g.words, w)
-			}
-			g.ids[i] = append(g.ids[i], id)
+			g.ids[int(b.places[i])+k] = g.add(foldedWord(t.Text[k:]) & mask)
 		}
 	}
-	g.count(known, mask, b.sample)
-	b.grams[q] = g
-	return g
+	g.freq, g.used = g.freq[:len(g.words)], g.used[:len(g.words)]
+	clear(g.freq)
+	g.sample(mask, b.sample)
 }
 
-// count counts the grams in the sample.
-func (g *grams) count(ids map[uint64]int32, mask uint64, sample []byte) {
-	g.freq = make([]int32, len(g.words))
-	var known [1 << 12]uint64 // keeps most of the sample away from the map
+// reserve makes room for n grams.
+func (g *grams) reserve(n int) {
+	g.ids, g.words = make([]int32, n), make([]uint64, 0, n)
+	g.freq, g.used = make([]int32, n), make([]int32, n)
+	indexBits := bits.Len(uint(n)) + 1 // half of the places stay free at least
+	g.index, g.shift = make([]int32, 1<<indexBits), uint(64-indexBits)
+}
+
+// find returns the number of a gram, or -1.
+func (g *grams) find(w uint64) int32 {
+	return g.index[g.place(w)] - 1
+}
+
+// place returns where in the index a gram is, or would be.
+func (g *grams) place(w uint64) int {
+	at := int(w * prime >> g.shift)
+	for g.index[at] > 0 && g.words[g.index[at]-1] != w {
+		if at++; at == len(g.index) {
+			at = 0
+		}
+	}
+	return at
+}
+
+// add returns the number of a gram, which it gets if it has none.
+func (g *grams) add(w uint64) int32 {
+	at := g.place(w)
+	if g.index[at] == 0 {
+		g.words = append(g.words, w)
+		g.index[at] = int32(len(g.words))
+	}
+	return g.index[at] - 1
+}
+
+// sample counts the grams in a sample.
+func (g *grams) sample(mask uint64, sample []byte) {
+	var known bitSet // keeps most of the sample away from the index
 	for _, w := range g.words {
-		h := w * prime >> 46
-		known[h>>6] |= 1 << (h & 63)
+		known.add(w * prime)
 	}
 	for i := 0; i+8 <= len(sample); i++ {
 		w := (binary.LittleEndian.Uint64(sample[i:]) | lowerCase) & mask
-		if h := w * prime >> 46; known[h>>6]>>(h&63)&1 == 0 {
+		if !known.has(w * prime) {
 			continue
 		}
-		if id, ok := ids[w]; ok {
+		if id := g.find(w); id >= 0 {
 			g.freq[id]++
 		}
 	}
 }
 
 // window returns the start of the window of a text whose grams are rarest.
-func (g *grams) window(ids []int32, stride int, used []int32) int {
+func (g *grams) window(ids []int32, stride int) int {
 	start, best := 0, int64(-1)
 	for w := 0; w+stride <= len(ids); w++ {
 		cost := int64(0)
 		for _, id := range ids[w : w+stride] {
-			cost += int64(g.freq[id])*int64(1+used[id]) + int64(min(used[id], 1))
+			cost += int64(g.freq[id])*int64(1+g.used[id]) + int64(min(g.used[id], 1))
 		}
 		if best < 0 || cost < best {
 			start, best = w, cost
 		}
 	}
 	return start
-}
-
-// index puts the entries into the bit set, of which a thousand texts set some
-// 2%, and into slots by hash.
-func (t *tier) index(all []entry) {
-	t.set = new(bitSet)
-	slotBits := min(max(bits.Len(uint(len(all))), 6), 20)
-	t.slotShift = uint(64 - slotBits)
-	t.slots = make([]uint32, 1<<slotBits+1)
-	for i := range all {
-		h := all[i].gram * prime
-		t.set.add(h)
-		t.slots[h>>t.slotShift+1]++
-	}
-	for i := 1; i < len(t.slots); i++ {
-		t.slots[i] += t.slots[i-1]
-	}
-	t.entries = make([]entry, len(all))
-	next := slices.Clone(t.slots)
-	for i := range all {
-		slot := all[i].gram * prime >> t.slotShift
-		t.entries[next[slot]] = all[i]
-		next[slot]++
-	}
 }
 
 func maskOf(q int) uint64 { return ^uint64(0) >> (64 - 8*q) }
