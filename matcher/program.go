@@ -115,7 +115,7 @@ func compileRule(r *rules.Rule, sample *sample) ([]*part, error) {
 		if err != nil {
 			return fmt.Errorf("compile rule %s, %s: %w", r.Alert, role.Name(r), err)
 		}
-		pt := &part{rule: r, role: role, cond: c, conds: cc.conds, texts: sample.choose(m)}
+		pt := &part{rule: r, role: role, cond: c, conds: cc.conds, texts: sample.choose(c)}
 		if texts := c.anyOf(); texts != nil {
 			pt.decided = slices.Equal(pt.texts.texts, texts)
 		}

@@ -13,8 +13,7 @@ import (
 // sample is what ordinary lines of controllers look like. Texts that are rare
 // in it are looked for. It changes speed, never results.
 type sample struct {
-	lines []byte
-	lower []byte
+	lines []byte          // in lower case: nothing that asks for them tells cases apart
 	grams [1 << 16]uint16 // how often four letters occur, by hash
 }
 
@@ -24,13 +23,15 @@ const sampleSize = 128 << 10
 var ordinary = sync.OnceValue(func() *sample { return newSample(sampleSize) })
 
 func newSample(size int) *sample {
-	s := &sample{lines: sampleLines(size, 1)}
-	s.lower = bytes.ToLower(s.lines)
-	for i := 0; i+4 <= len(s.lower); i++ {
-		s.grams[gramHash(s.lower[i:])]++
+	s := &sample{lines: bytes.ToLower(sampleLines(size, 1))}
+	for i := 0; i+4 <= len(s.lines); i++ {
+		s.grams[gramHash(s.lines[i:])]++
 	}
 	return s
 }
+
+// usual are lines that are added to a sample of what was read.
+func (s *sample) usual() []byte { return s.lines[:len(s.lines)/2] }
 
 func gramHash[T []byte | string](b T) uint32 {
 	return (uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 | uint32(b[3])<<24) * 0x9E3779B1 >> 16
@@ -42,7 +43,7 @@ func (s *sample) cost(t needs.Text) float64 {
 	lower := strings.ToLower(t.Text)
 	n := len(t.Text)
 	if n < 4 {
-		return 1000/float64(n+1) + float64(bytes.Count(s.lower, []byte(lower)))
+		return 1000/float64(n+1) + float64(bytes.Count(s.lines, []byte(lower)))
 	}
 	least := uint16(1<<16 - 1)
 	for i := 0; i+4 <= len(lower); i++ {
@@ -88,7 +89,7 @@ var (
 // the formats that they use. The same seed gives the same lines.
 func sampleLines(size int, seed uint64) []byte {
 	r := rand.New(rand.NewPCG(seed, 7))
-	var b []byte
+	b := make([]byte, 0, size+1<<10)
 	for len(b) < size {
 		b = appendSampleLine(b, r)
 	}

@@ -52,55 +52,52 @@ type choice struct {
 }
 
 // choose returns the texts that occur least in the sample.
-func (s *sample) choose(m *rules.Matcher) choice {
-	c, ok := s.best(m)
-	for _, t := range c.texts {
+func (s *sample) choose(c *cond) choice {
+	out, ok := s.best(c)
+	for _, t := range out.texts {
 		ok = ok && len(t.Text) >= sieve.MinText
 	}
 	if !ok {
 		return choice{everyLine: true}
 	}
-	return c
+	return out
 }
 
-// best returns the texts of the cheapest thing that the matcher demands. ok is
+// best returns the texts of the cheapest thing that the condition demands. ok is
 // false if it demands none.
-func (s *sample) best(m *rules.Matcher) (out choice, ok bool) {
+func (s *sample) best(c *cond) (out choice, ok bool) {
 	offer := func(c *needs.Cond, ofFields bool) {
 		texts, cost := c.Choose(s.cost)
 		if len(texts) > 0 && (!ok || cost < out.cost) {
 			out, ok = choice{texts: texts, cost: cost, ofFields: ofFields}, true
 		}
 	}
-	for _, text := range m.Contains {
-		offer(needs.OfText(text), false)
+	for _, text := range c.contains {
+		offer(needs.OfText(string(text)), false)
 	}
-	if m.Regex != nil {
-		c, _ := needs.Of(m.Regex.String()) // a condition that cannot be derived demands nothing
-		offer(c, false)
-	}
-	for _, f := range m.Fields {
-		if f.Name != string(msgKey) { // the message of klog has no name
-			offer(needs.OfText(f.Name).Pieces(func(c byte) bool { return safeByte(c) && c != '.' }), true)
+	offer(c.need, false)
+	for _, f := range c.fields {
+		if f.name != string(msgKey) { // the message of klog has no name
+			offer(needs.OfText(f.name).Pieces(func(c byte) bool { return safeByte(c) && c != '.' }), true)
 		}
-		if f.Regex == nil {
-			offer(needs.OfText(f.Value).Pieces(safeByte), true)
+		if f.regex == nil {
+			offer(needs.OfText(f.value).Pieces(safeByte), true)
 		} else {
-			c, _ := needs.Of(f.Regex.String())
-			offer(c.Pieces(safeByte), true)
+			need, _ := needs.Of(f.regex.String()) // one that cannot be derived demands nothing
+			offer(need.Pieces(safeByte), true)
 		}
 	}
-	if len(m.Any) > 0 {
-		if c, all := s.bestOfAny(m.Any); all && (!ok || c.cost < out.cost) {
-			out, ok = c, true
+	if len(c.any) > 0 {
+		if texts, all := s.bestOfAny(c.any); all && (!ok || texts.cost < out.cost) {
+			out, ok = texts, true
 		}
 	}
 	return out, ok
 }
 
-func (s *sample) bestOfAny(branches []rules.Matcher) (out choice, ok bool) {
-	for i := range branches {
-		c, ok := s.best(&branches[i])
+func (s *sample) bestOfAny(branches []*cond) (out choice, ok bool) {
+	for _, b := range branches {
+		c, ok := s.best(b)
 		if !ok {
 			return out, false
 		}

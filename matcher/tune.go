@@ -52,7 +52,7 @@ func (f *finder) learn(p *Program, block []byte) {
 			p.learners.Add(-1)
 			return // another time
 		}
-		f.lines = make([]byte, 0, liveSample+livePart)
+		f.lines = make([]byte, 0, liveSample+livePart+len(p.sample.usual()))
 	}
 	f.lines = append(f.lines, block[:min(len(block), livePart)]...)
 	if len(f.lines) >= liveSample {
@@ -93,7 +93,7 @@ func (f *finder) tune(p *Program) {
 		return
 	}
 	// What is quiet now may come again: the usual lines count too.
-	f.sieve.Store(sieve.New(f.texts, slices.Concat(lines, p.sample.lines[:len(p.sample.lines)/2])))
+	f.sieve.Store(sieve.New(f.texts, append(lines, p.sample.usual()...)))
 	p.untuned.Add(-1)
 	p.learners.Add(-1)
 }
