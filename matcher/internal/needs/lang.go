@@ -2,6 +2,7 @@ package needs
 
 import (
 	"regexp/syntax"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -127,10 +128,16 @@ func folds(r rune) (lang, bool) {
 }
 
 func langOfClass(re *syntax.Regexp) (lang, bool) {
-	var out lang
+	n := 0
+	for i := 0; i+1 < len(re.Rune); i += 2 {
+		if n += int(re.Rune[i+1]-re.Rune[i]) + 1; n > maxRunes {
+			return lang{}, false
+		}
+	}
+	out := lang{texts: make([]Text, 0, n)}
 	for i := 0; i+1 < len(re.Rune); i += 2 {
 		for r := re.Rune[i]; r <= re.Rune[i+1]; r++ {
-			if len(out.texts) == maxRunes || !plain(r) {
+			if !plain(r) {
 				return lang{}, false
 			}
 			out.texts = append(out.texts, Text{Text: string(r)})
@@ -163,9 +170,7 @@ func langOfRepeat(re *syntax.Regexp) (lang, bool) {
 }
 
 func unite(a, b lang) (lang, bool) {
-	out := lang{loose: a.loose || b.loose}
-	out.texts = append(append(out.texts, a.texts...), b.texts...)
-	return out, len(out.texts) <= maxSet
+	return lang{texts: slices.Concat(a.texts, b.texts), loose: a.loose || b.loose}, len(a.texts)+len(b.texts) <= maxSet
 }
 
 // cross returns the texts of a followed by those of b.
@@ -173,7 +178,7 @@ func cross(a, b lang) (lang, bool) {
 	if len(a.texts)*len(b.texts) > maxSet {
 		return lang{}, false
 	}
-	out := lang{loose: a.loose || b.loose}
+	out := lang{loose: a.loose || b.loose, texts: make([]Text, 0, len(a.texts)*len(b.texts))}
 	for _, x := range a.texts {
 		for _, y := range b.texts {
 			t := Text{x.Text + y.Text, x.Fold || y.Fold}
@@ -196,6 +201,9 @@ func letters(s string) bool {
 
 // lower maps ASCII only.
 func lower(s string) string {
+	if !strings.ContainsFunc(s, func(r rune) bool { return 'A' <= r && r <= 'Z' }) {
+		return s
+	}
 	b := []byte(s)
 	for i, c := range b {
 		if 'A' <= c && c <= 'Z' {
