@@ -45,7 +45,7 @@ type Config struct {
 	Labels map[string]string `yaml:"labels"`
 	// MaxOpenFiles bounds the files that are held open while idle. Default 1024.
 	MaxOpenFiles int `yaml:"max_open_files"`
-	// PollInterval is how often files are looked at. Default 250ms.
+	// PollInterval is how often files are looked at. Default 300ms.
 	PollInterval time.Duration `yaml:"poll_interval"`
 	// NoWatch only polls: for file systems that tell of nothing.
 	NoWatch bool `yaml:"no_watch"`

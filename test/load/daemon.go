@@ -125,7 +125,7 @@ func (d *daemon) start(ctx context.Context, o options) error {
 
 // stop ends the daemon and returns what the whole process took.
 func (d *daemon) stop() (*syscall.Rusage, error) {
-	if d.cmd == nil {
+	if d.cmd == nil || d.cmd.Process == nil {
 		return nil, errors.New("the daemon was not started")
 	}
 	_ = d.cmd.Process.Signal(syscall.SIGTERM)

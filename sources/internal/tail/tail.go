@@ -14,7 +14,7 @@ import (
 
 // Defaults of Config.
 const (
-	DefaultPoll     = 250 * time.Millisecond
+	DefaultPoll     = 300 * time.Millisecond
 	DefaultRescan   = 5 * time.Second
 	DefaultLookBack = 15 * time.Minute
 	DefaultWorkers  = 2
