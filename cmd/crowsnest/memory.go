@@ -11,9 +11,13 @@ import (
 // use for the memory than for the little time that this saves.
 const gcPercent = 25
 
-// leastGarbage may pile up in any case. With few rules little lives, and a
-// percentage of it would have the collector run all the time under a flood.
-const leastGarbage = 5 << 20
+// leastGarbage may pile up while the heap is smaller than leastHeap. With few
+// rules little lives, and a percentage of it would have the collector run all the
+// time under a flood.
+const (
+	leastGarbage = 5 << 20
+	leastHeap    = 12 << 20
+)
 
 // memoryLimit is how much memory is enough with the default limits. Near it the
 // collector works harder instead of letting garbage pile up: a flood of lines
@@ -36,7 +40,7 @@ func limitMemory(getenv func(string) string, limits Limits) {
 	debug.SetMemoryLimit(int64(memoryLimit * more))
 }
 
-// pace lets at least leastGarbage pile up between two collections.
+// pace lets at least leastGarbage pile up between two collections of a small heap.
 type pace struct {
 	mu      sync.Mutex
 	percent int
@@ -63,7 +67,9 @@ func (p *pace) set(live uint64) {
 }
 
 func percentFor(live uint64) int {
-	return int(max(gcPercent, 100*leastGarbage/max(live, 1<<20)))
+	live = max(live, 1<<20)
+	garbage := min(leastGarbage, leastHeap-min(live, leastHeap))
+	return int(max(gcPercent, 100*garbage/live))
 }
 
 // liveHeap is how much the last collection found alive.

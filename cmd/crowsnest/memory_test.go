@@ -15,7 +15,9 @@ func TestPaceOfTheCollector(t *testing.T) {
 	}
 	f(0, 500)
 	f(1<<20, 500)
-	f(10<<20, 50)
+	f(5<<20, 100)
+	f(8<<20, 50)
+	f(10<<20, gcPercent)
 	f(20<<20, gcPercent)
 	f(1<<30, gcPercent)
 }
@@ -25,9 +27,9 @@ func TestPaceFollows(t *testing.T) {
 	before := debug.SetGCPercent(100)
 	defer debug.SetGCPercent(before)
 	p := &pace{}
-	p.set(10 << 20)
+	p.set(8 << 20)
 	require.Equal(t, 50, debug.SetGCPercent(50))
-	p.set(11 << 20)
+	p.set(8<<20 + 1<<18)
 	require.Equal(t, 50, p.percent, "not for a little")
 	p.set(100 << 20)
 	require.Equal(t, gcPercent, debug.SetGCPercent(gcPercent))
