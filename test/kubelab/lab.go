@@ -105,10 +105,10 @@ func (l *Lab) StartAPI() {
 		select {
 		case <-ctx.Done():
 			l.t.Fatalf("kube-apiserver is not ready after %s\n%s", readyWithin, l.api.log())
-		case <-l.api.done:
-			l.t.Fatalf("kube-apiserver ended: %v\n%s", l.api.err, l.api.log())
-		case <-l.etcd.done:
-			l.t.Fatalf("etcd ended: %v\n%s", l.etcd.err, l.etcd.log())
+		case <-l.api.Done():
+			l.t.Fatalf("kube-apiserver ended: %v\n%s", l.api.Wait(), l.api.log())
+		case <-l.etcd.Done():
+			l.t.Fatalf("etcd ended: %v\n%s", l.etcd.Wait(), l.etcd.log())
 		case <-tick.C:
 		}
 	}

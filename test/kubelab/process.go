@@ -4,8 +4,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"testing"
+
+	"crowsnest/test/child"
 )
 
 const logShown = 4 << 10 // bytes of a log that are printed
@@ -17,9 +18,7 @@ type process struct {
 	bin  string
 	args []string
 
-	cmd  *exec.Cmd
-	done chan struct{}
-	err  error // of its end; valid once done is closed
+	*child.Process // nil: it does not run
 }
 
 func newProcess(t testing.TB, dir, bin string, args ...string) *process {
@@ -39,34 +38,22 @@ func (p *process) start() {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	cmd, started, done := exec.Command(p.bin, p.args...), make(chan error, 1), make(chan struct{})
-	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = p.dir, out, out, attributes()
-	go func() {
-		// The signal at our death is tied to the thread that starts the child.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		defer close(done)
-		defer out.Close()
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			p.err = cmd.Wait()
-		}
-	}()
-	if err := <-started; err != nil {
+	defer out.Close()
+	cmd := exec.Command(p.bin, p.args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = p.dir, out, out
+	if p.Process, err = child.Start(cmd); err != nil {
 		p.t.Fatalf("start %s: %v", p.bin, err)
 	}
-	p.cmd, p.done = cmd, done
 }
 
 // kill ends it and waits for its end. It may not run.
 func (p *process) kill() {
-	if p.cmd == nil {
+	if p.Process == nil {
 		return
 	}
-	_ = p.cmd.Process.Kill() // it may have ended
-	<-p.done
-	p.cmd = nil
+	_ = p.Signal(os.Kill) // it may have ended
+	<-p.Done()
+	p.Process = nil
 }
 
 func (p *process) logFile() string { return filepath.Join(p.dir, filepath.Base(p.bin)+".log") }

@@ -10,12 +10,16 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"crowsnest/test/child"
 )
 
 // AlertmanagerOptions say how an Alertmanager is started. The zero value is one
 // that notifies nobody.
 type AlertmanagerOptions struct {
 	Port int // 0: a free one
+	// Dir is where its files lie, also after the test; "": a temporary folder.
+	Dir string
 	// Webhook is notified of every alert, also of its end; "": nobody is.
 	Webhook string
 	// GroupWait and GroupInterval are 500 ms if 0.
@@ -61,18 +65,21 @@ func Alertmanagers(t testing.TB, opt AlertmanagerOptions) [2]*AlertmanagerServer
 	first, second := FreePort(t), FreePort(t)
 	common := []string{"--cluster.settle-timeout=500ms", "--cluster.peer-timeout=200ms", "--cluster.gossip-interval=50ms"}
 	flags := func(own int, more ...string) []string {
-		return append(append(more, common...), "--cluster.listen-address="+address(own), "--cluster.advertise-address="+address(own))
+		return append(append(more, common...), "--cluster.listen-address="+child.Address(own), "--cluster.advertise-address="+child.Address(own))
 	}
 	var pair [2]*AlertmanagerServer
 	pair[0] = startAlertmanager(t, "alertmanager-1", opt, flags(first)...)
 	opt.Port = 0
-	pair[1] = startAlertmanager(t, "alertmanager-2", opt, flags(second, "--cluster.peer="+address(first))...)
+	pair[1] = startAlertmanager(t, "alertmanager-2", opt, flags(second, "--cluster.peer="+child.Address(first))...)
 	return pair
 }
 
 func startAlertmanager(t testing.TB, name string, opt AlertmanagerOptions, flags ...string) *AlertmanagerServer {
 	t.Helper()
-	dir, addr := t.TempDir(), address(portOr(t, opt.Port))
+	dir, addr := opt.Dir, child.Address(portOr(t, opt.Port))
+	if dir == "" {
+		dir = t.TempDir()
+	}
 	config := filepath.Join(dir, "alertmanager.yml")
 	if err := os.WriteFile(config, []byte(opt.config()), 0o600); err != nil {
 		t.Fatalf("start %s: %v", name, err)
@@ -105,15 +112,20 @@ type Alert struct {
 // `alertname="X"`.
 func (a *AlertmanagerServer) Alerts(filters ...string) []Alert {
 	a.t.Helper()
-	query := url.Values{"filter": filters}
-	var out []Alert
-	err := Get(context.Background(), a.URL+"/api/v2/alerts?"+query.Encode(), func(body []byte) error {
-		return json.Unmarshal(body, &out)
-	})
+	out, err := a.TryAlerts(filters...)
 	if err != nil {
 		a.t.Fatalf("read the alerts of %s: %v", a.Name, err)
 	}
 	return out
+}
+
+// TryAlerts is Alerts that returns the error. It is safe for concurrent use.
+func (a *AlertmanagerServer) TryAlerts(filters ...string) (out []Alert, err error) {
+	query := url.Values{"filter": filters}
+	err = Get(context.Background(), a.URL+"/api/v2/alerts?"+query.Encode(), func(body []byte) error {
+		return json.Unmarshal(body, &out)
+	})
+	return out, err
 }
 
 // Names returns the names of the active alerts, sorted and joined by blanks.

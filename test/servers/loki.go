@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"crowsnest/test/child"
 )
 
 //go:embed loki.yaml
@@ -57,7 +59,7 @@ func Loki(t testing.TB, opt LokiOptions) *LokiServer {
 		}
 	}
 	l := &LokiServer{&Server{
-		Name: "loki", URL: "http://" + address(port), Dir: dir, t: t, bin: bin, ready: "/ready",
+		Name: "loki", URL: "http://" + child.Address(port), Dir: dir, t: t, bin: bin, ready: "/ready",
 		args: append([]string{"-config.file=" + config, "-config.expand-env=true"}, opt.Args...),
 		env: []string{
 			"LOKI_DIR=" + dir, "LOKI_HTTP_PORT=" + strconv.Itoa(port), "LOKI_GRPC_PORT=" + strconv.Itoa(grpc),

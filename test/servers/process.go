@@ -9,11 +9,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"crowsnest/test/child"
 )
 
 const (
@@ -28,7 +29,7 @@ type Server struct {
 	Name string
 	// URL is its base address, without a slash at the end.
 	URL string
-	// Dir holds its files; it is removed after the test.
+	// Dir holds its files; it is removed after the test, unless the test chose it.
 	Dir string
 
 	t     testing.TB
@@ -36,9 +37,7 @@ type Server struct {
 	args  []string
 	env   []string
 	ready string // path that answers 200
-	done  chan struct{}
-	cmd   *exec.Cmd
-	err   error // of its end; valid once done is closed
+	proc  *child.Process
 }
 
 // start starts it and waits until it is ready. It is killed after the test.
@@ -71,28 +70,14 @@ func (s *Server) Launch() {
 	if err != nil {
 		s.t.Fatalf("start %s: %v", s.Name, err)
 	}
+	defer out.Close()
 	cmd := exec.Command(s.bin, s.args...)
 	cmd.Dir = s.Dir
 	cmd.Env = append(os.Environ(), s.env...)
 	cmd.Stdout, cmd.Stderr = out, out
-	cmd.SysProcAttr = attributes()
-	started, done := make(chan error, 1), make(chan struct{})
-	go func() {
-		// The signal at our death is tied to the thread that starts the child.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		defer out.Close()
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			s.err = cmd.Wait()
-		}
-		close(done)
-	}()
-	if err := <-started; err != nil {
+	if s.proc, err = child.Start(cmd); err != nil {
 		s.t.Fatalf("start %s: %v", s.Name, err)
 	}
-	s.cmd, s.done = cmd, done
 }
 
 // WaitReady waits until the server answers that it is ready.
@@ -107,8 +92,8 @@ func (s *Server) WaitReady() {
 			return
 		}
 		select {
-		case <-s.done:
-			s.t.Fatalf("%s ended: %v\n%s", s.Name, s.err, s.lastLog())
+		case <-s.proc.Done():
+			s.t.Fatalf("%s ended: %v\n%s", s.Name, s.proc.Wait(), s.lastLog())
 		case <-ctx.Done():
 			s.t.Fatalf("%s is not ready after %s\n%s", s.Name, readyWithin, s.lastLog())
 		case <-tick.C:
@@ -116,20 +101,10 @@ func (s *Server) WaitReady() {
 	}
 }
 
-func (s *Server) running() bool {
-	if s.done == nil {
-		return false
-	}
-	select {
-	case <-s.done:
-		return false
-	default:
-		return true
-	}
-}
+func (s *Server) running() bool { return s.proc != nil && s.proc.Running() }
 
 // PID returns its process.
-func (s *Server) PID() int { return s.cmd.Process.Pid }
+func (s *Server) PID() int { return s.proc.PID() }
 
 // Kill ends it at once and waits until it has ended. It does nothing if the
 // server does not run.
@@ -137,7 +112,7 @@ func (s *Server) Kill() {
 	if s.running() {
 		s.signal(syscall.SIGCONT)
 		s.signal(syscall.SIGKILL)
-		<-s.done
+		<-s.proc.Done()
 	}
 }
 
@@ -145,7 +120,7 @@ func (s *Server) Kill() {
 func (s *Server) Stop() {
 	if s.running() {
 		s.signal(syscall.SIGTERM)
-		<-s.done
+		<-s.proc.Done()
 	}
 }
 
@@ -156,7 +131,7 @@ func (s *Server) Suspend() { s.signal(syscall.SIGSTOP) }
 func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
 
 func (s *Server) signal(sig syscall.Signal) {
-	if err := s.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := s.proc.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		s.t.Errorf("signal %s to %s: %v", sig, s.Name, err)
 	}
 }

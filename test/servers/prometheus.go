@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"crowsnest/test/child"
 )
 
 // PrometheusOptions say how a Prometheus is started.
@@ -67,7 +69,7 @@ type PrometheusServer struct{ *Server }
 // which is how long its discovery takes.
 func Prometheus(t testing.TB, opt PrometheusOptions) *PrometheusServer {
 	t.Helper()
-	dir, addr := t.TempDir(), address(portOr(t, opt.Port))
+	dir, addr := t.TempDir(), child.Address(portOr(t, opt.Port))
 	config := filepath.Join(dir, "prometheus.yml")
 	if err := os.WriteFile(config, []byte(opt.config()), 0o600); err != nil {
 		t.Fatalf("start prometheus: %v", err)

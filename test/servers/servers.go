@@ -9,14 +9,13 @@ package servers
 
 import (
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
-	"sync"
+	"strings"
 	"testing"
+
+	"crowsnest/test/child"
 )
 
 // required is the value of CROWSNEST_SERVERS with which a missing program fails
@@ -33,15 +32,29 @@ func CacheDir() string {
 	return filepath.Join(base, "crowsnest", "bin")
 }
 
-// Program returns the path of a program: of the cache folder, else of PATH. It
-// skips the test if there is none.
-func Program(t testing.TB, name string) string {
-	t.Helper()
+// Find returns the path of a program, "" if there is none: the one that the
+// environment variable CROWSNEST_NAME names, such as CROWSNEST_ALERTMANAGER, else
+// that of the cache folder, else that of PATH.
+func Find(name string) string {
 	path := filepath.Join(CacheDir(), name)
+	named := os.Getenv("CROWSNEST_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_")))
+	if named != "" {
+		path = named
+	}
 	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
 		return path
 	}
-	if path, err := exec.LookPath(name); err == nil {
+	if path, err := exec.LookPath(name); err == nil && named == "" {
+		return path
+	}
+	return ""
+}
+
+// Program returns the path of a program, as Find does. It skips the test if there
+// is none.
+func Program(t testing.TB, name string) string {
+	t.Helper()
+	if path := Find(name); path != "" {
 		return path
 	}
 	msg := fmt.Sprintf("there is no %s in %s nor in PATH: run make e2e-servers, which builds it once", name, CacheDir())
@@ -52,41 +65,15 @@ func Program(t testing.TB, name string) string {
 	return ""
 }
 
-// Ports of servers lie below those that the system gives to connections: above,
-// a passing connection may hold one.
-const (
-	lowestPort  = 20000
-	highestPort = 32000
-)
-
-var (
-	portsMu sync.Mutex
-	given   = map[int]bool{}
-)
-
 // FreePort returns a port of loopback that nobody uses, below 32768. It is not
 // given to anybody else in this process.
 func FreePort(t testing.TB) int {
 	t.Helper()
-	portsMu.Lock()
-	defer portsMu.Unlock()
-	for range 1000 {
-		port := lowestPort + rand.N(highestPort-lowestPort)
-		if given[port] {
-			continue
-		}
-		l, err := net.Listen("tcp", address(port))
-		if err != nil {
-			continue
-		}
-		if err := l.Close(); err != nil {
-			t.Fatalf("close a port: %v", err)
-		}
-		given[port] = true
-		return port
+	port, err := child.FreePort()
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatalf("no port of 1000 tried between %d and %d is free", lowestPort, highestPort)
-	return 0
+	return port
 }
 
 // portOr returns port, or a free one for 0.
@@ -97,5 +84,3 @@ func portOr(t testing.TB, port int) int {
 	}
 	return port
 }
-
-func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package kubelab
+package child
 
 import "syscall"
 

@@ -1,0 +1,69 @@
+package child
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// file reads a file of the process in /proc; "" if there is none.
+func (p *Process) file(name string) string {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", p.PID(), name))
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}
+
+// field returns the number behind a name at the beginning of a line, such as
+// "VmHWM:"; 0 if there is none.
+func field(text, name string) int64 {
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(line, name); ok {
+			value := strings.TrimSuffix(strings.TrimSpace(rest), " kB")
+			n, _ := strconv.ParseInt(value, 10, 64) //nolint:errcheck // 0 then
+			return n
+		}
+	}
+	return 0
+}
+
+// Memory returns a size of /proc/PID/status in KiB, such as that of VmHWM, the
+// greatest resident set; 0 if it is not known.
+func (p *Process) Memory(name string) int64 { return field(p.file("status"), name+":") }
+
+// Read returns how many bytes the running process has read so far, by any system
+// call; 0 if that is not known.
+func (p *Process) Read() int64 { return field(p.file("io"), "rchar:") }
+
+// CPU returns what the running process has taken so far, user and system.
+func (p *Process) CPU() (time.Duration, error) {
+	stat := p.file("stat")
+	f := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:]) // a name may hold blanks
+	if len(f) < 13 {
+		return 0, fmt.Errorf("process %d does not run, or there is no /proc", p.PID())
+	}
+	user, err1 := strconv.Atoi(f[11])
+	system, err2 := strconv.Atoi(f[12])
+	return time.Duration(user+system) * 10 * time.Millisecond, errors.Join(err1, err2) // USER_HZ is 100 for every process
+}
+
+// Descriptors counts the open files of the running process, and those of them
+// that were deleted.
+func (p *Process) Descriptors() (all, deleted int) {
+	dir := fmt.Sprintf("/proc/%d/fd", p.PID())
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return 0, 0
+	}
+	for _, e := range entries {
+		if to, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil && strings.HasSuffix(to, " (deleted)") {
+			deleted++
+		}
+	}
+	return len(entries), deleted
+}

@@ -1,8 +1,0 @@
-package kubelab
-
-import "syscall"
-
-// attributes end a child with its parent, however that ends.
-func attributes() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-}
