@@ -24,6 +24,7 @@ type keyTable struct {
 	words    map[string]keyClass
 	begins   [256]bool // with which byte a word begins
 	longest  int       // word
+	ends     ending    // of the keys that have a class
 }
 
 type keySuffix struct {
@@ -62,41 +63,76 @@ func newKeyTable() keyTable {
 	}
 	for w := range t.words {
 		t.begins[w[0]], t.longest = true, max(t.longest, len(w))
+		t.endsWith(w)
+	}
+	for _, list := range t.suffixes {
+		for _, k := range list {
+			t.endsWith(k.text)
+		}
+	}
+	for _, list := range qualifiers {
+		for _, w := range list {
+			if w != "" {
+				t.endsWith(w)
+			}
+		}
 	}
 	return t
 }
 
-// qualifier returns the length of a word that may follow the one that makes a
-// key that of a secret, as in passwordHash. Digits are gone already: base64 is
-// base.
+// ending is a set of three letters each, of any case.
+type ending [26 * 26 * 26]bool
+
+func (e *ending) at(a, b, c byte) *bool {
+	return &e[(int(a|0x20-'a')*26+int(b|0x20-'a'))*26+int(c|0x20-'a')]
+}
+
+// endsWith notes how a key may end. Of a shorter word anything may stand before.
+func (t *keyTable) endsWith(word string) {
+	n := len(word)
+	for a := byte('a'); a <= 'z'; a++ {
+		for b := byte('a'); b <= 'z'; b++ {
+			if (n < 2 || word[n-2] == b) && (n < 3 || word[n-3] == a) {
+				*t.ends.at(a, b, word[n-1]) = true
+			}
+		}
+	}
+}
+
+// mayBeKey tells in short what keyBefore finds at length: false means that what
+// ends before i is no key that has a class. It looks at the last three letters,
+// of which every such key has that many.
+func (sc *scanner) mayBeKey(i int) bool {
+	var letters [3]byte
+	n := 0
+	for at := i - 1; at >= 0 && i-at < 16; at-- {
+		c := sc.s[at]
+		switch {
+		case isLetter(c):
+			letters[n] = c
+			if n++; n == len(letters) {
+				return *sc.r.keys.ends.at(letters[2], letters[1], letters[0])
+			}
+		case !isKeyByte(c) && (n > 0 || !isBlank(c) && !isQuote(c) && c != '\\'):
+			return false
+		}
+	}
+	return true
+}
+
+// qualifiers are words that may follow the one that makes a key that of a secret,
+// as in passwordHash, by their last byte. Digits are gone already: base64 is base.
+var qualifiers = [256][2]string{
+	'a': {"data"}, 'b': {"b"}, 'd': {"old"}, 'e': {"value", "base"}, 'g': {"string"}, 'h': {"hash"},
+	'n': {"plain"}, 's': {"bytes"}, 't': {"text"}, 'w': {"raw", "new"},
+}
+
+// qualifier returns the length of the qualifier that a key ends with.
 func qualifier(norm []byte) int {
 	if len(norm) == 0 {
 		return 0
 	}
-	var words [3]string
-	switch norm[len(norm)-1] {
-	case 'e':
-		words = [3]string{"value", "base"}
-	case 'a':
-		words = [3]string{"data"}
-	case 'g':
-		words = [3]string{"string"}
-	case 'h':
-		words = [3]string{"hash"}
-	case 'n':
-		words = [3]string{"plain"}
-	case 't':
-		words = [3]string{"text"}
-	case 'w':
-		words = [3]string{"raw", "new"}
-	case 's':
-		words = [3]string{"bytes"}
-	case 'd':
-		words = [3]string{"old"}
-	case 'b':
-		words = [3]string{"b"}
-	}
-	for _, w := range words {
+	for _, w := range qualifiers[norm[len(norm)-1]] {
 		if w != "" && len(norm) > len(w) && string(norm[len(norm)-len(w):]) == w {
 			return len(w)
 		}

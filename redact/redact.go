@@ -17,19 +17,27 @@ type Redactor struct {
 	extra   []*regexp.Regexp
 	classes [256]class
 	tokens  tokenTable
+	begins  pairSet // pairs of bytes that have a class, or with which a token may begin
 	keys    keyTable
 	prose   map[string]bool
 }
 
 // New returns a Redactor that also hides all that an extra pattern matches.
 func New(extra []*regexp.Regexp) *Redactor {
-	return &Redactor{
+	r := &Redactor{
 		extra:   append([]*regexp.Regexp(nil), extra...),
 		classes: newClasses(),
 		tokens:  newTokenTable(),
 		keys:    newKeyTable(),
 		prose:   newProse(),
 	}
+	r.begins = r.tokens.pairs
+	for first, class := range r.classes {
+		for second := 0; class != 0 && second < 256; second++ {
+			r.begins.add(byte(first), byte(second))
+		}
+	}
+	return r
 }
 
 // String returns s with Mask for each secret. It returns s itself, without

@@ -50,8 +50,11 @@ const lookInside = 256
 func (sc *scanner) scan() string {
 	s := sc.s
 	for i := 0; i < len(s); i++ {
+		for i+1 < len(s) && !sc.r.begins.has(s[i], s[i+1]) {
+			i++
+		}
 		p := span{}
-		if i+1 < len(s) && sc.r.tokens.mayBegin(s[i], s[i+1]) {
+		if i+1 < len(s) && sc.r.tokens.pairs.has(s[i], s[i+1]) {
 			p = sc.token(i)
 		}
 		if p.empty() && sc.r.classes[s[i]] != 0 {

@@ -78,13 +78,21 @@ func (sc *scanner) place(r *tokenRule, i int) span {
 
 // tokenTable finds the rules by the first bytes of their prefixes.
 type tokenTable struct {
-	pairs [1 << 16 / 64]uint64 // of the first two
-	rules [256][]tokenRule     // by the first
+	pairs pairSet          // of the first two
+	rules [256][]tokenRule // by the first
 }
 
-func (t *tokenTable) mayBegin(a, b byte) bool {
+// pairSet is a set of pairs of bytes.
+type pairSet [1 << 16 / 64]uint64
+
+func (p *pairSet) has(a, b byte) bool {
 	n := uint16(a)<<8 | uint16(b)
-	return t.pairs[n/64]&(1<<(n%64)) != 0
+	return p[n/64]&(1<<(n%64)) != 0
+}
+
+func (p *pairSet) add(a, b byte) {
+	n := uint16(a)<<8 | uint16(b)
+	p[n/64] |= 1 << (n % 64)
 }
 
 func newTokenTable() tokenTable {
@@ -92,8 +100,7 @@ func newTokenTable() tokenTable {
 	for _, r := range append(vendorTokens(), places()...) {
 		first := r.prefix[0]
 		t.rules[first] = append(t.rules[first], r)
-		n := uint16(first)<<8 | uint16(r.prefix[1])
-		t.pairs[n/64] |= 1 << (n % 64)
+		t.pairs.add(first, r.prefix[1])
 	}
 	return t
 }

@@ -8,6 +8,9 @@ import (
 // keyValue looks for a secret around a separator, which is at s[i:next].
 func (sc *scanner) keyValue(i, next int) span {
 	s := sc.s
+	if !sc.mayBeKey(i) {
+		return span{}
+	}
 	k := sc.keyBefore(i)
 	if k.class == keyNone {
 		return span{}

@@ -1,0 +1,36 @@
+package redact
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestMayBeKey: the short look never says no to what the long one finds.
+func TestMayBeKey(t *testing.T) {
+	r := New(nil)
+	words := strings.Fields(strongKeys + " " + weakKeys + " " + headerKeys + " " + noKeys + " " + strongWord + " auth sig key signature sas value API Unseal")
+	for _, list := range qualifiers {
+		words = append(words, list[0], list[1])
+	}
+	words = append(words, "n", "y", "b", "1", "23", "_", "-", ".", " ", "  ", "\t", `"`, `'`, `\`, `\n`, `\"`, "Name", "DB", ")", "/", "name: x,")
+	rapid.Check(t, func(t *rapid.T) {
+		var b strings.Builder
+		for _, w := range rapid.SliceOfN(rapid.SampledFrom(words), 0, 8).Draw(t, "words") {
+			switch rapid.IntRange(0, 3).Draw(t, "case") {
+			case 0:
+				w = strings.ToUpper(w)
+			case 1:
+				w = strings.ToUpper(w[:min(1, len(w))]) + w[min(1, len(w)):]
+			}
+			b.WriteString(w)
+		}
+		s := b.String() + "=x"
+		sc := scanner{r: r, s: s}
+		i := len(s) - 2
+		if k := sc.keyBefore(i); k.class != keyNone && !sc.mayBeKey(i) {
+			t.Fatalf("%q is a key of class %d", s, k.class)
+		}
+	})
+}
