@@ -44,7 +44,7 @@ func TestStubborn(t *testing.T) {
 	out, in, err := os.Pipe()
 	require.NoError(t, err)
 	defer out.Close()
-	cmd := exec.Command("sh", "-c", `trap "" TERM; echo; while :; do sleep 3600; done`)
+	cmd := exec.Command("sh", "-c", `trap "" TERM; echo; exec sleep 3600`)
 	cmd.Stdout = in
 	p, err := Start(cmd)
 	require.NoError(t, err)
