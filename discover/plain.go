@@ -38,7 +38,7 @@ func leveled(line string) (Level, string, bool) {
 // levelWord tells whether a word is a level: in brackets, in capitals, one letter
 // before a bar, or zap's number of verbosity.
 func levelWord(word, after string) (Level, bool) {
-	bare := strings.Trim(word, "[]<>():|")
+	bare, _, _ := strings.Cut(strings.Trim(word, "[]<>():|"), "][") // Calico: [ERROR][57]
 	if strings.HasPrefix(bare, "lvl-") || strings.HasPrefix(bare, "Level(") {
 		return LevelDebug, true
 	}
@@ -75,8 +75,14 @@ func afterLevel(rest, line string) string {
 		}
 		rest = more
 	}
-	if word, more, ok := strings.Cut(rest, " "); ok && strings.Contains(word, ".go:") {
-		rest = more
+	if word, more, ok := strings.Cut(rest, " "); ok {
+		line, message, columns := strings.Cut(more, ": ")
+		switch {
+		case strings.Contains(word, ".go:"):
+			rest = more
+		case columns && strings.HasSuffix(word, ".go") && strings.Trim(line, "0123456789") == "":
+			rest = message // Calico: felix/daemon.go 324: message
+		}
 	}
 	return strings.TrimSpace(rest)
 }

@@ -2,6 +2,7 @@ package discover
 
 import (
 	"strings"
+	"time"
 
 	"crowsnest/matcher"
 )
@@ -14,6 +15,10 @@ type Reading struct {
 	Error   string
 	// Named tells that the line itself calls the error one.
 	Named bool
+	// Times is how often an event says that it happened, and Over in how long; 0 of
+	// other lines.
+	Times int64
+	Over  time.Duration
 	// Opens tells that the error follows in the next lines, as klog writes a
 	// text of several lines.
 	Opens bool
@@ -131,10 +136,15 @@ func (r *Reader) error(out *Reading) {
 		out.Error, out.Named = r.whole(string(v)), i < namedKeys
 		break
 	}
-	if word, _, more := strings.Cut(out.Message, " "); !more && out.Error != "" && len(word) <= len("Warning") {
+	if word, _, more := strings.Cut(out.Message, " "); !more && out.Error != "" && len(word) <= len(eventWarning) {
 		// The recorder of events has the type as its message.
 		out.Message, out.Error = out.Error, ""
+		out.warn(word)
 	}
+	if kind, ok := r.fields.Lookup("type"); ok {
+		out.warn(string(kind))
+	}
+	out.recorded()
 }
 
 // whole returns all of a value whose own quotes nobody escaped, as in lines that
@@ -149,10 +159,24 @@ func (r *Reader) whole(value string) string {
 	if len(rest) <= len(value)+1 || rest[len(value)+1] == ' ' || rest[len(value)+1] == ',' {
 		return value
 	}
-	if end := strings.LastIndexByte(rest, '"'); end > len(value) {
-		return rest[:end]
+	for end := len(value) + 1; end < len(rest); end++ {
+		if rest[end] == '"' && (end == len(rest)-1 || fieldAt(rest[end+1:])) {
+			return rest[:end]
+		}
 	}
 	return value
+}
+
+// fieldAt tells whether a text goes on with a field: ` name="`.
+func fieldAt(text string) bool {
+	if text[0] != ' ' {
+		return false
+	}
+	n := 1
+	for n < len(text) && (letterOrDigit(text[n]) || text[n] == '_' || text[n] == '.') {
+		n++
+	}
+	return n > 1 && n < len(text) && text[n] == '='
 }
 
 // object reads an object of JSON, if it is the line of a logger: it has a message.
@@ -250,6 +274,7 @@ func (r *Reader) klog(line string, h header) Reading {
 	msg, ok := r.lookup(messageKeys[:1])
 	if !ok {
 		out.Message = rest
+		out.recorded()
 		return out
 	}
 	out.Message = msg
@@ -270,6 +295,9 @@ func (r *Reader) console(head, object string) Reading {
 // plain reads a line without fields: times and names before a level are no part
 // of the message.
 func (r *Reader) plain(line, whole string) Reading {
+	if out, ok := listed(line); ok {
+		return out
+	}
 	out := Reading{Level: LevelUnknown, Message: line}
 	if l, rest, ok := leveled(line); ok {
 		out.Level, out.Message = l, rest
@@ -284,18 +312,43 @@ func (r *Reader) plain(line, whole string) Reading {
 	if cause, ok := r.lookup(errorKeys[:3]); ok {
 		if k := strings.IndexByte(out.Message, '='); k > 0 {
 			if space := strings.LastIndexByte(out.Message[:k], ' '); space > 0 {
-				out.Message, out.Error, out.Named = out.Message[:space], cause, true
+				out.Error, out.Named = bareCause(out.Message[space:], cause), true
+				out.Message = out.Message[:space]
 			}
 		}
 	}
 	return out
 }
 
-// firstLine returns the first line that is not empty, at most n bytes of it.
+// bareCause returns all of a cause that was written without quotes, in spite of its
+// spaces: error=network is down interface="eth0".
+func bareCause(fields, cause string) string {
+	for _, name := range errorKeys[:3] {
+		_, value, ok := strings.Cut(fields, " "+name+"="+cause)
+		if !ok {
+			continue
+		}
+		for end := range value {
+			if fieldAt(value[end:]) {
+				value = value[:end]
+				break
+			}
+		}
+		return cause + value
+	}
+	return cause
+}
+
+// firstLine returns the first line that is not empty, at most n bytes of it, and
+// the next one if it only announces that: "2 errors occurred:".
 func firstLine(text string, n int) string {
 	text = strings.TrimLeft(text, " \t\n")
 	if k := strings.IndexByte(text, '\n'); k >= 0 {
-		text = text[:k]
+		next := strings.TrimLeft(text[k:], " \t\n*-")
+		if text = text[:k]; strings.HasSuffix(text, ":") && next != "" {
+			next, _, _ = strings.Cut(next, "\n")
+			text += " " + next
+		}
 	}
 	return text[:min(len(text), n)]
 }

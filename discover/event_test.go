@@ -1,0 +1,32 @@
+package discover
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Events as kubectl lists them, and what only looks like one.
+func TestListed(t *testing.T) {
+	f := func(line string, level Level, message string, times int64, over time.Duration) {
+		t.Helper()
+		got, ok := listed(line)
+		require.Equal(t, message != "", ok)
+		if ok {
+			require.Equal(t, Reading{Level: level, Message: message, Times: times, Over: over}, got)
+		}
+	}
+	f("", 0, "", 0, 0)
+	f("Warning", 0, "", 0, 0)
+	f("Warning: this is deprecated", 0, "", 0, 0)
+	f("Normal  operation  goes on", LevelInfo, "", 0, 0)
+	f("  Warning  Failed  3m  kubelet  no image", LevelWarning, "Failed: no image", 0, 0)
+	f("  Normal   Pulled  3m (x2 over 4m)  kubelet  pulled", LevelInfo, "Pulled: pulled", 2, 4*time.Minute)
+	f("3m    Warning   Failed   pod/web   no  image", LevelWarning, "Failed: no  image", 0, 0)
+	f("shop   3m (x7 over 1d)   Warning   Failed   pod/web   no image", LevelWarning, "Failed: no image", 7, 24*time.Hour)
+	f("<unknown>\tWarning\tFailed\tpod/web\tno image", LevelWarning, "Failed: no image", 0, 0)
+	f("a  b  c  Warning  Failed  pod/web  no image", 0, "", 0, 0)
+	f("Warning  Failed  3m (xx over 1d)  kubelet  no image", 0, "", 0, 0)
+	f("Warning  Failed  99999999999999999999m  kubelet  no image", LevelWarning, "Failed: kubelet  no image", 0, 0)
+}
