@@ -256,21 +256,26 @@ func (f *Finder) candidate(fl *follower, h *matcher.Hit, r Reading) {
 	// Names are placeholders by now: a node of the name error-prone is none.
 	var j judgement
 	j.judge(f.masked)
-	j.passing = j.passing || len(r.Message) > 8 && strings.EqualFold(r.Message[:8], "waiting ")
-	if r.Level < LevelWarning && j.weight == 0 {
+	idle := r.Level < LevelWarning && j.weight == 0
+	if idle && j.patience&waits == 0 {
 		return
 	}
-	f.report.Complaints++
 	p := f.tree.find(f.masked)
 	if p == nil {
 		p = f.tree.add(f.masked)
 		p.example = example{
 			line: f.keep(h.Line), input: fl.input, number: h.LineNumber, labels: h.Labels,
 			reading: Reading{Level: r.Level, Message: strings.Clone(r.Message), Error: strings.Clone(r.Error), Named: r.Named},
+			part:    f.reader.part(h.Line),
 		}
 		p.level, p.judgement = r.Level, j
 	}
-	f.count(p, fl, h.Time, r.Level)
+	if idle {
+		p.idling++
+	} else {
+		f.report.Complaints++
+	}
+	f.count(p, fl, h, &r)
 	if f.counted != nil {
 		f.counted(p, fl.input, h.LineNumber)
 	}
@@ -291,9 +296,10 @@ func (f *Finder) keep(line string) string {
 	return strings.Clone(line[:min(len(line), longestKept)])
 }
 
-func (f *Finder) count(p *pattern, fl *follower, at time.Time, level Level) {
+func (f *Finder) count(p *pattern, fl *follower, h *matcher.Hit, r *Reading) {
 	p.count++
-	p.level = max(p.level, level)
+	p.level = max(p.level, r.Level)
+	at := h.Time
 	if at.Equal(f.opt.Now) {
 		at = time.Time{} // the line states none
 	}
@@ -313,6 +319,11 @@ func (f *Finder) count(p *pattern, fl *follower, at time.Time, level Level) {
 	}
 	if len(p.streams) < mostStreams && !slices.Contains(p.streams, n) {
 		p.streams = append(p.streams, n)
+	}
+	p.times = max(p.times, r.Times)
+	if p.judgement.patience&(retries|waits) != 0 {
+		p.again.add(f.reader.about(h.Line, r, n), at)
+		p.again.longest = max(p.again.longest, r.Over)
 	}
 }
 

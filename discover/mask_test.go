@@ -34,31 +34,37 @@ func TestMask(t *testing.T) {
 }
 
 func TestJudge(t *testing.T) {
-	f := func(text string, want weight, passing bool) {
+	f := func(text string, want weight, ends patience) {
 		t.Helper()
 		var j judgement
 		j.judge([]byte(text))
-		require.Equal(t, judgement{want, passing}, j)
+		require.Equal(t, want, j.weight, text)
+		require.Equal(t, ends, j.patience, text)
 	}
-	f("", 0, false)
-	f("all is well", 0, false)
-	f("Failed to open", ordinary, false)
-	f("FAILED", ordinary, false)
-	f("it timed out", ordinary, false)
-	f("timed, out", 0, false)
-	f("not-ready", soft, false)
-	f("OOMKilled", grave, false)
-	f("DeadlineExceeded", ordinary, false)
-	f("no errors", 0, false)
-	f("no space", grave, false)
-	f("error: <nil>", 0, false)
-	f("failures=0", 0, false)
-	f("failures=0.5", ordinary, false)
-	f("error=false,", 0, false)
-	f("the object has been modified", 0, true)
-	f("failed, will retry", ordinary, true)
-	f("failedtoopen", 0, false)
-	f("a-very-long-word-"+"errorerrorerrorerrorerrorerrorerror", 0, false)
+	f("", 0, 0)
+	f("all is well", 0, 0)
+	f("Failed to open", ordinary, 0)
+	f("FAILED", ordinary, 0)
+	f("it timed out", ordinary, 0)
+	f("timed, out", 0, 0)
+	f("not-ready", soft, waits)
+	f("OOMKilled", grave, 0)
+	f("DeadlineExceeded", ordinary, 0)
+	f("no errors", 0, 0)
+	f("no space", grave, 0)
+	f("error: <nil>", 0, 0)
+	f("failures=0", 0, 0)
+	f("failures=0.5", ordinary, 0)
+	f("error=false,", 0, 0)
+	f("the object has been modified", 0, passing)
+	f("failed, will retry", ordinary, retries)
+	f("waiting, will retry", soft, waits|retries)
+	f("Waiting for next event", 0, 0)
+	f("conflict, retries", ordinary, 0)
+	f("too long, too many", soft, 0)
+	f("clearing the previous error", 0, 0)
+	f("failedtoopen", 0, 0)
+	f("a-very-long-word-"+"errorerrorerrorerrorerrorerrorerror", 0, 0)
 }
 
 func TestAlertName(t *testing.T) {

@@ -68,9 +68,12 @@ const (
 	perStream     = 0.5 // for ten times as many streams
 	namedPoints   = 0.5 // for an error of a line that says it is harmless
 	passingPoints = -1.5
+	retryPoints   = -0.5 // it fails, and the next try may work
 	// A component that complains of everything must not hide the others: each
-	// doubling of how many of its patterns are above costs that much.
+	// doubling of how many of its patterns are above costs that much. What another
+	// part of the component complains of counts as that many.
 	perComponent = -1.5
+	otherPart    = 0.75
 )
 
 var levelPoints = map[Level]float64{
@@ -85,6 +88,11 @@ func (f *Finder) Report(minCount int64, top int) Report {
 	out := f.report
 	out.Evicted, out.EvictedLines = f.tree.evicted, f.tree.evictedLines
 	out.Patterns = []Pattern{}
+	for e := f.tree.recent.Front(); e != nil; e = e.Next() {
+		if p := e.Value.(*pattern); !p.idle() {
+			out.Complaints += p.idling
+		}
+	}
 	all := f.groups(minCount)
 	out.All = len(all)
 	ordered := all.diverse(f.parts)

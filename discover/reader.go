@@ -113,6 +113,28 @@ func (r *Reader) lookup(names []string) (string, bool) {
 	return "", false
 }
 
+// partKeys are names of fields that tell the parts of a program apart.
+var partKeys = []string{"controller", "logger", "component"}
+
+// part returns which part of a program wrote a line: a controller, a logger or a
+// file of its source; "" if the line does not say.
+func (r *Reader) part(line string) string {
+	r.reset(line)
+	if v, ok := r.lookup(partKeys); ok {
+		return v
+	}
+	head := line[:min(len(line), maxHead)]
+	end := strings.Index(head, ".go")
+	if end <= 0 {
+		return ""
+	}
+	start := end
+	for start > 0 && (letterOrDigit(head[start-1]) || head[start-1] == '_' || head[start-1] == '-') {
+		start--
+	}
+	return strings.Clone(head[start:end])
+}
+
 // level returns the level that a field states.
 func (r *Reader) level(otherwise Level) Level {
 	if v, ok := r.lookup(levelKeys); ok {

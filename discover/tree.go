@@ -28,7 +28,7 @@ const (
 )
 
 // DefaultPatterns is how many patterns are kept at the same time: far more than
-// anybody reads, and some 30 MB at worst.
+// anybody reads, and some 35 MB at worst.
 const DefaultPatterns = 5000
 
 // between parts a message from its error among the words of a pattern.
@@ -44,9 +44,12 @@ type pattern struct {
 	judgement judgement
 	level     Level
 	count     int64
+	idling    int64 // lines that only wait
+	times     int64 // that an event says it happened, at most
 	streams   []int // numbers, sorted by first sight; at most mostStreams
 	first     time.Time
 	last      time.Time
+	again     again
 	example   example
 }
 
@@ -57,6 +60,7 @@ type example struct {
 	input   string
 	number  int64
 	labels  map[string]string
+	part    string // of the program
 }
 
 // tree is a flat form of Drain's tree: the number of words and the first of them

@@ -16,9 +16,11 @@ const (
 var complaints = map[string]weight{
 	"panic": grave, "panicked": grave, "panics": grave, "fatal": grave, "sigsegv": grave, "sigkill": grave, "segfault": grave,
 	"corrupt": grave, "corrupted": grave, "corruption": grave, "deadlock": grave, "oom": grave, "oomkilled": grave,
-	"killed": grave, "crash": grave, "crashed": grave, "crashloopbackoff": grave, "lost": grave, "has expired": grave, "is expired": grave,
+	"killed": grave, "crash": grave, "crashed": grave, "crashes": grave, "crashing": grave, "crashloopbackoff": grave,
+	"lost": grave, "has expired": grave, "is expired": grave, "data loss": grave, "split brain": grave, "no quorum": grave,
 	"forbidden": grave, "unauthorized": grave, "denied": grave, "out of": grave, "no space": grave, "space exceeded": grave,
 	"nospace": grave, "x509": grave, "gave up": grave, "exit status": grave, "exit code": grave, "giving up": grave, "exhausted": grave,
+	"manual intervention": grave, "outage": grave,
 
 	"error": ordinary, "errors": ordinary, "errored": ordinary, "err": ordinary, "fail": ordinary, "fails": ordinary,
 	"failed": ordinary, "failing": ordinary, "failure": ordinary, "failures": ordinary, "cannot": ordinary, "can't": ordinary,
@@ -29,25 +31,76 @@ var complaints = map[string]weight{
 	"mismatch": ordinary, "not equal": ordinary, "stuck": ordinary, "unexpected": ordinary, "not allowed": ordinary,
 	"not permitted": ordinary, "insufficient": ordinary, "violates": ordinary, "violate": ordinary, "overloaded": ordinary,
 	"exited": ordinary, "not exist": ordinary, "doesn't exist": ordinary, "unschedulable": ordinary,
+	"is down": ordinary, "are down": ordinary, "offline": ordinary, "not reachable": ordinary, "not responding": ordinary,
+	"unresponsive": ordinary, "hung": ordinary, "hangs": ordinary, "stalled": ordinary, "faulty": ordinary, "faulted": ordinary,
+	"inconsistent": ordinary, "diverged": ordinary, "malformed": ordinary, "misconfigured": ordinary, "incompatible": ordinary,
+	"overflow": ordinary, "leaked": ordinary, "leaking": ordinary, "not enough": ordinary, "not available": ordinary,
+	"no available": ordinary, "no healthy": ordinary, "no endpoints": ordinary, "no leader": ordinary, "no free": ordinary,
+	"no more": ordinary, "revoked": ordinary, "untrusted": ordinary, "not authorized": ordinary, "unauthenticated": ordinary,
+	"authentication required": ordinary, "bad certificate": ordinary, "bad gateway": ordinary, "bad request": ordinary,
+	"rate limited": ordinary, "many requests": ordinary, "needs remediation": ordinary, "disruption mode": ordinary,
 
 	"retry": soft, "retrying": soft, "retries": soft, "backoff": soft, "throttling": soft, "throttled": soft, "slow": soft,
 	"too long": soft, "too many": soft, "too large": soft, "too old": soft, "degraded": soft, "missing": soft, "skipping": soft,
 	"conflict": soft, "does not": soft, "doesn't": soft, "did not": soft, "not ready": soft, "disabling": soft,
-	"not completed": soft, "exceeded": soft, "stopped": soft, "terminated": soft, "orphan": soft, "disconnected": soft, "timeouts": soft, "timeout": soft, "expired": soft,
+	"not completed": soft, "exceeded": soft, "stopped": soft, "terminated": soft, "orphan": soft, "disconnected": soft,
+	"timeouts": soft, "timeout": soft, "expired": soft, "blocked": soft, "stale": soft, "dropped": soft, "dropping": soft,
+	"discarded": soft, "discarding": soft, "lagging": soft, "overdue": soft, "interrupted": soft, "incomplete": soft,
+	"preempted": soft, "evicted": soft, "unsupported": soft, "not supported": soft, "too few": soft, "not valid": soft,
+	"not running": soft,
 }
 
-// passing are words of failures that usually end by themselves: the next try
-// works, or what is waited for comes.
-var passing = map[string]bool{
-	"been modified": true, "will retry": true, "retrying": true, "requeuing": true, "requeueing": true, "throttling": true,
-	"context canceled": true, "too old": true, "try again": true, "short watch": true, "is deprecated": true, "deprecated": true,
-	"optimistic": true, "still waiting": true, "already exists": true,
+// patience is what words say of how a failure ends.
+type patience uint8
+
+const (
+	// passing: it ends by itself, however often it comes.
+	passing patience = 1 << iota
+	// retries: the next try may work. It did not if the same is said for long.
+	retries
+	// waits: nothing has failed, something has not come yet. It may never come if
+	// the same is said for long.
+	waits
+	// rests: what is waited for need not come. It takes back that something waits.
+	rests
+)
+
+// patient are words of what usually ends by itself.
+var patient = map[string]patience{
+	"been modified": passing, "context canceled": passing, "too old": passing, "short watch": passing, "is deprecated": passing,
+	"deprecated": passing, "optimistic": passing, "already exists": passing,
+
+	"will retry": retries, "retrying": retries, "requeuing": retries, "requeueing": retries, "try again": retries,
+
+	"waiting": waits, "wait for": waits, "waits for": waits, "still not": waits, "not ready": waits, "not completed": waits,
+
+	"for next": rests, "before next": rests, "until next": rests, "for events": rests, "for changes": rests,
+	"for signal": rests, "for signals": rests, "for work": rests, "for connections": rests, "for requests": rests,
+	"for leadership": rests, "to become": rests, "for termination": rests, "for shutdown": rests,
 }
 
 // judgement is what the words of a text say.
 type judgement struct {
-	weight  weight
-	passing bool
+	weight   weight
+	patience patience
+	softly   [4]byte // how the first soft word starts
+}
+
+// weigh takes a word that complains. Two soft ones of different kinds make an
+// ordinary one: "not ready" may be said in passing, "not ready, timeout" is not.
+func (j *judgement) weigh(word []byte, w weight) {
+	if w == soft {
+		var start [4]byte
+		copy(start[:], word)
+		switch j.softly {
+		case [4]byte{}:
+			j.softly = start
+		case start:
+		default:
+			w = ordinary
+		}
+	}
+	j.weight = max(j.weight, w)
 }
 
 // longestWord bounds what is looked up.
@@ -75,7 +128,7 @@ func (j *judgement) judge(text []byte) {
 		if !naught(text[i:]) {
 			j.add(word, both, denied)
 		}
-		denied = string(word) == "no" || string(word) == "0" || string(word) == "without" || string(word) == "yet"
+		denied = string(word) == "no" || string(word) == "0" || string(word) == "without" || string(word) == "yet" || string(word) == "previous"
 		// This word is the one before the next, if nothing but a space is between.
 		start = copy(buf[:], word)
 		if n = 0; i < len(text) && (text[i] == ' ' || text[i] == '-' || camel) {
@@ -89,18 +142,21 @@ func (j *judgement) judge(text []byte) {
 			n = 1
 		}
 	}
+	if j.patience&rests != 0 {
+		j.patience &^= rests | waits
+	}
 }
 
 // add looks up a word, unless the one before it denies it, and both together: "no
 // space" is a complaint.
 func (j *judgement) add(word, both []byte, denied bool) {
 	if !denied {
-		j.weight = max(j.weight, complaints[string(word)])
-		j.passing = j.passing || passing[string(word)]
+		j.weigh(word, complaints[string(word)])
+		j.patience |= patient[string(word)]
 	}
 	if len(both) > len(word) {
-		j.weight = max(j.weight, complaints[string(both)])
-		j.passing = j.passing || passing[string(both)]
+		j.weigh(both, complaints[string(both)])
+		j.patience |= patient[string(both)]
 	}
 }
 

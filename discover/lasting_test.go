@@ -1,0 +1,65 @@
+package discover
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// waitLog is lines of so many objects, each with so many lines, that far apart.
+func waitLog(objects, lines int, every, apart time.Duration, text string) string {
+	var b strings.Builder
+	for o := range objects {
+		for i := range lines {
+			at := now.Add(-24*time.Hour + time.Duration(o)*apart + time.Duration(i)*every)
+			fmt.Fprintf(&b, "%s stderr F I0101 10:00:00.0 1 a.go:1] %q Machine=\"ns/m-%d\" namespace=\"ns\" name=\"m-%d\"\n", at.Format(time.RFC3339), text, o, o)
+		}
+	}
+	return b.String()
+}
+
+// To wait is no complaint, to wait for long is: for the same, without a pause.
+func TestWaits(t *testing.T) {
+	f := func(log string, want ...string) Report {
+		t.Helper()
+		r := find(t, nil, Options{}, input("a.log", log, nil))
+		require.Equal(t, append([]string{}, want...), summary(r))
+		return r
+	}
+	const text = "Waiting for the volume to be attached"
+	f(waitLog(1, 5, time.Minute, 0, text))
+	r := f(waitLog(1, 11, time.Minute, 0, text), "info 11 "+text)
+	require.Equal(t, []string{"level info +2.2", "waits for 10m0s +1.5", "11 times +1.0"}, r.Patterns[0].Why)
+	require.EqualValues(t, 11, r.Complaints)
+	r = f(waitLog(100, 5, time.Minute, 5*time.Minute, text)) // each for itself is short
+	require.Zero(t, r.Complaints)
+	f(waitLog(100, 60, time.Minute, 0, text), "info 6000 "+text)
+	f(waitLog(1, 8, time.Hour, 0, text)) // a new wait each time
+	f(waitLog(1, 60, time.Minute, 0, "Waiting for next event"))
+	// Without times: often.
+	f(strings.Repeat(text+"\n", lastsOften-1))
+	f(strings.Repeat(text+"\n", lastsOften), "unknown 10 "+text)
+}
+
+// What is tried again passes, unless it has been tried for long.
+func TestRetries(t *testing.T) {
+	const text = "attach failed, will retry"
+	r := find(t, nil, Options{}, input("a.log", waitLog(1, 5, time.Minute, 0, text), nil))
+	require.Contains(t, r.Patterns[0].Why, "tries again -0.5")
+	r = find(t, nil, Options{}, input("a.log", waitLog(1, 50, time.Minute, 0, text), nil))
+	require.NotContains(t, strings.Join(r.Patterns[0].Why, ", "), "tries again")
+	r = find(t, nil, Options{}, input("a.log", waitLog(1, 50, time.Minute, 0, "sync failed: the object has been modified, will retry"), nil))
+	require.Contains(t, r.Patterns[0].Why, "usually passes -1.5")
+}
+
+// An event says itself how often it happened, and for how long.
+func TestEventTimes(t *testing.T) {
+	r := find(t, nil, Options{}, input("a.log", "  Warning  Failed  2m (x100 over 3h20m)  kubelet  cannot pull the image\n", nil))
+	require.Equal(t, []string{"warning 1 Failed: cannot pull the image"}, summary(r))
+	require.Contains(t, r.Patterns[0].Why, "100 times +2.0")
+	r = find(t, nil, Options{}, input("a.log", "  Normal  Wait  2m (x100 over 2d3h)  ctrl  waiting for the claim\n", nil))
+	require.Contains(t, r.Patterns[0].Why, "waits for 51h0m0s +1.5")
+}
