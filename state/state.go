@@ -51,8 +51,8 @@ func Save(dir string, payload []byte) error {
 		return fmt.Errorf("save state: %w", err)
 	}
 	cur := filepath.Join(dir, current)
-	// A crash between the two renames leaves no current file. Load then takes
-	// the fresh one, which is complete.
+	// A crash between the two renames leaves no current file, but the fresh one,
+	// which Load takes.
 	if err := os.Rename(cur, filepath.Join(dir, previous)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("save state: keep the previous one: %w", err)
 	}
@@ -140,7 +140,9 @@ func decode(b []byte) ([]byte, error) {
 func Load(dir string) (payload []byte, note string, err error) {
 	var notes []string
 	var errs []error
-	for _, name := range []string{current, fresh, previous} {
+	// A fresh one that is whole is newer than the current one: its Save was waiting
+	// for the disk when the process was killed.
+	for _, name := range []string{fresh, current, previous} {
 		b, rerr := read(filepath.Join(dir, name))
 		if errors.Is(rerr, fs.ErrNotExist) {
 			continue

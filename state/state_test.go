@@ -119,7 +119,7 @@ func TestCrashWithinSave(t *testing.T) {
 		require.NoError(t, Save(dir, []byte("next")))
 	}
 	f("1", map[string]string{current: "1", previous: "0", fresh: "half"})
-	f("1", map[string]string{current: "1", previous: "0", fresh: "2"})
+	f("2", map[string]string{current: "1", previous: "0", fresh: "2"}) // killed while the disk was slow
 	f("2", map[string]string{previous: "1", fresh: "2"})
 	f("1", map[string]string{previous: "1", fresh: "half"})
 	f("2", map[string]string{current: "2", previous: "1"})

@@ -260,7 +260,7 @@ func (d *daemon) restore() {
 			d.saver.save() // that this process follows the last one
 		}
 		d.tellUntil = d.now().Add(tellMost)
-		d.log.Info().Int("episodes", len(d.engine.Episodes(d.now()))).Msg("going on from the saved state")
+		d.log.Info().Int("episodes", len(d.engine.Episodes(d.now()))).Time("saved", d.saver.from).Msg("going on from the saved state")
 	} else {
 		d.engine.StartWarmUp()
 		d.warmUntil = d.now().Add(warmUpMost)

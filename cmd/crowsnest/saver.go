@@ -51,6 +51,7 @@ type saver struct {
 	log     zerolog.Logger
 	staged  staged // of an agent
 
+	from time.Time   // when the state that was restored was saved
 	held *state.Held // nil: another instance has the lock, or it cannot be had
 	busy sync.Mutex  // held while the state is saved
 
@@ -275,6 +276,7 @@ func (s *saver) restore() bool {
 
 func (s *saver) apply(snap snapshot) bool {
 	ok := true
+	s.from = snap.Saved
 	if s.pipe.up != nil {
 		snap.Engine = nil // the aggregator has them; they were ours if this was no agent before
 	} else if err := s.pipe.engine.Restore(snap.Engine, s.pipe.now()); err != nil {
