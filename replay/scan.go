@@ -30,6 +30,9 @@ type ScanOptions struct {
 	// OnHit, if not nil, is called for every hit in order of time. The hit must
 	// not be changed.
 	OnHit func(file string, h matcher.Hit)
+	// HitsOnly leaves it at OnHit: nothing is concluded, and the report has no
+	// alerts and no rules.
+	HitsOnly bool
 }
 
 // Alert is one alert that recorded lines raise.
@@ -179,7 +182,7 @@ func (sc *scanner) take(file string, h matcher.Hit) {
 		sc.report.Start = h.Time
 		sc.session.now = h.Time
 	}
-	if h.Time.After(sc.session.now) {
+	if h.Time.After(sc.session.now) && !sc.opt.HitsOnly {
 		sc.session.reach(h.Time)
 		sc.session.now = h.Time
 	}
@@ -187,8 +190,10 @@ func (sc *scanner) take(file string, h matcher.Hit) {
 	if sc.opt.OnHit != nil {
 		sc.opt.OnHit(file, h)
 	}
-	sc.session.engine.Take([]matcher.Hit{h}, sc.session.now)
-	sc.session.evaluate()
+	if !sc.opt.HitsOnly {
+		sc.session.engine.Take([]matcher.Hit{h}, sc.session.now)
+		sc.session.evaluate()
+	}
 }
 
 // told keeps the last state of each alert that the lines decide.
@@ -255,6 +260,9 @@ func (sc *scanner) finish() {
 	}
 	sc.report.End = end
 	sc.ended = true
+	if sc.opt.HitsOnly {
+		return
+	}
 	if !end.IsZero() {
 		s.reach(end)
 		s.settle(end)

@@ -103,6 +103,7 @@ func (c *cli) scan(f scanFlags, args []string) error {
 	}
 	if f.hits {
 		opt.OnHit = hits.take
+		opt.HitsOnly = f.exitCode == 0
 	}
 	report, readErr := replay.Scan(set, program, logs, opt)
 	var writeErr error
@@ -115,7 +116,7 @@ func (c *cli) scan(f scanFlags, args []string) error {
 		return fmt.Errorf("write the result: %w", err)
 	}
 	if f.output.value == "text" {
-		c.summarize(report, len(set.Rules))
+		c.summarize(report, len(set.Rules), opt.HitsOnly)
 	}
 	if err := errors.Join(findErr, readErr); err != nil {
 		return err
@@ -127,8 +128,11 @@ func (c *cli) scan(f scanFlags, args []string) error {
 }
 
 // summarize tells on stderr what was looked at.
-func (c *cli) summarize(r replay.Report, loaded int) {
-	fmt.Fprintf(c.err, "%d alerts from %d matched lines; %d lines in %d inputs looked at with %d rules\n", len(r.Alerts), r.Hits, r.Lines, r.Inputs, loaded)
+func (c *cli) summarize(r replay.Report, loaded int, hitsOnly bool) {
+	if !hitsOnly {
+		fmt.Fprintf(c.err, "%d alerts from ", len(r.Alerts))
+	}
+	fmt.Fprintf(c.err, "%d matched lines; %d lines in %d inputs looked at with %d rules\n", r.Hits, r.Lines, r.Inputs, loaded)
 	if r.Dropped > 0 {
 		fmt.Fprintf(c.err, "%d lines could not be looked at\n", r.Dropped)
 	}
