@@ -19,6 +19,7 @@ import (
 
 	"crowsnest/episodes"
 	"crowsnest/test/fakeam"
+	"crowsnest/test/fault"
 )
 
 // serve runs a fake Alertmanager on a loopback port.
@@ -67,7 +68,7 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { followed.Add(1) }))
 	defer elsewhere.Close()
 	srv := serve(t)
-	srv.AM.Set(fakeam.Status(307, "Location", elsewhere.URL+"/api/v2/alerts"))
+	srv.AM.Set(fault.Status(307, "Location", elsewhere.URL+"/api/v2/alerts"))
 	cfg := Config{URLs: []string{srv.URL}}
 	cfg.HTTP.BasicAuth = &commonconfig.BasicAuth{Username: "u", Password: "secret"}
 	cfg.HTTP.FollowRedirects = true // the default of http_config

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/test/fakeam"
+	"crowsnest/test/fault"
 )
 
 // By the receiver's clock an alert is open as long as it is, and over when it
@@ -18,7 +19,9 @@ func TestPeerClock(t *testing.T) {
 	for _, skew := range []time.Duration{time.Hour, -time.Hour, 10 * time.Second, -10 * time.Second, 20 * time.Hour} {
 		inBubble(t, 1, func(b *bench) {
 			am := b.ams[0]
+			b.stop() // it may have asked for the clock already
 			am.SetSkew(skew)
+			b.open(Config{}, nil)
 			b.notify(fire("B"))
 			require.Len(t, am.Words("B"), 1, "it was asked before")
 			require.True(t, open(am.Words("B")[0], skew))
@@ -101,7 +104,7 @@ func TestSlowAnswerIsNoSkew(t *testing.T) {
 	inBubble(t, 1, func(b *bench) {
 		am := b.ams[0]
 		b.notify(fire("A"))
-		am.Set(fakeam.Slow(3 * time.Second))
+		am.Set(fault.Slow(3 * time.Second))
 		b.pass(2 * time.Minute)
 		am.Set(nil)
 		ep := fire("B")

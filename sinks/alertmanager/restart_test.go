@@ -12,6 +12,7 @@ import (
 	"crowsnest/episodes"
 	"crowsnest/sinks"
 	"crowsnest/test/fakeam"
+	"crowsnest/test/fault"
 )
 
 // After a restart of an Alertmanager everything is told again at once, and an
@@ -23,7 +24,7 @@ func TestAlertmanagerRestarts(t *testing.T) {
 		b.notify(stays, ends, endsLater)
 		b.pass(10*time.Minute + 10*time.Second)
 
-		am.Set(fakeam.Reset)
+		am.Set(fault.Reset)
 		b.notify(end(ends), fire("New"))
 		b.pass(20 * time.Second)
 		am.Set(nil)
@@ -50,7 +51,7 @@ func TestAlertmanagerRestarts(t *testing.T) {
 
 		// It restarts while nothing ends.
 		b.pass(10 * time.Minute)
-		am.Set(fakeam.Reset)
+		am.Set(fault.Reset)
 		b.notify(fire("New2"))
 		b.pass(5 * time.Second)
 		am.Restart()
@@ -88,7 +89,7 @@ func TestShutdown(t *testing.T) {
 // An endpoint that just came back gets its news in the last try.
 func TestShutdownTriesOnceMore(t *testing.T) {
 	inBubble(t, 1, func(b *bench) {
-		b.ams[0].Set(fakeam.Status(503, "Retry-After", "30"))
+		b.ams[0].Set(fault.Status(503, "Retry-After", "30"))
 		var eps []episodes.Episode
 		for i := range 300 {
 			eps = append(eps, fire(fmt.Sprintf("A%d", i)))
@@ -107,7 +108,7 @@ func TestShutdownTriesOnceMore(t *testing.T) {
 func TestKilledDuringOutage(t *testing.T) {
 	inBubble(t, 2, func(b *bench) {
 		good, down := b.ams[0], b.ams[1]
-		down.Set(fakeam.Reset)
+		down.Set(fault.Reset)
 		open, blip, short := fire("Open"), fire("Blip"), fire("Short")
 		b.notify(open, blip)
 		b.pass(5 * time.Second)
@@ -170,8 +171,8 @@ func TestNewEndpoint(t *testing.T) {
 // What no Alertmanager was told goes to the one that takes their place.
 func TestEndpointReplaced(t *testing.T) {
 	inBubble(t, 2, func(b *bench) {
-		b.ams[0].Set(fakeam.Reset)
-		b.ams[1].Set(fakeam.Reset)
+		b.ams[0].Set(fault.Reset)
+		b.ams[1].Set(fault.Reset)
 		blip := fire("Blip")
 		b.notify(blip)
 		b.pass(5 * time.Second)
@@ -221,7 +222,7 @@ func TestMarksForNewEndpoint(t *testing.T) {
 
 func TestExportIsBounded(t *testing.T) {
 	inBubble(t, 1, func(b *bench) {
-		b.ams[0].Set(fakeam.Reset)
+		b.ams[0].Set(fault.Reset)
 		for i := range 5000 {
 			ep := fire(fmt.Sprintf("A%d", i))
 			ep.Annotations["line"] = strings.Repeat("x", 1024)
@@ -249,7 +250,7 @@ func TestImportBroken(t *testing.T) {
 
 func TestDeliveries(t *testing.T) {
 	inBubble(t, 2, func(b *bench) {
-		b.ams[1].Set(fakeam.Status(500))
+		b.ams[1].Set(fault.Status(500))
 		ep := fire("A")
 		b.notify(ep)
 		d := b.sink.Deliveries(ep.Fingerprint)

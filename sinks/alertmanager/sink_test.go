@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/episodes"
-	"crowsnest/test/fakeam"
+	"crowsnest/test/fault"
 )
 
 func TestAlertIsToldUntilItsEnd(t *testing.T) {
@@ -94,22 +94,22 @@ func TestTextChangesAreFolded(t *testing.T) {
 }
 
 // outages are ways of an endpoint to fail.
-func outages() map[string]fakeam.Fault {
-	return map[string]fakeam.Fault{
-		"reset":         fakeam.Reset,
-		"hang":          fakeam.Hang,
-		"too slow":      fakeam.Slow(11 * time.Second),
-		"500":           fakeam.Status(500),
-		"503":           fakeam.Status(503, "Retry-After", "2"),
-		"429":           fakeam.Status(429, "Retry-After", "4"),
-		"401":           fakeam.Status(401),
-		"403":           fakeam.Status(403),
-		"404":           fakeam.Status(404),
-		"redirect":      fakeam.Status(307, "Location", "http://elsewhere/api/v2/alerts"),
-		"400 for all":   fakeam.Status(400),
-		"422 for all":   fakeam.Status(422),
-		"413 for all":   fakeam.Status(413),
-		"100 is not ok": fakeam.Status(599),
+func outages() map[string]fault.Fault {
+	return map[string]fault.Fault{
+		"reset":         fault.Reset,
+		"hang":          fault.Hang,
+		"too slow":      fault.Slow(11 * time.Second),
+		"500":           fault.Status(500),
+		"503":           fault.Status(503, "Retry-After", "2"),
+		"429":           fault.Status(429, "Retry-After", "4"),
+		"401":           fault.Status(401),
+		"403":           fault.Status(403),
+		"404":           fault.Status(404),
+		"redirect":      fault.Status(307, "Location", "http://elsewhere/api/v2/alerts"),
+		"400 for all":   fault.Status(400),
+		"422 for all":   fault.Status(422),
+		"413 for all":   fault.Status(413),
+		"100 is not ok": fault.Status(599),
 	}
 }
 
@@ -202,7 +202,7 @@ func TestOneBadEndpoint(t *testing.T) {
 func TestRetryIsPaced(t *testing.T) {
 	inBubble(t, 1, func(b *bench) {
 		am := b.ams[0]
-		am.Set(fakeam.Status(503, "Retry-After", "20"))
+		am.Set(fault.Status(503, "Retry-After", "20"))
 		var eps []episodes.Episode
 		for i := range 500 {
 			eps = append(eps, fire(fmt.Sprintf("A%d", i)))
@@ -214,9 +214,9 @@ func TestRetryIsPaced(t *testing.T) {
 		require.Len(t, posts[0].Alerts, 256)
 		require.LessOrEqual(t, len(posts[1].Alerts), 16)
 
-		am.Set(fakeam.Status(503, "Retry-After", "86400"))
+		am.Set(fault.Status(503, "Retry-After", "86400"))
 		b.pass(time.Hour)
-		am.Set(fakeam.Reset)
+		am.Set(fault.Reset)
 		b.pass(time.Minute)
 		from := len(am.Posts())
 		b.pass(10 * time.Minute)
@@ -236,7 +236,7 @@ func TestHungRequestsDoNotPile(t *testing.T) {
 		flying, most := 0, 0
 		b.ams[0].Set(func(w http.ResponseWriter, r *http.Request) bool {
 			if r.Method != http.MethodPost {
-				return fakeam.Hang(w, r)
+				return fault.Hang(w, r)
 			}
 			mu.Lock()
 			flying++
@@ -247,7 +247,7 @@ func TestHungRequestsDoNotPile(t *testing.T) {
 				defer mu.Unlock()
 				flying--
 			}()
-			return fakeam.Hang(w, r)
+			return fault.Hang(w, r)
 		})
 		b.notify(fire("A"))
 		for range 3600 {
@@ -274,7 +274,7 @@ func TestPoison(t *testing.T) {
 				if posts := am.Posts(); len(posts) > 4000 {
 					require.Fail(t, "too many requests")
 				}
-				return fakeam.Slow(20*time.Millisecond)(w, r)
+				return fault.Slow(20*time.Millisecond)(w, r)
 			})
 			var eps []episodes.Episode
 			nBad := 0

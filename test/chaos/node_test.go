@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"crowsnest/test/fakeam"
+	"crowsnest/test/fault"
 	"crowsnest/test/kubesim"
 )
 
@@ -42,7 +42,7 @@ func TestNodeLatency(t *testing.T) {
 	pause(5 * time.Second)
 	from := time.Now()
 	pause(30 * time.Second)
-	s.bad.AM.Set(fakeam.Hang)
+	s.bad.AM.Set(fault.Hang)
 	hung := time.Now()
 	pause(30 * time.Second)
 	to := time.Now()

@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"time"
 
-	"crowsnest/test/fakeam"
+	"crowsnest/test/fault"
 )
 
 // step is one fault.
@@ -77,14 +77,14 @@ func upTo(rng *rand.Rand, d time.Duration) time.Duration {
 // failures are the ways of an Alertmanager to fail.
 var failures = []struct {
 	name  string
-	fault fakeam.Fault
+	fault fault.Fault
 }{
-	{"hangs", fakeam.Hang},
-	{"is slow", fakeam.Slow(3 * time.Second)},
-	{"says 500", fakeam.Status(http.StatusInternalServerError)},
-	{"says 429", fakeam.Status(http.StatusTooManyRequests, "Retry-After", "1")},
-	{"says 400", fakeam.Status(http.StatusBadRequest)},
-	{"resets", fakeam.Reset},
+	{"hangs", fault.Hang},
+	{"is slow", fault.Slow(3 * time.Second)},
+	{"says 500", fault.Status(http.StatusInternalServerError)},
+	{"says 429", fault.Status(http.StatusTooManyRequests, "Retry-After", "1")},
+	{"says 400", fault.Status(http.StatusBadRequest)},
+	{"resets", fault.Reset},
 	{"refuses", nil}, // it does not listen
 }
 

@@ -19,6 +19,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"crowsnest/test/fault"
 )
 
 // Alert is an alert as it was posted.
@@ -46,15 +48,11 @@ type Word struct {
 	Alert    Alert
 }
 
-// Fault answers a request in the place of the Alertmanager. It returns false
-// to let it go on as usual.
-type Fault func(w http.ResponseWriter, r *http.Request) bool
-
 // AM is the fake. It is safe for concurrent use.
 type AM struct {
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced after every request
-	fault   Fault
+	fault   fault.Fault
 	refuse  func(labels map[string]string) bool
 	started time.Time
 	skew    time.Duration
@@ -70,7 +68,7 @@ func New() *AM {
 }
 
 // Set sets the fault of every further request; nil: none.
-func (a *AM) Set(f Fault) {
+func (a *AM) Set(f fault.Fault) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.fault = f
@@ -155,14 +153,14 @@ func (a *AM) Changed() <-chan struct{} {
 // ServeHTTP serves the parts of API v2 that senders use, below any prefix.
 func (a *AM) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
-	fault, now := a.fault, time.Now().Add(a.skew)
+	f, now := a.fault, time.Now().Add(a.skew)
 	started := a.started.Add(a.skew)
 	a.mu.Unlock()
 	w.Header().Set("Date", now.UTC().Format(http.TimeFormat))
 	switch {
 	case r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/api/v2/alerts"):
-		a.post(w, r, fault)
-	case fault != nil && fault(w, r):
+		a.post(w, r, f)
+	case f != nil && f(w, r):
 	case r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/api/v2/status"):
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprintf(w, `{"cluster":{"status":"ready"},"config":{"original":""},"uptime":%q,"versionInfo":{}}`, started.UTC().Format(time.RFC3339Nano))
@@ -171,7 +169,7 @@ func (a *AM) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (a *AM) post(w http.ResponseWriter, r *http.Request, fault Fault) {
+func (a *AM) post(w http.ResponseWriter, r *http.Request, f fault.Fault) {
 	body, err := io.ReadAll(r.Body)
 	p := Post{Time: time.Now(), Header: r.Header.Clone(), Size: len(body)}
 	if err == nil {
@@ -187,7 +185,7 @@ func (a *AM) post(w http.ResponseWriter, r *http.Request, fault Fault) {
 		a.changed = make(chan struct{})
 	}()
 	switch {
-	case fault != nil && fault(rec, r):
+	case f != nil && f(rec, r):
 	case err != nil || len(p.Alerts) == 0:
 		http.Error(rec, "parsing alerts body failed", http.StatusUnprocessableEntity)
 	case !urisOK(p.Alerts):

@@ -43,10 +43,6 @@ type Request struct {
 	Header                      http.Header
 }
 
-// Fault answers a request in the place of Loki. It returns false to let it go on
-// as usual.
-type Fault func(w http.ResponseWriter, r *http.Request) bool
-
 // stored is an entry with what identifies it.
 type stored struct {
 	Entry

@@ -3,52 +3,29 @@ package fakeloki
 import (
 	"bytes"
 	"compress/gzip"
-	"errors"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"crowsnest/test/fault"
 )
 
-// errReset stands for a connection that was reset.
-var errReset = errors.New("read: connection reset by peer")
+// Fault answers a request in the place of Loki; those that every server has are
+// of package fault.
+type Fault = fault.Fault
 
 // Hang never answers.
-func Hang(_ http.ResponseWriter, r *http.Request) bool {
-	<-r.Context().Done()
-	return true
-}
+func Hang(w http.ResponseWriter, r *http.Request) bool { return fault.Hang(w, r) }
 
 // Reset breaks the connection instead of answering.
-func Reset(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) }
+func Reset(w http.ResponseWriter, r *http.Request) bool { return fault.Reset(w, r) }
 
 // Slow answers as usual, after d.
-func Slow(d time.Duration) Fault {
-	return func(_ http.ResponseWriter, r *http.Request) bool {
-		t := time.NewTimer(d)
-		defer t.Stop()
-		select {
-		case <-t.C:
-			return false
-		case <-r.Context().Done():
-			return true
-		}
-	}
-}
+func Slow(d time.Duration) Fault { return fault.Slow(d) }
 
 // Status answers with a code, a text and pairs of header names and values.
-func Status(code int, body string, header ...string) Fault {
-	return func(w http.ResponseWriter, _ *http.Request) bool {
-		for i := 0; i+1 < len(header); i += 2 {
-			w.Header().Set(header[i], header[i+1])
-		}
-		w.WriteHeader(code)
-		_, _ = io.WriteString(w, body)
-		return true
-	}
-}
+func Status(code int, body string, header ...string) Fault { return fault.Say(code, body, header...) }
 
 // Every lets each n-th request have the fault, beginning with the n-th.
 func Every(n int64, f Fault) Fault {
@@ -114,35 +91,4 @@ var bomb = sync.OnceValue(func() []byte {
 })
 
 // Transport reaches l without a network. It is safe for concurrent use.
-func (l *Loki) Transport() http.RoundTripper { return transport{l} }
-
-type transport struct{ loki *Loki }
-
-func (t transport) RoundTrip(r *http.Request) (resp *http.Response, err error) {
-	if r.Body != nil {
-		defer r.Body.Close()
-	}
-	rec := httptest.NewRecorder()
-	defer func() {
-		if p := recover(); p != nil {
-			if p != any(http.ErrAbortHandler) {
-				panic(p)
-			}
-			if resp, err = nil, errReset; rec.Body.Len() > 0 {
-				resp, err = rec.Result(), nil
-				resp.Request, resp.Body = r, io.NopCloser(io.MultiReader(rec.Body, broken{}))
-			}
-		}
-	}()
-	t.loki.ServeHTTP(rec, r)
-	if err := r.Context().Err(); err != nil {
-		return nil, err
-	}
-	resp = rec.Result()
-	resp.Request = r
-	return resp, nil
-}
-
-type broken struct{}
-
-func (broken) Read([]byte) (int, error) { return 0, errReset }
+func (l *Loki) Transport() http.RoundTripper { return fault.Transport(l) }
