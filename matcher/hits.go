@@ -21,7 +21,7 @@ func (r *run) hit(pt *part, l *line) {
 		r.buf = new(Buffer) // the caller owns it
 	}
 	if !l.made {
-		l.made, l.str, l.at = true, r.buf.copyOf(l.text), l.at.resolve(r.now)
+		l.made, l.str, l.at = true, r.buf.copyOf(l.text), r.resolve(l.at)
 		l.id = r.fingerprint(l)
 	}
 	r.buf.add(Hit{

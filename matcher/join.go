@@ -20,7 +20,7 @@ func (r *run) join(o *pending, e envelope, at moment, start int64) {
 		return
 	}
 	if o.parts == 0 {
-		*o = pending{buf: r.sc.takeBuffer(), start: start, at: at.resolve(r.now)}
+		*o = pending{buf: r.sc.takeBuffer(), start: start, at: r.resolve(at)}
 	}
 	o.parts++
 	o.size += len(e.text)

@@ -59,11 +59,12 @@ func (p *Program) MatchInto(buf *Buffer, s *Stream, rec Record) []Hit {
 	defer p.end(r)
 	r.nul = bytes.IndexByte(rec.Text, 0) >= 0
 	at := moment{number: s.counters.Lines, parts: 1, own: !rec.Time.IsZero(), time: rec.Time}
-	if text := trimCR(r.withoutNUL(rec.Text)); rec.Time.IsZero() && s.opt.TextTime {
-		r.evaluate(text, r.textMoment(text, at))
-	} else {
-		r.evaluate(text, at)
+	text := trimCR(r.withoutNUL(rec.Text))
+	if rec.Time.IsZero() && s.opt.TextTime {
+		t, ok := textTime(text, r.now)
+		at = r.dated(at, t, ok)
 	}
+	r.evaluate(text, at)
 	return r.hits()
 }
 
@@ -107,22 +108,28 @@ func (s *Stream) skip(block []byte) {
 type moment struct {
 	number int64  // of its first physical line
 	parts  int64  // physical lines
-	stamp  []byte // nil: time holds it
+	stamp  []byte // nil: time holds it, unless undated is set
 
 	time     time.Time
 	own      bool // the line states the time itself
 	fromText bool
+	undated  bool // the line is the last of run.undated
 }
 
 // resolve returns the moment with its time. A stamp that is no time is taken for
 // the time of arrival.
-func (m moment) resolve(now time.Time) moment {
-	if m.stamp == nil {
+func (r *run) resolve(m moment) moment {
+	switch {
+	case m.undated:
+		m.undated = false
+		own := r.date()
+		return r.dated(m, r.s.last, own)
+	case m.stamp == nil:
 		return m
 	}
 	t, ok := stampTime(m.stamp)
 	if m.stamp, m.time, m.own = nil, t, ok; !ok {
-		m.time = now
+		m.time = r.now
 	}
 	return m
 }
@@ -136,7 +143,9 @@ type run struct {
 	now   time.Time
 	buf   *Buffer // nil: there is no hit yet, and no buffer of the caller
 	nul   bool    // there are NUL bytes
-	prev  []byte  // TextTime: stamp of the newest envelope, not read yet
+	// TextTime: what may have a time that is not read yet. One of them is nil.
+	prev    []byte // stamp of the newest envelope
+	undated []byte // the lines of the block since then, or since the last that was dated
 }
 
 func (p *Program) begin(buf *Buffer, s *Stream, now time.Time) *run {
@@ -180,11 +189,13 @@ func (r *run) line(raw []byte, start int64) {
 	}
 	e, ok := r.unwrap(raw)
 	if !ok {
-		text := trimCR(raw)
-		r.evaluate(text, r.textMoment(text, at))
+		r.evaluate(trimCR(raw), r.textMoment(raw, at))
 		return
 	}
 	if r.s.opt.TextTime {
+		if r.undated != nil {
+			r.date()
+		}
 		r.sc.prev = append(r.sc.prev[:0], e.stamp...)
 		r.prev = r.sc.prev
 	}
@@ -230,34 +241,71 @@ func (r *run) unwrap(raw []byte) (e envelope, ok bool) {
 }
 
 // textMoment returns when a line without an envelope was written: what it says
-// itself, the time of the line before it, or the time of arrival.
-func (r *run) textMoment(text []byte, at moment) moment {
+// itself, the time of the line before it, or the time of arrival. Which of them
+// is found out when it is asked for.
+func (r *run) textMoment(raw []byte, at moment) moment {
 	at.time = r.now
-	if !r.s.opt.TextTime {
+	switch {
+	case !r.s.opt.TextTime:
 		return at
+	case r.nul: // raw may not be part of the block
+		t, ok := textTime(trimCR(raw), r.now)
+		return r.dated(at, t, ok)
+	case r.undated == nil:
+		r.settle()
+		r.undated = raw
+	default:
+		r.undated = r.undated[:len(r.undated)+1+len(raw)] // it is the next of the block
 	}
-	if t, ok := textTime(text, r.now); ok {
-		r.s.last, r.prev = t, nil
+	at.undated = true
+	return at
+}
+
+// dated returns the moment of a line whose text states a time, if ok is set.
+func (r *run) dated(at moment, t time.Time, ok bool) moment {
+	at.time = r.now
+	r.settle()
+	switch {
+	case ok:
+		r.s.last = t
 		at.time, at.own, at.fromText = t, true, true
-		return at
-	}
-	if r.settle(); !r.s.last.IsZero() {
+	case !r.s.last.IsZero():
 		at.time, at.fromText = r.s.last, true
-	} else if r.s.assumed != nil {
+	case r.s.assumed != nil:
 		r.s.assumed.untimed = true
 	}
 	return at
 }
 
-// settle reads the time of the newest line that had an envelope.
+// settle reads the time of the newest line that has one.
 func (r *run) settle() {
-	if r.prev == nil {
-		return
+	if r.prev != nil {
+		if t, ok := stampTime(r.prev); ok {
+			r.s.last = t
+		}
+		r.prev = nil
 	}
-	if t, ok := stampTime(r.prev); ok {
-		r.s.last = t
+	if r.undated != nil {
+		r.date()
 	}
-	r.prev = nil
+}
+
+// date reads the time of the newest undated line that has one, and tells whether
+// that is the last of them. No line is looked at twice.
+func (r *run) date() (own bool) {
+	lines := r.undated
+	r.undated = nil
+	for own = true; ; own = false {
+		k := bytes.LastIndexByte(lines, '\n')
+		if t, ok := textTime(trimCR(lines[k+1:]), r.now); ok {
+			r.s.last = t
+			return own
+		}
+		if k < 0 {
+			return false
+		}
+		lines = lines[:k]
+	}
 }
 
 // withoutNUL returns the line without NUL bytes: a file has them where the power

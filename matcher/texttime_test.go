@@ -1,11 +1,16 @@
 package matcher
 
 import (
+	"fmt"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"crowsnest/rules"
 )
 
 func TestTextTime(t *testing.T) {
@@ -99,4 +104,69 @@ func FuzzStamp(f *testing.F) {
 			require.Equal(t, want, got)
 		}
 	})
+}
+
+// Times are read where a hit asks for them. They are those that one gets who
+// reads the time of every line.
+func TestTextTimeIsThatOfEveryLine(t *testing.T) {
+	p := compile(t, ruleOf(t, "A", rules.Matcher{Contains: []string{"boom"}}))
+	forms := []string{
+		"I1120 10:00:%02d.5 1 a.go:1] x", `{"ts":17636328%02d.25,"msg":"x"}`, "2025-11-20T10:00:%02dZ\tx", `msg=x time="2025-11-20T10:00:%02d.125Z"`,
+		"\tat a.b(%02d)", "I1320 10:00:%02d.5 1 a.go:1] no such month", "2025-11-20T10:00:%02d.75Z stdout F I1119 09:00:00.0 1 a.go:1] x",
+		`{"log":"x\n","stream":"stdout","time":"2025-11-20T10:00:%02d.0625Z"}`, "%02d\x00", "",
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		var blocks []string
+		var want, got []Hit
+		var last time.Time
+		block := ""
+		for i := range rapid.IntRange(1, 40).Draw(t, "lines") {
+			text := rapid.SampledFrom(forms).Draw(t, "line")
+			if text != "" {
+				text = fmt.Sprintf(text, i)
+			}
+			boom := text != "" && text[len(text)-1] != '}' && rapid.IntRange(0, 3).Draw(t, "boom") == 0
+			if boom {
+				text += " boom"
+			}
+			at, stated := TimeOf([]byte(strings.ReplaceAll(text, "\x00", "")), arrival)
+			_, enveloped := readCRI([]byte(text))
+			switch {
+			case stated:
+				last = at
+			case last.IsZero():
+				at = arrival
+			default:
+				at = last
+			}
+			if boom {
+				h := Hit{Time: at, TextTime: !enveloped && !last.IsZero(), LineNumber: int64(i + 1)}
+				h.Line = strings.ReplaceAll(text, "\x00", "")
+				if enveloped {
+					_, h.Line, _ = strings.Cut(h.Line, " stdout F ")
+				}
+				r := run{s: NewStream(manager, StreamOptions{}), now: arrival}
+				h.ID = r.fingerprint(&line{str: h.Line, at: moment{number: h.LineNumber, time: at, own: stated}})
+				want = append(want, h)
+			}
+			if block += text + rapid.SampledFrom([]string{"\n", "\r\n"}).Draw(t, "end"); rapid.IntRange(0, 5).Draw(t, "cut") == 0 {
+				blocks, block = append(blocks, block), ""
+			}
+		}
+		s := NewStream(manager, StreamOptions{TextTime: true})
+		for _, h := range scanAll(p, s, append(blocks, block)) {
+			got = append(got, Hit{Time: h.Time, TextTime: h.TextTime, LineNumber: h.LineNumber, Line: h.Line, ID: h.ID})
+		}
+		require.Equal(t, want, got)
+		require.Equal(t, last, s.last)
+	})
+}
+
+// An envelope whose stamp is no time leaves the time before it in force.
+func TestTextTimeBeforeABrokenStamp(t *testing.T) {
+	p := compile(t, ruleOf(t, "A", rules.Matcher{Contains: []string{"boom"}}))
+	s := NewStream(manager, StreamOptions{TextTime: true})
+	hits := p.Scan(s, []byte("I1120 10:00:05.0 1 a.go:1] x\n2025-02-30T10:00:00Z stdout F x\n\tboom\n"), arrival)
+	require.Len(t, hits, 1)
+	require.Equal(t, "2025-11-20T10:00:05Z", hits[0].Time.Format(time.RFC3339))
 }
