@@ -389,3 +389,58 @@ func replaceName(line, name, with string) string {
 }
 
 func nameByte(c byte) bool { return letterOrDigit(c) || c == '-' || c == '_' || c == '.' }
+
+// mostOthers bounds the matchers of one rule beside the first.
+const mostOthers = 15
+
+// Gather returns proposals for patterns of the same cause in other words, such that
+// each finds its own line, and no other of the rule's; and the patterns that need
+// a rule of their own. Where it can, a proposal has the object of the rule.
+func Gather(p *Proposal, variants []Pattern) (others []Proposal, left []Pattern) {
+	for i := range variants {
+		q, ok := p.alike(&variants[i])
+		switch {
+		case !ok:
+			left = append(left, variants[i])
+		case q.finds(p) || slices.ContainsFunc(others, func(o Proposal) bool { return q.finds(&o) }):
+			left = append(left, variants[i])
+		case p.finds(&q) || slices.ContainsFunc(others, func(o Proposal) bool { return o.finds(&q) }):
+			// Its lines are found already.
+		case len(others) == mostOthers:
+			left = append(left, variants[i])
+		default:
+			others = append(others, q)
+		}
+	}
+	return others, left
+}
+
+// alike returns the proposal for a pattern that fits in the rule of another best.
+func (p *Proposal) alike(v *Pattern) (Proposal, bool) {
+	all := ProposeFor(*v)
+	if len(all) == 0 {
+		return Proposal{}, false
+	}
+	q := all[len(all)-1] // without an object
+	if k := slices.IndexFunc(all, func(q Proposal) bool { return q.Object == p.Object }); k >= 0 {
+		q = all[k]
+	}
+	// The cause, in the words that both have it.
+	if t := p.Says(); strings.Contains(q.Line, t) && strings.Contains(v.Template+"\n"+v.Error, t) {
+		q.Texts = slices.DeleteFunc(slices.Clone(q.Texts), func(own string) bool { return strings.Contains(t, own) })
+		if !slices.ContainsFunc(q.Texts, func(own string) bool { return strings.Contains(own, t) }) {
+			q.Texts = append(q.Texts, t)
+		}
+	}
+	return q, true
+}
+
+// finds tells whether a proposal finds the line of another one, or that line
+// without one of its texts.
+func (p *Proposal) finds(o *Proposal) bool {
+	return p.matches(o.Line) || slices.ContainsFunc(o.Texts, func(t string) bool { return p.matches(lacking(o.Line, t)) })
+}
+
+func (p *Proposal) matches(line string) bool {
+	return p.holds(line) && (p.Object == "" || p.valueIn(line) != "")
+}

@@ -16,6 +16,8 @@ type RuleSkeleton struct {
 	// that somebody has to name.
 	Label, Value string
 	Proposal     Proposal
+	// Others find the same cause in other words: see Gather.
+	Others []Proposal
 	// Comments stand above the rule, without their signs.
 	Comments []string
 }
@@ -127,23 +129,50 @@ func (w *writer) head() {
 	w.f("  remediation:\n    summary: %s\n", quoted("TODO: what the on-call does first"))
 }
 
+// simple tells whether a text is all that finds the line.
+func (p *Proposal) simple() bool { return len(p.Texts) == 1 && p.Regex == "" && p.Field == "" }
+
 func (w *writer) match() {
 	p := &w.s.Proposal
-	if len(p.Texts) == 1 && p.Regex == "" && p.Field == "" {
+	switch {
+	case len(w.s.Others) > 0:
+		w.f("  match:\n    any:\n")
+		w.branch(p)
+		for i := range w.s.Others {
+			w.branch(&w.s.Others[i])
+		}
+	case p.simple():
 		w.f("  match: %s\n", quoted(p.Texts[0]))
+	default:
+		w.f("  match:\n    ")
+		w.parts(p, "\n    ")
+	}
+}
+
+// branch writes one matcher of several.
+func (w *writer) branch(p *Proposal) {
+	w.f("    - ")
+	if p.simple() {
+		w.f("%s\n", quoted(p.Texts[0]))
 		return
 	}
+	w.parts(p, "\n      ")
+}
+
+// parts writes the parts of a matcher.
+func (w *writer) parts(p *Proposal, between string) {
 	texts := make([]string, len(p.Texts))
 	for i, t := range p.Texts {
 		texts[i] = quoted(t)
 	}
-	w.f("  match:\n    contains: [%s]\n", strings.Join(texts, ", "))
+	w.f("contains: [%s]", strings.Join(texts, ", "))
 	if p.Regex != "" {
-		w.f("    regex: %s\n", single(p.Regex))
+		w.f("%sregex: %s", between, single(p.Regex))
 	}
 	if p.Field != "" {
-		w.f("    field: {%s: %s}\n", p.Field, single("~"+p.FieldRegex))
+		w.f("%sfield: {%s: %s}", between, p.Field, single("~"+p.FieldRegex))
 	}
+	w.f("\n")
 }
 
 // allTests writes a test for each part of the rule: without that part it fails.
@@ -161,14 +190,35 @@ func (w *writer) allTests() {
 		w.test("with other values", w.s.Value, w.input("0s", p.Line, "")+",\n    "+w.input("1s", p.Other, ""), "{at: 30s, firing: ["+expect+"]}")
 	}
 	w.test("another line does not", w.s.Value, w.input("0s", "everything is fine", ""), "{at: 30s, firing: none}")
-	if len(p.Texts) > 1 || p.Regex != "" || p.Field != "" {
-		for _, t := range p.Texts {
-			// The last words stay: an expression may look for what follows them.
-			_, rest, _ := strings.Cut(t, " ")
-			w.test("nor one without: "+t, w.s.Value, w.input("0s", strings.ReplaceAll(p.Line, t, "something "+rest), ""), "{at: 30s, firing: none}")
+	w.without(p)
+	for i := range w.s.Others {
+		o := &w.s.Others[i]
+		value := ""
+		if o.Object == p.Object {
+			value = o.Value
 		}
+		w.test("in other words: "+o.Says(), w.s.Value, w.input("0s", o.Line, ""), "{at: 30s, firing: ["+w.alert("default", value, 0)+"]}")
+		w.without(o)
 	}
 	w.test("the line of another "+w.s.Label+" does not", "another-one", w.input("0s", p.Line, ""), "{at: 30s, firing: none}")
+}
+
+// without writes a test for each text of a matcher of several parts: without the
+// text the line does not match.
+func (w *writer) without(p *Proposal) {
+	if p.simple() {
+		return
+	}
+	for _, t := range p.Texts {
+		w.test("nor one without: "+t, w.s.Value, w.input("0s", lacking(p.Line, t), ""), "{at: 30s, firing: none}")
+	}
+}
+
+// lacking returns a line without a text. The last words of it stay: an expression
+// may look for what follows them.
+func lacking(line, text string) string {
+	_, rest, _ := strings.Cut(text, " ")
+	return strings.ReplaceAll(line, text, "something "+rest)
 }
 
 func (w *writer) test(name, value, input string, expect ...string) {
@@ -194,7 +244,7 @@ func (w *writer) input(at, line, namespace string) string {
 
 func (w *writer) alert(namespace, value string, count int) string {
 	fields := []string{"alertname: " + w.s.Alert, "namespace: " + namespace}
-	if p := &w.s.Proposal; p.Object != "" {
+	if p := &w.s.Proposal; p.Object != "" && value != "" {
 		fields = append(fields, p.Object+": "+quoted(value))
 	}
 	if count > 0 {
@@ -213,7 +263,8 @@ func single(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "
 func Distinct(all []RuleSkeleton) []RuleSkeleton {
 	seen := map[string]bool{}
 	return slices.DeleteFunc(all, func(s RuleSkeleton) bool {
-		key := s.Label + "\x00" + s.Value + "\x00" + strings.Join(s.Proposal.Texts, "\x00")
+		p := &s.Proposal
+		key := strings.Join(append([]string{s.Label, s.Value, p.Regex, p.Field}, p.Texts...), "\x00")
 		was := seen[key]
 		seen[key] = true
 		return was

@@ -50,17 +50,23 @@ func newDiscover(c *cli) *cobra.Command {
 it only to clear or to mute. Of the others it takes those that complain: by their
 level, or by words such as failed, refused or panic whatever their level is. Their
 messages become patterns: numbers, names, addresses and the like are placeholders,
-and patterns of the same cause are one entry.
+and patterns of the same cause are one entry: those that end in the same error, and
+those of one part of a program that fails to reach something in several steps. To
+wait is a complaint too, if the same is said of the same object for 10 minutes, or
+ten times where lines state no times.
 
 The order is by points, which -o json and --why show: the level (fatal 5, error 3,
-warning 2.5, info or none 2.25) and the gravest word count more than how often a
-line comes: ten times as many are one point, a thousand lines the most that counts.
-What usually passes by itself, such as a conflict that is tried again, has less.
-And a component has less the more of its own is above, so that one that complains
-of everything does not hide the others.
+warning 2.5, info or none 2.25; a Warning event is a warning, whoever logs it) and
+the gravest word count more than how often a line comes: ten times as many are one
+point, a thousand the most that counts. What usually passes by itself, such as a
+conflict, has less. And a component has less the more of its own is above, most of
+all from the same controller or source file, so that one that complains of
+everything does not hide the others.
 
---rules-out writes a pack with a rule and tests for each pattern that is shown; it
-passes check and test as it is. --rules none leaves nothing out.`,
+--rules-out writes a pack with a rule and tests for each pattern that is shown; one
+rule finds all wordings of the entry, and has a test with a line of each. It passes
+check and test as it is. A wording of another container, or one that would also find
+the lines of the others, has a rule of its own. --rules none leaves nothing out.`,
 		Example: `  crowsnest discover /var/log/pods
   kubectl logs -n capi-system deploy/capi-controller-manager | crowsnest discover
   kubectl logs -f -n capi-system deploy/capi-controller-manager | crowsnest discover   # ends with Ctrl-C
@@ -271,27 +277,68 @@ func shown(text string) string {
 	return text
 }
 
-// skeletonOf returns a rule for a pattern, the most telling that passes.
-func skeletonOf(p discover.Pattern) (s discover.RuleSkeleton, ok bool) {
+// mostRules bounds the rules for one pattern and its variants.
+const mostRules = 8
+
+// skeletonsOf returns rules for a pattern and its variants, as few as find all of
+// them, the most telling that pass. missing is how many of them have none.
+func skeletonsOf(p discover.Pattern) (out []discover.RuleSkeleton, missing int) {
+	left := append([]discover.Pattern{p}, p.Variants...)
+	for n := 0; len(left) > 0 && n < mostRules; n++ {
+		first := left[0]
+		var same, others []discover.Pattern
+		for _, v := range left[1:] {
+			if sameSelector(first.Labels, v.Labels) {
+				same = append(same, v)
+			} else {
+				others = append(others, v)
+			}
+		}
+		s, rest, ok := skeletonOf(first, same)
+		if ok {
+			out = append(out, s)
+		} else {
+			missing++
+		}
+		left = append(rest, others...)
+	}
+	return out, missing + len(left)
+}
+
+func sameSelector(a, b map[string]string) bool {
+	label, value := discover.SelectorOf(a)
+	label2, value2 := discover.SelectorOf(b)
+	return label == label2 && value == value2
+}
+
+// skeletonOf returns the most telling rule for a pattern that passes, with as many
+// of the variants as fit, and the other variants.
+func skeletonOf(p discover.Pattern, variants []discover.Pattern) (s discover.RuleSkeleton, left []discover.Pattern, ok bool) {
 	for _, proposal := range discover.ProposeFor(p) {
 		s = discover.RuleSkeleton{Proposal: proposal, Severity: discover.SeverityOf(p.Level)}
 		s.Label, s.Value = discover.SelectorOf(p.Labels)
 		s.Comments = []string{fmt.Sprintf("%s in %s, first %s:%d", many(p.Count, "line"), many(int64(p.Streams), "stream"), redact.Sanitise(p.Input), p.LineNumber)}
 		s.Alert = discover.AlertName(proposal.Says(), map[string]bool{})
-		if tryPack("new.yaml", []byte(discover.Skeleton("discovered", []discover.RuleSkeleton{s}))) == nil {
-			return s, true
+		for s.Others, left = discover.Gather(&s.Proposal, variants); ; s.Others, left = nil, variants {
+			if tryPack("new.yaml", []byte(discover.Skeleton("discovered", []discover.RuleSkeleton{s}))) == nil {
+				return s, left, true
+			}
+			if len(s.Others) == 0 {
+				break
+			}
 		}
 	}
-	return s, false
+	return s, variants, false
 }
 
 // writeDiscovered writes a pack with a rule per pattern.
 func (c *cli) writeDiscovered(path string, r discover.Report) error {
 	var all []discover.RuleSkeleton
+	without := 0
 	for _, p := range r.Patterns {
-		if s, ok := skeletonOf(p); ok {
-			all = append(all, s)
-		}
+		s, missing := skeletonsOf(p)
+		all = append(all, s...)
+		without += missing
 	}
 	all = discover.Distinct(all)
 	for n := len(all); n > 0 && len(discover.Skeleton("discovered", all)) > rules.MaxFileBytes*9/10; n = len(all) {
@@ -309,6 +356,9 @@ func (c *cli) writeDiscovered(path string, r discover.Report) error {
 		return fmt.Errorf("the rules do not pass, please report it: %w", err)
 	}
 	fmt.Fprintf(c.err, "%d rules for %d patterns\n", len(all), len(r.Patterns))
+	if without > 0 {
+		fmt.Fprintf(c.err, "%s with no text to find it by, or with too many others of its cause: no rule\n", many(int64(without), "wording"))
+	}
 	if path == inputs.Stdin {
 		_, err := io.WriteString(c.out, pack)
 		return err

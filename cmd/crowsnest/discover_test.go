@@ -2,7 +2,10 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -37,4 +40,33 @@ func TestDiscoverLoki(t *testing.T) {
 	require.Contains(t, out.String(), "  1. leaderelection lost\n")
 	require.Contains(t, out.String(), "  2. cannot attach volume \"<name>\" to node <id>\n     warning; 2 lines in 2 streams; 2026-01-01T00:00:02Z to 2026-01-01T00:00:03Z\n     {container=\"app\", namespace=\"shop\", pod=\"web-0\"}:2: W0101")
 	require.Contains(t, errs.String(), "2 of 2 patterns; 3 of 4 lines in 2 inputs")
+}
+
+// The rules for real logs pass, no part of them is without a test, and they find
+// what complains, in whatever words.
+func TestDiscoverCorpus(t *testing.T) {
+	const corpus = "../../../shared/corpus/real"
+	if _, err := os.Stat(corpus); err != nil {
+		t.Skip("no corpus beside the repository")
+	}
+	run := func(args ...string) []byte {
+		t.Helper()
+		var out, errs bytes.Buffer
+		root := newRoot(&cli{in: strings.NewReader(""), out: &out, err: &errs, getenv: func(string) string { return "" }})
+		root.SetArgs(args)
+		require.NoError(t, root.Execute(), errs.String())
+		return out.Bytes()
+	}
+	complaints := func(args ...string) int64 {
+		t.Helper()
+		var r struct{ Complaints int64 }
+		require.NoError(t, json.Unmarshal(run(append([]string{"discover", "--top", "0", "-o", "json", corpus}, args...)...), &r))
+		return r.Complaints
+	}
+	pack := filepath.Join(t.TempDir(), "new.yaml")
+	before := complaints("--rules", "none", "--rules-out", pack)
+	require.Greater(t, before, int64(1000))
+	require.Less(t, complaints("--rules", pack), before/100)
+	run("check", "rules", "--shipped", "--strict", pack)
+	run("test", "rules", "--mutate", pack)
 }
