@@ -21,20 +21,58 @@ func New(texts []needs.Text, sample []byte) *Sieve {
 	if len(texts) == 0 {
 		return nil
 	}
-	shortest := len(texts[0].Text)
-	for _, t := range texts {
-		shortest = min(shortest, len(t.Text))
-	}
 	b := newBuilder(texts, sample)
 	probe := sample[:min(len(sample), 32<<10)]
-	var best []plan
-	bestCost := 0
+	best, bestCost := b.choose(0, probe)
+	var anchors []anchor
+	tried := 0
+	for _, below := range []int{4, 5, 6, 8} {
+		n := b.shorter(below)
+		if n == tried || n > maxAnchored {
+			continue
+		}
+		tried = n
+		list, cost := b.anchors(below, probe)
+		if cost >= bestCost {
+			continue
+		}
+		if plans, rest := b.choose(below, probe); cost+rest < bestCost {
+			best, bestCost, anchors = plans, cost+rest, list
+		}
+	}
+	s := b.build(best)
+	s.anchors = anchors
+	return s
+}
+
+// choose returns the cheapest way of sampling for the texts of at least so many
+// bytes, and its cost.
+func (b *builder) choose(atLeast int, probe []byte) (best []plan, bestCost int) {
+	shortest := 0
+	for _, t := range b.texts {
+		if n := len(t.Text); n >= atLeast && (shortest == 0 || n < shortest) {
+			shortest = n
+		}
+	}
+	if shortest == 0 {
+		return nil, 0
+	}
 	for _, plans := range candidates(shortest) {
 		if cost := b.cost(plans, probe); best == nil || cost < bestCost {
 			best, bestCost = plans, cost
 		}
 	}
-	return b.build(best)
+	return best, bestCost
+}
+
+// shorter returns how many texts are shorter than that.
+func (b *builder) shorter(than int) (n int) {
+	for _, t := range b.texts {
+		if len(t.Text) < than {
+			n++
+		}
+	}
+	return n
 }
 
 // candidates returns the ways of sampling that are tried, longest tier first: all

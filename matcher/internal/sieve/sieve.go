@@ -6,7 +6,8 @@
 // such a sample wherever it starts, so the bit set holds the stride grams of
 // one window of each text. The samples do not depend on each other, which keeps
 // the processor's pipelines full; a sample whose bit is set is compared with
-// the texts that put it there.
+// the texts that put it there. A few texts that are much shorter than the others
+// are looked for by a byte of theirs instead.
 package sieve
 
 import (
@@ -27,8 +28,9 @@ const (
 // Sieve is a set of texts, in tiers of similar length. It is immutable and safe
 // for concurrent use. A nil Sieve finds nothing.
 type Sieve struct {
-	texts []needs.Text
-	tiers []tier
+	texts   []needs.Text
+	anchors []anchor // of the shortest texts
+	tiers   []tier
 }
 
 type tier struct {
@@ -57,6 +59,9 @@ type entry struct {
 func (s *Sieve) Append(dst []int32, buf []byte) []int32 {
 	if s == nil {
 		return dst
+	}
+	for i := range s.anchors {
+		dst = s.appendAnchored(dst, &s.anchors[i], buf)
 	}
 	for i := range s.tiers {
 		t := &s.tiers[i]

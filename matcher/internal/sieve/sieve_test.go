@@ -80,6 +80,35 @@ func TestAgainstNaive(t *testing.T) {
 	require.Greater(t, hits, 5000)
 }
 
+// TestAnchors: a few texts that are much shorter than the others are looked for
+// by their rarest bytes, in either case where case does not matter.
+func TestAnchors(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	texts := []needs.Text{{Text: "503"}, {Text: "5xx"}, {Text: "e@x"}, {Text: "zk!", Fold: true}, {Text: "q_q_q", Fold: true}}
+	for i := range 200 {
+		texts = append(texts, needs.Text{Text: fmt.Sprintf("failure %x of thing %d", i*7919, i)})
+	}
+	var sample []byte
+	for i := range 600 {
+		sample = fmt.Appendf(sample, "%d reconciling controller=machine namespace=prod name=x%d\n", i, i%7)
+	}
+	s := New(texts, sample)
+	require.NotEmpty(t, s.anchors)
+	pieces := []string{"503", "50", "3", "5xx", "E@x", "e@x", "ZK!", "zK!", "Q_q_Q", "q_q_", " failure 0 of thing 0", "x", " ", "5"}
+	hits := 0
+	for range 5000 {
+		line := ""
+		for range r.IntN(8) {
+			line += pieces[r.IntN(len(pieces))]
+		}
+		buf := []byte(line + "503")[:len(line)]
+		want := naive(texts, buf)
+		hits += len(want)
+		require.Equal(t, want, found(s, buf), line)
+	}
+	require.Greater(t, hits, 5000)
+}
+
 func lower(s string) string {
 	return strings.Map(func(r rune) rune {
 		if 'A' <= r && r <= 'Z' {

@@ -1,0 +1,97 @@
+package sieve
+
+import (
+	"bytes"
+
+	"crowsnest/matcher/internal/needs"
+)
+
+// anchor is a byte by which a few short texts are looked for. They would have
+// nearly every place of a line sampled, and the standard library finds a byte in
+// 32 places at once.
+type anchor struct {
+	b     byte
+	texts []anchored
+}
+
+// anchored is a text that has the byte at offset.
+type anchored struct{ text, offset int }
+
+// maxAnchored is how many texts are worth a look at what anchors would cost.
+const maxAnchored = 32
+
+// appendAnchored is Append for the texts of one anchor.
+func (s *Sieve) appendAnchored(dst []int32, a *anchor, buf []byte) []int32 {
+	for at := 0; ; at++ {
+		n := bytes.IndexByte(buf[at:], a.b)
+		if n < 0 {
+			return dst
+		}
+		at += n
+		for _, t := range a.texts {
+			text := &s.texts[t.text]
+			start := at - t.offset
+			end := start + len(text.Text)
+			if start < 0 || end > len(buf) {
+				continue
+			}
+			if string(buf[start:end]) == text.Text || text.Fold && needs.EqualFold(buf[start:end], text.Text) {
+				dst = append(dst, int32(t.text))
+			}
+		}
+	}
+}
+
+// anchors chooses bytes for the texts that are shorter than below, and estimates
+// what looking for them costs, in the unit of cost.
+func (b *builder) anchors(below int, probe []byte) (list []anchor, cost int) {
+	var freq [256]int
+	for _, c := range probe {
+		freq[c]++
+	}
+	lines := 1 + freq['\n']
+	alone := func(c byte) int { return len(probe)/24 + 6*(lines+freq[c]) } // a call costs about 6 samples
+	known := map[byte]int{}
+	extra := func(c byte) int {
+		n := 2 * freq[c] // a comparison
+		if _, ok := known[c]; !ok {
+			n += alone(c)
+		}
+		return n
+	}
+	for i, t := range b.texts {
+		if len(t.Text) >= below {
+			continue
+		}
+		offset, best := 0, -1
+		for k := range len(t.Text) {
+			n := 0
+			for _, c := range cases(t, k) {
+				n += extra(c)
+			}
+			if best < 0 || n < best {
+				offset, best = k, n
+			}
+		}
+		cost += best
+		for _, c := range cases(t, offset) {
+			at, ok := known[c]
+			if !ok {
+				at = len(list)
+				known[c] = at
+				list = append(list, anchor{b: c})
+			}
+			list[at].texts = append(list[at].texts, anchored{i, offset})
+		}
+	}
+	return list, cost
+}
+
+// cases returns the bytes that may stand at a place of a text.
+func cases(t needs.Text, at int) []byte {
+	c := t.Text[at]
+	if lower := c | 0x20; t.Fold && lower >= 'a' && lower <= 'z' {
+		return []byte{lower, lower &^ 0x20}
+	}
+	return []byte{c}
+}
