@@ -14,6 +14,7 @@ import (
 	"crowsnest/episodes"
 	"crowsnest/redact"
 	"crowsnest/sinks"
+	"crowsnest/sinks/internal/courier"
 )
 
 // endsAfter is how many resends a firing alert outlives us.
@@ -75,7 +76,7 @@ func (c Config) labels(ep episodes.Episode) (models.LabelSet, error) {
 		case value == "":
 			continue // the same as absent
 		case !labelName.MatchString(name) || len(name) > maxValue:
-			return nil, fmt.Errorf("%q is no label name", cut(text(name), 64))
+			return nil, fmt.Errorf("%q is no label name", courier.Cut(name, 64))
 		case len(value) > maxValue:
 			return nil, fmt.Errorf("label %s has %d bytes, more than %d", name, len(value), maxValue)
 		}
@@ -98,7 +99,7 @@ func annotations(in map[string]string) models.LabelSet {
 	out := models.LabelSet{}
 	for _, name := range byImportance(in) {
 		if in[name] != "" && labelName.MatchString(name) && len(name) <= maxValue && len(out) < maxAnnotations {
-			out[name] = cut(annotationText(name, in[name]), maxAnnotation)
+			out[name] = courier.Cut(annotationText(name, in[name]), maxAnnotation)
 		}
 	}
 	return out
@@ -146,20 +147,4 @@ func labelText(s string) string {
 		}, s)
 	}
 	return sinks.Neutral(s)
-}
-
-// text returns valid UTF-8.
-func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
-
-// cut shortens s to at most n bytes, at a rune boundary, and shows it.
-func cut(s string, n int) string {
-	const more = "…"
-	if len(s) <= n {
-		return s
-	}
-	n -= len(more)
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + more
 }

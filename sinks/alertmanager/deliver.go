@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"crowsnest/sinks"
+	"crowsnest/sinks/internal/courier"
 )
 
 // deliver sends the items in one request. If the endpoint refuses it for what
@@ -18,15 +19,15 @@ func (e *endpoint) deliver(ctx context.Context, items []item) (taken int, a answ
 		g := groups[0]
 		a := e.post(ctx, g)
 		switch {
-		case a.err == nil:
+		case a.Err == nil:
 			e.accept(g, a)
 			taken += len(g)
 			continue
-		case !a.refused():
+		case !a.Refused():
 			return taken, a
 		}
 		if why = a; taken == 0 && !proved {
-			if proved, a = e.takesOthers(ctx); a.err != nil {
+			if proved, a = e.takesOthers(ctx); a.Err != nil {
 				return taken, a
 			}
 		}
@@ -60,10 +61,10 @@ func (e *endpoint) takesOthers(ctx context.Context) (bool, answer) {
 		return false, answer{}
 	}
 	a := e.post(ctx, items)
-	if a.err == nil {
+	if a.Err == nil {
 		e.accept(items, a)
 	}
-	return a.err == nil, a
+	return a.Err == nil, a
 }
 
 // post sends the items as one list.
@@ -95,11 +96,11 @@ func (e *endpoint) accept(items []item, a answer) {
 func (e *endpoint) refuse(m sinks.Message, a answer) {
 	e.mu.Lock()
 	first := e.state.Refused(m, e.now())
-	e.failed[a.reason]++
+	e.failed[a.Reason]++
 	e.mu.Unlock()
 	if first {
-		e.log.Error().Str("fingerprint", m.Episode.Fingerprint.String()).Str("alert", cut(text(m.Episode.Alert), maxValue)).
-			Str("reason", a.reason).Err(a.err).Msg("an alert is refused; the others are not held up by it")
+		e.log.Error().Str("fingerprint", m.Episode.Fingerprint.String()).Str("alert", courier.Cut(m.Episode.Alert, maxValue)).
+			Str("reason", a.Reason).Err(a.Err).Msg("an alert is refused; the others are not held up by it")
 	}
 	e.took(e, []sinks.Message{m}, nil, a)
 }

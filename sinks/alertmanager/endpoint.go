@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
-	"math/rand/v2"
 	"net"
 	"sync"
 	"time"
@@ -13,12 +12,12 @@ import (
 
 	"crowsnest/episodes"
 	"crowsnest/sinks"
+	"crowsnest/sinks/internal/courier"
 )
 
 const (
 	firstRetry  = 100 * time.Millisecond
 	slowRetry   = 3 * time.Second // an endpoint that is back must be found within 5 s
-	drain       = 3 * time.Second // how long Run goes on after its context
 	probeAlerts = 16              // alerts per request while the endpoint is down
 	checkEvery  = 10 * time.Second
 )
@@ -36,7 +35,7 @@ type endpoint struct {
 
 	// Of run only.
 	retryAt   time.Time
-	backoff   time.Duration
+	backoff   courier.Backoff
 	hedge     bool      // the last failure was a timeout
 	started   time.Time // the latest time at which it started; zero: not known
 	checkedAt time.Time // when that was asked
@@ -58,15 +57,16 @@ type endpoint struct {
 func newEndpoint(name string, cfg Config, log zerolog.Logger, opt Options) *endpoint {
 	e := &endpoint{
 		name: name, cfg: cfg, log: log.With().Str("endpoint", name).Logger(), wake: make(chan struct{}, 1),
-		client: &client{base: name, cfg: cfg.HTTP.HTTPClientConfig, timeout: cfg.Timeout, now: opt.Now, lookup: net.DefaultResolver.LookupIPAddr}, now: opt.Now,
+		client: &client{base: name, cfg: cfg.HTTP, timeout: cfg.Timeout, now: opt.Now, lookup: net.DefaultResolver.LookupIPAddr}, now: opt.Now,
 		state: sinks.NewState(sinks.StateConfig{
 			Resend: cfg.ResendDelay, MinFiring: *cfg.MinFiring, ResolvedFor: sinks.DefaultResolvedFor,
 			TextDelay: min(sinks.DefaultTextDelay, cfg.ResendDelay), RefusedDelay: 5 * cfg.ResendDelay,
 			MaxKeys: opt.MaxKeys,
 		}),
-		failed: map[string]int64{},
+		failed:  map[string]int64{},
+		backoff: courier.Backoff{First: firstRetry, Most: slowRetry},
 	}
-	for _, r := range reasons() {
+	for _, r := range courier.Reasons() {
 		e.failed[r] = 0
 	}
 	return e
@@ -83,38 +83,22 @@ func (e *endpoint) notify(eps []episodes.Episode) {
 }
 
 // run sends until ctx ends, then tries once more to send what is due, news
-// first. It returns at most 3 s after ctx.
+// first. It returns at most courier.Drain after ctx.
 func (e *endpoint) run(ctx context.Context) {
 	defer e.client.close()
-	// Requests outlive ctx, by a bound.
-	reqs, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	reqs, cancel := courier.Outlive(ctx)
 	defer cancel()
-	last := time.AfterFunc(1<<62, cancel)
-	defer last.Stop()
-	defer context.AfterFunc(ctx, func() { last.Reset(drain) })()
-
 	e.greet(reqs)
 	for ctx.Err() == nil {
 		if wait := e.retryAt.Sub(e.now()); wait > 0 {
-			e.sleep(ctx, wait, nil)
+			courier.Sleep(ctx, wait, nil)
 			continue
 		}
 		if e.sendDue(ctx, reqs) {
-			e.sleep(ctx, e.untilNext(), e.wake)
+			courier.Sleep(ctx, e.untilNext(), e.wake)
 		}
 	}
 	e.sendDue(reqs, reqs)
-}
-
-// sleep returns after d, when wake says so, or when ctx ends.
-func (e *endpoint) sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-wake:
-	case <-ctx.Done():
-	}
 }
 
 // untilNext is the time until something is due without further news.
@@ -133,7 +117,7 @@ func (e *endpoint) untilNext() time.Duration {
 // endpoint failed.
 func (e *endpoint) sendDue(ctx, reqs context.Context) bool {
 	if err := e.client.open(); err != nil {
-		e.fail(answer{reason: reasonConfig, err: err}, e.pending())
+		e.fail(failure(courier.ReasonConfig, err), e.pending())
 		return false
 	}
 	draining := ctx == reqs
@@ -149,7 +133,7 @@ func (e *endpoint) sendDue(ctx, reqs context.Context) bool {
 			return true
 		}
 		taken, a := e.deliver(reqs, items)
-		if a.err != nil {
+		if a.Err != nil {
 			e.fail(a, len(items)-taken)
 			e.took(e, messages(items[:min(len(items), probeAlerts)]), nil, a)
 			return false
@@ -200,7 +184,7 @@ func (e *endpoint) batch() []item {
 		e.mu.Unlock()
 		items, bad := e.encode(due, now)
 		for _, b := range bad {
-			e.refuse(b.msg, answer{reason: reasonInvalid, err: b.err})
+			e.refuse(b.msg, failure(courier.ReasonInvalid, b.err))
 		}
 		if len(items) > 0 || len(bad) == 0 {
 			return items
@@ -247,24 +231,23 @@ func (e *endpoint) encode(due []sinks.Message, now time.Time) (items []item, bad
 // next try.
 func (e *endpoint) fail(a answer, n int) {
 	now := e.now()
-	e.backoff = min(max(2*e.backoff, firstRetry), slowRetry)
-	wait := e.backoff/2 + rand.N(e.backoff/2)
-	e.retryAt = now.Add(max(wait, a.retryAfter))
-	e.hedge = a.reason == reasonTimeout || (e.hedge && a.code == 0)
+	e.retryAt = now.Add(max(e.backoff.Next(), a.RetryAfter))
+	e.hedge = a.Reason == courier.ReasonTimeout || (e.hedge && a.code == 0)
 	if e.downSince.IsZero() {
 		e.downSince = now
-		e.log.Warn().Str("reason", a.reason).Err(a.err).Int("alerts", n).Msg("alertmanager does not take alerts, trying again")
+		e.log.Warn().Str("reason", a.Reason).Err(a.Err).Int("alerts", n).Msg("alertmanager does not take alerts, trying again")
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.up, e.lastErr = false, a.err.Error()
-	e.failed[a.reason] += int64(n)
+	e.up, e.lastErr = false, a.Err.Error()
+	e.failed[a.Reason] += int64(n)
 }
 
 // recovered records that the endpoint takes alerts again.
 func (e *endpoint) recovered() {
 	e.log.Info().Dur("after", e.now().Sub(e.downSince)).Int("pending", e.pending()).Msg("alertmanager takes alerts again")
-	e.downSince, e.retryAt, e.backoff, e.hedge = time.Time{}, time.Time{}, 0, false
+	e.downSince, e.retryAt, e.hedge = time.Time{}, time.Time{}, false
+	e.backoff.Reset()
 }
 
 func (e *endpoint) pending() int {
@@ -319,7 +302,7 @@ func (e *endpoint) status(sink string) sinks.EndpointStatus {
 	defer e.mu.Unlock()
 	st := e.state.Stats()
 	failed := maps.Clone(e.failed)
-	failed[reasonEvicted] += st.Evicted
+	failed[courier.ReasonEvicted] += st.Evicted
 	return sinks.EndpointStatus{
 		Sink: sink, Endpoint: e.name, Up: e.up, Error: e.lastErr, Sent: e.sent, Failed: failed,
 		Pending: st.Pending, ClockSkew: e.skew.Seconds(),

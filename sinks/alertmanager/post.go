@@ -4,27 +4,23 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/prometheus/alertmanager/api/v2/models"
 	commonconfig "github.com/prometheus/common/config"
 
 	"crowsnest/httpconfig"
+	"crowsnest/sinks/internal/courier"
 )
 
 // Bounds of what is read of an answer.
 const (
 	maxAnswer = 64 << 10
 	maxStatus = 1 << 20 // it holds Alertmanager's configuration
-	maxReason = 300     // bytes of an answer that are kept
 )
 
 const (
@@ -33,47 +29,24 @@ const (
 	maxRetry     = 30 * time.Second // longest Retry-After that is honoured
 )
 
-// The reasons for which alerts are not delivered, as metrics and the API have
-// them.
-const (
-	reasonConnection  = "connection"   // no connection, or it broke
-	reasonTimeout     = "timeout"      // no answer in time
-	reasonRedirect    = "redirect"     // 3xx
-	reasonAuth        = "auth"         // 401, 403
-	reasonRateLimited = "rate_limited" // 429
-	reasonClientError = "client_error" // other 4xx
-	reasonServerError = "server_error" // 5xx
-	reasonRefused     = "refused"      // 400, 413, 422 for one alert
-	reasonInvalid     = "invalid"      // not sent: it would be refused
-	reasonConfig      = "config"       // the client cannot be made: a TLS or secret file
-	reasonEvicted     = "evicted"      // news given up: too many keys
-)
-
-func reasons() []string {
-	return []string{
-		reasonConnection, reasonTimeout, reasonRedirect, reasonAuth, reasonRateLimited, reasonClientError,
-		reasonServerError, reasonRefused, reasonInvalid, reasonConfig, reasonEvicted,
-	}
-}
-
 // answer is what became of one request.
 type answer struct {
-	code       int // 0: none came
-	reason     string
-	err        error         // nil: the alerts were taken
-	retryAfter time.Duration // 0: not said
-	date       time.Time     // the peer's clock; zero: not said
+	courier.Answer
+	code int       // 0: none came
+	date time.Time // the peer's clock; zero: not said
 }
 
-// refused tells that the fault lies with the alerts and not with the endpoint.
-func (a answer) refused() bool { return a.reason == reasonRefused }
+// failure is the answer to what was not asked.
+func failure(reason string, err error) answer {
+	return answer{Answer: courier.Answer{Reason: reason, Err: err}}
+}
 
 // client speaks HTTP with one Alertmanager. The requests are made with net/http
 // and the models of Alertmanager's API: its generated client hides Retry-After,
 // encodes each alert again and dumps credentials if DEBUG is set.
 type client struct {
 	base    string
-	cfg     commonconfig.HTTPClientConfig
+	cfg     HTTPConfig
 	timeout time.Duration
 	now     func() time.Time
 	// lookup finds the addresses of a name; nil: nobody wants to know.
@@ -91,22 +64,18 @@ func (c *client) open() error {
 		return nil
 	}
 	if c.transport != nil {
-		c.http = &http.Client{Transport: c.transport, CheckRedirect: stay}
+		c.http = &http.Client{Transport: c.transport, CheckRedirect: httpconfig.Stay}
 		return nil
 	}
 	// HTTP/2 would put the next try on the connection that just hung.
-	h, err := commonconfig.NewClientFromConfig(c.cfg, "alertmanager",
+	h, err := c.cfg.Client("alertmanager",
 		commonconfig.WithHTTP2Disabled(), commonconfig.WithIdleConnTimeout(5*time.Minute), commonconfig.WithUserAgent("crowsnest"))
 	if err != nil {
 		return err
 	}
-	h.CheckRedirect = stay
 	c.http = h
 	return nil
 }
-
-// stay follows no redirect: credentials leak over them.
-func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 func (c *client) close() {
 	if c.http != nil {
@@ -148,7 +117,7 @@ func (c *client) post(ctx context.Context, body []byte, hedge bool) answer {
 		break
 	}
 	for range flying {
-		if late := <-answers; got.err != nil && late.err == nil {
+		if late := <-answers; got.Err != nil && late.Err == nil {
 			got = late
 		}
 	}
@@ -158,72 +127,21 @@ func (c *client) post(ctx context.Context, body []byte, hedge bool) answer {
 func (c *client) postOnce(ctx context.Context, body []byte) answer {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+"/api/v2/alerts", bytes.NewReader(body))
 	if err != nil {
-		return answer{reason: reasonConfig, err: err}
+		return failure(courier.ReasonConfig, err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return failed(err)
+		return answer{Answer: courier.Broken(err)}
 	}
 	defer resp.Body.Close()
 	said, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil && resp.StatusCode/100 == 2 {
-		return failed(err) // it broke off: not sure what was taken
+		return answer{Answer: courier.Broken(err)} // it broke off: not sure what was taken
 	}
-	a := judge(resp, said)
+	a := answer{Answer: courier.Judge(resp, said, "urls", maxRetry), code: resp.StatusCode}
 	a.date, _ = http.ParseTime(resp.Header.Get("Date"))
 	return a
-}
-
-// failed is the answer when none came.
-func failed(err error) answer {
-	var timeout net.Error
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || (errors.As(err, &timeout) && timeout.Timeout()) {
-		return answer{reason: reasonTimeout, err: errors.New("no answer in time")}
-	}
-	var broken *url.Error
-	if errors.As(err, &broken) {
-		err = broken.Err // the address is said elsewhere
-	}
-	return answer{reason: reasonConnection, err: errors.New(excerpt(err.Error()))}
-}
-
-// judge reads an answer.
-func judge(resp *http.Response, said []byte) answer {
-	a := answer{code: resp.StatusCode}
-	switch code := resp.StatusCode; {
-	case code/100 == 2:
-		return a
-	case code/100 == 3:
-		a.reason = reasonRedirect
-		to := "elsewhere"
-		if u, err := resp.Location(); err == nil {
-			to = excerpt(u.Scheme + "://" + u.Host)
-		}
-		a.err = fmt.Errorf("status %d: it redirects to %s, which is not followed; put the final address into urls", code, to)
-		return a
-	case code == http.StatusBadRequest || code == http.StatusUnprocessableEntity || code == http.StatusRequestEntityTooLarge:
-		a.reason = reasonRefused
-	case code == http.StatusUnauthorized || code == http.StatusForbidden:
-		a.reason = reasonAuth
-	case code == http.StatusTooManyRequests:
-		a.reason = reasonRateLimited
-	case code/100 == 4:
-		a.reason = reasonClientError
-	default:
-		a.reason = reasonServerError
-	}
-	if a.reason == reasonRateLimited || a.reason == reasonServerError {
-		a.retryAfter = httpconfig.RetryAfter(resp.Header, maxRetry)
-	}
-	a.err = fmt.Errorf("status %d: %s", resp.StatusCode, excerpt(string(said)))
-	return a
-}
-
-// excerpt makes one short printable line of what a peer said.
-func excerpt(s string) string {
-	s = strings.Join(strings.FieldsFunc(text(s), func(r rune) bool { return r <= ' ' || !strconv.IsPrint(r) }), " ")
-	return cut(s, maxReason)
 }
 
 // startedAt asks between which times, by our clock, the Alertmanager started.

@@ -11,6 +11,7 @@ import (
 
 	"crowsnest/episodes"
 	"crowsnest/sinks"
+	"crowsnest/sinks/internal/courier"
 	"crowsnest/test/fakeam"
 	"crowsnest/test/fault"
 )
@@ -229,7 +230,7 @@ func TestExportIsBounded(t *testing.T) {
 			b.sink.Notify([]episodes.Episode{ep, end(ep)})
 		}
 		b.pass(time.Second)
-		require.Equal(t, int64(5000-sinks.DefaultMaxKeys), b.sink.Status()[0].Failed[reasonEvicted])
+		require.Equal(t, int64(5000-sinks.DefaultMaxKeys), b.sink.Status()[0].Failed[courier.ReasonEvicted])
 		state, err := b.sink.Export()
 		require.NoError(t, err)
 		require.Less(t, len(state), 2<<20)

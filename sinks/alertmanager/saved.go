@@ -11,6 +11,7 @@ import (
 
 	"crowsnest/episodes"
 	"crowsnest/sinks"
+	"crowsnest/sinks/internal/courier"
 )
 
 const (
@@ -60,7 +61,7 @@ func withinBound(in []sinks.Ended) []sinks.Ended {
 	out := make([]sinks.Ended, 0, len(in))
 	for _, ep := range in {
 		if size+ep.Size() > maxSaved*3/4 {
-			ep.Annotations = map[string]string{"summary": cut(ep.Annotations["summary"], maxValue)}
+			ep.Annotations = map[string]string{"summary": courier.Cut(ep.Annotations["summary"], maxValue)}
 		}
 		if size += ep.Size(); size > maxSaved {
 			break

@@ -141,8 +141,8 @@ func (s *Sink) Answers(fp episodes.Fingerprint) []sinks.Delivery { return s.answ
 func (s *Sink) took(e *endpoint, msgs []sinks.Message, first []episodes.Episode, a answer) {
 	now := s.now()
 	d := sinks.Delivery{Endpoint: e.name, Time: now, Code: a.code}
-	if a.err != nil {
-		d.Error = a.err.Error()
+	if a.Err != nil {
+		d.Error = a.Err.Error()
 	}
 	s.answers.Record(msgs, d)
 	var told []time.Duration

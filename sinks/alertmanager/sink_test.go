@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/episodes"
+	"crowsnest/sinks/internal/courier"
 	"crowsnest/test/fault"
 )
 
@@ -308,7 +309,7 @@ func TestPoison(t *testing.T) {
 			require.True(t, b.sink.Status()[0].Up)
 			require.Equal(t, nBad, b.logs.byMsg["an alert is refused; the others are not held up by it"], "each said once")
 			require.Zero(t, b.logs.byMsg["alertmanager does not take alerts, trying again"])
-			require.GreaterOrEqual(t, b.sink.Status()[0].Failed[reasonRefused], int64(nBad))
+			require.GreaterOrEqual(t, b.sink.Status()[0].Failed[courier.ReasonRefused], int64(nBad))
 		})
 	}
 	var many []string
@@ -371,7 +372,7 @@ func TestInvalidIsNotSent(t *testing.T) {
 		require.Len(t, b.ams[0].Posts(), 1)
 		st := b.sink.Status()[0]
 		require.True(t, st.Up)
-		require.Equal(t, int64(2), st.Failed[reasonInvalid])
+		require.Equal(t, int64(2), st.Failed[courier.ReasonInvalid])
 		require.Contains(t, b.sink.Deliveries(badLabel.Fingerprint)[0].Error, `"a-b" is no label name`)
 	})
 }

@@ -1,14 +1,13 @@
 package loki
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
 	"math"
-	"net"
 	"net/http"
 	"net/url"
-	"strings"
 	"sync"
 	"time"
 
@@ -148,35 +147,9 @@ func (o *outcome) answer() courier.Answer {
 	if !o.failed {
 		return courier.Answer{}
 	}
-	a := courier.Answer{Err: errors.New(courier.Excerpt(o.err.Error()))}
-	switch code := o.status; {
-	case code <= 0:
-		return broken(o.err)
-	case code/100 == 3:
-		a.Reason = courier.ReasonRedirect
-	case code == http.StatusBadRequest || code == http.StatusUnprocessableEntity || code == http.StatusRequestEntityTooLarge:
-		a.Reason = courier.ReasonRefused
-	case code == http.StatusUnauthorized || code == http.StatusForbidden:
-		a.Reason = courier.ReasonAuth
-	case code == http.StatusTooManyRequests:
-		a.Reason = courier.ReasonRateLimited
-	case code/100 == 4:
-		a.Reason = courier.ReasonClientError
-	default:
-		a.Reason = courier.ReasonServerError
+	if o.status <= 0 {
+		return courier.Broken(o.err)
 	}
-	return a
-}
-
-// broken is the answer when none came.
-func broken(err error) courier.Answer {
-	var timeout net.Error
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || (errors.As(err, &timeout) && timeout.Timeout()) {
-		return courier.TimedOut()
-	}
-	var failed *url.Error
-	if errors.As(err, &failed) {
-		err = failed.Err // the address is said elsewhere
-	}
-	return courier.Answer{Reason: courier.ReasonConnection, Err: errors.New(courier.Excerpt(strings.TrimSpace(err.Error())))}
+	reason := cmp.Or(courier.ReasonOf(o.status), courier.ReasonServerError)
+	return courier.Answer{Reason: reason, Err: errors.New(courier.Excerpt(o.err.Error()))}
 }

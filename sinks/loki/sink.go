@@ -17,15 +17,10 @@ const (
 	maxBody    = 512 << 10
 )
 
-// Options are what a Sink uses of its surroundings.
-type Options struct {
-	Log zerolog.Logger
-	// Now is the clock; nil means time.Now.
-	Now func() time.Time
-	// MaxKeys bounds the alerts, open and ended, that are kept; 0 means
-	// sinks.DefaultMaxKeys.
-	MaxKeys int
-}
+// Options are what a Sink uses of its surroundings: its Log, the clock Now (nil
+// means time.Now), and MaxKeys, the bound of the alerts that are kept (0 means
+// sinks.DefaultMaxKeys).
+type Options = courier.Options
 
 // Sink writes alerts into one Loki. An outage of Loki, of any length, delays
 // nothing else and grows nothing: what Loki is told afterwards is the newest
@@ -44,10 +39,8 @@ func New(cfg Config, opt Options) (*Sink, error) {
 	}
 	cfg = cfg.withDefaults()
 	return &Sink{courier.New(courier.Config{
-		Name: cfg.Name, Endpoint: cfg.URL, MaxItems: maxEntries, MaxBytes: maxBody, Now: opt.Now, Log: opt.Log,
-		State: sinks.StateConfig{
-			TextDelay: cfg.UpdateDelay, ResolvedFor: sinks.DefaultResolvedFor, MaxKeys: opt.MaxKeys,
-		},
+		Name: cfg.Name, Endpoint: cfg.URL, MaxItems: maxEntries, MaxBytes: maxBody, Options: opt,
+		State: sinks.StateConfig{TextDelay: cfg.UpdateDelay, ResolvedFor: sinks.DefaultResolvedFor},
 	}, &receiver{cfg: cfg, log: opt.Log.With().Str("component", "sink").Str("sink", cfg.Name).Logger()})}, nil
 }
 

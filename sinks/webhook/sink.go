@@ -5,16 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"time"
 
 	commonconfig "github.com/prometheus/common/config"
 	"github.com/prometheus/common/version"
-	"github.com/rs/zerolog"
 
 	"crowsnest/httpconfig"
 	"crowsnest/sinks"
@@ -29,15 +26,10 @@ const (
 	maxWait   = 5 * time.Minute // longest Retry-After that is honoured
 )
 
-// Options are what a Sink uses of its surroundings.
-type Options struct {
-	Log zerolog.Logger
-	// Now is the clock; nil means time.Now.
-	Now func() time.Time
-	// MaxKeys bounds the alerts, open and ended, that are kept; 0 means
-	// sinks.DefaultMaxKeys.
-	MaxKeys int
-}
+// Options are what a Sink uses of its surroundings: its Log, the clock Now (nil
+// means time.Now), and MaxKeys, the bound of the alerts that are kept (0 means
+// sinks.DefaultMaxKeys).
+type Options = courier.Options
 
 // Sink posts alerts to one URL. What a receiver does not take is told again,
 // with pauses of up to 30 s, until it does; the newest word of each alert counts.
@@ -56,8 +48,8 @@ func New(cfg Config, opt Options) (*Sink, error) {
 	}
 	cfg = cfg.withDefaults()
 	return &Sink{courier.New(courier.Config{
-		Name: cfg.Name, Endpoint: cfg.endpoint(), MaxItems: maxAlerts, MaxBytes: maxBody, Now: opt.Now, Log: opt.Log,
-		State: sinks.StateConfig{TextDelay: cfg.UpdateDelay, ResolvedFor: sinks.DefaultResolvedFor, MaxKeys: opt.MaxKeys},
+		Name: cfg.Name, Endpoint: cfg.endpoint(), MaxItems: maxAlerts, MaxBytes: maxBody, Options: opt,
+		State: sinks.StateConfig{TextDelay: cfg.UpdateDelay, ResolvedFor: sinks.DefaultResolvedFor},
 	}, &receiver{cfg: cfg})}, nil
 }
 
@@ -148,57 +140,12 @@ func (r *receiver) post(ctx context.Context, u *url.URL, body []byte) courier.An
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := r.http.Do(req)
 	if err != nil {
-		return broken(err)
+		return courier.Broken(err)
 	}
 	defer resp.Body.Close()
 	said, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil && resp.StatusCode/100 == 2 {
-		return broken(err) // it broke off: not sure what was taken
+		return courier.Broken(err) // it broke off: not sure what was taken
 	}
-	return judge(resp, said)
-}
-
-// broken is the answer when none came.
-func broken(err error) courier.Answer {
-	var timeout net.Error
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || (errors.As(err, &timeout) && timeout.Timeout()) {
-		return courier.TimedOut()
-	}
-	var failed *url.Error
-	if errors.As(err, &failed) {
-		err = failed.Err // it quotes the address
-	}
-	return courier.Answer{Reason: courier.ReasonConnection, Err: errors.New(courier.Excerpt(err.Error()))}
-}
-
-// judge reads an answer.
-func judge(resp *http.Response, said []byte) courier.Answer {
-	a := courier.Answer{}
-	switch code := resp.StatusCode; {
-	case code/100 == 2:
-		return a
-	case code/100 == 3:
-		a.Reason = courier.ReasonRedirect
-		to := "elsewhere"
-		if u, err := resp.Location(); err == nil {
-			to = courier.Excerpt(u.Scheme + "://" + u.Host)
-		}
-		a.Err = fmt.Errorf("status %d: it redirects to %s, which is not followed; put the final address into url", code, to)
-		return a
-	case code == http.StatusBadRequest || code == http.StatusUnprocessableEntity || code == http.StatusRequestEntityTooLarge:
-		a.Reason = courier.ReasonRefused
-	case code == http.StatusUnauthorized || code == http.StatusForbidden:
-		a.Reason = courier.ReasonAuth
-	case code == http.StatusTooManyRequests:
-		a.Reason = courier.ReasonRateLimited
-	case code/100 == 4:
-		a.Reason = courier.ReasonClientError
-	default:
-		a.Reason = courier.ReasonServerError
-	}
-	if a.Reason == courier.ReasonRateLimited || a.Reason == courier.ReasonServerError {
-		a.RetryAfter = httpconfig.RetryAfter(resp.Header, maxWait)
-	}
-	a.Err = fmt.Errorf("status %d: %s", resp.StatusCode, courier.Excerpt(string(said)))
-	return a
+	return courier.Judge(resp, said, "url", maxWait)
 }

@@ -7,9 +7,7 @@ package courier
 
 import (
 	"context"
-	"errors"
 	"maps"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -35,7 +33,8 @@ const (
 	ReasonEvicted     = "evicted"      // news given up: too many keys
 )
 
-func reasons() []string {
+// Reasons returns all of them.
+func Reasons() []string {
 	return []string{
 		ReasonConnection, ReasonTimeout, ReasonRedirect, ReasonAuth, ReasonRateLimited, ReasonClientError,
 		ReasonServerError, ReasonRefused, ReasonInvalid, ReasonConfig, ReasonEvicted,
@@ -50,9 +49,6 @@ const (
 	idle         = time.Hour
 )
 
-// Drain is how long Run goes on after its context.
-const Drain = 3 * time.Second
-
 // Answer is what became of one request.
 type Answer struct {
 	Reason     string        // one of the above; "": the words were taken
@@ -60,8 +56,8 @@ type Answer struct {
 	RetryAfter time.Duration // 0: not said
 }
 
-// refused tells that the fault lies with the words and not with the receiver.
-func (a Answer) refused() bool { return a.Reason == ReasonRefused }
+// Refused tells that the fault lies with the words and not with the receiver.
+func (a Answer) Refused() bool { return a.Reason == ReasonRefused }
 
 // Receiver tells words in its own form T. Its methods are called by one
 // goroutine at a time.
@@ -75,15 +71,25 @@ type Receiver[T any] interface {
 	Close()
 }
 
-// Config says how often the receiver is told the same and how much at once.
+// Options are what a sink uses of its surroundings.
+type Options struct {
+	Log zerolog.Logger
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+	// MaxKeys bounds the alerts, open and ended, that are kept; 0 means
+	// sinks.DefaultMaxKeys.
+	MaxKeys int
+}
+
+// Config says how often the receiver is told the same and how much at once. The
+// bound of the keys in State is that of the options.
 type Config struct {
 	Name     string // of the sink
 	Endpoint string // how the receiver is called, without credentials
 	State    sinks.StateConfig
-	MaxItems int              // per request
-	MaxBytes int              // per request; one word may take more
-	Now      func() time.Time // nil: time.Now
-	Log      zerolog.Logger
+	MaxItems int // per request
+	MaxBytes int // per request; one word may take more
+	Options
 }
 
 // Courier is a sinks.Sink that keeps its state over a restart. It is safe for
@@ -97,7 +103,7 @@ type Courier[T any] struct {
 
 	// Of Run only.
 	retryAt   time.Time
-	backoff   time.Duration
+	backoff   Backoff
 	downSince time.Time
 
 	answers *sinks.Deliveries
@@ -112,16 +118,16 @@ type Courier[T any] struct {
 
 // New returns a Courier; it starts nothing and does no I/O.
 func New[T any](cfg Config, to Receiver[T]) *Courier[T] {
-	cfg.State.RefusedDelay = refusedDelay
+	cfg.State.RefusedDelay, cfg.State.MaxKeys = refusedDelay, cfg.MaxKeys
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
 	c := &Courier[T]{
-		cfg: cfg, to: to, now: cfg.Now, wake: make(chan struct{}, 1),
+		cfg: cfg, to: to, now: cfg.Now, wake: make(chan struct{}, 1), backoff: Backoff{First: firstRetry, Most: slowRetry},
 		log:   cfg.Log.With().Str("component", "sink").Str("sink", cfg.Name).Str("endpoint", cfg.Endpoint).Logger(),
 		state: sinks.NewState(cfg.State), answers: sinks.NewDeliveries(), failed: map[string]int64{},
 	}
-	for _, r := range reasons() {
+	for _, r := range Reasons() {
 		c.failed[r] = 0
 	}
 	return c
@@ -146,35 +152,19 @@ func (c *Courier[T]) Notify(eps []episodes.Episode) {
 // first, and returns nil at most Drain after ctx.
 func (c *Courier[T]) Run(ctx context.Context) error {
 	defer c.to.Close()
-	// Requests outlive ctx, by a bound.
-	reqs, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	reqs, cancel := Outlive(ctx)
 	defer cancel()
-	last := time.AfterFunc(1<<62, cancel)
-	defer last.Stop()
-	defer context.AfterFunc(ctx, func() { last.Reset(Drain) })()
-
 	for ctx.Err() == nil {
 		if wait := c.retryAt.Sub(c.now()); wait > 0 {
-			c.sleep(ctx, wait, nil)
+			Sleep(ctx, min(wait, slowRetry), nil) // the clock may be set meanwhile
 			continue
 		}
 		if c.sendDue(ctx, reqs) {
-			c.sleep(ctx, c.untilNext(), c.wake)
+			Sleep(ctx, min(c.untilNext(), slowRetry), c.wake)
 		}
 	}
 	c.sendDue(reqs, reqs)
 	return nil
-}
-
-// sleep returns after d, when wake says so, or when ctx ends.
-func (c *Courier[T]) sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) {
-	t := time.NewTimer(min(d, slowRetry)) // the clock may be set meanwhile
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-wake:
-	case <-ctx.Done():
-	}
 }
 
 // untilNext is the time until something is due without further news.
@@ -205,7 +195,8 @@ func (c *Courier[T]) sendDue(ctx, reqs context.Context) bool {
 		}
 		if taken > 0 && !c.downSince.IsZero() {
 			c.log.Info().Dur("after", c.now().Sub(c.downSince)).Msg("the receiver takes alerts again")
-			c.downSince, c.retryAt, c.backoff = time.Time{}, time.Time{}, 0
+			c.downSince, c.retryAt = time.Time{}, time.Time{}
+			c.backoff.Reset()
 		}
 	}
 	return true
@@ -276,7 +267,7 @@ func (c *Courier[T]) deliver(ctx context.Context, items []item[T]) (taken int, a
 		switch {
 		case a.Err == nil:
 			taken += len(g)
-		case !a.refused():
+		case !a.Refused():
 			return taken, a
 		case len(g) > 1:
 			groups = append(groups, g[:len(g)/2], g[len(g)/2:])
@@ -349,9 +340,7 @@ func (c *Courier[T]) refuse(m sinks.Message, a Answer) {
 // next try.
 func (c *Courier[T]) fail(a Answer, n int) {
 	now := c.now()
-	c.backoff = min(max(2*c.backoff, firstRetry), slowRetry)
-	wait := c.backoff/2 + rand.N(c.backoff/2)
-	c.retryAt = now.Add(max(wait, a.RetryAfter))
+	c.retryAt = now.Add(max(c.backoff.Next(), a.RetryAfter))
 	if c.downSince.IsZero() {
 		c.downSince = now
 		c.log.Warn().Str("reason", a.Reason).Err(a.Err).Int("alerts", n).Msg("the receiver does not take alerts, trying again")
@@ -374,9 +363,3 @@ func (c *Courier[T]) Status() []sinks.EndpointStatus {
 		Sink: c.cfg.Name, Endpoint: c.cfg.Endpoint, Up: c.up, Error: c.lastErr, Sent: c.sent, Failed: failed, Pending: st.Pending,
 	}}
 }
-
-// errTimeout is the error of a request that was not answered in time.
-var errTimeout = errors.New("no answer in time")
-
-// TimedOut is the answer of a receiver that did not answer in time.
-func TimedOut() Answer { return Answer{Reason: ReasonTimeout, Err: errTimeout} }

@@ -117,8 +117,8 @@ func inBubble(t *testing.T, f func(b *bench)) {
 func (b *bench) open(state []byte) {
 	b.t.Helper()
 	b.courier = New(Config{
-		Name: "s", Endpoint: "http://there", MaxItems: 16, MaxBytes: 1000, Log: zerolog.Nop(),
-		State: sinks.StateConfig{TextDelay: updateDelay, ResolvedFor: 15 * time.Minute, MaxKeys: 1000},
+		Name: "s", Endpoint: "http://there", MaxItems: 16, MaxBytes: 1000, Options: Options{Log: zerolog.Nop(), MaxKeys: 1000},
+		State: sinks.StateConfig{TextDelay: updateDelay, ResolvedFor: 15 * time.Minute},
 	}, b.to)
 	if state != nil {
 		require.NoError(b.t, b.courier.Import(state))

@@ -19,6 +19,7 @@ import (
 const (
 	MaxValue       = 256     // a label value
 	MaxAnnotation  = 2 << 10 // an annotation, a log line
+	MaxExcerpt     = 300     // what a peer said
 	maxAnnotations = 40
 	maxExternal    = 10 // labels
 )
@@ -82,10 +83,11 @@ func Cut(s string, n int) string {
 	return s[:n] + more
 }
 
-// Excerpt makes one short printable line of what a peer said.
+// Excerpt makes one printable line, of at most MaxExcerpt bytes, of what a peer
+// said.
 func Excerpt(s string) string {
 	s = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "\uFFFD"), func(r rune) bool { return r <= ' ' || !strconv.IsPrint(r) }), " ")
-	return Cut(s, 300)
+	return Cut(s, MaxExcerpt)
 }
 
 // CheckLabels returns what is wrong with labels of a configuration.

@@ -1,0 +1,80 @@
+package courier
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestJudge(t *testing.T) {
+	for status, want := range map[int]string{
+		200: "", 204: "", 301: ReasonRedirect, 307: ReasonRedirect, 400: ReasonRefused, 401: ReasonAuth, 403: ReasonAuth,
+		404: ReasonClientError, 413: ReasonRefused, 422: ReasonRefused, 429: ReasonRateLimited, 500: ReasonServerError, 503: ReasonServerError,
+	} {
+		resp := &http.Response{StatusCode: status, Header: http.Header{"Retry-After": {"7"}}}
+		a := Judge(resp, []byte("why\nnot\x1b"), "url", 5*time.Second)
+		require.Equal(t, want, a.Reason, status)
+		require.Equal(t, want == ReasonRefused, a.Refused())
+		require.Equal(t, want == "", a.Err == nil)
+		wait := time.Duration(0)
+		if want == ReasonRateLimited || want == ReasonServerError {
+			wait = 5 * time.Second
+		}
+		require.Equal(t, wait, a.RetryAfter, status)
+		if want != "" && want != ReasonRedirect {
+			require.ErrorContains(t, a.Err, ": why not")
+		}
+	}
+	moved := &http.Response{StatusCode: http.StatusFound, Header: http.Header{"Location": {"https://u:p@other.example/secret"}}}
+	require.EqualError(t, Judge(moved, nil, "urls", 0).Err, "status 302: it redirects to https://other.example, which is not followed; put the final address into urls")
+}
+
+func TestBroken(t *testing.T) {
+	for _, err := range []error{context.DeadlineExceeded, &url.Error{Op: "Post", URL: "http://secret", Err: context.Canceled}} {
+		require.Equal(t, TimedOut(), Broken(err))
+	}
+	a := Broken(&url.Error{Op: "Post", URL: "http://secret", Err: errors.New(strings.Repeat("no way ", 100))})
+	require.Equal(t, ReasonConnection, a.Reason)
+	require.ErrorContains(t, a.Err, "no way")
+	require.NotContains(t, a.Err.Error(), "secret")
+	require.LessOrEqual(t, len(a.Err.Error()), MaxExcerpt)
+}
+
+func TestBackoff(t *testing.T) {
+	b := Backoff{First: time.Second, Most: 5 * time.Second}
+	for range 2 {
+		for _, most := range []time.Duration{1, 2, 4, 5, 5} {
+			d := b.Next()
+			require.GreaterOrEqual(t, d, most*time.Second/2)
+			require.Less(t, d, most*time.Second)
+		}
+		b.Reset()
+	}
+}
+
+func TestOutlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, end := context.WithCancel(t.Context())
+		reqs, cancel := Outlive(ctx)
+		defer cancel()
+		Sleep(ctx, time.Hour, nil)
+		require.NoError(t, reqs.Err())
+		end()
+		began := time.Now()
+		Sleep(ctx, time.Hour, nil)
+		require.Zero(t, time.Since(began), "ctx has ended")
+		<-reqs.Done()
+		require.Equal(t, Drain, time.Since(began))
+		wake := make(chan struct{}, 1)
+		wake <- struct{}{}
+		Sleep(t.Context(), time.Hour, wake)
+		require.Equal(t, Drain, time.Since(began))
+	})
+}
