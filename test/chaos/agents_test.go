@@ -52,7 +52,7 @@ func newFleet(t *testing.T, n int, rules string, lateness, blind time.Duration) 
 	require.NoError(t, os.WriteFile(file, []byte(rules), 0o600))
 	urls := []string{f.good.URL}
 	if f.pager = newPager(t, f.dir); f.pager != nil {
-		urls = append(urls, f.pager.url)
+		urls = append(urls, f.pager.am.URL)
 	}
 	listen := freeAddr(t)
 	own := func(name string) string {
@@ -150,7 +150,7 @@ func TestAgents(t *testing.T) {
 	second.start()
 	eventually(t, 20*time.Second, "the second is refused", func() bool { return second.newest()["crowsnest_upstream_refused"] == 1 })
 	eventually(t, 20*time.Second, "and people are told", func() bool { return told("CrowsnestAgentRefused agents/n1") })
-	_, err := second.get(t.Context(), "/-/ready")
+	_, err := second.Get(t.Context(), "/-/ready")
 	require.ErrorContains(t, err, "another agent with the name of this node")
 	second.kill()
 	for _, a := range f.agents {
@@ -158,14 +158,14 @@ func TestAgents(t *testing.T) {
 	}
 	f.agg.term()
 	if f.pager != nil {
-		require.Equal(t, "firing resolved", f.pager.notifications()["Lost b"])
-		require.Equal(t, "firing", f.pager.notifications()["Lost d"])
+		require.Equal(t, "firing resolved", f.pager.hook.Told()["Lost b"])
+		require.Equal(t, "firing", f.pager.hook.Told()["Lost d"])
 	}
 }
 
 func readConfig(t *testing.T, p *process) string {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(p.dir, "crowsnest.yml"))
+	b, err := os.ReadFile(filepath.Join(p.Dir, "crowsnest.yml"))
 	require.NoError(t, err)
 	return string(b)
 }
@@ -184,7 +184,7 @@ func TestAgentsKilled(t *testing.T) {
 	rules, err := os.ReadFile("testdata/chaos.yaml")
 	require.NoError(t, err)
 	f := newFleet(t, 3, string(rules), 10*time.Second, 5*time.Minute)
-	s := &scene{t: t, dir: f.agg.dir, led: newLedger(), p: f.agg, good: f.good, bad: f.good, pager: f.pager, heal: func() {}, began: time.Now()}
+	s := &scene{t: t, dir: f.agg.Dir, led: newLedger(), p: f.agg, good: f.good, bad: f.good, pager: f.pager, heal: func() {}, began: time.Now()}
 	f.start()
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
@@ -222,7 +222,7 @@ func TestAgentsKilled(t *testing.T) {
 	good, _ := s.settle(90*time.Second, nil)
 	s.judge(good, good, nil)
 	s.report(good, good)
-	m, err := f.agg.metrics(t.Context())
+	m, err := f.agg.Metrics(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, m[`crowsnest_agents_gaps_total{source="agents"}`])
 	again := []time.Duration{}
@@ -273,13 +273,13 @@ func TestAgentsWithoutAggregator(t *testing.T) {
 	require.NoError(t, pod.Err)
 	agent.start()
 	eventually(t, 60*time.Second, "reading stops", func() bool { return agent.newest()["crowsnest_upstream_blocked"] == 1 })
-	_, err := agent.get(t.Context(), "/-/ready")
+	_, err := agent.Get(t.Context(), "/-/ready")
 	require.ErrorContains(t, err, "the aggregator cannot be reached")
-	_, err = request(t.Context(), "POST", "http://"+agent.addr+"/-/reload")
+	err = agent.Reload(t.Context())
 	require.NoError(t, err, "a reload does not wait for the aggregator")
-	_, err = agent.get(t.Context(), "/-/healthy")
+	_, err = agent.Get(t.Context(), "/-/healthy")
 	require.NoError(t, err)
-	m, err := agent.metrics(t.Context())
+	m, err := agent.Metrics(t.Context())
 	require.NoError(t, err)
 	t.Logf("kept: %.0f bytes in %.0f batches", m["crowsnest_upstream_unacked_bytes"], m["crowsnest_upstream_unacked_batches"])
 	require.Less(t, m["crowsnest_upstream_unacked_bytes"], float64(10<<20))

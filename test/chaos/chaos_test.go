@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"crowsnest/test/wait"
 )
 
 func sorted(d []time.Duration) []time.Duration { return slices.Sorted(slices.Values(d)) }
@@ -57,7 +59,7 @@ func kills(t *testing.T, m mix, recovery time.Duration) {
 			written += w.records
 		}
 		written += 102 * s.churned // 100 lines, two of which have two parts
-		await(5*time.Second, func() bool { return s.p.read() >= float64(written) })
+		wait.Until(5*time.Second, func() bool { return s.p.read() >= float64(written) })
 		t.Logf("records written %d, read by all processes %.0f", written, s.p.read())
 		require.LessOrEqual(t, s.p.read(), float64(written), "a line was read twice over a SIGTERM")
 	}
@@ -103,5 +105,5 @@ func TestSteady(t *testing.T) {
 	for _, w := range s.writers {
 		written += w.records
 	}
-	require.True(t, await(5*time.Second, func() bool { return s.p.read() == float64(written) }), "records read: %v of %d", s.p.read(), written)
+	require.True(t, wait.Until(5*time.Second, func() bool { return s.p.read() == float64(written) }), "records read: %v of %d", s.p.read(), written)
 }

@@ -13,8 +13,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crowsnest/test/daemon"
 	"crowsnest/test/fakeam"
 	"crowsnest/test/setclock"
+	"crowsnest/test/wait"
 )
 
 // The clock of the machine is set by an hour again and again, and with it the
@@ -25,7 +27,7 @@ func TestClockIsSet(t *testing.T) {
 	clock := newMachineClock(t)
 	l := load{perSecond: 200, pad: 180, maxSize: 1 << 20, planted: 500, period: 1000, recovery: 18 * time.Second, clock: clock.Now}
 	s := newScene(t, seed(t), options{writers: 4, load: l, pager: true, resend: 5 * time.Second, shipped: true})
-	s.p.prepare = clock.of
+	s.p.Prepare = clock.of
 	s.p.start()
 	s.p.ready()
 	pause(3 * time.Second)
@@ -54,12 +56,12 @@ func TestClockIsSet(t *testing.T) {
 	s.led.courses(v, "good", good)
 	s.led.courses(v, "bad", bad)
 	if s.pager != nil {
-		await(15*time.Second, func() bool {
+		wait.Until(15*time.Second, func() bool {
 			v := verdict{}
-			s.led.notified(v, s.pager.notifications())
+			s.led.notified(v, s.pager.hook.Told())
 			return len(v) == 0
 		})
-		s.led.notified(v, s.pager.notifications())
+		s.led.notified(v, s.pager.hook.Told())
 	}
 	timesHold(v, "good", s.good.AM)
 	timesHold(v, "bad", s.bad.AM)
@@ -160,10 +162,7 @@ func newMachineClock(t *testing.T) *machineClock {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600))
 	c := &machineClock{t: t, bin: filepath.Join(dir, "crowsnest")}
-	cmd := exec.Command("go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", c.bin, "crowsnest/cmd/crowsnest")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	out, err = cmd.CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	require.NoError(t, daemon.Build(c.bin, "-overlay", filepath.Join(dir, "overlay.json")))
 	c.file, err = os.Create(filepath.Join(dir, "clock"))
 	require.NoError(t, err)
 	t.Cleanup(func() { c.file.Close() })
@@ -214,7 +213,7 @@ func TestTimeZone(t *testing.T) {
 			}
 			l := load{perSecond: 100, pad: 100, maxSize: 20 << 10, planted: 50, period: 100_000}
 			s := newScene(t, seed(t), options{writers: 1, load: l, resend: 5 * time.Second})
-			s.p.prepare = func(cmd *exec.Cmd) { cmd.Env = append(os.Environ(), "TZ="+zone) }
+			s.p.Prepare = func(cmd *exec.Cmd) { cmd.Env = append(os.Environ(), "TZ="+zone) }
 			s.p.start()
 			s.p.ready()
 			// A leap second is no time to most parsers: the line counts all the same.

@@ -138,7 +138,7 @@ func TestCopyTruncate(t *testing.T) {
 
 // status is what the daemon says of its sources.
 func (p *process) status() string {
-	body, err := p.get(p.t.Context(), "/api/v1/sources")
+	body, err := p.Get(p.t.Context(), "/api/v1/sources")
 	if err != nil {
 		return err.Error()
 	}

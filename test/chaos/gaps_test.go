@@ -13,7 +13,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crowsnest/test/daemon"
 	"crowsnest/test/kubesim"
+	"crowsnest/test/wait"
 )
 
 // gapAlert is the daemon's alert about lost lines.
@@ -101,11 +103,11 @@ func (s *scene) plantGaps(round int) time.Duration {
 	took := s.awaitLosses(before, began, "gap", "gzip", "removed")
 
 	began = time.Now()
-	s.p.signal(syscall.SIGSTOP)
+	s.p.Signal(syscall.SIGSTOP)
 	some(box["truncated"], 20)
 	require.NoError(t, os.Truncate(box["truncated"].Path(), 0))
 	some(box["truncated"], 3)
-	s.p.signal(syscall.SIGCONT)
+	s.p.Signal(syscall.SIGCONT)
 	took = max(took, s.awaitLosses(before, began, "truncated"))
 	for _, c := range box {
 		require.NoError(t, c.Err)
@@ -141,7 +143,7 @@ func rotatedGZ(t *testing.T, c *kubesim.Container) string {
 func (s *scene) awaitSaved(box map[string]*kubesim.Container) {
 	s.t.Helper()
 	eventually(s.t, 20*time.Second, "positions are saved", func() bool {
-		b, _ := os.ReadFile(filepath.Join(s.p.statePath(), "state"))
+		b, _ := os.ReadFile(filepath.Join(s.p.StatePath(), "state"))
 		for _, c := range box {
 			if !strings.Contains(string(b), filepath.Base(c.PodDir())) {
 				return false
@@ -155,7 +157,7 @@ func (s *scene) awaitSaved(box map[string]*kubesim.Container) {
 // that took.
 func (s *scene) awaitLosses(before map[string]int64, began time.Time, reasons ...string) time.Duration {
 	s.t.Helper()
-	if !await(70*time.Second, func() bool {
+	if !wait.Until(70*time.Second, func() bool {
 		got, saved := hear(s.good.AM), s.savedLosses()
 		for _, reason := range reasons {
 			if got[gapAlert+reason] == nil || saved[reason] <= before[reason] {
@@ -172,7 +174,7 @@ func (s *scene) awaitLosses(before map[string]int64, began time.Time, reasons ..
 // savedLosses are the losses in the saved state, by reason.
 func (s *scene) savedLosses() map[string]int64 {
 	out := map[string]int64{}
-	b, _ := os.ReadFile(filepath.Join(s.p.statePath(), "state"))
+	b, _ := os.ReadFile(filepath.Join(s.p.StatePath(), "state"))
 	_, rest, ok := strings.Cut(string(b), `"losses":`)
 	if !ok {
 		return out
@@ -222,9 +224,9 @@ func (s *scene) dropped() (n float64) {
 func (s *scene) requireBalance() {
 	s.t.Helper()
 	var read, evaluated, dropped float64
-	ok := await(15*time.Second, func() bool {
+	ok := wait.Until(15*time.Second, func() bool {
 		m := s.p.newest()
-		read, evaluated, dropped = m[linesRead], m[evaluatedLines], s.dropped()
+		read, evaluated, dropped = m[daemon.LinesRead], m[evaluatedLines], s.dropped()
 		return read > 0 && read == evaluated+dropped
 	})
 	s.t.Logf("lines read %.0f = evaluated %.0f + dropped %.0f", read, evaluated, dropped)

@@ -35,7 +35,7 @@ func TestFewDescriptors(t *testing.T) {
 	t.Parallel()
 	l := load{perSecond: 2, pad: 100, maxSize: 1 << 20, planted: 10, period: 1000, quiet: true}
 	s := newScene(t, seed(t), options{writers: 150, load: l, resend: 5 * time.Second})
-	s.p.prepare = limited("ulimit -n 64")
+	s.p.Prepare = limited("ulimit -n 64")
 	s.p.start()
 	s.p.ready()
 	pause(3 * time.Second)
@@ -78,7 +78,7 @@ func TestNoNotifications(t *testing.T) {
 			l := load{perSecond: 20, pad: 100, maxSize: 20 << 10, planted: 20, period: 100_000}
 			s := newScene(t, seed(t), options{writers: 10, load: l, resend: 5 * time.Second})
 			inner := limited(fmt.Sprintf("echo %s > /proc/sys/user/%s", value, limit))
-			s.p.prepare = func(cmd *exec.Cmd) {
+			s.p.Prepare = func(cmd *exec.Cmd) {
 				inner(cmd)
 				unshare, err := exec.LookPath("unshare")
 				require.NoError(t, err)
@@ -117,7 +117,7 @@ func TestCrowdedPort(t *testing.T) {
 	began := time.Now()
 	var slowest time.Duration
 	for i := range 1000 {
-		c, err := net.DialTimeout("tcp", s.p.addr, 10*time.Second)
+		c, err := net.DialTimeout("tcp", s.p.Addr, 10*time.Second)
 		require.NoError(t, err)
 		conns = append(conns, c)
 		_, _ = io.WriteString(c, kinds[i%len(kinds)]) // it may be closed already
@@ -126,7 +126,7 @@ func TestCrowdedPort(t *testing.T) {
 				_, _ = io.WriteString(c, "a") // slowly
 			}
 			asked := time.Now()
-			_, err := s.p.metrics(t.Context())
+			_, err := s.p.Metrics(t.Context())
 			require.NoError(t, err)
 			slowest = max(slowest, time.Since(asked))
 		}
@@ -154,7 +154,7 @@ func TestReadersGoAway(t *testing.T) {
 	require.NoError(t, err)
 	log, logW, err := os.Pipe()
 	require.NoError(t, err)
-	s.p.prepare = func(cmd *exec.Cmd) { cmd.Stdout, cmd.Stderr = outW, logW }
+	s.p.Prepare = func(cmd *exec.Cmd) { cmd.Stdout, cmd.Stderr = outW, logW }
 	s.p.start()
 	require.NoError(t, outW.Close())
 	require.NoError(t, logW.Close())
@@ -165,7 +165,7 @@ func TestReadersGoAway(t *testing.T) {
 	require.NoError(t, out.Close())
 	pause(time.Second)
 	require.NoError(t, log.Close())
-	s.p.signal(syscall.SIGHUP) // has it write to its log
+	s.p.Signal(syscall.SIGHUP) // has it write to its log
 	failed := `crowsnest_notifications_failed_total{endpoint="stdout",reason="write",sink="stdout"}`
 	eventually(t, 10*time.Second, "it is counted", func() bool { return s.p.newest()[failed] > 0 })
 	pause(2 * time.Second)

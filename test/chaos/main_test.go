@@ -11,13 +11,14 @@ package chaos
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"crowsnest/test/daemon"
 )
 
 // long tells whether the full bars are measured.
@@ -65,12 +66,7 @@ func prepare() error {
 		return nil
 	}
 	binary = filepath.Join(lab, "crowsnest")
-	cmd := exec.Command("go", "build", "-o", binary, "crowsnest/cmd/crowsnest")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("go build: %w: %s", err, out)
-	}
-	return nil
+	return daemon.Build(binary)
 }
 
 // folder returns a folder on the disk of the laboratory. It is kept, and named,

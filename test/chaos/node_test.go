@@ -3,7 +3,6 @@ package chaos
 import (
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"crowsnest/test/fault"
 	"crowsnest/test/kubesim"
+	"crowsnest/test/wait"
 )
 
 // nodeLoad is that of a busy node: 200 files, 10,000 lines/s in all, of which
@@ -113,7 +113,7 @@ func TestReload(t *testing.T) {
 	for rev := 1; rev <= reloads; rev++ {
 		if rev%5 == 0 {
 			s.swapRules(100000+rev, "pack: {name: chaos, version: \"1.0.0\", rules: 5}\nrules:\n- alert: ChaosLines\n")
-			_, err := request(t.Context(), http.MethodPost, "http://"+s.p.addr+"/-/reload")
+			err := s.p.Reload(t.Context())
 			require.Error(t, err, "a broken version is refused")
 		}
 		s.writeRules(rev)
@@ -124,7 +124,7 @@ func TestReload(t *testing.T) {
 			})
 		} else {
 			pause(time.Duration(rng.IntN(300)) * time.Millisecond)
-			_, err := request(t.Context(), http.MethodPost, "http://"+s.p.addr+"/-/reload")
+			err := s.p.Reload(t.Context())
 			require.NoError(t, err)
 		}
 		if rev == 3 {
@@ -136,7 +136,7 @@ func TestReload(t *testing.T) {
 	delete(good, broken)
 	delete(bad, broken)
 	if s.pager != nil {
-		s.pager.forget(broken)
+		s.pager.hook.Forget(broken)
 	}
 	s.judge(good, bad, nil)
 	s.report(good, bad)
@@ -271,7 +271,7 @@ func TestChurn(t *testing.T) {
 	s.judge(good, bad, nil)
 	s.report(good, bad)
 	t.Logf("the newest of %d pods: %s", pods, percentiles(s.led.latencies(good, time.Time{}, time.Now())))
-	back := await(30*time.Second, func() bool {
+	back := wait.Until(30*time.Second, func() bool {
 		now := s.p.newest()
 		_, deleted := s.p.descriptors()
 		return now["go_goroutines"] <= base["go_goroutines"]+5 && now["process_open_fds"] <= base["process_open_fds"]+5 && deleted == 0

@@ -1,14 +1,12 @@
 package chaos
 
 import (
-	"encoding/json"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
+	"crowsnest/test/wait"
 )
 
 // A real Alertmanager is killed and forgets its alerts and whom it notified:
@@ -26,15 +24,15 @@ func TestPagerKilled(t *testing.T) {
 	s.p.start()
 	s.p.ready()
 	pause(45 * time.Second)
-	before := s.pager.notifications()
+	before := s.pager.hook.Told()
 	killed := time.Now()
-	s.pager.kill()
+	s.pager.am.Kill()
 	pause(5 * time.Second) // what ends and begins meanwhile is missed
-	s.pager.start()
+	s.pager.am.Start()
 	back := time.Now()
 	open := s.openBefore(killed)
 	eventually(t, time.Minute+resend, "all that is open is back", func() bool {
-		there := s.pager.active(t)
+		there := s.pager.active()
 		return !slices.ContainsFunc(open, func(key string) bool { return !there[key] && s.stillOpen(key) })
 	})
 	t.Logf("%d alerts were open; they were back %v after the Alertmanager", len(open), time.Since(back).Round(100*time.Millisecond))
@@ -46,9 +44,9 @@ func TestPagerKilled(t *testing.T) {
 	s.report(good, bad)
 	var v verdict
 	var again, lost int
-	await(40*time.Second, func() bool {
+	wait.Until(40*time.Second, func() bool {
 		v = verdict{}
-		again, lost = s.led.notifiedAgain(v, before, pager.notifications(), killed)
+		again, lost = s.led.notifiedAgain(v, before, pager.hook.Told(), killed)
 		return len(v) == 0
 	})
 	v.fail(t)
@@ -75,17 +73,9 @@ func (s *scene) stillOpen(key string) bool {
 }
 
 // active are the alerts that the Alertmanager has as firing.
-func (p *pager) active(t *testing.T) map[string]bool {
-	t.Helper()
+func (p *pager) active() map[string]bool {
 	out := map[string]bool{}
-	body, err := request(t.Context(), http.MethodGet, p.url+"/api/v2/alerts")
-	if err != nil {
-		return out
-	}
-	var alerts []struct {
-		Labels map[string]string `json:"labels"`
-	}
-	require.NoError(t, json.Unmarshal([]byte(body), &alerts))
+	alerts, _ := p.am.TryAlerts()
 	for _, a := range alerts {
 		out[keyOf(a.Labels)] = true
 	}

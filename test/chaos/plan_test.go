@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"crowsnest/test/fault"
+	"crowsnest/test/wait"
 )
 
 // step is one fault.
@@ -101,9 +102,9 @@ func (s *scene) do(st step) {
 		pause(st.down)
 		s.p.start()
 	case "stop":
-		s.p.signal(syscall.SIGSTOP)
+		s.p.Signal(syscall.SIGSTOP)
 		pause(st.down)
-		s.p.signal(syscall.SIGCONT)
+		s.p.Signal(syscall.SIGCONT)
 	case "rotate":
 		w.ask(w.rotate)
 	case "restart":
@@ -116,7 +117,7 @@ func (s *scene) do(st step) {
 	case "peer":
 		s.fail(st)
 	case "hup":
-		s.p.signal(syscall.SIGHUP)
+		s.p.Signal(syscall.SIGHUP)
 	}
 }
 
@@ -156,7 +157,7 @@ func (s *scene) churn(n int) {
 	w := newWriter(s.pods, name, load{perSecond: 1, pad: 20, planted: 50, period: 1000}, s.led, uint64(1000+s.churned))
 	w.lines(100)
 	s.t.Cleanup(w.c.Close)
-	if !await(30*time.Second, func() bool {
+	if !wait.Until(30*time.Second, func() bool {
 		for _, word := range s.good.AM.Words("ChaosLines") {
 			if word.Alert.Labels["pod"] == name && strings.TrimSpace(word.Alert.Annotations["lines"]) == "100" {
 				return true
@@ -167,7 +168,7 @@ func (s *scene) churn(n int) {
 		s.t.Errorf("pod %s was not read within 30 s", name)
 	}
 	heard := time.Now()
-	await(10*time.Second, func() bool { // what was read is saved, too
+	wait.Until(10*time.Second, func() bool { // what was read is saved, too
 		saved, ok := s.p.savedAt()
 		return ok && saved.After(heard)
 	})

@@ -1,17 +1,9 @@
 package chaos
 
 import (
-	"bufio"
 	"context"
-	"fmt"
-	"io"
-	"math/rand/v2"
-	"net"
-	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,21 +11,19 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"crowsnest/test/child"
+	"crowsnest/test/daemon"
+	"crowsnest/test/wait"
 )
 
-// process is the daemon, over its restarts. It is safe for concurrent use by
-// those who read.
+// process is the daemon, over its restarts, and what was seen of it. It is safe
+// for concurrent use by those who read.
 type process struct {
-	t    *testing.T
-	dir  string
-	addr string
-	// prepare changes how the daemon is started, storage is the folder of its
-	// state if it is not in dir.
-	prepare func(cmd *exec.Cmd)
-	storage string
+	*daemon.Daemon
+	t *testing.T
 
 	mu      sync.Mutex
-	cmd     *exec.Cmd
 	starts  int
 	up      time.Time          // since when the running process is there
 	hwm     int64              // greatest resident set, in KiB, over all processes
@@ -47,62 +37,39 @@ type process struct {
 // newProcess writes the configuration and starts nothing.
 func newProcess(t *testing.T, dir, config string) *process {
 	t.Helper()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "crowsnest.yml"), []byte(config), 0o600))
-	p := &process{t: t, dir: dir, addr: freeAddr(t)}
+	p := &process{t: t, Daemon: &daemon.Daemon{Binary: binary, Dir: dir, Addr: freeAddr(t), Flags: []string{"--web.enable-lifecycle"}}}
+	require.NoError(t, p.Configure(config))
 	t.Cleanup(func() { p.kill() })
 	return p
 }
 
-// freeAddr returns a loopback address below the ports of passing connections.
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	for range 100 {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+rand.N(20000)))
-		if err == nil {
-			defer l.Close()
-			return l.Addr().String()
-		}
-	}
-	require.Fail(t, "no free port")
-	return ""
+	addr, err := daemon.FreeAddr()
+	require.NoError(t, err)
+	return addr
 }
 
 // start starts the daemon and does not wait until it is ready.
 func (p *process) start() {
 	p.t.Helper()
-	log, err := os.OpenFile(filepath.Join(p.dir, "daemon.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	require.NoError(p.t, err)
-	defer log.Close()
-	cmd := exec.Command(binary, "run", "--config.file", filepath.Join(p.dir, "crowsnest.yml"),
-		"--storage.path", p.statePath(), "--web.listen-address", p.addr, "--web.enable-lifecycle", "--log.format=json")
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if p.prepare != nil {
-		p.prepare(cmd)
-	}
-	require.NoError(p.t, cmd.Start())
+	require.NoError(p.t, p.Start())
+	proc := p.Process()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	p.mu.Lock()
-	p.cmd, p.last, p.up = cmd, nil, time.Now()
+	p.last, p.up = nil, time.Now()
 	p.starts++
 	p.stop = func() { cancel(); <-done }
 	p.mu.Unlock()
 	go func() {
 		defer close(done)
-		p.sample(ctx, cmd.Process.Pid)
+		p.sample(ctx, proc)
 	}()
 }
 
-func (p *process) statePath() string {
-	if p.storage != "" {
-		return p.storage
-	}
-	return filepath.Join(p.dir, "state")
-}
-
 // sample keeps the newest metrics and the greatest resident set.
-func (p *process) sample(ctx context.Context, pid int) {
+func (p *process) sample(ctx context.Context, proc *child.Process) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for n := 0; ; n++ {
@@ -111,15 +78,16 @@ func (p *process) sample(ctx context.Context, pid int) {
 			return
 		case <-tick.C:
 		}
-		if kib := highWater(pid); kib > 0 {
+		if kib := proc.Memory("VmHWM"); kib > 0 {
 			p.mu.Lock()
 			p.hwm = max(p.hwm, kib)
 			p.mu.Unlock()
 		}
-		if n%5 != 0 && !p.stopping() {
+		// Once SIGTERM was sent, every moment counts: the listener closes last.
+		if n%5 != 0 && p.Process() != nil {
 			continue
 		}
-		if m, err := p.metrics(ctx); err == nil {
+		if m, err := p.Metrics(ctx); err == nil {
 			p.mu.Lock()
 			p.last = m
 			p.mu.Unlock()
@@ -127,46 +95,18 @@ func (p *process) sample(ctx context.Context, pid int) {
 	}
 }
 
-// stopping tells whether SIGTERM was sent: then every moment counts, because the
-// listener closes last.
-func (p *process) stopping() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.cmd == nil
-}
-
-// signal sends a signal to the running daemon.
-func (p *process) signal(sig syscall.Signal) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.cmd != nil {
-		_ = p.cmd.Process.Signal(sig)
-	}
-}
-
 // end sends a signal and waits for the exit.
 func (p *process) end(sig syscall.Signal) (time.Duration, error) {
-	p.mu.Lock()
-	cmd := p.cmd
-	p.cmd = nil
-	p.mu.Unlock()
-	if cmd == nil {
+	took, err := p.End(sig)
+	if took == 0 {
 		return 0, nil
 	}
-	began := time.Now()
-	_ = cmd.Process.Signal(sig)
-	guard := time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() })
-	defer guard.Stop()
-	err := cmd.Wait()
-	took := time.Since(began)
 	p.stop()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.lines += p.last[linesRead]
+	p.lines += p.last[daemon.LinesRead]
 	return took, err
 }
-
-const linesRead = `crowsnest_source_lines_total{source="kubelet"}`
 
 // kill kills the daemon and notes how old its saved state was.
 func (p *process) kill() {
@@ -183,7 +123,7 @@ func (p *process) kill() {
 
 // savedAt is when the state on the disk was copied.
 func (p *process) savedAt() (time.Time, bool) {
-	b, err := os.ReadFile(filepath.Join(p.statePath(), "state"))
+	b, err := os.ReadFile(filepath.Join(p.StatePath(), "state"))
 	if err != nil {
 		return time.Time{}, false
 	}
@@ -212,62 +152,7 @@ func (p *process) term() {
 // ready waits until the daemon says so.
 func (p *process) ready() {
 	p.t.Helper()
-	if !await(30*time.Second, func() bool {
-		_, err := p.get(p.t.Context(), "/-/ready")
-		return err == nil
-	}) {
-		log, _ := os.ReadFile(filepath.Join(p.dir, "daemon.log"))
-		require.Fail(p.t, "the daemon is not ready", "%s", log[max(0, len(log)-3000):])
-	}
-}
-
-// get returns the body of an answer.
-func (p *process) get(ctx context.Context, path string) (string, error) {
-	return request(ctx, http.MethodGet, "http://"+p.addr+path)
-}
-
-func request(ctx context.Context, method, url string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, url, nil)
-	if err != nil {
-		return "", err
-	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Do(req)
-	if err != nil {
-		return "", err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s: %s", url, resp.Status, body)
-	}
-	return string(body), err
-}
-
-// metrics returns every series by its text.
-func (p *process) metrics(ctx context.Context) (map[string]float64, error) {
-	body, err := p.get(ctx, "/metrics")
-	if err != nil {
-		return nil, err
-	}
-	out := map[string]float64{}
-	for sc := bufio.NewScanner(strings.NewReader(body)); sc.Scan(); {
-		name, value, ok := cutLast(sc.Text())
-		if v, err := strconv.ParseFloat(value, 64); ok && err == nil {
-			out[name] = v
-		}
-	}
-	return out, nil
-}
-
-func cutLast(s string) (before, after string, ok bool) {
-	i := strings.LastIndexByte(s, ' ')
-	if i < 0 || s[0] == '#' {
-		return "", "", false
-	}
-	return s[:i], s[i+1:], true
+	require.NoError(p.t, p.Ready(p.t.Context(), 30*time.Second))
 }
 
 // newest returns the newest metrics of the running process.
@@ -281,68 +166,27 @@ func (p *process) newest() map[string]float64 {
 func (p *process) read() float64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.cmd == nil {
+	if p.Process() == nil {
 		return p.lines
 	}
-	return p.lines + p.last[linesRead]
+	return p.lines + p.last[daemon.LinesRead]
 }
 
 // descriptors counts the open files of the running daemon, and those of them
 // that were deleted.
 func (p *process) descriptors() (all, deleted int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.cmd == nil {
+	proc := p.Process()
+	if proc == nil {
 		return 0, 0
 	}
-	dir := fmt.Sprintf("/proc/%d/fd", p.cmd.Process.Pid)
-	entries, _ := os.ReadDir(dir)
-	for _, e := range entries {
-		if to, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil && strings.HasSuffix(to, " (deleted)") {
-			deleted++
-		}
-	}
-	return len(entries), deleted
-}
-
-// highWater is the greatest resident set of a process, in KiB.
-func highWater(pid int) int64 {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0
-	}
-	_, rest, _ := strings.Cut(string(b), "VmHWM:")
-	line, _, _ := strings.Cut(rest, "\n")
-	n, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(line), "kB")), 10, 64)
-	if err != nil {
-		return 0
-	}
-	return n
+	return proc.Descriptors()
 }
 
 // eventually waits for a condition.
 func eventually(t *testing.T, patience time.Duration, what string, ok func() bool) {
 	t.Helper()
-	require.True(t, await(patience, ok), what)
-}
-
-// await waits for a condition and tells whether it came.
-func await(patience time.Duration, ok func() bool) bool {
-	deadline := time.Now().Add(patience)
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		if time.Now().After(deadline) {
-			return false
-		}
-		<-tick.C
-	}
-	return true
+	require.True(t, wait.Until(patience, ok), what)
 }
 
 // pause waits, as the plan says.
-func pause(d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	<-timer.C
-}
+func pause(d time.Duration) { wait.Pause(context.Background(), d) }

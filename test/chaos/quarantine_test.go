@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"crowsnest/test/wait"
 )
 
 // costlyPack has a rule that is loaded, matches nothing, and takes a good part of
@@ -55,7 +56,7 @@ func TestQuarantine(t *testing.T) {
 		}
 		return true
 	}
-	ok := await(90*time.Second, func() bool { return told(false) })
+	ok := wait.Until(90*time.Second, func() bool { return told(false) })
 	gone := time.Now()
 	cpu := func(m map[string]float64) float64 { return m["process_cpu_seconds_total"] }
 	require.True(t, ok, "the alert does not arrive; the rule took %.1f s of %.1f s CPU", s.p.newest()[costlySeries], cpu(s.p.newest()))
@@ -106,18 +107,18 @@ func (s *scene) givenUpKey() string {
 
 func (s *scene) reload(t *testing.T) {
 	t.Helper()
-	_, err := request(t.Context(), http.MethodPost, "http://"+s.p.addr+"/-/reload")
+	err := s.p.Reload(t.Context())
 	require.NoError(t, err)
 }
 
 // givenUpIs compares what the API and the page say.
 func (s *scene) givenUpIs(t *testing.T, want bool) {
 	t.Helper()
-	api, err := s.p.get(t.Context(), "/api/v1/rules")
+	api, err := s.p.Get(t.Context(), "/api/v1/rules")
 	require.NoError(t, err)
 	require.Equal(t, want, strings.Contains(api, `"health":"given_up"`))
 	require.Equal(t, want, strings.Contains(api, `"givenUp":"it took more of a CPU`))
-	page, err := s.p.get(t.Context(), "/rules/ChaosCostly")
+	page, err := s.p.Get(t.Context(), "/rules/ChaosCostly")
 	require.NoError(t, err)
 	require.Equal(t, want, strings.Contains(page, "not evaluated any more: it took more of a CPU"))
 }

@@ -3,7 +3,6 @@ package chaos
 import (
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,7 +15,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crowsnest/test/daemon"
 	"crowsnest/test/kubesim"
+	"crowsnest/test/wait"
 )
 
 // footprint is what the running daemon takes.
@@ -34,7 +35,7 @@ func (f footprint) String() string {
 
 func (s *scene) footprint() footprint {
 	s.t.Helper()
-	m, err := s.p.metrics(s.t.Context())
+	m, err := s.p.Metrics(s.t.Context())
 	require.NoError(s.t, err)
 	return footprint{
 		goroutines: m["go_goroutines"], descriptors: m["process_open_fds"],
@@ -43,7 +44,7 @@ func (s *scene) footprint() footprint {
 }
 
 func (s *scene) stateSize() int64 {
-	fi, err := os.Stat(filepath.Join(s.p.statePath(), "state"))
+	fi, err := os.Stat(filepath.Join(s.p.StatePath(), "state"))
 	if err != nil {
 		return 0
 	}
@@ -54,7 +55,7 @@ func (s *scene) stateSize() int64 {
 // it takes.
 func (s *scene) givenBack(base footprint, rss float64) (now footprint, ok bool) {
 	s.t.Helper()
-	ok = await(time.Minute, func() bool {
+	ok = wait.Until(time.Minute, func() bool {
 		now = s.footprint()
 		_, deleted := s.p.descriptors()
 		return now.goroutines <= base.goroutines+5 && now.descriptors <= base.descriptors+5 && now.rss <= base.rss+rss && deleted == 0
@@ -124,12 +125,12 @@ func TestThousandSwaps(t *testing.T) {
 			})
 			slowest = max(slowest, time.Since(began))
 		} else {
-			_, err := request(t.Context(), http.MethodPost, "http://"+s.p.addr+"/-/reload")
+			err := s.p.Reload(t.Context())
 			require.NoError(t, err)
 			pause(time.Duration(rng.IntN(200)) * time.Millisecond)
 		}
 		if rev%50 == 0 {
-			m, err := s.p.metrics(t.Context())
+			m, err := s.p.Metrics(t.Context())
 			require.NoError(t, err)
 			require.EqualValues(t, 5+rev%2, m["crowsnest_rules_loaded"])
 			require.EqualValues(t, 1, m["crowsnest_config_last_reload_successful"])
@@ -204,13 +205,13 @@ func TestTenThousandContainers(t *testing.T) {
 		largest = max(largest, s.stateSize())
 	}
 	took := time.Since(began)
-	m, err := s.p.metrics(t.Context())
+	m, err := s.p.Metrics(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 1+pods*lines, m[matched], "each line once")
 	good, bad := s.settle(40*time.Second, nil)
 	want := fmt.Sprint(1 + pods*lines)
 	told := ""
-	await(30*time.Second, func() bool {
+	wait.Until(30*time.Second, func() bool {
 		words := s.good.AM.Words("ChurnLines")
 		if len(words) > 0 {
 			told = words[len(words)-1].Alert.Annotations["lines"]
@@ -296,7 +297,7 @@ func TestTenMillionKeys(t *testing.T) {
 		writers: 1, load: load{perSecond: 50, pad: 100, maxSize: 1 << 20, planted: 100, period: 1000, recovery: 50 * time.Second},
 		resend: 10 * time.Second, active: 1000, packs: map[string]string{"flood.yaml": floodRules},
 	})
-	s.p.prepare = func(cmd *exec.Cmd) { cmd.Env = append(os.Environ(), "GOMEMLIMIT=115MiB") } // as deploy/kustomize has it
+	s.p.Prepare = func(cmd *exec.Cmd) { cmd.Env = append(os.Environ(), "GOMEMLIMIT=115MiB") } // as deploy/kustomize has it
 	s.p.start()
 	s.p.ready()
 	pause(3 * time.Second)
@@ -357,11 +358,11 @@ func TestStartup(t *testing.T) {
 	}
 	var slowest time.Duration
 	for range 3 {
-		require.NoError(t, os.RemoveAll(s.p.statePath()))
+		require.NoError(t, os.RemoveAll(s.p.StatePath()))
 		cold := up()
 		eventually(t, 20*time.Second, "all is read and saved", func() bool {
-			b, _ := os.ReadFile(filepath.Join(s.p.statePath(), "state"))
-			return s.p.newest()[linesRead] >= 500*200 && strings.Count(string(b), "many_p") >= 500
+			b, _ := os.ReadFile(filepath.Join(s.p.StatePath(), "state"))
+			return s.p.newest()[daemon.LinesRead] >= 500*200 && strings.Count(string(b), "many_p") >= 500
 		})
 		s.p.term()
 		afterTerm := up()

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/test/fakeam"
+	"crowsnest/test/wait"
 )
 
 // scene is a daemon with everything around it.
@@ -67,7 +68,7 @@ func newScene(t *testing.T, seed uint64, o options) *scene {
 	urls := []string{s.good.URL, s.bad.URL}
 	if o.pager {
 		if s.pager = newPager(t, dir); s.pager != nil {
-			urls = append(urls, s.pager.url)
+			urls = append(urls, s.pager.am.URL)
 		}
 	}
 	paths := []string{s.rules}
@@ -131,7 +132,7 @@ func (s *scene) settle(patience time.Duration, except func(string) bool) (good, 
 	for _, w := range s.writers {
 		require.NoError(s.t, w.c.Err, w.name)
 	}
-	ok := await(patience, func() bool {
+	ok := wait.Until(patience, func() bool {
 		if good = hear(s.good.AM); !s.led.complete(good, nil) {
 			return false
 		}
@@ -151,8 +152,8 @@ func (s *scene) judge(good, bad map[string]*heard, except func(string) bool) {
 	s.led.verify(v, "good", good, nil)
 	s.led.verify(v, "bad", bad, except)
 	if s.pager != nil {
-		told := s.pager.notifications
-		await(15*time.Second, func() bool {
+		told := s.pager.hook.Told
+		wait.Until(15*time.Second, func() bool {
 			v := verdict{}
 			s.led.notified(v, told())
 			return len(v) == 0
@@ -167,8 +168,7 @@ func (s *scene) judge(good, bad map[string]*heard, except func(string) bool) {
 
 // logEnd returns the last lines of the daemon's log.
 func (s *scene) logEnd(n int) string {
-	b, _ := os.ReadFile(filepath.Join(s.dir, "daemon.log"))
-	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	lines := strings.Split(strings.TrimSpace(s.p.Log()), "\n")
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 

@@ -35,26 +35,26 @@ func storageFaults() []storageFault {
 	return []storageFault{
 		{
 			name: "full", root: true, mount: mountTmpfs,
-			begin: func(s *scene) { fill(s.t, filepath.Join(s.p.statePath(), "filler")) },
-			heal:  func(s *scene) { require.NoError(s.t, os.Remove(filepath.Join(s.p.statePath(), "filler"))) },
+			begin: func(s *scene) { fill(s.t, filepath.Join(s.p.StatePath(), "filler")) },
+			heal:  func(s *scene) { require.NoError(s.t, os.Remove(filepath.Join(s.p.StatePath(), "filler"))) },
 		},
 		{
 			name: "read-only", root: true, long: true, mount: mountDisk,
-			begin: func(s *scene) { breakDisk(s.t, s.p.statePath()) },
-			heal:  func(s *scene) { repairDisk(s.t, s.p.statePath()) },
+			begin: func(s *scene) { breakDisk(s.t, s.p.StatePath()) },
+			heal:  func(s *scene) { repairDisk(s.t, s.p.StatePath()) },
 		},
 		{
 			name: "rename fails", root: true, long: true,
-			begin: func(s *scene) { run1(s.t, "chattr", "+i", filepath.Join(s.p.statePath(), "state")) },
-			heal:  func(s *scene) { run1(s.t, "chattr", "-i", filepath.Join(s.p.statePath(), "state")) },
+			begin: func(s *scene) { run1(s.t, "chattr", "+i", filepath.Join(s.p.StatePath(), "state")) },
+			heal:  func(s *scene) { run1(s.t, "chattr", "-i", filepath.Join(s.p.StatePath(), "state")) },
 		},
 		{
 			name: "removed", gone: true,
 			begin: func(s *scene) {
-				require.NoError(s.t, os.RemoveAll(s.p.statePath()))
-				require.NoError(s.t, os.WriteFile(s.p.statePath(), nil, 0o600)) // else it is made again at once
+				require.NoError(s.t, os.RemoveAll(s.p.StatePath()))
+				require.NoError(s.t, os.WriteFile(s.p.StatePath(), nil, 0o600)) // else it is made again at once
 			},
-			heal: func(s *scene) { require.NoError(s.t, os.Remove(s.p.statePath())) },
+			heal: func(s *scene) { require.NoError(s.t, os.Remove(s.p.StatePath())) },
 		},
 		{
 			name: "files are limited", long: true,
@@ -63,8 +63,8 @@ func storageFaults() []storageFault {
 		},
 		{
 			name: "hangs", root: true, silent: true, mount: mountDisk,
-			begin: func(s *scene) { run1(s.t, "fsfreeze", "-f", s.p.statePath()) },
-			heal:  func(s *scene) { run1(s.t, "fsfreeze", "-u", s.p.statePath()) },
+			begin: func(s *scene) { run1(s.t, "fsfreeze", "-f", s.p.StatePath()) },
+			heal:  func(s *scene) { run1(s.t, "fsfreeze", "-u", s.p.StatePath()) },
 		},
 	}
 }
@@ -113,9 +113,9 @@ func (f storageFault) play(t *testing.T, lasts time.Duration) {
 	l := load{perSecond: 100, pad: 180, maxSize: 1 << 20, planted: 50, period: 100_000} // nothing recovers: it would take long
 	s := newScene(t, seed(t), options{writers: 1, load: l, resend: 5 * time.Second})
 	if f.mount != nil {
-		s.p.storage = filepath.Join(s.dir, "mounted")
-		require.NoError(t, os.Mkdir(s.p.storage, 0o700))
-		f.mount(t, s.p.storage)
+		s.p.Storage = filepath.Join(s.dir, "mounted")
+		require.NoError(t, os.Mkdir(s.p.Storage, 0o700))
+		f.mount(t, s.p.Storage)
 	}
 	s.p.start()
 	s.p.ready()
@@ -141,7 +141,7 @@ func (f storageFault) play(t *testing.T, lasts time.Duration) {
 		eventually(t, 10*time.Second, "an alert says so", func() bool { return hear(s.good.AM)[notSaved] != nil })
 	}
 	if !f.silent && !f.gone {
-		requireWhole(t, s.p.statePath())
+		requireWhole(t, s.p.StatePath())
 	}
 	// A process that waits for a frozen disk cannot be killed; and one that is new
 	// has to see for five minutes itself that nothing is saved.
@@ -252,10 +252,8 @@ func fill(t *testing.T, path string) {
 // limitFiles limits the size of the files that the running daemon may write.
 func limitFiles(s *scene, bytes uint64) {
 	s.t.Helper()
-	s.p.mu.Lock()
-	defer s.p.mu.Unlock()
-	if s.p.cmd != nil {
-		require.NoError(s.t, unix.Prlimit(s.p.cmd.Process.Pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: bytes, Max: unix.RLIM_INFINITY}, nil))
+	if proc := s.p.Process(); proc != nil {
+		require.NoError(s.t, unix.Prlimit(proc.PID(), unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: bytes, Max: unix.RLIM_INFINITY}, nil))
 	}
 }
 
@@ -269,12 +267,12 @@ func run1(t *testing.T, name string, args ...string) {
 // second returns another instance for the same folder.
 func (s *scene) second() *process {
 	s.t.Helper()
-	text, err := os.ReadFile(filepath.Join(s.p.dir, "crowsnest.yml"))
+	text, err := os.ReadFile(filepath.Join(s.p.Dir, "crowsnest.yml"))
 	require.NoError(s.t, err)
 	dir := filepath.Join(s.dir, "second")
 	require.NoError(s.t, os.Mkdir(dir, 0o755))
 	p := newProcess(s.t, dir, string(text))
-	p.storage = s.p.statePath()
+	p.Storage = s.p.StatePath()
 	return p
 }
 
@@ -295,7 +293,7 @@ func TestTakeover(t *testing.T) {
 			next := s.second()
 			next.start()
 			pause(4 * time.Second)
-			_, err := next.get(t.Context(), "/-/ready")
+			_, err := next.Get(t.Context(), "/-/ready")
 			require.ErrorContains(t, err, "not read back yet")
 			end(s.p)
 			stopped := time.Now()
@@ -323,7 +321,7 @@ func TestTwoInstances(t *testing.T) {
 	next := s.second()
 	next.start()
 	eventually(t, 40*time.Second, "it does without", func() bool {
-		_, err := next.get(t.Context(), "/-/ready")
+		_, err := next.Get(t.Context(), "/-/ready")
 		return err == nil
 	})
 	pause(5 * time.Second)

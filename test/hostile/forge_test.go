@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crowsnest/test/daemon"
 	"crowsnest/test/fakeam"
 	"crowsnest/test/kubesim"
 )
@@ -199,7 +200,7 @@ func write(c *kubesim.Container, s signature, f form, lines []string, n int) {
 }
 
 // forged writes lines from 50 places that are not the right one.
-func (d *daemon) forged(s signature, lines func(signature) []string) {
+func (d *victim) forged(s signature, lines func(signature) []string) {
 	d.t.Helper()
 	places := s.lookAlikes()
 	for i := range 50 {
@@ -217,7 +218,7 @@ func (d *daemon) forged(s signature, lines func(signature) []string) {
 
 // planted puts files with the lines into places of the tree that are not the log
 // of a container, whatever their names say.
-func (d *daemon) planted(s signature, lines []string) {
+func (d *victim) planted(s signature, lines []string) {
 	d.t.Helper()
 	var text strings.Builder
 	for _, line := range lines {
@@ -282,16 +283,16 @@ func told(am *fakeam.AM) map[string]int {
 // or hold it back, whatever is printed and however the pod is named. The same
 // lines from the right place make exactly one alert.
 func TestForgedSignatures(t *testing.T) {
-	d := newDaemon(t, true, nil)
+	d := newVictim(t, true, nil)
 	for _, s := range signatures {
 		d.forged(s, func(s signature) []string { return s.lines })
 	}
 	d.start()
 	d.eventually("the forged lines are read", func() bool {
-		return d.metric(`crowsnest_source_lines_total{source="kubelet"}`) > 1000 && d.metric(`crowsnest_source_lag_seconds{source="kubelet"}`) < 1 &&
+		return d.metric(daemon.LinesRead) > 1000 && d.metric(`crowsnest_source_lag_seconds{source="kubelet"}`) < 1 &&
 			len(d.am.Words("CrowsnestHeartbeat")) > 0
 	})
-	before := d.metric(`crowsnest_source_lines_total{source="kubelet"}`)
+	before := d.metric(daemon.LinesRead)
 
 	// What comes from the right places is behind the forged lines: when it has
 	// fired, they would have.
@@ -315,7 +316,7 @@ func TestForgedSignatures(t *testing.T) {
 		}
 		return true
 	})
-	require.Greater(t, d.metric(`crowsnest_source_lines_total{source="kubelet"}`), before)
+	require.Greater(t, d.metric(daemon.LinesRead), before)
 	require.Equal(t, want, told(d.am))
 	for _, s := range signatures {
 		got := d.am.Words(s.alert)[0].Alert
@@ -331,7 +332,7 @@ func TestForgedSignatures(t *testing.T) {
 
 // forgedClears has everybody say that it is over, and then those whose word
 // counts, one after the other.
-func (d *daemon) forgedClears() {
+func (d *victim) forgedClears() {
 	t := d.t
 	t.Helper()
 	var cleared []signature
@@ -359,7 +360,7 @@ func (d *daemon) forgedClears() {
 // itself only, whatever the lines claim. Every form is one that a rule reads.
 func TestLabelsComeFromThePath(t *testing.T) {
 	s := signatures[slices.IndexFunc(signatures, func(s signature) bool { return s.alert == "EtcdOutOfSpace" })]
-	d := newDaemon(t, true, nil)
+	d := newVictim(t, true, nil)
 	want := map[string]string{}
 	for i, f := range forms {
 		ns := fmt.Sprintf("tenant-%d", i)

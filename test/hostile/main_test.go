@@ -7,11 +7,12 @@ package hostile
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"crowsnest/test/daemon"
 )
 
 // binary is the program under test.
@@ -27,10 +28,8 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	binary = filepath.Join(dir, "crowsnest")
-	cmd := exec.Command("go", "build", "-o", binary, "crowsnest/cmd/crowsnest")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "hostile: go build: %v: %s\n", err, out)
+	if err := daemon.Build(binary); err != nil {
+		fmt.Fprintln(os.Stderr, "hostile:", err)
 		return 1
 	}
 	code := m.Run()

@@ -66,7 +66,7 @@ func markup(t *testing.T) []string {
 // TestMarkupIsText: what a browser, a chat, a terminal or a template would obey
 // is shown as text on every page and in every alert.
 func TestMarkupIsText(t *testing.T) {
-	d := newDaemon(t, false, map[string]string{"markup.yaml": markupRules})
+	d := newVictim(t, false, map[string]string{"markup.yaml": markupRules})
 	all := markup(t)
 	c := d.container("tenant-a", "app-0", "markup", time.Minute)
 	lines := 0
@@ -96,17 +96,17 @@ func TestMarkupIsText(t *testing.T) {
 	d.pagesAreText(all)
 	d.answersAreData(all)
 	for _, args := range [][]string{
-		{"get", "alerts", "--url", "http://" + d.addr},
-		{"get", "episodes", "--url", "http://" + d.addr},
-		{"get", "sources", "--url", "http://" + d.addr},
-		{"scan", "--rules", d.dir + "/markup.yaml", c.Path()},
-		{"scan", "--hits", "--rules", d.dir + "/markup.yaml", c.Path()},
-		{"explain", "--rules", d.dir + "/markup.yaml", "--line", "text n=1 " + strings.Join(all[len(all)-14:], " ")},
+		{"get", "alerts", "--url", "http://" + d.Addr},
+		{"get", "episodes", "--url", "http://" + d.Addr},
+		{"get", "sources", "--url", "http://" + d.Addr},
+		{"scan", "--rules", d.Dir + "/markup.yaml", c.Path()},
+		{"scan", "--hits", "--rules", d.Dir + "/markup.yaml", c.Path()},
+		{"explain", "--rules", d.Dir + "/markup.yaml", "--line", "text n=1 " + strings.Join(all[len(all)-14:], " ")},
 	} {
 		requirePrintable(t, fmt.Sprint(args), d.command("", args...))
 	}
 	d.stop()
-	requirePrintable(t, "log", d.out.String())
+	requirePrintable(t, "log", d.Log())
 }
 
 var (
@@ -148,7 +148,7 @@ func requirePrintable(t *testing.T, where, text string) {
 }
 
 // pagesAreText parses every page as a browser does.
-func (d *daemon) pagesAreText(all []string) {
+func (d *victim) pagesAreText(all []string) {
 	t := d.t
 	t.Helper()
 	paths := []string{"/", "/rules", "/rules/TextInTexts", "/sources", "/status"}
@@ -218,7 +218,7 @@ func requireOwnMarkup(t *testing.T, path, body string) {
 }
 
 // answersAreData makes sure that no answer that is not a page is taken for one.
-func (d *daemon) answersAreData(all []string) {
+func (d *victim) answersAreData(all []string) {
 	t := d.t
 	t.Helper()
 	for _, path := range []string{"/api/v1/alerts", "/api/v1/episodes", "/api/v1/sources", "/api/v1/rules", "/api/v1/" + url.PathEscape(all[0])} {

@@ -230,7 +230,7 @@ func decoded(text string) string {
 // in an alert, on a page, in a metric, in the log, in the state or in what the
 // other commands print.
 func TestSecretsDoNotLeave(t *testing.T) {
-	d := newDaemon(t, true, map[string]string{"secrets.yaml": secretRules})
+	d := newVictim(t, true, map[string]string{"secrets.yaml": secretRules})
 	rnd := rand.New(rand.NewPCG(7, 20))
 	all := plantAll(t, rnd)
 	lines := 0
@@ -263,7 +263,7 @@ func TestSecretsDoNotLeave(t *testing.T) {
 	d.shown(n)
 	for _, kind := range []string{"alerts", "episodes", "rules", "sources"} {
 		for _, form := range []string{"text", "json"} {
-			n.requireNone(t, "get "+kind, d.command("", "get", kind, "--url", "http://"+d.addr, "-o", form))
+			n.requireNone(t, "get "+kind, d.command("", "get", kind, "--url", "http://"+d.Addr, "-o", form))
 		}
 	}
 	d.stop()
@@ -272,7 +272,7 @@ func TestSecretsDoNotLeave(t *testing.T) {
 }
 
 // shown looks at what the running daemon sends and shows.
-func (d *daemon) shown(n *needles) {
+func (d *victim) shown(n *needles) {
 	t := d.t
 	t.Helper()
 	var alerts strings.Builder
@@ -307,14 +307,14 @@ func (d *daemon) shown(n *needles) {
 }
 
 // kept looks at what remains of a daemon that has stopped.
-func (d *daemon) kept(n *needles) {
+func (d *victim) kept(n *needles) {
 	t := d.t
 	t.Helper()
-	log := d.out.String()
+	log := d.Log()
 	require.Contains(t, log, `"level":"info"`)
 	n.requireNone(t, "file of the log", log)
 	files := 0
-	require.NoError(t, filepath.WalkDir(d.statePath(), func(path string, e fs.DirEntry, err error) error {
+	require.NoError(t, filepath.WalkDir(d.StatePath(), func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
 		}
@@ -329,10 +329,10 @@ func (d *daemon) kept(n *needles) {
 }
 
 // scanned looks at what the commands print that read the same log.
-func (d *daemon) scanned(n *needles, log string, all []planted) {
+func (d *victim) scanned(n *needles, log string, all []planted) {
 	t := d.t
 	t.Helper()
-	pack := filepath.Join(d.dir, "secrets.yaml")
+	pack := filepath.Join(d.Dir, "secrets.yaml")
 	for _, args := range [][]string{
 		{"scan", "-o", "text"}, {"scan", "-o", "jsonl"}, {"scan", "--hits", "-o", "jsonl"}, {"replay", "-o", "json"},
 	} {

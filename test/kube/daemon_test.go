@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -16,9 +15,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crowsnest/test/daemon"
 	"crowsnest/test/fakeam"
 	"crowsnest/test/kubelab"
-	"crowsnest/test/servers"
 )
 
 const (
@@ -55,7 +54,6 @@ sources:
   machines: {kubeconfig: %q, interval: 5s}
 sinks:
   alertmanager: {urls: [%q], min_firing: 1s}
-storage: {path: state}
 `
 
 // crd is as much of Cluster API as there needs to be.
@@ -74,38 +72,19 @@ func crd() kubelab.Object {
 	}
 }
 
-type daemon struct {
-	*testing.T
-	dir string
-	bin string
-	cmd *exec.Cmd
-	am  *fakeam.AM
+// lab is a daemon with the receiver it tells.
+type lab struct {
+	*daemon.Daemon
+	t  *testing.T
+	am *fakeam.AM
 }
 
-func (d *daemon) start() {
-	d.Helper()
-	log, err := os.OpenFile(filepath.Join(d.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	require.NoError(d, err)
-	defer log.Close()
-	d.cmd = exec.Command(d.bin, "run", "--config.file", filepath.Join(d.dir, "crowsnest.yml"),
-		"--web.listen-address", fmt.Sprintf("127.0.0.1:%d", servers.FreePort(d)), "--log.format=json")
-	d.cmd.Stdout, d.cmd.Stderr = log, log
-	d.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	require.NoError(d, d.cmd.Start())
-}
-
-func (d *daemon) kill() {
-	if d.cmd != nil {
-		_ = d.cmd.Process.Kill()
-		_ = d.cmd.Wait()
-		d.cmd = nil
-	}
-}
+func (d *lab) kill() { _, _ = d.End(syscall.SIGKILL) }
 
 // alert waits for an alert with a label of this value that fires, or has ended.
-func (d *daemon) alert(name, label, value string, resolved bool) (found fakeam.Alert) {
-	d.Helper()
-	require.Eventually(d, func() bool {
+func (d *lab) alert(name, label, value string, resolved bool) (found fakeam.Alert) {
+	d.t.Helper()
+	require.Eventually(d.t, func() bool {
 		for _, w := range d.am.Words(name) {
 			if w.Alert.Labels[label] == value && w.Resolved == resolved {
 				found = w.Alert
@@ -113,13 +92,8 @@ func (d *daemon) alert(name, label, value string, resolved bool) (found fakeam.A
 			}
 		}
 		return false
-	}, patience, often, "%s with %s=%s\n%s", name, label, value, d.log())
+	}, patience, often, "%s with %s=%s\n%s", name, label, value, d.LogEnd())
 	return found
-}
-
-func (d *daemon) log() string {
-	b, _ := os.ReadFile(filepath.Join(d.dir, "log"))
-	return string(b[max(0, len(b)-4000):])
 }
 
 // TestE2EDaemon: lines of pods and the state of Machines become alerts through
@@ -139,28 +113,26 @@ func TestE2EDaemon(t *testing.T) {
 	c := k.Start("vc", "vc-a-0", "syncer")
 	l.SetStatus("vc", "vc-a-0", kubelab.ContainerStatus{Name: "syncer"})
 
-	d := &daemon{T: t, dir: t.TempDir(), am: fakeam.New()}
+	dir := t.TempDir()
+	addr, err := daemon.FreeAddr()
+	require.NoError(t, err)
+	d := &lab{t: t, am: fakeam.New(), Daemon: &daemon.Daemon{Binary: filepath.Join(dir, "crowsnest"), Dir: dir, Addr: addr}}
 	t.Cleanup(d.kill)
-	d.bin = filepath.Join(d.dir, "crowsnest")
-	out, err := exec.Command("go", "build", "-o", d.bin, "crowsnest/cmd/crowsnest").CombinedOutput()
-	require.NoError(t, err, string(out))
+	require.NoError(t, daemon.Build(d.Binary))
 	server, err := fakeam.Serve(d.am)
 	require.NoError(t, err)
 	t.Cleanup(server.Stop)
 	kubeconfig := l.Kubeconfig("", l.Token("vc", "crowsnest"))
-	write := func(name, text string) {
-		require.NoError(t, os.WriteFile(filepath.Join(d.dir, name), []byte(text), 0o600))
-	}
-	write("pack.yaml", pack)
-	write("crowsnest.yml", fmt.Sprintf(config, kubeconfig, kubeconfig, server.URL))
-	d.start()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "pack.yaml"), []byte(pack), 0o600))
+	require.NoError(t, d.Configure(fmt.Sprintf(config, kubeconfig, kubeconfig, server.URL)))
+	require.NoError(t, d.Start())
 
 	c.Log(time.Now(), "E1120 leaderelection lost one")
 	a := d.alert("LabLeaderLost", "round", "one", false)
 	require.Equal(t, "vc-a-0", a.Labels["pod"])
 	require.True(t, strings.HasPrefix(a.Annotations["affected"], "yes: vcluster 0.22.5 is affected"), a.Annotations["affected"])
 	require.Equal(t, "0.22.6", a.Annotations["fixed_in"])
-	require.Eventually(t, func() bool { return strings.Contains(d.log(), "Cluster API is not installed") }, patience, often)
+	require.Eventually(t, func() bool { return strings.Contains(d.Log(), "Cluster API is not installed") }, patience, often)
 
 	d.kill() // while it is away, the container logs, ends and starts again
 	c.Log(time.Now(), "E1120 leaderelection lost two")
@@ -183,7 +155,7 @@ func TestE2EDaemon(t *testing.T) {
 		return code == http.StatusCreated
 	}, patience, often)
 	l.Node("node-2", k.Port())
-	d.start()
+	require.NoError(t, d.Start())
 	d.alert("LabLeaderLost", "round", "two", false)
 	d.alert("LabLeaderLost", "round", "three", false)
 	d.alert("LabNodeHasNoMachine", "node", "node-2", false)

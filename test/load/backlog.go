@@ -9,8 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"time"
+
+	"crowsnest/test/wait"
 )
 
 // backlogResult is what it took to read one file.
@@ -37,55 +38,51 @@ func backlog(ctx context.Context, o options) (r backlogResult, err error) {
 	if r.wc, err = wordCount(o.log); err != nil {
 		return r, err
 	}
-	d, err := newDaemon(o)
+	d, err := newRun(o)
 	if err != nil {
 		return r, err
 	}
-	staged := filepath.Join(d.dir, "0.log")
+	staged := filepath.Join(d.Dir, "0.log")
 	if err := place(o.log, staged); err != nil {
 		return r, err
 	}
 	pod := filepath.Join(d.pods, "load_one_6b1c9b5e-0000-4000-8000-000000000000", "manager")
-	if err := errors.Join(os.MkdirAll(pod, 0o755), d.start(ctx, o)); err != nil {
+	if err := errors.Join(os.MkdirAll(pod, 0o755), d.start(ctx)); err != nil {
 		_, stopErr := d.stop()
 		return r, errors.Join(err, stopErr)
 	}
-	if r.start, err = d.cpu(); err != nil {
+	if r.start, err = d.Process().CPU(); err != nil {
 		return r, err
 	}
 	profiled := make(chan error, 1)
 	go func() { profiled <- d.profile(ctx, o, 2*time.Second) }()
-	before, began := d.io(), time.Now()
+	before, began := d.Process().Read(), time.Now()
 	if err := os.Rename(staged, filepath.Join(pod, "0.log")); err != nil {
 		return r, err
 	}
-	err = await(ctx, 5*time.Minute, func() error { // asking for metrics costs the daemon
-		if d.io() < before+r.bytes {
+	err = wait.NoError(ctx, 5*time.Minute, func() error { // asking for metrics costs the daemon
+		if d.Process().Read() < before+r.bytes {
 			return errors.New("the log was not read to its end")
 		}
 		return nil
 	})
 	r.wall = time.Since(began)
 	if err == nil {
-		err = await(ctx, 10*time.Second, func() error {
-			if n, err := d.metric(ctx, linesRead); err != nil || n != float64(r.lines) {
+		err = wait.NoError(ctx, 10*time.Second, func() error {
+			if n, err := d.lines(ctx); err != nil || n != float64(r.lines) {
 				return errors.Join(err, fmt.Errorf("%v of %d lines were read", n, r.lines))
 			}
 			return nil
 		})
 	}
-	r.hwm = d.status("VmHWM")
+	r.hwm = d.mib("VmHWM")
 	err = errors.Join(err, <-profiled)
-	usage, stopErr := d.stop()
+	used, stopErr := d.stop()
 	if err := errors.Join(err, stopErr); err != nil {
 		return r, err
 	}
-	r.cpu = used(usage)
+	r.cpu = used
 	return r, nil
-}
-
-func used(u *syscall.Rusage) time.Duration {
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // wordCount returns the CPU of wc -l.

@@ -19,12 +19,12 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
+	"crowsnest/test/daemon"
 	"crowsnest/test/traffic"
 )
 
@@ -43,7 +43,6 @@ type options struct {
 	every  time.Duration // between reloads
 	dir    string        // of everything that is written
 	pprof  string        // where to write a profile of the CPU; "": none
-	env    []string
 }
 
 func main() {
@@ -102,10 +101,8 @@ func measure(o options, runs int) (err error) {
 func (o *options) complete() error {
 	if o.binary == "" {
 		o.binary = filepath.Join(o.dir, "crowsnest")
-		cmd := exec.Command("go", "build", "-o", o.binary, "crowsnest/cmd/crowsnest")
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("build the daemon: %w: %s", err, out)
+		if err := daemon.Build(o.binary); err != nil {
+			return err
 		}
 	}
 	var err error

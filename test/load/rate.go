@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"crowsnest/test/kubesim"
+	"crowsnest/test/wait"
 )
 
 // rateResult is what it took to follow files.
@@ -162,7 +162,7 @@ func (p *probes) run(ctx context.Context, root string, every time.Duration) {
 }
 
 // heard returns the latencies of the probes written between two times.
-func (p *probes) heard(d *daemon, from, to time.Time) (all []time.Duration, missing int) {
+func (p *probes) heard(d *run, from, to time.Time) (all []time.Duration, missing int) {
 	accepted := map[string]time.Time{}
 	for _, word := range d.am.AM.Words("LoadProbe") {
 		if id := word.Alert.Labels["probe"]; accepted[id].IsZero() {
@@ -187,7 +187,7 @@ func (p *probes) heard(d *daemon, from, to time.Time) (all []time.Duration, miss
 
 // atRate has the daemon follow files that are written to.
 func atRate(ctx context.Context, o options) (r rateResult, err error) {
-	d, err := newDaemon(o)
+	d, err := newRun(o)
 	if err != nil {
 		return r, err
 	}
@@ -195,7 +195,7 @@ func atRate(ctx context.Context, o options) (r rateResult, err error) {
 	if err != nil {
 		return r, err
 	}
-	if err := d.start(ctx, o); err != nil {
+	if err := d.start(ctx); err != nil {
 		_, stopErr := d.stop()
 		return r, errors.Join(err, stopErr)
 	}
@@ -209,7 +209,7 @@ func atRate(ctx context.Context, o options) (r rateResult, err error) {
 	}
 	err = d.span(ctx, o, &r)
 	to := time.Now()
-	pause(ctx, 500*time.Millisecond)
+	wait.Pause(ctx, 500*time.Millisecond)
 	stopWriting()
 	wg.Wait()
 	if err == nil {
@@ -219,7 +219,7 @@ func atRate(ctx context.Context, o options) (r rateResult, err error) {
 		err = errors.Join(err, c.Err)
 		c.Close()
 	}
-	pause(ctx, time.Second) // until the last probes are told
+	wait.Pause(ctx, time.Second) // until the last probes are told
 	r.latency, r.missing = p.heard(d, to.Add(-r.span), to.Add(-time.Second))
 	r.lines, r.bytes = int64(float64(w.lines)*share(o, r)), int64(float64(w.bytes)*share(o, r))
 	_, stopErr := d.stop()
@@ -232,9 +232,9 @@ func share(o options, r rateResult) float64 {
 }
 
 // span measures, after the warm-up.
-func (d *daemon) span(ctx context.Context, o options, r *rateResult) error {
-	pause(ctx, o.warm)
-	cpu, err := d.cpu()
+func (d *run) span(ctx context.Context, o options, r *rateResult) error {
+	wait.Pause(ctx, o.warm)
+	cpu, err := d.Process().CPU()
 	if err != nil {
 		return err
 	}
@@ -242,34 +242,43 @@ func (d *daemon) span(ctx context.Context, o options, r *rateResult) error {
 	profiled := make(chan error, 1)
 	go func() { profiled <- d.profile(ctx, o, o.span-time.Second) }()
 	for n := 1; o.reload != "" && time.Since(began)+o.every < o.span; n++ {
-		pause(ctx, o.every)
+		wait.Pause(ctx, o.every)
 		from := o.reload
 		if n%2 == 0 {
 			from = o.rules
 		}
-		if err := linkRules(filepath.Join(d.dir, "rules"), from); err != nil {
+		if err := linkRules(filepath.Join(d.Dir, "rules"), from); err != nil {
 			return err
 		}
 		at := time.Now()
-		if _, err := d.request(ctx, http.MethodPost, "/-/reload"); err != nil {
+		if err := d.reload(ctx); err != nil {
 			return err
 		}
 		r.reloads = append(r.reloads, time.Since(at))
 	}
-	pause(ctx, o.span-time.Since(began))
-	now, err := d.cpu()
+	wait.Pause(ctx, o.span-time.Since(began))
+	now, err := d.Process().CPU()
 	r.cpu, r.span = now-cpu, time.Since(began)
-	r.hwm, r.rss = d.status("VmHWM"), d.status("VmRSS")
+	r.hwm, r.rss = d.mib("VmHWM"), d.mib("VmRSS")
 	slices.Sort(r.reloads)
 	return errors.Join(err, <-profiled)
 }
 
+// reload may take long: a large set of rules is compiled.
+func (d *run) reload(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	return d.Reload(ctx)
+}
+
 // profile writes a profile of the CPU over some time.
-func (d *daemon) profile(ctx context.Context, o options, span time.Duration) error {
+func (d *run) profile(ctx context.Context, o options, span time.Duration) error {
 	if o.pprof == "" {
 		return nil
 	}
-	body, err := d.request(ctx, http.MethodGet, fmt.Sprintf("/debug/pprof/profile?seconds=%d", int(span.Seconds())))
+	ctx, cancel := context.WithTimeout(ctx, span+time.Minute)
+	defer cancel()
+	body, err := d.Get(ctx, fmt.Sprintf("/debug/pprof/profile?seconds=%d", int(span.Seconds())))
 	if err != nil {
 		return err
 	}
@@ -277,22 +286,13 @@ func (d *daemon) profile(ctx context.Context, o options, span time.Duration) err
 }
 
 // readAll waits until every line was read.
-func (d *daemon) readAll(ctx context.Context, w *writers, p *probes, r *rateResult) error {
+func (d *run) readAll(ctx context.Context, w *writers, p *probes, r *rateResult) error {
 	want := float64(w.lines) + float64(len(p.out))
-	return await(ctx, 10*time.Second, func() error {
-		n, err := d.metric(ctx, linesRead)
+	return wait.NoError(ctx, 10*time.Second, func() error {
+		n, err := d.lines(ctx)
 		if r.read = int64(n); err == nil && n != want {
 			err = fmt.Errorf("%v of %v lines were read", n, want)
 		}
 		return err
 	})
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }
