@@ -82,15 +82,7 @@ func (l *ledger) courses(v verdict, name string, got map[string]*heard) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for key, p := range l.plants {
-		want := "firing"
-		switch {
-		case p.never:
-			want = ""
-		case !p.again.IsZero():
-			want = "firing resolved firing"
-		case !p.ends.IsZero():
-			want = "firing resolved"
-		}
+		want := p.course()
 		told := ""
 		if h := got[key]; h != nil {
 			told = h.told

@@ -90,13 +90,7 @@ func (l *ledger) notifiedAgain(v verdict, before, told map[string]string, killed
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for key, p := range l.plants {
-		want := "firing"
-		switch {
-		case p.never:
-			want = ""
-		case !p.ends.IsZero():
-			want = "firing resolved"
-		}
+		want := p.course()
 		got := told[key]
 		switch {
 		case got == want:

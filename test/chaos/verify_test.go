@@ -119,13 +119,9 @@ func (l *ledger) verify(v verdict, name string, got map[string]*heard, except fu
 
 // compare compares the times and the course of one alert.
 func (l *ledger) compare(v verdict, what string, h *heard, p *plant) {
-	course := "firing"
-	begins := 1
-	if !p.ends.IsZero() {
-		course = "firing resolved"
-	}
+	course, begins := p.course(), 1
 	if !p.again.IsZero() {
-		course, begins = "firing resolved firing", 2
+		begins = 2
 	}
 	switch {
 	case len(h.starts) > begins:
@@ -148,15 +144,7 @@ func (l *ledger) notified(v verdict, told map[string]string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for key, p := range l.plants {
-		want := "firing"
-		switch {
-		case p.never:
-			want = ""
-		case !p.again.IsZero():
-			want = "firing resolved firing"
-		case !p.ends.IsZero():
-			want = "firing resolved"
-		}
+		want := p.course()
 		if told[key] != want {
 			v.add("notified wrongly", "%s: %q instead of %q", key, told[key], want)
 		}

@@ -20,6 +20,19 @@ type plant struct {
 	never       bool      // it must not be heard of
 }
 
+// course is what is told of it, repeats once; "": nothing is.
+func (p *plant) course() string {
+	switch {
+	case p.never:
+		return ""
+	case !p.again.IsZero():
+		return "firing resolved firing"
+	case !p.ends.IsZero():
+		return "firing resolved"
+	}
+	return "firing"
+}
+
 // ledger is what was planted. It is safe for concurrent use.
 type ledger struct {
 	mu     sync.Mutex
