@@ -36,9 +36,9 @@ func field(text, name string) int64 {
 // greatest resident set; 0 if it is not known.
 func (p *Process) Memory(name string) int64 { return field(p.file("status"), name+":") }
 
-// Read returns how many bytes the running process has read so far, by any system
+// BytesRead returns how many bytes the running process has read so far, by any system
 // call; 0 if that is not known.
-func (p *Process) Read() int64 { return field(p.file("io"), "rchar:") }
+func (p *Process) BytesRead() int64 { return field(p.file("io"), "rchar:") }
 
 // CPU returns what the running process has taken so far, user and system.
 func (p *Process) CPU() (time.Duration, error) {

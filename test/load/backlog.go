@@ -56,12 +56,12 @@ func backlog(ctx context.Context, o options) (r backlogResult, err error) {
 	}
 	profiled := make(chan error, 1)
 	go func() { profiled <- d.profile(ctx, o, 2*time.Second) }()
-	before, began := d.Process().Read(), time.Now()
+	before, began := d.Process().BytesRead(), time.Now()
 	if err := os.Rename(staged, filepath.Join(pod, "0.log")); err != nil {
 		return r, err
 	}
 	err = wait.NoError(ctx, 5*time.Minute, func() error { // asking for metrics costs the daemon
-		if d.Process().Read() < before+r.bytes {
+		if d.Process().BytesRead() < before+r.bytes {
 			return errors.New("the log was not read to its end")
 		}
 		return nil
