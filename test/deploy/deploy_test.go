@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/strictyaml"
+	"crowsnest/test/daemon"
 	"crowsnest/test/servers"
 )
 
@@ -95,8 +96,7 @@ func TestConfigurations(t *testing.T) {
 	configs = append(configs, more...)
 	require.GreaterOrEqual(t, len(configs), 7)
 	binary := filepath.Join(t.TempDir(), "crowsnest")
-	out, err := exec.Command("go", "build", "-o", binary, "crowsnest/cmd/crowsnest").CombinedOutput()
-	require.NoError(t, err, string(out))
+	require.NoError(t, daemon.Build(binary))
 	token := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(token, []byte("secret"), 0o600))
 	place := strings.NewReplacer(
@@ -111,7 +111,7 @@ func TestConfigurations(t *testing.T) {
 		out, err := exec.Command(binary, "check", "config", local).CombinedOutput()
 		require.NoError(t, err, "%s: %s", file, out)
 	}
-	out, err = exec.Command(binary, "test", "rules", "--mutate", root+"/base/rules").CombinedOutput()
+	out, err := exec.Command(binary, "test", "rules", "--mutate", root+"/base/rules").CombinedOutput()
 	require.NoError(t, err, string(out))
 }
 
