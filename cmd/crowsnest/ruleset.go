@@ -20,6 +20,7 @@ type ruleset struct {
 	// one for each of its rules.
 	together sync.Map // **rules.Rule to *seenTogether
 	many     atomic.Int64
+	most     int64 // of them that are remembered
 }
 
 // seenTogether is when some rules last saw a line.
@@ -28,7 +29,7 @@ type seenTogether struct {
 	at    atomic.Int64 // ns since 1970
 }
 
-// maxTogether bounds the combinations that are remembered; a program forgets
+// maxTogether is the most combinations that are remembered; a program forgets
 // those that it has not used for long, and makes other lists for them.
 const maxTogether = 2048
 
@@ -37,7 +38,7 @@ func newRuleset(set *rules.Set) (*ruleset, error) {
 	if err != nil {
 		return nil, err
 	}
-	rs := &ruleset{set: set, program: program, seen: make(map[*rules.Rule]*atomic.Int64, len(set.Rules))}
+	rs := &ruleset{set: set, program: program, most: maxTogether, seen: make(map[*rules.Rule]*atomic.Int64, len(set.Rules))}
 	for _, r := range set.Rules {
 		rs.seen[r] = new(atomic.Int64)
 	}
@@ -57,7 +58,7 @@ func (rs *ruleset) saw(s *matcher.Stream, now time.Time) {
 	}
 	t, known := rs.together.Load(&list[0])
 	if !known {
-		if t, known = rs.together.LoadOrStore(&list[0], &seenTogether{rules: list}); !known && rs.many.Add(1) > maxTogether {
+		if t, known = rs.together.LoadOrStore(&list[0], &seenTogether{rules: list}); !known && rs.many.Add(1) > rs.most {
 			rs.forget(now)
 		}
 	}
