@@ -163,16 +163,20 @@ func (c *chain) look() bool {
 	} else {
 		c.looked = now
 	}
-	if !c.statCur() {
+	switch {
+	case !c.statCur():
 		return false
-	}
-	if c.cur == nil && c.parked != nil && !changed && c.stillParked() {
+	case c.cur != nil && !changed:
+		return c.openCur()
+	case c.cur == nil && c.parked != nil && !changed && c.stillParked():
 		c.prove(now)
 		return true
 	}
-	if c.cur != nil && !changed {
-		return c.openCur()
-	}
+	return c.lookThrough(l, changed)
+}
+
+// lookThrough looks at the files of a listing, and decides as look does.
+func (c *chain) lookThrough(l *listing, changed bool) bool {
 	ms, err := c.members(l.entries)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -195,13 +199,13 @@ func (c *chain) look() bool {
 		}
 		return false
 	}
-	c.gen, c.looked = l.gen, now
+	c.gen, c.looked = l.gen, c.turn.now
 	c.placed = c.placed || !over || c.saved == nil && l.gen >= 0 // an empty directory has nothing to be lost
 	if changed || c.cur == nil {
 		c.confirm()
 	}
 	if c.cur == nil {
-		c.prove(now)
+		c.prove(c.turn.now)
 		return true
 	}
 	return c.openCur()
