@@ -143,6 +143,7 @@ func (c *chain) look() bool {
 	hinted := c.hinted.Swap(false)
 	if c.cur != nil && c.gen != 0 && !hinted {
 		switch since := now.Sub(c.looked); {
+		case since < 0: // the clock was set back
 		case c.turn.busy && since < lookEvery:
 			return c.openCur()
 		case c.watched.Load() && since < dirsEvery:
