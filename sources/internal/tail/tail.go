@@ -382,6 +382,9 @@ func (t *Tailer) lookAtAll() int {
 
 // lookHere has the chains of these directories, or all, look at what is in them.
 func (t *Tailer) lookHere(dirs map[string]bool, all bool) {
+	if !all && len(dirs) == 0 {
+		return
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, c := range t.chains {
