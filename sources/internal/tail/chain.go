@@ -16,7 +16,7 @@ import (
 
 const (
 	lookEvery = 50 * time.Millisecond  // while a file is read without a pause
-	dirsEvery = 800 * time.Millisecond // where the kernel tells of changes, and told of none
+	dirsEvery = 500 * time.Millisecond // where the kernel tells of changes, and told of none
 	grace     = 250 * time.Millisecond
 	linger    = 5 * time.Second  // how long a rotated file may still be written to
 	idleAfter = time.Second      // until a line without its end is matched as it is
