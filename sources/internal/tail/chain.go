@@ -79,6 +79,7 @@ type chain struct {
 	placed  bool  // the directory was looked into, and what is there is known
 	waiting bool  // for a gunzip; under gunzips.mu
 
+	begun    atomic.Bool // it had its first turn: what is written now is read
 	hinted   atomic.Bool // something may have happened in the directory
 	watched  atomic.Bool // the kernel says so if it does
 	unlisted atomic.Bool // the finder no longer sees the stream
@@ -132,6 +133,7 @@ func (c *chain) run(w *worker) (again bool) {
 	}
 	c.grew = ok && f != nil && c.cur == f && f.off > off
 	c.turn.busy = again
+	c.begun.Store(true)
 	c.publish()
 	return again
 }

@@ -176,11 +176,13 @@ func (t *Tailer) Status() sources.Status {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := sources.Status{
-		Name: t.cfg.Source, Up: t.up, Opened: t.opened, Error: t.lastErr, Proved: t.proved,
+		Name: t.cfg.Source, Up: t.up, Error: t.lastErr, Proved: t.proved,
 		Lost: copyOf(t.lost), Errors: copyOf(t.errs), Losses: copyOf(t.losses),
 	}
 	total := t.closed
+	begun := t.opened
 	for _, c := range t.chains {
+		begun = begun && c.begun.Load()
 		c.mu.Lock()
 		v := c.view
 		v.Lines = c.count.Lines
@@ -192,6 +194,8 @@ func (t *Tailer) Status() sources.Status {
 		}
 		s.Streams = append(s.Streams, v)
 	}
+	t.begun = t.begun || begun
+	s.Opened = t.begun
 	if !t.up && t.opened {
 		s.Lag = max(0, now.Sub(later(t.proved, t.began)))
 	}

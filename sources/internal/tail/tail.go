@@ -85,7 +85,8 @@ type Tailer struct {
 	proved   time.Time
 	foundAt  time.Time // when the streams were last looked for, all trees
 	up       bool
-	opened   bool
+	opened   bool // every stream of the start was found
+	begun    bool // and each had its first turn: a line that is written now is not skipped
 	lastErr  string
 	lost     map[string]int64
 	errs     map[string]int64
