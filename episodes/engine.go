@@ -26,19 +26,24 @@ const (
 	maxValue  = 256     // bytes of a label value
 	maxSample = 1 << 10 // bytes of a line that is kept
 	maxClosed = 1000    // resolved episodes that are listed
+	// asidesPerKey is how many keys of clear and unless lines are remembered for
+	// each of MaxKeys: they are small.
+	asidesPerKey = 4
 	// noTime is before every event: nothing is proved, cleared or muted.
 	noTime = math.MinInt64 / 2
 )
 
 // Config bounds an engine. Zero values mean the defaults.
 type Config struct {
+	// MaxActive, MaxKeys and MaxHits bound what all rules together remember; it is
+	// shared among the namespaces of the streams, and critical rules have a
+	// quarter more that no other rule can use.
 	MaxActive int // open episodes of all rules; default 1000
+	MaxKeys   int // keys with a window and without an episode; default 10000
+	MaxHits   int // lines in the windows of those keys; default 100000
 	// MaxPerNamespace bounds the open episodes that the streams of one namespace
-	// cause, so that one tenant cannot take the place of all others; default half
-	// of MaxActive.
+	// cause, of critical and of other rules each; default half of MaxActive.
 	MaxPerNamespace int
-	MaxKeys         int // keys with a window and without an episode; default 10000
-	MaxHits         int // lines in the windows of those keys; default 100000
 	Fingerprints    int // lines that are remembered to find repeats; default 32768
 	// UpdateEvery is how often Evaluate returns episodes that merely went on: their
 	// texts are made anew each time. 0: each Evaluate does.
@@ -86,10 +91,11 @@ type Engine struct {
 	seen    *fingerprints
 	cleaned *simplelru.LRU[cleanKey, string]
 	gone    *simplelru.LRU[podName, int64] // when pods were deleted, in that order
-	active  int                            // open episodes
-	within  map[string]int                 // open episodes by namespace of the stream
-	keys    int                            // windows without an episode
-	hits    int                            // in those windows
+	// What log lines fill is shared: open episodes, the windows of keys without
+	// one, and what is remembered of clear and unless lines.
+	slots, windows, asides *room
+	sender                 sender // of the last hit
+	evictions              evictions
 
 	changes []Episode    // not returned by Evaluate yet
 	dirty   []*episode   // firing, went on since the last update
@@ -107,7 +113,10 @@ type Engine struct {
 // New makes an engine without rules and sources.
 func New(cfg Config) *Engine {
 	cfg = cfg.withDefaults()
-	e := &Engine{cfg: cfg, rules: map[string]*ruleState{}, within: map[string]int{}, gone: newGone()}
+	e := &Engine{cfg: cfg, rules: map[string]*ruleState{}, gone: newGone()}
+	e.slots = newRoom(load{inEntries: cfg.MaxActive})
+	e.windows = newRoom(load{inEntries: cfg.MaxKeys, inLines: cfg.MaxHits})
+	e.asides = newRoom(load{inEntries: asidesPerKey * cfg.MaxKeys, inLines: cfg.MaxHits})
 	// The sizes are positive, so there is no error.
 	e.cleaned, _ = simplelru.NewLRU[cleanKey, string](maxClean, nil)
 	e.seen = newFingerprints(cfg.Fingerprints)
@@ -143,6 +152,7 @@ func (e *Engine) Evaluate(now time.Time) []Episode {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	at := nanos(now)
+	e.evictions.now = at
 	e.conclude(at)
 	e.endGone(at)
 	e.noteHeld(at)

@@ -47,15 +47,16 @@ func TestHitsAreBounded(t *testing.T) {
 		for k := range 100 {
 			d := time.Duration(i*100+k) * time.Millisecond
 			b.take(d, lineHit(r, 0, d, "x", fmt.Sprint("key", k)))
-			require.LessOrEqual(t, b.e.hits, 1000)
+			require.LessOrEqual(t, b.e.windows.used[ordinary][inLines], 1000)
 		}
 	}
 	n := 0
-	for _, w := range b.e.rules["Demo"].windows.Values() {
-		n += w.size()
+	windows := b.e.rules["Demo"].windows
+	for _, x := range windows.items {
+		n += x.value.size()
 	}
-	require.Equal(t, n, b.e.hits, "the count is exact")
-	require.Equal(t, b.e.rules["Demo"].windows.Len(), b.e.keys)
+	require.Equal(t, n, b.e.windows.used[ordinary][inLines], "the count is exact")
+	require.Equal(t, len(windows.items), b.e.windows.total())
 	require.Positive(t, n)
 }
 
@@ -365,10 +366,10 @@ func TestNamespaceBudget(t *testing.T) {
 	require.NoError(t, err)
 	b.e = b.engine(Config{MaxActive: 20})
 	require.NoError(t, b.e.Restore(s, at(4*time.Second)))
-	require.Equal(t, map[string]int{"tenant": 10, "platform": 5}, b.e.within)
+	require.Equal(t, []int{10, 5}, []int{b.e.slots.entries(ordinary, "tenant"), b.e.slots.entries(ordinary, "platform")})
 	b.advance(2 * rules.DefaultKeepFiringFor)
-	require.Empty(t, b.e.within)
-	require.Zero(t, b.e.active)
+	require.Empty(t, b.e.slots.accounts[ordinary])
+	require.Zero(t, b.e.slots.total())
 }
 
 // An overflow of a warm-up is told when that ends.

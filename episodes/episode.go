@@ -31,6 +31,10 @@ const (
 	ReasonRemoved  Reason = "removed"  // its rule is gone or changed
 	ReasonIdentity Reason = "identity" // a reload changed its labels
 	ReasonGone     Reason = "gone"     // its pod was deleted
+	// ReasonDisplaced says that it gave its place to a namespace with fewer open
+	// episodes. Whether the failure is over is not known: the overflow alert of
+	// its rule stands for it.
+	ReasonDisplaced Reason = "displaced"
 )
 
 // Fingerprint identifies an alert: a hash of its labels.

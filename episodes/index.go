@@ -45,21 +45,20 @@ func (rs *ruleState) sharing(x index, key string) []*episode {
 }
 
 // emptied drops from the windows that a clear line concerns what is not newer.
-func (e *Engine) emptied(rs *ruleState, key string, t int64) {
-	drop := func(w *window) {
-		before := w.size()
-		w.drop(t)
-		e.hits += w.size() - before
+func (rs *ruleState) emptied(key string, t int64) {
+	drop := func(x *item[*window]) {
+		x.value.drop(t)
+		rs.windows.resize(&x.entry, x.value.size())
 	}
 	if rs.byClear == nil {
-		if w, ok := rs.windows.Peek(key); ok {
-			drop(w)
+		if x := rs.windows.items[key]; x != nil {
+			drop(x)
 		}
 		return
 	}
-	for _, w := range rs.windows.Values() {
-		if w.clears == key {
-			drop(w)
+	for _, x := range rs.windows.items {
+		if x.value.clears == key {
+			drop(x)
 		}
 	}
 }

@@ -3,6 +3,8 @@ package episodes
 import (
 	"slices"
 	"strings"
+
+	"crowsnest/matcher"
 )
 
 // episode is one open failure.
@@ -36,6 +38,7 @@ type episode struct {
 	window *window
 	dirty  bool
 	due    deadline
+	slot   entry // its place in the limits
 
 	course course
 }
@@ -60,23 +63,23 @@ func (e *Engine) open(rs *ruleState, values []string, trig *trigger, now int64) 
 	if rs.isMuted(values, trig.t) {
 		return
 	}
-	if l, full := e.full(rs, trig.namespace); full {
-		e.refuse(rs, trig.t, l, now)
+	key := string(e.batch.key)
+	if l, full := e.place(rs, trig.party, now); full {
+		e.refuse(rs, key, trig.t, l, now)
 		return
 	}
-	key := string(e.batch.key)
 	ep := &episode{
 		rs: rs, key: key, values: e.batch.cloned(values), namespace: strings.Clone(trig.namespace), state: StatePending, newest: trig.t,
 	}
 	e.begin(ep, trig)
 	e.show(ep, trig)
 	e.identify(ep)
-	if w, ok := rs.windows.Peek(key); ok {
-		ep.window = w
-		rs.windows.Remove(key)
+	if x := rs.windows.items[key]; x != nil {
+		ep.window = x.value
+		rs.windows.delete(key)
 	}
 	ep.noteOpened(trig, now)
-	e.add(ep)
+	e.add(ep, trig.party)
 	if rs.waits() {
 		e.changes = append(e.changes, e.export(ep, now))
 	} else {
@@ -86,7 +89,7 @@ func (e *Engine) open(rs *ruleState, values []string, trig *trigger, now int64) 
 }
 
 // add makes an episode one of the open ones.
-func (e *Engine) add(ep *episode) {
+func (e *Engine) add(ep *episode, party string) {
 	rs := ep.rs
 	ep.due.rs, ep.due.ep = rs, ep
 	rs.open[ep.key] = ep
@@ -94,12 +97,10 @@ func (e *Engine) add(ep *episode) {
 	ep.mutes, _ = rs.shared(rs.muteAt, ep.values)
 	rs.byClear.add(ep.clears, ep)
 	rs.byMute.add(ep.mutes, ep)
-	e.active++
+	ep.slot.key = ep.key
+	rs.slots.put(&ep.slot, party)
 	if ep.state == StatePending {
 		rs.pending++
-	}
-	if ep.namespace != "" {
-		e.within[ep.namespace]++
 	}
 }
 
@@ -110,15 +111,9 @@ func (e *Engine) remove(ep *episode) {
 	delete(rs.open, ep.key)
 	rs.byClear.remove(ep.clears, ep)
 	rs.byMute.remove(ep.mutes, ep)
-	e.active--
+	rs.slots.remove(&ep.slot)
 	if ep.state == StatePending {
 		rs.pending--
-	}
-	if ep.namespace == "" {
-		return
-	}
-	if e.within[ep.namespace]--; e.within[ep.namespace] <= 0 {
-		delete(e.within, ep.namespace)
 	}
 }
 
@@ -198,21 +193,25 @@ func (e *Engine) closeBy(ep *episode, reason Reason, end, now int64, line text) 
 	x := e.export(ep, now)
 	x.State, x.Reason, x.Held = state, reason, false
 	x.EndsAt, x.Concluded = instant(max(end, ep.starts, ep.starts-ep.moved)), instant(now)
+	if reason == ReasonDisplaced {
+		x.Annotations["ended"] = "Its place was needed. Whether the failure is over is not known; the alert with overflow=\"true\" of the same rule stands for it."
+	}
 	e.changes = append(e.changes, x)
 	if state == StateResolved {
 		e.closed = append(e.closed, x)
 	}
 	e.notePast(ep, x, line)
+	party := ep.slot.cell.party
 	e.remove(ep)
 	ep.state, ep.dirty = state, false
 	if ep.window != nil && ep.window.size() > 0 {
-		e.keep(rs, ep.key, ep.window)
+		rs.windows.add(ep.key, party, ep.window, ep.window.size())
 	}
 }
 
 // takeClear takes a clear line: it ends the episodes that are not newer and
 // empties the windows of every key that it shares `same` with.
-func (e *Engine) takeClear(rs *ruleState, h *hit, now int64) {
+func (e *Engine) takeClear(rs *ruleState, m *matcher.Hit, h *hit, now int64) {
 	if rs.rule.Clear == nil {
 		return
 	}
@@ -223,10 +222,12 @@ func (e *Engine) takeClear(rs *ruleState, h *hit, now int64) {
 		rs.stats.MissingSame++
 		return
 	}
-	if old, ok := rs.cleared.Get(key); !ok || t > old {
-		rs.cleared.Add(key, t)
+	newest := t
+	if old := rs.cleared.items[key]; old != nil {
+		newest = max(t, old.value)
 	}
-	e.emptied(rs, key, t)
+	rs.cleared.add(key, e.partyOf(m.Labels), newest, 1)
+	rs.emptied(key, t)
 	for _, ep := range rs.sharing(rs.byClear, key) {
 		if ep.window != nil {
 			ep.window.drop(t)
@@ -238,7 +239,7 @@ func (e *Engine) takeClear(rs *ruleState, h *hit, now int64) {
 }
 
 // takeUnless takes a muting line: it ends the pending episodes that it mutes.
-func (e *Engine) takeUnless(rs *ruleState, h *hit, now int64) {
+func (e *Engine) takeUnless(rs *ruleState, m *matcher.Hit, h *hit, now int64) {
 	u := rs.rule.Unless
 	if u == nil {
 		return
@@ -250,8 +251,12 @@ func (e *Engine) takeUnless(rs *ruleState, h *hit, now int64) {
 		rs.stats.MissingSame++
 		return
 	}
-	times, _ := rs.muted.Get(key)
-	rs.muted.Add(key, insertTime(times, t))
+	var times []int64
+	if old := rs.muted.items[key]; old != nil {
+		times = old.value
+	}
+	times = insertTime(times, t)
+	rs.muted.add(key, e.partyOf(m.Labels), times, len(times))
 	for _, ep := range rs.sharing(rs.byMute, key) {
 		if ep.state == StatePending && t > ep.starts-int64(u.Within) {
 			e.closeBy(ep, ReasonMuted, t, now, h.line)
@@ -288,8 +293,11 @@ func (rs *ruleState) isMuted(values []string, t int64) bool {
 		return false
 	}
 	late := t < rs.watermark()
-	times, _ := rs.muted.Peek(key)
-	for _, m := range times {
+	x := rs.muted.items[key]
+	if x == nil {
+		return false
+	}
+	for _, m := range x.value {
 		if m > t-int64(u.Within) && (!late || m <= t+int64(rs.rule.For)+rs.group.lateness) {
 			return true
 		}

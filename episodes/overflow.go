@@ -35,6 +35,7 @@ const (
 	ofRule      = "rule"
 	ofAll       = "all"
 	ofNamespace = "namespace"
+	ofShare     = "share"
 )
 
 // String says which limit it is.
@@ -44,25 +45,14 @@ func (l limit) String() string {
 		return fmt.Sprintf("the limit of the rule is %d", l.n)
 	case ofAll:
 		return fmt.Sprintf("the limit of all rules together (limits.active_alerts) is %d", l.n)
+	case ofShare:
+		return fmt.Sprintf("alerts of namespace %q gave their places to namespaces with fewer", l.namespace)
 	}
 	return fmt.Sprintf("the limit of namespace %s (limits.alerts_per_namespace) is %d", l.namespace, l.n)
 }
 
-// full tells which limit leaves no room for an episode, if one does.
-func (e *Engine) full(rs *ruleState, namespace string) (l limit, full bool) {
-	switch {
-	case len(rs.open) >= rs.rule.Limit:
-		return limit{of: ofRule, n: rs.rule.Limit}, true
-	case e.active >= e.cfg.MaxActive:
-		return limit{of: ofAll, n: e.cfg.MaxActive}, true
-	case namespace != "" && e.within[namespace] >= e.cfg.MaxPerNamespace:
-		return limit{of: ofNamespace, n: e.cfg.MaxPerNamespace, namespace: namespace}, true
-	}
-	return limit{}, false
-}
-
-// refuse counts a trigger of the key of the batch that finds no place and lets the overflow alert fire.
-func (e *Engine) refuse(rs *ruleState, t int64, l limit, now int64) {
+// refuse counts a trigger that finds no place and lets the overflow alert fire.
+func (e *Engine) refuse(rs *ruleState, key string, t int64, l limit, now int64) {
 	rs.stats.Refused++
 	o := &rs.over
 	if !o.active {
@@ -78,7 +68,7 @@ func (e *Engine) refuse(rs *ruleState, t int64, l limit, now int64) {
 		l.namespace = strings.Clone(l.namespace)
 		o.limit, o.why = l, l.String()
 	}
-	o.keys.Add(string(e.batch.key), struct{}{})
+	o.keys.Add(key, struct{}{})
 	if o.lines == 1 {
 		e.changes = append(e.changes, e.exportOverflow(rs, now))
 		return

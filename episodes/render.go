@@ -192,7 +192,7 @@ func (e *Engine) exportOverflow(rs *ruleState, now int64) Episode {
 	}
 	x.Annotations = map[string]string{
 		"summary":     fmt.Sprintf("%s: %s further keys beyond the limit of open episodes", rs.rule.Alert, more),
-		"description": fmt.Sprintf("%d triggers found no place: %s. The alerts that are open stay.", o.lines, o.why),
+		"description": fmt.Sprintf("%d triggers found no place: %s. Alerts that are open stay, unless a namespace with fewer needs their place.", o.lines, o.why),
 		"count":       strconv.FormatInt(o.lines, 10),
 		"first_seen":  x.StartsAt.Format(time.RFC3339),
 		"last_seen":   x.LastSeen.Format(time.RFC3339),

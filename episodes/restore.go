@@ -1,6 +1,7 @@
 package episodes
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -106,20 +107,21 @@ func (e *Engine) restoreRule(rs *ruleState, r ruleSnapshot, now int64) {
 		}
 		ep.noteRestored(now)
 		if rs.open[ep.key] == nil {
-			e.add(ep)
+			e.add(ep, cmp.Or(s.Party, s.Namespace, rs.partyOfKey(s.Values)))
 			ep.due.arm()
 		}
 	}
 	for _, w := range r.Windows {
 		if len(w.Key) == len(rs.rule.By) {
-			e.keep(rs, join(w.Key), rs.loadWindow(r.Wants, w))
+			loaded := rs.loadWindow(r.Wants, w)
+			rs.windows.add(join(w.Key), cmp.Or(w.Party, rs.partyOfKey(w.Key)), loaded, loaded.size())
 		}
 	}
 	for _, c := range r.Cleared {
-		rs.cleared.Add(string(c.Key), c.Value)
+		rs.cleared.add(string(c.Key), c.Party, c.Value, 1)
 	}
 	for _, m := range r.Muted {
-		rs.muted.Add(string(m.Key), m.Value)
+		rs.muted.add(string(m.Key), m.Party, m.Value, len(m.Value))
 	}
 	if o := r.Overflow; o != nil {
 		rs.over.due.disarm()

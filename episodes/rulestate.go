@@ -8,8 +8,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
-
 	"crowsnest/rules"
 )
 
@@ -29,11 +27,12 @@ type ruleState struct {
 	// unless line shares, byClear and byMute find what is open by them.
 	clearAt, muteAt []int
 	byClear, byMute index
-	windows         *simplelru.LRU[string, *window] // of keys without an episode
+	slots           *shelf          // of what is open
+	windows         *cache[*window] // of keys without an episode
 	// cleared and muted hold, per value of `same`, the newest clear line and
 	// the muting lines.
-	cleared *simplelru.LRU[string, int64]
-	muted   *simplelru.LRU[string, []int64]
+	cleared *cache[int64]
+	muted   *cache[[]int64]
 	over    overflow
 	stats   RuleStats // but for LastMatch
 	newest  int64     // event time of a matching line
@@ -43,13 +42,10 @@ func (e *Engine) newRuleState(r *rules.Rule) *ruleState {
 	rs := &ruleState{rule: r, lenient: e.cfg.Unlabelled, seed: seedOf(r.Alert), suspended: noTime, open: map[string]*episode{}}
 	rs.over.due.rs = rs
 	size := 10 * max(r.Limit, 1)
-	// The sizes are positive, so there is no error.
-	rs.windows, _ = simplelru.NewLRU(size, func(_ string, w *window) {
-		e.keys--
-		e.hits -= w.size()
-	})
-	rs.cleared, _ = simplelru.NewLRU[string, int64](size, nil)
-	rs.muted, _ = simplelru.NewLRU[string, []int64](size, nil)
+	rs.slots = newShelf(rs, e.slots, r.Limit, nil) // nothing is evicted: see place
+	rs.windows = newCache(rs, e.windows, size, func(w *window, party string) { e.evictedWindow(rs, w, party) })
+	rs.cleared = newCache(rs, e.asides, size, func(t int64, party string) { e.evictedClear(rs, t, party) })
+	rs.muted = newCache(rs, e.asides, size, func(ts []int64, party string) { e.evictedMute(rs, ts, party) })
 	rs.clearAt, rs.muteAt = sameAt(r, r.Clear), sameAt(r, r.Unless)
 	rs.byClear, rs.byMute = newIndex(r, r.Clear), newIndex(r, r.Unless)
 	return rs

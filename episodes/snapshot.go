@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"slices"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
-
 	"crowsnest/rules"
 )
 
@@ -53,6 +51,7 @@ type episodeSnapshot struct {
 	Lines     int64             `json:"lines"`
 	LastID    uint64            `json:"last_id"`
 	Namespace string            `json:"namespace,omitempty"`
+	Party     string            `json:"party,omitempty"`
 	Chain     []hitSnapshot     `json:"chain,omitempty"`
 	Line      string            `json:"line,omitempty"`
 	First     string            `json:"first,omitempty"` // if it is not Line
@@ -61,6 +60,7 @@ type episodeSnapshot struct {
 
 type windowSnapshot struct {
 	Key      []string        `json:"key,omitempty"` // values of `by`, unless an episode has them
+	Party    string          `json:"party,omitempty"`
 	Steps    [][]hitSnapshot `json:"steps,omitempty"`
 	Lines    []byte          `json:"lines,omitempty"`  // as packed
 	Newest   []hitSnapshot   `json:"newest,omitempty"` // one or none
@@ -78,6 +78,7 @@ type hitSnapshot struct {
 type entrySnapshot[V any] struct {
 	Key   []byte `json:"k"` // bytes of the log, which need not be UTF-8
 	Value V      `json:"v"`
+	Party string `json:"p,omitempty"`
 }
 
 type overflowSnapshot struct {
@@ -147,7 +148,7 @@ const (
 // savedLine returns a line as it is saved: the more episodes and windows there
 // are, the less of each.
 func (e *Engine) savedLine(t *text) string {
-	return cut(e.shown(t), min(maxSample, max(64, savedLines/max(1, 2*e.active+e.keys))))
+	return cut(e.shown(t), min(maxSample, max(64, savedLines/max(1, 2*e.slots.total()+e.windows.total()))))
 }
 
 // saveClosed saves what was resolved; the texts of those that ended long ago
@@ -180,7 +181,7 @@ func (e *Engine) saveRule(rs *ruleState) ruleSnapshot {
 	}
 	for _, ep := range rs.sorted() {
 		x := episodeSnapshot{
-			Values: ep.values, Labels: ep.labels, State: ep.state, Namespace: ep.namespace, Starts: ep.starts, Moved: ep.moved, Newest: ep.newest,
+			Values: ep.values, Labels: ep.labels, State: ep.state, Namespace: ep.namespace, Party: ep.slot.cell.party, Starts: ep.starts, Moved: ep.moved, Newest: ep.newest,
 			From: ep.from, Fired: ep.fired, Written: ep.written, Lines: ep.lines, LastID: ep.lastID,
 			Chain: saveValues(rs.rule, ep.chain), Line: e.savedLine(&ep.last.line), First: e.savedLine(&ep.first),
 		}
@@ -197,9 +198,11 @@ func (e *Engine) saveRule(rs *ruleState) ruleSnapshot {
 		}
 		out.Open = append(out.Open, x)
 	}
-	for _, key := range rs.windows.Keys() {
-		if w, _ := rs.windows.Peek(key); w.size() > 0 {
-			out.Windows = append(out.Windows, e.saveWindow(rs.rule, w))
+	for x, party := range rs.windows.values() {
+		if x.value.size() > 0 {
+			w := e.saveWindow(rs.rule, x.value)
+			w.Party = party
+			out.Windows = append(out.Windows, w)
 		}
 	}
 	out.Cleared = saveEntries(rs.cleared)
@@ -217,11 +220,10 @@ func (e *Engine) saveRule(rs *ruleState) ruleSnapshot {
 	return out
 }
 
-func saveEntries[V any](lru *simplelru.LRU[string, V]) []entrySnapshot[V] {
+func saveEntries[V any](k *cache[V]) []entrySnapshot[V] {
 	var out []entrySnapshot[V]
-	for _, k := range lru.Keys() {
-		v, _ := lru.Peek(k)
-		out = append(out, entrySnapshot[V]{[]byte(k), v})
+	for x, party := range k.values() {
+		out = append(out, entrySnapshot[V]{[]byte(x.key), x.value, party})
 	}
 	return out
 }

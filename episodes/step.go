@@ -69,22 +69,18 @@ func (rs *ruleState) move(by int64) {
 			ep.window.move(by)
 		}
 	}
-	for _, w := range rs.windows.Values() {
-		w.move(by)
+	for _, x := range rs.windows.items {
+		x.value.move(by)
 	}
-	for _, k := range rs.cleared.Keys() {
-		// In order from the oldest: the order of use stays.
-		if t, ok := rs.cleared.Peek(k); ok {
-			rs.cleared.Add(k, t+by)
-		}
+	for _, x := range rs.cleared.items {
+		x.value += by
 	}
-	for _, k := range rs.muted.Keys() {
-		times, _ := rs.muted.Peek(k)
-		moved := make([]int64, len(times)) // a copy: a snapshot may share it
-		for i, t := range times {
+	for _, x := range rs.muted.items {
+		moved := make([]int64, len(x.value)) // a copy: a snapshot may share it
+		for i, t := range x.value {
 			moved[i] = t + by
 		}
-		rs.muted.Add(k, moved)
+		x.value = moved
 	}
 	if o := &rs.over; o.active {
 		o.starts += by

@@ -26,6 +26,7 @@ func (e *Engine) Swap(set *rules.Set, now time.Time) {
 		if rs != nil && rs.rule.Hash == r.Hash {
 			delete(old, r.Alert)
 			rs.rule, kept[rs] = r, true
+			rs.reclass()
 		} else {
 			rs = e.newRuleState(r)
 			if was := old[r.Alert]; was != nil {
@@ -86,14 +87,28 @@ func (e *Engine) drop(rs *ruleState, now int64) {
 	if rs.over.active {
 		e.endOverflow(rs, now, now, ReasonRemoved)
 	}
-	rs.windows.Purge()
+	rs.windows.purge()
+	rs.cleared.purge()
+	rs.muted.purge()
+}
+
+// reclass charges what the rule has to the class of its severity, which a new
+// version may have changed.
+func (rs *ruleState) reclass() {
+	c := classOf(rs.rule)
+	for _, s := range []*shelf{rs.slots, rs.windows.shelf, rs.cleared.shelf, rs.muted.shelf} {
+		s.reclass(c)
+	}
 }
 
 // Stats is what an engine can say about itself.
 type Stats struct {
 	Totals
-	Seen  int // fingerprints that are remembered
-	Rules []RuleStatus
+	Seen int // fingerprints that are remembered
+	// Evictions is what was dropped for room and could have made a difference,
+	// of a bounded number of namespaces and rules.
+	Evictions []Eviction
+	Rules     []RuleStatus
 }
 
 // RuleStatus is the state of one rule.
@@ -115,7 +130,7 @@ type RuleStatus struct {
 func (e *Engine) Stats(now time.Time) Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s := Stats{Totals: e.total, Seen: len(e.seen.slots)}
+	s := Stats{Totals: e.total, Seen: len(e.seen.slots), Evictions: e.evictions.list()}
 	s.SeenEvicted = e.seen.evicted
 	s.Rules = make([]RuleStatus, 0, len(e.order))
 	at := nanos(now)
@@ -123,7 +138,7 @@ func (e *Engine) Stats(now time.Time) Stats {
 		st := RuleStatus{
 			Rule: rs.rule, RuleStats: rs.stats, Overflow: rs.over.active, Held: rs.held(at),
 			Pending: rs.pending, Firing: len(rs.open) - rs.pending,
-			Windows: rs.windows.Len(), Inactive: len(rs.group.sources) == 0,
+			Windows: rs.windows.used, Inactive: len(rs.group.sources) == 0,
 		}
 		if st.Matches > 0 {
 			st.LastMatch = instant(rs.newest)

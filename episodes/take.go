@@ -64,9 +64,9 @@ func (e *Engine) take(m *matcher.Hit, now int64) {
 	h.line, h.lent = text{s: m.Line, lent: true}, true
 	switch m.Part {
 	case matcher.PartClear:
-		e.takeClear(rs, h, now)
+		e.takeClear(rs, m, h, now)
 	case matcher.PartUnless:
-		e.takeUnless(rs, h, now)
+		e.takeUnless(rs, m, h, now)
 	default:
 		rs.stats.Matches++
 		rs.newest = max(rs.newest, t)
@@ -97,15 +97,16 @@ func (e *Engine) takeStep(rs *ruleState, m *matcher.Hit, h *hit, now int64) {
 	trig := trigger{t: h.t, from: h.t - 1, shown: h, lines: 1, line: h}
 	if rs.windowed() {
 		var ok bool
-		if trig, ok = e.count(rs, ep, int(m.Part), cleared); !ok {
+		if trig, ok = e.count(rs, ep, m, cleared); !ok {
 			return
 		}
 	}
 	if ep != nil {
+		rs.slots.use(&ep.slot, e.partyOf(m.Labels))
 		e.extend(ep, &trig)
 		return
 	}
-	trig.namespace = m.Labels["namespace"]
+	trig.namespace, trig.party = m.Labels["namespace"], e.partyOf(m.Labels)
 	e.open(rs, values, &trig, now)
 }
 
@@ -131,58 +132,46 @@ func (e *Engine) keyOf(rs *ruleState, wanted []string) (values []string, missing
 
 // count puts the hit of the batch into the window of its key and looks for a
 // trigger.
-func (e *Engine) count(rs *ruleState, ep *episode, step int, cleared int64) (trigger, bool) {
-	w := e.windowOf(rs, ep)
-	before := w.size()
+func (e *Engine) count(rs *ruleState, ep *episode, m *matcher.Hit, cleared int64) (trigger, bool) {
+	var kept *item[*window]
+	var w *window
+	if ep != nil {
+		w = ep.ownWindow()
+	} else {
+		kept = e.windowOf(rs, e.partyOf(m.Labels))
+		w = kept.value
+	}
 	w.drop(max(rs.watermark()-int64(rs.rule.Within), cleared))
-	trig, ok := w.add(rs.rule, step, &e.batch)
-	if ep == nil {
-		e.hits += w.size() - before
-		e.bound(rs)
+	trig, ok := w.add(rs.rule, int(m.Part), &e.batch)
+	if kept != nil {
+		if n := w.size(); n != kept.lines {
+			rs.windows.resize(&kept.entry, n)
+			rs.windows.squeeze(&kept.entry)
+		}
 	}
 	return trig, ok
 }
 
-// windowOf returns the window of the key of the batch, that of its episode if
-// there is one.
-func (e *Engine) windowOf(rs *ruleState, ep *episode) *window {
-	if ep != nil {
-		if ep.window == nil {
-			ep.window = rs.newWindow(ep.values)
-		}
-		return ep.window
+// ownWindow returns the window of an episode.
+func (ep *episode) ownWindow() *window {
+	if ep.window == nil {
+		ep.window = ep.rs.newWindow(ep.values)
 	}
-	key := string(e.batch.key)
-	if w, ok := rs.windows.Get(key); ok {
-		return w
-	}
-	w := rs.newWindow(e.batch.cloned(e.batch.by))
-	e.keep(rs, key, w)
-	return w
+	return ep.window
 }
 
-// keep puts a window into the LRU of its rule, within the bounds.
-func (e *Engine) keep(rs *ruleState, key string, w *window) {
-	e.keys++
-	e.hits += w.size()
-	if rs.windows.Add(key, w) {
-		rs.stats.Evicted++
+// windowOf returns the window of the key of the batch, which has no episode.
+func (e *Engine) windowOf(rs *ruleState, party string) *item[*window] {
+	if x := rs.windows.items[string(e.batch.key)]; x != nil {
+		rs.windows.use(&x.entry, party)
+		return x
 	}
-	e.bound(rs)
-}
-
-// bound drops windows of the rule that needs room until all rules together are
-// within their bounds. The newest window stays.
-func (e *Engine) bound(rs *ruleState) {
-	for (e.keys > e.cfg.MaxKeys || e.hits > e.cfg.MaxHits) && rs.windows.Len() > 1 {
-		rs.windows.RemoveOldest()
-		rs.stats.Evicted++
-	}
+	return rs.windows.add(string(e.batch.key), party, rs.newWindow(e.batch.cloned(e.batch.by)), 0)
 }
 
 // clearedAt is the time of the newest clear line that concerns a key.
 func (e *Engine) clearedAt(rs *ruleState, ep *episode, values []string) int64 {
-	if rs.cleared.Len() == 0 {
+	if rs.cleared.used == 0 {
 		return noTime
 	}
 	key, missing := "", false
@@ -194,8 +183,8 @@ func (e *Engine) clearedAt(rs *ruleState, ep *episode, values []string) int64 {
 	if missing {
 		return noTime // no clear line lacks a value
 	}
-	if t, ok := rs.cleared.Peek(key); ok {
-		return t
+	if x := rs.cleared.items[key]; x != nil {
+		return x.value
 	}
 	return noTime
 }

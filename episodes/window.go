@@ -137,8 +137,8 @@ type trigger struct {
 	shown *hit  // else the newest counted line; it is valid until the next one
 	lines int64 // in the window
 	line  *hit  // that was read, valid as long
-	// namespace of the stream of that line.
-	namespace string
+	// namespace of the stream of that line, and its party.
+	namespace, party string
 }
 
 // newWindow makes a window of a key. The values are kept.

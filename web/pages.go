@@ -171,7 +171,7 @@ func reasonText(r episodes.Reason) string {
 		episodes.ReasonClear: "a line says that it recovered", episodes.ReasonQuiet: "no matching line for long enough",
 		episodes.ReasonExpired: "no sign of life for too long", episodes.ReasonMuted: "planned work was announced",
 		episodes.ReasonRemoved:  "its rule was removed or changed",
-		episodes.ReasonIdentity: "its labels changed; it goes on under new ones", episodes.ReasonGone: "its pod was deleted",
+		episodes.ReasonIdentity: "its labels changed; it goes on under new ones", episodes.ReasonGone: "its pod was deleted", episodes.ReasonDisplaced: "a namespace with fewer alerts needed its place; whether it is over is not known",
 	}[r]
 	return cmp.Or(text, string(r))
 }

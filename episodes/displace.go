@@ -1,0 +1,86 @@
+package episodes
+
+// place finds a place for an episode of a party, or returns the limit that
+// leaves none. Where a limit is reached, a party, or within one party a rule,
+// that has more open gives one up: the overflow alert of its rule stands for it.
+// What is open is never evicted for a party that has as much.
+func (e *Engine) place(rs *ruleState, party string, now int64) (l limit, full bool) {
+	own := rs.slots.entries(party)
+	var give []*cell
+	if a := e.slots.accounts[rs.slots.class][party]; a != nil && party != "" && a.load[inEntries] >= e.cfg.MaxPerNamespace {
+		c := a.heaviest(own)
+		if c == nil {
+			return limit{of: ofNamespace, n: e.cfg.MaxPerNamespace, namespace: party}, true
+		}
+		give = append(give, c)
+	}
+	switch {
+	case len(rs.open) >= rs.rule.Limit:
+		c := rs.slots.cells.heaviest(own)
+		if c == nil {
+			return limit{of: ofRule, n: rs.rule.Limit}, true
+		}
+		give = append(give, c)
+	case give == nil && e.slots.isFull(rs.slots.class):
+		c := e.slots.heaviest(rs.slots.class, party, own)
+		if c == nil {
+			return limit{of: ofAll, n: e.cfg.MaxActive}, true
+		}
+		give = append(give, c)
+	}
+	for _, c := range give {
+		e.displace(c, now)
+	}
+	return limit{}, false
+}
+
+// isFull reports whether there is no room for one more entry of a class.
+func (r *room) isFull(c class) bool {
+	return c == ordinary && r.used[ordinary][inEntries] >= r.max[inEntries] ||
+		r.total() >= r.max[inEntries]+r.reserve[inEntries]
+}
+
+// heaviest returns the cell that has the most, if that is more than own and one.
+func (r *ranking) heaviest(own int) *cell {
+	if len(r.nodes) == 0 {
+		return nil
+	}
+	if n := r.first(); n.load[inEntries] > own+1 {
+		return n.cell
+	}
+	return nil
+}
+
+func (a *account) heaviest(own int) *cell { return a.cells[inEntries].heaviest(own) }
+
+// heaviest returns the cell that has to give up an entry for one more of a
+// party, which has own of the same rule; nil: none has more.
+func (r *room) heaviest(c class, party string, own int) *cell {
+	if r.used[c][inEntries] == 0 {
+		return nil
+	}
+	a := r.ranks[c][inEntries].first().account
+	if a == r.accounts[c][party] {
+		return a.heaviest(own)
+	}
+	if a.load[inEntries] <= r.entries(c, party)+1 {
+		return nil
+	}
+	return a.cells[inEntries].first().cell
+}
+
+// displace ends the episode of a cell that had no trigger for the longest time;
+// a pending one first, of which nobody was notified.
+func (e *Engine) displace(c *cell, now int64) {
+	rs, x := c.shelf.rs, c.oldest
+	for y := x; y != nil; y = y.newer {
+		if rs.open[y.key].state == StatePending {
+			x = y
+			break
+		}
+	}
+	ep, l := rs.open[x.key], limit{of: ofShare, namespace: c.party}
+	e.evictions.note(c.party, rs.rule.Alert, EvictedAlerts)
+	e.close(ep, ReasonDisplaced, now, now)
+	e.refuse(rs, ep.key, ep.newest, l, now)
+}

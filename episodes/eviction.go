@@ -1,0 +1,169 @@
+package episodes
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"crowsnest/rules"
+)
+
+// Evicted is what was dropped for room.
+type Evicted string
+
+// The kinds of what is dropped. Each could have made an alert fire, or kept one
+// from firing; what is too old for that is dropped without a word.
+const (
+	EvictedWindows Evicted = "windows" // lines that were counted for a key
+	EvictedClears  Evicted = "clears"  // the newest clear line of a key
+	EvictedMutes   Evicted = "mutes"   // the unless lines of a key
+	EvictedAlerts  Evicted = "alerts"  // an open episode: its overflow alert stands for it
+)
+
+// Eviction counts what one namespace lost of one rule, because its lines took
+// more room than those of any other.
+type Eviction struct {
+	Namespace string // "" of streams without one; OtherEvictions: of several
+	Rule      string
+	Kind      Evicted
+	Count     int64
+	Last      time.Time // of the clock
+}
+
+// OtherEvictions stands for the namespaces and rules that are not counted by
+// themselves.
+const OtherEvictions = "(others)"
+
+// maxEvictions bounds what is counted by itself: namespaces are made by tenants.
+const maxEvictions = 100
+
+// evictions counts what was dropped. Only the newest and greatest are counted by
+// themselves.
+type evictions struct {
+	now   int64 // of the clock, at the last call of the engine
+	known map[evictionKey]*Eviction
+}
+
+type evictionKey struct {
+	namespace, rule string
+	kind            Evicted
+}
+
+// note counts an eviction.
+func (v *evictions) note(namespace, rule string, kind Evicted) {
+	v.count(evictionKey{namespace, rule, kind}, 1, instant(v.now))
+}
+
+func (v *evictions) count(k evictionKey, n int64, last time.Time) {
+	x := v.known[k]
+	if x == nil {
+		if k.namespace != OtherEvictions && len(v.known) >= maxEvictions {
+			v.fold()
+		}
+		k.namespace = strings.Clone(k.namespace)
+		x = &Eviction{Namespace: k.namespace, Rule: k.rule, Kind: k.kind}
+		if v.known == nil {
+			v.known = map[evictionKey]*Eviction{}
+		}
+		v.known[k] = x
+	}
+	x.Count += n
+	if x.Last.Before(last) {
+		x.Last = last
+	}
+}
+
+// fold makes room: it adds the least count to those of the others. One that is
+// older than the alert about it goes first.
+func (v *evictions) fold() {
+	old := instant(v.now).Add(-KeepResolved)
+	var least *Eviction
+	for k, x := range v.known {
+		if k.namespace == OtherEvictions {
+			continue
+		}
+		if least == nil || lesser(x, least, old) {
+			least = x
+		}
+	}
+	if least == nil {
+		return
+	}
+	delete(v.known, evictionKey{least.Namespace, least.Rule, least.Kind})
+	v.count(evictionKey{OtherEvictions, OtherEvictions, least.Kind}, least.Count, least.Last)
+}
+
+// lesser orders by whether it is old, then by count, then by name.
+func lesser(a, b *Eviction, old time.Time) bool {
+	if x, y := a.Last.Before(old), b.Last.Before(old); x != y {
+		return x
+	}
+	if a.Count != b.Count {
+		return a.Count < b.Count
+	}
+	return compareEvictions(a, b) < 0
+}
+
+func compareEvictions(a, b *Eviction) int {
+	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Rule, b.Rule), cmp.Compare(a.Kind, b.Kind))
+}
+
+// list returns a copy, in order of the names.
+func (v *evictions) list() []Eviction {
+	out := make([]Eviction, 0, len(v.known))
+	for _, x := range v.known {
+		out = append(out, *x)
+	}
+	slices.SortFunc(out, func(a, b Eviction) int { return compareEvictions(&a, &b) })
+	return out
+}
+
+// classOf is the class of a rule in every room.
+func classOf(r *rules.Rule) class {
+	if r.Severity == rules.SeverityCritical {
+		return critical
+	}
+	return ordinary
+}
+
+// evictedWindow counts a window that was evicted. One whose lines are all too old to
+// count towards a trigger to come is no loss.
+func (e *Engine) evictedWindow(rs *ruleState, w *window, party string) {
+	rs.stats.Evicted++
+	if w.latest() > rs.watermark()-int64(rs.rule.Within) {
+		e.evictions.note(party, rs.rule.Alert, EvictedWindows)
+	}
+}
+
+// evictedClear counts a clear line that was evicted. Only late lines need one that
+// is behind the watermark.
+func (e *Engine) evictedClear(rs *ruleState, t int64, party string) {
+	if t > rs.watermark() {
+		e.evictions.note(party, rs.rule.Alert, EvictedClears)
+	}
+}
+
+// evictedMute counts unless lines that were evicted.
+func (e *Engine) evictedMute(rs *ruleState, ts []int64, party string) {
+	if u := rs.rule.Unless; u != nil && len(ts) > 0 && ts[len(ts)-1] > rs.watermark()-int64(u.Within) {
+		e.evictions.note(party, rs.rule.Alert, EvictedMutes)
+	}
+}
+
+// latest is the time of the newest line of a window, noTime if there is none.
+func (w *window) latest() int64 {
+	t := int64(noTime)
+	if n := len(w.lines); n > 0 {
+		t = w.lines[n-1]
+	}
+	if n := len(w.values); n > 0 {
+		t = max(t, w.values[n-1].t)
+	}
+	for _, hs := range w.steps {
+		if n := len(hs); n > 0 {
+			t = max(t, hs[n-1].t)
+		}
+	}
+	return t
+}

@@ -1,0 +1,214 @@
+package episodes
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/matcher"
+	"crowsnest/rules"
+)
+
+// tenants lets namespaces write lines.
+type tenants struct{ *bench }
+
+func (b tenants) say(d time.Duration, r *rules.Rule, namespace, key string) {
+	h := lineHit(r, 0, d, namespace, key)
+	h.Labels = matcher.Labels{"namespace": namespace}
+	b.take(d, h)
+}
+
+// open lists the keys of the open episodes and their rules.
+func (b tenants) open(d time.Duration) (out []string) {
+	for _, x := range b.e.Episodes(at(d)) {
+		if x.EndsAt.IsZero() && !x.Overflow {
+			out = append(out, x.Alert+" "+x.Labels["k"])
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func keyed(name string, severity rules.Severity, change func(*rules.Rule)) *rules.Rule {
+	return rule(func(r *rules.Rule) {
+		r.Alert, r.Severity, r.By = name, severity, []string{"k"}
+		change(r)
+	})
+}
+
+// A namespace that fills the places of a rule, or of all rules, leaves room for
+// one that has fewer; what it loses is over for nobody.
+func TestPlacesAreShared(t *testing.T) {
+	r := keyed("A", rules.SeverityWarning, func(r *rules.Rule) { r.Limit = 4 })
+	b := tenants{newBench(t, r)}
+	for i := range 6 {
+		b.say(time.Duration(i)*time.Second, r, "evil", fmt.Sprint("e", i))
+	}
+	require.Equal(t, []string{"A e0", "A e1", "A e2", "A e3"}, b.open(time.Minute))
+	b.advance(6 * time.Second)
+	b.say(7*time.Second, r, "shop", "s0") // e0 had no trigger for the longest time
+	b.say(8*time.Second, r, "shop", "s1")
+	b.say(9*time.Second, r, "shop", "s2") // has as many as the other
+	b.advance(10 * time.Second)
+	require.Equal(t, []string{"A e2", "A e3", "A s0", "A s1"}, b.open(time.Minute))
+	displaced := 0
+	for _, x := range b.told {
+		if x.Reason == ReasonDisplaced {
+			displaced++
+			require.Equal(t, StateResolved, x.State)
+			require.Contains(t, x.Annotations["ended"], "is not known")
+		}
+	}
+	require.Equal(t, 2, displaced)
+	require.Equal(t, []Eviction{{Namespace: "evil", Rule: "A", Kind: EvictedAlerts, Count: 2, Last: at(6 * time.Second)}}, b.e.Stats(at(time.Minute)).Evictions)
+
+	// Its next line finds no place again: nothing flaps.
+	b.say(11*time.Second, r, "evil", "e0")
+	b.advance(12 * time.Second)
+	require.Equal(t, []string{"A e2", "A e3", "A s0", "A s1"}, b.open(time.Minute))
+}
+
+// A busy rule of a namespace costs its other rules nothing, whichever limit is
+// reached.
+func TestABusyRuleIsAloneToBlame(t *testing.T) {
+	f := func(cfg Config) {
+		t.Helper()
+		busy := keyed("Busy", rules.SeverityWarning, func(*rules.Rule) {})
+		calm := keyed("Calm", rules.SeverityWarning, func(*rules.Rule) {})
+		b := tenants{newBench(t, busy, calm)}
+		b.e = b.engine(cfg)
+		b.say(0, calm, "kube-system", "c0")
+		for i := range 20 {
+			b.say(time.Second, busy, "kube-system", fmt.Sprint("b", i))
+		}
+		b.say(2*time.Second, calm, "kube-system", "c1")
+		require.Subset(t, b.open(time.Minute), []string{"Calm c0", "Calm c1"})
+		require.Len(t, b.open(time.Minute), 8)
+	}
+	f(Config{MaxActive: 8, MaxPerNamespace: 100})
+	f(Config{MaxActive: 100, MaxPerNamespace: 8})
+}
+
+// Critical rules have places that no other rule takes.
+func TestCriticalRulesHavePlaces(t *testing.T) {
+	warning := keyed("W", rules.SeverityWarning, func(*rules.Rule) {})
+	critical := keyed("C", rules.SeverityCritical, func(*rules.Rule) {})
+	b := tenants{newBench(t, warning, critical)}
+	b.e = b.engine(Config{MaxActive: 8, MaxPerNamespace: 8})
+	for i := range 10 {
+		b.say(0, warning, fmt.Sprint("ns", i), fmt.Sprint("w", i))
+	}
+	b.say(time.Second, critical, "ns0", "c0")
+	b.say(time.Second, critical, "ns1", "c1")
+	b.say(time.Second, critical, "ns2", "c2")
+	require.Len(t, b.open(time.Minute), 10)
+	require.Subset(t, b.open(time.Minute), []string{"C c0", "C c1"})
+}
+
+// Whatever a namespace writes, the lines of others are counted, in every kind of
+// window, over a restart and over a swap of the rules.
+func TestCountsAreShared(t *testing.T) {
+	f := func(name string, change func(*rules.Rule)) {
+		t.Run(name, func(t *testing.T) {
+			var rs []*rules.Rule
+			for i := range 5 {
+				rs = append(rs, keyed(fmt.Sprint("R", i), rules.SeverityWarning, func(r *rules.Rule) {
+					r.Limit, r.Count, r.Within, r.Wants = 10, 3, time.Hour, []string{"k", "v"}
+					change(r)
+				}))
+			}
+			b := tenants{newBench(t, rs...)}
+			cfg := Config{MaxKeys: 60, MaxHits: 300, Fingerprints: 100}
+			b.e = b.engine(cfg)
+			lines := 0
+			flood := func(from time.Duration) {
+				for i := range 500 {
+					lines++
+					b.say(from+time.Duration(i)*time.Millisecond, rs[i%5], "evil", fmt.Sprint("e", lines%300))
+				}
+			}
+			victims := func(d time.Duration) {
+				for i, r := range rs {
+					for ns := range 10 {
+						h := lineHit(r, matcher.Part(int(d/time.Minute)%len(r.Steps)), d, "victim", fmt.Sprint("v", ns), d.String())
+						h.Labels = matcher.Labels{"namespace": fmt.Sprint("ns", ns)}
+						if i == 0 || ns == 0 {
+							b.take(d, h)
+						}
+					}
+				}
+			}
+			flood(0)
+			victims(3 * time.Minute)
+			flood(3 * time.Minute)
+			require.NoError(t, restartWith(b.bench, cfg))
+			flood(210 * time.Second)
+			victims(4 * time.Minute)
+			rs[2].Severity = rules.SeverityCritical
+			b.e.Swap(b.set, at(4*time.Minute))
+			flood(4 * time.Minute)
+			victims(5 * time.Minute)
+			open := b.open(6 * time.Minute)
+			for ns := range 10 {
+				require.Contains(t, open, fmt.Sprint("R0 v", ns))
+			}
+			for i := range rs {
+				require.Contains(t, open, fmt.Sprint("R", i, " v0"))
+			}
+			for _, x := range b.e.Stats(at(0)).Evictions {
+				require.Equal(t, "evil", x.Namespace)
+			}
+		})
+	}
+	f("count", func(*rules.Rule) {})
+	f("distinct", func(r *rules.Rule) { r.Distinct = "v" })
+	f("sequence", func(r *rules.Rule) { r.Sequence, r.Steps, r.Count = true, make([]rules.Step, 3), 1 })
+}
+
+func restartWith(b *bench, cfg Config) error {
+	s, err := b.e.Snapshot()
+	if err != nil {
+		return err
+	}
+	b.e = b.engine(cfg)
+	return b.e.Restore(s, at(0))
+}
+
+// Many namespaces with one key each are an LRU: none has more than others.
+func TestManyNamespaces(t *testing.T) {
+	r := keyed("A", rules.SeverityWarning, func(r *rules.Rule) { r.Limit, r.Count, r.Within = 100, 2, time.Hour })
+	b := tenants{newBench(t, r)}
+	b.say(0, r, "shop", "mine")
+	for i := range 10_000 {
+		d := time.Duration(i) * time.Millisecond
+		b.say(d, r, fmt.Sprint("ns", i), fmt.Sprint("k", i))
+		if i == 900 {
+			b.say(d, r, "shop", "mine")
+		}
+	}
+	require.Contains(t, b.open(time.Minute), "A mine")
+	require.Len(t, b.e.windows.accounts[ordinary], 1000)
+	require.LessOrEqual(t, len(b.e.Stats(at(0)).Evictions), maxEvictions+1)
+	n := int64(0)
+	for _, x := range b.e.Stats(at(0)).Evictions {
+		n += x.Count
+	}
+	require.EqualValues(t, 10_000-1000, n)
+}
+
+// A window whose lines can count for nothing any more is no loss.
+func TestOldWindowsAreNoLoss(t *testing.T) {
+	r := keyed("A", rules.SeverityWarning, func(r *rules.Rule) { r.Limit, r.Count, r.Within = 1, 2, time.Minute })
+	b := tenants{newBench(t, r)}
+	for i := range 50 {
+		d := time.Duration(i) * time.Minute
+		b.say(d, r, "ns", fmt.Sprint("k", i))
+		b.advance(d)
+	}
+	st := b.e.Stats(at(time.Hour))
+	require.EqualValues(t, 40, st.Rules[0].Evicted)
+	require.Empty(t, st.Evictions)
+}

@@ -1,0 +1,87 @@
+package episodes
+
+import "container/heap"
+
+// node is what is ranked by its load: an account, or a cell.
+type node struct {
+	account *account // nil: it is a cell
+	cell    *cell
+	load    load
+	used    uint64 // when it was used last
+	places  [3]place
+}
+
+// place is where a node is in one ranking.
+type place struct {
+	index int
+	used  uint64 // as the ranking knows it: not later than the node was used
+}
+
+// The places of a node: in the rankings of the account or room, by entries and
+// by lines, and in that of the shelf.
+const inShelf = 2
+
+// ranking finds the node with the most. Of equal ones it is the one that was
+// not used for the longest time.
+type ranking struct {
+	nodes []*node
+	by    int // of the load
+	place int // of each node
+}
+
+func newRankings() [2]ranking {
+	return [2]ranking{{by: inEntries, place: inEntries}, {by: inLines, place: inLines}}
+}
+
+// first returns the first node. A use only ever moves a node back: its place is
+// looked up when it comes first.
+func (r *ranking) first() *node {
+	for {
+		n := r.nodes[0]
+		p := &n.places[r.place]
+		if p.used == n.used {
+			return n
+		}
+		p.used = n.used
+		heap.Fix(r, 0)
+	}
+}
+
+func (r *ranking) add(n *node)    { heap.Push(r, n) }
+func (r *ranking) remove(n *node) { heap.Remove(r, n.places[r.place].index) }
+func (r *ranking) fix(n *node)    { heap.Fix(r, n.places[r.place].index) }
+
+// Len is for container/heap, as are the methods below.
+func (r *ranking) Len() int { return len(r.nodes) }
+
+// Less puts the greatest load first.
+func (r *ranking) Less(i, k int) bool {
+	a, b := r.nodes[i], r.nodes[k]
+	if x, y := a.load[r.by], b.load[r.by]; x != y {
+		return x > y
+	}
+	return a.places[r.place].used < b.places[r.place].used
+}
+
+// Swap keeps the places of the nodes.
+func (r *ranking) Swap(i, k int) {
+	r.nodes[i], r.nodes[k] = r.nodes[k], r.nodes[i]
+	r.nodes[i].places[r.place].index = i
+	r.nodes[k].places[r.place].index = k
+}
+
+// Push adds a node.
+func (r *ranking) Push(x any) {
+	n := x.(*node)
+	n.places[r.place] = place{len(r.nodes), n.used}
+	r.nodes = append(r.nodes, n)
+}
+
+// Pop removes the last node.
+func (r *ranking) Pop() any {
+	last := len(r.nodes) - 1
+	n := r.nodes[last]
+	r.nodes[last] = nil
+	r.nodes = r.nodes[:last]
+	return n
+}

@@ -1,0 +1,208 @@
+package episodes
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"crowsnest/rules"
+)
+
+// roomModel shares a room in the obvious way: it looks at everything each time.
+type roomModel struct {
+	t        *rapid.T
+	max      load
+	limit    int // of a rule
+	entries  map[string]*modelEntry
+	clock    int
+	touched  map[string]int // by class and party, and by rule and party
+	evicted  []string
+	inserted *modelEntry
+}
+
+type modelEntry struct {
+	key, party, rule string
+	class            class
+	lines, used      int
+}
+
+func (x *modelEntry) account() string { return fmt.Sprint(x.class, x.party) }
+func (x *modelEntry) cell() string    { return x.rule + "/" + x.party }
+
+func (m *roomModel) use(x *modelEntry) {
+	m.clock++
+	x.used = m.clock
+	m.touched[x.account()], m.touched[x.cell()] = m.clock, m.clock
+	m.inserted = x
+}
+
+// put adds an entry, or uses and resizes one that is there.
+func (m *roomModel) put(x modelEntry) {
+	old := m.entries[x.key]
+	if old == nil {
+		old = &x
+		m.entries[x.key] = old
+	}
+	if own := (&modelEntry{class: old.class, party: x.party}).account(); own != old.account() &&
+		m.sum(inEntries, func(e *modelEntry) bool { return e.account() == own })+1 < m.sum(inEntries, func(e *modelEntry) bool { return e.account() == old.account() }) {
+		old.party = x.party
+	}
+	old.lines = x.lines
+	m.use(old)
+	m.squeeze()
+}
+
+func (m *roomModel) sum(by int, of func(*modelEntry) bool) int {
+	n := 0
+	for _, x := range m.entries {
+		if of(x) {
+			n += load{1, x.lines}[by]
+		}
+	}
+	return n
+}
+
+func (m *roomModel) squeeze() {
+	inRule := func(x *modelEntry) bool { return x.rule == m.inserted.rule }
+	for m.sum(inEntries, inRule) > m.limit {
+		m.evict(m.heaviest(inEntries, (*modelEntry).cell, inRule))
+	}
+	for by := range m.max {
+		for {
+			c, over := m.over(by)
+			if !over {
+				break
+			}
+			account := m.heaviest(by, (*modelEntry).account, func(x *modelEntry) bool { return x.class == c })
+			cell := m.heaviest(by, (*modelEntry).cell, func(x *modelEntry) bool { return x.account() == account })
+			if !m.evict(cell) {
+				break
+			}
+		}
+	}
+}
+
+func (m *roomModel) over(by int) (class, bool) {
+	of := func(c class) int { return m.sum(by, func(x *modelEntry) bool { return x.class == c }) }
+	if of(ordinary) > m.max[by] {
+		return ordinary, true
+	}
+	return critical, of(ordinary)+of(critical) > m.max[by]+m.max[by]/4
+}
+
+// heaviest returns the name with the greatest load, of equal ones the one that
+// was not used for longest. It is never below an equal share.
+func (m *roomModel) heaviest(by int, name func(*modelEntry) string, of func(*modelEntry) bool) string {
+	loads, all := map[string]int{}, 0
+	for _, x := range m.entries {
+		if of(x) {
+			loads[name(x)] += load{1, x.lines}[by]
+			all += load{1, x.lines}[by]
+		}
+	}
+	best := ""
+	for k, n := range loads {
+		if best == "" || n > loads[best] || n == loads[best] && m.touched[k] < m.touched[best] {
+			best = k
+		}
+	}
+	require.GreaterOrEqual(m.t, loads[best]*len(loads), all, "below an equal share")
+	return best
+}
+
+// evict evicts the entry of a cell that was not used for longest, but the newest
+// of all.
+func (m *roomModel) evict(cell string) bool {
+	var oldest *modelEntry
+	for _, x := range m.entries {
+		if x.cell() == cell && x != m.inserted && (oldest == nil || x.used < oldest.used) {
+			oldest = x
+		}
+	}
+	if oldest == nil {
+		return false
+	}
+	delete(m.entries, oldest.key)
+	m.evicted = append(m.evicted, oldest.key)
+	return true
+}
+
+// A room evicts what the model evicts, in the same order, and counts exactly.
+func TestRoomsAreShared(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limits := load{rapid.IntRange(1, 12).Draw(t, "entries"), rapid.IntRange(1, 40).Draw(t, "lines")}
+		m := &roomModel{t: t, max: limits, limit: rapid.IntRange(1, 10).Draw(t, "limit"), entries: map[string]*modelEntry{}, touched: map[string]int{}}
+		r := newRoom(limits)
+		var evicted []string
+		caches := map[string]*cache[string]{}
+		for i, name := range []string{"a", "b", "C"} {
+			rs := &ruleState{rule: &rules.Rule{Alert: name, Severity: rules.SeverityWarning}}
+			if i == 2 {
+				rs.rule.Severity = rules.SeverityCritical
+			}
+			caches[name] = newCache(rs, r, m.limit, func(v, _ string) { evicted = append(evicted, v) })
+		}
+		for range rapid.IntRange(1, 150).Draw(t, "steps") {
+			name := rapid.SampledFrom([]string{"a", "b", "C"}).Draw(t, "rule")
+			key := name + rapid.StringMatching("[a-p]").Draw(t, "key")
+			party := rapid.StringMatching("[p-t]").Draw(t, "party")
+			lines := rapid.IntRange(0, 9).Draw(t, "lines")
+			k := caches[name]
+			if rapid.IntRange(0, 5).Draw(t, "delete") == 0 {
+				k.delete(key)
+				delete(m.entries, key)
+				continue
+			}
+			k.add(key, party, key, lines)
+			m.put(modelEntry{key: key, party: party, rule: name, class: k.class, lines: lines})
+			require.Equal(t, m.evicted, evicted)
+			requireExact(t, m, r, caches)
+		}
+		for _, k := range caches {
+			k.purge()
+		}
+		require.Equal(t, [classes]load{}, r.used)
+		require.Empty(t, r.accounts[ordinary])
+		require.Empty(t, r.accounts[critical])
+	})
+}
+
+func requireExact(t *rapid.T, m *roomModel, r *room, caches map[string]*cache[string]) {
+	n := 0
+	for name, k := range caches {
+		for x, party := range k.values() {
+			n++
+			require.Equal(t, m.entries[x.key].party, party)
+		}
+		require.Equal(t, m.sum(inEntries, func(x *modelEntry) bool { return x.rule == name }), k.used)
+	}
+	require.Len(t, m.entries, n)
+	for c := range classes {
+		for by := range r.max {
+			require.Equal(t, m.sum(by, func(x *modelEntry) bool { return x.class == c }), r.used[c][by])
+		}
+	}
+}
+
+// A rule whose severity changes keeps what it has, in the other class.
+func TestReclass(t *testing.T) {
+	r := newRoom(load{10, 10})
+	rs := &ruleState{rule: &rules.Rule{Severity: rules.SeverityWarning}}
+	k := newCache(rs, r, 10, func(string, string) {})
+	for i := range 6 {
+		k.add(fmt.Sprint(i), fmt.Sprint("ns", i%2), "v", 1)
+	}
+	k.reclass(critical)
+	require.Equal(t, [classes]load{critical: {6, 6}}, r.used)
+	require.Equal(t, 3, r.entries(critical, "ns1"))
+	require.Equal(t, []string{"0", "2", "4", "1", "3", "5"}, keysOf(k))
+}
+
+func keysOf[V any](k *cache[V]) (out []string) {
+	for x := range k.all() {
+		out = append(out, x.key)
+	}
+	return out
+}
