@@ -86,6 +86,11 @@ type Late interface {
 // they are of another time when it is set. The method does nothing.
 type Local interface{ Local() }
 
+// Remote is a source that another process serves, such as the Kubernetes API or
+// Loki. While that process is away the source is reported as not seen; this one
+// stays ready and is not restarted. The method does nothing.
+type Remote interface{ Remote() }
+
 // RuleUser is a source that reads only what the rules in force can match.
 type RuleUser interface {
 	// UseRules tells the rules that are in force from now on, first before Run.
@@ -102,10 +107,13 @@ type Saver interface {
 
 // Status is what a source says of itself.
 type Status struct {
-	Name    string         `json:"name"`
-	Up      bool           `json:"up"`
-	Opened  bool           `json:"opened"` // it has been up at least once
-	Error   string         `json:"last_error,omitempty"`
+	Name   string `json:"name"`
+	Up     bool   `json:"up"`
+	Opened bool   `json:"opened"` // it has been up at least once
+	Error  string `json:"last_error,omitempty"`
+	// Idle says why there is nothing to watch; "" if there is something. An idle
+	// source works, but no rule can match in it.
+	Idle    string         `json:"idle,omitempty"`
 	Proved  time.Time      `json:"proved"` // up to which it is proved to be read
 	Lag     time.Duration  `json:"lag_ns"` // now minus Proved while there is unread data
 	Streams []StreamStatus `json:"streams,omitempty"`

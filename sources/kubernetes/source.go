@@ -119,6 +119,9 @@ func (s *Source) nudge() {
 	}
 }
 
+// Remote marks the source as served by another process.
+func (s *Source) Remote() {}
+
 // Run follows logs until ctx ends. Then it waits for the requests under way,
 // which end at once.
 func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {

@@ -154,6 +154,9 @@ func (s *Source) Lateness() time.Duration { return s.cfg.Lateness }
 // that a new rule misses nothing that is under way.
 func (s *Source) UseRules(set *rules.Set) { s.set.Store(set) }
 
+// Remote marks the source as served by another process.
+func (s *Source) Remote() {}
+
 // Run reads until ctx ends. It starts no goroutine that outlives a request and
 // returns nil.
 func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {

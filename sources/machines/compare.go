@@ -22,8 +22,12 @@ const (
 	maxObjects = 20000
 )
 
-// errNone: the API has no Machines.
-var errNone = errors.New("the Cluster API is not installed: there is no API group " + group + "; install it, or remove the source machines")
+var (
+	// errNone: the API has no Machines.
+	errNone = errors.New("the Cluster API is not installed: there is no API group " + group + "; install it, or remove the source machines")
+	// errGone: it had Machines before.
+	errGone = errors.New("the Cluster API was removed: the API group " + group + " is gone, so Machines cannot be compared any more; install it again, or remove the source machines")
+)
 
 type node struct {
 	Metadata struct {
@@ -148,6 +152,8 @@ func (s *Source) own(nodes map[string]node, all []machine) []machine {
 type lacking struct {
 	Nodes    []string `json:"nodes,omitempty"`
 	Machines []string `json:"machines,omitempty"`
+	// Compared reports whether Machines could be listed at least once.
+	Compared bool `json:"compared,omitempty"`
 }
 
 // report writes the lines of one comparison. last is what had no partner in the

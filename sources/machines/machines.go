@@ -22,6 +22,11 @@
 // last form says that none of the clusters that the API server manages is its
 // own; there is nothing to compare then, and no other line is written. These
 // texts do not change.
+//
+// Where the Cluster API is not installed, and never was as far as the saved
+// position knows, there is nothing to watch: the source is up, idle, and asks
+// again every interval. Where it was installed and is missing now, the source is
+// down.
 package machines
 
 import (
@@ -138,6 +143,9 @@ func (s *Source) Name() string { return s.cfg.Name }
 // Serves tells whether the selector holds for the one stream of this source.
 func (s *Source) Serves(from rules.Selector) bool { return from.Matches(s.labels, false) }
 
+// Remote marks the source as served by another process.
+func (s *Source) Remote() {}
+
 // Positions returns what had no partner. It does not block.
 func (s *Source) Positions() json.RawMessage {
 	s.mu.Lock()
@@ -185,7 +193,7 @@ func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 	for {
 		now := s.cfg.Clock()
 		if !now.Before(due) || now.Before(due.Add(-2*s.cfg.Interval)) { // the clock was set back
-			err := s.compare(ctx, p)
+			idle, err := s.idle(s.compare(ctx, p))
 			if ctx.Err() != nil {
 				return nil
 			}
@@ -196,7 +204,7 @@ func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 			} else {
 				due = now.Add(min(s.cfg.Interval, retryAfter))
 			}
-			s.note(err, failed)
+			s.note(idle, err, failed)
 		}
 		if failed == 0 {
 			s.prove(p)
@@ -209,13 +217,29 @@ func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 	}
 }
 
-// note keeps how a comparison ended. One failure alone is not told.
-func (s *Source) note(err error, failed int) {
+// idle returns the reason why there is nothing to compare, "" if there is
+// something, and the error of a comparison that failed. Machines that were there
+// before and are missing now are a failure.
+func (s *Source) idle(err error) (string, error) {
+	if !errors.Is(err, errNone) {
+		return "", err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last.Compared {
+		return "", errGone
+	}
+	return errNone.Error(), nil
+}
+
+// note keeps how a comparison ended. A single failure is not reported.
+func (s *Source) note(idle string, err error, failed int) {
 	s.set(func(st *sources.Status) {
 		if err == nil {
-			st.Up, st.Opened, st.Error = true, true, ""
+			st.Up, st.Opened, st.Error, st.Idle = true, true, "", idle
 			return
 		}
+		st.Idle = ""
 		st.Errors["compare"]++
 		if failed > 1 || !st.Opened {
 			st.Up, st.Error = false, explain(err)
@@ -255,6 +279,7 @@ func (s *Source) compare(ctx context.Context, p sources.Pipeline) error {
 	if len(own) > 0 || s.cfg.Namespace != "" || s.cfg.Cluster != "" {
 		lines, now = report(nodes, own, last)
 	}
+	now.Compared = true
 	at := s.cfg.Clock()
 	for i, line := range lines {
 		p.Match(s.stream, matcher.Record{Time: at, Text: []byte(line)}, func() {

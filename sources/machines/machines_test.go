@@ -239,7 +239,35 @@ func TestFailures(t *testing.T) {
 	f("no role", 403, "v1beta1", "not allowed: grant list of nodes and of machines.cluster.x-k8s.io (the API server answers 403: nodes is forbidden)")
 	f("token", 401, "v1beta1", "refuses the credentials")
 	f("broken", 500, "v1beta1", "nodes and machines cannot be compared: the API server answers 500")
-	f("no Cluster API", 0, "", "Cluster API is not installed")
+}
+
+// Without the Cluster API there is nothing to watch, which is proved; where it
+// was before, its absence is a failure, also after a restart.
+func TestNoClusterAPI(t *testing.T) {
+	c := &cluster{nodes: []string{"n1"}, machines: []string{"a/c/m1=n1"}}
+	var saved json.RawMessage
+	inBubble(t, Config{}, c, func(s *Source, p *pipe, pass func(time.Duration)) {
+		pass(5 * time.Minute)
+		st := s.Status()
+		require.True(t, st.Up && st.Opened)
+		require.Empty(t, st.Error)
+		require.Contains(t, st.Idle, "the Cluster API is not installed")
+		require.WithinDuration(t, time.Now(), p.provedAt(), 6*time.Second)
+		require.Empty(t, p.take())
+		c.set(func() { c.version = "v1beta1" })
+		pass(time.Minute)
+		require.Empty(t, s.Status().Idle)
+		require.Len(t, p.take(), 2)
+		saved = s.Positions()
+	})
+	c.set(func() { c.version = "" })
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Config{Transport: c})
+		require.NoError(t, s.Restore(saved))
+		idle, err := s.idle(s.compare(t.Context(), &pipe{}))
+		require.Empty(t, idle)
+		require.ErrorContains(t, err, "the Cluster API was removed")
+	})
 }
 
 // TestOneFailure is not told.
