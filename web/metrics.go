@@ -71,6 +71,7 @@ type collector struct {
 	evaluated, dropped                  metric
 	truncated, unparsed                 metric
 	lag, up, streams                    metric
+	idle, away                          metric
 	sent, sendFailed, queue, endpointUp metric
 	skew                                metric
 }
@@ -115,6 +116,8 @@ func newCollector(view View, now func() time.Time) *collector {
 		srcErrors:    counter("source_errors_total", "Failures of a source.", "source", "reason"),
 		lag:          gauge("source_lag_seconds", "Age of the oldest data that is not read yet.", "source"),
 		up:           gauge("source_up", "Whether the source can be read.", "source"),
+		idle:         gauge("source_idle", "Whether the source has nothing to watch.", "source"),
+		away:         gauge("source_not_seen_since_timestamp_seconds", "Since when the source is not seen, kept over restarts; 0: it is seen.", "source"),
 		streams:      gauge("source_streams", "Streams that are followed.", "source"),
 		sent:         counter("notifications_total", "Alerts that a receiver accepted.", "sink", "endpoint"),
 		sendFailed:   counter("notifications_failed_total", "Alerts that a receiver refused or did not get.", "sink", "endpoint", "reason"),
@@ -129,7 +132,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, m := range []metric{
 		c.reloadOK, c.reloadTime, c.packInfo, c.packBroken, c.rulesLoaded, c.matches, c.lastMatch, c.lastSeen,
 		c.cost, c.tries, c.ruleStreams, c.blind, c.held, c.inactive, c.episodes, c.overflow, c.repeats, c.missing, c.evicted, c.seen, c.seenEvicted, c.late,
-		c.future, c.badTemplates, c.saved, c.saveErrors, c.lines, c.bytes, c.evaluated, c.dropped, c.truncated, c.unparsed, c.lost, c.srcErrors, c.lag, c.up,
+		c.future, c.badTemplates, c.saved, c.saveErrors, c.lines, c.bytes, c.evaluated, c.dropped, c.truncated, c.unparsed, c.lost, c.srcErrors, c.lag, c.up, c.idle, c.away,
 		c.streams, c.sent, c.sendFailed, c.queue, c.endpointUp, c.skew,
 	} {
 		ch <- m.desc
@@ -218,6 +221,8 @@ func (c *collector) collectSources(send emit) {
 		send(c.unparsed, float64(s.Unparsed), s.Name)
 		send(c.lag, s.Lag.Seconds(), s.Name)
 		send(c.up, truth(s.Up), s.Name)
+		send(c.idle, truth(s.Idle != ""), s.Name)
+		send(c.away, seconds(s.Away), s.Name)
 		send(c.streams, float64(len(s.Streams)), s.Name)
 		for reason, n := range s.Lost {
 			send(c.lost, float64(n), s.Name, reason)

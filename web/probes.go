@@ -19,11 +19,20 @@ func (s *Server) healthy(w http.ResponseWriter, _ *http.Request) {
 	writeText(w, http.StatusOK, "crowsnest is healthy.\n")
 }
 
-// ready says what is missing, a line each.
+// ready says what is missing, a line each. What peers have to bring back does not
+// change the answer.
 func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
-	if missing := s.view.Status().Missing; len(missing) > 0 {
-		writeText(w, http.StatusServiceUnavailable, "crowsnest is not ready:\n- "+strings.Join(missing, "\n- ")+"\n")
-		return
+	st := s.view.Status()
+	code, text := http.StatusOK, "crowsnest is ready.\n"
+	if len(st.Missing) > 0 {
+		code, text = http.StatusServiceUnavailable, "crowsnest is not ready:\n"+bullets(st.Missing)
 	}
-	writeText(w, http.StatusOK, "crowsnest is ready.\n")
+	if len(st.Absent) > 0 {
+		text += "Not seen, because of others:\n" + bullets(st.Absent)
+	}
+	writeText(w, code, text)
+}
+
+func bullets(lines []string) string {
+	return "- " + strings.Join(lines, "\n- ") + "\n"
 }

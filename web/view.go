@@ -61,7 +61,9 @@ type Source struct {
 	Up     bool          `json:"up"`
 	Opened bool          `json:"opened"` // it was up at least once
 	Error  string        `json:"lastError,omitempty"`
-	Proved time.Time     `json:"proved"` // read up to here for sure
+	Idle   string        `json:"idle,omitempty"`        // why there is nothing to watch; "": there is
+	Away   time.Time     `json:"notSeenSince,omitzero"` // zero: it is seen
+	Proved time.Time     `json:"proved"`                // read up to here for sure
 	Lag    time.Duration `json:"lagNanoseconds"`
 	Lines  int64         `json:"lines"`
 	Bytes  int64         `json:"bytes"`
@@ -135,6 +137,9 @@ type Status struct {
 	Start time.Time
 	// Missing says what is still missing before the daemon is ready.
 	Missing []string
+	// Absent says which peers are away and what is not seen because of them. It
+	// does not keep the daemon from being ready.
+	Absent []string
 	// Unhealthy says what has stopped for good; "" if nothing has.
 	Unhealthy string
 	// Config is the effective configuration as YAML, without secrets.

@@ -141,7 +141,7 @@ func newDaemon(opt daemonOptions) (*daemon, error) {
 	d.pipe.onSet = func(by time.Duration, now time.Time) {
 		d.log.Warn().Stringer("by", by).Time("now", now).Msg("the clock was set: what is open and what is waited for moves with it")
 	}
-	d.saver = &saver{dir: opt.cfg.Storage.Path, pipe: d.pipe, log: d.component("state")}
+	d.saver = &saver{dir: opt.cfg.Storage.Path, pipe: d.pipe, self: d.self, log: d.component("state")}
 	if err := d.makeAgent(); err != nil {
 		return nil, err
 	}

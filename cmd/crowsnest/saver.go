@@ -32,6 +32,7 @@ type snapshot struct {
 	Engine  json.RawMessage            `json:"engine"`
 	Sources map[string]json.RawMessage `json:"sources"`
 	Sinks   map[string]json.RawMessage `json:"sinks,omitempty"`
+	Self    json.RawMessage            `json:"self,omitempty"` // alerts of the program about itself
 }
 
 // keeper is a sink that has something to keep over a restart.
@@ -48,6 +49,7 @@ type saver struct {
 	pipe    *pipeline
 	sources []sources.Source
 	sinks   []sinks.Sink
+	self    keeper // alerts of the program about itself; nil: none
 	log     zerolog.Logger
 	staged  staged // of an agent
 
@@ -193,6 +195,9 @@ func (s *saver) copy(also func()) ([]byte, error) {
 				snap.Sinks[sink.Name()], err = k.Export()
 			}
 		}
+		if s.self != nil && err == nil {
+			snap.Self, err = s.self.Export()
+		}
 	})
 	if err == nil && s.pipe.up == nil {
 		snap.Engine, err = engine.Encode()
@@ -214,7 +219,7 @@ func (s snapshot) encode() ([]byte, error) {
 	if s.Engine == nil {
 		s.Engine = json.RawMessage("null")
 	}
-	n := len(s.Engine) + 1024
+	n := len(s.Engine) + len(s.Self) + 1024
 	for _, part := range s.Sources {
 		n += len(part)
 	}
@@ -225,6 +230,9 @@ func (s snapshot) encode() ([]byte, error) {
 	b = appendParts(append(append(b, s.Engine...), `,"sources":`...), s.Sources)
 	if len(s.Sinks) > 0 {
 		b = appendParts(append(b, `,"sinks":`...), s.Sinks)
+	}
+	if len(s.Self) > 0 {
+		b = append(append(b, `,"self":`...), s.Self...)
 	}
 	return append(b, '}'), nil
 }
@@ -294,6 +302,11 @@ func (s *saver) apply(snap snapshot) bool {
 		}
 		if err := src.Restore(pos); err != nil {
 			s.log.Error().Err(err).Str("source", src.Name()).Msg("saved positions cannot be used; looking back instead")
+		}
+	}
+	if s.self != nil && snap.Self != nil {
+		if err := s.self.Import(snap.Self); err != nil {
+			s.log.Error().Err(err).Msg("the saved alerts about crowsnest itself cannot be used")
 		}
 	}
 	for _, sink := range s.sinks {

@@ -27,10 +27,11 @@ const (
 
 // The alerts of the program about itself.
 const (
-	alertHeartbeat   = "CrowsnestHeartbeat"
-	alertBlind       = "CrowsnestBlind"
-	alertPackBroken  = "CrowsnestPackBroken"
-	alertRuleGivenUp = "CrowsnestRuleGivenUp"
+	alertHeartbeat      = "CrowsnestHeartbeat"
+	alertBlind          = "CrowsnestBlind"
+	alertNothingToWatch = "CrowsnestNothingToWatch"
+	alertPackBroken     = "CrowsnestPackBroken"
+	alertRuleGivenUp    = "CrowsnestRuleGivenUp"
 )
 
 // selfAlerts are the alerts of the program about itself. Safe for concurrent
@@ -41,8 +42,16 @@ type selfAlerts struct {
 	labels     map[string]string // that tell this process apart from others like it
 	mu         sync.Mutex
 	open       map[episodes.Fingerprint]episodes.Episode
-	away       map[string]time.Time // since when a source is away
+	away       map[string]time.Time // since when a source is not seen
+	idle       map[string]time.Time // since when a source has nothing to watch
 	moved      map[string]progress
+	unanswered time.Time // since when an aggregator has not answered; zero: it does, or there is none
+	lastSeen   time.Time // when something was seen
+	lastAnswer time.Time // of an aggregator
+
+	restored  map[episodes.Fingerprint]episodes.Episode // open in the process before and not confirmed yet
+	savedSeen time.Time                                 // lastSeen as it was exported
+	changed   bool                                      // since the last export
 }
 
 // progress is the newest sign of life of a source.
@@ -53,7 +62,11 @@ type progress struct {
 }
 
 func newSelfAlerts(start time.Time) *selfAlerts {
-	return &selfAlerts{start: start, blindAfter: blindAfter, open: map[episodes.Fingerprint]episodes.Episode{}, away: map[string]time.Time{}, moved: map[string]progress{}}
+	return &selfAlerts{
+		start: start, blindAfter: blindAfter, moved: map[string]progress{},
+		away: map[string]time.Time{}, idle: map[string]time.Time{},
+		open: map[episodes.Fingerprint]episodes.Episode{}, restored: map[episodes.Fingerprint]episodes.Episode{},
+	}
 }
 
 // update returns the alerts that opened, changed or ended. further are alerts that
@@ -69,14 +82,16 @@ func (a *selfAlerts) update(now time.Time, status []sources.Status, broken []web
 	for _, e := range further {
 		add(e)
 	}
-	add(selfAlert(alertHeartbeat, "none", nil, a.start, map[string]string{
-		"summary":     "crowsnest is running",
-		"description": "This alert always fires. Route it to a dead man's switch: its absence means that nothing is detected.",
-	}))
 	for _, e := range a.blind(now, status) {
 		add(e)
 	}
+	if e, ok := a.heartbeat(now, status); ok {
+		add(e)
+	}
 	for _, s := range status {
+		if e, ok := a.idleAlert(now, s); ok {
+			add(e)
+		}
 		for _, e := range lossAlerts(now, s) {
 			add(e)
 		}
@@ -94,16 +109,18 @@ func (a *selfAlerts) update(now time.Time, status []sources.Status, broken []web
 	return a.replace(now, want)
 }
 
-// awaySince tells since when a source proves nothing, if it is long enough.
+// awaySince returns since when a source is not seen, and whether that is long
+// enough for an alert. Its begin is kept over restarts.
 func (a *selfAlerts) awaySince(now time.Time, s sources.Status) (time.Time, bool) {
-	if a.stuck(s) {
-		return s.Proved, true
-	}
-	if s.Up && !s.Proved.Before(now.Add(-a.blindAfter)) {
-		delete(a.away, s.Name)
+	stuck := a.stuck(s)
+	since, known := a.away[s.Name]
+	if !stuck && s.Up && !s.Proved.Before(now.Add(-a.blindAfter)) {
+		if known {
+			delete(a.away, s.Name)
+			a.changed = true
+		}
 		return time.Time{}, false
 	}
-	since, known := a.away[s.Name]
 	if !known {
 		// A source that was proved before is away since then; at start it gets
 		// the same time to catch up.
@@ -111,9 +128,9 @@ func (a *selfAlerts) awaySince(now time.Time, s sources.Status) (time.Time, bool
 		if s.Proved.After(a.start) {
 			since = s.Proved
 		}
-		a.away[s.Name] = since
+		a.away[s.Name], a.changed = since, true
 	}
-	return since, now.Sub(since) >= a.blindAfter
+	return since, stuck || a.longSince(now, since)
 }
 
 // stuck tells whether a source says that it is up and does nothing.
@@ -128,17 +145,18 @@ func (a *selfAlerts) stuck(s sources.Status) bool {
 	return p.still >= stuckAfter
 }
 
-// hung returns a source that is stuck, "" if there is none: a restart may help.
-// It does not help a part of a source, which is another process.
-func (a *selfAlerts) hung() string {
+// hung returns the sources that are stuck. It leaves out parts of a source: they
+// are other processes.
+func (a *selfAlerts) hung() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	var out []string
 	for _, name := range slices.Sorted(maps.Keys(a.moved)) {
 		if a.moved[name].still >= stuckAfter && !isPart(name) {
-			return name
+			out = append(out, name)
 		}
 	}
-	return ""
+	return out
 }
 
 // whyGivenUp says for people why a rule is not evaluated any more.
@@ -182,10 +200,12 @@ func (a *selfAlerts) replace(now time.Time, want map[episodes.Fingerprint]episod
 	for fp, e := range want {
 		old, known := a.open[fp]
 		if known {
-			e.StartsAt, e.FiredAt = old.StartsAt, old.FiredAt
-			if maps.Equal(old.Annotations, e.Annotations) {
+			if e = continuing(e, old); maps.Equal(old.Annotations, e.Annotations) {
 				continue
 			}
+		} else if old, was := a.restored[fp]; was {
+			e = continuing(e, old)
+			delete(a.restored, fp)
 		}
 		a.open[fp] = e
 		news = append(news, e)
@@ -193,12 +213,27 @@ func (a *selfAlerts) replace(now time.Time, want map[episodes.Fingerprint]episod
 	for fp, e := range a.open {
 		if _, still := want[fp]; !still {
 			delete(a.open, fp)
-			e.State, e.Reason, e.EndsAt, e.Concluded = episodes.StateResolved, episodes.ReasonClear, now, now
-			news = append(news, e)
+			news = append(news, overAt(e, now))
 		}
 	}
+	for _, e := range a.overdue(now) {
+		news = append(news, overAt(e, now))
+	}
+	a.changed = a.changed || len(news) > 0
 	slices.SortFunc(news, func(x, y episodes.Episode) int { return cmp.Compare(x.Fingerprint, y.Fingerprint) })
 	return news
+}
+
+// continuing returns e as the continuation of old.
+func continuing(e, old episodes.Episode) episodes.Episode {
+	e.StartsAt, e.FiredAt, e.LastSeen = old.StartsAt, old.FiredAt, old.LastSeen
+	return e
+}
+
+// overAt returns e as it ended.
+func overAt(e episodes.Episode, now time.Time) episodes.Episode {
+	e.State, e.Reason, e.EndsAt, e.Concluded = episodes.StateResolved, episodes.ReasonClear, now, now
+	return e
 }
 
 // all returns the open alerts.

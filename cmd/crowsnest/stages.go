@@ -130,6 +130,10 @@ func withParts(status []sources.Status, now time.Time) []sources.Status {
 		if s.Parts == nil {
 			continue
 		}
+		if len(s.Parts) == 0 && s.Up {
+			out[i].Up, out[i].Error = false, "no agent has reported"
+			continue
+		}
 		out[i].Proved = now
 		for _, name := range slices.Sorted(maps.Keys(s.Parts)) {
 			p := s.Parts[name]
@@ -170,6 +174,7 @@ func (a *selfAlerts) blind(now time.Time, status []sources.Status) []episodes.Ep
 	}
 	gone := func(name string) bool { return !known[name] }
 	maps.DeleteFunc(a.away, func(name string, _ time.Time) bool { return gone(name) })
+	maps.DeleteFunc(a.idle, func(name string, _ time.Time) bool { return gone(name) })
 	maps.DeleteFunc(a.moved, func(name string, _ progress) bool { return gone(name) })
 	return out
 }
@@ -211,11 +216,8 @@ func (d *daemon) stageAlerts(now time.Time, status []sources.Status) []episodes.
 
 // upstreamAway is the alert of an agent whose aggregator does not take its hits.
 func (d *daemon) upstreamAway(now time.Time, st upstream.Stats) (episodes.Episode, bool) {
-	since := st.LastAnswer
-	if since.IsZero() {
-		since = d.start
-	}
-	if !st.Refused && (st.LastError == "" || now.Sub(since) < d.self.blindAfter) {
+	since := d.self.answered(st.LastAnswer)
+	if !st.Refused && (st.LastError == "" || !d.self.longSince(now, since)) {
 		return episodes.Episode{}, false
 	}
 	return selfAlert(alertUpstreamAway, "critical", nil, since, map[string]string{
@@ -224,14 +226,6 @@ func (d *daemon) upstreamAway(now time.Time, st upstream.Stats) (episodes.Episod
 			since.UTC().Format(time.RFC3339), st.LastError, upstream.DefaultMaxUnacked), 1500),
 		"remediation": "Look at the aggregator, and at sinks.upstream of this agent.",
 	}), true
-}
-
-// notReached says what an agent waits for before it is ready.
-func notReached(st upstream.Stats) string {
-	if st.LastError != "" {
-		return "the aggregator cannot be reached: " + st.LastError
-	}
-	return "the aggregator has not been reached yet"
 }
 
 // waitsForUpstream tells that reading stands still because the aggregator takes

@@ -75,7 +75,8 @@ func TestAlertsOfAnAgentNameItsNode(t *testing.T) {
 	a.labels = map[string]string{"node": "n1"}
 	b := newSelfAlerts(time.Now())
 	b.labels = map[string]string{"node": "n2"}
-	x, y := a.update(time.Now(), nil, nil, nil), b.update(time.Now(), nil, nil, nil)
+	seen := []sources.Status{{Name: "kubelet", Up: true, Proved: time.Now()}}
+	x, y := a.update(time.Now(), seen, nil, nil), b.update(time.Now(), seen, nil, nil)
 	require.Equal(t, map[string]string{"alertname": alertHeartbeat, "severity": "none", "node": "n1"}, x[0].Labels)
 	require.NotEqual(t, x[0].Fingerprint, y[0].Fingerprint)
 }

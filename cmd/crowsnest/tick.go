@@ -30,11 +30,15 @@ func (d *daemon) ticks(ctx context.Context) {
 		if now.Sub(lastSelf) >= selfEvery || now.Before(lastSelf) {
 			lastSelf = now
 			status := d.sourceStatus()
+			d.self.unanswered = d.unanswered()
 			givenUp := d.giveUp(now)
 			d.notify(d.self.update(now, withParts(status, now), d.outcome.Load().broken, givenUp, append(d.stageAlerts(now, status), d.upkeepAlerts(now)...)...))
 			seen.log(status)
 			seen.logParts(status)
 			seen.logPanics(givenUp)
+			if d.self.dirty() {
+				d.pipe.changed.Store(true)
+			}
 		}
 		select {
 		case <-ctx.Done():

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -57,13 +55,14 @@ func (d *daemon) rulesView() web.Rules {
 }
 
 func (d *daemon) sourcesView() []web.Source {
-	status := d.sourceStatus()
+	status, away := d.sourceStatus(), d.self.notSeen()
 	out := make([]web.Source, len(status))
 	for i, s := range status {
 		out[i] = web.Source{
 			Name: s.Name, Up: s.Up, Opened: s.Opened, Error: s.Error, Proved: s.Proved, Lag: s.Lag,
 			Lines: s.Lines, Bytes: s.Bytes, Evaluated: s.Evaluated, Dropped: s.Dropped,
 			Truncated: s.Truncated, Unparsed: s.Unparsed, Lost: s.Lost, Errors: s.Errors, Parts: partsView(s),
+			Idle: s.Idle, Away: away[s.Name],
 		}
 		out[i].Filtered = filtered(d.sources[i])
 		for _, st := range s.Streams {
@@ -123,30 +122,6 @@ func (d *daemon) statusView() web.Status {
 		Start: d.start, Config: configYAML(*d.cfg.Load()), Flags: d.opt.flags, Reload: d.outcome.Load().status,
 		Saved: saved, SaveErrors: errs, Storage: d.saver.dir,
 	}
-	if !d.restored.Load() {
-		st.Missing = append(st.Missing, "the state of the last run is not read back yet (another instance may hold it)")
-	}
-	if len(d.pipe.rules.Load().set.Rules) == 0 {
-		st.Missing = append(st.Missing, "no rules are loaded")
-	}
-	for _, s := range d.sourceStatus() {
-		if !s.Opened {
-			why := "has not been opened yet"
-			if s.Error != "" {
-				why = "cannot be opened: " + s.Error
-			}
-			st.Missing = append(st.Missing, fmt.Sprintf("source %s %s", s.Name, why))
-		}
-	}
-	if up := d.pipe.up; up != nil && !up.Stats().Reached {
-		st.Missing = append(st.Missing, notReached(up.Stats()))
-	}
-	if name := d.self.hung(); name != "" && !d.waitsForUpstream() {
-		st.Unhealthy = fmt.Sprintf("source %s makes no progress", name)
-	}
-	_, broken := d.ended()
-	for _, name := range slices.Sorted(maps.Keys(broken)) {
-		st.Unhealthy = fmt.Sprintf("source %s stopped: %v", name, broken[name])
-	}
+	d.setReadiness(&st)
 	return st
 }
