@@ -33,6 +33,11 @@ const (
 // Builder folds hits into a batch. The zero value is empty and ready. It is not
 // safe for concurrent use. It keeps the lines and values of the hits until Seal.
 type Builder struct {
+	// Whole holds the names of rules of which every line keeps its text: the
+	// aggregator has another version and evaluates the lines itself. It is only
+	// read, and survives Seal.
+	Whole map[string]bool
+
 	rules   []*rules.Rule
 	labels  []matcher.Labels
 	records []*record
@@ -85,7 +90,7 @@ func (b *Builder) Add(h *matcher.Hit) {
 	}
 	at := b.recordOf(h)
 	r := b.records[at]
-	if r.lines > min(maxTexts, max(1, h.Rule.Count)) {
+	if r.lines > min(maxTexts, max(1, h.Rule.Count)) && !b.Whole[h.Rule.Alert] {
 		old := &b.hits[r.newest]
 		b.size -= len(old.text)
 		old.text, old.told = "", false
@@ -182,7 +187,7 @@ func (b *Builder) Seal() []byte {
 	}
 	_, _ = b.out.Write(b.raw)
 	_ = b.out.Close()
-	*b = Builder{key: b.key[:0], raw: b.raw[:0], out: b.out, hits: b.hits[:0]}
+	*b = Builder{Whole: b.Whole, key: b.key[:0], raw: b.raw[:0], out: b.out, hits: b.hits[:0]}
 	clear(b.hits[:cap(b.hits)]) // the lines are not ours to keep
 	return slices.Clip(out.Bytes())
 }

@@ -57,6 +57,8 @@ type Message struct {
 	Proved time.Time
 	// Goodbye says that the agent stops, and Final that it will not come back.
 	Goodbye, Final bool
+	// Reports says that the agent also sends reports (Report).
+	Reports bool
 	// Payload is a sealed batch; nil: none.
 	Payload []byte
 }
@@ -67,6 +69,7 @@ const (
 	flagGoodbye
 	flagFinal
 	flagPayload
+	flagReports // aggregators that do not know it ignore it
 )
 
 // Append writes the message behind b.
@@ -88,6 +91,7 @@ func (m *Message) Append(b []byte) []byte {
 	set(flagGoodbye, m.Goodbye)
 	set(flagFinal, m.Final)
 	set(flagPayload, m.Payload != nil)
+	set(flagReports, m.Reports)
 	b = append(b, flags)
 	b = binary.AppendVarint(b, nanos(m.Sent))
 	if flags&flagProved != 0 {
@@ -121,7 +125,7 @@ func ReadMessage(b []byte) (Message, error) {
 	if flags&flagProved != 0 {
 		m.Proved = at(r.varint())
 	}
-	m.Goodbye, m.Final = flags&flagGoodbye != 0, flags&flagFinal != 0
+	m.Goodbye, m.Final, m.Reports = flags&flagGoodbye != 0, flags&flagFinal != 0, flags&flagReports != 0
 	if flags&flagPayload != 0 {
 		m.Payload = r.b
 	} else if len(r.b) > 0 {
@@ -183,4 +187,16 @@ type Answer struct {
 	// send is the one after Taken.
 	Taken uint64 `json:"taken"`
 	Saved uint64 `json:"saved"`
+	// Report identifies the report that the aggregator holds of this instance, and
+	// the rules it was compared with. "" means none: the agent sends its report.
+	Report string `json:"report,omitempty"`
+}
+
+// ReportAnswer is what the aggregator says to a report, as JSON.
+type ReportAnswer struct {
+	// Report is what Answer has from now on, until the agent has to send it again.
+	Report string `json:"report"`
+	// Whole are the rules that the aggregator has in another version: the agent
+	// keeps the text of every line that they find, see Builder.Whole.
+	Whole []string `json:"whole,omitempty"`
 }

@@ -21,7 +21,31 @@ func semanticHash(r *Rule) string {
 		Clear: hashAside(r.Clear), Unless: hashAside(r.Unless),
 		For: r.For, KeepFiringFor: r.KeepFiringFor, Expire: r.Expire, Limit: r.Limit, Mode: r.Mode,
 	}
-	text, err := json.Marshal(body)
+	return body.sum()
+}
+
+// Finds hashes what decides which lines the rule finds and which values it takes
+// from them, and nothing that is concluded from them. "" is the hash of a rule
+// that is off.
+func (r *Rule) Finds() string {
+	if r.Mode == ModeOff {
+		return ""
+	}
+	body := hashedRule{Alert: r.Alert, From: r.From.String(), By: r.Wants}
+	for _, s := range r.Steps {
+		body.Steps = append(body.Steps, hashedStep{Matcher: hashMatcher(&s.Matcher)})
+	}
+	for at, aside := range map[**hashedAside]*Aside{&body.Clear: r.Clear, &body.Unless: r.Unless} {
+		if aside != nil {
+			*at = &hashedAside{Matcher: hashMatcher(&aside.Matcher)}
+		}
+	}
+	return body.sum()
+}
+
+// sum hashes the fields.
+func (h hashedRule) sum() string {
+	text, err := json.Marshal(h)
 	if err != nil {
 		// Texts, numbers and lists of them always marshal.
 		return ""

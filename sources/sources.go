@@ -127,6 +127,8 @@ type Status struct {
 	// Parts are the states of the parts of a source that has some, by name. A part
 	// that is not up holds what waits for its proof.
 	Parts map[string]PartStatus `json:"parts,omitempty"`
+	// Conditions are what parts report about themselves, each once.
+	Conditions []Condition `json:"conditions,omitempty"`
 	// Lines and Bytes are totals over all streams, closed ones included.
 	Lines int64 `json:"lines"`
 	Bytes int64 `json:"bytes"`
@@ -146,6 +148,19 @@ type Loss struct {
 	Path  string    `json:"path"` // where that was
 }
 
+// Condition is something that parts of a source, such as agents, report to be
+// wrong with themselves. Its texts come from them.
+type Condition struct {
+	Alert    string            `json:"alert"` // what they call it
+	Severity string            `json:"severity"`
+	Labels   map[string]string `json:"labels,omitempty"`
+	Detail   string            `json:"detail,omitempty"` // of one of them
+	Since    time.Time         `json:"since"`            // the earliest
+	Count    int64             `json:"count,omitempty"`  // of all; 0: it is not counted
+	Last     time.Time         `json:"last,omitzero"`
+	Parts    []string          `json:"parts"` // that report it, in order
+}
+
 // PartStatus is the state of one part of a source, such as one agent.
 type PartStatus struct {
 	Up     bool      `json:"up"`
@@ -156,6 +171,8 @@ type PartStatus struct {
 	Skew time.Duration `json:"clock_skew_ns"`
 	// Refused is when another one of its name was refused last; zero: never.
 	Refused time.Time `json:"refused,omitzero"`
+	// Reports are the alerts that it has open about itself, in order.
+	Reports []string `json:"reports,omitempty"`
 }
 
 // Count sets the totals.

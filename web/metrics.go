@@ -68,6 +68,7 @@ type collector struct {
 	badTemplates                        metric
 	saved, saveErrors                   metric
 	lines, bytes, lost, srcErrors       metric
+	losses                              metric
 	evaluated, dropped                  metric
 	truncated, unparsed                 metric
 	lag, up, streams                    metric
@@ -113,6 +114,7 @@ func newCollector(view View, now func() time.Time) *collector {
 		truncated:    counter("source_truncated_lines_total", "Lines of which only the beginning was looked at.", "source"),
 		unparsed:     counter("source_unparsed_lines_total", "Lines without the envelope of their stream, looked at as they are.", "source"),
 		lost:         counter("source_lost_bytes_total", "Bytes that were never read.", "source", "reason"),
+		losses:       counter("source_losses_total", "Times that lines were gone before they were read, or may have been.", "source", "reason"),
 		srcErrors:    counter("source_errors_total", "Failures of a source.", "source", "reason"),
 		lag:          gauge("source_lag_seconds", "Age of the oldest data that is not read yet.", "source"),
 		up:           gauge("source_up", "Whether the source can be read.", "source"),
@@ -132,7 +134,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, m := range []metric{
 		c.reloadOK, c.reloadTime, c.packInfo, c.packBroken, c.rulesLoaded, c.matches, c.lastMatch, c.lastSeen,
 		c.cost, c.tries, c.ruleStreams, c.blind, c.held, c.inactive, c.episodes, c.overflow, c.repeats, c.missing, c.evicted, c.seen, c.seenEvicted, c.late,
-		c.future, c.badTemplates, c.saved, c.saveErrors, c.lines, c.bytes, c.evaluated, c.dropped, c.truncated, c.unparsed, c.lost, c.srcErrors, c.lag, c.up, c.idle, c.away,
+		c.future, c.badTemplates, c.saved, c.saveErrors, c.lines, c.bytes, c.evaluated, c.dropped, c.truncated, c.unparsed, c.lost, c.losses, c.srcErrors, c.lag, c.up, c.idle, c.away,
 		c.streams, c.sent, c.sendFailed, c.queue, c.endpointUp, c.skew,
 	} {
 		ch <- m.desc
@@ -226,6 +228,9 @@ func (c *collector) collectSources(send emit) {
 		send(c.streams, float64(len(s.Streams)), s.Name)
 		for reason, n := range s.Lost {
 			send(c.lost, float64(n), s.Name, reason)
+		}
+		for reason, n := range s.Losses {
+			send(c.losses, float64(n), s.Name, reason)
 		}
 		for reason, n := range s.Errors {
 			send(c.srcErrors, float64(n), s.Name, reason)

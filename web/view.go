@@ -74,7 +74,9 @@ type Source struct {
 	Unparsed  int64            `json:"unparsed"`
 	Lost      map[string]int64 `json:"lostBytes,omitempty"` // by reason
 	Errors    map[string]int64 `json:"errors,omitempty"`    // by reason
-	Streams   []Stream         `json:"streams,omitempty"`
+	// Losses counts by reason how often lines were gone before they were read.
+	Losses  map[string]int64 `json:"losses,omitempty"`
+	Streams []Stream         `json:"streams,omitempty"`
 	// Filtered tells that it hands on only lines that a rule may match, so that
 	// Streams are not all that there are.
 	Filtered bool `json:"filtered,omitempty"`
@@ -90,6 +92,8 @@ type Part struct {
 	Since  time.Time     `json:"since"`  // it was last heard of
 	Proved time.Time     `json:"proved"` // read up to here for sure
 	Skew   time.Duration `json:"clockSkewNanoseconds"`
+	// Reports are the alerts that it has open about itself.
+	Reports []string `json:"reports,omitempty"`
 }
 
 // Stream is the state of one log stream.

@@ -223,6 +223,7 @@ func (d *daemon) run(ctx context.Context) error {
 	d.saver.keepRules(d.loader.inForce())
 	d.reloading.Unlock()
 	d.restore()
+	d.report() // before the first message: it says that there are reports
 	flow := d.startAll(base)
 	select {
 	case <-ctx.Done():

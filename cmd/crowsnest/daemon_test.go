@@ -108,6 +108,11 @@ type ship struct {
 
 func newShip(t *testing.T) *ship {
 	t.Cleanup(func() { goleak.VerifyNone(t) })
+	return oneOfShips(t)
+}
+
+// oneOfShips is newShip for a test of several, which looks for goroutines itself.
+func oneOfShips(t *testing.T) *ship {
 	s := &ship{t: t, dir: t.TempDir(), am: newReceiver(t), rules: newFolder(t)}
 	s.rules.write("a.yaml", strings.Replace(pack("a", "A", "text of a"), "severity:", "clear: recovered\n  severity:", 1))
 	require.NoError(t, os.MkdirAll(s.dir+"/pods", 0o755))

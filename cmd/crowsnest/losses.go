@@ -87,12 +87,14 @@ func lossAlerts(now time.Time, s sources.Status) []episodes.Episode {
 		if at.After(now) { // the clock was set back
 			at = now
 		}
-		out = append(out, selfAlert(alertLinesLost, text.severity, map[string]string{"source": s.Name, "reason": reason}, at, map[string]string{
+		alert := selfAlert(alertLinesLost, text.severity, map[string]string{"source": s.Name, "reason": reason}, at, map[string]string{
 			"summary": "Lines of source " + s.Name + " were lost before they were read",
 			"description": cutText(fmt.Sprintf("What was in them is not known: %s. Newest: %q at %s; %d times in all. This alert ends %v after the newest loss.",
 				text.what, l.Path, l.At.UTC().Format(time.RFC3339), l.Count, lossShown), 1500),
 			"remediation": text.fix,
-		}))
+		})
+		alert.Count, alert.LastSeen = l.Count, at.UTC()
+		out = append(out, alert)
 	}
 	return out
 }

@@ -21,6 +21,9 @@ type ruleset struct {
 	together sync.Map // **rules.Rule to *seenTogether
 	many     atomic.Int64
 	most     int64 // of them that are remembered
+
+	digests sync.Once
+	digest  map[string]string // see finds
 }
 
 // seenTogether is when some rules last saw a line.

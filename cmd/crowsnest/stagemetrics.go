@@ -72,6 +72,7 @@ type agentsCollector struct {
 	up, skew, proved, heard        *prometheus.Desc
 	hits, other, batches, repeats  *prometheus.Desc
 	dropped, refused, gaps, forgot *prometheus.Desc
+	reporting, losses              *prometheus.Desc
 }
 
 func newAgentsCollector(src *agents.Source) *agentsCollector {
@@ -79,25 +80,27 @@ func newAgentsCollector(src *agents.Source) *agentsCollector {
 		return prometheus.NewDesc("crowsnest_"+name, help, labels, prometheus.Labels{"source": src.Name()})
 	}
 	return &agentsCollector{
-		src:     src,
-		up:      desc("agent_up", "Whether the agent of a node is there.", "node"),
-		skew:    desc("agent_clock_skew_seconds", "How far the clock of a node is ahead, the way of a message included.", "node"),
-		proved:  desc("agent_proved_timestamp_seconds", "Up to when the logs of a node are proved to be read; 0: nothing is.", "node"),
-		heard:   desc("agent_last_heard_timestamp_seconds", "When the agent of a node was last heard of.", "node"),
-		hits:    desc("agents_hits_total", "Hits of agents that were taken."),
-		other:   desc("agents_other_version_hits_total", "Hits that were taken though the agent has another version of their rule."),
-		batches: desc("agents_batches_total", "Batches of agents that were taken."),
-		repeats: desc("agents_repeated_batches_total", "Batches that came again and were not taken again."),
-		dropped: desc("agents_dropped_hits_total", "Hits that no rule in force takes.", "reason"),
-		refused: desc("agents_refused_messages_total", "Messages that were refused.", "reason"),
-		gaps:    desc("agents_gaps_total", "How often an agent did not have any more what the state does not hold."),
-		forgot:  desc("agents_forgotten_total", "Nodes that were away for too long, or said that they do not come back."),
+		src:       src,
+		up:        desc("agent_up", "Whether the agent of a node is there.", "node"),
+		skew:      desc("agent_clock_skew_seconds", "How far the clock of a node is ahead, the way of a message included.", "node"),
+		proved:    desc("agent_proved_timestamp_seconds", "Up to when the logs of a node are proved to be read; 0: nothing is.", "node"),
+		heard:     desc("agent_last_heard_timestamp_seconds", "When the agent of a node was last heard of.", "node"),
+		hits:      desc("agents_hits_total", "Hits of agents that were taken."),
+		other:     desc("agents_other_version_hits_total", "Hits that were taken though the agent has another version of their rule."),
+		batches:   desc("agents_batches_total", "Batches of agents that were taken."),
+		repeats:   desc("agents_repeated_batches_total", "Batches that came again and were not taken again."),
+		dropped:   desc("agents_dropped_hits_total", "Hits that no rule in force takes.", "reason"),
+		refused:   desc("agents_refused_messages_total", "Messages that were refused.", "reason"),
+		gaps:      desc("agents_gaps_total", "How often an agent did not have any more what the state does not hold."),
+		reporting: desc("agents_reporting", "Nodes whose agent reports this alert about itself.", "alert"),
+		losses:    desc("agents_losses_total", "Times that agents reported to have lost lines before they were read."),
+		forgot:    desc("agents_forgotten_total", "Nodes that were away for too long, or said that they do not come back."),
 	}
 }
 
 // Describe sends the descriptions of all metrics.
 func (c *agentsCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.up, c.skew, c.proved, c.heard, c.hits, c.other, c.batches, c.repeats, c.dropped, c.refused, c.gaps, c.forgot} {
+	for _, d := range []*prometheus.Desc{c.up, c.skew, c.proved, c.heard, c.hits, c.other, c.batches, c.repeats, c.dropped, c.refused, c.gaps, c.forgot, c.reporting, c.losses} {
 		ch <- d
 	}
 }
@@ -133,6 +136,14 @@ func (c *agentsCollector) Collect(ch chan<- prometheus.Metric) {
 	count(c.batches, st.Batches)
 	count(c.repeats, st.Repeats)
 	count(c.forgot, st.Forgotten)
+	count(c.losses, st.Losses)
+	reporting := map[string]int{}
+	for _, x := range status.Conditions {
+		reporting[x.Alert] += len(x.Parts)
+	}
+	for alert, n := range reporting {
+		send(c.reporting, prometheus.GaugeValue, float64(n), alert)
+	}
 	gaps := int64(0)
 	for _, l := range status.Losses {
 		gaps += l.Count

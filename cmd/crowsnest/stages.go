@@ -12,6 +12,7 @@ import (
 	"crowsnest/rules"
 	"crowsnest/sinks/upstream"
 	"crowsnest/sources"
+	"crowsnest/sources/agents"
 	"crowsnest/web"
 )
 
@@ -31,6 +32,8 @@ import (
 const (
 	alertUpstreamAway = "CrowsnestUpstreamAway"
 	alertAgentRefused = "CrowsnestAgentRefused"
+	// alertAgentsRefused is about messages of which nobody knows whose they are.
+	alertAgentsRefused = "CrowsnestAgentsRefused"
 )
 
 const (
@@ -186,7 +189,9 @@ func labelled(e episodes.Episode, labels map[string]string) episodes.Episode {
 	}
 	all := maps.Clone(e.Labels)
 	maps.Copy(all, labels)
-	return selfAlert(e.Alert, all["severity"], all, e.StartsAt, e.Annotations)
+	out := selfAlert(e.Alert, all["severity"], all, e.StartsAt, e.Annotations)
+	out.Count, out.LastSeen = e.Count, e.LastSeen
+	return out
 }
 
 // stageAlerts are the alerts of an agent about its aggregator, and of an
@@ -204,6 +209,12 @@ func (d *daemon) stageAlerts(now time.Time, status []sources.Status) []episodes.
 				"description": "The second one is refused for as long as the first one lives: the logs that it reads are not looked at.",
 				"remediation": "Give each agent a name of its own (sinks.upstream.node; NODE_NAME from spec.nodeName), and run one per node.",
 			}))
+		}
+	}
+	out = append(out, reportedAlerts(now, status)...)
+	for _, src := range d.sources {
+		if a, ok := src.(*agents.Source); ok {
+			out = append(out, refusedAlerts(now, a.Name(), a.Stats())...)
 		}
 	}
 	if up := d.pipe.up; up != nil {
@@ -237,7 +248,7 @@ func partsView(s sources.Status) []web.Part {
 	out := make([]web.Part, 0, len(s.Parts))
 	for _, name := range slices.Sorted(maps.Keys(s.Parts)) {
 		p := s.Parts[name]
-		out = append(out, web.Part{Name: name, Up: p.Up, Error: p.Error, Since: p.Since, Proved: p.Proved, Skew: p.Skew})
+		out = append(out, web.Part{Name: name, Up: p.Up, Error: p.Error, Since: p.Since, Proved: p.Proved, Skew: p.Skew, Reports: p.Reports})
 	}
 	return out
 }

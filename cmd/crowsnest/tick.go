@@ -39,6 +39,10 @@ func (d *daemon) ticks(ctx context.Context) {
 			if d.self.dirty() {
 				d.pipe.changed.Store(true)
 			}
+			if d.pipe.up != nil {
+				d.report()
+				seen.logUpstream(now, d.pipe.up.Stats())
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -157,6 +161,8 @@ type transitions struct {
 	panicked map[string]bool
 	// parts are the parts of sources that are known, and whether they are up.
 	parts map[string]bool
+	// upstream is what was logged about the aggregator of an agent.
+	upstream upstreamLog
 }
 
 func newTransitions(d *daemon) *transitions {

@@ -64,6 +64,10 @@ func (d *daemon) sourcesView() []web.Source {
 			Truncated: s.Truncated, Unparsed: s.Unparsed, Lost: s.Lost, Errors: s.Errors, Parts: partsView(s),
 			Idle: s.Idle, Away: away[s.Name],
 		}
+		out[i].Losses = make(map[string]int64, len(s.Losses))
+		for reason, l := range s.Losses {
+			out[i].Losses[reason] = l.Count
+		}
 		out[i].Filtered = filtered(d.sources[i])
 		for _, st := range s.Streams {
 			out[i].Streams = append(out[i].Streams, web.Stream{

@@ -65,8 +65,9 @@ func newClientMaker(cfg Config, transport http.RoundTripper) clientMaker {
 
 // answer is what became of one message.
 type answer struct {
-	code       int // 0: none came
-	said       hits.Answer
+	code       int         // 0: none came
+	text       []byte      // of an answer with status 200
+	said       hits.Answer // of a message
 	reason     string
 	err        error         // nil: it was understood
 	retryAfter time.Duration // 0: not said
@@ -74,8 +75,6 @@ type answer struct {
 
 // send posts a message.
 func (w *sender) send(ctx context.Context, m *hits.Message) answer {
-	ctx, cancel := context.WithTimeout(ctx, w.s.cfg.Timeout)
-	defer cancel()
 	if w.http == nil {
 		h, err := w.s.http()
 		if err != nil {
@@ -84,22 +83,37 @@ func (w *sender) send(ctx context.Context, m *hits.Message) answer {
 		w.http = h
 	}
 	w.buf = m.Append(w.buf[:0])
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.s.cfg.URL+hits.Path, bytes.NewReader(w.buf))
+	a := w.post(ctx, hits.Path, hits.ContentType, w.buf)
+	if a.code == 0 {
+		w.buf = nil // the transport may still read it
+	}
+	if a.err == nil {
+		if err := json.Unmarshal(a.text, &a.said); err != nil {
+			return answer{code: a.code, reason: reasonServerError, err: errors.New("the answer is none of crowsnest's; url must be the address of sources.agents of an aggregator")}
+		}
+	}
+	return a
+}
+
+// post sends a body.
+func (w *sender) post(ctx context.Context, path, kind string, body []byte) answer {
+	ctx, cancel := context.WithTimeout(ctx, w.s.cfg.Timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.s.cfg.URL+path, bytes.NewReader(body))
 	if err != nil {
 		return answer{reason: reasonConfig, err: err}
 	}
-	req.Header.Set("Content-Type", hits.ContentType)
+	req.Header.Set("Content-Type", kind)
 	resp, err := w.http.Do(req)
 	if err != nil {
-		w.buf = nil // the transport may still read it
 		return failed(err)
 	}
 	defer resp.Body.Close()
-	said, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
 		return failed(err)
 	}
-	return judge(resp, said)
+	return judge(resp, text)
 }
 
 // failed is the answer when none came.
@@ -122,9 +136,7 @@ func judge(resp *http.Response, said []byte) answer {
 	ours := resp.Header.Get(hits.Header) != ""
 	switch code := resp.StatusCode; {
 	case code == http.StatusOK:
-		if err := json.Unmarshal(said, &a.said); err != nil {
-			return answer{code: code, reason: reasonServerError, err: errors.New("the answer is none of crowsnest's; url must be the address of sources.agents of an aggregator")}
-		}
+		a.text = said
 		return a
 	case code/100 == 2:
 		return answer{code: code, reason: reasonServerError, err: fmt.Errorf("status %d: url must be the address of sources.agents of an aggregator", code)}

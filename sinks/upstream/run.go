@@ -85,7 +85,11 @@ func (w *sender) turn(ctx context.Context) time.Duration {
 	if ctx.Err() != nil && a.err != nil && !w.closing {
 		return 0 // the stop cut it off
 	}
-	return w.judge(m, n, a, again)
+	pause = w.judge(m, n, a, again)
+	if a.err == nil {
+		w.sendReport(ctx, a.said.Report)
+	}
+	return pause
 }
 
 // next returns the message that is due and how many hits are in it, or how long
@@ -104,7 +108,7 @@ func (w *sender) next() (*hits.Message, int, time.Duration) {
 		s.seal()
 		b = s.unsent()
 	}
-	m := &hits.Message{Node: s.cfg.Node, Instance: s.instance, After: s.after, Sequence: s.seq, First: s.acked + 1, Sent: now}
+	m := &hits.Message{Node: s.cfg.Node, Instance: s.instance, After: s.after, Sequence: s.seq, First: s.acked + 1, Sent: now, Reports: s.report.body != nil}
 	if len(s.kept) > 0 {
 		m.First = s.kept[0].seq
 	} else if s.seq > 0 {
@@ -153,12 +157,12 @@ func (w *sender) judge(m *hits.Message, n int, a answer, again bool) time.Durati
 		if n > 0 && a.said.Taken >= m.Sequence && m.Sequence > s.taken {
 			s.st.Taken += int64(n)
 		}
-		s.up, s.lastErr, s.st.Reached, s.st.Refused, s.st.LastAnswer = true, "", true, false, now
+		s.up, s.lastErr, s.st.LastReason, s.st.Reached, s.st.Refused, s.st.LastAnswer = true, "", "", true, false, now
 		s.admitted = true
 		s.ack(a.said, now)
 		return 0
 	}
-	s.up, s.lastErr = false, a.err.Error()
+	s.up, s.lastErr, s.st.LastReason = false, a.err.Error(), a.reason
 	s.failed[a.reason]++
 	s.st.Refused = a.reason == reasonConflict
 	if a.reason == reasonRefused && m.Payload != nil {
@@ -213,7 +217,7 @@ func (s *Sink) goodbye() hits.Message {
 	defer s.mu.Unlock()
 	m := hits.Message{
 		Node: s.cfg.Node, Instance: s.instance, After: s.after, Sequence: s.seq, First: s.seq + 1, Sent: s.now(),
-		Goodbye: true, Final: s.cfg.FinalGoodbye && len(s.kept) == 0,
+		Reports: s.report.body != nil, Goodbye: true, Final: s.cfg.FinalGoodbye && len(s.kept) == 0,
 	}
 	if len(s.kept) > 0 {
 		m.First = s.kept[0].seq

@@ -73,6 +73,7 @@ type Sink struct {
 	failed   map[string]int64
 	lastErr  string
 	up       bool
+	report   reporter
 }
 
 var _ sinks.Sink = (*Sink)(nil)
@@ -93,6 +94,10 @@ type Stats struct {
 	LastAnswer time.Time // newest answer of the aggregator; zero: none
 	LastAck    time.Time // when it had something more on its disk; zero: never
 	LastError  string
+	LastReason string // of LastError, such as "auth"
+	// ReportError is why the aggregator does not take the reports of this agent;
+	// "" if it does.
+	ReportError string
 
 	blockedSince time.Time
 	waiting      int

@@ -38,6 +38,9 @@ type peer struct {
 	hang    bool
 	lose    bool // answers get lost
 	headers http.Header
+	reports []hits.Report
+	answers hits.ReportAnswer // to a report
+	refuses int               // reports, with this status
 }
 
 func (p *peer) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -63,6 +66,10 @@ func (p *peer) RoundTrip(r *http.Request) (*http.Response, error) {
 func (p *peer) serve(w *httptest.ResponseRecorder, r *http.Request, body []byte) (lost bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if r.URL.Path == hits.ReportPath {
+		p.report(w, body)
+		return false
+	}
 	m, err := hits.ReadMessage(body)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -100,7 +107,7 @@ func (p *peer) serve(w *httptest.ResponseRecorder, r *http.Request, body []byte)
 	if !p.lazy {
 		p.saved = p.taken
 	}
-	_ = json.NewEncoder(w).Encode(hits.Answer{Taken: p.taken, Saved: p.saved})
+	_ = json.NewEncoder(w).Encode(hits.Answer{Taken: p.taken, Saved: p.saved, Report: p.answers.Report})
 	return p.lose
 }
 

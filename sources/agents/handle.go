@@ -30,6 +30,9 @@ func refusals() []string {
 	return []string{refusedAuth, refusedConflict, refusedMalformed, refusedSize, refusedCount, refusedBusy}
 }
 
+// Outsiders are the reasons for refusals that concern no known node.
+func Outsiders() []string { return []string{refusedAuth, refusedCount, refusedMalformed} }
+
 // refusal is an answer that is none.
 type refusal struct {
 	code   int
@@ -49,6 +52,7 @@ func (s *Source) Handler(p sources.Pipeline) http.Handler {
 	h := &handler{s: s, p: p}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+hits.Path, h.message)
+	mux.HandleFunc("POST "+hits.ReportPath, h.report)
 	mux.HandleFunc("DELETE "+hits.NodePath+"{node}", h.forget)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(hits.Header, strconv.Itoa(hits.Version))
@@ -58,16 +62,17 @@ func (s *Source) Handler(p sources.Pipeline) http.Handler {
 			if !errors.Is(err, errNoToken) {
 				code = http.StatusInternalServerError
 			}
-			s.refuse(w, &refusal{code, refusedAuth, err})
+			s.refuse(w, r, &refusal{code, refusedAuth, err})
 			return
 		}
 		mux.ServeHTTP(w, r)
 	})
 }
 
-func (s *Source) refuse(w http.ResponseWriter, why *refusal) {
+func (s *Source) refuse(w http.ResponseWriter, r *http.Request, why *refusal) {
 	s.mu.Lock()
 	s.st.Refused[why.reason]++
+	s.st.Newest[why.reason] = Refused{s.cfg.Clock(), r.RemoteAddr, why.err.Error()}
 	s.mu.Unlock()
 	if why.code == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")
@@ -77,9 +82,9 @@ func (s *Source) refuse(w http.ResponseWriter, why *refusal) {
 
 // message takes one message.
 func (h *handler) message(w http.ResponseWriter, r *http.Request) {
-	body, done, why := h.s.read(w, r)
+	body, done, why := h.s.read(w, r, hits.MaxMessage)
 	if why != nil {
-		h.s.refuse(w, why)
+		h.s.refuse(w, r, why)
 		return
 	}
 	defer done()
@@ -89,12 +94,12 @@ func (h *handler) message(w http.ResponseWriter, r *http.Request) {
 		if errors.Is(err, hits.ErrVersion) {
 			code = http.StatusUnsupportedMediaType
 		}
-		h.s.refuse(w, &refusal{code, refusedMalformed, err})
+		h.s.refuse(w, r, &refusal{code, refusedMalformed, err})
 		return
 	}
 	answer, why := h.take(r.Context(), &m)
 	if why != nil {
-		h.s.refuse(w, why)
+		h.s.refuse(w, r, why)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -105,10 +110,10 @@ func (h *handler) message(w http.ResponseWriter, r *http.Request) {
 const busyAfter = 2 * time.Second
 
 // read reads a body of known and bounded size. done gives back its memory.
-func (s *Source) read(w http.ResponseWriter, r *http.Request) (body []byte, done func(), why *refusal) {
+func (s *Source) read(w http.ResponseWriter, r *http.Request, most int64) (body []byte, done func(), why *refusal) {
 	size := r.ContentLength
-	if size < 0 || size > hits.MaxMessage {
-		return nil, nil, &refusal{http.StatusRequestEntityTooLarge, refusedSize, fmt.Errorf("a message states its size and has at most %d bytes", hits.MaxMessage)}
+	if size < 0 || size > most {
+		return nil, nil, &refusal{http.StatusRequestEntityTooLarge, refusedSize, fmt.Errorf("a message states its size and has at most %d bytes", most)}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), busyAfter)
 	defer cancel()
@@ -149,7 +154,7 @@ func (h *handler) take(ctx context.Context, m *hits.Message) (hits.Answer, *refu
 	case m.Payload != nil:
 		s.set(func() { s.st.Repeats++ })
 	}
-	if !m.Proved.IsZero() {
+	if !m.Proved.IsZero() && s.reported(n, m) {
 		h.p.Advance(n.part, m.Proved)
 		s.set(func() {
 			if m.Proved.After(n.proved) {
@@ -200,7 +205,7 @@ func (s *Source) admit(n *node, m *hits.Message, now time.Time) (fresh bool, why
 	switch {
 	case n.instance == m.Instance:
 	case n.instance == "", n.left, slices.Contains(m.After, n.instance), silent >= s.cfg.SilentAfter || silent < 0:
-		n.instance, n.taken, n.copied, n.saved = m.Instance, 0, 0, 0
+		n.instance, n.taken, n.copied, n.saved, n.digest = m.Instance, 0, 0, 0, ""
 		fresh = true
 	default:
 		n.refused = now
@@ -301,5 +306,5 @@ func (s *Source) set(f func()) {
 func (s *Source) answer(n *node) hits.Answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return hits.Answer{Taken: n.taken, Saved: n.saved}
+	return hits.Answer{Taken: n.taken, Saved: n.saved, Report: n.digest}
 }

@@ -52,6 +52,9 @@ type node struct {
 	skew    time.Duration
 	refused time.Time // when another agent of this name was refused last
 	removed bool
+
+	conditions map[string]condition // that it reports, by key
+	digest     string               // of the report of this instance; "": there is none
 }
 
 // Source takes the hits of agents. It is safe for concurrent use.
@@ -82,9 +85,18 @@ type Stats struct {
 	Bytes   int64 // of batches, compressed
 	// Dropped counts hits that no rule in force takes, by reason.
 	Dropped map[string]int64
-	// Refused counts messages, by reason.
+	// Refused counts messages, by reason, and Newest is the newest of each.
 	Refused   map[string]int64
+	Newest    map[string]Refused
 	Forgotten int64 // nodes that are not waited for any more
+	Losses    int64 // losses that agents reported
+}
+
+// Refused is a message that was refused.
+type Refused struct {
+	At   time.Time
+	From string // its address
+	Why  string
 }
 
 var (
@@ -98,7 +110,7 @@ func New(cfg Config) *Source {
 	s := &Source{
 		cfg: cfg.withDefaults(), room: semaphore.NewWeighted(bodies), decoders: make(chan *hits.Decoder, decoders),
 		nodes: map[string]*node{}, losses: map[string]sources.Loss{},
-		st: Stats{Dropped: map[string]int64{}, Refused: map[string]int64{}},
+		st: Stats{Dropped: map[string]int64{}, Refused: map[string]int64{}, Newest: map[string]Refused{}},
 	}
 	s.token = newTokenFile(s.cfg.BearerTokenFile, s.cfg.Clock)
 	for range decoders {
@@ -159,6 +171,8 @@ type position struct {
 	Taken    uint64    `json:"taken"`
 	Left     bool      `json:"left,omitempty"`
 	Heard    time.Time `json:"heard"`
+	// Conditions are what the agent reported last.
+	Conditions map[string]condition `json:"conditions,omitempty"`
 }
 
 // Positions returns up to where the batches of each node were taken.
@@ -168,7 +182,7 @@ func (s *Source) Positions() json.RawMessage {
 	for name, n := range s.nodes {
 		n.copied = n.taken
 		if n.known {
-			p.Nodes[name] = position{Instance: n.instance, Taken: n.taken, Left: n.left, Heard: n.heard.UTC()}
+			p.Nodes[name] = position{Instance: n.instance, Taken: n.taken, Left: n.left, Heard: n.heard.UTC(), Conditions: n.conditions}
 		}
 	}
 	s.mu.Unlock()
@@ -217,6 +231,7 @@ func (s *Source) Restore(b json.RawMessage) error {
 		s.nodes[name] = &node{
 			name: name, part: s.part(name), known: true, instance: pos.Instance, left: pos.Left,
 			taken: pos.Taken, copied: pos.Taken, saved: pos.Taken, heard: earlier(pos.Heard, now), waited: now,
+			conditions: pos.Conditions,
 		}
 	}
 	if l, ok := p.Losses[lossGap]; ok {
@@ -240,7 +255,7 @@ func (s *Source) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.st
-	st.Dropped, st.Refused = maps.Clone(st.Dropped), maps.Clone(st.Refused)
+	st.Dropped, st.Refused, st.Newest = maps.Clone(st.Dropped), maps.Clone(st.Refused), maps.Clone(st.Newest)
 	return st
 }
 
@@ -257,6 +272,7 @@ func (s *Source) Status() sources.Status {
 		Errors: map[string]int64{},
 	}
 	maps.Copy(out.Errors, s.st.Refused)
+	out.Conditions = s.condensed(now)
 	first := true
 	for _, n := range s.nodes {
 		if !n.known {
@@ -276,7 +292,7 @@ const skewShown = 10 * time.Second
 
 // partStatus is the state of one node. The caller holds mu.
 func (s *Source) partStatus(n *node, now time.Time) sources.PartStatus {
-	p := sources.PartStatus{Up: true, Since: n.heard, Proved: n.proved, Skew: n.skew, Refused: n.refused}
+	p := sources.PartStatus{Up: true, Since: n.heard, Proved: n.proved, Skew: n.skew, Refused: n.refused, Reports: n.reports()}
 	silent := now.Sub(n.heard)
 	switch {
 	case n.left:
@@ -285,6 +301,8 @@ func (s *Source) partStatus(n *node, now time.Time) sources.PartStatus {
 		p.Up, p.Error = false, "its agent has not been heard of since the start of the aggregator"
 	case silent >= s.cfg.SilentAfter:
 		p.Up, p.Error = false, fmt.Sprintf("its agent was last heard of %v ago", silent.Round(time.Second))
+	case n.blindness() != "":
+		p.Error = "its agent reports: " + n.blindness()
 	case n.proved.IsZero():
 		p.Error = "its agent has not read up to the present yet"
 	case n.skew.Abs() >= skewShown:

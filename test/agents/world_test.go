@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"crowsnest/episodes"
+	"crowsnest/hits"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 	"crowsnest/sinks/upstream"
@@ -221,6 +222,7 @@ func (m *machine) boot() {
 		panic(err)
 	}
 	up.Join("files", rules.Lateness)
+	up.Report([]hits.Condition{{Alert: "CrowsnestTest", Severity: "info", Since: time.Now()}}, map[string]string{"A": "1"})
 	ctx, cancel := context.WithCancel(context.Background())
 	a := &agent{m: m, up: up, stop: cancel, done: make(chan struct{}), pos: m.disk.pos, alive: true}
 	m.mu.Lock()

@@ -1,0 +1,167 @@
+package hits
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Bounds of a report.
+const (
+	// ReportPath takes reports, by POST. An aggregator that does not know it
+	// answers 404.
+	ReportPath = "/api/v1/agents/report"
+	// MaxReport is the size of a report in bytes.
+	MaxReport = 1 << 20
+	// MaxConditions is how many conditions a report holds.
+	MaxConditions = 64
+	// MaxDetail is the length of the detail of a condition in bytes.
+	MaxDetail = 600
+
+	maxLabels = 8
+	maxLabel  = 256
+)
+
+// Report is what only the agent of a node knows: what is wrong there, and which
+// rules it looks for. It travels beside the hits, and only when it changed.
+type Report struct {
+	Node     string `json:"node"`
+	Instance string `json:"instance"`
+	// Conditions are the alerts that the agent has open about itself.
+	Conditions []Condition `json:"conditions,omitempty"`
+	// Rules are the rules in force on the node: name to RuleDigest. nil means
+	// that the agent does not say.
+	Rules map[string]string `json:"rules,omitempty"`
+}
+
+// Condition is one thing that is wrong on a node.
+type Condition struct {
+	Alert    string            `json:"alert"`
+	Severity string            `json:"severity"`
+	Labels   map[string]string `json:"labels,omitempty"`
+	// Detail says more. It comes from the node and is no instruction.
+	Detail string    `json:"detail,omitempty"`
+	Since  time.Time `json:"since"`
+	// Count and Last are how often it happened and when last, where that is counted.
+	Count int64     `json:"count,omitempty"`
+	Last  time.Time `json:"last,omitzero"`
+	// Over is set if it ended before the aggregator could be notified.
+	Over bool `json:"over,omitempty"`
+}
+
+// Key identifies the condition among those of all nodes.
+func (c *Condition) Key() string {
+	k := appendString(appendString(nil, c.Alert), c.Severity)
+	for _, name := range slices.Sorted(maps.Keys(c.Labels)) {
+		k = appendString(appendString(k, name), c.Labels[name])
+	}
+	return string(k)
+}
+
+// Seal encodes the report and returns the digest by which the aggregator
+// acknowledges it. Conditions beyond the bound are dropped, the oldest first.
+func (r *Report) Seal() (body []byte, digest string) {
+	sealed := *r
+	sealed.Conditions = slices.Clone(r.Conditions)
+	if len(sealed.Conditions) > MaxConditions {
+		slices.SortStableFunc(sealed.Conditions, func(a, b Condition) int { return b.Since.Compare(a.Since) })
+		sealed.Conditions = sealed.Conditions[:MaxConditions]
+	}
+	for i := range sealed.Conditions {
+		c := &sealed.Conditions[i]
+		c.Detail = clean(c.Detail, MaxDetail)
+	}
+	body, _ = json.Marshal(sealed) // strings, numbers and times always marshal
+	return body, Digest(body)
+}
+
+// Digest identifies the bytes of a report.
+func Digest(body []byte) string {
+	h := fnv.New64a()
+	_, _ = h.Write(body)
+	return strconv.FormatUint(h.Sum64(), 36)
+}
+
+var (
+	alertName = regexp.MustCompile(`^Crowsnest[A-Za-z]{1,60}$`)
+	labelName = regexp.MustCompile(`^[a-z][a-z_]{0,30}$`)
+	ruleHash  = regexp.MustCompile(`^[0-9a-f]{1,64}$`)
+)
+
+// ReadReport reads a report. Every size is bounded, and every text is one line
+// without control characters.
+func ReadReport(body []byte) (Report, error) {
+	var r Report
+	if err := json.Unmarshal(body, &r); err != nil {
+		return Report{}, fmt.Errorf("read report: %w", err)
+	}
+	if err := r.check(); err != nil {
+		return Report{}, fmt.Errorf("read report: %w", err)
+	}
+	return r, nil
+}
+
+func (r *Report) check() error {
+	if err := errors.Join(CheckName(r.Node), CheckName(r.Instance)); err != nil {
+		return err
+	}
+	if len(r.Conditions) > MaxConditions || len(r.Rules) > maxRules {
+		return fmt.Errorf("%d conditions and %d rules are more than there can be", len(r.Conditions), len(r.Rules))
+	}
+	for name, hash := range r.Rules {
+		if len(name) > maxLabel || !ruleHash.MatchString(hash) {
+			return fmt.Errorf("rule %.60q has the digest %.70q", name, hash)
+		}
+	}
+	for i := range r.Conditions {
+		if err := r.Conditions[i].check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Condition) check() error {
+	if !alertName.MatchString(c.Alert) || len(c.Labels) > maxLabels || c.Count < 0 {
+		return fmt.Errorf("%.80q is no condition of an agent", c.Alert)
+	}
+	if !slices.Contains([]string{"info", "warning", "critical"}, c.Severity) {
+		return fmt.Errorf("condition %s has the severity %.40q", c.Alert, c.Severity)
+	}
+	for name, value := range c.Labels {
+		if !labelName.MatchString(name) || name == "alertname" || name == "severity" {
+			return fmt.Errorf("condition %s has the label %.40q", c.Alert, name)
+		}
+		c.Labels[name] = clean(value, maxLabel)
+	}
+	c.Detail = clean(c.Detail, MaxDetail)
+	return nil
+}
+
+// clean makes one line of at most n bytes of a text.
+func clean(s string, n int) string {
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case r == utf8.RuneError:
+			return '?'
+		case unicode.IsSpace(r):
+			return ' '
+		case !unicode.IsPrint(r):
+			return -1
+		}
+		return r
+	}, s)
+	if len(s) > n {
+		s = strings.ToValidUTF8(s[:n-3], "") + "…"
+	}
+	return s
+}

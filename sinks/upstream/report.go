@@ -1,0 +1,135 @@
+package upstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"crowsnest/hits"
+)
+
+// The times of reports.
+const (
+	reportRetry = 5 * time.Second
+	reportOlder = 5 * time.Minute // after an aggregator that takes no reports
+)
+
+// reporter is what the agent reports about itself. Sink.mu guards it.
+type reporter struct {
+	open   []hits.Condition // as the daemon reported last
+	missed []hits.Condition // over before the aggregator was notified
+	rules  map[string]string
+
+	body   []byte
+	digest string
+	sent   map[string]bool // keys of conditions that the aggregator has taken
+	posted string          // digest of the last report that it has taken
+	token  string          // its answer to that
+	retry  time.Time       // not before
+}
+
+// Report replaces what the aggregator is notified of: the alerts that the agent
+// has open about itself, and the digests of the rules in force (rules.Rule.Finds
+// by name). A condition that is counted and over before the aggregator had it is
+// reported once.
+func (s *Sink) Report(open []hits.Condition, rules map[string]string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := &s.report
+	now := map[string]bool{}
+	for i := range open {
+		now[open[i].Key()] = true
+	}
+	for _, c := range r.open {
+		if k := c.Key(); !now[k] && c.Count > 0 && !r.sent[k] {
+			c.Over = true
+			r.missed = append(r.missed, c)
+		}
+	}
+	r.missed = slices.DeleteFunc(r.missed, func(c hits.Condition) bool { return now[c.Key()] })
+	r.missed = r.missed[max(0, len(r.missed)-hits.MaxConditions/2):]
+	maps.DeleteFunc(r.sent, func(k string, _ bool) bool { return !now[k] })
+	r.open, r.rules = slices.Clone(open), rules
+	s.sealReport()
+}
+
+// sealReport encodes what is to be reported. The caller holds mu.
+func (s *Sink) sealReport() {
+	r := &s.report
+	all := hits.Report{Node: s.cfg.Node, Instance: s.instance, Rules: r.rules, Conditions: slices.Concat(r.open, r.missed)}
+	body, digest := all.Seal()
+	if digest != r.digest {
+		r.body, r.digest = body, digest
+		s.poke()
+	}
+}
+
+// reportDue returns the report if the aggregator has to be sent it now. held is
+// what the aggregator says it has.
+func (s *Sink) reportDue(held string, now time.Time) (body []byte, digest string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := &s.report
+	if r.body == nil || now.Before(r.retry) || r.posted == r.digest && held == r.token && held != "" {
+		return nil, ""
+	}
+	return r.body, r.digest
+}
+
+// sendReport sends the report if it is due. A failure delays no hits for longer
+// than one request.
+func (w *sender) sendReport(ctx context.Context, held string) {
+	s := w.s
+	body, digest := s.reportDue(held, s.now())
+	if body == nil {
+		return
+	}
+	var said hits.ReportAnswer
+	a := w.post(ctx, hits.ReportPath, "application/json", body)
+	if a.err == nil {
+		if json.Unmarshal(a.text, &said) != nil || said.Report == "" {
+			a.err = errors.New("the answer to a report is none of crowsnest's")
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reported(a, said, digest)
+}
+
+// reported notes what came of a report. The caller holds mu.
+func (s *Sink) reported(a answer, said hits.ReportAnswer, digest string) {
+	r := &s.report
+	switch {
+	case a.err == nil:
+		s.st.ReportError = ""
+	case a.code == http.StatusNotFound:
+		s.st.ReportError = "the aggregator is older than this agent and takes no reports: what is wrong on this node is only in this agent's metrics and log"
+		r.retry = s.now().Add(reportOlder)
+		return
+	default:
+		s.st.ReportError = a.err.Error()
+		r.retry = s.now().Add(reportRetry)
+		return
+	}
+	r.posted, r.token = digest, said.Report
+	whole := map[string]bool{}
+	for _, name := range said.Whole {
+		whole[name] = true
+	}
+	s.builder.Whole = whole
+	if digest != r.digest {
+		return // it changed meanwhile: the next one has everything
+	}
+	r.sent = map[string]bool{}
+	for i := range r.open {
+		r.sent[r.open[i].Key()] = true
+	}
+	if len(r.missed) > 0 {
+		r.missed = nil
+		s.sealReport()
+	}
+}

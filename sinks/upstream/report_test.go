@@ -1,0 +1,131 @@
+package upstream
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/hits"
+	"crowsnest/matcher"
+	"crowsnest/rules"
+)
+
+// report takes a report. The caller holds mu.
+func (p *peer) report(w *httptest.ResponseRecorder, body []byte) {
+	if p.refuses != 0 {
+		http.Error(w, "no", p.refuses)
+		return
+	}
+	r, err := hits.ReadReport(body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	p.reports = append(p.reports, r)
+	p.answers.Report = hits.Digest(body)
+	_ = json.NewEncoder(w).Encode(p.answers)
+}
+
+// reported returns the reports since the last call, after 10 s.
+func (p *peer) reported() []hits.Report {
+	time.Sleep(10 * time.Second)
+	synctest.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := p.reports
+	p.reports = nil
+	return out
+}
+
+var loss = hits.Condition{Alert: "CrowsnestLinesLost", Severity: "warning", Count: 1, Since: time.Unix(1, 0).UTC()}
+
+// A report is sent when it changes, and again when the aggregator lost it.
+func TestReportsAreSentOnce(t *testing.T) {
+	p := &peer{}
+	run(t, p, 0, func(t *testing.T, s *Sink, stop func()) {
+		require.Empty(t, p.reported())
+		s.Report(nil, map[string]string{"A": "1f"})
+		require.Equal(t, []hits.Report{{Node: "n1", Instance: s.instance, Rules: map[string]string{"A": "1f"}}}, p.reported())
+		s.Report(nil, map[string]string{"A": "1f"})
+		require.Empty(t, p.reported())
+		s.Report([]hits.Condition{loss}, nil)
+		require.Len(t, p.reported(), 1)
+		p.set(func() { p.answers.Report = "" })
+		require.Len(t, p.reported(), 1, "the aggregator was restarted")
+		stop()
+	})
+}
+
+// A loss that is over before the aggregator could be reached is reported once.
+func TestALossDuringAnOutageIsReported(t *testing.T) {
+	p := &peer{refuse: func(hits.Message) (int, bool) { return http.StatusUnauthorized, true }}
+	run(t, p, 0, func(t *testing.T, s *Sink, stop func()) {
+		s.Report([]hits.Condition{loss, {Alert: "CrowsnestPackBroken", Severity: "warning"}}, nil)
+		require.Empty(t, p.reported())
+		require.Equal(t, reasonAuth, s.Stats().LastReason)
+		s.Report(nil, nil)
+		p.set(func() { p.refuse = nil })
+		got := p.reported()
+		over := loss
+		over.Over = true
+		require.Equal(t, []hits.Condition{over}, got[0].Conditions, "a pack that is whole again concerns nobody")
+		require.Len(t, got, 2)
+		require.Empty(t, got[1].Conditions)
+		s.Report([]hits.Condition{loss}, nil)
+		require.Len(t, p.reported(), 1)
+		s.Report(nil, nil)
+		require.Empty(t, p.reported()[0].Conditions, "it was reported while it was open")
+		stop()
+	})
+}
+
+// An aggregator that is older takes hits all the same, and the agent says so.
+func TestAnOlderAggregatorTakesNoReports(t *testing.T) {
+	p := &peer{refuses: http.StatusNotFound}
+	run(t, p, 0, func(t *testing.T, s *Sink, stop func()) {
+		s.Report([]hits.Condition{loss}, nil)
+		s.Take(some(3))
+		require.Empty(t, p.reported())
+		require.Contains(t, s.Stats().ReportError, "older than this agent")
+		require.Equal(t, int64(3), s.Stats().Taken)
+		p.set(func() { p.refuses = 0 })
+		require.Empty(t, p.reported(), "it is not asked all the time")
+		time.Sleep(reportOlder)
+		require.Len(t, p.reported(), 1)
+		require.Empty(t, s.Stats().ReportError)
+		stop()
+	})
+}
+
+// Every line of a rule that the aggregator has in another version keeps its text.
+func TestLinesOfOtherVersionsStayWhole(t *testing.T) {
+	p := &peer{answers: hits.ReportAnswer{Whole: []string{"A"}}}
+	run(t, p, 0, func(t *testing.T, s *Sink, stop func()) {
+		s.Report(nil, map[string]string{"A": "1f"})
+		require.Len(t, p.reported(), 1)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		texts := func(alert string) int {
+			r := &rules.Rule{Alert: alert, Hash: "1", Mode: rules.ModeOn, Count: 1, Steps: make([]rules.Step, 1)}
+			for i := range 9 {
+				s.builder.Add(&matcher.Hit{Rule: r, Line: string(rune('a' + i)), ID: uint64(i)})
+			}
+			b, err := new(hits.Decoder).Decode(s.builder.Seal())
+			require.NoError(t, err)
+			found, _ := b.Find(hits.NewIndex(&rules.Set{Rules: []*rules.Rule{r}}))
+			seen := map[string]bool{}
+			for _, h := range found {
+				seen[h.Line] = true
+			}
+			return len(seen)
+		}
+		require.Equal(t, 9, texts("A"))
+		require.Equal(t, 2, texts("B"))
+		require.Equal(t, 9, texts("A"), "after a batch was sealed")
+	})
+}

@@ -1,0 +1,135 @@
+package agents
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"crowsnest/hits"
+	"crowsnest/sources"
+)
+
+// overShown is how long a condition that was over when it was reported is shown.
+const overShown = 15 * time.Minute
+
+// alertBlind is the condition that explains why a node proves nothing; it is part
+// of that node's state and not of Conditions.
+const alertBlind = "CrowsnestBlind"
+
+// condition is one of a node, and when it was reported last.
+type condition struct {
+	hits.Condition
+	Reported time.Time `json:"reported"`
+}
+
+// report takes the report of an agent that speaks for its node.
+func (h *handler) report(w http.ResponseWriter, r *http.Request) {
+	body, done, why := h.s.read(w, r, hits.MaxReport)
+	if why != nil {
+		h.s.refuse(w, r, why)
+		return
+	}
+	defer done()
+	rep, err := hits.ReadReport(body)
+	if err != nil {
+		h.s.refuse(w, r, &refusal{http.StatusBadRequest, refusedMalformed, err})
+		return
+	}
+	answer, why := h.s.takeReport(&rep, hits.Digest(body))
+	if why != nil {
+		h.s.refuse(w, r, why)
+		return
+	}
+	h.p.Take(nothing, nil) // so that it is saved
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(answer) // the agent may be gone
+}
+
+// takeReport notes what an agent reports.
+func (s *Source) takeReport(rep *hits.Report, digest string) (hits.ReportAnswer, *refusal) {
+	now := s.cfg.Clock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.nodes[rep.Node]
+	if n == nil || n.instance != rep.Instance {
+		return hits.ReportAnswer{}, &refusal{http.StatusConflict, refusedConflict, fmt.Errorf("another agent speaks for node %s, or none has yet", rep.Node)}
+	}
+	before := n.conditions
+	n.conditions = make(map[string]condition, len(rep.Conditions))
+	for _, c := range rep.Conditions {
+		k := c.Key()
+		n.conditions[k] = condition{c, now}
+		if more := c.Count - before[k].Count; more > 0 {
+			s.st.Losses += more
+		}
+	}
+	for k, c := range before {
+		if _, again := n.conditions[k]; !again && c.Over && now.Sub(c.Reported) < overShown {
+			n.conditions[k] = c
+		}
+	}
+	n.digest = digest
+	return hits.ReportAnswer{Report: n.digest}, nil
+}
+
+// condensed returns the conditions of all nodes, each once, with the nodes that
+// have it. The caller holds mu.
+func (s *Source) condensed(now time.Time) []sources.Condition {
+	all := map[string]*sources.Condition{}
+	for _, name := range slices.Sorted(maps.Keys(s.nodes)) {
+		for key, c := range s.nodes[name].conditions {
+			if c.Alert == alertBlind || c.Over && now.Sub(c.Reported) >= overShown {
+				continue
+			}
+			x := all[key]
+			if x == nil {
+				x = &sources.Condition{Alert: c.Alert, Severity: c.Severity, Labels: c.Labels, Detail: c.Detail, Since: c.Since, Last: c.Last}
+				all[key] = x
+			}
+			x.Count += c.Count
+			x.Since = earlier(x.Since, earlier(c.Since, now))
+			if c.Last.After(x.Last) {
+				x.Last, x.Detail = c.Last, c.Detail
+			}
+			x.Parts = append(x.Parts, name)
+		}
+	}
+	out := make([]sources.Condition, 0, len(all))
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		out = append(out, *all[key])
+	}
+	return out
+}
+
+// blindness is what the agent of a node says about why it does not read.
+func (n *node) blindness() string {
+	for _, c := range n.conditions {
+		if c.Alert == alertBlind {
+			return c.Detail
+		}
+	}
+	return ""
+}
+
+// reported reports whether what a node proves can be used: an agent that sends
+// reports has said which rules it looks for.
+func (s *Source) reported(n *node, m *hits.Message) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !m.Reports || n.digest != ""
+}
+
+// reports are the names of the alerts that the agent reports, each once.
+func (n *node) reports() []string {
+	var out []string
+	for _, c := range n.conditions {
+		if !c.Over {
+			out = append(out, c.Alert)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

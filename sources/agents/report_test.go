@@ -1,0 +1,121 @@
+package agents
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/hits"
+	"crowsnest/sources"
+)
+
+// tell sends a report of n1 and returns the answer.
+func (b *bench) tell(r hits.Report) (int, hits.ReportAnswer) {
+	b.t.Helper()
+	if r.Node == "" {
+		r.Node, r.Instance = "n1", "i1"
+	}
+	body, _ := r.Seal()
+	return b.tellRaw(body)
+}
+
+func (b *bench) tellRaw(body []byte) (int, hits.ReportAnswer) {
+	b.t.Helper()
+	w := httptest.NewRecorder()
+	b.s.Handler(b.p).ServeHTTP(w, httptest.NewRequest(http.MethodPost, hits.ReportPath, bytes.NewReader(body)))
+	var a hits.ReportAnswer
+	if w.Code == http.StatusOK {
+		require.NoError(b.t, json.Unmarshal(w.Body.Bytes(), &a))
+	}
+	return w.Code, a
+}
+
+func lost(count int64) hits.Condition {
+	return hits.Condition{
+		Alert: "CrowsnestLinesLost", Severity: "warning", Labels: map[string]string{"reason": "gap"}, Since: start, Count: count, Last: start, Detail: "a\nb\x1b[31m",
+	}
+}
+
+func TestReportsAreFoldedByCondition(t *testing.T) {
+	b := newBench(t, Config{})
+	code, _ := b.tell(hits.Report{})
+	require.Equal(t, http.StatusConflict, code, "no agent speaks for the node yet")
+	b.say(hits.Message{First: 1})
+	b.say(hits.Message{Node: "n2", First: 1})
+	code, _ = b.tell(hits.Report{Conditions: []hits.Condition{lost(2)}})
+	require.Equal(t, http.StatusOK, code)
+	b.tell(hits.Report{Node: "n2", Instance: "i1", Conditions: []hits.Condition{lost(3), {Alert: "CrowsnestBlind", Severity: "critical", Detail: "no such directory", Since: start}}})
+	got := b.s.Status()
+	require.Equal(t, []sources.Condition{{
+		Alert: "CrowsnestLinesLost", Severity: "warning", Labels: map[string]string{"reason": "gap"}, Detail: "a b[31m", Since: start, Last: start, Count: 5, Parts: []string{"n1", "n2"},
+	}}, got.Conditions)
+	require.Equal(t, "its agent reports: no such directory", got.Parts["agents/n2"].Error, "the node's own alert says why")
+	require.Equal(t, int64(5), b.s.Stats().Losses)
+
+	// Counts go on over a new instance, and a report outlives both processes.
+	b.say(hits.Message{Instance: "i2", After: []string{"i1"}, First: 1})
+	b.tell(hits.Report{Node: "n1", Instance: "i2", Conditions: []hits.Condition{lost(3)}})
+	require.Equal(t, int64(6), b.s.Stats().Losses)
+	pos := b.save()
+	b.s = New(b.s.cfg)
+	require.NoError(t, b.s.Restore(pos))
+	require.Equal(t, []string{"n1", "n2"}, b.s.Status().Conditions[0].Parts)
+}
+
+// What was over before it could be reported is shown for a while all the same.
+func TestALossThatIsOverIsShown(t *testing.T) {
+	b := newBench(t, Config{})
+	b.say(hits.Message{First: 1})
+	c := lost(1)
+	c.Over = true
+	b.tell(hits.Report{Conditions: []hits.Condition{c}})
+	b.tell(hits.Report{})
+	require.Len(t, b.s.Status().Conditions, 1)
+	b.now = at(overShown)
+	require.Empty(t, b.s.Status().Conditions)
+}
+
+// An agent that sends reports proves nothing before the first one, and again
+// after a restart of either side.
+func TestProofWaitsForTheReport(t *testing.T) {
+	b := newBench(t, Config{})
+	said := func(m hits.Message) string {
+		m.Node, m.Sent, m.Reports, m.First = "n1", b.now, true, 1
+		var a hits.Answer
+		require.NoError(t, json.Unmarshal(b.post(m.Append(nil)).Body.Bytes(), &a))
+		return a.Report
+	}
+	require.Empty(t, said(hits.Message{Instance: "i1", Proved: at(time.Second)}))
+	require.Empty(t, b.p.proved)
+	_, answer := b.tell(hits.Report{})
+	require.Equal(t, answer.Report, said(hits.Message{Instance: "i1", Proved: at(2 * time.Second)}))
+	require.Equal(t, at(2*time.Second), b.p.proved["agents/n1"])
+	require.Empty(t, said(hits.Message{Instance: "i2", After: []string{"i1"}, Proved: at(3 * time.Second)}))
+	require.Equal(t, at(2*time.Second), b.p.proved["agents/n1"])
+}
+
+func TestHostileReportsAreRefused(t *testing.T) {
+	b := newBench(t, Config{})
+	b.say(hits.Message{First: 1})
+	f := func(body string) {
+		t.Helper()
+		code, _ := b.tellRaw([]byte(body))
+		require.Equal(t, http.StatusBadRequest, code, body)
+	}
+	f(`{`)
+	f(`{"node":"../x","instance":"i1"}`)
+	f(`{"node":"n1","instance":"i1","conditions":[{"alert":"KubeAPIDown","severity":"critical"}]}`)
+	f(`{"node":"n1","instance":"i1","conditions":[{"alert":"CrowsnestX","severity":"page"}]}`)
+	f(`{"node":"n1","instance":"i1","conditions":[{"alert":"CrowsnestX","severity":"info","labels":{"alertname":"KubeAPIDown"}}]}`)
+	f(`{"node":"n1","instance":"i1","rules":{"A":"xyz"}}`)
+	f(`{"node":"n1","instance":"i1","conditions":[` + strings.TrimSuffix(strings.Repeat(`{"alert":"CrowsnestX","severity":"info"},`, hits.MaxConditions+1), ",") + `]}`)
+	code, _ := b.tellRaw(make([]byte, hits.MaxReport+1))
+	require.Equal(t, http.StatusRequestEntityTooLarge, code)
+	require.Empty(t, b.s.Status().Conditions)
+}
