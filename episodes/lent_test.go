@@ -86,13 +86,13 @@ func TestTakeKeepsNothingOfTheCallers(t *testing.T) {
 // order lists fingerprints from the oldest.
 func order(f *fingerprints) []uint64 {
 	var out []uint64
-	for i := f.oldest; i >= 0; i = f.slots[i].newer {
+	for i := f.parties[""].oldest; i >= 0; i = f.slots[i].newer {
 		out = append(out, f.slots[i].id)
 	}
 	return out
 }
 
-// The fingerprints are an LRU cache.
+// The fingerprints of one party are an LRU cache.
 func TestFingerprints(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.SampledFrom([]int{1, 2, 7, 300, 1000}).Draw(t, "size")
@@ -110,7 +110,7 @@ func TestFingerprints(t *testing.T) {
 			for _, id := range few {
 				_, known := model.Get(id)
 				model.Add(id, struct{}{})
-				require.Equal(t, known, f.add(id))
+				require.Equal(t, known, f.add(id, ""))
 			}
 			again := newFingerprints(size)
 			again.load(f.save())

@@ -2,10 +2,11 @@ package episodes
 
 import "container/heap"
 
-// node is what is ranked by its load: an account, or a cell.
+// node is what is ranked by its load. One of these is set: what it is part of.
 type node struct {
-	account *account // nil: it is a cell
+	account *account
 	cell    *cell
+	seen    *seenParty
 	load    load
 	used    uint64 // when it was used last
 	places  [3]place

@@ -25,7 +25,7 @@ func (e *Engine) Restore(data []byte, now time.Time) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.seen.load(s.Seen)
+	e.seen.load(s.Seen, s.SeenOf)
 	for _, pod := range s.Gone {
 		e.gone.Add(pod.podName, pod.At)
 	}

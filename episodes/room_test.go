@@ -206,3 +206,42 @@ func keysOf[V any](k *cache[V]) (out []string) {
 	}
 	return out
 }
+
+// Fingerprints are shared like a room, over a restart as well.
+func TestFingerprintsAreShared(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limit := rapid.IntRange(1, 40).Draw(t, "limit")
+		f := newFingerprints(limit)
+		m := &roomModel{t: t, max: load{limit, 1 << 30}, limit: 1 << 30, entries: map[string]*modelEntry{}, touched: map[string]int{}}
+		for range rapid.IntRange(1, 300).Draw(t, "lines") {
+			id := uint64(rapid.IntRange(0, 80).Draw(t, "id"))
+			party := rapid.StringMatching("[p-t]").Draw(t, "party")
+			key := fmt.Sprint(id)
+			old := m.entries[key]
+			require.Equal(t, old != nil, f.add(id, party))
+			if old != nil {
+				m.clock++
+				old.used = m.clock // a repeat, whoever it is of, changes no share
+				continue
+			}
+			m.put(modelEntry{key: key, party: party})
+			require.Len(t, f.slots, len(m.entries))
+			require.EqualValues(t, len(m.evicted), f.evicted)
+			for party, p := range f.parties {
+				require.Equal(t, m.sum(inEntries, func(x *modelEntry) bool { return x.party == party }), p.load[inEntries])
+			}
+		}
+		again := newFingerprints(limit)
+		again.load(f.save())
+		saved, shares := f.save()
+		twice, same := again.save()
+		require.Equal(t, saved, twice)
+		require.Equal(t, shares, same)
+		for key := range m.entries {
+			var id uint64
+			_, err := fmt.Sscan(key, &id)
+			require.NoError(t, err)
+			require.True(t, again.add(id, "other"))
+		}
+	})
+}

@@ -2,12 +2,17 @@ package episodes
 
 import (
 	"encoding/binary"
+	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
+	"strings"
 )
 
 // fingerprints remembers the newest lines to find repeats. It is an LRU cache
 // without an allocation and a pointer per entry: each line of a storm is one.
+// Like a room it is shared among parties: the one that has the most loses its
+// oldest.
 type fingerprints struct {
 	max   int
 	slots []seenSlot
@@ -16,21 +21,34 @@ type fingerprints struct {
 	heads []int32
 	// factor is random: nobody can write lines that meet in one chain.
 	factor  uint64
-	newest  int32
-	oldest  int32
+	parties map[string]*seenParty
+	numbers []*seenParty // by number; those without slots are used again
+	free    []int32      // their numbers
+	rank    ranking
+	last    *seenParty // of the line before
+	clock   uint64
 	evicted int64
+}
+
+// seenParty is what one party has, a list in order of use.
+type seenParty struct {
+	node
+	party          string
+	number         int32
+	newest, oldest int32 // -1: none
 }
 
 type seenSlot struct {
 	id           uint64
 	chain        int32 // the next slot of the chain, -1: none
-	newer, older int32 // -1: none
+	newer, older int32 // of the party, -1: none
+	party        int32 // its number
 }
 
 const firstHeads = 256
 
 func newFingerprints(limit int) *fingerprints {
-	f := &fingerprints{max: min(limit, math.MaxInt32), factor: rand.Uint64() | 1, newest: -1, oldest: -1}
+	f := &fingerprints{max: min(limit, math.MaxInt32), factor: rand.Uint64() | 1, parties: map[string]*seenParty{}}
 	f.grow(firstHeads)
 	return f
 }
@@ -40,72 +58,121 @@ func (f *fingerprints) head(id uint64) *int32 {
 	return &f.heads[(id*f.factor)>>32&uint64(len(f.heads)-1)]
 }
 
-// add remembers an ID as the newest and tells whether it was known.
-func (f *fingerprints) add(id uint64) (known bool) {
+// add remembers an ID as the newest of a party and reports whether it was known.
+func (f *fingerprints) add(id uint64, party string) (known bool) {
 	head := f.head(id)
 	for i := *head; i >= 0; i = f.slots[i].chain {
 		if f.slots[i].id == id {
-			if i != f.newest {
-				f.unlink(i)
-				f.link(i)
+			if p := f.numbers[f.slots[i].party]; i != p.newest {
+				f.unlink(p, i)
+				f.link(p, i)
 			}
 			return true
 		}
 	}
+	p := f.of(party)
 	i := int32(len(f.slots))
 	switch {
 	case len(f.slots) == f.max:
-		i = f.oldest
-		f.evict(i)
-		f.evicted++
+		i = f.evict(p)
 	case len(f.slots) == len(f.heads):
 		f.grow(2 * len(f.heads))
 		head = f.head(id)
 		fallthrough
 	default:
 		f.slots = append(f.slots, seenSlot{})
+		f.charge(p, 1)
 	}
 	f.slots[i].id, f.slots[i].chain = id, *head
 	*head = i
-	f.link(i)
+	f.link(p, i)
 	return false
 }
 
-// link makes a slot the newest.
-func (f *fingerprints) link(i int32) {
-	s := &f.slots[i]
-	s.newer, s.older = -1, f.newest
-	if f.newest >= 0 {
-		f.slots[f.newest].newer = i
-	} else {
-		f.oldest = i
+// of returns the account of a party. One that is not charged next must not be
+// asked for.
+func (f *fingerprints) of(party string) *seenParty {
+	f.clock++
+	if p := f.last; p != nil && p.party == party {
+		p.used = f.clock
+		return p
 	}
-	f.newest = i
+	p := f.parties[party]
+	if p == nil {
+		p = &seenParty{party: strings.Clone(party), number: int32(len(f.numbers)), newest: -1, oldest: -1}
+		if n := len(f.free); n > 0 {
+			p.number, f.free = f.free[n-1], f.free[:n-1]
+			f.numbers[p.number] = p
+		} else {
+			f.numbers = append(f.numbers, p)
+		}
+		p.seen = p
+		f.parties[p.party] = p
+		f.rank.add(&p.node)
+	}
+	p.used, f.last = f.clock, p
+	return p
 }
 
-// unlink is the inverse of link for any slot.
-func (f *fingerprints) unlink(i int32) {
+// charge adds n slots to a party. One that has none is forgotten.
+func (f *fingerprints) charge(p *seenParty, n int) {
+	if p.load[inEntries] += n; p.load[inEntries] > 0 {
+		f.rank.fix(&p.node)
+		return
+	}
+	f.rank.remove(&p.node)
+	delete(f.parties, p.party)
+	f.numbers[p.number] = nil
+	f.free = append(f.free, p.number)
+}
+
+// link makes a slot the newest of a party.
+func (f *fingerprints) link(p *seenParty, i int32) {
+	s := &f.slots[i]
+	s.newer, s.older, s.party = -1, p.newest, p.number
+	if p.newest >= 0 {
+		f.slots[p.newest].newer = i
+	} else {
+		p.oldest = i
+	}
+	p.newest = i
+}
+
+// unlink is the inverse of link for any slot of a party.
+func (f *fingerprints) unlink(p *seenParty, i int32) {
 	s := &f.slots[i]
 	if s.newer >= 0 {
 		f.slots[s.newer].older = s.older
 	} else {
-		f.newest = s.older
+		p.newest = s.older
 	}
 	if s.older >= 0 {
 		f.slots[s.older].newer = s.newer
 	} else {
-		f.oldest = s.newer
+		p.oldest = s.newer
 	}
 }
 
-// evict takes a slot out of its chain and of the order.
-func (f *fingerprints) evict(i int32) {
-	f.unlink(i)
+// evict frees a slot for a party and charges it: the oldest one of the party that
+// has the most then.
+func (f *fingerprints) evict(to *seenParty) int32 {
+	p := f.rank.first().seen
+	if to.load[inEntries] >= p.load[inEntries] {
+		p = to
+	}
+	i := p.oldest
+	f.unlink(p, i)
 	at := f.head(f.slots[i].id)
 	for *at != i {
 		at = &f.slots[*at].chain
 	}
 	*at = f.slots[i].chain
+	if p != to {
+		f.charge(to, 1)
+		f.charge(p, -1)
+	}
+	f.evicted++
+	return i
 }
 
 // grow makes the hash table anew.
@@ -120,18 +187,38 @@ func (f *fingerprints) grow(n int) {
 	}
 }
 
-// save returns what is remembered, oldest first, 8 bytes each, little endian.
-func (f *fingerprints) save() []byte {
-	out := make([]byte, 0, 8*len(f.slots))
-	for i := f.oldest; i >= 0; i = f.slots[i].newer {
-		out = binary.LittleEndian.AppendUint64(out, f.slots[i].id)
-	}
-	return out
+// seenShare is how many of the saved fingerprints are of a party.
+type seenShare struct {
+	Party string `json:"p,omitempty"`
+	N     int    `json:"n"`
 }
 
-// load remembers what was saved, as the newest.
-func (f *fingerprints) load(in []byte) {
+// save returns what is remembered, 8 bytes each, little endian, party after
+// party, each from the oldest.
+func (f *fingerprints) save() (out []byte, shares []seenShare) {
+	out = make([]byte, 0, 8*len(f.slots))
+	for _, party := range slices.Sorted(maps.Keys(f.parties)) {
+		p := f.parties[party]
+		shares = append(shares, seenShare{party, p.load[inEntries]})
+		for i := p.oldest; i >= 0; i = f.slots[i].newer {
+			out = binary.LittleEndian.AppendUint64(out, f.slots[i].id)
+		}
+	}
+	return out, shares
+}
+
+// load remembers what was saved, as the newest. What no share covers is of no
+// party.
+func (f *fingerprints) load(in []byte, shares []seenShare) {
 	for ; len(in) >= 8; in = in[8:] {
-		f.add(binary.LittleEndian.Uint64(in))
+		for len(shares) > 0 && shares[0].N <= 0 {
+			shares = shares[1:]
+		}
+		party := ""
+		if len(shares) > 0 {
+			party = shares[0].Party
+			shares[0].N--
+		}
+		f.add(binary.LittleEndian.Uint64(in), party)
 	}
 }

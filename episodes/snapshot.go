@@ -18,8 +18,10 @@ type snapshot struct {
 	// Old and By are when and how far the clock was set last.
 	Old int64 `json:"clock_old,omitempty"`
 	By  int64 `json:"clock_by,omitempty"`
-	// Seen holds fingerprints, oldest first, 8 bytes each, little endian.
-	Seen []byte `json:"seen,omitempty"`
+	// Seen holds fingerprints, 8 bytes each, little endian, and SeenOf how many of
+	// them are of each party.
+	Seen   []byte      `json:"seen,omitempty"`
+	SeenOf []seenShare `json:"seen_of,omitempty"`
 }
 
 type gonePod struct {
@@ -125,7 +127,8 @@ func (c Copy) Encode() ([]byte, error) { return json.Marshal(c.s) }
 func (e *Engine) Copy() Copy {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s := snapshot{Version: snapshotVersion, Seen: e.seen.save(), Old: e.step.old, By: e.step.by}
+	s := snapshot{Version: snapshotVersion, Old: e.step.old, By: e.step.by}
+	s.Seen, s.SeenOf = e.seen.save()
 	for _, rs := range e.order {
 		if r := e.saveRule(rs); r.Open != nil || r.Windows != nil || r.Cleared != nil || r.Muted != nil || r.Overflow != nil {
 			s.Rules = append(s.Rules, r)

@@ -46,7 +46,7 @@ func (e *Engine) take(m *matcher.Hit, now int64) {
 		e.recent = rs
 	}
 	// A repeat is a line that played this part for this rule before.
-	if e.seen.add(mix(m.ID, rs.seed+uint64(m.Part+3))) {
+	if e.seen.add(mix(m.ID, rs.seed+uint64(m.Part+3)), e.partyOf(m.Labels)) {
 		rs.stats.Repeats++
 		return
 	}
