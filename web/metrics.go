@@ -154,16 +154,49 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	send(c.reloadTime, seconds(status.Reload.Success))
 	send(c.saved, seconds(status.Saved))
 	send(c.saveErrors, float64(status.SaveErrors))
-	c.collectPacks(loaded, send)
-	c.collectRules(loaded, stats, send)
 	send(c.rulesLoaded, float64(len(stats.Rules)))
+	if c.view.Agent {
+		c.collectAgent(loaded, send)
+	} else {
+		c.collectPacks(loaded, send)
+		c.collectRules(loaded, stats, send)
+		c.collectTotals(stats, send)
+	}
+	c.collectSources(send)
+	c.collectEndpoints(send)
+}
+
+// collectTotals sends what is counted over all rules.
+func (c *collector) collectTotals(stats episodes.Stats, send emit) {
 	send(c.seen, float64(stats.Seen))
 	send(c.seenEvicted, float64(stats.SeenEvicted))
 	send(c.late, float64(stats.Late))
 	send(c.future, float64(stats.Future))
 	send(c.badTemplates, float64(stats.BadTemplate))
-	c.collectSources(send)
-	c.collectEndpoints(send)
+}
+
+// costShown is the CPU time from which an agent has series of a rule: with hundreds
+// of agents, series that say nothing are most of what Prometheus would store.
+const costShown = 100 * time.Millisecond
+
+// collectAgent sends what only an agent knows about rules: broken packs, rules that
+// are not evaluated, and rules that take time.
+func (c *collector) collectAgent(loaded Rules, send emit) {
+	for _, p := range loaded.Set.Packs {
+		send(c.packInfo, 1, p.Name, p.Version, p.SHA256)
+	}
+	for _, b := range loaded.Broken {
+		send(c.packBroken, 1, b.Pack)
+	}
+	for rule := range loaded.GivenUp {
+		send(c.inactive, 1, rule, "given_up")
+	}
+	for rule, spent := range loaded.Cost {
+		if spent >= costShown {
+			send(c.cost, spent.Seconds(), rule)
+			send(c.tries, float64(loaded.Tries[rule]), rule)
+		}
+	}
 }
 
 func (c *collector) collectPacks(loaded Rules, send emit) {
@@ -227,13 +260,13 @@ func (c *collector) collectSources(send emit) {
 		send(c.away, seconds(s.Away), s.Name)
 		send(c.streams, float64(len(s.Streams)), s.Name)
 		for reason, n := range s.Lost {
-			send(c.lost, float64(n), s.Name, reason)
+			c.sparse(send, c.lost, n, s.Name, reason)
 		}
 		for reason, n := range s.Losses {
-			send(c.losses, float64(n), s.Name, reason)
+			c.sparse(send, c.losses, n, s.Name, reason)
 		}
 		for reason, n := range s.Errors {
-			send(c.srcErrors, float64(n), s.Name, reason)
+			c.sparse(send, c.srcErrors, n, s.Name, reason)
 		}
 	}
 }
@@ -245,8 +278,16 @@ func (c *collector) collectEndpoints(send emit) {
 		send(c.skew, e.ClockSkew, e.Sink, e.Endpoint)
 		send(c.endpointUp, truth(e.Up), e.Sink, e.Endpoint)
 		for reason, n := range e.Failed {
-			send(c.sendFailed, float64(n), e.Sink, e.Endpoint, reason)
+			c.sparse(send, c.sendFailed, n, e.Sink, e.Endpoint, reason)
 		}
+	}
+}
+
+// sparse sends a counter that has a series per reason; of an agent, only the
+// reasons that occurred.
+func (c *collector) sparse(send emit, m metric, n int64, labels ...string) {
+	if n != 0 || !c.view.Agent {
+		send(m, float64(n), labels...)
 	}
 }
 

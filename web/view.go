@@ -11,6 +11,9 @@ import (
 // View is how the package looks into the daemon. Every function is set, returns
 // copies, does not block and is safe for concurrent use.
 type View struct {
+	// Agent says that this process concludes nothing: it hands what it finds to an
+	// aggregator, and its metrics are those of its own part.
+	Agent bool
 	// Episodes returns what is open and what was resolved lately, the
 	// program's own alerts included.
 	Episodes func() []episodes.Episode

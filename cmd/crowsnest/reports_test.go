@@ -154,3 +154,27 @@ func TestFailuresOfTheUpstreamAreLogged(t *testing.T) {
 	f(65*time.Second, upstream.Stats{ReportError: "older"}, "older")
 	f(66*time.Second, upstream.Stats{ReportError: "older"}, "")
 }
+
+// An agent has series of its own part only: nothing per rule that is zero.
+func TestAnAgentHasFewSeries(t *testing.T) {
+	aggregator, agent := newStages(t)
+	cfg := agent.cfg
+	agent.cfg = func(c *Config) {
+		cfg(c)
+		c.Rules = RulesConfig{Shipped: true}
+	}
+	aggregator.start()
+	agent.start()
+	_, body := agent.get("/metrics")
+	series := 0
+	for line := range strings.Lines(body) {
+		if !strings.HasPrefix(line, "#") {
+			series++
+		}
+	}
+	t.Logf("%d series", series)
+	require.Less(t, series, 200)
+	require.Contains(t, body, "crowsnest_rules_loaded")
+	require.Contains(t, body, `crowsnest_source_lag_seconds{source="kubelet"}`)
+	require.NotContains(t, body, "crowsnest_rule_matches_total")
+}

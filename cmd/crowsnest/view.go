@@ -17,6 +17,7 @@ import (
 // view is how the web looks into the daemon.
 func (d *daemon) view() web.View {
 	return web.View{
+		Agent:      d.pipe.up != nil,
 		Episodes:   func() []episodes.Episode { return append(d.engine.Episodes(d.now()), d.self.all()...) },
 		Stats:      func() episodes.Stats { return d.engine.Stats(d.now()) },
 		Rules:      d.rulesView,

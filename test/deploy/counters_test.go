@@ -1,0 +1,89 @@
+package deploy
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// harmless are the counters that mean no loss, and why.
+var harmless = map[string]string{
+	"agents_batches_total":            "work that was done",
+	"agents_forgotten_total":          "an operator, or forget_after, ended the wait for a node",
+	"agents_hits_total":               "work that was done",
+	"agents_other_version_hits_total": "they were taken",
+	"agents_repeated_batches_total":   "they had been taken before",
+	"blocked_seconds_total":           "crowsnest_upstream_blocked has an alert",
+	"dedup_evictions_total":           "a line that is read again may count twice",
+	"dedup_suppressed_total":          "lines that had been counted before",
+	"future_lines_total":              "they are counted at the time of arrival",
+	"hits_total":                      "work that was done",
+	"late_lines_total":                "they are counted",
+	"notifications_total":             "work that was done",
+	"resent_batches_total":            "nothing is lost by sending again",
+	"rule_matches_total":              "work that was done",
+	"rule_missing_values_total":       "the lines count, with an empty value",
+	"rule_seconds_total":              "work that was done",
+	"rule_tries_total":                "work that was done",
+	"source_bytes_total":              "work that was done",
+	"source_errors_total":             "crowsnest_source_up and crowsnest_source_lag_seconds have alerts",
+	"source_evaluated_lines_total":    "work that was done",
+	"source_lines_total":              "work that was done",
+	"source_truncated_lines_total":    "their first 16 KiB were looked at",
+	"source_unparsed_lines_total":     "they were looked at as they are",
+	"template_errors_total":           "the alert is sent with the text of the template",
+}
+
+var counterName = regexp.MustCompile(`^[a-z][a-z_]*_total$`)
+
+// Every counter that the code names either has an alert in the PrometheusRule, or
+// a reason here why it needs none.
+func TestEveryLossHasAnAlert(t *testing.T) {
+	text, err := os.ReadFile(root + "/components/monitoring/prometheus-rule.yaml")
+	require.NoError(t, err)
+	found := 0
+	require.NoError(t, filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() && (d.Name() == "test" || d.Name() == ".git") {
+			if err == nil {
+				err = filepath.SkipDir
+			}
+			return err
+		}
+		if filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		for _, name := range counters(t, path) {
+			found++
+			if harmless[name] == "" {
+				require.Regexp(t, `crowsnest_([a-z]+_)?`+name+`\b`, string(text), "%s: add an alert to the PrometheusRule, or a reason to harmless", path)
+			}
+		}
+		return nil
+	}))
+	require.Greater(t, found, 30)
+}
+
+// counters are the names of counters in a file.
+func counters(t *testing.T, path string) []string {
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+	require.NoError(t, err)
+	var out []string
+	ast.Inspect(file, func(n ast.Node) bool {
+		if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+			if s, err := strconv.Unquote(lit.Value); err == nil && counterName.MatchString(s) {
+				out = append(out, s)
+			}
+		}
+		return true
+	})
+	return out
+}
