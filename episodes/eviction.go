@@ -119,6 +119,14 @@ func (v *evictions) list() []Eviction {
 	return out
 }
 
+// Evictions returns what was dropped for room since the engine was made, of a
+// bounded number of namespaces and rules, in order of their names.
+func (e *Engine) Evictions() []Eviction {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.evictions.list()
+}
+
 // classOf is the class of a rule in every room.
 func classOf(r *rules.Rule) class {
 	if r.Severity == rules.SeverityCritical {

@@ -19,7 +19,7 @@ type sender struct {
 func (e *Engine) partyOf(l matcher.Labels) string {
 	s := &e.sender
 	if reflect.ValueOf(l).Pointer() != reflect.ValueOf(s.labels).Pointer() {
-		s.labels, s.party = l, cut(l["namespace"], maxValue)
+		s.labels, s.party = l, cut(strings.ToValidUTF8(l["namespace"], "\uFFFD"), maxValue)
 	}
 	return s.party
 }

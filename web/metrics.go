@@ -63,6 +63,7 @@ type collector struct {
 	matches, lastMatch, lastSeen        metric
 	held, inactive, episodes            metric
 	overflow, repeats, missing, evicted metric
+	evictions                           metric
 	cost, tries, ruleStreams, blind     metric
 	seen, seenEvicted, late, future     metric
 	badTemplates                        metric
@@ -100,6 +101,7 @@ func newCollector(view View, now func() time.Time) *collector {
 		repeats:      counter("dedup_suppressed_total", "Lines that were read before.", "rule"),
 		missing:      counter("rule_missing_values_total", "Lines that lack a value of by or same.", "rule", "part"),
 		evicted:      counter("rule_windows_evicted_total", "Windows that were dropped for room.", "rule"),
+		evictions:    counter("evictions_total", "What was dropped for room and could have made a difference: windows, clear lines, mutes, open alerts. Most namespaces have no series.", "namespace", "rule", "kind"),
 		seen:         gauge("dedup_entries", "Fingerprints of lines that are remembered."),
 		seenEvicted:  counter("dedup_evictions_total", "Fingerprints that were dropped for room."),
 		late:         counter("late_lines_total", "Lines behind the watermark."),
@@ -133,7 +135,7 @@ func newCollector(view View, now func() time.Time) *collector {
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, m := range []metric{
 		c.reloadOK, c.reloadTime, c.packInfo, c.packBroken, c.rulesLoaded, c.matches, c.lastMatch, c.lastSeen,
-		c.cost, c.tries, c.ruleStreams, c.blind, c.held, c.inactive, c.episodes, c.overflow, c.repeats, c.missing, c.evicted, c.seen, c.seenEvicted, c.late,
+		c.cost, c.tries, c.ruleStreams, c.blind, c.held, c.inactive, c.episodes, c.overflow, c.repeats, c.missing, c.evicted, c.evictions, c.seen, c.seenEvicted, c.late,
 		c.future, c.badTemplates, c.saved, c.saveErrors, c.lines, c.bytes, c.evaluated, c.dropped, c.truncated, c.unparsed, c.lost, c.losses, c.srcErrors, c.lag, c.up, c.idle, c.away,
 		c.streams, c.sent, c.sendFailed, c.queue, c.endpointUp, c.skew,
 	} {
@@ -170,6 +172,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 func (c *collector) collectTotals(stats episodes.Stats, send emit) {
 	send(c.seen, float64(stats.Seen))
 	send(c.seenEvicted, float64(stats.SeenEvicted))
+	for _, v := range stats.Evictions {
+		send(c.evictions, float64(v.Count), v.Namespace, v.Rule, string(v.Kind))
+	}
 	send(c.late, float64(stats.Late))
 	send(c.future, float64(stats.Future))
 	send(c.badTemplates, float64(stats.BadTemplate))

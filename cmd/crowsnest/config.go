@@ -101,13 +101,14 @@ type SinksConfig struct {
 	Upstream     *part[upstream.Config]     `yaml:"upstream"`
 }
 
-// Limits bound what is kept in memory. Beyond them the daemon says so; it never
-// drops silently.
+// Limits bound what is kept in memory. Each is shared: beyond it the namespace
+// that has the most loses its oldest, and an alert names it. Critical rules have
+// a quarter more of ActiveAlerts and Keys that no other rule can use.
 type Limits struct {
 	// ActiveAlerts bounds the open episodes of all rules.
 	ActiveAlerts int `yaml:"active_alerts"`
-	// AlertsPerNamespace bounds those that the logs of one namespace cause, so
-	// that no tenant takes the place of all others; 0 means half of ActiveAlerts.
+	// AlertsPerNamespace bounds those that the logs of one namespace cause, for
+	// critical and for other rules each; 0 means half of ActiveAlerts.
 	AlertsPerNamespace int `yaml:"alerts_per_namespace"`
 	// Keys bounds the keys with a window and without an episode.
 	Keys int `yaml:"keys"`

@@ -33,6 +33,9 @@ func (d *daemon) upkeepAlerts(now time.Time) []episodes.Episode {
 	if e, ok := unsavedAlert(now, d.saver.unsaved()); ok {
 		out = append(out, e)
 	}
+	if e, ok := crowdedAlert(now, d.engine.Evictions()); ok {
+		out = append(out, e)
+	}
 	for _, s := range d.sinks {
 		for _, e := range s.Status() {
 			if alert, ok := d.skewed.alert(now, e); ok {
