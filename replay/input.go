@@ -44,6 +44,7 @@ type reader struct {
 	now    time.Time // stands in for times that the lines do not have
 	ahead  int       // most blocks that are scanned at the same time
 	size   int       // of a block
+	wait   func()    // called before more is read; nil: nobody listens
 
 	rc      io.ReadCloser
 	cutter  *cutter
@@ -53,6 +54,8 @@ type reader struct {
 	flushed bool
 	err     error // that ended the reading
 	hits    []matcher.Hit
+	bytes   int64  // that were read
+	timed   bool   // a line of the first block has a time
 	last    []byte // the last whole line that was handed out
 }
 
@@ -120,6 +123,9 @@ func (r *reader) read() (more bool, err error) {
 // kept waiting for later ones.
 func (r *reader) fill() {
 	for full := true; !r.done && len(r.blocks) < r.ahead && (full || len(r.blocks) == 0); {
+		if r.wait != nil && len(r.blocks) == 0 {
+			r.wait()
+		}
 		var data []byte
 		var err error
 		if data, full, err = r.cutter.next(); len(data) > 0 {
@@ -149,8 +155,10 @@ func (r *reader) start(data []byte) {
 		}
 	}
 	r.blocks = append(r.blocks, b)
+	r.bytes += int64(len(data))
 	if !r.began {
 		r.began = true
+		r.timed = anyTime(data, r.now)
 		b.hits = r.prog.Scan(r.stream, data, r.now)
 		close(b.ready)
 		return
@@ -160,6 +168,16 @@ func (r *reader) start(data []byte) {
 		defer close(b.ready)
 		b.hits = r.prog.Scan(b.stream, data, r.now)
 	}()
+}
+
+// anyTime tells whether a line has a time that is understood.
+func anyTime(lines []byte, now time.Time) bool {
+	for line := range bytes.Lines(lines) {
+		if _, ok := matcher.TimeOf(bytes.TrimRight(line, "\r\n"), now); ok {
+			return true
+		}
+	}
+	return false
 }
 
 // take hands out the oldest block. One that does not follow from what was before

@@ -30,9 +30,17 @@ type ScanOptions struct {
 	// OnHit, if not nil, is called for every hit in order of time. The hit must
 	// not be changed.
 	OnHit func(file string, h matcher.Hit)
+	// OnWait, if not nil, is called before more of an input is read, which may
+	// wait: every hit of what was read has been handed to OnHit.
+	OnWait func(Progress)
 	// HitsOnly leaves it at OnHit: nothing is concluded, and the report has no
 	// alerts and no rules.
 	HitsOnly bool
+}
+
+// Progress is what a scan has read so far.
+type Progress struct {
+	Bytes, Hits int64
 }
 
 // Alert is one alert that recorded lines raise.
@@ -66,6 +74,10 @@ type Report struct {
 	Start   time.Time // event time of the first hit; zero: no hit
 	End     time.Time // event time of the end of the input
 	Dropped int64     // physical lines that were not looked at
+	// Untimed are the names of the inputs with lines at whose beginning no line has
+	// a time that is understood: most likely they are not logs.
+	Untimed []string
+	Empty   int // inputs without a line
 }
 
 // Scan reads the inputs, merged by event time, and concludes with the
@@ -75,6 +87,9 @@ func Scan(set *rules.Set, prog *matcher.Program, inputs []Input, opt ScanOptions
 	sc := newScanner(Target{set, prog}, opt)
 	sc.report.Inputs = len(inputs)
 	sc.readers = newReaders(inputs, prog, opt)
+	for _, r := range sc.readers {
+		r.wait = sc.wait
+	}
 	sc.start()
 	for len(sc.heads) > 0 {
 		sc.step()
@@ -90,6 +105,7 @@ type scanner struct {
 	session *session
 	report  Report
 	alerts  map[episodes.Fingerprint]int // open ones, by index in the report
+	began   bool                         // the first hit of each input is found
 	ended   bool                         // the clock runs on behind the input
 	errs    []error
 
@@ -159,11 +175,13 @@ func (sc *scanner) start() {
 		}
 	}
 	heap.Init(&sc.heads)
+	sc.began = true
 }
 
 // step takes the earliest hit.
 func (sc *scanner) step() {
 	h := sc.heads[0]
+	sc.take(h.reader.in.Name, h.hit)
 	hit, ok, err := h.reader.next()
 	if err != nil {
 		sc.errs = append(sc.errs, err)
@@ -174,7 +192,19 @@ func (sc *scanner) step() {
 	} else {
 		heap.Pop(&sc.heads)
 	}
-	sc.take(h.reader.in.Name, h.hit)
+}
+
+// wait says that an input is read on. The first hits of all inputs are looked
+// for at the same time; nothing is said then.
+func (sc *scanner) wait() {
+	if sc.opt.OnWait == nil || !sc.began {
+		return
+	}
+	p := Progress{Hits: sc.report.Hits}
+	for _, r := range sc.readers {
+		p.Bytes += r.bytes
+	}
+	sc.opt.OnWait(p)
 }
 
 func (sc *scanner) take(file string, h matcher.Hit) {
@@ -254,6 +284,11 @@ func (sc *scanner) finish() {
 		sc.report.Lines += c.Lines
 		sc.report.Bytes += c.Bytes
 		sc.report.Dropped += c.Dropped
+		if c.Lines == 0 {
+			sc.report.Empty++
+		} else if !r.timed {
+			sc.report.Untimed = append(sc.report.Untimed, r.in.Name)
+		}
 		if t, ok := matcher.TimeOf(r.last, sc.opt.Now); ok && t.After(end) {
 			end = t
 		}

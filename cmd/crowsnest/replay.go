@@ -111,7 +111,10 @@ func (c *cli) replay(ctx context.Context, f replayFlags, args []string) error {
 		}
 		defer os.RemoveAll(opt.Spool) //nolint:errcheck // the system cleans its temporary folder
 	}
-	logs, _, findErr := inputs.Collect(args, opt)
+	logs, skipped, findErr := inputs.Collect(args, opt)
+	for _, s := range skipped {
+		fmt.Fprintf(c.err, "skipped %s: %s\n", s.Path, s.Reason)
+	}
 	now := time.Now()
 	reports := make([]replay.Report, len(sets))
 	errs := []error{findErr}
@@ -126,7 +129,10 @@ func (c *cli) replay(ctx context.Context, f replayFlags, args []string) error {
 			errs = append(errs, readErr) // most likely the same for each set
 		}
 	}
-	return c.tellReplay(f, sets, reports, errors.Join(errs...))
+	if err := c.tellReplay(f, sets, reports, errors.Join(errs...)); err != nil {
+		return err
+	}
+	return judgeReading(c.err, reports[0])
 }
 
 // tellReplay prints the outcome of one set, or how two differ. What could be read

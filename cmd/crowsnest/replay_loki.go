@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"os/signal"
 	"slices"
 	"syscall"
@@ -122,7 +121,7 @@ func (c *cli) replayLoki(ctx context.Context, f replayFlags) error {
 		targets[i] = replay.Target{Set: set, Program: program}
 		all.Rules = slices.Concat(all.Rules, set.Rules)
 	}
-	progress := &rangeProgress{w: c.err, from: from, to: to, shown: isTerminal(c.err)}
+	progress := &rangeProgress{statusLine: statusLine{w: c.err, shown: isTerminal(c.err)}, from: from, to: to}
 	lost := 0
 	rg := loki.Range{From: from, To: to, Rules: all, Lost: func(reason, where string) {
 		if lost++; lost <= 5 {
@@ -160,27 +159,16 @@ func (c *cli) replaySets(f replayFlags) ([]*rules.Set, error) {
 
 // rangeProgress says on a terminal how far reading has come.
 type rangeProgress struct {
-	w        io.Writer
+	statusLine
 	from, to time.Time
-	shown    bool
 	lines    int64
-	last     time.Time
 }
 
 // at records one line of a time.
 func (p *rangeProgress) at(t time.Time) {
-	p.lines++
-	if !p.shown || p.lines%256 != 1 || time.Since(p.last) < 200*time.Millisecond {
+	if p.lines++; p.lines%256 != 1 || !p.due() {
 		return
 	}
-	p.last = time.Now()
 	done := 100 * float64(t.Sub(p.from)) / float64(p.to.Sub(p.from))
-	fmt.Fprintf(p.w, "\r\x1b[K%3.0f %%  %s  %d lines that may match", done, t.UTC().Format(time.RFC3339), p.lines)
-}
-
-// clear removes what is shown.
-func (p *rangeProgress) clear() {
-	if p.shown && !p.last.IsZero() {
-		fmt.Fprint(p.w, "\r\x1b[K")
-	}
+	p.show("%3.0f %%  %s  %d lines that may match", done, t.UTC().Format(time.RFC3339), p.lines)
 }

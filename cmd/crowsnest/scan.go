@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -43,10 +44,15 @@ func newScan(c *cli) *cobra.Command {
 prints the alerts that they would have raised, or with --hits every line that
 matches a rule.
 
-Lines may be CRI, docker-json, klog, JSON, logfmt or plain. A path of the form
-NS_POD_UID/CONTAINER/N.log, as below /var/log/pods, states the labels of its
-lines. A label that nothing states satisfies every selector, since a pasted file
-knows no namespace; --strict-labels turns that off.
+Lines may be CRI, docker-json, klog, JSON, logfmt or plain. The path of a log
+states its namespace, pod and container in the layouts of the kubelet, of
+/var/log/containers, of must-gather, of support bundles, of kubectl cluster-info
+dump, of kind export logs and of the tests of Cluster API, and each line does in
+the output of kubectl logs --prefix. A label that nothing states satisfies every
+selector, since a pasted file knows no namespace; --strict-labels turns that off.
+
+Archives have to be unpacked first. What cannot be read is an error that names
+it, and so is input in which nothing looks like a line of a log.
 
 At the end of the input the clock runs on until every deadline is decided ("no
 recovery for two minutes"); --until-eof stops it there.`,
@@ -90,7 +96,14 @@ func (c *cli) scan(f scanFlags, args []string) error {
 	if err != nil {
 		return fmt.Errorf("compile rules: %w", err)
 	}
-	logs, skipped, findErr := inputs.Collect(args, inputs.Options{Labels: labels, PathLabels: kubelet.PathLabels, Stdin: c.in})
+	find := inputs.Options{Labels: labels, PathLabels: kubelet.PathLabels, Stdin: c.in}
+	if !f.hits {
+		if find.Parts, err = os.MkdirTemp("", "crowsnest-scan-"); err != nil {
+			return fmt.Errorf("make a folder for parts of standard input: %w", err)
+		}
+		defer os.RemoveAll(find.Parts)
+	}
+	logs, skipped, findErr := inputs.Collect(args, find)
 	for _, s := range skipped {
 		fmt.Fprintf(c.err, "skipped %s: %s\n", s.Path, s.Reason)
 	}
@@ -105,7 +118,17 @@ func (c *cli) scan(f scanFlags, args []string) error {
 		opt.OnHit = hits.take
 		opt.HitsOnly = f.exitCode == 0
 	}
+	progress := &statusLine{w: c.err, shown: isTerminal(c.err) && !(f.hits && isTerminal(c.out))}
+	opt.OnWait = func(p replay.Progress) {
+		if f.hits {
+			hits.settle(out)
+		}
+		if progress.due() {
+			progress.show("%d MiB read, %d matched lines", p.Bytes>>20, p.Hits)
+		}
+	}
 	report, readErr := replay.Scan(set, program, logs, opt)
+	progress.clear()
 	var writeErr error
 	if f.hits {
 		writeErr = hits.finish()
@@ -119,6 +142,9 @@ func (c *cli) scan(f scanFlags, args []string) error {
 		c.summarize(report, len(set.Rules), opt.HitsOnly)
 	}
 	if err := errors.Join(findErr, readErr); err != nil {
+		return err
+	}
+	if err := judgeReading(c.err, report); err != nil {
 		return err
 	}
 	if f.exitCode != 0 && len(report.Alerts) > 0 {
@@ -236,6 +262,13 @@ func (h *hitWriter) take(file string, hit matcher.Hit) {
 		h.group = append(h.group, hit)
 	case h.group[i].Part < 0 && hit.Part >= 0:
 		h.group[i] = hit
+	}
+}
+
+// settle writes out what was taken: reading may wait for the next line.
+func (h *hitWriter) settle(out *bufio.Writer) {
+	if h.flush(); h.err == nil {
+		h.err = out.Flush()
 	}
 }
 

@@ -3,8 +3,6 @@ package inputs
 
 import (
 	"bufio"
-	"bytes"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -12,8 +10,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
-	"sync"
+	"strings"
 
 	"crowsnest/matcher"
 	"crowsnest/replay"
@@ -21,8 +18,6 @@ import (
 
 // Stdin is the argument that stands for standard input.
 const Stdin = "-"
-
-var gzipMagic = []byte{0x1f, 0x8b}
 
 // Options say how logs are found.
 type Options struct {
@@ -33,6 +28,10 @@ type Options struct {
 	PathLabels func(path string) (matcher.Labels, bool)
 	// Stdin is read for Stdin.
 	Stdin io.Reader
+	// Parts is a folder for copies of standard input that holds the lines of
+	// several containers, so that each can be read by itself; "": it is read as
+	// one log, as it comes. The caller removes it.
+	Parts string
 	// Spool is a folder for copies of what can be read only once, such as
 	// standard input, so that the inputs can be opened several times; "": they
 	// cannot. The caller removes it.
@@ -44,19 +43,27 @@ type Skipped struct {
 	Path, Reason string
 }
 
+// maxNamed bounds how many inputs that cannot be read an error names.
+const maxNamed = 20
+
 // Collect returns the logs behind the arguments: files, folders with all that
-// is in them, or Stdin. An error names what is not there; files in folders that
-// are not logs are skipped and reported instead. Of a file that grows, what it
-// has at the time of the call is read.
+// is in them, or Stdin. An error names what is not there and what cannot be read,
+// beside the inputs that can; what never holds logs is skipped in folders. Of a
+// file that grows, what it has at the time of the call is read.
 func Collect(args []string, opt Options) ([]replay.Input, []Skipped, error) {
 	c := &collector{opt: opt, seen: map[string]bool{}}
-	var errs []error
 	for _, arg := range args {
 		if err := c.add(arg); err != nil {
-			errs = append(errs, err)
+			c.fail(err)
 		}
 	}
-	return c.inputs, c.skipped, errors.Join(errs...)
+	if len(c.inputs) == 0 && c.failed == 0 {
+		c.fail(fmt.Errorf("there are no logs in %s", strings.Join(args, ", ")))
+	}
+	if c.failed > maxNamed {
+		c.errs = append(c.errs, fmt.Errorf("%d more inputs cannot be read", c.failed-maxNamed))
+	}
+	return c.inputs, c.skipped, errors.Join(c.errs...)
 }
 
 type collector struct {
@@ -64,15 +71,19 @@ type collector struct {
 	inputs  []replay.Input
 	skipped []Skipped
 	seen    map[string]bool // real paths
+	errs    []error         // the first ones
+	failed  int
+}
+
+func (c *collector) fail(err error) {
+	if c.failed++; c.failed <= maxNamed {
+		c.errs = append(c.errs, err)
+	}
 }
 
 func (c *collector) add(arg string) error {
 	if arg == Stdin {
-		c.inputs = append(c.inputs, replay.Input{
-			Name: "stdin", Labels: c.labels(""),
-			Open: c.once(func() (io.ReadCloser, error) { return io.NopCloser(c.opt.Stdin), nil }),
-		})
-		return nil
+		return c.addStdin()
 	}
 	info, err := os.Stat(arg)
 	if err != nil {
@@ -85,39 +96,61 @@ func (c *collector) add(arg string) error {
 	return nil
 }
 
-// cause takes the path out of an error that names it again.
-func cause(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		return p.Err
+func (c *collector) addStdin() error {
+	br := bufio.NewReaderSize(c.opt.Stdin, 64<<10)
+	open := func() (io.ReadCloser, error) { return io.NopCloser(br), nil }
+	in := replay.Input{Name: "stdin", Labels: c.labels(""), Open: c.once(open)}
+	if c.opt.Parts != "" {
+		if head, _ := peek(br, 1); tellerOf(head, in.Labels) != nil {
+			path, err := spool(open, c.opt.Parts)
+			if err != nil {
+				return fmt.Errorf("read stdin: %w", err)
+			}
+			in.Open = func() (io.ReadCloser, error) { return os.Open(path) }
+			return c.append(in)
+		}
 	}
+	c.inputs = append(c.inputs, in)
+	return nil
+}
+
+// append adds an input that can be read several times, or those of its parts.
+func (c *collector) append(in replay.Input) error {
+	parts, err := split(in)
+	if parts == nil {
+		parts = []replay.Input{in}
+	}
+	c.inputs = append(c.inputs, parts...)
 	return err
 }
 
 func (c *collector) addFolder(dir string) error {
 	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
-			c.skip(path, cause(err).Error())
+			c.fail(fmt.Errorf("read %s: %w", path, cause(err)))
 			if entry != nil && entry.IsDir() {
 				return fs.SkipDir
 			}
 			return nil
 		}
-		if entry.IsDir() {
-			return nil
+		if !entry.IsDir() {
+			c.found(path)
 		}
-		c.found(path)
 		return nil
 	})
 }
 
 // found takes one entry of a folder if it is a log. Links to files are
-// followed, as in /var/log/containers.
+// followed, as in /var/log/containers; where one leads nowhere, the log is not
+// part of what was collected.
 func (c *collector) found(path string) {
 	info, err := os.Stat(path)
 	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		c.skip(path, "the link leads to nothing")
+		return
 	case err != nil:
-		c.skip(path, cause(err).Error())
+		c.fail(fmt.Errorf("read %s: %w", path, cause(err)))
 		return
 	case !info.Mode().IsRegular():
 		if !info.IsDir() {
@@ -125,13 +158,17 @@ func (c *collector) found(path string) {
 		}
 		return
 	}
-	if binary, err := isBinary(path); err != nil {
-		c.skip(path, cause(err).Error())
+	rc, err := c.opener(path, info)()
+	var bad *unreadableError
+	switch {
+	case errors.As(err, &bad) && bad.kind.alien:
+		c.skip(path, bad.Error())
 		return
-	} else if binary {
-		c.skip(path, "not text")
+	case err != nil:
+		c.fail(fmt.Errorf("read %s: %w", path, err))
 		return
 	}
+	_ = rc.Close()
 	c.addFile(path, info)
 }
 
@@ -156,141 +193,21 @@ func (c *collector) addFile(path string, info fs.FileInfo) {
 	if len(labels) == len(c.opt.Labels) && real != path {
 		labels = c.labels(real)
 	}
-	open := func() (io.ReadCloser, error) {
-		f, err := os.Open(path)
-		if err != nil {
-			return nil, cause(err)
-		}
-		return f, nil
-	}
-	c.inputs = append(c.inputs, replay.Input{Name: path, Labels: labels, Open: c.opener(open, info)})
-}
-
-// opener opens a file as it is now. One that is not regular can be read once; one
-// without a size may still have content, as in /proc.
-func (c *collector) opener(open func() (io.ReadCloser, error), info fs.FileInfo) func() (io.ReadCloser, error) {
+	in := replay.Input{Name: path, Labels: labels, Open: c.opener(path, info)}
 	if !info.Mode().IsRegular() {
-		return c.once(open)
+		c.inputs = append(c.inputs, in)
+	} else if err := c.append(in); err != nil {
+		c.fail(err)
 	}
-	return func() (io.ReadCloser, error) {
-		rc, err := open()
-		if err == nil && info.Size() > 0 {
-			rc = &joined{Reader: io.LimitReader(rc, info.Size()), close: rc.Close}
-		}
-		if err != nil {
-			return nil, err
-		}
-		return decompress(rc)
-	}
-}
-
-// once opens what can be read only once: where there is a folder for copies,
-// through a copy of it.
-func (c *collector) once(open func() (io.ReadCloser, error)) func() (io.ReadCloser, error) {
-	if c.opt.Spool == "" {
-		return func() (io.ReadCloser, error) {
-			rc, err := open()
-			if err != nil {
-				return nil, err
-			}
-			return decompress(rc)
-		}
-	}
-	copied := sync.OnceValues(func() (string, error) { return spool(open, c.opt.Spool) })
-	return func() (io.ReadCloser, error) {
-		path, err := copied()
-		if err != nil {
-			return nil, err
-		}
-		f, err := os.Open(path)
-		if err != nil {
-			return nil, fmt.Errorf("read its copy: %w", err)
-		}
-		return decompress(f)
-	}
-}
-
-// spool copies what open returns to a file in a folder.
-func spool(open func() (io.ReadCloser, error), dir string) (path string, err error) {
-	rc, err := open()
-	if err != nil {
-		return "", err
-	}
-	defer rc.Close()
-	f, err := os.CreateTemp(dir, "input-*")
-	if err != nil {
-		return "", fmt.Errorf("copy it, to read it twice: %w", err)
-	}
-	_, err = io.Copy(f, rc)
-	if err = errors.Join(err, f.Close()); err != nil {
-		return "", fmt.Errorf("copy it, to read it twice: %w", err)
-	}
-	return f.Name(), nil
 }
 
 func (c *collector) labels(path string) matcher.Labels {
 	labels := matcher.Labels{}
 	if path != "" && c.opt.PathLabels != nil {
-		if own, ok := c.opt.PathLabels(path); ok {
-			maps.Copy(labels, own)
-		}
+		own, _ := c.opt.PathLabels(path)
+		maps.Copy(labels, layoutLabels(path))
+		maps.Copy(labels, own)
 	}
 	maps.Copy(labels, c.opt.Labels)
 	return labels
-}
-
-// decompress unpacks gzip, which it knows by its first bytes and not by a name.
-// It closes rc when the result is closed.
-func decompress(rc io.ReadCloser) (io.ReadCloser, error) {
-	br := bufio.NewReaderSize(rc, 64<<10)
-	head, err := br.Peek(len(gzipMagic))
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, errors.Join(cause(err), rc.Close())
-	}
-	if !bytes.Equal(head, gzipMagic) {
-		return &joined{Reader: br, close: rc.Close}, nil
-	}
-	zr, err := gzip.NewReader(br)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("unpack gzip: %w", err), rc.Close())
-	}
-	return &joined{Reader: zr, close: rc.Close}, nil
-}
-
-type joined struct {
-	io.Reader
-	close func() error
-}
-
-// Close closes what is read from.
-func (j *joined) Close() error { return j.close() }
-
-// archives are formats that hold files, not lines.
-var archives = [][]byte{[]byte("PK\x03\x04"), []byte("\xfd7zXZ\x00"), []byte("BZh"), []byte("\x28\xb5\x2f\xfd"), []byte("\x7fELF"), []byte("%PDF")}
-
-// isBinary looks at the first bytes of a file.
-func isBinary(path string) (bool, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return false, err
-	}
-	defer f.Close()
-	head := make([]byte, 512)
-	n, err := io.ReadFull(f, head)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return false, err
-	}
-	head = head[:n]
-	if bytes.HasPrefix(head, gzipMagic) {
-		return false, nil
-	}
-	binary := slices.ContainsFunc(archives, func(magic []byte) bool { return bytes.HasPrefix(head, magic) })
-	return binary || looksBinary(head), nil
-}
-
-// looksBinary finds NUL bytes that are not the hole at the start of a file that
-// a power failure leaves.
-func looksBinary(head []byte) bool {
-	rest := bytes.TrimLeft(head, "\x00")
-	return bytes.IndexByte(rest, 0) >= 0
 }

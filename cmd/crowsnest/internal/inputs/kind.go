@@ -1,0 +1,167 @@
+package inputs
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// headSize is how much of an input is judged. A tar header is that long.
+const headSize = 512
+
+// kind is what the first bytes of an input that is not lines of text are.
+type kind struct {
+	name string
+	fix  string // what the user does about it
+	// alien is a kind that never holds logs: beside logs in a folder it does not
+	// matter.
+	alien bool
+}
+
+// magics are the kinds that begin with fixed bytes.
+var magics = []struct {
+	magic string
+	kind
+}{
+	{"PK\x03\x04", kind{name: "a zip archive", fix: "unpack it with unzip and scan the folder"}},
+	{"PK\x05\x06", kind{name: "an empty zip archive", fix: "collect it again"}},
+	{"PK\x07\x08", kind{name: "a part of a zip archive", fix: "join the parts, unpack them with unzip and scan the folder"}},
+	{"\xfd7zXZ\x00", kind{name: "packed with xz", fix: "unpack it with xz -d"}},
+	{"\x28\xb5\x2f\xfd", kind{name: "packed with zstd", fix: "unpack it with zstd -d"}},
+	{"\x50\x2a\x4d\x18", kind{name: "packed with zstd", fix: "unpack it with zstd -d"}},
+	{"BZh", kind{name: "packed with bzip2", fix: "unpack it with bzip2 -d"}},
+	{"7z\xbc\xaf\x27\x1c", kind{name: "a 7z archive", fix: "unpack it with 7z x and scan the folder"}},
+	{"Rar!\x1a\x07", kind{name: "a rar archive", fix: "unpack it with unrar x and scan the folder"}},
+	{"\x04\x22\x4d\x18", kind{name: "packed with lz4", fix: "unpack it with lz4 -d"}},
+	{"\x1f\x9d", kind{name: "packed with compress", fix: "unpack it with uncompress"}},
+	{"LZIP", kind{name: "packed with lzip", fix: "unpack it with lzip -d"}},
+	{"\x89LZO\x00", kind{name: "packed with lzop", fix: "unpack it with lzop -d"}},
+	{"\xff\x06\x00\x00sNaPpY", kind{name: "packed with snappy", fix: "unpack it first"}},
+	{"MSCF", kind{name: "a cabinet archive", fix: "unpack it with cabextract and scan the folder"}},
+	{"!<arch>\n", kind{name: "an ar archive", fix: "unpack it with ar x and scan the folder"}},
+	{"070701", kind{name: "a cpio archive", fix: "unpack it with cpio -i and scan the folder"}},
+	{"070702", kind{name: "a cpio archive", fix: "unpack it with cpio -i and scan the folder"}},
+	{"hsqs", kind{name: "a squashfs image", fix: "unpack it with unsquashfs and scan the folder"}},
+	{"LPKSHHRH", kind{name: "a systemd journal", fix: "write its lines with journalctl --file FILE -o short-iso-precise"}},
+	{"SQLite format 3\x00", kind{name: "an SQLite database", fix: "export its rows as text"}},
+	{"Salted__", kind{name: "encrypted with openssl", fix: "decrypt it first"}},
+	{"age-encryption.org/", kind{name: "encrypted with age", fix: "decrypt it first"}},
+	{"-----BEGIN AGE ENCRYPTED FILE-----", kind{name: "encrypted with age", fix: "decrypt it first"}},
+	{"-----BEGIN PGP MESSAGE-----", kind{name: "encrypted with PGP", fix: "decrypt it first"}},
+	{"\xff\xfe\x00\x00", kind{name: "UTF-32 text", fix: "convert it with iconv -f UTF-32 -t UTF-8"}},
+	{"\xff\xfe", wide},
+	{"\xfe\xff", wide},
+	{"\x7fELF", kind{name: "a program", alien: true}},
+	{"MZ", kind{name: "a program", alien: true}},
+	{"\xca\xfe\xba\xbe", kind{name: "a program", alien: true}},
+	{"\xcf\xfa\xed\xfe", kind{name: "a program", alien: true}},
+	{"\x00asm", kind{name: "a program", alien: true}},
+	{"%PDF", kind{name: "a PDF document", alien: true}},
+	{"\x89PNG", kind{name: "a picture", alien: true}},
+	{"\xff\xd8\xff", kind{name: "a picture", alien: true}},
+	{"GIF8", kind{name: "a picture", alien: true}},
+	{"RIFF", kind{name: "a media file", alien: true}},
+}
+
+var (
+	wide   = kind{name: "UTF-16 text", fix: "convert it with iconv -f UTF-16 -t UTF-8"}
+	tarred = kind{name: "a tar archive", fix: "unpack it with tar -xf and scan the folder"}
+	binary = kind{name: "not text", fix: "give the logs as text"}
+)
+
+// judge returns what the first bytes of an input are; false means lines of text.
+func judge(head []byte) (kind, bool) {
+	for _, m := range magics {
+		if bytes.HasPrefix(head, []byte(m.magic)) && plausible(m.magic, head) {
+			return m.kind, true
+		}
+	}
+	switch {
+	case isTar(head):
+		return tarred, true
+	case isUTF16(head):
+		return wide, true
+	case isBinary(head):
+		return binary, true
+	}
+	return kind{}, false
+}
+
+// plausible tells whether bytes behind a magic that could also begin a line of
+// text belong to the kind.
+func plausible(magic string, head []byte) bool {
+	rest := head[len(magic):]
+	switch magic {
+	case "BZh":
+		return len(rest) > 6 && rest[0] >= '1' && rest[0] <= '9' && string(rest[1:5]) == "1AY&"
+	case "070701", "070702":
+		return len(rest) > 104 && strings.Trim(string(rest[:104]), "0123456789abcdefABCDEF") == ""
+	case "MZ", "RIFF", "LZIP", "hsqs", "MSCF":
+		return isBinary(rest)
+	}
+	return true
+}
+
+// isTar tells whether a block is the header of a tar archive: its checksum is
+// that of its bytes.
+func isTar(head []byte) bool {
+	const from, to = 148, 156 // of the checksum
+	if len(head) < headSize || head[0] == 0 {
+		return false
+	}
+	stated, err := strconv.ParseUint(strings.Trim(string(head[from:to]), " \x00"), 8, 32)
+	if err != nil {
+		return false
+	}
+	sum := uint64((to - from) * ' ')
+	for i, b := range head[:headSize] {
+		if i < from || i >= to {
+			sum += uint64(b)
+		}
+	}
+	return sum == stated
+}
+
+// isUTF16 finds text whose every other byte is NUL.
+func isUTF16(head []byte) bool {
+	var nuls [2]int
+	for i, b := range head {
+		if b == 0 {
+			nuls[i%2]++
+		}
+	}
+	half := len(head) / 2
+	return half >= 4 && (nuls[0] == 0 && nuls[1] > half*3/4 || nuls[1] == 0 && nuls[0] > half*3/4)
+}
+
+// isBinary finds bytes that no line of text has. NULs at the start are the hole
+// that a power failure leaves. Some bytes of another character set are text.
+func isBinary(head []byte) bool {
+	head = bytes.TrimLeft(head, "\x00")
+	if bytes.IndexByte(head, 0) >= 0 {
+		return true
+	}
+	foreign := 0
+	for rest := head; len(rest) > 0; {
+		r, size := utf8.DecodeRune(rest)
+		broken := r == utf8.RuneError && size == 1 && (utf8.FullRune(rest) || len(rest) >= utf8.UTFMax)
+		if broken || r < ' ' && !bytes.ContainsRune([]byte("\t\n\r\v\f\b\x1b"), r) {
+			foreign++
+		}
+		rest = rest[size:]
+	}
+	return foreign > len(head)*3/10
+}
+
+// unreadableError says that an input is not lines.
+type unreadableError struct{ kind kind }
+
+// Error says what the input is, and what to do.
+func (e *unreadableError) Error() string {
+	if e.kind.fix == "" {
+		return "is " + e.kind.name + ", not a log"
+	}
+	return fmt.Sprintf("is %s, not lines of a log; %s", e.kind.name, e.kind.fix)
+}

@@ -1,0 +1,173 @@
+package inputs
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"math/rand"
+	"os"
+	"strings"
+	"testing"
+	"unicode/utf16"
+
+	"github.com/stretchr/testify/require"
+)
+
+const lease = "E1122 10:00:00.000000       1 leaderelection.go:308] Failed to renew lease kube-system/x\n"
+
+func tarOf(t *testing.T, format tar.Format) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	require.NoError(t, w.WriteHeader(&tar.Header{Name: "logs/x.log", Mode: 0o644, Size: int64(len(lease)), Format: format}))
+	_, err := w.Write([]byte(lease))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	return b.String()
+}
+
+func zipOf(t *testing.T) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	f, err := w.Create("x.log")
+	require.NoError(t, err)
+	_, err = f.Write([]byte(lease))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	return b.String()
+}
+
+func gzipOf(t *testing.T, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, err := w.Write([]byte(text))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	return b.String()
+}
+
+func utf16Of(text string, big bool) string {
+	var b strings.Builder
+	for _, u := range utf16.Encode([]rune(text)) {
+		if big {
+			b.Write([]byte{byte(u >> 8), byte(u)})
+		} else {
+			b.Write([]byte{byte(u), byte(u >> 8)})
+		}
+	}
+	return b.String()
+}
+
+func randomBytes(n int) string {
+	b := make([]byte, n)
+	rand.New(rand.NewSource(1)).Read(b)
+	return string(b)
+}
+
+// What cannot be read as lines is an error, whatever its name is.
+func TestKinds(t *testing.T) {
+	v7 := []byte(tarOf(t, tar.FormatUSTAR))
+	copy(v7[257:265], make([]byte, 8)) // without its magic
+	sum := 8 * int(' ')
+	for i, b := range v7[:512] {
+		if i < 148 || i >= 156 {
+			sum += int(b)
+		}
+	}
+	copy(v7[148:156], []byte(strings.Repeat("0", 6-len(octal(sum)))+octal(sum)+"\x00 "))
+	bad := map[string]string{
+		"zip archive":            zipOf(t),
+		"tar archive":            tarOf(t, tar.FormatPAX),
+		"tar archive ":           string(v7),
+		"tar archive in gzip":    gzipOf(t, tarOf(t, tar.FormatGNU)),
+		"gzip twice":             gzipOf(t, gzipOf(t, lease)),
+		"a zip archive  ":        gzipOf(t, zipOf(t)),
+		"packed with xz":         "\xfd7zXZ\x00\x00\x04" + randomBytes(100),
+		"packed with zstd":       "\x28\xb5\x2f\xfd\x24" + randomBytes(100),
+		"packed with zstd ":      "\x50\x2a\x4d\x18\x04\x00\x00\x00" + randomBytes(100),
+		"packed with bzip2":      "BZh91AY&SY" + randomBytes(100),
+		"a 7z archive":           "7z\xbc\xaf\x27\x1c\x00\x04" + randomBytes(100),
+		"packed with lz4":        "\x04\x22\x4d\x18" + randomBytes(100),
+		"a systemd journal":      "LPKSHHRH" + randomBytes(200),
+		"an SQLite database":     "SQLite format 3\x00" + randomBytes(100),
+		"encrypted with openssl": "Salted__" + randomBytes(200),
+		"encrypted with PGP":     "-----BEGIN PGP MESSAGE-----\n\nhQEMA\n",
+		"UTF-16 text":            "\xff\xfe" + utf16Of(lease, false),
+		"UTF-16 text ":           "\xfe\xff" + utf16Of(lease, true),
+		"UTF-16 text  ":          utf16Of(lease, false),
+		"not text":               randomBytes(1000),
+		"not text ":              lease[:20] + "\x00\x01\x02" + randomBytes(100),
+	}
+	for want, text := range bad {
+		want = strings.TrimSpace(want)
+		for _, name := range []string{"/x.log", "/x.bin"} {
+			dir := t.TempDir()
+			path := write(t, dir+name, text)
+			write(t, dir+"/good.log", lease)
+
+			in, skipped, err := Collect([]string{dir}, Options{})
+			require.ErrorContains(t, err, want, "%q", text[:min(len(text), 20)])
+			require.ErrorContains(t, err, path)
+			require.Empty(t, skipped)
+			require.Len(t, in, 1, "what can be read is read")
+
+			in, _, err = Collect([]string{path}, Options{})
+			require.NoError(t, err)
+			_, err = in[0].Open()
+			require.ErrorContains(t, err, want, "%q", text[:min(len(text), 20)])
+
+			in, _, err = Collect([]string{Stdin}, Options{Stdin: strings.NewReader(text), Parts: dir})
+			require.NoError(t, err)
+			_, err = in[0].Open()
+			require.ErrorContains(t, err, want, "%q", text[:min(len(text), 20)])
+		}
+	}
+	for _, text := range []string{
+		lease, gzipOf(t, lease), "", "\n", "x", "BZhang started\n", "MZ: one\n", "RIFF raff\n", "070701 days\n", "LZIP of lines\n",
+		strings.Repeat("\x00", 600) + lease, "\x1b[31mERROR\x1b[0m\n", "Gr\xfc\xdfe aus M\xfcnchen, sch\xf6n\n", strings.Repeat("日本語のログ\n", 80),
+		"\xef\xbb\xbf" + lease, "PK is not magic\n",
+	} {
+		in, _, err := Collect([]string{write(t, t.TempDir()+"/x", text)}, Options{})
+		require.NoError(t, err)
+		rc, err := in[0].Open()
+		require.NoError(t, err, "%q", text)
+		require.NoError(t, rc.Close())
+	}
+}
+
+func octal(n int) string {
+	var out string
+	for ; n > 0; n /= 8 {
+		out = string(rune('0'+n%8)) + out
+	}
+	return out
+}
+
+func TestFolderThatCannotBeRead(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir+"/a.log", lease)
+	write(t, dir+"/picture.png", "\x89PNG\r\n\x1a\n"+randomBytes(100))
+	require.NoError(t, os.Mkdir(dir+"/empty", 0o755))
+	in, skipped, err := Collect([]string{dir}, Options{})
+	require.NoError(t, err)
+	require.Len(t, in, 1)
+	require.Len(t, skipped, 1)
+
+	_, _, err = Collect([]string{dir + "/empty"}, Options{})
+	require.ErrorContains(t, err, "there are no logs in "+dir+"/empty")
+
+	for i := range 30 {
+		write(t, dir+"/zips/"+octal(i+8)+".zip", zipOf(t))
+	}
+	_, _, err = Collect([]string{dir}, Options{})
+	require.ErrorContains(t, err, "10 more inputs cannot be read")
+
+	if os.Geteuid() != 0 { // who may read everything
+		require.NoError(t, os.Mkdir(dir+"/closed", 0))
+		_, _, err = Collect([]string{dir}, Options{})
+		require.ErrorContains(t, err, "read "+dir+"/closed: permission denied")
+	}
+}

@@ -1,0 +1,132 @@
+package inputs
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"crowsnest/matcher"
+)
+
+// The layouts in which tools leave the logs of pods, apart from the kubelet's
+// own. Everything in capitals is a name.
+//
+//	oc adm must-gather, inspect   namespaces/NS/pods/POD/CONTAINER/CONTAINER/logs/current.log
+//	support bundles (Harvester,   logs/NS/POD/CONTAINER.log
+//	Longhorn, troubleshoot)
+//	Cluster API's tests           clusters/CLUSTER/logs/NS/DEPLOYMENT/POD/CONTAINER.log
+//	cluster-info dump             NS/POD/logs.txt, with a part for each container
+//	/var/log/containers           POD_NS_CONTAINER-ID.log
+//	kind export logs              NODE/pods/..., NODE/containers/...
+//	support bundles               nodes/NODE/...
+var (
+	containerLink = regexp.MustCompile(`^([^_]+)_([^_]+)_(.+)-[0-9a-f]{64}\.log$`)
+	// rotation is what stands behind the name of a container.
+	rotation = regexp.MustCompile(`(?:[-.](?:previous|prev))?(?:\.(?:log|txt))(?:[-.](?:previous|prev|[0-9][-0-9T:.]*))?(?:\.gz)?$`)
+)
+
+// layoutLabels returns the labels that a path states in one of the layouts; none
+// if it has another form.
+func layoutLabels(path string) matcher.Labels {
+	f := strings.Split(filepath.ToSlash(filepath.Clean(path)), "/")
+	labels := matcher.Labels{}
+	set := func(name, value string) {
+		if isName(value) {
+			labels[name] = value
+		}
+	}
+	set("cluster", after(f, "clusters", "logs"))
+	set("node", nodeOf(f))
+	if ns, pod, container, ok := podOf(f); ok {
+		set("namespace", ns)
+		set("pod", pod)
+		set("container", container)
+	}
+	if len(labels) > 0 {
+		labels["filename"] = path
+	}
+	return labels
+}
+
+// podOf returns the names of the pod and container of a path; "" where it does
+// not state one.
+func podOf(f []string) (ns, pod, container string, ok bool) {
+	file := f[len(f)-1]
+	if m := containerLink.FindStringSubmatch(file); m != nil {
+		return m[2], m[1], m[3], true
+	}
+	if i := last(f, "namespaces"); i >= 0 && len(f) > i+6 && f[i+2] == "pods" && f[i+4] == f[i+5] {
+		return f[i+1], f[i+3], f[i+4], true
+	}
+	if file == "logs.txt" && len(f) >= 3 && isName(f[len(f)-3]) && isName(f[len(f)-2]) {
+		return f[len(f)-3], f[len(f)-2], "", true
+	}
+	i := last(f, "logs")
+	if i < 0 {
+		return "", "", "", false
+	}
+	end := rotation.FindStringIndex(file)
+	if end == nil || end[0] == 0 {
+		return "", "", "", false
+	}
+	container = file[:end[0]]
+	switch names := f[i+1 : len(f)-1]; len(names) {
+	case 2:
+		return names[0], names[1], container, true
+	case 3:
+		return names[0], names[2], container, strings.HasPrefix(names[2], names[1]+"-")
+	}
+	return "", "", "", false
+}
+
+// nodeOf returns the name of the node of a path: that of its folder in a bundle,
+// or of what kind exports.
+func nodeOf(f []string) string {
+	if i := last(f, "nodes"); i >= 0 && len(f) > i+2 {
+		return f[i+1]
+	}
+	for _, dir := range []string{"pods", "containers"} {
+		i := last(f, dir)
+		if i < 1 || len(f) <= i+1 || !strings.Contains(f[i+1], "_") {
+			continue
+		}
+		// Anybody may have copied a folder named pods: what kind exports has the log
+		// of the kubelet beside it.
+		if _, err := os.Stat(filepath.FromSlash(strings.Join(f[:i], "/") + "/kubelet.log")); err == nil {
+			return f[i-1]
+		}
+	}
+	return ""
+}
+
+// after returns the name between two folders; "" if there is none.
+func after(f []string, before, behind string) string {
+	if i := last(f, before); i >= 0 && len(f) > i+2 && f[i+2] == behind {
+		return f[i+1]
+	}
+	return ""
+}
+
+// last returns the index of the last folder of that name, -1 if there is none.
+func last(f []string, name string) int {
+	for i := len(f) - 2; i >= 0; i-- {
+		if f[i] == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// isName tells whether a text can be the name of a Kubernetes object.
+func isName(s string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z' || '0' <= c && c <= '9':
+		case (c == '-' || c == '.') && i > 0 && i < len(s)-1:
+		default:
+			return false
+		}
+	}
+	return s != "" && len(s) <= 253
+}
