@@ -2,6 +2,7 @@ package episodes
 
 import (
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -45,6 +46,10 @@ type Config struct {
 	// cause, of critical and of other rules each; default half of MaxActive.
 	MaxPerNamespace int
 	Fingerprints    int // lines that are remembered to find repeats; default 32768
+	// Identity names labels of streams that belong to every key, at most
+	// rules.MaxIdentity: lines of streams that differ in one of them have nothing
+	// to do with each other. Nil means rules.DefaultIdentity, empty none.
+	Identity []string
 	// UpdateEvery is how often Evaluate returns episodes that merely went on: their
 	// texts are made anew each time. 0: each Evaluate does.
 	UpdateEvery time.Duration
@@ -73,6 +78,10 @@ func (c Config) withDefaults() Config {
 	if c.Fingerprints <= 0 {
 		c.Fingerprints = 32768
 	}
+	if c.Identity == nil {
+		c.Identity = rules.DefaultIdentity
+	}
+	c.Identity = slices.Compact(slices.Sorted(slices.Values(c.Identity)))
 	return c
 }
 
@@ -89,12 +98,12 @@ type Engine struct {
 	batch   batch       // memory of Take
 	recent  *ruleState  // that of the last hit; nil: there was none since Swap
 	seen    *fingerprints
+	origins origins
 	cleaned *simplelru.LRU[cleanKey, string]
 	gone    *simplelru.LRU[podName, int64] // when pods were deleted, in that order
 	// What log lines fill is shared: open episodes, the windows of keys without
 	// one, and what is remembered of clear and unless lines.
 	slots, windows, asides *room
-	sender                 sender // of the last hit
 	evictions              evictions
 
 	changes []Episode    // not returned by Evaluate yet
@@ -119,7 +128,7 @@ func New(cfg Config) *Engine {
 	e.asides = newRoom(load{inEntries: asidesPerKey * cfg.MaxKeys, inLines: cfg.MaxHits})
 	// The sizes are positive, so there is no error.
 	e.cleaned, _ = simplelru.NewLRU[cleanKey, string](maxClean, nil)
-	e.seen = newFingerprints(cfg.Fingerprints)
+	e.seen, e.origins = newFingerprints(cfg.Fingerprints), newOrigins()
 	return e
 }
 

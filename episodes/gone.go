@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"crowsnest/matcher"
 )
 
 // GoneAfter is how long after the deletion of a pod its episodes end: its last
@@ -14,7 +16,11 @@ const GoneAfter = 5 * time.Minute
 // maxGone is how many deleted pods are remembered, the newest ones.
 const maxGone = 4096
 
-type podName struct{ Namespace, Name string }
+// podName names a pod of one cluster.
+type podName struct {
+	Namespace, Name string
+	identity        string // end of a key
+}
 
 func newGone() *simplelru.LRU[podName, int64] {
 	// The size is positive, so there is no error.
@@ -22,13 +28,14 @@ func newGone() *simplelru.LRU[podName, int64] {
 	return gone
 }
 
-// Gone says that a pod was deleted at t. No line of it can clear an episode any
+// Gone says that a pod was deleted at t. Its labels are those of its streams:
+// namespace, pod, and what the identity needs. No line of it can clear an episode any
 // more: GoneAfter later, by the clock of Evaluate, the episodes whose key names
 // the pod and that no line has extended since t end with ReasonGone.
-func (e *Engine) Gone(namespace, pod string, t time.Time) {
+func (e *Engine) Gone(pod matcher.Labels, t time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	name := podName{namespace, pod}
+	name := podName{pod["namespace"], pod["pod"], e.identityOf(pod).suffix()}
 	e.gone.Remove(name) // so that entries stay in order of their deletion
 	e.gone.Add(name, nanos(t))
 }
@@ -68,5 +75,5 @@ func (ep *episode) names(pod podName) bool {
 			namespace = ep.values[i]
 		}
 	}
-	return namespace == pod.Namespace
+	return namespace == pod.Namespace && (ep.loose || ep.who.suffix() == pod.identity)
 }

@@ -234,7 +234,7 @@ func (l *life) rare(name string) deed {
 			p.e.RemoveSource(source)
 		}
 	case "gone":
-		return func(p *player) { p.e.Gone("x", "y", at(now)) }
+		return func(p *player) { p.e.Gone(matcher.Labels{"namespace": "x", "pod": "y"}, at(now)) }
 	case "restart":
 		return func(p *player) {
 			p.evaluate(now)

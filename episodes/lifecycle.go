@@ -3,8 +3,6 @@ package episodes
 import (
 	"slices"
 	"strings"
-
-	"crowsnest/matcher"
 )
 
 // episode is one open failure.
@@ -12,13 +10,15 @@ type episode struct {
 	rs     *ruleState
 	key    string
 	values []string // of `by`
+	who    *identity
 	// clears and mutes are the keys that clear and unless lines share with it;
 	// noClear: it lacks a value, so that no clear line does.
 	clears, mutes string
 	noClear       bool
-	labels        map[string]string
-	print         Fingerprint
-	state         State
+	restored
+	labels map[string]string
+	print  Fingerprint
+	state  State
 	// namespace of the stream whose line opened it, as the source states it.
 	namespace string
 
@@ -60,7 +60,7 @@ func (e *Engine) open(rs *ruleState, values []string, trig *trigger, now int64) 
 	if trig.t+rs.quiet() <= rs.watermark() {
 		return // read so late that it is over already
 	}
-	if rs.isMuted(values, trig.t) {
+	if e.isMuted(rs, values, trig.t) {
 		return
 	}
 	key := string(e.batch.key)
@@ -69,7 +69,7 @@ func (e *Engine) open(rs *ruleState, values []string, trig *trigger, now int64) 
 		return
 	}
 	ep := &episode{
-		rs: rs, key: key, values: e.batch.cloned(values), namespace: strings.Clone(trig.namespace), state: StatePending, newest: trig.t,
+		rs: rs, key: key, values: e.batch.cloned(values), who: e.batch.who, namespace: strings.Clone(trig.namespace), state: StatePending, newest: trig.t,
 	}
 	e.begin(ep, trig)
 	e.show(ep, trig)
@@ -93,12 +93,15 @@ func (e *Engine) add(ep *episode, party string) {
 	rs := ep.rs
 	ep.due.rs, ep.due.ep = rs, ep
 	rs.open[ep.key] = ep
-	ep.clears, ep.noClear = rs.shared(rs.clearAt, ep.values)
-	ep.mutes, _ = rs.shared(rs.muteAt, ep.values)
+	ep.clears, ep.noClear = rs.shared(rs.clearAt, ep.values, ep.who)
+	ep.mutes, _ = rs.shared(rs.muteAt, ep.values, ep.who)
 	rs.byClear.add(ep.clears, ep)
 	rs.byMute.add(ep.mutes, ep)
 	ep.slot.key = ep.key
 	rs.slots.put(&ep.slot, party)
+	if ep.loose {
+		rs.loose++
+	}
 	if ep.state == StatePending {
 		rs.pending++
 	}
@@ -112,6 +115,9 @@ func (e *Engine) remove(ep *episode) {
 	rs.byClear.remove(ep.clears, ep)
 	rs.byMute.remove(ep.mutes, ep)
 	rs.slots.remove(&ep.slot)
+	if ep.loose {
+		rs.loose--
+	}
 	if ep.state == StatePending {
 		rs.pending--
 	}
@@ -211,13 +217,13 @@ func (e *Engine) closeBy(ep *episode, reason Reason, end, now int64, line text) 
 
 // takeClear takes a clear line: it ends the episodes that are not newer and
 // empties the windows of every key that it shares `same` with.
-func (e *Engine) takeClear(rs *ruleState, m *matcher.Hit, h *hit, now int64) {
+func (e *Engine) takeClear(rs *ruleState, h *hit, now int64) {
 	if rs.rule.Clear == nil {
 		return
 	}
 	t := h.t
 	values, _ := e.keyOf(rs, h.values)
-	key, missing := rs.shared(rs.clearAt, values)
+	key, missing := rs.shared(rs.clearAt, values, e.batch.who)
 	if missing {
 		rs.stats.MissingSame++
 		return
@@ -226,9 +232,9 @@ func (e *Engine) takeClear(rs *ruleState, m *matcher.Hit, h *hit, now int64) {
 	if old := rs.cleared.items[key]; old != nil {
 		newest = max(t, old.value)
 	}
-	rs.cleared.add(key, e.partyOf(m.Labels), newest, 1)
+	rs.cleared.add(key, e.batch.party, newest, 1)
 	rs.emptied(key, t)
-	for _, ep := range rs.sharing(rs.byClear, key) {
+	for _, ep := range e.concerned(rs, rs.byClear, rs.clearAt, key, values) {
 		if ep.window != nil {
 			ep.window.drop(t)
 		}
@@ -239,14 +245,14 @@ func (e *Engine) takeClear(rs *ruleState, m *matcher.Hit, h *hit, now int64) {
 }
 
 // takeUnless takes a muting line: it ends the pending episodes that it mutes.
-func (e *Engine) takeUnless(rs *ruleState, m *matcher.Hit, h *hit, now int64) {
+func (e *Engine) takeUnless(rs *ruleState, h *hit, now int64) {
 	u := rs.rule.Unless
 	if u == nil {
 		return
 	}
 	t := h.t
 	values, _ := e.keyOf(rs, h.values)
-	key, missing := rs.shared(rs.muteAt, values)
+	key, missing := rs.shared(rs.muteAt, values, e.batch.who)
 	if missing {
 		rs.stats.MissingSame++
 		return
@@ -256,8 +262,8 @@ func (e *Engine) takeUnless(rs *ruleState, m *matcher.Hit, h *hit, now int64) {
 		times = old.value
 	}
 	times = insertTime(times, t)
-	rs.muted.add(key, e.partyOf(m.Labels), times, len(times))
-	for _, ep := range rs.sharing(rs.byMute, key) {
+	rs.muted.add(key, e.batch.party, times, len(times))
+	for _, ep := range e.concerned(rs, rs.byMute, rs.muteAt, key, values) {
 		if ep.state == StatePending && t > ep.starts-int64(u.Within) {
 			e.closeBy(ep, ReasonMuted, t, now, h.line)
 		}
@@ -283,21 +289,24 @@ func insertTime(times []int64, t int64) []int64 {
 // isMuted tells whether a known muting line prevents an episode of a trigger at
 // t. Behind the watermark a muting line counts only if it could have come while
 // the episode was pending.
-func (rs *ruleState) isMuted(values []string, t int64) bool {
+func (e *Engine) isMuted(rs *ruleState, values []string, t int64) bool {
 	u := rs.rule.Unless
 	if u == nil {
 		return false
 	}
-	key, missing := rs.shared(rs.muteAt, values)
+	key, missing := rs.shared(rs.muteAt, values, e.batch.who)
 	if missing {
 		return false
 	}
 	late := t < rs.watermark()
-	x := rs.muted.items[key]
-	if x == nil {
-		return false
+	var times []int64
+	if x := rs.muted.items[key]; x != nil {
+		times = x.value
+	} else if rs.older != nil {
+		key, _ = rs.shared(rs.muteAt, values, nil)
+		times = rs.older.muted[key]
 	}
-	for _, m := range x.value {
+	for _, m := range times {
 		if m > t-int64(u.Within) && (!late || m <= t+int64(rs.rule.For)+rs.group.lateness) {
 			return true
 		}

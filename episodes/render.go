@@ -20,7 +20,11 @@ func (e *Engine) identify(ep *episode) {
 		by[name] = ep.values[i]
 	}
 	ep.labels = e.labels(r, by)
+	if !ep.nameless {
+		e.nameIdentity(ep.who, ep.labels)
+	}
 	ep.print = printOf(ep.labels)
+	e.apart(ep)
 }
 
 // overflowLabels are the labels of the overflow alert: templates see empty

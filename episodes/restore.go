@@ -27,6 +27,7 @@ func (e *Engine) Restore(data []byte, now time.Time) error {
 	defer e.mu.Unlock()
 	e.seen.load(s.Seen, s.SeenOf)
 	for _, pod := range s.Gone {
+		pod.identity = string(pod.Identity)
 		e.gone.Add(pod.podName, pod.At)
 	}
 	for _, c := range s.Closed {
@@ -40,7 +41,7 @@ func (e *Engine) Restore(data []byte, now time.Time) error {
 			e.restoreGone(r, nanos(now))
 			continue
 		}
-		e.restoreRule(rs, r, nanos(now))
+		e.restoreRule(rs, r, &s, nanos(now))
 	}
 	e.step = step{old: s.Old, by: s.By}
 	e.tellAll()
@@ -84,23 +85,28 @@ func (e *Engine) restoreGone(r ruleSnapshot, now int64) {
 	}
 }
 
-func (e *Engine) restoreRule(rs *ruleState, r ruleSnapshot, now int64) {
+func (e *Engine) restoreRule(rs *ruleState, r ruleSnapshot, from *snapshot, now int64) {
+	if !e.knows(from.Identity) {
+		rs.older = newOlder(r)
+	}
 	for _, s := range r.Open {
 		if len(s.Values) != len(rs.rule.By) || s.State != StatePending && s.State != StateFiring {
 			continue // not written by this program
 		}
+		who := e.restoredIdentity(from.Identity, s.Identity)
 		ep := &episode{
-			rs: rs, key: join(s.Values), values: s.Values, labels: s.Labels, print: printOf(s.Labels), state: s.State, namespace: s.Namespace,
+			rs: rs, key: join(s.Values, who), values: s.Values, who: who, labels: s.Labels, print: printOf(s.Labels), state: s.State, namespace: s.Namespace,
 			starts: s.Starts, moved: s.Moved, newest: s.Newest, from: s.From, fired: s.Fired, written: s.Written,
 			lines: s.Lines, lastID: s.LastID, chain: loadHits(r.Wants, s.Chain),
 			last: hit{line: text{s: s.Line, clean: true}}, first: text{s: s.First, clean: true},
 		}
+		ep.restored = restored{loose: s.Loose || rs.older != nil && who == nil, nameless: s.Nameless}
 		if s.First == "" {
 			ep.first = ep.last.line
 		}
 		if s.Window != nil {
 			s.Window.Key = s.Values
-			ep.window = rs.loadWindow(r.Wants, *s.Window)
+			ep.window = rs.loadWindow(r.Wants, *s.Window, who)
 			if n := ep.window.newest; n != nil && n.line.s == "" {
 				n.line = ep.last.line
 			}
@@ -109,12 +115,15 @@ func (e *Engine) restoreRule(rs *ruleState, r ruleSnapshot, now int64) {
 		if rs.open[ep.key] == nil {
 			e.add(ep, cmp.Or(s.Party, s.Namespace, rs.partyOfKey(s.Values)))
 			ep.due.arm()
+
 		}
 	}
 	for _, w := range r.Windows {
 		if len(w.Key) == len(rs.rule.By) {
-			loaded := rs.loadWindow(r.Wants, w)
-			rs.windows.add(join(w.Key), cmp.Or(w.Party, rs.partyOfKey(w.Key)), loaded, loaded.size())
+			who := e.restoredIdentity(from.Identity, w.Identity)
+			loaded := rs.loadWindow(r.Wants, w, who)
+			loaded.loose = w.Loose || rs.older != nil && who == nil
+			rs.windows.add(join(w.Key, who), cmp.Or(w.Party, rs.partyOfKey(w.Key)), loaded, loaded.size())
 		}
 	}
 	for _, c := range r.Cleared {
@@ -134,8 +143,8 @@ func (e *Engine) restoreRule(rs *ruleState, r ruleSnapshot, now int64) {
 	e.rename(rs, now) // severity or labels may have changed meanwhile
 }
 
-func (rs *ruleState) loadWindow(wants []string, s windowSnapshot) *window {
-	w := rs.newWindow(s.Key)
+func (rs *ruleState) loadWindow(wants []string, s windowSnapshot, who *identity) *window {
+	w := rs.newWindow(s.Key, who)
 	for i := range min(len(s.Steps), len(w.steps)) {
 		w.steps[i] = loadHits(wants, s.Steps[i])
 		w.several = w.several || slices.ContainsFunc(w.steps[i], func(h *hit) bool { return h.several })

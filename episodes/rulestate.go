@@ -17,7 +17,11 @@ type ruleState struct {
 	lenient bool   // Config.Unlabelled
 	seed    uint64 // of its name, for fingerprints
 	pos     int    // in Engine.order
-	group   *group
+	// ambiguous is set if the rule itself names labels of the identity.
+	ambiguous bool
+	older     *older // nil: a snapshot that was read knows the whole identity
+	loose     int    // open episodes that are
+	group     *group
 	// suspended is when its lines were last looked at; noTime: they are.
 	suspended int64
 
@@ -47,6 +51,9 @@ func (e *Engine) newRuleState(r *rules.Rule) *ruleState {
 	rs.cleared = newCache(rs, e.asides, size, func(t int64, party string) { e.evictedClear(rs, t, party) })
 	rs.muted = newCache(rs, e.asides, size, func(ts []int64, party string) { e.evictedMute(rs, ts, party) })
 	rs.clearAt, rs.muteAt = sameAt(r, r.Clear), sameAt(r, r.Unless)
+	rs.ambiguous = slices.ContainsFunc(e.cfg.Identity, func(name string) bool {
+		return slices.Contains(r.By, name) || slices.ContainsFunc(r.Labels, func(l rules.NamedTemplate) bool { return l.Name == name })
+	})
 	rs.byClear, rs.byMute = newIndex(r, r.Clear), newIndex(r, r.Unless)
 	return rs
 }
@@ -131,8 +138,10 @@ func appendKey(b []byte, values []string, at []int) []byte {
 	return b
 }
 
-// join makes one map key of several values.
-func join(values []string) string { return string(appendKey(nil, values, nil)) }
+// join makes the key of the values of `by` and an identity.
+func join(values []string, who *identity) string {
+	return string(appendKey(nil, values, nil)) + who.suffix()
+}
 
 // sameAt returns the numbers of the values of `by` that a line beside the
 // trigger shares.
@@ -149,13 +158,13 @@ func sameAt(r *rules.Rule, a *rules.Aside) []int {
 	return at
 }
 
-// shared joins the values of `same`, or reports that one is missing.
-func (rs *ruleState) shared(at []int, values []string) (key string, missing bool) {
+// shared joins the values of `same` and the identity, or reports that one is missing.
+func (rs *ruleState) shared(at []int, values []string, who *identity) (key string, missing bool) {
 	for _, i := range at {
 		missing = missing || values[i] == "" && !rs.lenient
 	}
 	var buf [128]byte
-	return string(appendKey(buf[:0], values, at)), missing
+	return string(append(appendKey(buf[:0], values, at), who.suffix()...)), missing
 }
 
 // cut shortens s to n bytes, back to the boundary of a rune.

@@ -11,10 +11,13 @@ import (
 const snapshotVersion = 1
 
 type snapshot struct {
-	Version int            `json:"version"`
-	Rules   []ruleSnapshot `json:"rules,omitempty"`
-	Closed  []savedEpisode `json:"closed,omitempty"`
-	Gone    []gonePod      `json:"gone,omitempty"`
+	Version int `json:"version"`
+	// Identity holds the names whose values are the identities. A program that
+	// knew none wrote no list.
+	Identity []string       `json:"identity,omitempty"`
+	Rules    []ruleSnapshot `json:"rules,omitempty"`
+	Closed   []savedEpisode `json:"closed,omitempty"`
+	Gone     []gonePod      `json:"gone,omitempty"`
 	// Old and By are when and how far the clock was set last.
 	Old int64 `json:"clock_old,omitempty"`
 	By  int64 `json:"clock_by,omitempty"`
@@ -26,7 +29,8 @@ type snapshot struct {
 
 type gonePod struct {
 	podName
-	At int64
+	Identity []byte `json:",omitempty"` // end of a key
+	At       int64
 }
 
 type ruleSnapshot struct {
@@ -42,6 +46,9 @@ type ruleSnapshot struct {
 
 type episodeSnapshot struct {
 	Values    []string          `json:"values"`
+	Identity  []string          `json:"identity,omitempty"`
+	Loose     bool              `json:"loose,omitempty"`
+	Nameless  bool              `json:"nameless,omitempty"`
 	Labels    map[string]string `json:"labels"`
 	State     State             `json:"state"`
 	Starts    int64             `json:"starts"`
@@ -63,6 +70,8 @@ type episodeSnapshot struct {
 type windowSnapshot struct {
 	Key      []string        `json:"key,omitempty"` // values of `by`, unless an episode has them
 	Party    string          `json:"party,omitempty"`
+	Identity []string        `json:"identity,omitempty"`
+	Loose    bool            `json:"loose,omitempty"`
 	Steps    [][]hitSnapshot `json:"steps,omitempty"`
 	Lines    []byte          `json:"lines,omitempty"`  // as packed
 	Newest   []hitSnapshot   `json:"newest,omitempty"` // one or none
@@ -127,7 +136,7 @@ func (c Copy) Encode() ([]byte, error) { return json.Marshal(c.s) }
 func (e *Engine) Copy() Copy {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s := snapshot{Version: snapshotVersion, Old: e.step.old, By: e.step.by}
+	s := snapshot{Version: snapshotVersion, Identity: e.cfg.Identity, Old: e.step.old, By: e.step.by}
 	s.Seen, s.SeenOf = e.seen.save()
 	for _, rs := range e.order {
 		if r := e.saveRule(rs); r.Open != nil || r.Windows != nil || r.Cleared != nil || r.Muted != nil || r.Overflow != nil {
@@ -137,7 +146,7 @@ func (e *Engine) Copy() Copy {
 	s.Closed = e.saveClosed()
 	for _, pod := range e.gone.Keys() {
 		at, _ := e.gone.Peek(pod)
-		s.Gone = append(s.Gone, gonePod{pod, at})
+		s.Gone = append(s.Gone, gonePod{pod, []byte(pod.identity), at})
 	}
 	return Copy{s}
 }
@@ -184,7 +193,7 @@ func (e *Engine) saveRule(rs *ruleState) ruleSnapshot {
 	}
 	for _, ep := range rs.sorted() {
 		x := episodeSnapshot{
-			Values: ep.values, Labels: ep.labels, State: ep.state, Namespace: ep.namespace, Party: ep.slot.cell.party, Starts: ep.starts, Moved: ep.moved, Newest: ep.newest,
+			Values: ep.values, Identity: ep.who.saved(), Loose: ep.loose, Nameless: ep.nameless, Labels: ep.labels, State: ep.state, Namespace: ep.namespace, Party: ep.slot.cell.party, Starts: ep.starts, Moved: ep.moved, Newest: ep.newest,
 			From: ep.from, Fired: ep.fired, Written: ep.written, Lines: ep.lines, LastID: ep.lastID,
 			Chain: saveValues(rs.rule, ep.chain), Line: e.savedLine(&ep.last.line), First: e.savedLine(&ep.first),
 		}
@@ -193,7 +202,7 @@ func (e *Engine) saveRule(rs *ruleState) ruleSnapshot {
 		}
 		if ep.window != nil {
 			w := e.saveWindow(rs.rule, ep.window)
-			w.Key = nil
+			w.Key, w.Identity, w.Loose = nil, nil, false
 			if len(w.Newest) > 0 && w.Newest[0].Line == x.Line {
 				w.Newest[0].Line = ""
 			}
@@ -232,7 +241,7 @@ func saveEntries[V any](k *cache[V]) []entrySnapshot[V] {
 }
 
 func (e *Engine) saveWindow(r *rules.Rule, w *window) windowSnapshot {
-	out := windowSnapshot{Key: w.key, Distinct: e.saveHits(r, w.values), Lines: w.lines.pack()}
+	out := windowSnapshot{Key: w.key, Identity: w.who.saved(), Loose: w.loose, Distinct: e.saveHits(r, w.values), Lines: w.lines.pack()}
 	if w.newest != nil {
 		out.Newest = e.saveHits(r, hits{w.newest})
 	}

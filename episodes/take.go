@@ -11,9 +11,10 @@ import (
 // batch is what Take remembers while it takes hits, and memory that it uses
 // again for each.
 type batch struct {
-	hit hit      // that is counted
-	by  []string // its values of `by`
-	key []byte   // the key of these
+	hit    hit      // that is counted
+	by     []string // its values of `by`
+	key    []byte   // the key of these and the identity
+	origin          // of its stream
 	// hits may refer to memory of the caller; copy is that of source, the line
 	// that was copied last.
 	hits   []*hit
@@ -45,8 +46,9 @@ func (e *Engine) take(m *matcher.Hit, now int64) {
 		}
 		e.recent = rs
 	}
+	e.batch.origin = e.originOf(m.Labels)
 	// A repeat is a line that played this part for this rule before.
-	if e.seen.add(mix(m.ID, rs.seed+uint64(m.Part+3)), e.partyOf(m.Labels)) {
+	if e.seen.add(mix(m.ID, rs.seed+uint64(m.Part+3)), e.batch.party) {
 		rs.stats.Repeats++
 		return
 	}
@@ -64,9 +66,9 @@ func (e *Engine) take(m *matcher.Hit, now int64) {
 	h.line, h.lent = text{s: m.Line, lent: true}, true
 	switch m.Part {
 	case matcher.PartClear:
-		e.takeClear(rs, m, h, now)
+		e.takeClear(rs, h, now)
 	case matcher.PartUnless:
-		e.takeUnless(rs, m, h, now)
+		e.takeUnless(rs, h, now)
 	default:
 		rs.stats.Matches++
 		rs.newest = max(rs.newest, t)
@@ -85,6 +87,9 @@ func (e *Engine) takeStep(rs *ruleState, m *matcher.Hit, h *hit, now int64) {
 		rs.stats.MissingBy++
 	}
 	ep := rs.open[string(e.batch.key)]
+	if ep == nil {
+		ep = e.adopt(rs)
+	}
 	cleared := e.clearedAt(rs, ep, values)
 	if r.Clear != nil && h.t <= cleared {
 		return // what it announces was over already
@@ -97,16 +102,16 @@ func (e *Engine) takeStep(rs *ruleState, m *matcher.Hit, h *hit, now int64) {
 	trig := trigger{t: h.t, from: h.t - 1, shown: h, lines: 1, line: h}
 	if rs.windowed() {
 		var ok bool
-		if trig, ok = e.count(rs, ep, m, cleared); !ok {
+		if trig, ok = e.count(rs, ep, int(m.Part), cleared); !ok {
 			return
 		}
 	}
 	if ep != nil {
-		rs.slots.use(&ep.slot, e.partyOf(m.Labels))
+		rs.slots.use(&ep.slot, e.batch.party)
 		e.extend(ep, &trig)
 		return
 	}
-	trig.namespace, trig.party = m.Labels["namespace"], e.partyOf(m.Labels)
+	trig.namespace, trig.party = m.Labels["namespace"], e.batch.party
 	e.open(rs, values, &trig, now)
 }
 
@@ -126,23 +131,24 @@ func (e *Engine) keyOf(rs *ruleState, wanted []string) (values []string, missing
 		missing = missing || v == ""
 		values = append(values, v)
 	}
-	e.batch.by, e.batch.key = values, appendKey(e.batch.key[:0], values, nil)
+	e.batch.by = values
+	e.batch.key = append(appendKey(e.batch.key[:0], values, nil), e.batch.who.suffix()...)
 	return values, missing
 }
 
 // count puts the hit of the batch into the window of its key and looks for a
 // trigger.
-func (e *Engine) count(rs *ruleState, ep *episode, m *matcher.Hit, cleared int64) (trigger, bool) {
+func (e *Engine) count(rs *ruleState, ep *episode, step int, cleared int64) (trigger, bool) {
 	var kept *item[*window]
 	var w *window
 	if ep != nil {
 		w = ep.ownWindow()
 	} else {
-		kept = e.windowOf(rs, e.partyOf(m.Labels))
+		kept = e.windowOf(rs, e.batch.party)
 		w = kept.value
 	}
 	w.drop(max(rs.watermark()-int64(rs.rule.Within), cleared))
-	trig, ok := w.add(rs.rule, int(m.Part), &e.batch)
+	trig, ok := w.add(rs.rule, step, &e.batch)
 	if kept != nil {
 		if n := w.size(); n != kept.lines {
 			rs.windows.resize(&kept.entry, n)
@@ -155,7 +161,7 @@ func (e *Engine) count(rs *ruleState, ep *episode, m *matcher.Hit, cleared int64
 // ownWindow returns the window of an episode.
 func (ep *episode) ownWindow() *window {
 	if ep.window == nil {
-		ep.window = ep.rs.newWindow(ep.values)
+		ep.window = ep.rs.newWindow(ep.values, ep.who)
 	}
 	return ep.window
 }
@@ -166,7 +172,10 @@ func (e *Engine) windowOf(rs *ruleState, party string) *item[*window] {
 		rs.windows.use(&x.entry, party)
 		return x
 	}
-	return rs.windows.add(string(e.batch.key), party, rs.newWindow(e.batch.cloned(e.batch.by)), 0)
+	if x := e.adoptWindow(rs); x != nil {
+		return x
+	}
+	return rs.windows.add(string(e.batch.key), party, rs.newWindow(e.batch.cloned(e.batch.by), e.batch.who), 0)
 }
 
 // clearedAt is the time of the newest clear line that concerns a key.
@@ -178,13 +187,19 @@ func (e *Engine) clearedAt(rs *ruleState, ep *episode, values []string) int64 {
 	if ep != nil {
 		key, missing = ep.clears, ep.noClear
 	} else {
-		key, missing = rs.shared(rs.clearAt, values)
+		key, missing = rs.shared(rs.clearAt, values, e.batch.who)
 	}
 	if missing {
 		return noTime // no clear line lacks a value
 	}
 	if x := rs.cleared.items[key]; x != nil {
 		return x.value
+	}
+	if rs.older != nil {
+		key, _ = rs.shared(rs.clearAt, values, nil)
+		if t, ok := rs.older.cleared[key]; ok {
+			return t
+		}
 	}
 	return noTime
 }

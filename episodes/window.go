@@ -116,7 +116,9 @@ func (ts times) since(t int64) int {
 // window holds what was counted for one key.
 type window struct {
 	key    []string // values of `by`
-	clears string   // the key that a clear line shares with it
+	who    *identity
+	loose  bool   // as restored.loose
+	clears string // the key that a clear line shares with it
 	// steps holds the hits of each step of a sequence; several tells that a line
 	// is among them more than once.
 	steps   []hits
@@ -142,10 +144,10 @@ type trigger struct {
 }
 
 // newWindow makes a window of a key. The values are kept.
-func (rs *ruleState) newWindow(values []string) *window {
-	w := &window{key: values}
+func (rs *ruleState) newWindow(values []string, who *identity) *window {
+	w := &window{key: values, who: who}
 	if rs.byClear != nil {
-		w.clears, _ = rs.shared(rs.clearAt, values)
+		w.clears, _ = rs.shared(rs.clearAt, values, who)
 	}
 	if rs.rule.Sequence {
 		w.steps = make([]hits, len(rs.rule.Steps))

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -119,7 +120,12 @@ func each(set *rules.Set, opt Options, prefix string, translate func(*translatio
 			res.Warnings = append(res.Warnings, Finding{r, w})
 		}
 		for _, name := range slices.Sorted(maps.Keys(opt.Labels)) {
-			if _, has := t.out.Labels[name]; !has && !slices.Contains(r.By, name) {
+			_, has := t.out.Labels[name]
+			switch {
+			case has || slices.Contains(r.By, name):
+			case slices.Contains(rules.DefaultIdentity, name):
+				t.out.Labels[name] = "{{ or $labels." + name + " " + strconv.Quote(opt.Labels[name]) + " }}"
+			default:
 				t.out.Labels[name] = opt.Labels[name]
 			}
 		}

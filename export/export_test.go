@@ -97,19 +97,19 @@ func TestLokiQueries(t *testing.T) {
 		require.Equal(t, 1, res.Exported(), res.Refused)
 		require.Equal(t, strings.Join(strings.Fields(want), " "), strings.Join(strings.Fields(res.Groups[0].Rules[0].Expr), " "))
 	}
-	f("  match: abcd\n", `sum ( count_over_time( {container="c"} |= "abcd" [15m] ) ) > 0`)
-	f("  match: abcd\n  keep_firing_for: 1h30m\n  by: [namespace]\n", `sum by (namespace) ( count_over_time( {container="c"} |= "abcd" [1h30m] ) ) > 0`)
-	f("  match: {contains: [abcd, 'e\"f`g\\h'], not: 'ijkl\"'}\n", "sum ( count_over_time( {container=\"c\"} |= \"abcd\" |= \"e\\\"f`g\\\\h\" != `ijkl\"` [15m] ) ) > 0")
+	f("  match: abcd\n", `sum by (cluster, tenant) ( count_over_time( {container="c"} |= "abcd" [15m] ) ) > 0`)
+	f("  match: abcd\n  keep_firing_for: 1h30m\n  by: [namespace]\n", `sum by (namespace, cluster, tenant) ( count_over_time( {container="c"} |= "abcd" [1h30m] ) ) > 0`)
+	f("  match: {contains: [abcd, 'e\"f`g\\h'], not: 'ijkl\"'}\n", "sum by (cluster, tenant) ( count_over_time( {container=\"c\"} |= \"abcd\" |= \"e\\\"f`g\\\\h\" != `ijkl\"` [15m] ) ) > 0")
 	f("  match: {any: [abcd, {regex: 'ef(?P<x>gh)'}], not: {any: [ijkl, {regex: 'm.n'}]}}\n",
-		`sum ( count_over_time( {container="c"} |~ "abcd|(?:ef(?:gh))" != "ijkl" !~ "m.n" [15m] ) ) > 0`)
+		`sum by (cluster, tenant) ( count_over_time( {container="c"} |~ "abcd|(?:ef(?:gh))" != "ijkl" !~ "m.n" [15m] ) ) > 0`)
 	f("  match: abcd\n  count: 3\n  within: 10m\n  distinct: pod\n  by: [namespace]\n",
-		`count by (namespace) ( sum by (namespace, pod) (count_over_time( {container="c"} |= "abcd" | pod != "" [10m] )) ) >= 3`)
+		`count by (namespace, cluster, tenant) ( sum by (namespace, cluster, tenant, pod) (count_over_time( {container="c"} |= "abcd" | pod != "" [10m] )) ) >= 3`)
 	f("  match: {regex: 'failed for (?P<who>\\w+) (?P<other>\\w+)'}\n  by: [who]\n",
-		"sum by (who) ( count_over_time( {container=\"c\"} |= \"failed for \" |~ `failed for (?P<who>\\w+) (?P<other>\\w+)` "+
+		"sum by (who, cluster, tenant) ( count_over_time( {container=\"c\"} |= \"failed for \" |~ `failed for (?P<who>\\w+) (?P<other>\\w+)` "+
 			"| regexp `failed for (?P<cn_1_who>\\w+) (?:\\w+)` | label_format who=`{{ .cn_1_who }}` [15m] ) ) > 0")
 	// A value that the line may lack comes from the stream's label.
 	f("  match: {regex: 'failed for (?P<pod>\\w*)'}\n  by: [pod]\n",
-		"sum by (pod) ( count_over_time( {container=\"c\"} |= \"failed for \" |~ `failed for (?P<pod>\\w*)` "+
+		"sum by (pod, cluster, tenant) ( count_over_time( {container=\"c\"} |= \"failed for \" |~ `failed for (?P<pod>\\w*)` "+
 			"| regexp `failed for (?P<cn_1_pod>\\w*)` | label_format pod=`{{ or .cn_1_pod .pod \"\" }}` [15m] ) ) > 0")
 }
 

@@ -23,7 +23,7 @@ func toLoki(t *translation) {
 	r := t.rule
 	t.checkStateless()
 	if len(t.refusals) > 0 {
-		t.texts(r.By)
+		t.texts(groupNames(r, nil))
 		t.warnings = nil
 		return
 	}
@@ -43,7 +43,7 @@ func toLoki(t *translation) {
 			number(r), model.Duration(r.Within), model.Duration(r.KeepFiringFor))
 	}
 	t.out.Expr = q.expr(r, m, values, model.Duration(window).String())
-	t.texts(r.By)
+	t.texts(groupNames(r, nil))
 }
 
 // first puts a text in front that each line has, for speed: the expressions
@@ -119,6 +119,38 @@ func selects(from rules.Selector, name string) bool {
 	return false
 }
 
+// groupNames are the labels of an alert that the query groups by: those of the
+// key, and those of the identity, which belongs to every key.
+func groupNames(r *rules.Rule, values []named) []string {
+	names := slices.Clone(r.By)
+	for _, name := range rules.DefaultIdentity {
+		switch {
+		case !slices.Contains(names, name):
+			names = append(names, name)
+		case computed(values, name):
+			names = append(names, "stream_"+name)
+		}
+	}
+	return names
+}
+
+func computed(values []named, name string) bool {
+	return slices.ContainsFunc(values, func(v named) bool { return v.name == name })
+}
+
+// identityStages keep the labels of the identity for which the lines may have
+// other values, each as stream_NAME: before those values replace them, and after.
+func identityStages(values []named) (before, after []string) {
+	for _, name := range rules.DefaultIdentity {
+		if computed(values, name) {
+			kept := "stream_" + name
+			before = append(before, "| label_format "+kept+"="+templateLogQL("{{ ."+name+" }}"))
+			after = append(after, "| label_format "+kept+"="+templateLogQL("{{ if ne ."+kept+" ."+name+" }}{{ ."+kept+" }}{{ end }}"))
+		}
+	}
+	return before, after
+}
+
 // expr writes the whole query.
 func (q *query) expr(r *rules.Rule, m *rules.Matcher, values []named, window string) string {
 	stages := slices.Clone(q.filters)
@@ -131,6 +163,8 @@ func (q *query) expr(r *rules.Rule, m *rules.Matcher, values []named, window str
 	} else {
 		stages = append(stages, "| label_format "+own+"match="+templateLogQL("{{ if "+q.condition(m)+" }}1{{ end }}"), "| "+own+`match="1"`)
 	}
+	before, after := identityStages(values)
+	stages = append(stages, before...)
 	var formats []string
 	for _, v := range values {
 		formats = append(formats, v.name+"="+templateLogQL("{{ "+v.expr+" }}"))
@@ -138,19 +172,25 @@ func (q *query) expr(r *rules.Rule, m *rules.Matcher, values []named, window str
 	if len(formats) > 0 {
 		stages = append(stages, "| label_format "+strings.Join(formats, ", "))
 	}
+	stages = append(stages, after...)
 	if r.Distinct != "" {
 		stages = append(stages, "| "+r.Distinct+` != ""`)
 	}
+	names := groupNames(r, values)
 	lines := "count_over_time(\n    " + r.From.String() + "\n"
 	for _, s := range stages {
 		lines += "      " + s + "\n"
 	}
 	lines += "    [" + window + "]\n  )"
 	if r.Distinct != "" {
-		lines = by("sum", keyNames(r)) + " (" + lines + ")"
-		return by("count", r.By) + " (\n  " + lines + "\n) >= " + fmt.Sprint(number(r))
+		each := append(slices.Clone(names), r.Distinct)
+		if slices.Contains(names, r.Distinct) {
+			each = names
+		}
+		lines = by("sum", each) + " (" + lines + ")"
+		return by("count", names) + " (\n  " + lines + "\n) >= " + fmt.Sprint(number(r))
 	}
-	return by("sum", r.By) + " (\n  " + lines + "\n) " + threshold(number(r))
+	return by("sum", names) + " (\n  " + lines + "\n) " + threshold(number(r))
 }
 
 func by(op string, names []string) string {

@@ -184,12 +184,15 @@ func identity(a Alert) string {
 	return labelText(labels)
 }
 
-// key names the failure: the values of `by`, whatever else the labels say.
+// key names the failure: the values of `by` and the identity, whatever else the labels say.
 func key(a Alert) string {
 	var b strings.Builder
 	names := []string{"overflow"}
 	if a.Episode.Rule != nil {
 		names = append(names, slices.Sorted(slices.Values(a.Episode.Rule.By))...)
+	}
+	for _, name := range rules.DefaultIdentity {
+		names = append(names, name, "stream_"+name)
 	}
 	for _, name := range names {
 		b.WriteString(name + "\x00" + a.Episode.Labels[name] + "\x00")

@@ -14,10 +14,16 @@ const (
 	// stays behind the time up to which they are proved to be read. The lint
 	// compares durations with it.
 	Lateness = 10 * time.Second
+	// MaxIdentity is how many labels the identity of a stream may have.
+	MaxIdentity = 8
 	// MaxHits is how many hits are kept per step and key, and the greatest
 	// count a rule may ask for.
 	MaxHits = 256
 )
+
+// DefaultIdentity names the labels of streams that belong to every key unless the
+// configuration says otherwise. It must not be changed.
+var DefaultIdentity = []string{"cluster", "tenant"}
 
 // Severity is the label that routes an alert.
 type Severity string

@@ -62,8 +62,9 @@ type Pipeline interface {
 	// Leave forgets a part: nothing waits for it any more.
 	Leave(part string)
 	// Gone says that a pod was deleted at t, so that no line of it can come any
-	// more.
-	Gone(namespace, pod string, t time.Time)
+	// more. Its labels are those of its streams: namespace, pod and those that the
+	// configuration adds.
+	Gone(pod matcher.Labels, t time.Time)
 }
 
 // Parted is a source that consists of parts that join the pipeline one by one.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/prometheus/common/version"
 	"github.com/spf13/cobra"
@@ -112,11 +113,23 @@ func (c *cli) checkConfig(file, form string) error {
 	errs := len(problems.Errors())
 	if form == "text" {
 		fmt.Fprintf(c.err, "%s: %d rules: %d errors, %d warnings\n", file, rulesLoaded, errs, len(problems.Warnings()))
+		if errs == 0 {
+			fmt.Fprintln(c.err, cfg.identityText())
+		}
 	}
 	if errs > 0 {
 		return exitCode(exitFailed)
 	}
 	return nil
+}
+
+// identityText says what separates the lines of one cluster from those of another.
+func (c *Config) identityText() string {
+	names := c.Global.Identity
+	if len(names) == 0 {
+		return "identity: none; lines of all clusters count together (global.identity)"
+	}
+	return fmt.Sprintf("identity: streams that differ in %s never count, clear or mute together (global.identity)", strings.Join(names, " or "))
 }
 
 // problemLine is a problem in machine output.

@@ -51,6 +51,10 @@ type Config struct {
 type Global struct {
 	// ExternalLabels are added to every alert and are part of its identity.
 	ExternalLabels map[string]string `yaml:"external_labels"`
+	// Identity names the labels of streams that belong to every key of every rule:
+	// streams that differ in one of them, such as two clusters, never count, clear
+	// or mute together. Default cluster and tenant; [] is none.
+	Identity []string `yaml:"identity"`
 	// ExternalURL is where people reach the pages of this daemon; alerts link
 	// to it.
 	ExternalURL string `yaml:"external_url"`
@@ -142,7 +146,7 @@ const maxRuleCPU = 1024
 // defaultConfig is what an empty file means.
 func defaultConfig() *Config {
 	return &Config{
-		Global:  Global{BlindAfter: blindAfter},
+		Global:  Global{BlindAfter: blindAfter, Identity: rules.DefaultIdentity},
 		Rules:   RulesConfig{Shipped: true},
 		Limits:  Limits{ActiveAlerts: 1000, Keys: 10000, Fingerprints: 32768, RuleCPU: 0.2},
 		Storage: Storage{Path: defaultStorage},

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"crowsnest/matcher"
+	"crowsnest/rules"
 	lokisource "crowsnest/sources/loki"
 	"crowsnest/strictyaml"
 )
@@ -72,6 +74,7 @@ func (c *Config) checkGlobal(k *checker) {
 			k.add(keys.Value("external_url"), "bad-value", err.Error(), "write it like https://crowsnest.example.org")
 		}
 	}
+	c.checkIdentity(k)
 	if keys.Broken("external_labels") {
 		return
 	}
@@ -85,6 +88,35 @@ func (c *Config) checkGlobal(k *checker) {
 			k.add(keys.EntryValue("external_labels", name), "bad-value", fmt.Sprintf("the value of label %s has %d bytes", name, len(value)), "use 1 to 256 bytes, or remove the label")
 		}
 	}
+}
+
+// checkIdentity checks the labels that belong to every key.
+func (c *Config) checkIdentity(k *checker) {
+	keys := c.Global.Keys
+	if keys.Broken("identity") {
+		return
+	}
+	names := c.Global.Identity
+	if len(names) > rules.MaxIdentity {
+		k.add(keys.Key("identity"), "bad-value", fmt.Sprintf("identity has %d labels, at most %d are allowed", len(names), rules.MaxIdentity), "name the labels that tell clusters apart, and no others")
+		return
+	}
+	for i, name := range names {
+		switch {
+		case !labelName.MatchString(name):
+			k.add(keys.Item("identity", i), "label-name", fmt.Sprintf("%q is no name of a label", name), "use letters, digits and _, and no digit first")
+		case slices.Contains(ownLabels, name):
+			k.add(keys.Item("identity", i), "label-name", fmt.Sprintf("label %s belongs to the rules", name), "use a label of streams, such as cluster")
+		case slices.Contains(names[:i], name):
+			k.add(keys.Item("identity", i), "duplicate-name", fmt.Sprintf("label %s is named twice", name), "remove one")
+		case slices.Contains(matcher.DefaultIgnoreLabels, name), c.lokiIgnores(name):
+			k.add(keys.Item("identity", i), "bad-value", fmt.Sprintf("label %s is not part of the identity of a stream: lines that differ only in it count as one line", name), "use another label, or remove it from ignore_labels of the Loki source")
+		}
+	}
+}
+
+func (c *Config) lokiIgnores(name string) bool {
+	return slices.ContainsFunc(c.Sources.Loki, func(p part[lokisource.Config]) bool { return slices.Contains(p.Config.IgnoreLabels, name) })
 }
 
 func checkExternalURL(text string) error {

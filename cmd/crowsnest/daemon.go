@@ -134,7 +134,7 @@ func newDaemon(opt daemonOptions) (*daemon, error) {
 	}
 	engineCfg := episodes.Config{
 		MaxActive: opt.cfg.Limits.ActiveAlerts, MaxPerNamespace: opt.cfg.Limits.AlertsPerNamespace, MaxKeys: opt.cfg.Limits.Keys, Fingerprints: opt.cfg.Limits.Fingerprints,
-		Redactor: red, UpdateEvery: updateEvery,
+		Redactor: red, UpdateEvery: updateEvery, Identity: opt.cfg.Global.Identity,
 	}
 	d.engine = episodes.New(engineCfg)
 	d.pipe = newPipeline(d.engine, d.now)

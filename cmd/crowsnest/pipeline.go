@@ -101,10 +101,10 @@ func (p *pipeline) Leave(part string) {
 }
 
 // Gone says that a pod was deleted.
-func (p *pipeline) Gone(namespace, pod string, t time.Time) {
+func (p *pipeline) Gone(pod matcher.Labels, t time.Time) {
 	p.enter()
 	defer p.cut.RUnlock()
-	p.engine.Gone(namespace, pod, t)
+	p.engine.Gone(pod, t)
 	p.changed.Store(true)
 }
 

@@ -1,8 +1,11 @@
 package kubernetes
 
 import (
+	"maps"
 	"slices"
 	"time"
+
+	"crowsnest/matcher"
 )
 
 // update takes over what the API says of a pod.
@@ -60,7 +63,9 @@ func (s *Source) gone(name podName) {
 	known := s.leave(name, now, true)
 	s.mu.Unlock()
 	if known {
-		s.pipe.Gone(name.namespace, name.name, now)
+		pod := matcher.Labels{"namespace": name.namespace, "pod": name.name}
+		maps.Copy(pod, s.cfg.Labels)
+		s.pipe.Gone(pod, now)
 		s.nudge()
 	}
 }

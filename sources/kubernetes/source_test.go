@@ -69,10 +69,10 @@ func (p *pipe) Advance(_ string, at time.Time) {
 	p.proved = at
 }
 
-func (p *pipe) Gone(namespace, pod string, _ time.Time) {
+func (p *pipe) Gone(pod matcher.Labels, _ time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.gone = append(p.gone, namespace+"/"+pod)
+	p.gone = append(p.gone, pod["namespace"]+"/"+pod["pod"])
 }
 
 // texts returns the lines of a container without their times.
