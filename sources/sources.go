@@ -125,6 +125,9 @@ type Status struct {
 	// Losses are the reasons for which lines were not read and cannot be read
 	// any more. They are part of the positions, so a restart keeps them.
 	Losses map[string]Loss `json:"losses,omitempty"`
+	// Unread are logs that are there and are not read, the first hundred of them in
+	// order of their paths.
+	Unread []Unread `json:"unread,omitempty"`
 	// Parts are the states of the parts of a source that has some, by name. A part
 	// that is not up holds what waits for its proof.
 	Parts map[string]PartStatus `json:"parts,omitempty"`
@@ -160,6 +163,14 @@ type Condition struct {
 	Count    int64             `json:"count,omitempty"`  // of all; 0: it is not counted
 	Last     time.Time         `json:"last,omitzero"`
 	Parts    []string          `json:"parts"` // that report it, in order
+}
+
+// Unread is a log that is there and is not read.
+type Unread struct {
+	Path  string    `json:"path"`
+	Why   string    `json:"why"`
+	Since time.Time `json:"since"`
+	Holds bool      `json:"holds"` // the watermark: it may be read later
 }
 
 // PartStatus is the state of one part of a source, such as one agent.

@@ -51,6 +51,7 @@ func newSources(opt daemonOptions, set *rules.Set) ([]sources.Source, error) {
 		cfg := p.Config
 		cfg.MaxOpenFiles = openFiles(cfg.MaxOpenFiles, opt.cfg)
 		cfg.SelfNamespace, cfg.SelfPod = ownPod(opt.getenv)
+		cfg.SelfFolder = ownFolder(opt.getenv)
 		cfg.Clock = opt.now
 		if cfg.LookBack == 0 {
 			cfg.LookBack = lookBack(set)
@@ -114,6 +115,16 @@ func ownPod(getenv func(string) string) (namespace, pod string) {
 		pod, _ = os.Hostname() // the name of the pod, unless it shares the node's network
 	}
 	return namespace, pod
+}
+
+// ownFolder is how the name of the folder begins that the kubelet writes the log
+// of this pod to, "" if the environment does not say which pod this is.
+func ownFolder(getenv func(string) string) string {
+	ns, pod := getenv("POD_NAMESPACE"), getenv("POD_NAME")
+	if ns == "" || pod == "" {
+		return ""
+	}
+	return ns + "_" + pod + "_" + getenv("POD_UID")
 }
 
 // newSinks makes the configured sinks. A kind of sink is one case here.

@@ -49,11 +49,18 @@ type Config struct {
 	PollInterval time.Duration `yaml:"poll_interval"`
 	// NoWatch only polls: for file systems that tell of nothing.
 	NoWatch bool `yaml:"no_watch"`
+	// Foreign says that the pod of this program has no log in Dir, as in a copy of
+	// another node's logs. Otherwise a Dir without it is not believed: its file
+	// system is not mounted.
+	Foreign bool `yaml:"foreign"`
 
 	// SelfNamespace and SelfPod name the pod that this program runs in. Its own
 	// log is never read: it tells of the lines that it matched.
 	SelfNamespace string `yaml:"-"`
 	SelfPod       string `yaml:"-"`
+	// SelfFolder is how the name of that pod's folder in Dir begins, "" if the pod
+	// is not known for sure.
+	SelfFolder string `yaml:"-"`
 	// Clock is time.Now; tests set another one.
 	Clock func() time.Time `yaml:"-"`
 }
@@ -98,6 +105,9 @@ func New(cfg Config) *Source {
 	if cfg.Dir == "" {
 		cfg.Dir = DefaultDir
 	}
+	if cfg.Foreign {
+		cfg.SelfFolder = ""
+	}
 	s := &Source{cfg: cfg, name: cfg.Name}
 	if s.name == "" {
 		s.name = "kubelet"
@@ -105,7 +115,7 @@ func New(cfg Config) *Source {
 	s.tail = tail.New(tail.Config{
 		Source: s.name, Clock: cfg.Clock, LookBack: cfg.LookBack, MaxOpen: cfg.MaxOpenFiles,
 		Poll: cfg.PollInterval, NoWatch: cfg.NoWatch,
-	}, tail.Finder{Root: filepath.Clean(cfg.Dir), Find: s.find})
+	}, tail.Finder{Root: filepath.Clean(cfg.Dir), Find: s.find, Known: cfg.SelfFolder != ""})
 	return s
 }
 
@@ -133,16 +143,26 @@ func (s *Source) Local() {}
 // Status is safe for concurrent use.
 func (s *Source) Status() sources.Status { return s.tail.Status() }
 
-// find lists the container directories: NS_POD_UID/CONTAINER.
+// find lists the container directories: NS_POD_UID/CONTAINER. A pod that cannot
+// be listed does not hide the others.
 func (s *Source) find(list func(dir string) ([]tail.Entry, error)) ([]tail.Stream, error) {
 	pods, err := list(".")
 	if err != nil {
 		return nil, err
 	}
 	var found []tail.Stream
+	var errs []error
+	if !s.ownIn(pods) {
+		errs = append(errs, fmt.Errorf("%s has no log of the pod that crowsnest runs in (%s*): %w; is the folder of the node mounted there? If it holds the logs of another node, set foreign: true",
+			s.cfg.Dir, s.cfg.SelfFolder, tail.ErrDoubt))
+	}
 	for _, p := range pods {
 		ns, pod, ok := splitPod(p.Name)
-		if !p.Dir || !ok || !s.wants(ns, pod) {
+		if !ok || !s.wants(ns, pod) {
+			continue
+		}
+		if !p.Dir {
+			found = append(found, refusedLink(p.Name, p.Link)...)
 			continue
 		}
 		cs, err := list(p.Name)
@@ -150,13 +170,15 @@ func (s *Source) find(list func(dir string) ([]tail.Entry, error)) ([]tail.Strea
 			continue // removed meanwhile
 		}
 		if err != nil {
-			return nil, err
+			errs = append(errs, err)
+			continue
 		}
 		for _, c := range cs {
+			dir := p.Name + "/" + c.Name
 			if !c.Dir {
+				found = append(found, refusedLink(dir, c.Link)...)
 				continue
 			}
-			dir := p.Name + "/" + c.Name
 			found = append(found, tail.Stream{
 				Key: dir, Dir: dir, Order: tail.KubeletOrder,
 				New: func(path string) *matcher.Stream {
@@ -165,7 +187,24 @@ func (s *Source) find(list func(dir string) ([]tail.Entry, error)) ([]tail.Strea
 			})
 		}
 	}
-	return found, nil
+	return found, errors.Join(errs...)
+}
+
+// ownIn reports whether the pod of this program is among the pods, or is not
+// known.
+func (s *Source) ownIn(pods []tail.Entry) bool {
+	return s.cfg.SelfFolder == "" || slices.ContainsFunc(pods, func(e tail.Entry) bool {
+		return e.Dir && strings.HasPrefix(e.Name, s.cfg.SelfFolder)
+	})
+}
+
+// refusedLink is the stream of a link in the place of a directory. The kubelet
+// makes none, and what it leads to would be read as this pod's.
+func refusedLink(dir string, link bool) []tail.Stream {
+	if !link {
+		return nil
+	}
+	return []tail.Stream{{Key: dir, Dir: dir, Refused: "it is a symbolic link, and the logs behind it would be taken for those of another pod"}}
 }
 
 func (s *Source) wants(ns, pod string) bool {

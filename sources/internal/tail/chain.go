@@ -39,7 +39,9 @@ type chain struct {
 
 	turn struct { // set while a worker has it
 		now  time.Time
-		busy bool // the turn before left something to read
+		dir  *folder // of the tree; only a trusted one
+		busy bool    // the turn before left something to read
+		err  error   // why something could not be read
 	}
 	fromEnd bool      // without a position: files without times are read from their end
 	looked  time.Time // when the directory was last looked at
@@ -94,6 +96,11 @@ type chain struct {
 	view     sources.StreamStatus
 	named    string // the file that view.Path is of
 	count    matcher.Counters
+	refused  map[string]sources.Unread // files that are refused, by name
+	stalled  struct {                  // zero: it is read
+		since time.Time
+		why   string
+	}
 }
 
 // position is what is saved of a stream.
@@ -122,8 +129,13 @@ func newChain(t *Tailer, tr *tree, s Stream, saved *position) *chain {
 // run has one turn: at most one block is read. It reports whether there is more
 // to read at once.
 func (c *chain) run(w *worker) (again bool) {
-	c.turn.now = c.t.cfg.Clock()
+	c.turn.now, c.turn.err = c.t.cfg.Clock(), nil
 	c.unprove()
+	c.turn.dir = c.tree.root.borrow()
+	defer c.turn.dir.giveBack()
+	if c.turn.dir == nil || !c.turn.dir.trusted.Load() {
+		return c.readOn(w)
+	}
 	ok := c.look()
 	f, off := c.cur, int64(0)
 	if ok && f != nil {
@@ -136,6 +148,22 @@ func (c *chain) run(w *worker) (again bool) {
 	c.begun.Store(true)
 	c.publish()
 	return again
+}
+
+// readOn reads what is open on, and concludes nothing: the directory is not
+// there, or not believed.
+func (c *chain) readOn(w *worker) (again bool) {
+	f := c.cur
+	if f == nil || f.f == nil || f.gz != nil || !c.stat(f) || f.fi.Size() <= f.off+f.rest {
+		return false
+	}
+	data, end, err := c.read(f, w)
+	if err != nil {
+		return false
+	}
+	c.feed(f, data)
+	c.publish()
+	return !end
 }
 
 // look looks at the directory and decides which file is read. It returns false
@@ -152,12 +180,12 @@ func (c *chain) look() bool {
 			return c.statCur() && c.openCur()
 		}
 	}
-	l, err := c.tree.dirs.get(c.found.Dir, now)
+	l, err := c.tree.dirs.get(c.turn.dir, c.found.Dir, now)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errRefused) { // no directory any more
 		l, err = &listing{gen: -1}, nil
 	}
 	if err != nil {
-		c.t.fail("list", err)
+		c.fail("list", err)
 		return false
 	}
 	changed := l.gen != c.gen || l.gen < 0
@@ -187,7 +215,7 @@ func (c *chain) lookThrough(l *listing, changed bool) bool {
 	case errors.Is(err, errUnstable):
 		return c.cur != nil && c.openCur()
 	case err != nil:
-		c.t.fail("open", err)
+		c.fail("open", err)
 		return false
 	}
 	over := len(ms) == 0 && c.cur == nil
@@ -198,7 +226,7 @@ func (c *chain) lookThrough(l *listing, changed bool) bool {
 		c.reconcile(ms)
 	} else if err := c.place(ms); err != nil {
 		if !errors.Is(err, errMoved) {
-			c.t.fail("open", err)
+			c.fail("open", err)
 		}
 		return false
 	}
@@ -218,7 +246,7 @@ func (c *chain) lookThrough(l *listing, changed bool) bool {
 // one did, the directory is looked at again before anything is concluded: with
 // inodes that are used again at once, nothing else tells.
 func (c *chain) confirm() {
-	again, err := c.tree.root.list(c.found.Dir)
+	again, err := c.turn.dir.list(c.found.Dir)
 	c.settled = err == nil && slices.Equal(c.names, c.ownNames(again)) || errors.Is(err, fs.ErrNotExist)
 	if !c.settled {
 		c.gen = 0
@@ -232,7 +260,7 @@ func (c *chain) stat(f *file) bool {
 	}
 	fi, err := f.f.Stat()
 	if err != nil {
-		c.t.fail("read", err)
+		c.fail("read", err)
 		return false
 	}
 	f.fi = fi
@@ -278,7 +306,7 @@ func (c *chain) setOver(over bool) {
 // errBusy: none is free; the chain is woken when one is.
 func (c *chain) open(f *file) error {
 	if f.f == nil {
-		h, fi, err := c.t.openFile(c.tree.root, c.rel(f.name))
+		h, fi, err := c.t.openFile(c.turn.dir, c.rel(f.name))
 		if err != nil {
 			return err
 		}
@@ -329,7 +357,7 @@ func (c *chain) openCur() bool {
 		c.broken[f.name] = f.fi
 		c.skipCur()
 	default:
-		c.t.fail("open", err)
+		c.fail("open", err)
 	}
 	return false
 }
@@ -395,10 +423,34 @@ func (c *chain) unprove() {
 	}
 }
 
-// publish updates what others see of the chain.
-func (c *chain) publish() {
+// fail counts an error and notes that this turn had it.
+func (c *chain) fail(reason string, err error) {
+	c.t.fail(reason, err)
+	if !errors.Is(err, fs.ErrNotExist) { // files come and go
+		c.turn.err = err
+	}
+}
+
+// stall notes that the chain is not read, since when and why.
+func (c *chain) stall(now time.Time, why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.stalled.why = why
+	if c.stalled.since.IsZero() {
+		c.stalled.since = now
+	}
+}
+
+// publish updates what others see of the chain.
+func (c *chain) publish() {
+	if c.turn.err != nil {
+		c.stall(c.turn.now, c.turn.err.Error())
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.turn.err == nil {
+		c.stalled.since, c.stalled.why = time.Time{}, ""
+	}
 	if c.stream != nil {
 		c.count = c.stream.Counters() // also of what was flushed after the last block
 	}

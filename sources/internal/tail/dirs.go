@@ -12,6 +12,7 @@ import (
 type Entry struct {
 	Name string
 	Dir  bool
+	Link bool // a symbolic link, which is never followed
 }
 
 // settled is how old a directory's last change must be before an unchanged
@@ -25,10 +26,9 @@ const believed = 30 * time.Second
 // dirs remembers listings for as long as the directory's modification time
 // stays the same. Safe for concurrent use.
 type dirs struct {
-	root *root
-	mu   sync.Mutex
-	by   map[string]*listing
-	gen  int64
+	mu  sync.Mutex
+	by  map[string]*listing
+	gen int64
 }
 
 // listing is immutable but for used.
@@ -40,11 +40,11 @@ type listing struct {
 	used    bool
 }
 
-func newDirs(r *root) *dirs { return &dirs{root: r, by: map[string]*listing{}} }
+func newDirs() *dirs { return &dirs{by: map[string]*listing{}} }
 
-// get returns what is in the directory, looked at no earlier than this call.
-func (d *dirs) get(rel string, now time.Time) (*listing, error) {
-	st, err := d.root.stamp(rel)
+// get returns what is in a directory of f, looked at no earlier than this call.
+func (d *dirs) get(f *folder, rel string, now time.Time) (*listing, error) {
+	st, err := f.stamp(rel)
 	if err != nil {
 		d.forget(rel)
 		return nil, err
@@ -57,7 +57,7 @@ func (d *dirs) get(rel string, now time.Time) (*listing, error) {
 		return l, nil
 	}
 	d.mu.Unlock()
-	es, err := d.root.list(rel)
+	es, err := f.list(rel)
 	if err != nil {
 		d.forget(rel)
 		return nil, err
@@ -80,9 +80,9 @@ func (l *listing) valid(st stamp, now time.Time) bool {
 }
 
 // changed tells whether any of the directories must be listed anew.
-func (d *dirs) changed(rels map[string]bool, now time.Time) bool {
+func (d *dirs) changed(f *folder, rels map[string]bool, now time.Time) bool {
 	for rel := range rels {
-		st, err := d.root.stamp(rel)
+		st, err := f.stamp(rel)
 		d.mu.Lock()
 		l := d.by[rel]
 		same := err == nil && l.valid(st, now)

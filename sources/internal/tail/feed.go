@@ -9,10 +9,13 @@ import (
 // file, and not content.
 const minNUL = 16
 
-// worker is what one goroutine reads into.
-type worker struct{ buf []byte }
-
-func newWorker() *worker { return &worker{buf: make([]byte, maxMark+blockSize+slack)} }
+// read reads a block of the file.
+func (c *chain) read(f *file, w *worker) (data []byte, end bool, err error) {
+	if err := c.tree.root.try("read", c.rel(f.name)); err != nil {
+		return nil, false, err
+	}
+	return f.read(w.space())
+}
 
 // readCur reads at most one block of the file that is read now, and changes
 // over to the next one at its end. It reports whether there is more to read.
@@ -30,7 +33,7 @@ func (c *chain) readCur(w *worker) bool {
 		return true
 	}
 	before := f.fi
-	data, end, err := f.read(w.buf)
+	data, end, err := c.read(f, w)
 	if c.flushed > 0 && err == nil && int64(len(data)) > f.rest {
 		if c.rewind() {
 			return true
@@ -44,7 +47,7 @@ func (c *chain) readCur(w *worker) bool {
 		c.damaged(f, err)
 		end = true // the rest of it cannot be had
 	case err != nil:
-		c.t.fail("read", err)
+		c.fail("read", err)
 		return false
 	}
 	c.feed(f, data)
@@ -68,7 +71,7 @@ func (c *chain) readOld(w *worker) bool {
 		return false
 	}
 	if f.fi.Size() > f.off+f.rest {
-		data, end, err := f.read(w.buf)
+		data, end, err := c.read(f, w)
 		if err != nil {
 			c.closeOld()
 			return false
@@ -190,7 +193,7 @@ func (c *chain) finishLine(f *file, w *worker) {
 	if f.rest == 0 || f.f == nil {
 		return
 	}
-	data, _, err := f.read(w.buf)
+	data, _, err := c.read(f, w)
 	if err != nil && f.gz == nil || len(data) == 0 {
 		return
 	}
@@ -210,7 +213,7 @@ func (c *chain) showLine(w *worker) {
 	if f.long != nil {
 		block = f.long.kept
 	} else if f.rest > 0 {
-		data, _, err := f.read(w.buf)
+		data, _, err := c.read(f, w)
 		if err != nil || int64(len(data)) != f.rest {
 			return // it went on: the next turn sees
 		}

@@ -80,6 +80,7 @@ type gunzips struct {
 	mu      sync.Mutex
 	free    []*gunzip
 	waiting []*chain
+	tooMany int // that are dropped when they are given back
 }
 
 func newGunzips(n int) *gunzips {
@@ -113,7 +114,32 @@ func (g *gunzips) take(c *chain) *gunzip {
 func (g *gunzips) give(z *gunzip) *chain {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.tooMany > 0 {
+		g.tooMany--
+		return nil
+	}
 	g.free = append(g.free, z)
+	return g.wake()
+}
+
+// resize adds one, in place of one that hangs, or removes it again. It returns
+// the chain to wake, if any.
+func (g *gunzips) resize(by int) *chain {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if by > 0 {
+		g.free = append(g.free, &gunzip{})
+		return g.wake()
+	}
+	if n := len(g.free); n > 0 {
+		g.free = g.free[:n-1]
+	} else {
+		g.tooMany++
+	}
+	return nil
+}
+
+func (g *gunzips) wake() *chain {
 	if len(g.waiting) == 0 {
 		return nil
 	}

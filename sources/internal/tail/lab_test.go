@@ -179,6 +179,8 @@ type lab struct {
 	each   func() // of the pipe
 	tailer *Tailer
 	stopIt func()
+
+	abandon func() // stops it, and lets what hangs go on
 }
 
 func (l *lab) start(from *snapshot) {
@@ -195,9 +197,12 @@ func (l *lab) start(from *snapshot) {
 	p, tl := l.pipe, l.tailer
 	go func() { done <- tl.Run(ctx, p) }()
 	l.t.Cleanup(cancel) // where a test fails
-	l.stopIt = func() {
+	l.abandon = func() {
 		cancel()
 		require.NoError(l.t, <-done)
+	}
+	l.stopIt = func() {
+		l.abandon()
 		require.Zero(l.t, tl.files.Load(), "descriptors")
 	}
 }

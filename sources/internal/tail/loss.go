@@ -1,11 +1,6 @@
 package tail
 
-import (
-	"os"
-	"path/filepath"
-
-	"crowsnest/sources"
-)
+import "crowsnest/sources"
 
 // Reasons for which lines were not read and cannot be read any more.
 const (
@@ -76,23 +71,4 @@ func (c *chain) giveUp() {
 	if c.saved != nil {
 		c.save(position{point: c.saved.point, Old: c.saved.Old, Ended: true, Done: c.saved.Done})
 	}
-}
-
-// goneMeanwhile counts a position that was restored and whose stream is no
-// longer there. The caller holds mu.
-func (t *Tailer) goneMeanwhile(key string, r *restored) {
-	if r.pos.Ended {
-		return
-	}
-	path := key
-	for _, tr := range t.trees {
-		if !filepath.IsAbs(key) {
-			path = tr.root.abs(key)
-		}
-		if _, err := os.Lstat(path); err == nil {
-			return // it is there, and no longer wanted
-		}
-	}
-	t.missed(lossRemoved, path)
-	r.pos = &position{point: r.pos.point, Ended: true}
 }

@@ -54,7 +54,7 @@ func (c *chain) members(entries []Entry) ([]member, error) {
 			c.before, c.names = c.known, c.ownNames(entries)
 			return ms, nil
 		}
-		again, err := c.tree.root.list(c.found.Dir)
+		again, err := c.turn.dir.list(c.found.Dir)
 		if err != nil {
 			return nil, err
 		}
@@ -108,7 +108,7 @@ func (c *chain) lookUp(entries []Entry) (ms []member, complete bool, err error) 
 		case errors.Is(err, fs.ErrNotExist):
 			complete = false
 		case errors.Is(err, errRefused):
-			c.t.fail("refused", err)
+			c.fail("refused", err)
 		case err != nil:
 			return nil, false, err
 		default:
@@ -122,7 +122,7 @@ func (c *chain) lookUp(entries []Entry) (ms []member, complete bool, err error) 
 }
 
 func (c *chain) readHead(name string, gz bool) (*head, error) {
-	f, fi, err := c.t.openFile(c.tree.root, c.rel(name))
+	f, fi, err := c.t.openFile(c.turn.dir, c.rel(name))
 	if err != nil {
 		return nil, err
 	}

@@ -13,24 +13,32 @@ import (
 // dirHandle is an O_PATH descriptor.
 type dirHandle int
 
-const noDir dirHandle = -1
-
 // O_NONBLOCK: opening a pipe that nobody writes to must return.
 const readFlags = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOFOLLOW | unix.O_NOCTTY | unix.O_CLOEXEC
 
-func openRoot(path string) (dirHandle, error) {
+// openRoot opens a directory and returns what identifies it while it is open.
+func openRoot(path string) (dirHandle, string, error) {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return noDir, fmt.Errorf("open %s: %w", path, err)
+		return -1, "", fmt.Errorf("open %s: %w", path, err)
 	}
-	return dirHandle(fd), nil
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		_ = unix.Close(fd)
+		return -1, "", fmt.Errorf("look at %s: %w", path, err)
+	}
+	return dirHandle(fd), dirID(&st), nil
 }
 
-func (d dirHandle) close() {
-	if d >= 0 {
-		_ = unix.Close(int(d))
-	}
+func dirID(st *unix.Stat_t) string { return fmt.Sprintf("%x:%x", st.Dev, st.Ino) }
+
+// is reports whether path names the directory with this identity.
+func (d dirHandle) is(path, id string) bool {
+	var st unix.Stat_t
+	return unix.Stat(path, &st) == nil && dirID(&st) == id
 }
+
+func (d dirHandle) close() { _ = unix.Close(int(d)) }
 
 // stamp changes when a directory gets other names, and when it becomes another
 // one.
@@ -44,9 +52,6 @@ func (s stamp) changedAt() time.Time { return time.Unix(0, s.changed) }
 // stamp returns that of the directory at rel. It is a hint: links on the way are
 // followed.
 func (d dirHandle) stamp(rel, name string) (stamp, error) {
-	if d < 0 {
-		return stamp{}, fmt.Errorf("look at %s: %w", name, os.ErrNotExist)
-	}
 	var st unix.Stat_t
 	err := unix.Fstatat(int(d), rel, &st, unix.AT_SYMLINK_NOFOLLOW)
 	for errors.Is(err, unix.EINTR) {
@@ -62,9 +67,6 @@ func (d dirHandle) stamp(rel, name string) (stamp, error) {
 // where the kernel (before 5.6) or a seccomp profile does not have it, the
 // components are opened one by one.
 func (d dirHandle) open(rel, name string) (*os.File, error) {
-	if d < 0 {
-		return nil, fmt.Errorf("open %s: %w", name, os.ErrNotExist)
-	}
 	fd, err := d.openat2(rel)
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
 		fd, err = d.walk(rel)

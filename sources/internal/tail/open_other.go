@@ -14,23 +14,21 @@ import (
 // for the tools that share its code elsewhere.
 type dirHandle struct{ r *os.Root }
 
-var noDir = dirHandle{}
-
-func openRoot(path string) (dirHandle, error) {
+// openRoot opens a directory. Nothing identifies it here: it is taken for the
+// same one for as long as it has the path.
+func openRoot(path string) (dirHandle, string, error) {
 	r, err := os.OpenRoot(path)
-	return dirHandle{r}, err
+	return dirHandle{r}, path, err
 }
 
-func (d dirHandle) close() {
-	if d.r != nil {
-		_ = d.r.Close()
-	}
+func (d dirHandle) is(path, _ string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
+
+func (d dirHandle) close() { _ = d.r.Close() }
 
 func (d dirHandle) open(rel, name string) (*os.File, error) {
-	if d.r == nil {
-		return nil, fmt.Errorf("open %s: %w", name, os.ErrNotExist)
-	}
 	parts := strings.Split(filepath.ToSlash(rel), "/")
 	for i := range parts {
 		fi, err := d.r.Lstat(filepath.Join(parts[:i+1]...))
@@ -50,9 +48,6 @@ type stamp struct{ changed time.Time }
 func (s stamp) changedAt() time.Time { return s.changed }
 
 func (d dirHandle) stamp(rel, name string) (stamp, error) {
-	if d.r == nil {
-		return stamp{}, fmt.Errorf("look at %s: %w", name, os.ErrNotExist)
-	}
 	fi, err := d.r.Lstat(rel)
 	if err != nil {
 		return stamp{}, err

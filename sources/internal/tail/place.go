@@ -103,7 +103,7 @@ func (c *chain) locate(ms []member, p point) (int, error) {
 		if m.order.GZ {
 			return i, nil // the bytes before the point are compared when it is opened
 		}
-		f, fi, err := c.t.openFile(c.tree.root, c.rel(m.name))
+		f, fi, err := c.t.openFile(c.turn.dir, c.rel(m.name))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

@@ -58,6 +58,8 @@ func TestOpenSwapRace(t *testing.T) {
 	r := newRoot(base + "/root")
 	require.NoError(t, r.reopen())
 	defer r.close()
+	dir := r.borrow()
+	defer dir.giveBack()
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -76,13 +78,13 @@ func TestOpenSwapRace(t *testing.T) {
 	b := make([]byte, 16)
 	for _, walk := range []bool{false, true} {
 		for range 5000 {
-			f, _, err := r.open("dir/f")
+			f, _, err := dir.open("dir/f")
 			if walk {
 				if err == nil {
 					_ = f.Close()
 				}
 				var fd int
-				if fd, err = r.dir.walk("dir/f"); err == nil {
+				if fd, err = dir.dir.walk("dir/f"); err == nil {
 					f = os.NewFile(uintptr(fd), "f")
 				}
 			}

@@ -52,11 +52,16 @@ func (q *queue) add(c *chain) {
 }
 
 // addAll adds many chains that most likely have little to read: one worker is
-// woken for so many of them, and whoever has more to read wakes another.
+// woken for so many of them, and whoever has more to read wakes another. Another
+// one is also woken if some still wait since the last time: who should have had
+// them may hang in a read.
 func (q *queue) addAll(chains map[string]*chain) {
 	const perWorker = 256
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.head < len(q.waiting) {
+		q.cond.Signal()
+	}
 	n := 0
 	for _, c := range chains {
 		if !q.put(c) {
@@ -118,6 +123,13 @@ func (q *queue) done(c *chain, again bool) bool {
 		q.cond.Signal()
 	}
 	return len(q.state) == 0
+}
+
+// held reports whether a worker has the chain.
+func (q *queue) held(c *chain) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.state[c] == running || q.state[c] == runningAgain
 }
 
 // idle tells that no worker has the chain or is about to.

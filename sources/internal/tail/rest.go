@@ -138,7 +138,7 @@ func (c *chain) truncated() {
 	if f.long != nil {
 		p.Off = f.long.start
 	}
-	if l, err := c.tree.dirs.get(c.found.Dir, c.turn.now); err == nil {
+	if l, err := c.tree.dirs.get(c.turn.dir, c.found.Dir, c.turn.now); err == nil {
 		if ms, err := c.members(l.entries); err == nil {
 			if i, err := c.locate(ms, p); err == nil && i >= 0 && !os.SameFile(ms[i].fi, f.fi) {
 				if cp, err := c.openMember(ms[i], p.Off); err == nil {
@@ -247,11 +247,11 @@ func (c *chain) withOld(p position, in *file) position {
 }
 
 // openFile opens a file and counts the descriptor.
-func (t *Tailer) openFile(r *root, rel string) (*os.File, fs.FileInfo, error) {
-	f, fi, err := r.open(rel)
+func (t *Tailer) openFile(d *folder, rel string) (*os.File, fs.FileInfo, error) {
+	f, fi, err := d.open(rel)
 	if err != nil {
 		if exhausted(err) {
-			t.parkMany.Store(true)
+			t.short(err)
 		}
 		return nil, nil, err
 	}

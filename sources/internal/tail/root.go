@@ -7,101 +7,156 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 )
 
 // errRefused is the error for what lies in the tree and must not be read: links,
 // pipes, devices.
 var errRefused = errors.New("refused: not a regular file reached without links")
 
-// root opens what lies below one directory without following a link below it.
-// Who can write into a log directory could otherwise have any file of the node
-// read. Safe for concurrent use.
+// root is the directory that has one path, whichever that is at the moment.
+// Safe for concurrent use.
 type root struct {
-	path string
-	mu   sync.RWMutex
-	dir  dirHandle // of path; invalid while the directory is not there
+	path  string
+	fault func(op, path string) error // in tests: runs before each operation, and may block or fail it
+	mu    sync.Mutex
+	cur   *folder // nil: there is none
 }
 
-func newRoot(path string) *root { return &root{path: path, dir: noDir} }
+// folder is one directory that root.path named when it was opened. It opens what
+// lies below it without following a link: who can write into a log directory
+// could otherwise have any file of the node read. Everything seen through one
+// folder is of the same file tree, whatever is mounted or renamed meanwhile.
+// Safe for concurrent use.
+type folder struct {
+	*root
+	dir     dirHandle
+	id      string       // of the directory and its file system
+	refs    atomic.Int32 // of the root and of each borrower; the last one closes dir
+	trusted atomic.Bool  // what is missing in it was removed; else it may be another tree's
+}
 
-// reopen looks the directory up anew: it may have appeared, or been replaced.
+func newRoot(path string) *root { return &root{path: path} }
+
+// reopen looks the directory up again: it may have appeared, or been replaced.
+// The same directory stays as trusted as it was.
 func (r *root) reopen() error {
-	d, err := openRoot(r.path)
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	dir, id, err := openRoot(r.path)
 	if exhausted(err) {
 		return err // the one that is open is better than none
 	}
-	r.dir.close()
-	r.dir = d
+	var f *folder
+	if err == nil {
+		f = &folder{root: r, dir: dir, id: id}
+		f.refs.Store(1)
+	}
+	r.mu.Lock()
+	old := r.cur
+	if f != nil && old != nil && old.id == id {
+		f.trusted.Store(old.trusted.Load())
+	}
+	r.cur = f
+	r.mu.Unlock()
+	old.giveBack()
 	return err
+}
+
+// moved reports whether another directory, or none, has the path now.
+func (r *root) moved() bool {
+	f := r.borrow()
+	defer f.giveBack()
+	return f == nil || !f.dir.is(r.path, f.id)
+}
+
+// borrow returns the directory that is open, nil if there is none. The caller
+// must give it back.
+func (r *root) borrow() *folder {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.cur != nil {
+		r.cur.refs.Add(1)
+	}
+	return r.cur
+}
+
+func (f *folder) giveBack() {
+	if f != nil && f.refs.Add(-1) == 0 {
+		f.dir.close()
+	}
 }
 
 func (r *root) close() {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.dir.close()
-	r.dir = noDir
+	old := r.cur
+	r.cur = nil
+	r.mu.Unlock()
+	old.giveBack()
 }
 
 // openAny opens a file or directory below the root.
-func (r *root) openAny(rel string) (*os.File, fs.FileInfo, error) {
-	r.mu.RLock()
-	f, err := r.dir.open(rel, r.abs(rel))
-	r.mu.RUnlock()
+func (f *folder) openAny(op, rel string) (*os.File, fs.FileInfo, error) {
+	if err := f.try(op, rel); err != nil {
+		return nil, nil, err
+	}
+	h, err := f.dir.open(rel, f.abs(rel))
 	if err != nil {
 		return nil, nil, err
 	}
-	fi, err := f.Stat()
+	fi, err := h.Stat()
 	if err != nil {
-		_ = f.Close()
+		_ = h.Close()
 		return nil, nil, err
 	}
-	return f, fi, nil
+	return h, fi, nil
+}
+
+// try runs the fault of a test.
+func (r *root) try(op, rel string) error {
+	if r.fault == nil {
+		return nil
+	}
+	return r.fault(op, r.abs(rel))
 }
 
 // open opens a regular file for reading.
-func (r *root) open(rel string) (*os.File, fs.FileInfo, error) {
-	f, fi, err := r.openAny(rel)
+func (f *folder) open(rel string) (*os.File, fs.FileInfo, error) {
+	h, fi, err := f.openAny("open", rel)
 	if err != nil {
 		return nil, nil, err
 	}
 	if !fi.Mode().IsRegular() {
-		_ = f.Close()
-		return nil, nil, fmt.Errorf("open %s: %w", r.abs(rel), errRefused)
+		_ = h.Close()
+		return nil, nil, fmt.Errorf("open %s: %w", f.abs(rel), errRefused)
 	}
-	return f, fi, nil
+	return h, fi, nil
 }
 
 // list returns what is in a directory.
-func (r *root) list(rel string) ([]Entry, error) {
-	f, fi, err := r.openAny(rel)
+func (f *folder) list(rel string) ([]Entry, error) {
+	h, fi, err := f.openAny("list", rel)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer h.Close()
 	if !fi.IsDir() {
-		return nil, fmt.Errorf("list %s: %w", r.abs(rel), errRefused)
+		return nil, fmt.Errorf("list %s: %w", f.abs(rel), errRefused)
 	}
-	des, err := f.ReadDir(-1)
+	des, err := h.ReadDir(-1)
 	if err != nil {
-		return nil, fmt.Errorf("list %s: %w", r.abs(rel), err)
+		return nil, fmt.Errorf("list %s: %w", f.abs(rel), err)
 	}
 	es := make([]Entry, 0, len(des))
 	for _, de := range des {
-		es = append(es, Entry{Name: de.Name(), Dir: de.IsDir()})
+		es = append(es, Entry{Name: de.Name(), Dir: de.IsDir(), Link: de.Type()&fs.ModeSymlink != 0})
 	}
 	return es, nil
 }
 
 // stamp is only a hint whether a directory changed: it follows links on the way.
-func (r *root) stamp(rel string) (stamp, error) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.dir.stamp(rel, rel)
-}
+func (f *folder) stamp(rel string) (stamp, error) { return f.dir.stamp(rel, rel) }
 
-// lstat is only a hint whether something changed: it follows links on the way.
+// lstat is only a hint whether something changed: it follows links on the way,
+// and another tree may have the path by now.
 func (r *root) lstat(rel string) (fs.FileInfo, error) { return os.Lstat(r.abs(rel)) }
 
 func (r *root) abs(rel string) string { return filepath.Join(r.path, rel) }

@@ -24,6 +24,7 @@ type positions struct {
 	At      time.Time               `json:"at"`
 	Streams map[string]*position    `json:"streams"`
 	Losses  map[string]sources.Loss `json:"losses,omitempty"`
+	Roots   map[string]string       `json:"roots,omitempty"` // identity of each root, by path
 }
 
 // Positions returns what Restore needs to go on after what was taken.
@@ -32,7 +33,8 @@ func (t *Tailer) Positions() json.RawMessage {
 	defer t.mu.Unlock()
 	losses, err := json.Marshal(t.losses)
 	at, err2 := json.Marshal(t.readTo())
-	if err != nil || err2 != nil {
+	roots, err3 := json.Marshal(t.roots)
+	if err != nil || err2 != nil || err3 != nil {
 		return nil // of strings, numbers and a time that a clock told: cannot fail
 	}
 	// Nothing may be taken meanwhile, and this is written once a second for up to
@@ -63,6 +65,9 @@ func (t *Tailer) Positions() json.RawMessage {
 	b = append(b, '}')
 	if len(t.losses) > 0 {
 		b = append(append(b, `,"losses":`...), losses...)
+	}
+	if len(t.roots) > 0 {
+		b = append(append(b, `,"roots":`...), roots...)
 	}
 	return append(b, '}')
 }
@@ -159,6 +164,11 @@ func (t *Tailer) Restore(b json.RawMessage) error {
 	for key, pos := range p.Streams {
 		t.restored[key] = &restored{pos: pos}
 	}
+	for _, tr := range t.trees {
+		if id := p.Roots[tr.root.path]; id != "" {
+			t.roots[tr.root.path] = id
+		}
+	}
 	for reason, l := range p.Losses {
 		if _, known := t.errs[reason]; known {
 			if now := t.cfg.Clock(); l.At.After(now) {
@@ -178,6 +188,7 @@ func (t *Tailer) Status() sources.Status {
 	s := sources.Status{
 		Name: t.cfg.Source, Up: t.up, Error: t.lastErr, Proved: t.proved,
 		Lost: copyOf(t.lost), Errors: copyOf(t.errs), Losses: copyOf(t.losses),
+		Unread: t.unread(now),
 	}
 	total := t.closed
 	begun := t.opened
@@ -278,6 +289,12 @@ func (t *Tailer) fail(reason string, err error) {
 	defer t.mu.Unlock()
 	t.errs[reason]++
 	t.lastErr = err.Error()
+}
+
+func (t *Tailer) count(reason string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.errs[reason]++
 }
 
 func (t *Tailer) lose(reason string, n int64) {

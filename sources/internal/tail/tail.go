@@ -2,8 +2,7 @@ package tail
 
 import (
 	"context"
-	"maps"
-	"slices"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,15 +33,26 @@ type Config struct {
 	MaxOpen  int  // files that are held open while idle
 	NoWatch  bool // poll only
 	deaf     bool // in tests: what the kernel says is asked for at each poll, and only then
+	// fault, in tests, runs before a log or a directory is opened, listed or read:
+	// it may block or fail that.
+	fault func(op, path string) error
 }
 
 // Finder finds the streams below one directory. Below it no link is followed.
 type Finder struct {
 	Root string
+	// Known says that Find itself knows whether Root is the right directory: it
+	// returns ErrDoubt if it is not.
+	Known bool
 	// Find returns all streams that are there now. list returns what is in a
-	// directory, by its path relative to Root; "." is Root itself.
+	// directory, by its path relative to Root; "." is Root itself. With an error
+	// the streams are those that were found in spite of it.
 	Find func(list func(dir string) ([]Entry, error)) ([]Stream, error)
 }
+
+// ErrDoubt says that the directory is there and is not the one that the logs are
+// written to, such as an empty one that something should be mounted on.
+var ErrDoubt = errors.New("not the directory of the logs")
 
 // Stream is one log over all of its files, as a Finder sees it.
 type Stream struct {
@@ -50,6 +60,9 @@ type Stream struct {
 	Dir   string // relative to the root
 	Order func(name string) (Order, bool)
 	New   func(path string) *matcher.Stream // called once; path is of its newest file
+	// Refused is why the stream is not read; "": it is. Only Key and Dir are looked
+	// at then.
+	Refused string
 }
 
 // tree is the state of one Finder.
@@ -60,6 +73,8 @@ type tree struct {
 	listed  map[string]bool // directories that Find listed
 	watched bool            // all of them are
 	up      bool
+	doubted time.Time // since when what is there is not believed; zero: it is
+	doubts  string    // the identity of that directory
 }
 
 // Tailer reads all streams that its finders find. It is the state of a source:
@@ -72,7 +87,8 @@ type Tailer struct {
 	files    atomic.Int64          // descriptors of log files
 	parkMany atomic.Bool           // the process ran out of descriptors
 	blind    atomic.Pointer[error] // why no more directories can be watched; nil: said, or they can
-	wake     chan struct{}
+	wake     chan struct{}         // something may be proved
+	search   chan struct{}         // streams are to be looked for
 	p        sources.Pipeline
 
 	mu       sync.Mutex
@@ -88,10 +104,14 @@ type Tailer struct {
 	opened   bool // every stream of the start was found
 	begun    bool // and each had its first turn: a line that is written now is not skipped
 	lastErr  string
+	roots    map[string]string // identity of each root that was believed last, by path
 	lost     map[string]int64
 	errs     map[string]int64
 	losses   map[string]sources.Loss
 	closed   matcher.Counters // of streams that are gone
+	hangs    time.Time        // since when looking for streams does not end; zero: it does
+	exhaust  exhaustion
+	refused  map[string]sources.Unread // streams that are refused, by key
 }
 
 type restored struct {
@@ -110,18 +130,21 @@ func New(cfg Config, finders ...Finder) *Tailer {
 	cfg.Workers = or(cfg.Workers, DefaultWorkers)
 	cfg.MaxOpen = or(cfg.MaxOpen, DefaultMaxOpen)
 	t := &Tailer{
-		cfg: cfg, gunzips: newGunzips(cfg.Workers + 2), queue: newQueue(), wake: make(chan struct{}, 1),
+		cfg: cfg, gunzips: newGunzips(cfg.Workers + 2), queue: newQueue(),
+		wake: make(chan struct{}, 1), search: make(chan struct{}, 1),
 		chains: map[string]*chain{}, restored: map[string]*restored{},
 		lost: map[string]int64{"deleted": 0, "long_line": 0, "nul": 0},
 		errs: map[string]int64{
 			lossDeleted: 0, lossGap: 0, lossGzip: 0, lossRemoved: 0, lossTruncated: 0,
-			"list": 0, "open": 0, "read": 0, "refused": 0, "watch": 0,
+			"descriptors": 0, "hung": 0, "list": 0, "open": 0, "read": 0, "refused": 0, "watch": 0,
 		},
-		losses: map[string]sources.Loss{},
+		losses: map[string]sources.Loss{}, roots: map[string]string{},
+		refused: map[string]sources.Unread{},
 	}
 	for _, f := range finders {
 		r := newRoot(f.Root)
-		t.trees = append(t.trees, &tree{find: f, root: r, dirs: newDirs(r)})
+		r.fault = cfg.fault
+		t.trees = append(t.trees, &tree{find: f, root: r, dirs: newDirs()})
 	}
 	return t
 }
@@ -135,7 +158,9 @@ func or[T comparable](v, def T) T {
 }
 
 // Run reads until ctx ends. What was read by then is taken; a line without its
-// end and parts without their last one are not: they are read again.
+// end and parts without their last one are not: they are read again. A goroutine
+// that a read hangs in is left behind: nothing but the end of the process, or of
+// the read, ends it.
 func (t *Tailer) Run(ctx context.Context, p sources.Pipeline) error {
 	t.p = p
 	t.mu.Lock()
@@ -143,10 +168,7 @@ func (t *Tailer) Run(ctx context.Context, p sources.Pipeline) error {
 	t.mu.Unlock()
 	t.queue.open()
 	var wg sync.WaitGroup
-	for range t.cfg.Workers {
-		wg.Go(t.work)
-	}
-	hints := newHints(t.kick)
+	hints := newHints(func() { kick(t.search) })
 	var w *watcher
 	if !t.cfg.NoWatch {
 		var err error
@@ -156,17 +178,22 @@ func (t *Tailer) Run(ctx context.Context, p sources.Pipeline) error {
 			wg.Go(w.run)
 		}
 	}
-	t.coordinate(ctx, w, hints)
+	finder := &finder{t: t, w: w, hints: hints}
+	wg.Go(func() { finder.run(ctx) })
+	crew := newCrew(t, &wg)
+	t.coordinate(ctx, crew, finder)
 	t.queue.close()
 	if w != nil {
 		w.close()
 	}
-	wg.Wait()
+	crew.wait(&finder.beat)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.up = false
 	for _, c := range t.chains {
-		c.closeAll()
+		if !t.queue.held(c) {
+			c.closeAll()
+		}
 	}
 	for _, tr := range t.trees {
 		tr.root.close()
@@ -174,202 +201,36 @@ func (t *Tailer) Run(ctx context.Context, p sources.Pipeline) error {
 	return nil
 }
 
-func (t *Tailer) work() {
-	w := newWorker()
-	for c := t.queue.take(); c != nil; c = t.queue.take() {
-		if t.queue.done(c, c.run(w)) {
-			t.kick() // all were looked at: something may be proved
-		}
-	}
-}
-
-func (t *Tailer) kick() {
+// kick wakes who waits for c, if nobody did yet.
+func kick(c chan struct{}) {
 	select {
-	case t.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
 
-// coordinate finds streams and has each looked at once per tick, and at once
-// where a hint came from.
-func (t *Tailer) coordinate(ctx context.Context, w *watcher, h *hints) {
+// coordinate has streams looked for and each one read, once per tick. It makes
+// no system call on a log or its directory: one that hangs does not stop it.
+func (t *Tailer) coordinate(ctx context.Context, crew *crew, f *finder) {
 	tick := time.NewTimer(0)
 	defer tick.Stop()
-	var rescan, found time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-t.wake:
-			if dirs, all := h.take(); all || len(dirs) > 0 {
-				t.findAll(w, false)
-				t.lookHere(dirs, all)
-			}
 			t.advance()
 		case <-tick.C:
-			now := t.cfg.Clock()
-			full := !now.Before(rescan) || rescan.Sub(now) > t.cfg.Rescan // the clock stepped back
-			if full {
-				rescan = now.Add(t.cfg.Rescan)
-			}
-			w.drain()
-			dirs, all := h.take()
-			if since := now.Sub(found); full || all || len(dirs) > 0 || since < 0 || since >= dirsEvery || !t.watched() {
-				found = now
-				t.findAll(w, full)
-			}
-			t.lookHere(dirs, all)
+			f.due.Store(true)
+			kick(t.search)
 			n := t.lookAtAll()
 			t.parkIdle()
+			crew.relieve(&f.beat)
 			t.advance()
 			// A look costs microseconds. Very many files are looked at less
 			// often rather than all the time.
 			tick.Reset(max(t.cfg.Poll, time.Duration(n)*100*time.Microsecond))
 		}
-	}
-}
-
-// watched tells whether the kernel says so when a stream comes.
-func (t *Tailer) watched() bool {
-	return !slices.ContainsFunc(t.trees, func(tr *tree) bool { return !tr.watched })
-}
-
-// findAll looks for streams in every tree.
-func (t *Tailer) findAll(w *watcher, full bool) {
-	now := t.cfg.Clock()
-	all := true
-	for _, tr := range t.trees {
-		all = t.findIn(tr, now, full, w) && all
-	}
-	t.forget(now)
-	if err := t.blind.Swap(nil); err != nil {
-		t.fail("watch", *err)
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.up = all
-	if all {
-		t.foundAt, t.opened, t.started, t.lastErr = now, true, true, ""
-	}
-}
-
-// findIn looks for streams in one tree, if anything changed.
-func (t *Tailer) findIn(tr *tree, now time.Time, full bool, w *watcher) bool {
-	if full || !tr.up {
-		if err := tr.root.reopen(); err != nil {
-			if exhausted(err) {
-				t.parkMany.Store(true)
-			}
-			tr.up = false
-			t.fail("list", err)
-			return false
-		}
-		tr.dirs.sweep()
-	} else if !tr.dirs.changed(tr.listed, now) {
-		return true
-	}
-	tr.listed, tr.watched = map[string]bool{}, true
-	list := func(dir string) ([]Entry, error) {
-		tr.listed[dir] = true
-		tr.watched = w.add(tr.root.abs(dir), dir == ".") && tr.watched
-		l, err := tr.dirs.get(dir, now)
-		if err != nil {
-			return nil, err
-		}
-		return l.entries, nil
-	}
-	found, err := tr.find.Find(list)
-	if err != nil {
-		tr.up = false
-		t.fail("list", err)
-		return false
-	}
-	tr.up = true
-	t.update(tr, found, w)
-	return true
-}
-
-// update makes chains for new streams and marks those that are gone.
-func (t *Tailer) update(tr *tree, found []Stream, w *watcher) {
-	seen := make(map[string]bool, len(found))
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, s := range found {
-		seen[s.Key] = true
-		watched := w.add(tr.root.abs(s.Dir), false)
-		if c := t.chains[s.Key]; c != nil {
-			c.unlisted.Store(false)
-			c.watched.Store(watched)
-			continue
-		}
-		var pos *position
-		if r := t.restored[s.Key]; r != nil {
-			pos = r.pos
-			delete(t.restored, s.Key)
-		}
-		c := newChain(t, tr, s, pos)
-		// Nothing in it is older than the last look, or it was found before it
-		// could be read: both hold back what is proved.
-		c.bound, c.since = t.proved, t.saved
-		c.watched.Store(watched)
-		c.fromEnd = t.cfg.FromEnd && !t.state && !t.started
-		t.chains[s.Key] = c
-		t.queue.add(c)
-	}
-	for key, c := range t.chains {
-		if c.tree == tr && !seen[key] {
-			c.unlisted.Store(true)
-		}
-	}
-}
-
-// The position of a stream without files is kept: its directory may only be away
-// for a moment.
-const (
-	forgetAfter = 10 * time.Minute
-	maxGone     = 1000 // such positions; where pods come and go fast the newest are kept
-)
-
-// forget drops chains whose stream is gone and read to its end, and positions
-// that nothing was found for.
-func (t *Tailer) forget(now time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for key, c := range t.chains {
-		if !c.unlisted.Load() || !t.queue.idle(c) {
-			continue
-		}
-		if over, n, pos := c.final(); over {
-			t.closed = add(t.closed, n)
-			delete(t.chains, key)
-			c.tree.dirs.forget(c.found.Dir)
-			if pos != nil {
-				t.restored[key] = &restored{pos: pos, at: now}
-			}
-		}
-	}
-	for key, r := range t.restored {
-		if t.started && r.at.IsZero() {
-			r.at = now
-			t.goneMeanwhile(key, r)
-		}
-		if age := now.Sub(r.at); !r.at.IsZero() && (age > forgetAfter || age < -forgetAfter) {
-			delete(t.restored, key)
-		}
-	}
-	t.boundGone()
-}
-
-// boundGone drops the oldest positions of streams without files if there are
-// too many.
-func (t *Tailer) boundGone() {
-	if len(t.restored) <= maxGone || !t.started {
-		return
-	}
-	keys := slices.Collect(maps.Keys(t.restored))
-	slices.SortFunc(keys, func(a, b string) int { return t.restored[a].at.Compare(t.restored[b].at) })
-	for _, key := range keys[:len(keys)-maxGone] {
-		delete(t.restored, key)
 	}
 }
 

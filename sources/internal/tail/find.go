@@ -1,0 +1,343 @@
+package tail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"crowsnest/sources"
+)
+
+// finder looks for streams, beside those who read: a directory that hangs stops
+// no log that is known.
+type finder struct {
+	t     *Tailer
+	w     *watcher
+	hints *hints
+	beat  beat
+	due   atomic.Bool // a tick has passed
+
+	rescan, found time.Time
+}
+
+// run looks once a tick, and at once where a hint came from, until ctx ends.
+func (f *finder) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-f.t.search:
+			f.beat.start()
+			f.look()
+			f.beat.stop()
+		}
+	}
+}
+
+func (f *finder) look() {
+	t, now, full := f.t, f.t.cfg.Clock(), false
+	due := f.due.Swap(false)
+	if due {
+		if full = !now.Before(f.rescan) || f.rescan.Sub(now) > t.cfg.Rescan; full { // or the clock stepped back
+			f.rescan = now.Add(t.cfg.Rescan)
+		}
+		f.w.drain()
+	}
+	dirs, all := f.hints.take()
+	since := now.Sub(f.found)
+	if all || len(dirs) > 0 || due && (full || since < 0 || since >= dirsEvery || !t.watched()) {
+		f.found = now
+		t.findAll(f.w, full)
+		kick(t.wake)
+	}
+	t.lookHere(dirs, all)
+}
+
+// watched reports whether the kernel says so when a stream comes.
+func (t *Tailer) watched() bool {
+	return !slices.ContainsFunc(t.trees, func(tr *tree) bool { return !tr.watched })
+}
+
+// findAll looks for streams in every tree.
+func (t *Tailer) findAll(w *watcher, full bool) {
+	now := t.cfg.Clock()
+	all := true
+	for _, tr := range t.trees {
+		all = t.findIn(tr, now, full, w) && all
+	}
+	if err := t.blind.Swap(nil); err != nil {
+		t.fail("watch", *err)
+	}
+	if t.setUp(all, now) {
+		t.forget(now)
+	}
+}
+
+// setUp notes the result of a search. It reports whether there was a whole one
+// before.
+func (t *Tailer) setUp(all bool, now time.Time) (again bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.up, again = all, t.started
+	if all {
+		t.foundAt, t.opened, t.started, t.lastErr = now, true, true, ""
+	}
+	return again
+}
+
+// findIn looks for streams in one tree, if anything changed, and reports whether
+// all of them were found.
+func (t *Tailer) findIn(tr *tree, now time.Time, full bool, w *watcher) bool {
+	if full || !tr.up || tr.root.moved() {
+		if err := tr.root.reopen(); err != nil {
+			if exhausted(err) {
+				t.short(err)
+			}
+			tr.up = false
+			t.fail("list", err)
+			return false
+		}
+		tr.dirs.sweep()
+	}
+	f := tr.root.borrow()
+	defer f.giveBack()
+	if tr.up && !full && !tr.dirs.changed(f, tr.listed, now) {
+		return true
+	}
+	tr.listed, tr.watched = map[string]bool{}, true
+	found, err := tr.find.Find(func(dir string) ([]Entry, error) {
+		tr.listed[dir] = true
+		tr.watched = w.add(f.abs(dir), dir == ".") && tr.watched
+		l, err := tr.dirs.get(f, dir, now)
+		if err != nil {
+			return nil, err
+		}
+		return l.entries, nil
+	})
+	why := t.doubt(tr, f, found, err, now)
+	if why != nil {
+		err = why
+		f.trusted.Store(false)
+	} else if err == nil || len(found) > 0 {
+		t.trust(tr, f)
+	}
+	tr.up = err == nil
+	if err != nil {
+		t.fail("list", err)
+	}
+	if why == nil {
+		t.update(tr, found, w)
+	}
+	return tr.up
+}
+
+// doubt returns why a directory is not believed to be the one of the logs. As
+// long as it is not, what it lacks is not taken for removed and nothing is
+// proved. A finder that does not know by itself is helped by what was there: a
+// directory is believed if it is the one of the last time, if it has any of the
+// streams that are known, or if there are none. After forgetAfter it is
+// believed in any case: all logs may have been replaced.
+func (t *Tailer) doubt(tr *tree, f *folder, found []Stream, err error, now time.Time) error {
+	switch {
+	case errors.Is(err, ErrDoubt):
+		return err
+	case f.trusted.Load(), tr.find.Known, err != nil && len(found) == 0:
+		return nil
+	}
+	known, was := t.known(tr)
+	if len(known) == 0 || f.id == was ||
+		slices.ContainsFunc(found, func(s Stream) bool { return known[s.Key] }) ||
+		was == "" && len(found) > 0 {
+		return nil
+	}
+	if tr.doubted.IsZero() || tr.doubts != f.id || now.Before(tr.doubted) {
+		tr.doubted, tr.doubts = now, f.id
+	}
+	if now.Sub(tr.doubted) >= forgetAfter {
+		return nil
+	}
+	return fmt.Errorf("%s has none of the %d logs that were in it: %w; is its file system mounted? What is there now counts from %s on",
+		tr.root.path, len(known), ErrDoubt, tr.doubted.Add(forgetAfter).UTC().Format(time.RFC3339))
+}
+
+// known returns the streams of the tree that have not ended, and the identity of
+// its directory when it was believed last.
+func (t *Tailer) known(tr *tree) (keys map[string]bool, id string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	keys = map[string]bool{}
+	for key, c := range t.chains {
+		if c.tree == tr && !c.unlisted.Load() {
+			keys[key] = true
+		}
+	}
+	for key, r := range t.restored {
+		if r.at.IsZero() && !r.pos.Ended && tr.owns(key) {
+			keys[key] = true
+		}
+	}
+	return keys, t.roots[tr.root.path]
+}
+
+// owns reports whether a stream with this key may be in the tree.
+func (tr *tree) owns(key string) bool {
+	return !filepath.IsAbs(key) || strings.HasPrefix(key, tr.root.path+"/") || tr.root.path == "/"
+}
+
+func (t *Tailer) trust(tr *tree, f *folder) {
+	tr.doubted = time.Time{}
+	if f.trusted.Swap(true) {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.roots[tr.root.path] = f.id
+}
+
+// update makes chains for new streams and marks those that are gone, unless it
+// is not known what is there.
+func (t *Tailer) update(tr *tree, found []Stream, w *watcher) {
+	seen, watched := make(map[string]bool, len(found)), make([]bool, len(found))
+	refused := map[string]bool{}
+	for i, s := range found {
+		watched[i] = s.Refused == "" && w.add(tr.root.abs(s.Dir), false)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i, s := range found {
+		if s.Refused != "" {
+			refused[s.Key] = true
+			t.refuse(tr, s)
+			continue
+		}
+		seen[s.Key] = true
+		c := t.chains[s.Key]
+		if c == nil {
+			c = t.newStream(tr, s)
+		}
+		c.unlisted.Store(false)
+		c.watched.Store(watched[i])
+	}
+	if !tr.up {
+		return
+	}
+	maps.DeleteFunc(t.refused, func(key string, _ sources.Unread) bool { return tr.owns(key) && !refused[key] })
+	for key, c := range t.chains {
+		if c.tree == tr && !seen[key] {
+			c.unlisted.Store(true)
+		}
+	}
+}
+
+// newStream makes the chain of a stream. The caller holds mu.
+func (t *Tailer) newStream(tr *tree, s Stream) *chain {
+	var pos *position
+	if r := t.restored[s.Key]; r != nil {
+		pos = r.pos
+		delete(t.restored, s.Key)
+	}
+	c := newChain(t, tr, s, pos)
+	// Nothing in it is older than the last look, or it was found before it
+	// could be read: both hold back what is proved.
+	c.bound, c.since = t.proved, t.saved
+	c.fromEnd = t.cfg.FromEnd && !t.state && !t.started
+	t.chains[s.Key] = c
+	t.queue.add(c)
+	return c
+}
+
+// The position of a stream without files is kept: its directory may only be away
+// for a moment.
+const (
+	forgetAfter = 10 * time.Minute
+	maxGone     = 1000 // such positions; where pods come and go fast the newest are kept
+)
+
+// forget drops chains whose stream is gone and read to its end, and positions
+// that nothing was found for, of the trees that are not in doubt.
+func (t *Tailer) forget(now time.Time) {
+	for key, r := range t.missing() {
+		lost := !r.pos.Ended && !t.isThere(key)
+		t.mu.Lock()
+		if r.at = now; lost {
+			t.missed(lossRemoved, t.pathOf(key))
+			r.pos = &position{point: r.pos.point, Ended: true}
+		}
+		t.mu.Unlock()
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for key, c := range t.chains {
+		if !c.tree.up || !c.unlisted.Load() || !t.queue.idle(c) {
+			continue
+		}
+		if over, n, pos := c.final(); over {
+			t.closed = add(t.closed, n)
+			delete(t.chains, key)
+			c.tree.dirs.forget(c.found.Dir)
+			if pos != nil {
+				t.restored[key] = &restored{pos: pos, at: now}
+			}
+		}
+	}
+	for key, r := range t.restored {
+		if age := now.Sub(r.at); !r.at.IsZero() && (age > forgetAfter || age < -forgetAfter) {
+			delete(t.restored, key)
+		}
+	}
+	t.boundGone()
+}
+
+// missing returns the restored positions whose streams are not there.
+func (t *Tailer) missing() map[string]*restored {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := map[string]*restored{}
+	for key, r := range t.restored {
+		down := func(tr *tree) bool { return tr.owns(key) && !tr.up }
+		if r.at.IsZero() && !slices.ContainsFunc(t.trees, down) {
+			out[key] = r
+		}
+	}
+	return out
+}
+
+// isThere reports whether what a position is of exists, and is only no longer
+// wanted.
+func (t *Tailer) isThere(key string) bool {
+	return slices.ContainsFunc(t.trees, func(tr *tree) bool {
+		path := key
+		if !filepath.IsAbs(key) {
+			path = tr.root.abs(key)
+		}
+		_, err := os.Lstat(path)
+		return err == nil
+	})
+}
+
+func (t *Tailer) pathOf(key string) string {
+	if n := len(t.trees); n > 0 && !filepath.IsAbs(key) {
+		return t.trees[n-1].root.abs(key)
+	}
+	return key
+}
+
+// boundGone drops the oldest positions of streams without files if there are
+// too many.
+func (t *Tailer) boundGone() {
+	if len(t.restored) <= maxGone || !t.started {
+		return
+	}
+	keys := slices.Collect(maps.Keys(t.restored))
+	slices.SortFunc(keys, func(a, b string) int { return t.restored[a].at.Compare(t.restored[b].at) })
+	for _, key := range keys[:len(keys)-maxGone] {
+		delete(t.restored, key)
+	}
+}

@@ -1,0 +1,128 @@
+package tail
+
+import (
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/test/kubesim"
+)
+
+// hangs makes operations on some paths hang until it is released.
+type hangs struct {
+	mu    sync.Mutex
+	paths map[string]bool
+	until chan struct{}
+}
+
+func newHangs() *hangs { return &hangs{paths: map[string]bool{}, until: make(chan struct{})} }
+
+func (h *hangs) add(op, path string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.paths[op+" "+path] = true
+}
+
+func (h *hangs) fault(op, path string) error {
+	h.mu.Lock()
+	hang := h.paths[op+" "+path]
+	h.mu.Unlock()
+	if hang {
+		<-h.until
+	}
+	return nil
+}
+
+// However many operations on logs hang, up to the bound, all others are read;
+// what hangs is said, holds what is proved, and is read when it goes on.
+func TestHungReadsStopNobody(t *testing.T) {
+	for _, op := range []string{"open", "read", "list"} {
+		for _, many := range []int{1, 2, 9, 40} {
+			t.Run(fmt.Sprint(many, op), func(t *testing.T) {
+				bubble(t, podFinder, func(t *testing.T, l *lab) {
+					h := newHangs()
+					l.cfg.fault = h.fault
+					var bad, good []*kubesim.Container
+					var hung, fine sequence
+					for i := range many + 20 {
+						c := kubesim.New(kubesim.Options{Root: l.finder.Root, Pod: fmt.Sprint("pod-", i)})
+						t.Cleanup(c.Close)
+						if i < many {
+							bad = append(bad, c)
+							several(c, &hung, 3)
+							if op == "list" {
+								h.add(op, filepath.Dir(c.Path()))
+							} else {
+								h.add(op, c.Path())
+							}
+							continue
+						}
+						good = append(good, c)
+					}
+					l.start(nil)
+					wait(20 * time.Second)
+					for _, c := range good {
+						several(c, &fine, 2)
+					}
+					wait(time.Second)
+					require.ElementsMatch(t, fine.want, l.pipe.taken())
+					require.Zero(t, l.pipe.provedAt())
+					st := l.tailer.Status()
+					require.Len(t, st.Unread, many)
+					require.Equal(t, int64(many), st.Errors["hung"])
+					close(h.until)
+					wait(3 * time.Second)
+					require.ElementsMatch(t, append(fine.want, hung.want...), l.pipe.taken())
+					require.Empty(t, l.tailer.Status().Unread)
+					require.WithinDuration(t, time.Now(), l.pipe.provedAt(), time.Second)
+					l.stop()
+					require.Len(t, l.tailer.gunzips.free, DefaultWorkers+2)
+					_ = bad
+				})
+			})
+		}
+	}
+}
+
+// A directory of pods that cannot be listed, because that hangs, stops no log
+// that is known, and a stop waits for nothing that hangs.
+func TestStopWithHungOperations(t *testing.T) {
+	bubble(t, podFinder, func(t *testing.T, l *lab) {
+		h := newHangs()
+		l.cfg.fault = h.fault
+		var seq sequence
+		var cs []*kubesim.Container
+		for i := range 5 {
+			cs = append(cs, kubesim.New(kubesim.Options{Root: l.finder.Root, Pod: fmt.Sprint("pod-", i)}))
+			t.Cleanup(cs[i].Close)
+		}
+		l.start(nil)
+		wait(3 * time.Second)
+		h.add("list", l.finder.Root)
+		h.add("read", cs[0].Path())
+		kubesim.New(kubesim.Options{Root: l.finder.Root, Pod: "new"}).Close()
+		cs[0].Write("stdout", "text that hangs")
+		wait(3 * time.Second)
+		at := l.pipe.provedAt()
+		for range 20 {
+			several(cs[1], &seq, 1)
+			wait(time.Second)
+		}
+		requireLines(t, seq.want, l.pipe.taken())
+		require.Equal(t, at, l.pipe.provedAt())
+		require.Len(t, l.tailer.Status().Unread, 2)
+		began := time.Now()
+		stopped := l.tailer.files.Load()
+		require.Positive(t, stopped)
+		l.abandon()
+		require.Less(t, time.Since(began), time.Second)
+		require.Contains(t, string(l.tailer.Positions()), "pod-0")
+		close(h.until) // the goroutines end, late
+		wait(time.Second)
+		require.LessOrEqual(t, l.tailer.files.Load(), int64(1))
+	})
+}

@@ -1,0 +1,53 @@
+package kubelet
+
+import (
+	"io/fs"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/sources/internal/tail"
+)
+
+// A folder without the log of the own pod is not believed, and says so; links and
+// pods that cannot be listed are reported and hide nothing.
+func TestFind(t *testing.T) {
+	f := func(cfg Config, tree map[string][]tail.Entry, want []string, refused []string, wantErr error) {
+		t.Helper()
+		found, err := New(cfg).find(func(dir string) ([]tail.Entry, error) {
+			if tree[dir] == nil {
+				return nil, fs.ErrPermission
+			}
+			return tree[dir], nil
+		})
+		require.ErrorIs(t, err, wantErr)
+		var read, not []string
+		for _, s := range found {
+			if s.Refused != "" {
+				not = append(not, s.Dir)
+			} else {
+				read = append(read, s.Dir)
+			}
+		}
+		require.Equal(t, want, read)
+		require.Equal(t, refused, not)
+	}
+	dir := func(name string) tail.Entry { return tail.Entry{Name: name, Dir: true} }
+	link := func(name string) tail.Entry { return tail.Entry{Name: name, Link: true} }
+	own := Config{SelfNamespace: "mon", SelfPod: "agent-x", SelfFolder: "mon_agent-x_u1"}
+	tree := map[string][]tail.Entry{
+		".":              {dir("mon_agent-x_u1"), dir("a_b_c"), dir("closed_b_c"), link("d_e_f"), link("else")},
+		"mon_agent-x_u1": {dir("crowsnest")},
+		"a_b_c":          {dir("one"), link("two"), {Name: "file"}},
+	}
+	f(own, tree, []string{"a_b_c/one"}, []string{"a_b_c/two", "d_e_f"}, fs.ErrPermission)
+	delete(tree, "closed_b_c")
+	tree["."] = tree["."][:2]
+	f(own, tree, []string{"a_b_c/one"}, []string{"a_b_c/two"}, nil)
+	tree["."][0].Name = "mon_agent-x_u0" // of a pod of the same name, before this one
+	f(own, tree, []string{"a_b_c/one"}, []string{"a_b_c/two"}, tail.ErrDoubt)
+	f(own, map[string][]tail.Entry{".": {}}, nil, nil, tail.ErrDoubt)
+	own.Foreign = true
+	f(own, map[string][]tail.Entry{".": {}}, nil, nil, nil)
+	f(Config{}, map[string][]tail.Entry{".": {}}, nil, nil, nil)
+}
