@@ -49,9 +49,7 @@ func (id *identity) saved() []string {
 type origin struct {
 	labels matcher.Labels // kept, so that no other map takes their address
 	who    *identity
-	// party is who is charged for a line: the namespace as the source states it,
-	// "" if it states none.
-	party string
+	party  string // who is charged for its lines
 }
 
 // origins remembers the streams of the newest lines by the address of their
@@ -73,7 +71,8 @@ func (e *Engine) originOf(labels matcher.Labels) origin {
 	address := reflect.ValueOf(labels).Pointer()
 	o := &e.origins.recent[mix(uint64(address), 1)%maxOrigins]
 	if reflect.ValueOf(o.labels).Pointer() != address {
-		*o = origin{labels: labels, who: e.identityOf(labels), party: cut(strings.ToValidUTF8(labels["namespace"], "\uFFFD"), maxValue)}
+		who := e.identityOf(labels)
+		*o = origin{labels: labels, who: who, party: partyOf(labels["namespace"], who)}
 	}
 	return *o
 }

@@ -2,6 +2,19 @@ package episodes
 
 import "strings"
 
+// partyOf returns who is charged for the lines of a stream: its namespace, as the
+// source states it, after the values of its identity. It is "" if the stream has
+// neither.
+func partyOf(namespace string, who *identity) string {
+	party := cut(strings.ToValidUTF8(namespace, "\uFFFD"), maxValue)
+	for i := len(who.saved()) - 1; i >= 0; i-- {
+		if v := who.values[i]; v != "" {
+			party = v + "/" + party
+		}
+	}
+	return party
+}
+
 // partyOfKey is what the values of `by` say of a party: for state that was saved
 // without it.
 func (rs *ruleState) partyOfKey(values []string) string {

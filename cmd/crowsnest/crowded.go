@@ -94,7 +94,7 @@ func (c *crowding) String() string {
 	return fmt.Sprintf("%s: %s of the rules %s.", namespaceText(c.namespace), strings.Join(kinds, ", "), strings.Join(named, ", "))
 }
 
-// plainName is how namespaces are named, with the cluster in front.
+// plainName is how namespaces are named, after their cluster.
 var plainName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._/-]{0,251}[A-Za-z0-9])?$`)
 
 // namespaceText names a namespace for people. A name that no namespace can have is
@@ -105,8 +105,13 @@ func namespaceText(name string) string {
 		return "streams without a namespace"
 	case name == episodes.OtherEvictions:
 		return "other namespaces"
-	case !plainName.MatchString(name):
+	}
+	cluster, bare := strings.CutSuffix(name, "/")
+	switch {
+	case !plainName.MatchString(cluster):
 		return "a namespace with an invalid name"
+	case bare:
+		return "streams of " + cluster + " without a namespace"
 	}
 	return "namespace " + name
 }

@@ -35,6 +35,9 @@ func TestCrowdedAlert(t *testing.T) {
 	require.Contains(t, e.Annotations["description"], "namespace evil: 40 open alerts, 700 counts of lines of the rules R0, R1, R2, R3, R4, 2 more.")
 	require.Equal(t, map[string]string{"alertname": alertCrowded, "severity": "warning"}, e.Labels, "one alert, whoever it is")
 
+	require.Equal(t, "streams of prod without a namespace", namespaceText("prod/"))
+	require.Equal(t, "namespace prod/shop", namespaceText("prod/shop"))
+
 	for i := range 50 {
 		all = append(all, evicted(fmt.Sprint("ns", i), "R", episodes.EvictedWindows, 1000))
 	}
