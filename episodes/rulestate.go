@@ -31,6 +31,7 @@ type ruleState struct {
 	// unless line shares, byClear and byMute find what is open by them.
 	clearAt, muteAt []int
 	byClear, byMute index
+	apart           int             // number of the value of `by` that rules.Aside.Apart is about; -1: none
 	slots           *shelf          // of what is open
 	windows         *cache[*window] // of keys without an episode
 	// cleared and muted hold, per value of `same`, the newest clear line and
@@ -55,6 +56,9 @@ func (e *Engine) newRuleState(r *rules.Rule) *ruleState {
 		return slices.Contains(r.By, name) || slices.ContainsFunc(r.Labels, func(l rules.NamedTemplate) bool { return l.Name == name })
 	})
 	rs.byClear, rs.byMute = newIndex(r, r.Clear), newIndex(r, r.Unless)
+	if rs.apart = -1; r.Clear != nil && r.Clear.Apart || r.Unless != nil && r.Unless.Apart {
+		rs.apart = slices.Index(r.By, "namespace")
+	}
 	return rs
 }
 
@@ -161,7 +165,7 @@ func sameAt(r *rules.Rule, a *rules.Aside) []int {
 // shared joins the values of `same` and the identity, or reports that one is missing.
 func (rs *ruleState) shared(at []int, values []string, who *identity) (key string, missing bool) {
 	for _, i := range at {
-		missing = missing || values[i] == "" && !rs.lenient
+		missing = missing || values[i] == "" && !rs.lenient && i != rs.apart
 	}
 	var buf [128]byte
 	return string(append(appendKey(buf[:0], values, at), who.suffix()...)), missing

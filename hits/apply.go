@@ -15,11 +15,12 @@ const (
 	ReasonWants    Reason = "wants"        // the other version does not send a value that ours needs
 	ReasonPart     Reason = "part"         // ours has no such step, clear or unless
 	ReasonSelector Reason = "selector"     // ours does not apply to the stream
+	ReasonOrigin   Reason = "origin"       // ours does not believe its namespace
 )
 
 // Reasons lists all reasons.
 func Reasons() []Reason {
-	return []Reason{ReasonUnknown, ReasonDisabled, ReasonWants, ReasonPart, ReasonSelector}
+	return []Reason{ReasonUnknown, ReasonDisabled, ReasonWants, ReasonPart, ReasonSelector, ReasonOrigin}
 }
 
 // Outcome says what became of the hits of a batch.
@@ -105,6 +106,9 @@ func (b *Batch) target(x *Index, rec *record) target {
 	t := target{rule: r, values: make([]string, len(r.Wants)), other: r.Hash != ref.hash}
 	if t.other && !r.From.Matches(b.labels[rec.labels], false) {
 		return target{why: ReasonSelector}
+	}
+	if !x.set.Believes(r, b.labels[rec.labels]) {
+		return target{why: ReasonOrigin}
 	}
 	at := make(map[string]int, len(ref.wants))
 	for i, name := range ref.wants {

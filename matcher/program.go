@@ -21,8 +21,9 @@ type Program struct {
 	sample *sample
 	clock  func() time.Duration // nil: nothing is measured
 
-	froms  []rules.Selector // each once: many rules have the same
-	fromOf []int            // of each rule
+	froms      []rules.Selector // each once: many rules have the same
+	fromOf     []int            // of each rule
+	namespaces *rules.Namespaces
 
 	mu         sync.Mutex
 	selections map[string]*lazySelection
@@ -69,7 +70,7 @@ func compileFor(set *rules.Set, sample *sample) (*Program, error) {
 	if set == nil {
 		return nil, errors.New("compile rules: there is no rule set")
 	}
-	p := &Program{sample: sample, selections: map[string]*lazySelection{}}
+	p := &Program{sample: sample, namespaces: set.Namespaces, selections: map[string]*lazySelection{}}
 	p.scratches.New = func() any {
 		// Each has a sequence of its own, also those that replace one that was
 		// collected as garbage.

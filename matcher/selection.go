@@ -37,22 +37,23 @@ type lazySelection struct {
 // choose selects the rules for the stream, once for each program.
 func (s *Stream) choose(p *Program) {
 	if s.prog != p {
-		s.prog, s.sel = p, p.selection(s.labels, s.opt.Lenient)
+		s.prog, s.sel = p, p.selection(s.labels, s.opt)
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.noteServed(s.labels, s.opt.Lenient)
+		p.noteServed(s.labels, s.opt)
 	}
 }
 
-func (p *Program) selection(labels Labels, lenient bool) *selection {
+func (p *Program) selection(labels Labels, opt StreamOptions) *selection {
 	chosen := make([]bool, len(p.rules))
 	key := make([]byte, (len(p.rules)+7)/8)
 	wanted := make([]bool, len(p.froms))
 	for i, from := range p.froms {
-		wanted[i] = from.Matches(labels, lenient)
+		wanted[i] = from.Matches(labels, opt.Lenient)
 	}
-	for i := range p.rules {
-		if wanted[p.fromOf[i]] {
+	believed := p.believes(labels, opt)
+	for i, r := range p.rules {
+		if wanted[p.fromOf[i]] && (believed || !r.Infrastructure) {
 			chosen[i] = true
 			key[i/8] |= 1 << (i % 8)
 		}
@@ -69,6 +70,14 @@ func (p *Program) selection(labels Labels, lenient bool) *selection {
 	p.mu.Unlock()
 	lazy.once.Do(func() { lazy.made.Store(p.build(chosen)) })
 	return lazy.made.Load()
+}
+
+// believes reports whether rules of the infrastructure read a stream.
+func (p *Program) believes(labels Labels, opt StreamOptions) bool {
+	if namespace := labels["namespace"]; namespace != "" {
+		return p.namespaces.Has(namespace)
+	}
+	return !opt.OfPods || labels["pod"] == "" && labels["container"] == "" || p.namespaces.All()
 }
 
 func (p *Program) build(chosen []bool) *selection {

@@ -25,6 +25,10 @@ type StreamOptions struct {
 	// text: klog, JSON, logfmt or leading RFC 3339. Otherwise it is the time
 	// of arrival.
 	TextTime bool
+	// OfPods says that the source states the namespace of every pod. A stream that
+	// has a pod or a container and no namespace is then of an unknown origin, which
+	// rules of the infrastructure do not believe.
+	OfPods bool
 	// IgnoreLabels are left out of the stream's identity; nil means
 	// DefaultIgnoreLabels.
 	IgnoreLabels []string

@@ -100,13 +100,13 @@ func (f *finder) tune(p *Program) {
 
 // served is a stream that a program has been used with.
 type served struct {
-	labels  Labels
-	lenient bool
+	labels Labels
+	opt    StreamOptions
 }
 
 // noteServed remembers a stream. The caller holds mu.
-func (p *Program) noteServed(labels Labels, lenient bool) {
-	s := served{labels, lenient}
+func (p *Program) noteServed(labels Labels, opt StreamOptions) {
+	s := served{labels, opt}
 	if len(p.served) < maxServed {
 		p.served = append(p.served, s)
 		return
@@ -123,6 +123,6 @@ func (p *Program) Prepare(old *Program) {
 	streams := slices.Clone(old.served)
 	old.mu.Unlock()
 	for _, s := range streams {
-		p.selection(s.labels, s.lenient)
+		p.selection(s.labels, s.opt)
 	}
 }

@@ -79,7 +79,7 @@ func TestPrepare(t *testing.T) {
 	next.Prepare(old)
 	require.Len(t, next.selections, 2)
 	s := NewStream(manager, StreamOptions{})
-	before := next.selection(s.labels, false)
+	before := next.selection(s.labels, s.opt)
 	next.Rules(s)
 	require.Same(t, before, s.sel, "it was made ready")
 }

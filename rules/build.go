@@ -18,6 +18,8 @@ type Options struct {
 	// Version of the program, for `requires`. "" or one that is no version
 	// (such as "dev") meets every requirement.
 	Version string
+	// Namespaces become Set.Namespaces.
+	Namespaces *Namespaces
 }
 
 // builder joins documents to a set.
@@ -271,7 +273,7 @@ func (b *builder) fresh() Problems {
 }
 
 func (b *builder) set(own Problems) *Set {
-	s := &Set{}
+	s := &Set{Namespaces: b.opt.Namespaces}
 	packs := map[*Document]*Pack{}
 	for _, d := range b.docs {
 		s.Warnings = append(s.Warnings, d.problems.Warnings()...)

@@ -24,6 +24,7 @@ func compile(f form) (*Rule, Problems) {
 		Sequence: f.Keys.Has("sequence"), Count: f.Count, Within: f.Within, Distinct: f.Distinct, By: f.By,
 		For: f.For, KeepFiringFor: f.KeepFiringFor, Expire: f.Expire, Limit: f.Limit,
 		Mode: f.Enabled, Severity: f.Severity, Origin: f.origin, Disabled: f.disabled,
+		Infrastructure: f.RuleSyntax.Origin == OriginInfrastructure,
 	}}
 	c.setDefaults()
 	c.compileHead()
@@ -37,6 +38,8 @@ func compile(f form) (*Rule, Problems) {
 	c.rule.Wants = wants(c.rule)
 	c.rule.Source = f.source()
 	c.rule.Hash = semanticHash(c.rule)
+	c.keepApart(c.rule.Clear)
+	c.keepApart(c.rule.Unless)
 	return c.rule, tidy(c.problems)
 }
 

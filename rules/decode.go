@@ -80,6 +80,9 @@ func (s *Severity) DecodeYAML(n *strictyaml.Node) {
 // DecodeYAML implements strictyaml.Unmarshaler.
 func (s *Scope) DecodeYAML(n *strictyaml.Node) { decodeEnum(n, s, ScopeNode, ScopeCluster) }
 
+// DecodeYAML implements strictyaml.Unmarshaler.
+func (o *Origin) DecodeYAML(n *strictyaml.Node) { decodeEnum(n, o, OriginInfrastructure, OriginAny) }
+
 // DecodeYAML implements strictyaml.Unmarshaler. It takes true and false with
 // and without quotes.
 func (m *Mode) DecodeYAML(n *strictyaml.Node) {

@@ -41,6 +41,11 @@ func newForm(p *PackFile, r *RuleSyntax, file string) form {
 		f.Keys = f.Keys.With(p.Defaults.Keys, "severity")
 		f.origin["severity"] = originOf("defaults", p.Defaults.Keys.Key("severity"))
 	}
+	if r.Keys.Missing("origin") && p.Defaults.Keys.Has("origin") {
+		f.RuleSyntax.Origin = p.Defaults.Origin
+		f.Keys = f.Keys.With(p.Defaults.Keys, "origin")
+		f.origin["origin"] = originOf("defaults", p.Defaults.Keys.Key("origin"))
+	}
 	f.Labels = maps.Clone(p.Defaults.Labels)
 	for name := range p.Defaults.Labels {
 		f.labelKeys[name] = &p.Defaults.Keys

@@ -18,6 +18,7 @@ func (c *compiler) lint() {
 	c.lintBy()
 	c.lintCaptures()
 	c.lintDiffers()
+	c.lintOrigin()
 	c.lintCost()
 }
 

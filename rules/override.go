@@ -101,6 +101,8 @@ func (s *SetSyntax) apply(f *form) {
 		switch name {
 		case "from":
 			f.From = s.From
+		case "origin":
+			f.RuleSyntax.Origin = s.Origin
 		case "count":
 			f.Count = s.Count
 		case "within":

@@ -55,6 +55,15 @@ const (
 	ScopeCluster Scope = "cluster"
 )
 
+// Origin says whose lines a rule believes.
+type Origin string
+
+// The origins.
+const (
+	OriginInfrastructure Origin = "infrastructure"
+	OriginAny            Origin = "any"
+)
+
 // Rule is one effective rule: defaults and overrides are applied, matchers and
 // templates are compiled. It is immutable.
 type Rule struct {
@@ -64,6 +73,10 @@ type Rule struct {
 	Line  int // of `- alert:`
 
 	From Selector
+	// Infrastructure restricts the rule to streams of Set.Namespaces and streams
+	// without a namespace. It is not part of Hash: which lines a rule believes
+	// does not change what is open.
+	Infrastructure bool
 	// Steps holds the one matcher of `match` or the matchers of `sequence`.
 	Steps    []Step
 	Sequence bool
@@ -136,7 +149,10 @@ type Aside struct {
 	Matcher Matcher
 	// Same is the subset of By whose values the line must share; all of By
 	// where the rule does not state it.
-	Same   []string
+	Same []string
+	// Apart says that Same has `namespace` because of the origin of the rule. A
+	// line whose stream has none then shares it with others that have none.
+	Apart  bool
 	Within time.Duration // of `unless`; 0 for `clear`
 }
 
@@ -240,8 +256,24 @@ type Set struct {
 	Packs []*Pack
 	// Rules is in order of packs and files. Names are unique.
 	Rules []*Rule
+	// Namespaces are those whose lines rules with Infrastructure believe; nil: all.
+	Namespaces *Namespaces
 	// Warnings are the problems that do not prevent loading.
 	Warnings Problems
+}
+
+// Reads reports whether a rule of the set reads a stream with these labels. An
+// absent label satisfies every condition if lenient is set.
+func (s *Set) Reads(r *Rule, labels map[string]string, lenient bool) bool {
+	return s.Believes(r, labels) && r.From.Matches(labels, lenient)
+}
+
+// Believes reports whether the origin of a stream is one that the rule believes:
+// any rule believes a stream without a namespace, which is a log of a node or a
+// file that the operator named.
+func (s *Set) Believes(r *Rule, labels map[string]string) bool {
+	namespace := labels["namespace"]
+	return !r.Infrastructure || namespace == "" || s.Namespaces.Has(namespace)
 }
 
 // Rule returns the rule of that name, or nil.

@@ -34,6 +34,7 @@ type PackHeader struct {
 type DefaultsSyntax struct {
 	Severity Severity          `yaml:"severity" jsonschema:"enum=critical,enum=warning,enum=info,enum=none" jsonschema_description:"Severity of rules that state none."`
 	Labels   map[string]string `yaml:"labels" jsonschema_description:"Labels that are added to those of each rule. The rule's own win."`
+	Origin   Origin            `yaml:"origin" jsonschema:"enum=infrastructure,enum=any" jsonschema_description:"Origin of rules that state none."`
 
 	Keys strictyaml.Keys `yaml:"-" json:"-"`
 }
@@ -42,6 +43,8 @@ type DefaultsSyntax struct {
 type RuleSyntax struct {
 	Alert string `yaml:"alert" jsonschema:"required,minLength=1" jsonschema_description:"Name of the alert (alertname), unique among all packs: CamelCase with the component first."`
 	From  string `yaml:"from" jsonschema:"required" jsonschema_description:"Selector of the log streams, as in Prometheus and Loki: {label=\"value\"} with = != =~ !~. Streams of Kubernetes have namespace, pod and container, and what the source adds."`
+
+	Origin Origin `yaml:"origin" jsonschema:"enum=infrastructure,enum=any" jsonschema_description:"Whose lines the rule believes. infrastructure: only streams of the namespaces in the setting rules.infrastructure_namespaces, and streams without a namespace. any: every stream that from selects; a pod chooses the names of its containers, so anybody who can run one can raise such a rule. Default any."`
 
 	Match    *MatcherSyntax `yaml:"match" jsonschema_description:"Which lines trigger: a text that they contain, or the parts of a matcher. Either match or sequence."`
 	Sequence []StepSyntax   `yaml:"sequence" jsonschema_description:"Matchers of lines that must come in this order of event time, the last one less than within after the first. Either match or sequence."`
@@ -201,6 +204,7 @@ type Reason string
 // SetSyntax holds the scalars that an override may set.
 type SetSyntax struct {
 	From          string        `yaml:"from" jsonschema_description:"As in a rule."`
+	Origin        Origin        `yaml:"origin" jsonschema:"enum=infrastructure,enum=any" jsonschema_description:"As in a rule."`
 	Count         int           `yaml:"count" jsonschema:"minimum=1,maximum=256" jsonschema_description:"As in a rule."`
 	Within        time.Duration `yaml:"within" jsonschema_description:"As in a rule."`
 	Distinct      string        `yaml:"distinct" jsonschema_description:"As in a rule."`

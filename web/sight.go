@@ -28,7 +28,7 @@ type sight struct {
 // and hundreds of rules.
 func look(set *rules.Set, all []Source, now time.Time) sight {
 	s := sight{set: set, streams: make(map[string]int, len(set.Rules)), now: now}
-	asked := map[string]bool{}
+	asked := map[string]bool{"namespace": true} // the origin
 	for _, r := range set.Rules {
 		for _, m := range r.From.Matchers() {
 			asked[m.Name] = true
@@ -57,7 +57,7 @@ func look(set *rules.Set, all []Source, now time.Time) sight {
 	}
 	for _, r := range set.Rules {
 		for _, k := range kinds {
-			if r.From.Matches(k.labels, false) {
+			if set.Reads(r, k.labels, false) {
 				s.streams[r.Alert] += k.n
 			}
 		}

@@ -79,6 +79,11 @@ type RulesConfig struct {
 	// upstream: then only rules are in force whose lines are all on one node.
 	// Default cluster: all rules are.
 	Scope rules.Scope `yaml:"scope" jsonschema:"enum=node,enum=cluster"`
+	// InfrastructureNamespaces are the namespaces whose lines rules with `origin:
+	// infrastructure` believe. "+x" adds a name or glob to the built-in list, "-x"
+	// removes one from the list, and a plain name replaces the list. ["*"]: every
+	// namespace is believed.
+	InfrastructureNamespaces []string `yaml:"infrastructure_namespaces"`
 	// AllowEmpty accepts that no rule is loaded.
 	AllowEmpty bool `yaml:"allow_empty"`
 

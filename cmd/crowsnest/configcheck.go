@@ -25,6 +25,7 @@ func (c *Config) check() strictyaml.Problems {
 		k.add(c.Keys.Key("sources"), "no-source", "no source of logs is configured", "add one, such as `sources: {kubelet: {}}`")
 	}
 	c.checkNames(&k)
+	c.checkNamespaces(&k)
 	c.checkStages(&k)
 	for i, p := range c.Redaction.Patterns {
 		if _, err := regexp.Compile(p); err != nil {
@@ -130,6 +131,33 @@ func checkExternalURL(text string) error {
 		return errors.New("external_url has more than scheme, host and path")
 	}
 	return nil
+}
+
+// checkNamespaces checks each entry of the list of namespaces, then the whole.
+func (c *Config) checkNamespaces(k *checker) {
+	const key = "infrastructure_namespaces"
+	keys, good := c.Rules.Keys, !c.Rules.Keys.Broken(key)
+	report := func(at strictyaml.Pos, err error) {
+		if good = good && err == nil; err != nil {
+			message, fix, _ := cutLast(err.Error(), "; ")
+			k.add(at, "bad-value", key+": "+message, fix)
+		}
+	}
+	if good && keys.Has(key) && len(c.Rules.InfrastructureNamespaces) == 0 {
+		report(keys.Key(key), errors.New("the list is empty; list a namespace, or remove the key for the built-in list"))
+	}
+	for i, entry := range c.Rules.InfrastructureNamespaces {
+		report(keys.Item(key, i), rules.CheckNamespace(entry))
+	}
+	if good {
+		_, err := c.namespaces()
+		report(keys.Key(key), err)
+	}
+}
+
+// namespaces returns the list that is in force.
+func (c *Config) namespaces() (*rules.Namespaces, error) {
+	return rules.ParseNamespaces(c.Rules.InfrastructureNamespaces)
 }
 
 // checkNames finds two sources or two sinks of one name.

@@ -11,6 +11,7 @@ import (
 
 	"crowsnest/replay"
 	"crowsnest/rules"
+	"crowsnest/strictyaml"
 	"crowsnest/web"
 )
 
@@ -259,15 +260,19 @@ func (c *Config) ruleFiles() ([]rules.File, rules.Problems) {
 
 // build joins documents; with allow_empty, none is a set as well.
 func (c *Config) build(docs []*rules.Document) (*rules.Set, rules.Problems) {
+	trusted, err := c.namespaces()
+	if err != nil {
+		return nil, rules.Problems{c.Rules.Keys.Key("infrastructure_namespaces").Problem(strictyaml.Error, "bad-value", err.Error(), "")}
+	}
 	if len(docs) == 0 {
 		if c.Rules.AllowEmpty {
-			return &rules.Set{}, nil
+			return &rules.Set{Namespaces: trusted}, nil
 		}
 		at := c.Rules.Keys.At.Problem(0, "no-rules", "no rules are loaded", "name a folder in rules.paths, or set rules.shipped")
 		at.File = c.file
 		return nil, rules.Problems{at}
 	}
-	return buildRules(docs, rules.Options{})
+	return buildRules(docs, rules.Options{Namespaces: trusted})
 }
 
 // loadRules loads everything, for check config.

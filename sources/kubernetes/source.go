@@ -192,7 +192,7 @@ func (s *Source) choose() {
 		labels := st.allLabels()
 		wanted := set == nil
 		for i := 0; !wanted && i < len(set.Rules); i++ {
-			wanted = set.Rules[i].From.Matches(labels, false)
+			wanted = set.Reads(set.Rules[i], labels, false)
 		}
 		st.want(wanted)
 	}

@@ -228,8 +228,9 @@ func (c Config) checkLabels() error {
 
 // streamOptions are those of every stream.
 func (c Config) streamOptions() matcher.StreamOptions {
-	if len(c.IgnoreLabels) == 0 {
-		return matcher.StreamOptions{Format: matcher.FormatText}
+	opt := matcher.StreamOptions{Format: matcher.FormatText, OfPods: true}
+	if len(c.IgnoreLabels) > 0 {
+		opt.IgnoreLabels = slices.Concat(matcher.DefaultIgnoreLabels, c.IgnoreLabels)
 	}
-	return matcher.StreamOptions{Format: matcher.FormatText, IgnoreLabels: slices.Concat(matcher.DefaultIgnoreLabels, c.IgnoreLabels)}
+	return opt
 }

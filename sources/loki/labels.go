@@ -37,7 +37,9 @@ func (n naming) labels(stream, meta []pair, wanted map[string]bool) matcher.Labe
 }
 
 // add fills in what is missing. wanted are the names that are taken if they are
-// not renamed; nil: all.
+// not renamed; nil: all. The namespace is the origin of a line, and structured
+// metadata may hold what the line itself says: it is taken from there only under a
+// name that the configuration maps to it.
 func (n naming) add(out matcher.Labels, from []pair, wanted map[string]bool) {
 	for _, name := range n.renamed {
 		if v := find(from, name); len(v) > 0 && out[n.to[name]] == "" {
@@ -46,7 +48,7 @@ func (n naming) add(out matcher.Labels, from []pair, wanted map[string]bool) {
 	}
 	for _, p := range from {
 		name := string(p.name)
-		if _, renamed := n.to[name]; !renamed && out[name] == "" && len(p.value) > 0 && (wanted == nil || wanted[name]) {
+		if _, renamed := n.to[name]; !renamed && out[name] == "" && len(p.value) > 0 && (wanted == nil || wanted[name] && name != "namespace") {
 			out[name] = string(p.value)
 		}
 	}
@@ -55,7 +57,7 @@ func (n naming) add(out matcher.Labels, from []pair, wanted map[string]bool) {
 // useful tells whether structured metadata of this name can become a label.
 func (n naming) useful(name []byte, wanted map[string]bool) bool {
 	_, renamed := n.to[string(name)]
-	return renamed || wanted[string(name)]
+	return renamed || wanted[string(name)] && string(name) != "namespace"
 }
 
 func find(pairs []pair, name string) []byte {

@@ -125,7 +125,7 @@ func (s *Source) known(a *answer, e *entry) *stream {
 	labels := s.planner.naming.labels(a.streams[e.stream].labels, e.meta, s.plan.wanted)
 	st := &stream{s: matcher.NewStream(labels, s.options), own: s.own(labels)}
 	for _, r := range s.used.Rules {
-		if r.From.Matches(st.s.Labels(), false) {
+		if s.used.Reads(r, st.s.Labels(), false) {
 			st.rules++
 		}
 	}

@@ -1,0 +1,176 @@
+package rules
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Namespaces is the list of namespaces whose logs rules with `origin:
+// infrastructure` read. It is immutable and safe for concurrent use. A nil list
+// trusts every namespace.
+type Namespaces struct {
+	names   map[string]bool
+	globs   []string // those with a *
+	removed []string // names and globs; they win over the others
+}
+
+// maxNamespaces bounds the entries of a list.
+const maxNamespaces = 1000
+
+var namespaceEntry = regexp.MustCompile(`^[+-]?[a-z0-9*]([a-z0-9*-]{0,61}[a-z0-9*])?$`)
+
+// ParseNamespaces reads a list of namespaces. An entry is a name or a glob in
+// which * stands for any text. `+NAME` adds to the built-in list, `-NAME` removes
+// from the list and wins over every other entry, and a plain NAME replaces the
+// built-in list. An empty list is the built-in one. A list that leaves nothing is
+// an error.
+func ParseNamespaces(entries []string) (*Namespaces, error) {
+	if len(entries) > maxNamespaces {
+		return nil, fmt.Errorf("there are %d entries, more than %d; use globs", len(entries), maxNamespaces)
+	}
+	n := &Namespaces{names: map[string]bool{}}
+	plain := false
+	for _, e := range entries {
+		if err := CheckNamespace(e); err != nil {
+			return nil, err
+		}
+		switch name := strings.TrimLeft(e, "+-"); e[0] {
+		case '-':
+			n.removed = append(n.removed, name)
+		default:
+			plain = plain || e[0] != '+'
+			n.add(name)
+		}
+	}
+	if !plain {
+		for _, c := range infrastructure() {
+			n.add(c.namespace)
+		}
+	}
+	if len(n.List()) == 0 {
+		return nil, errors.New("no namespace is left, so that no rule with `origin: infrastructure` could see a line; list a namespace, or remove the key for the built-in list")
+	}
+	return n, nil
+}
+
+// CheckNamespace returns an error if an entry of a list cannot be read. What
+// follows the last "; " in it is the fix.
+func CheckNamespace(entry string) error {
+	if !namespaceEntry.MatchString(entry) {
+		return fmt.Errorf("%.70q is not the name of a namespace; use small letters, digits, - and *, with + or - in front to add or remove", entry)
+	}
+	return nil
+}
+
+func (n *Namespaces) add(name string) {
+	switch {
+	case !strings.Contains(name, "*"):
+		n.names[name] = true
+	case !slices.Contains(n.globs, name):
+		n.globs = append(n.globs, name)
+	}
+}
+
+// Has reports whether a namespace is in the list. The empty name is not.
+func (n *Namespaces) Has(namespace string) bool {
+	if n == nil {
+		return true
+	}
+	if namespace == "" || n.Removed(namespace) {
+		return false
+	}
+	return n.names[namespace] || matchesAny(n.globs, namespace)
+}
+
+// Removed reports whether the list excludes a namespace by name or glob.
+func (n *Namespaces) Removed(namespace string) bool {
+	return n != nil && matchesAny(n.removed, namespace)
+}
+
+// All reports whether every namespace is in the list.
+func (n *Namespaces) All() bool {
+	return n == nil || slices.Contains(n.globs, "*") && len(n.removed) == 0
+}
+
+// List returns the names and globs that are in force, sorted. What a glob leaves
+// out follows with a - in front.
+func (n *Namespaces) List() []string {
+	if n == nil {
+		return []string{"*"}
+	}
+	var out, less []string
+	for name := range n.names {
+		if !matchesAny(n.removed, name) {
+			out = append(out, name)
+		}
+	}
+	for _, g := range n.globs {
+		// A glob is removed by an equal one and by one that contains it.
+		if !matchesAny(n.removed, g) {
+			out = append(out, g)
+			less = n.removed
+		}
+	}
+	slices.Sort(out)
+	for _, r := range less {
+		out = append(out, "-"+r)
+	}
+	return out
+}
+
+func matchesAny(globs []string, name string) bool {
+	return slices.ContainsFunc(globs, func(g string) bool { return matchGlob(g, name) })
+}
+
+// matchGlob matches a whole name. The last text of the glob must end the name,
+// and each of the others is found as early as possible.
+func matchGlob(glob, name string) bool {
+	first, rest, starred := strings.Cut(glob, "*")
+	if !starred {
+		return glob == name
+	}
+	name, ok := strings.CutPrefix(name, first)
+	if !ok {
+		return false
+	}
+	texts := strings.Split(rest, "*")
+	last := texts[len(texts)-1]
+	for _, text := range texts[:len(texts)-1] {
+		_, after, found := strings.Cut(name, text)
+		if !found {
+			return false
+		}
+		name = after
+	}
+	return strings.HasSuffix(name, last)
+}
+
+//go:embed infrastructure.txt
+var infrastructureList string
+
+// component is a program whose failures the shipped rules know.
+type component struct {
+	namespace, name string
+	workloads       []string
+}
+
+// infrastructure returns the built-in list.
+func infrastructure() []component {
+	var out []component
+	for line := range strings.Lines(infrastructureList) {
+		fields := strings.Split(strings.TrimSpace(line), "|")
+		if line[0] == '#' || len(fields) < 2 {
+			continue
+		}
+		c := component{namespace: strings.TrimSpace(fields[0]), name: strings.TrimSpace(fields[1])}
+		if len(fields) > 2 {
+			c.workloads = strings.Fields(fields[2])
+		}
+		out = append(out, c)
+	}
+	return out
+}
