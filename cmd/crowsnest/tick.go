@@ -23,8 +23,8 @@ func (d *daemon) ticks(ctx context.Context) {
 		for _, name := range exhausted {
 			d.pipe.Advance(name, now) // nothing can come any more
 		}
-		caughtUp := d.caughtUp()
-		d.warmUp(now, caughtUp)
+		caughtUp := d.caughtUp(false)
+		d.warmUp(now, caughtUp || d.caughtUp(true))
 		d.pipe.evaluate(d.tell)
 		d.tellRestored(now, caughtUp)
 		if now.Sub(lastSelf) >= selfEvery || now.Before(lastSelf) {
@@ -67,10 +67,15 @@ func (d *daemon) tune(ctx context.Context) {
 	}
 }
 
-// caughtUp tells whether every source has read what was there at the start.
-func (d *daemon) caughtUp() bool {
+// caughtUp reports whether every source has read what was there at the start. With
+// leaveOut it does not count the sources whose peer is away: what others found
+// does not wait for them.
+func (d *daemon) caughtUp(leaveOut bool) bool {
 	var names []string
 	for _, s := range d.sources {
+		if _, remote := s.(sources.Remote); leaveOut && remote && absent(s.Status()) {
+			continue
+		}
 		if parted, ok := s.(sources.Parted); ok {
 			names = append(names, parted.Parts()...)
 		} else {
@@ -79,6 +84,9 @@ func (d *daemon) caughtUp() bool {
 	}
 	return d.pipe.provedSince(names, d.start)
 }
+
+// absent reports whether a source cannot be read, and says why.
+func absent(s sources.Status) bool { return !s.Up && s.Error != "" }
 
 // warmUp ends the warm-up when every source has caught up with the start, or
 // when it takes too long: an alert too much is better than none.

@@ -1,0 +1,311 @@
+// Package probes runs the real binary under a simulated kubelet, whose probes
+// come out of the shipped manifests, while peers are missing: no pod is restarted
+// because of a peer, everything else is detected and notified, and the heartbeat
+// says what is seen.
+//
+//	go test ./test/probes                                  shortened periods
+//	CROWSNEST_CHAOS=1 go test -timeout 60m ./test/probes   every overlay, as shipped
+package probes
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"gopkg.in/yaml.v3"
+
+	"crowsnest/test/daemon"
+	"crowsnest/test/fakeam"
+	"crowsnest/test/fakeloki"
+	"crowsnest/test/kubesim"
+	"crowsnest/test/wait"
+)
+
+// line raises CrowsnestInstallationTest, of the rules of the base.
+const line = "crowsnest, raise the test alert"
+
+var (
+	binary string
+	// long runs the pods as shipped, with the periods of their manifests.
+	long = os.Getenv("CROWSNEST_CHAOS") != ""
+	// haste is by how much periods are shortened.
+	haste      = time.Duration(40)
+	blindAfter = 7 * time.Second // the source machines proves something every 5 s
+	patience   = 60 * time.Second
+)
+
+func TestMain(m *testing.M) {
+	if long {
+		haste, blindAfter, patience = 1, 5*time.Minute, 15*time.Minute
+	}
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	flag.Parse()
+	_ = flag.Set("test.parallel", "9") // scenarios wait most of the time
+	dir, err := os.MkdirTemp("", "crowsnest-probes-")
+	if err == nil {
+		defer os.RemoveAll(dir)
+		binary = filepath.Join(dir, "crowsnest")
+		err = daemon.Build(binary)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "probes:", err)
+		return 1
+	}
+	return m.Run()
+}
+
+// cluster is an overlay with everything around it.
+type cluster struct {
+	t          *testing.T
+	dir        string
+	am         *fakeam.AM
+	loki       *fakeloki.Loki
+	kube       *api
+	peers      map[string]*peer // alertmanager, loki, apiserver, service
+	pods       map[string]*pod
+	agentsAddr string // where the aggregator listens to agents
+}
+
+func newCluster(t *testing.T, overlay string) *cluster {
+	t.Helper()
+	c := &cluster{t: t, dir: t.TempDir(), am: fakeam.New(), loki: fakeloki.New(), pods: map[string]*pod{}}
+	c.kube = &api{stop: t.Context().Done()}
+	addr, err := daemon.FreeAddr()
+	require.NoError(t, err)
+	c.agentsAddr = addr
+	ready := func() bool { return c.pods["aggregator"].isReady() }
+	c.peers = map[string]*peer{
+		"alertmanager": newPeer(t, c.am), "loki": newPeer(t, c.loki), "apiserver": newPeer(t, c.kube),
+		"service": newPeer(t, service(ready, addr)),
+	}
+	c.write("token", "secret")
+	c.write("kubeconfig", fmt.Sprintf("apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{name: c, cluster: {server: %q}}]\nusers: [{name: u, user: {}}]\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n", c.peers["apiserver"].url()))
+	require.NoError(t, os.Mkdir(filepath.Join(c.dir, "logs"), 0o755))
+	for name, w := range workloads(t, overlay) {
+		c.pods[name] = c.pod(name, w)
+	}
+	return c
+}
+
+func (c *cluster) write(name, text string) {
+	require.NoError(c.t, os.WriteFile(filepath.Join(c.dir, name), []byte(text), 0o600))
+}
+
+// pod makes a pod of its manifest. Addresses and paths are those of the test;
+// everything else is as shipped.
+func (c *cluster) pod(name string, w workload) *pod {
+	rules, err := filepath.Abs(root + "base/rules")
+	require.NoError(c.t, err)
+	text, err := yaml.Marshal(w.config)
+	require.NoError(c.t, err)
+	local := strings.NewReplacer(
+		"/etc/crowsnest-rules", rules, "/git/current/crowsnest/rules", rules, "/var/run/secrets/crowsnest", c.dir,
+		"http://crowsnest-aggregator:9798", c.peers["service"].url(), "http://loki-gateway.loki", c.peers["loki"].url(),
+	).Replace(string(text))
+	cfg := map[string]any{}
+	require.NoError(c.t, yaml.Unmarshal([]byte(local), &cfg))
+	c.local(cfg)
+	text, err = yaml.Marshal(cfg)
+	require.NoError(c.t, err)
+	addr, err := daemon.FreeAddr()
+	require.NoError(c.t, err)
+	probes, err := daemon.FreeAddr()
+	require.NoError(c.t, err)
+	p := &pod{t: c.t, probes: probes, container: w.container, Daemon: &daemon.Daemon{Binary: binary, Dir: filepath.Join(c.dir, name), Addr: addr}}
+	require.NoError(c.t, os.Mkdir(p.Dir, 0o755))
+	require.NoError(c.t, p.Configure(string(text)))
+	for _, arg := range w.Args[1:] {
+		switch flag, _, _ := strings.Cut(arg, "="); flag {
+		case "--config.file", "--web.listen-address":
+		case "--web.probe-address":
+			p.Flags = append(p.Flags, "--web.probe-address="+probes)
+		default:
+			p.Flags = append(p.Flags, arg)
+		}
+	}
+	return p
+}
+
+// local sets what cannot be that of a cluster, and shortens what takes long.
+func (c *cluster) local(cfg map[string]any) {
+	at := func(path ...string) map[string]any {
+		m := cfg
+		for _, key := range path {
+			next, ok := m[key].(map[string]any)
+			if !ok {
+				if m[key] != nil || !has(m, key) {
+					return nil
+				}
+				next = map[string]any{}
+			}
+			m[key], m = next, next
+		}
+		return m
+	}
+	set := func(key string, value any, path ...string) {
+		if m := at(path...); m != nil {
+			m[key] = value
+		}
+	}
+	kubeconfig := filepath.Join(c.dir, "kubeconfig")
+	set("listen_address", c.agentsAddr, "sources", "agents")
+	set("dir", filepath.Join(c.dir, "logs"), "sources", "kubelet")
+	set("kubeconfig", kubeconfig, "sources", "machines")
+	set("kubeconfig", kubeconfig, "sources", "kubernetes")
+	set("urls", []string{c.peers["alertmanager"].url()}, "sinks", "alertmanager")
+	if !long {
+		cfg["global"] = map[string]any{"blind_after": blindAfter.String()}
+		set("shipped", false, "rules") // nothing here depends on them
+		set("interval", "5s", "sources", "machines")
+		set("min_firing", "0s", "sinks", "alertmanager")
+		set("resend_delay", "1s", "sinks", "alertmanager")
+	}
+}
+
+func has(m map[string]any, key string) bool { _, ok := m[key]; return ok }
+
+// raise writes the line of the test alert wherever this cluster has its logs.
+func (c *cluster) raise() {
+	c.loki.Push(fakeloki.Entry{Labels: map[string]string{"namespace": "crowsnest-test", "pod": "hello"}, Time: time.Now(), Line: line})
+	w := kubesim.New(kubesim.Options{Root: filepath.Join(c.dir, "logs"), Namespace: "crowsnest-test", Pod: "hello", Container: "hello", UID: "1", Clock: time.Now})
+	w.Write("stdout", line)
+	require.NoError(c.t, w.Err)
+	w.Close()
+}
+
+func (c *cluster) eventually(what string, ok func() bool) {
+	c.t.Helper()
+	if !wait.Until(patience, ok) {
+		for name, p := range c.pods {
+			c.t.Logf("%s: %s\n%s", name, p.body(c.t.Context()), p.LogEnd())
+		}
+		require.Fail(c.t, what, "%v", keys(c.am.All()))
+	}
+}
+
+// firing reports whether an alert was notified whose texts hold this one.
+func (c *cluster) firing(alert, text string) bool {
+	words := c.am.Words(alert)
+	if len(words) == 0 {
+		return false
+	}
+	last := words[len(words)-1]
+	return !last.Resolved && strings.Contains(fmt.Sprint(last.Alert.Labels, last.Alert.Annotations), text)
+}
+
+// resolved reports whether the newest word about an alert of a source is its end.
+func (c *cluster) resolved(alert, source string) (over bool) {
+	for _, w := range c.am.Words(alert) {
+		if w.Alert.Labels["source"] == source {
+			over = w.Resolved
+		}
+	}
+	return over
+}
+
+// scenario is one overlay with one peer that is missing at the start.
+type scenario struct {
+	overlay, missing string
+	// blind is what CrowsnestBlind names; "" : it must not fire.
+	blind string
+	// partial and full are what the heartbeat says without and with the peer;
+	// partial "" : it is withheld.
+	partial, full string
+	// undetected means that nothing can be detected, or notified, without the peer.
+	undetected bool
+	rare       bool // in the long form only
+}
+
+func TestMissingPeers(t *testing.T) {
+	const agents = "agents (1 of 1 nodes)"
+	for _, s := range []scenario{
+		{overlay: "production", missing: "apiserver", blind: "machines", partial: "partial: " + agents + "; not seen: machines since ", full: "full: machines, " + agents},
+		{overlay: "production", missing: "clusterapi", partial: "partial: " + agents + "; nothing to watch: machines", full: "full: machines, " + agents},
+		{overlay: "production", missing: "alertmanager", undetected: true, full: "full: machines, " + agents},
+		{overlay: "production", missing: "service", blind: "agents", undetected: true, partial: "partial: machines; not seen: agents since ", full: "full: machines, " + agents},
+		{overlay: "base", missing: "service", blind: "agents", undetected: true, full: "full: " + agents, rare: true},
+		{overlay: "git-sync", missing: "alertmanager", undetected: true, full: "full: " + agents, rare: true},
+		{overlay: "loki", missing: "loki", blind: "loki", undetected: true, full: "full: loki"},
+		{overlay: "loki", missing: "alertmanager", undetected: true, full: "full: loki", rare: true},
+		{overlay: "standalone-deployment", missing: "apiserver", blind: "kubernetes", undetected: true, full: "full: kubernetes"},
+	} {
+		t.Run(s.overlay+"/"+s.missing, func(t *testing.T) {
+			if s.rare && !long {
+				t.Skip("set CROWSNEST_CHAOS=1 for all overlays, as shipped")
+			}
+			t.Parallel()
+			s.run(t)
+		})
+	}
+}
+
+func (s scenario) run(t *testing.T) {
+	c := newCluster(t, s.overlay)
+	for name, p := range c.peers {
+		if name != s.missing {
+			p.come()
+		}
+	}
+	if s.missing != "clusterapi" {
+		c.kube.install()
+	}
+	for _, p := range c.pods {
+		p.run()
+	}
+	for name, p := range c.pods {
+		c.eventually(name+" is ready", p.isReady)
+	}
+	c.raise()
+	s.without(c)
+	if p := c.peers[s.missing]; p != nil {
+		p.come()
+	} else {
+		c.kube.install()
+	}
+	c.eventually("everything is seen", func() bool { return c.firing("CrowsnestHeartbeat", "coverage:"+s.full+" ") })
+	c.eventually("the failure is notified", func() bool { return len(c.am.Words("CrowsnestInstallationTest")) > 0 })
+	if s.blind != "" {
+		c.eventually("it is not blind any more", func() bool { return c.resolved("CrowsnestBlind", s.blind) })
+	}
+	for _, p := range c.pods {
+		p.unrestarted()
+	}
+	require.NotContains(t, strings.Join(keys(c.am.All()), " "), "CrowsnestLinesLost")
+}
+
+// without is what holds as long as the peer is missing.
+func (s scenario) without(c *cluster) {
+	if !s.undetected {
+		c.eventually("the failure is notified", func() bool { return c.firing("CrowsnestInstallationTest", "") })
+	}
+	switch {
+	case s.missing == "clusterapi":
+		c.eventually("nothing to watch", func() bool { return c.firing("CrowsnestNothingToWatch", "machines") })
+	case s.blind != "":
+		c.eventually("it is said that it is blind", func() bool { return c.firing("CrowsnestBlind", s.blind) })
+	}
+	if s.partial != "" {
+		c.eventually("the heartbeat says what is seen", func() bool { return c.firing("CrowsnestHeartbeat", "coverage:"+s.partial) })
+	} else {
+		require.Empty(c.t, c.am.Words("CrowsnestHeartbeat"), "nothing is seen, or nobody can be told")
+	}
+	for name, p := range c.pods {
+		require.True(c.t, p.isReady(), name)
+	}
+}
+
+func keys(m map[string][]fakeam.Word) []string {
+	var out []string
+	for k := range m {
+		out = append(out, k)
+	}
+	return out
+}
