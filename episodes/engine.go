@@ -111,9 +111,10 @@ type Engine struct {
 	flooded []*ruleState // the same of their overflows
 	updated int64        // when that was
 	closed  []Episode    // resolved in the last KeepResolved, oldest first
-	past    []*past      // ended in that time, fired or not, with their history
-	warm    bool         // warming up: nothing is told
-	step    step         // of the clock
+	pack    Pack[closedKey, closedTexts]
+	past    []*past // ended in that time, fired or not, with their history
+	warm    bool    // warming up: nothing is told
+	step    step    // of the clock
 
 	total    Totals
 	lastLate uint64 // ID of the line that was counted last

@@ -30,8 +30,15 @@ func (e *Engine) Restore(data []byte, now time.Time) error {
 		pod.identity = string(pod.Identity)
 		e.gone.Add(pod.podName, pod.At)
 	}
+	texts := map[closedKey]closedTexts{}
+	for _, t := range Unpack[closedTexts](s.Texts) {
+		texts[t.closedKey] = t
+	}
 	for _, c := range s.Closed {
 		x := c.episode(e.rules)
+		if t, ok := texts[x.closedKey()]; ok {
+			x.Annotations, x.Line, x.First = t.Annotations, t.Line, t.First
+		}
 		e.closed = append(e.closed, x)
 		e.changes = append(e.changes, x)
 	}

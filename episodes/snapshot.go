@@ -17,7 +17,9 @@ type snapshot struct {
 	Identity []string       `json:"identity,omitempty"`
 	Rules    []ruleSnapshot `json:"rules,omitempty"`
 	Closed   []savedEpisode `json:"closed,omitempty"`
-	Gone     []gonePod      `json:"gone,omitempty"`
+	// Texts are those of Closed, packed.
+	Texts [][]byte  `json:"closed_texts,omitempty"`
+	Gone  []gonePod `json:"gone,omitempty"`
 	// Old and By are when and how far the clock was set last.
 	Old int64 `json:"clock_old,omitempty"`
 	By  int64 `json:"clock_by,omitempty"`
@@ -105,20 +107,36 @@ type overflowSnapshot struct {
 
 // savedEpisode is an episode that was resolved not long ago, to be told again.
 type savedEpisode struct {
-	Alert       string            `json:"alert"`
-	Reason      Reason            `json:"reason"`
-	Overflow    bool              `json:"overflow,omitempty"`
-	Silent      bool              `json:"silent,omitempty"`
-	Labels      map[string]string `json:"labels"`
-	Annotations map[string]string `json:"annotations"`
-	Starts      int64             `json:"starts"`
-	Fired       int64             `json:"fired"`
-	Newest      int64             `json:"newest"`
-	Ends        int64             `json:"ends"`
-	Concluded   int64             `json:"concluded"`
-	Lines       int64             `json:"lines"`
+	Alert     string            `json:"alert"`
+	Reason    Reason            `json:"reason"`
+	Overflow  bool              `json:"overflow,omitempty"`
+	Silent    bool              `json:"silent,omitempty"`
+	Labels    map[string]string `json:"labels"`
+	Starts    int64             `json:"starts"`
+	Fired     int64             `json:"fired"`
+	Newest    int64             `json:"newest"`
+	Ends      int64             `json:"ends"`
+	Concluded int64             `json:"concluded"`
+	Lines     int64             `json:"lines"`
+	// The texts are here in the snapshots of older programs only.
+	Annotations map[string]string `json:"annotations,omitempty"`
 	Line        string            `json:"line,omitempty"`
 	First       string            `json:"first,omitempty"`
+}
+
+// closedKey identifies an episode that was resolved.
+type closedKey struct {
+	Print  Fingerprint
+	Starts int64
+}
+
+func (x *Episode) closedKey() closedKey { return closedKey{x.Fingerprint, nanos(x.StartsAt)} }
+
+// closedTexts are the texts of an episode that was resolved.
+type closedTexts struct {
+	closedKey
+	Annotations map[string]string
+	Line, First string
 }
 
 // Snapshot returns the whole state but for proofs of reading, as JSON. Lines
@@ -126,10 +144,22 @@ type savedEpisode struct {
 func (e *Engine) Snapshot() ([]byte, error) { return e.Copy().Encode() }
 
 // Copy is the state of an engine at one moment. It shares nothing that changes.
-type Copy struct{ s snapshot }
+type Copy struct {
+	s     snapshot
+	texts []closedTexts // of s.Closed
+	pack  *Pack[closedKey, closedTexts]
+}
 
 // Encode returns the copy as JSON, for Restore.
-func (c Copy) Encode() ([]byte, error) { return json.Marshal(c.s) }
+func (c Copy) Encode() ([]byte, error) {
+	if len(c.texts) > 0 {
+		var err error
+		if c.s.Texts, err = c.pack.Encode(c.texts, func(t closedTexts) closedKey { return t.closedKey }); err != nil {
+			return nil, err
+		}
+	}
+	return json.Marshal(c.s)
+}
 
 // Copy copies what Snapshot saves. It is quick; encoding takes longer and can be
 // done while the engine goes on.
@@ -143,19 +173,18 @@ func (e *Engine) Copy() Copy {
 			s.Rules = append(s.Rules, r)
 		}
 	}
-	s.Closed = e.saveClosed()
+	var texts []closedTexts
+	s.Closed, texts = e.saveClosed()
 	for _, pod := range e.gone.Keys() {
 		at, _ := e.gone.Peek(pod)
 		s.Gone = append(s.Gone, gonePod{pod, []byte(pod.identity), at})
 	}
-	return Copy{s}
+	return Copy{s, texts, &e.pack}
 }
 
-// Bounds of a snapshot, in bytes, so that saving stays quick.
-const (
-	savedLines  = 1 << 20   // lines of open episodes
-	savedClosed = 256 << 10 // texts of resolved ones
-)
+// savedLines is how many bytes of lines of open episodes are saved, so that it
+// stays quick.
+const savedLines = 1 << 20
 
 // savedLine returns a line as it is saved: the more episodes and windows there
 // are, the less of each.
@@ -163,27 +192,19 @@ func (e *Engine) savedLine(t *text) string {
 	return cut(e.shown(t), min(maxSample, max(64, savedLines/max(1, 2*e.slots.total()+e.windows.total()))))
 }
 
-// saveClosed saves what was resolved; the texts of those that ended long ago
-// are left out if there are many.
-func (e *Engine) saveClosed() []savedEpisode {
-	out := make([]savedEpisode, len(e.closed))
-	room := savedClosed
-	for i := len(e.closed) - 1; i >= 0; i-- {
-		x := e.closed[i]
+// saveClosed returns what was resolved, and its texts.
+func (e *Engine) saveClosed() ([]savedEpisode, []closedTexts) {
+	out, texts := make([]savedEpisode, len(e.closed)), make([]closedTexts, len(e.closed))
+	for i := range e.closed {
+		x := &e.closed[i]
 		out[i] = savedEpisode{
 			Alert: x.Alert, Reason: x.Reason, Overflow: x.Overflow, Silent: x.Silent, Labels: x.Labels,
 			Starts: nanos(x.StartsAt), Fired: nanos(x.FiredAt), Newest: nanos(x.LastSeen),
 			Ends: nanos(x.EndsAt), Concluded: nanos(x.Concluded), Lines: x.Count,
 		}
-		room -= len(x.Line) + len(x.First)
-		for name, text := range x.Annotations {
-			room -= len(name) + len(text)
-		}
-		if room > 0 {
-			out[i].Annotations, out[i].Line, out[i].First = x.Annotations, x.Line, x.First
-		}
+		texts[i] = closedTexts{x.closedKey(), x.Annotations, x.Line, x.First}
 	}
-	return out
+	return out, texts
 }
 
 func (e *Engine) saveRule(rs *ruleState) ruleSnapshot {

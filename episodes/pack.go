@@ -1,0 +1,123 @@
+package episodes
+
+import (
+	"bytes"
+	"compress/flate"
+	"encoding/json"
+	"io"
+	"sync"
+)
+
+const (
+	packSize  = 64      // values in one block
+	packBound = 1 << 20 // bytes of JSON that a block is read up to, times packSize
+)
+
+// Pack encodes lists of values that change little from one call to the next and
+// whose values never change, such as ended episodes. It compresses them in blocks
+// and keeps the blocks, so that a call costs what is new. The zero value is ready.
+// It is safe for concurrent use.
+type Pack[K comparable, V any] struct {
+	mu     sync.Mutex
+	blocks []*block[K]
+	in     map[K]*block[K]
+}
+
+type block[K comparable] struct {
+	keys []K
+	data []byte
+}
+
+// Encode returns the values as JSON, compressed, for Unpack. key identifies a
+// value. The blocks may hold values of earlier calls besides: whoever reads them has
+// to know which are valid. They are shared: read-only.
+func (p *Pack[K, V]) Encode(values []V, key func(V) K) ([][]byte, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	live := map[*block[K]]int{}
+	for _, v := range values {
+		live[p.in[key(v)]]++
+	}
+	old := p.in
+	p.in = make(map[K]*block[K], len(values))
+	blocks := make([]*block[K], 0, len(values)/packSize+1)
+	for _, b := range p.blocks {
+		if len(b.keys) == packSize && live[b] >= packSize/2 {
+			blocks = append(blocks, b)
+			for _, k := range b.keys {
+				p.in[k] = b
+			}
+		}
+	}
+	var fresh []V
+	var w deflater
+	add := func() error {
+		b := &block[K]{}
+		for _, v := range fresh {
+			b.keys = append(b.keys, key(v))
+			p.in[key(v)] = b
+		}
+		var err error
+		b.data, err = w.deflate(fresh)
+		blocks, fresh = append(blocks, b), fresh[:0]
+		return err
+	}
+	var err error
+	for _, v := range values {
+		if p.in[key(v)] != nil {
+			continue
+		}
+		if fresh = append(fresh, v); len(fresh) == packSize && err == nil {
+			err = add()
+		}
+	}
+	if len(fresh) > 0 && err == nil {
+		err = add()
+	}
+	if err != nil {
+		p.in = old
+		return nil, err
+	}
+	p.blocks = blocks
+	out := make([][]byte, len(blocks))
+	for i, b := range blocks {
+		out[i] = b.data
+	}
+	return out, nil
+}
+
+// deflater is a compressor, made when it is first needed.
+type deflater struct{ w *flate.Writer }
+
+func (d *deflater) deflate(values any) ([]byte, error) {
+	var b bytes.Buffer
+	if d.w == nil {
+		w, err := flate.NewWriter(&b, flate.BestSpeed)
+		if err != nil {
+			return nil, err
+		}
+		d.w = w
+	}
+	d.w.Reset(&b)
+	if err := json.NewEncoder(d.w).Encode(values); err != nil {
+		return nil, err
+	}
+	if err := d.w.Close(); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// Unpack returns the values of blocks that Encode returned, without the blocks
+// that are unreadable.
+func Unpack[V any](blocks [][]byte) []V {
+	var out []V
+	for _, b := range blocks {
+		var values []V
+		r := flate.NewReader(bytes.NewReader(b))
+		if json.NewDecoder(io.LimitReader(r, packSize*packBound)).Decode(&values) == nil {
+			out = append(out, values...)
+		}
+	}
+	return out
+}
