@@ -14,7 +14,7 @@ const (
 	DefaultMinFiring   = time.Minute
 	DefaultResolvedFor = 15 * time.Minute
 	DefaultTextDelay   = 10 * time.Second
-	DefaultMaxKeys     = 4096
+	DefaultMaxKeys     = 16384
 )
 
 // StateConfig says how often an endpoint is told the same.
@@ -51,6 +51,10 @@ type State struct {
 	slots   map[episodes.Fingerprint]*slot
 	words   uint64 // versions given out
 	evicted int64
+
+	peers []*State  // of the endpoints that notify the same people
+	up    bool      // the endpoint answered last
+	away  time.Time // since when it did not; zero: it did, or was not asked yet
 }
 
 // slot is the newest word of one fingerprint and what the endpoint took of it.
@@ -142,41 +146,45 @@ func (s *State) withdraw(old *slot, ep episodes.Episode, now time.Time) {
 	}
 }
 
-// makeRoom makes place for one more key: it gives up the end that was told the
-// longest ago, else the oldest end that was not told. An open episode is never
-// given up: then there is no room.
+// makeRoom makes room for one more key. It gives up the ends that were accepted the
+// longest ago, then the oldest ends that were not: several at once, since it looks
+// at every key. An open episode is never given up: then there is no room.
 func (s *State) makeRoom() bool {
 	if len(s.slots) < s.cfg.MaxKeys {
 		return true
 	}
-	var victim *slot
+	var victims []*slot
 	for _, e := range s.slots {
-		if (e.over() || !e.known) && (victim == nil || e.cheaper(victim)) {
-			victim = e
+		if e.over() || !e.known {
+			victims = append(victims, e)
 		}
 	}
-	if victim == nil {
+	if len(victims) == 0 {
 		s.evicted++
 		return false
 	}
-	if victim.known && victim.ended.IsZero() {
-		s.evicted++
+	slices.SortFunc(victims, byLoss)
+	for _, e := range victims[:min(len(victims), max(1, s.cfg.MaxKeys/256))] {
+		if e.known && e.ended.IsZero() {
+			s.evicted++
+		}
+		delete(s.slots, e.ep.Fingerprint)
 	}
-	delete(s.slots, victim.ep.Fingerprint)
 	return true
 }
 
-// cheaper tells that less is lost with e than with b.
-func (e *slot) cheaper(b *slot) bool {
-	switch {
-	case e.known != b.known:
-		return !e.known
-	case e.ended.IsZero() != b.ended.IsZero():
-		return b.ended.IsZero()
-	case !e.ended.IsZero():
-		return e.ended.Before(b.ended)
+// byLoss orders slots by how little is lost with them.
+func byLoss(a, b *slot) int {
+	rank := func(e *slot) int {
+		switch {
+		case !e.known:
+			return 0
+		case !e.ended.IsZero():
+			return 1
+		}
+		return 2
 	}
-	return e.ep.EndsAt.Before(b.ep.EndsAt)
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), a.ended.Compare(b.ended), a.ep.EndsAt.Compare(b.ep.EndsAt))
 }
 
 // plan is the next word of a slot.
@@ -199,7 +207,10 @@ func (s *State) plan(e *slot, now time.Time) (plan, bool) {
 }
 
 func (s *State) wanted(e *slot, now time.Time) (plan, bool) {
-	if e.accepted.IsZero() {
+	if e.over() && e.ended.IsZero() && s.notifiedElsewhere(e, now) {
+		return plan{resolved: true, news: true}, true
+	}
+	if e.accepted.IsZero() && e.ended.IsZero() {
 		return plan{news: true}, true
 	}
 	again := e.sent.Add(s.cfg.Resend)
@@ -223,25 +234,22 @@ func (s *State) wanted(e *slot, now time.Time) (plan, bool) {
 // told again, then what was refused before. What is to be told again soon comes
 // along with others, so that words of many keys share requests.
 func (s *State) Due(now time.Time, limit int) []Message {
-	var due, early []Message
+	var due, early []candidate
 	for fp, e := range s.slots {
 		if s.forgotten(e, now) {
+			if !e.known && e.over() && e.ended.IsZero() {
+				s.evicted++ // its end was not saved, for want of room
+			}
 			delete(s.slots, fp)
 			continue
 		}
 		p, ok := s.plan(e, now)
-		if !ok {
-			continue
-		}
-		m := Message{
-			Episode: e.ep, Resolved: p.resolved, News: p.news, Suspect: !e.refused.IsZero(),
-			epoch: e.epoch, version: e.version,
-		}
 		switch {
+		case !ok:
 		case !p.at.After(now):
-			due = append(due, m)
-		case !p.news && !m.Suspect && p.at.Sub(now) <= s.cfg.Resend/6:
-			early = append(early, m)
+			due = append(due, candidate{e, p})
+		case !p.news && e.refused.IsZero() && p.at.Sub(now) <= s.cfg.Resend/6:
+			early = append(early, candidate{e, p})
 		}
 	}
 	if len(due) == 0 {
@@ -252,26 +260,40 @@ func (s *State) Due(now time.Time, limit int) []Message {
 		slices.SortFunc(early, inOrder)
 		due = append(due, early...)
 	}
-	return due[:min(limit, len(due))]
+	out := make([]Message, min(limit, len(due)))
+	for i := range out {
+		e, p := due[i].slot, due[i].plan
+		out[i] = Message{
+			Episode: e.ep, Resolved: p.resolved, News: p.news, Suspect: !e.refused.IsZero(),
+			epoch: e.epoch, version: e.version,
+		}
+	}
+	return out
+}
+
+// candidate is a slot with its plan.
+type candidate struct {
+	*slot
+	plan plan
 }
 
 // inOrder is the order of urgency.
-func inOrder(a, b Message) int {
-	rank := func(m Message) int {
+func inOrder(a, b candidate) int {
+	rank := func(c candidate) int {
 		switch {
-		case m.Suspect:
+		case !c.refused.IsZero():
 			return 3
-		case !m.News:
+		case !c.plan.news:
 			return 2
-		case m.Resolved:
+		case c.plan.resolved:
 			return 1
 		}
 		return 0
 	}
 	return cmp.Or(
 		cmp.Compare(rank(a), rank(b)),
-		a.Episode.StartsAt.Compare(b.Episode.StartsAt),
-		cmp.Compare(a.Episode.Fingerprint, b.Episode.Fingerprint),
+		a.ep.StartsAt.Compare(b.ep.StartsAt),
+		cmp.Compare(a.ep.Fingerprint, b.ep.Fingerprint),
 	)
 }
 
@@ -285,16 +307,24 @@ func (e *slot) notAfter(now time.Time) {
 	}
 }
 
-// forgotten tells that nothing more is to be told of e. It is kept twice as
-// long as its end is resent, so that a repeated word of it is not news.
+// forgotten reports that e needs no further message. It is kept twice as long as
+// its end is resent, so that a repeated end is not news. The time in which the
+// endpoint is away does not count: it may have taken the end and then died before
+// it notified anybody.
 func (s *State) forgotten(e *slot, now time.Time) bool {
+	at := now
+	if !s.away.IsZero() {
+		at = sooner(now, s.away)
+	}
 	switch {
 	case !e.known:
-		return now.Sub(later(e.ended, later(e.sent, e.accepted))) > 2*s.cfg.ResolvedFor
-	case !e.over() || e.ended.IsZero():
+		return at.Sub(later(e.ended, later(e.sent, e.accepted))) > 2*s.cfg.ResolvedFor && !s.owedElsewhere(e)
+	case !e.over():
 		return false
+	case e.ended.IsZero():
+		return s.lateElsewhere(e, now)
 	}
-	return now.Sub(e.ended) > 2*s.cfg.ResolvedFor
+	return at.Sub(e.ended) > 2*s.cfg.ResolvedFor && !s.owedElsewhere(e)
 }
 
 // Next returns the next time at which Due has something, and false if there is

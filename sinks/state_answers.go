@@ -48,20 +48,21 @@ func (s *State) Refused(m Message, now time.Time) bool {
 	return first
 }
 
-// Restarted records that the endpoint started anew, at some time from earliest
-// to latest, and has no memory of what it took before. What is open is told
-// again. So is the beginning of what ended, unless the end was told to those who
-// knew it.
-func (s *State) Restarted(earliest, latest time.Time) {
+// Restarted records that the endpoint lost its memory of what it took before
+// then. Open episodes are due at once. So is the beginning of one whose end was
+// not accepted, unless a peer accepted it. An end that was accepted is due again,
+// as an end: the process that took it may have gone before it notified anybody.
+func (s *State) Restarted(then time.Time) {
 	for _, e := range s.slots {
+		endOnly := !e.ended.IsZero() && (e.ended.Before(then) || e.alive.IsZero())
 		switch {
-		case e.accepted.IsZero() || !e.accepted.Before(latest):
-		case !e.alive.Before(latest): // it was told again since, at the latest after Resend
-			if again := latest.Add(s.cfg.Resend); e.ended.IsZero() {
-				e.accepted = sooner(e.alive, again)
+		case !e.accepted.Before(then):
+		case !e.alive.Before(then): // it was sent since, at the latest after Resend
+			if e.ended.IsZero() {
+				e.accepted = sooner(e.alive, then.Add(s.cfg.Resend))
 			}
-		case !e.ended.IsZero() && e.ended.Before(earliest):
-			if e.sent.Before(latest) {
+		case endOnly:
+			if e.sent.Before(then) {
 				e.sent = time.Time{}
 			}
 		default:
@@ -81,7 +82,7 @@ type StateStats struct {
 func (s *State) Stats() StateStats {
 	st := StateStats{Keys: len(s.slots), Evicted: s.evicted}
 	for _, e := range s.slots {
-		if e.known && (e.accepted.IsZero() || (e.over() && e.ended.IsZero())) {
+		if e.known && e.ended.IsZero() && (e.over() || e.accepted.IsZero()) {
 			st.Pending++
 		}
 	}

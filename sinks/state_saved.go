@@ -60,7 +60,7 @@ func (m *Mark) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Ended is an ended episode that still has to be told. Open ones are known to
+// Ended is an ended episode whose end was not accepted. Open ones are known to
 // the engine.
 type Ended struct {
 	Fingerprint string            `json:"fp"`
@@ -74,18 +74,6 @@ type Ended struct {
 	Count       int64             `json:"count,omitempty"`
 }
 
-// Size is about what e takes in JSON, in bytes.
-func (e Ended) Size() int {
-	n := 256 + len(e.Alert)
-	for k, v := range e.Labels {
-		n += len(k) + len(v) + 8
-	}
-	for k, v := range e.Annotations {
-		n += len(k) + len(v) + 8
-	}
-	return n
-}
-
 // Saved is a State for a file. The maps are shared with episodes: read-only.
 type Saved struct {
 	Marks []Mark  `json:"marks"`
@@ -93,7 +81,7 @@ type Saved struct {
 }
 
 // Export returns what has to outlive the process, in a stable order: what was
-// accepted, and the ended episodes that are still told.
+// accepted, and the episodes whose end was not.
 func (s *State) Export(now time.Time) Saved {
 	var out Saved
 	for fp, e := range s.slots {
@@ -106,7 +94,7 @@ func (s *State) Export(now time.Time) Saved {
 				Accepted: stamped(e.accepted, now), Alive: stamped(e.alive, now), Ended: stamped(e.ended, now), Sent: stamped(e.sent, now),
 			})
 		}
-		if _, more := s.plan(e, now); more && e.over() {
+		if _, more := s.plan(e, now); more && e.over() && e.ended.IsZero() {
 			out.Ended = append(out.Ended, saved(e.ep))
 		}
 	}

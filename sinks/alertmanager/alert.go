@@ -17,9 +17,6 @@ import (
 	"crowsnest/sinks/internal/courier"
 )
 
-// endsAfter is how many resends a firing alert outlives us.
-const endsAfter = 4
-
 // toAlert maps a word to the alert that tells it at now, when the receiver's
 // clock shows there. Times are such that no step of a clock makes an alert that
 // is refused or taken for what it is not: startsAt <= now < endsAt while firing,
@@ -34,7 +31,7 @@ func (c Config) toAlert(m sinks.Message, now, there time.Time) (*models.Postable
 	now = now.UTC()
 	earliest := earlier(now, there.UTC())
 	start := notAfter(ep.StartsAt, earliest)
-	end := later(now, there.UTC()).Add(endsAfter * c.ResendDelay)
+	end := later(now, there.UTC()).Add(c.EndsAfter)
 	if m.Resolved {
 		end = later(notAfter(ep.EndsAt, earliest), start)
 	}

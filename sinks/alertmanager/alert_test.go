@@ -34,25 +34,25 @@ func TestTimesOfAlerts(t *testing.T) {
 		require.Equal(t, now.Add(wantStart).UTC(), time.Time(a.StartsAt))
 		require.Equal(t, now.Add(wantEnd).UTC(), time.Time(a.EndsAt))
 	}
-	h, unset := time.Hour, time.Duration(-1)
-	f(-h, unset, false, -h, 4*time.Minute)
-	f(-h, -h/2, false, -h, 4*time.Minute) // has ended, is told as firing
+	h, lives, unset := time.Hour, defaultEndsAfter, time.Duration(-1)
+	f(-h, unset, false, -h, lives)
+	f(-h, -h/2, false, -h, lives) // has ended, is told as firing
 	f(-h, -h/2, true, -h, -h/2)
-	f(h, unset, false, 0, 4*time.Minute) // the clock was set back
+	f(h, unset, false, 0, lives) // the clock was set back
 	f(h, 2*h, true, 0, 0)
 	f(-h, h, true, -h, 0)
 	f(-h, -2*h, true, -h, -h)
-	f(unset, unset, false, 0, 4*time.Minute)
+	f(unset, unset, false, 0, lives)
 	f(unset, unset, true, 0, 0)
 
-	ahead = h // what ends in four minutes by our clock is over there for long
-	f(-h, unset, false, -h, h+4*time.Minute)
-	f(h, unset, false, 0, h+4*time.Minute)
+	ahead = h // what ends soon by our clock may be over there
+	f(-h, unset, false, -h, h+lives)
+	f(h, unset, false, 0, h+lives)
 	f(-h, -h/2, true, -h, -h/2)
 	f(-h, h, true, -h, 0)
 	ahead = -h // what ended a minute ago by our clock is still to come there
-	f(-2*h, unset, false, -2*h, 4*time.Minute)
-	f(-h/2, unset, false, -h, 4*time.Minute)
+	f(-2*h, unset, false, -2*h, lives)
+	f(-h/2, unset, false, -h, lives)
 	f(-h/2, -time.Minute, true, -h, -h)
 	f(-3*h, -2*h, true, -3*h, -2*h)
 	f(-2*h, -time.Minute, true, -2*h, -h)

@@ -25,7 +25,12 @@ const (
 	maxBody           = 1 << 20 // bytes per request
 )
 
-const defaultTimeout = 10 * time.Second
+const (
+	defaultTimeout = 10 * time.Second
+	// defaultEndsAfter outlives an hour without a resend: an eviction, a volume
+	// that attaches slowly, or an Alertmanager that is cut off.
+	defaultEndsAfter = 75 * time.Minute
+)
 
 var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
@@ -42,8 +47,12 @@ type Config struct {
 	// Timeout bounds one request; 0 means 10 s.
 	Timeout time.Duration `yaml:"timeout"`
 	// ResendDelay is the time after which an alert is sent again; 0 means 1 m.
-	// A firing alert ends by itself after four of them without a word of us.
 	ResendDelay time.Duration `yaml:"resend_delay"`
+	// EndsAfter is how long an Alertmanager keeps an alert as firing after it was
+	// last sent; 0 means 75 m, or four of ResendDelay if that is more. An absence of crowsnest that is longer resolves
+	// alerts falsely; a crowsnest that never returns leaves them open that long.
+	// An end that crowsnest sees is sent at once in any case.
+	EndsAfter time.Duration `yaml:"ends_after"`
 	// MinFiring is how long an Alertmanager must have known an alert as firing
 	// before it is told the end; nil means 1 m. It must be above the group_wait
 	// of the routes, or short alerts are never notified.
@@ -70,6 +79,9 @@ func (c Config) withDefaults() Config {
 	if c.ResendDelay == 0 {
 		c.ResendDelay = sinks.DefaultResend
 	}
+	if c.EndsAfter == 0 {
+		c.EndsAfter = max(defaultEndsAfter, 4*c.ResendDelay)
+	}
 	if c.MinFiring == nil {
 		d := sinks.DefaultMinFiring
 		c.MinFiring = &d
@@ -86,6 +98,7 @@ func (c Config) Validate() error {
 		c.validateURLs(),
 		inRange("timeout", c.Timeout, 10*time.Millisecond, time.Minute),
 		inRange("resend_delay", c.ResendDelay, 100*time.Millisecond, time.Hour),
+		inRange("ends_after", c.EndsAfter, 4*c.ResendDelay, 24*time.Hour),
 		inRange("min_firing", *c.MinFiring, 0, time.Hour),
 		c.validateLabels(),
 	}

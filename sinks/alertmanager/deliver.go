@@ -85,7 +85,9 @@ func (e *endpoint) post(ctx context.Context, items []item) answer {
 func (e *endpoint) accept(items []item, a answer) {
 	msgs := messages(items)
 	e.mu.Lock()
-	first := e.state.Accepted(msgs, e.now())
+	now := e.now()
+	e.state.Reached(true, now)
+	first := e.state.Accepted(msgs, now)
 	e.sent += int64(len(items))
 	e.up, e.lastErr = true, ""
 	e.mu.Unlock()

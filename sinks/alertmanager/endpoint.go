@@ -17,7 +17,7 @@ import (
 
 const (
 	firstRetry  = 100 * time.Millisecond
-	slowRetry   = 3 * time.Second // an endpoint that is back must be found within 5 s
+	slowRetry   = 2 * time.Second // an endpoint that is back must be found within 5 s
 	probeAlerts = 16              // alerts per request while the endpoint is down
 	checkEvery  = 10 * time.Second
 )
@@ -37,14 +37,16 @@ type endpoint struct {
 	retryAt   time.Time
 	backoff   courier.Backoff
 	hedge     bool      // the last failure was a timeout
-	started   time.Time // the latest time at which it started; zero: not known
-	checkedAt time.Time // when that was asked
-	unsure    bool      // it has to be asked again
+	checkAt   time.Time // from then on it is to be asked whether it restarted
 	downSince time.Time
 	changed   bool      // the idea of the peer's clock did, since all was told
 	repeated  time.Time // when all was told for that reason
 
-	mu      sync.Mutex
+	// mu is shared by the endpoints of the sink: the states of a cluster look at
+	// each other.
+	mu      *sync.Mutex
+	members members
+	member  member
 	state   *sinks.State
 	up      bool
 	lastErr string
@@ -72,10 +74,8 @@ func newEndpoint(name string, cfg Config, log zerolog.Logger, opt Options) *endp
 	return e
 }
 
-func (e *endpoint) notify(eps []episodes.Episode) {
-	e.mu.Lock()
-	e.state.Notify(eps, e.now())
-	e.mu.Unlock()
+// rouse has run look for what is due.
+func (e *endpoint) rouse() {
 	select {
 	case e.wake <- struct{}{}:
 	default:
@@ -121,36 +121,46 @@ func (e *endpoint) sendDue(ctx, reqs context.Context) bool {
 		return false
 	}
 	draining := ctx == reqs
-	if !e.downSince.IsZero() && !draining {
-		// If it comes back as a new one, an end must not be the first that it
-		// hears: it might notify of that, and of the beginning later.
-		e.checkedAt = time.Time{}
-		e.checkRestart(reqs)
-	}
 	for ctx.Err() == nil {
 		items := e.batch()
 		if len(items) == 0 {
 			return true
 		}
+		if !draining && e.mustCheck(items) {
+			again, a := e.check(reqs)
+			if a.Err != nil && !e.downSince.IsZero() {
+				e.missed(items, 0, a) // nothing is sent that it might take when it wakes up
+				return false
+			}
+			if again {
+				continue
+			}
+		}
 		taken, a := e.deliver(reqs, items)
 		if a.Err != nil {
-			e.fail(a, len(items)-taken)
-			e.took(e, messages(items[:min(len(items), probeAlerts)]), nil, a)
+			e.missed(items, taken, a)
 			return false
 		}
-		e.unsure = e.unsure || endsNews(items)
 		if taken > 0 && !e.downSince.IsZero() {
 			e.recovered()
-			e.unsure, e.checkedAt = true, time.Time{}
 		}
 		if !draining {
 			e.repeat()
 		}
-		if e.unsure && !draining {
-			e.checkRestart(reqs)
-		}
 	}
 	return true
+}
+
+// mustCheck reports whether the process has to be known before items are sent: it
+// may be a new one that does not know what ends.
+func (e *endpoint) mustCheck(items []item) bool {
+	return !e.downSince.IsZero() || endsNews(items) && !e.now().Before(e.checkAt)
+}
+
+// missed records that items were not taken, but for the first ones.
+func (e *endpoint) missed(items []item, taken int, a answer) {
+	e.fail(a, len(items)-taken)
+	e.took(e, messages(items[:min(len(items), probeAlerts)]), nil, a)
 }
 
 // item is a word in the form in which it is sent.
@@ -239,6 +249,7 @@ func (e *endpoint) fail(a answer, n int) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.state.Reached(false, now)
 	e.up, e.lastErr = false, a.Err.Error()
 	e.failed[a.Reason] += int64(n)
 }
@@ -256,45 +267,18 @@ func (e *endpoint) pending() int {
 	return e.state.Stats().Pending
 }
 
-// greet asks the Alertmanager for its clock before it is told anything: alerts
-// that it knows from the process before would be over there by a wrong one.
+// greet asks the Alertmanager for its clock and its process before anything is
+// sent: alerts that it knows from the process before would be over there by a
+// wrong clock.
 func (e *endpoint) greet(ctx context.Context) {
 	if e.client.open() != nil {
 		return // said when something is sent
 	}
-	asked := e.now()
-	_, _, date := e.client.startedAt(ctx)
-	e.heard(date, asked, e.now())
+	e.check(ctx)
+	e.changed = false // nothing was sent yet
 	if n := e.client.addresses(ctx); n > 1 {
 		e.log.Warn().Int("addresses", n).Msg("the name of the alertmanager has several addresses, and only one of them is told: list every Alertmanager in urls")
 	}
-}
-
-// checkRestart asks the Alertmanager since when it runs. If it started anew it
-// has forgotten every alert: it would not notify of the end of one, and would
-// learn of open ones only when they are sent again. So it is asked after it was
-// away and after it was told an end.
-func (e *endpoint) checkRestart(ctx context.Context) {
-	now := e.now()
-	if !e.checkedAt.IsZero() && now.Sub(e.checkedAt) < checkEvery {
-		return
-	}
-	e.checkedAt = now
-	earliest, latest, _ := e.client.startedAt(ctx)
-	if latest.IsZero() {
-		return // it will be asked again
-	}
-	e.unsure = false
-	if !earliest.After(e.started) {
-		return
-	}
-	if !e.started.IsZero() {
-		e.log.Info().Time("started", latest).Msg("alertmanager was restarted, telling it everything")
-	}
-	e.started = latest
-	e.mu.Lock()
-	e.state.Restarted(earliest, latest)
-	e.mu.Unlock()
 }
 
 func (e *endpoint) status(sink string) sinks.EndpointStatus {

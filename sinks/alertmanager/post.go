@@ -3,14 +3,12 @@ package alertmanager
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"time"
 
-	"github.com/prometheus/alertmanager/api/v2/models"
 	commonconfig "github.com/prometheus/common/config"
 
 	"crowsnest/httpconfig"
@@ -20,7 +18,7 @@ import (
 // Bounds of what is read of an answer.
 const (
 	maxAnswer = 64 << 10
-	maxStatus = 1 << 20 // it holds Alertmanager's configuration
+	maxStatus = 1 << 20 // of a status: it holds Alertmanager's configuration
 )
 
 const (
@@ -142,36 +140,6 @@ func (c *client) postOnce(ctx context.Context, body []byte) answer {
 	a := answer{Answer: courier.Judge(resp, said, "urls", maxRetry), code: resp.StatusCode}
 	a.date, _ = http.ParseTime(resp.Header.Get("Date"))
 	return a
-}
-
-// startedAt asks between which times, by our clock, the Alertmanager started.
-// It returns zeros if that cannot be known: then it is taken to be the one that
-// it was. date is what its clock shows, cut to seconds, or zero; it makes up for
-// a clock that differs from ours.
-func (c *client) startedAt(ctx context.Context) (earliest, latest, date time.Time) {
-	ctx, cancel := context.WithTimeout(ctx, statusWithin)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+"/api/v2/status", nil)
-	if err != nil {
-		return earliest, latest, date
-	}
-	asked := c.now()
-	resp, err := c.http.Do(req)
-	if err != nil {
-		return earliest, latest, date
-	}
-	defer resp.Body.Close()
-	answered := c.now()
-	var status models.AlertmanagerStatus
-	date, err = http.ParseTime(resp.Header.Get("Date"))
-	if err != nil || resp.StatusCode != http.StatusOK {
-		return earliest, latest, date
-	}
-	if err := json.NewDecoder(io.LimitReader(resp.Body, maxStatus)).Decode(&status); err != nil || status.Uptime == nil {
-		return earliest, latest, date
-	}
-	age := date.Sub(time.Time(*status.Uptime))
-	return asked.Add(-age - time.Second), answered.Add(-age), date
 }
 
 // addresses is how many addresses of one kind the name has: where there are

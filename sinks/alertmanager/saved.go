@@ -1,7 +1,6 @@
 package alertmanager
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -11,20 +10,18 @@ import (
 
 	"crowsnest/episodes"
 	"crowsnest/sinks"
-	"crowsnest/sinks/internal/courier"
 )
 
-const (
-	savedVersion = 1
-	maxSaved     = 512 << 10 // bytes of ended episodes that are saved
-)
+const savedVersion = 1
 
 // saved is the sink in a snapshot. Ended episodes are the same for all
 // endpoints and saved once.
 type saved struct {
 	Version   int                     `json:"version"`
 	Endpoints map[string][]sinks.Mark `json:"endpoints"`
-	Ended     []sinks.Ended           `json:"ended"`
+	Members   map[string]member       `json:"members,omitempty"`
+	Packed    [][]byte                `json:"packed,omitempty"`
+	Ended     []sinks.Ended           `json:"ended,omitempty"` // written by older programs
 }
 
 // Export returns what has to outlive the process: what each Alertmanager has
@@ -32,43 +29,26 @@ type saved struct {
 // called at any time, also after Run has returned.
 func (s *Sink) Export() ([]byte, error) {
 	now := s.now()
-	out := saved{Version: savedVersion, Endpoints: map[string][]sinks.Mark{}}
+	out := saved{Version: savedVersion, Endpoints: map[string][]sinks.Mark{}, Members: map[string]member{}}
 	ended := map[string]sinks.Ended{}
+	s.shared.Lock()
 	for _, e := range s.endpoints {
-		e.mu.Lock()
 		st := e.state.Export(now)
-		e.mu.Unlock()
-		out.Endpoints[e.name] = st.Marks
+		out.Endpoints[e.name], out.Members[e.name] = st.Marks, e.member.stamped(now)
 		for _, ep := range st.Ended {
 			ended[ep.Fingerprint] = ep
 		}
 	}
-	out.Ended = withinBound(slices.Collect(maps.Values(ended)))
+	s.shared.Unlock()
+	var err error
+	if out.Packed, err = s.ended.Encode(slices.Collect(maps.Values(ended))); err != nil {
+		return nil, fmt.Errorf("save sink %s: %w", s.cfg.Name, err)
+	}
 	b, err := json.Marshal(out)
 	if err != nil {
 		return nil, fmt.Errorf("save sink %s: %w", s.cfg.Name, err)
 	}
 	return b, nil
-}
-
-// withinBound keeps what ended last whole, what ended before that without its
-// annotations, and leaves out what is older still.
-func withinBound(in []sinks.Ended) []sinks.Ended {
-	slices.SortFunc(in, func(a, b sinks.Ended) int {
-		return cmp.Or(b.EndsAt.Compare(a.EndsAt), cmp.Compare(a.Fingerprint, b.Fingerprint))
-	})
-	size := 0
-	out := make([]sinks.Ended, 0, len(in))
-	for _, ep := range in {
-		if size+ep.Size() > maxSaved*3/4 {
-			ep.Annotations = map[string]string{"summary": courier.Cut(ep.Annotations["summary"], maxValue)}
-		}
-		if size += ep.Size(); size > maxSaved {
-			break
-		}
-		out = append(out, ep)
-	}
-	return out
 }
 
 // Import takes what Export returned, before the first Notify. An error means
@@ -82,15 +62,18 @@ func (s *Sink) Import(data []byte) error {
 		return fmt.Errorf("read the saved state of sink %s: version %d, want %d", s.cfg.Name, in.Version, savedVersion)
 	}
 	now := s.now()
+	in.Ended = append(in.Ended, sinks.UnpackEnded(in.Packed)...)
+	s.shared.Lock()
 	for _, e := range s.endpoints {
+		e.member = in.Members[e.name].measured(now)
 		marks, known := in.Endpoints[e.name]
 		if !known {
 			marks = forNew(in.Endpoints)
 		}
-		e.mu.Lock()
 		e.state.Import(sinks.Saved{Marks: marks, Ended: in.Ended}, now)
-		e.mu.Unlock()
 	}
+	s.endpoints.link()
+	s.shared.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, marks := range in.Endpoints {

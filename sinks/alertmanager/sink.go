@@ -47,9 +47,11 @@ type Sink struct {
 	cfg       Config
 	latency   func(time.Duration)
 	now       func() time.Time
-	endpoints []*endpoint
+	endpoints members
+	shared    sync.Mutex // guards what endpoints look at of each other
 
 	answers *sinks.Deliveries
+	ended   sinks.EndedPack
 
 	mu sync.Mutex
 	// begun is when the episodes began whose latency was told.
@@ -80,8 +82,11 @@ func New(cfg Config, opt Options) (*Sink, error) {
 			return nil, err
 		}
 		e := newEndpoint(endpointName(u), cfg, log, opt)
-		e.took = s.took
+		e.took, e.mu = s.took, &s.shared
 		s.endpoints = append(s.endpoints, e)
+	}
+	for _, e := range s.endpoints {
+		e.members = s.endpoints
 	}
 	return s, nil
 }
@@ -92,8 +97,14 @@ func (s *Sink) Name() string { return s.cfg.Name }
 // Notify takes changed episodes. After a start it has to be given every open
 // episode and those that ended lately, after Import. It does not block.
 func (s *Sink) Notify(eps []episodes.Episode) {
+	now := s.now()
+	s.shared.Lock()
 	for _, e := range s.endpoints {
-		e.notify(eps)
+		e.state.Notify(eps, now)
+	}
+	s.shared.Unlock()
+	for _, e := range s.endpoints {
+		e.rouse()
 	}
 }
 

@@ -56,6 +56,7 @@ type AM struct {
 	refuse  func(labels map[string]string) bool
 	started time.Time
 	skew    time.Duration
+	cluster string // as the status has it
 	posts   []Post
 	taken   map[string][]Word // by alertname
 	known   map[string]bool   // alerts since the start, by labels
@@ -64,7 +65,7 @@ type AM struct {
 
 // New returns an AM that works and started now.
 func New() *AM {
-	return &AM{changed: make(chan struct{}), started: time.Now(), taken: map[string][]Word{}, known: map[string]bool{}, fromEnd: map[string]string{}}
+	return &AM{changed: make(chan struct{}), started: time.Now(), cluster: `{"status":"disabled"}`, taken: map[string][]Word{}, known: map[string]bool{}, fromEnd: map[string]string{}}
 }
 
 // Set sets the fault of every further request; nil: none.
@@ -86,6 +87,27 @@ func (a *AM) Restart() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.started, a.known = time.Now(), map[string]bool{}
+}
+
+// SetCluster makes it a member of a cluster that has these members, its own name
+// included.
+func (a *AM) SetCluster(members ...string) {
+	type peer struct {
+		Name    string `json:"name"`
+		Address string `json:"address"`
+	}
+	c := struct {
+		Name   string `json:"name"`
+		Status string `json:"status"`
+		Peers  []peer `json:"peers"`
+	}{members[0], "ready", nil}
+	for _, m := range members {
+		c.Peers = append(c.Peers, peer{m, "10.0.0.1:9094"})
+	}
+	b, _ := json.Marshal(c) // strings have a form always
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.cluster = string(b)
 }
 
 // SetSkew moves its clock ahead.
@@ -154,7 +176,7 @@ func (a *AM) Changed() <-chan struct{} {
 func (a *AM) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	f, now := a.fault, time.Now().Add(a.skew)
-	started := a.started.Add(a.skew)
+	started, cluster := a.started.Add(a.skew), a.cluster
 	a.mu.Unlock()
 	w.Header().Set("Date", now.UTC().Format(http.TimeFormat))
 	switch {
@@ -163,7 +185,7 @@ func (a *AM) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case f != nil && f(w, r):
 	case r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/api/v2/status"):
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"cluster":{"status":"ready"},"config":{"original":""},"uptime":%q,"versionInfo":{}}`, started.UTC().Format(time.RFC3339Nano))
+		fmt.Fprintf(w, `{"cluster":%s,"config":{"original":""},"uptime":%q,"versionInfo":{}}`, cluster, started.UTC().Format(time.RFC3339Nano))
 	default:
 		http.NotFound(w, r)
 	}

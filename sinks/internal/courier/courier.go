@@ -107,6 +107,7 @@ type Courier[T any] struct {
 	downSince time.Time
 
 	answers *sinks.Deliveries
+	ended   sinks.EndedPack
 
 	mu      sync.Mutex
 	state   *sinks.State

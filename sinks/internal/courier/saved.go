@@ -1,23 +1,20 @@
 package courier
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"crowsnest/sinks"
 )
 
-const (
-	savedVersion = 1
-	maxSaved     = 512 << 10 // bytes of ended episodes that are saved
-)
+const savedVersion = 1
 
 // saved is a courier in a snapshot.
 type saved struct {
-	Version int `json:"version"`
-	sinks.Saved
+	Version int           `json:"version"`
+	Marks   []sinks.Mark  `json:"marks"`
+	Packed  [][]byte      `json:"packed,omitempty"`
+	Ended   []sinks.Ended `json:"ended,omitempty"` // written by older programs
 }
 
 // Export returns what has to outlive the process: what the receiver has taken,
@@ -25,28 +22,18 @@ type saved struct {
 // also after Run has returned.
 func (c *Courier[T]) Export() ([]byte, error) {
 	c.mu.Lock()
-	out := saved{Version: savedVersion, Saved: c.state.Export(c.now())}
+	st := c.state.Export(c.now())
 	c.mu.Unlock()
-	out.Ended = withinBound(out.Ended)
+	out := saved{Version: savedVersion, Marks: st.Marks}
+	var err error
+	if out.Packed, err = c.ended.Encode(st.Ended); err != nil {
+		return nil, fmt.Errorf("save sink %s: %w", c.cfg.Name, err)
+	}
 	b, err := json.Marshal(out)
 	if err != nil {
 		return nil, fmt.Errorf("save sink %s: %w", c.cfg.Name, err)
 	}
 	return b, nil
-}
-
-// withinBound keeps what ended last.
-func withinBound(in []sinks.Ended) []sinks.Ended {
-	slices.SortFunc(in, func(a, b sinks.Ended) int {
-		return cmp.Or(b.EndsAt.Compare(a.EndsAt), cmp.Compare(a.Fingerprint, b.Fingerprint))
-	})
-	size := 0
-	for i, ep := range in {
-		if size += ep.Size(); size > maxSaved {
-			return in[:i]
-		}
-	}
-	return in
 }
 
 // Import takes what Export returned, before the first Notify. An error means
@@ -61,6 +48,6 @@ func (c *Courier[T]) Import(data []byte) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.state.Import(in.Saved, c.now())
+	c.state.Import(sinks.Saved{Marks: in.Marks, Ended: append(in.Ended, sinks.UnpackEnded(in.Packed)...)}, c.now())
 	return nil
 }

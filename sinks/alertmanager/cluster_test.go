@@ -1,0 +1,128 @@
+package alertmanager
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/test/fault"
+)
+
+// inCluster runs f with two Alertmanagers that are one cluster.
+func inCluster(t *testing.T, f func(b *bench)) {
+	t.Helper()
+	inBubble(t, 2, func(b *bench) {
+		b.stop()
+		b.ams[0].SetCluster("one", "two")
+		b.ams[1].SetCluster("two", "one")
+		b.open(Config{}, nil)
+		f(b)
+	})
+}
+
+// restart stops and starts the sink, with what it saved.
+func (b *bench) restart() {
+	b.t.Helper()
+	state, err := b.sink.Export()
+	require.NoError(b.t, err)
+	b.stop()
+	b.open(Config{}, state)
+}
+
+// What a cluster was notified of is not sent as firing again to a member that
+// was away, whether or not crowsnest restarts meanwhile.
+func TestMemberReturns(t *testing.T) {
+	f := func(away time.Duration, restarts bool) {
+		t.Helper()
+		inCluster(t, func(b *bench) {
+			stays, gone := b.ams[0], b.ams[1]
+			open, before, both := fire("Open"), fire("Before"), fire("Both")
+			b.notify(open, before, both)
+			b.pass(5 * time.Minute)
+			gone.Set(fault.Reset)
+			b.notify(end(before))
+			short := fire("Short") // it begins and ends while the member is away
+			b.notify(short)
+			b.pass(away / 2)
+			if restarts {
+				b.restart()
+				b.notify(open, both)
+			}
+			short = end(short)
+			b.notify(short)
+			b.pass(away / 2)
+			gone.SetCluster("two again", "one")
+			gone.Restart()
+			gone.Set(nil)
+			from := len(gone.Words("Open"))
+			b.within(5*time.Second, "what is open", func() bool { return len(gone.Words("Open")) > from })
+			b.notify(end(both))
+			b.pass(5 * time.Minute)
+
+			require.Equal(t, "firing resolved", stays.Told("Before"))
+			require.Equal(t, "firing resolved", stays.Told("Short"))
+			require.NotContains(t, gone.Told("Short"), "firing", "people were notified")
+			require.Contains(t, []string{"firing", "firing resolved"}, gone.Told("Before"))
+			b.told("Both", "firing resolved")
+		})
+	}
+	for _, away := range []time.Duration{2 * time.Minute, 10 * time.Minute, time.Hour} {
+		f(away, false)
+		f(away, true)
+	}
+}
+
+// An Alertmanager that is in no cluster with another one notifies people of its
+// own: it is sent everything.
+func TestNoCluster(t *testing.T) {
+	inBubble(t, 2, func(b *bench) {
+		b.ams[1].Set(fault.Reset)
+		ep := fire("A")
+		b.notify(ep)
+		b.pass(2 * time.Minute)
+		b.notify(end(ep))
+		b.pass(10 * time.Minute)
+		b.ams[1].Set(nil)
+		b.pass(2 * time.Minute)
+		b.told("A", "firing resolved")
+	})
+}
+
+// A member that took an alert and died before it could notify does not speak for
+// the others.
+func TestMemberDiesBeforeItNotifies(t *testing.T) {
+	inCluster(t, func(b *bench) {
+		first, second := b.ams[0], b.ams[1]
+		second.Set(fault.Reset)
+		ep := fire("A")
+		b.notify(ep)
+		require.Equal(t, "firing", first.Told("A"))
+		b.pass(10 * time.Second)
+		first.Set(fault.Reset)
+		b.notify(end(ep))
+		b.pass(5 * time.Minute)
+		second.Set(nil)
+		b.pass(2 * time.Minute)
+		require.Equal(t, "firing resolved", second.Told("A"))
+	})
+}
+
+// An Alertmanager is the same process over restarts of crowsnest: nothing is
+// sent again that it took in the second in which it started.
+func TestSameProcessOverRestarts(t *testing.T) {
+	inBubble(t, 1, func(b *bench) {
+		ep := fire("A")
+		b.notify(ep)
+		b.pass(61 * time.Second)
+		ep = end(ep)
+		b.notify(ep)
+		for range 4 {
+			b.pass(10 * time.Second)
+			b.restart()
+			b.notify(ep)
+			b.pass(time.Second)
+		}
+		b.told("A", "firing resolved")
+	})
+}

@@ -1,0 +1,69 @@
+package alertmanager
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/alertmanager/api/v2/models"
+
+	"crowsnest/sinks/internal/courier"
+)
+
+// clusterDisabled is the status of an Alertmanager that has no peers.
+const clusterDisabled = "disabled"
+
+// status is what an Alertmanager says about itself.
+type status struct {
+	date time.Time // its clock, cut to seconds; zero: not said
+	// uptime is when its process started, by its clock and to the millisecond. It
+	// identifies the process, and stays the same when a clock is set. Zero: not
+	// said.
+	uptime time.Time
+	// earliest and latest bound the same time by our clock.
+	earliest, latest time.Time
+	alone            bool     // it is not part of a cluster
+	members          []string // names of the members of its cluster, its own included
+}
+
+// status asks the Alertmanager. The answer has an error if none came; what the
+// server did not say is zero in the status.
+func (c *client) status(ctx context.Context) (status, answer) {
+	ctx, cancel := context.WithTimeout(ctx, statusWithin)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+"/api/v2/status", nil)
+	if err != nil {
+		return status{}, failure(courier.ReasonConfig, err)
+	}
+	asked := c.now()
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return status{}, answer{Answer: courier.Broken(err)}
+	}
+	defer resp.Body.Close()
+	return readStatus(resp, asked, c.now()), answer{code: resp.StatusCode}
+}
+
+func readStatus(resp *http.Response, asked, answered time.Time) (out status) {
+	out.date, _ = http.ParseTime(resp.Header.Get("Date"))
+	var said models.AlertmanagerStatus
+	if resp.StatusCode != http.StatusOK || json.NewDecoder(io.LimitReader(resp.Body, maxStatus)).Decode(&said) != nil {
+		return out
+	}
+	if c := said.Cluster; c != nil && c.Status != nil {
+		out.alone = *c.Status == clusterDisabled
+		for _, p := range c.Peers {
+			if p != nil && p.Name != nil {
+				out.members = append(out.members, *p.Name)
+			}
+		}
+	}
+	if said.Uptime != nil && !out.date.IsZero() {
+		out.uptime = time.Time(*said.Uptime).UTC()
+		age := out.date.Sub(out.uptime)
+		out.earliest, out.latest = asked.Add(-age-time.Second), answered.Add(-age)
+	}
+	return out
+}

@@ -1,0 +1,43 @@
+package sinks
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"crowsnest/episodes"
+)
+
+// maxPacked is how many bytes of ended episodes are saved per sink, compressed.
+const maxPacked = 8 << 20
+
+// EndedPack encodes ended episodes for snapshots, one after the other. It is safe
+// for concurrent use.
+type EndedPack struct {
+	pack episodes.Pack[endedKey, Ended]
+}
+
+type endedKey struct {
+	fingerprint string
+	starts      time.Time
+}
+
+// Encode returns the episodes for UnpackEnded, without the oldest ones where they
+// take more than 8 MiB. in is sorted by it.
+func (p *EndedPack) Encode(in []Ended) ([][]byte, error) {
+	slices.SortFunc(in, func(a, b Ended) int {
+		return cmp.Or(a.EndsAt.Compare(b.EndsAt), cmp.Compare(a.Fingerprint, b.Fingerprint))
+	})
+	blocks, err := p.pack.Encode(in, func(e Ended) endedKey { return endedKey{e.Fingerprint, e.StartsAt} })
+	size := 0
+	for i, b := range slices.Backward(blocks) {
+		if size += len(b); size > maxPacked {
+			return blocks[i+1:], err
+		}
+	}
+	return blocks, err
+}
+
+// UnpackEnded returns what Encode was given. There may be more: State.Import takes
+// what its marks name.
+func UnpackEnded(blocks [][]byte) []Ended { return episodes.Unpack[Ended](blocks) }

@@ -1,0 +1,63 @@
+package sinks
+
+import "time"
+
+// SetPeers sets the states of the other endpoints that notify the same people:
+// the members of one cluster. What one of them took long enough to notify of
+// counts for all. States of one cluster must be used under one lock.
+func (s *State) SetPeers(peers []*State) { s.peers = peers }
+
+// Reached records whether the endpoint answered at now. One that does not may
+// have died: what it took just before may never be notified.
+func (s *State) Reached(up bool, now time.Time) {
+	switch {
+	case up:
+		s.away = time.Time{}
+	case s.up || s.away.IsZero():
+		s.away = now
+	}
+	s.up = up
+}
+
+// notified reports whether the endpoint had the episode of e as firing for
+// MinFiring.
+func (s *State) notified(e *slot, now time.Time) bool {
+	if e.accepted.IsZero() {
+		return false
+	}
+	enough := e.accepted.Add(s.cfg.MinFiring)
+	return !later(e.alive, e.ended).Before(enough) || s.up && !now.Before(enough)
+}
+
+// elsewhere calls f for the slots that peers have of the same episode, until it
+// returns true, and reports whether it did.
+func (s *State) elsewhere(e *slot, f func(p *State, o *slot) bool) bool {
+	for _, p := range s.peers {
+		if o := p.slots[e.ep.Fingerprint]; o != nil && o.ep.StartsAt.Equal(e.ep.StartsAt) && f(p, o) {
+			return true
+		}
+	}
+	return false
+}
+
+// notifiedElsewhere reports whether a peer notified of e: then only its end is
+// sent.
+func (s *State) notifiedElsewhere(e *slot, now time.Time) bool {
+	return s.elsewhere(e, func(p *State, o *slot) bool { return p.notified(o, now) })
+}
+
+// lateElsewhere reports whether a peer notified of e and sends its end no more:
+// an endpoint that never had it as firing needs nothing of it.
+func (s *State) lateElsewhere(e *slot, now time.Time) bool {
+	return e.accepted.IsZero() && s.elsewhere(e, func(p *State, o *slot) bool {
+		return p.notified(o, now) && !o.ended.IsZero() && now.Sub(o.ended) > s.cfg.ResolvedFor
+	})
+}
+
+// owedElsewhere reports whether a peer had e as firing and not its end: when that
+// peer starts with an empty memory, e says that people were notified.
+func (s *State) owedElsewhere(e *slot) bool {
+	return s.elsewhere(e, func(_ *State, o *slot) bool {
+		return o.known && o.over() && o.ended.IsZero() && !o.givenUp && !o.accepted.IsZero()
+	})
+}
