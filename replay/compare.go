@@ -191,7 +191,7 @@ func key(a Alert) string {
 	if a.Episode.Rule != nil {
 		names = append(names, slices.Sorted(slices.Values(a.Episode.Rule.By))...)
 	}
-	for _, name := range rules.DefaultIdentity {
+	for _, name := range scanIdentity {
 		names = append(names, name, "stream_"+name)
 	}
 	for _, name := range names {

@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"crowsnest/episodes"
@@ -11,6 +12,12 @@ import (
 	"crowsnest/redact"
 	"crowsnest/rules"
 )
+
+// FileLabel is a label of inputs of which nothing says which pod wrote them. It
+// belongs to the identity: what one file says ends no failure of another.
+const FileLabel = "file"
+
+var scanIdentity = append(slices.Clone(rules.DefaultIdentity), FileLabel)
 
 // ScanOptions say how recorded lines are read.
 type ScanOptions struct {
@@ -120,7 +127,7 @@ func newScanner(target Target, opt ScanOptions) *scanner {
 		opened: map[string]int{}, words: map[string]int{},
 	}
 	sc.session = newSession(target.Set, target.Program, time.Time{}, episodes.Config{
-		Redactor: opt.Redactor, Unlabelled: opt.Lenient,
+		Redactor: opt.Redactor, Unlabelled: opt.Lenient, Identity: scanIdentity,
 		UpdateEvery: math.MaxInt64, // refresh asks at the end
 	})
 	sc.session.told = sc.told

@@ -363,7 +363,7 @@ func (c *cli) writeDiscovered(path string, r discover.Report) error {
 		_, err := io.WriteString(c.out, pack)
 		return err
 	}
-	if err := os.WriteFile(path, []byte(pack), 0o644); err != nil {
+	if err := os.WriteFile(path, []byte(pack), 0o600); err != nil {
 		return fmt.Errorf("write --rules-out: %w", err)
 	}
 	return nil

@@ -57,6 +57,7 @@ func Collect(args []string, opt Options) ([]replay.Input, []Skipped, error) {
 			c.fail(err)
 		}
 	}
+	c.keepApart()
 	if len(c.inputs) == 0 && c.failed == 0 {
 		c.fail(fmt.Errorf("there are no logs in %s", strings.Join(args, ", ")))
 	}
@@ -73,6 +74,27 @@ type collector struct {
 	seen    map[string]bool // real paths
 	errs    []error         // the first ones
 	failed  int
+}
+
+// keepApart gives the inputs of which nothing says which pod wrote them a label
+// of their own, if there are several: they may come from different clusters. The
+// rotated files of a log are one.
+func (c *collector) keepApart() {
+	files := map[string][]int{}
+	for i, in := range c.inputs {
+		if in.Labels["namespace"] == "" && in.Labels["pod"] == "" && in.Labels["node"] == "" {
+			name := unrotated(in.Name)
+			files[name] = append(files[name], i)
+		}
+	}
+	if len(files) < 2 {
+		return
+	}
+	for name, inputs := range files {
+		for _, i := range inputs {
+			c.inputs[i].Labels[replay.FileLabel] = name
+		}
+	}
 }
 
 func (c *collector) fail(err error) {

@@ -130,3 +130,12 @@ func isName(s string) bool {
 	}
 	return s != "" && len(s) <= 253
 }
+
+// turned is what rotation adds to the name of a log: `.1`, `-20260102`, `.previous`.
+var turned = regexp.MustCompile(`(?:[-.](?:previous|prev))?(\.log|\.txt)?(?:\.[0-9][-0-9T:.]*|-[0-9]{8}[-0-9T:.]*)?$`)
+
+// unrotated returns the path of a log as it was before it was rotated.
+func unrotated(path string) string {
+	dir, file := filepath.Split(strings.TrimSuffix(path, ".gz"))
+	return dir + turned.ReplaceAllString(file, "$1")
+}

@@ -193,3 +193,31 @@ func TestLayoutLabels(t *testing.T) {
 	f("pods/ns_p-1_uid/c/0.log", matcher.Labels{}) // the kubelet's own
 	f("b/logs/$(id)/p-1/c.log", matcher.Labels{"pod": "p-1", "container": "c"})
 }
+
+// Files of unknown pods may come from different clusters: what one says ends no
+// failure of another. Rotated files of one log belong together.
+func TestUnknownPodsAreKeptApart(t *testing.T) {
+	lost := "E0101 10:00:00.000000       1 leaderelection.go:308] Failed to release lock: context deadline exceeded\nE0101 10:00:01.000000       1 leaderelection.go:332] error retrieving resource lock kube-system/kube-controller-manager: timed out\nI0101 10:00:02.000000       1 leaderelection.go:285] failed to renew lease kube-system/kube-controller-manager: timed out waiting for the condition\nF0101 10:00:02.100000       1 controllermanager.go:302] leaderelection lost\n"
+	won := "I0101 10:00:20.000000       1 leaderelection.go:258] successfully acquired lease kube-system/kube-controller-manager\n"
+	alerts := func(files map[string]string) []string {
+		dir := t.TempDir()
+		for name, text := range files {
+			write(t, filepath.Join(dir, name), text)
+		}
+		return alertsOf(t, dir)
+	}
+	require.NotEmpty(t, alerts(map[string]string{"east.log": lost}))
+	require.NotEmpty(t, alerts(map[string]string{"east.log": lost, "west.log": won}))
+	require.Empty(t, alerts(map[string]string{"east.log.1": lost, "east.log": won}))
+	require.Empty(t, alerts(map[string]string{"kcm-previous.log": lost, "kcm.log": won}))
+	require.Empty(t, alerts(map[string]string{"east.log": lost + won}))
+}
+
+func TestUnrotated(t *testing.T) {
+	for path, want := range map[string]string{
+		"a/x.log": "a/x.log", "x.log.1": "x.log", "x.log.2.gz": "x.log", "x.log-20260102.gz": "x.log", "x-previous.log": "x.log",
+		"x.previous.log": "x.log", "x.log.20260102-030405": "x.log", "x": "x", "node-1": "node-1", "node-1.log": "node-1.log", "x.gz": "x",
+	} {
+		require.Equal(t, want, unrotated(path))
+	}
+}
