@@ -1,5 +1,7 @@
 package episodes
 
+import "slices"
+
 // place finds a place for an episode of a party, or returns the limit that
 // leaves none. Where a limit is reached, a party, or within one party a rule,
 // that has more open gives one up: the overflow alert of its rule stands for it.
@@ -83,4 +85,39 @@ func (e *Engine) displace(c *cell, now int64) {
 	e.evictions.note(c.party, rs.rule.Alert, EvictedAlerts)
 	e.close(ep, ReasonDisplaced, now, now)
 	e.refuse(rs, ep.key, ep.newest, l, now)
+}
+
+// thin keeps the windows of open episodes within their bound: the party that has
+// the most lines in them loses the older half of those of one episode.
+func (e *Engine) thin() {
+	for {
+		c, over := e.slots.over(inLines)
+		if !over {
+			return
+		}
+		largest := e.slots.ranks[c][inLines].first().account.cells[inLines].first().cell
+		x := largest.oldest
+		for y := x; y != nil; y = y.newer {
+			if y.lines > x.lines {
+				x = y
+			}
+		}
+		rs := largest.shelf.rs
+		w := rs.open[x.key].window
+		w.halve()
+		if w.size() == x.lines {
+			return // one line of each kind is always kept
+		}
+		e.evictions.note(largest.party, rs.rule.Alert, EvictedWindows)
+		rs.slots.resize(x, w.size())
+	}
+}
+
+// halve drops the older half of what the window holds.
+func (w *window) halve() {
+	for i := range w.steps {
+		w.extra -= w.steps[i].dropFirst(len(w.steps[i]) / 2)
+	}
+	w.extra -= w.values.dropFirst(len(w.values) / 2)
+	w.lines = slices.Delete(w.lines, 0, len(w.lines)/2)
 }

@@ -29,7 +29,7 @@ const (
 	maxClosed = 1000    // resolved episodes that are listed
 	// asidesPerKey is how many keys of clear and unless lines are remembered for
 	// each of MaxKeys: they are small.
-	asidesPerKey = 4
+	asidesPerKey = 2
 	// noTime is before every event: nothing is proved, cleared or muted.
 	noTime = math.MinInt64 / 2
 )
@@ -41,7 +41,9 @@ type Config struct {
 	// quarter more that no other rule can use.
 	MaxActive int // open episodes of all rules; default 1000
 	MaxKeys   int // keys with a window and without an episode; default 10000
-	MaxHits   int // lines in the windows of those keys; default 100000
+	// MaxHits bounds the lines in the windows of those keys, and as many in those
+	// of open episodes; default 100000.
+	MaxHits int
 	// MaxPerNamespace bounds the open episodes that the streams of one namespace
 	// cause, of critical and of other rules each; default half of MaxActive.
 	MaxPerNamespace int
@@ -124,7 +126,7 @@ type Engine struct {
 func New(cfg Config) *Engine {
 	cfg = cfg.withDefaults()
 	e := &Engine{cfg: cfg, rules: map[string]*ruleState{}, gone: newGone()}
-	e.slots = newRoom(load{inEntries: cfg.MaxActive})
+	e.slots = newRoom(load{inEntries: cfg.MaxActive, inLines: cfg.MaxHits})
 	e.windows = newRoom(load{inEntries: cfg.MaxKeys, inLines: cfg.MaxHits})
 	e.asides = newRoom(load{inEntries: asidesPerKey * cfg.MaxKeys, inLines: cfg.MaxHits})
 	// The sizes are positive, so there is no error.

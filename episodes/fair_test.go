@@ -212,3 +212,75 @@ func TestOldWindowsAreNoLoss(t *testing.T) {
 	require.EqualValues(t, 40, st.Rules[0].Evicted)
 	require.Empty(t, st.Evictions)
 }
+
+// Neither many lines nor long values of one namespace take more memory than the
+// bounds say, in open episodes as without; the lines of others stay.
+func TestLongValuesAreBounded(t *testing.T) {
+	f := func(name string, change func(*rules.Rule)) {
+		t.Run(name, func(t *testing.T) {
+			r := keyed("A", rules.SeverityWarning, func(r *rules.Rule) {
+				r.Limit, r.Within, r.Wants = 50, time.Hour, []string{"k", "v"}
+				change(r)
+			})
+			b := tenants{newBench(t, r)}
+			b.e = b.engine(Config{MaxHits: 1000})
+			say := func(namespace, key, value string, i int) {
+				d := time.Duration(i) * time.Millisecond
+				h := lineHit(r, matcher.Part(i%len(r.Steps)), d, "line", key, fmt.Sprint(i, value))
+				h.Labels = matcher.Labels{"namespace": namespace}
+				b.take(d, h)
+			}
+			long := fmt.Sprintf("%01000d", 0)
+			for i := range 3 {
+				say("shop", "open", "short", i)
+			}
+			say("shop", "waits", "short", 3)
+			for i := range 20_000 {
+				say("evil", fmt.Sprint("e", i/3%70), long, i+4)
+			}
+			bytes := 0
+			for _, ep := range b.e.rules["A"].open {
+				bytes += ep.window.bytes()
+			}
+			require.Positive(t, bytes)
+			require.LessOrEqual(t, bytes, 1000*extraBytes)
+			bytes = 0
+			for _, x := range b.e.rules["A"].windows.items {
+				bytes += x.value.bytes()
+				require.Equal(t, x.value.size(), x.lines)
+			}
+			require.LessOrEqual(t, bytes, 1000*extraBytes)
+			require.Equal(t, "evil", b.e.Evictions()[0].Namespace)
+			require.Len(t, b.e.Evictions(), 1)
+			require.Equal(t, 3, b.e.rules["A"].open["open"].window.lineCount())
+			require.Equal(t, 1, b.e.rules["A"].windows.items["waits"].value.lineCount())
+			exact := 0
+			for _, ep := range b.e.rules["A"].open {
+				exact += ep.window.size()
+			}
+			require.Equal(t, exact, b.e.slots.used[ordinary][inLines])
+		})
+	}
+	f("distinct", func(r *rules.Rule) { r.Count, r.Distinct = 3, "v" })
+	f("sequence", func(r *rules.Rule) { r.Sequence, r.Steps = true, make([]rules.Step, 3) })
+}
+
+func (w *window) lineCount() int {
+	n := len(w.values)
+	for _, hs := range w.steps {
+		n += len(hs)
+	}
+	return n
+}
+
+func (w *window) bytes() int {
+	n := 0
+	for _, hs := range append(slices.Clone(w.steps), w.values) {
+		for _, h := range hs {
+			for _, v := range h.values {
+				n += len(v)
+			}
+		}
+	}
+	return n
+}

@@ -98,6 +98,9 @@ func (e *Engine) add(ep *episode, party string) {
 	rs.byClear.add(ep.clears, ep)
 	rs.byMute.add(ep.mutes, ep)
 	ep.slot.key = ep.key
+	if ep.window != nil {
+		ep.slot.lines = ep.window.size()
+	}
 	rs.slots.put(&ep.slot, party)
 	if ep.loose {
 		rs.loose++
@@ -237,6 +240,7 @@ func (e *Engine) takeClear(rs *ruleState, h *hit, now int64) {
 	for _, ep := range e.concerned(rs, rs.byClear, rs.clearAt, key, values) {
 		if ep.window != nil {
 			ep.window.drop(t)
+			rs.slots.resize(&ep.slot, ep.window.size())
 		}
 		if t >= ep.newest {
 			e.closeBy(ep, ReasonClear, t, now, h.line)

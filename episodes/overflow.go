@@ -14,11 +14,11 @@ type overflow struct {
 	moved  int64 // how far starts was moved since, with the clock
 	newest int64 // last refused trigger
 	fired  int64
-	limit  limit  // that was reached last
-	why    string // the same in words
-	dirty  bool   // went on since the last update
-	lines  int64  // refused triggers
-	keys   *simplelru.LRU[string, struct{}]
+	limit  limit                            // that was reached last
+	why    string                           // the same in words
+	dirty  bool                             // went on since the last update
+	lines  int64                            // refused triggers
+	keys   *simplelru.LRU[uint64, struct{}] // hashes of them
 	print  Fingerprint
 	labels map[string]string
 	due    deadline
@@ -68,7 +68,7 @@ func (e *Engine) refuse(rs *ruleState, key string, t int64, l limit, now int64) 
 		l.namespace = strings.Clone(l.namespace)
 		o.limit, o.why = l, l.String()
 	}
-	o.keys.Add(key, struct{}{})
+	o.keys.Add(seedOf(key), struct{}{})
 	if o.lines == 1 {
 		e.changes = append(e.changes, e.exportOverflow(rs, now))
 		return
@@ -76,9 +76,9 @@ func (e *Engine) refuse(rs *ruleState, key string, t int64, l limit, now int64) 
 	e.touchOverflow(rs) // a flood refuses thousands: tell it with the next update
 }
 
-func newKeys(rs *ruleState) *simplelru.LRU[string, struct{}] {
+func newKeys(rs *ruleState) *simplelru.LRU[uint64, struct{}] {
 	// The size is positive, so there is no error.
-	keys, _ := simplelru.NewLRU[string, struct{}](10*max(rs.rule.Limit, 1), nil)
+	keys, _ := simplelru.NewLRU[uint64, struct{}](10*max(rs.rule.Limit, 1), nil)
 	return keys
 }
 

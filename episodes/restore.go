@@ -143,7 +143,10 @@ func (e *Engine) restoreRule(rs *ruleState, r ruleSnapshot, from *snapshot, now 
 		rs.over.due.disarm()
 		rs.over = overflow{due: deadline{rs: rs}, active: true, starts: o.Starts, moved: o.Moved, newest: o.Newest, fired: o.Fired, lines: o.Lines, why: o.Why, labels: o.Labels, print: printOf(o.Labels), keys: newKeys(rs)}
 		for _, k := range o.Keys {
-			rs.over.keys.Add(string(k), struct{}{})
+			rs.over.keys.Add(seedOf(string(k)), struct{}{})
+		}
+		for _, k := range o.Hashes {
+			rs.over.keys.Add(k, struct{}{})
 		}
 		rs.over.due.arm()
 	}
@@ -157,6 +160,10 @@ func (rs *ruleState) loadWindow(wants []string, s windowSnapshot, who *identity)
 		w.several = w.several || slices.ContainsFunc(w.steps[i], func(h *hit) bool { return h.several })
 	}
 	w.values, w.lines = loadHits(wants, s.Distinct), unpack(s.Lines)
+	w.extra = w.values.extra()
+	for _, hs := range w.steps {
+		w.extra += hs.extra()
+	}
 	if len(s.Newest) > 0 && len(w.lines) > 0 {
 		w.newest = loadHits(wants, s.Newest)[0]
 	}

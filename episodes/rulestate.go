@@ -2,7 +2,6 @@ package episodes
 
 import (
 	"cmp"
-	"hash/fnv"
 	"slices"
 	"strings"
 	"time"
@@ -62,10 +61,13 @@ func (e *Engine) newRuleState(r *rules.Rule) *ruleState {
 	return rs
 }
 
-func seedOf(name string) uint64 {
-	h := fnv.New64a()
-	h.Write([]byte(name))
-	return h.Sum64()
+// seedOf is the FNV-1a hash of a text.
+func seedOf(text string) uint64 {
+	h := uint64(14695981039346656037)
+	for i := range len(text) {
+		h = (h ^ uint64(text[i])) * 1099511628211
+	}
+	return h
 }
 
 // watermark is that of the rule's group.

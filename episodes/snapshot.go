@@ -102,7 +102,8 @@ type overflowSnapshot struct {
 	Fired  int64             `json:"fired"`
 	Lines  int64             `json:"lines"`
 	Why    string            `json:"why"`
-	Keys   [][]byte          `json:"keys,omitempty"`
+	Keys   [][]byte          `json:"keys,omitempty"` // of older programs
+	Hashes []uint64          `json:"key_hashes,omitempty"`
 }
 
 // savedEpisode is an episode that was resolved not long ago, to be told again.
@@ -245,9 +246,7 @@ func (e *Engine) saveRule(rs *ruleState) ruleSnapshot {
 	}
 	if o := &rs.over; o.active {
 		x := &overflowSnapshot{Labels: o.labels, Starts: o.starts, Moved: o.moved, Newest: o.newest, Fired: o.fired, Lines: o.lines, Why: o.why}
-		for _, k := range o.keys.Keys() {
-			x.Keys = append(x.Keys, []byte(k))
-		}
+		x.Hashes = o.keys.Keys()
 		out.Overflow = x
 	}
 	return out

@@ -154,6 +154,9 @@ func (e *Engine) count(rs *ruleState, ep *episode, step int, cleared int64) (tri
 			rs.windows.resize(&kept.entry, n)
 			rs.windows.squeeze(&kept.entry)
 		}
+	} else {
+		rs.slots.resize(&ep.slot, w.size())
+		e.thin()
 	}
 	return trig, ok
 }

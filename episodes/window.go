@@ -46,26 +46,54 @@ const keepLines = 2
 // hits is a list in order of time; equal times are in order of arrival.
 type hits []*hit
 
+// extra is what the hit counts for in a room besides being a line: its values may
+// take much more memory.
+func (h *hit) extra() int {
+	n := 0
+	for _, v := range h.values {
+		n += len(v)
+	}
+	return n / extraBytes
+}
+
+// extraBytes is how many bytes of values count as much as a line.
+const extraBytes = 256
+
+func (hs hits) extra() int {
+	n := 0
+	for _, h := range hs {
+		n += h.extra()
+	}
+	return n
+}
+
 // insert adds h and returns its index, or -1 if it is older than the newest
-// rules.MaxHits, which are kept.
-func (hs *hits) insert(h *hit) int {
+// rules.MaxHits, which are kept, and by how much extra grew.
+func (hs *hits) insert(h *hit) (at, extra int) {
 	i := len(*hs)
 	for i > 0 && (*hs)[i-1].t > h.t {
 		i--
 	}
-	*hs = slices.Insert(*hs, i, h)
+	*hs, extra = slices.Insert(*hs, i, h), h.extra()
 	if n := len(*hs); n > keepLines {
 		(*hs)[n-keepLines-1].line = text{}
 	}
 	if len(*hs) > rules.MaxHits {
+		extra -= (*hs)[0].extra()
 		*hs = slices.Delete(*hs, 0, 1)
 		i--
 	}
-	return i
+	return i, extra
 }
 
-// after drops the hits that are not newer than t.
-func (hs *hits) after(t int64) { *hs = slices.Delete(*hs, 0, hs.since(t)) }
+// after drops the hits that are not newer than t and returns their extra.
+func (hs *hits) after(t int64) int { return hs.dropFirst(hs.since(t)) }
+
+func (hs *hits) dropFirst(n int) int {
+	extra := (*hs)[:n].extra()
+	*hs = slices.Delete(*hs, 0, n)
+	return extra
+}
 
 // since returns the index of the first hit newer than t.
 func (hs hits) since(t int64) int {
@@ -129,6 +157,7 @@ type window struct {
 	newest *hit
 	// values holds, with distinct, the newest hit of each value.
 	values hits
+	extra  int // of the hits in values and steps
 }
 
 // trigger is a condition that became true: the lines that made it so.
@@ -158,18 +187,19 @@ func (rs *ruleState) newWindow(values []string, who *identity) *window {
 // drop forgets the lines that are not newer than t.
 func (w *window) drop(t int64) {
 	for i := range w.steps {
-		w.steps[i].after(t)
+		w.extra -= w.steps[i].after(t)
 	}
-	w.values.after(t)
+	w.extra -= w.values.after(t)
 	w.lines.after(t)
 	if w.newest != nil && w.newest.t <= t {
 		w.newest = nil
 	}
 }
 
-// size is the number of lines that are kept.
+// size is what the window counts for in a room: the lines that are kept, and
+// their values.
 func (w *window) size() int {
-	n := len(w.values) + len(w.lines)
+	n := len(w.values) + len(w.lines) + w.extra
 	for _, hs := range w.steps {
 		n += len(hs)
 	}
@@ -186,7 +216,8 @@ func (w *window) add(r *rules.Rule, step int, b *batch) (trigger, bool) {
 		for _, hs := range w.steps {
 			w.several = markSeveral(hs, h) || w.several
 		}
-		if w.steps[step].insert(h) < 0 {
+		at, extra := w.steps[step].insert(h)
+		if w.extra += extra; at < 0 {
 			return trigger{}, false
 		}
 		trig, ok := w.chain(r, step, h)
@@ -243,6 +274,7 @@ func (w *window) addDistinct(r *rules.Rule, b *batch) (trigger, bool) {
 			return trigger{}, false // a newer line of this value is counted
 		}
 		h = old // nothing else refers to it
+		w.extra -= old.extra()
 		w.values = slices.Delete(w.values, i, i+1)
 		break
 	}
@@ -250,8 +282,8 @@ func (w *window) addDistinct(r *rules.Rule, b *batch) (trigger, bool) {
 		h = &hit{}
 	}
 	b.lend(h, &b.hit)
-	i := w.values.insert(h)
-	if i < 0 {
+	i, extra := w.values.insert(h)
+	if w.extra += extra; i < 0 {
 		return trigger{}, false
 	}
 	each := b.each[:0]
