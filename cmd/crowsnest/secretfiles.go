@@ -22,7 +22,7 @@ func (c *Config) checkFiles() strictyaml.Problems {
 		}
 	}
 	if p := c.Sources.Agents; p != nil {
-		for key, file := range map[string]string{"web_config_file": p.Config.WebConfigFile, "bearer_token_file": p.Config.BearerTokenFile} {
+		for key, file := range map[string]string{"web_config_file": p.Config.WebConfigFile, "bearer_token_file": p.Config.BearerTokenFile, "admin_token_file": p.Config.AdminTokenFile} {
 			if err := readable(file); file != "" && err != nil {
 				out = append(out, p.Keys.Value(key).Problem(strictyaml.Error, "file", err.Error(), "create the file, or mount the secret, and let this user read it"))
 			}

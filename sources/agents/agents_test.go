@@ -251,7 +251,9 @@ func TestSavedBelongsToAnInstance(t *testing.T) {
 }
 
 func TestNodesAreForgotten(t *testing.T) {
-	b := newBench(t, Config{})
+	token := filepath.Join(t.TempDir(), "admin")
+	require.NoError(t, os.WriteFile(token, []byte("admin"), 0o600))
+	b := newBench(t, Config{AdminTokenFile: token})
 	h := &handler{s: b.s, p: b.p}
 	b.say(hits.Message{First: 1})
 	b.say(hits.Message{Node: "n2", First: 1})
@@ -270,7 +272,9 @@ func TestNodesAreForgotten(t *testing.T) {
 
 	remove := func(node string) int {
 		w := httptest.NewRecorder()
-		b.s.Handler(b.p).ServeHTTP(w, httptest.NewRequest(http.MethodDelete, hits.NodePath+node, nil))
+		r := httptest.NewRequest(http.MethodDelete, hits.NodePath+node, nil)
+		r.Header.Set("Authorization", "Bearer admin")
+		b.s.Handler(b.p).ServeHTTP(w, r)
 		return w.Code
 	}
 	require.Equal(t, http.StatusNotFound, remove("n1"))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"path/filepath"
 	"time"
 
@@ -30,6 +31,15 @@ type Config struct {
 	// BearerTokenFile holds the token that every agent has to show. It is read
 	// again when it changes.
 	BearerTokenFile string `yaml:"bearer_token_file"`
+	// TokenReview makes agents show a token of their service account.
+	TokenReview *TokenReview `yaml:"token_review"`
+	// CertificateName lets an agent speak only for the node that its client
+	// certificate names, as common name or DNS name. WebConfigFile has to verify
+	// certificates of clients.
+	CertificateName bool `yaml:"certificate_name"`
+	// AdminTokenFile holds the token with which an operator may make the aggregator
+	// forget a node. Without it nobody may. It is read again when it changes.
+	AdminTokenFile string `yaml:"admin_token_file"`
 	// MaxAgents bounds the nodes that are known. Default 500.
 	MaxAgents int `yaml:"max_agents"`
 	// SilentAfter is how long an agent may say nothing before it counts as away:
@@ -45,6 +55,8 @@ type Config struct {
 
 	// Clock is time.Now; tests set another one.
 	Clock func() time.Time `yaml:"-"`
+	// Transport stands for the network to the API server in tests.
+	Transport http.RoundTripper `yaml:"-"`
 }
 
 func (c Config) withDefaults() Config {
@@ -70,16 +82,27 @@ func or[T comparable](v, def T) T {
 
 // SetDirectory makes the files that are named relative to a folder.
 func (c *Config) SetDirectory(dir string) {
-	for _, p := range []*string{&c.WebConfigFile, &c.BearerTokenFile} {
+	for _, p := range c.files() {
 		if *p != "" && !filepath.IsAbs(*p) {
 			*p = filepath.Join(dir, *p)
 		}
 	}
 }
 
+// files are the settings that name files.
+func (c *Config) files() []*string {
+	out := []*string{&c.WebConfigFile, &c.BearerTokenFile, &c.AdminTokenFile}
+	if c.TokenReview != nil {
+		out = append(out, &c.TokenReview.Kubeconfig)
+	}
+	return out
+}
+
 // Guarded tells whether agents have to show who they are, as far as this
 // configuration says it.
-func (c Config) Guarded() bool { return c.WebConfigFile != "" || c.BearerTokenFile != "" }
+func (c Config) Guarded() bool {
+	return c.WebConfigFile != "" || c.BearerTokenFile != "" || c.TokenReview != nil
+}
 
 // Validate returns everything that is wrong with the configuration. It does no
 // I/O.
@@ -91,6 +114,15 @@ func (c Config) Validate() error {
 	}
 	if c.MaxAgents < 1 || c.MaxAgents > 10000 {
 		errs = append(errs, fmt.Errorf("max_agents: %d is not between 1 and 10000", c.MaxAgents))
+	}
+	if c.TokenReview != nil {
+		errs = append(errs, c.TokenReview.validate())
+		if c.BearerTokenFile != "" {
+			errs = append(errs, errors.New("bearer_token_file: an agent shows one token; remove this, or token_review"))
+		}
+	}
+	if c.CertificateName && c.WebConfigFile == "" {
+		errs = append(errs, errors.New("certificate_name: set web_config_file, with client_auth_type: RequireAndVerifyClientCert"))
 	}
 	between := func(name string, d, low, high time.Duration) {
 		if d < low || d > high {

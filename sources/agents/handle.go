@@ -23,15 +23,19 @@ const (
 	refusedMalformed = "malformed" // it cannot be read
 	refusedSize      = "too_large" // or of unknown size
 	refusedCount     = "too_many_agents"
-	refusedBusy      = "busy" // no memory for it now
+	refusedBusy      = "busy"        // no memory for it now
+	refusedReview    = "unavailable" // the API server does not say who it is
+	refusedAdmin     = "admin"       // an operator without the token of one
 )
 
 func refusals() []string {
-	return []string{refusedAuth, refusedConflict, refusedMalformed, refusedSize, refusedCount, refusedBusy}
+	return []string{refusedAuth, refusedConflict, refusedMalformed, refusedSize, refusedCount, refusedBusy, refusedReview, refusedAdmin}
 }
 
 // Outsiders are the reasons for refusals that concern no known node.
-func Outsiders() []string { return []string{refusedAuth, refusedCount, refusedMalformed} }
+func Outsiders() []string {
+	return []string{refusedAuth, refusedReview, refusedCount, refusedMalformed}
+}
 
 // refusal is an answer that is none.
 type refusal struct {
@@ -51,20 +55,12 @@ type handler struct {
 func (s *Source) Handler(p sources.Pipeline) http.Handler {
 	h := &handler{s: s, p: p}
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+hits.Path, h.message)
-	mux.HandleFunc("POST "+hits.ReportPath, h.report)
-	mux.HandleFunc("DELETE "+hits.NodePath+"{node}", h.forget)
+	mux.HandleFunc("POST "+hits.Path, h.agent(h.message))
+	mux.HandleFunc("POST "+hits.ReportPath, h.agent(h.report))
+	mux.HandleFunc("DELETE "+hits.NodePath+"{node}", h.admin(h.forget))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(hits.Header, strconv.Itoa(hits.Version))
 		w.Header().Set("X-Content-Type-Options", "nosniff")
-		if err := s.token.check(r.Header.Get("Authorization")); err != nil {
-			code := http.StatusUnauthorized
-			if !errors.Is(err, errNoToken) {
-				code = http.StatusInternalServerError
-			}
-			s.refuse(w, r, &refusal{code, refusedAuth, err})
-			return
-		}
 		mux.ServeHTTP(w, r)
 	})
 }
@@ -81,7 +77,7 @@ func (s *Source) refuse(w http.ResponseWriter, r *http.Request, why *refusal) {
 }
 
 // message takes one message.
-func (h *handler) message(w http.ResponseWriter, r *http.Request) {
+func (h *handler) message(w http.ResponseWriter, r *http.Request, who *caller) {
 	body, done, why := h.s.read(w, r, hits.MaxMessage)
 	if why != nil {
 		h.s.refuse(w, r, why)
@@ -97,7 +93,11 @@ func (h *handler) message(w http.ResponseWriter, r *http.Request) {
 		h.s.refuse(w, r, &refusal{code, refusedMalformed, err})
 		return
 	}
-	answer, why := h.take(r.Context(), &m)
+	if why := who.mayBe(m.Node); why != nil {
+		h.s.refuse(w, r, why)
+		return
+	}
+	answer, why := h.take(r.Context(), &m, who)
 	if why != nil {
 		h.s.refuse(w, r, why)
 		return
@@ -131,13 +131,14 @@ func (s *Source) read(w http.ResponseWriter, r *http.Request, most int64) (body 
 
 // take takes a message of an agent: at most once what is in a batch, and in
 // order.
-func (h *handler) take(ctx context.Context, m *hits.Message) (hits.Answer, *refusal) {
+func (h *handler) take(ctx context.Context, m *hits.Message, who *caller) (hits.Answer, *refusal) {
 	s := h.s
 	n, fresh, why := s.enter(m)
 	if why != nil {
 		return hits.Answer{}, why
 	}
 	defer n.busy.Unlock()
+	s.set(func() { n.who = *who })
 	if fresh {
 		h.p.Join(n.part)
 		// An empty take makes the node part of the next save.

@@ -26,7 +26,7 @@ type condition struct {
 }
 
 // report takes the report of an agent that speaks for its node.
-func (h *handler) report(w http.ResponseWriter, r *http.Request) {
+func (h *handler) report(w http.ResponseWriter, r *http.Request, who *caller) {
 	body, done, why := h.s.read(w, r, hits.MaxReport)
 	if why != nil {
 		h.s.refuse(w, r, why)
@@ -36,6 +36,10 @@ func (h *handler) report(w http.ResponseWriter, r *http.Request) {
 	rep, err := hits.ReadReport(body)
 	if err != nil {
 		h.s.refuse(w, r, &refusal{http.StatusBadRequest, refusedMalformed, err})
+		return
+	}
+	if why := who.mayBe(rep.Node); why != nil {
+		h.s.refuse(w, r, why)
 		return
 	}
 	answer, why := h.s.takeReport(&rep, hits.Digest(body))

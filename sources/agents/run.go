@@ -51,6 +51,9 @@ func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 		}
 	}
 	wg.Wait()
+	if s.reviews != nil {
+		s.reviews.client.Close()
+	}
 	return nil
 }
 

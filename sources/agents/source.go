@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -52,6 +53,7 @@ type node struct {
 	skew    time.Duration
 	refused time.Time // when another agent of this name was refused last
 	removed bool
+	who     caller // that speaks for it
 
 	conditions map[string]condition // that it reports, by key
 	digest     string               // of the report of this instance; "": there is none
@@ -61,9 +63,12 @@ type node struct {
 type Source struct {
 	cfg      Config
 	token    *tokenFile
+	reviews  *reviewer // nil: tokens are not reviewed
 	room     *semaphore.Weighted
 	decoders chan *hits.Decoder
-	index    atomic.Pointer[hits.Index]
+	// adminToken is that of operators.
+	adminToken *tokenFile
+	index      atomic.Pointer[hits.Index]
 
 	mu        sync.Mutex
 	nodes     map[string]*node
@@ -113,6 +118,8 @@ func New(cfg Config) *Source {
 		st: Stats{Dropped: map[string]int64{}, Refused: map[string]int64{}, Newest: map[string]Refused{}},
 	}
 	s.token = newTokenFile(s.cfg.BearerTokenFile, s.cfg.Clock)
+	s.adminToken = newTokenFile(s.cfg.AdminTokenFile, s.cfg.Clock)
+	s.reviews = newReviewer(s.cfg.TokenReview, s.cfg.MaxAgents, s.cfg.Clock, s.cfg.Transport)
 	for range decoders {
 		s.decoders <- new(hits.Decoder)
 	}
@@ -171,6 +178,11 @@ type position struct {
 	Taken    uint64    `json:"taken"`
 	Left     bool      `json:"left,omitempty"`
 	Heard    time.Time `json:"heard"`
+	// Token is the hash of the token that the agent showed, and Reviewed when the
+	// API server accepted it: the agent is known if the API server is away at the
+	// next start.
+	Token    string    `json:"token,omitempty"`
+	Reviewed time.Time `json:"reviewed,omitzero"`
 	// Conditions are what the agent reported last.
 	Conditions map[string]condition `json:"conditions,omitempty"`
 }
@@ -182,7 +194,11 @@ func (s *Source) Positions() json.RawMessage {
 	for name, n := range s.nodes {
 		n.copied = n.taken
 		if n.known {
-			p.Nodes[name] = position{Instance: n.instance, Taken: n.taken, Left: n.left, Heard: n.heard.UTC(), Conditions: n.conditions}
+			pos := position{Instance: n.instance, Taken: n.taken, Left: n.left, Heard: n.heard.UTC(), Conditions: n.conditions}
+			if !n.who.at.IsZero() {
+				pos.Token, pos.Reviewed = hex.EncodeToString(n.who.token[:]), n.who.at.UTC()
+			}
+			p.Nodes[name] = pos
 		}
 	}
 	s.mu.Unlock()
@@ -233,6 +249,7 @@ func (s *Source) Restore(b json.RawMessage) error {
 			taken: pos.Taken, copied: pos.Taken, saved: pos.Taken, heard: earlier(pos.Heard, now), waited: now,
 			conditions: pos.Conditions,
 		}
+		s.recall(name, pos)
 	}
 	if l, ok := p.Losses[lossGap]; ok {
 		if l.At.After(now) {
@@ -241,6 +258,16 @@ func (s *Source) Restore(b json.RawMessage) error {
 		s.losses[lossGap] = l
 	}
 	return nil
+}
+
+// recall notes that a token was good when the state was saved.
+func (s *Source) recall(node string, pos position) {
+	v := verdict{node: node, at: pos.Reviewed}
+	n, err := hex.Decode(v.token[:], []byte(pos.Token[:min(len(pos.Token), 2*len(v.token))]))
+	if s.reviews != nil && err == nil && n == len(v.token) {
+		s.reviews.remember(v)
+		s.nodes[node].who = caller{nodes: []string{node}, token: v.token, at: v.at}
+	}
 }
 
 func earlier(a, b time.Time) time.Time {

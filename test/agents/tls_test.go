@@ -70,11 +70,12 @@ func (a *authority) write(name, text string) string {
 	return file
 }
 
-// Over TLS both sides show who they are, and a token is asked for as well.
+// Over TLS both sides show who they are, a token is asked for as well, and a
+// certificate speaks for the node that it names.
 func TestTLSAndToken(t *testing.T) {
 	a := newAuthority(t)
 	a.issue("server", &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}, a.newKey(), a.cert)
-	a.issue("agent", &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, a.newKey(), a.cert)
+	a.issue("n1", &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, a.newKey(), a.cert)
 	a.write("token", "hunter2\n")
 	web := a.write("web.yml", "tls_server_config: {cert_file: server.crt, key_file: server.key, client_ca_file: ca.crt, client_auth_type: RequireAndVerifyClientCert}\n")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -82,17 +83,18 @@ func TestTLSAndToken(t *testing.T) {
 	addr := l.Addr().String()
 	require.NoError(t, l.Close())
 
-	src := agents.New(agents.Config{ListenAddress: addr, WebConfigFile: web, BearerTokenFile: filepath.Join(a.dir, "token")})
+	src := agents.New(agents.Config{ListenAddress: addr, WebConfigFile: web, BearerTokenFile: filepath.Join(a.dir, "token"), CertificateName: true})
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	set := newCluster(nil, 0, 1).p
 	go func() { served <- src.Run(ctx, set) }()
 	require.Eventually(t, func() bool { return src.Status().Up }, 10*time.Second, 10*time.Millisecond)
 
+	node := "n1"
 	f := func(httpConfig, want string) {
 		t.Helper()
 		var cfg upstream.Config
-		text := fmt.Sprintf("url: https://%s\nnode: n1\nhttp_config: {%s}\n", addr, httpConfig)
+		text := fmt.Sprintf("url: https://%s\nnode: %s\nhttp_config: {%s}\n", addr, node, httpConfig)
 		require.Empty(t, strictyaml.Decode("agent.yml", []byte(text), &cfg, strictyaml.Options{}))
 		cfg.HTTP.SetDirectory(a.dir)
 		up, err := upstream.New(cfg, upstream.Options{})
@@ -106,11 +108,13 @@ func TestTLSAndToken(t *testing.T) {
 		cancel()
 		require.NoError(t, <-done)
 	}
-	f("tls_config: {ca_file: ca.crt, cert_file: agent.crt, key_file: agent.key}, authorization: {credentials_file: token}", "")
-	f("tls_config: {ca_file: ca.crt, cert_file: agent.crt, key_file: agent.key}", "status 401: not authorized")
+	f("tls_config: {ca_file: ca.crt, cert_file: n1.crt, key_file: n1.key}, authorization: {credentials_file: token}", "")
+	f("tls_config: {ca_file: ca.crt, cert_file: n1.crt, key_file: n1.key}", "status 401: not authorized")
 	f("tls_config: {ca_file: ca.crt}, authorization: {credentials_file: token}", "certificate required")
 	f("authorization: {credentials_file: token}", "certificate signed by unknown authority")
 	f("tls_config: {ca_file: missing.crt}", "missing.crt")
+	node = "n2"
+	f("tls_config: {ca_file: ca.crt, cert_file: n1.crt, key_file: n1.key}, authorization: {credentials_file: token}", "status 403: the credentials are those of node n1, not of n2")
 	cancel()
 	require.NoError(t, <-served)
 	require.Positive(t, src.Stats().Refused["auth"])

@@ -185,17 +185,25 @@ func (c *Client) Logs(ctx context.Context, path string, query url.Values) (io.Re
 	return c.get(ctx, path, query, true)
 }
 
-// get sends a request. An answer other than 200 is an *Error.
+// get sends a GET request. An answer other than 200 is an *Error.
 func (c *Client) get(ctx context.Context, path string, query url.Values, logs bool) (io.ReadCloser, error) {
+	return c.send(ctx, http.MethodGet, path, query, nil, logs)
+}
+
+// send sends a request. An answer other than 200 and 201 is an *Error.
+func (c *Client) send(ctx context.Context, method, path string, query url.Values, in io.Reader, logs bool) (io.ReadCloser, error) {
 	conn, err := c.connected()
 	if err != nil {
 		return nil, err
 	}
 	u := *conn.base
 	u.Path, u.RawQuery = join(u.Path, path), query.Encode()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	req, err := http.NewRequestWithContext(ctx, method, u.String(), in)
 	if err != nil {
 		return nil, err
+	}
+	if in != nil {
+		req.Header.Set("Content-Type", "application/json")
 	}
 	h := conn.api
 	if logs {
@@ -207,7 +215,7 @@ func (c *Client) get(ctx context.Context, path string, query url.Values, logs bo
 	if err != nil {
 		return nil, err
 	}
-	if res.StatusCode == http.StatusOK {
+	if res.StatusCode == http.StatusOK || res.StatusCode == http.StatusCreated {
 		return res.Body, nil
 	}
 	defer res.Body.Close()

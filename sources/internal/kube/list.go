@@ -1,12 +1,14 @@
 package kube
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"net/http"
 	"net/url"
 	"strconv"
 	"time"
@@ -32,6 +34,26 @@ func (c *Client) Get(ctx context.Context, path string, query url.Values, out any
 	if err != nil {
 		return err
 	}
+	return decode(body, path, out)
+}
+
+// Create posts an object and reads the answer into out, which may be the object.
+func (c *Client) Create(ctx context.Context, path string, object, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, pageWithin)
+	defer cancel()
+	in, err := json.Marshal(object)
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", path, err)
+	}
+	body, err := c.send(ctx, http.MethodPost, path, nil, bytes.NewReader(in), false)
+	if err != nil {
+		return err
+	}
+	return decode(body, path, out)
+}
+
+// decode reads one object and closes the body.
+func decode(body io.ReadCloser, path string, out any) error {
 	defer body.Close()
 	if err := json.NewDecoder(&budget{r: body, left: maxObject}).Decode(out); err != nil {
 		return fmt.Errorf("read %s: %w", path, err)

@@ -1,0 +1,207 @@
+package agents
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/hits"
+)
+
+// cluster is an API server that reviews tokens.
+type cluster struct {
+	tokens map[string]string // to the extra of a user, as JSON; or an account
+	pods   map[string]string // path to JSON
+	away   bool
+	asked  int
+}
+
+const account = "system:serviceaccount:crowsnest:crowsnest-agent"
+
+// on is what the API server adds to a token of a pod on a node.
+func on(node string) string { return `{"authentication.kubernetes.io/node-name":["` + node + `"]}` }
+
+func (c *cluster) RoundTrip(r *http.Request) (*http.Response, error) {
+	c.asked++
+	if c.away {
+		return nil, errors.New("connection refused")
+	}
+	w := httptest.NewRecorder()
+	if r.Method == http.MethodGet {
+		if c.pods[r.URL.Path] == "" {
+			w.WriteHeader(http.StatusNotFound)
+		}
+		_, _ = io.WriteString(w, c.pods[r.URL.Path])
+		return w.Result(), nil
+	}
+	var in tokenReview
+	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+		return nil, err
+	}
+	w.WriteHeader(http.StatusCreated)
+	extra, ok := c.tokens[in.Spec.Token]
+	switch {
+	case !ok:
+		_, _ = io.WriteString(w, `{"status":{"error":"token has expired"}}`)
+	case strings.HasPrefix(extra, "{"):
+		_, _ = io.WriteString(w, `{"status":{"authenticated":true,"audiences":["crowsnest"],"user":{"username":"`+account+`","extra":`+extra+`}}}`)
+	default:
+		_, _ = io.WriteString(w, `{"status":{"authenticated":true,"audiences":["crowsnest"],"user":{"username":"`+extra+`"}}}`)
+	}
+	return w.Result(), nil
+}
+
+// reviewed returns a bench whose agents are reviewed, and what tries to send a
+// message of a node with a token.
+func reviewed(t *testing.T, c *cluster) (*bench, func(token, node string) *httptest.ResponseRecorder) {
+	b := newBench(t, Config{TokenReview: &TokenReview{ServiceAccount: "crowsnest/crowsnest-agent"}, Transport: c, MaxAgents: 2})
+	return b, func(token, node string) *httptest.ResponseRecorder {
+		return b.post((&hits.Message{Node: node, Instance: "i1", First: 1}).Append(nil), func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) })
+	}
+}
+
+// A token speaks for the node of its pod and for no other one, and fake nodes take
+// no place.
+func TestATokenSpeaksForItsNode(t *testing.T) {
+	pod := "/api/v1/namespaces/crowsnest/pods/p"
+	c := &cluster{
+		tokens: map[string]string{
+			"a": on("na"), "b": on("nb"), "other": "system:serviceaccount:tenant:crowsnest-agent", "admin": "admin", "unbound": `{}`,
+			"old":   `{"authentication.kubernetes.io/pod-name":["p"],"authentication.kubernetes.io/pod-uid":["1"]}`,
+			"older": `{"authentication.kubernetes.io/pod-name":["p"],"authentication.kubernetes.io/pod-uid":["2"]}`,
+			"gone":  `{"authentication.kubernetes.io/pod-name":["q"],"authentication.kubernetes.io/pod-uid":["2"]}`,
+		},
+		pods: map[string]string{pod: `{"metadata":{"uid":"1"},"spec":{"nodeName":"nb"}}`},
+	}
+	b, try := reviewed(t, c)
+	f := func(token, node string, code int, want string) {
+		t.Helper()
+		w := try(token, node)
+		require.Equal(t, code, w.Code, w.Body)
+		require.Contains(t, w.Body.String(), want)
+		if token != "" {
+			require.NotContains(t, w.Body.String(), `"`+token+`"`)
+		}
+	}
+	for _, fake := range []string{"x1", "x2", "x3", "nb"} {
+		f("a", fake, http.StatusForbidden, "the credentials are those of node na")
+	}
+	f("", "na", http.StatusUnauthorized, "a token of service account crowsnest/crowsnest-agent")
+	f("made-up", "na", http.StatusUnauthorized, "token has expired")
+	f("other", "na", http.StatusUnauthorized, "the token is that of system:serviceaccount:tenant:crowsnest-agent")
+	f("admin", "na", http.StatusUnauthorized, "the token is that of admin")
+	f("unbound", "na", http.StatusUnauthorized, "not bound to a pod")
+	f("older", "nb", http.StatusUnauthorized, "not bound to a pod")
+	f("gone", "nb", http.StatusUnauthorized, "not bound to a pod")
+	require.Empty(t, b.s.Status().Parts)
+	f("a", "na", http.StatusOK, "taken")
+	f("old", "nb", http.StatusOK, "taken")
+	require.Len(t, b.s.Status().Parts, 2)
+	require.Contains(t, b.s.Stats().Newest[refusedAuth].Why, "not bound to a pod")
+
+	w := httptest.NewRecorder()
+	body, _ := (&hits.Report{Node: "nb", Instance: "i1"}).Seal()
+	r := httptest.NewRequest(http.MethodPost, hits.ReportPath, strings.NewReader(string(body)))
+	r.Header.Set("Authorization", "Bearer a")
+	b.s.Handler(b.p).ServeHTTP(w, r)
+	require.Equal(t, http.StatusForbidden, w.Code, "nor does it report for another")
+}
+
+// What the API server said counts for a minute, and for an hour while it is away,
+// also over a restart; whoever is not known waits.
+func TestTheAPIServerIsAway(t *testing.T) {
+	c := &cluster{tokens: map[string]string{"a": on("na"), "b": on("nb")}}
+	b, try := reviewed(t, c)
+	require.Equal(t, http.StatusOK, try("a", "na").Code)
+	require.Equal(t, http.StatusOK, try("a", "na").Code)
+	require.Equal(t, http.StatusUnauthorized, try("x", "na").Code)
+	require.Equal(t, http.StatusUnauthorized, try("x", "na").Code)
+	require.Equal(t, 2, c.asked)
+	pos := b.save()
+
+	c.away = true
+	b.now = at(reviewAgain)
+	require.Equal(t, http.StatusOK, try("a", "na").Code)
+	w := try("b", "nb")
+	require.Equal(t, http.StatusServiceUnavailable, w.Code)
+	require.Contains(t, w.Body.String(), "cannot be found out")
+	require.Equal(t, "1", w.Header().Get("Retry-After"))
+
+	before := b.s
+	b.s = New(b.s.cfg)
+	require.Equal(t, http.StatusServiceUnavailable, try("a", "na").Code)
+	b.s = New(b.s.cfg)
+	require.NoError(t, b.s.Restore(pos))
+	require.Equal(t, http.StatusOK, try("a", "na").Code, "it was known when the state was saved")
+	b.s = before
+	b.now = at(reviewGrace)
+	require.Equal(t, http.StatusServiceUnavailable, try("a", "na").Code)
+
+	c.away = false
+	b.now = at(reviewGrace + refusedFor)
+	require.Equal(t, http.StatusOK, try("b", "nb").Code)
+	require.Equal(t, http.StatusOK, try("a", "na").Code)
+	delete(c.tokens, "a") // its pod is gone
+	b.now = b.now.Add(reviewAgain)
+	require.Equal(t, http.StatusUnauthorized, try("a", "na").Code)
+}
+
+// Tokens that are not valid neither ask the API server without bound nor push out
+// agents that are known.
+func TestAFloodOfTokens(t *testing.T) {
+	c := &cluster{tokens: map[string]string{"a": on("na")}}
+	_, try := reviewed(t, c)
+	require.Equal(t, http.StatusOK, try("a", "na").Code)
+	for i := range 2 * maxRefused {
+		try(strings.Repeat("x", 1+i), "na")
+	}
+	require.LessOrEqual(t, c.asked, minBurst)
+	require.Equal(t, http.StatusOK, try("a", "na").Code)
+}
+
+// An agent may not make the aggregator forget a node, its own included.
+func TestForgettingIsForOperators(t *testing.T) {
+	c := &cluster{tokens: map[string]string{"a": on("na")}}
+	b, try := reviewed(t, c)
+	require.Equal(t, http.StatusOK, try("a", "na").Code)
+	f := func(token string, code int) {
+		t.Helper()
+		r := httptest.NewRequest(http.MethodDelete, hits.NodePath+"na", nil)
+		r.Header.Set("Authorization", "Bearer "+token)
+		w := httptest.NewRecorder()
+		b.s.Handler(b.p).ServeHTTP(w, r)
+		require.Equal(t, code, w.Code, w.Body)
+	}
+	f("a", http.StatusForbidden)
+	f("", http.StatusForbidden)
+	file := filepath.Join(t.TempDir(), "admin")
+	require.NoError(t, os.WriteFile(file, []byte("root\n"), 0o600))
+	b.s.cfg.AdminTokenFile, b.s.adminToken = file, newTokenFile(file, b.s.cfg.Clock)
+	f("a", http.StatusUnauthorized)
+	f("root", http.StatusNoContent)
+	require.Equal(t, int64(3), b.s.Stats().Refused[refusedAdmin])
+}
+
+func TestValidateAuthentication(t *testing.T) {
+	f := func(c Config, want string) {
+		t.Helper()
+		err := c.Validate()
+		if want == "" {
+			require.NoError(t, err)
+			return
+		}
+		require.ErrorContains(t, err, want)
+	}
+	f(Config{TokenReview: &TokenReview{ServiceAccount: "ns/name"}}, "")
+	f(Config{TokenReview: &TokenReview{ServiceAccount: "name"}}, `service_account: "name" is not NAMESPACE/NAME`)
+	f(Config{TokenReview: &TokenReview{ServiceAccount: "a/b"}, BearerTokenFile: "t"}, "bearer_token_file: an agent shows one token")
+	f(Config{CertificateName: true}, "certificate_name: set web_config_file")
+}

@@ -1,0 +1,237 @@
+package agents
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"golang.org/x/time/rate"
+
+	"crowsnest/sources/internal/kube"
+)
+
+// DefaultAudience is the audience of the tokens of agents.
+const DefaultAudience = "crowsnest"
+
+// How long the word of the API server counts.
+const (
+	reviewAgain  = time.Minute      // of a token that is good
+	reviewGrace  = time.Hour        // of such a token while the API server is away
+	refusedFor   = 10 * time.Second // of one that is not
+	reviewWithin = 5 * time.Second
+	reviewRate   = 20 // a second, and minBurst or twice the agents at once
+	minBurst     = 100
+	maxRefused   = 1024
+	maxToken     = 16 << 10
+)
+
+// TokenReview makes agents show a token of their service account that is bound to
+// their pod. The API server says whether it is valid and on which node the pod
+// runs, so the token of one node cannot speak for another.
+type TokenReview struct {
+	// ServiceAccount is the account of the agents, as NAMESPACE/NAME.
+	ServiceAccount string `yaml:"service_account" strict:"required"`
+	// Audience is that of the tokens. Default crowsnest.
+	Audience string `yaml:"audience"`
+	// Kubeconfig is a file; by default the service account of the pod that this
+	// program runs in is used. It needs the right to create tokenreviews.
+	Kubeconfig string `yaml:"kubeconfig"`
+}
+
+func (c *TokenReview) validate() error {
+	ns, name, ok := strings.Cut(c.ServiceAccount, "/")
+	if !ok || ns == "" || name == "" || strings.Contains(name, "/") {
+		return fmt.Errorf("token_review: service_account: %q is not NAMESPACE/NAME, such as crowsnest/crowsnest-agent", c.ServiceAccount)
+	}
+	return nil
+}
+
+// verdict is what the API server said about a token.
+type verdict struct {
+	token [sha256.Size]byte
+	node  string
+	at    time.Time // when it said so
+	why   *refusal  // nil: the token is good
+}
+
+// reviewer asks the API server who agents are. It is safe for concurrent use.
+type reviewer struct {
+	cfg    TokenReview
+	client *kube.Client
+	now    func() time.Time
+	limit  *rate.Limiter
+
+	mu sync.Mutex
+	// good and bad are apart, so that tokens that are not valid push out none that
+	// are.
+	good, bad *simplelru.LRU[[sha256.Size]byte, verdict]
+	away      time.Time // when the API server gave no answer last
+}
+
+func newReviewer(cfg *TokenReview, agents int, now func() time.Time, transport http.RoundTripper) *reviewer {
+	if cfg == nil {
+		return nil
+	}
+	r := &reviewer{cfg: *cfg, now: now, limit: rate.NewLimiter(reviewRate, max(minBurst, 2*agents))}
+	r.cfg.Audience = or(r.cfg.Audience, DefaultAudience)
+	r.client = kube.New(kube.Options{Kubeconfig: cfg.Kubeconfig, Transport: transport})
+	// The sizes are positive, so there is no error.
+	r.good, _ = simplelru.NewLRU[[sha256.Size]byte, verdict](2*agents, nil)
+	r.bad, _ = simplelru.NewLRU[[sha256.Size]byte, verdict](maxRefused, nil)
+	return r
+}
+
+// remember takes a verdict of an earlier process.
+func (r *reviewer) remember(v verdict) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.good.Add(v.token, v)
+}
+
+// check returns what is known of a token, and asks the API server if that is too
+// old. While it is away, a token that was good counts for an hour, and one that is
+// not known has to wait.
+func (r *reviewer) check(ctx context.Context, token string) (verdict, *refusal) {
+	if token == "" || len(token) > maxToken {
+		return verdict{}, &refusal{http.StatusUnauthorized, refusedAuth, fmt.Errorf("not authorized: the agent has to show a token of service account %s for the audience %s; set sinks.upstream.http_config.authorization.credentials_file to a projected token", r.cfg.ServiceAccount, r.cfg.Audience)}
+	}
+	hash, now := sha256.Sum256([]byte(token)), r.now()
+	r.mu.Lock()
+	good, known := r.good.Get(hash)
+	bad, refused := r.bad.Get(hash)
+	waits := now.Sub(r.away) < refusedFor && !now.Before(r.away)
+	r.mu.Unlock()
+	fresh := func(v verdict, d time.Duration) bool { return now.Sub(v.at) < d && !now.Before(v.at) }
+	switch {
+	case known && fresh(good, reviewAgain):
+		return good, nil
+	case refused && fresh(bad, refusedFor):
+		return bad, bad.why
+	case known && waits && fresh(good, reviewGrace):
+		return good, nil
+	}
+	v, err := r.ask(ctx, token, now)
+	v.token, v.at = hash, now
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case err != nil && known && fresh(good, reviewGrace):
+		return good, nil
+	case err != nil:
+		return verdict{}, &refusal{http.StatusServiceUnavailable, refusedReview, fmt.Errorf("who this agent is cannot be found out: %w", err)}
+	case v.why != nil:
+		r.good.Remove(hash)
+		r.bad.Add(hash, v)
+	default:
+		r.good.Add(hash, v)
+	}
+	return v, v.why
+}
+
+// ask reviews a token. An error says that the API server gave no answer.
+func (r *reviewer) ask(ctx context.Context, token string, now time.Time) (verdict, error) {
+	if !r.limit.AllowN(now, 1) {
+		return verdict{}, errors.New("too many tokens to review at a time")
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reviewWithin)
+	defer cancel()
+	v, err := r.review(ctx, token)
+	if err != nil {
+		r.mu.Lock()
+		r.away = now
+		r.mu.Unlock()
+		if kube.Code(err) == http.StatusForbidden {
+			err = fmt.Errorf("%w; give the service account of the aggregator the right to create tokenreviews.authentication.k8s.io, and to get pods of the agents' namespace", err)
+		}
+	}
+	return v, err
+}
+
+// tokenReview is as much of authentication.k8s.io/v1 as there needs to be.
+type tokenReview struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Spec       struct {
+		Token     string   `json:"token"`
+		Audiences []string `json:"audiences"`
+	} `json:"spec"`
+	Status struct {
+		Authenticated bool     `json:"authenticated"`
+		Audiences     []string `json:"audiences"`
+		Error         string   `json:"error"`
+		User          struct {
+			Username string              `json:"username"`
+			Extra    map[string][]string `json:"extra"`
+		} `json:"user"`
+	} `json:"status"`
+}
+
+// extra returns a value that the API server adds to a token of a pod.
+func (t *tokenReview) extra(name string) string {
+	if all := t.Status.User.Extra["authentication.kubernetes.io/"+name]; len(all) == 1 {
+		return all[0]
+	}
+	return ""
+}
+
+func (r *reviewer) review(ctx context.Context, token string) (verdict, error) {
+	t := tokenReview{APIVersion: "authentication.k8s.io/v1", Kind: "TokenReview"}
+	t.Spec.Token, t.Spec.Audiences = token, []string{r.cfg.Audience}
+	if err := r.client.Create(ctx, "/apis/authentication.k8s.io/v1/tokenreviews", &t, &t); err != nil {
+		return verdict{}, err
+	}
+	no := func(format string, args ...any) (verdict, error) {
+		return verdict{why: &refusal{http.StatusUnauthorized, refusedAuth, fmt.Errorf("not authorized: "+format, args...)}}, nil
+	}
+	ns, name, _ := strings.Cut(r.cfg.ServiceAccount, "/")
+	switch user := t.Status.User.Username; {
+	case !t.Status.Authenticated:
+		return no("the API server does not accept the token for the audience %s: %s", r.cfg.Audience, or(t.Status.Error, "it gives no reason"))
+	case !slices.Contains(t.Status.Audiences, r.cfg.Audience):
+		return no("the token is not for the audience %s", r.cfg.Audience)
+	case user != "system:serviceaccount:"+ns+":"+name:
+		return no("the token is that of %s, not of service account %s", user, r.cfg.ServiceAccount)
+	}
+	node, err := r.nodeOf(ctx, ns, &t)
+	if err != nil {
+		return verdict{}, err
+	}
+	if node == "" {
+		return no("the token is not bound to a pod that runs on a node; mount a projected token")
+	}
+	return verdict{node: node}, nil
+}
+
+// nodeOf returns the node of the pod that a token is bound to: from the token, or
+// from its pod where the API server is older than 1.30. "" means that there is none.
+func (r *reviewer) nodeOf(ctx context.Context, ns string, t *tokenReview) (string, error) {
+	pod, uid := t.extra("pod-name"), t.extra("pod-uid")
+	if node := t.extra("node-name"); node != "" || pod == "" {
+		return node, nil
+	}
+	var p struct {
+		Metadata struct {
+			UID string `json:"uid"`
+		} `json:"metadata"`
+		Spec struct {
+			NodeName string `json:"nodeName"`
+		} `json:"spec"`
+	}
+	err := r.client.Get(ctx, "/api/v1/namespaces/"+ns+"/pods/"+pod, nil, &p)
+	switch {
+	case kube.Code(err) == http.StatusNotFound:
+		return "", nil
+	case err != nil:
+		return "", err
+	case uid != p.Metadata.UID:
+		return "", nil
+	}
+	return p.Spec.NodeName, nil
+}
