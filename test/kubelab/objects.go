@@ -59,13 +59,30 @@ func (l *Lab) Revoke(ns, account, in string) {
 	l.Do(http.MethodDelete, roles+ns+"-"+account, nil)
 }
 
-// Token makes a token of a service account.
+// Token makes a token of a service account for the API server.
 func (l *Lab) Token(ns, account string) string {
 	l.t.Helper()
-	answer := l.Do(http.MethodPost, "/api/v1/namespaces/"+ns+"/serviceaccounts/"+account+"/token", Object{
-		"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": Object{"expirationSeconds": 3600},
+	return l.token(ns, account, Object{"expirationSeconds": 3600})
+}
+
+// PodToken makes a token as the kubelet mounts it: for an audience, and bound to a
+// pod, which has to run as the account.
+func (l *Lab) PodToken(ns, account, pod, audience string) string {
+	l.t.Helper()
+	meta, _ := l.Do(http.MethodGet, "/api/v1/namespaces/"+ns+"/pods/"+pod, nil)["metadata"].(Object)
+	return l.token(ns, account, Object{
+		"expirationSeconds": 3600, "audiences": []string{audience},
+		"boundObjectRef": Object{"kind": "Pod", "apiVersion": "v1", "name": pod, "uid": meta["uid"]},
 	})
-	token, _ := answer["status"].(Object)["token"].(string)
+}
+
+func (l *Lab) token(ns, account string, spec Object) string {
+	l.t.Helper()
+	answer := l.Do(http.MethodPost, "/api/v1/namespaces/"+ns+"/serviceaccounts/"+account+"/token", Object{
+		"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec,
+	})
+	status, _ := answer["status"].(Object)
+	token, _ := status["token"].(string)
 	if token == "" {
 		l.t.Fatalf("no token in %v", answer)
 	}

@@ -1,0 +1,83 @@
+//go:build e2e
+
+package kube
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/hits"
+	"crowsnest/matcher"
+	"crowsnest/rules"
+	"crowsnest/sources"
+	"crowsnest/sources/agents"
+	"crowsnest/test/kubelab"
+)
+
+// nowhere is a pipeline that takes everything.
+type nowhere struct{ sources.Pipeline }
+
+func (nowhere) Take(_ func(*rules.Set) []matcher.Hit, commit func()) {
+	if commit != nil {
+		commit()
+	}
+}
+func (nowhere) Join(string)  {}
+func (nowhere) Leave(string) {}
+
+// A real API server says whose a token is: that of a pod speaks for the node of
+// the pod, with the rights that the manifests grant and no others.
+func TestE2EAgentTokens(t *testing.T) {
+	l := kubelab.Start(t)
+	for _, ns := range []string{"crowsnest", "tenant"} {
+		l.Namespace(ns)
+		l.ServiceAccount(ns, "crowsnest-agent")
+	}
+	l.ServiceAccount("crowsnest", "crowsnest-aggregator")
+	l.Grant("crowsnest", "crowsnest-aggregator", "", kubelab.Rule{Groups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}})
+	pod := func(ns, name, node string) {
+		l.Do(http.MethodPost, "/api/v1/namespaces/"+ns+"/pods", kubelab.Object{
+			"metadata": kubelab.Object{"name": name},
+			"spec": kubelab.Object{
+				"serviceAccountName": "crowsnest-agent", "nodeName": node, "automountServiceAccountToken": false,
+				"containers": []kubelab.Object{{"name": "crowsnest", "image": "crowsnest"}},
+			},
+		})
+	}
+	k := kubelab.NewKubelet(t)
+	l.Node("node-a", k.Port())
+	l.Node("node-b", k.Port())
+	pod("crowsnest", "agent-a", "node-a")
+	pod("tenant", "agent-b", "node-b")
+
+	src := agents.New(agents.Config{TokenReview: &agents.TokenReview{
+		ServiceAccount: "crowsnest/crowsnest-agent", Kubeconfig: l.Kubeconfig("", l.Token("crowsnest", "crowsnest-aggregator")),
+	}})
+	handler := src.Handler(nowhere{})
+	f := func(token, node string, code int, want string) {
+		t.Helper()
+		body := (&hits.Message{Node: node, Instance: "i1", First: 1}).Append(nil)
+		r := httptest.NewRequest(http.MethodPost, hits.Path, bytes.NewReader(body))
+		r.Header.Set("Authorization", "Bearer "+token)
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		require.Equal(t, code, w.Code, w.Body)
+		require.Contains(t, w.Body.String(), want)
+	}
+	good := l.PodToken("crowsnest", "crowsnest-agent", "agent-a", "crowsnest")
+	f(good, "node-a", http.StatusOK, "taken")
+	f(good, "node-b", http.StatusForbidden, "those of node node-a")
+	f(l.PodToken("crowsnest", "crowsnest-agent", "agent-a", "another"), "node-a", http.StatusUnauthorized, "for the audience crowsnest")
+	f(l.PodToken("tenant", "crowsnest-agent", "agent-b", "crowsnest"), "node-b", http.StatusUnauthorized, "not of service account crowsnest/crowsnest-agent")
+	f(l.Token("crowsnest", "crowsnest-agent"), "node-a", http.StatusUnauthorized, "for the audience crowsnest")
+	f("made-up", "node-a", http.StatusUnauthorized, "not authorized")
+
+	unknown := l.PodToken("crowsnest", "crowsnest-agent", "agent-a", "crowsnest")
+	l.StopAPI()
+	f(good, "node-a", http.StatusOK, "taken")
+	f(unknown, "node-a", http.StatusServiceUnavailable, "cannot be found out")
+}
