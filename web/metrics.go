@@ -73,7 +73,7 @@ type collector struct {
 	evaluated, dropped                  metric
 	truncated, unparsed                 metric
 	lag, up, streams                    metric
-	idle, away                          metric
+	idle, away, unread                  metric
 	sent, sendFailed, queue, endpointUp metric
 	skew                                metric
 }
@@ -122,6 +122,7 @@ func newCollector(view View, now func() time.Time) *collector {
 		up:           gauge("source_up", "Whether the source can be read.", "source"),
 		idle:         gauge("source_idle", "Whether the source has nothing to watch.", "source"),
 		away:         gauge("source_not_seen_since_timestamp_seconds", "Since when the source is not seen, kept over restarts; 0: it is seen.", "source"),
+		unread:       gauge("source_unread_logs", "Logs that are there and are not read, counted up to 100.", "source"),
 		streams:      gauge("source_streams", "Streams that are followed.", "source"),
 		sent:         counter("notifications_total", "Alerts that a receiver accepted.", "sink", "endpoint"),
 		sendFailed:   counter("notifications_failed_total", "Alerts that a receiver refused or did not get.", "sink", "endpoint", "reason"),
@@ -136,7 +137,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, m := range []metric{
 		c.reloadOK, c.reloadTime, c.packInfo, c.packBroken, c.rulesLoaded, c.matches, c.lastMatch, c.lastSeen,
 		c.cost, c.tries, c.ruleStreams, c.blind, c.held, c.inactive, c.episodes, c.overflow, c.repeats, c.missing, c.evicted, c.evictions, c.seen, c.seenEvicted, c.late,
-		c.future, c.badTemplates, c.saved, c.saveErrors, c.lines, c.bytes, c.evaluated, c.dropped, c.truncated, c.unparsed, c.lost, c.losses, c.srcErrors, c.lag, c.up, c.idle, c.away,
+		c.future, c.badTemplates, c.saved, c.saveErrors, c.lines, c.bytes, c.evaluated, c.dropped, c.truncated, c.unparsed, c.lost, c.losses, c.srcErrors, c.lag, c.up, c.idle, c.away, c.unread,
 		c.streams, c.sent, c.sendFailed, c.queue, c.endpointUp, c.skew,
 	} {
 		ch <- m.desc
@@ -264,6 +265,7 @@ func (c *collector) collectSources(send emit) {
 		send(c.idle, truth(s.Idle != ""), s.Name)
 		send(c.away, seconds(s.Away), s.Name)
 		send(c.streams, float64(len(s.Streams)), s.Name)
+		send(c.unread, float64(len(s.Unread)), s.Name)
 		for reason, n := range s.Lost {
 			c.sparse(send, c.lost, n, s.Name, reason)
 		}

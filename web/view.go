@@ -80,6 +80,8 @@ type Source struct {
 	// Losses counts by reason how often lines were gone before they were read.
 	Losses  map[string]int64 `json:"losses,omitempty"`
 	Streams []Stream         `json:"streams,omitempty"`
+	// Unread are logs that are there and are not read.
+	Unread []Unread `json:"unread,omitempty"`
 	// Filtered tells that it hands on only lines that a rule may match, so that
 	// Streams are not all that there are.
 	Filtered bool `json:"filtered,omitempty"`
@@ -97,6 +99,13 @@ type Part struct {
 	Skew   time.Duration `json:"clockSkewNanoseconds"`
 	// Reports are the alerts that it has open about itself.
 	Reports []string `json:"reports,omitempty"`
+}
+
+// Unread is a log that is there and is not read.
+type Unread struct {
+	Path  string    `json:"path"`
+	Why   string    `json:"why"`
+	Since time.Time `json:"since"`
 }
 
 // Stream is the state of one log stream.

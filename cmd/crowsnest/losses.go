@@ -64,6 +64,10 @@ var lossTexts = map[string]lossText{
 		"warning", "a file was truncated, and no copy of it is beside it",
 		"Have logs rotated by renaming them, or keep the copy of copytruncate in the same folder.",
 	},
+	"unreadable_file": {
+		"warning", "a rotated file cannot be read, and the logs that came after it were not kept waiting",
+		"Look at the rights of the file and at the disk.",
+	},
 	"unreadable": {
 		"warning", "what Loki sends of a time is in no form that is known",
 		"Look at what stands between crowsnest and Loki, and at the version of Loki.",

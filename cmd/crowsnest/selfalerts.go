@@ -95,6 +95,9 @@ func (a *selfAlerts) update(now time.Time, status []sources.Status, broken []web
 		for _, e := range lossAlerts(now, s) {
 			add(e)
 		}
+		if e, ok := unreadAlert(now, s); ok {
+			add(e)
+		}
 	}
 	for _, b := range broken {
 		add(selfAlert(alertPackBroken, "warning", map[string]string{"pack": b.Pack}, now, map[string]string{

@@ -70,6 +70,9 @@ func (d *daemon) sourcesView() []web.Source {
 			out[i].Losses[reason] = l.Count
 		}
 		out[i].Filtered = filtered(d.sources[i])
+		for _, u := range s.Unread {
+			out[i].Unread = append(out[i].Unread, web.Unread{Path: u.Path, Why: u.Why, Since: u.Since})
+		}
 		for _, st := range s.Streams {
 			out[i].Streams = append(out[i].Streams, web.Stream{
 				Labels: st.Labels, Path: st.Path, Offset: st.Offset, Size: st.Size,

@@ -3,7 +3,6 @@ package tail
 import (
 	"errors"
 	"io/fs"
-	"os"
 	"path"
 	"slices"
 	"sync"
@@ -51,7 +50,10 @@ type chain struct {
 	known   []member               // at the last look
 	before  []member               // at the one before
 	names   []string               // of them, and of what is not read
-	broken  map[string]fs.FileInfo // compressed files that were given up, by name
+	broken  map[string]fs.FileInfo // files that were given up, by name
+	unread  map[string]time.Time   // since when files cannot be read, by name
+	// doubtful were given up when it was not known yet what was read of them.
+	doubtful []member
 
 	cur  *file
 	next []*file    // after cur, in order
@@ -216,15 +218,19 @@ func (c *chain) lookThrough(l *listing, changed bool) bool {
 		return c.cur != nil && c.openCur()
 	case err != nil:
 		c.fail("open", err)
-		return false
+		return c.cur != nil && c.openCur() // what is behind cur may wait, cur must not
 	}
-	over := len(ms) == 0 && c.cur == nil
+	over := len(ms) == 0 && c.cur == nil && len(c.refused) == 0
 	if c.setOver(over); over {
 		c.gone(l.gen < 0)
 	}
 	if c.cur != nil {
 		c.reconcile(ms)
 	} else if err := c.place(ms); err != nil {
+		var u *unreadError
+		if errors.As(err, &u) {
+			c.passOver(u.m, err, l.entries)
+		}
 		if !errors.Is(err, errMoved) {
 			c.fail("open", err)
 		}
@@ -300,179 +306,4 @@ func (c *chain) setOver(over bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.over = over
-}
-
-// open opens a file of the chain, and a gunzip for it if it is compressed.
-// errBusy: none is free; the chain is woken when one is.
-func (c *chain) open(f *file) error {
-	if f.f == nil {
-		h, fi, err := c.t.openFile(c.turn.dir, c.rel(f.name))
-		if err != nil {
-			return err
-		}
-		if !os.SameFile(fi, f.fi) || !f.looksLike(h) {
-			c.t.closeFile(h)
-			return errMoved
-		}
-		f.f, f.fi = h, fi
-	}
-	if f.order.GZ && f.gz == nil {
-		if f.gz = c.t.gunzips.take(c); f.gz == nil {
-			return errBusy
-		}
-		err := f.at(f.off)
-		if errors.Is(err, errChanged) { // it starts alike and is another file
-			c.t.miss(lossGap, c.path(f.name))
-			err = f.at(0)
-		}
-		return err
-	}
-	return nil
-}
-
-var (
-	errBusy  = errors.New("all decompressors are in use")
-	errMoved = errors.New("another file has its name now")
-)
-
-// openCur makes sure that cur can be read. A file that is not where it was is
-// looked for at the next look, and skipped if it is gone.
-func (c *chain) openCur() bool {
-	f := c.cur
-	if f.finished || f.f != nil && (!f.order.GZ || f.gz != nil) {
-		return true
-	}
-	err := c.open(f)
-	switch {
-	case err == nil:
-		return true
-	case errors.Is(err, errBusy):
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errMoved):
-		c.gen = 0
-	case f.gz != nil: // damaged beyond reading: what is behind it must not wait
-		c.damaged(f, err)
-		if c.broken == nil {
-			c.broken = map[string]fs.FileInfo{}
-		}
-		c.broken[f.name] = f.fi
-		c.skipCur()
-	default:
-		c.fail("open", err)
-	}
-	return false
-}
-
-// skipCur gives cur up and goes on with what is behind it.
-func (c *chain) skipCur() {
-	f := c.cur
-	c.close(f)
-	if f.id.n > 0 {
-		c.remember(doneFile{f.id, f.off})
-	}
-	c.away, c.gen = time.Time{}, 0
-	c.cur = nil
-	if len(c.next) > 0 {
-		c.cur, c.next = c.next[0], c.next[1:]
-	}
-}
-
-func (c *chain) close(f *file) {
-	if f == nil {
-		return
-	}
-	if f.gz != nil {
-		if woken := c.t.gunzips.give(f.gz); woken != nil {
-			c.t.queue.add(woken)
-		}
-		f.gz = nil
-	}
-	if f.f != nil {
-		c.t.closeFile(f.f)
-		f.f = nil
-	}
-	f.win = nil
-}
-
-// closeAll closes every file; the chain can be placed anew.
-func (c *chain) closeAll() {
-	c.close(c.cur)
-	c.close(c.old)
-	for _, f := range c.next {
-		c.close(f)
-	}
-	c.cur, c.old, c.next, c.gen = nil, nil, nil, 0
-}
-
-// prove says that everything that was written by t was read.
-func (c *chain) prove(t time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if t.After(c.bound) {
-		c.bound = t
-	}
-}
-
-// unprove takes back what is proved by a time that is still to come: the clock
-// was set back, and how far this stream is behind is not known until it is read
-// to its end.
-func (c *chain) unprove() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if ahead(c.bound, c.turn.now) {
-		c.bound = time.Time{}
-	}
-}
-
-// fail counts an error and notes that this turn had it.
-func (c *chain) fail(reason string, err error) {
-	c.t.fail(reason, err)
-	if !errors.Is(err, fs.ErrNotExist) { // files come and go
-		c.turn.err = err
-	}
-}
-
-// stall notes that the chain is not read, since when and why.
-func (c *chain) stall(now time.Time, why string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.stalled.why = why
-	if c.stalled.since.IsZero() {
-		c.stalled.since = now
-	}
-}
-
-// publish updates what others see of the chain.
-func (c *chain) publish() {
-	if c.turn.err != nil {
-		c.stall(c.turn.now, c.turn.err.Error())
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.turn.err == nil {
-		c.stalled.since, c.stalled.why = time.Time{}, ""
-	}
-	if c.stream != nil {
-		c.count = c.stream.Counters() // also of what was flushed after the last block
-	}
-	c.holds = c.cur != nil || c.old != nil || len(c.next) > 0
-	f := c.cur
-	if f == nil && len(c.parked) > 0 {
-		f = c.parked[len(c.parked)-1]
-	}
-	if f == nil {
-		c.named, c.view.Path = "", c.tree.root.abs(c.found.Dir)
-		return
-	}
-	if c.named != f.name {
-		c.named, c.view.Path = f.name, c.tree.root.abs(c.rel(f.name))
-	}
-	c.view.Offset = f.off
-	if !f.order.GZ {
-		c.view.Size = max(f.fi.Size(), f.off+f.rest)
-	}
-	for _, n := range c.next {
-		if !n.order.GZ {
-			c.view.Size += n.fi.Size()
-		}
-	}
 }

@@ -48,6 +48,7 @@ func (c *chain) readCur(w *worker) bool {
 		end = true // the rest of it cannot be had
 	case err != nil:
 		c.fail("read", err)
+		c.passOverCur()
 		return false
 	}
 	c.feed(f, data)
@@ -73,6 +74,9 @@ func (c *chain) readOld(w *worker) bool {
 	if f.fi.Size() > f.off+f.rest {
 		data, end, err := c.read(f, w)
 		if err != nil {
+			if isIO(err) {
+				c.t.miss(lossUnreadable, c.path(f.name))
+			}
 			c.closeOld()
 			return false
 		}
@@ -255,8 +259,11 @@ func (c *chain) rewind() bool {
 	p.again++
 	p.since = c.turn.now
 	if p.f == c.cur && p.f.gz == nil {
-		if err := p.f.at(p.off); err != nil {
+		switch err := p.f.at(p.off); {
+		case errors.Is(err, errChanged):
 			c.truncated()
+		case err != nil:
+			c.fail("read", err)
 		}
 		return true
 	}

@@ -66,10 +66,19 @@ func (f *file) at(off int64) error {
 	}
 	m := make([]byte, min(off, markSize))
 	if _, err := f.f.ReadAt(m, off-int64(len(m))); err != nil {
-		return fmt.Errorf("read before %d: %w", off, errChanged)
+		return changed(fmt.Sprintf("read before %d", off), err)
 	}
 	f.mark = m
 	return nil
+}
+
+// changed is the error of bytes that are not there any more, unless the system
+// failed to read them.
+func changed(doing string, err error) error {
+	if isIO(err) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", doing, errChanged)
 }
 
 // read returns up to a block of the bytes at off, and whether the file ends
@@ -194,13 +203,13 @@ func (p point) valid() bool {
 }
 
 // fits tells whether the plain file is the one that the point was in.
-func (p point) fits(r io.ReaderAt, size int64) bool {
+func (p point) fits(r io.ReaderAt, size int64) (bool, error) {
 	if size < p.End {
-		return false
+		return false, nil
 	}
 	m := make([]byte, p.MarkN)
 	if _, err := r.ReadAt(m, p.End-int64(p.MarkN)); err != nil && !errors.Is(err, io.EOF) {
-		return false
+		return false, err
 	}
-	return sumOf(m) == p.Mark
+	return sumOf(m) == p.Mark, nil
 }

@@ -109,7 +109,7 @@ func (t *Tailer) findIn(tr *tree, now time.Time, full bool, w *watcher) bool {
 	f := tr.root.borrow()
 	defer f.giveBack()
 	if tr.up && !full && !tr.dirs.changed(f, tr.listed, now) {
-		return true
+		return tr.over == 0
 	}
 	tr.listed, tr.watched = map[string]bool{}, true
 	found, err := tr.find.Find(func(dir string) ([]Entry, error) {
@@ -135,7 +135,7 @@ func (t *Tailer) findIn(tr *tree, now time.Time, full bool, w *watcher) bool {
 	if why == nil {
 		t.update(tr, found, w)
 	}
-	return tr.up
+	return tr.up && tr.over == 0
 }
 
 // doubt returns why a directory is not believed to be the one of the logs. As
@@ -211,6 +211,7 @@ func (t *Tailer) update(tr *tree, found []Stream, w *watcher) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	tr.over = 0
 	for i, s := range found {
 		if s.Refused != "" {
 			refused[s.Key] = true
@@ -219,11 +220,19 @@ func (t *Tailer) update(tr *tree, found []Stream, w *watcher) {
 		}
 		seen[s.Key] = true
 		c := t.chains[s.Key]
+		if c == nil && len(t.chains) >= t.cfg.streams {
+			tr.over++
+			continue
+		}
 		if c == nil {
 			c = t.newStream(tr, s)
 		}
 		c.unlisted.Store(false)
 		c.watched.Store(watched[i])
+	}
+	if tr.over > 0 {
+		t.lastErr = fmt.Sprintf("%d logs in %s are not read: there are more than %d", tr.over, tr.root.path, t.cfg.streams)
+		t.errs["streams"]++
 	}
 	if !tr.up {
 		return

@@ -33,11 +33,11 @@ func (g *gunzip) skip(f *file, off int64) error {
 	}
 	mark := min(off, markSize)
 	if _, err := io.CopyN(io.Discard, g.zr, off-mark); err != nil {
-		return fmt.Errorf("decompress: %w", errChanged)
+		return changed("decompress", err)
 	}
 	m := make([]byte, mark)
 	if _, err := io.ReadFull(g.zr, m); err != nil {
-		return fmt.Errorf("decompress: %w", errChanged)
+		return changed("decompress", err)
 	}
 	f.mark = m
 	g.n = copy(g.buf, m)

@@ -36,7 +36,7 @@ func (c *chain) lookBack(ms []member, from time.Time, end bool) error {
 		}
 		if err := f.at(off); err != nil {
 			c.close(f)
-			return err
+			return &unreadError{ms[start], err}
 		}
 	}
 	c.cur = f

@@ -4,11 +4,12 @@ import "crowsnest/sources"
 
 // Reasons for which lines were not read and cannot be read any more.
 const (
-	lossDeleted   = "deleted"   // a file was deleted before it was read to its end
-	lossGap       = "gap"       // the file of the position is gone, and it was not read to its end
-	lossGzip      = "gzip"      // a compressed file is damaged
-	lossRemoved   = "removed"   // all of a stream is gone, and it was not read to its end
-	lossTruncated = "truncated" // a file was truncated, and no copy of it is there
+	lossDeleted    = "deleted"         // a file was deleted before it was read to its end
+	lossGap        = "gap"             // the file of the position is gone, and it was not read to its end
+	lossGzip       = "gzip"            // a compressed file is damaged
+	lossRemoved    = "removed"         // all of a stream is gone, and it was not read to its end
+	lossUnreadable = "unreadable_file" // a file could not be read, and newer ones were not kept waiting
+	lossTruncated  = "truncated"       // a file was truncated, and no copy of it is there
 )
 
 // miss counts that lines were lost, or may have been: nobody can tell what was

@@ -2,10 +2,13 @@ package tail
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"slices"
 	"sort"
+
+	"crowsnest/sources"
 )
 
 // member is one file of the stream that is in the directory now.
@@ -86,13 +89,15 @@ func (c *chain) ownNames(es []Entry) []string {
 }
 
 // lookUp looks at the files behind the names. complete is false if one is not
-// there any more.
+// there any more. A file that cannot be read is passed over, after a while,
+// unless it is the newest one.
 func (c *chain) lookUp(entries []Entry) (ms []member, complete bool, err error) {
 	heads := make(map[string]*head, len(c.heads))
+	refused := map[string]sources.Unread{}
 	complete = true
 	for _, e := range entries {
 		o, ok := c.found.Order(e.Name)
-		if e.Dir || !ok {
+		if !ok {
 			continue
 		}
 		m := member{name: e.Name, order: o}
@@ -100,17 +105,17 @@ func (c *chain) lookUp(entries []Entry) (ms []member, complete bool, err error) 
 			if b := c.broken[e.Name]; b != nil && unchanged(b, m.fi) {
 				continue
 			}
-			if m.head = c.heads[e.Name]; !m.head.current(m.fi) {
-				m.head, err = c.readHead(e.Name, o.GZ)
-			}
+			m.head, err = c.headOf(e, m)
 		}
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			complete = false
 		case errors.Is(err, errRefused):
-			c.fail("refused", err)
+			refused[e.Name] = sources.Unread{Path: c.path(e.Name), Why: err.Error(), Since: c.turn.now}
 		case err != nil:
-			return nil, false, err
+			if !c.passOver(m, err, entries) {
+				return nil, false, err
+			}
 		default:
 			m.fi = m.head.fi // of the file that the head is of
 			heads[e.Name] = m.head
@@ -118,7 +123,24 @@ func (c *chain) lookUp(entries []Entry) (ms []member, complete bool, err error) 
 		}
 	}
 	c.heads = heads
+	c.setRefused(refused)
 	return inOrder(ms), complete, nil
+}
+
+// headOf returns the head of a file, read again only if it may have changed.
+func (c *chain) headOf(e Entry, m member) (*head, error) {
+	if e.Dir {
+		return nil, fmt.Errorf("open %s: %w: it is a directory", c.path(e.Name), errRefused)
+	}
+	if h := c.heads[e.Name]; h.current(m.fi) {
+		return h, nil
+	}
+	for _, f := range append([]*file{c.cur, c.old}, c.next...) { // it can be read, whatever became of its name
+		if f != nil && f.f != nil && !m.order.GZ && os.SameFile(f.fi, m.fi) {
+			return c.headFrom(f.f, m.fi, false)
+		}
+	}
+	return c.readHead(e.Name, m.order.GZ)
 }
 
 func (c *chain) readHead(name string, gz bool) (*head, error) {
@@ -127,8 +149,15 @@ func (c *chain) readHead(name string, gz bool) (*head, error) {
 		return nil, err
 	}
 	defer c.t.closeFile(f)
+	if err := c.tree.root.try("head", c.rel(name)); err != nil {
+		return nil, err
+	}
+	return c.headFrom(f, fi, gz)
+}
+
+func (c *chain) headFrom(f *os.File, fi fs.FileInfo, gz bool) (*head, error) {
 	b, err := readHead(f, gz)
-	if err != nil && !gz {
+	if err != nil && (!gz || isIO(err)) {
 		return nil, err
 	}
 	// A damaged .gz has no head.

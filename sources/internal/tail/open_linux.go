@@ -3,8 +3,10 @@ package tail
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -123,6 +125,14 @@ func (d dirHandle) walk(rel string) (int, error) {
 		at = fd
 	}
 	return at, nil
+}
+
+// links returns how many names a file has.
+func links(fi fs.FileInfo) uint64 {
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+		return uint64(st.Nlink) //nolint:unconvert // it has another type on other processors
+	}
+	return 1
 }
 
 // exhausted tells that no descriptor was left.

@@ -25,11 +25,13 @@ func (c *chain) place(ms []member) error {
 		c.begin(ms)
 	}
 	saved := c.saved
-	switch {
-	case saved == nil:
-		return c.lookBack(ms, c.t.lookBackTo(), c.fromEnd)
-	case saved.HeadN == 0:
-		return c.lookBack(ms, c.t.lookBackTo(), false)
+	if saved == nil || saved.HeadN == 0 {
+		from := c.t.lookBackTo()
+		if err := c.lookBack(ms, from, saved == nil && c.fromEnd); err != nil {
+			return err
+		}
+		c.countDoubtful(writtenAfter(from))
+		return nil
 	}
 	c.prevFirst = saved.First
 	for _, d := range saved.Done {
@@ -51,6 +53,7 @@ func (c *chain) place(ms []member) error {
 		return err
 	}
 	c.cur = f
+	c.countDoubtful(afterPoint(ms[i].order))
 	c.rememberAll(ms[:i])
 	c.follow(ms[i+1:])
 	if saved.Old != nil {
@@ -82,7 +85,7 @@ func (c *chain) openMember(m member, off int64) (*file, error) {
 	if damaged {
 		return f, nil // it is skipped when it is read
 	}
-	return f, err
+	return f, &unreadError{m, err}
 }
 
 // locate returns which file the point is in, -1 if none.
@@ -108,10 +111,13 @@ func (c *chain) locate(ms []member, p point) (int, error) {
 			continue
 		}
 		if err != nil {
-			return -1, err
+			return -1, &unreadError{m, err}
 		}
-		ok := p.fits(f, fi.Size())
+		ok, err := p.fits(f, fi.Size())
 		c.t.closeFile(f)
+		if err != nil {
+			return -1, &unreadError{m, err}
+		}
 		if ok {
 			return i, nil
 		}
@@ -141,7 +147,13 @@ func (c *chain) placeAfter(ms []member, p point) {
 	if last := len(ms) - 1; i < 0 && ms[last].order.Rotated == "" {
 		later = ms[last:]
 	}
-	if !c.ended && !c.saved.Ended {
+	switch ended := c.ended || c.saved.Ended; {
+	case ended:
+		c.countDoubtful(writtenAfter(c.since))
+	case len(c.doubtful) > 0: // most likely it is one of them
+		c.countDoubtful(func(member) bool { return true })
+		c.giveUp()
+	default:
 		c.t.miss(lossGap, c.path(p.Name))
 		c.giveUp()
 	}

@@ -255,6 +255,10 @@ func (t *Tailer) openFile(d *folder, rel string) (*os.File, fs.FileInfo, error) 
 		}
 		return nil, nil, err
 	}
+	if err := t.oneName(f, fi); err != nil {
+		_ = f.Close()
+		return nil, nil, err
+	}
 	t.files.Add(1)
 	return f, fi, nil
 }

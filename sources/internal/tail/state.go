@@ -15,8 +15,12 @@ import (
 	"crowsnest/sources"
 )
 
-// maxPositions bounds what is saved and what is taken from a state file.
-const maxPositions = 10000
+// maxStreams bounds the logs that are read, and the positions that are saved and
+// taken from a state file.
+const (
+	maxStreams   = 10000
+	maxPositions = maxStreams
+)
 
 // positions is the saved form.
 type positions struct {

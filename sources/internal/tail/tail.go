@@ -32,6 +32,8 @@ type Config struct {
 	Workers  int
 	MaxOpen  int  // files that are held open while idle
 	NoWatch  bool // poll only
+	OneName  bool // files with hard links are refused
+	streams  int  // that are read at most; tests set a smaller bound
 	deaf     bool // in tests: what the kernel says is asked for at each poll, and only then
 	// fault, in tests, runs before a log or a directory is opened, listed or read:
 	// it may block or fail that.
@@ -73,6 +75,7 @@ type tree struct {
 	listed  map[string]bool // directories that Find listed
 	watched bool            // all of them are
 	up      bool
+	over    int       // streams beyond the bound
 	doubted time.Time // since when what is there is not believed; zero: it is
 	doubts  string    // the identity of that directory
 }
@@ -129,14 +132,15 @@ func New(cfg Config, finders ...Finder) *Tailer {
 	cfg.LookBack = or(cfg.LookBack, DefaultLookBack)
 	cfg.Workers = or(cfg.Workers, DefaultWorkers)
 	cfg.MaxOpen = or(cfg.MaxOpen, DefaultMaxOpen)
+	cfg.streams = or(cfg.streams, maxStreams)
 	t := &Tailer{
 		cfg: cfg, gunzips: newGunzips(cfg.Workers + 2), queue: newQueue(),
 		wake: make(chan struct{}, 1), search: make(chan struct{}, 1),
 		chains: map[string]*chain{}, restored: map[string]*restored{},
 		lost: map[string]int64{"deleted": 0, "long_line": 0, "nul": 0},
 		errs: map[string]int64{
-			lossDeleted: 0, lossGap: 0, lossGzip: 0, lossRemoved: 0, lossTruncated: 0,
-			"descriptors": 0, "hung": 0, "list": 0, "open": 0, "read": 0, "refused": 0, "watch": 0,
+			lossDeleted: 0, lossGap: 0, lossGzip: 0, lossRemoved: 0, lossTruncated: 0, lossUnreadable: 0,
+			"descriptors": 0, "hung": 0, "list": 0, "open": 0, "read": 0, "refused": 0, "streams": 0, "watch": 0,
 		},
 		losses: map[string]sources.Loss{}, roots: map[string]string{},
 		refused: map[string]sources.Unread{},
