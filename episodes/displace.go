@@ -7,6 +7,9 @@ import "slices"
 // that has more open gives one up: the overflow alert of its rule stands for it.
 // What is open is never evicted for a party that has as much.
 func (e *Engine) place(rs *ruleState, party string, now int64) (l limit, full bool) {
+	if party != "" && e.churn.spent(rs, party, now) {
+		return limit{of: ofChurn, n: int(e.churn.most), namespace: party}, true
+	}
 	own := rs.slots.entries(party)
 	var give []*cell
 	if a := e.slots.accounts[rs.slots.class][party]; a != nil && party != "" && a.load[inEntries] >= e.cfg.MaxPerNamespace {
@@ -33,6 +36,7 @@ func (e *Engine) place(rs *ruleState, party string, now int64) (l limit, full bo
 	for _, c := range give {
 		e.displace(c, now)
 	}
+	e.churn.count(rs, party, now)
 	return limit{}, false
 }
 

@@ -107,6 +107,7 @@ type Engine struct {
 	// one, and what is remembered of clear and unless lines.
 	slots, windows, asides *room
 	evictions              evictions
+	churn                  churn
 
 	changes []Episode    // not returned by Evaluate yet
 	dirty   []*episode   // firing, went on since the last update
@@ -126,6 +127,7 @@ type Engine struct {
 func New(cfg Config) *Engine {
 	cfg = cfg.withDefaults()
 	e := &Engine{cfg: cfg, rules: map[string]*ruleState{}, gone: newGone()}
+	e.churn = newChurn(cfg)
 	e.slots = newRoom(load{inEntries: cfg.MaxActive, inLines: cfg.MaxHits})
 	e.windows = newRoom(load{inEntries: cfg.MaxKeys, inLines: cfg.MaxHits})
 	e.asides = newRoom(load{inEntries: asidesPerKey * cfg.MaxKeys, inLines: cfg.MaxHits})

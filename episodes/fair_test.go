@@ -284,3 +284,44 @@ func (w *window) bytes() int {
 	}
 	return n
 }
+
+// Lines that open and clear alerts in turn are bounded over time; another rule of
+// the namespace, and other namespaces, are not concerned.
+func TestChurnIsBounded(t *testing.T) {
+	clears := func(r *rules.Rule) { r.Clear = &rules.Aside{Same: []string{"k"}} }
+	busy, calm := keyed("Busy", rules.SeverityWarning, clears), keyed("Calm", rules.SeverityWarning, clears)
+	b := tenants{newBench(t, busy, calm)}
+	b.e = b.engine(Config{MaxPerNamespace: 10})
+	flap := func(d time.Duration, r *rules.Rule, namespace, key string) {
+		b.say(d, r, namespace, key)
+		h := lineHit(r, matcher.PartClear, d+1, "clear", key)
+		h.Labels = matcher.Labels{"namespace": namespace}
+		b.take(d, h)
+	}
+	opened := func() (n int) {
+		for _, x := range b.e.Evaluate(at(0)) {
+			if x.State == StateFiring && !x.Overflow {
+				n++
+			}
+		}
+		return n
+	}
+	for i := range 100 {
+		flap(time.Duration(i)*time.Millisecond, busy, "evil", fmt.Sprint(i))
+	}
+	require.Equal(t, 40, opened())
+	require.Contains(t, b.e.rules["Busy"].over.why, "namespace evil opened 40 alerts")
+	for i := range 5 {
+		flap(time.Second, calm, "evil", fmt.Sprint(i))
+		flap(time.Second, busy, "shop", fmt.Sprint("s", i))
+	}
+	require.Equal(t, 10, opened())
+	for i := range 100 {
+		flap(2*KeepResolved, busy, "evil", fmt.Sprint(i))
+	}
+	require.Equal(t, 40, opened())
+	for i := range 1000 {
+		flap(time.Hour+time.Duration(i)*time.Minute, busy, fmt.Sprint("ns", i), "k")
+	}
+	require.Less(t, len(b.e.churn.parties), 100, "who is drained is forgotten")
+}

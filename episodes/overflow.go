@@ -36,6 +36,7 @@ const (
 	ofAll       = "all"
 	ofNamespace = "namespace"
 	ofShare     = "share"
+	ofChurn     = "churn"
 )
 
 // String says which limit it is.
@@ -45,8 +46,10 @@ func (l limit) String() string {
 		return fmt.Sprintf("the limit of the rule is %d", l.n)
 	case ofAll:
 		return fmt.Sprintf("the limit of all rules together (limits.active_alerts) is %d", l.n)
+	case ofChurn:
+		return fmt.Sprintf("namespace %s opened %d alerts (%d times limits.alerts_per_namespace) in %v", l.namespace, l.n, churnFactor, KeepResolved)
 	case ofShare:
-		return fmt.Sprintf("alerts of namespace %q gave their places to namespaces with fewer", l.namespace)
+		return fmt.Sprintf("alerts of namespace %s gave their places to namespaces with fewer", l.namespace)
 	}
 	return fmt.Sprintf("the limit of namespace %s (limits.alerts_per_namespace) is %d", l.namespace, l.n)
 }
