@@ -116,8 +116,9 @@ type Engine struct {
 	closed  []Episode    // resolved in the last KeepResolved, oldest first
 	pack    Pack[closedKey, closedTexts]
 	past    []*past // ended in that time, fired or not, with their history
-	warm    bool    // warming up: nothing is told
-	step    step    // of the clock
+	warm    bool    // warming up, since warmed
+	warmed  time.Time
+	step    step // of the clock
 
 	total    Totals
 	lastLate uint64 // ID of the line that was counted last
@@ -177,8 +178,9 @@ func (e *Engine) Evaluate(now time.Time) []Episode {
 			ep.dirty = false // so that it can be told when the warm-up ends
 		}
 		e.dirty = e.dirty[:0]
+		out := slices.DeleteFunc(e.changes, e.readBack)
 		e.changes = nil
-		return nil
+		return out
 	}
 	if d := at - e.updated; d < 0 || d >= int64(e.cfg.UpdateEvery) {
 		e.updated = at
@@ -244,12 +246,13 @@ func (e *Engine) NextDeadline() (time.Time, bool) {
 	return instant(next), true
 }
 
-// StartWarmUp begins a time in which state is rebuilt from old lines and nothing
-// is told; EndWarmUp tells what is still open.
-func (e *Engine) StartWarmUp() {
+// StartWarmUp begins a time in which state is rebuilt from lines that were written
+// before now. What they lead to is reported by EndWarmUp if it is still open: it
+// may have been reported already. What a later line leads to is reported at once.
+func (e *Engine) StartWarmUp(now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.warm = true
+	e.warm, e.warmed = true, now
 }
 
 // EndWarmUp ends the warm-up: the next Evaluate returns what is firing.
@@ -260,9 +263,12 @@ func (e *Engine) EndWarmUp() {
 		return
 	}
 	e.warm = false
-	e.closed, e.past = nil, nil
+	e.closed, e.past = slices.DeleteFunc(e.closed, e.readBack), nil
 	e.tellAll()
 }
+
+// readBack reports whether x was opened by a line from before the warm-up.
+func (e *Engine) readBack(x Episode) bool { return x.Written.Before(e.warmed) }
 
 // tellAll lets the next Evaluate return every firing episode.
 func (e *Engine) tellAll() {

@@ -244,7 +244,7 @@ func TestWarmUpTellsOnlyWhatIsStillOpen(t *testing.T) {
 		r.Clear = &rules.Aside{Same: []string{"k"}}
 	})
 	b := newBench(t, r)
-	b.e.StartWarmUp()
+	b.e.StartWarmUp(at(time.Hour))
 	b.take(time.Hour, lineHit(r, 0, 0, "lost", "a"), lineHit(r, 0, 0, "lost", "b"), lineHit(r, matcher.PartClear, time.Minute, "back", "a"))
 	b.advance(time.Hour)
 	require.Empty(t, b.told)
@@ -254,12 +254,33 @@ func TestWarmUpTellsOnlyWhatIsStillOpen(t *testing.T) {
 	require.Equal(t, "b", b.told[0].Labels["k"])
 }
 
+// A line that was written after the start leads to nothing that was reported
+// before.
+func TestWarmUpReportsNewLinesAtOnce(t *testing.T) {
+	r := rule(func(r *rules.Rule) {
+		r.By = []string{"k"}
+		r.Clear = &rules.Aside{Same: []string{"k"}}
+	})
+	b := newBench(t, r)
+	b.e.StartWarmUp(at(time.Hour))
+	b.take(time.Hour, lineHit(r, 0, time.Minute, "lost", "old"), lineHit(r, 0, time.Hour, "lost", "new"))
+	b.advance(time.Hour)
+	require.Len(t, b.told, 1)
+	require.Equal(t, "new", b.told[0].Labels["k"])
+	b.take(2*time.Hour, lineHit(r, matcher.PartClear, 2*time.Hour, "back", "new"))
+	b.advance(2 * time.Hour)
+	require.Len(t, b.told, 2)
+	require.Equal(t, StateResolved, b.told[1].State)
+	b.e.EndWarmUp()
+	require.Len(t, b.e.Episodes(at(2*time.Hour)), 2, "what ended is still listed")
+}
+
 // What goes on while Evaluate is called during the warm-up is told at its end,
 // and its updates are told later.
 func TestWarmUpTellsWhatWentOnMeanwhile(t *testing.T) {
 	r := rule(func(r *rules.Rule) { r.By = []string{"k"} })
 	b := newBench(t, r)
-	b.e.StartWarmUp()
+	b.e.StartWarmUp(at(time.Hour))
 	for i := range 3 {
 		d := time.Duration(i) * time.Second
 		b.take(d, lineHit(r, 0, d, fmt.Sprint("line ", i), "a"))
@@ -376,7 +397,7 @@ func TestNamespaceBudget(t *testing.T) {
 func TestOverflowInWarmUp(t *testing.T) {
 	r := rule(func(r *rules.Rule) { r.By, r.Limit = []string{"k"}, 1 })
 	b := newBench(t, r)
-	b.e.StartWarmUp()
+	b.e.StartWarmUp(at(time.Hour))
 	b.take(0, lineHit(r, 0, 0, "line", "a"), lineHit(r, 0, 0, "line", "b"))
 	b.advance(time.Second)
 	require.Empty(t, b.told)

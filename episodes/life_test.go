@@ -249,7 +249,7 @@ func (l *life) rare(name string) deed {
 			p.e.EndWarmUp()
 			return
 		}
-		p.e.StartWarmUp()
+		p.e.StartWarmUp(at(now))
 	}
 }
 

@@ -263,7 +263,7 @@ func (d *daemon) restore() {
 		d.tellUntil = d.now().Add(tellMost)
 		d.log.Info().Int("episodes", len(d.engine.Episodes(d.now()))).Time("saved", d.saver.from).Msg("going on from the saved state")
 	} else {
-		d.engine.StartWarmUp()
+		d.engine.StartWarmUp(d.start)
 		d.warmUntil = d.now().Add(warmUpMost)
 		d.log.Info().Msg("no saved state: reading back, and telling only what is still open")
 	}
