@@ -64,6 +64,7 @@ type daemon struct {
 	warmUntil time.Time              // zero: not warming up; used by the tick only
 	tellUntil time.Time              // zero: what was restored is told; used by the tick only
 	skewed    skews                  // used by the tick only
+	dropped   drops                  // used by the tick only
 
 	mu       sync.Mutex
 	finished map[string]error // sources whose Run has returned
@@ -118,6 +119,7 @@ func newDaemon(opt daemonOptions) (*daemon, error) {
 		opt: opt, log: opt.log, now: opt.now, loader: newLoader(),
 		finished: map[string]error{},
 		skewed:   skews{},
+		dropped:  drops{},
 	}
 	if d.now == nil {
 		d.now = time.Now

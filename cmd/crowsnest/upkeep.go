@@ -41,6 +41,9 @@ func (d *daemon) upkeepAlerts(now time.Time) []episodes.Episode {
 			if alert, ok := d.skewed.alert(now, e); ok {
 				out = append(out, alert)
 			}
+			if alert, ok := d.dropped.alert(now, e); ok {
+				out = append(out, alert)
+			}
 		}
 	}
 	return out
