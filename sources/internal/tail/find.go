@@ -80,12 +80,12 @@ func (t *Tailer) findAll(w *watcher, full bool) {
 	}
 }
 
-// setUp notes the result of a search. It reports whether there was a whole one
-// before.
+// setUp notes the result of a search. It reports whether there was one before.
 func (t *Tailer) setUp(all bool, now time.Time) (again bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.up, again = all, t.started
+	again = t.searched
+	t.up, t.searched = all, true
 	if all {
 		t.foundAt, t.opened, t.started, t.lastErr = now, true, true, ""
 	}

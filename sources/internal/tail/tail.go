@@ -100,6 +100,7 @@ type Tailer struct {
 	saved    time.Time            // when the restored positions were taken
 	state    bool                 // positions were restored
 	started  bool                 // every stream of the start was found
+	searched bool                 // at least once
 	began    time.Time            // of Run
 	proved   time.Time
 	foundAt  time.Time // when the streams were last looked for, all trees
