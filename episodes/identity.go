@@ -50,6 +50,7 @@ type origin struct {
 	labels matcher.Labels // kept, so that no other map takes their address
 	who    *identity
 	party  string // who is charged for its lines
+	log    uint64 // as logID
 }
 
 // origins remembers the streams of the newest lines by the address of their
@@ -72,7 +73,7 @@ func (e *Engine) originOf(labels matcher.Labels) origin {
 	o := &e.origins.recent[mix(uint64(address), 1)%maxOrigins]
 	if reflect.ValueOf(o.labels).Pointer() != address {
 		who := e.identityOf(labels)
-		*o = origin{labels: labels, who: who, party: partyOf(labels["namespace"], who)}
+		*o = origin{labels: labels, who: who, party: partyOf(labels["namespace"], who), log: logID(labels)}
 	}
 	return *o
 }

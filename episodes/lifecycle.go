@@ -35,6 +35,7 @@ type episode struct {
 	chain  hits
 	last   hit
 	first  text // of the trigger that opened it
+	logs   logs
 	window *window
 	dirty  bool
 	due    deadline
@@ -131,6 +132,8 @@ func (e *Engine) begin(ep *episode, trig *trigger) {
 	ep.starts, ep.moved, ep.from, ep.lines = trig.t, 0, trig.from, trig.lines
 	ep.lastID, ep.written = trig.line.id, trig.line.t
 	ep.first = e.owned(trig.sample())
+	ep.logs = logs{}
+	ep.logs.note(&e.batch.origin)
 }
 
 // show lets a trigger stand for the episode.

@@ -81,7 +81,7 @@ func (e *Engine) export(ep *episode, now int64) Episode {
 		Silent: rs.rule.Mode == rules.ModeSilent, Labels: ep.labels,
 		StartsAt: instant(ep.starts - ep.moved), LastSeen: instant(ep.newest), Written: instant(ep.written),
 		Count: ep.lines, Line: e.shown(&ep.last.line), First: e.shown(&ep.first),
-		Deadline: instant(ep.deadline(rs)), Held: rs.held(now),
+		Deadline: instant(ep.deadline(rs)), Held: rs.held(now), Origin: ep.logs.String(),
 	}
 	if ep.fired != 0 {
 		x.FiredAt = instant(ep.fired)
@@ -133,7 +133,7 @@ func varsOf(r *rules.Rule, chain hits) map[string]string {
 func (e *Engine) annotations(r *rules.Rule, x Episode, vars map[string]string) map[string]string {
 	data := rules.TemplateData{Labels: e.named(r, x.Labels), Vars: vars, Value: x.Count, Line: x.Line}
 	out := map[string]string{
-		"line": x.Line, "first_line": x.First,
+		"line": x.Line, "first_line": x.First, "origin": x.Origin,
 		"count":      strconv.FormatInt(x.Count, 10),
 		"first_seen": x.StartsAt.Format(time.RFC3339),
 		"last_seen":  x.LastSeen.Format(time.RFC3339),

@@ -107,6 +107,7 @@ func (e *Engine) restoreRule(rs *ruleState, r ruleSnapshot, from *snapshot, now 
 			lines: s.Lines, lastID: s.LastID, chain: loadHits(r.Wants, s.Chain),
 			last: hit{line: text{s: s.Line, clean: true}}, first: text{s: s.First, clean: true},
 		}
+		ep.logs = logs{first: s.Log, known: s.Logs[:min(len(s.Logs), maxLogs)]}
 		ep.restored = restored{loose: s.Loose || rs.older != nil && who == nil, nameless: s.Nameless}
 		if s.First == "" {
 			ep.first = ep.last.line

@@ -66,6 +66,8 @@ type episodeSnapshot struct {
 	Chain     []hitSnapshot     `json:"chain,omitempty"`
 	Line      string            `json:"line,omitempty"`
 	First     string            `json:"first,omitempty"` // if it is not Line
+	Log       string            `json:"log,omitempty"`
+	Logs      []uint64          `json:"logs,omitempty"`
 	Window    *windowSnapshot   `json:"window,omitempty"`
 }
 
@@ -219,6 +221,7 @@ func (e *Engine) saveRule(rs *ruleState) ruleSnapshot {
 			From: ep.from, Fired: ep.fired, Written: ep.written, Lines: ep.lines, LastID: ep.lastID,
 			Chain: saveValues(rs.rule, ep.chain), Line: e.savedLine(&ep.last.line), First: e.savedLine(&ep.first),
 		}
+		x.Log, x.Logs = ep.logs.first, slices.Clone(ep.logs.known)
 		if x.First == x.Line {
 			x.First = ""
 		}

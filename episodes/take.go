@@ -97,6 +97,7 @@ func (e *Engine) takeStep(rs *ruleState, m *matcher.Hit, h *hit, now int64) {
 	if ep != nil && h.t > ep.from && ep.lastID != h.id {
 		ep.lines++
 		ep.lastID = h.id
+		ep.logs.note(&e.batch.origin)
 		e.touch(ep)
 	}
 	trig := trigger{t: h.t, from: h.t - 1, shown: h, lines: 1, line: h}

@@ -70,6 +70,7 @@ func Alert(w io.Writer, e episodes.Episode, s Style) error {
 	if e.First != e.Line {
 		field("first line", flat(e.First))
 	}
+	field("origin", flat(e.Annotations["origin"]))
 	field("details", e.Annotations["description"])
 	field("what to do", e.Annotations["remediation"])
 	field("runbook", e.Annotations["runbook_url"])
