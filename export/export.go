@@ -73,6 +73,7 @@ func (r Result) Exported() int {
 // translation is one rule on its way.
 type translation struct {
 	rule     *rules.Rule
+	set      *rules.Set
 	out      AlertRule
 	refusals []string
 	warnings []string
@@ -104,7 +105,7 @@ func each(set *rules.Set, opt Options, prefix string, translate func(*translatio
 		if opt.Keep != nil && !opt.Keep(r) {
 			continue
 		}
-		t := &translation{rule: r, out: AlertRule{Alert: r.Alert, For: r.For}}
+		t := &translation{rule: r, set: set, out: AlertRule{Alert: r.Alert, For: r.For}}
 		t.checkMode()
 		if len(t.refusals) == 0 {
 			translate(t)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/prometheus/common/model"
@@ -42,7 +43,7 @@ func toLoki(t *translation) {
 		t.warn("it resolves when fewer than %d lie within %s; crowsnest keeps it for %s after the last that completed them",
 			number(r), model.Duration(r.Within), model.Duration(r.KeepFiringFor))
 	}
-	t.out.Expr = q.expr(r, m, values, model.Duration(window).String())
+	t.out.Expr = q.expr(r, selectorOf(t.set, r), m, values, model.Duration(window).String())
 	t.texts(groupNames(r, nil))
 }
 
@@ -151,8 +152,22 @@ func identityStages(values []named) (before, after []string) {
 	return before, after
 }
 
+// selectorOf returns the selector of a rule with the namespaces that it believes.
+func selectorOf(set *rules.Set, r *rules.Rule) string {
+	from := r.From.String()
+	if !r.Infrastructure || set.Namespaces.All() {
+		return from
+	}
+	in, out := set.Namespaces.Patterns()
+	more := ", namespace=~" + strconv.Quote(in)
+	if out != "" {
+		more += ", namespace!~" + strconv.Quote(out)
+	}
+	return strings.TrimSuffix(from, "}") + more + "}"
+}
+
 // expr writes the whole query.
-func (q *query) expr(r *rules.Rule, m *rules.Matcher, values []named, window string) string {
+func (q *query) expr(r *rules.Rule, selector string, m *rules.Matcher, values []named, window string) string {
 	stages := slices.Clone(q.filters)
 	for _, e := range q.exprs {
 		stages = append(stages, "| regexp "+quoteLogQL(e))
@@ -177,7 +192,7 @@ func (q *query) expr(r *rules.Rule, m *rules.Matcher, values []named, window str
 		stages = append(stages, "| "+r.Distinct+` != ""`)
 	}
 	names := groupNames(r, values)
-	lines := "count_over_time(\n    " + r.From.String() + "\n"
+	lines := "count_over_time(\n    " + selector + "\n"
 	for _, s := range stages {
 		lines += "      " + s + "\n"
 	}

@@ -54,7 +54,15 @@ type part struct {
 // measure what they cost. It does no I/O.
 func Compile(set *rules.Set) (*Program, error) { return compileFor(set, ordinary()) }
 
-// CompileTimed does the same, and the program measures what each rule costs by a
+// CompileOpen does the same, but every rule reads every namespace. The caller asks
+// Set.Believes of each hit.
+func CompileOpen(set *rules.Set) (*Program, error) {
+	open := *set
+	open.Namespaces = nil
+	return Compile(&open)
+}
+
+// CompileTimed is Compile, and the program measures what each rule costs by a
 // stopwatch: it returns the time since some fixed moment, never falls, and is
 // safe for concurrent use.
 func CompileTimed(set *rules.Set, stopwatch func() time.Duration) (*Program, error) {

@@ -85,7 +85,13 @@ type Report struct {
 	// a time that is understood: most likely they are not logs.
 	Untimed []string
 	Empty   int // inputs without a line
+	// Ignored counts the matched lines that a rule of the infrastructure does not
+	// believe, if the program was compiled by matcher.CompileOpen.
+	Ignored map[Ignored]int64
 }
+
+// Ignored is a rule, and a namespace that it does not believe.
+type Ignored struct{ Rule, Namespace string }
 
 // Scan reads the inputs, merged by event time, and concludes with the
 // production engine. Inputs that cannot be read are left out; the error names
@@ -215,6 +221,13 @@ func (sc *scanner) wait() {
 }
 
 func (sc *scanner) take(file string, h matcher.Hit) {
+	if !sc.session.set.Believes(h.Rule, h.Labels) {
+		if sc.report.Ignored == nil {
+			sc.report.Ignored = map[Ignored]int64{}
+		}
+		sc.report.Ignored[Ignored{h.Rule.Alert, h.Labels["namespace"]}]++
+		return
+	}
 	if sc.report.Start.IsZero() {
 		sc.report.Start = h.Time
 		sc.session.now = h.Time

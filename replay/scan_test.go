@@ -154,3 +154,28 @@ func TestCompare(t *testing.T) {
 	require.True(t, same[0].Same())
 	require.Len(t, Compare(after, before)[1].Less, 1)
 }
+
+func TestIgnoredNamespaces(t *testing.T) {
+	set := &rules.Set{Rules: []*rules.Rule{{Alert: "A", Infrastructure: true, Mode: rules.ModeOn, Limit: 1, Count: 1, KeepFiringFor: rules.DefaultKeepFiringFor, Steps: []rules.Step{{Matcher: rules.Matcher{Contains: []string{"failed"}}}}}}}
+	trusted, err := rules.ParseNamespaces([]string{"kube-system"})
+	require.NoError(t, err)
+	set.Namespaces = trusted
+	prog, err := matcher.CompileOpen(set)
+	require.NoError(t, err)
+	scan := func(labels matcher.Labels) Report {
+		in := Input{Name: "x", Labels: labels, Open: func() (io.ReadCloser, error) {
+			return io.NopCloser(strings.NewReader("2026-01-01T00:00:00Z failed\n2026-01-01T00:00:01Z failed\n")), nil
+		}}
+		r, err := Scan(set, prog, []Input{in}, ScanOptions{Lenient: true})
+		require.NoError(t, err)
+		return r
+	}
+	r := scan(matcher.Labels{"namespace": "team"})
+	require.Empty(t, r.Alerts)
+	require.Equal(t, map[Ignored]int64{{Rule: "A", Namespace: "team"}: 2}, r.Ignored)
+	for _, labels := range []matcher.Labels{{"namespace": "kube-system"}, nil} {
+		r = scan(labels)
+		require.Len(t, r.Alerts, 1)
+		require.Empty(t, r.Ignored)
+	}
+}

@@ -122,6 +122,20 @@ func (n *Namespaces) List() []string {
 	return out
 }
 
+// Patterns returns regular expressions for a whole name: of the list, which also
+// matches the absent name, and of what its globs leave out, "" for nothing.
+func (n *Namespaces) Patterns() (in, out string) {
+	var names, less []string
+	for _, name := range n.List() {
+		to := &names
+		if strings.HasPrefix(name, "-") {
+			to = &less
+		}
+		*to = append(*to, strings.ReplaceAll(strings.TrimPrefix(name, "-"), "*", ".*"))
+	}
+	return strings.Join(names, "|") + "|", strings.Join(less, "|")
+}
+
 func matchesAny(globs []string, name string) bool {
 	return slices.ContainsFunc(globs, func(g string) bool { return matchGlob(g, name) })
 }

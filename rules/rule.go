@@ -128,6 +128,14 @@ type Rule struct {
 	WorstLine time.Duration
 }
 
+// LineOrigin is the effective value of the key `origin`.
+func (r *Rule) LineOrigin() Origin {
+	if r.Infrastructure {
+		return OriginInfrastructure
+	}
+	return OriginAny
+}
+
 // Resolves is the value of the label `resolves`.
 func (r *Rule) Resolves() string {
 	if r.Clear != nil {

@@ -209,6 +209,7 @@ type Rule struct {
 	Mode      rules.Mode     `json:"mode"`
 	Scope     rules.Scope    `json:"scope"`
 	From      string         `json:"from"`
+	Believes  rules.Origin   `json:"origin"`   // whose lines
 	Duration  float64        `json:"duration"` // of `for`, in seconds
 	Matches   int64          `json:"matches"`
 	LastMatch *time.Time     `json:"lastMatch,omitempty"`
@@ -260,7 +261,7 @@ func toRule(r *rules.Rule, st episodes.RuleStatus, loaded Rules, sees sight) Rul
 	seen := loaded.Seen[r.Alert]
 	out := Rule{
 		Name: r.Alert, Type: "alerting", State: "inactive", Severity: r.Severity, Mode: r.Mode, Scope: r.Scope,
-		From: r.From.String(), Duration: r.For.Seconds(), Matches: st.Matches, LastMatch: stated(st.LastMatch),
+		From: r.From.String(), Believes: r.LineOrigin(), Duration: r.For.Seconds(), Matches: st.Matches, LastMatch: stated(st.LastMatch),
 		LastSeen: stated(seen), Streams: sees.streams[r.Alert], Tries: loaded.Tries[r.Alert], Seconds: loaded.Cost[r.Alert].Seconds(), GivenUp: loaded.GivenUp[r.Alert],
 		Disabled: r.Disabled, Pending: st.Pending, Firing: st.Firing, Source: r.Source,
 	}

@@ -99,9 +99,11 @@ func (c *cli) checkConfig(file, form string) error {
 	}
 	cfg, problems := parseConfig(file, data)
 	rulesLoaded := 0
+	var set *rules.Set
 	if len(problems.Errors()) == 0 {
 		problems = append(problems, cfg.checkFiles()...)
-		set, found := cfg.loadRules()
+		var found rules.Problems
+		set, found = cfg.loadRules()
 		problems = append(problems, found...)
 		if set != nil {
 			rulesLoaded = len(set.Rules)
@@ -115,6 +117,7 @@ func (c *cli) checkConfig(file, form string) error {
 		fmt.Fprintf(c.err, "%s: %d rules: %d errors, %d warnings\n", file, rulesLoaded, errs, len(problems.Warnings()))
 		if errs == 0 {
 			fmt.Fprintln(c.err, cfg.identityText())
+			fmt.Fprint(c.err, originText(set))
 		}
 	}
 	if errs > 0 {

@@ -70,6 +70,7 @@ Sequences, clear and unless are refused: they need the memory of an episode.`,
 		},
 	}
 	f.add(cmd)
+	f.rules.addNamespaces(cmd)
 	return cmd
 }
 

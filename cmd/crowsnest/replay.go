@@ -58,6 +58,7 @@ From Loki only lines are read that one of the rules could match.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.replay(cmd.Context(), f, args) },
 	}
 	f.rules.add(cmd)
+	f.rules.addNamespaces(cmd)
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.against, "against", nil, "compare with the rules before: the packs and overrides at `PATH` (repeatable)")
 	flags.StringArrayVar(&f.labels, "label", nil, "label of every stream, `name=value` (repeatable)")
@@ -119,7 +120,7 @@ func (c *cli) replay(ctx context.Context, f replayFlags, args []string) error {
 	reports := make([]replay.Report, len(sets))
 	errs := []error{findErr}
 	for i, set := range sets {
-		program, err := matcher.Compile(set)
+		program, err := matcher.CompileOpen(set)
 		if err != nil {
 			return fmt.Errorf("compile rules: %w", err)
 		}
@@ -132,6 +133,7 @@ func (c *cli) replay(ctx context.Context, f replayFlags, args []string) error {
 	if err := c.tellReplay(f, sets, reports, errors.Join(errs...)); err != nil {
 		return err
 	}
+	tellIgnored(c.err, reports[0])
 	return judgeReading(c.err, reports[0])
 }
 

@@ -114,7 +114,7 @@ func (c *cli) replayLoki(ctx context.Context, f replayFlags) error {
 	all := &rules.Set{}
 	targets := make([]replay.Target, len(sets))
 	for i, set := range sets {
-		program, err := matcher.Compile(set)
+		program, err := matcher.CompileOpen(set)
 		if err != nil {
 			return fmt.Errorf("compile rules: %w", err)
 		}
@@ -144,6 +144,7 @@ func (c *cli) replayLoki(ctx context.Context, f replayFlags) error {
 	for i := range reports {
 		reports[i].Start = from // rates are over all of the range
 	}
+	tellIgnored(c.err, reports[0])
 	return c.tellReplay(f, sets, reports, nil)
 }
 
@@ -154,6 +155,9 @@ func (c *cli) replaySets(f replayFlags) ([]*rules.Set, error) {
 		return []*rules.Set{set}, err
 	}
 	other, err := c.loadRules(nil, f.against)
+	if err == nil {
+		other.Namespaces = set.Namespaces
+	}
 	return []*rules.Set{set, other}, err
 }
 

@@ -24,11 +24,19 @@ const shippedPrefix = "shipped:"
 type ruleFlags struct {
 	paths     []string
 	overrides []string
+	// namespaces is the list of --infrastructure-namespaces.
+	namespaces []string
 }
 
 func (f *ruleFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.paths, "rules", nil, "packs instead of the shipped ones: a file or folder `PATH` (repeatable)")
 	cmd.Flags().StringArrayVar(&f.overrides, "overrides", nil, "overrides, applied last: a file or folder `PATH` (repeatable)")
+}
+
+// addNamespaces adds the flag to a command that asks whose lines a rule believes.
+func (f *ruleFlags) addNamespaces(cmd *cobra.Command) {
+	cmd.Flags().StringSliceVar(&f.namespaces, "infrastructure-namespaces", nil,
+		"namespaces whose lines rules with `origin: infrastructure` believe: +NAME adds to the built-in `LIST`, -NAME removes, NAME replaces it, '*' is every one")
 }
 
 // name says where the chosen rules are.
@@ -42,14 +50,21 @@ func (f *ruleFlags) name() string {
 
 // load loads the chosen rules; the error lists every problem.
 func (f *ruleFlags) load(c *cli) (*rules.Set, error) {
+	trusted, err := rules.ParseNamespaces(f.namespaces)
+	if err != nil {
+		return nil, usageErrorf("--infrastructure-namespaces: %v", err)
+	}
+	var files []rules.File
 	if len(f.paths) == 0 {
-		files, err := shippedFiles()
-		if err != nil {
+		if files, err = shippedFiles(); err != nil {
 			return nil, err
 		}
-		return c.loadRules(files, f.overrides)
 	}
-	return c.loadRules(nil, append(f.paths[:len(f.paths):len(f.paths)], f.overrides...))
+	set, err := c.loadRules(files, slices.Concat(f.paths, f.overrides))
+	if err == nil {
+		set.Namespaces = trusted
+	}
+	return set, err
 }
 
 // loadRules loads files and what lies at paths as one set. The error lists every

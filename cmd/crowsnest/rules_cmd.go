@@ -27,6 +27,7 @@ type listedRule struct {
 	Scope    rules.Scope    `json:"scope"`
 	Enabled  rules.Mode     `json:"enabled"`
 	From     string         `json:"from"`
+	Origin   rules.Origin   `json:"origin"`
 	By       []string       `json:"by"`
 	Resolves string         `json:"resolves"`
 	Tests    int            `json:"tests"`
@@ -43,7 +44,10 @@ func newRulesList(c *cli) *cobra.Command {
 the health of each rule, how many streams it applies to, when one of them was
 last read, how many lines matched, on how many it was tried, how long that took,
 and what is open. A rule without streams is blind: its selector names nothing
-that is there.`,
+that is there.
+
+ORIGIN says whose lines a rule believes: any namespace, or infrastructure, the
+namespaces of rules.infrastructure_namespaces and logs without a namespace.`,
 		Example: `  crowsnest rules list --rules packs/ --overrides overrides.yaml
   crowsnest rules list --url http://localhost:9797`,
 		Args: cobra.NoArgs,
@@ -62,16 +66,16 @@ that is there.`,
 			for i, r := range set.Rules {
 				all[i] = listedRule{
 					Alert: r.Alert, Pack: r.Pack, File: r.File, Line: r.Line, Severity: r.Severity, Scope: r.Scope,
-					Enabled: r.Mode, From: r.From.String(), By: r.By, Resolves: r.Resolves(), Tests: len(r.Tests),
+					Enabled: r.Mode, From: r.From.String(), Origin: r.LineOrigin(), By: r.By, Resolves: r.Resolves(), Tests: len(r.Tests),
 				}
 			}
 			if output.value == "json" {
 				return encode(c.out, map[string]any{"rules": all}, true)
 			}
 			w := tabwriter.NewWriter(c.out, 0, 4, 2, ' ', 0)
-			fmt.Fprintln(w, "ALERT\tPACK\tSEVERITY\tENABLED\tSTREAMS")
+			fmt.Fprintln(w, "ALERT\tPACK\tSEVERITY\tENABLED\tORIGIN\tSTREAMS")
 			for _, r := range all {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Alert, r.Pack, r.Severity, r.Enabled, r.From)
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Alert, r.Pack, r.Severity, r.Enabled, r.Origin, r.From)
 			}
 			return w.Flush()
 		},
@@ -128,7 +132,7 @@ func showOrigin(c *cli, r *rules.Rule) error {
 	values := map[string]string{
 		"severity": string(r.Severity), "enabled": string(r.Mode), "scope": string(r.Scope),
 		"count": fmt.Sprint(r.Count), "within": r.Within.String(), "for": r.For.String(),
-		"limit": fmt.Sprint(r.Limit), "by": strings.Join(r.By, ", "), "distinct": r.Distinct,
+		"limit": fmt.Sprint(r.Limit), "by": strings.Join(r.By, ", "), "distinct": r.Distinct, "origin": string(r.LineOrigin()),
 	}
 	if r.Clear != nil {
 		values["expire"] = r.Expire.String()

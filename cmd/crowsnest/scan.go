@@ -62,6 +62,7 @@ recovery for two minutes"); --until-eof stops it there.`,
 		RunE: func(_ *cobra.Command, args []string) error { return c.scan(f, args) },
 	}
 	f.rules.add(cmd)
+	f.rules.addNamespaces(cmd)
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.labels, "label", nil, "label of every stream, `name=value` (repeatable)")
 	flags.BoolVar(&f.hits, "hits", false, "print every line that matches a rule instead of alerts")
@@ -92,7 +93,7 @@ func (c *cli) scan(f scanFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	program, err := matcher.Compile(set)
+	program, err := matcher.CompileOpen(set)
 	if err != nil {
 		return fmt.Errorf("compile rules: %w", err)
 	}
@@ -144,6 +145,7 @@ func (c *cli) scan(f scanFlags, args []string) error {
 	if err := errors.Join(findErr, readErr); err != nil {
 		return err
 	}
+	tellIgnored(c.err, report)
 	if err := judgeReading(c.err, report); err != nil {
 		return err
 	}

@@ -127,7 +127,7 @@ func (d *daemon) deliveriesView(fp episodes.Fingerprint) []web.Delivery {
 func (d *daemon) statusView() web.Status {
 	saved, errs := d.saver.status()
 	st := web.Status{
-		Start: d.start, Config: configYAML(*d.cfg.Load()), Flags: d.opt.flags, Reload: d.outcome.Load().status,
+		Start: d.start, Config: d.cfg.Load().effective(), Flags: d.opt.flags, Reload: d.outcome.Load().status,
 		Saved: saved, SaveErrors: errs, Storage: d.saver.dir,
 	}
 	d.setReadiness(&st)
