@@ -204,7 +204,7 @@ func TestSemanticHash(t *testing.T) {
 	require.Equal(t, hash(match+"  clear: all good\n"), hash(match+"  clear: {contains: all good, same: [ns]}\n  expire: 24h\n"))
 	for _, rest := range []string{
 		"  match: some text2\n  by: [ns]\n", "  match: some text\n", "  match: {regex: some text}\n  by: [ns]\n",
-		"  match: {contains: some text, not: x}\n  by: [ns]\n", "  match: {contains: some text, field: {a: b}}\n  by: [ns]\n",
+		"  match: {contains: some text, not: y}\n  by: [ns]\n", "  match: {contains: some text, field: {a: b}}\n  by: [ns]\n",
 		"  match: {any: [some text]}\n  by: [ns]\n", "  sequence: [some text, some text]\n  within: 1m\n  by: [ns]\n",
 		match + "  count: 2\n  within: 1m\n", match + "  count: 2\n  within: 1m\n  distinct: pod\n", match + "  limit: 5\n",
 		match + "  for: 1m\n", match + "  clear: all good\n", match + "  clear: {contains: all good, same: []}\n",

@@ -19,6 +19,7 @@ func (c *compiler) lint() {
 	c.lintCaptures()
 	c.lintDiffers()
 	c.lintOrigin()
+	c.lintNever()
 	c.lintCost()
 }
 

@@ -45,6 +45,13 @@ func TestLint(t *testing.T) {
 		require.Equal(t, want, check(t, pack(base+more)), "%s", more)
 	}
 	f("", "")
+	// A rule that never fires.
+	f("  clear: some text\n", "8 never")
+	f("  clear: some\n", "8 never")
+	f("  clear: some text else\n", "")
+	f("  clear: {contains: text, not: {contains: lost}}\n", "")
+	f("  clear: {any: [{contains: text}, {contains: won}]}\n", "8 never, 8 no-literal?")
+	f("  unless: {contains: text, within: 1m}\n", "8 never")
 	// Unknown keys, also deep inside.
 	f("  severitty: info\n", "8 unknown-key")
 	f("  clear: {contians: x}\n", "8 unknown-key")
@@ -375,4 +382,22 @@ func checkAll(files []File, opt Options) Problems {
 	problems = append(problems, ps...)
 	problems.Sort()
 	return problems
+}
+
+func TestNever(t *testing.T) {
+	f := func(from, match, more, want string) {
+		t.Helper()
+		require.Equal(t, want, check(t, pack(fmt.Sprintf("- alert: A\n  from: '%s'\n  %s\n  by: [namespace]\n  severity: warning\n%s", from, match, more))))
+	}
+	f(`{c="x", c="y"}`, "match: some text", "", "4 selector")
+	f(`{c="x", c!="x"}`, "match: some text", "", "4 never")
+	f(`{c="x", c=~"[a-w]"}`, "match: some text", "", "4 never")
+	f(`{c="x"}`, "match: {contains: some text, not: {contains: text}}", "", "5 never")
+	f(`{c="x"}`, "match: {contains: text, not: {contains: some text}}", "", "")
+	f(`{c="x"}`, "match: {field: {msg: lost, reason: x}}", "  clear: {field: {msg: lost}}\n", "8 never")
+	f(`{c="x"}`, "match: {field: {msg: lost}}", "  clear: {field: {msg: lost, reason: x}}\n", "")
+	f(`{c="x"}`, "match: {any: [{contains: lost one}, {contains: lost two}]}", "  clear: lost\n", "8 never")
+	f(`{c="x"}`, "match: {any: [{contains: lost one}, {contains: gone two}]}", "  clear: lost\n", "")
+	f(`{c="x"}`, "sequence: [{contains: first one}, {contains: second one}]\n  within: 1m", "  clear: second\n", "9 never")
+	f(`{c="x"}`, "sequence: [{contains: first one}, {contains: second one}]\n  within: 1m", "  clear: first\n", "")
 }

@@ -82,7 +82,7 @@ type collector struct {
 func (c *collector) keepApart() {
 	files := map[string][]int{}
 	for i, in := range c.inputs {
-		if in.Labels["namespace"] == "" && in.Labels["pod"] == "" && in.Labels["node"] == "" {
+		if in.Labels["namespace"] == "" && in.Labels["pod"] == "" && in.Labels["node_name"] == "" {
 			name := unrotated(in.Name)
 			files[name] = append(files[name], i)
 		}

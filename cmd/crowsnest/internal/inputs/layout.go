@@ -37,7 +37,7 @@ func layoutLabels(path string) matcher.Labels {
 		}
 	}
 	set("cluster", after(f, "clusters", "logs"))
-	set("node", nodeOf(f))
+	set("node_name", nodeOf(f))
 	if ns, pod, container, ok := podOf(f); ok {
 		set("namespace", ns)
 		set("pod", pod)

@@ -79,7 +79,7 @@ func alertsOf(t *testing.T, dir string) []string {
 	var out []string
 	for _, a := range report.Alerts {
 		delete(a.Episode.Labels, "cluster")
-		delete(a.Episode.Labels, "node")
+		delete(a.Episode.Labels, "node_name")
 		out = append(out, fmt.Sprintf("%s %v %s %s", a.Episode.Alert, a.Episode.Labels, a.Episode.StartsAt, a.Episode.Annotations["remediation"]))
 	}
 	slices.Sort(out)
@@ -188,7 +188,7 @@ func TestLayoutLabels(t *testing.T) {
 	f("b/logs/ns/p-1/c-previous.log", pod)
 	f("ns/p-1/logs.txt", matcher.Labels{"namespace": "ns", "pod": "p-1"})
 	f("clusters/east/logs/ns/p/p-1/c.log", matcher.Labels{"namespace": "ns", "pod": "p-1", "container": "c", "cluster": "east"})
-	f("bundle/nodes/n1/logs/rke2-server.log", matcher.Labels{"node": "n1"})
+	f("bundle/nodes/n1/logs/rke2-server.log", matcher.Labels{"node_name": "n1"})
 	f("logs/app.log", matcher.Labels{})
 	f("pods/ns_p-1_uid/c/0.log", matcher.Labels{}) // the kubelet's own
 	f("b/logs/$(id)/p-1/c.log", matcher.Labels{"pod": "p-1", "container": "c"})
