@@ -107,6 +107,7 @@ func (c *cli) checkConfig(file, form string) error {
 		problems = append(problems, found...)
 		if set != nil {
 			rulesLoaded = len(set.Rules)
+			problems = append(problems, cfg.warnBlind(set)...)
 		}
 	}
 	if err := writeProblems(c.out, form, problems); err != nil {
