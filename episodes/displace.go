@@ -7,9 +7,6 @@ import "slices"
 // that has more open gives one up: the overflow alert of its rule stands for it.
 // What is open is never evicted for a party that has as much.
 func (e *Engine) place(rs *ruleState, party string, now int64) (l limit, full bool) {
-	if party != "" && e.churn.spent(rs, party, now) {
-		return limit{of: ofChurn, n: int(e.churn.most), namespace: party}, true
-	}
 	own := rs.slots.entries(party)
 	var give []*cell
 	if a := e.slots.accounts[rs.slots.class][party]; a != nil && party != "" && a.load[inEntries] >= e.cfg.MaxPerNamespace {
@@ -32,6 +29,9 @@ func (e *Engine) place(rs *ruleState, party string, now int64) (l limit, full bo
 			return limit{of: ofAll, n: e.cfg.MaxActive}, true
 		}
 		give = append(give, c)
+	}
+	if party != "" && e.churn.spent(rs, party, now) {
+		return limit{of: ofChurn, n: int(e.churn.most), namespace: party}, true
 	}
 	for _, c := range give {
 		e.displace(c, now)
