@@ -58,7 +58,7 @@ type RuleSyntax struct {
 	For           time.Duration `yaml:"for" jsonschema_description:"How old the failure must be before it fires. With clear: not cleared for so long. Without: its lines keep coming for so long, with gaps below keep_firing_for. Default 0: at once."`
 	KeepFiringFor time.Duration `yaml:"keep_firing_for" jsonschema_description:"Without clear only: the time without lines after which the alert resolves. Default 15m."`
 	Expire        time.Duration `yaml:"expire" jsonschema_description:"With clear only: the time after the last trigger after which the alert resolves though nothing cleared it. Default 24h."`
-	Limit         int           `yaml:"limit" jsonschema:"minimum=1" jsonschema_description:"How many keys may be open at once. Those beyond it are told by one alert with overflow=\"true\". Default 100."`
+	Limit         int           `yaml:"limit" jsonschema:"minimum=1" jsonschema_description:"How many keys may be open at once. One alert with overflow=\"true\" stands for those beyond it. If the lines of several namespaces reach the limit, those with fewer open keys displace keys of the one with most. Default 100."`
 	Scope         Scope         `yaml:"scope" jsonschema:"enum=node,enum=cluster" jsonschema_description:"Where the rule can be concluded: on the node that logs its lines, or only where the lines of all nodes come together. Computed; state it to have it checked."`
 	Severity      Severity      `yaml:"severity" jsonschema:"enum=critical,enum=warning,enum=info,enum=none" jsonschema_description:"critical wakes somebody, warning makes a ticket, info is told once. Required here or in defaults."`
 
