@@ -53,6 +53,10 @@ type Config struct {
 	// what its agent says. Default 10s.
 	Lateness time.Duration `yaml:"lateness"`
 
+	// Nodes lets the source know when a node has left the cluster; nil: it is
+	// forgotten after ForgetAfter.
+	Nodes *Nodes `yaml:"nodes"`
+
 	// Clock is time.Now; tests set another one.
 	Clock func() time.Time `yaml:"-"`
 	// Transport stands for the network to the API server in tests.
@@ -94,6 +98,9 @@ func (c *Config) files() []*string {
 	out := []*string{&c.WebConfigFile, &c.BearerTokenFile, &c.AdminTokenFile}
 	if c.TokenReview != nil {
 		out = append(out, &c.TokenReview.Kubeconfig)
+	}
+	if c.Nodes != nil {
+		out = append(out, &c.Nodes.Kubeconfig)
 	}
 	return out
 }

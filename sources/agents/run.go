@@ -38,6 +38,9 @@ func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 	h := &handler{s: s, p: p}
 	var wg sync.WaitGroup
 	wg.Go(func() { h.tend(ctx) })
+	if s.watch != nil {
+		wg.Go(func() { s.watch.run(ctx) })
+	}
 	for ctx.Err() == nil {
 		err := s.serve(ctx, p)
 		s.set(func() {
@@ -133,7 +136,7 @@ func (d *door) shut() {
 	d.closed = true
 }
 
-// tend forgets nodes that were away for too long, once a second until ctx ends.
+// tend forgets nodes that left, or were away for too long, once a second until ctx ends.
 func (h *handler) tend(ctx context.Context) {
 	began := h.s.cfg.Clock()
 	tick := time.NewTicker(tendEvery)
@@ -156,7 +159,7 @@ func (h *handler) tidy(began, now time.Time) {
 	s.settled = s.settled || settled
 	var over []*node
 	for _, n := range s.nodes {
-		if now.Sub(n.waited) >= s.cfg.ForgetAfter {
+		if s.over(n, now) {
 			over = append(over, n)
 		}
 	}
@@ -176,7 +179,7 @@ func (h *handler) forgetIf(n *node, now time.Time) {
 	}
 	defer n.busy.Unlock()
 	h.s.mu.Lock()
-	gone := !n.removed && now.Sub(n.waited) >= h.s.cfg.ForgetAfter
+	gone := !n.removed && h.s.over(n, now)
 	h.s.mu.Unlock()
 	if gone {
 		h.drop(n)

@@ -45,6 +45,7 @@ type node struct {
 	saved    uint64 // as it is on the disk
 
 	known   bool      // the pipeline waits for it
+	object  bool      // a Node of its name was seen
 	heard   time.Time // newest message
 	waited  time.Time // since when it is waited for: then, or since the start
 	spoke   bool      // since the start
@@ -63,7 +64,8 @@ type node struct {
 type Source struct {
 	cfg      Config
 	token    *tokenFile
-	reviews  *reviewer // nil: tokens are not reviewed
+	watch    *nodeWatch // nil: Nodes are not watched
+	reviews  *reviewer  // nil: tokens are not reviewed
 	room     *semaphore.Weighted
 	decoders chan *hits.Decoder
 	// adminToken is that of operators.
@@ -117,6 +119,7 @@ func New(cfg Config) *Source {
 		nodes: map[string]*node{}, losses: map[string]sources.Loss{},
 		st: Stats{Dropped: map[string]int64{}, Refused: map[string]int64{}, Newest: map[string]Refused{}},
 	}
+	s.watch = newNodeWatch(s.cfg.Nodes, s.cfg.Clock, s.cfg.Transport)
 	s.token = newTokenFile(s.cfg.BearerTokenFile, s.cfg.Clock)
 	s.adminToken = newTokenFile(s.cfg.AdminTokenFile, s.cfg.Clock)
 	s.reviews = newReviewer(s.cfg.TokenReview, s.cfg.MaxAgents, s.cfg.Clock, s.cfg.Transport)
@@ -177,6 +180,7 @@ type position struct {
 	Instance string    `json:"instance"`
 	Taken    uint64    `json:"taken"`
 	Left     bool      `json:"left,omitempty"`
+	Node     bool      `json:"node,omitempty"` // a Node of its name was seen
 	Heard    time.Time `json:"heard"`
 	// Token is the hash of the token that the agent showed, and Reviewed when the
 	// API server accepted it: the agent is known if the API server is away at the
@@ -194,7 +198,7 @@ func (s *Source) Positions() json.RawMessage {
 	for name, n := range s.nodes {
 		n.copied = n.taken
 		if n.known {
-			pos := position{Instance: n.instance, Taken: n.taken, Left: n.left, Heard: n.heard.UTC(), Conditions: n.conditions}
+			pos := position{Instance: n.instance, Taken: n.taken, Left: n.left, Node: n.object, Heard: n.heard.UTC(), Conditions: n.conditions}
 			if !n.who.at.IsZero() {
 				pos.Token, pos.Reviewed = hex.EncodeToString(n.who.token[:]), n.who.at.UTC()
 			}
@@ -245,7 +249,7 @@ func (s *Source) Restore(b json.RawMessage) error {
 	s.restored = true
 	for name, pos := range p.Nodes {
 		s.nodes[name] = &node{
-			name: name, part: s.part(name), known: true, instance: pos.Instance, left: pos.Left,
+			name: name, part: s.part(name), known: true, instance: pos.Instance, left: pos.Left, object: pos.Node,
 			taken: pos.Taken, copied: pos.Taken, saved: pos.Taken, heard: earlier(pos.Heard, now), waited: now,
 			conditions: pos.Conditions,
 		}
@@ -297,6 +301,9 @@ func (s *Source) Status() sources.Status {
 		Lines: s.st.Hits, Evaluated: s.st.Hits, Bytes: s.st.Bytes,
 		Losses: maps.Clone(s.losses), Parts: make(map[string]sources.PartStatus, len(s.nodes)),
 		Errors: map[string]int64{},
+	}
+	if out.Error == "" {
+		out.Error = s.watch.problem(now)
 	}
 	maps.Copy(out.Errors, s.st.Refused)
 	out.Conditions = s.condensed(now)

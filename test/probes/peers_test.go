@@ -21,6 +21,7 @@ type peer struct {
 	t       *testing.T
 	addr    string
 	handler http.Handler
+	leave   func() // ends what come began
 }
 
 func newPeer(t *testing.T, h http.Handler) *peer {
@@ -40,10 +41,11 @@ func (p *peer) come() {
 	srv := &http.Server{Handler: p.handler, ReadHeaderTimeout: time.Minute}
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = srv.Serve(l) })
-	p.t.Cleanup(func() {
+	p.leave = func() {
 		_ = srv.Close()
 		wg.Wait()
-	})
+	}
+	p.t.Cleanup(p.leave)
 }
 
 // service forwards to the pod behind it, as long as that is ready.
@@ -93,6 +95,9 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		list(`{"metadata":{"name":"node-1","uid":"1"}}`)
 	case r.URL.Path == "/api/v1/pods":
 		list(`{"metadata":{"name":"hello","namespace":"crowsnest-test","uid":"1"},"spec":{"nodeName":"node-1","containers":[{"name":"hello"}]},"status":{"containerStatuses":[` + container1 + `]}}`)
+	case r.URL.Path == "/apis/authentication.k8s.io/v1/tokenreviews":
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprint(w, `{"status":{"authenticated":true,"audiences":["crowsnest"],"user":{"username":"system:serviceaccount:crowsnest:crowsnest-agent","extra":{"authentication.kubernetes.io/node-name":["node-1"]}}}}`)
 	case strings.HasSuffix(r.URL.Path, "/log"):
 		fmt.Fprintf(w, "%s %s\n", time.Now().UTC().Format(time.RFC3339Nano), line)
 		_ = http.NewResponseController(w).Flush()

@@ -11,8 +11,10 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -120,6 +122,7 @@ func (c *cluster) pod(name string, w workload) *pod {
 	probes, err := daemon.FreeAddr()
 	require.NoError(c.t, err)
 	p := &pod{t: c.t, probes: probes, container: w.container, Daemon: &daemon.Daemon{Binary: binary, Dir: filepath.Join(c.dir, name), Addr: addr}}
+	p.Prepare = func(cmd *exec.Cmd) { cmd.Env = append(os.Environ(), "NODE_NAME=node-1") }
 	require.NoError(c.t, os.Mkdir(p.Dir, 0o755))
 	require.NoError(c.t, p.Configure(string(text)))
 	for _, arg := range w.Args[1:] {
@@ -158,6 +161,8 @@ func (c *cluster) local(cfg map[string]any) {
 	kubeconfig := filepath.Join(c.dir, "kubeconfig")
 	set("listen_address", c.agentsAddr, "sources", "agents")
 	set("dir", filepath.Join(c.dir, "logs"), "sources", "kubelet")
+	set("kubeconfig", kubeconfig, "sources", "agents", "token_review")
+	set("kubeconfig", kubeconfig, "sources", "agents", "nodes")
 	set("kubeconfig", kubeconfig, "sources", "machines")
 	set("kubeconfig", kubeconfig, "sources", "kubernetes")
 	set("urls", []string{c.peers["alertmanager"].url()}, "sinks", "alertmanager")
@@ -221,13 +226,17 @@ type scenario struct {
 	partial, full string
 	// undetected means that nothing can be detected, or notified, without the peer.
 	undetected bool
+	// known means that everything worked in an earlier life of the pods.
+	known bool
 	rare       bool // in the long form only
 }
 
 func TestMissingPeers(t *testing.T) {
 	const agents = "agents (1 of 1 nodes)"
 	for _, s := range []scenario{
-		{overlay: "production", missing: "apiserver", blind: "machines", partial: "partial: " + agents + "; not seen: machines since ", full: "full: machines, " + agents},
+		// An agent that nobody knows yet cannot be let in without the API server.
+		{overlay: "production", missing: "apiserver", blind: "machines", undetected: true, full: "full: machines, " + agents},
+		{overlay: "production", missing: "apiserver", known: true, blind: "machines", partial: "partial: " + agents + "; not seen: machines since ", full: "full: machines, " + agents},
 		{overlay: "production", missing: "clusterapi", partial: "partial: " + agents + "; nothing to watch: machines", full: "full: machines, " + agents},
 		{overlay: "production", missing: "alertmanager", undetected: true, full: "full: machines, " + agents},
 		{overlay: "production", missing: "service", blind: "agents", undetected: true, partial: "partial: machines; not seen: agents since ", full: "full: machines, " + agents},
@@ -237,7 +246,11 @@ func TestMissingPeers(t *testing.T) {
 		{overlay: "loki", missing: "alertmanager", undetected: true, full: "full: loki", rare: true},
 		{overlay: "standalone-deployment", missing: "apiserver", blind: "kubernetes", undetected: true, full: "full: kubernetes"},
 	} {
-		t.Run(s.overlay+"/"+s.missing, func(t *testing.T) {
+		name := s.overlay + "/" + s.missing
+		if s.known {
+			name += " after a restart"
+		}
+		t.Run(name, func(t *testing.T) {
 			if s.rare && !long {
 				t.Skip("set CROWSNEST_CHAOS=1 for all overlays, as shipped")
 			}
@@ -250,12 +263,16 @@ func TestMissingPeers(t *testing.T) {
 func (s scenario) run(t *testing.T) {
 	c := newCluster(t, s.overlay)
 	for name, p := range c.peers {
-		if name != s.missing {
+		if name != s.missing || s.known {
 			p.come()
 		}
 	}
 	if s.missing != "clusterapi" {
 		c.kube.install()
+	}
+	if s.known {
+		c.firstLife(s.full)
+		c.peers[s.missing].leave()
 	}
 	for _, p := range c.pods {
 		p.run()
@@ -281,6 +298,22 @@ func (s scenario) run(t *testing.T) {
 	require.NotContains(t, strings.Join(keys(c.am.All()), " "), "CrowsnestLinesLost")
 }
 
+// firstLife runs the pods until everything is seen.
+func (c *cluster) firstLife(full string) {
+	c.pods["aggregator"].mu.Lock()
+	c.pods["aggregator"].ready = true
+	c.pods["aggregator"].mu.Unlock()
+	for _, p := range c.pods {
+		require.NoError(c.t, p.Start())
+		c.t.Cleanup(func() { _, _ = p.End(syscall.SIGKILL) })
+	}
+	c.eventually("everything is seen", func() bool { return c.firing("CrowsnestHeartbeat", "coverage:"+full+" ") })
+	for _, p := range c.pods {
+		_, err := p.End(syscall.SIGTERM)
+		require.NoError(c.t, err)
+	}
+}
+
 // without is what holds as long as the peer is missing.
 func (s scenario) without(c *cluster) {
 	if !s.undetected {
@@ -294,7 +327,7 @@ func (s scenario) without(c *cluster) {
 	}
 	if s.partial != "" {
 		c.eventually("the heartbeat says what is seen", func() bool { return c.firing("CrowsnestHeartbeat", "coverage:"+s.partial) })
-	} else {
+	} else if !s.known {
 		require.Empty(c.t, c.am.Words("CrowsnestHeartbeat"), "nothing is seen, or nobody can be told")
 	}
 	for name, p := range c.pods {
