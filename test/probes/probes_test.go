@@ -196,14 +196,18 @@ func (c *cluster) eventually(what string, ok func() bool) {
 	}
 }
 
-// firing reports whether an alert was notified whose texts hold this one.
+// firing reports whether an alert fires whose texts hold this one.
 func (c *cluster) firing(alert, text string) bool {
-	words := c.am.Words(alert)
-	if len(words) == 0 {
-		return false
+	newest := map[string]fakeam.Word{}
+	for _, w := range c.am.Words(alert) {
+		newest[fmt.Sprint(w.Alert.Labels)] = w
 	}
-	last := words[len(words)-1]
-	return !last.Resolved && strings.Contains(fmt.Sprint(last.Alert.Labels, last.Alert.Annotations), text)
+	for labels, w := range newest {
+		if !w.Resolved && strings.Contains(labels+fmt.Sprint(w.Alert.Annotations), text) {
+			return true
+		}
+	}
+	return false
 }
 
 // resolved reports whether the newest word about an alert of a source is its end.
@@ -228,7 +232,7 @@ type scenario struct {
 	undetected bool
 	// known means that everything worked in an earlier life of the pods.
 	known bool
-	rare       bool // in the long form only
+	rare  bool // in the long form only
 }
 
 func TestMissingPeers(t *testing.T) {
