@@ -70,7 +70,9 @@ func (t *Tailer) findAll(w *watcher, full bool) {
 	now := t.cfg.Clock()
 	all := true
 	for _, tr := range t.trees {
-		all = t.findIn(tr, now, full, w) && all
+		err := t.findIn(tr, now, full, w)
+		t.setDown(tr, now, err)
+		all = all && err == nil
 	}
 	if err := t.blind.Swap(nil); err != nil {
 		t.fail("watch", *err)
@@ -92,24 +94,23 @@ func (t *Tailer) setUp(all bool, now time.Time) (again bool) {
 	return again
 }
 
-// findIn looks for streams in one tree, if anything changed, and reports whether
-// all of them were found.
-func (t *Tailer) findIn(tr *tree, now time.Time, full bool, w *watcher) bool {
+// findIn looks for streams in one tree, if anything changed. nil means that all
+// of them are known.
+func (t *Tailer) findIn(tr *tree, now time.Time, full bool, w *watcher) error {
 	if full || !tr.up || tr.root.moved() {
 		if err := tr.root.reopen(); err != nil {
 			if exhausted(err) {
 				t.short(err)
 			}
 			tr.up = false
-			t.fail("list", err)
-			return false
+			return err
 		}
 		tr.dirs.sweep()
 	}
 	f := tr.root.borrow()
 	defer f.giveBack()
 	if tr.up && !full && !tr.dirs.changed(f, tr.listed, now) {
-		return tr.over == 0
+		return tr.crowded(t.cfg.streams)
 	}
 	tr.listed, tr.watched = map[string]bool{}, true
 	found, err := tr.find.Find(func(dir string) ([]Entry, error) {
@@ -121,21 +122,46 @@ func (t *Tailer) findIn(tr *tree, now time.Time, full bool, w *watcher) bool {
 		}
 		return l.entries, nil
 	})
-	why := t.doubt(tr, f, found, err, now)
-	if why != nil {
-		err = why
+	tr.up = err == nil
+	if why := t.doubt(tr, f, found, err, now); why != nil {
+		tr.up = false
 		f.trusted.Store(false)
-	} else if err == nil || len(found) > 0 {
+		return why
+	}
+	if err == nil || len(found) > 0 {
 		t.trust(tr, f)
 	}
-	tr.up = err == nil
+	t.update(tr, found, w)
 	if err != nil {
-		t.fail("list", err)
+		return err
 	}
-	if why == nil {
-		t.update(tr, found, w)
+	return tr.crowded(t.cfg.streams)
+}
+
+// crowded returns an error if streams of the tree are beyond the bound.
+func (tr *tree) crowded(most int) error {
+	if tr.over == 0 {
+		return nil
 	}
-	return tr.up && tr.over == 0
+	return fmt.Errorf("%d logs in %s are not read: there are more than %d", tr.over, tr.root.path, most)
+}
+
+// setDown notes why a tree cannot be searched, or that it can.
+func (t *Tailer) setDown(tr *tree, now time.Time, err error) {
+	if err == nil {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.down, tr)
+		return
+	}
+	t.fail("list", err)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	since := now
+	if u, known := t.down[tr]; known {
+		since = u.Since
+	}
+	t.down[tr] = sources.Unread{Path: tr.root.path, Why: err.Error(), Since: since, Holds: true}
 }
 
 // doubt returns why a directory is not believed to be the one of the logs. As
@@ -229,10 +255,6 @@ func (t *Tailer) update(tr *tree, found []Stream, w *watcher) {
 		}
 		c.unlisted.Store(false)
 		c.watched.Store(watched[i])
-	}
-	if tr.over > 0 {
-		t.lastErr = fmt.Sprintf("%d logs in %s are not read: there are more than %d", tr.over, tr.root.path, t.cfg.streams)
-		t.errs["streams"]++
 	}
 	if !tr.up {
 		return

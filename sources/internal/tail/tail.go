@@ -115,6 +115,7 @@ type Tailer struct {
 	closed   matcher.Counters // of streams that are gone
 	hangs    time.Time        // since when looking for streams does not end; zero: it does
 	exhaust  exhaustion
+	down     map[*tree]sources.Unread  // trees that cannot be searched
 	refused  map[string]sources.Unread // streams that are refused, by key
 }
 
@@ -141,10 +142,10 @@ func New(cfg Config, finders ...Finder) *Tailer {
 		lost: map[string]int64{"deleted": 0, "long_line": 0, "nul": 0},
 		errs: map[string]int64{
 			lossDeleted: 0, lossGap: 0, lossGzip: 0, lossRemoved: 0, lossTruncated: 0, lossUnreadable: 0,
-			"descriptors": 0, "hung": 0, "list": 0, "open": 0, "read": 0, "refused": 0, "streams": 0, "watch": 0,
+			"descriptors": 0, "hung": 0, "list": 0, "open": 0, "read": 0, "refused": 0, "watch": 0,
 		},
 		losses: map[string]sources.Loss{}, roots: map[string]string{},
-		refused: map[string]sources.Unread{},
+		refused: map[string]sources.Unread{}, down: map[*tree]sources.Unread{},
 	}
 	for _, f := range finders {
 		r := newRoot(f.Root)

@@ -64,6 +64,9 @@ func (t *Tailer) unread(now time.Time) []sources.Unread {
 			out = append(out, sources.Unread{Path: tr.root.path, Why: "looking through its folders does not end", Since: t.hangs, Holds: true})
 		}
 	}
+	for _, u := range t.down {
+		out = append(out, u)
+	}
 	if e := t.exhaust; !e.since.IsZero() && now.Sub(e.last) < exhaustedFor {
 		out = append(out, sources.Unread{Path: "some logs", Why: e.err.Error() + ": raise the number of open files of the process (ulimit -n)", Since: e.since, Holds: true})
 	}
