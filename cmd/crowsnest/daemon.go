@@ -88,6 +88,9 @@ type daemonOptions struct {
 	storageFlag string
 	// now is the clock of every part; nil: time.Now.
 	now func() time.Time
+	// accepted is called when a receiver accepted news, which is then to be saved;
+	// unique: the receiver would take a repeat for news.
+	accepted func(unique bool)
 	// extra are sinks beside those of the configuration.
 	extra []sinks.Sink
 }
@@ -143,7 +146,8 @@ func newDaemon(opt daemonOptions) (*daemon, error) {
 	d.pipe.onSet = func(by time.Duration, now time.Time) {
 		d.log.Warn().Stringer("by", by).Time("now", now).Msg("the clock was set: what is open and what is waited for moves with it")
 	}
-	d.saver = &saver{dir: opt.cfg.Storage.Path, pipe: d.pipe, self: d.self, log: d.component("state")}
+	d.saver = &saver{dir: opt.cfg.Storage.Path, pipe: d.pipe, self: d.self, log: d.component("state"), urgent: make(chan struct{}, 1)}
+	d.opt.accepted = d.saver.accepted
 	if err := d.makeAgent(); err != nil {
 		return nil, err
 	}

@@ -136,7 +136,7 @@ func newSinks(opt daemonOptions, latency func(time.Duration)) ([]sinks.Sink, err
 	for i, am := range cfg.Sinks.Alertmanager.configs() {
 		am.Name = numbered(am.Name, "alertmanager", i)
 		cfg.Global.into(&am.ExternalLabels, &am.ExternalURL)
-		s, err := alertmanager.New(am, alertmanager.Options{Log: opt.log, Latency: latency, MaxKeys: maxKeys, Now: opt.now})
+		s, err := alertmanager.New(am, alertmanager.Options{Log: opt.log, Latency: latency, MaxKeys: maxKeys, Now: opt.now, Accepted: func() { opt.accepted(false) }})
 		if err != nil {
 			return nil, fmt.Errorf("sink %s: %w", am.Name, err)
 		}
@@ -145,7 +145,7 @@ func newSinks(opt daemonOptions, latency func(time.Duration)) ([]sinks.Sink, err
 	for i, l := range cfg.Sinks.Loki.configs() {
 		l.Name = numbered(l.Name, "loki", i)
 		cfg.Global.into(&l.ExternalLabels, &l.ExternalURL)
-		s, err := loki.New(l, loki.Options{Log: opt.log, MaxKeys: maxKeys, Now: opt.now})
+		s, err := loki.New(l, loki.Options{Log: opt.log, MaxKeys: maxKeys, Now: opt.now, Accepted: func() { opt.accepted(true) }})
 		if err != nil {
 			return nil, fmt.Errorf("sink %s: %w", l.Name, err)
 		}
@@ -154,7 +154,7 @@ func newSinks(opt daemonOptions, latency func(time.Duration)) ([]sinks.Sink, err
 	for i, w := range cfg.Sinks.Webhook.configs() {
 		w.Name = numbered(w.Name, "webhook", i)
 		cfg.Global.into(&w.ExternalLabels, &w.ExternalURL)
-		s, err := webhook.New(w, webhook.Options{Log: opt.log, MaxKeys: maxKeys, Now: opt.now})
+		s, err := webhook.New(w, webhook.Options{Log: opt.log, MaxKeys: maxKeys, Now: opt.now, Accepted: func() { opt.accepted(true) }})
 		if err != nil {
 			return nil, fmt.Errorf("sink %s: %w", w.Name, err)
 		}

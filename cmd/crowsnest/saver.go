@@ -25,6 +25,10 @@ const snapshotVersion = 1
 // since then and while it was being written is read again: within a second.
 const saveEvery = 700 * time.Millisecond
 
+// urgentEvery is how soon the state is written after a receiver that cannot tell
+// repeats apart accepted an alert. A kill before that repeats it.
+const urgentEvery = 20 * time.Millisecond
+
 // snapshot is everything that outlives the process, at one moment.
 type snapshot struct {
 	Version int                        `json:"version"`
@@ -52,6 +56,7 @@ type saver struct {
 	self    keeper // alerts of the program about itself; nil: none
 	log     zerolog.Logger
 	staged  staged // of an agent
+	urgent  chan struct{}
 
 	from time.Time   // when the state that was restored was saved
 	held *state.Held // nil: another instance has the lock, or it cannot be had
@@ -69,10 +74,18 @@ type saver struct {
 func (s *saver) run(ctx context.Context) {
 	tick := time.NewTicker(saveEvery)
 	defer tick.Stop()
+	var due <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-s.urgent:
+			if due == nil {
+				due = time.After(urgentEvery)
+			}
+		case <-due:
+			due = nil
+			s.save()
 		case <-tick.C:
 			s.hold()
 			switch {
@@ -85,6 +98,19 @@ func (s *saver) run(ctx context.Context) {
 				s.save()
 			}
 		}
+	}
+}
+
+// accepted has the state written at its next turn, or at once where a kill would
+// notify a receiver twice. It does not block and is safe for concurrent use.
+func (s *saver) accepted(unique bool) {
+	s.pipe.changed.Store(true)
+	if !unique {
+		return
+	}
+	select {
+	case s.urgent <- struct{}{}:
+	default:
 	}
 }
 

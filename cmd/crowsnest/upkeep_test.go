@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -116,4 +118,33 @@ func TestSaverRecovers(t *testing.T) {
 	require.FileExists(t, filepath.Join(dir, "state"))
 	require.Zero(t, s.unsaved())
 	s.release()
+}
+
+// What a receiver accepted that cannot tell repeats apart is saved before the next
+// turn.
+func TestAcceptedIsSavedSoon(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		s := &saver{dir: dir, pipe: newPipeline(episodes.New(episodes.Config{}), time.Now), log: zerolog.Nop(), urgent: make(chan struct{}, 1)}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); s.run(ctx) }()
+		f := func(unique bool, after time.Duration) {
+			t.Helper()
+			began := time.Now()
+			for range 10 {
+				s.accepted(unique)
+			}
+			<-time.After(saveEvery)
+			synctest.Wait()
+			saved, errors := s.status()
+			require.Zero(t, errors)
+			require.Equal(t, after, saved.Sub(began))
+		}
+		f(true, urgentEvery)
+		f(false, saveEvery)
+		cancel()
+		<-done
+		s.release()
+	})
 }

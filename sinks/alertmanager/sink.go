@@ -30,6 +30,9 @@ type Options struct {
 	// MaxKeys bounds the alerts, open and ended, that are kept per
 	// Alertmanager; 0 means sinks.DefaultMaxKeys.
 	MaxKeys int
+	// Accepted is called after an Alertmanager accepted news, which Export then
+	// has; nil: nobody is. It must not block.
+	Accepted func()
 }
 
 // Delivery is the last answer of one Alertmanager to one alert.
@@ -46,6 +49,7 @@ type Delivery struct {
 type Sink struct {
 	cfg       Config
 	latency   func(time.Duration)
+	accepted  func()
 	now       func() time.Time
 	endpoints members
 	shared    sync.Mutex // guards what endpoints look at of each other
@@ -74,7 +78,7 @@ func New(cfg Config, opt Options) (*Sink, error) {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	s := &Sink{cfg: cfg, latency: opt.Latency, begun: kept, now: opt.Now, answers: sinks.NewDeliveries()}
+	s := &Sink{cfg: cfg, latency: opt.Latency, accepted: opt.Accepted, begun: kept, now: opt.Now, answers: sinks.NewDeliveries()}
 	log := opt.Log.With().Str("component", "sink").Str("sink", cfg.Name).Logger()
 	for _, raw := range cfg.URLs {
 		u, err := url.Parse(raw)
@@ -156,6 +160,9 @@ func (s *Sink) took(e *endpoint, msgs []sinks.Message, first []episodes.Episode,
 		d.Error = a.Err.Error()
 	}
 	s.answers.Record(msgs, d)
+	if s.accepted != nil && a.Err == nil && slices.ContainsFunc(msgs, func(m sinks.Message) bool { return m.News }) {
+		s.accepted()
+	}
 	var told []time.Duration
 	s.mu.Lock()
 	for _, ep := range first {

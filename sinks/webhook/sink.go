@@ -27,8 +27,9 @@ const (
 )
 
 // Options are what a Sink uses of its surroundings: its Log, the clock Now (nil
-// means time.Now), and MaxKeys, the bound of the alerts that are kept (0 means
-// sinks.DefaultMaxKeys).
+// means time.Now), MaxKeys, the bound of the alerts that are kept (0 means
+// sinks.DefaultMaxKeys), and Accepted, which is called after the receiver accepted
+// news: until the state is saved, a kill repeats it.
 type Options = courier.Options
 
 // Sink posts alerts to one URL. What a receiver does not take is told again,

@@ -8,6 +8,7 @@ package courier
 import (
 	"context"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -79,6 +80,9 @@ type Options struct {
 	// MaxKeys bounds the alerts, open and ended, that are kept; 0 means
 	// sinks.DefaultMaxKeys.
 	MaxKeys int
+	// Accepted is called after the receiver accepted news, without a lock: until
+	// Export is saved, a kill repeats it. nil: nobody is. It must not block.
+	Accepted func()
 }
 
 // Config says how often the receiver is told the same and how much at once. The
@@ -297,10 +301,13 @@ func (c *Courier[T]) post(ctx context.Context, items []item[T]) Answer {
 	}
 	c.answers.Record(msgs, c.delivery(a))
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.state.Accepted(msgs, c.now())
 	c.sent += int64(len(items))
 	c.up, c.lastErr = true, ""
+	c.mu.Unlock()
+	if c.cfg.Accepted != nil && slices.ContainsFunc(msgs, func(m sinks.Message) bool { return m.News }) {
+		c.cfg.Accepted()
+	}
 	return a
 }
 
