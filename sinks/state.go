@@ -33,6 +33,9 @@ type StateConfig struct {
 	TextDelay time.Duration
 	// RefusedDelay is how long a refused word waits before it is tried again.
 	RefusedDelay time.Duration
+	// EachEpisode has every episode of a key sent, one after the other, up to 16.
+	// Without it an episode takes the place of the one before.
+	EachEpisode bool
 	// MaxKeys bounds the keys that are kept; 0: DefaultMaxKeys.
 	MaxKeys int
 }
@@ -72,6 +75,7 @@ type slot struct {
 	refused  time.Time // last refused; zero after it was taken
 	counted  bool      // its first acceptance was reported
 	givenUp  bool      // it ended and the endpoint does not want it
+	later    []episodes.Episode
 }
 
 func (e *slot) over() bool { return e.ep.State != episodes.StateFiring }
@@ -122,6 +126,8 @@ func (s *State) take(ep episodes.Episode, now time.Time) {
 		}
 		old = &slot{epoch: s.words}
 		s.slots[ep.Fingerprint] = old
+	case s.waits(old, ep):
+		return
 	case !old.ep.StartsAt.Equal(ep.StartsAt) || (old.over() && ep.State == episodes.StateFiring):
 		*old = slot{epoch: s.words, refused: old.refused}
 	case old.over() && old.known:
@@ -132,6 +138,10 @@ func (s *State) take(ep episodes.Episode, now time.Time) {
 
 // withdraw ends a firing episode whose key is not to be told any more.
 func (s *State) withdraw(old *slot, ep episodes.Episode, now time.Time) {
+	if old != nil && len(old.later) > 0 {
+		endLast(old.later, ep, now)
+		return
+	}
 	if old == nil || old.over() {
 		return
 	}
@@ -208,7 +218,7 @@ func (s *State) plan(e *slot, now time.Time) (plan, bool) {
 
 func (s *State) wanted(e *slot, now time.Time) (plan, bool) {
 	if e.over() && e.ended.IsZero() && s.notifiedElsewhere(e, now) {
-		return plan{resolved: true, news: true}, true
+		return plan{resolved: true, news: true}, !s.servedElsewhere(e, now)
 	}
 	if e.accepted.IsZero() && e.ended.IsZero() {
 		return plan{news: true}, true
@@ -237,7 +247,7 @@ func (s *State) Due(now time.Time, limit int) []Message {
 	var due, early []candidate
 	for fp, e := range s.slots {
 		if s.forgotten(e, now) {
-			if !e.known && e.over() && e.ended.IsZero() {
+			if !e.known && e.over() && e.ended.IsZero() && !s.endedElsewhere(e) {
 				s.evicted++ // its end was not saved, for want of room
 			}
 			delete(s.slots, fp)
@@ -322,7 +332,7 @@ func (s *State) forgotten(e *slot, now time.Time) bool {
 	case !e.over():
 		return false
 	case e.ended.IsZero():
-		return s.lateElsewhere(e, now)
+		return e.accepted.IsZero() && s.elsewhere(e, func(p *State, o *slot) bool { return p.notified(o, now) && s.longOver(o, now) })
 	}
 	return at.Sub(e.ended) > 2*s.cfg.ResolvedFor && !s.owedElsewhere(e)
 }

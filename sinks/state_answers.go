@@ -22,6 +22,7 @@ func (s *State) Accepted(msgs []Message, now time.Time) []episodes.Episode {
 		switch {
 		case m.Resolved && e.ended.IsZero():
 			e.ended = now
+			s.next(e)
 		case !m.Resolved && e.accepted.IsZero():
 			e.accepted = now
 			if !e.counted {
@@ -44,6 +45,7 @@ func (s *State) Refused(m Message, now time.Time) bool {
 	e.refused = now
 	if e.over() {
 		e.accepted, e.ended, e.sent, e.givenUp = now, now, now, true
+		s.next(e)
 	}
 	return first
 }
@@ -82,7 +84,8 @@ type StateStats struct {
 func (s *State) Stats() StateStats {
 	st := StateStats{Keys: len(s.slots), Evicted: s.evicted}
 	for _, e := range s.slots {
-		if e.known && e.ended.IsZero() && (e.over() || e.accepted.IsZero()) {
+		served := e.over() && e.accepted.IsZero() && s.endedElsewhere(e)
+		if e.known && e.ended.IsZero() && !served && (e.over() || e.accepted.IsZero()) {
 			st.Pending++
 		}
 	}

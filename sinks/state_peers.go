@@ -46,12 +46,23 @@ func (s *State) notifiedElsewhere(e *slot, now time.Time) bool {
 	return s.elsewhere(e, func(p *State, o *slot) bool { return p.notified(o, now) })
 }
 
-// lateElsewhere reports whether a peer notified of e and sends its end no more:
-// an endpoint that never had it as firing needs nothing of it.
-func (s *State) lateElsewhere(e *slot, now time.Time) bool {
+// servedElsewhere reports whether an endpoint that never had e as firing needs
+// nothing of it: a peer notified of it and is there to notify of its end, or sent
+// its end long ago. Two members that learn of an end at once may both notify of it.
+func (s *State) servedElsewhere(e *slot, now time.Time) bool {
 	return e.accepted.IsZero() && s.elsewhere(e, func(p *State, o *slot) bool {
-		return p.notified(o, now) && !o.ended.IsZero() && now.Sub(o.ended) > s.cfg.ResolvedFor
+		return p.notified(o, now) && (p.away.IsZero() || s.longOver(o, now))
 	})
+}
+
+// longOver reports whether the end of o was accepted and is not sent any more.
+func (s *State) longOver(o *slot, now time.Time) bool {
+	return !o.ended.IsZero() && now.Sub(o.ended) > s.cfg.ResolvedFor
+}
+
+// endedElsewhere reports whether a peer accepted the end of e.
+func (s *State) endedElsewhere(e *slot) bool {
+	return s.elsewhere(e, func(_ *State, o *slot) bool { return !o.ended.IsZero() })
 }
 
 // owedElsewhere reports whether a peer had e as firing and not its end: when that

@@ -96,10 +96,17 @@ func (s *State) Export(now time.Time) Saved {
 		}
 		if _, more := s.plan(e, now); more && e.over() && e.ended.IsZero() {
 			out.Ended = append(out.Ended, saved(e.ep))
+			for _, ep := range e.later {
+				if ep.State == episodes.StateResolved {
+					out.Ended = append(out.Ended, saved(ep))
+				}
+			}
 		}
 	}
 	slices.SortFunc(out.Marks, func(a, b Mark) int { return cmp.Compare(a.Fingerprint, b.Fingerprint) })
-	slices.SortFunc(out.Ended, func(a, b Ended) int { return cmp.Compare(a.Fingerprint, b.Fingerprint) })
+	slices.SortFunc(out.Ended, func(a, b Ended) int {
+		return cmp.Or(cmp.Compare(a.Fingerprint, b.Fingerprint), a.StartsAt.Compare(b.StartsAt))
+	})
 	return out
 }
 
@@ -134,7 +141,7 @@ func (s *State) Import(in Saved, now time.Time) {
 	for _, in := range in.Ended {
 		fp, ok := parseFingerprint(in.Fingerprint)
 		e := s.slots[fp]
-		if !ok || e == nil || !e.over() || !e.ep.StartsAt.Equal(in.StartsAt) {
+		if !ok || e == nil || !e.over() || !e.ep.StartsAt.Equal(in.StartsAt) && (!s.cfg.EachEpisode || !in.StartsAt.After(e.ep.StartsAt)) {
 			continue // not for this endpoint
 		}
 		if !e.ended.IsZero() {

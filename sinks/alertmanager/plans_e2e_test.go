@@ -104,7 +104,7 @@ func (g *gate) RoundTrip(r *http.Request) (*http.Response, error) {
 func runPlan(t *testing.T, seed uint64) {
 	hook := servers.NewHook(t, alertname)
 	p := &planRun{t: t, words: map[string]episodes.Episode{}, asleep: map[string]bool{}}
-	p.ams = servers.Alertmanagers(t, servers.AlertmanagerOptions{Webhook: hook.URL, GroupInterval: 5 * time.Second})
+	p.ams = servers.Alertmanagers(t, servers.AlertmanagerOptions{Webhook: hook.URL, GroupInterval: 5 * time.Second, Settle: 30 * time.Second})
 	p.start(nil)
 	defer func() { p.stop() }()
 	p.plan(rand.New(rand.NewPCG(seed, seed)))

@@ -26,6 +26,9 @@ type AlertmanagerOptions struct {
 	GroupWait, GroupInterval time.Duration
 	// Config is a whole configuration, in the place of the above; "": none.
 	Config string
+	// Settle is how long a member of a cluster waits for the others before it
+	// notifies; 0: 500 ms.
+	Settle time.Duration
 	// Args are further flags.
 	Args []string
 }
@@ -63,12 +66,12 @@ func Alertmanager(t testing.TB, opt AlertmanagerOptions) *AlertmanagerServer {
 func Alertmanagers(t testing.TB, opt AlertmanagerOptions) [2]*AlertmanagerServer {
 	t.Helper()
 	first, second := FreePort(t), FreePort(t)
-	common := []string{"--cluster.settle-timeout=500ms", "--cluster.peer-timeout=200ms", "--cluster.gossip-interval=50ms"}
+	common := []string{"--cluster.settle-timeout=" + orHalfSecond(opt.Settle).String(), "--cluster.peer-timeout=200ms", "--cluster.gossip-interval=50ms"}
 	flags := func(own int, more ...string) []string {
 		return append(append(more, common...), "--cluster.listen-address="+child.Address(own), "--cluster.advertise-address="+child.Address(own))
 	}
 	var pair [2]*AlertmanagerServer
-	pair[0] = startAlertmanager(t, "alertmanager-1", opt, flags(first)...)
+	pair[0] = startAlertmanager(t, "alertmanager-1", opt, flags(first, "--cluster.peer="+child.Address(second))...)
 	opt.Port = 0
 	pair[1] = startAlertmanager(t, "alertmanager-2", opt, flags(second, "--cluster.peer="+child.Address(first))...)
 	return pair

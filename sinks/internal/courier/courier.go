@@ -123,7 +123,7 @@ type Courier[T any] struct {
 
 // New returns a Courier; it starts nothing and does no I/O.
 func New[T any](cfg Config, to Receiver[T]) *Courier[T] {
-	cfg.State.RefusedDelay, cfg.State.MaxKeys = refusedDelay, cfg.MaxKeys
+	cfg.State.RefusedDelay, cfg.State.MaxKeys, cfg.State.EachEpisode = refusedDelay, cfg.MaxKeys, true
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}

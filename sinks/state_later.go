@@ -1,0 +1,53 @@
+package sinks
+
+import (
+	"time"
+
+	"crowsnest/episodes"
+)
+
+// maxLater is how many episodes of one key wait for the end of the one before.
+const maxLater = 16
+
+// waits keeps ep for later and returns true if the end of the episode before it is
+// still to be sent.
+func (s *State) waits(old *slot, ep episodes.Episode) bool {
+	if !s.cfg.EachEpisode || !old.known || old.givenUp || !old.over() || !old.ended.IsZero() || !ep.StartsAt.After(old.ep.StartsAt) {
+		return false
+	}
+	n := len(old.later)
+	switch {
+	case n > 0 && old.later[n-1].StartsAt.Equal(ep.StartsAt):
+		if old.later[n-1].State == episodes.StateFiring {
+			old.later[n-1] = ep
+		}
+		return true
+	case n == maxLater:
+		old.later = old.later[1:]
+		s.evicted++
+	}
+	old.later = append(old.later, ep)
+	return true
+}
+
+// endLast ends the newest of the episodes that wait: its key is not reported any
+// more.
+func endLast(later []episodes.Episode, ep episodes.Episode, now time.Time) {
+	last := &later[len(later)-1]
+	if last.State != episodes.StateFiring {
+		return
+	}
+	last.State, last.Reason, last.EndsAt = episodes.StateResolved, ep.Reason, ep.EndsAt
+	if ep.EndsAt.IsZero() {
+		last.EndsAt = now
+	}
+}
+
+// next lets the next episode of a key take the place of one that is over and done.
+func (s *State) next(e *slot) {
+	if len(e.later) == 0 {
+		return
+	}
+	s.words++
+	*e = slot{epoch: s.words, version: s.words, ep: e.later[0], known: true, refused: e.refused, later: e.later[1:]}
+}
