@@ -211,7 +211,8 @@ func (e *Engine) update(now int64) {
 
 // forget drops resolved episodes that are listed long enough.
 func (e *Engine) forget(now int64) {
-	n := max(0, len(e.closed)-maxClosed)
+	e.closed = keepShared(e.closed, maxClosed)
+	n := 0
 	for n < len(e.closed) && nanos(e.closed[n].EndsAt) < now-int64(KeepResolved) && nanos(e.closed[n].Concluded) < now-int64(KeepResolved) {
 		n++
 	}

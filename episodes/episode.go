@@ -71,6 +71,7 @@ type Episode struct {
 	Count     int64     // lines since the window that opened it
 	Line      string    // newest trigger line, redacted
 	First     string    // line that opened it, redacted
+	Party     string    // the namespace, in its cluster, that is charged for it in every limit
 	Origin    string    // the first log of its lines and the number of others; "" : not known
 
 	// Held tells that a negative conclusion waits for a source.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"crowsnest/matcher"
 	"crowsnest/rules"
@@ -324,4 +325,36 @@ func TestChurnIsBounded(t *testing.T) {
 		flap(time.Hour+time.Duration(i)*time.Minute, busy, fmt.Sprint("ns", i), "k")
 	}
 	require.Less(t, len(b.e.churn.parties), 100, "who is drained is forgotten")
+}
+
+// Ended alerts are listed for each namespace, whatever another one has.
+func TestEndedEpisodesAreShared(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		parties := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "a", "a", "a", "b", "b", "c"}), 0, 60).Draw(t, "parties")
+		n := rapid.IntRange(1, 60).Draw(t, "n")
+		var eps []Episode
+		had := map[string]int{}
+		for i, p := range parties {
+			eps = append(eps, Episode{Party: p, Count: int64(i)})
+			had[p]++
+		}
+		kept := map[string]int{}
+		last := map[string]int64{}
+		out := keepShared(eps, n)
+		require.LessOrEqual(t, len(out), n)
+		require.Greater(t, len(out)+max(1, len(had)), min(n, len(parties)), "no more is dropped than an equal share asks for")
+		for _, x := range out {
+			kept[x.Party]++
+			require.GreaterOrEqual(t, x.Count, last[x.Party], "the order stays")
+			last[x.Party] = x.Count
+		}
+		for p := range had {
+			require.True(t, kept[p] == had[p] || kept[p] >= n/len(had), "%s lost something below its share", p)
+		}
+		for i, p := range parties { // the newest of each stay
+			if kept[p] > 0 && i == len(parties)-1 {
+				require.EqualValues(t, i, last[p])
+			}
+		}
+	})
 }

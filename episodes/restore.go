@@ -60,7 +60,7 @@ func (c savedEpisode) episode(known map[string]*ruleState) Episode {
 		Fingerprint: printOf(c.Labels), Alert: c.Alert, State: StateResolved, Reason: c.Reason,
 		Overflow: c.Overflow, Silent: c.Silent, Labels: c.Labels, Annotations: c.Annotations,
 		StartsAt: instant(c.Starts), FiredAt: instant(c.Fired), LastSeen: instant(c.Newest), EndsAt: instant(c.Ends),
-		Concluded: instant(c.Concluded), Count: c.Lines, Line: c.Line, First: c.First,
+		Concluded: instant(c.Concluded), Count: c.Lines, Party: c.Party, Line: c.Line, First: c.First,
 	}
 	if rs := known[c.Alert]; rs != nil {
 		x.Rule = rs.rule

@@ -121,6 +121,7 @@ type savedEpisode struct {
 	Ends      int64             `json:"ends"`
 	Concluded int64             `json:"concluded"`
 	Lines     int64             `json:"lines"`
+	Party     string            `json:"party,omitempty"`
 	// The texts are here in the snapshots of older programs only.
 	Annotations map[string]string `json:"annotations,omitempty"`
 	Line        string            `json:"line,omitempty"`
@@ -203,7 +204,7 @@ func (e *Engine) saveClosed() ([]savedEpisode, []closedTexts) {
 		out[i] = savedEpisode{
 			Alert: x.Alert, Reason: x.Reason, Overflow: x.Overflow, Silent: x.Silent, Labels: x.Labels,
 			Starts: nanos(x.StartsAt), Fired: nanos(x.FiredAt), Newest: nanos(x.LastSeen),
-			Ends: nanos(x.EndsAt), Concluded: nanos(x.Concluded), Lines: x.Count,
+			Ends: nanos(x.EndsAt), Concluded: nanos(x.Concluded), Lines: x.Count, Party: x.Party,
 		}
 		texts[i] = closedTexts{x.closedKey(), x.Annotations, x.Line, x.First}
 	}

@@ -157,8 +157,8 @@ func (s *State) withdraw(old *slot, ep episodes.Episode, now time.Time) {
 }
 
 // makeRoom makes room for one more key. It gives up the ends that were accepted the
-// longest ago, then the oldest ends that were not: several at once, since it looks
-// at every key. An open episode is never given up: then there is no room.
+// longest ago, then the oldest ends that were not, of the namespace that has the
+// most of these: several at once, since it looks at every key. An open episode is never given up: then there is no room.
 func (s *State) makeRoom() bool {
 	if len(s.slots) < s.cfg.MaxKeys {
 		return true
@@ -173,7 +173,7 @@ func (s *State) makeRoom() bool {
 		s.evicted++
 		return false
 	}
-	slices.SortFunc(victims, byLoss)
+	slices.SortFunc(victims, byLoss(victims))
 	for _, e := range victims[:min(len(victims), max(1, s.cfg.MaxKeys/256))] {
 		if e.known && e.ended.IsZero() {
 			s.evicted++
@@ -183,8 +183,10 @@ func (s *State) makeRoom() bool {
 	return true
 }
 
-// byLoss orders slots by how little is lost with them.
-func byLoss(a, b *slot) int {
+// byLoss orders slots by how little is lost with them. Ends that nobody accepted
+// are ordered by how many of them their namespace has.
+func byLoss(slots []*slot) func(a, b *slot) int {
+	waiting := map[string]int{}
 	rank := func(e *slot) int {
 		switch {
 		case !e.known:
@@ -194,7 +196,18 @@ func byLoss(a, b *slot) int {
 		}
 		return 2
 	}
-	return cmp.Or(cmp.Compare(rank(a), rank(b)), a.ended.Compare(b.ended), a.ep.EndsAt.Compare(b.ep.EndsAt))
+	for _, e := range slots {
+		if rank(e) == 2 {
+			waiting[e.ep.Party]++
+		}
+	}
+	return func(a, b *slot) int {
+		r := cmp.Compare(rank(a), rank(b))
+		if r == 0 && rank(a) == 2 {
+			r = cmp.Compare(waiting[b.ep.Party], waiting[a.ep.Party])
+		}
+		return cmp.Or(r, a.ended.Compare(b.ended), a.ep.EndsAt.Compare(b.ep.EndsAt))
+	}
 }
 
 // plan is the next word of a slot.

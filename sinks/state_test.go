@@ -469,3 +469,25 @@ func TestStateOverRestartAndSetClock(t *testing.T) {
 		}
 	}
 }
+
+// Ends that wait for an endpoint are given up where a namespace has the most.
+func TestStateIsShared(t *testing.T) {
+	cfg := testConfig()
+	cfg.MaxKeys = 10
+	s := NewState(cfg)
+	of := func(party string, e episodes.Episode) episodes.Episode {
+		e.Party = party
+		return e
+	}
+	s.Notify([]episodes.Episode{of("shop", resolved(1, 0, 1)), of("shop", resolved(2, 0, 1))}, t0)
+	for i := 3; i < 50; i++ {
+		s.Notify([]episodes.Episode{of("evil", resolved(i, 0, time.Duration(i)))}, t0)
+	}
+	var waiting []string
+	for _, m := range s.Due(t0.Add(time.Hour), 100) {
+		if m.Episode.Party == "shop" {
+			waiting = append(waiting, m.Episode.Fingerprint.String())
+		}
+	}
+	require.Len(t, waiting, 2)
+}
