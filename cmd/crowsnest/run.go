@@ -97,6 +97,10 @@ func (c *cli) runDaemon(f runFlags, flags map[string]string) error {
 	// Whoever reads standard output or the log may go away, as journald does when
 	// it is restarted: a write then fails, and does not end the process.
 	signal.Ignore(syscall.SIGPIPE)
+	// From here on no signal is lost, and none kills the process while it loads.
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	defer signal.Stop(signals)
 	log := f.log.logger(c)
 	cfg, err := readConfig(f.config)
 	if err != nil {
@@ -122,7 +126,7 @@ func (c *cli) runDaemon(f runFlags, flags map[string]string) error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	defer handleSignals(log, d, cancel)()
+	defer handleSignals(log, signals, d, cancel)()
 	return d.run(ctx)
 }
 
@@ -154,10 +158,7 @@ func closeAll(listeners ...net.Listener) error {
 }
 
 // handleSignals turns signals into calls until the returned function is called.
-// They are caught before the daemon starts, so that none is lost meanwhile.
-func handleSignals(log zerolog.Logger, d *daemon, stop context.CancelFunc) func() {
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+func handleSignals(log zerolog.Logger, signals <-chan os.Signal, d *daemon, stop context.CancelFunc) func() {
 	done := make(chan struct{})
 	go func() {
 		stopping := false
@@ -180,8 +181,5 @@ func handleSignals(log zerolog.Logger, d *daemon, stop context.CancelFunc) func(
 			}
 		}
 	}()
-	return func() {
-		signal.Stop(signals)
-		close(done)
-	}
+	return func() { close(done) }
 }
