@@ -15,12 +15,13 @@ const (
 	ReasonWants    Reason = "wants"        // the other version does not send a value that ours needs
 	ReasonPart     Reason = "part"         // ours has no such step, clear or unless
 	ReasonSelector Reason = "selector"     // ours does not apply to the stream
+	ReasonMatch    Reason = "match"        // ours does not match the line
 	ReasonOrigin   Reason = "origin"       // ours does not believe its namespace
 )
 
 // Reasons lists all reasons.
 func Reasons() []Reason {
-	return []Reason{ReasonUnknown, ReasonDisabled, ReasonWants, ReasonPart, ReasonSelector, ReasonOrigin}
+	return []Reason{ReasonUnknown, ReasonDisabled, ReasonWants, ReasonPart, ReasonSelector, ReasonMatch, ReasonOrigin}
 }
 
 // Outcome says what became of the hits of a batch.
@@ -35,11 +36,13 @@ type Outcome struct {
 type Index struct {
 	set    *rules.Set
 	byName map[string]*rules.Rule
+
+	programs *programs
 }
 
 // NewIndex makes an index of a set.
 func NewIndex(set *rules.Set) *Index {
-	x := &Index{set: set, byName: make(map[string]*rules.Rule, len(set.Rules))}
+	x := &Index{set: set, byName: make(map[string]*rules.Rule, len(set.Rules)), programs: &programs{set: set}}
 	for _, r := range set.Rules {
 		x.byName[r.Alert] = r
 	}
@@ -51,31 +54,47 @@ func (x *Index) Of(set *rules.Set) bool { return x != nil && x.set == set }
 
 // target is what becomes of the hits of one record.
 type target struct {
-	rule   *rules.Rule // nil: they are dropped
-	why    Reason
+	rule   *rules.Rule // nil: there is none in force
+	why    Reason      // they are dropped, unless their lines can be evaluated; "": they fit
 	other  bool
 	values []string
 }
 
 // Find turns a batch into hits of the rules that are indexed, in order of their
-// reading. During a rollout the sender may have another version of a rule: its
-// hits are taken if they have every value that ours wants, by name, and a part
-// that ours has.
+// reading. During a rollout the sender may have another version of a rule: our
+// version then evaluates the lines again. A line that came without its text, being
+// folded, is taken as it is if it has every value that ours wants, by name, and a
+// part that ours has.
 func (b *Batch) Find(x *Index) ([]matcher.Hit, Outcome) {
 	out := Outcome{}
 	targets := make([]target, len(b.records))
 	for i := range b.records {
 		targets[i] = b.target(x, &b.records[i])
 	}
+	drop := func(why Reason) {
+		if out.Dropped == nil {
+			out.Dropped = map[Reason]int{}
+		}
+		out.Dropped[why]++
+	}
+	streams := map[streamKey]*matcher.Stream{}
 	found := make([]matcher.Hit, 0, len(b.hits))
 	for i := range b.hits {
 		h := &b.hits[i]
 		t := &targets[h.record]
-		if t.rule == nil {
-			if out.Dropped == nil {
-				out.Dropped = map[Reason]int{}
+		if t.other {
+			if again, ok := b.again(x, streams, t.rule, h); ok {
+				if len(again) == 0 {
+					drop(ReasonMatch)
+					continue
+				}
+				out.Taken, out.Other = out.Taken+1, out.Other+1
+				found = append(found, again...)
+				continue
 			}
-			out.Dropped[t.why]++
+		}
+		if t.why != "" {
+			drop(t.why)
 			continue
 		}
 		out.Taken++
@@ -100,15 +119,16 @@ func (b *Batch) target(x *Index, rec *record) target {
 		return target{why: ReasonUnknown}
 	case r.Mode == rules.ModeOff:
 		return target{why: ReasonDisabled}
-	case !hasPart(r, rec.part):
-		return target{why: ReasonPart}
 	}
 	t := target{rule: r, values: make([]string, len(r.Wants)), other: r.Hash != ref.hash}
-	if t.other && !r.From.Matches(b.labels[rec.labels], false) {
+	switch {
+	case t.other && !r.From.Matches(b.labels[rec.labels], false):
 		return target{why: ReasonSelector}
-	}
-	if !x.set.Believes(r, b.labels[rec.labels]) {
+	case !x.set.Believes(r, b.labels[rec.labels]):
 		return target{why: ReasonOrigin}
+	case !hasPart(r, rec.part):
+		t.why = ReasonPart
+		return t
 	}
 	at := make(map[string]int, len(ref.wants))
 	for i, name := range ref.wants {
@@ -117,7 +137,8 @@ func (b *Batch) target(x *Index, rec *record) target {
 	for i, name := range r.Wants {
 		k, sent := at[name]
 		if !sent {
-			return target{why: ReasonWants}
+			t.why = ReasonWants
+			return t
 		}
 		t.values[i] = rec.values[k]
 	}

@@ -243,9 +243,9 @@ func (r *reader) hits(b *Batch) {
 			return
 		case kind[0] == textOwn:
 			text = r.string()
-			of[h.record] = text
+			of[h.record], h.told = text, true
 		case kind[0] == textSame:
-			of[h.record] = text
+			of[h.record], h.told = text, true
 		case kind[0] != textNone:
 			r.fail(fmt.Errorf("unknown kind of text %d", kind[0]))
 			return
