@@ -104,7 +104,7 @@ func (e *Engine) bind() {
 			e.groups = append(e.groups, g)
 		}
 		rs.group = g
-		if rs.suspended != noTime {
+		if rs.frozen() != noTime {
 			e.isolate(rs)
 		}
 		rs.arm()
@@ -123,9 +123,9 @@ func (e *Engine) newGroup(numbers []byte) *group {
 	return g
 }
 
-// isolate makes a suspended rule a group of its own.
+// isolate makes a rule whose watermark stands still a group of its own.
 func (e *Engine) isolate(rs *ruleState) {
-	g := &group{sources: rs.group.sources, lateness: rs.group.lateness, suspended: rs.suspended}
+	g := &group{sources: rs.group.sources, lateness: rs.group.lateness, suspended: rs.frozen()}
 	rs.group = g
 	e.groups = append(e.groups, g)
 }

@@ -23,6 +23,7 @@ type ruleState struct {
 	group     *group
 	// suspended is when its lines were last looked at; noTime: they are.
 	suspended int64
+	heldBack  int64 // see Engine.HoldBack; noTime: it is not
 
 	open    map[string]*episode
 	pending int // of open
@@ -43,7 +44,7 @@ type ruleState struct {
 }
 
 func (e *Engine) newRuleState(r *rules.Rule) *ruleState {
-	rs := &ruleState{rule: r, lenient: e.cfg.Unlabelled, seed: seedOf(r.Alert), suspended: noTime, open: map[string]*episode{}}
+	rs := &ruleState{rule: r, lenient: e.cfg.Unlabelled, seed: seedOf(r.Alert), suspended: noTime, heldBack: noTime, open: map[string]*episode{}}
 	rs.over.due.rs = rs
 	size := 10 * max(r.Limit, 1)
 	rs.slots = newShelf(rs, e.slots, r.Limit, nil) // nothing is evicted: see place

@@ -196,7 +196,8 @@ type Answer struct {
 type ReportAnswer struct {
 	// Report is what Answer has from now on, until the agent has to send it again.
 	Report string `json:"report"`
-	// Whole are the rules that the aggregator has in another version: the agent
-	// keeps the text of every line that they find, see Builder.Whole.
-	Whole []string `json:"whole,omitempty"`
+	// Behind are the rules that the aggregator has in another version, and since
+	// when. The agent keeps the text of every line that its own version finds
+	// (Builder.Whole), and looks at older lines again when it has that version.
+	Behind map[string]time.Time `json:"behind,omitempty"`
 }

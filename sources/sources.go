@@ -99,6 +99,14 @@ type RuleUser interface {
 	UseRules(set *rules.Set)
 }
 
+// Versioned is a source whose parts look for lines by rules of their own.
+type Versioned interface {
+	// Behind returns the rules of a set that parts have in another version, or not
+	// at all, by name. What they would have to find proves nothing. It must not
+	// block.
+	Behind(set *rules.Set) map[string]Behind
+}
+
 // Saver is a source that has to know what of it is on disk.
 type Saver interface {
 	// Saved says that the positions which Positions returned last are on disk, or
@@ -171,6 +179,12 @@ type Unread struct {
 	Why   string    `json:"why"`
 	Since time.Time `json:"since"`
 	Holds bool      `json:"holds"` // the watermark: it may be read later
+}
+
+// Behind is a rule that parts of a source have in another version.
+type Behind struct {
+	Since time.Time
+	Parts []string // in order
 }
 
 // PartStatus is the state of one part of a source, such as one agent.

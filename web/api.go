@@ -218,6 +218,7 @@ type Rule struct {
 	Tries     int64          `json:"tries"`              // lines on which one of its parts was tried, estimated
 	Seconds   float64        `json:"evaluationSeconds"`  // all evaluations together
 	GivenUp   string         `json:"givenUp,omitempty"`  // why the rule is not evaluated any more
+	Waits     string         `json:"waits,omitempty"`    // why nothing is concluded from silence
 	Disabled  string         `json:"disabled,omitempty"` // why the rule is off, if anyone said so
 	Pending   int            `json:"pending"`
 	Firing    int            `json:"firing"`
@@ -262,7 +263,7 @@ func toRule(r *rules.Rule, st episodes.RuleStatus, loaded Rules, sees sight) Rul
 	out := Rule{
 		Name: r.Alert, Type: "alerting", State: "inactive", Severity: r.Severity, Mode: r.Mode, Scope: r.Scope,
 		From: r.From.String(), Believes: r.LineOrigin(), Duration: r.For.Seconds(), Matches: st.Matches, LastMatch: stated(st.LastMatch),
-		LastSeen: stated(seen), Streams: sees.streams[r.Alert], Tries: loaded.Tries[r.Alert], Seconds: loaded.Cost[r.Alert].Seconds(), GivenUp: loaded.GivenUp[r.Alert],
+		LastSeen: stated(seen), Streams: sees.streams[r.Alert], Tries: loaded.Tries[r.Alert], Seconds: loaded.Cost[r.Alert].Seconds(), GivenUp: loaded.GivenUp[r.Alert], Waits: loaded.Waits[r.Alert],
 		Disabled: r.Disabled, Pending: st.Pending, Firing: st.Firing, Source: r.Source,
 	}
 	switch {

@@ -50,6 +50,9 @@ type Rules struct {
 	// GivenUp holds the rules that are not evaluated any more, by name, and
 	// says why.
 	GivenUp map[string]string
+	// Waits holds the rules whose conclusions from silence wait for agents that
+	// have another version of them, by name, and says which.
+	Waits map[string]string
 }
 
 // BrokenPack is a pack whose newest version was refused.

@@ -59,12 +59,13 @@ type daemon struct {
 	reloading sync.Mutex // one reload at a time
 	cfg       atomic.Pointer[Config]
 	outcome   atomic.Pointer[reloadOutcome]
-	tried     atomic.Pointer[string] // hash of the rule files that were loaded last, good or not
-	restored  atomic.Bool            // the state is read back: sources may start
-	warmUntil time.Time              // zero: not warming up; used by the tick only
-	tellUntil time.Time              // zero: what was restored is told; used by the tick only
-	skewed    skews                  // used by the tick only
-	dropped   drops                  // used by the tick only
+	looked    atomic.Pointer[ruleset] // that older lines were looked at for: the rules that an agent reports
+	tried     atomic.Pointer[string]  // hash of the rule files that were loaded last, good or not
+	restored  atomic.Bool             // the state is read back: sources may start
+	warmUntil time.Time               // zero: not warming up; used by the tick only
+	tellUntil time.Time               // zero: what was restored is told; used by the tick only
+	skewed    skews                   // used by the tick only
+	dropped   drops                   // used by the tick only
 
 	mu       sync.Mutex
 	finished map[string]error // sources whose Run has returned
@@ -168,6 +169,7 @@ func newDaemon(opt daemonOptions) (*daemon, error) {
 		d.pipe.add(src)
 	}
 	d.pipe.swap(rs)
+	d.looked.Store(rs)
 	outcome := &reloadOutcome{status: web.Reload{OK: wrong == nil, At: d.start, Success: d.start}, broken: first.broken}
 	if wrong != nil {
 		outcome.status.Error = wrong.Error()

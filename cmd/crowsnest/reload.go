@@ -68,8 +68,11 @@ func (d *daemon) loadAgain() (loaded, error) {
 	if err != nil {
 		return loaded{}, fmt.Errorf("compile rules: %w", err)
 	}
-	rs.program.Prepare(d.pipe.rules.Load().program) // else the first lines wait for it
+	before := d.pipe.rules.Load()
+	rs.program.Prepare(before.program) // else the first lines wait for it
 	d.pipe.swap(rs)
+	d.rescan(before.finds())
+	d.looked.Store(rs)
 	d.cfg.Store(cfg)
 	d.saver.keepRules(d.loader.inForce())
 	d.logWarnings(out.set)

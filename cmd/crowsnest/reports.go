@@ -38,7 +38,7 @@ func (d *daemon) report() {
 	if up == nil {
 		return
 	}
-	up.Report(reportable(d.self.all()), d.pipe.rules.Load().finds())
+	up.Report(reportable(d.self.all()), d.looked.Load().finds())
 }
 
 // reportable returns the conditions that alerts are.

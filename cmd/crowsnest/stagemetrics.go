@@ -72,7 +72,7 @@ type agentsCollector struct {
 	up, skew, proved, heard        *prometheus.Desc
 	hits, other, batches, repeats  *prometheus.Desc
 	dropped, refused, gaps, forgot *prometheus.Desc
-	reporting, losses              *prometheus.Desc
+	reporting, losses, held        *prometheus.Desc
 }
 
 func newAgentsCollector(src *agents.Source) *agentsCollector {
@@ -93,6 +93,7 @@ func newAgentsCollector(src *agents.Source) *agentsCollector {
 		refused:   desc("agents_refused_messages_total", "Messages that were refused.", "reason"),
 		gaps:      desc("agents_gaps_total", "How often an agent did not have any more what the state does not hold."),
 		reporting: desc("agents_reporting", "Nodes whose agent reports this alert about itself.", "alert"),
+		held:      desc("agents_held_hits", "Hits that wait until their rule is loaded here."),
 		losses:    desc("agents_losses_total", "Times that agents reported to have lost lines before they were read."),
 		forgot:    desc("agents_forgotten_total", "Nodes that were away for too long, or said that they do not come back."),
 	}
@@ -100,7 +101,7 @@ func newAgentsCollector(src *agents.Source) *agentsCollector {
 
 // Describe sends the descriptions of all metrics.
 func (c *agentsCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.up, c.skew, c.proved, c.heard, c.hits, c.other, c.batches, c.repeats, c.dropped, c.refused, c.gaps, c.forgot, c.reporting, c.losses} {
+	for _, d := range []*prometheus.Desc{c.up, c.skew, c.proved, c.heard, c.hits, c.other, c.batches, c.repeats, c.dropped, c.refused, c.gaps, c.forgot, c.reporting, c.losses, c.held} {
 		ch <- d
 	}
 }
@@ -137,6 +138,7 @@ func (c *agentsCollector) Collect(ch chan<- prometheus.Metric) {
 	count(c.repeats, st.Repeats)
 	count(c.forgot, st.Forgotten)
 	count(c.losses, st.Losses)
+	send(c.held, prometheus.GaugeValue, float64(st.Held))
 	reporting := map[string]int{}
 	for _, x := range status.Conditions {
 		reporting[x.Alert] += len(x.Parts)

@@ -212,6 +212,9 @@ func (d *daemon) stageAlerts(now time.Time, status []sources.Status) []episodes.
 		}
 	}
 	out = append(out, reportedAlerts(now, status)...)
+	if e, ok := differAlert(now, d.behind()); ok {
+		out = append(out, e)
+	}
 	for _, src := range d.sources {
 		if a, ok := src.(*agents.Source); ok {
 			out = append(out, refusedAlerts(now, a.Name(), a.Stats())...)

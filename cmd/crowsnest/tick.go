@@ -25,6 +25,7 @@ func (d *daemon) ticks(ctx context.Context) {
 		}
 		caughtUp := d.caughtUp(false)
 		d.warmUp(now, caughtUp || d.caughtUp(true))
+		d.holdBack()
 		d.pipe.evaluate(d.tell)
 		d.tellRestored(now, caughtUp)
 		if now.Sub(lastSelf) >= selfEvery || now.Before(lastSelf) {

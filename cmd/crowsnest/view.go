@@ -49,6 +49,10 @@ func (d *daemon) rulesView() web.Rules {
 	for _, c := range rs.program.Costs() {
 		out.Cost[c.Rule.Alert], out.Tries[c.Rule.Alert] = c.Spent, c.Tries
 	}
+	out.Waits = map[string]string{}
+	for rule, b := range d.behind() {
+		out.Waits[rule] = whyBehind(b)
+	}
 	for _, g := range rs.program.GivenUp() {
 		out.GivenUp[g.Rule.Alert] = whyGivenUp(g.Reason)
 	}

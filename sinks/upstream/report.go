@@ -29,7 +29,9 @@ type reporter struct {
 	sent   map[string]bool // keys of conditions that the aggregator has taken
 	posted string          // digest of the last report that it has taken
 	token  string          // its answer to that
-	retry  time.Time       // not before
+	after  uint64          // batch that has to be taken before
+	behind map[string]time.Time
+	retry  time.Time // not before
 }
 
 // Report replaces what the aggregator is notified of: the alerts that the agent
@@ -53,6 +55,10 @@ func (s *Sink) Report(open []hits.Condition, rules map[string]string) {
 	r.missed = slices.DeleteFunc(r.missed, func(c hits.Condition) bool { return now[c.Key()] })
 	r.missed = r.missed[max(0, len(r.missed)-hits.MaxConditions/2):]
 	maps.DeleteFunc(r.sent, func(k string, _ bool) bool { return !now[k] })
+	if r.rules != nil && !maps.Equal(r.rules, rules) {
+		s.seal() // what was found by these rules is taken before they are reported
+		r.after = s.seq
+	}
 	r.open, r.rules = slices.Clone(open), rules
 	s.sealReport()
 }
@@ -74,7 +80,7 @@ func (s *Sink) reportDue(held string, now time.Time) (body []byte, digest string
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := &s.report
-	if r.body == nil || now.Before(r.retry) || r.posted == r.digest && held == r.token && held != "" {
+	if r.body == nil || s.taken < r.after || now.Before(r.retry) || r.posted == r.digest && held == r.token && held != "" {
 		return nil, ""
 	}
 	return r.body, r.digest
@@ -116,11 +122,10 @@ func (s *Sink) reported(a answer, said hits.ReportAnswer, digest string) {
 		return
 	}
 	r.posted, r.token = digest, said.Report
-	whole := map[string]bool{}
-	for _, name := range said.Whole {
-		whole[name] = true
+	r.behind, s.builder.Whole = said.Behind, map[string]bool{}
+	for name := range said.Behind {
+		s.builder.Whole[name] = true
 	}
-	s.builder.Whole = whole
 	if digest != r.digest {
 		return // it changed meanwhile: the next one has everything
 	}
@@ -132,4 +137,12 @@ func (s *Sink) reported(a answer, said hits.ReportAnswer, digest string) {
 		r.missed = nil
 		s.sealReport()
 	}
+}
+
+// Behind returns the rules that the aggregator has in another version than this
+// agent, and since when, as it said last.
+func (s *Sink) Behind() map[string]time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.report.behind)
 }

@@ -104,7 +104,7 @@ func TestAnOlderAggregatorTakesNoReports(t *testing.T) {
 
 // Every line of a rule that the aggregator has in another version keeps its text.
 func TestLinesOfOtherVersionsStayWhole(t *testing.T) {
-	p := &peer{answers: hits.ReportAnswer{Whole: []string{"A"}}}
+	p := &peer{answers: hits.ReportAnswer{Behind: map[string]time.Time{"A": time.Unix(1, 0)}}}
 	run(t, p, 0, func(t *testing.T, s *Sink, stop func()) {
 		s.Report(nil, map[string]string{"A": "1f"})
 		require.Len(t, p.reported(), 1)

@@ -59,6 +59,8 @@ func (p *pipe) Take(find func(*rules.Set) []matcher.Hit, commit func()) {
 	}
 }
 
+func (p *pipe) Rules() *rules.Set { return p.set }
+
 func (p *pipe) Advance(part string, t time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -246,16 +246,18 @@ func (h *handler) batch(ctx context.Context, n *node, m *hits.Message) *refusal 
 	if err != nil {
 		return &refusal{http.StatusBadRequest, refusedMalformed, err}
 	}
-	var out hits.Outcome
-	h.p.Take(s.finder(b, &out), func() { s.set(func() { n.taken = m.Sequence }) })
+	var out outcome
+	h.p.Take(s.finder(b, &out), func() {
+		s.set(func() {
+			n.taken = m.Sequence
+			s.hold(n.name, out.held, out.n)
+			s.st.Dropped[string(hits.ReasonUnknown)] += int64(out.Dropped[hits.ReasonUnknown] - out.n)
+		})
+	})
 	s.set(func() {
 		s.st.Batches++
-		s.st.Hits += int64(out.Taken)
-		s.st.Other += int64(out.Other)
 		s.st.Bytes += int64(len(m.Payload))
-		for why, count := range out.Dropped {
-			s.st.Dropped[string(why)] += int64(count)
-		}
+		s.count(&out.Outcome)
 	})
 	return nil
 }
@@ -273,6 +275,7 @@ func (h *handler) drop(n *node) {
 	h.s.set(func() {
 		n.removed, n.known = true, false
 		delete(h.s.nodes, n.name)
+		h.s.force.stale = true
 		h.s.st.Forgotten++
 	})
 	h.p.Leave(n.part)
@@ -307,5 +310,5 @@ func (s *Source) set(f func()) {
 func (s *Source) answer(n *node) hits.Answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return hits.Answer{Taken: n.taken, Saved: n.saved, Report: n.digest}
+	return hits.Answer{Taken: n.taken, Saved: n.saved, Report: s.tokenOf(n)}
 }

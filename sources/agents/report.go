@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"crowsnest/hits"
+	"crowsnest/rules"
 	"crowsnest/sources"
 )
 
@@ -42,7 +43,7 @@ func (h *handler) report(w http.ResponseWriter, r *http.Request, who *caller) {
 		h.s.refuse(w, r, why)
 		return
 	}
-	answer, why := h.s.takeReport(&rep, hits.Digest(body))
+	answer, why := h.s.takeReport(&rep, hits.Digest(body), h.p.Rules())
 	if why != nil {
 		h.s.refuse(w, r, why)
 		return
@@ -53,7 +54,7 @@ func (h *handler) report(w http.ResponseWriter, r *http.Request, who *caller) {
 }
 
 // takeReport notes what an agent reports.
-func (s *Source) takeReport(rep *hits.Report, digest string) (hits.ReportAnswer, *refusal) {
+func (s *Source) takeReport(rep *hits.Report, digest string, set *rules.Set) (hits.ReportAnswer, *refusal) {
 	now := s.cfg.Clock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +77,11 @@ func (s *Source) takeReport(rep *hits.Report, digest string) (hits.ReportAnswer,
 		}
 	}
 	n.digest = digest
-	return hits.ReportAnswer{Report: n.digest}, nil
+	if !maps.Equal(n.rules, rep.Rules) {
+		n.rules, s.force.stale = rep.Rules, true
+	}
+	s.use(set)
+	return hits.ReportAnswer{Report: s.tokenOf(n), Behind: s.behindOf(n)}, nil
 }
 
 // condensed returns the conditions of all nodes, each once, with the nodes that

@@ -147,6 +147,7 @@ func (h *handler) tend(ctx context.Context) {
 			return
 		case <-tick.C:
 			h.tidy(began, h.s.cfg.Clock())
+			h.apply()
 		}
 	}
 }
@@ -190,15 +191,30 @@ func (h *handler) forgetIf(n *node, now time.Time) {
 func nothing(*rules.Set) []matcher.Hit { return nil }
 
 // finder turns a batch into hits of the rules in force.
-func (s *Source) finder(b *hits.Batch, out *hits.Outcome) func(*rules.Set) []matcher.Hit {
+func (s *Source) finder(b *hits.Batch, out *outcome) func(*rules.Set) []matcher.Hit {
 	return func(set *rules.Set) []matcher.Hit {
-		x := s.index.Load()
-		if !x.Of(set) {
-			x = hits.NewIndex(set)
-			s.index.Store(x)
-		}
 		var found []matcher.Hit
-		found, *out = b.Find(x)
+		found, out.Outcome = b.Find(s.indexOf(set))
+		if out.Dropped[hits.ReasonUnknown] > 0 {
+			out.held, out.n = b.Unknown(s.indexOf(set))
+		}
 		return found
 	}
+}
+
+// outcome is what became of a batch: some of its hits may have to be held.
+type outcome struct {
+	hits.Outcome
+	held []byte
+	n    int
+}
+
+// indexOf returns the index of the rules in force.
+func (s *Source) indexOf(set *rules.Set) *hits.Index {
+	x := s.index.Load()
+	if !x.Of(set) {
+		x = hits.NewIndex(set)
+		s.index.Store(x)
+	}
+	return x
 }

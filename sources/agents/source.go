@@ -57,6 +57,7 @@ type node struct {
 	who     caller // that speaks for it
 
 	conditions map[string]condition // that it reports, by key
+	rules      map[string]string    // digests by name; nil: it does not say
 	digest     string               // of the report of this instance; "": there is none
 }
 
@@ -81,6 +82,9 @@ type Source struct {
 	err       string
 	st        Stats
 	losses    map[string]sources.Loss
+	force     inForce
+	held      []held // oldest first
+	applied   *rules.Set
 }
 
 // Stats are counters of the source; they only grow.
@@ -97,6 +101,8 @@ type Stats struct {
 	Newest    map[string]Refused
 	Forgotten int64 // nodes that are not waited for any more
 	Losses    int64 // losses that agents reported
+	Held      int   // hits that wait until their rule is loaded here
+	HeldSince time.Time
 }
 
 // Refused is a message that was refused.
@@ -174,6 +180,9 @@ type positions struct {
 	Version int                     `json:"v"`
 	Nodes   map[string]position     `json:"nodes"`
 	Losses  map[string]sources.Loss `json:"losses,omitempty"`
+	Held    []held                  `json:"held,omitempty"`
+	// Behind is since when agents have other versions of rules.
+	Behind map[string]time.Time `json:"behind,omitempty"`
 }
 
 type position struct {
@@ -194,7 +203,13 @@ type position struct {
 // Positions returns up to where the batches of each node were taken.
 func (s *Source) Positions() json.RawMessage {
 	s.mu.Lock()
-	p := positions{Version: 1, Nodes: make(map[string]position, len(s.nodes)), Losses: maps.Clone(s.losses)}
+	p := positions{Version: 1, Nodes: make(map[string]position, len(s.nodes)), Losses: maps.Clone(s.losses), Held: slices.Clone(s.held)}
+	for rule, b := range s.force.behind {
+		if p.Behind == nil {
+			p.Behind = map[string]time.Time{}
+		}
+		p.Behind[rule] = b.Since
+	}
 	for name, n := range s.nodes {
 		n.copied = n.taken
 		if n.known {
@@ -247,6 +262,10 @@ func (s *Source) Restore(b json.RawMessage) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.restored = true
+	s.force.behind = map[string]sources.Behind{}
+	for rule, since := range p.Behind {
+		s.force.behind[rule] = sources.Behind{Since: earlier(since, now)}
+	}
 	for name, pos := range p.Nodes {
 		s.nodes[name] = &node{
 			name: name, part: s.part(name), known: true, instance: pos.Instance, left: pos.Left, object: pos.Node,
@@ -255,6 +274,10 @@ func (s *Source) Restore(b json.RawMessage) error {
 		}
 		s.recall(name, pos)
 	}
+	s.held = slices.DeleteFunc(p.Held, func(h held) bool {
+		_, err := new(hits.Decoder).Decode(h.Payload)
+		return err != nil
+	})
 	if l, ok := p.Losses[lossGap]; ok {
 		if l.At.After(now) {
 			l.At = now
@@ -286,6 +309,7 @@ func (s *Source) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.st
+	st.Held, st.HeldSince = s.heldHits()
 	st.Dropped, st.Refused, st.Newest = maps.Clone(st.Dropped), maps.Clone(st.Refused), maps.Clone(st.Newest)
 	return st
 }

@@ -151,6 +151,8 @@ func (p *inlet) Join(part string) {
 
 func (p *inlet) Leave(string) {}
 
+func (p *inlet) Rules() *rules.Set { return p.a.w.set }
+
 // evaluate draws what can be drawn.
 func (a *aggregator) evaluate() {
 	a.mu.Lock()
