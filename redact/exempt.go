@@ -2,7 +2,6 @@ package redact
 
 import (
 	"encoding/base64"
-	"regexp"
 	"strings"
 )
 
@@ -23,7 +22,7 @@ const proseWords = `a abort aborted access account active admission after all al
 	method mismatched missing must name namespace namespaces net neither never new no node none nor not null object of on only open
 	operation or other our out owner parse parsing patch path permission pod pods post problem provider put read reading reason
 	received reconcile record redacted refresh refused remote renew renewal request requested required resource response retry retrying revoked role
-	rpc same scheme secret secrets send server service serviceaccount session signature signed since skipping something source status sts
+	rpc same scheme secret secrets send server service serviceaccount serviceaccounts session signature signed since skipping something source status sts
 	still stream success sync syncing template that the there they this time timed timeout to token tokens tls too type unable
 	unauthenticated unauthorised unauthorized undefined unexpected unknown unmarshal unsupported unset unmounted update updated updating use used
 	user using valid validate validating validation value values verification verify version volume wait waiting was watch we webhook were when while
@@ -57,10 +56,10 @@ func (r *Redactor) isWord(s string) bool {
 }
 
 var (
-	errorPrefix = regexp.MustCompile(`^(?:(?:No)?(?:[A-Z]?[a-z]{2,}){1,5}|x509|oauth2|http2|tls|[a-z]+\.[A-Z][a-z]+):$`)
-	objectName  = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z]([-a-z0-9]*[a-z0-9])?)+$`)
-	statusCode  = regexp.MustCompile(`^[1-5][0-9][0-9]$`)
-	urlPrefix   = regexp.MustCompile(`^[a-z][a-z0-9+]{1,15}://`)
+	errorPrefix = lazily(`^(?:(?:No)?(?:[A-Z]?[a-z]{2,}){1,5}|x509|oauth2|http2|tls|[a-z]+\.[A-Z][a-z]+):$`)
+	objectName  = lazily(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z]([-a-z0-9]*[a-z0-9])?)+$`)
+	statusCode  = lazily(`^[1-5][0-9][0-9]$`)
+	urlPrefix   = lazily(`^[a-z][a-z0-9+]{1,15}://`)
 )
 
 // isProse tells that what follows "token: " or "Secret: " is the rest of an
@@ -73,41 +72,91 @@ func (sc *scanner) isProse(v value, p span) bool {
 		end++
 	}
 	more := end+1 < len(s) && isBlank(s[end]) && !isSpace(s[end+1])
+	before := sc.byteAt(v.key.from - 1)
 	switch {
-	case v.key.quoted && sc.byteAt(v.key.from-1) != '/':
+	case v.sep == ':' && more && (sc.r.isWord(text) || errorPrefix().MatchString(text)):
+		return true
+	case v.key.class == keyStrong:
+		return strings.EqualFold(sc.s[v.key.from:v.key.to], "pass") && len(text) < 5 && smallNumber().MatchString(text)
+	case v.key.quoted && isBlank(before):
+		return more // "Invalid credentials": the end of a sentence
+	case v.key.quoted && before != '/':
 		return false // "token": x, but not 'namespace/my-token': not found
-	case len(text) < 4, sc.r.isWord(text), urlPrefix.MatchString(text):
+	case !v.key.quoted && sc.isSyntaxError(v.key), more && isName(text) && sc.r.isWord(sc.wordAt(end+1)):
 		return true
-	case errorPrefix.MatchString(text) && more:
+	case len(text) < 4, sc.r.isWord(text), urlPrefix().MatchString(text):
 		return true
-	case statusCode.MatchString(text) && more:
+	case errorPrefix().MatchString(text) && more:
+		return true
+	case statusCode().MatchString(text) && more:
 		return true
 	}
 	next := strings.TrimLeft(s[min(len(s), end+1):min(len(s), end+16)], `\`)
-	return more && next != "" && isQuote(next[0]) && objectName.MatchString(text)
+	return more && next != "" && isQuote(next[0]) && objectName().MatchString(text)
+}
+
+// isSyntaxError tells that a key is the word token of a parser.
+func (sc *scanner) isSyntaxError(k key) bool {
+	word, _ := lastWordOf(sc.s[max(0, k.from-24):k.from])
+	w := word.String()
+	return w == "unexpected" || w == "expected" || w == "illegal"
+}
+
+// wordAt returns the word at i.
+func (sc *scanner) wordAt(i int) string { return sc.s[i:sc.run(i, isLetter)] }
+
+// isName tells whether s is the name of an object of Kubernetes that people or
+// controllers made: words and shorter random ends with dashes between them.
+func isName(s string) bool {
+	if len(s) > maxKey || !strings.Contains(s, "-") || !name().MatchString(s) || isUUID(s) || !isLetter(s[0]) {
+		return false
+	}
+	words := 0
+	for part := range strings.SplitSeq(s, "-") {
+		if len(part) > 20 {
+			return false
+		}
+		if len(part) >= 2 && strings.Trim(part, "abcdefghijklmnopqrstuvwxyz") == "" {
+			words++
+		}
+	}
+	return words > 0
 }
 
 var (
-	notSet      = regexp.MustCompile(`(?i)^(?:nil|null|none|undefined|true|false|<nil>|<none>|<unset>|<set>|<empty>|<omitted>|<hidden>|<masked>|<secret>|<redacted>|\[?redacted\]?|\(nil\)|\*+|x{3,}|-+|0xc[0-9a-f]{5,12}|\$\{[A-Za-z_][A-Za-z0-9_]*\}|\$\([A-Za-z_][A-Za-z0-9_]*\))$`)
-	filePath    = regexp.MustCompile(`^/(?:etc|var|run|home|root|tmp|opt|usr|mnt|secrets?|certs?|tls|pki|kubernetes)/[A-Za-z0-9_./-]*$|^/[A-Za-z0-9_./-]*\.(?:pem|key|crt|p12|jks|yaml|yml|json|conf|kubeconfig|txt)$`)
-	object      = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[a-z0-9]([-.a-z0-9]{0,250}[a-z0-9])?$`)
-	name        = regexp.MustCompile(`^[a-z0-9]([-.a-z0-9]{0,250}[a-z0-9])?$`)
-	nameOfKind  = regexp.MustCompile(`-(?:kubeconfig|ca|etcd|sa|proxy|tls|certs?|credentials|config|dockercfg|webhook)$`)
-	namespaceIs = regexp.MustCompile(`(?i)^["\\]*[,;]?\s*["\\]*namespace["\\]*[=:]`)
-	smallNumber = regexp.MustCompile(`^[0-9]{1,6}$`)
+	notSet      = lazily(`(?i)^(?:nil|null|none|undefined|true|false|yes|no|<nil>|<none>|<unset>|<set>|<empty>|<omitted>|<hidden>|<masked>|<secret>|<redacted>|\[?redacted\]?|\(nil\)|\*+|x{3,}|-+|0xc[0-9a-f]{5,12}|\$\{[A-Za-z_][A-Za-z0-9_]*\}|\$\([A-Za-z_][A-Za-z0-9_]*\))$`)
+	filePath    = lazily(`^/(?:etc|var|run|home|root|tmp|opt|usr|mnt|secrets?|certs?|tls|pki|kubernetes)/[A-Za-z0-9_./-]*$|^/[A-Za-z0-9_./-]*\.(?:pem|key|crt|p12|jks|yaml|yml|json|conf|kubeconfig|txt)$`)
+	object      = lazily(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[a-z0-9]([-.a-z0-9]{0,250}[a-z0-9])?$`)
+	name        = lazily(`^[a-z0-9]([-.a-z0-9]{0,250}[a-z0-9])?$`)
+	nameOfKind  = lazily(`-(?:kubeconfig|ca|etcd|sa|proxy|tls|certs?|credentials|config|dockercfg|webhook)$`)
+	namespaceIs = lazily(`(?i)^["\\]*[,;]?\s*["\\]*namespace["\\]*[=:]`)
+	smallNumber = lazily(`^[0-9]{1,6}$`)
 )
 
 // exempt returns p unless its text cannot be a secret.
 func (sc *scanner) exempt(v value, p span) span {
 	text := sc.s[p.from:p.to]
-	if text == "" || len(text) <= maxKnown && (notSet.MatchString(unescape(text)) || filePath.MatchString(text)) {
+	if text == "" || len(text) <= maxKnown && (notSet().MatchString(unescape(text)) || filePath().MatchString(text)) {
 		return span{}
 	}
 	name := sc.s[v.key.from:v.key.to]
 	switch v.key.class {
+	case keyMaybe:
+		if !valueLooks(text) && !(isUUID(text[:min(len(text), 36)]) && opensDoor(name)) {
+			return span{}
+		}
+	case keyLogin:
+		if cut := strings.IndexByte(text, '\\'); cut > 0 {
+			text, p.to = text[:cut], p.from+cut
+		}
+		user, password, found := strings.Cut(text, ":")
+		if !found || user == "" || len(password) < 4 || strings.Contains(password, ":") || strings.ContainsAny(user, "/ ") {
+			return span{}
+		}
+		return span{p.from + len(user) + 1, p.to}
 	case keyWeak:
 		plural := name[len(name)-1]|0x20 == 's'
-		if plural && smallNumber.MatchString(text) || sc.isObject(name, p) {
+		if plural && smallNumber().MatchString(text) || sc.isObject(name, p) {
 			return span{}
 		}
 	case keyAuth:
@@ -122,20 +171,70 @@ func (sc *scanner) exempt(v value, p span) span {
 	return p
 }
 
+// valueLooks tells whether the value of a key of which little is known is a
+// secret by its looks.
+func valueLooks(s string) bool {
+	if cut := strings.IndexByte(s, '\\'); cut > 0 {
+		s = s[:cut]
+	}
+	sh := shapeOf(s)
+	if sh.upper > 0 && sh.lower > 0 && sh.digit > 0 && looksChosen(s) {
+		return true
+	}
+	if sh.upper == 0 && sh.upper+sh.lower+sh.digit < sh.length {
+		return false
+	}
+	return sh.length >= leastAnnounced && sh.isSecret(true)
+}
+
+// opensDoor tells whether a name that ends with key has a word before that makes
+// it that of a secret, such as ingestion-key.
+func opensDoor(name string) bool {
+	if !strings.HasSuffix(strings.ToLower(name), "key") {
+		return false
+	}
+	word, _ := lastWordOf(strings.ReplaceAll(strings.TrimRight(name[:len(name)-3], "-_."), "-", " "))
+	w := word.String()
+	return keyOf[w[strings.LastIndexByte(w, '_')+1:]]
+}
+
 // isObject tells that the value of a key Secret, or v1.Secret, is the name of an
 // object.
 func (sc *scanner) isObject(key string, p span) bool {
 	text := sc.s[p.from:p.to]
 	key = key[strings.LastIndexByte(key, '.')+1:]
 	switch {
+	case len(text) > maxKnown:
+		return false
+	case object().MatchString(text) && (isName(text[strings.IndexByte(text, '/')+1:]) || strings.EqualFold(key, "secret") || strings.EqualFold(key, "secrets")):
+		return true
+	case refersToSecret(key):
+		return name().MatchString(text) && !shapeOf(text).isSecret(true) && !isUUID(text)
 	case !strings.EqualFold(key, "secret") && !strings.EqualFold(key, "secrets"):
 		return false
-	case object.MatchString(text):
+	case isName(text):
 		return true
-	case !name.MatchString(text):
+	case !name().MatchString(text):
 		return false
 	}
-	return nameOfKind.MatchString(text) || namespaceIs.MatchString(sc.s[p.to:min(len(sc.s), p.to+32)])
+	return nameOfKind().MatchString(text) || namespaceIs().MatchString(sc.s[p.to:min(len(sc.s), p.to+32)])
+}
+
+// references are the ends of keys whose value is the name of a Secret.
+var references = strings.Fields(`existingsecret credentialssecret credentialsecret pullsecret pullsecrets tlssecret certsecret casecret certificatesecret
+	kubeconfigsecret datasecret gitsecret sshsecret registrysecret secretref passwordsecret tokensecret authsecret keysecret configsecret`)
+
+func refersToSecret(key string) bool {
+	if len(key) < len("xxsecret") || len(key) > maxKey {
+		return false
+	}
+	key = strings.ToLower(key)
+	for _, end := range references {
+		if strings.HasSuffix(key, end) {
+			return true
+		}
+	}
+	return false
 }
 
 // looksEncoded tells whether the value of auth is a user and password in
@@ -144,5 +243,5 @@ func looksEncoded(s string) bool {
 	if b, err := base64.StdEncoding.DecodeString(s); err == nil && strings.IndexByte(string(b), ':') > 0 {
 		return true
 	}
-	return len(s) >= 8 && strings.ContainsAny(s, "0123456789")
+	return len(s) >= 8 && (strings.ContainsAny(s, "0123456789") || looksChosen(s) || looksChosen(s[strings.IndexByte(s, ':')+1:]))
 }

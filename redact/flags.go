@@ -4,19 +4,29 @@ import "strings"
 
 // quoteAfterKey finds PASSWORD 'x' and password "x".
 func (sc *scanner) quoteAfterKey(i int) span {
+	n := 0
+	for i > n && n < 32 && sc.s[i-n-1] == '\\' {
+		n++
+	}
+	quote := i
+	i -= n
 	if !isBlank(sc.byteAt(i - 1)) {
 		return span{}
 	}
 	k := sc.keyBefore(i)
-	if !sc.isIdentifiedBy(i) && (k.quoted || k.class != keyStrong || k.to-k.from < 6 || strings.Contains(sc.s[k.from:k.to], " ")) {
+	if !sc.isIdentifiedBy(i) && (k.quoted || k.class != keyStrong || k.to-k.from < 6 && !strings.EqualFold(sc.s[k.from:k.to], "pw") && !strings.EqualFold(sc.s[k.from:k.to], "pwd") || strings.Contains(sc.s[k.from:k.to], " ")) {
 		return span{}
 	}
-	return sc.exempt(value{key: k, at: i}, sc.quoted(i, 0))
+	return sc.exempt(value{key: k, at: i}, sc.quoted(quote, n))
 }
 
 func (sc *scanner) isIdentifiedBy(i int) bool {
 	const words = "IDENTIFIED BY "
-	return i >= len(words) && strings.EqualFold(sc.s[i-len(words):i], words)
+	s := sc.s[max(0, i-64):i]
+	if len(s) < len(" BY ") || !strings.EqualFold(s[len(s)-len(" BY "):], words[len(words)-len(" BY "):]) {
+		return false
+	}
+	return strings.Contains(s, "IDENTIFIED ") || strings.Contains(s, "identified ")
 }
 
 // flag finds --token x, -password x and --user name:x.
@@ -36,19 +46,30 @@ func (sc *scanner) flag(i int) span {
 	if to == from || !isLetter(s[from]) {
 		return span{}
 	}
+	k := key{from: from, to: to, class: sc.r.keys.classify(s[from:to])}
+	if from == i+1 && (k.class == keyNone || to-from < 5) {
+		if p := sc.shortFlag(from, to); !p.empty() {
+			return p
+		}
+	}
 	at, found := sc.afterFlag(to)
 	if !found || s[at] == '-' {
 		return span{}
 	}
-	k := key{from: from, to: to, class: sc.r.keys.classify(s[from:to])}
 	switch name := s[from:to]; {
 	case k.class == keyWeak || k.class == keyStrong || k.class == keyHeader:
 		k.class = keyStrong
 		return sc.value(value{key: k, sep: '=', at: at})
+	case strings.HasSuffix(name, "pin"):
+		return sc.pin(at)
+	case k.class == keyAuth, name == "value" && strings.Contains(s[max(0, i-48):i], "assword"):
+		k.class = max(k.class, keyAuth)
+		if name == "value" {
+			k.class = keyStrong
+		}
+		return sc.value(value{key: k, sep: '=', at: at})
 	case name == "user" || name == "u" || name == "proxy-user":
 		return sc.userPassword(sc.value(value{key: k, sep: '=', at: at}))
-	case name == "p" && strings.HasSuffix(s[:i], "sshpass "):
-		return sc.value(value{key: k, sep: '=', at: at})
 	}
 	return span{}
 }
@@ -72,21 +93,50 @@ func (sc *scanner) afterFlag(i int) (at int, found bool) {
 func (sc *scanner) userPassword(p span) span {
 	text := sc.s[p.from:p.to]
 	colon := strings.IndexByte(text, ':')
-	if colon <= 0 || smallNumber.MatchString(text[:colon]) || strings.HasPrefix(text[colon:], "://") {
+	if colon <= 0 || smallNumber().MatchString(text[:colon]) || strings.HasPrefix(text[colon:], "://") {
 		return span{}
 	}
 	p.from += colon + 1
-	if sc.s[p.from:p.to] == "" || notSet.MatchString(sc.s[p.from:p.to]) {
+	if sc.s[p.from:p.to] == "" || notSet().MatchString(sc.s[p.from:p.to]) {
 		return span{}
 	}
 	return p
 }
 
+// tag is the name of an element with attributes, whose > is at i.
+func (sc *scanner) tag(i int) key {
+	if i == 0 || !isQuote(sc.s[i-1]) {
+		return key{}
+	}
+	from := max(0, i-2*maxKey)
+	open := strings.LastIndexByte(sc.s[from:i], '<')
+	if open < 0 {
+		return key{}
+	}
+	to := sc.run(from+open+1, func(c byte) bool { return isKeyByte(c) || c == ':' })
+	at := to - 1
+	for at > from+open && isKeyByte(sc.s[at]) {
+		at--
+	}
+	return key{from: at + 1, to: to, class: sc.r.keys.classify(sc.s[max(at+1, to-maxKey):to])}
+}
+
 // element finds <password>x</password>.
 func (sc *scanner) element(i int) span {
+	if i > 0 && isBlank(sc.s[i-1]) && strings.Contains(sc.s[max(0, i-64):i], "SETUSER ") {
+		return sc.unquoted(i + 1) // ACL of Redis
+	}
 	k := sc.keyBefore(i)
+	if k.class == keyNone {
+		k = sc.tag(i)
+	}
 	if k.class != keyStrong && k.class != keyWeak || k.quoted || k.spaced {
 		return span{}
+	}
+	for range 2 { // <password><value>x
+		if open := strings.IndexByte(sc.s[i+1:min(len(sc.s), i+1+maxKey)], '>'); open > 1 && sc.s[i+1] == '<' && isLetter(sc.s[i+2]) {
+			i += 1 + open
+		}
 	}
 	if before := sc.byteAt(k.from - 1); before != '<' && before != ':' {
 		return span{}

@@ -1,7 +1,7 @@
 package redact
 
 import (
-	"regexp"
+	"bytes"
 	"strings"
 )
 
@@ -10,6 +10,8 @@ type keyClass uint8
 
 const (
 	keyNone   keyClass = iota
+	keyMaybe           // hmac_key: a secret if its value looks like one
+	keyLogin           // ETCDCTL_USER: what stands behind a colon
 	keyWeak            // secret, token: also words of prose and kinds of objects
 	keyAuth            // auth: a secret if it looks encoded
 	keyQuery           // sig, key: a secret in URLs and key=value
@@ -39,15 +41,17 @@ const (
 		privatekey privatekeys privatekeyid signingkey encryptionkey masterkey accountkey sharedkey sharedaccesskey authkey
 		sshkey certificatekey clientkey licensekey routingkey integrationkey tlskey unsealkey recoverykey storagekey
 		sessionkey sessionid soapsession cryptokey clientsecret clientsecrets connectionstring dockerconfigjson dockercfg
-		webhookurl requirepass masterauth xamzsignature xgoogsignature fromliteral keyring pskkey`
-	noKeys     = `initialclustertoken`
-	weakKeys   = `secret secrets token tokens credential credentials creds secretid`
+		webhookurl requirepass masterauth xamzsignature xgoogsignature fromliteral keyring pskkey pass pw authtok mnemonic
+		seedphrase crumb snmpcommunity communitystring accesscode recoverycode recoverycodes backupcode backupcodes encryptkey
+		symmetrickey tacacskey radiuskey bgpkey wpakey ospfkey vrrpkey ikekey gossipkey hmackey credentialsjson unsealkeys masterpassword samlresponse honeycombteam cliauth passwordcommand kennwort motdepasse contrasena senha wachtwoord haslo phpsessid sessiontoken pinvalue hsmpin userpin`
+	noKeys     = `initialclustertoken bypass compass encompass surpass overpass underpass trespass passthrough`
+	weakKeys   = `secret secrets token tokens tok credential credentials creds secretid`
 	headerKeys = `authorization cookie cookies setcookie`
-	strongWord = `pwd pass jwt psk dsn otp pswd`
+	strongWord = `pwd pat jwt psk dsn otp pswd pwds`
 )
 
 func newKeyTable() keyTable {
-	t := keyTable{words: map[string]keyClass{"auth": keyAuth, "sig": keyQuery, "key": keyQuery, "signature": keyQuery, "sas": keyQuery}}
+	t := keyTable{words: map[string]keyClass{"auth": keyAuth, "login": keyMaybe, "sid": keyMaybe, "seed": keyMaybe, "salt": keyMaybe, "code": keyMaybe, "sig": keyQuery, "key": keyQuery, "signature": keyQuery, "sas": keyQuery}}
 	add := func(list string, c keyClass) {
 		for _, k := range strings.Fields(list) {
 			last := k[len(k)-1]
@@ -61,6 +65,10 @@ func newKeyTable() keyTable {
 	for _, w := range strings.Fields(strongWord) {
 		t.words[w] = keyStrong
 	}
+	for _, w := range []string{"user", "content", "plain", "text", "raw"} {
+		t.endsWith(w)
+	}
+	t.endsWith("community")
 	for w := range t.words {
 		t.begins[w[0]], t.longest = true, max(t.longest, len(w))
 		t.endsWith(w)
@@ -105,7 +113,7 @@ func (t *keyTable) endsWith(word string) {
 func (sc *scanner) mayBeKey(i int) bool {
 	var letters [3]byte
 	n := 0
-	for at := i - 1; at >= 0 && i-at < 16; at-- {
+	for at := i - 1; at >= 0 && i-at < maxSpaces+24; at-- {
 		c := sc.s[at]
 		switch {
 		case isLetter(c):
@@ -114,7 +122,7 @@ func (sc *scanner) mayBeKey(i int) bool {
 				return *sc.r.keys.ends.at(letters[2], letters[1], letters[0])
 			}
 		case !isKeyByte(c) && (n > 0 || !isBlank(c) && !isQuote(c) && c != '\\'):
-			return false
+			return n == 2 || n == 1 && isQuote(sc.s[i-1])
 		}
 	}
 	return true
@@ -122,9 +130,9 @@ func (sc *scanner) mayBeKey(i int) bool {
 
 // qualifiers are words that may follow the one that makes a key that of a secret,
 // as in passwordHash, by their last byte. Digits are gone already: base64 is base.
-var qualifiers = [256][2]string{
-	'a': {"data"}, 'b': {"b"}, 'd': {"old"}, 'e': {"value", "base"}, 'g': {"string"}, 'h': {"hash"},
-	'n': {"plain"}, 's': {"bytes"}, 't': {"text"}, 'w': {"raw", "new"},
+var qualifiers = [256][3]string{
+	'a': {"data", "sha"}, 'b': {"b"}, 'd': {"old"}, 'e': {"value", "base"}, 'g': {"string"}, 'h': {"hash"},
+	'n': {"plain", "in", "json"}, 's': {"bytes"}, 't': {"text", "salt"}, 'x': {"hex"}, 'w': {"raw", "new"},
 }
 
 // qualifier returns the length of the qualifier that a key ends with.
@@ -152,6 +160,7 @@ func (t *keyTable) classify(key string) keyClass {
 			norm = append(norm, c)
 		}
 	}
+	user := len(norm) >= 4 && string(norm[len(norm)-4:]) == "user" && !strings.ContainsAny(key, "abcdefghijklmnopqrstuvwxyz")
 	for range 3 {
 		for len(norm) > 0 && isDigit(norm[len(norm)-1]) {
 			norm = norm[:len(norm)-1]
@@ -165,11 +174,32 @@ func (t *keyTable) classify(key string) keyClass {
 		}
 		norm = norm[:len(norm)-n]
 	}
+	switch {
+	case user:
+		return keyLogin
+	case len(norm) > 3 && string(norm[len(norm)-3:]) == "key":
+		return classOfKey(key, norm[:len(norm)-3])
+	}
 	word := lastWord(key, &buf)
 	if len(word) == 0 || len(word) > t.longest || !t.begins[word[0]] {
 		return keyNone
 	}
 	return t.words[string(word)]
+}
+
+// harmlessKeys are names before key that make it that of a store, not of a door.
+var harmlessKeys = words("public cache partition hash sort primary foreign index object map label lookup queue shard idempotency request etag")
+
+// classOfKey returns the class of a name that ends with key; norm is the rest of
+// it in small letters.
+func classOfKey(key string, norm []byte) keyClass {
+	switch {
+	case harmlessKeys[string(norm)] || bytes.HasSuffix(norm, []byte("public")) || bytes.HasSuffix(norm, []byte("idempotency")):
+		return keyNone
+	case len(key) > 2 && key[0]|0x20 == 'x' && key[1] == '-':
+		return keyStrong
+	}
+	return keyMaybe
 }
 
 func (t *keyTable) lookup(norm []byte) (c keyClass, found bool) {
@@ -210,6 +240,9 @@ func lastWord(key string, buf *[maxKey]byte) []byte {
 	return word
 }
 
+// maxSpaces is how many blanks may stand between a key and its separator.
+const maxSpaces = 24
+
 // maxKey is how much of a key is looked at, from its end.
 const maxKey = 64
 
@@ -226,7 +259,7 @@ func isKeyByte(c byte) bool { return isAlnum(c) || c == '_' || c == '-' || c == 
 // keyBefore reads the key that ends before i.
 func (sc *scanner) keyBefore(i int) key {
 	s, k := sc.s, key{to: i}
-	for k.to > 0 && isBlank(s[k.to-1]) && i-k.to < 3 {
+	for k.to > 0 && isBlank(s[k.to-1]) && i-k.to < maxSpaces {
 		k.to--
 		k.spaced = true
 	}
@@ -250,8 +283,14 @@ func (sc *scanner) keyBefore(i int) key {
 	}
 	k.class = sc.r.keys.classify(text)
 	switch {
-	case k.class == keyNone && strings.EqualFold(text, "value"):
-		k.class = sc.classOfName(k)
+	case k.class == keyNone && isContent(text):
+		k.class = max(sc.classOfName(k), sc.classOfParent(k))
+	case k.class == keyNone && strings.EqualFold(text, "community"):
+		if word, _ := lastWordOf(s[max(0, k.from-8):k.from]); word.String() == "snmp" {
+			k.class = keyStrong
+		}
+	case k.class == keyNone && k.quoted && len(text) <= 2 && sc.printsJWK():
+		k.class = classOfParameter(text)
 	case k.class == keyNone || k.class == keyQuery:
 		k = sc.phrase(k)
 	}
@@ -276,25 +315,4 @@ func (sc *scanner) phrase(k key) key {
 		k.from, k.class = from, c
 	}
 	return k
-}
-
-var nameBeforeValue = regexp.MustCompile(`(?i)name\\*["']?\s*[:=]\s*\\*["']?([A-Za-z0-9_.-]+)\\*["']?[,;\s]+\\*["']?$`)
-
-// classOfName is for the variables of a container: the key "value" has the
-// class of the name beside it, as in {"name":"DB_PASSWORD","value":"x"}.
-func (sc *scanner) classOfName(k key) keyClass {
-	window := sc.s[max(0, k.from-2*maxKey):k.from]
-	if !strings.Contains(window, "ame") && !strings.Contains(window, "AME") {
-		return keyNone
-	}
-	m := nameBeforeValue.FindStringSubmatch(window)
-	if m == nil {
-		return keyNone
-	}
-	name := m[1]
-	c := sc.r.keys.classify(name[max(0, len(name)-maxKey):])
-	if c == keyWeak {
-		return keyStrong
-	}
-	return c
 }

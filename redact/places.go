@@ -1,7 +1,6 @@
 package redact
 
 import (
-	"regexp"
 	"strings"
 )
 
@@ -26,7 +25,7 @@ func (sc *scanner) userinfo(i int) span {
 	case !inAuthority && (!colon || strings.ContainsAny(user, "/?#") || sc.isPort(user, password)):
 		return span{}
 	case colon && password != "" && len(user) < 20:
-		if notSet.MatchString(password) {
+		if notSet().MatchString(password) {
 			return span{}
 		}
 		return span{from + len(user) + 1, sc.urlAt}
@@ -45,12 +44,12 @@ func schemeBefore(s string) string {
 	return s[at:]
 }
 
-var port = regexp.MustCompile(`^[0-9]{2,5}[/?#]`)
+var port = lazily(`^[0-9]{2,5}[/?#]`)
 
 // isPort tells host:port/path@sha256:... from user:password@host, where the
 // password has a slash.
 func (sc *scanner) isPort(host, rest string) bool {
-	return port.MatchString(rest) &&
+	return port().MatchString(rest) &&
 		(strings.Contains(host, ".") || strings.Contains(rest, "?") || strings.HasPrefix(sc.s[sc.urlAt:], "@sha256:"))
 }
 
@@ -66,7 +65,7 @@ func (sc *scanner) dataSource(i int) span {
 		text = sc.s[from:i]
 	}
 	colon := strings.IndexByte(text, ':')
-	if colon < 0 || notSet.MatchString(text[colon+1:]) {
+	if colon < 0 || notSet().MatchString(text[colon+1:]) {
 		return span{}
 	}
 	return span{from + colon + 1, i}
@@ -86,42 +85,22 @@ func (sc *scanner) pathBehind(i int) span {
 func (sc *scanner) privateKey(i int) span {
 	s := sc.s
 	head := s[i:min(len(s), i+80)]
-	label, _, _ := strings.Cut(head[len("-----BEGIN "):], "-----")
-	if !strings.Contains(label, "PRIVATE KEY") {
+	label, _, _ := strings.Cut(strings.TrimLeft(head, "-")[len(" BEGIN")-1:], "----")
+	if !strings.Contains(label, "PRIVATE KEY") && !strings.Contains(label, "Static key") && !strings.Contains(label, "NKEY SEED") {
 		return span{}
 	}
-	at := strings.Index(s[i:], "-----END ")
+	at := strings.Index(s[i:], "-END ")
+	if at < 0 {
+		at = strings.Index(s[i:], "- END ")
+	}
 	if at < 0 {
 		return span{i, len(s)}
 	}
-	end := i + at + len("-----END ")
-	if close := strings.Index(s[end:min(len(s), end+80)], "-----"); close >= 0 {
-		return span{i, end + close + len("-----")}
+	end := i + at + len("-END ")
+	if close := strings.Index(s[end:min(len(s), end+80)], "----"); close >= 0 {
+		return span{i, sc.run(end+close, func(c byte) bool { return c == '-' })}
 	}
 	return span{i, len(s)}
-}
-
-var (
-	kindSecret = regexp.MustCompile(`(?i)\bkind\\*["']?\s*[:=]\s*\\*["']?Secret\b|\bSecret\{`)
-	dataOpens  = regexp.MustCompile(`^[Dd]ata\\*["']?\s*:\s*(?:map\[[^\]]*\]\[?\]?[a-z0-9]*)?\{[^}]`)
-)
-
-// secretObject hides the data of a Kubernetes Secret that was printed as a
-// whole, and all behind it.
-func (sc *scanner) secretObject(i int) span {
-	m := dataOpens.FindString(sc.s[i:min(len(sc.s), i+64)])
-	if m == "" || !sc.printsSecret() {
-		return span{}
-	}
-	return span{i + len(m) - 1, len(sc.s)}
-}
-
-// printsSecret tells whether the text has an object of kind Secret.
-func (sc *scanner) printsSecret() bool {
-	if !sc.kindKnown {
-		sc.kindKnown, sc.kindSecret = true, kindSecret.MatchString(sc.s)
-	}
-	return sc.kindSecret
 }
 
 // bootstrapToken finds abcdef.0123456789abcdef around the dot at i, unless it

@@ -3,6 +3,7 @@ package redact
 import (
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // Mask stands where a secret was.
@@ -27,10 +28,10 @@ func New(extra []*regexp.Regexp) *Redactor {
 	r := &Redactor{
 		extra:   append([]*regexp.Regexp(nil), extra...),
 		classes: newClasses(),
-		tokens:  newTokenTable(),
 		keys:    newKeyTable(),
 		prose:   newProse(),
 	}
+	r.tokens.fill()
 	r.begins = r.tokens.pairs
 	for first, class := range r.classes {
 		for second := 0; class != 0 && second < 256; second++ {
@@ -56,8 +57,9 @@ func (r *Redactor) String(s string) (out string) {
 		}
 	}()
 	// Colours and invisible characters must not part a key from its value, nor
-	// a token in two, because later they may be taken out. Nor must escapes.
-	if c := unescape(clean(s, true)); c != s {
+	// a token in two, because later they may be taken out. Nor must escapes and
+	// entities of HTML.
+	if c := clean(entities(unescape(clean(s, true))), true); c != s {
 		if hidden := r.settle(c); hidden != c {
 			return hidden
 		}
@@ -101,13 +103,16 @@ func holds(line, part string) bool {
 	return true
 }
 
+// lazily returns the expression, compiled when it is asked for first: few commands
+// need it.
+func lazily(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
+
 // pass hides what one scan finds, then what the extra patterns match.
 func (r *Redactor) pass(s string) string {
-	if isKeyMaterial(s) {
-		return Mask
-	}
 	sc := scanner{r: r, s: s}
-	s = sc.scan()
+	s = sc.all()
 	for _, re := range r.extra {
 		s = re.ReplaceAllStringFunc(s, func(m string) string {
 			if m == "" {

@@ -18,6 +18,23 @@ type scanner struct {
 	awsID      bool // an AWS access key id was seen
 	kindKnown  bool // kindSecret is decided
 	kindSecret bool // the text prints a Secret
+	jwkKnown   bool // isJWK is decided
+	isJWK      bool // the text has a JSON web key
+	toolRead   int  // up to where programs were looked for
+	toolName   string
+	toolAt     int
+
+	depth int // of codings around the text
+	steps int // characters that were looked at, but for the scan itself
+}
+
+// all returns the text without its secrets, in whatever way they are found.
+func (sc *scanner) all() string {
+	if isKeyMaterial(sc.s) {
+		return Mask
+	}
+	s := sc.scan()
+	return sc.hideRandom(sc.hideCoded(s))
 }
 
 // span is a part of the text to hide; it is empty if there is none.
@@ -33,12 +50,13 @@ const (
 	classQuote
 	classDash
 	classDot
+	classAt
 )
 
 func newClasses() [256]class {
 	return [256]class{
 		'=': classSeparator, ':': classSeparator, '>': classSeparator, '%': classSeparator,
-		'"': classQuote, '\'': classQuote, '-': classDash, '.': classDot,
+		'"': classQuote, '\'': classQuote, '-': classDash, '.': classDot, '@': classAt,
 	}
 }
 
@@ -63,6 +81,7 @@ func (sc *scanner) scan() string {
 		if p.empty() || p.to <= sc.kept || s[p.from:p.to] == Mask {
 			continue
 		}
+		sc.steps += p.to - p.from
 		sc.hide(p)
 		i = max(i, p.to-lookInside)
 	}
@@ -97,6 +116,8 @@ func (sc *scanner) at(i int) span {
 		return sc.flag(i)
 	case classDot:
 		return sc.bootstrapToken(i)
+	case classAt:
+		return sc.login(i)
 	}
 	return span{}
 }
@@ -115,6 +136,9 @@ func (sc *scanner) separator(i int) span {
 			return sc.userinfo(i)
 		}
 		if p := sc.rancherToken(i); !p.empty() {
+			return p
+		}
+		if p := sc.passwordFile(i); !p.empty() {
 			return p
 		}
 		return sc.keyValue(i, i+1)

@@ -1,7 +1,6 @@
 package redact
 
 import (
-	"regexp"
 	"strings"
 )
 
@@ -38,6 +37,20 @@ const (
 	placeAWS
 	placeScheme
 	placePath
+	placeUserPassword
+	placeAnnounced
+	placeHash
+	placeAuth
+	placeOracle
+	placeHook
+	placeEcho
+	placeQuoted
+	placeMark
+	placePersonal
+	placeResend
+	placePIN
+	placePositional
+	placeBytes
 )
 
 func (sc *scanner) place(r *tokenRule, i int) span {
@@ -72,14 +85,49 @@ func (sc *scanner) place(r *tokenRule, i int) span {
 		return sc.scheme(i)
 	case placePath:
 		return sc.pathBehind(i + len(r.prefix))
+	case placeUserPassword:
+		return sc.secondArgument(i + len(r.prefix))
+	case placeAnnounced:
+		return sc.announced(i)
+	case placeHash:
+		return sc.passwordHash(i)
+	case placeAuth:
+		return sc.authCommand(i + len(r.prefix))
+	case placeOracle:
+		return sc.oracleLogin(i)
+	case placeHook:
+		return sc.hook(i + len(r.prefix))
+	case placeEcho:
+		return sc.echoed(i + len(r.prefix))
+	case placeQuoted:
+		return sc.quotedBehind(i + len(r.prefix))
+	case placeMark:
+		return sc.hexBefore(i, len(r.prefix))
+	case placePersonal:
+		return sc.personalToken(i)
+	case placeResend:
+		return sc.resendKey(i)
+	case placePIN:
+		return sc.pin(i + len(r.prefix))
+	case placePositional:
+		return sc.positional(i+len(r.prefix), positional[r.prefix])
+	case placeBytes:
+		return sc.rest(i + len(r.prefix))
 	}
 	return span{}
 }
 
 // tokenTable finds the rules by the first bytes of their prefixes.
 type tokenTable struct {
-	pairs pairSet          // of the first two
-	rules [256][]tokenRule // by the first
+	pairs pairSet // of the first two
+	index [1 << 16]uint16
+	lists []tokenList // by what index says of the first two
+}
+
+// tokenList are the rules whose prefixes begin alike.
+type tokenList struct {
+	thirds [4]uint64 // which third bytes they have
+	rules  []tokenRule
 }
 
 // pairSet is a set of pairs of bytes.
@@ -95,19 +143,41 @@ func (p *pairSet) add(a, b byte) {
 	p[n/64] |= 1 << (n % 64)
 }
 
-func newTokenTable() tokenTable {
-	var t tokenTable
+func (t *tokenTable) fill() {
+	t.lists = make([]tokenList, 1, 256) // the first is of no pair
 	for _, r := range append(vendorTokens(), places()...) {
-		first := r.prefix[0]
-		t.rules[first] = append(t.rules[first], r)
-		t.pairs.add(first, r.prefix[1])
+		pair := uint16(r.prefix[0])<<8 | uint16(r.prefix[1])
+		if t.index[pair] == 0 {
+			t.index[pair] = uint16(len(t.lists))
+			t.lists = append(t.lists, tokenList{})
+		}
+		list := &t.lists[t.index[pair]]
+		list.rules = append(list.rules, r)
+		list.add(r.prefix)
+		t.pairs.add(r.prefix[0], r.prefix[1])
 	}
-	return t
+}
+
+// add notes the third byte of a prefix; of a shorter one it is any.
+func (l *tokenList) add(prefix string) {
+	if len(prefix) == 2 {
+		l.thirds = [4]uint64{^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0)}
+		return
+	}
+	l.thirds[prefix[2]/64] |= 1 << (prefix[2] % 64)
 }
 
 // token looks for a secret that begins at i, or that a place at i announces.
 func (sc *scanner) token(i int) span {
-	rules := sc.r.tokens.rules[sc.s[i]]
+	if i+2 >= len(sc.s) {
+		return span{}
+	}
+	table := &sc.r.tokens
+	list := &table.lists[table.index[uint16(sc.s[i])<<8|uint16(sc.s[i+1])]]
+	if third := sc.s[i+2]; list.thirds[third/64]&(1<<(third%64)) == 0 {
+		return span{}
+	}
+	rules := list.rules
 	for n := range rules {
 		r := &rules[n]
 		if !strings.HasPrefix(sc.s[i:], r.prefix) || r.bound && sc.afterWord(i) {
@@ -144,48 +214,6 @@ func isHex(c byte) bool     { return isDigit(c) || c >= 'a' && c <= 'f' || c >= 
 func isBase36(c byte) bool  { return isDigit(c) || isLower(c) }
 func isEncoded(c byte) bool { return isBase64(c) || c == '.' || c == '%' }
 
-// vendorTokens are the secrets whose makers gave them a form.
-func vendorTokens() []tokenRule {
-	var rules []tokenRule
-	add := func(prefixes string, in func(byte) bool, least int, bound bool) {
-		for _, p := range strings.Fields(prefixes) {
-			rules = append(rules, tokenRule{prefix: p, in: in, min: least, bound: bound})
-		}
-	}
-	add("ghp_ gho_ ghu_ ghs_ ghr_ github_pat_", isWordByte, 20, false)
-	add("glpat- gldt- glrt- glcbt- glptt- glft- glsoat- glimt- glagent- glffct-", isDotted, 15, false)
-	add("xoxb- xoxp- xoxa- xoxo- xoxr- xoxs- xoxe- xoxe. xoxc- xoxd- xapp- xwfp-", isEncoded, 10, false)
-	add("sk_live_ sk_test_ rk_live_ rk_test_ whsec_", isWordByte, 10, false)
-	add("SG.", isDotted, 40, true)
-	add("npm_", isAlnum, 30, false)
-	add("pypi-", isWordByte, 50, false)
-	add("dckr_pat_ dckr_oat_", isWordByte, 20, false)
-	add("hvs. hvb. hvr.", isWordByte, 20, true)
-	add("b.AAAA", isWordByte, 20, true)
-	add("glsa_ glc_", isBase64, 30, false)
-	add("dop_v1_ doo_v1_ dor_v1_", isAlnum, 40, false)
-	add("hf_ api_org_", isAlnum, 30, true)
-	add("AGE-SECRET-KEY-1 AGE-PLUGIN-", isWordByte, 20, false)
-	add("AIza", isWordByte, 30, true)
-	add("ya29. GOCSPX- 1//0", isDotted, 20, true)
-	add("NRAK- NRII- NRJS- NRIQ- NRRA-", isAlnum, 15, true)
-	add("HRKU-", isWordByte, 30, false)
-	add("shpat_ shpca_ shppa_ shpss_", isHex, 30, false)
-	add("PMAK- lin_api_ rubygems_ sntrys_ sntryu_ pscale_tkn_ pscale_pw_ nfp_ sbp_ tskey- CCIPAT_ bkua_ CLOJARS_ xkeysib- ATATT3 ATCTT3", isEncoded, 24, true)
-	add("dp.pt. dp.st. dp.sa. pul-", isDotted, 36, true)
-	add("dapi", isHex, 32, true)
-	add("key-", isHex, 32, true)
-	add("gAAAAA", isBase64, 60, true) // Fernet: OpenStack
-	add("sha256~", isWordByte, 40, false)
-	add("AKCp", isAlnum, 60, true)
-	add("eyJ ewogI", isEncoded, 17, true) // JSON in base64: JWT, JWE and others
-	add("LS0tLS1CRUdJTi b3BlbnNzaC1rZXktdjE", isBase64, 10, true)
-	add("ops_eyJ", isEncoded, 20, true)
-	add("v1.0-", func(c byte) bool { return isHex(c) || c == '-' }, 100, true) // Cloudflare origin CA
-	add("sk-ant- sk-proj- sk-or-v1- sk-svcacct- sk-admin-", isWordByte, 16, true)
-	return rules
-}
-
 // places are the rest: what needs a closer look.
 func places() []tokenRule {
 	rules := []tokenRule{
@@ -201,25 +229,49 @@ func places() []tokenRule {
 		{prefix: "@unix(", place: placeDataSource},
 		{prefix: "data", place: placeSecretObject},
 		{prefix: "Data", place: placeSecretObject},
+		{prefix: "map[string][]uint8{", place: placeBytes},
+		{prefix: "map[string][]byte{", place: placeBytes},
 		{prefix: ":AA", place: placeTelegram},
+		{prefix: "@//", place: placeOracle},
+		{prefix: "jdbc:oracle:", place: placeOracle},
+		{prefix: "AUTH ", bound: true, place: placeAuth},
+		{prefix: "SAMLResponse=", in: isEncoded, min: 20},
+		{prefix: "/hooks/", place: placeHook},
+		{prefix: "---- BEGIN ", place: placePEM},
+		{prefix: "$ANSIBLE_VAULT", place: placeRest},
+		{prefix: "chpasswd:", place: placeRest},
+		{prefix: "echo ", bound: true, place: placeEcho},
+		{prefix: "printf ", bound: true, place: placeEcho},
+		{prefix: `" * `, place: placeQuoted},
+		{prefix: "NRAL", place: placeMark},
+		{prefix: "re_", bound: true, place: placeResend},
+		{prefix: "pat", bound: true, place: placePersonal},
+		{prefix: "-us", place: placeMark},
+		{prefix: "PIN ", bound: true, place: placePIN},
 	}
-	for _, p := range []string{"SK", "AC"} {
-		rules = append(rules, tokenRule{prefix: p, bound: true, place: placeTwilio})
+	add := func(what place, bound bool, prefixes ...string) {
+		for _, p := range prefixes {
+			rules = append(rules, tokenRule{prefix: p, bound: bound, place: what})
+		}
 	}
-	for _, p := range strings.Fields("AKIA ASIA ABIA ACCA AGPA AIDA AROA AIPA ANPA ANVA APKA") {
-		rules = append(rules, tokenRule{prefix: p, bound: true, place: placeAWS})
+	add(placeUserPassword, false, "UserPassword(", "BasicAuth(", "PasswordAuth(", ".auth(", "StaticCredentials(")
+	add(placeAnnounced, false, "passw", "Passw", "PASSW", "passphr", "Passphr", "credentials ")
+	add(placeHash, false, "$2a$", "$2b$", "$2y$", "$1$", "$5$", "$6$", "$9$", "$y$", "$apr1$", "$argon2", "$pbkdf2", "$scrypt$",
+		"pbkdf2_sha256$", "SCRAM-SHA-", "{SSHA", "{SHA", "{CRYPT}", "{MD5}", "{SMD5}")
+	for first := range positional {
+		add(placePositional, true, first)
 	}
-	for _, p := range strings.Fields("be Be BE ba Ba BA ge Ge GE") {
-		rules = append(rules, tokenRule{prefix: p, place: placeScheme})
-	}
-	for _, p := range []string{
+	add(placeTwilio, true, "SK", "AC")
+	add(placeAWS, true, strings.Fields("AKIA ASIA ABIA ACCA AGPA AIDA AROA AIPA ANPA ANVA APKA")...)
+	add(placeScheme, false, strings.Fields("bea Bea BEA bas Bas BAS gen Gen GEN")...)
+	add(placePath, false,
 		"hooks.slack.com/services/", "hooks.slack.com/workflows/", "hooks.slack.com/triggers/",
 		"discord.com/api/webhooks/", "discordapp.com/api/webhooks/", "webhook.office.com/", "outlook.office.com/webhook/",
 		"api.telegram.org/bot", "events.pagerduty.com/integration/", "hooks.zapier.com/hooks/", "maker.ifttt.com/",
 		"open.feishu.cn/open-apis/bot/", "open.larksuite.com/open-apis/bot/",
-	} {
-		rules = append(rules, tokenRule{prefix: p, place: placePath})
-	}
+		"hc-ping.com/", "collectors.sumologic.com/receiver/", "alert.victorops.com/integrations/", "api.squadcast.com/",
+		"webexapis.com/v1/webhooks/incoming/", "api.opsgenie.com/v1/json/", "outlook.office365.com/webhook/",
+	)
 	return rules
 }
 
@@ -327,12 +379,14 @@ func (sc *scanner) telegramToken(i int) span {
 	if end-i-1 < 33 || i < 8 {
 		return span{}
 	}
-	for j := i - 8; j < i; j++ {
-		if !isDigit(sc.s[j]) {
-			return span{}
-		}
+	from := i
+	for from > 0 && i-from < 12 && isDigit(sc.s[from-1]) {
+		from--
 	}
-	return span{i + 1, end}
+	if i-from < 8 {
+		return span{}
+	}
+	return span{from, end}
 }
 
 func (sc *scanner) awsKeyID(i int) span {
@@ -344,12 +398,12 @@ func (sc *scanner) awsKeyID(i int) span {
 	return span{i, end}
 }
 
-var secretOfAWS = regexp.MustCompile(`[A-Za-z0-9/+]{40,}`)
+var secretOfAWS = lazily(`[A-Za-z0-9/+]{40,}`)
 
 // hideKeysOfAWS hides the secret access key that has no mark of its own: 40
 // characters beside an access key id.
 func hideKeysOfAWS(s string) string {
-	return secretOfAWS.ReplaceAllStringFunc(s, func(m string) string {
+	return secretOfAWS().ReplaceAllStringFunc(s, func(m string) string {
 		if len(m) > 40 || !strings.ContainsAny(m, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") {
 			return m
 		}

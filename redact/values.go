@@ -1,7 +1,6 @@
 package redact
 
 import (
-	"regexp"
 	"strings"
 )
 
@@ -52,6 +51,8 @@ func (sc *scanner) refuses(v value) bool {
 	switch v.key.class {
 	case keyWeak, keyStrong: // an image, path/my-token:v1.2.3
 		return v.sep == ':' && !v.spaced && !v.key.quoted && before == '/' && isVersion(sc.s[v.at:min(len(sc.s), v.at+16)])
+	case keyLogin:
+		return v.sep != '='
 	case keyQuery:
 		return v.key.spaced || v.spaced || before != '?' && before != '&' && !isQuery(sc.s[v.key.from:v.key.to], v.sep)
 	}
@@ -62,9 +63,9 @@ func (sc *scanner) refuses(v value) bool {
 // does not, since controllers log key="namespace/name".
 func isQuery(name string, sep byte) bool { return sep == '=' && !strings.EqualFold(name, "key") }
 
-var version = regexp.MustCompile(`^v?[0-9]+\.[0-9]`)
+var version = lazily(`^v?[0-9]+\.[0-9]`)
 
-func isVersion(s string) bool { return version.MatchString(s) }
+func isVersion(s string) bool { return version().MatchString(s) }
 
 // value returns the part of the text that is the secret value of a key.
 func (sc *scanner) value(v value) span {
@@ -83,6 +84,9 @@ func (sc *scanner) value(v value) span {
 	case escapes > 0:
 		at = v.at
 	}
+	if open, n := sc.wraps(at); open > 0 {
+		return sc.exempt(v, sc.quoted(open, n))
+	}
 	switch s[at] {
 	case '[':
 		return sc.list(v, at)
@@ -91,11 +95,17 @@ func (sc *scanner) value(v value) span {
 			return span{}
 		}
 	case '|', '>':
-		if v.sep == ':' && yamlBlock.MatchString(s[at:min(len(s), at+16)]) {
+		if v.sep == ':' && yamlBlock().MatchString(s[at:min(len(s), at+16)]) {
 			return span{at, len(s)}
 		}
+	case ',', '}', ')':
+		return span{} // key: , that is nothing
 	case '\n', '\r':
-		return span{}
+		return sc.yamlList(v, at)
+	case '\\':
+		if p := sc.yamlList(v, at); !p.empty() {
+			return p
+		}
 	}
 	if strings.HasPrefix(s[at:], "map[") {
 		return span{}
@@ -104,14 +114,17 @@ func (sc *scanner) value(v value) span {
 		return sc.header(v, at)
 	}
 	p := sc.unquoted(at)
-	if v.key.class != keyStrong && v.spaced && sc.isProse(v, p) {
+	if isPhrase(s[v.key.from:v.key.to]) {
+		p = sc.phraseAt(at)
+	}
+	if v.spaced && sc.isProse(v, p) {
 		return span{}
 	}
 	return sc.exempt(v, p)
 }
 
 // yamlBlock is | or > at the end of a line, whose end may be escaped.
-var yamlBlock = regexp.MustCompile(`^[|>][-+0-9]{0,3} *(?:\\*\\[nr]|\n|\r)`)
+var yamlBlock = lazily(`^[|>][-+0-9]{0,3} *(?:\\*\\[nr]|\n|\r)`)
 
 // isStruct tells whether { or & at i opens an object whose fields are looked at
 // on their own.
@@ -156,6 +169,11 @@ func (sc *scanner) quoted(i, n int) span {
 // list is the value that [ at i opens: as Go prints slices and headers, or JSON.
 func (sc *scanner) list(v value, i int) span {
 	s := sc.s
+	for _, slice := range [...]string{"[]uint8{", "[]byte{", "[]byte(", "[]uint8("} {
+		if strings.HasPrefix(s[i:], slice) {
+			return sc.bytes(i + len(slice))
+		}
+	}
 	end := sc.closingBracket(i)
 	p := span{i + 1, end}
 	inner := strings.TrimLeft(s[p.from:p.to], " \t\n")
@@ -193,6 +211,9 @@ func (sc *scanner) header(v value, i int) span {
 	s := sc.s
 	word := sc.unquoted(i)
 	first := strings.TrimRight(s[word.from:word.to], ":")
+	if !isScheme(first) && sc.r.isWord(first) && isBlank(sc.byteAt(word.to)) {
+		return span{}
+	}
 	if v.sep != ':' && !isScheme(first) {
 		return sc.exempt(v, word)
 	}
@@ -287,4 +308,35 @@ func (sc *scanner) isKeyAfter(i int) bool {
 		n++
 	}
 	return i > start && i < len(s) && (s[i] == '=' || s[i] == ':')
+}
+
+// bytes is what a slice of bytes holds that Go printed, and whose brace or bracket
+// is before i.
+func (sc *scanner) bytes(i int) span {
+	n := strings.IndexAny(sc.s[i:min(len(sc.s), i+8*maxKnown)], "})")
+	if n < 0 {
+		return span{i, len(sc.s)}
+	}
+	return span{i, i + n}
+}
+
+// yamlList finds the items below a key, as in "passwords:\n- x". The line end is at
+// i, and may be escaped.
+func (sc *scanner) yamlList(v value, i int) span {
+	s := sc.s
+	at := i
+	for at < len(s) && at-i < 32 && (isSpace(s[at]) || s[at] == '\\' || s[at] == 'n' && s[at-1] == '\\') {
+		at++
+	}
+	if v.sep != ':' || at+2 >= len(s) || s[at] != '-' || s[at+1] != ' ' {
+		return span{}
+	}
+	p := sc.unquoted(at + 2)
+	if cut := strings.IndexAny(s[p.from:p.to], ":\\"); cut >= 0 {
+		if s[p.from+cut] == ':' {
+			return span{}
+		}
+		p.to = p.from + cut
+	}
+	return p
 }

@@ -3,78 +3,104 @@
 package plant
 
 import (
-	_ "embed"
+	"embed"
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
 	"regexp"
-	"strconv"
 	"strings"
 )
 
-//go:embed kinds.txt
-var list string
+//go:embed kinds/*.txt
+var lists embed.FS
 
-// The alphabets of secrets.
+//go:embed ordinary.txt
+var ordinary string
+
+// The classes of kinds. Nothing of the first four may leak: a prefix, a name, a
+// structure or a command line announces the secret. Prose is announced by words
+// or by its looks alone. None cannot be found.
 const (
-	hexDigits = "0123456789abcdef"
-	base36    = "0123456789abcdefghijklmnopqrstuvwxyz"
-	base62    = base36 + "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-	upper36   = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	Prefix    = "prefix"
+	Key       = "key"
+	Structure = "structure"
+	Command   = "command"
+	Prose     = "prose"
+	None      = "none"
 )
 
-// Kind is one way in which secrets are written. In its text §alphabet:length§
-// stands for random characters that must not survive.
-type Kind struct{ Name, Text string }
+// Kind is one way in which secrets are written. In its text @{alphabet:length}
+// stands for random characters that must not survive. Where the text is a name
+// and its value, Pair is that name.
+type Kind struct{ Class, Name, Text, Pair string }
+
+var (
+	line        = regexp.MustCompile(`^(prefix|key|structure|command|prose|none) (\S+) \| (.+)$`)
+	pair        = regexp.MustCompile(`^([A-Za-z0-9_.-]+)(?:=|: | = )(@\{[^}]*\})$`)
+	placeholder = regexp.MustCompile(`@\{([A-Za-z0-9]+)(?::(\d+))?\}`)
+	signs       = strings.NewReplacer(`\\`, `\`, `\n`, "\n", `\e`, "\x1b", `\z`, "\u200b")
+)
 
 // Kinds returns every kind. An error names the line of the list that is broken.
 func Kinds() ([]Kind, error) {
-	signs := strings.NewReplacer("⏎", "\n", "␛", "\x1b", "○", "\u200b")
+	files, err := lists.ReadDir("kinds")
+	if err != nil {
+		return nil, err
+	}
 	var out []Kind
-	for line := range strings.Lines(list) {
-		line = strings.TrimSuffix(line, "\n")
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
+	for _, file := range files {
+		b, err := lists.ReadFile("kinds/" + file.Name())
+		if err != nil {
+			return nil, err
 		}
-		name, text, found := strings.Cut(line, "\t")
-		if !found || !placeholder.MatchString(text) {
-			return nil, fmt.Errorf("kinds: %q has no tab or no placeholder", line)
+		for i, text := range strings.Split(strings.TrimSpace(string(b)), "\n") {
+			m := line.FindStringSubmatch(text)
+			if m == nil {
+				return nil, fmt.Errorf("%s:%d: %q is not a class, a name, | and a text", file.Name(), i+1, text)
+			}
+			k := Kind{Class: m[1], Name: strings.TrimSuffix(file.Name(), "txt") + m[2], Text: signs.Replace(m[3])}
+			if p := pair.FindStringSubmatch(k.Text); p != nil {
+				k.Pair = p[1]
+			}
+			out = append(out, k)
 		}
-		out = append(out, Kind{name, signs.Replace(text)})
 	}
 	return out, nil
 }
 
-var placeholder = regexp.MustCompile(`§(hex|base36|base62|upper|word|pass):(\d+)§`)
+// Half reports whether the kind belongs to the half that was held out while the
+// patterns were written.
+func (k Kind) Half() bool {
+	h := fnv.New32a()
+	h.Write([]byte(k.Name))
+	return h.Sum32()>>8&1 == 1
+}
 
 // Fill fills the placeholders and returns the text and the secrets in it.
 func (k Kind) Fill(rnd *rand.Rand) (text string, secrets []string) {
-	text = placeholder.ReplaceAllStringFunc(k.Text, func(p string) string {
-		m := placeholder.FindStringSubmatch(p)
-		n, _ := strconv.Atoi(m[2]) // digits, says the expression
-		alphabet := map[string]string{
-			"hex": hexDigits, "base36": base36, "base62": base62, "upper": upper36,
-			"word": "abcdefghijklmnopqrstuvwxyz", "pass": base62 + "!@#$%^*+~.-_/?",
-		}[m[1]]
-		b := make([]byte, n)
-		for i := range b {
-			b[i] = alphabet[rnd.IntN(len(alphabet))]
+	return fill(k.Text, rnd)
+}
+
+// Ordinary returns lines without secrets, n variants of each line of the list.
+func Ordinary(rnd *rand.Rand, n int) []string {
+	var out []string
+	for text := range strings.Lines(ordinary) {
+		for range n {
+			s, _ := fill(strings.TrimSuffix(text, "\n"), rnd)
+			out = append(out, s)
 		}
-		if m[1] == "pass" { // as people choose them: no punctuation at the ends
-			b[0], b[n-1] = base62[rnd.IntN(36)], base62[rnd.IntN(36)]
-		}
-		secrets = append(secrets, string(b))
-		return string(b)
-	})
-	return text, secrets
+	}
+	return out
 }
 
 // Survives returns a secret of which 6 characters in a row are in out, or "".
 // before is the text that held them: what it says beside the secrets may stay.
 func Survives(before, out string, secrets []string) string {
 	for _, s := range secrets {
+		rest := strings.ReplaceAll(before, s, "")
 		n := min(len(s), 6)
 		for i := 0; i+n <= len(s); i++ {
-			if strings.Contains(out, s[i:i+n]) && !strings.Contains(strings.ReplaceAll(before, s, ""), s[i:i+n]) {
+			if part := s[i : i+n]; strings.Contains(out, part) && !strings.Contains(rest, part) {
 				return s
 			}
 		}

@@ -1,0 +1,228 @@
+package redact
+
+import (
+	"encoding/base64"
+	"html"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxDepth is how many codings within each other are undone.
+const maxDepth = 3
+
+// leastCoded is the shortest word that is looked into.
+const leastCoded = 20
+
+// entities turns the entities of HTML into their characters, if there are any.
+func entities(s string) string {
+	at := strings.IndexByte(s, '&')
+	if at < 0 {
+		return s
+	}
+	for _, e := range [...]string{"&#", "&quot;", "&amp;", "&lt;", "&gt;", "&apos;"} {
+		if strings.Contains(s[at:], e) {
+			return html.UnescapeString(s)
+		}
+	}
+	return s
+}
+
+// hideCoded hides the words of s that hold a secret in base64 or in the coding of
+// URLs. depth counts the codings around s.
+func (sc *scanner) hideCoded(s string) string {
+	if sc.depth >= maxDepth {
+		return s
+	}
+	if strings.ContainsAny(s, "%+") {
+		s = sc.hideInURLs(s)
+	}
+	return sc.hideInBase64(s)
+}
+
+// inner returns what a decoded text is without its secrets.
+func (sc *scanner) inner(s string) string {
+	in := scanner{r: sc.r, s: s, depth: sc.depth + 1}
+	out := in.all()
+	sc.steps += in.steps + len(s)
+	return out
+}
+
+// hideInURLs looks into words with %XX: first into each part between the signs
+// of a URL, then into all of the word.
+func (sc *scanner) hideInURLs(s string) string {
+	var out strings.Builder
+	kept := 0
+	for at := strings.IndexAny(s, "%+"); at >= 0; {
+		from, to := at, at
+		for from > kept && !endsCoded(s[from-1]) {
+			from--
+		}
+		for to < len(s) && !endsCoded(s[to]) {
+			to++
+		}
+		sc.steps += to - from
+		if word := s[from:to]; strings.IndexByte(word, '%') >= 0 || strings.ContainsAny(word, "?&") {
+			if hidden := sc.hideInURL(word); hidden != word {
+				out.WriteString(s[kept:from])
+				out.WriteString(hidden)
+				kept = to
+			}
+		}
+		next := strings.IndexAny(s[to:], "%+")
+		if next < 0 {
+			break
+		}
+		at = to + next
+	}
+	if kept == 0 {
+		return s
+	}
+	out.WriteString(s[kept:])
+	return out.String()
+}
+
+func endsCoded(c byte) bool {
+	return isSpace(c) || isQuote(c) || c == '\\' || c == ')' || c == ']' || c == '}'
+}
+
+func (sc *scanner) hideInURL(word string) string {
+	whole, coded := decodePercent(word)
+	if !coded || sc.inner(whole) == whole {
+		return word
+	}
+	var out strings.Builder
+	from := 0
+	for i := 0; i <= len(word); i++ {
+		if i < len(word) && strings.IndexByte("?&=;,", word[i]) < 0 {
+			continue
+		}
+		part := word[from:i]
+		if text, coded := decodePercent(part); coded && sc.inner(text) != text {
+			part = Mask
+		}
+		out.WriteString(part)
+		if i < len(word) {
+			out.WriteByte(word[i])
+		}
+		from = i + 1
+	}
+	if rest, _ := decodePercent(out.String()); sc.inner(rest) != rest {
+		return Mask
+	}
+	return out.String()
+}
+
+// decodePercent undoes the coding of URLs and tells whether there was any. What
+// is no code stays.
+func decodePercent(s string) (text string, coded bool) {
+	if !strings.ContainsAny(s, "%+") {
+		return s, false
+	}
+	b := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		switch {
+		case c == '%' && i+2 < len(s) && isHex(s[i+1]) && isHex(s[i+2]):
+			c = unhex(s[i+1])<<4 | unhex(s[i+2])
+			i += 2
+			coded = true
+		case c == '+':
+			c, coded = ' ', true
+		}
+		b = append(b, c)
+	}
+	return clean(string(b), true), coded
+}
+
+func unhex(c byte) byte {
+	if isDigit(c) {
+		return c - '0'
+	}
+	return c | 0x20 - 'a' + 10
+}
+
+// hideInBase64 looks into words of base64 that are coded text.
+func (sc *scanner) hideInBase64(s string) string {
+	var out strings.Builder
+	kept := 0
+	for i := 0; i+leastCoded <= len(s); {
+		j := i + leastCoded - 1
+		for j >= i && inWord[s[j]] {
+			j--
+		}
+		if j >= i {
+			i = j + 1
+			continue
+		}
+		end := i + leastCoded
+		for end < len(s) && inWord[s[end]] {
+			end++
+		}
+		sc.steps += end - i
+		if sc.isCodedSecret(s[i:end]) {
+			for end < len(s) && s[end] == '=' {
+				end++
+			}
+			out.WriteString(s[kept:i])
+			out.WriteString(Mask)
+			kept = end
+		}
+		i = end
+	}
+	if kept == 0 {
+		return s
+	}
+	out.WriteString(s[kept:])
+	return out.String()
+}
+
+// isCodedSecret tells whether a word, or what follows its first slash, is base64
+// of a text with a secret.
+func (sc *scanner) isCodedSecret(word string) bool {
+	text, is := decodeBase64(word)
+	if !is {
+		if cut := strings.IndexByte(word, '/'); cut >= 0 && len(word)-cut > leastCoded {
+			text, is = decodeBase64(word[cut+1:])
+		}
+	}
+	return is && sc.inner(text) != text
+}
+
+// decodeBase64 decodes a word, and tells whether it is coded text: printable,
+// and with more than letters of one case, as words are coded that are none.
+func decodeBase64(word string) (text string, is bool) {
+	if len(word) < leastCoded || !strings.ContainsAny(word[:leastCoded], "ABCDEFGHIJKLMNOPQRSTUVWXYZ") {
+		return "", false
+	}
+	coding := base64.RawStdEncoding
+	if strings.ContainsAny(word, "-_") {
+		coding = base64.RawURLEncoding
+	}
+	if len(word)%4 == 1 {
+		word = word[:len(word)-1]
+	}
+	// What begins with signs that no text has is not decoded as a whole.
+	var head [15]byte
+	if n, err := coding.Decode(head[:], []byte(word[:20])); err != nil || !isText(head[:n-2]) {
+		return "", false
+	}
+	b, err := coding.DecodeString(word)
+	if err != nil {
+		return "", false
+	}
+	for n := 0; n < 3 && len(b) > 0 && !utf8.Valid(b); n++ {
+		b = b[:len(b)-1]
+	}
+	return clean(string(b), true), isText(b)
+}
+
+// isText tells whether all is printable ASCII or valid UTF-8, but for the NULs of
+// SASL.
+func isText(b []byte) bool {
+	for _, c := range b {
+		if c < ' ' && c != '\n' && c != '\r' && c != '\t' && c != 0 || c == 0x7f {
+			return false
+		}
+	}
+	return utf8.Valid(b)
+}

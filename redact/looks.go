@@ -1,0 +1,308 @@
+package redact
+
+import "strings"
+
+// Lengths of words that are judged by their looks.
+const (
+	leastAnnounced = 16 // where a word before says what it is
+	leastRandom    = 24 // where nothing does
+	leastHex       = 32
+)
+
+var inWord = func() (in [256]bool) {
+	for c := range 256 {
+		in[c] = isAlnum(byte(c)) || strings.IndexByte("+/_-", byte(c)) >= 0
+	}
+	return in
+}()
+
+// hideRandom hides the words that look as if they were drawn by lot: of small and
+// capital letters and digits in no order of their own. Digests in hexadecimal,
+// uuids and shorter words are hidden if they are announced. Most text is not read:
+// only every 16th byte is, where no long word is.
+func (sc *scanner) hideRandom(s string) string {
+	var out strings.Builder
+	kept := 0
+	for i := 0; i+leastAnnounced <= len(s); {
+		j := i + leastAnnounced - 1
+		for j >= i && inWord[s[j]] {
+			j--
+		}
+		if j >= i {
+			i = j + 1
+			continue
+		}
+		end := i + leastAnnounced
+		for end < len(s) && inWord[s[end]] {
+			end++
+		}
+		sc.steps += end - i
+		from, to := sc.random(s, i, end)
+		if to > from {
+			from, to = widen(s, from, to)
+			out.WriteString(s[kept:from])
+			out.WriteString(Mask)
+			kept = to
+		}
+		i = max(end, to)
+	}
+	if kept == 0 {
+		return s
+	}
+	out.WriteString(s[kept:])
+	return out.String()
+}
+
+// widen takes the neighbours of a random word that belong to it: behind a dot and
+// the like all, before it those that are no words.
+func widen(s string, from, to int) (int, int) {
+	for to < len(s) && s[to] == '=' {
+		to++
+	}
+	for n := 0; n < 3 && to+1 < len(s) && strings.IndexByte(".!:~", s[to]) >= 0 && isAlnum(s[to+1]); n++ {
+		for to++; to < len(s) && inWord[s[to]]; {
+			to++
+		}
+	}
+	for n := 0; n < 3 && from > 1 && strings.IndexByte(".!:~", s[from-1]) >= 0; n++ {
+		at := from - 1
+		for at > 0 && from-at < maxKey && inWord[s[at-1]] {
+			at--
+		}
+		if sh := shapeOf(s[at : from-1]); (sh.digit == 0 || sh.upper == 0) && (sh.upper < 2 || sh.lower < 2) {
+			break
+		}
+		from = at
+	}
+	return from, to
+}
+
+// random returns the part of the word s[from:to] that is a secret, or none.
+func (sc *scanner) random(s string, from, to int) (int, int) {
+	whole := shapeOf(s[from:to])
+	if !whole.suspect() {
+		return 0, 0
+	}
+	before := s[max(0, from-64):from]
+	if isUUID(s[from:to]) {
+		if announces(before, true) {
+			return from, to
+		}
+		return 0, 0
+	}
+	announced := announces(before, false) || dotted(s, from, to, whole)
+	if whole.isSecret(announced) {
+		if isHarmless(before, s[from:to]) {
+			return 0, 0
+		}
+		return from, to
+	}
+	for at := from; at < to; { // pieces between slashes and signs
+		end := at
+		for end < to && isAlnum(s[end]) {
+			end++
+		}
+		hexBehindName := end-at >= leastHex && at > from+1 && s[at-1] == '_'
+		if p := shapeOf(s[at:end]); p.isSecret(announced) || hexBehindName && p.hex == p.length {
+			if isHarmless(before, s[at:end]) {
+				return 0, 0
+			}
+			return at, to
+		}
+		at = end + 1
+	}
+	return 0, 0
+}
+
+// dotted tells whether a word that looks random is followed by a dot and another
+// long one, or stands behind a long number and a colon, as parts of a token do.
+func dotted(s string, from, to int, sh shape) bool {
+	if to < len(s) && s[to] == '.' && sh.upper > 1 && sh.lower > 1 && (sh.digit > 0 || sh.changes*4 > sh.length) {
+		end := to + 1
+		for end < len(s) && isWordByte(s[end]) {
+			end++
+		}
+		return end-to > leastAnnounced && strings.ContainsAny(s[to:end], "0123456789")
+	}
+	n := 2
+	for n <= from && s[from-1] == ':' && isDigit(s[from-n]) {
+		n++
+	}
+	return n > 12
+}
+
+// shape counts what a word is made of.
+type shape struct {
+	length, upper, lower, digit, hex int
+	beyondHex                        bool
+	changes                          int // of the sort of character, but for that of Word
+}
+
+func shapeOf(s string) shape {
+	sh := shape{length: len(s)}
+	last := byte(0)
+	for i := range len(s) {
+		c := s[i]
+		sort := byte(0)
+		switch {
+		case isUpper(c):
+			sh.upper++
+			sort = 'U'
+		case isLower(c):
+			sh.lower++
+			sort = 'l'
+			sh.beyondHex = sh.beyondHex || c > 'f'
+		case isDigit(c):
+			sh.digit++
+			sort = 'd'
+		}
+		if isDigit(c) || c >= 'a' && c <= 'f' {
+			sh.hex++
+		}
+		if sort != 0 && last != 0 && sort != last && (last != 'U' || sort != 'l') {
+			sh.changes++
+		}
+		last = sort
+	}
+	return sh
+}
+
+// suspect is a cheap no for words and names.
+func (sh shape) suspect() bool { return sh.digit > 0 || sh.upper > 2 && sh.lower > 2 }
+
+// isSecret judges a word. Of 100 neighbours in random text of letters of both
+// cases and digits some 45 change the sort, in names less than 20.
+func (sh shape) isSecret(announced bool) bool {
+	least := 27
+	switch {
+	case sh.length >= 40:
+		least = 21
+	case sh.length > leastHex:
+		least = 24
+	}
+	mixed := sh.upper >= 2 && sh.lower >= 2 && sh.changes*100 >= sh.length*least
+	small := sh.upper == 0 && sh.beyondHex && sh.digit*100 >= sh.length*10 && sh.changes*100 >= sh.length*22
+	hex := sh.hex == sh.length && sh.length >= leastHex
+	if announced {
+		mixed = sh.upper >= 2 && sh.lower >= 2 && sh.changes*100 >= sh.length*18
+		return mixed || hex || small && sh.length >= 20 || sh.lower == 0 && sh.upper > 3 && sh.digit > 2 && sh.length >= 20
+	}
+	letters := sh.upper + sh.lower + sh.digit
+	return mixed && letters >= leastRandom && sh.digit > 0 || mixed && letters >= 30 ||
+		small && letters >= 40 && letters == sh.length
+}
+
+func isUUID(s string) bool {
+	if len(s) != 36 {
+		return false
+	}
+	for i := range len(s) {
+		if dash := i == 8 || i == 13 || i == 18 || i == 23; dash != (s[i] == '-') || !dash && !isHex(s[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// Words before a random word, in small letters. An announcement says that it is a
+// secret, a link may stand between the two, and what is harmless says that it is
+// none.
+var (
+	announcements = words(`password passwd passphrase pass pw pwd token secret secrets credential credentials cookie psk seed mnemonic
+		nkey privkey authkey apikey bearer session sessionid session_id authtoken jwt pat dsn otp passcode`)
+	// announceUUID are those of them that a uuid follows.
+	announceUUID = words("token secret password apikey credential")
+	links        = words(`is was of for value expected got want invalid new wrong bad id expired given mismatch with and code the a an as to`)
+	keyOf        = words(`api access secret private encryption shared aes hmac signing license account master root session auth authentication client
+		ssh deploy host pre-shared preshared decryption data service integration routing ingestion storage acr bedrock recovery unseal static`)
+	withID   = words("host request cluster node topic")
+	harmless = words(`fingerprint digest checksum hash sha1 sha256 sha512 sha384 md5 public pub publickey public_key pubkey etag peer kid
+		ssh-rsa ssh-ed25519 ecdsa-sha2-nistp256 ecdsa-sha2-nistp384 ecdsa-sha2-nistp521 message continue hostid host_id requestid request_id
+		cluster_id clusterid topicid topic_id traceid trace_id correlationid uid nonce integrity pin-sha256 cabundle certificate cert crt`)
+)
+
+// announces tells whether the end of text says that a secret follows. A uuid
+// must follow the word itself.
+func announces(text string, uuid bool) bool {
+	for range 4 {
+		word, rest := lastWordOf(text)
+		switch w := word.String(); {
+		case uuid:
+			return announceUUID[w] || w == "" && endsWithMask(text)
+		case w == "":
+			return endsWithMask(text)
+		case announcements[w], strings.HasSuffix(w, "_token"), strings.HasSuffix(w, "_secret"), strings.HasSuffix(w, "_key"):
+			return true
+		case w == "key":
+			before, _ := lastWordOf(rest)
+			return keyOf[before.String()]
+		case w == "code":
+			before, _ := lastWordOf(rest)
+			return before.String() == "authorization" || before.String() == "auth"
+		case !links[w]:
+			return false
+		}
+		text = rest
+	}
+	return false
+}
+
+func endsWithMask(text string) bool {
+	return strings.HasSuffix(strings.TrimRight(text, ` "'\:=(`), Mask)
+}
+
+// foldedWord is a word in small letters that needs no memory of its own.
+type foldedWord struct {
+	letters [24]byte
+	n       int
+}
+
+// String returns the word, or "" if it is longer than any that is known.
+func (w *foldedWord) String() string { return string(w.letters[:w.n]) }
+
+// lastWordOf returns the last word of a text and what is before it.
+func lastWordOf(text string) (word foldedWord, rest string) {
+	to := len(text)
+	for to > 0 && strings.IndexByte(" \t\"'`\\:=([{,", text[to-1]) >= 0 {
+		to--
+	}
+	from := to
+	for from > 0 && (isAlnum(text[from-1]) || text[from-1] == '_' || text[from-1] == '-') {
+		from--
+	}
+	if from < to && to-from <= len(word.letters) {
+		for i := from; i < to; i++ {
+			word.letters[i-from] = text[i]
+			if isUpper(text[i]) {
+				word.letters[i-from] |= 0x20
+			}
+		}
+		word.n = to - from
+	}
+	return word, text[:from]
+}
+
+// isHarmless tells that the random word behind a text is public: a fingerprint,
+// the key of the other side, a certificate, or coded text, into which the scanner
+// of codings has looked.
+func isHarmless(before, word string) bool {
+	last, rest := lastWordOf(before)
+	if harmless[last.String()] {
+		return true
+	}
+	second, _ := lastWordOf(rest)
+	switch last.String() {
+	case "id":
+		return withID[second.String()]
+	case "key":
+		return second.String() == "public"
+	}
+	if strings.HasPrefix(word, "MII") && len(word) > 7 && word[5:7] == "CC" || strings.HasPrefix(word, "AAAA") && strings.Contains(before, "ssh-") {
+		return true
+	}
+	if strings.HasPrefix(word, "sha512-") || strings.HasPrefix(word, "sha384-") || strings.HasPrefix(word, "sha256-") {
+		return true
+	}
+	_, text := decodeBase64(word)
+	return text
+}
