@@ -27,16 +27,12 @@ func entities(s string) string {
 	return s
 }
 
-// hideCoded hides the words of s that hold a secret in base64 or in the coding of
-// URLs. depth counts the codings around s.
+// hideCoded hides the words of s that hold a secret in the coding of URLs.
 func (sc *scanner) hideCoded(s string) string {
-	if sc.depth >= maxDepth {
+	if sc.depth >= maxDepth || strings.IndexByte(s, '%') < 0 && strings.IndexByte(s, '+') < 0 {
 		return s
 	}
-	if strings.ContainsAny(s, "%+") {
-		s = sc.hideInURLs(s)
-	}
-	return sc.hideInBase64(s)
+	return sc.hideInURLs(s)
 }
 
 // inner returns what a decoded text is without its secrets.
@@ -141,44 +137,12 @@ func unhex(c byte) byte {
 	return c | 0x20 - 'a' + 10
 }
 
-// hideInBase64 looks into words of base64 that are coded text.
-func (sc *scanner) hideInBase64(s string) string {
-	var out strings.Builder
-	kept := 0
-	for i := 0; i+leastCoded <= len(s); {
-		j := i + leastCoded - 1
-		for j >= i && inWord[s[j]] {
-			j--
-		}
-		if j >= i {
-			i = j + 1
-			continue
-		}
-		end := i + leastCoded
-		for end < len(s) && inWord[s[end]] {
-			end++
-		}
-		sc.steps += end - i
-		if sc.isCodedSecret(s[i:end]) {
-			for end < len(s) && s[end] == '=' {
-				end++
-			}
-			out.WriteString(s[kept:i])
-			out.WriteString(Mask)
-			kept = end
-		}
-		i = end
-	}
-	if kept == 0 {
-		return s
-	}
-	out.WriteString(s[kept:])
-	return out.String()
-}
-
 // isCodedSecret tells whether a word, or what follows its first slash, is base64
 // of a text with a secret.
 func (sc *scanner) isCodedSecret(word string) bool {
+	if sc.depth >= maxDepth {
+		return false
+	}
 	text, is := decodeBase64(word)
 	if !is {
 		if cut := strings.IndexByte(word, '/'); cut >= 0 && len(word)-cut > leastCoded {
@@ -191,7 +155,7 @@ func (sc *scanner) isCodedSecret(word string) bool {
 // decodeBase64 decodes a word, and tells whether it is coded text: printable,
 // and with more than letters of one case, as words are coded that are none.
 func decodeBase64(word string) (text string, is bool) {
-	if len(word) < leastCoded || !strings.ContainsAny(word[:leastCoded], "ABCDEFGHIJKLMNOPQRSTUVWXYZ") {
+	if len(word) < leastCoded {
 		return "", false
 	}
 	coding := base64.RawStdEncoding

@@ -174,7 +174,7 @@ func (sc *scanner) exempt(v value, p span) span {
 // valueLooks tells whether the value of a key of which little is known is a
 // secret by its looks.
 func valueLooks(s string) bool {
-	if cut := strings.IndexByte(s, '\\'); cut > 0 {
+	if cut := strings.IndexAny(s, `\|`); cut > 0 {
 		s = s[:cut]
 	}
 	sh := shapeOf(s)

@@ -9,23 +9,55 @@ const (
 	leastHex       = 32
 )
 
-var inWord = func() (in [256]bool) {
-	for c := range 256 {
-		in[c] = isAlnum(byte(c)) || strings.IndexByte("+/_-", byte(c)) >= 0
-	}
-	return in
-}()
+// Sorts of bytes of a word, and what else is known of them.
+const (
+	sortNone uint8 = iota
+	sortUpper
+	sortLower
+	sortDigit
+	sortMask  = 3
+	markWord  = 4
+	markHex   = 8
+	markOther = 16 // a letter beyond f
+)
 
-// hideRandom hides the words that look as if they were drawn by lot: of small and
-// capital letters and digits in no order of their own. Digests in hexadecimal,
-// uuids and shorter words are hidden if they are announced. Most text is not read:
-// only every 16th byte is, where no long word is.
-func (sc *scanner) hideRandom(s string) string {
+var (
+	sorts   = newSorts()
+	changes = [16]uint8{sortUpper<<2 | sortDigit: 1, sortLower<<2 | sortUpper: 1, sortLower<<2 | sortDigit: 1, sortDigit<<2 | sortUpper: 1, sortDigit<<2 | sortLower: 1}
+)
+
+func newSorts() (sorts [256]uint8) {
+	for i := range sorts {
+		c := byte(i)
+		switch {
+		case isUpper(c):
+			sorts[i] = sortUpper | markWord
+		case isLower(c) && c <= 'f':
+			sorts[i] = sortLower | markWord | markHex
+		case isLower(c):
+			sorts[i] = sortLower | markWord | markOther
+		case isDigit(c):
+			sorts[i] = sortDigit | markWord | markHex
+		case strings.IndexByte("+/_-", c) >= 0:
+			sorts[i] = markWord
+		}
+	}
+	return sorts
+}
+
+func inWord(c byte) bool { return sorts[c]&markWord != 0 }
+
+// hideWords hides the words that are base64 of a text with a secret, and those
+// that look as if they were drawn by lot: of small and capital letters and digits
+// in no order of their own. Digests in hexadecimal, uuids and shorter words are
+// hidden if they are announced. Most text is not read: only every 16th byte is,
+// where no long word is.
+func (sc *scanner) hideWords(s string) string {
 	var out strings.Builder
 	kept := 0
 	for i := 0; i+leastAnnounced <= len(s); {
 		j := i + leastAnnounced - 1
-		for j >= i && inWord[s[j]] {
+		for j >= i && inWord(s[j]) {
 			j--
 		}
 		if j >= i {
@@ -33,13 +65,17 @@ func (sc *scanner) hideRandom(s string) string {
 			continue
 		}
 		end := i + leastAnnounced
-		for end < len(s) && inWord[s[end]] {
+		for end < len(s) && inWord(s[end]) {
 			end++
 		}
 		sc.steps += end - i
-		from, to := sc.random(s, i, end)
+		from, to := 0, 0
+		if whole := shapeOf(s[i:end]); whole.suspect() {
+			from, to = sc.secretWord(s, i, end, whole)
+		}
 		if to > from {
 			from, to = widen(s, from, to)
+			from = max(from, kept)
 			out.WriteString(s[kept:from])
 			out.WriteString(Mask)
 			kept = to
@@ -60,13 +96,13 @@ func widen(s string, from, to int) (int, int) {
 		to++
 	}
 	for n := 0; n < 3 && to+1 < len(s) && strings.IndexByte(".!:~", s[to]) >= 0 && isAlnum(s[to+1]); n++ {
-		for to++; to < len(s) && inWord[s[to]]; {
+		for to++; to < len(s) && inWord(s[to]); {
 			to++
 		}
 	}
 	for n := 0; n < 3 && from > 1 && strings.IndexByte(".!:~", s[from-1]) >= 0; n++ {
 		at := from - 1
-		for at > 0 && from-at < maxKey && inWord[s[at-1]] {
+		for at > 0 && from-at < maxKey && inWord(s[at-1]) {
 			at--
 		}
 		if sh := shapeOf(s[at : from-1]); (sh.digit == 0 || sh.upper == 0) && (sh.upper < 2 || sh.lower < 2) {
@@ -77,11 +113,10 @@ func widen(s string, from, to int) (int, int) {
 	return from, to
 }
 
-// random returns the part of the word s[from:to] that is a secret, or none.
-func (sc *scanner) random(s string, from, to int) (int, int) {
-	whole := shapeOf(s[from:to])
-	if !whole.suspect() {
-		return 0, 0
+// secretWord returns the part of the word s[from:to] that is a secret, or none.
+func (sc *scanner) secretWord(s string, from, to int, whole shape) (int, int) {
+	if whole.upper > 0 && whole.lower > 0 && sc.isCodedSecret(s[from:to]) {
+		return from, to
 	}
 	before := s[max(0, from-64):from]
 	if isUUID(s[from:to]) {
@@ -139,32 +174,21 @@ type shape struct {
 }
 
 func shapeOf(s string) shape {
-	sh := shape{length: len(s)}
-	last := byte(0)
+	var counts [4]int
+	hex, other, changed := 0, uint8(0), 0
+	last := uint8(0)
 	for i := range len(s) {
-		c := s[i]
-		sort := byte(0)
-		switch {
-		case isUpper(c):
-			sh.upper++
-			sort = 'U'
-		case isLower(c):
-			sh.lower++
-			sort = 'l'
-			sh.beyondHex = sh.beyondHex || c > 'f'
-		case isDigit(c):
-			sh.digit++
-			sort = 'd'
-		}
-		if isDigit(c) || c >= 'a' && c <= 'f' {
-			sh.hex++
-		}
-		if sort != 0 && last != 0 && sort != last && (last != 'U' || sort != 'l') {
-			sh.changes++
-		}
-		last = sort
+		sort := sorts[s[i]]
+		counts[sort&sortMask]++
+		hex += int(sort & markHex / markHex)
+		other |= sort
+		changed += int(changes[last<<2|sort&sortMask])
+		last = sort & sortMask
 	}
-	return sh
+	return shape{
+		length: len(s), upper: counts[sortUpper], lower: counts[sortLower], digit: counts[sortDigit],
+		hex: hex, beyondHex: other&markOther != 0, changes: changed,
+	}
 }
 
 // suspect is a cheap no for words and names.
@@ -184,7 +208,7 @@ func (sh shape) isSecret(announced bool) bool {
 	small := sh.upper == 0 && sh.beyondHex && sh.digit*100 >= sh.length*10 && sh.changes*100 >= sh.length*22
 	hex := sh.hex == sh.length && sh.length >= leastHex
 	if announced {
-		mixed = sh.upper >= 2 && sh.lower >= 2 && sh.changes*100 >= sh.length*18
+		mixed = sh.upper >= 2 && sh.lower >= 2 && (sh.changes*100 >= sh.length*18 || sh.digit > 0 && sh.changes*100 >= sh.length*12)
 		return mixed || hex || small && sh.length >= 20 || sh.lower == 0 && sh.upper > 3 && sh.digit > 2 && sh.length >= 20
 	}
 	letters := sh.upper + sh.lower + sh.digit

@@ -28,10 +28,7 @@ func Sanitise(s string) string {
 // clean takes out what Sanitise takes out, without a bound. It returns s itself
 // if there is nothing to do. Tabs and line ends may stay.
 func clean(s string, keepLines bool) string {
-	at := 0
-	for at < len(s) && s[at] >= ' ' && s[at] < 0x7f {
-		at++
-	}
+	at := plain(s)
 	if at == len(s) {
 		return s
 	}
@@ -56,6 +53,26 @@ func clean(s string, keepLines bool) string {
 		at += n
 	}
 	return b.String()
+}
+
+// plain returns the length of the printable ASCII at the start of s. Eight bytes
+// at a time are seen to have no high bit, not to be below the space, and not to be
+// DEL.
+func plain(s string) int {
+	const high, space, one = 0x8080808080808080, 0x2020202020202020, 0x0101010101010101
+	at := 0
+	for ; len(s)-at >= 8; at += 8 {
+		b := s[at : at+8]
+		x := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
+			uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+		if (x|(x-space)|(x+one))&high != 0 {
+			break
+		}
+	}
+	for at < len(s) && s[at] >= ' ' && s[at] < 0x7f {
+		at++
+	}
+	return at
 }
 
 // sequence returns the length of the ANSI sequence at the start of s, whose

@@ -34,7 +34,7 @@ func (sc *scanner) all() string {
 		return Mask
 	}
 	s := sc.scan()
-	return sc.hideRandom(sc.hideCoded(s))
+	return sc.hideWords(sc.hideCoded(s))
 }
 
 // span is a part of the text to hide; it is empty if there is none.
@@ -75,7 +75,7 @@ func (sc *scanner) scan() string {
 		if i+1 < len(s) && sc.r.tokens.pairs.has(s[i], s[i+1]) {
 			p = sc.token(i)
 		}
-		if p.empty() && sc.r.classes[s[i]] != 0 {
+		if p.empty() && sc.r.classes[s[i]] != 0 && !(s[i] == '-' && i > 0 && isAlnum(s[i-1]) && !sc.endsEscape(i)) {
 			p = sc.at(i)
 		}
 		if p.empty() || p.to <= sc.kept || s[p.from:p.to] == Mask {
@@ -138,8 +138,10 @@ func (sc *scanner) separator(i int) span {
 		if p := sc.rancherToken(i); !p.empty() {
 			return p
 		}
-		if p := sc.passwordFile(i); !p.empty() {
-			return p
+		if isDigit(sc.byteAt(i + 1)) {
+			if p := sc.passwordFile(i); !p.empty() {
+				return p
+			}
 		}
 		return sc.keyValue(i, i+1)
 	case '>':
@@ -167,6 +169,11 @@ func (sc *scanner) byteAt(i int) byte {
 		return 0
 	}
 	return sc.s[i]
+}
+
+// endsEscape tells whether the letter before i may be that of an escape.
+func (sc *scanner) endsEscape(i int) bool {
+	return i >= 2 && (sc.s[i-2] == '\\' || i >= 3 && sc.s[i-3] == '%')
 }
 
 // afterWord tells whether the byte before i belongs to the same word. The

@@ -166,7 +166,7 @@ func (sc *scanner) announced(i int) span {
 			return span{}
 		}
 		p := sc.word(end)
-		if cut := strings.IndexByte(sc.s[p.from:p.to], '\\'); cut > 0 {
+		if cut := strings.IndexAny(sc.s[p.from:p.to], `\|`); cut > 0 {
 			p.to = p.from + cut
 		}
 		if credentials {
