@@ -143,6 +143,9 @@ func (v veil) explanation(e *matcher.Explanation) {
 	}
 	e.Text = v.red.String(e.Text)
 	v.values(e.Fields)
+	for i := range e.Fields { // a token with = at its end looks like a field
+		e.Fields[i].Name = v.red.Part(v.line, v.hidden, e.Fields[i].Name)
+	}
 	for i := range e.Parts {
 		v.values(e.Parts[i].Values)
 		v.conditions(e.Parts[i].Conditions)
