@@ -12,11 +12,15 @@ const maxTries = 1 << 16
 
 // chain looks for a complete sequence t1 <= ... <= tn with tn-t1 < within in
 // which h serves the step: the one with the newest last step, and for that with
-// the latest possible earlier ones.
-func (w *window) chain(r *rules.Rule, step int, h *hit) (trigger, bool) {
+// the latest possible earlier ones. All lie between lo and hi, the times of clear
+// lines.
+func (w *window) chain(r *rules.Rule, step int, h *hit, lo, hi int64) (trigger, bool) {
 	s := search{r: r, steps: w.steps, step: step, hit: h, found: make(hits, len(w.steps))}
+	if lo != noTime || hi != forever {
+		s.steps = w.stepsBetween(lo, hi)
+	}
 	last := len(w.steps) - 1
-	candidates := w.steps[last]
+	candidates := s.steps[last]
 	if step == last {
 		candidates = hits{h}
 	}
@@ -31,6 +35,32 @@ func (w *window) chain(r *rules.Rule, step int, h *hit) (trigger, bool) {
 		}
 	}
 	return trigger{}, false
+}
+
+// stepsBetween returns the hits of each step between two times, both exclusive.
+func (w *window) stepsBetween(lo, hi int64) []hits {
+	out := make([]hits, len(w.steps))
+	for i, hs := range w.steps {
+		from, to := hs.between(lo, hi)
+		out[i] = hs[from:to]
+	}
+	return out
+}
+
+// chainEnds returns the times of the last steps of all complete sequences between
+// lo and hi.
+func (w *window) chainEnds(r *rules.Rule, lo, hi int64) times {
+	var out times
+	steps := w.stepsBetween(lo, hi)
+	last := len(steps) - 1
+	for _, h := range steps[last] {
+		s := search{r: r, steps: steps, step: last, hit: h, found: make(hits, len(steps))}
+		s.found[last] = h
+		if s.back(last-1) && (len(out) == 0 || out[len(out)-1] != h.t) {
+			out = append(out, h.t)
+		}
+	}
+	return out
 }
 
 // triggered is the trigger of a chain that h completed.

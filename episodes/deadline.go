@@ -10,8 +10,9 @@ import (
 // deadline is the place of an episode, or of the overflow of a rule, in the heap
 // of its group.
 type deadline struct {
-	rs *ruleState
-	ep *episode // nil: it is the overflow's
+	rs    *ruleState
+	ep    *episode // nil: it is the overflow's, or that of lapse
+	lapse *lapse
 	// at is not later than the deadline. Lines only ever put a deadline off, and
 	// there may be thousands of them: where an entry belongs is looked up when
 	// it comes first.
@@ -22,7 +23,10 @@ type deadline struct {
 
 // due computes the deadline.
 func (d *deadline) due() int64 {
-	if d.ep != nil {
+	switch {
+	case d.lapse != nil:
+		return d.lapse.end
+	case d.ep != nil:
 		return d.ep.deadline(d.rs)
 	}
 	return d.rs.over.newest + d.rs.overflowQuiet()
@@ -34,13 +38,22 @@ func (d *deadline) inTurn(o *deadline) int {
 	if c := cmp.Compare(d.rs.pos, o.rs.pos); c != 0 {
 		return c
 	}
+	a, b := d.episode(), o.episode()
 	switch {
-	case d.ep == nil:
+	case a == nil:
 		return 1
-	case o.ep == nil:
+	case b == nil:
 		return -1
 	}
-	return d.ep.compare(o.ep)
+	return a.compare(b)
+}
+
+// episode is what the deadline is of; nil: the overflow.
+func (d *deadline) episode() *episode {
+	if d.lapse != nil {
+		return d.lapse.ep
+	}
+	return d.ep
 }
 
 // deadlines is a heap, the earliest first.
@@ -128,6 +141,8 @@ func (e *Engine) conclude(now int64) {
 	slices.SortFunc(due, (*deadline).inTurn)
 	for _, d := range due {
 		switch {
+		case d.lapse != nil:
+			e.decideLapse(d.lapse, now)
 		case d.ep == nil:
 			e.endOverflow(d.rs, d.at, now, ReasonQuiet)
 		case !e.decide(d.ep, now):

@@ -109,11 +109,12 @@ type Engine struct {
 	evictions              evictions
 	churn                  churn
 
-	changes []Episode    // not returned by Evaluate yet
-	dirty   []*episode   // firing, went on since the last update
-	flooded []*ruleState // the same of their overflows
-	updated int64        // when that was
-	closed  []Episode    // resolved in the last KeepResolved, oldest first
+	spans   *simplelru.LRU[Fingerprint, []span] // for which alerts were notified
+	changes []Episode                           // not returned by Evaluate yet
+	dirty   []*episode                          // firing, went on since the last update
+	flooded []*ruleState                        // the same of their overflows
+	updated int64                               // when that was
+	closed  []Episode                           // resolved in the last KeepResolved, oldest first
 	pack    Pack[closedKey, closedTexts]
 	past    []*past // ended in that time, fired or not, with their history
 	warm    bool    // warming up, since warmed
@@ -134,6 +135,7 @@ func New(cfg Config) *Engine {
 	e.asides = newRoom(load{inEntries: asidesPerKey * cfg.MaxKeys, inLines: cfg.MaxHits})
 	// The sizes are positive, so there is no error.
 	e.cleaned, _ = simplelru.NewLRU[cleanKey, string](maxClean, nil)
+	e.spans, _ = simplelru.NewLRU[Fingerprint, []span](maxNotified, nil)
 	e.seen, e.origins = newFingerprints(cfg.Fingerprints), newOrigins()
 	return e
 }

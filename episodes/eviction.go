@@ -145,8 +145,15 @@ func (e *Engine) evictedWindow(rs *ruleState, w *window, party string) {
 }
 
 // evictedClear counts a clear line that was evicted. Only late lines need one that
-// is behind the watermark.
-func (e *Engine) evictedClear(rs *ruleState, t int64, party string) {
+// is behind the watermark. What it emptied stays empty.
+func (e *Engine) evictedClear(rs *ruleState, key string, t int64, party string) {
+	rs.emptied(key, t)
+	for _, ep := range rs.sharing(rs.byClear, key) {
+		if ep.window != nil {
+			ep.window.drop(t)
+			rs.slots.resize(&ep.slot, ep.window.size())
+		}
+	}
 	if t > rs.watermark() {
 		e.evictions.note(party, rs.rule.Alert, EvictedClears)
 	}

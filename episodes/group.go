@@ -135,6 +135,9 @@ func (rs *ruleState) arm() {
 	for _, ep := range rs.open {
 		ep.due.arm()
 	}
+	for _, l := range rs.lapses {
+		l.due.arm()
+	}
 	if rs.over.active {
 		rs.over.due.arm()
 	}

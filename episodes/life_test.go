@@ -294,24 +294,45 @@ func walkSources(e *Engine, rs *ruleState) (watermark, lateness int64) {
 func walkDue(e *Engine, now int64) {
 	for _, rs := range e.order {
 		w, _ := walkSources(e, rs)
-		for _, ep := range rs.sorted() {
-			for ep.deadline(rs) <= w {
-				fires, ends := ep.starts+int64(rs.rule.For), ep.end(rs)
-				if ep.state == StatePending && fires < ends {
-					e.fire(ep, now)
-					continue
+		for _, ep := range walkOpen(rs) {
+			if l := ep.due.lapse; l != nil {
+				if l.end <= w {
+					l.due.disarm()
+					e.decideLapse(l, now)
 				}
-				reason := ReasonQuiet
-				if rs.rule.Clear != nil {
-					reason = ReasonExpired
-				}
-				e.close(ep, reason, ends, now)
-				break
+				continue
 			}
+			walkEpisode(e, rs, ep, w, now)
 		}
 		if end := rs.over.newest + rs.overflowQuiet(); rs.over.active && end <= w {
 			e.endOverflow(rs, end, now, ReasonQuiet)
 		}
+	}
+}
+
+// walkOpen returns the episodes of a rule, open and lapsed, in their order.
+func walkOpen(rs *ruleState) []*episode {
+	out := rs.sorted()
+	for _, l := range rs.lapses {
+		l.ep.due.lapse = l
+		out = append(out, l.ep)
+	}
+	return inOrder(out)
+}
+
+func walkEpisode(e *Engine, rs *ruleState, ep *episode, w, now int64) {
+	for ep.deadline(rs) <= w {
+		fires, ends := ep.starts+int64(rs.rule.For), ep.end(rs)
+		if ep.state == StatePending && fires < ends {
+			e.fire(ep, now)
+			continue
+		}
+		reason := ReasonQuiet
+		if rs.rule.Clear != nil {
+			reason = ReasonExpired
+		}
+		e.close(ep, reason, ends, now)
+		return
 	}
 }
 
@@ -326,6 +347,9 @@ func walkNext(e *Engine) (next time.Time, found bool) {
 	for _, rs := range e.order {
 		for _, ep := range rs.open {
 			tell(rs, ep.deadline(rs))
+		}
+		for _, l := range rs.lapses {
+			tell(rs, l.end)
 		}
 		if rs.over.active {
 			tell(rs, rs.over.newest+rs.overflowQuiet())
@@ -365,6 +389,9 @@ func requireHeaps(t require.TestingT, e *Engine) {
 		require.Contains(t, e.groups, rs.group)
 		for _, ep := range rs.open {
 			count(&ep.due, rs)
+		}
+		for _, l := range rs.lapses {
+			count(&l.due, rs)
 		}
 		if rs.over.active {
 			count(&rs.over.due, rs)

@@ -21,6 +21,7 @@ type episode struct {
 	state  State
 	// namespace of the stream whose line opened it, as the source states it.
 	namespace string
+	party     string // that was charged; see charged
 
 	starts  int64 // trigger time that opened it
 	moved   int64 // how far starts was moved since, with the clock
@@ -34,7 +35,8 @@ type episode struct {
 	// The line of last is the newest trigger's.
 	chain  hits
 	last   hit
-	first  text // of the trigger that opened it
+	times  times // triggers, while it is undecided
+	first  text  // of the trigger that opened it
 	logs   logs
 	window *window
 	dirty  bool
@@ -58,8 +60,9 @@ func (ep *episode) deadline(rs *ruleState) int64 {
 // open opens the episode of a key unless the trigger is over, muted or beyond a
 // limit.
 func (e *Engine) open(rs *ruleState, values []string, trig *trigger, now int64) {
-	if trig.t+rs.quiet() <= rs.watermark() {
-		return // read so late that it is over already
+	if over := trig.t + rs.quiet(); over <= rs.watermark() { // read so late that it is over already
+		e.lapsed(rs, values, trig, noTime, over, now)
+		return
 	}
 	if e.isMuted(rs, values, trig.t) {
 		return
@@ -69,11 +72,7 @@ func (e *Engine) open(rs *ruleState, values []string, trig *trigger, now int64) 
 		e.refuse(rs, key, trig.t, l, now)
 		return
 	}
-	ep := &episode{
-		rs: rs, key: key, values: e.batch.cloned(values), who: e.batch.who, namespace: strings.Clone(trig.namespace), state: StatePending, newest: trig.t,
-	}
-	e.begin(ep, trig)
-	e.show(ep, trig)
+	ep := e.newEpisode(rs, values, trig)
 	e.identify(ep)
 	if x := rs.windows.items[key]; x != nil {
 		ep.window = x.value
@@ -87,6 +86,17 @@ func (e *Engine) open(rs *ruleState, values []string, trig *trigger, now int64) 
 		e.fire(ep, now)
 	}
 	ep.due.arm()
+}
+
+// newEpisode returns the episode that a trigger of the key of the batch begins.
+func (e *Engine) newEpisode(rs *ruleState, values []string, trig *trigger) *episode {
+	ep := &episode{
+		rs: rs, key: string(e.batch.key), values: e.batch.cloned(values), who: e.batch.who,
+		namespace: strings.Clone(trig.namespace), party: strings.Clone(trig.party), state: StatePending, newest: trig.t,
+	}
+	e.begin(ep, trig)
+	e.show(ep, trig)
+	return ep
 }
 
 // add makes an episode one of the open ones.
@@ -111,6 +121,14 @@ func (e *Engine) add(ep *episode, party string) {
 	}
 }
 
+// charged is the party of the episode, which may change while it is open.
+func (ep *episode) charged() string {
+	if c := ep.slot.cell; c != nil {
+		return c.party
+	}
+	return ep.party
+}
+
 // remove is the inverse of add.
 func (e *Engine) remove(ep *episode) {
 	rs := ep.rs
@@ -118,6 +136,7 @@ func (e *Engine) remove(ep *episode) {
 	delete(rs.open, ep.key)
 	rs.byClear.remove(ep.clears, ep)
 	rs.byMute.remove(ep.mutes, ep)
+	ep.party = ep.slot.cell.party
 	rs.slots.remove(&ep.slot)
 	if ep.loose {
 		rs.loose--
@@ -134,6 +153,9 @@ func (e *Engine) begin(ep *episode, trig *trigger) {
 	ep.first = e.owned(trig.sample())
 	ep.logs = logs{}
 	ep.logs.note(&e.batch.origin)
+	if ep.undecided() && ep.rs.waits() {
+		ep.times = times{trig.t}
+	}
 }
 
 // show lets a trigger stand for the episode.
@@ -169,10 +191,13 @@ func (trig *trigger) sample() text {
 
 // extend takes a trigger of an open episode.
 func (e *Engine) extend(ep *episode, trig *trigger) {
+	if ep.undecided() {
+		ep.times.addTime(trig.t)
+	}
 	if trig.t < ep.newest {
 		return
 	}
-	if ep.state == StatePending && trig.t-ep.newest > ep.rs.quiet() {
+	if ep.state == StatePending && trig.t-ep.newest > ep.rs.quiet() && e.begunAnew(ep, trig.t) {
 		// It was quiet for too long, though that was not proved in time.
 		e.begin(ep, trig)
 		ep.course.note(transition{at: trig.t, kind: didOpen})
@@ -185,7 +210,7 @@ func (e *Engine) extend(ep *episode, trig *trigger) {
 // fire makes a pending episode a firing one.
 func (e *Engine) fire(ep *episode, now int64) {
 	ep.rs.pending--
-	ep.state, ep.fired = StateFiring, now
+	ep.state, ep.fired, ep.times = StateFiring, now, nil
 	ep.course.note(transition{at: now, kind: didFire})
 	e.changes = append(e.changes, e.export(ep, now))
 }
@@ -197,7 +222,22 @@ func (e *Engine) close(ep *episode, reason Reason, end, now int64) {
 
 // closeBy is close by a line that says so.
 func (e *Engine) closeBy(ep *episode, reason Reason, end, now int64, line text) {
-	rs := ep.rs
+	e.detach(ep)
+	e.finish(ep, reason, end, now, line)
+}
+
+// detach takes an episode out of the open ones and keeps its window.
+func (e *Engine) detach(ep *episode) {
+	party := ep.slot.cell.party
+	e.remove(ep)
+	if ep.window != nil && ep.window.size() > 0 {
+		ep.rs.windows.add(ep.key, party, ep.window, ep.window.size())
+	}
+	ep.window = nil
+}
+
+// finish reports the end of an episode that is not open any more.
+func (e *Engine) finish(ep *episode, reason Reason, end, now int64, line text) Episode {
 	state := StateResolved
 	if ep.state == StatePending {
 		state = StateDropped
@@ -211,14 +251,11 @@ func (e *Engine) closeBy(ep *episode, reason Reason, end, now int64, line text) 
 	e.changes = append(e.changes, x)
 	if state == StateResolved {
 		e.closed = append(e.closed, x)
+		e.noteSpan(ep.print, span{ep.starts, end, now})
 	}
 	e.notePast(ep, x, line)
-	party := ep.slot.cell.party
-	e.remove(ep)
 	ep.state, ep.dirty = state, false
-	if ep.window != nil && ep.window.size() > 0 {
-		rs.windows.add(ep.key, party, ep.window, ep.window.size())
-	}
+	return x
 }
 
 // takeClear takes a clear line: it ends the episodes that are not newer and
@@ -234,21 +271,32 @@ func (e *Engine) takeClear(rs *ruleState, h *hit, now int64) {
 		rs.stats.MissingSame++
 		return
 	}
-	newest := t
+	known := noClears()
 	if old := rs.cleared.items[key]; old != nil {
-		newest = max(t, old.value)
+		known = old.value
 	}
-	rs.cleared.add(key, e.batch.party, newest, 1)
-	rs.emptied(key, t)
+	proved := rs.watermark()
+	known = known.with(t, int64(rs.rule.For), proved-int64(rememberClears))
+	rs.cleared.add(key, e.batch.party, known, 1)
+	old := t
+	if t > proved {
+		old = proved - int64(rs.rule.Within) // the others may still count for an earlier time
+	}
+	rs.emptied(key, old)
 	for _, ep := range e.concerned(rs, rs.byClear, rs.clearAt, key, values) {
 		if ep.window != nil {
-			ep.window.drop(t)
+			ep.window.drop(old)
 			rs.slots.resize(&ep.slot, ep.window.size())
 		}
-		if t >= ep.newest {
+		switch {
+		case t < known.newest: // it began after a newer clear line
+		case ep.times != nil:
+			e.recover(ep, known, t, now, h.line)
+		case t >= ep.newest, rs.undone(ep, t):
 			e.closeBy(ep, ReasonClear, t, now, h.line)
 		}
 	}
+	rs.divide(e, key, known, t, now)
 }
 
 // takeUnless takes a muting line: it ends the pending episodes that it mutes.

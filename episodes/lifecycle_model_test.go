@@ -86,6 +86,9 @@ func (m *lifeModel) line(ev event, w time.Duration) {
 	switch ev.part {
 	case matcher.PartClear:
 		m.clear = t
+		if m.state == StatePending && t > m.starts+m.r.For {
+			m.fire() // it was true for its time
+		}
 		if m.state != "" {
 			m.end(ReasonClear, t)
 		}

@@ -81,7 +81,7 @@ func (e *Engine) export(ep *episode, now int64) Episode {
 		Silent: rs.rule.Mode == rules.ModeSilent, Labels: ep.labels,
 		StartsAt: instant(ep.starts - ep.moved), LastSeen: instant(ep.newest), Written: instant(ep.written),
 		Count: ep.lines, Line: e.shown(&ep.last.line), First: e.shown(&ep.first),
-		Deadline: instant(ep.deadline(rs)), Held: rs.held(now), Party: ep.slot.cell.party, Origin: ep.logs.String(),
+		Deadline: instant(ep.deadline(rs)), Held: rs.held(now), Party: ep.charged(), Origin: ep.logs.String(),
 	}
 	if ep.fired != 0 {
 		x.FiredAt = instant(ep.fired)

@@ -41,6 +41,7 @@ func (e *Engine) Restore(data []byte, now time.Time) error {
 		}
 		e.closed = append(e.closed, x)
 		e.changes = append(e.changes, x)
+		e.noteSpan(x.Fingerprint, span{c.Starts, c.Ends, c.Concluded})
 	}
 	for _, r := range s.Rules {
 		rs := e.rules[r.Alert]
@@ -100,30 +101,10 @@ func (e *Engine) restoreRule(rs *ruleState, r ruleSnapshot, from *snapshot, now 
 		if len(s.Values) != len(rs.rule.By) || s.State != StatePending && s.State != StateFiring {
 			continue // not written by this program
 		}
-		who := e.restoredIdentity(from.Identity, s.Identity)
-		ep := &episode{
-			rs: rs, key: join(s.Values, who), values: s.Values, who: who, labels: s.Labels, print: printOf(s.Labels), state: s.State, namespace: s.Namespace,
-			starts: s.Starts, moved: s.Moved, newest: s.Newest, from: s.From, fired: s.Fired, written: s.Written,
-			lines: s.Lines, lastID: s.LastID, chain: loadHits(r.Wants, s.Chain),
-			last: hit{line: text{s: s.Line, clean: true}}, first: text{s: s.First, clean: true},
-		}
-		ep.logs = logs{first: s.Log, known: s.Logs[:min(len(s.Logs), maxLogs)]}
-		ep.restored = restored{loose: s.Loose || rs.older != nil && who == nil, nameless: s.Nameless}
-		if s.First == "" {
-			ep.first = ep.last.line
-		}
-		if s.Window != nil {
-			s.Window.Key = s.Values
-			ep.window = rs.loadWindow(r.Wants, *s.Window, who)
-			if n := ep.window.newest; n != nil && n.line.s == "" {
-				n.line = ep.last.line
-			}
-		}
-		ep.noteRestored(now)
+		ep := e.restoreEpisode(rs, r.Wants, s, from, now)
 		if rs.open[ep.key] == nil {
 			e.add(ep, cmp.Or(s.Party, s.Namespace, rs.partyOfKey(s.Values)))
 			ep.due.arm()
-
 		}
 	}
 	for _, w := range r.Windows {
@@ -135,8 +116,9 @@ func (e *Engine) restoreRule(rs *ruleState, r ruleSnapshot, from *snapshot, now 
 		}
 	}
 	for _, c := range r.Cleared {
-		rs.cleared.add(string(c.Key), c.Party, c.Value, 1)
+		rs.cleared.add(string(c.Key), c.Party, c.clears(), 1)
 	}
+	e.restoreLapses(rs, r, from, now)
 	for _, m := range r.Muted {
 		rs.muted.add(string(m.Key), m.Party, m.Value, len(m.Value))
 	}
@@ -152,6 +134,50 @@ func (e *Engine) restoreRule(rs *ruleState, r ruleSnapshot, from *snapshot, now 
 		rs.over.due.arm()
 	}
 	e.rename(rs, now) // severity or labels may have changed meanwhile
+}
+
+func (e *Engine) restoreEpisode(rs *ruleState, wants []string, s episodeSnapshot, from *snapshot, now int64) *episode {
+	who := e.restoredIdentity(from.Identity, s.Identity)
+	ep := &episode{
+		rs: rs, key: join(s.Values, who), values: s.Values, who: who, labels: s.Labels, print: printOf(s.Labels), state: s.State, namespace: s.Namespace, party: s.Party,
+		starts: s.Starts, moved: s.Moved, newest: s.Newest, from: s.From, fired: s.Fired, written: s.Written,
+		lines: s.Lines, lastID: s.LastID, chain: loadHits(wants, s.Chain),
+		last: hit{line: text{s: s.Line, clean: true}}, first: text{s: s.First, clean: true},
+	}
+	ep.logs = logs{first: s.Log, known: s.Logs[:min(len(s.Logs), maxLogs)]}
+	ep.restored = restored{loose: s.Loose || rs.older != nil && who == nil, nameless: s.Nameless}
+	if s.First == "" {
+		ep.first = ep.last.line
+	}
+	if s.Window != nil {
+		s.Window.Key = s.Values
+		ep.window = rs.loadWindow(wants, *s.Window, who)
+		if n := ep.window.newest; n != nil && n.line.s == "" {
+			n.line = ep.last.line
+		}
+	}
+	ep.noteRestored(now)
+	if ep.undecided() && rs.waits() {
+		if ep.times = unpack(s.Times); len(ep.times) == 0 {
+			ep.times = slices.Compact(times{ep.starts, ep.newest})
+		}
+	}
+	return ep
+}
+
+// restoreLapses comes behind the clear lines, which tell when a lapse ended.
+func (e *Engine) restoreLapses(rs *ruleState, r ruleSnapshot, from *snapshot, now int64) {
+	for _, s := range r.Lapses {
+		ts := unpack(s.Times)
+		if len(s.Values) != len(rs.rule.By) || len(ts) == 0 {
+			continue // not written by this program
+		}
+		ep := e.restoreEpisode(rs, r.Wants, s, from, now)
+		ep.times = nil
+		ep.clears, ep.noClear = rs.shared(rs.clearAt, ep.values, ep.who)
+		ep.mutes, _ = rs.shared(rs.muteAt, ep.values, ep.who)
+		e.addLapse(&lapse{ep: ep, times: ts, shown: s.Shown})
+	}
 }
 
 func (rs *ruleState) loadWindow(wants []string, s windowSnapshot, who *identity) *window {

@@ -142,7 +142,7 @@ func TestRoomsAreShared(t *testing.T) {
 			if i == 2 {
 				rs.rule.Severity = rules.SeverityCritical
 			}
-			caches[name] = newCache(rs, r, m.limit, func(v, _ string) { evicted = append(evicted, v) })
+			caches[name] = newCache(rs, r, m.limit, func(_, v, _ string) { evicted = append(evicted, v) })
 		}
 		for range rapid.IntRange(1, 150).Draw(t, "steps") {
 			name := rapid.SampledFrom([]string{"a", "b", "C"}).Draw(t, "rule")
@@ -190,7 +190,7 @@ func requireExact(t *rapid.T, m *roomModel, r *room, caches map[string]*cache[st
 func TestReclass(t *testing.T) {
 	r := newRoom(load{10, 10})
 	rs := &ruleState{rule: &rules.Rule{Severity: rules.SeverityWarning}}
-	k := newCache(rs, r, 10, func(string, string) {})
+	k := newCache(rs, r, 10, func(_, _, _ string) {})
 	for i := range 6 {
 		k.add(fmt.Sprint(i), fmt.Sprint("ns", i%2), "v", 1)
 	}

@@ -36,8 +36,9 @@ type ruleState struct {
 	windows         *cache[*window] // of keys without an episode
 	// cleared and muted hold, per value of `same`, the newest clear line and
 	// the muting lines.
-	cleared *cache[int64]
+	cleared *cache[clears]
 	muted   *cache[[]int64]
+	lapses  []*lapse
 	over    overflow
 	stats   RuleStats // but for LastMatch
 	newest  int64     // event time of a matching line
@@ -48,9 +49,9 @@ func (e *Engine) newRuleState(r *rules.Rule) *ruleState {
 	rs.over.due.rs = rs
 	size := 10 * max(r.Limit, 1)
 	rs.slots = newShelf(rs, e.slots, r.Limit, nil) // nothing is evicted: see place
-	rs.windows = newCache(rs, e.windows, size, func(w *window, party string) { e.evictedWindow(rs, w, party) })
-	rs.cleared = newCache(rs, e.asides, size, func(t int64, party string) { e.evictedClear(rs, t, party) })
-	rs.muted = newCache(rs, e.asides, size, func(ts []int64, party string) { e.evictedMute(rs, ts, party) })
+	rs.windows = newCache(rs, e.windows, size, func(_ string, w *window, party string) { e.evictedWindow(rs, w, party) })
+	rs.cleared = newCache(rs, e.asides, size, func(key string, c clears, party string) { e.evictedClear(rs, key, c.newest, party) })
+	rs.muted = newCache(rs, e.asides, size, func(_ string, ts []int64, party string) { e.evictedMute(rs, ts, party) })
 	rs.clearAt, rs.muteAt = sameAt(r, r.Clear), sameAt(r, r.Unless)
 	rs.ambiguous = slices.ContainsFunc(e.cfg.Identity, func(name string) bool {
 		return slices.Contains(r.By, name) || slices.ContainsFunc(r.Labels, func(l rules.NamedTemplate) bool { return l.Name == name })

@@ -176,12 +176,12 @@ type item[V any] struct {
 }
 
 // newCache makes a cache. evicted is called with what was evicted.
-func newCache[V any](rs *ruleState, r *room, maximum int, evicted func(v V, party string)) *cache[V] {
+func newCache[V any](rs *ruleState, r *room, maximum int, evicted func(key string, v V, party string)) *cache[V] {
 	k := &cache[V]{items: map[string]*item[V]{}}
 	k.shelf = newShelf(rs, r, maximum, func(x *entry, party string) {
 		v := k.items[x.key].value
 		delete(k.items, x.key)
-		evicted(v, party)
+		evicted(x.key, v, party)
 	})
 	return k
 }

@@ -41,7 +41,8 @@ type ruleSnapshot struct {
 	Wants    []string                 `json:"wants,omitempty"`
 	Open     []episodeSnapshot        `json:"open,omitempty"`
 	Windows  []windowSnapshot         `json:"windows,omitempty"`
-	Cleared  []entrySnapshot[int64]   `json:"cleared,omitempty"`
+	Lapses   []episodeSnapshot        `json:"lapses,omitempty"`
+	Cleared  []clearSnapshot          `json:"cleared,omitempty"`
 	Muted    []entrySnapshot[[]int64] `json:"muted,omitempty"`
 	Overflow *overflowSnapshot        `json:"overflow,omitempty"`
 }
@@ -69,6 +70,8 @@ type episodeSnapshot struct {
 	Log       string            `json:"log,omitempty"`
 	Logs      []uint64          `json:"logs,omitempty"`
 	Window    *windowSnapshot   `json:"window,omitempty"`
+	Times     []byte            `json:"times,omitempty"` // as packed, while it is undecided
+	Shown     bool              `json:"shown,omitempty"` // of a lapse
 }
 
 type windowSnapshot struct {
@@ -217,24 +220,13 @@ func (e *Engine) saveRule(rs *ruleState) ruleSnapshot {
 		out.Open = make([]episodeSnapshot, 0, n)
 	}
 	for _, ep := range rs.sorted() {
-		x := episodeSnapshot{
-			Values: ep.values, Identity: ep.who.saved(), Loose: ep.loose, Nameless: ep.nameless, Labels: ep.labels, State: ep.state, Namespace: ep.namespace, Party: ep.slot.cell.party, Starts: ep.starts, Moved: ep.moved, Newest: ep.newest,
-			From: ep.from, Fired: ep.fired, Written: ep.written, Lines: ep.lines, LastID: ep.lastID,
-			Chain: saveValues(rs.rule, ep.chain), Line: e.savedLine(&ep.last.line), First: e.savedLine(&ep.first),
-		}
-		x.Log, x.Logs = ep.logs.first, slices.Clone(ep.logs.known)
-		if x.First == x.Line {
-			x.First = ""
-		}
-		if ep.window != nil {
-			w := e.saveWindow(rs.rule, ep.window)
-			w.Key, w.Identity, w.Loose = nil, nil, false
-			if len(w.Newest) > 0 && w.Newest[0].Line == x.Line {
-				w.Newest[0].Line = ""
-			}
-			x.Window = &w
-		}
+		x := e.saveEpisode(ep)
 		out.Open = append(out.Open, x)
+	}
+	for _, l := range rs.lapses {
+		x := e.saveEpisode(l.ep)
+		x.Times, x.Shown = l.times.pack(), l.shown
+		out.Lapses = append(out.Lapses, x)
 	}
 	for x, party := range rs.windows.values() {
 		if x.value.size() > 0 {
@@ -243,7 +235,9 @@ func (e *Engine) saveRule(rs *ruleState) ruleSnapshot {
 			out.Windows = append(out.Windows, w)
 		}
 	}
-	out.Cleared = saveEntries(rs.cleared)
+	for x, party := range rs.cleared.values() {
+		out.Cleared = append(out.Cleared, saveClears(x.value, x.key, party))
+	}
 	out.Muted = saveEntries(rs.muted)
 	for i := range out.Muted {
 		out.Muted[i].Value = slices.Clone(out.Muted[i].Value) // it is changed in place
@@ -254,6 +248,29 @@ func (e *Engine) saveRule(rs *ruleState) ruleSnapshot {
 		out.Overflow = x
 	}
 	return out
+}
+
+// saveEpisode saves an episode.
+func (e *Engine) saveEpisode(ep *episode) episodeSnapshot {
+	x := episodeSnapshot{
+		Party: ep.charged(),
+		Times: ep.times.pack(), Log: ep.logs.first, Logs: slices.Clone(ep.logs.known),
+		Values: ep.values, Identity: ep.who.saved(), Loose: ep.loose, Nameless: ep.nameless, Labels: ep.labels, State: ep.state, Namespace: ep.namespace, Starts: ep.starts, Moved: ep.moved, Newest: ep.newest,
+		From: ep.from, Fired: ep.fired, Written: ep.written, Lines: ep.lines, LastID: ep.lastID,
+		Chain: saveValues(ep.rs.rule, ep.chain), Line: e.savedLine(&ep.last.line), First: e.savedLine(&ep.first),
+	}
+	if x.First == x.Line {
+		x.First = ""
+	}
+	if ep.window != nil {
+		w := e.saveWindow(ep.rs.rule, ep.window)
+		w.Key, w.Identity, w.Loose = nil, nil, false
+		if len(w.Newest) > 0 && w.Newest[0].Line == x.Line {
+			w.Newest[0].Line = ""
+		}
+		x.Window = &w
+	}
+	return x
 }
 
 func saveEntries[V any](k *cache[V]) []entrySnapshot[V] {

@@ -37,6 +37,7 @@ func (e *Engine) ClockSet(d time.Duration, now time.Time) {
 			e.gone.Add(pod, t+by)
 		}
 	}
+	e.moveSpans(by)
 	for _, p := range e.past {
 		p.Concluded = p.Concluded.Add(d)
 	}
@@ -57,14 +58,31 @@ func (e *Engine) stamped(t, now int64) int64 {
 	return t
 }
 
+func (ep *episode) move(by int64) {
+	ep.starts += by
+	ep.moved += by
+	ep.newest += by
+	ep.from += by
+	ep.written += by
+	ep.times.move(by)
+}
+
+func (l *lapse) move(by int64) {
+	l.ep.move(by)
+	l.times.move(by)
+	l.end += by
+}
+
+func (ts times) move(by int64) {
+	for i := range ts {
+		ts[i] += by
+	}
+}
+
 // move adds by to every time of a rule.
 func (rs *ruleState) move(by int64) {
 	for _, ep := range rs.open {
-		ep.starts += by
-		ep.moved += by
-		ep.newest += by
-		ep.from += by
-		ep.written += by
+		ep.move(by)
 		if ep.window != nil {
 			ep.window.move(by)
 		}
@@ -73,7 +91,10 @@ func (rs *ruleState) move(by int64) {
 		x.value.move(by)
 	}
 	for _, x := range rs.cleared.items {
-		x.value += by
+		x.value = x.value.move(by)
+	}
+	for _, l := range rs.lapses {
+		l.move(by)
 	}
 	for _, x := range rs.muted.items {
 		moved := make([]int64, len(x.value)) // a copy: a snapshot may share it
@@ -90,9 +111,7 @@ func (rs *ruleState) move(by int64) {
 }
 
 func (w *window) move(by int64) {
-	for i := range w.lines {
-		w.lines[i] += by
-	}
+	w.lines.move(by)
 	for _, h := range w.values {
 		h.t += by
 	}

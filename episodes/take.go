@@ -90,11 +90,15 @@ func (e *Engine) takeStep(rs *ruleState, m *matcher.Hit, h *hit, now int64) {
 	if ep == nil {
 		ep = e.adopt(rs)
 	}
-	cleared := e.clearedAt(rs, ep, values)
-	if r.Clear != nil && h.t <= cleared {
-		return // what it announces was over already
+	known, lo, hi := noClears(), int64(noTime), int64(forever)
+	if r.Clear != nil {
+		var alive bool
+		known = e.clearsOf(rs, ep, values)
+		if lo, hi, alive = known.gap(h.t); !alive {
+			return // a clear line of the same time, or one that is forgotten, ended it
+		}
 	}
-	if ep != nil && h.t > ep.from && ep.lastID != h.id {
+	if ep != nil && hi == forever && ep.counts(h.t) && ep.lastID != h.id {
 		ep.lines++
 		ep.lastID = h.id
 		ep.logs.note(&e.batch.origin)
@@ -103,16 +107,24 @@ func (e *Engine) takeStep(rs *ruleState, m *matcher.Hit, h *hit, now int64) {
 	trig := trigger{t: h.t, from: h.t - 1, shown: h, lines: 1, line: h}
 	if rs.windowed() {
 		var ok bool
-		if trig, ok = e.count(rs, ep, int(m.Part), cleared); !ok {
+		if trig, ok = e.count(rs, ep, int(m.Part), known, lo, hi); !ok {
 			return
 		}
+	}
+	trig.namespace, trig.party = m.Labels["namespace"], e.batch.party
+	if hi < forever {
+		e.lapsed(rs, values, &trig, lo, hi, now)
+		return
+	}
+	if over := trig.t + rs.quiet(); ep != nil && r.Clear == nil && over < ep.starts {
+		e.lapsed(rs, values, &trig, noTime, over, now)
+		return
 	}
 	if ep != nil {
 		rs.slots.use(&ep.slot, e.batch.party)
 		e.extend(ep, &trig)
 		return
 	}
-	trig.namespace, trig.party = m.Labels["namespace"], e.batch.party
 	e.open(rs, values, &trig, now)
 }
 
@@ -138,8 +150,8 @@ func (e *Engine) keyOf(rs *ruleState, wanted []string) (values []string, missing
 }
 
 // count puts the hit of the batch into the window of its key and looks for a
-// trigger.
-func (e *Engine) count(rs *ruleState, ep *episode, step int, cleared int64) (trigger, bool) {
+// trigger between the clear lines at lo and hi.
+func (e *Engine) count(rs *ruleState, ep *episode, step int, known clears, lo, hi int64) (trigger, bool) {
 	var kept *item[*window]
 	var w *window
 	if ep != nil {
@@ -148,8 +160,14 @@ func (e *Engine) count(rs *ruleState, ep *episode, step int, cleared int64) (tri
 		kept = e.windowOf(rs, e.batch.party)
 		w = kept.value
 	}
-	w.drop(max(rs.watermark()-int64(rs.rule.Within), cleared))
-	trig, ok := w.add(rs.rule, step, &e.batch)
+	proved := rs.watermark()
+	old := proved - int64(rs.rule.Within)
+	if known.newest <= proved {
+		old = max(old, known.newest)
+	}
+	w.drop(old)
+	trig, ok := w.add(rs.rule, step, &e.batch, lo, hi)
+	trig.from = max(trig.from, lo)
 	if kept != nil {
 		if n := w.size(); n != kept.lines {
 			rs.windows.resize(&kept.entry, n)
@@ -182,28 +200,19 @@ func (e *Engine) windowOf(rs *ruleState, party string) *item[*window] {
 	return rs.windows.add(string(e.batch.key), party, rs.newWindow(e.batch.cloned(e.batch.by), e.batch.who), 0)
 }
 
-// clearedAt is the time of the newest clear line that concerns a key.
-func (e *Engine) clearedAt(rs *ruleState, ep *episode, values []string) int64 {
-	if rs.cleared.used == 0 {
-		return noTime
+// counts reports whether a line is one of the failure: of the window that opened it
+// or newer, or an older one that was read later.
+func (ep *episode) counts(t int64) bool {
+	return t > ep.from || !ep.rs.windowed() && t > ep.from-ep.rs.quiet()
+}
+
+// windowFor returns the window of a key, nil if there is none.
+func (rs *ruleState) windowFor(key string) *window {
+	if ep := rs.open[key]; ep != nil {
+		return ep.window
 	}
-	key, missing := "", false
-	if ep != nil {
-		key, missing = ep.clears, ep.noClear
-	} else {
-		key, missing = rs.shared(rs.clearAt, values, e.batch.who)
-	}
-	if missing {
-		return noTime // no clear line lacks a value
-	}
-	if x := rs.cleared.items[key]; x != nil {
+	if x := rs.windows.items[key]; x != nil {
 		return x.value
 	}
-	if rs.older != nil {
-		key, _ = rs.shared(rs.clearAt, values, nil)
-		if t, ok := rs.older.cleared[key]; ok {
-			return t
-		}
-	}
-	return noTime
+	return nil
 }

@@ -106,6 +106,14 @@ func (hs hits) since(t int64) int {
 	return sort.Search(len(hs), func(i int) bool { return hs[i].t > t })
 }
 
+// between returns the indexes of the hits between two times, both exclusive.
+func (hs hits) between(lo, hi int64) (from, to int) {
+	if hi == forever {
+		return hs.since(lo), len(hs)
+	}
+	return hs.since(lo), hs.since(hi - 1)
+}
+
 // times is a sorted list of the times of lines that are merely counted: a window
 // of hundreds of lines costs some bytes a line.
 type times []int64
@@ -139,6 +147,14 @@ func (ts times) since(t int64) int {
 		return n
 	}
 	return sort.Search(len(ts), func(i int) bool { return ts[i] > t })
+}
+
+// between is that of hits.
+func (ts times) between(lo, hi int64) (from, to int) {
+	if hi == forever {
+		return ts.since(lo), len(ts)
+	}
+	return ts.since(lo), ts.since(hi - 1)
 }
 
 // window holds what was counted for one key.
@@ -207,8 +223,8 @@ func (w *window) size() int {
 }
 
 // add counts the hit of a batch for one step and returns the trigger that it
-// completes.
-func (w *window) add(r *rules.Rule, step int, b *batch) (trigger, bool) {
+// completes with lines between lo and hi, the times of clear lines.
+func (w *window) add(r *rules.Rule, step int, b *batch, lo, hi int64) (trigger, bool) {
 	h := &b.hit
 	if r.Sequence {
 		h = &hit{}
@@ -220,7 +236,7 @@ func (w *window) add(r *rules.Rule, step int, b *batch) (trigger, bool) {
 		if w.extra += extra; at < 0 {
 			return trigger{}, false
 		}
-		trig, ok := w.chain(r, step, h)
+		trig, ok := w.chain(r, step, h, lo, hi)
 		if !ok && step < len(w.steps)-1 {
 			h.line = text{} // only the line of a last step is shown
 		}
@@ -228,7 +244,7 @@ func (w *window) add(r *rules.Rule, step int, b *batch) (trigger, bool) {
 	}
 	i := w.lines.insert(h.t)
 	if r.Distinct != "" {
-		return w.addDistinct(r, b)
+		return w.addDistinct(r, b, lo, hi)
 	}
 	if i < 0 {
 		return trigger{}, false
@@ -239,7 +255,8 @@ func (w *window) add(r *rules.Rule, step int, b *batch) (trigger, bool) {
 	if h.t >= w.newest.t {
 		b.lend(w.newest, h)
 	}
-	end, lines := counted(r, w.lines, i)
+	from, to := w.lines.between(lo, hi)
+	end, lines := counted(r, w.lines[from:to], i-from)
 	if lines == 0 {
 		return trigger{}, false
 	}
@@ -262,12 +279,12 @@ func markSeveral(hs hits, h *hit) (found bool) {
 }
 
 // addDistinct keeps the newest hit of each value and counts values.
-func (w *window) addDistinct(r *rules.Rule, b *batch) (trigger, bool) {
+func (w *window) addDistinct(r *rules.Rule, b *batch, lo, hi int64) (trigger, bool) {
 	name := slices.Index(b.hit.wants, r.Distinct)
 	v := b.hit.valueAt(name, r.Distinct)
 	var h *hit
 	for i, old := range w.values {
-		if old.valueAt(name, r.Distinct) != v {
+		if old.t <= lo || old.t >= hi || old.valueAt(name, r.Distinct) != v {
 			continue
 		}
 		if old.t >= b.hit.t {
@@ -287,16 +304,17 @@ func (w *window) addDistinct(r *rules.Rule, b *batch) (trigger, bool) {
 		return trigger{}, false
 	}
 	each := b.each[:0]
-	for _, v := range w.values {
+	from, to := w.values.between(lo, hi)
+	for _, v := range w.values[from:to] {
 		each = append(each, v.t)
 	}
 	b.each = each
-	end, n := counted(r, each, i)
+	end, n := counted(r, each, i-from)
 	if n == 0 {
 		return trigger{}, false
 	}
-	lines := w.lines.since(end) - w.lines.since(end-int64(r.Within))
-	return reached(r, end, lines, w.values[each.since(end)-1], h), true
+	lines := w.lines.since(end) - w.lines.since(max(end-int64(r.Within), lo))
+	return reached(r, end, lines, w.values[from+each.since(end)-1], h), true
 }
 
 // reached is the trigger of the window of some lines that ends at end, shown by
@@ -319,4 +337,28 @@ func counted(r *rules.Rule, ts times, i int) (end int64, n int) {
 		}
 	}
 	return 0, 0
+}
+
+// ends returns the times of all triggers between lo and hi, the times of clear lines.
+// With distinct, those are missing that only older lines of a value complete.
+func (w *window) ends(r *rules.Rule, lo, hi int64) times {
+	var out times
+	if r.Sequence {
+		return w.chainEnds(r, lo, hi)
+	}
+	from, to := w.lines.between(lo, hi)
+	ts := w.lines[from:to]
+	if r.Distinct != "" {
+		from, to = w.values.between(lo, hi)
+		ts = nil
+		for _, h := range w.values[from:to] {
+			ts = append(ts, h.t)
+		}
+	}
+	for i, t := range ts {
+		if i+1-ts.since(t-int64(r.Within)) >= r.Count && (len(out) == 0 || out[len(out)-1] != t) {
+			out = append(out, t)
+		}
+	}
+	return out
 }
