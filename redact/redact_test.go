@@ -230,7 +230,8 @@ func hostile(n int) []string {
 	for _, s := range []string{
 		"auth=", "auth=a", "token:[word word ", "://a", "://a:b/", ":token> ", "sk-", "-u,a", "key=/", "?key=/", `auth:\"`, `auth:'`, "eyJ", "a.", "==", "secret: a ",
 		"password", "\\", `"`, "'", "Bearer ", "Data{", "-----BEGIN ", "-----BEGIN PRIVATE KEY", "token: x509: ", "s.", "SK", "K10", "::", "Cookie:[", "=", ":", "@tcp(", "a:b@tcp(",
-		"Authorization: ", "--user a ", "value=", `"name":"password","value":`, "\x1b]", "\x1b[", "&a=b", ",a=", "auth=,a ",
+		"Authorization: ", "--user a ", "mysql -p", "/hooks/", "hc-ping.com/", "$6$", "{SHA", "re_", "pat", "ghp_", "-p ", "password is ", "token a", "a:b@c:1 ", "h:543:a:b:", "a%20b", "%", "+a", "&#34;", "YWJjZGVm", "aB3", "net use ",
+		"echo a|", "UserPassword(", "AUTH ", "BEGIN ", "user:a.", "{\"password\":{", "kty d", "data:\n  a: b Secret", "map[string][]byte{", "IDENTIFIED BY ", "@//", "$2a$", "-us1", "a/@//", "value=", `"name":"password","value":`, "\x1b]", "\x1b[", "&a=b", ",a=", "auth=,a ",
 	} {
 		out = append(out, strings.Repeat(s, n/len(s)))
 	}
@@ -243,6 +244,20 @@ func TestHostileTexts(t *testing.T) {
 		out := r.String(s)
 		require.Equal(t, out, r.String(out), "%.40q", s)
 		Sanitise(s)
+	}
+}
+
+// TestWorkIsLinear: twice the hostile text takes at most 2.5 times the steps.
+func TestWorkIsLinear(t *testing.T) {
+	r := New(nil)
+	steps := func(s string) int {
+		sc := scanner{r: r, s: s}
+		sc.all()
+		return sc.steps + len(s)
+	}
+	long := hostile(1 << 17)
+	for i, s := range hostile(1 << 16) {
+		require.LessOrEqual(t, 2*steps(long[i]), 5*steps(s), "%.40q", s)
 	}
 }
 

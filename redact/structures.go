@@ -72,7 +72,11 @@ func (sc *scanner) oracleLogin(i int) span {
 
 // hook finds the word of a URL that is the right to call it: letters and digits.
 func (sc *scanner) hook(i int) span {
-	end := sc.run(i, func(c byte) bool { return isAlnum(c) || c == '/' })
+	end := i
+	for end < len(sc.s) && end-i < maxKnown && (isAlnum(sc.s[end]) || sc.s[end] == '/') {
+		end++
+	}
+	sc.steps += end - i
 	if end-i < 20 || !strings.ContainsAny(sc.s[i:end], "0123456789") {
 		return span{}
 	}
@@ -141,7 +145,10 @@ func words(list string) map[string]bool {
 // announced finds the password behind the word at i in prose: it has a digit or
 // a sign that words do not have.
 func (sc *scanner) announced(i int) span {
-	end := min(sc.run(i, isLetter), i+16)
+	end := i
+	for end < len(sc.s) && end-i < 16 && isLetter(sc.s[end]) {
+		end++
+	}
 	credentials := false
 	switch strings.ToLower(sc.s[i:end]) {
 	case "password", "passwd", "passphrase", "passcode":

@@ -199,9 +199,11 @@ func (sc *scanner) token(i int) span {
 
 // run returns the end of the bytes from i on that are in a set.
 func (sc *scanner) run(i int, in func(byte) bool) int {
+	from := i
 	for i < len(sc.s) && in(sc.s[i]) {
 		i++
 	}
+	sc.steps += i - from
 	return i
 }
 

@@ -147,6 +147,7 @@ func (sc *scanner) quoted(i, n int) span {
 	s, quote := sc.s, sc.s[i]
 	run := 0
 	for j := i + 1; j < len(s); j++ {
+		sc.steps++
 		switch s[j] {
 		case '\\':
 			run++
@@ -258,6 +259,7 @@ func (sc *scanner) unquoted(i int) span {
 			end = min(len(s), sc.quoted(end, 0).to+1)
 		}
 	}
+	sc.steps += end - i
 	end = sc.trimBackslashes(i, end)
 	for end > i && sc.isLoose(i, end-1) {
 		end--
