@@ -155,31 +155,6 @@ func TestStateWordsOfNextEpisodes(t *testing.T) {
 		step{at: mnt, want: "1 firing, 2 firing"})
 }
 
-// A receiver that keeps a list gets every episode of a key, in order, over an
-// outage and a restart. What is beyond a bound is counted.
-func TestStateEachEpisode(t *testing.T) {
-	cfg := StateConfig{ResolvedFor: DefaultResolvedFor, EachEpisode: true}
-	s := NewState(cfg)
-	s.Notify(eps(firing(1, 0)), t0)
-	s.Accepted(s.Due(t0, 10), t0)
-	s.Notify(eps(resolved(1, 0, 1), resolved(1, 2, 3), firing(1, 4), resolved(1, 4, 5), firing(1, 6)), t0)
-	s = reborn(t, s, t0)
-	s.Notify(eps(firing(1, 6)), t0)
-	var got []string
-	for due := s.Due(t0, 10); len(due) > 0; due = s.Due(t0, 10) {
-		got = append(got, fmt.Sprint(words(due), " ", due[0].Episode.StartsAt.Sub(t0).Nanoseconds()))
-		s.Accepted(due, t0)
-	}
-	require.Equal(t, []string{
-		"1 resolved news 0", "1 firing news 2", "1 resolved news 2", "1 firing news 4", "1 resolved news 4", "1 firing news 6",
-	}, got)
-
-	for i := range time.Duration(maxLater + 3) {
-		s.Notify(eps(resolved(1, 6+10*i, 8+10*i), firing(1, 16+10*i)), t0)
-	}
-	require.Equal(t, int64(3), s.Stats().Evicted)
-}
-
 func TestStateSilentPendingDropped(t *testing.T) {
 	f := func(change func(*episodes.Episode), want string) {
 		t.Helper()
@@ -312,69 +287,6 @@ func TestStateClockSetBack(t *testing.T) {
 	require.True(t, ok)
 	require.False(t, next.After(back.Add(time.Minute)))
 	require.Equal(t, "1 resolved news, 2 firing", words(s.Due(back.Add(time.Minute), 10)))
-}
-
-func TestStateRestartedEndpoint(t *testing.T) {
-	s := NewState(testConfig())
-	s.Notify([]episodes.Episode{firing(1, 0), firing(2, 0), firing(3, 0)}, t0)
-	require.Len(t, s.Accepted(s.Due(t0, 10), t0), 3)
-	now := t0.Add(5 * time.Minute)
-	s.Accepted(s.Due(now, 10), now)
-	s.Notify([]episodes.Episode{resolved(3, 0, 5*time.Minute)}, now)
-	s.Accepted(s.Due(now, 10), now)
-	now = now.Add(30 * time.Second)
-	s.Notify([]episodes.Episode{resolved(2, 0, 5*time.Minute)}, now)
-
-	s.Restarted(t0.Add(-time.Hour))
-	require.Equal(t, "2 resolved news", words(s.Due(now, 10)), "it started before")
-
-	s.Restarted(now.Add(-time.Second))
-	due := s.Due(now, 10)
-	require.Equal(t, "1 firing news, 2 firing news, 3 resolved", words(due))
-	require.Empty(t, s.Accepted(due, now), "none of them for the first time")
-	now = now.Add(time.Minute)
-	require.Equal(t, "2 resolved news, 1 firing, 3 resolved", words(s.Due(now, 10)))
-
-	// The end was told to one that had restarted unnoticed.
-	s.Accepted(s.Due(now, 10), now)
-	now = now.Add(30 * time.Second)
-	s.Restarted(now.Add(-10 * time.Second))
-	require.Equal(t, "1 firing news, 2 resolved, 3 resolved", words(s.Due(now, 10)), "these ends were told before")
-	s.Accepted(s.Due(now, 10), now)
-	now = now.Add(10 * time.Minute)
-	s.Accepted(s.Due(now, 10), now)
-	now = now.Add(30 * time.Second)
-	s.Notify([]episodes.Episode{resolved(1, 0, 5*time.Minute)}, now)
-	s.Accepted(s.Due(now, 10), now)
-	s.Restarted(now.Add(-time.Second))
-	require.Equal(t, "1 firing news", words(s.Due(now, 1)))
-
-	// Only the end was sent to the new process.
-	f := func(then time.Duration, want string) {
-		t.Helper()
-		s := NewState(testConfig())
-		s.Notify([]episodes.Episode{firing(1, 0)}, t0)
-		s.Accepted(s.Due(t0, 1), t0)
-		now := t0.Add(5 * time.Minute)
-		s.Notify([]episodes.Episode{resolved(1, 0, 5*time.Minute)}, now)
-		s.Accepted(s.Due(now, 1), now)
-		s.Restarted(now.Add(then))
-		require.Equal(t, want, words(s.Due(now, 1)))
-	}
-	f(-time.Second, "1 firing news")
-	f(time.Second, "1 resolved")
-}
-
-func TestStateRestartedUnnoticed(t *testing.T) {
-	// It was told again since it started: only the end has to wait.
-	s := NewState(testConfig())
-	s.Notify([]episodes.Episode{firing(1, 0)}, t0)
-	s.Accepted(s.Due(t0, 10), t0)
-	s.Accepted(s.Due(t0.Add(time.Minute), 10), t0.Add(time.Minute))
-	s.Restarted(t0.Add(30 * time.Second))
-	s.Notify([]episodes.Episode{resolved(1, 0, 61*time.Second)}, t0.Add(61*time.Second))
-	require.Empty(t, s.Due(t0.Add(119*time.Second), 10))
-	require.Equal(t, "1 resolved news", words(s.Due(t0.Add(2*time.Minute), 10)))
 }
 
 // reborn is what a state is after a stop and a start.

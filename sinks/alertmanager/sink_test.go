@@ -266,68 +266,6 @@ func TestHungRequestsDoNotPile(t *testing.T) {
 	})
 }
 
-func TestPoison(t *testing.T) {
-	bad := func(labels map[string]string) bool { return strings.HasPrefix(labels["alertname"], "Bad") }
-	f := func(names ...string) {
-		t.Helper()
-		inBubble(t, 1, func(b *bench) {
-			am := b.ams[0]
-			am.Refuse(bad)
-			heartbeat := fire("Heartbeat")
-			b.notify(heartbeat)
-			// A proxy in front may refuse the whole request.
-			am.Set(func(w http.ResponseWriter, r *http.Request) bool {
-				if posts := am.Posts(); len(posts) > 4000 {
-					require.Fail(t, "too many requests")
-				}
-				return fault.Slow(20*time.Millisecond)(w, r)
-			})
-			var eps []episodes.Episode
-			nBad := 0
-			for _, n := range names {
-				if ep := fire(n); bad(ep.Labels) {
-					nBad++
-					eps = append(eps, ep)
-				} else {
-					eps = append(eps, ep)
-				}
-			}
-			b.notify(eps...)
-			b.within(5*time.Second, "the good ones", func() bool { return b.sink.Status()[0].Pending == nBad })
-			b.notify(fire("Later"))
-			b.within(time.Second, "a later one", func() bool { return am.Told("Later") == "firing" })
-			from := len(am.Posts())
-			for range 60 {
-				b.pass(time.Minute)
-			}
-			for _, p := range am.Posts()[from:] {
-				for _, a := range p.Alerts {
-					require.True(t, !bad(a.Labels) || len(p.Alerts) == 1, "a refused alert goes alone")
-				}
-			}
-			for _, ep := range eps {
-				if !bad(ep.Labels) {
-					require.Equal(t, "firing", am.Told(ep.Alert))
-					require.GreaterOrEqual(t, len(am.Words(ep.Alert)), 60, "told again all the time")
-				}
-			}
-			require.True(t, b.sink.Status()[0].Up)
-			require.Equal(t, nBad, b.logs.byMsg["an alert is refused; the others are not held up by it"], "each said once")
-			require.Zero(t, b.logs.byMsg["alertmanager does not take alerts, trying again"])
-			require.GreaterOrEqual(t, b.sink.Status()[0].Failed[courier.ReasonRefused], int64(nBad))
-		})
-	}
-	var many []string
-	for i := range 300 {
-		many = append(many, fmt.Sprintf("Good%d", i))
-	}
-	f("Bad")
-	f("Good", "Bad")
-	f(append([]string{"Bad1"}, many...)...)
-	f(append(append([]string{}, many...), "Bad1", "Bad2")...)
-	f("Bad1", "Bad2", "Bad3", "Good1", "Bad4", "Bad5", "Bad6", "Good2", "Bad7")
-}
-
 // An alert that is refused is tried again, and told once it is taken.
 func TestPoisonIsCured(t *testing.T) {
 	inBubble(t, 1, func(b *bench) {
