@@ -99,9 +99,14 @@ func newBench(t *testing.T, cfg Config) *bench {
 func (b *bench) payload(ids ...uint64) []byte {
 	var out hits.Builder
 	for _, id := range ids {
-		out.Add(&matcher.Hit{Rule: b.p.set.Rules[0], Time: start, Values: []string{"p"}, Labels: matcher.Labels{"pod": "p"}, Line: "line", ID: id})
+		hit := hitOf(b.p.set.Rules[0], id)
+		out.Add(&hit)
 	}
 	return out.Seal()
+}
+
+func hitOf(r *rules.Rule, id uint64) matcher.Hit {
+	return matcher.Hit{Rule: r, Time: start, Values: []string{"p"}, Labels: matcher.Labels{"pod": "p"}, Line: "line", ID: id}
 }
 
 func (b *bench) post(body []byte, change ...func(*http.Request)) *httptest.ResponseRecorder {

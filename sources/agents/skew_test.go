@@ -1,0 +1,113 @@
+package agents
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/hits"
+	"crowsnest/rules"
+)
+
+// two is a set with a rule more.
+func (b *bench) two() *rules.Set {
+	r := *b.p.set.Rules[0]
+	r.Alert = "B"
+	return &rules.Set{Rules: []*rules.Rule{b.p.set.Rules[0], &r}}
+}
+
+// Rules that a node has in another version, or not at all, are behind since that
+// was seen first, also over a restart.
+func TestRulesOfNodesAreCompared(t *testing.T) {
+	b := newBench(t, Config{})
+	b.p.set = b.two()
+	a := b.p.set.Rules[0].Finds()
+	for _, node := range []string{"n1", "n2", "n3"} {
+		b.say(hits.Message{Node: node, First: 1})
+	}
+	tell := func(node string, digests map[string]string) hits.ReportAnswer {
+		_, answer := b.tell(hits.Report{Node: node, Instance: "i1", Rules: digests})
+		return answer
+	}
+	both := map[string]string{"A": a, "B": b.p.set.Rules[1].Finds()}
+	require.Empty(t, tell("n1", both).Behind)
+	require.Empty(t, tell("n3", nil).Behind, "an older agent does not say")
+	answer := tell("n2", map[string]string{"A": "ff"})
+	require.Equal(t, map[string]time.Time{"A": start, "B": start}, answer.Behind)
+	b.now = at(time.Minute)
+	behind := b.s.Behind(b.p.set)
+	require.Len(t, behind, 2)
+	require.Equal(t, []string{"n2"}, behind["A"].Parts)
+	require.Equal(t, start, behind["A"].Since)
+
+	pos := b.save()
+	b.s = New(b.s.cfg)
+	require.NoError(t, b.s.Restore(pos))
+	b.now = at(2 * time.Minute)
+	tell("n2", map[string]string{"A": a})
+	behind = b.s.Behind(b.p.set)
+	require.Len(t, behind, 1)
+	require.Equal(t, start, behind["B"].Since)
+
+	// The agent has to report again when the rules of the aggregator change.
+	old := b.p.set
+	before := tell("n2", map[string]string{"A": a}).Report
+	b.p.set = &rules.Set{Rules: old.Rules[:1]}
+	require.Empty(t, b.s.Behind(b.p.set))
+	require.NotEqual(t, before, b.s.tokenOf(b.s.nodes["n2"]))
+}
+
+// Hits of a rule that is not loaded are applied once it is.
+func TestHitsAreHeldUntilTheirRuleIsLoaded(t *testing.T) {
+	b := newBench(t, Config{})
+	h := &handler{s: b.s, p: b.p}
+	one := b.p.set
+	b.p.set = &rules.Set{}
+	b.s.Behind(b.p.set)
+	var out hits.Builder
+	for id := range uint64(3) {
+		hit := hitOf(one.Rules[0], id)
+		out.Add(&hit)
+	}
+	require.Equal(t, "taken 1 saved 0", b.say(hits.Message{Sequence: 1, First: 1, Payload: out.Seal()}))
+	require.Equal(t, 3, b.s.Stats().Held)
+	require.Zero(t, b.s.Stats().Dropped["unknown_rule"])
+	pos := b.save()
+	b.s = New(b.s.cfg)
+	require.NoError(t, b.s.Restore(pos))
+	h.s = b.s
+	h.apply()
+	require.Empty(t, b.p.taken)
+
+	b.p.set = one
+	require.Equal(t, start, b.s.Behind(one)["A"].Since, "the rule is held back to the time of the hits")
+	h.apply()
+	require.Empty(t, b.p.taken, "that has to be in force first")
+	b.now = at(tendEvery)
+	h.apply()
+	require.Equal(t, []uint64{0, 1, 2}, b.p.taken)
+	require.Zero(t, b.s.Stats().Held)
+	require.Empty(t, b.s.Behind(one))
+	h.apply()
+	require.Len(t, b.p.taken, 3)
+}
+
+// What is held is bounded in size and time, and what does not fit is counted.
+func TestHeldHitsAreBounded(t *testing.T) {
+	b := newBench(t, Config{})
+	b.s.set(func() {
+		b.s.hold("quiet", []byte("payload"), 5)
+		for range 20 {
+			b.s.hold("busy", []byte(strings.Repeat("x", 32<<10)), 7)
+		}
+	})
+	st := b.s.Stats()
+	require.Equal(t, 5+4*7, st.Held, "a busy node pushes out its own")
+	require.Equal(t, int64(16*7), st.Dropped["unknown_rule"])
+	b.now = at(heldFor)
+	(&handler{s: b.s, p: b.p}).apply()
+	require.Zero(t, b.s.Stats().Held)
+	require.Equal(t, int64(20*7+5), b.s.Stats().Dropped["unknown_rule"])
+}
