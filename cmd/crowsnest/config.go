@@ -176,7 +176,10 @@ func readConfig(file string) (*Config, error) {
 }
 
 // addressPath is what follows the host of an address that is a value of `url`.
-var addressPath = regexp.MustCompile(`(\burl:\s*["']?(?:https?://)?[^/\s"'{}]+)/[^\s"'{},]+`)
+var addressPath = regexp.MustCompile(`((?:\b|_)url:\s*["']?(?:https?://)?[^/?\s"'{}]+)[/?][^\s"'{},]+`)
+
+// endpointParams are the parameters of OAuth2, on one line.
+var endpointParams = regexp.MustCompile(`(\bendpoint_params:\s*)\{[^}]*\}?`)
 
 // parseConfig decodes a configuration and makes its paths absolute or relative
 // to the working folder.
@@ -190,6 +193,7 @@ func parseConfig(file string, data []byte) (*Config, strictyaml.Problems) {
 	// of a webhook, which is one.
 	hide := redact.New(nil)
 	for i := range problems {
+		problems[i].Snippet = endpointParams.ReplaceAllString(problems[i].Snippet, "$1"+secretText)
 		problems[i].Snippet = hide.String(addressPath.ReplaceAllString(problems[i].Snippet, "$1/"+secretText))
 		problems[i].Message = hide.String(problems[i].Message)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"maps"
+	"net/url"
 	"reflect"
 	"slices"
 	"strconv"
@@ -91,6 +92,10 @@ func writeEntry(b *strings.Builder, indent, name string, v reflect.Value) {
 	}
 	switch v.Kind() {
 	case reflect.Struct, reflect.Map:
+		if (name == "endpoint_params" || name == "http_headers") && !v.IsZero() { // any of them may be a password
+			fmt.Fprintf(b, "%s%s: %s\n", indent, name, secretText)
+			return
+		}
 		if v.IsZero() || v.Kind() == reflect.Map && v.Len() == 0 {
 			return
 		}
@@ -125,19 +130,33 @@ func writeList(b *strings.Builder, v reflect.Value, indent string) {
 	}
 }
 
+// hideQuery returns an address without its password and its query, which may hold
+// a token, and any other text as it is.
+func hideQuery(s string) string {
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme == "" || u.Host == "" || u.User == nil && u.RawQuery == "" {
+		return s
+	}
+	text, _, query := strings.Cut(u.Redacted(), "?")
+	if query {
+		text += "?" + secretText
+	}
+	return text
+}
+
 // yamlScalar writes a value that fits one line.
 func yamlScalar(v reflect.Value) (string, bool) {
 	switch x := v.Interface().(type) {
 	case commonconfig.Secret:
 		return secretText, true
 	case commonconfig.URL:
-		return strconv.Quote(x.Redacted()), true
+		return strconv.Quote(hideQuery(x.Redacted())), true
 	case time.Duration:
 		return model.Duration(x).String(), true
 	}
 	switch v.Kind() {
 	case reflect.String:
-		return strconv.Quote(v.String()), true
+		return strconv.Quote(hideQuery(v.String())), true
 	case reflect.Bool:
 		return strconv.FormatBool(v.Bool()), true
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
