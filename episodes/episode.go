@@ -54,6 +54,9 @@ type Episode struct {
 	Reason      Reason // of the end
 	Silent      bool   // shown, not alerted
 	Overflow    bool   // stands for the keys beyond the rule's limit
+	// Heartbeat says that the program works: a receiver must not keep it as
+	// firing for long after the last report.
+	Heartbeat bool
 
 	// Labels is the identity: alertname, severity, resolves, the values of `by`
 	// and the rule's labels. External labels are added by the sinks.

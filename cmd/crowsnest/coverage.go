@@ -30,11 +30,13 @@ func (a *selfAlerts) heartbeat(now time.Time, status []sources.Status) (episodes
 	if a.lastSeen.IsZero() || now.Sub(a.lastSeen) >= a.blindAfter {
 		return episodes.Episode{}, false
 	}
-	return selfAlert(alertHeartbeat, "none", nil, a.start, map[string]string{
+	e := selfAlert(alertHeartbeat, "none", nil, a.start, map[string]string{
 		"summary":     "crowsnest is running; it sees " + coverage,
 		"coverage":    coverage,
 		"description": "This alert fires as long as crowsnest sees something. Route it to a dead man's switch: its absence means that nothing is detected. The annotation coverage begins with full or partial and names what is not seen.",
-	}), true
+	})
+	e.Heartbeat = true
+	return e, true
 }
 
 // coverage describes what is seen: "full: ..." or "partial: ...". seen is false

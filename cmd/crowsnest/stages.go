@@ -190,7 +190,7 @@ func labelled(e episodes.Episode, labels map[string]string) episodes.Episode {
 	all := maps.Clone(e.Labels)
 	maps.Copy(all, labels)
 	out := selfAlert(e.Alert, all["severity"], all, e.StartsAt, e.Annotations)
-	out.Count, out.LastSeen = e.Count, e.LastSeen
+	out.Count, out.LastSeen, out.Heartbeat = e.Count, e.LastSeen, e.Heartbeat
 	return out
 }
 

@@ -31,7 +31,7 @@ func (c Config) toAlert(m sinks.Message, now, there time.Time) (*models.Postable
 	now = now.UTC()
 	earliest := earlier(now, there.UTC())
 	start := notAfter(ep.StartsAt, earliest)
-	end := later(now, there.UTC()).Add(c.EndsAfter)
+	end := later(now, there.UTC()).Add(c.keptFor(ep))
 	if m.Resolved {
 		end = later(notAfter(ep.EndsAt, earliest), start)
 	}
@@ -41,6 +41,15 @@ func (c Config) toAlert(m sinks.Message, now, there time.Time) (*models.Postable
 		Annotations: annotations(ep.Annotations),
 		Alert:       models.Alert{Labels: labels, GeneratorURL: c.link(ep.Fingerprint)},
 	}, nil
+}
+
+// keptFor is how long an Alertmanager keeps an alert as firing without hearing of
+// it again. A heartbeat that outlives its sender would feed a dead man's switch.
+func (c Config) keptFor(ep episodes.Episode) time.Duration {
+	if ep.Heartbeat {
+		return heartbeatResends * c.ResendDelay
+	}
+	return c.EndsAfter
 }
 
 // notAfter returns t in UTC, or now where t is later or not set.

@@ -59,6 +59,20 @@ func TestTimesOfAlerts(t *testing.T) {
 	f(unset, unset, true, -h, -h)
 }
 
+// A heartbeat ends soon after its sender.
+func TestEndOfAHeartbeat(t *testing.T) {
+	cfg, now := Config{ResendDelay: 30 * time.Second}.withDefaults(), time.Now()
+	f := func(heartbeat bool, want time.Duration) {
+		t.Helper()
+		ep := episodes.Episode{Heartbeat: heartbeat, Labels: map[string]string{"alertname": "A"}, StartsAt: now}
+		a, err := cfg.toAlert(sinks.Message{Episode: ep}, now, now)
+		require.NoError(t, err)
+		require.Equal(t, now.Add(want).UTC(), time.Time(a.EndsAt))
+	}
+	f(true, 2*time.Minute)
+	f(false, defaultEndsAfter)
+}
+
 func TestLabelsOfAlerts(t *testing.T) {
 	cfg := Config{ExternalLabels: map[string]string{"cluster": "ext", "region": "eu"}}.withDefaults()
 	ep := func(change func(labels map[string]string)) episodes.Episode {

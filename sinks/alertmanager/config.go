@@ -30,6 +30,8 @@ const (
 	// defaultEndsAfter outlives an hour without a resend: an eviction, a volume
 	// that attaches slowly, or an Alertmanager that is cut off.
 	defaultEndsAfter = 75 * time.Minute
+	// heartbeatResends is after how many missed resends a heartbeat ends.
+	heartbeatResends = 4
 )
 
 var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
@@ -51,7 +53,8 @@ type Config struct {
 	// EndsAfter is how long an Alertmanager keeps an alert as firing after it was
 	// last sent; 0 means 75 m, or four of ResendDelay if that is more. An absence of crowsnest that is longer resolves
 	// alerts falsely; a crowsnest that never returns leaves them open that long.
-	// An end that crowsnest sees is sent at once in any case.
+	// An end that crowsnest sees is sent at once in any case, and CrowsnestHeartbeat
+	// ends after four of ResendDelay.
 	EndsAfter time.Duration `yaml:"ends_after"`
 	// MinFiring is how long an Alertmanager must have known an alert as firing
 	// before it is told the end; nil means 1 m. It must be above the group_wait
