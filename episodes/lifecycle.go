@@ -149,6 +149,9 @@ func (e *Engine) remove(ep *episode) {
 // begin lets the age of the episode count from a trigger.
 func (e *Engine) begin(ep *episode, trig *trigger) {
 	ep.starts, ep.moved, ep.from, ep.lines = trig.t, 0, trig.from, trig.lines
+	if trig.t == e.batch.hit.t {
+		ep.moved = e.batch.moved // startsAt is what the line says, as before
+	}
 	ep.lastID, ep.written = trig.line.id, trig.line.t
 	ep.first = e.owned(trig.sample())
 	ep.logs = logs{}

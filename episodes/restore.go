@@ -52,6 +52,7 @@ func (e *Engine) Restore(data []byte, now time.Time) error {
 		e.restoreRule(rs, r, &s, nanos(now))
 	}
 	e.step = step{old: s.Old, by: s.By}
+	e.setBack(s.Clock, nanos(now))
 	e.tellAll()
 	return nil
 }

@@ -6,6 +6,9 @@ import "time"
 type step struct {
 	old int64 // what it showed before
 	by  int64 // how far it was set, ahead or back
+	// slack is how far ahead of the clock a line may be and yet be a new one, of a
+	// node whose clock is ahead.
+	slack int64
 }
 
 // ClockSet tells the engine that the clock was set by d, ahead or back, and
@@ -17,7 +20,10 @@ type step struct {
 func (e *Engine) ClockSet(d time.Duration, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	by, at := int64(d), nanos(now)
+	e.clockSet(int64(d), nanos(now))
+}
+
+func (e *Engine) clockSet(by, at int64) {
 	e.step = step{old: at - by, by: by}
 	for _, s := range e.sources {
 		if s.proved != noTime {
@@ -39,11 +45,28 @@ func (e *Engine) ClockSet(d time.Duration, now time.Time) {
 	}
 	e.moveSpans(by)
 	for _, p := range e.past {
-		p.Concluded = p.Concluded.Add(d)
+		p.Concluded = p.Concluded.Add(time.Duration(by))
 	}
 	for i := range e.closed {
-		e.closed[i].Concluded = e.closed[i].Concluded.Add(d) // until when it is listed
+		e.closed[i].Concluded = e.closed[i].Concluded.Add(time.Duration(by)) // until when it is listed
 	}
+}
+
+// maxAfterSave is how long after a snapshot the program that wrote it may have seen
+// lines, and other programs may have written some, before the clock was set.
+const maxAfterSave = int64(time.Minute)
+
+// setBack finds that the clock was set back while no program ran: it shows less than
+// it did when the snapshot was made. Lines that were written before are up to as
+// much ahead of it; without this they would be newer than every line that ends what
+// they open.
+func (e *Engine) setBack(saved, now int64) {
+	by := now - saved
+	if saved == 0 || by > -int64(time.Second) {
+		return
+	}
+	e.clockSet(by, now)
+	e.step.old, e.step.slack = saved+maxAfterSave, -by/2
 }
 
 // stamped turns the time of a line into one of the clock as it is now: a line
@@ -52,8 +75,8 @@ func (e *Engine) stamped(t, now int64) int64 {
 	switch s := e.step; {
 	case s.by > 0 && t <= s.old:
 		return t + s.by
-	case s.by < 0 && t <= s.old && t > now: // the clock did not get there since
-		return t + s.by
+	case s.by < 0 && t <= s.old && t > now+s.slack: // the clock did not get there since
+		return min(t+s.by, now)
 	}
 	return t
 }

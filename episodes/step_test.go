@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"crowsnest/matcher"
 	"crowsnest/rules"
 )
 
@@ -115,4 +116,42 @@ func TestClockSet(t *testing.T) {
 	b.e.ClockSet(time.Hour, at(time.Hour))
 	b.e.Advance("s", at(-time.Second))
 	require.Equal(t, at(time.Hour-time.Second-rules.Lateness), b.e.Stats(at(time.Hour)).Rules[0].Watermark)
+}
+
+// The clock was set back while the program was killed: a line that it read after it
+// saved, and that is read again, opens the alert with the start that was notified,
+// and the line that ends it does.
+func TestClockSetBackWhileKilled(t *testing.T) {
+	f := func(back time.Duration) {
+		r := rule(func(r *rules.Rule) { r.By, r.Clear = []string{"k"}, &rules.Aside{Same: []string{"k"}} })
+		b := newBench(t, r)
+		saved := 2 * time.Hour
+		b.take(saved-time.Second, lineHit(r, 0, saved-time.Second, "before", "a"))
+		b.advance(saved)
+		data, err := b.e.Snapshot()
+		require.NoError(t, err)
+		after := lineHit(r, 0, saved+500*time.Millisecond, "after", "b")
+		b.take(saved+time.Second, after)
+		b.advance(saved + time.Second)
+		before := b.firing()
+		require.Len(t, before, 2)
+
+		now := saved + 2*time.Second - back
+		b.e = b.engine(Config{})
+		require.NoError(t, b.e.Restore(data, at(now)))
+		b.take(now, after)
+		b.advance(now)
+		for print, x := range b.firing() {
+			require.Equal(t, before[print].StartsAt, x.StartsAt)
+		}
+		now += time.Second
+		b.take(now, lineHit(r, matcher.PartClear, now, "over", "a"), lineHit(r, matcher.PartClear, now, "over", "b"))
+		b.advance(now)
+		require.Empty(t, b.firing(), "set back by %s", back)
+	}
+	f(10 * time.Second)
+	f(time.Minute)
+	f(8 * time.Minute)
+	f(10 * time.Minute)
+	f(time.Hour)
 }

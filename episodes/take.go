@@ -11,7 +11,9 @@ import (
 // batch is what Take remembers while it takes hits, and memory that it uses
 // again for each.
 type batch struct {
-	hit    hit      // that is counted
+	hit hit // that is counted
+	// moved is how far its time was moved back because the clock was.
+	moved  int64
 	by     []string // its values of `by`
 	key    []byte   // the key of these and the identity
 	origin          // of its stream
@@ -52,7 +54,9 @@ func (e *Engine) take(m *matcher.Hit, now int64) {
 		rs.stats.Repeats++
 		return
 	}
-	t := e.stamped(nanos(m.Time), now)
+	written := nanos(m.Time)
+	t := e.stamped(written, now)
+	e.batch.moved = min(t-written, 0)
 	if t > now+int64(MaxFuture) {
 		e.total.Future++
 		t = now
