@@ -2,15 +2,13 @@ package web
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"runtime"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
-	"github.com/prometheus/alertmanager/pkg/labels"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/common/version"
 
 	"crowsnest/episodes"
@@ -25,14 +23,15 @@ const (
 
 func (s *Server) routeAPI(mux *http.ServeMux) {
 	const v1 = "GET /api/v1/"
-	mux.HandleFunc(v1+"alerts", s.apiAlerts)
-	mux.HandleFunc(v1+"episodes", s.apiEpisodes)
-	mux.HandleFunc(v1+"episodes/{fingerprint}", s.apiEpisode)
-	mux.HandleFunc(v1+"episodes/{fingerprint}/timeline", s.apiTimeline)
-	mux.HandleFunc(v1+"rules", s.apiRules)
-	mux.HandleFunc(v1+"sources", func(w http.ResponseWriter, _ *http.Request) {
-		writeData(w, map[string]any{"sources": notNil(s.view.Sources()), "endpoints": notNil(s.view.Endpoints())})
-	})
+	g := newGate(s.opt.Log).guarded
+	mux.HandleFunc(v1+"alerts", g(s.apiAlerts))
+	mux.HandleFunc(v1+"episodes", g(s.apiEpisodes))
+	mux.HandleFunc(v1+"episodes/{fingerprint}", g(s.apiEpisode))
+	mux.HandleFunc(v1+"episodes/{fingerprint}/timeline", g(s.apiTimeline))
+	mux.HandleFunc(v1+"rules", g(s.apiRules))
+	mux.HandleFunc(v1+"sources", g(func(w http.ResponseWriter, _ *http.Request) {
+		writeData(w, map[string]any{"sources": notNil(s.sources()), "endpoints": notNil(s.view.Endpoints())})
+	}))
 	mux.HandleFunc(v1+"status/buildinfo", func(w http.ResponseWriter, _ *http.Request) { writeData(w, buildInfo()) })
 	mux.HandleFunc(v1+"status/config", func(w http.ResponseWriter, _ *http.Request) {
 		writeData(w, map[string]string{"yaml": s.view.Status().Config})
@@ -131,12 +130,20 @@ func (s *Server) apiEpisode(w http.ResponseWriter, r *http.Request) {
 	}{toEpisode(e), newestAnswers(s.view.Deliveries(e.Fingerprint))})
 }
 
-// find returns the newest episode with a fingerprint: the open one first.
+// sources returns the sources with how many rules apply to each stream.
+func (s *Server) sources() []Source {
+	all := s.view.Sources()
+	return look(s.view.Rules().Set, all, s.opt.Now()).counted(all)
+}
+
+// find returns the newest episode with a fingerprint, its own or the one that a
+// receiver knows: the open one first.
 func (s *Server) find(fingerprint string) (episodes.Episode, bool) {
 	var found episodes.Episode
 	ok := false
+	external := s.view.External()
 	for _, e := range s.view.Episodes() {
-		if e.Fingerprint.String() != fingerprint {
+		if e.Fingerprint.String() != fingerprint && !knownAs(e, external, fingerprint) {
 			continue
 		}
 		if !ok || open(e) || (!open(found) && e.EndsAt.After(found.EndsAt)) {
@@ -146,47 +153,19 @@ func (s *Server) find(fingerprint string) (episodes.Episode, bool) {
 	return found, ok
 }
 
-// filtered returns the episodes that satisfy every filter and match[] parameter
-// (matchers as in Alertmanager) and the state parameter, firing ones first.
-func (s *Server) filtered(r *http.Request) ([]episodes.Episode, error) {
-	q := r.URL.Query()
-	var matchers []*labels.Matcher
-	for _, text := range append(q["filter"], q["match[]"]...) {
-		if strings.TrimSpace(text) == "" {
-			continue
+// knownAs tells whether a receiver that adds external labels to an alert knows it
+// by a fingerprint.
+func knownAs(e episodes.Episode, external []map[string]string, fingerprint string) bool {
+	return slices.ContainsFunc(external, func(more map[string]string) bool {
+		set := model.LabelSet{}
+		for name, value := range more {
+			set[model.LabelName(name)] = model.LabelValue(value)
 		}
-		ms, err := labels.ParseMatchers(text)
-		if err != nil {
-			return nil, fmt.Errorf("filter %q: %w; write matchers such as {severity=\"critical\",namespace=~\"team-.*\"}", text, err)
+		for name, value := range e.Labels {
+			set[model.LabelName(name)] = model.LabelValue(value)
 		}
-		matchers = append(matchers, ms...)
-	}
-	states := q["state"]
-	for _, st := range states {
-		if !slices.Contains([]string{"pending", "firing", "resolved"}, st) {
-			return nil, fmt.Errorf("state %q is not one of pending, firing, resolved", st)
-		}
-	}
-	var out []episodes.Episode
-	for _, e := range s.view.Episodes() {
-		if len(states) > 0 && !slices.Contains(states, string(e.State)) {
-			continue
-		}
-		if satisfies(matchers, e.Labels) {
-			out = append(out, e)
-		}
-	}
-	sortEpisodes(out)
-	return out, nil
-}
-
-func satisfies(matchers []*labels.Matcher, set map[string]string) bool {
-	for _, m := range matchers {
-		if !m.Matches(set[m.Name]) {
-			return false
-		}
-	}
-	return true
+		return set.Fingerprint().String() == fingerprint
+	})
 }
 
 // Group is a pack as Prometheus' API shows a group of rules.

@@ -17,7 +17,7 @@ import (
 // Whoever opens connections and says nothing, or little, on them keeps nobody
 // out.
 func TestCrowd(t *testing.T) {
-	s, err := New(View{}, Options{Registry: prometheus.NewRegistry(), MaxConns: 8})
+	s, err := New(View{}, Options{Hosts: []string{"example.com"}, Registry: prometheus.NewRegistry(), MaxConns: 8})
 	require.NoError(t, err)
 	s.handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "served") })
 	l, err := net.Listen("tcp", "127.0.0.1:0")

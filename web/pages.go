@@ -29,7 +29,10 @@ type page struct {
 	Path  string // of the link that is the current page
 	Now   time.Time
 	Ready []string // what is missing
-	Data  any
+	// Troubles say which receivers and sources are away: what the page shows may
+	// reach nobody, or may not be all.
+	Troubles []string
+	Data     any
 }
 
 // card is one episode on the page of alerts.
@@ -46,7 +49,7 @@ func parsePages() pages {
 	for _, name := range []string{"alerts", "episode", "rules", "rule", "sources", "status", "error"} {
 		t := template.New("layout.html").Funcs(template.FuncMap{
 			"ago": ago, "when": when, "pairs": pairs, "bytes": humanBytes, "link": safeLink, "join": strings.Join,
-			"count": groupDigits, "health": healthText, "card": func(p page, e episodes.Episode) card { return card{p, e} },
+			"count": groupDigits, "health": healthText, "waiting": waitingText, "card": func(p page, e episodes.Episode) card { return card{p, e} },
 		})
 		// The templates are part of the program: a test parses all of them.
 		out[name] = template.Must(t.ParseFS(templateFiles, "templates/layout.html", "templates/"+name+".html"))
@@ -56,23 +59,24 @@ func parsePages() pages {
 
 func (s *Server) routePages(mux *http.ServeMux) {
 	p := parsePages()
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { s.alertsPage(w, r, p) })
-	mux.HandleFunc("GET /episodes/{fingerprint}", func(w http.ResponseWriter, r *http.Request) { s.episodePage(w, r, p) })
-	mux.HandleFunc("GET /rules", func(w http.ResponseWriter, _ *http.Request) {
+	g := newGate(s.opt.Log).guarded
+	mux.HandleFunc("GET /{$}", g(func(w http.ResponseWriter, r *http.Request) { s.alertsPage(w, r, p) }))
+	mux.HandleFunc("GET /episodes/{fingerprint}", g(func(w http.ResponseWriter, r *http.Request) { s.episodePage(w, r, p) }))
+	mux.HandleFunc("GET /rules", g(func(w http.ResponseWriter, _ *http.Request) {
 		s.render(w, p, "rules", http.StatusOK, page{Title: "Rules", Path: "/rules", Data: s.groups()})
-	})
-	mux.HandleFunc("GET /rules/{name}", func(w http.ResponseWriter, r *http.Request) { s.rulePage(w, r, p) })
-	mux.HandleFunc("GET /sources", func(w http.ResponseWriter, _ *http.Request) {
+	}))
+	mux.HandleFunc("GET /rules/{name}", g(func(w http.ResponseWriter, r *http.Request) { s.rulePage(w, r, p) }))
+	mux.HandleFunc("GET /sources", g(func(w http.ResponseWriter, _ *http.Request) {
 		s.render(w, p, "sources", http.StatusOK, page{
 			Title: "Sources", Path: "/sources",
-			Data: map[string]any{"Sources": s.view.Sources(), "Endpoints": s.view.Endpoints()},
+			Data: map[string]any{"Sources": s.sources(), "Endpoints": s.view.Endpoints()},
 		})
-	})
-	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
+	}))
+	mux.HandleFunc("GET /status", g(func(w http.ResponseWriter, _ *http.Request) {
 		s.render(w, p, "status", http.StatusOK, page{Title: "Status", Path: "/status", Data: map[string]any{
 			"Status": s.view.Status(), "Build": buildInfo(), "Stats": s.view.Stats(),
 		}})
-	})
+	}))
 	static := http.FileServerFS(staticFiles)
 	mux.HandleFunc("GET /static/", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "max-age=300")
@@ -86,7 +90,8 @@ func (s *Server) routePages(mux *http.ServeMux) {
 // render writes a page, or an error if its template fails: never half a page.
 func (s *Server) render(w http.ResponseWriter, p pages, name string, code int, data page) {
 	data.Now = s.opt.Now().UTC()
-	data.Ready = s.view.Status().Missing
+	status := s.view.Status()
+	data.Ready, data.Troubles = status.Missing, append(slices.Clone(status.Absent), downReceivers(s.view.Endpoints())...)
 	var b bytes.Buffer
 	if err := p[name].Execute(&b, data); err != nil {
 		s.opt.Log.Error("render page", "page", name, "err", err)
@@ -99,11 +104,48 @@ func (s *Server) render(w http.ResponseWriter, p pages, name string, code int, d
 	_, _ = w.Write(b.Bytes()) // the reader may be gone
 }
 
+// downReceivers says which receivers of alerts do not answer.
+func downReceivers(all []Endpoint) []string {
+	var out []string
+	for _, e := range all {
+		if !e.Up {
+			text := fmt.Sprintf("The receiver %s %s is down", e.Sink, e.Endpoint)
+			if e.Error != "" {
+				text += ": " + e.Error
+			}
+			out = append(out, text)
+		}
+	}
+	return out
+}
+
+// waitingText says what a pending alert waits for: its texts are not true yet.
+func waitingText(e episodes.Episode) string {
+	switch {
+	case e.State != episodes.StatePending:
+		return ""
+	case e.Held:
+		return "Nobody has been notified. It waits for a source that is away; the text says what will be true if the failure has not recovered."
+	case e.Deadline.IsZero():
+		return "Nobody has been notified yet."
+	}
+	return "Nobody has been notified yet. The text says what will be true at " + when(e.Deadline) + " if the failure has not recovered by then."
+}
+
+// maxCards bounds the alerts of each kind on the page.
+const maxCards = 200
+
+// cut returns the first cards and how many more there are.
+func cutCards(all []episodes.Episode) ([]episodes.Episode, int) {
+	return all[:min(len(all), maxCards)], max(0, len(all)-maxCards)
+}
+
 // alertsData is what the page of alerts shows.
 type alertsData struct {
 	Filter              string
 	Error               string
 	Open, Silent, Ended []episodes.Episode
+	More                int // open ones that are not shown
 	Rules, Streams      int
 }
 
@@ -129,6 +171,9 @@ func (s *Server) alertsPage(w http.ResponseWriter, r *http.Request, p pages) {
 			data.Open = append(data.Open, e)
 		}
 	}
+	data.Open, data.More = cutCards(data.Open)
+	data.Silent, _ = cutCards(data.Silent)
+	data.Ended, _ = cutCards(data.Ended)
 	s.render(w, p, "alerts", code, page{Title: "Alerts", Path: "/", Data: data})
 }
 

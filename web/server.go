@@ -40,6 +40,10 @@ type Options struct {
 	Now func() time.Time
 	// MaxConns bounds the connections of a listener; 0 means 256.
 	MaxConns int
+	// Hosts are further names under which browsers may reach the server, such as
+	// that of an ingress; "*" allows every name. Addresses and names within the
+	// cluster are always allowed.
+	Hosts []string
 	// Log is for libraries that insist on one; nil discards.
 	Log *slog.Logger
 }
@@ -87,7 +91,7 @@ func New(view View, opt Options) (*Server, error) {
 	if opt.Pprof {
 		routePprof(mux)
 	}
-	s.handler = secured(mux)
+	s.handler = secured(s.guard(mux))
 	return s, nil
 }
 

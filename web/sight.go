@@ -21,6 +21,38 @@ type sight struct {
 	// rule that saw none need not be blind.
 	filtered bool
 	now      time.Time
+
+	names []string         // labels that rules ask for
+	kinds map[string]*kind // of streams, by the values of these labels
+}
+
+// kind is the streams that differ only in labels that no rule asks for.
+type kind struct {
+	labels map[string]string
+	n      int // streams
+	rules  int // that apply to them
+}
+
+// key is the values of the labels that rules ask for.
+func (s sight) key(labels map[string]string) string {
+	var key strings.Builder
+	for _, name := range s.names {
+		key.WriteString(labels[name])
+		key.WriteByte(0)
+	}
+	return key.String()
+}
+
+// counted returns the sources with the number of rules that apply to each stream.
+func (s sight) counted(all []Source) []Source {
+	for _, src := range all {
+		for i, st := range src.Streams {
+			if k := s.kinds[s.key(st.Labels)]; k != nil {
+				src.Streams[i].Rules = k.rules
+			}
+		}
+	}
+	return all
 }
 
 // look finds which rules apply to which streams. Streams that differ only in
@@ -34,30 +66,21 @@ func look(set *rules.Set, all []Source, now time.Time) sight {
 			asked[m.Name] = true
 		}
 	}
-	names := slices.Sorted(maps.Keys(asked))
-	type kind struct {
-		labels map[string]string
-		n      int
-	}
-	kinds := map[string]*kind{}
-	var key strings.Builder
+	s.names, s.kinds = slices.Sorted(maps.Keys(asked)), map[string]*kind{}
 	for _, src := range all {
 		s.filtered = s.filtered || src.Filtered
 		for _, st := range src.Streams {
-			key.Reset()
-			for _, name := range names {
-				key.WriteString(st.Labels[name])
-				key.WriteByte(0)
+			key := s.key(st.Labels)
+			if s.kinds[key] == nil {
+				s.kinds[key] = &kind{labels: st.Labels}
 			}
-			if kinds[key.String()] == nil {
-				kinds[key.String()] = &kind{labels: st.Labels}
-			}
-			kinds[key.String()].n++
+			s.kinds[key].n++
 		}
 	}
 	for _, r := range set.Rules {
-		for _, k := range kinds {
-			if set.Reads(r, k.labels, false) {
+		for _, k := range s.kinds {
+			if r.Mode != rules.ModeOff && set.Reads(r, k.labels, false) {
+				k.rules++
 				s.streams[r.Alert] += k.n
 			}
 		}

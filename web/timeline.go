@@ -52,17 +52,22 @@ func (s *Server) apiTimeline(w http.ResponseWriter, r *http.Request) {
 // timeline tells what happened to an episode. One that never fired has a timeline
 // and is not listed.
 func (s *Server) timeline(fingerprint string) (episodes.Episode, Timeline, bool) {
-	n, err := strconv.ParseUint(fingerprint, 16, 64)
-	if err != nil || len(fingerprint) != 16 {
-		return episodes.Episode{}, Timeline{}, false
-	}
-	of := episodes.Fingerprint(n)
-	known, ok := s.view.Timeline(of)
-	if !ok { // the program's own alerts
-		if known.Episode, ok = s.find(fingerprint); !ok {
-			return known.Episode, Timeline{}, false
+	listed, ok := s.find(fingerprint)
+	of := listed.Fingerprint
+	if !ok {
+		n, err := strconv.ParseUint(fingerprint, 16, 64)
+		if err != nil || len(fingerprint) != 16 {
+			return episodes.Episode{}, Timeline{}, false
 		}
-		known.Events = ownEvents(known.Episode)
+		of = episodes.Fingerprint(n)
+	}
+	known, has := s.view.Timeline(of)
+	switch {
+	case has:
+	case ok: // one of the program's own alerts
+		known.Episode, known.Events = listed, ownEvents(listed)
+	default:
+		return episodes.Episode{}, Timeline{}, false
 	}
 	e := known.Episode
 	tl := Timeline{Skipped: known.Skipped, Events: []Event{}}

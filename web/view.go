@@ -23,6 +23,9 @@ type View struct {
 	// Endpoints are the receivers of alerts.
 	Endpoints func() []Endpoint
 	Status    func() Status
+	// External returns the labels that the receivers add to every alert that does
+	// not have them, each set once; the first is that of the configuration.
+	External func() []map[string]string
 	// Deliveries returns what the receivers answered to one alert, in order of time;
 	// answers that repeat are one.
 	Deliveries func(episodes.Fingerprint) []Delivery

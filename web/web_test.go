@@ -80,6 +80,7 @@ func exampleView() View {
 				Streams: []Stream{{Labels: map[string]string{"pod": hostile}, Path: "/var/log/x", Offset: 10, Size: 20, LastRead: now}},
 			}, {Name: "files", Error: hostile}}
 		},
+		External: func() []map[string]string { return []map[string]string{{"cluster": "east"}} },
 		Endpoints: func() []Endpoint {
 			return []Endpoint{{Sink: "alertmanager", Endpoint: "http://am:9093", Error: hostile, Failed: map[string]int64{"timeout": 2}}}
 		},
@@ -118,6 +119,7 @@ func exampleView() View {
 }
 
 func newTestServer(t *testing.T, view View, opt Options) *Server {
+	opt.Hosts = append(opt.Hosts, "example.com") // of httptest.NewRequest
 	t.Helper()
 	opt.Registry = prometheus.NewPedanticRegistry()
 	opt.Now = func() time.Time { return now }
@@ -166,6 +168,7 @@ func TestPages(t *testing.T) {
 // A page that shows nothing must say so and not fail.
 func TestEmptyPages(t *testing.T) {
 	view := View{
+		External: func() []map[string]string { return nil },
 		Episodes: func() []episodes.Episode { return nil }, Stats: func() episodes.Stats { return episodes.Stats{} },
 		Rules: func() Rules { return Rules{Set: &rules.Set{}} }, Sources: func() []Source { return nil },
 		Endpoints: func() []Endpoint { return nil }, Status: func() Status { return Status{Missing: []string{"no rules are loaded"}} },

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -88,6 +89,19 @@ type RulesConfig struct {
 	AllowEmpty bool `yaml:"allow_empty"`
 
 	Keys strictyaml.Keys `yaml:"-"`
+}
+
+// externalLabels returns the labels that receivers add to alerts: first those of
+// the configuration, then other sets.
+func (c *Config) externalLabels() []map[string]string {
+	out := []map[string]string{c.Global.ExternalLabels}
+	for _, am := range c.Sinks.Alertmanager {
+		own := merged(c.Global.ExternalLabels, am.Config.ExternalLabels)
+		if !slices.ContainsFunc(out, func(o map[string]string) bool { return maps.Equal(o, own) }) {
+			out = append(out, own)
+		}
+	}
+	return out
 }
 
 // SourcesConfig has one optional part per kind of source.

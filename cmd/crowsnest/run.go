@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"os/signal"
 	"strings"
@@ -16,7 +17,7 @@ import (
 )
 
 // defaultListen is where the pages, the API and the metrics are served.
-const defaultListen = ":9797"
+const defaultListen = "localhost:9797"
 
 // webFlags say what is served where.
 type webFlags struct {
@@ -24,6 +25,7 @@ type webFlags struct {
 	probe       string
 	configFile  string
 	externalURL string
+	hosts       []string
 	lifecycle   bool
 	pprof       bool
 }
@@ -61,6 +63,7 @@ seconds; a second one at once.`,
 
 func (f *webFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.listen, "web.listen-address", defaultListen, "`ADDRESS` of pages, API, metrics and probes")
+	flags.StringArrayVar(&f.hosts, "web.allowed-host", nil, "further `NAME` under which browsers reach the pages, such as that of an ingress; * allows every name (repeatable)")
 	flags.StringVar(&f.probe, "web.probe-address", "", "`ADDRESS` of a second listener with the probes alone, without authentication")
 	flags.StringVar(&f.configFile, "web.config.file", "", "TLS and authentication of the listener, as exporter-toolkit's web configuration `FILE`")
 	flags.StringVar(&f.externalURL, "web.external-url", "", "`URL` under which people reach the pages; alerts link to it")
@@ -116,6 +119,12 @@ func (c *cli) runDaemon(f runFlags, flags map[string]string) error {
 	if err != nil {
 		return err
 	}
+	if u, err := url.Parse(cfg.Global.ExternalURL); err == nil && u.Hostname() != "" {
+		f.web.hosts = append(f.web.hosts, u.Hostname())
+	}
+	if exposed(main) && f.web.configFile == "" {
+		log.Warn().Str("address", main.Addr().String()).Msg("everybody who reaches this address can read the alerts: set --web.config.file for TLS and authentication, or restrict who reaches it")
+	}
 	limitMemory(c.getenv, cfg.Limits)
 	d, err := newDaemon(daemonOptions{
 		cfg: cfg, log: log, web: f.web, listener: main, probe: probe, stdin: c.in, stdout: c.out, color: c.colors(c.out),
@@ -145,6 +154,12 @@ func listen(f webFlags) (main, probe net.Listener, err error) {
 		return nil, nil, errors.Join(fmt.Errorf("open --web.probe-address: %w", err), main.Close())
 	}
 	return main, probe, nil
+}
+
+// exposed tells whether other machines can reach a listener.
+func exposed(l net.Listener) bool {
+	addr, ok := l.Addr().(*net.TCPAddr)
+	return ok && !addr.IP.IsLoopback()
 }
 
 func closeAll(listeners ...net.Listener) error {

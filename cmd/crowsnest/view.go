@@ -26,13 +26,14 @@ func (d *daemon) view() web.View {
 		Deliveries: d.deliveriesView,
 		Timeline:   func(fp episodes.Fingerprint) (episodes.Timeline, bool) { return d.engine.Timeline(fp, d.now()) },
 		Status:     d.statusView,
+		External:   func() []map[string]string { return d.cfg.Load().externalLabels() },
 	}
 }
 
 func (d *daemon) webOptions(reg *prometheus.Registry) web.Options {
 	opt := web.Options{
 		ConfigFile: d.opt.web.configFile, Pprof: d.opt.web.pprof, Registry: reg, Now: d.now, Log: slogger(d.component("web")),
-		MaxConns: webConns(),
+		MaxConns: webConns(), Hosts: d.opt.web.hosts,
 	}
 	if d.opt.web.lifecycle {
 		opt.Reload = d.reload

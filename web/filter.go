@@ -1,0 +1,173 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"regexp/syntax"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/alertmanager/pkg/labels"
+
+	"crowsnest/episodes"
+)
+
+// Bounds of the filters of one request. Anybody may send them, and an expression
+// is compiled and tried on every alert.
+const (
+	maxFilters  = 4 << 10 // bytes of all filters
+	maxMatchers = 32
+	maxPattern  = 256  // bytes of an expression
+	maxProgram  = 2000 // ranges of characters, after repetitions are written out
+)
+
+// parseFilters reads matchers as Alertmanager does: {a="b",c=~"d.*"}, with or
+// without the braces.
+func parseFilters(texts []string) ([]*labels.Matcher, error) {
+	size := 0
+	for _, text := range texts {
+		size += len(text)
+	}
+	if size > maxFilters {
+		return nil, fmt.Errorf("the filters have %d bytes, at most %d are allowed", size, maxFilters)
+	}
+	var out []*labels.Matcher
+	for _, text := range texts {
+		for _, part := range splitMatchers(text) {
+			if len(out) == maxMatchers {
+				return nil, fmt.Errorf("there are more than %d matchers", maxMatchers)
+			}
+			m, err := parseMatcher(part)
+			if err != nil {
+				return nil, fmt.Errorf("filter %q: %w; write matchers such as {severity=\"critical\",namespace=~\"team-.*\"}", text, err)
+			}
+			out = append(out, m)
+		}
+	}
+	return out, nil
+}
+
+// splitMatchers cuts a filter at the commas that no quotes enclose.
+func splitMatchers(text string) []string {
+	text = strings.TrimSpace(text)
+	if strings.HasPrefix(text, "{") && strings.HasSuffix(text, "}") {
+		text = text[1 : len(text)-1]
+	}
+	var out []string
+	quoted, from := false, 0
+	add := func(to int) {
+		if part := strings.TrimSpace(text[from:to]); part != "" {
+			out = append(out, part)
+		}
+	}
+	for i := 0; i < len(text); i++ {
+		switch {
+		case text[i] == '\\' && quoted:
+			i++
+		case text[i] == '"':
+			quoted = !quoted
+		case text[i] == ',' && !quoted:
+			add(i)
+			from = i + 1
+		}
+	}
+	add(len(text))
+	return out
+}
+
+var matcherForm = regexp.MustCompile(`^\s*([a-zA-Z_:][a-zA-Z0-9_:]*)\s*(=~|!~|!=|=)(?s:(.*))$`)
+
+// parseMatcher reads one matcher. An expression is judged before anything
+// compiles it.
+func parseMatcher(text string) (*labels.Matcher, error) {
+	form := matcherForm.FindStringSubmatch(text)
+	if form == nil {
+		return labels.ParseMatcher(text) // for its error
+	}
+	plain, err := labels.ParseMatcher(form[1] + "=" + form[3])
+	if err != nil {
+		return nil, err
+	}
+	kind := map[string]labels.MatchType{"=": labels.MatchEqual, "!=": labels.MatchNotEqual, "=~": labels.MatchRegexp, "!~": labels.MatchNotRegexp}[form[2]]
+	if kind == labels.MatchRegexp || kind == labels.MatchNotRegexp {
+		if err := judgePattern(plain.Value); err != nil {
+			return nil, err
+		}
+	}
+	return labels.NewMatcher(kind, form[1], plain.Value)
+}
+
+// judgePattern refuses an expression that takes much to compile or to try.
+func judgePattern(pattern string) error {
+	if len(pattern) > maxPattern {
+		return fmt.Errorf("the expression has %d bytes, at most %d are allowed", len(pattern), maxPattern)
+	}
+	re, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return err
+	}
+	if programSize(re) > maxProgram {
+		return errors.New("the expression is too large once its repetitions are written out")
+	}
+	return nil
+}
+
+// programSize is about how many ranges of characters the program of an
+// expression has.
+func programSize(re *syntax.Regexp) int {
+	size := 1 + len(re.Rune)
+	for _, sub := range re.Sub {
+		size = min(size+programSize(sub), maxProgram+1)
+	}
+	if re.Op == syntax.OpRepeat {
+		size *= max(1, re.Max, re.Min)
+	}
+	return min(size, maxProgram+1)
+}
+
+// filtered returns the episodes that satisfy every filter and match[] parameter
+// (matchers as in Alertmanager) and the state parameter, firing ones first. The
+// external labels count as labels of every alert.
+func (s *Server) filtered(r *http.Request) ([]episodes.Episode, error) {
+	q := r.URL.Query()
+	matchers, err := parseFilters(slices.Concat(q["filter"], q["match[]"]))
+	if err != nil {
+		return nil, err
+	}
+	states := q["state"]
+	for _, st := range states {
+		if !slices.Contains([]string{"pending", "firing", "resolved"}, st) {
+			return nil, fmt.Errorf("state %q is not one of pending, firing, resolved", st)
+		}
+	}
+	var external map[string]string
+	if all := s.view.External(); len(all) > 0 {
+		external = all[0]
+	}
+	var out []episodes.Episode
+	for _, e := range s.view.Episodes() {
+		if len(states) > 0 && !slices.Contains(states, string(e.State)) {
+			continue
+		}
+		if satisfies(matchers, e.Labels, external) {
+			out = append(out, e)
+		}
+	}
+	sortEpisodes(out)
+	return out, nil
+}
+
+func satisfies(matchers []*labels.Matcher, own, external map[string]string) bool {
+	for _, m := range matchers {
+		v, ok := own[m.Name]
+		if !ok {
+			v = external[m.Name]
+		}
+		if !m.Matches(v) {
+			return false
+		}
+	}
+	return true
+}
