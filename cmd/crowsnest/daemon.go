@@ -65,6 +65,7 @@ type daemon struct {
 	warmUntil time.Time               // zero: not warming up; used by the tick only
 	tellUntil time.Time               // zero: what was restored is told; used by the tick only
 	skewed    skews                   // used by the tick only
+	misplaced misplaced               // used by the tick only
 	dropped   drops                   // used by the tick only
 
 	mu       sync.Mutex

@@ -33,7 +33,7 @@ func (d *daemon) ticks(ctx context.Context) {
 			status := d.sourceStatus()
 			d.self.unanswered = d.unanswered()
 			givenUp := d.giveUp(now)
-			d.notify(d.self.update(now, withParts(status, now), d.outcome.Load().broken, givenUp, append(d.stageAlerts(now, status), d.upkeepAlerts(now)...)...))
+			d.notify(d.self.update(now, withParts(status, now), d.outcome.Load().broken, givenUp, append(d.stageAlerts(now, status), slices.Concat(d.upkeepAlerts(now), d.misplaced.alerts(now, d.pipe.Rules().Namespaces, status))...)...))
 			seen.log(status)
 			seen.logParts(status)
 			seen.logPanics(givenUp)
