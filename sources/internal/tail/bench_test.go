@@ -34,6 +34,7 @@ func (s *sink) Advance(string, time.Time)                     {}
 func steps(b *testing.B, finder Finder) (*Tailer, *worker) {
 	tl := New(Config{NoWatch: true, LookBack: -1}, finder)
 	tl.p = &sink{}
+	tl.hand.open(tl.p)
 	tl.queue.open()
 	b.Cleanup(func() {
 		for _, c := range tl.chains {

@@ -5,6 +5,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"crowsnest/matcher"
+	"crowsnest/sources"
 )
 
 const (
@@ -160,4 +163,36 @@ func (cr *crew) onlyHung(finder *beat) bool {
 		left = w.beat.hung(stopTicks) && left
 	}
 	return left && (len(cr.all) > 0 || finder.n.Load()%2 == 1)
+}
+
+// hand gives lines to the pipeline until it is closed: a worker that is left
+// behind must not move a position after the last one was saved.
+type hand struct {
+	mu sync.RWMutex
+	p  sources.Pipeline // nil: closed
+}
+
+func (h *hand) open(p sources.Pipeline) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.p = p
+}
+
+// close waits for what is being handed on.
+func (h *hand) close() { h.open(nil) }
+
+func (h *hand) scan(s *matcher.Stream, block []byte, commit func()) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	if h.p != nil {
+		h.p.Scan(s, block, commit)
+	}
+}
+
+func (h *hand) flush(s *matcher.Stream) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	if h.p != nil {
+		h.p.Flush(s)
+	}
 }

@@ -186,7 +186,7 @@ func (c *chain) scan(f *file, block []byte, start int64, n int) {
 	if t, ok := lastTime(block); ok {
 		c.reached(t)
 	}
-	c.t.p.Scan(c.stream, block, c.commit)
+	c.t.hand.scan(c.stream, block, c.commit)
 }
 
 // finishLine hands on a last line that will never get its end.
@@ -230,8 +230,8 @@ func (c *chain) showLine(w *worker) {
 	if u := int64(c.stream.Unfinished()); u > 0 {
 		c.flushed = u
 	}
-	c.t.p.Scan(c.stream, block, func() {})
-	c.t.p.Flush(c.stream)
+	c.t.hand.scan(c.stream, block, func() {})
+	c.t.hand.flush(c.stream)
 	c.segs = nil
 }
 
@@ -243,7 +243,7 @@ func (c *chain) flushOldParts() {
 		return
 	}
 	c.flushed = u
-	c.t.p.Flush(c.stream)
+	c.t.hand.flush(c.stream)
 	c.segs = nil
 }
 

@@ -120,9 +120,12 @@ func TestStopWithHungOperations(t *testing.T) {
 		require.Positive(t, stopped)
 		l.abandon()
 		require.Less(t, time.Since(began), time.Second)
-		require.Contains(t, string(l.tailer.Positions()), "pod-0")
-		close(h.until) // the goroutines end, late
+		saved := l.tailer.Positions()
+		require.Contains(t, string(saved), "pod-0")
+		close(h.until) // the goroutines end, late, and hand nothing on
 		wait(time.Second)
+		requireLines(t, seq.want, l.pipe.taken())
+		require.JSONEq(t, string(saved), string(l.tailer.Positions()))
 		require.LessOrEqual(t, l.tailer.files.Load(), int64(1))
 	})
 }

@@ -246,6 +246,7 @@ func TestEmptyFileIsRenamedBeforeItIsOpened(t *testing.T) {
 		l.pipe = newPipe(t)
 		tl := New(Config{NoWatch: true, LookBack: -1, MaxOpen: 1}, l.finder)
 		tl.p = l.pipe
+		tl.hand.open(tl.p)
 		tl.queue.open()
 		w := newWorker()
 		for turn := range 40 {

@@ -45,7 +45,7 @@ func (c *chain) lookBack(ms []member, from time.Time, end bool) error {
 	c.follow(ms[start+1:])
 	// The place is a position like any other: after a restart reading goes on
 	// here, not at the place of that time.
-	c.t.p.Scan(c.stream, nil, c.commit)
+	c.t.hand.scan(c.stream, nil, c.commit)
 	return nil
 }
 

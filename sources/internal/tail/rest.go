@@ -92,7 +92,7 @@ func (c *chain) leave(w *worker) bool {
 	c.nextSince, c.away = time.Time{}, time.Time{}
 	if len(c.next) == 0 || c.next[0].order.Instance != f.order.Instance {
 		// What a container left unfinished is not completed by the next one.
-		c.t.p.Flush(c.stream)
+		c.t.hand.flush(c.stream)
 		c.segs, c.flushed = nil, 0
 	}
 	if f.id.n > 0 {

@@ -93,6 +93,7 @@ type Tailer struct {
 	wake     chan struct{}         // something may be proved
 	search   chan struct{}         // streams are to be looked for
 	p        sources.Pipeline
+	hand     hand // p for who may be left behind at the end
 
 	mu       sync.Mutex
 	chains   map[string]*chain
@@ -169,6 +170,7 @@ func or[T comparable](v, def T) T {
 // the read, ends it.
 func (t *Tailer) Run(ctx context.Context, p sources.Pipeline) error {
 	t.p = p
+	t.hand.open(p)
 	t.mu.Lock()
 	t.began = t.cfg.Clock()
 	t.mu.Unlock()
@@ -193,6 +195,7 @@ func (t *Tailer) Run(ctx context.Context, p sources.Pipeline) error {
 		w.close()
 	}
 	crew.wait(&finder.beat)
+	t.hand.close()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.up = false

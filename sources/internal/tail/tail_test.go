@@ -416,6 +416,7 @@ func FuzzRestore(f *testing.F) {
 		tl := New(Config{NoWatch: true, LookBack: -1}, podFinder(root))
 		_ = tl.Restore(b)
 		tl.p = p
+		tl.hand.open(tl.p)
 		tl.queue.open()
 		w := newWorker()
 		for range 3 {
@@ -456,6 +457,7 @@ func FuzzPieces(f *testing.F) {
 		p := newPipe(t)
 		tl := New(Config{NoWatch: true, LookBack: -1}, plainFinder(dir, "x.log"))
 		tl.p = p
+		tl.hand.open(tl.p)
 		tl.queue.open()
 		w := newWorker()
 		r := rand.New(rand.NewPCG(seed, 7))
