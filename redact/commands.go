@@ -223,7 +223,7 @@ func (sc *scanner) authCommand(from int) span {
 			text = sc.s[p.from:p.to]
 		}
 	}
-	if len(text) < 4 || sc.r.isWord(text) || strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-_5") == "" || notSet().MatchString(text) {
+	if len(text) < 4 || sc.r.isWord(text) || strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-_5") == "" || isNotSet(text) {
 		return span{}
 	}
 	return p

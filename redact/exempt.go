@@ -74,7 +74,7 @@ func (sc *scanner) isProse(v value, p span) bool {
 	more := end+1 < len(s) && isBlank(s[end]) && !isSpace(s[end+1])
 	before := sc.byteAt(v.key.from - 1)
 	switch {
-	case v.sep == ':' && more && (sc.r.isWord(text) || errorPrefix().MatchString(text)):
+	case v.sep == ':' && more && (sc.r.isWord(text) || strings.HasSuffix(text, ":") && errorPrefix().MatchString(text)):
 		return true
 	case v.key.class == keyStrong:
 		return strings.EqualFold(sc.s[v.key.from:v.key.to], "pass") && len(text) < 5 && smallNumber().MatchString(text)
@@ -84,11 +84,11 @@ func (sc *scanner) isProse(v value, p span) bool {
 		return false // "token": x, but not 'namespace/my-token': not found
 	case !v.key.quoted && sc.isSyntaxError(v.key), more && isName(text) && sc.r.isWord(sc.wordAt(end+1)):
 		return true
-	case len(text) < 4, sc.r.isWord(text), urlPrefix().MatchString(text):
+	case len(text) < 4, sc.r.isWord(text), strings.Contains(text, "://") && urlPrefix().MatchString(text):
 		return true
-	case errorPrefix().MatchString(text) && more:
+	case strings.HasSuffix(text, ":") && errorPrefix().MatchString(text) && more:
 		return true
-	case statusCode().MatchString(text) && more:
+	case len(text) == 3 && statusCode().MatchString(text) && more:
 		return true
 	}
 	next := strings.TrimLeft(s[min(len(s), end+1):min(len(s), end+16)], `\`)
@@ -104,6 +104,12 @@ func (sc *scanner) isSyntaxError(k key) bool {
 
 // wordAt returns the word at i.
 func (sc *scanner) wordAt(i int) string { return sc.s[i:sc.run(i, isLetter)] }
+
+// isNotSet tells whether a value says that there is none. The first byte rules
+// most values out.
+func isNotSet(s string) bool {
+	return s != "" && strings.IndexByte("nNuUtTfFyY<[rR(*xX-0$", s[0]) >= 0 && notSet().MatchString(s)
+}
 
 // isName tells whether s is the name of an object of Kubernetes that people or
 // controllers made: words and shorter random ends with dashes between them.
@@ -136,7 +142,7 @@ var (
 // exempt returns p unless its text cannot be a secret.
 func (sc *scanner) exempt(v value, p span) span {
 	text := sc.s[p.from:p.to]
-	if text == "" || len(text) <= maxKnown && (notSet().MatchString(unescape(text)) || filePath().MatchString(text)) {
+	if text == "" || len(text) <= maxKnown && (isNotSet(unescape(text)) || text[0] == '/' && filePath().MatchString(text)) {
 		return span{}
 	}
 	name := sc.s[v.key.from:v.key.to]

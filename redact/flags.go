@@ -97,7 +97,7 @@ func (sc *scanner) userPassword(p span) span {
 		return span{}
 	}
 	p.from += colon + 1
-	if sc.s[p.from:p.to] == "" || notSet().MatchString(sc.s[p.from:p.to]) {
+	if sc.s[p.from:p.to] == "" || isNotSet(sc.s[p.from:p.to]) {
 		return span{}
 	}
 	return p

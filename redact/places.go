@@ -25,7 +25,7 @@ func (sc *scanner) userinfo(i int) span {
 	case !inAuthority && (!colon || strings.ContainsAny(user, "/?#") || sc.isPort(user, password)):
 		return span{}
 	case colon && password != "" && len(user) < 20:
-		if notSet().MatchString(password) {
+		if isNotSet(password) {
 			return span{}
 		}
 		return span{from + len(user) + 1, sc.urlAt}
@@ -65,7 +65,7 @@ func (sc *scanner) dataSource(i int) span {
 		text = sc.s[from:i]
 	}
 	colon := strings.IndexByte(text, ':')
-	if colon < 0 || notSet().MatchString(text[colon+1:]) {
+	if colon < 0 || isNotSet(text[colon+1:]) {
 		return span{}
 	}
 	return span{from + colon + 1, i}

@@ -35,7 +35,7 @@ func (sc *scanner) scheme(i int) span {
 	p := sc.unquoted(at)
 	text := s[p.from:p.to]
 	switch {
-	case text == "", notSet().MatchString(text), sc.r.isWord(text), isChallenge(text):
+	case text == "", isNotSet(text), sc.r.isWord(text), isChallenge(text):
 		return span{}
 	case name == "basic" && !isBasicCredential(text):
 		return span{}
