@@ -175,7 +175,7 @@ func (s *State) makeRoom() bool {
 	}
 	slices.SortFunc(victims, byLoss(victims))
 	for _, e := range victims[:min(len(victims), max(1, s.cfg.MaxKeys/256))] {
-		if e.known && e.ended.IsZero() {
+		if e.known && e.ended.IsZero() && !s.endedElsewhere(e) {
 			s.evicted++
 		}
 		delete(s.slots, e.ep.Fingerprint)
@@ -231,7 +231,7 @@ func (s *State) plan(e *slot, now time.Time) (plan, bool) {
 
 func (s *State) wanted(e *slot, now time.Time) (plan, bool) {
 	if e.over() && e.ended.IsZero() && s.notifiedElsewhere(e, now) {
-		return plan{resolved: true, news: true}, !s.servedElsewhere(e, now)
+		return plan{resolved: true, news: true}, true
 	}
 	if e.accepted.IsZero() && e.ended.IsZero() {
 		return plan{news: true}, true
@@ -342,10 +342,8 @@ func (s *State) forgotten(e *slot, now time.Time) bool {
 	switch {
 	case !e.known:
 		return at.Sub(later(e.ended, later(e.sent, e.accepted))) > 2*s.cfg.ResolvedFor && !s.owedElsewhere(e)
-	case !e.over():
+	case !e.over() || e.ended.IsZero():
 		return false
-	case e.ended.IsZero():
-		return e.accepted.IsZero() && s.elsewhere(e, func(p *State, o *slot) bool { return p.notified(o, now) && s.longOver(o, now) })
 	}
 	return at.Sub(e.ended) > 2*s.cfg.ResolvedFor && !s.owedElsewhere(e)
 }

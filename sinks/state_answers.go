@@ -50,11 +50,13 @@ func (s *State) Refused(m Message, now time.Time) bool {
 	return first
 }
 
-// Restarted records that the endpoint lost its memory of what it took before
+// Restarted records at now that the endpoint lost its memory of what it took before
 // then. Open episodes are due at once. So is the beginning of one whose end was
-// not accepted, unless a peer accepted it. An end that was accepted is due again,
-// as an end: the process that took it may have gone before it notified anybody.
-func (s *State) Restarted(then time.Time) {
+// not accepted, unless a peer notified of it: such a one is done with, since two
+// members that learn of an end at once may both notify of it. An end that was
+// accepted is due again, as an end: the process that took it may have gone before
+// it notified anybody.
+func (s *State) Restarted(then, now time.Time) {
 	for _, e := range s.slots {
 		endOnly := !e.ended.IsZero() && (e.ended.Before(then) || e.alive.IsZero())
 		switch {
@@ -69,6 +71,9 @@ func (s *State) Restarted(then time.Time) {
 			}
 		default:
 			e.accepted, e.alive, e.ended, e.sent = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+			if e.over() && s.servedElsewhere(e, now) {
+				e.accepted, e.ended, e.sent, e.givenUp = now, now, now, true
+			}
 		}
 	}
 }
@@ -84,8 +89,7 @@ type StateStats struct {
 func (s *State) Stats() StateStats {
 	st := StateStats{Keys: len(s.slots), Evicted: s.evicted}
 	for _, e := range s.slots {
-		served := e.over() && e.accepted.IsZero() && s.endedElsewhere(e)
-		if e.known && e.ended.IsZero() && !served && (e.over() || e.accepted.IsZero()) {
+		if e.known && e.ended.IsZero() && (e.over() || e.accepted.IsZero()) {
 			st.Pending++
 		}
 	}

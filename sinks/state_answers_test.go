@@ -20,10 +20,10 @@ func TestStateRestartedEndpoint(t *testing.T) {
 	now = now.Add(30 * time.Second)
 	s.Notify([]episodes.Episode{resolved(2, 0, 5*time.Minute)}, now)
 
-	s.Restarted(t0.Add(-time.Hour))
+	s.Restarted(t0.Add(-time.Hour), t0.Add(time.Minute))
 	require.Equal(t, "2 resolved news", words(s.Due(now, 10)), "it started before")
 
-	s.Restarted(now.Add(-time.Second))
+	s.Restarted(now.Add(-time.Second), now)
 	due := s.Due(now, 10)
 	require.Equal(t, "1 firing news, 2 firing news, 3 resolved", words(due))
 	require.Empty(t, s.Accepted(due, now), "none of them for the first time")
@@ -33,7 +33,7 @@ func TestStateRestartedEndpoint(t *testing.T) {
 	// The end was told to one that had restarted unnoticed.
 	s.Accepted(s.Due(now, 10), now)
 	now = now.Add(30 * time.Second)
-	s.Restarted(now.Add(-10 * time.Second))
+	s.Restarted(now.Add(-10*time.Second), now)
 	require.Equal(t, "1 firing news, 2 resolved, 3 resolved", words(s.Due(now, 10)), "these ends were told before")
 	s.Accepted(s.Due(now, 10), now)
 	now = now.Add(10 * time.Minute)
@@ -41,7 +41,7 @@ func TestStateRestartedEndpoint(t *testing.T) {
 	now = now.Add(30 * time.Second)
 	s.Notify([]episodes.Episode{resolved(1, 0, 5*time.Minute)}, now)
 	s.Accepted(s.Due(now, 10), now)
-	s.Restarted(now.Add(-time.Second))
+	s.Restarted(now.Add(-time.Second), now)
 	require.Equal(t, "1 firing news", words(s.Due(now, 1)))
 
 	// Only the end was sent to the new process.
@@ -53,7 +53,7 @@ func TestStateRestartedEndpoint(t *testing.T) {
 		now := t0.Add(5 * time.Minute)
 		s.Notify([]episodes.Episode{resolved(1, 0, 5*time.Minute)}, now)
 		s.Accepted(s.Due(now, 1), now)
-		s.Restarted(now.Add(then))
+		s.Restarted(now.Add(then), now)
 		require.Equal(t, want, words(s.Due(now, 1)))
 	}
 	f(-time.Second, "1 firing news")
@@ -66,7 +66,7 @@ func TestStateRestartedUnnoticed(t *testing.T) {
 	s.Notify([]episodes.Episode{firing(1, 0)}, t0)
 	s.Accepted(s.Due(t0, 10), t0)
 	s.Accepted(s.Due(t0.Add(time.Minute), 10), t0.Add(time.Minute))
-	s.Restarted(t0.Add(30 * time.Second))
+	s.Restarted(t0.Add(30*time.Second), t0.Add(time.Minute))
 	s.Notify([]episodes.Episode{resolved(1, 0, 61*time.Second)}, t0.Add(61*time.Second))
 	require.Empty(t, s.Due(t0.Add(119*time.Second), 10))
 	require.Equal(t, "1 resolved news", words(s.Due(t0.Add(2*time.Minute), 10)))

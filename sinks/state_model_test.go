@@ -136,7 +136,7 @@ func (m *modelRun) act(t *rapid.T) {
 			m.rcv.took[fp] = k
 		}
 		m.now = m.now.Add(time.Millisecond)
-		m.s.Restarted(m.now)
+		m.s.Restarted(m.now, m.now)
 	case 7:
 		// Shorter than the time for which ends are remembered, so that no end
 		// is repeated after it was forgotten.

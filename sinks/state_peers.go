@@ -1,6 +1,9 @@
 package sinks
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // SetPeers sets the states of the other endpoints that notify the same people:
 // the members of one cluster. What one of them took long enough to notify of
@@ -46,18 +49,15 @@ func (s *State) notifiedElsewhere(e *slot, now time.Time) bool {
 	return s.elsewhere(e, func(p *State, o *slot) bool { return p.notified(o, now) })
 }
 
-// servedElsewhere reports whether an endpoint that never had e as firing needs
-// nothing of it: a peer notified of it and is there to notify of its end, or sent
-// its end long ago. Two members that learn of an end at once may both notify of it.
+// servedElsewhere reports whether a peer notified of e and is there to notify of
+// its end too.
 func (s *State) servedElsewhere(e *slot, now time.Time) bool {
-	return e.accepted.IsZero() && s.elsewhere(e, func(p *State, o *slot) bool {
-		return p.notified(o, now) && (p.away.IsZero() || s.longOver(o, now))
-	})
+	return s.elsewhere(e, func(p *State, o *slot) bool { return p.notified(o, now) && (p.away.IsZero() || !o.ended.IsZero()) })
 }
 
-// longOver reports whether the end of o was accepted and is not sent any more.
-func (s *State) longOver(o *slot, now time.Time) bool {
-	return !o.ended.IsZero() && now.Sub(o.ended) > s.cfg.ResolvedFor
+// PeerUp reports whether a peer is there to notify people.
+func (s *State) PeerUp() bool {
+	return slices.ContainsFunc(s.peers, func(p *State) bool { return p.up })
 }
 
 // endedElsewhere reports whether a peer accepted the end of e.
@@ -65,10 +65,10 @@ func (s *State) endedElsewhere(e *slot) bool {
 	return s.elsewhere(e, func(_ *State, o *slot) bool { return !o.ended.IsZero() })
 }
 
-// owedElsewhere reports whether a peer had e as firing and not its end: when that
-// peer starts with an empty memory, e says that people were notified.
+// owedElsewhere reports whether a peer still has to be sent the end of e: until then
+// e says that people were notified.
 func (s *State) owedElsewhere(e *slot) bool {
 	return s.elsewhere(e, func(_ *State, o *slot) bool {
-		return o.known && o.over() && o.ended.IsZero() && !o.givenUp && !o.accepted.IsZero()
+		return o.known && o.over() && o.ended.IsZero() && !o.givenUp
 	})
 }

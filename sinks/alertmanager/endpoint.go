@@ -20,6 +20,8 @@ const (
 	slowRetry   = 2 * time.Second // an endpoint that is back must be found within 5 s
 	probeAlerts = 16              // alerts per request while the endpoint is down
 	checkEvery  = 10 * time.Second
+	settleEvery = 500 * time.Millisecond
+	settleMost  = time.Minute // Alertmanager's own default
 )
 
 // endpoint is the sender of one Alertmanager.
@@ -39,8 +41,12 @@ type endpoint struct {
 	hedge     bool      // the last failure was a timeout
 	checkAt   time.Time // from then on it is to be asked whether it restarted
 	downSince time.Time
-	changed   bool      // the idea of the peer's clock did, since all was told
-	repeated  time.Time // when all was told for that reason
+	settling  bool // it has just started, and another member is there
+
+	settlingSince time.Time
+
+	changed  bool      // the idea of the peer's clock did, since all was told
+	repeated time.Time // when all was told for that reason
 
 	// mu is shared by the endpoints of the sink: the states of a cluster look at
 	// each other.
@@ -132,6 +138,9 @@ func (e *endpoint) sendDue(ctx, reqs context.Context) bool {
 				e.missed(items, 0, a) // nothing is sent that it might take when it wakes up
 				return false
 			}
+			if e.waitSettled() {
+				return false
+			}
 			if again {
 				continue
 			}
@@ -154,7 +163,25 @@ func (e *endpoint) sendDue(ctx, reqs context.Context) bool {
 // mustCheck reports whether the process has to be known before items are sent: it
 // may be a new one that does not know what ends.
 func (e *endpoint) mustCheck(items []item) bool {
-	return !e.downSince.IsZero() || endsNews(items) && !e.now().Before(e.checkAt)
+	return !e.downSince.IsZero() || e.settling || endsNews(items) && !e.now().Before(e.checkAt)
+}
+
+// waitSettled reports whether to wait: a member that has just started holds what it
+// is sent until it has heard from the others, and would then notify of alerts that
+// ended meanwhile. While another member is there nothing is lost by it.
+func (e *endpoint) waitSettled() bool {
+	now := e.now()
+	switch {
+	case !e.settling:
+		e.settlingSince = time.Time{}
+		return false
+	case e.settlingSince.IsZero():
+		e.settlingSince = now
+	case now.Sub(e.settlingSince) > settleMost:
+		return false
+	}
+	e.retryAt = now.Add(settleEvery)
+	return true
 }
 
 // missed records that items were not taken, but for the first ones.

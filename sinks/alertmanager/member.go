@@ -61,6 +61,7 @@ func (e *endpoint) check(ctx context.Context) (restarted bool, a answer) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.members.report(e, st)
+	e.settling = st.settling && e.state.PeerUp()
 	was := e.member
 	switch {
 	case st.uptime.Equal(was.Uptime):
@@ -68,10 +69,10 @@ func (e *endpoint) check(ctx context.Context) (restarted bool, a answer) {
 	case was.Uptime.IsZero():
 		// What was saved before a process was known counts for this one, unless
 		// it is surely older.
-		e.state.Restarted(st.earliest)
+		e.state.Restarted(st.earliest, now)
 	case st.earliest.After(was.Started):
 		e.log.Info().Time("started", st.latest).Msg("alertmanager was restarted: sending everything again")
-		e.state.Restarted(st.latest)
+		e.state.Restarted(st.latest, now)
 		restarted = true
 	default:
 		return false, a // several processes answer by this name

@@ -12,8 +12,11 @@ import (
 	"crowsnest/sinks/internal/courier"
 )
 
-// clusterDisabled is the status of an Alertmanager that has no peers.
-const clusterDisabled = "disabled"
+// The states of a cluster.
+const (
+	clusterDisabled = "disabled" // it has no peers
+	clusterSettling = "settling" // it waits for what the peers notified of
+)
 
 // status is what an Alertmanager says about itself.
 type status struct {
@@ -24,7 +27,7 @@ type status struct {
 	uptime time.Time
 	// earliest and latest bound the same time by our clock.
 	earliest, latest time.Time
-	alone            bool     // it is not part of a cluster
+	alone, settling  bool     // of its cluster
 	members          []string // names of the members of its cluster, its own included
 }
 
@@ -53,7 +56,7 @@ func readStatus(resp *http.Response, asked, answered time.Time) (out status) {
 		return out
 	}
 	if c := said.Cluster; c != nil && c.Status != nil {
-		out.alone = *c.Status == clusterDisabled
+		out.alone, out.settling = *c.Status == clusterDisabled, *c.Status == clusterSettling
 		for _, p := range c.Peers {
 			if p != nil && p.Name != nil {
 				out.members = append(out.members, *p.Name)
