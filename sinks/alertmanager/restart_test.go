@@ -224,7 +224,7 @@ func TestMarksForNewEndpoint(t *testing.T) {
 // What ended while no Alertmanager could be reached is notified in full, also
 // over restarts of crowsnest.
 func TestManyEndedOverRestart(t *testing.T) {
-	const many = 11000
+	const many = 1500
 	inBubble(t, 1, func(b *bench) {
 		am := b.ams[0]
 		am.Set(fault.Reset)
