@@ -1,0 +1,62 @@
+package episodes
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"io"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/rules"
+)
+
+// testdata/engine-0.1.json.gz is the engine's part of a snapshot that version 0.1
+// wrote: open alerts of most shipped rules. An upgrade neither resolves them nor
+// notifies of them under other labels, whatever was added to rules and keys since.
+func TestAnUpgradeKeepsOpenAlerts(t *testing.T) {
+	f, err := os.Open("testdata/engine-0.1.json.gz")
+	require.NoError(t, err)
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	require.NoError(t, err)
+	data, err := io.ReadAll(z)
+	require.NoError(t, err)
+	var old snapshot
+	require.NoError(t, json.Unmarshal(data, &old))
+	set, err := rules.Load(rules.Shipped())
+	require.NoError(t, err)
+
+	e := New(Config{})
+	e.AddSource("kubelet", rules.Lateness, nil)
+	newest := int64(0)
+	type alert struct {
+		starts time.Time
+		state  State
+	}
+	want := map[Fingerprint]alert{}
+	for _, r := range old.Rules {
+		for _, ep := range r.Open {
+			want[printOf(ep.Labels)] = alert{instant(ep.Starts - ep.Moved), ep.State}
+			newest = max(newest, ep.Newest)
+		}
+	}
+	require.Greater(t, len(want), 40)
+	now := instant(newest).Add(time.Second)
+	e.Swap(set, now)
+	require.NoError(t, e.Restore(data, now))
+	got := map[Fingerprint]alert{}
+	for _, x := range e.Evaluate(now) {
+		if _, open := want[x.Fingerprint]; open && x.Concluded.Equal(now) {
+			require.NotContains(t, []State{StateResolved, StateDropped}, x.State, "%s %s", x.Alert, x.Reason)
+		}
+	}
+	for _, x := range e.Episodes(now) {
+		if !x.Overflow && x.EndsAt.IsZero() {
+			got[x.Fingerprint] = alert{x.StartsAt, x.State}
+		}
+	}
+	require.Equal(t, want, got)
+}
