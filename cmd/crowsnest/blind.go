@@ -94,3 +94,17 @@ func (c *Config) warnBlind(set *rules.Set) rules.Problems {
 		fmt.Sprintf("no source has the labels that %d rules select by: %s", len(blind), strings.Join(blind, ", ")),
 		"add a source whose streams have these labels, or disable the rules")}
 }
+
+// linksNowhere tells whether alerts are sent without a link to their page.
+func (c *Config) linksNowhere() bool {
+	return c.Global.ExternalURL == "" && len(c.Sinks.Alertmanager)+len(c.Sinks.Webhook)+len(c.Sinks.Loki) > 0
+}
+
+// warnLinks warns of alerts without a link.
+func (c *Config) warnLinks() rules.Problems {
+	if !c.linksNowhere() {
+		return nil
+	}
+	return rules.Problems{c.Keys.Key("sinks").Problem(strictyaml.Warning, "no-link", "alerts have no link to the page that explains them: global.external_url is not set",
+		"set global.external_url, or start with --web.external-url")}
+}

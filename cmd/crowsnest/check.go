@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/prometheus/common/version"
@@ -107,7 +108,7 @@ func (c *cli) checkConfig(file, form string) error {
 		problems = append(problems, found...)
 		if set != nil {
 			rulesLoaded = len(set.Rules)
-			problems = append(problems, cfg.warnBlind(set)...)
+			problems = append(problems, slices.Concat(cfg.warnBlind(set), cfg.warnLinks())...)
 		}
 	}
 	if err := writeProblems(c.out, form, problems); err != nil {

@@ -125,6 +125,9 @@ func (c *cli) runDaemon(f runFlags, flags map[string]string) error {
 	if exposed(main) && f.web.configFile == "" {
 		log.Warn().Str("address", main.Addr().String()).Msg("everybody who reaches this address can read the alerts: set --web.config.file for TLS and authentication, or restrict who reaches it")
 	}
+	if cfg.linksNowhere() {
+		log.Warn().Msg("alerts have no link to the page that explains them: set global.external_url or --web.external-url")
+	}
 	limitMemory(c.getenv, cfg.Limits)
 	d, err := newDaemon(daemonOptions{
 		cfg: cfg, log: log, web: f.web, listener: main, probe: probe, stdin: c.in, stdout: c.out, color: c.colors(c.out),
