@@ -228,6 +228,10 @@ func (d *daemon) run(ctx context.Context) error {
 
 	d.lock(ctx)
 	defer d.saver.release()
+	if ctx.Err() != nil { // nothing may be read that would not be saved
+		d.log.Info().Msg("stopped before anything was read")
+		return nil
+	}
 	d.reloading.Lock()
 	d.saver.keepRules(d.loader.inForce())
 	d.reloading.Unlock()
