@@ -208,6 +208,7 @@ func (s *Source) admit(n *node, m *hits.Message, now time.Time) (fresh bool, why
 	case n.instance == "", n.left, slices.Contains(m.After, n.instance), silent >= s.cfg.SilentAfter || silent < 0:
 		n.instance, n.taken, n.copied, n.saved, n.digest = m.Instance, 0, 0, 0, ""
 		fresh = true
+		n.object = n.object || s.watch.state(n.name) >= present
 	default:
 		n.refused = now
 		return false, &refusal{http.StatusConflict, refusedConflict, fmt.Errorf("node %s has an agent already, which was heard of %v ago; give each its own sinks.upstream.node", n.name, silent.Round(time.Millisecond))}

@@ -214,8 +214,9 @@ func (s *Source) departed(n *node, now time.Time) bool {
 		n.object = true
 		return n.left && quiet >= drainedAfter
 	case absent:
-		// A name that never was that of a Node says nothing.
-		return n.object && (n.left || quiet >= s.cfg.SilentAfter)
+		// A name that never was that of a Node says nothing. A token that the API
+		// server reviewed is bound to one.
+		return (n.object || !n.who.at.IsZero()) && (n.left || quiet >= s.cfg.SilentAfter)
 	}
 	return false
 }
