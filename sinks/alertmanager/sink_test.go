@@ -122,7 +122,7 @@ func TestOutage(t *testing.T) {
 	for name, fault := range outages() {
 		lasts := 5 * time.Minute
 		if name == "hang" {
-			lasts = 2 * time.Hour
+			lasts = 80 * time.Minute
 		}
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 1, func(b *bench) {
