@@ -7,6 +7,9 @@ type assumption struct {
 	// untimed is set if a line took the time of arrival because no line before it,
 	// as far as the stream knows, had a time.
 	untimed bool
+	// first is the time of the first line that has a place and a hit, in nanoseconds
+	// since 1970; 0: none has.
+	first int64
 }
 
 // Ahead returns a stream for what comes so many lines and bytes after what s has
@@ -15,7 +18,7 @@ type assumption struct {
 // tells whether that was so. s may not be in use meanwhile, and must have been
 // used with the program that the returned stream is for.
 func (s *Stream) Ahead(lines, bytes int64) *Stream {
-	a := &Stream{labels: s.labels, opt: s.opt, identity: s.identity, prog: s.prog, sel: s.sel, envelope: s.envelope, hits: s.hits}
+	a := &Stream{labels: s.labels, opt: s.opt, identity: s.identity, prog: s.prog, sel: s.sel, envelope: s.envelope, hits: s.hits, base: s.base, placed: s.placed}
 	a.counters.Lines, a.counters.Bytes = s.counters.Lines+lines, s.counters.Bytes+bytes
 	a.assumed = &assumption{lines: a.counters.Lines, bytes: a.counters.Bytes, envelope: s.envelope}
 	return a
@@ -26,7 +29,8 @@ func (s *Stream) Ahead(lines, bytes int64) *Stream {
 // not so: its hits are worth nothing then. a may not be used any more.
 func (s *Stream) Follow(a *Stream) bool {
 	as := a.assumed
-	if as == nil || as.lines != s.counters.Lines || as.bytes != s.counters.Bytes || as.envelope != s.envelope || as.untimed && !s.last.IsZero() {
+	if as == nil || as.lines != s.counters.Lines || as.bytes != s.counters.Bytes || as.envelope != s.envelope || as.untimed && !s.last.IsZero() ||
+		as.first != 0 && as.first == s.same.at {
 		return false
 	}
 	for i := range s.open {
@@ -41,6 +45,9 @@ func (s *Stream) Follow(a *Stream) bool {
 	c.Truncated += a.counters.Truncated
 	c.Unparsed += a.counters.Unparsed
 	s.open, s.envelope, s.hits = a.open, a.envelope, a.hits
+	if as.first != 0 {
+		s.same = a.same
+	}
 	if !a.last.IsZero() {
 		s.last = a.last
 	}

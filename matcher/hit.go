@@ -55,7 +55,8 @@ type Hit struct {
 	Values []string
 	Labels Labels
 	// ID is the fingerprint of the line: of the stream's identity, its time as
-	// it was read, and its text. Equal lines have equal IDs over restarts. A line
+	// it was read, and its text, and of its place if equal lines have the same time and
+	// the source knows places. A line has the same ID over restarts. One
 	// that states no time has the time of its arrival and its number instead.
 	ID uint64
 }

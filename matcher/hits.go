@@ -64,7 +64,8 @@ func (r *run) values(pt *part, l *line) []string {
 }
 
 // fingerprint identifies a line over restarts. Lines without a time of their own
-// have none that would last: they are told apart by arrival and number.
+// have none that would last: they are told apart by arrival and number. Equal lines
+// of one time are told apart by their places, where these are known.
 func (r *run) fingerprint(l *line) uint64 {
 	at, number := l.at.time, uint64(0)
 	if !l.at.own {
@@ -75,7 +76,14 @@ func (r *run) fingerprint(l *line) uint64 {
 	binary.LittleEndian.PutUint64(b[8:], uint64(at.UnixNano()))
 	binary.LittleEndian.PutUint64(b[16:], number)
 	binary.LittleEndian.PutUint64(b[24:], xxhash.Sum64String(l.str))
-	return xxhash.Sum64(b[:])
+	id := xxhash.Sum64(b[:])
+	if s := r.s; s.placed && l.at.own {
+		if s.assumed != nil && s.assumed.first == 0 {
+			s.assumed.first = at.UnixNano()
+		}
+		id = numbered(id, s.same.number(at.UnixNano(), id, l.at.place))
+	}
+	return id
 }
 
 // identityOf hashes the labels without the ignored ones.

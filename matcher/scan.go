@@ -58,7 +58,7 @@ func (p *Program) MatchInto(buf *Buffer, s *Stream, rec Record) []Hit {
 	r := p.begin(buf, s, rec.Time)
 	defer p.end(r)
 	r.nul = bytes.IndexByte(rec.Text, 0) >= 0
-	at := moment{number: s.counters.Lines, parts: 1, own: !rec.Time.IsZero(), time: rec.Time}
+	at := moment{number: s.counters.Lines, parts: 1, place: s.base + s.counters.Bytes - int64(len(rec.Text)), own: !rec.Time.IsZero(), time: rec.Time}
 	text := trimCR(r.withoutNUL(rec.Text))
 	if rec.Time.IsZero() && s.opt.TextTime {
 		t, ok := textTime(text, r.now)
@@ -108,6 +108,7 @@ func (s *Stream) skip(block []byte) {
 type moment struct {
 	number int64  // of its first physical line
 	parts  int64  // physical lines
+	place  int64  // of the first one in the log, if the stream is placed
 	stamp  []byte // nil: time holds it, unless undated is set
 
 	time     time.Time
@@ -183,7 +184,7 @@ func (r *run) hits() []Hit {
 func (r *run) line(raw []byte, start int64) {
 	c := &r.s.counters
 	c.Lines++
-	at := moment{number: c.Lines, parts: 1}
+	at := moment{number: c.Lines, parts: 1, place: r.s.base + start}
 	if r.nul {
 		raw = r.withoutNUL(raw)
 	}

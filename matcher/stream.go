@@ -71,6 +71,9 @@ type Stream struct {
 	last     time.Time   // TextTime: of the newest line that had one; zero: none
 	hits     int         // how many the call before had: as many may follow
 	assumed  *assumption // of a stream of Ahead
+	base     int64       // place of the first byte of the stream, if placed is set
+	placed   bool
+	same     same
 }
 
 // NewStream returns a stream with these labels, which it copies. Labels with an

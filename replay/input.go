@@ -78,6 +78,7 @@ func newReaders(inputs []Input, prog *matcher.Program, opt ScanOptions) []*reade
 			in: in, order: i, prog: prog, now: opt.Now, ahead: ahead, size: size,
 			stream: matcher.NewStream(in.Labels, matcher.StreamOptions{Lenient: opt.Lenient, TextTime: true}),
 		}
+		out[i].stream.Place(0)
 	}
 	return out
 }

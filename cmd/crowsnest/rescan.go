@@ -109,6 +109,7 @@ func (r *rescanner) file(path string, to int64, labels matcher.Labels) error {
 	defer f.Close()
 	from := max(0, to-rescanMost)
 	s := matcher.NewStream(labels, matcher.StreamOptions{})
+	s.Place(from)
 	in := io.NewSectionReader(f, from, to-from)
 	block, kept := make([]byte, rescanBlock), 0
 	for {

@@ -70,9 +70,11 @@ func New(cfg Config) *Source {
 	if cfg.Clock == nil {
 		cfg.Clock = time.Now
 	}
+	stream := matcher.NewStream(cfg.Labels, matcher.StreamOptions{})
+	stream.Place(0)
 	return &Source{
 		cfg:    cfg,
-		stream: matcher.NewStream(cfg.Labels, matcher.StreamOptions{}),
+		stream: stream,
 		status: sources.Status{Name: cfg.Name, Lost: map[string]int64{"long_line": 0}, Errors: map[string]int64{"read": 0}},
 	}
 }

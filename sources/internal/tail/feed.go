@@ -186,6 +186,7 @@ func (c *chain) scan(f *file, block []byte, start int64, n int) {
 	if t, ok := lastTime(block); ok {
 		c.reached(t)
 	}
+	c.stream.Place(start)
 	c.t.hand.scan(c.stream, block, c.commit)
 }
 
@@ -213,9 +214,9 @@ func (c *chain) finishLine(f *file, w *worker) {
 // position: when the end comes, the whole line is matched.
 func (c *chain) showLine(w *worker) {
 	f := c.cur
-	var block []byte
+	block, start := []byte(nil), f.off
 	if f.long != nil {
-		block = f.long.kept
+		block, start = f.long.kept, f.long.start
 	} else if f.rest > 0 {
 		data, _, err := c.read(f, w)
 		if err != nil || int64(len(data)) != f.rest {
@@ -230,6 +231,7 @@ func (c *chain) showLine(w *worker) {
 	if u := int64(c.stream.Unfinished()); u > 0 {
 		c.flushed = u
 	}
+	c.stream.Place(start)
 	c.t.hand.scan(c.stream, block, func() {})
 	c.t.hand.flush(c.stream)
 	c.segs = nil

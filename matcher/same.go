@@ -1,0 +1,75 @@
+package matcher
+
+import (
+	"encoding/binary"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// maxSame is how many different lines of one time are told apart.
+const maxSame = 4096
+
+// same counts equal lines of one time: some container runtimes give one time to
+// all that they read at once. It knows the lines of the newest time that have hits.
+type same struct {
+	at    int64 // nanoseconds since 1970; 0: no line yet
+	newer int64 // place of the newest line
+	first equal
+	more  map[uint64]equal // nil: first is the only one
+}
+
+// equal is what is known of equal lines of one time.
+type equal struct {
+	id    uint64
+	place int64 // of the newest one
+	n     uint32
+}
+
+// Place says that the next byte of the stream is at offset in its log. From then on
+// equal lines with one time are different lines if they are at different places; a
+// line that is read again is the same. A source that does not know places of lines
+// does not call it: there, equal lines with one time are one line.
+func (s *Stream) Place(offset int64) { s.base, s.placed = offset-s.counters.Bytes, true }
+
+// number returns how many equal lines of the same time are before the one at place.
+// One that is not behind the newest line begins anew: it is read again.
+func (g *same) number(at int64, id uint64, place int64) uint32 {
+	if g.at != at || place < g.newer {
+		*g = same{at: at, newer: place, first: equal{id: id, place: place}}
+		return 0
+	}
+	g.newer = place
+	e, known := g.first, g.first.id == id
+	if !known {
+		e, known = g.more[id]
+	}
+	switch {
+	case !known && len(g.more) >= maxSame:
+		return 0
+	case !known:
+		e = equal{id: id, place: place}
+	case place > e.place:
+		e.place, e.n = place, e.n+1
+	}
+	if e.id == g.first.id {
+		g.first = e
+		return e.n
+	}
+	if g.more == nil {
+		g.more = map[uint64]equal{}
+	}
+	g.more[id] = e
+	return e.n
+}
+
+// numbered is the fingerprint of a line before which there are n equal ones of the
+// same time.
+func numbered(id uint64, n uint32) uint64 {
+	if n == 0 {
+		return id
+	}
+	var b [12]byte
+	binary.LittleEndian.PutUint64(b[0:], id)
+	binary.LittleEndian.PutUint32(b[8:], n)
+	return xxhash.Sum64(b[:])
+}
