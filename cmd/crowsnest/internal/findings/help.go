@@ -269,8 +269,20 @@ var topics = []Topic{
 			"Remove it, or add the key that gives it an effect.",
 		},
 		{
+			"forged-namespace", "warning", "The namespace of the key is captured from the line, and a line can say anything.",
+			"Capture it under another name, such as `object_namespace`.",
+		},
+		{
+			"blind-rule", "warning", "No configured source has the labels that these rules select by: they see nothing.",
+			"Add a source whose streams have these labels, or disable the rules.",
+		},
+		{
+			"no-link", "warning", "Alerts have no link to the page that explains them.",
+			"Set `global.external_url`, or start with `--web.external-url`.",
+		},
+		{
 			"never", "error", "With these values the rule can never fire.",
-			"Remove the name from one of the two keys.",
+			"Change what the message names: whatever triggers the rule also ends or excludes it.",
 		},
 		{
 			"needs-within", "error", "A count or a sequence needs the time in which its lines must come.",
