@@ -57,6 +57,7 @@ func Build(docs []*Document, opt Options) (*Set, Problems) {
 	b.checkNames()
 	b.override()
 	b.lint()
+	b.checkTests()
 	own := b.fresh()
 	if broken || len(own.Errors()) > 0 {
 		return nil, own

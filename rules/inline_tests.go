@@ -8,9 +8,6 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// maxTestLines bounds what one inline test can make of its inputs.
-const maxTestLines = 1_000_000
-
 // compileTests makes the inline tests.
 func (c *compiler) compileTests() {
 	for i := range c.RuleSyntax.Tests {
@@ -89,9 +86,7 @@ func (c *compiler) checkInput(in *InputSyntax) {
 	if k.Has("do") && in.Do != "restart" {
 		c.errorAt(k.Value("do"), "enum", fmt.Sprintf("`do` is %.60q", in.Do), "use restart")
 	}
-	if k.Has("repeat") && in.Repeat < 1 {
-		c.errorAt(k.Value("repeat"), "zero", fmt.Sprintf("`repeat` is %d", in.Repeat), "say how often the line arrives")
-	}
+	c.checkEnd(in)
 	if k.Has("every") && !k.Has("repeat") && what[0] == "line" {
 		c.errorAt(k.Key("every"), "no-effect", "`every` has no effect without `repeat`", "add `repeat`")
 	}

@@ -30,10 +30,6 @@ func (c *compiler) lintWindow() {
 	switch {
 	case counted && sequence:
 		c.errorAt(c.Keys.Key("count"), "no-effect", "`count` has no effect on a sequence", "remove it")
-	case counted && c.Count < 1:
-		c.errorAt(c.Keys.Value("count"), "zero", fmt.Sprintf("`count` is %d", c.Count), "remove it for a single line, or say how many")
-	case counted && c.Count > MaxHits:
-		c.errorAt(c.Keys.Value("count"), "too-many", fmt.Sprintf("`count` is %d; no more than %d lines are kept per key", c.Count, MaxHits), fmt.Sprintf("use at most %d", MaxHits))
 	case counted && c.Count > 1 && c.Keys.Missing("within"):
 		c.missing("count", "needs-within", fmt.Sprintf("`count: %d` needs `within`", c.Count), "say in which time the lines must come: within: 10m")
 	}
@@ -58,9 +54,7 @@ func (c *compiler) loosened() bool {
 func (c *compiler) likely(key string) bool { return !c.Keys.Has(key) && !c.Keys.Missing(key) }
 
 func (c *compiler) checkWithin(d time.Duration, at strictyaml.Pos, name string) {
-	if d <= 0 {
-		c.errorAt(at, "zero", name+" is 0", "say how long the window is: 10m")
-	} else if d < Lateness {
+	if d < Lateness {
 		c.warnAt(at, "below-lateness", fmt.Sprintf("%s is %s, shorter than the lateness of sources (%s)", name, duration(d), duration(Lateness)), "use at least "+duration(Lateness))
 	}
 }
@@ -108,12 +102,7 @@ func (c *compiler) lintDistinct() {
 }
 
 func (c *compiler) lintLimit() {
-	if !c.good("limit") {
-		return
-	}
-	if c.Limit < 1 {
-		c.errorAt(c.Keys.Value("limit"), "zero", fmt.Sprintf("`limit` is %d", c.Limit), "say how many episodes may be open")
-	} else if len(c.By) == 0 && !c.Keys.Broken("by") && c.Keys.Missing("by") {
+	if c.good("limit") && len(c.By) == 0 && !c.Keys.Broken("by") && c.Keys.Missing("by") {
 		c.warnAt(c.Keys.Key("limit"), "no-effect", "`limit` has no effect without `by`: there is one key", "remove it")
 	}
 }

@@ -172,9 +172,13 @@ func (d *decoder) decodeStruct(n *Node, v reflect.Value, hints map[string]Hint) 
 		e.Value.anchors = e.Value.anchors || f.anchors
 		before := d.reported
 		d.decode(e.Value, f.value, nil, true)
+		items := d.placesIn(e.Value)
+		if d.reported == before {
+			d.checkBounds(e.Value, f, items)
+		}
 		keys.list = append(keys.list, key{
 			name: e.Key, key: e.At, value: e.Value.pos,
-			broken: d.reported > before, items: d.placesIn(e.Value),
+			broken: d.reported > before, items: items,
 		})
 	}
 	d.addUnusable(n, &keys)

@@ -11,6 +11,9 @@ type field struct {
 	value    reflect.Value
 	required bool
 	anchors  bool
+	bounds   Range
+	bounded  bool
+	mistake  error // in the tag of the bounds
 }
 
 // fieldsOf returns the keys of a struct and its field for their places, which
@@ -35,7 +38,9 @@ func fieldsOf(v reflect.Value) (fields map[string]field, keys reflect.Value) {
 			continue
 		}
 		strict := strings.Split(sf.Tag.Get("strict"), ",")
-		fields[name] = field{value: v.Field(i), required: has(strict, "required"), anchors: has(strict, "anchors")}
+		f := field{value: v.Field(i), required: has(strict, "required"), anchors: has(strict, "anchors")}
+		f.bounds, f.bounded, f.mistake = BoundsOf(sf)
+		fields[name] = f
 	}
 	return fields, keys
 }

@@ -48,7 +48,8 @@ type Options struct {
 // A struct field takes part under the name of its yaml tag; `yaml:"-"` leaves
 // it out and `yaml:",inline"` lifts the fields of an embedded struct. The tag
 // `strict:"required"` reports a mapping without the key, `strict:"anchors"`
-// allows anchors and aliases inside the value.
+// allows anchors and aliases inside the value, and `bounds:"min,max"` refuses
+// what is not in a Range.
 func Decode(file string, data []byte, into any, opt Options) Problems {
 	doc, problems := Parse(file, data, opt)
 	if doc == nil {

@@ -1,0 +1,68 @@
+package rules
+
+import (
+	"fmt"
+	"time"
+
+	"crowsnest/strictyaml"
+)
+
+// Bounds of inline tests.
+const (
+	maxTestLines = 100_000              // of one test
+	maxTestEnd   = 365 * 24 * time.Hour // of the last repetition of a line
+	// maxTestTime is the CPU time, by estimate, of all tests of all packs that
+	// are loaded together.
+	maxTestTime = 30 * time.Second
+	// What a line or a checkpoint, a comparison of two alerts, and a restart take.
+	lineTime    = 5 * time.Microsecond
+	compareTime = 200 * time.Nanosecond
+	restartTime = time.Millisecond
+)
+
+// checkTests refuses packs whose tests together would hold up a load.
+func (b *builder) checkTests() {
+	total := time.Duration(0)
+	for _, r := range b.rules {
+		if r.rule == nil {
+			continue
+		}
+		for i := range r.rule.Tests {
+			total += testTime(r.rule, &r.rule.Tests[i])
+			if total <= maxTestTime {
+				continue
+			}
+			b.add(r.form.problem(r.form.Keys.Key("tests"), strictyaml.Error, "test-budget",
+				fmt.Sprintf("the inline tests up to test %d of rule %s may take %s of CPU time; all packs together are allowed %s",
+					i+1, r.form.Alert, total.Round(time.Second), maxTestTime), "repeat lines less often, or load fewer packs"))
+			return
+		}
+	}
+}
+
+// testTime estimates from above what a test takes.
+func testTime(r *Rule, t *Test) time.Duration {
+	sum := time.Duration(0)
+	for i := range t.Input {
+		in := &t.Input[i]
+		if in.Do != "" {
+			sum += restartTime
+		}
+		size := time.Duration(min(len(in.Text), maxMatchedLine))
+		sum += time.Duration(min(in.Repeat, maxTestLines)) * (lineTime + size*(r.WorstLine/maxMatchedLine))
+	}
+	for i := range t.Expect {
+		n := time.Duration(max(len(t.Expect[i].Firing), len(t.Expect[i].Resolved)))
+		sum += lineTime + n*n*compareTime
+	}
+	return sum
+}
+
+// checkEnd refuses repetitions that go on for longer than time can be counted.
+func (c *compiler) checkEnd(in *InputSyntax) {
+	last := max(in.At, in.TS)
+	if in.Every > 0 && in.Repeat > 1 && in.Every > (maxTestEnd-last)/time.Duration(in.Repeat-1) {
+		c.errorAt(in.Keys.Key("every"), "out-of-range", fmt.Sprintf("%d repetitions every %s end later than %s after the start of the test",
+			in.Repeat, duration(in.Every), duration(maxTestEnd)), "use a shorter `every`, or repeat less often")
+	}
+}

@@ -1,0 +1,173 @@
+package strictyaml
+
+import (
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"gopkg.in/yaml.v3"
+)
+
+// Range is what the tag `bounds:"min,max"` allows: the value of a number or of a
+// duration (in ns), the bytes of a text, the entries of a list or of a mapping.
+// `bounds:"min,max,text"` also bounds the bytes of each text in a list or a
+// mapping.
+type Range struct {
+	Min, Max float64
+	// Text is the most bytes of a text in a list or a mapping; 0: not bounded.
+	Text float64
+	unit reflect.Type
+}
+
+// BoundsOf returns the range of a struct field, and false for a field without
+// one. An error is a mistake in the tag.
+func BoundsOf(f reflect.StructField) (Range, bool, error) {
+	tag, ok := f.Tag.Lookup("bounds")
+	if !ok {
+		return Range{}, false, nil
+	}
+	r := Range{unit: f.Type}
+	for r.unit.Kind() == reflect.Pointer {
+		r.unit = r.unit.Elem()
+	}
+	parts := strings.Split(tag, ",")
+	if len(parts) < 2 || len(parts) > 3 {
+		return r, true, fmt.Errorf("field %s: bounds %q are not min,max or min,max,text", f.Name, tag)
+	}
+	for i, into := range []*float64{&r.Min, &r.Max, &r.Text}[:len(parts)] {
+		v, err := r.parse(parts[i], i == 2)
+		if err != nil {
+			return r, true, fmt.Errorf("field %s: bounds %q: %w", f.Name, tag, err)
+		}
+		*into = v
+	}
+	if r.Min > r.Max {
+		return r, true, fmt.Errorf("field %s: bounds %q: the minimum is above the maximum", f.Name, tag)
+	}
+	return r, true, nil
+}
+
+func (r Range) parse(s string, text bool) (float64, error) {
+	if r.isDuration() && !text {
+		d, err := model.ParseDuration(s)
+		return float64(d), err
+	}
+	return strconv.ParseFloat(s, 64)
+}
+
+func (r Range) isDuration() bool { return r.unit == reflect.TypeFor[time.Duration]() }
+
+// format prints a limit as the file writes it.
+func (r Range) format(v float64) string {
+	if r.isDuration() {
+		return model.Duration(v).String()
+	}
+	return strconv.FormatFloat(v, 'f', -1, 64)
+}
+
+// size is what a range compares of a value, with the noun of its unit.
+func size(v reflect.Value) (n float64, noun string) {
+	switch v.Kind() {
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return float64(v.Int()), ""
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return float64(v.Uint()), ""
+	case reflect.Float32, reflect.Float64:
+		return v.Float(), ""
+	case reflect.String:
+		return float64(v.Len()), "bytes"
+	case reflect.Slice, reflect.Map:
+		return float64(v.Len()), "entries"
+	}
+	return 0, ""
+}
+
+// checkBounds reports a value outside of the range of its field.
+func (d *decoder) checkBounds(n *Node, f field, items []item) {
+	v := f.value
+	for v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return
+		}
+		v = v.Elem()
+	}
+	if f.mistake != nil {
+		n.Errorf("wrong-type", "%s: %v", n.name, f.mistake)
+		return
+	}
+	if !f.bounded {
+		return
+	}
+	got, noun := size(v)
+	if !(got >= f.bounds.Min && got <= f.bounds.Max) { // so that NaN is refused
+		d.outside(n, f.bounds, got, noun)
+		return
+	}
+	if f.bounds.Text > 0 {
+		d.checkTexts(n, f.bounds, items)
+	}
+}
+
+func (d *decoder) outside(n *Node, r Range, got float64, noun string) {
+	check := "out-of-range"
+	switch {
+	case got <= 0 && noun == "" && r.Min > 0:
+		check = "zero"
+	case got == 0:
+		check = "empty-value"
+	case got > r.Max && noun == "bytes":
+		check = "too-long"
+	case got > r.Max && !r.isDuration():
+		check = "too-many"
+	}
+	is, low, high := r.format(got), r.format(r.Min), r.format(r.Max)
+	if n.n.Kind == yaml.ScalarNode && noun == "" {
+		is = n.n.Value
+	}
+	message := fmt.Sprintf("%s is %s; allowed are %s to %s", n.name, is, low, high)
+	if noun != "" {
+		message = fmt.Sprintf("%s has %s %s; allowed are %s to %s", n.name, is, noun, low, high)
+	}
+	fix := "use at least " + low
+	if !(got < r.Min) {
+		fix = "use at most " + high
+	}
+	if noun != "" {
+		fix += " " + noun
+	}
+	n.Error(check, message, fix)
+}
+
+// checkTexts bounds the texts in a list or a mapping, keys included.
+func (d *decoder) checkTexts(n *Node, r Range, items []item) {
+	tooLong := func(at Pos, text *yaml.Node) {
+		if text.Kind == yaml.AliasNode {
+			text = text.Alias
+		}
+		if text.Kind == yaml.ScalarNode && float64(len(text.Value)) > r.Text {
+			d.report(at, "too-long", fmt.Sprintf("a text in %s has %d bytes; allowed are 0 to %s", n.name, len(text.Value), r.textLimit()),
+				"use at most "+r.textLimit()+" bytes")
+		}
+	}
+	switch n.n.Kind {
+	case yaml.ScalarNode:
+		tooLong(n.pos, n.n)
+	case yaml.SequenceNode:
+		for i, c := range n.n.Content {
+			tooLong(items[i].value, c)
+		}
+	case yaml.MappingNode:
+		for i, c := range n.n.Content {
+			at := items[i/2].key
+			if i%2 == 1 {
+				at = items[i/2].value
+			}
+			tooLong(at, c)
+		}
+	}
+}
+
+func (r Range) textLimit() string { return strconv.FormatFloat(r.Text, 'f', -1, 64) }
