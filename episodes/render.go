@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"crowsnest/redact"
 	"crowsnest/rules"
 )
 
@@ -133,21 +134,29 @@ func varsOf(r *rules.Rule, chain hits) map[string]string {
 func (e *Engine) annotations(r *rules.Rule, x Episode, vars map[string]string) map[string]string {
 	data := rules.TemplateData{Labels: e.named(r, x.Labels), Vars: vars, Value: x.Count, Line: x.Line}
 	out := map[string]string{
-		"line": x.Line, "first_line": x.First, "origin": x.Origin,
+		"line": x.Line, "first_line": x.First, "origin": neutral(x.Origin),
 		"count":      strconv.FormatInt(x.Count, 10),
 		"first_seen": x.StartsAt.Format(time.RFC3339),
 		"last_seen":  x.LastSeen.Format(time.RFC3339),
 	}
 	e.remedy(r, data, out)
 	for _, a := range r.Annotations {
-		out[a.Name] = e.expand(a.Template, data)
+		text, ok := a.Template.ExecuteText(data, neutral)
+		if !ok {
+			e.total.BadTemplate++
+		}
+		out[a.Name] = text
 	}
 	maps.DeleteFunc(out, func(_, v string) bool { return v == "" })
 	return out
 }
 
+// neutral makes a value of a log line one line of text without links and markup.
+func neutral(s string) string { return redact.Inert(redact.Sanitise(s)) }
+
 // named returns the labels for texts. What nobody stated about a file stands
-// there as <name>: a command with a hole in it would be run as it is.
+// there as its name in upper case: a command with a hole in it would be run as
+// it is.
 func (e *Engine) named(r *rules.Rule, labels map[string]string) map[string]string {
 	if !e.cfg.Unlabelled {
 		return labels
@@ -155,7 +164,7 @@ func (e *Engine) named(r *rules.Rule, labels map[string]string) map[string]strin
 	out := maps.Clone(labels)
 	for _, name := range r.By {
 		if out[name] == "" {
-			out[name] = "<" + name + ">"
+			out[name] = strings.ToUpper(name)
 		}
 	}
 	return out
@@ -165,18 +174,13 @@ func (e *Engine) named(r *rules.Rule, labels map[string]string) map[string]strin
 // to have the failure.
 func (e *Engine) remedy(r *rules.Rule, data rules.TemplateData, out map[string]string) {
 	rem := r.Remediation
-	var lines []string
-	if rem.Summary != nil {
-		lines = append(lines, e.expand(rem.Summary, data))
-	}
-	for i, s := range rem.Steps {
-		lines = append(lines, fmt.Sprintf("%d. %s", i+1, e.expand(s, data)))
-	}
-	out["remediation"] = strings.Join(lines, "\n")
+	text, failed := rem.Text(data, neutral)
+	e.total.BadTemplate += int64(failed)
+	out["remediation"] = text
 	out["runbook_url"] = rem.RunbookURL
 	if len(rem.Affects) > 0 {
 		v := rem.Judge(data.Vars["image"])
-		out["affected"], out["fixed_in"] = v.Affected+": "+v.Text, v.FixedIn
+		out["affected"], out["fixed_in"] = neutral(v.Affected+": "+v.Text), v.FixedIn
 	}
 }
 

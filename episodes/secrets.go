@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"crowsnest/matcher"
+	"crowsnest/redact"
 )
 
 // maxClean is how many values are remembered as looked at.
@@ -17,7 +18,8 @@ type cleanKey struct {
 	value string
 }
 
-// clean returns the values of a hit without secrets and of bounded length. A
+// clean returns the values of a hit as one line each, without secrets, control
+// and invisible characters, and of bounded length. A
 // value that was taken out of a line has lost what made it a secret there
 // ("hunter2" of "password=hunter2"), so the line decides; labels of the stream
 // are not looked at. Nearly all values were seen before.
@@ -27,7 +29,7 @@ func (e *Engine) clean(rs *ruleState, h *matcher.Hit) []string {
 	}
 	out, line := h.Values, ""
 	for i, v := range h.Values {
-		if v == "" || i >= len(h.Rule.Wants) || v == h.Labels[h.Rule.Wants[i]] {
+		if v == "" || i >= len(h.Rule.Wants) || v == h.Labels[h.Rule.Wants[i]] && redact.Sanitise(v) == v {
 			continue
 		}
 		key := cleanKey{rs.seed, i, v}
@@ -36,7 +38,7 @@ func (e *Engine) clean(rs *ruleState, h *matcher.Hit) []string {
 			if line == "" {
 				line = e.cfg.Redactor.String(h.Line)
 			}
-			c = cut(e.cfg.Redactor.Part(h.Line, line, v), maxSample)
+			c = cut(redact.Sanitise(e.cfg.Redactor.Part(h.Line, line, v)), maxSample)
 			if len(v) <= maxSample {
 				key.value = strings.Clone(v)
 				if c == v {
@@ -58,17 +60,18 @@ func (e *Engine) clean(rs *ruleState, h *matcher.Hit) []string {
 	return out
 }
 
-// clip bounds values that are not looked at.
+// clip bounds and cleans values that are not searched for secrets.
 func (e *Engine) clip(values []string) []string {
 	out := values
 	for i, v := range values {
-		if len(v) <= maxSample {
+		c := cut(redact.Sanitise(v), maxSample)
+		if c == v {
 			continue
 		}
 		if &out[0] == &values[0] {
 			out = slices.Clone(values)
 		}
-		out[i] = cut(v, maxSample)
+		out[i] = c
 	}
 	return out
 }

@@ -71,13 +71,40 @@ func (t *Template) UsesLine() bool { return t.line }
 // name without a value renders as "". If a function refuses its argument, the
 // whole output is `<error: ...>` and ok is false.
 func (t *Template) Execute(d TemplateData) (out string, ok bool) {
+	return t.execute(d, shown{})
+}
+
+// ExecuteText is Execute for a text that people read. Values go through neutral,
+// which makes them harmless. Within a URL of the template, a value is
+// percent-encoded if Strict accepts it, and else replaced by its name in upper
+// case; no value becomes a host.
+func (t *Template) ExecuteText(d TemplateData, neutral func(string) string) (out string, ok bool) {
+	return t.execute(d, shown{use: useText, neutral: neutral})
+}
+
+// execution is what a template is executed with.
+type execution struct {
+	TemplateData
+	Show *shown
+}
+
+func (t *Template) execute(d TemplateData, s shown) (out string, ok bool) {
 	if t.tmpl == nil {
 		return t.plain, true
 	}
 	d.Line = cutAt(d.Line, maxValue)
 	w := boundedWriter{limit: MaxTemplateOutput}
-	if err := t.tmpl.Execute(&w, d); err != nil && !w.full {
-		return cutOutput("<error: " + executionReason(err) + ">"), false
+	s.w = &w
+	err := t.tmpl.Execute(&w, execution{d, &s})
+	switch {
+	case s.use == useStep && (err != nil || w.full):
+		return failedStep, w.full
+	case err != nil && !w.full:
+		out = "<error: " + executionReason(err) + ">"
+		if s.neutral != nil {
+			out = s.neutral(out)
+		}
+		return cutOutput(out), false
 	}
 	return cutOutput(w.buf.String()), true
 }

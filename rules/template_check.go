@@ -10,8 +10,12 @@ import (
 	"text/template/parse"
 )
 
-// preamble declares the variables, as Prometheus does.
-const preamble = "{{$labels := .Labels}}{{$vars := .Vars}}{{$value := .Value}}{{$line := .Line}}"
+// preamble declares the variables, as Prometheus does, and $show, which is for
+// the values that pipelines yield and which templates cannot name.
+const (
+	preambleNodes = 5
+	preamble      = "{{$labels := .Labels}}{{$vars := .Vars}}{{$value := .Value}}{{$line := .Line}}{{$show := .Show}}"
+)
 
 // compileTemplate parses a template with actions and checks its tree.
 func compileTemplate(src string) (*Template, error) {
@@ -26,9 +30,10 @@ func compileTemplate(src string) (*Template, error) {
 	}
 	c := &templateCheck{src: src, regexes: map[string]*regexp.Regexp{}, formats: map[string][]byte{}}
 	if tree.Root != nil {
-		if err := c.list(tree.Root, 0, 4); err != nil {
+		if err := c.list(tree.Root, 0, preambleNodes); err != nil {
 			return nil, err
 		}
+		show(tree.Root)
 	}
 	t := &Template{source: src, labels: sortedUnique(c.labels), vars: sortedUnique(c.vars), value: c.value, line: c.line}
 	tmpl := template.New("template").Option("missingkey=zero").Funcs(c.functions())

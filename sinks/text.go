@@ -1,7 +1,6 @@
 package sinks
 
 import (
-	"regexp"
 	"strings"
 
 	"crowsnest/redact"
@@ -21,29 +20,11 @@ func Clean(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-var (
-	// chatMarkup starts a mention or a link in Slack: <!channel>, <@U1>, <#C1>,
-	// <https://x|text>.
-	chatMarkup = regexp.MustCompile(`(?i)<([!@#]|[a-z][a-z0-9+.-]*:)`)
-	// mention calls everybody where names are looked for in plain text.
-	mention = regexp.MustCompile(`(?i)@(everyone|channel|here|all)\b`)
-)
+// Neutral takes from a rendered text the power to mention people or to hide
+// where a link leads, in chat. The rule's own links and code stay: values are
+// made inert when a text is rendered.
+func Neutral(s string) string { return redact.Unmentioned(s) }
 
-// Neutral takes from text that may hold parts of a log line the power to call
-// people or to hide where a link leads, in chat. It changes nothing else, so
-// that the text can still be searched for.
-func Neutral(s string) string {
-	if strings.IndexByte(s, '<') >= 0 {
-		s = chatMarkup.ReplaceAllString(s, "< $1")
-	}
-	if strings.IndexByte(s, '@') >= 0 {
-		s = mention.ReplaceAllString(s, "@ $1")
-	}
-	return s
-}
-
-// NeutralLine is Neutral for a log line as it is: it also takes the meaning from
-// Markdown's code and links.
-func NeutralLine(s string) string {
-	return strings.NewReplacer("`", "'", "](", "] (").Replace(Neutral(s))
-}
+// NeutralLine is Neutral for text of a log: it also takes the meaning from links
+// and Markdown.
+func NeutralLine(s string) string { return redact.Inert(s) }

@@ -17,9 +17,10 @@ func TestNeutral(t *testing.T) {
 	f("plain", "plain")
 	f("err=<nil> user@host a<b>c", "err=<nil> user@host a<b>c")
 	f("<!channel> <!here|x> <@U123> <#C1>", "< !channel> < !here|x> < @U123> < #C1>")
-	f("<https://evil|click> <mailto:a@b|c> <HTTP://x>", "< https://evil|click> < mailto:a@b|c> < HTTP://x>")
+	f("<https://evil|click> <mailto:a@b|c> <HTTP://x>", "< https[:]//evil|click> < mailto[:]a@b|c> < HTTP[:]//x>")
 	f("@everyone @HERE @channel @all @allison", "@ everyone @ HERE @ channel @ all @allison")
-	f("`code` [a](http://x) ![](y)", "'code' [a] (http://x) ![] (y)")
+	f("`code` [a](http://x) ![](y)", "'code' [a] (http[:]//x) ![] (y)")
+	f("see _https://evil.example.org/a.b?c www.evil.example.org", "see _https[:]//evil[.]example[.]org/a.b?c www[.]evil.example.org")
 	f("", "")
 	require.Equal(t, "run `kubectl get <pod>` [a](b)", Neutral("run `kubectl get <pod>` [a](b)"))
 }
@@ -38,7 +39,7 @@ func FuzzNeutral(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		got := NeutralLine(Clean(s))
 		require.True(t, utf8.ValidString(got))
-		for _, bad := range []string{"<!", "<@", "<#", "<http:", "@channel ", "`", "](", "\x1b"} {
+		for _, bad := range []string{"<!", "<@", "<#", "<http:", "@channel ", "`", "](", "://", "\x1b"} {
 			require.NotContains(t, strings.ToLower(got), bad)
 		}
 	})

@@ -9,7 +9,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -171,18 +170,10 @@ func testAlert(r *rules.Rule, given map[string]string, now time.Time, lasts time
 
 	data := rules.TemplateData{Labels: labels, Vars: by, Value: int64(max(r.Count, 1)), Line: "a test, no line of a log"}
 	text := map[string]string{"runbook_url": r.Remediation.RunbookURL}
-	var steps []string
-	if s := r.Remediation.Summary; s != nil {
-		out, _ := s.Execute(data)
-		steps = append(steps, out)
-	}
-	for i, s := range r.Remediation.Steps {
-		out, _ := s.Execute(data)
-		steps = append(steps, strconv.Itoa(i+1)+". "+out)
-	}
-	text["remediation"] = strings.Join(steps, "\n")
+	neutral := func(s string) string { return redact.Inert(redact.Sanitise(s)) }
+	text["remediation"], _ = r.Remediation.Text(data, neutral)
 	for _, a := range r.Annotations {
-		text[a.Name], _ = a.Template.Execute(data)
+		text[a.Name], _ = a.Template.ExecuteText(data, neutral)
 	}
 	text["summary"] = strings.TrimSpace("TEST, nothing is broken: " + text["summary"])
 	maps.DeleteFunc(text, func(_, v string) bool { return v == "" })

@@ -152,5 +152,5 @@ func labelText(s string) string {
 			return r
 		}, s)
 	}
-	return sinks.Neutral(s)
+	return sinks.NeutralLine(s)
 }

@@ -34,7 +34,7 @@ func Labels(own, external map[string]string) map[string]string {
 	for _, from := range []map[string]string{external, own} {
 		for name, value := range from {
 			if labelName.MatchString(name) && value != "" {
-				out[name] = Cut(sinks.Neutral(redact.Sanitise(value)), MaxValue)
+				out[name] = Cut(sinks.NeutralLine(redact.Sanitise(value)), MaxValue)
 			}
 		}
 	}

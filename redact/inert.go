@@ -1,0 +1,52 @@
+package redact
+
+import (
+	"regexp"
+	"strings"
+)
+
+var (
+	// address is what follows the scheme of a URL: its host is group 1.
+	address = regexp.MustCompile(`://([^\s/?#]*)`)
+	// opener is a scheme without a host, or a host without a scheme, that
+	// programs make a link of.
+	opener   = regexp.MustCompile(`(?i)(mailto|javascript|tel|sms|xmpp)(:)|(www)(\.)`)
+	markdown = strings.NewReplacer("`", "'", "](", "] (", "][", "] [")
+	// chatMarkup starts a mention or a link in Slack: <!channel>, <@U1>, <#C1>,
+	// <https://x|text>.
+	chatMarkup = regexp.MustCompile(`(?i)<([!@#]|[a-z][a-z0-9+.-]*:)`)
+	// mention calls everybody where names are looked for in plain text.
+	mention = regexp.MustCompile(`(?i)@(everyone|channel|here|all)\b`)
+)
+
+// Inert takes from text of a log line the power to be a link, a mention or
+// markup where it is shown: https://host.tld becomes https[:]//host[.]tld, a
+// backtick a single quote. It does not remove control characters; Sanitise does.
+// Applied to its own result it changes nothing.
+func Inert(s string) string {
+	if !strings.ContainsAny(s, "`:.]<@") {
+		return s
+	}
+	s = Unmentioned(markdown.Replace(s))
+	if strings.Contains(s, "://") {
+		s = address.ReplaceAllStringFunc(s, func(m string) string {
+			return "[:]//" + strings.ReplaceAll(m[len("://"):], ".", "[.]")
+		})
+	}
+	if strings.IndexByte(s, ':') >= 0 || strings.Contains(strings.ToLower(s), "www.") {
+		s = opener.ReplaceAllString(s, "$1$3[$2$4]")
+	}
+	return s
+}
+
+// Unmentioned takes from text the power to mention people, and to hide where a
+// link leads, in chat. Other links stay.
+func Unmentioned(s string) string {
+	if strings.IndexByte(s, '<') >= 0 {
+		s = chatMarkup.ReplaceAllString(s, "< $1")
+	}
+	if strings.IndexByte(s, '@') >= 0 {
+		s = mention.ReplaceAllString(s, "@ $1")
+	}
+	return s
+}

@@ -1,0 +1,50 @@
+package rules
+
+import (
+	"fmt"
+	"strings"
+)
+
+// maxQuoted bounds a value that is quoted beside the steps, in characters.
+const maxQuoted = 160
+
+// failedStep stands in place of a step that cannot be shown whole: half a
+// command is another command.
+const failedStep = "This step is not shown: its template failed, or the step is too long."
+
+// Text renders the summary and the numbered steps, one a line. Steps are
+// commands that a person pastes: a value that Strict does not accept is replaced
+// by UNSAFE_VALUE_1 and quoted below the steps, a missing value by its name in
+// upper case. neutral makes a value one harmless line. failed is the number of
+// templates that failed.
+func (r *Remediation) Text(d TemplateData, neutral func(string) string) (text string, failed int) {
+	var lines []string
+	var unsafe []unsafeValue
+	render := func(t *Template) string {
+		out, ok := t.execute(d, shown{use: useStep, neutral: neutral, unsafe: &unsafe})
+		if !ok {
+			failed++
+		}
+		return out
+	}
+	if r.Summary != nil {
+		lines = append(lines, render(r.Summary))
+	}
+	for i, s := range r.Steps {
+		lines = append(lines, fmt.Sprintf("%d. %s", i+1, render(s)))
+	}
+	for i, v := range unsafe {
+		lines = append(lines, fmt.Sprintf("UNSAFE_VALUE_%d is the logged text of %s. Check it before use: %s", i+1, placeholder(v.name), asData(v.text, neutral)))
+	}
+	return strings.Join(lines, "\n"), failed
+}
+
+// asData returns text as one word in single quotes: data for people and for a
+// shell.
+func asData(text string, neutral func(string) string) string {
+	text = strings.ReplaceAll(neutral(text), "'", "’")
+	if r := []rune(text); len(r) > maxQuoted {
+		text = string(r[:maxQuoted]) + "…"
+	}
+	return "'" + text + "'"
+}

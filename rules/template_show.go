@@ -1,0 +1,163 @@
+package rules
+
+import (
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template/parse"
+)
+
+// maxStrict bounds a value that a step shows as it is, in bytes: a namespace and
+// a name of Kubernetes, with room for a kind.
+const maxStrict = 600
+
+// strictValue accepts what names, namespace/name, addresses, ports and versions
+// hold. No shell gives any of these characters a meaning, within quotes of
+// whatever kind or without.
+var strictValue = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/+-]*$`)
+
+// Strict tells whether a value may stand in a command or a link as it is.
+func Strict(s string) bool {
+	if len(s) > maxStrict || !strictValue.MatchString(s) {
+		return false
+	}
+	for _, no := range []string{"//", "..", "www.", "mailto:", "javascript:"} {
+		if strings.Contains(strings.ToLower(s), no) {
+			return false
+		}
+	}
+	return true
+}
+
+// use says what a rendered text is for.
+type use int
+
+const (
+	useRaw  use = iota // a label: values stay as they are
+	useText            // a text for people
+	useStep            // a command that a person pastes
+)
+
+// shown receives the values of one execution of a template. Templates call Put
+// as the last function of every pipeline that depends on data.
+type shown struct {
+	use     use
+	w       *boundedWriter
+	neutral func(string) string
+	unsafe  *[]unsafeValue
+	end     int  // of the last value in the output
+	loose   bool // the last value was not strict
+}
+
+// unsafeValue is a value that a step does not show.
+type unsafeValue struct{ name, text string }
+
+// Put returns what the output shows of a value. name is the first name that the
+// pipeline reads.
+func (s *shown) Put(name string, value any) string {
+	text := fmt.Sprint(value)
+	if s.use == useRaw {
+		return text
+	}
+	out := s.place(name, text)
+	if adjacent := s.end > 0 && s.end == s.w.buf.Len(); adjacent && (s.loose || !Strict(text)) {
+		out = " " + out // two values must not form a link or a mention together
+	}
+	s.end, s.loose = s.w.buf.Len()+len(out), !Strict(text)
+	return out
+}
+
+func (s *shown) place(name, text string) string {
+	inside, host := link(s.w.buf.Bytes())
+	switch strict := Strict(text) && !host; {
+	case text == "" && (s.use == useStep || inside):
+		return placeholder(name)
+	case strict && inside:
+		return url.QueryEscape(text)
+	case s.use == useStep && strict:
+		return text
+	case s.use == useStep:
+		return s.hide(name, text)
+	case inside:
+		return placeholder(name)
+	case s.neutral != nil:
+		return s.neutral(text)
+	}
+	return text
+}
+
+// hide returns the placeholder of a value that a step does not show.
+func (s *shown) hide(name, text string) string {
+	v := unsafeValue{name, text}
+	i := slices.Index(*s.unsafe, v)
+	if i < 0 {
+		i = len(*s.unsafe)
+		*s.unsafe = append(*s.unsafe, v)
+	}
+	return "UNSAFE_VALUE_" + strconv.Itoa(i+1)
+}
+
+// link tells whether text ends within a URL, and whether within its host.
+func link(text []byte) (inside, host bool) {
+	word := string(text[max(0, len(text)-MaxTemplateOutput):])
+	if at := strings.LastIndexAny(word, " \t\n\"'`<>"); at >= 0 {
+		word = word[at+1:]
+	}
+	_, after, inside := strings.Cut(word, "://")
+	return inside, inside && !strings.ContainsAny(after, "/?#")
+}
+
+// placeholder is what a person replaces with the value of the name: NAMESPACE.
+// It has no character with a meaning for a shell.
+func placeholder(name string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z':
+			return r - 'a' + 'A'
+		case r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
+			return r
+		}
+		return '_'
+	}, name)
+}
+
+// show lets every pipeline of the list that depends on data end in shown.Put.
+func show(l *parse.ListNode) {
+	if l == nil {
+		return
+	}
+	for _, n := range l.Nodes {
+		switch n := n.(type) {
+		case *parse.ActionNode:
+			if name := firstName(n.Pipe); name != "" && len(n.Pipe.Decl) == 0 {
+				put := &parse.VariableNode{NodeType: parse.NodeVariable, Pos: n.Pos, Ident: []string{"$show", "Put"}}
+				arg := &parse.StringNode{NodeType: parse.NodeString, Pos: n.Pos, Quoted: strconv.Quote(name), Text: name}
+				n.Pipe.Cmds = append(n.Pipe.Cmds, &parse.CommandNode{NodeType: parse.NodeCommand, Pos: n.Pos, Args: []parse.Node{put, arg}})
+			}
+		case *parse.IfNode:
+			show(n.List)
+			show(n.ElseList)
+		}
+	}
+}
+
+// firstName returns the first name that an expression reads: that of a label or
+// variable, or "value" or "line". It returns "" if it reads none.
+func firstName(n parse.Node) string {
+	switch n := n.(type) {
+	case *parse.VariableNode:
+		return strings.TrimPrefix(n.Ident[len(n.Ident)-1], "$")
+	case *parse.PipeNode:
+		for _, cmd := range n.Cmds {
+			for _, a := range cmd.Args {
+				if name := firstName(a); name != "" {
+					return name
+				}
+			}
+		}
+	}
+	return ""
+}
