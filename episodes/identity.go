@@ -67,15 +67,18 @@ func newOrigins() origins {
 	return origins{known: known}
 }
 
-// originOf returns the origin of a stream.
-func (e *Engine) originOf(labels matcher.Labels) origin {
+// from makes a stream the origin of the batch.
+func (e *Engine) from(labels matcher.Labels) {
 	address := reflect.ValueOf(labels).Pointer()
+	if address != 0 && address == reflect.ValueOf(e.batch.labels).Pointer() {
+		return // nearly always
+	}
 	o := &e.origins.recent[mix(uint64(address), 1)%maxOrigins]
 	if reflect.ValueOf(o.labels).Pointer() != address {
 		who := e.identityOf(labels)
 		*o = origin{labels: labels, who: who, party: partyOf(labels["namespace"], who), log: logID(labels)}
 	}
-	return *o
+	e.batch.origin = *o
 }
 
 // identityOf reads the identity of a stream from its labels, never from its lines.

@@ -92,7 +92,7 @@ func (e *Engine) open(rs *ruleState, values []string, trig *trigger, now int64) 
 func (e *Engine) newEpisode(rs *ruleState, values []string, trig *trigger) *episode {
 	ep := &episode{
 		rs: rs, key: string(e.batch.key), values: e.batch.cloned(values), who: e.batch.who,
-		namespace: strings.Clone(trig.namespace), party: strings.Clone(trig.party), state: StatePending, newest: trig.t,
+		namespace: strings.Clone(e.batch.labels["namespace"]), party: strings.Clone(trig.party), state: StatePending, newest: trig.t,
 	}
 	e.begin(ep, trig)
 	e.show(ep, trig)

@@ -48,7 +48,7 @@ func (e *Engine) take(m *matcher.Hit, now int64) {
 		}
 		e.recent = rs
 	}
-	e.batch.origin = e.originOf(m.Labels)
+	e.from(m.Labels)
 	// A repeat is a line that played this part for this rule before.
 	if e.seen.add(mix(m.ID, rs.seed+uint64(m.Part+3)), e.batch.party) {
 		rs.stats.Repeats++
@@ -115,7 +115,7 @@ func (e *Engine) takeStep(rs *ruleState, m *matcher.Hit, h *hit, now int64) {
 			return
 		}
 	}
-	trig.namespace, trig.party = m.Labels["namespace"], e.batch.party
+	trig.party = e.batch.party
 	if hi < forever {
 		e.lapsed(rs, values, &trig, lo, hi, now)
 		return

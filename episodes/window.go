@@ -178,14 +178,13 @@ type window struct {
 
 // trigger is a condition that became true: the lines that made it so.
 type trigger struct {
-	t     int64 // of the newest counted line, or of the last step
-	from  int64 // the window begins after it
-	chain hits  // the line of each step of a sequence
-	shown *hit  // else the newest counted line; it is valid until the next one
-	lines int64 // in the window
-	line  *hit  // that was read, valid as long
-	// namespace of the stream of that line, and its party.
-	namespace, party string
+	t     int64  // of the newest counted line, or of the last step
+	from  int64  // the window begins after it
+	chain hits   // the line of each step of a sequence
+	shown *hit   // else the newest counted line; it is valid until the next one
+	lines int64  // in the window
+	line  *hit   // that was read, valid as long
+	party string // of the stream of that line
 }
 
 // newWindow makes a window of a key. The values are kept.
