@@ -140,17 +140,24 @@ func (e *Engine) conclude(now int64) {
 	}
 	slices.SortFunc(due, (*deadline).inTurn)
 	for _, d := range due {
-		switch {
-		case d.lapse != nil:
-			e.decideLapse(d.lapse, now)
-		case d.ep == nil:
-			e.endOverflow(d.rs, d.at, now, ReasonQuiet)
-		case !e.decide(d.ep, now):
-			d.arm()
+		if !d.rs.quarantined {
+			e.concludeOne(d, now)
 		}
 	}
 	clear(due)
 	e.due = due[:0]
+}
+
+func (e *Engine) concludeOne(d *deadline, now int64) {
+	defer e.recoverRule(d.rs, now)
+	switch {
+	case d.lapse != nil:
+		e.decideLapse(d.lapse, now)
+	case d.ep == nil:
+		e.endOverflow(d.rs, d.at, now, ReasonQuiet)
+	case !e.decide(d.ep, now):
+		d.arm()
+	}
 }
 
 // decide draws the deadlines of one episode and tells whether it ended.

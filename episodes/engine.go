@@ -196,15 +196,15 @@ func (e *Engine) Evaluate(now time.Time) []Episode {
 // update lets Evaluate return the firing episodes that went on.
 func (e *Engine) update(now int64) {
 	for _, ep := range e.dirty {
-		if ep.dirty && ep.state == StateFiring {
-			e.changes = append(e.changes, e.export(ep, now))
+		if ep.dirty && ep.state == StateFiring && !ep.rs.quarantined {
+			e.guard(ep.rs, now, func() { e.changes = append(e.changes, e.export(ep, now)) })
 		}
 		ep.dirty = false
 	}
 	e.dirty = e.dirty[:0]
 	for _, rs := range e.flooded {
-		if rs.over.active && rs.over.dirty && e.rules[rs.rule.Alert] == rs {
-			e.changes = append(e.changes, e.exportOverflow(rs, now))
+		if rs.over.active && rs.over.dirty && e.rules[rs.rule.Alert] == rs && !rs.quarantined {
+			e.guard(rs, now, func() { e.changes = append(e.changes, e.exportOverflow(rs, now)) })
 		}
 		rs.over.dirty = false
 	}
@@ -231,7 +231,7 @@ func (e *Engine) Episodes(now time.Time) []Episode {
 	var out []Episode
 	for _, rs := range e.order {
 		for _, ep := range rs.sorted() {
-			out = append(out, e.export(ep, at))
+			out = append(out, e.exportSafely(ep, at))
 		}
 	}
 	return append(out, e.closed...)

@@ -49,14 +49,16 @@ func (e *Engine) endGone(now int64) {
 		}
 		e.gone.RemoveOldest()
 		for _, rs := range e.order {
-			if len(rs.open) == 0 || !slices.Contains(rs.rule.By, "pod") {
+			if len(rs.open) == 0 || rs.quarantined || !slices.Contains(rs.rule.By, "pod") {
 				continue
 			}
-			for _, ep := range rs.sorted() {
-				if ep.newest <= at && ep.names(name) {
-					e.close(ep, ReasonGone, max(at, ep.newest), now)
+			e.guard(rs, now, func() {
+				for _, ep := range rs.sorted() {
+					if ep.newest <= at && ep.names(name) {
+						e.close(ep, ReasonGone, max(at, ep.newest), now)
+					}
 				}
-			}
+			})
 		}
 	}
 }

@@ -132,6 +132,9 @@ func (e *Engine) isolate(rs *ruleState) {
 
 // arm puts the deadlines of a rule into the heap of its group.
 func (rs *ruleState) arm() {
+	if rs.quarantined {
+		return
+	}
 	for _, ep := range rs.open {
 		ep.due.arm()
 	}

@@ -24,6 +24,8 @@ type ruleState struct {
 	// suspended is when its lines were last looked at; noTime: they are.
 	suspended int64
 	heldBack  int64 // see Engine.HoldBack; noTime: it is not
+	// quarantined is set once the rule panicked; it is suspended, too.
+	quarantined bool
 
 	open    map[string]*episode
 	pending int // of open

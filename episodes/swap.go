@@ -39,13 +39,13 @@ func (e *Engine) Swap(set *rules.Set, now time.Time) {
 	}
 	e.bind()
 	for _, rs := range e.order {
-		if kept[rs] {
-			e.rename(rs, at)
+		if kept[rs] && !rs.quarantined {
+			e.guard(rs, at, func() { e.rename(rs, at) })
 		}
 	}
 	for _, rs := range before {
 		if !kept[rs] {
-			e.drop(rs, at)
+			e.guard(rs, at, func() { e.drop(rs, at) })
 		}
 	}
 }

@@ -48,6 +48,10 @@ func (e *Engine) take(m *matcher.Hit, now int64) {
 		}
 		e.recent = rs
 	}
+	if rs.quarantined {
+		return
+	}
+	defer e.recoverRule(rs, now)
 	e.from(m.Labels)
 	// A repeat is a line that played this part for this rule before.
 	if e.seen.add(mix(m.ID, rs.seed+uint64(m.Part+3)), e.batch.party) {

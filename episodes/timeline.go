@@ -217,7 +217,7 @@ func (e *Engine) Timeline(of Fingerprint, now time.Time) (Timeline, bool) {
 	for _, rs := range e.order {
 		for _, ep := range rs.open {
 			if ep.print == of {
-				t := Timeline{Episode: e.export(ep, at), Skipped: ep.course.skipped}
+				t := Timeline{Episode: e.exportSafely(ep, at), Skipped: ep.course.skipped}
 				t.Events = e.events(&ep.course, t.Episode)
 				if t.Episode.Held {
 					t.HeldBy = rs.group.silent(at)

@@ -142,6 +142,16 @@ func (p *Program) GiveUp(r *rules.Rule) {
 	}
 }
 
+// Quarantine ends the evaluation of a rule because it panicked elsewhere, as
+// GiveUp does because of its cost.
+func (p *Program) Quarantine(r *rules.Rule) {
+	for i := range p.rules {
+		if p.rules[i] == r && !p.meters[i].givenUp() {
+			p.meters[i].state.Store(maxPanics)
+		}
+	}
+}
+
 // Inherit goes on where old ends: rules of the same name go on counting what
 // they cost, and of those that mean the same, what was given up stays given up.
 // Neither program may be in use meanwhile.

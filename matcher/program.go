@@ -113,11 +113,15 @@ func compileFor(set *rules.Set, sample *sample) (*Program, error) {
 }
 
 // compileRule returns the parts of a rule in the order of their hits.
-func compileRule(r *rules.Rule, sample *sample) ([]*part, error) {
+func compileRule(r *rules.Rule, sample *sample) (parts []*part, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			parts, err = nil, fmt.Errorf("compile rule %s: a defect of crowsnest: %v", r.Alert, p)
+		}
+	}()
 	if len(r.Steps) == 0 {
 		return nil, fmt.Errorf("compile rule %s: it has neither match nor sequence", r.Alert)
 	}
-	var parts []*part
 	add := func(role Part, m *rules.Matcher) error {
 		cc := condCompiler{wants: r.Wants}
 		c, err := cc.compile(m)

@@ -114,7 +114,7 @@ func runRule(r *rules.Rule, run *regexp.Regexp) ([]TestResult, error) {
 			continue
 		}
 		began := time.Now()
-		failures := runTest(set, prog, t)
+		failures := runSafely(set, prog, t)
 		out = append(out, TestResult{
 			File: r.File, Pack: r.Pack, Rule: r.Alert, Test: t.Name, Line: t.Line,
 			Failures: failures, Duration: time.Since(began),
@@ -147,6 +147,16 @@ func stepsOf(t rules.Test) []step {
 	return steps
 }
 
+// runSafely is runTest, and a panic or a quarantined rule is a failure.
+func runSafely(set *rules.Set, prog *matcher.Program, t rules.Test) (failures []string) {
+	defer func() {
+		if p := recover(); p != nil {
+			failures = []string{fmt.Sprintf("line %d: the rule failed because of a defect of crowsnest: %v", t.Line, p)}
+		}
+	}()
+	return runTest(set, prog, t)
+}
+
 // runTest returns what is wrong, one text per difference.
 func runTest(set *rules.Set, prog *matcher.Program, t rules.Test) []string {
 	s := newSession(set, prog, testStart, episodes.Config{})
@@ -166,6 +176,9 @@ func runTest(set *rules.Set, prog *matcher.Program, t rules.Test) []string {
 		for ; len(points) > 0 && points[0].At == at; points = points[1:] {
 			failures = append(failures, check(points[0], s)...)
 		}
+	}
+	if len(s.engine.Quarantined()) > 0 || len(prog.GivenUp()) > 0 {
+		failures = append(failures, fmt.Sprintf("line %d: the evaluation of the rule failed because of a defect of crowsnest", t.Line))
 	}
 	return failures
 }

@@ -176,7 +176,7 @@ func (b *builder) override() {
 		if !r.overruled || r.doc.Broken() && r.rule == nil {
 			continue
 		}
-		rule, problems := compile(r.form)
+		rule, problems := compileSafely(r.form)
 		b.problems = append(b.problems, problems...)
 		r.rule = rule
 	}

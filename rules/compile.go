@@ -16,6 +16,17 @@ type compiler struct {
 	problems Problems
 }
 
+// compileSafely is compile, and reports a rule on which the compiler panics.
+func compileSafely(f form) (r *Rule, problems Problems) {
+	defer func() {
+		if p := recover(); p != nil {
+			r, problems = nil, Problems{f.problem(f.at, strictyaml.Error, "internal", fmt.Sprintf("the rule cannot be compiled because of a defect of crowsnest: %v", p),
+				"remove the rule, and report it")}
+		}
+	}()
+	return compile(f)
+}
+
 // compile checks a rule and makes it. The rule is complete if there are no
 // errors.
 func compile(f form) (*Rule, Problems) {

@@ -127,7 +127,7 @@ func (d *Document) parsePack(doc *strictyaml.Document, data []byte) {
 		d.assign(f)
 		r := &packRule{form: f}
 		var problems Problems
-		r.rule, problems = compile(f)
+		r.rule, problems = compileSafely(f)
 		if first, twice := seen[foldName(f.Alert)]; twice && f.Alert != "" {
 			problems = append(problems, first.duplicate(&f))
 		} else {

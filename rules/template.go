@@ -94,6 +94,14 @@ func (t *Template) execute(d TemplateData, s shown) (out string, ok bool) {
 	}
 	d.Line = cutAt(d.Line, maxValue)
 	w := boundedWriter{limit: MaxTemplateOutput}
+	defer func() { // a defect of a template must not end the process
+		if recover() != nil {
+			out, ok = "<error: the template failed>", false
+			if s.use == useStep {
+				out = failedStep
+			}
+		}
+	}()
 	s.w = &w
 	err := t.tmpl.Execute(&w, execution{d, &s})
 	switch {

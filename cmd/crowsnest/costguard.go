@@ -99,6 +99,9 @@ func (d *daemon) giveUp(now time.Time) []matcher.GivenUp {
 				Float64("cpu", c.share).Msg("rule is given up: " + whyGivenUp(matcher.ReasonCost))
 		}
 	}
+	for _, r := range d.engine.Quarantined() {
+		program.Quarantine(r)
+	}
 	givenUp := program.GivenUp()
 	for _, g := range givenUp {
 		d.engine.Suspend(g.Rule, now)

@@ -1,0 +1,71 @@
+package episodes
+
+import (
+	"crowsnest/rules"
+)
+
+// guard runs what concerns one rule. If that panics, the rule is quarantined: no
+// further hit of it counts, what it has open stays open, and nothing is concluded
+// from its silence until Swap puts another version into force. Other rules go on.
+func (e *Engine) guard(rs *ruleState, now int64, f func()) {
+	defer e.recoverRule(rs, now)
+	f()
+}
+
+// recoverRule is deferred around what concerns one rule. The caller holds the lock.
+func (e *Engine) recoverRule(rs *ruleState, now int64) {
+	if p := recover(); p != nil && rs != nil {
+		e.quarantine(rs, now)
+	}
+}
+
+func (e *Engine) quarantine(rs *ruleState, now int64) {
+	rs.quarantined = true
+	if rs.suspended != noTime {
+		return
+	}
+	rs.suspended = now
+	// Its deadlines are in a heap that other rules share, and may be what panics.
+	for _, ep := range rs.open {
+		ep.due.disarm()
+	}
+	for _, l := range rs.lapses {
+		l.due.disarm()
+	}
+	rs.over.due.disarm()
+	e.isolate(rs)
+}
+
+// Quarantined returns the rules that panicked in the engine and are not
+// evaluated any more, in order of the rules.
+func (e *Engine) Quarantined() []*rules.Rule {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var out []*rules.Rule
+	for _, rs := range e.order {
+		if rs.quarantined {
+			out = append(out, rs.rule)
+		}
+	}
+	return out
+}
+
+// broken is the state of an episode whose texts cannot be made.
+func (ep *episode) broken() Episode {
+	return Episode{
+		Fingerprint: ep.print, Rule: ep.rs.rule, Alert: ep.rs.rule.Alert, State: ep.state, Labels: ep.labels,
+		StartsAt: instant(ep.starts - ep.moved), LastSeen: instant(ep.newest), Written: instant(ep.written), Count: ep.lines,
+		Annotations: map[string]string{"summary": "The texts of this alert could not be made because of a defect of crowsnest"},
+	}
+}
+
+// exportSafely is export for readers that list all rules: a rule that panics is
+// quarantined and its episode listed without texts.
+func (e *Engine) exportSafely(ep *episode, now int64) (x Episode) {
+	x = ep.broken()
+	if ep.rs.quarantined {
+		return x
+	}
+	e.guard(ep.rs, now, func() { x = e.export(ep, now) })
+	return x
+}
