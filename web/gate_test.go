@@ -15,6 +15,8 @@ import (
 
 	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
+
+	"crowsnest/episodes"
 )
 
 // Equal requests share one answer; different ones are made a few at a time.
@@ -200,4 +202,21 @@ func TestExternalLabels(t *testing.T) {
 			require.Contains(t, w.Body.String(), `"fingerprint":"`+e.Fingerprint.String()+`"`)
 		}
 	}
+}
+
+// A page shows some of very many alerts, and says that there are more.
+func TestPageOfManyAlerts(t *testing.T) {
+	view := exampleView()
+	one := view.Episodes()[3]
+	view.Episodes = func() []episodes.Episode {
+		all := make([]episodes.Episode, maxCards+1234)
+		for i := range all {
+			all[i] = one
+		}
+		return all
+	}
+	w := request(newTestServer(t, view, Options{}), "GET", "/")
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Contains(t, w.Body.String(), "1,234 more open alerts are not shown")
+	require.Equal(t, maxCards, strings.Count(w.Body.String(), "<article"))
 }

@@ -136,8 +136,8 @@ func waitingText(e episodes.Episode) string {
 const maxCards = 200
 
 // cut returns the first cards and how many more there are.
-func cutCards(all []episodes.Episode) ([]episodes.Episode, int) {
-	return all[:min(len(all), maxCards)], max(0, len(all)-maxCards)
+func cutCards(all []episodes.Episode) ([]episodes.Episode, int64) {
+	return all[:min(len(all), maxCards)], int64(max(0, len(all)-maxCards))
 }
 
 // alertsData is what the page of alerts shows.
@@ -145,7 +145,7 @@ type alertsData struct {
 	Filter              string
 	Error               string
 	Open, Silent, Ended []episodes.Episode
-	More                int // open ones that are not shown
+	More                int64 // open ones that are not shown
 	Rules, Streams      int
 }
 

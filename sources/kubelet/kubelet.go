@@ -114,7 +114,7 @@ func New(cfg Config) *Source {
 	}
 	s.tail = tail.New(tail.Config{
 		Source: s.name, Clock: cfg.Clock, LookBack: cfg.LookBack, MaxOpen: cfg.MaxOpenFiles,
-		Poll: cfg.PollInterval, NoWatch: cfg.NoWatch, OneName: true,
+		Poll: cfg.PollInterval, NoWatch: cfg.NoWatch, OneName: true, Framed: true,
 	}, tail.Finder{Root: filepath.Clean(cfg.Dir), Find: s.find, Known: cfg.SelfFolder != ""})
 	return s
 }

@@ -39,6 +39,7 @@ const config = `global: {external_url: "https://crowsnest.example.org/base"}
 rules:
   shipped: %v
   paths: [%s]
+  infrastructure_namespaces: [%s]
 sources:
   kubelet: {dir: %s}
 sinks:
@@ -56,7 +57,8 @@ limits: {active_alerts: 5000, alerts_per_namespace: 5000}
 const password = "Tr0ub4dor-and-3-horses"
 
 // newVictim prepares everything and starts nothing. packs are by file name.
-func newVictim(t *testing.T, shipped bool, packs map[string]string) *victim {
+// trusted are namespaces that it believes besides the built-in ones.
+func newVictim(t *testing.T, shipped bool, packs map[string]string, trusted ...string) *victim {
 	t.Helper()
 	dir := t.TempDir()
 	addr, err := daemon.FreeAddr()
@@ -74,7 +76,7 @@ func newVictim(t *testing.T, shipped bool, packs map[string]string) *victim {
 		paths = append(paths, filepath.Join(dir, name))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	require.NoError(t, d.Configure(fmt.Sprintf(config, shipped, strings.Join(paths, ", "), d.pods, server.URL, password)))
+	require.NoError(t, d.Configure(fmt.Sprintf(config, shipped, strings.Join(paths, ", "), strings.Join(append(trusted, "+kube-system"), ", "), d.pods, server.URL, password)))
 	return d
 }
 

@@ -360,7 +360,7 @@ func (d *victim) forgedClears() {
 // itself only, whatever the lines claim. Every form is one that a rule reads.
 func TestLabelsComeFromThePath(t *testing.T) {
 	s := signatures[slices.IndexFunc(signatures, func(s signature) bool { return s.alert == "EtcdOutOfSpace" })]
-	d := newVictim(t, true, nil)
+	d := newVictim(t, true, nil, `"+tenant-*"`)
 	want := map[string]string{}
 	for i, f := range forms {
 		ns := fmt.Sprintf("tenant-%d", i)

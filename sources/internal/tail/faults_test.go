@@ -306,6 +306,22 @@ func TestHoles(t *testing.T) {
 	f([]string{"text ab"}, 0, "text a\x00\x00b\n") // not a hole
 }
 
+// Behind a hole in the middle of a line of a runtime nothing begins: whoever wrote
+// the hole would forge the time and the stream of a line.
+func TestHolesOfRuntimes(t *testing.T) {
+	bubble(t, func(root string) Finder { return plainFinder(root, "x.log") }, func(t *testing.T, l *lab) {
+		l.cfg.Framed = true
+		f := appendTo(t, l.finder.Root+"/x.log")
+		l.start(nil)
+		wait(time.Second)
+		_, err := f.WriteString("text a" + strings.Repeat("\x00", minNUL) + "text forged\ntext b\n")
+		require.NoError(t, err)
+		wait(3 * time.Second)
+		require.Equal(t, []string{"text a", "text b"}, l.pipe.taken())
+		l.stop()
+	})
+}
+
 // With fewer descriptors than files every line arrives, and none is held too many.
 func TestFewDescriptors(t *testing.T) {
 	bubble(t, podFinder, func(t *testing.T, l *lab) {

@@ -130,6 +130,9 @@ func (c *chain) step(f *file, data []byte, full bool) int {
 		return n
 	}
 	f.nul = false
+	if f.torn {
+		return c.dropTorn(f, data)
+	}
 	if f.long != nil {
 		return c.goOnLong(f, data)
 	}
@@ -144,7 +147,7 @@ func (c *chain) step(f *file, data []byte, full bool) int {
 	}
 	if hole >= 0 { // a line that lost its end in the hole
 		c.scan(f, data[:hole], f.off, hole)
-		f.nul = true
+		f.nul, f.torn = true, c.t.cfg.Framed
 		return hole
 	}
 	if !full {
@@ -274,6 +277,19 @@ func (c *chain) rewind() bool {
 	c.parts = again
 	c.parts.f = nil
 	return true
+}
+
+// dropTorn passes over what is left of a line behind a hole in its middle. It does
+// not begin where the runtime began a line: whoever writes NUL bytes into a line
+// would choose its time and stream.
+func (c *chain) dropTorn(f *file, data []byte) int {
+	n := bytes.IndexByte(data, '\n') + 1
+	if f.torn = n == 0; f.torn {
+		n = len(data)
+	}
+	f.advance(n)
+	c.t.lose("nul", int64(n))
+	return n
 }
 
 func leadingNUL(b []byte) int {

@@ -41,6 +41,7 @@ type file struct {
 	shown bool        // the rest was matched as it is
 	long  *longLine
 	nul   bool // off is within a region of NUL bytes
+	torn  bool // the line behind it began before it
 
 	finished bool // compressed, and read to its end: nothing more comes
 	broken   bool // compressed, and damaged: that is counted

@@ -33,6 +33,7 @@ type Config struct {
 	MaxOpen  int  // files that are held open while idle
 	NoWatch  bool // poll only
 	OneName  bool // files with hard links are refused
+	Framed   bool // a runtime frames each line: none begins behind a hole
 	streams  int  // that are read at most; tests set a smaller bound
 	deaf     bool // in tests: what the kernel says is asked for at each poll, and only then
 	// fault, in tests, runs before a log or a directory is opened, listed or read:
