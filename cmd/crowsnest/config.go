@@ -51,17 +51,17 @@ type Config struct {
 // Global holds what concerns every sink.
 type Global struct {
 	// ExternalLabels are added to every alert and are part of its identity.
-	ExternalLabels map[string]string `yaml:"external_labels"`
+	ExternalLabels map[string]string `yaml:"external_labels" bounds:"0,64,4096"`
 	// Identity names the labels of streams that belong to every key of every rule:
 	// streams that differ in one of them, such as two clusters, never count, clear
 	// or mute together. Default cluster and tenant; [] is none.
-	Identity []string `yaml:"identity"`
+	Identity []string `yaml:"identity" bounds:"0,1000,4096"`
 	// ExternalURL is where people reach the pages of this daemon; alerts link
 	// to it.
-	ExternalURL string `yaml:"external_url"`
+	ExternalURL string `yaml:"external_url" bounds:"0,4096"`
 	// BlindAfter is how long a source, or an agent, may be away before
 	// CrowsnestBlind fires.
-	BlindAfter time.Duration `yaml:"blind_after"`
+	BlindAfter time.Duration `yaml:"blind_after" bounds:"1s,24h"`
 
 	Keys strictyaml.Keys `yaml:"-"`
 }
@@ -73,18 +73,18 @@ type RulesConfig struct {
 	// Paths are files and folders of rule packs. Relative paths start at the
 	// folder of the configuration file. In a folder, *.yaml and *.yml are read,
 	// subfolders not.
-	Paths []string `yaml:"paths"`
+	Paths []string `yaml:"paths" bounds:"0,1000,4096"`
 	// Overrides are files or folders of overrides, applied in this order.
-	Overrides []string `yaml:"overrides"`
+	Overrides []string `yaml:"overrides" bounds:"0,1000,4096"`
 	// Scope is node where this process sees the logs of one node alone and has no
 	// upstream: then only rules are in force whose lines are all on one node.
 	// Default cluster: all rules are.
-	Scope rules.Scope `yaml:"scope" jsonschema:"enum=node,enum=cluster"`
+	Scope rules.Scope `yaml:"scope" bounds:"0,4096" jsonschema:"enum=node,enum=cluster"`
 	// InfrastructureNamespaces are the namespaces whose lines rules with `origin:
 	// infrastructure` believe. "+x" adds a name or glob to the built-in list, "-x"
 	// removes one from the list, and a plain name replaces the list. ["*"]: every
 	// namespace is believed.
-	InfrastructureNamespaces []string `yaml:"infrastructure_namespaces"`
+	InfrastructureNamespaces []string `yaml:"infrastructure_namespaces" bounds:"0,1000,4096"`
 	// AllowEmpty accepts that no rule is loaded.
 	AllowEmpty bool `yaml:"allow_empty"`
 
@@ -107,19 +107,19 @@ func (c *Config) externalLabels() []map[string]string {
 // SourcesConfig has one optional part per kind of source.
 type SourcesConfig struct {
 	Kubelet    *part[kubelet.Config]    `yaml:"kubelet"`
-	Kubernetes parts[kubernetes.Config] `yaml:"kubernetes"`
-	Machines   parts[machines.Config]   `yaml:"machines"`
-	Files      parts[files.Config]      `yaml:"files"`
+	Kubernetes parts[kubernetes.Config] `yaml:"kubernetes" bounds:"0,1000"`
+	Machines   parts[machines.Config]   `yaml:"machines" bounds:"0,1000"`
+	Files      parts[files.Config]      `yaml:"files" bounds:"0,1000"`
 	Stdin      *part[stdin.Config]      `yaml:"stdin"`
-	Loki       parts[lokisource.Config] `yaml:"loki"`
+	Loki       parts[lokisource.Config] `yaml:"loki" bounds:"0,1000"`
 	Agents     *part[agents.Config]     `yaml:"agents"`
 }
 
 // SinksConfig has one optional part per kind of sink.
 type SinksConfig struct {
-	Alertmanager parts[alertmanager.Config] `yaml:"alertmanager"`
-	Loki         parts[loki.Config]         `yaml:"loki"`
-	Webhook      parts[webhook.Config]      `yaml:"webhook"`
+	Alertmanager parts[alertmanager.Config] `yaml:"alertmanager" bounds:"0,1000"`
+	Loki         parts[loki.Config]         `yaml:"loki" bounds:"0,1000"`
+	Webhook      parts[webhook.Config]      `yaml:"webhook" bounds:"0,1000"`
 	Stdout       *part[stdout.Config]       `yaml:"stdout"`
 	Upstream     *part[upstream.Config]     `yaml:"upstream"`
 }
@@ -129,17 +129,17 @@ type SinksConfig struct {
 // a quarter more of ActiveAlerts and Keys that no other rule can use.
 type Limits struct {
 	// ActiveAlerts bounds the open episodes of all rules.
-	ActiveAlerts int `yaml:"active_alerts"`
+	ActiveAlerts int `yaml:"active_alerts" bounds:"1,1000000"`
 	// AlertsPerNamespace bounds those that the logs of one namespace cause, for
 	// critical and for other rules each; 0 means half of ActiveAlerts.
-	AlertsPerNamespace int `yaml:"alerts_per_namespace"`
+	AlertsPerNamespace int `yaml:"alerts_per_namespace" bounds:"0,1000000"`
 	// Keys bounds the keys with a window and without an episode.
-	Keys int `yaml:"keys"`
+	Keys int `yaml:"keys" bounds:"1,10000000"`
 	// Fingerprints bounds the lines that are remembered to find repeats.
-	Fingerprints int `yaml:"fingerprints"`
+	Fingerprints int `yaml:"fingerprints" bounds:"1,100000000"`
 	// RuleCPU is the share of one CPU that the evaluation of one rule may take.
 	// A rule above it for a full minute is given up; 0: none is.
-	RuleCPU float64 `yaml:"rule_cpu"`
+	RuleCPU float64 `yaml:"rule_cpu" bounds:"0,1024"`
 }
 
 // Redaction hides secrets in everything that leaves the daemon.
@@ -148,7 +148,7 @@ type Redaction struct {
 	Disabled bool `yaml:"disabled"`
 	// Patterns are further regular expressions (RE2); all that they match is
 	// hidden.
-	Patterns []string `yaml:"patterns"`
+	Patterns []string `yaml:"patterns" bounds:"0,1000,4096"`
 
 	Keys strictyaml.Keys `yaml:"-"`
 }
@@ -156,7 +156,7 @@ type Redaction struct {
 // Storage says where state lies.
 type Storage struct {
 	// Path is the folder of the state; the flag --storage.path wins over it.
-	Path string `yaml:"path"`
+	Path string `yaml:"path" bounds:"0,4096"`
 }
 
 // maxRuleCPU is more than any rule can take.

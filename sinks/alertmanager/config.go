@@ -39,33 +39,33 @@ var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 // Config says which Alertmanagers are told, and how.
 type Config struct {
 	// Name is unique among the sinks; "" means "alertmanager".
-	Name string `yaml:"name"`
+	Name string `yaml:"name" bounds:"0,4096"`
 	// URLs are the base addresses of every Alertmanager of the cluster, never
 	// of a load balancer in front of them.
-	URLs []string `yaml:"urls" strict:"required"`
+	URLs []string `yaml:"urls" bounds:"0,1000,4096" strict:"required"`
 	// HTTP is TLS, credentials and proxies, as in Prometheus' http_config.
 	// Redirects are never followed: credentials would leak over them.
 	HTTP HTTPConfig `yaml:"http_config"`
 	// Timeout bounds one request; 0 means 10 s.
-	Timeout time.Duration `yaml:"timeout"`
+	Timeout time.Duration `yaml:"timeout" bounds:"0s,1y"`
 	// ResendDelay is the time after which an alert is sent again; 0 means 1 m.
-	ResendDelay time.Duration `yaml:"resend_delay"`
+	ResendDelay time.Duration `yaml:"resend_delay" bounds:"0s,1y"`
 	// EndsAfter is how long an Alertmanager keeps an alert as firing after it was
 	// last sent; 0 means 75 m, or four of ResendDelay if that is more. An absence of crowsnest that is longer resolves
 	// alerts falsely; a crowsnest that never returns leaves them open that long.
 	// An end that crowsnest sees is sent at once in any case, and CrowsnestHeartbeat
 	// ends after four of ResendDelay.
-	EndsAfter time.Duration `yaml:"ends_after"`
+	EndsAfter time.Duration `yaml:"ends_after" bounds:"0s,1y"`
 	// MinFiring is how long an Alertmanager must have known an alert as firing
 	// before it is told the end; nil means 1 m. It must be above the group_wait
 	// of the routes, or short alerts are never notified.
-	MinFiring *time.Duration `yaml:"min_firing"`
+	MinFiring *time.Duration `yaml:"min_firing" bounds:"0s,1y"`
 	// ExternalLabels are added to every alert that does not have them. They are
 	// part of its identity.
-	ExternalLabels map[string]string `yaml:"external_labels"`
+	ExternalLabels map[string]string `yaml:"external_labels" bounds:"0,64,4096"`
 	// ExternalURL is the address of our own pages, to which alerts link; "":
 	// they have no link.
-	ExternalURL string `yaml:"external_url"`
+	ExternalURL string `yaml:"external_url" bounds:"0,4096"`
 }
 
 // HTTPConfig is Prometheus' http_config.

@@ -36,30 +36,30 @@ var ownLabels = []string{"service_name", "cluster", "severity"}
 // Config says which Loki is told, and how.
 type Config struct {
 	// Name is unique among the sinks; "" means "loki".
-	Name string `yaml:"name"`
+	Name string `yaml:"name" bounds:"0,4096"`
 	// URL is the base address of Loki, without /loki/api.
-	URL string `yaml:"url" strict:"required"`
+	URL string `yaml:"url" bounds:"0,4096" strict:"required"`
 	// Tenant is sent as X-Scope-OrgID; "": none is.
-	Tenant string `yaml:"tenant"`
+	Tenant string `yaml:"tenant" bounds:"0,4096"`
 	// HTTP is TLS, credentials and proxies, as in Prometheus' http_config.
 	// Redirects are never followed: credentials would leak over them.
 	HTTP httpconfig.Config `yaml:"http_config"`
 	// Timeout bounds one request; 0 means 10 s.
-	Timeout time.Duration `yaml:"timeout"`
+	Timeout time.Duration `yaml:"timeout" bounds:"0s,1y"`
 	// UpdateDelay is the shortest time between two lines of an alert that goes
 	// on; 0 means 5 m.
-	UpdateDelay time.Duration `yaml:"update_delay"`
+	UpdateDelay time.Duration `yaml:"update_delay" bounds:"0s,1y"`
 	// Labels are added to the labels of the stream, which are service_name,
 	// cluster and severity. Each value makes a stream of its own.
-	Labels map[string]string `yaml:"labels"`
+	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
 	// Format of a line is "json", which "" means, or "logfmt".
-	Format string `yaml:"format"`
+	Format string `yaml:"format" bounds:"0,4096"`
 	// ExternalLabels are those that every alert has. `cluster` becomes a label of
 	// the stream, the others structured metadata.
-	ExternalLabels map[string]string `yaml:"external_labels"`
+	ExternalLabels map[string]string `yaml:"external_labels" bounds:"0,64,4096"`
 	// ExternalURL is the address of our own pages, to which lines link; "": they
 	// have no link.
-	ExternalURL string `yaml:"external_url"`
+	ExternalURL string `yaml:"external_url" bounds:"0,4096"`
 }
 
 // withDefaults returns c with every default filled in.

@@ -36,11 +36,11 @@ const (
 // Config says what is written.
 type Config struct {
 	// Name is unique among the sinks; "" means "stdout".
-	Name string `yaml:"name"`
+	Name string `yaml:"name" bounds:"0,4096"`
 	// Format is "json", which "" means, or "text".
-	Format string `yaml:"format"`
+	Format string `yaml:"format" bounds:"0,4096"`
 	// ExternalLabels are added to every alert that does not have them.
-	ExternalLabels map[string]string `yaml:"external_labels"`
+	ExternalLabels map[string]string `yaml:"external_labels" bounds:"0,64,4096"`
 	// Color is for the text form. Whoever makes the sink knows whether it
 	// writes to a terminal, and NO_COLOR.
 	Color bool `yaml:"-"`

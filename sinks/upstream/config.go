@@ -16,14 +16,14 @@ const defaultTimeout = 10 * time.Second
 // Config says which aggregator is told, and as which node.
 type Config struct {
 	// URL is the base address of the aggregator's agents source.
-	URL string `yaml:"url" strict:"required"`
+	URL string `yaml:"url" bounds:"0,4096" strict:"required"`
 	// Node is the name of this node, unique among the agents. "" means the
 	// variable NODE_NAME, or the name of the host.
-	Node string `yaml:"node"`
+	Node string `yaml:"node" bounds:"0,4096"`
 	// HTTP is TLS, credentials and proxies, as in Prometheus' http_config.
 	HTTP httpconfig.Config `yaml:"http_config"`
 	// Timeout bounds one request; 0 means 10 s.
-	Timeout time.Duration `yaml:"timeout"`
+	Timeout time.Duration `yaml:"timeout" bounds:"0s,1y"`
 	// FinalGoodbye lets a stop mean that this node will not come back, so that the
 	// aggregator waits for it no longer. It is for machines that are taken away
 	// when they stop; an agent that is only restarted must not have it.

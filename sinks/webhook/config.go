@@ -21,27 +21,27 @@ const defaultTimeout = 10 * time.Second
 // Config says who is told, and how.
 type Config struct {
 	// Name is unique among the sinks; "" means "webhook".
-	Name string `yaml:"name"`
+	Name string `yaml:"name" bounds:"0,4096"`
 	// URL is where alerts are posted to. It is treated as a secret, as many a
 	// service puts one into it.
-	URL commonconfig.Secret `yaml:"url"`
+	URL commonconfig.Secret `yaml:"url" bounds:"0,4096"`
 	// URLFile is a file with the URL, read again for each request.
-	URLFile string `yaml:"url_file"`
+	URLFile string `yaml:"url_file" bounds:"0,4096"`
 	// HTTP is TLS, credentials and proxies, as in Prometheus' http_config.
 	// Redirects are never followed: credentials would leak over them.
 	HTTP httpconfig.Config `yaml:"http_config"`
 	// Timeout bounds one request; 0 means 10 s.
-	Timeout time.Duration `yaml:"timeout"`
+	Timeout time.Duration `yaml:"timeout" bounds:"0s,1y"`
 	// UpdateDelay is the shortest time between two requests about an alert that
 	// goes on and changes; 0: only its beginning and its end are told.
-	UpdateDelay time.Duration `yaml:"update_delay"`
+	UpdateDelay time.Duration `yaml:"update_delay" bounds:"0s,1y"`
 	// SendResolved is whether ends are told; nil means true.
 	SendResolved *bool `yaml:"send_resolved"`
 	// ExternalLabels are added to every alert that does not have them.
-	ExternalLabels map[string]string `yaml:"external_labels"`
+	ExternalLabels map[string]string `yaml:"external_labels" bounds:"0,64,4096"`
 	// ExternalURL is the address of our own pages, to which alerts link; "":
 	// they have no link.
-	ExternalURL string `yaml:"external_url"`
+	ExternalURL string `yaml:"external_url" bounds:"0,4096"`
 }
 
 // withDefaults returns c with every default filled in.

@@ -22,15 +22,15 @@ const (
 // Config says where agents are listened to.
 type Config struct {
 	// Name is the source's name; "" means "agents".
-	Name string `yaml:"name"`
+	Name string `yaml:"name" bounds:"0,4096"`
 	// ListenAddress is where agents connect to. Default :9798.
-	ListenAddress string `yaml:"listen_address"`
+	ListenAddress string `yaml:"listen_address" bounds:"0,4096"`
 	// WebConfigFile is a web configuration as exporter-toolkit has it: TLS,
 	// certificates of clients, basic authentication.
-	WebConfigFile string `yaml:"web_config_file"`
+	WebConfigFile string `yaml:"web_config_file" bounds:"0,4096"`
 	// BearerTokenFile holds the token that every agent has to show. It is read
 	// again when it changes.
-	BearerTokenFile string `yaml:"bearer_token_file"`
+	BearerTokenFile string `yaml:"bearer_token_file" bounds:"0,4096"`
 	// TokenReview makes agents show a token of their service account.
 	TokenReview *TokenReview `yaml:"token_review"`
 	// CertificateName lets an agent speak only for the node that its client
@@ -39,19 +39,19 @@ type Config struct {
 	CertificateName bool `yaml:"certificate_name"`
 	// AdminTokenFile holds the token with which an operator may make the aggregator
 	// forget a node. Without it nobody may. It is read again when it changes.
-	AdminTokenFile string `yaml:"admin_token_file"`
+	AdminTokenFile string `yaml:"admin_token_file" bounds:"0,4096"`
 	// MaxAgents bounds the nodes that are known. Default 500.
-	MaxAgents int `yaml:"max_agents"`
+	MaxAgents int `yaml:"max_agents" bounds:"0,10000"`
 	// SilentAfter is how long an agent may say nothing before it counts as away:
 	// then another one may take its name. Default 15s.
-	SilentAfter time.Duration `yaml:"silent_after"`
+	SilentAfter time.Duration `yaml:"silent_after" bounds:"0s,1y"`
 	// ForgetAfter is how long a node that is away is waited for. Nothing that
 	// depends on silence is concluded meanwhile; afterwards it is concluded
 	// without that node. Default 1h.
-	ForgetAfter time.Duration `yaml:"forget_after"`
+	ForgetAfter time.Duration `yaml:"forget_after" bounds:"0s,1y"`
 	// Lateness is how far the time up to which a node counts as read stays behind
 	// what its agent says. Default 10s.
-	Lateness time.Duration `yaml:"lateness"`
+	Lateness time.Duration `yaml:"lateness" bounds:"0s,1y"`
 
 	// Nodes lets the source know when a node has left the cluster; nil: it is
 	// forgotten after ForgetAfter.

@@ -36,7 +36,7 @@ const (
 type Nodes struct {
 	// Kubeconfig is a file; by default the service account of the pod that this
 	// program runs in is used.
-	Kubeconfig string `yaml:"kubeconfig"`
+	Kubeconfig string `yaml:"kubeconfig" bounds:"0,4096"`
 }
 
 // presence is what is known of a Node.

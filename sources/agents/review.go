@@ -37,12 +37,12 @@ const (
 // runs, so the token of one node cannot speak for another.
 type TokenReview struct {
 	// ServiceAccount is the account of the agents, as NAMESPACE/NAME.
-	ServiceAccount string `yaml:"service_account" strict:"required"`
+	ServiceAccount string `yaml:"service_account" bounds:"0,4096" strict:"required"`
 	// Audience is that of the tokens. Default crowsnest.
-	Audience string `yaml:"audience"`
+	Audience string `yaml:"audience" bounds:"0,4096"`
 	// Kubeconfig is a file; by default the service account of the pod that this
 	// program runs in is used. It needs the right to create tokenreviews.
-	Kubeconfig string `yaml:"kubeconfig"`
+	Kubeconfig string `yaml:"kubeconfig" bounds:"0,4096"`
 }
 
 func (c *TokenReview) validate() error {

@@ -28,19 +28,19 @@ import (
 // Config says which files are read.
 type Config struct {
 	// Name is the source's name if there are several of the kind.
-	Name string `yaml:"name"`
+	Name string `yaml:"name" bounds:"0,4096"`
 	// Paths are read in this order: a file belongs to the first that names it.
-	Paths []Path `yaml:"paths"`
+	Paths []Path `yaml:"paths" bounds:"0,1000"`
 	// LookBack is how old a line with a time may be that is read without a
 	// saved position. Default 15m.
-	LookBack time.Duration `yaml:"look_back"`
+	LookBack time.Duration `yaml:"look_back" bounds:"0s,1y"`
 	// FromStart reads files without times from their start when there is no
 	// saved state. Otherwise they are read from their end.
 	FromStart bool `yaml:"from_start"`
 	// MaxOpenFiles bounds the files that are held open while idle. Default 1024.
-	MaxOpenFiles int `yaml:"max_open_files"`
+	MaxOpenFiles int `yaml:"max_open_files" bounds:"0,1000000"`
 	// PollInterval is how often files are looked at. Default 300ms.
-	PollInterval time.Duration `yaml:"poll_interval"`
+	PollInterval time.Duration `yaml:"poll_interval" bounds:"0s,1y"`
 	// NoWatch only polls: for file systems that tell of nothing.
 	NoWatch bool `yaml:"no_watch"`
 
@@ -53,9 +53,9 @@ type Path struct {
 	// Path is absolute. Its elements may be globs, without **. Links are
 	// followed before the first glob or in the directory of a plain path, and
 	// nowhere else: name the file that a link leads to.
-	Path string `yaml:"path"`
+	Path string `yaml:"path" bounds:"0,4096"`
 	// Labels are what rules select by. The label filename is added.
-	Labels map[string]string `yaml:"labels"`
+	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
 }
 
 var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)

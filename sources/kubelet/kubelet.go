@@ -31,22 +31,22 @@ const DefaultDir = "/var/log/pods"
 // Config says which logs of a node are read.
 type Config struct {
 	// Name is the source's name if there are several of the kind.
-	Name string `yaml:"name"`
+	Name string `yaml:"name" bounds:"0,4096"`
 	// Dir is the directory of the pods' logs.
-	Dir string `yaml:"dir"`
+	Dir string `yaml:"dir" bounds:"0,4096"`
 	// Include and Exclude are globs of namespaces. Nothing included means all;
 	// exclusion wins.
-	Include []string `yaml:"include"`
-	Exclude []string `yaml:"exclude"`
+	Include []string `yaml:"include" bounds:"0,1000,4096"`
+	Exclude []string `yaml:"exclude" bounds:"0,1000,4096"`
 	// LookBack is how old a line may be that is read without a saved position.
 	// Default 15m.
-	LookBack time.Duration `yaml:"look_back"`
+	LookBack time.Duration `yaml:"look_back" bounds:"0s,1y"`
 	// Labels are added to every stream, for example cluster and node_name.
-	Labels map[string]string `yaml:"labels"`
+	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
 	// MaxOpenFiles bounds the files that are held open while idle. Default 1024.
-	MaxOpenFiles int `yaml:"max_open_files"`
+	MaxOpenFiles int `yaml:"max_open_files" bounds:"0,1000000"`
 	// PollInterval is how often files are looked at. Default 300ms.
-	PollInterval time.Duration `yaml:"poll_interval"`
+	PollInterval time.Duration `yaml:"poll_interval" bounds:"0s,1y"`
 	// NoWatch only polls: for file systems that tell of nothing.
 	NoWatch bool `yaml:"no_watch"`
 	// Foreign says that the pod of this program has no log in Dir, as in a copy of

@@ -27,29 +27,29 @@ const (
 type Config struct {
 	// Name is the source's name if there are several of the kind. Default
 	// "kubernetes".
-	Name string `yaml:"name"`
+	Name string `yaml:"name" bounds:"0,4096"`
 	// Kubeconfig is a file; by default the service account of the pod that this
 	// program runs in is used.
-	Kubeconfig string `yaml:"kubeconfig"`
+	Kubeconfig string `yaml:"kubeconfig" bounds:"0,4096"`
 	// Namespaces are asked for one by one, which needs a Role in each; none means
 	// all at once, which needs a ClusterRole.
-	Namespaces []string `yaml:"namespaces"`
+	Namespaces []string `yaml:"namespaces" bounds:"0,1000,4096"`
 	// Selector is a label selector of pods, such as "app in (a, b), tier!=web".
-	Selector string `yaml:"selector"`
+	Selector string `yaml:"selector" bounds:"0,4096"`
 	// FieldSelector is a field selector of pods, such as "spec.nodeName=node-1".
-	FieldSelector string `yaml:"field_selector"`
+	FieldSelector string `yaml:"field_selector" bounds:"0,4096"`
 	// Include and Exclude are globs of namespaces. Nothing included means all;
 	// exclusion wins.
-	Include []string `yaml:"include"`
-	Exclude []string `yaml:"exclude"`
+	Include []string `yaml:"include" bounds:"0,1000,4096"`
+	Exclude []string `yaml:"exclude" bounds:"0,1000,4096"`
 	// LookBack is how old a line may be that is read without a saved position.
 	// Default 15m.
-	LookBack time.Duration `yaml:"look_back"`
+	LookBack time.Duration `yaml:"look_back" bounds:"0s,1y"`
 	// MaxStreams bounds the logs that are followed at the same time. What is
 	// beyond is not read, and the source says so. Default 200.
 	MaxStreams int `yaml:"max_streams"`
 	// Labels are added to every stream, for example cluster.
-	Labels map[string]string `yaml:"labels"`
+	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
 
 	// SelfNamespace and SelfPod name the pod that this program runs in. Its own
 	// log is never read: it tells of the lines that it matched.
@@ -106,6 +106,8 @@ func (c Config) Validate() error {
 	}
 	if c.MaxStreams < 0 {
 		add("max_streams is %d; use a number above 0", c.MaxStreams)
+	} else if c.MaxStreams > 1_000_000 {
+		add("max_streams is %d; use at most 1000000", c.MaxStreams)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Labels)) {
 		switch {

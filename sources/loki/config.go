@@ -43,47 +43,47 @@ const ownService = "crowsnest"
 // Config says which streams of a Loki are read.
 type Config struct {
 	// Name is the source's name if there are several of the kind; "" means "loki".
-	Name string `yaml:"name"`
+	Name string `yaml:"name" bounds:"0,4096"`
 	// URL is the base address of Loki, or of the gateway in front of it.
-	URL string `yaml:"url" strict:"required"`
+	URL string `yaml:"url" bounds:"0,4096" strict:"required"`
 	// HTTP is TLS, credentials and proxies, as in Prometheus' http_config.
 	// Redirects are never followed: credentials would leak over them.
 	HTTP httpconfig.Config `yaml:"http_config"`
 	// Tenants are read one by one, each by a source of its own. None: no tenant is
 	// named, as with a Loki without auth_enabled. If there are several, every stream
 	// has the label tenant.
-	Tenants []string `yaml:"tenants"`
+	Tenants []string `yaml:"tenants" bounds:"0,1000,4096"`
 	// Selector chooses the streams that are read, as in LogQL. Labels of Loki are
 	// what anyone says who can push: trust it no further than those.
-	Selector string `yaml:"selector" strict:"required"`
+	Selector string `yaml:"selector" bounds:"0,4096" strict:"required"`
 	// Labels renames labels of streams and of structured metadata, from the name in
 	// Loki to the name that rules use: {k8s_namespace_name: namespace}. A renamed
 	// label wins over one that has the name already, and a label of the stream wins
 	// over structured metadata.
-	Labels map[string]string `yaml:"labels"`
+	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
 	// IgnoreLabels are left out of the identity of a stream, besides those that
 	// differ between sources anyway.
-	IgnoreLabels []string `yaml:"ignore_labels"`
+	IgnoreLabels []string `yaml:"ignore_labels" bounds:"0,1000,4096"`
 	// LookBack is how old an entry may be that is read without a saved position; 0
 	// means 15 m.
-	LookBack time.Duration `yaml:"look_back"`
+	LookBack time.Duration `yaml:"look_back" bounds:"0s,1y"`
 	// Lateness is how late an entry may come to Loki before conclusions are drawn
 	// without it; 0 means 2 m.
-	Lateness time.Duration `yaml:"lateness"`
+	Lateness time.Duration `yaml:"lateness" bounds:"0s,1y"`
 	// FastInterval and FastOverlap say how often new entries are asked for, and how
 	// far back each time; 0 means 1 s and 10 s.
-	FastInterval time.Duration `yaml:"fast_interval"`
-	FastOverlap  time.Duration `yaml:"fast_overlap"`
+	FastInterval time.Duration `yaml:"fast_interval" bounds:"0s,1y"`
+	FastOverlap  time.Duration `yaml:"fast_overlap" bounds:"0s,1y"`
 	// SlowInterval and SlowOverlap say the same of the rounds that look for late
 	// entries; 0 means 15 s and 1 h. Loki accepts entries as late as half of its
 	// max_chunk_age, 1 h by default.
-	SlowInterval time.Duration `yaml:"slow_interval"`
-	SlowOverlap  time.Duration `yaml:"slow_overlap"`
+	SlowInterval time.Duration `yaml:"slow_interval" bounds:"0s,1y"`
+	SlowOverlap  time.Duration `yaml:"slow_overlap" bounds:"0s,1y"`
 	// Limit is the most entries of one answer; 0 means 5000, which is Loki's default
 	// max_entries_limit_per_query. It is lowered if Loki allows less.
-	Limit int `yaml:"limit"`
+	Limit int `yaml:"limit" bounds:"0,100000"`
 	// Timeout bounds one request; 0 means 10 s.
-	Timeout time.Duration `yaml:"timeout"`
+	Timeout time.Duration `yaml:"timeout" bounds:"0s,1y"`
 
 	// SelfNamespace and SelfPod name the pod that this program runs in. Its own log
 	// is never read: it tells of the lines that it matched.

@@ -64,19 +64,19 @@ const (
 type Config struct {
 	// Name is the source's name if there are several of the kind. Default
 	// "machines".
-	Name string `yaml:"name"`
+	Name string `yaml:"name" bounds:"0,4096"`
 	// Kubeconfig is a file; by default the service account of the pod that this
 	// program runs in is used.
-	Kubeconfig string `yaml:"kubeconfig"`
+	Kubeconfig string `yaml:"kubeconfig" bounds:"0,4096"`
 	// Namespace and Cluster name the Cluster that this cluster is, such as
 	// fleet-local and local on Harvester. By default it is found out: Machines
 	// count whose Cluster has at least one Machine that is a node here.
-	Namespace string `yaml:"namespace"`
-	Cluster   string `yaml:"cluster"`
+	Namespace string `yaml:"namespace" bounds:"0,4096"`
+	Cluster   string `yaml:"cluster" bounds:"0,4096"`
 	// Interval is the time between two comparisons. Default 1m.
-	Interval time.Duration `yaml:"interval"`
+	Interval time.Duration `yaml:"interval" bounds:"0s,1y"`
 	// Labels are added to the stream, for example cluster.
-	Labels map[string]string `yaml:"labels"`
+	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
 
 	// Clock is time.Now; tests set another one.
 	Clock func() time.Time `yaml:"-"`

@@ -28,9 +28,9 @@ const (
 // Config says what the pipe carries.
 type Config struct {
 	// Name is the source's name. Default "stdin".
-	Name string `yaml:"name"`
+	Name string `yaml:"name" bounds:"0,4096"`
 	// Labels are what rules select by.
-	Labels map[string]string `yaml:"labels"`
+	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
 
 	// Reader is what is read, standard input in the daemon. If it is an
 	// io.Closer it is closed when Run is told to end.
