@@ -30,6 +30,7 @@ func (e *Engine) Restore(data []byte, now time.Time) error {
 		pod.identity = string(pod.Identity)
 		e.gone.Add(pod.podName, pod.At)
 	}
+	e.step = step{old: s.Old, by: s.By}
 	texts := map[closedKey]closedTexts{}
 	for _, t := range Unpack[closedTexts](s.Texts) {
 		texts[t.closedKey] = t
@@ -41,7 +42,8 @@ func (e *Engine) Restore(data []byte, now time.Time) error {
 		}
 		e.closed = append(e.closed, x)
 		e.changes = append(e.changes, x)
-		e.noteSpan(x.Fingerprint, span{c.Starts, c.Ends, c.Concluded})
+		at := nanos(now)
+		e.noteSpan(x.Fingerprint, span{e.stamped(c.Starts, at), e.stamped(c.Ends, at), c.Concluded})
 	}
 	for _, r := range s.Rules {
 		rs := e.rules[r.Alert]
@@ -51,7 +53,6 @@ func (e *Engine) Restore(data []byte, now time.Time) error {
 		}
 		e.restoreRule(rs, r, &s, nanos(now))
 	}
-	e.step = step{old: s.Old, by: s.By}
 	e.setBack(s.Clock, nanos(now))
 	e.tellAll()
 	return nil
