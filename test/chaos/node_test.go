@@ -201,6 +201,9 @@ func TestMemory(t *testing.T) {
 				flooded++
 				delete(got, key)
 			}
+			if strings.HasPrefix(key, "CrowsnestCrowded") { // rightly
+				delete(got, key)
+			}
 		}
 		t.Logf("%d alerts of the flood", flooded)
 		require.LessOrEqual(t, flooded, 1001)
