@@ -24,7 +24,7 @@ const config = `rules:
   shipped: false
   paths: ["%s", "%s"]
 sources:
-  kubelet: {dir: "%s", look_back: 876000h}
+  kubelet: {dir: "%s", look_back: 8760h}
 sinks:
   alertmanager: {urls: ["%s"], resend_delay: 1m, min_firing: 2s}
 limits: {active_alerts: 10000}

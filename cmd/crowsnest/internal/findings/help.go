@@ -143,10 +143,6 @@ var topics = []Topic{
 			"Write a number and a unit: `30s`, `10m`, `1h30m`.",
 		},
 		{
-			"zero", "error", "The value is 0, with which the key does nothing.",
-			"Say how many or how long, or remove the key.",
-		},
-		{
 			"merge-key", "error", "Merge keys are not allowed: what a rule says must stand in it.",
 			"Write the keys out.",
 		},
@@ -165,10 +161,6 @@ var topics = []Topic{
 		{
 			"too-long", "error or warning", "The text is longer than what is kept of it.",
 			"Make it shorter; put long texts into annotations.",
-		},
-		{
-			"too-many", "error", "There are more than are kept or make sense.",
-			"Use no more than the message says.",
 		},
 	}},
 	{"Packs", []Check{
