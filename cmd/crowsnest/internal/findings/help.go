@@ -261,6 +261,14 @@ var topics = []Topic{
 			"Remove it, or add the key that gives it an effect.",
 		},
 		{
+			"test-budget", "error", "The inline tests of all packs together would take too long at each load.",
+			"Repeat lines less often, or use fewer tests.",
+		},
+		{
+			"internal", "error", "crowsnest failed while it compiled the rule.",
+			"Please report it with the rule; leave the rule out until then.",
+		},
+		{
 			"forged-namespace", "warning", "The namespace of the key is captured from the line, and a line can say anything.",
 			"Capture it under another name, such as `object_namespace`.",
 		},
