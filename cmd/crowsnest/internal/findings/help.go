@@ -269,6 +269,10 @@ var topics = []Topic{
 			"Please report it with the rule; leave the rule out until then.",
 		},
 		{
+			"out-of-range", "error", "The value is outside the range that the key allows.",
+			"Use a value of the range that the message names.",
+		},
+		{
 			"forged-namespace", "warning", "The namespace of the key is captured from the line, and a line can say anything.",
 			"Capture it under another name, such as `object_namespace`.",
 		},
