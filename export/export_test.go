@@ -86,7 +86,7 @@ func TestLokiWarns(t *testing.T) {
 	f("  match: {regex: 'abcd (?P<x>.+)'}\n  annotations: {summary: \"{{ $vars.x }}\"}\n", "annotation summary is left out: it shows $vars.x")
 	f("  match: abcd\n  annotations: {summary: '{{ printf \"%d\" $value }}'}\n", "it formats $value with printf")
 	f("  match: abcd\n  annotations: {summary: \"{{ $labels.severity }}\"}\n", "$labels.severity, which is no label of the query's result")
-	f("  match: {regex: 'abcd (?P<x>.+)'}\n  remediation: {summary: \"do {{ $vars.x }}\", steps: [\"a\", \"b {{ $line }}\", \"c\"]}\n",
+	f("  match: {regex: 'abcd (?P<x>\\S+)'}\n  remediation: {summary: \"do {{ $vars.x }}\", steps: [\"a\", \"b {{ $vars.x }}\", \"c\"]}\n",
 		"the summary of the remediation is left out", "step 2 of the remediation is left out")
 }
 

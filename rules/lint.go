@@ -20,6 +20,7 @@ func (c *compiler) lint() {
 	c.lintDiffers()
 	c.lintOrigin()
 	c.lintNever()
+	c.lintSteps()
 	c.lintCost()
 }
 

@@ -21,7 +21,7 @@ func (r *Remediation) Text(d TemplateData, neutral func(string) string) (text st
 	var lines []string
 	var unsafe []unsafeValue
 	render := func(t *Template) string {
-		out, ok := t.execute(d, shown{use: useStep, neutral: neutral, unsafe: &unsafe})
+		out, ok := t.execute(d, &shown{use: useStep, neutral: neutral, unsafe: &unsafe})
 		if !ok {
 			failed++
 		}

@@ -71,7 +71,7 @@ func (t *Template) UsesLine() bool { return t.line }
 // name without a value renders as "". If a function refuses its argument, the
 // whole output is `<error: ...>` and ok is false.
 func (t *Template) Execute(d TemplateData) (out string, ok bool) {
-	return t.execute(d, shown{})
+	return t.execute(d, &shown{})
 }
 
 // ExecuteText is Execute for a text that people read. Values go through neutral,
@@ -79,7 +79,7 @@ func (t *Template) Execute(d TemplateData) (out string, ok bool) {
 // percent-encoded if Strict accepts it, and else replaced by its name in upper
 // case; no value becomes a host.
 func (t *Template) ExecuteText(d TemplateData, neutral func(string) string) (out string, ok bool) {
-	return t.execute(d, shown{use: useText, neutral: neutral})
+	return t.execute(d, &shown{use: useText, neutral: neutral})
 }
 
 // execution is what a template is executed with.
@@ -88,7 +88,7 @@ type execution struct {
 	Show *shown
 }
 
-func (t *Template) execute(d TemplateData, s shown) (out string, ok bool) {
+func (t *Template) execute(d TemplateData, s *shown) (out string, ok bool) {
 	if t.tmpl == nil {
 		return t.plain, true
 	}
@@ -103,7 +103,7 @@ func (t *Template) execute(d TemplateData, s shown) (out string, ok bool) {
 		}
 	}()
 	s.w = &w
-	err := t.tmpl.Execute(&w, execution{d, &s})
+	err := t.tmpl.Execute(&w, execution{d, s})
 	switch {
 	case s.use == useStep && (err != nil || w.full):
 		return failedStep, w.full

@@ -39,6 +39,7 @@ const (
 	useRaw  use = iota // a label: values stay as they are
 	useText            // a text for people
 	useStep            // a command that a person pastes
+	useMark            // a step that is parsed: values are shellMark
 )
 
 // shown receives the values of one execution of a template. Templates call Put
@@ -48,6 +49,7 @@ type shown struct {
 	w       *boundedWriter
 	neutral func(string) string
 	unsafe  *[]unsafeValue
+	hosts   bool // a value stands in the host of a URL
 	end     int  // of the last value in the output
 	loose   bool // the last value was not strict
 }
@@ -61,6 +63,11 @@ func (s *shown) Put(name string, value any) string {
 	text := fmt.Sprint(value)
 	if s.use == useRaw {
 		return text
+	}
+	if s.use == useMark {
+		_, host := link(s.w.buf.Bytes())
+		s.hosts = s.hosts || host
+		return string(shellMark)
 	}
 	out := s.place(name, text)
 	if adjacent := s.end > 0 && s.end == s.w.buf.Len(); adjacent && (s.loose || !Strict(text)) {
@@ -87,6 +94,21 @@ func (s *shown) place(name, text string) string {
 		return s.neutral(text)
 	}
 	return text
+}
+
+// withMarks renders a step with shellMark for its values, where conditions see
+// value. hosts tells whether a value stands in the host of a URL.
+func (t *Template) withMarks(value string) (text string, hosts bool) {
+	d := TemplateData{Labels: map[string]string{}, Vars: map[string]string{}, Line: value, Value: int64(len(value))}
+	for _, name := range t.labels {
+		d.Labels[name] = value
+	}
+	for _, name := range t.vars {
+		d.Vars[name] = value
+	}
+	s := shown{use: useMark}
+	text, _ = t.execute(d, &s)
+	return text, s.hosts
 }
 
 // hide returns the placeholder of a value that a step does not show.

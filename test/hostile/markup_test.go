@@ -24,7 +24,7 @@ defaults: {severity: critical}
 rules:
 - alert: TextInTexts
   from: '{container="markup"}'
-  match: {regex: 'text n=(?P<n>\d+) (?P<rest>.*)'}
+  match: {regex: 'text n=(?P<n>\d+) (?P<rest>[^\n]*)'}
   by: [n]
   limit: 500
   keep_firing_for: 1h

@@ -28,7 +28,7 @@ defaults: {severity: warning}
 rules:
 - alert: LineInTexts
   from: '{container="secrets"}'
-  match: {regex: 'planted n=(?P<n>\d+) (?P<rest>.*)'}
+  match: {regex: 'planted n=(?P<n>\d+) (?P<rest>[^\n]*)'}
   by: [n]
   limit: 3000
   keep_firing_for: 1h

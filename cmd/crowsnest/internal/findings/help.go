@@ -273,6 +273,22 @@ var topics = []Topic{
 			"Use a value of the range that the message names.",
 		},
 		{
+			"step-free-text", "error", "A step shows free text of a log line, of which no command can be made.",
+			"Show it in an annotation, or capture a name, such as `\\S+`.",
+		},
+		{
+			"step-link", "error", "A value of a log line is the host of a URL in a step.",
+			"Write the value without `https://`.",
+		},
+		{
+			"step-shell", "error", "A step is no whole command, such as one with a quote that is not closed.",
+			"Close it. Write prose into `summary`.",
+		},
+		{
+			"step-value", "error", "A value of a log line stands where a shell runs it, expands it, or makes it the name of a file.",
+			"Pass the value as an argument of its own.",
+		},
+		{
 			"forged-namespace", "warning", "The namespace of the key is captured from the line, and a line can say anything.",
 			"Capture it under another name, such as `object_namespace`.",
 		},
