@@ -33,7 +33,7 @@ func (p *peer) report(w *httptest.ResponseRecorder, body []byte) {
 
 // reported returns the reports since the last call, after 10 s.
 func (p *peer) reported() []hits.Report {
-	time.Sleep(10 * time.Second)
+	time.Sleep(10 * time.Second) // virtual
 	synctest.Wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,7 +95,7 @@ func TestAnOlderAggregatorTakesNoReports(t *testing.T) {
 		require.Equal(t, int64(3), s.Stats().Taken)
 		p.set(func() { p.refuses = 0 })
 		require.Empty(t, p.reported(), "it is not asked all the time")
-		time.Sleep(reportOlder)
+		time.Sleep(reportOlder) // virtual
 		require.Len(t, p.reported(), 1)
 		require.Empty(t, s.Stats().ReportError)
 		stop()
