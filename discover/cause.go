@@ -6,22 +6,22 @@ import (
 	"strings"
 )
 
-// cause is why something happened, as far as a pattern says.
+// cause is the reason for a complaint, as far as its pattern states one.
 type cause struct {
-	// key is the same for the same cause: in small letters, without what names
-	// and writers make different.
+	// key is equal for equal causes: lower case, without names and without
+	// differences in punctuation.
 	key string
-	// words tell it from others; they are sorted.
+	// words are the words that distinguish this cause from others, sorted.
 	words []string
-	// remote tells that all that follows is how a request failed: of whatever a
-	// part of a program tried, it is the same that it does not reach.
+	// remote reports that the text after the cause only describes how a request
+	// failed. Whatever a module attempted, it failed to reach the same server.
 	remote bool
 }
 
-// cause finds why a pattern happened. Go wraps errors as "what: what: why"; how a
-// request failed is no cause.
+// cause returns the cause of a pattern. Go wraps errors as "what: what: why"; the
+// way in which a request failed is not a cause.
 func (p *pattern) cause() cause {
-	message, err, _ := strings.Cut(strings.ToLower(strings.Join(p.words, " ")), between)
+	message, err, _ := strings.Cut(strings.ToLower(strings.Join(p.words, " ")), errorSeparator)
 	parts := strings.Split(strings.TrimSpace(message), ": ")
 	if err = strings.TrimSpace(err); err != "" {
 		parts = append(parts, strings.Split(err, ": ")...)
@@ -31,18 +31,18 @@ func (p *pattern) cause() cause {
 		end--
 	}
 	k := end - 1
-	for k > 0 && !telling(parts[k:end]) {
+	for k > 0 && !distinctive(parts[k:end]) {
 		k--
 	}
-	text := strings.Trim(strings.TrimSuffix(alike(strings.Join(parts[k:end], ": ")), " [recovered]"), "()[]{}.,; ")
-	// Some write "leader election", some "leaderelection".
+	text := strings.Trim(strings.TrimSuffix(unifyPlaceholders(strings.Join(parts[k:end], ": ")), " [recovered]"), "()[]{}.,; ")
+	// Both "leader election" and "leaderelection" are common.
 	key := strings.NewReplacer(" ", "", "-", "", `"`, "").Replace(text)
-	return cause{key: key, words: tellingWords(text), remote: end < len(parts)}
+	return cause{key: key, words: distinctiveWords(text), remote: end < len(parts)}
 }
 
-// alike makes all placeholders the same: a value is quoted here and not there, and
-// has digits here and not there.
-func alike(text string) string {
+// unifyPlaceholders makes all placeholders equal: the same value may be quoted in one line and
+// not in another, or may have digits in one and not in another.
+func unifyPlaceholders(text string) string {
 	var b strings.Builder
 	for {
 		open := strings.IndexByte(text, '<')
@@ -58,11 +58,11 @@ func alike(text string) string {
 	return b.String()
 }
 
-// fewestWords is how many words, beside placeholders and short ones, tell one
-// cause from another. "x not found" is too little.
-const fewestWords = 3
+// minWords is how many words, not counting placeholders and short ones, distinguish
+// one cause from another. "x not found" has too few.
+const minWords = 3
 
-func telling(parts []string) bool {
+func distinctive(parts []string) bool {
 	n := 0
 	for _, part := range parts {
 		for word := range strings.FieldsSeq(part) {
@@ -71,12 +71,12 @@ func telling(parts []string) bool {
 			}
 		}
 	}
-	return n >= fewestWords
+	return n >= minWords
 }
 
-// tellingWords returns the words of a text that tell it from others, sorted. Name
-// and value of "name=value" are two.
-func tellingWords(text string) []string {
+// distinctiveWords returns the words that distinguish a text from others, sorted.
+// "name=value" counts as two words.
+func distinctiveWords(text string) []string {
 	var out []string
 	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == '=' }) {
 		word = strings.Trim(word, "()[]{}.,:;'\"*")
@@ -88,17 +88,17 @@ func tellingWords(text string) []string {
 	return slices.Compact(out)
 }
 
-// sameCause is the least share of the words of two causes that both have.
+// sameCause is the minimum share of common words of two equal causes.
 const sameCause = 0.75
 
-// like tells whether two causes are nearly the same.
-func (c *cause) like(o *cause) bool {
-	both := inBoth(c.words, o.words)
-	return both >= fewestWords && shared(both, len(c.words), len(o.words)) >= sameCause
+// similar reports whether two causes are nearly the same.
+func (c *cause) similar(o *cause) bool {
+	both := common(c.words, o.words)
+	return both >= minWords && jaccard(both, len(c.words), len(o.words)) >= sameCause
 }
 
-// inBoth counts what two sorted lists both have.
-func inBoth[T cmp.Ordered](a, b []T) int {
+// common counts the elements that two sorted lists share.
+func common[T cmp.Ordered](a, b []T) int {
 	both := 0
 	for i, k := 0, 0; i < len(a) && k < len(b); {
 		switch c := cmp.Compare(a[i], b[k]); {
@@ -114,16 +114,16 @@ func inBoth[T cmp.Ordered](a, b []T) int {
 	return both
 }
 
-// transports are how a request failed, not which one did: parts of an error that
-// start so.
+// transports are prefixes of parts of an error that state how a request failed, not
+// which request.
 var transports = []string{
 	"get ", "post ", "put ", "patch ", "delete ", "dial ", "read ", "write ", "connect ", "context ", "eof", "unexpected eof", "i/o ",
 	"net/http", "rpc error", "connection refused", "connection reset", "connection timed", "connection error", "connection closed",
 	"broken pipe", "request canceled", "client rate limiter", "timed out waiting for the condition", "server gave http response",
 }
 
-// transport tells whether a part of an error only says how a request failed, or is
-// nothing but a name.
+// transport reports whether a part of an error only states how a request failed, or
+// is only a name.
 func transport(part string) bool {
 	if slices.ContainsFunc(transports, func(t string) bool { return strings.HasPrefix(part, t) }) {
 		return true

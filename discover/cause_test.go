@@ -9,7 +9,7 @@ import (
 	"crowsnest/matcher"
 )
 
-// What is the same complaint is one entry.
+// Complaints with the same cause form one entry.
 func TestSameCause(t *testing.T) {
 	f := func(want int, all ...string) {
 		t.Helper()
@@ -22,12 +22,12 @@ func TestSameCause(t *testing.T) {
 	f(2, "cannot scale: quota of tenant is used up", "cannot scale: disk of tenant is full")
 	f(2, "cannot get the client: connection to the cluster is down", "cannot get the client: token is stale")
 	f(1, "cannot get the client: connection to the cluster is down", "cannot list the nodes: connection to the cluster is down")
-	// One part of a program that does not reach something, in several steps.
+	// One module that cannot reach a server, in several steps.
 	f(1, "cannot get the lock: Get \"https://a\": context deadline exceeded", "cannot update the lease: Put \"https://a\": context deadline exceeded")
 	f(2, "cannot get the lock: it is broken", "cannot update the lease: Put \"https://a\": context deadline exceeded")
 }
 
-// Another part of the program, or other streams, are another complaint.
+// Another module, or other streams, form another complaint.
 func TestUnreached(t *testing.T) {
 	const lock = "E0101 10:00:00.0 1 lock.go:1] cannot get the lock: dial tcp 10.0.0.1:443: connect: connection refused\n"
 	const push = "E0101 10:00:00.0 1 push.go:1] cannot push the lease: dial tcp 10.0.0.1:443: connect: connection refused\n"
@@ -38,8 +38,8 @@ func TestUnreached(t *testing.T) {
 	require.Len(t, find(t, nil, Options{}, input("a", lock+same, nil), input("b", same, nil)).Patterns, 1)
 }
 
-// What another part of the same component complains of counts less than more of
-// the same part, and what all components complain of counts little.
+// A complaint of another module of the component counts less than one more of the
+// same module, and what all components complain of counts little.
 func TestParts(t *testing.T) {
 	labels := func(c string) matcher.Labels { return matcher.Labels{"namespace": "zoo", "pod": c, "container": c} }
 	line := func(file, text string) string { return "E0101 10:00:00.0 1 " + file + ":1] " + text + "\n" }
@@ -58,7 +58,7 @@ func TestPart(t *testing.T) {
 	f := func(line, want string) {
 		t.Helper()
 		var r Reader
-		require.Equal(t, want, r.part(line))
+		require.Equal(t, want, r.module(line))
 	}
 	f("", "")
 	f("no part", "")

@@ -17,24 +17,24 @@ import (
 	"crowsnest/redact"
 )
 
-// corpus is where real lines are, with an index of what each of them is.
+// corpus holds real lines, with an index that classifies each of them.
 const corpus = "../../shared/corpus"
 
-// Constants of the bar.
+// Thresholds.
 const (
 	topPatterns = 60
 	leastNamed  = 0.86
-	// Half of the logs has two thirds of the signatures.
+	// Half of the logs contain two thirds of the signatures.
 	topOfHalf   = 45
 	leastOfHalf = 0.82
 )
 
-// excerpts are the logs of the corpus, and what is known of their lines.
+// excerpts are the logs of the corpus and the index of their lines.
 type excerpts struct {
 	files []string
-	// lines says which signatures each line of each file carries.
+	// lines maps each line of each file to its signatures.
 	lines map[string]map[int64][]string
-	// serious are the signatures that are ever worth an alert.
+	// serious are the signatures that may deserve an alert.
 	serious map[string]bool
 }
 
@@ -45,7 +45,7 @@ func marks(t *testing.T) excerpts {
 	if err != nil {
 		t.Skip("no corpus beside the repository")
 	}
-	// Suffixes are of the same text where it is harmless, of continuations and of
+	// Suffixes mark harmless occurrences of the same text, continuations and
 	// other lines.
 	signature := regexp.MustCompile(`^S\d\d$`)
 	out := excerpts{lines: map[string]map[int64][]string{}, serious: map[string]bool{}}
@@ -83,15 +83,15 @@ func (e excerpts) half(odd bool) excerpts {
 	return e
 }
 
-// ranks returns the number of the first pattern that names each signature of the
-// files, 0 for none: one of whose lines, or of the lines of one that is shown below
-// it, at least half carry the signature.
+// ranks returns, for each signature of the files, the number of the first pattern
+// that names it, 0 for none. A pattern names a signature if at least half the lines
+// of it, or of one of its variants, carry the signature.
 func (e excerpts) ranks(t *testing.T) map[string]int {
 	t.Helper()
 	f, err := New(nil, Options{Lenient: true, Now: now, Redactor: redact.New(nil)})
 	require.NoError(t, err)
 	carried := map[*pattern]map[string]int64{}
-	f.counted = func(p *pattern, input string, line int64) {
+	f.onCount = func(p *pattern, input string, line int64) {
 		if carried[p] == nil {
 			carried[p] = map[string]int64{}
 		}
@@ -108,7 +108,7 @@ func (e excerpts) ranks(t *testing.T) map[string]int {
 			}
 		}
 	}
-	for i, g := range f.groups(1).diverse(f.parts) {
+	for i, g := range f.groups(1).diverse(f.components) {
 		for _, p := range g.members[:min(len(g.members), 3)] {
 			for label, n := range carried[p] {
 				if 2*n >= p.count && out[label] == 0 {
@@ -120,8 +120,8 @@ func (e excerpts) ranks(t *testing.T) map[string]int {
 	return out
 }
 
-// share counts the signatures that are among the first patterns, and says which
-// are not.
+// share counts the signatures among the first patterns, and returns the ones that
+// are missing.
 func (e excerpts) share(ranks map[string]int, top int) (named int, missed []string) {
 	for _, label := range slices.Sorted(maps.Keys(ranks)) {
 		rank := ranks[label]
@@ -141,8 +141,7 @@ func (e excerpts) share(ranks map[string]int, top int) (named int, missed []stri
 	return named, missed
 }
 
-// Without any rule, of the failures in real logs most are named by the first 60
-// patterns.
+// Without any rule, the first 60 patterns name most of the failures in real logs.
 func TestCorpus(t *testing.T) {
 	e := marks(t)
 	ranks := e.ranks(t)
@@ -151,8 +150,8 @@ func TestCorpus(t *testing.T) {
 	require.GreaterOrEqual(t, float64(named), leastNamed*float64(len(ranks)), "missed: %s", strings.Join(missed, ", "))
 }
 
-// Either half of the logs, taken by the hash of their names, fares about as well:
-// what was chosen by looking at the even one holds for the odd one.
+// Both halves of the logs, split by the hash of their names, do about as well: what
+// was tuned on the even one holds for the odd one.
 func TestCorpusHalves(t *testing.T) {
 	e := marks(t)
 	for _, odd := range []bool{false, true} {

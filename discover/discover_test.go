@@ -43,7 +43,7 @@ func find(t *testing.T, set *rules.Set, opt Options, all ...Input) Report {
 	return f.Report(1, 0)
 }
 
-// summary is what a report says, in short.
+// summary is a report in short.
 func summary(r Report) []string {
 	out := []string{}
 	for _, p := range r.Patterns {
@@ -75,36 +75,36 @@ func TestWhatComplains(t *testing.T) {
 	f("I0101 10:00:00.0 1 a.go:1] could not open the valve 7\nI0101 10:00:00.0 1 a.go:1] could not open the valve 8\n", "info 2 could not open the valve <num>")
 	// klog JSON has no level; informative lines have a verbosity.
 	f(`{"ts":1770884107000.5,"caller":"a.go:1","msg":"the valve"}`+"\n"+`{"ts":1770884107000.5,"caller":"a.go:1","msg":"the other valve","v":2}`, "error 1 the valve")
-	// Saying that nothing is wrong is no complaint, and names are none.
+	// Reports of success are not complaints, and neither are names.
 	f("done, no errors\nfailed: 0\ncount error=<nil> done\nlease is not yet expired\n0 errors, 0 failed\nnode error-prone-host-1 joined\n")
 	f("errors: 3 of 4\n", "unknown 1 errors: <num> of <num>")
 	// Words of CamelCase.
 	f("pod is in CrashLoopBackOff again\n", "unknown 1 pod is in CrashLoopBackOff again")
-	// A block of klog: its first line is the error; the rest is none.
+	// A multi-line klog error: the first line is the error, the rest is ignored.
 	f("E0101 10:00:00.0 1 a.go:1] \"Sync failed\" err=<\n\tvalve is stuck\n\tfailed for other reasons\n >\nE0101 10:00:00.0 1 a.go:1] \"Sync failed\" err=<\n\tvalve is stuck\n >\n",
 		"error 2 Sync failed | valve is stuck")
 	f("E0101 10:00:00.0 1 a.go:1] \"Sync failed\" err=<\n", "error 1 Sync failed")
 	f("E0101 10:00:00.0 1 a.go:1] \"Sync failed\" err=<\nE0101 10:00:00.0 1 a.go:1] next\n", "error 1 Sync failed", "error 1 next")
-	// A stack belongs to its panic.
+	// A stack trace belongs to its panic.
 	f("panic: boom of the valve\n\ngoroutine 1 [running]:\nmain.fail(0xc000, {0x1, 0x2})\n\t/src/failed/main.go:3 +0x1d\ncreated by main.main\nexit status 2 of the valve\n",
 		"fatal 1 panic: boom of the valve", "unknown 1 exit status <num> of the valve")
-	// Other values, one pattern; another failure, another one.
+	// Different values form one pattern; different failures form two.
 	f("W0101 10:00:00.0 1 a.go:1] volume \"a\" of shop/x is refused by 10.0.0.1:443\nW0101 10:00:00.0 1 a.go:1] volume \"bb-2\" of shop/y is refused by 10.0.0.2:443\nW0101 10:00:00.0 1 a.go:1] volume \"c\" of shop/z is denied by 10.0.0.3:443\n",
 		"warning 1 volume \"<name>\" of <obj> is denied by <ip>", "warning 2 volume \"<name>\" of <obj> is refused by <ip>")
 	// The same cause in other words is one entry.
 	f("E0101 10:00:00.0 1 a.go:1] \"Reconciler error\" err=\"failed to sync: quota of tenant is used up\"\nE0101 10:00:00.0 1 a.go:1] \"Reconciler error\" err=\"failed to sync: quota of tenant is used up\"\nE0101 10:00:00.0 1 b.go:1] cannot scale: quota of tenant is used up\n",
 		"error 3 Reconciler error | failed to sync: quota of tenant is used up (1 cannot scale: quota of tenant is used up | )")
-	// CRI in parts, Docker.
+	// Partial CRI lines, Docker.
 	f("2026-01-01T00:00:00Z stderr P E0101 10:00:00.0 1 a.go:1] the valve is \n2026-01-01T00:00:00Z stderr F stuck\n", "error 1 the valve is stuck")
 	f(`{"log":"E0101 10:00:00.0 1 a.go:1] the valve is stuck\n","stream":"stderr","time":"2026-01-01T00:00:00Z"}`, "error 1 the valve is stuck")
-	// JSON without a space is no function of a stack.
+	// JSON without spaces is not a function in a stack trace.
 	f(`{"level":"info","msg":"start"}`+"\n"+`{"level":"error","msg":"stuck"}`, "error 1 stuck")
-	// Anything goes.
+	// Arbitrary bytes.
 	f("\x00\x00\xff\xfe failed \x80 to read the valve\n", "unknown 1 \xff\xfe failed \x80 to read the valve")
 }
 
-// A rule that hits a line, in whatever part, watches it. That the stream is another
-// one, or that the rule is off, does not.
+// Any part of a rule that hits a line covers it. A rule for another stream does not,
+// and neither does one that is off.
 func TestCovered(t *testing.T) {
 	const log = "valve is stuck\nvalve failed to open\npump failed to stop\nunable to start the fan\n"
 	f := func(text string, labels matcher.Labels, lenient bool, covered int64, want ...string) {
@@ -153,7 +153,7 @@ func TestSerious(t *testing.T) {
 	require.Contains(t, r.Patterns[1].Why, "usually passes -1.5")
 }
 
-// One component that complains of everything does not hide another.
+// One component with many complaints does not hide another.
 func TestComponents(t *testing.T) {
 	var loud strings.Builder
 	for _, what := range strings.Fields("ant bee cat dog elk fox gnu hen") {
@@ -181,7 +181,7 @@ func TestTimesAndPlaces(t *testing.T) {
 	require.Nil(t, p.Last)
 }
 
-// No secret gets out: not by the example, nor by a word of the template.
+// Secrets appear neither in the example nor in a word of the template.
 func TestSecrets(t *testing.T) {
 	for _, line := range []string{
 		"E0101 10:00:00.0 1 a.go:1] login failed: password=hunterhunter was refused",
@@ -195,14 +195,14 @@ func TestSecrets(t *testing.T) {
 		require.NotContains(t, string(text), "hunter", line)
 		require.Contains(t, r.Patterns[0].Template+r.Patterns[0].Error, "login failed")
 	}
-	// Also one that a cut goes through.
-	line := "cannot log in " + strings.Repeat("x ", longestKept/2-8) + "password=hunterhunter"
+	// Nor a secret that crosses the truncation.
+	line := "cannot log in " + strings.Repeat("x ", maxExample/2-8) + "password=hunterhunter"
 	r := find(t, nil, Options{Redactor: redact.New(nil)}, input("a", line, nil))
 	require.NotContains(t, r.Patterns[0].Example, "hunt")
-	require.LessOrEqual(t, len(r.Patterns[0].Example), longestKept)
+	require.LessOrEqual(t, len(r.Patterns[0].Example), maxExample)
 }
 
-// However many patterns there are, so many are kept, and the rest is counted.
+// The number of patterns in memory is bounded, and evicted ones are counted.
 func TestBounded(t *testing.T) {
 	var b strings.Builder
 	word := func(i int) string {
@@ -217,13 +217,13 @@ func TestBounded(t *testing.T) {
 	require.EqualValues(t, all-100, r.Evicted)
 	require.EqualValues(t, all-100, r.EvictedLines)
 	require.EqualValues(t, all, r.Complaints)
-	// Of one bucket too.
+	// Also within one bucket.
 	b.Reset()
 	for i := range all {
 		fmt.Fprintf(&b, "error one two %s %s %s\n", word(i), word(i+1), word(i+2))
 	}
 	r = find(t, nil, Options{}, input("a", b.String(), nil))
-	require.LessOrEqual(t, r.All, mostInBucket)
+	require.LessOrEqual(t, r.All, maxInBucket)
 	sum := r.EvictedLines
 	for _, p := range r.Patterns {
 		sum += p.Count
@@ -240,8 +240,8 @@ func TestSameTwice(t *testing.T) {
 	}
 }
 
-// However the bytes come, the lines are the same; of an endless line the beginning
-// counts, once.
+// The lines do not depend on the sizes of reads; the beginning of an endless line
+// counts once.
 func TestReading(t *testing.T) {
 	_, texts := lines(t)
 	log := strings.Join(texts, "\n")
@@ -281,7 +281,7 @@ func TestRecords(t *testing.T) {
 	require.Equal(t, 2, f.Report(1, 1).All)
 }
 
-// What varies between the lines of a pattern is no text to find them by.
+// A text that varies between the lines of a pattern does not identify them.
 func TestProposeFor(t *testing.T) {
 	var b strings.Builder
 	for _, what := range strings.Fields("ant bee cat dog elk") {

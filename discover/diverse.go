@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// ranking is groups in order, the best first.
+// ranking is a list of groups, the best first.
 type ranking []*group
 
-// before orders by score, then by what is the same over runs.
+// before orders by score, then by properties that are stable across runs.
 func before(a, b *group) int {
 	if c := cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(b.count, a.count)); c != 0 {
 		return c
@@ -18,12 +18,12 @@ func before(a, b *group) int {
 	return slices.Compare(a.members[0].words, b.members[0].words)
 }
 
-// mostDiverse is how many groups are ordered by what is above them. Each of them
-// makes all others be looked at again, and nobody reads so far.
-const mostDiverse = 300
+// maxDiverse is how many groups diverse orders by similarity to those above. The
+// cost is quadratic, and nobody reads that far.
+const maxDiverse = 300
 
-// diverse takes one group after the other, the best of those that are left, given
-// what was taken. components are those of the streams.
+// diverse orders the groups: it repeatedly picks the best of those that remain,
+// and demotes the ones similar to it. components maps stream numbers to components.
 func (r ranking) diverse(components []string) ranking {
 	ids := map[string]int{}
 	id := func(name string) int {
@@ -34,10 +34,10 @@ func (r ranking) diverse(components []string) ranking {
 	}
 	rest := slices.Clone(r)
 	for _, g := range rest {
-		g.place = placeOf(g, components, id)
+		g.location = locationOf(g, components, id)
 	}
 	out := make(ranking, 0, len(r))
-	for len(rest) > 0 && len(out) < mostDiverse {
+	for len(rest) > 0 && len(out) < maxDiverse {
 		best := 0
 		for i, g := range rest {
 			if before(g, rest[best]) < 0 {
@@ -48,51 +48,50 @@ func (r ranking) diverse(components []string) ranking {
 		out = append(out, taken)
 		rest = slices.Delete(rest, best, best+1)
 		for _, g := range rest {
-			g.below(taken)
+			g.demote(taken)
 		}
 	}
 	slices.SortFunc(rest, before)
 	return append(out, rest...)
 }
 
-// below gives a group fewer points, the more of what is above it is like it.
-func (g *group) below(o *group) {
-	if g.place.count(&o.place) {
-		g.score = g.base + perComponent*math.Log2(1+g.place.crowd())
+// demote lowers the score of a group if o, a group above it, is similar.
+func (g *group) demote(o *group) {
+	if g.location.count(&o.location) {
+		g.score = g.base + perComponent*math.Log2(1+g.location.similarAbove())
 	}
 }
 
-// place is where a group was seen, and how much of what is above it was seen there.
-type place struct {
+// location is where a group was seen, and how many of the groups above were seen there.
+type location struct {
 	components []int // sorted
-	parts      []int // of components, sorted
+	modules    []int // of components, sorted
 	above      []float64
 }
 
-func placeOf(g *group, components []string, id func(string) int) (p place) {
+func locationOf(g *group, components []string, id func(string) int) (p location) {
 	for _, m := range g.members {
 		for _, s := range m.streams {
 			p.components = append(p.components, id(components[s]))
-			p.parts = append(p.parts, id(components[s]+"\x00"+m.example.part))
+			p.modules = append(p.modules, id(components[s]+"\x00"+m.example.module))
 		}
 	}
 	slices.Sort(p.components)
-	slices.Sort(p.parts)
-	p.components, p.parts = slices.Compact(p.components), slices.Compact(p.parts)
+	slices.Sort(p.modules)
+	p.components, p.modules = slices.Compact(p.components), slices.Compact(p.modules)
 	p.above = make([]float64, len(p.components))
 	return p
 }
 
-// count counts a group above in the components that both were seen in, and tells
-// whether there are any. What many components complain of tells little about each
-// of them.
-func (p *place) count(o *place) bool {
-	both := inBoth(p.components, o.components)
+// count adds a group above to the components in which both were seen, and reports
+// whether there are any. A complaint of many components says little about each.
+func (p *location) count(o *location) bool {
+	both := common(p.components, o.components)
 	if both == 0 {
 		return false
 	}
-	share := shared(both, len(p.components), len(o.components))
-	share *= otherPart + (1-otherPart)*shared(inBoth(p.parts, o.parts), len(p.parts), len(o.parts))
+	share := jaccard(both, len(p.components), len(o.components))
+	share *= otherModule + (1-otherModule)*jaccard(common(p.modules, o.modules), len(p.modules), len(o.modules))
 	for i, c := range p.components {
 		if _, ok := slices.BinarySearch(o.components, c); ok {
 			p.above[i] += share
@@ -101,9 +100,9 @@ func (p *place) count(o *place) bool {
 	return true
 }
 
-// crowd is how many groups like this one are above it: on average over its
-// components.
-func (p *place) crowd() float64 {
+// similarAbove returns the number of similar groups above this one, averaged over
+// its components.
+func (p *location) similarAbove() float64 {
 	sum := 0.0
 	for _, n := range p.above {
 		sum += n
@@ -111,14 +110,14 @@ func (p *place) crowd() float64 {
 	return sum / float64(max(len(p.above), 1))
 }
 
-// shared is the share of two lists that both have.
-func shared(both, a, b int) float64 { return float64(both) / float64(a+b-both) }
+// jaccard returns the share of common elements of two lists.
+func jaccard(both, a, b int) float64 { return float64(both) / float64(a+b-both) }
 
-// reasons says how the score came about.
+// reasons explains the score.
 func (g *group) reasons() []string {
 	why := g.why
-	if crowd := g.place.crowd(); crowd > 0 {
-		why = append(why, fmt.Sprintf("others of its component are above %+.1f", perComponent*math.Log2(1+crowd)))
+	if similarAbove := g.location.similarAbove(); similarAbove > 0 {
+		why = append(why, fmt.Sprintf("others of its component are above %+.1f", perComponent*math.Log2(1+similarAbove)))
 	}
 	return why
 }

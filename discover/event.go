@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// eventWarning is the type of events that are worth a look. Who records an event
-// writes it to the log at info, whatever its type.
+// eventWarning is the type of events that may indicate a failure. Event recorders
+// log all events at info, whatever their type.
 const eventWarning = "Warning"
 
-// warn takes the type of an event.
+// warn raises the level if an event of this type is a warning.
 func (r *Reading) warn(kind string) {
 	if kind == eventWarning {
 		r.Level = max(r.Level, LevelWarning)
 	}
 }
 
-// recorded reads an event as client-go logs it:
+// unwrapEvent parses an event as client-go logs it:
 //
 //	Event(v1.ObjectReference{Kind:"Pod", ...}): type: 'Warning' reason: 'Failed' message
-func (r *Reading) recorded() {
+func (r *Reading) unwrapEvent() {
 	if !strings.HasPrefix(r.Message, "Event(") {
 		return
 	}
@@ -32,16 +32,16 @@ func (r *Reading) recorded() {
 	}
 }
 
-// mostBefore is how many columns may stand before the type of an event: a
+// maxColumnsBefore is the number of columns allowed before the type of an event: a
 // namespace and an age.
-const mostBefore = 2
+const maxColumnsBefore = 2
 
-// listed reads an event as kubectl describe and kubectl get list it, the second
-// with age and object in other columns:
+// kubectlEvent parses an event as printed by kubectl describe, or by kubectl get,
+// which orders age and object differently:
 //
 //	Warning  Failed  9m20s (x15 over 11m)  kubelet  message
 //	5m   Warning   Failed   pod/web   message
-func listed(line string) (Reading, bool) {
+func kubectlEvent(line string) (Reading, bool) {
 	out := Reading{Level: LevelInfo}
 	rest := strings.TrimLeft(line, " \t")
 	var column string
@@ -49,15 +49,15 @@ func listed(line string) (Reading, bool) {
 		if column, rest = nextColumn(rest); column == eventWarning || column == "Normal" {
 			break
 		}
-		if n == mostBefore || rest == "" || strings.Contains(column, " ") && !out.age(column) {
+		if n == maxColumnsBefore || rest == "" || strings.Contains(column, " ") && !out.parseAge(column) {
 			return Reading{}, false
 		}
-		out.age(column)
+		out.parseAge(column)
 	}
 	out.warn(column)
 	reason, rest := nextColumn(rest)
 	column, more := nextColumn(rest)
-	if out.age(column) {
+	if out.parseAge(column) {
 		column, more = nextColumn(more)
 	}
 	if reason == "" || more == "" || strings.Contains(reason, " ") || strings.Contains(column, " ") {
@@ -67,7 +67,7 @@ func listed(line string) (Reading, bool) {
 	return out, true
 }
 
-// nextColumn cuts a text where a tab or two spaces are.
+// nextColumn splits a text at the first tab or pair of spaces.
 func nextColumn(text string) (column, rest string) {
 	k := strings.Index(text, "  ")
 	if tab := strings.IndexByte(text, '\t'); tab >= 0 && (k < 0 || tab < k) {
@@ -79,9 +79,9 @@ func nextColumn(text string) (column, rest string) {
 	return text[:k], strings.TrimLeft(text[k:], " \t")
 }
 
-// age tells whether a column is that of an event's age, and takes how often it
-// happened in how long: "9m20s (x15 over 11m)".
-func (r *Reading) age(column string) bool {
+// parseAge reports whether a column is the age of an event. If the column also
+// states a count and a period, "9m20s (x15 over 11m)", parseAge records them.
+func (r *Reading) parseAge(column string) bool {
 	last, often, more := strings.Cut(column, " (x")
 	if _, ok := ageOf(last); !ok {
 		return false
@@ -99,7 +99,7 @@ func (r *Reading) age(column string) bool {
 	return true
 }
 
-// ageOf reads an age as kubectl writes it: 9m20s, 2d3h.
+// ageOf parses an age as kubectl prints it: 9m20s, 2d3h.
 func ageOf(text string) (time.Duration, bool) {
 	if text == "<unknown>" {
 		return 0, true

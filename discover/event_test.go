@@ -7,11 +7,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Events as kubectl lists them, and what only looks like one.
+// Events as kubectl prints them, and lines that only resemble them.
 func TestListed(t *testing.T) {
 	f := func(line string, level Level, message string, times int64, over time.Duration) {
 		t.Helper()
-		got, ok := listed(line)
+		got, ok := kubectlEvent(line)
 		require.Equal(t, message != "", ok)
 		if ok {
 			require.Equal(t, Reading{Level: level, Message: message, Times: times, Over: over}, got)

@@ -25,43 +25,43 @@ type Input struct {
 
 // Options say how lines are read. The zero value is ready.
 type Options struct {
-	// Lenient lets a label that an input does not state satisfy every selector.
+	// Lenient makes a label that an input lacks satisfy every selector.
 	Lenient bool
-	// Now tells the year of times that have none.
+	// Now supplies the year for timestamps without one.
 	Now time.Time
-	// Redactor hides the secrets in reports; nil leaves them.
+	// Redactor hides secrets in reports; nil shows them.
 	Redactor *redact.Redactor
-	// Patterns is how many patterns are kept at once; 0: DefaultPatterns.
+	// Patterns is the maximum number of patterns in memory; 0: DefaultPatterns.
 	Patterns int
 }
 
-// Finder reads lines and keeps the patterns of those that complain and that no
-// rule covers. It is not safe for concurrent use.
+// Finder reads lines and collects the patterns of complaints that no rule covers.
+// It is not safe for concurrent use.
 type Finder struct {
-	opt     Options
-	prog    *matcher.Program
-	every   *rules.Rule // hits each line
-	reader  Reader
-	tree    *tree
-	buf     matcher.Buffer
-	masked  []byte
-	spans   []span
-	streams map[string]int // number of each stream that complained, by name
-	parts   []string       // component of each of them
-	open    map[*matcher.Stream]*follower
-	report  Report // counts only
-	// counted, if not nil, is told of every line that a pattern counts.
-	counted func(p *pattern, input string, line int64)
+	opt        Options
+	prog       *matcher.Program
+	every      *rules.Rule // hits each line
+	reader     Reader
+	tree       *tree
+	buf        matcher.Buffer
+	masked     []byte
+	spans      []span
+	streams    map[string]int // number of each stream that complained, by name
+	components []string       // component of each stream number
+	open       map[*matcher.Stream]*streamState
+	report     Report // counts only
+	// onCount, if not nil, is called for every line that a pattern counts.
+	onCount func(p *pattern, input string, line int64)
 }
 
-// New returns a Finder that leaves out what the rules of the set cover. A nil set
-// covers nothing.
+// New returns a Finder that ignores the lines that the rules of the set cover. A
+// nil set covers nothing.
 func New(set *rules.Set, opt Options) (*Finder, error) {
 	if opt.Patterns <= 0 {
 		opt.Patterns = DefaultPatterns
 	}
-	// With a rule that hits every line, the matcher hands out its lines as it
-	// reads them: without envelopes, joined, with their times.
+	// A rule that hits every line makes the matcher return each line as it parses
+	// it: unwrapped, joined and with its time.
 	every := &rules.Rule{Mode: rules.ModeOn, Steps: []rules.Step{{}}}
 	all := &rules.Set{}
 	if set != nil {
@@ -74,27 +74,27 @@ func New(set *rules.Set, opt Options) (*Finder, error) {
 	}
 	return &Finder{
 		opt: opt, prog: prog, every: every, tree: newTree(opt.Patterns),
-		streams: map[string]int{}, open: map[*matcher.Stream]*follower{},
+		streams: map[string]int{}, open: map[*matcher.Stream]*streamState{},
 	}, nil
 }
 
-// follower is what is remembered of one stream between its lines.
-type follower struct {
+// streamState is what Finder remembers of one stream between lines.
+type streamState struct {
 	name      string // of the stream, for counting
 	component string // what the stream is a replica of
 	input     string
-	text      bool // there was a line that is no continuation
+	text      bool // a line other than a continuation was read
 	waiting   *candidate
 }
 
-// candidate is a line whose error follows in the next ones.
+// candidate is a line whose error follows on the next lines.
 type candidate struct {
 	hit     matcher.Hit
 	reading Reading
 	covered bool
 }
 
-// Read reads an input to its end. Of one that fails midway the lines before count.
+// Read reads an input to its end. If it fails midway, the lines before still count.
 func (f *Finder) Read(in Input) error {
 	rc, err := in.Open()
 	if err != nil {
@@ -116,8 +116,8 @@ func (f *Finder) Read(in Input) error {
 	return nil
 }
 
-// Record reads one line of a source that has records. Records of one stream come
-// with the same stream; Finish ends them.
+// Record reads one line of a source that delivers records. The caller passes the
+// same Stream for all records of a stream, and calls Finish after the last.
 func (f *Finder) Record(s *matcher.Stream, rec matcher.Record) {
 	fl := f.open[s]
 	if fl == nil {
@@ -129,7 +129,7 @@ func (f *Finder) Record(s *matcher.Stream, rec matcher.Record) {
 	f.take(fl, f.prog.MatchInto(&f.buf, s, rec))
 }
 
-// Finish ends the streams of Record.
+// Finish ends the streams that Record opened.
 func (f *Finder) Finish() {
 	all := slices.SortedFunc(maps.Keys(f.open), func(a, b *matcher.Stream) int {
 		return strings.Compare(f.open[a].name, f.open[b].name)
@@ -140,7 +140,7 @@ func (f *Finder) Finish() {
 	clear(f.open)
 }
 
-func (f *Finder) follow(s *matcher.Stream, input string) *follower {
+func (f *Finder) follow(s *matcher.Stream, input string) *streamState {
 	name := labelText(s.Labels())
 	if s.Labels()["pod"] == "" {
 		name += input
@@ -152,27 +152,27 @@ func (f *Finder) follow(s *matcher.Stream, input string) *follower {
 	if c := s.Labels()["container"]; c != "" {
 		component = s.Labels()["namespace"] + "/" + c
 	}
-	return &follower{name: name, component: component, input: input}
+	return &streamState{name: name, component: component, input: input}
 }
 
-func (f *Finder) end(s *matcher.Stream, fl *follower) {
-	f.settle(fl)
+func (f *Finder) end(s *matcher.Stream, fl *streamState) {
+	f.finishWaiting(fl)
 	f.report.Truncated += s.Counters().Truncated
 	f.report.Dropped += s.Counters().Dropped
 }
 
 // labelText names a stream by its labels.
 func labelText(labels matcher.Labels) string {
-	parts := make([]string, 0, len(labels))
+	pairs := make([]string, 0, len(labels))
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
-		parts = append(parts, fmt.Sprintf("%s=%q", name, labels[name]))
+		pairs = append(pairs, fmt.Sprintf("%s=%q", name, labels[name]))
 	}
-	return "{" + strings.Join(parts, ", ") + "}"
+	return "{" + strings.Join(pairs, ", ") + "}"
 }
 
-// take takes hits in the order of their lines. Those of one line come one after
-// the other, and the one of every line is the last.
-func (f *Finder) take(fl *follower, hits []matcher.Hit) {
+// take processes hits in the order of their lines. The hits of one line are
+// adjacent, and the hit of the rule for every line is the last of them.
+func (f *Finder) take(fl *streamState, hits []matcher.Hit) {
 	covered := false
 	for i := range hits {
 		if hits[i].Rule != f.every {
@@ -184,8 +184,8 @@ func (f *Finder) take(fl *follower, hits []matcher.Hit) {
 	}
 }
 
-// line looks at one line.
-func (f *Finder) line(fl *follower, h *matcher.Hit, covered bool) {
+// line processes one line.
+func (f *Finder) line(fl *streamState, h *matcher.Hit, covered bool) {
 	f.report.Lines++
 	if covered {
 		f.report.Covered++
@@ -210,14 +210,14 @@ func (f *Finder) line(fl *follower, h *matcher.Hit, covered bool) {
 	f.candidate(fl, h, reading)
 }
 
-// continues takes a line for the error of the one that waits, and tells whether
-// it is a part of that.
-func (f *Finder) continues(fl *follower, h *matcher.Hit, covered bool) bool {
+// continues reports whether a line continues the error of the waiting candidate,
+// and if so adds it.
+func (f *Finder) continues(fl *streamState, h *matcher.Hit, covered bool) bool {
 	w := fl.waiting
 	inside := h.Line == "" || h.Line[0] == '\t'
 	last := strings.HasPrefix(h.Line, " >")
 	if !inside && !last {
-		f.settle(fl)
+		f.finishWaiting(fl)
 		return false
 	}
 	w.covered = w.covered || covered
@@ -225,13 +225,13 @@ func (f *Finder) continues(fl *follower, h *matcher.Hit, covered bool) bool {
 		w.reading.Error = strings.Clone(firstLine(h.Line, maxError))
 	}
 	if last {
-		f.settle(fl)
+		f.finishWaiting(fl)
 	}
 	return true
 }
 
-// settle ends the waiting for more of an error.
-func (f *Finder) settle(fl *follower) {
+// finishWaiting ends the waiting candidate: no more lines belong to its error.
+func (f *Finder) finishWaiting(fl *streamState) {
 	w := fl.waiting
 	if fl.waiting = nil; w == nil {
 		return
@@ -242,18 +242,18 @@ func (f *Finder) settle(fl *follower) {
 }
 
 // candidate counts a line that no rule covers, if it complains.
-func (f *Finder) candidate(fl *follower, h *matcher.Hit, r Reading) {
+func (f *Finder) candidate(fl *streamState, h *matcher.Hit, r Reading) {
 	if r.Message == "" {
 		return
 	}
 	f.masked = appendMasked(f.masked[:0], &f.spans, r.Message)
 	if r.Error != "" {
 		f.masked = append(f.masked, ' ')
-		f.masked = append(f.masked, between...)
+		f.masked = append(f.masked, errorSeparator...)
 		f.masked = append(f.masked, ' ')
 		f.masked = appendMasked(f.masked, &f.spans, r.Error)
 	}
-	// Names are placeholders by now: a node of the name error-prone is none.
+	// Placeholders have replaced names by now, so a node named error-prone is no complaint.
 	var j judgement
 	j.judge(f.masked)
 	idle := r.Level < LevelWarning && j.weight == 0
@@ -266,7 +266,7 @@ func (f *Finder) candidate(fl *follower, h *matcher.Hit, r Reading) {
 		p.example = example{
 			line: f.keep(h.Line), input: fl.input, number: h.LineNumber, labels: h.Labels,
 			reading: Reading{Level: r.Level, Message: strings.Clone(r.Message), Error: strings.Clone(r.Error), Named: r.Named},
-			part:    f.reader.part(h.Line),
+			module:  f.reader.module(h.Line),
 		}
 		p.level, p.judgement = r.Level, j
 	}
@@ -276,32 +276,32 @@ func (f *Finder) candidate(fl *follower, h *matcher.Hit, r Reading) {
 		f.report.Complaints++
 	}
 	f.count(p, fl, h, &r)
-	if f.counted != nil {
-		f.counted(p, fl.input, h.LineNumber)
+	if f.onCount != nil {
+		f.onCount(p, fl.input, h.LineNumber)
 	}
 }
 
-// longestKept bounds what is kept of an example, in bytes.
-const longestKept = 4 << 10
+// maxExample bounds the stored text of an example, in bytes.
+const maxExample = 4 << 10
 
-// keep copies a line for an example. A long one is cut behind hiding: half a secret
-// may not look like one.
+// keep copies a line for an example. It redacts a long line before truncating it:
+// half a secret may not look like one.
 func (f *Finder) keep(line string) string {
-	if len(line) <= longestKept {
+	if len(line) <= maxExample {
 		return strings.Clone(line)
 	}
 	if f.opt.Redactor != nil {
 		line = f.opt.Redactor.String(line)
 	}
-	return strings.Clone(line[:min(len(line), longestKept)])
+	return strings.Clone(line[:min(len(line), maxExample)])
 }
 
-func (f *Finder) count(p *pattern, fl *follower, h *matcher.Hit, r *Reading) {
+func (f *Finder) count(p *pattern, fl *streamState, h *matcher.Hit, r *Reading) {
 	p.count++
 	p.level = max(p.level, r.Level)
 	at := h.Time
 	if at.Equal(f.opt.Now) {
-		at = time.Time{} // the line states none
+		at = time.Time{} // the line has no timestamp
 	}
 	if !at.IsZero() {
 		if p.first.IsZero() || at.Before(p.first) {
@@ -315,36 +315,36 @@ func (f *Finder) count(p *pattern, fl *follower, h *matcher.Hit, r *Reading) {
 	if !ok {
 		n = len(f.streams)
 		f.streams[fl.name] = n
-		f.parts = append(f.parts, fl.component)
+		f.components = append(f.components, fl.component)
 	}
-	if len(p.streams) < mostStreams && !slices.Contains(p.streams, n) {
+	if len(p.streams) < maxStreams && !slices.Contains(p.streams, n) {
 		p.streams = append(p.streams, n)
 	}
 	p.times = max(p.times, r.Times)
 	if p.judgement.patience&(retries|waits) != 0 {
-		p.again.add(f.reader.about(h.Line, r, n), at)
-		p.again.longest = max(p.again.longest, r.Over)
+		p.repeats.add(f.reader.objectHash(h.Line, r, n), at)
+		p.repeats.longest = max(p.repeats.longest, r.Over)
 	}
 }
 
-// continuation tells whether a line is a part of the one before it: of a stack, or
-// indented.
+// continuation reports whether a line continues the one before it: as part of a
+// stack trace, or by its indentation.
 func continuation(line string) bool {
 	if line == "" || line[0] == '\t' || strings.HasPrefix(line, "    ") {
 		return true
 	}
-	line = withoutPrefix(strings.TrimSpace(line))
+	line = trimPrefix(strings.TrimSpace(line))
 	switch {
 	case strings.HasPrefix(line, "[signal "):
-		return true // of a panic
+		return true // part of a panic
 	case strings.IndexByte(line, ' ') < 0 && line != "" && line[0] != '{':
-		return true // one word says nothing; most are functions of a stack
+		return true // a single word carries no message; most are functions in a stack trace
 	case strings.HasPrefix(line, "goroutine ") && strings.Contains(line, "["), strings.HasPrefix(line, "created by "):
 		return true
 	case strings.Contains(line, ".go:") && strings.Contains(line, " +0x"):
 		return true
 	}
-	// A function with its arguments: pkg.(*T).f(0xc0000, {0x1, 0x2}).
+	// A function call with arguments: pkg.(*T).f(0xc0000, {0x1, 0x2}).
 	open := strings.IndexAny(line, " {")
 	call := strings.Index(line, "(0x")
 	if call < 0 {
@@ -356,17 +356,17 @@ func continuation(line string) bool {
 	return call > 0 && (open < 0 || call < open || line[open-1] == '(')
 }
 
-// blockSize is how much is read at once, and longestLine how much of a line
-// without an end.
+// blockSize is the size of one read, and maxLine the length at which a line
+// is truncated.
 const (
-	blockSize   = 256 << 10
-	longestLine = 128 << 10
+	blockSize = 256 << 10
+	maxLine   = 128 << 10
 )
 
-// eachBlock hands out blocks of whole lines. Of a line that is too long only the
-// beginning is kept.
-func eachBlock(r io.Reader, give func(block []byte)) error {
-	buf := make([]byte, 0, blockSize+longestLine)
+// eachBlock calls yield with blocks of whole lines. It passes only the beginning of
+// a line that is too long.
+func eachBlock(r io.Reader, yield func(block []byte)) error {
+	buf := make([]byte, 0, blockSize+maxLine)
 	skip := false
 	for {
 		n, err := r.Read(buf[len(buf) : len(buf)+blockSize])
@@ -385,11 +385,11 @@ func eachBlock(r io.Reader, give func(block []byte)) error {
 		end := bytes.LastIndexByte(buf, '\n') + 1
 		if err != nil {
 			end = len(buf)
-		} else if len(buf)-end >= longestLine {
+		} else if len(buf)-end >= maxLine {
 			end, skip = len(buf), true
 		}
 		if end > 0 {
-			give(buf[:end])
+			yield(buf[:end])
 			buf = append(buf[:0], buf[end:]...)
 		}
 		if errors.Is(err, io.EOF) {

@@ -21,7 +21,7 @@ func addLines(f *testing.F) {
 	f.Add(`"<num> <*> "a" "" \" 'x' :: / * // .. --`)
 }
 
-// Whatever is read, it ends, nothing is out of bounds, and a text is split without
+// Parsing any input terminates within bounds, and spans cover the text without
 // gaps.
 func FuzzRead(f *testing.F) {
 	addLines(f)
@@ -44,19 +44,19 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// What a line suggests finds it, and finds the line with other values.
+// A proposal matches its line, also with other values.
 func FuzzPropose(f *testing.F) {
 	addLines(f)
 	f.Fuzz(func(t *testing.T, line string) {
 		for _, p := range Propose(line) {
 			require.True(t, utf8.ValidString(p.Line))
 			require.NotEmpty(t, p.Texts)
-			require.True(t, p.holds(p.Line))
+			require.True(t, p.containsTexts(p.Line))
 			if p.Object != "" {
 				require.Equal(t, p.Value, p.valueIn(p.Line))
 			}
 			if p.Other != "" {
-				require.True(t, p.holds(p.Other))
+				require.True(t, p.containsTexts(p.Other))
 				require.True(t, p.Object == "" || p.OtherValue != p.Value)
 			}
 		}

@@ -8,12 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// wording is a pattern of one line.
+// wording returns a pattern of one line.
 func wording(text string) Pattern {
 	return Pattern{Template: text, Example: "E0101 10:00:00.0 1 a.go:1] " + text}
 }
 
-// One rule takes all wordings that it can tell apart.
+// One rule covers all wordings that it can distinguish.
 func TestGather(t *testing.T) {
 	f := func(first string, variants []string, wantOthers [][]string, wantLeft ...string) {
 		t.Helper()
@@ -36,22 +36,22 @@ func TestGather(t *testing.T) {
 	}
 	f("quota of tenant is used up", nil, nil)
 	f("cannot scale the pool", []string{"unable to grow the pool", "pool refused to grow"}, [][]string{{"unable to grow the pool"}, {"pool refused to grow"}})
-	// The rule finds it already.
+	// The rule matches it already.
 	f("cannot scale the pool", []string{"again: cannot scale the pool"}, nil)
-	// It would find the line of the rule, too.
+	// It would also match the line of the rule.
 	f("again cannot scale the pool", []string{"cannot scale the pool"}, nil, "cannot scale the pool")
-	// No text to find it by.
+	// There is no text to match.
 	f("cannot scale the pool", []string{"no pool"}, nil, "no pool")
 	var many []string
 	var want [][]string
-	for i := range mostOthers + 2 {
+	for i := range maxOthers + 2 {
 		many = append(many, "cannot scale pool "+strings.Repeat(string(rune('a'+i)), 8))
 		want = append(want, []string{many[i]})
 	}
-	f("unable to grow the pool", many, want[:mostOthers], many[mostOthers:]...)
+	f("unable to grow the pool", many, want[:maxOthers], many[maxOthers:]...)
 }
 
-// A wording has the text of the cause, and the object where it names one.
+// A variant contains the text of the cause, and captures the object if it names one.
 func TestGatherCause(t *testing.T) {
 	line := func(msg, err, fields string) Pattern {
 		return Pattern{Template: msg, Error: err, Example: fmt.Sprintf("E0101 10:00:00.0 1 a.go:1] %q err=%q%s", msg, err, fields)}

@@ -8,29 +8,29 @@ import (
 	"time"
 )
 
-// group is all patterns of one cause, on its way into the order.
+// group is the patterns of one cause, with its score.
 type group struct {
 	members     []*pattern // the best first
-	cause       cause      // of the first that made it
-	part        string     // of the program, of that one
+	cause       cause      // of the pattern that created the group
+	module      string     // of that pattern
 	level       Level
 	weight      weight
-	lasting     time.Duration // that something has been waited for
-	passing     bool          // all of them usually pass
-	retried     bool          // those that do are tried again
-	named       bool          // one of them calls its error one
+	stuckFor    time.Duration // longest wait for the same object
+	transient   bool          // all members usually end by themselves
+	retried     bool          // the transient members are retried
+	named       bool          // a member names its error
 	count       int64
 	times       int64
 	streams     []int
 	first, last time.Time
 
-	base  float64 // points by itself
-	score float64 // with what is above it
-	why   []string
-	place place
+	base     float64 // own points
+	score    float64 // base, reduced by similar groups above
+	why      []string
+	location location
 }
 
-// groups puts patterns of the same cause together, and those of nearly the same.
+// groups groups patterns of the same or nearly the same cause.
 func (f *Finder) groups(minCount int64) ranking {
 	byCause := map[string]*group{}
 	for e := f.tree.recent.Front(); e != nil; e = e.Next() {
@@ -41,7 +41,7 @@ func (f *Finder) groups(minCount int64) ranking {
 		c := p.cause()
 		g := byCause[c.key]
 		if g == nil {
-			g = &group{cause: c, part: p.example.part, passing: true, retried: true}
+			g = &group{cause: c, module: p.example.module, transient: true, retried: true}
 			byCause[c.key] = g
 		}
 		g.cause.remote = g.cause.remote || c.remote
@@ -62,16 +62,16 @@ func (f *Finder) groups(minCount int64) ranking {
 	return out
 }
 
-// mostCompared bounds the groups that others are compared with.
-const mostCompared = 500
+// maxCompared bounds the groups that each group is compared with.
+const maxCompared = 500
 
-// merge adds groups to better ones of nearly the same cause.
+// merge merges each group into a better one of nearly the same cause, if any.
 func (r ranking) merge() ranking {
 	var out ranking
 next:
 	for _, g := range r {
-		for _, o := range out[:min(len(out), mostCompared)] {
-			if g.cause.like(&o.cause) || g.unreached(o) {
+		for _, o := range out[:min(len(out), maxCompared)] {
+			if g.cause.similar(&o.cause) || g.sameOutage(o) {
 				for _, p := range g.members {
 					o.add(p)
 				}
@@ -84,10 +84,10 @@ next:
 	return out
 }
 
-// unreached tells whether the same part of a program, in mostly the same streams,
-// fails to reach something in one step and in another.
-func (g *group) unreached(o *group) bool {
-	if !g.cause.remote || !o.cause.remote || g.part == "" || g.part != o.part {
+// sameOutage reports whether the same module, in mostly the same streams, fails to
+// reach a server in two different steps.
+func (g *group) sameOutage(o *group) bool {
+	if !g.cause.remote || !o.cause.remote || g.module == "" || g.module != o.module {
 		return false
 	}
 	both := 0
@@ -103,11 +103,11 @@ func (g *group) add(p *pattern) {
 	g.members = append(g.members, p)
 	g.level = max(g.level, p.level)
 	g.weight = max(g.weight, p.weight())
-	if p.waited() {
-		g.lasting = max(g.lasting, p.again.longest)
+	if p.waitedLong() {
+		g.stuckFor = max(g.stuckFor, p.repeats.longest)
 	}
-	g.passing = g.passing && p.passes()
-	g.retried = g.retried && p.judgement.patience&passing == 0 && p.judgement.weight > 0
+	g.transient = g.transient && p.passes()
+	g.retried = g.retried && p.judgement.patience&transient == 0 && p.judgement.weight > 0
 	g.named = g.named || p.example.reading.Named
 	g.count += p.count
 	g.times += max(p.count, p.times)
@@ -124,10 +124,10 @@ func (g *group) add(p *pattern) {
 	}
 }
 
-// points rates a pattern among those of the same cause.
+// points rates a pattern against others of the same cause.
 func (p *pattern) points() float64 { return levelPoints[p.level] + wordPoints[p.weight()] }
 
-// rate gives a group its points, and says why.
+// rate computes the points of a group and the reasons for them.
 func (g *group) rate() {
 	slices.SortFunc(g.members, func(a, b *pattern) int {
 		return cmp.Or(cmp.Compare(b.points(), a.points()), cmp.Compare(b.count, a.count), slices.Compare(a.words, b.words))
@@ -139,8 +139,8 @@ func (g *group) rate() {
 		}
 	}
 	add(levelPoints[g.level], "level %s", g.level)
-	if g.lasting > 0 {
-		add(wordPoints[g.weight], "waits for %s", g.lasting.Round(time.Second))
+	if g.stuckFor > 0 {
+		add(wordPoints[g.weight], "waits for %s", g.stuckFor.Round(time.Second))
 	} else {
 		add(wordPoints[g.weight], "words")
 	}
@@ -148,12 +148,12 @@ func (g *group) rate() {
 		add(namedPoints, "names an error")
 	}
 	switch {
-	case g.passing && g.retried:
+	case g.transient && g.retried:
 		add(retryPoints, "tries again")
-	case g.passing:
+	case g.transient:
 		add(passingPoints, "usually passes")
 	}
-	add(min(math.Log10(float64(g.times)), mostFrequency), "%d times", g.times)
+	add(min(math.Log10(float64(g.times)), maxFrequency), "%d times", g.times)
 	add(perStream*math.Log10(float64(len(g.streams))), "%d streams", len(g.streams))
 	g.score = g.base
 }

@@ -2,11 +2,11 @@ package discover
 
 import "strings"
 
-// Level is how serious a line says that it is.
+// Level is the severity that a line states.
 type Level int
 
-// The levels, in order. LevelUnknown is between Info and Warning: a line that says
-// nothing of itself may be either.
+// The levels, in order. LevelUnknown is between Info and Warning: a line without a
+// level may be either.
 const (
 	LevelDebug Level = iota
 	LevelInfo

@@ -12,7 +12,7 @@ import (
 	"crowsnest/matcher"
 )
 
-// lines are those of testdata/lines.log, each below its name.
+// lines returns the lines of testdata/lines.log; each is preceded by its name.
 func lines(t *testing.T) (names, texts []string) {
 	t.Helper()
 	data, err := os.ReadFile("testdata/lines.log")
@@ -29,7 +29,7 @@ func lines(t *testing.T) (names, texts []string) {
 	return names, texts
 }
 
-// What is read of a line of each format, and what rule it suggests.
+// How a line of each format is parsed, and which rule it suggests.
 func TestLines(t *testing.T) {
 	names, texts := lines(t)
 	var got strings.Builder
@@ -52,14 +52,14 @@ func TestLines(t *testing.T) {
 		}
 		fmt.Fprintf(&got, "other    %s\n\n", p.Other)
 		for _, p := range proposals {
-			require.True(t, p.holds(p.Line))
-			require.True(t, p.Other == "" || p.holds(p.Other))
+			require.True(t, p.containsTexts(p.Line))
+			require.True(t, p.Other == "" || p.containsTexts(p.Other))
 		}
 	}
 	golden(t, "testdata/lines.want", got.String())
 }
 
-// golden compares with a file, or writes it anew.
+// golden compares with a file, or writes it.
 func golden(t *testing.T, path, got string) {
 	t.Helper()
 	path = filepath.FromSlash(path)

@@ -7,7 +7,7 @@ import (
 	"crowsnest/redact"
 )
 
-// Placeholders stand for what varies from line to line.
+// Placeholders replace what varies from line to line.
 const (
 	maskNumber   = "<num>"
 	maskDuration = "<dur>"
@@ -19,25 +19,25 @@ const (
 	maskName     = "<name>"
 	maskID       = "<id>" // UUIDs, hashes, generated names
 	maskType     = "<type>"
-	maskAny      = "<*>" // what mining found to vary
+	maskAny      = "<*>" // words that mining found to vary
 	maskSecret   = redact.Mask
 )
 
-// span is a part of a text: fixed, or what a placeholder stands for.
+// span is a part of a text: fixed, or to be replaced by a placeholder.
 type span struct {
 	start, end int
 	mask       string // "" : fixed
 }
 
-// kindIs is before the kind of an object, as Kubernetes writes group, version and
-// kind: "apps/v1, Kind=Deployment".
+// kindIs precedes the kind of an object in the notation of Kubernetes for group,
+// version and kind: "apps/v1, Kind=Deployment".
 const kindIs = ", Kind="
 
-// longestQuoted is how long a text in quotes may be to count as a name.
-const longestQuoted = 253
+// maxQuoted is the length up to which a quoted text counts as a name.
+const maxQuoted = 253
 
-// spans appends the parts of a text, in order and without gaps between words;
-// white space and punctuation are fixed.
+// spans splits a text into spans, in order and without gaps within words; white
+// space and punctuation are fixed.
 func spans(dst []span, text string) []span {
 	for i := 0; i < len(text); {
 		c := text[i]
@@ -73,11 +73,11 @@ func spans(dst []span, text string) []span {
 	return dst
 }
 
-// quotedName returns where the quote at i is closed, with a backslash before it or
-// not, if there is a name between, -1 otherwise: a sentence in quotes is read like
-// any other.
+// quotedName returns the index of the quote that closes the one at i, with or
+// without a backslash before it, if the quoted text is a name, and -1 otherwise: a
+// quoted sentence is masked like any other text.
 func quotedName(text string, i int) int {
-	for k := i + 1; k < len(text) && k-i <= longestQuoted; k++ {
+	for k := i + 1; k < len(text) && k-i <= maxQuoted; k++ {
 		switch c := text[k]; {
 		case c == text[i], c == '\\' && k+1 < len(text) && text[k+1] == text[i]:
 			if k == i+1 {
@@ -95,8 +95,8 @@ func wordStart(c byte) bool {
 	return letterOrDigit(c) || c == '/' || c == '*' || c == '_' || c == '.' || c == '-' || c == '$' || c == '@' || c >= 0x80
 }
 
-// wordEnd returns the end of the word that starts at i. A URL goes on to white
-// space, anything else to what parts words in prose and in dumps of structs.
+// wordEnd returns the end of the word that starts at i. A URL ends at white space,
+// any other word at whatever separates words in prose and in dumps of structs.
 func wordEnd(text string, i int) int {
 	k := i
 	for k < len(text) {
@@ -122,7 +122,7 @@ func wordEnd(text string, i int) int {
 	return k
 }
 
-// appendWord appends a word, or the parts of one like "key:value".
+// appendWord appends the spans of a word; "key:value" has three.
 func appendWord(dst []span, text string, start, end int) []span {
 	word := text[start:end]
 	if mask := classify(word); mask != "" || strings.IndexByte(word, ':') < 0 {
@@ -142,13 +142,13 @@ func appendWord(dst []span, text string, start, end int) []span {
 	return dst
 }
 
-// known are words with digits that do not vary.
-var known = map[string]bool{
+// fixedWords contain digits but do not vary.
+var fixedWords = map[string]bool{
 	"x509": true, "k8s": true, "etcd3": true, "http2": true, "h2": true, "ipv4": true, "ipv6": true, "oauth2": true, "sha256": true,
 	"base64": true, "s3": true, "ec2": true, "route53": true, "utf8": true, "utf-8": true, "tls1.2": true, "tls1.3": true, "i18n": true,
 }
 
-// shape is what letters a word is made of.
+// shape counts the kinds of characters in a word.
 type shape struct {
 	digits, letters, hex, dots, dashes, slashes, colons, uppers, others int
 }
@@ -181,10 +181,10 @@ func shapeOf(word string) (s shape) {
 	return s
 }
 
-// longestFixed is the longest word of prose; longer ones are names or data.
-const longestFixed = 48
+// maxFixed is the length of the longest word of prose; longer ones are names or data.
+const maxFixed = 48
 
-// classify returns the placeholder of a word, "" if it is fixed.
+// classify returns the placeholder for a word, "" if the word is fixed.
 func classify(word string) string {
 	s := shapeOf(word)
 	switch {
@@ -194,7 +194,7 @@ func classify(word string) string {
 		return maskType
 	case s.digits > 0:
 		return classifyDigits(word, s)
-	case len(word) > longestFixed || strings.IndexByte(word, '@') > 0:
+	case len(word) > maxFixed || strings.IndexByte(word, '@') > 0:
 		return maskID
 	case s.dots >= 2 && s.letters > s.dots && word[0] != '.', s.dots > 0 && s.dashes > 0 && word[0] != '.':
 		return maskName // machines.cluster.x-k8s.io
@@ -222,7 +222,7 @@ func classifyPath(word string, s shape) string {
 }
 
 func classifyDigits(word string, s shape) string {
-	if len(word) <= 6 && known[strings.ToLower(word)] || apiVersion(word) {
+	if len(word) <= 6 && fixedWords[strings.ToLower(word)] || apiVersion(word) {
 		return ""
 	}
 	if s.letters == 0 {
@@ -247,7 +247,7 @@ func classifyDigits(word string, s shape) string {
 	return maskID
 }
 
-// apiVersion tells whether a word is v1, v1beta2 or the like.
+// apiVersion reports whether a word is v1, v1beta2 or the like.
 func apiVersion(word string) bool {
 	if len(word) < 2 || len(word) > len("v1alpha10") || word[0] != 'v' || !digit(word[1]) {
 		return false
@@ -257,7 +257,7 @@ func apiVersion(word string) bool {
 	return strings.TrimLeft(rest, "0123456789") == ""
 }
 
-// duration tells whether a word is numbers with units: 1m30s, 994.8ms, 10Mi.
+// duration reports whether a word consists of numbers with units: 1m30s, 994.8ms, 10Mi.
 func duration(word string) bool {
 	for word != "" {
 		number := len(word) - len(strings.TrimLeft(word, "0123456789."))
@@ -277,11 +277,11 @@ func duration(word string) bool {
 	return true
 }
 
-// appendMasked appends a text with placeholders, its words parted by single spaces.
-// Runs of the same placeholder, as in tables and lists, are one.
+// appendMasked appends a text with placeholders, with single spaces between its
+// words. It collapses runs of the same placeholder, as in tables and lists.
 func appendMasked(dst []byte, buf *[]span, text string) []byte {
 	*buf = spans((*buf)[:0], text)
-	last, token := len(dst), len(dst) // where the token before, and this one, start
+	last, token := len(dst), len(dst) // starts of the previous token and of this one
 	end := func() {
 		switch {
 		case token == len(dst):
@@ -300,7 +300,7 @@ func appendMasked(dst []byte, buf *[]span, text string) []byte {
 			dst = append(dst, s.mask...)
 		case s.end == s.start+1 && text[s.start] <= ' ':
 			end()
-		case s.end == s.start+1 && text[s.start] == '\\': // quotes of quotes
+		case s.end == s.start+1 && text[s.start] == '\\': // drops escapes of nested quotes
 		default:
 			dst = append(dst, text[s.start:s.end]...)
 		}
@@ -309,10 +309,10 @@ func appendMasked(dst []byte, buf *[]span, text string) []byte {
 	return bytes.TrimSuffix(dst, []byte(" "))
 }
 
-// bare is a token of a list without what parts it from the next.
+// bare returns a list element without its separator.
 func bare(token []byte) []byte { return bytes.TrimRight(token, ",;") }
 
-// isMask tells whether a token is nothing but a placeholder and punctuation.
+// isMask reports whether a token consists only of a placeholder and punctuation.
 func isMask(token []byte) bool {
 	t := bytes.Trim(token, ",;:.()[]{}\"'`")
 	return len(t) > 2 && t[0] == '<' && bytes.IndexByte(t, '>') == len(t)-1

@@ -14,9 +14,9 @@ import (
 	"crowsnest/redact"
 )
 
-// others returns logs of controllers that the words and points were not chosen
-// for, and what each of their lines is worth: "!" should be looked at first, "?"
-// may be, "." says that all is well.
+// others returns logs of controllers that were not used to tune the words and
+// points, and the rating of each line: "!" should be looked at first, "?" may be,
+// "." is harmless.
 func others(t *testing.T) (logs []Input, worth map[string]string) {
 	t.Helper()
 	data, err := os.ReadFile("testdata/others.log")
@@ -53,7 +53,7 @@ func others(t *testing.T) (logs []Input, worth map[string]string) {
 	return logs, worth
 }
 
-// What an on-call looks at first comes first, also in logs of other controllers.
+// What an on-call engineer should look at first ranks first, also for other controllers.
 func TestOrder(t *testing.T) {
 	logs, worth := others(t)
 	r := find(t, nil, Options{Redactor: redact.New(nil)}, logs...)

@@ -2,21 +2,21 @@ package discover
 
 import "strings"
 
-// mostPrefixes is how many words may stand before a level: a time in up to three,
-// a host, a unit, a container.
-const mostPrefixes = 6
+// maxPrefixes is how many words may precede a level: up to three for a time, a
+// host, a unit, a container.
+const maxPrefixes = 6
 
-// leveled finds the level that a line without fields states, and returns what
-// follows it:
+// findLevel finds the level in a line without fields, and returns the text after
+// it:
 //
 //	2025/11/20 10:00:00 [ERROR] message
 //	2025-11-20T10:00:00Z	ERROR	logger	file.go:12	message
 //	2025-11-20 10:00:00.000 W | etcdserver: message
 //	Error: message
-func leveled(line string) (Level, string, bool) {
-	line = withoutPrefix(line)
+func findLevel(line string) (Level, string, bool) {
+	line = trimPrefix(line)
 	rest := strings.TrimLeft(line, " \t")
-	for n := 0; n < mostPrefixes && rest != ""; n++ {
+	for n := 0; n < maxPrefixes && rest != ""; n++ {
 		word := rest
 		if k := strings.IndexAny(rest, " \t"); k >= 0 {
 			word = rest[:k]
@@ -35,8 +35,8 @@ func leveled(line string) (Level, string, bool) {
 	return LevelUnknown, "", false
 }
 
-// levelWord tells whether a word is a level: in brackets, in capitals, one letter
-// before a bar, or zap's number of verbosity.
+// levelWord reports whether a word is a level: in brackets, in capitals, one letter
+// before a bar, or a numeric verbosity of zap.
 func levelWord(word, after string) (Level, bool) {
 	bare, _, _ := strings.Cut(strings.Trim(word, "[]<>():|"), "][") // Calico: [ERROR][57]
 	if strings.HasPrefix(bare, "lvl-") || strings.HasPrefix(bare, "Level(") {
@@ -49,7 +49,7 @@ func levelWord(word, after string) (Level, bool) {
 		return LevelUnknown, false
 	}
 	if word[0] != '[' && bare != strings.ToUpper(bare) {
-		// "Warning  Reason" is an event as kubectl shows it.
+		// "Warning  Reason" is an event as kubectl prints it.
 		event := bare == "Warning" && strings.HasPrefix(after, "  ")
 		kernel := strings.HasSuffix(word, ":") && strings.HasPrefix(after, " [")
 		if !event && !kernel {
@@ -59,16 +59,16 @@ func levelWord(word, after string) (Level, bool) {
 	return levelOf(bare)
 }
 
-// afterLevel returns the message behind a level. Where columns are parted by tabs,
-// or by many spaces in their place, names of loggers and of files come first.
+// afterLevel returns the message after a level. Where tabs, or runs of spaces,
+// separate columns, it skips the names of loggers and files.
 func afterLevel(rest, line string) string {
-	part := "\t"
+	sep := "\t"
 	if !strings.Contains(line, "\t") {
-		part = "   "
+		sep = "   "
 	}
 	rest = strings.Trim(rest, " \t|")
 	for {
-		head, more, ok := strings.Cut(rest, part)
+		head, more, ok := strings.Cut(rest, sep)
 		more = strings.TrimLeft(more, " \t")
 		if !ok || more == "" || strings.Contains(strings.TrimSpace(head), " ") {
 			break
@@ -92,10 +92,10 @@ var months = map[string]bool{
 	"Jul": true, "Aug": true, "Sep": true, "Oct": true, "Nov": true, "Dec": true,
 }
 
-// withoutStamp takes off a time at the start, and host and unit behind that of
-// syslog.
-func withoutStamp(line string) string {
-	line = withoutPrefix(line)
+// trimTimestamp removes a timestamp at the start, and for syslog also the host and
+// unit after it.
+func trimTimestamp(line string) string {
+	line = trimPrefix(line)
 	if len(line) > 16 && months[line[:3]] && line[3] == ' ' {
 		if head, message, ok := strings.Cut(line, ": "); ok && strings.Count(head, " ") <= 5 {
 			return message
@@ -104,7 +104,7 @@ func withoutStamp(line string) string {
 	rest := strings.TrimLeft(line, " \t")
 	for range 3 {
 		word, more, ok := strings.Cut(strings.TrimLeft(rest, " "), " ")
-		if !ok || !stampWord(word) {
+		if !ok || !timestampPart(word) {
 			break
 		}
 		rest = more
@@ -112,9 +112,9 @@ func withoutStamp(line string) string {
 	return strings.TrimLeft(rest, " ")
 }
 
-// withoutPrefix takes off the name of a container that docker compose or kubectl
-// logs --prefix puts before a line.
-func withoutPrefix(line string) string {
+// trimPrefix removes the container name that docker compose or kubectl logs
+// --prefix adds to a line.
+func trimPrefix(line string) string {
 	if name, rest, ok := strings.Cut(line, " | "); ok && strings.IndexByte(strings.TrimRight(name, " "), ' ') < 0 {
 		line = strings.TrimLeft(rest, " \t")
 	}
@@ -126,8 +126,8 @@ func withoutPrefix(line string) string {
 	return line
 }
 
-// stampWord tells whether a word is a part of a time.
-func stampWord(word string) bool {
+// timestampPart reports whether a word is part of a timestamp.
+func timestampPart(word string) bool {
 	word = strings.Trim(word, "[]")
 	if len(word) < 5 || !digit(word[0]) {
 		return false

@@ -11,50 +11,49 @@ import (
 
 // Proposal is a rule that a line suggests.
 type Proposal struct {
-	// Texts are fixed texts of the message and of its error; a line must have all.
+	// Texts are fixed texts of the message and its error; a line must contain all.
 	Texts []string
-	// Regex finds the object in the text, as a group of the name of Object. ""
-	// means that Object is a field, or that there is none.
+	// Regex captures the object in the text, in a group named Object. "" means
+	// that Object is a field, or that there is none.
 	Regex string
-	// Field is the field that Object is taken from with FieldRegex, "" if none.
+	// Field is the field from which FieldRegex captures Object, "" if none.
 	Field, FieldRegex string
-	// Object is the name, in the key of the rule, of what the line is about; ""
-	// if it does not say.
+	// Object is the label, in the key of the rule, for the object that the line
+	// is about; "" if the line names none.
 	Object string
-	// Value is that of Object.
+	// Value is the value of Object in Line.
 	Value string
-	// Level is that of the line.
+	// Level is the level of the line.
 	Level Level
 	// Line is the example. Other is a line of the same kind with other values,
-	// "" if nothing in it varies. OtherValue is its value of Object.
+	// "" if nothing in it varies. OtherValue is the value of Object in Other.
 	Line, Other, OtherValue string
 }
 
-// longestExample bounds the lines of tests, in bytes. A file of rules has at most
-// 1 MiB.
-const longestExample = 2 << 10
+// maxTestLine bounds the lines in tests, in bytes: a rule file is limited to 1 MiB.
+const maxTestLine = 2 << 10
 
-// Says is the text that tells most: the longest.
-func (p *Proposal) Says() string {
+// LongestText returns the longest, most distinctive text.
+func (p *Proposal) LongestText() string {
 	return slices.MaxFunc(p.Texts, func(a, b string) int { return cmp.Compare(len(a), len(b)) })
 }
 
-// leastText is how long a text must be to find lines by.
-const leastText = 8
+// minText is the minimum length of a text to search for.
+const minText = 8
 
-// Propose returns what rules a line suggests, the most telling first: each of them
-// finds the line. None means that the line has no fixed text to find it by. The
-// line is without its envelope.
+// Propose returns rules for a line, the most specific first; each of them matches
+// the line. It returns nil if the line has no fixed text to search for. The line
+// must be without its envelope.
 func Propose(line string) []Proposal { return propose(line, "") }
 
-// ProposeFor is Propose for the example of a pattern: what mining found to vary is
-// no fixed text.
+// ProposeFor is Propose for the example of a pattern. It does not use texts that
+// vary between the lines of the pattern.
 func ProposeFor(p Pattern) []Proposal { return propose(p.Example, p.Template+"\n"+p.Error) }
 
-// propose takes fixed texts only out of a template, if there is one.
+// propose uses only texts that the template contains, if there is one.
 func propose(line, template string) []Proposal {
-	if len(line) > longestExample {
-		line = line[:longestExample]
+	if len(line) > maxTestLine {
+		line = line[:maxTestLine]
 	}
 	line = strings.TrimSpace(strings.ToValidUTF8(line, "?"))
 	var r Reader
@@ -75,8 +74,8 @@ func propose(line, template string) []Proposal {
 }
 
 // fixedTexts returns the longest fixed text of the message, and that of the error.
-// "Reconciler error" alone would find everything; its error alone might be logged
-// by others too.
+// The message "Reconciler error" alone would match everything; other programs may
+// log the same error text.
 func fixedTexts(line, template string, r Reading) []string {
 	var out []string
 	for _, part := range []string{r.Message, r.Error} {
@@ -90,12 +89,12 @@ func fixedTexts(line, template string, r Reading) []string {
 	return out
 }
 
-// fixedText returns a fixed text of a part that stands in the line as it is: the
-// first with a word of failure that is not only of the network, else the longest.
+// fixedText returns a fixed text of a part that the line contains verbatim: the
+// first that complains about more than the network, else the longest.
 func fixedText(line, template, part string) string {
 	longest := ""
 	for _, text := range runs(part) {
-		if text = within(line, template, text); len(text) < leastText {
+		if text = within(line, template, text); len(text) < minText {
 			continue
 		}
 		var j judgement
@@ -110,9 +109,9 @@ func fixedText(line, template, part string) string {
 	return longest
 }
 
-// within returns the longest part of a text, by words, that stands in the line and
-// in the template, if there is one: colours are between words, and mining finds
-// words that vary.
+// within returns the longest run of words of a text that the line and the template,
+// if any, contain: color codes may separate words, and mining finds words that
+// vary.
 func within(line, template, text string) string {
 	ok := func(part string) bool {
 		return strings.Contains(line, part) && (template == "" || strings.Contains(template, part))
@@ -134,7 +133,7 @@ func within(line, template, text string) string {
 	return best
 }
 
-// runs returns the texts between what varies.
+// runs returns the fixed texts between the varying ones.
 func runs(text string) []string {
 	var out []string
 	start := 0
@@ -153,18 +152,18 @@ func runs(text string) []string {
 	return out
 }
 
-// streamLabels are names that a label of the stream is likely to have: a field of
-// that name would be hidden by it.
+// streamLabels are likely label names of streams: a label hides a field of the
+// same name.
 var streamLabels = []string{"namespace", "pod", "container", "node", "app", "job", "image", "instance", "stream", "name", "level", "component"}
 
-// objectFields are names of fields in small letters that say what a line is about.
+// objectFields are lower-case names of fields that identify the object of a line.
 var objectFields = []string{
 	"machine", "cluster", "node", "pod", "name", "object", "nodeGroup", "lease", "lock", "volume", "volumeName", "service", "ingress",
 	"deployment", "request", "resource", "webhook", "crd", "kind", "key", "queue", "controller",
 }
 
-// placeFields are names of fields whose slashes are of paths.
-var placeFields = []string{"caller", "source", "file", "path", "location", "dir", "image", "logger", "ts", "time", "date", "apiVersion", "gvk", "stack"}
+// pathFields are names of fields whose slashes belong to paths.
+var pathFields = []string{"caller", "source", "file", "path", "location", "dir", "image", "logger", "ts", "time", "date", "apiVersion", "gvk", "stack"}
 
 var (
 	plainName = regexp.MustCompile(`^[a-z][A-Za-z0-9_]*$`)
@@ -172,8 +171,8 @@ var (
 	oneName   = regexp.MustCompile(`^[\w.:-]+(/[\w.:-]+)?$`)
 )
 
-// withField takes the object from a field: of the controller's kind, of any kind,
-// or of a usual name.
+// withField takes the object from a field: one named after the controller's kind,
+// after any kind, or one with a common name.
 func withField(p *Proposal, _ Reading) bool {
 	var fr matcher.FieldReader
 	fr.Reset([]byte(p.Line))
@@ -191,14 +190,14 @@ func withField(p *Proposal, _ Reading) bool {
 		return true
 	}
 	if find(func(v matcher.NamedValue) bool {
-		return strings.Contains(v.Value, "/") && !strings.Contains(v.Value, ".go:") && !slices.Contains(placeFields, v.Name) && plainName.MatchString(v.Name)
+		return strings.Contains(v.Value, "/") && !strings.Contains(v.Value, ".go:") && !slices.Contains(pathFields, v.Name) && plainName.MatchString(v.Name)
 	}) {
 		return true
 	}
 	_, namespaced := fr.Lookup("namespace")
 	for _, name := range objectFields {
 		if name == "name" && !namespaced {
-			continue // of a logger, perhaps
+			continue // may be the name of a logger
 		}
 		if find(func(v matcher.NamedValue) bool { return v.Name == name }) {
 			if slices.Contains(streamLabels, name) {
@@ -210,8 +209,8 @@ func withField(p *Proposal, _ Reading) bool {
 	return false
 }
 
-// withText takes the object from the message, or from the error: a name in quotes
-// or ns/name, named by the word before it.
+// withText takes the object from the message or the error: a quoted name or
+// ns/name, labelled with the word before it.
 func withText(p *Proposal, r Reading) bool {
 	for _, part := range []string{r.Message, r.Error} {
 		all := spans(nil, part)
@@ -232,8 +231,8 @@ func withText(p *Proposal, r Reading) bool {
 	return false
 }
 
-// withTail takes the object from the object of JSON at the end of a line of zap's
-// console: rules do not read that as fields.
+// withTail takes the object from the JSON object at the end of a line of zap's
+// console encoder: rules do not parse that as fields.
 func withTail(p *Proposal, _ Reading) bool {
 	k := strings.Index(p.Line, `{"`)
 	if k <= 0 {
@@ -250,8 +249,8 @@ func withTail(p *Proposal, _ Reading) bool {
 	return p.captures(`"`+name+`": ?"(?P<`+tail.Object+`>[\w.:/-]+)"`, tail.Object, tail.Value)
 }
 
-// capture makes the expression for a value behind some text, and tells whether it
-// finds the value. quote is the one around the value, 0 if there is none.
+// capture builds the expression for a value that follows some text, and reports
+// whether it captures the value. quote is the quote around the value, 0 if none.
 func (p *Proposal) capture(before, value string, quote byte) bool {
 	if quote != 0 {
 		before = strings.TrimRight(before[:len(before)-1], `\`)
@@ -262,7 +261,7 @@ func (p *Proposal) capture(before, value string, quote byte) bool {
 		return false
 	}
 	name := strings.ToLower(bare)
-	if slices.Contains(streamLabels, name) || slices.Contains(vague, name) {
+	if slices.Contains(streamLabels, name) || slices.Contains(genericWords, name) {
 		name = "object"
 	}
 	letters := `[\w.-]+`
@@ -281,7 +280,7 @@ func (p *Proposal) capture(before, value string, quote byte) bool {
 	return p.captures(regexp.QuoteMeta(word)+group, name, value)
 }
 
-// captures takes an expression that finds the value.
+// captures stores an expression if it captures the value in the line.
 func (p *Proposal) captures(expr, name, value string) bool {
 	re, err := regexp.Compile(expr)
 	if err != nil {
@@ -295,14 +294,14 @@ func (p *Proposal) captures(expr, name, value string) bool {
 	return true
 }
 
-// vague are words that name nothing.
-var vague = []string{
+// genericWords are words that do not name an object.
+var genericWords = []string{
 	"for", "from", "with", "the", "and", "that", "syncing", "updating", "waiting", "failed", "error", "user", "because", "get",
 	"list", "watch", "lock", "calling", "alertname", "severity", "resolves", "overflow", "time", "timestamp", "date", "uid", "hash",
 }
 
-// vary makes the line with other values: the object, and numbers of the message and
-// of the error.
+// vary sets Other: the line with another object, and with other numbers in message
+// and error.
 func (p *Proposal) vary(r Reading) {
 	other := p.Line
 	for _, part := range []string{r.Message, r.Error} {
@@ -312,12 +311,12 @@ func (p *Proposal) vary(r Reading) {
 	}
 	if p.Object != "" {
 		for piece := range strings.SplitSeq(p.Value, "/") {
-			if changed := replaceName(other, piece, "another-"+piece); p.holds(changed) {
+			if changed := replaceName(other, piece, "another-"+piece); p.containsTexts(changed) {
 				other = changed
 			}
 		}
 	}
-	if !p.holds(other) || other == p.Line {
+	if !p.containsTexts(other) || other == p.Line {
 		return
 	}
 	if p.Object != "" {
@@ -329,11 +328,11 @@ func (p *Proposal) vary(r Reading) {
 	p.Other = other
 }
 
-func (p *Proposal) holds(line string) bool {
+func (p *Proposal) containsTexts(line string) bool {
 	return !slices.ContainsFunc(p.Texts, func(t string) bool { return !strings.Contains(line, t) })
 }
 
-// valueIn returns the object of another line.
+// valueIn returns the object in another line.
 func (p *Proposal) valueIn(line string) string {
 	if p.Regex != "" {
 		if found := regexp.MustCompile(p.Regex).FindStringSubmatch(line); found != nil {
@@ -351,7 +350,7 @@ func (p *Proposal) valueIn(line string) string {
 	return string(v)
 }
 
-// varyNumbers makes other digits of numbers and of what is made of them.
+// varyNumbers changes the digits of numbers, durations, times and addresses.
 func varyNumbers(text string) string {
 	out := []byte(text)
 	for _, s := range spans(nil, text) {
@@ -367,7 +366,7 @@ func varyNumbers(text string) string {
 	return string(out)
 }
 
-// replaceName replaces a name where it stands alone.
+// replaceName replaces a name where it is not part of a longer one.
 func replaceName(line, name, with string) string {
 	var b strings.Builder
 	for {
@@ -390,23 +389,24 @@ func replaceName(line, name, with string) string {
 
 func nameByte(c byte) bool { return letterOrDigit(c) || c == '-' || c == '_' || c == '.' }
 
-// mostOthers bounds the matchers of one rule beside the first.
-const mostOthers = 15
+// maxOthers bounds the matchers of one rule in addition to the first.
+const maxOthers = 15
 
-// Gather returns proposals for patterns of the same cause in other words, such that
-// each finds its own line, and no other of the rule's; and the patterns that need
-// a rule of their own. Where it can, a proposal has the object of the rule.
+// Gather returns proposals for differently worded patterns of the same cause, each
+// of which matches its own line and no other line of the rule, and the patterns that
+// need a rule of their own. Where possible, a proposal captures the object of the
+// rule.
 func Gather(p *Proposal, variants []Pattern) (others []Proposal, left []Pattern) {
 	for i := range variants {
-		q, ok := p.alike(&variants[i])
+		q, ok := p.variantProposal(&variants[i])
 		switch {
 		case !ok:
 			left = append(left, variants[i])
 		case q.finds(p) || slices.ContainsFunc(others, func(o Proposal) bool { return q.finds(&o) }):
 			left = append(left, variants[i])
 		case p.finds(&q) || slices.ContainsFunc(others, func(o Proposal) bool { return o.finds(&q) }):
-			// Its lines are found already.
-		case len(others) == mostOthers:
+			// The rule finds its lines already.
+		case len(others) == maxOthers:
 			left = append(left, variants[i])
 		default:
 			others = append(others, q)
@@ -415,8 +415,8 @@ func Gather(p *Proposal, variants []Pattern) (others []Proposal, left []Pattern)
 	return others, left
 }
 
-// alike returns the proposal for a pattern that fits in the rule of another best.
-func (p *Proposal) alike(v *Pattern) (Proposal, bool) {
+// variantProposal returns the proposal for a pattern that fits best into the rule of p.
+func (p *Proposal) variantProposal(v *Pattern) (Proposal, bool) {
 	all := ProposeFor(*v)
 	if len(all) == 0 {
 		return Proposal{}, false
@@ -425,8 +425,8 @@ func (p *Proposal) alike(v *Pattern) (Proposal, bool) {
 	if k := slices.IndexFunc(all, func(q Proposal) bool { return q.Object == p.Object }); k >= 0 {
 		q = all[k]
 	}
-	// The cause, in the words that both have it.
-	if t := p.Says(); strings.Contains(q.Line, t) && strings.Contains(v.Template+"\n"+v.Error, t) {
+	// The cause, in the words that both share.
+	if t := p.LongestText(); strings.Contains(q.Line, t) && strings.Contains(v.Template+"\n"+v.Error, t) {
 		q.Texts = slices.DeleteFunc(slices.Clone(q.Texts), func(own string) bool { return strings.Contains(t, own) })
 		if !slices.ContainsFunc(q.Texts, func(own string) bool { return strings.Contains(own, t) }) {
 			q.Texts = append(q.Texts, t)
@@ -435,12 +435,12 @@ func (p *Proposal) alike(v *Pattern) (Proposal, bool) {
 	return q, true
 }
 
-// finds tells whether a proposal finds the line of another one, or that line
+// finds reports whether a proposal matches the line of another, or that line
 // without one of its texts.
 func (p *Proposal) finds(o *Proposal) bool {
-	return p.matches(o.Line) || slices.ContainsFunc(o.Texts, func(t string) bool { return p.matches(lacking(o.Line, t)) })
+	return p.matches(o.Line) || slices.ContainsFunc(o.Texts, func(t string) bool { return p.matches(withoutText(o.Line, t)) })
 }
 
 func (p *Proposal) matches(line string) bool {
-	return p.holds(line) && (p.Object == "" || p.valueIn(line) != "")
+	return p.containsTexts(line) && (p.Object == "" || p.valueIn(line) != "")
 }

@@ -11,79 +11,79 @@ import (
 	"crowsnest/redact"
 )
 
-// Pattern is a shape of messages that complain and that no rule covers.
+// Pattern is a shape of complaints that no rule covers.
 type Pattern struct {
-	// ID is the same for the same template, over runs.
+	// ID is stable across runs for the same template.
 	ID string `json:"id"`
-	// Template is the message with placeholders. Error is that of the error
-	// that the lines name, "" if they name none.
+	// Template is the message with placeholders. Error is the template of the
+	// error in the lines, "" if they state none.
 	Template string `json:"template"`
 	Error    string `json:"error,omitempty"`
-	// Level is the highest that its lines state.
+	// Level is the highest level of its lines.
 	Level Level `json:"level"`
 	Count int64 `json:"count"`
-	// Streams is in how many streams it was seen; MoreStreams tells that there
-	// are more.
+	// Streams is the number of streams with the pattern, up to a limit;
+	// MoreStreams reports that the limit was reached.
 	Streams     int  `json:"streams"`
 	MoreStreams bool `json:"more_streams,omitempty"`
-	// First and Last are the times that the lines state; nil: they state none.
+	// First and Last are the range of the lines' timestamps; nil without any.
 	First *time.Time `json:"first,omitempty"`
 	Last  *time.Time `json:"last,omitempty"`
-	// Score orders patterns; Why says how it came about.
+	// Score orders patterns; Why explains it.
 	Score float64  `json:"score,omitempty"`
 	Why   []string `json:"why,omitempty"`
-	// Example is the first line of the pattern, without its envelope. Input and
-	// LineNumber say where it is, Labels of which stream.
+	// Example is the first line of the pattern, without its envelope. Input,
+	// LineNumber and Labels say where it was read.
 	Example    string         `json:"example"`
 	Input      string         `json:"input"`
 	LineNumber int64          `json:"line_number"`
 	Labels     matcher.Labels `json:"labels"`
-	// Variants are patterns of the same cause in other words, the best first.
-	// They are counted above.
+	// Variants are differently worded patterns of the same cause, the best first.
+	// The counts above include them.
 	Variants []Pattern `json:"variants,omitempty"`
 }
 
-// Report is what was found.
+// Report is the result of a search.
 type Report struct {
 	Patterns []Pattern `json:"patterns"` // the most urgent first
 	Inputs   int       `json:"inputs"`
 	Lines    int64     `json:"lines"`
 	Bytes    int64     `json:"bytes"`
 	Covered  int64     `json:"covered"` // lines that a rule hits
-	// Complaints are lines that complain and that no rule hits.
+	// Complaints are lines that complain and that no rule covers.
 	Complaints int64 `json:"complaints"`
-	// All is the number of patterns, those that the caller leaves out included.
+	// All is the number of patterns, including those omitted from Patterns.
 	All int `json:"all_patterns"`
-	// Evicted patterns made room for others, with that many lines.
+	// Evicted counts the patterns evicted to bound memory, EvictedLines their lines.
 	Evicted      int64 `json:"evicted_patterns"`
 	EvictedLines int64 `json:"evicted_lines"`
 	Truncated    int64 `json:"truncated_lines"`
 	Dropped      int64 `json:"dropped_lines"`
 }
 
-// Points of the ranking. A level outweighs any number of lines within reason: ten
-// times as many lines are one point, and a thousand is the most that counts.
+// Points of the ranking. A level outweighs any realistic number of lines: a factor
+// of ten is one point, and a factor of a thousand the maximum.
 const (
-	mostFrequency = 3.0
-	perStream     = 0.5 // for ten times as many streams
-	namedPoints   = 0.5 // for an error of a line that says it is harmless
+	maxFrequency  = 3.0
+	perStream     = 0.5 // per factor of ten in streams
+	namedPoints   = 0.5 // for an error in a line whose level is harmless
 	passingPoints = -1.5
-	retryPoints   = -0.5 // it fails, and the next try may work
-	// A component that complains of everything must not hide the others: each
-	// doubling of how many of its patterns are above costs that much. What another
-	// part of the component complains of counts as that many.
+	retryPoints   = -0.5 // the next attempt may succeed
+	// A component that complains a lot must not hide the others: each doubling of
+	// its groups above costs this much. A group of another module of the component
+	// counts as otherModule of one.
 	perComponent = -1.5
-	otherPart    = 0.75
+	otherModule  = 0.75
 )
 
 var levelPoints = map[Level]float64{
 	LevelDebug: 0, LevelInfo: 2.25, LevelUnknown: 2.25, LevelWarning: 2.5, LevelError: 3, LevelFatal: 5,
 }
 
-var wordPoints = map[weight]float64{0: 0, soft: 0.5, ordinary: 1.5, grave: 2.5}
+var wordPoints = map[weight]float64{0: 0, soft: 0.5, ordinary: 1.5, severe: 2.5}
 
-// Report returns what was found so far, ranked: the first patterns, 0 meaning all,
-// of those that have that many lines. Secrets are hidden.
+// Report returns the ranked patterns so far: the top ones, 0 meaning all, of those
+// with at least minCount lines. Secrets are hidden.
 func (f *Finder) Report(minCount int64, top int) Report {
 	out := f.report
 	out.Evicted, out.EvictedLines = f.tree.evicted, f.tree.evictedLines
@@ -95,14 +95,14 @@ func (f *Finder) Report(minCount int64, top int) Report {
 	}
 	all := f.groups(minCount)
 	out.All = len(all)
-	ordered := all.diverse(f.parts)
+	ordered := all.diverse(f.components)
 	if top > 0 {
 		ordered = ordered[:min(len(ordered), top)]
 	}
 	for _, g := range ordered {
 		p := g.members[0].export(f.opt.Redactor)
 		p.Score, p.Why = math.Round(g.score*10)/10, g.reasons()
-		p.Level, p.Count, p.Streams, p.MoreStreams = g.level, g.count, len(g.streams), len(g.streams) >= mostStreams
+		p.Level, p.Count, p.Streams, p.MoreStreams = g.level, g.count, len(g.streams), len(g.streams) >= maxStreams
 		p.First, p.Last = stated(g.first), stated(g.last)
 		for _, v := range g.members[1:] {
 			p.Variants = append(p.Variants, v.export(f.opt.Redactor))
@@ -112,7 +112,7 @@ func (f *Finder) Report(minCount int64, top int) Report {
 	return out
 }
 
-// stated returns a time, nil if no line stated one.
+// stated returns a time in UTC, nil for the zero time.
 func stated(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
@@ -121,11 +121,11 @@ func stated(t time.Time) *time.Time {
 	return &t
 }
 
-// export copies a pattern out, without secrets.
+// export copies a pattern, without secrets.
 func (p *pattern) export(red *redact.Redactor) Pattern {
 	x := p.example
 	out := Pattern{
-		Level: p.level, Count: p.count, Streams: len(p.streams), MoreStreams: len(p.streams) == mostStreams,
+		Level: p.level, Count: p.count, Streams: len(p.streams), MoreStreams: len(p.streams) == maxStreams,
 		First: stated(p.first), Last: stated(p.last),
 		Example: x.line, Input: x.input, LineNumber: x.number, Labels: x.labels,
 	}
@@ -141,7 +141,7 @@ func (p *pattern) export(red *redact.Redactor) Pattern {
 		}
 	}
 	text := strings.Join(words, " ")
-	out.Template, out.Error, _ = strings.Cut(text, between)
+	out.Template, out.Error, _ = strings.Cut(text, errorSeparator)
 	out.Template, out.Error = strings.TrimSpace(out.Template), strings.TrimSpace(out.Error)
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(text)) // never fails
@@ -149,8 +149,8 @@ func (p *pattern) export(red *redact.Redactor) Pattern {
 	return out
 }
 
-// hideWord hides what a token has of a secret: its fixed parts must still be in
-// the text after hiding.
+// hideWord masks a token that contains part of a secret: its fixed parts must still
+// be in the redacted text.
 func hideWord(red *redact.Redactor, said, hidden, word string) string {
 	rest := word
 	for rest != "" {
@@ -159,7 +159,7 @@ func hideWord(red *redact.Redactor, said, hidden, word string) string {
 		if open >= 0 {
 			piece = rest[:open]
 		}
-		if piece != "" && piece != between && red.Part(said, hidden, piece) != piece {
+		if piece != "" && piece != errorSeparator && red.Part(said, hidden, piece) != piece {
 			return redact.Mask
 		}
 		end := strings.IndexByte(rest, '>')

@@ -7,58 +7,58 @@ import (
 	"crowsnest/matcher"
 )
 
-// Reading is what a line says: how serious it is, its message, and the error that
-// it names, if that is a value of its own.
+// Reading is a parsed line: its level, its message, and its error if that is a
+// separate value.
 type Reading struct {
 	Level   Level
 	Message string
 	Error   string
-	// Named tells that the line itself calls the error one.
+	// Named reports that the line labels the error as one.
 	Named bool
-	// Times is how often an event says that it happened, and Over in how long; 0 of
+	// Times is how often an event says it occurred, and Over the period; 0 for
 	// other lines.
 	Times int64
 	Over  time.Duration
-	// Opens tells that the error follows in the next lines, as klog writes a
-	// text of several lines.
+	// Opens reports that the error follows on the next lines: klog logs a
+	// multi-line text this way.
 	Opens bool
 }
 
-// Bounds of what is looked at, in bytes.
+// Limits of parsing, in bytes.
 const (
-	maxHead    = 256 // of prefixes before what a program wrote
+	maxHead    = 256 // prefixes before the program's own text
 	maxMessage = 512
 	maxError   = 1024
 )
 
-// Reader reads lines of any format. The zero value is ready. It is not safe for
+// Reader parses lines of any format. The zero value is ready. It is not safe for
 // concurrent use.
 type Reader struct {
 	fields matcher.FieldReader
 	line   []byte
 }
 
-// messageKeys and errorKeys are names under which loggers write what happened and
-// why, the best first.
+// messageKeys and errorKeys are the names that loggers use for the message and for
+// the error, the best first.
 var (
 	messageKeys = []string{"msg", "message", "log", "event"}
 	errorKeys   = []string{"err", "error", "cause", "exception", "panic", "message", "reason"}
 	levelKeys   = []string{"level", "lvl", "severity", "levelname", "log.level"}
 )
 
-// Read reads a line without its envelope.
+// Read parses a line without its envelope.
 func (r *Reader) Read(line string) Reading {
 	return r.read(line, 2)
 }
 
-// read reads a line that may hold another one, as deep as that.
+// read parses a line that may contain another line, up to depth levels deep.
 func (r *Reader) read(line string, depth int) Reading {
 	if strings.IndexByte(line, '\x1b') >= 0 {
-		line = withoutColours(line)
+		line = stripColors(line)
 	}
 	line = strings.TrimRight(line, " \t\r\n")
-	out := r.form(strings.TrimLeft(line, " \t"), line)
-	// A program that writes the log of another one keeps its lines whole.
+	out := r.parse(strings.TrimLeft(line, " \t"), line)
+	// A program that logs the output of another keeps its lines whole.
 	if inner, ok := headerOf(out.Message); ok && depth > 0 && inner.end > 0 {
 		in := r.read(out.Message, depth-1)
 		if in.Error == "" {
@@ -70,8 +70,8 @@ func (r *Reader) read(line string, depth int) Reading {
 	return out
 }
 
-// form tells the format by what only that format has.
-func (r *Reader) form(line, whole string) Reading {
+// parse detects the format of a line and parses it.
+func (r *Reader) parse(line, whole string) Reading {
 	if line == "" {
 		return Reading{Level: LevelUnknown}
 	}
@@ -98,7 +98,7 @@ func (r *Reader) form(line, whole string) Reading {
 	return r.plain(line, whole)
 }
 
-// reset takes another line for the fields.
+// reset points the field reader at another line.
 func (r *Reader) reset(line string) {
 	r.line = append(r.line[:0], line...)
 	r.fields.Reset(r.line)
@@ -113,14 +113,14 @@ func (r *Reader) lookup(names []string) (string, bool) {
 	return "", false
 }
 
-// partKeys are names of fields that tell the parts of a program apart.
-var partKeys = []string{"controller", "logger", "component"}
+// moduleKeys are names of fields that identify the module of a program.
+var moduleKeys = []string{"controller", "logger", "component"}
 
-// part returns which part of a program wrote a line: a controller, a logger or a
-// file of its source; "" if the line does not say.
-func (r *Reader) part(line string) string {
+// module returns the module that wrote a line: a controller, a logger or a source
+// file; "" if the line names none.
+func (r *Reader) module(line string) string {
 	r.reset(line)
-	if v, ok := r.lookup(partKeys); ok {
+	if v, ok := r.lookup(moduleKeys); ok {
 		return v
 	}
 	head := line[:min(len(line), maxHead)]
@@ -135,7 +135,7 @@ func (r *Reader) part(line string) string {
 	return strings.Clone(head[start:end])
 }
 
-// level returns the level that a field states.
+// level returns the level in the fields.
 func (r *Reader) level(otherwise Level) Level {
 	if v, ok := r.lookup(levelKeys); ok {
 		if l, ok := levelOf(v); ok {
@@ -145,10 +145,10 @@ func (r *Reader) level(otherwise Level) Level {
 	return otherwise
 }
 
-// namedKeys is how many of errorKeys are of errors and nothing else.
+// namedKeys is how many of errorKeys are only used for errors.
 const namedKeys = 5
 
-// error adds why it happened, which is not what happened.
+// error extracts the error, which must differ from the message.
 func (r *Reader) error(out *Reading) {
 	for i, name := range errorKeys {
 		v, ok := r.fields.Lookup(name)
@@ -159,18 +159,18 @@ func (r *Reader) error(out *Reading) {
 		break
 	}
 	if word, _, more := strings.Cut(out.Message, " "); !more && out.Error != "" && len(word) <= len(eventWarning) {
-		// The recorder of events has the type as its message.
+		// The event recorder logs the type as the message.
 		out.Message, out.Error = out.Error, ""
 		out.warn(word)
 	}
 	if kind, ok := r.fields.Lookup("type"); ok {
 		out.warn(string(kind))
 	}
-	out.recorded()
+	out.unwrapEvent()
 }
 
-// whole returns all of a value whose own quotes nobody escaped, as in lines that
-// went through a shell: err="node "a" not found".
+// whole returns the full value of a field with unescaped quotes, as in lines that
+// passed through a shell: err="node "a" not found".
 func (r *Reader) whole(value string) string {
 	line := string(r.line)
 	k := strings.Index(line, `="`+value+`"`)
@@ -182,15 +182,15 @@ func (r *Reader) whole(value string) string {
 		return value
 	}
 	for end := len(value) + 1; end < len(rest); end++ {
-		if rest[end] == '"' && (end == len(rest)-1 || fieldAt(rest[end+1:])) {
+		if rest[end] == '"' && (end == len(rest)-1 || startsField(rest[end+1:])) {
 			return rest[:end]
 		}
 	}
 	return value
 }
 
-// fieldAt tells whether a text goes on with a field: ` name="`.
-func fieldAt(text string) bool {
+// startsField reports whether a text starts with another field: ` name="`.
+func startsField(text string) bool {
 	if text[0] != ' ' {
 		return false
 	}
@@ -201,7 +201,7 @@ func fieldAt(text string) bool {
 	return n > 1 && n < len(text) && text[n] == '='
 }
 
-// object reads an object of JSON, if it is the line of a logger: it has a message.
+// object parses a JSON object if it is a log line, that is, if it has a message.
 func (r *Reader) object(line string) (Reading, bool) {
 	r.reset(line)
 	msg, ok := r.lookup(messageKeys)
@@ -210,7 +210,7 @@ func (r *Reader) object(line string) (Reading, bool) {
 	}
 	out := Reading{Level: r.level(LevelUnknown), Message: msg}
 	if out.Level == LevelUnknown {
-		// klog has no level in JSON: informative lines have their verbosity.
+		// klog's JSON has no level; only info lines have a verbosity.
 		_, verbosity := r.fields.Lookup("v")
 		_, stamp := r.fields.Lookup("ts")
 		_, caller := r.fields.Lookup("caller")
@@ -225,14 +225,14 @@ func (r *Reader) object(line string) (Reading, bool) {
 	return out, true
 }
 
-// header is where the header of klog is in a line.
+// header is the position of a klog header in a line.
 type header struct {
-	start int // of the severity, or of the file's name where there is none
-	end   int // behind the bracket; the message follows
+	start int // of the severity, or of the time if there is none
+	end   int // after the bracket; the message follows
 	level Level
 }
 
-// headerOf finds the header of klog, which other programs put something before:
+// headerOf finds the klog header, which may follow a prefix of another program:
 //
 //	E1120 10:00:00.000000       1 controller.go:316] message
 func headerOf(line string) (header, bool) {
@@ -255,9 +255,9 @@ func headerOf(line string) (header, bool) {
 			i--
 		}
 		h := header{start: i, end: k + 1, level: LevelUnknown}
-		at := lastStamp(window[:i])
+		at := lastTimestamp(window[:i])
 		if at < 0 {
-			continue // no time before it
+			continue // no timestamp before it
 		}
 		if h.start = at; at > 0 && klogLevel(window[at-1]) != LevelUnknown {
 			h.start, h.level = at-1, klogLevel(window[at-1])
@@ -266,16 +266,16 @@ func headerOf(line string) (header, bool) {
 	}
 }
 
-// lastStamp finds the last "0102 10:00:00" in a text, -1 if there is none.
-func lastStamp(text string) int {
-	const form = "0000 00:00:00"
-	for i := len(text) - len(form); i >= 0; i-- {
+// lastTimestamp finds the last "0102 10:00:00" in a text, -1 if there is none.
+func lastTimestamp(text string) int {
+	const parse = "0000 00:00:00"
+	for i := len(text) - len(parse); i >= 0; i-- {
 		if text[i+4] != ' ' || text[i+7] != ':' || text[i+10] != ':' {
 			continue
 		}
 		ok := true
-		for k := range len(form) {
-			ok = ok && (form[k] != '0' || digit(text[i+k]))
+		for k := range len(parse) {
+			ok = ok && (parse[k] != '0' || digit(text[i+k]))
 		}
 		if ok {
 			return i
@@ -284,19 +284,19 @@ func lastStamp(text string) int {
 	return -1
 }
 
-// klog reads what follows the header: a quoted message and fields, the form of
-// klogr with a logger and "msg"=, or a text.
+// klog parses the text after the header: a quoted message and fields, the format
+// of klogr with a logger and "msg"=, or plain text.
 func (r *Reader) klog(line string, h header) Reading {
 	out := Reading{Level: h.level}
 	rest := strings.TrimLeft(line[h.end:], " ")
 	if k := strings.Index(rest, "\t{\""); k > 0 && rest[len(rest)-1] == '}' {
-		rest = rest[:k] // fields of the program that wrote the log of this one
+		rest = rest[:k] // fields of the program that relayed this line
 	}
 	r.reset("x.go:1] " + rest)
 	msg, ok := r.lookup(messageKeys[:1])
 	if !ok {
 		out.Message = rest
-		out.recorded()
+		out.unwrapEvent()
 		return out
 	}
 	out.Message = msg
@@ -305,8 +305,8 @@ func (r *Reader) klog(line string, h header) Reading {
 	return out
 }
 
-// console reads a line of zap's console encoder, whose fields are an object at the
-// end. The message is what stands before them.
+// console parses a line of zap's console encoder, which ends with the fields as a
+// JSON object. The message precedes them.
 func (r *Reader) console(head, object string) Reading {
 	out := r.plain(strings.TrimRight(head, " \t"), "")
 	r.reset(object)
@@ -314,27 +314,27 @@ func (r *Reader) console(head, object string) Reading {
 	return out
 }
 
-// plain reads a line without fields: times and names before a level are no part
-// of the message.
+// plain parses a line without fields. It drops times and names before a level from
+// the message.
 func (r *Reader) plain(line, whole string) Reading {
-	if out, ok := listed(line); ok {
+	if out, ok := kubectlEvent(line); ok {
 		return out
 	}
 	out := Reading{Level: LevelUnknown, Message: line}
-	if l, rest, ok := leveled(line); ok {
+	if l, rest, ok := findLevel(line); ok {
 		out.Level, out.Message = l, rest
 	} else {
-		out.Message = withoutStamp(line)
+		out.Message = trimTimestamp(line)
 	}
 	if whole == "" {
 		return out
 	}
-	// clusterctl and others: Message key="value" cause="...".
+	// clusterctl and others log: Message key="value" cause="...".
 	r.reset(line)
 	if cause, ok := r.lookup(errorKeys[:3]); ok {
 		if k := strings.IndexByte(out.Message, '='); k > 0 {
 			if space := strings.LastIndexByte(out.Message[:k], ' '); space > 0 {
-				out.Error, out.Named = bareCause(out.Message[space:], cause), true
+				out.Error, out.Named = unquotedCause(out.Message[space:], cause), true
 				out.Message = out.Message[:space]
 			}
 		}
@@ -342,16 +342,16 @@ func (r *Reader) plain(line, whole string) Reading {
 	return out
 }
 
-// bareCause returns all of a cause that was written without quotes, in spite of its
-// spaces: error=network is down interface="eth0".
-func bareCause(fields, cause string) string {
+// unquotedCause returns the full text of an unquoted cause that contains spaces:
+// error=network is down interface="eth0".
+func unquotedCause(fields, cause string) string {
 	for _, name := range errorKeys[:3] {
 		_, value, ok := strings.Cut(fields, " "+name+"="+cause)
 		if !ok {
 			continue
 		}
 		for end := range value {
-			if fieldAt(value[end:]) {
+			if startsField(value[end:]) {
 				value = value[:end]
 				break
 			}
@@ -361,8 +361,8 @@ func bareCause(fields, cause string) string {
 	return cause
 }
 
-// firstLine returns the first line that is not empty, at most n bytes of it, and
-// the next one if it only announces that: "2 errors occurred:".
+// firstLine returns the first non-empty line, truncated to n bytes. It appends the
+// second line if the first only announces it: "2 errors occurred:".
 func firstLine(text string, n int) string {
 	text = strings.TrimLeft(text, " \t\n")
 	if k := strings.IndexByte(text, '\n'); k >= 0 {
@@ -375,8 +375,8 @@ func firstLine(text string, n int) string {
 	return text[:min(len(text), n)]
 }
 
-// withoutColours takes out the sequences that colour a terminal.
-func withoutColours(line string) string {
+// stripColors removes terminal color codes.
+func stripColors(line string) string {
 	var b strings.Builder
 	for len(line) > 0 {
 		k := strings.Index(line, "\x1b[")

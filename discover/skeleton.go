@@ -8,24 +8,24 @@ import (
 	"unicode"
 )
 
-// RuleSkeleton is what a rule of a pack is written from.
+// RuleSkeleton is the input for one rule of a pack.
 type RuleSkeleton struct {
 	Alert    string
-	Severity string // "" : by the level of the line
-	// Label and Value select the streams; an empty Label stands for a container
-	// that somebody has to name.
+	Severity string // "": derived from the level of the line
+	// Label and Value select the streams. An empty Label writes a placeholder
+	// container, which the author must replace.
 	Label, Value string
 	Proposal     Proposal
-	// Others find the same cause in other words: see Gather.
+	// Others match the same cause in other words: see Gather.
 	Others []Proposal
-	// Comments stand above the rule, without their signs.
+	// Comments are written above the rule; they come without "#".
 	Comments []string
 }
 
-// unnamed is the container of a rule whose streams nobody stated.
-const unnamed = "NAME-OF-THE-CONTAINER"
+// placeholderContainer is the container of a rule for unknown streams.
+const placeholderContainer = "NAME-OF-THE-CONTAINER"
 
-// Skeleton writes a pack. It passes check and test where the proposals hold.
+// Skeleton writes a pack. The pack passes check and test if the proposals hold.
 func Skeleton(pack string, all []RuleSkeleton) string {
 	var rules strings.Builder
 	tests := 0
@@ -37,8 +37,8 @@ func Skeleton(pack string, all []RuleSkeleton) string {
 	return fmt.Sprintf("pack: {name: %s, version: 0.1.0, rules: %d, tests: %d}\nrules:\n%s", pack, len(all), tests, rules.String())
 }
 
-// SelectorOf returns the label that tells the streams of a component from others,
-// "" if the labels have none.
+// SelectorOf returns the label that best selects the streams of a component, "" if
+// the labels have none.
 func SelectorOf(labels map[string]string) (label, value string) {
 	for _, name := range []string{"container", "app", "unit", "job", "component"} {
 		if labels[name] != "" {
@@ -48,7 +48,7 @@ func SelectorOf(labels map[string]string) (label, value string) {
 	return "", ""
 }
 
-// SeverityOf returns the severity of a rule for lines of a level.
+// SeverityOf returns the severity of a rule for lines of this level.
 func SeverityOf(l Level) string {
 	if l == LevelFatal {
 		return "critical"
@@ -56,8 +56,8 @@ func SeverityOf(l Level) string {
 	return "warning"
 }
 
-// AlertName makes a name out of a text: its first words, in CamelCase. taken names
-// get a number.
+// AlertName derives a name from a text: its first words, in CamelCase. It appends a
+// number to a taken name, and adds the result to taken.
 func AlertName(text string, taken map[string]bool) string {
 	var b strings.Builder
 	words := strings.FieldsFunc(text, func(r rune) bool { return r > unicode.MaxASCII || !letterOrDigit(byte(r)) && r != '\'' })
@@ -66,10 +66,10 @@ func AlertName(text string, taken map[string]bool) string {
 		if w == "" || b.Len() == 0 && !letter(w[0]) {
 			continue
 		}
-		if b.Len() > 0 && b.Len()+len(w) > mostName {
+		if b.Len() > 0 && b.Len()+len(w) > maxName {
 			break
 		}
-		b.WriteString(strings.ToUpper(w[:1]) + w[1:min(len(w), mostName)])
+		b.WriteString(strings.ToUpper(w[:1]) + w[1:min(len(w), maxName)])
 	}
 	name := b.String()
 	if name == "" {
@@ -84,20 +84,20 @@ func AlertName(text string, taken map[string]bool) string {
 	return name
 }
 
-// mostName is how long the name of an alert is made.
-const mostName = 48
+// maxName bounds the length of an alert name.
+const maxName = 48
 
 // writer writes one rule.
 type writer struct {
 	strings.Builder
 	s     *RuleSkeleton
 	tests int
-	once  bool // the line has been written
+	once  bool // the example line has been written
 }
 
 func (s *RuleSkeleton) write() (text string, tests int) {
 	if s.Label == "" {
-		s.Label, s.Value = "container", unnamed
+		s.Label, s.Value = "container", placeholderContainer
 		s.Comments = append(s.Comments, "TODO: say whose logs are read: from, and the streams of the tests.")
 	}
 	if s.Severity == "" {
@@ -129,7 +129,7 @@ func (w *writer) head() {
 	w.f("  remediation:\n    summary: %s\n", quoted("TODO: what the on-call does first"))
 }
 
-// simple tells whether a text is all that finds the line.
+// simple reports whether one text suffices to match the line.
 func (p *Proposal) simple() bool { return len(p.Texts) == 1 && p.Regex == "" && p.Field == "" }
 
 func (w *writer) match() {
@@ -145,37 +145,37 @@ func (w *writer) match() {
 		w.f("  match: %s\n", quoted(p.Texts[0]))
 	default:
 		w.f("  match:\n    ")
-		w.parts(p, "\n    ")
+		w.conditions(p, "\n    ")
 	}
 }
 
-// branch writes one matcher of several.
+// branch writes one of several matchers.
 func (w *writer) branch(p *Proposal) {
 	w.f("    - ")
 	if p.simple() {
 		w.f("%s\n", quoted(p.Texts[0]))
 		return
 	}
-	w.parts(p, "\n      ")
+	w.conditions(p, "\n      ")
 }
 
-// parts writes the parts of a matcher.
-func (w *writer) parts(p *Proposal, between string) {
+// conditions writes the conditions of a matcher.
+func (w *writer) conditions(p *Proposal, sep string) {
 	texts := make([]string, len(p.Texts))
 	for i, t := range p.Texts {
 		texts[i] = quoted(t)
 	}
 	w.f("contains: [%s]", strings.Join(texts, ", "))
 	if p.Regex != "" {
-		w.f("%sregex: %s", between, single(p.Regex))
+		w.f("%sregex: %s", sep, single(p.Regex))
 	}
 	if p.Field != "" {
-		w.f("%sfield: {%s: %s}", between, p.Field, single("~"+p.FieldRegex))
+		w.f("%sfield: {%s: %s}", sep, p.Field, single("~"+p.FieldRegex))
 	}
 	w.f("\n")
 }
 
-// allTests writes a test for each part of the rule: without that part it fails.
+// allTests writes a test for each condition of the rule, which fails without it.
 func (w *writer) allTests() {
 	p := &w.s.Proposal
 	w.f("  tests:\n")
@@ -197,26 +197,26 @@ func (w *writer) allTests() {
 		if o.Object == p.Object {
 			value = o.Value
 		}
-		w.test("in other words: "+o.Says(), w.s.Value, w.input("0s", o.Line, ""), "{at: 30s, firing: ["+w.alert("default", value, 0)+"]}")
+		w.test("in other words: "+o.LongestText(), w.s.Value, w.input("0s", o.Line, ""), "{at: 30s, firing: ["+w.alert("default", value, 0)+"]}")
 		w.without(o)
 	}
 	w.test("the line of another "+w.s.Label+" does not", "another-one", w.input("0s", p.Line, ""), "{at: 30s, firing: none}")
 }
 
-// without writes a test for each text of a matcher of several parts: without the
-// text the line does not match.
+// without writes a test for each text of a matcher with several conditions: the
+// line without that text does not match.
 func (w *writer) without(p *Proposal) {
 	if p.simple() {
 		return
 	}
 	for _, t := range p.Texts {
-		w.test("nor one without: "+t, w.s.Value, w.input("0s", lacking(p.Line, t), ""), "{at: 30s, firing: none}")
+		w.test("nor one without: "+t, w.s.Value, w.input("0s", withoutText(p.Line, t), ""), "{at: 30s, firing: none}")
 	}
 }
 
-// lacking returns a line without a text. The last words of it stay: an expression
-// may look for what follows them.
-func lacking(line, text string) string {
+// withoutText returns a line without a text. It keeps all but the first word: an
+// expression may match from there on.
+func withoutText(line, text string) string {
 	_, rest, _ := strings.Cut(text, " ")
 	return strings.ReplaceAll(line, text, "something "+rest)
 }
@@ -233,7 +233,7 @@ func (w *writer) input(at, line, namespace string) string {
 		labels = ", labels: {namespace: " + namespace + "}"
 	}
 	text := quoted(line)
-	if line == w.s.Proposal.Line { // written once, in full
+	if line == w.s.Proposal.Line { // written in full once, then as an alias
 		if text = "&" + w.s.Alert + " " + text; w.once {
 			text = "*" + w.s.Alert
 		}
@@ -253,13 +253,13 @@ func (w *writer) alert(namespace, value string, count int) string {
 	return "{" + strings.Join(fields, ", ") + "}"
 }
 
-// quoted writes a text in double quotes; YAML knows the escapes of Go.
+// quoted writes a text in double quotes; YAML understands Go's escapes.
 func quoted(s string) string { return strconv.Quote(s) }
 
 // single writes a text in single quotes.
 func single(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
-// Distinct leaves out skeletons that look for the same as one before.
+// Distinct drops skeletons that match the same as an earlier one. It modifies all.
 func Distinct(all []RuleSkeleton) []RuleSkeleton {
 	seen := map[string]bool{}
 	return slices.DeleteFunc(all, func(s RuleSkeleton) bool {

@@ -8,48 +8,48 @@ import (
 
 // Constants of the miner.
 const (
-	// depth is how many words choose the bucket of a message, beside their
-	// number. Loggers start with what happened; what varies comes later, and
-	// what varies early is a placeholder already.
+	// depth is how many words select the bucket of a message, together with the
+	// number of words. Loggers put what happened first and what varies later;
+	// placeholders have already replaced early variables.
 	depth = 3
-	// similarity is the least share of equal words of two messages of the same
-	// pattern. Drain's 0.4 is for raw lines; here numbers and names are equal
-	// already, so words that differ mostly tell another failure.
+	// similarity is the minimum share of equal words of two messages of the same
+	// pattern. Drain's 0.4 is for raw lines; here placeholders have made numbers
+	// and names equal, so different words mostly indicate another failure.
 	similarity = 0.7
-	// mostWords bounds a message and its error; the rest of it is left out.
-	mostWords = 80
-	// mostInBucket bounds the comparisons of one line.
-	mostInBucket = 64
-	// mostVariants bounds the exact texts that are remembered, per pattern on
-	// average: they spare the comparisons.
-	mostVariants = 4
-	// mostStreams bounds the streams that are told apart per pattern.
-	mostStreams = 64
+	// maxWords bounds a message and its error; the rest is dropped.
+	maxWords = 80
+	// maxInBucket bounds the comparisons per line.
+	maxInBucket = 64
+	// maxVariants bounds the cached exact texts, per pattern on average. The
+	// cache saves comparisons.
+	maxVariants = 4
+	// maxStreams bounds the streams that a pattern distinguishes.
+	maxStreams = 64
 )
 
-// DefaultPatterns is how many patterns are kept at the same time: far more than
+// DefaultPatterns is the default maximum of patterns in memory: far more than
 // anybody reads, and some 35 MB at worst.
 const DefaultPatterns = 5000
 
-// between parts a message from its error among the words of a pattern.
-const between = "\x1f"
+// errorSeparator separates the message from its error in the words of a pattern.
+const errorSeparator = "\x1f"
 
-// pattern is a shape of messages, and what was seen of it.
+// pattern is a shape of messages and its statistics.
 type pattern struct {
 	words   []string
-	grave   []bool // which of them tell of a failure
+	severe  []bool // which words indicate a failure
 	bucket  string
 	element *list.Element
 
 	judgement judgement
 	level     Level
 	count     int64
-	idling    int64 // lines that only wait
-	times     int64 // that an event says it happened, at most
-	streams   []int // numbers, sorted by first sight; at most mostStreams
+	idling    int64 // lines that only report a wait
+	times     int64 // highest count that an event states
+	streams   []int // stream numbers, in order of first occurrence; at most maxStreams
 	first     time.Time
 	last      time.Time
-	again     again
+	repeats   repeats
 	example   example
 }
 
@@ -60,12 +60,12 @@ type example struct {
 	input   string
 	number  int64
 	labels  map[string]string
-	part    string // of the program
+	module  string // of the program
 }
 
-// tree is a flat form of Drain's tree: the number of words and the first of them
-// choose a bucket, in which the most similar pattern takes a message, or a new one
-// is made. The pattern that was seen longest ago makes room.
+// tree is a flat form of Drain's tree. The number of words and the first words
+// select a bucket; in it, the most similar pattern accepts a message, or a new one is
+// created. The tree evicts the least recently used pattern.
 type tree struct {
 	most    int
 	buckets map[string][]*pattern
@@ -82,19 +82,19 @@ func newTree(most int) *tree {
 	return &tree{most: most, buckets: map[string][]*pattern{}, exact: map[string]*pattern{}, recent: list.New()}
 }
 
-// find returns the pattern of a masked text, nil if it is a new one: it then is
-// for add.
+// find returns the pattern for a masked text, nil if none is similar: the caller
+// then calls add.
 func (t *tree) find(masked []byte) *pattern {
 	if p := t.exact[string(masked)]; p != nil && p.element != nil {
 		t.recent.MoveToFront(p.element)
 		return p
 	}
 	words := splitWords(string(masked))
-	grave := complaining(words)
+	severe := complaining(words)
 	var best *pattern
 	fewest := int(float64(len(words))*(1-similarity)) + 1 // words that differ
 	for _, p := range t.buckets[t.bucketOf(words)] {
-		if n := p.differs(words, grave, fewest); n < fewest {
+		if n := p.differs(words, severe, fewest); n < fewest {
 			best, fewest = p, n
 		}
 	}
@@ -115,14 +115,14 @@ func (t *tree) find(masked []byte) *pattern {
 	return best
 }
 
-// add makes a pattern of a masked text.
+// add creates a pattern from a masked text.
 func (t *tree) add(masked []byte) *pattern {
 	if t.recent.Len() >= t.most {
 		t.evict(t.recent.Back().Value.(*pattern))
 	}
 	words := splitWords(string(masked))
-	p := &pattern{words: words, grave: complaining(words), bucket: t.bucketOf(words)}
-	if b := t.buckets[p.bucket]; len(b) >= mostInBucket {
+	p := &pattern{words: words, severe: complaining(words), bucket: t.bucketOf(words)}
+	if b := t.buckets[p.bucket]; len(b) >= maxInBucket {
 		t.evict(rarest(b))
 	}
 	t.buckets[p.bucket] = append(t.buckets[p.bucket], p)
@@ -131,8 +131,8 @@ func (t *tree) add(masked []byte) *pattern {
 	return p
 }
 
-// rarest returns the pattern of a bucket that has the fewest lines, of equal ones
-// the first: a full bucket is a storm of ever new words, most of which come once.
+// rarest returns the pattern of a bucket with the fewest lines, the first of equals:
+// a full bucket means a storm of new words, most of which occur once.
 func rarest(bucket []*pattern) *pattern {
 	out := bucket[0]
 	for _, p := range bucket[1:] {
@@ -160,9 +160,9 @@ func (t *tree) evict(p *pattern) {
 	p.element = nil
 }
 
-// remember keeps an exact text, and forgets all of them when they are too many.
+// remember caches an exact text, and clears the cache when it is full.
 func (t *tree) remember(masked string, p *pattern) {
-	if len(t.exact) >= t.most*mostVariants {
+	if len(t.exact) >= t.most*maxVariants {
 		clear(t.exact)
 	}
 	t.exact[masked] = p
@@ -170,7 +170,7 @@ func (t *tree) remember(masked string, p *pattern) {
 
 func splitWords(masked string) []string {
 	words := strings.Fields(masked)
-	return words[:min(len(words), mostWords)]
+	return words[:min(len(words), maxWords)]
 }
 
 func (t *tree) bucketOf(words []string) string {
@@ -186,30 +186,30 @@ func (t *tree) bucketOf(words []string) string {
 	return t.key.String()
 }
 
-// differs counts the words of a text of the same length that are not those of the
-// pattern, up to enough. A word that tells of a failure must not differ: what is
-// refused and what is denied are two things.
-func (p *pattern) differs(words []string, grave []bool, enough int) int {
+// differs counts the words in which a text of the same length differs from the
+// pattern, up to enough. A word that indicates a failure must be equal: refused and
+// denied are different failures.
+func (p *pattern) differs(words []string, severe []bool, enough int) int {
 	n := 0
 	for i, w := range words {
 		if sameWord(p.words[i], w) {
 			continue
 		}
-		if n++; n >= enough || grave[i] || p.grave[i] {
+		if n++; n >= enough || severe[i] || p.severe[i] {
 			return enough
 		}
 	}
 	return n
 }
 
-// zero is the one number that is no placeholder: "failed: 0" is no failure.
+// zero is the one number without a placeholder: "failed: 0" is not a failure.
 const zero = "0"
 
 func sameWord(a, b string) bool {
 	return a == b || a == zero && b == maskNumber || a == maskNumber && b == zero
 }
 
-// complaining tells which words tell of a failure.
+// complaining reports for each word whether it indicates a failure.
 func complaining(words []string) []bool {
 	out := make([]bool, len(words))
 	for i, w := range words {

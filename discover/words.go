@@ -1,26 +1,26 @@
 package discover
 
-// weight is how serious a word is: 0 is none.
+// weight is the severity of a word: 0 is none.
 type weight int8
 
 // The weights of words. A soft word only makes a line worth a look.
 const (
 	soft     weight = 1
 	ordinary weight = 2
-	grave    weight = 3
+	severe   weight = 3
 )
 
-// complaints are words that tell of a failure, whatever the level of their line
-// is: vcluster writes the errors of its children as info, etcd says at info that
-// it has lost its leader. Two words are looked up with a space between them.
-var complaints = map[string]weight{
-	"panic": grave, "panicked": grave, "panics": grave, "fatal": grave, "sigsegv": grave, "sigkill": grave, "segfault": grave,
-	"corrupt": grave, "corrupted": grave, "corruption": grave, "deadlock": grave, "oom": grave, "oomkilled": grave,
-	"killed": grave, "crash": grave, "crashed": grave, "crashes": grave, "crashing": grave, "crashloopbackoff": grave,
-	"lost": grave, "has expired": grave, "is expired": grave, "data loss": grave, "split brain": grave, "no quorum": grave,
-	"forbidden": grave, "unauthorized": grave, "denied": grave, "out of": grave, "no space": grave, "space exceeded": grave,
-	"nospace": grave, "x509": grave, "gave up": grave, "exit status": grave, "exit code": grave, "giving up": grave, "exhausted": grave,
-	"manual intervention": grave, "outage": grave,
+// complaintWords indicate a failure whatever the level of the line: vcluster logs
+// the errors of its child processes at info, and so does etcd the loss of its leader.
+// Pairs of words are looked up with one space between them.
+var complaintWords = map[string]weight{
+	"panic": severe, "panicked": severe, "panics": severe, "fatal": severe, "sigsegv": severe, "sigkill": severe, "segfault": severe,
+	"corrupt": severe, "corrupted": severe, "corruption": severe, "deadlock": severe, "oom": severe, "oomkilled": severe,
+	"killed": severe, "crash": severe, "crashed": severe, "crashes": severe, "crashing": severe, "crashloopbackoff": severe,
+	"lost": severe, "has expired": severe, "is expired": severe, "data loss": severe, "split brain": severe, "no quorum": severe,
+	"forbidden": severe, "unauthorized": severe, "denied": severe, "out of": severe, "no space": severe, "space exceeded": severe,
+	"nospace": severe, "x509": severe, "gave up": severe, "exit status": severe, "exit code": severe, "giving up": severe, "exhausted": severe,
+	"manual intervention": severe, "outage": severe,
 
 	"error": ordinary, "errors": ordinary, "errored": ordinary, "err": ordinary, "fail": ordinary, "fails": ordinary,
 	"failed": ordinary, "failing": ordinary, "failure": ordinary, "failures": ordinary, "cannot": ordinary, "can't": ordinary,
@@ -50,51 +50,52 @@ var complaints = map[string]weight{
 	"not running": soft,
 }
 
-// patience is what words say of how a failure ends.
+// patience classifies how a failure usually ends, by its wording.
 type patience uint8
 
 const (
-	// passing: it ends by itself, however often it comes.
-	passing patience = 1 << iota
-	// retries: the next try may work. It did not if the same is said for long.
+	// transient: it ends by itself, however often it occurs.
+	transient patience = 1 << iota
+	// retries: the next attempt may succeed. If the same message repeats for
+	// long, it did not.
 	retries
-	// waits: nothing has failed, something has not come yet. It may never come if
-	// the same is said for long.
+	// waits: nothing has failed, but something is still missing. If the same
+	// message repeats for long, it may never come.
 	waits
-	// rests: what is waited for need not come. It takes back that something waits.
-	rests
+	// idleWait: the awaited thing need not happen. It cancels waits.
+	idleWait
 )
 
-// patient are words of what usually ends by itself.
-var patient = map[string]patience{
-	"been modified": passing, "context canceled": passing, "too old": passing, "short watch": passing, "is deprecated": passing,
-	"deprecated": passing, "optimistic": passing, "already exists": passing,
+// patienceWords are phrases of conditions that usually end by themselves.
+var patienceWords = map[string]patience{
+	"been modified": transient, "context canceled": transient, "too old": transient, "short watch": transient, "is deprecated": transient,
+	"deprecated": transient, "optimistic": transient, "already exists": transient,
 
 	"will retry": retries, "retrying": retries, "requeuing": retries, "requeueing": retries, "try again": retries,
 
 	"waiting": waits, "wait for": waits, "waits for": waits, "still not": waits, "not ready": waits, "not completed": waits,
 
-	"for next": rests, "before next": rests, "until next": rests, "for events": rests, "for changes": rests,
-	"for signal": rests, "for signals": rests, "for work": rests, "for connections": rests, "for requests": rests,
-	"for leadership": rests, "to become": rests, "for termination": rests, "for shutdown": rests,
+	"for next": idleWait, "before next": idleWait, "until next": idleWait, "for events": idleWait, "for changes": idleWait,
+	"for signal": idleWait, "for signals": idleWait, "for work": idleWait, "for connections": idleWait, "for requests": idleWait,
+	"for leadership": idleWait, "to become": idleWait, "for termination": idleWait, "for shutdown": idleWait,
 }
 
-// judgement is what the words of a text say.
+// judgement is the severity and patience of a text.
 type judgement struct {
 	weight   weight
 	patience patience
-	softly   [4]byte // how the first soft word starts
+	softKind [4]byte // prefix of the first soft word
 }
 
-// weigh takes a word that complains. Two soft ones of different kinds make an
-// ordinary one: "not ready" may be said in passing, "not ready, timeout" is not.
-func (j *judgement) weigh(word []byte, w weight) {
+// addWeight adds a word that complains. Two different soft words weigh as an
+// ordinary one: "not ready" alone is harmless, "not ready, timeout" is not.
+func (j *judgement) addWeight(word []byte, w weight) {
 	if w == soft {
 		var start [4]byte
 		copy(start[:], word)
-		switch j.softly {
+		switch j.softKind {
 		case [4]byte{}:
-			j.softly = start
+			j.softKind = start
 		case start:
 		default:
 			w = ordinary
@@ -103,19 +104,19 @@ func (j *judgement) weigh(word []byte, w weight) {
 	j.weight = max(j.weight, w)
 }
 
-// longestWord bounds what is looked up.
-const longestWord = 24
+// maxWord bounds the length of the words that are looked up.
+const maxWord = 24
 
-// judge looks at the words of a text. "no errors", "not yet expired",
-// "error=<nil>" and "failed: 0" are no complaints.
+// judge rates the words of a text. "no errors", "not yet expired", "error=<nil>" and
+// "failed: 0" are not complaints.
 func (j *judgement) judge(text []byte) {
-	var buf [2*longestWord + 1]byte
-	start, n, denied := 0, 0, false // the word before is buf[:start], and a space
+	var buf [2*maxWord + 1]byte
+	start, n, negated := 0, 0, false // buf[:start] holds the previous word and a space
 	for i := 0; i <= len(text); i++ {
 		// CrashLoopBackOff and NotFound are words too.
 		camel := i > 0 && i < len(text) && n > 0 && upper(text[i]) && letter(text[i-1]) && !upper(text[i-1])
 		if i < len(text) && wordByte(text, i) && !camel {
-			if n < longestWord {
+			if n < maxWord {
 				buf[start+n] = lower(text[i])
 				n++
 			}
@@ -125,11 +126,11 @@ func (j *judgement) judge(text []byte) {
 			continue
 		}
 		word, both := buf[start:start+n], buf[:start+n]
-		if !naught(text[i:]) {
-			j.add(word, both, denied)
+		if !emptyValue(text[i:]) {
+			j.add(word, both, negated)
 		}
-		denied = string(word) == "no" || string(word) == "0" || string(word) == "without" || string(word) == "yet" || string(word) == "previous"
-		// This word is the one before the next, if nothing but a space is between.
+		negated = string(word) == "no" || string(word) == "0" || string(word) == "without" || string(word) == "yet" || string(word) == "previous"
+		// This word becomes the previous one if only a space follows.
 		start = copy(buf[:], word)
 		if n = 0; i < len(text) && (text[i] == ' ' || text[i] == '-' || camel) {
 			buf[start] = ' '
@@ -142,26 +143,26 @@ func (j *judgement) judge(text []byte) {
 			n = 1
 		}
 	}
-	if j.patience&rests != 0 {
-		j.patience &^= rests | waits
+	if j.patience&idleWait != 0 {
+		j.patience &^= idleWait | waits
 	}
 }
 
-// add looks up a word, unless the one before it denies it, and both together: "no
+// add rates a word, unless the previous one negates it, and the pair of both: "no
 // space" is a complaint.
-func (j *judgement) add(word, both []byte, denied bool) {
-	if !denied {
-		j.weigh(word, complaints[string(word)])
-		j.patience |= patient[string(word)]
+func (j *judgement) add(word, both []byte, negated bool) {
+	if !negated {
+		j.addWeight(word, complaintWords[string(word)])
+		j.patience |= patienceWords[string(word)]
 	}
 	if len(both) > len(word) {
-		j.weigh(both, complaints[string(both)])
-		j.patience |= patient[string(both)]
+		j.addWeight(both, complaintWords[string(both)])
+		j.patience |= patienceWords[string(both)]
 	}
 }
 
-// naught tells whether a text goes on with a value that says "nothing".
-func naught(rest []byte) bool {
+// emptyValue reports whether a text starts with a value that means nothing.
+func emptyValue(rest []byte) bool {
 	if len(rest) < 2 || rest[0] != '=' && rest[0] != ':' {
 		return false
 	}
@@ -177,8 +178,8 @@ func naught(rest []byte) bool {
 	return false
 }
 
-// wordByte tells whether the byte at i belongs to a word: a letter, a digit, or an
-// apostrophe between letters.
+// wordByte reports whether the byte at i belongs to a word: a letter, a digit, or
+// an apostrophe between letters.
 func wordByte(text []byte, i int) bool {
 	if letterOrDigit(text[i]) {
 		return true

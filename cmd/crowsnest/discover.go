@@ -318,7 +318,7 @@ func skeletonOf(p discover.Pattern, variants []discover.Pattern) (s discover.Rul
 		s = discover.RuleSkeleton{Proposal: proposal, Severity: discover.SeverityOf(p.Level)}
 		s.Label, s.Value = discover.SelectorOf(p.Labels)
 		s.Comments = []string{fmt.Sprintf("%s in %s, first %s:%d", many(p.Count, "line"), many(int64(p.Streams), "stream"), redact.Sanitise(p.Input), p.LineNumber)}
-		s.Alert = discover.AlertName(proposal.Says(), map[string]bool{})
+		s.Alert = discover.AlertName(proposal.LongestText(), map[string]bool{})
 		for s.Others, left = discover.Gather(&s.Proposal, variants); ; s.Others, left = nil, variants {
 			if tryPack("new.yaml", []byte(discover.Skeleton("discovered", []discover.RuleSkeleton{s}))) == nil {
 				return s, left, true
@@ -346,7 +346,7 @@ func (c *cli) writeDiscovered(path string, r discover.Report) error {
 	}
 	taken := map[string]bool{}
 	for i := range all {
-		all[i].Alert = discover.AlertName(all[i].Proposal.Says(), taken)
+		all[i].Alert = discover.AlertName(all[i].Proposal.LongestText(), taken)
 	}
 	if len(all) == 0 {
 		return errors.New("no rule can be made: there is no pattern with a constant text of 8 letters or more")

@@ -101,7 +101,7 @@ func newPack(name, line string, s discover.RuleSkeleton) (string, error) {
 	for _, p := range proposals {
 		rule := s
 		if rule.Proposal = p; rule.Alert == "" {
-			rule.Alert = discover.AlertName(p.Says(), map[string]bool{})
+			rule.Alert = discover.AlertName(p.LongestText(), map[string]bool{})
 		}
 		pack := discover.Skeleton(name, []discover.RuleSkeleton{rule})
 		if err = tryPack(rule.Alert+".yaml", []byte(pack)); err == nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// waitLog is lines of so many objects, each with so many lines, that far apart.
+// waitLog returns lines about several objects, with a number of lines for each.
 func waitLog(objects, lines int, every, apart time.Duration, text string) string {
 	var b strings.Builder
 	for o := range objects {
@@ -21,7 +21,7 @@ func waitLog(objects, lines int, every, apart time.Duration, text string) string
 	return b.String()
 }
 
-// To wait is no complaint, to wait for long is: for the same, without a pause.
+// A wait is a complaint only if it lasts: for the same object, without a pause.
 func TestWaits(t *testing.T) {
 	f := func(log string, want ...string) Report {
 		t.Helper()
@@ -34,17 +34,17 @@ func TestWaits(t *testing.T) {
 	r := f(waitLog(1, 11, time.Minute, 0, text), "info 11 "+text)
 	require.Equal(t, []string{"level info +2.2", "waits for 10m0s +1.5", "11 times +1.0"}, r.Patterns[0].Why)
 	require.EqualValues(t, 11, r.Complaints)
-	r = f(waitLog(100, 5, time.Minute, 5*time.Minute, text)) // each for itself is short
+	r = f(waitLog(100, 5, time.Minute, 5*time.Minute, text)) // each of them is short
 	require.Zero(t, r.Complaints)
 	f(waitLog(100, 60, time.Minute, 0, text), "info 6000 "+text)
 	f(waitLog(1, 8, time.Hour, 0, text)) // a new wait each time
 	f(waitLog(1, 60, time.Minute, 0, "Waiting for next event"))
-	// Without times: often.
-	f(strings.Repeat(text+"\n", lastsOften-1))
-	f(strings.Repeat(text+"\n", lastsOften), "unknown 10 "+text)
+	// Without timestamps, the count decides.
+	f(strings.Repeat(text+"\n", stuckCount-1))
+	f(strings.Repeat(text+"\n", stuckCount), "unknown 10 "+text)
 }
 
-// What is tried again passes, unless it has been tried for long.
+// A retried failure is transient, unless the retries last long.
 func TestRetries(t *testing.T) {
 	const text = "attach failed, will retry"
 	r := find(t, nil, Options{}, input("a.log", waitLog(1, 5, time.Minute, 0, text), nil))
@@ -55,7 +55,7 @@ func TestRetries(t *testing.T) {
 	require.Contains(t, r.Patterns[0].Why, "usually passes -1.5")
 }
 
-// An event says itself how often it happened, and for how long.
+// An event states how often it occurred, and for how long.
 func TestEventTimes(t *testing.T) {
 	r := find(t, nil, Options{}, input("a.log", "  Warning  Failed  2m (x100 over 3h20m)  kubelet  cannot pull the image\n", nil))
 	require.Equal(t, []string{"warning 1 Failed: cannot pull the image"}, summary(r))
