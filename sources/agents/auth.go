@@ -87,23 +87,3 @@ func (h *handler) agent(serve func(http.ResponseWriter, *http.Request, *caller))
 		serve(w, r, who)
 	}
 }
-
-// admin serves requests of operators. Credentials of an agent are not enough.
-func (h *handler) admin(serve http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		err := errors.New("nobody may do this: set sources.agents.admin_token_file and show its token")
-		code := http.StatusForbidden
-		if h.s.cfg.AdminTokenFile != "" {
-			if err = h.s.adminToken.check(r.Header.Get("Authorization")); errors.Is(err, errNoToken) {
-				code, err = http.StatusUnauthorized, errors.New("not authorized: show the token of sources.agents.admin_token_file")
-			} else if err != nil {
-				code = http.StatusInternalServerError
-			}
-		}
-		if err != nil {
-			h.s.refuse(w, r, &refusal{code, refusedAdmin, err})
-			return
-		}
-		serve(w, r)
-	}
-}

@@ -3,6 +3,7 @@ package agents
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -20,6 +21,7 @@ import (
 type cluster struct {
 	tokens map[string]string // to the extra of a user, as JSON; or an account
 	pods   map[string]string // path to JSON
+	rights map[string]string // the user that may, to namespace/verb/resource.group/name
 	away   bool
 	asked  int
 }
@@ -42,6 +44,9 @@ func (c *cluster) RoundTrip(r *http.Request) (*http.Response, error) {
 		_, _ = io.WriteString(w, c.pods[r.URL.Path])
 		return w.Result(), nil
 	}
+	if strings.HasSuffix(r.URL.Path, "/subjectaccessreviews") {
+		return c.review(r)
+	}
 	var in tokenReview
 	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
 		return nil, err
@@ -54,8 +59,30 @@ func (c *cluster) RoundTrip(r *http.Request) (*http.Response, error) {
 	case strings.HasPrefix(extra, "{"):
 		_, _ = io.WriteString(w, `{"status":{"authenticated":true,"audiences":["crowsnest"],"user":{"username":"`+account+`","extra":`+extra+`}}}`)
 	default:
-		_, _ = io.WriteString(w, `{"status":{"authenticated":true,"audiences":["crowsnest"],"user":{"username":"`+extra+`"}}}`)
+		_, _ = io.WriteString(w, `{"status":{"authenticated":true,"audiences":["crowsnest"],"user":{"username":"`+extra+`","groups":["of-`+extra+`"]}}}`)
 	}
+	return w.Result(), nil
+}
+
+// review answers whether a user may do something, by name and group.
+func (c *cluster) review(r *http.Request) (*http.Response, error) {
+	var in accessReview
+	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+		return nil, err
+	}
+	w, on := httptest.NewRecorder(), in.Spec.Resource
+	want := on.Namespace + "/" + on.Verb + "/" + on.Resource + "." + on.Group + "/" + on.Name
+	if c.rights == nil {
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = io.WriteString(w, `{"message":"subjectaccessreviews is forbidden"}`)
+		return w.Result(), nil
+	}
+	w.WriteHeader(http.StatusCreated)
+	allowed := c.rights[in.Spec.User] == want
+	for _, group := range in.Spec.Groups {
+		allowed = allowed || c.rights[group] == want
+	}
+	_, _ = fmt.Fprintf(w, `{"status":{"allowed":%t}}`, allowed)
 	return w.Result(), nil
 }
 
@@ -167,27 +194,59 @@ func TestAFloodOfTokens(t *testing.T) {
 	require.Equal(t, http.StatusOK, try("a", "na").Code)
 }
 
-// An agent may not make the aggregator forget a node, its own included.
-func TestForgettingIsForOperators(t *testing.T) {
-	c := &cluster{tokens: map[string]string{"a": on("na")}}
-	b, try := reviewed(t, c)
-	require.Equal(t, http.StatusOK, try("a", "na").Code)
-	f := func(token string, code int) {
+// forgets returns what tries to make the aggregator forget a node.
+func forgets(t *testing.T, b *bench) func(token, node string, code int, want string) {
+	return func(token, node string, code int, want string) {
 		t.Helper()
-		r := httptest.NewRequest(http.MethodDelete, hits.NodePath+"na", nil)
-		r.Header.Set("Authorization", "Bearer "+token)
+		r := httptest.NewRequest(http.MethodDelete, hits.NodePath+node, nil)
+		if token != "" {
+			r.Header.Set("Authorization", "Bearer "+token)
+		}
 		w := httptest.NewRecorder()
 		b.s.Handler(b.p).ServeHTTP(w, r)
 		require.Equal(t, code, w.Code, w.Body)
+		require.Contains(t, w.Body.String(), want)
 	}
-	f("a", http.StatusForbidden)
-	f("", http.StatusForbidden)
+}
+
+// An agent may not make the aggregator forget a node, its own included: that is a
+// right of its own, which the API server knows.
+func TestForgettingIsForOperators(t *testing.T) {
+	c := &cluster{tokens: map[string]string{"a": on("na"), "op": "op", "member": "member", "other": "other", "one": "one"}}
+	b, try := reviewed(t, c)
+	require.Equal(t, http.StatusOK, try("a", "na").Code)
+	f := forgets(t, b)
+	f("op", "na", http.StatusServiceUnavailable, "the right to create subjectaccessreviews.authorization.k8s.io")
+	right := "crowsnest/delete/agents.crowsnest/"
+	c.rights = map[string]string{"op": right + "na", "of-member": right + "na", "one": right + "nb", "other": "tenant/delete/agents.crowsnest/na"}
+	f("a", "na", http.StatusForbidden, account+` may not delete agents.crowsnest "na" in namespace crowsnest`)
+	f("other", "na", http.StatusForbidden, "other may not delete")
+	f("one", "na", http.StatusForbidden, "one may not delete")
+	f("one", "%20nb", http.StatusForbidden, "one may not delete")
+	f("", "na", http.StatusUnauthorized, "show a token for the audience crowsnest")
+	f("made-up", "na", http.StatusUnauthorized, "token has expired")
+	c.away = true
+	f("op", "na", http.StatusServiceUnavailable, "cannot be found out")
+	c.away = false
+	require.Len(t, b.s.Status().Parts, 1)
+	require.Equal(t, int64(8), b.s.Stats().Refused[refusedAdmin])
+	f("op", "na", http.StatusNoContent, "")
+	require.Empty(t, b.s.Status().Parts)
+	f("member", "na", http.StatusNotFound, "no node")
+}
+
+// Without an API server, operators have a token of their own, or nobody may.
+func TestForgettingByToken(t *testing.T) {
+	b := newBench(t, Config{})
+	require.Equal(t, http.StatusOK, b.post((&hits.Message{Node: "na", Instance: "i1", First: 1}).Append(nil)).Code)
+	f := forgets(t, b)
+	f("a", "na", http.StatusForbidden, "nobody may")
+	f("", "na", http.StatusForbidden, "nobody may")
 	file := filepath.Join(t.TempDir(), "admin")
 	require.NoError(t, os.WriteFile(file, []byte("root\n"), 0o600))
 	b.s.cfg.AdminTokenFile, b.s.adminToken = file, newTokenFile(file, b.s.cfg.Clock)
-	f("a", http.StatusUnauthorized)
-	f("root", http.StatusNoContent)
-	require.Equal(t, int64(3), b.s.Stats().Refused[refusedAdmin])
+	f("a", "na", http.StatusUnauthorized, "admin_token_file")
+	f("root", "na", http.StatusNoContent, "")
 }
 
 func TestValidateAuthentication(t *testing.T) {

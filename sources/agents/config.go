@@ -38,7 +38,9 @@ type Config struct {
 	// certificates of clients.
 	CertificateName bool `yaml:"certificate_name"`
 	// AdminTokenFile holds the token with which an operator may make the aggregator
-	// forget a node. Without it nobody may. It is read again when it changes.
+	// forget a node. It is read again when it changes. Without it, the API server
+	// decides if TokenReview is set: a user with a token for its audience may who
+	// may delete agents.crowsnest in the namespace of the agents. Else nobody may.
 	AdminTokenFile string `yaml:"admin_token_file" bounds:"0,4096"`
 	// MaxAgents bounds the nodes that are known. Default 500.
 	MaxAgents int `yaml:"max_agents" bounds:"0,10000"`

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"crowsnest/hits"
@@ -25,7 +24,7 @@ const (
 	refusedCount     = "too_many_agents"
 	refusedBusy      = "busy"        // no memory for it now
 	refusedReview    = "unavailable" // the API server does not say who it is
-	refusedAdmin     = "admin"       // an operator without the token of one
+	refusedAdmin     = "admin"       // who may not remove a node
 )
 
 func refusals() []string {
@@ -285,7 +284,7 @@ func (h *handler) drop(n *node) {
 
 // forget forgets a node because an operator says so.
 func (h *handler) forget(w http.ResponseWriter, r *http.Request) {
-	name := strings.TrimSpace(r.PathValue("node"))
+	name := r.PathValue("node")
 	h.s.mu.Lock()
 	n := h.s.nodes[name]
 	h.s.mu.Unlock()

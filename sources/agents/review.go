@@ -41,7 +41,8 @@ type TokenReview struct {
 	// Audience is that of the tokens. Default crowsnest.
 	Audience string `yaml:"audience" bounds:"0,4096"`
 	// Kubeconfig is a file; by default the service account of the pod that this
-	// program runs in is used. It needs the right to create tokenreviews.
+	// program runs in is used. It needs the right to create tokenreviews, and
+	// subjectaccessreviews for operators.
 	Kubeconfig string `yaml:"kubeconfig" bounds:"0,4096"`
 }
 
@@ -138,7 +139,7 @@ func (r *reviewer) check(ctx context.Context, token string) (verdict, *refusal) 
 // ask reviews a token. An error says that the API server gave no answer.
 func (r *reviewer) ask(ctx context.Context, token string, now time.Time) (verdict, error) {
 	if !r.limit.AllowN(now, 1) {
-		return verdict{}, errors.New("too many tokens to review at a time")
+		return verdict{}, errCrowd
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reviewWithin)
 	defer cancel()
@@ -147,11 +148,20 @@ func (r *reviewer) ask(ctx context.Context, token string, now time.Time) (verdic
 		r.mu.Lock()
 		r.away = now
 		r.mu.Unlock()
-		if kube.Code(err) == http.StatusForbidden {
-			err = fmt.Errorf("%w; give the service account of the aggregator the right to create tokenreviews.authentication.k8s.io, and to get pods of the agents' namespace", err)
-		}
+		err = forbidden(err, "create tokenreviews.authentication.k8s.io, and to get pods of the agents' namespace")
 	}
 	return v, err
+}
+
+// errCrowd bounds what strangers can make the API server do.
+var errCrowd = errors.New("too many tokens to review at a time")
+
+// forbidden adds the right that the aggregator lacks to an error of the API server.
+func forbidden(err error, right string) error {
+	if kube.Code(err) != http.StatusForbidden {
+		return err
+	}
+	return fmt.Errorf("%w; give the service account of the aggregator the right to %s", err, right)
 }
 
 // tokenReview is as much of authentication.k8s.io/v1 as there needs to be.
@@ -166,11 +176,16 @@ type tokenReview struct {
 		Authenticated bool     `json:"authenticated"`
 		Audiences     []string `json:"audiences"`
 		Error         string   `json:"error"`
-		User          struct {
-			Username string              `json:"username"`
-			Extra    map[string][]string `json:"extra"`
-		} `json:"user"`
+		User          user     `json:"user"`
 	} `json:"status"`
+}
+
+// user is whose a token is.
+type user struct {
+	Username string              `json:"username"`
+	UID      string              `json:"uid"`
+	Groups   []string            `json:"groups"`
+	Extra    map[string][]string `json:"extra"`
 }
 
 // extra returns a value that the API server adds to a token of a pod.
@@ -181,30 +196,45 @@ func (t *tokenReview) extra(name string) string {
 	return ""
 }
 
-func (r *reviewer) review(ctx context.Context, token string) (verdict, error) {
-	t := tokenReview{APIVersion: "authentication.k8s.io/v1", Kind: "TokenReview"}
+// authenticate asks the API server whose a token is. why says that it does not
+// accept the token, err that it gave no answer.
+func (r *reviewer) authenticate(ctx context.Context, token string) (t *tokenReview, why, err error) {
+	t = &tokenReview{APIVersion: "authentication.k8s.io/v1", Kind: "TokenReview"}
 	t.Spec.Token, t.Spec.Audiences = token, []string{r.cfg.Audience}
-	if err := r.client.Create(ctx, "/apis/authentication.k8s.io/v1/tokenreviews", &t, &t); err != nil {
-		return verdict{}, err
+	if err := r.client.Create(ctx, "/apis/authentication.k8s.io/v1/tokenreviews", t, t); err != nil {
+		return nil, nil, err
 	}
-	no := func(format string, args ...any) (verdict, error) {
-		return verdict{why: &refusal{http.StatusUnauthorized, refusedAuth, fmt.Errorf("not authorized: "+format, args...)}}, nil
+	switch {
+	case !t.Status.Authenticated:
+		why = fmt.Errorf("not authorized: the API server does not accept the token for the audience %s: %s", r.cfg.Audience, or(t.Status.Error, "it gives no reason"))
+	case !slices.Contains(t.Status.Audiences, r.cfg.Audience):
+		why = fmt.Errorf("not authorized: the token is not for the audience %s", r.cfg.Audience)
+	}
+	return t, why, nil
+}
+
+// review finds out which node a token of an agent speaks for.
+func (r *reviewer) review(ctx context.Context, token string) (verdict, error) {
+	no := func(why error) (verdict, error) {
+		return verdict{why: &refusal{http.StatusUnauthorized, refusedAuth, why}}, nil
+	}
+	t, why, err := r.authenticate(ctx, token)
+	switch {
+	case err != nil:
+		return verdict{}, err
+	case why != nil:
+		return no(why)
 	}
 	ns, name, _ := strings.Cut(r.cfg.ServiceAccount, "/")
-	switch user := t.Status.User.Username; {
-	case !t.Status.Authenticated:
-		return no("the API server does not accept the token for the audience %s: %s", r.cfg.Audience, or(t.Status.Error, "it gives no reason"))
-	case !slices.Contains(t.Status.Audiences, r.cfg.Audience):
-		return no("the token is not for the audience %s", r.cfg.Audience)
-	case user != "system:serviceaccount:"+ns+":"+name:
-		return no("the token is that of %s, not of service account %s", user, r.cfg.ServiceAccount)
+	if user := t.Status.User.Username; user != "system:serviceaccount:"+ns+":"+name {
+		return no(fmt.Errorf("not authorized: the token is that of %s, not of service account %s", user, r.cfg.ServiceAccount))
 	}
-	node, err := r.nodeOf(ctx, ns, &t)
+	node, err := r.nodeOf(ctx, ns, t)
 	if err != nil {
 		return verdict{}, err
 	}
 	if node == "" {
-		return no("the token is not bound to a pod that runs on a node; mount a projected token")
+		return no(errors.New("not authorized: the token is not bound to a pod that runs on a node; mount a projected token"))
 	}
 	return verdict{node: node}, nil
 }

@@ -38,7 +38,11 @@ func TestE2EAgentTokens(t *testing.T) {
 		l.ServiceAccount(ns, "crowsnest-agent")
 	}
 	l.ServiceAccount("crowsnest", "crowsnest-aggregator")
-	l.Grant("crowsnest", "crowsnest-aggregator", "", kubelab.Rule{Groups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}})
+	l.Grant("crowsnest", "crowsnest-aggregator", "",
+		kubelab.Rule{Groups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}},
+		kubelab.Rule{Groups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}})
+	l.ServiceAccount("crowsnest", "crowsnest-operator")
+	l.Grant("crowsnest", "crowsnest-operator", "crowsnest", kubelab.Rule{Groups: []string{"crowsnest"}, Resources: []string{"agents"}, Verbs: []string{"delete"}})
 	pod := func(ns, name, node string) {
 		l.Do(http.MethodPost, "/api/v1/namespaces/"+ns+"/pods", kubelab.Object{
 			"metadata": kubelab.Object{"name": name},
@@ -75,6 +79,21 @@ func TestE2EAgentTokens(t *testing.T) {
 	f(l.PodToken("tenant", "crowsnest-agent", "agent-b", "crowsnest"), "node-b", http.StatusUnauthorized, "not of service account crowsnest/crowsnest-agent")
 	f(l.Token("crowsnest", "crowsnest-agent"), "node-a", http.StatusUnauthorized, "for the audience crowsnest")
 	f("made-up", "node-a", http.StatusUnauthorized, "not authorized")
+
+	forget := func(token string, code int, want string) {
+		t.Helper()
+		r := httptest.NewRequest(http.MethodDelete, hits.NodePath+"node-a", nil)
+		r.Header.Set("Authorization", "Bearer "+token)
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		require.Equal(t, code, w.Code, w.Body)
+		require.Contains(t, w.Body.String(), want)
+	}
+	forget(good, http.StatusForbidden, `may not delete agents.crowsnest "node-a" in namespace crowsnest`)
+	forget(l.Token("crowsnest", "crowsnest-operator"), http.StatusUnauthorized, "for the audience crowsnest")
+	forget(l.Token("tenant", "crowsnest-agent", "crowsnest"), http.StatusForbidden, "may not delete")
+	forget(l.Token("crowsnest", "crowsnest-operator", "crowsnest"), http.StatusNoContent, "")
+	f(good, "node-a", http.StatusOK, "taken")
 
 	unknown := l.PodToken("crowsnest", "crowsnest-agent", "agent-a", "crowsnest")
 	l.StopAPI()

@@ -59,10 +59,11 @@ func (l *Lab) Revoke(ns, account, in string) {
 	l.Do(http.MethodDelete, roles+ns+"-"+account, nil)
 }
 
-// Token makes a token of a service account for the API server.
-func (l *Lab) Token(ns, account string) string {
+// Token makes a token of a service account for these audiences, without any for the
+// API server.
+func (l *Lab) Token(ns, account string, audiences ...string) string {
 	l.t.Helper()
-	return l.token(ns, account, Object{"expirationSeconds": 3600})
+	return l.token(ns, account, Object{"expirationSeconds": 3600, "audiences": audiences})
 }
 
 // PodToken makes a token as the kubelet mounts it: for an audience, and bound to a

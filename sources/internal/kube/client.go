@@ -1,6 +1,6 @@
 // Package kube reads from the Kubernetes API for the sources that live on it:
-// lists in pages, watches, and streams of logs, as plain JSON over HTTP. It only
-// ever sends GET.
+// lists in pages, watches, and streams of logs, as plain JSON over HTTP. All it
+// creates are reviews, which the API server answers and does not store.
 package kube
 
 import (
