@@ -98,25 +98,40 @@ func (d *deadline) disarm() {
 	}
 }
 
-// first returns the earliest deadline, or nil if there is none.
-func (g *group) first() *deadline {
+// first returns the earliest deadline of a group, or nil if there is none.
+func (e *Engine) first(g *group) *deadline {
 	for len(g.heap) > 0 {
 		d := g.heap[0]
-		at := d.due()
-		if at == d.at {
+		at, ok := e.dueOf(d)
+		switch {
+		case !ok:
+		case at == d.at:
 			return d
+		default:
+			d.at = at // it was put off
+			heap.Fix(&g.heap, 0)
 		}
-		d.at = at // it was put off
-		heap.Fix(&g.heap, 0)
 	}
 	return nil
 }
 
-// takeDue takes what is due at the watermark out of the heap.
-func (g *group) takeDue(due []*deadline) []*deadline {
+// dueOf computes a deadline. If that panics, the rule is quarantined and the
+// deadline is in no heap any more.
+func (e *Engine) dueOf(d *deadline) (at int64, ok bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			e.quarantine(d.rs, e.evictions.now)
+			d.disarm()
+		}
+	}()
+	return d.due(), true
+}
+
+// takeDue takes what is due at the watermark of a group out of its heap.
+func (e *Engine) takeDue(g *group, due []*deadline) []*deadline {
 	w := g.watermark()
 	for len(g.heap) > 0 && g.heap[0].at <= w {
-		if d := g.first(); d.at <= w {
+		if d := e.first(g); d != nil && d.at <= w {
 			d.disarm()
 			due = append(due, d)
 		}
@@ -124,10 +139,12 @@ func (g *group) takeDue(due []*deadline) []*deadline {
 	return due
 }
 
-// rearm orders the heap anew after its deadlines were moved.
-func (g *group) rearm() {
-	for _, d := range g.heap {
-		d.at = d.due()
+// rearm orders the heap of a group again after its deadlines were moved.
+func (e *Engine) rearm(g *group) {
+	for _, d := range slices.Clone(g.heap) {
+		if at, ok := e.dueOf(d); ok {
+			d.at = at
+		}
 	}
 	heap.Init(&g.heap)
 }
@@ -136,7 +153,7 @@ func (g *group) rearm() {
 func (e *Engine) conclude(now int64) {
 	due := e.due[:0]
 	for _, g := range e.groups {
-		due = g.takeDue(due)
+		due = e.takeDue(g, due)
 	}
 	slices.SortFunc(due, (*deadline).inTurn)
 	for _, d := range due {
@@ -185,7 +202,7 @@ func (e *Engine) decide(ep *episode, now int64) (ended bool) {
 func (e *Engine) nextDeadline() int64 {
 	next := int64(math.MaxInt64)
 	for _, g := range e.groups {
-		if d := g.first(); d != nil {
+		if d := e.first(g); d != nil {
 			next = min(next, d.at+g.lateness)
 		}
 	}

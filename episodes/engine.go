@@ -196,8 +196,8 @@ func (e *Engine) Evaluate(now time.Time) []Episode {
 // update lets Evaluate return the firing episodes that went on.
 func (e *Engine) update(now int64) {
 	for _, ep := range e.dirty {
-		if ep.dirty && ep.state == StateFiring && !ep.rs.quarantined {
-			e.guard(ep.rs, now, func() { e.changes = append(e.changes, e.export(ep, now)) })
+		if ep.dirty && ep.state == StateFiring {
+			e.changes = append(e.changes, e.exportSafely(ep, now))
 		}
 		ep.dirty = false
 	}

@@ -107,7 +107,7 @@ func (e *Engine) bind() {
 		if rs.frozen() != noTime {
 			e.isolate(rs)
 		}
-		rs.arm()
+		e.guard(rs, e.evictions.now, rs.arm)
 	}
 }
 

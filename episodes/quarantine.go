@@ -4,12 +4,14 @@ import (
 	"crowsnest/rules"
 )
 
-// guard runs what concerns one rule. If that panics, the rule is quarantined: no
-// further hit of it counts, what it has open stays open, and nothing is concluded
-// from its silence until Swap puts another version into force. Other rules go on.
-func (e *Engine) guard(rs *ruleState, now int64, f func()) {
+// guard runs what concerns one rule and reports whether it returned. If it panics,
+// the rule is quarantined: no further hit of it counts, what it has open stays open,
+// and nothing is concluded from its silence until Swap puts another version into
+// force. Other rules go on.
+func (e *Engine) guard(rs *ruleState, now int64, f func()) (ok bool) {
 	defer e.recoverRule(rs, now)
 	f()
+	return true
 }
 
 // recoverRule is deferred around what concerns one rule. The caller holds the lock.
@@ -21,10 +23,6 @@ func (e *Engine) recoverRule(rs *ruleState, now int64) {
 
 func (e *Engine) quarantine(rs *ruleState, now int64) {
 	rs.quarantined = true
-	if rs.suspended != noTime {
-		return
-	}
-	rs.suspended = now
 	// Its deadlines are in a heap that other rules share, and may be what panics.
 	for _, ep := range rs.open {
 		ep.due.disarm()
@@ -33,7 +31,10 @@ func (e *Engine) quarantine(rs *ruleState, now int64) {
 		l.due.disarm()
 	}
 	rs.over.due.disarm()
-	e.isolate(rs)
+	if rs.suspended == noTime {
+		rs.suspended = now
+		e.isolate(rs)
+	}
 }
 
 // Quarantined returns the rules that panicked in the engine and are not
@@ -59,13 +60,11 @@ func (ep *episode) broken() Episode {
 	}
 }
 
-// exportSafely is export for readers that list all rules: a rule that panics is
-// quarantined and its episode listed without texts.
+// exportSafely is export. If the rule panics, it is quarantined, and the episode is
+// returned without texts.
 func (e *Engine) exportSafely(ep *episode, now int64) (x Episode) {
-	x = ep.broken()
-	if ep.rs.quarantined {
-		return x
+	if !e.guard(ep.rs, now, func() { x = e.export(ep, now) }) {
+		x = ep.broken()
 	}
-	e.guard(ep.rs, now, func() { x = e.export(ep, now) })
 	return x
 }

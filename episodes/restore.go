@@ -51,7 +51,7 @@ func (e *Engine) Restore(data []byte, now time.Time) error {
 			e.restoreGone(r, nanos(now))
 			continue
 		}
-		e.restoreRule(rs, r, &s, nanos(now))
+		e.guard(rs, nanos(now), func() { e.restoreRule(rs, r, &s, nanos(now)) })
 	}
 	e.setBack(s.Clock, nanos(now))
 	e.tellAll()
@@ -103,10 +103,8 @@ func (e *Engine) restoreRule(rs *ruleState, r ruleSnapshot, from *snapshot, now 
 		if len(s.Values) != len(rs.rule.By) || s.State != StatePending && s.State != StateFiring {
 			continue // not written by this program
 		}
-		ep := e.restoreEpisode(rs, r.Wants, s, from, now)
-		if rs.open[ep.key] == nil {
-			e.add(ep, cmp.Or(s.Party, s.Namespace, rs.partyOfKey(s.Values)))
-			ep.due.arm()
+		if !e.guard(rs, now, func() { e.restoreOpen(rs, r.Wants, s, from, now) }) {
+			e.guard(rs, now, func() { e.restoreOpen(rs, r.Wants, s.bare(), from, now) })
 		}
 	}
 	for _, w := range r.Windows {
@@ -136,6 +134,23 @@ func (e *Engine) restoreRule(rs *ruleState, r ruleSnapshot, from *snapshot, now 
 		rs.over.due.arm()
 	}
 	e.rename(rs, now) // severity or labels may have changed meanwhile
+}
+
+func (e *Engine) restoreOpen(rs *ruleState, wants []string, s episodeSnapshot, from *snapshot, now int64) {
+	ep := e.restoreEpisode(rs, wants, s, from, now)
+	if rs.open[ep.key] != nil {
+		return
+	}
+	e.add(ep, cmp.Or(s.Party, s.Namespace, rs.partyOfKey(s.Values)))
+	if !rs.quarantined {
+		ep.due.arm()
+	}
+}
+
+// bare is the episode without what only further lines need.
+func (s episodeSnapshot) bare() episodeSnapshot {
+	s.Window, s.Chain, s.Times, s.Logs = nil, nil, nil, nil
+	return s
 }
 
 func (e *Engine) restoreEpisode(rs *ruleState, wants []string, s episodeSnapshot, from *snapshot, now int64) *episode {

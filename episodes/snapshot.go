@@ -178,7 +178,7 @@ func (e *Engine) Copy() Copy {
 	s := snapshot{Version: snapshotVersion, Identity: e.cfg.Identity, Clock: e.evictions.now, Old: e.step.old, By: e.step.by}
 	s.Seen, s.SeenOf = e.seen.save()
 	for _, rs := range e.order {
-		if r := e.saveRule(rs); r.Open != nil || r.Windows != nil || r.Cleared != nil || r.Muted != nil || r.Overflow != nil {
+		if r := e.saveSafely(rs); r.Open != nil || r.Windows != nil || r.Cleared != nil || r.Muted != nil || r.Overflow != nil {
 			s.Rules = append(s.Rules, r)
 		}
 	}
@@ -214,6 +214,19 @@ func (e *Engine) saveClosed() ([]savedEpisode, []closedTexts) {
 		texts[i] = closedTexts{x.closedKey(), x.Annotations, x.Line, x.First}
 	}
 	return out, texts
+}
+
+// saveSafely is saveRule. Of a rule that panics, what identifies its open episodes is
+// saved: without them, a restart would end their alerts.
+func (e *Engine) saveSafely(rs *ruleState) (out ruleSnapshot) {
+	if e.guard(rs, e.evictions.now, func() { out = e.saveRule(rs) }) {
+		return out
+	}
+	out = ruleSnapshot{Alert: rs.rule.Alert, Hash: rs.rule.Hash, Wants: rs.rule.Wants}
+	for _, ep := range rs.open {
+		out.Open = append(out.Open, ep.saved())
+	}
+	return out
 }
 
 func (e *Engine) saveRule(rs *ruleState) ruleSnapshot {
@@ -252,15 +265,19 @@ func (e *Engine) saveRule(rs *ruleState) ruleSnapshot {
 	return out
 }
 
+// saved is what identifies an episode and says how far it is.
+func (ep *episode) saved() episodeSnapshot {
+	return episodeSnapshot{
+		Values: ep.values, Identity: ep.who.saved(), Loose: ep.loose, Nameless: ep.nameless, Labels: ep.labels, State: ep.state, Namespace: ep.namespace,
+		Starts: ep.starts, Moved: ep.moved, Newest: ep.newest, From: ep.from, Fired: ep.fired, Written: ep.written, Lines: ep.lines, LastID: ep.lastID,
+	}
+}
+
 // saveEpisode saves an episode.
 func (e *Engine) saveEpisode(ep *episode) episodeSnapshot {
-	x := episodeSnapshot{
-		Party: ep.charged(),
-		Times: ep.times.pack(), Log: ep.logs.first, Logs: slices.Clone(ep.logs.known),
-		Values: ep.values, Identity: ep.who.saved(), Loose: ep.loose, Nameless: ep.nameless, Labels: ep.labels, State: ep.state, Namespace: ep.namespace, Starts: ep.starts, Moved: ep.moved, Newest: ep.newest,
-		From: ep.from, Fired: ep.fired, Written: ep.written, Lines: ep.lines, LastID: ep.lastID,
-		Chain: saveValues(ep.rs.rule, ep.chain), Line: e.savedLine(&ep.last.line), First: e.savedLine(&ep.first),
-	}
+	x := ep.saved()
+	x.Party, x.Times, x.Log, x.Logs = ep.charged(), ep.times.pack(), ep.logs.first, slices.Clone(ep.logs.known)
+	x.Chain, x.Line, x.First = saveValues(ep.rs.rule, ep.chain), e.savedLine(&ep.last.line), e.savedLine(&ep.first)
 	if x.First == x.Line {
 		x.First = ""
 	}

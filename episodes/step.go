@@ -32,11 +32,11 @@ func (e *Engine) clockSet(by, at int64) {
 	}
 	e.unmark()
 	for _, rs := range e.rules {
-		rs.move(by)
+		e.guard(rs, at, func() { rs.move(by) })
 		rs.newest = min(rs.newest, at)
 	}
 	for _, g := range e.groups {
-		g.rearm()
+		e.rearm(g)
 	}
 	for _, pod := range e.gone.Keys() { // from the oldest: their order stays
 		if t, ok := e.gone.Peek(pod); ok {

@@ -1,0 +1,134 @@
+package episodes
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/matcher"
+	"crowsnest/rules"
+)
+
+// damagedBench has an open episode of a rule Bad and of a rule Good.
+func damagedBench(t *testing.T) (b *bench, bad, good *rules.Rule) {
+	bad = rule(func(r *rules.Rule) {
+		r.Alert, r.By, r.Count, r.Within = "Bad", []string{"pod"}, 2, time.Hour
+		r.Clear = &rules.Aside{}
+	})
+	good = rule(func(r *rules.Rule) { r.Alert, r.Clear = "Good", &rules.Aside{} })
+	b = newBench(t, bad, good)
+	b.take(0, lineHit(bad, 0, 0, "bad", "p"), lineHit(bad, 0, time.Second, "bad", "p"), lineHit(good, 0, 0, "good"))
+	b.advance(time.Minute)
+	require.Len(t, b.firing(), 2)
+	return b, bad, good
+}
+
+// damage breaks the state of an open episode such that whoever looks at its lines
+// panics.
+func (b *bench) damage(r *rules.Rule) {
+	for _, ep := range b.e.rules[r.Alert].open {
+		ep.window.newest, ep.chain = nil, hits{nil}
+		ep.window.values = hits{nil}
+	}
+}
+
+// TestPanicOfSnapshot saves every other rule, and of the rule that panics its open
+// episodes, so that a restart ends no alert.
+func TestPanicOfSnapshot(t *testing.T) {
+	b, bad, _ := damagedBench(t)
+	b.damage(bad)
+	b.restart(2 * time.Minute)
+	b.advance(3 * time.Minute)
+	require.Len(t, b.firing(), 2)
+	require.Empty(t, b.e.Quarantined(), "the state that was read is good")
+}
+
+// TestPanicOfClock moves every other rule with the clock.
+func TestPanicOfClock(t *testing.T) {
+	b, bad, good := damagedBench(t)
+	b.damage(bad)
+	b.e.ClockSet(time.Hour, at(time.Hour+time.Minute))
+	require.Equal(t, []*rules.Rule{bad}, b.e.Quarantined())
+	b.take(time.Hour+2*time.Minute, lineHit(good, matcher.PartClear, time.Hour+2*time.Minute, "over"))
+	b.advance(time.Hour + 3*time.Minute)
+	require.Len(t, b.firing(), 1, "the other rule goes on")
+	_, err := b.e.Snapshot()
+	require.NoError(t, err)
+}
+
+// TestPanicOfDeadline goes on where the deadline of one episode cannot be computed.
+func TestPanicOfDeadline(t *testing.T) {
+	b, bad, _ := damagedBench(t)
+	for _, ep := range b.e.rules[bad.Alert].open {
+		ep.due.rs = &ruleState{} // without a rule
+	}
+	b.advance(48 * time.Hour)
+	require.Equal(t, []string{"Bad"}, alertNames(b.firing()), "the other rule expires")
+}
+
+func alertNames(eps map[Fingerprint]Episode) (out []string) {
+	for _, x := range eps {
+		out = append(out, x.Alert)
+	}
+	return out
+}
+
+// TestDamagedSnapshot reads a snapshot of which each value in turn has another form
+// or size. Nothing panics, and the rule that is not damaged goes on.
+func TestDamagedSnapshot(t *testing.T) {
+	b, bad, good := damagedBench(t)
+	b.take(2*time.Minute, lineHit(bad, matcher.PartClear, 2*time.Minute, "over", "q"), lineHit(bad, 0, 2*time.Minute, "bad", "r"))
+	data, err := b.e.Snapshot()
+	require.NoError(t, err)
+	var all map[string]any
+	require.NoError(t, json.Unmarshal(data, &all))
+	var of map[string]any
+	for _, r := range all["rules"].([]any) {
+		if m := r.(map[string]any); m["alert"] == "Bad" {
+			of = m
+		}
+	}
+	tried := 0
+	mutate(of, func(what string) {
+		tried++
+		text, err := json.Marshal(all)
+		require.NoError(t, err)
+		b.e, b.told = b.engine(Config{}), nil
+		if b.e.Restore(text, at(3*time.Minute)) != nil {
+			return
+		}
+		b.advance(4 * time.Minute)
+		require.Contains(t, alertNames(b.firing()), "Good", what)
+		b.take(4*time.Minute, lineHit(bad, 0, 4*time.Minute, "bad", "p"), lineHit(bad, matcher.PartClear, 4*time.Minute, "over", "p"))
+		b.e.ClockSet(time.Second, at(4*time.Minute+time.Second))
+		b.advance(5 * time.Minute)
+		_, err = b.e.Snapshot()
+		require.NoError(t, err, what)
+		require.NotContains(t, b.e.Quarantined(), good, what)
+	})
+	require.Greater(t, tried, 200)
+}
+
+// mutate calls f with each value below x replaced by each of some others, in turn.
+func mutate(x any, f func(what string)) {
+	try := func(key string, set func(any), was any) {
+		for _, v := range []any{nil, "", "x", -1, 0, 1e18, -9.2e18, []any{}, []any{nil}, []any{[]any{nil}}, map[string]any{}, []any{"a", "b", "c"}} {
+			set(v)
+			f(key)
+		}
+		set(was)
+		mutate(was, f)
+	}
+	switch x := x.(type) {
+	case map[string]any:
+		for k, was := range x {
+			try(k, func(v any) { x[k] = v }, was)
+		}
+	case []any:
+		for i, was := range x {
+			try("entry", func(v any) { x[i] = v }, was)
+		}
+	}
+}
