@@ -104,7 +104,7 @@ func (c *cli) checkConfig(file, form string) error {
 	if len(problems.Errors()) == 0 {
 		problems = append(problems, cfg.checkFiles()...)
 		var found rules.Problems
-		set, found = cfg.loadRules()
+		set, found = loadConfigured(cfg)
 		problems = append(problems, found...)
 		if set != nil {
 			rulesLoaded = len(set.Rules)
@@ -118,7 +118,7 @@ func (c *cli) checkConfig(file, form string) error {
 	if form == "text" {
 		fmt.Fprintf(c.err, "%s: %d rules: %d errors, %d warnings\n", file, rulesLoaded, errs, len(problems.Warnings()))
 		if errs == 0 {
-			fmt.Fprintln(c.err, cfg.identityText())
+			fmt.Fprintln(c.err, identityText(cfg.Global.Identity))
 			fmt.Fprint(c.err, originText(set))
 		}
 	}
@@ -129,8 +129,7 @@ func (c *cli) checkConfig(file, form string) error {
 }
 
 // identityText says what separates the lines of one cluster from those of another.
-func (c *Config) identityText() string {
-	names := c.Global.Identity
+func identityText(names []string) string {
 	if len(names) == 0 {
 		return "identity: none; lines of all clusters count together (global.identity)"
 	}
@@ -177,4 +176,29 @@ func writeFindings(w io.Writer, form string, all []findings.Finding) error {
 		return findings.SARIF(w, all, version.Version)
 	}
 	return findings.GitHub(w, all)
+}
+
+// originText says whose lines the rules believe, and names the critical rules
+// that do not say it. set may be nil.
+func originText(set *rules.Set) string {
+	if set == nil {
+		return ""
+	}
+	restricted := 0
+	var unstated []string
+	for _, r := range set.Rules {
+		switch _, stated := r.Origin["origin"]; {
+		case r.Infrastructure:
+			restricted++
+		case r.Severity == rules.SeverityCritical && r.Mode == rules.ModeOn && !stated:
+			unstated = append(unstated, r.Alert)
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d rules believe infrastructure namespaces only (rules.infrastructure_namespaces): %s\n",
+		restricted, strings.Join(set.Namespaces.List(), ", "))
+	if len(unstated) > 0 {
+		fmt.Fprintf(&b, "whoever can run a pod can raise %d critical rules that do not state `origin`: %s\n", len(unstated), strings.Join(unstated, ", "))
+	}
+	return b.String()
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crowsnest/test/rulefolder"
+
 	"crowsnest/episodes"
 	"crowsnest/matcher"
 	"crowsnest/rules"
@@ -17,7 +19,7 @@ import (
 // such that an Alertmanager with the right clock takes them for what they are.
 func TestDaemonClockIsSet(t *testing.T) {
 	s := newShip(t)
-	s.rules.write("b.yaml", pack("b", "B", "text of b"))
+	s.rules.Write("b.yaml", rulefolder.Pack("b", "B", "text of b"))
 	s.start()
 	s.log("vc-0", "text of a")
 	s.eventually(func() bool { return len(s.am.firing("A")) == 1 }, "A is told")

@@ -34,6 +34,9 @@ const defaultConfigFile = "/etc/crowsnest/crowsnest.yml"
 // defaultStorage is where state lies if nothing else is said.
 const defaultStorage = "data"
 
+// defaultBlindAfter is how long a source may be away before CrowsnestBlind fires.
+const defaultBlindAfter = 5 * time.Minute
+
 // Config is the configuration file of the daemon.
 type Config struct {
 	Global    Global        `yaml:"global"`
@@ -165,12 +168,15 @@ const maxRuleCPU = 1024
 // defaultConfig is what an empty file means.
 func defaultConfig() *Config {
 	return &Config{
-		Global:  Global{BlindAfter: blindAfter, Identity: rules.DefaultIdentity},
+		Global:  Global{BlindAfter: defaultBlindAfter, Identity: rules.DefaultIdentity},
 		Rules:   RulesConfig{Shipped: true},
 		Limits:  Limits{ActiveAlerts: 1000, Keys: 10000, Fingerprints: 32768, RuleCPU: 0.2},
 		Storage: Storage{Path: defaultStorage},
 	}
 }
+
+// Path returns the name of the file that the configuration was read from.
+func (c *Config) Path() string { return c.file }
 
 // readConfig reads and checks a configuration file. The error lists every
 // problem of the file. It does not open what the file names.

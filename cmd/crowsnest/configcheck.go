@@ -206,13 +206,15 @@ func (c *Config) checkNames(k *checker) {
 	}
 }
 
-// numbered is the name of the i-th of a kind, from 0.
-func numbered(name, kind string, i int) string {
-	switch {
-	case name != "":
-		return name
-	case i == 0:
-		return kind
+// checkStages finds what does not go together.
+func (c *Config) checkStages(k *checker) {
+	if c.Sinks.Upstream == nil {
+		return
 	}
-	return fmt.Sprintf("%s-%d", kind, i+1)
+	if p := c.Sources.Agents; p != nil {
+		k.add(p.Keys.At, "bad-value", "agents: an agent cannot take the hits of other agents", "remove sources.agents, or sinks.upstream to make this an aggregator")
+	}
+	if c.Rules.Scope != "" {
+		k.add(c.Rules.Keys.Value("scope"), "bad-value", "scope: with sinks.upstream the aggregator concludes, from all rules", "remove the key")
+	}
 }

@@ -168,3 +168,13 @@ func yamlScalar(v reflect.Value) (string, bool) {
 	}
 	return "", false
 }
+
+// effective writes the effective configuration, with the namespaces that are
+// believed in the place of the changes to the built-in list.
+func (c *Config) effective() string {
+	shown := *c
+	if trusted, err := c.namespaces(); err == nil {
+		shown.Rules.InfrastructureNamespaces = trusted.List()
+	}
+	return configYAML(shown)
+}

@@ -21,7 +21,7 @@ type watch struct {
 func newWatch(t *testing.T) *watch {
 	w := &watch{t: t, start: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	w.now = w.start
-	w.a = newSelfAlerts(w.start)
+	w.a = newSelfAlerts(w.start, defaultBlindAfter)
 	return w
 }
 
@@ -30,7 +30,7 @@ func (w *watch) restart(d time.Duration) {
 	saved, err := w.a.Export()
 	require.NoError(w.t, err)
 	w.now = w.now.Add(d)
-	w.a = newSelfAlerts(w.now)
+	w.a = newSelfAlerts(w.now, defaultBlindAfter)
 	require.NoError(w.t, w.a.Import(saved))
 }
 

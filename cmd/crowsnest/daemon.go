@@ -76,7 +76,7 @@ type daemon struct {
 type daemonOptions struct {
 	cfg      *Config
 	log      zerolog.Logger
-	web      webFlags
+	web      webOptions
 	listener net.Listener // closed by run
 	probe    net.Listener // nil: none
 	stdin    io.Reader
@@ -118,8 +118,17 @@ const (
 	updateEvery = time.Second
 )
 
-// newDaemon loads the rules and makes all parts. It starts nothing.
+// newDaemon loads the rules and makes all parts. It starts nothing. On an error
+// the listeners are closed.
 func newDaemon(opt daemonOptions) (*daemon, error) {
+	d, err := makeDaemon(opt)
+	if err != nil {
+		return nil, errors.Join(err, closeAll(opt.listener, opt.probe))
+	}
+	return d, nil
+}
+
+func makeDaemon(opt daemonOptions) (*daemon, error) {
 	d := &daemon{
 		opt: opt, log: opt.log, now: opt.now, loader: newLoader(),
 		finished: map[string]error{},
@@ -132,9 +141,9 @@ func newDaemon(opt daemonOptions) (*daemon, error) {
 	d.opt.now = d.now
 	d.start = d.now().UTC()
 	d.cfg.Store(opt.cfg)
-	d.self = newSelfAlerts(d.start)
-	d.self.blindAfter = opt.cfg.Global.BlindAfter
+	d.self = newSelfAlerts(d.start, opt.cfg.Global.BlindAfter)
 	d.guard = newCostGuard(opt.cfg.Limits.RuleCPU)
+	d.checkReach()
 	red, err := newRedactor(opt.cfg.Redaction)
 	if err != nil {
 		return nil, err
@@ -154,7 +163,7 @@ func newDaemon(opt daemonOptions) (*daemon, error) {
 		return nil, err
 	}
 
-	d.tried.Store(ptr(opt.cfg.fingerprint()))
+	d.tried.Store(ptr(fingerprint(opt.cfg)))
 	first, wrong, err := d.loader.orKept(opt.cfg, keptRules(opt.cfg.Storage.Path))
 	if err != nil {
 		return nil, err

@@ -18,6 +18,9 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
+
+	"crowsnest/test/rulefolder"
+
 	"go.uber.org/goleak"
 
 	"crowsnest/episodes"
@@ -98,7 +101,7 @@ type ship struct {
 	t     *testing.T
 	dir   string
 	am    *receiver
-	rules folder
+	rules rulefolder.Folder
 	url   string
 	cfg   func(*Config) // changes the configuration; nil: nothing
 	d     *daemon
@@ -113,8 +116,8 @@ func newShip(t *testing.T) *ship {
 
 // oneOfShips is newShip for a test of several, which looks for goroutines itself.
 func oneOfShips(t *testing.T) *ship {
-	s := &ship{t: t, dir: t.TempDir(), am: newReceiver(t), rules: newFolder(t)}
-	s.rules.write("a.yaml", strings.Replace(pack("a", "A", "text of a"), "severity:", "clear: recovered\n  severity:", 1))
+	s := &ship{t: t, dir: t.TempDir(), am: newReceiver(t), rules: rulefolder.New(t)}
+	s.rules.Write("a.yaml", strings.Replace(rulefolder.Pack("a", "A", "text of a"), "severity:", "clear: recovered\n  severity:", 1))
 	require.NoError(t, os.MkdirAll(s.dir+"/pods", 0o755))
 	return s
 }
@@ -126,7 +129,7 @@ func (s *ship) start() {
 	none := time.Duration(0)
 	cfg := defaultConfig()
 	cfg.Global.ExternalLabels = map[string]string{"cluster": "lab"}
-	cfg.Rules = RulesConfig{Paths: []string{s.rules.dir}}
+	cfg.Rules = RulesConfig{Paths: []string{s.rules.Dir}}
 	cfg.Storage.Path = s.dir + "/state"
 	cfg.Sources.Kubelet = &part[kubelet.Config]{Config: kubelet.Config{Dir: s.dir + "/pods"}}
 	cfg.Sinks.Alertmanager = parts[alertmanager.Config]{{Config: alertmanager.Config{URLs: []string{s.am.server.URL}, MinFiring: &none}}}
@@ -136,7 +139,7 @@ func (s *ship) start() {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	s.d, err = newDaemon(daemonOptions{
-		cfg: cfg, log: zerolog.New(zerolog.NewTestWriter(t)), listener: l, web: webFlags{lifecycle: true},
+		cfg: cfg, log: zerolog.New(zerolog.NewTestWriter(t)), listener: l, web: webOptions{lifecycle: true},
 		getenv: func(string) string { return "" }, now: s.clock.Now,
 	})
 	require.NoError(t, err)
@@ -275,12 +278,12 @@ func TestDaemonReload(t *testing.T) {
 	s := newShip(t)
 	s.start()
 	// By hand, with the whole error.
-	s.rules.write("b.yaml", pack("b", "B", "text of b"))
+	s.rules.Write("b.yaml", rulefolder.Pack("b", "B", "text of b"))
 	code, body := s.do(http.MethodPost, "/-/reload")
 	require.Equal(t, http.StatusOK, code, body)
 	s.log("vc-0", "text of b")
 	s.eventually(func() bool { return len(s.am.firing("B")) == 1 }, "the new rule works")
-	s.rules.write("b.yaml", "pack: {nme: b}\n")
+	s.rules.Write("b.yaml", "pack: {nme: b}\n")
 	code, body = s.do(http.MethodPost, "/-/reload")
 	require.Equal(t, http.StatusBadRequest, code)
 	require.Contains(t, body, "did you mean `name`?")
@@ -288,7 +291,7 @@ func TestDaemonReload(t *testing.T) {
 	require.False(t, s.am.resolved("B"), "the last good version stays")
 
 	// By itself, when files change; a rule that is gone resolves its alerts.
-	s.rules.remove("b.yaml")
+	s.rules.Remove("b.yaml")
 	s.eventually(func() bool { return s.am.resolved("B") && s.am.resolved(alertPackBroken) }, "the folder is watched")
 }
 
@@ -345,7 +348,7 @@ func TestDaemonStartsWithKeptRules(t *testing.T) {
 	s := newShip(t)
 	s.start()
 	s.stop()
-	s.rules.write("a.yaml", "half writ")
+	s.rules.Write("a.yaml", "half writ")
 	s.start()
 	s.log("vc-0", "text of a")
 	s.eventually(func() bool { return len(s.am.firing("A")) == 1 && len(s.am.firing(alertPackBroken)) == 1 }, "the rule works, and people are told")

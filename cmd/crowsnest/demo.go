@@ -114,7 +114,7 @@ func (c *cli) playDemo(ctx context.Context, f demoFlags, st demoStage) error {
 		getenv: func(string) string { return "" }, extra: []sinks.Sink{screen},
 	})
 	if err != nil {
-		return errors.Join(err, l.Close())
+		return err
 	}
 	st.say("crowsnest     http://%s", l.Addr())
 	st.say("Alertmanager  %s", st.am.URL)

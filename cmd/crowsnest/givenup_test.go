@@ -6,13 +6,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"crowsnest/test/rulefolder"
 )
 
 // A rule that is given up is told of, shows everywhere, keeps what it had open,
 // and stays so until it is changed.
 func TestDaemonGivesUpRule(t *testing.T) {
 	s := newShip(t)
-	s.rules.write("b.yaml", pack("b", "B", "text of b"))
+	s.rules.Write("b.yaml", rulefolder.Pack("b", "B", "text of b"))
 	s.start()
 	s.log("vc-0", "text of a")
 	s.eventually(func() bool { return len(s.am.firing("A")) == 1 }, "the alert arrives")
@@ -42,7 +44,7 @@ func TestDaemonGivesUpRule(t *testing.T) {
 	require.False(t, s.am.resolved("A"))
 
 	// A reload that does not change it.
-	s.rules.write("b.yaml", pack("b", "B", "another text of b"))
+	s.rules.Write("b.yaml", rulefolder.Pack("b", "B", "another text of b"))
 	code, body := s.do(http.MethodPost, "/-/reload")
 	require.Equal(t, http.StatusOK, code, body)
 	require.NotSame(t, program, s.d.pipe.rules.Load().program)
@@ -51,7 +53,7 @@ func TestDaemonGivesUpRule(t *testing.T) {
 	require.False(t, s.am.resolved("A"))
 
 	// One that does.
-	s.rules.write("a.yaml", pack("a", "A", "new text of a"))
+	s.rules.Write("a.yaml", rulefolder.Pack("a", "A", "new text of a"))
 	code, body = s.do(http.MethodPost, "/-/reload")
 	require.Equal(t, http.StatusOK, code, body)
 	require.False(t, givenUp())

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"maps"
 	"os"
 	"regexp"
 	"time"
@@ -102,12 +101,6 @@ func newSources(opt daemonOptions, set *rules.Set) ([]sources.Source, error) {
 	return out, nil
 }
 
-// lokiNamed is the i-th Loki that is read.
-func lokiNamed(cfg lokisource.Config, i int) lokisource.Config {
-	cfg.Name = numbered(cfg.Name, "loki", i)
-	return cfg
-}
-
 // ownPod is the pod that this process runs in, whose log is never read.
 func ownPod(getenv func(string) string) (namespace, pod string) {
 	namespace, pod = getenv("POD_NAMESPACE"), getenv("POD_NAME")
@@ -178,27 +171,6 @@ func newSinks(opt daemonOptions, latency func(time.Duration)) ([]sinks.Sink, err
 		out = append(out, s)
 	}
 	return out, nil
-}
-
-// into adds what concerns every sink to the settings of one.
-func (g Global) into(labels *map[string]string, url *string) {
-	*labels = merged(g.ExternalLabels, *labels)
-	if *url == "" {
-		*url = g.ExternalURL
-	}
-}
-
-// merged returns a with the entries of b, which win.
-func merged(a, b map[string]string) map[string]string {
-	if len(a)+len(b) == 0 {
-		return nil
-	}
-	out := maps.Clone(a)
-	if out == nil {
-		out = map[string]string{}
-	}
-	maps.Copy(out, b)
-	return out
 }
 
 func compilePatterns(patterns []string) ([]*regexp.Regexp, error) {

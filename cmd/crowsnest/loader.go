@@ -1,8 +1,6 @@
 package main
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,7 +9,6 @@ import (
 
 	"crowsnest/replay"
 	"crowsnest/rules"
-	"crowsnest/strictyaml"
 	"crowsnest/web"
 )
 
@@ -32,7 +29,7 @@ func newLoader() *loader {
 
 // parse reads and parses what a configuration names.
 func (l *loader) parse(cfg *Config) ([]*rules.Document, rules.Problems) {
-	files, problems := cfg.ruleFiles()
+	files, problems := ruleFiles(cfg)
 	docs, found := parseFiles(files)
 	for i, d := range docs {
 		l.texts[d.SHA256()] = files[i].Data
@@ -86,7 +83,7 @@ var errNoRules = errors.New("no rule would be left: the rules that are in force 
 // first loads everything for a start: the error lists every problem.
 func (l *loader) first(cfg *Config) (loaded, error) {
 	docs, problems := l.parse(cfg)
-	set, found := cfg.build(docs)
+	set, found := buildConfigured(cfg, docs)
 	if errs := append(problems, found...).Errors(); len(errs) > 0 {
 		errs.Sort()
 		return loaded{}, fmt.Errorf("load rules:\n%w", errs)
@@ -114,7 +111,7 @@ func (l *loader) again(cfg *Config) (loaded, error) {
 		}
 	}
 	for {
-		set, found := cfg.build(out.docs)
+		set, found := buildConfigured(cfg, out.docs)
 		if errs := found.Errors(); len(errs) > 0 {
 			d := l.culprit(out.docs, errs)
 			if d == nil {
@@ -235,63 +232,4 @@ func (l *loader) keep(docs []*rules.Document) {
 		}
 	}
 	l.texts = texts
-}
-
-// ruleFiles reads every file of rules that the configuration names.
-func (c *Config) ruleFiles() ([]rules.File, rules.Problems) {
-	var files []rules.File
-	var problems rules.Problems
-	if c.Rules.Shipped {
-		shipped, err := shippedFiles()
-		if err != nil {
-			problems = append(problems, rules.Problem{File: "shipped", Check: "read", Message: err.Error()})
-		}
-		files = append(files, shipped...)
-	}
-	for _, p := range slices.Concat(c.Rules.Paths, c.Rules.Overrides) {
-		read, found := rules.ReadPaths([]string{p})
-		if c.Rules.AllowEmpty && len(read) == 0 {
-			found = slices.DeleteFunc(found, func(p rules.Problem) bool { return strings.Contains(p.Message, "has no *.yaml") })
-		}
-		files, problems = append(files, read...), append(problems, found...)
-	}
-	return files, problems
-}
-
-// build joins documents; with allow_empty, none is a set as well.
-func (c *Config) build(docs []*rules.Document) (*rules.Set, rules.Problems) {
-	trusted, err := c.namespaces()
-	if err != nil {
-		return nil, rules.Problems{c.Rules.Keys.Key("infrastructure_namespaces").Problem(strictyaml.Error, "bad-value", err.Error(), "")}
-	}
-	if len(docs) == 0 {
-		if c.Rules.AllowEmpty {
-			return &rules.Set{Namespaces: trusted}, nil
-		}
-		at := c.Rules.Keys.At.Problem(0, "no-rules", "no rules are loaded", "name a folder in rules.paths, or set rules.shipped")
-		at.File = c.file
-		return nil, rules.Problems{at}
-	}
-	return buildRules(docs, rules.Options{Namespaces: trusted})
-}
-
-// loadRules loads everything, for check config.
-func (c *Config) loadRules() (*rules.Set, rules.Problems) {
-	docs, problems := newLoader().parse(c)
-	set, found := c.build(docs)
-	return set, append(problems, found...)
-}
-
-// fingerprint is a hash of everything that a load reads, problems included.
-func (c *Config) fingerprint() string {
-	files, problems := c.ruleFiles()
-	h := sha256.New()
-	for _, f := range files {
-		fmt.Fprintf(h, "%s\x00%d\x00", f.Name, len(f.Data))
-		h.Write(f.Data)
-	}
-	for _, p := range problems {
-		fmt.Fprintf(h, "%s\x00", p.String())
-	}
-	return hex.EncodeToString(h.Sum(nil))
 }

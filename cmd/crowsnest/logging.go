@@ -1,7 +1,6 @@
 package main
 
 import (
-	"log/slog"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -38,6 +37,3 @@ func (f *logFlags) logger(c *cli) zerolog.Logger {
 	}
 	return zerolog.New(zerolog.SyncWriter(w)).Level(level).With().Timestamp().Logger()
 }
-
-// slogger is for libraries that insist on package slog.
-func slogger(log zerolog.Logger) *slog.Logger { return slog.New(zerolog.NewSlogHandler(log)) }

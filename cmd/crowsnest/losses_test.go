@@ -12,7 +12,7 @@ import (
 // A loss is told at once, for a while after the newest one, and once per reason.
 func TestLossAlerts(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	a := newSelfAlerts(start)
+	a := newSelfAlerts(start, defaultBlindAfter)
 	losses := map[string]sources.Loss{}
 	f := func(at time.Duration, want ...string) {
 		t.Helper()
@@ -46,7 +46,7 @@ func TestLossAlerts(t *testing.T) {
 	f(30*time.Minute, "firing warning anew")
 
 	// A restart: the source kept it.
-	a = newSelfAlerts(start.Add(31 * time.Minute))
+	a = newSelfAlerts(start.Add(31*time.Minute), defaultBlindAfter)
 	f(31*time.Minute, "firing warning gap", "firing warning anew")
 	for _, e := range a.all() {
 		require.NotContains(t, e.Annotations["description"], "\n")

@@ -21,7 +21,7 @@ func (d *daemon) reload(ctx context.Context) error {
 	}
 	began := time.Now()
 	// Taken before the files are read: what changes in between is seen later.
-	d.tried.Store(ptr(d.cfg.Load().fingerprint()))
+	d.tried.Store(ptr(fingerprint(d.cfg.Load())))
 	out, err := d.loadAgain()
 	now := d.now().UTC()
 	last := d.outcome.Load()

@@ -9,6 +9,9 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
+
+	"crowsnest/test/rulefolder"
+
 	"go.uber.org/goleak"
 
 	"crowsnest/sinks/upstream"
@@ -65,7 +68,7 @@ func TestReportsOfAnAgentAreNotified(t *testing.T) {
 	aggregator, agent := newStages(t)
 	aggregator.start()
 	agent.start()
-	agent.rules.write("a.yaml", "pack: {name: a\n")
+	agent.rules.Write("a.yaml", "pack: {name: a\n")
 	got := aggregator.notified(alertPackBroken)
 	require.Equal(t, "agent", got.Labels["component"])
 	require.Equal(t, "a", got.Labels["pack"])
@@ -79,7 +82,7 @@ func TestReportsOfAnAgentAreNotified(t *testing.T) {
 	agent.stop()
 	log := filepath.Join(agent.dir, "pods", "team-a_vc-0_1b2c", "syncer", "0.log")
 	require.NoError(t, os.WriteFile(log, []byte("2026-01-01T00:00:00Z stderr F other\n"), 0o600))
-	agent.rules.write("a.yaml", pack("a", "A", "text of a"))
+	agent.rules.Write("a.yaml", rulefolder.Pack("a", "A", "text of a"))
 	agent.start()
 	got = aggregator.notified(alertLinesLost)
 	require.Equal(t, "kubelet", got.Labels["source"])

@@ -2,10 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"net"
-	"net/url"
 	"os"
 	"os/signal"
 	"strings"
@@ -16,25 +12,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// defaultListen is where the pages, the API and the metrics are served.
-const defaultListen = "localhost:9797"
-
-// webFlags say what is served where.
-type webFlags struct {
-	listen      string
-	probe       string
-	configFile  string
-	externalURL string
-	hosts       []string
-	lifecycle   bool
-	pprof       bool
-}
-
 // runFlags are the flags of run.
 type runFlags struct {
 	config  string
 	storage string
-	web     webFlags
+	web     webOptions
 	log     logFlags
 }
 
@@ -56,12 +38,12 @@ seconds; a second one at once.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.config, "config.file", defaultConfigFile, "configuration `FILE`")
 	flags.StringVar(&f.storage, "storage.path", "", "`FOLDER` of the state; wins over the configuration (default "+defaultStorage+")")
-	f.web.add(flags)
+	addWebFlags(flags, &f.web)
 	f.log.add(cmd)
 	return cmd
 }
 
-func (f *webFlags) add(flags *pflag.FlagSet) {
+func addWebFlags(flags *pflag.FlagSet, f *webOptions) {
 	flags.StringVar(&f.listen, "web.listen-address", defaultListen, "`ADDRESS` of pages, API, metrics and probes")
 	flags.StringArrayVar(&f.hosts, "web.allowed-host", nil, "further `NAME` under which browsers reach the pages, such as that of an ingress; * allows every name (repeatable)")
 	flags.StringVar(&f.probe, "web.probe-address", "", "`ADDRESS` of a second listener with the probes alone, without authentication")
@@ -119,60 +101,18 @@ func (c *cli) runDaemon(f runFlags, flags map[string]string) error {
 	if err != nil {
 		return err
 	}
-	if u, err := url.Parse(cfg.Global.ExternalURL); err == nil && u.Hostname() != "" {
-		f.web.hosts = append(f.web.hosts, u.Hostname())
-	}
-	if exposed(main) && f.web.configFile == "" {
-		log.Warn().Str("address", main.Addr().String()).Msg("everybody who reaches this address can read the alerts: set --web.config.file for TLS and authentication, or restrict who reaches it")
-	}
-	if cfg.linksNowhere() {
-		log.Warn().Msg("alerts have no link to the page that explains them: set global.external_url or --web.external-url")
-	}
 	limitMemory(c.getenv, cfg.Limits)
 	d, err := newDaemon(daemonOptions{
 		cfg: cfg, log: log, web: f.web, listener: main, probe: probe, stdin: c.in, stdout: c.out, color: c.colors(c.out),
 		flags: flags, getenv: c.getenv, configFile: f.config, storageFlag: f.storage,
 	})
 	if err != nil {
-		return errors.Join(err, closeAll(main, probe))
+		return err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	defer handleSignals(log, signals, d, cancel)()
 	return d.run(ctx)
-}
-
-// listen opens the listeners before anything else is started, so that a taken
-// port is reported at once.
-func listen(f webFlags) (main, probe net.Listener, err error) {
-	main, err = net.Listen("tcp", f.listen)
-	if err != nil {
-		return nil, nil, fmt.Errorf("open --web.listen-address: %w", err)
-	}
-	if f.probe == "" {
-		return main, nil, nil
-	}
-	probe, err = net.Listen("tcp", f.probe)
-	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("open --web.probe-address: %w", err), main.Close())
-	}
-	return main, probe, nil
-}
-
-// exposed tells whether other machines can reach a listener.
-func exposed(l net.Listener) bool {
-	addr, ok := l.Addr().(*net.TCPAddr)
-	return ok && !addr.IP.IsLoopback()
-}
-
-func closeAll(listeners ...net.Listener) error {
-	var errs []error
-	for _, l := range listeners {
-		if l != nil {
-			errs = append(errs, l.Close())
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // handleSignals turns signals into calls until the returned function is called.

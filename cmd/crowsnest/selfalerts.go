@@ -17,8 +17,6 @@ import (
 
 // When a source counts as blind.
 const (
-	// blindAfter is how long it may be away.
-	blindAfter = 5 * time.Minute
 	// stuckAfter is how many updates, a second apart, it may say that it is up
 	// and neither read nor prove anything. Updates are counted and not seconds,
 	// so that a machine that slept does not look stuck.
@@ -61,7 +59,7 @@ type progress struct {
 	still  int // updates without one
 }
 
-func newSelfAlerts(start time.Time) *selfAlerts {
+func newSelfAlerts(start time.Time, blindAfter time.Duration) *selfAlerts {
 	return &selfAlerts{
 		start: start, blindAfter: blindAfter, moved: map[string]progress{},
 		away: map[string]time.Time{}, idle: map[string]time.Time{},

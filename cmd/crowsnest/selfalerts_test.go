@@ -16,7 +16,7 @@ import (
 
 func TestSelfAlerts(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	a := newSelfAlerts(start)
+	a := newSelfAlerts(start, defaultBlindAfter)
 	names := func(eps []episodes.Episode) []string {
 		out := []string{}
 		for _, e := range eps {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crowsnest/test/rulefolder"
+
 	"crowsnest/sources"
 )
 
@@ -54,7 +56,7 @@ func (s *ship) metric(text string) {
 // a restart of the aggregator, and applied when the aggregator has the rule.
 func TestANewRuleOnTheAgentFirst(t *testing.T) {
 	aggregator, agent := newStages(t)
-	agent.rules.write("b.yaml", pack("b", "B", "text of b"))
+	agent.rules.Write("b.yaml", rulefolder.Pack("b", "B", "text of b"))
 	aggregator.start()
 	agent.start()
 	agent.log("vc-0", "text of b")
@@ -62,7 +64,7 @@ func TestANewRuleOnTheAgentFirst(t *testing.T) {
 	aggregator.stop()
 	aggregator.start()
 	aggregator.metric(`crowsnest_agents_held_hits{source="agents"} 1`)
-	aggregator.rules.write("b.yaml", pack("b", "B", "text of b"))
+	aggregator.rules.Write("b.yaml", rulefolder.Pack("b", "B", "text of b"))
 	aggregator.eventually(func() bool { return len(aggregator.am.firing("B")) == 1 }, "B fires")
 	aggregator.metric(`crowsnest_agents_held_hits{source="agents"} 0`)
 	aggregator.metric(`crowsnest_agents_dropped_hits_total{reason="unknown_rule",source="agents"} 0`)
@@ -73,8 +75,8 @@ func TestANewRuleOnTheAgentFirst(t *testing.T) {
 // again, so what recovered meanwhile is no alert, and what did not is one.
 func TestANewClearOnTheAggregatorFirst(t *testing.T) {
 	aggregator, agent := newStages(t)
-	agent.rules.write("lease.yaml", lease("won"))
-	aggregator.rules.write("lease.yaml", lease("won|regained"))
+	agent.rules.Write("lease.yaml", lease("won"))
+	aggregator.rules.Write("lease.yaml", lease("won|regained"))
 	aggregator.start()
 	agent.start()
 	aggregator.metric(`crowsnest_rule_held{rule="Lost"} 1`)
@@ -92,7 +94,7 @@ func TestANewClearOnTheAggregatorFirst(t *testing.T) {
 	}, "the node is proved to be read beyond the deadlines")
 	aggregator.metric(`crowsnest_episodes{rule="Lost",state="pending"} 2`)
 
-	agent.rules.write("lease.yaml", lease("won|regained"))
+	agent.rules.Write("lease.yaml", lease("won|regained"))
 	aggregator.eventually(func() bool { return len(aggregator.am.values("Lost", "who")) > 0 }, "what is lost fires")
 	aggregator.metric(`crowsnest_episodes{rule="Lost",state="pending"} 0`)
 	require.NotContains(t, aggregator.am.values("Lost", "who"), "anna")

@@ -68,19 +68,6 @@ func (d *daemon) makeAgent() error {
 	return nil
 }
 
-// checkStages finds what does not go together.
-func (c *Config) checkStages(k *checker) {
-	if c.Sinks.Upstream == nil {
-		return
-	}
-	if p := c.Sources.Agents; p != nil {
-		k.add(p.Keys.At, "bad-value", "agents: an agent cannot take the hits of other agents", "remove sources.agents, or sinks.upstream to make this an aggregator")
-	}
-	if c.Rules.Scope != "" {
-		k.add(c.Rules.Keys.Value("scope"), "bad-value", "scope: with sinks.upstream the aggregator concludes, from all rules", "remove the key")
-	}
-}
-
 // inScope returns the set with the rules off that cannot be concluded here.
 func inScope(set *rules.Set, scope rules.Scope) *rules.Set {
 	if scope != rules.ScopeNode {

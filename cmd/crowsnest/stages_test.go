@@ -12,6 +12,8 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"crowsnest/test/rulefolder"
+
 	"crowsnest/episodes"
 	"crowsnest/matcher"
 	"crowsnest/rules"
@@ -25,7 +27,7 @@ import (
 // itself.
 func TestBlindNodes(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	a := newSelfAlerts(start)
+	a := newSelfAlerts(start, defaultBlindAfter)
 	a.blindAfter = 2 * time.Minute
 	at := func(d time.Duration, parts map[string]sources.PartStatus) []string {
 		now := start.Add(d)
@@ -71,9 +73,9 @@ func TestBlindNodes(t *testing.T) {
 
 // The alerts of agents are told apart.
 func TestAlertsOfAnAgentNameItsNode(t *testing.T) {
-	a := newSelfAlerts(time.Now())
+	a := newSelfAlerts(time.Now(), defaultBlindAfter)
 	a.labels = map[string]string{"node": "n1"}
-	b := newSelfAlerts(time.Now())
+	b := newSelfAlerts(time.Now(), defaultBlindAfter)
 	b.labels = map[string]string{"node": "n2"}
 	seen := []sources.Status{{Name: "kubelet", Up: true, Proved: time.Now()}}
 	x, y := a.update(time.Now(), seen, nil, nil), b.update(time.Now(), seen, nil, nil)
@@ -83,7 +85,7 @@ func TestAlertsOfAnAgentNameItsNode(t *testing.T) {
 
 func TestUpstreamAway(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	d := &daemon{start: start, self: newSelfAlerts(start)}
+	d := &daemon{start: start, self: newSelfAlerts(start, defaultBlindAfter)}
 	f := func(after time.Duration, st upstream.Stats, want bool) {
 		t.Helper()
 		e, got := d.upstreamAway(start.Add(after), st)
@@ -94,8 +96,8 @@ func TestUpstreamAway(t *testing.T) {
 	}
 	f(time.Hour, upstream.Stats{LastAnswer: start}, false)
 	f(time.Minute, upstream.Stats{LastError: "connection refused"}, false)
-	f(blindAfter, upstream.Stats{LastError: "connection refused"}, true)
-	f(blindAfter, upstream.Stats{LastError: "connection refused", LastAnswer: start.Add(time.Minute)}, false)
+	f(defaultBlindAfter, upstream.Stats{LastError: "connection refused"}, true)
+	f(defaultBlindAfter, upstream.Stats{LastError: "connection refused", LastAnswer: start.Add(time.Minute)}, false)
 	f(time.Second, upstream.Stats{LastError: "another agent", Refused: true}, true)
 }
 
@@ -122,8 +124,8 @@ func TestScopeOfANode(t *testing.T) {
 
 func TestScopeInTheDaemon(t *testing.T) {
 	s := newShip(t)
-	s.rules.write("a.yaml", strings.Replace(pack("a", "A", "text of a"), "by: [", "by: [pod, ", 1))
-	s.rules.write("b.yaml", strings.Replace(pack("b", "B", "text of b"), "by: [namespace, pod]", "by: [namespace]", 1))
+	s.rules.Write("a.yaml", strings.Replace(rulefolder.Pack("a", "A", "text of a"), "by: [", "by: [pod, ", 1))
+	s.rules.Write("b.yaml", strings.Replace(rulefolder.Pack("b", "B", "text of b"), "by: [namespace, pod]", "by: [namespace]", 1))
 	s.cfg = func(c *Config) { c.Rules.Scope = rules.ScopeNode }
 	s.start()
 	_, body := s.get("/metrics")

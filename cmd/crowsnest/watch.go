@@ -35,7 +35,7 @@ func (d *daemon) watchRules(ctx context.Context) {
 			continue
 		case <-timer.C:
 		}
-		seen := d.cfg.Load().fingerprint()
+		seen := fingerprint(d.cfg.Load())
 		settled := seen == last
 		last = seen
 		switch {

@@ -1,12 +1,11 @@
 package main
 
 import (
+	"crowsnest/rules"
+	"crowsnest/strictyaml"
 	"fmt"
 	"slices"
 	"strings"
-
-	"crowsnest/rules"
-	"crowsnest/strictyaml"
 )
 
 // podLabels are those that a source of pods gives its streams.
