@@ -15,6 +15,9 @@ const (
 	NodePath = "/api/v1/agents/nodes/"
 	// ContentType is that of a message.
 	ContentType = "application/vnd.crowsnest.hits"
+	// ProcessHeader is in every answer of an aggregator, with a name that its process
+	// drew by lot at its start. A GET of Path asks for nothing else.
+	ProcessHeader = "Crowsnest-Process"
 	// Header is in every answer of an aggregator, with the version it speaks.
 	Header = "Crowsnest-Agents"
 	// MaxMessage is the size of a message: a batch and what is around it.

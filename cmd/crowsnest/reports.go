@@ -119,11 +119,15 @@ func reportAdvice(c sources.Condition) (what, fix string) {
 		return "The newest version of a rule pack was refused", "Run `crowsnest check rules` and `crowsnest test rules` on the pack and correct it. Its last good version stays in force."
 	case alertRuleGivenUp:
 		return "A rule is not evaluated any more", "Give the rule a text with `contains` that few lines have, or a narrower `from`. A changed version of the rule, or a restart of the agent, tries it again."
+	case alertTwoAggregators:
+		return "Two aggregators answer the agents", adviceTwoAggregators
 	case alertStateNotSaved:
 		return "The state of an agent is not saved", "Look whether the folder of storage.path is full or read-only on these nodes. A restart of the agent reads older lines again."
 	}
 	return "An agent reports " + c.Alert, "Look at the page and the log of the agent on one of these nodes."
 }
+
+const adviceTwoAggregators = "Stop all aggregators but one: each sees a part of the nodes, so failures are missed, or raised and ended falsely. Look for more than one replica, a strategy other than Recreate, or a second Deployment that the Service selects."
 
 func tooManyReported(now time.Time, source string, more int) episodes.Episode {
 	return selfAlert("CrowsnestAgentsReportMore", "warning", map[string]string{"source": source}, now, map[string]string{

@@ -1,9 +1,16 @@
 package main
 
 import (
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,20 +30,31 @@ import (
 // newStages returns an aggregator and an agent of node n1 that sends to it.
 // Neither is started.
 func newStages(t *testing.T) (aggregator, agent *ship) {
+	t.Cleanup(func() { goleak.VerifyNone(t) })
+	aggregator, address := newAggregator(t)
+	return aggregator, newAgent(t, address.String())
+}
+
+// newAggregator returns an aggregator and where it listens for agents.
+func newAggregator(t *testing.T) (*ship, *url.URL) {
 	port, err := child.FreePort()
 	require.NoError(t, err)
-	address := child.Address(port)
-	t.Cleanup(func() { goleak.VerifyNone(t) })
-	aggregator, agent = oneOfShips(t), oneOfShips(t)
-	aggregator.cfg = func(c *Config) {
+	s, address := oneOfShips(t), child.Address(port)
+	s.cfg = func(c *Config) {
 		c.Sources.Kubelet = nil
 		c.Sources.Agents = &part[agents.Config]{Config: agents.Config{ListenAddress: address, Lateness: time.Second}}
 	}
-	agent.cfg = func(c *Config) {
+	return s, &url.URL{Scheme: "http", Host: address}
+}
+
+// newAgent returns the agent of node n1.
+func newAgent(t *testing.T, aggregator string) *ship {
+	s := oneOfShips(t)
+	s.cfg = func(c *Config) {
 		c.Sinks.Alertmanager = nil
-		c.Sinks.Upstream = &part[upstream.Config]{Config: upstream.Config{URL: "http://" + address, Node: "n1"}}
+		c.Sinks.Upstream = &part[upstream.Config]{Config: upstream.Config{URL: aggregator, Node: "n1"}}
 	}
-	return aggregator, agent
+	return s
 }
 
 // onCall are the labels and texts with which an alert was notified first.
@@ -94,6 +112,33 @@ func TestReportsOfAnAgentAreNotified(t *testing.T) {
 	require.Contains(t, body, `crowsnest_agents_losses_total{source="agents"} 1`)
 	_, body = aggregator.get("/sources")
 	require.Contains(t, body, "<code>CrowsnestLinesLost</code>")
+}
+
+// Two aggregators behind one address are an alert of each of them.
+func TestTwoAggregatorsAreNotified(t *testing.T) {
+	t.Cleanup(func() { goleak.VerifyNone(t) })
+	one, first := newAggregator(t)
+	two, second := newAggregator(t)
+	var requests atomic.Int64
+	transport := &http.Transport{}
+	service := httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL([]*url.URL{first, second}[requests.Add(1)/3%2]) },
+		Transport: transport, ErrorLog: log.New(io.Discard, "", 0),
+	})
+	t.Cleanup(transport.CloseIdleConnections)
+	t.Cleanup(service.Close)
+	agent := newAgent(t, service.URL)
+	one.start()
+	two.start()
+	agent.start()
+	for _, aggregator := range []*ship{one, two} {
+		got := aggregator.notified(alertTwoAggregators)
+		require.Equal(t, "critical", got.Labels["severity"])
+		require.Equal(t, "Two aggregators answer the agents on node n1", got.Annotations["summary"])
+		require.Contains(t, got.Annotations["description"], service.URL)
+		_, body := aggregator.get("/sources")
+		require.Contains(t, body, "<code>CrowsnestTwoAggregators</code>")
+	}
 }
 
 // One alert names the nodes that have a condition, and no text of a node is advice.

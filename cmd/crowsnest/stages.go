@@ -34,6 +34,8 @@ const (
 	alertAgentRefused = "CrowsnestAgentRefused"
 	// alertAgentsRefused is about messages of which nobody knows whose they are.
 	alertAgentsRefused = "CrowsnestAgentsRefused"
+	// alertTwoAggregators is that of an agent; the aggregators fire it.
+	alertTwoAggregators = "CrowsnestTwoAggregators"
 )
 
 const (
@@ -208,8 +210,16 @@ func (d *daemon) stageAlerts(now time.Time, status []sources.Status) []episodes.
 		}
 	}
 	if up := d.pipe.up; up != nil {
-		if e, ok := d.upstreamAway(now, up.Stats()); ok {
+		st := up.Stats()
+		if e, ok := d.upstreamAway(now, st); ok {
 			out = append(out, e)
+		}
+		if !st.Twofold.IsZero() {
+			out = append(out, selfAlert(alertTwoAggregators, "critical", nil, st.Twofold, map[string]string{
+				"summary":     "Two aggregators answer the agents",
+				"description": cutText("Two processes that run at the same time answer at "+st.Endpoint+".", 1500),
+				"remediation": adviceTwoAggregators,
+			}))
 		}
 	}
 	return out

@@ -51,7 +51,7 @@ func reasons() []string {
 // clientMaker makes the HTTP client when it is first needed: it reads files.
 type clientMaker func() (*http.Client, error)
 
-func newClientMaker(cfg Config, transport http.RoundTripper) clientMaker {
+func newClientMaker(cfg Config, transport http.RoundTripper, opts ...commonconfig.HTTPClientOption) clientMaker {
 	if transport != nil {
 		return func() (*http.Client, error) {
 			return &http.Client{Transport: transport, CheckRedirect: httpconfig.Stay}, nil
@@ -59,7 +59,8 @@ func newClientMaker(cfg Config, transport http.RoundTripper) clientMaker {
 	}
 	return func() (*http.Client, error) {
 		// HTTP/2 would put the next try on the connection that just hung.
-		return cfg.HTTP.Client("upstream", commonconfig.WithHTTP2Disabled(), commonconfig.WithIdleConnTimeout(5*time.Minute), commonconfig.WithUserAgent("crowsnest"))
+		opts = append(opts, commonconfig.WithHTTP2Disabled(), commonconfig.WithIdleConnTimeout(5*time.Minute), commonconfig.WithUserAgent("crowsnest"))
+		return cfg.HTTP.Client("upstream", opts...)
 	}
 }
 
@@ -104,10 +105,12 @@ func (w *sender) post(ctx context.Context, path, kind string, body []byte) answe
 		return answer{reason: reasonConfig, err: err}
 	}
 	req.Header.Set("Content-Type", kind)
+	changes := w.s.changes()
 	resp, err := w.http.Do(req)
 	if err != nil {
 		return failed(err)
 	}
+	w.s.saw(resp.Header.Get(hits.ProcessHeader), changes)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net/http"
+	"sync"
 	"time"
 
 	"crowsnest/hits"
@@ -39,6 +40,9 @@ type sender struct {
 // Run sends until ctx ends. Then it sends what is left and waits until the
 // aggregator has it on its disk, for at most 2.5 s, says goodbye and returns nil.
 func (s *Sink) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	wg.Go(func() { s.look(ctx) })
+	defer wg.Wait()
 	w := &sender{s: s}
 	for {
 		pause := w.turn(ctx)

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	commonconfig "github.com/prometheus/common/config"
+
 	"crowsnest/episodes"
 	"crowsnest/hits"
 	"crowsnest/matcher"
@@ -53,6 +55,7 @@ type Sink struct {
 	instance string
 	most     int
 	http     clientMaker
+	fresh    clientMaker // of clients that keep no connection
 
 	wake chan struct{} // has one token if there is something to do
 
@@ -74,6 +77,7 @@ type Sink struct {
 	lastErr  string
 	up       bool
 	report   reporter
+	answered answered
 }
 
 var _ sinks.Sink = (*Sink)(nil)
@@ -98,6 +102,9 @@ type Stats struct {
 	// ReportError is why the aggregator does not take the reports of this agent;
 	// "" if it does.
 	ReportError string
+	// Twofold is since when it is known that two aggregators answer at Endpoint;
+	// zero: they do not.
+	Twofold time.Time
 
 	blockedSince time.Time
 	waiting      int
@@ -124,6 +131,7 @@ func New(cfg Config, opt Options) (*Sink, error) {
 		room: make(chan struct{}), proofs: map[string]proof{}, failed: map[string]int64{},
 	}
 	s.http = newClientMaker(cfg, opt.Transport)
+	s.fresh = newClientMaker(cfg, opt.Transport, commonconfig.WithKeepAlivesDisabled())
 	for _, reason := range reasons() {
 		s.failed[reason] = 0
 	}
@@ -332,6 +340,7 @@ func (s *Sink) Stats() Stats {
 	defer s.mu.Unlock()
 	st := s.st
 	st.Node, st.Endpoint, st.LastError = s.cfg.Node, s.cfg.URL, s.lastErr
+	st.Twofold = s.answered.twofold(s.now())
 	st.Unacked, st.Batches = s.bytes+s.builder.Size(), len(s.kept)
 	if st.waiting > 0 {
 		st.Blocked = true

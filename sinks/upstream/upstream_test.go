@@ -44,6 +44,9 @@ type peer struct {
 }
 
 func (p *peer) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodPost {
+		return &http.Response{StatusCode: http.StatusMethodNotAllowed, Body: http.NoBody}, nil
+	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, err

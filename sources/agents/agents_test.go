@@ -337,10 +337,26 @@ func TestRefusals(t *testing.T) {
 	require.Equal(t, http.StatusOK, b.post(m.Append(nil)).Code, "its place can be filled with nothing")
 	f((&hits.Message{Node: "n2", Instance: "i1", First: 1}).Append(nil), http.StatusTooManyRequests, refusedCount)
 
-	r := httptest.NewRequest(http.MethodGet, hits.Path, nil)
+	r := httptest.NewRequest(http.MethodPut, hits.Path, nil)
 	w := httptest.NewRecorder()
 	b.s.Handler(b.p).ServeHTTP(w, r)
 	require.Equal(t, http.StatusMethodNotAllowed, w.Code)
+}
+
+// Every answer names the process, so that agents notice two of them.
+func TestProcessIsNamed(t *testing.T) {
+	ask := func(s *Source) string {
+		w := httptest.NewRecorder()
+		s.Handler(newPipe()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, hits.Path, nil))
+		require.Equal(t, http.StatusNoContent, w.Code)
+		return w.Header().Get(hits.ProcessHeader)
+	}
+	b := newBench(t, Config{TokenReview: &TokenReview{ServiceAccount: "a/b"}})
+	name := ask(b.s)
+	require.NotEmpty(t, name)
+	require.Equal(t, name, ask(b.s))
+	require.Equal(t, name, b.post(nil).Header().Get(hits.ProcessHeader))
+	require.NotEqual(t, name, ask(New(b.s.cfg)))
 }
 
 func TestBearerToken(t *testing.T) {

@@ -55,10 +55,13 @@ func (s *Source) Handler(p sources.Pipeline) http.Handler {
 	h := &handler{s: s, p: p}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+hits.Path, h.agent(h.message))
+	// An agent that asks whether there is more than one aggregator reads the headers.
+	mux.HandleFunc("GET "+hits.Path, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	mux.HandleFunc("POST "+hits.ReportPath, h.agent(h.report))
 	mux.HandleFunc("DELETE "+hits.NodePath+"{node}", h.admin(h.forget))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(hits.Header, strconv.Itoa(hits.Version))
+		w.Header().Set(hits.ProcessHeader, s.process)
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		mux.ServeHTTP(w, r)
 	})

@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -64,6 +65,7 @@ type node struct {
 // Source takes the hits of agents. It is safe for concurrent use.
 type Source struct {
 	cfg      Config
+	process  string // a name of this process, drawn by lot
 	token    *tokenFile
 	watch    *nodeWatch // nil: Nodes are not watched
 	reviews  *reviewer  // nil: tokens are not reviewed
@@ -121,7 +123,7 @@ var (
 // New returns a source that does not listen yet.
 func New(cfg Config) *Source {
 	s := &Source{
-		cfg: cfg.withDefaults(), room: semaphore.NewWeighted(bodies), decoders: make(chan *hits.Decoder, decoders),
+		cfg: cfg.withDefaults(), process: rand.Text(), room: semaphore.NewWeighted(bodies), decoders: make(chan *hits.Decoder, decoders),
 		nodes: map[string]*node{}, losses: map[string]sources.Loss{},
 		st: Stats{Dropped: map[string]int64{}, Refused: map[string]int64{}, Newest: map[string]Refused{}},
 	}
