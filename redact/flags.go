@@ -13,8 +13,12 @@ func (sc *scanner) quoteAfterKey(i int) span {
 	if !isBlank(sc.byteAt(i - 1)) {
 		return span{}
 	}
+	identified := sc.isIdentifiedBy(i)
+	if !identified && !sc.mayBeKey(i) {
+		return span{}
+	}
 	k := sc.keyBefore(i)
-	if !sc.isIdentifiedBy(i) && (k.quoted || k.class != keyStrong || k.to-k.from < 6 && !strings.EqualFold(sc.s[k.from:k.to], "pw") && !strings.EqualFold(sc.s[k.from:k.to], "pwd") || strings.Contains(sc.s[k.from:k.to], " ")) {
+	if !identified && (k.quoted || k.class != keyStrong || k.to-k.from < 6 && !strings.EqualFold(sc.s[k.from:k.to], "pw") && !strings.EqualFold(sc.s[k.from:k.to], "pwd") || strings.Contains(sc.s[k.from:k.to], " ")) {
 		return span{}
 	}
 	return sc.exempt(value{key: k, at: i}, sc.quoted(quote, n))

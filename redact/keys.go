@@ -88,20 +88,27 @@ func newKeyTable() keyTable {
 	return t
 }
 
-// ending is a set of three letters each, of any case.
-type ending [26 * 26 * 26]bool
+// ending says of three letters, of any case, whether a key may end so: one bit for
+// each letter that may stand before them, and anyBefore.
+type ending [26 * 26 * 26]uint32
 
-func (e *ending) at(a, b, c byte) *bool {
+const anyBefore = 1 << 26
+
+func (e *ending) at(a, b, c byte) *uint32 {
 	return &e[(int(a|0x20-'a')*26+int(b|0x20-'a'))*26+int(c|0x20-'a')]
 }
 
 // endsWith notes how a key may end. Of a shorter word anything may stand before.
 func (t *keyTable) endsWith(word string) {
 	n := len(word)
+	before := uint32(anyBefore<<1 - 1)
+	if n > 3 {
+		before = 1 << (word[n-4] - 'a')
+	}
 	for a := byte('a'); a <= 'z'; a++ {
 		for b := byte('a'); b <= 'z'; b++ {
 			if (n < 2 || word[n-2] == b) && (n < 3 || word[n-3] == a) {
-				*t.ends.at(a, b, word[n-1]) = true
+				*t.ends.at(a, b, word[n-1]) |= before
 			}
 		}
 	}
@@ -111,18 +118,29 @@ func (t *keyTable) endsWith(word string) {
 // ends before i is no key that has a class. It looks at the last three letters,
 // of which every such key has that many.
 func (sc *scanner) mayBeKey(i int) bool {
+	end := i
+	if i > 0 && isQuote(sc.s[i-1]) {
+		end--
+	}
+	if end >= 4 && isLetter(sc.s[end-1]) && isLetter(sc.s[end-2]) && isLetter(sc.s[end-3]) {
+		before := *sc.r.keys.ends.at(sc.s[end-3], sc.s[end-2], sc.s[end-1])
+		if c := sc.s[end-4]; isLetter(c) {
+			return before&(1<<(c|0x20-'a')) != 0
+		}
+		return before != 0
+	}
 	var letters [3]byte
 	n := 0
-	for at := i - 1; at >= 0 && i-at < maxSpaces+24; at-- {
-		c := sc.s[at]
+	for at := i - 1; i-at < maxSpaces+24; at-- {
+		c := sc.byteAt(at)
 		switch {
 		case isLetter(c):
 			letters[n] = c
 			if n++; n == len(letters) {
-				return *sc.r.keys.ends.at(letters[2], letters[1], letters[0])
+				return *sc.r.keys.ends.at(letters[2], letters[1], letters[0]) != 0
 			}
 		case !isKeyByte(c) && (n > 0 || !isBlank(c) && !isQuote(c) && c != '\\'):
-			return n == 2 || n == 1 && isQuote(sc.s[i-1])
+			return n == 2 && strings.IndexByte("pdqPDQ", letters[1]) >= 0 || n == 1 && isQuote(sc.s[i-1])
 		}
 	}
 	return true

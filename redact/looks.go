@@ -7,23 +7,30 @@ const (
 	leastAnnounced = 16 // where a word before says what it is
 	leastRandom    = 24 // where nothing does
 	leastHex       = 32
+	leastPlain     = 20 // of letters of one case and digits
+	leastPiece     = 4  // of a word, between signs
 )
 
 // Sorts of bytes of a word, and what else is known of them.
 const (
-	sortNone uint8 = iota
-	sortUpper
+	sortUpper uint8 = 1 << iota
 	sortLower
 	sortDigit
-	sortMask  = 3
-	markWord  = 4
-	markHex   = 8
-	markOther = 16 // a letter beyond f
+	markHex // small letters and digits
+	markWord
+	markOther  // a letter beyond f
+	markXDigit // of either case
+	sortMask   = sortUpper | sortLower | sortDigit
 )
 
 var (
-	sorts   = newSorts()
-	changes = [16]uint8{sortUpper<<2 | sortDigit: 1, sortLower<<2 | sortUpper: 1, sortLower<<2 | sortDigit: 1, sortDigit<<2 | sortUpper: 1, sortDigit<<2 | sortLower: 1}
+	sorts = newSorts()
+	// weights are what a byte adds to the four counts of a shape, 16 bits each.
+	weights = [16]uint64{
+		sortUpper: 1, sortLower: 1 << 16, sortDigit: 1 << 32,
+		sortLower | markHex: 1<<16 | 1<<48, sortDigit | markHex: 1<<32 | 1<<48,
+	}
+	changes = [64]uint8{sortUpper<<3 | sortDigit: 1, sortLower<<3 | sortUpper: 1, sortLower<<3 | sortDigit: 1, sortDigit<<3 | sortUpper: 1, sortDigit<<3 | sortLower: 1}
 )
 
 func newSorts() (sorts [256]uint8) {
@@ -32,12 +39,15 @@ func newSorts() (sorts [256]uint8) {
 		switch {
 		case isUpper(c):
 			sorts[i] = sortUpper | markWord
+			if c <= 'F' {
+				sorts[i] |= markXDigit
+			}
 		case isLower(c) && c <= 'f':
-			sorts[i] = sortLower | markWord | markHex
+			sorts[i] = sortLower | markWord | markHex | markXDigit
 		case isLower(c):
 			sorts[i] = sortLower | markWord | markOther
 		case isDigit(c):
-			sorts[i] = sortDigit | markWord | markHex
+			sorts[i] = sortDigit | markWord | markHex | markXDigit
 		case strings.IndexByte("+/_-", c) >= 0:
 			sorts[i] = markWord
 		}
@@ -56,8 +66,9 @@ func (sc *scanner) hideWords(s string) string {
 	var out strings.Builder
 	kept := 0
 	for i := 0; i+leastAnnounced <= len(s); {
-		j := i + leastAnnounced - 1
+		j, seen := i+leastAnnounced-1, uint8(0)
 		for j >= i && inWord(s[j]) {
+			seen |= sorts[s[j]]
 			j--
 		}
 		if j >= i {
@@ -66,12 +77,14 @@ func (sc *scanner) hideWords(s string) string {
 		}
 		end := i + leastAnnounced
 		for end < len(s) && inWord(s[end]) {
+			seen |= sorts[s[end]]
 			end++
 		}
 		sc.steps += end - i
 		from, to := 0, 0
-		if whole := shapeOf(s[i:end]); whole.suspect() {
-			from, to = sc.secretWord(s, i, end, whole)
+		mixed := seen&(sortUpper|sortLower) == sortUpper|sortLower
+		if mixed || seen&sortDigit != 0 && end-i >= leastPlain {
+			from, to = sc.secretWord(s, i, end)
 		}
 		if to > from {
 			from, to = widen(s, from, to)
@@ -114,10 +127,7 @@ func widen(s string, from, to int) (int, int) {
 }
 
 // secretWord returns the part of the word s[from:to] that is a secret, or none.
-func (sc *scanner) secretWord(s string, from, to int, whole shape) (int, int) {
-	if whole.upper > 0 && whole.lower > 0 && sc.isCodedSecret(s[from:to]) {
-		return from, to
-	}
+func (sc *scanner) secretWord(s string, from, to int) (int, int) {
 	before := s[max(0, from-64):from]
 	if isUUID(s[from:to]) {
 		if announces(before, true) {
@@ -125,20 +135,37 @@ func (sc *scanner) secretWord(s string, from, to int, whole shape) (int, int) {
 		}
 		return 0, 0
 	}
-	announced := announces(before, false) || dotted(s, from, to, whole)
-	if whole.isSecret(announced) {
+	whole := shapeOf(s[from:to])
+	if !whole.suspect() {
+		return 0, 0
+	}
+	if whole.upper > 0 && whole.lower > 0 && sc.isCodedSecret(s[from:to]) {
+		return from, to
+	}
+	isSecret := func(sh shape) bool {
+		return sh.isSecret(true) && (sh.isSecret(false) || announces(before, false) || dotted(s, from, to, whole))
+	}
+	if isSecret(whole) {
 		if isHarmless(before, s[from:to]) {
 			return 0, 0
 		}
 		return from, to
+	}
+	least := leastPiece
+	if whole.upper < 2 || whole.lower < 2 {
+		least = leastPlain
 	}
 	for at := from; at < to; { // pieces between slashes and signs
 		end := at
 		for end < to && isAlnum(s[end]) {
 			end++
 		}
+		if end-at < least {
+			at = end + 1
+			continue
+		}
 		hexBehindName := end-at >= leastHex && at > from+1 && s[at-1] == '_'
-		if p := shapeOf(s[at:end]); p.isSecret(announced) || hexBehindName && p.hex == p.length {
+		if p := shapeOf(s[at:end]); isSecret(p) || hexBehindName && p.hex == p.length {
 			if isHarmless(before, s[at:end]) {
 				return 0, 0
 			}
@@ -174,21 +201,26 @@ type shape struct {
 }
 
 func shapeOf(s string) shape {
-	var counts [4]int
-	hex, other, changed := 0, uint8(0), 0
-	last := uint8(0)
-	for i := range len(s) {
-		sort := sorts[s[i]]
-		counts[sort&sortMask]++
-		hex += int(sort & markHex / markHex)
-		other |= sort
-		changed += int(changes[last<<2|sort&sortMask])
-		last = sort & sortMask
+	sh := shape{length: len(s)}
+	other, last := uint8(0), uint8(0)
+	for len(s) > 0 {
+		n := min(len(s), 1<<15) // what fits into a quarter of the sum
+		sum := uint64(0)
+		for i := range n {
+			sort := sorts[s[i]]
+			sum += weights[sort&(sortMask|markHex)]
+			other |= sort
+			sh.changes += int(changes[last<<3|sort&sortMask])
+			last = sort & sortMask
+		}
+		s = s[n:]
+		sh.upper += int(sum & 0xffff)
+		sh.lower += int(sum >> 16 & 0xffff)
+		sh.digit += int(sum >> 32 & 0xffff)
+		sh.hex += int(sum >> 48)
 	}
-	return shape{
-		length: len(s), upper: counts[sortUpper], lower: counts[sortLower], digit: counts[sortDigit],
-		hex: hex, beyondHex: other&markOther != 0, changes: changed,
-	}
+	sh.beyondHex = other&markOther != 0
+	return sh
 }
 
 // suspect is a cheap no for words and names.
@@ -209,7 +241,7 @@ func (sh shape) isSecret(announced bool) bool {
 	hex := sh.hex == sh.length && sh.length >= leastHex
 	if announced {
 		mixed = sh.upper >= 2 && sh.lower >= 2 && (sh.changes*100 >= sh.length*18 || sh.digit > 0 && sh.changes*100 >= sh.length*12)
-		return mixed || hex || small && sh.length >= 20 || sh.lower == 0 && sh.upper > 3 && sh.digit > 2 && sh.length >= 20
+		return mixed || hex || sh.length >= leastPlain && (small || sh.lower == 0 && sh.upper > 3 && sh.digit > 2)
 	}
 	letters := sh.upper + sh.lower + sh.digit
 	return mixed && letters >= leastRandom && sh.digit > 0 || mixed && letters >= 30 ||
@@ -217,15 +249,14 @@ func (sh shape) isSecret(announced bool) bool {
 }
 
 func isUUID(s string) bool {
-	if len(s) != 36 {
+	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
 		return false
 	}
+	hex := 0
 	for i := range len(s) {
-		if dash := i == 8 || i == 13 || i == 18 || i == 23; dash != (s[i] == '-') || !dash && !isHex(s[i]) {
-			return false
-		}
+		hex += int(sorts[s[i]] & markXDigit)
 	}
-	return true
+	return hex == (36-4)*int(markXDigit)
 }
 
 // Words before a random word, in small letters. An announcement says that it is a
@@ -234,10 +265,8 @@ func isUUID(s string) bool {
 var (
 	announcements = words(`password passwd passphrase pass pw pwd token secret secrets credential credentials cookie psk seed mnemonic
 		nkey privkey authkey apikey bearer session sessionid session_id authtoken jwt pat dsn otp passcode`)
-	// announceUUID are those of them that a uuid follows.
-	announceUUID = words("token secret password apikey credential")
-	links        = words(`is was of for value expected got want invalid new wrong bad id expired given mismatch with and code the a an as to`)
-	keyOf        = words(`api access secret private encryption shared aes hmac signing license account master root session auth authentication client
+	links = words(`is was of for value expected got want invalid new wrong bad id expired given mismatch with and code the a an as to`)
+	keyOf = words(`api access secret private encryption shared aes hmac signing license account master root session auth authentication client
 		ssh deploy host pre-shared preshared decryption data service integration routing ingestion storage acr bedrock recovery unseal static`)
 	withID   = words("host request cluster node topic")
 	harmless = words(`fingerprint digest checksum hash sha1 sha256 sha512 sha384 md5 public pub publickey public_key pubkey etag peer kid
@@ -252,7 +281,7 @@ func announces(text string, uuid bool) bool {
 		word, rest := lastWordOf(text)
 		switch w := word.String(); {
 		case uuid:
-			return announceUUID[w] || w == "" && endsWithMask(text)
+			return w == "token" || w == "secret" || w == "password" || w == "apikey" || w == "credential" || w == "" && endsWithMask(text)
 		case w == "":
 			return endsWithMask(text)
 		case announcements[w], strings.HasSuffix(w, "_token"), strings.HasSuffix(w, "_secret"), strings.HasSuffix(w, "_key"):

@@ -133,7 +133,7 @@ func (sc *scanner) bootstrapToken(i int) span {
 func (sc *scanner) rancherToken(i int) span {
 	const length = 54
 	s := sc.s
-	if i == 0 || !isAlnum(s[i-1]) || i+1+length > len(s) {
+	if i == 0 || !isAlnum(s[i-1]) || i+1+length > len(s) || !isBase36(s[i+length]) {
 		return span{}
 	}
 	if sc.run(i+1, isBase36) != i+1+length || isKeyByte(sc.byteAt(i+1+length)) && sc.byteAt(i+1+length) != '.' {

@@ -99,9 +99,11 @@ func vendorTokens() []tokenRule {
 func places() []tokenRule {
 	rules := []tokenRule{
 		{prefix: "sk-", bound: true, place: placeOpenAI},
-		{prefix: "s.", bound: true, place: placeVault},
+		{prefix: "s.", bound: true, in: isAlnum, place: placeVault},
 		{prefix: "Q~", place: placeAzure},
 		{prefix: ".atlasv1.", place: placeTerraform},
+		{prefix: "SK", bound: true, in: isHex, place: placeTwilio},
+		{prefix: "AC", bound: true, in: isHex, place: placeTwilio},
 		{prefix: "K10", bound: true, place: placeCluster},
 		{prefix: "robot$", place: placeRobot},
 		{prefix: "-----BEGIN ", place: placePEM},
@@ -142,7 +144,6 @@ func places() []tokenRule {
 	for first := range positional {
 		add(placePositional, true, first)
 	}
-	add(placeTwilio, true, "SK", "AC")
 	add(placeAWS, true, strings.Fields("AKIA ASIA ABIA ACCA AGPA AIDA AROA AIPA ANPA ANVA APKA")...)
 	add(placeScheme, false, strings.Fields("bea Bea BEA bas Bas BAS gen Gen GEN")...)
 	add(placePath, false,

@@ -18,7 +18,7 @@ type Redactor struct {
 	extra   []*regexp.Regexp
 	classes [256]class
 	tokens  tokenTable
-	begins  pairSet // pairs of bytes that have a class, or with which a token may begin
+	hints   *hints
 	keys    keyTable
 	prose   map[string]bool
 }
@@ -31,13 +31,9 @@ func New(extra []*regexp.Regexp) *Redactor {
 		keys:    newKeyTable(),
 		prose:   newProse(),
 	}
-	r.tokens.fill()
-	r.begins = r.tokens.pairs
-	for first, class := range r.classes {
-		for second := 0; class != 0 && second < 256; second++ {
-			r.begins.add(byte(first), byte(second))
-		}
-	}
+	rules := append(vendorTokens(), places()...)
+	r.hints = newHints(rules)
+	r.tokens.fill(rules, r.hints)
 	return r
 }
 
@@ -59,7 +55,11 @@ func (r *Redactor) String(s string) (out string) {
 	// Colours and invisible characters must not part a key from its value, nor
 	// a token in two, because later they may be taken out. Nor must escapes and
 	// entities of HTML.
-	if c := clean(entities(unescape(clean(s, true))), true); c != s {
+	c := clean(s, true)
+	if u := entities(unescape(c)); u != c {
+		c = clean(u, true)
+	}
+	if c != s {
 		if hidden := r.settle(c); hidden != c {
 			return hidden
 		}

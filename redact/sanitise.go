@@ -28,7 +28,7 @@ func Sanitise(s string) string {
 // clean takes out what Sanitise takes out, without a bound. It returns s itself
 // if there is nothing to do. Tabs and line ends may stay.
 func clean(s string, keepLines bool) string {
-	at := plain(s)
+	at := unchanged(s, keepLines)
 	if at == len(s) {
 		return s
 	}
@@ -53,6 +53,21 @@ func clean(s string, keepLines bool) string {
 		at += n
 	}
 	return b.String()
+}
+
+// unchanged returns the length of the start of s in which clean finds nothing to do.
+func unchanged(s string, keepLines bool) int {
+	at := 0
+	for {
+		at += plain(s[at:])
+		r, n := utf8.DecodeRuneInString(s[at:])
+		switch {
+		case keepLines && (r == '\t' || r == '\n' || r == '\r'):
+		case r < utf8.RuneSelf || r == utf8.RuneError || isInvisible(r) || r == '\u2028' || r == '\u2029':
+			return at
+		}
+		at += n
+	}
 }
 
 // plain returns the length of the printable ASCII at the start of s. Eight bytes

@@ -66,24 +66,31 @@ const lookInside = 256
 
 // scan returns the text with its secrets hidden.
 func (sc *scanner) scan() string {
-	s := sc.s
-	for i := 0; i < len(s); i++ {
-		for i+1 < len(s) && !sc.r.begins.has(s[i], s[i+1]) {
-			i++
-		}
-		p := span{}
-		if i+1 < len(s) && sc.r.tokens.pairs.has(s[i], s[i+1]) {
-			p = sc.token(i)
-		}
-		if p.empty() && sc.r.classes[s[i]] != 0 && !(s[i] == '-' && i > 0 && isAlnum(s[i-1]) && !sc.endsEscape(i)) {
-			p = sc.at(i)
-		}
-		if p.empty() || p.to <= sc.kept || s[p.from:p.to] == Mask {
+	s, h := sc.s, sc.r.hints
+	w := h.after(codeEdge, s[0])
+	for next := 1; next < len(s); next++ {
+		w = h.after(w, s[next])
+		if !h.any.has(w) {
 			continue
 		}
-		sc.steps += p.to - p.from
-		sc.hide(p)
-		i = max(i, p.to-lookInside)
+		i, goOn := next-2, 0
+		if h.tokens.has(w) {
+			goOn = sc.take(sc.token(i))
+		}
+		if h.signs.has(w) {
+			p := span{}
+			if next+1 < len(s) && h.tokens.has(h.after(w, s[next+1])) {
+				p = sc.token(i + 1)
+			}
+			if p.empty() {
+				p = sc.at(i + 1)
+			}
+			goOn = max(goOn, sc.take(p))
+		}
+		if goOn > i+1 {
+			next = goOn + 1
+			w = h.after(h.codes[s[goOn]], s[next])
+		}
 	}
 	if sc.kept == 0 {
 		return s
@@ -93,6 +100,17 @@ func (sc *scanner) scan() string {
 		return hideKeysOfAWS(sc.out.String())
 	}
 	return sc.out.String()
+}
+
+// take hides a part, unless it is empty or hidden already, and returns where the
+// scan goes on.
+func (sc *scanner) take(p span) int {
+	if p.empty() || p.to <= sc.kept || sc.s[p.from:p.to] == Mask {
+		return 0
+	}
+	sc.steps += p.to - p.from
+	sc.hide(p)
+	return p.to - lookInside
 }
 
 // hide adds a part to what is hidden. It ends behind all parts before it, and
@@ -113,6 +131,9 @@ func (sc *scanner) at(i int) span {
 	case classQuote:
 		return sc.quoteAfterKey(i)
 	case classDash:
+		if i > 0 && isAlnum(sc.s[i-1]) && !sc.endsEscape(i) {
+			return span{}
+		}
 		return sc.flag(i)
 	case classDot:
 		return sc.bootstrapToken(i)

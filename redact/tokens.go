@@ -119,34 +119,21 @@ func (sc *scanner) place(r *tokenRule, i int) span {
 
 // tokenTable finds the rules by the first bytes of their prefixes.
 type tokenTable struct {
-	pairs pairSet // of the first two
-	index [1 << 16]uint16
-	lists []tokenList // by what index says of the first two
+	index [1 << 12]uint16 // by the codes of the first two
+	lists []tokenList
 }
 
 // tokenList are the rules whose prefixes begin alike.
 type tokenList struct {
-	thirds [4]uint64 // which third bytes they have
-	rules  []tokenRule
+	thirds  byteSet // which third bytes they have
+	fourths byteSet
+	rules   []tokenRule
 }
 
-// pairSet is a set of pairs of bytes.
-type pairSet [1 << 16 / 64]uint64
-
-func (p *pairSet) has(a, b byte) bool {
-	n := uint16(a)<<8 | uint16(b)
-	return p[n/64]&(1<<(n%64)) != 0
-}
-
-func (p *pairSet) add(a, b byte) {
-	n := uint16(a)<<8 | uint16(b)
-	p[n/64] |= 1 << (n % 64)
-}
-
-func (t *tokenTable) fill() {
+func (t *tokenTable) fill(rules []tokenRule, h *hints) {
 	t.lists = make([]tokenList, 1, 256) // the first is of no pair
-	for _, r := range append(vendorTokens(), places()...) {
-		pair := uint16(r.prefix[0])<<8 | uint16(r.prefix[1])
+	for _, r := range rules {
+		pair := h.pair(r.prefix[0], r.prefix[1])
 		if t.index[pair] == 0 {
 			t.index[pair] = uint16(len(t.lists))
 			t.lists = append(t.lists, tokenList{})
@@ -154,18 +141,26 @@ func (t *tokenTable) fill() {
 		list := &t.lists[t.index[pair]]
 		list.rules = append(list.rules, r)
 		list.add(r.prefix)
-		t.pairs.add(r.prefix[0], r.prefix[1])
 	}
 }
 
-// add notes the third byte of a prefix; of a shorter one it is any.
+// add notes the third and fourth byte of a prefix; of a shorter one they are any.
 func (l *tokenList) add(prefix string) {
-	if len(prefix) == 2 {
-		l.thirds = [4]uint64{^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0)}
+	l.thirds.add(prefix, 2)
+	l.fourths.add(prefix, 3)
+}
+
+type byteSet [4]uint64
+
+func (b *byteSet) add(s string, at int) {
+	if at >= len(s) {
+		*b = byteSet{^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0)}
 		return
 	}
-	l.thirds[prefix[2]/64] |= 1 << (prefix[2] % 64)
+	b[s[at]/64] |= 1 << (s[at] % 64)
 }
+
+func (b *byteSet) has(c byte) bool { return b[c/64]&(1<<(c%64)) != 0 }
 
 // token looks for a secret that begins at i, or that a place at i announces.
 func (sc *scanner) token(i int) span {
@@ -173,8 +168,8 @@ func (sc *scanner) token(i int) span {
 		return span{}
 	}
 	table := &sc.r.tokens
-	list := &table.lists[table.index[uint16(sc.s[i])<<8|uint16(sc.s[i+1])]]
-	if third := sc.s[i+2]; list.thirds[third/64]&(1<<(third%64)) == 0 {
+	list := &table.lists[table.index[sc.r.hints.pair(sc.s[i], sc.s[i+1])]]
+	if !list.thirds.has(sc.s[i+2]) || !list.fourths.has(sc.byteAt(i+3)) {
 		return span{}
 	}
 	rules := list.rules
