@@ -13,7 +13,7 @@ import (
 
 // Bounds of what is remembered of streams.
 const (
-	maxOrigins    = 64   // streams; a power of two
+	maxOrigins    = 256  // streams; a power of two
 	maxIdentities = 1024 // combinations of values
 )
 
@@ -47,10 +47,11 @@ func (id *identity) saved() []string {
 
 // origin is what the engine needs to know of the stream of a line.
 type origin struct {
-	labels matcher.Labels // kept, so that no other map takes their address
-	who    *identity
-	party  string // who is charged for its lines
-	log    uint64 // as logID
+	labels  matcher.Labels // kept, so that no other map takes their address
+	address uintptr
+	who     *identity
+	party   string // who is charged for its lines
+	log     uint64 // as logID
 }
 
 // origins remembers the streams of the newest lines by the address of their
@@ -69,17 +70,20 @@ func newOrigins() origins {
 
 // from makes a stream the origin of the batch.
 func (e *Engine) from(labels matcher.Labels) {
-	address := reflect.ValueOf(labels).Pointer()
-	if address != 0 && address == reflect.ValueOf(e.batch.labels).Pointer() {
+	address := addressOf(labels)
+	if address == e.batch.address {
 		return // nearly always
 	}
 	o := &e.origins.recent[mix(uint64(address), 1)%maxOrigins]
-	if reflect.ValueOf(o.labels).Pointer() != address {
+	if o.address != address {
 		who := e.identityOf(labels)
-		*o = origin{labels: labels, who: who, party: partyOf(labels["namespace"], who), log: logID(labels)}
+		*o = origin{labels, address, who, partyOf(labels["namespace"], who), logID(labels)}
 	}
 	e.batch.origin = *o
 }
+
+// addressOf identifies labels for as long as they are kept.
+func addressOf(labels matcher.Labels) uintptr { return reflect.ValueOf(labels).Pointer() }
 
 // identityOf reads the identity of a stream from its labels, never from its lines.
 func (e *Engine) identityOf(labels matcher.Labels) *identity {

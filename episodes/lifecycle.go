@@ -134,6 +134,7 @@ func (e *Engine) remove(ep *episode) {
 	rs := ep.rs
 	ep.due.disarm()
 	delete(rs.open, ep.key)
+	rs.last.forget(ep)
 	rs.byClear.remove(ep.clears, ep)
 	rs.byMute.remove(ep.mutes, ep)
 	ep.party = ep.slot.cell.party

@@ -42,6 +42,7 @@ type ruleState struct {
 	muted   *cache[[]int64]
 	lapses  []*lapse
 	over    overflow
+	last    recall
 	stats   RuleStats // but for LastMatch
 	newest  int64     // event time of a matching line
 }

@@ -24,32 +24,20 @@ type cleanKey struct {
 // ("hunter2" of "password=hunter2"), so the line decides; labels of the stream
 // are not looked at. Nearly all values were seen before.
 func (e *Engine) clean(rs *ruleState, h *matcher.Hit) []string {
-	if e.cfg.Redactor == nil {
-		return e.clip(h.Values)
-	}
-	out, line := h.Values, ""
+	out, line, last, by := h.Values, "", &rs.last, len(rs.rule.By)
+	last.begin(&e.batch, len(h.Values))
 	for i, v := range h.Values {
-		if v == "" || i >= len(h.Rule.Wants) || v == h.Labels[h.Rule.Wants[i]] && redact.Sanitise(v) == v {
+		if v == last.values[i] {
 			continue
 		}
-		key := cleanKey{rs.seed, i, v}
-		c, ok := e.cleaned.Get(key)
-		if !ok {
-			if line == "" {
-				line = e.cfg.Redactor.String(h.Line)
-			}
-			c = cut(redact.Sanitise(e.cfg.Redactor.Part(h.Line, line, v)), maxSample)
-			if len(v) <= maxSample {
-				key.value = strings.Clone(v)
-				if c == v {
-					c = key.value
-				} else {
-					c = strings.Clone(c)
-				}
-				e.cleaned.Add(key, c)
-			}
+		c, kept := v, false
+		if v != "" && i < len(h.Rule.Wants) {
+			c, kept = e.cleanValue(rs, h, i, &line)
 		}
-		if c == v {
+		if last.learn(i, "", by); c == v {
+			if kept {
+				last.learn(i, c, by)
+			}
 			continue
 		}
 		if &out[0] == &h.Values[0] {
@@ -60,18 +48,33 @@ func (e *Engine) clean(rs *ruleState, h *matcher.Hit) []string {
 	return out
 }
 
-// clip bounds and cleans values that are not searched for secrets.
-func (e *Engine) clip(values []string) []string {
-	out := values
-	for i, v := range values {
-		c := cut(redact.Sanitise(v), maxSample)
-		if c == v {
-			continue
-		}
-		if &out[0] == &values[0] {
-			out = slices.Clone(values)
-		}
-		out[i] = c
+// cleanValue is clean for one value. line is the redacted line, once that is known.
+// kept reports whether the result is memory that the caller of Take does not own.
+func (e *Engine) cleanValue(rs *ruleState, h *matcher.Hit, i int, line *string) (c string, kept bool) {
+	v := h.Values[i]
+	if e.cfg.Redactor == nil {
+		return cut(redact.Sanitise(v), maxSample), false
 	}
-	return out
+	if label := h.Labels[h.Rule.Wants[i]]; v == label && redact.Sanitise(v) == v {
+		return label, true
+	}
+	key := cleanKey{rs.seed, i, v}
+	if c, ok := e.cleaned.Get(key); ok {
+		return c, true
+	}
+	if *line == "" {
+		*line = e.cfg.Redactor.String(h.Line)
+	}
+	c = cut(redact.Sanitise(e.cfg.Redactor.Part(h.Line, *line, v)), maxSample)
+	if len(v) > maxSample {
+		return c, false
+	}
+	key.value = strings.Clone(v)
+	if c == v {
+		c = key.value
+	} else {
+		c = strings.Clone(c)
+	}
+	e.cleaned.Add(key, c)
+	return c, true
 }

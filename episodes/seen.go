@@ -156,9 +156,9 @@ func (f *fingerprints) unlink(p *seenParty, i int32) {
 // evict frees a slot for a party and charges it: the oldest one of the party that
 // has the most then.
 func (f *fingerprints) evict(to *seenParty) int32 {
-	p := f.rank.first().seen
-	if to.load[inEntries] >= p.load[inEntries] {
-		p = to
+	p := to
+	if most := f.rank.most(); to.load[inEntries] < most {
+		p = f.rank.first().seen
 	}
 	i := p.oldest
 	f.unlink(p, i)

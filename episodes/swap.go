@@ -25,7 +25,7 @@ func (e *Engine) Swap(set *rules.Set, now time.Time) {
 		rs := old[r.Alert]
 		if rs != nil && rs.rule.Hash == r.Hash {
 			delete(old, r.Alert)
-			rs.rule, kept[rs] = r, true
+			rs.rule, rs.last, kept[rs] = r, recall{}, true
 			rs.reclass()
 		} else {
 			rs = e.newRuleState(r)

@@ -34,10 +34,25 @@ func (e *Engine) Take(hits []matcher.Hit, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	at := nanos(now)
-	for i := range hits {
-		e.take(&hits[i], at)
+	for n := 0; n < len(hits); {
+		n += e.takeSome(hits[n:], at)
 	}
 	e.ownAll()
+}
+
+// takeSome takes hits up to the one whose rule panics, and returns their number.
+// That rule is quarantined.
+func (e *Engine) takeSome(hits []matcher.Hit, now int64) (n int) {
+	defer func() {
+		if p := recover(); p != nil {
+			e.quarantine(e.recent, now)
+			n++
+		}
+	}()
+	for ; n < len(hits); n++ {
+		e.take(&hits[n], now)
+	}
+	return n
 }
 
 func (e *Engine) take(m *matcher.Hit, now int64) {
@@ -51,7 +66,6 @@ func (e *Engine) take(m *matcher.Hit, now int64) {
 	if rs.quarantined {
 		return
 	}
-	defer e.recoverRule(rs, now)
 	e.from(m.Labels)
 	// A repeat is a line that played this part for this rule before.
 	if e.seen.add(mix(m.ID, rs.seed+uint64(m.Part+3)), e.batch.party) {
@@ -94,10 +108,7 @@ func (e *Engine) takeStep(rs *ruleState, m *matcher.Hit, h *hit, now int64) {
 	if missing {
 		rs.stats.MissingBy++
 	}
-	ep := rs.open[string(e.batch.key)]
-	if ep == nil {
-		ep = e.adopt(rs)
-	}
+	ep := e.openEpisode(rs)
 	known, lo, hi := noClears(), int64(noTime), int64(forever)
 	if r.Clear != nil {
 		var alive bool
@@ -140,6 +151,11 @@ func (e *Engine) takeStep(rs *ruleState, m *matcher.Hit, h *hit, now int64) {
 // their key are valid until the next call.
 func (e *Engine) keyOf(rs *ruleState, wanted []string) (values []string, missing bool) {
 	values = e.batch.by[:0]
+	if r := &rs.last; r.keyed {
+		e.batch.by = append(values, r.values[:len(rs.rule.By)]...)
+		e.batch.key = append(e.batch.key[:0], r.key...)
+		return e.batch.by, r.missing
+	}
 	for i := range rs.rule.By {
 		v := ""
 		if i < len(wanted) {
@@ -154,7 +170,23 @@ func (e *Engine) keyOf(rs *ruleState, wanted []string) (values []string, missing
 	}
 	e.batch.by = values
 	e.batch.key = append(appendKey(e.batch.key[:0], values, nil), e.batch.who.suffix()...)
+	rs.last.join(&e.batch, missing)
 	return values, missing
+}
+
+// openEpisode returns the episode of the key of the batch; nil: none is open.
+func (e *Engine) openEpisode(rs *ruleState) *episode {
+	if ep := rs.last.episode; ep != nil {
+		return ep
+	}
+	ep := rs.open[string(e.batch.key)]
+	if ep == nil {
+		ep = e.adopt(rs)
+	}
+	if rs.last.keyed {
+		rs.last.episode = ep
+	}
+	return ep
 }
 
 // count puts the hit of the batch into the window of its key and looks for a
