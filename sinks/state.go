@@ -91,6 +91,11 @@ type Message struct {
 	// Suspect tells that it was refused before. It must not share a request
 	// with others.
 	Suspect bool
+	// Premature is set for an accepted end that is due again while a peer was not
+	// sent that end. Such a peer may notify people of the alert as firing, and an
+	// end that is sent again would then be notified again, each time in turn. Call
+	// Postpone instead of sending it, unless the endpoint lost its memory.
+	Premature bool
 
 	epoch, version uint64
 }
@@ -288,7 +293,8 @@ func (s *State) Due(now time.Time, limit int) []Message {
 		e, p := due[i].slot, due[i].plan
 		out[i] = Message{
 			Episode: e.ep, Resolved: p.resolved, News: p.news, Suspect: !e.refused.IsZero(),
-			epoch: e.epoch, version: e.version,
+			Premature: p.resolved && !p.news && !e.sent.IsZero() && s.owedElsewhere(e),
+			epoch:     e.epoch, version: e.version,
 		}
 	}
 	return out

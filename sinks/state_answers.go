@@ -34,6 +34,13 @@ func (s *State) Accepted(msgs []Message, now time.Time) []episodes.Episode {
 	return first
 }
 
+// Postpone makes m due again a Resend after now, as if it had been sent.
+func (s *State) Postpone(m Message, now time.Time) {
+	if e := s.slots[m.Episode.Fingerprint]; e != nil && e.epoch == m.epoch {
+		e.sent = now
+	}
+}
+
 // Refused records that the endpoint will not take the word as it is. It returns
 // true the first time. An ended episode that was refused is given up.
 func (s *State) Refused(m Message, now time.Time) bool {

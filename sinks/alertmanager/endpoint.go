@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -136,6 +137,9 @@ func (e *endpoint) sendDue(ctx, reqs context.Context) bool {
 			again, a := e.check(reqs)
 			if a.Err != nil && !e.downSince.IsZero() {
 				e.missed(items, 0, a) // nothing is sent that it might take when it wakes up
+				if a.Reason == courier.ReasonTimeout {
+					e.retryAt = time.Time{} // a request that waits is answered as soon as it wakes up
+				}
 				return false
 			}
 			if e.waitSettled() {
@@ -144,6 +148,9 @@ func (e *endpoint) sendDue(ctx, reqs context.Context) bool {
 			if again {
 				continue
 			}
+		}
+		if items = e.mature(items); len(items) == 0 {
+			continue
 		}
 		taken, a := e.deliver(reqs, items)
 		if a.Err != nil {
@@ -163,7 +170,19 @@ func (e *endpoint) sendDue(ctx, reqs context.Context) bool {
 // mustCheck reports whether the process has to be known before items are sent: it
 // may be a new one that does not know what ends.
 func (e *endpoint) mustCheck(items []item) bool {
-	return !e.downSince.IsZero() || e.settling || endsNews(items) && !e.now().Before(e.checkAt)
+	return !e.downSince.IsZero() || e.settling || hasEnd(items) && !e.now().Before(e.checkAt)
+}
+
+// mature returns the items without the premature ones, which it postpones.
+func (e *endpoint) mature(items []item) []item {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.DeleteFunc(items, func(it item) bool {
+		if it.msg.Premature {
+			e.state.Postpone(it.msg, e.now())
+		}
+		return it.msg.Premature
+	})
 }
 
 // waitSettled reports whether to wait: a member that has just started holds what it
@@ -196,14 +215,10 @@ type item struct {
 	body json.RawMessage
 }
 
-// endsNews tells that an end is told for the first time.
-func endsNews(items []item) bool {
-	for _, it := range items {
-		if it.msg.News && it.msg.Resolved {
-			return true
-		}
-	}
-	return false
+// hasEnd reports whether items have an end that was not sent before, or one that
+// need not be sent again while the process is the same.
+func hasEnd(items []item) bool {
+	return slices.ContainsFunc(items, func(it item) bool { return it.msg.Resolved && (it.msg.News || it.msg.Premature) })
 }
 
 // batch takes what is due and fits into one request. What cannot be sent is

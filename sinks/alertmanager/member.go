@@ -49,8 +49,11 @@ func (m member) measured(now time.Time) member {
 // again. So it is asked before it is sent an end, and when it was away. check
 // returns true if there is a new process, and an error if no answer came.
 func (e *endpoint) check(ctx context.Context) (restarted bool, a answer) {
-	asked := e.now()
-	st, a := e.client.status(ctx)
+	asked, within := e.now(), statusWithin
+	if !e.downSince.IsZero() {
+		within = wakesWithin
+	}
+	st, a := e.client.status(ctx, within)
 	now := e.now()
 	e.changed = e.heard(st.date, asked, now) || e.changed
 	if a.Err != nil || st.uptime.IsZero() {

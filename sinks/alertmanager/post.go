@@ -24,7 +24,10 @@ const (
 const (
 	hedgeAfter   = 3 * time.Second // see post
 	statusWithin = 2 * time.Second
-	maxRetry     = 30 * time.Second // longest Retry-After that is honoured
+	// wakesWithin bounds a request to an endpoint that is down. While one waits, the
+	// kernel sends SYN after 1 s and 3 s again: one that is back is found within 2 s.
+	wakesWithin = 4 * time.Second
+	maxRetry    = 30 * time.Second // longest Retry-After that is honoured
 )
 
 // answer is what became of one request.

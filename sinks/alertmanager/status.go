@@ -31,10 +31,10 @@ type status struct {
 	members          []string // names of the members of its cluster, its own included
 }
 
-// status asks the Alertmanager. The answer has an error if none came; what the
-// server did not say is zero in the status.
-func (c *client) status(ctx context.Context) (status, answer) {
-	ctx, cancel := context.WithTimeout(ctx, statusWithin)
+// status asks the Alertmanager. The answer has an error if none came in time; what
+// the server did not say is zero in the status.
+func (c *client) status(ctx context.Context, within time.Duration) (status, answer) {
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+"/api/v2/status", nil)
 	if err != nil {
