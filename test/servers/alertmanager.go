@@ -26,11 +26,32 @@ type AlertmanagerOptions struct {
 	GroupWait, GroupInterval time.Duration
 	// Config is a whole configuration, in the place of the above; "": none.
 	Config string
-	// Settle is how long a member of a cluster waits for the others before it
-	// notifies; 0: 500 ms.
-	Settle time.Duration
+	// Debug has it log every flush of a group.
+	Debug bool
+	// Faster divides the default times of a cluster, but for those of probes;
+	// 0: the cluster has short times of its own.
+	Faster time.Duration
 	// Args are further flags.
 	Args []string
+}
+
+func (o AlertmanagerOptions) level() string {
+	if o.Debug {
+		return "debug"
+	}
+	return "info"
+}
+
+// clusterTimes are the times of a cluster as flags.
+func (o AlertmanagerOptions) clusterTimes() []string {
+	if o.Faster == 0 {
+		return []string{"--cluster.settle-timeout=500ms", "--cluster.peer-timeout=200ms", "--cluster.gossip-interval=50ms"}
+	}
+	f := func(flag string, d time.Duration) string { return "--cluster." + flag + "=" + (d / o.Faster).String() }
+	return []string{
+		f("settle-timeout", time.Minute), f("peer-timeout", 15*time.Second), f("gossip-interval", 200*time.Millisecond),
+		f("pushpull-interval", time.Minute), f("reconnect-interval", 10*time.Second),
+	}
 }
 
 func (o AlertmanagerOptions) config() string {
@@ -66,7 +87,7 @@ func Alertmanager(t testing.TB, opt AlertmanagerOptions) *AlertmanagerServer {
 func Alertmanagers(t testing.TB, opt AlertmanagerOptions) [2]*AlertmanagerServer {
 	t.Helper()
 	first, second := FreePort(t), FreePort(t)
-	common := []string{"--cluster.settle-timeout=" + orHalfSecond(opt.Settle).String(), "--cluster.peer-timeout=200ms", "--cluster.gossip-interval=50ms"}
+	common := opt.clusterTimes()
 	flags := func(own int, more ...string) []string {
 		return append(append(more, common...), "--cluster.listen-address="+child.Address(own), "--cluster.advertise-address="+child.Address(own))
 	}
@@ -89,7 +110,7 @@ func startAlertmanager(t testing.TB, name string, opt AlertmanagerOptions, flags
 	}
 	args := append([]string{
 		"--config.file=" + config, "--storage.path=" + filepath.Join(dir, "data"),
-		"--web.listen-address=" + addr, "--log.level=info",
+		"--web.listen-address=" + addr, "--log.level=" + opt.level(),
 	}, flags...)
 	am := &AlertmanagerServer{&Server{
 		Name: name, URL: "http://" + addr, Dir: dir, t: t, bin: Program(t, "alertmanager"),

@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // Hook is a webhook of an Alertmanager: it keeps what people would be told. It is
@@ -18,13 +20,21 @@ type Hook struct {
 	key func(labels map[string]string) string
 
 	mu   sync.Mutex
-	told map[string][]string // statuses by key
+	told []Notification
+}
+
+// Notification is one alert of a notification.
+type Notification struct {
+	Time   time.Time // when it arrived
+	From   string    // external URL of the Alertmanager that sent it
+	Key    string
+	Status string // "firing" or "resolved"
 }
 
 // NewHook starts a Hook that ends with the test. key tells alerts apart by their
 // labels.
 func NewHook(t testing.TB, key func(labels map[string]string) string) *Hook {
-	h := &Hook{key: key, told: map[string][]string{}}
+	h := &Hook{key: key}
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
 	h.URL = server.URL
@@ -34,7 +44,8 @@ func NewHook(t testing.TB, key func(labels map[string]string) string) *Hook {
 // ServeHTTP takes a notification.
 func (h *Hook) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	var n struct {
-		Alerts []struct {
+		ExternalURL string `json:"externalURL"`
+		Alerts      []struct {
 			Status string            `json:"status"`
 			Labels map[string]string `json:"labels"`
 		} `json:"alerts"`
@@ -45,8 +56,7 @@ func (h *Hook) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, a := range n.Alerts {
-		key := h.key(a.Labels)
-		h.told[key] = append(h.told[key], a.Status)
+		h.told = append(h.told, Notification{Time: time.Now(), From: n.ExternalURL, Key: h.key(a.Labels), Status: a.Status})
 	}
 }
 
@@ -55,15 +65,22 @@ func (h *Hook) Told() map[string]string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	out := map[string]string{}
-	for k, v := range h.told {
-		out[k] = strings.Join(v, " ")
+	for _, n := range h.told {
+		out[n.Key] = strings.TrimPrefix(out[n.Key]+" "+n.Status, " ")
 	}
 	return out
+}
+
+// Notifications returns every notification, in order of arrival.
+func (h *Hook) Notifications() []Notification {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.told)
 }
 
 // Forget forgets what was told of a key.
 func (h *Hook) Forget(key string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.told, key)
+	h.told = slices.DeleteFunc(h.told, func(n Notification) bool { return n.Key == key })
 }
