@@ -1,6 +1,8 @@
 package alertmanager
 
 import (
+	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -124,5 +126,51 @@ func TestSameProcessOverRestarts(t *testing.T) {
 			b.pass(time.Second)
 		}
 		b.told("A", "firing resolved")
+	})
+}
+
+// While a member is away with an alert that ended, the others are not sent that end
+// again: if the member notifies of the alert, they would notify of its end, in turn.
+func TestEndIsNotRepeatedWhileMemberIsAway(t *testing.T) {
+	inCluster(t, func(b *bench) {
+		stays, gone := b.ams[0], b.ams[1]
+		heartbeat, ep := fire("Heartbeat"), fire("A")
+		b.notify(heartbeat, ep)
+		b.pass(5 * time.Minute)
+		gone.Set(fault.Hang)
+		b.notify(end(ep))
+		b.pass(time.Second)
+		sent := len(stays.Words("A"))
+		require.Equal(t, "firing resolved", stays.Told("A"))
+		b.pass(5 * time.Minute)
+		require.Len(t, stays.Words("A"), sent)
+
+		stays.Restart() // it may not have notified of the end
+		b.within(time.Minute+checkEvery, "the end", func() bool { return len(stays.Words("A")) > sent })
+		b.pass(time.Minute)
+		sent = len(stays.Words("A"))
+
+		gone.Set(nil)
+		b.within(5*time.Second, "the end", func() bool { return gone.Told("A") == "firing resolved" })
+		b.within(2*time.Minute, "the end again", func() bool { return len(stays.Words("A")) > sent })
+	})
+}
+
+// A request waits at a member that hangs at any time, so that it is answered as
+// soon as the member wakes up.
+func TestRequestWaitsAtMemberThatHangs(t *testing.T) {
+	inCluster(t, func(b *bench) {
+		b.notify(fire("A"))
+		var asked atomic.Int64
+		b.ams[1].Set(func(w http.ResponseWriter, r *http.Request) bool {
+			asked.Add(1)
+			defer asked.Add(-1)
+			return fault.Hang(w, r)
+		})
+		b.pass(2 * time.Minute) // the next request is noticed to hang
+		for range 1000 {
+			b.pass(37 * time.Millisecond)
+			require.Equal(t, int64(1), asked.Load())
+		}
 	})
 }
