@@ -1,6 +1,7 @@
 package episodes
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -259,6 +260,7 @@ func (e *Engine) decideLapse(l *lapse, now int64) {
 	ep.state, ep.fired = StateFiring, now
 	ep.course.note(transition{at: now, kind: didFire})
 	began := e.export(ep, now)
+	began.Annotations = maps.Clone(began.Annotations)
 	e.earlier(ep, began.Annotations, now)
 	e.changes = append(e.changes, began)
 	x := e.finish(ep, l.why, l.end, now, text{})

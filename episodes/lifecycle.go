@@ -1,6 +1,7 @@
 package episodes
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -44,6 +45,7 @@ type episode struct {
 	slot   entry // its place in the limits
 
 	course course
+	texts  texts
 }
 
 // end is when it ends without a further trigger.
@@ -247,6 +249,7 @@ func (e *Engine) finish(ep *episode, reason Reason, end, now int64, line text) E
 		state = StateDropped
 	}
 	x := e.export(ep, now)
+	x.Annotations = maps.Clone(x.Annotations) // more may be said of the end
 	x.State, x.Reason, x.Held = state, reason, false
 	x.EndsAt, x.Concluded = instant(max(end, ep.starts, ep.starts-ep.moved)), instant(now)
 	if reason == ReasonDisplaced {

@@ -87,9 +87,36 @@ func (e *Engine) export(ep *episode, now int64) Episode {
 	if ep.fired != 0 {
 		x.FiredAt = instant(ep.fired)
 	}
-	vars := varsOf(rs.rule, ep.chain)
-	x.Annotations = e.annotations(rs.rule, x, vars)
+	x.Annotations = e.texts(ep, x)
 	return x
+}
+
+// texts are the rendered annotations of an episode and what they were rendered of.
+// Rendering is costly, and a page asks for all open episodes again and again.
+type texts struct {
+	of     textsOf
+	labels map[string]string
+	vars   map[string]string
+	all    map[string]string
+}
+
+// textsOf is what annotations depend on beside labels and variables.
+type textsOf struct {
+	rule                *rules.Rule
+	count               int64
+	starts, newest      time.Time
+	line, first, origin string
+}
+
+// texts returns the annotations of an episode, which are rendered again only if
+// what they tell has changed. Nobody may change them.
+func (e *Engine) texts(ep *episode, x Episode) map[string]string {
+	of := textsOf{x.Rule, x.Count, x.StartsAt, x.LastSeen, x.Line, x.First, x.Origin}
+	vars := varsOf(x.Rule, ep.chain)
+	if known := &ep.texts; known.of != of || !maps.Equal(known.vars, vars) || !maps.Equal(known.labels, x.Labels) {
+		*known = texts{of, x.Labels, vars, e.annotations(x.Rule, x, vars)}
+	}
+	return ep.texts.all
 }
 
 // shown returns the sample of a line.
