@@ -23,7 +23,7 @@ const (
 
 func (s *Server) routeAPI(mux *http.ServeMux) {
 	const v1 = "GET /api/v1/"
-	g := newGate(s.opt.Log).guarded
+	g := func(h http.HandlerFunc) http.HandlerFunc { return s.gate.guarded(h) }
 	mux.HandleFunc(v1+"alerts", g(s.apiAlerts))
 	mux.HandleFunc(v1+"episodes", g(s.apiEpisodes))
 	mux.HandleFunc(v1+"episodes/{fingerprint}", g(s.apiEpisode))

@@ -9,11 +9,14 @@ import (
 
 // crowd is a listener that holds a bounded number of connections. When there is
 // no room it closes the one that has kept it waiting the longest: one that is
-// idle, or that has not sent its request yet. Whoever opens connections and says
-// nothing on them keeps nobody out. It is safe for concurrent use.
+// idle, or that has not sent its request yet; if there is none, the one that has
+// been served the longest, if that is longer than patience. A client that opens
+// connections and says nothing on them, or reads nothing, keeps nobody out. It is
+// safe for concurrent use.
 type crowd struct {
 	net.Listener
-	most int
+	most     int
+	patience time.Duration
 
 	mu    sync.Mutex
 	conns map[string]*member // by the peer's address
@@ -24,13 +27,14 @@ type crowd struct {
 type member struct {
 	net.Conn
 	crowd *crowd
-	since uint64 // order in which it was taken or became idle
-	busy  int    // requests that are being served
+	since uint64    // order in which it was taken or became idle
+	busy  int       // requests that are being served
+	began time.Time // of the newest of them
 	once  sync.Once
 }
 
 func newCrowd(l net.Listener, most int) *crowd {
-	return &crowd{Listener: l, most: most, conns: map[string]*member{}}
+	return &crowd{Listener: l, most: most, patience: graceToRead, conns: map[string]*member{}}
 }
 
 // Accept returns the next connection that there is room for.
@@ -51,12 +55,7 @@ func (c *crowd) add(conn net.Conn) *member {
 	c.mu.Lock()
 	var out *member
 	if len(c.conns) >= c.most {
-		for _, m := range c.conns {
-			if m.busy == 0 && (out == nil || m.since < out.since) {
-				out = m
-			}
-		}
-		if out == nil {
+		if out = c.oldest(); out == nil {
 			c.mu.Unlock()
 			return nil
 		}
@@ -72,6 +71,24 @@ func (c *crowd) add(conn net.Conn) *member {
 		_ = out.Close()
 	}
 	return m
+}
+
+// oldest returns the connection that makes room, nil if none does. The lock is
+// held.
+func (c *crowd) oldest() *member {
+	var idle, served *member
+	for _, m := range c.conns {
+		switch {
+		case m.busy == 0 && (idle == nil || m.since < idle.since):
+			idle = m
+		case m.busy > 0 && (served == nil || m.since < served.since):
+			served = m
+		}
+	}
+	if idle == nil && served != nil && time.Since(served.began) >= c.patience {
+		return served
+	}
+	return idle
 }
 
 // Close gives the place back.
@@ -93,7 +110,7 @@ func (c *crowd) served(h http.Handler) http.Handler {
 		defer c.mu.Unlock()
 		if m := c.conns[addr]; m != nil {
 			c.taken++
-			m.busy, m.since = m.busy+n, c.taken
+			m.busy, m.since, m.began = m.busy+n, c.taken, time.Now()
 		}
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 )
@@ -24,10 +25,13 @@ const (
 
 // gate bounds what the answers of some handlers cost: few are made at once, equal
 // requests share one, and of what has been made and is not read only so many bytes
-// are kept. Who reads the slowest is cut off first. It is safe for concurrent use.
+// are kept. The client that reads the slowest is cut off first. Plain requests have
+// a slot of their own: there are few different ones, so that they wait for few
+// others, whatever else is asked. It is safe for concurrent use.
 type gate struct {
 	log     *slog.Logger
 	slots   chan struct{}
+	plain   chan struct{} // the slot of plain requests
 	waiting chan struct{}
 
 	mu      sync.Mutex
@@ -61,7 +65,7 @@ type reader struct {
 
 func newGate(log *slog.Logger) *gate {
 	return &gate{
-		log: log, slots: make(chan struct{}, atOnce), waiting: make(chan struct{}, queued),
+		log: log, slots: make(chan struct{}, atOnce), plain: make(chan struct{}, 1), waiting: make(chan struct{}, queued),
 		flights: map[string]*flight{}, readers: map[*reader]bool{}, freed: make(chan struct{}),
 	}
 }
@@ -82,16 +86,18 @@ func (a *answer) Write(b []byte) (int, error) {
 	return a.body.Write(b)
 }
 
-// guarded returns a handler that answers as h does, within the bounds.
-func (g *gate) guarded(h http.HandlerFunc) http.HandlerFunc {
+// guarded returns a handler that answers as h does, within the bounds. vary are the
+// headers of a request on which the answer depends.
+func (g *gate) guarded(h http.HandlerFunc, vary ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), patience)
 		defer cancel()
-		f, first := g.join(r.Method + " " + r.URL.RequestURI())
+		key := keyOf(r, vary)
+		f, first := g.join(key)
 		defer g.leave(f)
 		if first {
 			// It is made for all who ask, also when the first one goes away.
-			go g.fly(f, h, r.Clone(context.WithoutCancel(r.Context())))
+			go g.fly(key, f, h, r.Clone(context.WithoutCancel(r.Context())))
 		}
 		select {
 		case <-f.done:
@@ -109,6 +115,24 @@ func (g *gate) guarded(h http.HandlerFunc) http.HandlerFunc {
 		}
 		g.write(w, &f.answer)
 	}
+}
+
+// isPlain reports whether a request asks for one of the few answers that have a
+// fixed address.
+func isPlain(r *http.Request) bool {
+	return r.URL.RawQuery == "" && !strings.Contains(r.Pattern, "{fingerprint}") && !strings.Contains(r.Pattern, "{name}")
+}
+
+// keyOf returns what requests have in common that get the same answer.
+func keyOf(r *http.Request, vary []string) string {
+	key := r.Method + " " + r.URL.RequestURI()
+	if isPlain(r) {
+		key = r.Method + " " + r.Pattern // there are many ways to write its path
+	}
+	for _, name := range vary {
+		key += "\n" + r.Header.Get(name)
+	}
+	return key
 }
 
 func busy(w http.ResponseWriter) {
@@ -146,10 +170,10 @@ func (g *gate) free(n int) {
 }
 
 // fly makes an answer.
-func (g *gate) fly(f *flight, h http.HandlerFunc, r *http.Request) {
+func (g *gate) fly(key string, f *flight, h http.HandlerFunc, r *http.Request) {
 	made := g.make(f, h, r)
 	g.mu.Lock()
-	delete(g.flights, r.Method+" "+r.URL.RequestURI())
+	delete(g.flights, key)
 	if !made {
 		f.code = 0
 		f.body = bytes.Buffer{}
@@ -164,20 +188,25 @@ func (g *gate) fly(f *flight, h http.HandlerFunc, r *http.Request) {
 
 // make makes an answer when there is a place, and finds room for it.
 func (g *gate) make(f *flight, h http.HandlerFunc, r *http.Request) bool {
-	select {
-	case g.waiting <- struct{}{}:
-	default:
-		return false
+	slots := g.slots
+	if isPlain(r) {
+		slots = g.plain
+	} else {
+		select {
+		case g.waiting <- struct{}{}:
+		default:
+			return false
+		}
+		defer func() { <-g.waiting }()
 	}
-	defer func() { <-g.waiting }()
 	patient, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
 	select {
-	case g.slots <- struct{}{}:
+	case slots <- struct{}{}:
 	case <-patient.Done():
 		return false
 	}
-	defer func() { <-g.slots }()
+	defer func() { <-slots }()
 	g.run(&f.answer, h, r)
 	return g.reserve(patient, f.body.Len())
 }

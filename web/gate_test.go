@@ -64,6 +64,55 @@ func TestGateSharesAndBounds(t *testing.T) {
 	})
 }
 
+// A plain request waits for the few like it, whatever else is asked.
+func TestGateServesPlainRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newGate(slog.New(slog.DiscardHandler)).guarded(func(w http.ResponseWriter, _ *http.Request) {
+			<-time.After(time.Second)
+			w.WriteHeader(http.StatusOK)
+		})
+		var wg sync.WaitGroup
+		for i := range 2 * queued {
+			wg.Go(func() { h(httptest.NewRecorder(), httptest.NewRequest("GET", fmt.Sprintf("/?%d", i), nil)) })
+		}
+		synctest.Wait()
+		began := time.Now()
+		for _, path := range []string{"/%72ules", "/rules", "/ru%6ces"} { // are the same
+			wg.Go(func() {
+				w, r := httptest.NewRecorder(), httptest.NewRequest("GET", path, nil)
+				r.Pattern = "GET /rules"
+				h(w, r)
+				require.Equal(t, http.StatusOK, w.Code)
+				require.Equal(t, time.Second, time.Since(began))
+			})
+		}
+		wg.Wait()
+		<-time.After(time.Minute)
+	})
+}
+
+// All ways to ask for one form of the metrics get the same answer.
+func TestFormsOfMetrics(t *testing.T) {
+	s := newTestServer(t, exampleView(), Options{})
+	f := func(accept, encoding, wantType, wantEncoding string) {
+		t.Helper()
+		r := httptest.NewRequest("GET", "/metrics", nil)
+		r.Host = "localhost"
+		r.Header.Set("Accept", accept)
+		r.Header.Set("Accept-Encoding", encoding)
+		w := httptest.NewRecorder()
+		s.Handler().ServeHTTP(w, r)
+		require.Equal(t, http.StatusOK, w.Code)
+		require.Contains(t, w.Header().Get("Content-Type"), wantType)
+		require.Equal(t, wantEncoding, w.Header().Get("Content-Encoding"))
+	}
+	f("", "", "text/plain; version=0.0.4", "")
+	f("text/html, */*;q=0.1", "br", "text/plain; version=0.0.4", "")
+	f("text/plain;version=1.0.0;escaping=allow-utf-8", "zstd, gzip", "text/plain; version=0.0.4; charset=utf-8; escaping=allow-utf-8", "gzip")
+	f("application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.2", "gzip;q=0", "application/openmetrics-text; version=1.0.0", "")
+	f("application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited", "gzip", "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited", "gzip")
+}
+
 // slow is a connection that nobody reads, until its deadline.
 type slow struct {
 	http.ResponseWriter

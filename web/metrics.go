@@ -2,12 +2,14 @@ package web
 
 import (
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	versioncollector "github.com/prometheus/client_golang/prometheus/collectors/version"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/common/expfmt"
 
 	"crowsnest/episodes"
 	"crowsnest/rules"
@@ -33,10 +35,21 @@ func registerMetrics(reg *prometheus.Registry, view View, now func() time.Time) 
 }
 
 func (s *Server) routeMetrics(mux *http.ServeMux) {
-	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(s.opt.Registry,
-		promhttp.HandlerFor(s.opt.Registry, promhttp.HandlerOpts{
-			EnableOpenMetrics: true, Registry: s.opt.Registry, MaxRequestsInFlight: 10, Timeout: 30 * time.Second,
-		})))
+	scrape := promhttp.InstrumentMetricHandler(s.opt.Registry,
+		promhttp.HandlerFor(s.opt.Registry, promhttp.HandlerOpts{EnableOpenMetrics: true, Registry: s.opt.Registry}))
+	guarded := s.gate.guarded(scrape.ServeHTTP, "Accept", "Accept-Encoding")
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		// There are many ways to ask for the few forms of the answer.
+		r.Header.Set("Accept", string(expfmt.NegotiateAccept(r.Header, expfmt.DefaultOpenMetricsAcceptedFormats()...)))
+		encoding := "identity"
+		for name := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
+			if strings.TrimSpace(name) == "gzip" {
+				encoding = "gzip"
+			}
+		}
+		r.Header.Set("Accept-Encoding", encoding)
+		guarded(w, r)
+	})
 }
 
 // metric is one family that the collector emits.

@@ -59,7 +59,7 @@ func parsePages() pages {
 
 func (s *Server) routePages(mux *http.ServeMux) {
 	p := parsePages()
-	g := newGate(s.opt.Log).guarded
+	g := func(h http.HandlerFunc) http.HandlerFunc { return s.gate.guarded(h) }
 	mux.HandleFunc("GET /{$}", g(func(w http.ResponseWriter, r *http.Request) { s.alertsPage(w, r, p) }))
 	mux.HandleFunc("GET /episodes/{fingerprint}", g(func(w http.ResponseWriter, r *http.Request) { s.episodePage(w, r, p) }))
 	mux.HandleFunc("GET /rules", g(func(w http.ResponseWriter, _ *http.Request) {

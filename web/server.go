@@ -52,6 +52,7 @@ type Options struct {
 type Server struct {
 	view    View
 	opt     Options
+	gate    *gate
 	handler http.Handler
 	probes  http.Handler
 }
@@ -68,7 +69,7 @@ func New(view View, opt Options) (*Server, error) {
 	if opt.MaxConns <= 0 {
 		opt.MaxConns = maxConns
 	}
-	s := &Server{view: view, opt: opt}
+	s := &Server{view: view, opt: opt, gate: newGate(opt.Log)}
 	if err := registerMetrics(opt.Registry, view, opt.Now); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
