@@ -29,7 +29,7 @@ func BenchmarkTake(b *testing.B) {
 				hits[0] = matcher.Hit{Rule: r, Time: t, Line: "a line", Values: []string{keys[i%len(keys)], "v"}, ID: uint64(i)}
 				e.Take(hits, t)
 				if i%1000 == 0 {
-					e.Advance("s", t)
+					e.AdvanceWatermark("s", t)
 					e.Evaluate(t)
 				}
 			}
@@ -55,7 +55,7 @@ func BenchmarkEvaluate(b *testing.B) {
 	}
 	bn.advance(time.Second)
 	for b.Loop() {
-		bn.e.Advance("s", at(2*time.Second))
+		bn.e.AdvanceWatermark("s", at(2*time.Second))
 		bn.e.Evaluate(at(2 * time.Second))
 	}
 }

@@ -28,11 +28,11 @@ func newGone() *simplelru.LRU[podName, int64] {
 	return gone
 }
 
-// Gone says that a pod was deleted at t. Its labels are those of its streams:
+// PodDeleted says that a pod was deleted at t. Its labels are those of its streams:
 // namespace, pod, and what the identity needs. No line of it can clear an episode any
 // more: GoneAfter later, by the clock of Evaluate, the episodes whose key names
 // the pod and that no line has extended since t end with ReasonGone.
-func (e *Engine) Gone(pod matcher.Labels, t time.Time) {
+func (e *Engine) PodDeleted(pod matcher.Labels, t time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	name := podName{pod["namespace"], pod["pod"], e.identityOf(pod).suffix()}

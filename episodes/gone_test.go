@@ -32,9 +32,9 @@ func TestGone(t *testing.T) {
 	say(time.Second, both, "ns", "other", "a")
 	say(time.Second, other, "ns", "a")
 	say(20*time.Second, both, "ns", "ns", "back")
-	b.e.Gone(matcher.Labels{"namespace": "ns", "pod": "a"}, at(10*time.Second))
-	b.e.Gone(matcher.Labels{"namespace": "ns", "pod": "b"}, at(10*time.Second))
-	b.e.Gone(matcher.Labels{"namespace": "ns", "pod": "back"}, at(10*time.Second))
+	b.e.PodDeleted(matcher.Labels{"namespace": "ns", "pod": "a"}, at(10*time.Second))
+	b.e.PodDeleted(matcher.Labels{"namespace": "ns", "pod": "b"}, at(10*time.Second))
+	b.e.PodDeleted(matcher.Labels{"namespace": "ns", "pod": "back"}, at(10*time.Second))
 
 	b.advance(5 * time.Minute)
 	require.Len(t, b.firing(), 6)

@@ -67,9 +67,9 @@ func (e *Engine) source(name string) *source {
 	return nil
 }
 
-// Advance says that the source has proved to be read up to proved. It never
+// AdvanceWatermark says that the source has proved to be read up to proved. It never
 // moves back. Conclusions are drawn by the next Evaluate.
-func (e *Engine) Advance(name string, proved time.Time) {
+func (e *Engine) AdvanceWatermark(name string, proved time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if s := e.source(name); s != nil {

@@ -65,7 +65,7 @@ func (b *bench) take(arrival time.Duration, hits ...matcher.Hit) { b.e.Take(hits
 
 // advance proves everything up to d and draws what is due.
 func (b *bench) advance(d time.Duration) {
-	b.e.Advance("s", at(d))
+	b.e.AdvanceWatermark("s", at(d))
 	b.told = append(b.told, b.e.Evaluate(at(d))...)
 }
 

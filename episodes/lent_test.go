@@ -132,7 +132,7 @@ func TestAStormAllocatesLittle(t *testing.T) {
 		now := renew(hits, round)
 		round++
 		b.e.Take(hits, now)
-		b.e.Advance("s", now)
+		b.e.AdvanceWatermark("s", now)
 	}
 	for range 5 {
 		storm()

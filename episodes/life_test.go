@@ -118,7 +118,7 @@ func (l *life) next() (string, deed) {
 	case "prove":
 		d := l.now - l.seconds("behind", 0, 20)
 		source := rapid.SampledFrom([]string{"all", "a", "bb"}).Draw(t, "source")
-		return name, func(p *player) { p.e.Advance(source, at(d)) }
+		return name, func(p *player) { p.e.AdvanceWatermark(source, at(d)) }
 	case "tick", "pause":
 		return name, l.ticks(name == "pause")
 	case "set clock":
@@ -146,7 +146,7 @@ func (l *life) ticks(long bool) deed {
 	return func(p *player) {
 		for _, name := range p.srcs {
 			if len(name) < 2 || long { // one of the sources is slow
-				p.e.Advance(name, at(now))
+				p.e.AdvanceWatermark(name, at(now))
 			}
 		}
 		p.evaluate(now)
@@ -234,7 +234,7 @@ func (l *life) rare(name string) deed {
 			p.e.RemoveSource(source)
 		}
 	case "gone":
-		return func(p *player) { p.e.Gone(matcher.Labels{"namespace": "x", "pod": "y"}, at(now)) }
+		return func(p *player) { p.e.PodDeleted(matcher.Labels{"namespace": "x", "pod": "y"}, at(now)) }
 	case "restart":
 		return func(p *player) {
 			p.evaluate(now)

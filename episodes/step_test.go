@@ -114,7 +114,7 @@ func TestClockSet(t *testing.T) {
 
 	// Set ahead: a proof of the old clock proves no more than it did.
 	b.e.ClockSet(time.Hour, at(time.Hour))
-	b.e.Advance("s", at(-time.Second))
+	b.e.AdvanceWatermark("s", at(-time.Second))
 	require.Equal(t, at(time.Hour-time.Second-rules.Lateness), b.e.Stats(at(time.Hour)).Rules[0].Watermark)
 }
 

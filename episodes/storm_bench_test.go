@@ -64,7 +64,7 @@ func BenchmarkStorm(b *testing.B) {
 				if k := i % len(hits); k == 0 {
 					now := renew(hits, i/len(hits))
 					bn.e.Take(hits, now)
-					bn.e.Advance("s", now)
+					bn.e.AdvanceWatermark("s", now)
 				}
 			}
 		})
@@ -125,7 +125,7 @@ func BenchmarkCrowd(b *testing.B) {
 		})
 	}
 	f("evaluate", func(int) {
-		bn.e.Advance("s", at(3*time.Second))
+		bn.e.AdvanceWatermark("s", at(3*time.Second))
 		bn.e.Evaluate(at(3 * time.Second))
 	})
 	f("deadline", func(int) { bn.e.NextDeadline() })

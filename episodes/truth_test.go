@@ -68,7 +68,7 @@ func read(t *rapid.T, r *rules.Rule, lines []logged, plan []outage) []Episode {
 	prove := func(now time.Duration) {
 		for s := range truthSources {
 			if !away(s, now) {
-				b.e.Advance(fmt.Sprint(s), at(now))
+				b.e.AdvanceWatermark(fmt.Sprint(s), at(now))
 			}
 		}
 		b.told = append(b.told, b.e.Evaluate(at(now))...)

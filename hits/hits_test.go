@@ -245,7 +245,7 @@ func TestMessages(t *testing.T) {
 		require.Equal(t, m, got)
 	}
 	f(Message{Node: "node-1", Instance: "a", First: 1, Sent: start})
-	f(Message{Node: "node-1", Instance: "a", After: []string{"b", "c"}, Sequence: 7, First: 3, Sent: start, Proved: start, Payload: []byte("payload")})
+	f(Message{Node: "node-1", Instance: "a", After: []string{"b", "c"}, Sequence: 7, First: 3, Sent: start, Watermark: start, Payload: []byte("payload")})
 	f(Message{Node: "node-1", Instance: "a", Sequence: 7, First: 8, Sent: start, Goodbye: true, Final: true})
 
 	bad := func(m Message, want string) {
@@ -267,7 +267,7 @@ func TestMessages(t *testing.T) {
 	require.ErrorContains(t, err, "none of crowsnest's")
 	_, err = ReadMessage([]byte("CNH\x02anything"))
 	require.ErrorIs(t, err, ErrVersion)
-	whole := (&Message{Node: "node-1", Instance: "a", Sequence: 1, First: 1, Sent: start, Proved: start}).Append(nil)
+	whole := (&Message{Node: "node-1", Instance: "a", Sequence: 1, First: 1, Sent: start, Watermark: start}).Append(nil)
 	for n := range len(whole) {
 		_, err := ReadMessage(whole[:n])
 		require.Error(t, err)
@@ -314,7 +314,7 @@ func FuzzDecode(f *testing.F) {
 }
 
 func FuzzMessage(f *testing.F) {
-	m := Message{Node: "node-1", Instance: "a", After: []string{"b"}, Sequence: 7, First: 3, Sent: start, Proved: start, Payload: []byte("payload")}
+	m := Message{Node: "node-1", Instance: "a", After: []string{"b"}, Sequence: 7, First: 3, Sent: start, Watermark: start, Payload: []byte("payload")}
 	f.Add(m.Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, err := ReadMessage(b)

@@ -55,9 +55,9 @@ type Message struct {
 	First uint64
 	// Sent is when it was sent, by the clock of the agent.
 	Sent time.Time
-	// Proved is up to when everything that the agent reads is in this batch and
+	// Watermark is up to when everything that the agent reads is in this batch and
 	// those before it; zero: not known.
-	Proved time.Time
+	Watermark time.Time
 	// Goodbye says that the agent stops, and Final that it will not come back.
 	Goodbye, Final bool
 	// Reports says that the agent also sends reports (Report).
@@ -68,7 +68,7 @@ type Message struct {
 
 // Flags of a message.
 const (
-	flagProved = 1 << iota
+	flagWatermark = 1 << iota
 	flagGoodbye
 	flagFinal
 	flagPayload
@@ -90,15 +90,15 @@ func (m *Message) Append(b []byte) []byte {
 			flags |= flag
 		}
 	}
-	set(flagProved, !m.Proved.IsZero())
+	set(flagWatermark, !m.Watermark.IsZero())
 	set(flagGoodbye, m.Goodbye)
 	set(flagFinal, m.Final)
 	set(flagPayload, m.Payload != nil)
 	set(flagReports, m.Reports)
 	b = append(b, flags)
 	b = binary.AppendVarint(b, nanos(m.Sent))
-	if flags&flagProved != 0 {
-		b = binary.AppendVarint(b, nanos(m.Proved))
+	if flags&flagWatermark != 0 {
+		b = binary.AppendVarint(b, nanos(m.Watermark))
 	}
 	return append(b, m.Payload...)
 }
@@ -125,8 +125,8 @@ func ReadMessage(b []byte) (Message, error) {
 		flags = f[0]
 	}
 	m.Sent = at(r.varint())
-	if flags&flagProved != 0 {
-		m.Proved = at(r.varint())
+	if flags&flagWatermark != 0 {
+		m.Watermark = at(r.varint())
 	}
 	m.Goodbye, m.Final, m.Reports = flags&flagGoodbye != 0, flags&flagFinal != 0, flags&flagReports != 0
 	if flags&flagPayload != 0 {

@@ -68,7 +68,7 @@ func (s *session) settle(t time.Time) {
 
 func (s *session) prove() {
 	if !s.lost {
-		s.engine.Advance(sourceName, s.now)
+		s.engine.AdvanceWatermark(sourceName, s.now)
 	}
 	s.evaluate()
 }

@@ -66,16 +66,16 @@ type BrokenPack struct {
 
 // Source is the state of one source.
 type Source struct {
-	Name   string        `json:"name"`
-	Up     bool          `json:"up"`
-	Opened bool          `json:"opened"` // it was up at least once
-	Error  string        `json:"lastError,omitempty"`
-	Idle   string        `json:"idle,omitempty"`        // why there is nothing to watch; "": there is
-	Away   time.Time     `json:"notSeenSince,omitzero"` // zero: it is seen
-	Proved time.Time     `json:"proved"`                // read up to here for sure
-	Lag    time.Duration `json:"lagNanoseconds"`
-	Lines  int64         `json:"lines"`
-	Bytes  int64         `json:"bytes"`
+	Name      string        `json:"name"`
+	Up        bool          `json:"up"`
+	Opened    bool          `json:"opened"` // it was up at least once
+	Error     string        `json:"lastError,omitempty"`
+	Idle      string        `json:"idle,omitempty"`        // why there is nothing to watch; "": there is
+	Away      time.Time     `json:"notSeenSince,omitzero"` // zero: it is seen
+	Watermark time.Time     `json:"proved"`                // read up to here for sure
+	Lag       time.Duration `json:"lagNanoseconds"`
+	Lines     int64         `json:"lines"`
+	Bytes     int64         `json:"bytes"`
 	// Lines is the sum of Evaluated, Dropped and what is not complete yet.
 	Evaluated int64            `json:"evaluated"`
 	Dropped   int64            `json:"dropped"`
@@ -97,12 +97,12 @@ type Source struct {
 
 // Part is the state of one part of a source, such as the agent of one node.
 type Part struct {
-	Name   string        `json:"name"`
-	Up     bool          `json:"up"`
-	Error  string        `json:"lastError,omitempty"`
-	Since  time.Time     `json:"since"`  // it was last heard of
-	Proved time.Time     `json:"proved"` // read up to here for sure
-	Skew   time.Duration `json:"clockSkewNanoseconds"`
+	Name      string        `json:"name"`
+	Up        bool          `json:"up"`
+	Error     string        `json:"lastError,omitempty"`
+	Since     time.Time     `json:"since"`  // it was last heard of
+	Watermark time.Time     `json:"proved"` // read up to here for sure
+	Skew      time.Duration `json:"clockSkewNanoseconds"`
 	// Reports are the alerts that it has open about itself.
 	Reports []string `json:"reports,omitempty"`
 }

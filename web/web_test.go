@@ -75,7 +75,7 @@ func exampleView() View {
 		},
 		Sources: func() []Source {
 			return []Source{{
-				Name: "kubelet", Up: true, Opened: true, Proved: now, Lines: 5, Bytes: 2048,
+				Name: "kubelet", Up: true, Opened: true, Watermark: now, Lines: 5, Bytes: 2048,
 				Lost: map[string]int64{"rotated": 0}, Errors: map[string]int64{"open": 1},
 				Streams: []Stream{{Labels: map[string]string{"pod": hostile}, Path: "/var/log/x", Offset: 10, Size: 20, LastRead: now}},
 			}, {Name: "files", Error: hostile}}

@@ -83,7 +83,7 @@ func TestPipelineFollowsTheClock(t *testing.T) {
 				default:
 				}
 				p.Scan(stream, []byte("a line\n"), func() {})
-				p.Advance("s", clock.Now())
+				p.AdvanceWatermark("s", clock.Now())
 				p.evaluate(func([]episodes.Episode) {})
 			}
 		}()

@@ -15,7 +15,7 @@ const coverageNames = 5
 
 // sees reports whether what the source has is read at the moment.
 func (a *selfAlerts) sees(now time.Time, s sources.Status) bool {
-	return s.Up && s.Idle == "" && a.moved[s.Name].still < stuckAfter && !s.Proved.Before(now.Add(-a.blindAfter))
+	return s.Up && s.Idle == "" && a.moved[s.Name].still < stuckAfter && !s.Watermark.Before(now.Add(-a.blindAfter))
 }
 
 // heartbeat returns the alert for a dead man's switch, which says what is seen.

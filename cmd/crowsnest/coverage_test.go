@@ -43,7 +43,7 @@ func (w *watch) pass(d time.Duration, status ...sources.Status) []string {
 		now := slices.Clone(status)
 		for i := range now {
 			if now[i].Up {
-				now[i].Proved = w.now
+				now[i].Watermark = w.now
 			}
 		}
 		for _, e := range w.a.update(w.now, withParts(now, w.now), nil, nil) {
@@ -166,10 +166,10 @@ func TestCoverageOfAnAgent(t *testing.T) {
 func TestCoverageOfAnAggregator(t *testing.T) {
 	w := newWatch(t)
 	agents := up("agents")
-	agents.Parts = map[string]sources.PartStatus{}
+	agents.Members = map[string]sources.MemberStatus{}
 	require.Equal(t, []string{"firing CrowsnestBlind agents"}, w.pass(6*time.Minute, agents))
 	w = newWatch(t)
-	agents.Parts = map[string]sources.PartStatus{"agents/a": {Up: true, Proved: w.start.Add(time.Minute)}, "agents/b": {Error: "away"}}
+	agents.Members = map[string]sources.MemberStatus{"agents/a": {Up: true, Watermark: w.start.Add(time.Minute)}, "agents/b": {Error: "away"}}
 	require.Equal(t, []string{"firing CrowsnestHeartbeat"}, w.pass(time.Minute, agents))
 	require.Equal(t, "partial: agents (1 of 2 nodes); not seen: agents/b since 2026-01-01T00:00:01Z", w.coverage())
 }

@@ -290,9 +290,9 @@ func (d *daemon) restore() {
 		d.log.Info().Msg("no saved state: reading back, and telling only what is still open")
 	}
 	for _, src := range d.sources {
-		if parted, ok := src.(sources.Parted); ok {
-			for _, part := range parted.Parts() {
-				d.pipe.Join(part)
+		if parted, ok := src.(sources.MultiSource); ok {
+			for _, part := range parted.Members() {
+				d.pipe.AddMember(part)
 			}
 		}
 	}

@@ -212,7 +212,7 @@ func showSources(w io.Writer, data []byte) error {
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(t, "SOURCE\tUP\tREAD UP TO\tSTREAMS\tLINES\tERROR")
 	for _, s := range in.Sources {
-		fmt.Fprintf(t, "%s\t%t\t%s\t%d\t%d\t%s\n", s.Name, s.Up, s.Proved.Format(time.RFC3339), len(s.Streams), s.Lines, redact.Sanitise(s.Error))
+		fmt.Fprintf(t, "%s\t%t\t%s\t%d\t%d\t%s\n", s.Name, s.Up, s.Watermark.Format(time.RFC3339), len(s.Streams), s.Lines, redact.Sanitise(s.Error))
 	}
 	fmt.Fprintln(t, "\nRECEIVER\tUP\tACCEPTED\tWAITING\tERROR")
 	for _, e := range in.Endpoints {

@@ -18,7 +18,7 @@ func TestLossAlerts(t *testing.T) {
 		t.Helper()
 		now := start.Add(at)
 		got := []string{}
-		for _, e := range a.update(now, []sources.Status{{Name: "kubelet", Up: true, Opened: true, Proved: now, Losses: losses}}, nil, nil) {
+		for _, e := range a.update(now, []sources.Status{{Name: "kubelet", Up: true, Opened: true, Watermark: now, Losses: losses}}, nil, nil) {
 			if e.Alert == alertLinesLost {
 				got = append(got, string(e.State)+" "+e.Labels["severity"]+" "+e.Labels["reason"])
 				require.False(t, e.StartsAt.After(now))

@@ -56,7 +56,7 @@ func (p *pipeline) add(src sources.Source) {
 		p.foreign = true
 	}
 	p.mu.Unlock()
-	if _, parted := src.(sources.Parted); !parted {
+	if _, parted := src.(sources.MultiSource); !parted {
 		p.join(src.Name(), src)
 	}
 }
@@ -69,8 +69,8 @@ func lateness(src sources.Source) time.Duration {
 	return rules.Lateness
 }
 
-// Join makes a part of a source one of its own.
-func (p *pipeline) Join(part string) {
+// AddMember makes a part of a source one of its own.
+func (p *pipeline) AddMember(part string) {
 	name, _, _ := strings.Cut(part, "/")
 	p.mu.Lock()
 	src := p.sources[name]
@@ -85,34 +85,34 @@ func (p *pipeline) Join(part string) {
 func (p *pipeline) join(name string, src sources.Source) {
 	p.engine.AddSource(name, lateness(src), src.Serves)
 	if p.up != nil {
-		p.up.Join(name, lateness(src))
+		p.up.AddSource(name, lateness(src))
 	}
 }
 
-// Leave forgets a part.
-func (p *pipeline) Leave(part string) {
+// RemoveMember forgets a part.
+func (p *pipeline) RemoveMember(part string) {
 	p.engine.RemoveSource(part)
 	if p.up != nil {
-		p.up.Leave(part)
+		p.up.RemoveSource(part)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.proved, part)
 }
 
-// Gone says that a pod was deleted.
-func (p *pipeline) Gone(pod matcher.Labels, t time.Time) {
+// PodDeleted says that a pod was deleted.
+func (p *pipeline) PodDeleted(pod matcher.Labels, t time.Time) {
 	p.enter()
 	defer p.cut.RUnlock()
-	p.engine.Gone(pod, t)
+	p.engine.PodDeleted(pod, t)
 	p.changed.Store(true)
 }
 
 // Rules returns the rules in force.
 func (p *pipeline) Rules() *rules.Set { return p.rules.Load().set }
 
-// Take takes hits that were found elsewhere.
-func (p *pipeline) Take(find func(*rules.Set) []matcher.Hit, commit func()) {
+// Ingest takes hits that were found elsewhere.
+func (p *pipeline) Ingest(find func(*rules.Set) []matcher.Hit, commit func()) {
 	p.room()
 	now := p.enter()
 	defer p.cut.RUnlock()
@@ -181,17 +181,17 @@ func (p *pipeline) room() {
 	}
 }
 
-// Advance proves that the source has read everything up to t. What is still to
+// AdvanceWatermark proves that the source has read everything up to t. What is still to
 // come by the clock is not proved: t was taken before the clock was set back.
-func (p *pipeline) Advance(source string, t time.Time) {
+func (p *pipeline) AdvanceWatermark(source string, t time.Time) {
 	now := p.enter()
 	defer p.cut.RUnlock()
 	if t.Round(0).After(now) {
 		t = now
 	}
-	p.engine.Advance(source, t)
+	p.engine.AdvanceWatermark(source, t)
 	if p.up != nil {
-		p.up.Advance(source, t)
+		p.up.AdvanceWatermark(source, t)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

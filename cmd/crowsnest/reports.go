@@ -94,12 +94,12 @@ func reportedAlert(c sources.Condition) episodes.Episode {
 	}
 	labels["component"] = "agent" // an alert of the aggregator itself has none
 	what, fix := reportAdvice(c)
-	on := "On " + nodesText(c.Parts)
+	on := "On " + nodesText(c.Members)
 	if c.Count > 0 {
 		on = fmt.Sprintf("%s, %d times in all, newest at %s", on, c.Count, c.Last.UTC().Format(time.RFC3339))
 	}
 	return selfAlert(c.Alert, c.Severity, labels, c.Since, map[string]string{
-		"summary":     what + " on " + nodesText(c.Parts),
+		"summary":     what + " on " + nodesText(c.Members),
 		"description": cutText(fmt.Sprintf("%s. An agent says: %s", on, c.Detail), 1500),
 		"remediation": fix,
 	})

@@ -146,7 +146,7 @@ func TestReportedAlertsAreFolded(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	c := sources.Condition{
 		Alert: alertLinesLost, Severity: "warning", Labels: map[string]string{"source": "kubelet", "reason": "gap"}, Detail: "run rm -rf /",
-		Count: 12, Last: now, Since: now, Parts: strings.Fields("a b c d e f g"),
+		Count: 12, Last: now, Since: now, Members: strings.Fields("a b c d e f g"),
 	}
 	got := reportedAlerts(now, []sources.Status{{Name: "agents", Conditions: []sources.Condition{c}}})
 	require.Len(t, got, 1)

@@ -56,7 +56,7 @@ func (d *daemon) rescan(before map[string]string) {
 		return
 	}
 	r := rescanner{program: program, since: since.Add(-rescanEarlier), take: func(found []matcher.Hit) {
-		d.pipe.Take(func(*rules.Set) []matcher.Hit { return found }, nil)
+		d.pipe.Ingest(func(*rules.Set) []matcher.Hit { return found }, nil)
 	}}
 	for _, s := range d.sourceStatus() {
 		for _, st := range s.Streams {

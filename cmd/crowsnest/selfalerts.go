@@ -115,7 +115,7 @@ func (a *selfAlerts) update(now time.Time, status []sources.Status, broken []web
 func (a *selfAlerts) awaySince(now time.Time, s sources.Status) (time.Time, bool) {
 	stuck := a.stuck(s)
 	since, known := a.away[s.Name]
-	if !stuck && s.Up && !s.Proved.Before(now.Add(-a.blindAfter)) {
+	if !stuck && s.Up && !s.Watermark.Before(now.Add(-a.blindAfter)) {
 		if known {
 			delete(a.away, s.Name)
 			a.changed = true
@@ -126,8 +126,8 @@ func (a *selfAlerts) awaySince(now time.Time, s sources.Status) (time.Time, bool
 		// A source that was proved before is away since then; at start it gets
 		// the same time to catch up.
 		since = now
-		if s.Proved.After(a.start) {
-			since = s.Proved
+		if s.Watermark.After(a.start) {
+			since = s.Watermark
 		}
 		a.away[s.Name], a.changed = since, true
 	}
@@ -137,8 +137,8 @@ func (a *selfAlerts) awaySince(now time.Time, s sources.Status) (time.Time, bool
 // stuck tells whether a source says that it is up and does nothing.
 func (a *selfAlerts) stuck(s sources.Status) bool {
 	p := a.moved[s.Name]
-	if !s.Up || s.Bytes != p.bytes || !s.Proved.Equal(p.proved) {
-		p = progress{bytes: s.Bytes, proved: s.Proved}
+	if !s.Up || s.Bytes != p.bytes || !s.Watermark.Equal(p.proved) {
+		p = progress{bytes: s.Bytes, proved: s.Watermark}
 	} else {
 		p.still++
 	}

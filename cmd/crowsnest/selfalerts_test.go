@@ -29,9 +29,9 @@ func TestSelfAlerts(t *testing.T) {
 		return names(a.update(start.Add(d), []sources.Status{status}, broken, nil))
 	}
 	up := func(d time.Duration) sources.Status {
-		return sources.Status{Name: "kubelet", Up: true, Opened: true, Proved: start.Add(d)}
+		return sources.Status{Name: "kubelet", Up: true, Opened: true, Watermark: start.Add(d)}
 	}
-	down := sources.Status{Name: "kubelet", Proved: start.Add(time.Minute), Error: "no such directory"}
+	down := sources.Status{Name: "kubelet", Watermark: start.Add(time.Minute), Error: "no such directory"}
 
 	require.Equal(t, []string{"firing CrowsnestHeartbeat"}, at(0, up(0)))
 	require.Empty(t, at(time.Minute, up(time.Minute)), "told once")

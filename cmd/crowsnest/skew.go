@@ -51,7 +51,7 @@ func differAlert(now time.Time, behind map[string]sources.Behind) (episodes.Epis
 		if now.Sub(b.Since) < differFor {
 			continue
 		}
-		late, nodes = append(late, rule), append(nodes, b.Parts...)
+		late, nodes = append(late, rule), append(nodes, b.Members...)
 		if b.Since.Before(since) {
 			since = b.Since
 		}
@@ -70,5 +70,5 @@ func differAlert(now time.Time, behind map[string]sources.Behind) (episodes.Epis
 
 // whyBehind says for people why a rule waits.
 func whyBehind(b sources.Behind) string {
-	return fmt.Sprintf("%s has another version of it since %s", nodesText(b.Parts), b.Since.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("%s has another version of it since %s", nodesText(b.Members), b.Since.UTC().Format(time.RFC3339))
 }

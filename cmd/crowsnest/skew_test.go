@@ -89,8 +89,8 @@ func TestANewClearOnTheAggregatorFirst(t *testing.T) {
 	require.Contains(t, body, "node n1 has another version of it")
 	// The watermark of other rules passes the deadlines: this one waits.
 	aggregator.eventually(func() bool {
-		p := aggregator.d.sourceStatus()[0].Parts["agents/n1"]
-		return p.Proved.After(began.Add(5 * time.Second))
+		p := aggregator.d.sourceStatus()[0].Members["agents/n1"]
+		return p.Watermark.After(began.Add(5 * time.Second))
 	}, "the node is proved to be read beyond the deadlines")
 	aggregator.metric(`crowsnest_episodes{rule="Lost",state="pending"} 2`)
 
@@ -105,7 +105,7 @@ func TestANewClearOnTheAggregatorFirst(t *testing.T) {
 func TestRulesThatDifferForLong(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	behind := map[string]sources.Behind{
-		"A": {Since: now.Add(-differFor), Parts: []string{"n1", "n2"}}, "B": {Since: now.Add(-time.Minute), Parts: []string{"n3"}},
+		"A": {Since: now.Add(-differFor), Members: []string{"n1", "n2"}}, "B": {Since: now.Add(-time.Minute), Members: []string{"n3"}},
 	}
 	e, ok := differAlert(now, behind)
 	require.True(t, ok)

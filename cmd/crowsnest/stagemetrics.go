@@ -118,7 +118,7 @@ func (c *agentsCollector) Collect(ch chan<- prometheus.Metric) {
 		return float64(t.UnixNano()) / float64(time.Second)
 	}
 	status, st := c.src.Status(), c.src.Stats()
-	for part, p := range status.Parts {
+	for part, p := range status.Members {
 		node := strings.TrimPrefix(part, c.src.Name()+"/")
 		up := 0.0
 		if p.Up {
@@ -126,7 +126,7 @@ func (c *agentsCollector) Collect(ch chan<- prometheus.Metric) {
 		}
 		send(c.up, prometheus.GaugeValue, up, node)
 		send(c.skew, prometheus.GaugeValue, p.Skew.Seconds(), node)
-		send(c.proved, prometheus.GaugeValue, unix(p.Proved), node)
+		send(c.proved, prometheus.GaugeValue, unix(p.Watermark), node)
 		send(c.heard, prometheus.GaugeValue, unix(p.Since), node)
 	}
 	count := func(d *prometheus.Desc, v int64, labels ...string) {
@@ -141,7 +141,7 @@ func (c *agentsCollector) Collect(ch chan<- prometheus.Metric) {
 	send(c.held, prometheus.GaugeValue, float64(st.Held))
 	reporting := map[string]int{}
 	for _, x := range status.Conditions {
-		reporting[x.Alert] += len(x.Parts)
+		reporting[x.Alert] += len(x.Members)
 	}
 	for alert, n := range reporting {
 		send(c.reporting, prometheus.GaugeValue, float64(n), alert)

@@ -119,17 +119,17 @@ func isPart(name string) bool { return strings.Contains(name, "/") }
 func withParts(status []sources.Status, now time.Time) []sources.Status {
 	out := slices.Clone(status)
 	for i, s := range status {
-		if s.Parts == nil {
+		if s.Members == nil {
 			continue
 		}
-		if len(s.Parts) == 0 && s.Up {
+		if len(s.Members) == 0 && s.Up {
 			out[i].Up, out[i].Error = false, "no agent has reported"
 			continue
 		}
-		out[i].Proved = now
-		for _, name := range slices.Sorted(maps.Keys(s.Parts)) {
-			p := s.Parts[name]
-			out = append(out, sources.Status{Name: name, Up: p.Up, Opened: true, Error: p.Error, Proved: p.Proved})
+		out[i].Watermark = now
+		for _, name := range slices.Sorted(maps.Keys(s.Members)) {
+			p := s.Members[name]
+			out = append(out, sources.Status{Name: name, Up: p.Up, Opened: true, Error: p.Error, Watermark: p.Watermark})
 		}
 	}
 	return out
@@ -188,8 +188,8 @@ func labelled(e episodes.Episode, labels map[string]string) episodes.Episode {
 func (d *daemon) stageAlerts(now time.Time, status []sources.Status) []episodes.Episode {
 	var out []episodes.Episode
 	for _, s := range status {
-		for _, name := range slices.Sorted(maps.Keys(s.Parts)) {
-			p := s.Parts[name]
+		for _, name := range slices.Sorted(maps.Keys(s.Members)) {
+			p := s.Members[name]
 			if p.Refused.IsZero() || now.Sub(p.Refused) >= refusedShown {
 				continue
 			}
@@ -245,10 +245,10 @@ func (d *daemon) waitsForUpstream() bool { return d.pipe.up != nil && d.pipe.up.
 
 // partsView is what the pages show of the parts of a source.
 func partsView(s sources.Status) []web.Part {
-	out := make([]web.Part, 0, len(s.Parts))
-	for _, name := range slices.Sorted(maps.Keys(s.Parts)) {
-		p := s.Parts[name]
-		out = append(out, web.Part{Name: name, Up: p.Up, Error: p.Error, Since: p.Since, Proved: p.Proved, Skew: p.Skew, Reports: p.Reports})
+	out := make([]web.Part, 0, len(s.Members))
+	for _, name := range slices.Sorted(maps.Keys(s.Members)) {
+		p := s.Members[name]
+		out = append(out, web.Part{Name: name, Up: p.Up, Error: p.Error, Since: p.Since, Watermark: p.Watermark, Skew: p.Skew, Reports: p.Reports})
 	}
 	return out
 }
@@ -258,8 +258,8 @@ func (t *transitions) logParts(status []sources.Status) {
 	now := map[string]bool{}
 	log := t.d.component("source")
 	for _, s := range status {
-		for _, name := range slices.Sorted(maps.Keys(s.Parts)) {
-			p := s.Parts[name]
+		for _, name := range slices.Sorted(maps.Keys(s.Members)) {
+			p := s.Members[name]
 			was, known := t.parts[name]
 			now[name] = p.Up
 			switch {

@@ -29,10 +29,10 @@ func TestBlindNodes(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	a := newSelfAlerts(start, defaultBlindAfter)
 	a.blindAfter = 2 * time.Minute
-	at := func(d time.Duration, parts map[string]sources.PartStatus) []string {
+	at := func(d time.Duration, parts map[string]sources.MemberStatus) []string {
 		now := start.Add(d)
 		out := []string{}
-		for _, e := range a.update(now, withParts([]sources.Status{{Name: "agents", Up: true, Parts: parts}}, now), nil, nil) {
+		for _, e := range a.update(now, withParts([]sources.Status{{Name: "agents", Up: true, Members: parts}}, now), nil, nil) {
 			if e.Alert != alertHeartbeat {
 				out = append(out, fmt.Sprintf("%s %s %s", e.State, e.Alert, e.Labels["source"]))
 			}
@@ -40,28 +40,30 @@ func TestBlindNodes(t *testing.T) {
 		slices.Sort(out)
 		return out
 	}
-	up := func(d time.Duration) sources.PartStatus { return sources.PartStatus{Up: true, Proved: start.Add(d)} }
-	away := sources.PartStatus{Proved: start.Add(time.Minute), Error: "its agent said goodbye"}
-	none := map[string]sources.PartStatus{}
+	up := func(d time.Duration) sources.MemberStatus {
+		return sources.MemberStatus{Up: true, Watermark: start.Add(d)}
+	}
+	away := sources.MemberStatus{Watermark: start.Add(time.Minute), Error: "its agent said goodbye"}
+	none := map[string]sources.MemberStatus{}
 
 	for i := range 2 * stuckAfter {
 		require.Empty(t, at(time.Duration(i)*time.Second/4, none), "no agents are no failure")
 	}
-	require.Empty(t, at(time.Minute, map[string]sources.PartStatus{"agents/n1": up(time.Minute), "agents/n2": up(time.Minute)}))
-	require.Empty(t, at(2*time.Minute, map[string]sources.PartStatus{"agents/n1": up(2 * time.Minute), "agents/n2": away}))
-	require.Equal(t, []string{"firing CrowsnestBlind agents/n2"}, at(3*time.Minute, map[string]sources.PartStatus{"agents/n1": up(3 * time.Minute), "agents/n2": away}))
-	require.Equal(t, []string{"resolved CrowsnestBlind agents/n2"}, at(4*time.Minute, map[string]sources.PartStatus{"agents/n1": up(4 * time.Minute)}), "it is forgotten")
+	require.Empty(t, at(time.Minute, map[string]sources.MemberStatus{"agents/n1": up(time.Minute), "agents/n2": up(time.Minute)}))
+	require.Empty(t, at(2*time.Minute, map[string]sources.MemberStatus{"agents/n1": up(2 * time.Minute), "agents/n2": away}))
+	require.Equal(t, []string{"firing CrowsnestBlind agents/n2"}, at(3*time.Minute, map[string]sources.MemberStatus{"agents/n1": up(3 * time.Minute), "agents/n2": away}))
+	require.Equal(t, []string{"resolved CrowsnestBlind agents/n2"}, at(4*time.Minute, map[string]sources.MemberStatus{"agents/n1": up(4 * time.Minute)}), "it is forgotten")
 	require.NotContains(t, a.away, "agents/n2")
 
 	// An agent that is there and proves nothing is found, and is no reason to
 	// restart the aggregator.
 	for i := range stuckAfter {
-		at(4*time.Minute+time.Duration(i)*time.Millisecond, map[string]sources.PartStatus{"agents/n1": up(4 * time.Minute)})
+		at(4*time.Minute+time.Duration(i)*time.Millisecond, map[string]sources.MemberStatus{"agents/n1": up(4 * time.Minute)})
 	}
 	require.Contains(t, a.open, selfAlert(alertBlind, "critical", map[string]string{"source": "agents/n1"}, start, nil).Fingerprint)
 	require.Empty(t, a.hung())
 
-	many := map[string]sources.PartStatus{}
+	many := map[string]sources.MemberStatus{}
 	for i := range 50 {
 		many[fmt.Sprintf("agents/m%02d", i)] = away
 	}
@@ -77,7 +79,7 @@ func TestAlertsOfAnAgentNameItsNode(t *testing.T) {
 	a.labels = map[string]string{"node": "n1"}
 	b := newSelfAlerts(time.Now(), defaultBlindAfter)
 	b.labels = map[string]string{"node": "n2"}
-	seen := []sources.Status{{Name: "kubelet", Up: true, Proved: time.Now()}}
+	seen := []sources.Status{{Name: "kubelet", Up: true, Watermark: time.Now()}}
 	x, y := a.update(time.Now(), seen, nil, nil), b.update(time.Now(), seen, nil, nil)
 	require.Equal(t, map[string]string{"alertname": alertHeartbeat, "severity": "none", "node": "n1"}, x[0].Labels)
 	require.NotEqual(t, x[0].Fingerprint, y[0].Fingerprint)

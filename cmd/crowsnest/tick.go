@@ -21,7 +21,7 @@ func (d *daemon) ticks(ctx context.Context) {
 		now := d.now()
 		exhausted, _ := d.ended()
 		for _, name := range exhausted {
-			d.pipe.Advance(name, now) // nothing can come any more
+			d.pipe.AdvanceWatermark(name, now) // nothing can come any more
 		}
 		caughtUp := d.caughtUp(false)
 		d.warmUp(now, caughtUp || d.caughtUp(true))
@@ -77,8 +77,8 @@ func (d *daemon) caughtUp(leaveOut bool) bool {
 		if _, remote := s.(sources.Remote); leaveOut && remote && absent(s.Status()) {
 			continue
 		}
-		if parted, ok := s.(sources.Parted); ok {
-			names = append(names, parted.Parts()...)
+		if parted, ok := s.(sources.MultiSource); ok {
+			names = append(names, parted.Members()...)
 		} else {
 			names = append(names, s.Name())
 		}
@@ -149,7 +149,7 @@ func (d *daemon) sourceStatus() []sources.Status {
 	for i, s := range d.sources {
 		out[i] = s.Status()
 		if slices.Contains(exhausted, s.Name()) {
-			out[i].Up, out[i].Opened, out[i].Proved = true, true, d.now()
+			out[i].Up, out[i].Opened, out[i].Watermark = true, true, d.now()
 		}
 		if err := broken[s.Name()]; err != nil {
 			out[i].Up, out[i].Error = false, err.Error()

@@ -65,7 +65,7 @@ func (d *daemon) sourcesView() []web.Source {
 	out := make([]web.Source, len(status))
 	for i, s := range status {
 		out[i] = web.Source{
-			Name: s.Name, Up: s.Up, Opened: s.Opened, Error: s.Error, Proved: s.Proved, Lag: s.Lag,
+			Name: s.Name, Up: s.Up, Opened: s.Opened, Error: s.Error, Watermark: s.Watermark, Lag: s.Lag,
 			Lines: s.Lines, Bytes: s.Bytes, Evaluated: s.Evaluated, Dropped: s.Dropped,
 			Truncated: s.Truncated, Unparsed: s.Unparsed, Lost: s.Lost, Errors: s.Errors, Parts: partsView(s),
 			Idle: s.Idle, Away: away[s.Name],

@@ -119,7 +119,7 @@ func (w *sender) next() (*hits.Message, int, time.Duration) {
 		m.First = s.seq + 1
 	}
 	if b != nil {
-		m.Sequence, m.Payload, m.Proved = b.seq, b.payload, b.proved
+		m.Sequence, m.Payload, m.Watermark = b.seq, b.payload, b.proved
 		return m, b.hits, 0
 	}
 	every := idleEvery
@@ -132,7 +132,7 @@ func (w *sender) next() (*hits.Message, int, time.Duration) {
 	if wait := every - now.Sub(w.last); wait > 0 && !w.last.IsZero() {
 		return nil, 0, wait
 	}
-	m.Proved = s.watermark()
+	m.Watermark = s.watermark()
 	return m, 0, 0
 }
 
@@ -226,7 +226,7 @@ func (s *Sink) goodbye() hits.Message {
 	if len(s.kept) > 0 {
 		m.First = s.kept[0].seq
 	} else if !s.torn {
-		m.Proved = s.watermark()
+		m.Watermark = s.watermark()
 	}
 	return m
 }

@@ -231,9 +231,9 @@ func (s *Sink) poke() {
 	}
 }
 
-// Join makes what the agent reads depend on one source more. Joining twice only
+// AddSource makes what the agent reads depend on one source more. Joining twice only
 // changes the lateness.
-func (s *Sink) Join(source string, lateness time.Duration) {
+func (s *Sink) AddSource(source string, lateness time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.proofs[source]
@@ -241,16 +241,16 @@ func (s *Sink) Join(source string, lateness time.Duration) {
 	s.proofs[source] = p
 }
 
-// Leave forgets a source.
-func (s *Sink) Leave(source string) {
+// RemoveSource forgets a source.
+func (s *Sink) RemoveSource(source string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.proofs, source)
 }
 
-// Advance proves that a source that has joined has read everything up to t, and
+// AdvanceWatermark proves that a source that has joined has read everything up to t, and
 // that its hits were taken.
-func (s *Sink) Advance(source string, t time.Time) {
+func (s *Sink) AdvanceWatermark(source string, t time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p, ok := s.proofs[source]; ok {

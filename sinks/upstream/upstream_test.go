@@ -103,8 +103,8 @@ func (p *peer) serve(w *httptest.ResponseRecorder, r *http.Request, body []byte)
 		}
 	}
 	p.heard = append(p.heard, what)
-	if m.Sequence <= p.taken && m.Proved.After(p.proved) {
-		p.proved = m.Proved
+	if m.Sequence <= p.taken && m.Watermark.After(p.proved) {
+		p.proved = m.Watermark
 	}
 	p.bye, p.final = m.Goodbye, m.Final
 	if !p.lazy {
@@ -174,17 +174,17 @@ func TestWhatIsSentWhen(t *testing.T) {
 	run(t, p, 0, func(t *testing.T, s *Sink, stop func()) {
 		require.Equal(t, "0/1", p.said(), "at once, to see whether it is there")
 		require.True(t, s.Stats().Reached)
-		s.Join("kubelet", rules.Lateness)
-		s.Join("loki", rules.Lateness+time.Minute)
+		s.AddSource("kubelet", rules.Lateness)
+		s.AddSource("loki", rules.Lateness+time.Minute)
 		after(5 * time.Second)
 		require.Equal(t, "0/1, 0/1", p.said(), "nothing to say")
 		require.True(t, p.proved.IsZero())
-		s.Advance("kubelet", time.Now())
+		s.AdvanceWatermark("kubelet", time.Now())
 		after(5 * time.Second)
 		require.True(t, p.proved.IsZero(), "one source has proved nothing")
 		now := time.Now()
-		s.Advance("loki", now)
-		s.Advance("kubelet", now)
+		s.AdvanceWatermark("loki", now)
+		s.AdvanceWatermark("kubelet", now)
 		after(time.Second)
 		p.said()
 		s.Take(some(3))
@@ -192,7 +192,7 @@ func TestWhatIsSentWhen(t *testing.T) {
 		require.Equal(t, "1/1 hits", p.said(), "the first at once")
 		require.Equal(t, 3, p.hits)
 		require.True(t, p.proved.Equal(now.Add(-time.Minute)), "the later source is so much later")
-		s.Leave("loki")
+		s.RemoveSource("loki")
 		for range 20 {
 			s.Take(some(1))
 			after(10 * time.Millisecond)
@@ -297,8 +297,8 @@ func TestTheBound(t *testing.T) {
 		s.Take(some(1))
 		_, ok = s.Cut()
 		require.False(t, ok, "hits were dropped: they have to be read again")
-		s.Join("kubelet", 0)
-		s.Advance("kubelet", time.Now())
+		s.AddSource("kubelet", 0)
+		s.AdvanceWatermark("kubelet", time.Now())
 		s.mu.Lock()
 		require.True(t, s.watermark().IsZero())
 		s.mu.Unlock()

@@ -45,7 +45,7 @@ func newPipe() *pipe {
 	return &pipe{set: &rules.Set{Rules: []*rules.Rule{r}}, proved: map[string]time.Time{}}
 }
 
-func (p *pipe) Take(find func(*rules.Set) []matcher.Hit, commit func()) {
+func (p *pipe) Ingest(find func(*rules.Set) []matcher.Hit, commit func()) {
 	p.cut.RLock()
 	defer p.cut.RUnlock()
 	found := find(p.set)
@@ -61,13 +61,13 @@ func (p *pipe) Take(find func(*rules.Set) []matcher.Hit, commit func()) {
 
 func (p *pipe) Rules() *rules.Set { return p.set }
 
-func (p *pipe) Advance(part string, t time.Time) {
+func (p *pipe) AdvanceWatermark(part string, t time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.proved[part] = t
 }
 
-func (p *pipe) Join(part string) {
+func (p *pipe) AddMember(part string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !slices.Contains(p.joined, part) {
@@ -75,7 +75,7 @@ func (p *pipe) Join(part string) {
 	}
 }
 
-func (p *pipe) Leave(part string) {
+func (p *pipe) RemoveMember(part string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.joined = slices.DeleteFunc(p.joined, func(s string) bool { return s == part })
@@ -155,16 +155,16 @@ func TestBatchesAreTakenOnceAndInOrder(t *testing.T) {
 	b := newBench(t, Config{})
 	require.Equal(t, "taken 0 saved 0", b.say(hits.Message{First: 1}))
 	require.Equal(t, []string{"agents/n1"}, b.p.joined)
-	require.Equal(t, "taken 1 saved 0", b.say(hits.Message{Sequence: 1, First: 1, Payload: b.payload(1, 2), Proved: at(time.Second)}))
-	require.Equal(t, "taken 1 saved 0", b.say(hits.Message{Sequence: 1, First: 1, Payload: b.payload(1, 2), Proved: at(time.Second)}), "once more")
-	require.Equal(t, "taken 1 saved 0", b.say(hits.Message{Sequence: 3, First: 1, Payload: b.payload(4), Proved: at(3 * time.Second)}), "2 comes first")
+	require.Equal(t, "taken 1 saved 0", b.say(hits.Message{Sequence: 1, First: 1, Payload: b.payload(1, 2), Watermark: at(time.Second)}))
+	require.Equal(t, "taken 1 saved 0", b.say(hits.Message{Sequence: 1, First: 1, Payload: b.payload(1, 2), Watermark: at(time.Second)}), "once more")
+	require.Equal(t, "taken 1 saved 0", b.say(hits.Message{Sequence: 3, First: 1, Payload: b.payload(4), Watermark: at(3 * time.Second)}), "2 comes first")
 	require.Equal(t, at(time.Second), b.p.proved["agents/n1"], "what was not taken proves nothing")
 	require.Equal(t, "taken 2 saved 0", b.say(hits.Message{Sequence: 2, First: 1, Payload: b.payload(3)}))
-	require.Equal(t, "taken 2 saved 0", b.say(hits.Message{Sequence: 3, First: 1, Proved: at(4 * time.Second)}), "3 is still missing")
+	require.Equal(t, "taken 2 saved 0", b.say(hits.Message{Sequence: 3, First: 1, Watermark: at(4 * time.Second)}), "3 is still missing")
 	require.Equal(t, at(time.Second), b.p.proved["agents/n1"])
 	b.save()
-	require.Equal(t, "taken 3 saved 2", b.say(hits.Message{Sequence: 3, First: 1, Payload: b.payload(4), Proved: at(3 * time.Second)}))
-	require.Equal(t, "taken 3 saved 2", b.say(hits.Message{Sequence: 3, First: 3, Proved: at(5 * time.Second)}))
+	require.Equal(t, "taken 3 saved 2", b.say(hits.Message{Sequence: 3, First: 1, Payload: b.payload(4), Watermark: at(3 * time.Second)}))
+	require.Equal(t, "taken 3 saved 2", b.say(hits.Message{Sequence: 3, First: 3, Watermark: at(5 * time.Second)}))
 	require.Equal(t, at(5*time.Second), b.p.proved["agents/n1"])
 	require.Equal(t, []uint64{1, 2, 3, 4}, b.p.taken)
 	st := b.s.Stats()
@@ -180,15 +180,15 @@ func TestARestartOfTheAggregator(t *testing.T) {
 	b.say(hits.Message{Sequence: 2, First: 1, Payload: b.payload(2)})
 
 	b.s = New(b.s.cfg)
-	require.Equal(t, []string{"agents/?"}, b.s.Parts(), "without state, some may come")
+	require.Equal(t, []string{"agents/?"}, b.s.Members(), "without state, some may come")
 	require.NoError(t, b.s.Restore(pos))
-	require.Equal(t, []string{"agents/n1"}, b.s.Parts())
-	require.False(t, b.s.Status().Parts["agents/n1"].Up)
+	require.Equal(t, []string{"agents/n1"}, b.s.Members())
+	require.False(t, b.s.Status().Members["agents/n1"].Up)
 	require.Contains(t, b.say(hits.Message{Instance: "i2", First: 1}), "409", "the agent may still live")
 	require.Equal(t, "taken 1 saved 1", b.say(hits.Message{Sequence: 3, First: 2, Payload: b.payload(3)}), "2 again")
 	require.Equal(t, "taken 2 saved 1", b.say(hits.Message{Sequence: 2, First: 2, Payload: b.payload(2)}))
 	require.Equal(t, "taken 3 saved 1", b.say(hits.Message{Sequence: 3, First: 2, Payload: b.payload(3)}))
-	require.True(t, b.s.Status().Parts["agents/n1"].Up)
+	require.True(t, b.s.Status().Members["agents/n1"].Up)
 	require.Empty(t, b.s.Status().Losses)
 
 	// The state is lost, or too old: what the agent still has is taken.
@@ -212,7 +212,7 @@ func TestARestartOfTheAggregator(t *testing.T) {
 	require.NoError(t, again.Restore(pos))
 	b.s = again
 	(&handler{s: b.s, p: b.p}).tidy(b.now, b.now.Add(time.Minute))
-	require.Equal(t, []string{"agents/n1"}, b.s.Parts())
+	require.Equal(t, []string{"agents/n1"}, b.s.Members())
 	require.Equal(t, "taken 0 saved 0", b.say(hits.Message{Instance: "i2", First: 1}))
 }
 
@@ -222,7 +222,7 @@ func TestOneAgentPerNode(t *testing.T) {
 	other := hits.Message{Instance: "i2", Sequence: 1, First: 1, Payload: b.payload(2)}
 	b.now = at(14 * time.Second)
 	require.Equal(t, "409 node n1 has an agent already, which was heard of 14s ago; give each its own sinks.upstream.node", b.say(other))
-	require.Equal(t, b.now, b.s.Status().Parts["agents/n1"].Refused)
+	require.Equal(t, b.now, b.s.Status().Members["agents/n1"].Refused)
 	require.Equal(t, "taken 1 saved 0", b.say(hits.Message{Sequence: 1, First: 1}))
 	b.now = at(28 * time.Second)
 	require.Contains(t, b.say(other), "409")
@@ -234,10 +234,10 @@ func TestOneAgentPerNode(t *testing.T) {
 
 	// So does any after a goodbye, or after silence.
 	require.Equal(t, "taken 1 saved 0", b.say(hits.Message{Instance: "i2", Sequence: 1, First: 2, Goodbye: true}))
-	require.Equal(t, "its agent said goodbye and has not come back", b.s.Status().Parts["agents/n1"].Error)
+	require.Equal(t, "its agent said goodbye and has not come back", b.s.Status().Members["agents/n1"].Error)
 	require.Equal(t, "taken 0 saved 0", b.say(hits.Message{Instance: "i3", First: 1}))
 	b.now = b.now.Add(15 * time.Second)
-	require.Equal(t, "its agent was last heard of 15s ago", b.s.Status().Parts["agents/n1"].Error)
+	require.Equal(t, "its agent was last heard of 15s ago", b.s.Status().Members["agents/n1"].Error)
 	require.Equal(t, "taken 0 saved 0", b.say(hits.Message{Instance: "i4", First: 1}))
 	require.Equal(t, []uint64{1, 2}, b.p.taken)
 }
@@ -274,7 +274,7 @@ func TestNodesAreForgotten(t *testing.T) {
 	require.Len(t, b.p.joined, 2)
 	h.tidy(start, at(time.Hour))
 	require.Equal(t, []string{"agents/n3"}, b.p.joined)
-	require.Equal(t, []string{"agents/n3"}, b.s.Parts())
+	require.Equal(t, []string{"agents/n3"}, b.s.Members())
 	require.Equal(t, int64(2), b.s.Stats().Forgotten)
 
 	remove := func(node string) int {
@@ -294,20 +294,20 @@ func TestNodesAreForgotten(t *testing.T) {
 func TestAStartWithoutStateWaitsForAgents(t *testing.T) {
 	b := newBench(t, Config{})
 	h := &handler{s: b.s, p: b.p}
-	for _, part := range b.s.Parts() {
-		b.p.Join(part)
+	for _, part := range b.s.Members() {
+		b.p.AddMember(part)
 	}
 	h.tidy(start, at(14*time.Second))
 	require.Equal(t, []string{"agents/?"}, b.p.joined)
 	h.tidy(start, at(15*time.Second))
 	require.Empty(t, b.p.joined)
-	require.Empty(t, b.s.Parts())
+	require.Empty(t, b.s.Members())
 }
 
 func TestClockSkewIsShown(t *testing.T) {
 	b := newBench(t, Config{})
-	b.say(hits.Message{First: 1, Sent: at(-5 * time.Minute), Proved: at(-5 * time.Minute)})
-	p := b.s.Status().Parts["agents/n1"]
+	b.say(hits.Message{First: 1, Sent: at(-5 * time.Minute), Watermark: at(-5 * time.Minute)})
+	p := b.s.Status().Members["agents/n1"]
 	require.True(t, p.Up)
 	require.Equal(t, -5*time.Minute, p.Skew)
 	require.Equal(t, "its clock is 5m0s behind", p.Error)
@@ -393,7 +393,7 @@ func TestRestoreRefusesNonsense(t *testing.T) {
 		t.Helper()
 		s := New(Config{MaxAgents: 1})
 		require.Error(t, s.Restore(json.RawMessage(text)))
-		require.Equal(t, []string{"agents/?"}, s.Parts())
+		require.Equal(t, []string{"agents/?"}, s.Members())
 	}
 	f(`{`)
 	f(`{"v":2}`)
@@ -431,7 +431,7 @@ func TestRun(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, http.StatusOK, resp.StatusCode)
-	require.Contains(t, s.Status().Parts, "agents/n1")
+	require.Contains(t, s.Status().Members, "agents/n1")
 	cancel()
 	require.NoError(t, <-done)
 	require.False(t, s.Status().Up)

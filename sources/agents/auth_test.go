@@ -128,10 +128,10 @@ func TestATokenSpeaksForItsNode(t *testing.T) {
 	f("unbound", "na", http.StatusUnauthorized, "not bound to a pod")
 	f("older", "nb", http.StatusUnauthorized, "not bound to a pod")
 	f("gone", "nb", http.StatusUnauthorized, "not bound to a pod")
-	require.Empty(t, b.s.Status().Parts)
+	require.Empty(t, b.s.Status().Members)
 	f("a", "na", http.StatusOK, "taken")
 	f("old", "nb", http.StatusOK, "taken")
-	require.Len(t, b.s.Status().Parts, 2)
+	require.Len(t, b.s.Status().Members, 2)
 	require.Contains(t, b.s.Stats().Newest[refusedAuth].Why, "not bound to a pod")
 
 	w := httptest.NewRecorder()
@@ -228,10 +228,10 @@ func TestForgettingIsForOperators(t *testing.T) {
 	c.away = true
 	f("op", "na", http.StatusServiceUnavailable, "cannot be found out")
 	c.away = false
-	require.Len(t, b.s.Status().Parts, 1)
+	require.Len(t, b.s.Status().Members, 1)
 	require.Equal(t, int64(8), b.s.Stats().Refused[refusedAdmin])
 	f("op", "na", http.StatusNoContent, "")
-	require.Empty(t, b.s.Status().Parts)
+	require.Empty(t, b.s.Status().Members)
 	f("member", "na", http.StatusNotFound, "no node")
 }
 

@@ -142,9 +142,9 @@ func (h *handler) take(ctx context.Context, m *hits.Message, who *caller) (hits.
 	defer n.busy.Unlock()
 	s.set(func() { n.who = *who })
 	if fresh {
-		h.p.Join(n.part)
+		h.p.AddMember(n.part)
 		// An empty take makes the node part of the next save.
-		h.p.Take(nothing, func() { s.set(func() { n.known = true }) })
+		h.p.Ingest(nothing, func() { s.set(func() { n.known = true }) })
 	}
 	taken := s.bridge(n, m)
 	switch {
@@ -157,11 +157,11 @@ func (h *handler) take(ctx context.Context, m *hits.Message, who *caller) (hits.
 	case m.Payload != nil:
 		s.set(func() { s.st.Repeats++ })
 	}
-	if !m.Proved.IsZero() && s.reported(n, m) {
-		h.p.Advance(n.part, m.Proved)
+	if !m.Watermark.IsZero() && s.reported(n, m) {
+		h.p.AdvanceWatermark(n.part, m.Watermark)
 		s.set(func() {
-			if m.Proved.After(n.proved) {
-				n.proved = m.Proved
+			if m.Watermark.After(n.proved) {
+				n.proved = m.Watermark
 			}
 		})
 	}
@@ -250,7 +250,7 @@ func (h *handler) batch(ctx context.Context, n *node, m *hits.Message) *refusal 
 		return &refusal{http.StatusBadRequest, refusedMalformed, err}
 	}
 	var out outcome
-	h.p.Take(s.finder(b, &out), func() {
+	h.p.Ingest(s.finder(b, &out), func() {
 		s.set(func() {
 			n.taken = m.Sequence
 			s.hold(n.name, out.held, out.n)
@@ -281,8 +281,8 @@ func (h *handler) drop(n *node) {
 		h.s.force.stale = true
 		h.s.st.Forgotten++
 	})
-	h.p.Leave(n.part)
-	h.p.Take(nothing, nil) // so that it is saved
+	h.p.RemoveMember(n.part)
+	h.p.Ingest(nothing, nil) // so that it is saved
 }
 
 // forget forgets a node because an operator says so.

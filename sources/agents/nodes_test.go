@@ -111,8 +111,8 @@ func inFleet(t *testing.T, api *nodeAPI, saved []byte, f func(c *fleet)) (positi
 		s := New(Config{Clock: time.Now, Nodes: &Nodes{}, Transport: api})
 		require.NoError(t, s.Restore(saved))
 		c := &fleet{t: t, s: s, p: newPipe(), api: api}
-		for _, part := range s.Parts() {
-			c.p.Join(part)
+		for _, part := range s.Members() {
+			c.p.AddMember(part)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
@@ -139,7 +139,7 @@ func (c *fleet) pass(d time.Duration) {
 }
 
 func (c *fleet) say(m hits.Message) {
-	m.Instance, m.Sent, m.Proved = "of-"+m.Node, time.Now(), time.Now()
+	m.Instance, m.Sent, m.Watermark = "of-"+m.Node, time.Now(), time.Now()
 	h := &handler{s: c.s, p: c.p}
 	_, why := h.take(c.t.Context(), &m, &caller{})
 	require.Nil(c.t, why)
@@ -148,7 +148,7 @@ func (c *fleet) say(m hits.Message) {
 // waited are the nodes that are waited for.
 func (c *fleet) waited() string {
 	names := []string{}
-	for _, part := range c.s.Parts() {
+	for _, part := range c.s.Members() {
 		names = append(names, strings.TrimPrefix(part, "agents/"))
 	}
 	return strings.Join(slices.DeleteFunc(names, func(s string) bool { return s == "?" }), " ")
@@ -211,7 +211,7 @@ func TestNodesWithoutAPIServer(t *testing.T) {
 		c.pass(5 * time.Minute)
 		require.Equal(t, "a b", c.waited())
 		require.Contains(t, c.s.Status().Error, "Nodes cannot be watched since 2000-01-01T00:00:20Z: the API server answers 503")
-		require.True(t, c.s.Status().Parts["agents/a"].Up)
+		require.True(t, c.s.Status().Members["agents/a"].Up)
 	})
 	// The Node left while the aggregator was away.
 	inFleet(t, api, saved, func(c *fleet) {

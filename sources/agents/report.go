@@ -48,7 +48,7 @@ func (h *handler) report(w http.ResponseWriter, r *http.Request, who *caller) {
 		h.s.refuse(w, r, why)
 		return
 	}
-	h.p.Take(nothing, nil) // so that it is saved
+	h.p.Ingest(nothing, nil) // so that it is saved
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(answer) // the agent may be gone
 }
@@ -103,7 +103,7 @@ func (s *Source) condensed(now time.Time) []sources.Condition {
 			if c.Last.After(x.Last) {
 				x.Last, x.Detail = c.Last, c.Detail
 			}
-			x.Parts = append(x.Parts, name)
+			x.Members = append(x.Members, name)
 		}
 	}
 	out := make([]sources.Condition, 0, len(all))

@@ -53,9 +53,9 @@ func TestReportsAreFoldedByCondition(t *testing.T) {
 	b.tell(hits.Report{Node: "n2", Instance: "i1", Conditions: []hits.Condition{lost(3), {Alert: "CrowsnestBlind", Severity: "critical", Detail: "no such directory", Since: start}}})
 	got := b.s.Status()
 	require.Equal(t, []sources.Condition{{
-		Alert: "CrowsnestLinesLost", Severity: "warning", Labels: map[string]string{"reason": "gap"}, Detail: "a b[31m", Since: start, Last: start, Count: 5, Parts: []string{"n1", "n2"},
+		Alert: "CrowsnestLinesLost", Severity: "warning", Labels: map[string]string{"reason": "gap"}, Detail: "a b[31m", Since: start, Last: start, Count: 5, Members: []string{"n1", "n2"},
 	}}, got.Conditions)
-	require.Equal(t, "its agent reports: no such directory", got.Parts["agents/n2"].Error, "the node's own alert says why")
+	require.Equal(t, "its agent reports: no such directory", got.Members["agents/n2"].Error, "the node's own alert says why")
 	require.Equal(t, int64(5), b.s.Stats().Losses)
 
 	// Counts go on over a new instance, and a report outlives both processes.
@@ -65,7 +65,7 @@ func TestReportsAreFoldedByCondition(t *testing.T) {
 	pos := b.save()
 	b.s = New(b.s.cfg)
 	require.NoError(t, b.s.Restore(pos))
-	require.Equal(t, []string{"n1", "n2"}, b.s.Status().Conditions[0].Parts)
+	require.Equal(t, []string{"n1", "n2"}, b.s.Status().Conditions[0].Members)
 }
 
 // What was over before it could be reported is shown for a while all the same.
@@ -91,12 +91,12 @@ func TestProofWaitsForTheReport(t *testing.T) {
 		require.NoError(t, json.Unmarshal(b.post(m.Append(nil)).Body.Bytes(), &a))
 		return a.Report
 	}
-	require.Empty(t, said(hits.Message{Instance: "i1", Proved: at(time.Second)}))
+	require.Empty(t, said(hits.Message{Instance: "i1", Watermark: at(time.Second)}))
 	require.Empty(t, b.p.proved)
 	_, answer := b.tell(hits.Report{})
-	require.Equal(t, answer.Report, said(hits.Message{Instance: "i1", Proved: at(2 * time.Second)}))
+	require.Equal(t, answer.Report, said(hits.Message{Instance: "i1", Watermark: at(2 * time.Second)}))
 	require.Equal(t, at(2*time.Second), b.p.proved["agents/n1"])
-	require.Empty(t, said(hits.Message{Instance: "i2", After: []string{"i1"}, Proved: at(3 * time.Second)}))
+	require.Empty(t, said(hits.Message{Instance: "i2", After: []string{"i1"}, Watermark: at(3 * time.Second)}))
 	require.Equal(t, at(2*time.Second), b.p.proved["agents/n1"])
 }
 

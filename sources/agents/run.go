@@ -166,7 +166,7 @@ func (h *handler) tidy(began, now time.Time) {
 	}
 	s.mu.Unlock()
 	if settled {
-		h.p.Leave(s.unknown())
+		h.p.RemoveMember(s.unknown())
 	}
 	for _, n := range over {
 		h.forgetIf(n, now)

@@ -81,7 +81,7 @@ func (s *Source) use(set *rules.Set) {
 			if b.Since = now; !before[rule].Since.IsZero() {
 				b.Since = before[rule].Since
 			}
-			b.Parts = append(b.Parts, name)
+			b.Members = append(b.Members, name)
 			f.behind[rule] = b
 		}
 	}
@@ -92,7 +92,7 @@ func (s *Source) use(set *rules.Set) {
 func (s *Source) behindOf(n *node) map[string]time.Time {
 	out := map[string]time.Time{}
 	for rule, b := range s.force.behind {
-		if slices.Contains(b.Parts, n.name) {
+		if slices.Contains(b.Members, n.name) {
 			out[rule] = b.Since.UTC()
 		}
 	}
@@ -173,7 +173,7 @@ func (h *handler) applyOne(x held) {
 	var out hits.Outcome
 	var rest []byte
 	n := 0
-	h.p.Take(func(set *rules.Set) []matcher.Hit {
+	h.p.Ingest(func(set *rules.Set) []matcher.Hit {
 		index := s.indexOf(set)
 		var found []matcher.Hit
 		found, out = b.Find(index)
@@ -234,8 +234,8 @@ func (s *Source) behindHeld(behind map[string]sources.Behind) {
 			if b.Since.IsZero() || from.Before(b.Since) {
 				b.Since = from
 			}
-			if !slices.Contains(b.Parts, x.Node) {
-				b.Parts = append(b.Parts, x.Node)
+			if !slices.Contains(b.Members, x.Node) {
+				b.Members = append(b.Members, x.Node)
 			}
 			behind[name] = b
 		}

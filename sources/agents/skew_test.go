@@ -39,7 +39,7 @@ func TestRulesOfNodesAreCompared(t *testing.T) {
 	b.now = at(time.Minute)
 	behind := b.s.Behind(b.p.set)
 	require.Len(t, behind, 2)
-	require.Equal(t, []string{"n2"}, behind["A"].Parts)
+	require.Equal(t, []string{"n2"}, behind["A"].Members)
 	require.Equal(t, start, behind["A"].Since)
 
 	pos := b.save()

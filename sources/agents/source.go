@@ -115,9 +115,9 @@ type Refused struct {
 }
 
 var (
-	_ sources.Parted = (*Source)(nil)
-	_ sources.Saver  = (*Source)(nil)
-	_ sources.Late   = (*Source)(nil)
+	_ sources.MultiSource = (*Source)(nil)
+	_ sources.Saver       = (*Source)(nil)
+	_ sources.Late        = (*Source)(nil)
 )
 
 // New returns a source that does not listen yet.
@@ -158,10 +158,10 @@ func (s *Source) part(node string) string { return s.cfg.Name + "/" + node }
 // unknown stands for the nodes of which nobody knows yet. No node has that name.
 func (s *Source) unknown() string { return s.part("?") }
 
-// Parts are the nodes that are waited for. After a start without saved state
+// Members are the nodes that are waited for. After a start without saved state
 // there is one more for some seconds, which stands for those that are still to
 // come.
-func (s *Source) Parts() []string {
+func (s *Source) Members() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []string
@@ -325,7 +325,7 @@ func (s *Source) Status() sources.Status {
 	out := sources.Status{
 		Name: s.cfg.Name, Up: s.listening, Opened: s.opened, Error: s.err,
 		Lines: s.st.Hits, Evaluated: s.st.Hits, Bytes: s.st.Bytes,
-		Losses: maps.Clone(s.losses), Parts: make(map[string]sources.PartStatus, len(s.nodes)),
+		Losses: maps.Clone(s.losses), Members: make(map[string]sources.MemberStatus, len(s.nodes)),
 		Errors: map[string]int64{},
 	}
 	if out.Error == "" {
@@ -338,9 +338,9 @@ func (s *Source) Status() sources.Status {
 		if !n.known {
 			continue
 		}
-		out.Parts[n.part] = s.partStatus(n, now)
-		if first || n.proved.Before(out.Proved) {
-			out.Proved = n.proved
+		out.Members[n.part] = s.partStatus(n, now)
+		if first || n.proved.Before(out.Watermark) {
+			out.Watermark = n.proved
 		}
 		first = false
 	}
@@ -351,8 +351,8 @@ func (s *Source) Status() sources.Status {
 const skewShown = 10 * time.Second
 
 // partStatus is the state of one node. The caller holds mu.
-func (s *Source) partStatus(n *node, now time.Time) sources.PartStatus {
-	p := sources.PartStatus{Up: true, Since: n.heard, Proved: n.proved, Skew: n.skew, Refused: n.refused, Reports: n.reports()}
+func (s *Source) partStatus(n *node, now time.Time) sources.MemberStatus {
+	p := sources.MemberStatus{Up: true, Since: n.heard, Watermark: n.proved, Skew: n.skew, Refused: n.refused, Reports: n.reports()}
 	silent := now.Sub(n.heard)
 	switch {
 	case n.left:

@@ -41,7 +41,7 @@ func (p *pipe) Scan(s *matcher.Stream, block []byte, commit func()) {
 }
 func (p *pipe) Match(*matcher.Stream, matcher.Record, func()) {}
 func (p *pipe) Flush(*matcher.Stream)                         {}
-func (p *pipe) Advance(string, time.Time)                     {}
+func (p *pipe) AdvanceWatermark(string, time.Time)            {}
 
 func TestReads(t *testing.T) {
 	root := t.TempDir()

@@ -38,7 +38,7 @@ func (p *pipe) Scan(s *matcher.Stream, block []byte, commit func()) {
 }
 func (p *pipe) Match(*matcher.Stream, matcher.Record, func()) {}
 func (p *pipe) Flush(*matcher.Stream)                         {}
-func (p *pipe) Advance(_ string, at time.Time) {
+func (p *pipe) AdvanceWatermark(_ string, at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.proved = at
@@ -67,7 +67,7 @@ func TestReads(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx, p) }()
-	require.Eventually(t, func() bool { return !s.Status().Proved.IsZero() }, 20*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return !s.Status().Watermark.IsZero() }, 20*time.Second, 5*time.Millisecond)
 	cancel()
 	require.NoError(t, <-done)
 

@@ -65,7 +65,7 @@ func (s *Source) gone(name podName) {
 	if known {
 		pod := matcher.Labels{"namespace": name.namespace, "pod": name.name}
 		maps.Copy(pod, s.cfg.Labels)
-		s.pipe.Gone(pod, now)
+		s.pipe.PodDeleted(pod, now)
 		s.nudge()
 	}
 }

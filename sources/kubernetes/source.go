@@ -246,7 +246,7 @@ func (s *Source) prove(now time.Time) {
 	}
 	s.mu.Unlock()
 	if ok {
-		s.pipe.Advance(s.cfg.Name, t)
+		s.pipe.AdvanceWatermark(s.cfg.Name, t)
 	}
 }
 
@@ -306,7 +306,7 @@ func (s *Source) Status() sources.Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := sources.Status{
-		Name: s.cfg.Name, Up: s.up && s.problems.none(), Opened: s.opened, Error: s.problems.text(), Proved: s.proved,
+		Name: s.cfg.Name, Up: s.up && s.problems.none(), Opened: s.opened, Error: s.problems.text(), Watermark: s.proved,
 		Lost: maps.Clone(s.lost), Errors: maps.Clone(s.errs), Losses: maps.Clone(s.losses),
 	}
 	total := s.closed

@@ -63,13 +63,13 @@ func (p *pipe) Scan(s *matcher.Stream, block []byte, commit func()) {
 	commit()
 }
 
-func (p *pipe) Advance(_ string, at time.Time) {
+func (p *pipe) AdvanceWatermark(_ string, at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.proved = at
 }
 
-func (p *pipe) Gone(pod matcher.Labels, _ time.Time) {
+func (p *pipe) PodDeleted(pod matcher.Labels, _ time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.gone = append(p.gone, pod["namespace"]+"/"+pod["pod"])

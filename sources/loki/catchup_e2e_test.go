@@ -44,7 +44,7 @@ func TestE2ECatchUp(t *testing.T) {
 		done := make(chan error)
 		start := time.Now()
 		go func() { done <- s.Run(ctx, p) }()
-		require.Eventually(t, func() bool { return s.Status().Proved.After(start) }, 2*time.Minute, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return s.Status().Watermark.After(start) }, 2*time.Minute, 10*time.Millisecond)
 		took := time.Since(start)
 		cancel()
 		require.NoError(t, <-done)

@@ -70,7 +70,7 @@ func TestE2ENothingLostOrDoubled(t *testing.T) {
 		len(texts), run, retries, px.Cuts(), caught.Round(100*time.Millisecond), len(wrong), p.total())
 	for _, s := range all {
 		st := s.Status()
-		t.Logf("%s: %v losses %v, %d keys, proved %s behind at the end", s.Name(), counted(st.Errors), st.Losses, s.memory.n, time.Since(st.Proved).Round(time.Second))
+		t.Logf("%s: %v losses %v, %d keys, proved %s behind at the end", s.Name(), counted(st.Errors), st.Losses, s.memory.n, time.Since(st.Watermark).Round(time.Second))
 		require.Empty(t, st.Losses)
 	}
 	slices.Sort(wrong)
@@ -168,7 +168,7 @@ func TestE2EPromises(t *testing.T) {
 		s.UseRules(set)
 		done := make(chan error)
 		go func() { done <- s.Run(ctx, p) }()
-		require.Eventually(t, func() bool { return s.Status().Proved.After(now) }, time.Minute, 50*time.Millisecond)
+		require.Eventually(t, func() bool { return s.Status().Watermark.After(now) }, time.Minute, 50*time.Millisecond)
 		cancel()
 		<-done
 		require.Empty(t, s.Status().Losses)

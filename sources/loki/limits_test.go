@@ -89,7 +89,7 @@ func TestServerLimits(t *testing.T) {
 			require.True(t, st.Up)
 			require.Positive(t, st.Errors[reason])
 			require.Less(t, st.Errors[reason], int64(60))
-			require.WithinDuration(t, time.Now(), st.Proved, 10*time.Second)
+			require.WithinDuration(t, time.Now(), st.Watermark, 10*time.Second)
 		})
 	}
 	f(func(l *fakeloki.Loki) { l.MaxEntries = 100 }, reasonLimit)

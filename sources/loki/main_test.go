@@ -85,7 +85,7 @@ func (p *sink) Match(s *matcher.Stream, rec matcher.Record, commit func()) {
 	commit()
 }
 
-func (p *sink) Take(find func(*rules.Set) []matcher.Hit, commit func()) {
+func (p *sink) Ingest(find func(*rules.Set) []matcher.Hit, commit func()) {
 	p.cut.RLock()
 	defer p.cut.RUnlock()
 	find(p.set)
@@ -95,7 +95,7 @@ func (p *sink) Take(find func(*rules.Set) []matcher.Hit, commit func()) {
 	p.marks++
 }
 
-func (p *sink) Advance(source string, t time.Time) {
+func (p *sink) AdvanceWatermark(source string, t time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.proved[source] = t

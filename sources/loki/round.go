@@ -193,7 +193,7 @@ func (s *Source) finish(r *round) {
 	s.cover(r)
 	s.mark()
 	if r.proves {
-		s.pipe.Advance(s.name, time.Unix(0, r.began).UTC())
+		s.pipe.AdvanceWatermark(s.name, time.Unix(0, r.began).UTC())
 	}
 }
 
@@ -201,7 +201,7 @@ func (s *Source) finish(r *round) {
 func (s *Source) mark() {
 	if now := time.Now(); now.Sub(s.marked) >= markEvery {
 		s.marked = now
-		s.pipe.Take(func(*rules.Set) []matcher.Hit { return nil }, func() {})
+		s.pipe.Ingest(func(*rules.Set) []matcher.Hit { return nil }, func() {})
 	}
 }
 
@@ -217,7 +217,7 @@ func (s *Source) cover(r *round) {
 	}
 	if r.proves {
 		s.proved = r.began
-		s.status.Proved = time.Unix(0, r.began).UTC()
+		s.status.Watermark = time.Unix(0, r.began).UTC()
 	}
 	if r.deep {
 		s.deep = r.began

@@ -86,7 +86,7 @@ func TestProof(t *testing.T) {
 			}
 			b.sink.mu.Unlock()
 		}
-		require.WithinDuration(t, time.Now(), b.src.Status().Proved, 7*time.Second)
+		require.WithinDuration(t, time.Now(), b.src.Status().Watermark, 7*time.Second)
 	})
 }
 
@@ -172,7 +172,7 @@ func TestCatchUp(t *testing.T) {
 		b.wait(30 * time.Second)
 		b.once(texts...)
 		require.Zero(t, b.src.Status().Lag)
-		require.WithinDuration(t, time.Now(), b.src.Status().Proved, 30*time.Second)
+		require.WithinDuration(t, time.Now(), b.src.Status().Watermark, 30*time.Second)
 	})
 }
 

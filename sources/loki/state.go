@@ -15,13 +15,13 @@ const positionsVersion = 1
 
 // positions are what is kept over a restart. Times are ns since 1970.
 type positions struct {
-	Version int                     `json:"version"`
-	Covered int64                   `json:"covered"`
-	Proved  int64                   `json:"proved"`
-	Deep    int64                   `json:"deep"`
-	Floor   int64                   `json:"floor"`
-	Keys    []byte                  `json:"keys,omitempty"`
-	Losses  map[string]sources.Loss `json:"losses,omitempty"`
+	Version   int                     `json:"version"`
+	Covered   int64                   `json:"covered"`
+	Watermark int64                   `json:"proved"`
+	Deep      int64                   `json:"deep"`
+	Floor     int64                   `json:"floor"`
+	Keys      []byte                  `json:"keys,omitempty"`
+	Losses    map[string]sources.Loss `json:"losses,omitempty"`
 }
 
 // Positions returns what is read, and the newest keys of the memory, 8 bytes each:
@@ -32,7 +32,7 @@ func (s *Source) Positions() json.RawMessage {
 	if s.covered == 0 {
 		return nil
 	}
-	pos := positions{Version: positionsVersion, Covered: s.covered, Proved: s.proved, Deep: s.deep, Losses: s.status.Losses}
+	pos := positions{Version: positionsVersion, Covered: s.covered, Watermark: s.proved, Deep: s.deep, Losses: s.status.Losses}
 	pos.Keys, pos.Floor = s.memory.export(maxSavedKeys/max(1, len(s.cfg.Tenants)), s.covered-int64(s.cfg.FastOverlap))
 	b, err := json.Marshal(pos)
 	if err != nil { // there is nothing in it that cannot be encoded
@@ -54,7 +54,7 @@ func (s *Source) Restore(b json.RawMessage) error {
 	switch {
 	case pos.Version != positionsVersion:
 		return fmt.Errorf("read positions of %s: version %d is unknown", s.name, pos.Version)
-	case pos.Floor <= 0 || pos.Covered < pos.Floor || pos.Proved <= 0 || pos.Deep <= 0 || len(pos.Keys) > 32*maxSavedKeys:
+	case pos.Floor <= 0 || pos.Covered < pos.Floor || pos.Watermark <= 0 || pos.Deep <= 0 || len(pos.Keys) > 32*maxSavedKeys:
 		return fmt.Errorf("read positions of %s: they contradict each other", s.name)
 	}
 	m := newMemory(pos.Floor, s.memory.max)
@@ -63,7 +63,7 @@ func (s *Source) Restore(b json.RawMessage) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.memory, s.covered, s.proved, s.deep = m, pos.Covered, pos.Proved, pos.Deep
+	s.memory, s.covered, s.proved, s.deep = m, pos.Covered, pos.Watermark, pos.Deep
 	if pos.Losses != nil {
 		s.status.Losses = pos.Losses
 	}
@@ -81,7 +81,7 @@ func (s *Source) Status() sources.Status {
 	if lag := now.Sub(time.Unix(0, s.covered)); s.active && s.covered > 0 && lag > s.cfg.FastInterval+downAfter {
 		st.Lag = lag
 	}
-	if age := now.Sub(st.Proved); st.Up && s.active && age > staleAfter {
+	if age := now.Sub(st.Watermark); st.Up && s.active && age > staleAfter {
 		st.Up, st.Error = false, "it is catching up; read up to "+time.Unix(0, s.covered).UTC().Format(time.RFC3339)
 	}
 	for _, key := range s.streams.Keys() { // oldest use first

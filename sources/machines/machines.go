@@ -251,8 +251,8 @@ func (s *Source) note(idle string, err error, failed int) {
 // writes any.
 func (s *Source) prove(p sources.Pipeline) {
 	now := s.cfg.Clock()
-	s.set(func(st *sources.Status) { st.Proved = now })
-	p.Advance(s.cfg.Name, now)
+	s.set(func(st *sources.Status) { st.Watermark = now })
+	p.AdvanceWatermark(s.cfg.Name, now)
 }
 
 func (s *Source) set(f func(*sources.Status)) {

@@ -110,7 +110,7 @@ func (p *pipe) Match(_ *matcher.Stream, rec matcher.Record, commit func()) {
 	commit()
 }
 
-func (p *pipe) Advance(_ string, at time.Time) {
+func (p *pipe) AdvanceWatermark(_ string, at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.proved = at

@@ -202,8 +202,8 @@ func (s *Source) set(f func(*sources.Status)) {
 
 func (s *Source) prove(p sources.Pipeline) {
 	now := s.cfg.Clock()
-	s.set(func(st *sources.Status) { st.Proved = now })
-	p.Advance(s.cfg.Name, now)
+	s.set(func(st *sources.Status) { st.Watermark = now })
+	p.AdvanceWatermark(s.cfg.Name, now)
 }
 
 // lines keeps the start of a line whose end was not read yet.

@@ -46,7 +46,11 @@ func (p *pipe) Scan(_ *matcher.Stream, block []byte, commit func()) {
 func (p *pipe) Match(*matcher.Stream, matcher.Record, func()) {}
 func (p *pipe) Flush(*matcher.Stream)                         { p.mu.Lock(); defer p.mu.Unlock(); p.flushes++ }
 
-func (p *pipe) Advance(_ string, at time.Time) { p.mu.Lock(); defer p.mu.Unlock(); p.proved = at }
+func (p *pipe) AdvanceWatermark(_ string, at time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.proved = at
+}
 
 func (p *pipe) taken() []string { p.mu.Lock(); defer p.mu.Unlock(); return slices.Clone(p.lines) }
 

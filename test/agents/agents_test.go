@@ -66,7 +66,7 @@ func standalone(w *world) []episodes.Episode {
 		case x.eval:
 			told = append(told, e.Evaluate(x.now)...)
 		case !x.to.IsZero():
-			e.Advance(x.part, x.to)
+			e.AdvanceWatermark(x.part, x.to)
 		}
 		for _, id := range x.ids {
 			if !seen[id] {

@@ -28,7 +28,7 @@ type plain struct {
 	cut    sync.RWMutex
 }
 
-func (p *plain) Take(find func(*rules.Set) []matcher.Hit, commit func()) {
+func (p *plain) Ingest(find func(*rules.Set) []matcher.Hit, commit func()) {
 	p.cut.RLock()
 	defer p.cut.RUnlock()
 	p.engine.Take(find(p.set), time.Now())
@@ -37,9 +37,9 @@ func (p *plain) Take(find func(*rules.Set) []matcher.Hit, commit func()) {
 	}
 }
 
-func (p *plain) Advance(part string, t time.Time) { p.engine.Advance(part, t) }
-func (p *plain) Join(part string)                 { p.engine.AddSource(part, rules.Lateness, nil) }
-func (p *plain) Leave(part string)                { p.engine.RemoveSource(part) }
+func (p *plain) AdvanceWatermark(part string, t time.Time) { p.engine.AdvanceWatermark(part, t) }
+func (p *plain) AddMember(part string)                     { p.engine.AddSource(part, rules.Lateness, nil) }
+func (p *plain) RemoveMember(part string)                  { p.engine.RemoveSource(part) }
 
 // cluster is an aggregator and simulated nodes.
 type cluster struct {
@@ -65,7 +65,7 @@ func newCluster(b *testing.B, nodes, n int) *cluster {
 // message is the next one of a node, with so many hits.
 func (c *cluster) message(node, count int) []byte {
 	c.next[node]++
-	m := hits.Message{Node: fmt.Sprintf("node-%d", node), Instance: "i", Sequence: c.next[node], First: c.next[node], Sent: time.Now(), Proved: time.Now()}
+	m := hits.Message{Node: fmt.Sprintf("node-%d", node), Instance: "i", Sequence: c.next[node], First: c.next[node], Sent: time.Now(), Watermark: time.Now()}
 	var batch hits.Builder
 	r := c.p.set.Rules[node%len(c.p.set.Rules)]
 	pod := fmt.Sprintf("pod-%d", node)

@@ -85,7 +85,7 @@ func (a *aggregator) boot(engine []byte) {
 		if err := errors.Join(a.engine.Restore(engine, time.Now()), a.source.Restore(a.disk.pos)); err != nil {
 			panic(err)
 		}
-		for _, part := range a.source.Parts() {
+		for _, part := range a.source.Members() {
 			a.engine.AddSource(part, rules.Lateness, nil)
 			a.history = append(a.history, entry{part: part, join: true})
 		}
@@ -112,7 +112,7 @@ type inlet struct {
 // nothing any more. The caller holds mu.
 func (p *inlet) dead() bool { return p.a.engine != p.engine || p.a.down }
 
-func (p *inlet) Take(find func(*rules.Set) []matcher.Hit, commit func()) {
+func (p *inlet) Ingest(find func(*rules.Set) []matcher.Hit, commit func()) {
 	p.a.cut.RLock()
 	defer p.a.cut.RUnlock()
 	p.a.mu.Lock()
@@ -131,16 +131,16 @@ func (p *inlet) Take(find func(*rules.Set) []matcher.Hit, commit func()) {
 	}
 }
 
-func (p *inlet) Advance(part string, t time.Time) {
+func (p *inlet) AdvanceWatermark(part string, t time.Time) {
 	p.a.mu.Lock()
 	defer p.a.mu.Unlock()
 	if !p.dead() {
-		p.engine.Advance(part, t)
+		p.engine.AdvanceWatermark(part, t)
 		p.a.history = append(p.a.history, entry{now: time.Now(), part: part, to: t})
 	}
 }
 
-func (p *inlet) Join(part string) {
+func (p *inlet) AddMember(part string) {
 	p.a.mu.Lock()
 	defer p.a.mu.Unlock()
 	p.engine.AddSource(part, rules.Lateness, nil)
@@ -149,7 +149,7 @@ func (p *inlet) Join(part string) {
 	}
 }
 
-func (p *inlet) Leave(string) {}
+func (p *inlet) RemoveMember(string) {}
 
 func (p *inlet) Rules() *rules.Set { return p.a.w.set }
 
@@ -223,7 +223,7 @@ func (m *machine) boot() {
 	if err != nil {
 		panic(err)
 	}
-	up.Join("files", rules.Lateness)
+	up.AddSource("files", rules.Lateness)
 	up.Report([]hits.Condition{{Alert: "CrowsnestTest", Severity: "info", Since: time.Now()}}, map[string]string{"A": "1"})
 	ctx, cancel := context.WithCancel(context.Background())
 	a := &agent{m: m, up: up, stop: cancel, done: make(chan struct{}), pos: m.disk.pos, alive: true}
@@ -250,7 +250,7 @@ func (a *agent) read(most int) {
 	a.pos += len(lines)
 	a.cut.RUnlock()
 	if len(lines) == len(rest) {
-		a.up.Advance("files", now)
+		a.up.AdvanceWatermark("files", now)
 	}
 }
 

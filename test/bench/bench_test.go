@@ -152,7 +152,7 @@ func BenchmarkPath(b *testing.B) {
 				b.StartTimer()
 				for _, block := range parts {
 					e.Take(l.program.Scan(s, block, arrival), arrival)
-					e.Advance("bench", arrival)
+					e.AdvanceWatermark("bench", arrival)
 					told += len(e.Evaluate(arrival))
 				}
 			}

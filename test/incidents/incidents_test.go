@@ -113,7 +113,7 @@ func play(set *rules.Set, all []matcher.Hit, from, to time.Time) []episodes.Epis
 		}
 		engine.Take(all[:n], now)
 		all = all[n:]
-		engine.Advance("files", now)
+		engine.AdvanceWatermark("files", now)
 		for _, e := range engine.Evaluate(now) {
 			if !e.FiredAt.IsZero() {
 				alerts[fmt.Sprint(e.Fingerprint, e.StartsAt)] = e

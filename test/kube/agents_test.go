@@ -21,13 +21,13 @@ import (
 // nowhere is a pipeline that takes everything.
 type nowhere struct{ sources.Pipeline }
 
-func (nowhere) Take(_ func(*rules.Set) []matcher.Hit, commit func()) {
+func (nowhere) Ingest(_ func(*rules.Set) []matcher.Hit, commit func()) {
 	if commit != nil {
 		commit()
 	}
 }
-func (nowhere) Join(string)  {}
-func (nowhere) Leave(string) {}
+func (nowhere) AddMember(string)    {}
+func (nowhere) RemoveMember(string) {}
 
 // A real API server says whose a token is: that of a pod speaks for the node of
 // the pod, with the rights that the manifests grant and no others.

@@ -28,7 +28,7 @@ func (s *sink) Scan(_ *matcher.Stream, block []byte, commit func()) {
 }
 func (s *sink) Match(*matcher.Stream, matcher.Record, func()) {}
 func (s *sink) Flush(*matcher.Stream)                         {}
-func (s *sink) Advance(string, time.Time)                     {}
+func (s *sink) AdvanceWatermark(string, time.Time)            {}
 
 // steps runs a Tailer without its goroutines.
 func steps(b *testing.B, finder Finder) (*Tailer, *worker) {

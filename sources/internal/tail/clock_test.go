@@ -32,7 +32,7 @@ func TestClockIsSet(t *testing.T) {
 			fresh.Close()
 			wait(2 * time.Second)
 			require.WithinDuration(t, clock.Now(), l.pipe.provedAt(), time.Second)
-			require.WithinDuration(t, clock.Now(), l.tailer.Status().Proved, time.Second)
+			require.WithinDuration(t, clock.Now(), l.tailer.Status().Watermark, time.Second)
 			c.Rotate()
 			c.Write("stdout", seq.next())
 			if i == 2 {

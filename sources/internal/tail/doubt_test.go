@@ -89,7 +89,7 @@ func TestTreeAwayAndBack(t *testing.T) {
 }
 
 // After a tree was away nothing is proved before each log was looked at again.
-func TestNothingIsProvedBeforeEachLookAfterTheReturn(t *testing.T) {
+func TestWatermarkWaitsForEachLookAfterTheReturn(t *testing.T) {
 	bubble(t, podFinder, func(t *testing.T, l *lab) {
 		away := filepath.Join(t.TempDir(), "away")
 		l.finder.Root = filepath.Join(l.finder.Root, "pods")

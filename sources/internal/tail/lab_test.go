@@ -83,7 +83,7 @@ func (p *pipe) Flush(s *matcher.Stream) {
 	p.take(p.prog.Flush(s, time.Now()))
 }
 
-func (p *pipe) Advance(_ string, at time.Time) {
+func (p *pipe) AdvanceWatermark(_ string, at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.proved = at

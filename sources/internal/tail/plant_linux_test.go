@@ -43,7 +43,7 @@ func TestPlantedThings(t *testing.T) {
 	l.start(nil)
 	require.Eventually(t, func() bool { return len(l.pipe.taken()) > 0 }, 20*time.Second, 10*time.Millisecond)
 	require.Equal(t, []string{"text fine"}, l.pipe.taken())
-	require.Eventually(t, func() bool { return !l.tailer.Status().Proved.IsZero() }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return !l.tailer.Status().Watermark.IsZero() }, 20*time.Second, 10*time.Millisecond)
 	require.NotZero(t, l.tailer.Status().Errors["refused"])
 	l.stop()
 }

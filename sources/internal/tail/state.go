@@ -190,7 +190,7 @@ func (t *Tailer) Status() sources.Status {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := sources.Status{
-		Name: t.cfg.Source, Up: t.up, Error: t.lastErr, Proved: t.proved,
+		Name: t.cfg.Source, Up: t.up, Error: t.lastErr, Watermark: t.proved,
 		Lost: copyOf(t.lost), Errors: copyOf(t.errs), Losses: copyOf(t.losses),
 		Unread: t.unread(now),
 	}

@@ -290,7 +290,7 @@ func (t *Tailer) advance() {
 	}
 	t.mu.Unlock()
 	if ok {
-		t.p.Advance(t.cfg.Source, at)
+		t.p.AdvanceWatermark(t.cfg.Source, at)
 	}
 }
 
