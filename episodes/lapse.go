@@ -103,9 +103,11 @@ func (l *lapse) joins(t, lo, hi int64) bool {
 	return l.times[0]-t <= quiet && t-l.times[len(l.times)-1] <= quiet
 }
 
-// rearm computes the end of the lapse, as far as it is known, and arms it.
+// rearm computes the start of the lapse, and its end as far as that is known, and
+// arms it.
 func (l *lapse) rearm() {
 	rs := l.ep.rs
+	l.ep.starts = l.times[0]
 	if end := l.times[len(l.times)-1] + rs.quiet(); rs.rule.Clear == nil {
 		l.end, l.why = end, ReasonQuiet
 	} else {
@@ -208,7 +210,7 @@ func (e *Engine) restart(ep *episode, rest times) {
 	ep.starts, ep.moved, ep.from = rest[0], 0, rest[0]-1
 	ep.lines, ep.first = int64(len(rest)), text{clean: true}
 	if len(rest) == 1 {
-		ep.first = ep.last.line
+		ep.first = e.owned(ep.last.line)
 	}
 	e.touch(ep)
 	ep.due.arm()
