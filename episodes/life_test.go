@@ -23,6 +23,8 @@ type life struct {
 	lines int
 	at    time.Duration // of the last line
 	text  string
+	// labels are those of the streams.
+	labels []matcher.Labels
 }
 
 // player is an engine that lives such a life.
@@ -42,7 +44,7 @@ type player struct {
 type deed func(p *player)
 
 func newLife(t *rapid.T) *life {
-	l := &life{t: t}
+	l := &life{t: t, labels: []matcher.Labels{{"namespace": ""}, {"namespace": "x"}, {"namespace": "y"}}}
 	for i := range rapid.IntRange(1, 4).Draw(t, "rules") {
 		l.rules = append(l.rules, lifeRule(t, fmt.Sprint("Rule", i)))
 	}
@@ -170,7 +172,7 @@ func (l *life) takes() deed {
 		h := lineHit(r, rapid.SampledFrom(partsOf(r)).Draw(t, "part"), l.at, l.text,
 			append(values, rapid.SampledFrom([]string{"", "v", "w", "secret"}).Draw(t, "v"))...)
 		h.ID = uint64(l.lines)
-		h.Labels = matcher.Labels{"namespace": rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "namespace")}
+		h.Labels = l.labels[rapid.IntRange(0, len(l.labels)-1).Draw(t, "stream")]
 		hits = append(hits, h)
 	}
 	soon := rapid.Bool().Draw(t, "evaluated at once")
