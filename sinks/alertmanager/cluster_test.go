@@ -174,3 +174,23 @@ func TestRequestWaitsAtMemberThatHangs(t *testing.T) {
 		}
 	})
 }
+
+// A member that wakes up may read the requests that hung after the newer ones: it is
+// sent everything again soon after.
+func TestOlderRequestsAreOverwritten(t *testing.T) {
+	inCluster(t, func(b *bench) {
+		am := b.ams[1]
+		open, ep := fire("Open"), fire("A")
+		b.notify(open, ep)
+		b.pass(5 * time.Minute)
+		am.Set(fault.Hang)
+		b.pass(2 * time.Minute)
+		b.notify(end(ep))
+		am.Set(nil)
+		b.within(5*time.Second, "the end", func() bool { return am.Told("A") == "firing resolved" })
+		ends, opens := len(am.Words("A")), len(am.Words("Open"))
+		b.pass(time.Second)
+		require.Len(t, am.Words("A"), ends+1)
+		require.Len(t, am.Words("Open"), opens+1)
+	})
+}

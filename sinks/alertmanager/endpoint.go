@@ -23,6 +23,7 @@ const (
 	checkEvery  = 10 * time.Second
 	settleEvery = 500 * time.Millisecond
 	settleMost  = time.Minute // Alertmanager's own default
+	staleFor    = 250 * time.Millisecond
 )
 
 // endpoint is the sender of one Alertmanager.
@@ -40,6 +41,7 @@ type endpoint struct {
 	retryAt   time.Time
 	backoff   courier.Backoff
 	hedge     bool      // the last failure was a timeout
+	staleAt   time.Time // by then it has read the requests that had hung; zero: none had
 	checkAt   time.Time // from then on it is to be asked whether it restarted
 	downSince time.Time
 	settling  bool // it has just started, and another member is there
@@ -115,7 +117,10 @@ func (e *endpoint) untilNext() time.Duration {
 	now := e.now()
 	next, ok := e.state.Next(now)
 	if !ok {
-		return e.cfg.ResendDelay
+		next = now.Add(e.cfg.ResendDelay)
+	}
+	if !e.staleAt.IsZero() {
+		next = earlier(next, e.staleAt)
 	}
 	return max(next.Sub(now), 0)
 }
@@ -127,6 +132,7 @@ func (e *endpoint) sendDue(ctx, reqs context.Context) bool {
 		e.fail(failure(courier.ReasonConfig, err), e.pending())
 		return false
 	}
+	e.overwrite()
 	draining := ctx == reqs
 	for ctx.Err() == nil {
 		items := e.batch()
@@ -171,6 +177,18 @@ func (e *endpoint) sendDue(ctx, reqs context.Context) bool {
 // may be a new one that does not know what ends.
 func (e *endpoint) mustCheck(items []item) bool {
 	return !e.downSince.IsZero() || e.settling || hasEnd(items) && !e.now().Before(e.checkAt)
+}
+
+// overwrite makes everything due again after the endpoint had hung: it may have read
+// older requests after newer ones.
+func (e *endpoint) overwrite() {
+	if e.staleAt.IsZero() || e.now().Before(e.staleAt) {
+		return
+	}
+	e.staleAt = time.Time{}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.state.Repeat()
 }
 
 // mature returns the items without the premature ones, which it postpones.
@@ -299,6 +317,9 @@ func (e *endpoint) fail(a answer, n int) {
 // recovered records that the endpoint takes alerts again.
 func (e *endpoint) recovered() {
 	e.log.Info().Dur("after", e.now().Sub(e.downSince)).Int("pending", e.pending()).Msg("alertmanager takes alerts again")
+	if e.hedge {
+		e.staleAt = e.now().Add(staleFor)
+	}
 	e.downSince, e.retryAt, e.hedge = time.Time{}, time.Time{}, false
 	e.backoff.Reset()
 }

@@ -39,23 +39,24 @@ func (s *scene) judge() (out verdict) {
 		if ep.State == episodes.StateResolved {
 			want = append(want, "resolved")
 		}
-		stale := 0 // alerts notified from memory whose end was not notified since
-		for i, n := range told[name] {
+		last, stale := "", false // stale: fired from memory after its end, which was not notified since
+		for _, n := range told[name] {
 			what := fmt.Sprintf("%s %s %s", name, n.Status, n.Time.Format("05.000"))
 			switch {
-			case n.Status == "firing" && i > 0 && s.fromMemory(n, flushes):
-				stale++
+			case n.Status == "firing" && last != "" && s.fromMemory(n, flushes):
+				stale = stale || last == "resolved"
 				out.memory = append(out.memory, what)
 			case len(want) > 0 && n.Status == want[0]:
 				want = want[1:]
-			case n.Status == "resolved" && stale > 0:
-				stale--
+			case n.Status == "resolved" && stale:
+				stale = false
 				out.memory = append(out.memory, what)
 			default:
 				out.extra = append(out.extra, what)
 			}
+			last = n.Status
 		}
-		if len(want) > 0 || stale > 0 && ep.State == episodes.StateResolved {
+		if len(want) > 0 || last != string(ep.State) {
 			out.missing = append(out.missing, name)
 		}
 	}
@@ -70,15 +71,19 @@ type flush struct {
 
 var flushLine = regexp.MustCompile(`(?m)^time=(\S+) .*msg=flushing .*alertname=\\"(\w+)\\".*\[active\]`)
 
-// staleFlushes returns the flushes of the member that was away from when it left
-// until it answered a request, if they count.
+// postTakes is how long an end takes, at least, to arrive at a member after it has
+// answered the first request.
+const postTakes = 10 * time.Millisecond
+
+// staleFlushes returns the flushes of the member that was away, from when it left
+// until an end could arrive, if they count.
 func (s *scene) staleFlushes() (out []flush) {
 	if !s.memoryCounts || s.member == nil || s.client.answered().IsZero() {
 		return nil
 	}
 	for _, m := range flushLine.FindAllStringSubmatch(s.member.Log(), -1) {
 		at, err := time.Parse(time.RFC3339Nano, m[1])
-		if err == nil && at.After(s.goneAt) && at.Before(s.client.answered().Add(-time.Millisecond)) { // it is cut to milliseconds
+		if err == nil && at.After(s.goneAt) && at.Before(s.client.answered().Add(postTakes)) {
 			out = append(out, flush{m[2], at})
 		}
 	}
