@@ -38,8 +38,23 @@ func TestParseNamespaces(t *testing.T) {
 
 func TestParseNamespacesRefuses(t *testing.T) {
 	for _, entries := range [][]string{
-		{"-*"}, {"a", "-a"}, {"kube-*", "-kube-*"}, {"kube-*", "-k*"}, {"+x", "-*"}, {""}, {"+"}, {"-"}, {"Kube-System"},
-		{"a b"}, {"a\n"}, {"~a"}, {"a?"}, {"[a]"}, {"--a-"}, {strings.Repeat("a", 64)}, make([]string, maxNamespaces+1),
+		{"-*"},
+		{"a", "-a"},
+		{"kube-*", "-kube-*"},
+		{"kube-*", "-k*"},
+		{"+x", "-*"},
+		{""},
+		{"+"},
+		{"-"},
+		{"Kube-System"},
+		{"a b"},
+		{"a\n"},
+		{"~a"},
+		{"a?"},
+		{"[a]"},
+		{"--a-"},
+		{strings.Repeat("a", 64)},
+		make([]string, maxNamespaces+1),
 	} {
 		_, err := ParseNamespaces(entries)
 		require.Error(t, err, "%.100q", entries)

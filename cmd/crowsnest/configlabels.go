@@ -1,9 +1,10 @@
 package main
 
 import (
-	lokisource "crowsnest/sources/loki"
 	"fmt"
 	"maps"
+
+	lokisource "crowsnest/sources/loki"
 )
 
 // lokiNamed is the i-th Loki that is read.

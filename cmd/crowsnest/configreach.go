@@ -1,11 +1,12 @@
 package main
 
 import (
-	"crowsnest/rules"
-	"crowsnest/strictyaml"
 	"fmt"
 	"slices"
 	"strings"
+
+	"crowsnest/rules"
+	"crowsnest/strictyaml"
 )
 
 // podLabels are those that a source of pods gives its streams.

@@ -1,13 +1,14 @@
 package main
 
 import (
-	"crowsnest/rules"
-	"crowsnest/strictyaml"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
+
+	"crowsnest/rules"
+	"crowsnest/strictyaml"
 )
 
 // ruleFiles reads every file of rules that the configuration names.

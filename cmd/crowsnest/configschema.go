@@ -1,12 +1,13 @@
 package main
 
 import (
-	"crowsnest/httpconfig"
-	"crowsnest/strictyaml"
 	"encoding/json"
 	"reflect"
 	"strings"
 	"time"
+
+	"crowsnest/httpconfig"
+	"crowsnest/strictyaml"
 
 	"github.com/invopop/jsonschema"
 	commonconfig "github.com/prometheus/common/config"

@@ -1,9 +1,10 @@
 package main
 
 import (
-	"crowsnest/rules"
 	"fmt"
 	"regexp"
+
+	"crowsnest/rules"
 
 	"github.com/prometheus/common/version"
 )
