@@ -194,3 +194,32 @@ func TestOlderRequestsAreOverwritten(t *testing.T) {
 		require.Len(t, am.Words("Open"), opens+1)
 	})
 }
+
+// A member that was cut off from the others too is sent an end when it has found
+// them again: they tell it that people were notified. It does not wait for ever.
+func TestMemberFindsTheOthersFirst(t *testing.T) {
+	f := func(finds time.Duration) {
+		t.Helper()
+		inCluster(t, func(b *bench) {
+			am := b.ams[1]
+			ep := fire("A")
+			b.notify(fire("Open"), ep)
+			b.pass(5 * time.Minute)
+			am.Set(fault.Reset)
+			am.SetCluster("two")
+			b.pass(time.Minute)
+			b.notify(end(ep))
+			require.Equal(t, "firing resolved", b.ams[0].Told("A"), "at once")
+			b.pass(10 * time.Minute)
+			am.Set(nil)
+			b.pass(min(finds, settleMost-slowRetry))
+			require.Equal(t, "firing", am.Told("A"))
+			if finds < settleMost {
+				am.SetCluster("two", "one")
+			}
+			b.within(time.Second+slowRetry+settleEvery, "the end", func() bool { return am.Told("A") == "firing resolved" })
+		})
+	}
+	f(10 * time.Second)
+	f(time.Hour)
+}

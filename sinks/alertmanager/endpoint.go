@@ -44,7 +44,7 @@ type endpoint struct {
 	staleAt   time.Time // by then it has read the requests that had hung; zero: none had
 	checkAt   time.Time // from then on it is to be asked whether it restarted
 	downSince time.Time
-	settling  bool // it has just started, and another member is there
+	settling  bool // it waits for what the others notified of, and one of them is there
 
 	settlingSince time.Time
 
@@ -205,7 +205,8 @@ func (e *endpoint) mature(items []item) []item {
 
 // waitSettled reports whether to wait: a member that has just started holds what it
 // is sent until it has heard from the others, and would then notify of alerts that
-// ended meanwhile. While another member is there nothing is lost by it.
+// ended meanwhile; one that was cut off from them would notify of ends. While another
+// member is there nothing is lost by it.
 func (e *endpoint) waitSettled() bool {
 	now := e.now()
 	switch {

@@ -64,7 +64,10 @@ func (e *endpoint) check(ctx context.Context) (restarted bool, a answer) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.members.report(e, st)
-	e.settling = st.settling && e.state.PeerUp()
+	// One that was away and has not found the others yet would notify of an end that
+	// they notified of. What it holds as firing does no harm until it hears of that.
+	lonely := !e.downSince.IsZero() && !st.alone && len(st.members) == 1
+	e.settling = (st.settling || lonely) && e.state.PeerUp()
 	was := e.member
 	switch {
 	case st.uptime.Equal(was.Uptime):
