@@ -22,6 +22,9 @@ import (
 	"crowsnest/sources/kubelet"
 )
 
+// maxSkipped is how many files of a folder that were passed over scan names.
+const maxSkipped = 20
+
 // scanFlags are the flags of scan.
 type scanFlags struct {
 	rules        ruleFlags
@@ -105,8 +108,11 @@ func (c *cli) scan(f scanFlags, args []string) error {
 		defer os.RemoveAll(find.Parts)
 	}
 	logs, skipped, findErr := inputs.Collect(args, find)
-	for _, s := range skipped {
+	for _, s := range skipped[:min(len(skipped), maxSkipped)] {
 		fmt.Fprintf(c.err, "skipped %s: %s\n", s.Path, s.Reason)
+	}
+	if n := len(skipped) - maxSkipped; n > 0 {
+		fmt.Fprintf(c.err, "skipped %d more files that are no logs\n", n)
 	}
 	out := bufio.NewWriterSize(c.out, 64<<10)
 	opt := replay.ScanOptions{Lenient: !f.strictLabels, UntilEOF: f.untilEOF, Now: time.Now()}
@@ -146,6 +152,7 @@ func (c *cli) scan(f scanFlags, args []string) error {
 		return err
 	}
 	tellIgnored(c.err, report)
+	reportUnstated(c.err, report)
 	if err := judgeReading(c.err, report); err != nil {
 		return err
 	}

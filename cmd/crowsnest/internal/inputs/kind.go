@@ -43,6 +43,8 @@ var magics = []struct {
 	{"!<arch>\n", kind{name: "an ar archive", fix: "unpack it with ar x and scan the folder"}},
 	{"070701", kind{name: "a cpio archive", fix: "unpack it with cpio -i and scan the folder"}},
 	{"070702", kind{name: "a cpio archive", fix: "unpack it with cpio -i and scan the folder"}},
+	{"070707", kind{name: "a cpio archive", fix: "unpack it with cpio -i and scan the folder"}},
+	{"\xed\xab\xee\xdb", kind{name: "an rpm package", alien: true}},
 	{"hsqs", kind{name: "a squashfs image", fix: "unpack it with unsquashfs and scan the folder"}},
 	{"LPKSHHRH", kind{name: "a systemd journal", fix: "write its lines with journalctl --file FILE -o short-iso-precise"}},
 	{"SQLite format 3\x00", kind{name: "an SQLite database", fix: "export its rows as text"}},
@@ -66,9 +68,10 @@ var magics = []struct {
 }
 
 var (
-	wide   = kind{name: "UTF-16 text", fix: "convert it with iconv -f UTF-16 -t UTF-8"}
-	tarred = kind{name: "a tar archive", fix: "unpack it with tar -xf and scan the folder"}
-	binary = kind{name: "not text", fix: "give the logs as text"}
+	wide     = kind{name: "UTF-16 text", fix: "convert it with iconv -f UTF-16 -t UTF-8"}
+	document = kind{name: "a JSON document", fix: "write each entry on a line of its own, with jq -c, or export the lines as they were logged", alien: true}
+	tarred   = kind{name: "a tar archive", fix: "unpack it with tar -xf and scan the folder"}
+	binary   = kind{name: "not text", fix: "give the logs as text"}
 )
 
 // judge returns what the first bytes of an input are; false means lines of text.
@@ -81,6 +84,8 @@ func judge(head []byte) (kind, bool) {
 	switch {
 	case isTar(head):
 		return tarred, true
+	case isDocument(head):
+		return document, true
 	case isUTF16(head):
 		return wide, true
 	case isBinary(head):
@@ -96,6 +101,8 @@ func plausible(magic string, head []byte) bool {
 	switch magic {
 	case "BZh":
 		return len(rest) > 6 && rest[0] >= '1' && rest[0] <= '9' && string(rest[1:5]) == "1AY&"
+	case "070707": // odc has 70 octal digits behind it
+		return len(rest) > 70 && strings.Trim(string(rest[:70]), "01234567") == ""
 	case "070701", "070702":
 		return len(rest) > 104 && strings.Trim(string(rest[:104]), "0123456789abcdefABCDEF") == ""
 	case "MZ", "RIFF", "LZIP", "hsqs", "MSCF":
@@ -122,6 +129,22 @@ func isTar(head []byte) bool {
 		}
 	}
 	return sum == stated
+}
+
+// isDocument finds JSON that is one value and not a line for each entry: an array of
+// objects, an object over several lines, and the answer of Loki to a query.
+func isDocument(head []byte) bool {
+	first, rest, more := bytes.Cut(head, []byte("\n"))
+	first = bytes.TrimRight(first, " \t\r")
+	compact := strings.NewReplacer(" ", "", "\t", "", "\r", "", "\n", "").Replace(string(head))
+	switch {
+	case more && (string(first) == "{" || string(first) == "["):
+		rest = bytes.TrimSpace(rest)
+		return len(rest) > 0 && strings.ContainsRune("\"{[", rune(rest[0]))
+	case strings.HasPrefix(compact, `[{"`), strings.HasPrefix(compact, `{"events":[{`), strings.HasPrefix(compact, `{"status":"success","data":{`):
+		return true
+	}
+	return false
 }
 
 // isUTF16 finds text whose every other byte is NUL.

@@ -7,6 +7,7 @@ import (
 	"compress/gzip"
 	"math/rand"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf16"
@@ -85,6 +86,7 @@ func TestKinds(t *testing.T) {
 		"tar archive in gzip":    gzipOf(t, tarOf(t, tar.FormatGNU)),
 		"gzip twice":             gzipOf(t, gzipOf(t, lease)),
 		"a zip archive  ":        gzipOf(t, zipOf(t)),
+		"a cpio archive ":        "070707" + strings.Repeat("0", 70) + "x.log\x00" + lease,
 		"packed with xz":         "\xfd7zXZ\x00\x00\x04" + randomBytes(100),
 		"packed with zstd":       "\x28\xb5\x2f\xfd\x24" + randomBytes(100),
 		"packed with zstd ":      "\x50\x2a\x4d\x18\x04\x00\x00\x00" + randomBytes(100),
@@ -136,6 +138,36 @@ func TestKinds(t *testing.T) {
 		require.NoError(t, err, "%q", text)
 		require.NoError(t, rc.Close())
 	}
+}
+
+// A JSON document is no log: bundles have many, and one alone is an error.
+func TestDocuments(t *testing.T) {
+	f := func(text string, document bool) {
+		t.Helper()
+		path := write(t, t.TempDir()+"/x.json", text)
+		in, _, err := Collect([]string{path}, Options{})
+		require.NoError(t, err)
+		rc, err := in[0].Open()
+		if !document {
+			require.NoError(t, err)
+			require.NoError(t, rc.Close())
+			return
+		}
+		require.ErrorContains(t, err, "is a JSON document, not lines of a log; write each entry on a line of its own")
+		in, skipped, err := Collect([]string{filepath.Dir(path), write(t, t.TempDir()+"/good.log", lease)}, Options{})
+		require.NoError(t, err)
+		require.Len(t, in, 1)
+		require.Len(t, skipped, 1)
+	}
+	f(`[{"line": "x"}]`, true)
+	f("[\n  {\n", true)
+	f("{\r\n  \"items\": [\n", true)
+	f(`{"status":"success","data":{"resultType":"streams","result":[]}}`, true)
+	f(`{"events": [{"message": "x"}]}`, true)
+	f(`{"level":"error","msg":"x"}`+"\n", false)
+	f("{\n", false)
+	f("[1] starting\n", false)
+	f("[2026-01-01T00:00:00Z] x\n", false)
 }
 
 func octal(n int) string {

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"crowsnest/replay"
+)
+
+// reportUnstated names the labels that the texts of alerts show as their names in
+// upper case, because nothing in the input states them: a step is not run as it is.
+func reportUnstated(w io.Writer, r replay.Report) {
+	alerts, names := 0, map[string]bool{}
+	for _, a := range r.Alerts {
+		if a.Episode.Rule == nil {
+			continue
+		}
+		found := false
+		for _, name := range a.Episode.Rule.By {
+			if a.Episode.Labels[name] == "" && strings.Contains(a.Episode.Annotations["remediation"], strings.ToUpper(name)) {
+				names[name], found = true, true
+			}
+		}
+		if found {
+			alerts++
+		}
+	}
+	if alerts == 0 {
+		return
+	}
+	var shown, flags []string
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		shown = append(shown, strings.ToUpper(name))
+		flags = append(flags, "--label "+name+"=NAME")
+	}
+	fmt.Fprintf(w, "the steps of %d alerts have %s in them, because the input does not state it: replace it before you run a step, or scan with %s\n",
+		alerts, strings.Join(shown, " and "), strings.Join(flags, " "))
+}

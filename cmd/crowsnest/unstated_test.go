@@ -1,0 +1,29 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/episodes"
+	"crowsnest/replay"
+	"crowsnest/rules"
+)
+
+// A step with a name in upper case in the place of a value is never shown without
+// a word about it.
+func TestUnstatedLabels(t *testing.T) {
+	report := func(labels map[string]string, steps string) string {
+		var out strings.Builder
+		reportUnstated(&out, replay.Report{Alerts: []replay.Alert{{Episode: episodes.Episode{
+			Rule: &rules.Rule{By: []string{"namespace", "pod"}}, Labels: labels, Annotations: map[string]string{"remediation": steps},
+		}}}})
+		return out.String()
+	}
+	const step = "kubectl -n NAMESPACE delete pod POD"
+	require.Contains(t, report(nil, step), "have NAMESPACE and POD in them")
+	require.Contains(t, report(map[string]string{"pod": "x"}, step), "scan with --label namespace=NAME\n")
+	require.Empty(t, report(map[string]string{"namespace": "n", "pod": "POD"}, step))
+	require.Empty(t, report(nil, "kubectl get nodes"))
+}
