@@ -10,8 +10,16 @@ var (
 	address = regexp.MustCompile(`://([^\s/?#]*)`)
 	// opener is a scheme without a host, or a host without a scheme, that
 	// programs make a link of.
-	opener   = regexp.MustCompile(`(?i)(mailto|javascript|tel|sms|xmpp)(:)|(www)(\.)`)
-	markdown = strings.NewReplacer("`", "'", "](", "] (", "][", "] [")
+	opener = regexp.MustCompile(`(?i)(\b|_)(mailto|javascript|vbscript|tel|sms|xmpp|skype|callto|magnet)(:)|(www)(\.)`)
+	// mailbox is the @ of an address of mail, with what is around it.
+	mailbox = regexp.MustCompile(`(?i)([a-z0-9._%+-])@((?:[a-z0-9-]+\.)+[a-z]{2})`)
+	// element starts an element of HTML, or is a word that programs write in its
+	// form.
+	element = regexp.MustCompile(`(?i)<(?:nil|none|unset|unknown|invalid|empty|redacted)>|<[a-z/?]`)
+	// definition makes a link of every mention of a name in Markdown; the link may
+	// be without a scheme.
+	definition = regexp.MustCompile(`\]:(\s*<?[/\\])`)
+	markdown   = strings.NewReplacer("`", "'", "](", "] (", "][", "] [", "&#", "& #")
 	// chatMarkup starts a mention or a link in Slack: <!channel>, <@U1>, <#C1>,
 	// <https://x|text>.
 	chatMarkup = regexp.MustCompile(`(?i)<([!@#]|[a-z][a-z0-9+.-]*:)`)
@@ -20,21 +28,37 @@ var (
 )
 
 // Inert takes from text of a log line the power to be a link, a mention or
-// markup where it is shown: https://host.tld becomes https[:]//host[.]tld, a
-// backtick a single quote. It does not remove control characters; Sanitise does.
-// Applied to its own result it changes nothing.
+// markup where it is shown: https://host.tld becomes https[:]//host[.]tld,
+// a@host.tld becomes a[@]host.tld, <br> becomes < br>, a backtick a single quote.
+// A bare host.tld stays: it cannot be told from the name of a node, an image or
+// an API group, and shows where it leads. Inert does not remove control
+// characters; Sanitise does. Applied to its own result it changes nothing.
 func Inert(s string) string {
-	if !strings.ContainsAny(s, "`:.]<@") {
+	if !strings.ContainsAny(s, "`:.]<@&") {
 		return s
 	}
 	s = Unmentioned(markdown.Replace(s))
+	if strings.IndexByte(s, '<') >= 0 {
+		s = element.ReplaceAllStringFunc(s, func(m string) string {
+			if strings.HasSuffix(m, ">") {
+				return m
+			}
+			return "< " + m[1:]
+		})
+	}
+	if strings.Contains(s, "]:") {
+		s = definition.ReplaceAllString(s, "] :$1")
+	}
 	if strings.Contains(s, "://") {
 		s = address.ReplaceAllStringFunc(s, func(m string) string {
 			return "[:]//" + strings.ReplaceAll(m[len("://"):], ".", "[.]")
 		})
 	}
+	if strings.IndexByte(s, '@') >= 0 {
+		s = mailbox.ReplaceAllString(s, "$1[@]$2")
+	}
 	if strings.IndexByte(s, ':') >= 0 || strings.Contains(strings.ToLower(s), "www.") {
-		s = opener.ReplaceAllString(s, "$1$3[$2$4]")
+		s = opener.ReplaceAllString(s, "$1$2$4[$3$5]")
 	}
 	return s
 }

@@ -25,6 +25,6 @@ func Clean(s string) string {
 // made inert when a text is rendered.
 func Neutral(s string) string { return redact.Unmentioned(s) }
 
-// NeutralLine is Neutral for text of a log: it also takes the meaning from links
-// and Markdown.
-func NeutralLine(s string) string { return redact.Inert(s) }
+// NeutralLine is Neutral and Clean for text of a log: it makes one line, in which
+// links and Markdown have no meaning.
+func NeutralLine(s string) string { return redact.Inert(redact.Sanitise(s)) }

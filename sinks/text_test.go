@@ -15,9 +15,11 @@ func TestNeutral(t *testing.T) {
 		require.Equal(t, want, NeutralLine(want), "again")
 	}
 	f("plain", "plain")
-	f("err=<nil> user@host a<b>c", "err=<nil> user@host a<b>c")
+	f("err=<nil> user@host a<b>c <br>", "err=<nil> user@host a< b>c < br>")
 	f("<!channel> <!here|x> <@U123> <#C1>", "< !channel> < !here|x> < @U123> < #C1>")
 	f("<https://evil|click> <mailto:a@b|c> <HTTP://x>", "< https[:]//evil|click> < mailto[:]a@b|c> < HTTP[:]//x>")
+	f("a@b.example.org, user@10.0.0.1, app@sha256:1", "a[@]b.example.org, user@10.0.0.1, app@sha256:1")
+	f("otel: tel:1 [a]: //x &#58; one\ntwo", "otel: tel[:]1 [a] : //x & #58; one two")
 	f("@everyone @HERE @channel @all @allison", "@ everyone @ HERE @ channel @ all @allison")
 	f("`code` [a](http://x) ![](y)", "'code' [a] (http[:]//x) ![] (y)")
 	f("see _https://evil.example.org/a.b?c www.evil.example.org", "see _https[:]//evil[.]example[.]org/a.b?c www[.]evil.example.org")

@@ -130,14 +130,13 @@ func byImportance(in map[string]string) []string {
 // annotationText takes from a text what could do harm on a screen or in chat:
 // parts of it may come from a log line, which anybody may have written.
 func annotationText(name, s string) string {
-	s = sinks.Clean(s)
 	switch {
 	case strings.HasSuffix(name, "_url"):
-		return s
+		return sinks.Clean(s)
 	case name == "line" || name == "first_line":
 		return sinks.NeutralLine(s)
 	}
-	return sinks.Neutral(s)
+	return sinks.Neutral(sinks.Clean(s))
 }
 
 // labelText does the same for a label. Characters are replaced and not removed:
@@ -152,5 +151,5 @@ func labelText(s string) string {
 			return r
 		}, s)
 	}
-	return sinks.NeutralLine(s)
+	return redact.Inert(s)
 }

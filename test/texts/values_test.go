@@ -41,6 +41,18 @@ var values = []string{
 	"javascript:alert(1)", "<a href=//evil.example.org>x</a>", "`code`", "![x](http://evil.example.org/i.png)", "[1]: http://evil.example.org", "<img src=x>", "HTTPS://EVIL.example.org", "a:https://evil.example.org",
 }
 
+// linking are values that chats, mail clients or Markdown make a link of, or
+// elements of HTML.
+var linking = []string{
+	"http://evil.example.org", "https://user:pw@evil.example.org:8443/a?b=c#d", "http://[2001:db8::1]:80/x", "http://192.0.2.1/x", "https://xn--80ak6aa92e.com/",
+	"https://evil。example。org/x", "ftp://evil.example.org", "slack://channel?id=1", "http:// evil.example.org", "http:\u200b//evil.example.org", "WWW.EVIL.example.org", "www\u200b.evil.example.org",
+	"a@evil.example.org", "mailto:a@evil.example.org", "_mailto:a@b.example.org_", "tel:+1900555", "TEL:1", "sms:1", "xmpp:a@b", "data:text/html,x", "vbscript:x", "skype:x?call", "magnet:?x=y",
+	"<http://evil.example.org>", "<https://evil.example.org|https://crowsnest.example.org>", "<mailto:a@b.example.org|x>", "<tel:1|x>", "<@U012AB3CD>", "<#C1|x>", "<!subteam^S1>", "<!date^1^{date}^https://evil.example.org|x>",
+	"@everyone", "@channel", "@all", "[a]: //evil.example.org", "[a]: <//evil.example.org>", "[a][1]", "[a](//evil.example.org)", "[a] (//evil.example.org)", "![a](//evil.example.org/x.png)",
+	"a<br>b", "a<br/>b", "<p>a</p>", "<h1>a</h1>", "<script src=//evil.example.org></script>", "</td></tr><tr><td>", "<!-- a", "<?x", "<svg/onload=x>", "&#104;ttps://evil.example.org", "https&#58;//evil.example.org", "https&colon;//evil.example.org", "&lt;a href=//evil.example.org&gt;",
+	"a\\nb", "a&#10;b", "a&NewLine;b", "a\r\n\r\nSubject: x", "a\n# Alerts Firing:\nx", "x\n - runbook_url = https://evil.example.org",
+}
+
 // ordinary are values that steps show as they are.
 var ordinary = []string{
 	"kube-system", "shop/web-0", "Deployment/shop/web", "10.0.0.1", "10.0.0.1:6443", "fd00::1", "v1.30.4+k3s1", "node-1.example.com", "system:serviceaccount:shop:web", "machines.cluster.x-k8s.io",

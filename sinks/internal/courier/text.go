@@ -11,7 +11,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"crowsnest/redact"
 	"crowsnest/sinks"
 )
 
@@ -34,7 +33,7 @@ func Labels(own, external map[string]string) map[string]string {
 	for _, from := range []map[string]string{external, own} {
 		for name, value := range from {
 			if labelName.MatchString(name) && value != "" {
-				out[name] = Cut(sinks.NeutralLine(redact.Sanitise(value)), MaxValue)
+				out[name] = Cut(sinks.NeutralLine(value), MaxValue)
 			}
 		}
 	}
@@ -66,7 +65,7 @@ func annotationText(name, s string) string {
 }
 
 // Line returns a log line harmless to show and bounded.
-func Line(s string) string { return Cut(sinks.NeutralLine(sinks.Clean(s)), MaxAnnotation) }
+func Line(s string) string { return Cut(sinks.NeutralLine(s), MaxAnnotation) }
 
 // Cut shortens s to at most n bytes of valid UTF-8, at a rune boundary, and
 // shows it.
