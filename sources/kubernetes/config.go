@@ -17,61 +17,61 @@ import (
 const (
 	// DefaultMaxStreams is how many logs one process follows at most.
 	DefaultMaxStreams = 200
-	// DefaultLookBack is how old a line may be that is read without a position.
+	// DefaultLookBack is the maximum age of lines that are read without a position.
 	DefaultLookBack = 15 * time.Minute
 
 	maxNamespaces = 50
 )
 
-// Config says which pods' logs are followed.
+// Config selects the pods whose logs are followed.
 type Config struct {
 	// Name is the source's name if there are several of the kind. Default
 	// "kubernetes".
 	Name string `yaml:"name" bounds:"0,4096"`
-	// Kubeconfig is a file; by default the service account of the pod that this
-	// program runs in is used.
+	// Kubeconfig is the path of a file. The default is the service account of the
+	// pod that this program runs in.
 	Kubeconfig string `yaml:"kubeconfig" bounds:"0,4096"`
-	// Namespaces are asked for one by one, which needs a Role in each; none means
-	// all at once, which needs a ClusterRole.
+	// Namespaces are queried one by one, which needs a Role in each. If empty, the
+	// source queries all at once, which needs a ClusterRole.
 	Namespaces []string `yaml:"namespaces" bounds:"0,1000,4096"`
 	// Selector is a label selector of pods, such as "app in (a, b), tier!=web".
 	Selector string `yaml:"selector" bounds:"0,4096"`
 	// FieldSelector is a field selector of pods, such as "spec.nodeName=node-1".
 	FieldSelector string `yaml:"field_selector" bounds:"0,4096"`
-	// Include and Exclude are globs of namespaces. Nothing included means all;
+	// Include and Exclude are globs of namespaces. An empty Include includes all;
 	// exclusion wins.
 	Include []string `yaml:"include" bounds:"0,1000,4096"`
 	Exclude []string `yaml:"exclude" bounds:"0,1000,4096"`
-	// LookBack is how old a line may be that is read without a saved position.
-	// Default 15m.
+	// LookBack is the maximum age of lines that are read without a saved
+	// position. Default 15m.
 	LookBack time.Duration `yaml:"look_back" bounds:"0s,1y"`
-	// MaxStreams bounds the logs that are followed at the same time. What is
-	// beyond is not read, and the source says so. Default 200.
+	// MaxStreams bounds the logs that are followed at the same time. Logs beyond
+	// it are not read, and the source reports that. Default 200.
 	MaxStreams int `yaml:"max_streams"`
 	// Labels are added to every stream, for example cluster.
 	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
 
 	// SelfNamespace and SelfPod name the pod that this program runs in. Its own
-	// log is never read: it tells of the lines that it matched.
+	// log is never read: it contains lines that it matched.
 	SelfNamespace string `yaml:"-"`
 	SelfPod       string `yaml:"-"`
 	// Clock is time.Now; tests set another one.
 	Clock func() time.Time `yaml:"-"`
-	// Transport stands for the network in tests.
+	// Transport replaces the network in tests.
 	Transport http.RoundTripper `yaml:"-"`
 }
 
-// own are the labels that come from the pod. Only the first three are part of
-// the identity of a stream: so a line that the kubelet's files have, too, is the
-// same line.
-var own = []string{"namespace", "pod", "container", "node_name", "image", "app", "workload"}
+// podLabels come from the pod. Only the first three are part of the identity of a
+// stream, so that the same line read from the kubelet's files has the same
+// fingerprint.
+var podLabels = []string{"namespace", "pod", "container", "node_name", "image", "app", "workload"}
 
 var (
 	labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 	dnsLabel  = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 )
 
-// Validate returns everything that is wrong with the configuration.
+// Validate returns all errors of the configuration.
 func (c Config) Validate() error {
 	var errs []error
 	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf("kubernetes: "+format, args...)) }
@@ -113,14 +113,14 @@ func (c Config) Validate() error {
 		switch {
 		case !labelName.MatchString(name):
 			add("label %q is not a label name; use letters, digits and _", name)
-		case slices.Contains(own, name):
+		case slices.Contains(podLabels, name):
 			add("label %q comes from the pod; remove it", name)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// withDefaults returns the configuration with what was left out.
+// withDefaults returns the configuration with defaults for omitted values.
 func (c Config) withDefaults() Config {
 	if c.Name == "" {
 		c.Name = "kubernetes"
@@ -137,8 +137,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// wants tells whether a pod's logs are wanted, as far as its name says it.
-func (c Config) wants(ns, pod string) bool {
+// selects reports whether a pod's logs are wanted, judging by its name.
+func (c Config) selects(ns, pod string) bool {
 	if c.SelfPod != "" && pod == c.SelfPod && (ns == c.SelfNamespace || c.SelfNamespace == "") {
 		return false
 	}

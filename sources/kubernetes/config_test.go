@@ -100,8 +100,8 @@ func TestStatus(t *testing.T) {
 	f(`{"name":"other","containerID":"x","state":{"running":{}}}`, waiting, "", 0)
 }
 
-// TestSameLineElsewhere: a line has the fingerprint that it has when the source
-// kubelet reads it from the node's file, so that it counts once.
+// TestSameLineElsewhere: a line has the same fingerprint here and in the source
+// kubelet, which reads the node's file, so that it counts once.
 func TestSameLineElsewhere(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		pack := "pack: {name: p, version: 0.1.0, rules: 1}\nrules:\n- {alert: A, from: '{namespace=\"demo\"}', match: leaderelection lost, severity: info}\n"

@@ -1,17 +1,18 @@
 // Package kubernetes follows the logs of pods through the Kubernetes API, for
-// places where the files of the nodes cannot be read. It asks only for pods and
-// their logs: get, list and watch of pods, and get of pods/log.
+// clusters where the nodes' files cannot be read. It needs only get, list and watch
+// of pods, and get of pods/log.
 //
-// What a line belongs to is what the API says of the pod, never what the line
-// says.
+// The labels of a line come from what the API says about the pod, never from the
+// line itself.
 //
-// A log that ends tells nothing: a container's exit, a kubelet's restart and a
-// cut between the API server and the kubelet look the same. So it is asked for
-// again, a little before the newest line, until the pod's status says that the
-// container has ended and its log was read to the end after that. Lines of the
-// last seconds are remembered by time and text, each as often as it was there;
-// what was there before is left out. When a container has restarted, the rest of
-// the instance before is read first. The API keeps only one: what was in others
-// is counted as lost, and so is what a node rotated away twice while nobody was
-// connected, which no client can see. The files of the nodes have neither hole.
+// The end of a log response means nothing: a container's exit, a kubelet's restart
+// and a broken connection between API server and kubelet look the same. The source
+// therefore requests the log again, from shortly before the newest line, until the
+// pod's status says that the container has terminated and a later request has read
+// the log to its end. It remembers the lines of the last few seconds by time and
+// text, with their counts, and drops the repeated ones. After a restart of a
+// container, the source first reads the rest of the previous instance. The API keeps
+// only one; lines of older instances are counted as lost. Lines that a node rotated
+// away twice during a disconnect are lost too, and no client can detect that. The
+// nodes' files have neither gap.
 package kubernetes

@@ -20,13 +20,13 @@ import (
 	"crowsnest/test/kubelab"
 )
 
-// readRole is all that the source needs.
+// readRole grants all that the source needs.
 var readRole = []kubelab.Rule{
 	{Groups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "watch"}},
 	{Groups: []string{""}, Resources: []string{"pods/log"}, Verbs: []string{"get"}},
 }
 
-// wait lets time pass for real.
+// wait waits in real time.
 func wait(d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -47,7 +47,7 @@ func real(t *testing.T, cfg Config) (*Source, *pipe) {
 	return s, p
 }
 
-// writer writes the log of one container until it is told to stop.
+// writer writes the log of one container until it is stopped.
 type writer struct {
 	mu       sync.Mutex
 	pod      string
@@ -104,8 +104,8 @@ func (w *writer) written() int {
 	return len(w.lines)
 }
 
-// TestE2EFiftyContainers: through the real API server, with cut connections,
-// rotations and restarts, no line is lost and none is there twice.
+// TestE2EFiftyContainers: with a real API server, broken connections, rotations and
+// restarts, no line is lost or duplicated.
 func TestE2EFiftyContainers(t *testing.T) {
 	const containers, rounds = 50, 16
 	l := kubelab.Start(t)
@@ -214,8 +214,8 @@ func TestE2EFiftyContainers(t *testing.T) {
 	require.Less(t, time.Since(p.provedAt()), 10*time.Second)
 }
 
-// TestE2ERefused: without the role, and without a valid token, there is one clear
-// error, few requests, and it goes on when that is put right.
+// TestE2ERefused: without the role or a valid token, the source reports one clear
+// error and sends few requests. It recovers when the cause is fixed.
 func TestE2ERefused(t *testing.T) {
 	l := kubelab.Start(t)
 	k := kubelab.NewKubelet(t)
@@ -264,7 +264,7 @@ func TestE2ERefused(t *testing.T) {
 	require.Eventually(t, func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return slices.Contains(p.gone, "load/p")
+		return slices.Contains(p.podDeleted, "load/p")
 	}, time.Minute, 20*time.Millisecond)
 	got := p.texts("load/p/manager")
 	slices.Sort(got)

@@ -15,9 +15,8 @@ import (
 	"time"
 )
 
-// fakeAPI is an API server for tests: pods with watches, and logs with the
-// manners of kubelets. It needs no network, so that it works in a bubble of
-// virtual time.
+// fakeAPI is an API server for tests: it has pods with watches, and logs that behave
+// like those of kubelets. It uses no network, so it works in a synctest bubble.
 type fakeAPI struct {
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced when anything changes
@@ -33,7 +32,7 @@ type fakeAPI struct {
 	frozen  map[*pipeWriter]bool
 }
 
-// fakeAnswer stands for the answer of the server.
+// fakeAnswer replaces the response of the server.
 type fakeAnswer struct {
 	code   int
 	body   string
@@ -46,7 +45,7 @@ type fakeEvent struct {
 	pod     fakePod
 }
 
-// fakePod is a pod as a test writes it.
+// fakePod is the pod of a test.
 type fakePod struct {
 	ns, name, uid, node string
 	labels              map[string]string
@@ -83,7 +82,7 @@ func (f *fakeAPI) lock() func() {
 	}
 }
 
-// put makes or changes a pod.
+// put creates or changes a pod.
 func (f *fakeAPI) put(p fakePod) {
 	defer f.lock()()
 	key, kind := p.ns+"/"+p.name, "ADDED"
@@ -113,7 +112,7 @@ func (f *fakeAPI) remove(ns, name string) {
 	f.events = append(f.events, fakeEvent{f.version, "DELETED", p})
 }
 
-// set changes the one container of a pod.
+// set changes the single container of a pod.
 func (f *fakeAPI) set(ns, name string, change func(c *fakeContainer)) {
 	f.mu.Lock()
 	p := f.pods[ns+"/"+name]
@@ -123,21 +122,21 @@ func (f *fakeAPI) set(ns, name string, change func(c *fakeContainer)) {
 	f.put(p)
 }
 
-// expire has all watches end with 410, and new ones of old versions, too.
+// expire ends all watches with 410, and rejects new ones of old versions.
 func (f *fakeAPI) expire() {
 	defer f.lock()()
 	f.version++
 	f.expired = f.version
 }
 
-// breaks sets what answers in the place of the server; nil: nothing.
+// breaks sets a function that answers instead of the server; nil: none.
 func (f *fakeAPI) breaks(fault func(r *http.Request) *fakeAnswer) {
 	defer f.lock()()
 	f.fault = fault
 }
 
-// cut ends the answers to what begins so; clean is as if the server had ended
-// them.
+// cut ends the responses to paths with a prefix; clean ends them like the server
+// does.
 func (f *fakeAPI) cut(what string, clean bool) (n int) {
 	defer f.lock()()
 	for w, asked := range f.cuts {
@@ -154,7 +153,7 @@ func (f *fakeAPI) cut(what string, clean bool) (n int) {
 	return n
 }
 
-// freeze has the answers to what begins so stay open without another byte.
+// freeze keeps the responses to paths with a prefix open without sending more.
 func (f *fakeAPI) freeze(what string) {
 	defer f.lock()()
 	for w, asked := range f.cuts {
@@ -164,7 +163,7 @@ func (f *fakeAPI) freeze(what string) {
 	}
 }
 
-// count returns how often something that begins so was asked for.
+// count returns the number of requests for paths with a prefix.
 func (f *fakeAPI) count(what string) (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -176,7 +175,7 @@ func (f *fakeAPI) count(what string) (n int) {
 	return n
 }
 
-// open returns how many answers are open to what begins so.
+// open returns the number of open responses to paths with a prefix.
 func (f *fakeAPI) open(what string) (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -188,7 +187,7 @@ func (f *fakeAPI) open(what string) (n int) {
 	return n
 }
 
-// log returns the log of a container, made if there is none.
+// log returns the log of a container. It creates a missing one.
 func (f *fakeAPI) log(ns, pod, container string) *fakeLog {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -236,7 +235,7 @@ func (l *fakeLog) restart() {
 	l.instances = append(l.instances, &fakeInstance{})
 }
 
-// RoundTrip answers when there is something to answer, as the API does.
+// RoundTrip blocks until there is something to answer, as the API does.
 func (f *fakeAPI) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(req.Context())
 	r, w := io.Pipe()
@@ -288,7 +287,7 @@ type pipeWriter struct {
 	header http.Header
 	code   int
 	ready  chan struct{}
-	// aborted ends an answer that has no header yet.
+	// aborted ends a response that has no header yet.
 	aborted chan error
 }
 
@@ -387,7 +386,7 @@ func (f *fakeAPI) serveList(w *pipeWriter, path []string, q url.Values) {
 	json.NewEncoder(w).Encode(map[string]any{"kind": "PodList", "metadata": meta, "items": items})
 }
 
-// selected reads selectors of the form name=value.
+// selected parses selectors of the form name=value.
 func (p fakePod) selected(q url.Values) bool {
 	name, value, ok := strings.Cut(q.Get("labelSelector"), "=")
 	return !ok || p.labels[name] == value
@@ -443,7 +442,7 @@ func (f *fakeAPI) serveWatch(w *pipeWriter, r *http.Request, q url.Values) {
 	}
 }
 
-// instance finds what is asked for.
+// instance finds the requested instance.
 func (f *fakeAPI) instance(key string, previous bool) *fakeInstance {
 	l := f.logs[key]
 	switch {

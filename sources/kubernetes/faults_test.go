@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// answers is a fault: every request whose last path element is what gets it.
+// answers is a fault: what answers every request whose last path element matches.
 func answers(what string, a fakeAnswer) func(r *http.Request) *fakeAnswer {
 	return func(r *http.Request) *fakeAnswer {
 		if what != "" && !strings.HasSuffix(r.URL.Path, "/"+what) {
@@ -27,8 +27,8 @@ func statusBody(code int, reason, message string) string {
 	return string(b)
 }
 
-// TestRefused: what only people can put right is one clear error that stays the
-// same, is asked for slowly, and ends when it is put right.
+// TestRefused: a problem that only an operator can fix is one clear, constant error.
+// The source retries slowly, and the error ends with the problem.
 func TestRefused(t *testing.T) {
 	f := func(name, what string, a fakeAnswer, reason, text string, most int) {
 		t.Helper()
@@ -70,8 +70,7 @@ func TestRefused(t *testing.T) {
 	f("no API", "", fakeAnswer{code: 404, body: "404 page not found\n"}, "not_found", "pods cannot be listed: the API server answers 404: 404 page not found", 80)
 }
 
-// TestTokenExpires: while it runs, the source loses its credentials and gets
-// them back.
+// TestTokenExpires: a running source loses its credentials and gets them back.
 func TestTokenExpires(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		log := b.pod("demo", "p")
@@ -88,7 +87,7 @@ func TestTokenExpires(t *testing.T) {
 		st := b.src.Status()
 		require.False(b, st.Up)
 		require.True(b, strings.HasPrefix(st.Error, "the API server refuses the credentials"), st.Error)
-		require.Less(b, b.pipe.provedAt().Sub(held), time.Second, "nothing is proved meanwhile")
+		require.Less(b, b.pipe.provedAt().Sub(held), time.Second, "the watermark stays meanwhile")
 		b.api.breaks(nil)
 		b.pass(time.Minute)
 		b.want("demo/p/c", "before", "meanwhile")
@@ -97,8 +96,8 @@ func TestTokenExpires(t *testing.T) {
 	})
 }
 
-// TestPasses: failures that end by themselves are waited for, and neither lose
-// nor double anything.
+// TestPasses: the source survives transient failures, and neither loses nor
+// duplicates anything.
 func TestPasses(t *testing.T) {
 	f := func(name, what string, a fakeAnswer, lasts time.Duration, reason string, most int) {
 		t.Helper()
@@ -131,8 +130,8 @@ func TestPasses(t *testing.T) {
 	f("gone", "pods", fakeAnswer{code: 410, body: statusBody(410, "Expired", "too old")}, 20*time.Second, "expired", 60)
 }
 
-// TestExpired: a watch that is too old leads to a new list, and what happened
-// between is seen.
+// TestExpired: a watch that is too old leads to a new list, and changes in between
+// are noticed.
 func TestExpired(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		b.pod("demo", "p")
@@ -151,14 +150,14 @@ func TestExpired(t *testing.T) {
 		b.api.breaks(nil)
 		b.pass(30 * time.Second)
 		b.want("demo/r/c", "line")
-		require.Equal(b, []string{"demo/q"}, b.pipe.gone)
+		require.Equal(b, []string{"demo/q"}, b.pipe.podDeleted)
 		require.Equal(b, 2, b.api.count("list"))
 		require.True(b, b.src.Status().Up)
 	})
 }
 
-// TestWatchHangs: a watch that says nothing more is ended in time, and lists are
-// made anew now and then.
+// TestWatchHangs: a silent watch is ended in time, and pods are listed again now and
+// then.
 func TestWatchHangs(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		b.pod("demo", "p")
@@ -173,8 +172,8 @@ func TestWatchHangs(t *testing.T) {
 	})
 }
 
-// TestDeadNode: one node that cannot be reached holds what others conclude for a
-// while and not for ever; if none can be reached, nothing is concluded.
+// TestDeadNode: an unreachable node holds the watermark for a while, not forever;
+// if no node can be reached, the watermark does not move.
 func TestDeadNode(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		log := b.pod("demo", "good")
@@ -207,8 +206,7 @@ func TestDeadNode(t *testing.T) {
 	})
 }
 
-// TestKubeletTalks: what a kubelet says in the place of a log is not a line of
-// it.
+// TestKubeletTalks: a message of the kubelet is not a line of the log.
 func TestKubeletTalks(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		b.pod("demo", "p").write(time.Now(), "line")
@@ -224,7 +222,7 @@ func TestKubeletTalks(t *testing.T) {
 	})
 }
 
-// TestLogRemoved: the log of an instance that ended is nowhere any more.
+// TestLogRemoved: the log of a terminated instance no longer exists.
 func TestLogRemoved(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		b.pod("demo", "p")
@@ -239,8 +237,8 @@ func TestLogRemoved(t *testing.T) {
 	})
 }
 
-// TestTooMany: beyond the bound nothing is read, and that is loud. A place that
-// becomes free is taken.
+// TestTooMany: logs beyond max_streams are not read, and that is reported. A free
+// slot is used.
 func TestTooMany(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		b.cfg.MaxStreams = 3
@@ -256,7 +254,7 @@ func TestTooMany(t *testing.T) {
 		require.Equal(b, 3, b.api.open("log"))
 		held := b.pipe.provedAt()
 		b.pass(time.Minute)
-		require.Equal(b, held, b.pipe.provedAt(), "what is not read proves nothing")
+		require.Equal(b, held, b.pipe.provedAt(), "unread logs hold the watermark")
 		b.api.remove("demo", "p0")
 		b.api.remove("demo", "p1")
 		b.pass(20 * time.Second)
@@ -267,7 +265,7 @@ func TestTooMany(t *testing.T) {
 	})
 }
 
-// TestManyPods: thousands of pods that ended cost no goroutine and no request.
+// TestManyPods: thousands of terminated pods cost neither goroutines nor requests.
 func TestManyPods(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		for i := range 2000 {

@@ -16,50 +16,50 @@ import (
 
 const (
 	readSize = 16 << 10
-	keepSize = 64 << 10 // of a block's memory, while nothing comes
+	keepSize = 64 << 10 // of a block's memory, retained between blocks
 
-	// leastQuiet is how long a log that has lines may be quiet until it is opened
-	// anew: kubelets have left streams without saying so. It grows with the usual
-	// pause, and while opening anew brings nothing.
-	leastQuiet = 30 * time.Second
-	mostQuiet  = 10 * time.Minute
-	// maxLife is how long a log stays open at most.
+	// minIdle is how long a log that has lines may be idle before it is reopened:
+	// kubelets have abandoned streams without closing them. The time grows with
+	// the usual pause between lines, and while reopening finds nothing.
+	minIdle = 30 * time.Second
+	maxIdle = 10 * time.Minute
+	// maxLife is the maximum duration of one request.
 	maxLife = 28 * time.Minute
 
-	againAfter   = 200 * time.Millisecond // a log that ended
-	againMost    = 5 * time.Second
-	previousMost = 8 // tries, when a kubelet fails
+	retryAfter       = 200 * time.Millisecond // after a log that ended
+	maxRetryWait     = 5 * time.Second
+	maxPreviousTries = 8 // when a kubelet fails
 )
 
 var (
-	// errAgain ends a request that is to be made anew at once.
-	errAgain = errors.New("the log is opened anew")
-	// errQuiet ends one of which nothing came for long.
-	errQuiet = errors.New("the log is quiet")
-	// errCut is a log that broke off.
-	errCut = errors.New("the log broke off")
-	// errText is an answer that is no log.
-	errText = errors.New("the kubelet answers")
+	// errReopen ends a request that is to be repeated immediately.
+	errReopen = errors.New("the log is reopened")
+	// errIdle ends a request without new bytes for a long time.
+	errIdle = errors.New("the log is idle")
+	// errBroken reports a response that broke off.
+	errBroken = errors.New("the log broke off")
+	// errNotALog reports a response that is not a log.
+	errNotALog = errors.New("the kubelet answers")
 )
 
 // reader is the state of one run of a stream.
 type reader struct {
 	st    *stream
-	tries int // failures in a row
-	empty int // ends in a row without a new line
+	tries int // consecutive failures
+	empty int // consecutive responses without a new line
 	buf   []byte
 
-	began    time.Time     // of the newest request
-	newest   time.Time     // when new lines came last
-	gap      time.Duration // the usual pause between them: the longest, slowly forgotten
-	quiet    time.Duration // until the log is opened anew
-	reopened bool          // it was, because of that, and nothing new came since
+	began    time.Time     // of the current request
+	newest   time.Time     // when the latest new lines arrived
+	gap      time.Duration // usual pause between new lines: the longest, with decay
+	idle     time.Duration // until the log is reopened
+	reopened bool          // because it was idle, and no new line has arrived since
 }
 
-// run reads until there is nothing to read for now, or ctx ends.
+// run reads until there is nothing to read for now, or until ctx ends.
 func (st *stream) run(ctx context.Context) {
 	defer st.stopped()
-	r := &reader{st: st, quiet: leastQuiet}
+	r := &reader{st: st, idle: minIdle}
 	for ctx.Err() == nil {
 		st.mu.Lock()
 		c, act := st.c, st.next()
@@ -85,7 +85,7 @@ func (st *stream) run(ctx context.Context) {
 	}
 }
 
-// query is what every request has.
+// query returns the parameters of every request.
 func query(c container, since time.Time) url.Values {
 	q := url.Values{"container": {c.name}, "timestamps": {"true"}}
 	if !since.IsZero() {
@@ -98,8 +98,8 @@ func logPath(c container) string {
 	return "/api/v1/namespaces/" + c.pod.namespace + "/pods/" + c.pod.name + "/log"
 }
 
-// follow reads the instance that runs, or one that ended, until its log ends. It
-// returns the number of new lines.
+// follow reads the current instance until its log ends. It returns the number of
+// new lines.
 func (r *reader) follow(ctx context.Context, c container) (fresh int, err error) {
 	st := r.st
 	st.mu.Lock()
@@ -112,7 +112,7 @@ func (r *reader) follow(ctx context.Context, c container) (fresh int, err error)
 	l := newLines(&pos.recent)
 	l.live = true
 	st.mu.Unlock()
-	if r.unread(c) { // the whole of a new instance, whatever its clock says
+	if r.unread(c) { // read a new instance from its start, whatever its clock says
 		l.floor, l.atFloor = 0, 0
 		if from := c.started.Add(-overlap); !c.started.IsZero() && from.Before(since) {
 			since = from
@@ -129,22 +129,22 @@ func (r *reader) follow(ctx context.Context, c container) (fresh int, err error)
 	l.end()
 	fresh += len(l.fresh)
 	r.take(l, func(p *position) {
-		// The status said before the request that the instance had ended. If it
-		// says the same now, this was all of it.
+		// The status said before the request that the instance had terminated. If
+		// it names the same instance now, this was the whole log.
 		p.done = st.c.id == p.id
 	})
 	return fresh, nil
 }
 
-// unread tells whether nothing of the instance was read.
+// unread reports whether no line of the instance was read.
 func (r *reader) unread(c container) bool {
 	r.st.mu.Lock()
 	defer r.st.mu.Unlock()
 	return r.st.pos.unread && r.st.pos.id == c.id
 }
 
-// previous reads what is left of the instance before, as far as the API has it,
-// and goes over to the new one.
+// previous reads the rest of the previous instance, as far as the API has it, and
+// switches to the new one.
 func (r *reader) previous(ctx context.Context, c container) error {
 	st := r.st
 	st.mu.Lock()
@@ -153,7 +153,7 @@ func (r *reader) previous(ctx context.Context, c container) error {
 	st.mu.Unlock()
 	if plan.read {
 		if plan.marked {
-			l.floor, l.atFloor = 0, 0 // rather twice than never
+			l.floor, l.atFloor = 0, 0 // duplicates are better than losses
 		}
 		q := query(c, plan.since)
 		q.Set("previous", "true")
@@ -161,8 +161,8 @@ func (r *reader) previous(ctx context.Context, c container) error {
 		switch code := kube.Code(err); {
 		case err == nil:
 			l.end()
-		case code == http.StatusBadRequest, code == http.StatusNotFound, errors.Is(err, errText),
-			code >= http.StatusInternalServerError && r.tries >= previousMost:
+		case code == http.StatusBadRequest, code == http.StatusNotFound, errors.Is(err, errNotALog),
+			code >= http.StatusInternalServerError && r.tries >= maxPreviousTries:
 			if plan.missed++; plan.known {
 				plan.missed--
 			}
@@ -173,7 +173,7 @@ func (r *reader) previous(ctx context.Context, c container) error {
 	r.take(l, func(p *position) {
 		p.unread = p.id != ""
 		p.id, p.restarts, p.done, p.conns = c.id, c.restarts, false, nil
-		if plan.marked { // what was read of the new instance will be there again
+		if plan.marked { // lines of the new instance that were read already will be repeated
 			p.conns = []conn{{From: plan.since.UnixNano(), First: 1}}
 		}
 	})
@@ -187,13 +187,13 @@ func (r *reader) previous(ctx context.Context, c container) error {
 	return nil
 }
 
-// plan is what to read of the instances before the newest one.
+// plan is what to read of the previous instances.
 type plan struct {
 	read   bool
 	since  time.Time
-	marked bool // from where it was sure to be the old instance
-	known  bool // nothing is missed if it cannot be had
-	missed int  // instances, or the rest of one, that nobody has any more
+	marked bool // since is the point up to which the old instance was certainly read
+	known  bool // nothing is lost if the previous instance is not available
+	missed int  // instances, or remainders of one, that are no longer available
 }
 
 func (p *position) plan(c container, horizon time.Time) plan {
@@ -201,7 +201,7 @@ func (p *position) plan(c container, horizon time.Time) plan {
 		return plan{read: c.restarts > 0 && !c.before.IsZero() && !c.before.Before(horizon), since: horizon, known: true}
 	}
 	out := plan{read: true, since: horizon, known: p.done && c.restarts-p.restarts <= 1}
-	if n := c.restarts - p.restarts; n > 1 { // the API has only the last one of them
+	if n := c.restarts - p.restarts; n > 1 { // the API keeps only the last of them
 		if out.missed = n - 2; !p.done {
 			out.missed++
 		}
@@ -220,7 +220,8 @@ func (p *position) plan(c container, horizon time.Time) plan {
 	return out
 }
 
-// read makes one request and takes what it returns. Its end is no error.
+// read makes one request and processes the response. The end of the response is not
+// an error.
 func (r *reader) read(ctx context.Context, c container, q url.Values, l *lines) (fresh int, err error) {
 	st := r.st
 	if err := r.admit(ctx, c); err != nil {
@@ -228,16 +229,16 @@ func (r *reader) read(ctx context.Context, c container, q url.Values, l *lines) 
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	quiet := time.AfterFunc(r.quiet, func() { cancel(errQuiet) })
-	defer quiet.Stop()
-	life := time.AfterFunc(jitter(maxLife), func() { cancel(errAgain) })
+	idle := time.AfterFunc(r.idle, func() { cancel(errIdle) })
+	defer idle.Stop()
+	life := time.AfterFunc(jitter(maxLife), func() { cancel(errReopen) })
 	defer life.Stop()
 	opened := time.AfterFunc(openAfter, func() {
 		st.opened(c)
-		st.s.solved(textOf(c), c) // words of the kubelet come at once, and end the answer
+		st.s.solved(textOf(c), c) // a kubelet sends messages at once, and closes the response
 	})
 	defer opened.Stop()
-	r.began = st.begin(func() { cancel(errAgain) })
+	r.began = st.begin(func() { cancel(errReopen) })
 	defer st.over()
 
 	body, err := st.s.client.Logs(ctx, logPath(c), q)
@@ -256,22 +257,22 @@ func (r *reader) read(ctx context.Context, c container, q url.Values, l *lines) 
 			r.moved(l)
 			fresh += len(l.fresh)
 			r.take(l, nil)
-			quiet.Reset(max(r.quiet, min(3*r.gap, mostQuiet)))
+			idle.Reset(max(r.idle, min(3*r.gap, maxIdle)))
 		}
 		if err == nil {
 			continue
 		}
 		if ctx.Err() != nil || !errors.Is(err, io.EOF) {
-			return fresh, cause(ctx, fmt.Errorf("%w: %w", errCut, err))
+			return fresh, cause(ctx, fmt.Errorf("%w: %w", errBroken, err))
 		}
-		if l.talk(); l.strays > 0 {
-			return fresh, fmt.Errorf("%w: %q", errText, l.stray)
+		if l.finishAnswer(); l.strays > 0 {
+			return fresh, fmt.Errorf("%w: %q", errNotALog, l.stray)
 		}
 		return fresh, nil
 	}
 }
 
-// cause tells a request that was ended by us from one that failed.
+// cause distinguishes a request that this program ended from one that failed.
 func cause(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -279,7 +280,7 @@ func cause(ctx context.Context, err error) error {
 	return err
 }
 
-// admit waits until a log may be opened.
+// admit waits until the log may be opened.
 func (r *reader) admit(ctx context.Context, c container) error {
 	s := r.st.s
 	for {
@@ -294,10 +295,10 @@ func (r *reader) admit(ctx context.Context, c container) error {
 	}
 }
 
-// logsOf is the key of what keeps the logs of a namespace from being read.
+// logsOf is the key of the gate and the problem for the logs of a namespace.
 func logsOf(c container) string { return "logs of " + c.pod.namespace }
 
-// take matches the new lines and moves the position with them.
+// take matches the new lines and moves the position.
 func (r *reader) take(l *lines, more func(*position)) {
 	st := r.st
 	if len(l.fresh) == 0 && more == nil {
@@ -317,7 +318,7 @@ func (r *reader) take(l *lines, more func(*position)) {
 		for _, line := range l.fresh {
 			st.pos.add(line)
 			if l.live {
-				st.pos.took(line.at)
+				st.pos.extendConn(line.at)
 			}
 		}
 		if len(l.fresh) > 0 {
@@ -333,7 +334,7 @@ func (r *reader) take(l *lines, more func(*position)) {
 	}
 }
 
-// matched returns the stream for the matcher. A new image makes a new one.
+// matched returns the stream for the matcher. A new image gets a new stream.
 func (st *stream) matched() *matcher.Stream {
 	labels := st.allLabels()
 	st.mu.Lock()
@@ -346,12 +347,11 @@ func (st *stream) matched() *matcher.Stream {
 	return st.stream
 }
 
-// ignored are the labels that other sources of the same lines do not have.
-var ignored = slices.Concat(matcher.DefaultIgnoreLabels, own[3:])
+// ignored are the labels that other sources of the same lines lack.
+var ignored = slices.Concat(matcher.DefaultIgnoreLabels, podLabels[3:])
 
-// moved notes that bytes came, and what new lines tell of the pauses between
-// them. A first new line that is older than the request was there while the log
-// before it was quiet.
+// moved records that bytes arrived, and adapts to the pauses between new lines. If
+// the first new line is older than the request, the previous request had stalled.
 func (r *reader) moved(l *lines) {
 	st := r.st
 	now := st.s.cfg.Clock()
@@ -367,5 +367,5 @@ func (r *reader) moved(l *lines) {
 	if !r.newest.IsZero() {
 		r.gap = max(now.Sub(r.newest), r.gap-r.gap/16)
 	}
-	r.newest, r.quiet, r.reopened = now, leastQuiet, false
+	r.newest, r.idle, r.reopened = now, minIdle, false
 }

@@ -10,46 +10,46 @@ import (
 )
 
 const (
-	maxStamp = 40 // bytes of a time
-	// keepLine is what is kept of a line: its time, what is matched of it, and
-	// one byte more, so that the matcher counts that it was cut.
+	maxStamp = 40 // bytes of a timestamp
+	// keepLine is how much is kept of a line: its timestamp, the part that is
+	// matched, and one more byte, so that the matcher counts the truncation.
 	keepLine = maxStamp + matcher.MaxLine + 1
-	// cri is what makes the line of a container runtime out of one of the API,
-	// which does not tell stdout from stderr.
+	// cri follows the timestamp to turn a line of the API into one of a container
+	// runtime. The API does not distinguish stdout and stderr.
 	cri = " stdout F "
 )
 
-// lines cuts what one request for a log returns into lines, leaves out those
-// that were read before, and writes the others as a container runtime does. It
-// belongs to one request.
+// lines splits the response of one request into lines, drops those that were read
+// before, and writes the others in the format of a container runtime. It serves one
+// request.
 type lines struct {
-	had     map[seen]int // nil: nothing of it comes any more
-	floor   int64        // lines before it were taken
-	atFloor int          // and so many of exactly this time
-	passed  int64        // a newer line than this ends the repetition
+	overlapCount map[seen]int // remaining lines read before; nil: no more repetitions
+	floor        int64        // earlier lines were read
+	atFloor      int          // and so many lines of exactly this time
+	passed       int64        // a line newer than this ends the repetitions
 
-	live bool   // it is the newest instance, as far as the API knows
-	rest []byte // of a line whose end was not read yet, at most keepLine
-	size int64  // of that line, with what is not kept of it
+	live bool   // reads the current instance, as far as the API knows
+	rest []byte // of an incomplete line, at most keepLine
+	size int64  // of that line, including what is not kept
 
 	block []byte // new lines
-	fresh []seen // of block
-	// stray is the first line without a time since it was looked at. The log
-	// itself has none: it is what the kubelet or the API server have to say.
+	fresh []seen // the lines of block
+	// stray is the first line without a timestamp since the last check. A log has
+	// none: it is a message of the kubelet or the API server.
 	stray  string
 	strays int
 	cut    int64 // bytes of lines beyond keepLine
 }
 
-// newLines returns lines for a request that goes on where r is.
+// newLines returns lines for a request that continues at r.
 func newLines(r *recent) *lines {
 	if r.newest == 0 {
 		return &lines{}
 	}
-	return &lines{had: r.held(), floor: r.floor, atFloor: r.atFloor, passed: max(r.newest, r.last) + int64(overlap)}
+	return &lines{overlapCount: r.held(), floor: r.floor, atFloor: r.atFloor, passed: max(r.newest, r.last) + int64(overlap)}
 }
 
-// add takes bytes. What is new is in block and fresh afterwards.
+// add processes bytes. Afterwards block and fresh hold the new lines.
 func (l *lines) add(b []byte) {
 	for len(b) > 0 {
 		nl := bytes.IndexByte(b, '\n')
@@ -73,8 +73,8 @@ func (l *lines) keep(b []byte) {
 	l.rest = append(l.rest, b[:min(len(b), keepLine-len(l.rest))]...)
 }
 
-// end takes what has no line end as a line: a container may end in the middle
-// of one.
+// end accepts an unterminated rest as a line: a container may exit in the middle of
+// one.
 func (l *lines) end() {
 	if l.size > 0 {
 		l.line(l.rest, l.size)
@@ -82,20 +82,20 @@ func (l *lines) end() {
 	}
 }
 
-// talk looks at what is left at the end of an answer: the piece of a line that was
-// cut off, or words of the kubelet, which have no time and often no line end.
-func (l *lines) talk() {
+// finishAnswer checks the rest of a response: the beginning of a broken line, or a
+// message of the kubelet, which has no timestamp and often no line end.
+func (l *lines) finishAnswer() {
 	if l.size == 0 || '0' <= l.rest[0] && l.rest[0] <= '9' {
 		return
 	}
 	l.end()
 }
 
-// line takes one line: time, space, text.
+// line processes one line: timestamp, space, text.
 func (l *lines) line(b []byte, size int64) {
 	n := bytes.IndexByte(b[:min(len(b), maxStamp)], ' ')
 	if n < 0 && len(b) <= maxStamp {
-		n = len(b) // an empty line without its space
+		n = len(b) // an empty line without the space
 	}
 	at, ok := stamp(b[:max(n, 0)])
 	if !ok {
@@ -112,13 +112,13 @@ func (l *lines) line(b []byte, size int64) {
 	l.fresh = append(l.fresh, key)
 }
 
-// repeated tells whether the line was read before.
+// repeated reports whether the line was read before.
 func (l *lines) repeated(key seen) bool {
-	if l.had == nil {
+	if l.overlapCount == nil {
 		return false
 	}
-	if n := l.had[key]; n > 0 {
-		l.had[key] = n - 1
+	if n := l.overlapCount[key]; n > 0 {
+		l.overlapCount[key] = n - 1
 		return true
 	}
 	if key.at < l.floor {
@@ -129,7 +129,7 @@ func (l *lines) repeated(key seen) bool {
 		return true
 	}
 	if key.at > l.passed {
-		l.had, l.floor = nil, 0
+		l.overlapCount, l.floor = nil, 0
 	}
 	return false
 }
@@ -141,7 +141,7 @@ func (l *lines) astray(b []byte) {
 	l.strays++
 }
 
-// stamp reads a time as it is written in front of lines.
+// stamp parses the timestamp before a line.
 func stamp(b []byte) (int64, bool) {
 	if len(b) < len("2006-01-02T15:04:05Z") {
 		return 0, false

@@ -58,7 +58,7 @@ func TestLongLine(t *testing.T) {
 	require.EqualValues(t, len(long)-1-keepLine, l.cut)
 }
 
-// TestAnySplit: how the network cuts the bytes changes nothing.
+// TestAnySplit: the sizes of reads from the network do not matter.
 func TestAnySplit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var in bytes.Buffer
@@ -77,7 +77,7 @@ func TestAnySplit(t *testing.T) {
 	})
 }
 
-// TestRepeats: read again from anywhere in the overlap, each line is there as
+// TestRepeats: after reading again from anywhere in the overlap, each line appears as
 // often as it was written.
 func TestRepeats(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -125,9 +125,9 @@ func FuzzLines(f *testing.F) {
 		var l, whole lines
 		l.add(a)
 		l.add(b)
-		l.talk()
+		l.finishAnswer()
 		whole.add(append(append([]byte(nil), a...), b...))
-		whole.talk()
+		whole.finishAnswer()
 		require.Equal(t, string(whole.block), string(l.block))
 		require.Equal(t, whole.fresh, l.fresh)
 		require.Equal(t, len(l.fresh), bytes.Count(l.block, []byte("\n")))

@@ -8,7 +8,7 @@ import (
 	"crowsnest/matcher"
 )
 
-// pod is the part of a pod that is of use.
+// pod is the part of a pod that this package uses.
 type pod struct {
 	Metadata struct {
 		Name            string            `json:"name"`
@@ -63,7 +63,7 @@ type state struct {
 	} `json:"terminated"`
 }
 
-// phase is what an instance of a container does.
+// phase is the state of a container's instance.
 type phase int
 
 const (
@@ -72,37 +72,37 @@ const (
 	ended
 )
 
-// podName identifies a pod over the time in which it exists.
+// podName identifies a pod, including its successors of the same name.
 type podName struct{ namespace, name, uid string }
 
-// container is what the API says of one container of a pod.
+// container is the API's view of one container of a pod.
 type container struct {
 	pod    podName
 	name   string
 	node   string
-	labels matcher.Labels // all but those of the configuration
+	labels matcher.Labels // without those of the configuration
 
 	phase    phase
-	id       string    // of the newest instance; "" : there is none
+	id       string    // of the newest instance; "": none
 	restarts int       // before the newest instance
-	started  time.Time // the newest instance; of whole seconds, by the node's clock
-	finished time.Time // the newest instance, if it ended
-	before   time.Time // when the instance before it finished; zero: not known
+	started  time.Time // the newest instance; whole seconds, by the node's clock
+	finished time.Time // the newest instance, if it terminated
+	before   time.Time // when the previous instance terminated; zero: unknown
 }
 
-// key is unique among all containers that ever are.
+// key is unique across all containers over time.
 func (c container) key() string {
 	return c.pod.namespace + "/" + c.pod.name + "/" + c.pod.uid + "/" + c.name
 }
 
-// path is for people.
+// path names the container for people.
 func (c container) path() string { return c.pod.namespace + "/" + c.pod.name + "/" + c.name }
 
 func (p *pod) id() podName {
 	return podName{p.Metadata.Namespace, p.Metadata.Name, p.Metadata.UID}
 }
 
-// containers returns what the pod says of its containers, of all three kinds.
+// containers returns the containers of a pod, of all three kinds.
 func (p *pod) containers() []container {
 	var out []container
 	app, work := p.app(), p.workload()
@@ -129,8 +129,8 @@ func (p *pod) containers() []container {
 	return out
 }
 
-// read takes over what the status says. While a container waits for its next
-// start, its status still has the identity of the instance that ended.
+// read copies the status. While a container waits for its next start, its status
+// still names the terminated instance.
 func (c *container) read(st *status) {
 	c.restarts = st.Restarts
 	if t := st.Last.Terminated; t != nil {
@@ -147,12 +147,12 @@ func (c *container) read(st *status) {
 		c.started, c.finished, c.before = st.Last.Terminated.Started, st.Last.Terminated.Finished, time.Time{}
 	}
 	if c.id == "" {
-		c.phase = waiting // the runtime has not named it yet
+		c.phase = waiting // the runtime has not assigned an ID yet
 	}
 }
 
-// better chooses between the image as it was asked for and as the runtime names
-// it: the one that has a tag, else the first.
+// better chooses between the image as requested and as named by the runtime: the
+// one with a tag, else the first.
 func better(asked, runs string) string {
 	if !tagged(asked) && tagged(runs) {
 		return runs
@@ -165,14 +165,14 @@ func tagged(image string) bool {
 	return strings.LastIndexByte(image, ':') > strings.LastIndexByte(image, '/') && !strings.HasPrefix(image, "sha256:")
 }
 
-// app is what the pod's labels name the application.
+// app returns the name of the application according to the pod's labels.
 func (p *pod) app() string {
 	l := p.Metadata.Labels
 	return cmp.Or(l["app.kubernetes.io/name"], l["app"], l["k8s-app"])
 }
 
-// workload names what the pod belongs to: the Deployment, DaemonSet, StatefulSet
-// or Job, and of a static pod what its manifest is called. "" : none.
+// workload returns the name of the pod's owner: the Deployment, DaemonSet,
+// StatefulSet or Job, or the manifest of a static pod; "" if there is none.
 func (p *pod) workload() string {
 	for _, o := range p.Metadata.OwnerReferences {
 		if !o.Controller {

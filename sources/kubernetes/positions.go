@@ -11,13 +11,13 @@ import (
 	"crowsnest/sources"
 )
 
-// savedState is what Positions returns.
+// savedState is the result of Positions.
 type savedState struct {
 	Streams map[string]savedStream  `json:"streams"`
 	Losses  map[string]sources.Loss `json:"losses,omitempty"`
 }
 
-// savedStream is a position on disk. Times are ns since 1970.
+// savedStream is a saved position. Times are ns since 1970.
 type savedStream struct {
 	key      string
 	ID       string `json:"id"`
@@ -40,7 +40,7 @@ func (p *position) save() savedStream {
 	}
 }
 
-// position reads a position back. Lines that are damaged are read twice.
+// position restores a position. If its lines are damaged, lines are read twice.
 func (o savedStream) position() position {
 	p := position{id: o.ID, restarts: o.Restarts, done: o.Done, unread: o.Unread}
 	p.newest, p.last = o.Newest, o.Last
@@ -54,7 +54,7 @@ func (o savedStream) valid() bool {
 	return strings.Count(o.key, "/") == 3 && o.ID != "" && o.Newest >= 0 && o.Last >= 0 && o.Floor >= 0 && o.AtFloor >= 0
 }
 
-// parts takes the key apart.
+// parts splits the key.
 func (o savedStream) parts() []string { return strings.SplitN(o.key, "/", 4) }
 
 func (o savedStream) name() podName {
@@ -67,8 +67,8 @@ func (o savedStream) path() string {
 	return p[0] + "/" + p[1] + "/" + p[3]
 }
 
-// Positions returns what Restore needs. It does not block. Logs that ended
-// longer ago than is looked back to need none.
+// Positions returns the input of Restore. It does not block. It omits logs that
+// ended before the look-back period.
 func (s *Source) Positions() json.RawMessage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,12 +82,12 @@ func (s *Source) Positions() json.RawMessage {
 	}
 	b, err := json.Marshal(out)
 	if err != nil {
-		return nil // nothing in it can fail
+		return nil // cannot fail
 	}
 	return b
 }
 
-// save returns the position if there is one to keep.
+// save returns the position, if there is one to save.
 func (st *stream) save(now time.Time) (savedStream, bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -98,8 +98,8 @@ func (st *stream) save(now time.Time) (savedStream, bool) {
 	return st.pos.save(), true
 }
 
-// Restore sets the positions before Run. What is damaged is left out, and its
-// log is read as one without a position.
+// Restore sets the positions before Run. It drops damaged ones; their logs are read
+// like those without a position.
 func (s *Source) Restore(b json.RawMessage) error {
 	if len(b) == 0 {
 		return nil

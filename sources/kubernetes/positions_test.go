@@ -12,13 +12,13 @@ import (
 	"crowsnest/rules"
 )
 
-// TestRestoreGoesOn: stopped and started anew at any time, nothing is lost and
-// nothing is there twice.
+// TestRestoreGoesOn: after a stop and restart at any time, no line is lost or
+// duplicated.
 func TestRestoreGoesOn(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		log := b.pod("demo", "p")
-		quiet := b.pod("demo", "quiet")
-		quiet.write(time.Now(), "only one")
+		idle := b.pod("demo", "quiet")
+		idle.write(time.Now(), "only one")
 		var want []string
 		var saved json.RawMessage
 		for i := range 20 {
@@ -77,8 +77,8 @@ func TestManyLinesAtOnce(t *testing.T) {
 	})
 }
 
-// TestClockStepsBack: a node whose clock is set back loses nothing. If it is set
-// back by more than is looked back to, the kubelet itself leaves lines out.
+// TestClockStepsBack: setting back a node's clock loses nothing. If it is set back by
+// more than the look-back period, the kubelet itself skips lines.
 func TestClockStepsBack(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		log := b.pod("demo", "p")
@@ -127,8 +127,8 @@ func TestRestoreDamaged(t *testing.T) {
 	f(`{"losses":{"removed":{"count":3}}}`, true, 0)
 }
 
-// TestGone: a deleted pod is told, also one that went while nobody watched; one
-// that is only not selected any more is not.
+// TestGone: the deletion of a pod is reported, also if it happened while nobody
+// watched; a pod that is only deselected is not.
 func TestGone(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		b.cfg.Selector = "app=web"
@@ -149,10 +149,10 @@ func TestGone(t *testing.T) {
 		b.api.remove("demo", "a")
 		b.pass(30 * time.Second)
 		b.want("demo/a/c", "a", "last words")
-		require.Equal(b, []string{"demo/a"}, b.pipe.gone)
+		require.Equal(b, []string{"demo/a"}, b.pipe.podDeleted)
 		put("b", "1", "retired")
 		b.pass(30 * time.Second)
-		require.Equal(b, []string{"demo/a"}, b.pipe.gone)
+		require.Equal(b, []string{"demo/a"}, b.pipe.podDeleted)
 		require.Equal(b, 1, b.api.open("log"))
 		b.stop()
 
@@ -161,15 +161,15 @@ func TestGone(t *testing.T) {
 		put("c", "2", "web").write(time.Now(), "its successor")
 		b.start(saved)
 		b.pass(10 * time.Second)
-		require.Equal(b, []string{"demo/a", "demo/c"}, b.pipe.gone)
+		require.Equal(b, []string{"demo/a", "demo/c"}, b.pipe.podDeleted)
 		require.EqualValues(b, 1, b.src.Status().Losses["removed"].Count, "its end was not read")
 		b.want("demo/c/c", "c", "its successor")
 		require.WithinDuration(b, time.Now(), b.pipe.provedAt(), 5*time.Second)
 	})
 }
 
-// TestRules: only what a rule selects is followed, from the moment on that it
-// does.
+// TestRules: the source follows only containers that a rule selects, from the moment
+// the rule does.
 func TestRules(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		b.pod("demo", "p").write(time.Now(), "line")
@@ -197,7 +197,7 @@ func TestRules(t *testing.T) {
 	})
 }
 
-// TestNamespaces: each is asked for by itself, so that a Role in it is enough.
+// TestNamespaces: each is queried by itself, so that a Role in it suffices.
 func TestNamespaces(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		b.cfg = Config{Namespaces: []string{"a", "b"}, FieldSelector: "spec.nodeName=node-1"}
@@ -215,8 +215,8 @@ func TestNamespaces(t *testing.T) {
 	})
 }
 
-// TestProof: nothing is proved before every log was opened, and a log that is
-// away holds it.
+// TestProof: there is no watermark before every log was opened, and an unavailable
+// log holds it.
 func TestProof(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		b.pod("demo", "p")

@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// slowRetry is how often something is asked for again that only people can
-	// put right.
+	// slowRetry is the interval of retries when only an operator can fix the
+	// problem.
 	slowRetry = 30 * time.Second
-	// maxShown bounds the problems that are told at once.
+	// maxShown bounds the problems that are reported at once.
 	maxShown = 3
 )
 
-// problems are what keeps a source from reading all that it should. Each is told
-// once, whatever the number of those that have it, and in the words that it had
-// first: they are in an alert. It is over when nobody has it any more.
+// problems are the reasons why a source cannot read everything it should. Each is
+// reported once, however many containers have it, and with its first text, because
+// alerts contain it. A problem ends when no container has it.
 type problems map[string]*problem
 
 type problem struct {
@@ -30,7 +30,7 @@ type problem struct {
 	of   map[string]bool
 }
 
-// set says that somebody has a problem.
+// set records that a container has a problem.
 func (p problems) set(key, of, text string) {
 	if p[key] == nil {
 		p[key] = &problem{text: text, of: map[string]bool{}}
@@ -38,7 +38,7 @@ func (p problems) set(key, of, text string) {
 	p[key].of[of] = true
 }
 
-// clear says that somebody does not have it.
+// clear records that a container no longer has it.
 func (p problems) clear(key, of string) {
 	if p[key] == nil {
 		return
@@ -48,13 +48,13 @@ func (p problems) clear(key, of string) {
 	}
 }
 
-// end ends a problem for all.
+// end ends a problem for all containers.
 func (p problems) end(key string) { delete(p, key) }
 
 func (p problems) none() bool { return len(p) == 0 }
 
-// text tells them on one line. Refused credentials come alone: all else follows
-// from them.
+// text returns all problems on one line. It reports refused credentials alone: the
+// others follow from them.
 func (p problems) text() string {
 	if c := p[keyCredentials]; c != nil {
 		return c.text
@@ -79,7 +79,7 @@ func tooMany(most int) string {
 	return fmt.Sprintf("more than %d containers are to be followed, and those beyond are not read: narrow namespaces, selector or rules, raise max_streams, or read the nodes' files with the source kubelet", most)
 }
 
-// refusal describes what the credentials do not allow.
+// refusal describes what the credentials do not permit.
 func refusal(err error, what string) (key, text string) {
 	if kube.Code(err) == http.StatusUnauthorized {
 		return keyCredentials, fmt.Sprintf("the API server refuses the credentials: renew the token or the kubeconfig, it is read again every %v (%v)", slowRetry, err)
@@ -87,7 +87,7 @@ func refusal(err error, what string) (key, text string) {
 	return what, fmt.Sprintf("not allowed: grant get, list, watch of pods and get of pods/log (%v)", err)
 }
 
-// reasonOf names a failure for the counters.
+// reasonOf returns the counter for a failure.
 func reasonOf(err error) string {
 	switch code := kube.Code(err); {
 	case code == http.StatusUnauthorized:
@@ -108,8 +108,8 @@ func reasonOf(err error) string {
 	return "network"
 }
 
-// gates hold back requests that are known to be refused: while one is tried, the
-// others wait.
+// gates hold back requests that will probably be refused: while one request probes,
+// the others wait.
 type gates struct {
 	mu     sync.Mutex
 	closed map[string]*gate
@@ -120,8 +120,8 @@ type gate struct {
 	probing bool
 }
 
-// wait returns how long a request must wait, 0 if it may go. One that may go
-// must tell its outcome.
+// wait returns how long a request must wait, 0 if it may start. A request that
+// starts must report its outcome.
 func (g *gates) wait(now time.Time, keys ...string) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -161,7 +161,7 @@ func (g *gates) shut(key string, until time.Time) {
 	g.closed[key] = &gate{until: until}
 }
 
-// unsure lets another one probe: this one learned nothing.
+// unsure lets another request probe: the outcome of this one was inconclusive.
 func (g *gates) unsure(now time.Time, keys ...string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -7,55 +7,54 @@ import (
 )
 
 const (
-	// overlap is how far back a log is read again after a break. A log's two
-	// streams are stamped apart, so that times may step back by a little; and
-	// the API takes whole seconds only.
+	// overlap is how far back a log is read again after a disconnect. stdout and
+	// stderr are stamped separately, so times may step back slightly, and the
+	// API accepts whole seconds only.
 	overlap = 2 * time.Second
 	// keepFor is how long lines are remembered: the overlap, the second that the
 	// API rounds down by, and one more.
 	keepFor = 4 * time.Second
-	// maxRecent bounds the lines that are remembered of one log.
+	// maxRecent bounds the remembered lines of one log.
 	maxRecent = 4096
-	// maxSaved bounds those that a saved position has.
+	// maxSaved bounds the lines in a saved position.
 	maxSaved = 128
 )
 
-// seen is one line that was taken.
+// seen identifies a line that was read.
 type seen struct {
 	at   int64 // ns since 1970
 	hash uint32
 }
 
-// recent is how far a log was read: its newest time, and the lines of the last
-// seconds, each as often as it was there.
+// recent is how far a log was read: the newest time, and the lines of the last
+// seconds with their counts.
 type recent struct {
 	newest  int64 // ns; 0: nothing was read
 	last    int64 // time of the line that was read last
-	floor   int64 // 0, or lines before this time were taken and are forgotten
-	atFloor int   // how many of exactly that time are forgotten, too
+	floor   int64 // 0, or earlier lines were read and are no longer remembered
+	atFloor int   // number of forgotten lines of exactly that time
 	lines   []seen
-	head    int // of lines; what is before it is forgotten
+	head    int // index of the first remembered line
 
-	// conns are the connections since it was last sure which instance is read,
-	// oldest first.
+	// conns are the connections since the instance was last certain, oldest first.
 	conns []conn
 }
 
 // conn is one connection: it carries the log of one instance.
 type conn struct {
-	From  int64 `json:"from"`  // what was read before it, up to this time
-	First int64 `json:"first"` // least time of its lines; 0: it had none
+	From  int64 `json:"from"`  // earlier connections had read up to this time
+	First int64 `json:"first"` // lowest time of its lines; 0: it had none
 }
 
-// maxConns bounds the connections that are remembered of one log.
+// maxConns bounds the remembered connections of one log.
 const maxConns = 16
 
-// connect notes a new connection.
+// connect records a new connection.
 func (r *recent) connect(from int64) {
 	if n := len(r.conns); n > 0 && r.conns[n-1].First == 0 {
-		return // there was nothing in the newest one
+		return // the latest one carried nothing
 	}
-	if len(r.conns) == maxConns { // as if the two oldest were one
+	if len(r.conns) == maxConns { // merge the two oldest
 		r.conns[1].From = r.conns[0].From
 		r.conns[1].First = max(r.conns[0].First, r.conns[1].First)
 		r.conns = r.conns[:copy(r.conns, r.conns[1:])]
@@ -63,8 +62,8 @@ func (r *recent) connect(from int64) {
 	r.conns = append(r.conns, conn{From: from})
 }
 
-// took notes a line of the newest connection.
-func (r *recent) took(at int64) {
+// extendConn records a line of the latest connection.
+func (r *recent) extendConn(at int64) {
 	if n := len(r.conns); n > 0 {
 		if c := &r.conns[n-1]; c.First == 0 || at < c.First {
 			c.First = at
@@ -72,9 +71,9 @@ func (r *recent) took(at int64) {
 	}
 }
 
-// mark returns up to when all that was read is of the instance that ended at
-// end, if it is possible that later connections carried the next one. A
-// connection with a line that is older than the end carried the old one.
+// mark returns the time up to which all lines belong to the instance that ended at
+// end, if later connections may have carried the next one. A connection with a line
+// older than the end carried the old one.
 func (r *recent) mark(end time.Time) (at int64, marked bool) {
 	for i := len(r.conns) - 1; i >= 0; i-- {
 		c := r.conns[i]
@@ -86,7 +85,7 @@ func (r *recent) mark(end time.Time) (at int64, marked bool) {
 	return at, marked
 }
 
-// add takes a line.
+// add records a line.
 func (r *recent) add(l seen) {
 	r.lines = append(r.lines, l)
 	r.newest, r.last = max(r.newest, l.at), l.at
@@ -102,7 +101,7 @@ func (r *recent) add(l seen) {
 		r.head++
 	}
 	if r.floor != 0 && (r.floor < keep || r.last < r.newest-int64(overlap)) {
-		r.floor, r.atFloor = 0, 0 // too old to matter, or the clock was set back: better twice than never
+		r.floor, r.atFloor = 0, 0 // too old to matter, or the clock was set back: duplicates are better than losses
 	}
 	if r.head > 256 && r.head > len(r.lines)/2 {
 		r.lines = r.lines[:copy(r.lines, r.lines[r.head:])]
@@ -110,7 +109,7 @@ func (r *recent) add(l seen) {
 	}
 }
 
-// raise forgets a line of this time.
+// raise returns the floor after forgetting a line of this time.
 func raise(floor int64, n int, at int64) (int64, int) {
 	switch {
 	case at > floor:
@@ -121,7 +120,7 @@ func raise(floor int64, n int, at int64) (int64, int) {
 	return floor, n
 }
 
-// held returns how often each line was there.
+// held returns the remembered lines with their counts.
 func (r *recent) held() map[seen]int {
 	m := make(map[seen]int, len(r.lines)-r.head)
 	for _, l := range r.lines[r.head:] {
@@ -130,14 +129,14 @@ func (r *recent) held() map[seen]int {
 	return m
 }
 
-// since is where reading goes on: overlap before the newest line, or since the
-// oldest one that is remembered.
+// since returns where reading continues: overlap before the newest line, or at the
+// oldest remembered one.
 func (r *recent) since() time.Time {
 	return time.Unix(0, max(min(r.newest, r.last)-int64(overlap), r.floor))
 }
 
-// pack writes the newest lines, at most maxSaved, and the floor that goes with
-// them.
+// pack encodes the newest lines, at most maxSaved, and returns the floor that
+// belongs to them.
 func (r *recent) pack() (text string, floor int64, at int) {
 	lines, floor, at := r.lines[r.head:], r.floor, r.atFloor
 	if drop := len(lines) - maxSaved; drop > 0 {
@@ -157,7 +156,7 @@ func (r *recent) pack() (text string, floor int64, at int) {
 	return base64.StdEncoding.EncodeToString(b), floor, at
 }
 
-// unpack reads what pack wrote. ok is false if it is damaged.
+// unpack decodes the result of pack. ok is false if it is damaged.
 func unpack(text string) (lines []seen, ok bool) {
 	b, err := base64.StdEncoding.DecodeString(text)
 	if err != nil || len(b)%12 != 0 || len(b) > 12*maxSaved {

@@ -8,10 +8,10 @@ import (
 	"crowsnest/matcher"
 )
 
-// update takes over what the API says of a pod.
+// update processes the API's view of a pod.
 func (s *Source) update(p *pod) {
 	name := p.id()
-	if !s.cfg.wants(name.namespace, name.name) {
+	if !s.cfg.selects(name.namespace, name.name) {
 		return
 	}
 	s.mu.Lock()
@@ -36,8 +36,7 @@ func (s *Source) update(p *pod) {
 	}
 }
 
-// unlisted returns the pods of a namespace, or of all, that are known and were
-// not found.
+// unlisted returns the known pods of a namespace, or of all, that are not in found.
 func (s *Source) unlisted(namespace string, found map[podName]bool) []podName {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,8 +55,8 @@ func (s *Source) unlisted(namespace string, found map[podName]bool) []podName {
 	return out
 }
 
-// gone is called for a pod that was deleted.
-func (s *Source) gone(name podName) {
+// podDeleted is called when a pod was deleted.
+func (s *Source) podDeleted(name podName) {
 	s.mu.Lock()
 	now := s.cfg.Clock()
 	known := s.leave(name, now, true)
@@ -70,14 +69,14 @@ func (s *Source) gone(name podName) {
 	}
 }
 
-// drop is called for a pod that is not wanted any more.
+// drop is called when a pod is no longer selected.
 func (s *Source) drop(name podName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.leave(name, s.cfg.Clock(), false)
 }
 
-// leave ends the streams of a pod. It reports whether there was one.
+// leave ends the streams of a pod. It reports whether there were any.
 func (s *Source) leave(name podName, now time.Time, deleted bool) (known bool) {
 	for _, st := range s.pods[name] {
 		known = st.leave(now) || known

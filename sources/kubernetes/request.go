@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// failingAfter is how long the logs of a node cannot be read until that is
-	// said.
+	// failingAfter is how long the logs of a node must be unreadable until that is
+	// reported.
 	failingAfter = 10 * time.Second
-	// lostAfter is how many tries the log of an instance that ended is asked for.
+	// lostAfter is how often the log of a terminated instance is requested.
 	lostAfter = 8
-	// startingMost is how long is waited for a container that is about to start.
-	startingMost = time.Second
+	// maxStartWait is the retry interval for a container that is about to start.
+	maxStartWait = time.Second
 )
 
-// begin notes a request.
+// begin records the start of a request.
 func (st *stream) begin(cancel func()) time.Time {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -28,15 +28,15 @@ func (st *stream) begin(cancel func()) time.Time {
 	return now
 }
 
-// over notes its end.
+// over records the end of a request.
 func (st *stream) over() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.answered, st.ending = false, nil
 }
 
-// opened notes that the log is open: it was answered, or not refused for long
-// enough.
+// opened records that the log is open: it was answered, or not refused for
+// openAfter.
 func (st *stream) opened(c container) {
 	st.mu.Lock()
 	st.answered, st.failing = st.ending != nil, time.Time{}
@@ -53,21 +53,21 @@ func (st *stream) opened(c container) {
 
 func nodeOf(c container) string { return "node " + c.node }
 
-// outcome notes how a request ended, and returns how long to wait until the next
+// outcome records how a request ended, and returns how long to wait before the next
 // one.
 func (r *reader) outcome(err error, c container, fresh int) time.Duration {
 	s := r.st.s
-	if err == nil || errors.Is(err, errAgain) || errors.Is(err, errQuiet) || errors.Is(err, errCut) {
+	if err == nil || errors.Is(err, errReopen) || errors.Is(err, errIdle) || errors.Is(err, errBroken) {
 		r.tries = 0
 		s.solved(textOf(c), c)
 	}
 	switch {
-	case errors.Is(err, errQuiet):
-		r.quiet, r.reopened = min(2*r.quiet, mostQuiet), true
+	case errors.Is(err, errIdle):
+		r.idle, r.reopened = min(2*r.idle, maxIdle), true
 		return 0
-	case errors.Is(err, errAgain):
+	case errors.Is(err, errReopen):
 		return 0
-	case err == nil, errors.Is(err, errCut):
+	case err == nil, errors.Is(err, errBroken):
 		if err != nil {
 			s.count("cut")
 		}
@@ -75,21 +75,21 @@ func (r *reader) outcome(err error, c container, fresh int) time.Duration {
 			r.empty = 0
 		}
 		r.empty++
-		return jitter(min(againAfter<<min(r.empty-1, 10), againMost))
+		return jitter(min(retryAfter<<min(r.empty-1, 10), maxRetryWait))
 	}
 	r.tries++
 	return r.failed(err, c)
 }
 
-// failed is the part of outcome for requests that were not answered with a log.
+// failed handles requests that did not return a log, and returns how long to wait.
 func (r *reader) failed(err error, c container) time.Duration {
 	s, now := r.st.s, r.st.s.cfg.Clock()
 	code := kube.Code(err)
-	wait := min(leastWait<<min(r.tries-1, 10), mostWait)
+	wait := min(minWait<<min(r.tries-1, 10), maxWait)
 	switch {
 	case code == http.StatusUnauthorized && r.tries == 1:
 		s.count("unauthorized")
-		return leastWait // the credentials are read anew
+		return minWait // the credentials are read again
 	case code == http.StatusUnauthorized, code == http.StatusForbidden:
 		key, text := refusal(err, logsOf(c))
 		s.gates.shut(key, now.Add(slowRetry))
@@ -98,10 +98,10 @@ func (r *reader) failed(err error, c container) time.Duration {
 	}
 	s.gates.unsure(now, keyCredentials, logsOf(c))
 	switch {
-	case code == http.StatusBadRequest && c.phase == running: // the kubelet knows more than the status, or less
+	case code == http.StatusBadRequest && c.phase == running: // the kubelet and the status disagree
 		s.count("not_started")
-		wait = min(wait, startingMost)
-	case errors.Is(err, errText):
+		wait = min(wait, maxStartWait)
+	case errors.Is(err, errNotALog):
 		s.problem("text", textOf(c), c, fmt.Sprintf("the log of %s: %v", c.path(), err))
 	case code == http.StatusTooManyRequests:
 		s.count("throttled")
@@ -116,15 +116,15 @@ func (r *reader) failed(err error, c container) time.Duration {
 	default:
 		s.count(reasonOf(err))
 	}
-	if c.phase == ended && r.tries >= lostAfter && (code == http.StatusBadRequest || code == http.StatusNotFound || errors.Is(err, errText)) {
-		r.giveUp(c)
+	if c.phase == ended && r.tries >= lostAfter && (code == http.StatusBadRequest || code == http.StatusNotFound || errors.Is(err, errNotALog)) {
+		r.loseInstance(c)
 		return 0
 	}
 	return jitter(wait)
 }
 
-// giveUp is for an instance that ended and whose log is not there any more.
-func (r *reader) giveUp(c container) {
+// loseInstance gives up on the log of a terminated instance that no longer exists.
+func (r *reader) loseInstance(c container) {
 	s := r.st.s
 	s.solved(textOf(c), c)
 	s.mu.Lock()
@@ -133,7 +133,7 @@ func (r *reader) giveUp(c container) {
 	r.take(&lines{}, func(p *position) { p.done = p.id == c.id })
 }
 
-// fails notes that nothing can be opened, and returns for how long.
+// fails records that the log cannot be opened, and returns for how long already.
 func (st *stream) fails(now time.Time) time.Duration {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -143,10 +143,10 @@ func (st *stream) fails(now time.Time) time.Duration {
 	return now.Sub(st.failing)
 }
 
-// textOf is the key of what a kubelet says instead of a log.
+// textOf is the key of the problem that a kubelet sends a message instead of a log.
 func textOf(c container) string { return "text of " + c.path() }
 
-// problem counts a failure, unless reason is "", and tells it.
+// problem reports a problem, and counts a failure unless reason is "".
 func (s *Source) problem(reason, key string, c container, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

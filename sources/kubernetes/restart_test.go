@@ -18,8 +18,8 @@ func restarted(n int) func(c *fakeContainer) {
 	}
 }
 
-// TestRestart: the last lines of the instance that ended are read, however late
-// or early the status says so.
+// TestRestart: the last lines of a terminated instance are read, however late or
+// early the status reports the restart.
 func TestRestart(t *testing.T) {
 	f := func(name string, tell time.Duration, connected bool, wait time.Duration) {
 		t.Helper()
@@ -71,7 +71,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestCrashLoop: a container that ends and waits to be started again.
+// TestCrashLoop: a container terminates and waits for its restart.
 func TestCrashLoop(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		log := b.pod("demo", "p")
@@ -99,7 +99,8 @@ func TestCrashLoop(t *testing.T) {
 	})
 }
 
-// TestMissedInstances: the API keeps one instance; what was in others is counted.
+// TestMissedInstances: the API keeps one instance; lines of the others are counted
+// as lost.
 func TestMissedInstances(t *testing.T) {
 	f := func(done bool, restarts int, missed int64, want ...string) {
 		t.Helper()
@@ -135,7 +136,7 @@ func TestMissedInstances(t *testing.T) {
 	f(true, 5, 3, "i0", "i4", "i5")
 }
 
-// TestPreviousGone: the runtime has removed the instance that ended.
+// TestPreviousGone: the runtime has removed the terminated instance.
 func TestPreviousGone(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		log := b.pod("demo", "p")
@@ -159,8 +160,8 @@ func TestPreviousGone(t *testing.T) {
 	})
 }
 
-// TestFirstSight: what a container said before it was restarted is read if it is
-// young enough.
+// TestFirstSight: lines from before a container's restart are read if they are
+// recent enough.
 func TestFirstSight(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		log := b.pod("demo", "p")
@@ -183,7 +184,7 @@ func TestFirstSight(t *testing.T) {
 	})
 }
 
-// TestEndsInTheMiddle: the last line of a container that ended may lack its end.
+// TestEndsInTheMiddle: the last line of a terminated container may be incomplete.
 func TestEndsInTheMiddle(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		log := b.pod("demo", "p")

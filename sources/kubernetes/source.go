@@ -20,16 +20,16 @@ import (
 
 const (
 	tickEvery = 250 * time.Millisecond
-	// Logs are opened at this pace, so that a restart of the API server is not
-	// followed by all at once.
+	// openRate and openBurst limit how fast logs are opened, so that the restart of
+	// an API server does not cause a burst of requests.
 	openRate  = 40
 	openBurst = 40
 	// drainFor is how long the log of a deleted pod is still read.
 	drainFor = 5 * time.Second
 	// unreachableAfter is how long a log that cannot be read because of its node
-	// holds conclusions. Longer, a dead node would silence the whole cluster.
+	// holds the watermark. Beyond that, a dead node would block the whole cluster.
 	unreachableAfter = 5 * time.Minute
-	// refusedAfter is how long logs may wait for a free place until that is said.
+	// refusedAfter is how long logs may exceed max_streams until that is reported.
 	refusedAfter = 10 * time.Second
 )
 
@@ -40,28 +40,28 @@ type Source struct {
 	opens  *rate.Limiter
 	gates  gates
 	rules  atomic.Pointer[rules.Set]
-	wake   chan struct{} // capacity 1: something changed
+	wake   chan struct{} // capacity 1: signals a change
 
 	pipe    sources.Pipeline // set by Run
-	streams sync.WaitGroup   // running ones
+	streams sync.WaitGroup   // the running ones
 
-	mu       sync.Mutex
-	began    time.Time // of Run
-	pods     map[podName][]*stream
-	all      map[string]*stream
-	saved    map[string]savedStream // restored, of pods that were not seen yet
-	watchers []*watcher
-	running  int
-	ruled    *rules.Set // that the streams were last chosen by
-	refused  time.Time  // since when streams wait for a place; zero: none does
-	proved   time.Time
-	up       bool
-	opened   bool
-	problems problems
-	errs     map[string]int64
-	lost     map[string]int64
-	losses   map[string]sources.Loss
-	closed   matcher.Counters // of streams that are forgotten
+	mu        sync.Mutex
+	began     time.Time // when Run started
+	pods      map[podName][]*stream
+	all       map[string]*stream
+	saved     map[string]savedStream // restored positions of pods not seen yet
+	watchers  []*watcher
+	running   int
+	ruled     *rules.Set // the rules that last selected the streams
+	fullSince time.Time  // since when streams exceed max_streams; zero: they do not
+	watermark time.Time
+	up        bool
+	opened    bool
+	problems  problems
+	errs      map[string]int64
+	lost      map[string]int64
+	losses    map[string]sources.Loss
+	closed    matcher.Counters // of removed streams
 }
 
 // reasons are the failures that are counted.
@@ -70,7 +70,7 @@ var reasons = []string{
 	"cut", "stall", "text", "restarts", "removed",
 }
 
-// New returns a source that does nothing yet.
+// New returns a source. It does no I/O.
 func New(cfg Config) *Source {
 	cfg = cfg.withDefaults()
 	s := &Source{
@@ -87,15 +87,14 @@ func New(cfg Config) *Source {
 	return s
 }
 
-// Name is "kubernetes" unless the configuration has another.
+// Name returns "kubernetes" unless the configuration sets another name.
 func (s *Source) Name() string { return s.cfg.Name }
 
-// Serves tells whether the selector can hold for a stream of this source: what
-// pods will be there is unknown, the configured labels are known, and no stream
-// has others.
+// Serves reports whether the selector can match a stream of this source. Any pod
+// may exist, but the configured labels are known, and streams have no others.
 func (s *Source) Serves(from rules.Selector) bool {
 	for _, m := range from.Matchers() {
-		if slices.Contains(own, m.Name) {
+		if slices.Contains(podLabels, m.Name) {
 			continue
 		}
 		if !m.Matches(s.cfg.Labels[m.Name]) {
@@ -105,13 +104,13 @@ func (s *Source) Serves(from rules.Selector) bool {
 	return true
 }
 
-// UseRules has only the containers read that a rule selects.
+// UseRules restricts reading to the containers that a rule selects.
 func (s *Source) UseRules(set *rules.Set) {
 	s.rules.Store(set)
 	s.nudge()
 }
 
-// nudge has the streams looked at soon.
+// nudge triggers an early reconcile.
 func (s *Source) nudge() {
 	select {
 	case s.wake <- struct{}{}:
@@ -122,8 +121,8 @@ func (s *Source) nudge() {
 // Remote marks the source as served by another process.
 func (s *Source) Remote() {}
 
-// Run follows logs until ctx ends. Then it waits for the requests under way,
-// which end at once.
+// Run follows logs until ctx ends. It then waits for the requests in progress, which
+// end immediately.
 func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 	s.pipe = p
 	defer s.client.Close()
@@ -140,7 +139,7 @@ func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 	for {
 		now := s.cfg.Clock()
 		s.reconcile(ctx, now)
-		s.prove(now)
+		s.advanceWatermark(now)
 		select {
 		case <-ctx.Done():
 			watching.Wait()
@@ -155,18 +154,17 @@ func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 	}
 }
 
-// reconcile starts what has to be read and is not, ends what is gone, and
-// forgets what is over.
+// reconcile starts streams that need to be read and removes finished ones.
 func (s *Source) reconcile(ctx context.Context, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.choose()
 	var due []*stream
 	for _, st := range s.all {
-		switch st.look(now, s.heard(st.name.namespace)) {
-		case lookForget:
+		switch st.poll(now, s.lastEvent(st.name.namespace)) {
+		case pollForget:
 			s.forget(st)
-		case lookStart:
+		case pollStart:
 			due = append(due, st)
 		}
 	}
@@ -182,7 +180,7 @@ func (s *Source) reconcile(ctx context.Context, now time.Time) {
 	s.refuse(now, due[free:])
 }
 
-// choose finds the streams that a rule selects, if rules or streams are new.
+// choose selects the streams that rules match, after a change of rules or streams.
 func (s *Source) choose() {
 	set := s.rules.Load()
 	for _, st := range s.all {
@@ -199,23 +197,23 @@ func (s *Source) choose() {
 	s.ruled = set
 }
 
-// refuse says that streams found no place, if that lasts.
+// refuse reports a problem if streams exceed max_streams for long.
 func (s *Source) refuse(now time.Time, left []*stream) {
 	left = slices.DeleteFunc(left, func(st *stream) bool { return st.rank() == 0 })
 	if len(left) == 0 {
-		s.refused = time.Time{}
+		s.fullSince = time.Time{}
 		s.problems.end("streams")
 		return
 	}
-	if s.refused.IsZero() {
-		s.refused = now
+	if s.fullSince.IsZero() {
+		s.fullSince = now
 	}
-	if now.Sub(s.refused) >= refusedAfter {
+	if now.Sub(s.fullSince) >= refusedAfter {
 		s.problems.set("streams", "", tooMany(s.cfg.MaxStreams))
 	}
 }
 
-// forget drops a stream of a deleted pod that is not read any more.
+// forget removes a finished stream of a deleted pod.
 func (s *Source) forget(st *stream) {
 	delete(s.all, st.key)
 	pod := slices.DeleteFunc(s.pods[st.name], func(o *stream) bool { return o == st })
@@ -225,7 +223,7 @@ func (s *Source) forget(st *stream) {
 	s.closed = sum(s.closed, st.total())
 }
 
-// finished is called by a stream that is not read any more for now.
+// finished is called by a stream that stops reading for now.
 func (s *Source) finished(c container) {
 	s.mu.Lock()
 	s.running--
@@ -235,14 +233,14 @@ func (s *Source) finished(c container) {
 	s.nudge()
 }
 
-// prove tells up to when everything is read: the least of all streams.
-func (s *Source) prove(now time.Time) {
-	t, up, ok := s.proof(now)
+// advanceWatermark publishes the low watermark of all streams.
+func (s *Source) advanceWatermark(now time.Time) {
+	t, up, ok := s.lowWatermark(now)
 	s.mu.Lock()
 	s.up = up
 	s.opened = s.opened || up
-	if ok = ok && t.After(s.proved); ok {
-		s.proved = t
+	if ok = ok && t.After(s.watermark); ok {
+		s.watermark = t
 	}
 	s.mu.Unlock()
 	if ok {
@@ -250,14 +248,14 @@ func (s *Source) prove(now time.Time) {
 	}
 }
 
-// proof returns the time; ok is false as long as nobody can tell. up is whether
-// all that should be read is being read. Where no node can be reached, or only
-// for a short time, conclusions wait; a dead node among others does not keep them
-// waiting.
-func (s *Source) proof(now time.Time) (t time.Time, up, ok bool) {
+// lowWatermark returns the time up to which all streams were read; ok is false while
+// that is unknown. up reports whether everything that should be read is being read.
+// While no node can be reached, or until an outage has lasted unreachableAfter,
+// the watermark does not move; one dead node among others does not hold it longer.
+func (s *Source) lowWatermark(now time.Time) (t time.Time, up, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t, ok = now, s.refused.IsZero()
+	t, ok = now, s.fullSince.IsZero()
 	synced := true
 	for _, w := range s.watchers {
 		synced = synced && w.synced
@@ -265,7 +263,7 @@ func (s *Source) proof(now time.Time) (t time.Time, up, ok bool) {
 	}
 	read, unread := 0, 0
 	for _, st := range s.all {
-		switch at, bound := st.proof(now); bound {
+		switch at, bound := st.lowWatermark(now); bound {
 		case boundNode:
 			unread++
 		case boundAt:
@@ -278,17 +276,17 @@ func (s *Source) proof(now time.Time) (t time.Time, up, ok bool) {
 	return t, synced && s.problems.none(), ok && !t.IsZero() && (read > 0 || unread == 0)
 }
 
-// heard is when the API last said something about pods of a namespace.
-func (s *Source) heard(namespace string) time.Time {
+// lastEvent returns when the API last reported on pods of a namespace.
+func (s *Source) lastEvent(namespace string) time.Time {
 	for _, w := range s.watchers {
 		if w.namespace == "" || w.namespace == namespace {
-			return w.heard
+			return w.lastEvent
 		}
 	}
 	return time.Time{}
 }
 
-// miss counts that lines were lost, or may have been. The caller holds mu.
+// miss counts lines that were or may have been lost. The caller holds mu.
 func (s *Source) miss(reason, path string, now time.Time) {
 	s.errs[reason]++
 	s.losses[reason] = sources.Loss{Count: s.losses[reason].Count + 1, At: now.UTC(), Path: path}
@@ -301,12 +299,12 @@ func (s *Source) count(reason string) {
 	s.errs[reason]++
 }
 
-// Status is safe for concurrent use.
+// Status implements sources.Source.
 func (s *Source) Status() sources.Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := sources.Status{
-		Name: s.cfg.Name, Up: s.up && s.problems.none(), Opened: s.opened, Error: s.problems.text(), Watermark: s.proved,
+		Name: s.cfg.Name, Up: s.up && s.problems.none(), Opened: s.opened, Error: s.problems.text(), Watermark: s.watermark,
 		Lost: maps.Clone(s.lost), Errors: maps.Clone(s.errs), Losses: maps.Clone(s.losses),
 	}
 	total := s.closed
@@ -318,7 +316,7 @@ func (s *Source) Status() sources.Status {
 		}
 	}
 	st.Count(total)
-	if lag := s.cfg.Clock().Sub(s.proved); !s.proved.IsZero() && lag > 2*time.Second {
+	if lag := s.cfg.Clock().Sub(s.watermark); !s.watermark.IsZero() && lag > 2*time.Second {
 		st.Lag = lag
 	}
 	return st
@@ -331,12 +329,12 @@ func sum(a, b matcher.Counters) matcher.Counters {
 	}
 }
 
-// jitter spreads a wait by a fifth.
+// jitter varies a wait by up to 10% in both directions.
 func jitter(d time.Duration) time.Duration {
 	return d - d/10 + rand.N(d/5+1)
 }
 
-// sleep waits, and returns early when ctx ends or something comes.
+// sleep waits for d, for the end of ctx or for wake.
 func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) {
 	if d <= 0 {
 		return

@@ -25,18 +25,18 @@ var (
 	_ sources.RuleUser = (*Source)(nil)
 )
 
-// pipe is the pipeline of a test. It keeps the lines of every container.
+// pipe is a test pipeline. It stores the lines of every container.
 type pipe struct {
 	sources.Pipeline // what is not used here
 
-	cut    sync.RWMutex
-	mu     sync.Mutex
-	lines  map[string][]string // by NS/POD/CONTAINER, with their times
-	labels map[string]matcher.Labels
-	gone   []string
-	proved time.Time
-	prog   *matcher.Program
-	hits   []matcher.Hit
+	cut        sync.RWMutex
+	mu         sync.Mutex
+	lines      map[string][]string // by NS/POD/CONTAINER, with their times
+	labels     map[string]matcher.Labels
+	podDeleted []string
+	watermark  time.Time
+	prog       *matcher.Program
+	hits       []matcher.Hit
 }
 
 func newPipe() *pipe {
@@ -66,16 +66,16 @@ func (p *pipe) Scan(s *matcher.Stream, block []byte, commit func()) {
 func (p *pipe) AdvanceWatermark(_ string, at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.proved = at
+	p.watermark = at
 }
 
 func (p *pipe) PodDeleted(pod matcher.Labels, _ time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.gone = append(p.gone, pod["namespace"]+"/"+pod["pod"])
+	p.podDeleted = append(p.podDeleted, pod["namespace"]+"/"+pod["pod"])
 }
 
-// texts returns the lines of a container without their times.
+// texts returns the lines of a container without their timestamps.
 func (p *pipe) texts(key string) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -90,10 +90,10 @@ func (p *pipe) texts(key string) []string {
 func (p *pipe) provedAt() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.proved
+	return p.watermark
 }
 
-// bench is a source with a fake API inside a bubble of virtual time.
+// bench is a source with a fake API inside a synctest bubble.
 type bench struct {
 	*testing.T
 	api  *fakeAPI
@@ -103,7 +103,7 @@ type bench struct {
 	stop func()
 }
 
-// inBubble runs f with an API server; nothing is started yet.
+// inBubble runs f with an API server; the source is not started yet.
 func inBubble(t *testing.T, f func(b *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -137,20 +137,20 @@ func (b *bench) start(positions ...json.RawMessage) {
 	}
 }
 
-// positions returns what is saved, within a cut.
+// positions returns the saved positions, under the checkpoint lock.
 func (b *bench) positions() json.RawMessage {
 	b.pipe.cut.Lock()
 	defer b.pipe.cut.Unlock()
 	return b.src.Positions()
 }
 
-// pass lets time go by.
+// pass advances the clock.
 func (b *bench) pass(d time.Duration) {
 	time.Sleep(d) //nolint:forbidigo // virtual
 	synctest.Wait()
 }
 
-// pod makes a pod ns/name with one running container c, and its log.
+// pod creates a pod ns/name with one running container c, and its log.
 func (b *bench) pod(ns, name string) *fakeLog {
 	b.api.put(fakePod{ns: ns, name: name, node: "node-1", containers: []fakeContainer{{
 		name: "c", image: "example.test/c:v1.2.3", id: "id-0", phase: running, started: time.Now(),
@@ -216,8 +216,7 @@ func TestFollows(t *testing.T) {
 	})
 }
 
-// TestCuts: whatever ends a log in whatever way, nothing is lost and nothing is
-// there twice.
+// TestCuts: however a log response ends, no line is lost or duplicated.
 func TestCuts(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		log := b.pod("demo", "p")
@@ -265,8 +264,8 @@ func TestCuts(t *testing.T) {
 	})
 }
 
-// TestRotationBugs: a log that goes quiet for good is found, and one that is
-// quiet because nothing is written is not opened without end.
+// TestRotationBugs: a log that has stalled is reopened, and one that is idle because
+// nothing is written is not reopened endlessly.
 func TestStall(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		log := b.pod("demo", "p")

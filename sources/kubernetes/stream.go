@@ -11,74 +11,74 @@ import (
 )
 
 const (
-	// endGrace is how long a log may stay open after the status says that its
-	// instance is over.
+	// endGrace is how long a request may continue after the status says that its
+	// instance has terminated.
 	endGrace = 5 * time.Second
-	// sureAfter is how long after its opening a log is known to be of the
+	// sureAfter is how long after a log was opened it certainly belongs to the
 	// instance that the status still names.
 	sureAfter = 10 * time.Second
-	// openAfter is how long a request waits until it counts as open: of a log
-	// without new lines the API does not even send headers.
+	// openAfter is when a pending request counts as open: without new lines, the
+	// API does not even send headers.
 	openAfter = 3 * time.Second
-	// quietAfter is how long nothing came of a log that is read to its end.
-	quietAfter = 500 * time.Millisecond
+	// idleAfter is how long no bytes arrive from a log that was read to its end.
+	idleAfter = 500 * time.Millisecond
 )
 
-// stream is the log of one container, over its restarts. While somebody reads
-// it, a goroutine of its own runs.
+// stream is the log of one container, across its restarts. A goroutine of its own
+// reads it.
 type stream struct {
 	s    *Source
 	key  string
 	path string
 	name podName
-	wake chan struct{} // capacity 1: the status changed in a way that matters
-	from time.Time     // what is older is not read without a position
+	wake chan struct{} // capacity 1: the status changed in a relevant way
+	from time.Time     // without a position, older lines are not read
 
 	// Guarded by s.mu.
 	chosen, wanted bool
 
 	mu       sync.Mutex
-	c        container // as the API says now
+	c        container // current state according to the API
 	pos      position
 	running  bool
 	cancel   context.CancelFunc // of run
-	ending   func()             // ends the request under way; nil: there is none
-	leftAt   time.Time          // the pod is gone since; zero: it is there
+	ending   func()             // ends the request in progress; nil: there is none
+	leftAt   time.Time          // when the pod was deleted or deselected; zero: neither
 	stream   *matcher.Stream
 	counted  matcher.Counters // of stream
-	before   matcher.Counters // of streams before it
+	before   matcher.Counters // of its predecessors
 	lastRead time.Time
 
-	// For the proof.
+	// For the watermark.
 	firstSeen time.Time
-	proved    time.Time // while nothing is open
-	openedAt  time.Time // of the request under way
-	answered  bool      // it counts as open
-	movedAt   time.Time // the newest bytes came
-	failing   time.Time // since when nothing could be opened; zero: it can
+	watermark time.Time // while no request is open
+	openedAt  time.Time // of the request in progress
+	answered  bool      // the request counts as open
+	movedAt   time.Time // when bytes last arrived
+	failing   time.Time // since when opening fails; zero: it does not
 }
 
-// position is how far the log was read. It moves with what is matched.
+// position is how far the log was read. It moves together with the match state.
 type position struct {
 	recent
-	id       string // of the instance that is read; "" : none was
+	id       string // of the instance being read; "": none
 	restarts int
-	done     bool // that instance has ended and was read to its end
-	unread   bool // nothing of it was read, and it is not the first one
+	done     bool // the instance has terminated and was read to its end
+	unread   bool // no line of the instance was read, and it is not the first one
 }
 
 func newStream(s *Source, c container, now time.Time) *stream {
 	st := &stream{s: s, key: c.key(), path: c.path(), name: c.pod, wake: make(chan struct{}, 1), c: c}
-	if s.opened { // else nothing is proved yet
+	if s.opened { // before that, there is no watermark
 		st.firstSeen = now
-	} else { // what was written since the start is read, however long that takes
+	} else { // read what was written since the start, however long opening takes
 		now = s.began
 	}
 	st.from = now.Add(-s.cfg.LookBack)
 	return st
 }
 
-// update takes over what the API says. It reports whether that matters.
+// update stores what the API reports. It returns whether the change is relevant.
 func (st *stream) update(c container) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -90,8 +90,8 @@ func (st *stream) update(c container) bool {
 	changed := old.id != c.id || old.phase != c.phase || !st.chosen
 	over := c.id != st.pos.id || c.phase == ended
 	if changed && over && st.ending != nil {
-		// What is open is of an instance that is over. Its log ends by itself,
-		// unless it is of the next one already.
+		// The open request reads a finished instance. It ends by itself, unless it
+		// already reads the next instance.
 		time.AfterFunc(endGrace, st.ending)
 	}
 	if changed {
@@ -103,8 +103,8 @@ func (st *stream) update(c container) bool {
 	return changed
 }
 
-// leave is called when the pod is gone or not wanted any more. It reports
-// whether that is new.
+// leave is called when the pod was deleted or is no longer selected. It reports
+// whether this is the first call.
 func (st *stream) leave(now time.Time) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -115,7 +115,7 @@ func (st *stream) leave(now time.Time) bool {
 	return true
 }
 
-// want says whether a rule selects the stream. The caller holds s.mu.
+// want records whether a rule selects the stream. The caller holds s.mu.
 func (st *stream) want(wanted bool) {
 	st.chosen = true
 	if st.wanted == wanted {
@@ -129,7 +129,7 @@ func (st *stream) want(wanted bool) {
 	}
 }
 
-// allLabels are those of the pod and those of the configuration.
+// allLabels returns the labels of the pod and of the configuration.
 func (st *stream) allLabels() matcher.Labels {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -138,37 +138,37 @@ func (st *stream) allLabels() matcher.Labels {
 	return l
 }
 
-// What look found.
-type lookResult int
+// pollResult is what reconcile has to do for a stream.
+type pollResult int
 
 const (
-	lookNothing lookResult = iota
-	lookStart              // it has to be read
-	lookForget             // nothing is to be done for it any more
+	pollNothing pollResult = iota
+	pollStart              // start reading
+	pollForget             // remove the stream
 )
 
-// look tells what is to be done. The caller holds s.mu.
-func (st *stream) look(now, heard time.Time) lookResult {
+// poll returns what reconcile has to do. The caller holds s.mu.
+func (st *stream) poll(now, lastEvent time.Time) pollResult {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	gone := !st.leftAt.IsZero()
+	podDeleted := !st.leftAt.IsZero()
 	switch {
-	case gone && !st.running:
-		return lookForget
-	case gone && now.Sub(st.leftAt) >= drainFor:
+	case podDeleted && !st.running:
+		return pollForget
+	case podDeleted && now.Sub(st.leftAt) >= drainFor:
 		st.cancel()
 	case st.running:
-		if st.answered && st.c.id == st.pos.id && st.c.phase == running && heard.Sub(st.openedAt) >= sureAfter {
-			st.pos.conns = nil // what was read since is of this instance
+		if st.answered && st.c.id == st.pos.id && st.c.phase == running && lastEvent.Sub(st.openedAt) >= sureAfter {
+			st.pos.conns = nil // everything read since belongs to this instance
 		}
 	case st.wanted && st.next() != actNothing:
-		return lookStart
+		return pollStart
 	}
-	return lookNothing
+	return pollNothing
 }
 
-// rank orders streams that wait for a place: those that will end by themselves
-// come last.
+// rank orders streams that wait for a slot: those that will end by themselves come
+// last.
 func (st *stream) rank() int {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -183,12 +183,12 @@ type act int
 
 const (
 	actNothing  act = iota
-	actPrevious     // read what is left of the instance before, and go over to the new one
-	actFollow       // read the instance
+	actPrevious     // read the rest of the previous instance, and switch to the new one
+	actFollow       // read the current instance
 )
 
-// next decides. An instance that ended before the time that is looked back to
-// and of which nothing was read is left alone.
+// next decides what to do. An unread instance that terminated before the look-back
+// period is ignored.
 func (st *stream) next() act {
 	c, p := &st.c, &st.pos
 	switch {
@@ -204,7 +204,7 @@ func (st *stream) next() act {
 	return actFollow
 }
 
-// start makes the stream run. The caller holds s.mu.
+// start marks the stream as running. The caller holds s.mu.
 func (st *stream) start(ctx context.Context) context.Context {
 	ctx, cancel := context.WithCancel(ctx)
 	st.mu.Lock()
@@ -213,7 +213,7 @@ func (st *stream) start(ctx context.Context) context.Context {
 	return ctx
 }
 
-// stopped is the end of run.
+// stopped is the last step of run.
 func (st *stream) stopped() {
 	st.mu.Lock()
 	st.cancel()
@@ -224,30 +224,30 @@ func (st *stream) stopped() {
 	st.s.finished(c)
 }
 
-// How a stream bounds the proof of the source.
+// bound is how a stream limits the watermark of the source.
 type bound int
 
 const (
 	boundNone bound = iota
-	boundAt         // it is read up to a time
-	boundNode       // it cannot be read because of its node, for long
+	boundAt         // read up to a time
+	boundNode       // unreadable for long because of its node
 )
 
-// proof tells up to when the stream is read. The caller holds s.mu.
-func (st *stream) proof(now time.Time) (at time.Time, b bound) {
+// lowWatermark returns the time up to which the stream was read. The caller holds s.mu.
+func (st *stream) lowWatermark(now time.Time) (at time.Time, b bound) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if !st.leftAt.IsZero() || !st.wanted && st.chosen || !st.running && st.next() == actNothing {
-		st.firstSeen = now // what comes later starts later
+		st.firstSeen = now // what follows starts later
 		return now, boundNone
 	}
 	if !st.failing.IsZero() && now.Sub(st.failing) >= unreachableAfter {
 		return now, boundNode
 	}
-	if st.answered && now.Sub(st.movedAt) >= quietAfter {
-		st.proved = now
+	if st.answered && now.Sub(st.movedAt) >= idleAfter {
+		st.watermark = now
 	}
-	at = st.proved
+	at = st.watermark
 	if st.firstSeen.After(at) {
 		at = st.firstSeen
 	}
@@ -262,14 +262,14 @@ func (st *stream) proof(now time.Time) (at time.Time, b bound) {
 	return at, boundAt
 }
 
-// total returns what was read so far.
+// total returns the counters since the start.
 func (st *stream) total() matcher.Counters {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	return sum(st.before, st.counted)
 }
 
-// status is for the pages; ok is false of a stream that is not being read.
+// status returns the state for the pages; ok is false if the stream is not being read.
 func (st *stream) status() (line sources.StreamStatus, ok bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()

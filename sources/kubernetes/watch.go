@@ -14,32 +14,32 @@ import (
 )
 
 const (
-	// A watch is ended by the server after this time, and by us if it is not.
+	// The server ends a watch after this time, and this program if it does not.
 	watchFor   = 4 * time.Minute
 	watchGrace = 30 * time.Second
-	// resyncAfter is when everything is listed anew: a watch is a hint, the list
-	// is the truth.
+	// resyncAfter is when all pods are listed again: a watch may miss events, a
+	// list does not.
 	resyncAfter = 20 * time.Minute
 
-	leastWait = 500 * time.Millisecond
-	mostWait  = 30 * time.Second
+	minWait = 500 * time.Millisecond
+	maxWait = 30 * time.Second
 )
 
-// watcher knows the pods of one namespace, or of all.
+// watcher tracks the pods of one namespace, or of all.
 type watcher struct {
 	s         *Source
-	namespace string // "" : all
+	namespace string // "": all
 	path      string
 	query     url.Values
 
 	version string // to watch from; "" : list first
 	listed  time.Time
-	tries   int // failures in a row
+	tries   int // consecutive failures
 
 	// Guarded by s.mu.
-	synced bool      // there was a list
-	open   bool      // the watch is
-	heard  time.Time // of the newest event
+	synced    bool // a list has succeeded
+	open      bool // the watch is open
+	lastEvent time.Time
 }
 
 func newWatchers(s *Source) []*watcher {
@@ -64,7 +64,7 @@ func newWatchers(s *Source) []*watcher {
 	return out
 }
 
-// selective tells that a pod may leave the list without being deleted.
+// selective reports whether a pod may leave the list without being deleted.
 func (w *watcher) selective() bool { return len(w.query) > 0 }
 
 // run lists and watches until ctx ends.
@@ -78,13 +78,13 @@ func (w *watcher) run(ctx context.Context) {
 		}
 		wait := w.outcome(err)
 		if err == nil && w.s.cfg.Clock().Sub(began) < time.Second {
-			wait = time.Second // a server that ends every watch at once
+			wait = time.Second // the server ends every watch immediately
 		}
 		sleep(ctx, wait, nil)
 	}
 }
 
-// step lists if that is due, and watches once.
+// step lists pods if that is due, then watches once.
 func (w *watcher) step(ctx context.Context) error {
 	now := w.s.cfg.Clock()
 	if w.version == "" || now.Sub(w.listed) >= resyncAfter {
@@ -110,12 +110,12 @@ func (w *watcher) list(ctx context.Context) error {
 		return err
 	}
 	w.version = version
-	w.fine()
+	w.solvedAll()
 	for _, name := range w.s.unlisted(w.namespace, found) {
 		w.left(ctx, name)
 	}
 	w.s.mu.Lock()
-	w.synced, w.heard = true, w.s.cfg.Clock()
+	w.synced, w.lastEvent = true, w.s.cfg.Clock()
 	w.s.mu.Unlock()
 	w.s.nudge()
 	return nil
@@ -132,7 +132,7 @@ func (w *watcher) watch(ctx context.Context) error {
 	for key, values := range w.query {
 		q[key] = values
 	}
-	return w.s.client.Watch(ctx, w.path, q, func() { w.setOpen(true); w.fine() }, func(e kube.Event) error {
+	return w.s.client.Watch(ctx, w.path, q, func() { w.setOpen(true); w.solvedAll() }, func(e kube.Event) error {
 		return w.event(ctx, e)
 	})
 }
@@ -144,7 +144,7 @@ func (w *watcher) event(ctx context.Context, e kube.Event) error {
 	}
 	w.version = p.Metadata.Version
 	w.s.mu.Lock()
-	w.heard = w.s.cfg.Clock()
+	w.lastEvent = w.s.cfg.Clock()
 	w.s.mu.Unlock()
 	switch e.Type {
 	case "ADDED", "MODIFIED":
@@ -164,16 +164,16 @@ func readPod(raw json.RawMessage) (*pod, error) {
 	return &p, nil
 }
 
-// left is called for a pod that is not listed any more.
+// left is called for a pod that is no longer listed.
 func (w *watcher) left(ctx context.Context, name podName) {
 	if w.selective() && !w.deleted(ctx, name) {
 		w.s.drop(name)
 		return
 	}
-	w.s.gone(name)
+	w.s.podDeleted(name)
 }
 
-// deleted asks whether the pod is there and only not selected any more.
+// deleted asks the API whether the pod still exists and is only deselected.
 func (w *watcher) deleted(ctx context.Context, name podName) bool {
 	var p pod
 	err := w.s.client.Get(ctx, "/api/v1/namespaces/"+name.namespace+"/pods/"+name.name, nil, &p)
@@ -192,8 +192,8 @@ func (w *watcher) setOpen(open bool) {
 // what is the key of this watcher's problems.
 func (w *watcher) what() string { return "pods of " + w.namespace }
 
-// fine ends the problems of the watcher, and of the credentials.
-func (w *watcher) fine() {
+// solvedAll ends the problems of the watcher and of the credentials.
+func (w *watcher) solvedAll() {
 	w.tries = 0
 	w.s.gates.passed(keyCredentials)
 	w.s.mu.Lock()
@@ -202,7 +202,7 @@ func (w *watcher) fine() {
 	w.s.problems.end(keyCredentials)
 }
 
-// outcome notes how a step ended and returns how long to wait.
+// outcome records how a step ended, and returns how long to wait.
 func (w *watcher) outcome(err error) time.Duration {
 	if err == nil {
 		return 0
@@ -210,14 +210,14 @@ func (w *watcher) outcome(err error) time.Duration {
 	w.tries++
 	reason := reasonOf(err)
 	w.s.count(reason)
-	wait := min(leastWait<<min(w.tries-1, 10), mostWait)
+	wait := min(minWait<<min(w.tries-1, 10), maxWait)
 	key, text := w.what(), fmt.Sprintf("pods cannot be listed: %v", err)
 	switch code := kube.Code(err); {
 	case kube.Expired(err):
 		w.version = ""
 		return jitter(time.Second)
 	case code == http.StatusUnauthorized && w.tries == 1:
-		return leastWait // the credentials are read anew
+		return minWait // the credentials are read again
 	case code == http.StatusUnauthorized, code == http.StatusForbidden:
 		key, text = refusal(err, key)
 		wait = slowRetry

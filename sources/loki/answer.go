@@ -12,7 +12,7 @@ import (
 // pair is a name with its value: a label, or structured metadata.
 type pair struct{ name, value []byte }
 
-// entry is one line of an answer. Its memory is that of the body.
+// entry is one line of a response. Its memory belongs to the body.
 type entry struct {
 	ts     int64 // ns since 1970
 	stream int   // index
@@ -20,21 +20,21 @@ type entry struct {
 	meta   []pair // structured metadata, sorted by name
 }
 
-// series is one stream of an answer.
+// series is one stream of a response.
 type series struct {
 	labels []pair // sorted by name
-	key    []byte // of the labels: equal for equal labels
+	key    []byte // encodes the labels: equal for equal labels
 }
 
-// answer is what Loki says to one query. It is used again for the next one.
+// answer is the response to one query. Its memory is reused for the next one.
 type answer struct {
 	body    []byte
 	streams []series
-	entries []entry // in order of time; those of one time as they were written
-	// count is the number of entries that Loki sent, bad ones included.
+	entries []entry // in order of time; entries of equal time in the order received
+	// count is the number of entries that Loki sent, including bad ones.
 	count int
 	bad   int
-	// cut is the time of an entry that the body ends in; 0: none.
+	// cut is the time of an entry in which the body ends; 0: none.
 	cut     int64
 	warning string
 
@@ -49,9 +49,9 @@ func (a *answer) reset() {
 	*a = answer{body: a.body[:0], streams: a.streams[:0], entries: a.entries[:0], pairs: a.pairs[:0], key: a.key[:0]}
 }
 
-// decode reads the body. Everything that is whole is there even if it returns an
-// error, which says that the body is not whole or no answer of query_range. The
-// body is changed.
+// decode parses the body. It keeps all complete entries even if it returns an error,
+// which reports that the body is incomplete or not a response of query_range. decode
+// modifies the body.
 func (a *answer) decode() error {
 	s := &scanner{b: a.body}
 	err := s.object(func(name []byte) error {
@@ -93,7 +93,7 @@ func (a *answer) warn(s *scanner) error {
 	return err
 }
 
-// stream reads one stream. Without readable labels its entries are bad.
+// stream parses one stream. If its labels are unreadable, its entries are bad.
 func (a *answer) stream(s *scanner) error {
 	index, first, count, bad := len(a.streams), len(a.entries), a.count, a.bad
 	known := false
@@ -139,7 +139,7 @@ func appendPair(b []byte, p pair) []byte {
 	return append(b, p.value...)
 }
 
-// value reads [time, line] or [time, line, {"structuredMetadata": {...}}].
+// value parses [time, line] or [time, line, {"structuredMetadata": {...}}].
 func (a *answer) value(s *scanner, stream int) error {
 	a.count++
 	e := entry{stream: stream}
@@ -195,8 +195,8 @@ func (a *answer) element(s *scanner, e *entry, n int, ok *bool) error {
 	return s.skip()
 }
 
-// readPairs reads an object of texts, sorted by name; of a name that is there
-// twice the last value counts. ok is false if it is anything else.
+// readPairs parses an object of strings, sorted by name; the last value of a duplicate
+// name wins. ok is false if it is anything else.
 func (a *answer) readPairs(s *scanner) (pairs []pair, ok bool, err error) {
 	start := len(a.pairs)
 	ok, isObject := true, false
@@ -227,8 +227,8 @@ func (a *answer) readPairs(s *scanner) (pairs []pair, ok bool, err error) {
 	return pairs[:n:n], true, nil
 }
 
-// hash identifies an entry as Loki does: by tenant, stream, time, line and
-// structured metadata. It is the same over restarts.
+// hash identifies an entry as Loki does: by tenant, stream, time, line and structured
+// metadata. It is stable across restarts.
 func (a *answer) hash(h *xxhash.Digest, tenant string, e *entry) uint64 {
 	var n [8]byte
 	put := func(b []byte) {

@@ -14,8 +14,8 @@ import (
 	"crowsnest/test/servers"
 )
 
-// After an outage of ten minutes at 2,000 lines a second everything is read once,
-// if one line of a hundred is wanted and if all are. It says how long that took.
+// After an outage of ten minutes at 2,000 lines a second, every wanted line is read
+// once, if one in a hundred is wanted and if all are. The test logs how long that took.
 func TestE2ECatchUp(t *testing.T) {
 	l := servers.Loki(t, servers.LokiOptions{})
 	w := &lokilab.Writer{URL: l.URL}

@@ -20,31 +20,31 @@ import (
 	"crowsnest/httpconfig"
 )
 
-// Bounds of one exchange.
+// Limits of one request.
 const (
-	maxBody     = 8 << 20  // bytes of an answer
-	maxKeptBody = 2 << 20  // bytes that are kept for the next one
-	maxRefusal  = 16 << 10 // bytes of an answer that is no success
-	maxWords    = 300      // bytes of it that are shown
-	maxURL      = 2 << 10  // bytes of an address; what is longer is posted
+	maxBody     = 8 << 20  // bytes of a response
+	maxKeptBody = 2 << 20  // bytes of buffer retained for the next one
+	maxRefusal  = 16 << 10 // bytes read of an error response
+	maxWords    = 300      // bytes shown of it
+	maxURL      = 2 << 10  // bytes of a URL; longer requests use POST
 	maxWait     = time.Minute
 )
 
-// query is one request for entries from a time on and before another, the oldest
-// first.
+// query is a request for the entries of a time range, oldest first. from is
+// inclusive, to is not.
 type query struct {
 	logql    string
 	from, to int64 // ns since 1970
 	limit    int
 }
 
-// client speaks HTTP with one Loki for one tenant. It is not safe for concurrent
+// client sends requests to one Loki for one tenant. It is not safe for concurrent
 // use.
 type client struct {
 	base   string
 	tenant string
 	cfg    Config
-	http   *http.Client // made at the first request: it reads files
+	http   *http.Client // created at the first request: that reads files
 }
 
 func newClient(cfg Config, tenant string) *client {
@@ -59,7 +59,7 @@ func (c *client) open() error {
 		c.http = &http.Client{Transport: c.cfg.Transport, CheckRedirect: httpconfig.Stay}
 		return nil
 	}
-	// HTTP/2 would put the next try on the connection that just hung.
+	// HTTP/2 would send the next attempt over the connection that just hung.
 	h, err := c.cfg.HTTP.Client("loki",
 		commonconfig.WithHTTP2Disabled(), commonconfig.WithIdleConnTimeout(time.Minute), commonconfig.WithUserAgent("crowsnest"))
 	if err != nil {
@@ -75,7 +75,7 @@ func (c *client) close() {
 	}
 }
 
-// ask makes one query. What is whole of the answer is in a even if it fails.
+// ask sends one query. If it fails, a holds the complete entries of the response.
 func (c *client) ask(ctx context.Context, q query, a *answer) *failure {
 	a.reset()
 	values := url.Values{
@@ -92,8 +92,8 @@ func (c *client) ask(ctx context.Context, q query, a *answer) *failure {
 	return f
 }
 
-// listStreams returns selectors of the streams that have entries about a time,
-// at most as many as are asked for.
+// listStreams returns selectors of at most that many streams that have entries about
+// a time.
 func (c *client) listStreams(ctx context.Context, selector string, at int64, most int) ([]string, *failure) {
 	values := url.Values{
 		"match[]": {selector},
@@ -112,8 +112,8 @@ func (c *client) listStreams(ctx context.Context, selector string, at int64, mos
 	return selectors(said.Data[:min(most, len(said.Data))]), nil
 }
 
-// selectors returns what selects each of the streams, and none of the others:
-// they may have more labels.
+// selectors returns selectors that match each of the streams and none of the others,
+// which may have more labels.
 func selectors(streams []map[string]string) []string {
 	names := map[string]bool{}
 	for _, labels := range streams {
@@ -132,7 +132,7 @@ func selectors(streams []map[string]string) []string {
 	return out
 }
 
-// get reads the answer to one request into body, which is used again.
+// get reads the response to one request into body, reusing its memory.
 func (c *client) get(ctx context.Context, path string, values url.Values, body *[]byte) *failure {
 	if err := c.open(); err != nil {
 		return &failure{reason: reasonConfig, err: fmt.Errorf("http_config: %w", err)}
@@ -188,7 +188,7 @@ func (c *client) request(ctx context.Context, path string, values url.Values) (*
 	return req, nil
 }
 
-// readAll reads up to one byte above maxBody.
+// readAll reads at most one byte more than maxBody.
 func readAll(r io.Reader, b []byte) ([]byte, error) {
 	for {
 		if len(b) == cap(b) {
@@ -205,23 +205,23 @@ func readAll(r io.Reader, b []byte) ([]byte, error) {
 	}
 }
 
-// The reasons for which a request fails, as metrics and the API have them.
+// The reasons why a request fails, as in metrics and the API.
 const (
 	reasonConnection  = "connection"   // no connection, or it broke
-	reasonTimeout     = "timeout"      // no answer in time
-	reasonBroken      = "broken"       // the answer broke off
-	reasonMalformed   = "malformed"    // the answer is no answer of Loki
-	reasonTooLarge    = "too_large"    // the answer has too many bytes
+	reasonTimeout     = "timeout"      // no response in time
+	reasonBroken      = "broken"       // the response broke off
+	reasonMalformed   = "malformed"    // not a response of Loki
+	reasonTooLarge    = "too_large"    // the response has too many bytes
 	reasonRedirect    = "redirect"     // 3xx
 	reasonAuth        = "auth"         // 401, 403
 	reasonRateLimited = "rate_limited" // 429
 	reasonServerError = "server_error" // 5xx
-	reasonLimit       = "limit"        // 400: more entries than one answer may have
-	reasonRange       = "range"        // 400: too long a time, or too much in it
-	reasonQuery       = "query_length" // 400, 413, 414: the query has too many bytes
-	reasonSyntax      = "syntax"       // 400: it does not understand the query
+	reasonLimit       = "limit"        // 400: too many entries requested
+	reasonRange       = "range"        // 400: the time range is too long or contains too much
+	reasonQuery       = "query_length" // 400, 413, 414: the query is too long
+	reasonSyntax      = "syntax"       // 400: the server does not understand the query
 	reasonRefused     = "refused"      // other 4xx
-	reasonConfig      = "config"       // the client cannot be made: a TLS or secret file
+	reasonConfig      = "config"       // the client cannot be created: a TLS or secret file
 )
 
 func reasons() []string {
@@ -231,15 +231,15 @@ func reasons() []string {
 	}
 }
 
-// failure is why a request failed.
+// failure describes why a request failed.
 type failure struct {
 	reason     string
 	err        error
-	retryAfter time.Duration // 0: not said
-	allowed    int           // what the server allows, of what was too much; 0: not said
+	retryAfter time.Duration // 0: not stated
+	allowed    int           // the server's limit that was exceeded; 0: not stated
 }
 
-// unanswered is the failure when no answer came.
+// unanswered is the failure of a request without a response.
 func unanswered(err error) *failure {
 	var timeout net.Error
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || (errors.As(err, &timeout) && timeout.Timeout()) {
@@ -247,12 +247,12 @@ func unanswered(err error) *failure {
 	}
 	var broken *url.Error
 	if errors.As(err, &broken) {
-		err = broken.Err // the address is long, and said elsewhere
+		err = broken.Err // without the URL, which is long and reported elsewhere
 	}
 	return &failure{reason: reasonConnection, err: errors.New(excerpt(err.Error()))}
 }
 
-// judge reads an answer that is no success.
+// judge classifies an error response.
 func judge(resp *http.Response, said string) *failure {
 	code := resp.StatusCode
 	f := &failure{reason: reasonRefused, err: fmt.Errorf("status %d: %s", code, excerpt(said))}
@@ -272,7 +272,7 @@ func judge(resp *http.Response, said string) *failure {
 	case code == http.StatusRequestTimeout || code == http.StatusGatewayTimeout:
 		f.reason = reasonTimeout
 	case strings.Contains(said, "message larger than max") || strings.Contains(said, "message size too large"):
-		f.reason = reasonTooLarge // between the parts of Loki
+		f.reason = reasonTooLarge // between components of Loki
 	case code == http.StatusBadRequest && strings.Contains(said, "input size too long"),
 		code == http.StatusRequestEntityTooLarge || code == http.StatusRequestURITooLong:
 		f.reason, f.allowed = reasonQuery, allowed(said)
@@ -288,7 +288,7 @@ func judge(resp *http.Response, said string) *failure {
 	return f
 }
 
-// allowed reads the second number of "(6000 > 5000)".
+// allowed parses the second number of "(6000 > 5000)".
 func allowed(said string) int {
 	_, said, _ = strings.Cut(said, " > ")
 	end := strings.IndexFunc(said, func(r rune) bool { return r < '0' || r > '9' })
@@ -299,7 +299,7 @@ func allowed(said string) int {
 	return n
 }
 
-// excerpt makes one short printable line of what a peer said.
+// excerpt returns one short printable line of a peer's message.
 func excerpt(s string) string {
 	s = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "?"), func(r rune) bool { return r <= ' ' || !strconv.IsPrint(r) }), " ")
 	for n := min(len(s), maxWords); n < len(s); n-- {

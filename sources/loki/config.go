@@ -28,65 +28,63 @@ const (
 	defaultTimeout      = 10 * time.Second
 )
 
-// Ahead is how far in the future an entry may be that is read: what Loki accepts
-// by default.
+// Ahead is how far in the future an entry may be to be read: Loki's default limit for
+// ingestion.
 const Ahead = 10 * time.Minute
 
-// TenantLabel is the label that says which tenant a stream belongs to, where
-// several are read.
+// TenantLabel is the label with the tenant of a stream, if several tenants are read.
 const TenantLabel = "tenant"
 
-// ownService is the value of service_name of the streams that this program
-// writes itself.
+// ownService is the value of service_name in the streams that this program writes.
 const ownService = "crowsnest"
 
-// Config says which streams of a Loki are read.
+// Config selects the streams to read from a Loki.
 type Config struct {
 	// Name is the source's name if there are several of the kind; "" means "loki".
 	Name string `yaml:"name" bounds:"0,4096"`
 	// URL is the base address of Loki, or of the gateway in front of it.
 	URL string `yaml:"url" bounds:"0,4096" strict:"required"`
-	// HTTP is TLS, credentials and proxies, as in Prometheus' http_config.
-	// Redirects are never followed: credentials would leak over them.
+	// HTTP sets TLS, credentials and proxies, as in Prometheus' http_config.
+	// Redirects are never followed: they would leak credentials.
 	HTTP httpconfig.Config `yaml:"http_config"`
-	// Tenants are read one by one, each by a source of its own. None: no tenant is
-	// named, as with a Loki without auth_enabled. If there are several, every stream
-	// has the label tenant.
+	// Tenants are read one by one, each by a source of its own. If empty, requests
+	// name no tenant, as for a Loki without auth_enabled. If there are several,
+	// every stream has the label tenant.
 	Tenants []string `yaml:"tenants" bounds:"0,1000,4096"`
-	// Selector chooses the streams that are read, as in LogQL. Labels of Loki are
-	// what anyone says who can push: trust it no further than those.
+	// Selector selects the streams to read, as in LogQL. Anyone who can push to Loki
+	// can set its labels: trust the selector no further than those clients.
 	Selector string `yaml:"selector" bounds:"0,4096" strict:"required"`
 	// Labels renames labels of streams and of structured metadata, from the name in
-	// Loki to the name that rules use: {k8s_namespace_name: namespace}. A renamed
-	// label wins over one that has the name already, and a label of the stream wins
-	// over structured metadata.
+	// Loki to the name in rules: {k8s_namespace_name: namespace}. A renamed label
+	// takes precedence over one that already has the name, and a label of the
+	// stream over structured metadata.
 	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
-	// IgnoreLabels are left out of the identity of a stream, besides those that
-	// differ between sources anyway.
+	// IgnoreLabels are excluded from the identity of a stream, in addition to those
+	// that always differ between sources.
 	IgnoreLabels []string `yaml:"ignore_labels" bounds:"0,1000,4096"`
-	// LookBack is how old an entry may be that is read without a saved position; 0
-	// means 15 m.
+	// LookBack is the maximum age of entries that are read without a saved position;
+	// 0 means 15 m.
 	LookBack time.Duration `yaml:"look_back" bounds:"0s,1y"`
-	// Lateness is how late an entry may come to Loki before conclusions are drawn
-	// without it; 0 means 2 m.
+	// Lateness is how late an entry may reach Loki and still be considered before a
+	// conclusion; 0 means 2 m.
 	Lateness time.Duration `yaml:"lateness" bounds:"0s,1y"`
-	// FastInterval and FastOverlap say how often new entries are asked for, and how
-	// far back each time; 0 means 1 s and 10 s.
+	// FastInterval and FastOverlap set how often the source queries new entries, and
+	// how far each query reaches back; 0 means 1 s and 10 s.
 	FastInterval time.Duration `yaml:"fast_interval" bounds:"0s,1y"`
 	FastOverlap  time.Duration `yaml:"fast_overlap" bounds:"0s,1y"`
-	// SlowInterval and SlowOverlap say the same of the rounds that look for late
+	// SlowInterval and SlowOverlap are the same for the rounds that look for late
 	// entries; 0 means 15 s and 1 h. Loki accepts entries as late as half of its
 	// max_chunk_age, 1 h by default.
 	SlowInterval time.Duration `yaml:"slow_interval" bounds:"0s,1y"`
 	SlowOverlap  time.Duration `yaml:"slow_overlap" bounds:"0s,1y"`
-	// Limit is the most entries of one answer; 0 means 5000, which is Loki's default
-	// max_entries_limit_per_query. It is lowered if Loki allows less.
+	// Limit is the maximum number of entries per response; 0 means 5000, Loki's
+	// default max_entries_limit_per_query. It is reduced if Loki allows less.
 	Limit int `yaml:"limit" bounds:"0,100000"`
-	// Timeout bounds one request; 0 means 10 s.
+	// Timeout limits the duration of one request; 0 means 10 s.
 	Timeout time.Duration `yaml:"timeout" bounds:"0s,1y"`
 
 	// SelfNamespace and SelfPod name the pod that this program runs in. Its own log
-	// is never read: it tells of the lines that it matched.
+	// is never read: it contains lines that it matched.
 	SelfNamespace string `yaml:"-"`
 	SelfPod       string `yaml:"-"`
 	// Clock is time.Now; tests set another one.
@@ -95,7 +93,7 @@ type Config struct {
 	Transport http.RoundTripper `yaml:"-"`
 }
 
-// withDefaults returns c with every default filled in.
+// withDefaults returns c with defaults for omitted values.
 func (c Config) withDefaults() Config {
 	if c.Name == "" {
 		c.Name = "loki"
@@ -127,11 +125,11 @@ func (c Config) withDefaults() Config {
 
 var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
-// tenantName is what Loki takes as the name of a tenant.
+// tenantName matches the tenant names that Loki accepts.
 var tenantName = regexp.MustCompile(`^[a-zA-Z0-9!_.*'()-]{1,150}$`)
 
-// Validate returns every problem of the configuration, each with the fix. It
-// does no I/O.
+// Validate returns all errors of the configuration, each with the fix. It does no
+// I/O.
 func (c Config) Validate() error {
 	d := c.withDefaults()
 	errs := []error{
@@ -179,8 +177,8 @@ func checkURL(raw string) error {
 	return nil
 }
 
-// checkSelector wants what Loki wants; ParseSelector refuses selectors of streams
-// that have none of the labels.
+// checkSelector applies Loki's requirements; ParseSelector refuses selectors that
+// match streams without any of the labels.
 func checkSelector(text string) error {
 	if _, err := rules.ParseSelector(text); err != nil {
 		return fmt.Errorf("selector: %w", err)
@@ -226,7 +224,7 @@ func (c Config) checkLabels() error {
 	return errors.Join(errs...)
 }
 
-// streamOptions are those of every stream.
+// streamOptions returns the options of every stream.
 func (c Config) streamOptions() matcher.StreamOptions {
 	opt := matcher.StreamOptions{Format: matcher.FormatText, OfPods: true}
 	if len(c.IgnoreLabels) > 0 {

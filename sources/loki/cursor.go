@@ -9,25 +9,25 @@ import (
 const (
 	maxSpan   = int64(24 * time.Hour) // of one query
 	minSpan   = second
-	raised    = 16 // how many times the limit is raised for entries of one time
+	raised    = 16 // maximum factor by which the limit is raised for entries of one time
 	maxSplit  = 1000
-	growAfter = 8 // good answers until a lowered limit is doubled
-	// probeAfter are the good answers until it is tried whether the server allows
-	// more time.
+	growAfter = 8 // good responses until a reduced limit is doubled
+	// probeAfter is the number of good responses after which a longer time range is
+	// tried.
 	probeAfter = 1000
 
-	bigBody    = 64 << 10 // bytes that may take long
-	leastLimit = 100      // what may be asked for however slow it is
+	bigBody  = 64 << 10 // bytes that may take long
+	minLimit = 100      // smallest limit, however slow the server is
 )
 
-// cursor is one query on its way through a range of time.
+// cursor is the progress of one query through a time range.
 type cursor struct {
 	logql string
-	at    int64 // everything before is read
+	at    int64 // everything before was read
 	end   int64
 
-	// Entries of one time that fill an answer: limit is what was tried, split are
-	// the queries that are left, one for each stream.
+	// If entries of one time fill a response: limit is the limit tried, split are
+	// the remaining queries, one per stream.
 	limit int
 	split []string
 	many  bool
@@ -35,29 +35,28 @@ type cursor struct {
 
 func (c *cursor) done() bool { return c.at >= c.end }
 
-// asker reads ranges step by step, and learns from refusals how much can be
-// asked for at once. It is not safe for concurrent use.
+// asker reads ranges step by step, and learns from errors how much it can request
+// at once. It is not safe for concurrent use.
 type asker struct {
 	client *client
 	cfg    Config
 	answer answer
 
-	limit int   // entries of one answer
-	most  int   // what the server allows
-	span  int64 // time of one query
-	cap   int64 // what the server allows
-	good  int   // answers since limit was lowered
-	fine  int   // answers since cap was lowered
+	limit int   // entries per response
+	most  int   // the server's maximum of it
+	span  int64 // time range of one query
+	cap   int64 // the server's maximum of it
+	good  int   // responses since limit was reduced
+	fine  int   // responses since cap was reduced
 
-	// use is called for what was read between from and to; the answer is not kept.
+	// use is called with the entries between from and to; it must not retain them.
 	use func(a *answer, from, to int64)
-	// whole leaves out what there is of an answer that is not whole: it lacks
-	// entries in between.
+	// whole drops incomplete responses: they lack entries in between.
 	whole bool
 	// failed is called for each request that fails.
 	failed func(f *failure)
-	// lose is called for entries of a time that cannot be read, whenever they are
-	// met. logql says which.
+	// lose is called for entries of a time that cannot be read, every time they are
+	// encountered. logql selects them.
 	lose func(reason, logql string, at int64)
 }
 
@@ -65,16 +64,16 @@ func newAsker(cfg Config, tenant string) *asker {
 	return &asker{client: newClient(cfg, tenant), cfg: cfg, limit: cfg.Limit, most: raised * cfg.Limit, span: maxSpan, cap: maxSpan}
 }
 
-// Reasons for which entries cannot be read.
+// Reasons why entries cannot be read.
 const (
 	lossTies       = "ties"       // too many of one stream at one time
-	lossTooLarge   = "too_large"  // one alone is above maxBody
-	lossUnreadable = "unreadable" // Loki sends them in a form that nobody knows
+	lossTooLarge   = "too_large"  // a single entry exceeds maxBody
+	lossUnreadable = "unreadable" // Loki sends them in an unknown form
 	lossGap        = "outage"     // older than maxBehind
 )
 
-// step makes one request and moves the cursor. It never moves over entries that
-// were not used, unless it calls lose. A failure leaves it where it was.
+// step makes one request and moves the cursor. It never skips unread entries
+// without calling lose. After a failure the cursor stays where it was.
 func (r *asker) step(ctx context.Context, c *cursor) *failure {
 	if len(c.split) > 0 {
 		return r.stepSplit(ctx, c)
@@ -97,20 +96,20 @@ func (r *asker) step(ctx context.Context, c *cursor) *failure {
 		return nil
 	}
 	if last := lastBefore(a, q.to); last > c.at {
-		c.at, c.limit = last, 0 // inclusive: more may have the same time
+		c.at, c.limit = last, 0 // inclusive: more entries may have the same time
 		return nil
 	}
 	if a.bad > 0 {
 		return r.unreadable(c, q)
 	}
-	// One time fills the answer.
+	// Entries of one time fill the response.
 	if c.limit = 2 * q.limit; c.limit > r.most {
 		c.limit, c.many = 0, true
 	}
 	return nil
 }
 
-// ask makes one request and hands on what comes.
+// ask makes one request and passes the entries on.
 func (r *asker) ask(ctx context.Context, q query) *failure {
 	f := r.client.ask(ctx, q, &r.answer)
 	if f == nil || !r.whole {
@@ -122,8 +121,8 @@ func (r *asker) ask(ctx context.Context, q query) *failure {
 	return f
 }
 
-// unreadable narrows down what has too many bad entries to go on behind good
-// ones, and gives it up at last.
+// unreadable narrows the range of a response with many bad entries until it can
+// continue after good ones, and finally gives the bad ones up as lost.
 func (r *asker) unreadable(c *cursor, q query) *failure {
 	if q.to-q.from > minSpan {
 		r.span = max((q.to-q.from)/2, minSpan)
@@ -134,7 +133,7 @@ func (r *asker) unreadable(c *cursor, q query) *failure {
 	return nil
 }
 
-// lastBefore returns the time of the newest entry before end; 0: there is none.
+// lastBefore returns the time of the newest entry before end; 0: none.
 func lastBefore(a *answer, end int64) int64 {
 	for i := len(a.entries) - 1; i >= 0; i-- {
 		if a.entries[i].ts < end {
@@ -144,11 +143,11 @@ func lastBefore(a *answer, end int64) int64 {
 	return 0
 }
 
-// learn takes back what was lowered, slowly.
+// learn slowly raises what was reduced.
 func (r *asker) learn(q query, a *answer, took time.Duration) {
 	switch quick := took < r.cfg.Timeout/4; {
 	case !quick && q.limit > a.count:
-		r.narrow(q) // so that slow rounds do not hold up fast ones
+		r.narrow(q) // so that slow rounds do not delay fast ones
 	case quick && q.to-q.from >= r.span:
 		r.span = min(2*r.span, r.cap)
 	}
@@ -160,8 +159,8 @@ func (r *asker) learn(q query, a *answer, took time.Duration) {
 	}
 }
 
-// refused lowers what was too much. It returns nil if that is worth another try
-// at once.
+// refused reduces what was too much. It returns nil if the request should be repeated
+// immediately.
 func (r *asker) refused(c *cursor, q query, f *failure) *failure {
 	switch f.reason {
 	case reasonLimit:
@@ -181,10 +180,10 @@ func (r *asker) refused(c *cursor, q query, f *failure) *failure {
 		return r.tooLarge(c, q, f)
 	case reasonBroken, reasonTimeout:
 		if !r.narrow(q) || len(r.answer.body) > bigBody {
-			r.lower(max(q.limit, 2*leastLimit)) // it takes too long for the connection
+			r.lower(max(q.limit, 2*minLimit)) // the response takes too long for the connection
 		}
 	case reasonConnection, reasonServerError:
-		r.narrow(q) // the query may have been what broke it
+		r.narrow(q) // the query may have broken the connection
 	case reasonRange:
 		if r.narrow(q) {
 			r.cap, r.fine = r.span, 0
@@ -194,7 +193,7 @@ func (r *asker) refused(c *cursor, q query, f *failure) *failure {
 	return f
 }
 
-// narrow asks for less time at once; false: it is the least already.
+// narrow halves the time range of queries; false: it is already the minimum.
 func (r *asker) narrow(q query) bool {
 	r.span = max(min(r.span, q.to-q.from)/2, minSpan)
 	return q.to-q.from > minSpan
@@ -202,12 +201,12 @@ func (r *asker) narrow(q query) bool {
 
 func (r *asker) lower(limit int) { r.limit, r.good = max(1, min(r.limit, limit)/2), 0 }
 
-// tooLarge asks for fewer entries. One that is too large alone is lost.
+// tooLarge reduces the limit. A single entry that is too large is lost.
 func (r *asker) tooLarge(c *cursor, q query, f *failure) *failure {
 	a := &r.answer
 	switch {
 	case a.count == 0 && len(a.body) > 0:
-		return f // it is not the entries that are so large
+		return f // the size does not come from the entries
 	case c.limit > 0:
 		c.limit, c.many = 0, true
 	case q.limit > 1:
@@ -221,7 +220,7 @@ func (r *asker) tooLarge(c *cursor, q query, f *failure) *failure {
 	return nil
 }
 
-// splitUp asks for the streams that have entries of one time.
+// splitUp lists the streams that have entries at one time.
 func (r *asker) splitUp(ctx context.Context, c *cursor) *failure {
 	selector, pipeline := cutSelector(c.logql)
 	streams, f := r.client.listStreams(ctx, selector, c.at, maxSplit)
@@ -243,10 +242,10 @@ func (r *asker) splitUp(ctx context.Context, c *cursor) *failure {
 	return nil
 }
 
-// pass goes on behind the entries of one time.
+// pass continues after the entries of one time.
 func (c *cursor) pass() { c.at, c.limit, c.many, c.split = c.at+1, 0, false, nil }
 
-// stepSplit reads the entries of one time and stream.
+// stepSplit reads the entries of one time in one stream.
 func (r *asker) stepSplit(ctx context.Context, c *cursor) *failure {
 	q := query{logql: c.split[0], from: c.at, to: c.at + 1, limit: min(r.cfg.Limit, r.most)}
 	f := r.ask(ctx, q)
@@ -264,8 +263,8 @@ func (r *asker) stepSplit(ctx context.Context, c *cursor) *failure {
 	return nil
 }
 
-// cutSelector takes a query apart. Braces of selectors of ours stand in quotes
-// or at the ends.
+// cutSelector splits a query. Braces in our selectors occur only in quotes or at the
+// ends.
 func cutSelector(logql string) (selector, pipeline string) {
 	quoted := false
 	for i := 0; i < len(logql); i++ {
@@ -283,35 +282,35 @@ func cutSelector(logql string) (selector, pipeline string) {
 	return logql, ""
 }
 
-// place says for people where entries were lost.
-func place(logql string, at int64) string {
+// lossPlace describes where entries were lost.
+func lossPlace(logql string, at int64) string {
 	selector, _ := cutSelector(logql)
 	return time.Unix(0, at).UTC().Format(time.RFC3339Nano) + " " + excerpt(selector)
 }
 
-// pace says how long to wait after failures.
+// pace computes how long to wait after failures.
 type pace struct{ fails int }
 
-// The bounds of a wait. The longest is short, so that what an outage held back is
-// read soon after its end.
+// Limits of a wait. The longest is short, so that entries are read soon after the end
+// of an outage.
 const (
 	firstWait  = 200 * time.Millisecond
 	longestOwn = 5 * time.Second
-	slowWait   = 30 * time.Second // for what only people put right
+	slowWait   = 30 * time.Second // for failures that only an operator can fix
 )
 
-// after returns how long to wait after one more failure.
+// after returns how long to wait after another failure.
 func (p *pace) after(f *failure) time.Duration {
 	p.fails++
 	wait := min(firstWait<<min(p.fails-1, 10), longestOwn)
-	if forPeople(f.reason) {
+	if needsOperator(f.reason) {
 		wait = slowWait
 	}
 	wait = wait/2 + rand.N(wait/2+1)
 	return min(max(wait, f.retryAfter), maxWait)
 }
 
-// sleep waits; false: ctx ended.
+// sleep waits for d; false: ctx ended.
 func sleep(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil

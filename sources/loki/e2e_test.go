@@ -32,12 +32,12 @@ func duration(t *testing.T, name string, def time.Duration) time.Duration {
 	return d
 }
 
-// tenantRate is the lines a second of each tenant.
+// tenantRate is the number of lines per second and tenant.
 const tenantRate = 1000
 
-// 0 lost and 0 doubled: two tenants, connections that drop every 1, 7 and 60 s,
-// two kills of Loki, 1 % of the lines up to 5 minutes late, and every line is
-// what a rule wants. CROWSNEST_LOKI_RUN says how long; 1 minute by default.
+// No losses and no duplicates: two tenants, connections that drop every 1, 7 and 60 s,
+// two kills of Loki, 1% of the lines up to 5 minutes late, and a rule that matches every
+// line. CROWSNEST_LOKI_RUN sets the duration; the default is 1 minute.
 func TestE2ENothingLostOrDoubled(t *testing.T) {
 	run := duration(t, "CROWSNEST_LOKI_RUN", time.Minute)
 	l := servers.Loki(t, servers.LokiOptions{Auth: true})
@@ -70,7 +70,7 @@ func TestE2ENothingLostOrDoubled(t *testing.T) {
 		len(texts), run, retries, px.Cuts(), caught.Round(100*time.Millisecond), len(wrong), p.total())
 	for _, s := range all {
 		st := s.Status()
-		t.Logf("%s: %v losses %v, %d keys, proved %s behind at the end", s.Name(), counted(st.Errors), st.Losses, s.memory.n, time.Since(st.Watermark).Round(time.Second))
+		t.Logf("%s: %v losses %v, %d keys, watermark %s behind at the end", s.Name(), counted(st.Errors), st.Losses, s.memory.n, time.Since(st.Watermark).Round(time.Second))
 		require.Empty(t, st.Losses)
 	}
 	slices.Sort(wrong)
@@ -78,8 +78,8 @@ func TestE2ENothingLostOrDoubled(t *testing.T) {
 	require.Equal(t, len(texts), p.total())
 }
 
-// disturbed has lines written for every tenant while connections are cut and Loki
-// is killed. All lines are what a rule wants.
+// disturbed writes lines for every tenant while connections are cut and Loki is
+// killed. A rule matches every line.
 func disturbed(t *testing.T, l *servers.LokiServer, px *lokilab.Proxy, tenants []string, run time.Duration) (texts []string, retries int) {
 	t.Helper()
 	ctx := t.Context()
@@ -131,7 +131,7 @@ func counted(errs map[string]int64) map[string]int64 {
 	return out
 }
 
-// What the reader takes for granted of Loki.
+// The assumptions of the reader about Loki.
 func TestE2EPromises(t *testing.T) {
 	l := servers.Loki(t, servers.LokiOptions{})
 	cfg := Config{URL: l.URL, Selector: `{app=~".+"}`, LookBack: 50 * time.Minute}
@@ -184,8 +184,8 @@ func TestE2EPromises(t *testing.T) {
 	require.Len(t, p.hits, 12_006)
 }
 
-// With cache_results, Loki remembers for which times a query found nothing. We do
-// not want that.
+// With cache_results, Loki caches for which times a query found nothing. The reader
+// must avoid that.
 func TestE2EEmptyTimes(t *testing.T) {
 	l := servers.Loki(t, servers.LokiOptions{Args: []string{"-querier.cache-results=true", "-frontend.max-cache-freshness=1m"}})
 	now := time.Now().Add(-10 * time.Minute)
@@ -209,12 +209,12 @@ func TestE2EEmptyTimes(t *testing.T) {
 	require.Zero(t, got.count)
 	l.Push("", servers.Entry{Time: now.Add(-35 * time.Minute), Line: "late lease", Labels: map[string]string{"app": "late"}})
 	t.Logf("with what Loki remembers: %d of 1 entry", naive())
-	empty.logql = unlike(empty.logql, now.UnixNano())
+	empty.logql = uncached(empty.logql, now.UnixNano())
 	require.Nil(t, c.ask(t.Context(), empty, &got))
 	require.Equal(t, 1, got.count)
 }
 
-// How long Loki takes to look for the texts of all shipped rules.
+// How long Loki takes to search for the texts of all shipped rules.
 func TestE2EFilterCost(t *testing.T) {
 	l := servers.Loki(t, servers.LokiOptions{})
 	now := time.Now()

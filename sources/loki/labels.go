@@ -8,11 +8,11 @@ import (
 	"crowsnest/rules"
 )
 
-// naming turns the labels of Loki into those that rules use.
+// naming maps the labels of Loki to the labels in rules.
 type naming struct {
-	renamed []string          // names in Loki that are renamed, sorted
-	to      map[string]string // of each, the name that rules use
-	tenant  string            // "" : streams have no label of the tenant
+	renamed []string          // renamed labels, by their names in Loki, sorted
+	to      map[string]string // their names in rules
+	tenant  string            // "": streams have no tenant label
 }
 
 func newNaming(cfg Config, tenant string) naming {
@@ -23,9 +23,9 @@ func newNaming(cfg Config, tenant string) naming {
 	return n
 }
 
-// labels returns the labels of a stream. Each name takes the first of: a label
-// that is renamed to it, the label of the name, structured metadata renamed to
-// it, and structured metadata of the name if it is in wanted.
+// labels returns the labels of a stream. The value of each name is the first of: a
+// label renamed to it, the label of that name, structured metadata renamed to it, and
+// structured metadata of that name if it is in wanted.
 func (n naming) labels(stream, meta []pair, wanted map[string]bool) matcher.Labels {
 	out := make(matcher.Labels, len(stream)+1)
 	n.add(out, stream, nil)
@@ -36,10 +36,10 @@ func (n naming) labels(stream, meta []pair, wanted map[string]bool) matcher.Labe
 	return out
 }
 
-// add fills in what is missing. wanted are the names that are taken if they are
-// not renamed; nil: all. The namespace is the origin of a line, and structured
-// metadata may hold what the line itself says: it is taken from there only under a
-// name that the configuration maps to it.
+// add adds missing labels. wanted are the names accepted without a renaming; nil: all.
+// The namespace is the origin of a line, but structured metadata may hold content of
+// the line itself: add takes the namespace from metadata only under a name that the
+// configuration maps to it.
 func (n naming) add(out matcher.Labels, from []pair, wanted map[string]bool) {
 	for _, name := range n.renamed {
 		if v := find(from, name); len(v) > 0 && out[n.to[name]] == "" {
@@ -54,7 +54,7 @@ func (n naming) add(out matcher.Labels, from []pair, wanted map[string]bool) {
 	}
 }
 
-// useful tells whether structured metadata of this name can become a label.
+// useful reports whether structured metadata of this name can become a label.
 func (n naming) useful(name []byte, wanted map[string]bool) bool {
 	_, renamed := n.to[string(name)]
 	return renamed || wanted[string(name)] && string(name) != "namespace"
@@ -69,8 +69,8 @@ func find(pairs []pair, name string) []byte {
 	return nil
 }
 
-// provider returns the label of Loki that wins for a name that rules use. ""
-// means that no label of streams has a say.
+// provider returns the label in Loki that provides a name in rules. "" means that no
+// label of streams determines it.
 func (n naming) provider(name string) string {
 	for _, from := range n.renamed {
 		if n.to[from] == name {
@@ -83,7 +83,7 @@ func (n naming) provider(name string) string {
 	return name
 }
 
-// known returns the labels that every stream has by the configured selector.
+// known returns the labels that every stream has because of the configured selector.
 func (n naming) known(sel rules.Selector) matcher.Labels {
 	stated := map[string]string{}
 	for _, m := range sel.Matchers() {

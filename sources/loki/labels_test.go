@@ -69,7 +69,7 @@ func TestServes(t *testing.T) {
 	f(c, `{cluster="b"}`, true) // other may say so
 }
 
-// Tenants are sources of their own: one that is away holds up nobody else.
+// Tenants are separate sources: one that is down does not delay the others.
 func TestTenants(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := fakeloki.New()
@@ -96,8 +96,8 @@ func TestTenants(t *testing.T) {
 		require.Equal(t, 1, p.total())
 		require.True(t, all[0].Status().Up)
 		require.Contains(t, all[1].Status().Error, "401")
-		require.WithinDuration(t, time.Now(), p.proved["loki-a"], 10*time.Second)
-		require.Zero(t, p.proved["loki-b"])
+		require.WithinDuration(t, time.Now(), p.watermark["loki-a"], 10*time.Second)
+		require.Zero(t, p.watermark["loki-b"])
 		cancel()
 		require.NoError(t, errors.Join(<-done, <-done))
 		require.Equal(t, "app=a,tenant=a", p.lines[0].stream)
@@ -105,8 +105,8 @@ func TestTenants(t *testing.T) {
 	})
 }
 
-// Structured metadata tells entries apart, and can provide labels that the
-// stream lacks.
+// Structured metadata distinguishes entries, and can provide labels that the stream
+// lacks.
 func TestMetadata(t *testing.T) {
 	inBubble(t, func(c *Config) { c.Labels = map[string]string{"k8s_pod_name": "pod"} }, func(b *bench) {
 		b.sink.swap(pack(t, `- {alert: R, from: '{app="a", pod=~"p.*"}', match: bad, by: [pod, zone], severity: warning}`))
@@ -138,7 +138,7 @@ func TestMetadata(t *testing.T) {
 	})
 }
 
-// What this program writes is never read.
+// Lines that this program writes are never read.
 func TestOwnStreams(t *testing.T) {
 	inBubble(t, func(c *Config) {
 		c.SelfNamespace, c.SelfPod = "monitoring", "crowsnest-0"

@@ -12,7 +12,7 @@ import (
 	"crowsnest/test/fakeloki"
 )
 
-// many stores n lines of one time in so many streams, and returns their texts.
+// many stores n lines of one time in several streams, and returns their texts.
 func (b *bench) many(n, streams int, at time.Time) []string {
 	var texts []string
 	var all []fakeloki.Entry
@@ -29,7 +29,7 @@ func (b *bench) many(n, streams int, at time.Time) []string {
 	return texts
 }
 
-// Pages end in the middle of lines of one time, and one time fills many pages.
+// Pages end between lines of equal time, and lines of equal time fill many pages.
 func TestTies(t *testing.T) {
 	f := func(most, n, streams int, lost int64) {
 		t.Helper()
@@ -69,7 +69,7 @@ func TestTies(t *testing.T) {
 	f(5000, 1000, 1, 1) // above all that is tried
 }
 
-// Loki allows less than is asked for, or does so later.
+// Loki allows fewer entries than requested, from the start or later.
 func TestServerLimits(t *testing.T) {
 	f := func(limit func(l *fakeloki.Loki), reason string) {
 		t.Helper()
@@ -98,8 +98,8 @@ func TestServerLimits(t *testing.T) {
 	f(func(l *fakeloki.Loki) { l.MaxRange = time.Minute }, reasonRange)
 }
 
-// A page above the bound is read in smaller ones; a line above it is lost, and
-// said to be.
+// A page above the limit is read in smaller ones; a single line above it is lost and
+// reported.
 func TestLargeLines(t *testing.T) {
 	inBubble(t, func(c *Config) { c.Limit = 8 }, func(b *bench) {
 		b.wait(10 * time.Second)
@@ -125,7 +125,7 @@ func TestLargeLines(t *testing.T) {
 	})
 }
 
-// Bad entries cost only themselves, unless there are nothing else.
+// Bad entries affect only themselves, unless there are no others.
 func TestBadEntries(t *testing.T) {
 	inBubble(t, func(c *Config) { c.Limit = 10 }, func(b *bench) {
 		b.loki.Mangle(func(body []byte) []byte {
@@ -153,8 +153,8 @@ func TestBadEntries(t *testing.T) {
 	})
 }
 
-// The memory is bounded. A flood that it cannot hold shortens how late a line may
-// be; nothing is handed on twice, and what is in time is not lost.
+// The memory is bounded. A flood beyond it reduces how late a line may be; nothing is
+// passed on twice, and lines in time are not lost.
 func TestFullMemory(t *testing.T) {
 	inBubble(t, nil, func(b *bench) {
 		b.src.mu.Lock()
@@ -187,7 +187,7 @@ func TestFullMemory(t *testing.T) {
 	})
 }
 
-// Lines of the future cannot push out what happens now.
+// Lines of the future do not displace those of the present.
 func TestFloodOfTheFuture(t *testing.T) {
 	inBubble(t, nil, func(b *bench) {
 		b.src.mu.Lock()
@@ -232,7 +232,7 @@ func TestClockSteps(t *testing.T) {
 			b.wait(20 * time.Minute)
 			push(20)
 			skew.Store(int64(step))
-			// The lines carry the time of the machines that write them.
+			// The lines have the timestamps of the machines that write them.
 			for range 30 {
 				texts = append(texts, fmt.Sprint("bad ", len(texts)))
 				b.loki.Push(fakeloki.Entry{Labels: labelsA, Time: time.Now().Add(step), Line: texts[len(texts)-1]})

@@ -7,18 +7,18 @@ import (
 	"crowsnest/matcher"
 )
 
-// Further things that are counted, beside failures of requests.
+// Counters besides failures of requests.
 const (
-	late10s    = "late_10s" // entries that came at least so late
+	late10s    = "late_10s" // entries at least this late
 	late1m     = "late_1m"
 	late5m     = "late_5m"
-	errEntry   = "bad_entry"   // in a form that nobody knows, or of a time that was not asked for
-	errMemory  = "memory_full" // later entries than those in the memory are not seen
-	errClock   = "clock"       // it was set back
-	errWarning = "warning"     // Loki says that an answer may lack something
+	errEntry   = "bad_entry"   // in an unknown form, or outside of the requested range
+	errMemory  = "memory_full" // entries later than the memory reaches are missed
+	errClock   = "clock"       // the clock was set back
+	errWarning = "warning"     // Loki warns that a response may be incomplete
 )
 
-// use hands on what is new of an answer, in order of time.
+// use passes on the new entries of a response, in order of time.
 func (s *Source) use(a *answer, from, to int64) {
 	bad := a.bad
 	s.byIndex = append(s.byIndex[:0], make([]*stream, len(a.streams))...)
@@ -35,7 +35,7 @@ func (s *Source) use(a *answer, from, to int64) {
 		if s.memory.has(e.ts, key) {
 			continue
 		}
-		if st := s.stream(a, e); !st.own {
+		if st := s.stream(a, e); !st.selfWritten {
 			s.take(st, e, key)
 		}
 	}
@@ -48,7 +48,7 @@ func (s *Source) use(a *answer, from, to int64) {
 	}
 }
 
-// take hands one entry to the pipeline. It is remembered within the same cut.
+// take passes one entry to the pipeline, and remembers it under the same lock.
 func (s *Source) take(st *stream, e *entry, key uint64) {
 	text := bytes.TrimSuffix(e.line, []byte("\n"))
 	at := time.Unix(0, e.ts).UTC()
@@ -72,7 +72,7 @@ func (s *Source) take(st *stream, e *entry, key uint64) {
 	})
 }
 
-// late says how late an entry is at least: it was not there when its time was
+// late returns the minimum lateness of an entry: it was missing when its time was
 // read before.
 func (s *Source) late(ts int64) string {
 	switch by := time.Duration(s.reading.known - ts); {
@@ -86,7 +86,7 @@ func (s *Source) late(ts int64) string {
 	return late5m
 }
 
-// stream returns the stream of an entry as rules see it.
+// stream returns the stream of an entry as seen by rules.
 func (s *Source) stream(a *answer, e *entry) *stream {
 	meta := 0
 	for _, p := range e.meta {
@@ -101,7 +101,7 @@ func (s *Source) stream(a *answer, e *entry) *stream {
 	}
 	s.metaKey = append(s.metaKey[:0], a.streams[e.stream].key...)
 	if meta > 0 {
-		s.metaKey = append(s.metaKey, 0) // no name of a label is empty
+		s.metaKey = append(s.metaKey, 0) // label names are never empty
 		for _, p := range e.meta {
 			if s.planner.naming.useful(p.name, s.plan.wanted) {
 				s.metaKey = appendPair(s.metaKey, p)
@@ -115,7 +115,7 @@ func (s *Source) stream(a *answer, e *entry) *stream {
 	return st
 }
 
-// known returns the stream of metaKey.
+// known returns the stream for metaKey.
 func (s *Source) known(a *answer, e *entry) *stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,7 +123,7 @@ func (s *Source) known(a *answer, e *entry) *stream {
 		return st
 	}
 	labels := s.planner.naming.labels(a.streams[e.stream].labels, e.meta, s.plan.wanted)
-	st := &stream{s: matcher.NewStream(labels, s.options), own: s.own(labels)}
+	st := &stream{s: matcher.NewStream(labels, s.options), selfWritten: s.selfWritten(labels)}
 	for _, r := range s.used.Rules {
 		if s.used.Reads(r, st.s.Labels(), false) {
 			st.rules++
@@ -133,9 +133,9 @@ func (s *Source) known(a *answer, e *entry) *stream {
 	return st
 }
 
-// own tells whether this program wrote a stream: its own log, or what a sink of
-// it wrote.
-func (s *Source) own(l matcher.Labels) bool {
+// selfWritten reports whether this program wrote a stream: its own log, or the output
+// of its sinks.
+func (s *Source) selfWritten(l matcher.Labels) bool {
 	return l["service_name"] == ownService || s.cfg.SelfPod != "" && l["pod"] == s.cfg.SelfPod &&
 		(s.cfg.SelfNamespace == "" || l["namespace"] == s.cfg.SelfNamespace)
 }

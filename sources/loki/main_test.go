@@ -23,33 +23,33 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// line is one line that a pipeline was handed.
+// line is one line that a pipeline received.
 type line struct {
 	stream string
 	at     time.Time
 	text   string
 }
 
-// sink is a pipeline that counts what it is handed.
+// sink is a pipeline that counts what it receives.
 type sink struct {
 	sources.Pipeline
 	cut sync.RWMutex
 
-	mu     sync.Mutex
-	set    *rules.Set
-	prog   *matcher.Program
-	count  map[string]int // by text
-	lines  []line
-	hits   []matcher.Hit
-	proved map[string]time.Time
-	proofs int
-	marks  int
-	users  []*Source
-	quiet  bool // only counts
+	mu        sync.Mutex
+	set       *rules.Set
+	prog      *matcher.Program
+	count     map[string]int // by text
+	lines     []line
+	hits      []matcher.Hit
+	watermark map[string]time.Time
+	proofs    int
+	marks     int
+	users     []*Source
+	quiet     bool // only counts
 }
 
 func newSink(set *rules.Set) *sink {
-	p := &sink{count: map[string]int{}, proved: map[string]time.Time{}}
+	p := &sink{count: map[string]int{}, watermark: map[string]time.Time{}}
 	p.swap(set)
 	return p
 }
@@ -98,11 +98,11 @@ func (p *sink) Ingest(find func(*rules.Set) []matcher.Hit, commit func()) {
 func (p *sink) AdvanceWatermark(source string, t time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.proved[source] = t
+	p.watermark[source] = t
 	p.proofs++
 }
 
-// snapshot copies what outlives a kill, as the daemon does.
+// snapshot copies what survives a kill, as the daemon does.
 func (p *sink) snapshot(s *Source) (count map[string]int, pos json.RawMessage) {
 	p.cut.Lock()
 	defer p.cut.Unlock()
@@ -117,8 +117,7 @@ func labelText(l matcher.Labels) string {
 	return strings.Join(out, ",")
 }
 
-// counted tells how often each of the texts was handed on, as text: those that
-// were not once.
+// counted returns the texts that did not arrive exactly once, with their counts.
 func (p *sink) wrong(texts []string) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -141,7 +140,7 @@ func (p *sink) total() int {
 	return n
 }
 
-// pack makes rules of a pack's text.
+// pack builds the rules of a pack.
 func pack(t testing.TB, yaml string) *rules.Set {
 	t.Helper()
 	doc, problems := rules.Parse(rules.File{Name: "test.yaml", Data: []byte("pack: {name: test}\nrules:\n" + yaml)})
@@ -157,7 +156,7 @@ func rule(t testing.TB, name, text string) *rules.Set {
 	return pack(t, fmt.Sprintf("- {alert: %s, from: '{app=\"a\"}', match: %q, severity: warning}\n", name, text))
 }
 
-// bench is a source in front of a fake Loki, in virtual time.
+// bench is a source with a fake Loki, in virtual time.
 type bench struct {
 	t    *testing.T
 	loki *fakeloki.Loki
@@ -170,13 +169,13 @@ func config(l *fakeloki.Loki) Config {
 	return Config{URL: "http://loki:3100", Selector: `{app=~".+"}`, Transport: l.Transport()}
 }
 
-// inBubble runs f with a running source whose rules want lines with "bad".
+// inBubble runs f with a running source whose rules match lines with "bad".
 func inBubble(t *testing.T, change func(c *Config), f func(b *bench)) {
 	t.Helper()
 	inLoki(t, func(*fakeloki.Loki) {}, change, f)
 }
 
-// inLoki does so with a Loki that is set up first.
+// inLoki does the same with a Loki that setup prepares.
 func inLoki(t *testing.T, setUp func(l *fakeloki.Loki), change func(c *Config), f func(b *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -208,7 +207,7 @@ func (b *bench) start(cfg Config, pos json.RawMessage) {
 	})
 }
 
-// wait lets virtual time pass.
+// wait advances virtual time.
 func (b *bench) wait(d time.Duration) {
 	t := time.NewTimer(d)
 	<-t.C

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Bounds of the memory, in keys. One takes about 20 bytes while running and 8
-// in the saved state.
+// Limits of the memory, in keys. A key takes about 20 bytes in memory and 8 in the
+// saved state.
 const (
 	maxKeys      = 1 << 20
 	maxSavedKeys = 1 << 17
@@ -17,10 +17,10 @@ const (
 
 const second = int64(1e9)
 
-// memory knows the entries that were handed on, by hash. Nothing before its
-// floor may be read, and everything behind it that was handed on is in it: so an
-// entry is handed on once, whatever is read again. Keys lie in buckets of one
-// second of the entries' own time, which tells in which bucket to look.
+// memory holds the hashes of the entries that were passed on. Nothing before its
+// floor is read, and it contains everything after the floor that was passed on: so
+// each entry is passed on once, however often it is read. Keys are in buckets by
+// the second of the entries' timestamps.
 //
 // It is not safe for concurrent use.
 type memory struct {
@@ -28,7 +28,7 @@ type memory struct {
 	floor   int64 // ns since 1970
 	buckets map[int64]map[uint64]struct{}
 	n       int
-	forgot  int64 // keys that were dropped although they may be read again
+	forgot  int64 // keys dropped although their entries may be read again
 }
 
 func newMemory(floor int64, most int) *memory {
@@ -61,7 +61,7 @@ func (m *memory) add(ts int64, key uint64) {
 	m.n += len(b) - before
 }
 
-// raise moves the floor, never back, and drops what is before it.
+// raise moves the floor forward, and drops the keys before it.
 func (m *memory) raise(floor int64) {
 	if floor <= m.floor {
 		return
@@ -79,10 +79,10 @@ func (m *memory) drop(at int64) {
 	delete(m.buckets, at)
 }
 
-// fit drops keys until the bound holds: the oldest ones, and raises the floor,
-// as long as that leaves what begins with protect; then those that are farthest
-// in the future, and those are handed on again when they are read again. It
-// tells whether it dropped anything.
+// fit drops keys until the limit holds. It first drops the oldest and raises the
+// floor, as long as that keeps everything from protect on. Then it drops those
+// farthest in the future; their entries are passed on again when read again. fit
+// reports whether it dropped anything.
 func (m *memory) fit(protect int64) bool {
 	if m.n <= m.max {
 		return false
@@ -103,7 +103,7 @@ func (m *memory) fit(protect int64) bool {
 	return true
 }
 
-// since counts the keys of entries from a time on, to the second.
+// since counts the keys of entries from a time on, with a resolution of one second.
 func (m *memory) since(ts int64) int {
 	n := 0
 	for at, b := range m.buckets {
@@ -114,9 +114,9 @@ func (m *memory) since(ts int64) int {
 	return n
 }
 
-// export writes the newest keys, at most as many as are given, and returns the
-// floor that belongs to them. A floor above protect would skip entries that were
-// not read yet: then keys are left out and the floor stays at protect.
+// export encodes the newest keys, at most that many, and returns the floor that
+// belongs to them. A floor above protect would skip unread entries: export then omits
+// keys and returns protect.
 func (m *memory) export(most int, protect int64) (keys []byte, floor int64) {
 	floor = m.floor
 	order := slices.Sorted(maps.Keys(m.buckets))
@@ -143,7 +143,7 @@ func (m *memory) export(most int, protect int64) (keys []byte, floor int64) {
 
 var errKeys = errors.New("the keys of read entries are damaged")
 
-// load reads what export wrote into an empty memory.
+// load decodes the result of export into an empty memory.
 func (m *memory) load(keys []byte) error {
 	at := int64(0)
 	for len(keys) > 0 {

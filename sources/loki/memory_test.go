@@ -26,7 +26,7 @@ func TestMemory(t *testing.T) {
 	require.Equal(t, 11*second+500, m.floor)
 	require.False(t, m.fit(0))
 
-	// Beyond the bound the oldest go first, if they may.
+	// Beyond the limit the oldest are dropped first, if permitted.
 	m.add(20*second, 3)
 	m.add(21*second, 4)
 	m.add(22*second, 5)

@@ -13,40 +13,40 @@ import (
 	"crowsnest/rules"
 )
 
-// Bounds of what is asked for.
+// Limits of queries.
 const (
-	maxQuery    = 64 << 10 // bytes of a query; Loki takes 128 KiB, before 2.9 5 KiB
+	maxQuery    = 64 << 10 // bytes of a query; Loki accepts 128 KiB, before 2.9 only 5 KiB
 	minQuery    = 1 << 10
 	maxQueries  = 8
-	maxSelected = 4 << 10 // bytes of the conditions on one label
-	minText     = 3       // bytes of a text that is worth looking for
+	maxSelected = 4 << 10 // bytes of the conditions for one label
+	minText     = 3       // bytes of a text worth filtering for
 )
 
-// plan is what has to be asked for so that every line comes that the rules in
-// force can match. It is immutable.
+// plan is the set of queries that return every line that the active rules can match.
+// It is immutable.
 type plan struct {
 	queries []string
-	// wanted are the names that structured metadata may provide as labels.
+	// wanted are the labels that structured metadata may provide.
 	wanted map[string]bool
-	// everyLine are the rules for which every line of their streams is read.
+	// everyLine are the rules that require every line of their streams.
 	everyLine []string
-	// dropped tells that the filter was too long for the server.
+	// dropped reports that the filter was too long for the server.
 	dropped bool
 }
 
-// planner makes plans. It is immutable.
+// planner creates plans. It is immutable.
 type planner struct {
 	selector rules.Selector
 	naming   naming
 }
 
-// serves tells whether a stream that is read can satisfy the selector of a rule.
+// serves reports whether a stream of this source can satisfy the selector of a rule.
 func (p planner) serves(from rules.Selector) bool {
 	return from.Matches(p.naming.known(p.selector), true)
 }
 
-// make makes the plan for a set of rules with queries of at most so many bytes.
-// Without a filter everything that the configured selector chooses is asked for.
+// make creates the plan for a set of rules, with queries of at most that many bytes.
+// Without a filter it queries everything that the configured selector matches.
 func (p planner) make(set *rules.Set, most int, filter bool) plan {
 	out := plan{wanted: map[string]bool{}}
 	var some, every []*rules.Rule
@@ -102,7 +102,7 @@ func (p planner) filtered(of []*rules.Rule, texts []text, most int) []string {
 	room := most - len(p.query(of, "")) - len(` |~ ""`)
 	for _, t := range texts {
 		e := t.expr()
-		n := len(strconv.Quote(e)) - 1 // with a bar, without its quotes
+		n := len(strconv.Quote(e)) - 1 // plus a bar, minus the quotes
 		if size+n > room {
 			flush()
 		}
@@ -112,7 +112,7 @@ func (p planner) filtered(of []*rules.Rule, texts []text, most int) []string {
 	return out
 }
 
-// query renders the query for streams of these rules; nil: of any rule.
+// query renders the query for the streams of these rules; nil: of any rule.
 func (p planner) query(of []*rules.Rule, filter string) string {
 	var parts []string
 	for _, m := range p.selector.Matchers() {
@@ -129,12 +129,11 @@ func (p planner) query(of []*rules.Rule, filter string) string {
 	return q
 }
 
-// condition is what a label of streams must be like.
+// condition is what a label of streams must match.
 type condition struct{ name, expr string }
 
-// conditions returns what holds for all streams that one of the rules can
-// select. A stream without the label passes: structured metadata may provide
-// it.
+// conditions returns what holds for all streams that one of the rules can select. A
+// stream without the label passes: structured metadata may provide it.
 func (p planner) conditions(of []*rules.Rule) []condition {
 	exprs := map[string][]string{}
 	count := map[string]int{}
@@ -158,8 +157,8 @@ func (p planner) conditions(of []*rules.Rule) []condition {
 	return out
 }
 
-// wantedValues returns an expression of the values that a selector allows, for
-// each label of which it says that.
+// wantedValues returns, for each label that a selector restricts, an expression of the
+// allowed values.
 func wantedValues(from rules.Selector) map[string]string {
 	out := map[string]string{}
 	for _, m := range from.Matchers() {
@@ -174,15 +173,15 @@ func wantedValues(from rules.Selector) map[string]string {
 	return out
 }
 
-// text is something that a line contains.
+// text is a text that a line contains.
 type text struct {
 	text string
 	fold bool // in lower case; ASCII letters match in any case
 }
 
-// expr is an expression of the text. The group around it keeps Loki's parser
-// from pulling common beginnings out, so that Loki looks for each text by itself
-// and runs no expression.
+// expr returns an expression for the text. The group around it keeps Loki's parser
+// from factoring out common prefixes, so that Loki searches for each text separately
+// and runs no regular expression.
 func (t text) expr() string {
 	if t.fold {
 		return "((?i)" + regexp.QuoteMeta(t.text) + ")"
@@ -190,8 +189,8 @@ func (t text) expr() string {
 	return "(" + regexp.QuoteMeta(t.text) + ")"
 }
 
-// textsOf returns texts of which each line that the rule can match contains one,
-// or false if there are none.
+// textsOf returns texts of which every line that the rule can match contains one, or
+// false if there are none.
 func textsOf(r *rules.Rule) (out []text, ok bool) {
 	parts := matcher.Texts(r)
 	for _, part := range parts {
@@ -205,15 +204,15 @@ func textsOf(r *rules.Rule) (out []text, ok bool) {
 			out = append(out, text{s, part.FoldCase[i]})
 		}
 		if part.Escaped {
-			out = append(out, text{text: `\u00`}) // JSON hides a letter
+			out = append(out, text{text: `\u00`}) // JSON may escape a letter
 		}
 	}
-	// The matcher leaves NUL bytes out before it looks for texts.
+	// The matcher removes NUL bytes before it searches for texts.
 	return append(out, text{text: "\x00"}), len(parts) > 0
 }
 
-// readable returns the longest piece without bytes that JSON cannot carry: Loki
-// has them where the answer has a replacement.
+// readable returns the longest part without bytes that JSON cannot carry: Loki stores
+// them, but its response contains a replacement.
 func readable(s string) string {
 	if utf8.ValidString(s) && !strings.ContainsRune(s, utf8.RuneError) {
 		return s
@@ -227,7 +226,7 @@ func readable(s string) string {
 	return best
 }
 
-// reduce sorts the texts and leaves out those that contain another one.
+// reduce sorts the texts and omits those that contain another one.
 func reduce(texts []text) []text {
 	slices.SortFunc(texts, func(a, b text) int {
 		return cmp.Or(cmp.Compare(len(a.text), len(b.text)), cmp.Compare(a.text, b.text), boolInt(b.fold)-boolInt(a.fold))
@@ -241,13 +240,13 @@ func reduce(texts []text) []text {
 	return out
 }
 
-// covers tells whether a line that contains other contains t, too.
+// covers reports whether every line that contains other also contains t.
 func (t text) covers(other text) bool {
 	switch {
 	case t.fold:
 		return strings.Contains(asciiLower(other.text), t.text)
 	case other.fold:
-		return false // it comes in any case
+		return false // it matches in any case
 	}
 	return strings.Contains(other.text, t.text)
 }

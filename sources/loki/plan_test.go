@@ -39,16 +39,16 @@ func TestPlan(t *testing.T) {
 		`{cluster="x", service_name!="crowsnest", container=~"syncer|"} |~ "(\x00)|((?i)etcd out)|((?i)etcd down)"`)
 	f(`{cluster="x"}`, "- "+one+`match: {field: {Cluster: seldom}}}`,
 		`{cluster="x", service_name!="crowsnest", container=~"syncer|"} |~ "(\x00)|(\\\\u00)|(seldom)"`)
-	// A rule without a text: its streams are read whole, the others are not.
+	// A rule without a text: its streams are read completely, the others are not.
 	f(`{cluster="x"}`, "- "+one+`match: {regex: '\d+'}}`+"\n- {alert: B, from: '{namespace=~\"a|b\"}', severity: info, match: lease lost}\n",
 		`{cluster="x", service_name!="crowsnest", container=~"syncer|"}`,
 		`{cluster="x", service_name!="crowsnest", k8s_namespace_name=~"(?:a|b)|"} |~ "(\x00)|(lease lost)"`)
-	// What one rule says nothing of cannot be demanded.
+	// A condition that one rule lacks cannot be required.
 	f(`{cluster="x"}`, "- "+one+"match: lease lost}\n"+`- {alert: B, from: '{namespace="a", container!="x"}', severity: info, match: lease gone}`,
 		`{cluster="x", service_name!="crowsnest"} |~ "(\x00)|(lease gone)|(lease lost)"`)
 	f(`{cluster="x"}`, "- "+one+"match: lease lost}\n"+`- {alert: B, from: '{container="a.b", namespace!="x"}', severity: info, match: lease lost now}`,
 		`{cluster="x", service_name!="crowsnest", container=~"syncer|a\\.b|"} |~ "(\x00)|(lease lost)"`)
-	// Rules of other streams, or that are off, need nothing.
+	// Rules for other streams, or that are off, need nothing.
 	f(`{container="other"}`, "- "+one+"match: lease lost}\n")
 	f(`{cluster="x"}`, "- "+one+"match: lease lost, enabled: false}\n")
 	f(`{cluster="x"}`, "- "+one+"match: lease lost, enabled: silent}\n", `{cluster="x", service_name!="crowsnest", container=~"syncer|"} |~ "(\x00)|(lease lost)"`)
@@ -106,8 +106,8 @@ func TestReadable(t *testing.T) {
 	f("\xff", "")
 }
 
-// Every rule of the shipped packs and of the language: each line of its tests
-// that it matches is among those that are asked for, and gives the same hits.
+// For every rule of the shipped packs and of the language: the plan's queries return
+// each line of its tests that it matches, and the line has the same hits.
 func TestFilterIsSound(t *testing.T) {
 	files, problems := rules.ReadPaths([]string{"../../rules/packs", "../../testdata/language"})
 	require.Empty(t, problems.Errors())
@@ -158,7 +158,7 @@ func soundFor(t *testing.T, set *rules.Set) int {
 	return len(want)
 }
 
-// variants are ways in which a line may come.
+// variants are forms in which a line may arrive.
 func variants(line string) []string {
 	return []string{line, line[:len(line)/2] + "\x00" + line[len(line)/2:], strings.ReplaceAll(line, "e", `\u0065`)}
 }
@@ -175,7 +175,7 @@ func merge(a, b map[string]string) map[string]string {
 	return out
 }
 
-// hitsThrough asks for what the plan says, and matches that.
+// hitsThrough runs the queries of the plan, and matches the result.
 func hitsThrough(t *testing.T, cfg Config, prog *matcher.Program, set *rules.Set, end time.Time) []string {
 	t.Helper()
 	s := newSource(cfg.withDefaults(), "loki", "")
@@ -204,8 +204,7 @@ func hitsThrough(t *testing.T, cfg Config, prog *matcher.Program, set *rules.Set
 	return out
 }
 
-// A new rule sees what comes from then on and what came of late; rules that stay
-// see nothing twice.
+// A new rule sees new and late lines; unchanged rules see nothing twice.
 func TestReload(t *testing.T) {
 	inBubble(t, nil, func(b *bench) {
 		var bad, worse []string
@@ -273,7 +272,7 @@ func TestWarnings(t *testing.T) {
 	for i := range 200 {
 		fmt.Fprintf(&many, "- {alert: R%d, from: '{app=\"a\"}', match: \"bad %03d\", severity: warning}\n", i, i)
 	}
-	// Loki says what it allows.
+	// Loki states what it allows.
 	inLoki(t, func(l *fakeloki.Loki) { l.MaxQuery = 2000 }, nil, func(b *bench) {
 		b.sink.swap(pack(t, many.String()))
 		var texts []string
@@ -288,7 +287,7 @@ func TestWarnings(t *testing.T) {
 		require.Empty(t, b.src.Status().Error)
 		require.EqualValues(t, 1, b.src.Status().Errors[reasonQuery])
 	})
-	// It does not know the filter.
+	// Loki does not know the filter.
 	inBubble(t, nil, func(b *bench) {
 		b.wait(time.Second)
 		b.loki.Set(fakeloki.Status(400, "parse error at line 1, col 5: syntax error: unexpected |~"))

@@ -11,14 +11,14 @@ import (
 	"crowsnest/rules"
 )
 
-// maxTries is how often ReadRange tries a request.
+// maxTries is how often ReadRange attempts a request.
 const maxTries = 6
 
-// Range is what ReadRange reads.
+// Range is the input of ReadRange.
 type Range struct {
 	// From is inclusive, To is not.
 	From, To time.Time
-	// Rules leaves out lines that none of them can match, as far as Loki can tell;
+	// Rules omits lines that none of them can match, as far as Loki can filter;
 	// nil: all lines of the configured selector are read.
 	Rules *rules.Set
 	// Lost is called for entries that cannot be read, with a reason and a place.
@@ -26,14 +26,13 @@ type Range struct {
 	Lost func(reason, where string)
 }
 
-// ReadRange reads a range of time once and hands its lines to f, each once,
-// tenant by tenant and within a tenant in order of time. It needs of cfg what says
-// what is read and how: url, http_config, tenants, selector, labels, limit,
-// timeout. Lines of equal labels have the same stream. The text of a record is
-// valid during the call.
+// ReadRange reads a time range and passes each line to f once, tenant by tenant and,
+// within a tenant, in order of time. It uses from cfg: url, http_config, tenants,
+// selector, labels, limit, timeout. Lines with equal labels have the same stream. The
+// text of a record is valid during the call.
 //
-// A request that fails is tried again a few times. ReadRange returns the first
-// error of f, the error of the last try, or that of ctx.
+// A failed request is repeated a few times. ReadRange returns the first error of f,
+// the error of the last attempt, or that of ctx.
 func ReadRange(ctx context.Context, cfg Config, rg Range, f func(s *matcher.Stream, rec matcher.Record) error) error {
 	if err := cfg.Validate(); err != nil {
 		return err
@@ -54,7 +53,7 @@ func ReadRange(ctx context.Context, cfg Config, rg Range, f func(s *matcher.Stre
 // once is a range that is read once.
 type once struct {
 	src    *Source // for its streams
-	memory *memory // of the time at which an answer ended
+	memory *memory // of the last timestamp of a response
 	give   func(s *matcher.Stream, rec matcher.Record) error
 	hash   xxhash.Digest
 	err    error
@@ -68,7 +67,7 @@ func readTenant(ctx context.Context, cfg Config, tenant string, rg Range, give f
 	src.asker.failed = func(*failure) {}
 	src.asker.lose = func(reason, logql string, at int64) {
 		if rg.Lost != nil {
-			rg.Lost(reason, place(logql, at))
+			rg.Lost(reason, lossPlace(logql, at))
 		}
 	}
 	src.used = rg.Rules
@@ -79,10 +78,10 @@ func readTenant(ctx context.Context, cfg Config, tenant string, rg Range, give f
 	if rg.Rules != nil && len(src.plan.queries) == 0 {
 		return nil // nothing can match
 	}
-	if len(src.plan.queries) != 1 { // several would come one after the other
+	if len(src.plan.queries) != 1 { // several would run one after the other
 		src.plan.queries = []string{src.planner.query(nil, "")}
 	}
-	c := cursor{logql: unlike(src.plan.queries[0], cfg.Clock().UnixNano()), at: rg.From.UnixNano(), end: rg.To.UnixNano()}
+	c := cursor{logql: uncached(src.plan.queries[0], cfg.Clock().UnixNano()), at: rg.From.UnixNano(), end: rg.To.UnixNano()}
 	var p pace
 	for !c.done() {
 		fail := src.asker.step(ctx, &c)
@@ -95,7 +94,7 @@ func readTenant(ctx context.Context, cfg Config, tenant string, rg Range, give f
 			p.fails = 0
 			o.memory.raise(c.at)
 			continue
-		case forPeople(fail.reason) || p.fails >= maxTries:
+		case needsOperator(fail.reason) || p.fails >= maxTries:
 			return fail.err
 		}
 		if !sleep(ctx, p.after(fail)) {

@@ -8,23 +8,22 @@ import (
 	"crowsnest/rules"
 )
 
-// round reads a range of time once. It may take long, with failures in between:
-// it goes on where it was.
+// round is one pass over a time range. It may take long, with failures in between,
+// and continues where it was.
 type round struct {
-	number  int
-	began   int64     // by the clock: what a complete round has read up to
-	started time.Time // by the clock that never jumps
-	fast    bool
-	proves  bool // see the package
-	deep    bool // it goes back as far as a slow round
-	// known is up to where everything had been read before, 0 if other rules were
-	// in force: what is new and older came late.
+	number   int
+	began    int64     // wall clock: the watermark once the round is complete
+	started  time.Time // monotonic clock
+	fast     bool
+	advances bool // the watermark: see the package
+	deep     bool // reaches back as far as a slow round
+	// known is the time up to which everything was read before, 0 if the rules have
+	// changed: a new entry before it arrived late.
 	known   int64
 	cursors []cursor
 }
 
-// lowest returns the cursor that is farthest behind, nil if the round is
-// complete.
+// lowest returns the cursor that is farthest behind, nil if the round is complete.
 func (r *round) lowest() *cursor {
 	var low *cursor
 	for i := range r.cursors {
@@ -35,8 +34,8 @@ func (r *round) lowest() *cursor {
 	return low
 }
 
-// next returns the round that has its turn, or how long to wait. A fast round is
-// read to its end before anything else; slow rounds fill the time between.
+// next returns the round whose turn it is, or how long to wait. A fast round runs to
+// its end before anything else; slow rounds fill the time between.
 func (s *Source) next() (*round, time.Duration) {
 	now := time.Now()
 	slow := (s.slow != nil || !now.Before(s.slowDue)) && !now.Before(s.slowWait)
@@ -73,22 +72,22 @@ func (s *Source) newRound(fast bool) *round {
 	s.rounds++
 	r := &round{number: s.rounds, began: at, started: time.Now(), fast: fast, known: s.covered}
 	from := s.back(s.covered, at, s.cfg.FastOverlap)
-	proving := s.back(s.proved, at, s.cfg.Lateness)
+	proving := s.back(s.watermark, at, s.cfg.Lateness)
 	low := min(from, proving, s.back(s.deep, at, s.cfg.SlowOverlap))
 	switch {
 	case !fast || s.deepNext:
 		from = low
-	case at-s.proved >= int64(max(proveEvery, s.rest)):
+	case at-s.watermark >= int64(max(watermarkEvery, s.rest)):
 		from = min(from, proving)
 	}
-	r.proves, r.deep = from <= proving, from <= low
+	r.advances, r.deep = from <= proving, from <= low
 	if s.deepNext {
 		r.known, s.deepNext = 0, false
 	}
 	to := at + s.ahead(at, r.deep)
 	for _, q := range s.plan.queries {
 		if at-from > int64(freshFor) {
-			q = unlike(q, at)
+			q = uncached(q, at)
 		}
 		r.cursors = append(r.cursors, cursor{logql: q, at: from, end: to})
 	}
@@ -98,40 +97,40 @@ func (s *Source) newRound(fast bool) *round {
 	return r
 }
 
-// freshFor is how old a time may be that Loki never remembers as empty, whatever
-// its max_cache_freshness_per_query.
+// freshFor is the maximum age of a time that Loki never caches as empty, whatever its
+// max_cache_freshness_per_query.
 const freshFor = 20 * time.Second
 
-// unlikeRoom is what unlike adds, in bytes.
-const unlikeRoom = 16
+// uncachedRoom is the maximum length of the suffix of uncached, in bytes.
+const uncachedRoom = 16
 
-// unlike makes a query that was never asked before, with a comment. With
-// cache_results, Loki remembers for which times a query with a filter found
-// nothing, and entries that come late to them are not found by the same query.
-// Cache-Control: no-cache does not help: 3.7 forgets it where it splits a query.
-func unlike(logql string, now int64) string {
+// uncached makes a query unique with a comment. With cache_results, Loki caches for
+// which times a query with a filter found nothing, and the same query does not find
+// entries that arrive late. Cache-Control: no-cache does not help: Loki 3.7 drops it
+// when it splits a query.
+func uncached(logql string, now int64) string {
 	return logql + " # " + strconv.FormatInt(now/second, 10)
 }
 
-// back is where a range starts that overlaps what was read before t. It is never
+// back returns the start of a range that overlaps what was read before t. It is never
 // before the floor of the memory.
 func (s *Source) back(t, now int64, overlap time.Duration) int64 {
 	return max(min(t, now)-int64(overlap), s.memory.floor)
 }
 
-// skipTooOld gives up what is too old to be of use.
+// skipTooOld skips entries that are too old to be useful.
 func (s *Source) skipTooOld(now time.Time) {
 	oldest := now.Add(-maxBehind).UnixNano()
 	if s.covered >= oldest {
 		return
 	}
 	s.missed(lossGap, "entries before "+now.Add(-maxBehind).UTC().Format(time.RFC3339), now.UTC())
-	s.covered, s.proved, s.deep = oldest, max(s.proved, oldest), max(s.deep, oldest)
+	s.covered, s.watermark, s.deep = oldest, max(s.watermark, oldest), max(s.deep, oldest)
 	s.memory.raise(oldest)
 }
 
-// followClock lowers the floor when the clock was set back behind it. Some
-// entries may then be handed on twice; the other choice is to be blind.
+// followClock lowers the floor if the clock was set back before it. Some entries may
+// then be passed on twice; the alternative is to miss new ones.
 func (s *Source) followClock(now int64) {
 	lowest := now - int64(s.cfg.FastOverlap)
 	if s.first < now {
@@ -143,8 +142,8 @@ func (s *Source) followClock(now int64) {
 	}
 }
 
-// ahead is how far into the future a round reads. Fast rounds look there only
-// while little lies there: they would read it again each time.
+// ahead returns how far into the future a round reads. Fast rounds do so only while
+// few entries are there: they would read them again each time.
 func (s *Source) ahead(now int64, deep bool) int64 {
 	n := s.memory.since(now + int64(s.cfg.FastOverlap))
 	if n > s.memory.max/2 || !deep && n > s.cfg.Limit {
@@ -153,7 +152,7 @@ func (s *Source) ahead(now int64, deep bool) int64 {
 	return int64(Ahead)
 }
 
-// settle notes how far a round has come, and keeps the memory within its bound.
+// settle records the progress of a round, and keeps the memory within its limit.
 func (s *Source) settle(r *round) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,7 +170,7 @@ func (s *Source) settle(r *round) {
 	}
 }
 
-// finish takes a complete round into account.
+// finish records a complete round.
 func (s *Source) finish(r *round) {
 	now := time.Now()
 	if r.fast {
@@ -181,23 +180,23 @@ func (s *Source) finish(r *round) {
 		s.slow = nil
 	}
 	if r.deep {
-		// A slow round rests as long as it took: it must not be all that is done.
+		// A slow round pauses for as long as it took, so that fast rounds get their turn.
 		s.slowDue = r.started.Add(s.cfg.SlowInterval)
 		if rested := now.Add(now.Sub(r.started)); rested.After(s.slowDue) {
 			s.slowDue = rested
 		}
 	}
-	if r.proves {
-		s.rest = min(4*now.Sub(r.started), longestRest) // where much matches, proving costs much
+	if r.advances {
+		s.rest = min(4*now.Sub(r.started), maxRest) // with many matches, advancing the watermark is expensive
 	}
 	s.cover(r)
 	s.mark()
-	if r.proves {
+	if r.advances {
 		s.pipe.AdvanceWatermark(s.name, time.Unix(0, r.began).UTC())
 	}
 }
 
-// mark has the state saved now and then although nothing matches.
+// mark triggers a save of the state now and then, even if nothing matches.
 func (s *Source) mark() {
 	if now := time.Now(); now.Sub(s.marked) >= markEvery {
 		s.marked = now
@@ -215,13 +214,13 @@ func (s *Source) cover(r *round) {
 	if r.fast {
 		s.active = false
 	}
-	if r.proves {
-		s.proved = r.began
+	if r.advances {
+		s.watermark = r.began
 		s.status.Watermark = time.Unix(0, r.began).UTC()
 	}
 	if r.deep {
 		s.deep = r.began
 	}
 	s.memory.raise(min(s.back(s.covered, r.began, s.cfg.FastOverlap),
-		s.back(s.proved, r.began, s.cfg.Lateness), s.back(s.deep, r.began, s.cfg.SlowOverlap)))
+		s.back(s.watermark, r.began, s.cfg.Lateness), s.back(s.deep, r.began, s.cfg.SlowOverlap)))
 }

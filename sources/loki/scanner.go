@@ -6,11 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth bounds how deep an answer may nest.
+// maxDepth bounds the nesting of a response.
 const maxDepth = 500
 
-// scanner walks over JSON without making a tree of it. Texts are unescaped where
-// they are: they share the memory of the input, which is changed.
+// scanner parses JSON without building a tree. It unescapes strings in place: they
+// share the memory of the input.
 type scanner struct {
 	b     []byte
 	i     int
@@ -49,7 +49,7 @@ func (s *scanner) unexpected(want string) error {
 	return s.wrong("there is %q where %s should be", s.b[s.i], want)
 }
 
-// end wants nothing but white space.
+// end requires that only white space follows.
 func (s *scanner) end() error {
 	if s.peek(); s.i < len(s.b) {
 		return s.unexpected("the end")
@@ -57,7 +57,7 @@ func (s *scanner) end() error {
 	return nil
 }
 
-// optional calls read if the next value begins with c, and skips it otherwise.
+// optional calls read if the next value starts with c, and skips the value otherwise.
 func (s *scanner) optional(c byte, read func() error) error {
 	if s.peek() == c {
 		return read()
@@ -65,8 +65,8 @@ func (s *scanner) optional(c byte, read func() error) error {
 	return s.skip()
 }
 
-// object calls field for each name; it must take the value. A name is valid
-// until the value is read.
+// object calls field for each name; field must consume the value. A name is valid
+// until then.
 func (s *scanner) object(field func(name []byte) error) error {
 	return s.list('{', '}', func() error {
 		if s.peek() != '"' {
@@ -83,7 +83,7 @@ func (s *scanner) object(field func(name []byte) error) error {
 	})
 }
 
-// array calls element for each one; it must take it.
+// array calls element for each element; it must consume it.
 func (s *scanner) array(element func() error) error { return s.list('[', ']', element) }
 
 func (s *scanner) list(open, end byte, member func() error) error {
@@ -114,7 +114,7 @@ func (s *scanner) list(open, end byte, member func() error) error {
 	}
 }
 
-// text takes a value and returns it if it is a text.
+// text consumes a value and returns it if it is a string.
 func (s *scanner) text() (text []byte, ok bool, err error) {
 	if s.peek() != '"' {
 		return nil, false, s.skip()
@@ -123,7 +123,7 @@ func (s *scanner) text() (text []byte, ok bool, err error) {
 	return text, err == nil, err
 }
 
-// skip takes a value of any kind.
+// skip consumes a value of any kind.
 func (s *scanner) skip() error {
 	switch s.peek() {
 	case '{':
@@ -187,7 +187,7 @@ func (s *scanner) digits() int {
 	return n
 }
 
-// quoted takes a text with its quotes.
+// quoted consumes a string in quotes.
 func (s *scanner) quoted() ([]byte, error) {
 	s.i++
 	start := s.i
@@ -206,8 +206,8 @@ func (s *scanner) quoted() ([]byte, error) {
 	return nil, s.unexpected("a quote")
 }
 
-// unescaped goes on at the first backslash. What is unescaped never takes more
-// room than it did.
+// unescaped continues at the first backslash. Unescaped text never needs more room
+// than the escaped one.
 func (s *scanner) unescaped(start int) ([]byte, error) {
 	out := s.i
 	for s.i < len(s.b) {
@@ -233,10 +233,10 @@ func (s *scanner) unescaped(start int) ([]byte, error) {
 	return nil, s.unexpected("a quote")
 }
 
-// escapes are the letters behind a backslash that stand for one byte.
+// escapes maps the letters after a backslash that stand for one byte.
 var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
-// escape writes what an escape stands for, over itself or before.
+// escape writes the unescaped text over the escape or before it.
 func (s *scanner) escape(dst []byte) (n int, err error) {
 	if s.i+1 >= len(s.b) {
 		s.i = len(s.b)
@@ -261,7 +261,7 @@ func (s *scanner) escape(dst []byte) (n int, err error) {
 	return len(utf8.AppendRune(dst, r)), nil
 }
 
-// hex reads \u and four digits at i.
+// hex parses \u and four digits at i.
 func (s *scanner) hex(i int) (r rune, ok bool) {
 	if i+6 > len(s.b) || s.b[i] != '\\' || s.b[i+1] != 'u' {
 		return 0, false

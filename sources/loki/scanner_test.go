@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// plainEntry is an entry as texts.
+// plainEntry is an entry as strings.
 type plainEntry struct {
 	ts     int64
 	labels string
@@ -21,7 +21,7 @@ type plainEntry struct {
 	meta   string
 }
 
-// whole replaces what is no UTF-8 byte by byte, as encoding/json does.
+// whole replaces invalid UTF-8 byte by byte, as encoding/json does.
 func whole(b []byte) string { return string([]rune(string(b))) }
 
 func plainPairs(pairs []pair) string {
@@ -48,7 +48,7 @@ func plain(a *answer) []plainEntry {
 	return out
 }
 
-// reference decodes with encoding/json, and slowly.
+// reference decodes slowly, with encoding/json.
 func reference(data []byte) (out []plainEntry, bad int, ok bool) {
 	var top, body map[string]json.RawMessage
 	if json.Unmarshal(data, &top) != nil || top == nil {
@@ -133,8 +133,8 @@ func texts(raw json.RawMessage) (string, bool) {
 	return plainMap(out), true
 }
 
-// twice tells whether an object has a name twice: then the two decoders may
-// differ in what a bad value undoes.
+// twice reports whether an object has a duplicate name: the two decoders may then
+// differ in the effect of a bad value.
 func twice(data []byte) bool {
 	dec := json.NewDecoder(strings.NewReader(string(data)))
 	type level struct {
@@ -217,7 +217,7 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// What is whole of a broken answer is there, and nothing else.
+// Of a broken response, exactly the complete entries are decoded.
 func TestAnswerCutAnywhere(t *testing.T) {
 	all, _, _ := reference([]byte(answers[0]))
 	for n := range len(answers[0]) {

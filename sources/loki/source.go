@@ -15,84 +15,83 @@ import (
 )
 
 const (
-	// maxBehind is how old an entry may be that is read after an outage. What is
-	// older is counted as lost: whoever is called now needs what happens now.
+	// maxBehind is the maximum age of entries that are read after an outage. Older
+	// ones are counted as lost: whoever is on call needs the present.
 	maxBehind = 24 * time.Hour
-	// proveEvery is how often a fast round goes back far enough to prove.
-	proveEvery = 5 * time.Second
-	// longestRest bounds it where that takes long.
-	longestRest = 20 * time.Second
-	// downAfter is how long requests may fail until the source counts as down. A
-	// connection that breaks now and then is everyday life.
+	// watermarkEvery is how often a fast round reaches back far enough to advance the watermark.
+	watermarkEvery = 5 * time.Second
+	// maxRest bounds that interval where such rounds take long.
+	maxRest = 20 * time.Second
+	// downAfter is how long requests must fail until the source counts as down. A
+	// connection that breaks now and then is normal.
 	downAfter = 3 * time.Second
 	// markEvery is how often the state is saved although nothing matches, so that a
 	// restart after a quiet day does not read the day again.
 	markEvery = 10 * time.Second
-	// staleAfter is how old a proof may be until the source counts as down: it is
-	// less than what makes a source that is up look stuck.
+	// staleAfter is the age of the watermark at which the source counts as down. It
+	// is shorter than the time after which a source that is up is reported as stuck.
 	staleAfter = 45 * time.Second
 	maxStreams = 5000
 	maxListed  = 500 // streams in Status
 )
 
-// Source reads the streams of one Loki that belong to one tenant.
+// Source reads the streams of one tenant of a Loki.
 type Source struct {
 	cfg     Config
 	name    string
 	tenant  string
 	planner planner
 	options matcher.StreamOptions
-	set     atomic.Pointer[rules.Set] // in force
+	set     atomic.Pointer[rules.Set] // the active rules
 
-	// What follows belongs to Run.
+	// The following fields belong to Run.
 	pipe     sources.Pipeline
 	asker    *asker
-	used     *rules.Set // that plan is of
+	used     *rules.Set // the rules of plan
 	plan     plan
 	unfilter bool // the server refuses filters
 	maxQuery int
-	fast     *round // under way, if any
+	fast     *round // in progress, if any
 	slow     *round
-	reading  *round // the one that a request is made for
+	reading  *round // the round of the current request
 	fastDue  time.Time
 	slowDue  time.Time
-	slowWait time.Time     // until then after a failure of a slow round
-	owed     bool          // the slow round has its turn
-	deepNext bool          // the next round goes back as far as a slow one
-	rest     time.Duration // until a fast round goes back far enough to prove
+	slowWait time.Time     // when slow rounds may continue after a failure
+	owed     bool          // it is the slow round's turn
+	deepNext bool          // the next round reaches back as far as a slow one
+	rest     time.Duration // until a fast round reaches back far enough to advance the watermark
 	rounds   int
 	pace     pace
-	failing  time.Time // since; zero: it is not
+	failing  time.Time // since when requests fail; zero: they do not
 	marked   time.Time
 	hash     xxhash.Digest
-	byIndex  []*stream // of the answer that is looked at
+	byIndex  []*stream // of the current response
 	metaKey  []byte
 
-	// mu guards what follows. Only Run changes it, but for the status.
-	mu      sync.Mutex
-	memory  *memory
-	streams *simplelru.LRU[string, *stream]
-	first   int64 // floor at the start
-	covered int64 // everything before had been read when it was that late; 0: not set yet
-	proved  int64 // start of the last round that proved
-	deep    int64 // start of the last round with the overlap of a slow one
-	latest  int   // number of the round that covered is of
-	active  bool  // a fast round is under way, or fails
-	warning string
-	status  sources.Status
+	// mu guards the following fields. Only Run changes them, except for status.
+	mu        sync.Mutex
+	memory    *memory
+	streams   *simplelru.LRU[string, *stream]
+	first     int64 // the initial floor
+	covered   int64 // everything before was read by that time; 0: not set yet
+	watermark int64 // start of the last round that advanced it
+	deep      int64 // start of the last round with the overlap of a slow one
+	latest    int   // number of the round that set covered
+	active    bool  // a fast round is in progress, or fails
+	warning   string
+	status    sources.Status
 }
 
-// stream is one stream as rules see it.
+// stream is one stream as seen by rules.
 type stream struct {
-	s     *matcher.Stream
-	own   bool // this program wrote it
-	rules int
-	lines int64
-	read  time.Time
+	s           *matcher.Stream
+	selfWritten bool // this program wrote it
+	rules       int
+	lines       int64
+	read        time.Time
 }
 
-// New returns the sources of a configuration, one for each tenant. They read
-// nothing yet.
+// New returns the sources of a configuration, one per tenant. It does no I/O.
 func New(cfg Config) []*Source {
 	cfg = cfg.withDefaults()
 	if len(cfg.Tenants) == 0 {
@@ -105,8 +104,8 @@ func New(cfg Config) []*Source {
 	return out
 }
 
-// SourceName is the name of the source of one tenant. Sources of several tenants
-// have the tenant behind the configured name.
+// SourceName returns the name of the source for one tenant. With several tenants, the
+// tenant follows the configured name.
 func SourceName(cfg Config, tenant string) string {
 	name := cfg.withDefaults().Name
 	if len(cfg.Tenants) > 1 {
@@ -117,7 +116,7 @@ func SourceName(cfg Config, tenant string) string {
 
 func newSource(cfg Config, name, tenant string) *Source {
 	sel, err := rules.ParseSelector(cfg.Selector)
-	if err != nil { // Validate says so
+	if err != nil { // Validate reports it
 		sel = rules.Selector{}
 	}
 	s := &Source{
@@ -138,27 +137,27 @@ func newSource(cfg Config, name, tenant string) *Source {
 	return s
 }
 
-// Name is "loki" unless the configuration has another, with the tenant behind it
-// if there are several.
+// Name returns "loki" unless the configuration sets another name, followed by the
+// tenant if there are several.
 func (s *Source) Name() string { return s.name }
 
-// Serves tells whether the selector can hold for a stream of this source: what
-// the configured selector states with "=" is known, and the tenant.
+// Serves reports whether the selector can match a stream of this source. The values
+// that the configured selector states with "=", and the tenant, are known.
 func (s *Source) Serves(from rules.Selector) bool { return s.planner.serves(from) }
 
-// Lateness is how late an entry may come before conclusions are drawn.
+// Lateness is how late an entry may be and still be considered before a conclusion.
 func (s *Source) Lateness() time.Duration { return s.cfg.Lateness }
 
-// UseRules tells the rules that are in force. If they need other lines than
-// those before, what is read from now on goes back as far as a slow round, so
-// that a new rule misses nothing that is under way.
+// UseRules sets the active rules. If they need other lines than the previous ones,
+// the next round reaches back as far as a slow round, so that a new rule misses nothing
+// that is in transit.
 func (s *Source) UseRules(set *rules.Set) { s.set.Store(set) }
 
 // Remote marks the source as served by another process.
 func (s *Source) Remote() {}
 
-// Run reads until ctx ends. It starts no goroutine that outlives a request and
-// returns nil.
+// Run reads until ctx ends, and returns nil. It starts no goroutine that outlives a
+// request.
 func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 	s.pipe = p
 	defer s.asker.client.close()
@@ -174,13 +173,13 @@ func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 	}
 }
 
-// begin looks back where no position was restored.
+// begin applies the look-back if no position was restored.
 func (s *Source) begin(now int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.covered == 0 {
 		s.covered = now - int64(s.cfg.LookBack)
-		s.proved, s.deep = s.covered, s.covered
+		s.watermark, s.deep = s.covered, s.covered
 		s.memory.raise(s.covered)
 	}
 	s.first = s.memory.floor
@@ -195,7 +194,7 @@ func (s *Source) turn(ctx context.Context) time.Duration {
 	}
 	if c := r.lowest(); c != nil {
 		s.reading = r
-		if floor := s.memory.floor; c.at < floor { // it rises where the memory is full
+		if floor := s.memory.floor; c.at < floor { // a full memory raises the floor
 			*c = cursor{logql: c.logql, at: floor, end: c.end}
 		}
 		f := s.asker.step(ctx, c)
@@ -215,7 +214,7 @@ func (s *Source) turn(ctx context.Context) time.Duration {
 	return 0
 }
 
-// replan makes the plan of the rules in force.
+// replan creates the plan for the active rules.
 func (s *Source) replan() {
 	set := s.set.Load()
 	if set == nil {
@@ -230,11 +229,10 @@ func (s *Source) replan() {
 	s.makePlan(set)
 }
 
-// makePlan starts anew with the rounds: what they read may not be what is needed
-// now.
+// makePlan restarts the rounds: they may have read other lines than are needed now.
 func (s *Source) makePlan(set *rules.Set) {
 	old, had := s.plan, s.used != nil
-	s.used, s.plan = set, s.planner.make(set, s.maxQuery-unlikeRoom, !s.unfilter)
+	s.used, s.plan = set, s.planner.make(set, s.maxQuery-uncachedRoom, !s.unfilter)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.streams.Purge()
@@ -245,7 +243,7 @@ func (s *Source) makePlan(set *rules.Set) {
 	}
 }
 
-// failed notes a failure and returns how long to wait.
+// failed records a failure and returns how long to wait.
 func (s *Source) failed(r *round, f *failure) time.Duration {
 	now := time.Now()
 	if s.failing.IsZero() {
@@ -258,18 +256,18 @@ func (s *Source) failed(r *round, f *failure) time.Duration {
 		return 0
 	}
 	s.active = true
-	if forPeople(f.reason) || now.Sub(s.failing) >= downAfter {
+	if needsOperator(f.reason) || now.Sub(s.failing) >= downAfter {
 		s.status.Up, s.status.Error = false, f.err.Error()
 	}
 	wait := s.pace.after(f)
 	if !r.fast {
-		s.slowWait = now.Add(wait) // fast rounds do not wait for it
+		s.slowWait = now.Add(wait) // fast rounds do not wait
 		return 0
 	}
 	return wait
 }
 
-// adapt asks for less where the server refuses the query; true: try at once.
+// adapt reduces the query if the server refuses it; true: retry immediately.
 func (s *Source) adapt(f *failure) bool {
 	switch {
 	case s.unfilter:
@@ -302,10 +300,10 @@ func (s *Source) count(f *failure) {
 	s.status.Errors[f.reason]++
 }
 
-// lose counts entries that cannot be read, once: they are met again by every
-// round that goes back so far.
+// lose counts entries that cannot be read, once: every round that reaches back so far
+// encounters them again.
 func (s *Source) lose(reason, logql string, at int64) {
-	selector, _ := cutSelector(logql) // the rest is another one each time
+	selector, _ := cutSelector(logql) // the rest differs each time
 	s.hash.Reset()
 	_, _ = s.hash.WriteString(reason + selector)
 	key := s.hash.Sum64() ^ uint64(at)
@@ -314,7 +312,7 @@ func (s *Source) lose(reason, logql string, at int64) {
 	defer s.mu.Unlock()
 	if !s.memory.has(at, key) {
 		s.memory.add(at, key)
-		s.missed(reason, place(logql, at), now)
+		s.missed(reason, lossPlace(logql, at), now)
 	}
 }
 

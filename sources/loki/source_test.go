@@ -39,7 +39,7 @@ func TestNewLines(t *testing.T) {
 	})
 }
 
-// Lines are read however late they come, once each, and counted as late.
+// Lines are read however late they arrive, once each, and counted as late.
 func TestLateLines(t *testing.T) {
 	inBubble(t, func(c *Config) { c.LookBack = 2 * time.Hour }, func(b *bench) {
 		b.wait(time.Minute)
@@ -64,8 +64,8 @@ func TestLateLines(t *testing.T) {
 	})
 }
 
-// What is proved is read, if it is not later than the lateness; and it is proved
-// soon.
+// Lines up to the watermark were read, if they are not later than the lateness, and
+// the watermark follows soon.
 func TestProof(t *testing.T) {
 	inBubble(t, nil, func(b *bench) {
 		began := time.Now()
@@ -79,10 +79,10 @@ func TestProof(t *testing.T) {
 		for range 500 {
 			b.wait(time.Second)
 			b.sink.mu.Lock()
-			proved := b.sink.proved["loki"]
-			require.Less(t, time.Since(proved), 7*time.Second)
-			for i := range int(proved.Sub(began)/time.Second) - 120 {
-				require.Equal(t, 1, b.sink.count[fmt.Sprint("bad ", i)], "line %d is proved to be read up to %s", i, proved)
+			watermark := b.sink.watermark["loki"]
+			require.Less(t, time.Since(watermark), 7*time.Second)
+			for i := range int(watermark.Sub(began)/time.Second) - 120 {
+				require.Equal(t, 1, b.sink.count[fmt.Sprint("bad ", i)], "line %d is before the watermark %s", i, watermark)
 			}
 			b.sink.mu.Unlock()
 		}
@@ -102,7 +102,7 @@ func TestLookBack(t *testing.T) {
 	})
 }
 
-// Every way in which requests fail, while lines come.
+// Every kind of failure of requests, while lines arrive.
 func TestFaults(t *testing.T) {
 	faults := map[string]func(b *bench) fakeloki.Fault{
 		"cut":        func(*bench) fakeloki.Fault { return fakeloki.Reset },
@@ -153,7 +153,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// The outage of a night is made up for soon, and it shows how far that is.
+// The source soon catches up after a night's outage, and reports its progress.
 func TestCatchUp(t *testing.T) {
 	inBubble(t, nil, func(b *bench) {
 		b.wait(10 * time.Second)
@@ -191,7 +191,7 @@ func TestTooLongAnOutage(t *testing.T) {
 	})
 }
 
-// A wrong tenant is said at once and asked about seldom.
+// A wrong tenant is reported at once and retried rarely.
 func TestUnauthorized(t *testing.T) {
 	inBubble(t, nil, func(b *bench) {
 		b.loki.Set(fakeloki.Status(401, "no org id"))
@@ -206,8 +206,8 @@ func TestUnauthorized(t *testing.T) {
 	})
 }
 
-// A restart goes on from the saved positions: nothing is lost and nothing
-// doubled, whenever the process was killed.
+// A restart continues at the saved positions: no line is lost or duplicated, whenever
+// the process was killed.
 func TestRestart(t *testing.T) {
 	inBubble(t, nil, func(b *bench) {
 		began := time.Now()
@@ -253,8 +253,8 @@ func TestRestoreBroken(t *testing.T) {
 	require.Nil(t, s.Positions())
 }
 
-// Where nothing matches, the state is saved all the same now and then: a restart
-// must not read a quiet day again.
+// The state is saved now and then even if nothing matches: a restart must not read a
+// quiet day again.
 func TestQuietDay(t *testing.T) {
 	inBubble(t, nil, func(b *bench) {
 		b.wait(10 * time.Minute)
@@ -268,7 +268,7 @@ func TestQuietDay(t *testing.T) {
 	})
 }
 
-// The requests that it makes of an idle Loki.
+// The requests to an idle Loki.
 func TestRequests(t *testing.T) {
 	inBubble(t, func(c *Config) { c.Tenants = []string{"prod"} }, func(b *bench) {
 		b.wait(5 * time.Minute)
@@ -283,7 +283,7 @@ func TestRequests(t *testing.T) {
 			require.Equal(t, "categorize-labels", r.Header.Get("X-Loki-Response-Encoding-Flags"))
 			query, comment, _ := strings.Cut(r.Query, " # ")
 			require.Equal(t, `{app=~".+", service_name!="crowsnest", app=~"a|"} |~ "(\x00)|(bad)"`, query)
-			// What may be remembered as empty is never asked twice.
+			// A time that may be cached as empty is never queried twice.
 			if old := r.To.Sub(r.From) > Ahead+20*time.Second; old {
 				require.False(t, asked[r.Query])
 				require.NotEmpty(t, comment)

@@ -13,7 +13,7 @@ import (
 
 const positionsVersion = 1
 
-// positions are what is kept over a restart. Times are ns since 1970.
+// positions are the saved state. Times are ns since 1970.
 type positions struct {
 	Version   int                     `json:"version"`
 	Covered   int64                   `json:"covered"`
@@ -24,24 +24,24 @@ type positions struct {
 	Losses    map[string]sources.Loss `json:"losses,omitempty"`
 }
 
-// Positions returns what is read, and the newest keys of the memory, 8 bytes each:
-// at most 131072 of all tenants. It does not block.
+// Positions returns the progress and the newest keys of the memory, 8 bytes each: at
+// most 131072 over all tenants. It does not block.
 func (s *Source) Positions() json.RawMessage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.covered == 0 {
 		return nil
 	}
-	pos := positions{Version: positionsVersion, Covered: s.covered, Watermark: s.proved, Deep: s.deep, Losses: s.status.Losses}
+	pos := positions{Version: positionsVersion, Covered: s.covered, Watermark: s.watermark, Deep: s.deep, Losses: s.status.Losses}
 	pos.Keys, pos.Floor = s.memory.export(maxSavedKeys/max(1, len(s.cfg.Tenants)), s.covered-int64(s.cfg.FastOverlap))
 	b, err := json.Marshal(pos)
-	if err != nil { // there is nothing in it that cannot be encoded
+	if err != nil { // cannot happen
 		return nil
 	}
 	return b
 }
 
-// Restore sets the positions before Run. With an error nothing is set, and
+// Restore sets the positions before Run. If it returns an error it sets nothing, and
 // reading starts with the look-back.
 func (s *Source) Restore(b json.RawMessage) error {
 	if b == nil {
@@ -63,15 +63,15 @@ func (s *Source) Restore(b json.RawMessage) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.memory, s.covered, s.proved, s.deep = m, pos.Covered, pos.Watermark, pos.Deep
+	s.memory, s.covered, s.watermark, s.deep = m, pos.Covered, pos.Watermark, pos.Deep
 	if pos.Losses != nil {
 		s.status.Losses = pos.Losses
 	}
 	return nil
 }
 
-// Status says how far reading is behind while there is something to catch up
-// with. It lists at most 500 streams.
+// Status reports how far reading is behind while there is something to catch up with.
+// It lists at most 500 streams.
 func (s *Source) Status() sources.Status {
 	now := s.cfg.Clock()
 	s.mu.Lock()
@@ -86,7 +86,7 @@ func (s *Source) Status() sources.Status {
 	}
 	for _, key := range s.streams.Keys() { // oldest use first
 		v, _ := s.streams.Peek(key)
-		if v.own {
+		if v.selfWritten {
 			continue
 		}
 		st.Streams = append(st.Streams, sources.StreamStatus{Labels: v.s.Labels(), Lines: v.lines, LastRead: v.read, Rules: v.rules})
@@ -96,7 +96,7 @@ func (s *Source) Status() sources.Status {
 	return st
 }
 
-// warning says for people what of the rules costs much.
+// warning describes which rules make the queries expensive.
 func (p plan) warning(unfilter bool) string {
 	switch {
 	case unfilter:
@@ -120,8 +120,8 @@ func equalPlans(a, b plan) bool {
 	return slices.Equal(a.queries, b.queries) && maps.Equal(a.wanted, b.wanted)
 }
 
-// forPeople tells whether only people can put right why a request fails.
-func forPeople(reason string) bool {
+// needsOperator reports whether only an operator can fix the reason of a failure.
+func needsOperator(reason string) bool {
 	switch reason {
 	case reasonAuth, reasonRefused, reasonSyntax, reasonQuery, reasonConfig, reasonRedirect:
 		return true
