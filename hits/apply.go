@@ -5,29 +5,29 @@ import (
 	"crowsnest/rules"
 )
 
-// Reason tells why hits were dropped.
+// Reason is why hits were dropped.
 type Reason string
 
 // The reasons.
 const (
 	ReasonUnknown  Reason = "unknown_rule" // no rule of this name is loaded
-	ReasonDisabled Reason = "disabled"     // it is loaded and off
-	ReasonWants    Reason = "wants"        // the other version does not send a value that ours needs
-	ReasonPart     Reason = "part"         // ours has no such step, clear or unless
-	ReasonSelector Reason = "selector"     // ours does not apply to the stream
-	ReasonMatch    Reason = "match"        // ours does not match the line
-	ReasonOrigin   Reason = "origin"       // ours does not believe its namespace
+	ReasonDisabled Reason = "disabled"     // the rule is off
+	ReasonWants    Reason = "wants"        // the other version does not capture a value that ours needs
+	ReasonPart     Reason = "part"         // our rule has no such step, clear or unless
+	ReasonSelector Reason = "selector"     // our rule does not select the stream
+	ReasonMatch    Reason = "match"        // our rule does not match the line
+	ReasonOrigin   Reason = "origin"       // our rule does not trust the namespace
 )
 
-// Reasons lists all reasons.
+// Reasons returns all reasons.
 func Reasons() []Reason {
 	return []Reason{ReasonUnknown, ReasonDisabled, ReasonWants, ReasonPart, ReasonSelector, ReasonMatch, ReasonOrigin}
 }
 
-// Outcome says what became of the hits of a batch.
+// Outcome counts what happened to the hits of a batch.
 type Outcome struct {
 	Taken int
-	// Other is how many of these were found by another version of their rule.
+	// Other is how many of the accepted hits another version of their rule found.
 	Other   int
 	Dropped map[Reason]int
 }
@@ -40,7 +40,7 @@ type Index struct {
 	programs *programs
 }
 
-// NewIndex makes an index of a set.
+// NewIndex creates the index of a set.
 func NewIndex(set *rules.Set) *Index {
 	x := &Index{set: set, byName: make(map[string]*rules.Rule, len(set.Rules)), programs: &programs{set: set}}
 	for _, r := range set.Rules {
@@ -49,22 +49,21 @@ func NewIndex(set *rules.Set) *Index {
 	return x
 }
 
-// Of tells whether it is the index of this set.
+// Of reports whether x is the index of this set.
 func (x *Index) Of(set *rules.Set) bool { return x != nil && x.set == set }
 
-// target is what becomes of the hits of one record.
+// target is where the hits of one record go.
 type target struct {
-	rule   *rules.Rule // nil: there is none in force
-	why    Reason      // they are dropped, unless their lines can be evaluated; "": they fit
+	rule   *rules.Rule // nil: no such rule is active
+	why    Reason      // why hits are dropped unless their lines can be evaluated again; "": they fit
 	other  bool
 	values []string
 }
 
-// Find turns a batch into hits of the rules that are indexed, in order of their
-// reading. During a rollout the sender may have another version of a rule: our
-// version then evaluates the lines again. A line that came without its text, being
-// folded, is taken as it is if it has every value that ours wants, by name, and a
-// part that ours has.
+// Find converts a batch to hits of the indexed rules, in reading order. During a rollout
+// the sender may have another version of a rule: our version then evaluates the lines
+// again. A folded line without its text is accepted unchanged if it has every value
+// that our version captures, by name, and its part exists in our version.
 func (b *Batch) Find(x *Index) ([]matcher.Hit, Outcome) {
 	out := Outcome{}
 	targets := make([]target, len(b.records))
@@ -83,13 +82,13 @@ func (b *Batch) Find(x *Index) ([]matcher.Hit, Outcome) {
 		h := &b.hits[i]
 		t := &targets[h.record]
 		if t.other {
-			if again, ok := b.again(x, streams, t.rule, h); ok {
-				if len(again) == 0 {
+			if evaluateAgain, ok := b.evaluateAgain(x, streams, t.rule, h); ok {
+				if len(evaluateAgain) == 0 {
 					drop(ReasonMatch)
 					continue
 				}
 				out.Taken, out.Other = out.Taken+1, out.Other+1
-				found = append(found, again...)
+				found = append(found, evaluateAgain...)
 				continue
 			}
 		}
@@ -109,8 +108,8 @@ func (b *Batch) Find(x *Index) ([]matcher.Hit, Outcome) {
 	return found, out
 }
 
-// target finds the rule of a record. Nothing that a peer says is trusted to fit,
-// whatever hash it names.
+// target finds the rule of a record. It does not trust the sender, whatever hash the
+// record names.
 func (b *Batch) target(x *Index, rec *record) target {
 	ref := &b.rules[rec.rule]
 	r := x.byName[ref.name]

@@ -12,15 +12,15 @@ import (
 	"crowsnest/matcher"
 )
 
-// Bounds of what a batch may make of few bytes.
+// Limits against batches that expand to much memory.
 const (
 	maxRules  = 8192
-	maxWants  = 256     // of one rule
-	maxAll    = 1 << 17 // wants of all rules, and labels of all streams
-	maxValues = 1 << 19 // of all records
+	maxWants  = 256     // captured names of one rule
+	maxAll    = 1 << 17 // captured names of all rules, and labels of all streams
+	maxValues = 1 << 19 // values of all records
 )
 
-// Batch is what a Builder sealed. It is immutable and owns its memory.
+// Batch is a decoded batch. It is immutable and owns its memory.
 type Batch struct {
 	rules   []ruleRef
 	labels  []matcher.Labels
@@ -28,26 +28,26 @@ type Batch struct {
 	hits    []folded
 }
 
-// ruleRef is a rule as the sender has it.
+// ruleRef describes the sender's version of a rule.
 type ruleRef struct {
 	name, hash string
 	wants      []string
 }
 
-// Len is the number of hits.
+// Len returns the number of hits.
 func (b *Batch) Len() int { return len(b.hits) }
 
-var errCut = errors.New("it ends too early")
+var errTruncated = errors.New("it ends too early")
 
-// Decoder reads batches. It reuses memory and is not safe for concurrent use;
-// the zero value is ready.
+// Decoder decodes batches. It reuses memory and is not safe for concurrent use; the
+// zero value is ready.
 type Decoder struct {
 	raw []byte
 	in  io.ReadCloser
 }
 
-// Decode reads a compressed batch. An error says that the bytes are none; it
-// costs no more memory than MaxRaw and what a batch of these bounds takes.
+// Decode decodes a compressed batch. It returns an error if the bytes are not a valid
+// batch. It allocates at most MaxRaw plus the decoded batch.
 func (d *Decoder) Decode(payload []byte) (*Batch, error) {
 	if len(payload) > MaxPayload {
 		return nil, fmt.Errorf("read batch: %d bytes are more than %d", len(payload), MaxPayload)
@@ -66,7 +66,7 @@ func (d *Decoder) Decode(payload []byte) (*Batch, error) {
 	return out, nil
 }
 
-// inflate decompresses into raw.
+// inflate decompresses the payload into raw.
 func (d *Decoder) inflate(payload []byte) error {
 	in := bytes.NewReader(payload)
 	if d.in == nil {
@@ -96,7 +96,7 @@ func (d *Decoder) inflate(payload []byte) error {
 	}
 }
 
-// reader takes bytes from the front. After an error it gives zero values.
+// reader consumes bytes. After an error it returns zero values.
 type reader struct {
 	b   []byte
 	err error
@@ -111,7 +111,7 @@ func (r *reader) fail(err error) {
 func (r *reader) uvarint() uint64 {
 	v, n := binary.Uvarint(r.b)
 	if n <= 0 {
-		r.fail(errCut)
+		r.fail(errTruncated)
 		return 0
 	}
 	r.b = r.b[n:]
@@ -121,7 +121,7 @@ func (r *reader) uvarint() uint64 {
 func (r *reader) varint() int64 {
 	v, n := binary.Varint(r.b)
 	if n <= 0 {
-		r.fail(errCut)
+		r.fail(errTruncated)
 		return 0
 	}
 	r.b = r.b[n:]
@@ -130,7 +130,7 @@ func (r *reader) varint() int64 {
 
 func (r *reader) take(n uint64) []byte {
 	if n > uint64(len(r.b)) {
-		r.fail(errCut)
+		r.fail(errTruncated)
 		return nil
 	}
 	out := r.b[:n]
@@ -140,18 +140,18 @@ func (r *reader) take(n uint64) []byte {
 
 func (r *reader) string() string { return string(r.take(r.uvarint())) }
 
-// count reads how many follow. Each takes a byte at least, so a count beyond
-// what is left is refused before memory is taken.
-func (r *reader) count(what string, most int) int {
+// count reads a number of elements. Each takes at least one byte, so a count beyond
+// the remaining bytes is refused before memory is allocated.
+func (r *reader) count(what string, limit int) int {
 	n := r.uvarint()
-	if n > uint64(most) || n > uint64(len(r.b)) {
+	if n > uint64(limit) || n > uint64(len(r.b)) {
 		r.fail(fmt.Errorf("%d %s are more than there can be", n, what))
 		return 0
 	}
 	return int(n)
 }
 
-// index reads a place in a table of n.
+// index reads an index into a table of n elements.
 func (r *reader) index(what string, n int) int {
 	i := r.uvarint()
 	if i >= uint64(n) {
@@ -215,12 +215,12 @@ func (r *reader) records(b *Batch) {
 	}
 }
 
-// hits reads the columns. A line without a text gets one of its record: it says
-// the same.
+// hits reads the columns. A line without a text gets a text of its record, which is
+// equivalent.
 func (r *reader) hits(b *Batch) {
 	n := r.count("hits", MaxHits)
 	if uint64(n)*8 > uint64(len(r.b)) {
-		r.fail(errCut)
+		r.fail(errTruncated)
 		return
 	}
 	b.hits = make([]folded, n)
@@ -243,9 +243,9 @@ func (r *reader) hits(b *Batch) {
 			return
 		case kind[0] == textOwn:
 			text = r.string()
-			of[h.record], h.told = text, true
+			of[h.record], h.textWritten = text, true
 		case kind[0] == textSame:
-			of[h.record], h.told = text, true
+			of[h.record], h.textWritten = text, true
 		case kind[0] != textNone:
 			r.fail(fmt.Errorf("unknown kind of text %d", kind[0]))
 			return

@@ -15,38 +15,38 @@ import (
 	"crowsnest/rules"
 )
 
-// Bounds of a batch.
+// Limits of a batch.
 const (
-	// MaxPayload is the size of a compressed batch, MaxRaw that of what is in it.
+	// MaxPayload is the maximum size of a compressed batch, MaxRaw of its content.
 	MaxPayload = 1 << 20
 	MaxRaw     = 8 << 20
-	// MaxHits is how many hits a batch has.
+	// MaxHits is the maximum number of hits in a batch.
 	MaxHits = 1 << 16
 
-	fullAt   = 384 << 10 // bytes at which a builder is full: one hit more always fits
-	fullHits = MaxHits / 2
-	maxValue = 8 << 10   // bytes of a value; the engine keeps 1 KiB
-	maxTold  = 128 << 10 // bytes of the values of one hit
-	maxTexts = 32        // lines of a record that keep their text, besides the newest
+	fullAt       = 384 << 10 // bytes at which a builder is full: one more hit always fits
+	fullHits     = MaxHits / 2
+	maxValue     = 8 << 10   // bytes of a value; the engine keeps 1 KiB
+	maxHitValues = 128 << 10 // bytes of the values of one hit
+	maxTexts     = 32        // lines of a record that keep their text, besides the newest
 )
 
-// Builder folds hits into a batch. The zero value is empty and ready. It is not
-// safe for concurrent use. It keeps the lines and values of the hits until Seal.
+// Builder folds hits into a batch. The zero value is empty and ready. It is not safe
+// for concurrent use. It retains the lines and values of the hits until Seal.
 type Builder struct {
-	// Whole holds the names of rules of which every line keeps its text: the
-	// aggregator has another version and evaluates the lines itself. It is only
-	// read, and survives Seal.
+	// Whole names the rules for which every line keeps its text: the aggregator has
+	// another version and evaluates the lines itself. Builder only reads it; Seal does
+	// not clear it.
 	Whole map[string]bool
 
 	rules   []*rules.Rule
 	labels  []matcher.Labels
 	records []*record
 	hits    []folded
-	size    int // estimate of the bytes before compression, not too small
+	size    int // upper estimate of the bytes before compression
 
 	ruleAt   map[*rules.Rule]int
-	mapAt    map[uintptr]int  // labels by the map that holds them
-	kept     []matcher.Labels // these maps, so that no other takes their place
+	mapAt    map[uintptr]int  // index of labels by the map that holds them
+	kept     []matcher.Labels // retains these maps, so that no other gets their address
 	labelsAt map[string]int
 	recordAt map[string]int
 
@@ -64,26 +64,26 @@ type record struct {
 	newest       int // index of the last hit
 }
 
-// folded is what each hit adds.
+// folded is what is specific to a hit.
 type folded struct {
-	record int
-	t      int64
-	id     uint64
-	text   string
-	told   bool // the text is written
+	record      int
+	t           int64
+	id          uint64
+	text        string
+	textWritten bool
 }
 
-// Len is the number of hits.
+// Len returns the number of hits.
 func (b *Builder) Len() int { return len(b.hits) }
 
-// Size is about how many bytes the hits take before they are compressed.
+// Size estimates how many bytes the hits take before compression.
 func (b *Builder) Size() int { return b.size }
 
-// Full tells that the batch should be sealed before another hit is added.
+// Full reports whether the batch should be sealed before another hit is added.
 func (b *Builder) Full() bool { return b.size >= fullAt || len(b.hits) >= fullHits }
 
-// Add adds a hit behind the others. It copies what it keeps: the texts of the hit
-// may be in memory that is used again.
+// Add appends a hit. It copies what it keeps: the caller may reuse the memory of the
+// hit's texts.
 func (b *Builder) Add(h *matcher.Hit) {
 	if b.recordAt == nil {
 		b.ruleAt, b.mapAt, b.labelsAt, b.recordAt = map[*rules.Rule]int{}, map[uintptr]int{}, map[string]int{}, map[string]int{}
@@ -93,22 +93,22 @@ func (b *Builder) Add(h *matcher.Hit) {
 	if r.lines > min(maxTexts, max(1, h.Rule.Count)) && !b.Whole[h.Rule.Alert] {
 		old := &b.hits[r.newest]
 		b.size -= len(old.text)
-		old.text, old.told = "", false
+		old.text, old.textWritten = "", false
 	}
 	r.lines, r.newest = r.lines+1, len(b.hits)
-	b.hits = append(b.hits, folded{record: at, t: nanos(h.Time), id: h.ID, text: strings.Clone(h.Line), told: true})
+	b.hits = append(b.hits, folded{record: at, t: nanos(h.Time), id: h.ID, text: strings.Clone(h.Line), textWritten: true})
 	b.size += 28 + len(h.Line)
 }
 
-// recordOf returns the index of the record that the hit belongs to.
+// recordOf returns the index of the record for a hit.
 func (b *Builder) recordOf(h *matcher.Hit) int {
 	rule, labels := b.ruleOf(h.Rule), b.labelsOf(h.Labels)
 	k := binary.AppendUvarint(b.key[:0], uint64(rule))
 	k = binary.AppendUvarint(k, uint64(labels))
 	k = binary.AppendVarint(k, int64(h.Part))
-	most := min(maxValue, maxTold/max(1, len(h.Rule.Wants)))
+	limit := min(maxValue, maxHitValues/max(1, len(h.Rule.Wants)))
 	for i := range h.Rule.Wants {
-		k = appendString(k, value(h, i, most))
+		k = appendString(k, value(h, i, limit))
 	}
 	b.key = k
 	if at, ok := b.recordAt[string(k)]; ok {
@@ -116,7 +116,7 @@ func (b *Builder) recordOf(h *matcher.Hit) int {
 	}
 	r := &record{rule: rule, labels: labels, part: h.Part, values: make([]string, len(h.Rule.Wants))}
 	for i := range r.values {
-		r.values[i] = strings.Clone(value(h, i, most))
+		r.values[i] = strings.Clone(value(h, i, limit))
 	}
 	b.recordAt[string(k)] = len(b.records)
 	b.records = append(b.records, r)
@@ -124,12 +124,12 @@ func (b *Builder) recordOf(h *matcher.Hit) int {
 	return len(b.records) - 1
 }
 
-// value is the i-th value of a hit, of bounded length.
-func value(h *matcher.Hit, i, most int) string {
+// value returns the i-th value of a hit, truncated to limit bytes.
+func value(h *matcher.Hit, i, limit int) string {
 	if i >= len(h.Values) {
 		return ""
 	}
-	return h.Values[i][:min(most, len(h.Values[i]))]
+	return h.Values[i][:min(limit, len(h.Values[i]))]
 }
 
 func (b *Builder) ruleOf(r *rules.Rule) int {
@@ -146,8 +146,8 @@ func (b *Builder) ruleOf(r *rules.Rule) int {
 	return at
 }
 
-// labelsOf finds labels by the map that the hits of a stream share, and else by
-// what is in it.
+// labelsOf returns the index of labels. It looks them up by the address of the map,
+// which the hits of a stream share, and else by content.
 func (b *Builder) labelsOf(l matcher.Labels) int {
 	p := reflect.ValueOf(l).Pointer()
 	if at, ok := b.mapAt[p]; ok {
@@ -170,8 +170,8 @@ func (b *Builder) labelsOf(l matcher.Labels) int {
 	return at
 }
 
-// Seal returns the batch, compressed, and empties the builder. An empty builder
-// gives nil.
+// Seal returns the compressed batch and empties the builder. It returns nil if the
+// builder is empty.
 func (b *Builder) Seal() []byte {
 	if len(b.hits) == 0 {
 		return nil
@@ -180,7 +180,7 @@ func (b *Builder) Seal() []byte {
 	var out bytes.Buffer
 	out.Grow(len(b.raw)/3 + 64)
 	if b.out == nil {
-		// The level is valid, and a Buffer takes everything: there are no errors.
+		// No errors: the level is valid, and writes to a Buffer succeed.
 		b.out, _ = flate.NewWriter(&out, flate.BestSpeed)
 	} else {
 		b.out.Reset(&out)
@@ -188,11 +188,11 @@ func (b *Builder) Seal() []byte {
 	_, _ = b.out.Write(b.raw)
 	_ = b.out.Close()
 	*b = Builder{Whole: b.Whole, key: b.key[:0], raw: b.raw[:0], out: b.out, hits: b.hits[:0]}
-	clear(b.hits[:cap(b.hits)]) // the lines are not ours to keep
+	clear(b.hits[:cap(b.hits)]) // do not retain the lines
 	return slices.Clip(out.Bytes())
 }
 
-// EmptyBatch is what a batch without hits is sealed to.
+// EmptyBatch returns a sealed batch without hits.
 func EmptyBatch() []byte {
 	var out bytes.Buffer
 	w, _ := flate.NewWriter(&out, flate.BestSpeed) // no errors, as in Seal
@@ -201,8 +201,8 @@ func EmptyBatch() []byte {
 	return out.Bytes()
 }
 
-// encode writes tables first and then a column for each thing that a hit adds:
-// like beside like is compressed best.
+// encode writes the tables, then one column per field of the hits: similar values side
+// by side compress best.
 func (b *Builder) encode(out []byte) []byte {
 	out = binary.AppendUvarint(out, uint64(len(b.rules)))
 	for _, r := range b.rules {
@@ -231,10 +231,10 @@ func (b *Builder) encode(out []byte) []byte {
 	return b.encodeHits(out)
 }
 
-// How the text of a hit is written.
+// Encodings of the text of a hit.
 const (
-	textNone = iota // as far as anyone needs to know, that of another line of its record
-	textSame        // that of the last hit that had one: a line can concern several rules
+	textNone = iota // equivalent to the text of another line of its record
+	textSame        // equal to the last text: a line can match several rules
 	textOwn
 )
 
@@ -245,13 +245,13 @@ func (b *Builder) encodeHits(out []byte) []byte {
 	}
 	last := int64(0)
 	for _, h := range b.hits {
-		out = binary.AppendVarint(out, h.t-last) // may wrap around, and back
+		out = binary.AppendVarint(out, h.t-last) // may overflow; decoding reverses it
 		last = h.t
 	}
 	text, any := "", false
 	for _, h := range b.hits {
 		switch {
-		case !h.told:
+		case !h.textWritten:
 			out = append(out, textNone)
 		case any && h.text == text:
 			out = append(out, textSame)
@@ -270,7 +270,7 @@ func appendString(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// nanos turns a time into nanoseconds since 1970, clamped as the engine does.
+// nanos converts a time to nanoseconds since 1970, clamped like in the engine.
 func nanos(t time.Time) int64 {
 	switch y := t.Year(); {
 	case y < 1970:

@@ -29,8 +29,8 @@ func demoRule(name string, wants ...string) *rules.Rule {
 
 func setOf(rs ...*rules.Rule) *rules.Set { return &rules.Set{Rules: rs} }
 
-// addLent adds a hit whose texts are gone afterwards.
-func (b *Builder) addLent(h matcher.Hit) {
+// addBorrowed adds a hit whose texts are overwritten afterwards.
+func (b *Builder) addBorrowed(h matcher.Hit) {
 	memory := []byte(h.Line)
 	h.Line = unsafe.String(unsafe.SliceData(memory), len(memory))
 	values := make([]string, len(h.Values))
@@ -49,7 +49,7 @@ func (b *Builder) addLent(h matcher.Hit) {
 func over(t require.TestingT, set *rules.Set, in []matcher.Hit) ([]matcher.Hit, Outcome) {
 	var b Builder
 	for _, h := range in {
-		b.addLent(h)
+		b.addBorrowed(h)
 	}
 	payload := b.Seal()
 	require.Zero(t, b.Len())
@@ -61,8 +61,8 @@ func over(t require.TestingT, set *rules.Set, in []matcher.Hit) ([]matcher.Hit, 
 	return batch.Find(NewIndex(set))
 }
 
-// Everything that decides survives, in its order; the text of the newest line of
-// a record does, and of as many of the first as can open an episode.
+// A batch keeps everything that affects decisions, in order. It keeps the text of the
+// newest line of a record, and of as many of the first as can open an episode.
 func TestNothingIsLostOnTheWay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rs := []*rules.Rule{demoRule("A", "k", "v"), demoRule("B"), demoRule("C", "k")}
@@ -109,7 +109,7 @@ func TestNothingIsLostOnTheWay(t *testing.T) {
 	})
 }
 
-// A repeating line costs little more than its fingerprint.
+// A repeated line costs little more than its fingerprint.
 func TestRepeatsAreFolded(t *testing.T) {
 	r := demoRule("A", "pod", "lease")
 	labels := matcher.Labels{"pod": "cm-0", "namespace": "kube-system", "container": "cm", "filename": "/var/log/pods/kube-system_cm-0_1/cm/0.log"}
@@ -126,8 +126,8 @@ func TestRepeatsAreFolded(t *testing.T) {
 	require.Less(t, len(payload), 16*10_000)
 }
 
-// A builder that is not full takes one hit more, whatever it is, and what it
-// seals is always small enough to be read.
+// A builder that is not full accepts any hit, and its batch is small enough to be
+// decoded.
 func TestTheGreatestBatchIsRead(t *testing.T) {
 	var wants []string
 	for i := range 60 {
@@ -170,8 +170,8 @@ func TestTheGreatestBatchIsRead(t *testing.T) {
 	require.Equal(t, n, batch.Len())
 }
 
-// Of three lines that say the same, the middle one comes without its text: it is
-// taken as it is if it fits. The others are evaluated again.
+// Of three equal lines, the middle one arrives without its text: it is accepted
+// unchanged if it fits. The others are evaluated again.
 func TestOtherVersionsOfARule(t *testing.T) {
 	sent := demoRule("A", "k", "v")
 	sent.Hash = "old"
@@ -276,7 +276,7 @@ func TestMessages(t *testing.T) {
 	require.ErrorContains(t, err, "1 bytes follow it")
 }
 
-// seedBatch is a batch with everything in it.
+// seedBatch returns a batch that contains every kind of field.
 func seedBatch() []byte {
 	var b Builder
 	r := demoRule("A", "k")
@@ -286,7 +286,8 @@ func seedBatch() []byte {
 	return b.encode(nil)
 }
 
-// What is read is either refused or can be found, written and read again.
+// Any input is refused or decodes to a batch that can be applied, encoded and decoded
+// again.
 func FuzzDecode(f *testing.F) {
 	f.Add(seedBatch())
 	f.Add([]byte{0, 0, 0, 0})
@@ -307,9 +308,9 @@ func FuzzDecode(f *testing.F) {
 		for i := range got {
 			b.Add(&got[i])
 		}
-		again, err := d.Decode(b.Seal())
+		evaluateAgain, err := d.Decode(b.Seal())
 		require.NoError(t, err)
-		require.Equal(t, len(got), again.Len())
+		require.Equal(t, len(got), evaluateAgain.Len())
 	})
 }
 
@@ -321,9 +322,9 @@ func FuzzMessage(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := ReadMessage(m.Append(nil))
+		evaluateAgain, err := ReadMessage(m.Append(nil))
 		require.NoError(t, err)
-		require.Equal(t, m.Sequence, again.Sequence)
-		require.Equal(t, m.Payload, again.Payload)
+		require.Equal(t, m.Sequence, evaluateAgain.Sequence)
+		require.Equal(t, m.Payload, evaluateAgain.Payload)
 	})
 }

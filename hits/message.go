@@ -8,27 +8,27 @@ import (
 	"time"
 )
 
-// How agents reach the aggregator.
+// The HTTP interface of the aggregator for agents.
 const (
-	// Path takes messages, by POST. Below NodePath a node is forgotten, by DELETE.
+	// Path accepts messages by POST. A DELETE below NodePath forgets a node.
 	Path     = "/api/v1/agents/hits"
 	NodePath = "/api/v1/agents/nodes/"
-	// ContentType is that of a message.
+	// ContentType is the media type of a message.
 	ContentType = "application/vnd.crowsnest.hits"
-	// ProcessHeader is in every answer of an aggregator, with a name that its process
-	// drew by lot at its start. A GET of Path asks for nothing else.
+	// ProcessHeader is in every response of an aggregator, with a random name that its
+	// process chose at its start. A GET of Path returns nothing else.
 	ProcessHeader = "Crowsnest-Process"
-	// Header is in every answer of an aggregator, with the version it speaks.
+	// Header is in every response of an aggregator, with its protocol version.
 	Header = "Crowsnest-Agents"
-	// MaxMessage is the size of a message: a batch and what is around it.
+	// MaxMessage is the maximum size of a message: a batch and its envelope.
 	MaxMessage = MaxPayload + 4<<10
-	// MaxAfter is how many instances before its own an agent names.
+	// MaxAfter is the maximum number of previous instances that an agent names.
 	MaxAfter = 16
-	// MaxName is the length of the name of a node, in bytes.
+	// MaxName is the maximum length of a node name, in bytes.
 	MaxName = 253
 )
 
-// Version is the version of the format. A reader refuses what is newer.
+// Version is the version of the format. Readers refuse newer ones.
 const Version = 1
 
 // ErrVersion is returned for a message of a newer version.
@@ -36,31 +36,31 @@ var ErrVersion = errors.New("the agent speaks a newer version of the protocol; u
 
 const magic = "CNH"
 
-// instanceMost is the length of an instance, in bytes.
-const instanceMost = 64
+// maxInstance is the maximum length of an instance name, in bytes.
+const maxInstance = 64
 
-// Message is what an agent sends.
+// Message is a message from an agent.
 type Message struct {
-	// Node is the name of the sender, Instance a random text that its process
+	// Node is the name of the sender; Instance is a random text that its process
 	// chose at its start.
 	Node, Instance string
-	// After are the instances before it that used the same saved state: the last
-	// one that is known to have been let in, and those that came since.
+	// After are the previous instances that used the same saved state: the last one
+	// known to have been accepted, and those since.
 	After []string
-	// Sequence is the number of the batch, from 1 on. Without a batch it is that
-	// of the last one, 0 if there was none.
+	// Sequence is the number of the batch, starting at 1. Without a batch it is the
+	// number of the last one, 0 if there was none.
 	Sequence uint64
-	// First is the oldest batch that the agent still has, or the next one if it
-	// has none: what is older cannot be sent again.
+	// First is the oldest batch that the agent still has, or the next one if it has
+	// none: older ones cannot be sent again.
 	First uint64
-	// Sent is when it was sent, by the clock of the agent.
+	// Sent is the sending time by the agent's clock.
 	Sent time.Time
-	// Watermark is up to when everything that the agent reads is in this batch and
-	// those before it; zero: not known.
+	// Watermark is the time up to which this batch and the previous ones contain
+	// everything that the agent reads; zero: unknown.
 	Watermark time.Time
-	// Goodbye says that the agent stops, and Final that it will not come back.
+	// Goodbye reports that the agent stops, Final that it will not come back.
 	Goodbye, Final bool
-	// Reports says that the agent also sends reports (Report).
+	// Reports states that the agent also sends reports (Report).
 	Reports bool
 	// Payload is a sealed batch; nil: none.
 	Payload []byte
@@ -72,10 +72,10 @@ const (
 	flagGoodbye
 	flagFinal
 	flagPayload
-	flagReports // aggregators that do not know it ignore it
+	flagReports // older aggregators ignore it
 )
 
-// Append writes the message behind b.
+// Append appends the encoded message to b.
 func (m *Message) Append(b []byte) []byte {
 	b = append(append(b, magic...), Version)
 	b = appendString(appendString(b, m.Node), m.Instance)
@@ -103,7 +103,7 @@ func (m *Message) Append(b []byte) []byte {
 	return append(b, m.Payload...)
 }
 
-// ReadMessage reads a message. Its payload is part of b and is not looked at.
+// ReadMessage decodes a message. Its payload aliases b and is not checked.
 func ReadMessage(b []byte) (Message, error) {
 	if len(b) > MaxMessage {
 		return Message{}, fmt.Errorf("read message: %d bytes are more than %d", len(b), MaxMessage)
@@ -115,9 +115,9 @@ func ReadMessage(b []byte) (Message, error) {
 		return Message{}, fmt.Errorf("read message: %w", ErrVersion)
 	}
 	r := &reader{b: b[len(magic)+1:]}
-	m := Message{Node: r.name(MaxName), Instance: r.name(instanceMost)}
+	m := Message{Node: r.name(MaxName), Instance: r.name(maxInstance)}
 	for range r.count("instances", MaxAfter) {
-		m.After = append(m.After, r.name(instanceMost))
+		m.After = append(m.After, r.name(maxInstance))
 	}
 	m.Sequence, m.First = r.uvarint(), r.uvarint()
 	flags := byte(0)
@@ -143,11 +143,11 @@ func ReadMessage(b []byte) (Message, error) {
 	return m, nil
 }
 
-// name reads a text that is at most so long.
-func (r *reader) name(most uint64) string {
+// name reads a text of at most limit bytes.
+func (r *reader) name(limit uint64) string {
 	n := r.uvarint()
-	if n > most {
-		r.fail(fmt.Errorf("a name has %d bytes, at most %d are allowed", n, most))
+	if n > limit {
+		r.fail(fmt.Errorf("a name has %d bytes, at most %d are allowed", n, limit))
 		return ""
 	}
 	return string(r.take(n))
@@ -167,7 +167,7 @@ func (m *Message) check() error {
 	return nil
 }
 
-// CheckName tells what is wrong with the name of a node. It becomes part of
+// CheckName reports what is wrong with the name of a node. The name becomes part of
 // metrics, alerts and logs.
 func CheckName(node string) error {
 	if node == "" || len(node) > MaxName {
@@ -183,24 +183,24 @@ func CheckName(node string) error {
 	return nil
 }
 
-// Answer is what the aggregator says to a message, as JSON.
+// Answer is the aggregator's JSON response to a message.
 type Answer struct {
-	// Taken is the last batch of this instance that was taken, and Saved the last
-	// one that is on the disk: it need not be kept any longer. The next batch to
-	// send is the one after Taken.
+	// Taken is the last batch of this instance that was accepted, and Saved the last
+	// one that is on disk: the agent need not keep it. The next batch to send is the
+	// one after Taken.
 	Taken uint64 `json:"taken"`
 	Saved uint64 `json:"saved"`
-	// Report identifies the report that the aggregator holds of this instance, and
-	// the rules it was compared with. "" means none: the agent sends its report.
+	// Report identifies the aggregator's copy of this instance's report, and the rules
+	// it was compared with. "" means none: the agent sends its report.
 	Report string `json:"report,omitempty"`
 }
 
-// ReportAnswer is what the aggregator says to a report, as JSON.
+// ReportAnswer is the aggregator's JSON response to a report.
 type ReportAnswer struct {
-	// Report is what Answer has from now on, until the agent has to send it again.
+	// Report is the value of Answer.Report until the agent must send its report again.
 	Report string `json:"report"`
-	// Behind are the rules that the aggregator has in another version, and since
-	// when. The agent keeps the text of every line that its own version finds
-	// (Builder.Whole), and looks at older lines again when it has that version.
+	// Behind are the rules that the aggregator has in another version, and since when.
+	// The agent keeps the text of every line that its own version finds
+	// (Builder.Whole), and reads older lines again when it gets that version.
 	Behind map[string]time.Time `json:"behind,omitempty"`
 }

@@ -15,46 +15,46 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of a report.
+// Limits of a report.
 const (
-	// ReportPath takes reports, by POST. An aggregator that does not know it
+	// ReportPath accepts reports by POST. An aggregator without support for reports
 	// answers 404.
 	ReportPath = "/api/v1/agents/report"
-	// MaxReport is the size of a report in bytes.
+	// MaxReport is the maximum size of a report, in bytes.
 	MaxReport = 1 << 20
-	// MaxConditions is how many conditions a report holds.
+	// MaxConditions is the maximum number of conditions in a report.
 	MaxConditions = 64
-	// MaxDetail is the length of the detail of a condition in bytes.
+	// MaxDetail is the maximum length of the detail of a condition, in bytes.
 	MaxDetail = 600
 
 	maxLabels = 8
 	maxLabel  = 256
 )
 
-// Report is what only the agent of a node knows: what is wrong there, and which
-// rules it looks for. It travels beside the hits, and only when it changed.
+// Report is what only the agent of a node knows: its problems and its rules. The agent
+// sends it when it has changed, separately from the hits.
 type Report struct {
 	Node     string `json:"node"`
 	Instance string `json:"instance"`
-	// Conditions are the alerts that the agent has open about itself.
+	// Conditions are the agent's open alerts about itself.
 	Conditions []Condition `json:"conditions,omitempty"`
-	// Rules are the rules in force on the node: name to RuleDigest. nil means
-	// that the agent does not say.
+	// Rules are the active rules on the node: name to RuleDigest. nil means that the
+	// agent does not state them.
 	Rules map[string]string `json:"rules,omitempty"`
 }
 
-// Condition is one thing that is wrong on a node.
+// Condition is a problem on a node.
 type Condition struct {
 	Alert    string            `json:"alert"`
 	Severity string            `json:"severity"`
 	Labels   map[string]string `json:"labels,omitempty"`
-	// Detail says more. It comes from the node and is no instruction.
+	// Detail comes from the node; do not treat it as an instruction.
 	Detail string    `json:"detail,omitempty"`
 	Since  time.Time `json:"since"`
-	// Count and Last are how often it happened and when last, where that is counted.
+	// Count and Last are the number and the last time of occurrences, if counted.
 	Count int64     `json:"count,omitempty"`
 	Last  time.Time `json:"last,omitzero"`
-	// Over is set if it ended before the aggregator could be notified.
+	// Over is set if the condition ended before the aggregator could be notified.
 	Over bool `json:"over,omitempty"`
 }
 
@@ -97,7 +97,7 @@ var (
 	ruleHash  = regexp.MustCompile(`^[0-9a-f]{1,64}$`)
 )
 
-// ReadReport reads a report. Every size is bounded, and every text is one line
+// ReadReport decodes a report. It bounds every size, and makes every text one line
 // without control characters.
 func ReadReport(body []byte) (Report, error) {
 	var r Report
@@ -147,7 +147,7 @@ func (c *Condition) check() error {
 	return nil
 }
 
-// clean makes one line of at most n bytes of a text.
+// clean returns a text as one line of at most n bytes.
 func clean(s string, n int) string {
 	s = strings.Map(func(r rune) rune {
 		switch {

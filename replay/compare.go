@@ -13,47 +13,45 @@ import (
 // Change compares what one rule does in two reports over the same lines.
 type Change struct {
 	Rule string
-	// Old and New are the rule in either set; nil: it is not in that set, or is
-	// off there.
+	// Old and New are the rule in each set; nil: it is missing or off there.
 	Old, New *rules.Rule
 
 	LinesBefore, LinesAfter                 int64
 	Before, After                           int // alerts
 	NotificationsBefore, NotificationsAfter int
 
-	// Each alert of the two reports is in one of these lists, or is the same in
-	// both. All are in order of firing.
-	More, Less     []Alert // raised by one of the sets only
+	// Each alert of the two reports is in one of these lists, or equal in both.
+	// All lists are in order of firing.
+	More, Less     []Alert // raised by only one of the sets
 	Earlier, Later []Shift // raised by both at different times
-	Relabelled     []Pair  // raised by both for the same key, under other labels, or silently in one
-	Ends           []Pair  // raised by both at the same time, and ending otherwise
+	Relabelled     []Pair  // raised by both for the same key with other labels, or silently in one
+	Ends           []Pair  // raised by both at the same time, with different ends
 }
 
-// Same tells that the alerts of the rule are the same.
+// Same reports whether the alerts of the rule are the same.
 func (c Change) Same() bool {
 	return len(c.More)+len(c.Less)+len(c.Earlier)+len(c.Later)+len(c.Relabelled)+len(c.Ends) == 0
 }
 
-// Rewritten tells that both sets have the rule and that it does not mean the
-// same in both.
+// Rewritten reports whether both sets have the rule but with different meanings.
 func (c Change) Rewritten() bool {
 	return c.Old != nil && c.New != nil && (c.Old.Hash != c.New.Hash || c.Old.Severity != c.New.Severity)
 }
 
 // Shift is one alert that two rule sets raise at different times.
 type Shift struct {
-	Alert  Alert // of the second report
-	Before Alert // of the first one
+	Alert  Alert // from the second report
+	Before Alert // from the first report
 	By     time.Duration
 }
 
 // Pair is one alert as two rule sets raise it.
 type Pair struct{ Before, After Alert }
 
-// Compare says per rule what fires more, less, earlier, later or otherwise in
-// after than in before, in order of rule names; every rule of both sets is
-// there. Alerts of one rule are the same failure if their labels are the same
-// (or else their keys) and they fire at the same time, or else overlap in time.
+// Compare returns, per rule, which alerts of after are additional, missing, earlier,
+// later or different compared to before, in order of rule names. It covers every rule
+// of both sets. Two alerts of a rule are the same failure if their labels (or else
+// their keys) are equal and they fire at the same time, or else overlap in time.
 func Compare(before, after Report) []Change {
 	changes := map[string]*Change{}
 	get := func(rule string) *Change {
@@ -117,7 +115,7 @@ func (c *Change) compare(before, after []Alert) {
 	}
 }
 
-// pair says how two alerts of the same failure differ.
+// pair records how two alerts of the same failure differ.
 func (c *Change) pair(b, a Alert) {
 	by := a.Fired.Sub(b.Fired)
 	switch {
@@ -132,16 +130,16 @@ func (c *Change) pair(b, a Alert) {
 	}
 }
 
-// matching finds the alerts of two reports that are the same failure.
+// matching pairs the alerts of two reports that are the same failure.
 type matching struct {
 	before, after []Alert // in order of firing
 	partner       []int   // by alert of after: 1 + index in before; 0: none yet
 	taken         []bool  // by alert of before
 }
 
-// pass gives each alert of after that has no partner one of before with the same
-// id whose turn it is. turn is negative where the one of before is too early for
-// this alert, and so for later ones, and positive where it is too late.
+// pass gives each unpaired alert of after the next unpaired one of before with the
+// same id that fits. turn is negative if the alert of before is too early for this
+// alert, and so for later ones, and positive if it is too late.
 func (m *matching) pass(id func(Alert) string, turn func(b, a Alert) int) {
 	waiting := map[string][]int{}
 	for i, b := range m.before {
@@ -166,8 +164,8 @@ func (m *matching) pass(id func(Alert) string, turn func(b, a Alert) int) {
 	}
 }
 
-// inOrder sorts a copy of alerts by time and then by labels, so that what is
-// said of them does not depend on the order of what happens at the same time.
+// inOrder sorts a copy of alerts by time and then by labels, so that the result does
+// not depend on the order of simultaneous events.
 func inOrder(alerts []Alert) []Alert {
 	out := slices.Clone(alerts)
 	slices.SortStableFunc(out, func(a, b Alert) int {
@@ -176,7 +174,7 @@ func inOrder(alerts []Alert) []Alert {
 	return out
 }
 
-// identity is the labels but for `resolves`, which follows from how the rule is
+// identity returns the labels except `resolves`, which depends on how the rule is
 // written.
 func identity(a Alert) string {
 	labels := maps.Clone(a.Episode.Labels)
@@ -184,7 +182,7 @@ func identity(a Alert) string {
 	return labelText(labels)
 }
 
-// key names the failure: the values of `by` and the identity, whatever else the labels say.
+// key identifies the failure: the values of `by` and the identity labels.
 func key(a Alert) string {
 	var b strings.Builder
 	names := []string{"overflow"}
@@ -202,7 +200,7 @@ func key(a Alert) string {
 
 func firedAt(b, a Alert) int { return b.Fired.Compare(a.Fired) }
 
-// overlap is 0 where two alerts have a moment in common.
+// overlap returns 0 if two alerts have a moment in common.
 func overlap(b, a Alert) int {
 	switch {
 	case !b.Episode.EndsAt.IsZero() && b.Episode.EndsAt.Before(a.Episode.StartsAt):

@@ -13,8 +13,8 @@ import (
 	"crowsnest/rules"
 )
 
-// alertAt is an alert of a pod that fires so many minutes after ten o'clock and
-// ends so many after that; 0: it does not.
+// alertAt returns an alert of a pod that fires at 10:00 plus fired minutes and ends
+// after lasts minutes; 0: never.
 func alertAt(pod, severity string, fired, lasts int) Alert {
 	at := time.Date(2026, 1, 1, 10, fired, 0, 0, time.UTC)
 	e := episodes.Episode{
@@ -40,12 +40,12 @@ func TestComparePairs(t *testing.T) {
 	list := func(alerts ...Alert) []Alert { return alerts }
 	a := func(fired, lasts int) Alert { return alertAt("a", "warning", fired, lasts) }
 	f("+0 -0 <0 >0 ~0 |0", list(a(0, 5), a(10, 5)), list(a(0, 5), a(10, 5)))
-	// What is the same stays paired, wherever something is missing or too much.
+	// Equal alerts stay paired when others are missing or added.
 	f("+0 -1 <0 >0 ~0 |0", list(a(0, 5), a(10, 5), a(20, 5)), list(a(10, 5), a(20, 5)))
 	f("+1 -0 <0 >0 ~0 |0", list(a(10, 5)), list(a(0, 5), a(10, 5)))
 	f("+0 -0 <1 >0 ~0 |0", list(a(3, 5)), list(a(0, 5)))
 	f("+0 -0 <0 >1 ~0 |0", list(a(0, 0)), list(a(3, 5)))
-	// One that is over before the other begins is another failure.
+	// An alert that ends before the other begins is another failure.
 	f("+1 -1 <0 >0 ~0 |0", list(a(0, 5)), list(a(30, 5)))
 	f("+0 -0 <0 >0 ~0 |1", list(a(0, 5)), list(a(0, 7)))
 	f("+0 -0 <0 >0 ~0 |1", list(a(0, 5)), list(a(0, 0)))
@@ -63,8 +63,7 @@ func TestComparePairs(t *testing.T) {
 	f("+0 -2 <0 >0 ~0 |0", many, many[:1])
 }
 
-// Every alert is in one list or the same, and what is compared backwards is the
-// mirror image.
+// Every alert is in one list or equal, and the reverse comparison is the mirror image.
 func TestCompareIsAPartition(t *testing.T) {
 	alerts := rapid.Custom(func(t *rapid.T) []Alert {
 		return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Alert {

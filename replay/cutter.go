@@ -6,21 +6,21 @@ import (
 	"slices"
 )
 
-// maxTail is how much of a line without an end is looked at.
+// maxTail is how much is read of a line without an end.
 const maxTail = 128 << 10
 
 // cutter reads an input in blocks of whole lines.
 type cutter struct {
 	r    io.Reader
-	size int // bytes to read at once
+	size int // bytes per read
 	tail []byte
-	skip bool     // the rest of a line that is too long
-	free [][]byte // blocks that nobody uses any more
+	skip bool     // the input is inside a line that was truncated
+	free [][]byte // blocks for reuse
 }
 
-// next returns the next whole lines, perhaps none, and behind an error what is
-// left. The block belongs to the caller, who may give it back. full tells that
-// more is likely to be there at once.
+// next returns the next whole lines, perhaps none, and with an error the rest of the
+// input. The caller owns the block and may release it. full reports that more data is
+// probably available without waiting.
 func (c *cutter) next() (block []byte, full bool, err error) {
 	buf := slices.Grow(append(c.take(), c.tail...), c.size)
 	from := len(buf)
@@ -33,7 +33,7 @@ func (c *cutter) next() (block []byte, full bool, err error) {
 	end := bytes.LastIndexByte(buf, '\n') + 1
 	if end == 0 && len(buf) >= maxTail {
 		if c.skip {
-			c.give(buf)
+			c.release(buf)
 			return nil, full, nil
 		}
 		c.skip = true
@@ -41,13 +41,13 @@ func (c *cutter) next() (block []byte, full bool, err error) {
 	}
 	c.tail = append(c.tail, buf[end:]...)
 	if end == 0 {
-		c.give(buf)
+		c.release(buf)
 		return nil, full, nil
 	}
 	return c.lines(buf[:end]), full, nil
 }
 
-// lines leaves out the rest of a line whose beginning was handed out.
+// lines drops the rest of a truncated line.
 func (c *cutter) lines(b []byte) []byte {
 	if !c.skip {
 		return b
@@ -70,8 +70,8 @@ func (c *cutter) take() []byte {
 	return b[:0]
 }
 
-// give takes a block back.
-func (c *cutter) give(b []byte) {
+// release returns a block for reuse.
+func (c *cutter) release(b []byte) {
 	if cap(b) >= c.size {
 		c.free = append(c.free, b)
 	}

@@ -10,7 +10,7 @@ import (
 	"crowsnest/rules"
 )
 
-// describe writes alerts for a person who compares.
+// describe formats alerts for a test report.
 func describe(eps []episodes.Episode) string {
 	if len(eps) == 0 {
 		return "none"
@@ -48,7 +48,7 @@ func describeExpected(want []rules.ExpectedAlert) string {
 	return strings.Join(out, "\n            ")
 }
 
-// labelText writes labels as a selector does, in order of their names.
+// labelText formats labels as in a selector, sorted by name.
 func labelText(labels map[string]string) string {
 	parts := make([]string, 0, len(labels))
 	for _, name := range slices.Sorted(maps.Keys(labels)) {

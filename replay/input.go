@@ -20,58 +20,58 @@ type Input struct {
 }
 
 const (
-	// mostBlock and leastBlock bound the bytes that are read at once.
-	mostBlock  = 512 << 10
-	leastBlock = 32 << 10
-	// mostAhead bounds the bytes of all inputs that are scanned ahead.
-	mostAhead = 64 << 20
+	// minBlock and maxBlock bound the bytes of one read.
+	maxBlock = 512 << 10
+	minBlock = 32 << 10
+	// maxAheadBytes bounds the bytes of all inputs that are scanned speculatively.
+	maxAheadBytes = 64 << 20
 )
 
-// aheadOf returns how many blocks of each input are scanned at the same time. Few
-// would have the cores wait for the one that is handed out next.
+// aheadOf returns how many blocks of each input are scanned at the same time. With
+// fewer, the cores would wait for the block whose hits are consumed next.
 func aheadOf(inputs int) int {
 	cores := runtime.GOMAXPROCS(0)
 	return min(max(32*cores/max(1, inputs), cores+1), 4*cores)
 }
 
-// reader turns an input into hits, in order of its lines. Its blocks are scanned
-// on every core, ahead of the one whose hits are handed out.
+// reader turns an input into hits, in order of its lines. It scans blocks on every
+// core, ahead of the block whose hits are consumed.
 type reader struct {
 	in     Input
 	order  int
 	prog   *matcher.Program
 	stream *matcher.Stream
-	now    time.Time // stands in for times that the lines do not have
-	ahead  int       // most blocks that are scanned at the same time
+	now    time.Time // replaces missing timestamps
+	ahead  int       // maximum number of blocks scanned at the same time
 	size   int       // of a block
-	wait   func()    // called before more is read; nil: nobody listens
+	wait   func()    // called before a read; may be nil
 
 	rc      io.ReadCloser
 	cutter  *cutter
-	blocks  []*block // that are scanned, in order
-	began   bool     // the stream has seen a block
-	done    bool     // there is nothing more to read
+	blocks  []*block // being scanned, in order
+	began   bool     // the stream has scanned a block
+	done    bool     // the input is read to its end
 	flushed bool
-	err     error // that ended the reading
+	err     error // ended the reading
 	hits    []matcher.Hit
-	bytes   int64  // that were read
-	timed   bool   // a line of the first block has a time
-	last    []byte // the last whole line that was handed out
+	bytes   int64  // read so far
+	timed   bool   // a line of the first block has a timestamp
+	last    []byte // the last complete line
 }
 
-// block is a part of an input that is scanned on its own.
+// block is a part of an input that is scanned separately.
 type block struct {
 	data   []byte
 	lines  int64
-	stream *matcher.Stream // nil: that of the reader
+	stream *matcher.Stream // nil: the reader's stream
 	hits   []matcher.Hit
 	ready  chan struct{}
 }
 
-// newReaders returns a reader for each input.
+// newReaders creates a reader for each input.
 func newReaders(inputs []Input, prog *matcher.Program, opt ScanOptions) []*reader {
 	ahead := aheadOf(len(inputs))
-	size := min(max(mostAhead/(ahead*max(1, len(inputs))), leastBlock), mostBlock)
+	size := min(max(maxAheadBytes/(ahead*max(1, len(inputs))), minBlock), maxBlock)
 	out := make([]*reader, len(inputs))
 	for i, in := range inputs {
 		out[i] = &reader{
@@ -83,7 +83,7 @@ func newReaders(inputs []Input, prog *matcher.Program, opt ScanOptions) []*reade
 	return out
 }
 
-// next returns the next hit, or false at the end of the input or with an error.
+// next returns the next hit, or false at the end of the input or after an error.
 func (r *reader) next() (matcher.Hit, bool, error) {
 	for len(r.hits) == 0 {
 		more, err := r.read()
@@ -99,7 +99,7 @@ func (r *reader) next() (matcher.Hit, bool, error) {
 	return h, true, nil
 }
 
-// read takes the hits of one more block. It returns false at the end.
+// read stores the hits of the next block. It returns false at the end.
 func (r *reader) read() (more bool, err error) {
 	if r.cutter == nil && !r.done {
 		r.rc, r.err = r.in.Open()
@@ -120,8 +120,8 @@ func (r *reader) read() (more bool, err error) {
 	return false, err
 }
 
-// fill reads ahead for as long as bytes come at once: the lines of a pipe are not
-// kept waiting for later ones.
+// fill reads ahead while data is available without waiting: lines from a pipe are
+// not delayed by later ones.
 func (r *reader) fill() {
 	for full := true; !r.done && len(r.blocks) < r.ahead && (full || len(r.blocks) == 0); {
 		if r.wait != nil && len(r.blocks) == 0 {
@@ -142,14 +142,14 @@ func (r *reader) fill() {
 	}
 }
 
-// start lets a block be scanned. The first one is at once: it shows the form of
-// the lines.
+// start scans a block in the background, except for the first one: its lines
+// determine the format.
 func (r *reader) start(data []byte) {
 	b := &block{data: data, lines: int64(bytes.Count(data, []byte("\n"))), ready: make(chan struct{})}
 	if data[len(data)-1] != '\n' {
 		b.lines++
 	}
-	var lines, size int64 // of the blocks that the stream has not seen
+	var lines, size int64 // of the blocks that the stream has not scanned
 	for _, before := range r.blocks {
 		if before.stream != nil {
 			lines, size = lines+before.lines, size+int64(len(before.data))
@@ -171,7 +171,7 @@ func (r *reader) start(data []byte) {
 	}()
 }
 
-// anyTime tells whether a line has a time that is understood.
+// anyTime reports whether a line has a parseable timestamp.
 func anyTime(lines []byte, now time.Time) bool {
 	for line := range bytes.Lines(lines) {
 		if _, ok := matcher.TimeOf(bytes.TrimRight(line, "\r\n"), now); ok {
@@ -181,8 +181,8 @@ func anyTime(lines []byte, now time.Time) bool {
 	return false
 }
 
-// take hands out the oldest block. One that does not follow from what was before
-// it is scanned again.
+// take completes the oldest block. If its speculative scan started from the wrong
+// state, take scans it again.
 func (r *reader) take() {
 	b := r.blocks[0]
 	r.blocks = r.blocks[1:]
@@ -192,6 +192,6 @@ func (r *reader) take() {
 	}
 	line := bytes.TrimRight(b.data, "\r\n")
 	r.last = append(r.last[:0], line[bytes.LastIndexByte(line, '\n')+1:]...)
-	r.cutter.give(b.data)
+	r.cutter.release(b.data)
 	r.prog.Tune()
 }

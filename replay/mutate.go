@@ -15,8 +15,8 @@ type mutant struct {
 	rule rules.Rule
 }
 
-// mutate runs the tests of a rule against each of its mutants and returns those
-// that no test notices.
+// mutate runs the tests of a rule against each of its mutants and returns the mutants
+// that pass all tests.
 func mutate(r *rules.Rule, run *regexp.Regexp) (int, []Survivor, error) {
 	all := mutants(r)
 	var out []Survivor
@@ -35,7 +35,7 @@ func mutate(r *rules.Rule, run *regexp.Regexp) (int, []Survivor, error) {
 	return len(all), out, nil
 }
 
-// mutants lists every single part of a rule that can be removed or loosened.
+// mutants lists every part of a rule that can be removed or loosened.
 func mutants(r *rules.Rule) []mutant {
 	m := &mutator{rule: r}
 	m.add("from", func(x *rules.Rule) { x.From = rules.Selector{} })
@@ -75,7 +75,7 @@ func (m *mutator) add(part string, change func(*rules.Rule)) {
 	m.out = append(m.out, x)
 }
 
-// scalars loosens the numbers and durations that the rule states.
+// scalars loosens the numbers and durations of the rule.
 func (m *mutator) scalars() {
 	r := m.rule
 	if r.Count > 1 {
@@ -106,7 +106,7 @@ func (m *mutator) scalars() {
 	stated("limit", func(x *rules.Rule) { x.Limit *= 100 })
 }
 
-// withoutBy takes a name out of the key and out of what must be shared.
+// withoutBy removes a name from the key and from the captured names.
 func withoutBy(x *rules.Rule, i int) {
 	name := x.By[i]
 	x.By = slices.Delete(slices.Clone(x.By), i, i+1)
@@ -154,7 +154,7 @@ func (m *mutator) aside(name string, a *rules.Aside, set func(*rules.Rule, *rule
 	}
 }
 
-// anything is the regex of a matcher that lost its only part.
+// anything is the regex of a matcher without its only part.
 var anything = regexp.MustCompile(``)
 
 // matcher removes each part of a matcher, one at a time.
@@ -198,8 +198,8 @@ func (m *mutator) matcher(name string, c rules.Matcher, set func(*rules.Rule, ru
 	}
 }
 
-// not loosens a rule by narrowing what its matcher excludes: each branch of
-// `not` must be needed.
+// not loosens a rule by narrowing what its matcher excludes: the tests must need each
+// branch of `not`.
 func (m *mutator) not(name string, c rules.Matcher, set func(*rules.Rule, rules.Matcher)) {
 	for i := range c.Not.Any {
 		if len(c.Not.Any) == 1 {

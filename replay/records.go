@@ -5,20 +5,20 @@ import (
 	"crowsnest/rules"
 )
 
-// Target is a set of rules that is tried on recorded lines.
+// Target is a set of rules to run over recorded lines.
 type Target struct {
 	Set     *rules.Set
 	Program *matcher.Program
 }
 
-// Records hands recorded lines to give, one by one in order of time, and returns
-// the first error: its own or that of give. Records of one stream come with the
-// same stream.
-type Records func(give func(s *matcher.Stream, rec matcher.Record) error) error
+// Records calls yield with recorded lines, one by one in order of time, and returns
+// the first error: its own or that of yield. It passes the records of one stream with
+// the same Stream.
+type Records func(yield func(s *matcher.Stream, rec matcher.Record) error) error
 
-// ScanRecords concludes over recorded lines with the production engine, for
-// several sets of rules at once: the lines are read once. Where reading fails,
-// the reports are those of the lines that were read, beside the error.
+// ScanRecords runs several sets of rules over recorded lines with the production
+// engine, reading the lines once. If reading fails, it returns the error and the
+// reports of the lines read before.
 func ScanRecords(targets []Target, read Records, opt ScanOptions) ([]Report, error) {
 	type stream struct {
 		lines, bytes int64

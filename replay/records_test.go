@@ -10,7 +10,7 @@ import (
 	"crowsnest/matcher"
 )
 
-// Records give what the same lines give as files, for several sets at once.
+// Records have the same results as the same lines in files, for several sets at once.
 func TestScanRecords(t *testing.T) {
 	set, prog := compile(t, scanPack)
 	lines := []string{"leaderelection lost", "conflict on 1", "conflict on 2", "conflict on 3", "successfully acquired"}
@@ -26,10 +26,10 @@ func TestScanRecords(t *testing.T) {
 
 	none, noneProg := compile(t, "pack: {name: none, version: 0.1.0}\nrules:\n- {alert: Never, from: '{a=\"b\"}', match: nothing, severity: info}\n")
 	stream := matcher.NewStream(in.Labels, matcher.StreamOptions{Format: matcher.FormatText})
-	read := func(give func(*matcher.Stream, matcher.Record) error) error {
+	read := func(yield func(*matcher.Stream, matcher.Record) error) error {
 		for i, l := range lines {
 			at := time.Date(2026, 1, 1, 10, 0, 10*i, 0, time.UTC)
-			if err := give(stream, matcher.Record{Time: at, Text: []byte(l)}); err != nil {
+			if err := yield(stream, matcher.Record{Time: at, Text: []byte(l)}); err != nil {
 				return err
 			}
 		}
@@ -51,7 +51,7 @@ func TestScanRecords(t *testing.T) {
 	require.Zero(t, got[0].Rules[0].Notifications)
 	require.Equal(t, 2, got[0].Rules[1].Notifications, "a beginning and an end")
 
-	// Silence up to the end that is known decides.
+	// Silence until the known end decides.
 	got, err = ScanRecords([]Target{{set, prog}}, read, ScanOptions{Now: now, UntilEOF: true, End: now})
 	require.NoError(t, err)
 	require.False(t, got[0].Alerts[0].Episode.EndsAt.IsZero())
@@ -59,8 +59,8 @@ func TestScanRecords(t *testing.T) {
 
 	// What was read before a failure counts.
 	broken := errors.New("gone")
-	got, err = ScanRecords([]Target{{set, prog}}, func(give func(*matcher.Stream, matcher.Record) error) error {
-		return errors.Join(read(give), broken)
+	got, err = ScanRecords([]Target{{set, prog}}, func(yield func(*matcher.Stream, matcher.Record) error) error {
+		return errors.Join(read(yield), broken)
 	}, ScanOptions{Now: now})
 	require.ErrorIs(t, err, broken)
 	require.Len(t, got[0].Alerts, 1)

@@ -13,35 +13,35 @@ import (
 	"crowsnest/rules"
 )
 
-// FileLabel is a label of inputs of which nothing says which pod wrote them. It
-// belongs to the identity: what one file says ends no failure of another.
+// FileLabel is a label of inputs from unknown pods. It is part of the identity: a line
+// in one file does not end a failure in another.
 const FileLabel = "file"
 
 var scanIdentity = append(slices.Clone(rules.DefaultIdentity), FileLabel)
 
-// ScanOptions say how recorded lines are read.
+// ScanOptions configure a scan.
 type ScanOptions struct {
-	// Lenient lets a label that an input does not state satisfy every selector.
+	// Lenient makes a label that an input lacks satisfy every selector.
 	Lenient bool
-	// UntilEOF stops the clock at the end of the input; otherwise it runs on
-	// until every deadline is decided.
+	// UntilEOF stops the clock at the end of the input; otherwise it continues
+	// until the last deadline.
 	UntilEOF bool
-	// Now stands in for times that the lines do not have, and tells the year
-	// of those that have none.
+	// Now replaces missing timestamps, and supplies the year of timestamps without
+	// one.
 	Now time.Time
-	// Redactor hides the secrets in alerts; nil leaves them.
+	// Redactor hides secrets in alerts; nil shows them.
 	Redactor *redact.Redactor
-	// End is the time up to which the input is known to be complete; zero: that of
-	// its last line.
+	// End is the time up to which the input is complete; zero: the time of its
+	// last line.
 	End time.Time
-	// OnHit, if not nil, is called for every hit in order of time. The hit must
-	// not be changed.
+	// OnHit, if not nil, is called for every hit in order of time. It must not
+	// modify the hit.
 	OnHit func(file string, h matcher.Hit)
-	// OnWait, if not nil, is called before more of an input is read, which may
-	// wait: every hit of what was read has been handed to OnHit.
+	// OnWait, if not nil, is called before a read, which may block. All earlier hits
+	// have been passed to OnHit.
 	OnWait func(Progress)
-	// HitsOnly leaves it at OnHit: nothing is concluded, and the report has no
-	// alerts and no rules.
+	// HitsOnly only calls OnHit: the scan draws no conclusions, and the report has
+	// neither alerts nor rules.
 	HitsOnly bool
 }
 
@@ -50,23 +50,23 @@ type Progress struct {
 	Bytes, Hits int64
 }
 
-// Alert is one alert that recorded lines raise.
+// Alert is an alert raised by recorded lines.
 type Alert struct {
-	// Episode is its last state that the lines decide: one that only silence
-	// behind the end of the input would resolve is firing.
+	// Episode is the last state that the lines decide: an alert that only silence
+	// after the end of the input would resolve is firing.
 	Episode episodes.Episode
-	// Fired is the event time at which it would have been told.
+	// Fired is the event time at which it would have been notified.
 	Fired time.Time
 }
 
 // RuleReport counts what one rule did.
 type RuleReport struct {
 	Rule     *rules.Rule
-	Lines    int64 // that matched
-	Episodes int   // that were opened, whether they fired or not
+	Lines    int64 // matched
+	Episodes int   // opened, whether they fired or not
 	Alerts   int
-	// Notifications is how often a receiver without grouping would have been
-	// told: the beginning and the end of each alert.
+	// Notifications is how many notifications a receiver without grouping would
+	// have received: one for the beginning and one for the end of each alert.
 	Notifications int
 }
 
@@ -80,22 +80,21 @@ type Report struct {
 	Hits    int64
 	Start   time.Time // event time of the first hit; zero: no hit
 	End     time.Time // event time of the end of the input
-	Dropped int64     // physical lines that were not looked at
-	// Untimed are the names of the inputs with lines at whose beginning no line has
-	// a time that is understood: most likely they are not logs.
+	Dropped int64     // physical lines that were not evaluated
+	// Untimed are the names of inputs whose first lines have no parseable timestamp:
+	// they are probably not logs.
 	Untimed []string
 	Empty   int // inputs without a line
-	// Ignored counts the matched lines that a rule of the infrastructure does not
-	// believe, if the program was compiled by matcher.CompileOpen.
+	// Ignored counts matched lines whose namespace an infrastructure rule does not
+	// trust, if the program was compiled by matcher.CompileOpen.
 	Ignored map[Ignored]int64
 }
 
-// Ignored is a rule, and a namespace that it does not believe.
+// Ignored is a rule and a namespace that it does not trust.
 type Ignored struct{ Rule, Namespace string }
 
-// Scan reads the inputs, merged by event time, and concludes with the
-// production engine. Inputs that cannot be read are left out; the error names
-// them all and the report is complete but for them.
+// Scan reads the inputs, merged by event time, and runs the production engine over
+// them. It omits inputs that cannot be read; the error names them all.
 func Scan(set *rules.Set, prog *matcher.Program, inputs []Input, opt ScanOptions) (Report, error) {
 	sc := newScanner(Target{set, prog}, opt)
 	sc.report.Inputs = len(inputs)
@@ -118,25 +117,25 @@ type scanner struct {
 	session *session
 	report  Report
 	alerts  map[episodes.Fingerprint]int // open ones, by index in the report
-	began   bool                         // the first hit of each input is found
-	ended   bool                         // the clock runs on behind the input
+	began   bool                         // the first hit of each input was found
+	ended   bool                         // the clock runs beyond the end of the input
 	errs    []error
 
-	open   map[episodes.Fingerprint]bool // episodes
-	opened map[string]int                // episodes by alert
-	words  map[string]int                // notifications by alert
+	open          map[episodes.Fingerprint]bool // episodes
+	opened        map[string]int                // episodes by alert
+	notifications map[string]int                // notifications by alert
 }
 
 func newScanner(target Target, opt ScanOptions) *scanner {
 	sc := &scanner{
 		opt: opt, alerts: map[episodes.Fingerprint]int{}, open: map[episodes.Fingerprint]bool{},
-		opened: map[string]int{}, words: map[string]int{},
+		opened: map[string]int{}, notifications: map[string]int{},
 	}
 	sc.session = newSession(target.Set, target.Program, time.Time{}, episodes.Config{
 		Redactor: opt.Redactor, Unlabelled: opt.Lenient, Identity: scanIdentity,
-		UpdateEvery: math.MaxInt64, // refresh asks at the end
+		UpdateEvery: math.MaxInt64, // refresh updates alerts at the end
 	})
-	sc.session.told = sc.told
+	sc.session.notify = sc.record
 	return sc
 }
 
@@ -158,10 +157,10 @@ func (h heads) Less(i, j int) bool {
 	return h[i].reader.order < h[j].reader.order
 }
 
-// Push adds a head; it is for package heap.
+// Push implements heap.Interface.
 func (h *heads) Push(x any) { *h = append(*h, x.(head)) }
 
-// Pop removes the last head; it is for package heap.
+// Pop implements heap.Interface.
 func (h *heads) Pop() any {
 	last := (*h)[len(*h)-1]
 	*h = (*h)[:len(*h)-1]
@@ -191,7 +190,7 @@ func (sc *scanner) start() {
 	sc.began = true
 }
 
-// step takes the earliest hit.
+// step processes the earliest hit.
 func (sc *scanner) step() {
 	h := sc.heads[0]
 	sc.take(h.reader.in.Name, h.hit)
@@ -207,8 +206,8 @@ func (sc *scanner) step() {
 	}
 }
 
-// wait says that an input is read on. The first hits of all inputs are looked
-// for at the same time; nothing is said then.
+// wait calls OnWait before an input is read. While the first hits of all inputs are
+// searched concurrently, it does nothing.
 func (sc *scanner) wait() {
 	if sc.opt.OnWait == nil || !sc.began {
 		return
@@ -246,8 +245,8 @@ func (sc *scanner) take(file string, h matcher.Hit) {
 	}
 }
 
-// told keeps the last state of each alert that the lines decide.
-func (sc *scanner) told(x episodes.Episode) {
+// record stores the last state of each alert that the lines decide.
+func (sc *scanner) record(x episodes.Episode) {
 	sc.count(x)
 	i, open := sc.alerts[x.Fingerprint]
 	switch {
@@ -264,8 +263,8 @@ func (sc *scanner) told(x episodes.Episode) {
 	}
 }
 
-// count counts episodes and what a receiver would have been told. The end of an
-// alert counts also behind the end of the input.
+// count counts episodes and notifications. The end of an alert counts also if it is
+// after the end of the input.
 func (sc *scanner) count(x episodes.Episode) {
 	_, firing := sc.alerts[x.Fingerprint]
 	over := x.State == episodes.StateResolved || x.State == episodes.StateDropped
@@ -277,12 +276,11 @@ func (sc *scanner) count(x episodes.Episode) {
 		sc.opened[x.Alert]++
 	}
 	if !x.Silent && (x.State == episodes.StateFiring && !firing || x.State == episodes.StateResolved && firing) {
-		sc.words[x.Alert]++
+		sc.notifications[x.Alert]++
 	}
 }
 
-// refresh takes the last state of the alerts that are firing at the end of the
-// input.
+// refresh updates the alerts that are firing at the end of the input.
 func (sc *scanner) refresh(end time.Time) {
 	for _, x := range sc.session.engine.Episodes(end) {
 		if i, open := sc.alerts[x.Fingerprint]; open && x.State == episodes.StateFiring {
@@ -291,8 +289,8 @@ func (sc *scanner) refresh(end time.Time) {
 	}
 }
 
-// finish draws what is due at the end of the input, and then, unless told
-// otherwise, lets the clock run on.
+// finish draws the conclusions due at the end of the input, and then lets the clock run
+// on unless UntilEOF is set.
 func (sc *scanner) finish() {
 	s := sc.session
 	end := s.now
@@ -337,7 +335,7 @@ func (sc *scanner) finish() {
 	for _, st := range s.engine.Stats(s.now).Rules {
 		sc.report.Rules = append(sc.report.Rules, RuleReport{
 			Rule: st.Rule, Lines: st.Matches, Alerts: alerts[st.Rule.Alert],
-			Episodes: sc.opened[st.Rule.Alert], Notifications: sc.words[st.Rule.Alert],
+			Episodes: sc.opened[st.Rule.Alert], Notifications: sc.notifications[st.Rule.Alert],
 		})
 	}
 }

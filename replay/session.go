@@ -11,7 +11,7 @@ import (
 	"crowsnest/rules"
 )
 
-// sourceName is the one virtual source of a session.
+// sourceName is the single virtual source of a session.
 const sourceName = "replay"
 
 // session is an engine under a virtual clock.
@@ -21,13 +21,13 @@ type session struct {
 	cfg     episodes.Config
 	engine  *episodes.Engine
 	streams map[string]*matcher.Stream
-	lost    bool // the source proves nothing
+	stalled bool // the watermark does not move
 	now     time.Time
 
 	firing   map[episodes.Fingerprint]episodes.Episode
 	resolved []episodes.Episode
-	// told is called for every transition; nil: nobody listens.
-	told func(episodes.Episode)
+	// notify is called for every transition; may be nil.
+	notify func(episodes.Episode)
 }
 
 func newSession(set *rules.Set, prog *matcher.Program, start time.Time, cfg episodes.Config) *session {
@@ -47,27 +47,27 @@ func (s *session) newEngine() *episodes.Engine {
 	return e
 }
 
-// reach moves the clock to just before t and draws what is due until then:
-// lines that arrive at t are read before t is proved.
+// reach moves the clock to just before t and draws the conclusions due until then:
+// lines that arrive at t precede the watermark t.
 func (s *session) reach(t time.Time) {
 	for t = t.Add(-1); t.After(s.now); {
 		next, ok := s.engine.NextDeadline()
-		if !ok || s.lost || !next.After(s.now) || next.After(t) {
+		if !ok || s.stalled || !next.After(s.now) || next.After(t) {
 			next = t
 		}
 		s.now = next
-		s.prove()
+		s.advanceWatermark()
 	}
 }
 
-// settle moves the clock to t, behind all that arrived at t.
+// settle moves the clock to t, after everything that arrived at t.
 func (s *session) settle(t time.Time) {
 	s.now = t
-	s.prove()
+	s.advanceWatermark()
 }
 
-func (s *session) prove() {
-	if !s.lost {
+func (s *session) advanceWatermark() {
+	if !s.stalled {
 		s.engine.AdvanceWatermark(sourceName, s.now)
 	}
 	s.evaluate()
@@ -82,13 +82,13 @@ func (s *session) evaluate() {
 			delete(s.firing, x.Fingerprint)
 			s.resolved = append(s.resolved, x)
 		}
-		if s.told != nil {
-			s.told(x)
+		if s.notify != nil {
+			s.notify(x)
 		}
 	}
 }
 
-// line takes one line of a stream at time t of the clock.
+// line processes a line of a stream at time t of the clock.
 func (s *session) line(labels matcher.Labels, ts time.Time, text string, t time.Time) {
 	s.now = t
 	hits := s.prog.Match(s.stream(labels), matcher.Record{Time: ts, Text: []byte(text)})
@@ -108,7 +108,7 @@ func (s *session) stream(labels matcher.Labels) *matcher.Stream {
 	return st
 }
 
-// restart stops the engine gracefully and starts another one on its snapshot.
+// restart stops the engine gracefully and starts another one from its snapshot.
 func (s *session) restart() error {
 	s.evaluate()
 	data, err := s.engine.Snapshot()
@@ -119,9 +119,9 @@ func (s *session) restart() error {
 	if err := s.engine.Restore(data, s.now); err != nil {
 		return err
 	}
-	told := s.resolved
+	resolved := s.resolved
 	s.evaluate()
-	s.resolved = told // what was resolved before is told again
-	s.prove()         // the source catches up at once
+	s.resolved = resolved // drop the repeated notifications of resolved alerts
+	s.advanceWatermark()  // the source catches up at once
 	return nil
 }

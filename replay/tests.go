@@ -15,12 +15,12 @@ import (
 	"crowsnest/rules"
 )
 
-// testStart is the virtual time at which every inline test begins.
+// testStart is the virtual start time of every inline test.
 var testStart = time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// TestOptions choose what RunTests does.
+// TestOptions configure RunTests.
 type TestOptions struct {
-	// Run, if not nil, chooses tests by "rule/test".
+	// Run, if not nil, selects tests by "rule/test".
 	Run *regexp.Regexp
 	// Mutate also runs the tests of each rule against the rule with one part
 	// removed or loosened.
@@ -31,7 +31,7 @@ type TestOptions struct {
 type TestResult struct {
 	File, Pack, Rule, Test string
 	Line                   int
-	Failures               []string // none: it passed
+	Failures               []string // empty: it passed
 	Duration               time.Duration
 }
 
@@ -59,8 +59,8 @@ func (r TestReport) Failed() int {
 	return n
 }
 
-// RunTests runs the inline tests of every rule, each rule alone and whether it
-// is enabled or not. An error means that a rule cannot be compiled.
+// RunTests runs the inline tests of every rule, each rule alone and enabled. It returns
+// an error if a rule cannot be compiled.
 func RunTests(all []*rules.Rule, opt TestOptions) (TestReport, error) {
 	type outcome struct {
 		results   []TestResult
@@ -91,7 +91,7 @@ func passed(results []TestResult) bool {
 	return !slices.ContainsFunc(results, func(t TestResult) bool { return len(t.Failures) > 0 })
 }
 
-// alone returns a set that holds just this rule, enabled.
+// alone returns a set with only this rule, enabled.
 func alone(r *rules.Rule) (*rules.Set, *matcher.Program, error) {
 	on := *r
 	on.Mode = rules.ModeOn
@@ -123,7 +123,7 @@ func runRule(r *rules.Rule, run *regexp.Regexp) ([]TestResult, error) {
 	return out, nil
 }
 
-// step is one input of a test at its time, with repetitions written out.
+// step is one input of a test at its time, with repetitions expanded.
 type step struct {
 	at, ts time.Duration
 	in     *rules.Input
@@ -147,7 +147,7 @@ func stepsOf(t rules.Test) []step {
 	return steps
 }
 
-// runSafely is runTest, and a panic or a quarantined rule is a failure.
+// runSafely is runTest; it turns a panic or a quarantined rule into a failure.
 func runSafely(set *rules.Set, prog *matcher.Program, t rules.Test) (failures []string) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -157,7 +157,7 @@ func runSafely(set *rules.Set, prog *matcher.Program, t rules.Test) (failures []
 	return runTest(set, prog, t)
 }
 
-// runTest returns what is wrong, one text per difference.
+// runTest returns the failures, one text per difference.
 func runTest(set *rules.Set, prog *matcher.Program, t rules.Test) []string {
 	s := newSession(set, prog, testStart, episodes.Config{})
 	steps := stepsOf(t)
@@ -195,14 +195,14 @@ func nextTime(steps []step, points []rules.Checkpoint) time.Duration {
 
 var valueAction = regexp.MustCompile(`\{\{-?\s*\$value\s*-?\}\}`)
 
-// input lets one thing happen.
+// input applies one step.
 func (s *session) input(t rules.Test, st step) error {
 	at := testStart.Add(st.at)
 	s.now = at
 	switch {
 	case st.in.Source != "":
-		s.lost = st.in.Source == "lost"
-		s.prove() // it catches up at once
+		s.stalled = st.in.Source == "lost"
+		s.advanceWatermark() // it catches up at once
 		return nil
 	case st.in.Do == "restart":
 		return s.restart()
@@ -241,7 +241,7 @@ func check(c rules.Checkpoint, s *session) []string {
 	return out
 }
 
-// assign tells whether each expected alert can be given an alert of its own.
+// assign reports whether each expected alert can be assigned an actual one of its own.
 func assign(want []rules.ExpectedAlert, got []episodes.Episode) bool {
 	owner := make([]int, len(got)) // 1 + index of the expected alert
 	var place func(w int, tried []bool) bool
@@ -266,7 +266,7 @@ func assign(want []rules.ExpectedAlert, got []episodes.Episode) bool {
 	return true
 }
 
-// fits tells whether an alert has everything that is expected of it.
+// fits reports whether an alert has everything that is expected of it.
 func fits(w rules.ExpectedAlert, x episodes.Episode) bool {
 	for name, value := range w.Labels {
 		if x.Labels[name] != value {

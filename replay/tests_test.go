@@ -11,7 +11,7 @@ import (
 	"crowsnest/rules"
 )
 
-// load reads every pack of a folder.
+// load parses every pack of a folder.
 func load(t *testing.T, dir string) *rules.Set {
 	t.Helper()
 	set, err := rules.Load(os.DirFS(dir))
@@ -19,7 +19,7 @@ func load(t *testing.T, dir string) *rules.Set {
 	return set
 }
 
-// run runs the inline tests of a folder and lets each failure be one.
+// run runs the inline tests of a folder and reports each failure.
 func run(t *testing.T, dir string) {
 	t.Helper()
 	runSet(t, load(t, dir))
@@ -37,10 +37,10 @@ func runSet(t *testing.T, set *rules.Set) {
 	}
 }
 
-// TestLanguage pins the rule language: each pack states what its tests mean.
+// TestLanguage pins the rule language: the name of each test says what it pins.
 func TestLanguage(t *testing.T) { run(t, "../testdata/language") }
 
-// TestConformance runs the packs that came with the specification.
+// TestConformance runs the packs of the specification.
 func TestConformance(t *testing.T) {
 	dir := "../../shared/conformance"
 	if _, err := os.Stat(dir); err != nil {
@@ -50,7 +50,7 @@ func TestConformance(t *testing.T) {
 	require.Empty(t, problems)
 	var docs []*rules.Document
 	for _, f := range files {
-		// Packs of later versions of the language have names of their own.
+		// Packs for later versions of the language have a prefix.
 		if name := filepath.Base(f.Name); strings.HasPrefix(name, "ext-") && name != "ext-identity.yaml" {
 			continue
 		}

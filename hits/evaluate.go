@@ -8,8 +8,8 @@ import (
 	"crowsnest/rules"
 )
 
-// programs are those of single rules, for hits that another version of the rule
-// found. They are compiled when they are first needed.
+// programs holds programs for single rules, to evaluate hits that another version of
+// the rule found. They are compiled on first use.
 type programs struct {
 	set *rules.Set
 	all sync.Map // *rules.Rule to *matcher.Program, nil if it cannot be compiled
@@ -23,23 +23,23 @@ func (p *programs) of(r *rules.Rule) *matcher.Program {
 	one.Rules = []*rules.Rule{r}
 	program, err := matcher.Compile(&one)
 	if err != nil {
-		program = nil // the whole set was compiled: this cannot happen
+		program = nil // cannot happen: the whole set was compiled
 	}
 	p.all.Store(r, program)
 	return program
 }
 
-// streamKey is a stream as one rule sees it.
+// streamKey identifies a stream for one rule.
 type streamKey struct {
 	rule   *rules.Rule
 	labels int
 }
 
-// again evaluates the line of a hit by our version of its rule. ok is false where
-// that cannot be done.
-func (b *Batch) again(x *Index, streams map[streamKey]*matcher.Stream, r *rules.Rule, h *folded) (found []matcher.Hit, ok bool) {
+// evaluateAgain evaluates the line of a hit with our version of its rule. ok is false if
+// that is impossible.
+func (b *Batch) evaluateAgain(x *Index, streams map[streamKey]*matcher.Stream, r *rules.Rule, h *folded) (found []matcher.Hit, ok bool) {
 	program := x.programs.of(r)
-	if program == nil || !h.told {
+	if program == nil || !h.textWritten {
 		return nil, false
 	}
 	key := streamKey{r, b.records[h.record].labels}
@@ -55,8 +55,8 @@ func (b *Batch) again(x *Index, streams map[streamKey]*matcher.Stream, r *rules.
 	return found, true
 }
 
-// Unknown returns a sealed batch of the hits whose rules are not indexed, with the
-// text of every line that has one, and how many they are. nil: there are none.
+// Unknown returns a sealed batch of the hits whose rules are not indexed, with the text
+// of every line that has one, and the number of hits; nil if there are none.
 func (b *Batch) Unknown(x *Index) (payload []byte, n int) {
 	var out Builder
 	made := make([]*rules.Rule, len(b.rules))
@@ -71,7 +71,7 @@ func (b *Batch) Unknown(x *Index) (payload []byte, n int) {
 			made[rec.rule] = &rules.Rule{Alert: ref.name, Hash: ref.hash, Wants: ref.wants, Count: math.MaxInt}
 		}
 		if out.Full() {
-			break // a batch is as small when it comes
+			break // the original batch was no larger
 		}
 		out.Whole = map[string]bool{ref.name: true}
 		out.Add(&matcher.Hit{Rule: made[rec.rule], Part: rec.part, Time: at(h.t), Line: h.text, Values: rec.values, Labels: b.labels[rec.labels], ID: h.id})
@@ -80,7 +80,7 @@ func (b *Batch) Unknown(x *Index) (payload []byte, n int) {
 	return out.Seal(), n
 }
 
-// Rules are the names of the rules that the hits are of.
+// Rules returns the names of the rules of the hits.
 func (b *Batch) Rules() []string {
 	out := make([]string, len(b.rules))
 	for i := range b.rules {
@@ -89,7 +89,7 @@ func (b *Batch) Rules() []string {
 	return out
 }
 
-// Oldest is the least event time of the hits in nanoseconds since 1970;
+// Oldest returns the lowest event time of the hits in nanoseconds since 1970;
 // math.MaxInt64 if there are none.
 func (b *Batch) Oldest() int64 {
 	least := int64(math.MaxInt64)
