@@ -49,7 +49,7 @@ func ReadPaths(paths []string) ([]File, Problems) {
 			err = errors.New("the folder has no *.yaml: name a folder or file with a pack")
 		}
 		if err != nil {
-			problems = append(problems, Problem{File: p, Check: "read", Message: "read: " + err.Error()})
+			problems = append(problems, Problem{File: p, Check: "read", Message: "read: " + err.Error(), Fix: readFix(err)})
 		}
 		for _, f := range files {
 			if seen[filepath.Clean(f.Name)] {
@@ -64,6 +64,16 @@ func ReadPaths(paths []string) ([]File, Problems) {
 		}
 	}
 	return out, problems
+}
+
+func readFix(err error) string {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "check the path"
+	case errors.Is(err, fs.ErrPermission):
+		return "let the user that runs crowsnest read it"
+	}
+	return "name regular files, or folders that hold some"
 }
 
 func tooMuch() error {

@@ -18,6 +18,8 @@ var (
 	trailingZero = regexp.MustCompile(`^[0-9]+\.[0-9]*[1-9]0+$`)
 )
 
+const durationForm = "write it as in Prometheus: 30s, 10m, 1h30m, 7d"
+
 // kindName says what a node is, for messages.
 func kindName(n *yaml.Node) string {
 	switch n.Kind {
@@ -77,6 +79,8 @@ func (n *Node) typeFix(want string) string {
 		return "remove the quotes: " + value
 	case strings.HasSuffix(want, "number"):
 		return "write it in digits"
+	case want == "a duration":
+		return durationForm
 	case want == "true or false":
 		return "write true or false"
 	}
@@ -102,7 +106,7 @@ func (d *decoder) decodeScalar(n *Node, v reflect.Value) {
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		if i, ok := n.integer(64); ok {
 			if i < 0 || v.OverflowUint(uint64(i)) {
-				n.Errorf("wrong-type", "%s is out of range", n.name)
+				n.tooGreat()
 				return
 			}
 			v.SetUint(uint64(i))
@@ -132,10 +136,14 @@ func (n *Node) integer(bits int) (int64, bool) {
 	}
 	i, err := strconv.ParseInt(n.n.Value, 10, bits)
 	if err != nil {
-		n.Errorf("wrong-type", "%s is out of range", n.name)
+		n.tooGreat()
 		return 0, false
 	}
 	return i, true
+}
+
+func (n *Node) tooGreat() {
+	n.Error("wrong-type", n.name+" is out of range: "+n.n.Value[:min(len(n.n.Value), 60)], "use a number closer to 0")
 }
 
 func (d *decoder) decodeFloat(n *Node, v reflect.Value) {
@@ -173,7 +181,7 @@ func (n *Node) Duration() (time.Duration, bool) {
 	}
 	d, err := model.ParseDuration(n.n.Value)
 	if err != nil {
-		fix := "write it as in Prometheus: 30s, 10m, 1h30m, 7d"
+		fix := durationForm
 		if n.n.Tag == "!!int" {
 			fix = fmt.Sprintf("add a unit: %ss, %sm", n.n.Value, n.n.Value)
 		}

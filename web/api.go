@@ -230,8 +230,8 @@ func (s *Server) groups() []Group {
 		out = append(out, g)
 	}
 	for _, b := range loaded.Broken {
-		if why, ok := broken[b.Pack]; ok {
-			out = append(out, Group{Name: b.Pack, Broken: why, Rules: []Rule{}})
+		if _, ok := broken[b.Pack]; ok { // none of that name is in force
+			out = append(out, Group{Name: b.Pack, Broken: b.Error, Rules: []Rule{}})
 		}
 	}
 	return out
