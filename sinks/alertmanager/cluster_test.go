@@ -217,9 +217,30 @@ func TestMemberFindsTheOthersFirst(t *testing.T) {
 			if finds < settleMost {
 				am.SetCluster("two", "one")
 			}
-			b.within(time.Second+slowRetry+settleEvery, "the end", func() bool { return am.Told("A") == "firing resolved" })
+			b.within(2*slowRetry+4*settleEvery, "the end", func() bool { return am.Told("A") == "firing resolved" })
 		})
 	}
 	f(10 * time.Second)
 	f(time.Hour)
+}
+
+// A member that hangs is sent nothing by a crowsnest that stops or starts: it would
+// take it when it wakes up, after the end.
+func TestNothingIsSentToMemberThatHangs(t *testing.T) {
+	inCluster(t, func(b *bench) {
+		am := b.ams[1]
+		b.notify(fire("Open"))
+		b.pass(5 * time.Minute)
+		am.Set(fault.Hang)
+		b.pass(2 * time.Minute)
+		posts := len(am.Posts())
+		ep := fire("A")
+		b.notify(ep)
+		b.pass(time.Minute)
+		b.restart()
+		b.notify(ep)
+		b.pass(time.Minute)
+		require.Len(t, am.Posts(), posts)
+		require.Empty(t, am.Words("A"))
+	})
 }

@@ -139,7 +139,7 @@ func (e *endpoint) sendDue(ctx, reqs context.Context) bool {
 		if len(items) == 0 {
 			return true
 		}
-		if !draining && e.mustCheck(items) {
+		if (!draining || !e.downSince.IsZero()) && e.mustCheck(items) {
 			again, a := e.check(reqs)
 			if a.Err != nil && !e.downSince.IsZero() {
 				e.missed(items, 0, a) // nothing is sent that it might take when it wakes up
@@ -338,7 +338,9 @@ func (e *endpoint) greet(ctx context.Context) {
 	if e.client.open() != nil {
 		return // said when something is sent
 	}
-	e.check(ctx)
+	if _, a := e.check(ctx); a.Err != nil {
+		e.fail(a, 0) // nothing is sent that it might take when it wakes up
+	}
 	e.changed = false // nothing was sent yet
 	if n := e.client.addresses(ctx); n > 1 {
 		e.log.Warn().Int("addresses", n).Msg("the name of the alertmanager has several addresses, and only one of them is told: list every Alertmanager in urls")
