@@ -112,7 +112,7 @@ type planResult struct {
 // table sums the results by the way and the length of the absence.
 func table(results []planResult) string {
 	out := fmt.Sprintf("\n%-8s %-8s %6s | %8s %12s %8s | %s\n", "away by", "away", "plans", "extra", "from memory", "missing", "control: extra, missing")
-	for _, how := range []string{stopped, killed, suspended, cut} {
+	for _, how := range []string{stopped, killed, suspended, cut, isolated} {
 		for _, long := range []bool{false, true} {
 			length := "< 5 m"
 			if long {

@@ -70,8 +70,9 @@ func (s *scene) leave(member int, how string) {
 		s.member.Kill()
 	case suspended:
 		s.member.Suspend()
-	case cut:
+	case cut, isolated:
 		s.client.reach(s.member.URL, false)
+		s.member.Isolate(how == isolated)
 	}
 	close(s.gone)
 }
@@ -80,6 +81,7 @@ func (s *scene) back(how string) {
 	<-s.gone
 	s.backAt = time.Now()
 	s.client.reach(s.member.URL, true)
+	s.member.Isolate(false)
 	switch how {
 	case suspended:
 		s.member.Resume()

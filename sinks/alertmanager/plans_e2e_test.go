@@ -34,7 +34,8 @@ const (
 	stopped   = "SIGTERM"
 	killed    = "SIGKILL"
 	suspended = "SIGSTOP"
-	cut       = "cut" // packets between crowsnest and it are dropped
+	cut       = "cut"      // packets between crowsnest and it are dropped
+	isolated  = "isolated" // so are those between it and the other member
 )
 
 // TestMemberPlans: a member of a cluster of two is away for a time between
@@ -127,7 +128,7 @@ func newPlan(seed uint64) *plan {
 			p.add(max(ends, opens+planTick), "ends "+name, func(s *scene) { s.notify(end(s.words[name])) })
 		}
 	}
-	p.member, p.how = r.IntN(2), []string{stopped, killed, suspended, cut}[r.IntN(4)]
+	p.member, p.how = r.IntN(2), []string{stopped, killed, suspended, cut, isolated}[r.IntN(5)]
 	p.add(p.from, fmt.Sprint(p.how, " of member ", p.member+1), func(s *scene) { s.leave(p.member, p.how) })
 	p.add(back, "back", func(s *scene) { s.back(p.how) })
 	for range r.IntN(3) {
@@ -160,7 +161,7 @@ func (p *plan) run(t *testing.T) (ours, control verdict) {
 		wait.Pause(t.Context(), planTick)
 	}
 	wait.Pause(t.Context(), 12*time.Second) // two group_intervals: what is notified too much comes by then
-	if p.how == suspended || p.how == cut {
+	if p.how == suspended || p.how == cut || p.how == isolated {
 		require.WithinDuration(t, scenes[0].backAt, scenes[0].client.answered(), foundWithin, "not found when it was back")
 	}
 	for _, s := range scenes {

@@ -74,7 +74,17 @@ func orHalfSecond(d time.Duration) time.Duration {
 }
 
 // AlertmanagerServer is a running Alertmanager.
-type AlertmanagerServer struct{ *Server }
+type AlertmanagerServer struct {
+	*Server
+	relays []*relay // of the cluster
+}
+
+// Isolate cuts the network between the members of the cluster, or repairs it.
+func (a *AlertmanagerServer) Isolate(yes bool) {
+	for _, r := range a.relays {
+		r.cut.Store(yes)
+	}
+}
 
 // Alertmanager starts one that is not part of a cluster.
 func Alertmanager(t testing.TB, opt AlertmanagerOptions) *AlertmanagerServer {
@@ -88,13 +98,20 @@ func Alertmanagers(t testing.TB, opt AlertmanagerOptions) [2]*AlertmanagerServer
 	t.Helper()
 	first, second := FreePort(t), FreePort(t)
 	common := opt.clusterTimes()
-	flags := func(own int, more ...string) []string {
-		return append(append(more, common...), "--cluster.listen-address="+child.Address(own), "--cluster.advertise-address="+child.Address(own))
+	relays := [2]*relay{newRelay(t, first), newRelay(t, second)}
+	flags := func(own, other int) []string {
+		return append([]string{
+			"--cluster.listen-address=" + child.Address([]int{first, second}[own]),
+			"--cluster.advertise-address=" + child.Address(relays[own].port), "--cluster.peer=" + child.Address(relays[other].port),
+		}, common...)
 	}
 	var pair [2]*AlertmanagerServer
-	pair[0] = startAlertmanager(t, "alertmanager-1", opt, flags(first, "--cluster.peer="+child.Address(second))...)
+	pair[0] = startAlertmanager(t, "alertmanager-1", opt, flags(0, 1)...)
 	opt.Port = 0
-	pair[1] = startAlertmanager(t, "alertmanager-2", opt, flags(second, "--cluster.peer="+child.Address(first))...)
+	pair[1] = startAlertmanager(t, "alertmanager-2", opt, flags(1, 0)...)
+	for _, am := range pair {
+		am.relays = relays[:]
+	}
 	return pair
 }
 
@@ -112,7 +129,7 @@ func startAlertmanager(t testing.TB, name string, opt AlertmanagerOptions, flags
 		"--config.file=" + config, "--storage.path=" + filepath.Join(dir, "data"),
 		"--web.listen-address=" + addr, "--log.level=" + opt.level(),
 	}, flags...)
-	am := &AlertmanagerServer{&Server{
+	am := &AlertmanagerServer{Server: &Server{
 		Name: name, URL: "http://" + addr, Dir: dir, t: t, bin: Program(t, "alertmanager"),
 		args: append(args, opt.Args...), ready: "/-/ready",
 	}}
