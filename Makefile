@@ -85,7 +85,7 @@ docs: build ## write what documents show: runbook pages, the reference of the la
 	rm -rf docs/rules
 	$(BIN) rules docs --out docs/rules
 	$(BIN) schema rules -o markdown > docs/language.md
-	UPDATE_SNAPSHOTS=1 $(GO) test -count=1 -run '^TestDocuments$$' ./cmd/crowsnest
+	UPDATE_SNAPSHOTS=1 $(GO) test -count=1 -run '^TestDocuments$$' ./cli
 
 schemas: build ## write the JSON Schemas that editors use
 	$(BIN) schema rules > rules/packs/schema.json

@@ -1,22 +1,11 @@
 // Command crowsnest reads controller logs, finds the lines that known failures
-// leave, and tells Alertmanager which failures are open.
-//
-// The package wires the others together: flags, configuration, exit codes and
-// the daemon. What the program knows about rules, lines and episodes is in the
-// packages below.
+// leave, and notifies Alertmanager of the failures that are open.
 package main
 
 import (
-	"io"
 	"os"
+
+	"crowsnest/cli"
 )
 
-func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv)) }
-
-// run executes one command line and returns its exit code.
-func run(args []string, in io.Reader, out, errOut io.Writer, getenv func(string) string) int {
-	c := &cli{in: in, out: out, err: errOut, getenv: getenv}
-	root := newRoot(c)
-	root.SetArgs(args)
-	return c.exit(root.Execute())
-}
+func main() { os.Exit(cli.Run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv)) }

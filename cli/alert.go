@@ -1,0 +1,232 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/spf13/cobra"
+
+	"crowsnest/daemon/config"
+	"crowsnest/daemon/loader"
+	"crowsnest/redact"
+	"crowsnest/rules"
+	"crowsnest/sinks/alertmanager"
+)
+
+// testLabel marks an alert that is none: routes and people can tell.
+const testLabel = "crowsnest_test"
+
+// alertTestFlags are the flags of alert test.
+type alertTestFlags struct {
+	config   string
+	urls     []string
+	labels   []string
+	duration string
+	rules    ruleFlags
+}
+
+func newAlert(c *cli) *cobra.Command {
+	return parent("alert", "Try the way of an alert to people", newAlertTest(c))
+}
+
+func newAlertTest(c *cli) *cobra.Command {
+	var f alertTestFlags
+	cmd := &cobra.Command{
+		Use:   "test [flags] RULE",
+		Short: "Send a marked alert of a rule to every configured Alertmanager",
+		Long: `Sends an alert with the labels and texts of a rule to every Alertmanager of the
+configuration and prints the answer of each. It has the label ` + testLabel + `="true",
+says so in its summary, and resolves by itself.
+
+The values of the rule's keys come from --label, else from the rule's own tests.`,
+		Example: `  crowsnest alert test EtcdOutOfSpace --config.file crowsnest.yml
+  crowsnest alert test EtcdOutOfSpace --alertmanager http://localhost:9093 --label namespace=kube-system`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return c.alertTest(cmd.Context(), f, args[0]) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.config, "config.file", config.DefaultFile, "configuration `FILE`")
+	flags.StringArrayVar(&f.urls, "alertmanager", nil, "base `URL` of an Alertmanager, instead of those of the configuration (repeatable)")
+	flags.StringArrayVar(&f.labels, "label", nil, "value of a key or a further label, `name=value` (repeatable)")
+	flags.StringVar(&f.duration, "duration", "5m", "`DURATION` after which the alert resolves by itself")
+	f.rules.add(cmd)
+	return cmd
+}
+
+func (c *cli) alertTest(ctx context.Context, f alertTestFlags, name string) error {
+	lasts, err := model.ParseDuration(f.duration)
+	if err != nil || lasts == 0 {
+		return usageErrorf("--duration: %q is no duration above 0; write it like 5m", f.duration)
+	}
+	own, err := parseLabels(f.labels)
+	if err != nil {
+		return err
+	}
+	receivers, set, err := c.alertReceivers(f)
+	if err != nil {
+		return err
+	}
+	rule := set.Rule(name)
+	if rule == nil {
+		return fmt.Errorf("there is no rule %s; crowsnest rules list names them all", name)
+	}
+	now := time.Now()
+	w := tabwriter.NewWriter(c.out, 0, 4, 2, ' ', 0)
+	failed := 0
+	for _, am := range receivers {
+		alert := testAlert(rule, config.Merged(am.ExternalLabels, own), now, time.Duration(lasts))
+		body, err := json.Marshal([]postedAlert{alert})
+		if err != nil {
+			return err
+		}
+		for _, url := range am.URLs {
+			answer, err := postAlert(ctx, am, url, body)
+			if err != nil {
+				failed++
+				answer = err.Error()
+			}
+			fmt.Fprintf(w, "%s\t%s\n", url, answer)
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d Alertmanagers did not take the alert", failed)
+	}
+	return nil
+}
+
+// alertReceivers returns the Alertmanagers to tell, and the rules.
+func (c *cli) alertReceivers(f alertTestFlags) ([]alertmanager.Config, *rules.Set, error) {
+	if len(f.urls) > 0 {
+		am := alertmanager.Config{URLs: f.urls}
+		if err := am.Validate(); err != nil {
+			return nil, nil, usageErrorf("--alertmanager: %w", err)
+		}
+		set, err := f.rules.load(c)
+		return []alertmanager.Config{am}, set, err
+	}
+	cfg, err := config.Read(f.config)
+	if err != nil {
+		return nil, nil, err
+	}
+	receivers := cfg.Sinks.Alertmanager.Configs()
+	if len(receivers) == 0 {
+		return nil, nil, fmt.Errorf("%s names no Alertmanager; add sinks.alertmanager, or name one with --alertmanager", f.config)
+	}
+	for i := range receivers {
+		cfg.Global.Into(&receivers[i].ExternalLabels, &receivers[i].ExternalURL)
+	}
+	if len(f.rules.paths) > 0 {
+		set, err := f.rules.load(c)
+		return receivers, set, err
+	}
+	out, err := loader.New().First(cfg)
+	return receivers, out.Set, err
+}
+
+// postedAlert is an alert as Alertmanager's API takes it.
+type postedAlert struct {
+	Labels      map[string]string `json:"labels"`
+	Annotations map[string]string `json:"annotations"`
+	StartsAt    time.Time         `json:"startsAt"`
+	EndsAt      time.Time         `json:"endsAt"`
+}
+
+// testAlert makes the alert of a rule, with values of its tests.
+func testAlert(r *rules.Rule, given map[string]string, now time.Time, lasts time.Duration) postedAlert {
+	by := map[string]string{}
+	for _, name := range r.By {
+		by[name] = "test"
+	}
+	sample := sampleAlert(r)
+	for _, name := range r.By {
+		if v := sample[name]; v != "" {
+			by[name] = v
+		}
+		if v := given[name]; v != "" {
+			by[name] = v
+		}
+	}
+	labels := maps.Clone(given)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	maps.Copy(labels, by)
+	for _, l := range r.Labels {
+		labels[l.Name], _ = l.Template.Execute(rules.TemplateData{Labels: by})
+	}
+	labels["alertname"], labels["severity"], labels["resolves"], labels[testLabel] = r.Alert, string(r.Severity), r.Resolves(), "true"
+	maps.DeleteFunc(labels, func(_, v string) bool { return v == "" })
+
+	data := rules.TemplateData{Labels: labels, Vars: by, Value: int64(max(r.Count, 1)), Line: "a test, no line of a log"}
+	text := map[string]string{"runbook_url": r.Remediation.RunbookURL}
+	neutral := func(s string) string { return redact.Inert(redact.Sanitise(s)) }
+	text["remediation"], _ = r.Remediation.Text(data, neutral)
+	for _, a := range r.Annotations {
+		text[a.Name], _ = a.Template.ExecuteText(data, neutral)
+	}
+	text["summary"] = strings.TrimSpace("TEST, nothing is broken: " + text["summary"])
+	maps.DeleteFunc(text, func(_, v string) bool { return v == "" })
+	return postedAlert{Labels: labels, Annotations: text, StartsAt: now.UTC(), EndsAt: now.Add(lasts).UTC()}
+}
+
+// sampleAlert is the first alert that a test of the rule expects.
+func sampleAlert(r *rules.Rule) map[string]string {
+	for _, t := range r.Tests {
+		for _, p := range t.Expect {
+			for _, a := range p.Firing {
+				return config.Merged(t.Stream, a.Labels)
+			}
+		}
+	}
+	return nil
+}
+
+// postAlert posts to one Alertmanager and says what it answered.
+func postAlert(ctx context.Context, am alertmanager.Config, base string, body []byte) (string, error) {
+	timeout := am.Timeout
+	if timeout == 0 {
+		timeout = 10 * time.Second
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	client, err := am.HTTP.Client("crowsnest")
+	if err != nil {
+		return "", err
+	}
+	defer client.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(base, "/")+"/api/v2/alerts", bytes.NewReader(body))
+	if err != nil {
+		return "", err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	res, err := client.Do(req)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = errors.New("no answer in time")
+		}
+		return "", err
+	}
+	defer res.Body.Close()
+	said, err := io.ReadAll(io.LimitReader(res.Body, 4<<10))
+	if err != nil {
+		return "", err
+	}
+	text := strings.TrimSpace(res.Status + " " + redact.Sanitise(strings.Join(strings.Fields(string(said)), " ")))
+	if res.StatusCode/100 != 2 {
+		return "", errors.New(text)
+	}
+	return "taken: " + text, nil
+}

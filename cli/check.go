@@ -1,0 +1,206 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/common/version"
+	"github.com/spf13/cobra"
+
+	"crowsnest/cli/internal/findings"
+	"crowsnest/daemon/config"
+	"crowsnest/daemon/loader"
+	"crowsnest/rules"
+	"crowsnest/strictyaml"
+)
+
+func newCheck(c *cli) *cobra.Command {
+	return parent("check", "Check rule packs or a configuration", newCheckRules(c), newCheckConfig(c))
+}
+
+// checkFlags are the flags of check rules.
+type checkFlags struct {
+	strict    bool
+	lintFatal bool
+	shipped   bool
+	output    *oneOf
+}
+
+func newCheckRules(c *cli) *cobra.Command {
+	f := checkFlags{output: newOneOf("text", "json", "github", "sarif")}
+	cmd := &cobra.Command{
+		Use:   "rules [flags] PATH...",
+		Short: "Find every problem of rule packs and overrides",
+		Long: `Checks packs and overrides (files, folders, or - for standard input) and prints
+every problem at once, each with its place and the fix. All files are checked as
+one set, as the daemon would load them.
+
+-o github prints workflow commands, which GitHub shows beside the lines of a
+change; -o sarif is for code scanning.
+
+Exit codes: 0 no errors, 1 errors, 3 warnings with --lint-fatal.`,
+		Example: `  crowsnest check rules packs/ overrides.yaml
+  crowsnest check rules -o github --lint-fatal packs/
+  crowsnest check rules -o sarif packs/ > crowsnest.sarif`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return c.checkRules(f, args) },
+	}
+	cmd.Flags().BoolVar(&f.strict, "strict", false, "warnings count as errors")
+	cmd.Flags().BoolVar(&f.lintFatal, "lint-fatal", false, "exit with 3 if there are warnings only")
+	cmd.Flags().BoolVar(&f.shipped, "shipped", false, "also demand what shipped packs need: a number of rules, tests that fire and tests that do not")
+	cmd.Flags().VarP(f.output, "output", "o", "form of the output")
+	return cmd
+}
+
+func (c *cli) checkRules(f checkFlags, args []string) error {
+	docs, problems := c.parseRules(nil, args)
+	set, found := loader.Build(docs, rules.Options{Shipped: f.shipped})
+	problems = append(problems, found...)
+	problems.Sort()
+	if err := writeProblems(c.out, f.output.value, problems); err != nil {
+		return fmt.Errorf("write the result: %w", err)
+	}
+	errs, warns := len(problems.Errors()), len(problems.Warnings())
+	if f.output.value == "text" {
+		n := 0
+		if set != nil {
+			n = len(set.Rules)
+		}
+		fmt.Fprintf(c.err, "%d files, %d rules: %d errors, %d warnings\n", len(docs), n, errs, warns)
+	}
+	switch {
+	case errs > 0, f.strict && warns > 0:
+		return exitCode(exitFailed)
+	case f.lintFatal && warns > 0:
+		return exitCode(exitLint)
+	}
+	return nil
+}
+
+func newCheckConfig(c *cli) *cobra.Command {
+	output := newOneOf("text", "json", "github", "sarif")
+	cmd := &cobra.Command{
+		Use:   "config FILE",
+		Short: "Check a configuration and everything that it names",
+		Long: `Checks the configuration of the daemon strictly, with every problem at once, and
+what it names: rule packs, overrides, secret files, certificates.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return c.checkConfig(args[0], output.value) },
+	}
+	cmd.Flags().VarP(output, "output", "o", "form of the output")
+	return cmd
+}
+
+func (c *cli) checkConfig(file, form string) error {
+	data, err := c.readFile(file)
+	if err != nil {
+		return err
+	}
+	cfg, problems := config.Parse(file, data)
+	rulesLoaded := 0
+	var set *rules.Set
+	if len(problems.Errors()) == 0 {
+		problems = append(problems, cfg.CheckFiles()...)
+		var found rules.Problems
+		set, found = loader.Load(cfg)
+		problems = append(problems, found...)
+		if set != nil {
+			rulesLoaded = len(set.Rules)
+			problems = append(problems, slices.Concat(cfg.WarnBlind(set), cfg.WarnLinks())...)
+		}
+	}
+	if err := writeProblems(c.out, form, problems); err != nil {
+		return fmt.Errorf("write the result: %w", err)
+	}
+	errs := len(problems.Errors())
+	if form == "text" {
+		fmt.Fprintf(c.err, "%s: %d rules: %d errors, %d warnings\n", file, rulesLoaded, errs, len(problems.Warnings()))
+		if errs == 0 {
+			fmt.Fprintln(c.err, identityText(cfg.Global.Identity))
+			fmt.Fprint(c.err, originText(set))
+		}
+	}
+	if errs > 0 {
+		return exitCode(exitFailed)
+	}
+	return nil
+}
+
+// identityText says what separates the lines of one cluster from those of another.
+func identityText(names []string) string {
+	if len(names) == 0 {
+		return "identity: none; lines of all clusters count together (global.identity)"
+	}
+	return fmt.Sprintf("identity: streams that differ in %s never count, clear or mute together (global.identity)", strings.Join(names, " or "))
+}
+
+// problemLine is a problem in machine output.
+type problemLine struct {
+	strictyaml.Problem
+	Severity string `json:"severity"`
+}
+
+// writeProblems prints problems for people, for programs, as annotations of a
+// workflow of GitHub, or for code scanning.
+func writeProblems(w io.Writer, form string, problems strictyaml.Problems) error {
+	switch form {
+	case "json":
+		all := make([]problemLine, len(problems))
+		for i, p := range problems {
+			all[i] = problemLine{p, p.Level.String()}
+		}
+		return encode(w, map[string]any{"problems": all}, true)
+	case "github", "sarif":
+		return writeFindings(w, form, findings.OfProblems(problems))
+	}
+	for _, p := range problems {
+		if _, err := fmt.Fprintln(w, p.String()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeFindings prints findings as annotations or as SARIF. Files are named from
+// the working folder, which is the root of the sources.
+func writeFindings(w io.Writer, form string, all []findings.Finding) error {
+	dir, _ := os.Getwd() // else names stay as they are
+	for i, f := range all {
+		if rel, err := filepath.Rel(dir, f.File); filepath.IsAbs(f.File) && err == nil && filepath.IsLocal(rel) {
+			all[i].File = rel
+		}
+	}
+	if form == "sarif" {
+		return findings.SARIF(w, all, version.Version)
+	}
+	return findings.GitHub(w, all)
+}
+
+// originText says whose lines the rules believe, and names the critical rules
+// that do not say it. set may be nil.
+func originText(set *rules.Set) string {
+	if set == nil {
+		return ""
+	}
+	restricted := 0
+	var unstated []string
+	for _, r := range set.Rules {
+		switch _, stated := r.Origin["origin"]; {
+		case r.Infrastructure:
+			restricted++
+		case r.Severity == rules.SeverityCritical && r.Mode == rules.ModeOn && !stated:
+			unstated = append(unstated, r.Alert)
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d rules believe infrastructure namespaces only (rules.infrastructure_namespaces): %s\n",
+		restricted, strings.Join(set.Namespaces.List(), ", "))
+	if len(unstated) > 0 {
+		fmt.Fprintf(&b, "whoever can run a pod can raise %d critical rules that do not state `origin`: %s\n", len(unstated), strings.Join(unstated, ", "))
+	}
+	return b.String()
+}

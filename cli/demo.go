@@ -1,0 +1,241 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"crowsnest"
+	"crowsnest/cli/internal/demo"
+	"crowsnest/cli/internal/show"
+	"crowsnest/daemon"
+	"crowsnest/daemon/config"
+	"crowsnest/episodes"
+	"crowsnest/sinks"
+	"crowsnest/sinks/alertmanager"
+	"crowsnest/sources/kubelet"
+)
+
+// demoFlags are the flags of demo.
+type demoFlags struct {
+	untilDone    bool
+	alertmanager string
+	timeout      time.Duration
+	listen       string
+	log          logFlags
+}
+
+func newDemo(c *cli) *cobra.Command {
+	f := demoFlags{log: newLogFlags()}
+	f.log.level = newOneOf("warn", "info", "debug", "error")
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Play recorded incidents to a real Alertmanager and show the alerts",
+		Long: `Starts a real Alertmanager on this machine (built once with go install, kept in
+$XDG_CACHE_HOME/crowsnest/bin or ~/.cache/crowsnest/bin), plays recorded
+incidents among ordinary lines into a temporary folder of pod logs, runs the
+daemon on it, and shows alerts as they fire and resolve.
+
+Ctrl-C ends everything that it started and removes the folder.`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return c.demo(f) },
+	}
+	cmd.Flags().BoolVar(&f.untilDone, "until-done", false, "exit with 0 once every expected alert has arrived at Alertmanager, with 1 if one does not")
+	cmd.Flags().StringVar(&f.alertmanager, "alertmanager", "", "use this Alertmanager `PROGRAM`")
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 5*time.Minute, "longest time for --until-done")
+	cmd.Flags().StringVar(&f.listen, "web.listen-address", "127.0.0.1:0", "`ADDRESS` of the pages; port 0 is any free one")
+	f.log.add(cmd)
+	return cmd
+}
+
+func (c *cli) demo(f demoFlags) (err error) {
+	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer cancel()
+	say := func(format string, args ...any) { fmt.Fprintf(c.err, format+"\n", args...) }
+	stories, err := demo.Load(crowsnest.Incidents())
+	if err != nil {
+		return err
+	}
+	bin := f.alertmanager
+	if bin == "" {
+		dir, err := demo.CacheDir(c.getenv)
+		if err != nil {
+			return err
+		}
+		if bin, err = demo.Ensure(ctx, dir, func(s string) { say("%s", s) }); err != nil {
+			return err
+		}
+	}
+	dir, err := os.MkdirTemp("", "crowsnest-demo-")
+	if err != nil {
+		return fmt.Errorf("make a temporary folder: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	am, err := demo.StartAlertmanager(ctx, bin, filepath.Join(dir, "alertmanager"))
+	if err != nil {
+		return err
+	}
+	defer am.Stop()
+	return c.playDemo(ctx, f, demoStage{dir: dir, am: am, stories: stories, say: say})
+}
+
+// demoStage is what a demo plays on.
+type demoStage struct {
+	dir     string
+	am      *demo.Alertmanager
+	stories []demo.Story
+	say     func(format string, args ...any)
+}
+
+func (c *cli) playDemo(ctx context.Context, f demoFlags, st demoStage) error {
+	pods := filepath.Join(st.dir, "pods")
+	if err := os.MkdirAll(pods, 0o755); err != nil {
+		return err
+	}
+	play := demo.NewPlay(pods, st.stories, time.Now())
+	if err := play.Past(); err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", f.listen)
+	if err != nil {
+		return fmt.Errorf("open --web.listen-address: %w", err)
+	}
+	screen := newScreen(c.out, show.Style{Color: c.colors(c.out)})
+	d, err := daemon.New(daemon.Options{
+		Cfg: demoConfig(st, "http://"+l.Addr().String()), Log: f.log.logger(c), Listener: l, Stdin: c.in,
+		Getenv: func(string) string { return "" }, Extra: []sinks.Sink{screen},
+	})
+	if err != nil {
+		return err
+	}
+	st.say("crowsnest     http://%s", l.Addr())
+	st.say("Alertmanager  %s", st.am.URL)
+	st.say("pod logs      %s", pods)
+	st.say("playing %d incidents as live traffic; alerts come within about a minute, Ctrl-C ends all of it\n", len(st.stories))
+
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	daemonDone := make(chan error, 1)
+	go func() { daemonDone <- d.Run(ctx) }()
+	outcome := make(chan error, 1)
+	go func() { outcome <- c.directDemo(ctx, f, st, play) }()
+	select {
+	case err = <-daemonDone:
+		cancel()
+		return errors.Join(err, <-outcome)
+	case err = <-outcome:
+		cancel()
+		return errors.Join(err, <-daemonDone)
+	}
+}
+
+// directDemo plays the incidents. It returns when ctx ends, or with
+// --until-done when the outcome is known.
+func (c *cli) directDemo(ctx context.Context, f demoFlags, st demoStage, play *demo.Play) error {
+	played := make(chan error, 1)
+	go func() { played <- play.Live(ctx) }()
+	if f.untilDone {
+		wait, cancel := context.WithTimeout(ctx, f.timeout)
+		defer cancel()
+		if err := st.am.Await(wait, st.stories); err != nil {
+			return err
+		}
+		st.say("every expected alert has arrived at Alertmanager, and nothing else")
+		return nil
+	}
+	if err := <-played; err != nil {
+		return err
+	}
+	if ctx.Err() == nil {
+		st.say("the incidents are played to their end; what fires now stays open until it is quiet for long enough. Ctrl-C ends the demo")
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// demoConfig is the configuration of the daemon in a demo.
+func demoConfig(st demoStage, externalURL string) *config.Config {
+	cfg := config.Default()
+	cfg.Global.ExternalURL = externalURL
+	cfg.Storage.Path = filepath.Join(st.dir, "state")
+	cfg.Sources.Kubelet = &config.Part[kubelet.Config]{Config: kubelet.Config{Dir: filepath.Join(st.dir, "pods")}}
+	short := 5 * time.Second // above the group_wait of this Alertmanager
+	cfg.Sinks.Alertmanager = config.Parts[alertmanager.Config]{{Config: alertmanager.Config{URLs: []string{st.am.URL}, MinFiring: &short}}}
+	return cfg
+}
+
+// screen is a sink that shows alerts to a person, each once when it fires and
+// once when it resolves.
+type screen struct {
+	w     io.Writer
+	style show.Style
+	wake  chan struct{}
+
+	mu    sync.Mutex
+	queue []episodes.Episode
+	shown map[episodes.Fingerprint]episodes.State
+}
+
+func newScreen(w io.Writer, style show.Style) *screen {
+	return &screen{w: w, style: style, wake: make(chan struct{}, 1), shown: map[episodes.Fingerprint]episodes.State{}}
+}
+
+// Name returns "screen".
+func (s *screen) Name() string { return "screen" }
+
+// Notify keeps what is news. It does not block.
+func (s *screen) Notify(eps []episodes.Episode) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range eps {
+		if e.Silent || e.Alert == daemon.AlertHeartbeat || e.State != episodes.StateFiring && e.State != episodes.StateResolved {
+			continue
+		}
+		was, known := s.shown[e.Fingerprint]
+		if was == e.State || e.State == episodes.StateResolved && !known {
+			continue
+		}
+		s.shown[e.Fingerprint] = e.State
+		s.queue = append(s.queue, e)
+	}
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run shows alerts until ctx ends.
+func (s *screen) Run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.wake:
+		}
+		s.mu.Lock()
+		news := s.queue
+		s.queue = nil
+		s.mu.Unlock()
+		for _, e := range news {
+			style := s.style
+			style.Brief = e.State == episodes.StateResolved
+			if err := show.Alert(s.w, e, style); err != nil {
+				return err
+			}
+			fmt.Fprintln(s.w)
+		}
+	}
+}
+
+// Status is empty: a screen is no receiver of alerts.
+func (s *screen) Status() []sinks.EndpointStatus { return nil }

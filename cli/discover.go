@@ -1,0 +1,370 @@
+package cli
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"crowsnest/cli/internal/inputs"
+	"crowsnest/discover"
+	"crowsnest/matcher"
+	"crowsnest/redact"
+	"crowsnest/rules"
+	"crowsnest/sources/kubelet"
+	"crowsnest/sources/loki"
+)
+
+// noRules is what --rules takes to load none.
+const noRules = "none"
+
+// discoverFlags are the flags of discover.
+type discoverFlags struct {
+	rules        ruleFlags
+	labels       []string
+	strictLabels bool
+	redact       bool
+	top          int
+	minCount     int64
+	rulesOut     string
+	output       *oneOf
+	loki         lokiFlags
+}
+
+func newDiscover(c *cli) *cobra.Command {
+	f := discoverFlags{output: newOneOf("text", "json")}
+	cmd := &cobra.Command{
+		Use:   "discover [flags] [FILE|FOLDER|-]... | --loki URL --query SELECTOR",
+		Short: "Find what logs complain about and no rule watches",
+		Long: `Reads recorded logs as scan does and leaves out every line that a rule hits, be
+it only to clear or to mute. Of the others it takes those that complain: by their
+level, or by words such as failed, refused or panic whatever their level is. Their
+messages become patterns: numbers, names, addresses and the like are placeholders,
+and patterns of the same cause are one entry: those that end in the same error, and
+those of one part of a program that fails to reach something in several steps. To
+wait is a complaint too, if the same is said of the same object for 10 minutes, or
+ten times where lines state no times.
+
+The order is by points, which -o json and --why show: the level (fatal 5, error 3,
+warning 2.5, info or none 2.25; a Warning event is a warning, whoever logs it) and
+the gravest word count more than how often a line comes: ten times as many are one
+point, a thousand the most that counts. What usually passes by itself, such as a
+conflict, has less. And a component has less the more of its own is above, most of
+all from the same controller or source file, so that one that complains of
+everything does not hide the others.
+
+--rules-out writes a pack with a rule and tests for each pattern that is shown; one
+rule finds all wordings of the entry, and has a test with a line of each. It passes
+check and test as it is. A wording of another container, or one that would also find
+the lines of the others, has a rule of its own. --rules none leaves nothing out.`,
+		Example: `  crowsnest discover /var/log/pods
+  kubectl logs -n capi-system deploy/capi-controller-manager | crowsnest discover
+  kubectl logs -f -n capi-system deploy/capi-controller-manager | crowsnest discover   # ends with Ctrl-C
+  crowsnest discover --top 5 --rules packs/ --rules-out new.yaml must-gather/
+  crowsnest discover --loki http://loki:3100 --query '{namespace="capi-system"}' --since 6h`,
+		RunE: func(cmd *cobra.Command, args []string) error { return c.discover(cmd.Context(), f, cmd, args) },
+	}
+	f.rules.add(cmd)
+	flags := cmd.Flags()
+	flags.Lookup("rules").Usage = "packs instead of the shipped ones: a file or folder `PATH` (repeatable); none: no rules at all"
+	flags.StringArrayVar(&f.labels, "label", nil, "label of every stream, `name=value` (repeatable)")
+	flags.BoolVar(&f.strictLabels, "strict-labels", false, "a label that is not stated satisfies no selector")
+	flags.BoolVar(&f.redact, "redact", true, "hide secrets in what is printed")
+	flags.IntVar(&f.top, "top", 20, "how many patterns are shown; 0: all")
+	flags.Int64Var(&f.minCount, "min-count", 1, "leave out patterns with fewer lines")
+	flags.StringVar(&f.rulesOut, "rules-out", "", "write a pack with a rule per shown pattern to `FILE`; -: to standard output, instead of the list")
+	flags.Bool("why", false, "show the points of each pattern")
+	flags.VarP(f.output, "output", "o", "form of the output")
+	f.loki.add(cmd)
+	return cmd
+}
+
+func (c *cli) discover(ctx context.Context, f discoverFlags, cmd *cobra.Command, args []string) error {
+	if f.top < 0 || f.minCount < 1 {
+		return usageErrorf("--top is 0 or more, and --min-count 1 or more")
+	}
+	if len(args) == 0 && f.loki.url == "" {
+		if isTerminalReader(c.in) {
+			return usageErrorf("discover needs a file, a folder, - for standard input, or --loki")
+		}
+		args = []string{inputs.Stdin}
+	}
+	if err := f.loki.check(args); err != nil {
+		return err
+	}
+	set, err := f.load(c)
+	if err != nil {
+		return err
+	}
+	opt := discover.Options{Lenient: !f.strictLabels && f.loki.url == "", Now: time.Now()}
+	if f.redact {
+		opt.Redactor = redact.New(nil)
+	}
+	finder, err := discover.New(set, opt)
+	if err != nil {
+		return err
+	}
+	readErr := c.discoverIn(ctx, f, finder, args)
+	report := finder.Report(f.minCount, f.top)
+	why, _ := cmd.Flags().GetBool("why")
+	if err := c.tellDiscovered(f, report, why); err != nil {
+		return errors.Join(err, readErr)
+	}
+	return readErr
+}
+
+// load loads the rules, nil for none.
+func (f *discoverFlags) load(c *cli) (*rules.Set, error) {
+	if len(f.rules.paths) == 1 && f.rules.paths[0] == noRules && len(f.rules.overrides) == 0 {
+		return nil, nil
+	}
+	return f.rules.load(c)
+}
+
+// discoverIn reads all that is to be read. The error names what could not be.
+func (c *cli) discoverIn(ctx context.Context, f discoverFlags, finder *discover.Finder, args []string) error {
+	if f.loki.url != "" {
+		return c.discoverLoki(ctx, f, finder)
+	}
+	labels, err := parseLabels(f.labels)
+	if err != nil {
+		return err
+	}
+	if slices.Contains(args, inputs.Stdin) {
+		// Ctrl-C reaches all of a pipe: what writes into it ends, and what it wrote
+		// is told. A second one ends this too.
+		ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT)
+		defer stop()
+		defer context.AfterFunc(ctx, stop)()
+	}
+	logs, skipped, findErr := inputs.Collect(args, inputs.Options{Labels: labels, PathLabels: kubelet.PathLabels, Stdin: c.in})
+	for _, s := range skipped {
+		fmt.Fprintf(c.err, "skipped %s: %s\n", s.Path, s.Reason)
+	}
+	errs := []error{findErr}
+	for _, in := range logs {
+		errs = append(errs, finder.Read(discover.Input(in)))
+	}
+	return errors.Join(errs...)
+}
+
+func (c *cli) discoverLoki(ctx context.Context, f discoverFlags, finder *discover.Finder) error {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	from, to, err := f.loki.span(time.Now())
+	if err != nil {
+		return err
+	}
+	cfg, err := f.loki.config()
+	if err != nil {
+		return err
+	}
+	lost := 0
+	rg := loki.Range{From: from, To: to, Lost: func(string, string) { lost++ }}
+	err = loki.ReadRange(ctx, cfg, rg, func(s *matcher.Stream, rec matcher.Record) error {
+		finder.Record(s, rec)
+		return nil
+	})
+	finder.Finish()
+	if lost > 0 {
+		fmt.Fprintf(c.err, "%d entries of Loki could not be read\n", lost)
+	}
+	return err
+}
+
+// tellDiscovered writes the list, or the pack, and on stderr what was looked at.
+func (c *cli) tellDiscovered(f discoverFlags, r discover.Report, why bool) error {
+	out := bufio.NewWriter(c.out)
+	var err error
+	switch {
+	case f.rulesOut == inputs.Stdin:
+	case f.output.value == "json":
+		err = encode(out, r, true)
+	default:
+		err = writePatterns(out, r, why)
+	}
+	if err = errors.Join(err, out.Flush()); err != nil {
+		return fmt.Errorf("write the result: %w", err)
+	}
+	fmt.Fprintf(c.err, "%d of %d patterns; %d of %d lines in %d inputs complain and no rule watches them, rules watch %d\n",
+		len(r.Patterns), r.All, r.Complaints, r.Lines, r.Inputs, r.Covered)
+	if r.Evicted > 0 {
+		fmt.Fprintf(c.err, "there were more patterns than are kept: %d with %d lines were let go\n", r.Evicted, r.EvictedLines)
+	}
+	if r.Dropped > 0 {
+		fmt.Fprintf(c.err, "%d lines could not be looked at\n", r.Dropped)
+	}
+	if f.rulesOut == "" {
+		return nil
+	}
+	return c.writeDiscovered(f.rulesOut, r)
+}
+
+// widest is how much of a line is shown.
+const widest = 300
+
+// shownVariants is how many patterns of the same cause are shown below the first.
+const shownVariants = 2
+
+func writePatterns(w io.Writer, r discover.Report, why bool) error {
+	for i, p := range r.Patterns {
+		var b strings.Builder
+		line := func(format string, args ...any) { fmt.Fprintf(&b, "     "+format+"\n", args...) }
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		fmt.Fprintf(&b, "%3d. %s\n", i+1, shown(p.Template))
+		if p.Error != "" {
+			line("error: %s", shown(p.Error))
+		}
+		streams := many(int64(p.Streams), "stream")
+		if p.MoreStreams {
+			streams = fmt.Sprintf("%d or more streams", p.Streams)
+		}
+		line("%s; %s in %s%s", p.Level, many(p.Count, "line"), streams, seen(p))
+		if why {
+			line("%.1f points: %s", p.Score, strings.Join(p.Why, ", "))
+		}
+		for _, v := range p.Variants[:min(len(p.Variants), shownVariants)] {
+			line("also, %s: %s", many(v.Count, "line"), shown(strings.TrimSuffix(v.Template+": "+v.Error, ": ")))
+		}
+		if n := len(p.Variants) - shownVariants; n > 0 {
+			line("also, in %s", many(int64(n), "more form"))
+		}
+		line("%s:%d: %s", p.Input, p.LineNumber, shown(p.Example))
+		if _, err := io.WriteString(w, b.String()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// many is a number of things.
+func many(n int64, of string) string {
+	if n == 1 {
+		return "1 " + of
+	}
+	return fmt.Sprintf("%d %ss", n, of)
+}
+
+// seen says when, if the lines say it.
+func seen(p discover.Pattern) string {
+	switch {
+	case p.First == nil:
+		return ""
+	case p.First.Equal(*p.Last):
+		return "; " + p.First.Format(time.RFC3339)
+	}
+	return "; " + p.First.Format(time.RFC3339) + " to " + p.Last.Format(time.RFC3339)
+}
+
+// shown is a text of a log on one line of a terminal.
+func shown(text string) string {
+	text = redact.Sanitise(text)
+	if runes := []rune(text); len(runes) > widest {
+		text = string(runes[:widest]) + "..."
+	}
+	return text
+}
+
+// mostRules bounds the rules for one pattern and its variants.
+const mostRules = 8
+
+// skeletonsOf returns rules for a pattern and its variants, as few as find all of
+// them, the most telling that pass. missing is how many of them have none.
+func skeletonsOf(p discover.Pattern) (out []discover.RuleSkeleton, missing int) {
+	left := append([]discover.Pattern{p}, p.Variants...)
+	for n := 0; len(left) > 0 && n < mostRules; n++ {
+		first := left[0]
+		var same, others []discover.Pattern
+		for _, v := range left[1:] {
+			if sameSelector(first.Labels, v.Labels) {
+				same = append(same, v)
+			} else {
+				others = append(others, v)
+			}
+		}
+		s, rest, ok := skeletonOf(first, same)
+		if ok {
+			out = append(out, s)
+		} else {
+			missing++
+		}
+		left = append(rest, others...)
+	}
+	return out, missing + len(left)
+}
+
+func sameSelector(a, b map[string]string) bool {
+	label, value := discover.SelectorOf(a)
+	label2, value2 := discover.SelectorOf(b)
+	return label == label2 && value == value2
+}
+
+// skeletonOf returns the most telling rule for a pattern that passes, with as many
+// of the variants as fit, and the other variants.
+func skeletonOf(p discover.Pattern, variants []discover.Pattern) (s discover.RuleSkeleton, left []discover.Pattern, ok bool) {
+	for _, proposal := range discover.ProposeFor(p) {
+		s = discover.RuleSkeleton{Proposal: proposal, Severity: discover.SeverityOf(p.Level)}
+		s.Label, s.Value = discover.SelectorOf(p.Labels)
+		s.Comments = []string{fmt.Sprintf("%s in %s, first %s:%d", many(p.Count, "line"), many(int64(p.Streams), "stream"), redact.Sanitise(p.Input), p.LineNumber)}
+		s.Alert = discover.AlertName(proposal.LongestText(), map[string]bool{})
+		for s.Others, left = discover.Gather(&s.Proposal, variants); ; s.Others, left = nil, variants {
+			if tryPack("new.yaml", []byte(discover.Skeleton("discovered", []discover.RuleSkeleton{s}))) == nil {
+				return s, left, true
+			}
+			if len(s.Others) == 0 {
+				break
+			}
+		}
+	}
+	return s, variants, false
+}
+
+// writeDiscovered writes a pack with a rule per pattern.
+func (c *cli) writeDiscovered(path string, r discover.Report) error {
+	var all []discover.RuleSkeleton
+	without := 0
+	for _, p := range r.Patterns {
+		s, missing := skeletonsOf(p)
+		all = append(all, s...)
+		without += missing
+	}
+	all = discover.Distinct(all)
+	for n := len(all); n > 0 && len(discover.Skeleton("discovered", all)) > rules.MaxFileBytes*9/10; n = len(all) {
+		all = all[:n*9/10]
+	}
+	taken := map[string]bool{}
+	for i := range all {
+		all[i].Alert = discover.AlertName(all[i].Proposal.LongestText(), taken)
+	}
+	if len(all) == 0 {
+		return errors.New("no rule can be made: there is no pattern with a constant text of 8 letters or more")
+	}
+	pack := discover.Skeleton("discovered", all)
+	if err := tryPack(cmp.Or(path, "new.yaml"), []byte(pack)); err != nil {
+		return fmt.Errorf("the rules do not pass, please report it: %w", err)
+	}
+	fmt.Fprintf(c.err, "%d rules for %d patterns\n", len(all), len(r.Patterns))
+	if without > 0 {
+		fmt.Fprintf(c.err, "%s with no text to find it by, or with too many others of its cause: no rule\n", many(int64(without), "wording"))
+	}
+	if path == inputs.Stdin {
+		_, err := io.WriteString(c.out, pack)
+		return err
+	}
+	if err := os.WriteFile(path, []byte(pack), 0o600); err != nil {
+		return fmt.Errorf("write --rules-out: %w", err)
+	}
+	return nil
+}

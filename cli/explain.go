@@ -1,0 +1,235 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"crowsnest/matcher"
+	"crowsnest/redact"
+	"crowsnest/rules"
+)
+
+// explainFlags are the flags of explain.
+type explainFlags struct {
+	rules   ruleFlags
+	line    string
+	labels  []string
+	redact  bool
+	episode string
+	daemon  getFlags
+}
+
+func newExplain(c *cli) *cobra.Command {
+	var f explainFlags
+	cmd := &cobra.Command{
+		Use:   "explain [flags] [RULE]",
+		Short: "Tell what a rule means, why a line matches or not, or what happened to an episode",
+		Long: `Without --line it prints what a rule looks for and what to do about it.
+With --line it tells part by part why that line matches the rule or not; without
+a rule, which rules it matches. With --label image=REPOSITORY:TAG it also tells
+whether that version is known to have the failure.
+
+With --episode it asks a running daemon what happened to an open or lately ended
+episode: which lines were counted, what held it, who was told and what the answer
+was, what ended it. Fingerprints are listed by get episodes.`,
+		Example: `  crowsnest explain LeaderElectionLost
+  crowsnest explain --line 'E0101 leaderelection.go:332] leaderelection lost' --label container=syncer
+  crowsnest explain --episode 537bf7c41283cad8 --url http://localhost:9797`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.episode != "" {
+				return c.explainEpisode(cmd.Context(), f, args)
+			}
+			return c.explain(f, args)
+		},
+	}
+	f.rules.add(cmd)
+	cmd.Flags().StringVar(&f.line, "line", "", "explain why this `TEXT` matches or not")
+	cmd.Flags().StringArrayVar(&f.labels, "label", nil, "label of the line's stream, `name=value` (repeatable)")
+	cmd.Flags().BoolVar(&f.redact, "redact", true, "hide secrets of the line in what is printed")
+	cmd.Flags().StringVar(&f.episode, "episode", "", "tell what happened to the episode with this `FINGERPRINT`")
+	f.daemon.add(cmd, defaultURL)
+	return cmd
+}
+
+func (c *cli) explain(f explainFlags, args []string) error {
+	labels, err := parseLabels(f.labels)
+	if err != nil {
+		return err
+	}
+	if len(args) == 0 && f.line == "" {
+		return usageErrorf("explain needs a rule, --line or --episode")
+	}
+	set, err := f.rules.load(c)
+	if err != nil {
+		return err
+	}
+	chosen := set.Rules
+	if len(args) == 1 {
+		r, err := findRule(set, args[0])
+		if err != nil {
+			return err
+		}
+		chosen = []*rules.Rule{r}
+	}
+	if f.line == "" {
+		if err := describeRule(c.out, chosen[0]); err != nil {
+			return err
+		}
+		return c.judge(chosen[0], labels)
+	}
+	return c.explainLine(chosen, labels, f, len(args) == 1)
+}
+
+func (c *cli) explainLine(chosen []*rules.Rule, labels matcher.Labels, f explainFlags, all bool) error {
+	matched := 0
+	var hide veil
+	if f.redact {
+		hide = newVeil(f.line)
+	}
+	for _, r := range chosen {
+		e := matcher.Explain(r, labels, []byte(f.line))
+		hide.explanation(&e)
+		if e.Matches() {
+			matched++
+		} else if !all {
+			continue
+		}
+		if _, err := fmt.Fprintln(c.out, e.String()); err != nil {
+			return err
+		}
+		if err := c.judge(r, labels); err != nil {
+			return err
+		}
+	}
+	if matched == 0 {
+		if !all {
+			fmt.Fprintf(c.err, "none of %d rules matches this line\n", len(chosen))
+		}
+		return exitCode(exitFailed)
+	}
+	return nil
+}
+
+// judge tells whether the image of the stream is known to have the failure.
+func (c *cli) judge(r *rules.Rule, labels matcher.Labels) error {
+	image := labels["image"]
+	if image == "" || len(r.Remediation.Affects) == 0 {
+		return nil
+	}
+	v := r.Remediation.Judge(image)
+	_, err := fmt.Fprintf(c.out, "affected: %s: %s\n", v.Affected, v.Text)
+	return err
+}
+
+// veil hides the secrets of one line in what is said of it: that is pasted into
+// tickets. The zero veil hides nothing.
+type veil struct {
+	red          *redact.Redactor
+	line, hidden string
+}
+
+func newVeil(line string) veil {
+	red := redact.New(nil)
+	return veil{red: red, line: line, hidden: red.String(line)}
+}
+
+func (v veil) explanation(e *matcher.Explanation) {
+	if v.red == nil {
+		return
+	}
+	e.Text = v.red.String(e.Text)
+	v.values(e.Fields)
+	for i := range e.Fields { // a token with = at its end looks like a field
+		e.Fields[i].Name = v.red.Part(v.line, v.hidden, e.Fields[i].Name)
+	}
+	for i := range e.Parts {
+		v.values(e.Parts[i].Values)
+		v.conditions(e.Parts[i].Conditions)
+	}
+}
+
+func (v veil) values(all []matcher.NamedValue) {
+	for i := range all {
+		if all[i].From != "label" {
+			all[i].Value = v.red.Part(v.line, v.hidden, all[i].Value)
+		}
+	}
+}
+
+func (v veil) conditions(all []matcher.Condition) {
+	for i := range all {
+		c := &all[i]
+		c.Got = v.red.Part(v.line, v.hidden, c.Got)
+		v.values(c.Captures)
+		v.conditions(c.Conditions)
+	}
+}
+
+// findRule finds a rule by name, or says which one may have been meant.
+func findRule(set *rules.Set, name string) (*rules.Rule, error) {
+	if r := set.Rule(name); r != nil {
+		return r, nil
+	}
+	var similar []string
+	for _, r := range set.Rules {
+		if strings.Contains(strings.ToLower(r.Alert), strings.ToLower(name)) {
+			similar = append(similar, r.Alert)
+		}
+	}
+	hint := "crowsnest rules list shows all"
+	if len(similar) > 0 {
+		hint = "did you mean " + strings.Join(similar[:min(len(similar), 5)], ", ") + "?"
+	}
+	return nil, fmt.Errorf("no rule has the name %s; %s", name, hint)
+}
+
+// describeRule writes a rule for people.
+func describeRule(w io.Writer, r *rules.Rule) error {
+	var b strings.Builder
+	field := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(&b, "%-12s %s\n", name, strings.ReplaceAll(value, "\n", "\n             "))
+		}
+	}
+	fmt.Fprintf(&b, "%s\n\n", r.Alert)
+	field("severity", string(r.Severity))
+	field("pack", fmt.Sprintf("%s (%s:%d)", r.Pack, r.File, r.Line))
+	field("streams", r.From.String())
+	field("alert per", strings.Join(r.By, ", "))
+	for _, a := range r.Annotations {
+		field(a.Name, a.Template.Source())
+	}
+	field("resolves", resolvesText(r))
+	if r.Remediation.Summary != nil {
+		field("what to do", r.Remediation.Summary.Source())
+	}
+	for i, s := range r.Remediation.Steps {
+		field("", "")
+		field(fmt.Sprintf("  %d.", i+1), s.Source())
+	}
+	field("runbook", r.Remediation.RunbookURL)
+	for _, a := range r.Remediation.Affects {
+		text := a.Component + " " + a.Versions
+		if a.FixedIn != "" {
+			text += ", fixed in " + a.FixedIn
+		}
+		if a.Ref != "" {
+			text += " (" + a.Ref + ")"
+		}
+		field("affects", text)
+	}
+	fmt.Fprintf(&b, "\n%s\n", strings.TrimRight(r.Source, "\n"))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func resolvesText(r *rules.Rule) string {
+	if r.Clear != nil {
+		return fmt.Sprintf("by a line that says so, at the latest %s after the last one", r.Expire)
+	}
+	return fmt.Sprintf("%s after the last matching line", r.KeepFiringFor)
+}

@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/spf13/cobra"
+
+	"crowsnest/export"
+	"crowsnest/rules"
+)
+
+// exportFlags are the flags of export.
+type exportFlags struct {
+	rules       ruleFlags
+	packs       []string
+	alerts      []string
+	labels      []string
+	interval    string
+	strict      bool
+	skipRefused bool
+	episodes    bool
+	output      *oneOf
+}
+
+func newExport(c *cli) *cobra.Command {
+	cmd := parent("export", "Write rules for other engines: Loki's ruler, Prometheus",
+		newExportLoki(c), newExportPrometheus(c))
+	cmd.Long = `Writes rules in the language of an engine that is there already, to standard
+output. What would not mean the same there is refused, and standard error says
+why. The exit code is 1 if a rule was refused, unless --skip-refused is given;
+the others are written in any case.
+
+Let one engine alone send an alert: disable in crowsnest what is exported, or
+give the exported alerts another --label.`
+	return cmd
+}
+
+func (f *exportFlags) add(cmd *cobra.Command) {
+	f.rules.add(cmd)
+	flags := cmd.Flags()
+	flags.StringArrayVar(&f.packs, "pack", nil, "only the rules of this pack: a name or `GLOB` (repeatable)")
+	flags.StringArrayVar(&f.alerts, "rule", nil, "only this rule: a name or `GLOB` (repeatable)")
+	flags.StringArrayVar(&f.labels, "label", nil, "label of every alert, `name=value` (repeatable)")
+	flags.StringVar(&f.interval, "interval", "", "time between two evaluations, a `DURATION`; the engine's own if not stated")
+	flags.BoolVar(&f.strict, "strict", false, "refuse also what is written with a warning otherwise")
+	flags.BoolVar(&f.skipRefused, "skip-refused", false, "exit with 0 although rules were refused")
+	flags.VarP(f.output, "output", "o", "form of the output")
+}
+
+func newExportLoki(c *cli) *cobra.Command {
+	f := exportFlags{output: newOneOf("yaml")}
+	cmd := &cobra.Command{
+		Use:   "loki",
+		Short: "Alerting rules in LogQL for Loki's ruler",
+		Long: `Writes a file of rule groups for Loki's ruler: for its local storage as
+DIR/TENANT/FILE.yml, or for lokitool and the ruler's API. An exported alert has
+the labels that crowsnest gives it.
+
+Sequences, clear and unless are refused: they need the memory of an episode.`,
+		Example: `  crowsnest export loki --rules packs/ > rules/fake/crowsnest.yml
+  crowsnest export loki --pack etcd --interval 30s --skip-refused`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return c.export(f, "LogQL for Loki's ruler", export.Loki)
+		},
+	}
+	f.add(cmd)
+	f.rules.addNamespaces(cmd)
+	return cmd
+}
+
+func newExportPrometheus(c *cli) *cobra.Command {
+	f := exportFlags{output: newOneOf("yaml", "prometheusrule")}
+	cmd := &cobra.Command{
+		Use:   "prometheus",
+		Short: "Alerting rules in PromQL over the metrics of crowsnest",
+		Long: `Writes alerting rules over crowsnest_rule_matches_total, for who evaluates all
+alerts in Prometheus. Metrics count lines per rule and know no keys: such an
+alert says that a rule fires, not where. With --episodes the rules are over
+crowsnest_episodes, which every rule has.
+
+-o prometheusrule writes the object of the Prometheus Operator.`,
+		Example: `  crowsnest export prometheus --episodes -o prometheusrule | kubectl apply -f -`,
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return c.export(f, "PromQL over the metrics of crowsnest", export.Prometheus)
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().BoolVar(&f.episodes, "episodes", false, "ask for open episodes instead of matched lines")
+	return cmd
+}
+
+// options turns flags into options.
+func (f exportFlags) options() (export.Options, error) {
+	labels, err := parseLabels(f.labels)
+	if err != nil {
+		return export.Options{}, err
+	}
+	opt := export.Options{Strict: f.strict, Labels: labels, Episodes: f.episodes}
+	if f.interval != "" {
+		d, err := model.ParseDuration(f.interval)
+		if err != nil || d == 0 {
+			return opt, usageErrorf("--interval: %q is no duration above 0; write it like 30s", f.interval)
+		}
+		opt.Interval = time.Duration(d)
+	}
+	for _, glob := range slices.Concat(f.packs, f.alerts) {
+		if _, err := path.Match(glob, ""); err != nil {
+			return opt, usageErrorf("%q is no glob: %w", glob, err)
+		}
+	}
+	opt.Keep = func(r *rules.Rule) bool { return matchesGlob(f.packs, r.Pack) && matchesGlob(f.alerts, r.Alert) }
+	return opt, nil
+}
+
+// matchesGlob tells whether one of the globs matches; no globs match everything.
+func matchesGlob(globs []string, name string) bool {
+	return len(globs) == 0 || slices.ContainsFunc(globs, func(glob string) bool {
+		ok, _ := path.Match(glob, name)
+		return ok
+	})
+}
+
+func (c *cli) export(f exportFlags, what string, run func(*rules.Set, export.Options) export.Result) error {
+	opt, err := f.options()
+	if err != nil {
+		return err
+	}
+	set, err := f.rules.load(c)
+	if err != nil {
+		return err
+	}
+	res := run(set, opt)
+	if res.Exported()+len(res.Refused) == 0 {
+		return usageErrorf("no rule is called so: --pack %s --rule %s", strings.Join(f.packs, " "), strings.Join(f.alerts, " "))
+	}
+	comment := "Rules of crowsnest in " + what + ", written by `crowsnest export`.\nChange the packs and export again instead of editing this file."
+	if f.output.value == "prometheusrule" {
+		err = res.WritePrometheusRule(c.out, "crowsnest-rules", comment)
+	} else {
+		err = res.WriteGroups(c.out, comment)
+	}
+	if err != nil {
+		return fmt.Errorf("write the rules: %w", err)
+	}
+	if _, err := fmt.Fprint(c.err, res.Summary()); err != nil {
+		return err
+	}
+	if len(res.Refused) > 0 && !f.skipRefused {
+		return exitCode(exitFailed)
+	}
+	return nil
+}

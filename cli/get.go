@@ -1,0 +1,222 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	commonconfig "github.com/prometheus/common/config"
+	"github.com/spf13/cobra"
+
+	"crowsnest/redact"
+	"crowsnest/web"
+)
+
+// getFlags are the flags of get.
+type getFlags struct {
+	url        string
+	httpConfig string
+	output     *oneOf
+}
+
+func newGet(c *cli) *cobra.Command {
+	cmd := parent("get", "Ask a running daemon",
+		newGetKind(c, "alerts [MATCHER]...", "List open alerts; matchers as in Alertmanager", "alerts", showAlerts),
+		newGetKind(c, "episodes [MATCHER]...", "List open and lately resolved episodes", "episodes", showEpisodes),
+		newGetKind(c, "rules", "List rules with their health, what they see and what they cost", "rules", showRules),
+		newGetKind(c, "sources", "List sources and receivers", "sources", showSources),
+	)
+	return cmd
+}
+
+// defaultURL is where a daemon listens.
+const defaultURL = "http://localhost:9797"
+
+// add adds the flags that say how the daemon is reached.
+func (f *getFlags) add(cmd *cobra.Command, url string) {
+	cmd.Flags().StringVar(&f.url, "url", url, "`ADDRESS` of the daemon")
+	cmd.Flags().StringVar(&f.httpConfig, "http.config.file", "", "TLS and credentials for the daemon: a `FILE` as Prometheus' http_config")
+}
+
+// newGetKind makes a command that shows one endpoint of the API.
+func newGetKind(c *cli, use, short, path string, text func(io.Writer, []byte) error) *cobra.Command {
+	f := getFlags{output: newOneOf("text", "json")}
+	cmd := &cobra.Command{
+		Use: use, Short: short,
+		Example: "  crowsnest get alerts --url http://localhost:9797 severity=critical 'namespace=~\"team-.*\"'",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 && !strings.Contains(use, "MATCHER") {
+				return usageErrorf("get %s takes no matchers", path)
+			}
+			data, err := c.fetch(cmd.Context(), f, path, args)
+			if err != nil {
+				return err
+			}
+			if f.output.value == "json" {
+				_, err := fmt.Fprintf(c.out, "%s\n", data)
+				return err
+			}
+			return text(c.out, data)
+		},
+	}
+	f.add(cmd, defaultURL)
+	cmd.Flags().VarP(f.output, "output", "o", "form of the output")
+	return cmd
+}
+
+// fetch returns the data of one endpoint.
+func (c *cli) fetch(ctx context.Context, f getFlags, path string, matchers []string) ([]byte, error) {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	base, err := url.Parse(strings.TrimRight(f.url, "/"))
+	if err != nil || base.Host == "" {
+		return nil, usageErrorf("--url %q is no address; write it like http://localhost:9797", f.url)
+	}
+	u := base.JoinPath("/api/v1/", path)
+	q := u.Query()
+	for _, m := range matchers {
+		q.Add("filter", m)
+	}
+	u.RawQuery = q.Encode()
+	client, err := httpClient(f.httpConfig)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("ask the daemon at %s (is it running there?): %w", base.Redacted(), errors.Unwrap(err))
+	}
+	defer res.Body.Close()
+	return readEnvelope(res)
+}
+
+func httpClient(file string) (*http.Client, error) {
+	cfg := &commonconfig.HTTPClientConfig{}
+	if file != "" {
+		var err error
+		if cfg, _, err = commonconfig.LoadHTTPConfigFile(file); err != nil {
+			return nil, fmt.Errorf("read --http.config.file: %w", err)
+		}
+	}
+	cfg.FollowRedirects = false
+	return commonconfig.NewClientFromConfig(*cfg, "crowsnest")
+}
+
+// readEnvelope takes the data out of an answer.
+func readEnvelope(res *http.Response) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(res.Body, 64<<20))
+	if err != nil {
+		return nil, fmt.Errorf("read the answer: %w", err)
+	}
+	var env struct {
+		Status string          `json:"status"`
+		Error  string          `json:"error"`
+		Data   json.RawMessage `json:"data"`
+	}
+	if err := json.Unmarshal(body, &env); err != nil {
+		return nil, fmt.Errorf("the answer is not from crowsnest: %s", res.Status)
+	}
+	if env.Status != "success" {
+		return nil, fmt.Errorf("the daemon says: %s", env.Error)
+	}
+	return env.Data, nil
+}
+
+func showAlerts(w io.Writer, data []byte) error {
+	var in struct {
+		Alerts []web.Alert `json:"alerts"`
+	}
+	if err := json.Unmarshal(data, &in); err != nil {
+		return err
+	}
+	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(t, "ALERT\tSTATE\tSEVERITY\tSINCE\tSUMMARY")
+	for _, a := range in.Alerts {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", a.Labels["alertname"], a.State, a.Labels["severity"], a.ActiveAt.Format(time.RFC3339),
+			redact.Sanitise(a.Annotations["summary"]))
+	}
+	return t.Flush()
+}
+
+func showEpisodes(w io.Writer, data []byte) error {
+	var in struct {
+		Episodes []web.Episode `json:"episodes"`
+	}
+	if err := json.Unmarshal(data, &in); err != nil {
+		return err
+	}
+	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(t, "FINGERPRINT\tALERT\tSTATE\tSINCE\tLINES\tNEWEST LINE")
+	for _, e := range in.Episodes {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%.100s\n", e.Fingerprint, e.Alert, e.State, e.StartsAt.Format(time.RFC3339), e.Count, redact.Sanitise(e.Line))
+	}
+	return t.Flush()
+}
+
+func showRules(w io.Writer, data []byte) error {
+	var in struct {
+		Groups []web.Group `json:"groups"`
+	}
+	if err := json.Unmarshal(data, &in); err != nil {
+		return err
+	}
+	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(t, "RULE\tPACK\tSEVERITY\tHEALTH\tOPEN\tSTREAMS\tLAST LINE\tMATCHES\tLAST MATCH\tTRIES\tSECONDS")
+	for _, g := range in.Groups {
+		for _, r := range g.Rules {
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%d\t%s\t%d\t%.3f\n", redact.Sanitise(r.Name), redact.Sanitise(g.Name), r.Severity, r.Health,
+				openText(r), r.Streams, moment(r.LastSeen), r.Matches, moment(r.LastMatch), r.Tries, r.Seconds)
+		}
+	}
+	return t.Flush()
+}
+
+// openText counts the open episodes of a rule.
+func openText(r web.Rule) string {
+	if r.Pending == 0 {
+		return fmt.Sprint(r.Firing)
+	}
+	return fmt.Sprintf("%d + %d pending", r.Firing, r.Pending)
+}
+
+// moment writes a time that may not have been.
+func moment(t *time.Time) string {
+	if t == nil {
+		return "never"
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+func showSources(w io.Writer, data []byte) error {
+	var in struct {
+		Sources   []web.Source   `json:"sources"`
+		Endpoints []web.Endpoint `json:"endpoints"`
+	}
+	if err := json.Unmarshal(data, &in); err != nil {
+		return err
+	}
+	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(t, "SOURCE\tUP\tREAD UP TO\tSTREAMS\tLINES\tERROR")
+	for _, s := range in.Sources {
+		fmt.Fprintf(t, "%s\t%t\t%s\t%d\t%d\t%s\n", s.Name, s.Up, s.Watermark.Format(time.RFC3339), len(s.Streams), s.Lines, redact.Sanitise(s.Error))
+	}
+	fmt.Fprintln(t, "\nRECEIVER\tUP\tACCEPTED\tWAITING\tERROR")
+	for _, e := range in.Endpoints {
+		fmt.Fprintf(t, "%s %s\t%t\t%d\t%d\t%s\n", e.Sink, e.Endpoint, e.Up, e.Sent, e.Pending, redact.Sanitise(e.Error))
+	}
+	return t.Flush()
+}

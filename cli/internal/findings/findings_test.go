@@ -1,0 +1,227 @@
+package findings
+
+import (
+	"bytes"
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/replay"
+	"crowsnest/strictyaml"
+)
+
+func TestGitHub(t *testing.T) {
+	f := func(in Finding, want string) {
+		t.Helper()
+		var b bytes.Buffer
+		require.NoError(t, GitHub(&b, []Finding{in}))
+		require.Equal(t, want+"\n", b.String())
+	}
+	f(Finding{File: "a.yaml", Line: 5, Column: 11, Level: Error, Check: "unknown-key", Message: "unknown key `x`", Fix: "remove it"},
+		"::error file=a.yaml,line=5,col=11,title=unknown-key::unknown key `x`%0Afix: remove it")
+	f(Finding{File: "a.yaml", Level: Warning, Check: "c", Message: "m"}, "::warning file=a.yaml,line=1,col=1,title=c::m")
+	f(Finding{Level: Notice, Message: "m"}, "::notice title=crowsnest::m")
+	// No text ends its command, or begins another one.
+	f(Finding{File: "a,line=9::x\n.yaml", Line: 1, Level: Error, Check: "a:b,c", Message: "100%\r\n::error::x\n::add-mask::y\x1b[31m\u202e"},
+		"::error file=a%2Cline=9%3A%3Ax%0A.yaml,line=1,col=1,title=a%3Ab%2Cc::100%25 %0A::error::x%0A::add-mask::y")
+	f(Finding{Level: Error, Check: "c", Message: "%0A::error::x"}, "::error title=c::%250A::error::x")
+}
+
+func FuzzGitHub(f *testing.F) {
+	f.Add("a.yaml", "m\n::error::x")
+	f.Add("%0A", "%0D%0A::set-output name=x::y\r")
+	f.Fuzz(func(t *testing.T, file, message string) {
+		var b bytes.Buffer
+		require.NoError(t, GitHub(&b, []Finding{{File: file, Level: Error, Check: file, Message: message, Fix: file}}))
+		require.Equal(t, 1, strings.Count(b.String(), "\n"))
+		require.NotContains(t, b.String(), "\r")
+	})
+}
+
+// example is one of everything.
+func example() []Finding {
+	return append(OfProblems(strictyaml.Problems{
+		{File: "packs/a b:c.yaml", Line: 5, Column: 3, Check: "unknown-key", Message: "m <b>", Fix: "f"},
+		{File: "/abs/x.yaml", Level: strictyaml.Warning, Check: "no-literal", Message: "m"},
+		{File: "../up.yaml", Line: 1, Check: "unknown-key", Message: "m2"},
+	}), append(OfTests(replay.TestReport{
+		Results: []replay.TestResult{
+			{File: "p.yaml", Line: 7, Rule: "R", Test: "fires", Failures: []string{"line 8: at 1s: firing alerts differ\n  expected: x"}},
+			{File: "p.yaml", Line: 9, Rule: "R", Test: "ok"},
+		},
+		Survivors: []replay.Survivor{{File: "p.yaml", Line: 3, Rule: "R", Part: "clear"}},
+	}), Finding{Level: Notice, Check: AlertsDiffer, Message: "no file"})...)
+}
+
+// What SARIF 2.1.0 requires, and what GitHub's code scanning does.
+func TestSARIF(t *testing.T) {
+	var b bytes.Buffer
+	require.NoError(t, SARIF(&b, example(), "1.2.3"))
+	var log struct {
+		Schema  string `json:"$schema"`
+		Version string `json:"version"`
+		Runs    []struct {
+			Tool struct {
+				Driver struct {
+					Name, Version string
+					Rules         []struct {
+						ID                     string
+						ShortDescription, Help struct{ Text string }
+						DefaultConfiguration   struct{ Level string }
+					}
+				}
+			}
+			Results []struct {
+				RuleID              string `json:"ruleId"`
+				RuleIndex           int
+				Level               string
+				Message             struct{ Text string }
+				PartialFingerprints map[string]string
+				Locations           []struct {
+					PhysicalLocation struct {
+						ArtifactLocation struct{ URI, URIBaseID string }
+						Region           *struct{ StartLine, StartColumn int }
+					}
+				}
+			}
+		}
+	}
+	require.NoError(t, json.Unmarshal(b.Bytes(), &log))
+	require.Equal(t, "2.1.0", log.Version)
+	require.True(t, strings.HasPrefix(log.Schema, "https://"))
+	require.Len(t, log.Runs, 1)
+	run := log.Runs[0]
+	require.Equal(t, "crowsnest", run.Tool.Driver.Name)
+	require.Len(t, run.Results, len(example()))
+	var levels, uris []string
+	fingerprints := map[string]bool{}
+	for _, r := range run.Results {
+		rule := run.Tool.Driver.Rules[r.RuleIndex]
+		require.Equal(t, r.RuleID, rule.ID)
+		require.NotEmpty(t, rule.ShortDescription.Text)
+		require.Equal(t, Help(r.RuleID), rule.Help.Text)
+		require.Contains(t, []string{"error", "warning", "note"}, rule.DefaultConfiguration.Level)
+		require.NotEmpty(t, r.Message.Text)
+		levels = append(levels, r.Level)
+		fingerprints[r.PartialFingerprints["crowsnest/v1"]] = true
+		for _, l := range r.Locations {
+			uri := l.PhysicalLocation.ArtifactLocation.URI
+			uris = append(uris, uri)
+			_, err := url.Parse(uri)
+			require.NoError(t, err)
+			if region := l.PhysicalLocation.Region; region != nil {
+				require.Positive(t, region.StartLine)
+			}
+		}
+	}
+	require.Equal(t, []string{"error", "warning", "error", "error", "error", "note"}, levels)
+	require.Equal(t, []string{"packs/a%20b%3Ac.yaml", "file:///abs/x.yaml", "../up.yaml", "p.yaml", "p.yaml"}, uris)
+	require.Len(t, fingerprints, len(example()))
+
+	b.Reset()
+	require.NoError(t, SARIF(&b, nil, ""))
+	require.Contains(t, b.String(), `"results": []`)
+	require.Contains(t, b.String(), `"rules": []`)
+}
+
+// Every check of the source has a help, with the levels at which it is reported.
+// The names of the functions that take an id, and at which place, are the few that
+// the packages have.
+func TestHelpIsComplete(t *testing.T) {
+	at := map[string]int{"errorAt": 1, "warnAt": 1, "Problem": 1, "report": 1, "missing": 1, "problem": 2, "whole": 0, "Error": 0, "Errorf": 0, "add": -1}
+	found := map[string]map[string]bool{}
+	note := func(in ast.Node, e ast.Expr) {
+		if l, ok := e.(*ast.BasicLit); ok && l.Kind == token.STRING {
+			id, err := strconv.Unquote(l.Value)
+			require.NoError(t, err)
+			if strings.Trim(id, "abcdefghijklmnopqrstuvwxyz-") == "" {
+				if found[id] == nil {
+					found[id] = map[string]bool{}
+				}
+				found[id][levelIn(in)] = true
+			}
+		}
+	}
+	for _, dir := range []string{"rules", "strictyaml", "httpconfig", "daemon/config", "daemon/loader", "cli"} {
+		files, err := filepath.Glob(filepath.Join("../../..", dir, "*.go"))
+		require.NoError(t, err)
+		require.NotEmpty(t, files)
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+			require.NoError(t, err)
+			ast.Inspect(parsed, func(n ast.Node) bool {
+				switch x := n.(type) {
+				case *ast.CompositeLit:
+					for _, e := range x.Elts {
+						if kv, ok := e.(*ast.KeyValueExpr); ok {
+							if k, ok := kv.Key.(*ast.Ident); ok && k.Name == "Check" {
+								note(x, kv.Value)
+							}
+						}
+					}
+				case *ast.CallExpr:
+					name := ""
+					switch f := x.Fun.(type) {
+					case *ast.SelectorExpr:
+						name = f.Sel.Name
+					case *ast.Ident:
+						name = f.Name
+					}
+					switch i, ok := at[name]; {
+					case !ok || len(x.Args) < 3:
+					case i >= 0 && i < len(x.Args):
+						note(x, x.Args[i])
+					case i < 0 && len(x.Args) < 5: // the id is first or second
+						note(x, x.Args[0])
+						note(x, x.Args[1])
+					}
+				}
+				return true
+			})
+		}
+	}
+	delete(found, "logs") // a group of commands
+	require.Greater(t, len(found), 60)
+	known := map[string]Check{}
+	for _, topic := range Topics() {
+		for _, c := range topic.Checks {
+			require.NotContains(t, known, c.ID, "twice")
+			known[c.ID] = c
+			require.True(t, strings.HasSuffix(c.Meaning, "."), c.ID)
+			require.True(t, strings.HasSuffix(c.Fix, "."), c.ID)
+			if c.ID != TestFailed && c.ID != Unprotected && c.ID != AlertsDiffer && c.ID != NoLine && c.ID != Verdict {
+				require.Contains(t, found, c.ID, "nothing reports this check any more")
+			}
+		}
+	}
+	for id, levels := range found {
+		require.Contains(t, known, id, "say in help.go what this check means")
+		assert.Equal(t, strings.Join(slices.Sorted(maps.Keys(levels)), " or "), known[id].Level, id)
+	}
+}
+
+// levelIn is the level of a problem that is made by a call or a literal.
+func levelIn(n ast.Node) string {
+	level := "error"
+	ast.Inspect(n, func(n ast.Node) bool {
+		if id, ok := n.(*ast.Ident); ok && (id.Name == "warnAt" || id.Name == "Warning") {
+			level = "warning"
+		}
+		return true
+	})
+	return level
+}

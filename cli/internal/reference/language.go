@@ -1,0 +1,213 @@
+// Package reference writes the reference of the rule language in Markdown, from
+// the JSON Schema and the checks.
+package reference
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"crowsnest/cli/internal/findings"
+	"crowsnest/rules"
+)
+
+//go:embed head.md
+var head string
+
+// schema is what is read of a JSON Schema.
+type schema struct {
+	Description string             `json:"description"`
+	Ref         string             `json:"$ref"`
+	Type        string             `json:"type"`
+	Const       any                `json:"const"`
+	Enum        []any              `json:"enum"`
+	Pattern     string             `json:"pattern"`
+	Minimum     *int               `json:"minimum"`
+	Maximum     *int               `json:"maximum"`
+	Items       *schema            `json:"items"`
+	Required    []string           `json:"required"`
+	AnyOf       []*schema          `json:"anyOf"`
+	Values      json.RawMessage    `json:"additionalProperties"`
+	Properties  json.RawMessage    `json:"properties"`
+	Defs        map[string]*schema `json:"$defs"`
+}
+
+// section is the part of the page on one definition.
+type section struct {
+	def, title, text string
+}
+
+// sections are the definitions in the order of the page.
+func sections() []section {
+	return []section{
+		{"PackFile", "File of a pack", ""},
+		{"PackHeader", "Header of a pack", ""},
+		{"Defaults", "Defaults", ""},
+		{"Rule", "Rule", ""},
+		{"Matcher", "Matcher", "A text that the line contains, or a mapping of which all given parts must hold:"},
+		{"Step", "Step of a sequence", "A matcher, and beside its parts:"},
+		{"Clear", "Clear", "A matcher, and beside its parts:"},
+		{"Unless", "Unless", "A matcher, always as a mapping, and beside its parts:"},
+		{"Remediation", "Remediation", ""},
+		{"Affects", "Affects", ""},
+		{"Test", "Test", "The engine that runs in the daemon, with a virtual clock. A test sees its own rule only."},
+		{"Input", "Input of a test", ""},
+		{"Checkpoint", "Checkpoint of a test", ""},
+		{"ExpectedAlert", "Expected alert", ""},
+		{"OverridesFile", "File of overrides", "It changes rules of packs that others maintain."},
+		{"Override", "Override", ""},
+		{"Set", "Set", "Keys of a rule, with the same meaning."},
+	}
+}
+
+// Language returns the reference of the rule language. It fails where the schema
+// has a definition that the page does not show.
+func Language() (string, error) {
+	raw, err := rules.Schema()
+	if err != nil {
+		return "", err
+	}
+	var root schema
+	if err := json.Unmarshal(raw, &root); err != nil {
+		return "", fmt.Errorf("read the schema: %w", err)
+	}
+	var b strings.Builder
+	names := rules.TemplateFunctions()
+	b.WriteString(strings.ReplaceAll(head, "{{functions}}", "`"+strings.Join(names, "`, `")+"`"))
+	p := &page{b: &b, titles: map[string]string{}}
+	for _, s := range sections() {
+		p.titles[s.def] = s.title
+	}
+	for _, name := range slices.Sorted(maps.Keys(root.Defs)) {
+		if p.titles[name] == "" {
+			return "", fmt.Errorf("the page shows no %s: add it to sections", name)
+		}
+	}
+	matcher, err := propertiesOf(object(root.Defs["Matcher"]))
+	if err != nil {
+		return "", err
+	}
+	for _, s := range sections() {
+		if err := p.section(s, root.Defs[s.def], matcher); err != nil {
+			return "", err
+		}
+	}
+	p.checks()
+	return b.String(), nil
+}
+
+// page writes the sections of the reference.
+type page struct {
+	b      *strings.Builder
+	titles map[string]string // by definition
+}
+
+// section writes the keys of a definition. Those of a matcher are written once.
+func (p *page) section(s section, def *schema, matcher []property) error {
+	if def == nil {
+		return fmt.Errorf("the schema has no %s", s.def)
+	}
+	o := object(def)
+	all, err := propertiesOf(o)
+	if err != nil {
+		return err
+	}
+	text := s.text
+	if text == "" {
+		text = o.Description
+	}
+	fmt.Fprintf(p.b, "\n## %s\n\n", s.title)
+	if text != "" {
+		fmt.Fprintf(p.b, "%s\n\n", escape(text))
+	}
+	p.b.WriteString("| Key | Value | |\n|---|---|---|\n")
+	for _, prop := range all {
+		if s.def != "Matcher" && slices.ContainsFunc(matcher, func(m property) bool { return m.name == prop.name && s.def != "Set" && len(def.AnyOf) > 0 }) {
+			continue
+		}
+		value := p.value(prop.schema)
+		if slices.Contains(o.Required, prop.name) {
+			value += ", **required**"
+		}
+		fmt.Fprintf(p.b, "| `%s` | %s | %s |\n", prop.name, value, escape(prop.Description))
+	}
+	return nil
+}
+
+// object is the form of a definition that has keys.
+func object(s *schema) *schema {
+	for _, one := range s.AnyOf {
+		if len(one.Properties) > 0 {
+			return one
+		}
+	}
+	return s
+}
+
+// value says how a value is written.
+func (p *page) value(s *schema) string {
+	switch {
+	case s.Ref != "":
+		title := p.titles[strings.TrimPrefix(s.Ref, "#/$defs/")]
+		return fmt.Sprintf("[%s](#%s)", strings.ToLower(title), anchor(title))
+	case len(s.AnyOf) > 0 && s.AnyOf[0].Pattern != "":
+		return "duration"
+	case len(s.AnyOf) > 0:
+		forms := make([]string, len(s.AnyOf))
+		for i, one := range s.AnyOf {
+			forms[i] = p.value(one)
+		}
+		return strings.Join(forms, " or ")
+	case s.Const != nil:
+		return fmt.Sprintf("`%v`", s.Const)
+	case len(s.Enum) > 0:
+		var words []string
+		for _, w := range s.Enum {
+			if word := fmt.Sprintf("`%v`", w); !slices.Contains(words, word) {
+				words = append(words, word)
+			}
+		}
+		return strings.Join(words, ", ")
+	case s.Type == "array" && len(s.Items.Properties) > 0:
+		return "list of " + p.value(&schema{Ref: "ExpectedAlert"})
+	case s.Type == "array":
+		return "list of " + p.value(s.Items)
+	case s.Type == "object":
+		return "names and texts"
+	case s.Type == "integer" && s.Maximum != nil:
+		return fmt.Sprintf("number, %d to %d", *s.Minimum, *s.Maximum)
+	case s.Type == "integer":
+		return "number"
+	}
+	return "text"
+}
+
+// checks writes what each finding means.
+func (p *page) checks() {
+	p.b.WriteString(`
+## Findings
+
+What ` + "`crowsnest check rules`, `test rules` and `replay --against`" + ` say, by the name in brackets. An error keeps the pack
+from being loaded: a daemon that runs goes on with its last good version. A warning does not; it fails ` + "`check --strict`" + `.
+`)
+	for _, topic := range findings.Topics() {
+		fmt.Fprintf(p.b, "\n### %s\n\n| Finding | Level | What it means | What to do |\n|---|---|---|---|\n", topic.Title)
+		for _, c := range topic.Checks {
+			fmt.Fprintf(p.b, "| `%s` | %s | %s | %s |\n", c.ID, c.Level, cell(c.Meaning), cell(c.Fix))
+		}
+	}
+}
+
+// anchor is the name that GitHub gives to a heading.
+func anchor(title string) string { return strings.ReplaceAll(strings.ToLower(title), " ", "-") }
+
+// escape makes a text of the schema, which has no markup, one of a table.
+func escape(text string) string {
+	return cell(strings.NewReplacer("<", "&lt;", "*", `\*`, "_", `\_`).Replace(text))
+}
+
+// cell keeps a text with markup in its cell.
+func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }

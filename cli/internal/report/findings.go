@@ -1,0 +1,34 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"crowsnest/cli/internal/findings"
+)
+
+// Findings are remarks at the rules of which the alerts change, and at those of
+// which nothing is known. A rule that is not in the files has no place.
+func (r Report) Findings() []findings.Finding {
+	var out []findings.Finding
+	for _, rule := range r.Rules {
+		f := findings.Finding{File: rule.File, Line: rule.Line, Level: findings.Notice, Rule: rule.Rule}
+		if rule.Status == StatusRemoved || strings.Contains(rule.File, ":") {
+			f.File, f.Line = "", 0
+		}
+		switch {
+		case rule.differs() > 0:
+			f.Check = findings.AlertsDiffer
+			f.Message = fmt.Sprintf("%s: %s; alerts %d > %d, notifications %d > %d, lines %d > %d", rule.Rule, rule.change(), rule.AlertsBefore,
+				rule.AlertsAfter, rule.NotificationsBefore, rule.NotificationsAfter, rule.LinesBefore, rule.LinesAfter)
+		case slices.Contains(r.Unseen, rule.Rule):
+			f.Check = findings.NoLine
+			f.Message = fmt.Sprintf("%s: %s; none of the lines matches it, so nothing is known of it", rule.Rule, rule.Status)
+		default:
+			continue
+		}
+		out = append(out, f)
+	}
+	return out
+}

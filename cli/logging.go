@@ -1,0 +1,39 @@
+package cli
+
+import (
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+)
+
+// logFlags say how the program writes its own log.
+type logFlags struct {
+	level  *oneOf
+	format *oneOf
+}
+
+func newLogFlags() logFlags {
+	return logFlags{level: newOneOf("info", "debug", "warn", "error"), format: newOneOf("auto", "json", "console")}
+}
+
+func (f *logFlags) add(cmd *cobra.Command) {
+	cmd.Flags().Var(f.level, "log.level", "least level that is logged")
+	cmd.Flags().Var(f.format, "log.format", "form of the log; auto: console on a terminal, json otherwise")
+}
+
+// logger makes the log of the program, with time, level, msg, component and err.
+func (f *logFlags) logger(c *cli) zerolog.Logger {
+	zerolog.TimeFieldFormat = time.RFC3339Nano
+	zerolog.MessageFieldName = "msg"
+	zerolog.ErrorFieldName = "err"
+	level, err := zerolog.ParseLevel(f.level.value)
+	if err != nil {
+		level = zerolog.InfoLevel
+	}
+	w := c.err
+	if f.format.value == "console" || f.format.value == "auto" && isTerminal(c.err) {
+		w = zerolog.ConsoleWriter{Out: c.err, NoColor: !c.colors(c.err), TimeFormat: time.TimeOnly}
+	}
+	return zerolog.New(zerolog.SyncWriter(w)).Level(level).With().Timestamp().Logger()
+}

@@ -1,0 +1,218 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"crowsnest/cli/internal/findings"
+	"crowsnest/cli/internal/inputs"
+	"crowsnest/cli/internal/report"
+	"crowsnest/matcher"
+	"crowsnest/redact"
+	"crowsnest/replay"
+	"crowsnest/rules"
+	"crowsnest/sources/kubelet"
+)
+
+// replayFlags are the flags of replay.
+type replayFlags struct {
+	rules        ruleFlags
+	against      []string
+	labels       []string
+	strictLabels bool
+	all          bool
+	examples     int
+	exitCode     int
+	output       *oneOf
+	loki         lokiFlags
+}
+
+func newReplay(c *cli) *cobra.Command {
+	f := replayFlags{output: newOneOf("text", "json", "markdown", "github", "sarif")}
+	cmd := &cobra.Command{
+		Use:   "replay [flags] {FILE|FOLDER... | --loki URL}",
+		Short: "Count what rules would have done over recorded logs or over Loki, or compare two sets",
+		Long: `Reads recorded logs as scan does, or a range of Loki's history, and prints per
+rule the matched lines, the episodes, the alerts, and how many notifications a
+day a receiver without grouping would have got.
+
+With --against it also runs the rules as they were before over the same lines,
+and prints what changes: what fires more, less, earlier or later, under other
+labels, or ends otherwise, with examples. -o markdown is for a comment on a pull
+request, -o github and -o sarif annotate the changed rules, and --exit-code tells
+a script that the two sets do not raise the same alerts.
+
+From Loki only lines are read that one of the rules could match.`,
+		Example: `  crowsnest replay --rules packs/ /var/log/pods
+  crowsnest replay --rules packs/ --against packs.old/ /var/log/pods
+  crowsnest replay --rules packs/ --against packs.old/ -o markdown incidents/ > comment.md
+  crowsnest replay --loki http://loki:3100 --query '{namespace=~".+"}' --since 24h --rules packs/`,
+		RunE: func(cmd *cobra.Command, args []string) error { return c.replay(cmd.Context(), f, args) },
+	}
+	f.rules.add(cmd)
+	f.rules.addNamespaces(cmd)
+	flags := cmd.Flags()
+	flags.StringArrayVar(&f.against, "against", nil, "compare with the rules before: the packs and overrides at `PATH` (repeatable)")
+	flags.StringArrayVar(&f.labels, "label", nil, "label of every stream, `name=value` (repeatable)")
+	flags.BoolVar(&f.strictLabels, "strict-labels", false, "a label that is not stated satisfies no selector")
+	flags.BoolVar(&f.all, "all", false, "also list rules that matched nothing, or of which nothing changes")
+	flags.IntVar(&f.examples, "examples", 3, "with --against: the most alerts to show per rule and kind of change")
+	flags.IntVar(&f.exitCode, "exit-code", 0, "with --against: exit with this code when the alerts are not the same")
+	flags.VarP(f.output, "output", "o", "form of the output")
+	f.loki.add(cmd)
+	return cmd
+}
+
+// check finds flags that make no sense together.
+func (f *replayFlags) check(args []string) error {
+	switch comparing := len(f.against) > 0; {
+	case !comparing && f.output.value != "text" && f.output.value != "json":
+		return usageErrorf("-o %s needs --against: it shows what changes", f.output.value)
+	case !comparing && f.exitCode != 0:
+		return usageErrorf("--exit-code needs --against: it tells that something changes")
+	case f.exitCode < 0 || f.exitCode > 255:
+		return usageErrorf("--exit-code %d is not between 0 and 255", f.exitCode)
+	case f.examples < 0 || f.examples > maxExamples:
+		return usageErrorf("--examples %d is not between 0 and %d", f.examples, maxExamples)
+	}
+	return f.loki.check(args)
+}
+
+// maxExamples bounds --examples.
+const maxExamples = 100
+
+func (c *cli) replay(ctx context.Context, f replayFlags, args []string) error {
+	if err := f.check(args); err != nil {
+		return err
+	}
+	if f.loki.url != "" {
+		return c.replayLoki(ctx, f)
+	}
+	labels, err := parseLabels(f.labels)
+	if err != nil {
+		return err
+	}
+	sets, err := c.replaySets(f)
+	if err != nil {
+		return err
+	}
+	opt := inputs.Options{Labels: labels, PathLabels: kubelet.PathLabels, Stdin: c.in}
+	if len(sets) > 1 {
+		// Both sets must see the same lines.
+		if opt.Spool, err = os.MkdirTemp("", "crowsnest-replay-"); err != nil {
+			return fmt.Errorf("make a folder for what is read twice: %w", err)
+		}
+		defer os.RemoveAll(opt.Spool) //nolint:errcheck // the system cleans its temporary folder
+	}
+	logs, skipped, findErr := inputs.Collect(args, opt)
+	for _, s := range skipped {
+		fmt.Fprintf(c.err, "skipped %s: %s\n", s.Path, s.Reason)
+	}
+	now := time.Now()
+	reports := make([]replay.Report, len(sets))
+	errs := []error{findErr}
+	for i, set := range sets {
+		program, err := matcher.CompileOpen(set)
+		if err != nil {
+			return fmt.Errorf("compile rules: %w", err)
+		}
+		var readErr error
+		reports[i], readErr = replay.Scan(set, program, logs, replay.ScanOptions{Lenient: !f.strictLabels, Now: now, Redactor: redact.New(nil)})
+		if i == 0 || errs[1] == nil {
+			errs = append(errs, readErr) // most likely the same for each set
+		}
+	}
+	if err := c.tellReplay(f, sets, reports, errors.Join(errs...)); err != nil {
+		return err
+	}
+	tellIgnored(c.err, reports[0])
+	return judgeReading(c.err, reports[0])
+}
+
+// tellReplay prints the outcome of one set, or how two differ. What could be read
+// is told even where err says that not all could.
+func (c *cli) tellReplay(f replayFlags, sets []*rules.Set, reports []replay.Report, err error) error {
+	if len(reports) == 1 {
+		return errors.Join(c.writeReplay(f, reports[0]), err)
+	}
+	after := report.Side{Name: f.rules.name(), Set: sets[0], Report: reports[0]}
+	before := report.Side{Name: strings.Join(f.against, " "), Set: sets[1], Report: reports[1]}
+	r := report.New(before, after, report.Options{Examples: f.examples, All: f.all})
+	if writeErr := writeChanges(c.out, f.output.value, r); writeErr != nil {
+		return fmt.Errorf("write the result: %w", writeErr)
+	}
+	if err == nil && r.Changed && f.exitCode != 0 {
+		return exitCode(f.exitCode)
+	}
+	return err
+}
+
+// writeChanges prints what changes from one set to the other.
+func writeChanges(w io.Writer, form string, r report.Report) error {
+	switch form {
+	case "json":
+		return encode(w, r, true)
+	case "markdown":
+		return r.Markdown(w)
+	case "github":
+		verdict := findings.Finding{Level: findings.Notice, Check: findings.Verdict, Message: r.Verdict}
+		return writeFindings(w, form, append([]findings.Finding{verdict}, r.Findings()...))
+	case "sarif":
+		return writeFindings(w, form, r.Findings())
+	}
+	return r.Text(w)
+}
+
+// replayedRule is a rule in machine output.
+type replayedRule struct {
+	Rule                string  `json:"rule"`
+	Lines               int64   `json:"lines"`
+	Episodes            int     `json:"episodes"`
+	Alerts              int     `json:"alerts"`
+	AlertsPerDay        float64 `json:"alerts_per_day"`
+	NotificationsPerDay float64 `json:"notifications_per_day"`
+	Example             string  `json:"example,omitempty"`
+}
+
+func (c *cli) writeReplay(f replayFlags, r replay.Report) error {
+	examples := map[string]string{}
+	for _, a := range r.Alerts {
+		if examples[a.Episode.Alert] == "" {
+			examples[a.Episode.Alert] = a.Episode.Line
+		}
+	}
+	// Less than a day is not scaled up: an hour says nothing about a day.
+	days := max(r.End.Sub(r.Start).Hours()/24, 1)
+	out := []replayedRule{}
+	for _, rule := range r.Rules {
+		if rule.Lines == 0 && rule.Alerts == 0 && !f.all {
+			continue
+		}
+		out = append(out, replayedRule{
+			Rule: rule.Rule.Alert, Lines: rule.Lines, Episodes: rule.Episodes, Alerts: rule.Alerts,
+			AlertsPerDay: float64(rule.Alerts) / days, NotificationsPerDay: float64(rule.Notifications) / days,
+			Example: examples[rule.Rule.Alert],
+		})
+	}
+	if f.output.value == "json" {
+		return encode(c.out, map[string]any{"start": r.Start, "end": r.End, "lines": r.Lines, "rules": out}, true)
+	}
+	w := tabwriter.NewWriter(c.out, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "RULE\tLINES\tEPISODES\tALERTS\tNOTIFICATIONS PER DAY\tEXAMPLE")
+	for _, rule := range out {
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%.1f\t%.100s\n", rule.Rule, rule.Lines, rule.Episodes, rule.Alerts, rule.NotificationsPerDay, rule.Example)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.err, "%d lines from %d inputs; matched lines from %s to %s\n", r.Lines, r.Inputs, r.Start.Format(time.RFC3339), r.End.Format(time.RFC3339))
+	return nil
+}

@@ -1,0 +1,178 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os/signal"
+	"slices"
+	"syscall"
+	"time"
+
+	commonconfig "github.com/prometheus/common/config"
+	"github.com/prometheus/common/model"
+	"github.com/spf13/cobra"
+
+	"crowsnest/matcher"
+	"crowsnest/redact"
+	"crowsnest/replay"
+	"crowsnest/rules"
+	"crowsnest/sources/loki"
+)
+
+// lokiFlags say what of a Loki is replayed.
+type lokiFlags struct {
+	url, query   string
+	since, until string
+	tenant       string
+	httpConfig   string
+	rename       []string
+}
+
+func (f *lokiFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.url, "loki", "", "read from this Loki, a base `URL`, instead of files")
+	flags.StringVar(&f.query, "query", "", "`SELECTOR` of the streams to read from Loki, such as {namespace=~\".+\"}")
+	flags.StringVar(&f.since, "since", "24h", "how far back to read from Loki: a `DURATION`, or a time as RFC 3339")
+	flags.StringVar(&f.until, "until", "", "up to when to read from Loki: a `TIME` as RFC 3339; now if not stated")
+	flags.StringVar(&f.tenant, "tenant", "", "tenant of Loki, sent as X-Scope-OrgID")
+	flags.StringVar(&f.httpConfig, "loki.http-config", "", "`FILE` with the http_config for Loki: TLS, credentials, proxies")
+	flags.StringArrayVar(&f.rename, "loki.label", nil, "rename a label of Loki to that of the rules, `from=to` (repeatable)")
+}
+
+// check finds arguments that make no sense together.
+func (f *lokiFlags) check(args []string) error {
+	switch {
+	case f.url == "" && len(args) == 0:
+		return usageErrorf("replay needs files or folders, or --loki URL")
+	case f.url == "" && f.query != "":
+		return usageErrorf("--query is for --loki")
+	case f.url != "" && len(args) > 0:
+		return usageErrorf("give files or --loki, not both")
+	case f.url != "" && f.query == "":
+		return usageErrorf("--loki needs --query with the streams to read, such as --query '{namespace=~\".+\"}'")
+	}
+	return nil
+}
+
+// span is the range of time to read.
+func (f *lokiFlags) span(now time.Time) (from, to time.Time, err error) {
+	to = now
+	if f.until != "" {
+		if to, err = time.Parse(time.RFC3339, f.until); err != nil {
+			return from, to, usageErrorf("--until: %q is no time; write it like 2026-01-31T12:00:00Z", f.until)
+		}
+	}
+	if d, err := model.ParseDuration(f.since); err == nil {
+		from = to.Add(-time.Duration(d))
+	} else if from, err = time.Parse(time.RFC3339, f.since); err != nil {
+		return from, to, usageErrorf("--since: %q is neither a duration like 24h nor a time like 2026-01-31T12:00:00Z", f.since)
+	}
+	if !from.Before(to) {
+		return from, to, usageErrorf("--since: %s is not before %s", from.Format(time.RFC3339), to.Format(time.RFC3339))
+	}
+	return from, to, nil
+}
+
+// config is the configuration of the reader.
+func (f *lokiFlags) config() (loki.Config, error) {
+	cfg := loki.Config{URL: f.url, Selector: f.query}
+	if f.tenant != "" {
+		cfg.Tenants = []string{f.tenant}
+	}
+	labels, err := parseLabels(f.rename)
+	if err != nil {
+		return cfg, err
+	}
+	cfg.Labels = labels
+	if f.httpConfig != "" {
+		h, _, err := commonconfig.LoadHTTPConfigFile(f.httpConfig)
+		if err != nil {
+			return cfg, fmt.Errorf("read --loki.http-config: %w", err)
+		}
+		cfg.HTTP.HTTPClientConfig = *h
+	}
+	return cfg, cfg.Validate()
+}
+
+// replayLoki runs one or two sets of rules over a range of Loki's history, which
+// is read once.
+func (c *cli) replayLoki(ctx context.Context, f replayFlags) error {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	from, to, err := f.loki.span(time.Now())
+	if err != nil {
+		return err
+	}
+	cfg, err := f.loki.config()
+	if err != nil {
+		return err
+	}
+	sets, err := c.replaySets(f)
+	if err != nil {
+		return err
+	}
+	all := &rules.Set{}
+	targets := make([]replay.Target, len(sets))
+	for i, set := range sets {
+		program, err := matcher.CompileOpen(set)
+		if err != nil {
+			return fmt.Errorf("compile rules: %w", err)
+		}
+		targets[i] = replay.Target{Set: set, Program: program}
+		all.Rules = slices.Concat(all.Rules, set.Rules)
+	}
+	progress := &rangeProgress{statusLine: statusLine{w: c.err, shown: isTerminal(c.err)}, from: from, to: to}
+	lost := 0
+	rg := loki.Range{From: from, To: to, Rules: all, Lost: func(reason, where string) {
+		if lost++; lost <= 5 {
+			fmt.Fprintf(c.err, "an entry of Loki cannot be read: %s: %s\n", reason, where)
+		}
+	}}
+	reports, readErr := replay.ScanRecords(targets, func(give func(*matcher.Stream, matcher.Record) error) error {
+		return loki.ReadRange(ctx, cfg, rg, func(s *matcher.Stream, rec matcher.Record) error {
+			progress.at(rec.Time)
+			return give(s, rec)
+		})
+	}, replay.ScanOptions{Lenient: false, Now: to, End: to, Redactor: redact.New(nil)})
+	progress.clear()
+	if readErr != nil {
+		return fmt.Errorf("%w (%d lines were read)", readErr, reports[0].Lines)
+	}
+	if lost > 0 {
+		fmt.Fprintf(c.err, "%d entries of Loki could not be read\n", lost)
+	}
+	for i := range reports {
+		reports[i].Start = from // rates are over all of the range
+	}
+	tellIgnored(c.err, reports[0])
+	return c.tellReplay(f, sets, reports, nil)
+}
+
+// replaySets loads the rules, and those of --against.
+func (c *cli) replaySets(f replayFlags) ([]*rules.Set, error) {
+	set, err := f.rules.load(c)
+	if err != nil || len(f.against) == 0 {
+		return []*rules.Set{set}, err
+	}
+	other, err := c.loadRules(nil, f.against)
+	if err == nil {
+		other.Namespaces = set.Namespaces
+	}
+	return []*rules.Set{set, other}, err
+}
+
+// rangeProgress says on a terminal how far reading has come.
+type rangeProgress struct {
+	statusLine
+	from, to time.Time
+	lines    int64
+}
+
+// at records one line of a time.
+func (p *rangeProgress) at(t time.Time) {
+	if p.lines++; p.lines%256 != 1 || !p.due() {
+		return
+	}
+	done := 100 * float64(t.Sub(p.from)) / float64(p.to.Sub(p.from))
+	p.show("%3.0f %%  %s  %d lines that may match", done, t.UTC().Format(time.RFC3339), p.lines)
+}

@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"crowsnest/cli/internal/inputs"
+	"crowsnest/daemon/loader"
+	"crowsnest/rules"
+	"crowsnest/strictyaml"
+)
+
+// ruleFlags choose the rules of a command.
+type ruleFlags struct {
+	paths     []string
+	overrides []string
+	// namespaces is the list of --infrastructure-namespaces.
+	namespaces []string
+}
+
+func (f *ruleFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&f.paths, "rules", nil, "packs instead of the shipped ones: a file or folder `PATH` (repeatable)")
+	cmd.Flags().StringArrayVar(&f.overrides, "overrides", nil, "overrides, applied last: a file or folder `PATH` (repeatable)")
+}
+
+// addNamespaces adds the flag to a command that asks whose lines a rule believes.
+func (f *ruleFlags) addNamespaces(cmd *cobra.Command) {
+	cmd.Flags().StringSliceVar(&f.namespaces, "infrastructure-namespaces", nil,
+		"namespaces whose lines rules with `origin: infrastructure` believe: +NAME adds to the built-in `LIST`, -NAME removes, NAME replaces it, '*' is every one")
+}
+
+// name says where the chosen rules are.
+func (f *ruleFlags) name() string {
+	paths := f.paths
+	if len(paths) == 0 {
+		paths = []string{"the shipped packs"}
+	}
+	return strings.Join(slices.Concat(paths, f.overrides), " ")
+}
+
+// load loads the chosen rules; the error lists every problem.
+func (f *ruleFlags) load(c *cli) (*rules.Set, error) {
+	trusted, err := rules.ParseNamespaces(f.namespaces)
+	if err != nil {
+		return nil, usageErrorf("--infrastructure-namespaces: %v", err)
+	}
+	var files []rules.File
+	if len(f.paths) == 0 {
+		if files, err = loader.Shipped(); err != nil {
+			return nil, err
+		}
+	}
+	set, err := c.loadRules(files, slices.Concat(f.paths, f.overrides))
+	if err == nil {
+		set.Namespaces = trusted
+	}
+	return set, err
+}
+
+// loadRules loads files and what lies at paths as one set. The error lists every
+// problem.
+func (c *cli) loadRules(files []rules.File, paths []string) (*rules.Set, error) {
+	docs, problems := c.parseRules(files, paths)
+	set, found := loader.Build(docs, rules.Options{})
+	problems = append(problems, found...)
+	if errs := problems.Errors(); len(errs) > 0 {
+		errs.Sort()
+		return nil, fmt.Errorf("load rules:\n%w", errs)
+	}
+	return set, nil
+}
+
+// parseRules parses files and what lies at paths; "-" is standard input.
+func (c *cli) parseRules(files []rules.File, paths []string) ([]*rules.Document, rules.Problems) {
+	var problems rules.Problems
+	var named []string
+	for _, p := range paths {
+		if p != inputs.Stdin {
+			named = append(named, p)
+			continue
+		}
+		data, err := io.ReadAll(io.LimitReader(c.in, rules.MaxFileBytes+1))
+		if err != nil {
+			problems = append(problems, rules.Problem{File: "stdin", Check: "read", Message: err.Error()})
+			continue
+		}
+		files = append(files, rules.File{Name: "stdin", Data: data})
+	}
+	if len(named) > 0 {
+		read, found := rules.ReadPaths(named)
+		files, problems = append(files, read...), append(problems, found...)
+	}
+	docs, found := loader.ParseFiles(files)
+	return docs, append(problems, found...)
+}
+
+// readFile reads a file, or standard input for "-".
+func (c *cli) readFile(path string) ([]byte, error) {
+	if path == inputs.Stdin {
+		data, err := io.ReadAll(io.LimitReader(c.in, strictyaml.DefaultMaxBytes+1))
+		if err != nil {
+			return nil, fmt.Errorf("read standard input: %w", err)
+		}
+		return data, nil
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, errors.Unwrap(err))
+	}
+	return data, nil
+}

@@ -1,0 +1,167 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"crowsnest/rules"
+)
+
+func newRules(c *cli) *cobra.Command {
+	return parent("rules", "List and show rules, start a new one, or write runbooks", newRulesList(c), newRulesShow(c), newRulesNew(c), newRulesDocs(c))
+}
+
+// listedRule is a rule in machine output.
+type listedRule struct {
+	Alert    string         `json:"alert"`
+	Pack     string         `json:"pack"`
+	File     string         `json:"file"`
+	Line     int            `json:"line"`
+	Severity rules.Severity `json:"severity"`
+	Scope    rules.Scope    `json:"scope"`
+	Enabled  rules.Mode     `json:"enabled"`
+	From     string         `json:"from"`
+	Origin   rules.Origin   `json:"origin"`
+	By       []string       `json:"by"`
+	Resolves string         `json:"resolves"`
+	Tests    int            `json:"tests"`
+}
+
+func newRulesList(c *cli) *cobra.Command {
+	var f ruleFlags
+	var daemon getFlags
+	output := newOneOf("text", "json")
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the effective rules, or those of a running daemon",
+		Long: `Lists the rules with the overrides applied. With --url it asks a running daemon:
+the health of each rule, how many streams it applies to, when one of them was
+last read, how many lines matched, on how many it was tried, how long that took,
+and what is open. A rule without streams is blind: its selector names nothing
+that is there.
+
+ORIGIN says whose lines a rule believes: any namespace, or infrastructure, the
+namespaces of rules.infrastructure_namespaces and logs without a namespace.`,
+		Example: `  crowsnest rules list --rules packs/ --overrides overrides.yaml
+  crowsnest rules list --url http://localhost:9797`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if len(f.paths)+len(f.overrides) > 0 && daemon.url == c.getenv(envName("url")) {
+				daemon.url = "" // files that are named are more than an environment
+			}
+			if daemon.url != "" {
+				return c.listRunning(cmd.Context(), f, daemon, output.value)
+			}
+			set, err := f.load(c)
+			if err != nil {
+				return err
+			}
+			all := make([]listedRule, len(set.Rules))
+			for i, r := range set.Rules {
+				all[i] = listedRule{
+					Alert: r.Alert, Pack: r.Pack, File: r.File, Line: r.Line, Severity: r.Severity, Scope: r.Scope,
+					Enabled: r.Mode, From: r.From.String(), Origin: r.LineOrigin(), By: r.By, Resolves: r.Resolves(), Tests: len(r.Tests),
+				}
+			}
+			if output.value == "json" {
+				return encode(c.out, map[string]any{"rules": all}, true)
+			}
+			w := tabwriter.NewWriter(c.out, 0, 4, 2, ' ', 0)
+			fmt.Fprintln(w, "ALERT\tPACK\tSEVERITY\tENABLED\tORIGIN\tSTREAMS")
+			for _, r := range all {
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Alert, r.Pack, r.Severity, r.Enabled, r.Origin, r.From)
+			}
+			return w.Flush()
+		},
+	}
+	f.add(cmd)
+	daemon.add(cmd, "")
+	cmd.Flags().VarP(output, "output", "o", "form of the output")
+	return cmd
+}
+
+// listRunning lists the rules of a running daemon.
+func (c *cli) listRunning(ctx context.Context, f ruleFlags, daemon getFlags, form string) error {
+	if len(f.paths)+len(f.overrides) > 0 {
+		return usageErrorf("--url asks a daemon for its rules, --rules and --overrides name files: use one of them")
+	}
+	data, err := c.fetch(ctx, daemon, "rules", nil)
+	if err != nil {
+		return err
+	}
+	if form == "json" {
+		_, err := fmt.Fprintf(c.out, "%s\n", data)
+		return err
+	}
+	return showRules(c.out, data)
+}
+
+func newRulesShow(c *cli) *cobra.Command {
+	var f ruleFlags
+	cmd := &cobra.Command{
+		Use:   "show RULE",
+		Short: "Show the effective rule and where each of its values comes from",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			set, err := f.load(c)
+			if err != nil {
+				return err
+			}
+			r, err := findRule(set, args[0])
+			if err != nil {
+				return err
+			}
+			if err := describeRule(c.out, r); err != nil {
+				return err
+			}
+			return showOrigin(c, r)
+		},
+	}
+	f.add(cmd)
+	return cmd
+}
+
+// showOrigin prints the effective values that can be set and overridden.
+func showOrigin(c *cli, r *rules.Rule) error {
+	values := map[string]string{
+		"severity": string(r.Severity), "enabled": string(r.Mode), "scope": string(r.Scope),
+		"count": fmt.Sprint(r.Count), "within": r.Within.String(), "for": r.For.String(),
+		"limit": fmt.Sprint(r.Limit), "by": strings.Join(r.By, ", "), "distinct": r.Distinct, "origin": string(r.LineOrigin()),
+	}
+	if r.Clear != nil {
+		values["expire"] = r.Expire.String()
+	} else {
+		values["keep_firing_for"] = r.KeepFiringFor.String()
+	}
+	fmt.Fprintln(c.out)
+	w := tabwriter.NewWriter(c.out, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "KEY\tVALUE\tFROM")
+	for _, key := range slices.Sorted(maps.Keys(withKeys(values, r.Origin))) {
+		origin := r.Origin[key]
+		if origin == "" {
+			origin = "default"
+		}
+		value := values[key]
+		if value == "" {
+			value = "-"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\n", key, value, origin)
+	}
+	return w.Flush()
+}
+
+// withKeys adds the keys of b to a, with values that are shown elsewhere.
+func withKeys(a, b map[string]string) map[string]string {
+	for k := range b {
+		if _, ok := a[k]; !ok {
+			a[k] = "(above)"
+		}
+	}
+	return a
+}

@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"crowsnest/cli/internal/runbook"
+)
+
+func newRulesDocs(c *cli) *cobra.Command {
+	var f ruleFlags
+	var out string
+	cmd := &cobra.Command{
+		Use:   "docs [flags] [RULE]",
+		Short: "Write a runbook page per rule",
+		Long: `Writes a page in Markdown for each rule, with what it means, what it does to you,
+how to find out more and what to do, and an index for each pack. All of it is made
+of the rules: summary, description, severity, what matches in plain words, steps,
+affected versions, and lines of the tests that fire and that do not.
+
+With --out the pages are files in that folder: PACK/ALERT.md and README.md. Files
+that are there already and belong to no rule are left alone. Without it they are
+printed; with a RULE only that of this rule.`,
+		Example: `  crowsnest rules docs --out docs/rules
+  crowsnest rules docs LeaderElectionLost | less
+  crowsnest rules docs --rules packs/ --out site/runbooks`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			set, err := f.load(c)
+			if err != nil {
+				return err
+			}
+			if len(args) == 1 {
+				r, err := findRule(set, args[0])
+				if err != nil {
+					return err
+				}
+				if out != "" {
+					return usageErrorf("--out writes the pages of all rules; leave out %s", args[0])
+				}
+				_, err = io.WriteString(c.out, runbook.Page(r))
+				return err
+			}
+			return c.writePages(runbook.Pages(set), out)
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().StringVar(&out, "out", "", "write files into this `FOLDER`, which is made if it is not there")
+	return cmd
+}
+
+// writePages writes pages into a folder, or prints them.
+func (c *cli) writePages(pages map[string]string, dir string) error {
+	for _, name := range slices.Sorted(maps.Keys(pages)) {
+		if dir == "" {
+			if _, err := io.WriteString(c.out, pages[name]+"\n"); err != nil {
+				return err
+			}
+			continue
+		}
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return fmt.Errorf("make the folder for pages: %w", err)
+		}
+		if err := os.WriteFile(path, []byte(pages[name]), 0o644); err != nil {
+			return fmt.Errorf("write a page: %w", err)
+		}
+	}
+	if dir != "" {
+		fmt.Fprintf(c.err, "%d pages in %s\n", len(pages), dir)
+	}
+	return nil
+}

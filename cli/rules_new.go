@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"crowsnest/daemon/loader"
+	"crowsnest/discover"
+	"crowsnest/matcher"
+	"crowsnest/redact"
+	"crowsnest/replay"
+	"crowsnest/rules"
+)
+
+// newRuleFlags are the flags of rules new.
+type newRuleFlags struct {
+	name      string
+	line      string
+	pack      string
+	container string
+	labels    []string
+	severity  *oneOf
+}
+
+func newRulesNew(c *cli) *cobra.Command {
+	f := newRuleFlags{severity: &oneOf{allowed: []string{"critical", "warning", "info"}}}
+	cmd := &cobra.Command{
+		Use:   "new [ALERT]",
+		Short: "Start a pack with a rule and its tests from a log line",
+		Long: `Prints a pack with one rule made of a log line, which is taken from --line or
+from standard input, in any format that scan reads. The rule looks for the fixed
+texts of the message and of its error, and alerts per object if the line names
+one: a field such as Machine="ns/name", or a name in the text. Its tests have the
+line, the line with other values, and one without each text.
+
+What is printed passes check and test. What only you can know is marked TODO: the
+summary, what the on-call does first and, without --container or --label, whose
+logs are read. Without a name the alert gets one from the message. Secrets of the
+line are hidden.`,
+		Example: `  crowsnest rules new LeaseLost --container syncer \
+    --line 'E0101 10:00:00.0 1 leaderelection.go:332] leaderelection lost' > leases.yaml
+  kubectl logs deploy/x | grep 'cannot attach' | crowsnest rules new --container x > x.yaml`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				f.name = args[0]
+			}
+			return c.rulesNew(f)
+		},
+	}
+	cmd.Flags().StringVar(&f.line, "line", "", "the log `TEXT` that tells of the failure")
+	cmd.Flags().StringVar(&f.pack, "pack", "local", "name of the pack")
+	cmd.Flags().StringVar(&f.container, "container", "", "container whose logs are read; the same as --label container=")
+	cmd.Flags().StringArrayVar(&f.labels, "label", nil, "label of the line's stream, `name=value` (repeatable)")
+	cmd.Flags().Var(f.severity, "severity", "severity of the alert; by the level of the line if not stated")
+	return cmd
+}
+
+var alertName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]*$`)
+
+func (c *cli) rulesNew(f newRuleFlags) error {
+	if f.name != "" && !alertName.MatchString(f.name) {
+		return usageErrorf("%q is no name of an alert; use CamelCase letters and digits, such as LeaseLost", f.name)
+	}
+	labels, err := parseLabels(f.labels)
+	if err != nil {
+		return err
+	}
+	if f.container != "" {
+		labels["container"] = f.container
+	}
+	line := f.line
+	if line == "" {
+		if line, err = firstLine(c.in); err != nil {
+			return err
+		}
+	}
+	line = redact.New(nil).String(string(matcher.TextOf([]byte(line))))
+	s := discover.RuleSkeleton{Alert: f.name, Severity: f.severity.value}
+	s.Label, s.Value = discover.SelectorOf(labels)
+	pack, err := newPack(f.pack, line, s)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(c.out, pack)
+	return err
+}
+
+// newPack writes a pack with the most telling rule for a line that passes.
+func newPack(name, line string, s discover.RuleSkeleton) (string, error) {
+	proposals := discover.Propose(line)
+	if len(proposals) == 0 {
+		return "", errors.New("the line has no constant text of 8 letters or more to find it by; give another one")
+	}
+	var err error
+	for _, p := range proposals {
+		rule := s
+		if rule.Proposal = p; rule.Alert == "" {
+			rule.Alert = discover.AlertName(p.LongestText(), map[string]bool{})
+		}
+		pack := discover.Skeleton(name, []discover.RuleSkeleton{rule})
+		if err = tryPack(rule.Alert+".yaml", []byte(pack)); err == nil {
+			return pack, nil
+		}
+	}
+	return "", fmt.Errorf("no rule could be made of this line, please report it: %w", err)
+}
+
+func firstLine(r io.Reader) (string, error) {
+	s := bufio.NewScanner(io.LimitReader(r, 64<<10))
+	s.Buffer(nil, 64<<10)
+	for s.Scan() {
+		if strings.TrimSpace(s.Text()) != "" {
+			return s.Text(), nil
+		}
+	}
+	return "", errors.Join(errors.New("no line was given; use --line or standard input"), s.Err())
+}
+
+// tryPack checks and tests a pack, warnings included.
+func tryPack(name string, data []byte) error {
+	docs, problems := loader.ParseFiles([]rules.File{{Name: name, Data: data}})
+	set, found := loader.Build(docs, rules.Options{Shipped: true})
+	if problems = append(problems, found...); len(problems) > 0 {
+		return problems
+	}
+	report, err := replay.RunTests(set.Rules, replay.TestOptions{})
+	if err != nil {
+		return err
+	}
+	if report.Failed() > 0 {
+		var b strings.Builder
+		return errors.Join(report.WriteText(&b, false), errors.New(b.String()))
+	}
+	return nil
+}

@@ -1,0 +1,44 @@
+package cli
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/daemon/loader"
+	"crowsnest/discover"
+	"crowsnest/matcher"
+	"crowsnest/redact"
+	"crowsnest/replay"
+	"crowsnest/rules"
+)
+
+// Whatever line is pasted, the rule passes check, with warnings and as a shipped
+// one, and its tests, and no part of it is without a test.
+func TestRuleOfEveryLine(t *testing.T) {
+	data, err := os.ReadFile("../discover/testdata/lines.log")
+	require.NoError(t, err)
+	n := 0
+	for line := range strings.Lines(string(data)) {
+		if strings.HasPrefix(line, "# ") {
+			continue
+		}
+		n++
+		line = redact.New(nil).String(string(matcher.TextOf([]byte(strings.TrimSuffix(line, "\n")))))
+		for _, s := range []discover.RuleSkeleton{{}, {Alert: "GivenName", Label: "app", Value: `a"'b`, Severity: "info"}} {
+			pack, err := newPack("local", line, s)
+			require.NoError(t, err, line)
+			docs, problems := loader.ParseFiles([]rules.File{{Name: "new.yaml", Data: []byte(pack)}})
+			require.Empty(t, problems)
+			set, problems := loader.Build(docs, rules.Options{Shipped: true})
+			require.Empty(t, problems)
+			report, err := replay.RunTests(set.Rules, replay.TestOptions{Mutate: true})
+			require.NoError(t, err)
+			require.Zero(t, report.Failed(), pack)
+			require.Empty(t, report.Survivors, pack)
+		}
+	}
+	require.GreaterOrEqual(t, n, 30)
+}

@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"crowsnest/cli/internal/reference"
+	"crowsnest/daemon/config"
+	"crowsnest/rules"
+)
+
+func newSchema(c *cli) *cobra.Command {
+	one := func(use, short string, make func() ([]byte, error)) *cobra.Command {
+		return &cobra.Command{
+			Use: use, Short: short, Args: cobra.NoArgs,
+			RunE: func(*cobra.Command, []string) error {
+				b, err := make()
+				if err != nil {
+					return fmt.Errorf("make the schema: %w", err)
+				}
+				_, err = fmt.Fprintf(c.out, "%s\n", strings.TrimSpace(string(b)))
+				return err
+			},
+		}
+	}
+	language := one("rules", "The schema of rule packs and overrides", rules.Schema)
+	output := newOneOf("json", "markdown")
+	schema := language.RunE
+	language.RunE = func(cmd *cobra.Command, args []string) error {
+		if output.value == "json" {
+			return schema(cmd, args)
+		}
+		page, err := reference.Language()
+		if err != nil {
+			return fmt.Errorf("make the reference: %w", err)
+		}
+		_, err = io.WriteString(c.out, page)
+		return err
+	}
+	language.Flags().VarP(output, "output", "o", "form of the output: the schema, or a reference of the language made of it")
+	return parent("schema", "Print JSON Schemas (2020-12) for editors", language,
+		one("config", "The schema of the configuration", config.Schema),
+	)
+}

@@ -1,0 +1,167 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+
+	"github.com/spf13/cobra"
+
+	"crowsnest/cli/internal/findings"
+	"crowsnest/daemon/loader"
+	"crowsnest/replay"
+	"crowsnest/rules"
+	"crowsnest/strictyaml"
+)
+
+// testFlags are the flags of test rules.
+type testFlags struct {
+	run     string
+	shipped bool
+	mutate  bool
+	junit   string
+	verbose bool
+	output  *oneOf
+}
+
+func newTest(c *cli) *cobra.Command {
+	return parent("test", "Run the tests of rule packs", newTestRules(c))
+}
+
+func newTestRules(c *cli) *cobra.Command {
+	f := testFlags{output: newOneOf("text", "json", "github", "sarif")}
+	cmd := &cobra.Command{
+		Use:   "rules [flags] {PATH...|--shipped}",
+		Short: "Run the tests that are written in rule packs",
+		Long: `Runs the tests of every rule with a virtual clock and the production engine, and
+shows the difference of expected and got.
+
+--mutate also removes or loosens one part of each rule at a time, and fails when
+all of its tests still pass: that part is not protected by any test.
+
+Exit codes: 0 all passed, 1 a test failed or a part is unprotected.`,
+		Example: `  crowsnest test rules packs/
+  crowsnest test rules --run 'LeaseLost/' --mutate packs/vcluster.yaml
+  crowsnest test rules --mutate -o github packs/
+  crowsnest test rules --shipped --mutate`,
+		RunE: func(_ *cobra.Command, args []string) error { return c.testRules(f, args) },
+	}
+	cmd.Flags().BoolVar(&f.shipped, "shipped", false, "test the packs that are part of the program")
+	cmd.Flags().StringVar(&f.run, "run", "", "run only the tests whose `RULE/TEST` matches this regular expression")
+	cmd.Flags().BoolVar(&f.mutate, "mutate", false, "also look for parts of rules that no test protects")
+	cmd.Flags().StringVar(&f.junit, "junit", "", "write the outcome as JUnit XML to `FILE`")
+	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "name the tests that pass as well")
+	cmd.Flags().VarP(f.output, "output", "o", "form of the output")
+	return cmd
+}
+
+func (c *cli) testRules(f testFlags, args []string) error {
+	opt := replay.TestOptions{Mutate: f.mutate}
+	if f.run != "" {
+		re, err := regexp.Compile(f.run)
+		if err != nil {
+			return usageErrorf("--run: %v", err)
+		}
+		opt.Run = re
+	}
+	if !f.shipped && len(args) == 0 {
+		return usageErrorf("test rules needs a pack or a folder of packs, or --shipped")
+	}
+	var files []rules.File
+	if f.shipped {
+		var err error
+		if files, err = loader.Shipped(); err != nil {
+			return err
+		}
+	}
+	set, err := c.loadRules(files, args)
+	var problems strictyaml.Problems
+	if f.output.value != "text" && errors.As(err, &problems) {
+		return errors.Join(writeProblems(c.out, f.output.value, problems), exitCode(exitFailed))
+	}
+	if err != nil {
+		return err
+	}
+	report, err := replay.RunTests(set.Rules, opt)
+	if err != nil {
+		return fmt.Errorf("run tests: %w", err)
+	}
+	if err := writeTests(c.out, f, report); err != nil {
+		return fmt.Errorf("write the result: %w", err)
+	}
+	if f.junit != "" {
+		if err := writeJUnit(f.junit, report); err != nil {
+			return err
+		}
+	}
+	if report.Failed() > 0 || len(report.Survivors) > 0 {
+		return exitCode(exitFailed)
+	}
+	if len(report.Results) == 0 && f.run != "" {
+		return fmt.Errorf("no test matches --run %q", f.run)
+	}
+	return nil
+}
+
+// testedRules is the outcome in machine output.
+type testedRules struct {
+	Tests     int              `json:"tests"`
+	Failed    int              `json:"failed"`
+	Mutants   int              `json:"mutants"`
+	Survivors []survivorLine   `json:"survivors"`
+	Results   []testResultLine `json:"results"`
+}
+
+type testResultLine struct {
+	File     string   `json:"file"`
+	Line     int      `json:"line"`
+	Pack     string   `json:"pack"`
+	Rule     string   `json:"rule"`
+	Test     string   `json:"test"`
+	Failures []string `json:"failures"`
+}
+
+type survivorLine struct {
+	File string `json:"file"`
+	Line int    `json:"line"`
+	Rule string `json:"rule"`
+	Part string `json:"part"`
+}
+
+// writeTests prints the outcome.
+func writeTests(w io.Writer, f testFlags, report replay.TestReport) error {
+	switch f.output.value {
+	case "json":
+		out := testedRules{
+			Tests: len(report.Results), Failed: report.Failed(), Mutants: report.Mutants,
+			Survivors: []survivorLine{}, Results: []testResultLine{},
+		}
+		for _, t := range report.Results {
+			out.Results = append(out.Results, testResultLine{t.File, t.Line, t.Pack, t.Rule, t.Test, append([]string{}, t.Failures...)})
+		}
+		for _, s := range report.Survivors {
+			out.Survivors = append(out.Survivors, survivorLine{s.File, s.Line, s.Rule, s.Part})
+		}
+		return encode(w, out, true)
+	case "github", "sarif":
+		return writeFindings(w, f.output.value, findings.OfTests(report))
+	}
+	return report.WriteText(w, f.verbose)
+}
+
+func writeJUnit(file string, report replay.TestReport) error {
+	out, err := os.Create(file)
+	if err != nil {
+		return fmt.Errorf("write JUnit report: %w", err)
+	}
+	if err := report.WriteJUnit(out); err != nil {
+		out.Close() // the first error is the one that matters
+		return fmt.Errorf("write JUnit report: %w", err)
+	}
+	if err := out.Close(); err != nil {
+		return fmt.Errorf("write JUnit report: %w", err)
+	}
+	return nil
+}

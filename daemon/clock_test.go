@@ -1,0 +1,106 @@
+package daemon
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/test/rulefolder"
+
+	"crowsnest/episodes"
+	"crowsnest/matcher"
+	"crowsnest/rules"
+	"crowsnest/test/setclock"
+)
+
+// The clock is set by an hour, back and ahead, while alerts are open: nothing
+// ends, what comes is told, what recovers ends, and the times of every alert are
+// such that an Alertmanager with the right clock takes them for what they are.
+func TestDaemonClockIsSet(t *testing.T) {
+	s := newShip(t)
+	s.rules.Write("b.yaml", rulefolder.Pack("b", "B", "text of b"))
+	s.start()
+	s.log("vc-0", "text of a")
+	s.eventually(func() bool { return len(s.am.firing("A")) == 1 }, "A is told")
+	for _, by := range []time.Duration{-time.Hour, 2 * time.Hour, -time.Hour} {
+		s.clock.Set(by)
+		if by == 2*time.Hour { // B has no clear: it ends when it is quiet, and it was not
+			require.False(t, s.am.resolved("B"))
+		}
+		s.log("vc-0", "text of b")
+		s.eventually(func() bool { return len(s.am.firing("B")) >= 1 }, "B is told")
+	}
+	s.clock.Set(-time.Hour)
+	require.False(t, s.am.resolved("A"))
+	s.log("vc-0", "recovered")
+	s.eventually(func() bool { return s.am.resolved("A") }, "the recovery arrives")
+	require.False(t, s.am.resolved("B"), "it is open still")
+	_, metrics := s.get("/metrics")
+	require.Contains(t, metrics, "crowsnest_detection_seconds_count 2", "each was detected once")
+	require.Contains(t, metrics, `crowsnest_rule_matches_total{pack="b",rule="B",severity="warning"} 3`)
+}
+
+func TestClockSet(t *testing.T) {
+	var clock setclock.Clock
+	from := clock.Now()
+	f := func(by, want time.Duration) {
+		t.Helper()
+		from = clock.Now()
+		clock.Set(by)
+		require.InDelta(t, want.Seconds(), clockSet(from, clock.Now()).Seconds(), 0.5)
+	}
+	f(0, 0)
+	f(time.Second, time.Second) // a leap second, too
+	f(-time.Second, -time.Second)
+	f(time.Hour, time.Hour)
+	f(-100*24*time.Hour, -100*24*time.Hour)
+	// Without a monotonic reading nobody knows.
+	require.Zero(t, clockSet(from.Round(0), clock.Now()))
+	require.Zero(t, clockSet(from, clock.Now().Round(0)))
+}
+
+// Lines, proofs and conclusions of several goroutines meet a clock that is set:
+// it is followed once each time.
+func TestPipelineFollowsTheClock(t *testing.T) {
+	var clock setclock.Clock
+	p := newPipeline(episodes.New(episodes.Config{}), clock.Now)
+	rs, err := newRuleset(&rules.Set{})
+	require.NoError(t, err)
+	p.swap(rs)
+	var followed []time.Duration
+	p.onSet = func(d time.Duration, _ time.Time) { followed = append(followed, d.Round(time.Second)) }
+	done := make(chan struct{})
+	stop := make(chan struct{})
+	for range 4 {
+		go func() {
+			defer func() { done <- struct{}{} }()
+			stream := matcher.NewStream(matcher.Labels{}, matcher.StreamOptions{})
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				p.Scan(stream, []byte("a line\n"), func() {})
+				p.AdvanceWatermark("s", clock.Now())
+				p.evaluate(func([]episodes.Episode) {})
+			}
+		}()
+	}
+	want := []time.Duration{time.Hour, -2 * time.Hour, time.Hour, -time.Minute}
+	for i, d := range want {
+		clock.Set(d)
+		require.Eventually(t, func() bool {
+			p.cut.RLock()
+			defer p.cut.RUnlock()
+			return len(followed) == i+1
+		}, patience, time.Millisecond)
+	}
+	close(stop)
+	for range 4 {
+		<-done
+	}
+	require.Equal(t, want, followed)
+	require.True(t, p.provedSince([]string{"s"}, clock.Now().Add(-p.set).Add(-time.Minute)))
+}

@@ -1,0 +1,110 @@
+package daemon
+
+import (
+	"time"
+
+	"crowsnest/matcher"
+	"crowsnest/rules"
+)
+
+// A rule is given up when it took more than its share of a CPU in each of
+// guardSlices slices in a row, together a full minute. One busy moment, such as
+// a backlog after a start, costs no rule.
+const (
+	guardSlice  = 10 * time.Second
+	guardSlices = 6
+	// cheapTry is what a try may take however many there are: a log storm, or a
+	// long backlog, makes no rule costly. Below it a rule holds nobody up.
+	cheapTry = 5 * time.Microsecond
+)
+
+// costGuard finds the rules that take too much. Not safe for concurrent use.
+type costGuard struct {
+	limit float64 // share of one CPU; 0: no rule takes too much
+
+	at     time.Time     // the slice began
+	cpu    time.Duration // of the process, then
+	before map[string]matcher.Cost
+	strike map[string]int // slices in a row above the limit
+}
+
+func newCostGuard(limit float64) *costGuard {
+	return &costGuard{limit: limit, before: map[string]matcher.Cost{}, strike: map[string]int{}}
+}
+
+// costlyRule is a rule that takes too much, and how much of a CPU it took in the
+// last slice.
+type costlyRule struct {
+	rule  *rules.Rule
+	share float64
+}
+
+// due tells whether judge has something to do.
+func (g *costGuard) due(now time.Time) bool {
+	elapsed := now.Sub(g.at)
+	return g.limit != 0 && (elapsed < 0 || elapsed >= guardSlice)
+}
+
+// judge takes what the process and each rule have used of the CPU since their
+// start and returns the rules that take too much. It does so at the end of a
+// slice; a call before that does nothing.
+//
+// What rules took was measured by a clock on the wall. Where threads have to
+// wait for a CPU that is more than they used, so all of it together counts for no
+// more than the process used.
+func (g *costGuard) judge(now time.Time, cpu time.Duration, costs []matcher.Cost) []costlyRule {
+	elapsed := now.Sub(g.at)
+	if !g.due(now) {
+		return nil
+	}
+	// After a leap of the clock, a machine that slept or the start there is no
+	// full slice to judge by.
+	whole := elapsed >= 0 && elapsed < 2*guardSlice
+	spent, sum := make([]time.Duration, len(costs)), time.Duration(0)
+	for i, c := range costs { // less than before if a rule was away for a while
+		spent[i] = max(0, c.Spent-g.before[c.Rule.Alert].Spent)
+		sum += spent[i]
+	}
+	scale := 1.0
+	if used := cpu - g.cpu; sum > used {
+		scale = max(0, used.Seconds()/sum.Seconds())
+	}
+	var out []costlyRule
+	before, strike := make(map[string]matcher.Cost, len(costs)), map[string]int{}
+	for i, c := range costs {
+		name, used := c.Rule.Alert, scale*spent[i].Seconds()
+		cheap := float64(c.Tries-g.before[name].Tries) * cheapTry.Seconds()
+		if whole && used > g.limit*elapsed.Seconds() && used > cheap {
+			strike[name] = g.strike[name] + 1
+		}
+		if strike[name] >= guardSlices {
+			out = append(out, costlyRule{c.Rule, used / elapsed.Seconds()})
+		}
+		before[name] = c
+	}
+	g.at, g.cpu, g.before, g.strike = now, cpu, before, strike
+	return out
+}
+
+// giveUp gives up rules that take too much, and returns every rule that is not
+// evaluated any more. Nothing is concluded from the lines that such a rule does
+// not see.
+func (d *Daemon) giveUp(now time.Time) []matcher.GivenUp {
+	program := d.pipe.rules.Load().program
+	if cpu, ok := processCPU(); ok && d.guard.due(now) {
+		for _, c := range d.guard.judge(now, cpu, program.Costs()) {
+			program.GiveUp(c.rule)
+			log := d.component("rules")
+			log.Error().Str("rule", c.rule.Alert).Str("reason", string(matcher.ReasonCost)).
+				Float64("cpu", c.share).Msg("rule is given up: " + whyGivenUp(matcher.ReasonCost))
+		}
+	}
+	for _, r := range d.engine.Quarantined() {
+		program.Quarantine(r)
+	}
+	givenUp := program.GivenUp()
+	for _, g := range givenUp {
+		d.engine.Suspend(g.Rule, now)
+	}
+	return givenUp
+}

@@ -1,0 +1,102 @@
+package daemon
+
+import (
+	"cmp"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/matcher"
+	"crowsnest/rules"
+)
+
+// second is what happens in one second: what the process and the rules use.
+type second struct {
+	cpu  time.Duration
+	a, b time.Duration
+	late time.Duration // the clock leaps
+	try  time.Duration // what one try of a takes; 0: a millisecond
+}
+
+func TestCostGuard(t *testing.T) {
+	a, b := &rules.Rule{Alert: "A"}, &rules.Rule{Alert: "B"}
+	// f plays seconds and returns when A was first found, in seconds; B must
+	// never be.
+	f := func(limit float64, want int, play func(i int) second) *costGuard {
+		t.Helper()
+		g := newCostGuard(limit)
+		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+		var sum second
+		tries := int64(0)
+		got := 0
+		for i := range 300 {
+			for _, c := range g.judge(now, sum.cpu, []matcher.Cost{{Rule: a, Spent: sum.a, Tries: tries}, {Rule: b, Spent: sum.b}}) {
+				require.Same(t, a, c.rule)
+				if got == 0 {
+					got = i
+				}
+			}
+			s := play(i)
+			tries += int64(s.a / cmp.Or(s.try, time.Millisecond))
+			sum.cpu, sum.a, sum.b = sum.cpu+s.cpu, sum.a+s.a, sum.b+s.b
+			now = now.Add(time.Second + s.late)
+		}
+		require.Equal(t, want, got)
+		return g
+	}
+	const ms = time.Millisecond
+	f(0.2, 60, func(int) second { return second{cpu: 900 * ms, a: 210 * ms, b: 190 * ms} })
+	f(0.2, 0, func(int) second { return second{cpu: 900 * ms, a: 199 * ms} })
+	f(0, 0, func(int) second { return second{cpu: 900 * ms, a: 900 * ms} })
+	f(1.5, 60, func(int) second { return second{cpu: 1900 * ms, a: 1600 * ms} })
+	f(0.2, 160, func(i int) second { // it begins later
+		if i < 100 {
+			return second{cpu: 300 * ms, b: 100 * ms}
+		}
+		return second{cpu: 900 * ms, a: 800 * ms, b: 100 * ms}
+	})
+	// A storm of lines is not the fault of a rule that is cheap.
+	f(0.2, 0, func(int) second { return second{cpu: 900 * ms, a: 800 * ms, try: 4 * time.Microsecond} })
+	f(0.2, 0, func(int) second { return second{cpu: 400 * ms, a: 800 * ms, try: 8 * time.Microsecond} })
+	f(0.2, 60, func(int) second { return second{cpu: 900 * ms, a: 800 * ms, try: 6 * time.Microsecond} })
+	f(0.2, 0, func(i int) second { // a backlog is read for 50 s, again and again
+		if i%60 < 50 {
+			return second{cpu: 2000 * ms, a: 1900 * ms}
+		}
+		return second{cpu: 20 * ms, a: 2 * ms}
+	})
+	f(0.2, 0, func(int) second { // threads that wait for a CPU: the process uses hardly any
+		return second{cpu: 300 * ms, a: 900 * ms, b: 900 * ms}
+	})
+	f(0.2, 60, func(int) second { return second{cpu: 300 * ms, a: 900 * ms, b: 100 * ms} })
+	f(0.2, 0, func(i int) second { // a machine that sleeps all the time
+		if i%50 == 49 {
+			return second{cpu: 900 * ms, a: 800 * ms, late: time.Hour}
+		}
+		return second{cpu: 900 * ms, a: 800 * ms}
+	})
+	f(0.2, 0, func(i int) second { // a clock that is set back
+		if i%50 == 49 {
+			return second{cpu: 900 * ms, a: 800 * ms, late: -time.Hour}
+		}
+		return second{cpu: 900 * ms, a: 800 * ms}
+	})
+
+	// It is found again as long as it goes on: whoever missed it gets it later.
+	g := newCostGuard(0.2)
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	found := 0
+	for i := range 12 {
+		spent := time.Duration(i) * 5 * time.Second
+		for _, c := range g.judge(now, spent, []matcher.Cost{{Rule: a, Spent: spent}}) {
+			require.InDelta(t, 0.5, c.share, 1e-9)
+			found++
+		}
+		now = now.Add(guardSlice)
+	}
+	require.Equal(t, 6, found)
+	require.Empty(t, g.judge(now, 0, nil))
+	require.Empty(t, g.strike)
+	require.Empty(t, g.before)
+}

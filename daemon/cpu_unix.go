@@ -1,0 +1,27 @@
+//go:build unix
+
+package daemon
+
+import (
+	"syscall"
+	"time"
+)
+
+// processCPU is how long this process has used a CPU; false if that is unknown.
+func processCPU() (time.Duration, bool) {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0, false
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), true
+}
+
+// descriptorLimit is how many descriptors this process may have; false if that
+// is unknown.
+func descriptorLimit() (int, bool) {
+	var l syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) != nil {
+		return 0, false
+	}
+	return int(min(l.Cur, 1<<30)), true
+}

@@ -1,0 +1,63 @@
+package daemon
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/test/rulefolder"
+)
+
+// A rule that is given up is told of, shows everywhere, keeps what it had open,
+// and stays so until it is changed.
+func TestDaemonGivesUpRule(t *testing.T) {
+	s := newShip(t)
+	s.rules.Write("b.yaml", rulefolder.Pack("b", "B", "text of b"))
+	s.start()
+	s.log("vc-0", "text of a")
+	s.eventually(func() bool { return len(s.am.firing("A")) == 1 }, "the alert arrives")
+	givenUp := func() bool {
+		_, metrics := s.get("/metrics")
+		_, api := s.get("/api/v1/rules")
+		is := strings.Contains(metrics, `crowsnest_rule_inactive{reason="given_up",rule="A"} 1`)
+		require.Equal(t, is, strings.Contains(api, `"health":"given_up"`))
+		require.Equal(t, is, strings.Contains(api, `"givenUp":"it took more of a CPU`))
+		return is
+	}
+	require.False(t, givenUp())
+	program := s.d.pipe.rules.Load().program
+	program.GiveUp(s.d.pipe.rules.Load().set.Rule("A"))
+	require.True(t, givenUp())
+	s.eventually(func() bool { return len(s.am.firing(alertRuleGivenUp)) == 1 }, "it is told")
+	_, body := s.get("/rules/A")
+	require.Contains(t, body, "not evaluated any more: it took more of a CPU")
+	_, body = s.get("/metrics")
+	require.Contains(t, body, `crowsnest_rule_held{rule="A"} 1`, "nothing is concluded from silence")
+	require.Contains(t, body, `crowsnest_rule_held{rule="B"} 0`)
+
+	// Its recovery is not seen, other rules are not disturbed.
+	s.log("vc-0", "recovered")
+	s.log("vc-0", "text of b")
+	s.eventually(func() bool { return len(s.am.firing("B")) == 1 }, "other rules go on")
+	require.False(t, s.am.resolved("A"))
+
+	// A reload that does not change it.
+	s.rules.Write("b.yaml", rulefolder.Pack("b", "B", "another text of b"))
+	code, body := s.do(http.MethodPost, "/-/reload")
+	require.Equal(t, http.StatusOK, code, body)
+	require.NotSame(t, program, s.d.pipe.rules.Load().program)
+	require.True(t, givenUp())
+	require.False(t, s.am.resolved(alertRuleGivenUp))
+	require.False(t, s.am.resolved("A"))
+
+	// One that does.
+	s.rules.Write("a.yaml", rulefolder.Pack("a", "A", "new text of a"))
+	code, body = s.do(http.MethodPost, "/-/reload")
+	require.Equal(t, http.StatusOK, code, body)
+	require.False(t, givenUp())
+	s.eventually(func() bool { return s.am.resolved(alertRuleGivenUp) }, "it is tried again")
+	s.log("vc-1", "new text of a")
+	s.eventually(func() bool { return len(s.am.firing("A")) == 2 }, "it fires again")
+}

@@ -1,0 +1,49 @@
+package daemon
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// group runs functions until it is stopped.
+type group struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+}
+
+func newGroup(ctx context.Context) *group {
+	g := &group{}
+	g.ctx, g.cancel = context.WithCancel(ctx)
+	return g
+}
+
+// run starts f, which returns soon after its context has ended.
+func (g *group) run(f func(context.Context)) { g.wg.Go(func() { f(g.ctx) }) }
+
+// start runs one function in a group of its own.
+func start(ctx context.Context, f func(context.Context)) *group {
+	g := newGroup(ctx)
+	g.run(f)
+	return g
+}
+
+// stop ends the context and waits at most so long. It tells whether all
+// functions have returned; one that has not is left behind.
+func (g *group) stop(most time.Duration) bool {
+	g.cancel()
+	done := make(chan struct{})
+	go func() {
+		g.wg.Wait()
+		close(done)
+	}()
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		return false
+	}
+}

@@ -1,0 +1,72 @@
+package loader
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"crowsnest/daemon/config"
+	"crowsnest/rules"
+	"crowsnest/strictyaml"
+)
+
+// ruleFiles reads every file of rules that the configuration names.
+func ruleFiles(c *config.Config) ([]rules.File, rules.Problems) {
+	var files []rules.File
+	var problems rules.Problems
+	if c.Rules.Shipped {
+		shipped, err := Shipped()
+		if err != nil {
+			problems = append(problems, rules.Problem{File: "shipped", Check: "read", Message: err.Error()})
+		}
+		files = append(files, shipped...)
+	}
+	for _, p := range slices.Concat(c.Rules.Paths, c.Rules.Overrides) {
+		read, found := rules.ReadPaths([]string{p})
+		if c.Rules.AllowEmpty && len(read) == 0 {
+			found = slices.DeleteFunc(found, func(p rules.Problem) bool { return strings.Contains(p.Message, "has no *.yaml") })
+		}
+		files, problems = append(files, read...), append(problems, found...)
+	}
+	return files, problems
+}
+
+// build joins documents; with allow_empty, none is a set as well.
+func buildConfigured(c *config.Config, docs []*rules.Document) (*rules.Set, rules.Problems) {
+	trusted, err := c.Namespaces()
+	if err != nil {
+		return nil, rules.Problems{c.Rules.Keys.Key("infrastructure_namespaces").Problem(strictyaml.Error, "bad-value", err.Error(), "")}
+	}
+	if len(docs) == 0 {
+		if c.Rules.AllowEmpty {
+			return &rules.Set{Namespaces: trusted}, nil
+		}
+		at := c.Rules.Keys.At.Problem(0, "no-rules", "no rules are loaded", "name a folder in rules.paths, or set rules.shipped")
+		at.File = c.Path()
+		return nil, rules.Problems{at}
+	}
+	return Build(docs, rules.Options{Namespaces: trusted})
+}
+
+// loadRules loads everything, for check config.
+func Load(c *config.Config) (*rules.Set, rules.Problems) {
+	docs, problems := New().parse(c)
+	set, found := buildConfigured(c, docs)
+	return set, append(problems, found...)
+}
+
+// Fingerprint is a hash of everything that a load reads, problems included.
+func Fingerprint(c *config.Config) string {
+	files, problems := ruleFiles(c)
+	h := sha256.New()
+	for _, f := range files {
+		fmt.Fprintf(h, "%s\x00%d\x00", f.Name, len(f.Data))
+		h.Write(f.Data)
+	}
+	for _, p := range problems {
+		fmt.Fprintf(h, "%s\x00", p.String())
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}

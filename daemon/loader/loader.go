@@ -1,0 +1,236 @@
+package loader
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"crowsnest/daemon/config"
+	"crowsnest/replay"
+	"crowsnest/rules"
+	"crowsnest/web"
+)
+
+// Loader loads the rules that a configuration names, again and again, and
+// remembers the last good version of each file.
+type Loader struct {
+	// good are the documents that are in force, by file.
+	good map[string]*rules.Document
+	// tested are the packs, by their hash, that passed their own tests.
+	tested map[string]bool
+	// texts are the contents of files, by their hash.
+	texts map[string][]byte
+}
+
+func New() *Loader {
+	return &Loader{good: map[string]*rules.Document{}, tested: map[string]bool{}, texts: map[string][]byte{}}
+}
+
+// parse reads and parses what a configuration names.
+func (l *Loader) parse(cfg *config.Config) ([]*rules.Document, rules.Problems) {
+	files, problems := ruleFiles(cfg)
+	docs, found := ParseFiles(files)
+	for i, d := range docs {
+		l.texts[d.SHA256()] = files[i].Data
+	}
+	return docs, append(problems, found...)
+}
+
+// OrKept loads everything for a start, and where that fails falls back to the
+// versions that were in force in the last run. The error is what is wrong now.
+func (l *Loader) OrKept(cfg *config.Config, kept []rules.File) (out Loaded, wrong, err error) {
+	out, err = l.First(cfg)
+	if err == nil || len(kept) == 0 {
+		return out, nil, err
+	}
+	docs, _ := ParseFiles(kept)
+	for i, d := range docs {
+		if !d.Broken() {
+			l.good[d.File()], l.texts[d.SHA256()] = d, kept[i].Data
+		}
+	}
+	out, again := l.Again(cfg)
+	if again != nil {
+		return Loaded{}, nil, err
+	}
+	return out, err, nil
+}
+
+// InForce returns the files that are in force, without those that are part of
+// the program.
+func (l *Loader) InForce() []rules.File {
+	var out []rules.File
+	for _, name := range slices.Sorted(maps.Keys(l.good)) {
+		if !strings.HasPrefix(name, shippedPrefix) {
+			out = append(out, rules.File{Name: name, Data: l.texts[l.good[name].SHA256()]})
+		}
+	}
+	return out
+}
+
+// Loaded is the outcome of a load.
+type Loaded struct {
+	Set *rules.Set
+	// Broken are the packs that were refused; their last good version is in set.
+	Broken []web.BrokenPack
+	docs   []*rules.Document
+}
+
+// errNoRules is returned where nothing would be left.
+var errNoRules = errors.New("no rule would be left: the rules that are in force stay; set rules.allow_empty if that is meant")
+
+// First loads everything for a start: the error lists every problem.
+func (l *Loader) First(cfg *config.Config) (Loaded, error) {
+	docs, problems := l.parse(cfg)
+	set, found := buildConfigured(cfg, docs)
+	if errs := append(problems, found...).Errors(); len(errs) > 0 {
+		errs.Sort()
+		return Loaded{}, fmt.Errorf("load rules:\n%w", errs)
+	}
+	l.keep(docs)
+	return Loaded{Set: set, docs: docs}, nil
+}
+
+// Again loads everything anew. A file that is refused, by the lint or by its
+// own tests, keeps its last good version and is listed in broken; a new one is
+// left out. An error means that nothing changes at all.
+func (l *Loader) Again(cfg *config.Config) (Loaded, error) {
+	docs, problems := l.parse(cfg)
+	if errs := unread(problems); len(errs) > 0 {
+		return Loaded{}, fmt.Errorf("load rules:\n%w", errs)
+	}
+	out := Loaded{docs: docs}
+	refuse := func(d *rules.Document, why string) {
+		out.Broken = append(out.Broken, web.BrokenPack{Pack: l.packName(d), Error: why})
+		out.docs = l.replace(out.docs, d)
+	}
+	for _, d := range docs {
+		if d.Broken() {
+			refuse(d, d.Problems().Errors().Error())
+		}
+	}
+	for {
+		set, found := buildConfigured(cfg, out.docs)
+		if errs := found.Errors(); len(errs) > 0 {
+			d := l.culprit(out.docs, errs)
+			if d == nil {
+				return Loaded{}, fmt.Errorf("load rules:\n%w", errs)
+			}
+			refuse(d, errs.Error())
+			continue
+		}
+		d, why, err := l.untested(set, out.docs)
+		if err != nil {
+			return Loaded{}, err
+		}
+		if d != nil {
+			refuse(d, why)
+			continue
+		}
+		out.Set = set
+		break
+	}
+	if len(out.Set.Rules) == 0 && !cfg.Rules.AllowEmpty {
+		return Loaded{}, errNoRules
+	}
+	l.keep(out.docs)
+	return out, nil
+}
+
+// unread are the problems of files that could not even be read.
+func unread(problems rules.Problems) rules.Problems {
+	var out rules.Problems
+	for _, p := range problems.Errors() {
+		if p.Check == "read" || p.Line == 0 && p.Check == "too-large" {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// packName is the name of a pack, of its last good version if it has none any
+// more, or its file.
+func (l *Loader) packName(d *rules.Document) string {
+	if d.Pack() != "" {
+		return d.Pack()
+	}
+	if old := l.good[d.File()]; old != nil && old.Pack() != "" {
+		return old.Pack()
+	}
+	return d.File()
+}
+
+// replace puts the last good version of a file in the place of d, or nothing.
+func (l *Loader) replace(docs []*rules.Document, d *rules.Document) []*rules.Document {
+	i := slices.Index(docs, d)
+	docs = slices.Clone(docs)
+	if old := l.good[d.File()]; old != nil && old != d {
+		docs[i] = old
+		return docs
+	}
+	return slices.Delete(docs, i, i+1)
+}
+
+// culprit finds a document that is not in force yet and that one of the
+// problems is about; else any new one, since a good set was good before.
+func (l *Loader) culprit(docs []*rules.Document, problems rules.Problems) *rules.Document {
+	var any *rules.Document
+	for _, d := range docs {
+		if l.good[d.File()] == d || l.same(d) {
+			continue
+		}
+		any = d
+		if slices.ContainsFunc(problems, func(p rules.Problem) bool { return p.File == d.File() }) {
+			return d
+		}
+	}
+	return any
+}
+
+// same tells whether a document is what is in force already.
+func (l *Loader) same(d *rules.Document) bool {
+	old := l.good[d.File()]
+	return old != nil && old.SHA256() == d.SHA256()
+}
+
+// untested runs the tests of packs that are new, and returns the first that
+// fails them.
+func (l *Loader) untested(set *rules.Set, docs []*rules.Document) (*rules.Document, string, error) {
+	for _, p := range set.Packs {
+		if l.tested[p.SHA256] {
+			continue
+		}
+		report, err := replay.RunTests(p.Rules, replay.TestOptions{})
+		if err != nil {
+			return nil, "", fmt.Errorf("test pack %s: %w", p.Name, err)
+		}
+		if report.Failed() == 0 {
+			l.tested[p.SHA256] = true
+			continue
+		}
+		var b strings.Builder
+		_ = report.WriteText(&b, false) // a Builder takes everything
+		i := slices.IndexFunc(docs, func(d *rules.Document) bool { return d.File() == p.File })
+		if i < 0 || l.same(docs[i]) {
+			continue // overrides changed it: what is in force is not refused
+		}
+		return docs[i], b.String(), nil
+	}
+	return nil, "", nil
+}
+
+// keep makes docs the last good versions.
+func (l *Loader) keep(docs []*rules.Document) {
+	clear(l.good)
+	texts := map[string][]byte{}
+	for _, d := range docs {
+		l.good[d.File()] = d
+		texts[d.SHA256()] = l.texts[d.SHA256()]
+		if !d.IsOverrides() {
+			l.tested[d.SHA256()] = true
+		}
+	}
+	l.texts = texts
+}

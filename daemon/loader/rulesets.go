@@ -1,0 +1,51 @@
+package loader
+
+import (
+	"fmt"
+	"regexp"
+
+	"crowsnest/rules"
+
+	"github.com/prometheus/common/version"
+)
+
+// shippedPrefix stands before the names of files that are part of the program.
+const shippedPrefix = "shipped:"
+
+func ParseFiles(files []rules.File) ([]*rules.Document, rules.Problems) {
+	var docs []*rules.Document
+	var problems rules.Problems
+	for _, f := range files {
+		d, found := rules.Parse(f)
+		docs, problems = append(docs, d), append(problems, found...)
+	}
+	return docs, problems
+}
+
+// release is a version that can be compared; a build from a branch meets every
+// requirement.
+var release = regexp.MustCompile(`^v?[0-9]+\.[0-9]+\.[0-9]+`)
+
+// Build joins documents for this version of the program. Where there is
+// nothing to join because nothing could be read, there is nothing to add.
+func Build(docs []*rules.Document, opt rules.Options) (*rules.Set, rules.Problems) {
+	if release.MatchString(version.Version) {
+		opt.Version = version.Version
+	}
+	if len(docs) == 0 {
+		return nil, nil
+	}
+	return rules.Build(docs, opt)
+}
+
+// Shipped returns the packs that are part of the program.
+func Shipped() ([]rules.File, error) {
+	files, err := rules.ReadFS(rules.Shipped())
+	if err != nil {
+		return nil, fmt.Errorf("read the shipped rules: %w", err)
+	}
+	for i := range files {
+		files[i].Name = shippedPrefix + files[i].Name
+	}
+	return files, nil
+}

@@ -1,0 +1,63 @@
+package daemon
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/daemon/config"
+	"crowsnest/sources"
+)
+
+// A loss is told at once, for a while after the newest one, and once per reason.
+func TestLossAlerts(t *testing.T) {
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	a := newSelfAlerts(start, config.DefaultBlindAfter)
+	losses := map[string]sources.Loss{}
+	f := func(at time.Duration, want ...string) {
+		t.Helper()
+		now := start.Add(at)
+		got := []string{}
+		for _, e := range a.update(now, []sources.Status{{Name: "kubelet", Up: true, Opened: true, Watermark: now, Losses: losses}}, nil, nil) {
+			if e.Alert == alertLinesLost {
+				got = append(got, string(e.State)+" "+e.Labels["severity"]+" "+e.Labels["reason"])
+				require.False(t, e.StartsAt.After(now))
+			}
+		}
+		require.ElementsMatch(t, want, got)
+	}
+	lose := func(reason string, n int64, at time.Duration) {
+		losses[reason] = sources.Loss{Count: n, At: start.Add(at), Path: "/var/log/pods/a_b_c/d/0.log\n"}
+	}
+	f(0)
+	lose("gap", 1, time.Second)
+	f(time.Second, "firing warning gap")
+	f(2 * time.Second)
+	lose("removed", 3, 2*time.Second)
+	f(3*time.Second, "firing info removed")
+	lose("gap", 2, 10*time.Minute)
+	f(10*time.Minute, "firing warning gap") // another text of the same alert
+	f(15*time.Minute+2*time.Second, "resolved info removed")
+	f(24 * time.Minute)
+	f(25*time.Minute, "resolved warning gap")
+	lose("gap", 3, 30*time.Minute)
+	f(29*time.Minute, "firing warning gap") // the clock was set back
+	lose("anew", 1, 30*time.Minute)
+	f(30*time.Minute, "firing warning anew")
+
+	// A restart: the source kept it.
+	a = newSelfAlerts(start.Add(31*time.Minute), config.DefaultBlindAfter)
+	f(31*time.Minute, "firing warning gap", "firing warning anew")
+	for _, e := range a.all() {
+		require.NotContains(t, e.Annotations["description"], "\n")
+	}
+}
+
+// What a source can lose has a text.
+func TestLossTexts(t *testing.T) {
+	for reason, text := range lossTexts {
+		require.NotEmpty(t, text.what, reason)
+		require.NotEmpty(t, text.fix, reason)
+	}
+}

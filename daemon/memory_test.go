@@ -1,0 +1,39 @@
+package daemon
+
+import (
+	"runtime"
+	"runtime/debug"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestPaceOfTheCollector(t *testing.T) {
+	f := func(live uint64, want int) {
+		t.Helper()
+		require.Equal(t, want, percentFor(live))
+	}
+	f(0, 500)
+	f(1<<20, 500)
+	f(5<<20, 100)
+	f(8<<20, 50)
+	f(10<<20, gcPercent)
+	f(20<<20, gcPercent)
+	f(1<<30, gcPercent)
+}
+
+// The pace follows what lives, over any number of collections.
+func TestPaceFollows(t *testing.T) {
+	before := debug.SetGCPercent(100)
+	defer debug.SetGCPercent(before)
+	p := &pace{}
+	p.set(8 << 20)
+	require.Equal(t, 50, debug.SetGCPercent(50))
+	p.set(8<<20 + 1<<18)
+	require.Equal(t, 50, p.percent, "not for a little")
+	p.set(100 << 20)
+	require.Equal(t, gcPercent, debug.SetGCPercent(gcPercent))
+	runtime.GC()
+	require.Positive(t, liveHeap())
+	require.Less(t, liveHeap(), uint64(1<<40))
+}

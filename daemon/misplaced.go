@@ -1,0 +1,79 @@
+package daemon
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"crowsnest/episodes"
+	"crowsnest/rules"
+	"crowsnest/sources"
+)
+
+// alertMisplaced notes a known component in a namespace that is not believed.
+const alertMisplaced = "CrowsnestComponentNotBelieved"
+
+const (
+	// misplacedEvery is how often streams are looked at: there may be thousands.
+	misplacedEvery = time.Minute
+	// maxMisplaced is how many namespaces the note names.
+	maxMisplaced = 10
+)
+
+// misplaced finds pods of known components whose lines rules of the infrastructure
+// do not believe.
+type misplaced struct {
+	known *rules.Components
+	next  time.Time
+	notes []episodes.Episode
+}
+
+// alerts returns the note, or nothing.
+func (m *misplaced) alerts(now time.Time, trusted *rules.Namespaces, status []sources.Status) []episodes.Episode {
+	if now.Before(m.next) {
+		return m.notes
+	}
+	m.next, m.notes = now.Add(misplacedEvery), nil
+	if m.known == nil {
+		m.known = rules.NewComponents()
+	}
+	found := map[string]string{} // by namespace
+	for _, s := range status {
+		for _, st := range s.Streams {
+			namespace := st.Labels["namespace"]
+			if namespace == "" || trusted.Has(namespace) || trusted.Removed(namespace) {
+				continue
+			}
+			if name := m.known.OfPod(st.Labels["pod"]); name != "" && (found[namespace] == "" || name < found[namespace]) {
+				found[namespace] = name
+			}
+		}
+	}
+	if len(found) > 0 {
+		m.notes = []episodes.Episode{misplacedAlert(now, found)}
+	}
+	return m.notes
+}
+
+func misplacedAlert(now time.Time, found map[string]string) episodes.Episode {
+	names := slices.Sorted(maps.Keys(found))
+	var parts, add []string
+	for _, namespace := range names[:min(len(names), maxMisplaced)] {
+		if rules.CheckNamespace("+"+namespace) != nil {
+			continue // not the name of a namespace
+		}
+		parts = append(parts, fmt.Sprintf("%s in namespace %s", found[namespace], namespace))
+		add = append(add, "+"+namespace)
+	}
+	more := ""
+	if n := len(names) - len(parts); n > 0 {
+		more = fmt.Sprintf(", and %d more namespaces", n)
+	}
+	return selfAlert(alertMisplaced, "info", nil, now, map[string]string{
+		"summary":     "Components that rules know run in namespaces whose lines rules of the infrastructure do not believe",
+		"description": fmt.Sprintf("By the names of their pods: %s%s. Rules with `origin: infrastructure` do not read these logs.", strings.Join(parts, "; "), more),
+		"remediation": fmt.Sprintf("If no tenant can create pods there, add %s to rules.infrastructure_namespaces of the agents and the aggregator. Otherwise list the namespaces with a - in front, and this note ends.", strings.Join(add, ", ")),
+	})
+}

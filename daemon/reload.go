@@ -1,0 +1,105 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"crowsnest/daemon/config"
+	"crowsnest/daemon/loader"
+	"crowsnest/rules"
+	"crowsnest/web"
+)
+
+// Reload loads the rules again and puts them in force between two blocks of
+// lines. Per pack the last good version stays: the error says which were
+// refused and why. Nothing changes if the configuration itself is broken.
+func (d *Daemon) Reload(ctx context.Context) error {
+	d.reloading.Lock()
+	defer d.reloading.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	began := time.Now()
+	// Taken before the files are read: what changes in between is seen later.
+	d.tried.Store(ptr(loader.Fingerprint(d.cfg.Load())))
+	out, err := d.loadAgain()
+	now := d.now().UTC()
+	last := d.outcome.Load()
+	next := &reloadOutcome{status: web.Reload{OK: err == nil, At: now, Success: last.status.Success}, broken: out.Broken}
+	if out.Set == nil {
+		next.broken = last.broken
+	} else {
+		next.status.Success = now
+	}
+	if err != nil {
+		next.status.Error = err.Error()
+		d.log.Error().Err(err).Msg("reload: not everything was taken; what was good stays in force")
+	} else {
+		d.log.Info().Int("rules", len(out.Set.Rules)).Dur("took", time.Since(began)).Msg("reload: rules are in force")
+	}
+	d.outcome.Store(next)
+	return err
+}
+
+// loadAgain builds everything first and swaps it last.
+func (d *Daemon) loadAgain() (loader.Loaded, error) {
+	cfg := d.cfg.Load()
+	if d.opt.ConfigFile != "" {
+		fresh, err := config.Read(d.opt.ConfigFile)
+		if err != nil {
+			return loader.Loaded{}, err
+		}
+		if d.opt.StorageFlag != "" {
+			fresh.Storage.Path = d.opt.StorageFlag
+		}
+		if d.opt.Web.ExternalURL != "" {
+			fresh.Global.ExternalURL = d.opt.Web.ExternalURL
+		}
+		d.warnOfRestart(cfg, fresh)
+		next := *cfg
+		next.Rules = fresh.Rules
+		cfg = &next
+	}
+	out, err := d.loader.Again(cfg)
+	if err != nil {
+		return loader.Loaded{}, err
+	}
+	rs, err := newRuleset(inScope(out.Set, cfg.Rules.Scope))
+	if err != nil {
+		return loader.Loaded{}, fmt.Errorf("compile rules: %w", err)
+	}
+	before := d.pipe.rules.Load()
+	rs.program.Prepare(before.program) // else the first lines wait for it
+	d.pipe.swap(rs)
+	d.rescan(before.finds())
+	d.looked.Store(rs)
+	d.cfg.Store(cfg)
+	d.saver.keepRules(d.loader.InForce())
+	d.logWarnings(out.Set)
+	var errs []error
+	for _, b := range out.Broken {
+		errs = append(errs, fmt.Errorf("pack %s was refused:\n%s", b.Pack, b.Error))
+	}
+	return out, errors.Join(errs...)
+}
+
+// warnOfRestart says that only rules are taken over while running.
+func (d *Daemon) warnOfRestart(old, fresh *config.Config) {
+	a, b := config.YAML(*old), config.YAML(*fresh)
+	old, fresh = ptr(*old), ptr(*fresh)
+	old.Rules, fresh.Rules = config.RulesConfig{}, config.RulesConfig{}
+	if a != b && config.YAML(*old) != config.YAML(*fresh) {
+		d.log.Warn().Msg("the configuration changed beyond its rules; restart to put that in force")
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
+
+func (d *Daemon) logWarnings(set *rules.Set) {
+	log := d.component("rules")
+	for _, w := range set.Warnings {
+		log.Warn().Str("file", w.File).Int("line", w.Line).Str("check", w.Check).Str("fix", w.Fix).Msg(w.Message)
+	}
+}

@@ -1,0 +1,55 @@
+package daemon
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/daemon/loader"
+	"crowsnest/matcher"
+	"crowsnest/rules"
+)
+
+// When a rule last saw a line is known to the block, whatever streams it shares
+// with other rules, and also when there are more combinations than are kept.
+func TestLastSeen(t *testing.T) {
+	text := "pack: {name: seen, version: \"1.0.0\"}\nrules:\n"
+	for i := range 12 {
+		text += fmt.Sprintf("- {alert: R%d, from: '{r%d=\"yes\"}', match: \"text %d\", severity: info, annotations: {summary: s}, remediation: {summary: s, steps: [x]}}\n", i, i, i)
+	}
+	docs, problems := loader.ParseFiles([]rules.File{{Name: "seen.yaml", Data: []byte(text)}})
+	require.Empty(t, problems.Errors())
+	set, problems := loader.Build(docs, rules.Options{})
+	require.Empty(t, problems.Errors())
+	rs, err := newRuleset(set)
+	require.NoError(t, err)
+	rs.most = 24
+	want := map[string]time.Time{}
+	now := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
+	for n := range 60 { // combinations of 12 rules
+		n *= 67
+		labels := matcher.Labels{"container": "c"}
+		now = now.Add(time.Millisecond)
+		for i := range 12 {
+			if n>>i&1 == 1 {
+				labels[fmt.Sprint("r", i)] = "yes"
+				want[fmt.Sprint("R", i)] = now
+			}
+		}
+		s := matcher.NewStream(labels, matcher.StreamOptions{})
+		rs.saw(s, now)
+		rs.saw(s, now)
+		if n%3 == 0 {
+			require.Equal(t, want, rs.lastSeen())
+		}
+	}
+	require.Equal(t, want, rs.lastSeen())
+	require.LessOrEqual(t, rs.many.Load(), rs.most)
+	now = now.Add(time.Second)
+	rs.sawRule(set.Rules[0], now)
+	rs.sawRule(&rules.Rule{}, now)
+	want["R0"] = now
+	require.Equal(t, want, rs.lastSeen())
+}

@@ -1,0 +1,51 @@
+package daemon
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/daemon/loader"
+	"crowsnest/episodes"
+	"crowsnest/matcher"
+	"crowsnest/rules"
+)
+
+// BenchmarkSwap is for how long lines wait while 5,000 rules are put in force
+// and 10,000 alerts are open.
+func BenchmarkSwap(b *testing.B) {
+	sets := make([]*ruleset, 2)
+	for i := range sets {
+		var text strings.Builder
+		text.WriteString("pack: {name: swap, version: \"1.0.0\"}\nrules:\n")
+		for n := range 5000 {
+			fmt.Fprintf(&text, "- {alert: R%d, from: '{container=\"c\"}', match: {regex: 'failure %d of (?P<what>[a-z0-9]+)'}, by: [what], severity: info}\n", n, n)
+		}
+		docs, problems := loader.ParseFiles([]rules.File{{Name: "swap.yaml", Data: []byte(text.String())}})
+		require.Empty(b, problems.Errors())
+		set, problems := loader.Build(docs, rules.Options{})
+		require.Empty(b, problems.Errors())
+		rs, err := newRuleset(set)
+		require.NoError(b, err)
+		sets[i] = rs
+	}
+	p := newPipeline(episodes.New(episodes.Config{MaxActive: 20000, MaxPerNamespace: 20000, MaxKeys: 20000}), time.Now)
+	p.swap(sets[0])
+	s := matcher.NewStream(matcher.Labels{"namespace": "n", "pod": "p", "container": "c"}, matcher.StreamOptions{})
+	for n := range 10000 {
+		p.Scan(s, fmt.Appendf(nil, "%s stderr F failure %d of k%d\n", time.Now().UTC().Format(time.RFC3339Nano), n%5000, n), func() {})
+	}
+	p.evaluate(func([]episodes.Episode) {})
+	require.Equal(b, 10000, len(p.engine.Episodes(time.Now())))
+	n := 0
+	for b.Loop() {
+		n++
+		p.swap(sets[n%2])
+		b.StopTimer()
+		p.evaluate(func([]episodes.Episode) {})
+		b.StartTimer()
+	}
+}

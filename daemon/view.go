@@ -1,0 +1,140 @@
+package daemon
+
+import (
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"crowsnest/episodes"
+	"crowsnest/sinks"
+	"crowsnest/sources"
+	"crowsnest/sources/agents"
+	"crowsnest/sources/loki"
+	"crowsnest/web"
+)
+
+// view is how the web looks into the daemon.
+func (d *Daemon) view() web.View {
+	return web.View{
+		Agent:      d.pipe.up != nil,
+		Episodes:   func() []episodes.Episode { return append(d.engine.Episodes(d.now()), d.self.all()...) },
+		Stats:      func() episodes.Stats { return d.engine.Stats(d.now()) },
+		Rules:      d.rulesView,
+		Sources:    d.sourcesView,
+		Endpoints:  d.endpointsView,
+		Deliveries: d.deliveriesView,
+		Timeline:   func(fp episodes.Fingerprint) (episodes.Timeline, bool) { return d.engine.Timeline(fp, d.now()) },
+		Status:     d.statusView,
+		External:   func() []map[string]string { return d.cfg.Load().ExternalLabels() },
+	}
+}
+
+func (d *Daemon) webOptions(reg *prometheus.Registry) web.Options {
+	opt := web.Options{
+		ConfigFile: d.opt.Web.ConfigFile, Pprof: d.opt.Web.Pprof, Registry: reg, Now: d.now, Log: slogger(d.component("web")),
+		MaxConns: webConns(), Hosts: d.opt.Web.Hosts,
+	}
+	if d.opt.Web.Lifecycle {
+		opt.Reload = d.Reload
+	}
+	return opt
+}
+
+func (d *Daemon) rulesView() web.Rules {
+	rs := d.pipe.rules.Load()
+	out := web.Rules{
+		Set: rs.set, Broken: d.outcome.Load().broken, Seen: rs.lastSeen(),
+		Cost: map[string]time.Duration{}, Tries: map[string]int64{}, GivenUp: map[string]string{}, OutOfScope: outOfScope(rs.set, d.cfg.Load().Rules.Scope),
+	}
+	for _, c := range rs.program.Costs() {
+		out.Cost[c.Rule.Alert], out.Tries[c.Rule.Alert] = c.Spent, c.Tries
+	}
+	out.Waits = map[string]string{}
+	for rule, b := range d.behind() {
+		out.Waits[rule] = whyBehind(b)
+	}
+	for _, g := range rs.program.GivenUp() {
+		out.GivenUp[g.Rule.Alert] = whyGivenUp(g.Reason)
+	}
+	return out
+}
+
+func (d *Daemon) sourcesView() []web.Source {
+	status, away := d.sourceStatus(), d.self.notSeen()
+	out := make([]web.Source, len(status))
+	for i, s := range status {
+		out[i] = web.Source{
+			Name: s.Name, Up: s.Up, Opened: s.Opened, Error: s.Error, Watermark: s.Watermark, Lag: s.Lag,
+			Lines: s.Lines, Bytes: s.Bytes, Evaluated: s.Evaluated, Dropped: s.Dropped,
+			Truncated: s.Truncated, Unparsed: s.Unparsed, Lost: s.Lost, Errors: s.Errors, Parts: partsView(s),
+			Idle: s.Idle, Away: away[s.Name],
+		}
+		out[i].Losses = make(map[string]int64, len(s.Losses))
+		for reason, l := range s.Losses {
+			out[i].Losses[reason] = l.Count
+		}
+		out[i].Filtered = filtered(d.sources[i])
+		for _, u := range s.Unread {
+			out[i].Unread = append(out[i].Unread, web.Unread{Path: u.Path, Why: u.Why, Since: u.Since})
+		}
+		for _, st := range s.Streams {
+			out[i].Streams = append(out[i].Streams, web.Stream{
+				Labels: st.Labels, Path: st.Path, Offset: st.Offset, Size: st.Size,
+				Lines: st.Lines, LastRead: st.LastRead, Rules: st.Rules,
+			})
+		}
+	}
+	return out
+}
+
+// filtered tells that a source hands on only lines that a rule may match.
+func filtered(s sources.Source) bool {
+	switch s.(type) {
+	case *agents.Source, *loki.Source:
+		return true
+	}
+	return false
+}
+
+func (d *Daemon) endpointsView() []web.Endpoint {
+	var out []web.Endpoint
+	for _, s := range d.sinks {
+		for _, e := range s.Status() {
+			out = append(out, web.Endpoint{
+				Sink: e.Sink, Endpoint: e.Endpoint, Up: e.Up, Error: e.Error, Sent: e.Sent, Failed: e.Failed, Pending: e.Pending, ClockSkew: e.ClockSkew,
+			})
+		}
+	}
+	return out
+}
+
+// answers is a sink that remembers the answers to each alert.
+type answers interface {
+	Answers(fp episodes.Fingerprint) []sinks.Delivery
+}
+
+func (d *Daemon) deliveriesView(fp episodes.Fingerprint) []web.Delivery {
+	var out []web.Delivery
+	for _, s := range d.sinks {
+		if log, ok := s.(answers); ok {
+			for _, x := range log.Answers(fp) {
+				out = append(out, web.Delivery{
+					Sink: s.Name(), Endpoint: x.Endpoint, Time: x.Time, Last: x.Last, Times: x.Times, Resolved: x.Resolved, Code: x.Code, Error: x.Error,
+				})
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b web.Delivery) int { return a.Time.Compare(b.Time) })
+	return out
+}
+
+func (d *Daemon) statusView() web.Status {
+	saved, errs := d.saver.status()
+	st := web.Status{
+		Start: d.start, Config: d.cfg.Load().Effective(), Flags: d.opt.Flags, Reload: d.outcome.Load().status,
+		Saved: saved, SaveErrors: errs, Storage: d.saver.dir,
+	}
+	d.setReadiness(&st)
+	return st
+}

@@ -1,0 +1,84 @@
+package daemon
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+
+	"crowsnest/daemon/loader"
+)
+
+// How rule files are watched. Notifications are hints: they are lost on some
+// file systems and see only the link of a ConfigMap change. The hash is the
+// truth. A changed hash must be the same twice, so that a file that is being
+// written is not taken.
+const (
+	pollRules   = 5 * time.Second
+	settleRules = 500 * time.Millisecond
+)
+
+// watchRules reloads when rule files have changed, until ctx ends.
+func (d *Daemon) watchRules(ctx context.Context) {
+	hints, closeHints := d.ruleHints()
+	defer closeHints()
+	last := *d.tried.Load()
+	timer := time.NewTimer(pollRules)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hints:
+			timer.Reset(settleRules)
+			continue
+		case <-timer.C:
+		}
+		seen := loader.Fingerprint(d.cfg.Load())
+		settled := seen == last
+		last = seen
+		switch {
+		case seen == *d.tried.Load():
+			timer.Reset(pollRules)
+		case !settled:
+			timer.Reset(settleRules)
+		default:
+			_ = d.Reload(ctx) // it logs and shows what is wrong, and is not tried again
+			timer.Reset(pollRules)
+		}
+	}
+}
+
+// ruleHints returns notifications of the folders that hold rules. Where they
+// cannot be had, polling does alone.
+func (d *Daemon) ruleHints() (<-chan fsnotify.Event, func()) {
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		d.log.Info().Err(err).Msg("rule files are polled only")
+		return nil, func() {}
+	}
+	cfg := d.cfg.Load()
+	var dirs []string
+	for _, p := range slices.Concat(cfg.Rules.Paths, cfg.Rules.Overrides) {
+		if info, err := os.Stat(p); err == nil && !info.IsDir() {
+			p = filepath.Dir(p)
+		}
+		dirs = append(dirs, p)
+	}
+	slices.Sort(dirs)
+	for _, dir := range slices.Compact(dirs) {
+		if err := w.Add(dir); err != nil {
+			d.log.Info().Err(err).Str("folder", dir).Msg("rule files are polled only")
+		}
+	}
+	go func() {
+		for range w.Errors { //nolint:revive // polling is the truth
+		}
+	}()
+	return w.Events, func() {
+		w.Close() //nolint:errcheck // nothing is lost
+	}
+}
