@@ -20,7 +20,7 @@ var tools = map[string]struct{ spaced, glued, user string }{
 	"mosquitto_pub": {spaced: "P"}, "mosquitto_sub": {spaced: "P"}, "rdesktop": {spaced: "p"}, "ncftp": {spaced: "p"}, "twine": {spaced: "p"},
 	"snmpwalk": {spaced: "cAX"}, "snmpget": {spaced: "cAX"}, "snmpset": {spaced: "cAX"}, "snmpgetnext": {spaced: "cAX"}, "snmptrap": {spaced: "cAX"},
 	"snmpbulkwalk": {spaced: "cAX"}, "snmpbulkget": {spaced: "cAX"}, "snmptable": {spaced: "cAX"}, "snmpinform": {spaced: "cAX"},
-	"http": {user: "a"}, "https": {user: "a"},
+	"curl": {user: "uU"}, "http": {user: "a"}, "https": {user: "a"},
 	"iscsiadm": {spaced: "v"}, "kadmin": {spaced: "w"}, "stress-auth": {spaced: "p"}, "xfreerdp": {glued: "p"}, "svcpass": {spaced: "p"},
 }
 
@@ -66,12 +66,22 @@ func (sc *scanner) shortFlag(i, to int) span {
 	if strings.IndexByte("pPkKwsaAXNUucv", sc.s[i]) < 0 {
 		return span{}
 	}
+	letter := sc.s[i]
 	tool, found := tools[sc.tool(i-1)]
-	if !found {
+	switch before := sc.s[max(0, i-64):i]; {
+	case found:
+	case (letter == 'p' || letter == 'P') && (strings.Contains(before, " -u ") || strings.Contains(before, " -U ")):
+		if isDigit(sc.byteAt(to+1)) && smallNumber().MatchString(sc.s[to+1:sc.run(to+1, isDotted)]) {
+			return span{} // a port
+		}
+		tool.spaced = "pP"
+	default:
 		return span{}
 	}
-	letter := sc.s[i]
 	if to > i+1 {
+		if strings.IndexByte(tool.user, letter) >= 0 && sc.s[i-2] != '-' {
+			return sc.userPassword(sc.unquoted(i + 1))
+		}
 		if strings.IndexByte(tool.glued, letter) < 0 || sc.s[i-2] == '-' {
 			return span{}
 		}
@@ -115,7 +125,7 @@ type operand struct {
 
 // positional are commands and statements whose nth word behind them is a secret.
 var positional = map[string]operand{
-	"vault login ": {}, "vault operator unseal ": {}, "vault unseal ": {}, "ngrok authtoken ": {}, "add-authtoken ": {},
+	"vault login ": {}, "vault operator unseal ": {}, "vault unseal ": {}, "microk8s join ": {}, "ngrok authtoken ": {}, "add-authtoken ": {},
 	"add_user ": {skip: 1}, "change_password ": {skip: 1}, "htpasswd ": {skip: 2}, "mc alias set ": {skip: 3}, "mc config host add ": {skip: 3},
 	"net use ": {skip: 1}, "net user ": {skip: 1}, "wpa_passphrase ": {skip: 1}, "set_password vnc ": {}, "ConvertTo-SecureString ": {},
 	"configure set ": {skip: 1, announced: true}, "config set ": {skip: 1, announced: true}, "git config ": {skip: 1, announced: true},

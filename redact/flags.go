@@ -51,16 +51,20 @@ func (sc *scanner) flag(i int) span {
 		return span{}
 	}
 	k := key{from: from, to: to, class: sc.r.keys.classify(s[from:to])}
-	if from == i+1 && (k.class == keyNone || to-from < 5) {
+	if from == i+1 && (k.class == keyNone || to-from < 5 || !isLowerWord(s[from:to])) {
 		if p := sc.shortFlag(from, to); !p.empty() {
 			return p
 		}
+	}
+	name := s[from:to]
+	if isUserFlag(name) && sc.byteAt(to) == '=' {
+		return sc.userPassword(sc.value(value{key: k, sep: '=', at: min(to+1, len(s)-1)}))
 	}
 	at, found := sc.afterFlag(to)
 	if !found || s[at] == '-' {
 		return span{}
 	}
-	switch name := s[from:to]; {
+	switch {
 	case k.class == keyWeak || k.class == keyStrong || k.class == keyHeader:
 		k.class = keyStrong
 		return sc.value(value{key: k, sep: '=', at: at})
@@ -72,11 +76,13 @@ func (sc *scanner) flag(i int) span {
 			k.class = keyStrong
 		}
 		return sc.value(value{key: k, sep: '=', at: at})
-	case name == "user" || name == "u" || name == "proxy-user":
+	case isUserFlag(name):
 		return sc.userPassword(sc.value(value{key: k, sep: '=', at: at}))
 	}
 	return span{}
 }
+
+func isUserFlag(name string) bool { return name == "user" || name == "u" || name == "proxy-user" }
 
 // afterFlag returns where the value of a flag begins that does not stand behind
 // "=": behind white space, or as the next element of a list.

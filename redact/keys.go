@@ -139,7 +139,7 @@ func (sc *scanner) mayBeKey(i int) bool {
 			if n++; n == len(letters) {
 				return *sc.r.keys.ends.at(letters[2], letters[1], letters[0]) != 0
 			}
-		case !isKeyByte(c) && (n > 0 || !isBlank(c) && !isQuote(c) && c != '\\'):
+		case !isKeyByte(c) && (n > 0 || !isBlank(c) && !isQuote(c) && c != '\\' && c != ']'):
 			return n == 2 && strings.IndexByte("pdqPDQ", letters[1]) >= 0 || n == 1 && isQuote(sc.s[i-1])
 		}
 	}
@@ -281,6 +281,9 @@ func (sc *scanner) keyBefore(i int) key {
 		k.to--
 		k.spaced = true
 	}
+	if k.to > 0 && s[k.to-1] == ']' && sc.byteAt(i+1) == '>' { // ["password"]=> of PHP
+		k.to--
+	}
 	if k.to > 0 && isQuote(s[k.to-1]) {
 		k.quoted = true
 		k.to--
@@ -304,7 +307,7 @@ func (sc *scanner) keyBefore(i int) key {
 	case k.class == keyNone && isContent(text):
 		k.class = max(sc.classOfName(k), sc.classOfParent(k))
 	case k.class == keyNone && strings.EqualFold(text, "community"):
-		if word, _ := lastWordOf(s[max(0, k.from-8):k.from]); word.String() == "snmp" {
+		if word, _ := lastWordOf(strings.TrimRight(s[max(0, k.from-16):k.from], "\n ")); word.String() == "snmp" || word.String() == "auth" {
 			k.class = keyStrong
 		}
 	case k.class == keyNone && k.quoted && len(text) <= 2 && sc.printsJWK():

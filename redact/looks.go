@@ -164,8 +164,8 @@ func (sc *scanner) secretWord(s string, from, to int) (int, int) {
 			at = end + 1
 			continue
 		}
-		hexBehindName := end-at >= leastHex && at > from+1 && s[at-1] == '_'
-		if p := shapeOf(s[at:end]); isSecret(p) || hexBehindName && p.hex == p.length {
+		behindName := end-at >= leastHex && at > from+1 && s[at-1] == '_'
+		if p := shapeOf(s[at:end]); isSecret(p) || behindName && (p.hex == p.length || p.isSecret(true)) {
 			if isHarmless(before, s[at:end]) {
 				return 0, 0
 			}
@@ -240,7 +240,7 @@ func (sh shape) isSecret(announced bool) bool {
 	small := sh.upper == 0 && sh.beyondHex && sh.digit*100 >= sh.length*10 && sh.changes*100 >= sh.length*22
 	hex := sh.hex == sh.length && sh.length >= leastHex
 	if announced {
-		mixed = sh.upper >= 2 && sh.lower >= 2 && (sh.changes*100 >= sh.length*18 || sh.digit > 0 && sh.changes*100 >= sh.length*12)
+		mixed = sh.upper >= 2 && sh.lower >= 2 && (sh.changes*100 >= sh.length*18 || sh.length >= leastPlain && sh.upper*10 >= sh.length*3 || sh.digit > 0 && sh.changes*100 >= sh.length*12)
 		return mixed || hex || sh.length >= leastPlain && (small || sh.lower == 0 && sh.upper > 3 && sh.digit > 2)
 	}
 	letters := sh.upper + sh.lower + sh.digit
@@ -263,7 +263,7 @@ func isUUID(s string) bool {
 // secret, a link may stand between the two, and what is harmless says that it is
 // none.
 var (
-	announcements = words(`password passwd passphrase pass pw pwd token secret secrets credential credentials cookie psk seed mnemonic
+	announcements = words(`password passwd passphrase pass pw pwd bot token secret secrets credential credentials cookie psk seed mnemonic
 		nkey privkey authkey apikey bearer session sessionid session_id authtoken jwt pat dsn otp passcode`)
 	links = words(`is was of for value expected got want invalid new wrong bad id expired given mismatch with and code the a an as to`)
 	keyOf = words(`api access secret private encryption shared aes hmac signing license account master root session auth authentication client
@@ -292,7 +292,7 @@ func announces(text string, uuid bool) bool {
 		case w == "code":
 			before, _ := lastWordOf(rest)
 			return before.String() == "authorization" || before.String() == "auth"
-		case !links[w]:
+		case !links[w] && !strings.HasSuffix(strings.TrimRight(rest, "\"'\\ "), "{"):
 			return false
 		}
 		text = rest

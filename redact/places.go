@@ -10,7 +10,7 @@ func (sc *scanner) userinfo(i int) span {
 	s, from := sc.s, i+len("://")
 	if from >= sc.urlEnd {
 		sc.urlEnd = from
-		for sc.urlEnd < len(s) && !isSpace(s[sc.urlEnd]) && strings.IndexByte("\"<>\\`", s[sc.urlEnd]) < 0 {
+		for sc.urlEnd < len(s) && !endsURL(s[sc.urlEnd]) {
 			sc.urlEnd++
 		}
 		sc.urlAt = from + strings.LastIndexByte(s[from:sc.urlEnd], '@')
@@ -35,6 +35,10 @@ func (sc *scanner) userinfo(i int) span {
 	return span{}
 }
 
+func endsURL(c byte) bool {
+	return c <= ' ' && isSpace(c) || c == '"' || c == '<' || c == '>' || c == '\\' || c == '`'
+}
+
 // schemeBefore returns the letters at the end of s.
 func schemeBefore(s string) string {
 	at := len(s)
@@ -50,7 +54,7 @@ var port = lazily(`^[0-9]{2,5}[/?#]`)
 // password has a slash.
 func (sc *scanner) isPort(host, rest string) bool {
 	return port().MatchString(rest) &&
-		(strings.Contains(host, ".") || strings.Contains(rest, "?") || strings.HasPrefix(sc.s[sc.urlAt:], "@sha256:"))
+		(strings.Contains(host, ".") || strings.Contains(rest, "=") || strings.HasPrefix(sc.s[sc.urlAt:], "@sha256:"))
 }
 
 // dataSource finds the password in user:password@tcp(host:3306)/db.

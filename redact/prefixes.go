@@ -85,6 +85,7 @@ func vendorTokens() []tokenRule {
 	add("rzp_live_ rzp_test_ FLWSECK- FLWSECK_TEST- EZAK EZTK duffel_live_ duffel_test_", isWordByte, 12, true)
 	add("access-production- access-development- access-sandbox- pat-na1- pat-eu1-", isWordByte, 32, true)
 	add("PMAK- lin_api_ lin_oauth_ CFPAT- figd_ figo_ tfp_ rdme_ ntn_ sm_aat_ sm_pat_ sm_sat_ patp_", isWordByte, 24, true)
+	add("pat.", isDotted, 40, true)
 	add("p8e- SSWS", isAlnum, 30, true)
 	add("sk.eyJ pk.eyJ", isDotted, 40, true)
 	add("akab-", isWordByte, 30, true)
@@ -151,7 +152,7 @@ func places() []tokenRule {
 		"discord.com/api/webhooks/", "discordapp.com/api/webhooks/", "webhook.office.com/", "outlook.office.com/webhook/",
 		"api.telegram.org/bot", "events.pagerduty.com/integration/", "hooks.zapier.com/hooks/", "maker.ifttt.com/",
 		"open.feishu.cn/open-apis/bot/", "open.larksuite.com/open-apis/bot/",
-		"hc-ping.com/", "collectors.sumologic.com/receiver/", "alert.victorops.com/integrations/", "api.squadcast.com/",
+		"/v3/import/", "nosnch.in/", "hc-ping.com/", "collectors.sumologic.com/receiver/", "alert.victorops.com/integrations/", "api.squadcast.com/",
 		"webexapis.com/v1/webhooks/incoming/", "api.opsgenie.com/v1/json/", "outlook.office365.com/webhook/",
 	)
 	return rules

@@ -162,7 +162,8 @@ func (sc *scanner) announced(i int) span {
 	if p := sc.quotedBehind(end + 1); sc.byteAt(end) == '(' && !p.empty() {
 		return p
 	}
-	for range 5 {
+	mayName := false
+	for range 6 {
 		if !isBlank(sc.byteAt(end)) {
 			return span{}
 		}
@@ -185,10 +186,15 @@ func (sc *scanner) announced(i int) span {
 		if looksChosen(text) || with && len(text) >= 6 && isLowerWord(text) && !sc.r.isWord(text) && !isVerb(text) {
 			return p
 		}
-		if !fillers[strings.ToLower(text)] {
+		switch word := strings.ToLower(strings.TrimRight(text, ":")); {
+		case fillers[word]:
+			with = with || text == "is"
+			mayName = mayName || word == "for" || word == "user"
+		case mayName: // whose password it is
+			mayName, with = false, false
+		default:
 			return span{}
 		}
-		with = with || text == "is"
 		end = p.to
 	}
 	return span{}
@@ -200,7 +206,7 @@ func looksChosen(s string) bool {
 	if len(s) < 6 || len(s) > 128 || s == Mask {
 		return false
 	}
-	var upper, lower, digit, sign, joint bool
+	var upper, lower, digit, sign, joint, odd bool
 	for i := range len(s) {
 		switch c := s[i]; {
 		case isUpper(c):
@@ -213,14 +219,26 @@ func looksChosen(s string) bool {
 			joint = true
 		case strings.IndexByte("!@#$%^*+~?", c) >= 0:
 			sign = sign || i > 0 && i < len(s)-1
+		case c == '/' || c == '=' || c == '&':
+			odd = true
 		default:
 			return false
 		}
 	}
-	if !upper && !lower {
+	switch {
+	case !upper && !lower:
 		return false
+	case odd:
+		return upper && lower && digit && !joint
+	case len(s) >= 8 && isRandomCase(shapeOf(s)):
+		return true
 	}
 	return sign || digit && (!joint || upper && lower) && !isAlgorithm(s)
+}
+
+// isRandomCase tells letters of both cases in no order from names such as KubeConfig.
+func isRandomCase(sh shape) bool {
+	return 3*sh.upper >= sh.length && 3*sh.lower >= sh.length && sh.changes > 1
 }
 
 func isAlgorithm(s string) bool {

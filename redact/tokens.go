@@ -184,7 +184,7 @@ func (sc *scanner) token(i int) span {
 			}
 			continue
 		}
-		end := sc.run(i+len(r.prefix), r.in)
+		end := sc.runCoded(i+len(r.prefix), r.in)
 		if end-i-len(r.prefix) >= r.min {
 			return span{i, end}
 		}
@@ -199,6 +199,16 @@ func (sc *scanner) run(i int, in func(byte) bool) int {
 		i++
 	}
 	sc.steps += i - from
+	return i
+}
+
+// runCoded is run, also over bytes of the set in the coding of URLs.
+func (sc *scanner) runCoded(i int, in func(byte) bool) int {
+	for i = sc.run(i, in); i+2 < len(sc.s) && sc.s[i] == '%' && isHex(sc.s[i+1]) && isHex(sc.s[i+2]); i = sc.run(i+3, in) {
+		if !in(unhex(sc.s[i+1])<<4 | unhex(sc.s[i+2])) {
+			break
+		}
+	}
 	return i
 }
 
@@ -219,7 +229,7 @@ func (sc *scanner) openAIKey(i int) span {
 	if len(text) < 20 {
 		return span{}
 	}
-	if len(text) > maxKnown {
+	if len(text) > maxKnown || isUUID(text[max(0, len(text)-36):]) {
 		return span{i, end}
 	}
 	for part := range strings.SplitSeq(text, "-") {
