@@ -21,6 +21,7 @@ var tools = map[string]struct{ spaced, glued, user string }{
 	"snmpwalk": {spaced: "cAX"}, "snmpget": {spaced: "cAX"}, "snmpset": {spaced: "cAX"}, "snmpgetnext": {spaced: "cAX"}, "snmptrap": {spaced: "cAX"},
 	"snmpbulkwalk": {spaced: "cAX"}, "snmpbulkget": {spaced: "cAX"}, "snmptable": {spaced: "cAX"}, "snmpinform": {spaced: "cAX"},
 	"curl": {user: "uU"}, "http": {user: "a"}, "https": {user: "a"},
+	"knife": {spaced: "P"}, "asadm": {spaced: "P", glued: "P"}, "vsql": {spaced: "w"},
 	"iscsiadm": {spaced: "v"}, "kadmin": {spaced: "w"}, "stress-auth": {spaced: "p"}, "xfreerdp": {glued: "p"}, "svcpass": {spaced: "p"},
 }
 
@@ -125,7 +126,7 @@ type operand struct {
 
 // positional are commands and statements whose nth word behind them is a secret.
 var positional = map[string]operand{
-	"vault login ": {}, "vault operator unseal ": {}, "vault unseal ": {}, "microk8s join ": {}, "ngrok authtoken ": {}, "add-authtoken ": {},
+	"vault login ": {}, "vault operator unseal ": {}, "vault unseal ": {}, "microk8s join ": {}, "authtoken.secret ": {}, "SSWS ": {}, "ngrok authtoken ": {}, "add-authtoken ": {},
 	"add_user ": {skip: 1}, "change_password ": {skip: 1}, "htpasswd ": {skip: 2}, "mc alias set ": {skip: 3}, "mc config host add ": {skip: 3},
 	"net use ": {skip: 1}, "net user ": {skip: 1}, "wpa_passphrase ": {skip: 1}, "set_password vnc ": {}, "ConvertTo-SecureString ": {},
 	"configure set ": {skip: 1, announced: true}, "config set ": {skip: 1, announced: true}, "git config ": {skip: 1, announced: true},
@@ -152,7 +153,7 @@ func (sc *scanner) positional(i int, what operand) span {
 		case what.skip > 0:
 			what.skip--
 			announced = announced || sc.r.keys.classify(text[max(0, len(text)-maxKey):]) >= keyWeak
-		case what.announced && sc.run(p.from, isKeyByte) == p.to && sc.r.keys.classify(text[max(0, len(text)-maxKey):]) >= keyWeak:
+		case !announced && sc.run(p.from, isKeyByte) == p.to && sc.r.keys.classify(text[max(0, len(text)-maxKey):]) >= keyWeak:
 			announced = true
 		case !announced || sc.r.isWord(text) || len(text) < 4 || text == Mask:
 			return span{}

@@ -15,7 +15,7 @@ const proseWords = `a abort aborted access account active admission after all al
 	auth authentication authenticator authorization aws bad bearer because been before being both bound cache cached call can cannot
 	certificate certificates change checking client close closed cloud cluster clusters code condition configuration configmap conflict
 	connect connection contains context controller could couldn create created creating credentials data decode deleted deleting denied
-	deny dial did does doesn during each either empty encountered encryption endpoint error errors etcd eof event exceeded exec
+	deny dial did does doesn during each either empty encountered encryption endpoint environment error errors etcd eof event exceeded exec
 	existing exists exit exp expected expiration expired expires failed failing failure fetch field file finalizer for forbidden format found from
 	generating get getting given got grant handler handshake has have header helm host http if illegal in incorrect insufficient
 	internal invalid io is issued issuer it its json jwt key keys kubernetes last list load local lookup lost machine malformed may message metadata
@@ -56,7 +56,8 @@ func (r *Redactor) isWord(s string) bool {
 }
 
 var (
-	errorPrefix = lazily(`^(?:(?:No)?(?:[A-Z]?[a-z]{2,}){1,5}|x509|oauth2|http2|tls|[a-z]+\.[A-Z][a-z]+):$`)
+	errorPrefix = lazily(`^(?:(?:No)?(?:[A-Z]?[a-z]{2,}){1,5}|x509|oauth2|http2|tls|[a-z]+\.[A-Z][a-z]+|[a-z]+/[a-z]+):$`)
+	variable    = lazily(`^[A-Z]+(_[A-Z]+)+$`)
 	objectName  = lazily(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z]([-a-z0-9]*[a-z0-9])?)+$`)
 	statusCode  = lazily(`^[1-5][0-9][0-9]$`)
 	urlPrefix   = lazily(`^[a-z][a-z0-9+]{1,15}://`)
@@ -74,7 +75,7 @@ func (sc *scanner) isProse(v value, p span) bool {
 	more := end+1 < len(s) && isBlank(s[end]) && !isSpace(s[end+1])
 	before := sc.byteAt(v.key.from - 1)
 	switch {
-	case v.sep == ':' && more && (sc.r.isWord(text) || strings.HasSuffix(text, ":") && errorPrefix().MatchString(text)):
+	case v.sep == ':' && more && (sc.r.isWord(text) || variable().MatchString(text) && sc.r.isWord(sc.wordAt(end+1)) || strings.HasSuffix(text, ":") && errorPrefix().MatchString(text)):
 		return true
 	case v.key.class == keyStrong:
 		return strings.EqualFold(sc.s[v.key.from:v.key.to], "pass") && len(text) < 5 && smallNumber().MatchString(text)
@@ -162,7 +163,7 @@ func (sc *scanner) exempt(v value, p span) span {
 		return span{p.from + len(user) + 1, p.to}
 	case keyWeak:
 		plural := name[len(name)-1]|0x20 == 's'
-		if plural && smallNumber().MatchString(text) || sc.isObject(name, p) {
+		if plural && strings.Trim(text, "0123456789") == "" || sc.isObject(name, p) {
 			return span{}
 		}
 	case keyAuth:

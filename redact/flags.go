@@ -13,6 +13,9 @@ func (sc *scanner) quoteAfterKey(i int) span {
 	if !isBlank(sc.byteAt(i - 1)) {
 		return span{}
 	}
+	if sc.byteAt(i-2) == ',' {
+		return sc.argument(i-2, quote, n)
+	}
 	identified := sc.isIdentifiedBy(i)
 	if !identified && !sc.mayBeKey(i) {
 		return span{}
@@ -22,6 +25,21 @@ func (sc *scanner) quoteAfterKey(i int) span {
 		return span{}
 	}
 	return sc.exempt(value{key: k, at: i}, sc.quoted(quote, n))
+}
+
+// argument finds the value in define('DB_PASSWORD', 'x'): it follows the comma at i
+// and stands in quotes that n backslashes precede.
+func (sc *scanner) argument(i, quote, n int) span {
+	if !sc.mayBeKey(i) {
+		return span{}
+	}
+	k := sc.keyBefore(i)
+	p := sc.quoted(quote, n)
+	text, after := sc.s[p.from:p.to], strings.TrimLeft(sc.s[min(p.to+n+1, len(sc.s)):min(p.to+n+4, len(sc.s))], " ")
+	if !k.quoted || k.class != keyStrong || !strings.HasPrefix(after, ")") && !looksChosen(text) {
+		return span{}
+	}
+	return p
 }
 
 func (sc *scanner) isIdentifiedBy(i int) bool {
@@ -65,6 +83,8 @@ func (sc *scanner) flag(i int) span {
 		return span{}
 	}
 	switch {
+	case k.class == keyMaybe:
+		return sc.value(value{key: k, sep: '=', at: at})
 	case k.class == keyWeak || k.class == keyStrong || k.class == keyHeader:
 		k.class = keyStrong
 		return sc.value(value{key: k, sep: '=', at: at})

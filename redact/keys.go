@@ -51,7 +51,7 @@ const (
 )
 
 func newKeyTable() keyTable {
-	t := keyTable{words: map[string]keyClass{"auth": keyAuth, "login": keyMaybe, "sid": keyMaybe, "seed": keyMaybe, "salt": keyMaybe, "code": keyMaybe, "sig": keyQuery, "key": keyQuery, "signature": keyQuery, "sas": keyQuery}}
+	t := keyTable{words: map[string]keyClass{"auth": keyAuth, "login": keyMaybe, "sid": keyMaybe, "ticket": keyMaybe, "seed": keyMaybe, "salt": keyMaybe, "code": keyMaybe, "sig": keyQuery, "key": keyQuery, "signature": keyQuery, "sas": keyQuery}}
 	add := func(list string, c keyClass) {
 		for _, k := range strings.Fields(list) {
 			last := k[len(k)-1]
@@ -186,6 +186,9 @@ func (t *keyTable) classify(key string) keyClass {
 		if c, found := t.lookup(norm); found {
 			return c
 		}
+		if c := t.words[string(norm)]; c == keyStrong {
+			return c
+		}
 		n := qualifier(norm)
 		if n == 0 {
 			break
@@ -307,7 +310,7 @@ func (sc *scanner) keyBefore(i int) key {
 	case k.class == keyNone && isContent(text):
 		k.class = max(sc.classOfName(k), sc.classOfParent(k))
 	case k.class == keyNone && strings.EqualFold(text, "community"):
-		if word, _ := lastWordOf(strings.TrimRight(s[max(0, k.from-16):k.from], "\n ")); word.String() == "snmp" || word.String() == "auth" {
+		if word, _ := lastWordOf(strings.TrimRight(s[max(0, k.from-16):k.from], "\\n \n")); word.String() == "snmp" || word.String() == "auth" {
 			k.class = keyStrong
 		}
 	case k.class == keyNone && k.quoted && len(text) <= 2 && sc.printsJWK():

@@ -237,13 +237,17 @@ func (sh shape) isSecret(announced bool) bool {
 		least = 24
 	}
 	mixed := sh.upper >= 2 && sh.lower >= 2 && sh.changes*100 >= sh.length*least
-	small := sh.upper == 0 && sh.beyondHex && sh.digit*100 >= sh.length*10 && sh.changes*100 >= sh.length*22
+	letters := sh.upper + sh.lower + sh.digit
+	leastSmall := 22
+	if letters == sh.length && letters >= 40 {
+		leastSmall = 16
+	}
+	small := sh.upper == 0 && sh.beyondHex && sh.digit*100 >= sh.length*10 && sh.changes*100 >= sh.length*leastSmall
 	hex := sh.hex == sh.length && sh.length >= leastHex
 	if announced {
 		mixed = sh.upper >= 2 && sh.lower >= 2 && (sh.changes*100 >= sh.length*18 || sh.length >= leastPlain && sh.upper*10 >= sh.length*3 || sh.digit > 0 && sh.changes*100 >= sh.length*12)
 		return mixed || hex || sh.length >= leastPlain && (small || sh.lower == 0 && sh.upper > 3 && sh.digit > 2)
 	}
-	letters := sh.upper + sh.lower + sh.digit
 	return mixed && letters >= leastRandom && sh.digit > 0 || mixed && letters >= 30 ||
 		small && letters >= 40 && letters == sh.length
 }
@@ -267,7 +271,7 @@ var (
 		nkey privkey authkey apikey bearer session sessionid session_id authtoken jwt pat dsn otp passcode`)
 	links = words(`is was of for value expected got want invalid new wrong bad id expired given mismatch with and code the a an as to`)
 	keyOf = words(`api access secret private encryption shared aes hmac signing license account master root session auth authentication client
-		ssh deploy host pre-shared preshared decryption data service integration routing ingestion storage acr bedrock recovery unseal static`)
+		ssh deploy host setup enrollment registration pre-shared preshared decryption data service integration routing ingestion storage acr bedrock recovery unseal static`)
 	withID   = words("host request cluster node topic")
 	harmless = words(`fingerprint digest checksum hash sha1 sha256 sha512 sha384 md5 public pub publickey public_key pubkey etag peer kid
 		ssh-rsa ssh-ed25519 ecdsa-sha2-nistp256 ecdsa-sha2-nistp384 ecdsa-sha2-nistp521 message continue hostid host_id requestid request_id

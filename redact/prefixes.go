@@ -86,6 +86,7 @@ func vendorTokens() []tokenRule {
 	add("access-production- access-development- access-sandbox- pat-na1- pat-eu1-", isWordByte, 32, true)
 	add("PMAK- lin_api_ lin_oauth_ CFPAT- figd_ figo_ tfp_ rdme_ ntn_ sm_aat_ sm_pat_ sm_sat_ patp_", isWordByte, 24, true)
 	add("pat.", isDotted, 40, true)
+	add("sb_secret_ napi_ STS.", isWordByte, 24, true)
 	add("p8e- SSWS", isAlnum, 30, true)
 	add("sk.eyJ pk.eyJ", isDotted, 40, true)
 	add("akab-", isWordByte, 30, true)
@@ -148,11 +149,11 @@ func places() []tokenRule {
 	add(placeAWS, true, strings.Fields("AKIA ASIA ABIA ACCA AGPA AIDA AROA AIPA ANPA ANVA APKA")...)
 	add(placeScheme, false, strings.Fields("bea Bea BEA bas Bas BAS gen Gen GEN")...)
 	add(placePath, false,
-		"hooks.slack.com/services/", "hooks.slack.com/workflows/", "hooks.slack.com/triggers/",
+		"hooks.slack.com/services/", "hooks.slack-gov.com/services/", "hooks.slack.com/workflows/", "hooks.slack.com/triggers/",
 		"discord.com/api/webhooks/", "discordapp.com/api/webhooks/", "webhook.office.com/", "outlook.office.com/webhook/",
 		"api.telegram.org/bot", "events.pagerduty.com/integration/", "hooks.zapier.com/hooks/", "maker.ifttt.com/",
 		"open.feishu.cn/open-apis/bot/", "open.larksuite.com/open-apis/bot/",
-		"/v3/import/", "nosnch.in/", "hc-ping.com/", "collectors.sumologic.com/receiver/", "alert.victorops.com/integrations/", "api.squadcast.com/",
+		"/v3/import/", "/api/v1/heartbeat/", "nosnch.in/", "hc-ping.com/", "collectors.sumologic.com/receiver/", "alert.victorops.com/integrations/", "api.squadcast.com/",
 		"webexapis.com/v1/webhooks/incoming/", "api.opsgenie.com/v1/json/", "outlook.office365.com/webhook/",
 	)
 	return rules

@@ -166,6 +166,9 @@ func (sc *scanner) separator(i int) span {
 		}
 		return sc.keyValue(i, i+1)
 	case '>':
+		if i > 0 && s[i-1] == '-' && sc.keyBefore(i-1).class == keyStrong { // Scala's password -> x
+			return sc.keyValue(i-1, i+1)
+		}
 		return sc.element(i)
 	case '%':
 		if n := len("%3D"); len(s) >= i+n && (strings.EqualFold(s[i:i+n], "%3D") || strings.EqualFold(s[i:i+n], "%3A")) {

@@ -91,7 +91,15 @@ func (sc *scanner) login(i int) span {
 		from--
 	}
 	user, password, found := strings.Cut(s[from:i], ":")
+	if !found && sc.byteAt(from-1) == '/' && isAlnum(sc.byteAt(from-2)) && looksChosen(user) { // user/password@host:1521 of Oracle
+		if end := sc.run(i+1, isDotted); sc.byteAt(end) == ':' && isDigit(sc.byteAt(end+1)) {
+			return span{from, i}
+		}
+	}
 	if !found || user == "" || len(password) < 4 || strings.Contains(user, ".") || smallNumber().MatchString(password) || sc.byteAt(from-1) == '/' {
+		return span{}
+	}
+	if shapeOf(user).upper > 1 && isLowerWord(user[len(user)-1:]) && isLowerWord(password) { // LeaseRenewer:hdfs@node-1:9000
 		return span{}
 	}
 	end := sc.run(i+1, func(c byte) bool { return isAlnum(c) || c == '.' || c == '-' })
@@ -115,6 +123,7 @@ func (sc *scanner) passwordFile(i int) span {
 	if at-i < 4 || at-i > 6 {
 		return span{}
 	}
+	address := true // of IPv6
 	for range 2 {
 		if sc.byteAt(at) != ':' {
 			return span{}
@@ -123,9 +132,10 @@ func (sc *scanner) passwordFile(i int) span {
 		if end == at+1 || end-at > 64 {
 			return span{}
 		}
+		address = address && end-at <= 5 && sc.run(at+1, isHex) == end
 		at = end
 	}
-	if sc.byteAt(at) != ':' || at+1 >= len(sc.s) || isSpace(sc.s[at+1]) {
+	if address || sc.byteAt(at) != ':' || at+1 >= len(sc.s) || isSpace(sc.s[at+1]) {
 		return span{}
 	}
 	return sc.unquoted(at + 1)

@@ -50,13 +50,20 @@ func (sc *scanner) refuses(v value) bool {
 	before := sc.byteAt(v.key.from - 1)
 	switch v.key.class {
 	case keyWeak, keyStrong: // an image, path/my-token:v1.2.3
-		return v.sep == ':' && !v.spaced && !v.key.quoted && before == '/' && isVersion(sc.s[v.at:min(len(sc.s), v.at+16)])
+		return v.sep == ':' && (isGenerated(sc.s[v.key.from:v.key.to]) || !v.spaced && !v.key.quoted && before == '/' && isVersion(sc.s[v.at:min(len(sc.s), v.at+16)]))
 	case keyLogin:
 		return v.sep != '='
 	case keyQuery:
 		return v.key.spaced || v.spaced || before != '?' && before != '&' && !isQuery(sc.s[v.key.from:v.key.to], v.sep)
 	}
 	return false
+}
+
+// isGenerated tells whether a name ends with five letters and digits that
+// Kubernetes drew, such as md-0-s7fpw: no vowels, no 0, 1 and 3.
+func isGenerated(name string) bool {
+	cut := len(name) - 6
+	return cut > 0 && name[cut] == '-' && strings.Trim(name[cut+1:], "bcdfghjklmnpqrstvwxz2456789") == ""
 }
 
 // isQuery tells whether a weak name such as sig counts outside of a URL: key
