@@ -86,8 +86,7 @@ func size(v reflect.Value) (n float64, noun string) {
 }
 
 // checkBounds reports a value outside of the range of its field.
-func (d *decoder) checkBounds(n *Node, f field, items []item) {
-	v := f.value
+func (d *decoder) checkBounds(n *Node, f field, v reflect.Value, items []item) {
 	for v.Kind() == reflect.Pointer {
 		if v.IsNil() {
 			return

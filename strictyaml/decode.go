@@ -16,6 +16,7 @@ type decoder struct {
 	problems Problems
 	reported int // problems, also those beyond maxProblems
 	aliased  int // values reached through aliases
+	shapes   map[reflect.Type]*shape
 }
 
 func (d *decoder) report(p Pos, check, message, fix string) {
@@ -160,21 +161,22 @@ func (d *decoder) decodeStruct(n *Node, v reflect.Value, hints map[string]Hint) 
 		n.wrongType("a mapping")
 		return
 	}
-	fields, keysAt := fieldsOf(v)
+	shape := d.shapeOf(v.Type())
 	keys := Keys{At: n.pos}
 	start := d.reported
 	for _, e := range n.entries() {
-		f, known := fields[e.Key]
+		f, known := shape.fields[e.Key]
 		if !known {
-			keys.meant = append(keys.meant, d.unknownKey(e, fields, hints)...)
+			keys.meant = append(keys.meant, d.unknownKey(e, shape.names, hints)...)
 			continue
 		}
 		e.Value.anchors = e.Value.anchors || f.anchors
 		before := d.reported
-		d.decode(e.Value, f.value, nil, true)
+		value := v.FieldByIndex(f.index)
+		d.decode(e.Value, value, nil, true)
 		items := d.placesIn(e.Value)
 		if d.reported == before {
-			d.checkBounds(e.Value, f, items)
+			d.checkBounds(e.Value, f, value, items)
 		}
 		keys.list = append(keys.list, key{
 			name: e.Key, key: e.At, value: e.Value.pos,
@@ -182,14 +184,14 @@ func (d *decoder) decodeStruct(n *Node, v reflect.Value, hints map[string]Hint) 
 		})
 	}
 	d.addUnusable(n, &keys)
-	for _, name := range sortedNames(fields) {
-		if fields[name].required && keys.Missing(name) {
+	for _, name := range shape.required {
+		if keys.Missing(name) {
 			d.report(n.pos, "missing-key", fmt.Sprintf("%s lacks `%s`", n.name, name), "add `"+name+":`")
 		}
 	}
 	keys.damaged = d.reported > start
-	if keysAt.IsValid() {
-		keysAt.Set(reflect.ValueOf(keys))
+	if shape.keys != nil {
+		v.FieldByIndex(shape.keys).Set(reflect.ValueOf(keys))
 	}
 }
 
@@ -222,12 +224,11 @@ func (d *decoder) placesIn(n *Node) []item {
 
 // unknownKey reports a key that the struct does not have, and returns the one
 // that was probably meant.
-func (d *decoder) unknownKey(e Entry, fields map[string]field, hints map[string]Hint) []string {
+func (d *decoder) unknownKey(e Entry, names []string, hints map[string]Hint) []string {
 	if hint, ok := hints[e.Key]; ok {
 		d.report(e.At, "unknown-key", fmt.Sprintf("`%s` %s", e.Key, hint.Message), hint.Fix)
 		return nil
 	}
-	names := sortedNames(fields)
 	fix := "use one of " + strings.Join(names, ", ")
 	meant := closest(e.Key, names)
 	if meant != "" {

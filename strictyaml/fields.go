@@ -1,14 +1,23 @@
 package strictyaml
 
 import (
+	"maps"
 	"reflect"
-	"sort"
+	"slices"
 	"strings"
 )
 
+// shape is what a struct type takes.
+type shape struct {
+	fields   map[string]field
+	names    []string // of the fields, sorted
+	required []string // sorted
+	keys     []int    // the field for the places of keys; nil: none
+}
+
 // field is one key that a struct takes.
 type field struct {
-	value    reflect.Value
+	index    []int // from the struct, as for reflect.Value.FieldByIndex
 	required bool
 	anchors  bool
 	bounds   Range
@@ -16,51 +25,55 @@ type field struct {
 	mistake  error // in the tag of the bounds
 }
 
-// fieldsOf returns the keys of a struct and its field for their places, which
-// is not valid if there is none.
-func fieldsOf(v reflect.Value) (fields map[string]field, keys reflect.Value) {
-	fields = map[string]field{}
-	for i := range v.NumField() {
-		sf := v.Type().Field(i)
+// shapeOf returns the shape of a struct type. A file has the same types many
+// times, and reading tags takes longer than decoding.
+func (d *decoder) shapeOf(t reflect.Type) *shape {
+	if s := d.shapes[t]; s != nil {
+		return s
+	}
+	s := newShape(t)
+	if d.shapes == nil {
+		d.shapes = map[reflect.Type]*shape{}
+	}
+	d.shapes[t] = s
+	return s
+}
+
+func newShape(t reflect.Type) *shape {
+	s := &shape{fields: map[string]field{}}
+	s.add(t, nil)
+	s.names = slices.Sorted(maps.Keys(s.fields))
+	for _, name := range s.names {
+		if s.fields[name].required {
+			s.required = append(s.required, name)
+		}
+	}
+	return s
+}
+
+// add adds the fields of a type that is at index in the struct.
+func (s *shape) add(t reflect.Type, index []int) {
+	for i := range t.NumField() {
+		sf, at := t.Field(i), append(slices.Clip(index), i)
 		if sf.Type == reflect.TypeFor[Keys]() && sf.IsExported() {
-			keys = v.Field(i)
+			if len(index) == 0 {
+				s.keys = at
+			}
 			continue
 		}
 		name, flags, _ := strings.Cut(sf.Tag.Get("yaml"), ",")
 		if flags == "inline" && sf.Type.Kind() == reflect.Struct {
-			inner, _ := fieldsOf(v.Field(i))
-			for n, f := range inner {
-				fields[n] = f
-			}
+			s.add(sf.Type, at)
 			continue
 		}
 		if name == "" || name == "-" || !sf.IsExported() {
 			continue
 		}
 		strict := strings.Split(sf.Tag.Get("strict"), ",")
-		f := field{value: v.Field(i), required: has(strict, "required"), anchors: has(strict, "anchors")}
+		f := field{index: at, required: slices.Contains(strict, "required"), anchors: slices.Contains(strict, "anchors")}
 		f.bounds, f.bounded, f.mistake = BoundsOf(sf)
-		fields[name] = f
+		s.fields[name] = f
 	}
-	return fields, keys
-}
-
-func has(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
-	}
-	return false
-}
-
-func sortedNames(fields map[string]field) []string {
-	names := make([]string, 0, len(fields))
-	for n := range fields {
-		names = append(names, n)
-	}
-	sort.Strings(names)
-	return names
 }
 
 // closest returns the name that a misspelt one was probably meant to be, or "".
