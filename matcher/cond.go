@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"regexp"
 
-	"crowsnest/matcher/internal/needs"
+	"crowsnest/internal/literals"
 	"crowsnest/rules"
 )
 
@@ -15,8 +15,8 @@ type cond struct {
 	id       int // of its state in scratch.states; unique within a part
 	contains [][]byte
 	regex    *regexp.Regexp
-	need     *needs.Cond // of regex
-	groups   []group     // of regex
+	need     *literals.Cond // of regex
+	groups   []group        // of regex
 	fields   []fieldCond
 	any      []*cond
 	not      *cond
@@ -51,7 +51,7 @@ func (cc *condCompiler) compile(m *rules.Matcher) (*cond, error) {
 		c.contains = append(c.contains, []byte(text))
 	}
 	if m.Regex != nil {
-		need, err := needs.Of(m.Regex.String())
+		need, err := literals.Of(m.Regex.String())
 		if err != nil {
 			return nil, fmt.Errorf("read regex %q: %w", m.Regex, err)
 		}
@@ -80,13 +80,13 @@ func (cc *condCompiler) compile(m *rules.Matcher) (*cond, error) {
 
 // anyOf returns the texts of which the presence of any one fulfils the condition,
 // if nothing else matters and nothing is captured; else nil.
-func (c *cond) anyOf() []needs.Text {
+func (c *cond) anyOf() []literals.Text {
 	if len(c.fields) > 0 || len(c.any) > 0 || c.not != nil {
 		return nil
 	}
 	switch {
 	case len(c.contains) == 1 && c.regex == nil:
-		return []needs.Text{{Text: string(c.contains[0])}}
+		return []literals.Text{{Text: string(c.contains[0])}}
 	case len(c.contains) == 0 && c.regex != nil && len(c.groups) == 0:
 		return c.need.AnyOf()
 	}

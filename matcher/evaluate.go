@@ -77,7 +77,7 @@ func (r *run) evaluate(text []byte, at moment) {
 		r.s.counters.Truncated++
 	}
 	sel, sc := r.sel, r.sc
-	sc.found = r.sieve.Append(sc.found[:0], text)
+	sc.found = r.prefilter.Append(sc.found[:0], text)
 	escaped := len(sel.escaped) > 0 && hasLetterEscape(text)
 	if len(sc.found) == 0 && len(sel.always) == 0 && !escaped {
 		return

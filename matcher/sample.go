@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"crowsnest/matcher/internal/needs"
+	"crowsnest/internal/literals"
 )
 
 // sample is what ordinary lines of controllers look like. Texts that are rare
@@ -39,7 +39,7 @@ func gramHash[T []byte | string](b T) uint32 {
 
 // cost rates a text to look for: how often it occurs in the sample, estimated by
 // its rarest four letters, and how short it is.
-func (s *sample) cost(t needs.Text) float64 {
+func (s *sample) cost(t literals.Text) float64 {
 	lower := strings.ToLower(t.Text)
 	n := len(t.Text)
 	if n < 4 {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"crowsnest/matcher/internal/sieve"
+	"crowsnest/matcher/internal/prefilter"
 )
 
 // Scan matches a block of whole lines and returns what was found, in the order
@@ -137,13 +137,13 @@ func (r *run) resolve(m moment) moment {
 
 // run is one call of Scan, Match or Flush.
 type run struct {
-	s     *Stream
-	sel   *selection
-	sieve *sieve.Sieve // of sel
-	sc    *scratch
-	now   time.Time
-	buf   *Buffer // nil: there is no hit yet, and no buffer of the caller
-	nul   bool    // there are NUL bytes
+	s         *Stream
+	sel       *selection
+	prefilter *prefilter.Filter // of sel
+	sc        *scratch
+	now       time.Time
+	buf       *Buffer // nil: there is no hit yet, and no buffer of the caller
+	nul       bool    // there are NUL bytes
 	// TextTime: what may have a time that is not read yet. One of them is nil.
 	prev    []byte // stamp of the newest envelope
 	undated []byte // the lines of the block since then, or since the last that was dated
@@ -156,7 +156,7 @@ func (p *Program) begin(buf *Buffer, s *Stream, now time.Time) *run {
 	sc := p.scratches.Get().(*scratch)
 	sc.fit(s.sel)
 	r := &sc.run
-	*r = run{s: s, sel: s.sel, sieve: s.sel.finder.sieve.Load(), sc: sc, now: now, buf: buf}
+	*r = run{s: s, sel: s.sel, prefilter: s.sel.finder.prefilter.Load(), sc: sc, now: now, buf: buf}
 	return r
 }
 

@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"crowsnest/matcher/internal/needs"
-	"crowsnest/matcher/internal/sieve"
+	"crowsnest/internal/literals"
+	"crowsnest/matcher/internal/prefilter"
 	"crowsnest/rules"
 )
 
@@ -87,8 +87,8 @@ func (p *Program) build(chosen []bool) *selection {
 			sel.rules = append(sel.rules, r)
 		}
 	}
-	var texts []needs.Text
-	known := map[needs.Text]int{}
+	var texts []literals.Text
+	known := map[literals.Text]int{}
 	for _, pt := range p.parts {
 		if !chosen[pt.index] {
 			continue
@@ -114,6 +114,6 @@ func (p *Program) build(chosen []bool) *selection {
 		}
 	}
 	sel.finder.texts = texts
-	sel.finder.sieve.Store(sieve.New(texts, p.sample.lines))
+	sel.finder.prefilter.Store(prefilter.New(texts, p.sample.lines))
 	return sel
 }

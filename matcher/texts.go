@@ -3,8 +3,8 @@ package matcher
 import (
 	"bytes"
 
-	"crowsnest/matcher/internal/needs"
-	"crowsnest/matcher/internal/sieve"
+	"crowsnest/internal/literals"
+	"crowsnest/matcher/internal/prefilter"
 	"crowsnest/rules"
 )
 
@@ -45,7 +45,7 @@ func Texts(r *rules.Rule) []TextInfo {
 
 // choice is how lines for a matcher are found.
 type choice struct {
-	texts     []needs.Text
+	texts     []literals.Text
 	cost      float64
 	ofFields  bool // letters of a field's name or value, which JSON can escape
 	everyLine bool // there is no text to look for
@@ -55,7 +55,7 @@ type choice struct {
 func (s *sample) choose(c *cond) choice {
 	out, ok := s.best(c)
 	for _, t := range out.texts {
-		ok = ok && len(t.Text) >= sieve.MinText
+		ok = ok && len(t.Text) >= prefilter.MinText
 	}
 	if !ok {
 		return choice{everyLine: true}
@@ -66,24 +66,24 @@ func (s *sample) choose(c *cond) choice {
 // best returns the texts of the cheapest thing that the condition demands. ok is
 // false if it demands none.
 func (s *sample) best(c *cond) (out choice, ok bool) {
-	offer := func(c *needs.Cond, ofFields bool) {
+	offer := func(c *literals.Cond, ofFields bool) {
 		texts, cost := c.Choose(s.cost)
 		if len(texts) > 0 && (!ok || cost < out.cost) {
 			out, ok = choice{texts: texts, cost: cost, ofFields: ofFields}, true
 		}
 	}
 	for _, text := range c.contains {
-		offer(needs.OfText(string(text)), false)
+		offer(literals.OfText(string(text)), false)
 	}
 	offer(c.need, false)
 	for _, f := range c.fields {
 		if f.name != string(msgKey) { // the message of klog has no name
-			offer(needs.OfText(f.name).Pieces(func(c byte) bool { return safeByte(c) && c != '.' }), true)
+			offer(literals.OfText(f.name).Pieces(func(c byte) bool { return safeByte(c) && c != '.' }), true)
 		}
 		if f.regex == nil {
-			offer(needs.OfText(f.value).Pieces(safeByte), true)
+			offer(literals.OfText(f.value).Pieces(safeByte), true)
 		} else {
-			need, _ := needs.Of(f.regex.String()) // one that cannot be derived demands nothing
+			need, _ := literals.Of(f.regex.String()) // one that cannot be derived demands nothing
 			offer(need.Pieces(safeByte), true)
 		}
 	}

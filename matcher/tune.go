@@ -5,8 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"crowsnest/matcher/internal/needs"
-	"crowsnest/matcher/internal/sieve"
+	"crowsnest/internal/literals"
+	"crowsnest/matcher/internal/prefilter"
 )
 
 const (
@@ -26,8 +26,8 @@ const (
 // finder finds the texts of a selection in lines. It begins with a sample of
 // what controllers write; Tune replaces it by one of what these streams write.
 type finder struct {
-	texts []needs.Text
-	sieve atomic.Pointer[sieve.Sieve]
+	texts     []literals.Text
+	prefilter atomic.Pointer[prefilter.Filter]
 
 	full  atomic.Bool // no more lines are wanted, for now
 	mu    sync.Mutex
@@ -93,7 +93,7 @@ func (f *finder) tune(p *Program) {
 		return
 	}
 	// What is quiet now may come again: the usual lines count too.
-	f.sieve.Store(sieve.New(f.texts, append(lines, p.sample.usual()...)))
+	f.prefilter.Store(prefilter.New(f.texts, append(lines, p.sample.usual()...)))
 	p.untuned.Add(-1)
 	p.learners.Add(-1)
 }

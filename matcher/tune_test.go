@@ -23,9 +23,9 @@ func TestTune(t *testing.T) {
 	}
 	s := NewStream(manager, StreamOptions{})
 	p.Rules(s)
-	before := s.sel.finder.sieve.Load()
+	before := s.sel.finder.prefilter.Load()
 	p.Tune()
-	require.Same(t, before, s.sel.finder.sieve.Load(), "nothing is known yet")
+	require.Same(t, before, s.sel.finder.prefilter.Load(), "nothing is known yet")
 	want := count()
 	require.Positive(t, want)
 
@@ -35,7 +35,7 @@ func TestTune(t *testing.T) {
 	}
 	p.Tune()
 	wg.Wait()
-	require.NotSame(t, before, s.sel.finder.sieve.Load())
+	require.NotSame(t, before, s.sel.finder.prefilter.Load())
 	require.Equal(t, want, count())
 	require.Nil(t, s.sel.finder.lines, "the lines are given back")
 	require.Zero(t, p.learners.Load())

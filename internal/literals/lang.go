@@ -1,4 +1,4 @@
-package needs
+package literals
 
 import (
 	"regexp/syntax"

@@ -1,4 +1,4 @@
-// Package sieve finds many literal texts in lines, quickly when they are long
+// Package prefilter finds many literal texts in lines, quickly when they are long
 // and rarely present.
 //
 // It samples the line: every stride bytes it hashes one gram of q bytes and
@@ -8,13 +8,13 @@
 // the processor's pipelines full; a sample whose bit is set is compared with
 // the texts that put it there. A few texts that are much shorter than the others
 // are looked for by a byte of theirs instead.
-package sieve
+package prefilter
 
 import (
 	"encoding/binary"
 	"unsafe"
 
-	"crowsnest/matcher/internal/needs"
+	"crowsnest/internal/literals"
 )
 
 // MinText is the length of the shortest text that can be looked for.
@@ -25,10 +25,10 @@ const (
 	prime     = 0x9E3779B97F4A7C15
 )
 
-// Sieve is a set of texts, in tiers of similar length. It is immutable and safe
-// for concurrent use. A nil Sieve finds nothing.
-type Sieve struct {
-	texts   []needs.Text
+// Filter is a set of texts, in tiers of similar length. It is immutable and safe
+// for concurrent use. A nil Filter finds nothing.
+type Filter struct {
+	texts   []literals.Text
 	anchors []anchor // of the shortest texts
 	tiers   []tier
 }
@@ -56,25 +56,25 @@ type entry struct {
 
 // Append appends the indices of the texts that buf contains to dst, in no order
 // and perhaps several times each.
-func (s *Sieve) Append(dst []int32, buf []byte) []int32 {
-	if s == nil {
+func (f *Filter) Append(dst []int32, buf []byte) []int32 {
+	if f == nil {
 		return dst
 	}
-	for i := range s.anchors {
-		dst = s.appendAnchored(dst, &s.anchors[i], buf)
+	for i := range f.anchors {
+		dst = f.appendAnchored(dst, &f.anchors[i], buf)
 	}
-	for i := range s.tiers {
-		t := &s.tiers[i]
+	for i := range f.tiers {
+		t := &f.tiers[i]
 		last := len(buf) - t.q
 		for at := t.next(buf, 0); at <= last; at = t.next(buf, at+t.stride) {
-			dst = s.compare(dst, t, buf, at)
+			dst = f.compare(dst, t, buf, at)
 		}
 	}
 	return dst
 }
 
 // compare appends the texts that have the gram at this place and are there.
-func (s *Sieve) compare(dst []int32, t *tier, buf []byte, at int) []int32 {
+func (f *Filter) compare(dst []int32, t *tier, buf []byte, at int) []int32 {
 	x := t.load(buf, at)
 	slot := x * prime >> (t.slotShift & 63)
 	entries := t.entries[t.slots[slot]:t.slots[slot+1]]
@@ -91,8 +91,8 @@ func (s *Sieve) compare(dst []int32, t *tier, buf []byte, at int) []int32 {
 		if check := start + int(e.checkAt); check+8 <= len(buf) && (binary.LittleEndian.Uint64(buf[check:])|lowerCase)&e.checkMask != e.check {
 			continue
 		}
-		text := &s.texts[e.text]
-		if string(buf[start:end]) == text.Text || text.Fold && needs.EqualFold(buf[start:end], text.Text) {
+		text := &f.texts[e.text]
+		if string(buf[start:end]) == text.Text || text.Fold && literals.EqualFold(buf[start:end], text.Text) {
 			dst = append(dst, int32(e.text))
 		}
 	}

@@ -1,4 +1,4 @@
-package sieve
+package prefilter
 
 import (
 	"bytes"
@@ -8,18 +8,18 @@ import (
 	"strings"
 	"testing"
 
-	"crowsnest/matcher/internal/needs"
+	"crowsnest/internal/literals"
 
 	"github.com/stretchr/testify/require"
 )
 
 // naive returns what Append should find, each text once and in order.
-func naive(texts []needs.Text, buf []byte) []int32 {
+func naive(texts []literals.Text, buf []byte) []int32 {
 	var out []int32
 	for i, t := range texts {
 		for at := 0; at+len(t.Text) <= len(buf); at++ {
 			in := buf[at : at+len(t.Text)]
-			if string(in) == t.Text || t.Fold && needs.EqualFold(in, t.Text) {
+			if string(in) == t.Text || t.Fold && literals.EqualFold(in, t.Text) {
 				out = append(out, int32(i))
 				break
 			}
@@ -28,7 +28,7 @@ func naive(texts []needs.Text, buf []byte) []int32 {
 	return out
 }
 
-func found(s *Sieve, buf []byte) []int32 {
+func found(s *Filter, buf []byte) []int32 {
 	out := s.Append(nil, buf)
 	slices.Sort(out)
 	return slices.Compact(out)
@@ -52,11 +52,11 @@ func TestAgainstNaive(t *testing.T) {
 	}
 	hits := 0
 	for round := range 60 {
-		var texts []needs.Text
+		var texts []literals.Text
 		for range 1 + r.IntN(30) {
-			text := needs.Text{Text: random(MinText + round%3*3 + r.IntN(12))}
+			text := literals.Text{Text: random(MinText + round%3*3 + r.IntN(12))}
 			if r.IntN(2) == 0 {
-				text = needs.Text{Text: lower(text.Text), Fold: true}
+				text = literals.Text{Text: lower(text.Text), Fold: true}
 			}
 			texts = append(texts, text)
 		}
@@ -84,9 +84,9 @@ func TestAgainstNaive(t *testing.T) {
 // by their rarest bytes, in either case where case does not matter.
 func TestAnchors(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
-	texts := []needs.Text{{Text: "503"}, {Text: "5xx"}, {Text: "e@x"}, {Text: "zk!", Fold: true}, {Text: "q_q_q", Fold: true}}
+	texts := []literals.Text{{Text: "503"}, {Text: "5xx"}, {Text: "e@x"}, {Text: "zk!", Fold: true}, {Text: "q_q_q", Fold: true}}
 	for i := range 200 {
-		texts = append(texts, needs.Text{Text: fmt.Sprintf("failure %x of thing %d", i*7919, i)})
+		texts = append(texts, literals.Text{Text: fmt.Sprintf("failure %x of thing %d", i*7919, i)})
 	}
 	var sample []byte
 	for i := range 600 {
@@ -122,7 +122,7 @@ func lower(s string) string {
 func TestEverySplit(t *testing.T) {
 	for n := MinText; n < 24; n++ {
 		text := "abcdefghijklmnopqrstuvwxyz"[:n]
-		s := New([]needs.Text{{Text: text}}, nil)
+		s := New([]literals.Text{{Text: text}}, nil)
 		for before := range 40 {
 			for after := range 10 {
 				line := strings.Repeat("-", before) + text + strings.Repeat("-", after)
@@ -136,13 +136,13 @@ func FuzzAppend(f *testing.F) {
 	f.Add("lost|lease", "leaderelection lost", true)
 	f.Add("abc|abcdefghi|ABC", "xxABcDefghi", false)
 	f.Fuzz(func(t *testing.T, list, line string, fold bool) {
-		var texts []needs.Text
+		var texts []literals.Text
 		for _, s := range strings.Split(list, "|") {
 			if fold {
 				s = lower(s)
 			}
 			if len(s) >= MinText {
-				texts = append(texts, needs.Text{Text: s, Fold: fold})
+				texts = append(texts, literals.Text{Text: s, Fold: fold})
 			}
 		}
 		if len(texts) == 0 {
@@ -157,9 +157,9 @@ func FuzzAppend(f *testing.F) {
 func BenchmarkAppend(b *testing.B) {
 	for _, n := range []int{10, 100, 1000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			var texts []needs.Text
+			var texts []literals.Text
 			for i := range n {
-				texts = append(texts, needs.Text{Text: fmt.Sprintf("failure %x of thing %d", i*7919, i)})
+				texts = append(texts, literals.Text{Text: fmt.Sprintf("failure %x of thing %d", i*7919, i)})
 			}
 			line := []byte(strings.Repeat(`"Reconciling" controller="machine" namespace="prod" name="x"`, 6))
 			s := New(texts, bytes.Repeat(append(line, '\n'), 400))

@@ -1,11 +1,11 @@
-package sieve
+package prefilter
 
 import (
 	"encoding/binary"
 	"math/bits"
 	"slices"
 
-	"crowsnest/matcher/internal/needs"
+	"crowsnest/internal/literals"
 )
 
 // plan says how texts of at least min bytes are sampled. stride + q - 1 must not
@@ -14,10 +14,10 @@ type plan struct{ min, stride, q int }
 
 func planOf(minLen, q int) plan { return plan{minLen, minLen - q + 1, q} }
 
-// New builds a sieve for texts of at least MinText bytes. The sample is ordinary
+// New builds a filter for texts of at least MinText bytes. The sample is ordinary
 // input: texts are looked for by grams that are rare in it, and the tiers are
 // those that cost least on it. It changes speed, never results.
-func New(texts []needs.Text, sample []byte) *Sieve {
+func New(texts []literals.Text, sample []byte) *Filter {
 	if len(texts) == 0 {
 		return nil
 	}
@@ -97,7 +97,7 @@ func candidates(shortest int) [][]plan {
 // builder tries ways of sampling the same texts, all in the same memory: there
 // may be thousands of texts, and a dozen ways.
 type builder struct {
-	texts  []needs.Text
+	texts  []literals.Text
 	places []int32 // of each text, the number of bytes of those before it
 	sample []byte
 
@@ -108,7 +108,7 @@ type builder struct {
 	set     bitSet
 }
 
-func newBuilder(texts []needs.Text, sample []byte) *builder {
+func newBuilder(texts []literals.Text, sample []byte) *builder {
 	b := &builder{texts: texts, places: make([]int32, len(texts)+1), sample: sample}
 	for i, t := range texts {
 		b.places[i+1] = b.places[i] + int32(len(t.Text))
@@ -187,9 +187,9 @@ func (b *builder) fill(t *tier, g *grams) {
 	}
 }
 
-// build makes the sieve of the given tiers.
-func (b *builder) build(plans []plan) *Sieve {
-	s := &Sieve{texts: b.texts}
+// build makes the filter of the given tiers.
+func (b *builder) build(plans []plan) *Filter {
+	s := &Filter{texts: b.texts}
 	for j, p := range plans {
 		if b.pick(plans, j) {
 			s.tiers = append(s.tiers, b.tier(p, &b.grams[j]))

@@ -1,9 +1,9 @@
-package sieve
+package prefilter
 
 import (
 	"bytes"
 
-	"crowsnest/matcher/internal/needs"
+	"crowsnest/internal/literals"
 )
 
 // anchor is a byte by which a few short texts are looked for. They would have
@@ -21,7 +21,7 @@ type anchored struct{ text, offset int }
 const maxAnchored = 32
 
 // appendAnchored is Append for the texts of one anchor.
-func (s *Sieve) appendAnchored(dst []int32, a *anchor, buf []byte) []int32 {
+func (f *Filter) appendAnchored(dst []int32, a *anchor, buf []byte) []int32 {
 	for at := 0; ; at++ {
 		n := bytes.IndexByte(buf[at:], a.b)
 		if n < 0 {
@@ -29,13 +29,13 @@ func (s *Sieve) appendAnchored(dst []int32, a *anchor, buf []byte) []int32 {
 		}
 		at += n
 		for _, t := range a.texts {
-			text := &s.texts[t.text]
+			text := &f.texts[t.text]
 			start := at - t.offset
 			end := start + len(text.Text)
 			if start < 0 || end > len(buf) {
 				continue
 			}
-			if string(buf[start:end]) == text.Text || text.Fold && needs.EqualFold(buf[start:end], text.Text) {
+			if string(buf[start:end]) == text.Text || text.Fold && literals.EqualFold(buf[start:end], text.Text) {
 				dst = append(dst, int32(t.text))
 			}
 		}
@@ -88,7 +88,7 @@ func (b *builder) anchors(below int, probe []byte) (list []anchor, cost int) {
 }
 
 // cases returns the bytes that may stand at a place of a text.
-func cases(t needs.Text, at int) []byte {
+func cases(t literals.Text, at int) []byte {
 	c := t.Text[at]
 	if lower := c | 0x20; t.Fold && lower >= 'a' && lower <= 'z' {
 		return []byte{lower, lower &^ 0x20}

@@ -1,9 +1,9 @@
-// Package needs turns regular expressions into conditions on literal texts:
+// Package literals turns regular expressions into conditions on literal texts:
 // what every match must contain, and in which order. Many expressions are
 // decided by that alone.
 //
 // It knows regular expression syntax. It does not know rules or log lines.
-package needs
+package literals
 
 import (
 	"bytes"
