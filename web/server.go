@@ -69,7 +69,7 @@ func New(view View, opt Options) (*Server, error) {
 	if opt.MaxConns <= 0 {
 		opt.MaxConns = maxConns
 	}
-	s := &Server{view: view, opt: opt, gate: newGate(opt.Log)}
+	s := &Server{view: tamed(view), opt: opt, gate: newGate(opt.Log)}
 	if err := registerMetrics(opt.Registry, view, opt.Now); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}

@@ -1,0 +1,60 @@
+package web
+
+import (
+	"maps"
+	"strings"
+
+	"crowsnest/episodes"
+	"crowsnest/redact"
+)
+
+// tame returns text as it may be shown: its lines stay, and nothing in them turns
+// the direction of text, is invisible or controls a terminal.
+func tame(text string) string {
+	if !strings.Contains(text, "\n") {
+		return redact.Sanitise(text)
+	}
+	lines := strings.Split(text, "\n")
+	for i := range lines {
+		lines[i] = redact.Sanitise(lines[i])
+	}
+	return strings.Join(lines, "\n")
+}
+
+// shown returns an episode whose log lines may be shown; its other texts are tame
+// already.
+func shown(e episodes.Episode) episodes.Episode {
+	e.Line, e.First = tame(e.Line), tame(e.First)
+	cloned := false
+	for _, name := range []string{"line", "first_line"} {
+		if text := e.Annotations[name]; tame(text) != text {
+			if !cloned {
+				e.Annotations, cloned = maps.Clone(e.Annotations), true
+			}
+			e.Annotations[name] = tame(text)
+		}
+	}
+	return e
+}
+
+// tamed returns a view whose log lines may be shown.
+func tamed(v View) View {
+	list, timeline := v.Episodes, v.Timeline
+	v.Episodes = func() []episodes.Episode {
+		all := list()
+		out := make([]episodes.Episode, len(all))
+		for i, e := range all {
+			out[i] = shown(e)
+		}
+		return out
+	}
+	v.Timeline = func(of episodes.Fingerprint) (episodes.Timeline, bool) {
+		t, ok := timeline(of)
+		t.Episode = shown(t.Episode)
+		for i := range t.Events {
+			t.Events[i].Line = tame(t.Events[i].Line)
+		}
+		return t, ok
+	}
+	return v
+}
