@@ -304,7 +304,7 @@ func (h *hitWriter) write(hit matcher.Hit, shown string) error {
 		Rule: hit.Rule.Alert, Part: hit.Part.Name(hit.Rule), File: h.file, LineNumber: hit.LineNumber,
 		Time: hit.Time.UTC(), Labels: hit.Labels, Vars: map[string]string{}, Line: shown,
 	}
-	for i, name := range hit.Rule.Wants {
+	for i, name := range hit.Rule.CapturedNames {
 		if i < len(hit.Values) && hit.Values[i] != "" {
 			line.Vars[name] = hit.Values[i]
 		}

@@ -66,7 +66,7 @@ func (rs *ruleset) finds() map[string]string {
 		rs.digest = make(map[string]string, len(rs.set.Rules))
 		for _, r := range rs.set.Rules {
 			if r.Mode != rules.ModeOff {
-				rs.digest[r.Alert] = r.Finds()
+				rs.digest[r.Alert] = r.MatchHash()
 			}
 		}
 	})

@@ -14,7 +14,7 @@ func BenchmarkTake(b *testing.B) {
 	f := func(name string, change func(*rules.Rule)) {
 		b.Run(name, func(b *testing.B) {
 			r := rule(func(r *rules.Rule) {
-				r.By, r.Wants = []string{"k"}, []string{"k", "v"}
+				r.By, r.CapturedNames = []string{"k"}, []string{"k", "v"}
 				change(r)
 			})
 			e := newBench(b, r).e

@@ -15,9 +15,9 @@ import (
 func damagedBench(t *testing.T) (b *bench, bad, good *rules.Rule) {
 	bad = rule(func(r *rules.Rule) {
 		r.Alert, r.By, r.Count, r.Within = "Bad", []string{"pod"}, 2, time.Hour
-		r.Clear = &rules.Aside{}
+		r.Clear = &rules.ClearOrUnless{}
 	})
-	good = rule(func(r *rules.Rule) { r.Alert, r.Clear = "Good", &rules.Aside{} })
+	good = rule(func(r *rules.Rule) { r.Alert, r.Clear = "Good", &rules.ClearOrUnless{} })
 	b = newBench(t, bad, good)
 	b.take(0, lineHit(bad, 0, 0, "bad", "p"), lineHit(bad, 0, time.Second, "bad", "p"), lineHit(good, 0, 0, "good"))
 	b.advance(time.Minute)

@@ -97,7 +97,7 @@ func TestFutureLinesCountAsNow(t *testing.T) {
 
 func TestSecretsDoNotLeaveTheEngine(t *testing.T) {
 	r := rule(func(r *rules.Rule) {
-		r.By, r.Wants = []string{"k"}, []string{"k", "v"}
+		r.By, r.CapturedNames = []string{"k"}, []string{"k", "v"}
 		r.Count, r.Within = 2, time.Minute
 	})
 	b := newBench(t, r)
@@ -118,7 +118,7 @@ func TestSecretsDoNotLeaveTheEngine(t *testing.T) {
 func TestHeldRulesConcludeNothing(t *testing.T) {
 	r := rule(func(r *rules.Rule) {
 		r.For = 2 * time.Minute
-		r.Clear = &rules.Aside{}
+		r.Clear = &rules.ClearOrUnless{}
 	})
 	b := newBench(t, r)
 	b.e.AddSource("other", 2*time.Minute, nil)
@@ -223,7 +223,7 @@ func TestRestoreAfterTheRulesChanged(t *testing.T) {
 }
 
 func TestResolvedIsToldAgainAfterARestart(t *testing.T) {
-	r := rule(func(r *rules.Rule) { r.Clear = &rules.Aside{} })
+	r := rule(func(r *rules.Rule) { r.Clear = &rules.ClearOrUnless{} })
 	b := newBench(t, r)
 	b.take(0, lineHit(r, 0, 0, "lost"))
 	b.advance(time.Second)
@@ -241,7 +241,7 @@ func TestResolvedIsToldAgainAfterARestart(t *testing.T) {
 func TestWarmUpTellsOnlyWhatIsStillOpen(t *testing.T) {
 	r := rule(func(r *rules.Rule) {
 		r.By = []string{"k"}
-		r.Clear = &rules.Aside{Same: []string{"k"}}
+		r.Clear = &rules.ClearOrUnless{Same: []string{"k"}}
 	})
 	b := newBench(t, r)
 	b.e.StartWarmUp(at(time.Hour))
@@ -259,7 +259,7 @@ func TestWarmUpTellsOnlyWhatIsStillOpen(t *testing.T) {
 func TestWarmUpReportsNewLinesAtOnce(t *testing.T) {
 	r := rule(func(r *rules.Rule) {
 		r.By = []string{"k"}
-		r.Clear = &rules.Aside{Same: []string{"k"}}
+		r.Clear = &rules.ClearOrUnless{Same: []string{"k"}}
 	})
 	b := newBench(t, r)
 	b.e.StartWarmUp(at(time.Hour))
@@ -313,7 +313,7 @@ func TestABadSnapshotChangesNothing(t *testing.T) {
 
 func FuzzRestore(f *testing.F) {
 	r := rule(func(r *rules.Rule) {
-		r.By, r.Wants = []string{"k"}, []string{"k", "d"}
+		r.By, r.CapturedNames = []string{"k"}, []string{"k", "d"}
 		r.Sequence, r.Steps, r.Within = true, make([]rules.Step, 2), time.Minute
 	})
 	b := newBench(f, r)
@@ -334,7 +334,7 @@ func FuzzRestore(f *testing.F) {
 }
 
 func TestACaptureOfASecretIsHidden(t *testing.T) {
-	r := rule(func(r *rules.Rule) { r.By, r.Wants = []string{"k"}, []string{"k", "pod", "cluster"} })
+	r := rule(func(r *rules.Rule) { r.By, r.CapturedNames = []string{"k"}, []string{"k", "pod", "cluster"} })
 	f := func(line, value, pod, cluster, want string) {
 		t.Helper()
 		b := newBench(t, r)

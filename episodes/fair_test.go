@@ -117,7 +117,7 @@ func TestCountsAreShared(t *testing.T) {
 			var rs []*rules.Rule
 			for i := range 5 {
 				rs = append(rs, keyed(fmt.Sprint("R", i), rules.SeverityWarning, func(r *rules.Rule) {
-					r.Limit, r.Count, r.Within, r.Wants = 10, 3, time.Hour, []string{"k", "v"}
+					r.Limit, r.Count, r.Within, r.CapturedNames = 10, 3, time.Hour, []string{"k", "v"}
 					change(r)
 				}))
 			}
@@ -220,7 +220,7 @@ func TestLongValuesAreBounded(t *testing.T) {
 	f := func(name string, change func(*rules.Rule)) {
 		t.Run(name, func(t *testing.T) {
 			r := keyed("A", rules.SeverityWarning, func(r *rules.Rule) {
-				r.Limit, r.Within, r.Wants = 50, time.Hour, []string{"k", "v"}
+				r.Limit, r.Within, r.CapturedNames = 50, time.Hour, []string{"k", "v"}
 				change(r)
 			})
 			b := tenants{newBench(t, r)}
@@ -289,7 +289,7 @@ func (w *window) bytes() int {
 // Lines that open and clear alerts in turn are bounded over time; another rule of
 // the namespace, and other namespaces, are not concerned.
 func TestChurnIsBounded(t *testing.T) {
-	clears := func(r *rules.Rule) { r.Clear = &rules.Aside{Same: []string{"k"}} }
+	clears := func(r *rules.Rule) { r.Clear = &rules.ClearOrUnless{Same: []string{"k"}} }
 	busy, calm := keyed("Busy", rules.SeverityWarning, clears), keyed("Calm", rules.SeverityWarning, clears)
 	b := tenants{newBench(t, busy, calm)}
 	b.e = b.engine(Config{MaxPerNamespace: 10})

@@ -14,10 +14,10 @@ import (
 // do not, also over a restart.
 func TestGone(t *testing.T) {
 	byPod := rule(func(r *rules.Rule) {
-		r.Alert, r.By, r.Clear, r.Expire = "ByPod", []string{"pod"}, &rules.Aside{Same: []string{"pod"}}, time.Hour
+		r.Alert, r.By, r.Clear, r.Expire = "ByPod", []string{"pod"}, &rules.ClearOrUnless{Same: []string{"pod"}}, time.Hour
 	})
 	both := rule(func(r *rules.Rule) {
-		r.Alert, r.By, r.Clear, r.Expire = "Both", []string{"namespace", "pod"}, &rules.Aside{Same: []string{"pod"}}, time.Hour
+		r.Alert, r.By, r.Clear, r.Expire = "Both", []string{"namespace", "pod"}, &rules.ClearOrUnless{Same: []string{"pod"}}, time.Hour
 	})
 	other := rule(func(r *rules.Rule) { r.Alert, r.By, r.KeepFiringFor = "Other", []string{"cluster"}, time.Hour })
 	b := newBench(t, byPod, both, other)

@@ -25,8 +25,8 @@ func rule(change func(*rules.Rule)) *rules.Rule {
 	if r.Clear != nil && r.Expire == 0 {
 		r.Expire = rules.DefaultExpire
 	}
-	if r.Wants == nil {
-		r.Wants = r.By
+	if r.CapturedNames == nil {
+		r.CapturedNames = r.By
 	}
 	return r
 }

@@ -14,7 +14,7 @@ import (
 // is released, it concludes what the watermarks prove by then.
 func TestHoldBack(t *testing.T) {
 	waits := rule(func(r *rules.Rule) {
-		r.Alert, r.For, r.Clear, r.Expire = "Waits", time.Minute, &rules.Aside{}, time.Hour
+		r.Alert, r.For, r.Clear, r.Expire = "Waits", time.Minute, &rules.ClearOrUnless{}, time.Hour
 	})
 	plain := rule(func(r *rules.Rule) { r.Alert, r.KeepFiringFor = "Plain", time.Minute })
 	b := newBench(t, waits, plain)

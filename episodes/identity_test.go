@@ -45,9 +45,9 @@ func identityRule(t *rapid.T) *rules.Rule {
 	case 0:
 		r.By = nil
 	case 1:
-		r.By, r.Wants = []string{"cluster"}, []string{"cluster", "v"}
+		r.By, r.CapturedNames = []string{"cluster"}, []string{"cluster", "v"}
 	}
-	for _, a := range []*rules.Aside{r.Clear, r.Unless} {
+	for _, a := range []*rules.ClearOrUnless{r.Clear, r.Unless} {
 		if a == nil {
 			continue
 		}
@@ -121,7 +121,7 @@ func TestIdentityKeepsClustersApart(t *testing.T) {
 // line that ends it.
 func TestKeysOfAnOlderSnapshotGoOn(t *testing.T) {
 	r := rule(func(r *rules.Rule) {
-		r.By, r.Clear = []string{"pod"}, &rules.Aside{Same: []string{"pod"}}
+		r.By, r.Clear = []string{"pod"}, &rules.ClearOrUnless{Same: []string{"pod"}}
 	})
 	counting := rule(func(r *rules.Rule) {
 		r.Alert, r.By, r.Count, r.Within = "Counting", []string{"pod"}, 3, time.Hour
@@ -179,7 +179,7 @@ func TestIdentityLabels(t *testing.T) {
 	f := func(stream matcher.Labels, by string, want map[string]string) {
 		t.Helper()
 		r := rule(func(r *rules.Rule) {
-			r.By, r.Wants = []string{"cluster"}, []string{"cluster"}
+			r.By, r.CapturedNames = []string{"cluster"}, []string{"cluster"}
 		})
 		b := newBench(t, r)
 		h := lineHit(r, 0, 0, "bad", by)

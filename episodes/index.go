@@ -10,7 +10,7 @@ import (
 // these values. It is nil where `same` is the whole key: the key finds them.
 type index map[string][]*episode
 
-func newIndex(r *rules.Rule, a *rules.Aside) index {
+func newIndex(r *rules.Rule, a *rules.ClearOrUnless) index {
 	if a == nil || len(a.Same) == len(r.By) {
 		return nil
 	}

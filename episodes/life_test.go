@@ -55,11 +55,11 @@ func newLife(t *rapid.T) *life {
 func lifeRule(t *rapid.T, alert string) *rules.Rule {
 	r := anyRule(t)
 	r.Alert, r.By = alert, []string{"namespace", "pod"}[rapid.IntRange(0, 1).Draw(t, "by"):]
-	r.Wants = append(slices.Clone(r.By), "v")
+	r.CapturedNames = append(slices.Clone(r.By), "v")
 	from, err := rules.ParseSelector(rapid.SampledFrom([]string{`{app="a"}`, `{app="b"}`, `{app=~".+"}`}).Draw(t, "from"))
 	require.NoError(t, err)
 	r.From = from
-	for _, a := range []*rules.Aside{r.Clear, r.Unless} {
+	for _, a := range []*rules.ClearOrUnless{r.Clear, r.Unless} {
 		if a != nil {
 			a.Same = r.By[rapid.IntRange(0, len(r.By)-1).Draw(t, "same"):]
 		}

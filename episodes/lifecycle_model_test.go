@@ -208,7 +208,7 @@ func TestLifecycleModel(t *testing.T) {
 func TestUnlessOfTheTimeOfAClear(t *testing.T) {
 	for _, parts := range [][2]matcher.Part{{matcher.PartUnless, matcher.PartClear}, {matcher.PartClear, matcher.PartUnless}} {
 		r := rule(func(r *rules.Rule) {
-			r.For, r.Clear, r.Unless = time.Second, &rules.Aside{}, &rules.Aside{Within: time.Second}
+			r.For, r.Clear, r.Unless = time.Second, &rules.ClearOrUnless{}, &rules.ClearOrUnless{Within: time.Second}
 		})
 		b := newBench(t, r)
 		b.take(0, lineHit(r, 0, 0, "failure"))

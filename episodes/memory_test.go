@@ -42,7 +42,7 @@ func TestMemoryPerKey(t *testing.T) {
 		runtime.KeepAlive(b)
 	}
 	f("open episode", 4096, func(*rules.Rule) {})
-	f("pending episode with clear", 4096, func(r *rules.Rule) { r.For, r.Clear = time.Hour, &rules.Aside{} })
+	f("pending episode with clear", 4096, func(r *rules.Rule) { r.For, r.Clear = time.Hour, &rules.ClearOrUnless{} })
 	f("window of one line", 2048, func(r *rules.Rule) { r.Count, r.Within = 3, time.Hour })
 	f("sequence of one line", 2048, func(r *rules.Rule) {
 		r.Sequence, r.Within, r.Steps = true, time.Hour, make([]rules.Step, 2)

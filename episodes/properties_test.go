@@ -47,7 +47,7 @@ func history(t *rapid.T, seconds int, parts ...matcher.Part) []event {
 func TestCountsDoNotDependOnTheOrderOfArrival(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := rule(func(r *rules.Rule) {
-			r.By, r.Wants = []string{"k"}, []string{"k", "v"}
+			r.By, r.CapturedNames = []string{"k"}, []string{"k", "v"}
 			r.Count = rapid.IntRange(2, 5).Draw(t, "count")
 			r.Within = time.Duration(rapid.IntRange(1, 20).Draw(t, "within")) * time.Second
 		})
@@ -83,7 +83,7 @@ func TestSequencesDoNotDependOnTheOrderOfArrival(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		steps := rapid.IntRange(2, 3).Draw(t, "steps")
 		r := rule(func(r *rules.Rule) {
-			r.By, r.Wants = []string{"k"}, []string{"k", "v"}
+			r.By, r.CapturedNames = []string{"k"}, []string{"k", "v"}
 			r.Sequence, r.Steps = true, make([]rules.Step, steps)
 			if rapid.Bool().Draw(t, "differs") {
 				r.Steps[steps-1].Differs = []string{"v"}
@@ -147,7 +147,7 @@ func anyRule(t *rapid.T) *rules.Rule {
 		return time.Duration(rapid.IntRange(lo, hi).Draw(t, label)) * time.Second
 	}
 	return rule(func(r *rules.Rule) {
-		r.By, r.Wants = []string{"k"}, []string{"k", "v"}
+		r.By, r.CapturedNames = []string{"k"}, []string{"k", "v"}
 		r.Limit = rapid.IntRange(1, 3).Draw(t, "limit")
 		switch rapid.IntRange(0, 3).Draw(t, "kind") {
 		case 1:
@@ -161,12 +161,12 @@ func anyRule(t *rapid.T) *rules.Rule {
 			r.For = seconds("for", 1, 20)
 		}
 		if rapid.Bool().Draw(t, "has clear") {
-			r.Clear, r.Expire = &rules.Aside{Same: []string{"k"}}, seconds("expire", 21, 60)
+			r.Clear, r.Expire = &rules.ClearOrUnless{Same: []string{"k"}}, seconds("expire", 21, 60)
 		} else {
 			r.KeepFiringFor = seconds("keep", 5, 40)
 		}
 		if rapid.Bool().Draw(t, "has unless") {
-			r.Unless = &rules.Aside{Same: []string{"k"}, Within: seconds("unless", 1, 20)}
+			r.Unless = &rules.ClearOrUnless{Same: []string{"k"}, Within: seconds("unless", 1, 20)}
 		}
 	})
 }

@@ -45,10 +45,10 @@ func TestPanicIsQuarantined(t *testing.T) {
 // TestPanicOfConclusion lets a rule panic where its deadline is due.
 func TestPanicOfConclusion(t *testing.T) {
 	bad := rule(func(r *rules.Rule) {
-		r.Alert, r.For, r.Clear = "Bad", time.Minute, &rules.Aside{}
+		r.Alert, r.For, r.Clear = "Bad", time.Minute, &rules.ClearOrUnless{}
 		r.Annotations = []rules.NamedTemplate{{Name: "x"}} // without a template
 	})
-	good := rule(func(r *rules.Rule) { r.Alert, r.For, r.Clear = "Good", time.Minute, &rules.Aside{} })
+	good := rule(func(r *rules.Rule) { r.Alert, r.For, r.Clear = "Good", time.Minute, &rules.ClearOrUnless{} })
 	b := newBench(t, bad, good)
 	b.take(0, lineHit(bad, 0, 0, "bad"), lineHit(good, 0, 0, "good"))
 	b.advance(10 * time.Minute)

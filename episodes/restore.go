@@ -103,14 +103,14 @@ func (e *Engine) restoreRule(rs *ruleState, r ruleSnapshot, from *snapshot, now 
 		if len(s.Values) != len(rs.rule.By) || s.State != StatePending && s.State != StateFiring {
 			continue // not written by this program
 		}
-		if !e.guard(rs, now, func() { e.restoreOpen(rs, r.Wants, s, from, now) }) {
-			e.guard(rs, now, func() { e.restoreOpen(rs, r.Wants, s.bare(), from, now) })
+		if !e.guard(rs, now, func() { e.restoreOpen(rs, r.CapturedNames, s, from, now) }) {
+			e.guard(rs, now, func() { e.restoreOpen(rs, r.CapturedNames, s.bare(), from, now) })
 		}
 	}
 	for _, w := range r.Windows {
 		if len(w.Key) == len(rs.rule.By) {
 			who := e.restoredIdentity(from.Identity, w.Identity)
-			loaded := rs.loadWindow(r.Wants, w, who)
+			loaded := rs.loadWindow(r.CapturedNames, w, who)
 			loaded.loose = w.Loose || rs.older != nil && who == nil
 			rs.windows.add(join(w.Key, who), cmp.Or(w.Party, rs.partyOfKey(w.Key)), loaded, loaded.size())
 		}
@@ -189,7 +189,7 @@ func (e *Engine) restoreLapses(rs *ruleState, r ruleSnapshot, from *snapshot, no
 		if len(s.Values) != len(rs.rule.By) || len(ts) == 0 {
 			continue // not written by this program
 		}
-		ep := e.restoreEpisode(rs, r.Wants, s, from, now)
+		ep := e.restoreEpisode(rs, r.CapturedNames, s, from, now)
 		ep.times = nil
 		ep.clears, ep.noClear = rs.shared(rs.clearAt, ep.values, ep.who)
 		ep.mutes, _ = rs.shared(rs.muteAt, ep.values, ep.who)

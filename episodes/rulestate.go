@@ -33,7 +33,7 @@ type ruleState struct {
 	// unless line shares, byClear and byMute find what is open by them.
 	clearAt, muteAt []int
 	byClear, byMute index
-	apart           int             // number of the value of `by` that rules.Aside.Apart is about; -1: none
+	apart           int             // number of the value of `by` that rules.ClearOrUnless.NamespaceAdded is about; -1: none
 	slots           *shelf          // of what is open
 	windows         *cache[*window] // of keys without an episode
 	// cleared and muted hold, per value of `same`, the newest clear line and
@@ -60,7 +60,7 @@ func (e *Engine) newRuleState(r *rules.Rule) *ruleState {
 		return slices.Contains(r.By, name) || slices.ContainsFunc(r.Labels, func(l rules.NamedTemplate) bool { return l.Name == name })
 	})
 	rs.byClear, rs.byMute = newIndex(r, r.Clear), newIndex(r, r.Unless)
-	if rs.apart = -1; r.Clear != nil && r.Clear.Apart || r.Unless != nil && r.Unless.Apart {
+	if rs.apart = -1; r.Clear != nil && r.Clear.NamespaceAdded || r.Unless != nil && r.Unless.NamespaceAdded {
 		rs.apart = slices.Index(r.By, "namespace")
 	}
 	return rs
@@ -156,7 +156,7 @@ func join(values []string, who *identity) string {
 
 // sameAt returns the numbers of the values of `by` that a line beside the
 // trigger shares.
-func sameAt(r *rules.Rule, a *rules.Aside) []int {
+func sameAt(r *rules.Rule, a *rules.ClearOrUnless) []int {
 	at := []int{}
 	if a == nil {
 		return at

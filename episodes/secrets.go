@@ -31,7 +31,7 @@ func (e *Engine) clean(rs *ruleState, h *matcher.Hit) []string {
 			continue
 		}
 		c, kept := v, false
-		if v != "" && i < len(h.Rule.Wants) {
+		if v != "" && i < len(h.Rule.CapturedNames) {
 			c, kept = e.cleanValue(rs, h, i, &line)
 		}
 		if last.learn(i, "", by); c == v {
@@ -55,7 +55,7 @@ func (e *Engine) cleanValue(rs *ruleState, h *matcher.Hit, i int, line *string) 
 	if e.cfg.Redactor == nil {
 		return cut(redact.Sanitise(v), maxSample), false
 	}
-	if label := h.Labels[h.Rule.Wants[i]]; v == label && redact.Sanitise(v) == v {
+	if label := h.Labels[h.Rule.CapturedNames[i]]; v == label && redact.Sanitise(v) == v {
 		return label, true
 	}
 	key := cleanKey{rs.seed, i, v}

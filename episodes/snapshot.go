@@ -38,15 +38,15 @@ type gonePod struct {
 }
 
 type ruleSnapshot struct {
-	Alert    string                   `json:"alert"`
-	Hash     string                   `json:"hash"`
-	Wants    []string                 `json:"wants,omitempty"`
-	Open     []episodeSnapshot        `json:"open,omitempty"`
-	Windows  []windowSnapshot         `json:"windows,omitempty"`
-	Lapses   []episodeSnapshot        `json:"lapses,omitempty"`
-	Cleared  []clearSnapshot          `json:"cleared,omitempty"`
-	Muted    []entrySnapshot[[]int64] `json:"muted,omitempty"`
-	Overflow *overflowSnapshot        `json:"overflow,omitempty"`
+	Alert         string                   `json:"alert"`
+	Hash          string                   `json:"hash"`
+	CapturedNames []string                 `json:"wants,omitempty"`
+	Open          []episodeSnapshot        `json:"open,omitempty"`
+	Windows       []windowSnapshot         `json:"windows,omitempty"`
+	Lapses        []episodeSnapshot        `json:"lapses,omitempty"`
+	Cleared       []clearSnapshot          `json:"cleared,omitempty"`
+	Muted         []entrySnapshot[[]int64] `json:"muted,omitempty"`
+	Overflow      *overflowSnapshot        `json:"overflow,omitempty"`
 }
 
 type episodeSnapshot struct {
@@ -222,7 +222,7 @@ func (e *Engine) saveSafely(rs *ruleState) (out ruleSnapshot) {
 	if e.guard(rs, e.evictions.now, func() { out = e.saveRule(rs) }) {
 		return out
 	}
-	out = ruleSnapshot{Alert: rs.rule.Alert, Hash: rs.rule.Hash, Wants: rs.rule.Wants}
+	out = ruleSnapshot{Alert: rs.rule.Alert, Hash: rs.rule.Hash, CapturedNames: rs.rule.CapturedNames}
 	for _, ep := range rs.open {
 		out.Open = append(out.Open, ep.saved())
 	}
@@ -230,7 +230,7 @@ func (e *Engine) saveSafely(rs *ruleState) (out ruleSnapshot) {
 }
 
 func (e *Engine) saveRule(rs *ruleState) ruleSnapshot {
-	out := ruleSnapshot{Alert: rs.rule.Alert, Hash: rs.rule.Hash, Wants: rs.rule.Wants}
+	out := ruleSnapshot{Alert: rs.rule.Alert, Hash: rs.rule.Hash, CapturedNames: rs.rule.CapturedNames}
 	if n := len(rs.open); n > 0 {
 		out.Open = make([]episodeSnapshot, 0, n)
 	}
@@ -329,11 +329,11 @@ func saveValues(r *rules.Rule, hs hits) []hitSnapshot {
 	out := make([]hitSnapshot, len(hs))
 	for i, h := range hs {
 		out[i].T = h.t
-		if len(h.values) == len(r.Wants) && slices.Equal(h.wants, r.Wants) {
+		if len(h.values) == len(r.CapturedNames) && slices.Equal(h.wants, r.CapturedNames) {
 			out[i].Values = h.values
 			continue
 		}
-		for _, name := range r.Wants {
+		for _, name := range r.CapturedNames {
 			out[i].Values = append(out[i].Values, h.value(name))
 		}
 	}

@@ -19,7 +19,7 @@ func manyOpen(tb testing.TB) *Engine {
 	lines := func(alert string, change func(*rules.Rule)) *rules.Rule {
 		return rule(func(r *rules.Rule) {
 			r.Alert, r.By, r.Limit, r.KeepFiringFor, r.Within = alert, []string{"namespace", "pod", "id"}, 10000, time.Hour, time.Hour
-			r.Wants = r.By
+			r.CapturedNames = r.By
 			change(r)
 		})
 	}
@@ -27,7 +27,9 @@ func manyOpen(tb testing.TB) *Engine {
 		lines("Planted", func(*rules.Rule) {}),
 		lines("Block", func(r *rules.Rule) { r.Count = 200 }),
 		lines("Sequence", func(r *rules.Rule) { r.Sequence, r.Steps = true, make([]rules.Step, 3) }),
-		lines("Lost", func(r *rules.Rule) { r.For, r.Clear, r.Expire = 2*time.Second, &rules.Aside{Same: r.By}, time.Hour }),
+		lines("Lost", func(r *rules.Rule) {
+			r.For, r.Clear, r.Expire = 2*time.Second, &rules.ClearOrUnless{Same: r.By}, time.Hour
+		}),
 	}
 	b := newBench(tb, set...)
 	b.e = b.engine(Config{MaxActive: 10000})
@@ -90,7 +92,7 @@ func BenchmarkClear(b *testing.B) {
 	f := func(name string, same ...string) {
 		b.Run(name, func(b *testing.B) {
 			r := rule(func(r *rules.Rule) {
-				r.By, r.Limit, r.Clear = []string{"namespace", "name"}, 10_000, &rules.Aside{Same: same}
+				r.By, r.Limit, r.Clear = []string{"namespace", "name"}, 10_000, &rules.ClearOrUnless{Same: same}
 			})
 			bn := newBench(b, r)
 			bn.e = bn.engine(Config{MaxActive: 10_000})

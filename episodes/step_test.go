@@ -123,7 +123,7 @@ func TestClockSet(t *testing.T) {
 // and the line that ends it does.
 func TestClockSetBackWhileKilled(t *testing.T) {
 	f := func(back time.Duration) {
-		r := rule(func(r *rules.Rule) { r.By, r.Clear = []string{"k"}, &rules.Aside{Same: []string{"k"}} })
+		r := rule(func(r *rules.Rule) { r.By, r.Clear = []string{"k"}, &rules.ClearOrUnless{Same: []string{"k"}} })
 		b := newBench(t, r)
 		saved := 2 * time.Hour
 		b.take(saved-time.Second, lineHit(r, 0, saved-time.Second, "before", "a"))

@@ -18,7 +18,7 @@ func stormBatch(r *rules.Rule, n int) []matcher.Hit {
 	line := `E1120 19:24:20.123456       1 controller.go:329] "Reconciler error" err="failed to get lease: connection refused" controller="machine" ` + strings.Repeat("x", 150)
 	hits := make([]matcher.Hit, n)
 	for i := range hits {
-		values := []string{labels["namespace"], labels["pod"], "", ""}[:len(r.Wants)]
+		values := []string{labels["namespace"], labels["pod"], "", ""}[:len(r.CapturedNames)]
 		for k := 2; k < len(values); k++ {
 			values[k] = fmt.Sprint("value-", i%10)
 		}
@@ -43,7 +43,7 @@ func BenchmarkStorm(b *testing.B) {
 	f := func(name string, change func(*rules.Rule)) {
 		b.Run(name, func(b *testing.B) {
 			r := rule(func(r *rules.Rule) {
-				r.By, r.Wants = []string{"namespace", "pod"}, []string{"namespace", "pod"}
+				r.By, r.CapturedNames = []string{"namespace", "pod"}, []string{"namespace", "pod"}
 				change(r)
 			})
 			bn := newBench(b, r)
@@ -70,17 +70,17 @@ func BenchmarkStorm(b *testing.B) {
 		})
 	}
 	f("line", func(*rules.Rule) {})
-	f("capture", func(r *rules.Rule) { r.Wants = append(r.Wants, "v") })
-	f("clear", func(r *rules.Rule) { r.Clear = &rules.Aside{Same: r.By[:1]} })
+	f("capture", func(r *rules.Rule) { r.CapturedNames = append(r.CapturedNames, "v") })
+	f("clear", func(r *rules.Rule) { r.Clear = &rules.ClearOrUnless{Same: r.By[:1]} })
 	f("count", func(r *rules.Rule) { r.Count, r.Within = 10, 10*time.Minute })
 	f("distinct", func(r *rules.Rule) {
-		r.Count, r.Within, r.Distinct, r.Wants = 5, 10*time.Minute, "v", append(r.Wants, "v")
+		r.Count, r.Within, r.Distinct, r.CapturedNames = 5, 10*time.Minute, "v", append(r.CapturedNames, "v")
 	})
 	f("sequence", func(r *rules.Rule) {
-		r.Sequence, r.Steps, r.Within, r.Wants = true, make([]rules.Step, 3), time.Minute, append(r.Wants, "v")
+		r.Sequence, r.Steps, r.Within, r.CapturedNames = true, make([]rules.Step, 3), time.Minute, append(r.CapturedNames, "v")
 	})
 	f("tail", func(r *rules.Rule) {
-		r.Sequence, r.Steps, r.Within, r.Wants = true, make([]rules.Step, 3), time.Hour, append(r.Wants, "v")
+		r.Sequence, r.Steps, r.Within, r.CapturedNames = true, make([]rules.Step, 3), time.Hour, append(r.CapturedNames, "v")
 	})
 	f("refused", func(r *rules.Rule) { r.Limit = 1 })
 	f("unreached", func(r *rules.Rule) { r.Count, r.Within = 200, 10*time.Microsecond })
@@ -93,7 +93,7 @@ func crowd(b *testing.B) *bench {
 		rs = append(rs, rule(func(r *rules.Rule) {
 			r.Alert, r.By, r.KeepFiringFor = fmt.Sprint("Rule", i), []string{"namespace", "pod"}, time.Hour
 			if i%2 == 0 {
-				r.Clear, r.Expire = &rules.Aside{Same: r.By}, time.Hour
+				r.Clear, r.Expire = &rules.ClearOrUnless{Same: r.By}, time.Hour
 			}
 			if i%4 == 0 {
 				r.For = 30 * time.Minute

@@ -14,7 +14,7 @@ import (
 func TestSuspend(t *testing.T) {
 	quiet := rule(func(r *rules.Rule) { r.Alert, r.KeepFiringFor = "Quiet", time.Minute })
 	waits := rule(func(r *rules.Rule) {
-		r.Alert, r.For, r.Clear = "Waits", 2*time.Minute, &rules.Aside{}
+		r.Alert, r.For, r.Clear = "Waits", 2*time.Minute, &rules.ClearOrUnless{}
 	})
 	other := rule(func(r *rules.Rule) { r.Alert, r.KeepFiringFor = "Other", time.Minute })
 	b := newBench(t, quiet, waits, other)

@@ -84,7 +84,7 @@ func (e *Engine) take(m *matcher.Hit, now int64) {
 		e.total.Late++
 	}
 	h := &e.batch.hit
-	h.t, h.id, h.values, h.wants = t, m.ID, e.clean(rs, m), m.Rule.Wants
+	h.t, h.id, h.values, h.wants = t, m.ID, e.clean(rs, m), m.Rule.CapturedNames
 	h.line, h.lent = text{s: m.Line, lent: true}, true
 	switch m.Part {
 	case matcher.PartClear:

@@ -62,7 +62,7 @@ func TestTimelineCounted(t *testing.T) {
 
 func TestTimelineOfDistinctAndSequence(t *testing.T) {
 	r := rule(func(r *rules.Rule) {
-		r.Count, r.Within, r.Distinct, r.Wants = 3, time.Minute, "pod", []string{"pod"}
+		r.Count, r.Within, r.Distinct, r.CapturedNames = 3, time.Minute, "pod", []string{"pod"}
 	})
 	b := newBench(t, r)
 	for i, pod := range []string{"a", "a", "b", "c"} {
@@ -83,7 +83,7 @@ func TestTimelineOfDistinctAndSequence(t *testing.T) {
 // A line that clears or mutes is told, also of what never fired.
 func TestTimelineClearedAndMuted(t *testing.T) {
 	r := rule(func(r *rules.Rule) {
-		r.For, r.Clear, r.Unless = 2*time.Minute, &rules.Aside{}, &rules.Aside{Within: time.Minute}
+		r.For, r.Clear, r.Unless = 2*time.Minute, &rules.ClearOrUnless{}, &rules.ClearOrUnless{Within: time.Minute}
 	})
 	b := newBench(t, r)
 	b.take(0, lineHit(r, 0, 0, "lost"))
@@ -118,7 +118,7 @@ func TestTimelineClearedAndMuted(t *testing.T) {
 }
 
 func TestTimelineHeld(t *testing.T) {
-	r := rule(func(r *rules.Rule) { r.For, r.Clear = 2*time.Minute, &rules.Aside{} })
+	r := rule(func(r *rules.Rule) { r.For, r.Clear = 2*time.Minute, &rules.ClearOrUnless{} })
 	b := newBench(t, r)
 	b.e.AddSource("other", rules.Lateness, nil)
 	b.e.AdvanceWatermark("other", at(0))
@@ -152,7 +152,7 @@ func TestTimelineHeld(t *testing.T) {
 
 // The first events and the newest are kept, whatever happens.
 func TestTimelineIsBounded(t *testing.T) {
-	r := rule(func(r *rules.Rule) { r.Clear, r.Expire = &rules.Aside{}, 1000*time.Hour })
+	r := rule(func(r *rules.Rule) { r.Clear, r.Expire = &rules.ClearOrUnless{}, 1000*time.Hour })
 	b := newBench(t, r)
 	b.advance(0)
 	b.take(0, lineHit(r, 0, 0, "lost"))
@@ -178,7 +178,9 @@ func TestTimelineIsBounded(t *testing.T) {
 }
 
 func TestTimelineOverRestartReloadAndOverflow(t *testing.T) {
-	r := rule(func(r *rules.Rule) { r.For, r.Clear, r.By, r.Limit = 2*time.Minute, &rules.Aside{}, []string{"pod"}, 1 })
+	r := rule(func(r *rules.Rule) {
+		r.For, r.Clear, r.By, r.Limit = 2*time.Minute, &rules.ClearOrUnless{}, []string{"pod"}, 1
+	})
 	b := newBench(t, r)
 	b.take(0, lineHit(r, 0, 0, "lost", "a"))
 	b.advance(3 * time.Minute)
@@ -219,7 +221,7 @@ func TestTimelineOverRestartReloadAndOverflow(t *testing.T) {
 
 // A rule that is given up is held by nobody's silence.
 func TestTimelineOfGivenUp(t *testing.T) {
-	r := rule(func(r *rules.Rule) { r.Clear = &rules.Aside{} })
+	r := rule(func(r *rules.Rule) { r.Clear = &rules.ClearOrUnless{} })
 	b := newBench(t, r)
 	b.take(0, lineHit(r, 0, 0, "lost"))
 	b.advance(time.Second)

@@ -165,7 +165,7 @@ func TestTruthIsTheSameOverOutages(t *testing.T) {
 			r.Distinct = "" // of each value the newest line alone is kept
 		}
 		if r.Clear == nil {
-			r.Clear, r.Expire = &rules.Aside{Same: []string{"k"}}, 10*time.Minute
+			r.Clear, r.Expire = &rules.ClearOrUnless{Same: []string{"k"}}, 10*time.Minute
 		}
 		r.Expire = 10 * time.Minute
 		r.For = time.Duration(rapid.IntRange(1, 20).Draw(t, "for")) * time.Second

@@ -119,11 +119,11 @@ func (b *Batch) target(x *Index, rec *record) target {
 	case r.Mode == rules.ModeOff:
 		return target{why: ReasonDisabled}
 	}
-	t := target{rule: r, values: make([]string, len(r.Wants)), other: r.Hash != ref.hash}
+	t := target{rule: r, values: make([]string, len(r.CapturedNames)), other: r.Hash != ref.hash}
 	switch {
 	case t.other && !r.From.Matches(b.labels[rec.labels], false):
 		return target{why: ReasonSelector}
-	case !x.set.Believes(r, b.labels[rec.labels]):
+	case !x.set.Trusts(r, b.labels[rec.labels]):
 		return target{why: ReasonOrigin}
 	case !hasPart(r, rec.part):
 		t.why = ReasonPart
@@ -133,7 +133,7 @@ func (b *Batch) target(x *Index, rec *record) target {
 	for i, name := range ref.wants {
 		at[name] = i
 	}
-	for i, name := range r.Wants {
+	for i, name := range r.CapturedNames {
 		k, sent := at[name]
 		if !sent {
 			t.why = ReasonWants

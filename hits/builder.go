@@ -106,15 +106,15 @@ func (b *Builder) recordOf(h *matcher.Hit) int {
 	k := binary.AppendUvarint(b.key[:0], uint64(rule))
 	k = binary.AppendUvarint(k, uint64(labels))
 	k = binary.AppendVarint(k, int64(h.Part))
-	limit := min(maxValue, maxHitValues/max(1, len(h.Rule.Wants)))
-	for i := range h.Rule.Wants {
+	limit := min(maxValue, maxHitValues/max(1, len(h.Rule.CapturedNames)))
+	for i := range h.Rule.CapturedNames {
 		k = appendString(k, value(h, i, limit))
 	}
 	b.key = k
 	if at, ok := b.recordAt[string(k)]; ok {
 		return at
 	}
-	r := &record{rule: rule, labels: labels, part: h.Part, values: make([]string, len(h.Rule.Wants))}
+	r := &record{rule: rule, labels: labels, part: h.Part, values: make([]string, len(h.Rule.CapturedNames))}
 	for i := range r.values {
 		r.values[i] = strings.Clone(value(h, i, limit))
 	}
@@ -139,7 +139,7 @@ func (b *Builder) ruleOf(r *rules.Rule) int {
 		b.ruleAt[r] = at
 		b.rules = append(b.rules, r)
 		b.size += len(r.Alert) + len(r.Hash) + 8
-		for _, name := range r.Wants {
+		for _, name := range r.CapturedNames {
 			b.size += len(name) + 2
 		}
 	}
@@ -207,8 +207,8 @@ func (b *Builder) encode(out []byte) []byte {
 	out = binary.AppendUvarint(out, uint64(len(b.rules)))
 	for _, r := range b.rules {
 		out = appendString(appendString(out, r.Alert), r.Hash)
-		out = binary.AppendUvarint(out, uint64(len(r.Wants)))
-		for _, name := range r.Wants {
+		out = binary.AppendUvarint(out, uint64(len(r.CapturedNames)))
+		for _, name := range r.CapturedNames {
 			out = appendString(out, name)
 		}
 	}

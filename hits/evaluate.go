@@ -68,7 +68,7 @@ func (b *Batch) Unknown(x *Index) (payload []byte, n int) {
 			continue
 		}
 		if made[rec.rule] == nil {
-			made[rec.rule] = &rules.Rule{Alert: ref.name, Hash: ref.hash, Wants: ref.wants, Count: math.MaxInt}
+			made[rec.rule] = &rules.Rule{Alert: ref.name, Hash: ref.hash, CapturedNames: ref.wants, Count: math.MaxInt}
 		}
 		if out.Full() {
 			break // the original batch was no larger

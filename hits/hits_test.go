@@ -23,7 +23,7 @@ var start = time.Date(2026, 1, 1, 0, 0, 0, 123456789, time.UTC)
 func demoRule(name string, wants ...string) *rules.Rule {
 	return &rules.Rule{
 		Alert: name, Hash: "1", Mode: rules.ModeOn, Count: 1, Steps: make([]rules.Step, 2),
-		Clear: &rules.Aside{}, Unless: &rules.Aside{}, Wants: wants,
+		Clear: &rules.ClearOrUnless{}, Unless: &rules.ClearOrUnless{}, CapturedNames: wants,
 	}
 }
 
@@ -72,7 +72,7 @@ func TestNothingIsLostOnTheWay(t *testing.T) {
 		in := make([]matcher.Hit, n)
 		for i := range in {
 			r := rapid.SampledFrom(rs).Draw(t, "rule")
-			values := make([]string, len(r.Wants))
+			values := make([]string, len(r.CapturedNames))
 			for k := range values {
 				values[k] = rapid.SampledFrom([]string{"", "x", "y\xff", strings.Repeat("z", 300)}).Draw(t, "value")
 			}
@@ -194,14 +194,14 @@ func TestOtherVersionsOfARule(t *testing.T) {
 	require.Equal(t, []string{"of v", "of k"}, got[0].Values)
 	got = f(func(r *rules.Rule) { r.Hash = "old" }, Outcome{Taken: 3})
 	require.Equal(t, []string{"of v", "of k"}, got[0].Values)
-	f(func(r *rules.Rule) { r.Wants = nil }, Outcome{Taken: 3, Other: 3})
+	f(func(r *rules.Rule) { r.CapturedNames = nil }, Outcome{Taken: 3, Other: 3})
 
 	dropped := func(why Reason, n int) Outcome { return Outcome{Dropped: map[Reason]int{why: n}} }
 	f(func(r *rules.Rule) { r.Alert = "B" }, dropped(ReasonUnknown, 3))
 	f(func(r *rules.Rule) { r.Mode = rules.ModeOff }, dropped(ReasonDisabled, 3))
 	f(func(r *rules.Rule) { r.From, _ = rules.ParseSelector(`{pod="p1"}`) }, dropped(ReasonSelector, 3))
 	one := func(why Reason) Outcome { return Outcome{Taken: 2, Other: 2, Dropped: map[Reason]int{why: 1}} }
-	f(func(r *rules.Rule) { r.Wants = []string{"k", "new"} }, one(ReasonWants))
+	f(func(r *rules.Rule) { r.CapturedNames = []string{"k", "new"} }, one(ReasonWants))
 	f(func(r *rules.Rule) { r.Steps = r.Steps[:1] }, one(ReasonPart))
 	f(func(r *rules.Rule) { r.Steps, r.Hash = r.Steps[:1], "old" }, dropped(ReasonPart, 3))
 }

@@ -27,7 +27,7 @@ func selector(t testing.TB, from string) rules.Selector {
 // ruleOf returns a rule of one step.
 func ruleOf(t testing.TB, name string, m rules.Matcher, wants ...string) *rules.Rule {
 	t.Helper()
-	return &rules.Rule{Alert: name, From: selector(t, `{container="manager"}`), Mode: rules.ModeOn, Steps: []rules.Step{{Matcher: m}}, Wants: wants}
+	return &rules.Rule{Alert: name, From: selector(t, `{container="manager"}`), Mode: rules.ModeOn, Steps: []rules.Step{{Matcher: m}}, CapturedNames: wants}
 }
 
 func anchored(expr string) *regexp.Regexp { return regexp.MustCompile(`^(?:` + expr + `)$`) }
@@ -98,12 +98,12 @@ func drawRule(t *rapid.T, sel rules.Selector, i int) *rules.Rule {
 		r.Steps = append(r.Steps, rules.Step{Matcher: drawMatcher(t, 2)})
 	}
 	if rapid.IntRange(0, 3).Draw(t, "clear") == 0 {
-		r.Clear = &rules.Aside{Matcher: drawMatcher(t, 1)}
+		r.Clear = &rules.ClearOrUnless{Matcher: drawMatcher(t, 1)}
 	}
 	if rapid.IntRange(0, 3).Draw(t, "unless") == 0 {
-		r.Unless = &rules.Aside{Matcher: drawMatcher(t, 1)}
+		r.Unless = &rules.ClearOrUnless{Matcher: drawMatcher(t, 1)}
 	}
-	r.Wants = rapid.SampledFrom([][]string{nil, {"a"}, {"a", "b", "pod"}, {"msg", "Cluster", "a.b", "empty", "b"}}).Draw(t, "wants")
+	r.CapturedNames = rapid.SampledFrom([][]string{nil, {"a"}, {"a", "b", "pod"}, {"msg", "Cluster", "a.b", "empty", "b"}}).Draw(t, "wants")
 	return r
 }
 

@@ -118,7 +118,7 @@ func (x *explainer) part(role Part, m *rules.Matcher) PartExplanation {
 	if p.Conditions, p.Held = x.conditions(m, captures); !p.Held {
 		return p
 	}
-	for _, name := range x.rule.Wants {
+	for _, name := range x.rule.CapturedNames {
 		v := NamedValue{Name: name, Value: captures[name], From: "capture"}
 		if v.Value == "" {
 			v.Value, v.From = x.labels[name], "label"

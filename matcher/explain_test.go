@@ -20,7 +20,7 @@ func TestExplain(t *testing.T) {
 		Not:      &rules.Matcher{Contains: []string{"expected"}},
 	}, "capi_cluster", "pod", "controller", "gone")
 	r.From = selector(t, `{container="manager", namespace="capi-system", pod!~"x.*"}`)
-	r.Clear = &rules.Aside{Matcher: rules.Matcher{Contains: []string{"failed to"}, Fields: []rules.Field{{Name: "cluster", Value: "a"}, {Name: "controller", Value: "machine"}}}}
+	r.Clear = &rules.ClearOrUnless{Matcher: rules.Matcher{Contains: []string{"failed to"}, Fields: []rules.Field{{Name: "cluster", Value: "a"}, {Name: "controller", Value: "machine"}}}}
 	line := `2025-11-20T10:00:00Z stderr F E1120 1 x.go:1] "Failed to aggregate MachineSet's ScalingUp conditions" controller="cluster" Cluster="default/c1"` + "\r\n"
 	got := Explain(r, Labels{"container": "manager", "pod": "p-0"}, []byte(line)).String()
 	require.Equal(t, strings.TrimLeft(`

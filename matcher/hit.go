@@ -50,7 +50,7 @@ type Hit struct {
 	// LineNumber counts physical lines of the stream from 1; of a line that was
 	// joined it is the number of the first part.
 	LineNumber int64
-	// Values belong to Rule.Wants, one by one: captures, then stream labels,
+	// Values belong to Rule.CapturedNames, one by one: captures, then stream labels,
 	// then fields of the line. "" means that there is none.
 	Values []string
 	Labels Labels

@@ -40,7 +40,7 @@ func (r *run) hit(pt *part, l *line) {
 // values returns what the rule wants of a line that one of its parts matches.
 // They are copies: a short value must not keep a long line.
 func (r *run) values(pt *part, l *line) []string {
-	wants := pt.rule.Wants
+	wants := pt.rule.CapturedNames
 	if len(wants) == 0 {
 		return nil
 	}

@@ -79,7 +79,7 @@ func (m *meter) add(took, most time.Duration, weight int64, length int) {
 // most is the longest that one try of a rule can take for a line of so many
 // bytes: what its expressions may take, and generously the rest.
 func most(r *rules.Rule, length int) time.Duration {
-	return 50*time.Microsecond + time.Duration(length)*(100*time.Nanosecond+r.WorstLine/MaxLine)
+	return 50*time.Microsecond + time.Duration(length)*(100*time.Nanosecond+r.MaxLineTime/MaxLine)
 }
 
 // Cost is what the evaluation of one rule took.

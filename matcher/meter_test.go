@@ -16,7 +16,7 @@ import (
 func TestPanic(t *testing.T) {
 	m := rules.Matcher{Contains: []string{"lost"}}
 	broken, whole := ruleOf(t, "Broken", m), ruleOf(t, "Whole", m)
-	broken.Clear = &rules.Aside{Matcher: rules.Matcher{Contains: []string{"back"}}}
+	broken.Clear = &rules.ClearOrUnless{Matcher: rules.Matcher{Contains: []string{"back"}}}
 	p := compile(t, broken, whole)
 	require.Equal(t, Part(0), p.parts[1].role)
 	p.parts[1].cond, p.parts[1].decided = nil, false
@@ -84,7 +84,7 @@ func (w *fakeWatch) read() time.Duration {
 // TestCosts compares what is estimated with what the tries took.
 func TestCosts(t *testing.T) {
 	r := ruleOf(t, "A", rules.Matcher{Contains: []string{"lost"}})
-	r.WorstLine = 100 * time.Millisecond
+	r.MaxLineTime = 100 * time.Millisecond
 	f := func(line string, lines int, took, want time.Duration, mostLooks float64) {
 		t.Helper()
 		w := &fakeWatch{took: took}

@@ -55,7 +55,7 @@ type part struct {
 func Compile(set *rules.Set) (*Program, error) { return compileFor(set, ordinary()) }
 
 // CompileOpen does the same, but every rule reads every namespace. The caller asks
-// Set.Believes of each hit.
+// Set.Trusts of each hit.
 func CompileOpen(set *rules.Set) (*Program, error) {
 	open := *set
 	open.Namespaces = nil
@@ -123,7 +123,7 @@ func compileRule(r *rules.Rule, sample *sample) (parts []*part, err error) {
 		return nil, fmt.Errorf("compile rule %s: it has neither match nor sequence", r.Alert)
 	}
 	add := func(role Part, m *rules.Matcher) error {
-		cc := condCompiler{wants: r.Wants}
+		cc := condCompiler{wants: r.CapturedNames}
 		c, err := cc.compile(m)
 		if err != nil {
 			return fmt.Errorf("compile rule %s, %s: %w", r.Alert, role.Name(r), err)

@@ -190,7 +190,7 @@ func (r *reference) logical(l refLine) {
 				return
 			}
 			var values []string
-			for _, name := range rule.Wants {
+			for _, name := range rule.CapturedNames {
 				v := caps[name]
 				if v == "" {
 					v = r.labels[name]

@@ -203,8 +203,8 @@ func TestHit(t *testing.T) {
 	r := &rules.Rule{
 		Alert: "R", From: selector(t, `{container="manager"}`), Sequence: true,
 		Steps:  []rules.Step{{Matcher: m}, {Matcher: rules.Matcher{Contains: []string{"nothing"}}}, {Matcher: m}},
-		Clear:  &rules.Aside{Matcher: m},
-		Unless: &rules.Aside{Matcher: m},
+		Clear:  &rules.ClearOrUnless{Matcher: m},
+		Unless: &rules.ClearOrUnless{Matcher: m},
 	}
 	off := ruleOf(t, "Off", m)
 	off.Mode = rules.ModeOff

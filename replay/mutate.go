@@ -58,8 +58,8 @@ func mutants(r *rules.Rule) []mutant {
 			})
 		}
 	}
-	m.aside("clear", r.Clear, func(x *rules.Rule, a *rules.Aside) { x.Clear = a })
-	m.aside("unless", r.Unless, func(x *rules.Rule, a *rules.Aside) { x.Unless = a })
+	m.aside("clear", r.Clear, func(x *rules.Rule, a *rules.ClearOrUnless) { x.Clear = a })
+	m.aside("unless", r.Unless, func(x *rules.Rule, a *rules.ClearOrUnless) { x.Unless = a })
 	m.scalars()
 	return m.out
 }
@@ -111,9 +111,9 @@ func withoutBy(x *rules.Rule, i int) {
 	name := x.By[i]
 	x.By = slices.Delete(slices.Clone(x.By), i, i+1)
 	// The values of the key come first: keep the name as a further one.
-	wants := slices.DeleteFunc(slices.Clone(x.Wants), func(w string) bool { return w == name })
-	x.Wants = append(wants, name)
-	for _, a := range []**rules.Aside{&x.Clear, &x.Unless} {
+	wants := slices.DeleteFunc(slices.Clone(x.CapturedNames), func(w string) bool { return w == name })
+	x.CapturedNames = append(wants, name)
+	for _, a := range []**rules.ClearOrUnless{&x.Clear, &x.Unless} {
 		if *a != nil {
 			c := **a
 			c.Same = slices.DeleteFunc(slices.Clone(c.Same), func(s string) bool { return s == name })
@@ -123,7 +123,7 @@ func withoutBy(x *rules.Rule, i int) {
 }
 
 // aside removes or loosens a clear or unless matcher.
-func (m *mutator) aside(name string, a *rules.Aside, set func(*rules.Rule, *rules.Aside)) {
+func (m *mutator) aside(name string, a *rules.ClearOrUnless, set func(*rules.Rule, *rules.ClearOrUnless)) {
 	if a == nil {
 		return
 	}

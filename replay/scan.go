@@ -220,7 +220,7 @@ func (sc *scanner) wait() {
 }
 
 func (sc *scanner) take(file string, h matcher.Hit) {
-	if !sc.session.set.Believes(h.Rule, h.Labels) {
+	if !sc.session.set.Trusts(h.Rule, h.Labels) {
 		if sc.report.Ignored == nil {
 			sc.report.Ignored = map[Ignored]int64{}
 		}

@@ -97,7 +97,7 @@ func TestBuild(t *testing.T) {
 	require.Len(t, r.Steps, 2)
 	require.Equal(t, []string{"group"}, r.Steps[1].Differs)
 	require.Equal(t, 5*time.Minute, r.Unless.Within)
-	require.Equal(t, []string{"namespace", "group", "group_1", "size"}, r.Wants)
+	require.Equal(t, []string{"namespace", "group", "group_1", "size"}, r.CapturedNames)
 	require.Nil(t, set.Rule("nobody"))
 }
 

@@ -147,8 +147,8 @@ func exprWidth(re *regexp.Regexp, name string) width {
 	return groupWidth(parsed, name)
 }
 
-// wants lists the names whose values a hit carries; see Rule.Wants.
-func wants(r *Rule) []string {
+// capturedNames lists the names whose values a hit carries; see Rule.CapturedNames.
+func capturedNames(r *Rule) []string {
 	out := slices.Clone(r.By)
 	add := func(names ...string) {
 		for _, n := range names {

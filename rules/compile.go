@@ -46,11 +46,11 @@ func compile(f form) (*Rule, Problems) {
 	c.compileTexts()
 	c.compileTests()
 	c.lint()
-	c.rule.Wants = wants(c.rule)
+	c.rule.CapturedNames = capturedNames(c.rule)
 	c.rule.Source = f.source()
 	c.rule.Hash = semanticHash(c.rule)
-	c.keepApart(c.rule.Clear)
-	c.keepApart(c.rule.Unless)
+	c.addNamespace(c.rule.Clear)
+	c.addNamespace(c.rule.Unless)
 	return c.rule, tidy(c.problems)
 }
 
@@ -159,19 +159,19 @@ func (c *compiler) compileTrigger() {
 	}
 }
 
-func (c *compiler) compileClear() *Aside {
+func (c *compiler) compileClear() *ClearOrUnless {
 	if c.Clear == nil {
 		return nil
 	}
-	return &Aside{
+	return &ClearOrUnless{
 		Matcher: c.matcher(&c.Clear.Parts, &c.Clear.Keys, "`clear`"),
 		Same:    c.same(c.Clear.Same, &c.Clear.Keys),
 	}
 }
 
 // compileUnless compiles unless and merges what overrides add to it.
-func (c *compiler) compileUnless() *Aside {
-	var out *Aside
+func (c *compiler) compileUnless() *ClearOrUnless {
+	var out *ClearOrUnless
 	all := c.added
 	if c.Unless != nil {
 		all = append([]*UnlessSyntax{c.Unless}, all...)
@@ -181,7 +181,7 @@ func (c *compiler) compileUnless() *Aside {
 		if i > 0 || c.Unless == nil {
 			name = "`add_unless`"
 		}
-		a := &Aside{
+		a := &ClearOrUnless{
 			Matcher: c.matcher(&u.Parts, &u.Keys, name),
 			Same:    c.same(u.Same, &u.Keys),
 			Within:  u.Within,
@@ -193,7 +193,7 @@ func (c *compiler) compileUnless() *Aside {
 }
 
 // merge makes one condition of two: a line that satisfies either mutes.
-func (c *compiler) merge(a, b *Aside, u *UnlessSyntax) *Aside {
+func (c *compiler) merge(a, b *ClearOrUnless, u *UnlessSyntax) *ClearOrUnless {
 	if a == nil {
 		return b
 	}
@@ -206,7 +206,7 @@ func (c *compiler) merge(a, b *Aside, u *UnlessSyntax) *Aside {
 		c.warnAt(u.Keys.At, "add-unless", fmt.Sprintf("rule %s has an `unless` already, within %s: from now on both mute for %s",
 			c.Alert, duration(a.Within), duration(max(a.Within, b.Within))), "use within: "+duration(a.Within))
 	}
-	return &Aside{Matcher: Matcher{Any: []Matcher{a.Matcher, b.Matcher}}, Same: a.Same, Within: max(a.Within, b.Within)}
+	return &ClearOrUnless{Matcher: Matcher{Any: []Matcher{a.Matcher, b.Matcher}}, Same: a.Same, Within: max(a.Within, b.Within)}
 }
 
 func (c *compiler) checkUnlessWithin(u *UnlessSyntax, name string) {

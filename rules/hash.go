@@ -18,26 +18,26 @@ func semanticHash(r *Rule) string {
 	body := hashedRule{
 		Alert: r.Alert, From: r.From.String(), Steps: steps, Sequence: r.Sequence,
 		Count: r.Count, Within: r.Within, Distinct: r.Distinct, By: r.By,
-		Clear: hashAside(r.Clear), Unless: hashAside(r.Unless),
+		Clear: hashCondition(r.Clear), Unless: hashCondition(r.Unless),
 		For: r.For, KeepFiringFor: r.KeepFiringFor, Expire: r.Expire, Limit: r.Limit, Mode: r.Mode,
 	}
 	return body.sum()
 }
 
-// Finds hashes what decides which lines the rule finds and which values it takes
+// MatchHash hashes what decides which lines the rule finds and which values it takes
 // from them, and nothing that is concluded from them. "" is the hash of a rule
 // that is off.
-func (r *Rule) Finds() string {
+func (r *Rule) MatchHash() string {
 	if r.Mode == ModeOff {
 		return ""
 	}
-	body := hashedRule{Alert: r.Alert, From: r.From.String(), By: r.Wants}
+	body := hashedRule{Alert: r.Alert, From: r.From.String(), By: r.CapturedNames}
 	for _, s := range r.Steps {
 		body.Steps = append(body.Steps, hashedStep{Matcher: hashMatcher(&s.Matcher)})
 	}
-	for at, aside := range map[**hashedAside]*Aside{&body.Clear: r.Clear, &body.Unless: r.Unless} {
-		if aside != nil {
-			*at = &hashedAside{Matcher: hashMatcher(&aside.Matcher)}
+	for at, condition := range map[**hashedCondition]*ClearOrUnless{&body.Clear: r.Clear, &body.Unless: r.Unless} {
+		if condition != nil {
+			*at = &hashedCondition{Matcher: hashMatcher(&condition.Matcher)}
 		}
 	}
 	return body.sum()
@@ -62,7 +62,7 @@ type hashedRule struct {
 	Within                     time.Duration
 	Distinct                   string
 	By                         []string `json:",omitempty"`
-	Clear, Unless              *hashedAside
+	Clear, Unless              *hashedCondition
 	For, KeepFiringFor, Expire time.Duration
 	Limit                      int
 	Mode                       Mode
@@ -73,7 +73,7 @@ type hashedStep struct {
 	Differs []string `json:",omitempty"`
 }
 
-type hashedAside struct {
+type hashedCondition struct {
 	Matcher *hashedMatcher
 	Same    []string `json:",omitempty"`
 	Within  time.Duration
@@ -87,11 +87,11 @@ type hashedMatcher struct {
 	Not      *hashedMatcher   `json:",omitempty"`
 }
 
-func hashAside(a *Aside) *hashedAside {
+func hashCondition(a *ClearOrUnless) *hashedCondition {
 	if a == nil {
 		return nil
 	}
-	return &hashedAside{Matcher: hashMatcher(&a.Matcher), Same: a.Same, Within: a.Within}
+	return &hashedCondition{Matcher: hashMatcher(&a.Matcher), Same: a.Same, Within: a.Within}
 }
 
 func hashMatcher(m *Matcher) *hashedMatcher {

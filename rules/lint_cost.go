@@ -45,8 +45,8 @@ func (c *compiler) lintCost() {
 		}
 	}
 	c.eachMatcher(visit)
-	c.rule.WorstLine = lineCost(all)
-	cost, fix := c.rule.WorstLine, "use smaller repetitions and classes, or make two rules of it"
+	c.rule.MaxLineTime = lineCost(all)
+	cost, fix := c.rule.MaxLineTime, "use smaller repetitions and classes, or make two rules of it"
 	if every := programCost(total); every > maxLineCost {
 		cost, fix = every, fmt.Sprintf("add a fixed text of %d bytes or more with `contains`, or use smaller repetitions and classes", minLiteral)
 	}

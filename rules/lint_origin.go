@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// keepApart has a clear or unless line of a rule that believes everybody share
+// addNamespace has a clear or unless line of a rule that believes everybody share
 // the namespace of the failure: nobody ends what another namespace reports. It
 // applies where the rule states its origin, and comes after the semantic hash, so
 // that a rule which is given an origin keeps what it has open.
-func (c *compiler) keepApart(a *Aside) {
+func (c *compiler) addNamespace(a *ClearOrUnless) {
 	if a == nil || c.RuleSyntax.Origin != OriginAny || !contains(c.rule.By, "namespace") || contains(a.Same, "namespace") {
 		return
 	}
-	a.Same, a.Apart = append(slices.Clone(a.Same), "namespace"), true
+	a.Same, a.NamespaceAdded = append(slices.Clone(a.Same), "namespace"), true
 }
 
 // lintOrigin checks whose lines the rule believes.

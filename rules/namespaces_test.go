@@ -98,11 +98,11 @@ func TestSetBelieves(t *testing.T) {
 	set := &Set{Namespaces: n}
 	infra, free := &Rule{Infrastructure: true}, &Rule{}
 	tenant, system := map[string]string{"namespace": "team-a"}, map[string]string{"namespace": "kube-system"}
-	require.False(t, set.Believes(infra, tenant))
-	require.True(t, set.Believes(infra, system))
-	require.True(t, set.Believes(infra, nil), "a log of a node")
-	require.True(t, set.Believes(free, tenant))
-	require.True(t, (&Set{}).Believes(infra, tenant), "no list")
+	require.False(t, set.Trusts(infra, tenant))
+	require.True(t, set.Trusts(infra, system))
+	require.True(t, set.Trusts(infra, nil), "a log of a node")
+	require.True(t, set.Trusts(free, tenant))
+	require.True(t, (&Set{}).Trusts(infra, tenant), "no list")
 }
 
 // Every shipped rule says whose lines it believes. Where one that believes
@@ -122,7 +122,7 @@ func TestShippedOrigins(t *testing.T) {
 		if r.Infrastructure {
 			continue
 		}
-		for _, a := range []*Aside{r.Clear, r.Unless} {
+		for _, a := range []*ClearOrUnless{r.Clear, r.Unless} {
 			if a != nil {
 				require.Contains(t, a.Same, "namespace", r.Alert)
 			}

@@ -85,8 +85,8 @@ type Rule struct {
 	Distinct string        // "" : lines are counted
 	By       []string
 
-	Clear  *Aside // nil: the rule has none
-	Unless *Aside // nil: the rule has none
+	Clear  *ClearOrUnless // nil: the rule has none
+	Unless *ClearOrUnless // nil: the rule has none
 
 	For           time.Duration
 	KeepFiringFor time.Duration // quiet time that resolves; without Clear
@@ -101,11 +101,11 @@ type Rule struct {
 	Remediation Remediation
 	Tests       []Test
 
-	// Wants lists the names whose values a hit carries, each once: first By in
+	// CapturedNames lists the names whose values a hit carries, each once: first By in
 	// its order, then Distinct, the names of `differs`, those that templates
 	// take from `$vars`, and "image" if the remediation says what it affects.
 	// In a sequence a template's name_2 is listed as name_2 and as name.
-	Wants []string
+	CapturedNames []string
 
 	// Hash is the semantic hash: of everything but severity, annotations,
 	// remediation, labels and tests. A rule whose hash is unchanged keeps its
@@ -122,10 +122,10 @@ type Rule struct {
 	// Disabled is the reason that an override gave for ModeOff, or "".
 	Disabled string
 
-	// WorstLine is the most that the expressions of all matchers may take for
+	// MaxLineTime is the most that the expressions of all matchers may take for
 	// one line of 16 KiB, whatever it holds. A rule with more than 100 ms is
 	// not loaded.
-	WorstLine time.Duration
+	MaxLineTime time.Duration
 }
 
 // LineOrigin is the effective value of the key `origin`.
@@ -152,16 +152,16 @@ type Step struct {
 	Differs []string
 }
 
-// Aside is a matcher beside the trigger: `clear` or `unless`.
-type Aside struct {
+// ClearOrUnless is a matcher beside the trigger: `clear` or `unless`.
+type ClearOrUnless struct {
 	Matcher Matcher
 	// Same is the subset of By whose values the line must share; all of By
 	// where the rule does not state it.
 	Same []string
-	// Apart says that Same has `namespace` because of the origin of the rule. A
+	// NamespaceAdded says that Same has `namespace` because of the origin of the rule. A
 	// line whose stream has none then shares it with others that have none.
-	Apart  bool
-	Within time.Duration // of `unless`; 0 for `clear`
+	NamespaceAdded bool
+	Within         time.Duration // of `unless`; 0 for `clear`
 }
 
 // Matcher is a condition on one line. All of its parts must hold.
@@ -273,13 +273,13 @@ type Set struct {
 // Reads reports whether a rule of the set reads a stream with these labels. An
 // absent label satisfies every condition if lenient is set.
 func (s *Set) Reads(r *Rule, labels map[string]string, lenient bool) bool {
-	return s.Believes(r, labels) && r.From.Matches(labels, lenient)
+	return s.Trusts(r, labels) && r.From.Matches(labels, lenient)
 }
 
-// Believes reports whether the origin of a stream is one that the rule believes:
+// Trusts reports whether the origin of a stream is one that the rule believes:
 // any rule believes a stream without a namespace, which is a log of a node or a
 // file that the operator named.
-func (s *Set) Believes(r *Rule, labels map[string]string) bool {
+func (s *Set) Trusts(r *Rule, labels map[string]string) bool {
 	namespace := labels["namespace"]
 	return !r.Infrastructure || namespace == "" || s.Namespaces.Has(namespace)
 }

@@ -35,7 +35,7 @@ type reporter struct {
 }
 
 // Report replaces what the aggregator is notified of: the alerts that the agent
-// has open about itself, and the digests of the rules in force (rules.Rule.Finds
+// has open about itself, and the digests of the rules in force (rules.Rule.MatchHash
 // by name). A condition that is counted and over before the aggregator had it is
 // reported once.
 func (s *Sink) Report(open []hits.Condition, rules map[string]string) {

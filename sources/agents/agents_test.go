@@ -41,7 +41,7 @@ type pipe struct {
 }
 
 func newPipe() *pipe {
-	r := &rules.Rule{Alert: "A", Hash: "1", Mode: rules.ModeOn, Count: 1, Steps: make([]rules.Step, 1), Wants: []string{"pod"}}
+	r := &rules.Rule{Alert: "A", Hash: "1", Mode: rules.ModeOn, Count: 1, Steps: make([]rules.Step, 1), CapturedNames: []string{"pod"}}
 	return &pipe{set: &rules.Set{Rules: []*rules.Rule{r}}, proved: map[string]time.Time{}}
 }
 

@@ -57,7 +57,7 @@ func (s *Source) use(set *rules.Set) {
 		f.set, f.at, f.finds = set, s.cfg.Clock(), make(map[string]string, len(set.Rules))
 		for _, r := range set.Rules {
 			if r.Mode != rules.ModeOff {
-				f.finds[r.Alert] = r.Finds()
+				f.finds[r.Alert] = r.MatchHash()
 			}
 		}
 		var text strings.Builder

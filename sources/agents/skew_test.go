@@ -23,7 +23,7 @@ func (b *bench) two() *rules.Set {
 func TestRulesOfNodesAreCompared(t *testing.T) {
 	b := newBench(t, Config{})
 	b.p.set = b.two()
-	a := b.p.set.Rules[0].Finds()
+	a := b.p.set.Rules[0].MatchHash()
 	for _, node := range []string{"n1", "n2", "n3"} {
 		b.say(hits.Message{Node: node, First: 1})
 	}
@@ -31,7 +31,7 @@ func TestRulesOfNodesAreCompared(t *testing.T) {
 		_, answer := b.tell(hits.Report{Node: node, Instance: "i1", Rules: digests})
 		return answer
 	}
-	both := map[string]string{"A": a, "B": b.p.set.Rules[1].Finds()}
+	both := map[string]string{"A": a, "B": b.p.set.Rules[1].MatchHash()}
 	require.Empty(t, tell("n1", both).Behind)
 	require.Empty(t, tell("n3", nil).Behind, "an older agent does not say")
 	answer := tell("n2", map[string]string{"A": "ff"})

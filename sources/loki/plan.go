@@ -58,7 +58,7 @@ func (p planner) make(set *rules.Set, most int, filter bool) plan {
 		for _, m := range r.From.Matchers() {
 			out.wanted[m.Name] = true
 		}
-		for _, name := range r.Wants {
+		for _, name := range r.CapturedNames {
 			out.wanted[name] = true
 		}
 		t, ok := textsOf(r)

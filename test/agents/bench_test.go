@@ -55,7 +55,7 @@ func newCluster(b *testing.B, nodes, n int) *cluster {
 	for i := range n {
 		set.Rules = append(set.Rules, &rules.Rule{
 			Alert: fmt.Sprintf("Rule%d", i), Severity: rules.SeverityWarning, Mode: rules.ModeOn, Count: 5, Within: 10 * time.Minute, Limit: 100,
-			Steps: make([]rules.Step, 1), KeepFiringFor: rules.DefaultKeepFiringFor, Hash: "1", By: []string{"pod"}, Wants: []string{"pod", "lease"},
+			Steps: make([]rules.Step, 1), KeepFiringFor: rules.DefaultKeepFiringFor, Hash: "1", By: []string{"pod"}, CapturedNames: []string{"pod", "lease"},
 		})
 	}
 	p := &plain{set: set, engine: newEngine(set)}
@@ -141,7 +141,7 @@ func BenchmarkEvaluate(b *testing.B) {
 
 // BenchmarkFold is what an agent pays for a hit.
 func BenchmarkFold(b *testing.B) {
-	r := &rules.Rule{Alert: "A", Hash: "1", Count: 1, Wants: []string{"pod", "lease"}}
+	r := &rules.Rule{Alert: "A", Hash: "1", Count: 1, CapturedNames: []string{"pod", "lease"}}
 	h := matcher.Hit{Rule: r, Time: time.Now(), Values: []string{"pod-1", "lease"}, Labels: matcher.Labels{"pod": "pod-1"}, Line: "error retrieving resource lock"}
 	var batch hits.Builder
 	size := 0

@@ -75,7 +75,7 @@ func anyRule(t *rapid.T, name string) *rules.Rule {
 	}
 	r := &rules.Rule{
 		Alert: name, Severity: rules.SeverityWarning, Mode: rules.ModeOn, Count: 1, Limit: rapid.IntRange(1, 3).Draw(t, "limit"),
-		Steps: make([]rules.Step, 1), KeepFiringFor: rules.DefaultKeepFiringFor, Hash: "1", By: []string{"k"}, Wants: []string{"k", "v"},
+		Steps: make([]rules.Step, 1), KeepFiringFor: rules.DefaultKeepFiringFor, Hash: "1", By: []string{"k"}, CapturedNames: []string{"k", "v"},
 	}
 	switch rapid.IntRange(0, 3).Draw(t, "kind") {
 	case 1:
@@ -89,12 +89,12 @@ func anyRule(t *rapid.T, name string) *rules.Rule {
 		r.For = seconds("for", 1, 10)
 	}
 	if rapid.Bool().Draw(t, "has clear") {
-		r.Clear, r.Expire = &rules.Aside{Same: []string{"k"}}, seconds("expire", 11, 40)
+		r.Clear, r.Expire = &rules.ClearOrUnless{Same: []string{"k"}}, seconds("expire", 11, 40)
 	} else {
 		r.KeepFiringFor = seconds("keep", 5, 30)
 	}
 	if rapid.Bool().Draw(t, "has unless") {
-		r.Unless = &rules.Aside{Same: []string{"k"}, Within: seconds("unless", 1, 10)}
+		r.Unless = &rules.ClearOrUnless{Same: []string{"k"}, Within: seconds("unless", 1, 10)}
 	}
 	return r
 }

@@ -54,7 +54,7 @@ func episodeOf(t *testing.T, r *rules.Rule, line string, get capture) episodes.E
 		if r.Sequence {
 			h.Part = matcher.Part(i)
 		}
-		for _, name := range r.Wants {
+		for _, name := range r.CapturedNames {
 			h.Values = append(h.Values, get(name, i))
 			h.Line += " " + get(name, i)
 		}

@@ -56,7 +56,7 @@ func per(r *rules.Rule) string {
 }
 
 // shared says what a line beside the trigger has in common with it.
-func shared(r *rules.Rule, a *rules.Aside) string {
+func shared(r *rules.Rule, a *rules.ClearOrUnless) string {
 	if len(a.Same) == 0 || slices.Equal(a.Same, r.By) {
 		return ""
 	}
