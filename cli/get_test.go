@@ -69,7 +69,7 @@ func TestExplainEpisode(t *testing.T) {
 		"skipped":2,"events":[
 		{"at":"2026-01-01T10:00:00Z","kind":"counted","text":"4 of 5 counted"},
 		{"at":"2026-01-01T10:00:01Z","kind":"opened","text":"the condition became true","line":"leader\u001b[31melection lost"},
-		{"kind":"held","text":"held: source kubelet proves nothing, so silence means nothing"}]}}`})
+		{"kind":"held","text":"on hold: no progress from source kubelet"}]}}`})
 	out, errs, code := asked(nil, "explain", "--episode", "0000000000000abc", "--url", url)
 	require.Zero(t, code, errs)
 	require.Equal(t, strings.Join([]string{
@@ -77,7 +77,7 @@ func TestExplainEpisode(t *testing.T) {
 		"2026-01-01T10:00:00Z  4 of 5 counted",
 		"2026-01-01T10:00:01Z  the condition became true",
 		"                        leaderelection lost",
-		"now                   held: source kubelet proves nothing, so silence means nothing",
+		"now                   on hold: no progress from source kubelet",
 		"                      2 events between the first and the newest are not kept", "",
 	}, "\n"), out)
 	_, errs, code = asked(nil, "explain", "--episode", "0000000000000def", "--url", url)

@@ -253,11 +253,11 @@ func requireTimeline(t *testing.T, s *ship) {
 		kinds[ev.Kind] = ev.Text + "|" + ev.Line
 	}
 	require.Equal(t, "the condition became true|text of a, password=<redacted>", kinds["opened"])
-	require.Equal(t, "ended: a line says that it recovered|recovered", kinds["ended"])
+	require.Equal(t, "ended: a log line reports the recovery|recovered", kinds["ended"])
 	require.Contains(t, kinds, "restored")
 	code, page := s.get(path)
 	require.Equal(t, http.StatusOK, code)
-	require.Contains(t, page, "a line says that it recovered")
+	require.Contains(t, page, "a log line reports the recovery")
 }
 
 // What was written while the daemon was away is read when it is back.

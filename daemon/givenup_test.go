@@ -32,7 +32,7 @@ func TestDaemonGivesUpRule(t *testing.T) {
 	require.True(t, givenUp())
 	s.eventually(func() bool { return len(s.am.firing(alertRuleGivenUp)) == 1 }, "it is told")
 	_, body := s.get("/rules/A")
-	require.Contains(t, body, "not evaluated any more: it took more of a CPU")
+	require.Contains(t, body, "no longer evaluated: it took more of a CPU")
 	_, body = s.get("/metrics")
 	require.Contains(t, body, `crowsnest_rule_held{rule="A"} 1`, "nothing is concluded from silence")
 	require.Contains(t, body, `crowsnest_rule_held{rule="B"} 0`)

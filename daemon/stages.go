@@ -243,12 +243,12 @@ func (d *Daemon) upstreamAway(now time.Time, st upstream.Stats) (episodes.Episod
 // nothing: a restart would not help.
 func (d *Daemon) waitsForUpstream() bool { return d.pipe.up != nil && d.pipe.up.Stats().Blocked }
 
-// partsView is what the pages show of the parts of a source.
-func partsView(s sources.Status) []web.Part {
-	out := make([]web.Part, 0, len(s.Members))
+// membersView converts the members of a source for the pages.
+func membersView(s sources.Status) []web.Member {
+	out := make([]web.Member, 0, len(s.Members))
 	for _, name := range slices.Sorted(maps.Keys(s.Members)) {
 		p := s.Members[name]
-		out = append(out, web.Part{Name: name, Up: p.Up, Error: p.Error, Since: p.Since, Watermark: p.Watermark, Skew: p.Skew, Reports: p.Reports})
+		out = append(out, web.Member{Name: name, Up: p.Up, Error: p.Error, Since: p.Since, Watermark: p.Watermark, Skew: p.Skew, Reports: p.Reports})
 	}
 	return out
 }

@@ -45,7 +45,7 @@ func (d *Daemon) rulesView() web.Rules {
 	rs := d.pipe.rules.Load()
 	out := web.Rules{
 		Set: rs.set, Broken: d.outcome.Load().broken, Seen: rs.lastSeen(),
-		Cost: map[string]time.Duration{}, Tries: map[string]int64{}, GivenUp: map[string]string{}, OutOfScope: outOfScope(rs.set, d.cfg.Load().Rules.Scope),
+		Cost: map[string]time.Duration{}, Tries: map[string]int64{}, Quarantined: map[string]string{}, OutOfScope: outOfScope(rs.set, d.cfg.Load().Rules.Scope),
 	}
 	for _, c := range rs.program.Costs() {
 		out.Cost[c.Rule.Alert], out.Tries[c.Rule.Alert] = c.Spent, c.Tries
@@ -55,7 +55,7 @@ func (d *Daemon) rulesView() web.Rules {
 		out.Waits[rule] = whyBehind(b)
 	}
 	for _, g := range rs.program.GivenUp() {
-		out.GivenUp[g.Rule.Alert] = whyGivenUp(g.Reason)
+		out.Quarantined[g.Rule.Alert] = whyGivenUp(g.Reason)
 	}
 	return out
 }
@@ -67,7 +67,7 @@ func (d *Daemon) sourcesView() []web.Source {
 		out[i] = web.Source{
 			Name: s.Name, Up: s.Up, Opened: s.Opened, Error: s.Error, Watermark: s.Watermark, Lag: s.Lag,
 			Lines: s.Lines, Bytes: s.Bytes, Evaluated: s.Evaluated, Dropped: s.Dropped,
-			Truncated: s.Truncated, Unparsed: s.Unparsed, Lost: s.Lost, Errors: s.Errors, Parts: partsView(s),
+			Truncated: s.Truncated, Unparsed: s.Unparsed, Lost: s.Lost, Errors: s.Errors, Members: membersView(s),
 			Idle: s.Idle, Away: away[s.Name],
 		}
 		out[i].Losses = make(map[string]int64, len(s.Losses))

@@ -15,7 +15,7 @@ import (
 	"crowsnest/rules"
 )
 
-// The kinds of errors of the API, as in Prometheus.
+// Error types of the API, as in Prometheus.
 const (
 	errBadData  = "bad_data"
 	errNotFound = "not_found"
@@ -43,7 +43,7 @@ func (s *Server) routeAPI(mux *http.ServeMux) {
 	})
 }
 
-// Alert is an open alert as Prometheus' API shows it.
+// Alert is an open alert in the format of Prometheus' API.
 type Alert struct {
 	Labels      map[string]string `json:"labels"`
 	Annotations map[string]string `json:"annotations"`
@@ -70,7 +70,7 @@ func (s *Server) apiAlerts(w http.ResponseWriter, r *http.Request) {
 	writeData(w, map[string]any{"alerts": alerts})
 }
 
-// Episode is an episode as the API shows it.
+// Episode is an episode in the format of the API.
 type Episode struct {
 	Fingerprint string            `json:"fingerprint"`
 	Alert       string            `json:"alert"`
@@ -96,8 +96,8 @@ func toEpisode(e episodes.Episode) Episode {
 	out := Episode{
 		Fingerprint: e.Fingerprint.String(), Alert: e.Alert, State: e.State, Reason: e.Reason, Silent: e.Silent,
 		Overflow: e.Overflow, Held: e.Held, Labels: e.Labels, Annotations: notNilMap(e.Annotations),
-		StartsAt: e.StartsAt, FiredAt: stated(e.FiredAt), LastSeen: e.LastSeen, EndsAt: stated(e.EndsAt),
-		Deadline: stated(e.Deadline), Count: e.Count, Line: e.Line, First: e.First,
+		StartsAt: e.StartsAt, FiredAt: optional(e.FiredAt), LastSeen: e.LastSeen, EndsAt: optional(e.EndsAt),
+		Deadline: optional(e.Deadline), Count: e.Count, Line: e.Line, First: e.First,
 	}
 	if e.Rule != nil {
 		out.Pack = e.Rule.Pack
@@ -121,7 +121,7 @@ func (s *Server) apiEpisodes(w http.ResponseWriter, r *http.Request) {
 func (s *Server) apiEpisode(w http.ResponseWriter, r *http.Request) {
 	e, ok := s.find(r.PathValue("fingerprint"))
 	if !ok {
-		writeError(w, http.StatusNotFound, errNotFound, "no open or lately resolved episode has this fingerprint")
+		writeError(w, http.StatusNotFound, errNotFound, "no open or recently resolved episode has this fingerprint")
 		return
 	}
 	writeData(w, struct {
@@ -130,20 +130,20 @@ func (s *Server) apiEpisode(w http.ResponseWriter, r *http.Request) {
 	}{toEpisode(e), newestAnswers(s.view.Deliveries(e.Fingerprint))})
 }
 
-// sources returns the sources with how many rules apply to each stream.
+// sources returns the sources with the number of rules that apply to each stream.
 func (s *Server) sources() []Source {
 	all := s.view.Sources()
-	return look(s.view.Rules().Set, all, s.opt.Now()).counted(all)
+	return newCoverage(s.view.Rules().Set, all, s.opt.Now()).count(all)
 }
 
-// find returns the newest episode with a fingerprint, its own or the one that a
-// receiver knows: the open one first.
+// find returns the newest episode with a fingerprint, preferring an open one. The
+// fingerprint may include the external labels of a receiver.
 func (s *Server) find(fingerprint string) (episodes.Episode, bool) {
 	var found episodes.Episode
 	ok := false
 	external := s.view.External()
 	for _, e := range s.view.Episodes() {
-		if e.Fingerprint.String() != fingerprint && !knownAs(e, external, fingerprint) {
+		if e.Fingerprint.String() != fingerprint && !hasExternalFingerprint(e, external, fingerprint) {
 			continue
 		}
 		if !ok || open(e) || (!open(found) && e.EndsAt.After(found.EndsAt)) {
@@ -153,9 +153,9 @@ func (s *Server) find(fingerprint string) (episodes.Episode, bool) {
 	return found, ok
 }
 
-// knownAs tells whether a receiver that adds external labels to an alert knows it
-// by a fingerprint.
-func knownAs(e episodes.Episode, external []map[string]string, fingerprint string) bool {
+// hasExternalFingerprint reports whether an episode has the fingerprint once one of
+// the sets of external labels is added.
+func hasExternalFingerprint(e episodes.Episode, external []map[string]string, fingerprint string) bool {
 	return slices.ContainsFunc(external, func(more map[string]string) bool {
 		set := model.LabelSet{}
 		for name, value := range more {
@@ -168,7 +168,7 @@ func knownAs(e episodes.Episode, external []map[string]string, fingerprint strin
 	})
 }
 
-// Group is a pack as Prometheus' API shows a group of rules.
+// Group is a pack in the format of a rule group of Prometheus' API.
 type Group struct {
 	Name    string `json:"name"`
 	File    string `json:"file"`
@@ -178,7 +178,7 @@ type Group struct {
 	Rules   []Rule `json:"rules"`
 }
 
-// Rule is a rule as the API shows it.
+// Rule is a rule in the format of the API.
 type Rule struct {
 	Name      string         `json:"name"`
 	Type      string         `json:"type"` // "alerting", as in Prometheus
@@ -188,27 +188,28 @@ type Rule struct {
 	Mode      rules.Mode     `json:"mode"`
 	Scope     rules.Scope    `json:"scope"`
 	From      string         `json:"from"`
-	Believes  rules.Origin   `json:"origin"`   // whose lines
+	Origin    rules.Origin   `json:"origin"`   // whose lines it believes
 	Duration  float64        `json:"duration"` // of `for`, in seconds
 	Matches   int64          `json:"matches"`
 	LastMatch *time.Time     `json:"lastMatch,omitempty"`
 	LastSeen  *time.Time     `json:"lastSeenLine,omitempty"`
-	Streams   int            `json:"streams"`            // that are followed and that the rule applies to
-	Tries     int64          `json:"tries"`              // lines on which one of its parts was tried, estimated
-	Seconds   float64        `json:"evaluationSeconds"`  // all evaluations together
-	GivenUp   string         `json:"givenUp,omitempty"`  // why the rule is not evaluated any more
-	Waits     string         `json:"waits,omitempty"`    // why nothing is concluded from silence
-	Disabled  string         `json:"disabled,omitempty"` // why the rule is off, if anyone said so
-	Pending   int            `json:"pending"`
-	Firing    int            `json:"firing"`
-	Source    string         `json:"source"`
+	Streams   int            `json:"streams"`           // followed, that the rule applies to
+	Tries     int64          `json:"tries"`             // lines on which a part of it was tried, estimated
+	Seconds   float64        `json:"evaluationSeconds"` // total
+	// Quarantined is why the rule is no longer evaluated.
+	Quarantined string `json:"givenUp,omitempty"`
+	Waits       string `json:"waits,omitempty"`    // why absence-based conclusions are on hold
+	Disabled    string `json:"disabled,omitempty"` // why the rule is off, if a reason was given
+	Pending     int    `json:"pending"`
+	Firing      int    `json:"firing"`
+	Source      string `json:"source"`
 }
 
 func (s *Server) apiRules(w http.ResponseWriter, _ *http.Request) {
 	writeData(w, map[string]any{"groups": s.groups()})
 }
 
-// groups joins what is loaded with what happened to it.
+// groups combines the loaded packs and rules with their state.
 func (s *Server) groups() []Group {
 	loaded := s.view.Rules()
 	status := map[string]episodes.RuleStatus{}
@@ -220,29 +221,30 @@ func (s *Server) groups() []Group {
 		broken[b.Pack] = b.Error
 	}
 	out := []Group{}
-	seen := look(loaded.Set, s.view.Sources(), s.opt.Now())
+	covered := newCoverage(loaded.Set, s.view.Sources(), s.opt.Now())
 	for _, p := range loaded.Set.Packs {
 		g := Group{Name: p.Name, File: p.File, Version: p.Version, SHA256: p.SHA256, Broken: broken[p.Name], Rules: []Rule{}}
 		delete(broken, p.Name)
 		for _, r := range p.Rules {
-			g.Rules = append(g.Rules, toRule(r, status[r.Alert], loaded, seen))
+			g.Rules = append(g.Rules, toRule(r, status[r.Alert], loaded, covered))
 		}
 		out = append(out, g)
 	}
 	for _, b := range loaded.Broken {
-		if _, ok := broken[b.Pack]; ok { // none of that name is in force
+		if _, ok := broken[b.Pack]; ok { // it has no last good version
 			out = append(out, Group{Name: b.Pack, Broken: b.Error, Rules: []Rule{}})
 		}
 	}
 	return out
 }
 
-func toRule(r *rules.Rule, st episodes.RuleStatus, loaded Rules, sees sight) Rule {
+func toRule(r *rules.Rule, st episodes.RuleStatus, loaded Rules, covered coverage) Rule {
 	seen := loaded.Seen[r.Alert]
 	out := Rule{
 		Name: r.Alert, Type: "alerting", State: "inactive", Severity: r.Severity, Mode: r.Mode, Scope: r.Scope,
-		From: r.From.String(), Believes: r.LineOrigin(), Duration: r.For.Seconds(), Matches: st.Matches, LastMatch: stated(st.LastMatch),
-		LastSeen: stated(seen), Streams: sees.streams[r.Alert], Tries: loaded.Tries[r.Alert], Seconds: loaded.Cost[r.Alert].Seconds(), GivenUp: loaded.GivenUp[r.Alert], Waits: loaded.Waits[r.Alert],
+		From: r.From.String(), Origin: r.LineOrigin(), Duration: r.For.Seconds(), Matches: st.Matches, LastMatch: optional(st.LastMatch),
+		LastSeen: optional(seen), Streams: covered.streams[r.Alert], Tries: loaded.Tries[r.Alert], Seconds: loaded.Cost[r.Alert].Seconds(),
+		Quarantined: loaded.Quarantined[r.Alert], Waits: loaded.Waits[r.Alert],
 		Disabled: r.Disabled, Pending: st.Pending, Firing: st.Firing, Source: r.Source,
 	}
 	switch {
@@ -254,14 +256,14 @@ func toRule(r *rules.Rule, st episodes.RuleStatus, loaded Rules, sees sight) Rul
 	switch {
 	case r.Mode == rules.ModeOff:
 		out.Health = "disabled"
-	case out.GivenUp != "":
+	case out.Quarantined != "":
 		out.Health = "given_up"
 	case st.Inactive:
 		out.Health = "inactive"
 	case st.Held:
 		out.Health = "held"
 	default:
-		out.Health = sees.of(r, seen)
+		out.Health = covered.health(r, seen)
 	}
 	return out
 }
@@ -286,8 +288,8 @@ func open(e episodes.Episode) bool {
 	return e.State == episodes.StateFiring || e.State == episodes.StatePending
 }
 
-// stated is nil for the zero time.
-func stated(t time.Time) *time.Time {
+// optional returns nil for the zero time.
+func optional(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}
@@ -319,5 +321,5 @@ func writeError(w http.ResponseWriter, code int, kind, message string) {
 func writeJSON(w http.ResponseWriter, code int, body any) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(body) // the reader may be gone
+	_ = json.NewEncoder(w).Encode(body) // the client may have disconnected
 }

@@ -14,17 +14,17 @@ import (
 	"crowsnest/episodes"
 )
 
-// Bounds of the filters of one request. Anybody may send them, and an expression
-// is compiled and tried on every alert.
+// Bounds of the filters of one request. Requests need no authentication, and every
+// expression is compiled and evaluated on every alert.
 const (
-	maxFilters  = 4 << 10 // bytes of all filters
+	maxFilters  = 4 << 10 // bytes of all filters together
 	maxMatchers = 32
 	maxPattern  = 256  // bytes of an expression
-	maxProgram  = 2000 // ranges of characters, after repetitions are written out
+	maxProgram  = 2000 // character ranges after expanding repetitions
 )
 
-// parseFilters reads matchers as Alertmanager does: {a="b",c=~"d.*"}, with or
-// without the braces.
+// parseFilters parses matchers in Alertmanager's syntax, {a="b",c=~"d.*"}, with
+// or without the braces.
 func parseFilters(texts []string) ([]*labels.Matcher, error) {
 	size := 0
 	for _, text := range texts {
@@ -49,7 +49,7 @@ func parseFilters(texts []string) ([]*labels.Matcher, error) {
 	return out, nil
 }
 
-// splitMatchers cuts a filter at the commas that no quotes enclose.
+// splitMatchers splits a filter at the commas outside quotes.
 func splitMatchers(text string) []string {
 	text = strings.TrimSpace(text)
 	if strings.HasPrefix(text, "{") && strings.HasSuffix(text, "}") {
@@ -79,8 +79,8 @@ func splitMatchers(text string) []string {
 
 var matcherForm = regexp.MustCompile(`^\s*([a-zA-Z_:][a-zA-Z0-9_:]*)\s*(=~|!~|!=|=)(?s:(.*))$`)
 
-// parseMatcher reads one matcher. An expression is judged before anything
-// compiles it.
+// parseMatcher parses one matcher. It checks the size of an expression before
+// compiling it.
 func parseMatcher(text string) (*labels.Matcher, error) {
 	form := matcherForm.FindStringSubmatch(text)
 	if form == nil {
@@ -92,15 +92,15 @@ func parseMatcher(text string) (*labels.Matcher, error) {
 	}
 	kind := map[string]labels.MatchType{"=": labels.MatchEqual, "!=": labels.MatchNotEqual, "=~": labels.MatchRegexp, "!~": labels.MatchNotRegexp}[form[2]]
 	if kind == labels.MatchRegexp || kind == labels.MatchNotRegexp {
-		if err := judgePattern(plain.Value); err != nil {
+		if err := checkPattern(plain.Value); err != nil {
 			return nil, err
 		}
 	}
 	return labels.NewMatcher(kind, form[1], plain.Value)
 }
 
-// judgePattern refuses an expression that takes much to compile or to try.
-func judgePattern(pattern string) error {
+// checkPattern refuses expressions that are expensive to compile or evaluate.
+func checkPattern(pattern string) error {
 	if len(pattern) > maxPattern {
 		return fmt.Errorf("the expression has %d bytes, at most %d are allowed", len(pattern), maxPattern)
 	}
@@ -109,13 +109,13 @@ func judgePattern(pattern string) error {
 		return err
 	}
 	if programSize(re) > maxProgram {
-		return errors.New("the expression is too large once its repetitions are written out")
+		return errors.New("the expression is too large after its repetitions are expanded")
 	}
 	return nil
 }
 
-// programSize is about how many ranges of characters the program of an
-// expression has.
+// programSize estimates the number of character ranges in the compiled
+// expression.
 func programSize(re *syntax.Regexp) int {
 	size := 1 + len(re.Rune)
 	for _, sub := range re.Sub {
@@ -127,9 +127,8 @@ func programSize(re *syntax.Regexp) int {
 	return min(size, maxProgram+1)
 }
 
-// filtered returns the episodes that satisfy every filter and match[] parameter
-// (matchers as in Alertmanager) and the state parameter, firing ones first. The
-// external labels count as labels of every alert.
+// filtered returns the episodes that satisfy the filter, match[] and state
+// parameters, firing ones first. External labels count as labels of every alert.
 func (s *Server) filtered(r *http.Request) ([]episodes.Episode, error) {
 	q := r.URL.Query()
 	matchers, err := parseFilters(slices.Concat(q["filter"], q["match[]"]))

@@ -12,51 +12,51 @@ import (
 	"time"
 )
 
-// Bounds of what answers cost.
+// Bounds on the cost of responses.
 const (
-	atOnce      = 2  // answers that are made at the same time
-	queued      = 64 // requests that wait for one to be made
-	patience    = 5 * time.Second
-	maxUnread   = 24 << 20 // bytes of answers that are not read yet
-	chunk       = 64 << 10
-	chunkTime   = 10 * time.Second // a reader has for a chunk
-	graceToRead = time.Second      // before a reader is cut off to make room
+	maxRendering = 2  // responses rendered at the same time
+	maxQueued    = 64 // requests waiting to be rendered
+	patience     = 5 * time.Second
+	maxUnread    = 24 << 20 // bytes of responses that clients have not read
+	chunk        = 64 << 10
+	chunkTime    = 10 * time.Second // for a client to read a chunk
+	graceToRead  = time.Second      // before a slow client may be disconnected
 )
 
-// gate bounds what the answers of some handlers cost: few are made at once, equal
-// requests share one, and of what has been made and is not read only so many bytes
-// are kept. The client that reads the slowest is cut off first. Plain requests have
-// a slot of their own: there are few different ones, so that they wait for few
-// others, whatever else is asked. It is safe for concurrent use.
+// gate bounds the cost of responses. It renders few at the same time, shares one
+// response between equal concurrent requests, and bounds the bytes of rendered
+// responses that clients have not read; beyond that it disconnects the slowest
+// client. Plain requests have a slot of their own: few distinct ones exist, so
+// they never queue behind the others. It is safe for concurrent use.
 type gate struct {
 	log     *slog.Logger
 	slots   chan struct{}
-	plain   chan struct{} // the slot of plain requests
+	plain   chan struct{} // slot of plain requests
 	waiting chan struct{}
 
 	mu      sync.Mutex
 	flights map[string]*flight
 	unread  int
 	readers map[*reader]bool
-	freed   chan struct{} // closed when bytes become free
+	freed   chan struct{} // closed when unread decreases
 }
 
-// flight is one answer, for everybody who asks for the same meanwhile.
+// flight is one response, shared by all requests with the same key.
 type flight struct {
-	done chan struct{} // closed when it is made
+	done chan struct{} // closed when it is rendered
 	answer
-	refs int // requests that it is for
+	refs int // requests that share it
 	over bool
 }
 
-// answer is a recorded answer; code 0 means that there was no room for it.
+// answer is a recorded response; code 0 means that the gate refused it.
 type answer struct {
 	code int
 	head http.Header
 	body bytes.Buffer
 }
 
-// reader is a connection that an answer is written to.
+// reader is a connection to which a response is being written.
 type reader struct {
 	control *http.ResponseController
 	since   time.Time
@@ -65,7 +65,7 @@ type reader struct {
 
 func newGate(log *slog.Logger) *gate {
 	return &gate{
-		log: log, slots: make(chan struct{}, atOnce), plain: make(chan struct{}, 1), waiting: make(chan struct{}, queued),
+		log: log, slots: make(chan struct{}, maxRendering), plain: make(chan struct{}, 1), waiting: make(chan struct{}, maxQueued),
 		flights: map[string]*flight{}, readers: map[*reader]bool{}, freed: make(chan struct{}),
 	}
 }
@@ -86,8 +86,8 @@ func (a *answer) Write(b []byte) (int, error) {
 	return a.body.Write(b)
 }
 
-// guarded returns a handler that answers as h does, within the bounds. vary are the
-// headers of a request on which the answer depends.
+// guarded wraps h with the bounds of the gate. vary names the request headers on
+// which the response depends.
 func (g *gate) guarded(h http.HandlerFunc, vary ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), patience)
@@ -96,7 +96,7 @@ func (g *gate) guarded(h http.HandlerFunc, vary ...string) http.HandlerFunc {
 		f, first := g.join(key)
 		defer g.leave(f)
 		if first {
-			// It is made for all who ask, also when the first one goes away.
+			// Others share the response, so it must outlive the first request.
 			go g.fly(key, f, h, r.Clone(context.WithoutCancel(r.Context())))
 		}
 		select {
@@ -117,17 +117,17 @@ func (g *gate) guarded(h http.HandlerFunc, vary ...string) http.HandlerFunc {
 	}
 }
 
-// isPlain reports whether a request asks for one of the few answers that have a
-// fixed address.
+// isPlain reports whether the URL of a request has neither a query nor variable
+// parts.
 func isPlain(r *http.Request) bool {
 	return r.URL.RawQuery == "" && !strings.Contains(r.Pattern, "{fingerprint}") && !strings.Contains(r.Pattern, "{name}")
 }
 
-// keyOf returns what requests have in common that get the same answer.
+// keyOf returns the key of a request; requests with equal keys share a response.
 func keyOf(r *http.Request, vary []string) string {
 	key := r.Method + " " + r.URL.RequestURI()
 	if isPlain(r) {
-		key = r.Method + " " + r.Pattern // there are many ways to write its path
+		key = r.Method + " " + r.Pattern // its path can be encoded in many ways
 	}
 	for _, name := range vary {
 		key += "\n" + r.Header.Get(name)
@@ -140,7 +140,7 @@ func busy(w http.ResponseWriter) {
 	http.Error(w, "too many requests at once; try again in a second", http.StatusServiceUnavailable)
 }
 
-// join returns the answer to a request that is being made, or a new one.
+// join returns the flight for a key, and whether this call created it.
 func (g *gate) join(key string) (f *flight, first bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -153,7 +153,7 @@ func (g *gate) join(key string) (f *flight, first bool) {
 	return f, first
 }
 
-// leave gives the bytes of an answer free once nobody reads it any more.
+// leave frees the bytes of a response after its last reader.
 func (g *gate) leave(f *flight) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -162,19 +162,19 @@ func (g *gate) leave(f *flight) {
 	}
 }
 
-// free gives bytes free. The lock is held.
+// free subtracts from the unread bytes. The caller holds the lock.
 func (g *gate) free(n int) {
 	g.unread -= n
 	close(g.freed)
 	g.freed = make(chan struct{})
 }
 
-// fly makes an answer.
+// fly renders the response of a flight and publishes it.
 func (g *gate) fly(key string, f *flight, h http.HandlerFunc, r *http.Request) {
-	made := g.make(f, h, r)
+	ok := g.render(f, h, r)
 	g.mu.Lock()
 	delete(g.flights, key)
-	if !made {
+	if !ok {
 		f.code = 0
 		f.body = bytes.Buffer{}
 	}
@@ -186,8 +186,9 @@ func (g *gate) fly(key string, f *flight, h http.HandlerFunc, r *http.Request) {
 	close(f.done)
 }
 
-// make makes an answer when there is a place, and finds room for it.
-func (g *gate) make(f *flight, h http.HandlerFunc, r *http.Request) bool {
+// render waits for a slot, runs the handler and reserves the bytes of its
+// response. It reports whether all of these succeeded.
+func (g *gate) render(f *flight, h http.HandlerFunc, r *http.Request) bool {
 	slots := g.slots
 	if isPlain(r) {
 		slots = g.plain
@@ -211,20 +212,20 @@ func (g *gate) make(f *flight, h http.HandlerFunc, r *http.Request) bool {
 	return g.reserve(patient, f.body.Len())
 }
 
-// run has a handler make an answer. A panic ends no more than this answer.
+// run calls the handler. A panic turns into an error response.
 func (g *gate) run(a *answer, h http.HandlerFunc, r *http.Request) {
 	defer func() {
 		if p := recover(); p != nil {
-			g.log.Error("make an answer", "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
+			g.log.Error("handler panicked", "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
 			*a = answer{code: http.StatusInternalServerError, head: http.Header{}}
-			a.body.WriteString("the answer could not be made; the log of crowsnest says why\n")
+			a.body.WriteString("internal error; see the log of crowsnest\n")
 		}
 	}()
 	h(a, r)
 }
 
-// reserve waits until so many bytes may be kept. It cuts off those who have been
-// reading for long.
+// reserve waits until n more unread bytes are allowed, disconnecting slow clients
+// meanwhile. It reports false if ctx ends first.
 func (g *gate) reserve(ctx context.Context, n int) bool {
 	for {
 		g.mu.Lock()
@@ -249,8 +250,8 @@ func (g *gate) reserve(ctx context.Context, n int) bool {
 	}
 }
 
-// cutOff ends the connection that has been read from the longest. The lock is
-// held.
+// cutOff disconnects the client that has been reading for longest, after its
+// grace period. The caller holds the lock.
 func (g *gate) cutOff() {
 	var slowest *reader
 	for r := range g.readers {
@@ -264,7 +265,7 @@ func (g *gate) cutOff() {
 	}
 }
 
-// write writes an answer to a connection that may be read slowly.
+// write sends a response in chunks, each with its own deadline.
 func (g *gate) write(w http.ResponseWriter, a *answer) {
 	r := &reader{control: http.NewResponseController(w), since: time.Now()}
 	g.mu.Lock()
@@ -279,7 +280,7 @@ func (g *gate) write(w http.ResponseWriter, a *answer) {
 	w.WriteHeader(a.code)
 	for rest := a.body.Bytes(); len(rest) > 0; {
 		n := min(len(rest), chunk)
-		if !g.goOn(r) {
+		if !g.extend(r) {
 			return
 		}
 		if _, err := w.Write(rest[:n]); err != nil {
@@ -289,12 +290,13 @@ func (g *gate) write(w http.ResponseWriter, a *answer) {
 	}
 }
 
-// goOn gives a reader time for a chunk, unless it was cut off.
-func (g *gate) goOn(r *reader) bool {
+// extend sets the deadline for the next chunk. It reports false if the client was
+// cut off.
+func (g *gate) extend(r *reader) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !r.cut {
-		_ = r.control.SetWriteDeadline(time.Now().Add(chunkTime)) // a recorder of a test has none
+		_ = r.control.SetWriteDeadline(time.Now().Add(chunkTime)) // unsupported by httptest.ResponseRecorder
 	}
 	return !r.cut
 }

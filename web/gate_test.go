@@ -19,7 +19,7 @@ import (
 	"crowsnest/episodes"
 )
 
-// Equal requests share one answer; different ones are made a few at a time.
+// Equal requests share one response; few different ones are rendered at a time.
 func TestGateSharesAndBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var made, running, most atomic.Int64
@@ -57,14 +57,14 @@ func TestGateSharesAndBounds(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		require.EqualValues(t, atOnce, most.Load())
+		require.EqualValues(t, maxRendering, most.Load())
 		require.EqualValues(t, 100, ok.Load()+refused.Load())
-		require.GreaterOrEqual(t, ok.Load(), int64(8), "those who could be served in time were")
-		<-time.After(time.Minute) // for answers that nobody waits for any more
+		require.GreaterOrEqual(t, ok.Load(), int64(8), "every request that fits into the patience is served")
+		<-time.After(time.Minute) // lets abandoned responses finish
 	})
 }
 
-// A plain request waits for the few like it, whatever else is asked.
+// A plain request queues only behind other plain requests.
 func TestGateServesPlainRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newGate(slog.New(slog.DiscardHandler)).guarded(func(w http.ResponseWriter, _ *http.Request) {
@@ -72,12 +72,12 @@ func TestGateServesPlainRequests(t *testing.T) {
 			w.WriteHeader(http.StatusOK)
 		})
 		var wg sync.WaitGroup
-		for i := range 2 * queued {
+		for i := range 2 * maxQueued {
 			wg.Go(func() { h(httptest.NewRecorder(), httptest.NewRequest("GET", fmt.Sprintf("/?%d", i), nil)) })
 		}
 		synctest.Wait()
 		began := time.Now()
-		for _, path := range []string{"/%72ules", "/rules", "/ru%6ces"} { // are the same
+		for _, path := range []string{"/%72ules", "/rules", "/ru%6ces"} { // share one response
 			wg.Go(func() {
 				w, r := httptest.NewRecorder(), httptest.NewRequest("GET", path, nil)
 				r.Pattern = "GET /rules"
@@ -91,8 +91,8 @@ func TestGateServesPlainRequests(t *testing.T) {
 	})
 }
 
-// All ways to ask for one form of the metrics get the same answer.
-func TestFormsOfMetrics(t *testing.T) {
+// Accept headers are normalized to the formats that the server can write.
+func TestMetricsFormats(t *testing.T) {
 	s := newTestServer(t, exampleView(), Options{})
 	f := func(accept, encoding, wantType, wantEncoding string) {
 		t.Helper()
@@ -113,7 +113,7 @@ func TestFormsOfMetrics(t *testing.T) {
 	f("application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited", "gzip", "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited", "gzip")
 }
 
-// slow is a connection that nobody reads, until its deadline.
+// slow is a connection whose client reads nothing; writes block until the deadline.
 type slow struct {
 	http.ResponseWriter
 	mu       sync.Mutex
@@ -149,7 +149,7 @@ func (s *slow) Write([]byte) (int, error) {
 	}
 }
 
-// Whoever does not read is cut off when others need the room.
+// The gate disconnects slow readers when others need room.
 func TestGateCutsOffSlowReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(slog.New(slog.DiscardHandler))
@@ -173,7 +173,7 @@ func TestGateCutsOffSlowReaders(t *testing.T) {
 	})
 }
 
-// A panic in a handler ends only its answer.
+// A panic in a handler fails only its own request.
 func TestGatePanic(t *testing.T) {
 	h := newGate(slog.New(slog.DiscardHandler)).guarded(func(http.ResponseWriter, *http.Request) { panic("x") })
 	w := httptest.NewRecorder()
@@ -235,11 +235,11 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// Alertmanager's fingerprint is of the labels with the external ones.
+// Fingerprints in Alertmanager include the external labels.
 func TestExternalLabels(t *testing.T) {
 	s := newTestServer(t, exampleView(), Options{})
 	require.Contains(t, request(s, "GET", "/?filter=cluster%3D%22east%22").Body.String(), "LeaseLost")
-	require.Contains(t, request(s, "GET", "/?filter=cluster%3D%22west%22").Body.String(), "No open failure")
+	require.Contains(t, request(s, "GET", "/?filter=cluster%3D%22west%22").Body.String(), "No open alert")
 	for _, e := range exampleView().Episodes() {
 		set := model.LabelSet{"cluster": "east"}
 		for name, value := range e.Labels {
@@ -253,7 +253,7 @@ func TestExternalLabels(t *testing.T) {
 	}
 }
 
-// A page shows some of very many alerts, and says that there are more.
+// The alerts page bounds the number of alerts and says how many more there are.
 func TestPageOfManyAlerts(t *testing.T) {
 	view := exampleView()
 	one := view.Episodes()[3]

@@ -9,28 +9,27 @@ import (
 	"strings"
 )
 
-// machines are the paths that no person looks at and that say nothing of what the
-// logs said: Prometheus and probes may use any name.
-var machines = map[string]bool{"/metrics": true, "/-/ready": true, "/-/healthy": true}
+// anyHost holds the paths that Prometheus and probes may request under any name.
+// Their answers contain no log text.
+var anyHost = map[string]bool{"/metrics": true, "/-/ready": true, "/-/healthy": true}
 
-// guard refuses requests that a foreign page makes a browser send: those that
-// change something, and those for a host that is not this one. A name that
-// anybody owns may be resolved to this address (DNS rebinding), and the page
-// behind it would read the alerts.
+// guard refuses cross-origin requests that change state, and requests for an
+// unknown host. Without the latter, a foreign page could resolve its own name to
+// this address and read the alerts (DNS rebinding).
 func (s *Server) guard(h http.Handler) http.Handler {
-	own := http.NewCrossOriginProtection().Handler(h)
+	sameOrigin := http.NewCrossOriginProtection().Handler(h)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !s.knows(r.Host) && !machines[r.URL.Path] {
-			http.Error(w, fmt.Sprintf("crowsnest does not answer for the host %q: add it with --web.allowed-host, or set global.external_url", hostOf(r.Host)), http.StatusMisdirectedRequest)
+		if !s.allowsHost(r.Host) && !anyHost[r.URL.Path] {
+			http.Error(w, fmt.Sprintf("the host %q is not allowed: add it with --web.allowed-host, or set global.external_url", hostOf(r.Host)), http.StatusMisdirectedRequest)
 			return
 		}
-		own.ServeHTTP(w, r)
+		sameOrigin.ServeHTTP(w, r)
 	})
 }
 
-// knows tells whether a host is an address, a name without a public suffix, such
-// as those of a cluster, or one that the operator stated.
-func (s *Server) knows(host string) bool {
+// allowsHost reports whether a host is an IP address, a name without a public
+// suffix, such as a name within the cluster, or one of Options.Hosts.
+func (s *Server) allowsHost(host string) bool {
 	host = hostOf(host)
 	if host == "" || slices.Contains(s.opt.Hosts, "*") {
 		return true
@@ -46,8 +45,8 @@ func (s *Server) knows(host string) bool {
 	return !strings.Contains(host, ".") || slices.ContainsFunc(s.opt.Hosts, func(own string) bool { return strings.EqualFold(own, host) })
 }
 
-// hostOf returns the name or address of a Host header, without port, brackets
-// and the dot at the end.
+// hostOf returns the name or address of a Host header without port, brackets and
+// trailing dot, in lower case.
 func hostOf(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

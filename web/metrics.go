@@ -17,9 +17,9 @@ import (
 
 const namespace = "crowsnest"
 
-// registerMetrics registers the process' metrics and a collector that reads the
-// daemon's own counters at each scrape: nothing is counted twice, and every
-// series exists from load, because rules, sources and endpoints do.
+// registerMetrics registers the metrics of the process, and a collector that reads
+// the daemon's own counters at each scrape. The series of a rule, source or endpoint
+// exist as soon as it is loaded.
 func registerMetrics(reg *prometheus.Registry, view View, now func() time.Time) error {
 	for _, c := range []prometheus.Collector{
 		versioncollector.NewCollector(namespace),
@@ -39,7 +39,7 @@ func (s *Server) routeMetrics(mux *http.ServeMux) {
 		promhttp.HandlerFor(s.opt.Registry, promhttp.HandlerOpts{EnableOpenMetrics: true, Registry: s.opt.Registry}))
 	guarded := s.gate.guarded(scrape.ServeHTTP, "Accept", "Accept-Encoding")
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
-		// There are many ways to ask for the few forms of the answer.
+		// Normalize the headers so that equal responses share one key in the gate.
 		r.Header.Set("Accept", string(expfmt.NegotiateAccept(r.Header, expfmt.DefaultOpenMetricsAcceptedFormats()...)))
 		encoding := "identity"
 		for name := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
@@ -58,18 +58,11 @@ type metric struct {
 	kind prometheus.ValueType
 }
 
-func counter(name, help string, labels ...string) metric {
-	return metric{prometheus.NewDesc(namespace+"_"+name, help, labels, nil), prometheus.CounterValue}
-}
-
-func gauge(name, help string, labels ...string) metric {
-	return metric{prometheus.NewDesc(namespace+"_"+name, help, labels, nil), prometheus.GaugeValue}
-}
-
-// collector turns the daemon's state into metrics. It holds no numbers.
+// collector turns the daemon's state into metrics. It keeps no counts itself.
 type collector struct {
 	view View
 	now  func() time.Time
+	all  []metric // for Describe
 
 	reloadOK, reloadTime                metric
 	packInfo, packBroken, rulesLoaded   metric
@@ -92,67 +85,74 @@ type collector struct {
 }
 
 func newCollector(view View, now func() time.Time) *collector {
-	return &collector{
-		view:         view,
-		now:          now,
-		reloadOK:     gauge("config_last_reload_successful", "Whether the last load of rules and configuration succeeded."),
-		reloadTime:   gauge("config_last_reload_success_timestamp_seconds", "When rules and configuration were last loaded."),
-		packInfo:     gauge("pack_info", "A loaded rule pack.", "pack", "version", "sha256"),
-		packBroken:   gauge("pack_broken", "Whether the newest version of a rule pack was refused; its last good version stays in force.", "pack"),
-		rulesLoaded:  gauge("rules_loaded", "Rules in force."),
-		matches:      counter("rule_matches_total", "Lines that matched a rule's match or one of its steps.", "rule", "pack", "severity"),
-		lastMatch:    gauge("rule_last_match_timestamp_seconds", "Event time of the newest line that matched; 0: none.", "rule"),
-		lastSeen:     gauge("rule_last_seen_line_timestamp_seconds", "When a stream that the rule applies to was last read; 0: never.", "rule"),
-		cost:         counter("rule_seconds_total", "Time that the evaluation of a rule took, estimated from samples.", "rule"),
-		tries:        counter("rule_tries_total", "Lines on which one of the rule's parts was tried, estimated from samples.", "rule"),
-		ruleStreams:  gauge("rule_streams", "Streams that are followed and that the rule applies to.", "rule"),
-		blind:        gauge("rule_blind", "Whether no stream that the rule applies to is followed, and none was read for an hour. Always 0 where a source hands on only lines that a rule may match.", "rule"),
-		held:         gauge("rule_held", "Whether negative conclusions of the rule wait for a source that is away.", "rule"),
-		inactive:     gauge("rule_inactive", "Whether the rule cannot conclude here.", "rule", "reason"),
-		episodes:     gauge("episodes", "Open episodes.", "rule", "state"),
-		overflow:     counter("episode_overflow_total", "Triggers beyond the rule's limit of episodes.", "rule"),
-		repeats:      counter("dedup_suppressed_total", "Lines that were read before.", "rule"),
-		missing:      counter("rule_missing_values_total", "Lines that lack a value of by or same.", "rule", "part"),
-		evicted:      counter("rule_windows_evicted_total", "Windows that were dropped for room.", "rule"),
-		evictions:    counter("evictions_total", "What was dropped for room and could have made a difference: windows, clear lines, mutes, open alerts. Most namespaces have no series.", "namespace", "rule", "kind"),
-		seen:         gauge("dedup_entries", "Fingerprints of lines that are remembered."),
-		seenEvicted:  counter("dedup_evictions_total", "Fingerprints that were dropped for room."),
-		late:         counter("late_lines_total", "Lines behind the watermark."),
-		future:       counter("future_lines_total", "Lines too far ahead of the clock."),
-		badTemplates: counter("template_errors_total", "Templates that could not be rendered."),
-		saved:        gauge("state_last_save_timestamp_seconds", "When the state was last written; 0: never."),
-		saveErrors:   counter("state_save_errors_total", "Failed writes of the state."),
-		lines:        counter("source_lines_total", "Lines read.", "source"),
-		bytes:        counter("source_bytes_total", "Bytes read.", "source"),
-		evaluated:    counter("source_evaluated_lines_total", "Lines read that were looked at; all but the dropped ones and those that are not complete yet.", "source"),
-		dropped:      counter("source_dropped_lines_total", "Lines read that were not looked at.", "source", "reason"),
-		truncated:    counter("source_truncated_lines_total", "Lines of which only the beginning was looked at.", "source"),
-		unparsed:     counter("source_unparsed_lines_total", "Lines without the envelope of their stream, looked at as they are.", "source"),
-		lost:         counter("source_lost_bytes_total", "Bytes that were never read.", "source", "reason"),
-		losses:       counter("source_losses_total", "Times that lines were gone before they were read, or may have been.", "source", "reason"),
-		srcErrors:    counter("source_errors_total", "Failures of a source.", "source", "reason"),
-		lag:          gauge("source_lag_seconds", "Age of the oldest data that is not read yet.", "source"),
-		up:           gauge("source_up", "Whether the source can be read.", "source"),
-		idle:         gauge("source_idle", "Whether the source has nothing to watch.", "source"),
-		away:         gauge("source_not_seen_since_timestamp_seconds", "Since when the source is not seen, kept over restarts; 0: it is seen.", "source"),
-		unread:       gauge("source_unread_logs", "Logs that are there and are not read, counted up to 100.", "source"),
-		streams:      gauge("source_streams", "Streams that are followed.", "source"),
-		sent:         counter("notifications_total", "Alerts that a receiver accepted.", "sink", "endpoint"),
-		sendFailed:   counter("notifications_failed_total", "Alerts that a receiver refused or did not get.", "sink", "endpoint", "reason"),
-		skew:         gauge("endpoint_clock_skew_seconds", "How far the clock of a receiver is ahead of ours, as its answers say; 0 where they say nothing.", "sink", "endpoint"),
-		queue:        gauge("notification_queue_length", "Alerts with news that a receiver has not accepted yet.", "sink", "endpoint"),
-		endpointUp:   gauge("notification_endpoint_up", "Whether the last delivery to a receiver succeeded.", "sink", "endpoint"),
-	}
+	c := &collector{view: view, now: now}
+	c.reloadOK = c.gauge("config_last_reload_successful", "Whether the last load of rules and configuration succeeded.")
+	c.reloadTime = c.gauge("config_last_reload_success_timestamp_seconds", "When rules and configuration were last loaded successfully.")
+	c.packInfo = c.gauge("pack_info", "A loaded rule pack.", "pack", "version", "sha256")
+	c.packBroken = c.gauge("pack_broken", "Whether the newest version of a rule pack was refused; its last good version stays in force.", "pack")
+	c.rulesLoaded = c.gauge("rules_loaded", "Rules that are evaluated.")
+	c.matches = c.counter("rule_matches_total", "Lines that matched the rule's match or one of its steps.", "rule", "pack", "severity")
+	c.lastMatch = c.gauge("rule_last_match_timestamp_seconds", "Event time of the newest matching line; 0: none.", "rule")
+	c.lastSeen = c.gauge("rule_last_seen_line_timestamp_seconds", "When a stream that the rule applies to was last read; 0: never.", "rule")
+	c.cost = c.counter("rule_seconds_total", "Time spent evaluating the rule, estimated from samples.", "rule")
+	c.tries = c.counter("rule_tries_total", "Lines on which at least one part of the rule was tried, estimated from samples.", "rule")
+	c.ruleStreams = c.gauge("rule_streams", "Followed streams that the rule applies to.", "rule")
+	c.blind = c.gauge("rule_blind", "Whether the rule applies to no followed stream and to none that was read within the last hour. Always 0 if a source delivers only lines that a rule may match.", "rule")
+	c.held = c.gauge("rule_held", "Whether absence-based conclusions of the rule are on hold because a source makes no progress.", "rule")
+	c.inactive = c.gauge("rule_inactive", "Whether the rule cannot fire here.", "rule", "reason")
+	c.episodes = c.gauge("episodes", "Open episodes.", "rule", "state")
+	c.overflow = c.counter("episode_overflow_total", "Triggers beyond the rule's limit of episodes.", "rule")
+	c.repeats = c.counter("dedup_suppressed_total", "Matching lines that were ignored because they had been read before.", "rule")
+	c.missing = c.counter("rule_missing_values_total", "Matching lines that lack a value for by or same.", "rule", "part")
+	c.evicted = c.counter("rule_windows_evicted_total", "Windows of the rule that were evicted to stay within memory limits.", "rule")
+	c.evictions = c.counter("evictions_total", "Evictions that may have changed a conclusion, by kind: windows, clear lines, mutes, open alerts. Most namespaces have no series.", "namespace", "rule", "kind")
+	c.seen = c.gauge("dedup_entries", "Fingerprints of lines kept for deduplication.")
+	c.seenEvicted = c.counter("dedup_evictions_total", "Fingerprints of lines evicted to stay within memory limits.")
+	c.late = c.counter("late_lines_total", "Lines with a time before the watermark.")
+	c.future = c.counter("future_lines_total", "Lines with a time too far ahead of the clock.")
+	c.badTemplates = c.counter("template_errors_total", "Failed renderings of templates.")
+	c.saved = c.gauge("state_last_save_timestamp_seconds", "When the state was last saved; 0: never.")
+	c.saveErrors = c.counter("state_save_errors_total", "Failed attempts to save the state.")
+	c.lines = c.counter("source_lines_total", "Lines read.", "source")
+	c.bytes = c.counter("source_bytes_total", "Bytes read.", "source")
+	c.evaluated = c.counter("source_evaluated_lines_total", "Lines evaluated: all lines read except dropped and incomplete ones.", "source")
+	c.dropped = c.counter("source_dropped_lines_total", "Lines read but not evaluated.", "source", "reason")
+	c.truncated = c.counter("source_truncated_lines_total", "Lines of which only the beginning was evaluated.", "source")
+	c.unparsed = c.counter("source_unparsed_lines_total", "Lines without the envelope of their stream, evaluated as they are.", "source")
+	c.lost = c.counter("source_lost_bytes_total", "Bytes that were lost before they were read.", "source", "reason")
+	c.losses = c.counter("source_losses_total", "How often lines were lost, or may have been lost, before they were read.", "source", "reason")
+	c.srcErrors = c.counter("source_errors_total", "Errors of the source.", "source", "reason")
+	c.lag = c.gauge("source_lag_seconds", "Age of the oldest unread data.", "source")
+	c.up = c.gauge("source_up", "Whether the source can be read.", "source")
+	c.idle = c.gauge("source_idle", "Whether the source has nothing to watch.", "source")
+	c.away = c.gauge("source_not_seen_since_timestamp_seconds", "Start of the current outage of the source, kept across restarts; 0: no outage.", "source")
+	c.unread = c.gauge("source_unread_logs", "Existing logs that are not read, counted up to 100.", "source")
+	c.streams = c.gauge("source_streams", "Followed streams.", "source")
+	c.sent = c.counter("notifications_total", "Alerts that the receiver accepted.", "sink", "endpoint")
+	c.sendFailed = c.counter("notifications_failed_total", "Alerts that were not delivered: the receiver refused them or could not be reached.", "sink", "endpoint", "reason")
+	c.skew = c.gauge("endpoint_clock_skew_seconds", "How many seconds the clock of the receiver is ahead of the local clock, according to its answers; 0 if unknown.", "sink", "endpoint")
+	c.queue = c.gauge("notification_queue_length", "Alerts with an update that the receiver has not accepted yet.", "sink", "endpoint")
+	c.endpointUp = c.gauge("notification_endpoint_up", "Whether the last delivery to the receiver succeeded.", "sink", "endpoint")
+	return c
+}
+
+func (c *collector) counter(name, help string, labels ...string) metric {
+	return c.metric(prometheus.CounterValue, name, help, labels)
+}
+
+func (c *collector) gauge(name, help string, labels ...string) metric {
+	return c.metric(prometheus.GaugeValue, name, help, labels)
+}
+
+func (c *collector) metric(kind prometheus.ValueType, name, help string, labels []string) metric {
+	m := metric{prometheus.NewDesc(namespace+"_"+name, help, labels, nil), kind}
+	c.all = append(c.all, m)
+	return m
 }
 
 // Describe sends the descriptions of all metrics.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, m := range []metric{
-		c.reloadOK, c.reloadTime, c.packInfo, c.packBroken, c.rulesLoaded, c.matches, c.lastMatch, c.lastSeen,
-		c.cost, c.tries, c.ruleStreams, c.blind, c.held, c.inactive, c.episodes, c.overflow, c.repeats, c.missing, c.evicted, c.evictions, c.seen, c.seenEvicted, c.late,
-		c.future, c.badTemplates, c.saved, c.saveErrors, c.lines, c.bytes, c.evaluated, c.dropped, c.truncated, c.unparsed, c.lost, c.losses, c.srcErrors, c.lag, c.up, c.idle, c.away, c.unread,
-		c.streams, c.sent, c.sendFailed, c.queue, c.endpointUp, c.skew,
-	} {
+	for _, m := range c.all {
 		ch <- m.desc
 	}
 }
@@ -182,7 +182,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	c.collectEndpoints(send)
 }
 
-// collectTotals sends what is counted over all rules.
+// collectTotals sends the counts over all rules.
 func (c *collector) collectTotals(stats episodes.Stats, send emit) {
 	send(c.seen, float64(stats.Seen))
 	send(c.seenEvicted, float64(stats.SeenEvicted))
@@ -194,12 +194,12 @@ func (c *collector) collectTotals(stats episodes.Stats, send emit) {
 	send(c.badTemplates, float64(stats.BadTemplate))
 }
 
-// costShown is the CPU time from which an agent has series of a rule: with hundreds
-// of agents, series that say nothing are most of what Prometheus would store.
-const costShown = 100 * time.Millisecond
+// minAgentCost is the evaluation time from which an agent exposes the cost of a
+// rule. It limits the number of series in clusters with hundreds of agents.
+const minAgentCost = 100 * time.Millisecond
 
-// collectAgent sends what only an agent knows about rules: broken packs, rules that
-// are not evaluated, and rules that take time.
+// collectAgent sends what only an agent knows about rules: broken packs,
+// quarantined rules, and the cost of expensive ones.
 func (c *collector) collectAgent(loaded Rules, send emit) {
 	for _, p := range loaded.Set.Packs {
 		send(c.packInfo, 1, p.Name, p.Version, p.SHA256)
@@ -207,11 +207,11 @@ func (c *collector) collectAgent(loaded Rules, send emit) {
 	for _, b := range loaded.Broken {
 		send(c.packBroken, 1, b.Pack)
 	}
-	for rule := range loaded.GivenUp {
+	for rule := range loaded.Quarantined {
 		send(c.inactive, 1, rule, "given_up")
 	}
 	for rule, spent := range loaded.Cost {
-		if spent >= costShown {
+		if spent >= minAgentCost {
 			send(c.cost, spent.Seconds(), rule)
 			send(c.tries, float64(loaded.Tries[rule]), rule)
 		}
@@ -233,7 +233,7 @@ func (c *collector) collectPacks(loaded Rules, send emit) {
 }
 
 func (c *collector) collectRules(loaded Rules, stats episodes.Stats, send emit) {
-	sees := look(loaded.Set, c.view.Sources(), c.now())
+	covered := newCoverage(loaded.Set, c.view.Sources(), c.now())
 	for _, r := range stats.Rules {
 		name := r.Rule.Alert
 		send(c.matches, float64(r.Matches), name, r.Rule.Pack, string(r.Rule.Severity))
@@ -242,10 +242,10 @@ func (c *collector) collectRules(loaded Rules, stats episodes.Stats, send emit) 
 		send(c.held, truth(r.Held), name)
 		send(c.cost, loaded.Cost[name].Seconds(), name)
 		send(c.tries, float64(loaded.Tries[name]), name)
-		send(c.ruleStreams, float64(sees.streams[name]), name)
-		send(c.blind, truth(sees.of(r.Rule, loaded.Seen[name]) == isBlind), name)
+		send(c.ruleStreams, float64(covered.streams[name]), name)
+		send(c.blind, truth(covered.health(r.Rule, loaded.Seen[name]) == healthBlind), name)
 		send(c.inactive, truth(r.Inactive), name, "source")
-		send(c.inactive, truth(loaded.GivenUp[name] != ""), name, "given_up")
+		send(c.inactive, truth(loaded.Quarantined[name] != ""), name, "given_up")
 		send(c.inactive, 0, name, "scope")
 		send(c.episodes, float64(r.Pending), name, string(episodes.StatePending))
 		send(c.episodes, float64(r.Firing), name, string(episodes.StateFiring))
@@ -303,8 +303,8 @@ func (c *collector) collectEndpoints(send emit) {
 	}
 }
 
-// sparse sends a counter that has a series per reason; of an agent, only the
-// reasons that occurred.
+// sparse sends a counter with a series per reason. An agent omits the reasons that
+// have not occurred.
 func (c *collector) sparse(send emit, m metric, n int64, labels ...string) {
 	if n != 0 || !c.view.Agent {
 		send(m, float64(n), labels...)
@@ -318,7 +318,7 @@ func truth(b bool) float64 {
 	return 0
 }
 
-// seconds is a time as Prometheus has it; 0 for the zero time.
+// seconds returns Unix seconds; 0 for the zero time.
 func seconds(t time.Time) float64 {
 	if t.IsZero() || t.Unix() <= 0 {
 		return 0

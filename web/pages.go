@@ -23,25 +23,25 @@ var templateFiles embed.FS
 //go:embed static
 var staticFiles embed.FS
 
-// page is what every template gets.
+// page is the data of every template.
 type page struct {
-	Title string
-	Path  string // of the link that is the current page
-	Now   time.Time
-	Ready []string // what is missing
-	// Troubles say which receivers and sources are away: what the page shows may
-	// reach nobody, or may not be all.
+	Title   string
+	Path    string // of the current page in the navigation
+	Now     time.Time
+	Missing []string // why the daemon is not ready
+	// Troubles lists receivers and sources that are down: alerts may be missing or
+	// undelivered.
 	Troubles []string
 	Data     any
 }
 
-// card is one episode on the page of alerts.
+// card is one episode on the alerts page.
 type card struct {
 	Page page
 	Item episodes.Episode
 }
 
-// pages holds one parsed tree per page.
+// pages holds the parsed template of each page.
 type pages map[string]*template.Template
 
 func parsePages() pages {
@@ -51,7 +51,7 @@ func parsePages() pages {
 			"ago": ago, "when": when, "pairs": pairs, "bytes": humanBytes, "link": safeLink, "join": strings.Join,
 			"count": groupDigits, "health": healthText, "waiting": waitingText, "card": func(p page, e episodes.Episode) card { return card{p, e} },
 		})
-		// The templates are part of the program: a test parses all of them.
+		// The templates are embedded, and a test parses all of them.
 		out[name] = template.Must(t.ParseFS(templateFiles, "templates/layout.html", "templates/"+name+".html"))
 	}
 	return out
@@ -74,7 +74,7 @@ func (s *Server) routePages(mux *http.ServeMux) {
 	}))
 	mux.HandleFunc("GET /status", g(func(w http.ResponseWriter, _ *http.Request) {
 		s.render(w, p, "status", http.StatusOK, page{Title: "Status", Path: "/status", Data: map[string]any{
-			"Status": s.view.Status(), "Build": buildInfo(), "Stats": s.view.Stats(),
+			"Status": s.view.Status(), "Build": buildInfo(),
 		}})
 	}))
 	static := http.FileServerFS(staticFiles)
@@ -87,24 +87,24 @@ func (s *Server) routePages(mux *http.ServeMux) {
 	})
 }
 
-// render writes a page, or an error if its template fails: never half a page.
+// render writes a page, or only an error if its template fails.
 func (s *Server) render(w http.ResponseWriter, p pages, name string, code int, data page) {
 	data.Now = s.opt.Now().UTC()
 	status := s.view.Status()
-	data.Ready, data.Troubles = status.Missing, append(slices.Clone(status.Absent), downReceivers(s.view.Endpoints())...)
+	data.Missing, data.Troubles = status.Missing, append(slices.Clone(status.Absent), downReceivers(s.view.Endpoints())...)
 	var b bytes.Buffer
 	if err := p[name].Execute(&b, data); err != nil {
 		s.opt.Log.Error("render page", "page", name, "err", err)
-		http.Error(w, "the page could not be rendered; the log of crowsnest says why", http.StatusInternalServerError)
+		http.Error(w, "the page could not be rendered; see the log of crowsnest", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(code)
-	_, _ = w.Write(b.Bytes()) // the reader may be gone
+	_, _ = w.Write(b.Bytes()) // the client may have disconnected
 }
 
-// downReceivers says which receivers of alerts do not answer.
+// downReceivers returns a sentence for each receiver that is down.
 func downReceivers(all []Endpoint) []string {
 	var out []string
 	for _, e := range all {
@@ -119,33 +119,29 @@ func downReceivers(all []Endpoint) []string {
 	return out
 }
 
-// waitingText says what a pending alert waits for: its texts are not true yet.
+// waitingText says what a pending alert waits for. Until it fires, its text
+// describes a failure that may still recover.
 func waitingText(e episodes.Episode) string {
 	switch {
 	case e.State != episodes.StatePending:
 		return ""
 	case e.Held:
-		return "Nobody has been notified. It waits for a source that is away; the text says what will be true if the failure has not recovered."
+		return "Nobody has been notified: the alert is on hold until a source that is down is back. The text describes the failure if it has not recovered by then."
 	case e.Deadline.IsZero():
 		return "Nobody has been notified yet."
 	}
-	return "Nobody has been notified yet. The text says what will be true at " + when(e.Deadline) + " if the failure has not recovered by then."
+	return "Nobody has been notified yet. The alert fires at " + when(e.Deadline) + " if the failure has not recovered by then; the text describes it as of that time."
 }
 
-// maxCards bounds the alerts of each kind on the page.
+// maxCards bounds the episodes in each section of the alerts page.
 const maxCards = 200
 
-// cut returns the first cards and how many more there are.
-func cutCards(all []episodes.Episode) ([]episodes.Episode, int64) {
-	return all[:min(len(all), maxCards)], int64(max(0, len(all)-maxCards))
-}
-
-// alertsData is what the page of alerts shows.
+// alertsData is the data of the alerts page.
 type alertsData struct {
 	Filter              string
 	Error               string
 	Open, Silent, Ended []episodes.Episode
-	More                int64 // open ones that are not shown
+	More                int64 // open alerts that are not shown
 	Rules, Streams      int
 }
 
@@ -162,7 +158,7 @@ func (s *Server) alertsPage(w http.ResponseWriter, r *http.Request, p pages) {
 	for _, e := range eps {
 		switch {
 		case e.Rule == nil && e.Labels["severity"] == "none":
-			// The heartbeat: on this page its news would be that there is a page.
+			// The heartbeat: the page itself shows that the daemon is alive.
 		case !open(e):
 			data.Ended = append(data.Ended, e)
 		case e.Silent:
@@ -171,16 +167,17 @@ func (s *Server) alertsPage(w http.ResponseWriter, r *http.Request, p pages) {
 			data.Open = append(data.Open, e)
 		}
 	}
-	data.Open, data.More = cutCards(data.Open)
-	data.Silent, _ = cutCards(data.Silent)
-	data.Ended, _ = cutCards(data.Ended)
+	data.More = int64(max(0, len(data.Open)-maxCards))
+	for _, section := range []*[]episodes.Episode{&data.Open, &data.Silent, &data.Ended} {
+		*section = (*section)[:min(len(*section), maxCards)]
+	}
 	s.render(w, p, "alerts", code, page{Title: "Alerts", Path: "/", Data: data})
 }
 
-// episodeData is what the page of one episode shows.
+// episodeData is the data of the page of one episode.
 type episodeData struct {
 	episodes.Episode
-	Where      string // its labels as a filter
+	Where      string // its labels as a matcher
 	Events     []Event
 	Skipped    int
 	Deliveries []Delivery
@@ -201,35 +198,20 @@ func (s *Server) episodePage(w http.ResponseWriter, r *http.Request, p pages) {
 	s.render(w, p, "episode", http.StatusOK, page{Title: e.Alert, Path: "/", Data: data})
 }
 
-// healthText writes the health of a rule for people.
-func healthText(health string) string { return strings.ReplaceAll(health, "_", " ") }
-
-func deadlineText(e episodes.Episode) string {
-	if e.State == episodes.StatePending {
-		return "it fires if it has not recovered"
-	}
-	return "it is resolved if no line matched again"
+// healthText formats the health of a rule for people; the API keeps the codes.
+func healthText(health string) string {
+	texts := map[string]string{"given_up": "quarantined", "held": "on hold"}
+	return cmp.Or(texts[health], health)
 }
 
-func reasonText(r episodes.Reason) string {
-	text := map[episodes.Reason]string{
-		episodes.ReasonClear: "a line says that it recovered", episodes.ReasonQuiet: "no matching line for long enough",
-		episodes.ReasonExpired: "no sign of life for too long", episodes.ReasonMuted: "planned work was announced",
-		episodes.ReasonRemoved:  "its rule was removed or changed",
-		episodes.ReasonIdentity: "its labels changed; it goes on under new ones", episodes.ReasonGone: "its pod was deleted", episodes.ReasonDisplaced: "a namespace with fewer alerts needed its place; whether it is over is not known",
-	}[r]
-	return cmp.Or(text, string(r))
-}
-
-// ruleData is what the page of one rule shows.
+// ruleData is the data of the page of one rule.
 type ruleData struct {
 	Rule
 	Pack, File string
 	Line       int
-	Summary    string
 	Runbook    string
 	Affects    []rules.Affects
-	Origin     map[string]string
+	SetBy      map[string]string // where each value comes from, by key
 }
 
 func (s *Server) rulePage(w http.ResponseWriter, r *http.Request, p pages) {
@@ -241,7 +223,7 @@ func (s *Server) rulePage(w http.ResponseWriter, r *http.Request, p pages) {
 	}
 	data := ruleData{
 		Pack: full.Pack, File: full.File, Line: full.Line, Runbook: full.Remediation.RunbookURL,
-		Affects: full.Remediation.Affects, Origin: full.Origin,
+		Affects: full.Remediation.Affects, SetBy: full.Origin,
 	}
 	for _, g := range s.groups() {
 		for _, rule := range g.Rules {
@@ -253,8 +235,8 @@ func (s *Server) rulePage(w http.ResponseWriter, r *http.Request, p pages) {
 	s.render(w, p, "rule", http.StatusOK, page{Title: name, Path: "/rules", Data: data})
 }
 
-// sortEpisodes puts firing before pending before ended, then the severer, then
-// the newer.
+// sortEpisodes orders by state (firing, pending, ended), severity and start, the
+// most severe and newest first.
 func sortEpisodes(eps []episodes.Episode) {
 	state := map[episodes.State]int{episodes.StateFiring: 0, episodes.StatePending: 1, episodes.StateResolved: 2}
 	severity := map[string]int{"critical": 0, "warning": 1, "info": 2}
@@ -270,11 +252,10 @@ func sortEpisodes(eps []episodes.Episode) {
 	})
 }
 
-// pair is one label for a template.
+// pair is one label.
 type pair struct{ Name, Value string }
 
-// pairs lists labels in order of their names, without those that a page shows
-// elsewhere.
+// pairs returns labels ordered by name, except those that a page shows elsewhere.
 func pairs(m map[string]string, without ...string) []pair {
 	var out []pair
 	for _, k := range slices.Sorted(maps.Keys(m)) {
@@ -285,7 +266,7 @@ func pairs(m map[string]string, without ...string) []pair {
 	return out
 }
 
-// selector writes labels as a filter.
+// selector formats labels as a matcher.
 func selector(labels map[string]string) string {
 	var parts []string
 	for _, p := range pairs(labels) {

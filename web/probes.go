@@ -10,7 +10,7 @@ func (s *Server) routeProbes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /-/ready", s.ready)
 }
 
-// healthy fails only where a restart may help.
+// healthy reports failure only if a restart may help.
 func (s *Server) healthy(w http.ResponseWriter, _ *http.Request) {
 	if why := s.view.Status().Unhealthy; why != "" {
 		writeText(w, http.StatusServiceUnavailable, "crowsnest is not healthy: "+why+"\n")
@@ -19,8 +19,8 @@ func (s *Server) healthy(w http.ResponseWriter, _ *http.Request) {
 	writeText(w, http.StatusOK, "crowsnest is healthy.\n")
 }
 
-// ready says what is missing, a line each. What peers have to bring back does not
-// change the answer.
+// ready lists what is missing, one item a line. Unreachable peers are listed but
+// do not change the status code.
 func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 	st := s.view.Status()
 	code, text := http.StatusOK, "crowsnest is ready.\n"
@@ -28,7 +28,7 @@ func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 		code, text = http.StatusServiceUnavailable, "crowsnest is not ready:\n"+bullets(st.Missing)
 	}
 	if len(st.Absent) > 0 {
-		text += "Not seen, because of others:\n" + bullets(st.Absent)
+		text += "Not watched because a peer is unreachable:\n" + bullets(st.Absent)
 	}
 	writeText(w, code, text)
 }

@@ -19,7 +19,7 @@ const (
 	maxConns          = 256
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 30 * time.Second
-	writeTimeout      = 2 * time.Minute // a CPU profile takes its time
+	writeTimeout      = 2 * time.Minute // enough for a CPU profile
 	idleTimeout       = time.Minute
 	maxHeader         = 64 << 10
 	drain             = 500 * time.Millisecond
@@ -27,28 +27,29 @@ const (
 
 // Options configure a server.
 type Options struct {
-	// ConfigFile is exporter-toolkit's web configuration: TLS and
-	// authentication. "" : neither.
+	// ConfigFile is exporter-toolkit's web configuration file, with TLS and
+	// authentication; "": neither.
 	ConfigFile string
-	// Reload serves POST /-/reload; nil turns it off.
+	// Reload serves POST /-/reload; nil disables it.
 	Reload ReloadFunc
 	// Pprof serves /debug/pprof.
 	Pprof bool
-	// Registry is served at /metrics and holds what New registers.
+	// Registry is served at /metrics. New registers its metrics there.
 	Registry *prometheus.Registry
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
-	// MaxConns bounds the connections of a listener; 0 means 256.
+	// MaxConns bounds the open connections of a listener; 0 means 256.
 	MaxConns int
-	// Hosts are further names under which browsers may reach the server, such as
-	// that of an ingress; "*" allows every name. Addresses and names within the
+	// Hosts are additional names under which browsers may reach the server, such as
+	// that of an ingress; "*" allows every name. IP addresses and names within the
 	// cluster are always allowed.
 	Hosts []string
-	// Log is for libraries that insist on one; nil discards.
+	// Log receives errors of handlers and of libraries; nil discards them.
 	Log *slog.Logger
 }
 
 // Server serves the pages, the API, the metrics and the probes of one daemon.
+// It is safe for concurrent use.
 type Server struct {
 	view    View
 	opt     Options
@@ -57,8 +58,8 @@ type Server struct {
 	probes  http.Handler
 }
 
-// New makes a server. It starts nothing. The error says that a metric is
-// registered twice.
+// New returns a server without starting it. It fails if Options.Registry already
+// contains one of its metrics.
 func New(view View, opt Options) (*Server, error) {
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
@@ -96,12 +97,12 @@ func New(view View, opt Options) (*Server, error) {
 	return s, nil
 }
 
-// Handler serves everything; for tests and for embedding.
+// Handler returns the handler of the main listener.
 func (s *Server) Handler() http.Handler { return s.handler }
 
-// Run serves on main and, if it is not nil, the probes alone on probe, until
-// ctx ends; then it closes both within half a second. It closes the listeners
-// in any case. An error means that a listener or the web configuration broke.
+// Run serves everything on main, and only the probes on probe unless it is nil.
+// It returns when ctx ends, after draining requests for at most half a second, or
+// when a listener or the web configuration fails. It always closes the listeners.
 func (s *Server) Run(ctx context.Context, main, probe net.Listener) error {
 	var servers []*http.Server
 	errs := make(chan error, 2)
@@ -125,7 +126,7 @@ func (s *Server) Run(ctx context.Context, main, probe net.Listener) error {
 	defer cancel()
 	for _, srv := range servers {
 		if srv.Shutdown(stop) != nil {
-			srv.Close() //nolint:errcheck // nothing is left to do about it
+			srv.Close() //nolint:errcheck // there is no further fallback
 		}
 	}
 	for range running {
@@ -136,9 +137,9 @@ func (s *Server) Run(ctx context.Context, main, probe net.Listener) error {
 
 func (s *Server) serve(srv *http.Server, l net.Listener, configFile string) error {
 	flags := &toolkit.FlagConfig{WebListenAddresses: &[]string{l.Addr().String()}, WebConfigFile: &configFile}
-	guests := newCrowd(l, s.opt.MaxConns)
-	srv.Handler = guests.served(srv.Handler)
-	err := toolkit.Serve(guests, srv, flags, s.opt.Log)
+	limited := newLimiter(l, s.opt.MaxConns)
+	srv.Handler = limited.track(srv.Handler)
+	err := toolkit.Serve(limited, srv, flags, s.opt.Log)
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
@@ -158,8 +159,7 @@ func newServer(h http.Handler, log *slog.Logger) *http.Server {
 	}
 }
 
-// secured adds the headers that keep a browser from doing anything clever with
-// text that came out of a log.
+// secured adds headers that prevent a browser from executing text from a log.
 func secured(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		head := w.Header()
@@ -191,5 +191,5 @@ func routePprof(mux *http.ServeMux) {
 func writeText(w http.ResponseWriter, code int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(code)
-	_, _ = w.Write([]byte(text)) // the reader may be gone
+	_, _ = w.Write([]byte(text)) // the client may have disconnected
 }

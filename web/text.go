@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// when writes a time for people; "never" for the zero time.
+// when formats a time for people; "never" for the zero time.
 func when(t time.Time) string {
 	if t.IsZero() || t.Unix() <= 0 {
 		return "never"
@@ -14,7 +14,7 @@ func when(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05Z")
 }
 
-// ago writes how long before now a time is.
+// ago formats the distance from t to now.
 func ago(now, t time.Time) string {
 	if t.IsZero() || t.Unix() <= 0 {
 		return "never"
@@ -26,7 +26,7 @@ func ago(now, t time.Time) string {
 	return span(d) + " ago"
 }
 
-// span writes a duration with two units at most.
+// span formats a duration with at most two units.
 func span(d time.Duration) string {
 	switch {
 	case d < time.Second:
@@ -41,7 +41,7 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%dd %dh", int(d.Hours())/24, int(d.Hours())%24)
 }
 
-// humanBytes writes a size with a binary unit.
+// humanBytes formats a size with a binary unit.
 func humanBytes(n int64) string {
 	if n < 1024 {
 		return strconv.FormatInt(n, 10) + " B"
@@ -54,7 +54,7 @@ func humanBytes(n int64) string {
 	return fmt.Sprintf("%.1f %ciB", v, units[i])
 }
 
-// groupDigits writes 1234567 as 1,234,567.
+// groupDigits formats 1234567 as 1,234,567.
 func groupDigits(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	start := 0

@@ -12,27 +12,27 @@ import (
 	"crowsnest/episodes"
 )
 
-// The kinds of events that are not of the engine.
+// Kinds of events that do not come from the engine.
 const (
-	kindNewest = "newest" // the newest matching line
-	kindTold   = "told"   // an endpoint was told
-	kindHeld   = "held"   // now
-	kindNext   = "next"   // what will be concluded
+	kindNewest   = "newest" // newest matching line
+	kindNotified = "told"   // a receiver was notified
+	kindOnHold   = "held"   // current state
+	kindNext     = "next"   // next conclusion
 )
 
-// Event is one point of an episode's timeline.
+// Event is one event in the timeline of an episode.
 type Event struct {
-	At   *time.Time `json:"at,omitempty"` // absent: it is so now
+	At   *time.Time `json:"at,omitempty"` // absent: current state
 	Kind string     `json:"kind"`
 	Text string     `json:"text"`           // for people
 	Line string     `json:"line,omitempty"` // of the log, redacted
-	// Sources are those that prove nothing, of "held".
+	// Sources are the sources without progress; set for kind "held".
 	Sources []string `json:"sources,omitempty"`
-	// Delivery is the answer, of "told".
+	// Delivery is the answer of the receiver; set for kind "told".
 	Delivery *Delivery `json:"delivery,omitempty"`
 }
 
-// Timeline is what happened to one episode, in order of time.
+// Timeline holds the events of one episode, ordered by time.
 type Timeline struct {
 	Episode Episode `json:"episode"`
 	Events  []Event `json:"events"`
@@ -42,15 +42,15 @@ type Timeline struct {
 func (s *Server) apiTimeline(w http.ResponseWriter, r *http.Request) {
 	e, tl, ok := s.timeline(r.PathValue("fingerprint"))
 	if !ok {
-		writeError(w, http.StatusNotFound, errNotFound, "no open or lately ended episode has this fingerprint")
+		writeError(w, http.StatusNotFound, errNotFound, "no open or recently ended episode has this fingerprint")
 		return
 	}
 	tl.Episode = toEpisode(e)
 	writeData(w, tl)
 }
 
-// timeline tells what happened to an episode. One that never fired has a timeline
-// and is not listed.
+// timeline returns the events of an episode. It also finds episodes that never
+// fired, which View.Episodes does not list.
 func (s *Server) timeline(fingerprint string) (episodes.Episode, Timeline, bool) {
 	listed, ok := s.find(fingerprint)
 	of := listed.Fingerprint
@@ -72,36 +72,40 @@ func (s *Server) timeline(fingerprint string) (episodes.Episode, Timeline, bool)
 	e := known.Episode
 	tl := Timeline{Skipped: known.Skipped, Events: []Event{}}
 	for _, ev := range known.Events {
-		tl.Events = append(tl.Events, Event{At: stated(ev.At), Kind: string(ev.Kind), Text: eventText(ev), Line: ev.Line, Sources: ev.Sources})
+		tl.Events = append(tl.Events, Event{At: optional(ev.At), Kind: string(ev.Kind), Text: eventText(ev), Line: ev.Line, Sources: ev.Sources})
 	}
 	if open(e) && e.LastSeen.After(e.StartsAt) {
-		tl.Events = append(tl.Events, Event{At: stated(e.LastSeen), Kind: kindNewest, Text: fmt.Sprintf("newest matching line, %s so far", groupDigits(e.Count)), Line: e.Line})
+		tl.Events = append(tl.Events, Event{At: optional(e.LastSeen), Kind: kindNewest, Text: fmt.Sprintf("newest matching line, %s so far", groupDigits(e.Count)), Line: e.Line})
 	}
 	for _, d := range s.view.Deliveries(of) {
 		if d.Last.Before(e.StartsAt) || !e.FiredAt.IsZero() && d.Last.Before(e.FiredAt) {
-			continue // that was an episode before
+			continue // it belongs to an earlier episode
 		}
-		tl.Events = append(tl.Events, Event{At: stated(d.Time), Kind: kindTold, Text: toldText(d), Delivery: &d})
+		tl.Events = append(tl.Events, Event{At: optional(d.Time), Kind: kindNotified, Text: deliveryText(d), Delivery: &d})
 	}
 	slices.SortStableFunc(tl.Events, func(a, b Event) int { return a.At.Compare(*b.At) })
 	tl.Events = append(tl.Events, present(e, known.HeldBy)...)
 	return e, tl, true
 }
 
-// present is what holds now, and what comes next.
+// present returns the events for the current state and the next conclusion.
 func present(e episodes.Episode, heldBy []string) []Event {
 	switch {
 	case !open(e):
 		return nil
 	case e.Held:
-		return []Event{{Kind: kindHeld, Text: heldText(heldBy), Sources: heldBy}}
+		return []Event{{Kind: kindOnHold, Text: onHoldText(heldBy), Sources: heldBy}}
 	case e.Deadline.IsZero():
 		return nil
 	}
-	return []Event{{At: stated(e.Deadline), Kind: kindNext, Text: "next conclusion without a line: " + deadlineText(e)}}
+	text := "resolves if no further line matches"
+	if e.State == episodes.StatePending {
+		text = "fires if it has not recovered"
+	}
+	return []Event{{At: optional(e.Deadline), Kind: kindNext, Text: text}}
 }
 
-// ownEvents are those of the program's own alerts.
+// ownEvents returns the events of an alert of the daemon itself.
 func ownEvents(e episodes.Episode) []episodes.Event {
 	out := []episodes.Event{{At: e.StartsAt, Kind: episodes.EventOpened}}
 	if !e.EndsAt.IsZero() {
@@ -117,35 +121,49 @@ func eventText(ev episodes.Event) string {
 	case episodes.EventOpened:
 		return "the condition became true"
 	case episodes.EventFired:
-		return "concluded: firing"
+		return "firing"
 	case episodes.EventHeld:
-		return heldText(ev.Sources)
+		return onHoldText(ev.Sources)
 	case episodes.EventResumed:
-		return "not held any more: every source proves how far it has read"
+		return "no longer on hold: every source makes progress"
 	case episodes.EventRenamed:
-		return "a reload changed its labels"
+		return "labels changed by a reload"
 	case episodes.EventRestored:
-		return "read back after a restart; what was between is not kept"
+		return "restored after a restart; events in between were not kept"
 	case episodes.EventEnded:
-		return "ended: " + cmp.Or(reasonText(ev.Reason), "it is over")
+		return "ended: " + cmp.Or(reasonText(ev.Reason), "the condition is no longer true")
 	}
 	return string(ev.Kind)
 }
 
-// heldText says why nothing is concluded from silence.
-func heldText(sources []string) string {
-	switch len(sources) {
-	case 0:
-		return "held: nobody looks at the lines of this rule, so its silence means nothing"
-	case 1:
-		return "held: source " + sources[0] + " proves nothing, so silence means nothing"
-	}
-	return "held: sources " + strings.Join(sources, ", ") + " prove nothing, so silence means nothing"
+func reasonText(r episodes.Reason) string {
+	text := map[episodes.Reason]string{
+		episodes.ReasonClear:     "a log line reports the recovery",
+		episodes.ReasonQuiet:     "no matching line for keep_firing_for",
+		episodes.ReasonExpired:   "no matching line for expire",
+		episodes.ReasonMuted:     "planned work was announced",
+		episodes.ReasonRemoved:   "its rule was removed or changed",
+		episodes.ReasonIdentity:  "its labels changed; it continues under the new ones",
+		episodes.ReasonGone:      "its pod was deleted",
+		episodes.ReasonDisplaced: "evicted for a namespace with fewer alerts; whether the failure is over is unknown",
+	}[r]
+	return cmp.Or(text, string(r))
 }
 
-// toldText says what a receiver was told and what it answered.
-func toldText(d Delivery) string {
-	text := fmt.Sprintf("told %s %s: %s, ", d.Sink, d.Endpoint, map[bool]string{true: "resolved", false: "firing"}[d.Resolved])
+// onHoldText says why absence-based conclusions are on hold.
+func onHoldText(sources []string) string {
+	switch len(sources) {
+	case 0:
+		return "on hold: no source reads the streams of this rule"
+	case 1:
+		return "on hold: no progress from source " + sources[0]
+	}
+	return "on hold: no progress from sources " + strings.Join(sources, ", ")
+}
+
+// deliveryText says what was sent to a receiver and how it answered.
+func deliveryText(d Delivery) string {
+	text := fmt.Sprintf("notified %s %s: %s, ", d.Sink, d.Endpoint, map[bool]string{true: "resolved", false: "firing"}[d.Resolved])
 	if d.Error == "" {
 		text += "accepted"
 		if d.Code != 0 {
@@ -160,7 +178,7 @@ func toldText(d Delivery) string {
 	return text
 }
 
-// newestAnswers leaves the newest answer of each endpoint.
+// newestAnswers returns the newest answer of each endpoint.
 func newestAnswers(all []Delivery) []Delivery {
 	at := map[[2]string]int{}
 	out := []Delivery{}

@@ -8,53 +8,52 @@ import (
 	"crowsnest/rules"
 )
 
-// View is how the package looks into the daemon. Every function is set, returns
-// copies, does not block and is safe for concurrent use.
+// View gives the package access to the state of the daemon. Every function is
+// set, returns copies, does not block and is safe for concurrent use.
 type View struct {
-	// Agent says that this process concludes nothing: it hands what it finds to an
-	// aggregator, and its metrics are those of its own part.
+	// Agent is set if this process only forwards hits to an aggregator. Its metrics
+	// then omit everything that only the aggregator knows.
 	Agent bool
-	// Episodes returns what is open and what was resolved lately, the
-	// program's own alerts included.
+	// Episodes returns the open and the recently resolved episodes, including the
+	// daemon's own alerts.
 	Episodes func() []episodes.Episode
 	Stats    func() episodes.Stats
 	Rules    func() Rules
 	Sources  func() []Source
-	// Endpoints are the receivers of alerts.
+	// Endpoints returns the state of every receiver of alerts.
 	Endpoints func() []Endpoint
 	Status    func() Status
-	// External returns the labels that the receivers add to every alert that does
-	// not have them, each set once; the first is that of the configuration.
+	// External returns the distinct sets of labels that receivers add to alerts that
+	// lack them. The first set is that of the configuration.
 	External func() []map[string]string
-	// Deliveries returns what the receivers answered to one alert, in order of time;
-	// answers that repeat are one.
+	// Deliveries returns the answers of all receivers to one alert, ordered by time.
+	// Repeated answers are merged.
 	Deliveries func(episodes.Fingerprint) []Delivery
-	// Timeline returns what happened to the newest episode of an alert, open or
-	// ended lately.
+	// Timeline returns the events of the newest episode of an alert, open or recently
+	// ended.
 	Timeline func(episodes.Fingerprint) (episodes.Timeline, bool)
 }
 
-// Rules is what is loaded.
+// Rules describes the loaded rules. The maps are keyed by the name of a rule.
 type Rules struct {
 	Set *rules.Set
-	// Broken holds the packs that were refused and why; their last good
-	// version, if any, is in Set.
+	// Broken holds the refused packs and the reasons; Set contains their last good
+	// version, if any.
 	Broken []BrokenPack
-	// Seen is when a rule last saw a line of a stream that it applies to, by
-	// name; a rule that is absent saw none.
+	// Seen is when a stream that a rule applies to was last read; a rule without an
+	// entry received no line.
 	Seen map[string]time.Time
-	// Cost is how long the evaluation of each rule took in all, by name.
+	// Cost is the total time that the evaluation of a rule took.
 	Cost map[string]time.Duration
-	// Tries is on how many lines each rule was tried, by name.
+	// Tries is the number of lines that a rule was tried on.
 	Tries map[string]int64
 	// OutOfScope holds the rules that are not evaluated here because they need the
 	// logs of several nodes.
 	OutOfScope map[string]bool
-	// GivenUp holds the rules that are not evaluated any more, by name, and
-	// says why.
-	GivenUp map[string]string
-	// Waits holds the rules whose conclusions from silence wait for agents that
-	// have another version of them, by name, and says which.
+	// Quarantined holds the rules that are no longer evaluated, and the reasons.
+	Quarantined map[string]string
+	// Waits holds the rules whose absence-based conclusions wait for agents with
+	// another version of the rule, and names these agents.
 	Waits map[string]string
 }
 
@@ -70,44 +69,45 @@ type Source struct {
 	Up        bool          `json:"up"`
 	Opened    bool          `json:"opened"` // it was up at least once
 	Error     string        `json:"lastError,omitempty"`
-	Idle      string        `json:"idle,omitempty"`        // why there is nothing to watch; "": there is
-	Away      time.Time     `json:"notSeenSince,omitzero"` // zero: it is seen
-	Watermark time.Time     `json:"proved"`                // read up to here for sure
+	Idle      string        `json:"idle,omitempty"`        // why it has nothing to watch; "": it has
+	Away      time.Time     `json:"notSeenSince,omitzero"` // start of the outage; zero: none
+	Watermark time.Time     `json:"proved"`                // all lines read up to
 	Lag       time.Duration `json:"lagNanoseconds"`
 	Lines     int64         `json:"lines"`
 	Bytes     int64         `json:"bytes"`
-	// Lines is the sum of Evaluated, Dropped and what is not complete yet.
+	// Lines is the sum of Evaluated, Dropped and incomplete lines.
 	Evaluated int64            `json:"evaluated"`
 	Dropped   int64            `json:"dropped"`
 	Truncated int64            `json:"truncated"`
 	Unparsed  int64            `json:"unparsed"`
 	Lost      map[string]int64 `json:"lostBytes,omitempty"` // by reason
 	Errors    map[string]int64 `json:"errors,omitempty"`    // by reason
-	// Losses counts by reason how often lines were gone before they were read.
+	// Losses counts, by reason, how often lines were deleted before they were read.
 	Losses  map[string]int64 `json:"losses,omitempty"`
 	Streams []Stream         `json:"streams,omitempty"`
-	// Unread are logs that are there and are not read.
+	// Unread holds existing logs that are not read.
 	Unread []Unread `json:"unread,omitempty"`
-	// Filtered tells that it hands on only lines that a rule may match, so that
-	// Streams are not all that there are.
+	// Filtered is set if the source delivers only lines that a rule may match.
+	// Streams is then incomplete.
 	Filtered bool `json:"filtered,omitempty"`
-	// Parts are what a source consists of that has no streams of its own, in order.
-	Parts []Part `json:"parts,omitempty"`
+	// Members are the members of a source without streams of its own, ordered by
+	// name.
+	Members []Member `json:"parts,omitempty"`
 }
 
-// Part is the state of one part of a source, such as the agent of one node.
-type Part struct {
+// Member is the state of one member of a source, such as the agent of one node.
+type Member struct {
 	Name      string        `json:"name"`
 	Up        bool          `json:"up"`
 	Error     string        `json:"lastError,omitempty"`
-	Since     time.Time     `json:"since"`  // it was last heard of
-	Watermark time.Time     `json:"proved"` // read up to here for sure
+	Since     time.Time     `json:"since"`  // last contact
+	Watermark time.Time     `json:"proved"` // all lines read up to
 	Skew      time.Duration `json:"clockSkewNanoseconds"`
-	// Reports are the alerts that it has open about itself.
+	// Reports are the names of its open alerts about itself.
 	Reports []string `json:"reports,omitempty"`
 }
 
-// Unread is a log that is there and is not read.
+// Unread is an existing log that is not read.
 type Unread struct {
 	Path  string    `json:"path"`
 	Why   string    `json:"why"`
@@ -125,7 +125,7 @@ type Stream struct {
 	Rules    int               `json:"rules"`
 }
 
-// Unread is how many bytes are known and not read yet.
+// Unread returns the number of bytes between the offset and the known size.
 func (s Stream) Unread() int64 { return max(0, s.Size-s.Offset) }
 
 // Endpoint is the state of one receiver of alerts.
@@ -137,51 +137,51 @@ type Endpoint struct {
 	Sent     int64            `json:"sent"`
 	Failed   map[string]int64 `json:"failed,omitempty"` // by reason
 	Pending  int              `json:"pending"`
-	// ClockSkew is by how many seconds its clock is ahead of ours.
+	// ClockSkew is how many seconds its clock is ahead of the local one.
 	ClockSkew float64 `json:"clockSkewSeconds"`
 }
 
-// Delivery is an answer of one receiver to one alert, once or several times in a
-// row.
+// Delivery is an answer of one receiver to one alert. Equal consecutive answers
+// are one Delivery.
 type Delivery struct {
 	Sink     string    `json:"sink"`
 	Endpoint string    `json:"endpoint"`
-	Time     time.Time `json:"time"`
-	Last     time.Time `json:"last"`           // the newest time that it answered so
-	Times    int       `json:"times"`          // that it answered so
-	Resolved bool      `json:"resolved"`       // told as resolved
-	Code     int       `json:"code,omitempty"` // status of the answer; 0: there was none
+	Time     time.Time `json:"time"`           // of the first of the equal answers
+	Last     time.Time `json:"last"`           // of the last of them
+	Times    int       `json:"times"`          // how many there were
+	Resolved bool      `json:"resolved"`       // the alert was sent as resolved
+	Code     int       `json:"code,omitempty"` // HTTP status; 0: no answer
 	Error    string    `json:"error,omitempty"`
 }
 
 // Status is the state of the process.
 type Status struct {
 	Start time.Time
-	// Missing says what is still missing before the daemon is ready.
+	// Missing lists what the daemon needs before it is ready.
 	Missing []string
-	// Absent says which peers are away and what is not seen because of them. It
-	// does not keep the daemon from being ready.
+	// Absent lists the unreachable peers and what is not watched because of them.
+	// The daemon can be ready without them.
 	Absent []string
-	// Unhealthy says what has stopped for good; "" if nothing has.
+	// Unhealthy names what has stopped permanently; "" if nothing has.
 	Unhealthy string
 	// Config is the effective configuration as YAML, without secrets.
 	Config string
 	Flags  map[string]string
 	Reload Reload
-	// Saved is when state was last written; zero: never. SaveErrors counts
-	// failures.
+	// Saved is when the state was last written; zero: never. SaveErrors counts the
+	// failed attempts.
 	Saved      time.Time
 	SaveErrors int64
-	Storage    string // the folder of the state
+	Storage    string // directory of the state
 }
 
-// Reload is the outcome of the last reload, the first load included.
+// Reload is the outcome of the last load of rules and configuration.
 type Reload struct {
 	OK      bool
 	At      time.Time
-	Success time.Time // of the last one that succeeded
+	Success time.Time // time of the last successful load
 	Error   string
 }
 
-// ReloadFunc loads rules and configuration again and returns the whole error.
+// ReloadFunc reloads rules and configuration and returns the complete error.
 type ReloadFunc func(ctx context.Context) error

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// hostile is what somebody who can write a log would like to see run.
+// hostile is log text that must not be executed by a browser.
 const hostile = `<script>alert(1)</script>"'{{.}}javascript:alert(1)`
 
 func exampleView() View {
@@ -148,24 +148,24 @@ func TestPages(t *testing.T) {
 			require.Contains(t, body, text)
 		}
 	}
-	f("/", 200, "LeaseLost", "1,234 lines", "team-a", "Resolved in the last 15 minutes", "Shown, not alerted", "1h 0m ago")
-	f("/?filter=namespace%3D%22team-b%22", 200, "No open failure matches this filter", "team-b")
+	f("/", 200, "LeaseLost", "1,234 lines", "team-a", "Resolved in the last 15 minutes", "Silent (shown here, not sent)", "1h 0m ago")
+	f("/?filter=namespace%3D%22team-b%22", 200, "No open alert matches this filter", "team-b")
 	f("/?filter=%7Bbroken", 400, "write matchers such as")
-	f("/episodes/0000000000000abc", 200, "What to do", "Restart it.", "Told as", "(503)", "the condition became true", "namespace=&#34;team-a&#34;")
-	f("/episodes/0000000000000def", 200, "a line says that it recovered")
+	f("/episodes/0000000000000abc", 200, "What to do", "Restart it.", "Sent as", "(503)", "the condition became true", "namespace=&#34;team-a&#34;")
+	f("/episodes/0000000000000def", 200, "a log line reports the recovery")
 	f("/episodes/nonsense", 404, "not open")
-	f("/episodes/0000000000000abc", 200, "4 of 5 counted", "held: sources kubelet, &lt;script", "49 times until", "3 events between")
+	f("/episodes/0000000000000abc", 200, "4 of 5 counted", "on hold: no progress from sources kubelet, &lt;script", "49 times until", "3 events between")
 	f("/episodes/0000000000000fff", 200, "planned work was announced")
 	f("/episodes/0000000000000001", 200, "CrowsnestHeartbeat")
 	f("/rules", 200, "LeaseLost", "1.2.3", "abababababab", "disabled", "gone.yaml")
-	f("/rules/LeaseLost", 200, "4,321 lines on which it was tried", "override o.yaml:3", "https://example.org/r", "affected &lt;1.0")
+	f("/rules/LeaseLost", 200, "tried on 4,321 lines", "override o.yaml:3", "https://example.org/r", "affected &lt;1.0")
 	f("/rules/Nope", 404, "No rule has the name Nope")
 	f("/sources", 200, "kubelet", "2.0 KiB", "http://am:9093", "10 B")
 	f("/status", 200, "password: &lt;secret&gt;", "/data")
 	f("/nowhere", 404, "There is no page /nowhere")
 }
 
-// A page that shows nothing must say so and not fail.
+// A page without content says so and does not fail.
 func TestEmptyPages(t *testing.T) {
 	view := View{
 		External: func() []map[string]string { return nil },
@@ -235,7 +235,7 @@ func TestAPI(t *testing.T) {
 	for _, ev := range tl["events"].([]any) {
 		kinds = append(kinds, ev.(map[string]any)["kind"].(string))
 	}
-	require.Equal(t, []string{"counted", "opened", "held", "fired", "told", "newest", "told", "next"}, kinds, "an answer to the episode before is left out")
+	require.Equal(t, []string{"counted", "opened", "held", "fired", "told", "newest", "told", "next"}, kinds, "an answer to an earlier episode is omitted")
 	require.EqualValues(t, 3, tl["skipped"])
 	require.Equal(t, "dropped", f("/api/v1/episodes/0000000000000fff/timeline", 200)["episode"].(map[string]any)["state"])
 	require.Len(t, f("/api/v1/episodes/0000000000000001/timeline", 200)["events"], 2)
@@ -260,18 +260,18 @@ func TestAPI(t *testing.T) {
 	require.Equal(t, 404, request(s, "POST", "/api/v1/alerts").Code, "nothing can be changed")
 }
 
-// A rule that is given up is shown as such, with the reason.
-func TestGivenUp(t *testing.T) {
+// The pages and the API show a quarantined rule and the reason.
+func TestQuarantined(t *testing.T) {
 	view := exampleView()
 	loaded := view.Rules()
-	loaded.GivenUp = map[string]string{"LeaseLost": "it took <too> much"}
+	loaded.Quarantined = map[string]string{"LeaseLost": "it took <too> much"}
 	view.Rules = func() Rules { return loaded }
 	s := newTestServer(t, view, Options{})
 	body := request(s, "GET", "/api/v1/rules").Body.String()
 	require.Contains(t, body, `"health":"given_up"`)
 	require.Contains(t, body, `"givenUp":"it took \u003ctoo\u003e much"`)
-	require.Contains(t, request(s, "GET", "/rules").Body.String(), `class="health-given_up" title="it took &lt;too&gt; much">given up</td>`)
-	require.Contains(t, request(s, "GET", "/rules/LeaseLost").Body.String(), "not evaluated any more: it took &lt;too&gt; much. A changed version")
+	require.Contains(t, request(s, "GET", "/rules").Body.String(), `class="health-given_up" title="it took &lt;too&gt; much">quarantined</td>`)
+	require.Contains(t, request(s, "GET", "/rules/LeaseLost").Body.String(), "no longer evaluated: it took &lt;too&gt; much. A changed version")
 	require.Contains(t, request(s, "GET", "/metrics").Body.String(), `crowsnest_rule_inactive{reason="given_up",rule="LeaseLost"} 1`)
 }
 

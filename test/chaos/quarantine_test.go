@@ -120,5 +120,5 @@ func (s *scene) givenUpIs(t *testing.T, want bool) {
 	require.Equal(t, want, strings.Contains(api, `"givenUp":"it took more of a CPU`))
 	page, err := s.p.Get(t.Context(), "/rules/ChaosCostly")
 	require.NoError(t, err)
-	require.Equal(t, want, strings.Contains(page, "not evaluated any more: it took more of a CPU"))
+	require.Equal(t, want, strings.Contains(page, "no longer evaluated: it took more of a CPU"))
 }

@@ -1,5 +1,5 @@
-// Keeps the page fresh while somebody looks at it, and says when it is stale.
-// Without JavaScript the page is complete; a reload of the browser does the same.
+// Refreshes the page while it is visible, and marks it as stale on failure.
+// Without JavaScript, reloading the page has the same effect.
 "use strict";
 let fresh = new Date();
 
@@ -12,7 +12,7 @@ function stale(why) {
     note.setAttribute("role", "alert");
     document.body.insertBefore(note, document.querySelector("main"));
   }
-  note.textContent = "This page is stale: crowsnest " + why + ". It shows the state of " + fresh.toISOString().slice(0, 19).replace("T", " ") + " UTC.";
+  note.textContent = "This page is stale: crowsnest " + why + ". It shows the state at " + fresh.toISOString().slice(0, 19).replace("T", " ") + " UTC.";
   document.querySelector("main").classList.add("stale");
 }
 
@@ -22,7 +22,7 @@ async function refresh() {
   if (document.hidden) return;
   try {
     const res = await fetch(location.href, { headers: { Accept: "text/html" }, signal: AbortSignal.timeout(9000) });
-    if (res.status >= 500) return stale("answers with status " + res.status);
+    if (res.status >= 500) return stale("responded with status " + res.status);
     const next = new DOMParser().parseFromString(await res.text(), "text/html");
     fresh = new Date();
     document.getElementById("stale")?.remove();
@@ -32,7 +32,7 @@ async function refresh() {
       document.querySelector(tag).replaceWith(document.importNode(next.querySelector(tag), true));
     }
   } catch {
-    stale("does not answer");
+    stale("does not respond");
   }
 }
 setInterval(refresh, 10000);

@@ -10,7 +10,7 @@ import (
 	"crowsnest/rules"
 )
 
-func TestSight(t *testing.T) {
+func TestCoverage(t *testing.T) {
 	set := &rules.Set{}
 	for _, from := range []string{`{container="manager"}`, `{container=~"man.*",namespace!="x"}`, `{container="other"}`, `{container!="manager",container=~".+"}`} {
 		sel, err := rules.ParseSelector(from)
@@ -30,9 +30,9 @@ func TestSight(t *testing.T) {
 	}}
 	f := func(sources []Source, seen time.Time, want ...string) {
 		t.Helper()
-		s := look(set, sources, now)
+		c := newCoverage(set, sources, now)
 		for i, r := range set.Rules {
-			require.Equal(t, want[i], fmt.Sprintf("%d %s", s.streams[r.Alert], s.of(r, seen)), r.Alert)
+			require.Equal(t, want[i], fmt.Sprintf("%d %s", c.streams[r.Alert], c.health(r, seen)), r.Alert)
 		}
 	}
 	f([]Source{kubelet}, time.Time{}, "3 ok", "2 ok", "0 blind", "1 ok")
@@ -40,13 +40,13 @@ func TestSight(t *testing.T) {
 	f([]Source{kubelet}, now.Add(-time.Minute), "3 ok", "2 ok", "0 ok", "1 ok")
 	f([]Source{kubelet}, now.Add(-2*time.Hour), "3 ok", "2 ok", "0 blind", "1 ok")
 	f(nil, time.Time{}, "0 blind", "0 blind", "0 blind", "0 blind")
-	// Loki and agents do not say which streams there are.
+	// Loki and agents do not list their streams.
 	f([]Source{{Filtered: true}}, time.Time{}, "0 unseen", "0 unseen", "0 unseen", "0 unseen")
 	f([]Source{{Filtered: true}}, now.Add(-48*time.Hour), "0 ok", "0 ok", "0 ok", "0 ok")
 }
 
-// With many streams and many rules, a scrape must not be a burden.
-func BenchmarkLook(b *testing.B) {
+// Every scrape computes the coverage of all rules.
+func BenchmarkCoverage(b *testing.B) {
 	set := &rules.Set{}
 	for i := range 1000 {
 		sel, err := rules.ParseSelector(fmt.Sprintf(`{container=~"c%d|d%d"}`, i, i))
@@ -58,6 +58,6 @@ func BenchmarkLook(b *testing.B) {
 		src.Streams = append(src.Streams, Stream{Labels: map[string]string{"container": fmt.Sprint("c", i%50), "pod": fmt.Sprint("p", i), "namespace": fmt.Sprint("n", i%20)}})
 	}
 	for b.Loop() {
-		look(set, []Source{src}, now)
+		newCoverage(set, []Source{src}, now)
 	}
 }

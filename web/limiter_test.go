@@ -14,9 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whoever opens connections and says nothing, or little, on them keeps nobody
-// out.
-func TestCrowd(t *testing.T) {
+// Clients that open connections and send little or nothing lock nobody out.
+func TestLimiter(t *testing.T) {
 	s, err := New(View{}, Options{Hosts: []string{"example.com"}, Registry: prometheus.NewRegistry(), MaxConns: 8})
 	require.NoError(t, err)
 	s.handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "served") })
@@ -35,17 +34,17 @@ func TestCrowd(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "served", string(body))
 	}
-	for _, said := range []string{
+	for _, sent := range []string{
 		"",                                  // nothing
-		"GET / HTTP/1.1\r\nHost: a\r\nX-",   // not all
-		"GET / HTTP/1.1\r\nHost: a\r\n\r\n", // all, and stays
+		"GET / HTTP/1.1\r\nHost: a\r\nX-",   // incomplete
+		"GET / HTTP/1.1\r\nHost: a\r\n\r\n", // complete, and keeps the connection open
 		"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n",
 	} {
 		for range 50 {
 			conn, err := net.Dial("tcp", l.Addr().String())
 			require.NoError(t, err)
 			defer conn.Close()
-			_, _ = io.WriteString(conn, said)
+			_, _ = io.WriteString(conn, sent)
 		}
 		ask()
 	}
@@ -54,31 +53,31 @@ func TestCrowd(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-// Those that are being served stay for a while, and then there is no room.
-func TestCrowdKeepsWhomItServes(t *testing.T) {
-	answers, refused := besiege(t, time.Hour)
+// Connections with a recent request are kept, and new ones are refused.
+func TestLimiterKeepsServedConnections(t *testing.T) {
+	answers, refused := overload(t, time.Hour)
 	require.Equal(t, 3, answers)
 	require.Equal(t, 5, refused)
 }
 
-// Those that have been served for long make room.
-func TestCrowdEndsWhomItServesForLong(t *testing.T) {
-	answers, refused := besiege(t, 0)
+// Connections whose request takes longer than the patience are replaced.
+func TestLimiterEvictsLongRequests(t *testing.T) {
+	answers, refused := overload(t, 0)
 	require.Equal(t, 0, answers)
 	require.Equal(t, 0, refused)
 }
 
-// besiege has three requests served when five more connections come, in a crowd of
-// three. It returns how many of the three were answered, and how many of the five
+// overload opens five connections while three requests are in progress, with a limit
+// of three. It returns how many of the three were answered and how many of the five
 // were refused.
-func besiege(t *testing.T, patience time.Duration) (answered, refused int) {
+func overload(t *testing.T, patience time.Duration) (answered, refused int) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	guests := newCrowd(l, 3)
-	guests.patience = patience
+	limited := newLimiter(l, 3)
+	limited.patience = patience
 	arrived, leave := make(chan string), make(chan struct{})
-	srv := &http.Server{ReadHeaderTimeout: time.Minute, Handler: guests.served(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	srv := &http.Server{ReadHeaderTimeout: time.Minute, Handler: limited.track(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		arrived <- r.URL.Path
 		<-leave
 		_, _ = io.WriteString(w, "served")
@@ -86,7 +85,7 @@ func besiege(t *testing.T, patience time.Duration) (answered, refused int) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = srv.Serve(guests)
+		_ = srv.Serve(limited)
 	}()
 	answers := make(chan string, 3)
 	for i := range 3 {
@@ -122,6 +121,6 @@ func besiege(t *testing.T, patience time.Duration) (answered, refused int) {
 	}
 	require.NoError(t, srv.Close())
 	<-done
-	require.Empty(t, guests.conns)
+	require.Empty(t, limited.conns)
 	return answered, refused
 }

@@ -1,0 +1,110 @@
+package web
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"crowsnest/rules"
+)
+
+// blindAfter is how long a rule stays covered after the last line of a stream
+// that is no longer followed: pods of jobs come and go.
+const blindAfter = time.Hour
+
+// coverage maps rules to the streams that they apply to.
+type coverage struct {
+	streams map[string]int // followed streams by rule
+	// filtered is set if a source delivers only lines that a rule may match. Then
+	// a rule without a stream is not necessarily blind.
+	filtered bool
+	now      time.Time
+
+	names   []string                // labels that rules select by
+	classes map[string]*streamClass // by the values of these labels
+}
+
+// streamClass is a set of streams that differ only in labels that no rule
+// selects by.
+type streamClass struct {
+	labels  map[string]string
+	streams int
+	rules   int // that apply to them
+}
+
+// key joins the values of the labels that rules select by.
+func (c coverage) key(labels map[string]string) string {
+	var key strings.Builder
+	for _, name := range c.names {
+		key.WriteString(labels[name])
+		key.WriteByte(0)
+	}
+	return key.String()
+}
+
+// count sets the number of rules that apply to each stream, and returns the
+// sources.
+func (c coverage) count(all []Source) []Source {
+	for _, src := range all {
+		for i, st := range src.Streams {
+			if k := c.classes[c.key(st.Labels)]; k != nil {
+				src.Streams[i].Rules = k.rules
+			}
+		}
+	}
+	return all
+}
+
+// newCoverage finds the rules that apply to each stream. It evaluates selectors
+// once per class of streams: there may be hundreds of streams and of rules.
+func newCoverage(set *rules.Set, all []Source, now time.Time) coverage {
+	c := coverage{streams: make(map[string]int, len(set.Rules)), now: now, classes: map[string]*streamClass{}}
+	selected := map[string]bool{"namespace": true} // decides the origin of a line
+	for _, r := range set.Rules {
+		for _, m := range r.From.Matchers() {
+			selected[m.Name] = true
+		}
+	}
+	c.names = slices.Sorted(maps.Keys(selected))
+	for _, src := range all {
+		c.filtered = c.filtered || src.Filtered
+		for _, st := range src.Streams {
+			key := c.key(st.Labels)
+			if c.classes[key] == nil {
+				c.classes[key] = &streamClass{labels: st.Labels}
+			}
+			c.classes[key].streams++
+		}
+	}
+	for _, r := range set.Rules {
+		for _, k := range c.classes {
+			if r.Mode != rules.ModeOff && set.Reads(r, k.labels, false) {
+				k.rules++
+				c.streams[r.Alert] += k.streams
+			}
+		}
+	}
+	return c
+}
+
+// Health of a rule as far as coverage decides it.
+const (
+	healthOK     = "ok"
+	healthBlind  = "blind"  // it applies to no stream that is followed or was read within blindAfter
+	healthUnseen = "unseen" // it received no line, and the source does not list its streams
+)
+
+// health returns the health of a rule. lastLine is when a stream that it applies
+// to was last read.
+func (c coverage) health(r *rules.Rule, lastLine time.Time) string {
+	switch recent := !lastLine.IsZero() && c.now.Sub(lastLine) < blindAfter; {
+	case c.streams[r.Alert] > 0, recent:
+		return healthOK
+	case !c.filtered:
+		return healthBlind
+	case lastLine.IsZero():
+		return healthUnseen
+	}
+	return healthOK
+}
