@@ -99,7 +99,7 @@ type demoStage struct {
 
 func (c *cli) playDemo(ctx context.Context, f demoFlags, st demoStage) error {
 	pods := filepath.Join(st.dir, "pods")
-	if err := os.MkdirAll(pods, 0o755); err != nil {
+	if err := os.MkdirAll(pods, 0o750); err != nil {
 		return err
 	}
 	play := demo.NewPlay(pods, st.stories, time.Now())

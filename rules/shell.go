@@ -95,7 +95,7 @@ func (w *shellWords) commands(end rune) {
 // separator ends a word, and with it the command unless more words may follow.
 func (w *shellWords) separator(c *shellCommand, r rune) {
 	if r == '{' || r == '}' { // of a group, or a part of a word
-		if c.inWord || strings.ContainsRune(" \t\n;", w.peek()) == false && w.peek() != 0 {
+		if c.inWord || !strings.ContainsRune(" \t\n;", w.peek()) && w.peek() != 0 {
 			w.inWord(c, r)
 			return
 		}

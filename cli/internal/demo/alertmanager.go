@@ -45,7 +45,7 @@ func Ensure(ctx context.Context, dir string, say func(string)) (string, error) {
 		return "", fmt.Errorf("build Alertmanager: there is none at %s and no go to build it with; install Go, or name one with --alertmanager", bin)
 	}
 	say(fmt.Sprintf("building Alertmanager %s into %s (once, a few minutes)", AlertmanagerVersion, dir))
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return "", fmt.Errorf("build Alertmanager: %w", err)
 	}
 	// Built beside its place and moved there whole, so that an interrupted
@@ -87,11 +87,11 @@ type Alertmanager struct {
 // machine, and returns when it is ready. It ends with this process, however
 // that ends.
 func StartAlertmanager(ctx context.Context, bin, dir string) (*Alertmanager, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, err
 	}
 	config := filepath.Join(dir, "alertmanager.yml")
-	if err := os.WriteFile(config, []byte(amConfig), 0o644); err != nil {
+	if err := os.WriteFile(config, []byte(amConfig), 0o600); err != nil {
 		return nil, err
 	}
 	var errs []error
