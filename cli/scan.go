@@ -78,7 +78,7 @@ recovery for two minutes"); --until-eof stops it there.`,
 	return cmd
 }
 
-func (c *cli) scan(f scanFlags, args []string) error {
+func (c *cli) scan(f scanFlags, args []string) (err error) {
 	labels, err := parseLabels(f.labels)
 	if err != nil {
 		return err
@@ -105,35 +105,14 @@ func (c *cli) scan(f scanFlags, args []string) error {
 		if find.Parts, err = os.MkdirTemp("", "crowsnest-scan-"); err != nil {
 			return fmt.Errorf("make a folder for parts of standard input: %w", err)
 		}
-		defer os.RemoveAll(find.Parts)
+		defer func() { err = errors.Join(err, os.RemoveAll(find.Parts)) }()
 	}
 	logs, skipped, findErr := inputs.Collect(args, find)
-	for _, s := range skipped[:min(len(skipped), maxSkipped)] {
-		fmt.Fprintf(c.err, "skipped %s: %s\n", s.Path, s.Reason)
-	}
-	if n := len(skipped) - maxSkipped; n > 0 {
-		fmt.Fprintf(c.err, "skipped %d more files that are no logs\n", n)
-	}
+	c.reportSkipped(skipped)
 	out := bufio.NewWriterSize(c.out, 64<<10)
-	opt := replay.ScanOptions{Lenient: !f.strictLabels, UntilEOF: f.untilEOF, Now: time.Now()}
 	hits := &hitWriter{w: out, form: f.output.value, asides: f.asides}
-	if f.redact {
-		hits.redact = redact.New(nil)
-		opt.Redactor = hits.redact
-	}
-	if f.hits {
-		opt.OnHit = hits.take
-		opt.HitsOnly = f.exitCode == 0
-	}
 	progress := &statusLine{w: c.err, shown: isTerminal(c.err) && !(f.hits && isTerminal(c.out))}
-	opt.OnWait = func(p replay.Progress) {
-		if f.hits {
-			hits.settle(out)
-		}
-		if progress.due() {
-			progress.show("%d MiB read, %d matched lines", p.Bytes>>20, p.Hits)
-		}
-	}
+	opt := f.options(hits, progress)
 	report, readErr := replay.Scan(set, program, logs, opt)
 	progress.clear()
 	var writeErr error
@@ -151,13 +130,51 @@ func (c *cli) scan(f scanFlags, args []string) error {
 	if err := errors.Join(findErr, readErr); err != nil {
 		return err
 	}
+	return c.conclude(report, f.exitCode)
+}
+
+// options are those of the scan. hits is written to if lines are wanted instead of
+// alerts, progress while the input is read.
+func (f *scanFlags) options(hits *hitWriter, progress *statusLine) replay.ScanOptions {
+	opt := replay.ScanOptions{Lenient: !f.strictLabels, UntilEOF: f.untilEOF, Now: time.Now()}
+	if f.redact {
+		hits.redact = redact.New(nil)
+		opt.Redactor = hits.redact
+	}
+	if f.hits {
+		opt.OnHit = hits.take
+		opt.HitsOnly = f.exitCode == 0
+	}
+	opt.OnWait = func(p replay.Progress) {
+		if f.hits {
+			hits.settle()
+		}
+		if progress.due() {
+			progress.show("%d MiB read, %d matched lines", p.Bytes>>20, p.Hits)
+		}
+	}
+	return opt
+}
+
+// reportSkipped names the files that were passed over.
+func (c *cli) reportSkipped(skipped []inputs.Skipped) {
+	for _, s := range skipped[:min(len(skipped), maxSkipped)] {
+		fmt.Fprintf(c.err, "skipped %s: %s\n", s.Path, s.Reason)
+	}
+	if n := len(skipped) - maxSkipped; n > 0 {
+		fmt.Fprintf(c.err, "skipped %d more files that are no logs\n", n)
+	}
+}
+
+// conclude reports what the input lacked, and returns the outcome of the command.
+func (c *cli) conclude(report replay.Report, onAlert int) error {
 	tellIgnored(c.err, report)
 	reportUnstated(c.err, report)
 	if err := judgeReading(c.err, report); err != nil {
 		return err
 	}
-	if f.exitCode != 0 && len(report.Alerts) > 0 {
-		return exitCode(f.exitCode)
+	if onAlert != 0 && len(report.Alerts) > 0 {
+		return exitCode(onAlert)
 	}
 	return nil
 }
@@ -249,7 +266,7 @@ type hitLine struct {
 // after the other; the ones of a rule are joined: its first step names the part,
 // before clear and unless.
 type hitWriter struct {
-	w      io.Writer
+	w      *bufio.Writer
 	form   string
 	asides bool             // lines that only clear or mute are written too
 	redact *redact.Redactor // nil: secrets are shown
@@ -275,9 +292,9 @@ func (h *hitWriter) take(file string, hit matcher.Hit) {
 }
 
 // settle writes out what was taken: reading may wait for the next line.
-func (h *hitWriter) settle(out *bufio.Writer) {
+func (h *hitWriter) settle() {
 	if h.flush(); h.err == nil {
-		h.err = out.Flush()
+		h.err = h.w.Flush()
 	}
 }
 

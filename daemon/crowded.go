@@ -100,10 +100,10 @@ var plainName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._/-]{0,251}[A-Za-z0-
 // namespaceText names a namespace for people. A name that no namespace can have is
 // not repeated: it may be text of somebody else.
 func namespaceText(name string) string {
-	switch {
-	case name == "":
+	switch name {
+	case "":
 		return "streams without a namespace"
-	case name == episodes.OtherEvictions:
+	case episodes.OtherEvictions:
 		return "other namespaces"
 	}
 	cluster, bare := strings.CutSuffix(name, "/")

@@ -17,6 +17,9 @@ const (
 // forever is later than every event: no clear line is known.
 const forever = math.MaxInt64
 
+// gap is the time between two clear lines, at lo and hi.
+type gap struct{ lo, hi int64 }
+
 // clears is the clear lines of one key of `same`. They divide time into gaps; a
 // failure lives in one of them.
 type clears struct {
@@ -59,24 +62,24 @@ func (c clears) with(t, wait, forget int64) clears {
 
 // gap returns the clear lines around t. It reports false if a clear line at t, or
 // one that is forgotten, ends what a line at t announces.
-func (c clears) gap(t int64) (lo, hi int64, alive bool) {
+func (c clears) gap(t int64) (g gap, alive bool) {
 	if t > c.newest {
-		return c.newest, forever, true
+		return gap{c.newest, forever}, true
 	}
 	if t == c.newest || t <= c.since {
-		return 0, 0, false
+		return gap{}, false
 	}
-	lo, hi = c.since, c.newest
+	g = gap{c.since, c.newest}
 	if c.older != nil {
 		i := c.older.since(t)
 		if i < len(*c.older) {
-			hi = (*c.older)[i]
+			g.hi = (*c.older)[i]
 		}
 		if i > 0 {
-			lo = (*c.older)[i-1]
+			g.lo = (*c.older)[i-1]
 		}
 	}
-	return lo, hi, lo < t
+	return g, g.lo < t
 }
 
 // before returns the newest clear line before t.

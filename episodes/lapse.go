@@ -46,18 +46,18 @@ func (ts *times) addTime(t int64) {
 // one: a clear line that is read late may come between them.
 func (ep *episode) undecided() bool { return ep.state == StatePending && ep.rs.rule.Clear != nil }
 
-// lapsed takes a trigger that was read when its failure was over: at hi there is a
+// lapsed takes a trigger that was read when its failure was over: at g.hi there is a
 // clear line, or it was quiet for too long.
-func (e *Engine) lapsed(rs *ruleState, values []string, trig *trigger, lo, hi, now int64) {
+func (e *Engine) lapsed(rs *ruleState, values []string, trig *trigger, g gap, now int64) {
 	found := times{trig.t}
-	if w := rs.windowFor(string(e.batch.key)); w != nil && hi != forever && rs.rule.Clear != nil {
-		found = w.ends(rs.rule, lo, hi)
+	if w := rs.windowFor(string(e.batch.key)); w != nil && g.hi != forever && rs.rule.Clear != nil {
+		found = w.ends(rs.rule, g.lo, g.hi)
 	}
-	if len(found) == 0 || hi <= found[0]+int64(rs.rule.For) {
+	if len(found) == 0 || g.hi <= found[0]+int64(rs.rule.For) {
 		return // it was too short, and an earlier line speaks for itself
 	}
 	for _, l := range rs.lapses {
-		if l.ep.key == string(e.batch.key) && l.joins(trig.t, lo, hi) {
+		if l.ep.key == string(e.batch.key) && l.joins(trig.t, g) {
 			for _, t := range found {
 				l.times.addTime(t)
 			}
@@ -95,9 +95,9 @@ func (e *Engine) addLapse(l *lapse) {
 
 // joins reports whether a trigger at t belongs to the lapse: no clear line is
 // between them, or it was never quiet for too long.
-func (l *lapse) joins(t, lo, hi int64) bool {
+func (l *lapse) joins(t int64, g gap) bool {
 	if l.ep.rs.rule.Clear != nil {
-		return lo < l.times[0] && l.times[0] < hi
+		return g.lo < l.times[0] && l.times[0] < g.hi
 	}
 	quiet := l.ep.rs.quiet() + l.ep.rs.group.lateness
 	return l.times[0]-t <= quiet && t-l.times[len(l.times)-1] <= quiet
@@ -112,8 +112,8 @@ func (l *lapse) rearm() {
 		l.end, l.why = end, ReasonQuiet
 	} else {
 		if x := rs.cleared.items[l.ep.clears]; x != nil {
-			if _, hi, alive := x.value.gap(l.times[0]); alive && hi < forever {
-				l.end, l.why = hi, ReasonClear
+			if g, alive := x.value.gap(l.times[0]); alive && g.hi < forever {
+				l.end, l.why = g.hi, ReasonClear
 			}
 		}
 		if l.end == forever || end <= rs.seenAt(l.end) {

@@ -63,7 +63,7 @@ func (ep *episode) deadline(rs *ruleState) int64 {
 // limit.
 func (e *Engine) open(rs *ruleState, values []string, trig *trigger, now int64) {
 	if over := trig.t + rs.quiet(); over <= rs.watermark() { // read so late that it is over already
-		e.lapsed(rs, values, trig, noTime, over, now)
+		e.lapsed(rs, values, trig, gap{noTime, over}, now)
 		return
 	}
 	if e.isMuted(rs, values, trig.t) {

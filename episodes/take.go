@@ -109,15 +109,15 @@ func (e *Engine) takeStep(rs *ruleState, m *matcher.Hit, h *hit, now int64) {
 		rs.stats.MissingBy++
 	}
 	ep := e.openEpisode(rs)
-	known, lo, hi := noClears(), int64(noTime), int64(forever)
+	known, between := noClears(), gap{noTime, forever}
 	if r.Clear != nil {
 		var alive bool
 		known = e.clearsOf(rs, ep, values)
-		if lo, hi, alive = known.gap(h.t); !alive {
+		if between, alive = known.gap(h.t); !alive {
 			return // a clear line of the same time, or one that is forgotten, ended it
 		}
 	}
-	if ep != nil && hi == forever && ep.counts(h.t) && ep.lastID != h.id {
+	if ep != nil && between.hi == forever && ep.counts(h.t) && ep.lastID != h.id {
 		ep.lines++
 		ep.lastID = h.id
 		ep.logs.note(&e.batch.origin)
@@ -126,17 +126,17 @@ func (e *Engine) takeStep(rs *ruleState, m *matcher.Hit, h *hit, now int64) {
 	trig := trigger{t: h.t, from: h.t - 1, shown: h, lines: 1, line: h}
 	if rs.windowed() {
 		var ok bool
-		if trig, ok = e.count(rs, ep, int(m.Part), known, lo, hi); !ok {
+		if trig, ok = e.count(rs, ep, int(m.Part), known, between); !ok {
 			return
 		}
 	}
 	trig.party = e.batch.party
-	if hi < forever {
-		e.lapsed(rs, values, &trig, lo, hi, now)
+	if between.hi < forever {
+		e.lapsed(rs, values, &trig, between, now)
 		return
 	}
 	if over := trig.t + rs.quiet(); ep != nil && r.Clear == nil && over < ep.starts {
-		e.lapsed(rs, values, &trig, noTime, over, now)
+		e.lapsed(rs, values, &trig, gap{noTime, over}, now)
 		return
 	}
 	if ep != nil {
@@ -190,8 +190,8 @@ func (e *Engine) openEpisode(rs *ruleState) *episode {
 }
 
 // count puts the hit of the batch into the window of its key and looks for a
-// trigger between the clear lines at lo and hi.
-func (e *Engine) count(rs *ruleState, ep *episode, step int, known clears, lo, hi int64) (trigger, bool) {
+// trigger between two clear lines.
+func (e *Engine) count(rs *ruleState, ep *episode, step int, known clears, between gap) (trigger, bool) {
 	var kept *item[*window]
 	var w *window
 	if ep != nil {
@@ -206,8 +206,8 @@ func (e *Engine) count(rs *ruleState, ep *episode, step int, known clears, lo, h
 		old = max(old, known.newest)
 	}
 	w.drop(old)
-	trig, ok := w.add(rs.rule, step, &e.batch, lo, hi)
-	trig.from = max(trig.from, lo)
+	trig, ok := w.add(rs.rule, step, &e.batch, between.lo, between.hi)
+	trig.from = max(trig.from, between.lo)
 	if kept != nil {
 		if n := w.size(); n != kept.lines {
 			rs.windows.resize(&kept.entry, n)

@@ -89,10 +89,10 @@ func mayMatter(class class, before, cur, next byte) bool {
 	case classAt:
 		return isDotted(next)
 	}
-	switch {
-	case cur == '%':
+	switch cur {
+	case '%':
 		return isDigit(next)
-	case cur == '>':
+	case '>':
 		return isKeyByte(before) || isQuote(before) || isBlank(before)
 	}
 	return isKeyByte(before) || isQuote(before) || isBlank(before) || before == ']' || before == '*' || next == '/' || next == '='

@@ -10,6 +10,17 @@ func vendorTokens() []tokenRule {
 			rules = append(rules, tokenRule{prefix: p, in: in, min: least, bound: bound})
 		}
 	}
+	addPlatforms(add)
+	addServices(add)
+	return rules
+}
+
+// addTokens adds the tokens that begin with one of these prefixes and go on with at
+// least so many bytes of a class. The ones that are bound start a word.
+type addTokens func(prefixes string, in func(byte) bool, least int, bound bool)
+
+// addPlatforms adds the tokens of forges, clouds and infrastructure.
+func addPlatforms(add addTokens) {
 	// Code, artifacts and their pipelines.
 	add("ghp_ gho_ ghu_ ghs_ ghr_ github_pat_", isWordByte, 20, false)
 	add("glpat- gldt- glrt- glrtr- glcbt- glptt- glft- glsoat- glimt- glagent- glffct- gloas- glwt- GR1348941", isDotted, 15, false)
@@ -59,6 +70,10 @@ func vendorTokens() []tokenRule {
 	add("b3BlbnNzaC1rZXktdjE", isBase64, 10, true)
 	add("MIIEvQIBADAN MIIEvAIBADAN MIIEvgIBADAN MIIEpAIBAAK MIIEowIBAAK MIIEpQIBAAK MIIJQgIBADAN MIIJKAIBAAK MIIJKQIBAAK MIGHAgEAMBMG MHcCAQEE MC4CAQAwBQYDK2Vw", isBase64, 20, false)
 	add("H4sIA", isBase64, 40, true) // what was compressed: releases of helm, cloud-init
+}
+
+// addServices adds the tokens of services that programs call.
+func addServices(add addTokens) {
 	// Watching and calling.
 	add("NRAK- NRII- NRJS- NRIQ- NRRA- NRAA- NRSP-", isWordByte, 15, true)
 	add("dt0c01. dt0s01. dt0s02. dt0s03. dt0s04. dt0s06. dt0s08. dt0s16. dt0a01.", isDotted, 24, true)
@@ -94,7 +109,6 @@ func vendorTokens() []tokenRule {
 	// Models.
 	add("sk-ant- sk-proj- sk-or-v1- sk-svcacct- sk-admin-", isWordByte, 16, true)
 	add("hf_ api_org_ r8_ gsk_ pplx- xai- pcsk_ lsv2_pt_ lsv2_sk_ fw_ nvapi- tgp_v1_ jina_ csk- dsk- tvly-", isWordByte, 28, true)
-	return rules
 }
 
 // places are the rest: what needs a closer look.

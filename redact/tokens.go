@@ -53,6 +53,7 @@ const (
 	placeBytes
 )
 
+// place finds the secret that a rule announces at i.
 func (sc *scanner) place(r *tokenRule, i int) span {
 	switch r.place {
 	case placeOpenAI:
@@ -83,36 +84,43 @@ func (sc *scanner) place(r *tokenRule, i int) span {
 		return sc.awsKeyID(i)
 	case placeScheme:
 		return sc.scheme(i)
-	case placePath:
-		return sc.pathBehind(i + len(r.prefix))
-	case placeUserPassword:
-		return sc.secondArgument(i + len(r.prefix))
 	case placeAnnounced:
 		return sc.announced(i)
 	case placeHash:
 		return sc.passwordHash(i)
-	case placeAuth:
-		return sc.authCommand(i + len(r.prefix))
 	case placeOracle:
 		return sc.oracleLogin(i)
-	case placeHook:
-		return sc.hook(i + len(r.prefix))
-	case placeEcho:
-		return sc.echoed(i + len(r.prefix))
-	case placeQuoted:
-		return sc.quotedBehind(i + len(r.prefix))
 	case placeMark:
 		return sc.hexBefore(i, len(r.prefix))
 	case placePersonal:
 		return sc.personalToken(i)
 	case placeResend:
 		return sc.resendKey(i)
+	}
+	return sc.behind(r, i+len(r.prefix))
+}
+
+// behind finds the secret that follows the prefix of a rule, which ends at i.
+func (sc *scanner) behind(r *tokenRule, i int) span {
+	switch r.place {
+	case placePath:
+		return sc.pathBehind(i)
+	case placeUserPassword:
+		return sc.secondArgument(i)
+	case placeAuth:
+		return sc.authCommand(i)
+	case placeHook:
+		return sc.hook(i)
+	case placeEcho:
+		return sc.echoed(i)
+	case placeQuoted:
+		return sc.quotedBehind(i)
 	case placePIN:
-		return sc.pin(i + len(r.prefix))
+		return sc.pin(i)
 	case placePositional:
-		return sc.positional(i+len(r.prefix), positional[r.prefix])
+		return sc.positional(i, positional[r.prefix])
 	case placeBytes:
-		return sc.rest(i + len(r.prefix))
+		return sc.rest(i)
 	}
 	return span{}
 }

@@ -42,6 +42,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	flag.Parse()
 	if long {
 		haste, blindAfter, patience = 1, 5*time.Minute, 15*time.Minute
 	}
@@ -49,7 +50,6 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
-	flag.Parse()
 	_ = flag.Set("test.parallel", "9") // scenarios wait most of the time
 	dir, err := os.MkdirTemp("", "crowsnest-probes-")
 	if err == nil {

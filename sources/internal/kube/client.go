@@ -187,26 +187,34 @@ func (c *Client) Logs(ctx context.Context, path string, query url.Values) (io.Re
 
 // get sends a GET request. An answer other than 200 is an *Error.
 func (c *Client) get(ctx context.Context, path string, query url.Values, logs bool) (io.ReadCloser, error) {
-	return c.send(ctx, http.MethodGet, path, query, nil, logs)
+	return c.send(ctx, request{method: http.MethodGet, path: path, query: query, logs: logs})
+}
+
+// request is what is asked of the API server.
+type request struct {
+	method, path string
+	query        url.Values
+	object       io.Reader // JSON, or nil
+	logs         bool      // a log is read
 }
 
 // send sends a request. An answer other than 200 and 201 is an *Error.
-func (c *Client) send(ctx context.Context, method, path string, query url.Values, in io.Reader, logs bool) (io.ReadCloser, error) {
+func (c *Client) send(ctx context.Context, r request) (io.ReadCloser, error) {
 	conn, err := c.connected()
 	if err != nil {
 		return nil, err
 	}
 	u := *conn.base
-	u.Path, u.RawQuery = join(u.Path, path), query.Encode()
-	req, err := http.NewRequestWithContext(ctx, method, u.String(), in)
+	u.Path, u.RawQuery = join(u.Path, r.path), r.query.Encode()
+	req, err := http.NewRequestWithContext(ctx, r.method, u.String(), r.object)
 	if err != nil {
 		return nil, err
 	}
-	if in != nil {
+	if r.object != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	h := conn.api
-	if logs {
+	if r.logs {
 		h = conn.logs
 	} else {
 		req.Header.Set("Accept", "application/json")

@@ -45,7 +45,7 @@ func (c *Client) Create(ctx context.Context, path string, object, out any) error
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", path, err)
 	}
-	body, err := c.send(ctx, http.MethodPost, path, nil, bytes.NewReader(in), false)
+	body, err := c.send(ctx, request{method: http.MethodPost, path: path, object: bytes.NewReader(in)})
 	if err != nil {
 		return err
 	}
