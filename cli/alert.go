@@ -13,7 +13,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/prometheus/common/model"
 	"github.com/spf13/cobra"
 
 	"crowsnest/daemon/config"
@@ -28,11 +27,11 @@ const testLabel = "crowsnest_test"
 
 // alertTestFlags are the flags of alert test.
 type alertTestFlags struct {
-	config   string
-	urls     []string
-	labels   []string
-	duration string
-	rules    ruleFlags
+	config string
+	urls   []string
+	labels []string
+	lasts  time.Duration
+	rules  ruleFlags
 }
 
 func newAlert(c *cli) *cobra.Command {
@@ -58,16 +57,12 @@ The values of the rule's keys come from --label, else from the rule's own tests.
 	flags.StringVar(&f.config, "config.file", config.DefaultFile, "configuration `FILE`")
 	flags.StringArrayVar(&f.urls, "alertmanager", nil, "base `URL` of an Alertmanager, instead of those of the configuration (repeatable)")
 	flags.StringArrayVar(&f.labels, "label", nil, "value of a key or a further label, `name=value` (repeatable)")
-	flags.StringVar(&f.duration, "duration", "5m", "`DURATION` after which the alert resolves by itself")
+	flags.Var(periodVar(&f.lasts, 5*time.Minute, time.Second, year), "duration", "time after which the alert resolves by itself")
 	f.rules.add(cmd)
 	return cmd
 }
 
 func (c *cli) alertTest(ctx context.Context, f alertTestFlags, name string) error {
-	lasts, err := model.ParseDuration(f.duration)
-	if err != nil || lasts == 0 {
-		return usageErrorf("--duration: %q is no duration above 0; write it like 5m", f.duration)
-	}
 	own, err := parseLabels(f.labels)
 	if err != nil {
 		return err
@@ -84,7 +79,7 @@ func (c *cli) alertTest(ctx context.Context, f alertTestFlags, name string) erro
 	w := tabwriter.NewWriter(c.out, 0, 4, 2, ' ', 0)
 	failed := 0
 	for _, am := range receivers {
-		alert := testAlert(rule, config.Merged(am.ExternalLabels, own), now, time.Duration(lasts))
+		alert := testAlert(rule, config.Merged(am.ExternalLabels, own), now, f.lasts)
 		body, err := json.Marshal([]postedAlert{alert})
 		if err != nil {
 			return err

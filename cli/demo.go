@@ -52,7 +52,7 @@ Ctrl-C ends everything that it started and removes the folder.`,
 	}
 	cmd.Flags().BoolVar(&f.untilDone, "until-done", false, "exit with 0 once every expected alert has arrived at Alertmanager, with 1 if one does not")
 	cmd.Flags().StringVar(&f.alertmanager, "alertmanager", "", "use this Alertmanager `PROGRAM`")
-	cmd.Flags().DurationVar(&f.timeout, "timeout", 5*time.Minute, "longest time for --until-done")
+	cmd.Flags().Var(periodVar(&f.timeout, 5*time.Minute, time.Second, 24*time.Hour), "timeout", "longest time for --until-done")
 	cmd.Flags().StringVar(&f.listen, "web.listen-address", "127.0.0.1:0", "`ADDRESS` of the pages; port 0 is any free one")
 	f.log.add(cmd)
 	return cmd

@@ -80,8 +80,8 @@ the lines of the others, has a rule of its own. --rules none leaves nothing out.
 	flags.StringArrayVar(&f.labels, "label", nil, "label of every stream, `name=value` (repeatable)")
 	flags.BoolVar(&f.strictLabels, "strict-labels", false, "a label that is not stated satisfies no selector")
 	flags.BoolVar(&f.redact, "redact", true, "hide secrets in what is printed")
-	flags.IntVar(&f.top, "top", 20, "how many patterns are shown; 0: all")
-	flags.Int64Var(&f.minCount, "min-count", 1, "leave out patterns with fewer lines")
+	flags.Var(numberVar(&f.top, 20, 0, 10_000), "top", "how many patterns are shown; 0: all")
+	flags.Var(numberVar(&f.minCount, 1, 1, 1_000_000_000), "min-count", "leave out patterns with fewer lines")
 	flags.StringVar(&f.rulesOut, "rules-out", "", "write a pack with a rule per shown pattern to `FILE`; -: to standard output, instead of the list")
 	flags.Bool("why", false, "show the points of each pattern")
 	flags.VarP(f.output, "output", "o", "form of the output")
@@ -90,9 +90,6 @@ the lines of the others, has a rule of its own. --rules none leaves nothing out.
 }
 
 func (c *cli) discover(ctx context.Context, f discoverFlags, cmd *cobra.Command, args []string) error {
-	if f.top < 0 || f.minCount < 1 {
-		return usageErrorf("--top is 0 or more, and --min-count 1 or more")
-	}
 	if len(args) == 0 && f.loki.url == "" {
 		if isTerminalReader(c.in) {
 			return usageErrorf("discover needs a file, a folder, - for standard input, or --loki")

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/common/model"
 	"github.com/spf13/cobra"
 
 	"crowsnest/export"
@@ -20,7 +19,7 @@ type exportFlags struct {
 	packs       []string
 	alerts      []string
 	labels      []string
-	interval    string
+	interval    time.Duration
 	strict      bool
 	skipRefused bool
 	episodes    bool
@@ -46,7 +45,7 @@ func (f *exportFlags) add(cmd *cobra.Command) {
 	flags.StringArrayVar(&f.packs, "pack", nil, "only the rules of this pack: a name or `GLOB` (repeatable)")
 	flags.StringArrayVar(&f.alerts, "rule", nil, "only this rule: a name or `GLOB` (repeatable)")
 	flags.StringArrayVar(&f.labels, "label", nil, "label of every alert, `name=value` (repeatable)")
-	flags.StringVar(&f.interval, "interval", "", "time between two evaluations, a `DURATION`; the engine's own if not stated")
+	flags.Var(periodVar(&f.interval, 0, time.Second, 24*time.Hour), "interval", "time between two evaluations; the engine's own if not stated")
 	flags.BoolVar(&f.strict, "strict", false, "refuse also what is written with a warning otherwise")
 	flags.BoolVar(&f.skipRefused, "skip-refused", false, "exit with 0 although rules were refused")
 	flags.VarP(f.output, "output", "o", "form of the output")
@@ -102,14 +101,7 @@ func (f exportFlags) options() (export.Options, error) {
 	if err != nil {
 		return export.Options{}, err
 	}
-	opt := export.Options{Strict: f.strict, Labels: labels, Episodes: f.episodes}
-	if f.interval != "" {
-		d, err := model.ParseDuration(f.interval)
-		if err != nil || d == 0 {
-			return opt, usageErrorf("--interval: %q is no duration above 0; write it like 30s", f.interval)
-		}
-		opt.Interval = time.Duration(d)
-	}
+	opt := export.Options{Strict: f.strict, Labels: labels, Episodes: f.episodes, Interval: f.interval}
 	for _, glob := range slices.Concat(f.packs, f.alerts) {
 		if _, err := path.Match(glob, ""); err != nil {
 			return opt, usageErrorf("%q is no glob: %w", glob, err)

@@ -64,8 +64,8 @@ From Loki only lines are read that one of the rules could match.`,
 	flags.StringArrayVar(&f.labels, "label", nil, "label of every stream, `name=value` (repeatable)")
 	flags.BoolVar(&f.strictLabels, "strict-labels", false, "a label that is not stated satisfies no selector")
 	flags.BoolVar(&f.all, "all", false, "also list rules that matched nothing, or of which nothing changes")
-	flags.IntVar(&f.examples, "examples", 3, "with --against: the most alerts to show per rule and kind of change")
-	flags.IntVar(&f.exitCode, "exit-code", 0, "with --against: exit with this code when the alerts are not the same")
+	flags.Var(numberVar(&f.examples, 3, 0, 100), "examples", "with --against: the most alerts to show per rule and kind of change")
+	flags.Var(numberVar(&f.exitCode, 0, 0, 255), "exit-code", "with --against: exit with this code when the alerts are not the same")
 	flags.VarP(f.output, "output", "o", "form of the output")
 	f.loki.add(cmd)
 	return cmd
@@ -78,16 +78,9 @@ func (f *replayFlags) check(args []string) error {
 		return usageErrorf("-o %s needs --against: it shows what changes", f.output.value)
 	case !comparing && f.exitCode != 0:
 		return usageErrorf("--exit-code needs --against: it tells that something changes")
-	case f.exitCode < 0 || f.exitCode > 255:
-		return usageErrorf("--exit-code %d is not between 0 and 255", f.exitCode)
-	case f.examples < 0 || f.examples > maxExamples:
-		return usageErrorf("--examples %d is not between 0 and %d", f.examples, maxExamples)
 	}
 	return f.loki.check(args)
 }
-
-// maxExamples bounds --examples.
-const maxExamples = 100
 
 func (c *cli) replay(ctx context.Context, f replayFlags, args []string) error {
 	if err := f.check(args); err != nil {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	commonconfig "github.com/prometheus/common/config"
-	"github.com/prometheus/common/model"
 	"github.com/spf13/cobra"
 
 	"crowsnest/matcher"
@@ -22,18 +21,19 @@ import (
 // lokiFlags say what of a Loki is replayed.
 type lokiFlags struct {
 	url, query   string
-	since, until string
+	since, until *instant
 	tenant       string
 	httpConfig   string
 	rename       []string
 }
 
 func (f *lokiFlags) add(cmd *cobra.Command) {
+	f.since, f.until = newSince(24*time.Hour), newInstant()
 	flags := cmd.Flags()
 	flags.StringVar(&f.url, "loki", "", "read from this Loki, a base `URL`, instead of files")
 	flags.StringVar(&f.query, "query", "", "`SELECTOR` of the streams to read from Loki, such as {namespace=~\".+\"}")
-	flags.StringVar(&f.since, "since", "24h", "how far back to read from Loki: a `DURATION`, or a time as RFC 3339")
-	flags.StringVar(&f.until, "until", "", "up to when to read from Loki: a `TIME` as RFC 3339; now if not stated")
+	flags.Var(f.since, "since", "how far back to read from Loki: a duration, or a time as RFC 3339")
+	flags.Var(f.until, "until", "up to when to read from Loki: a time as RFC 3339; now if not stated")
 	flags.StringVar(&f.tenant, "tenant", "", "tenant of Loki, sent as X-Scope-OrgID")
 	flags.StringVar(&f.httpConfig, "loki.http-config", "", "`FILE` with the http_config for Loki: TLS, credentials, proxies")
 	flags.StringArrayVar(&f.rename, "loki.label", nil, "rename a label of Loki to that of the rules, `from=to` (repeatable)")
@@ -57,16 +57,10 @@ func (f *lokiFlags) check(args []string) error {
 // span is the range of time to read.
 func (f *lokiFlags) span(now time.Time) (from, to time.Time, err error) {
 	to = now
-	if f.until != "" {
-		if to, err = time.Parse(time.RFC3339, f.until); err != nil {
-			return from, to, usageErrorf("--until: %q is no time; write it like 2026-01-31T12:00:00Z", f.until)
-		}
+	if f.until.text != "" {
+		to = f.until.at
 	}
-	if d, err := model.ParseDuration(f.since); err == nil {
-		from = to.Add(-time.Duration(d))
-	} else if from, err = time.Parse(time.RFC3339, f.since); err != nil {
-		return from, to, usageErrorf("--since: %q is neither a duration like 24h nor a time like 2026-01-31T12:00:00Z", f.since)
-	}
+	from = f.since.from(to)
 	if !from.Before(to) {
 		return from, to, usageErrorf("--since: %s is not before %s", from.Format(time.RFC3339), to.Format(time.RFC3339))
 	}

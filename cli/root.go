@@ -92,8 +92,11 @@ Exit codes: 0 ok, 1 failed or invalid, 2 usage, 3 lint findings (--lint-fatal).`
 		Version:       version.Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
 			if err := c.bindEnv(cmd); err != nil {
+				return err
+			}
+			if err := checkTexts(cmd, args); err != nil {
 				return err
 			}
 			c.started = true

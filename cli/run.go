@@ -89,6 +89,11 @@ func (c *cli) runDaemon(f runFlags, flags map[string]string) error {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer signal.Stop(signals)
+	if f.web.ExternalURL != "" {
+		if err := config.CheckExternalURL(f.web.ExternalURL); err != nil {
+			return usageErrorf("--web.external-url: %w; write it like https://crowsnest.example.org", err)
+		}
+	}
 	log := f.log.logger(c)
 	cfg, err := config.Read(f.config)
 	if err != nil {

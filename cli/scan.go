@@ -73,7 +73,7 @@ recovery for two minutes"); --until-eof stops it there.`,
 	flags.BoolVar(&f.untilEOF, "until-eof", false, "stop the clock at the end of the input")
 	flags.BoolVar(&f.strictLabels, "strict-labels", false, "a label that is not stated satisfies no selector")
 	flags.BoolVar(&f.redact, "redact", true, "hide secrets in what is printed")
-	flags.IntVar(&f.exitCode, "exit-code", 0, "exit with this code when an alert fired")
+	flags.Var(numberVar(&f.exitCode, 0, 0, 255), "exit-code", "exit with this code when an alert fired")
 	flags.VarP(f.output, "output", "o", "form of the output")
 	return cmd
 }
@@ -82,9 +82,6 @@ func (c *cli) scan(f scanFlags, args []string) (err error) {
 	labels, err := parseLabels(f.labels)
 	if err != nil {
 		return err
-	}
-	if f.exitCode < 0 || f.exitCode > 255 {
-		return usageErrorf("--exit-code %d is not between 0 and 255", f.exitCode)
 	}
 	if len(args) == 0 {
 		if isTerminalReader(c.in) {

@@ -71,7 +71,7 @@ func (c *Config) checkGlobal(k *checker) {
 		k.add(keys.Value("blind_after"), "bad-value", fmt.Sprintf("blind_after: %s is not between 1s and 24h", d), "use 5m, or remove the key")
 	}
 	if u := c.Global.ExternalURL; u != "" {
-		if err := checkExternalURL(u); err != nil {
+		if err := CheckExternalURL(u); err != nil {
 			k.add(keys.Value("external_url"), "bad-value", err.Error(), "write it like https://crowsnest.example.org")
 		}
 	}
@@ -120,7 +120,8 @@ func (c *Config) lokiIgnores(name string) bool {
 	return slices.ContainsFunc(c.Sources.Loki, func(p Part[lokisource.Config]) bool { return slices.Contains(p.Config.IgnoreLabels, name) })
 }
 
-func checkExternalURL(text string) error {
+// CheckExternalURL reports what is wrong with an address of the pages.
+func CheckExternalURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:

@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Bounds of texts in flags and arguments.
+const (
+	maxText  = 4096     // bytes of one text, as of a path
+	maxLine  = 64 << 10 // bytes of --line
+	maxTexts = 1000     // values of a repeatable flag
+)
+
+const year = 365 * 24 * time.Hour
+
+// number is a flag for a whole number between two limits, which --help shows.
+type number[T int | int64] struct {
+	value    *T
+	min, max T
+}
+
+// numberVar sets value to its default and returns its flag.
+func numberVar[T int | int64](value *T, normal, low, high T) *number[T] {
+	*value = normal
+	return &number[T]{value: value, min: low, max: high}
+}
+
+// String returns the number.
+func (n *number[T]) String() string { return strconv.FormatInt(int64(*n.value), 10) }
+
+// Type shows the limits in the help text.
+func (n *number[T]) Type() string { return fmt.Sprintf("%d..%d", n.min, n.max) }
+
+// Set accepts a number between the limits.
+func (n *number[T]) Set(s string) error {
+	v, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || v < int64(n.min) || v > int64(n.max) {
+		return fmt.Errorf("use a whole number from %d to %d", n.min, n.max)
+	}
+	*n.value = T(v)
+	return nil
+}
+
+// period is a flag for a duration between two limits, which --help shows. Its
+// default may be outside: 0 stands for one that is not stated.
+type period struct {
+	value    *time.Duration
+	min, max time.Duration
+}
+
+// periodVar sets value to its default and returns its flag.
+func periodVar(value *time.Duration, normal, low, high time.Duration) *period {
+	*value = normal
+	return &period{value: value, min: low, max: high}
+}
+
+// String returns the duration, "" for one that is not stated.
+func (p *period) String() string {
+	if *p.value == 0 {
+		return ""
+	}
+	return model.Duration(*p.value).String()
+}
+
+// Type shows the limits in the help text.
+func (p *period) Type() string {
+	return fmt.Sprintf("%s..%s", model.Duration(p.min), model.Duration(p.max))
+}
+
+// Set accepts a duration between the limits.
+func (p *period) Set(s string) error {
+	d, err := model.ParseDuration(s)
+	if v := time.Duration(d); err == nil && v >= p.min && v <= p.max {
+		*p.value = v
+		return nil
+	}
+	return fmt.Errorf("use a duration from %s to %s, such as 30s or 1h30m", model.Duration(p.min), model.Duration(p.max))
+}
+
+// instant is a flag for a time. With before it also accepts how long that is before
+// another time.
+type instant struct {
+	text   string
+	at     time.Time
+	before *period
+	ago    time.Duration // 0: at is the time
+}
+
+// newInstant returns the flag of a time.
+func newInstant() *instant { return &instant{} }
+
+// newSince returns the flag of a time that defaults to one so long before another.
+func newSince(ago time.Duration) *instant {
+	i := &instant{text: model.Duration(ago).String()}
+	i.before = periodVar(&i.ago, ago, time.Second, 10*year)
+	return i
+}
+
+// String returns the time or the duration as it was stated.
+func (i *instant) String() string { return i.text }
+
+// Type names the flag's values in the help text.
+func (i *instant) Type() string {
+	if i.before != nil {
+		return i.before.Type() + "|TIME"
+	}
+	return "TIME"
+}
+
+// Set accepts a time of RFC 3339 that has nanoseconds since 1970, or a duration.
+func (i *instant) Set(s string) error {
+	const fix = "a time from 1970 to 2261, such as 2026-01-31T12:00:00Z"
+	at, err := time.Parse(time.RFC3339, s)
+	if err == nil && at.Year() >= 1970 && at.Year() < 2262 {
+		i.text, i.at, i.ago = s, at, 0
+		return nil
+	}
+	if i.before == nil {
+		return errors.New("use " + fix)
+	}
+	if err := i.before.Set(s); err != nil {
+		return fmt.Errorf("%w, or %s", err, fix)
+	}
+	i.text = s
+	return nil
+}
+
+// from returns the time, or that of the duration before to.
+func (i *instant) from(to time.Time) time.Time {
+	if i.ago > 0 {
+		return to.Add(-i.ago)
+	}
+	return i.at
+}
+
+// checkTexts bounds what is neither a number nor a duration: texts of flags,
+// wherever they come from, and arguments.
+func checkTexts(cmd *cobra.Command, args []string) error {
+	var errs []error
+	check := func(what, text string, limit int) {
+		if len(text) > limit {
+			errs = append(errs, fmt.Errorf("%s has %d bytes; use at most %d", what, len(text), limit))
+		}
+	}
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		limit := maxText
+		if f.Name == "line" {
+			limit = maxLine
+		}
+		texts := []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			texts = list.GetSlice()
+		}
+		if len(texts) > maxTexts {
+			errs = append(errs, fmt.Errorf("--%s has %d values; use at most %d", f.Name, len(texts), maxTexts))
+		}
+		for _, text := range texts {
+			check("--"+f.Name, text, limit)
+		}
+	})
+	for i, arg := range args {
+		check(fmt.Sprintf("argument %d", i+1), arg, maxText)
+	}
+	return errors.Join(errs...)
+}
