@@ -57,7 +57,7 @@ func TestParts(t *testing.T) {
 func TestPart(t *testing.T) {
 	f := func(line, want string) {
 		t.Helper()
-		var r Reader
+		var r lineReader
 		require.Equal(t, want, r.module(line))
 	}
 	f("", "")

@@ -11,7 +11,7 @@ import (
 const eventWarning = "Warning"
 
 // warn raises the level if an event of this type is a warning.
-func (r *Reading) warn(kind string) {
+func (r *parsedLine) warn(kind string) {
 	if kind == eventWarning {
 		r.Level = max(r.Level, LevelWarning)
 	}
@@ -20,7 +20,7 @@ func (r *Reading) warn(kind string) {
 // unwrapEvent parses an event as client-go logs it:
 //
 //	Event(v1.ObjectReference{Kind:"Pod", ...}): type: 'Warning' reason: 'Failed' message
-func (r *Reading) unwrapEvent() {
+func (r *parsedLine) unwrapEvent() {
 	if !strings.HasPrefix(r.Message, "Event(") {
 		return
 	}
@@ -41,8 +41,8 @@ const maxColumnsBefore = 2
 //
 //	Warning  Failed  9m20s (x15 over 11m)  kubelet  message
 //	5m   Warning   Failed   pod/web   message
-func kubectlEvent(line string) (Reading, bool) {
-	out := Reading{Level: LevelInfo}
+func kubectlEvent(line string) (parsedLine, bool) {
+	out := parsedLine{Level: LevelInfo}
 	rest := strings.TrimLeft(line, " \t")
 	var column string
 	for n := 0; ; n++ {
@@ -50,7 +50,7 @@ func kubectlEvent(line string) (Reading, bool) {
 			break
 		}
 		if n == maxColumnsBefore || rest == "" || strings.Contains(column, " ") && !out.parseAge(column) {
-			return Reading{}, false
+			return parsedLine{}, false
 		}
 		out.parseAge(column)
 	}
@@ -61,7 +61,7 @@ func kubectlEvent(line string) (Reading, bool) {
 		column, more = nextColumn(more)
 	}
 	if reason == "" || more == "" || strings.Contains(reason, " ") || strings.Contains(column, " ") {
-		return Reading{}, false
+		return parsedLine{}, false
 	}
 	out.Message = reason + ": " + more
 	return out, true
@@ -81,7 +81,7 @@ func nextColumn(text string) (column, rest string) {
 
 // parseAge reports whether a column is the age of an event. If the column also
 // states a count and a period, "9m20s (x15 over 11m)", parseAge records them.
-func (r *Reading) parseAge(column string) bool {
+func (r *parsedLine) parseAge(column string) bool {
 	last, often, more := strings.Cut(column, " (x")
 	if _, ok := ageOf(last); !ok {
 		return false

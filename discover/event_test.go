@@ -14,7 +14,7 @@ func TestListed(t *testing.T) {
 		got, ok := kubectlEvent(line)
 		require.Equal(t, message != "", ok)
 		if ok {
-			require.Equal(t, Reading{Level: level, Message: message, Times: times, Over: over}, got)
+			require.Equal(t, parsedLine{Level: level, Message: message, Times: times, Over: over}, got)
 		}
 	}
 	f("", 0, "", 0, 0)

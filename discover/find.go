@@ -31,7 +31,7 @@ type Options struct {
 	Now time.Time
 	// Redactor hides secrets in reports; nil shows them.
 	Redactor *redact.Redactor
-	// Patterns is the maximum number of patterns in memory; 0: DefaultPatterns.
+	// Patterns is the maximum number of patterns in memory; 0: defaultPatterns.
 	Patterns int
 }
 
@@ -41,7 +41,7 @@ type Finder struct {
 	opt        Options
 	prog       *matcher.Program
 	every      *rules.Rule // hits each line
-	reader     Reader
+	reader     lineReader
 	tree       *tree
 	buf        matcher.Buffer
 	masked     []byte
@@ -58,7 +58,7 @@ type Finder struct {
 // nil set covers nothing.
 func New(set *rules.Set, opt Options) (*Finder, error) {
 	if opt.Patterns <= 0 {
-		opt.Patterns = DefaultPatterns
+		opt.Patterns = defaultPatterns
 	}
 	// A rule that hits every line makes the matcher return each line as it parses
 	// it: unwrapped, joined and with its time.
@@ -90,7 +90,7 @@ type streamState struct {
 // candidate is a line whose error follows on the next lines.
 type candidate struct {
 	hit     matcher.Hit
-	reading Reading
+	reading parsedLine
 	covered bool
 }
 
@@ -200,7 +200,7 @@ func (f *Finder) line(fl *streamState, h *matcher.Hit, covered bool) {
 	if covered {
 		return
 	}
-	reading := f.reader.Read(h.Line)
+	reading := f.reader.readLine(h.Line)
 	if reading.Opens {
 		keep := *h
 		keep.Line = strings.Clone(h.Line)
@@ -242,7 +242,7 @@ func (f *Finder) finishWaiting(fl *streamState) {
 }
 
 // candidate counts a line that no rule covers, if it complains.
-func (f *Finder) candidate(fl *streamState, h *matcher.Hit, r Reading) {
+func (f *Finder) candidate(fl *streamState, h *matcher.Hit, r parsedLine) {
 	if r.Message == "" {
 		return
 	}
@@ -265,7 +265,7 @@ func (f *Finder) candidate(fl *streamState, h *matcher.Hit, r Reading) {
 		p = f.tree.add(f.masked)
 		p.example = example{
 			line: f.keep(h.Line), input: fl.input, number: h.LineNumber, labels: h.Labels,
-			reading: Reading{Level: r.Level, Message: strings.Clone(r.Message), Error: strings.Clone(r.Error), Named: r.Named},
+			reading: parsedLine{Level: r.Level, Message: strings.Clone(r.Message), Error: strings.Clone(r.Error), Named: r.Named},
 			module:  f.reader.module(h.Line),
 		}
 		p.level, p.judgement = r.Level, j
@@ -296,7 +296,7 @@ func (f *Finder) keep(line string) string {
 	return strings.Clone(line[:min(len(line), maxExample)])
 }
 
-func (f *Finder) count(p *pattern, fl *streamState, h *matcher.Hit, r *Reading) {
+func (f *Finder) count(p *pattern, fl *streamState, h *matcher.Hit, r *parsedLine) {
 	p.count++
 	p.level = max(p.level, r.Level)
 	at := h.Time

@@ -26,8 +26,8 @@ func addLines(f *testing.F) {
 func FuzzRead(f *testing.F) {
 	addLines(f)
 	f.Fuzz(func(t *testing.T, line string) {
-		var r Reader
-		got := r.Read(line)
+		var r lineReader
+		got := r.readLine(line)
 		require.LessOrEqual(t, len(got.Message), maxMessage)
 		require.LessOrEqual(t, len(got.Error), maxError)
 		at := 0

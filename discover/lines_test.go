@@ -35,8 +35,8 @@ func TestLines(t *testing.T) {
 	var got strings.Builder
 	for i, line := range texts {
 		line = string(matcher.TextOf([]byte(line)))
-		var r Reader
-		reading := r.Read(line)
+		var r lineReader
+		reading := r.readLine(line)
 		fmt.Fprintf(&got, "# %s\nlevel    %s\nmessage  %s\n", names[i], reading.Level, reading.Message)
 		var spans []span
 		fmt.Fprintf(&got, "template %s\n", appendMasked(nil, &spans, reading.Message))

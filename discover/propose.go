@@ -56,14 +56,14 @@ func propose(line, template string) []Proposal {
 		line = line[:maxTestLine]
 	}
 	line = strings.TrimSpace(strings.ToValidUTF8(line, "?"))
-	var r Reader
-	reading := r.Read(line)
+	var r lineReader
+	reading := r.readLine(line)
 	p := Proposal{Line: line, Level: reading.Level, Texts: fixedTexts(line, template, reading)}
 	if len(p.Texts) == 0 {
 		return nil
 	}
 	var out []Proposal
-	for _, with := range []func(*Proposal, Reading) bool{withField, withText, withTail} {
+	for _, with := range []func(*Proposal, parsedLine) bool{withField, withText, withTail} {
 		if q := p; with(&q, reading) {
 			q.vary(reading)
 			out = append(out, q)
@@ -76,7 +76,7 @@ func propose(line, template string) []Proposal {
 // fixedTexts returns the longest fixed text of the message, and that of the error.
 // The message "Reconciler error" alone would match everything; other programs may
 // log the same error text.
-func fixedTexts(line, template string, r Reading) []string {
+func fixedTexts(line, template string, r parsedLine) []string {
 	var out []string
 	for _, part := range []string{r.Message, r.Error} {
 		if text := fixedText(line, template, part); text != "" && !slices.ContainsFunc(out, func(o string) bool { return strings.Contains(o, text) }) {
@@ -173,7 +173,7 @@ var (
 
 // withField takes the object from a field: one named after the controller's kind,
 // after any kind, or one with a common name.
-func withField(p *Proposal, _ Reading) bool {
+func withField(p *Proposal, _ parsedLine) bool {
 	var fr matcher.FieldReader
 	fr.Reset([]byte(p.Line))
 	all := fr.All()
@@ -211,7 +211,7 @@ func withField(p *Proposal, _ Reading) bool {
 
 // withText takes the object from the message or the error: a quoted name or
 // ns/name, labelled with the word before it.
-func withText(p *Proposal, r Reading) bool {
+func withText(p *Proposal, r parsedLine) bool {
 	for _, part := range []string{r.Message, r.Error} {
 		all := spans(nil, part)
 		for i, s := range all {
@@ -233,13 +233,13 @@ func withText(p *Proposal, r Reading) bool {
 
 // withTail takes the object from the JSON object at the end of a line of zap's
 // console encoder: rules do not parse that as fields.
-func withTail(p *Proposal, _ Reading) bool {
+func withTail(p *Proposal, _ parsedLine) bool {
 	k := strings.Index(p.Line, `{"`)
 	if k <= 0 {
 		return false
 	}
 	tail := Proposal{Line: p.Line[k:]}
-	if !withField(&tail, Reading{}) {
+	if !withField(&tail, parsedLine{}) {
 		return false
 	}
 	name := tail.Object
@@ -302,7 +302,7 @@ var genericWords = []string{
 
 // vary sets Other: the line with another object, and with other numbers in message
 // and error.
-func (p *Proposal) vary(r Reading) {
+func (p *Proposal) vary(r parsedLine) {
 	other := p.Line
 	for _, part := range []string{r.Message, r.Error} {
 		if k := strings.Index(other, part); part != "" && k >= 0 {

@@ -7,9 +7,9 @@ import (
 	"crowsnest/matcher"
 )
 
-// Reading is a parsed line: its level, its message, and its error if that is a
+// parsedLine is a parsed line: its level, its message, and its error if that is a
 // separate value.
-type Reading struct {
+type parsedLine struct {
 	Level   Level
 	Message string
 	Error   string
@@ -31,9 +31,9 @@ const (
 	maxError   = 1024
 )
 
-// Reader parses lines of any format. The zero value is ready. It is not safe for
+// lineReader parses lines of any format. The zero value is ready. It is not safe for
 // concurrent use.
-type Reader struct {
+type lineReader struct {
 	fields matcher.FieldReader
 	line   []byte
 }
@@ -46,13 +46,13 @@ var (
 	levelKeys   = []string{"level", "lvl", "severity", "levelname", "log.level"}
 )
 
-// Read parses a line without its envelope.
-func (r *Reader) Read(line string) Reading {
+// readLine parses a line without its envelope.
+func (r *lineReader) readLine(line string) parsedLine {
 	return r.read(line, 2)
 }
 
 // read parses a line that may contain another line, up to depth levels deep.
-func (r *Reader) read(line string, depth int) Reading {
+func (r *lineReader) read(line string, depth int) parsedLine {
 	if strings.IndexByte(line, '\x1b') >= 0 {
 		line = stripColors(line)
 	}
@@ -71,9 +71,9 @@ func (r *Reader) read(line string, depth int) Reading {
 }
 
 // parse detects the format of a line and parses it.
-func (r *Reader) parse(line, whole string) Reading {
+func (r *lineReader) parse(line, whole string) parsedLine {
 	if line == "" {
-		return Reading{Level: LevelUnknown}
+		return parsedLine{Level: LevelUnknown}
 	}
 	if line[0] == '{' {
 		if out, ok := r.object(line); ok {
@@ -91,7 +91,7 @@ func (r *Reader) parse(line, whole string) Reading {
 	}
 	r.reset(line)
 	if msg, ok := r.lookup(messageKeys); ok && strings.Contains(line, "=") {
-		out := Reading{Level: r.level(LevelUnknown), Message: msg}
+		out := parsedLine{Level: r.level(LevelUnknown), Message: msg}
 		r.error(&out)
 		return out
 	}
@@ -99,12 +99,12 @@ func (r *Reader) parse(line, whole string) Reading {
 }
 
 // reset points the field reader at another line.
-func (r *Reader) reset(line string) {
+func (r *lineReader) reset(line string) {
 	r.line = append(r.line[:0], line...)
 	r.fields.Reset(r.line)
 }
 
-func (r *Reader) lookup(names []string) (string, bool) {
+func (r *lineReader) lookup(names []string) (string, bool) {
 	for _, name := range names {
 		if v, ok := r.fields.Lookup(name); ok && len(v) > 0 {
 			return string(v), true
@@ -118,7 +118,7 @@ var moduleKeys = []string{"controller", "logger", "component"}
 
 // module returns the module that wrote a line: a controller, a logger or a source
 // file; "" if the line names none.
-func (r *Reader) module(line string) string {
+func (r *lineReader) module(line string) string {
 	r.reset(line)
 	if v, ok := r.lookup(moduleKeys); ok {
 		return v
@@ -136,7 +136,7 @@ func (r *Reader) module(line string) string {
 }
 
 // level returns the level in the fields.
-func (r *Reader) level(otherwise Level) Level {
+func (r *lineReader) level(otherwise Level) Level {
 	if v, ok := r.lookup(levelKeys); ok {
 		if l, ok := levelOf(v); ok {
 			return l
@@ -149,7 +149,7 @@ func (r *Reader) level(otherwise Level) Level {
 const namedKeys = 5
 
 // error extracts the error, which must differ from the message.
-func (r *Reader) error(out *Reading) {
+func (r *lineReader) error(out *parsedLine) {
 	for i, name := range errorKeys {
 		v, ok := r.fields.Lookup(name)
 		if !ok || len(v) == 0 || string(v) == out.Message || string(v) == "<nil>" || string(v) == "nil" {
@@ -171,7 +171,7 @@ func (r *Reader) error(out *Reading) {
 
 // whole returns the full value of a field with unescaped quotes, as in lines that
 // passed through a shell: err="node "a" not found".
-func (r *Reader) whole(value string) string {
+func (r *lineReader) whole(value string) string {
 	line := string(r.line)
 	k := strings.Index(line, `="`+value+`"`)
 	if k < 0 {
@@ -202,13 +202,13 @@ func startsField(text string) bool {
 }
 
 // object parses a JSON object if it is a log line, that is, if it has a message.
-func (r *Reader) object(line string) (Reading, bool) {
+func (r *lineReader) object(line string) (parsedLine, bool) {
 	r.reset(line)
 	msg, ok := r.lookup(messageKeys)
 	if !ok || !r.fields.JSON() {
-		return Reading{}, false
+		return parsedLine{}, false
 	}
-	out := Reading{Level: r.level(LevelUnknown), Message: msg}
+	out := parsedLine{Level: r.level(LevelUnknown), Message: msg}
 	if out.Level == LevelUnknown {
 		// klog's JSON has no level; only info lines have a verbosity.
 		_, verbosity := r.fields.Lookup("v")
@@ -286,8 +286,8 @@ func lastTimestamp(text string) int {
 
 // klog parses the text after the header: a quoted message and fields, the format
 // of klogr with a logger and "msg"=, or plain text.
-func (r *Reader) klog(line string, h header) Reading {
-	out := Reading{Level: h.level}
+func (r *lineReader) klog(line string, h header) parsedLine {
+	out := parsedLine{Level: h.level}
 	rest := strings.TrimLeft(line[h.end:], " ")
 	if k := strings.Index(rest, "\t{\""); k > 0 && rest[len(rest)-1] == '}' {
 		rest = rest[:k] // fields of the program that relayed this line
@@ -307,7 +307,7 @@ func (r *Reader) klog(line string, h header) Reading {
 
 // console parses a line of zap's console encoder, which ends with the fields as a
 // JSON object. The message precedes them.
-func (r *Reader) console(head, object string) Reading {
+func (r *lineReader) console(head, object string) parsedLine {
 	out := r.plain(strings.TrimRight(head, " \t"), "")
 	r.reset(object)
 	r.error(&out)
@@ -316,11 +316,11 @@ func (r *Reader) console(head, object string) Reading {
 
 // plain parses a line without fields. It drops times and names before a level from
 // the message.
-func (r *Reader) plain(line, whole string) Reading {
+func (r *lineReader) plain(line, whole string) parsedLine {
 	if out, ok := kubectlEvent(line); ok {
 		return out
 	}
-	out := Reading{Level: LevelUnknown, Message: line}
+	out := parsedLine{Level: LevelUnknown, Message: line}
 	if l, rest, ok := findLevel(line); ok {
 		out.Level, out.Message = l, rest
 	} else {

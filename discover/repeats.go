@@ -109,7 +109,7 @@ func (p *pattern) weight() weight {
 var objectKeys = []string{"namespace", "name", "key", "object", "node", "pod", "cluster", "machine", "volume", "application"}
 
 // objectHash identifies a message about one object in one stream.
-func (r *Reader) objectHash(line string, reading *Reading, stream int) uint64 {
+func (r *lineReader) objectHash(line string, reading *parsedLine, stream int) uint64 {
 	h := fnv.New64a()
 	write := func(text string) { _, _ = h.Write([]byte(text)); _, _ = h.Write([]byte{0}) } // never fails
 	write(strconv.Itoa(stream))

@@ -27,9 +27,9 @@ const (
 	maxStreams = 64
 )
 
-// DefaultPatterns is the default maximum of patterns in memory: far more than
+// defaultPatterns is the default maximum of patterns in memory: far more than
 // anybody reads, and some 35 MB at worst.
-const DefaultPatterns = 5000
+const defaultPatterns = 5000
 
 // errorSeparator separates the message from its error in the words of a pattern.
 const errorSeparator = "\x1f"
@@ -56,7 +56,7 @@ type pattern struct {
 // example is the first line of a pattern.
 type example struct {
 	line    string
-	reading Reading
+	reading parsedLine
 	input   string
 	number  int64
 	labels  map[string]string

@@ -7,9 +7,8 @@ import (
 	"crowsnest/rules"
 )
 
-// texts fills in the labels and annotations. The templates are Prometheus' own,
-// so what they take from $labels and $value means the same there; what the
-// engine does not know is left out.
+// texts sets the labels and annotations. The templates are Prometheus' own, so $labels
+// and $value mean the same there; parts that the engine cannot provide are omitted.
 func (t *translation) texts(labels []string) {
 	r := t.rule
 	t.out.Labels = map[string]string{"severity": string(r.Severity), "resolves": r.Resolves()}
@@ -24,15 +23,15 @@ func (t *translation) texts(labels []string) {
 	t.remedy(labels)
 	for _, a := range r.Annotations {
 		if why := t.unknown(a.Template, labels); why != "" {
-			t.warn("annotation %s is left out: %s", a.Name, why)
+			t.warn("annotation %s is omitted: %s", a.Name, why)
 			continue
 		}
 		t.out.Annotations[a.Name] = a.Template.Source()
 	}
 }
 
-// unknown tells why a template cannot be executed by the engine, which knows the
-// labels named; "": it can.
+// unknown returns why the engine, which knows the labels, cannot execute a template; "":
+// it can.
 func (t *translation) unknown(tmpl *rules.Template, labels []string) string {
 	has := map[string]bool{}
 	for _, name := range labels {
@@ -54,13 +53,13 @@ func (t *translation) unknown(tmpl *rules.Template, labels []string) string {
 	return ""
 }
 
-// remedy adds what the on-call can do, as crowsnest does.
+// remedy adds the remediation, as crowsnest does.
 func (t *translation) remedy(labels []string) {
 	rem := t.rule.Remediation
 	var lines []string
 	if rem.Summary != nil {
 		if why := t.unknown(rem.Summary, labels); why != "" {
-			t.warn("the summary of the remediation is left out: %s", why)
+			t.warn("the summary of the remediation is omitted: %s", why)
 		} else {
 			lines = append(lines, rem.Summary.Source())
 		}
@@ -68,7 +67,7 @@ func (t *translation) remedy(labels []string) {
 	step := 0
 	for i, s := range rem.Steps {
 		if why := t.unknown(s, labels); why != "" {
-			t.warn("step %d of the remediation is left out: %s", i+1, why)
+			t.warn("step %d of the remediation is omitted: %s", i+1, why)
 			continue
 		}
 		step++

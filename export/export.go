@@ -1,6 +1,6 @@
-// Package export writes rules in the language of other engines: LogQL for Loki's
-// ruler, PromQL over the counters of crowsnest. What would not mean the same
-// there is refused, with the reason. It knows the rules and no server.
+// Package export translates rules to the languages of other engines: LogQL for Loki's
+// ruler, PromQL over the counters of crowsnest. It refuses rules that would change their
+// meaning, with the reason. It knows rules but no servers.
 package export
 
 import (
@@ -14,23 +14,23 @@ import (
 	"crowsnest/rules"
 )
 
-// Options say what is exported.
+// Options configure an export.
 type Options struct {
-	// Keep chooses rules; nil: all.
+	// Keep selects rules; nil: all.
 	Keep func(*rules.Rule) bool
-	// Strict refuses what is exported with a warning otherwise.
+	// Strict refuses rules that would otherwise be exported with a warning.
 	Strict bool
-	// Labels are added to every alert that does not have them.
+	// Labels are added to every alert that lacks them.
 	Labels map[string]string
-	// Interval is that of the groups; 0: the engine's own.
+	// Interval is the interval of the groups; 0: the engine's default.
 	Interval time.Duration
-	// Episodes makes rules for Prometheus of the number of open episodes, which
-	// every rule has, in the place of the matched lines.
+	// Episodes makes the rules for Prometheus use the number of open episodes, which
+	// every rule has, instead of the matched lines.
 	Episodes bool
 }
 
-// AlertRule is one rule of another engine. Expr, the values of Labels and those
-// of Annotations are in its language.
+// AlertRule is a rule of another engine. Expr and the values of Labels and Annotations
+// are in its language.
 type AlertRule struct {
 	Alert       string
 	Expr        string
@@ -39,25 +39,25 @@ type AlertRule struct {
 	Annotations map[string]string
 }
 
-// Group is what was exported of one pack.
+// Group holds the exported rules of a pack.
 type Group struct {
 	Name     string
 	Interval time.Duration
 	Rules    []AlertRule
 }
 
-// Finding is something that the reader of an export has to know of a rule.
+// Finding is a note for the reader of an export about a rule.
 type Finding struct {
 	Rule   *rules.Rule
 	Reason string
 }
 
-// Result is an export. Its order is that of packs and rules.
+// Result is an export, in order of packs and rules.
 type Result struct {
 	Groups []Group
-	// Refused are the rules that are not exported, each with every reason.
+	// Refused are the rules that were not exported, with all reasons.
 	Refused []Finding
-	// Warnings tell what differs although the alerts are the same.
+	// Warnings describe differences that do not change the alerts.
 	Warnings []Finding
 }
 
@@ -70,7 +70,7 @@ func (r Result) Exported() int {
 	return n
 }
 
-// translation is one rule on its way.
+// translation is the export of one rule.
 type translation struct {
 	rule     *rules.Rule
 	set      *rules.Set
@@ -87,13 +87,12 @@ func (t *translation) warn(format string, args ...any) {
 	t.warnings = append(t.warnings, fmt.Sprintf(format, args...))
 }
 
-// Loki exports rules for Loki's ruler. An alert has the labels that crowsnest
-// gives it, and fires at the first evaluation at which crowsnest would have
-// fired it.
+// Loki exports rules for Loki's ruler. An alert has the same labels as in crowsnest, and
+// fires at the first evaluation after crowsnest would have fired it.
 func Loki(set *rules.Set, opt Options) Result { return each(set, opt, "crowsnest-", toLoki) }
 
-// Prometheus exports rules over the metrics of crowsnest. Metrics do not tell
-// one key from another, so an alert says that a rule fires, not for whom.
+// Prometheus exports rules over the metrics of crowsnest. Metrics do not distinguish
+// keys, so an alert states that a rule fires, not for which object.
 func Prometheus(set *rules.Set, opt Options) Result {
 	return each(set, opt, "crowsnest-", func(t *translation) { toPrometheus(t, opt.Episodes) })
 }
@@ -155,7 +154,7 @@ func (t *translation) checkMode() {
 	}
 }
 
-// checkStateless refuses what needs the memory of an episode.
+// checkStateless refuses rules that need the memory of an episode.
 func (t *translation) checkStateless() {
 	r := t.rule
 	if r.Sequence {
@@ -172,5 +171,5 @@ func (t *translation) checkStateless() {
 	}
 }
 
-// number is how many lines, or values of distinct, open an episode.
+// number returns how many lines, or values of distinct, open an episode.
 func number(r *rules.Rule) int { return max(r.Count, 1) }

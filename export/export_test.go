@@ -18,7 +18,7 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// build makes a set of rules from their YAML, without the head of the pack.
+// build returns the rules in a YAML list, without the head of the pack.
 func build(t *testing.T, text string) *rules.Set {
 	t.Helper()
 	n := strings.Count(text, "- alert:")
@@ -29,7 +29,7 @@ func build(t *testing.T, text string) *rules.Set {
 	return set
 }
 
-// oneRule is a rule with more keys.
+// oneRule returns a rule with additional keys.
 func oneRule(t *testing.T, keys string) *rules.Set {
 	t.Helper()
 	return build(t, "- alert: A\n  from: '{container=\"c\"}'\n  severity: warning\n"+strings.TrimPrefix(keys, "\n"))
@@ -58,7 +58,7 @@ func TestLokiRefuses(t *testing.T) {
 	f("  match: abcd\n  enabled: false\n", "it is disabled")
 	f("  match: abcd\n  enabled: silent\n", "it counts and does not alert")
 	f("  match: {contains: abcd, field: {x: \"~.*\"}}\n", "field x may be empty")
-	// Every reason at once.
+	// All reasons together.
 	f("  sequence: [abcd, efgh]\n  within: 1h\n  clear: ijkl\n", "sequence: the order of lines cannot be asked for; clear: ")
 }
 
@@ -82,12 +82,12 @@ func TestLokiWarns(t *testing.T) {
 	f("  match: abcd\n  for: 5m\n")
 	f("  match: abcd\n  annotations: {summary: \"{{ $value }} lines\"}\n")
 	f("  match: abcd\n  count: 5\n  within: 10m\n", "it resolves when fewer than 5 lie within 10m; crowsnest keeps it for 15m")
-	f("  match: abcd\n  annotations: {summary: \"{{ $line }}\"}\n", "annotation summary is left out: it shows $line")
-	f("  match: {regex: 'abcd (?P<x>.+)'}\n  annotations: {summary: \"{{ $vars.x }}\"}\n", "annotation summary is left out: it shows $vars.x")
+	f("  match: abcd\n  annotations: {summary: \"{{ $line }}\"}\n", "annotation summary is omitted: it shows $line")
+	f("  match: {regex: 'abcd (?P<x>.+)'}\n  annotations: {summary: \"{{ $vars.x }}\"}\n", "annotation summary is omitted: it shows $vars.x")
 	f("  match: abcd\n  annotations: {summary: '{{ printf \"%d\" $value }}'}\n", "it formats $value with printf")
 	f("  match: abcd\n  annotations: {summary: \"{{ $labels.severity }}\"}\n", "$labels.severity, which is no label of the query's result")
 	f("  match: {regex: 'abcd (?P<x>\\S+)'}\n  remediation: {summary: \"do {{ $vars.x }}\", steps: [\"a\", \"b {{ $vars.x }}\", \"c\"]}\n",
-		"the summary of the remediation is left out", "step 2 of the remediation is left out")
+		"the summary of the remediation is omitted", "step 2 of the remediation is omitted")
 }
 
 func TestLokiQueries(t *testing.T) {
@@ -107,14 +107,14 @@ func TestLokiQueries(t *testing.T) {
 	f("  match: {regex: 'failed for (?P<who>\\w+) (?P<other>\\w+)'}\n  by: [who]\n",
 		"sum by (who, cluster, tenant) ( count_over_time( {container=\"c\"} |= \"failed for \" |~ `failed for (?P<who>\\w+) (?P<other>\\w+)` "+
 			"| regexp `failed for (?P<cn_1_who>\\w+) (?:\\w+)` | label_format who=`{{ .cn_1_who }}` [15m] ) ) > 0")
-	// A value that the line may lack comes from the stream's label.
+	// For a value that the line may lack, the label of the stream is used.
 	f("  match: {regex: 'failed for (?P<pod>\\w*)'}\n  by: [pod]\n",
 		"sum by (pod, cluster, tenant) ( count_over_time( {container=\"c\"} |= \"failed for \" |~ `failed for (?P<pod>\\w*)` "+
 			"| regexp `failed for (?P<cn_1_pod>\\w*)` | label_format pod=`{{ or .cn_1_pod .pod \"\" }}` [15m] ) ) > 0")
 }
 
-// Everything that is exported is YAML, with as many rules as it says, whatever
-// is in the packs.
+// Every export is valid YAML with the stated number of rules, whatever the packs
+// contain.
 func TestWriteGroups(t *testing.T) {
 	data, err := os.ReadFile("testdata/hard.yaml")
 	require.NoError(t, err)
@@ -237,7 +237,7 @@ func TestAlwaysCaptures(t *testing.T) {
 	f(`(`, false)
 }
 
-// promtool takes what is exported, and its engine fires it.
+// promtool accepts the exports, and its engine fires the alerts.
 func TestPromtool(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {

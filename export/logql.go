@@ -10,20 +10,21 @@ import (
 	"crowsnest/rules"
 )
 
-// own is the prefix of labels that a query makes for itself.
+// own is the prefix of labels that a query creates.
 const own = "cn_"
 
-// query becomes a log query: line filters first, then what is read from the
-// lines, then what can be decided only with that.
+// query becomes a log query: first line filters, then stages that extract values from
+// the lines, then conditions on those values.
 type query struct {
 	filters []string // of the whole line, in order
-	exact   bool     // the filters say all that the matcher says
+	exact   bool     // the filters are equivalent to the matcher
 
-	fields []string         // names that are read from the line, in order
-	exprs  []string         // expressions with groups that are wanted, renamed
-	groups map[group]string // label of a group of an expression
-	wants  []string
-	hidden []string // reasons why it cannot be a query
+	fields []string         // names extracted from the line, in order
+	exprs  []string         // expressions with captured names, renamed
+	groups map[group]string // label for a group of an expression
+	wants  []string         // captured names
+
+	hidden []string // reasons why the rule cannot be a query
 }
 
 // group is a named group of one expression of the rule.
@@ -32,7 +33,7 @@ type group struct {
 	name string
 }
 
-// quoteLogQL writes a string of LogQL, without escapes where that is readable.
+// quoteLogQL formats a string of LogQL, without escapes if that is readable.
 func quoteLogQL(s string) string {
 	if strings.ContainsAny(s, "\\\"") && !strings.ContainsAny(s, "`") && strconv.CanBackquote(s) {
 		return "`" + s + "`"
@@ -40,16 +41,15 @@ func quoteLogQL(s string) string {
 	return strconv.Quote(s)
 }
 
-// templateLogQL writes a template of LogQL, whose strings are written by
-// quoteInTemplate.
+// templateLogQL formats a template of LogQL. quoteInTemplate formats the strings in it.
 func templateLogQL(s string) string { return "`" + s + "`" }
 
-// quoteInTemplate writes a string of a template that stands in backticks.
+// quoteInTemplate formats a string inside a template in backticks.
 func quoteInTemplate(s string) string {
 	return strings.ReplaceAll(strconv.Quote(s), "`", `\x60`)
 }
 
-// lone returns the filter of a matcher that is one text or one expression.
+// lone returns the filter of a matcher that consists of one text or expression.
 func lone(m rules.Matcher) (expr string, literal, ok bool) {
 	if len(m.Fields)+len(m.Any) > 0 || m.Not != nil {
 		return "", false, false
@@ -63,8 +63,8 @@ func lone(m rules.Matcher) (expr string, literal, ok bool) {
 	return "", false, false
 }
 
-// filter adds the line filters of a matcher. Where they do not say all, exact
-// becomes false.
+// filter adds the line filters of a matcher. It clears exact if they are weaker than the
+// matcher.
 func (q *query) filter(m rules.Matcher) {
 	for _, text := range m.Contains {
 		q.filters = append(q.filters, "|= "+quoteLogQL(text))
@@ -80,8 +80,8 @@ func (q *query) filter(m rules.Matcher) {
 	}
 }
 
-// filterAny adds one filter for all branches: exact if each is one text or one
-// expression, else of something that each has.
+// filterAny adds one filter for all branches: exact if each is one text or expression,
+// else for a text that they all require.
 func (q *query) filterAny(branches []rules.Matcher) {
 	var parts []string
 	for _, b := range branches {
@@ -94,7 +94,7 @@ func (q *query) filterAny(branches []rules.Matcher) {
 			expr = b.Regex.String()
 		default:
 			q.exact = false
-			return // nothing of the line that each branch has
+			return // a branch requires no text
 		}
 		q.exact = q.exact && ok
 		if literal {
@@ -112,7 +112,7 @@ func longest(texts []string) string {
 	return slices.MaxFunc(texts, func(a, b string) int { return len(a) - len(b) })
 }
 
-// filterNot adds filters for what must not hold, if it is one thing or any of
+// filterNot adds filters for what must not match, if that is one condition or any of
 // several.
 func (q *query) filterNot(not rules.Matcher) {
 	all := []rules.Matcher{not}
@@ -135,14 +135,14 @@ func (q *query) filterNot(not rules.Matcher) {
 	q.filters = append(q.filters, out...)
 }
 
-// visit finds what has to be read from the line: groups and fields.
+// visit finds what must be extracted from the line: groups and fields.
 func (q *query) visit(m *rules.Matcher, top bool) {
 	if m.Regex != nil {
 		q.visitGroups(m.Regex)
 	}
 	for _, f := range m.Fields {
 		q.field(f.Name)
-		q.exact = q.exact && top // then a filter of labels says it
+		q.exact = q.exact && top // then a label filter expresses it
 		if f.Regex == nil && f.Value == "" || f.Regex != nil && f.Regex.MatchString("") {
 			q.hidden = append(q.hidden, fmt.Sprintf("field %s may be empty, and LogQL cannot tell an empty field from one that is not there", f.Name))
 		}
@@ -158,7 +158,7 @@ func (q *query) visit(m *rules.Matcher, top bool) {
 	}
 }
 
-// visitGroups has the groups of an expression of the line read that are wanted.
+// visitGroups records the captured groups of an expression.
 func (q *query) visitGroups(re *regexp.Regexp) {
 	n := len(q.exprs) + 1
 	found := false
@@ -180,7 +180,7 @@ func (q *query) visitGroups(re *regexp.Regexp) {
 	}
 }
 
-// field has a field of the line read and returns its label.
+// field records a field to extract and returns its label.
 func (q *query) field(name string) string {
 	i := slices.Index(q.fields, name)
 	if i < 0 {
@@ -192,7 +192,7 @@ func (q *query) field(name string) string {
 
 func fieldLabel(i int) string { return fmt.Sprintf("%sf%d", own, i+1) }
 
-// condition is the matcher as an expression of a template.
+// condition returns the matcher as an expression of a template.
 func (q *query) condition(m *rules.Matcher) string {
 	var all []string
 	for _, text := range m.Contains {
@@ -233,8 +233,8 @@ func joined(op string, parts []string) string {
 	return "(" + op + " " + strings.Join(parts, " ") + ")"
 }
 
-// value is the value of a name on a line that the matcher holds of: an
-// expression of a template, and whether it always has one.
+// value returns the value of a name on a line that matches, as an expression of a
+// template, and whether it always has a value.
 func (q *query) value(m *rules.Matcher, name string) (expr string, always bool) {
 	var candidates []string
 	if m.Regex != nil {
@@ -269,7 +269,7 @@ func firstOf(candidates []string) string {
 	return joined("or", candidates)
 }
 
-// valueOfAny is the value in the first branch that holds.
+// valueOfAny returns the value in the first branch that matches.
 func (q *query) valueOfAny(branches []rules.Matcher, name string) (expr string, always bool) {
 	always = len(branches) > 0
 	simple := true
@@ -287,7 +287,7 @@ func (q *query) valueOfAny(branches []rules.Matcher, name string) (expr string, 
 		return "", false
 	}
 	if simple {
-		return joined("or", exprs), true // a branch holds if its group has a value
+		return joined("or", exprs), true // a branch matches if its group has a value
 	}
 	var out, before []string
 	for i := range branches {

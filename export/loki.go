@@ -13,13 +13,13 @@ import (
 	"crowsnest/rules"
 )
 
-// streamNames are taken from the labels of the stream and never from the line:
-// every collector of Kubernetes logs sets them.
+// streamNames are labels taken from the stream and never from the line: every collector
+// of Kubernetes logs sets them.
 var streamNames = []string{"namespace", "pod", "container", "node_name", "filename", "stream", "service_name", "job"}
 
 var plainName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
-// toLoki translates a rule into an alerting rule of Loki's ruler.
+// toLoki translates a rule to an alerting rule of Loki's ruler.
 func toLoki(t *translation) {
 	r := t.rule
 	t.checkStateless()
@@ -47,12 +47,12 @@ func toLoki(t *translation) {
 	t.texts(groupNames(r, nil))
 }
 
-// first puts a text in front that each line has, for speed: the expressions
-// behind it are then tried on few lines.
+// first prepends a text that each line contains, for speed: the expressions after it then
+// run on few lines.
 func (q *query) first(r *rules.Rule) {
 	m := &r.Steps[0].Matcher
 	if len(m.Contains) > 0 {
-		return // it comes first anyway
+		return // it is first already
 	}
 	info := matcher.Texts(r)
 	if len(info) == 0 || info[0].EveryLine || info[0].Escaped || slices.Contains(info[0].FoldCase, true) {
@@ -71,7 +71,7 @@ func (q *query) first(r *rules.Rule) {
 	}
 }
 
-// keyNames are the names that the query groups by.
+// keyNames returns the names that the query groups by.
 func keyNames(r *rules.Rule) []string {
 	names := slices.Clone(r.By)
 	if r.Distinct != "" && !slices.Contains(names, r.Distinct) {
@@ -83,8 +83,8 @@ func keyNames(r *rules.Rule) []string {
 // named is the value of a name, as an expression of a template.
 type named struct{ name, expr string }
 
-// values says where the names come from that are not just labels of the stream:
-// captures, then the label, then the field of the line.
+// values returns the sources of names that are not simply labels of the stream: captures,
+// then the label, then the field of the line.
 func (q *query) values(r *rules.Rule, m *rules.Matcher) []named {
 	var out []named
 	for _, name := range q.wants {
@@ -120,8 +120,8 @@ func selects(from rules.Selector, name string) bool {
 	return false
 }
 
-// groupNames are the labels of an alert that the query groups by: those of the
-// key, and those of the identity, which belongs to every key.
+// groupNames returns the labels that the query groups by: those of the key, and those of
+// the identity, which is part of every key.
 func groupNames(r *rules.Rule, values []named) []string {
 	names := slices.Clone(r.By)
 	for _, name := range rules.DefaultIdentity {
@@ -139,8 +139,8 @@ func computed(values []named, name string) bool {
 	return slices.ContainsFunc(values, func(v named) bool { return v.name == name })
 }
 
-// identityStages keep the labels of the identity for which the lines may have
-// other values, each as stream_NAME: before those values replace them, and after.
+// identityStages keep the identity labels for which lines may have other values, each as
+// stream_NAME: before those values replace them, and after.
 func identityStages(values []named) (before, after []string) {
 	for _, name := range rules.DefaultIdentity {
 		if computed(values, name) {
@@ -152,7 +152,7 @@ func identityStages(values []named) (before, after []string) {
 	return before, after
 }
 
-// selectorOf returns the selector of a rule with the namespaces that it believes.
+// selectorOf returns the selector of a rule with the namespaces that it trusts.
 func selectorOf(set *rules.Set, r *rules.Rule) string {
 	from := r.From.String()
 	if !r.Infrastructure || set.Namespaces.All() {
@@ -166,7 +166,7 @@ func selectorOf(set *rules.Set, r *rules.Rule) string {
 	return strings.TrimSuffix(from, "}") + more + "}"
 }
 
-// expr writes the whole query.
+// expr returns the whole query.
 func (q *query) expr(r *rules.Rule, selector string, m *rules.Matcher, values []named, window string) string {
 	stages := slices.Clone(q.filters)
 	for _, e := range q.exprs {
@@ -222,10 +222,10 @@ func threshold(n int) string {
 	return fmt.Sprintf(">= %d", n)
 }
 
-// fieldStages read the fields of a line as crowsnest does: JSON where the line
-// is an object, with references to objects as namespace/name, else text. Loki's
-// own logfmt stage reads into quoted messages, and nothing at all where it gives
-// fields other names within a metric.
+// fieldStages parse the fields of a line as crowsnest does: as JSON if the line is an
+// object, with object references as namespace/name, else as text. Loki's own logfmt
+// stage parses inside quoted messages, and fails if it renames fields in a metric
+// query.
 func (q *query) fieldStages() []string {
 	if len(q.fields) == 0 {
 		return nil
@@ -248,21 +248,21 @@ func (q *query) fieldStages() []string {
 	return append(append(stages, text...), "| label_format "+strings.Join(formats, ", "))
 }
 
-// textField is an expression for the last field of a name in a line of text,
-// outside of quotes.
+// textField returns an expression for the last field of a name in a text line, outside
+// quotes.
 func textField(name, label string) string {
 	name = regexp.QuoteMeta(name)
 	return `^(?:(?:[^"]|"(?:[^"\\]|\\.)*")*[\s,;])?(?:` + name + `|"` + name + `")=` +
 		`(?:"(?P<` + label + `_quoted>(?:[^"\\]|\\.)*)"|(?P<` + label + `_bare>[^\s"]\S*?)[,;]?(?:\s|$))`
 }
 
-// textMessage is an expression for the quoted message of klog: at the start of a
-// line or behind the header.
+// textMessage returns an expression for the quoted message of klog: at the start of a
+// line or after the header.
 func textMessage(label string) string {
 	return `^(?:(?:[^"]*\s)?[^"\s]+:\d+\]\s+)?"(?P<` + label + `_message>(?:[^"\\]|\\.)*)"(?:[^=]|$)`
 }
 
-// fieldFilters say what the fields must be.
+// fieldFilters returns the conditions on fields.
 func (q *query) fieldFilters(m *rules.Matcher) []string {
 	var out []string
 	for _, f := range m.Fields {
@@ -275,7 +275,7 @@ func (q *query) fieldFilters(m *rules.Matcher) []string {
 	return out
 }
 
-// jsonPath writes the path of a field, whose dots lead into objects.
+// jsonPath formats the path of a field; dots lead into objects.
 func jsonPath(name string) string {
 	var b strings.Builder
 	for i, part := range strings.Split(name, ".") {

@@ -7,27 +7,27 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// toPrometheus translates a rule into an alerting rule of Prometheus over the
-// metrics of crowsnest.
+// toPrometheus translates a rule to an alerting rule of Prometheus over the metrics of
+// crowsnest.
 func toPrometheus(t *translation, episodes bool) {
 	r := t.rule
 	if episodes {
 		t.out.Expr = fmt.Sprintf(`sum(crowsnest_episodes{rule=%q, state="firing"}) > 0`, r.Alert)
-		t.out.For = 0 // it has passed when an episode fires
+		t.out.For = 0 // an episode fires after it has passed
 	} else {
 		t.checkStateless()
 		t.fromMatches()
 	}
 	t.texts(nil)
 	if len(r.By) > 0 {
-		t.warn("the alert tells that the rule fires, not for which %s", strings.Join(r.By, ", "))
+		t.warn("the alert states that the rule fires, not for which %s", strings.Join(r.By, ", "))
 	}
 	if t.out.Annotations["summary"] == "" {
 		t.out.Annotations["summary"] = r.Alert + " fires: crowsnest knows where"
 	}
 }
 
-// fromMatches asks for the lines that a rule matched.
+// fromMatches queries the lines that a rule matched.
 func (t *translation) fromMatches() {
 	r := t.rule
 	if r.Distinct != "" {

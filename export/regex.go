@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// renameGroups gives the named groups of an expression other names; one that
-// rename maps to "" loses its name. Nothing else of the expression changes.
+// renameGroups renames the named groups of an expression; a group that rename maps to ""
+// loses its name. The rest of the expression stays unchanged.
 func renameGroups(expr string, rename func(string) string) (string, error) {
 	var b strings.Builder
 	for i := 0; i < len(expr); {
@@ -46,7 +46,7 @@ func renameGroups(expr string, rename func(string) string) (string, error) {
 	return b.String(), nil
 }
 
-// classLength is the length of the character class at the start of s.
+// classLength returns the length of the character class at the start of s.
 func classLength(s string) int {
 	i := 1
 	if i < len(s) && s[i] == '^' {
@@ -69,8 +69,8 @@ func classLength(s string) int {
 	return min(i+1, len(s))
 }
 
-// alwaysCaptures tells whether a group has a value that is not empty whenever
-// the expression matches.
+// alwaysCaptures reports whether a group has a non-empty value whenever the expression
+// matches.
 func alwaysCaptures(expr, name string) bool {
 	re, err := syntax.Parse(expr, syntax.Perl)
 	return err == nil && captures(re, name)
@@ -101,7 +101,7 @@ func captures(re *syntax.Regexp, name string) bool {
 	return false
 }
 
-// matchesEmpty tells whether an expression can match without taking a character.
+// matchesEmpty reports whether an expression can match the empty string.
 func matchesEmpty(re *syntax.Regexp) bool {
 	switch re.Op {
 	case syntax.OpLiteral, syntax.OpCharClass, syntax.OpAnyChar, syntax.OpAnyCharNotNL:

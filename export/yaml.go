@@ -13,8 +13,8 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// WriteGroups writes a file of rule groups, as Prometheus and Loki's ruler read
-// them. comment stands at its top, line by line.
+// WriteGroups writes a file of rule groups in the format of Prometheus and Loki's ruler.
+// comment is written at its top, line by line.
 func (r Result) WriteGroups(w io.Writer, comment string) error {
 	y := &yamlWriter{}
 	y.comment(comment)
@@ -23,7 +23,7 @@ func (r Result) WriteGroups(w io.Writer, comment string) error {
 	return err
 }
 
-// WritePrometheusRule writes the object that the Prometheus Operator reads.
+// WritePrometheusRule writes the object for the Prometheus Operator.
 func (r Result) WritePrometheusRule(w io.Writer, name, comment string) error {
 	y := &yamlWriter{}
 	y.comment(comment)
@@ -37,8 +37,8 @@ func (r Result) WritePrometheusRule(w io.Writer, name, comment string) error {
 	return err
 }
 
-// yamlWriter writes the little YAML that is needed. A string is a block where it
-// has several lines, and else in double quotes, in which JSON and YAML agree.
+// yamlWriter writes the small subset of YAML that is needed. It writes strings with
+// several lines as blocks, and others in double quotes, where JSON and YAML agree.
 type yamlWriter struct{ b bytes.Buffer }
 
 func (y *yamlWriter) comment(text string) {
@@ -63,7 +63,7 @@ func (y *yamlWriter) entry(indent, key, value string) {
 	}
 }
 
-// blockable tells whether a string can be written as a block without a loss.
+// blockable reports whether a string can be written as a block without loss.
 func blockable(s string) bool {
 	lines := strings.Split(s, "\n")
 	if len(lines) < 2 || lines[0] == "" || lines[0][0] == ' ' {
@@ -84,7 +84,7 @@ func quoteYAML(s string) string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(s) // a string can be encoded, and a buffer written to
+	_ = enc.Encode(s) // strings always encode, and writes to a buffer succeed
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
@@ -129,7 +129,7 @@ func (y *yamlWriter) rule(r AlertRule, indent string) {
 
 func duration(d time.Duration) string { return model.Duration(d).String() }
 
-// Summary says in one line per finding what was not exported, and why.
+// Summary lists what was not exported, and why, with one line per finding.
 func (r Result) Summary() string {
 	var b strings.Builder
 	for _, f := range r.Refused {

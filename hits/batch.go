@@ -47,7 +47,7 @@ type Decoder struct {
 }
 
 // Decode decodes a compressed batch. It returns an error if the bytes are not a valid
-// batch. It allocates at most MaxRaw plus the decoded batch.
+// batch. It allocates at most maxRaw plus the decoded batch.
 func (d *Decoder) Decode(payload []byte) (*Batch, error) {
 	if len(payload) > MaxPayload {
 		return nil, fmt.Errorf("read batch: %d bytes are more than %d", len(payload), MaxPayload)
@@ -77,15 +77,15 @@ func (d *Decoder) inflate(payload []byte) error {
 	d.raw = d.raw[:0]
 	for {
 		if len(d.raw) == cap(d.raw) {
-			grown := make([]byte, len(d.raw), min(max(16<<10, 2*cap(d.raw)), MaxRaw+1))
+			grown := make([]byte, len(d.raw), min(max(16<<10, 2*cap(d.raw)), maxRaw+1))
 			copy(grown, d.raw)
 			d.raw = grown
 		}
 		n, err := d.in.Read(d.raw[len(d.raw):cap(d.raw)])
 		d.raw = d.raw[:len(d.raw)+n]
 		switch {
-		case len(d.raw) > MaxRaw:
-			return fmt.Errorf("it unpacks to more than %d bytes", MaxRaw)
+		case len(d.raw) > maxRaw:
+			return fmt.Errorf("it unpacks to more than %d bytes", maxRaw)
 		case errors.Is(err, io.EOF) && in.Len() > 0:
 			return fmt.Errorf("%d bytes follow it", in.Len())
 		case errors.Is(err, io.EOF):
@@ -174,7 +174,7 @@ func (r *reader) batch() *Batch {
 		}
 		b.rules[i] = x
 	}
-	b.labels = make([]matcher.Labels, r.count("streams", MaxHits))
+	b.labels = make([]matcher.Labels, r.count("streams", maxHits))
 	all = 0
 	for i := range b.labels {
 		n := r.count("labels", min(maxWants, maxAll-all))
@@ -191,7 +191,7 @@ func (r *reader) batch() *Batch {
 }
 
 func (r *reader) records(b *Batch) {
-	b.records = make([]record, r.count("records", MaxHits))
+	b.records = make([]record, r.count("records", maxHits))
 	all := 0
 	for i := range b.records {
 		if r.err != nil {
@@ -218,7 +218,7 @@ func (r *reader) records(b *Batch) {
 // hits reads the columns. A line without a text gets a text of its record, which is
 // equivalent.
 func (r *reader) hits(b *Batch) {
-	n := r.count("hits", MaxHits)
+	n := r.count("hits", maxHits)
 	if uint64(n)*8 > uint64(len(r.b)) {
 		r.fail(errTruncated)
 		return

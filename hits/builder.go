@@ -17,14 +17,14 @@ import (
 
 // Limits of a batch.
 const (
-	// MaxPayload is the maximum size of a compressed batch, MaxRaw of its content.
+	// MaxPayload is the maximum size of a compressed batch, maxRaw of its content.
 	MaxPayload = 1 << 20
-	MaxRaw     = 8 << 20
-	// MaxHits is the maximum number of hits in a batch.
-	MaxHits = 1 << 16
+	maxRaw     = 8 << 20
+	// maxHits is the maximum number of hits in a batch.
+	maxHits = 1 << 16
 
 	fullAt       = 384 << 10 // bytes at which a builder is full: one more hit always fits
-	fullHits     = MaxHits / 2
+	fullHits     = maxHits / 2
 	maxValue     = 8 << 10   // bytes of a value; the engine keeps 1 KiB
 	maxHitValues = 128 << 10 // bytes of the values of one hit
 	maxTexts     = 32        // lines of a record that keep their text, besides the newest

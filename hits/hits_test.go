@@ -225,7 +225,7 @@ func TestHostileBatches(t *testing.T) {
 	f(make([]byte, MaxPayload+1), "are more than")
 	f(squeezed(nil), "too early")
 	f(squeezed(make([]byte, 64<<20)), "unpacks to more than")
-	f(squeezed(make([]byte, MaxRaw)), "bytes follow it")
+	f(squeezed(make([]byte, maxRaw)), "bytes follow it")
 	f(append(squeezed([]byte{0, 0, 0, 0}), 1), "1 bytes follow it")
 	f(squeezed([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1}), "rules are more than there can be")
 	f(squeezed([]byte{0, 0, 1, 0, 0, 0}), "there is no rule 0")

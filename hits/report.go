@@ -24,8 +24,8 @@ const (
 	MaxReport = 1 << 20
 	// MaxConditions is the maximum number of conditions in a report.
 	MaxConditions = 64
-	// MaxDetail is the maximum length of the detail of a condition, in bytes.
-	MaxDetail = 600
+	// maxDetail is the maximum length of the detail of a condition, in bytes.
+	maxDetail = 600
 
 	maxLabels = 8
 	maxLabel  = 256
@@ -78,7 +78,7 @@ func (r *Report) Seal() (body []byte, digest string) {
 	}
 	for i := range sealed.Conditions {
 		c := &sealed.Conditions[i]
-		c.Detail = clean(c.Detail, MaxDetail)
+		c.Detail = clean(c.Detail, maxDetail)
 	}
 	body, _ = json.Marshal(sealed) // strings, numbers and times always marshal
 	return body, Digest(body)
@@ -143,7 +143,7 @@ func (c *Condition) check() error {
 		}
 		c.Labels[name] = clean(value, maxLabel)
 	}
-	c.Detail = clean(c.Detail, MaxDetail)
+	c.Detail = clean(c.Detail, maxDetail)
 	return nil
 }
 

@@ -1,5 +1,5 @@
-// Package httpconfig is the part of a configuration that says how an HTTP server
-// is reached: TLS, credentials and proxies, as Prometheus' http_config.
+// Package httpconfig is the part of a configuration for the connection to an HTTP
+// server: TLS, credentials and proxies, as in Prometheus' http_config.
 package httpconfig
 
 import (
@@ -10,13 +10,13 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// Config is Prometheus' http_config. Whether redirects are followed cannot be
-// configured: they never are, as credentials leak over them.
+// Config is Prometheus' http_config. Clients never follow redirects, and this cannot
+// be configured: redirects would leak credentials.
 type Config struct {
 	commonconfig.HTTPClientConfig
 }
 
-// DecodeYAML reads the part with Prometheus' own strict decoder.
+// DecodeYAML decodes the section with Prometheus' own strict decoder.
 func (c *Config) DecodeYAML(n *strictyaml.Node) {
 	var raw strictyaml.Raw
 	raw.DecodeYAML(n)
@@ -31,14 +31,14 @@ func (c *Config) DecodeYAML(n *strictyaml.Node) {
 	c.HTTPClientConfig = *cfg
 }
 
-// Check returns what is wrong with the configuration; it does no I/O.
+// Check returns the errors of the configuration; it does no I/O.
 func (c Config) Check() error {
 	http := c.HTTPClientConfig // Validate changes its receiver
 	return http.Validate()
 }
 
-// Client makes a client that follows no redirects; name is for its errors. It
-// reads the files that the configuration names.
+// Client creates a client that follows no redirects. It reads the files that the
+// configuration names; name is for its errors.
 func (c Config) Client(name string, opts ...commonconfig.HTTPClientOption) (*http.Client, error) {
 	h, err := commonconfig.NewClientFromConfig(c.HTTPClientConfig, name, opts...)
 	if err != nil {
@@ -48,5 +48,5 @@ func (c Config) Client(name string, opts ...commonconfig.HTTPClientOption) (*htt
 	return h, nil
 }
 
-// Stay is an http.Client's CheckRedirect that follows no redirect.
+// Stay is a CheckRedirect for http.Client that follows no redirect.
 func Stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

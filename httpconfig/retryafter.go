@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// RetryAfter returns how long an answer asks to wait, in either form of its
-// header Retry-After (RFC 9110, 10.2.3), from 0 to most. A date is compared with
-// that of the answer, so that no clock of ours matters; 0 means that nothing
-// readable was said.
-func RetryAfter(h http.Header, most time.Duration) time.Duration {
+// RetryAfter returns how long a response asks the client to wait, in either form of the
+// header Retry-After (RFC 9110, 10.2.3), between 0 and limit. It compares a date with
+// the date of the response, so the local clock does not matter; it returns 0 if the
+// header is missing or invalid.
+func RetryAfter(h http.Header, limit time.Duration) time.Duration {
 	said := h.Get("Retry-After")
 	d := time.Duration(0)
 	if n, err := strconv.ParseInt(said, 10, 32); err == nil {
@@ -20,5 +20,5 @@ func RetryAfter(h http.Header, most time.Duration) time.Duration {
 			d = at.Sub(from)
 		}
 	}
-	return min(max(d, 0), most)
+	return min(max(d, 0), limit)
 }

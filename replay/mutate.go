@@ -58,8 +58,8 @@ func mutants(r *rules.Rule) []mutant {
 			})
 		}
 	}
-	m.aside("clear", r.Clear, func(x *rules.Rule, a *rules.ClearOrUnless) { x.Clear = a })
-	m.aside("unless", r.Unless, func(x *rules.Rule, a *rules.ClearOrUnless) { x.Unless = a })
+	m.clearOrUnless("clear", r.Clear, func(x *rules.Rule, a *rules.ClearOrUnless) { x.Clear = a })
+	m.clearOrUnless("unless", r.Unless, func(x *rules.Rule, a *rules.ClearOrUnless) { x.Unless = a })
 	m.scalars()
 	return m.out
 }
@@ -122,8 +122,8 @@ func withoutBy(x *rules.Rule, i int) {
 	}
 }
 
-// aside removes or loosens a clear or unless matcher.
-func (m *mutator) aside(name string, a *rules.ClearOrUnless, set func(*rules.Rule, *rules.ClearOrUnless)) {
+// clearOrUnless removes or loosens a clear or unless matcher.
+func (m *mutator) clearOrUnless(name string, a *rules.ClearOrUnless, set func(*rules.Rule, *rules.ClearOrUnless)) {
 	if a == nil {
 		return
 	}

@@ -1,9 +1,9 @@
-// Package state keeps the daemon's one snapshot file: positions and episodes of
-// the same moment.
+// Package state keeps the daemon's single snapshot file: positions and episodes of the
+// same moment.
 //
-// It knows bytes and files, not what is in them. A snapshot is replaced, never
-// changed in place, the generation before is kept, and both carry a checksum,
-// so that a crash, a full disk or a damaged block costs at most one generation.
-// Loading accepts any content of the directory: what is unusable is set aside
-// and reported, and the daemon starts.
+// It handles bytes and files, not their content. A save replaces the snapshot and
+// never modifies it in place. The previous generation is kept, and both have a
+// checksum, so that a crash, a full disk or a damaged block costs at most one
+// generation. Load accepts any content of the directory: it quarantines and reports
+// unusable files, and the daemon starts.
 package state

@@ -10,19 +10,19 @@ import (
 	"time"
 )
 
-// ErrLocked says that another process uses the directory.
+// ErrLocked reports that another process uses the directory.
 var ErrLocked = errors.New("another instance uses this state directory: stop it, or give this one a directory of its own")
 
-// lockEvery is how often a lock that is held elsewhere is tried again.
+// lockEvery is the retry interval for a lock held by another process.
 const lockEvery = 100 * time.Millisecond
 
-// Held is a lock that is held until Release, or until the process ends however
-// it ends.
+// Held is a lock that is held until Release or the end of the process, including a
+// kill.
 type Held struct{ f *os.File }
 
-// Lock makes sure that no other process uses dir. While one does, Lock waits
-// until ctx ends and then returns ErrLocked; a ctx that has ended already means
-// one try. Other errors (a read-only directory) come at once.
+// Lock ensures that no other process uses dir. While another does, Lock waits until
+// ctx ends and then returns ErrLocked; if ctx has already ended, Lock tries once. It
+// returns other errors (such as a read-only directory) immediately.
 func Lock(ctx context.Context, dir string) (*Held, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("lock state: %w", err)
@@ -36,7 +36,7 @@ func Lock(ctx context.Context, dir string) (*Held, error) {
 	for {
 		err := flock(f)
 		if err == nil {
-			// The number is for people; the lock is the descriptor's.
+			// The process ID is for people; the lock belongs to the descriptor.
 			if f.Truncate(0) == nil {
 				_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 			}
@@ -55,8 +55,8 @@ func Lock(ctx context.Context, dir string) (*Held, error) {
 	}
 }
 
-// Valid tells whether the lock still keeps others out: it does not if its file,
-// or the whole directory, was removed meanwhile.
+// Valid reports whether the lock still excludes others: it does not if its file, or
+// the whole directory, was removed.
 func (h *Held) Valid() bool {
 	mine, err := h.f.Stat()
 	if err != nil {
@@ -66,6 +66,6 @@ func (h *Held) Valid() bool {
 	return err == nil && os.SameFile(mine, there)
 }
 
-// Release gives the lock up. The lock file stays: removing it would let two
-// processes lock two files of the same name.
+// Release releases the lock. The lock file stays: removing it would let two processes
+// lock two files of the same name.
 func (h *Held) Release() error { return h.f.Close() }

@@ -23,25 +23,25 @@ const (
 	lockFile = "lock"
 )
 
-// MaxSize is the greatest snapshot that is written or read. About 2 MiB are
-// expected; a file beyond this was not written by us.
-const MaxSize = 64 << 20
+// maxSize is the maximum size of a snapshot. About 2 MiB are expected; this program
+// never writes a larger file.
+const maxSize = 64 << 20
 
-// version of the envelope: one header line, then the payload as it is.
+// version of the envelope: one header line, then the payload unchanged.
 const version = 1
 
 const magic = "crowsnest-state"
 
-// maxBad is how many damaged files are kept for a look at them.
+// maxBad is how many damaged files are kept for inspection.
 const maxBad = 9
 
-// Save replaces the snapshot in dir by payload and keeps the one before. When
-// it returns nil the snapshot is on disk. After an error the older generations
-// are whole and the next Save may succeed: a directory that vanished is made
-// again. Calls must not overlap.
+// Save replaces the snapshot in dir by payload and keeps the previous one. When it
+// returns nil, the snapshot is on disk. After an error the older generations are
+// intact and the next Save may succeed: Save recreates a missing directory. Calls must
+// not overlap.
 func Save(dir string, payload []byte) error {
-	if len(payload) > MaxSize {
-		return fmt.Errorf("save state: %d bytes are more than %d", len(payload), MaxSize)
+	if len(payload) > maxSize {
+		return fmt.Errorf("save state: %d bytes are more than %d", len(payload), maxSize)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("save state: %w", err)
@@ -51,8 +51,8 @@ func Save(dir string, payload []byte) error {
 		return fmt.Errorf("save state: %w", err)
 	}
 	cur := filepath.Join(dir, current)
-	// A crash between the two renames leaves no current file, but the fresh one,
-	// which Load takes.
+	// A crash between the two renames leaves no current file, but Load uses the fresh
+	// one.
 	if err := os.Rename(cur, filepath.Join(dir, previous)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("save state: keep the previous one: %w", err)
 	}
@@ -65,8 +65,8 @@ func Save(dir string, payload []byte) error {
 	return nil
 }
 
-// write creates the file anew and returns when its content is on disk. What
-// lies in the way and is not a file of ours is removed, not written through.
+// write creates the file and returns when its content is on disk. It removes whatever
+// is in the way, rather than writing through it.
 func write(path string, payload []byte) error {
 	if err := os.RemoveAll(path); err != nil {
 		return err
@@ -105,7 +105,7 @@ func header(payload []byte) string {
 	return fmt.Sprintf("%s %d %d %s\n", magic, version, len(payload), hex.EncodeToString(sum[:]))
 }
 
-// decode returns the payload of a file's content.
+// decode returns the payload of a file.
 func decode(b []byte) ([]byte, error) {
 	line, payload, ok := bytes.Cut(b, []byte("\n"))
 	if !ok {
@@ -134,14 +134,14 @@ func decode(b []byte) ([]byte, error) {
 }
 
 // Load returns the newest usable snapshot in dir, or nil if there is none. note
-// tells in one sentence what was unusable and where it lies now; "" if all was
-// well. err means that the directory or a file in it cannot be read at all; the
-// payload may be usable nevertheless, and the caller goes on in every case.
+// says in one sentence which files were unusable and where they are now; "" if none
+// was. err reports that the directory or a file in it cannot be read; the payload may
+// still be usable, and the caller continues in every case.
 func Load(dir string) (payload []byte, note string, err error) {
 	var notes []string
 	var errs []error
-	// A fresh one that is whole is newer than the current one: its Save was waiting
-	// for the disk when the process was killed.
+	// A complete fresh file is newer than the current one: the process was killed
+	// while Save waited for the disk.
 	for _, name := range []string{fresh, current, previous} {
 		b, rerr := read(filepath.Join(dir, name))
 		if errors.Is(rerr, fs.ErrNotExist) {
@@ -159,21 +159,21 @@ func Load(dir string) (payload []byte, note string, err error) {
 			return b, strings.Join(notes, "; "), errors.Join(errs...)
 		}
 		if name == fresh {
-			continue // a Save that was interrupted: nothing is wrong
+			continue // an interrupted Save: not a problem
 		}
 		notes = append(notes, setAside(dir, name, damaged))
 	}
 	return nil, strings.Join(notes, "; "), errors.Join(errs...)
 }
 
-// damage is what is wrong with the content of a file.
+// damage is a defect in the content of a file.
 type damage struct{ reason string }
 
 func (d *damage) Error() string { return d.reason }
 
-// read returns the payload of one file; a *damage if its content is unusable.
+// read returns the payload of a file; the error is a *damage if its content is unusable.
 func read(path string) ([]byte, error) {
-	// A FIFO in its place must not hang the start.
+	// A FIFO in the file's place must not hang the start.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -185,10 +185,10 @@ func read(path string) ([]byte, error) {
 		return nil, err
 	case !fi.Mode().IsRegular():
 		return nil, &damage{"not a regular file"}
-	case fi.Size() > MaxSize+1024:
+	case fi.Size() > maxSize+1024:
 		return nil, &damage{fmt.Sprintf("%d bytes are too many", fi.Size())}
 	}
-	b, err := io.ReadAll(io.LimitReader(f, MaxSize+1024))
+	b, err := io.ReadAll(io.LimitReader(f, maxSize+1024))
 	if err != nil {
 		return nil, err
 	}
@@ -199,8 +199,8 @@ func read(path string) ([]byte, error) {
 	return payload, nil
 }
 
-// setAside renames a damaged file so that it can be looked at and is not read
-// again, and tells what it did.
+// setAside renames a damaged file, so that it can be inspected and is not read again,
+// and returns a sentence about it.
 func setAside(dir, name string, why *damage) string {
 	from := filepath.Join(dir, name)
 	for n := 1; n <= maxBad; n++ {
@@ -209,7 +209,7 @@ func setAside(dir, name string, why *damage) string {
 			continue
 		}
 		if n == maxBad {
-			_ = os.RemoveAll(to) // if it stays, the rename below says so
+			_ = os.RemoveAll(to) // if it fails, the rename below reports it
 		}
 		if err := os.Rename(from, to); err != nil {
 			return fmt.Sprintf("%s is damaged (%s) and could not be set aside: %v", from, why.reason, err)

@@ -37,8 +37,8 @@ func TestSaveAndLoad(t *testing.T) {
 	}
 }
 
-// Whatever happens to the newest file, the generation before it is used and the
-// damaged one lies aside.
+// Whatever happens to the newest file, Load uses the previous generation and sets the
+// damaged one aside.
 func TestDamageCostsOneGeneration(t *testing.T) {
 	good := header([]byte("new")) + "new"
 	f := func(content, reason string) {
@@ -54,7 +54,7 @@ func TestDamageCostsOneGeneration(t *testing.T) {
 		require.Contains(t, note, "previous generation")
 		require.FileExists(t, filepath.Join(dir, "state.bad-1"))
 		require.NoFileExists(t, filepath.Join(dir, current))
-		// Life goes on.
+		// Saving still works.
 		require.NoError(t, Save(dir, []byte("next")))
 		b, note, err = Load(dir)
 		require.NoError(t, err)
@@ -100,7 +100,7 @@ func TestBothGenerationsDamaged(t *testing.T) {
 	require.Len(t, kept, 2*maxBad) // they do not fill the disk
 }
 
-// A crash at any step of Save leaves a generation that loads.
+// After a crash at any step of Save, Load finds a generation.
 func TestCrashWithinSave(t *testing.T) {
 	f := func(want string, files map[string]string) {
 		t.Helper()
@@ -161,12 +161,12 @@ func TestUnusableDirectory(t *testing.T) {
 	_, err = Lock(context.Background(), file)
 	require.Error(t, err)
 	require.NotErrorIs(t, err, ErrLocked)
-	require.Error(t, Save(t.TempDir(), make([]byte, MaxSize+1)))
+	require.Error(t, Save(t.TempDir(), make([]byte, maxSize+1)))
 }
 
-// A disk that refuses writes costs nothing that was saved before. The limit on
-// the size of files holds for a whole process, so a process of its own has it:
-// the test runner writes files too.
+// A disk that refuses writes does not affect what was saved before. The file size limit
+// applies to a whole process, so the test uses a separate one: the test runner writes
+// files too.
 func TestFullDisk(t *testing.T) {
 	const env = "CROWSNEST_TEST_FULL_DISK"
 	if dir := os.Getenv(env); dir != "" {
@@ -218,13 +218,13 @@ func TestLock(t *testing.T) {
 			}
 			got <- err
 		}()
-		synctest.Wait() // it waits now
+		synctest.Wait() // until it waits for the lock
 		require.NoError(t, held.Release())
 		require.NoError(t, <-got)
 	})
 }
 
-// The kernel drops the lock of a process that was killed.
+// The kernel releases the lock of a killed process.
 func TestLockOfAKilledProcess(t *testing.T) {
 	if dir := os.Getenv("STATE_TEST_LOCK"); dir != "" {
 		_, err := Lock(context.Background(), dir)
@@ -254,7 +254,7 @@ func TestLockOfAKilledProcess(t *testing.T) {
 	require.NoError(t, h.Release())
 }
 
-// Any content of both files starts; what is loaded is what was once saved.
+// Load accepts any content of both files, and returns only what was saved.
 func FuzzLoad(f *testing.F) {
 	good := []byte(header([]byte("payload")) + "payload")
 	f.Add(good, good)
@@ -279,9 +279,9 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// FuzzDamage: a state file that is cut off, or of which bits have turned, is
-// never taken for a good one; the generation before it is used, and what is set
-// aside does not stop the next start.
+// FuzzDamage: Load never accepts a truncated state file or one with flipped bits. It
+// uses the previous generation, and the file set aside does not prevent the next
+// start.
 func FuzzDamage(f *testing.F) {
 	f.Add([]byte("payload of the newer one"), uint32(3), uint8(1), uint32(0), false)
 	f.Add([]byte("payload"), uint32(0), uint8(0x80), uint32(0), true)

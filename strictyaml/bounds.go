@@ -11,19 +11,19 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Range is what the tag `bounds:"min,max"` allows: the value of a number or of a
-// duration (in ns), the bytes of a text, the entries of a list or of a mapping.
-// `bounds:"min,max,text"` also bounds the bytes of each text in a list or a
+// Range is the content of the tag `bounds:"min,max"`: the allowed values of a number or
+// of a duration (in ns), the allowed number of bytes of a text, or of entries of a list or
+// mapping. `bounds:"min,max,text"` also limits the bytes of each text in a list or
 // mapping.
 type Range struct {
 	Min, Max float64
-	// Text is the most bytes of a text in a list or a mapping; 0: not bounded.
+	// Text is the maximum number of bytes of a text in a list or mapping; 0: no limit.
 	Text float64
 	unit reflect.Type
 }
 
-// BoundsOf returns the range of a struct field, and false for a field without
-// one. An error is a mistake in the tag.
+// BoundsOf returns the range of a struct field, and false for a field without one. An
+// error is a mistake in the tag.
 func BoundsOf(f reflect.StructField) (Range, bool, error) {
 	tag, ok := f.Tag.Lookup("bounds")
 	if !ok {
@@ -60,7 +60,7 @@ func (r Range) parse(s string, text bool) (float64, error) {
 
 func (r Range) isDuration() bool { return r.unit == reflect.TypeFor[time.Duration]() }
 
-// format prints a limit as the file writes it.
+// format formats a limit as in a file.
 func (r Range) format(v float64) string {
 	if r.isDuration() {
 		return model.Duration(v).String()
@@ -68,7 +68,7 @@ func (r Range) format(v float64) string {
 	return strconv.FormatFloat(v, 'f', -1, 64)
 }
 
-// size is what a range compares of a value, with the noun of its unit.
+// size returns the number that a range limits, with the noun of its unit.
 func size(v reflect.Value) (n float64, noun string) {
 	switch v.Kind() {
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
@@ -85,7 +85,7 @@ func size(v reflect.Value) (n float64, noun string) {
 	return 0, ""
 }
 
-// checkBounds reports a value outside of the range of its field.
+// checkBounds reports a value outside the range of its field.
 func (d *decoder) checkBounds(n *Node, f field, v reflect.Value, items []item) {
 	for v.Kind() == reflect.Pointer {
 		if v.IsNil() {
@@ -101,7 +101,7 @@ func (d *decoder) checkBounds(n *Node, f field, v reflect.Value, items []item) {
 		return
 	}
 	got, noun := size(v)
-	if !(got >= f.bounds.Min && got <= f.bounds.Max) { // so that NaN is refused
+	if !(got >= f.bounds.Min && got <= f.bounds.Max) { // refuses NaN, too
 		d.outside(n, f.bounds, got, noun)
 		return
 	}
@@ -140,7 +140,7 @@ func (d *decoder) outside(n *Node, r Range, got float64, noun string) {
 	n.Error(check, message, fix)
 }
 
-// checkTexts bounds the texts in a list or a mapping, keys included.
+// checkTexts checks the lengths of the texts in a list or mapping, including keys.
 func (d *decoder) checkTexts(n *Node, r Range, items []item) {
 	tooLong := func(at Pos, text *yaml.Node) {
 		if text.Kind == yaml.AliasNode {

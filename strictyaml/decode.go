@@ -10,11 +10,11 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// decoder decodes one document and collects its problems.
+// decoder decodes a document and collects its problems.
 type decoder struct {
 	src      *source
 	problems Problems
-	reported int // problems, also those beyond maxProblems
+	reported int // all problems, including those beyond maxProblems
 	aliased  int // values reached through aliases
 	shapes   map[reflect.Type]*shape
 }
@@ -31,7 +31,7 @@ func (d *decoder) report(p Pos, check, message, fix string) {
 
 func (d *decoder) posOf(n *yaml.Node) Pos { return d.src.yamlPos(n.Line, n.Column) }
 
-// posOr returns the place of a value, or that of its key if there is no value.
+// posOr returns the place of a value, or of its key if there is no value.
 func (d *decoder) posOr(n *yaml.Node, key Pos) Pos {
 	if n.Kind == yaml.ScalarNode && n.Value == "" && n.Style == 0 {
 		return key
@@ -39,7 +39,7 @@ func (d *decoder) posOr(n *yaml.Node, key Pos) Pos {
 	return d.posOf(n)
 }
 
-// checkKey tells whether a key can be used, and reports it otherwise.
+// checkKey reports whether a key is usable, and adds a problem if it is not.
 func (d *decoder) checkKey(k *yaml.Node, at Pos, seen map[string]Pos) bool {
 	switch {
 	case k.Kind == yaml.AliasNode || k.Anchor != "":
@@ -63,8 +63,7 @@ func (d *decoder) checkKey(k *yaml.Node, at Pos, seen map[string]Pos) bool {
 	return false
 }
 
-// decode decodes a node into v. It uses the DecodeYAML of v's type if own is
-// set.
+// decode decodes a node into v. If own is set, it uses the DecodeYAML method of v's type.
 func (d *decoder) decode(n *Node, v reflect.Value, hints map[string]Hint, own bool) {
 	if own && !n.settle() {
 		return
@@ -107,7 +106,7 @@ func addrOf[T any](v reflect.Value) (T, bool) {
 	return none, false
 }
 
-// decodePointer allocates what v points to. The node was settled already.
+// decodePointer allocates the target of v. The node is already settled.
 func (d *decoder) decodePointer(n *Node, v reflect.Value) {
 	if isNull(n.n) {
 		n.wrongType("a value")
@@ -120,7 +119,7 @@ func (d *decoder) decodePointer(n *Node, v reflect.Value) {
 	} else {
 		d.decode(n, p.Elem(), nil, false)
 	}
-	// A broken struct is kept: what is right in it may be judged further.
+	// Keep a struct with problems: its valid fields can still be checked.
 	if d.reported == before || p.Elem().Kind() == reflect.Struct && n.n.Kind == yaml.MappingNode {
 		v.Set(p)
 	}
@@ -195,8 +194,8 @@ func (d *decoder) decodeStruct(n *Node, v reflect.Value, hints map[string]Hint) 
 	}
 }
 
-// addUnusable lets keys that were reported and left out count as meant, so that
-// nobody is told that they are missing.
+// addUnusable counts unusable keys, which were reported, as present, so that they are
+// not also reported as missing.
 func (d *decoder) addUnusable(n *Node, keys *Keys) {
 	for i := 0; i+1 < len(n.n.Content); i += 2 {
 		if k := n.n.Content[i]; k.Kind == yaml.ScalarNode && !keys.Has(k.Value) {
@@ -205,7 +204,7 @@ func (d *decoder) addUnusable(n *Node, keys *Keys) {
 	}
 }
 
-// placesIn remembers where the members of a list or mapping are.
+// placesIn returns the places of the members of a list or mapping.
 func (d *decoder) placesIn(n *Node) []item {
 	var out []item
 	switch n.n.Kind {
@@ -222,8 +221,8 @@ func (d *decoder) placesIn(n *Node) []item {
 	return out
 }
 
-// unknownKey reports a key that the struct does not have, and returns the one
-// that was probably meant.
+// unknownKey reports a key that the struct lacks, and returns the names that were
+// probably meant.
 func (d *decoder) unknownKey(e Entry, names []string, hints map[string]Hint) []string {
 	if hint, ok := hints[e.Key]; ok {
 		d.report(e.At, "unknown-key", fmt.Sprintf("`%s` %s", e.Key, hint.Message), hint.Fix)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sample has a field of each form that the decoder knows.
+// sample has a field of each kind that the decoder supports.
 type sample struct {
 	Text     string            `yaml:"text"`
 	Number   int               `yaml:"number"`
@@ -182,8 +182,8 @@ func TestDecodeProblems(t *testing.T) {
 	f("text: \x1b[31m\n", "1:1 yaml-syntax")
 }
 
-// TestSyntaxLine pins the lines of syntax errors: YAML libraries name the start
-// of what surrounds them.
+// TestSyntaxLine pins the lines of syntax errors: YAML libraries report the start of the
+// surrounding construct.
 func TestSyntaxLine(t *testing.T) {
 	f := func(text string, line int) {
 		t.Helper()
@@ -224,7 +224,7 @@ func TestAllowEmpty(t *testing.T) {
 	require.Empty(t, Decode("f.yaml", []byte("# nothing\n"), &s, Options{AllowEmpty: true}))
 }
 
-// TestHostile shows that what is made to be expensive is refused.
+// TestHostile: input designed to be expensive is refused.
 func TestHostile(t *testing.T) {
 	bomb := "loose:\n- &a x\n" + strings.Repeat("- *a\n", 200_000)
 	nested := "loose: " + strings.Repeat("[", 9000) + strings.Repeat("]", 9000)
@@ -341,7 +341,7 @@ func TestProblemString(t *testing.T) {
 	require.Equal(t, "f.yaml:3:1: error: unknown key `numbr` [unknown-key]\n  numbr: 5\n  ^\n  fix: did you mean `number`?", ps.Error())
 }
 
-// TestSnippetIsHarmless shows that a file cannot reach the terminal.
+// TestSnippetIsHarmless: file content cannot control the terminal.
 func TestSnippetIsHarmless(t *testing.T) {
 	require.Equal(t, "a?b??????c\td", snippet([]byte("a\x1bb\u009b\u202e\x00c\td"), 1))
 	require.Empty(t, snippet([]byte(strings.Repeat("x", 1000)), 900))

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// shape is what a struct type takes.
+// shape describes the keys of a struct type.
 type shape struct {
 	fields   map[string]field
 	names    []string // of the fields, sorted
@@ -15,7 +15,7 @@ type shape struct {
 	keys     []int    // the field for the places of keys; nil: none
 }
 
-// field is one key that a struct takes.
+// field is a key that a struct accepts.
 type field struct {
 	index    []int // from the struct, as for reflect.Value.FieldByIndex
 	required bool
@@ -76,7 +76,7 @@ func (s *shape) add(t reflect.Type, index []int) {
 	}
 }
 
-// closest returns the name that a misspelt one was probably meant to be, or "".
+// closest returns the name that was probably meant by a misspelt word, or "".
 func closest(word string, names []string) string {
 	best, bestCost := "", (len(word)+1)/3
 	squeezed := squeeze(word)
@@ -126,7 +126,7 @@ func editDistance(a, b string) int {
 	return prev[len(b)]
 }
 
-// Closest returns the name that a misspelt one was probably meant to be, or "".
+// Closest returns the name that was probably meant by a misspelt word, or "".
 func Closest(word string, names []string) string {
 	best, bestCost := "", (len(word)+1)/3
 	for _, n := range names {

@@ -1,19 +1,19 @@
 package strictyaml
 
-// Keys remembers where the keys of a mapping and their values are. A struct
-// that has an exported field of this type, tagged `yaml:"-"`, gets it filled.
-// The zero value is that of a struct that was not decoded.
+// Keys holds the places of the keys of a mapping and of their values. Decode fills an
+// exported struct field of this type with the tag `yaml:"-"`. The zero value belongs to
+// a struct that was not decoded.
 type Keys struct {
-	// At is where the mapping starts, or the scalar that stands for it.
+	// At is the start of the mapping, or of the scalar in its place.
 	At   Pos
 	list []key
-	// meant are the keys that unknown ones were probably meant to be.
+	// meant are the keys that were probably meant by unknown ones.
 	meant []string
-	// damaged tells that an error was reported for any key or value.
+	// damaged is set if any key or value has an error.
 	damaged bool
 }
 
-// key is one key of a mapping with the places of it and of its value.
+// key is a key of a mapping, with its place and that of its value.
 type key struct {
 	name       string
 	key, value Pos
@@ -21,17 +21,17 @@ type key struct {
 	items      []item // of a list or a mapping
 }
 
-// item is one member of a list (without a name) or of a mapping.
+// item is a member of a list (without a name) or of a mapping.
 type item struct {
 	name       string
 	key, value Pos
 }
 
-// Has tells whether the mapping has the key.
+// Has reports whether the mapping has the key.
 func (k Keys) Has(name string) bool { return k.find(name) != nil }
 
-// Missing tells whether the mapping lacks the key and no unknown key was
-// probably meant to be it.
+// Missing reports whether the mapping lacks the key, and no unknown key was probably
+// meant to be it.
 func (k Keys) Missing(name string) bool {
 	for _, m := range k.meant {
 		if m == name {
@@ -41,14 +41,14 @@ func (k Keys) Missing(name string) bool {
 	return !k.Has(name)
 }
 
-// Broken tells whether an error was reported for the key or inside its value,
-// so that its decoded value must not be judged.
+// Broken reports whether the key or its value has an error, so that the decoded value
+// must not be checked.
 func (k Keys) Broken(name string) bool {
 	e := k.find(name)
 	return e != nil && e.broken
 }
 
-// Damaged tells whether any error was reported inside the mapping.
+// Damaged reports whether the mapping has any error.
 func (k Keys) Damaged() bool { return k.damaged }
 
 // Key returns the place of a key, or At if the mapping lacks it.
@@ -67,7 +67,7 @@ func (k Keys) Value(name string) Pos {
 	return k.At
 }
 
-// Item returns the place of the i-th item of a key's list, or that of its value.
+// Item returns the place of the i-th item of a key's list, or of its value.
 func (k Keys) Item(name string, i int) Pos {
 	if e := k.find(name); e != nil && i >= 0 && i < len(e.items) {
 		return e.items[i].value
@@ -75,7 +75,7 @@ func (k Keys) Item(name string, i int) Pos {
 	return k.Value(name)
 }
 
-// EntryKey returns the place of a key in a key's mapping, or that of its value.
+// EntryKey returns the place of a key in a key's mapping, or of its value.
 func (k Keys) EntryKey(name, entry string) Pos {
 	if it := k.entry(name, entry); it != nil {
 		return it.key
@@ -83,8 +83,7 @@ func (k Keys) EntryKey(name, entry string) Pos {
 	return k.Value(name)
 }
 
-// EntryValue returns the place of a value in a key's mapping, or that of the
-// mapping.
+// EntryValue returns the place of a value in a key's mapping, or of the mapping.
 func (k Keys) EntryValue(name, entry string) Pos {
 	if it := k.entry(name, entry); it != nil {
 		return it.value
@@ -101,8 +100,8 @@ func (k Keys) Names() []string {
 	return out
 }
 
-// With returns a copy of k in which the named keys are those of other, so that
-// problems of a value that was taken over name the place that it came from.
+// With returns a copy of k that takes the named keys from other, so that problems of an
+// inherited value name its origin.
 func (k Keys) With(other Keys, names ...string) Keys {
 	out := Keys{At: k.At, meant: k.meant, damaged: k.damaged}
 	taken := map[string]bool{}

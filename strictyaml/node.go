@@ -8,14 +8,14 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Unmarshaler is implemented by pointers to types that decode themselves. It
-// reports problems to the node and leaves the value zero when there are any.
-// The node is valid during the call only.
+// Unmarshaler is implemented by pointers to types that decode themselves. DecodeYAML
+// reports problems to the node, and leaves the value zero if there are any. The node is
+// valid only during the call.
 type Unmarshaler interface {
 	DecodeYAML(n *Node)
 }
 
-// Kind is the form of a node.
+// Kind is the kind of a node.
 type Kind int
 
 // The kinds of nodes.
@@ -25,20 +25,20 @@ const (
 	Map
 )
 
-// Node is a value in a file that is being decoded.
+// Node is a value of a file during decoding.
 type Node struct {
 	d       *decoder
 	n       *yaml.Node
 	pos     Pos
-	name    string // how messages call it: `by`, item 2 of `by`
+	name    string // in messages: `by`, item 2 of `by`
 	depth   int
 	anchors bool // anchors and aliases are allowed here
-	aliased bool // it was reached through an alias
+	aliased bool // reached through an alias
 	settled bool // settle was called
-	usable  bool // what it said
+	usable  bool // its result
 }
 
-// Kind returns the form of the node.
+// Kind returns the kind of the node.
 func (n *Node) Kind() Kind {
 	switch n.n.Kind {
 	case yaml.SequenceNode:
@@ -52,23 +52,23 @@ func (n *Node) Kind() Kind {
 // Pos returns where the value starts.
 func (n *Node) Pos() Pos { return n.pos }
 
-// Name says what the node is, for messages: "`by`", or "item 2 of `by`".
+// Name returns the name of the node in messages: "`by`", or "item 2 of `by`".
 func (n *Node) Name() string { return n.name }
 
-// Raw returns a scalar as it is written, without quotes.
+// Raw returns a scalar as written, without quotes.
 func (n *Node) Raw() string { return n.n.Value }
 
-// IsText tells whether the node is a scalar that stands for text: quoted, or
-// not to be read as a number, a truth value or nothing.
+// IsText reports whether the node is a scalar that represents text: quoted, or not
+// parsed as a number, a boolean or null.
 func (n *Node) IsText() bool {
 	if n.n.Kind != yaml.ScalarNode {
 		return false
 	}
-	// A date is read as text by most people and keeps its spelling.
+	// Most people read a date as text, and it keeps its spelling.
 	return n.n.Tag == "!!str" || n.n.Tag == "!!timestamp" || n.n.Tag == "!!merge" || n.n.Tag == "!!binary"
 }
 
-// Text returns the text of the node, or reports that it is none.
+// Text returns the text of the node, or reports that it is not a text.
 func (n *Node) Text() (string, bool) {
 	if n.IsText() {
 		return n.n.Value, true
@@ -85,8 +85,8 @@ func (n *Node) Errorf(check, format string, args ...any) {
 	n.Error(check, fmt.Sprintf(format, args...), "")
 }
 
-// WrongType reports that the node is not what is meant, such as "a list". fix
-// is used where the kind of the node does not tell it.
+// WrongType reports that the node is not what is expected, such as "a list". fix
+// is used if the kind of the node does not suggest one.
 func (n *Node) WrongType(want, fix string) {
 	before := len(n.d.problems)
 	n.wrongType(want)
@@ -97,7 +97,7 @@ func (n *Node) WrongType(want, fix string) {
 	}
 }
 
-// Items returns the items of a list, or reports that the node is none.
+// Items returns the items of a list, or reports that the node is not a list.
 func (n *Node) Items() []*Node {
 	if n.n.Kind != yaml.SequenceNode {
 		n.wrongType("a list")
@@ -112,7 +112,7 @@ func (n *Node) Items() []*Node {
 	return out
 }
 
-// items returns the items before aliases are followed.
+// items returns the items before following aliases.
 
 func (n *Node) items() []*Node {
 	var out []*Node
@@ -125,16 +125,16 @@ func (n *Node) items() []*Node {
 	return out
 }
 
-// Entry is one key of a mapping with its value.
+// Entry is a key of a mapping with its value.
 type Entry struct {
 	Key   string
 	At    Pos // of the key
 	Value *Node
 }
 
-// Entries returns the entries of a mapping in the order of the file, or reports
-// that the node is none. Keys that are given twice, merged or not text are
-// reported and left out.
+// Entries returns the entries of a mapping in the order of the file, or reports that the
+// node is not a mapping. It reports and omits keys that are duplicate, merged or not
+// text.
 func (n *Node) Entries() []Entry {
 	if n.n.Kind != yaml.MappingNode {
 		n.wrongType("a mapping")
@@ -149,7 +149,7 @@ func (n *Node) Entries() []Entry {
 	return out
 }
 
-// entries returns the entries before aliases are followed.
+// entries returns the entries before following aliases.
 func (n *Node) entries() []Entry {
 	var out []Entry
 	seen := map[string]Pos{}
@@ -166,9 +166,9 @@ func (n *Node) entries() []Entry {
 	return out
 }
 
-// Hint says why a key that a mapping does not have means nothing there.
+// Hint explains why a key is not allowed in a mapping.
 type Hint struct {
-	Message string // goes on after the name of the key
+	Message string // follows the name of the key
 	Fix     string
 }
 
@@ -178,14 +178,14 @@ func (n *Node) Decode(into any) {
 	n.d.decode(n, reflect.ValueOf(into).Elem(), nil, false)
 }
 
-// DecodeHints is Decode for a struct; hints are the messages for keys that it
-// does not have but that people write there.
+// DecodeHints is Decode for a struct. hints are the messages for keys that the struct
+// lacks but that people commonly write there.
 func (n *Node) DecodeHints(into any, hints map[string]Hint) {
 	n.d.decode(n, reflect.ValueOf(into).Elem(), hints, false)
 }
 
-// child makes the node of a value inside n, with aliases followed. It returns
-// nil, with a problem reported, where the value must not be looked at.
+// child returns the node of a value inside n, after following aliases. It returns nil,
+// and reports a problem, if the value is unusable.
 func (n *Node) child(c *yaml.Node, pos Pos, name string) *Node {
 	out := &Node{d: n.d, n: c, pos: pos, name: name, depth: n.depth + 1, anchors: n.anchors, aliased: n.aliased}
 	if out.depth > maxDepth {
@@ -195,8 +195,8 @@ func (n *Node) child(c *yaml.Node, pos Pos, name string) *Node {
 	return out
 }
 
-// settle follows an alias and refuses what YAML offers beyond plain data. It
-// tells whether the node may be decoded.
+// settle follows an alias and refuses YAML features beyond plain data. It reports
+// whether the node can be decoded.
 func (n *Node) settle() bool {
 	if !n.settled {
 		n.settled, n.usable = true, n.follow()

@@ -12,16 +12,16 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Bounds of a file.
+// Limits of a file.
 const (
 	DefaultMaxBytes = 1 << 20
 	maxDepth        = 64
-	// maxAliased is how many values aliases may expand to in one file.
+	// maxAliased is how many values the aliases in a file may expand to.
 	maxAliased = 100_000
-	// maxProblems is how many problems of one file are told.
+	// maxProblems is how many problems of a file are reported.
 	maxProblems = 1000
-	// maxConstruct is how many lines a list in brackets or a text in quotes is
-	// thought to have at most, where a broken line is looked for.
+	// maxConstruct is the assumed maximum number of lines of a bracketed list or a
+	// quoted text, for the search for a syntax error.
 	maxConstruct = 15
 )
 
@@ -31,25 +31,23 @@ var (
 	okIndent = regexp.MustCompile(`^[ ]*\t`)
 )
 
-// Options say what is decoded how. The zero value is right for most files.
+// Options configure decoding. The zero value suits most files.
 type Options struct {
-	// MaxBytes is the size above which a file is refused before it is parsed;
+	// MaxBytes is the size limit; a larger file is refused before it is parsed.
 	// 0 means DefaultMaxBytes.
 	MaxBytes int
-	// AllowEmpty accepts a file without content as an empty mapping.
+	// AllowEmpty treats a file without content as an empty mapping.
 	AllowEmpty bool
 }
 
-// Decode decodes one YAML document into the struct that into points to and
-// returns every problem, in order of place. Values of keys with problems are
-// zero. into is complete if the result has no errors. data is not kept by
-// reference beyond what places need and must not change afterwards.
+// Decode decodes a YAML document into the struct that into points to, and returns all
+// problems in order of place. Keys with problems have zero values; into is complete if
+// the result has no errors. The result may alias data, which must not change afterwards.
 //
-// A struct field takes part under the name of its yaml tag; `yaml:"-"` leaves
-// it out and `yaml:",inline"` lifts the fields of an embedded struct. The tag
-// `strict:"required"` reports a mapping without the key, `strict:"anchors"`
-// allows anchors and aliases inside the value, and `bounds:"min,max"` refuses
-// what is not in a Range.
+// The yaml tag of a struct field is its key; `yaml:"-"` omits the field and
+// `yaml:",inline"` promotes the fields of an embedded struct. The tag
+// `strict:"required"` requires the key, `strict:"anchors"` allows anchors and aliases
+// inside the value, and `bounds:"min,max"` limits the value to a Range.
 func Decode(file string, data []byte, into any, opt Options) Problems {
 	doc, problems := Parse(file, data, opt)
 	if doc == nil {
@@ -58,10 +56,10 @@ func Decode(file string, data []byte, into any, opt Options) Problems {
 	return append(problems, doc.Decode(into)...)
 }
 
-// Document is the parsed text of one file, not decoded yet.
+// Document is a parsed file that is not decoded yet.
 type Document struct {
 	src  *source
-	root *yaml.Node // nil: an empty file that is allowed
+	root *yaml.Node // nil: an allowed empty file
 }
 
 // Parse checks that data is one YAML document whose root is a mapping. The
@@ -90,7 +88,7 @@ func Parse(file string, data []byte, opt Options) (*Document, Problems) {
 		if opt.AllowEmpty {
 			return &Document{src: src}, nil
 		}
-		return nil, Problems{src.whole("empty-file", "the file has no content", "remove it, or write it anew if it was cut off")}
+		return nil, Problems{src.whole("empty-file", "the file has no content", "remove it, or write it again if it was truncated")}
 	}
 	if root.Kind != yaml.MappingNode {
 		d := &decoder{src: src}
@@ -101,11 +99,10 @@ func Parse(file string, data []byte, opt Options) (*Document, Problems) {
 	return &Document{src: src, root: root}, nil
 }
 
-// Has tells whether the root mapping has the key.
+// Has reports whether the root mapping has the key.
 func (d *Document) Has(name string) bool { return d.find(name) != nil }
 
-// KeyPos returns the place of a key of the root mapping, or that of the file's
-// start.
+// KeyPos returns the place of a key of the root mapping, or the start of the file.
 func (d *Document) KeyPos(name string) Pos {
 	if k := d.find(name); k != nil {
 		return d.src.yamlPos(k.Line, k.Column)
@@ -144,10 +141,10 @@ func (d *Document) Decode(into any) Problems {
 	return dec.problems
 }
 
-// checkBytes refuses text that YAML cannot hold or that was damaged.
+// checkBytes refuses content that YAML cannot hold or that was damaged.
 func (s *source) checkBytes() *Problem {
 	if i := bytes.IndexByte(s.data, 0); i >= 0 {
-		p := s.pos(i).Problem(Error, "encoding", "the file has a NUL byte: it was half written, or is not text", "write it anew")
+		p := s.pos(i).Problem(Error, "encoding", "the file has a NUL byte: it was half written, or is not text", "write it again")
 		return &p
 	}
 	if bytes.HasPrefix(s.data, []byte{0xFF, 0xFE}) || bytes.HasPrefix(s.data, []byte{0xFE, 0xFF}) {
@@ -165,7 +162,7 @@ func (s *source) checkBytes() *Problem {
 	return nil
 }
 
-// whole makes a problem of the file as such.
+// whole returns a problem of the file as a whole.
 func (s *source) whole(check, message, fix string) Problem {
 	return Problem{File: s.name, Level: Error, Check: check, Message: message, Fix: fix}
 }
@@ -192,9 +189,9 @@ func (s *source) parse() (*yaml.Node, *Problem) {
 	return root, nil
 }
 
-// readDocuments parses the first two documents of a file; nil: there is none.
+// readDocuments parses the first two documents of a file; nil if there is none.
 func readDocuments(data []byte) (first, second *yaml.Node, err error) {
-	// The library is known to panic on some damaged input.
+	// The library panics on some damaged input.
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("yaml: %v", r)
@@ -216,8 +213,8 @@ func readDocuments(data []byte) (first, second *yaml.Node, err error) {
 	return docs[0], docs[1], nil
 }
 
-// syntaxProblem says where the text stops being YAML. The library's own line is
-// that of the surrounding construct, and often one off.
+// syntaxProblem locates a syntax error. The library reports the line of the surrounding
+// construct, which is often off by one.
 func (s *source) syntaxProblem(err error) Problem {
 	msg := lineRef.ReplaceAllString(strings.TrimPrefix(err.Error(), "yaml: "), "")
 	n := s.firstBadLine()
@@ -244,17 +241,17 @@ func (s *source) restIsBlank(line int) bool {
 	return line < len(s.starts) && len(bytes.TrimSpace(s.data[s.starts[line]:])) == 0
 }
 
-// firstBadLine finds the line from which on every longer beginning of the file
-// fails to parse: the line that breaks it, or that opens what is never closed.
+// firstBadLine returns the first line such that every longer prefix of the file fails to
+// parse: the line breaks it, or opens a construct that is never closed.
 func (s *source) firstBadLine() int {
 	parses := func(lines int) bool {
 		_, _, err := readDocuments(s.data[:s.starts[lines]])
 		return err == nil
 	}
-	good, bad := 0, len(s.starts) // lines of beginnings that parse and do not
+	good, bad := 0, len(s.starts) // lengths of prefixes that do and do not parse
 	for bad-good > 1 {
 		mid := (good + bad) / 2
-		// A construct over several lines parses only when it is whole.
+		// A construct over several lines parses only as a whole.
 		ok := -1
 		for n := min(bad-1, mid+maxConstruct); n >= mid && ok < 0; n-- {
 			if parses(n) {

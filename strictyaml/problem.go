@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Level tells whether a problem prevents loading.
+// Level reports whether a problem prevents loading.
 type Level int
 
 // The levels of a problem.
@@ -23,7 +23,7 @@ func (l Level) String() string {
 	return "error"
 }
 
-// Problem is one thing wrong with a file, with its place and the fix.
+// Problem is a problem of a file, with its place and the fix.
 type Problem struct {
 	File    string `json:"file"`
 	Line    int    `json:"line"`   // from 1; 0: the file as a whole
@@ -54,8 +54,8 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// indentLike returns white space as wide as the first n bytes of s, with tabs
-// kept so that the caret stands below its column.
+// indentLike returns white space as wide as the first n bytes of s. It keeps tabs, so
+// that the caret is below its column.
 func indentLike(s string, n int) string {
 	var b strings.Builder
 	for i, r := range s {
@@ -71,11 +71,11 @@ func indentLike(s string, n int) string {
 	return b.String()
 }
 
-// Problems are all problems of one load, in order of file, line and column. It
-// is an error if any of them is of level Error.
+// Problems are all problems of a load, in order of file, line and column. They are an
+// error if any has the level Error.
 type Problems []Problem
 
-// Error renders every problem, one below the other.
+// Error renders all problems, one below the other.
 func (ps Problems) Error() string {
 	lines := make([]string, len(ps))
 	for i, p := range ps {
@@ -84,10 +84,10 @@ func (ps Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Errors returns those of level Error.
+// Errors returns the problems of level Error.
 func (ps Problems) Errors() Problems { return ps.of(Error) }
 
-// Warnings returns those of level Warning.
+// Warnings returns the problems of level Warning.
 func (ps Problems) Warnings() Problems { return ps.of(Warning) }
 
 func (ps Problems) of(l Level) Problems {
@@ -100,7 +100,7 @@ func (ps Problems) of(l Level) Problems {
 	return out
 }
 
-// Sort puts the problems in order of file, line and column.
+// Sort sorts the problems by file, line and column.
 func (ps Problems) Sort() {
 	sort.SliceStable(ps, func(i, j int) bool {
 		a, b := &ps[i], &ps[j]

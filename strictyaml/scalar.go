@@ -20,7 +20,7 @@ var (
 
 const durationForm = "write it as in Prometheus: 30s, 10m, 1h30m, 7d"
 
-// kindName says what a node is, for messages.
+// kindName describes the kind of a node in messages.
 func kindName(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.SequenceNode:
@@ -43,8 +43,7 @@ func kindName(n *yaml.Node) string {
 
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
-// wrongType reports that the node is not what is meant, with the fix where it
-// can be told.
+// wrongType reports that the node is not what is expected, with a fix if it is obvious.
 func (n *Node) wrongType(want string) {
 	is := kindName(n.n)
 	if is == "empty" {
@@ -119,7 +118,7 @@ func (d *decoder) decodeScalar(n *Node, v reflect.Value) {
 	}
 }
 
-// integer returns the decimal number that the node is.
+// integer returns the decimal number in the node.
 func (n *Node) integer(bits int) (int64, bool) {
 	number := n.n.Kind == yaml.ScalarNode && (n.n.Tag == "!!int" || n.n.Tag == "!!float")
 	switch {
@@ -155,7 +154,7 @@ func (d *decoder) decodeFloat(n *Node, v reflect.Value) {
 	v.SetFloat(f)
 }
 
-// decodeText is for types that read themselves from text.
+// decodeText decodes types that parse text themselves.
 func (d *decoder) decodeText(n *Node, u encoding.TextUnmarshaler) {
 	s, ok := n.Text()
 	if !ok {
@@ -172,8 +171,8 @@ func (d *decoder) decodeDuration(n *Node, v reflect.Value) {
 	}
 }
 
-// Duration returns the duration that the node is, as Prometheus writes them
-// (1h30m), or reports that it is none.
+// Duration returns the duration in the node, in Prometheus' format (1h30m), or
+// reports that it is not a duration.
 func (n *Node) Duration() (time.Duration, bool) {
 	if n.n.Kind != yaml.ScalarNode || isNull(n.n) {
 		n.wrongType("a duration")
@@ -191,7 +190,7 @@ func (n *Node) Duration() (time.Duration, bool) {
 	return time.Duration(d), true
 }
 
-// printable cuts and quotes text of a file for a message.
+// printable truncates and quotes a text of a file for a message.
 func printable(s string) string {
 	if len(s) > 60 {
 		s = s[:60] + "..."

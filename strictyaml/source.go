@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxSnippet is how far into a line a snippet reaches, in bytes.
+// maxSnippet is the maximum length of a snippet, in bytes.
 const maxSnippet = 400
 
 // source is the text of one file. It is immutable.
@@ -16,13 +16,13 @@ type source struct {
 	data []byte
 	// starts are the offsets of lines as editors count them: after each \n.
 	starts []int
-	// breaks are the lines as YAML counts them, which also ends a line at a lone
-	// \r and at three rare characters of Unicode.
+	// breaks are the lines as YAML counts them: a lone \r and three rare Unicode
+	// characters also end a line.
 	breaks []yamlLine
 }
 
-// yamlLine is where a line starts. If it has characters of several bytes, marks
-// are the offsets of every markEvery-th of its characters.
+// yamlLine is the start of a line. If the line has multi-byte characters, marks are the
+// offsets of every markEvery-th character.
 type yamlLine struct {
 	start int
 	marks []int
@@ -65,7 +65,7 @@ func newYAMLLine(data []byte, from, to int) yamlLine {
 	return l
 }
 
-// breakWidth returns the length of the line break that b starts with, or 0.
+// breakWidth returns the length of the line break at the start of b, or 0.
 func breakWidth(b []byte) int {
 	switch b[0] {
 	case '\n':
@@ -87,8 +87,8 @@ func breakWidth(b []byte) int {
 	return 0
 }
 
-// yamlPos turns a place as the YAML library counts it, in lines and characters
-// from 1, into one as editors count it, in lines and bytes from 1.
+// yamlPos converts a place in the YAML library's units, lines and characters from 1, to
+// the units of editors, lines and bytes from 1.
 func (s *source) yamlPos(line, column int) Pos {
 	if line < 1 || line > len(s.breaks) {
 		return Pos{src: s, Line: len(s.starts), Column: 1}
@@ -113,7 +113,7 @@ func (s *source) pos(at int) Pos {
 	return Pos{src: s, Line: i + 1, Column: at - s.starts[i] + 1}
 }
 
-// line returns the text of a line, from 1, without its end.
+// line returns line n, counted from 1, without its end.
 func (s *source) line(n int) string { return string(s.lineBytes(n)) }
 
 func (s *source) lineBytes(n int) []byte {
@@ -134,7 +134,7 @@ type Pos struct {
 	Column int // from 1, in bytes
 }
 
-// IsZero tells whether p is no place.
+// IsZero reports whether p is no place.
 func (p Pos) IsZero() bool { return p.Line == 0 }
 
 // File returns the name of the file, "" for no place.
@@ -148,8 +148,8 @@ func (p Pos) File() string {
 // String returns "file:line".
 func (p Pos) String() string { return fmt.Sprintf("%s:%d", p.File(), p.Line) }
 
-// Within returns the place of an offset in a scalar that starts at p and has
-// this value, or p where the value is not written out on one line.
+// Within returns the place of an offset in a scalar that starts at p and has this value,
+// or p if the file does not contain the value verbatim on one line.
 func (p Pos) Within(value string, offset int) Pos {
 	if p.src == nil || offset <= 0 || offset > len(value) {
 		return p
@@ -170,7 +170,7 @@ func (p Pos) Within(value string, offset int) Pos {
 	return p
 }
 
-// Problem makes a problem of this place, with the text of its line.
+// Problem returns a problem at this place, with the text of its line.
 func (p Pos) Problem(level Level, check, message, fix string) Problem {
 	out := Problem{
 		File: p.File(), Line: p.Line, Column: p.Column,
@@ -182,7 +182,7 @@ func (p Pos) Problem(level Level, check, message, fix string) Problem {
 	return out
 }
 
-// LineText returns the text of a line of the file, from 1, without its end.
+// LineText returns line n of the file, counted from 1, without its end.
 func (p Pos) LineText(n int) string {
 	if p.src == nil {
 		return ""
@@ -198,7 +198,7 @@ func (p Pos) End() Pos {
 	return p.src.pos(max(0, len(bytes.TrimRight(p.src.data, " \t\r\n"))-1))
 }
 
-// LastLine returns the number of the file's last line that has text.
+// LastLine returns the number of the last line that is not blank.
 func (p Pos) LastLine() int {
 	if p.src == nil {
 		return 0
@@ -210,8 +210,8 @@ func (p Pos) LastLine() int {
 	return n
 }
 
-// snippet makes a line fit for a terminal: files are not trusted. It keeps
-// byte offsets, so that the caret stays right.
+// snippet makes a line safe for a terminal: files are not trusted. It preserves byte
+// offsets, so that the caret stays correct.
 func snippet(line []byte, column int) string {
 	if column > maxSnippet {
 		return ""
@@ -229,7 +229,7 @@ func snippet(line []byte, column int) string {
 	return string(b)
 }
 
-// unprintable tells whether r changes how its neighbours look.
+// unprintable reports whether r affects how its neighbours are displayed.
 func unprintable(r rune) bool {
 	switch {
 	case r >= 0x200B && r <= 0x200F, r >= 0x2028 && r <= 0x202E, r >= 0x2066 && r <= 0x2069, r == 0xFEFF:

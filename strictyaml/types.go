@@ -24,14 +24,14 @@ func (s *Strings) DecodeYAML(n *Node) {
 	}
 }
 
-// Raw is a part of a file that another library decodes. Keys in it are not
-// checked here; anchors, tags and merge keys are refused.
+// Raw is a part of a file that another library decodes. Its keys are not checked here;
+// anchors, tags and merge keys are refused.
 type Raw struct {
 	// Text is YAML. Its line 1 is line At.Line of the file, and its columns are
-	// those of the file, if the part was written in block style.
+	// the file's columns, if the part is in block style.
 	Text []byte
 	At   Pos
-	// Present tells that the file has the part.
+	// Present reports whether the file has the part.
 	Present bool
 }
 
@@ -53,8 +53,8 @@ func (r *Raw) DecodeYAML(n *Node) {
 	r.Text = text
 }
 
-// Problem places a message of the other library: line counts from 1 within
-// Text; 0 means that it said none.
+// Problem converts a message of the other library: line counts from 1 within Text; 0
+// means unknown.
 func (r *Raw) Problem(check string, line int, message, fix string) Problem {
 	p := r.At
 	if line > 1 {
@@ -64,8 +64,8 @@ func (r *Raw) Problem(check string, line int, message, fix string) Problem {
 	return p.Problem(Error, check, message, fix)
 }
 
-// blockText returns the lines of a value in block style: those up to the first
-// that is indented less.
+// blockText returns the lines of a value in block style: those up to the first line with
+// less indentation.
 func (n *Node) blockText() []byte {
 	var b strings.Builder
 	indent := n.pos.Column - 1
@@ -85,7 +85,7 @@ func (n *Node) blockText() []byte {
 	return []byte(strings.TrimRight(b.String(), "\n") + "\n")
 }
 
-// checkTree refuses what settle refuses, in the whole value.
+// checkTree applies the checks of settle to the whole value.
 func (n *Node) checkTree(y *yaml.Node) bool {
 	ok := true
 	seen := map[string]Pos{}

@@ -1,8 +1,8 @@
-// Package files reads log files by path and glob, with what rotates them.
+// Package files reads log files by path and glob, including rotated ones.
 //
-// A log is its base name: app.log goes on in app.log.1, app.log-20240131 and
-// their compressed forms. Lines in an envelope (CRI, docker-json) have its
-// time; others have the time at which they were read.
+// A log is identified by its base name: app.log continues in app.log.1,
+// app.log-20240131 and their compressed forms. Lines in an envelope (CRI, docker-json)
+// have its timestamp; other lines have the time at which they were read.
 package files
 
 import (
@@ -25,42 +25,42 @@ import (
 	"crowsnest/sources/internal/tail"
 )
 
-// Config says which files are read.
+// Config selects the files to read.
 type Config struct {
 	// Name is the source's name if there are several of the kind.
 	Name string `yaml:"name" bounds:"0,4096"`
-	// Paths are read in this order: a file belongs to the first that names it.
+	// Paths are evaluated in order: a file belongs to the first path that names it.
 	Paths []Path `yaml:"paths" bounds:"0,1000"`
-	// LookBack is how old a line with a time may be that is read without a
-	// saved position. Default 15m.
+	// LookBack is the maximum age of timestamped lines that are read without a saved
+	// position. Default 15m.
 	LookBack time.Duration `yaml:"look_back" bounds:"0s,1y"`
-	// FromStart reads files without times from their start when there is no
-	// saved state. Otherwise they are read from their end.
+	// FromStart reads files without timestamps from their start if there is no saved
+	// state. By default they are read from their end.
 	FromStart bool `yaml:"from_start"`
-	// MaxOpenFiles bounds the files that are held open while idle. Default 1024.
+	// MaxOpenFiles bounds the idle files that are kept open. Default 1024.
 	MaxOpenFiles int `yaml:"max_open_files" bounds:"0,1000000"`
-	// PollInterval is how often files are looked at. Default 300ms.
+	// PollInterval is the interval between reads. Default 300ms.
 	PollInterval time.Duration `yaml:"poll_interval" bounds:"0s,1y"`
-	// NoWatch only polls: for file systems that tell of nothing.
+	// NoWatch disables inotify, for filesystems without inotify support.
 	NoWatch bool `yaml:"no_watch"`
 
 	// Clock is time.Now; tests set another one.
 	Clock func() time.Time `yaml:"-"`
 }
 
-// Path names files.
+// Path selects files.
 type Path struct {
-	// Path is absolute. Its elements may be globs, without **. Links are
-	// followed before the first glob or in the directory of a plain path, and
-	// nowhere else: name the file that a link leads to.
+	// Path is absolute. Its elements may be globs, without **. Links are followed only
+	// before the first glob, or in the directory of a plain path: otherwise name the
+	// target of the link.
 	Path string `yaml:"path" bounds:"0,4096"`
-	// Labels are what rules select by. The label filename is added.
+	// Labels are the labels of its lines. The label filename is added.
 	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
 }
 
 var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
-// Validate returns everything that is wrong with the configuration.
+// Validate returns all errors of the configuration.
 func (c Config) Validate() error {
 	var errs []error
 	if len(c.Paths) == 0 {
@@ -97,13 +97,13 @@ type Source struct {
 	tail *tail.Tailer
 }
 
-// New returns a source that reads nothing yet.
+// New returns a source. It does no I/O.
 func New(cfg Config) *Source {
 	s := &Source{cfg: cfg, name: cfg.Name}
 	if s.name == "" {
 		s.name = "files"
 	}
-	taken := map[string]int{} // key: index of the path that named it first
+	taken := map[string]int{} // key: index of the first path that named it
 	var finders []tail.Finder
 	for i, p := range cfg.Paths {
 		root, rest := split(path.Clean(p.Path))
@@ -121,14 +121,14 @@ func New(cfg Config) *Source {
 	return s
 }
 
-// Name is "files" unless the configuration has another.
+// Name returns "files" unless the configuration sets another name.
 func (s *Source) Name() string { return s.name }
 
-// Serves tells whether the selector can hold for a file of this source.
+// Serves reports whether the selector can match a file of this source.
 func (s *Source) Serves(from rules.Selector) bool {
 	return slices.ContainsFunc(s.cfg.Paths, func(p Path) bool {
-		// Only filename is not known yet: every other label that is not stated
-		// is missing for good.
+		// Only filename is unknown: any other label that is not configured is
+		// always missing.
 		return !slices.ContainsFunc(from.Matchers(), func(m rules.LabelMatcher) bool {
 			return m.Name != "filename" && !m.Matches(p.Labels[m.Name])
 		})
@@ -138,19 +138,19 @@ func (s *Source) Serves(from rules.Selector) bool {
 // Run reads until ctx ends.
 func (s *Source) Run(ctx context.Context, p sources.Pipeline) error { return s.tail.Run(ctx, p) }
 
-// Positions returns what Restore needs. It does not block.
+// Positions returns the input of Restore. It does not block.
 func (s *Source) Positions() json.RawMessage { return s.tail.Positions() }
 
 // Restore sets the positions before Run.
 func (s *Source) Restore(b json.RawMessage) error { return s.tail.Restore(b) }
 
-// Local tells that our clock, or another of this machine, stamps the lines.
+// Local marks the source as stamped by this machine's clock.
 func (s *Source) Local() {}
 
-// Status is safe for concurrent use.
+// Status implements sources.Source.
 func (s *Source) Status() sources.Status { return s.tail.Status() }
 
-// split cuts a path before its first glob, or before its last element.
+// split splits a path before its first glob, or before its last element.
 func split(p string) (root string, rest []string) {
 	parts := strings.Split(strings.TrimPrefix(p, "/"), "/")
 	n := 0
@@ -160,7 +160,7 @@ func split(p string) (root string, rest []string) {
 	return "/" + path.Join(parts[:n]...), parts[n:]
 }
 
-// finding is what find needs to know of one configured path.
+// finding is the input of find for one configured path.
 type finding struct {
 	root   string
 	rest   []string
@@ -169,7 +169,7 @@ type finding struct {
 	taken  map[string]int
 }
 
-// find expands the globs and gathers the files that belong together.
+// find expands the globs and groups the files that belong together.
 func find(list func(string) ([]tail.Entry, error), f finding) ([]tail.Stream, error) {
 	dirs := []string{"."}
 	for i, glob := range f.rest[:len(f.rest)-1] {
@@ -177,7 +177,7 @@ func find(list func(string) ([]tail.Entry, error), f finding) ([]tail.Stream, er
 		for _, d := range dirs {
 			es, err := list(d)
 			if errors.Is(err, fs.ErrNotExist) && i > 0 {
-				continue // removed meanwhile
+				continue // removed in the meantime
 			}
 			if err != nil {
 				return nil, err
@@ -204,8 +204,8 @@ func find(list func(string) ([]tail.Entry, error), f finding) ([]tail.Stream, er
 	return found, nil
 }
 
-// bases returns the logs of a directory that the last element names, by
-// themselves or by one of their rotated files.
+// bases returns the logs of a directory that the last element matches, by their base
+// name or by the name of a rotated file.
 func (f finding) bases(dir string, es []tail.Entry) []tail.Stream {
 	glob := f.rest[len(f.rest)-1]
 	seen := map[string]bool{}

@@ -22,9 +22,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var _ sources.Source = (*Source)(nil)
 
-// pipe keeps the blocks of each file.
+// pipe stores the blocks of each file.
 type pipe struct {
-	sources.Pipeline // what is not used here
+	sources.Pipeline // nil: for unused methods
 
 	mu     sync.Mutex
 	blocks map[string]string

@@ -1,8 +1,8 @@
 // Package kubelet reads the log files that container runtimes write below
 // /var/log/pods, as the kubelet names, rotates, compresses and removes them.
 //
-// What a line belongs to is taken from its path alone, which the kubelet makes,
-// and never from its content, which anyone writes.
+// The labels of a line come only from its path, which the kubelet chooses, and never
+// from its content, which anyone can write.
 package kubelet
 
 import (
@@ -25,52 +25,52 @@ import (
 	"crowsnest/sources/internal/tail"
 )
 
-// DefaultDir is where the kubelet keeps the logs of pods.
-const DefaultDir = "/var/log/pods"
+// defaultDir is the kubelet's directory for the logs of pods.
+const defaultDir = "/var/log/pods"
 
-// Config says which logs of a node are read.
+// Config selects the logs of a node to read.
 type Config struct {
 	// Name is the source's name if there are several of the kind.
 	Name string `yaml:"name" bounds:"0,4096"`
 	// Dir is the directory of the pods' logs.
 	Dir string `yaml:"dir" bounds:"0,4096"`
-	// Include and Exclude are globs of namespaces. Nothing included means all;
+	// Include and Exclude are globs of namespaces. An empty Include includes all;
 	// exclusion wins.
 	Include []string `yaml:"include" bounds:"0,1000,4096"`
 	Exclude []string `yaml:"exclude" bounds:"0,1000,4096"`
-	// LookBack is how old a line may be that is read without a saved position.
+	// LookBack is the maximum age of lines that are read without a saved position.
 	// Default 15m.
 	LookBack time.Duration `yaml:"look_back" bounds:"0s,1y"`
 	// Labels are added to every stream, for example cluster and node_name.
 	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
-	// MaxOpenFiles bounds the files that are held open while idle. Default 1024.
+	// MaxOpenFiles bounds the idle files that are kept open. Default 1024.
 	MaxOpenFiles int `yaml:"max_open_files" bounds:"0,1000000"`
-	// PollInterval is how often files are looked at. Default 300ms.
+	// PollInterval is the interval between reads. Default 300ms.
 	PollInterval time.Duration `yaml:"poll_interval" bounds:"0s,1y"`
-	// NoWatch only polls: for file systems that tell of nothing.
+	// NoWatch disables inotify, for filesystems without inotify support.
 	NoWatch bool `yaml:"no_watch"`
-	// Foreign says that the pod of this program has no log in Dir, as in a copy of
-	// another node's logs. Otherwise a Dir without it is not believed: its file
-	// system is not mounted.
+	// Foreign states that Dir does not contain the log of this program's pod, as in a
+	// copy of another node's logs. Otherwise such a Dir is an error: its filesystem
+	// is probably not mounted.
 	Foreign bool `yaml:"foreign"`
 
-	// SelfNamespace and SelfPod name the pod that this program runs in. Its own
-	// log is never read: it tells of the lines that it matched.
+	// SelfNamespace and SelfPod name the pod that this program runs in. Its own log
+	// is never read: it contains lines that it matched.
 	SelfNamespace string `yaml:"-"`
 	SelfPod       string `yaml:"-"`
-	// SelfFolder is how the name of that pod's folder in Dir begins, "" if the pod
-	// is not known for sure.
+	// SelfFolder is the prefix of that pod's folder in Dir, "" if the pod is not known
+	// with certainty.
 	SelfFolder string `yaml:"-"`
 	// Clock is time.Now; tests set another one.
 	Clock func() time.Time `yaml:"-"`
 }
 
-// own are the labels that come from the path.
-var own = []string{"namespace", "pod", "container", "filename"}
+// pathLabels come from the path.
+var pathLabels = []string{"namespace", "pod", "container", "filename"}
 
 var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
-// Validate returns everything that is wrong with the configuration.
+// Validate returns all errors of the configuration.
 func (c Config) Validate() error {
 	var errs []error
 	if c.Dir != "" && !filepath.IsAbs(c.Dir) {
@@ -85,7 +85,7 @@ func (c Config) Validate() error {
 		switch {
 		case !labelName.MatchString(name):
 			errs = append(errs, fmt.Errorf("kubelet: label %q is not a label name: use letters, digits and _", name))
-		case slices.Contains(own, name):
+		case slices.Contains(pathLabels, name):
 			errs = append(errs, fmt.Errorf("kubelet: label %q comes from the path: remove it", name))
 		}
 	}
@@ -100,10 +100,10 @@ type Source struct {
 	tail *tail.Tailer
 }
 
-// New returns a source that reads nothing yet.
+// New returns a source. It does no I/O.
 func New(cfg Config) *Source {
 	if cfg.Dir == "" {
-		cfg.Dir = DefaultDir
+		cfg.Dir = defaultDir
 	}
 	if cfg.Foreign {
 		cfg.SelfFolder = ""
@@ -119,11 +119,11 @@ func New(cfg Config) *Source {
 	return s
 }
 
-// Name is "kubelet" unless the configuration has another.
+// Name returns "kubelet" unless the configuration sets another name.
 func (s *Source) Name() string { return s.name }
 
-// Serves tells whether the selector can hold for a stream of this source: what
-// the path will say is unknown, the configured labels are known.
+// Serves reports whether the selector can match a stream of this source. Any path may
+// exist, but the configured labels are known.
 func (s *Source) Serves(from rules.Selector) bool {
 	return from.Matches(s.cfg.Labels, true)
 }
@@ -131,20 +131,20 @@ func (s *Source) Serves(from rules.Selector) bool {
 // Run reads until ctx ends.
 func (s *Source) Run(ctx context.Context, p sources.Pipeline) error { return s.tail.Run(ctx, p) }
 
-// Positions returns what Restore needs. It does not block.
+// Positions returns the input of Restore. It does not block.
 func (s *Source) Positions() json.RawMessage { return s.tail.Positions() }
 
 // Restore sets the positions before Run.
 func (s *Source) Restore(b json.RawMessage) error { return s.tail.Restore(b) }
 
-// Local tells that our clock, or another of this machine, stamps the lines.
+// Local marks the source as stamped by this machine's clock.
 func (s *Source) Local() {}
 
-// Status is safe for concurrent use.
+// Status implements sources.Source.
 func (s *Source) Status() sources.Status { return s.tail.Status() }
 
-// find lists the container directories: NS_POD_UID/CONTAINER. A pod that cannot
-// be listed does not hide the others.
+// find lists the container directories: NS_POD_UID/CONTAINER. A pod whose directory
+// cannot be listed does not hide the others.
 func (s *Source) find(list func(dir string) ([]tail.Entry, error)) ([]tail.Stream, error) {
 	pods, err := list(".")
 	if err != nil {
@@ -167,7 +167,7 @@ func (s *Source) find(list func(dir string) ([]tail.Entry, error)) ([]tail.Strea
 		}
 		cs, err := list(p.Name)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // removed meanwhile
+			continue // removed in the meantime
 		}
 		if err != nil {
 			errs = append(errs, err)
@@ -190,16 +190,16 @@ func (s *Source) find(list func(dir string) ([]tail.Entry, error)) ([]tail.Strea
 	return found, errors.Join(errs...)
 }
 
-// ownIn reports whether the pod of this program is among the pods, or is not
-// known.
+// ownIn reports whether the pods include the pod of this program, or that pod is
+// unknown.
 func (s *Source) ownIn(pods []tail.Entry) bool {
 	return s.cfg.SelfFolder == "" || slices.ContainsFunc(pods, func(e tail.Entry) bool {
 		return e.Dir && strings.HasPrefix(e.Name, s.cfg.SelfFolder)
 	})
 }
 
-// refusedLink is the stream of a link in the place of a directory. The kubelet
-// makes none, and what it leads to would be read as this pod's.
+// refusedLink returns a refused stream for a link in place of a directory. The kubelet
+// creates no links, and the logs behind one would be attributed to this pod.
 func refusedLink(dir string, link bool) []tail.Stream {
 	if !link {
 		return nil
@@ -223,8 +223,8 @@ func (s *Source) labels(ns, pod, container, path string) matcher.Labels {
 	return l
 }
 
-// splitPod reads NS_POD_UID. None of the three may contain "_". For a static
-// pod the last is a hash of its configuration.
+// splitPod parses NS_POD_UID. None of the three may contain "_". For a static pod the
+// last is a hash of its configuration.
 func splitPod(name string) (ns, pod string, ok bool) {
 	f := strings.Split(name, "_")
 	if len(f) != 3 || f[0] == "" || f[1] == "" || f[2] == "" {
@@ -233,9 +233,9 @@ func splitPod(name string) (ns, pod string, ok bool) {
 	return f[0], f[1], true
 }
 
-// PathLabels returns the labels that a path of the kubelet's form states:
-// .../NS_POD_UID/CONTAINER/N.log, also of a rotated or compressed file. false
-// means that the path has another form.
+// PathLabels returns the labels in a path of the kubelet's form,
+// .../NS_POD_UID/CONTAINER/N.log, also for rotated or compressed files. It returns
+// false for other paths.
 func PathLabels(path string) (matcher.Labels, bool) {
 	f := strings.Split(filepath.ToSlash(filepath.Clean(path)), "/")
 	if len(f) < 3 {

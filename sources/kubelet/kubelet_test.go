@@ -21,13 +21,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var _ sources.Source = (*Source)(nil)
 
-// pipe keeps the blocks of each stream.
+// pipe stores the blocks of each stream.
 type pipe struct {
-	sources.Pipeline // what is not used here
+	sources.Pipeline // nil: for unused methods
 
-	mu     sync.Mutex
-	blocks map[*matcher.Stream]string
-	proved time.Time
+	mu        sync.Mutex
+	blocks    map[*matcher.Stream]string
+	watermark time.Time
 }
 
 func (p *pipe) Scan(s *matcher.Stream, block []byte, commit func()) {
@@ -41,7 +41,7 @@ func (p *pipe) Flush(*matcher.Stream)                         {}
 func (p *pipe) AdvanceWatermark(_ string, at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.proved = at
+	p.watermark = at
 }
 
 func TestReads(t *testing.T) {
@@ -154,9 +154,9 @@ func TestValidate(t *testing.T) {
 		"absolute", "glob", `"pod"`, `"a-b"`, "look_back", "poll_interval", "max_open_files")
 }
 
-// The answers to odd names of directories are errors or silence, never a panic.
-// FuzzPathLabels: who a line belongs to is in the last three parts of its path
-// and nowhere else, and is read in one way only.
+// Odd names of directories cause errors or are ignored, but never a panic.
+// FuzzPathLabels: only the last three elements of a path determine the labels, in
+// exactly one way.
 func FuzzPathLabels(f *testing.F) {
 	f.Add("/var/log/pods/ns_pod_uid/app/0.log", "tenant")
 	f.Add("a_b_c//0.log", "a_b_c")
@@ -184,7 +184,7 @@ func FuzzPathLabels(f *testing.F) {
 			require.NotContains(t, name, "/")
 		}
 		require.NotContains(t, []string{"", ".", ".."}, l["container"])
-		// What is before the three parts says nothing.
+		// The path before the three elements does not matter.
 		again, ok := PathLabels("/" + before + "/../" + strings.Join(parts, "/"))
 		if ok && !strings.Contains(before, "/") && before != ".." && before != "." && before != "" {
 			for _, name := range []string{"namespace", "pod", "container"} {

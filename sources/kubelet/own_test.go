@@ -9,8 +9,8 @@ import (
 	"crowsnest/sources/internal/tail"
 )
 
-// A folder without the log of the own pod is not believed, and says so; links and
-// pods that cannot be listed are reported and hide nothing.
+// A folder without the log of the own pod is an error; links and pods that cannot be
+// listed are reported and hide nothing.
 func TestFind(t *testing.T) {
 	f := func(cfg Config, tree map[string][]tail.Entry, want []string, refused []string, wantErr error) {
 		t.Helper()

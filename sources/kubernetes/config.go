@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// DefaultMaxStreams is how many logs one process follows at most.
-	DefaultMaxStreams = 200
-	// DefaultLookBack is the maximum age of lines that are read without a position.
-	DefaultLookBack = 15 * time.Minute
+	// defaultMaxStreams is how many logs one process follows at most.
+	defaultMaxStreams = 200
+	// defaultLookBack is the maximum age of lines that are read without a position.
+	defaultLookBack = 15 * time.Minute
 
 	maxNamespaces = 50
 )
@@ -126,10 +126,10 @@ func (c Config) withDefaults() Config {
 		c.Name = "kubernetes"
 	}
 	if c.LookBack == 0 {
-		c.LookBack = DefaultLookBack
+		c.LookBack = defaultLookBack
 	}
 	if c.MaxStreams == 0 {
-		c.MaxStreams = DefaultMaxStreams
+		c.MaxStreams = defaultMaxStreams
 	}
 	if c.Clock == nil {
 		c.Clock = time.Now

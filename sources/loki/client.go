@@ -153,7 +153,7 @@ func (c *client) get(ctx context.Context, path string, values url.Values, body *
 		return judge(resp, string(said))
 	}
 	if enc := resp.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
-		return &failure{reason: reasonMalformed, err: fmt.Errorf("the answer is compressed (%s), which nobody asked for", excerpt(enc))}
+		return &failure{reason: reasonMalformed, err: fmt.Errorf("the answer is compressed (%s), although the request did not allow that", excerpt(enc))}
 	}
 	*body, err = readAll(resp.Body, (*body)[:0])
 	switch {

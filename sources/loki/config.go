@@ -18,22 +18,22 @@ import (
 
 // Defaults of the configuration.
 const (
-	DefaultLookBack     = 15 * time.Minute
-	DefaultLateness     = 2 * time.Minute
-	DefaultFastInterval = time.Second
-	DefaultFastOverlap  = 10 * time.Second
-	DefaultSlowInterval = 15 * time.Second
-	DefaultSlowOverlap  = time.Hour
-	DefaultLimit        = 5000
+	defaultLookBack     = 15 * time.Minute
+	defaultLateness     = 2 * time.Minute
+	defaultFastInterval = time.Second
+	defaultFastOverlap  = 10 * time.Second
+	defaultSlowInterval = 15 * time.Second
+	defaultSlowOverlap  = time.Hour
+	defaultLimit        = 5000
 	defaultTimeout      = 10 * time.Second
 )
 
-// Ahead is how far in the future an entry may be to be read: Loki's default limit for
+// maxAhead is how far in the future an entry may be to be read: Loki's default limit for
 // ingestion.
-const Ahead = 10 * time.Minute
+const maxAhead = 10 * time.Minute
 
-// TenantLabel is the label with the tenant of a stream, if several tenants are read.
-const TenantLabel = "tenant"
+// tenantLabel is the label with the tenant of a stream, if several tenants are read.
+const tenantLabel = "tenant"
 
 // ownService is the value of service_name in the streams that this program writes.
 const ownService = "crowsnest"
@@ -102,12 +102,12 @@ func (c Config) withDefaults() Config {
 		at  *time.Duration
 		def time.Duration
 	}{
-		{&c.LookBack, DefaultLookBack},
-		{&c.Lateness, DefaultLateness},
-		{&c.FastInterval, DefaultFastInterval},
-		{&c.FastOverlap, DefaultFastOverlap},
-		{&c.SlowInterval, DefaultSlowInterval},
-		{&c.SlowOverlap, DefaultSlowOverlap},
+		{&c.LookBack, defaultLookBack},
+		{&c.Lateness, defaultLateness},
+		{&c.FastInterval, defaultFastInterval},
+		{&c.FastOverlap, defaultFastOverlap},
+		{&c.SlowInterval, defaultSlowInterval},
+		{&c.SlowOverlap, defaultSlowOverlap},
 		{&c.Timeout, defaultTimeout},
 	} {
 		if *d.at == 0 {
@@ -115,7 +115,7 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	if c.Limit == 0 {
-		c.Limit = DefaultLimit
+		c.Limit = defaultLimit
 	}
 	if c.Clock == nil {
 		c.Clock = time.Now
@@ -212,8 +212,8 @@ func (c Config) checkLabels() error {
 				errs = append(errs, fmt.Errorf("labels: %q is no label name; use letters, digits and _, as Loki does (dots become _)", name))
 			}
 		}
-		if to == TenantLabel && len(c.Tenants) > 1 {
-			errs = append(errs, fmt.Errorf("labels: %s is the label of the tenant; use another name for %s", TenantLabel, from))
+		if to == tenantLabel && len(c.Tenants) > 1 {
+			errs = append(errs, fmt.Errorf("labels: %s is the label of the tenant; use another name for %s", tenantLabel, from))
 		}
 	}
 	for _, name := range c.IgnoreLabels {

@@ -31,7 +31,7 @@ func (n naming) labels(stream, meta []pair, wanted map[string]bool) matcher.Labe
 	n.add(out, stream, nil)
 	n.add(out, meta, wanted)
 	if n.tenant != "" {
-		out[TenantLabel] = n.tenant
+		out[tenantLabel] = n.tenant
 	}
 	return out
 }
@@ -77,7 +77,7 @@ func (n naming) provider(name string) string {
 			return from
 		}
 	}
-	if _, renamed := n.to[name]; renamed || n.tenant != "" && name == TenantLabel {
+	if _, renamed := n.to[name]; renamed || n.tenant != "" && name == tenantLabel {
 		return ""
 	}
 	return name
@@ -102,7 +102,7 @@ func (n naming) known(sel rules.Selector) matcher.Labels {
 		}
 	}
 	if n.tenant != "" {
-		out[TenantLabel] = n.tenant
+		out[tenantLabel] = n.tenant
 	}
 	return out
 }

@@ -28,7 +28,7 @@ func TestLabels(t *testing.T) {
 	wanted := map[string]bool{"pod": true, "namespace": true}
 	f := func(stream, meta []pair, want matcher.Labels) {
 		t.Helper()
-		want[TenantLabel] = "b"
+		want[tenantLabel] = "b"
 		require.Equal(t, want, n.labels(stream, meta, wanted))
 	}
 	f(pairs("app", "x"), nil, matcher.Labels{"app": "x"})
@@ -198,8 +198,8 @@ func TestReadRange(t *testing.T) {
 			count, streams = map[string]int{}, map[*matcher.Stream]bool{}
 			last, tenant := time.Time{}, ""
 			err = ReadRange(t.Context(), cfg, rg, func(s *matcher.Stream, rec matcher.Record) error {
-				if s.Labels()[TenantLabel] != tenant {
-					tenant, last = s.Labels()[TenantLabel], time.Time{}
+				if s.Labels()[tenantLabel] != tenant {
+					tenant, last = s.Labels()[tenantLabel], time.Time{}
 				}
 				require.False(t, rec.Time.Before(last))
 				last = rec.Time

@@ -44,7 +44,7 @@ func ReadRange(ctx context.Context, cfg Config, rg Range, f func(s *matcher.Stre
 	}
 	for _, t := range tenants {
 		if err := readTenant(ctx, cfg, t, rg, f); err != nil {
-			return fmt.Errorf("read from Loki %s: %w", SourceName(cfg, t), err)
+			return fmt.Errorf("read from Loki %s: %w", sourceName(cfg, t), err)
 		}
 	}
 	return nil
@@ -60,7 +60,7 @@ type once struct {
 }
 
 func readTenant(ctx context.Context, cfg Config, tenant string, rg Range, give func(*matcher.Stream, matcher.Record) error) error {
-	src := newSource(cfg, SourceName(cfg, tenant), tenant)
+	src := newSource(cfg, sourceName(cfg, tenant), tenant)
 	defer src.asker.client.close()
 	o := &once{src: src, memory: newMemory(0, maxKeys), give: give}
 	src.asker.use, src.asker.whole = o.use, true

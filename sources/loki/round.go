@@ -149,7 +149,7 @@ func (s *Source) ahead(now int64, deep bool) int64 {
 	if n > s.memory.max/2 || !deep && n > s.cfg.Limit {
 		return int64(s.cfg.FastOverlap)
 	}
-	return int64(Ahead)
+	return int64(maxAhead)
 }
 
 // settle records the progress of a round, and keeps the memory within its limit.

@@ -99,14 +99,14 @@ func New(cfg Config) []*Source {
 	}
 	var out []*Source
 	for _, t := range cfg.Tenants {
-		out = append(out, newSource(cfg, SourceName(cfg, t), t))
+		out = append(out, newSource(cfg, sourceName(cfg, t), t))
 	}
 	return out
 }
 
-// SourceName returns the name of the source for one tenant. With several tenants, the
+// sourceName returns the name of the source for one tenant. With several tenants, the
 // tenant follows the configured name.
-func SourceName(cfg Config, tenant string) string {
+func sourceName(cfg Config, tenant string) string {
 	name := cfg.withDefaults().Name
 	if len(cfg.Tenants) > 1 {
 		name += "-" + tenant

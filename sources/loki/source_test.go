@@ -284,12 +284,12 @@ func TestRequests(t *testing.T) {
 			query, comment, _ := strings.Cut(r.Query, " # ")
 			require.Equal(t, `{app=~".+", service_name!="crowsnest", app=~"a|"} |~ "(\x00)|(bad)"`, query)
 			// A time that may be cached as empty is never queried twice.
-			if old := r.To.Sub(r.From) > Ahead+20*time.Second; old {
+			if old := r.To.Sub(r.From) > maxAhead+20*time.Second; old {
 				require.False(t, asked[r.Query])
 				require.NotEmpty(t, comment)
 			}
 			asked[r.Query] = true
-			require.Equal(t, DefaultLimit, r.Limit)
+			require.Equal(t, defaultLimit, r.Limit)
 		}
 	})
 }

@@ -18,15 +18,15 @@ import (
 
 const (
 	group = "cluster.x-k8s.io"
-	// maxObjects bounds nodes, and Machines.
+	// maxObjects bounds the nodes, and the Machines.
 	maxObjects = 20000
 )
 
 var (
 	// errNone: the API has no Machines.
 	errNone = errors.New("the Cluster API is not installed: there is no API group " + group + "; install it, or remove the source machines")
-	// errGone: it had Machines before.
-	errGone = errors.New("the Cluster API was removed: the API group " + group + " is gone, so Machines cannot be compared any more; install it again, or remove the source machines")
+	// errGone: the API had Machines before.
+	errGone = errors.New("the Cluster API was removed: the API group " + group + " is gone, so Machines can no longer be compared; install it again, or remove the source machines")
 )
 
 type node struct {
@@ -38,7 +38,7 @@ type node struct {
 	} `json:"spec"`
 }
 
-// machine is what all versions of a Machine have alike.
+// machine is the part of a Machine that all versions share.
 type machine struct {
 	Metadata struct {
 		Name      string    `json:"name"`
@@ -60,8 +60,8 @@ type machine struct {
 func (m machine) name() string    { return m.Metadata.Namespace + "/" + m.Metadata.Name }
 func (m machine) cluster() string { return m.Metadata.Namespace + "/" + m.Spec.Cluster }
 
-// is tells whether the Machine is the node. Nodes of other clusters may have the
-// same name; the provider's identity tells them apart where both have it.
+// is reports whether the Machine is the node. Nodes of other clusters may have the same
+// name; the provider ID distinguishes them if both have one.
 func (m machine) is(n node) bool {
 	a, b := m.Spec.ProviderID, n.Spec.ProviderID
 	return m.Status.NodeRef.Name == n.Metadata.Name && (a == b || a == "" || b == "")
@@ -108,7 +108,7 @@ func tooMany(n int) error {
 	return nil
 }
 
-// version asks which version of Machines the server prefers.
+// version asks the server for its preferred version of Machines.
 func (s *Source) version(ctx context.Context) (string, error) {
 	var g struct {
 		Preferred struct {
@@ -134,7 +134,7 @@ func (s *Source) version(ctx context.Context) (string, error) {
 	return g.Preferred.Version, nil
 }
 
-// own returns the Machines of the cluster that this cluster is.
+// own returns the Machines of this cluster.
 func (s *Source) own(nodes map[string]node, all []machine) []machine {
 	ours := map[string]bool{}
 	for _, m := range all {
@@ -148,7 +148,7 @@ func (s *Source) own(nodes map[string]node, all []machine) []machine {
 	})
 }
 
-// lacking is what has no partner.
+// lacking are the objects without a counterpart.
 type lacking struct {
 	Nodes    []string `json:"nodes,omitempty"`
 	Machines []string `json:"machines,omitempty"`
@@ -156,8 +156,8 @@ type lacking struct {
 	Compared bool `json:"compared,omitempty"`
 }
 
-// report writes the lines of one comparison. last is what had no partner in the
-// one before.
+// report returns the lines of one comparison. last are the objects without a
+// counterpart in the previous one.
 func report(nodes map[string]node, own []machine, last lacking) (lines []string, now lacking) {
 	slices.SortFunc(own, func(a, b machine) int { return cmp.Compare(a.name(), b.name()) })
 	of, there := map[string]machine{}, map[string]bool{}
@@ -205,12 +205,12 @@ func summary(nodes, machines int, now lacking) string {
 		"nodes_without_machine", strconv.Itoa(len(now.Nodes)), "machines_without_node", strconv.Itoa(len(now.Machines)))
 }
 
-// foreign is the line for a cluster that is none of those that it manages.
+// foreign is the line for a cluster whose Machines the API server does not manage.
 func foreign(nodes, machines int) string {
 	return line("no machine belongs to these nodes", "nodes", strconv.Itoa(nodes), "machines", strconv.Itoa(machines))
 }
 
-// line writes logfmt.
+// line formats a line of logfmt.
 func line(msg string, pairs ...string) string {
 	var b strings.Builder
 	b.WriteString(`msg="` + msg + `"`)

@@ -1,11 +1,11 @@
-// Package machines compares the Nodes of a cluster with its Cluster API Machines
-// and writes what it finds as lines of a log, so that a state that nobody logs is
-// a matter for rules like any other: a node without a Machine is never upgraded,
-// and no controller says so.
+// Package machines compares the Nodes of a cluster with its Cluster API Machines and
+// writes the results as log lines, so that rules can match a state that nobody logs: a
+// node without a Machine is never upgraded, and no controller reports it.
 //
-// It asks for list of nodes and of machines.cluster.x-k8s.io, of the version that
-// the server prefers. Every interval it writes one line for each node, one for
-// each Machine that has no node, and a summary. The stream has the label
+// It needs list of nodes and of machines.cluster.x-k8s.io, in the version that the
+// server prefers. Every interval it writes one line for each node, one for each Machine
+// without a node, and a summary. The stream has the label component="machines". The
+// lines are:
 // component="machines". The lines are:
 //
 //	msg="node has no machine" node=NODE
@@ -17,16 +17,14 @@
 //	msg="nodes and machines differ" nodes=4 machines=3 nodes_without_machine=1 machines_without_node=0
 //	msg="no machine belongs to these nodes" nodes=4 machines=7
 //
-// That something is gone is said once, and only of what had no partner before. A
-// Machine that is being deleted counts as gone, unless it still has its node. The
-// last form says that none of the clusters that the API server manages is its
-// own; there is nothing to compare then, and no other line is written. These
-// texts do not change.
+// The removal of an object is reported once, and only if it had no counterpart before.
+// A Machine that is being deleted counts as removed, unless it still has its node. The
+// last line states that none of the clusters that the API server manages is its own; the
+// comparison then writes no other line. These texts do not change.
 //
-// Where the Cluster API is not installed, and never was as far as the saved
-// position knows, there is nothing to watch: the source is up, idle, and asks
-// again every interval. Where it was installed and is missing now, the source is
-// down.
+// If the Cluster API is not installed, and was not according to the saved position,
+// there is nothing to watch: the source is up and idle, and checks again every
+// interval. If it was installed and is now missing, the source is down.
 package machines
 
 import (
@@ -48,29 +46,29 @@ import (
 )
 
 const (
-	// DefaultInterval is the time between two comparisons.
-	DefaultInterval = time.Minute
+	// defaultInterval is the time between two comparisons.
+	defaultInterval = time.Minute
 
-	leastInterval = 5 * time.Second
-	mostInterval  = time.Hour
-	// retryAfter is how soon a comparison that failed is tried again at the latest.
+	minInterval = 5 * time.Second
+	maxInterval = time.Hour
+	// retryAfter is the longest wait after a failed comparison.
 	retryAfter = 30 * time.Second
-	// proveEvery is how often is said that no line is missing.
-	proveEvery = 5 * time.Second
-	component  = "machines"
+	// watermarkEvery is the interval at which the watermark advances.
+	watermarkEvery = 5 * time.Second
+	component      = "machines"
 )
 
-// Config says which Machines belong to the nodes of the cluster.
+// Config selects the Machines that belong to the nodes of the cluster.
 type Config struct {
 	// Name is the source's name if there are several of the kind. Default
 	// "machines".
 	Name string `yaml:"name" bounds:"0,4096"`
-	// Kubeconfig is a file; by default the service account of the pod that this
-	// program runs in is used.
+	// Kubeconfig is the path of a file. The default is the service account of the
+	// pod that this program runs in.
 	Kubeconfig string `yaml:"kubeconfig" bounds:"0,4096"`
-	// Namespace and Cluster name the Cluster that this cluster is, such as
-	// fleet-local and local on Harvester. By default it is found out: Machines
-	// count whose Cluster has at least one Machine that is a node here.
+	// Namespace and Cluster name this cluster's own Cluster, such as fleet-local and
+	// local on Harvester. By default, Machines count if their Cluster has at least one
+	// Machine that is a node here.
 	Namespace string `yaml:"namespace" bounds:"0,4096"`
 	Cluster   string `yaml:"cluster" bounds:"0,4096"`
 	// Interval is the time between two comparisons. Default 1m.
@@ -80,17 +78,17 @@ type Config struct {
 
 	// Clock is time.Now; tests set another one.
 	Clock func() time.Time `yaml:"-"`
-	// Transport stands for the network in tests.
+	// Transport replaces the network in tests.
 	Transport http.RoundTripper `yaml:"-"`
 }
 
 var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
-// Validate returns everything that is wrong with the configuration.
+// Validate returns all errors of the configuration.
 func (c Config) Validate() error {
 	var errs []error
-	if c.Interval != 0 && (c.Interval < leastInterval || c.Interval > mostInterval) {
-		errs = append(errs, fmt.Errorf("machines: interval is %v; use a duration from %v to %v", c.Interval, leastInterval, mostInterval))
+	if c.Interval != 0 && (c.Interval < minInterval || c.Interval > maxInterval) {
+		errs = append(errs, fmt.Errorf("machines: interval is %v; use a duration from %v to %v", c.Interval, minInterval, maxInterval))
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Labels)) {
 		switch {
@@ -112,16 +110,16 @@ type Source struct {
 
 	mu     sync.Mutex
 	status sources.Status
-	last   lacking // what had no partner in the newest comparison
+	last   lacking // of the latest comparison
 }
 
-// New returns a source that does nothing yet.
+// New returns a source. It does no I/O.
 func New(cfg Config) *Source {
 	if cfg.Name == "" {
 		cfg.Name = "machines"
 	}
 	if cfg.Interval == 0 {
-		cfg.Interval = DefaultInterval
+		cfg.Interval = defaultInterval
 	}
 	if cfg.Clock == nil {
 		cfg.Clock = time.Now
@@ -137,27 +135,27 @@ func New(cfg Config) *Source {
 	return s
 }
 
-// Name is "machines" unless the configuration has another.
+// Name returns "machines" unless the configuration sets another name.
 func (s *Source) Name() string { return s.cfg.Name }
 
-// Serves tells whether the selector holds for the one stream of this source.
+// Serves reports whether the selector matches the single stream of this source.
 func (s *Source) Serves(from rules.Selector) bool { return from.Matches(s.labels, false) }
 
 // Remote marks the source as served by another process.
 func (s *Source) Remote() {}
 
-// Positions returns what had no partner. It does not block.
+// Positions returns the objects without a counterpart. It does not block.
 func (s *Source) Positions() json.RawMessage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b, err := json.Marshal(s.last)
 	if err != nil {
-		return nil // nothing in it can fail
+		return nil // cannot fail
 	}
 	return b
 }
 
-// Restore sets what had no partner, so that it is said when it goes.
+// Restore sets the objects without a counterpart, so that their removal is reported.
 func (s *Source) Restore(b json.RawMessage) error {
 	if len(b) == 0 {
 		return nil
@@ -172,7 +170,7 @@ func (s *Source) Restore(b json.RawMessage) error {
 	return nil
 }
 
-// Status is safe for concurrent use.
+// Status implements sources.Source.
 func (s *Source) Status() sources.Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,11 +180,11 @@ func (s *Source) Status() sources.Status {
 	return st
 }
 
-// Run compares until ctx ends. A request under way ends at once.
+// Run compares until ctx ends, which also ends a request in progress.
 func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 	defer s.client.Close()
 	defer s.set(func(st *sources.Status) { st.Up = false })
-	tick := time.NewTicker(min(proveEvery, s.cfg.Interval))
+	tick := time.NewTicker(min(watermarkEvery, s.cfg.Interval))
 	defer tick.Stop()
 	var due time.Time
 	failed := 0
@@ -200,14 +198,14 @@ func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 			if due = now.Add(s.cfg.Interval); err == nil {
 				failed = 0
 			} else if failed++; failed == 1 {
-				due = now // with credentials that were read anew
+				due = now // after reading the credentials again
 			} else {
 				due = now.Add(min(s.cfg.Interval, retryAfter))
 			}
 			s.note(idle, err, failed)
 		}
 		if failed == 0 {
-			s.prove(p)
+			s.advanceWatermark(p)
 		}
 		select {
 		case <-ctx.Done():
@@ -217,9 +215,9 @@ func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 	}
 }
 
-// idle returns the reason why there is nothing to compare, "" if there is
-// something, and the error of a comparison that failed. Machines that were there
-// before and are missing now are a failure.
+// idle returns the reason why there is nothing to compare, "" if there is something,
+// and the error of a failed comparison. Machines that existed before and are missing
+// now are a failure.
 func (s *Source) idle(err error) (string, error) {
 	if !errors.Is(err, errNone) {
 		return "", err
@@ -232,7 +230,7 @@ func (s *Source) idle(err error) (string, error) {
 	return errNone.Error(), nil
 }
 
-// note keeps how a comparison ended. A single failure is not reported.
+// note records the result of a comparison. It does not report a single failure.
 func (s *Source) note(idle string, err error, failed int) {
 	s.set(func(st *sources.Status) {
 		if err == nil {
@@ -247,9 +245,9 @@ func (s *Source) note(idle string, err error, failed int) {
 	})
 }
 
-// prove tells that every line that was due is written: nothing but this source
-// writes any.
-func (s *Source) prove(p sources.Pipeline) {
+// advanceWatermark advances the watermark: only this source writes lines, so none is
+// missing.
+func (s *Source) advanceWatermark(p sources.Pipeline) {
 	now := s.cfg.Clock()
 	s.set(func(st *sources.Status) { st.Watermark = now })
 	p.AdvanceWatermark(s.cfg.Name, now)
@@ -296,7 +294,7 @@ func (s *Source) compare(ctx context.Context, p sources.Pipeline) error {
 	return nil
 }
 
-// explain says what to do about a failure.
+// explain adds the fix to an error.
 func explain(err error) string {
 	switch kube.Code(err) {
 	case http.StatusUnauthorized:

@@ -29,8 +29,8 @@ var _ sources.Source = (*Source)(nil)
 type cluster struct {
 	mu       sync.Mutex
 	nodes    []string // NAME or NAME=PROVIDERID
-	machines []string // NAMESPACE/CLUSTER/NAME=NODE, with "!" behind it: being deleted
-	version  string   // "" : no Machines
+	machines []string // NAMESPACE/CLUSTER/NAME=NODE, with a trailing "!": being deleted
+	version  string   // "": no Machines
 	fault    int
 	asked    []string
 }
@@ -95,12 +95,12 @@ func (c *cluster) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-// pipe keeps lines.
+// pipe stores lines.
 type pipe struct {
 	sources.Pipeline
-	mu     sync.Mutex
-	lines  []string
-	proved time.Time
+	mu        sync.Mutex
+	lines     []string
+	watermark time.Time
 }
 
 func (p *pipe) Match(_ *matcher.Stream, rec matcher.Record, commit func()) {
@@ -113,13 +113,13 @@ func (p *pipe) Match(_ *matcher.Stream, rec matcher.Record, commit func()) {
 func (p *pipe) AdvanceWatermark(_ string, at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.proved = at
+	p.watermark = at
 }
 
 func (p *pipe) provedAt() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.proved
+	return p.watermark
 }
 
 func (p *pipe) take() []string {
@@ -130,7 +130,7 @@ func (p *pipe) take() []string {
 	return out
 }
 
-// inBubble runs a source while f looks.
+// inBubble runs a source in virtual time while f observes it.
 func inBubble(t *testing.T, cfg Config, c *cluster, f func(s *Source, p *pipe, pass func(time.Duration))) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -172,7 +172,7 @@ func TestCompares(t *testing.T) {
 		`msg="machine has no node" machine=a/m3 cluster=a/c phase=Running`,
 		`msg="machine has no node" machine=a/m4! cluster=a/c phase=Provisioning`,
 		`msg="nodes and machines differ" nodes=1 machines=5 nodes_without_machine=0 machines_without_node=3`)
-	// Machines of clusters elsewhere, one of them with a node of the same name.
+	// Machines of other clusters, one of them with a node of the same name.
 	f(Config{}, "n1=p1", "a/own/m1=n1=p1 b/other/m2=w1 b/other/m3=n1=p2",
 		`msg="node has a machine" node=n1 machine=a/m1 cluster=a/own`,
 		`msg="nodes and machines agree" nodes=1 machines=1`)
@@ -206,13 +206,13 @@ func TestGone(t *testing.T) {
 			`msg="nodes and machines agree" nodes=1 machines=2`,
 		}, p.take())
 		require.NoError(t, s.compare(context.Background(), p))
-		require.Len(t, p.take(), 2, "that is said once")
+		require.Len(t, p.take(), 2, "it is reported once")
 	})
 	require.Error(t, New(Config{}).Restore(json.RawMessage("[]")))
 	require.NoError(t, New(Config{}).Restore(nil))
 }
 
-// TestFailures: one clear error, few requests, nothing proved; and it goes on.
+// TestFailures: one clear error, few requests, no watermark, then recovery.
 func TestFailures(t *testing.T) {
 	f := func(name string, fault int, version, text string) {
 		t.Helper()
@@ -241,8 +241,8 @@ func TestFailures(t *testing.T) {
 	f("broken", 500, "v1beta1", "nodes and machines cannot be compared: the API server answers 500")
 }
 
-// Without the Cluster API there is nothing to watch, which is proved; where it
-// was before, its absence is a failure, also after a restart.
+// Without the Cluster API there is nothing to watch, and the watermark advances; if it
+// was installed before, its absence is a failure, also after a restart.
 func TestNoClusterAPI(t *testing.T) {
 	c := &cluster{nodes: []string{"n1"}, machines: []string{"a/c/m1=n1"}}
 	var saved json.RawMessage
@@ -270,7 +270,7 @@ func TestNoClusterAPI(t *testing.T) {
 	})
 }
 
-// TestOneFailure is not told.
+// TestOneFailure: a single failure is not reported.
 func TestOneFailure(t *testing.T) {
 	c := &cluster{version: "v1beta1", nodes: []string{"n1"}, machines: []string{"a/c/m1=n1"}}
 	inBubble(t, Config{}, c, func(s *Source, p *pipe, pass func(time.Duration)) {

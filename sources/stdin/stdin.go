@@ -25,15 +25,15 @@ const (
 	idleAfter = time.Second
 )
 
-// Config says what the pipe carries.
+// Config describes the pipe.
 type Config struct {
 	// Name is the source's name. Default "stdin".
 	Name string `yaml:"name" bounds:"0,4096"`
-	// Labels are what rules select by.
+	// Labels are the labels of its lines.
 	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
 
-	// Reader is what is read, standard input in the daemon. If it is an
-	// io.Closer it is closed when Run is told to end.
+	// Reader is the pipe; the daemon sets standard input. If it is an io.Closer,
+	// Run closes it at its end.
 	Reader io.Reader `yaml:"-"`
 	// Clock is time.Now; tests set another one.
 	Clock func() time.Time `yaml:"-"`
@@ -41,7 +41,7 @@ type Config struct {
 
 var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
-// Validate returns everything that is wrong with the configuration.
+// Validate returns all errors of the configuration.
 func (c Config) Validate() error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(c.Labels)) {
@@ -52,8 +52,7 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Source reads one pipe. What was read cannot be read again, so it has no
-// positions.
+// Source reads one pipe. It cannot read again, so it has no positions.
 type Source struct {
 	cfg    Config
 	stream *matcher.Stream
@@ -62,7 +61,7 @@ type Source struct {
 	status sources.Status
 }
 
-// New returns a source that reads nothing yet.
+// New returns a source. It does no I/O.
 func New(cfg Config) *Source {
 	if cfg.Name == "" {
 		cfg.Name = "stdin"
@@ -79,24 +78,23 @@ func New(cfg Config) *Source {
 	}
 }
 
-// Name is "stdin" unless the configuration has another.
+// Name returns "stdin" unless the configuration sets another name.
 func (s *Source) Name() string { return s.cfg.Name }
 
-// Serves tells whether the selector holds for the configured labels. A pipe
-// without labels serves no selector that asks for one.
+// Serves reports whether the configured labels satisfy the selector. A pipe without
+// labels satisfies no selector that requires one.
 func (s *Source) Serves(from rules.Selector) bool { return from.Matches(s.cfg.Labels, false) }
 
-// Local tells that lines without a time, which most are here, get it from our
-// clock.
+// Local marks the source as stamped by our clock: most lines here have no timestamp.
 func (s *Source) Local() {}
 
-// Positions returns nil: a pipe has none.
+// Positions returns nil: a pipe has no positions.
 func (s *Source) Positions() json.RawMessage { return nil }
 
 // Restore does nothing.
 func (s *Source) Restore(json.RawMessage) error { return nil }
 
-// Status is safe for concurrent use.
+// Status implements sources.Source.
 func (s *Source) Status() sources.Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,15 +104,15 @@ func (s *Source) Status() sources.Status {
 	return st
 }
 
-// chunk is what one read returned.
+// chunk is the result of one read.
 type chunk struct {
 	data []byte
 	err  error
 }
 
-// Run reads until the pipe ends or ctx ends. A read that is under way when ctx
-// ends is ended by closing the reader. Where that is not possible, as with a
-// terminal, one goroutine stays in the read until the process ends.
+// Run reads until the end of the pipe or of ctx. When ctx ends, Run closes the reader to
+// end a blocked read. If that is impossible, as with a terminal, one goroutine stays
+// blocked until the process ends.
 func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 	if s.cfg.Reader == nil {
 		return errors.New("stdin: there is nothing to read from")
@@ -140,7 +138,7 @@ func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 	return err
 }
 
-// read hands on what the reader returns, in the one buffer that goes to and fro.
+// read sends what the reader returns, in a single buffer that the receiver returns.
 func read(r io.Reader, chunks chan<- chunk, back <-chan []byte, stop <-chan struct{}) {
 	for {
 		var buf []byte
@@ -161,7 +159,7 @@ func read(r io.Reader, chunks chan<- chunk, back <-chan []byte, stop <-chan stru
 	}
 }
 
-// take cuts chunks into blocks of whole lines.
+// take splits chunks into blocks of whole lines.
 func (s *Source) take(ctx context.Context, p sources.Pipeline, chunks <-chan chunk, back chan<- []byte) error {
 	l := &lines{s: s, p: p}
 	idle := time.NewTicker(idleAfter)
@@ -177,7 +175,7 @@ func (s *Source) take(ctx context.Context, p sources.Pipeline, chunks <-chan chu
 			back <- c.data[:cap(c.data)]
 			if errors.Is(c.err, io.EOF) {
 				l.end()
-				s.prove(p)
+				s.advanceWatermark(p)
 				return nil
 			}
 			if c.err != nil {
@@ -185,11 +183,11 @@ func (s *Source) take(ctx context.Context, p sources.Pipeline, chunks <-chan chu
 				return fmt.Errorf("read %s: %w", s.cfg.Name, c.err)
 			}
 		case <-idle.C:
-			// A pipe that is open and silent has been read to its end.
+			// A silent open pipe has been read completely.
 			if s.cfg.Clock().Sub(moved) >= idleAfter {
 				l.show()
 			}
-			s.prove(p)
+			s.advanceWatermark(p)
 		}
 	}
 }
@@ -200,19 +198,19 @@ func (s *Source) set(f func(*sources.Status)) {
 	f(&s.status)
 }
 
-func (s *Source) prove(p sources.Pipeline) {
+func (s *Source) advanceWatermark(p sources.Pipeline) {
 	now := s.cfg.Clock()
 	s.set(func(st *sources.Status) { st.Watermark = now })
 	p.AdvanceWatermark(s.cfg.Name, now)
 }
 
-// lines keeps the start of a line whose end was not read yet.
+// lines keeps the beginning of an incomplete line.
 type lines struct {
 	s    *Source
 	p    sources.Pipeline
 	buf  []byte // at most blockSize
-	lost int64  // bytes of the line in buf that were dropped
-	seen int64  // lost plus length of buf when it was last matched as it is
+	lost int64  // bytes dropped from the line in buf
+	seen int64  // lost plus the length of buf when show last matched it
 }
 
 func (l *lines) add(b []byte) {
@@ -239,7 +237,7 @@ func (l *lines) add(b []byte) {
 	}
 }
 
-// end takes what has no line end as a line.
+// end accepts an unterminated rest as a line.
 func (l *lines) end() {
 	if len(l.buf) > 0 {
 		l.flush(len(l.buf))
@@ -247,8 +245,7 @@ func (l *lines) end() {
 	l.p.Flush(l.s.stream)
 }
 
-// show matches a line without its end as it is. When the end comes, the whole
-// line is matched.
+// show matches an incomplete line. When its end arrives, the whole line is matched.
 func (l *lines) show() {
 	if n := l.lost + int64(len(l.buf)); n != l.seen {
 		l.seen = n

@@ -25,15 +25,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var _ sources.Source = (*Source)(nil)
 
-// pipe keeps the lines.
+// pipe stores lines.
 type pipe struct {
-	sources.Pipeline // what is not used here
+	sources.Pipeline // nil: for unused methods
 
-	mu      sync.Mutex
-	lines   []string
-	flushes int
-	longest int
-	proved  time.Time
+	mu        sync.Mutex
+	lines     []string
+	flushes   int
+	longest   int
+	watermark time.Time
 }
 
 func (p *pipe) Scan(_ *matcher.Stream, block []byte, commit func()) {
@@ -49,7 +49,7 @@ func (p *pipe) Flush(*matcher.Stream)                         { p.mu.Lock(); def
 func (p *pipe) AdvanceWatermark(_ string, at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.proved = at
+	p.watermark = at
 }
 
 func (p *pipe) taken() []string { p.mu.Lock(); defer p.mu.Unlock(); return slices.Clone(p.lines) }
@@ -61,7 +61,7 @@ func TestReadsToTheEnd(t *testing.T) {
 		require.NoError(t, New(Config{Reader: r}).Run(context.Background(), p))
 		require.Equal(t, want, p.lines)
 		require.NotZero(t, p.flushes)
-		require.False(t, p.proved.IsZero())
+		require.False(t, p.watermark.IsZero())
 	}
 	f(strings.NewReader("a\nb\n"), "a", "b")
 	f(strings.NewReader("a\nb"), "a", "b")
@@ -100,7 +100,7 @@ func TestIdleAndCancel(t *testing.T) {
 		require.Equal(t, []string{"a", "lost", "lost and found"}, p.taken())
 		cancel()
 		require.NoError(t, <-done)
-		require.WithinDuration(t, time.Now(), p.proved, 2*time.Second)
+		require.WithinDuration(t, time.Now(), p.watermark, 2*time.Second)
 	})
 }
 
@@ -114,7 +114,7 @@ func TestServes(t *testing.T) {
 	require.NoError(t, Config{Labels: map[string]string{"a": ""}}.Validate())
 }
 
-// Any bytes in any pieces give the same lines.
+// The sizes of reads do not change the lines.
 func FuzzPieces(f *testing.F) {
 	f.Add("a\nb\n\nc", uint64(1))
 	f.Add(strings.Repeat("x", 1000)+"\n", uint64(2))
