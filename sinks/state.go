@@ -50,10 +50,10 @@ type StateConfig struct {
 //
 // State has no clock and no goroutine and is not safe for concurrent use.
 type State struct {
-	cfg     StateConfig
-	slots   map[episodes.Fingerprint]*slot
-	words   uint64 // versions given out
-	evicted int64
+	cfg      StateConfig
+	slots    map[episodes.Fingerprint]*slot
+	versions uint64 // the newest version assigned
+	evicted  int64
 
 	peers []*State  // of the endpoints that notify the same people
 	up    bool      // the endpoint answered last
@@ -67,15 +67,15 @@ type slot struct {
 	epoch   uint64 // changes with the episode
 	version uint64 // changes with every word
 
-	accepted time.Time // first taken as firing
-	alive    time.Time // last taken as firing
-	ended    time.Time // first taken as resolved
-	sent     time.Time // last taken, in either form
-	told     uint64    // version last taken
-	refused  time.Time // last refused; zero after it was taken
-	counted  bool      // its first acceptance was reported
-	givenUp  bool      // it ended and the endpoint does not want it
-	later    []episodes.Episode
+	accepted    time.Time // first taken as firing
+	alive       time.Time // last taken as firing
+	ended       time.Time // first taken as resolved
+	sent        time.Time // last taken, in either form
+	sentVersion uint64    // version last accepted
+	refused     time.Time // last refused; zero after it was taken
+	counted     bool      // its first acceptance was reported
+	dropped     bool      // it ended and the endpoint does not want it
+	later       []episodes.Episode
 }
 
 func (e *slot) over() bool { return e.ep.State != episodes.StateFiring }
@@ -113,32 +113,32 @@ func NewState(cfg StateConfig) *State {
 // episode, that one has ended now.
 func (s *State) Notify(eps []episodes.Episode, now time.Time) {
 	for i := range eps {
-		s.take(eps[i], now)
+		s.update(eps[i], now)
 	}
 }
 
-func (s *State) take(ep episodes.Episode, now time.Time) {
+func (s *State) update(ep episodes.Episode, now time.Time) {
 	old := s.slots[ep.Fingerprint]
 	if ep.Silent || (ep.State != episodes.StateFiring && ep.State != episodes.StateResolved) {
 		s.withdraw(old, ep, now)
 		return
 	}
-	s.words++
+	s.versions++
 	switch {
 	case old == nil:
 		if !s.makeRoom() {
 			return
 		}
-		old = &slot{epoch: s.words}
+		old = &slot{epoch: s.versions}
 		s.slots[ep.Fingerprint] = old
-	case s.waits(old, ep):
+	case s.keepForLater(old, ep):
 		return
 	case !old.ep.StartsAt.Equal(ep.StartsAt) || (old.over() && ep.State == episodes.StateFiring):
-		*old = slot{epoch: s.words, refused: old.refused}
+		*old = slot{epoch: s.versions, refused: old.refused}
 	case old.over() && old.known:
 		return // the end is known already, and is told as it was
 	}
-	old.ep, old.known, old.version = ep, true, s.words
+	old.ep, old.known, old.version = ep, true, s.versions
 }
 
 // withdraw ends a firing episode whose key is not to be told any more.
@@ -153,8 +153,8 @@ func (s *State) withdraw(old *slot, ep episodes.Episode, now time.Time) {
 	if !old.known {
 		old.ep = ep
 	}
-	s.words++
-	old.known, old.version = true, s.words
+	s.versions++
+	old.known, old.version = true, s.versions
 	old.ep.State, old.ep.Reason, old.ep.EndsAt = episodes.StateResolved, ep.Reason, ep.EndsAt
 	if ep.EndsAt.IsZero() {
 		old.ep.EndsAt = now
@@ -223,7 +223,7 @@ type plan struct {
 
 // plan returns the next word of e and its time, and false if there is none.
 func (s *State) plan(e *slot, now time.Time) (plan, bool) {
-	if !e.known || e.givenUp {
+	if !e.known || e.dropped {
 		return plan{}, false
 	}
 	e.notAfter(now)
@@ -243,7 +243,7 @@ func (s *State) wanted(e *slot, now time.Time) (plan, bool) {
 	}
 	again := e.sent.Add(s.cfg.Resend)
 	if !e.over() {
-		if s.cfg.TextDelay > 0 && e.told != e.version {
+		if s.cfg.TextDelay > 0 && e.sentVersion != e.version {
 			return plan{at: e.sent.Add(s.cfg.TextDelay)}, true
 		}
 		return plan{at: again}, s.cfg.Resend > 0
@@ -251,11 +251,11 @@ func (s *State) wanted(e *slot, now time.Time) (plan, bool) {
 	if !e.ended.IsZero() {
 		return plan{at: again, resolved: true}, s.cfg.Resend > 0 && !again.After(e.ended.Add(s.cfg.ResolvedFor))
 	}
-	tell := e.accepted.Add(s.cfg.MinFiring)
-	if now.Before(tell) && s.cfg.Resend > 0 && again.Before(tell) {
+	endAt := e.accepted.Add(s.cfg.MinFiring)
+	if now.Before(endAt) && s.cfg.Resend > 0 && again.Before(endAt) {
 		return plan{at: again}, true // keep it alive until then
 	}
-	return plan{at: tell, resolved: true, news: true}, true
+	return plan{at: endAt, resolved: true, news: true}, true
 }
 
 // Due returns at most limit words to be told at now: news first, then what is
@@ -369,7 +369,7 @@ func (s *State) Next(now time.Time) (time.Time, bool) {
 
 // Witness returns a word that the endpoint took before and would take again. It
 // tells a bad alert from an endpoint that refuses everything.
-func (s *State) Witness() (Message, bool) {
+func (s *State) Canary() (Message, bool) {
 	var best *slot
 	for _, e := range s.slots {
 		if e.known && !e.over() && !e.accepted.IsZero() && e.refused.IsZero() && (best == nil || e.sent.After(best.sent)) {

@@ -15,7 +15,7 @@ func (s *State) Accepted(msgs []Message, now time.Time) []episodes.Episode {
 		if e == nil || e.epoch != m.epoch {
 			continue // another episode took its place meanwhile
 		}
-		e.sent, e.told, e.refused = now, m.version, time.Time{}
+		e.sent, e.sentVersion, e.refused = now, m.version, time.Time{}
 		if !m.Resolved {
 			e.alive = now
 		}
@@ -51,7 +51,7 @@ func (s *State) Refused(m Message, now time.Time) bool {
 	first := e.refused.IsZero()
 	e.refused = now
 	if e.over() {
-		e.accepted, e.ended, e.sent, e.givenUp = now, now, now, true
+		e.accepted, e.ended, e.sent, e.dropped = now, now, now, true
 		s.next(e)
 	}
 	return first
@@ -79,7 +79,7 @@ func (s *State) Restarted(then, now time.Time) {
 		default:
 			e.accepted, e.alive, e.ended, e.sent = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 			if e.over() && s.servedElsewhere(e, now) {
-				e.accepted, e.ended, e.sent, e.givenUp = now, now, now, true
+				e.accepted, e.ended, e.sent, e.dropped = now, now, now, true
 			}
 		}
 	}

@@ -11,8 +11,8 @@ const maxLater = 16
 
 // waits keeps ep for later and returns true if the end of the episode before it is
 // still to be sent.
-func (s *State) waits(old *slot, ep episodes.Episode) bool {
-	if !s.cfg.EachEpisode || !old.known || old.givenUp || !old.over() || !old.ended.IsZero() || !ep.StartsAt.After(old.ep.StartsAt) {
+func (s *State) keepForLater(old *slot, ep episodes.Episode) bool {
+	if !s.cfg.EachEpisode || !old.known || old.dropped || !old.over() || !old.ended.IsZero() || !ep.StartsAt.After(old.ep.StartsAt) {
 		return false
 	}
 	n := len(old.later)
@@ -48,6 +48,6 @@ func (s *State) next(e *slot) {
 	if len(e.later) == 0 {
 		return
 	}
-	s.words++
-	*e = slot{epoch: s.words, version: s.words, ep: e.later[0], known: true, refused: e.refused, later: e.later[1:]}
+	s.versions++
+	*e = slot{epoch: s.versions, version: s.versions, ep: e.later[0], known: true, refused: e.refused, later: e.later[1:]}
 }

@@ -69,6 +69,6 @@ func (s *State) endedElsewhere(e *slot) bool {
 // e says that people were notified.
 func (s *State) owedElsewhere(e *slot) bool {
 	return s.elsewhere(e, func(_ *State, o *slot) bool {
-		return o.known && o.over() && o.ended.IsZero() && !o.givenUp
+		return o.known && o.over() && o.ended.IsZero() && !o.dropped
 	})
 }

@@ -85,7 +85,7 @@ type Saved struct {
 func (s *State) Export(now time.Time) Saved {
 	var out Saved
 	for fp, e := range s.slots {
-		if e.givenUp || s.forgotten(e, now) {
+		if e.dropped || s.forgotten(e, now) {
 			continue
 		}
 		if !e.accepted.IsZero() || e.over() {
@@ -127,9 +127,9 @@ func (s *State) Import(in Saved, now time.Time) {
 		if !ok || m.StartsAt.IsZero() || len(s.slots) >= s.cfg.MaxKeys {
 			continue
 		}
-		s.words++
+		s.versions++
 		e := &slot{
-			epoch: s.words, version: s.words, told: s.words, counted: !m.Accepted.IsZero(),
+			epoch: s.versions, version: s.versions, sentVersion: s.versions, counted: !m.Accepted.IsZero(),
 			accepted: measured(m.Accepted, now), alive: measured(m.Alive, now), ended: measured(m.Ended, now), sent: measured(m.Sent, now),
 		}
 		e.ep = episodes.Episode{Fingerprint: fp, State: episodes.StateFiring, StartsAt: m.StartsAt}
@@ -150,7 +150,7 @@ func (s *State) Import(in Saved, now time.Time) {
 			// that say so.
 			continue
 		}
-		s.take(episodes.Episode{
+		s.update(episodes.Episode{
 			Fingerprint: fp, Alert: in.Alert, State: episodes.StateResolved, Reason: in.Reason, Overflow: in.Overflow,
 			Labels: in.Labels, Annotations: in.Annotations,
 			StartsAt: in.StartsAt, EndsAt: in.EndsAt, FiredAt: in.StartsAt, LastSeen: in.EndsAt,

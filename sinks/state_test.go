@@ -243,19 +243,19 @@ func TestStateRefused(t *testing.T) {
 
 func TestStateWitness(t *testing.T) {
 	s := NewState(testConfig())
-	_, ok := s.Witness()
+	_, ok := s.Canary()
 	require.False(t, ok)
 	s.Notify([]episodes.Episode{firing(1, 0), firing(2, 0), firing(3, 0)}, t0)
 	due := s.Due(t0, 10)
-	_, ok = s.Witness()
+	_, ok = s.Canary()
 	require.False(t, ok, "nothing was taken yet")
 	s.Accepted(due[:1], t0)
 	s.Refused(due[1], t0)
-	m, ok := s.Witness()
+	m, ok := s.Canary()
 	require.True(t, ok)
 	require.Equal(t, "1 firing", words([]Message{m}))
 	s.Notify([]episodes.Episode{resolved(1, 0, 1)}, t0)
-	_, ok = s.Witness()
+	_, ok = s.Canary()
 	require.False(t, ok, "it ended")
 }
 

@@ -14,7 +14,7 @@ import (
 	"crowsnest/episodes"
 	"crowsnest/redact"
 	"crowsnest/sinks"
-	"crowsnest/sinks/internal/courier"
+	"crowsnest/sinks/internal/delivery"
 )
 
 // toAlert maps a word to the alert that tells it at now, when the receiver's
@@ -82,7 +82,7 @@ func (c Config) labels(ep episodes.Episode) (models.LabelSet, error) {
 		case value == "":
 			continue // the same as absent
 		case !labelName.MatchString(name) || len(name) > maxValue:
-			return nil, fmt.Errorf("%q is no label name", courier.Cut(name, 64))
+			return nil, fmt.Errorf("%q is no label name", delivery.Truncate(name, 64))
 		case len(value) > maxValue:
 			return nil, fmt.Errorf("label %s has %d bytes, more than %d", name, len(value), maxValue)
 		}
@@ -105,7 +105,7 @@ func annotations(in map[string]string) models.LabelSet {
 	out := models.LabelSet{}
 	for _, name := range byImportance(in) {
 		if in[name] != "" && labelName.MatchString(name) && len(name) <= maxValue && len(out) < maxAnnotations {
-			out[name] = courier.Cut(annotationText(name, in[name]), maxAnnotation)
+			out[name] = delivery.Truncate(annotationText(name, in[name]), maxAnnotation)
 		}
 	}
 	return out

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"crowsnest/sinks"
-	"crowsnest/sinks/internal/courier"
+	"crowsnest/sinks/internal/delivery"
 )
 
 // deliver sends the items in one request. If the endpoint refuses it for what
@@ -51,7 +51,7 @@ func (e *endpoint) deliver(ctx context.Context, items []item) (taken int, a answ
 // it is not: then the fault lies with the endpoint.
 func (e *endpoint) takesOthers(ctx context.Context) (bool, answer) {
 	e.mu.Lock()
-	w, ok := e.state.Witness()
+	w, ok := e.state.Canary()
 	e.mu.Unlock()
 	if !ok {
 		return false, answer{}
@@ -101,7 +101,7 @@ func (e *endpoint) refuse(m sinks.Message, a answer) {
 	e.failed[a.Reason]++
 	e.mu.Unlock()
 	if first {
-		e.log.Error().Str("fingerprint", m.Episode.Fingerprint.String()).Str("alert", courier.Cut(m.Episode.Alert, maxValue)).
+		e.log.Error().Str("fingerprint", m.Episode.Fingerprint.String()).Str("alert", delivery.Truncate(m.Episode.Alert, maxValue)).
 			Str("reason", a.Reason).Err(a.Err).Msg("an alert is refused; the others are not held up by it")
 	}
 	e.took(e, []sinks.Message{m}, nil, a)

@@ -13,7 +13,7 @@ import (
 
 	"crowsnest/episodes"
 	"crowsnest/sinks"
-	"crowsnest/sinks/internal/courier"
+	"crowsnest/sinks/internal/delivery"
 )
 
 const (
@@ -39,7 +39,7 @@ type endpoint struct {
 
 	// Of run only.
 	retryAt   time.Time
-	backoff   courier.Backoff
+	backoff   delivery.Backoff
 	hedge     bool      // the last failure was a timeout
 	staleAt   time.Time // by then it has read the requests that had hung; zero: none had
 	checkAt   time.Time // from then on it is to be asked whether it restarted
@@ -75,9 +75,9 @@ func newEndpoint(name string, cfg Config, log zerolog.Logger, opt Options) *endp
 			MaxKeys: opt.MaxKeys,
 		}),
 		failed:  map[string]int64{},
-		backoff: courier.Backoff{First: firstRetry, Most: slowRetry},
+		backoff: delivery.Backoff{First: firstRetry, Max: slowRetry},
 	}
-	for _, r := range courier.Reasons() {
+	for _, r := range delivery.Reasons() {
 		e.failed[r] = 0
 	}
 	return e
@@ -92,19 +92,19 @@ func (e *endpoint) rouse() {
 }
 
 // run sends until ctx ends, then tries once more to send what is due, news
-// first. It returns at most courier.Drain after ctx.
+// first. It returns at most delivery.Drain after ctx.
 func (e *endpoint) run(ctx context.Context) {
 	defer e.client.close()
-	reqs, cancel := courier.Outlive(ctx)
+	reqs, cancel := delivery.DrainContext(ctx)
 	defer cancel()
 	e.greet(reqs)
 	for ctx.Err() == nil {
 		if wait := e.retryAt.Sub(e.now()); wait > 0 {
-			courier.Sleep(ctx, wait, nil)
+			delivery.Sleep(ctx, wait, nil)
 			continue
 		}
 		if e.sendDue(ctx, reqs) {
-			courier.Sleep(ctx, e.untilNext(), e.wake)
+			delivery.Sleep(ctx, e.untilNext(), e.wake)
 		}
 	}
 	e.sendDue(reqs, reqs)
@@ -129,7 +129,7 @@ func (e *endpoint) untilNext() time.Duration {
 // endpoint failed.
 func (e *endpoint) sendDue(ctx, reqs context.Context) bool {
 	if err := e.client.open(); err != nil {
-		e.fail(failure(courier.ReasonConfig, err), e.pending())
+		e.fail(failure(delivery.ReasonConfig, err), e.pending())
 		return false
 	}
 	e.overwrite()
@@ -143,7 +143,7 @@ func (e *endpoint) sendDue(ctx, reqs context.Context) bool {
 			again, a := e.check(reqs)
 			if a.Err != nil && !e.downSince.IsZero() {
 				e.missed(items, 0, a) // nothing is sent that it might take when it wakes up
-				if a.Reason == courier.ReasonTimeout {
+				if a.Reason == delivery.ReasonTimeout {
 					e.retryAt = time.Time{} // a request that waits is answered as soon as it wakes up
 				}
 				return false
@@ -255,7 +255,7 @@ func (e *endpoint) batch() []item {
 		e.mu.Unlock()
 		items, bad := e.encode(due, now)
 		for _, b := range bad {
-			e.refuse(b.msg, failure(courier.ReasonInvalid, b.err))
+			e.refuse(b.msg, failure(delivery.ReasonInvalid, b.err))
 		}
 		if len(items) > 0 || len(bad) == 0 {
 			return items
@@ -303,7 +303,7 @@ func (e *endpoint) encode(due []sinks.Message, now time.Time) (items []item, bad
 func (e *endpoint) fail(a answer, n int) {
 	now := e.now()
 	e.retryAt = now.Add(max(e.backoff.Next(), a.RetryAfter))
-	e.hedge = a.Reason == courier.ReasonTimeout || (e.hedge && a.code == 0)
+	e.hedge = a.Reason == delivery.ReasonTimeout || (e.hedge && a.code == 0)
 	if e.downSince.IsZero() {
 		e.downSince = now
 		e.log.Warn().Str("reason", a.Reason).Err(a.Err).Int("alerts", n).Msg("alertmanager does not take alerts, trying again")
@@ -352,7 +352,7 @@ func (e *endpoint) status(sink string) sinks.EndpointStatus {
 	defer e.mu.Unlock()
 	st := e.state.Stats()
 	failed := maps.Clone(e.failed)
-	failed[courier.ReasonEvicted] += st.Evicted
+	failed[delivery.ReasonEvicted] += st.Evicted
 	return sinks.EndpointStatus{
 		Sink: sink, Endpoint: e.name, Up: e.up, Error: e.lastErr, Sent: e.sent, Failed: failed,
 		Pending: st.Pending, ClockSkew: e.skew.Seconds(),

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/episodes"
-	"crowsnest/sinks/internal/courier"
+	"crowsnest/sinks/internal/delivery"
 	"crowsnest/test/fakeam"
 	"crowsnest/test/fault"
 )
@@ -82,7 +82,7 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 	st := s.Status()[0]
 	require.Contains(t, st.Error, "it redirects to "+elsewhere.URL+", which is not followed")
 	require.NotContains(t, st.Error, "secret")
-	require.NotZero(t, st.Failed[courier.ReasonRedirect])
+	require.NotZero(t, st.Failed[delivery.ReasonRedirect])
 }
 
 func TestRefusedConnection(t *testing.T) {
@@ -105,7 +105,7 @@ func TestEndlessAnswer(t *testing.T) {
 		s.Notify([]episodes.Episode{ep})
 		until(t, srv.AM, "an answer", func() bool { return len(srv.AM.Posts()) > 0 })
 		for _, d := range s.Deliveries(ep.Fingerprint) {
-			require.LessOrEqual(t, len(d.Error), 2*courier.MaxExcerpt)
+			require.LessOrEqual(t, len(d.Error), 2*delivery.MaxExcerpt)
 		}
 	}
 }
@@ -126,7 +126,7 @@ func TestTLS(t *testing.T) {
 	e := s.endpoints[0]
 	s.Notify([]episodes.Episode{fire("A")})
 	require.False(t, e.sendDue(t.Context(), t.Context()))
-	require.NotZero(t, s.Status()[0].Failed[courier.ReasonConfig])
+	require.NotZero(t, s.Status()[0].Failed[delivery.ReasonConfig])
 	require.Contains(t, s.Status()[0].Error, ca)
 
 	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw})

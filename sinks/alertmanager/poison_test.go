@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/episodes"
-	"crowsnest/sinks/internal/courier"
+	"crowsnest/sinks/internal/delivery"
 	"crowsnest/test/fault"
 )
 
@@ -62,7 +62,7 @@ func TestPoison(t *testing.T) {
 			require.True(t, b.sink.Status()[0].Up)
 			require.Equal(t, nBad, b.logs.byMsg["an alert is refused; the others are not held up by it"], "each said once")
 			require.Zero(t, b.logs.byMsg["alertmanager does not take alerts, trying again"])
-			require.GreaterOrEqual(t, b.sink.Status()[0].Failed[courier.ReasonRefused], int64(nBad))
+			require.GreaterOrEqual(t, b.sink.Status()[0].Failed[delivery.ReasonRefused], int64(nBad))
 		})
 	}
 	var many []string

@@ -12,7 +12,7 @@ import (
 	commonconfig "github.com/prometheus/common/config"
 
 	"crowsnest/httpconfig"
-	"crowsnest/sinks/internal/courier"
+	"crowsnest/sinks/internal/delivery"
 )
 
 // Bounds of what is read of an answer.
@@ -32,14 +32,14 @@ const (
 
 // answer is what became of one request.
 type answer struct {
-	courier.Answer
+	delivery.Answer
 	code int       // 0: none came
 	date time.Time // the peer's clock; zero: not said
 }
 
 // failure is the answer to what was not asked.
 func failure(reason string, err error) answer {
-	return answer{Answer: courier.Answer{Reason: reason, Err: err}}
+	return answer{Answer: delivery.Answer{Reason: reason, Err: err}}
 }
 
 // client speaks HTTP with one Alertmanager. The requests are made with net/http
@@ -128,19 +128,19 @@ func (c *client) post(ctx context.Context, body []byte, hedge bool) answer {
 func (c *client) postOnce(ctx context.Context, body []byte) answer {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+"/api/v2/alerts", bytes.NewReader(body))
 	if err != nil {
-		return failure(courier.ReasonConfig, err)
+		return failure(delivery.ReasonConfig, err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return answer{Answer: courier.Broken(err)}
+		return answer{Answer: delivery.ConnectionFailed(err)}
 	}
 	defer resp.Body.Close()
 	said, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil && resp.StatusCode/100 == 2 {
-		return answer{Answer: courier.Broken(err)} // it broke off: not sure what was taken
+		return answer{Answer: delivery.ConnectionFailed(err)} // it broke off: not sure what was taken
 	}
-	a := answer{Answer: courier.Judge(resp, said, "urls", maxRetry), code: resp.StatusCode}
+	a := answer{Answer: delivery.ParseResponse(resp, said, "urls", maxRetry), code: resp.StatusCode}
 	a.date, _ = http.ParseTime(resp.Header.Get("Date"))
 	return a
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/episodes"
-	"crowsnest/sinks/internal/courier"
+	"crowsnest/sinks/internal/delivery"
 	"crowsnest/test/servers"
 )
 
@@ -64,7 +64,7 @@ func TestRealAlertmanager(t *testing.T) {
 	eventually("both ends are taken", func() bool {
 		return notified("Ahead") == "firing resolved" && notified("Behind") == "firing resolved"
 	})
-	require.Zero(t, s.Status()[0].Failed[courier.ReasonRefused])
+	require.Zero(t, s.Status()[0].Failed[delivery.ReasonRefused])
 
 	// It restarts: what is open is there again without another notification,
 	// and what ended meanwhile is told.
@@ -96,5 +96,5 @@ func TestRealAlertmanager(t *testing.T) {
 	notify(end(stays))
 	am.Start()
 	eventually("the end is told", func() bool { return strings.HasSuffix(notified("Stays"), "resolved") })
-	require.Zero(t, s.Status()[0].Failed[courier.ReasonRefused])
+	require.Zero(t, s.Status()[0].Failed[delivery.ReasonRefused])
 }

@@ -11,7 +11,7 @@ import (
 
 	"crowsnest/episodes"
 	"crowsnest/sinks"
-	"crowsnest/sinks/internal/courier"
+	"crowsnest/sinks/internal/delivery"
 	"crowsnest/test/fakeam"
 	"crowsnest/test/fault"
 )
@@ -253,7 +253,7 @@ func TestManyEndedOverRestart(t *testing.T) {
 			words := am.Words(name(i))
 			require.Contains(t, words[len(words)-1].Alert.Annotations["line"], fmt.Sprint(i, " xxx"))
 		}
-		require.Zero(t, b.sink.Status()[0].Failed[courier.ReasonEvicted])
+		require.Zero(t, b.sink.Status()[0].Failed[delivery.ReasonEvicted])
 	})
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/episodes"
-	"crowsnest/sinks/internal/courier"
+	"crowsnest/sinks/internal/delivery"
 	"crowsnest/test/fault"
 )
 
@@ -315,7 +315,7 @@ func TestInvalidIsNotSent(t *testing.T) {
 		require.Len(t, b.ams[0].Posts(), 1)
 		st := b.sink.Status()[0]
 		require.True(t, st.Up)
-		require.Equal(t, int64(2), st.Failed[courier.ReasonInvalid])
+		require.Equal(t, int64(2), st.Failed[delivery.ReasonInvalid])
 		require.Contains(t, b.sink.Deliveries(badLabel.Fingerprint)[0].Error, `"a-b" is no label name`)
 	})
 }

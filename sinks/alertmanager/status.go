@@ -9,7 +9,7 @@ import (
 
 	"github.com/prometheus/alertmanager/api/v2/models"
 
-	"crowsnest/sinks/internal/courier"
+	"crowsnest/sinks/internal/delivery"
 )
 
 // The states of a cluster.
@@ -38,12 +38,12 @@ func (c *client) status(ctx context.Context, within time.Duration) (status, answ
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+"/api/v2/status", nil)
 	if err != nil {
-		return status{}, failure(courier.ReasonConfig, err)
+		return status{}, failure(delivery.ReasonConfig, err)
 	}
 	asked := c.now()
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return status{}, answer{Answer: courier.Broken(err)}
+		return status{}, answer{Answer: delivery.ConnectionFailed(err)}
 	}
 	defer resp.Body.Close()
 	return readStatus(resp, asked, c.now()), answer{code: resp.StatusCode}

@@ -17,7 +17,7 @@ import (
 	commonconfig "github.com/prometheus/common/config"
 	"github.com/rs/zerolog"
 
-	"crowsnest/sinks/internal/courier"
+	"crowsnest/sinks/internal/delivery"
 )
 
 // stopWithin is how much longer than a request the library may take to stop.
@@ -71,7 +71,7 @@ func newClient(cfg Config, log zerolog.Logger) (*pusher, error) {
 }
 
 // push writes the entries and says what became of them, soon after ctx ends.
-func (p *pusher) push(ctx context.Context, entries []entry) courier.Answer {
+func (p *pusher) push(ctx context.Context, entries []entry) delivery.Answer {
 	for _, e := range entries {
 		if err := p.HandleWithMetadata(e.labels, e.time, e.line, e.metadata); err != nil {
 			p.out.fail(0, err)
@@ -90,7 +90,7 @@ func (p *pusher) push(ctx context.Context, entries []entry) courier.Answer {
 	case <-ctx.Done():
 	case <-deadline.C:
 	}
-	return courier.TimedOut()
+	return delivery.TimedOut()
 }
 
 // outcome listens to what a client logs. It is safe for concurrent use.
@@ -141,15 +141,15 @@ func (o *outcome) fail(status int, err error) {
 }
 
 // answer says what became of the batch.
-func (o *outcome) answer() courier.Answer {
+func (o *outcome) answer() delivery.Answer {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.failed {
-		return courier.Answer{}
+		return delivery.Answer{}
 	}
 	if o.status <= 0 {
-		return courier.Broken(o.err)
+		return delivery.ConnectionFailed(o.err)
 	}
-	reason := cmp.Or(courier.ReasonOf(o.status), courier.ReasonServerError)
-	return courier.Answer{Reason: reason, Err: errors.New(courier.Excerpt(o.err.Error()))}
+	reason := cmp.Or(delivery.ReasonOf(o.status), delivery.ReasonServerError)
+	return delivery.Answer{Reason: reason, Err: errors.New(delivery.Excerpt(o.err.Error()))}
 }

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"crowsnest/httpconfig"
-	"crowsnest/sinks/internal/courier"
+	"crowsnest/sinks/internal/delivery"
 )
 
 const (
@@ -89,8 +89,8 @@ func (c Config) Validate() error {
 		c.validateURL(),
 		inRange("timeout", c.Timeout, 10*time.Millisecond, time.Minute),
 		inRange("update_delay", c.UpdateDelay, time.Second, 24*time.Hour),
-		courier.CheckLabels("labels", c.Labels, ownLabels...),
-		courier.CheckLabels("external_labels", c.ExternalLabels, "alertname", "severity", "resolves", "overflow"),
+		delivery.CheckLabels("labels", c.Labels, ownLabels...),
+		delivery.CheckLabels("external_labels", c.ExternalLabels, "alertname", "severity", "resolves", "overflow"),
 	}
 	if c.Format != FormatJSON && c.Format != FormatLogfmt {
 		errs = append(errs, fmt.Errorf("format: %q is not known; use json or logfmt", c.Format))
@@ -99,7 +99,7 @@ func (c Config) Validate() error {
 		errs = append(errs, errors.New("tenant: one tenant is written to; use at most 150 bytes and no |"))
 	}
 	if c.ExternalURL != "" {
-		if _, err := courier.AbsoluteURL(c.ExternalURL, "https://crowsnest.example.org"); err != nil {
+		if _, err := delivery.AbsoluteURL(c.ExternalURL, "https://crowsnest.example.org"); err != nil {
 			errs = append(errs, fmt.Errorf("external_url: %w", err))
 		}
 	}
@@ -113,7 +113,7 @@ func (c Config) validateURL() error {
 	if c.URL == "" {
 		return fmt.Errorf("url: none given; write the base address of Loki, such as %s", example)
 	}
-	u, err := courier.AbsoluteURL(c.URL, example)
+	u, err := delivery.AbsoluteURL(c.URL, example)
 	switch {
 	case err != nil:
 		return fmt.Errorf("url: %w", err)

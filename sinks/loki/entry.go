@@ -14,7 +14,7 @@ import (
 
 	"crowsnest/episodes"
 	"crowsnest/sinks"
-	"crowsnest/sinks/internal/courier"
+	"crowsnest/sinks/internal/delivery"
 )
 
 // What a line tells.
@@ -75,7 +75,7 @@ func (c Config) entry(m sinks.Message, now time.Time) (entry, error) {
 	if strings.TrimSpace(ep.Labels["alertname"]) == "" {
 		return entry{}, errors.New("it has no alertname")
 	}
-	labels := courier.Labels(ep.Labels, c.ExternalLabels)
+	labels := delivery.Labels(ep.Labels, c.ExternalLabels)
 	s, at := c.summarize(m, labels)
 	e := entry{labels: model.LabelSet{"service_name": "crowsnest"}, time: at}
 	for name, value := range c.Labels {
@@ -98,7 +98,7 @@ func (c Config) entry(m sinks.Message, now time.Time) (entry, error) {
 // summarize says what happened, and when.
 func (c Config) summarize(m sinks.Message, labels map[string]string) (summary, time.Time) {
 	ep, at := m.Episode, first(m.Episode.FiredAt, m.Episode.StartsAt)
-	text := courier.Annotations(ep.Annotations)
+	text := delivery.Annotations(ep.Annotations)
 	s := summary{
 		Event: eventOpened, Alert: labels["alertname"], Severity: labels["severity"], Summary: text["summary"],
 		Labels: map[string]string{}, Count: ep.Count, StartsAt: ep.StartsAt.UTC(), Runbook: text["runbook_url"],
@@ -199,7 +199,7 @@ func metadata(m sinks.Message, s summary, labels map[string]string) push.LabelsA
 	put("fingerprint", ep.Fingerprint.String())
 	put("pack", pack(ep))
 	put("starts_at", s.StartsAt.Format(time.RFC3339Nano))
-	put("line", courier.Line(ep.Line))
+	put("line", delivery.Line(ep.Line))
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
 		if name != "severity" && name != "cluster" {
 			put(name, labels[name])

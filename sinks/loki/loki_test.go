@@ -25,7 +25,7 @@ import (
 	"crowsnest/httpconfig"
 	"crowsnest/rules"
 	"crowsnest/sinks"
-	"crowsnest/sinks/internal/courier"
+	"crowsnest/sinks/internal/delivery"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -174,8 +174,8 @@ func TestHostileEpisodes(t *testing.T) {
 	f(func(ep *episodes.Episode) { ep.FiredAt = now.Add(time.Hour) }, func(e entry) { require.Equal(t, now, e.time, "ahead of Loki's clock") })
 	f(func(ep *episodes.Episode) { ep.Labels["bad-name"] = "x" }, func(e entry) { require.NotContains(t, meta(e), "bad-name") })
 	f(func(ep *episodes.Episode) { ep.Labels["severity"] = "a\"}\n\xff" }, func(e entry) { require.NotContains(t, string(e.labels["severity"]), "\n") })
-	f(func(ep *episodes.Episode) { ep.Labels["ns"] = strings.Repeat("x", 1<<20) }, func(e entry) { require.LessOrEqual(t, len(meta(e)["ns"]), courier.MaxValue) })
-	f(func(ep *episodes.Episode) { ep.Line = strings.Repeat("\x00ä", 1<<20) }, func(e entry) { require.LessOrEqual(t, len(meta(e)["line"]), courier.MaxAnnotation) })
+	f(func(ep *episodes.Episode) { ep.Labels["ns"] = strings.Repeat("x", 1<<20) }, func(e entry) { require.LessOrEqual(t, len(meta(e)["ns"]), delivery.MaxValue) })
+	f(func(ep *episodes.Episode) { ep.Line = strings.Repeat("\x00ä", 1<<20) }, func(e entry) { require.LessOrEqual(t, len(meta(e)["line"]), delivery.MaxAnnotation) })
 	f(func(ep *episodes.Episode) { ep.Annotations = map[string]string{"summary": strings.Repeat("\n", 1<<20)} }, func(entry) {})
 	f(func(ep *episodes.Episode) {
 		for i := range 1000 {
@@ -293,7 +293,7 @@ func TestNothingIsLeft(t *testing.T) {
 // What the answers mean.
 func TestAnswers(t *testing.T) {
 	f := newFakeLoki(t)
-	post := func(cfg Config) courier.Answer {
+	post := func(cfg Config) delivery.Answer {
 		t.Helper()
 		cfg.URL = f.URL
 		cfg = cfg.withDefaults()
@@ -303,9 +303,9 @@ func TestAnswers(t *testing.T) {
 		return r.Deliver(context.Background(), []entry{e})
 	}
 	for code, want := range map[int]string{
-		204: "", 200: "", 301: courier.ReasonRedirect, 400: courier.ReasonRefused, 401: courier.ReasonAuth, 403: courier.ReasonAuth,
-		404: courier.ReasonClientError, 413: courier.ReasonRefused, 422: courier.ReasonRefused, 429: courier.ReasonRateLimited,
-		500: courier.ReasonServerError, 503: courier.ReasonServerError,
+		204: "", 200: "", 301: delivery.ReasonRedirect, 400: delivery.ReasonRefused, 401: delivery.ReasonAuth, 403: delivery.ReasonAuth,
+		404: delivery.ReasonClientError, 413: delivery.ReasonRefused, 422: delivery.ReasonRefused, 429: delivery.ReasonRateLimited,
+		500: delivery.ReasonServerError, 503: delivery.ReasonServerError,
 	} {
 		f.set(code)
 		before := len(f.requests())
@@ -318,16 +318,16 @@ func TestAnswers(t *testing.T) {
 		}
 	}
 	a := post(Config{HTTP: httpconfig.Config{HTTPClientConfig: commonconfig.HTTPClientConfig{TLSConfig: commonconfig.TLSConfig{CAFile: "/nowhere"}}}})
-	require.Equal(t, courier.ReasonConfig, a.Reason)
+	require.Equal(t, delivery.ReasonConfig, a.Reason)
 
 	f.mu.Lock()
 	f.hang = make(chan struct{})
 	f.mu.Unlock()
-	require.Equal(t, courier.ReasonTimeout, post(Config{Timeout: 50 * time.Millisecond}).Reason)
+	require.Equal(t, delivery.ReasonTimeout, post(Config{Timeout: 50 * time.Millisecond}).Reason)
 	close(f.hang)
 	f.Close()
 	a = post(Config{})
-	require.Equal(t, courier.ReasonConnection, a.Reason)
+	require.Equal(t, delivery.ReasonConnection, a.Reason)
 	require.NotContains(t, a.Err.Error(), "http://")
 }
 
@@ -341,7 +341,7 @@ func TestStopWhileLokiHangs(t *testing.T) {
 	s.Notify([]episodes.Episode{live("A")})
 	at := time.Now()
 	stop()
-	require.Less(t, time.Since(at), courier.Drain+2*time.Second)
+	require.Less(t, time.Since(at), delivery.Drain+2*time.Second)
 	t.Logf("stopped after %s; %d goroutines more than before", time.Since(at).Round(time.Millisecond), runtime.NumGoroutine()-before)
 	close(f.hang)
 	eventually(t, "the library's goroutines end", func() bool { return runtime.NumGoroutine() <= before+2 })

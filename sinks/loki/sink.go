@@ -7,7 +7,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"crowsnest/sinks"
-	"crowsnest/sinks/internal/courier"
+	"crowsnest/sinks/internal/delivery"
 )
 
 // Bounds of a request. Loki takes 4 MiB by default; an entry has at most about
@@ -20,13 +20,13 @@ const (
 // Options are what a Sink uses of its surroundings: its Log, the clock Now (nil
 // means time.Now), and MaxKeys, the bound of the alerts that are kept (0 means
 // sinks.DefaultMaxKeys).
-type Options = courier.Options
+type Options = delivery.Options
 
 // Sink writes alerts into one Loki. An outage of Loki, of any length, delays
 // nothing else and grows nothing: what Loki is told afterwards is the newest
 // word of each alert. It is safe for concurrent use.
 type Sink struct {
-	*courier.Courier[entry]
+	*delivery.Loop[entry]
 }
 
 var _ sinks.Sink = (*Sink)(nil)
@@ -38,7 +38,7 @@ func New(cfg Config, opt Options) (*Sink, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	return &Sink{courier.New(courier.Config{
+	return &Sink{delivery.New(delivery.Config{
 		Name: cfg.Name, Endpoint: cfg.URL, MaxItems: maxEntries, MaxBytes: maxBody, Options: opt,
 		State: sinks.StateConfig{TextDelay: cfg.UpdateDelay, ResolvedFor: sinks.DefaultResolvedFor},
 	}, &receiver{cfg: cfg, log: opt.Log.With().Str("component", "sink").Str("sink", cfg.Name).Logger()})}, nil
@@ -50,7 +50,7 @@ type receiver struct {
 	log zerolog.Logger
 }
 
-var _ courier.Receiver[entry] = (*receiver)(nil)
+var _ delivery.Receiver[entry] = (*receiver)(nil)
 
 // Encode makes the entry of one word.
 func (r *receiver) Encode(m sinks.Message, now time.Time) (entry, int, error) {
@@ -59,10 +59,10 @@ func (r *receiver) Encode(m sinks.Message, now time.Time) (entry, int, error) {
 }
 
 // Deliver writes the entries as one request, in at most Timeout.
-func (r *receiver) Deliver(ctx context.Context, entries []entry) courier.Answer {
+func (r *receiver) Deliver(ctx context.Context, entries []entry) delivery.Answer {
 	c, err := newClient(r.cfg, r.log)
 	if err != nil {
-		return courier.Answer{Reason: courier.ReasonConfig, Err: err}
+		return delivery.Answer{Reason: delivery.ReasonConfig, Err: err}
 	}
 	return c.push(ctx, entries)
 }

@@ -13,7 +13,7 @@ import (
 	commonconfig "github.com/prometheus/common/config"
 
 	"crowsnest/httpconfig"
-	"crowsnest/sinks/internal/courier"
+	"crowsnest/sinks/internal/delivery"
 )
 
 const defaultTimeout = 10 * time.Second
@@ -65,7 +65,7 @@ func (c Config) withDefaults() Config {
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	errs := []error{
-		courier.CheckLabels("external_labels", c.ExternalLabels, "alertname", "severity", "resolves", "overflow"),
+		delivery.CheckLabels("external_labels", c.ExternalLabels, "alertname", "severity", "resolves", "overflow"),
 	}
 	switch {
 	case c.URL == "" && c.URLFile == "":
@@ -84,7 +84,7 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("update_delay: %s is not between 1s and 1d", c.UpdateDelay))
 	}
 	if c.ExternalURL != "" {
-		if _, err := courier.AbsoluteURL(c.ExternalURL, "https://crowsnest.example.org"); err != nil {
+		if _, err := delivery.AbsoluteURL(c.ExternalURL, "https://crowsnest.example.org"); err != nil {
 			errs = append(errs, fmt.Errorf("external_url: %w", err))
 		}
 	}

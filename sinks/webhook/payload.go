@@ -9,7 +9,7 @@ import (
 
 	"crowsnest/episodes"
 	"crowsnest/sinks"
-	"crowsnest/sinks/internal/courier"
+	"crowsnest/sinks/internal/delivery"
 )
 
 // Version is that of the requests. What is added does not change it; a receiver
@@ -69,9 +69,9 @@ func (c Config) alert(m sinks.Message) (Alert, error) {
 	}
 	a := Alert{
 		Status: StatusFiring, Event: EventOpened,
-		Labels: courier.Labels(ep.Labels, c.ExternalLabels), Annotations: courier.Annotations(ep.Annotations),
+		Labels: delivery.Labels(ep.Labels, c.ExternalLabels), Annotations: delivery.Annotations(ep.Annotations),
 		StartsAt: ep.StartsAt.UTC(), Fingerprint: ep.Fingerprint.String(), Pack: pack(ep), Count: ep.Count,
-		LastSeen: ep.LastSeen.UTC(), Line: courier.Line(ep.Line), FirstLine: courier.Line(ep.First),
+		LastSeen: ep.LastSeen.UTC(), Line: delivery.Line(ep.Line), FirstLine: delivery.Line(ep.First),
 	}
 	if a.LastSeen.IsZero() {
 		a.LastSeen = a.StartsAt

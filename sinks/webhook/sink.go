@@ -15,7 +15,7 @@ import (
 
 	"crowsnest/httpconfig"
 	"crowsnest/sinks"
-	"crowsnest/sinks/internal/courier"
+	"crowsnest/sinks/internal/delivery"
 )
 
 // Bounds of a request and of an answer.
@@ -30,13 +30,13 @@ const (
 // means time.Now), MaxKeys, the bound of the alerts that are kept (0 means
 // sinks.DefaultMaxKeys), and Accepted, which is called after the receiver accepted
 // news: until the state is saved, a kill repeats it.
-type Options = courier.Options
+type Options = delivery.Options
 
 // Sink posts alerts to one URL. What a receiver does not take is told again,
 // with pauses of up to 30 s, until it does; the newest word of each alert counts.
 // It is safe for concurrent use.
 type Sink struct {
-	*courier.Courier[Alert]
+	*delivery.Loop[Alert]
 }
 
 var _ sinks.Sink = (*Sink)(nil)
@@ -48,7 +48,7 @@ func New(cfg Config, opt Options) (*Sink, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	return &Sink{courier.New(courier.Config{
+	return &Sink{delivery.New(delivery.Config{
 		Name: cfg.Name, Endpoint: cfg.endpoint(), MaxItems: maxAlerts, MaxBytes: maxBody, Options: opt,
 		State: sinks.StateConfig{TextDelay: cfg.UpdateDelay, ResolvedFor: sinks.DefaultResolvedFor},
 	}, &receiver{cfg: cfg})}, nil
@@ -62,7 +62,7 @@ type receiver struct {
 	transport http.RoundTripper
 }
 
-var _ courier.Receiver[Alert] = (*receiver)(nil)
+var _ delivery.Receiver[Alert] = (*receiver)(nil)
 
 // Encode makes the form of one word.
 func (r *receiver) Encode(m sinks.Message, _ time.Time) (Alert, int, error) {
@@ -75,23 +75,23 @@ func (r *receiver) Encode(m sinks.Message, _ time.Time) (Alert, int, error) {
 }
 
 // Deliver posts the alerts as one request.
-func (r *receiver) Deliver(ctx context.Context, alerts []Alert) courier.Answer {
+func (r *receiver) Deliver(ctx context.Context, alerts []Alert) delivery.Answer {
 	if !*r.cfg.SendResolved {
 		alerts = withoutResolved(alerts)
 	}
 	if len(alerts) == 0 {
-		return courier.Answer{}
+		return delivery.Answer{}
 	}
 	body, err := r.cfg.payload(alerts)
 	if err != nil {
-		return courier.Answer{Reason: courier.ReasonInvalid, Err: err}
+		return delivery.Answer{Reason: delivery.ReasonInvalid, Err: err}
 	}
 	u, err := r.cfg.address()
 	if err == nil {
 		err = r.open()
 	}
 	if err != nil {
-		return courier.Answer{Reason: courier.ReasonConfig, Err: err}
+		return delivery.Answer{Reason: delivery.ReasonConfig, Err: err}
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
@@ -133,20 +133,20 @@ func (r *receiver) Close() {
 	}
 }
 
-func (r *receiver) post(ctx context.Context, u *url.URL, body []byte) courier.Answer {
+func (r *receiver) post(ctx context.Context, u *url.URL, body []byte) delivery.Answer {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), bytes.NewReader(body))
 	if err != nil {
-		return courier.Answer{Reason: courier.ReasonConfig, Err: errors.New("the address cannot be used")} // err quotes it
+		return delivery.Answer{Reason: delivery.ReasonConfig, Err: errors.New("the address cannot be used")} // err quotes it
 	}
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := r.http.Do(req)
 	if err != nil {
-		return courier.Broken(err)
+		return delivery.ConnectionFailed(err)
 	}
 	defer resp.Body.Close()
 	said, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil && resp.StatusCode/100 == 2 {
-		return courier.Broken(err) // it broke off: not sure what was taken
+		return delivery.ConnectionFailed(err) // it broke off: not sure what was taken
 	}
-	return courier.Judge(resp, said, "url", maxWait)
+	return delivery.ParseResponse(resp, said, "url", maxWait)
 }

@@ -27,7 +27,7 @@ import (
 	"crowsnest/httpconfig"
 	"crowsnest/rules"
 	"crowsnest/sinks"
-	"crowsnest/sinks/internal/courier"
+	"crowsnest/sinks/internal/delivery"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -280,7 +280,7 @@ func TestDelivery(t *testing.T) {
 func TestAnswers(t *testing.T) {
 	h := newHook(t)
 	goroutines := runtime.NumGoroutine()
-	post := func(cfg Config) courier.Answer {
+	post := func(cfg Config) delivery.Answer {
 		t.Helper()
 		r := &receiver{cfg: cfg.withDefaults()}
 		defer r.Close()
@@ -294,9 +294,9 @@ func TestAnswers(t *testing.T) {
 	}
 	here := Config{URL: commonconfig.Secret(h.URL + "/secret")}
 	for code, want := range map[int]string{
-		200: "", 202: "", 204: "", 301: courier.ReasonRedirect, 307: courier.ReasonRedirect, 400: courier.ReasonRefused,
-		401: courier.ReasonAuth, 403: courier.ReasonAuth, 404: courier.ReasonClientError, 413: courier.ReasonRefused,
-		422: courier.ReasonRefused, 429: courier.ReasonRateLimited, 500: courier.ReasonServerError, 503: courier.ReasonServerError,
+		200: "", 202: "", 204: "", 301: delivery.ReasonRedirect, 307: delivery.ReasonRedirect, 400: delivery.ReasonRefused,
+		401: delivery.ReasonAuth, 403: delivery.ReasonAuth, 404: delivery.ReasonClientError, 413: delivery.ReasonRefused,
+		422: delivery.ReasonRefused, 429: delivery.ReasonRateLimited, 500: delivery.ReasonServerError, 503: delivery.ReasonServerError,
 	} {
 		h.set(code)
 		before := h.requests()
@@ -305,16 +305,16 @@ func TestAnswers(t *testing.T) {
 		require.Equal(t, want == "", a.Err == nil, "status %d: %v", code, a.Err)
 		require.Equal(t, before+1, h.requests(), "status %d", code)
 	}
-	require.Equal(t, courier.ReasonConfig, post(Config{URLFile: "/nowhere"}).Reason)
+	require.Equal(t, delivery.ReasonConfig, post(Config{URLFile: "/nowhere"}).Reason)
 	bad := here
 	bad.HTTP.TLSConfig.CAFile = "/nowhere"
-	require.Equal(t, courier.ReasonConfig, post(bad).Reason)
+	require.Equal(t, delivery.ReasonConfig, post(bad).Reason)
 	h.Close()
-	require.Equal(t, courier.ReasonConnection, post(here).Reason)
+	require.Equal(t, delivery.ReasonConnection, post(here).Reason)
 
 	hang := make(chan struct{})
 	slow := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hang }))
-	require.Equal(t, courier.ReasonTimeout, post(Config{URL: commonconfig.Secret(slow.URL), Timeout: 50 * time.Millisecond}).Reason)
+	require.Equal(t, delivery.ReasonTimeout, post(Config{URL: commonconfig.Secret(slow.URL), Timeout: 50 * time.Millisecond}).Reason)
 	close(hang)
 	slow.Close()
 	eventually(t, "goroutines end", func() bool { return runtime.NumGoroutine() <= goroutines })
@@ -338,5 +338,5 @@ func TestOutage(t *testing.T) {
 	eventually(t, "delivered", func() bool { return sink.Status()[0].Sent == 1 })
 	stop()
 	r := &receiver{cfg: config.withDefaults(), transport: failing{}}
-	require.Equal(t, courier.ReasonConnection, r.Deliver(context.Background(), []Alert{{}}).Reason)
+	require.Equal(t, delivery.ReasonConnection, r.Deliver(context.Background(), []Alert{{}}).Reason)
 }

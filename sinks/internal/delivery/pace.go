@@ -1,4 +1,4 @@
-package courier
+package delivery
 
 import (
 	"context"
@@ -11,7 +11,7 @@ const Drain = 3 * time.Second
 
 // Outlive returns a context for requests, which ends Drain after ctx. cancel ends
 // it at once and frees what it takes.
-func Outlive(ctx context.Context) (reqs context.Context, cancel func()) {
+func DrainContext(ctx context.Context) (reqs context.Context, cancel func()) {
 	reqs, end := context.WithCancel(context.WithoutCancel(ctx))
 	last := time.AfterFunc(1<<62, end)
 	stop := context.AfterFunc(ctx, func() { last.Reset(Drain) })
@@ -34,10 +34,10 @@ func Sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) {
 }
 
 // Backoff says how long to wait after a failure: after each about twice as long
-// as after the one before, from First up to Most. It is not safe for concurrent
+// as after the one before, from First up to Max. It is not safe for concurrent
 // use.
 type Backoff struct {
-	First, Most time.Duration // at least 2 ns
+	First, Max time.Duration // at least 2 ns
 
 	last time.Duration
 }
@@ -45,7 +45,7 @@ type Backoff struct {
 // Next returns the next wait: half of it is by lot, so that not everybody comes
 // back at once.
 func (b *Backoff) Next() time.Duration {
-	b.last = min(max(2*b.last, b.First), b.Most)
+	b.last = min(max(2*b.last, b.First), b.Max)
 	return b.last/2 + rand.N(b.last/2)
 }
 

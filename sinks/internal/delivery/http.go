@@ -1,4 +1,4 @@
-package courier
+package delivery
 
 import (
 	"context"
@@ -20,7 +20,7 @@ func TimedOut() Answer { return Answer{Reason: ReasonTimeout, Err: errTimeout} }
 
 // Broken is the answer where none came, by the error of net/http. It does not
 // quote the address, which may be a secret.
-func Broken(err error) Answer {
+func ConnectionFailed(err error) Answer {
 	var timeout net.Error
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || (errors.As(err, &timeout) && timeout.Timeout()) {
 		return TimedOut()
@@ -53,8 +53,8 @@ func ReasonOf(status int) string {
 }
 
 // Judge reads an answer of HTTP; said is the beginning of its body. key is where
-// the address is configured, most the longest Retry-After that is honoured.
-func Judge(resp *http.Response, said []byte, key string, most time.Duration) Answer {
+// the address is configured, maxWait the longest Retry-After that is honoured.
+func ParseResponse(resp *http.Response, said []byte, key string, maxWait time.Duration) Answer {
 	a := Answer{Reason: ReasonOf(resp.StatusCode)}
 	switch a.Reason {
 	case "":
@@ -67,7 +67,7 @@ func Judge(resp *http.Response, said []byte, key string, most time.Duration) Ans
 		a.Err = fmt.Errorf("status %d: it redirects to %s, which is not followed; put the final address into %s", resp.StatusCode, to, key)
 		return a
 	case ReasonRateLimited, ReasonServerError:
-		a.RetryAfter = httpconfig.RetryAfter(resp.Header, most)
+		a.RetryAfter = httpconfig.RetryAfter(resp.Header, maxWait)
 	}
 	a.Err = fmt.Errorf("status %d: %s", resp.StatusCode, Excerpt(string(said)))
 	return a

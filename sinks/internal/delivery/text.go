@@ -1,4 +1,4 @@
-package courier
+package delivery
 
 import (
 	"errors"
@@ -33,7 +33,7 @@ func Labels(own, external map[string]string) map[string]string {
 	for _, from := range []map[string]string{external, own} {
 		for name, value := range from {
 			if labelName.MatchString(name) && value != "" {
-				out[name] = Cut(sinks.NeutralLine(value), MaxValue)
+				out[name] = Truncate(sinks.NeutralLine(value), MaxValue)
 			}
 		}
 	}
@@ -46,7 +46,7 @@ func Annotations(in map[string]string) map[string]string {
 	out := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(in)) {
 		if in[name] != "" && labelName.MatchString(name) && len(out) < maxAnnotations {
-			out[name] = Cut(annotationText(name, in[name]), MaxAnnotation)
+			out[name] = Truncate(annotationText(name, in[name]), MaxAnnotation)
 		}
 	}
 	return out
@@ -65,11 +65,11 @@ func annotationText(name, s string) string {
 }
 
 // Line returns a log line harmless to show and bounded.
-func Line(s string) string { return Cut(sinks.NeutralLine(s), MaxAnnotation) }
+func Line(s string) string { return Truncate(sinks.NeutralLine(s), MaxAnnotation) }
 
 // Cut shortens s to at most n bytes of valid UTF-8, at a rune boundary, and
 // shows it.
-func Cut(s string, n int) string {
+func Truncate(s string, n int) string {
 	const more = "…"
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if len(s) <= n {
@@ -86,7 +86,7 @@ func Cut(s string, n int) string {
 // said.
 func Excerpt(s string) string {
 	s = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "\uFFFD"), func(r rune) bool { return r <= ' ' || !strconv.IsPrint(r) }), " ")
-	return Cut(s, MaxExcerpt)
+	return Truncate(s, MaxExcerpt)
 }
 
 // CheckLabels returns what is wrong with labels of a configuration.

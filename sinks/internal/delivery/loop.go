@@ -3,7 +3,7 @@
 //
 // An outage of the receiver, of any length, delays nothing else and grows
 // nothing: what is to be told is a state (sinks.State) and not a queue.
-package courier
+package delivery
 
 import (
 	"context"
@@ -96,9 +96,9 @@ type Config struct {
 	Options
 }
 
-// Courier is a sinks.Sink that keeps its state over a restart. It is safe for
+// Loop is a sinks.Sink that keeps its state over a restart. It is safe for
 // concurrent use.
-type Courier[T any] struct {
+type Loop[T any] struct {
 	cfg  Config
 	to   Receiver[T]
 	now  func() time.Time
@@ -121,63 +121,63 @@ type Courier[T any] struct {
 	failed  map[string]int64
 }
 
-// New returns a Courier; it starts nothing and does no I/O.
-func New[T any](cfg Config, to Receiver[T]) *Courier[T] {
+// New returns a Loop; it starts nothing and does no I/O.
+func New[T any](cfg Config, to Receiver[T]) *Loop[T] {
 	cfg.State.RefusedDelay, cfg.State.MaxKeys, cfg.State.EachEpisode = refusedDelay, cfg.MaxKeys, true
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	c := &Courier[T]{
-		cfg: cfg, to: to, now: cfg.Now, wake: make(chan struct{}, 1), backoff: Backoff{First: firstRetry, Most: slowRetry},
+	l := &Loop[T]{
+		cfg: cfg, to: to, now: cfg.Now, wake: make(chan struct{}, 1), backoff: Backoff{First: firstRetry, Max: slowRetry},
 		log:   cfg.Log.With().Str("component", "sink").Str("sink", cfg.Name).Str("endpoint", cfg.Endpoint).Logger(),
 		state: sinks.NewState(cfg.State), answers: sinks.NewDeliveries(), failed: map[string]int64{},
 	}
 	for _, r := range Reasons() {
-		c.failed[r] = 0
+		l.failed[r] = 0
 	}
-	return c
+	return l
 }
 
 // Name returns the name of the sink.
-func (c *Courier[T]) Name() string { return c.cfg.Name }
+func (l *Loop[T]) Name() string { return l.cfg.Name }
 
 // Notify takes changed episodes. After a start it has to be given every open
 // episode and those that ended lately, after Import. It does not block.
-func (c *Courier[T]) Notify(eps []episodes.Episode) {
-	c.mu.Lock()
-	c.state.Notify(eps, c.now())
-	c.mu.Unlock()
+func (l *Loop[T]) Notify(eps []episodes.Episode) {
+	l.mu.Lock()
+	l.state.Notify(eps, l.now())
+	l.mu.Unlock()
 	select {
-	case c.wake <- struct{}{}:
+	case l.wake <- struct{}{}:
 	default:
 	}
 }
 
 // Run sends until ctx ends, then tries once more to send what is due, news
 // first, and returns nil at most Drain after ctx.
-func (c *Courier[T]) Run(ctx context.Context) error {
-	defer c.to.Close()
-	reqs, cancel := Outlive(ctx)
+func (l *Loop[T]) Run(ctx context.Context) error {
+	defer l.to.Close()
+	reqs, cancel := DrainContext(ctx)
 	defer cancel()
 	for ctx.Err() == nil {
-		if wait := c.retryAt.Sub(c.now()); wait > 0 {
+		if wait := l.retryAt.Sub(l.now()); wait > 0 {
 			Sleep(ctx, min(wait, slowRetry), nil) // the clock may be set meanwhile
 			continue
 		}
-		if c.sendDue(ctx, reqs) {
-			Sleep(ctx, min(c.untilNext(), slowRetry), c.wake)
+		if l.sendDue(ctx, reqs) {
+			Sleep(ctx, min(l.untilNext(), slowRetry), l.wake)
 		}
 	}
-	c.sendDue(reqs, reqs)
+	l.sendDue(reqs, reqs)
 	return nil
 }
 
 // untilNext is the time until something is due without further news.
-func (c *Courier[T]) untilNext() time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := c.now()
-	next, ok := c.state.Next(now)
+func (l *Loop[T]) untilNext() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	next, ok := l.state.Next(now)
 	if !ok {
 		return idle
 	}
@@ -186,22 +186,22 @@ func (c *Courier[T]) untilNext() time.Duration {
 
 // sendDue sends all that is due, until ctx ends. It returns false if the
 // receiver failed.
-func (c *Courier[T]) sendDue(ctx, reqs context.Context) bool {
+func (l *Loop[T]) sendDue(ctx, reqs context.Context) bool {
 	for ctx.Err() == nil {
-		items := c.batch()
+		items := l.batch()
 		if len(items) == 0 {
 			return true
 		}
-		taken, a := c.deliver(reqs, items)
+		taken, a := l.deliver(reqs, items)
 		if a.Err != nil {
-			c.fail(a, len(items)-taken)
-			c.answered(items[:min(len(items), probe)], a)
+			l.fail(a, len(items)-taken)
+			l.answered(items[:min(len(items), probe)], a)
 			return false
 		}
-		if taken > 0 && !c.downSince.IsZero() {
-			c.log.Info().Dur("after", c.now().Sub(c.downSince)).Msg("the receiver takes alerts again")
-			c.downSince, c.retryAt = time.Time{}, time.Time{}
-			c.backoff.Reset()
+		if taken > 0 && !l.downSince.IsZero() {
+			l.log.Info().Dur("after", l.now().Sub(l.downSince)).Msg("the receiver takes alerts again")
+			l.downSince, l.retryAt = time.Time{}, time.Time{}
+			l.backoff.Reset()
 		}
 	}
 	return true
@@ -216,17 +216,17 @@ type item[T any] struct {
 // batch takes what is due and fits into one request. What cannot be told is
 // refused here. A word that was refused before goes alone; while the receiver is
 // down, a few will do to find out.
-func (c *Courier[T]) batch() []item[T] {
-	limit := c.cfg.MaxItems
-	if !c.downSince.IsZero() {
+func (l *Loop[T]) batch() []item[T] {
+	limit := l.cfg.MaxItems
+	if !l.downSince.IsZero() {
 		limit = min(limit, probe)
 	}
-	now := c.now()
+	now := l.now()
 	for {
-		c.mu.Lock()
-		due := c.state.Due(now, limit)
-		c.mu.Unlock()
-		items, bad := c.encode(due, now)
+		l.mu.Lock()
+		due := l.state.Due(now, limit)
+		l.mu.Unlock()
+		items, bad := l.encode(due, now)
 		if len(items) > 0 || !bad {
 			return items
 		}
@@ -235,19 +235,19 @@ func (c *Courier[T]) batch() []item[T] {
 
 // encode makes items of the first words, as many as fit; bad tells that there
 // were some that cannot be told.
-func (c *Courier[T]) encode(due []sinks.Message, now time.Time) (items []item[T], bad bool) {
+func (l *Loop[T]) encode(due []sinks.Message, now time.Time) (items []item[T], bad bool) {
 	size := 0
 	for _, m := range due {
 		if m.Suspect && len(items) > 0 {
 			break
 		}
-		form, n, err := c.to.Encode(m, now)
+		form, n, err := l.to.Encode(m, now)
 		if err != nil {
-			c.refuse(m, Answer{Reason: ReasonInvalid, Err: err})
+			l.refuse(m, Answer{Reason: ReasonInvalid, Err: err})
 			bad = true
 			continue
 		}
-		if size += n; size > c.cfg.MaxBytes && len(items) > 0 {
+		if size += n; size > l.cfg.MaxBytes && len(items) > 0 {
 			break
 		}
 		items = append(items, item[T]{m, form})
@@ -263,12 +263,12 @@ func (c *Courier[T]) encode(due []sinks.Message, now time.Time) (items []item[T]
 // taken on the way. It returns how many were taken, and an answer with an error
 // if the fault is the receiver's: one that took nothing may well refuse
 // everything.
-func (c *Courier[T]) deliver(ctx context.Context, items []item[T]) (taken int, a Answer) {
+func (l *Loop[T]) deliver(ctx context.Context, items []item[T]) (taken int, a Answer) {
 	var bad []item[T]
 	var why Answer
 	for groups := [][]item[T]{items}; len(groups) > 0; groups = groups[1:] {
 		g := groups[0]
-		a := c.post(ctx, g)
+		a := l.post(ctx, g)
 		switch {
 		case a.Err == nil:
 			taken += len(g)
@@ -284,44 +284,44 @@ func (c *Courier[T]) deliver(ctx context.Context, items []item[T]) (taken int, a
 		return 0, why
 	}
 	for _, it := range bad {
-		c.refuse(it.msg, why)
+		l.refuse(it.msg, why)
 	}
 	return taken, Answer{}
 }
 
 // post sends one request and records what was taken.
-func (c *Courier[T]) post(ctx context.Context, items []item[T]) Answer {
+func (l *Loop[T]) post(ctx context.Context, items []item[T]) Answer {
 	forms, msgs := make([]T, len(items)), make([]sinks.Message, len(items))
 	for i, it := range items {
 		forms[i], msgs[i] = it.form, it.msg
 	}
-	a := c.to.Deliver(ctx, forms)
+	a := l.to.Deliver(ctx, forms)
 	if a.Err != nil {
 		return a
 	}
-	c.answers.Record(msgs, c.delivery(a))
-	c.mu.Lock()
-	c.state.Accepted(msgs, c.now())
-	c.sent += int64(len(items))
-	c.up, c.lastErr = true, ""
-	c.mu.Unlock()
-	if c.cfg.Accepted != nil && slices.ContainsFunc(msgs, func(m sinks.Message) bool { return m.News }) {
-		c.cfg.Accepted()
+	l.answers.Record(msgs, l.delivery(a))
+	l.mu.Lock()
+	l.state.Accepted(msgs, l.now())
+	l.sent += int64(len(items))
+	l.up, l.lastErr = true, ""
+	l.mu.Unlock()
+	if l.cfg.Accepted != nil && slices.ContainsFunc(msgs, func(m sinks.Message) bool { return m.News }) {
+		l.cfg.Accepted()
 	}
 	return a
 }
 
 // answered records an answer that took nothing.
-func (c *Courier[T]) answered(items []item[T], a Answer) {
+func (l *Loop[T]) answered(items []item[T], a Answer) {
 	msgs := make([]sinks.Message, len(items))
 	for i, it := range items {
 		msgs[i] = it.msg
 	}
-	c.answers.Record(msgs, c.delivery(a))
+	l.answers.Record(msgs, l.delivery(a))
 }
 
-func (c *Courier[T]) delivery(a Answer) sinks.Delivery {
-	d := sinks.Delivery{Endpoint: c.cfg.Endpoint, Time: c.now()}
+func (l *Loop[T]) delivery(a Answer) sinks.Delivery {
+	d := sinks.Delivery{Endpoint: l.cfg.Endpoint, Time: l.now()}
 	if a.Err != nil {
 		d.Error = a.Err.Error()
 	}
@@ -329,45 +329,45 @@ func (c *Courier[T]) delivery(a Answer) sinks.Delivery {
 }
 
 // Answers returns what the receiver answered to an alert, repeats joined.
-func (c *Courier[T]) Answers(fp episodes.Fingerprint) []sinks.Delivery { return c.answers.Of(fp) }
+func (l *Loop[T]) Answers(fp episodes.Fingerprint) []sinks.Delivery { return l.answers.Of(fp) }
 
 // refuse records that a word will not be taken as it is.
-func (c *Courier[T]) refuse(m sinks.Message, a Answer) {
-	c.mu.Lock()
-	first := c.state.Refused(m, c.now())
-	c.failed[a.Reason]++
-	c.mu.Unlock()
-	c.answers.Record([]sinks.Message{m}, c.delivery(a))
+func (l *Loop[T]) refuse(m sinks.Message, a Answer) {
+	l.mu.Lock()
+	first := l.state.Refused(m, l.now())
+	l.failed[a.Reason]++
+	l.mu.Unlock()
+	l.answers.Record([]sinks.Message{m}, l.delivery(a))
 	if first {
-		c.log.Error().Str("fingerprint", m.Episode.Fingerprint.String()).Str("alert", Cut(m.Episode.Alert, MaxValue)).
+		l.log.Error().Str("fingerprint", m.Episode.Fingerprint.String()).Str("alert", Truncate(m.Episode.Alert, MaxValue)).
 			Str("reason", a.Reason).Err(a.Err).Msg("an alert is refused; the others are not held up by it")
 	}
 }
 
 // fail records that the receiver did not take n words and sets the time of the
 // next try.
-func (c *Courier[T]) fail(a Answer, n int) {
-	now := c.now()
-	c.retryAt = now.Add(max(c.backoff.Next(), a.RetryAfter))
-	if c.downSince.IsZero() {
-		c.downSince = now
-		c.log.Warn().Str("reason", a.Reason).Err(a.Err).Int("alerts", n).Msg("the receiver does not take alerts, trying again")
+func (l *Loop[T]) fail(a Answer, n int) {
+	now := l.now()
+	l.retryAt = now.Add(max(l.backoff.Next(), a.RetryAfter))
+	if l.downSince.IsZero() {
+		l.downSince = now
+		l.log.Warn().Str("reason", a.Reason).Err(a.Err).Int("alerts", n).Msg("the receiver does not take alerts, trying again")
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.up, c.lastErr = false, a.Err.Error()
-	c.failed[a.Reason] += int64(n)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.up, l.lastErr = false, a.Err.Error()
+	l.failed[a.Reason] += int64(n)
 }
 
 // Status returns what is known of the receiver. It is up if it took the words
 // that it was last sent.
-func (c *Courier[T]) Status() []sinks.EndpointStatus {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	st := c.state.Stats()
-	failed := maps.Clone(c.failed)
+func (l *Loop[T]) Status() []sinks.EndpointStatus {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	st := l.state.Stats()
+	failed := maps.Clone(l.failed)
 	failed[ReasonEvicted] += st.Evicted
 	return []sinks.EndpointStatus{{
-		Sink: c.cfg.Name, Endpoint: c.cfg.Endpoint, Up: c.up, Error: c.lastErr, Sent: c.sent, Failed: failed, Pending: st.Pending,
+		Sink: l.cfg.Name, Endpoint: l.cfg.Endpoint, Up: l.up, Error: l.lastErr, Sent: l.sent, Failed: failed, Pending: st.Pending,
 	}}
 }

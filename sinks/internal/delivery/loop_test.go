@@ -1,4 +1,4 @@
-package courier
+package delivery
 
 import (
 	"context"
@@ -95,15 +95,15 @@ func down([]string) Answer {
 }
 
 type bench struct {
-	t       *testing.T
-	to      *fake
-	courier *Courier[string]
-	stop    func()
+	t    *testing.T
+	to   *fake
+	loop *Loop[string]
+	stop func()
 }
 
 const updateDelay = 5 * time.Minute
 
-// inBubble runs f with a running courier, in virtual time.
+// inBubble runs f with a running loop, in virtual time.
 func inBubble(t *testing.T, f func(b *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -116,16 +116,16 @@ func inBubble(t *testing.T, f func(b *bench)) {
 
 func (b *bench) open(state []byte) {
 	b.t.Helper()
-	b.courier = New(Config{
+	b.loop = New(Config{
 		Name: "s", Endpoint: "http://there", MaxItems: 16, MaxBytes: 1000, Options: Options{Log: zerolog.Nop(), MaxKeys: 1000},
 		State: sinks.StateConfig{TextDelay: updateDelay, ResolvedFor: 15 * time.Minute},
 	}, b.to)
 	if state != nil {
-		require.NoError(b.t, b.courier.Import(state))
+		require.NoError(b.t, b.loop.Import(state))
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
-	go func() { done <- b.courier.Run(ctx) }()
+	go func() { done <- b.loop.Run(ctx) }()
 	stopped := false
 	b.stop = func() {
 		if !stopped {
@@ -142,11 +142,11 @@ func (b *bench) pass(d time.Duration) {
 }
 
 func (b *bench) notify(eps ...episodes.Episode) {
-	b.courier.Notify(eps)
+	b.loop.Notify(eps)
 	synctest.Wait()
 }
 
-func (b *bench) status() sinks.EndpointStatus { return b.courier.Status()[0] }
+func (b *bench) status() sinks.EndpointStatus { return b.loop.Status()[0] }
 
 func fire(name string, count int64) episodes.Episode {
 	var fp episodes.Fingerprint
@@ -207,7 +207,7 @@ func TestOutage(t *testing.T) {
 		b.pass(slowRetry)
 		require.ElementsMatch(t, []string{"A opened", "B opened", "C opened", "B resolved"}, b.to.words())
 		require.Zero(t, b.status().Pending)
-		answers := b.courier.Answers(fire("B", 1).Fingerprint)
+		answers := b.loop.Answers(fire("B", 1).Fingerprint)
 		require.Equal(t, "nobody is there", answers[0].Error)
 		require.Greater(t, answers[0].Times, 1, "the tries are one entry")
 		require.True(t, answers[len(answers)-1].Resolved)
@@ -240,8 +240,8 @@ func TestPoison(t *testing.T) {
 		require.EqualValues(t, 1, st.Failed[ReasonRefused])
 		require.EqualValues(t, 1, st.Failed[ReasonInvalid])
 		require.True(t, st.Up)
-		require.NotEmpty(t, b.courier.Answers(fire("Bad", 1).Fingerprint)[0].Error)
-		require.NotEmpty(t, b.courier.Answers(fire("Unspeakable", 1).Fingerprint)[0].Error)
+		require.NotEmpty(t, b.loop.Answers(fire("Bad", 1).Fingerprint)[0].Error)
+		require.NotEmpty(t, b.loop.Answers(fire("Unspeakable", 1).Fingerprint)[0].Error)
 		b.to.set(nil)
 		b.pass(refusedDelay)
 		require.Contains(t, b.to.words(), "Bad opened")
@@ -307,7 +307,7 @@ func TestRestart(t *testing.T) {
 		b.to.set(down)
 		b.notify(end(fire("B", 1)), fire("D", 1))
 		b.stop()
-		state, err := b.courier.Export()
+		state, err := b.loop.Export()
 		require.NoError(t, err)
 
 		b.to = &fake{}
@@ -316,7 +316,7 @@ func TestRestart(t *testing.T) {
 		b.pass(time.Minute)
 		require.ElementsMatch(t, []string{"B resolved", "D opened"}, b.to.words())
 		for _, bad := range []string{"", "{", `{"version":99}`, `[1]`} {
-			require.Error(t, b.courier.Import([]byte(bad)), bad)
+			require.Error(t, b.loop.Import([]byte(bad)), bad)
 		}
 	})
 }
@@ -326,7 +326,7 @@ func TestBound(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		b.to.set(down)
 		for i := range 3000 {
-			b.courier.Notify([]episodes.Episode{fire(fmt.Sprint("A", i), 1)})
+			b.loop.Notify([]episodes.Episode{fire(fmt.Sprint("A", i), 1)})
 		}
 		synctest.Wait()
 		require.Equal(t, 1000, b.status().Pending)

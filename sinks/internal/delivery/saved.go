@@ -1,4 +1,4 @@
-package courier
+package delivery
 
 import (
 	"encoding/json"
@@ -9,7 +9,7 @@ import (
 
 const savedVersion = 1
 
-// saved is a courier in a snapshot.
+// saved is a Loop in a snapshot.
 type saved struct {
 	Version int           `json:"version"`
 	Marks   []sinks.Mark  `json:"marks"`
@@ -20,34 +20,34 @@ type saved struct {
 // Export returns what has to outlive the process: what the receiver has taken,
 // and ended episodes that it still has to be told. It may be called at any time,
 // also after Run has returned.
-func (c *Courier[T]) Export() ([]byte, error) {
-	c.mu.Lock()
-	st := c.state.Export(c.now())
-	c.mu.Unlock()
+func (l *Loop[T]) Export() ([]byte, error) {
+	l.mu.Lock()
+	st := l.state.Export(l.now())
+	l.mu.Unlock()
 	out := saved{Version: savedVersion, Marks: st.Marks}
 	var err error
-	if out.Packed, err = c.ended.Encode(st.Ended); err != nil {
-		return nil, fmt.Errorf("save sink %s: %w", c.cfg.Name, err)
+	if out.Packed, err = l.ended.Encode(st.Ended); err != nil {
+		return nil, fmt.Errorf("save sink %s: %w", l.cfg.Name, err)
 	}
 	b, err := json.Marshal(out)
 	if err != nil {
-		return nil, fmt.Errorf("save sink %s: %w", c.cfg.Name, err)
+		return nil, fmt.Errorf("save sink %s: %w", l.cfg.Name, err)
 	}
 	return b, nil
 }
 
 // Import takes what Export returned, before the first Notify. An error means
 // that nothing of it is used.
-func (c *Courier[T]) Import(data []byte) error {
+func (l *Loop[T]) Import(data []byte) error {
 	var in saved
 	if err := json.Unmarshal(data, &in); err != nil {
-		return fmt.Errorf("read the saved state of sink %s: %w", c.cfg.Name, err)
+		return fmt.Errorf("read the saved state of sink %s: %w", l.cfg.Name, err)
 	}
 	if in.Version != savedVersion {
-		return fmt.Errorf("read the saved state of sink %s: version %d, want %d", c.cfg.Name, in.Version, savedVersion)
+		return fmt.Errorf("read the saved state of sink %s: version %d, want %d", l.cfg.Name, in.Version, savedVersion)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.state.Import(sinks.Saved{Marks: in.Marks, Ended: append(in.Ended, sinks.UnpackEnded(in.Packed)...)}, c.now())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.state.Import(sinks.Saved{Marks: in.Marks, Ended: append(in.Ended, sinks.UnpackEnded(in.Packed)...)}, l.now())
 	return nil
 }

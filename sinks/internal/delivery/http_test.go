@@ -1,4 +1,4 @@
-package courier
+package delivery
 
 import (
 	"context"
@@ -19,7 +19,7 @@ func TestJudge(t *testing.T) {
 		404: ReasonClientError, 413: ReasonRefused, 422: ReasonRefused, 429: ReasonRateLimited, 500: ReasonServerError, 503: ReasonServerError,
 	} {
 		resp := &http.Response{StatusCode: status, Header: http.Header{"Retry-After": {"7"}}}
-		a := Judge(resp, []byte("why\nnot\x1b"), "url", 5*time.Second)
+		a := ParseResponse(resp, []byte("why\nnot\x1b"), "url", 5*time.Second)
 		require.Equal(t, want, a.Reason, status)
 		require.Equal(t, want == ReasonRefused, a.Refused())
 		require.Equal(t, want == "", a.Err == nil)
@@ -33,14 +33,14 @@ func TestJudge(t *testing.T) {
 		}
 	}
 	moved := &http.Response{StatusCode: http.StatusFound, Header: http.Header{"Location": {"https://u:p@other.example/secret"}}}
-	require.EqualError(t, Judge(moved, nil, "urls", 0).Err, "status 302: it redirects to https://other.example, which is not followed; put the final address into urls")
+	require.EqualError(t, ParseResponse(moved, nil, "urls", 0).Err, "status 302: it redirects to https://other.example, which is not followed; put the final address into urls")
 }
 
 func TestBroken(t *testing.T) {
 	for _, err := range []error{context.DeadlineExceeded, &url.Error{Op: "Post", URL: "http://secret", Err: context.Canceled}} {
-		require.Equal(t, TimedOut(), Broken(err))
+		require.Equal(t, TimedOut(), ConnectionFailed(err))
 	}
-	a := Broken(&url.Error{Op: "Post", URL: "http://secret", Err: errors.New(strings.Repeat("no way ", 100))})
+	a := ConnectionFailed(&url.Error{Op: "Post", URL: "http://secret", Err: errors.New(strings.Repeat("no way ", 100))})
 	require.Equal(t, ReasonConnection, a.Reason)
 	require.ErrorContains(t, a.Err, "no way")
 	require.NotContains(t, a.Err.Error(), "secret")
@@ -48,12 +48,12 @@ func TestBroken(t *testing.T) {
 }
 
 func TestBackoff(t *testing.T) {
-	b := Backoff{First: time.Second, Most: 5 * time.Second}
+	b := Backoff{First: time.Second, Max: 5 * time.Second}
 	for range 2 {
-		for _, most := range []time.Duration{1, 2, 4, 5, 5} {
+		for _, maxWait := range []time.Duration{1, 2, 4, 5, 5} {
 			d := b.Next()
-			require.GreaterOrEqual(t, d, most*time.Second/2)
-			require.Less(t, d, most*time.Second)
+			require.GreaterOrEqual(t, d, maxWait*time.Second/2)
+			require.Less(t, d, maxWait*time.Second)
 		}
 		b.Reset()
 	}
@@ -62,7 +62,7 @@ func TestBackoff(t *testing.T) {
 func TestOutlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
-		reqs, cancel := Outlive(ctx)
+		reqs, cancel := DrainContext(ctx)
 		defer cancel()
 		Sleep(ctx, time.Hour, nil)
 		require.NoError(t, reqs.Err())
