@@ -9,20 +9,20 @@ import (
 	"crowsnest/episodes"
 )
 
-// Delivery is what an endpoint answered when it was told an alert, in one form
-// and with one outcome, once or several times in a row.
+// Delivery is the answer of an endpoint to an alert, in one form and with one
+// outcome, once or several times in a row.
 type Delivery struct {
 	Endpoint string
 	Time     time.Time // of the first such answer
 	Last     time.Time // of the newest
 	Times    int
-	Resolved bool   // how it was told
-	Code     int    // HTTP status; 0: there is none, or it was not sent
-	Error    string // "": it was taken
+	Resolved bool   // the form that was sent
+	Code     int    // HTTP status; 0: there is none, or nothing was sent
+	Error    string // "": accepted
 }
 
-// Bounds of Deliveries: alerts, and answers of each, of which the first two are
-// kept and the newest.
+// Bounds of Deliveries: alerts, and answers per alert, of which the first two and
+// the newest are kept.
 const (
 	deliveriesKept  = 4096
 	answersKept     = 12
@@ -30,8 +30,8 @@ const (
 	maxAnswerReason = 512 // bytes
 )
 
-// Deliveries are the answers to the newest alerts. They are for people who ask
-// who was told what; nothing depends on them, and they are not saved. Safe for
+// Deliveries holds the answers to the newest alerts. It shows people who was
+// notified of what; nothing depends on it, and it is not saved. Safe for
 // concurrent use.
 type Deliveries struct {
 	mu  sync.Mutex
@@ -44,8 +44,8 @@ func NewDeliveries() *Deliveries {
 	return &Deliveries{log: log}
 }
 
-// Record notes the answer of an endpoint to some words. d says all but how each
-// was told; its Time is the time of the answer.
+// Record adds the answer of an endpoint to msgs. d holds all but the form that was
+// sent; its Time is the time of the answer.
 func (l *Deliveries) Record(msgs []Message, d Delivery) {
 	d.Last, d.Times = d.Time, 1
 	d.Error = d.Error[:min(len(d.Error), maxAnswerReason)]
@@ -58,7 +58,7 @@ func (l *Deliveries) Record(msgs []Message, d Delivery) {
 	}
 }
 
-// added adds an answer to a list, or counts it where it is the same again.
+// added returns list with d added, or counts d if it repeats the last answer.
 func added(list []Delivery, d Delivery) []Delivery {
 	for i := len(list) - 1; i >= 0; i-- {
 		if old := &list[i]; old.Endpoint == d.Endpoint {
@@ -77,8 +77,8 @@ func added(list []Delivery, d Delivery) []Delivery {
 	return list
 }
 
-// Of returns a copy of the answers to an alert, in order of their first time.
-// Answers to earlier episodes of the same alert may be among them.
+// Of returns a copy of the answers to an alert, ordered by their first time. Some
+// may belong to earlier episodes of the alert.
 func (l *Deliveries) Of(fp episodes.Fingerprint) []Delivery {
 	l.mu.Lock()
 	defer l.mu.Unlock()

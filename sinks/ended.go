@@ -22,8 +22,8 @@ type endedKey struct {
 	starts      time.Time
 }
 
-// Encode returns the episodes for UnpackEnded, without the oldest ones where they
-// take more than 8 MiB. in is sorted by it.
+// Encode returns the episodes for UnpackEnded. It omits the oldest ones if they
+// take more than 8 MiB. It sorts in.
 func (p *EndedPack) Encode(in []Ended) ([][]byte, error) {
 	slices.SortFunc(in, func(a, b Ended) int {
 		return cmp.Or(a.EndsAt.Compare(b.EndsAt), cmp.Compare(a.Fingerprint, b.Fingerprint))
@@ -38,6 +38,6 @@ func (p *EndedPack) Encode(in []Ended) ([][]byte, error) {
 	return blocks, err
 }
 
-// UnpackEnded returns what Encode was given. There may be more: State.Import takes
-// what its marks name.
+// UnpackEnded returns the input of Encode, and possibly more episodes: State.Import
+// uses those that its marks name.
 func UnpackEnded(blocks [][]byte) []Ended { return episodes.Unpack[Ended](blocks) }

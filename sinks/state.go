@@ -17,36 +17,36 @@ const (
 	DefaultMaxKeys     = 16384
 )
 
-// StateConfig says how often an endpoint is told the same.
+// StateConfig sets how often an endpoint is sent the same message.
 type StateConfig struct {
-	// Resend is the time after which an accepted word is told again; 0: never.
+	// Resend is the time after which an accepted message is sent again; 0: never.
 	Resend time.Duration
-	// MinFiring is how long an endpoint must have known an episode as firing
-	// before it is told the end.
+	// MinFiring is how long an endpoint must have had an episode as firing
+	// before its end is sent.
 	MinFiring time.Duration
-	// ResolvedFor is how long an accepted end is told again.
+	// ResolvedFor is how long an accepted end is sent again.
 	ResolvedFor time.Duration
-	// TextDelay is the shortest time between two words of a firing episode of
-	// which only the text changed (count, newest line), also without a Resend; 0:
-	// such a change waits for Resend. Without it a flood of lines would be a
-	// flood of requests.
+	// TextDelay is the shortest time between two messages about a firing
+	// episode of which only the text changed (count, newest line), even without
+	// a Resend; 0: such a change waits for Resend. TextDelay keeps a flood of
+	// lines from becoming a flood of requests.
 	TextDelay time.Duration
-	// RefusedDelay is how long a refused word waits before it is tried again.
+	// RefusedDelay is how long a refused message waits before it is sent again.
 	RefusedDelay time.Duration
-	// EachEpisode has every episode of a key sent, one after the other, up to 16.
-	// Without it an episode takes the place of the one before.
+	// EachEpisode sends every episode of a key, one after the other, up to 16.
+	// Without it a new episode replaces the one before.
 	EachEpisode bool
-	// MaxKeys bounds the keys that are kept; 0: DefaultMaxKeys.
+	// MaxKeys bounds the keys in the state; 0: DefaultMaxKeys.
 	MaxKeys int
 }
 
-// State is what one endpoint still has to be told: the newest word per
+// State holds what one endpoint still has to be sent: the newest message per
 // fingerprint. It is a state and not a queue, so no outage makes it grow: an
-// update replaces what was there.
+// update replaces its predecessor.
 //
-// An ended episode is told as firing first if the endpoint never took it as
-// firing, and as resolved no sooner than MinFiring after that: a receiver
-// behind a group_wait would never hear of it otherwise.
+// If the endpoint never accepted an ended episode as firing, State sends it as
+// firing first, and as resolved no sooner than MinFiring later. Otherwise a
+// receiver behind a group_wait would never notify of it.
 //
 // State has no clock and no goroutine and is not safe for concurrent use.
 type State struct {
@@ -56,44 +56,44 @@ type State struct {
 	evicted  int64
 
 	peers []*State  // of the endpoints that notify the same people
-	up    bool      // the endpoint answered last
-	away  time.Time // since when it did not; zero: it did, or was not asked yet
+	up    bool      // the last request was answered
+	away  time.Time // when the endpoint stopped answering; zero: it answers, or was not asked yet
 }
 
-// slot is the newest word of one fingerprint and what the endpoint took of it.
+// slot is the newest message of one fingerprint and what the endpoint accepted of it.
 type slot struct {
 	ep      episodes.Episode
 	known   bool   // ep is the whole episode, not only its mark
 	epoch   uint64 // changes with the episode
-	version uint64 // changes with every word
+	version uint64 // changes with every message
 
-	accepted    time.Time // first taken as firing
-	alive       time.Time // last taken as firing
-	ended       time.Time // first taken as resolved
-	sent        time.Time // last taken, in either form
+	accepted    time.Time // first accepted as firing
+	alive       time.Time // last accepted as firing
+	ended       time.Time // first accepted as resolved
+	sent        time.Time // last accepted, in either form
 	sentVersion uint64    // version last accepted
-	refused     time.Time // last refused; zero after it was taken
+	refused     time.Time // last refused; zero once accepted
 	counted     bool      // its first acceptance was reported
-	dropped     bool      // it ended and the endpoint does not want it
+	dropped     bool      // it ended and the endpoint refuses it: nothing more is sent
 	later       []episodes.Episode
 }
 
 func (e *slot) over() bool { return e.ep.State != episodes.StateFiring }
 
-// Message is one word for the endpoint.
+// Message is one message for the endpoint.
 type Message struct {
 	Episode episodes.Episode
-	// Resolved is the form in which to tell it. An episode that has ended may
-	// have to be told as firing first.
+	// Resolved is the form to send. An episode that has ended may have to be
+	// sent as firing first.
 	Resolved bool
-	// News tells that the endpoint did not take the episode in this form yet.
+	// News is set while the endpoint has not accepted the episode in this form.
 	News bool
-	// Suspect tells that it was refused before. It must not share a request
-	// with others.
+	// Suspect is set if the endpoint refused the message before. It must not
+	// share a request with others.
 	Suspect bool
-	// Premature is set for an accepted end that is due again while a peer was not
-	// sent that end. Such a peer may notify people of the alert as firing, and an
-	// end that is sent again would then be notified again, each time in turn. Call
+	// Premature is set for an accepted end that is due again while a peer was
+	// not sent that end. Such a peer may notify people of the alert as firing;
+	// a repeated end would then be notified again, and so on in turn. Call
 	// Postpone instead of sending it, unless the endpoint lost its memory.
 	Premature bool
 
@@ -108,9 +108,9 @@ func NewState(cfg StateConfig) *State {
 	return &State{cfg: cfg, slots: map[episodes.Fingerprint]*slot{}}
 }
 
-// Notify takes the newest word of each episode, in order. Episodes that are
-// silent, pending or dropped are not told; if one takes the place of a firing
-// episode, that one has ended now.
+// Notify updates the message of each episode, in order. Episodes that are
+// silent, pending or dropped are not sent; if one replaces a firing episode,
+// that episode ends now.
 func (s *State) Notify(eps []episodes.Episode, now time.Time) {
 	for i := range eps {
 		s.update(eps[i], now)
@@ -141,7 +141,7 @@ func (s *State) update(ep episodes.Episode, now time.Time) {
 	old.ep, old.known, old.version = ep, true, s.versions
 }
 
-// withdraw ends a firing episode whose key is not to be told any more.
+// withdraw ends a firing episode whose key is no longer sent.
 func (s *State) withdraw(old *slot, ep episodes.Episode, now time.Time) {
 	if old != nil && len(old.later) > 0 {
 		endLast(old.later, ep, now)
@@ -161,9 +161,10 @@ func (s *State) withdraw(old *slot, ep episodes.Episode, now time.Time) {
 	}
 }
 
-// makeRoom makes room for one more key. It gives up the ends that were accepted the
-// longest ago, then the oldest ends that were not, of the namespace that has the
-// most of these: several at once, since it looks at every key. An open episode is never given up: then there is no room.
+// makeRoom makes room for one more key and reports whether there is any. It drops
+// the ends that were accepted the longest ago, then the oldest ends not accepted,
+// of the namespace that has the most of these. It drops several at once, since it
+// walks over every key. It never drops an open episode.
 func (s *State) makeRoom() bool {
 	if len(s.slots) < s.cfg.MaxKeys {
 		return true
@@ -188,8 +189,8 @@ func (s *State) makeRoom() bool {
 	return true
 }
 
-// byLoss orders slots by how little is lost with them. Ends that nobody accepted
-// are ordered by how many of them their namespace has.
+// byLoss orders slots by how little is lost with them. Ends not accepted are
+// ordered by how many of them their namespace has.
 func byLoss(slots []*slot) func(a, b *slot) int {
 	waiting := map[string]int{}
 	rank := func(e *slot) int {
@@ -215,13 +216,13 @@ func byLoss(slots []*slot) func(a, b *slot) int {
 	}
 }
 
-// plan is the next word of a slot.
+// plan is the next message of a slot.
 type plan struct {
 	at             time.Time
 	resolved, news bool
 }
 
-// plan returns the next word of e and its time, and false if there is none.
+// plan returns the next message of e and its time, and false if there is none.
 func (s *State) plan(e *slot, now time.Time) (plan, bool) {
 	if !e.known || e.dropped {
 		return plan{}, false
@@ -258,9 +259,9 @@ func (s *State) wanted(e *slot, now time.Time) (plan, bool) {
 	return plan{at: endAt, resolved: true, news: true}, true
 }
 
-// Due returns at most limit words to be told at now: news first, then what is
-// told again, then what was refused before. What is to be told again soon comes
-// along with others, so that words of many keys share requests.
+// Due returns at most limit messages to send at now: news first, then repeats,
+// then refused ones. Repeats that are due soon are added if there is room, so that
+// the messages of many keys share requests.
 func (s *State) Due(now time.Time, limit int) []Message {
 	var due, early []candidate
 	for fp, e := range s.slots {
@@ -306,7 +307,7 @@ type candidate struct {
 	plan plan
 }
 
-// inOrder is the order of urgency.
+// inOrder compares candidates by urgency.
 func inOrder(a, b candidate) int {
 	rank := func(c candidate) int {
 		switch {
@@ -326,8 +327,8 @@ func inOrder(a, b candidate) int {
 	)
 }
 
-// notAfter moves times that lie ahead of the clock back to it: a clock that was
-// set back must not silence anything.
+// notAfter sets times later than now to now: a clock that was set back must not
+// suppress messages.
 func (e *slot) notAfter(now time.Time) {
 	for _, t := range []*time.Time{&e.accepted, &e.alive, &e.ended, &e.sent, &e.refused} {
 		if t.After(now) {
@@ -336,10 +337,10 @@ func (e *slot) notAfter(now time.Time) {
 	}
 }
 
-// forgotten reports that e needs no further message. It is kept twice as long as
+// forgotten reports whether e needs no further message. e is kept twice as long as
 // its end is resent, so that a repeated end is not news. The time in which the
-// endpoint is away does not count: it may have taken the end and then died before
-// it notified anybody.
+// endpoint is away does not count: it may have accepted the end and died before it
+// notified anybody.
 func (s *State) forgotten(e *slot, now time.Time) bool {
 	at := now
 	if !s.away.IsZero() {
@@ -354,8 +355,8 @@ func (s *State) forgotten(e *slot, now time.Time) bool {
 	return at.Sub(e.ended) > 2*s.cfg.ResolvedFor && !s.owedElsewhere(e)
 }
 
-// Next returns the next time at which Due has something, and false if there is
-// none. It may be in the past.
+// Next returns the next time at which Due returns something, and false if there
+// is none. It may be in the past.
 func (s *State) Next(now time.Time) (time.Time, bool) {
 	var next time.Time
 	found := false
@@ -367,8 +368,8 @@ func (s *State) Next(now time.Time) (time.Time, bool) {
 	return next, found
 }
 
-// Witness returns a word that the endpoint took before and would take again. It
-// tells a bad alert from an endpoint that refuses everything.
+// Canary returns a message that the endpoint accepted before and should accept
+// again. It separates a bad alert from an endpoint that refuses everything.
 func (s *State) Canary() (Message, bool) {
 	var best *slot
 	for _, e := range s.slots {

@@ -6,8 +6,8 @@ import (
 	"crowsnest/episodes"
 )
 
-// Accepted records that the endpoint took the words at now. It returns the
-// episodes that it took for the first time.
+// Accepted records that the endpoint accepted the messages at now. It returns the
+// episodes that it accepted for the first time.
 func (s *State) Accepted(msgs []Message, now time.Time) []episodes.Episode {
 	var first []episodes.Episode
 	for _, m := range msgs {
@@ -34,15 +34,15 @@ func (s *State) Accepted(msgs []Message, now time.Time) []episodes.Episode {
 	return first
 }
 
-// Postpone makes m due again a Resend after now, as if it had been sent.
+// Postpone makes m due again Resend after now, as if it had been sent.
 func (s *State) Postpone(m Message, now time.Time) {
 	if e := s.slots[m.Episode.Fingerprint]; e != nil && e.epoch == m.epoch {
 		e.sent = now
 	}
 }
 
-// Refused records that the endpoint will not take the word as it is. It returns
-// true the first time. An ended episode that was refused is given up.
+// Refused records that the endpoint refuses the message as it is, and reports
+// whether this is the first time. A refused end is dropped.
 func (s *State) Refused(m Message, now time.Time) bool {
 	e := s.slots[m.Episode.Fingerprint]
 	if e == nil || e.epoch != m.epoch {
@@ -57,12 +57,12 @@ func (s *State) Refused(m Message, now time.Time) bool {
 	return first
 }
 
-// Restarted records at now that the endpoint lost its memory of what it took before
-// then. Open episodes are due at once. So is the beginning of one whose end was
-// not accepted, unless a peer notified of it: such a one is done with, since two
-// members that learn of an end at once may both notify of it. An end that was
-// accepted is due again, as an end: the process that took it may have gone before
-// it notified anybody.
+// Restarted records at now that the endpoint lost what it accepted before then.
+// Open episodes are due at once. So is the beginning of an episode whose end was
+// not accepted, unless a peer notified of it: that episode needs nothing more,
+// since two members that learn of an end at once may both notify of it. An
+// accepted end is due again, as an end: the process that accepted it may have died
+// before it notified anybody.
 func (s *State) Restarted(then, now time.Time) {
 	for _, e := range s.slots {
 		endOnly := !e.ended.IsZero() && (e.ended.Before(then) || e.alive.IsZero())
@@ -85,14 +85,14 @@ func (s *State) Restarted(then, now time.Time) {
 	}
 }
 
-// StateStats counts what a state holds.
+// StateStats counts the content of a State.
 type StateStats struct {
 	Keys    int
-	Pending int   // keys with news that was not accepted yet
-	Evicted int64 // news given up because MaxKeys was reached
+	Pending int   // keys with news not accepted yet
+	Evicted int64 // news dropped because MaxKeys was reached
 }
 
-// Stats returns the counts. Its cost is that of a walk over all keys.
+// Stats returns the counts. It walks over all keys.
 func (s *State) Stats() StateStats {
 	st := StateStats{Keys: len(s.slots), Evicted: s.evicted}
 	for _, e := range s.slots {
@@ -103,7 +103,7 @@ func (s *State) Stats() StateStats {
 	return st
 }
 
-// Repeat has everything that is still told told again at once.
+// Repeat marks every live notification as due now.
 func (s *State) Repeat() {
 	for _, e := range s.slots {
 		if e.ended.IsZero() || !e.sent.Add(s.cfg.Resend).After(e.ended.Add(s.cfg.ResolvedFor)) {

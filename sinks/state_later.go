@@ -9,8 +9,8 @@ import (
 // maxLater is how many episodes of one key wait for the end of the one before.
 const maxLater = 16
 
-// waits keeps ep for later and returns true if the end of the episode before it is
-// still to be sent.
+// keepForLater keeps ep and returns true if the end of the episode before it still
+// has to be sent.
 func (s *State) keepForLater(old *slot, ep episodes.Episode) bool {
 	if !s.cfg.EachEpisode || !old.known || old.dropped || !old.over() || !old.ended.IsZero() || !ep.StartsAt.After(old.ep.StartsAt) {
 		return false
@@ -30,8 +30,7 @@ func (s *State) keepForLater(old *slot, ep episodes.Episode) bool {
 	return true
 }
 
-// endLast ends the newest of the episodes that wait: its key is not reported any
-// more.
+// endLast ends the newest of the waiting episodes: its key is no longer sent.
 func endLast(later []episodes.Episode, ep episodes.Episode, now time.Time) {
 	last := &later[len(later)-1]
 	if last.State != episodes.StateFiring {
@@ -43,7 +42,7 @@ func endLast(later []episodes.Episode, ep episodes.Episode, now time.Time) {
 	}
 }
 
-// next lets the next episode of a key take the place of one that is over and done.
+// next replaces an episode that needs nothing more with the next one of its key.
 func (s *State) next(e *slot) {
 	if len(e.later) == 0 {
 		return

@@ -6,12 +6,12 @@ import (
 )
 
 // SetPeers sets the states of the other endpoints that notify the same people:
-// the members of one cluster. What one of them took long enough to notify of
-// counts for all. States of one cluster must be used under one lock.
+// the members of one cluster. If one of them had an episode long enough to notify
+// of it, that counts for all. States of one cluster must be used under one lock.
 func (s *State) SetPeers(peers []*State) { s.peers = peers }
 
 // Reached records whether the endpoint answered at now. One that does not may
-// have died: what it took just before may never be notified.
+// have died: it may never notify of what it accepted just before.
 func (s *State) Reached(up bool, now time.Time) {
 	switch {
 	case up:
@@ -32,7 +32,7 @@ func (s *State) notified(e *slot, now time.Time) bool {
 	return !later(e.alive, e.ended).Before(enough) || s.up && !now.Before(enough)
 }
 
-// elsewhere calls f for the slots that peers have of the same episode, until it
+// elsewhere calls f for the slots that peers have of the same episode until f
 // returns true, and reports whether it did.
 func (s *State) elsewhere(e *slot, f func(p *State, o *slot) bool) bool {
 	for _, p := range s.peers {
@@ -49,13 +49,13 @@ func (s *State) notifiedElsewhere(e *slot, now time.Time) bool {
 	return s.elsewhere(e, func(p *State, o *slot) bool { return p.notified(o, now) })
 }
 
-// servedElsewhere reports whether a peer notified of e and is there to notify of
-// its end too.
+// servedElsewhere reports whether a peer notified of e and answers, so that it
+// notifies of the end too.
 func (s *State) servedElsewhere(e *slot, now time.Time) bool {
 	return s.elsewhere(e, func(p *State, o *slot) bool { return p.notified(o, now) && (p.away.IsZero() || !o.ended.IsZero()) })
 }
 
-// PeerUp reports whether a peer is there to notify people.
+// PeerUp reports whether a peer answers and can notify people.
 func (s *State) PeerUp() bool {
 	return slices.ContainsFunc(s.peers, func(p *State) bool { return p.up })
 }
@@ -65,8 +65,8 @@ func (s *State) endedElsewhere(e *slot) bool {
 	return s.elsewhere(e, func(_ *State, o *slot) bool { return !o.ended.IsZero() })
 }
 
-// owedElsewhere reports whether a peer still has to be sent the end of e: until then
-// e says that people were notified.
+// owedElsewhere reports whether a peer still has to be sent the end of e: until
+// then people may see e as firing.
 func (s *State) owedElsewhere(e *slot) bool {
 	return s.elsewhere(e, func(_ *State, o *slot) bool {
 		return o.known && o.over() && o.ended.IsZero() && !o.dropped

@@ -11,11 +11,11 @@ import (
 	"crowsnest/episodes"
 )
 
-// Mark is what an endpoint took of one episode. Marks are saved, so that after
-// a restart an end is told to those who know the beginning.
+// Mark records what an endpoint accepted of one episode. Marks are saved, so that
+// after a restart an end goes to the endpoints that have the beginning.
 type Mark struct {
 	Fingerprint string
-	StartsAt    time.Time // kept to the nanosecond: it tells one episode from the next
+	StartsAt    time.Time // to the nanosecond: it identifies the episode
 	Over        bool
 	// To the millisecond; zero: never.
 	Accepted, Alive, Ended, Sent time.Time
@@ -38,7 +38,7 @@ func (m Mark) MarshalJSON() ([]byte, error) {
 	return append(b, ']'), nil
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote.
+// UnmarshalJSON reads the output of MarshalJSON.
 func (m *Mark) UnmarshalJSON(b []byte) error {
 	var starts int64
 	var ms [4]int64
@@ -60,8 +60,8 @@ func (m *Mark) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Ended is an ended episode whose end was not accepted. Open ones are known to
-// the engine.
+// Ended is an ended episode whose end was not accepted. The engine saves the open
+// ones.
 type Ended struct {
 	Fingerprint string            `json:"fp"`
 	Alert       string            `json:"alert"`
@@ -74,13 +74,13 @@ type Ended struct {
 	Count       int64             `json:"count,omitempty"`
 }
 
-// Saved is a State for a file. The maps are shared with episodes: read-only.
+// Saved is a State in a file. The maps are shared with episodes: read-only.
 type Saved struct {
 	Marks []Mark  `json:"marks"`
 	Ended []Ended `json:"ended"`
 }
 
-// Export returns what has to outlive the process, in a stable order: what was
+// Export returns what must survive the process, in a stable order: what was
 // accepted, and the episodes whose end was not.
 func (s *State) Export(now time.Time) Saved {
 	var out Saved
@@ -118,9 +118,9 @@ func saved(ep episodes.Episode) Ended {
 	}
 }
 
-// Import takes what Export returned, before the first Notify. An end that was
-// told already is told again when Notify names it. Ended episodes without a mark are left out, as is whatever is unreadable; times ahead of now
-// become now.
+// Import reads the result of Export, before the first Notify. An end that was
+// accepted is due again once Notify names it. Ended episodes without a mark and
+// unreadable entries are skipped; times later than now become now.
 func (s *State) Import(in Saved, now time.Time) {
 	for _, m := range in.Marks {
 		fp, ok := parseFingerprint(m.Fingerprint)
@@ -145,9 +145,9 @@ func (s *State) Import(in Saved, now time.Time) {
 			continue // not for this endpoint
 		}
 		if !e.ended.IsZero() {
-			// The end was told. Whoever knows the episode tells it again once it
-			// is sure that it did not begin anew: lines may have to be read again
-			// that say so.
+			// The end was accepted. The engine notifies of the episode again once
+			// it is sure that the episode did not restart: it may have to read
+			// lines again that restart it.
 			continue
 		}
 		s.update(episodes.Episode{
@@ -164,8 +164,8 @@ func parseFingerprint(s string) (episodes.Fingerprint, bool) {
 	return episodes.Fingerprint(n), err == nil && len(s) == 16
 }
 
-// stamped returns t as the clock of now shows it: the clock may have been set
-// since t. Zero stays zero.
+// stamped returns t in terms of the clock of now, which may have been set since t.
+// Zero stays zero.
 func stamped(t, now time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}
@@ -173,8 +173,8 @@ func stamped(t, now time.Time) time.Time {
 	return now.Add(t.Sub(now)).UTC().Round(0)
 }
 
-// measured is the inverse: a time that stays as long ago as it is, even if the
-// clock is set. What lies ahead becomes now.
+// measured is the inverse: its result stays equally long ago even if the clock is
+// set. Times later than now become now.
 func measured(t, now time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}

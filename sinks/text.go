@@ -6,9 +6,9 @@ import (
 	"crowsnest/redact"
 )
 
-// Clean makes text of several lines harmless where it is shown: each line is
-// valid UTF-8 without control characters, escape sequences, bidirectional
-// controls and invisible characters.
+// Clean makes a text of several lines harmless to show: each line is valid UTF-8
+// without control characters, escape sequences, bidirectional controls and
+// invisible characters.
 func Clean(s string) string {
 	if !strings.Contains(s, "\n") {
 		return redact.Sanitise(s)
@@ -20,11 +20,11 @@ func Clean(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// Neutral takes from a rendered text the power to mention people or to hide
-// where a link leads, in chat. The rule's own links and code stay: values are
-// made inert when a text is rendered.
+// Neutral removes from a rendered text whatever would mention people or hide the
+// target of a link in chat. The rule's own links and code stay: values are made
+// inert when a text is rendered.
 func Neutral(s string) string { return redact.Unmentioned(s) }
 
-// NeutralLine is Neutral and Clean for text of a log: it makes one line, in which
+// NeutralLine applies Neutral and Clean to log text: it returns one line, in which
 // links and Markdown have no meaning.
 func NeutralLine(s string) string { return redact.Inert(redact.Sanitise(s)) }

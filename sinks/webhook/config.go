@@ -18,12 +18,12 @@ import (
 
 const defaultTimeout = 10 * time.Second
 
-// Config says who is told, and how.
+// Config sets where alerts are posted to, and how.
 type Config struct {
 	// Name is unique among the sinks; "" means "webhook".
 	Name string `yaml:"name" bounds:"0,4096"`
-	// URL is where alerts are posted to. It is treated as a secret, as many a
-	// service puts one into it.
+	// URL is where alerts are posted to. It is treated as a secret, since many
+	// services put one into it.
 	URL commonconfig.Secret `yaml:"url" bounds:"0,4096"`
 	// URLFile is a file with the URL, read again for each request.
 	URLFile string `yaml:"url_file" bounds:"0,4096"`
@@ -33,14 +33,14 @@ type Config struct {
 	// Timeout bounds one request; 0 means 10 s.
 	Timeout time.Duration `yaml:"timeout" bounds:"0s,1y"`
 	// UpdateDelay is the shortest time between two requests about an alert that
-	// goes on and changes; 0: only its beginning and its end are told.
+	// goes on and changes; 0: only its beginning and its end are sent.
 	UpdateDelay time.Duration `yaml:"update_delay" bounds:"0s,1y"`
-	// SendResolved is whether ends are told; nil means true.
+	// SendResolved sends ends too; nil means true.
 	SendResolved *bool `yaml:"send_resolved"`
-	// ExternalLabels are added to every alert that does not have them.
+	// ExternalLabels are added to every alert that lacks them.
 	ExternalLabels map[string]string `yaml:"external_labels" bounds:"0,64,4096"`
-	// ExternalURL is the address of our own pages, to which alerts link; "":
-	// they have no link.
+	// ExternalURL is the address of crowsnest's own pages, to which alerts link;
+	// "": alerts have no link.
 	ExternalURL string `yaml:"external_url" bounds:"0,4096"`
 }
 
@@ -94,7 +94,7 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// target reads the address; its errors do not quote it.
+// target parses the address; its errors do not quote it.
 func target(raw string) (*url.URL, error) {
 	u, err := url.Parse(strings.TrimSpace(raw))
 	switch {
@@ -125,8 +125,8 @@ func (c Config) address() (*url.URL, error) {
 	return target(raw)
 }
 
-// endpoint is how the receiver is called: without path and query, which may hold
-// a secret.
+// endpoint returns the name of the receiver: without path and query, which may
+// hold a secret.
 func (c Config) endpoint() string {
 	if c.URLFile != "" {
 		return "url_file " + c.URLFile

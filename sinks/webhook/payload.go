@@ -12,8 +12,8 @@ import (
 	"crowsnest/sinks/internal/delivery"
 )
 
-// Version is that of the requests. What is added does not change it; a receiver
-// must pass over what it does not know.
+// Version is the version of the requests. Additions do not change it: a receiver
+// must ignore fields that it does not know.
 const Version = "crowsnest/v1"
 
 // The statuses, as Alertmanager has them.
@@ -29,8 +29,8 @@ const (
 	EventResolved = "resolved"
 )
 
-// Payload is one request. What Alertmanager's webhooks have too has the same
-// name and form there; alerts are not grouped, so GroupLabels is empty.
+// Payload is one request. Fields that Alertmanager's webhooks have too have the
+// same name and form; alerts are not grouped, so GroupLabels is empty.
 type Payload struct {
 	Version           string            `json:"version"`
 	Receiver          string            `json:"receiver"` // name of the sink
@@ -61,7 +61,7 @@ type Alert struct {
 	FirstLine    string            `json:"firstLine,omitempty"`
 }
 
-// alert makes the form of one word.
+// alert returns the form of one message.
 func (c Config) alert(m sinks.Message) (Alert, error) {
 	ep := m.Episode
 	if strings.TrimSpace(ep.Labels["alertname"]) == "" {
@@ -95,7 +95,7 @@ func pack(ep episodes.Episode) string {
 	return ep.Rule.Pack
 }
 
-// payload makes a request of alerts.
+// payload returns a request with alerts.
 func (c Config) payload(alerts []Alert) ([]byte, error) {
 	p := Payload{
 		Version: Version, Receiver: c.Name, Status: StatusResolved, Alerts: alerts, GroupLabels: map[string]string{},
@@ -111,7 +111,8 @@ func (c Config) payload(alerts []Alert) ([]byte, error) {
 	return json.Marshal(p)
 }
 
-// keepCommon removes from common what other does not have alike.
+// keepCommon removes from common the entries that other lacks or has with another
+// value.
 func keepCommon(common, other map[string]string) {
 	maps.DeleteFunc(common, func(name, value string) bool {
 		v, has := other[name]

@@ -26,15 +26,15 @@ const (
 	maxWait   = 5 * time.Minute // longest Retry-After that is honoured
 )
 
-// Options are what a Sink uses of its surroundings: its Log, the clock Now (nil
-// means time.Now), MaxKeys, the bound of the alerts that are kept (0 means
-// sinks.DefaultMaxKeys), and Accepted, which is called after the receiver accepted
-// news: until the state is saved, a kill repeats it.
+// Options are a Sink's dependencies: its Log, the clock Now (nil means time.Now),
+// MaxKeys, the bound of the alerts in its state (0 means sinks.DefaultMaxKeys), and
+// Accepted, which is called after the receiver accepted news: until the state is
+// saved, a kill repeats that news.
 type Options = delivery.Options
 
-// Sink posts alerts to one URL. What a receiver does not take is told again,
-// with pauses of up to 30 s, until it does; the newest word of each alert counts.
-// It is safe for concurrent use.
+// Sink posts alerts to one URL. It repeats what the receiver did not accept, with
+// pauses of up to 30 s, until it is accepted; only the newest message of each alert
+// is sent. Safe for concurrent use.
 type Sink struct {
 	*delivery.Loop[Alert]
 }
@@ -64,14 +64,14 @@ type receiver struct {
 
 var _ delivery.Receiver[Alert] = (*receiver)(nil)
 
-// Encode makes the form of one word.
+// Encode returns the form of one message.
 func (r *receiver) Encode(m sinks.Message, _ time.Time) (Alert, int, error) {
 	a, err := r.cfg.alert(m)
 	if err != nil {
 		return a, 0, err
 	}
 	b, err := json.Marshal(a)
-	return a, 3 * len(b), err // what all have in common stands there again
+	return a, 3 * len(b), err // common labels and annotations are repeated
 }
 
 // Deliver posts the alerts as one request.
@@ -108,7 +108,7 @@ func withoutResolved(in []Alert) []Alert {
 	return out
 }
 
-// open makes the HTTP client, unless it is there.
+// open makes the HTTP client if there is none.
 func (r *receiver) open() error {
 	if r.http != nil {
 		return nil
@@ -126,7 +126,7 @@ func (r *receiver) open() error {
 	return nil
 }
 
-// Close ends connections that are idle.
+// Close closes idle connections.
 func (r *receiver) Close() {
 	if r.http != nil {
 		r.http.CloseIdleConnections()
@@ -146,7 +146,7 @@ func (r *receiver) post(ctx context.Context, u *url.URL, body []byte) delivery.A
 	defer resp.Body.Close()
 	said, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil && resp.StatusCode/100 == 2 {
-		return delivery.ConnectionFailed(err) // it broke off: not sure what was taken
+		return delivery.ConnectionFailed(err) // it is not certain what was accepted
 	}
 	return delivery.ParseResponse(resp, said, "url", maxWait)
 }

@@ -15,11 +15,11 @@ import (
 // errTimeout is the error of a request that was not answered in time.
 var errTimeout = errors.New("no answer in time")
 
-// TimedOut is the answer of a receiver that did not answer in time.
+// TimedOut returns the answer of a receiver that did not answer in time.
 func TimedOut() Answer { return Answer{Reason: ReasonTimeout, Err: errTimeout} }
 
-// Broken is the answer where none came, by the error of net/http. It does not
-// quote the address, which may be a secret.
+// ConnectionFailed returns the answer for an error of net/http. It does not quote
+// the address, which may be a secret.
 func ConnectionFailed(err error) Answer {
 	var timeout net.Error
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || (errors.As(err, &timeout) && timeout.Timeout()) {
@@ -32,8 +32,8 @@ func ConnectionFailed(err error) Answer {
 	return Answer{Reason: ReasonConnection, Err: errors.New(Excerpt(err.Error()))}
 }
 
-// ReasonOf returns what an HTTP status means for the words of a request; "": they
-// were taken.
+// ReasonOf returns what an HTTP status means for the messages of a request; "":
+// they were accepted.
 func ReasonOf(status int) string {
 	switch {
 	case status/100 == 2:
@@ -52,8 +52,9 @@ func ReasonOf(status int) string {
 	return ReasonServerError
 }
 
-// Judge reads an answer of HTTP; said is the beginning of its body. key is where
-// the address is configured, maxWait the longest Retry-After that is honoured.
+// ParseResponse returns the answer of an HTTP response; said is the beginning of
+// its body, key the configuration key of the address, and maxWait the longest
+// Retry-After that is honoured.
 func ParseResponse(resp *http.Response, said []byte, key string, maxWait time.Duration) Answer {
 	a := Answer{Reason: ReasonOf(resp.StatusCode)}
 	switch a.Reason {

@@ -1,8 +1,8 @@
-// Package courier tells one receiver the newest word of each alert: what sinks
-// with a single endpoint share. It knows nothing of how a word is told.
+// Package delivery sends the newest message of each alert to one receiver: it is
+// what sinks with a single endpoint share. It does not know the form of a message.
 //
-// An outage of the receiver, of any length, delays nothing else and grows
-// nothing: what is to be told is a state (sinks.State) and not a queue.
+// An outage of the receiver, of any length, delays nothing else and uses no more
+// memory: what is still to be sent is a state (sinks.State) and not a queue.
 package delivery
 
 import (
@@ -18,8 +18,7 @@ import (
 	"crowsnest/sinks"
 )
 
-// The reasons for which words are not delivered, as metrics and the API have
-// them.
+// The reasons why messages are not delivered, as named in metrics and the API.
 const (
 	ReasonConnection  = "connection"   // no connection, or it broke
 	ReasonTimeout     = "timeout"      // no answer in time
@@ -28,13 +27,13 @@ const (
 	ReasonRateLimited = "rate_limited" // 429
 	ReasonClientError = "client_error" // other 4xx
 	ReasonServerError = "server_error" // 5xx
-	ReasonRefused     = "refused"      // for what is in it
-	ReasonInvalid     = "invalid"      // not sent: it cannot be told
+	ReasonRefused     = "refused"      // for its content
+	ReasonInvalid     = "invalid"      // not sent: it has no valid form
 	ReasonConfig      = "config"       // the client cannot be made: a TLS or secret file
-	ReasonEvicted     = "evicted"      // news given up: too many keys
+	ReasonEvicted     = "evicted"      // news dropped: too many keys
 )
 
-// Reasons returns all of them.
+// Reasons returns every reason.
 func Reasons() []string {
 	return []string{
 		ReasonConnection, ReasonTimeout, ReasonRedirect, ReasonAuth, ReasonRateLimited, ReasonClientError,
@@ -46,58 +45,58 @@ const (
 	firstRetry   = 500 * time.Millisecond
 	slowRetry    = 30 * time.Second
 	refusedDelay = 5 * time.Minute
-	probe        = 8 // words per request while the receiver is down
+	probe        = 8 // messages per request while the receiver is down
 	idle         = time.Hour
 )
 
-// Answer is what became of one request.
+// Answer is the outcome of one request.
 type Answer struct {
-	Reason     string        // one of the above; "": the words were taken
-	Err        error         // nil: the words were taken
-	RetryAfter time.Duration // 0: not said
+	Reason     string        // one of the above; "": the messages were accepted
+	Err        error         // nil: the messages were accepted
+	RetryAfter time.Duration // 0: not given
 }
 
-// Refused tells that the fault lies with the words and not with the receiver.
+// Refused reports whether the messages caused the failure and not the receiver.
 func (a Answer) Refused() bool { return a.Reason == ReasonRefused }
 
-// Receiver tells words in its own form T. Its methods are called by one
-// goroutine at a time.
+// Receiver sends messages in its own form T. One goroutine at a time calls its
+// methods.
 type Receiver[T any] interface {
-	// Encode makes what is sent of one word, and says how many bytes of a
-	// request that takes. An error means that it cannot be told.
+	// Encode returns the form of one message and how many bytes of a request
+	// it takes. An error means that the message has no valid form.
 	Encode(m sinks.Message, now time.Time) (item T, size int, err error)
 	// Deliver sends one request. It returns soon after ctx ends.
 	Deliver(ctx context.Context, items []T) Answer
-	// Close ends connections that are idle.
+	// Close closes idle connections.
 	Close()
 }
 
-// Options are what a sink uses of its surroundings.
+// Options are a sink's dependencies.
 type Options struct {
 	Log zerolog.Logger
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
-	// MaxKeys bounds the alerts, open and ended, that are kept; 0 means
+	// MaxKeys bounds the alerts, open and ended, in the state; 0 means
 	// sinks.DefaultMaxKeys.
 	MaxKeys int
-	// Accepted is called after the receiver accepted news, without a lock: until
-	// Export is saved, a kill repeats it. nil: nobody is. It must not block.
+	// Accepted is called without a lock after the receiver accepted news: until
+	// Export is saved, a kill repeats that news. It may be nil and must not block.
 	Accepted func()
 }
 
-// Config says how often the receiver is told the same and how much at once. The
-// bound of the keys in State is that of the options.
+// Config sets how often the receiver is sent the same and how much at once. MaxKeys
+// of the options replaces that of State.
 type Config struct {
 	Name     string // of the sink
-	Endpoint string // how the receiver is called, without credentials
+	Endpoint string // name of the receiver, without credentials
 	State    sinks.StateConfig
 	MaxItems int // per request
-	MaxBytes int // per request; one word may take more
+	MaxBytes int // per request; a single message may take more
 	Options
 }
 
-// Loop is a sinks.Sink that keeps its state over a restart. It is safe for
-// concurrent use.
+// Loop is a sinks.Sink that keeps its state over a restart. Safe for concurrent
+// use.
 type Loop[T any] struct {
 	cfg  Config
 	to   Receiver[T]
@@ -105,7 +104,7 @@ type Loop[T any] struct {
 	log  zerolog.Logger
 	wake chan struct{} // there may be news
 
-	// Of Run only.
+	// Owned by Run.
 	retryAt   time.Time
 	backoff   Backoff
 	downSince time.Time
@@ -141,8 +140,8 @@ func New[T any](cfg Config, to Receiver[T]) *Loop[T] {
 // Name returns the name of the sink.
 func (l *Loop[T]) Name() string { return l.cfg.Name }
 
-// Notify takes changed episodes. After a start it has to be given every open
-// episode and those that ended lately, after Import. It does not block.
+// Notify accepts changed episodes. After a start the caller must pass every open
+// episode and the ones that ended recently, after Import. It does not block.
 func (l *Loop[T]) Notify(eps []episodes.Episode) {
 	l.mu.Lock()
 	l.state.Notify(eps, l.now())
@@ -172,7 +171,7 @@ func (l *Loop[T]) Run(ctx context.Context) error {
 	return nil
 }
 
-// untilNext is the time until something is due without further news.
+// untilNext returns the time until something is due without further news.
 func (l *Loop[T]) untilNext() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -207,15 +206,15 @@ func (l *Loop[T]) sendDue(ctx, reqs context.Context) bool {
 	return true
 }
 
-// item is a word in the form in which it is sent.
+// item is a message and its form.
 type item[T any] struct {
 	msg  sinks.Message
 	form T
 }
 
-// batch takes what is due and fits into one request. What cannot be told is
-// refused here. A word that was refused before goes alone; while the receiver is
-// down, a few will do to find out.
+// batch returns the due messages that fit into one request. It refuses those
+// without a valid form. A message that was refused before is sent alone; while the
+// receiver is down, a few messages are enough to probe it.
 func (l *Loop[T]) batch() []item[T] {
 	limit := l.cfg.MaxItems
 	if !l.downSince.IsZero() {
@@ -233,8 +232,8 @@ func (l *Loop[T]) batch() []item[T] {
 	}
 }
 
-// encode makes items of the first words, as many as fit; bad tells that there
-// were some that cannot be told.
+// encode returns items of the first messages, as many as fit; bad reports whether
+// some have no valid form.
 func (l *Loop[T]) encode(due []sinks.Message, now time.Time) (items []item[T], bad bool) {
 	size := 0
 	for _, m := range due {
@@ -258,11 +257,10 @@ func (l *Loop[T]) encode(due []sinks.Message, now time.Time) (items []item[T], b
 	return items, bad
 }
 
-// deliver sends the items in one request. If the receiver refuses it for what is
-// in it, it is cut in halves until the bad ones stand alone; the good ones are
-// taken on the way. It returns how many were taken, and an answer with an error
-// if the fault is the receiver's: one that took nothing may well refuse
-// everything.
+// deliver sends the items in one request. If the receiver refuses it for its
+// content, deliver bisects it until each bad item stands alone and the good ones
+// are accepted. It returns how many were accepted, and an answer with an error if
+// the receiver is at fault: one that accepts nothing may refuse everything.
 func (l *Loop[T]) deliver(ctx context.Context, items []item[T]) (taken int, a Answer) {
 	var bad []item[T]
 	var why Answer
@@ -289,7 +287,7 @@ func (l *Loop[T]) deliver(ctx context.Context, items []item[T]) (taken int, a An
 	return taken, Answer{}
 }
 
-// post sends one request and records what was taken.
+// post sends one request and records the accepted items.
 func (l *Loop[T]) post(ctx context.Context, items []item[T]) Answer {
 	forms, msgs := make([]T, len(items)), make([]sinks.Message, len(items))
 	for i, it := range items {
@@ -311,7 +309,7 @@ func (l *Loop[T]) post(ctx context.Context, items []item[T]) Answer {
 	return a
 }
 
-// answered records an answer that took nothing.
+// answered records an answer that accepted nothing.
 func (l *Loop[T]) answered(items []item[T], a Answer) {
 	msgs := make([]sinks.Message, len(items))
 	for i, it := range items {
@@ -328,10 +326,10 @@ func (l *Loop[T]) delivery(a Answer) sinks.Delivery {
 	return d
 }
 
-// Answers returns what the receiver answered to an alert, repeats joined.
+// Answers returns the receiver's answers to an alert, repeats merged.
 func (l *Loop[T]) Answers(fp episodes.Fingerprint) []sinks.Delivery { return l.answers.Of(fp) }
 
-// refuse records that a word will not be taken as it is.
+// refuse records that the receiver does not accept the message as it is.
 func (l *Loop[T]) refuse(m sinks.Message, a Answer) {
 	l.mu.Lock()
 	first := l.state.Refused(m, l.now())
@@ -344,8 +342,8 @@ func (l *Loop[T]) refuse(m sinks.Message, a Answer) {
 	}
 }
 
-// fail records that the receiver did not take n words and sets the time of the
-// next try.
+// fail records that the receiver did not accept n messages, and sets the time of
+// the next try.
 func (l *Loop[T]) fail(a Answer, n int) {
 	now := l.now()
 	l.retryAt = now.Add(max(l.backoff.Next(), a.RetryAfter))
@@ -359,8 +357,8 @@ func (l *Loop[T]) fail(a Answer, n int) {
 	l.failed[a.Reason] += int64(n)
 }
 
-// Status returns what is known of the receiver. It is up if it took the words
-// that it was last sent.
+// Status returns the state of the receiver. It is up if it accepted what it was
+// last sent.
 func (l *Loop[T]) Status() []sinks.EndpointStatus {
 	l.mu.Lock()
 	defer l.mu.Unlock()

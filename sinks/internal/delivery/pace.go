@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Drain is how long Run goes on after its context.
+// Drain is how long Run continues after its context ended.
 const Drain = 3 * time.Second
 
-// Outlive returns a context for requests, which ends Drain after ctx. cancel ends
-// it at once and frees what it takes.
+// DrainContext returns a context for requests, which ends Drain after ctx. cancel
+// ends it at once and releases its resources.
 func DrainContext(ctx context.Context) (reqs context.Context, cancel func()) {
 	reqs, end := context.WithCancel(context.WithoutCancel(ctx))
 	last := time.AfterFunc(1<<62, end)
@@ -22,7 +22,7 @@ func DrainContext(ctx context.Context) (reqs context.Context, cancel func()) {
 	}
 }
 
-// Sleep returns after d, when wake says so, or when ctx ends.
+// Sleep returns after d, on wake, or when ctx ends.
 func Sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -33,17 +33,16 @@ func Sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) {
 	}
 }
 
-// Backoff says how long to wait after a failure: after each about twice as long
-// as after the one before, from First up to Max. It is not safe for concurrent
-// use.
+// Backoff computes the wait after a failure: about twice the one before, from First
+// up to Max. It is not safe for concurrent use.
 type Backoff struct {
 	First, Max time.Duration // at least 2 ns
 
 	last time.Duration
 }
 
-// Next returns the next wait: half of it is by lot, so that not everybody comes
-// back at once.
+// Next returns the next wait. Half of it is random, so that clients do not all
+// return at once.
 func (b *Backoff) Next() time.Duration {
 	b.last = min(max(2*b.last, b.First), b.Max)
 	return b.last/2 + rand.N(b.last/2)

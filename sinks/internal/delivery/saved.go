@@ -17,9 +17,9 @@ type saved struct {
 	Ended   []sinks.Ended `json:"ended,omitempty"` // written by older programs
 }
 
-// Export returns what has to outlive the process: what the receiver has taken,
-// and ended episodes that it still has to be told. It may be called at any time,
-// also after Run has returned.
+// Export returns what must survive the process: what the receiver accepted, and
+// ended episodes that it still has to be sent. It may be called at any time, also
+// after Run has returned.
 func (l *Loop[T]) Export() ([]byte, error) {
 	l.mu.Lock()
 	st := l.state.Export(l.now())
@@ -36,8 +36,8 @@ func (l *Loop[T]) Export() ([]byte, error) {
 	return b, nil
 }
 
-// Import takes what Export returned, before the first Notify. An error means
-// that nothing of it is used.
+// Import reads the result of Export, before the first Notify. After an error none
+// of it is used.
 func (l *Loop[T]) Import(data []byte) error {
 	var in saved
 	if err := json.Unmarshal(data, &in); err != nil {

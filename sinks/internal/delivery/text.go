@@ -14,20 +14,20 @@ import (
 	"crowsnest/sinks"
 )
 
-// Bounds of what is told of one alert, in bytes where not said otherwise.
+// Bounds of what is sent of one alert, in bytes unless stated otherwise.
 const (
 	MaxValue       = 256     // a label value
 	MaxAnnotation  = 2 << 10 // an annotation, a log line
-	MaxExcerpt     = 300     // what a peer said
+	MaxExcerpt     = 300     // a peer's error text
 	maxAnnotations = 40
 	maxExternal    = 10 // labels
 )
 
 var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
-// Labels returns a copy of an alert's labels with the external ones that it does
-// not have, harmless to show. A label that cannot be told is left out: unlike
-// Alertmanager, a receiver here is told of the alert by its fingerprint.
+// Labels returns a copy of an alert's labels, harmless to show, and adds the
+// external ones that it lacks. It omits labels that cannot be sent: unlike
+// Alertmanager, the receiver identifies the alert by its fingerprint.
 func Labels(own, external map[string]string) map[string]string {
 	out := make(map[string]string, len(own)+len(external))
 	for _, from := range []map[string]string{external, own} {
@@ -52,8 +52,8 @@ func Annotations(in map[string]string) map[string]string {
 	return out
 }
 
-// annotationText takes from a text what could do harm on a screen or in chat:
-// parts of it may come from a log line, which anybody may have written.
+// annotationText removes what could do harm on a screen or in chat: parts of the
+// text may come from a log line, which anybody may have written.
 func annotationText(name, s string) string {
 	switch {
 	case strings.HasSuffix(name, "_url"):
@@ -67,8 +67,8 @@ func annotationText(name, s string) string {
 // Line returns a log line harmless to show and bounded.
 func Line(s string) string { return Truncate(sinks.NeutralLine(s), MaxAnnotation) }
 
-// Cut shortens s to at most n bytes of valid UTF-8, at a rune boundary, and
-// shows it.
+// Truncate shortens s to at most n bytes of valid UTF-8, at a rune boundary, and
+// marks the cut with an ellipsis.
 func Truncate(s string, n int) string {
 	const more = "…"
 	s = strings.ToValidUTF8(s, "\uFFFD")
@@ -82,14 +82,14 @@ func Truncate(s string, n int) string {
 	return s[:n] + more
 }
 
-// Excerpt makes one printable line, of at most MaxExcerpt bytes, of what a peer
-// said.
+// Excerpt returns one printable line, of at most MaxExcerpt bytes, of a peer's
+// text.
 func Excerpt(s string) string {
 	s = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "\uFFFD"), func(r rune) bool { return r <= ' ' || !strconv.IsPrint(r) }), " ")
 	return Truncate(s, MaxExcerpt)
 }
 
-// CheckLabels returns what is wrong with labels of a configuration.
+// CheckLabels returns every problem of the labels under a configuration key.
 func CheckLabels(key string, labels map[string]string, reserved ...string) error {
 	var errs []error
 	if len(labels) > maxExternal {
@@ -109,8 +109,8 @@ func CheckLabels(key string, labels map[string]string, reserved ...string) error
 	return errors.Join(errs...)
 }
 
-// AbsoluteURL parses the address of a server. Credentials in it are refused:
-// they would show up in logs and pages.
+// AbsoluteURL parses the address of a server. It refuses credentials in it: they
+// would appear in logs and pages.
 func AbsoluteURL(raw, example string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
