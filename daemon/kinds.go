@@ -158,7 +158,7 @@ func newSinks(opt Options, latency func(time.Duration)) ([]sinks.Sink, error) {
 		own := p.Config
 		own.ExternalLabels = config.Merged(cfg.Global.ExternalLabels, own.ExternalLabels)
 		own.Color, own.MaxKeys, own.Now = opt.Color, maxKeys, opt.now
-		own.Told = func(err error) {
+		own.StateChanged = func(err error) {
 			if err != nil {
 				opt.Log.Warn().Str("component", "sink").Err(err).Msg("alerts cannot be written to standard output; the rest goes on")
 				return

@@ -17,21 +17,21 @@ import (
 	"crowsnest/sinks/internal/delivery"
 )
 
-// toAlert maps a word to the alert that tells it at now, when the receiver's
-// clock shows there. Times are such that no step of a clock makes an alert that
-// is refused or taken for what it is not: startsAt <= now < endsAt while firing,
-// startsAt <= endsAt <= now when resolved, by both clocks. Both times are always
-// set: an unset one would be sent as year 1.
-func (c Config) toAlert(m sinks.Message, now, there time.Time) (*models.PostableAlert, error) {
+// toAlert returns the alert for a message sent at now, when the receiver's clock is
+// at peerNow. The times are such that no step of a clock gets an alert refused or
+// misread: startsAt <= now < endsAt while firing, startsAt <= endsAt <= now when
+// resolved, by both clocks. Both times are always set: an unset one would be sent
+// as year 1.
+func (c Config) toAlert(m sinks.Message, now, peerNow time.Time) (*models.PostableAlert, error) {
 	ep := m.Episode
 	labels, err := c.labels(ep)
 	if err != nil {
 		return nil, err
 	}
 	now = now.UTC()
-	earliest := earlier(now, there.UTC())
+	earliest := earlier(now, peerNow.UTC())
 	start := notAfter(ep.StartsAt, earliest)
-	end := later(now, there.UTC()).Add(c.keptFor(ep))
+	end := later(now, peerNow.UTC()).Add(c.keptFor(ep))
 	if m.Resolved {
 		end = later(notAfter(ep.EndsAt, earliest), start)
 	}
@@ -43,8 +43,8 @@ func (c Config) toAlert(m sinks.Message, now, there time.Time) (*models.Postable
 	}, nil
 }
 
-// keptFor is how long an Alertmanager keeps an alert as firing without hearing of
-// it again. A heartbeat that outlives its sender would feed a dead man's switch.
+// keptFor returns how long an Alertmanager keeps an alert as firing after it was
+// last sent. A heartbeat that outlives its sender would feed a dead man's switch.
 func (c Config) keptFor(ep episodes.Episode) time.Duration {
 	if ep.Heartbeat {
 		return heartbeatResends * c.ResendDelay
@@ -52,7 +52,7 @@ func (c Config) keptFor(ep episodes.Episode) time.Duration {
 	return c.EndsAfter
 }
 
-// notAfter returns t in UTC, or now where t is later or not set.
+// notAfter returns t in UTC, or now if t is later or not set.
 func notAfter(t, now time.Time) time.Time {
 	if t.IsZero() || t.After(now) {
 		return now
@@ -60,8 +60,8 @@ func notAfter(t, now time.Time) time.Time {
 	return t.UTC()
 }
 
-// link is the address of our page of an episode. Without a base there is none:
-// an Alertmanager refuses the whole request for one that is no URI.
+// link returns the address of crowsnest's page of an episode, or "" without a base
+// address: an Alertmanager refuses a whole request for one invalid URI.
 func (c Config) link(fp episodes.Fingerprint) strfmt.URI {
 	if c.ExternalURL == "" {
 		return ""
@@ -69,11 +69,11 @@ func (c Config) link(fp episodes.Fingerprint) strfmt.URI {
 	return strfmt.URI(c.ExternalURL + "/episodes/" + fp.String())
 }
 
-// labels returns a copy of the episode's labels with the external ones. They
-// are the alert's identity: what would have to be changed is refused.
+// labels returns a copy of the episode's labels with the external ones. They are
+// the alert's identity, so labels that would have to be changed are refused.
 func (c Config) labels(ep episodes.Episode) (models.LabelSet, error) {
 	if strings.TrimSpace(ep.Labels["alertname"]) == "" {
-		return nil, errors.New("it has no alertname")
+		return nil, errors.New("the alert has no alertname")
 	}
 	out := models.LabelSet{}
 	for name, value := range ep.Labels {
@@ -82,14 +82,14 @@ func (c Config) labels(ep episodes.Episode) (models.LabelSet, error) {
 		case value == "":
 			continue // the same as absent
 		case !labelName.MatchString(name) || len(name) > maxValue:
-			return nil, fmt.Errorf("%q is no label name", delivery.Truncate(name, 64))
+			return nil, fmt.Errorf("%q is not a label name", delivery.Truncate(name, 64))
 		case len(value) > maxValue:
 			return nil, fmt.Errorf("label %s has %d bytes, more than %d", name, len(value), maxValue)
 		}
 		out[name] = value
 	}
 	if len(out) > maxLabels {
-		return nil, fmt.Errorf("it has %d labels, more than %d", len(out), maxLabels)
+		return nil, fmt.Errorf("the alert has %d labels, more than %d", len(out), maxLabels)
 	}
 	for name, value := range c.ExternalLabels {
 		if _, has := out[name]; !has {
@@ -99,8 +99,8 @@ func (c Config) labels(ep episodes.Episode) (models.LabelSet, error) {
 	return out, nil
 }
 
-// annotations returns a copy in which everything can be sent: they are for
-// people, so a part is better than none.
+// annotations returns a copy without what cannot be sent: annotations are for
+// people, so a part is better than nothing.
 func annotations(in map[string]string) models.LabelSet {
 	out := models.LabelSet{}
 	for _, name := range byImportance(in) {
@@ -111,7 +111,7 @@ func annotations(in map[string]string) models.LabelSet {
 	return out
 }
 
-// byImportance returns the names in order, those that matter most first.
+// byImportance returns the names, the most important ones first.
 func byImportance(in map[string]string) []string {
 	first := map[string]int{"summary": -5, "description": -4, "runbook_url": -3, "remediation": -2, "affected": -1}
 	names := make([]string, 0, len(in))
@@ -127,8 +127,8 @@ func byImportance(in map[string]string) []string {
 	return names
 }
 
-// annotationText takes from a text what could do harm on a screen or in chat:
-// parts of it may come from a log line, which anybody may have written.
+// annotationText removes what could do harm on a screen or in chat: parts of the
+// text may come from a log line, which anybody may have written.
 func annotationText(name, s string) string {
 	switch {
 	case strings.HasSuffix(name, "_url"):
@@ -139,9 +139,9 @@ func annotationText(name, s string) string {
 	return sinks.Neutral(sinks.Clean(s))
 }
 
-// labelText does the same for a label. Characters are replaced and not removed:
-// the result must not be the label of another alert, which would end with this
-// one.
+// labelText does the same for a label. It replaces characters instead of removing
+// them: the result must not equal the label of another alert, which would end with
+// this one.
 func labelText(s string) string {
 	if redact.Sanitise(s) != s {
 		s = strings.Map(func(r rune) rune {

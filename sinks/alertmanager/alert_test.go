@@ -101,16 +101,16 @@ func TestLabelsOfAlerts(t *testing.T) {
 	f(func(l map[string]string) { l["empty"] = "" }, base(), "")
 	f(func(l map[string]string) { l["a"] = "x\x1b[31m\u202ey\xff" }, base("a", "x\uFFFD[31m\uFFFDy\uFFFD"), "")
 	f(func(l map[string]string) { l["a"] = "<!channel>" }, base("a", "< !channel>"), "")
-	f(func(l map[string]string) { delete(l, "alertname") }, nil, "it has no alertname")
-	f(func(l map[string]string) { l["alertname"] = " " }, nil, "it has no alertname")
-	f(func(l map[string]string) { l["a-b"] = "x" }, nil, `"a-b" is no label name`)
-	f(func(l map[string]string) { l[""] = "x" }, nil, `"" is no label name`)
+	f(func(l map[string]string) { delete(l, "alertname") }, nil, "the alert has no alertname")
+	f(func(l map[string]string) { l["alertname"] = " " }, nil, "the alert has no alertname")
+	f(func(l map[string]string) { l["a-b"] = "x" }, nil, `"a-b" is not a label name`)
+	f(func(l map[string]string) { l[""] = "x" }, nil, `"" is not a label name`)
 	f(func(l map[string]string) { l["a"] = strings.Repeat("x", 257) }, nil, "label a has 257 bytes, more than 256")
 	f(func(l map[string]string) {
 		for i := range 19 {
 			l[fmt.Sprint("l", i)] = "x"
 		}
-	}, nil, "it has 21 labels, more than 20")
+	}, nil, "the alert has 21 labels, more than 20")
 }
 
 func TestAnnotationsOfAlerts(t *testing.T) {

@@ -212,9 +212,9 @@ func TestMemberFindsTheOthersFirst(t *testing.T) {
 			require.Equal(t, "firing resolved", b.ams[0].Told("A"), "at once")
 			b.pass(10 * time.Minute)
 			am.Set(nil)
-			b.pass(min(finds, settleMost-slowRetry))
+			b.pass(min(finds, maxSettle-slowRetry))
 			require.Equal(t, "firing", am.Told("A"))
-			if finds < settleMost {
+			if finds < maxSettle {
 				am.SetCluster("two", "one")
 			}
 			b.within(2*slowRetry+4*settleEvery, "the end", func() bool { return am.Told("A") == "firing resolved" })

@@ -13,8 +13,7 @@ import (
 	"crowsnest/sinks"
 )
 
-// Bounds of what is sent. An Alertmanager takes more; a receiver behind it may
-// not.
+// Bounds of a request. An Alertmanager accepts more; a receiver behind it may not.
 const (
 	maxLabels         = 20
 	maxExternalLabels = 10
@@ -27,8 +26,8 @@ const (
 
 const (
 	defaultTimeout = 10 * time.Second
-	// defaultEndsAfter outlives an hour without a resend: an eviction, a volume
-	// that attaches slowly, or an Alertmanager that is cut off.
+	// defaultEndsAfter covers an hour without a resend: an eviction, a volume that
+	// attaches slowly, or an Alertmanager that is cut off.
 	defaultEndsAfter = 75 * time.Minute
 	// heartbeatResends is after how many missed resends a heartbeat ends.
 	heartbeatResends = 4
@@ -36,7 +35,7 @@ const (
 
 var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
-// Config says which Alertmanagers are told, and how.
+// Config sets which Alertmanagers are notified, and how.
 type Config struct {
 	// Name is unique among the sinks; "" means "alertmanager".
 	Name string `yaml:"name" bounds:"0,4096"`
@@ -51,20 +50,20 @@ type Config struct {
 	// ResendDelay is the time after which an alert is sent again; 0 means 1 m.
 	ResendDelay time.Duration `yaml:"resend_delay" bounds:"0s,1y"`
 	// EndsAfter is how long an Alertmanager keeps an alert as firing after it was
-	// last sent; 0 means 75 m, or four of ResendDelay if that is more. An absence of crowsnest that is longer resolves
-	// alerts falsely; a crowsnest that never returns leaves them open that long.
-	// An end that crowsnest sees is sent at once in any case, and CrowsnestHeartbeat
-	// ends after four of ResendDelay.
+	// last sent; 0 means 75 m, or four times ResendDelay if that is more. If
+	// crowsnest is away for longer, its alerts resolve falsely; if it never
+	// returns, they stay open that long. In any case an end that crowsnest sees is
+	// sent at once, and CrowsnestHeartbeat ends after four times ResendDelay.
 	EndsAfter time.Duration `yaml:"ends_after" bounds:"0s,1y"`
-	// MinFiring is how long an Alertmanager must have known an alert as firing
-	// before it is told the end; nil means 1 m. It must be above the group_wait
-	// of the routes, or short alerts are never notified.
+	// MinFiring is how long an Alertmanager must have had an alert as firing before
+	// its end is sent; nil means 1 m. It must be above the group_wait of the
+	// routes, or short alerts are never notified.
 	MinFiring *time.Duration `yaml:"min_firing" bounds:"0s,1y"`
-	// ExternalLabels are added to every alert that does not have them. They are
-	// part of its identity.
+	// ExternalLabels are added to every alert that lacks them. They are part of its
+	// identity.
 	ExternalLabels map[string]string `yaml:"external_labels" bounds:"0,64,4096"`
-	// ExternalURL is the address of our own pages, to which alerts link; "":
-	// they have no link.
+	// ExternalURL is the address of crowsnest's own pages, to which alerts link;
+	// "": alerts have no link.
 	ExternalURL string `yaml:"external_url" bounds:"0,4096"`
 }
 
@@ -138,12 +137,12 @@ func (c Config) validateURLs() error {
 	return errors.Join(errs...)
 }
 
-// absoluteURL parses the address of a server. Credentials in it are refused:
-// they would show up in logs and pages.
+// absoluteURL parses the address of a server. It refuses credentials in it: they
+// would appear in logs and pages.
 func absoluteURL(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
-		return nil, errors.New("an address cannot be read; write it like http://alertmanager-0:9093") // err quotes it, with a password
+		return nil, errors.New("invalid address; write it like http://alertmanager-0:9093") // err quotes it, with a password
 	}
 	switch {
 	case u.User != nil:
@@ -158,7 +157,7 @@ func absoluteURL(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// endpointName is how an endpoint is called everywhere.
+// endpointName returns the name of an endpoint in logs, metrics and the API.
 func endpointName(u *url.URL) string {
 	return u.Scheme + "://" + u.Host + strings.TrimRight(u.EscapedPath(), "/")
 }
@@ -171,7 +170,7 @@ func (c Config) validateLabels() error {
 	for name, value := range c.ExternalLabels {
 		switch {
 		case !labelName.MatchString(name):
-			errs = append(errs, fmt.Errorf("external_labels: %q is no label name; use letters, digits and _", name))
+			errs = append(errs, fmt.Errorf("external_labels: %q is not a label name; use letters, digits and _", name))
 		case name == "alertname" || name == "severity" || name == "resolves" || name == "overflow":
 			errs = append(errs, fmt.Errorf("external_labels: %s belongs to the rules; use another name", name))
 		case value == "" || len(value) > maxValue || !utf8.ValidString(value):

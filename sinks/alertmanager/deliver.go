@@ -7,14 +7,14 @@ import (
 	"crowsnest/sinks/internal/delivery"
 )
 
-// deliver sends the items in one request. If the endpoint refuses it for what
-// is in it, it is cut in halves until the bad ones stand alone; the good ones
-// are taken on the way. It returns how many were taken, and an answer with an
-// error if the fault is the endpoint's.
+// deliver sends the items in one request. If the endpoint refuses it for its
+// content, deliver bisects it until each bad item stands alone and the good ones
+// are accepted. It returns how many were accepted, and an answer with an error if
+// the endpoint is at fault.
 func (e *endpoint) deliver(ctx context.Context, items []item) (taken int, a answer) {
 	var bad []item
 	var why answer
-	proved := items[0].msg.Suspect // it was refused alone while others were not
+	canaryAccepted := items[0].msg.Suspect // it was refused alone while others were not
 	for groups := [][]item{items}; len(groups) > 0; groups = groups[1:] {
 		g := groups[0]
 		a := e.post(ctx, g)
@@ -26,8 +26,8 @@ func (e *endpoint) deliver(ctx context.Context, items []item) (taken int, a answ
 		case !a.Refused():
 			return taken, a
 		}
-		if why = a; taken == 0 && !proved {
-			if proved, a = e.takesOthers(ctx); a.Err != nil {
+		if why = a; taken == 0 && !canaryAccepted {
+			if canaryAccepted, a = e.acceptsCanary(ctx); a.Err != nil {
 				return taken, a
 			}
 		}
@@ -37,8 +37,8 @@ func (e *endpoint) deliver(ctx context.Context, items []item) (taken int, a answ
 			groups = append(groups, g[:len(g)/2], g[len(g)/2:])
 		}
 	}
-	if len(bad) > 0 && taken == 0 && !proved {
-		return 0, why // it may well refuse everything
+	if len(bad) > 0 && taken == 0 && !canaryAccepted {
+		return 0, why // it may refuse everything
 	}
 	for _, it := range bad {
 		e.refuse(it.msg, why)
@@ -46,10 +46,10 @@ func (e *endpoint) deliver(ctx context.Context, items []item) (taken int, a answ
 	return taken, answer{}
 }
 
-// takesOthers sends something that was taken before. It returns true if that is
+// acceptsCanary sends something that was taken before. It returns true if that is
 // taken again, false if there is no such thing, and an answer with an error if
 // it is not: then the fault lies with the endpoint.
-func (e *endpoint) takesOthers(ctx context.Context) (bool, answer) {
+func (e *endpoint) acceptsCanary(ctx context.Context) (bool, answer) {
 	e.mu.Lock()
 	w, ok := e.state.Canary()
 	e.mu.Unlock()
@@ -94,7 +94,7 @@ func (e *endpoint) accept(items []item, a answer) {
 	e.took(e, msgs, first, a)
 }
 
-// refuse records that a word will not be taken as it is.
+// refuse records that the endpoint does not accept the message as it is.
 func (e *endpoint) refuse(m sinks.Message, a answer) {
 	e.mu.Lock()
 	first := e.state.Refused(m, e.now())
@@ -102,7 +102,7 @@ func (e *endpoint) refuse(m sinks.Message, a answer) {
 	e.mu.Unlock()
 	if first {
 		e.log.Error().Str("fingerprint", m.Episode.Fingerprint.String()).Str("alert", delivery.Truncate(m.Episode.Alert, maxValue)).
-			Str("reason", a.Reason).Err(a.Err).Msg("an alert is refused; the others are not held up by it")
+			Str("reason", a.Reason).Err(a.Err).Msg("an alert was refused; other alerts are not delayed")
 	}
 	e.took(e, []sinks.Message{m}, nil, a)
 }

@@ -18,11 +18,11 @@ import (
 
 const (
 	firstRetry  = 100 * time.Millisecond
-	slowRetry   = 2 * time.Second // an endpoint that is back must be found within 5 s
+	slowRetry   = 2 * time.Second // finds an endpoint that is back within 5 s
 	probeAlerts = 16              // alerts per request while the endpoint is down
 	checkEvery  = 10 * time.Second
 	settleEvery = 500 * time.Millisecond
-	settleMost  = time.Minute // Alertmanager's own default
+	maxSettle   = time.Minute // Alertmanager's own default
 	staleFor    = 250 * time.Millisecond
 )
 
@@ -33,26 +33,26 @@ type endpoint struct {
 	client *client
 	log    zerolog.Logger
 	wake   chan struct{} // there may be news
-	// took is told what the endpoint took or refused, without the lock.
+	// took is called without the lock with what the endpoint accepted or refused.
 	took func(e *endpoint, msgs []sinks.Message, first []episodes.Episode, a answer)
 	now  func() time.Time
 
-	// Of run only.
+	// Owned by run.
 	retryAt   time.Time
 	backoff   delivery.Backoff
 	hedge     bool      // the last failure was a timeout
-	staleAt   time.Time // by then it has read the requests that had hung; zero: none had
-	checkAt   time.Time // from then on it is to be asked whether it restarted
+	staleAt   time.Time // by then the endpoint has read the requests that hung; zero: none did
+	checkAt   time.Time // from then on check whether the endpoint restarted
 	downSince time.Time
-	settling  bool // it waits for what the others notified of, and one of them is there
+	settling  bool // it waits for its cluster's notifications, and another member answers
 
 	settlingSince time.Time
 
-	changed  bool      // the idea of the peer's clock did, since all was told
-	repeated time.Time // when all was told for that reason
+	changed  bool      // the estimate of the peer's clock changed since everything was sent
+	repeated time.Time // when everything was last sent again for that reason
 
-	// mu is shared by the endpoints of the sink: the states of a cluster look at
-	// each other.
+	// mu is shared by the endpoints of the sink: the states of a cluster read each
+	// other.
 	mu      *sync.Mutex
 	members members
 	member  member
@@ -83,8 +83,8 @@ func newEndpoint(name string, cfg Config, log zerolog.Logger, opt Options) *endp
 	return e
 }
 
-// rouse has run look for what is due.
-func (e *endpoint) rouse() {
+// notify wakes run.
+func (e *endpoint) notify() {
 	select {
 	case e.wake <- struct{}{}:
 	default:
@@ -97,7 +97,7 @@ func (e *endpoint) run(ctx context.Context) {
 	defer e.client.close()
 	reqs, cancel := delivery.DrainContext(ctx)
 	defer cancel()
-	e.greet(reqs)
+	e.probe(reqs)
 	for ctx.Err() == nil {
 		if wait := e.retryAt.Sub(e.now()); wait > 0 {
 			delivery.Sleep(ctx, wait, nil)
@@ -110,7 +110,7 @@ func (e *endpoint) run(ctx context.Context) {
 	e.sendDue(reqs, reqs)
 }
 
-// untilNext is the time until something is due without further news.
+// untilNext returns the time until something is due without further news.
 func (e *endpoint) untilNext() time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -144,7 +144,7 @@ func (e *endpoint) sendDue(ctx, reqs context.Context) bool {
 			if a.Err != nil && !e.downSince.IsZero() {
 				e.missed(items, 0, a) // nothing is sent that it might take when it wakes up
 				if a.Reason == delivery.ReasonTimeout {
-					e.retryAt = time.Time{} // a request that waits is answered as soon as it wakes up
+					e.retryAt = time.Time{} // a waiting request is answered as soon as it wakes up
 				}
 				return false
 			}
@@ -173,13 +173,13 @@ func (e *endpoint) sendDue(ctx, reqs context.Context) bool {
 	return true
 }
 
-// mustCheck reports whether the process has to be known before items are sent: it
-// may be a new one that does not know what ends.
+// mustCheck reports whether the endpoint's process must be known before items are
+// sent: a new process does not know the alerts that end.
 func (e *endpoint) mustCheck(items []item) bool {
 	return !e.downSince.IsZero() || e.settling || hasEnd(items) && !e.now().Before(e.checkAt)
 }
 
-// overwrite makes everything due again after the endpoint had hung: it may have read
+// overwrite makes everything due again after the endpoint hung: it may have read
 // older requests after newer ones.
 func (e *endpoint) overwrite() {
 	if e.staleAt.IsZero() || e.now().Before(e.staleAt) {
@@ -203,10 +203,10 @@ func (e *endpoint) mature(items []item) []item {
 	})
 }
 
-// waitSettled reports whether to wait: a member that has just started holds what it
-// is sent until it has heard from the others, and would then notify of alerts that
-// ended meanwhile; one that was cut off from them would notify of ends. While another
-// member is there nothing is lost by it.
+// waitSettled reports whether to wait. A member that has just started holds alerts
+// until it has heard from the others, and would then notify of alerts that ended
+// meanwhile; a member that was cut off from the others would notify of ends.
+// While another member answers, waiting loses nothing.
 func (e *endpoint) waitSettled() bool {
 	now := e.now()
 	switch {
@@ -215,34 +215,34 @@ func (e *endpoint) waitSettled() bool {
 		return false
 	case e.settlingSince.IsZero():
 		e.settlingSince = now
-	case now.Sub(e.settlingSince) > settleMost:
+	case now.Sub(e.settlingSince) > maxSettle:
 		return false
 	}
 	e.retryAt = now.Add(settleEvery)
 	return true
 }
 
-// missed records that items were not taken, but for the first ones.
+// missed records that the items after the first accepted ones were not accepted.
 func (e *endpoint) missed(items []item, taken int, a answer) {
 	e.fail(a, len(items)-taken)
 	e.took(e, messages(items[:min(len(items), probeAlerts)]), nil, a)
 }
 
-// item is a word in the form in which it is sent.
+// item is a message and its form.
 type item struct {
 	msg  sinks.Message
 	body json.RawMessage
 }
 
-// hasEnd reports whether items have an end that was not sent before, or one that
-// need not be sent again while the process is the same.
+// hasEnd reports whether items contain an end that was not sent before, or one that
+// need not be sent again to the same process.
 func hasEnd(items []item) bool {
 	return slices.ContainsFunc(items, func(it item) bool { return it.msg.Resolved && (it.msg.News || it.msg.Premature) })
 }
 
-// batch takes what is due and fits into one request. What cannot be sent is
-// refused here. A word that was refused before goes alone; while the endpoint
-// is down, a few will do to find out.
+// batch returns the due messages that fit into one request. It refuses those
+// without a valid form. A message that was refused before is sent alone; while the
+// endpoint is down, a few messages are enough to probe it.
 func (e *endpoint) batch() []item {
 	limit := maxBatch
 	if !e.downSince.IsZero() {
@@ -268,17 +268,17 @@ type badItem struct {
 	err error
 }
 
-// encode makes items of the first words, as many as fit.
+// encode returns items of the first messages, as many as fit.
 func (e *endpoint) encode(due []sinks.Message, now time.Time) (items []item, bad []badItem) {
 	size := 2
 	e.mu.Lock()
-	there := e.peer.at(now)
+	peerNow := e.peer.at(now)
 	e.mu.Unlock()
 	for _, m := range due {
 		if m.Suspect && len(items) > 0 {
 			break
 		}
-		alert, err := e.cfg.toAlert(m, now, there)
+		alert, err := e.cfg.toAlert(m, now, peerNow)
 		var body []byte
 		if err == nil {
 			body, err = json.Marshal(alert)
@@ -298,7 +298,7 @@ func (e *endpoint) encode(due []sinks.Message, now time.Time) (items []item, bad
 	return items, bad
 }
 
-// fail records that the endpoint did not take n alerts and sets the time of the
+// fail records that the endpoint did not accept n alerts, and sets the time of the
 // next try.
 func (e *endpoint) fail(a answer, n int) {
 	now := e.now()
@@ -306,7 +306,7 @@ func (e *endpoint) fail(a answer, n int) {
 	e.hedge = a.Reason == delivery.ReasonTimeout || (e.hedge && a.code == 0)
 	if e.downSince.IsZero() {
 		e.downSince = now
-		e.log.Warn().Str("reason", a.Reason).Err(a.Err).Int("alerts", n).Msg("alertmanager does not take alerts, trying again")
+		e.log.Warn().Str("reason", a.Reason).Err(a.Err).Int("alerts", n).Msg("alertmanager does not accept alerts; retrying")
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -315,9 +315,9 @@ func (e *endpoint) fail(a answer, n int) {
 	e.failed[a.Reason] += int64(n)
 }
 
-// recovered records that the endpoint takes alerts again.
+// recovered records that the endpoint accepts alerts again.
 func (e *endpoint) recovered() {
-	e.log.Info().Dur("after", e.now().Sub(e.downSince)).Int("pending", e.pending()).Msg("alertmanager takes alerts again")
+	e.log.Info().Dur("after", e.now().Sub(e.downSince)).Int("pending", e.pending()).Msg("alertmanager accepts alerts again")
 	if e.hedge {
 		e.staleAt = e.now().Add(staleFor)
 	}
@@ -331,19 +331,19 @@ func (e *endpoint) pending() int {
 	return e.state.Stats().Pending
 }
 
-// greet asks the Alertmanager for its clock and its process before anything is
-// sent: alerts that it knows from the process before would be over there by a
-// wrong clock.
-func (e *endpoint) greet(ctx context.Context) {
+// probe asks the Alertmanager for its clock and its process before anything is
+// sent: by a wrong clock, alerts that it knows from the process before could be
+// over already.
+func (e *endpoint) probe(ctx context.Context) {
 	if e.client.open() != nil {
-		return // said when something is sent
+		return // reported when something is sent
 	}
 	if _, a := e.check(ctx); a.Err != nil {
-		e.fail(a, 0) // nothing is sent that it might take when it wakes up
+		e.fail(a, 0) // send nothing that it might accept when it wakes up
 	}
 	e.changed = false // nothing was sent yet
 	if n := e.client.addresses(ctx); n > 1 {
-		e.log.Warn().Int("addresses", n).Msg("the name of the alertmanager has several addresses, and only one of them is told: list every Alertmanager in urls")
+		e.log.Warn().Int("addresses", n).Msg("the name of the alertmanager has several addresses, and only one of them is notified: list every Alertmanager in urls")
 	}
 }
 

@@ -8,25 +8,25 @@ import (
 	"crowsnest/sinks"
 )
 
-// checkFresh is for how long a check of the process still holds when an end is
-// sent. Alertmanager takes longer to restart without any request failing.
+// checkFresh is for how long a check of the process is valid when an end is sent.
+// Alertmanager takes longer to restart without any request failing.
 const checkFresh = time.Second
 
-// member is what is known of the process of an Alertmanager and of its cluster.
-// It is saved.
+// member is the known state of an Alertmanager's process and of its cluster. It is
+// saved.
 type member struct {
-	// Uptime identifies the process that was seen last; zero: none was.
+	// Uptime identifies the process that answered last; zero: none did.
 	Uptime time.Time `json:"uptime"`
 	// Started is the latest time at which that process started, by our clock.
 	Started time.Time `json:"started"`
-	// Cluster is the same for the members of one cluster; "": no member of another
-	// one was seen.
+	// Cluster is the same for the members of one cluster; "": no other member was
+	// found.
 	Cluster string `json:"cluster,omitempty"`
-	// Names are those of the members of its cluster, as it last said.
+	// Names are the members of its cluster in its last answer.
 	Names []string `json:"names,omitempty"`
 }
 
-// stamped returns m for a snapshot: Started as the clock of now shows it, which may
+// stamped returns m for a snapshot: Started in terms of the clock of now, which may
 // have been set since.
 func (m member) stamped(now time.Time) member {
 	if !m.Started.IsZero() {
@@ -35,7 +35,7 @@ func (m member) stamped(now time.Time) member {
 	return m
 }
 
-// measured is the inverse: Started stays as long ago as it is.
+// measured is the inverse: Started stays equally long ago.
 func (m member) measured(now time.Time) member {
 	if !m.Started.IsZero() {
 		m.Started = now.Add(m.Started.Sub(now))
@@ -43,11 +43,11 @@ func (m member) measured(now time.Time) member {
 	return m
 }
 
-// check asks the Alertmanager for its process, unless it did not answer that
-// lately. A process that started again has forgotten every alert: it would not
-// notify of an end alone, and would learn of open alerts only when they are sent
-// again. So it is asked before it is sent an end, and when it was away. check
-// returns true if there is a new process, and an error if no answer came.
+// check asks the Alertmanager for its process. A process that restarted has
+// forgotten every alert: it would not notify of an end alone, and would learn of
+// open alerts only when they are sent again. So run checks before it sends an end,
+// and after the endpoint was away. check returns true if there is a new process,
+// and an error if no answer came.
 func (e *endpoint) check(ctx context.Context) (restarted bool, a answer) {
 	asked, within := e.now(), statusWithin
 	if !e.downSince.IsZero() {
@@ -64,8 +64,9 @@ func (e *endpoint) check(ctx context.Context) (restarted bool, a answer) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.members.report(e, st)
-	// One that was away and has not found the others yet would notify of an end that
-	// they notified of. What it holds as firing does no harm until it hears of that.
+	// A member that was away and has not found the others would notify of an end
+	// that they notified of. The alerts that it holds as firing do no harm until it
+	// learns of that end.
 	lonely := !e.downSince.IsZero() && !st.alone && len(st.members) == 1
 	e.settling = (st.settling || lonely) && e.state.PeerUp()
 	was := e.member
@@ -73,15 +74,14 @@ func (e *endpoint) check(ctx context.Context) (restarted bool, a answer) {
 	case st.uptime.Equal(was.Uptime):
 		return false, a
 	case was.Uptime.IsZero():
-		// What was saved before a process was known counts for this one, unless
-		// it is surely older.
+		// The saved state applies to this process unless it certainly started later.
 		e.state.Restarted(st.earliest, now)
 	case st.earliest.After(was.Started):
 		e.log.Info().Time("started", st.latest).Msg("alertmanager was restarted: sending everything again")
 		e.state.Restarted(st.latest, now)
 		restarted = true
 	default:
-		return false, a // several processes answer by this name
+		return false, a // several processes answer under this name
 	}
 	e.member.Uptime, e.member.Started = st.uptime, st.latest
 	return restarted, a
@@ -90,9 +90,9 @@ func (e *endpoint) check(ctx context.Context) (restarted bool, a answer) {
 // members are the endpoints of a sink.
 type members []*endpoint
 
-// report takes what e said about its cluster. Endpoints that name a common
-// member are one cluster from then on, also while they restart under new names,
-// until one says that it has none.
+// report records what e reported about its cluster. Endpoints that name a common
+// member form one cluster from then on, even while they restart under new names,
+// until one reports that it has no peers.
 func (m members) report(e *endpoint, st status) {
 	e.member.Names = st.members
 	if st.alone {
@@ -115,7 +115,7 @@ func (m members) report(e *endpoint, st status) {
 	m.link()
 }
 
-// link lets each state know those of its cluster.
+// link connects the states of each cluster.
 func (m members) link() {
 	for _, e := range m {
 		var peers []*sinks.State

@@ -80,7 +80,7 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 	user, password, _ := (&http.Request{Header: srv.AM.Posts()[0].Header}).BasicAuth()
 	require.Equal(t, "u secret", user+" "+password)
 	st := s.Status()[0]
-	require.Contains(t, st.Error, "it redirects to "+elsewhere.URL+", which is not followed")
+	require.Contains(t, st.Error, "redirected to "+elsewhere.URL+", which is not followed")
 	require.NotContains(t, st.Error, "secret")
 	require.NotZero(t, st.Failed[delivery.ReasonRedirect])
 }

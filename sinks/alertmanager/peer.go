@@ -3,29 +3,29 @@ package alertmanager
 import "time"
 
 const (
-	// agree is how much two clocks may differ and count as the same: a Date
-	// header has seconds.
+	// agree is by how much two clocks may differ and count as equal: a Date header
+	// has a resolution of seconds.
 	agree = 2 * time.Second
-	// differ is by how much the idea of a peer's clock has to change to tell it
-	// everything again.
+	// differ is by how much the estimate of a peer's clock must change before
+	// everything is sent again.
 	differ = 30 * time.Second
-	// believable is by how much a peer's clock may be off and still be one.
+	// believable is the largest offset of a peer's clock that is taken seriously.
 	believable = 24 * time.Hour
 )
 
-// peer is what is known of the clock of an Alertmanager. An alert means there
-// what it says by that clock: one whose end has passed is over, and one whose
-// end is to come is not, whatever we meant.
+// peer is the estimated clock of an Alertmanager, which compares an alert's times
+// with that clock: an alert whose end has passed is over, and one whose end is in
+// the future is not, whatever we meant.
 type peer struct {
-	date time.Time     // that the last answer bore; zero: none did
-	read time.Time     // when it came, by a clock that is not set
-	took time.Duration // from the question to the answer: the date may be that old
+	date time.Time     // of the last answer; zero: none had one
+	read time.Time     // when that answer came, by a monotonic clock
+	took time.Duration // duration of the request: the date may be that old
 }
 
-// at returns what the peer's clock shows when ours shows now; now itself where
-// the two agree or nothing is known. It is never early, and late by a second and
-// the time that the answer took at most. When our clock is set the answer does not change: time.Now has a
-// reading that is never set, and Sub uses that.
+// at returns the time on the peer's clock when ours is now; it returns now if the
+// two agree or nothing is known. The result is never early, and late by at most a
+// second plus the duration of the request. It does not change when our clock is
+// set: Sub uses the monotonic reading of time.Now.
 func (p peer) at(now time.Time) time.Time {
 	if p.date.IsZero() {
 		return now
@@ -37,8 +37,8 @@ func (p peer) at(now time.Time) time.Time {
 	return t
 }
 
-// heard takes the date of the answer to what was asked at asked. It returns true
-// if what was told before was told by another idea of the peer's clock.
+// heard records the date of an answer to a request made at asked. It reports
+// whether earlier requests used another estimate of the peer's clock.
 func (e *endpoint) heard(date, asked, now time.Time) bool {
 	if date.IsZero() {
 		return false
@@ -51,9 +51,9 @@ func (e *endpoint) heard(date, asked, now time.Time) bool {
 	return e.peer.at(now).Sub(before).Abs() >= differ
 }
 
-// repeat tells everything again at once, after a batch that changed the idea of
-// the peer's clock: what was meant to be open may be over there, and the other
-// way round. Not all the time: behind a name there may be several clocks.
+// repeat makes everything due again after a batch that changed the estimate of the
+// peer's clock: alerts that should be open may be over there, and vice versa. It
+// does so at most once per checkEvery: several clocks may answer under one name.
 func (e *endpoint) repeat() {
 	now := e.now()
 	if !e.changed || !e.repeated.IsZero() && now.Sub(e.repeated) < checkEvery {
@@ -64,7 +64,7 @@ func (e *endpoint) repeat() {
 	e.state.Repeat()
 	skew := e.skew
 	e.mu.Unlock()
-	e.log.Warn().Dur("ahead", skew).Msg("the clock of the alertmanager differs from ours: times are sent by its clock")
+	e.log.Warn().Dur("ahead", skew).Msg("the clock of the alertmanager differs from ours: times are converted to its clock")
 }
 
 func earlier(a, b time.Time) time.Time {

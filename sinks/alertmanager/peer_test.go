@@ -120,7 +120,7 @@ func TestSlowAnswerIsNoSkew(t *testing.T) {
 
 // One name for several Alertmanagers is said: only one of them is told.
 func TestSeveralAddresses(t *testing.T) {
-	const warning = "the name of the alertmanager has several addresses, and only one of them is told: list every Alertmanager in urls"
+	const warning = "the name of the alertmanager has several addresses, and only one of them is notified: list every Alertmanager in urls"
 	f := func(want int, addrs ...string) {
 		t.Helper()
 		synctest.Test(t, func(t *testing.T) {

@@ -34,7 +34,7 @@ func (s *scene) judge() (out verdict) {
 	for _, n := range s.hook.Notifications() {
 		told[n.Key] = append(told[n.Key], n)
 	}
-	for name, ep := range s.versions {
+	for name, ep := range s.words {
 		want := []string{"firing"}
 		if ep.State == episodes.StateResolved {
 			want = append(want, "resolved")

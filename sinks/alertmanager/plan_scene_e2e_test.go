@@ -56,7 +56,7 @@ func newScene(t *testing.T, client func(t *testing.T, s *scene) planClient) *sce
 }
 
 func (s *scene) notify(ep episodes.Episode) {
-	s.versions[ep.Alert] = ep
+	s.words[ep.Alert] = ep
 	s.client.notify(ep)
 }
 

@@ -125,7 +125,7 @@ func newPlan(seed uint64) *plan {
 		}
 		p.add(opens, "opens "+name, func(s *scene) { s.notify(fire(name)) })
 		if i < 10 {
-			p.add(max(ends, opens+planTick), "ends "+name, func(s *scene) { s.notify(end(s.versions[name])) })
+			p.add(max(ends, opens+planTick), "ends "+name, func(s *scene) { s.notify(end(s.words[name])) })
 		}
 	}
 	p.member, p.how = r.IntN(2), []string{stopped, killed, suspended, cut, isolated}[r.IntN(5)]

@@ -60,8 +60,8 @@ func TestPoison(t *testing.T) {
 				}
 			}
 			require.True(t, b.sink.Status()[0].Up)
-			require.Equal(t, nBad, b.logs.byMsg["an alert is refused; the others are not held up by it"], "each said once")
-			require.Zero(t, b.logs.byMsg["alertmanager does not take alerts, trying again"])
+			require.Equal(t, nBad, b.logs.byMsg["an alert was refused; other alerts are not delayed"], "each logged once")
+			require.Zero(t, b.logs.byMsg["alertmanager does not accept alerts; retrying"])
 			require.GreaterOrEqual(t, b.sink.Status()[0].Failed[delivery.ReasonRefused], int64(nBad))
 		})
 	}

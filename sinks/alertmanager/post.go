@@ -15,7 +15,7 @@ import (
 	"crowsnest/sinks/internal/delivery"
 )
 
-// Bounds of what is read of an answer.
+// Bounds of the bytes read of an answer.
 const (
 	maxAnswer = 64 << 10
 	maxStatus = 1 << 20 // of a status: it holds Alertmanager's configuration
@@ -24,20 +24,21 @@ const (
 const (
 	hedgeAfter   = 3 * time.Second // see post
 	statusWithin = 2 * time.Second
-	// wakesWithin bounds a request to an endpoint that is down. While one waits, the
-	// kernel sends SYN after 1 s and 3 s again: one that is back is found within 2 s.
+	// wakesWithin bounds a request to an endpoint that is down. While a request
+	// waits, the kernel sends SYN again after 1 s and 3 s: it finds an endpoint that
+	// is back within 2 s.
 	wakesWithin = 4 * time.Second
 	maxRetry    = 30 * time.Second // longest Retry-After that is honoured
 )
 
-// answer is what became of one request.
+// answer is the outcome of one request.
 type answer struct {
 	delivery.Answer
-	code int       // 0: none came
-	date time.Time // the peer's clock; zero: not said
+	code int       // 0: no answer came
+	date time.Time // the peer's clock; zero: not given
 }
 
-// failure is the answer to what was not asked.
+// failure returns the answer of a request that was not sent.
 func failure(reason string, err error) answer {
 	return answer{Answer: delivery.Answer{Reason: reason, Err: err}}
 }
@@ -50,7 +51,7 @@ type client struct {
 	cfg     HTTPConfig
 	timeout time.Duration
 	now     func() time.Time
-	// lookup finds the addresses of a name; nil: nobody wants to know.
+	// lookup returns the addresses of a name. It may be nil.
 	lookup func(ctx context.Context, host string) ([]net.IPAddr, error)
 	// transport replaces the real one in tests.
 	transport http.RoundTripper
@@ -58,8 +59,7 @@ type client struct {
 	http *http.Client // made at the first request: it reads files
 }
 
-// open makes the HTTP client, unless it is there. It is not safe for concurrent
-// use.
+// open makes the HTTP client if there is none. It is not safe for concurrent use.
 func (c *client) open() error {
 	if c.http != nil {
 		return nil
@@ -84,10 +84,10 @@ func (c *client) close() {
 	}
 }
 
-// post sends a list of alerts. If hedge is set, another request is started
-// whenever no answer came for 3 s, on a connection of its own, and the first to
-// be taken counts: an endpoint that comes back is found while older requests
-// still hang. Repeats are harmless.
+// post sends a list of alerts. If hedge is set, it starts another request on a
+// connection of its own each time 3 s pass without an answer, and the first one
+// accepted counts: it finds an endpoint that is back while older requests still
+// hang. Repeats are harmless.
 func (c *client) post(ctx context.Context, body []byte, hedge bool) answer {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -108,7 +108,7 @@ func (c *client) post(ctx context.Context, body []byte, hedge bool) answer {
 		select {
 		case got = <-answers:
 			flying--
-			cancel() // the others end with it
+			cancel() // it ends the other requests
 		case <-tick.C:
 			if ctx.Err() == nil {
 				start()
@@ -138,15 +138,15 @@ func (c *client) postOnce(ctx context.Context, body []byte) answer {
 	defer resp.Body.Close()
 	said, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil && resp.StatusCode/100 == 2 {
-		return answer{Answer: delivery.ConnectionFailed(err)} // it broke off: not sure what was taken
+		return answer{Answer: delivery.ConnectionFailed(err)} // it is not certain what was accepted
 	}
 	a := answer{Answer: delivery.ParseResponse(resp, said, "urls", maxRetry), code: resp.StatusCode}
 	a.date, _ = http.ParseTime(resp.Header.Get("Date"))
 	return a
 }
 
-// addresses is how many addresses of one kind the name has: where there are
-// several, each may be an Alertmanager of its own. 0 if that is not known.
+// addresses returns how many addresses of one family the name has: each may be an
+// Alertmanager of its own. It returns 0 if that is not known.
 func (c *client) addresses(ctx context.Context) int {
 	u, err := url.Parse(c.base)
 	if err != nil || c.lookup == nil {

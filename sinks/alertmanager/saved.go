@@ -24,9 +24,9 @@ type saved struct {
 	Ended     []sinks.Ended           `json:"ended,omitempty"` // written by older programs
 }
 
-// Export returns what has to outlive the process: what each Alertmanager has
-// taken, and ended episodes that one of them still has to be told. It may be
-// called at any time, also after Run has returned.
+// Export returns what must survive the process: what each Alertmanager accepted,
+// and ended episodes that one of them still has to be sent. It may be called at any
+// time, also after Run has returned.
 func (s *Sink) Export() ([]byte, error) {
 	now := s.now()
 	out := saved{Version: savedVersion, Endpoints: map[string][]sinks.Mark{}, Members: map[string]member{}}
@@ -51,8 +51,8 @@ func (s *Sink) Export() ([]byte, error) {
 	return b, nil
 }
 
-// Import takes what Export returned, before the first Notify. An error means
-// that nothing of it is used.
+// Import reads the result of Export, before the first Notify. After an error none
+// of it is used.
 func (s *Sink) Import(data []byte) error {
 	var in saved
 	if err := json.Unmarshal(data, &in); err != nil {
@@ -86,9 +86,8 @@ func (s *Sink) Import(data []byte) error {
 	return nil
 }
 
-// forNew returns the marks of an Alertmanager that was not there before. What
-// another one was told the end of is old news to it; an end that nobody was told
-// is still to be told.
+// forNew returns the marks of a newly configured Alertmanager. It needs no end that
+// another Alertmanager accepted; it is sent the ends that none accepted.
 func forNew(others map[string][]sinks.Mark) []sinks.Mark {
 	over := map[string]sinks.Mark{}
 	for _, marks := range others {

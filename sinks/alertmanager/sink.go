@@ -14,24 +14,25 @@ import (
 	"crowsnest/sinks"
 )
 
-// latenciesKept is for how many alerts it is known that their latency was told.
+// latenciesKept is for how many alerts the sink remembers that it reported their
+// latency.
 const latenciesKept = 4096
 
-// Options are what a Sink uses of its surroundings.
+// Options are a Sink's dependencies.
 type Options struct {
 	Log zerolog.Logger
-	// Latency is told, once per episode, how long it took from the line that
-	// made it fire until the first Alertmanager had the alert; nil: nobody is.
-	// It must be safe for concurrent use.
+	// Latency is called once per episode with the time from the line that made
+	// it fire until the first Alertmanager accepted the alert. It may be nil. It
+	// must be safe for concurrent use.
 	Latency func(time.Duration)
-	// Now is the clock; nil means time.Now. Spans are measured by the monotonic
-	// reading of its times, if they have one.
+	// Now is the clock; nil means time.Now. Durations use the monotonic reading
+	// of its times, if they have one.
 	Now func() time.Time
-	// MaxKeys bounds the alerts, open and ended, that are kept per
+	// MaxKeys bounds the alerts, open and ended, in the state of each
 	// Alertmanager; 0 means sinks.DefaultMaxKeys.
 	MaxKeys int
 	// Accepted is called after an Alertmanager accepted news, which Export then
-	// has; nil: nobody is. It must not block.
+	// contains. It may be nil and must not block.
 	Accepted func()
 }
 
@@ -41,24 +42,23 @@ type Delivery struct {
 	Time     time.Time `json:"time"`
 	Resolved bool      `json:"resolved"`        // how it was told
 	Code     int       `json:"code,omitempty"`  // HTTP status; 0: it was not sent
-	Error    string    `json:"error,omitempty"` // "": it was taken
+	Error    string    `json:"error,omitempty"` // "": it was accepted
 }
 
-// Sink tells episodes to every configured Alertmanager. It is safe for
-// concurrent use.
+// Sink sends episodes to every configured Alertmanager. Safe for concurrent use.
 type Sink struct {
 	cfg       Config
 	latency   func(time.Duration)
 	accepted  func()
 	now       func() time.Time
 	endpoints members
-	shared    sync.Mutex // guards what endpoints look at of each other
+	shared    sync.Mutex // guards what endpoints read of each other
 
 	answers *sinks.Deliveries
 	ended   sinks.EndedPack
 
 	mu sync.Mutex
-	// begun is when the episodes began whose latency was told.
+	// begun holds the start of each episode whose latency was reported.
 	begun *lru.Cache[episodes.Fingerprint, time.Time]
 }
 
@@ -98,8 +98,8 @@ func New(cfg Config, opt Options) (*Sink, error) {
 // Name returns the configured name.
 func (s *Sink) Name() string { return s.cfg.Name }
 
-// Notify takes changed episodes. After a start it has to be given every open
-// episode and those that ended lately, after Import. It does not block.
+// Notify accepts changed episodes. After a start the caller must pass every open
+// episode and the ones that ended recently, after Import. It does not block.
 func (s *Sink) Notify(eps []episodes.Episode) {
 	now := s.now()
 	s.shared.Lock()
@@ -108,7 +108,7 @@ func (s *Sink) Notify(eps []episodes.Episode) {
 	}
 	s.shared.Unlock()
 	for _, e := range s.endpoints {
-		e.rouse()
+		e.notify()
 	}
 }
 
@@ -123,8 +123,8 @@ func (s *Sink) Run(ctx context.Context) error {
 	return nil
 }
 
-// Status returns what is known of each Alertmanager, in configured order. One
-// is up if it took the alerts that it was last sent.
+// Status returns the state of each Alertmanager, in configured order. One is up if
+// it accepted the alerts that it was last sent.
 func (s *Sink) Status() []sinks.EndpointStatus {
 	out := make([]sinks.EndpointStatus, len(s.endpoints))
 	for i, e := range s.endpoints {
@@ -134,7 +134,7 @@ func (s *Sink) Status() []sinks.EndpointStatus {
 }
 
 // Deliveries returns the last answer of each Alertmanager to an alert, in
-// configured order. Those that gave none are left out.
+// configured order. It omits Alertmanagers that did not answer.
 func (s *Sink) Deliveries(fp episodes.Fingerprint) []Delivery {
 	var out []Delivery
 	answers := s.answers.Of(fp)
@@ -149,7 +149,7 @@ func (s *Sink) Deliveries(fp episodes.Fingerprint) []Delivery {
 	return out
 }
 
-// Answers returns what the Alertmanagers answered to an alert, repeats joined.
+// Answers returns the Alertmanagers' answers to an alert, repeats merged.
 func (s *Sink) Answers(fp episodes.Fingerprint) []sinks.Delivery { return s.answers.Of(fp) }
 
 // took records answers.

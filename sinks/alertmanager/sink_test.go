@@ -146,7 +146,7 @@ func TestOutage(t *testing.T) {
 				require.False(t, b.sink.Status()[0].Up)
 				require.NotEmpty(t, b.sink.Status()[0].Error)
 				require.Equal(t, 22, b.sink.Status()[0].Pending)
-				require.Equal(t, 1, b.logs.byMsg["alertmanager does not take alerts, trying again"], "said once")
+				require.Equal(t, 1, b.logs.byMsg["alertmanager does not accept alerts; retrying"], "logged once")
 
 				am.Set(nil)
 				b.within(5*time.Second, "all told", func() bool {
@@ -168,7 +168,7 @@ func TestOutage(t *testing.T) {
 				}
 				require.Equal(t, "firing", am.Told("Stays"))
 				require.Empty(t, am.NeverNotified())
-				require.Equal(t, 1, b.logs.byMsg["alertmanager takes alerts again"])
+				require.Equal(t, 1, b.logs.byMsg["alertmanager accepts alerts again"])
 			})
 		})
 	}
@@ -300,7 +300,7 @@ func TestPoisonAlone(t *testing.T) {
 		b.pass(time.Hour)
 		require.LessOrEqual(t, len(b.ams[0].Posts())-from, 12, "each 5 m")
 		require.True(t, b.sink.Status()[0].Up)
-		require.Zero(t, b.logs.byMsg["alertmanager does not take alerts, trying again"])
+		require.Zero(t, b.logs.byMsg["alertmanager does not accept alerts; retrying"])
 	})
 }
 
@@ -316,7 +316,7 @@ func TestInvalidIsNotSent(t *testing.T) {
 		st := b.sink.Status()[0]
 		require.True(t, st.Up)
 		require.Equal(t, int64(2), st.Failed[delivery.ReasonInvalid])
-		require.Contains(t, b.sink.Deliveries(badLabel.Fingerprint)[0].Error, `"a-b" is no label name`)
+		require.Contains(t, b.sink.Deliveries(badLabel.Fingerprint)[0].Error, `"a-b" is not a label name`)
 	})
 }
 

@@ -15,15 +15,15 @@ import (
 // The states of a cluster.
 const (
 	clusterDisabled = "disabled" // it has no peers
-	clusterSettling = "settling" // it waits for what the peers notified of
+	clusterSettling = "settling" // it waits for the notifications of its peers
 )
 
-// status is what an Alertmanager says about itself.
+// status is the answer of an Alertmanager's status page.
 type status struct {
-	date time.Time // its clock, cut to seconds; zero: not said
+	date time.Time // its clock, truncated to seconds; zero: not given
 	// uptime is when its process started, by its clock and to the millisecond. It
 	// identifies the process, and stays the same when a clock is set. Zero: not
-	// said.
+	// given.
 	uptime time.Time
 	// earliest and latest bound the same time by our clock.
 	earliest, latest time.Time
@@ -31,8 +31,8 @@ type status struct {
 	members          []string // names of the members of its cluster, its own included
 }
 
-// status asks the Alertmanager. The answer has an error if none came in time; what
-// the server did not say is zero in the status.
+// status asks the Alertmanager for its status. The answer has an error if none came
+// in time; fields that the server did not send are zero.
 func (c *client) status(ctx context.Context, within time.Duration) (status, answer) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()

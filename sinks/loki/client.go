@@ -23,24 +23,24 @@ import (
 // stopWithin is how much longer than a request the library may take to stop.
 const stopWithin = 2 * time.Second
 
-// pusher is a client of the library for one request. The library's Handle says
-// nothing of what becomes of an entry and blocks while a batch is tried again,
-// its Stop tries for minutes, and after Stop Handle blocks for ever. So:
+// pusher is a client of the library for one request. The library's Handle does not
+// report the outcome of an entry and blocks while a batch is retried, its Stop
+// retries for minutes, and after Stop Handle blocks forever. Therefore:
 //
-//   - one client is made per request, with as much as one batch: it collects,
-//     and sends on Stop, once; trying again is our own business;
-//   - what became of it is what the client logs, and it logs to us;
-//   - Handle is called before Stop only, Stop in a goroutine of its own with a
-//     deadline. Where that passes, the goroutine ends by itself with the request
-//     that it waits for: within Timeout;
-//   - its JSON, which Loki takes and forgets, is never used.
+//   - each request has a client of its own, with at most one batch: it collects
+//     entries and sends them once, on Stop; the delivery loop retries;
+//   - the outcome is what the client logs to our logger;
+//   - Handle is called only before Stop, and Stop in a goroutine of its own with a
+//     deadline. After the deadline the goroutine ends by itself with its request:
+//     within Timeout;
+//   - the library's JSON, which Loki accepts and drops, is never used.
 type pusher struct {
 	*client.Client
 	out    *outcome
 	within time.Duration
 }
 
-// newClient makes a client for one request. It reads the files of http_config.
+// newClient returns a client for one request. It reads the files of http_config.
 func newClient(cfg Config, log zerolog.Logger) (*pusher, error) {
 	u, err := url.Parse(cfg.URL + pushPath)
 	if err != nil {
@@ -63,14 +63,14 @@ func newClient(cfg Config, log zerolog.Logger) (*pusher, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Its transport cannot be reached, so its connection could only be closed
-	// after five idle minutes. Asked for by header, the server closes it. The
-	// header is refused in a configuration, as it does no good in most.
+	// The client's transport is not accessible, so its connection would stay open
+	// for five idle minutes. This header makes the server close it. Configurations
+	// may not set it, since it rarely helps.
 	headers["Connection"] = commonconfig.Header{Values: []string{"close"}}
 	return &pusher{Client: c, out: out, within: cfg.Timeout + stopWithin}, nil
 }
 
-// push writes the entries and says what became of them, soon after ctx ends.
+// push writes the entries and returns the outcome, soon after ctx ends.
 func (p *pusher) push(ctx context.Context, entries []entry) delivery.Answer {
 	for _, e := range entries {
 		if err := p.HandleWithMetadata(e.labels, e.time, e.line, e.metadata); err != nil {
@@ -93,7 +93,7 @@ func (p *pusher) push(ctx context.Context, entries []entry) delivery.Answer {
 	return delivery.TimedOut()
 }
 
-// outcome listens to what a client logs. It is safe for concurrent use.
+// outcome reads the log of a client. Safe for concurrent use.
 type outcome struct {
 	log zerolog.Logger
 
@@ -103,10 +103,10 @@ type outcome struct {
 	err    error
 }
 
-// The messages with which the library gives a batch up.
+// The messages that the library logs when it drops a batch.
 const (
-	gaveUp  = "final error sending batch"
-	notSent = "error encoding batch"
+	sendFailed   = "final error sending batch"
+	encodeFailed = "error encoding batch"
 )
 
 // Log implements the logger of go-kit, which the library uses.
@@ -120,14 +120,14 @@ func (o *outcome) Log(keyvals ...any) error {
 	msg, _ := said["msg"].(string)
 	err, _ := said["error"].(error)
 	o.log.Debug().Err(err).Msg("loki client: " + msg)
-	if msg != gaveUp && msg != notSent {
+	if msg != sendFailed && msg != encodeFailed {
 		return nil
 	}
 	status, _ := said["status"].(int)
 	if err == nil {
 		err = errors.New(msg)
 	}
-	if msg == notSent {
+	if msg == encodeFailed {
 		status = http.StatusBadRequest
 	}
 	o.fail(status, err)
@@ -140,7 +140,7 @@ func (o *outcome) fail(status int, err error) {
 	o.failed, o.status, o.err = true, status, err
 }
 
-// answer says what became of the batch.
+// answer returns the outcome of the batch.
 func (o *outcome) answer() delivery.Answer {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -1,10 +1,10 @@
-// Package loki writes what becomes of alerts into Loki: one line when an alert
-// opens, one at most every few minutes while it lasts and changes, and one when
-// it ends. A dashboard can show them beside the logs, and they outlive
-// Alertmanager's memory.
+// Package loki writes the history of alerts into Loki: one line when an alert
+// opens, at most one every few minutes while it lasts and changes, and one when it
+// ends. A dashboard can show them beside the logs, and they outlive Alertmanager's
+// memory.
 //
 // It wraps github.com/grafana/loki-client-go, whose client can block for minutes
-// and loses entries without telling: see client.go for how it is kept apart.
+// and loses entries silently: client.go isolates it.
 package loki
 
 import (
@@ -30,35 +30,35 @@ const (
 	FormatLogfmt = "logfmt"
 )
 
-// ownLabels are the stream labels that are set here.
+// ownLabels are the stream labels that this package sets.
 var ownLabels = []string{"service_name", "cluster", "severity"}
 
-// Config says which Loki is told, and how.
+// Config sets the Loki to write to, and how.
 type Config struct {
 	// Name is unique among the sinks; "" means "loki".
 	Name string `yaml:"name" bounds:"0,4096"`
 	// URL is the base address of Loki, without /loki/api.
 	URL string `yaml:"url" bounds:"0,4096" strict:"required"`
-	// Tenant is sent as X-Scope-OrgID; "": none is.
+	// Tenant is sent as X-Scope-OrgID; "": the header is not sent.
 	Tenant string `yaml:"tenant" bounds:"0,4096"`
 	// HTTP is TLS, credentials and proxies, as in Prometheus' http_config.
 	// Redirects are never followed: credentials would leak over them.
 	HTTP httpconfig.Config `yaml:"http_config"`
 	// Timeout bounds one request; 0 means 10 s.
 	Timeout time.Duration `yaml:"timeout" bounds:"0s,1y"`
-	// UpdateDelay is the shortest time between two lines of an alert that goes
-	// on; 0 means 5 m.
+	// UpdateDelay is the shortest time between two lines of an alert that
+	// continues; 0 means 5 m.
 	UpdateDelay time.Duration `yaml:"update_delay" bounds:"0s,1y"`
 	// Labels are added to the labels of the stream, which are service_name,
-	// cluster and severity. Each value makes a stream of its own.
+	// cluster and severity. Each value creates a stream of its own.
 	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
-	// Format of a line is "json", which "" means, or "logfmt".
+	// Format of a line is "json" or "logfmt"; "" means "json".
 	Format string `yaml:"format" bounds:"0,4096"`
-	// ExternalLabels are those that every alert has. `cluster` becomes a label of
-	// the stream, the others structured metadata.
+	// ExternalLabels are the labels that every alert has. `cluster` becomes a
+	// label of the stream, the others structured metadata.
 	ExternalLabels map[string]string `yaml:"external_labels" bounds:"0,64,4096"`
-	// ExternalURL is the address of our own pages, to which lines link; "": they
-	// have no link.
+	// ExternalURL is the address of crowsnest's own pages, to which lines link;
+	// "": lines have no link.
 	ExternalURL string `yaml:"external_url" bounds:"0,4096"`
 }
 

@@ -17,15 +17,15 @@ import (
 	"crowsnest/sinks/internal/delivery"
 )
 
-// What a line tells.
+// The events that a line reports.
 const (
 	eventOpened   = "opened"
 	eventUpdated  = "updated"
 	eventResolved = "resolved"
 )
 
-// Loki takes entries that are up to an hour older than the newest of their
-// stream, and none from far ahead.
+// Loki accepts entries that are up to an hour older than the newest of their
+// stream, and none far in the future.
 const oldest = 45 * time.Minute
 
 // maxMetadata bounds the labels of an alert in the metadata.
@@ -39,7 +39,7 @@ type entry struct {
 	metadata push.LabelsAdapter
 }
 
-// size is about how many bytes it takes in a request.
+// size returns roughly how many bytes e takes in a request.
 func (e entry) size() int {
 	n := 64 + len(e.line)
 	for name, value := range e.labels {
@@ -51,8 +51,8 @@ func (e entry) size() int {
 	return n
 }
 
-// summary is the line in its JSON form. It holds no log line: one that reads all
-// of Loki for a text would find it here again.
+// summary is the line in its JSON form. It contains no log line: a text search over
+// all of Loki would find that line twice.
 type summary struct {
 	Event    string            `json:"event"`
 	Alert    string            `json:"alertname"`
@@ -68,12 +68,12 @@ type summary struct {
 	URL      string            `json:"url,omitempty"`
 }
 
-// entry makes the line of one word. Told again, a word makes the same entry,
-// which Loki keeps once.
+// entry returns the line of one message. A repeated message has the same entry,
+// which Loki stores once.
 func (c Config) entry(m sinks.Message, now time.Time) (entry, error) {
 	ep := m.Episode
 	if strings.TrimSpace(ep.Labels["alertname"]) == "" {
-		return entry{}, errors.New("it has no alertname")
+		return entry{}, errors.New("the alert has no alertname")
 	}
 	labels := delivery.Labels(ep.Labels, c.ExternalLabels)
 	s, at := c.summarize(m, labels)
@@ -95,7 +95,7 @@ func (c Config) entry(m sinks.Message, now time.Time) (entry, error) {
 	return e, err
 }
 
-// summarize says what happened, and when.
+// summarize returns the content of the line and the time of its event.
 func (c Config) summarize(m sinks.Message, labels map[string]string) (summary, time.Time) {
 	ep, at := m.Episode, first(m.Episode.FiredAt, m.Episode.StartsAt)
 	text := delivery.Annotations(ep.Annotations)
@@ -139,7 +139,7 @@ func utc(t time.Time) *time.Time {
 	return &t
 }
 
-// text writes the line.
+// text returns the line in the format.
 func (s summary) text(format string) (string, error) {
 	if format != FormatLogfmt {
 		b, err := json.Marshal(s)
@@ -181,9 +181,9 @@ func (s summary) text(format string) (string, error) {
 	return b.String(), nil
 }
 
-// metadata is what else is known, which can be filtered by without being a
-// label: `{service_name="crowsnest"} | alertname="X"`. It also has the newest
-// log line, which a search for text does not look at.
+// metadata returns the structured metadata, by which people can filter without a
+// label: `{service_name="crowsnest"} | alertname="X"`. It includes the newest log
+// line, which a text search does not look at.
 func metadata(m sinks.Message, s summary, labels map[string]string) push.LabelsAdapter {
 	ep := m.Episode
 	out := push.LabelsAdapter{}

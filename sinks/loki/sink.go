@@ -10,21 +10,20 @@ import (
 	"crowsnest/sinks/internal/delivery"
 )
 
-// Bounds of a request. Loki takes 4 MiB by default; an entry has at most about
+// Bounds of a request. Loki accepts 4 MiB by default; an entry has at most about
 // 8 KiB.
 const (
 	maxEntries = 256
 	maxBody    = 512 << 10
 )
 
-// Options are what a Sink uses of its surroundings: its Log, the clock Now (nil
-// means time.Now), and MaxKeys, the bound of the alerts that are kept (0 means
-// sinks.DefaultMaxKeys).
+// Options are a Sink's dependencies: its Log, the clock Now (nil means time.Now),
+// and MaxKeys, the bound of the alerts in its state (0 means sinks.DefaultMaxKeys).
 type Options = delivery.Options
 
 // Sink writes alerts into one Loki. An outage of Loki, of any length, delays
-// nothing else and grows nothing: what Loki is told afterwards is the newest
-// word of each alert. It is safe for concurrent use.
+// nothing else and uses no more memory: afterwards Loki is sent the newest message
+// of each alert. Safe for concurrent use.
 type Sink struct {
 	*delivery.Loop[entry]
 }
@@ -52,7 +51,7 @@ type receiver struct {
 
 var _ delivery.Receiver[entry] = (*receiver)(nil)
 
-// Encode makes the entry of one word.
+// Encode returns the entry of one message.
 func (r *receiver) Encode(m sinks.Message, now time.Time) (entry, int, error) {
 	e, err := r.cfg.entry(m, now)
 	return e, e.size(), err

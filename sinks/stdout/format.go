@@ -35,8 +35,8 @@ type Record struct {
 	Overflow    bool              `json:"overflow,omitempty"` // stands for the keys beyond a rule's limit
 }
 
-// NewRecord makes the record of an episode at now. Every text in it is made
-// harmless for terminals.
+// NewRecord returns the record of an episode at now. Every text in it is harmless
+// for terminals.
 func NewRecord(ep episodes.Episode, resolved bool, now time.Time) Record {
 	r := Record{
 		Time: now.UTC(), Status: "firing", Alertname: redact.Sanitise(ep.Alert),
@@ -83,7 +83,7 @@ func (r Record) Text(color bool) []byte {
 	return p.b.Bytes()
 }
 
-// since tells the times of an episode.
+// since returns the times of an episode.
 func (r Record) since() string {
 	s := r.StartsAt.Format(time.RFC3339)
 	end := r.Time
@@ -106,7 +106,7 @@ func (r Record) since() string {
 	return s
 }
 
-// where lists the labels that tell one alert of a rule from another.
+// where lists the labels that distinguish the alerts of a rule.
 func where(labels map[string]string) string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
@@ -125,7 +125,7 @@ func affected(a map[string]string) string {
 	return strings.TrimPrefix(s+", fixed in "+fixed, ", ")
 }
 
-// page is the text form while it is written.
+// page builds the text form.
 type page struct {
 	b     bytes.Buffer
 	color bool
@@ -175,7 +175,7 @@ func (p *page) field(name, text string) {
 	}
 }
 
-// mapped copies a map, with every value changed by f.
+// mapped returns a copy of a map with f applied to every value.
 func mapped(in map[string]string, f func(string) string) map[string]string {
 	out := make(map[string]string, len(in))
 	for name, text := range in {

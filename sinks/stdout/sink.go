@@ -27,33 +27,33 @@ const (
 	batch      = 64
 )
 
-// The reasons for which alerts are not written.
+// The reasons why alerts are not written.
 const (
 	reasonWrite   = "write"
 	reasonEvicted = "evicted"
 )
 
-// Config says what is written.
+// Config sets what is written.
 type Config struct {
 	// Name is unique among the sinks; "" means "stdout".
 	Name string `yaml:"name" bounds:"0,4096"`
 	// Format is "json", which "" means, or "text".
 	Format string `yaml:"format" bounds:"0,4096"`
-	// ExternalLabels are added to every alert that does not have them.
+	// ExternalLabels are added to every alert that lacks them.
 	ExternalLabels map[string]string `yaml:"external_labels" bounds:"0,64,4096"`
-	// Color is for the text form. Whoever makes the sink knows whether it
-	// writes to a terminal, and NO_COLOR.
+	// Color enables colours in the text form. The caller knows whether the
+	// writer is a terminal, and NO_COLOR.
 	Color bool `yaml:"-"`
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time `yaml:"-"`
-	// Told, if not nil, is told the error when writing begins to fail, and nil
-	// when it works again.
-	Told func(error) `yaml:"-"`
-	// MaxKeys bounds the alerts that are kept; 0 means sinks.DefaultMaxKeys.
+	// StateChanged, if not nil, is called with the error when writing starts to
+	// fail, and with nil when it works again.
+	StateChanged func(error) `yaml:"-"`
+	// MaxKeys bounds the alerts in the state; 0 means sinks.DefaultMaxKeys.
 	MaxKeys int `yaml:"-"`
 }
 
-// Validate returns what is wrong with the configuration.
+// Validate returns the first problem of the configuration.
 func (c Config) Validate() error {
 	if c.Format != "" && c.Format != FormatJSON && c.Format != FormatText {
 		return fmt.Errorf("format: %q is not known; use json or text", c.Format)
@@ -61,12 +61,12 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Sink writes alerts. It is safe for concurrent use.
+// Sink writes alerts. Safe for concurrent use.
 type Sink struct {
 	cfg  Config
 	w    io.Writer
 	wake chan struct{} // there may be news
-	torn bool          // a record was written in part; of the writing goroutine only
+	torn bool          // a record was written in part; owned by the writing goroutine
 
 	answers *sinks.Deliveries
 
@@ -92,8 +92,8 @@ func New(cfg Config, w io.Writer) (*Sink, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.Told == nil {
-		cfg.Told = func(error) {}
+	if cfg.StateChanged == nil {
+		cfg.StateChanged = func(error) {}
 	}
 	return &Sink{
 		cfg: cfg, w: w, wake: make(chan struct{}, 1), up: true, answers: sinks.NewDeliveries(),
@@ -104,8 +104,8 @@ func New(cfg Config, w io.Writer) (*Sink, error) {
 // Name returns the configured name.
 func (s *Sink) Name() string { return s.cfg.Name }
 
-// Notify takes changed episodes. It does not block, whatever the writer does:
-// the newest word of each is kept until it can be written.
+// Notify accepts changed episodes. It never blocks, even if the writer does: the
+// state keeps the newest message of each until it can be written.
 func (s *Sink) Notify(eps []episodes.Episode) {
 	s.mu.Lock()
 	s.state.Notify(eps, s.cfg.Now())
@@ -116,9 +116,9 @@ func (s *Sink) Notify(eps []episodes.Episode) {
 	}
 }
 
-// Run writes until ctx ends, then what is left, for at most 2 s. If the writer
-// blocks for longer, Run returns an error and leaves one goroutine in it: there
-// is no way to end such a call.
+// Run writes until ctx ends, then writes the rest, for at most 2 s. If the writer
+// blocks for longer, Run returns an error and leaves one goroutine in the call,
+// which cannot be interrupted.
 func (s *Sink) Run(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
@@ -154,7 +154,7 @@ func (s *Sink) write(ctx context.Context) {
 		}
 		if broken := err != nil; broken != wasBroken {
 			wasBroken = broken
-			s.cfg.Told(err)
+			s.cfg.StateChanged(err)
 		}
 		select {
 		case <-ctx.Done():
@@ -166,7 +166,7 @@ func (s *Sink) write(ctx context.Context) {
 	}
 }
 
-// writeDue writes all that is news.
+// writeDue writes all news.
 func (s *Sink) writeDue() error {
 	for {
 		now := s.cfg.Now()
@@ -203,7 +203,7 @@ func delivery(err error, now time.Time) sinks.Delivery {
 	return d
 }
 
-// Answers returns when an alert was written, and why not.
+// Answers returns when an alert was written, or why not.
 func (s *Sink) Answers(fp episodes.Fingerprint) []sinks.Delivery { return s.answers.Of(fp) }
 
 func (s *Sink) writeOne(m sinks.Message, now time.Time) error {
@@ -235,7 +235,7 @@ func (s *Sink) writeOne(m sinks.Message, now time.Time) error {
 	return nil
 }
 
-// Status returns what is known of the writer.
+// Status returns the state of the writer.
 func (s *Sink) Status() []sinks.EndpointStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -258,7 +258,7 @@ func (s *Sink) Export() ([]byte, error) {
 	return b, nil
 }
 
-// Import takes what Export returned, before the first Notify.
+// Import reads the result of Export, before the first Notify.
 func (s *Sink) Import(data []byte) error {
 	var in sinks.Saved
 	if err := json.Unmarshal(data, &in); err != nil {

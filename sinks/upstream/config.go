@@ -13,7 +13,7 @@ import (
 
 const defaultTimeout = 10 * time.Second
 
-// Config says which aggregator is told, and as which node.
+// Config sets the aggregator, and the node that this agent is.
 type Config struct {
 	// URL is the base address of the aggregator's agents source.
 	URL string `yaml:"url" bounds:"0,4096" strict:"required"`
@@ -24,9 +24,9 @@ type Config struct {
 	HTTP httpconfig.Config `yaml:"http_config"`
 	// Timeout bounds one request; 0 means 10 s.
 	Timeout time.Duration `yaml:"timeout" bounds:"0s,1y"`
-	// FinalGoodbye lets a stop mean that this node will not come back, so that the
-	// aggregator waits for it no longer. It is for machines that are taken away
-	// when they stop; an agent that is only restarted must not have it.
+	// FinalGoodbye makes a stop mean that this node will not come back, so that the
+	// aggregator stops waiting for it. It is for machines that are removed when they
+	// stop; an agent that only restarts must not set it.
 	FinalGoodbye bool `yaml:"final_goodbye"`
 }
 
@@ -64,11 +64,11 @@ func checkURL(raw string) error {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil:
-		return errors.New("url: it cannot be read; write it like https://crowsnest-aggregator:9798") // err quotes it, with a password
+		return errors.New("url: invalid address; write it like https://crowsnest-aggregator:9798") // err quotes it, with a password
 	case u.User != nil:
 		return fmt.Errorf("url: %s: no credentials in an address; use http_config", u.Redacted())
 	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-		return fmt.Errorf("url: %q is no absolute http or https address; write it like https://crowsnest-aggregator:9798", raw)
+		return fmt.Errorf("url: %q is not an absolute http or https address; write it like https://crowsnest-aggregator:9798", raw)
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 		return fmt.Errorf("url: %q: remove what follows the path (? or #)", raw)
 	case strings.HasSuffix(u.Path, hits.Path):

@@ -22,11 +22,10 @@ import (
 
 const (
 	maxAnswer = 64 << 10
-	maxReason = 300 // bytes of an answer that are kept
+	maxReason = 300 // bytes kept of an answer
 )
 
-// The reasons for which a message was not taken, as metrics and the API have
-// them.
+// The reasons why a message was not accepted, as named in metrics and the API.
 const (
 	reasonConnection  = "connection"   // no connection, or it broke
 	reasonTimeout     = "timeout"      // no answer in time
@@ -48,7 +47,7 @@ func reasons() []string {
 	}
 }
 
-// clientMaker makes the HTTP client when it is first needed: it reads files.
+// clientMaker makes the HTTP client on first use: it reads files.
 type clientMaker func() (*http.Client, error)
 
 func newClientMaker(cfg Config, transport http.RoundTripper, opts ...commonconfig.HTTPClientOption) clientMaker {
@@ -64,7 +63,7 @@ func newClientMaker(cfg Config, transport http.RoundTripper, opts ...commonconfi
 	}
 }
 
-// answer is what became of one message.
+// answer is the outcome of one message.
 type answer struct {
 	code       int         // 0: none came
 	text       []byte      // of an answer with status 200
@@ -90,7 +89,7 @@ func (w *sender) send(ctx context.Context, m *hits.Message) answer {
 	}
 	if a.err == nil {
 		if err := json.Unmarshal(a.text, &a.said); err != nil {
-			return answer{code: a.code, reason: reasonServerError, err: errors.New("the answer is none of crowsnest's; url must be the address of sources.agents of an aggregator")}
+			return answer{code: a.code, reason: reasonServerError, err: errors.New("the answer does not come from crowsnest; url must be the address of sources.agents of an aggregator")}
 		}
 	}
 	return a
@@ -119,7 +118,7 @@ func (w *sender) post(ctx context.Context, path, kind string, body []byte) answe
 	return judge(resp, text)
 }
 
-// failed is the answer when none came.
+// failed returns the answer for an error of net/http.
 func failed(err error) answer {
 	var timeout net.Error
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.As(err, &timeout) && timeout.Timeout() {
@@ -127,13 +126,13 @@ func failed(err error) answer {
 	}
 	var broken *url.Error
 	if errors.As(err, &broken) {
-		err = broken.Err // the address is said elsewhere
+		err = broken.Err // the address is reported elsewhere
 	}
 	return answer{reason: reasonConnection, err: errors.New(excerpt(err.Error()))}
 }
 
-// judge reads an answer. Whatever else may answer in the place of an aggregator,
-// it does not make a batch a bad one.
+// judge returns the answer of an HTTP response. If something other than an
+// aggregator answers, the batch is not to blame.
 func judge(resp *http.Response, said []byte) answer {
 	a := answer{code: resp.StatusCode}
 	ours := resp.Header.Get(hits.Header) != ""
@@ -145,7 +144,7 @@ func judge(resp *http.Response, said []byte) answer {
 		return answer{code: code, reason: reasonServerError, err: fmt.Errorf("status %d: url must be the address of sources.agents of an aggregator", code)}
 	case code/100 == 3:
 		a.reason = reasonRedirect
-		a.err = fmt.Errorf("status %d: it redirects, which is not followed; put the final address into url", code)
+		a.err = fmt.Errorf("status %d: redirected, which is not followed; put the final address into url", code)
 		return a
 	case code == http.StatusConflict && ours:
 		a.reason, a.err = reasonConflict, errConflict
@@ -170,7 +169,7 @@ func judge(resp *http.Response, said []byte) answer {
 	return a
 }
 
-// excerpt makes one short line of a text.
+// excerpt returns one short line of a text.
 func excerpt(s string) string {
 	s = strings.ToValidUTF8(strings.Join(strings.Fields(s), " "), "?")
 	if len(s) > maxReason {

@@ -18,7 +18,7 @@ const (
 	reportOlder = 5 * time.Minute // after an aggregator that takes no reports
 )
 
-// reporter is what the agent reports about itself. Sink.mu guards it.
+// reporter holds what the agent reports about itself. Sink.mu guards it.
 type reporter struct {
 	open   []hits.Condition // as the daemon reported last
 	missed []hits.Condition // over before the aggregator was notified
@@ -26,18 +26,17 @@ type reporter struct {
 
 	body   []byte
 	digest string
-	sent   map[string]bool // keys of conditions that the aggregator has taken
-	posted string          // digest of the last report that it has taken
-	token  string          // its answer to that
-	after  uint64          // batch that has to be taken before
+	sent   map[string]bool // keys of conditions that the aggregator accepted
+	posted string          // digest of the last accepted report
+	token  string          // the aggregator's answer to that report
+	after  uint64          // batch that must be accepted first
 	behind map[string]time.Time
 	retry  time.Time // not before
 }
 
-// Report replaces what the aggregator is notified of: the alerts that the agent
-// has open about itself, and the digests of the rules in force (rules.Rule.MatchHash
-// by name). A condition that is counted and over before the aggregator had it is
-// reported once.
+// Report replaces the agent's report: the alerts that it has open about itself, and
+// the digests of the rules in force (rules.Rule.MatchHash by name). A counted
+// condition that ended before the aggregator received it is reported once.
 func (s *Sink) Report(open []hits.Condition, rules map[string]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,26 +55,26 @@ func (s *Sink) Report(open []hits.Condition, rules map[string]string) {
 	r.missed = r.missed[max(0, len(r.missed)-hits.MaxConditions/2):]
 	maps.DeleteFunc(r.sent, func(k string, _ bool) bool { return !now[k] })
 	if r.rules != nil && !maps.Equal(r.rules, rules) {
-		s.seal() // what was found by these rules is taken before they are reported
+		s.seal() // hits of the old rules are accepted before the new rules are reported
 		r.after = s.seq
 	}
 	r.open, r.rules = slices.Clone(open), rules
 	s.sealReport()
 }
 
-// sealReport encodes what is to be reported. The caller holds mu.
+// sealReport encodes the report. The caller holds mu.
 func (s *Sink) sealReport() {
 	r := &s.report
 	all := hits.Report{Node: s.cfg.Node, Instance: s.instance, Rules: r.rules, Conditions: slices.Concat(r.open, r.missed)}
 	body, digest := all.Seal()
 	if digest != r.digest {
 		r.body, r.digest = body, digest
-		s.poke()
+		s.notify()
 	}
 }
 
-// reportDue returns the report if the aggregator has to be sent it now. held is
-// what the aggregator says it has.
+// reportDue returns the report if it must be sent now. held is the token of the
+// report that the aggregator has.
 func (s *Sink) reportDue(held string, now time.Time) (body []byte, digest string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,7 +85,7 @@ func (s *Sink) reportDue(held string, now time.Time) (body []byte, digest string
 	return r.body, r.digest
 }
 
-// sendReport sends the report if it is due. A failure delays no hits for longer
+// sendReport sends the report if it is due. A failure delays hits for no longer
 // than one request.
 func (w *sender) sendReport(ctx context.Context, held string) {
 	s := w.s
@@ -98,7 +97,7 @@ func (w *sender) sendReport(ctx context.Context, held string) {
 	a := w.post(ctx, hits.ReportPath, "application/json", body)
 	if a.err == nil {
 		if json.Unmarshal(a.text, &said) != nil || said.Report == "" {
-			a.err = errors.New("the answer to a report is none of crowsnest's")
+			a.err = errors.New("the answer to a report does not come from crowsnest")
 		}
 	}
 	s.mu.Lock()
@@ -106,7 +105,7 @@ func (w *sender) sendReport(ctx context.Context, held string) {
 	s.reported(a, said, digest)
 }
 
-// reported notes what came of a report. The caller holds mu.
+// reported records the answer to a report. The caller holds mu.
 func (s *Sink) reported(a answer, said hits.ReportAnswer, digest string) {
 	r := &s.report
 	switch {
@@ -127,7 +126,7 @@ func (s *Sink) reported(a answer, said hits.ReportAnswer, digest string) {
 		s.builder.Whole[name] = true
 	}
 	if digest != r.digest {
-		return // it changed meanwhile: the next one has everything
+		return // it changed meanwhile: the next report contains everything
 	}
 	r.sent = map[string]bool{}
 	for i := range r.open {
@@ -139,8 +138,8 @@ func (s *Sink) reported(a answer, said hits.ReportAnswer, digest string) {
 	}
 }
 
-// Behind returns the rules that the aggregator has in another version than this
-// agent, and since when, as it said last.
+// Behind returns the rules of which the aggregator has another version than this
+// agent, and since when, by its last answer.
 func (s *Sink) Behind() map[string]time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,16 +13,16 @@ import (
 
 // The times of the sender.
 const (
-	batchEvery = 200 * time.Millisecond // at most
-	askEvery   = 500 * time.Millisecond // while something is not on the aggregator's disk
-	idleEvery  = 2 * time.Second
-	retryFirst = 200 * time.Millisecond
-	retryMost  = 2 * time.Second
-	maxRetry   = 30 * time.Second // longest Retry-After that is honoured
+	batchEvery    = 200 * time.Millisecond // at most
+	askEvery      = 500 * time.Millisecond // while something is not on the aggregator's disk
+	idleEvery     = 2 * time.Second
+	retryFirst    = 200 * time.Millisecond
+	maxRetryDelay = 2 * time.Second
+	maxRetry      = 30 * time.Second // longest Retry-After that is honoured
 
-	drain     = 2500 * time.Millisecond // of a stop, with the goodbye
-	askClosed = 100 * time.Millisecond  // while it stops
-	farewell  = 400 * time.Millisecond
+	drain          = 2500 * time.Millisecond // of a stop, with the goodbye
+	askClosed      = 100 * time.Millisecond  // while it stops
+	goodbyeTimeout = 400 * time.Millisecond
 )
 
 // sender is the state of Run.
@@ -32,16 +32,16 @@ type sender struct {
 	last    time.Time // when the last message was answered
 	highest uint64    // batch that was sent
 	retry   time.Duration
-	deaf    bool // it is known that there is news; it only waits for its time
+	waiting bool // hits are pending; the sender waits only for its interval
 	closing bool
 	buf     []byte
 }
 
-// Run sends until ctx ends. Then it sends what is left and waits until the
-// aggregator has it on its disk, for at most 2.5 s, says goodbye and returns nil.
+// Run sends until ctx ends. Then it sends the rest and waits until the aggregator
+// has it on disk, for at most 2.5 s, says goodbye and returns nil.
 func (s *Sink) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
-	wg.Go(func() { s.look(ctx) })
+	wg.Go(func() { s.watchAggregators(ctx) })
 	defer wg.Wait()
 	w := &sender{s: s}
 	for {
@@ -58,7 +58,7 @@ func (s *Sink) Run(ctx context.Context) error {
 	return nil
 }
 
-// sleep waits so long, or until there is a batch to send.
+// sleep returns after d, or when there is a batch to send.
 func (w *sender) sleep(ctx context.Context, d time.Duration) {
 	if d <= 0 {
 		return
@@ -66,7 +66,7 @@ func (w *sender) sleep(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	wake := w.s.wake
-	if w.deaf || w.retry > 0 { // news do not make the aggregator come back
+	if w.waiting || w.retry > 0 { // news do not make the aggregator come back
 		wake = nil
 	}
 	select {
@@ -76,8 +76,8 @@ func (w *sender) sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// turn sends the next message, if it is time for one, and returns how long there
-// is nothing to do.
+// turn sends the next message if it is due, and returns the time until the next
+// turn.
 func (w *sender) turn(ctx context.Context) time.Duration {
 	m, n, pause := w.next()
 	if m == nil {
@@ -87,7 +87,7 @@ func (w *sender) turn(ctx context.Context) time.Duration {
 	w.highest = max(w.highest, m.Sequence)
 	a := w.send(ctx, m)
 	if ctx.Err() != nil && a.err != nil && !w.closing {
-		return 0 // the stop cut it off
+		return 0 // the stop interrupted the request
 	}
 	pause = w.judge(m, n, a, again)
 	if a.err == nil {
@@ -96,16 +96,16 @@ func (w *sender) turn(ctx context.Context) time.Duration {
 	return pause
 }
 
-// next returns the message that is due and how many hits are in it, or how long
-// there is none.
+// next returns the message that is due and the number of hits in it, or the time
+// until one is due.
 func (w *sender) next() (*hits.Message, int, time.Duration) {
 	s := w.s
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.unsent()
-	w.deaf = b == nil && s.builder.Len() > 0
-	if w.deaf {
+	w.waiting = b == nil && s.builder.Len() > 0
+	if w.waiting {
 		if wait := batchEvery - now.Sub(w.last); wait > 0 && !w.closing && !w.last.IsZero() {
 			return nil, 0, wait
 		}
@@ -119,7 +119,7 @@ func (w *sender) next() (*hits.Message, int, time.Duration) {
 		m.First = s.seq + 1
 	}
 	if b != nil {
-		m.Sequence, m.Payload, m.Watermark = b.seq, b.payload, b.proved
+		m.Sequence, m.Payload, m.Watermark = b.seq, b.payload, b.watermark
 		return m, b.hits, 0
 	}
 	every := idleEvery
@@ -136,8 +136,8 @@ func (w *sender) next() (*hits.Message, int, time.Duration) {
 	return m, 0, 0
 }
 
-// unsent is the oldest batch that the aggregator has not taken. The caller holds
-// mu.
+// unsent returns the oldest batch that the aggregator has not accepted. The caller
+// holds mu.
 func (s *Sink) unsent() *batch {
 	for i := range s.kept {
 		if s.kept[i].seq > s.taken {
@@ -147,7 +147,7 @@ func (s *Sink) unsent() *batch {
 	return nil
 }
 
-// judge notes what came of a message and returns how long to wait.
+// judge records the answer to a message and returns how long to wait.
 func (w *sender) judge(m *hits.Message, n int, a answer, again bool) time.Duration {
 	s := w.s
 	now := s.now()
@@ -172,17 +172,17 @@ func (w *sender) judge(m *hits.Message, n int, a answer, again bool) time.Durati
 	if a.reason == reasonRefused && m.Payload != nil {
 		s.empty(m.Sequence)
 	}
-	w.retry = min(max(retryFirst, 2*w.retry), retryMost)
+	w.retry = min(max(retryFirst, 2*w.retry), maxRetryDelay)
 	pause := w.retry
 	if a.retryAfter > 0 {
 		pause = min(a.retryAfter, maxRetry)
 	}
-	// Agents must not come back all at once.
+	// Agents must not all come back at once.
 	return pause/2 + rand.N(pause/2+1) //nolint:gosec // chance is all that is needed
 }
 
-// empty takes the hits out of a batch that the aggregator cannot read, so that
-// those behind it are not held up. The caller holds mu.
+// empty removes the hits from a batch that the aggregator cannot read, so that it
+// does not block later batches. The caller holds mu.
 func (s *Sink) empty(seq uint64) {
 	for i := range s.kept {
 		if b := &s.kept[i]; b.seq == seq {
@@ -190,16 +190,16 @@ func (s *Sink) empty(seq uint64) {
 			s.bytes -= len(b.payload)
 			b.payload, b.hits = hits.EmptyBatch(), 0
 			s.bytes += len(b.payload)
-			s.roomy()
+			s.wakeReaders()
 		}
 	}
 }
 
-// close sends what is left, waits until it is safe, and says goodbye.
+// close sends the rest, waits until it is safe, and says goodbye.
 func (w *sender) close(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, drain)
 	defer cancel()
-	most, stop := context.WithTimeout(ctx, drain-farewell)
+	most, stop := context.WithTimeout(ctx, drain-goodbyeTimeout)
 	defer stop()
 	w.closing = true
 	for most.Err() == nil && !w.s.safe() {
@@ -209,7 +209,7 @@ func (w *sender) close(ctx context.Context) {
 	w.send(ctx, &m)
 }
 
-// safe tells whether the aggregator has everything on its disk.
+// safe reports whether the aggregator has everything on disk.
 func (s *Sink) safe() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

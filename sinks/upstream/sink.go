@@ -19,43 +19,43 @@ import (
 	"crowsnest/sinks"
 )
 
-// DefaultMaxUnacked is how many bytes are kept for the aggregator before reading
-// stops.
+// DefaultMaxUnacked is how many bytes the agent keeps for the aggregator before it
+// stops reading.
 const DefaultMaxUnacked = 8 << 20
 
-// Options are what a Sink uses of its surroundings.
+// Options are a Sink's dependencies.
 type Options struct {
-	// Now is the clock; nil means time.Now. Spans are measured by the monotonic
-	// reading of its times, if they have one.
+	// Now is the clock; nil means time.Now. Durations use the monotonic reading
+	// of its times, if they have one.
 	Now func() time.Time
 	// Transport replaces the configured one, in tests; nil: none.
 	Transport http.RoundTripper
-	// MaxUnacked bounds the bytes that are kept; 0 means DefaultMaxUnacked.
+	// MaxUnacked bounds the kept bytes; 0 means DefaultMaxUnacked.
 	MaxUnacked int
 }
 
-// batch is one that is not safe yet.
+// batch is a batch that is not safe yet.
 type batch struct {
-	seq     uint64
-	payload []byte
-	hits    int
-	proved  time.Time
+	seq       uint64
+	payload   []byte
+	hits      int
+	watermark time.Time
 }
 
-// proof is up to when one source is read.
+// proof is the low watermark of one source.
 type proof struct {
-	late time.Duration // beyond the lateness that the aggregator assumes
-	at   time.Time     // zero: nothing is proved
+	late time.Duration // in excess of the lateness that the aggregator assumes
+	at   time.Time     // zero: nothing is watermark
 }
 
-// Sink sends hits to the aggregator. It is safe for concurrent use.
+// Sink sends hits to the aggregator. Safe for concurrent use.
 type Sink struct {
-	cfg      Config
-	now      func() time.Time
-	instance string
-	most     int
-	http     clientMaker
-	fresh    clientMaker // of clients that keep no connection
+	cfg        Config
+	now        func() time.Time
+	instance   string
+	maxUnacked int
+	http       clientMaker
+	fresh      clientMaker // of clients without persistent connections
 
 	wake chan struct{} // has one token if there is something to do
 
@@ -66,11 +66,11 @@ type Sink struct {
 	kept     []batch // oldest first
 	bytes    int     // of their payloads
 	seq      uint64  // of the last batch
-	taken    uint64  // last batch that the aggregator has taken
+	taken    uint64  // last batch that the aggregator accepted
 	acked    uint64  // last batch that is on its disk
 	room     chan struct{}
-	released bool // reading stops for good: nobody waits any more
-	torn     bool // hits were dropped after that: no cut holds from here on
+	released bool // reading stops for good: Wait no longer blocks
+	torn     bool // hits were dropped after that: no later cut is safe
 	proofs   map[string]proof
 	st       Stats
 	failed   map[string]int64
@@ -82,13 +82,13 @@ type Sink struct {
 
 var _ sinks.Sink = (*Sink)(nil)
 
-// Stats are the state of the way to the aggregator.
+// Stats is the state of the connection to the aggregator.
 type Stats struct {
 	Node       string
 	Endpoint   string
 	Reached    bool // the aggregator has answered at least once
 	Refused    bool // it refuses this agent: another one has its name
-	Unacked    int  // bytes that are kept for it, in memory
+	Unacked    int  // bytes kept for it, in memory
 	Batches    int  // that are not on its disk yet
 	Taken      int64
 	Resent     int64 // batches that were sent more than once
@@ -96,14 +96,14 @@ type Stats struct {
 	Blocked    bool  // reading waits for it
 	BlockedFor time.Duration
 	LastAnswer time.Time // newest answer of the aggregator; zero: none
-	LastAck    time.Time // when it had something more on its disk; zero: never
+	LastAck    time.Time // when more batches reached its disk; zero: never
 	LastError  string
 	LastReason string // of LastError, such as "auth"
-	// ReportError is why the aggregator does not take the reports of this agent;
+	// ReportError is why the aggregator does not accept the reports of this agent;
 	// "" if it does.
 	ReportError string
-	// Twofold is since when it is known that two aggregators answer at Endpoint;
-	// zero: they do not.
+	// Twofold is since when two aggregators are known to answer at Endpoint;
+	// zero: only one does.
 	Twofold time.Time
 
 	blockedSince time.Time
@@ -127,7 +127,7 @@ func New(cfg Config, opt Options) (*Sink, error) {
 		opt.MaxUnacked = DefaultMaxUnacked
 	}
 	s := &Sink{
-		cfg: cfg, now: opt.Now, instance: rand.Text(), most: opt.MaxUnacked, wake: make(chan struct{}, 1),
+		cfg: cfg, now: opt.Now, instance: rand.Text(), maxUnacked: opt.MaxUnacked, wake: make(chan struct{}, 1),
 		room: make(chan struct{}), proofs: map[string]proof{}, failed: map[string]int64{},
 	}
 	s.http = newClientMaker(cfg, opt.Transport)
@@ -141,15 +141,15 @@ func New(cfg Config, opt Options) (*Sink, error) {
 // Name is "upstream".
 func (s *Sink) Name() string { return "upstream" }
 
-// Node is the name that the aggregator knows this agent by.
+// Node returns the name by which the aggregator knows this agent.
 func (s *Sink) Node() string { return s.cfg.Node }
 
 // Notify ignores episodes: an agent has none.
 func (s *Sink) Notify([]episodes.Episode) {}
 
-// Take takes hits in order of their reading. It does not block; who reads has to
-// call Wait before. The hits are not changed, and not kept longer than until the
-// next batch is closed.
+// Take accepts hits in the order in which they were read. It does not block; the
+// reader must call Wait before. It does not change the hits, and keeps them no
+// longer than until the next batch is closed.
 func (s *Sink) Take(found []matcher.Hit) {
 	if len(found) == 0 {
 		return
@@ -166,26 +166,26 @@ func (s *Sink) Take(found []matcher.Hit) {
 			s.seal()
 		}
 	}
-	s.poke()
+	s.notify()
 }
 
-// seal closes the batch that is being made. The caller holds mu.
+// seal closes the open batch. The caller holds mu.
 func (s *Sink) seal() {
 	n := s.builder.Len()
 	if n == 0 {
 		return
 	}
 	s.seq++
-	b := batch{seq: s.seq, payload: s.builder.Seal(), hits: n, proved: s.watermark()}
+	b := batch{seq: s.seq, payload: s.builder.Seal(), hits: n, watermark: s.watermark()}
 	s.kept = append(s.kept, b)
 	s.bytes += len(b.payload)
 }
 
-// full tells whether the bound of what is kept is reached. The caller holds mu.
-func (s *Sink) full() bool { return s.bytes+s.builder.Size() >= s.most }
+// full reports whether the kept bytes reach their bound. The caller holds mu.
+func (s *Sink) full() bool { return s.bytes+s.builder.Size() >= s.maxUnacked }
 
-// Wait returns when there is room for more hits, or when Release was called. It
-// must not be called while holding what a save or a reload waits for.
+// Wait returns when there is room for more hits, or after Release. The caller must
+// not hold a lock that a save or a reload waits for.
 func (s *Sink) Wait() {
 	for {
 		s.mu.Lock()
@@ -207,32 +207,32 @@ func (s *Sink) Wait() {
 	}
 }
 
-// Release ends every Wait, now and later: the sources stop. Hits beyond the
-// bound are dropped from then on, and no later cut is safe: they are read again
-// by the next process.
+// Release ends every Wait, now and later: the sources stop. From then on hits
+// beyond the bound are dropped and no later cut is safe: the next process reads
+// them again.
 func (s *Sink) Release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.released = true
-	s.roomy()
+	s.wakeReaders()
 }
 
-// roomy wakes those that wait. The caller holds mu.
-func (s *Sink) roomy() {
+// wakeReaders wakes the callers of Wait. The caller holds mu.
+func (s *Sink) wakeReaders() {
 	close(s.room)
 	s.room = make(chan struct{})
 }
 
-// poke wakes the sender. It does not block.
-func (s *Sink) poke() {
+// notify wakes the sender. It does not block.
+func (s *Sink) notify() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
 	}
 }
 
-// AddSource makes what the agent reads depend on one source more. Joining twice only
-// changes the lateness.
+// AddSource adds a source to the watermark. Adding it again only changes the
+// lateness.
 func (s *Sink) AddSource(source string, lateness time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -241,15 +241,15 @@ func (s *Sink) AddSource(source string, lateness time.Duration) {
 	s.proofs[source] = p
 }
 
-// RemoveSource forgets a source.
+// RemoveSource removes a source from the watermark.
 func (s *Sink) RemoveSource(source string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.proofs, source)
 }
 
-// AdvanceWatermark proves that a source that has joined has read everything up to t, and
-// that its hits were taken.
+// AdvanceWatermark records that a source has read everything up to t, and that
+// Take accepted its hits. It ignores sources that were not added.
 func (s *Sink) AdvanceWatermark(source string, t time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -259,8 +259,8 @@ func (s *Sink) AdvanceWatermark(source string, t time.Time) {
 	}
 }
 
-// watermark is up to when all sources are read, zero if one has proved nothing or
-// hits were dropped. The caller holds mu.
+// watermark returns the time up to which all sources are read; zero if one of them
+// has no watermark or hits were dropped. The caller holds mu.
 func (s *Sink) watermark() time.Time {
 	var least time.Time
 	if s.torn {
@@ -277,33 +277,33 @@ func (s *Sink) watermark() time.Time {
 	return least
 }
 
-// Cut closes the batch that is being made and returns its number: what was taken
-// until now is safe when Acked is as great. false means that it never will be.
-// The caller sees to it that no hits are taken meanwhile.
+// Cut closes the open batch and returns its number: all hits accepted so far are
+// safe when Acked reaches it. false means that they never will be. No hits may be
+// accepted meanwhile; the caller ensures that.
 func (s *Sink) Cut() (uint64, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seal()
-	s.poke()
+	s.notify()
 	return s.seq, !s.torn
 }
 
-// Acked is the last batch that is on the disk of the aggregator.
+// Acked returns the last batch on the aggregator's disk.
 func (s *Sink) Acked() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.acked
 }
 
-// saved is what is kept over a restart.
+// saved is the state that survives a restart.
 type saved struct {
-	// Instances are the last one that the aggregator let in, as far as is known,
-	// and those that came since.
+	// Instances are the last instance that the aggregator admitted, as far as is
+	// known, and the ones started since.
 	Instances []string `json:"instances"`
 }
 
-// Export returns what the next process has to know: it is the successor of this
-// one, and not another agent of the same name.
+// Export returns what the next process needs to be the successor of this one, and
+// not another agent with the same name.
 func (s *Sink) Export() ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -317,7 +317,7 @@ func (s *Sink) Export() ([]byte, error) {
 	return json.Marshal(saved{all})
 }
 
-// Import takes what Export returned, before Run.
+// Import reads the result of Export, before Run.
 func (s *Sink) Import(b []byte) error {
 	var x saved
 	if err := json.Unmarshal(b, &x); err != nil {
@@ -334,7 +334,7 @@ func (s *Sink) Import(b []byte) error {
 	return nil
 }
 
-// Stats returns the state of the way to the aggregator.
+// Stats returns the state of the connection to the aggregator.
 func (s *Sink) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -358,7 +358,7 @@ func (s *Sink) Status() []sinks.EndpointStatus {
 	}}
 }
 
-// ack notes what the aggregator has. The caller holds mu.
+// ack records what the aggregator has. The caller holds mu.
 func (s *Sink) ack(a hits.Answer, now time.Time) {
 	s.taken = min(a.Taken, s.seq)
 	upTo := min(a.Saved, s.taken)
@@ -373,6 +373,6 @@ func (s *Sink) ack(a hits.Answer, now time.Time) {
 	}
 	if n > 0 {
 		s.kept = slices.Delete(s.kept, 0, n)
-		s.roomy()
+		s.wakeReaders()
 	}
 }

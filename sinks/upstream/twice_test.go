@@ -41,7 +41,7 @@ func TestAnswered(t *testing.T) {
 	require.Zero(t, a.twofold(now))
 	for i := range 100 {
 		a.saw(string(rune('c'+i)), a.changes, now)
-		require.LessOrEqual(t, len(a.past), maxPast)
+		require.LessOrEqual(t, len(a.replaced), maxReplaced)
 	}
 }
 
@@ -95,11 +95,11 @@ func TestTwoAggregators(t *testing.T) {
 		}
 		require.Zero(t, after(time.Hour, "a"))
 		require.Zero(t, after(time.Hour, "b"))
-		since := after(4*lookEvery, "b", "c")
+		since := after(4*probeEvery, "b", "c")
 		require.NotZero(t, since)
 		require.Equal(t, since, after(time.Hour, "b", "c"), "it goes on")
-		require.NotZero(t, after(twoFor-2*lookEvery, "c"))
-		require.Zero(t, after(twoFor, "c"))
+		require.NotZero(t, after(twofoldFor-2*probeEvery, "c"))
+		require.Zero(t, after(twofoldFor, "c"))
 		cancel()
 		<-done
 	})

@@ -25,22 +25,22 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // peer is an aggregator that takes what is in order, and remembers.
 type peer struct {
-	mu      sync.Mutex
-	heard   []string
-	proved  time.Time
-	bye     bool
-	final   bool
-	taken   uint64
-	saved   uint64
-	lazy    bool // it saves nothing
-	hits    int
-	refuse  func(m hits.Message) (code int, ours bool)
-	hang    bool
-	lose    bool // answers get lost
-	headers http.Header
-	reports []hits.Report
-	answers hits.ReportAnswer // to a report
-	refuses int               // reports, with this status
+	mu        sync.Mutex
+	heard     []string
+	watermark time.Time
+	bye       bool
+	final     bool
+	taken     uint64
+	saved     uint64
+	lazy      bool // it saves nothing
+	hits      int
+	refuse    func(m hits.Message) (code int, ours bool)
+	hang      bool
+	lose      bool // answers get lost
+	headers   http.Header
+	reports   []hits.Report
+	answers   hits.ReportAnswer // to a report
+	refuses   int               // reports, with this status
 }
 
 func (p *peer) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -103,8 +103,8 @@ func (p *peer) serve(w *httptest.ResponseRecorder, r *http.Request, body []byte)
 		}
 	}
 	p.heard = append(p.heard, what)
-	if m.Sequence <= p.taken && m.Watermark.After(p.proved) {
-		p.proved = m.Watermark
+	if m.Sequence <= p.taken && m.Watermark.After(p.watermark) {
+		p.watermark = m.Watermark
 	}
 	p.bye, p.final = m.Goodbye, m.Final
 	if !p.lazy {
@@ -178,10 +178,10 @@ func TestWhatIsSentWhen(t *testing.T) {
 		s.AddSource("loki", rules.Lateness+time.Minute)
 		after(5 * time.Second)
 		require.Equal(t, "0/1, 0/1", p.said(), "nothing to say")
-		require.True(t, p.proved.IsZero())
+		require.True(t, p.watermark.IsZero())
 		s.AdvanceWatermark("kubelet", time.Now())
 		after(5 * time.Second)
-		require.True(t, p.proved.IsZero(), "one source has proved nothing")
+		require.True(t, p.watermark.IsZero(), "one source has proved nothing")
 		now := time.Now()
 		s.AdvanceWatermark("loki", now)
 		s.AdvanceWatermark("kubelet", now)
@@ -191,7 +191,7 @@ func TestWhatIsSentWhen(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, "1/1 hits", p.said(), "the first at once")
 		require.Equal(t, 3, p.hits)
-		require.True(t, p.proved.Equal(now.Add(-time.Minute)), "the later source is so much later")
+		require.True(t, p.watermark.Equal(now.Add(-time.Minute)), "the later source is so much later")
 		s.RemoveSource("loki")
 		for range 20 {
 			s.Take(some(1))
@@ -204,7 +204,7 @@ func TestWhatIsSentWhen(t *testing.T) {
 		require.Equal(t, 24, p.hits)
 		require.True(t, p.bye)
 		require.False(t, p.final)
-		require.True(t, p.proved.Equal(now))
+		require.True(t, p.watermark.Equal(now))
 	})
 }
 
@@ -252,7 +252,7 @@ func TestAnOutage(t *testing.T) {
 		require.False(t, s.Status()[0].Up)
 		require.Greater(t, s.Status()[0].Failed[reasonConnection], int64(3))
 		p.set(func() { p.lose = false })
-		after(retryMost)
+		after(maxRetryDelay)
 		require.Equal(t, 1, p.hits, "once")
 		require.Zero(t, s.Stats().Batches)
 		require.True(t, s.Status()[0].Up)
@@ -416,7 +416,7 @@ func TestValidate(t *testing.T) {
 		require.ErrorContains(t, cfg.Validate(), want)
 	}
 	f(Config{}, "url: none given")
-	f(Config{URL: "aggregator:9798"}, "is no absolute http or https address")
+	f(Config{URL: "aggregator:9798"}, "is not an absolute http or https address")
 	f(Config{URL: "http://u:hunter2@a"}, "no credentials in an address")
 	f(Config{URL: "http://a?x"}, "remove what follows the path")
 	f(Config{URL: "http://a" + hits.Path}, "give the base address")

@@ -99,7 +99,7 @@ func target(raw string) (*url.URL, error) {
 	u, err := url.Parse(strings.TrimSpace(raw))
 	switch {
 	case err != nil:
-		return nil, errors.New("the address cannot be read; write it like https://hooks.example.org/crowsnest")
+		return nil, errors.New("invalid address; write it like https://hooks.example.org/crowsnest")
 	case u.Scheme != "http" && u.Scheme != "https":
 		return nil, errors.New("the address has no scheme; write http:// or https:// in front")
 	case u.Hostname() == "":

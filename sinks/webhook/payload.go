@@ -65,7 +65,7 @@ type Alert struct {
 func (c Config) alert(m sinks.Message) (Alert, error) {
 	ep := m.Episode
 	if strings.TrimSpace(ep.Labels["alertname"]) == "" {
-		return Alert{}, errors.New("it has no alertname")
+		return Alert{}, errors.New("the alert has no alertname")
 	}
 	a := Alert{
 		Status: StatusFiring, Event: EventOpened,

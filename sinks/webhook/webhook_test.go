@@ -171,7 +171,7 @@ func TestValidate(t *testing.T) {
 	f(Config{URL: "http://a", URLFile: "/x"}, "remove one")
 	f(Config{URL: "a.example/s3cr3t"}, "no scheme")
 	f(Config{URL: "http://s3cr3t@a"}, "no credentials")
-	f(Config{URL: "http://a/%zzs3cr3t"}, "cannot be read")
+	f(Config{URL: "http://a/%zzs3cr3t"}, "invalid address")
 	f(Config{URL: "http://a/#s3cr3t"}, "follows the #")
 	f(Config{URL: "http:///s3cr3t"}, "no host")
 	f(Config{URL: "http://a", Timeout: 1}, "timeout: ")

@@ -65,7 +65,7 @@ func ParseResponse(resp *http.Response, said []byte, key string, maxWait time.Du
 		if u, err := resp.Location(); err == nil {
 			to = Excerpt(u.Scheme + "://" + u.Host)
 		}
-		a.Err = fmt.Errorf("status %d: it redirects to %s, which is not followed; put the final address into %s", resp.StatusCode, to, key)
+		a.Err = fmt.Errorf("status %d: redirected to %s, which is not followed; put the final address into %s", resp.StatusCode, to, key)
 		return a
 	case ReasonRateLimited, ReasonServerError:
 		a.RetryAfter = httpconfig.RetryAfter(resp.Header, maxWait)

@@ -33,7 +33,7 @@ func TestJudge(t *testing.T) {
 		}
 	}
 	moved := &http.Response{StatusCode: http.StatusFound, Header: http.Header{"Location": {"https://u:p@other.example/secret"}}}
-	require.EqualError(t, ParseResponse(moved, nil, "urls", 0).Err, "status 302: it redirects to https://other.example, which is not followed; put the final address into urls")
+	require.EqualError(t, ParseResponse(moved, nil, "urls", 0).Err, "status 302: redirected to https://other.example, which is not followed; put the final address into urls")
 }
 
 func TestBroken(t *testing.T) {

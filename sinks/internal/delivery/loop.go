@@ -198,7 +198,7 @@ func (l *Loop[T]) sendDue(ctx, reqs context.Context) bool {
 			return false
 		}
 		if taken > 0 && !l.downSince.IsZero() {
-			l.log.Info().Dur("after", l.now().Sub(l.downSince)).Msg("the receiver takes alerts again")
+			l.log.Info().Dur("after", l.now().Sub(l.downSince)).Msg("the receiver accepts alerts again")
 			l.downSince, l.retryAt = time.Time{}, time.Time{}
 			l.backoff.Reset()
 		}
@@ -338,7 +338,7 @@ func (l *Loop[T]) refuse(m sinks.Message, a Answer) {
 	l.answers.Record([]sinks.Message{m}, l.delivery(a))
 	if first {
 		l.log.Error().Str("fingerprint", m.Episode.Fingerprint.String()).Str("alert", Truncate(m.Episode.Alert, MaxValue)).
-			Str("reason", a.Reason).Err(a.Err).Msg("an alert is refused; the others are not held up by it")
+			Str("reason", a.Reason).Err(a.Err).Msg("an alert was refused; other alerts are not delayed")
 	}
 }
 
@@ -349,7 +349,7 @@ func (l *Loop[T]) fail(a Answer, n int) {
 	l.retryAt = now.Add(max(l.backoff.Next(), a.RetryAfter))
 	if l.downSince.IsZero() {
 		l.downSince = now
-		l.log.Warn().Str("reason", a.Reason).Err(a.Err).Int("alerts", n).Msg("the receiver does not take alerts, trying again")
+		l.log.Warn().Str("reason", a.Reason).Err(a.Err).Int("alerts", n).Msg("the receiver does not accept alerts; retrying")
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -362,5 +362,5 @@ func TestAbsoluteURL(t *testing.T) {
 	f("http://", "no host")
 	f("http://u:secret@a", "no credentials")
 	f("http://a#b", "remove")
-	f("http://a:%secret", "cannot be read")
+	f("http://a:%secret", "invalid address")
 }

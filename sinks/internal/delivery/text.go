@@ -99,7 +99,7 @@ func CheckLabels(key string, labels map[string]string, reserved ...string) error
 		value := labels[name]
 		switch {
 		case !labelName.MatchString(name) || strings.HasPrefix(name, "__"):
-			errs = append(errs, fmt.Errorf("%s: %q is no label name; use letters, digits and single _", key, name))
+			errs = append(errs, fmt.Errorf("%s: %q is not a label name; use letters, digits and single _", key, name))
 		case slices.Contains(reserved, name):
 			errs = append(errs, fmt.Errorf("%s: %s is set by crowsnest; use another name", key, name))
 		case value == "" || len(value) > MaxValue || !utf8.ValidString(value):
@@ -114,7 +114,7 @@ func CheckLabels(key string, labels map[string]string, reserved ...string) error
 func AbsoluteURL(raw, example string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
-		return nil, errors.New("the address cannot be read; write it like " + example) // err quotes it, with a password
+		return nil, errors.New("invalid address; write it like " + example) // err quotes it, with a password
 	}
 	switch {
 	case u.User != nil:
