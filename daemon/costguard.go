@@ -89,20 +89,20 @@ func (g *costGuard) judge(now time.Time, cpu time.Duration, costs []matcher.Cost
 // giveUp gives up rules that take too much, and returns every rule that is not
 // evaluated any more. Nothing is concluded from the lines that such a rule does
 // not see.
-func (d *Daemon) giveUp(now time.Time) []matcher.GivenUp {
+func (d *Daemon) giveUp(now time.Time) []matcher.Quarantined {
 	program := d.pipe.rules.Load().program
 	if cpu, ok := processCPU(); ok && d.guard.due(now) {
 		for _, c := range d.guard.judge(now, cpu, program.Costs()) {
-			program.GiveUp(c.rule)
+			program.Quarantine(c.rule, matcher.ReasonCost)
 			log := d.component("rules")
 			log.Error().Str("rule", c.rule.Alert).Str("reason", string(matcher.ReasonCost)).
 				Float64("cpu", c.share).Msg("rule is given up: " + whyGivenUp(matcher.ReasonCost))
 		}
 	}
 	for _, r := range d.engine.Quarantined() {
-		program.Quarantine(r)
+		program.Quarantine(r, matcher.ReasonPanic)
 	}
-	givenUp := program.GivenUp()
+	givenUp := program.Quarantined()
 	for _, g := range givenUp {
 		d.engine.Suspend(g.Rule, now)
 	}

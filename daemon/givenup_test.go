@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crowsnest/matcher"
 	"crowsnest/test/rulefolder"
 )
 
@@ -28,7 +29,7 @@ func TestDaemonGivesUpRule(t *testing.T) {
 	}
 	require.False(t, givenUp())
 	program := s.d.pipe.rules.Load().program
-	program.GiveUp(s.d.pipe.rules.Load().set.Rule("A"))
+	program.Quarantine(s.d.pipe.rules.Load().set.Rule("A"), matcher.ReasonCost)
 	require.True(t, givenUp())
 	s.eventually(func() bool { return len(s.am.firing(alertRuleGivenUp)) == 1 }, "it is told")
 	_, body := s.get("/rules/A")

@@ -69,7 +69,7 @@ func newSelfAlerts(start time.Time, blindAfter time.Duration) *selfAlerts {
 
 // update returns the alerts that opened, changed or ended. further are alerts that
 // are open besides.
-func (a *selfAlerts) update(now time.Time, status []sources.Status, broken []web.BrokenPack, givenUp []matcher.GivenUp, further ...episodes.Episode) []episodes.Episode {
+func (a *selfAlerts) update(now time.Time, status []sources.Status, broken []web.BrokenPack, givenUp []matcher.Quarantined, further ...episodes.Episode) []episodes.Episode {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	want := map[episodes.Fingerprint]episodes.Episode{}
@@ -168,7 +168,7 @@ func whyGivenUp(reason matcher.Reason) string {
 	return "its evaluation failed several times because of a defect of crowsnest"
 }
 
-func givenUpAlert(g matcher.GivenUp, now time.Time) episodes.Episode {
+func givenUpAlert(g matcher.Quarantined, now time.Time) episodes.Episode {
 	fix := "Report it with the rule and the lines that it is about."
 	if g.Reason == matcher.ReasonCost {
 		fix = "Give the rule a text with `contains` that few lines have, or a narrower `from`; crowsnest_rule_seconds_total shows what rules cost."

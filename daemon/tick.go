@@ -208,7 +208,7 @@ func (t *transitions) log(status []sources.Status) {
 
 // logPanics logs rules that panicked too often. Those that cost too much were
 // logged by who gave them up.
-func (t *transitions) logPanics(givenUp []matcher.GivenUp) {
+func (t *transitions) logPanics(givenUp []matcher.Quarantined) {
 	now, log := map[string]bool{}, t.d.component("rules")
 	for _, g := range givenUp {
 		if g.Reason != matcher.ReasonPanic {

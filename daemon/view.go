@@ -54,7 +54,7 @@ func (d *Daemon) rulesView() web.Rules {
 	for rule, b := range d.behind() {
 		out.Waits[rule] = whyBehind(b)
 	}
-	for _, g := range rs.program.GivenUp() {
+	for _, g := range rs.program.Quarantined() {
 		out.Quarantined[g.Rule.Alert] = whyGivenUp(g.Reason)
 	}
 	return out

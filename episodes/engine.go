@@ -20,9 +20,9 @@ const (
 	// KeepResolved is how long a resolved episode is still listed and, after a
 	// restart, told again.
 	KeepResolved = 15 * time.Minute
-	// HeldAfter is how long a source may prove nothing before the rules that
+	// OnHoldAfter is how long a source may prove nothing before the rules that
 	// it serves count as held.
-	HeldAfter = 30 * time.Second
+	OnHoldAfter = 30 * time.Second
 
 	maxValue  = 256     // bytes of a label value
 	maxSample = 1 << 10 // bytes of a line that is kept

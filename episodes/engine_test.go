@@ -126,7 +126,7 @@ func TestHeldRulesConcludeNothing(t *testing.T) {
 	b.take(0, lineHit(r, 0, 0, "lost"))
 	b.advance(time.Hour)
 	require.Empty(t, b.firing())
-	require.True(t, b.e.Stats(at(time.Hour)).Rules[0].Held)
+	require.True(t, b.e.Stats(at(time.Hour)).Rules[0].OnHold)
 	b.e.AdvanceWatermark("other", at(4*time.Minute-1))
 	b.advance(time.Hour)
 	require.Empty(t, b.firing(), "the other source is two minutes late")

@@ -24,13 +24,13 @@ type Reason string
 
 // The reasons.
 const (
-	ReasonClear    Reason = "clear"    // a clear line
-	ReasonQuiet    Reason = "quiet"    // no trigger for keep_firing_for
-	ReasonExpired  Reason = "expired"  // no trigger for expire
-	ReasonMuted    Reason = "muted"    // an unless line while pending
-	ReasonRemoved  Reason = "removed"  // its rule is gone or changed
-	ReasonIdentity Reason = "identity" // a reload changed its labels
-	ReasonGone     Reason = "gone"     // its pod was deleted
+	ReasonClear      Reason = "clear"    // a clear line
+	ReasonQuiet      Reason = "quiet"    // no trigger for keep_firing_for
+	ReasonExpired    Reason = "expired"  // no trigger for expire
+	ReasonMuted      Reason = "muted"    // an unless line while pending
+	ReasonRemoved    Reason = "removed"  // its rule is gone or changed
+	ReasonIdentity   Reason = "identity" // a reload changed its labels
+	ReasonPodDeleted Reason = "gone"     // its pod was deleted
 	// ReasonDisplaced says that it gave its place to a namespace with fewer open
 	// episodes. Whether the failure is over is not known: the overflow alert of
 	// its rule stands for it.
@@ -77,8 +77,8 @@ type Episode struct {
 	Party     string    // the namespace, in its cluster, that is charged for it in every limit
 	Origin    string    // the first log of its lines and the number of others; "" : not known
 
-	// Held tells that a negative conclusion waits for a source.
-	Held bool
+	// OnHold tells that a negative conclusion waits for a source.
+	OnHold bool
 	// Deadline is the next time at which something is concluded without a line;
 	// zero: none.
 	Deadline time.Time

@@ -9,9 +9,9 @@ import (
 	"crowsnest/matcher"
 )
 
-// GoneAfter is how long after the deletion of a pod its episodes end: its last
+// PodDeletedDelay is how long after the deletion of a pod its episodes end: its last
 // lines may still be read, and it may come back under its name.
-const GoneAfter = 5 * time.Minute
+const PodDeletedDelay = 5 * time.Minute
 
 // maxGone is how many deleted pods are remembered, the newest ones.
 const maxGone = 4096
@@ -30,8 +30,8 @@ func newGone() *simplelru.LRU[podName, int64] {
 
 // PodDeleted says that a pod was deleted at t. Its labels are those of its streams:
 // namespace, pod, and what the identity needs. No line of it can clear an episode any
-// more: GoneAfter later, by the clock of Evaluate, the episodes whose key names
-// the pod and that no line has extended since t end with ReasonGone.
+// more: PodDeletedDelay later, by the clock of Evaluate, the episodes whose key names
+// the pod and that no line has extended since t end with ReasonPodDeleted.
 func (e *Engine) PodDeleted(pod matcher.Labels, t time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -44,7 +44,7 @@ func (e *Engine) PodDeleted(pod matcher.Labels, t time.Time) {
 func (e *Engine) endGone(now int64) {
 	for e.gone.Len() > 0 {
 		name, at, _ := e.gone.GetOldest()
-		if at+int64(GoneAfter) > now {
+		if at+int64(PodDeletedDelay) > now {
 			return
 		}
 		e.gone.RemoveOldest()
@@ -55,7 +55,7 @@ func (e *Engine) endGone(now int64) {
 			e.guard(rs, now, func() {
 				for _, ep := range rs.sorted() {
 					if ep.newest <= at && ep.names(name) {
-						e.close(ep, ReasonGone, max(at, ep.newest), now)
+						e.close(ep, ReasonPodDeleted, max(at, ep.newest), now)
 					}
 				}
 			})

@@ -48,7 +48,7 @@ func TestGone(t *testing.T) {
 	for _, x := range b.told {
 		if x.State == StateResolved {
 			ended++
-			require.Equal(t, ReasonGone, x.Reason)
+			require.Equal(t, ReasonPodDeleted, x.Reason)
 			require.Equal(t, at(10*time.Second), x.EndsAt)
 			require.Equal(t, "a", x.Labels["pod"])
 			require.Contains(t, []string{"", "ns"}, x.Labels["namespace"])

@@ -174,5 +174,5 @@ func (g *group) look() {
 // looks at the lines.
 func (g *group) held(now int64) bool {
 	g.watermark()
-	return g.suspended != noTime || g.oldest < now-int64(HeldAfter)
+	return g.suspended != noTime || g.oldest < now-int64(OnHoldAfter)
 }

@@ -26,7 +26,7 @@ func TestHoldBack(t *testing.T) {
 	firing := b.firing()
 	require.Len(t, firing, 1, "a plain match waits for nothing, and its quiet proves nothing")
 	for _, st := range b.e.Stats(at(10 * time.Minute)).Rules {
-		require.True(t, st.Held, st.Rule.Alert)
+		require.True(t, st.OnHold, st.Rule.Alert)
 	}
 	b.e.HoldBack(map[string]time.Time{"Plain": at(0)})
 	b.advance(11 * time.Minute)

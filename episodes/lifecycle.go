@@ -250,7 +250,7 @@ func (e *Engine) finish(ep *episode, reason Reason, end, now int64, line text) E
 	}
 	x := e.export(ep, now)
 	x.Annotations = maps.Clone(x.Annotations) // more may be said of the end
-	x.State, x.Reason, x.Held = state, reason, false
+	x.State, x.Reason, x.OnHold = state, reason, false
 	x.EndsAt, x.Concluded = instant(max(end, ep.starts, ep.starts-ep.moved)), instant(now)
 	if reason == ReasonDisplaced {
 		x.Annotations["ended"] = "Its place was needed. Whether the failure is over is not known; the alert with overflow=\"true\" of the same rule stands for it."

@@ -82,7 +82,7 @@ func (e *Engine) export(ep *episode, now int64) Episode {
 		Silent: rs.rule.Mode == rules.ModeSilent, Labels: ep.labels,
 		StartsAt: instant(ep.starts - ep.moved), LastSeen: instant(ep.newest), Written: instant(ep.written),
 		Count: ep.lines, Line: e.shown(&ep.last.line), First: e.shown(&ep.first),
-		Deadline: instant(ep.deadline(rs)), Held: rs.held(now), Party: ep.charged(), Origin: ep.logs.String(),
+		Deadline: instant(ep.deadline(rs)), OnHold: rs.held(now), Party: ep.charged(), Origin: ep.logs.String(),
 	}
 	if ep.fired != 0 {
 		x.FiredAt = instant(ep.fired)
@@ -219,7 +219,7 @@ func (e *Engine) exportOverflow(rs *ruleState, now int64) Episode {
 		Silent: rs.rule.Mode == rules.ModeSilent, Labels: o.labels,
 		StartsAt: instant(o.starts - o.moved), FiredAt: instant(o.fired), LastSeen: instant(o.newest),
 		Written: instant(o.starts), Count: o.lines,
-		Deadline: instant(o.newest + rs.overflowQuiet()), Held: rs.held(now),
+		Deadline: instant(o.newest + rs.overflowQuiet()), OnHold: rs.held(now),
 	}
 	more := strconv.Itoa(o.keys.Len())
 	if o.keys.Len() >= 10*max(rs.rule.Limit, 1) {

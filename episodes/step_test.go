@@ -99,7 +99,7 @@ func TestClockSet(t *testing.T) {
 	require.Equal(t, at(4*time.Second-time.Hour-rules.Lateness).Add(-time.Second), b.e.Stats(at(-time.Hour)).Rules[0].Watermark)
 	for _, ep := range b.e.Episodes(at(4*time.Second - time.Hour)) {
 		require.Contains(t, []time.Time{at(time.Second), at(2 * time.Second)}, ep.StartsAt)
-		require.False(t, ep.Held)
+		require.False(t, ep.OnHold)
 	}
 	late := b.e.Stats(start).Late
 	b.take(5*time.Second-time.Hour, lineHit(r, 0, 5*time.Second-time.Hour, "line", "a"))

@@ -31,7 +31,7 @@ func TestSuspend(t *testing.T) {
 	b.advance(48 * time.Hour)
 	require.Len(t, b.firing(), 1, "what was open stays open, and only that")
 	for _, st := range b.e.Stats(at(48 * time.Hour)).Rules {
-		require.Equal(t, st.Rule != other, st.Held, st.Rule.Alert)
+		require.Equal(t, st.Rule != other, st.OnHold, st.Rule.Alert)
 	}
 	// Other words for the same rule change nothing, another meaning does.
 	same, changed := *quiet, *waits
@@ -40,6 +40,6 @@ func TestSuspend(t *testing.T) {
 	b.advance(49 * time.Hour)
 	require.Len(t, b.firing(), 1)
 	stats := b.e.Stats(at(49 * time.Hour)).Rules
-	require.True(t, stats[0].Held)
-	require.False(t, stats[1].Held)
+	require.True(t, stats[0].OnHold)
+	require.False(t, stats[1].OnHold)
 }

@@ -117,7 +117,7 @@ type RuleStatus struct {
 	RuleStats
 	Pending, Firing int
 	Overflow        bool
-	Held            bool
+	OnHold          bool
 	Windows         int
 	// Inactive tells that no source can serve the rule.
 	Inactive bool
@@ -136,7 +136,7 @@ func (e *Engine) Stats(now time.Time) Stats {
 	at := nanos(now)
 	for _, rs := range e.order {
 		st := RuleStatus{
-			Rule: rs.rule, RuleStats: rs.stats, Overflow: rs.over.active, Held: rs.held(at),
+			Rule: rs.rule, RuleStats: rs.stats, Overflow: rs.over.active, OnHold: rs.held(at),
 			Pending: rs.pending, Firing: len(rs.open) - rs.pending,
 			Windows: rs.windows.used, Inactive: len(rs.group.sources) == 0,
 		}

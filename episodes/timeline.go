@@ -13,7 +13,7 @@ const (
 	EventCounted  EventKind = "counted"  // a line of the window that opened it: N of Of
 	EventOpened   EventKind = "opened"   // the condition became true
 	EventFired    EventKind = "fired"    // it was concluded that it fires
-	EventHeld     EventKind = "held"     // nothing is concluded from silence: Sources prove nothing
+	EventOnHold   EventKind = "held"     // nothing is concluded from silence: Sources prove nothing
 	EventResumed  EventKind = "resumed"  // it is again
 	EventRenamed  EventKind = "renamed"  // a reload changed its labels
 	EventRestored EventKind = "restored" // read back after a restart; what was between is not known
@@ -30,7 +30,7 @@ type Event struct {
 	// Line is the line that opened or ended it, redacted; "" if none did or it
 	// is not known.
 	Line string
-	// Sources are those that prove nothing, of EventHeld. None: nobody looks at
+	// Sources are those that prove nothing, of EventOnHold. None: nobody looks at
 	// the lines of the rule, because it was given up.
 	Sources []string
 	Reason  Reason // of EventEnded
@@ -43,8 +43,8 @@ type Timeline struct {
 	// the newest are kept, and Skipped is how many are not.
 	Events  []Event
 	Skipped int
-	// HeldBy are the sources that its conclusions wait for now.
-	HeldBy []string
+	// WaitsFor are the sources that its conclusions wait for now.
+	WaitsFor []string
 }
 
 const (
@@ -76,7 +76,7 @@ const (
 )
 
 // kinds are the names, in order.
-var kinds = [...]EventKind{EventCounted, EventOpened, EventFired, EventHeld, EventResumed, EventRenamed, EventRestored, EventEnded}
+var kinds = [...]EventKind{EventCounted, EventOpened, EventFired, EventOnHold, EventResumed, EventRenamed, EventRestored, EventEnded}
 
 // course is the events of one episode.
 type course struct {
@@ -154,7 +154,7 @@ func (g *group) silent(now int64) []string {
 	}
 	var out []string
 	for _, s := range g.sources {
-		if s.proved < now-int64(HeldAfter) {
+		if s.proved < now-int64(OnHoldAfter) {
 			out = append(out, s.name)
 		}
 	}
@@ -219,8 +219,8 @@ func (e *Engine) Timeline(of Fingerprint, now time.Time) (Timeline, bool) {
 			if ep.print == of {
 				t := Timeline{Episode: e.exportSafely(ep, at), Skipped: ep.course.skipped}
 				t.Events = e.events(&ep.course, t.Episode)
-				if t.Episode.Held {
-					t.HeldBy = rs.group.silent(at)
+				if t.Episode.OnHold {
+					t.WaitsFor = rs.group.silent(at)
 				}
 				return t, true
 			}

@@ -130,14 +130,14 @@ func TestTimelineHeld(t *testing.T) {
 	b.advance(60 * time.Second) // it is still held
 	held := []string{"0s opened lost", "31s held [other]"}
 	tl := b.requireTimeline(time.Minute, held...)
-	require.Equal(t, []string{"other"}, tl.HeldBy)
-	require.True(t, tl.Episode.Held)
+	require.Equal(t, []string{"other"}, tl.WaitsFor)
+	require.True(t, tl.Episode.OnHold)
 	b.advance(10 * time.Minute)
 	require.Equal(t, StatePending, b.told[len(b.told)-1].State, "the promise: nothing is invented")
 	b.e.AdvanceWatermark("other", at(10*time.Minute))
 	b.advance(10 * time.Minute)
 	tl = b.requireTimeline(10*time.Minute, append(held, "10m0s fired", "10m0s resumed")...)
-	require.Empty(t, tl.HeldBy)
+	require.Empty(t, tl.WaitsFor)
 
 	// What opens meanwhile knows it from the start, and a source of its own does
 	// not make it new.
@@ -147,7 +147,7 @@ func TestTimelineHeld(t *testing.T) {
 	b.requireTimeline(11*time.Minute, append(held, "10m0s fired", "10m0s resumed", "11m0s held [other]")...)
 	tl, ok := b.e.Timeline(tl.Episode.Fingerprint, at(11*time.Minute))
 	require.True(t, ok)
-	require.Equal(t, []string{"other", "third"}, tl.HeldBy)
+	require.Equal(t, []string{"other", "third"}, tl.WaitsFor)
 }
 
 // The first events and the newest are kept, whatever happens.
@@ -228,8 +228,8 @@ func TestTimelineOfGivenUp(t *testing.T) {
 	b.e.Suspend(r, at(2*time.Second))
 	b.advance(3 * time.Second)
 	tl := b.requireTimeline(3*time.Second, "0s opened lost", "0s fired", "3s held")
-	require.Empty(t, tl.HeldBy)
-	require.True(t, tl.Episode.Held)
+	require.Empty(t, tl.WaitsFor)
+	require.True(t, tl.Episode.OnHold)
 }
 
 // A line that repeats costs no memory: a storm has a history as short as any.

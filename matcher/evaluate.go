@@ -114,7 +114,7 @@ func (r *run) try(text []byte, at moment) {
 // tryPart tries one part. Should that panic, the rule is given up after a few
 // times, and everything else goes on.
 func (r *run) tryPart(pt *part, l *line) {
-	if pt.meter.givenUp() {
+	if pt.meter.quarantined() {
 		return
 	}
 	defer func() {
@@ -134,7 +134,7 @@ func (r *run) tryPart(pt *part, l *line) {
 	}
 	began := clock()
 	r.confirm(pt, l)
-	pt.meter.add(clock()-began, most(pt.rule, len(l.text)), weight, len(l.text))
+	pt.meter.add(clock()-began, maxTry(pt.rule, len(l.text)), weight, len(l.text))
 }
 
 // confirm looks whether the line fulfils the condition of a part.

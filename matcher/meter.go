@@ -7,39 +7,38 @@ import (
 	"crowsnest/rules"
 )
 
-// meter is what a program remembers of one rule while it runs: how often its
-// evaluation panicked, and what it cost. It is safe for concurrent use.
+// meter counts the panics of one rule and measures its cost. It is safe for
+// concurrent use.
 //
-// Not every try is timed, because looking at the clock costs as much as a cheap
-// try. Of lines shorter than longLine one in mask+1 is, drawn by lot and counted
-// so many times; the cheaper a rule is the fewer. Long lines are rare and cost
-// the most: each is timed.
+// Reading the clock costs as much as a cheap try, so tries are sampled: of lines
+// shorter than longLine, a random one in mask+1 is timed and counted mask+1 times. The
+// cheaper the rule, the larger the mask. Long lines are rare and cost the most: each is
+// timed.
 type meter struct {
 	state atomic.Int32  // panics, or costly
 	mask  atomic.Uint32 // a power of two less one
-	mean  atomic.Int64  // ns of a try, of those that were drawn lately
+	mean  atomic.Int64  // moving average of a sampled try, in ns
 	tries atomic.Int64
 	spent atomic.Int64 // ns
 }
 
 const (
-	// maxPanics is how often the evaluation of a rule may panic before the rule
-	// is given up. One with a part that is not evaluated would tell what is
-	// false, so all of its parts are.
+	// maxPanics is how often the evaluation of a rule may panic before the whole rule
+	// is quarantined. If only one of its parts were, the others would conclude wrongly.
 	maxPanics = 3
-	// costly is the state of a rule that GiveUp has ended.
+	// costly is the state of a rule that is quarantined because of its cost.
 	costly = 1 << 20
 
 	longLine = 4 << 10
 	maxMask  = 63 // at most six bits: see draw
-	// worthTiming is how much evaluation there should be per look at the clock,
-	// in ns. A look takes about 50.
+	// worthTiming is the evaluation time wanted per reading of the clock, in ns. A
+	// reading takes about 50.
 	worthTiming = 4096
 )
 
-func (m *meter) givenUp() bool { return m.state.Load() >= maxPanics }
+func (m *meter) quarantined() bool { return m.state.Load() >= maxPanics }
 
-// draw tells for how many tries the next one stands; 0: it is not timed.
+// draw returns how many tries the next one stands for; 0 means that it is not timed.
 func (sc *scratch) draw(m *meter, length int) int64 {
 	if length >= longLine {
 		return 1
@@ -52,11 +51,10 @@ func (sc *scratch) draw(m *meter, length int) int64 {
 	return int64(mask) + 1
 }
 
-// add notes a try that took so long and stands for so many. It cannot have taken
-// longer than most: what is beyond that is a machine that slept, or a thread
-// that waited for its turn.
-func (m *meter) add(took, most time.Duration, weight int64, length int) {
-	ns := int64(max(0, min(took, most)))
+// add records a timed try that stands for weight tries. The excess over limit is not
+// counted: the machine was suspended, or the thread was not scheduled.
+func (m *meter) add(took, limit time.Duration, weight int64, length int) {
+	ns := int64(max(0, min(took, limit)))
 	m.tries.Add(weight)
 	m.spent.Add(ns * weight)
 	if length >= longLine {
@@ -68,7 +66,7 @@ func (m *meter) add(took, most time.Duration, weight int64, length int) {
 	} else {
 		mean += (ns - mean) / 16
 	}
-	m.mean.Store(mean) // another's may get lost, which only makes it less smooth
+	m.mean.Store(mean) // a lost concurrent update only makes the average less smooth
 	mask := uint32(0)
 	for mask < maxMask && mean*int64(mask+1) < worthTiming {
 		mask = mask<<1 | 1
@@ -76,22 +74,22 @@ func (m *meter) add(took, most time.Duration, weight int64, length int) {
 	m.mask.Store(mask)
 }
 
-// most is the longest that one try of a rule can take for a line of so many
-// bytes: what its expressions may take, and generously the rest.
-func most(r *rules.Rule, length int) time.Duration {
+// maxTry is an upper bound of the time of one try on a line of length bytes: the worst
+// case of the rule's expressions, and a generous allowance for the rest.
+func maxTry(r *rules.Rule, length int) time.Duration {
 	return 50*time.Microsecond + time.Duration(length)*(100*time.Nanosecond+r.MaxLineTime/MaxLine)
 }
 
-// Cost is what the evaluation of one rule took.
+// Cost is the time spent evaluating one rule.
 type Cost struct {
 	Rule *rules.Rule
-	// Tries is on how many lines one of its parts was tried, and Spent how long
-	// that took. Both are estimates from samples and never fall.
+	// Tries counts evaluations of the rule's parts on lines, and Spent is the time that
+	// they took. Both are estimates from samples and never decrease.
 	Tries int64
 	Spent time.Duration
 }
 
-// Costs returns what each rule cost so far, in order of the rules; all zero if
+// Costs returns the cost of each rule so far, in order of the rules. All are zero if
 // the program was compiled without a stopwatch.
 func (p *Program) Costs() []Cost {
 	out := make([]Cost, len(p.rules))
@@ -101,60 +99,53 @@ func (p *Program) Costs() []Cost {
 	return out
 }
 
-// Reason says why a rule is not evaluated any more.
+// Reason is why a rule is quarantined.
 type Reason string
 
 // The reasons.
 const (
 	ReasonPanic Reason = "panic" // its evaluation panicked several times
-	ReasonCost  Reason = "cost"  // GiveUp was told
+	ReasonCost  Reason = "cost"  // it took too much CPU
 )
 
-// GivenUp is a rule that is not evaluated any more.
-type GivenUp struct {
+// Quarantined is a rule that is no longer evaluated.
+type Quarantined struct {
 	Rule   *rules.Rule
 	Reason Reason
 }
 
-// GivenUp returns the rules that are not evaluated any more, in order of the
-// rules.
-func (p *Program) GivenUp() []GivenUp {
-	var out []GivenUp
+// Quarantined returns the rules that are no longer evaluated, in order of the rules.
+func (p *Program) Quarantined() []Quarantined {
+	var out []Quarantined
 	for i, r := range p.rules {
 		switch state := p.meters[i].state.Load(); {
 		case state >= costly:
-			out = append(out, GivenUp{r, ReasonCost})
+			out = append(out, Quarantined{r, ReasonCost})
 		case state >= maxPanics:
-			out = append(out, GivenUp{r, ReasonPanic})
+			out = append(out, Quarantined{r, ReasonPanic})
 		}
 	}
 	return out
 }
 
-// GiveUp ends the evaluation of a rule because of its cost. Lines that are being
-// evaluated are evaluated to their end. A rule that the program does not have
-// changes nothing.
-func (p *Program) GiveUp(r *rules.Rule) {
+// Quarantine stops the evaluation of a rule. Lines that are being evaluated are
+// evaluated to the end. A panic does not replace an earlier reason. It does nothing if
+// the program does not have the rule.
+func (p *Program) Quarantine(r *rules.Rule, why Reason) {
 	for i := range p.rules {
-		if p.rules[i] == r {
-			p.meters[i].state.Store(costly)
+		switch m := &p.meters[i]; {
+		case p.rules[i] != r:
+		case why == ReasonCost:
+			m.state.Store(costly)
+		case !m.quarantined():
+			m.state.Store(maxPanics)
 		}
 	}
 }
 
-// Quarantine ends the evaluation of a rule because it panicked elsewhere, as
-// GiveUp does because of its cost.
-func (p *Program) Quarantine(r *rules.Rule) {
-	for i := range p.rules {
-		if p.rules[i] == r && !p.meters[i].givenUp() {
-			p.meters[i].state.Store(maxPanics)
-		}
-	}
-}
-
-// Inherit goes on where old ends: rules of the same name go on counting what
-// they cost, and of those that mean the same, what was given up stays given up.
-// Neither program may be in use meanwhile.
+// Inherit copies the counters of old: rules keep their cost by name, and a rule whose
+// semantics are unchanged stays quarantined. Neither program may be in use during the
+// call.
 func (p *Program) Inherit(old *Program) {
 	before := map[string]int{}
 	for i, r := range old.rules {

@@ -22,18 +22,18 @@ func TestPanic(t *testing.T) {
 	p.parts[1].cond, p.parts[1].decided = nil, false
 	s := NewStream(manager, StreamOptions{})
 	for range maxPanics {
-		require.Empty(t, p.GivenUp())
+		require.Empty(t, p.Quarantined())
 		require.Len(t, p.Scan(s, []byte("back\n"), arrival), 1)
 		hits := p.Scan(s, []byte("lost\n"), arrival)
 		require.Len(t, hits, 1)
 		require.Same(t, whole, hits[0].Rule)
 	}
-	require.Equal(t, []GivenUp{{broken, ReasonPanic}}, p.GivenUp())
+	require.Equal(t, []Quarantined{{broken, ReasonPanic}}, p.Quarantined())
 	require.Len(t, p.Scan(s, []byte("lost\n"), arrival), 1)
 	require.Empty(t, p.Scan(s, []byte("back\n"), arrival))
 }
 
-func TestGiveUp(t *testing.T) {
+func TestQuarantineOfCost(t *testing.T) {
 	m := rules.Matcher{Contains: []string{"lost"}}
 	a, b := ruleOf(t, "A", m), ruleOf(t, "B", m)
 	p, s := compile(t, a, b), NewStream(manager, StreamOptions{})
@@ -43,11 +43,11 @@ func TestGiveUp(t *testing.T) {
 		}
 		return names
 	}
-	p.GiveUp(ruleOf(t, "A", m)) // another one of that name
+	p.Quarantine(ruleOf(t, "A", m), ReasonCost) // another one of that name
 	require.Equal(t, []string{"A", "B"}, scan(p))
-	p.GiveUp(a)
+	p.Quarantine(a, ReasonCost)
 	require.Equal(t, []string{"B"}, scan(p))
-	require.Equal(t, []GivenUp{{a, ReasonCost}}, p.GivenUp())
+	require.Equal(t, []Quarantined{{a, ReasonCost}}, p.Quarantined())
 
 	// What is unchanged stays given up, over reloads; what changed does not.
 	p.meters[0].spent.Store(7)
@@ -59,12 +59,12 @@ func TestGiveUp(t *testing.T) {
 	q := compile(t, b, &again)
 	q.Inherit(p)
 	require.Equal(t, []string{"B"}, scan(q))
-	require.Equal(t, []GivenUp{{&again, ReasonCost}}, q.GivenUp())
+	require.Equal(t, []Quarantined{{&again, ReasonCost}}, q.Quarantined())
 	require.Equal(t, []Cost{{b, 80, 8}, {&again, 70, 7}}, q.Costs())
 	last := compile(t, ruleOf(t, "New", m), &changed)
 	last.Inherit(q)
 	require.Equal(t, []string{"New", "A"}, scan(last))
-	require.Empty(t, last.GivenUp())
+	require.Empty(t, last.Quarantined())
 	require.Equal(t, time.Duration(7), last.Costs()[1].Spent, "a counter never falls")
 }
 
@@ -105,9 +105,9 @@ func TestCosts(t *testing.T) {
 	long := strings.Repeat("x", longLine) + "lost"
 	f(long, 100, time.Microsecond, 100*time.Microsecond, 2)
 	// A machine that sleeps does not make a rule costly.
-	f("lost", 10, time.Hour, 10*most(r, 4), 2)
-	require.Less(t, most(r, 4), 100*time.Microsecond)
-	require.Greater(t, most(r, MaxLine), 100*time.Millisecond)
+	f("lost", 10, time.Hour, 10*maxTry(r, 4), 2)
+	require.Less(t, maxTry(r, 4), 100*time.Microsecond)
+	require.Greater(t, maxTry(r, MaxLine), 100*time.Millisecond)
 }
 
 // TestCostsInTurn has tries that come in a pattern: which are timed must not
@@ -143,12 +143,12 @@ func TestCostsConcurrently(t *testing.T) {
 			for range 1000 {
 				p.Scan(s, []byte("lost\nlost\n"), arrival)
 				p.Costs()
-				p.GivenUp()
+				p.Quarantined()
 			}
 		})
 	}
 	wg.Wait()
 	require.Positive(t, p.Costs()[0].Spent)
-	p.GiveUp(r)
+	p.Quarantine(r, ReasonCost)
 	require.Empty(t, p.Scan(NewStream(manager, StreamOptions{}), []byte("lost\n"), arrival))
 }

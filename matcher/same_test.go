@@ -74,9 +74,9 @@ func TestEqualLinesOfOneTime(t *testing.T) {
 		ahead := NewStream(labels, StreamOptions{})
 		ahead.Place(offset)
 		got = idsOf(p.Scan(ahead, []byte(head), time.Now()))
-		a := ahead.Ahead(0, 0)
+		a := ahead.Speculate(0, 0)
 		further := idsOf(p.Scan(a, []byte(tail), time.Now()))
-		if !ahead.Follow(a) {
+		if !ahead.Commit(a) {
 			further = idsOf(p.Scan(ahead, []byte(tail), time.Now()))
 		}
 		require.Equal(t, want, append(got, further...))

@@ -70,7 +70,7 @@ type Stream struct {
 	open     [2]pending  // stdout, stderr
 	last     time.Time   // TextTime: of the newest line that had one; zero: none
 	hits     int         // how many the call before had: as many may follow
-	assumed  *assumption // of a stream of Ahead
+	assumed  *assumption // of a stream of Speculate
 	base     int64       // place of the first byte of the stream, if placed is set
 	placed   bool
 	same     same

@@ -164,7 +164,7 @@ func (r *reader) start(data []byte) {
 		close(b.ready)
 		return
 	}
-	b.stream = r.stream.Ahead(lines, size)
+	b.stream = r.stream.Speculate(lines, size)
 	go func() {
 		defer close(b.ready)
 		b.hits = r.prog.Scan(b.stream, data, r.now)
@@ -187,7 +187,7 @@ func (r *reader) take() {
 	b := r.blocks[0]
 	r.blocks = r.blocks[1:]
 	<-b.ready
-	if r.hits = b.hits; b.stream != nil && !r.stream.Follow(b.stream) {
+	if r.hits = b.hits; b.stream != nil && !r.stream.Commit(b.stream) {
 		r.hits = r.prog.Scan(r.stream, b.data, r.now)
 	}
 	line := bytes.TrimRight(b.data, "\r\n")

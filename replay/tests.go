@@ -177,7 +177,7 @@ func runTest(set *rules.Set, prog *matcher.Program, t rules.Test) []string {
 			failures = append(failures, check(points[0], s)...)
 		}
 	}
-	if len(s.engine.Quarantined()) > 0 || len(prog.GivenUp()) > 0 {
+	if len(s.engine.Quarantined()) > 0 || len(prog.Quarantined()) > 0 {
 		failures = append(failures, fmt.Sprintf("line %d: the evaluation of the rule failed because of a defect of crowsnest", t.Line))
 	}
 	return failures

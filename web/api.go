@@ -95,7 +95,7 @@ type Episode struct {
 func toEpisode(e episodes.Episode) Episode {
 	out := Episode{
 		Fingerprint: e.Fingerprint.String(), Alert: e.Alert, State: e.State, Reason: e.Reason, Silent: e.Silent,
-		Overflow: e.Overflow, Held: e.Held, Labels: e.Labels, Annotations: notNilMap(e.Annotations),
+		Overflow: e.Overflow, Held: e.OnHold, Labels: e.Labels, Annotations: notNilMap(e.Annotations),
 		StartsAt: e.StartsAt, FiredAt: optional(e.FiredAt), LastSeen: e.LastSeen, EndsAt: optional(e.EndsAt),
 		Deadline: optional(e.Deadline), Count: e.Count, Line: e.Line, First: e.First,
 	}
@@ -260,7 +260,7 @@ func toRule(r *rules.Rule, st episodes.RuleStatus, loaded Rules, covered coverag
 		out.Health = "given_up"
 	case st.Inactive:
 		out.Health = "inactive"
-	case st.Held:
+	case st.OnHold:
 		out.Health = "held"
 	default:
 		out.Health = covered.health(r, seen)

@@ -125,7 +125,7 @@ func waitingText(e episodes.Episode) string {
 	switch {
 	case e.State != episodes.StatePending:
 		return ""
-	case e.Held:
+	case e.OnHold:
 		return "Nobody has been notified: the alert is on hold until a source that is down is back. The text describes the failure if it has not recovered by then."
 	case e.Deadline.IsZero():
 		return "Nobody has been notified yet."

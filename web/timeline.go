@@ -84,7 +84,7 @@ func (s *Server) timeline(fingerprint string) (episodes.Episode, Timeline, bool)
 		tl.Events = append(tl.Events, Event{At: optional(d.Time), Kind: kindNotified, Text: deliveryText(d), Delivery: &d})
 	}
 	slices.SortStableFunc(tl.Events, func(a, b Event) int { return a.At.Compare(*b.At) })
-	tl.Events = append(tl.Events, present(e, known.HeldBy)...)
+	tl.Events = append(tl.Events, present(e, known.WaitsFor)...)
 	return e, tl, true
 }
 
@@ -93,7 +93,7 @@ func present(e episodes.Episode, heldBy []string) []Event {
 	switch {
 	case !open(e):
 		return nil
-	case e.Held:
+	case e.OnHold:
 		return []Event{{Kind: kindOnHold, Text: onHoldText(heldBy), Sources: heldBy}}
 	case e.Deadline.IsZero():
 		return nil
@@ -122,7 +122,7 @@ func eventText(ev episodes.Event) string {
 		return "the condition became true"
 	case episodes.EventFired:
 		return "firing"
-	case episodes.EventHeld:
+	case episodes.EventOnHold:
 		return onHoldText(ev.Sources)
 	case episodes.EventResumed:
 		return "no longer on hold: every source makes progress"
@@ -138,14 +138,14 @@ func eventText(ev episodes.Event) string {
 
 func reasonText(r episodes.Reason) string {
 	text := map[episodes.Reason]string{
-		episodes.ReasonClear:     "a log line reports the recovery",
-		episodes.ReasonQuiet:     "no matching line for keep_firing_for",
-		episodes.ReasonExpired:   "no matching line for expire",
-		episodes.ReasonMuted:     "planned work was announced",
-		episodes.ReasonRemoved:   "its rule was removed or changed",
-		episodes.ReasonIdentity:  "its labels changed; it continues under the new ones",
-		episodes.ReasonGone:      "its pod was deleted",
-		episodes.ReasonDisplaced: "evicted for a namespace with fewer alerts; whether the failure is over is unknown",
+		episodes.ReasonClear:      "a log line reports the recovery",
+		episodes.ReasonQuiet:      "no matching line for keep_firing_for",
+		episodes.ReasonExpired:    "no matching line for expire",
+		episodes.ReasonMuted:      "planned work was announced",
+		episodes.ReasonRemoved:    "its rule was removed or changed",
+		episodes.ReasonIdentity:   "its labels changed; it continues under the new ones",
+		episodes.ReasonPodDeleted: "its pod was deleted",
+		episodes.ReasonDisplaced:  "evicted for a namespace with fewer alerts; whether the failure is over is unknown",
 	}[r]
 	return cmp.Or(text, string(r))
 }

@@ -48,7 +48,7 @@ const width = 11
 func Alert(w io.Writer, e episodes.Episode, s Style) error {
 	var b strings.Builder
 	state := strings.ToUpper(string(e.State))
-	if e.Held && e.State != episodes.StateResolved {
+	if e.OnHold && e.State != episodes.StateResolved {
 		state += " (held)"
 	}
 	fmt.Fprintf(&b, "%s%s %s %s\n", s.Prefix, s.paint(stateColor(e), state), s.paint(severityColor(e), severity(e)), s.paint(bold, e.Alert))

@@ -21,12 +21,12 @@ func scanAhead(p *Program, s *Stream, blocks []string, depth int) (hits []Hit, a
 		streams, found := make([]*Stream, n), make([][]Hit, n)
 		var lines, bytes int64
 		for i, b := range blocks[:n] {
-			streams[i] = s.Ahead(lines, bytes)
+			streams[i] = s.Speculate(lines, bytes)
 			found[i] = p.Scan(streams[i], []byte(b), arrival)
 			lines, bytes = lines+int64(strings.Count(b, "\n")), bytes+int64(len(b))
 		}
 		for i, b := range blocks[:n] {
-			if !s.Follow(streams[i]) {
+			if !s.Commit(streams[i]) {
 				found[i] = p.Scan(s, []byte(b), arrival)
 				again++
 			}
@@ -80,6 +80,6 @@ func TestAheadOfWhat(t *testing.T) {
 	f(1, "I1120 10:00:00.000000 1 a.go:1] a\n", "\tat b\n", "I1120 10:00:01.0 1 a.go:1] c\n") // the time of the line before
 	f(0, "a\n", "b\n", "c\n")                                                                 // there is no such time
 	s := NewStream(manager, StreamOptions{})
-	require.False(t, s.Follow(NewStream(manager, StreamOptions{})), "it is ahead of nothing")
-	require.False(t, s.Follow(s.Ahead(1, 1)), "of another place")
+	require.False(t, s.Commit(NewStream(manager, StreamOptions{})), "it is ahead of nothing")
+	require.False(t, s.Commit(s.Speculate(1, 1)), "of another place")
 }

@@ -1,6 +1,6 @@
 package matcher
 
-// assumption is what a stream of Ahead takes for granted.
+// assumption is what a stream of Speculate takes for granted.
 type assumption struct {
 	lines, bytes int64 // before it
 	envelope     Format
@@ -12,22 +12,22 @@ type assumption struct {
 	first int64
 }
 
-// Ahead returns a stream for what comes so many lines and bytes after what s has
+// Speculate returns a stream for what comes so many lines and bytes after what s has
 // scanned, so that parts of one log can be scanned at the same time. It assumes
 // that no line is unfinished there and that the envelope is still the same; Follow
 // tells whether that was so. s may not be in use meanwhile, and must have been
 // used with the program that the returned stream is for.
-func (s *Stream) Ahead(lines, bytes int64) *Stream {
+func (s *Stream) Speculate(lines, bytes int64) *Stream {
 	a := &Stream{labels: s.labels, opt: s.opt, identity: s.identity, prog: s.prog, sel: s.sel, envelope: s.envelope, hits: s.hits, base: s.base, placed: s.placed}
 	a.counters.Lines, a.counters.Bytes = s.counters.Lines+lines, s.counters.Bytes+bytes
 	a.assumed = &assumption{lines: a.counters.Lines, bytes: a.counters.Bytes, envelope: s.envelope}
 	return a
 }
 
-// Follow lets s go on behind what a stream of Ahead has scanned, as if s had done
+// Follow lets s go on behind what a stream of Speculate has scanned, as if s had done
 // so itself. It returns false and changes nothing if that stream assumed what is
 // not so: its hits are worth nothing then. a may not be used any more.
-func (s *Stream) Follow(a *Stream) bool {
+func (s *Stream) Commit(a *Stream) bool {
 	as := a.assumed
 	if as == nil || as.lines != s.counters.Lines || as.bytes != s.counters.Bytes || as.envelope != s.envelope || as.untimed && !s.last.IsZero() ||
 		as.first != 0 && as.first == s.same.at {
