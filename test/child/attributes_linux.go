@@ -2,7 +2,7 @@ package child
 
 import "syscall"
 
-// attributes end a child with its parent, however that ends.
+// attributes make the kernel kill a child when its parent ends, also by a kill.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }

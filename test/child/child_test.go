@@ -39,7 +39,7 @@ func TestProcess(t *testing.T) {
 	require.Error(t, err)
 }
 
-// Whoever does not listen to a signal is killed.
+// A process that ignores the signal is killed.
 func TestStubborn(t *testing.T) {
 	out, in, err := os.Pipe()
 	require.NoError(t, err)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// file reads a file of the process in /proc; "" if there is none.
+// file reads a file of the process in /proc; "" if it is missing.
 func (p *Process) file(name string) string {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", p.PID(), name))
 	if err != nil {
@@ -19,8 +19,8 @@ func (p *Process) file(name string) string {
 	return string(b)
 }
 
-// field returns the number behind a name at the beginning of a line, such as
-// "VmHWM:"; 0 if there is none.
+// field returns the number after a name at the start of a line, such as "VmHWM:"; 0 if
+// there is none.
 func field(text, name string) int64 {
 	for line := range strings.Lines(text) {
 		if rest, ok := strings.CutPrefix(line, name); ok {
@@ -32,18 +32,18 @@ func field(text, name string) int64 {
 	return 0
 }
 
-// Memory returns a size of /proc/PID/status in KiB, such as that of VmHWM, the
-// greatest resident set; 0 if it is not known.
+// Memory returns a size from /proc/PID/status in KiB, such as VmHWM, the peak resident
+// set; 0 if unknown.
 func (p *Process) Memory(name string) int64 { return field(p.file("status"), name+":") }
 
-// BytesRead returns how many bytes the running process has read so far, by any system
-// call; 0 if that is not known.
+// BytesRead returns how many bytes the running process has read so far, with any system
+// call; 0 if unknown.
 func (p *Process) BytesRead() int64 { return field(p.file("io"), "rchar:") }
 
-// CPU returns what the running process has taken so far, user and system.
+// CPU returns the CPU time of the running process so far, user and system.
 func (p *Process) CPU() (time.Duration, error) {
 	stat := p.file("stat")
-	f := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:]) // a name may hold blanks
+	f := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:]) // names may contain spaces
 	if len(f) < 13 {
 		return 0, fmt.Errorf("process %d does not run, or there is no /proc", p.PID())
 	}
@@ -52,8 +52,8 @@ func (p *Process) CPU() (time.Duration, error) {
 	return time.Duration(user+system) * 10 * time.Millisecond, errors.Join(err1, err2) // USER_HZ is 100 for every process
 }
 
-// Descriptors counts the open files of the running process, and those of them
-// that were deleted.
+// Descriptors counts the open files of the running process, and the deleted ones among
+// them.
 func (p *Process) Descriptors() (all, deleted int) {
 	dir := fmt.Sprintf("/proc/%d/fd", p.PID())
 	entries, err := os.ReadDir(dir)

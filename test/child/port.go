@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// Ports of servers lie below those that the system gives to connections: above,
-// a passing connection may hold one.
+// Ports of servers are below the range that the system uses for connections: within
+// it, a short connection may hold the port.
 const (
 	lowestPort  = 10000
 	highestPort = 32000
@@ -20,9 +20,8 @@ var (
 	given   = map[int]bool{}
 )
 
-// FreePort returns a port of loopback that nobody uses, below 32768, for a child
-// to listen on. It is not given to anybody else in this process. It is safe for
-// concurrent use.
+// FreePort returns a free port of loopback, below 32768, for a child to listen on. It
+// returns each port only once in this process. It is safe for concurrent use.
 func FreePort() (int, error) {
 	portsMu.Lock()
 	defer portsMu.Unlock()
@@ -44,5 +43,5 @@ func FreePort() (int, error) {
 	return 0, fmt.Errorf("no port of 1000 tried between %d and %d is free", lowestPort, highestPort)
 }
 
-// Address is that of a port of loopback.
+// Address returns the address of a port on loopback.
 func Address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

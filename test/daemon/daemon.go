@@ -1,6 +1,5 @@
-// Package daemon runs the real binary: it is built, started with a folder and an
-// address, asked over HTTP and ended, for tests and measurements of the whole
-// process.
+// Package daemon builds, starts, queries and stops the real binary, for tests and
+// measurements of the whole process.
 package daemon
 
 import (
@@ -29,8 +28,8 @@ const (
 // LinesRead is the series that counts the lines of the kubelet source.
 const LinesRead = `crowsnest_source_lines_total{source="kubelet"}`
 
-// Build builds the daemon as file binary, as it is released. flags are further
-// ones of go build.
+// Build builds the daemon as it is released, into file binary. flags are additional
+// flags of go build.
 func Build(binary string, flags ...string) error {
 	cmd := exec.Command("go", append(append([]string{"build", "-o", binary}, flags...), "crowsnest/cmd/crowsnest")...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -46,25 +45,25 @@ func FreeAddr() (string, error) {
 	return child.Address(port), err
 }
 
-// Daemon is the daemon over its restarts; one process of it runs at a time. Its
-// fields are set before Start and stay as they are while it runs. Its methods are
-// safe for concurrent use.
+// Daemon is the daemon across its restarts; at most one process runs at a time. Its
+// fields are set before Start and must not change while it runs. Its methods are safe
+// for concurrent use.
 type Daemon struct {
 	Binary string
-	// Dir has its configuration, crowsnest.yml, and what it writes: daemon.log,
-	// with both outputs of all its processes, and the folder state.
+	// Dir holds its configuration, crowsnest.yml, and its output: daemon.log, with
+	// stdout and stderr of all its processes, and the folder state.
 	Dir string
-	// Storage is the folder of its state, if that is not in Dir.
+	// Storage is the folder of its state, if it is not in Dir.
 	Storage string
-	// Addr is where it listens.
+	// Addr is the listen address.
 	Addr string
-	// Flags are further ones of `crowsnest run`.
+	// Flags are additional flags of `crowsnest run`.
 	Flags []string
-	// Prepare changes how it is started; nil: it is started as it is.
+	// Prepare modifies the command before the start; may be nil.
 	Prepare func(cmd *exec.Cmd)
 
 	mu   sync.Mutex
-	proc *child.Process // nil: none runs
+	proc *child.Process // nil: not running
 }
 
 // Configure writes its configuration.
@@ -72,7 +71,7 @@ func (d *Daemon) Configure(text string) error {
 	return os.WriteFile(filepath.Join(d.Dir, "crowsnest.yml"), []byte(text), 0o600)
 }
 
-// Start starts it and does not wait until it is ready. It must not run.
+// Start starts it and does not wait until it is ready. It must not be running.
 func (d *Daemon) Start() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -97,7 +96,7 @@ func (d *Daemon) Start() error {
 	return err
 }
 
-// StatePath is the folder of its state.
+// StatePath returns the folder of its state.
 func (d *Daemon) StatePath() string {
 	if d.Storage != "" {
 		return d.Storage
@@ -107,7 +106,7 @@ func (d *Daemon) StatePath() string {
 
 func (d *Daemon) logFile() string { return filepath.Join(d.Dir, "daemon.log") }
 
-// Log returns all that it wrote to its outputs; "" if that cannot be read.
+// Log returns all output so far; "" if it cannot be read.
 func (d *Daemon) Log() string {
 	b, err := os.ReadFile(d.logFile())
 	if err != nil {
@@ -122,8 +121,7 @@ func (d *Daemon) LogEnd() string {
 	return log[max(0, len(log)-3000):]
 }
 
-// Process is the running process; nil if there is none, and from the moment that
-// End is called.
+// Process returns the running process; nil if there is none, and once End was called.
 func (d *Daemon) Process() *child.Process {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -137,9 +135,8 @@ func (d *Daemon) Signal(sig os.Signal) {
 	}
 }
 
-// End sends a signal and waits for the end of the process, which is killed after
-// 20 s. It returns how long that took, and the error with which the process
-// ended; 0 if none runs.
+// End sends a signal and waits for the end of the process; after 20 s it kills the
+// process. It returns the duration and the error of the process; 0 if none runs.
 func (d *Daemon) End(sig os.Signal) (time.Duration, error) {
 	d.mu.Lock()
 	proc := d.proc
@@ -153,7 +150,7 @@ func (d *Daemon) End(sig os.Signal) (time.Duration, error) {
 	return time.Since(began), err
 }
 
-// Ready waits until it says that it is ready. The error has the end of its log.
+// Ready waits until it reports ready. The error contains the end of its log.
 func (d *Daemon) Ready(ctx context.Context, patience time.Duration) error {
 	err := wait.NoError(ctx, patience, func() error {
 		_, err := d.Get(ctx, "/-/ready")
@@ -165,19 +162,19 @@ func (d *Daemon) Ready(ctx context.Context, patience time.Duration) error {
 	return err
 }
 
-// Reload has it read its configuration and rules anew.
+// Reload makes it read its configuration and rules again.
 func (d *Daemon) Reload(ctx context.Context) error {
 	_, err := d.request(ctx, http.MethodPost, "/-/reload")
 	return err
 }
 
-// Get returns the body of an answer. Any status but 200 is an error, with the
-// body. It waits for 10 s, or as long as ctx says.
+// Get returns the body of a response. Any status other than 200 is an error that
+// contains the body. The timeout is 10 s, or the deadline of ctx.
 func (d *Daemon) Get(ctx context.Context, path string) (string, error) {
 	return d.request(ctx, http.MethodGet, path)
 }
 
-// client keeps no connections: tests look for goroutines that are left.
+// client keeps no connections: tests check for leaked goroutines.
 var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
 func (d *Daemon) request(ctx context.Context, method, path string) (string, error) {
@@ -202,7 +199,7 @@ func (d *Daemon) request(ctx context.Context, method, path string) (string, erro
 	return string(body), err
 }
 
-// Metrics returns every series by its text, such as LinesRead.
+// Metrics returns every series by its name and labels, such as LinesRead.
 func (d *Daemon) Metrics(ctx context.Context) (map[string]float64, error) {
 	body, err := d.Get(ctx, "/metrics")
 	if err != nil {

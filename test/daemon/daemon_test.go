@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// fake has the program of the test stand for the daemon.
+// fake makes the test binary act as the daemon.
 const fake = "CROWSNEST_TEST_FAKE_DAEMON"
 
 func TestMain(m *testing.M) {
@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// serve answers as much as is asked for here.
+// serve implements the requests of these tests.
 func serve() {
 	addr := os.Args[slices.Index(os.Args, "--web.listen-address")+1]
 	fmt.Println("listens at", addr)
@@ -74,12 +74,12 @@ func TestDaemon(t *testing.T) {
 		took, err = d.End(syscall.SIGTERM)
 		require.NoError(t, err)
 		require.Zero(t, took)
-		d.Signal(syscall.SIGTERM) // nobody
+		d.Signal(syscall.SIGTERM) // without a process
 	}
 	require.Equal(t, fmt.Sprintf("listens at %s\nlistens at %[1]s\n", d.Addr), d.Log(), "of both processes")
 }
 
-// Nobody waits for ever.
+// All waits are bounded.
 func TestSilence(t *testing.T) {
 	d := newFake(t)
 	require.ErrorContains(t, d.Ready(t.Context(), time.Millisecond), "the daemon is not ready")

@@ -1,10 +1,9 @@
-// Package fakeam is an Alertmanager for tests that can be made to fail in every
-// way. It keeps the manners of the real one that senders depend on: of a request
-// that it answers with 400 it takes the good alerts, and when it restarts it
-// forgets everything.
+// Package fakeam is an Alertmanager for tests with injectable faults. It imitates what
+// senders depend on: a request that it answers with 400 still delivers its valid alerts,
+// and a restart loses everything.
 //
-// It can be reached over the network (Serve) or without one (Transport), which
-// works inside testing/synctest.
+// It is reachable over the network (Serve) or without one (Transport), which works inside
+// testing/synctest.
 package fakeam
 
 import (
@@ -32,16 +31,16 @@ type Alert struct {
 	GeneratorURL string            `json:"generatorURL"`
 }
 
-// Post is one request for /api/v2/alerts.
+// Post is a request for /api/v2/alerts.
 type Post struct {
 	Time   time.Time // when its body was read
 	Header http.Header
 	Size   int // of the body, in bytes
 	Alerts []Alert
-	Code   int // of the answer; 0: there was none
+	Code   int // of the response; 0: none
 }
 
-// Word is one alert as it was taken.
+// Word is an accepted alert.
 type Word struct {
 	Time     time.Time
 	Resolved bool
@@ -56,26 +55,26 @@ type AM struct {
 	refuse  func(labels map[string]string) bool
 	started time.Time
 	skew    time.Duration
-	cluster string // as the status has it
+	cluster string // for the status
 	posts   []Post
 	taken   map[string][]Word // by alertname
 	known   map[string]bool   // alerts since the start, by labels
-	fromEnd map[string]string // names of alerts of which it only knows the end
+	fromEnd map[string]string // names of alerts of which it only received the end
 }
 
-// New returns an AM that works and started now.
+// New returns a working AM that has just started.
 func New() *AM {
 	return &AM{changed: make(chan struct{}), started: time.Now(), cluster: `{"status":"disabled"}`, taken: map[string][]Word{}, known: map[string]bool{}, fromEnd: map[string]string{}}
 }
 
-// Set sets the fault of every further request; nil: none.
+// Set sets the fault of all further requests; nil: none.
 func (a *AM) Set(f fault.Fault) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.fault = f
 }
 
-// Refuse answers requests that have such an alert with 400; nil: none.
+// Refuse answers requests that contain such an alert with 400; nil: none.
 func (a *AM) Refuse(bad func(labels map[string]string) bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -89,8 +88,7 @@ func (a *AM) Restart() {
 	a.started, a.known = time.Now(), map[string]bool{}
 }
 
-// SetCluster makes it a member of a cluster that has these members, its own name
-// included.
+// SetCluster makes it part of a cluster with these members, which include its own name.
 func (a *AM) SetCluster(members ...string) {
 	type peer struct {
 		Name    string `json:"name"`
@@ -104,7 +102,7 @@ func (a *AM) SetCluster(members ...string) {
 	for _, m := range members {
 		c.Peers = append(c.Peers, peer{m, "10.0.0.1:9094"})
 	}
-	b, _ := json.Marshal(c) // strings have a form always
+	b, _ := json.Marshal(c) // strings always marshal
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.cluster = string(b)
@@ -124,14 +122,14 @@ func (a *AM) Posts() []Post {
 	return slices.Clone(a.posts)
 }
 
-// Words returns what was taken of the alerts of one name, over restarts.
+// Words returns the accepted alerts of one name, across restarts.
 func (a *AM) Words(alertname string) []Word {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.taken[alertname])
 }
 
-// All returns what was taken of every alert, by alertname, over restarts.
+// All returns the accepted alerts by alertname, across restarts.
 func (a *AM) All() map[string][]Word {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -142,7 +140,7 @@ func (a *AM) All() map[string][]Word {
 	return out
 }
 
-// Told returns Words as text, repeats once: "firing resolved".
+// Told returns the states of Words as text, without repetitions: "firing resolved".
 func (a *AM) Told(alertname string) string {
 	var out []string
 	for _, w := range a.Words(alertname) {
@@ -157,8 +155,8 @@ func (a *AM) Told(alertname string) string {
 	return strings.Join(out, " ")
 }
 
-// NeverNotified returns the names of alerts of which it was told the end and
-// not, since its start, the beginning: a real one would not notify of them.
+// NeverNotified returns the names of alerts of which it received the end but, since its
+// start, not the beginning: a real Alertmanager would not notify of them.
 func (a *AM) NeverNotified() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -172,7 +170,7 @@ func (a *AM) Changed() <-chan struct{} {
 	return a.changed
 }
 
-// ServeHTTP serves the parts of API v2 that senders use, below any prefix.
+// ServeHTTP implements the parts of API v2 that senders use, below any prefix.
 func (a *AM) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	f, now := a.fault, time.Now().Add(a.skew)
@@ -221,7 +219,7 @@ func (a *AM) post(w http.ResponseWriter, r *http.Request, f fault.Fault) {
 	}
 }
 
-// take takes the good alerts and says what is wrong with the others.
+// take accepts the valid alerts and describes the errors of the others.
 func (a *AM) take(alerts []Alert, now time.Time) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -246,11 +244,11 @@ func (a *AM) take(alerts []Alert, now time.Time) string {
 
 var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
-// wrong tells what a strict Alertmanager finds wrong with an alert.
+// wrong returns the objection of a strict Alertmanager to an alert, "" if none.
 func wrong(al Alert) string {
 	switch {
 	case al.StartsAt.Year() <= 1 || al.EndsAt.Year() <= 1:
-		return "time missing" // the real one fills it in; we never leave it out
+		return "time missing" // a real one fills it in, but the daemon never omits it
 	case al.EndsAt.Before(al.StartsAt):
 		return "start time must be before end time"
 	case len(al.Labels) == 0:
@@ -275,7 +273,7 @@ func urisOK(alerts []Alert) bool {
 	return true
 }
 
-// codes remembers the status of an answer.
+// codes records the status of a response.
 type codes struct {
 	http.ResponseWriter
 	code int

@@ -9,7 +9,7 @@ import (
 	"crowsnest/test/fault"
 )
 
-// Endless answers with a body that does not end.
+// Endless answers with a body that never ends.
 func Endless(code int) fault.Fault {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		w.WriteHeader(code)
@@ -23,11 +23,10 @@ func Endless(code int) fault.Fault {
 	}
 }
 
-// Transport reaches a without a network. It is safe for concurrent use.
+// Transport connects to a without a network. It is safe for concurrent use.
 func (a *AM) Transport() http.RoundTripper { return fault.Transport(a) }
 
-// Server serves an AM on a loopback port that stays the same over Stop and
-// Start.
+// Server serves an AM on a loopback port that stays the same across Stop and Start.
 type Server struct {
 	AM  *AM
 	URL string
@@ -66,7 +65,7 @@ func (s *Server) Start() error {
 	return nil
 }
 
-// Stop breaks all connections and refuses further ones.
+// Stop breaks all connections and refuses new ones.
 func (s *Server) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

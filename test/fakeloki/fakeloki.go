@@ -1,12 +1,11 @@
-// Package fakeloki is a Loki for tests that can be made to fail in every way. It
-// answers query_range and series as the real one does, of the queries that have a
-// selector and at most one line filter, and keeps the manners that readers
-// depend on: ranges are half open, a page has the oldest entries of all streams,
-// equal entries are stored once, and an entry can come long after the time that
-// it states.
+// Package fakeloki is a Loki for tests with injectable faults. It answers query_range
+// and series like the real one, for queries with a selector and at most one line filter.
+// It imitates what readers depend on: ranges are half open, a page has the oldest entries
+// of all streams, equal entries are stored once, and an entry can arrive long after its
+// timestamp.
 //
-// It can be reached over the network, as an http.Handler, or without one
-// (Transport), which works inside testing/synctest.
+// It is reachable over the network, as an http.Handler, or without one (Transport), which
+// works inside testing/synctest.
 package fakeloki
 
 import (
@@ -31,11 +30,11 @@ type Entry struct {
 	Time     time.Time
 	Line     string
 	Metadata map[string]string // structured
-	// Arrives is when Loki has it; zero: when it is pushed.
+	// Arrives is when Loki receives it; zero: when it is pushed.
 	Arrives time.Time
 }
 
-// Request is one request that was made.
+// Request is a received request.
 type Request struct {
 	Method, Path, Tenant, Query string
 	From, To                    time.Time
@@ -43,7 +42,7 @@ type Request struct {
 	Header                      http.Header
 }
 
-// stored is an entry with what identifies it.
+// stored is an entry with its identity.
 type stored struct {
 	Entry
 	stream string
@@ -58,12 +57,12 @@ type Loki struct {
 	fault    Fault
 	mangle   func(body []byte) []byte
 	requests []Request
-	// MaxEntries and MaxQuery are what it allows; set them before use. 0: 5000 and
+	// MaxEntries and MaxQuery are its limits; set them before use. 0: 5000 and
 	// 131072.
 	MaxEntries, MaxQuery int
-	// MaxRange is the longest time that one query may have; 0: any.
+	// MaxRange is the maximum time range of a query; 0: no limit.
 	MaxRange time.Duration
-	// Tenants are those that it lets in; nil: everybody.
+	// Tenants are the accepted tenants; nil: all.
 	Tenants []string
 }
 
@@ -72,7 +71,7 @@ func New() *Loki {
 	return &Loki{entries: map[string][]stored{}, known: map[string]bool{}, MaxEntries: 5000, MaxQuery: 131072}
 }
 
-// Push stores entries. What is there already is stored once.
+// Push stores entries. Equal entries are stored once.
 func (l *Loki) Push(entries ...Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,18 +91,18 @@ func (l *Loki) Push(entries ...Entry) {
 }
 
 func text(labels map[string]string) string {
-	b, _ := json.Marshal(labels) // sorted, and there is nothing that cannot be encoded
+	b, _ := json.Marshal(labels) // sorted; cannot fail
 	return string(b)
 }
 
-// Set sets the fault of every further request; nil: none.
+// Set sets the fault of all further requests; nil: none.
 func (l *Loki) Set(f Fault) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.fault = f
 }
 
-// Mangle changes the body of every further answer to query_range; nil: none.
+// Mangle changes the body of all further responses to query_range; nil: none.
 func (l *Loki) Mangle(f func(body []byte) []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -119,7 +118,7 @@ func (l *Loki) Requests() []Request {
 	return out
 }
 
-// ServeHTTP serves what readers use, below any prefix.
+// ServeHTTP implements what readers use, below any prefix.
 func (l *Loki) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := r.ParseForm(); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -135,7 +134,7 @@ func (l *Loki) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// read reads a request whose form is parsed.
+// read parses the parameters of a request.
 func read(r *http.Request) Request {
 	req := Request{
 		Method: r.Method, Path: r.URL.Path, Tenant: r.Header.Get("X-Scope-OrgID"), Query: r.Form.Get("query") + r.Form.Get("match[]"),
@@ -185,7 +184,7 @@ func when(s string) time.Time {
 
 var comment = regexp.MustCompile(` # [0-9]+$`)
 
-// parse reads a selector and at most one filter.
+// parse parses a selector and at most one filter.
 func parse(logql string) (sel rules.Selector, match func(line string) bool, err error) {
 	logql = comment.ReplaceAllString(logql, "")
 	end := strings.Index(logql, "} |")

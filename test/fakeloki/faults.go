@@ -11,8 +11,8 @@ import (
 	"crowsnest/test/fault"
 )
 
-// Fault answers a request in the place of Loki; those that every server has are
-// of package fault.
+// Fault answers a request in place of Loki. Package fault has the faults that all servers
+// share.
 type Fault = fault.Fault
 
 // Hang never answers.
@@ -21,13 +21,13 @@ func Hang(w http.ResponseWriter, r *http.Request) bool { return fault.Hang(w, r)
 // Reset breaks the connection instead of answering.
 func Reset(w http.ResponseWriter, r *http.Request) bool { return fault.Reset(w, r) }
 
-// Slow answers as usual, after d.
+// Slow answers normally, after d.
 func Slow(d time.Duration) Fault { return fault.Slow(d) }
 
 // Status answers with a code, a text and pairs of header names and values.
 func Status(code int, body string, header ...string) Fault { return fault.Say(code, body, header...) }
 
-// Every lets each n-th request have the fault, beginning with the n-th.
+// Every applies the fault to every n-th request.
 func Every(n int64, f Fault) Fault {
 	var count atomic.Int64
 	return func(w http.ResponseWriter, r *http.Request) bool {
@@ -35,7 +35,7 @@ func Every(n int64, f Fault) Fault {
 	}
 }
 
-// Half answers as usual and breaks the connection after so many bytes.
+// Half answers normally but breaks the connection after so many bytes.
 func (l *Loki) Half(bytes int) Fault {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		l.answer(&cut{ResponseWriter: w, left: bytes}, r)
@@ -43,7 +43,7 @@ func (l *Loki) Half(bytes int) Fault {
 	}
 }
 
-// cut breaks off.
+// cut breaks the connection.
 type cut struct {
 	http.ResponseWriter
 	left int
@@ -58,7 +58,7 @@ func (c *cut) Write(b []byte) (int, error) {
 	panic(http.ErrAbortHandler)
 }
 
-// Endless answers with a body that is above every bound.
+// Endless answers with a body above every limit.
 func Endless(w http.ResponseWriter, r *http.Request) bool {
 	chunk := make([]byte, 64<<10)
 	for i := range chunk {
@@ -72,7 +72,7 @@ func Endless(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// Bomb answers with a small compressed body that is very large.
+// Bomb answers with a small compressed body that expands to a very large one.
 func Bomb(w http.ResponseWriter, _ *http.Request) bool {
 	w.Header().Set("Content-Encoding", "gzip")
 	_, _ = w.Write(bomb())
@@ -90,5 +90,5 @@ var bomb = sync.OnceValue(func() []byte {
 	return b.Bytes()
 })
 
-// Transport reaches l without a network. It is safe for concurrent use.
+// Transport connects to l without a network. It is safe for concurrent use.
 func (l *Loki) Transport() http.RoundTripper { return fault.Transport(l) }

@@ -1,5 +1,4 @@
-// Package fault has the ways in which a server can fail a request. Fakes of
-// servers share them.
+// Package fault provides failures of HTTP servers, for the fake servers of tests.
 package fault
 
 import (
@@ -10,8 +9,8 @@ import (
 	"time"
 )
 
-// Fault answers a request in the place of a server. It returns false to let it go
-// on as usual. It is safe for concurrent use.
+// Fault answers a request in place of a server. It returns false to let the server
+// answer. It is safe for concurrent use.
 type Fault func(w http.ResponseWriter, r *http.Request) bool
 
 // Hang never answers.
@@ -23,7 +22,7 @@ func Hang(_ http.ResponseWriter, r *http.Request) bool {
 // Reset breaks the connection instead of answering.
 func Reset(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) }
 
-// Slow answers as usual, after d.
+// Slow answers normally, after d.
 func Slow(d time.Duration) Fault {
 	return func(_ http.ResponseWriter, r *http.Request) bool {
 		t := time.NewTimer(d)
@@ -37,8 +36,7 @@ func Slow(d time.Duration) Fault {
 	}
 }
 
-// Status answers with a code, its usual text and pairs of header names and
-// values.
+// Status answers with a code, its standard text and pairs of header names and values.
 func Status(code int, header ...string) Fault { return Say(code, http.StatusText(code), header...) }
 
 // Say answers with a code, a text and pairs of header names and values.
@@ -53,12 +51,12 @@ func Say(code int, body string, header ...string) Fault {
 	}
 }
 
-// errReset stands for a connection that was reset.
+// errReset is the error of a reset connection.
 var errReset = errors.New("read: connection reset by peer")
 
-// Transport reaches a server without a network, which works inside
-// testing/synctest. A handler that aborts resets the connection: at once, or
-// behind what it has written. It is safe for concurrent use if h is.
+// Transport connects to a server without a network, which works inside testing/synctest.
+// A handler that aborts resets the connection: at once, or after what it has written. It
+// is safe for concurrent use if h is.
 func Transport(h http.Handler) http.RoundTripper { return transport{h} }
 
 type transport struct{ h http.Handler }

@@ -14,24 +14,24 @@ import (
 	"crowsnest/test/child"
 )
 
-// AlertmanagerOptions say how an Alertmanager is started. The zero value is one
-// that notifies nobody.
+// AlertmanagerOptions configure an Alertmanager. The zero value is one without
+// receivers.
 type AlertmanagerOptions struct {
 	Port int // 0: a free one
-	// Dir is where its files lie, also after the test; "": a temporary folder.
+	// Dir holds its files and survives the test; "": a temporary folder.
 	Dir string
-	// Webhook is notified of every alert, also of its end; "": nobody is.
+	// Webhook receives notifications of every alert, including its end; "": none.
 	Webhook string
 	// GroupWait and GroupInterval are 500 ms if 0.
 	GroupWait, GroupInterval time.Duration
-	// Config is a whole configuration, in the place of the above; "": none.
+	// Config is a complete configuration that replaces the above; "": none.
 	Config string
-	// Debug has it log every flush of a group.
+	// Debug makes it log every flush of a group.
 	Debug bool
-	// Faster divides the default times of a cluster, but for those of probes;
-	// 0: the cluster has short times of its own.
+	// Faster divides the default times of a cluster, except for probes; 0: short
+	// times.
 	Faster time.Duration
-	// Args are further flags.
+	// Args are additional flags.
 	Args []string
 }
 
@@ -42,7 +42,7 @@ func (o AlertmanagerOptions) level() string {
 	return "info"
 }
 
-// clusterTimes are the times of a cluster as flags.
+// clusterTimes returns the times of a cluster as flags.
 func (o AlertmanagerOptions) clusterTimes() []string {
 	if o.Faster == 0 {
 		return []string{"--cluster.settle-timeout=500ms", "--cluster.peer-timeout=200ms", "--cluster.gossip-interval=50ms"}
@@ -79,21 +79,21 @@ type AlertmanagerServer struct {
 	relays []*relay // of the cluster
 }
 
-// Isolate cuts the network between the members of the cluster, or repairs it.
+// Isolate cuts or repairs the network between the members of the cluster.
 func (a *AlertmanagerServer) Isolate(yes bool) {
 	for _, r := range a.relays {
 		r.cut.Store(yes)
 	}
 }
 
-// Alertmanager starts one that is not part of a cluster.
+// Alertmanager starts one without a cluster.
 func Alertmanager(t testing.TB, opt AlertmanagerOptions) *AlertmanagerServer {
 	t.Helper()
 	return startAlertmanager(t, "alertmanager", opt, "--cluster.listen-address=")
 }
 
-// Alertmanagers starts two that share silences and notifications. Alerts
-// are not shared: post to both.
+// Alertmanagers starts two that share silences and the notification log. They do not
+// share alerts: post to both.
 func Alertmanagers(t testing.TB, opt AlertmanagerOptions) [2]*AlertmanagerServer {
 	t.Helper()
 	first, second := FreePort(t), FreePort(t)
@@ -137,7 +137,7 @@ func startAlertmanager(t testing.TB, name string, opt AlertmanagerOptions, flags
 	return am
 }
 
-// Alert is an alert as Alertmanager knows it.
+// Alert is an alert as returned by Alertmanager.
 type Alert struct {
 	Labels       map[string]string `json:"labels"`
 	Annotations  map[string]string `json:"annotations"`
@@ -169,7 +169,7 @@ func (a *AlertmanagerServer) TryAlerts(filters ...string) (out []Alert, err erro
 	return out, err
 }
 
-// Names returns the names of the active alerts, sorted and joined by blanks.
+// Names returns the names of the active alerts, sorted and separated by spaces.
 func (a *AlertmanagerServer) Names() string {
 	a.t.Helper()
 	return strings.Join(sortedNames(a.Alerts()), " ")

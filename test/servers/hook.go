@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// Hook is a webhook of an Alertmanager: it keeps what people would be told. It is
-// safe for concurrent use.
+// Hook is a webhook of an Alertmanager: it records the notifications that people would
+// receive. It is safe for concurrent use.
 type Hook struct {
-	// URL is where it listens.
+	// URL is its address.
 	URL string
 
 	key func(labels map[string]string) string
@@ -23,7 +23,7 @@ type Hook struct {
 	told []Notification
 }
 
-// Notification is one alert of a notification.
+// Notification is an alert in a notification.
 type Notification struct {
 	Time   time.Time // when it arrived
 	From   string    // external URL of the Alertmanager that sent it
@@ -31,8 +31,7 @@ type Notification struct {
 	Status string // "firing" or "resolved"
 }
 
-// NewHook starts a Hook that ends with the test. key tells alerts apart by their
-// labels.
+// NewHook starts a Hook that ends with the test. key identifies an alert by its labels.
 func NewHook(t testing.TB, key func(labels map[string]string) string) *Hook {
 	h := &Hook{key: key}
 	server := httptest.NewServer(h)
@@ -41,7 +40,7 @@ func NewHook(t testing.TB, key func(labels map[string]string) string) *Hook {
 	return h
 }
 
-// ServeHTTP takes a notification.
+// ServeHTTP records a notification.
 func (h *Hook) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	var n struct {
 		ExternalURL string `json:"externalURL"`
@@ -60,7 +59,7 @@ func (h *Hook) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Told returns what was told of each key: "firing resolved".
+// Told returns the notified states of each key: "firing resolved".
 func (h *Hook) Told() map[string]string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -78,7 +77,7 @@ func (h *Hook) Notifications() []Notification {
 	return slices.Clone(h.told)
 }
 
-// Forget forgets what was told of a key.
+// Forget drops the notifications of a key.
 func (h *Hook) Forget(key string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -20,26 +20,25 @@ import (
 //go:embed loki.yaml
 var lokiConfig []byte
 
-// LokiOptions say how a Loki is started. The zero value is a single binary on a
-// free port, without tenants, whose ruler has no rules.
+// LokiOptions configure a Loki. The zero value is a single binary on a free port, without
+// tenants or rules.
 type LokiOptions struct {
 	Port int // of HTTP; 0: a free one
-	// Auth makes it ask for a tenant in each request.
+	// Auth makes it require a tenant in each request.
 	Auth bool
-	// RulesDir has the rules of the ruler, as TENANT/FILE.yml; the tenant is
-	// "fake" without Auth. "": there are none.
+	// RulesDir holds the rules of the ruler, as TENANT/FILE.yml; without Auth the
+	// tenant is "fake". "": no rules.
 	RulesDir string
-	// Alertmanager is the base address that the ruler tells; "": nobody.
+	// Alertmanager is the base address for the ruler's alerts; "": none.
 	Alertmanager string
-	// Args are further flags; they win over the configuration.
+	// Args are additional flags; they override the configuration.
 	Args []string
 }
 
 // LokiServer is a running Loki.
 type LokiServer struct{ *Server }
 
-// NoTenant is the tenant of a Loki without Auth, as the name of a folder of
-// rules.
+// NoTenant is the tenant of a Loki without Auth, as the name of a folder of rules.
 const NoTenant = "fake"
 
 // Loki starts one.
@@ -76,11 +75,11 @@ type Entry struct {
 	Line     string
 	Labels   map[string]string // of its stream
 	Metadata map[string]string // structured metadata
-	Parsed   map[string]string // what the query read from the line
+	Parsed   map[string]string // labels that the query extracted from the line
 }
 
-// Push writes entries for a tenant ("" without Auth). Entries of one stream
-// must stand one behind the other to become one stream of the request.
+// Push writes entries for a tenant ("" without Auth). Entries of one stream must be
+// adjacent to become one stream of the request.
 func (l *LokiServer) Push(tenant string, entries ...Entry) {
 	l.t.Helper()
 	if err := l.TryPush(tenant, entries...); err != nil {
@@ -128,8 +127,8 @@ func setTenant(req *http.Request, tenant string) {
 	}
 }
 
-// Query returns the entries of a log query from start to now and ten minutes,
-// at most 5000, in order of time within each stream.
+// Query returns the entries of a log query from start to ten minutes from now, at most
+// 5000, in order of time within each stream.
 func (l *LokiServer) Query(tenant, query string, start time.Time) []Entry {
 	l.t.Helper()
 	values := url.Values{

@@ -25,9 +25,9 @@ const (
 
 // Server is a running server. It is not safe for concurrent use.
 type Server struct {
-	// Name is that of its program, numbered if there are several.
+	// Name is the name of its program, numbered if there are several.
 	Name string
-	// URL is its base address, without a slash at the end.
+	// URL is its base address, without a trailing slash.
 	URL string
 	// Dir holds its files; it is removed after the test, unless the test chose it.
 	Dir string
@@ -40,7 +40,7 @@ type Server struct {
 	proc  *child.Process
 }
 
-// start starts it and waits until it is ready. It is killed after the test.
+// start starts it and waits until it is ready. The test's cleanup kills it.
 func (s *Server) start() {
 	s.t.Helper()
 	s.t.Cleanup(func() {
@@ -52,15 +52,15 @@ func (s *Server) start() {
 	s.Start()
 }
 
-// Start starts a server that was stopped, with the files and the address that
-// it had, and waits until it is ready.
+// Start starts a stopped server with its previous files and address, and waits until it
+// is ready.
 func (s *Server) Start() {
 	s.t.Helper()
 	s.Launch()
 	s.WaitReady()
 }
 
-// Launch starts a server that was stopped and does not wait.
+// Launch starts a stopped server without waiting.
 func (s *Server) Launch() {
 	s.t.Helper()
 	if s.running() {
@@ -80,7 +80,7 @@ func (s *Server) Launch() {
 	}
 }
 
-// WaitReady waits until the server answers that it is ready.
+// WaitReady waits until the server reports ready.
 func (s *Server) WaitReady() {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), readyWithin)
@@ -103,11 +103,10 @@ func (s *Server) WaitReady() {
 
 func (s *Server) running() bool { return s.proc != nil && s.proc.Running() }
 
-// PID returns its process.
+// PID returns its process ID.
 func (s *Server) PID() int { return s.proc.PID() }
 
-// Kill ends it at once and waits until it has ended. It does nothing if the
-// server does not run.
+// Kill kills it and waits for its end. It does nothing if the server does not run.
 func (s *Server) Kill() {
 	if s.running() {
 		s.signal(syscall.SIGCONT)
@@ -116,7 +115,7 @@ func (s *Server) Kill() {
 	}
 }
 
-// Stop asks it to end and waits. Loki takes minutes for it: kill that one.
+// Stop terminates it and waits. Loki takes minutes: kill it instead.
 func (s *Server) Stop() {
 	if s.running() {
 		s.signal(syscall.SIGTERM)
@@ -124,10 +123,10 @@ func (s *Server) Stop() {
 	}
 }
 
-// Suspend makes it hang: it takes connections and does not answer.
+// Suspend stops it with SIGSTOP: it accepts connections and does not answer.
 func (s *Server) Suspend() { s.signal(syscall.SIGSTOP) }
 
-// Resume ends that.
+// Resume reverts Suspend.
 func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
 
 func (s *Server) signal(sig syscall.Signal) {
@@ -138,7 +137,7 @@ func (s *Server) signal(sig syscall.Signal) {
 
 func (s *Server) logFile() string { return filepath.Join(s.Dir, s.Name+".log") }
 
-// Log returns all that it wrote.
+// Log returns all its output.
 func (s *Server) Log() string {
 	data, err := os.ReadFile(s.logFile())
 	if err != nil {
@@ -155,7 +154,7 @@ func (s *Server) lastLog() string {
 	return text
 }
 
-// keepLog puts the log where it outlives the test.
+// keepLog copies the log to where it survives the test.
 func (s *Server) keepLog() {
 	name := strings.NewReplacer("/", "_", " ", "_").Replace(s.t.Name())
 	dir := filepath.Join(os.TempDir(), "crowsnest-servers", name)
@@ -171,8 +170,8 @@ func (s *Server) keepLog() {
 	s.t.Logf("the log of %s is kept at %s; its end:\n%s", s.Name, file, s.lastLog())
 }
 
-// Get fetches url and hands the body to read, unless that is nil. A status
-// other than 2xx is an error with what the server said.
+// Get fetches url and passes the body to read, unless that is nil. A status other than
+// 2xx is an error that contains the server's message.
 func Get(ctx context.Context, url string, read func(body []byte) error) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -202,5 +201,5 @@ func do(req *http.Request, read func(body []byte) error) error {
 	return read(body)
 }
 
-// client keeps no connections: tests look for goroutines that are left.
+// client keeps no connections: tests check for leaked goroutines.
 var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}

@@ -17,20 +17,20 @@ import (
 	"crowsnest/test/child"
 )
 
-// PrometheusOptions say how a Prometheus is started.
+// PrometheusOptions configure a Prometheus.
 type PrometheusOptions struct {
 	Port int // 0: a free one
-	// Targets are scraped by job, as host:port.
+	// Targets are the scrape targets by job, as host:port.
 	Targets map[string]string
-	// Rules are files of rules.
+	// Rules are paths of rule files.
 	Rules []string
-	// Alertmanagers are told, as host:port.
+	// Alertmanagers receive the alerts, as host:port.
 	Alertmanagers []string
 	// Interval of scrapes and evaluations is 500 ms if 0.
 	Interval time.Duration
-	// Config is a whole configuration, in the place of the above; "": none.
+	// Config is a complete configuration that replaces the above; "": none.
 	Config string
-	// Args are further flags.
+	// Args are additional flags.
 	Args []string
 }
 
@@ -65,8 +65,8 @@ func quotedList(list []string) string {
 // PrometheusServer is a running Prometheus.
 type PrometheusServer struct{ *Server }
 
-// Prometheus starts one. It scrapes for the first time after about 5 s,
-// which is how long its discovery takes.
+// Prometheus starts one. Its first scrape is after about 5 s, the duration of its
+// discovery.
 func Prometheus(t testing.TB, opt PrometheusOptions) *PrometheusServer {
 	t.Helper()
 	dir, addr := t.TempDir(), child.Address(portOr(t, opt.Port))
@@ -78,8 +78,8 @@ func Prometheus(t testing.TB, opt PrometheusOptions) *PrometheusServer {
 		Name: "prometheus", URL: "http://" + addr, Dir: dir, t: t, bin: Program(t, "prometheus"), ready: "/-/ready",
 		args: append([]string{
 			"--config.file=" + config, "--storage.tsdb.path=" + filepath.Join(dir, "tsdb"), "--web.listen-address=" + addr,
-			// What fires before its discovery knows the Alertmanagers is sent again
-			// after this, and by default after a minute.
+			// Alerts that fire before discovery finds the Alertmanagers are sent again after
+			// this time, which is a minute by default.
 			"--rules.alert.resend-delay=1s",
 		}, opt.Args...),
 	}}
@@ -116,7 +116,7 @@ func (p *PrometheusServer) Query(expr string) map[string]string {
 	return out
 }
 
-// LabelText writes labels as in a selector, in order of their names.
+// LabelText formats labels as in a selector, sorted by name.
 func LabelText(labels map[string]string) string {
 	parts := make([]string, 0, len(labels))
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
@@ -125,7 +125,7 @@ func LabelText(labels map[string]string) string {
 	return "{" + strings.Join(parts, ",") + "}"
 }
 
-// Promtool runs promtool and returns all that it printed, and its error.
+// Promtool runs promtool and returns its output and its error.
 func Promtool(t testing.TB, args ...string) (string, error) {
 	t.Helper()
 	out, err := exec.Command(Program(t, "promtool"), args...).CombinedOutput()

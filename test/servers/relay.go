@@ -10,8 +10,8 @@ import (
 	"crowsnest/test/child"
 )
 
-// relay is the network in front of a member of a cluster: what is sent to its port is
-// passed on, or dropped while it is cut. It ends with the test.
+// relay is the network in front of a member of a cluster: it forwards packets and
+// connections, or drops them while it is cut. It ends with the test.
 type relay struct {
 	port, to int
 	cut      atomic.Bool
@@ -49,7 +49,7 @@ func newRelay(t testing.TB, to int) *relay {
 	return r
 }
 
-// keep has c closed with the relay, at once if that has ended.
+// keep closes c with the relay, immediately if the relay has ended.
 func (r *relay) keep(c io.Closer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -84,7 +84,7 @@ func (r *relay) copyTCP(to, from net.Conn) {
 	_ = to.(*net.TCPConn).CloseWrite()
 }
 
-// passUDP passes packets on, and answers back to where they came from.
+// passUDP forwards packets, and the replies to their senders.
 func (r *relay) passUDP(l net.PacketConn) {
 	outs := map[string]net.Conn{}
 	buf := make([]byte, 64<<10)

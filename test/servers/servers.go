@@ -1,10 +1,10 @@
-// Package servers starts real servers for tests, on loopback: Loki, Alertmanager
-// and Prometheus. Their programs are built once by `make e2e-servers`; a test
-// whose program is absent is skipped and says so, or fails if the environment
-// variable CROWSNEST_SERVERS is "required".
+// Package servers starts real servers for tests, on loopback: Loki, Alertmanager and
+// Prometheus. `make e2e-servers` builds their programs once. A test whose program is
+// missing is skipped and logs that, or fails if the environment variable
+// CROWSNEST_SERVERS is "required".
 //
-// A server ends with its test, and with the process if that is killed. When a
-// test fails, the logs of its servers are kept and their paths are printed.
+// A server ends with its test, and with the process if that is killed. When a test
+// fails, the logs of its servers are kept and their paths are printed.
 package servers
 
 import (
@@ -18,8 +18,7 @@ import (
 	"crowsnest/test/child"
 )
 
-// required is the value of CROWSNEST_SERVERS with which a missing program fails
-// a test.
+// required is the value of CROWSNEST_SERVERS that makes a missing program fail a test.
 const required = "required"
 
 // CacheDir is the folder of the programs: $XDG_CACHE_HOME/crowsnest/bin or
@@ -32,9 +31,9 @@ func CacheDir() string {
 	return filepath.Join(base, "crowsnest", "bin")
 }
 
-// Find returns the path of a program, "" if there is none: the one that the
-// environment variable CROWSNEST_NAME names, such as CROWSNEST_ALERTMANAGER, else
-// that of the cache folder, else that of PATH.
+// Find returns the path of a program, "" if there is none: from the environment variable
+// CROWSNEST_NAME, such as CROWSNEST_ALERTMANAGER, else in the cache folder, else in
+// PATH.
 func Find(name string) string {
 	path := filepath.Join(CacheDir(), name)
 	named := os.Getenv("CROWSNEST_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_")))
@@ -50,8 +49,7 @@ func Find(name string) string {
 	return ""
 }
 
-// Program returns the path of a program, as Find does. It skips the test if there
-// is none.
+// Program returns the path of a program, like Find. It skips the test if there is none.
 func Program(t testing.TB, name string) string {
 	t.Helper()
 	if path := Find(name); path != "" {
@@ -65,8 +63,8 @@ func Program(t testing.TB, name string) string {
 	return ""
 }
 
-// FreePort returns a port of loopback that nobody uses, below 32768. It is not
-// given to anybody else in this process.
+// FreePort returns a free port of loopback, below 32768. It returns each port only once
+// in this process.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	port, err := child.FreePort()

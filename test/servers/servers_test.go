@@ -29,7 +29,7 @@ func postAlert(t *testing.T, am *AlertmanagerServer, name string) {
 	require.NoError(t, do(req, nil))
 }
 
-// Two Alertmanagers notify once of what both were told.
+// Two Alertmanagers send one notification for an alert that both received.
 func TestAlertmanagers(t *testing.T) {
 	notified := make(chan string, 100)
 	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -47,7 +47,7 @@ func TestAlertmanagers(t *testing.T) {
 	require.Contains(t, <-notified, "Both")
 }
 
-// A server that was killed comes back with its address and its files.
+// A killed server restarts with its address and files.
 func TestLokiComesBack(t *testing.T) {
 	l := Loki(t, LokiOptions{})
 	start := time.Now()

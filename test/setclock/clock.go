@@ -1,5 +1,5 @@
-// Package setclock has a clock for tests that can be set as an operator or NTP
-// sets that of a machine: the time of day leaps, and what has passed does not.
+// Package setclock provides a clock for tests that can be set as an operator or NTP sets
+// a machine's clock: the wall clock jumps, and elapsed time does not.
 package setclock
 
 import (
@@ -8,28 +8,27 @@ import (
 	"unsafe"
 )
 
-// Clock shows the time of day, but for how far it was set. The zero value is
-// right. It is safe for concurrent use.
+// Clock shows the wall clock plus an offset. The zero value has none. It is safe for
+// concurrent use.
 type Clock struct{ ahead atomic.Int64 } // seconds
 
-// Set sets the clock by d, a number of seconds, ahead or back.
+// Set moves the clock by d, a whole number of seconds, forward or back.
 func (c *Clock) Set(d time.Duration) { c.ahead.Add(int64(d / time.Second)) }
 
-// Ahead is how far the clock is ahead of the right time.
+// Ahead returns the offset.
 func (c *Clock) Ahead() time.Duration { return time.Duration(c.ahead.Load()) * time.Second }
 
-// Of the first word of a time, the highest bit tells that there is a monotonic
-// reading. Then there are seconds above the 30 bits of the nanoseconds.
+// The highest bit of the first word of a time.Time says that it has a monotonic reading.
+// Then the seconds are above the 30 bits of the nanoseconds.
 const (
 	hasMonotonic = 1 << 63
 	nanosBits    = 30
 )
 
-// Now returns what time.Now would return on a machine whose clock was set: the
-// wall clock is off, the monotonic reading is not. Package time has no way to
-// make such a time, so it is made by hand; the test of this package fails if its
-// layout changes. In a bubble of testing/synctest times have no monotonic
-// reading: there the clock leaps and so does what has passed.
+// Now returns what time.Now would return on a machine whose clock was set: the wall
+// clock is off, the monotonic reading is not. Package time cannot create such a time, so
+// Now builds it by hand; the test of this package fails if the layout changes. In a
+// synctest bubble, times have no monotonic reading: there, elapsed time jumps too.
 func (c *Clock) Now() time.Time {
 	t := time.Now()
 	word := (*uint64)(unsafe.Pointer(&t))

@@ -1,6 +1,5 @@
-// Package wait waits for what another process does: nothing tells when that is
-// done, so it is asked for again and again. Code that runs in the process of its
-// test is waited for by package testing/synctest and channels.
+// Package wait polls for the effects of another process, which sends no notification.
+// Tests of code in their own process use testing/synctest and channels.
 package wait
 
 import (
@@ -11,8 +10,8 @@ import (
 
 var errNotYet = errors.New("not yet")
 
-// Until asks every 50 ms, at once for the first time, and tells whether ok became
-// true within patience.
+// Until calls ok immediately and then every 50 ms, and reports whether it returned true
+// within patience.
 func Until(patience time.Duration, ok func() bool) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -24,8 +23,8 @@ func Until(patience time.Duration, ok func() bool) bool {
 	}) == nil
 }
 
-// NoError asks every 20 ms, at once for the first time, until f has no error any
-// more. It returns f's newest error if patience or ctx ends before.
+// NoError calls f immediately and then every 20 ms, until it returns no error. It returns
+// the last error of f if patience or ctx ends before.
 func NoError(ctx context.Context, patience time.Duration, f func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -41,7 +40,7 @@ func poll(ctx context.Context, every time.Duration, f func() error) error {
 			return err
 		}
 		select {
-		case <-ctx.Done(): // it is asked a last time
+		case <-ctx.Done(): // call it one last time
 		case <-tick.C:
 		}
 	}
