@@ -127,7 +127,7 @@ func CheckExternalURL(text string) error {
 	case err != nil:
 		return errors.New("external_url cannot be read as an address")
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return errors.New("external_url is no absolute http or https address")
+		return errors.New("external_url is not an absolute http or https address")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return errors.New("external_url has more than scheme, host and path")
 	}
