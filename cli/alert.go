@@ -22,7 +22,7 @@ import (
 	"crowsnest/sinks/alertmanager"
 )
 
-// testLabel marks an alert that is none: routes and people can tell.
+// testLabel marks a test alert for routes and people.
 const testLabel = "crowsnest_test"
 
 // alertTestFlags are the flags of alert test.
@@ -35,19 +35,19 @@ type alertTestFlags struct {
 }
 
 func newAlert(c *cli) *cobra.Command {
-	return parent("alert", "Try the way of an alert to people", newAlertTest(c))
+	return parent("alert", "Send a test alert through every configured receiver", newAlertTest(c))
 }
 
 func newAlertTest(c *cli) *cobra.Command {
 	var f alertTestFlags
 	cmd := &cobra.Command{
 		Use:   "test [flags] RULE",
-		Short: "Send a marked alert of a rule to every configured Alertmanager",
-		Long: `Sends an alert with the labels and texts of a rule to every Alertmanager of the
-configuration and prints the answer of each. It has the label ` + testLabel + `="true",
-says so in its summary, and resolves by itself.
+		Short: "Send a test alert of a rule to every configured Alertmanager",
+		Long: `Sends an alert with the labels and texts of a rule to every configured
+Alertmanager and prints each answer. The alert has the label ` + testLabel + `="true" and
+a summary that marks it as a test. It resolves by itself.
 
-The values of the rule's keys come from --label, else from the rule's own tests.`,
+The values of the rule's keys come from --label, or from the rule's own tests.`,
 		Example: `  crowsnest alert test EtcdOutOfSpace --config.file crowsnest.yml
   crowsnest alert test EtcdOutOfSpace --alertmanager http://localhost:9093 --label namespace=kube-system`,
 		Args: cobra.ExactArgs(1),
@@ -56,7 +56,7 @@ The values of the rule's keys come from --label, else from the rule's own tests.
 	flags := cmd.Flags()
 	flags.StringVar(&f.config, "config.file", config.DefaultFile, "configuration `FILE`")
 	flags.StringArrayVar(&f.urls, "alertmanager", nil, "base `URL` of an Alertmanager, instead of those of the configuration (repeatable)")
-	flags.StringArrayVar(&f.labels, "label", nil, "value of a key or a further label, `name=value` (repeatable)")
+	flags.StringArrayVar(&f.labels, "label", nil, "value of a key, or an additional label, `name=value` (repeatable)")
 	flags.Var(periodVar(&f.lasts, 5*time.Minute, time.Second, year), "duration", "time after which the alert resolves by itself")
 	f.rules.add(cmd)
 	return cmd
@@ -73,7 +73,7 @@ func (c *cli) alertTest(ctx context.Context, f alertTestFlags, name string) erro
 	}
 	rule := set.Rule(name)
 	if rule == nil {
-		return fmt.Errorf("there is no rule %s; crowsnest rules list names them all", name)
+		return fmt.Errorf("there is no rule %s; list all with crowsnest rules list", name)
 	}
 	now := time.Now()
 	w := tabwriter.NewWriter(c.out, 0, 4, 2, ' ', 0)
@@ -97,12 +97,12 @@ func (c *cli) alertTest(ctx context.Context, f alertTestFlags, name string) erro
 		return err
 	}
 	if failed > 0 {
-		return fmt.Errorf("%d Alertmanagers did not take the alert", failed)
+		return fmt.Errorf("%d Alertmanagers did not accept the alert", failed)
 	}
 	return nil
 }
 
-// alertReceivers returns the Alertmanagers to tell, and the rules.
+// alertReceivers returns the Alertmanagers to notify, and the rules.
 func (c *cli) alertReceivers(f alertTestFlags) ([]alertmanager.Config, *rules.Set, error) {
 	if len(f.urls) > 0 {
 		am := alertmanager.Config{URLs: f.urls}
@@ -118,7 +118,7 @@ func (c *cli) alertReceivers(f alertTestFlags) ([]alertmanager.Config, *rules.Se
 	}
 	receivers := cfg.Sinks.Alertmanager.Configs()
 	if len(receivers) == 0 {
-		return nil, nil, fmt.Errorf("%s names no Alertmanager; add sinks.alertmanager, or name one with --alertmanager", f.config)
+		return nil, nil, fmt.Errorf("%s configures no Alertmanager; add sinks.alertmanager or use --alertmanager", f.config)
 	}
 	for i := range receivers {
 		cfg.Global.Into(&receivers[i].ExternalLabels, &receivers[i].ExternalURL)
@@ -131,7 +131,7 @@ func (c *cli) alertReceivers(f alertTestFlags) ([]alertmanager.Config, *rules.Se
 	return receivers, out.Set, err
 }
 
-// postedAlert is an alert as Alertmanager's API takes it.
+// postedAlert is an alert in the format of Alertmanager's API.
 type postedAlert struct {
 	Labels      map[string]string `json:"labels"`
 	Annotations map[string]string `json:"annotations"`
@@ -139,7 +139,7 @@ type postedAlert struct {
 	EndsAt      time.Time         `json:"endsAt"`
 }
 
-// testAlert makes the alert of a rule, with values of its tests.
+// testAlert builds an alert of a rule with values from the rule's tests.
 func testAlert(r *rules.Rule, given map[string]string, now time.Time, lasts time.Duration) postedAlert {
 	by := map[string]string{}
 	for _, name := range r.By {
@@ -165,7 +165,7 @@ func testAlert(r *rules.Rule, given map[string]string, now time.Time, lasts time
 	labels["alertname"], labels["severity"], labels["resolves"], labels[testLabel] = r.Alert, string(r.Severity), r.Resolves(), "true"
 	maps.DeleteFunc(labels, func(_, v string) bool { return v == "" })
 
-	data := rules.TemplateData{Labels: labels, Vars: by, Value: int64(max(r.Count, 1)), Line: "a test, no line of a log"}
+	data := rules.TemplateData{Labels: labels, Vars: by, Value: int64(max(r.Count, 1)), Line: "a test, not a log line"}
 	text := map[string]string{"runbook_url": r.Remediation.RunbookURL}
 	neutral := func(s string) string { return redact.Inert(redact.Sanitise(s)) }
 	text["remediation"], _ = r.Remediation.Text(data, neutral)
@@ -177,7 +177,7 @@ func testAlert(r *rules.Rule, given map[string]string, now time.Time, lasts time
 	return postedAlert{Labels: labels, Annotations: text, StartsAt: now.UTC(), EndsAt: now.Add(lasts).UTC()}
 }
 
-// sampleAlert is the first alert that a test of the rule expects.
+// sampleAlert returns the labels of the first alert that a test of the rule expects.
 func sampleAlert(r *rules.Rule) map[string]string {
 	for _, t := range r.Tests {
 		for _, p := range t.Expect {
@@ -189,7 +189,7 @@ func sampleAlert(r *rules.Rule) map[string]string {
 	return nil
 }
 
-// postAlert posts to one Alertmanager and says what it answered.
+// postAlert posts to one Alertmanager and returns its answer.
 func postAlert(ctx context.Context, am alertmanager.Config, base string, body []byte) (string, error) {
 	timeout := am.Timeout
 	if timeout == 0 {
@@ -215,13 +215,13 @@ func postAlert(ctx context.Context, am alertmanager.Config, base string, body []
 		return "", err
 	}
 	defer res.Body.Close()
-	said, err := io.ReadAll(io.LimitReader(res.Body, 4<<10))
+	answer, err := io.ReadAll(io.LimitReader(res.Body, 4<<10))
 	if err != nil {
 		return "", err
 	}
-	text := strings.TrimSpace(res.Status + " " + redact.Sanitise(strings.Join(strings.Fields(string(said)), " ")))
+	text := strings.TrimSpace(res.Status + " " + redact.Sanitise(strings.Join(strings.Fields(string(answer)), " ")))
 	if res.StatusCode/100 != 2 {
 		return "", errors.New(text)
 	}
-	return "taken: " + text, nil
+	return "accepted: " + text, nil
 }

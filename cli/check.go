@@ -36,11 +36,11 @@ func newCheckRules(c *cli) *cobra.Command {
 		Use:   "rules [flags] PATH...",
 		Short: "Find every problem of rule packs and overrides",
 		Long: `Checks packs and overrides (files, folders, or - for standard input) and prints
-every problem at once, each with its place and the fix. All files are checked as
-one set, as the daemon would load them.
+every problem with its position and the fix. All files are checked as one set,
+as the daemon would load them.
 
--o github prints workflow commands, which GitHub shows beside the lines of a
-change; -o sarif is for code scanning.
+-o github prints workflow commands that GitHub shows as annotations of a change;
+-o sarif is for code scanning.
 
 Exit codes: 0 no errors, 1 errors, 3 warnings with --lint-fatal.`,
 		Example: `  crowsnest check rules packs/ overrides.yaml
@@ -51,8 +51,8 @@ Exit codes: 0 no errors, 1 errors, 3 warnings with --lint-fatal.`,
 	}
 	cmd.Flags().BoolVar(&f.strict, "strict", false, "warnings count as errors")
 	cmd.Flags().BoolVar(&f.lintFatal, "lint-fatal", false, "exit with 3 if there are warnings only")
-	cmd.Flags().BoolVar(&f.shipped, "shipped", false, "also demand what shipped packs need: a number of rules, tests that fire and tests that do not")
-	cmd.Flags().VarP(f.output, "output", "o", "form of the output")
+	cmd.Flags().BoolVar(&f.shipped, "shipped", false, "apply the requirements of shipped packs too: a number of rules, tests that fire and tests that do not")
+	cmd.Flags().VarP(f.output, "output", "o", "output format")
 	return cmd
 }
 
@@ -85,13 +85,13 @@ func newCheckConfig(c *cli) *cobra.Command {
 	output := newOneOf("text", "json", "github", "sarif")
 	cmd := &cobra.Command{
 		Use:   "config FILE",
-		Short: "Check a configuration and everything that it names",
-		Long: `Checks the configuration of the daemon strictly, with every problem at once, and
-what it names: rule packs, overrides, secret files, certificates.`,
+		Short: "Check a configuration and all files that it refers to",
+		Long: `Checks the configuration of the daemon strictly, with all files that it refers
+to: rule packs, overrides, secret files, certificates. Prints every problem.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return c.checkConfig(args[0], output.value) },
 	}
-	cmd.Flags().VarP(output, "output", "o", "form of the output")
+	cmd.Flags().VarP(output, "output", "o", "output format")
 	return cmd
 }
 
@@ -130,10 +130,10 @@ func (c *cli) checkConfig(file, form string) error {
 	return nil
 }
 
-// identityText says what separates the lines of one cluster from those of another.
+// identityText says which labels separate clusters.
 func identityText(names []string) string {
 	if len(names) == 0 {
-		return "identity: none; lines of all clusters count together (global.identity)"
+		return "identity: none; lines of all clusters are evaluated together (global.identity)"
 	}
 	return fmt.Sprintf("identity: streams that differ in %s never count, clear or mute together (global.identity)", strings.Join(names, " or "))
 }
@@ -144,8 +144,7 @@ type problemLine struct {
 	Severity string `json:"severity"`
 }
 
-// writeProblems prints problems for people, for programs, as annotations of a
-// workflow of GitHub, or for code scanning.
+// writeProblems prints problems in the given output format.
 func writeProblems(w io.Writer, form string, problems strictyaml.Problems) error {
 	switch form {
 	case "json":
@@ -165,10 +164,10 @@ func writeProblems(w io.Writer, form string, problems strictyaml.Problems) error
 	return nil
 }
 
-// writeFindings prints findings as annotations or as SARIF. Files are named from
-// the working folder, which is the root of the sources.
+// writeFindings prints findings as annotations or as SARIF, with paths relative to
+// the working directory, which is the root of the repository.
 func writeFindings(w io.Writer, form string, all []findings.Finding) error {
-	dir, _ := os.Getwd() // else names stay as they are
+	dir, _ := os.Getwd() // on failure, paths stay absolute
 	for i, f := range all {
 		if rel, err := filepath.Rel(dir, f.File); filepath.IsAbs(f.File) && err == nil && filepath.IsLocal(rel) {
 			all[i].File = rel
@@ -180,8 +179,8 @@ func writeFindings(w io.Writer, form string, all []findings.Finding) error {
 	return findings.GitHub(w, all)
 }
 
-// originText says whose lines the rules believe, and names the critical rules
-// that do not say it. set may be nil.
+// originText summarizes whose lines the rules believe, and names the critical rules
+// that do not state it. set may be nil.
 func originText(set *rules.Set) string {
 	if set == nil {
 		return ""
@@ -200,7 +199,7 @@ func originText(set *rules.Set) string {
 	fmt.Fprintf(&b, "%d rules believe infrastructure namespaces only (rules.infrastructure_namespaces): %s\n",
 		restricted, strings.Join(set.Namespaces.List(), ", "))
 	if len(unstated) > 0 {
-		fmt.Fprintf(&b, "whoever can run a pod can raise %d critical rules that do not state `origin`: %s\n", len(unstated), strings.Join(unstated, ", "))
+		fmt.Fprintf(&b, "anyone who can run a pod can raise %d critical alerts, because their rules do not state `origin`: %s\n", len(unstated), strings.Join(unstated, ", "))
 	}
 	return b.String()
 }

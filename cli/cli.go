@@ -1,5 +1,5 @@
-// Package cli has the commands of crowsnest: their flags, their output and their
-// exit codes. What they do is in the packages below; the daemon is one of them.
+// Package cli implements the commands of crowsnest: flags, output and exit codes.
+// The packages that it imports do the work; the daemon is one of them.
 package cli
 
 import (

@@ -40,20 +40,20 @@ func newDemo(c *cli) *cobra.Command {
 	f.log.level = newOneOf("warn", "info", "debug", "error")
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Play recorded incidents to a real Alertmanager and show the alerts",
-		Long: `Starts a real Alertmanager on this machine (built once with go install, kept in
-$XDG_CACHE_HOME/crowsnest/bin or ~/.cache/crowsnest/bin), plays recorded
-incidents among ordinary lines into a temporary folder of pod logs, runs the
-daemon on it, and shows alerts as they fire and resolve.
+		Short: "Replay recorded incidents to a real Alertmanager and show the alerts",
+		Long: `Starts a real Alertmanager on this machine (built once with go install and kept
+in $XDG_CACHE_HOME/crowsnest/bin or ~/.cache/crowsnest/bin). Writes recorded
+incidents and ordinary lines into a temporary folder of pod logs, runs the daemon
+on it, and shows alerts as they fire and resolve.
 
-Ctrl-C ends everything that it started and removes the folder.`,
+Ctrl-C ends all processes and removes the folder.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return c.demo(f) },
 	}
-	cmd.Flags().BoolVar(&f.untilDone, "until-done", false, "exit with 0 once every expected alert has arrived at Alertmanager, with 1 if one does not")
-	cmd.Flags().StringVar(&f.alertmanager, "alertmanager", "", "use this Alertmanager `PROGRAM`")
+	cmd.Flags().BoolVar(&f.untilDone, "until-done", false, "exit with 0 once Alertmanager has received every expected alert, with 1 on timeout")
+	cmd.Flags().StringVar(&f.alertmanager, "alertmanager", "", "Alertmanager `PROGRAM` to start")
 	cmd.Flags().Var(periodVar(&f.timeout, 5*time.Minute, time.Second, 24*time.Hour), "timeout", "longest time for --until-done")
-	cmd.Flags().StringVar(&f.listen, "web.listen-address", "127.0.0.1:0", "`ADDRESS` of the pages; port 0 is any free one")
+	cmd.Flags().StringVar(&f.listen, "web.listen-address", "127.0.0.1:0", "`ADDRESS` of the pages; port 0: any free port")
 	f.log.add(cmd)
 	return cmd
 }
@@ -78,7 +78,7 @@ func (c *cli) demo(f demoFlags) (err error) {
 	}
 	dir, err := os.MkdirTemp("", "crowsnest-demo-")
 	if err != nil {
-		return fmt.Errorf("make a temporary folder: %w", err)
+		return fmt.Errorf("create a temporary folder: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	am, err := demo.StartAlertmanager(ctx, bin, filepath.Join(dir, "alertmanager"))
@@ -89,7 +89,7 @@ func (c *cli) demo(f demoFlags) (err error) {
 	return c.playDemo(ctx, f, demoStage{dir: dir, am: am, stories: stories, say: say})
 }
 
-// demoStage is what a demo plays on.
+// demoStage is the environment of a demo.
 type demoStage struct {
 	dir     string
 	am      *demo.Alertmanager
@@ -121,7 +121,7 @@ func (c *cli) playDemo(ctx context.Context, f demoFlags, st demoStage) error {
 	st.say("crowsnest     http://%s", l.Addr())
 	st.say("Alertmanager  %s", st.am.URL)
 	st.say("pod logs      %s", pods)
-	st.say("playing %d incidents as live traffic; alerts come within about a minute, Ctrl-C ends all of it\n", len(st.stories))
+	st.say("playing %d incidents as live traffic; alerts fire within about a minute; Ctrl-C ends the demo\n", len(st.stories))
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -150,14 +150,14 @@ func (c *cli) directDemo(ctx context.Context, f demoFlags, st demoStage, play *d
 		if err := st.am.Await(wait, st.stories); err != nil {
 			return err
 		}
-		st.say("every expected alert has arrived at Alertmanager, and nothing else")
+		st.say("Alertmanager received every expected alert and no other")
 		return nil
 	}
 	if err := <-played; err != nil {
 		return err
 	}
 	if ctx.Err() == nil {
-		st.say("the incidents are played to their end; what fires now stays open until it is quiet for long enough. Ctrl-C ends the demo")
+		st.say("all incidents have been played; alerts that fire now resolve after keep_firing_for. Ctrl-C ends the demo")
 	}
 	<-ctx.Done()
 	return nil
@@ -174,8 +174,7 @@ func demoConfig(st demoStage, externalURL string) *config.Config {
 	return cfg
 }
 
-// screen is a sink that shows alerts to a person, each once when it fires and
-// once when it resolves.
+// screen is a sink that prints each alert when it fires and when it resolves.
 type screen struct {
 	w     io.Writer
 	style show.Style
@@ -193,7 +192,7 @@ func newScreen(w io.Writer, style show.Style) *screen {
 // Name returns "screen".
 func (s *screen) Name() string { return "screen" }
 
-// Notify keeps what is news. It does not block.
+// Notify queues the episodes whose state changed. It does not block.
 func (s *screen) Notify(eps []episodes.Episode) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -214,7 +213,7 @@ func (s *screen) Notify(eps []episodes.Episode) {
 	}
 }
 
-// Run shows alerts until ctx ends.
+// Run prints queued episodes until ctx ends.
 func (s *screen) Run(ctx context.Context) error {
 	for {
 		select {
@@ -223,10 +222,10 @@ func (s *screen) Run(ctx context.Context) error {
 		case <-s.wake:
 		}
 		s.mu.Lock()
-		news := s.queue
+		queued := s.queue
 		s.queue = nil
 		s.mu.Unlock()
-		for _, e := range news {
+		for _, e := range queued {
 			style := s.style
 			style.Brief = e.State == episodes.StateResolved
 			if err := show.Alert(s.w, e, style); err != nil {
@@ -237,5 +236,5 @@ func (s *screen) Run(ctx context.Context) error {
 	}
 }
 
-// Status is empty: a screen is no receiver of alerts.
+// Status returns nil: the screen has no endpoints.
 func (s *screen) Status() []sinks.EndpointStatus { return nil }

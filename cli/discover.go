@@ -25,7 +25,7 @@ import (
 	"crowsnest/sources/loki"
 )
 
-// noRules is what --rules takes to load none.
+// noRules is the value of --rules that loads no rules.
 const noRules = "none"
 
 // discoverFlags are the flags of discover.
@@ -45,28 +45,28 @@ func newDiscover(c *cli) *cobra.Command {
 	f := discoverFlags{output: newOneOf("text", "json")}
 	cmd := &cobra.Command{
 		Use:   "discover [flags] [FILE|FOLDER|-]... | --loki URL --query SELECTOR",
-		Short: "Find what logs complain about and no rule watches",
-		Long: `Reads recorded logs as scan does and leaves out every line that a rule hits, be
-it only to clear or to mute. Of the others it takes those that complain: by their
-level, or by words such as failed, refused or panic whatever their level is. Their
-messages become patterns: numbers, names, addresses and the like are placeholders,
-and patterns of the same cause are one entry: those that end in the same error, and
-those of one part of a program that fails to reach something in several steps. To
-wait is a complaint too, if the same is said of the same object for 10 minutes, or
-ten times where lines state no times.
+		Short: "Find problems in logs that no rule watches",
+		Long: `Reads recorded logs as scan does, and omits every line that matches a rule,
+including clear and unless lines. It keeps lines that report a problem: by their
+level, or at any level by words such as failed, refused or panic. It turns their
+messages into patterns, with placeholders for numbers, names, addresses and the
+like. Patterns with the same cause form one entry: those that end in the same
+error, and those of one component that fails to reach something in several steps.
+Repeated waiting is a problem too: the same message about the same object for 10
+minutes, or ten times if the lines have no timestamps.
 
-The order is by points, which -o json and --why show: the level (fatal 5, error 3,
-warning 2.5, info or none 2.25; a Warning event is a warning, whoever logs it) and
-the gravest word count more than how often a line comes: ten times as many are one
-point, a thousand the most that counts. What usually passes by itself, such as a
-conflict, has less. And a component has less the more of its own is above, most of
-all from the same controller or source file, so that one that complains of
-everything does not hide the others.
+Entries are ordered by score; -o json and --why show it. The level (fatal 5,
+error 3, warning 2.5, info or none 2.25; Warning events count as warnings) and the
+most severe word weigh more than the number of lines: ten times as many lines add
+one point, up to a thousand lines. Messages that usually pass by themselves, such
+as conflicts, score less. Each further entry of a component scores less, most of
+all from the same controller or source file, so that one noisy component does not
+hide the others.
 
---rules-out writes a pack with a rule and tests for each pattern that is shown; one
-rule finds all wordings of the entry, and has a test with a line of each. It passes
-check and test as it is. A wording of another container, or one that would also find
-the lines of the others, has a rule of its own. --rules none leaves nothing out.`,
+--rules-out writes a pack with a rule and tests for each entry shown. One rule
+matches all wordings of an entry and has a test for each. The pack passes check
+and test unchanged. A wording from another container, or one that would also match
+other entries, gets its own rule. --rules none omits no lines.`,
 		Example: `  crowsnest discover /var/log/pods
   kubectl logs -n capi-system deploy/capi-controller-manager | crowsnest discover
   kubectl logs -f -n capi-system deploy/capi-controller-manager | crowsnest discover   # ends with Ctrl-C
@@ -76,15 +76,15 @@ the lines of the others, has a rule of its own. --rules none leaves nothing out.
 	}
 	f.rules.add(cmd)
 	flags := cmd.Flags()
-	flags.Lookup("rules").Usage = "packs instead of the shipped ones: a file or folder `PATH` (repeatable); none: no rules at all"
+	flags.Lookup("rules").Usage = "packs to use instead of the shipped ones: a file or folder `PATH` (repeatable); none: no rules"
 	flags.StringArrayVar(&f.labels, "label", nil, "label of every stream, `name=value` (repeatable)")
-	flags.BoolVar(&f.strictLabels, "strict-labels", false, "a label that is not stated satisfies no selector")
-	flags.BoolVar(&f.redact, "redact", true, "hide secrets in what is printed")
-	flags.Var(numberVar(&f.top, 20, 0, 10_000), "top", "how many patterns are shown; 0: all")
-	flags.Var(numberVar(&f.minCount, 1, 1, 1_000_000_000), "min-count", "leave out patterns with fewer lines")
-	flags.StringVar(&f.rulesOut, "rules-out", "", "write a pack with a rule per shown pattern to `FILE`; -: to standard output, instead of the list")
-	flags.Bool("why", false, "show the points of each pattern")
-	flags.VarP(f.output, "output", "o", "form of the output")
+	flags.BoolVar(&f.strictLabels, "strict-labels", false, "an unknown label satisfies no selector")
+	flags.BoolVar(&f.redact, "redact", true, "redact secrets in the output")
+	flags.Var(numberVar(&f.top, 20, 0, 10_000), "top", "maximum number of entries; 0: all")
+	flags.Var(numberVar(&f.minCount, 1, 1, 1_000_000_000), "min-count", "omit entries with fewer lines")
+	flags.StringVar(&f.rulesOut, "rules-out", "", "write a pack with a rule per entry to `FILE`; -: to standard output, instead of the list")
+	flags.Bool("why", false, "show how each entry was scored")
+	flags.VarP(f.output, "output", "o", "output format")
 	f.loki.add(cmd)
 	return cmd
 }
@@ -114,13 +114,13 @@ func (c *cli) discover(ctx context.Context, f discoverFlags, cmd *cobra.Command,
 	readErr := c.discoverIn(ctx, f, finder, args)
 	report := finder.Report(f.minCount, f.top)
 	why, _ := cmd.Flags().GetBool("why")
-	if err := c.tellDiscovered(f, report, why); err != nil {
+	if err := c.printDiscovered(f, report, why); err != nil {
 		return errors.Join(err, readErr)
 	}
 	return readErr
 }
 
-// load loads the rules, nil for none.
+// load loads the rules; it returns nil for --rules none.
 func (f *discoverFlags) load(c *cli) (*rules.Set, error) {
 	if len(f.rules.paths) == 1 && f.rules.paths[0] == noRules && len(f.rules.overrides) == 0 {
 		return nil, nil
@@ -128,7 +128,7 @@ func (f *discoverFlags) load(c *cli) (*rules.Set, error) {
 	return f.rules.load(c)
 }
 
-// discoverIn reads all that is to be read. The error names what could not be.
+// discoverIn reads all inputs. The error names those that could not be read.
 func (c *cli) discoverIn(ctx context.Context, f discoverFlags, finder *discover.Finder, args []string) error {
 	if f.loki.url != "" {
 		return c.discoverLoki(ctx, f, finder)
@@ -138,8 +138,8 @@ func (c *cli) discoverIn(ctx context.Context, f discoverFlags, finder *discover.
 		return err
 	}
 	if slices.Contains(args, inputs.Stdin) {
-		// Ctrl-C reaches all of a pipe: what writes into it ends, and what it wrote
-		// is told. A second one ends this too.
+		// Ctrl-C reaches every process of a pipe. The first one only ends the writer,
+		// so that its output is still reported; a second one ends this process.
 		ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT)
 		defer stop()
 		defer context.AfterFunc(ctx, stop)()
@@ -179,8 +179,8 @@ func (c *cli) discoverLoki(ctx context.Context, f discoverFlags, finder *discove
 	return err
 }
 
-// tellDiscovered writes the list, or the pack, and on stderr what was looked at.
-func (c *cli) tellDiscovered(f discoverFlags, r discover.Report, why bool) error {
+// printDiscovered writes the list or the pack, and a summary to stderr.
+func (c *cli) printDiscovered(f discoverFlags, r discover.Report, why bool) error {
 	out := bufio.NewWriter(c.out)
 	var err error
 	switch {
@@ -193,13 +193,13 @@ func (c *cli) tellDiscovered(f discoverFlags, r discover.Report, why bool) error
 	if err = errors.Join(err, out.Flush()); err != nil {
 		return fmt.Errorf("write the result: %w", err)
 	}
-	fmt.Fprintf(c.err, "%d of %d patterns; %d of %d lines in %d inputs complain and no rule watches them, rules watch %d\n",
+	fmt.Fprintf(c.err, "%d of %d patterns; %d of %d lines in %d inputs report problems that no rule watches; rules watch %d lines\n",
 		len(r.Patterns), r.All, r.Complaints, r.Lines, r.Inputs, r.Covered)
 	if r.Evicted > 0 {
-		fmt.Fprintf(c.err, "there were more patterns than are kept: %d with %d lines were let go\n", r.Evicted, r.EvictedLines)
+		fmt.Fprintf(c.err, "too many patterns: %d with %d lines were dropped\n", r.Evicted, r.EvictedLines)
 	}
 	if r.Dropped > 0 {
-		fmt.Fprintf(c.err, "%d lines could not be looked at\n", r.Dropped)
+		fmt.Fprintf(c.err, "%d lines could not be evaluated\n", r.Dropped)
 	}
 	if f.rulesOut == "" {
 		return nil
@@ -207,10 +207,10 @@ func (c *cli) tellDiscovered(f discoverFlags, r discover.Report, why bool) error
 	return c.writeDiscovered(f.rulesOut, r)
 }
 
-// widest is how much of a line is shown.
-const widest = 300
+// maxWidth is the number of characters of a line that are shown.
+const maxWidth = 300
 
-// shownVariants is how many patterns of the same cause are shown below the first.
+// shownVariants is the number of variants that are shown for an entry.
 const shownVariants = 2
 
 func writePatterns(w io.Writer, r discover.Report, why bool) error {
@@ -224,19 +224,19 @@ func writePatterns(w io.Writer, r discover.Report, why bool) error {
 		if p.Error != "" {
 			line("error: %s", shown(p.Error))
 		}
-		streams := many(int64(p.Streams), "stream")
+		streams := plural(int64(p.Streams), "stream")
 		if p.MoreStreams {
 			streams = fmt.Sprintf("%d or more streams", p.Streams)
 		}
-		line("%s; %s in %s%s", p.Level, many(p.Count, "line"), streams, seen(p))
+		line("%s; %s in %s%s", p.Level, plural(p.Count, "line"), streams, seen(p))
 		if why {
 			line("%.1f points: %s", p.Score, strings.Join(p.Why, ", "))
 		}
 		for _, v := range p.Variants[:min(len(p.Variants), shownVariants)] {
-			line("also, %s: %s", many(v.Count, "line"), shown(strings.TrimSuffix(v.Template+": "+v.Error, ": ")))
+			line("also, %s: %s", plural(v.Count, "line"), shown(strings.TrimSuffix(v.Template+": "+v.Error, ": ")))
 		}
 		if n := len(p.Variants) - shownVariants; n > 0 {
-			line("also, in %s", many(int64(n), "more form"))
+			line("also, in %s", plural(int64(n), "more form"))
 		}
 		line("%s:%d: %s", p.Input, p.LineNumber, shown(p.Example))
 		if _, err := io.WriteString(w, b.String()); err != nil {
@@ -246,15 +246,15 @@ func writePatterns(w io.Writer, r discover.Report, why bool) error {
 	return nil
 }
 
-// many is a number of things.
-func many(n int64, of string) string {
+// plural formats a count with its noun.
+func plural(n int64, of string) string {
 	if n == 1 {
 		return "1 " + of
 	}
 	return fmt.Sprintf("%d %ss", n, of)
 }
 
-// seen says when, if the lines say it.
+// seen formats the period of a pattern; "" if its lines have no timestamps.
 func seen(p discover.Pattern) string {
 	switch {
 	case p.First == nil:
@@ -265,23 +265,23 @@ func seen(p discover.Pattern) string {
 	return "; " + p.First.Format(time.RFC3339) + " to " + p.Last.Format(time.RFC3339)
 }
 
-// shown is a text of a log on one line of a terminal.
+// shown formats text of a log for one line of a terminal.
 func shown(text string) string {
 	text = redact.Sanitise(text)
-	if runes := []rune(text); len(runes) > widest {
-		text = string(runes[:widest]) + "..."
+	if runes := []rune(text); len(runes) > maxWidth {
+		text = string(runes[:maxWidth]) + "..."
 	}
 	return text
 }
 
-// mostRules bounds the rules for one pattern and its variants.
-const mostRules = 8
+// maxRules bounds the rules for one pattern and its variants.
+const maxRules = 8
 
-// skeletonsOf returns rules for a pattern and its variants, as few as find all of
-// them, the most telling that pass. missing is how many of them have none.
+// skeletonsOf returns the fewest rules that match a pattern and its variants and
+// pass their tests. missing is the number of variants without a rule.
 func skeletonsOf(p discover.Pattern) (out []discover.RuleSkeleton, missing int) {
 	left := append([]discover.Pattern{p}, p.Variants...)
-	for n := 0; len(left) > 0 && n < mostRules; n++ {
+	for n := 0; len(left) > 0 && n < maxRules; n++ {
 		first := left[0]
 		var same, others []discover.Pattern
 		for _, v := range left[1:] {
@@ -308,13 +308,13 @@ func sameSelector(a, b map[string]string) bool {
 	return label == label2 && value == value2
 }
 
-// skeletonOf returns the most telling rule for a pattern that passes, with as many
-// of the variants as fit, and the other variants.
+// skeletonOf returns the most specific rule for a pattern that passes its tests. It
+// covers as many variants as possible and returns the others in left.
 func skeletonOf(p discover.Pattern, variants []discover.Pattern) (s discover.RuleSkeleton, left []discover.Pattern, ok bool) {
 	for _, proposal := range discover.ProposeFor(p) {
 		s = discover.RuleSkeleton{Proposal: proposal, Severity: discover.SeverityOf(p.Level)}
 		s.Label, s.Value = discover.SelectorOf(p.Labels)
-		s.Comments = []string{fmt.Sprintf("%s in %s, first %s:%d", many(p.Count, "line"), many(int64(p.Streams), "stream"), redact.Sanitise(p.Input), p.LineNumber)}
+		s.Comments = []string{fmt.Sprintf("%s in %s, first %s:%d", plural(p.Count, "line"), plural(int64(p.Streams), "stream"), redact.Sanitise(p.Input), p.LineNumber)}
 		s.Alert = discover.AlertName(proposal.LongestText(), map[string]bool{})
 		for s.Others, left = discover.Gather(&s.Proposal, variants); ; s.Others, left = nil, variants {
 			if tryPack("new.yaml", []byte(discover.Skeleton("discovered", []discover.RuleSkeleton{s}))) == nil {
@@ -346,15 +346,15 @@ func (c *cli) writeDiscovered(path string, r discover.Report) error {
 		all[i].Alert = discover.AlertName(all[i].Proposal.LongestText(), taken)
 	}
 	if len(all) == 0 {
-		return errors.New("no rule can be made: there is no pattern with a constant text of 8 letters or more")
+		return errors.New("no rule can be written: no pattern has a constant text of at least 8 letters")
 	}
 	pack := discover.Skeleton("discovered", all)
 	if err := tryPack(cmp.Or(path, "new.yaml"), []byte(pack)); err != nil {
-		return fmt.Errorf("the rules do not pass, please report it: %w", err)
+		return fmt.Errorf("the generated rules fail their tests; please report this: %w", err)
 	}
 	fmt.Fprintf(c.err, "%d rules for %d patterns\n", len(all), len(r.Patterns))
 	if without > 0 {
-		fmt.Fprintf(c.err, "%s with no text to find it by, or with too many others of its cause: no rule\n", many(int64(without), "wording"))
+		fmt.Fprintf(c.err, "no rule for %s: no constant text to match, or too many variants\n", plural(int64(without), "wording"))
 	}
 	if path == inputs.Stdin {
 		_, err := io.WriteString(c.out, pack)

@@ -26,15 +26,15 @@ func newExplain(c *cli) *cobra.Command {
 	var f explainFlags
 	cmd := &cobra.Command{
 		Use:   "explain [flags] [RULE]",
-		Short: "Tell what a rule means, why a line matches or not, or what happened to an episode",
-		Long: `Without --line it prints what a rule looks for and what to do about it.
-With --line it tells part by part why that line matches the rule or not; without
-a rule, which rules it matches. With --label image=REPOSITORY:TAG it also tells
-whether that version is known to have the failure.
+		Short: "Explain a rule, why a line matches it or not, or what happened to an episode",
+		Long: `Without --line it prints what a rule matches and what to do about it.
+With --line it explains for each part of the rule why the line matches or not;
+without a rule, it prints the rules that match. With --label image=REPOSITORY:TAG
+it also says whether that version is known to have the failure.
 
-With --episode it asks a running daemon what happened to an open or lately ended
-episode: which lines were counted, what held it, who was told and what the answer
-was, what ended it. Fingerprints are listed by get episodes.`,
+With --episode it prints the timeline of an open or recently ended episode of a
+running daemon: counted lines, periods on hold, notifications and the answers of
+the receivers, and what ended it. get episodes lists the fingerprints.`,
 		Example: `  crowsnest explain LeaderElectionLost
   crowsnest explain --line 'E0101 leaderelection.go:332] leaderelection lost' --label container=syncer
   crowsnest explain --episode 537bf7c41283cad8 --url http://localhost:9797`,
@@ -49,8 +49,8 @@ was, what ended it. Fingerprints are listed by get episodes.`,
 	f.rules.add(cmd)
 	cmd.Flags().StringVar(&f.line, "line", "", "explain why this `TEXT` matches or not")
 	cmd.Flags().StringArrayVar(&f.labels, "label", nil, "label of the line's stream, `name=value` (repeatable)")
-	cmd.Flags().BoolVar(&f.redact, "redact", true, "hide secrets of the line in what is printed")
-	cmd.Flags().StringVar(&f.episode, "episode", "", "tell what happened to the episode with this `FINGERPRINT`")
+	cmd.Flags().BoolVar(&f.redact, "redact", true, "redact secrets in the output")
+	cmd.Flags().StringVar(&f.episode, "episode", "", "print the timeline of the episode with this `FINGERPRINT`")
 	f.daemon.add(cmd, defaultURL)
 	return cmd
 }
@@ -114,7 +114,7 @@ func (c *cli) explainLine(chosen []*rules.Rule, labels matcher.Labels, f explain
 	return nil
 }
 
-// judge tells whether the image of the stream is known to have the failure.
+// judge prints whether the image of the stream is known to have the failure.
 func (c *cli) judge(r *rules.Rule, labels matcher.Labels) error {
 	image := labels["image"]
 	if image == "" || len(r.Remediation.Affects) == 0 {
@@ -125,8 +125,8 @@ func (c *cli) judge(r *rules.Rule, labels matcher.Labels) error {
 	return err
 }
 
-// veil hides the secrets of one line in what is said of it: that is pasted into
-// tickets. The zero veil hides nothing.
+// veil redacts the secrets of one line in its explanation, because people paste
+// explanations into tickets. The zero veil redacts nothing.
 type veil struct {
 	red          *redact.Redactor
 	line, hidden string
@@ -169,7 +169,7 @@ func (v veil) conditions(all []matcher.Condition) {
 	}
 }
 
-// findRule finds a rule by name, or says which one may have been meant.
+// findRule finds a rule by name. The error suggests similar names.
 func findRule(set *rules.Set, name string) (*rules.Rule, error) {
 	if r := set.Rule(name); r != nil {
 		return r, nil
@@ -180,11 +180,11 @@ func findRule(set *rules.Set, name string) (*rules.Rule, error) {
 			similar = append(similar, r.Alert)
 		}
 	}
-	hint := "crowsnest rules list shows all"
+	hint := "list all with crowsnest rules list"
 	if len(similar) > 0 {
 		hint = "did you mean " + strings.Join(similar[:min(len(similar), 5)], ", ") + "?"
 	}
-	return nil, fmt.Errorf("no rule has the name %s; %s", name, hint)
+	return nil, fmt.Errorf("there is no rule %s; %s", name, hint)
 }
 
 // describeRule writes a rule for people.
@@ -229,7 +229,7 @@ func describeRule(w io.Writer, r *rules.Rule) error {
 
 func resolvesText(r *rules.Rule) string {
 	if r.Clear != nil {
-		return fmt.Sprintf("by a line that says so, at the latest %s after the last one", r.Expire)
+		return fmt.Sprintf("when a line reports the recovery, at the latest %s after the last matching line", r.Expire)
 	}
 	return fmt.Sprintf("%s after the last matching line", r.KeepFiringFor)
 }

@@ -15,13 +15,13 @@ import (
 
 var fingerprintText = regexp.MustCompile(`^[0-9a-f]{16}$`)
 
-// explainEpisode prints what happened to an episode of a running daemon.
+// explainEpisode prints the timeline of an episode of a running daemon.
 func (c *cli) explainEpisode(ctx context.Context, f explainFlags, args []string) error {
 	if len(args) > 0 || f.line != "" {
-		return usageErrorf("--episode explains an episode, a rule or --line something else: use one of them")
+		return usageErrorf("--episode cannot be combined with a rule or --line")
 	}
 	if !fingerprintText.MatchString(f.episode) {
-		return usageErrorf("--episode %q is no fingerprint of 16 hexadecimal digits; crowsnest get episodes lists them", f.episode)
+		return usageErrorf("--episode %q is not a fingerprint of 16 hexadecimal digits; list them with crowsnest get episodes", f.episode)
 	}
 	data, err := c.fetch(ctx, f.daemon, "episodes/"+f.episode+"/timeline", nil)
 	if err != nil {
@@ -50,7 +50,7 @@ func showTimeline(w io.Writer, data []byte) error {
 		}
 	}
 	if tl.Skipped > 0 {
-		fmt.Fprintf(t, "\t%d events between the first and the newest are not kept\n", tl.Skipped)
+		fmt.Fprintf(t, "\t%d events between the first and the newest were not kept\n", tl.Skipped)
 	}
 	return t.Flush()
 }

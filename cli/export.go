@@ -29,12 +29,12 @@ type exportFlags struct {
 func newExport(c *cli) *cobra.Command {
 	cmd := parent("export", "Write rules for other engines: Loki's ruler, Prometheus",
 		newExportLoki(c), newExportPrometheus(c))
-	cmd.Long = `Writes rules in the language of an engine that is there already, to standard
-output. What would not mean the same there is refused, and standard error says
-why. The exit code is 1 if a rule was refused, unless --skip-refused is given;
-the others are written in any case.
+	cmd.Long = `Writes rules in the language of another engine to standard output. A rule that
+would not mean the same there is refused, and standard error says why. All other
+rules are written. The exit code is 1 if a rule was refused, unless
+--skip-refused is given.
 
-Let one engine alone send an alert: disable in crowsnest what is exported, or
+Only one engine should send an alert: disable exported rules in crowsnest, or
 give the exported alerts another --label.`
 	return cmd
 }
@@ -42,13 +42,13 @@ give the exported alerts another --label.`
 func (f *exportFlags) add(cmd *cobra.Command) {
 	f.rules.add(cmd)
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.packs, "pack", nil, "only the rules of this pack: a name or `GLOB` (repeatable)")
-	flags.StringArrayVar(&f.alerts, "rule", nil, "only this rule: a name or `GLOB` (repeatable)")
+	flags.StringArrayVar(&f.packs, "pack", nil, "export only the rules of this pack: a name or `GLOB` (repeatable)")
+	flags.StringArrayVar(&f.alerts, "rule", nil, "export only this rule: a name or `GLOB` (repeatable)")
 	flags.StringArrayVar(&f.labels, "label", nil, "label of every alert, `name=value` (repeatable)")
-	flags.Var(periodVar(&f.interval, 0, time.Second, 24*time.Hour), "interval", "time between two evaluations; the engine's own if not stated")
-	flags.BoolVar(&f.strict, "strict", false, "refuse also what is written with a warning otherwise")
-	flags.BoolVar(&f.skipRefused, "skip-refused", false, "exit with 0 although rules were refused")
-	flags.VarP(f.output, "output", "o", "form of the output")
+	flags.Var(periodVar(&f.interval, 0, time.Second, 24*time.Hour), "interval", "evaluation interval (default: that of the engine)")
+	flags.BoolVar(&f.strict, "strict", false, "refuse rules that are otherwise exported with a warning")
+	flags.BoolVar(&f.skipRefused, "skip-refused", false, "exit with 0 even if rules were refused")
+	flags.VarP(f.output, "output", "o", "output format")
 }
 
 func newExportLoki(c *cli) *cobra.Command {
@@ -58,9 +58,10 @@ func newExportLoki(c *cli) *cobra.Command {
 		Short: "Alerting rules in LogQL for Loki's ruler",
 		Long: `Writes a file of rule groups for Loki's ruler: for its local storage as
 DIR/TENANT/FILE.yml, or for lokitool and the ruler's API. An exported alert has
-the labels that crowsnest gives it.
+the same labels as in crowsnest.
 
-Sequences, clear and unless are refused: they need the memory of an episode.`,
+Rules with sequences, clear or unless are refused: the ruler keeps no state of an
+episode.`,
 		Example: `  crowsnest export loki --rules packs/ > rules/fake/crowsnest.yml
   crowsnest export loki --pack etcd --interval 30s --skip-refused`,
 		Args: cobra.NoArgs,
@@ -78,12 +79,12 @@ func newExportPrometheus(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prometheus",
 		Short: "Alerting rules in PromQL over the metrics of crowsnest",
-		Long: `Writes alerting rules over crowsnest_rule_matches_total, for who evaluates all
-alerts in Prometheus. Metrics count lines per rule and know no keys: such an
-alert says that a rule fires, not where. With --episodes the rules are over
-crowsnest_episodes, which every rule has.
+		Long: `Writes alerting rules over crowsnest_rule_matches_total, for installations that
+evaluate all alerts in Prometheus. The metric counts lines per rule and has no
+keys: such an alert says that a rule fires, not where. With --episodes the rules
+use crowsnest_episodes, which exists for every rule.
 
--o prometheusrule writes the object of the Prometheus Operator.`,
+-o prometheusrule writes an object for the Prometheus Operator.`,
 		Example: `  crowsnest export prometheus --episodes -o prometheusrule | kubectl apply -f -`,
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -91,11 +92,11 @@ crowsnest_episodes, which every rule has.
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().BoolVar(&f.episodes, "episodes", false, "ask for open episodes instead of matched lines")
+	cmd.Flags().BoolVar(&f.episodes, "episodes", false, "alert on open episodes instead of matched lines")
 	return cmd
 }
 
-// options turns flags into options.
+// options converts the flags.
 func (f exportFlags) options() (export.Options, error) {
 	labels, err := parseLabels(f.labels)
 	if err != nil {
@@ -104,14 +105,14 @@ func (f exportFlags) options() (export.Options, error) {
 	opt := export.Options{Strict: f.strict, Labels: labels, Episodes: f.episodes, Interval: f.interval}
 	for _, glob := range slices.Concat(f.packs, f.alerts) {
 		if _, err := path.Match(glob, ""); err != nil {
-			return opt, usageErrorf("%q is no glob: %w", glob, err)
+			return opt, usageErrorf("%q is not a valid glob: %w", glob, err)
 		}
 	}
 	opt.Keep = func(r *rules.Rule) bool { return matchesGlob(f.packs, r.Pack) && matchesGlob(f.alerts, r.Alert) }
 	return opt, nil
 }
 
-// matchesGlob tells whether one of the globs matches; no globs match everything.
+// matchesGlob reports whether one of the globs matches, or there are none.
 func matchesGlob(globs []string, name string) bool {
 	return len(globs) == 0 || slices.ContainsFunc(globs, func(glob string) bool {
 		ok, _ := path.Match(glob, name)
@@ -130,7 +131,7 @@ func (c *cli) export(f exportFlags, what string, run func(*rules.Set, export.Opt
 	}
 	res := run(set, opt)
 	if res.Exported()+len(res.Refused) == 0 {
-		return usageErrorf("no rule is called so: --pack %s --rule %s", strings.Join(f.packs, " "), strings.Join(f.alerts, " "))
+		return usageErrorf("no rule matches --pack %s --rule %s", strings.Join(f.packs, " "), strings.Join(f.alerts, " "))
 	}
 	comment := "Rules of crowsnest in " + what + ", written by `crowsnest export`.\nChange the packs and export again instead of editing this file."
 	if f.output.value == "prometheusrule" {

@@ -27,25 +27,25 @@ type getFlags struct {
 }
 
 func newGet(c *cli) *cobra.Command {
-	cmd := parent("get", "Ask a running daemon",
-		newGetKind(c, "alerts [MATCHER]...", "List open alerts; matchers as in Alertmanager", "alerts", showAlerts),
-		newGetKind(c, "episodes [MATCHER]...", "List open and lately resolved episodes", "episodes", showEpisodes),
-		newGetKind(c, "rules", "List rules with their health, what they see and what they cost", "rules", showRules),
+	cmd := parent("get", "Query a running daemon",
+		newGetKind(c, "alerts [MATCHER]...", "List open alerts; matchers have Alertmanager's syntax", "alerts", showAlerts),
+		newGetKind(c, "episodes [MATCHER]...", "List open and recently resolved episodes", "episodes", showEpisodes),
+		newGetKind(c, "rules", "List rules with their health, streams, matches and cost", "rules", showRules),
 		newGetKind(c, "sources", "List sources and receivers", "sources", showSources),
 	)
 	return cmd
 }
 
-// defaultURL is where a daemon listens.
+// defaultURL is the default address of a daemon.
 const defaultURL = "http://localhost:9797"
 
-// add adds the flags that say how the daemon is reached.
+// add adds the flags for the connection to the daemon.
 func (f *getFlags) add(cmd *cobra.Command, url string) {
 	cmd.Flags().StringVar(&f.url, "url", url, "`ADDRESS` of the daemon")
-	cmd.Flags().StringVar(&f.httpConfig, "http.config.file", "", "TLS and credentials for the daemon: a `FILE` as Prometheus' http_config")
+	cmd.Flags().StringVar(&f.httpConfig, "http.config.file", "", "TLS and credentials for the daemon: a `FILE` with Prometheus' http_config")
 }
 
-// newGetKind makes a command that shows one endpoint of the API.
+// newGetKind returns a command that prints one endpoint of the API.
 func newGetKind(c *cli, use, short, path string, text func(io.Writer, []byte) error) *cobra.Command {
 	f := getFlags{output: newOneOf("text", "json")}
 	cmd := &cobra.Command{
@@ -53,7 +53,7 @@ func newGetKind(c *cli, use, short, path string, text func(io.Writer, []byte) er
 		Example: "  crowsnest get alerts --url http://localhost:9797 severity=critical 'namespace=~\"team-.*\"'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 && !strings.Contains(use, "MATCHER") {
-				return usageErrorf("get %s takes no matchers", path)
+				return usageErrorf("get %s accepts no matchers", path)
 			}
 			data, err := c.fetch(cmd.Context(), f, path, args)
 			if err != nil {
@@ -67,18 +67,18 @@ func newGetKind(c *cli, use, short, path string, text func(io.Writer, []byte) er
 		},
 	}
 	f.add(cmd, defaultURL)
-	cmd.Flags().VarP(f.output, "output", "o", "form of the output")
+	cmd.Flags().VarP(f.output, "output", "o", "output format")
 	return cmd
 }
 
-// fetch returns the data of one endpoint.
+// fetch returns the data of one endpoint of the API.
 func (c *cli) fetch(ctx context.Context, f getFlags, path string, matchers []string) ([]byte, error) {
 	if ctx == nil {
 		ctx = context.Background()
 	}
 	base, err := url.Parse(strings.TrimRight(f.url, "/"))
 	if err != nil || base.Host == "" {
-		return nil, usageErrorf("--url %q is no address; write it like http://localhost:9797", f.url)
+		return nil, usageErrorf("--url %q is not a URL; use a value such as http://localhost:9797", f.url)
 	}
 	u := base.JoinPath("/api/v1/", path)
 	q := u.Query()
@@ -98,7 +98,7 @@ func (c *cli) fetch(ctx context.Context, f getFlags, path string, matchers []str
 	}
 	res, err := client.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("ask the daemon at %s (is it running there?): %w", base.Redacted(), errors.Unwrap(err))
+		return nil, fmt.Errorf("query the daemon at %s (is it running there?): %w", base.Redacted(), errors.Unwrap(err))
 	}
 	defer res.Body.Close()
 	return readEnvelope(res)
@@ -116,11 +116,11 @@ func httpClient(file string) (*http.Client, error) {
 	return commonconfig.NewClientFromConfig(*cfg, "crowsnest")
 }
 
-// readEnvelope takes the data out of an answer.
+// readEnvelope returns the data of an API response.
 func readEnvelope(res *http.Response) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(res.Body, 64<<20))
 	if err != nil {
-		return nil, fmt.Errorf("read the answer: %w", err)
+		return nil, fmt.Errorf("read the response: %w", err)
 	}
 	var env struct {
 		Status string          `json:"status"`
@@ -128,10 +128,10 @@ func readEnvelope(res *http.Response) ([]byte, error) {
 		Data   json.RawMessage `json:"data"`
 	}
 	if err := json.Unmarshal(body, &env); err != nil {
-		return nil, fmt.Errorf("the answer is not from crowsnest: %s", res.Status)
+		return nil, fmt.Errorf("the response is not from crowsnest: %s", res.Status)
 	}
 	if env.Status != "success" {
-		return nil, fmt.Errorf("the daemon says: %s", env.Error)
+		return nil, fmt.Errorf("the daemon returned an error: %s", env.Error)
 	}
 	return env.Data, nil
 }
@@ -185,7 +185,7 @@ func showRules(w io.Writer, data []byte) error {
 	return t.Flush()
 }
 
-// openText counts the open episodes of a rule.
+// openText formats the number of open episodes of a rule.
 func openText(r web.Rule) string {
 	if r.Pending == 0 {
 		return fmt.Sprint(r.Firing)
@@ -193,7 +193,7 @@ func openText(r web.Rule) string {
 	return fmt.Sprintf("%d + %d pending", r.Firing, r.Pending)
 }
 
-// moment writes a time that may not have been.
+// moment formats an optional time.
 func moment(t *time.Time) string {
 	if t == nil {
 		return "never"
@@ -210,11 +210,11 @@ func showSources(w io.Writer, data []byte) error {
 		return err
 	}
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(t, "SOURCE\tUP\tREAD UP TO\tSTREAMS\tLINES\tERROR")
+	fmt.Fprintln(t, "SOURCE\tUP\tWATERMARK\tSTREAMS\tLINES\tERROR")
 	for _, s := range in.Sources {
 		fmt.Fprintf(t, "%s\t%t\t%s\t%d\t%d\t%s\n", s.Name, s.Up, s.Watermark.Format(time.RFC3339), len(s.Streams), s.Lines, redact.Sanitise(s.Error))
 	}
-	fmt.Fprintln(t, "\nRECEIVER\tUP\tACCEPTED\tWAITING\tERROR")
+	fmt.Fprintln(t, "\nRECEIVER\tUP\tACCEPTED\tPENDING\tERROR")
 	for _, e := range in.Endpoints {
 		fmt.Fprintf(t, "%s %s\t%t\t%d\t%d\t%s\n", e.Sink, e.Endpoint, e.Up, e.Sent, e.Pending, redact.Sanitise(e.Error))
 	}

@@ -60,7 +60,7 @@ func TestRulesListOfDaemon(t *testing.T) {
 	require.Contains(t, out, "STREAMS\n")
 	_, errs, code = asked(nil, "rules", "list", "--url", url, "--rules", "../rules/packs/etcd.yaml")
 	require.Equal(t, exitUsage, code)
-	require.Contains(t, errs, "use one of them")
+	require.Contains(t, errs, "cannot be combined")
 }
 
 func TestExplainEpisode(t *testing.T) {
@@ -78,7 +78,7 @@ func TestExplainEpisode(t *testing.T) {
 		"2026-01-01T10:00:01Z  the condition became true",
 		"                        leaderelection lost",
 		"now                   on hold: no progress from source kubelet",
-		"                      2 events between the first and the newest are not kept", "",
+		"                      2 events between the first and the newest were not kept", "",
 	}, "\n"), out)
 	_, errs, code = asked(nil, "explain", "--episode", "0000000000000def", "--url", url)
 	require.Equal(t, exitFailed, code)

@@ -12,15 +12,15 @@ import (
 	"crowsnest/rules"
 )
 
-// Most namespaces, and rules of each, that tellIgnored names.
+// Bounds on the namespaces, and the rules of each, that reportIgnored names.
 const (
 	maxIgnored      = 10
 	maxIgnoredRules = 3
 )
 
-// tellIgnored reports the lines that rules of the infrastructure did not believe,
-// so that nothing is left out silently.
-func tellIgnored(w io.Writer, r replay.Report) {
+// reportIgnored reports matching lines that were ignored because they do not come
+// from an infrastructure namespace.
+func reportIgnored(w io.Writer, r replay.Report) {
 	lines := map[string]int64{} // by namespace
 	names := map[string][]string{}
 	for x, n := range r.Ignored {
@@ -47,12 +47,12 @@ func tellIgnored(w io.Writer, r replay.Report) {
 		}
 		fix := ""
 		if rules.CheckNamespace("+"+x.namespace) == nil {
-			fix = "; to believe it: --infrastructure-namespaces=+" + x.namespace
+			fix = "; to include it: --infrastructure-namespaces=+" + x.namespace
 		}
 		fmt.Fprintf(w, "ignored %d lines of namespace %s for %s%s: it is not an infrastructure namespace%s\n",
 			x.lines, redact.Sanitise(x.namespace), strings.Join(rs[:min(len(rs), maxIgnoredRules)], ", "), more, fix)
 	}
 	if n := len(all) - maxIgnored; n > 0 {
-		fmt.Fprintf(w, "ignored lines of %d more namespaces; to believe all: --infrastructure-namespaces='*'\n", n)
+		fmt.Fprintf(w, "ignored lines of %d more namespaces; to include all: --infrastructure-namespaces='*'\n", n)
 	}
 }

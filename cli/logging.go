@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// logFlags say how the program writes its own log.
+// logFlags are the flags for the log of the program.
 type logFlags struct {
 	level  *oneOf
 	format *oneOf
@@ -18,11 +18,11 @@ func newLogFlags() logFlags {
 }
 
 func (f *logFlags) add(cmd *cobra.Command) {
-	cmd.Flags().Var(f.level, "log.level", "least level that is logged")
-	cmd.Flags().Var(f.format, "log.format", "form of the log; auto: console on a terminal, json otherwise")
+	cmd.Flags().Var(f.level, "log.level", "minimum level to log")
+	cmd.Flags().Var(f.format, "log.format", "log format; auto: console on a terminal, json otherwise")
 }
 
-// logger makes the log of the program, with time, level, msg, component and err.
+// logger returns a logger with the fields time, level, msg, component and err.
 func (f *logFlags) logger(c *cli) zerolog.Logger {
 	zerolog.TimeFieldFormat = time.RFC3339Nano
 	zerolog.MessageFieldName = "msg"

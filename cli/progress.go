@@ -9,15 +9,15 @@ import (
 	"crowsnest/replay"
 )
 
-// statusLine is a line on a terminal that says how far a command has come. It is
-// not safe for concurrent use.
+// statusLine shows the progress of a command on one line of a terminal. It is not
+// safe for concurrent use.
 type statusLine struct {
 	w     io.Writer
 	shown bool
 	last  time.Time
 }
 
-// due tells whether the line is to be written once more.
+// due reports whether to write the line again.
 func (s *statusLine) due() bool {
 	if !s.shown || time.Since(s.last) < 200*time.Millisecond {
 		return false
@@ -30,29 +30,30 @@ func (s *statusLine) show(format string, args ...any) {
 	fmt.Fprintf(s.w, "\r\x1b[K"+format, args...)
 }
 
-// clear removes what is shown.
+// clear erases the line.
 func (s *statusLine) clear() {
 	if s.shown && !s.last.IsZero() {
 		fmt.Fprint(s.w, "\r\x1b[K")
 	}
 }
 
-// judgeReading returns why a report is no statement about the cluster: nothing
-// was read, or nothing that looks like a log. It warns of inputs that do not.
-func judgeReading(w io.Writer, r replay.Report) error {
+// checkInput returns an error if a report says nothing about the cluster, because
+// nothing was read or no input looks like a log. It warns about single inputs that
+// do not.
+func checkInput(w io.Writer, r replay.Report) error {
 	switch {
 	case r.Lines == 0:
-		return errors.New("nothing was read: the input is empty, which says nothing about the cluster")
+		return errors.New("the input is empty: this is no all-clear")
 	case len(r.Untimed) == 0:
 		return nil
 	case len(r.Untimed) == r.Inputs-r.Empty && r.Hits == 0:
-		return fmt.Errorf("nothing was understood: no line of %s has a time in a format that crowsnest knows, so this is no all-clear; give the logs as the containers wrote them", named(r.Untimed))
+		return fmt.Errorf("no line of %s has a timestamp in a known format, so the input was not understood: this is no all-clear; provide the logs as the containers wrote them", named(r.Untimed))
 	}
-	fmt.Fprintf(w, "no line of %s has a time in a format that crowsnest knows; the lines were read as plain text\n", named(r.Untimed))
+	fmt.Fprintf(w, "no line of %s has a timestamp in a known format; the lines were read as plain text\n", named(r.Untimed))
 	return nil
 }
 
-// named returns the first name of a list and how many there are.
+// named returns the first name of a list and the number of the others.
 func named(names []string) string {
 	if len(names) == 1 {
 		return names[0]

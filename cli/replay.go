@@ -39,18 +39,18 @@ func newReplay(c *cli) *cobra.Command {
 	f := replayFlags{output: newOneOf("text", "json", "markdown", "github", "sarif")}
 	cmd := &cobra.Command{
 		Use:   "replay [flags] {FILE|FOLDER... | --loki URL}",
-		Short: "Count what rules would have done over recorded logs or over Loki, or compare two sets",
-		Long: `Reads recorded logs as scan does, or a range of Loki's history, and prints per
-rule the matched lines, the episodes, the alerts, and how many notifications a
-day a receiver without grouping would have got.
+		Short: "Count the alerts of rules over recorded logs or Loki, or compare two versions of rules",
+		Long: `Reads recorded logs as scan does, or a range of Loki's history, and prints for
+each rule the matched lines, the episodes, the alerts, and the notifications per
+day that a receiver without grouping would have received.
 
-With --against it also runs the rules as they were before over the same lines,
-and prints what changes: what fires more, less, earlier or later, under other
-labels, or ends otherwise, with examples. -o markdown is for a comment on a pull
-request, -o github and -o sarif annotate the changed rules, and --exit-code tells
-a script that the two sets do not raise the same alerts.
+With --against it also runs the previous rules over the same lines and prints the
+differences: alerts that fire more often, less often, earlier, later, with other
+labels, or end differently, with examples. -o markdown is for a comment on a pull
+request, -o github and -o sarif annotate the changed rules, and --exit-code
+reports to a script that the alerts differ.
 
-From Loki only lines are read that one of the rules could match.`,
+From Loki it reads only lines that one of the rules could match.`,
 		Example: `  crowsnest replay --rules packs/ /var/log/pods
   crowsnest replay --rules packs/ --against packs.old/ /var/log/pods
   crowsnest replay --rules packs/ --against packs.old/ -o markdown incidents/ > comment.md
@@ -60,24 +60,24 @@ From Loki only lines are read that one of the rules could match.`,
 	f.rules.add(cmd)
 	f.rules.addNamespaces(cmd)
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.against, "against", nil, "compare with the rules before: the packs and overrides at `PATH` (repeatable)")
+	flags.StringArrayVar(&f.against, "against", nil, "compare with the previous rules: the packs and overrides at `PATH` (repeatable)")
 	flags.StringArrayVar(&f.labels, "label", nil, "label of every stream, `name=value` (repeatable)")
-	flags.BoolVar(&f.strictLabels, "strict-labels", false, "a label that is not stated satisfies no selector")
-	flags.BoolVar(&f.all, "all", false, "also list rules that matched nothing, or of which nothing changes")
-	flags.Var(numberVar(&f.examples, 3, 0, 100), "examples", "with --against: the most alerts to show per rule and kind of change")
-	flags.Var(numberVar(&f.exitCode, 0, 0, 255), "exit-code", "with --against: exit with this code when the alerts are not the same")
-	flags.VarP(f.output, "output", "o", "form of the output")
+	flags.BoolVar(&f.strictLabels, "strict-labels", false, "an unknown label satisfies no selector")
+	flags.BoolVar(&f.all, "all", false, "also list rules without matches or without differences")
+	flags.Var(numberVar(&f.examples, 3, 0, 100), "examples", "with --against: maximum number of alerts to show per rule and kind of difference")
+	flags.Var(numberVar(&f.exitCode, 0, 0, 255), "exit-code", "with --against: exit with this code if the alerts differ")
+	flags.VarP(f.output, "output", "o", "output format")
 	f.loki.add(cmd)
 	return cmd
 }
 
-// check finds flags that make no sense together.
+// check returns an error about flags that exclude each other.
 func (f *replayFlags) check(args []string) error {
 	switch comparing := len(f.against) > 0; {
 	case !comparing && f.output.value != "text" && f.output.value != "json":
-		return usageErrorf("-o %s needs --against: it shows what changes", f.output.value)
+		return usageErrorf("-o %s needs --against: it prints differences", f.output.value)
 	case !comparing && f.exitCode != 0:
-		return usageErrorf("--exit-code needs --against: it tells that something changes")
+		return usageErrorf("--exit-code needs --against: it reports differences")
 	}
 	return f.loki.check(args)
 }
@@ -101,9 +101,9 @@ func (c *cli) replay(ctx context.Context, f replayFlags, args []string) error {
 	if len(sets) > 1 {
 		// Both sets must see the same lines.
 		if opt.Spool, err = os.MkdirTemp("", "crowsnest-replay-"); err != nil {
-			return fmt.Errorf("make a folder for what is read twice: %w", err)
+			return fmt.Errorf("create a temporary folder: %w", err)
 		}
-		defer os.RemoveAll(opt.Spool) //nolint:errcheck // the system cleans its temporary folder
+		defer os.RemoveAll(opt.Spool) //nolint:errcheck // the system cleans its temporary directory
 	}
 	logs, skipped, findErr := inputs.Collect(args, opt)
 	for _, s := range skipped {
@@ -120,19 +120,19 @@ func (c *cli) replay(ctx context.Context, f replayFlags, args []string) error {
 		var readErr error
 		reports[i], readErr = replay.Scan(set, program, logs, replay.ScanOptions{Lenient: !f.strictLabels, Now: now, Redactor: redact.New(nil)})
 		if i == 0 || errs[1] == nil {
-			errs = append(errs, readErr) // most likely the same for each set
+			errs = append(errs, readErr) // usually the same for each set
 		}
 	}
-	if err := c.tellReplay(f, sets, reports, errors.Join(errs...)); err != nil {
+	if err := c.printReplay(f, sets, reports, errors.Join(errs...)); err != nil {
 		return err
 	}
-	tellIgnored(c.err, reports[0])
-	return judgeReading(c.err, reports[0])
+	reportIgnored(c.err, reports[0])
+	return checkInput(c.err, reports[0])
 }
 
-// tellReplay prints the outcome of one set, or how two differ. What could be read
-// is told even where err says that not all could.
-func (c *cli) tellReplay(f replayFlags, sets []*rules.Set, reports []replay.Report, err error) error {
+// printReplay prints the result of one set, or the differences of two, even if err
+// says that some inputs could not be read.
+func (c *cli) printReplay(f replayFlags, sets []*rules.Set, reports []replay.Report, err error) error {
 	if len(reports) == 1 {
 		return errors.Join(c.writeReplay(f, reports[0]), err)
 	}
@@ -148,7 +148,7 @@ func (c *cli) tellReplay(f replayFlags, sets []*rules.Set, reports []replay.Repo
 	return err
 }
 
-// writeChanges prints what changes from one set to the other.
+// writeChanges prints the differences of two sets.
 func writeChanges(w io.Writer, form string, r report.Report) error {
 	switch form {
 	case "json":
@@ -182,7 +182,7 @@ func (c *cli) writeReplay(f replayFlags, r replay.Report) error {
 			examples[a.Episode.Alert] = a.Episode.Line
 		}
 	}
-	// Less than a day is not scaled up: an hour says nothing about a day.
+	// Do not extrapolate from less than a day.
 	days := max(r.End.Sub(r.Start).Hours()/24, 1)
 	out := []replayedRule{}
 	for _, rule := range r.Rules {

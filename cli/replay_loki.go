@@ -18,7 +18,7 @@ import (
 	"crowsnest/sources/loki"
 )
 
-// lokiFlags say what of a Loki is replayed.
+// lokiFlags are the flags for reading from Loki.
 type lokiFlags struct {
 	url, query   string
 	since, until *instant
@@ -30,22 +30,22 @@ type lokiFlags struct {
 func (f *lokiFlags) add(cmd *cobra.Command) {
 	f.since, f.until = newSince(24*time.Hour), newInstant()
 	flags := cmd.Flags()
-	flags.StringVar(&f.url, "loki", "", "read from this Loki, a base `URL`, instead of files")
+	flags.StringVar(&f.url, "loki", "", "base `URL` of a Loki to read from, instead of files")
 	flags.StringVar(&f.query, "query", "", "`SELECTOR` of the streams to read from Loki, such as {namespace=~\".+\"}")
-	flags.Var(f.since, "since", "how far back to read from Loki: a duration, or a time as RFC 3339")
-	flags.Var(f.until, "until", "up to when to read from Loki: a time as RFC 3339; now if not stated")
+	flags.Var(f.since, "since", "start of the range to read from Loki: a duration before its end, or an RFC 3339 time")
+	flags.Var(f.until, "until", "end of the range to read from Loki: an RFC 3339 time (default: now)")
 	flags.StringVar(&f.tenant, "tenant", "", "tenant of Loki, sent as X-Scope-OrgID")
-	flags.StringVar(&f.httpConfig, "loki.http-config", "", "`FILE` with the http_config for Loki: TLS, credentials, proxies")
-	flags.StringArrayVar(&f.rename, "loki.label", nil, "rename a label of Loki to that of the rules, `from=to` (repeatable)")
+	flags.StringVar(&f.httpConfig, "loki.http-config", "", "`FILE` with Prometheus' http_config for Loki: TLS, credentials, proxies")
+	flags.StringArrayVar(&f.rename, "loki.label", nil, "rename a label of Loki, `from=to` (repeatable)")
 }
 
-// check finds arguments that make no sense together.
+// check returns an error about arguments that exclude each other.
 func (f *lokiFlags) check(args []string) error {
 	switch {
 	case f.url == "" && len(args) == 0:
 		return usageErrorf("replay needs files or folders, or --loki URL")
 	case f.url == "" && f.query != "":
-		return usageErrorf("--query is for --loki")
+		return usageErrorf("--query needs --loki")
 	case f.url != "" && len(args) > 0:
 		return usageErrorf("give files or --loki, not both")
 	case f.url != "" && f.query == "":
@@ -54,7 +54,7 @@ func (f *lokiFlags) check(args []string) error {
 	return nil
 }
 
-// span is the range of time to read.
+// span returns the time range to read.
 func (f *lokiFlags) span(now time.Time) (from, to time.Time, err error) {
 	to = now
 	if f.until.text != "" {
@@ -67,7 +67,7 @@ func (f *lokiFlags) span(now time.Time) (from, to time.Time, err error) {
 	return from, to, nil
 }
 
-// config is the configuration of the reader.
+// config returns the configuration of the Loki source.
 func (f *lokiFlags) config() (loki.Config, error) {
 	cfg := loki.Config{URL: f.url, Selector: f.query}
 	if f.tenant != "" {
@@ -88,8 +88,8 @@ func (f *lokiFlags) config() (loki.Config, error) {
 	return cfg, cfg.Validate()
 }
 
-// replayLoki runs one or two sets of rules over a range of Loki's history, which
-// is read once.
+// replayLoki runs one or two sets of rules over a range of Loki's history. It reads
+// the range once.
 func (c *cli) replayLoki(ctx context.Context, f replayFlags) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -119,13 +119,13 @@ func (c *cli) replayLoki(ctx context.Context, f replayFlags) error {
 	lost := 0
 	rg := loki.Range{From: from, To: to, Rules: all, Lost: func(reason, where string) {
 		if lost++; lost <= 5 {
-			fmt.Fprintf(c.err, "an entry of Loki cannot be read: %s: %s\n", reason, where)
+			fmt.Fprintf(c.err, "cannot read an entry of Loki: %s: %s\n", reason, where)
 		}
 	}}
-	reports, readErr := replay.ScanRecords(targets, func(give func(*matcher.Stream, matcher.Record) error) error {
+	reports, readErr := replay.ScanRecords(targets, func(emit func(*matcher.Stream, matcher.Record) error) error {
 		return loki.ReadRange(ctx, cfg, rg, func(s *matcher.Stream, rec matcher.Record) error {
 			progress.at(rec.Time)
-			return give(s, rec)
+			return emit(s, rec)
 		})
 	}, replay.ScanOptions{Lenient: false, Now: to, End: to, Redactor: redact.New(nil)})
 	progress.clear()
@@ -136,13 +136,13 @@ func (c *cli) replayLoki(ctx context.Context, f replayFlags) error {
 		fmt.Fprintf(c.err, "%d entries of Loki could not be read\n", lost)
 	}
 	for i := range reports {
-		reports[i].Start = from // rates are over all of the range
+		reports[i].Start = from // rates refer to the whole range
 	}
-	tellIgnored(c.err, reports[0])
-	return c.tellReplay(f, sets, reports, nil)
+	reportIgnored(c.err, reports[0])
+	return c.printReplay(f, sets, reports, nil)
 }
 
-// replaySets loads the rules, and those of --against.
+// replaySets loads the rules and those of --against.
 func (c *cli) replaySets(f replayFlags) ([]*rules.Set, error) {
 	set, err := f.rules.load(c)
 	if err != nil || len(f.against) == 0 {
@@ -155,14 +155,14 @@ func (c *cli) replaySets(f replayFlags) ([]*rules.Set, error) {
 	return []*rules.Set{set, other}, err
 }
 
-// rangeProgress says on a terminal how far reading has come.
+// rangeProgress shows how much of a time range has been read.
 type rangeProgress struct {
 	statusLine
 	from, to time.Time
 	lines    int64
 }
 
-// at records one line of a time.
+// at records a line with the time t.
 func (p *rangeProgress) at(t time.Time) {
 	if p.lines++; p.lines%256 != 1 || !p.due() {
 		return

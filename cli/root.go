@@ -21,18 +21,18 @@ const (
 	exitLint   = 3 // lint findings with --lint-fatal
 )
 
-// cli is what commands need of the world around them.
+// cli is the environment of the commands.
 type cli struct {
 	in     io.Reader
-	out    io.Writer // machine output only
+	out    io.Writer // results only
 	err    io.Writer // everything else
 	getenv func(string) string
-	// started tells that the arguments were understood: an error before that
-	// is one of usage.
+	// started is set once the arguments are parsed. An error before that is a usage
+	// error.
 	started bool
 }
 
-// exitError ends the program with a code. Its message, if any, is printed.
+// exitError ends the program with an exit code and an optional message.
 type exitError struct {
 	code int
 	err  error
@@ -47,15 +47,15 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
-// exitCode ends the program with a code and without a further message.
+// exitCode returns an error that ends the program with a code and no message.
 func exitCode(code int) error { return &exitError{code: code} }
 
-// usageErrorf reports arguments that make no sense together.
+// usageErrorf returns an error about wrong arguments.
 func usageErrorf(format string, args ...any) error {
 	return &exitError{code: exitUsage, err: fmt.Errorf(format, args...)}
 }
 
-// exit prints what went wrong and returns the exit code.
+// exit prints the error and returns the exit code.
 func (c *cli) exit(err error) int {
 	if err == nil {
 		return exitOK
@@ -80,13 +80,13 @@ func (c *cli) exit(err error) int {
 func newRoot(c *cli) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "crowsnest",
-		Short: "Find known failures in controller logs and tell Alertmanager",
-		Long: `crowsnest reads controller logs, finds the lines that known failures leave,
-decides which failures are open, and tells Alertmanager.
+		Short: "Find known failures in controller logs and notify Alertmanager",
+		Long: `crowsnest reads controller logs, matches them against rules for known failures,
+decides which failures are open, and notifies Alertmanager.
 
 Every flag can also be set by an environment variable: CROWSNEST_ and the name
 in capitals, with _ for dots and dashes (--config.file: CROWSNEST_CONFIG_FILE).
-A flag wins over the environment, the environment over the configuration file.
+Flags override the environment; the environment overrides the configuration file.
 
 Exit codes: 0 ok, 1 failed or invalid, 2 usage, 3 lint findings (--lint-fatal).`,
 		Version:       version.Version,
@@ -109,7 +109,7 @@ Exit codes: 0 ok, 1 failed or invalid, 2 usage, 3 lint findings (--lint-fatal).`
 	root.SetErr(c.err)
 	root.AddGroup(
 		&cobra.Group{ID: "daemon", Title: "Daemon:"},
-		&cobra.Group{ID: "logs", Title: "Logs at hand:"},
+		&cobra.Group{ID: "logs", Title: "Recorded logs:"},
 		&cobra.Group{ID: "rules", Title: "Rules:"},
 	)
 	add := func(group string, cmds ...*cobra.Command) {
@@ -125,7 +125,7 @@ Exit codes: 0 ok, 1 failed or invalid, 2 usage, 3 lint findings (--lint-fatal).`
 	return root
 }
 
-// parent makes a command that only has subcommands.
+// parent returns a command that only has subcommands.
 func parent(use, short string, subs ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -145,8 +145,8 @@ func names(cmd *cobra.Command) string {
 	return strings.Join(out, ", ")
 }
 
-// bindEnv gives the flags that were not stated the value of their environment
-// variable.
+// bindEnv sets the flags that are not on the command line from their environment
+// variables.
 func (c *cli) bindEnv(cmd *cobra.Command) error {
 	var errs []error
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -165,18 +165,18 @@ func envName(flag string) string {
 	return "CROWSNEST_" + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(flag))
 }
 
-// isTerminal tells whether a person looks at w.
+// isTerminal reports whether w is a terminal.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// colors tells whether w may be written to in color.
+// colors reports whether to write to w in color.
 func (c *cli) colors(w io.Writer) bool {
 	return c.getenv("NO_COLOR") == "" && c.getenv("TERM") != "dumb" && isTerminal(w)
 }
 
-// oneOf is a flag that takes one of a few words.
+// oneOf is a flag with a fixed set of values.
 type oneOf struct {
 	value   string
 	allowed []string
@@ -186,13 +186,13 @@ func newOneOf(value string, others ...string) *oneOf {
 	return &oneOf{value: value, allowed: append([]string{value}, others...)}
 }
 
-// String returns the word.
+// String returns the value.
 func (o *oneOf) String() string { return o.value }
 
-// Type names the flag's values in the help text.
+// Type returns the allowed values for the help text.
 func (o *oneOf) Type() string { return strings.Join(o.allowed, "|") }
 
-// Set accepts one of the allowed words.
+// Set sets the value to one of the allowed ones.
 func (o *oneOf) Set(s string) error {
 	for _, a := range o.allowed {
 		if s == a {
@@ -203,7 +203,7 @@ func (o *oneOf) Set(s string) error {
 	return fmt.Errorf("%q is not one of %s", s, strings.Join(o.allowed, ", "))
 }
 
-// isTerminalReader tells whether r is a terminal that somebody would type into.
+// isTerminalReader reports whether r is a terminal.
 func isTerminalReader(r io.Reader) bool {
 	f, ok := r.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))

@@ -25,17 +25,17 @@ type ruleFlags struct {
 }
 
 func (f *ruleFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&f.paths, "rules", nil, "packs instead of the shipped ones: a file or folder `PATH` (repeatable)")
-	cmd.Flags().StringArrayVar(&f.overrides, "overrides", nil, "overrides, applied last: a file or folder `PATH` (repeatable)")
+	cmd.Flags().StringArrayVar(&f.paths, "rules", nil, "packs to use instead of the shipped ones: a file or folder `PATH` (repeatable)")
+	cmd.Flags().StringArrayVar(&f.overrides, "overrides", nil, "overrides to apply last: a file or folder `PATH` (repeatable)")
 }
 
-// addNamespaces adds the flag to a command that asks whose lines a rule believes.
+// addNamespaces adds the flag for the infrastructure namespaces.
 func (f *ruleFlags) addNamespaces(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&f.namespaces, "infrastructure-namespaces", nil,
-		"namespaces whose lines rules with `origin: infrastructure` believe: +NAME adds to the built-in `LIST`, -NAME removes, NAME replaces it, '*' is every one")
+		"namespaces whose lines rules with `origin: infrastructure` believe: +NAME adds to the built-in `LIST`, -NAME removes from it, NAME replaces it, '*' allows all")
 }
 
-// name says where the chosen rules are.
+// name returns the paths of the chosen rules for people.
 func (f *ruleFlags) name() string {
 	paths := f.paths
 	if len(paths) == 0 {
@@ -44,7 +44,7 @@ func (f *ruleFlags) name() string {
 	return strings.Join(slices.Concat(paths, f.overrides), " ")
 }
 
-// load loads the chosen rules; the error lists every problem.
+// load loads the chosen rules. The error lists every problem.
 func (f *ruleFlags) load(c *cli) (*rules.Set, error) {
 	trusted, err := rules.ParseNamespaces(f.namespaces)
 	if err != nil {
@@ -63,8 +63,7 @@ func (f *ruleFlags) load(c *cli) (*rules.Set, error) {
 	return set, err
 }
 
-// loadRules loads files and what lies at paths as one set. The error lists every
-// problem.
+// loadRules loads files and paths as one set. The error lists every problem.
 func (c *cli) loadRules(files []rules.File, paths []string) (*rules.Set, error) {
 	docs, problems := c.parseRules(files, paths)
 	set, found := loader.Build(docs, rules.Options{})
@@ -76,7 +75,7 @@ func (c *cli) loadRules(files []rules.File, paths []string) (*rules.Set, error) 
 	return set, nil
 }
 
-// parseRules parses files and what lies at paths; "-" is standard input.
+// parseRules parses files and paths; the path "-" is standard input.
 func (c *cli) parseRules(files []rules.File, paths []string) ([]*rules.Document, rules.Problems) {
 	var problems rules.Problems
 	var named []string

@@ -14,7 +14,7 @@ import (
 )
 
 func newRules(c *cli) *cobra.Command {
-	return parent("rules", "List and show rules, start a new one, or write runbooks", newRulesList(c), newRulesShow(c), newRulesNew(c), newRulesDocs(c))
+	return parent("rules", "List and show rules, create a rule from a log line, or write runbooks", newRulesList(c), newRulesShow(c), newRulesNew(c), newRulesDocs(c))
 }
 
 // listedRule is a rule in machine output.
@@ -40,20 +40,19 @@ func newRulesList(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the effective rules, or those of a running daemon",
-		Long: `Lists the rules with the overrides applied. With --url it asks a running daemon:
-the health of each rule, how many streams it applies to, when one of them was
-last read, how many lines matched, on how many it was tried, how long that took,
-and what is open. A rule without streams is blind: its selector names nothing
-that is there.
+		Long: `Lists the rules with the overrides applied. With --url it lists the rules of a
+running daemon: health, open episodes, number of streams, last line read, matched
+lines, lines tried, and evaluation time. A rule without streams is blind: its
+selector matches no stream that exists.
 
-ORIGIN says whose lines a rule believes: any namespace, or infrastructure, the
-namespaces of rules.infrastructure_namespaces and logs without a namespace.`,
+ORIGIN says whose lines a rule believes: any namespace, or infrastructure (the
+namespaces of rules.infrastructure_namespaces, and logs without a namespace).`,
 		Example: `  crowsnest rules list --rules packs/ --overrides overrides.yaml
   crowsnest rules list --url http://localhost:9797`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if len(f.paths)+len(f.overrides) > 0 && daemon.url == c.getenv(envName("url")) {
-				daemon.url = "" // files that are named are more than an environment
+				daemon.url = "" // flags that name files override CROWSNEST_URL
 			}
 			if daemon.url != "" {
 				return c.listRunning(cmd.Context(), f, daemon, output.value)
@@ -82,14 +81,14 @@ namespaces of rules.infrastructure_namespaces and logs without a namespace.`,
 	}
 	f.add(cmd)
 	daemon.add(cmd, "")
-	cmd.Flags().VarP(output, "output", "o", "form of the output")
+	cmd.Flags().VarP(output, "output", "o", "output format")
 	return cmd
 }
 
 // listRunning lists the rules of a running daemon.
 func (c *cli) listRunning(ctx context.Context, f ruleFlags, daemon getFlags, form string) error {
 	if len(f.paths)+len(f.overrides) > 0 {
-		return usageErrorf("--url asks a daemon for its rules, --rules and --overrides name files: use one of them")
+		return usageErrorf("--url cannot be combined with --rules or --overrides")
 	}
 	data, err := c.fetch(ctx, daemon, "rules", nil)
 	if err != nil {
@@ -156,7 +155,7 @@ func showOrigin(c *cli, r *rules.Rule) error {
 	return w.Flush()
 }
 
-// withKeys adds the keys of b to a, with values that are shown elsewhere.
+// withKeys adds the keys of b that a lacks, with a placeholder as value.
 func withKeys(a, b map[string]string) map[string]string {
 	for k := range b {
 		if _, ok := a[k]; !ok {

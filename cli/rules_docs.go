@@ -19,14 +19,14 @@ func newRulesDocs(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "docs [flags] [RULE]",
 		Short: "Write a runbook page per rule",
-		Long: `Writes a page in Markdown for each rule, with what it means, what it does to you,
-how to find out more and what to do, and an index for each pack. All of it is made
-of the rules: summary, description, severity, what matches in plain words, steps,
-affected versions, and lines of the tests that fire and that do not.
+		Long: `Writes a Markdown page for each rule (meaning, impact, diagnosis and mitigation)
+and an index for each pack. The pages are generated from the rules: summary,
+description, severity, what matches in plain words, steps, affected versions, and
+test lines that fire and that do not.
 
-With --out the pages are files in that folder: PACK/ALERT.md and README.md. Files
-that are there already and belong to no rule are left alone. Without it they are
-printed; with a RULE only that of this rule.`,
+With --out it writes the files PACK/ALERT.md and README.md into a folder, and
+leaves files that belong to no rule unchanged. Without --out it prints the pages;
+with RULE only the page of that rule.`,
 		Example: `  crowsnest rules docs --out docs/rules
   crowsnest rules docs LeaderElectionLost | less
   crowsnest rules docs --rules packs/ --out site/runbooks`,
@@ -42,7 +42,7 @@ printed; with a RULE only that of this rule.`,
 					return err
 				}
 				if out != "" {
-					return usageErrorf("--out writes the pages of all rules; leave out %s", args[0])
+					return usageErrorf("--out writes the pages of all rules; remove %s", args[0])
 				}
 				_, err = io.WriteString(c.out, runbook.Page(r))
 				return err
@@ -51,7 +51,7 @@ printed; with a RULE only that of this rule.`,
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().StringVar(&out, "out", "", "write files into this `FOLDER`, which is made if it is not there")
+	cmd.Flags().StringVar(&out, "out", "", "write files into this `FOLDER`; create it if it does not exist")
 	return cmd
 }
 
@@ -66,7 +66,7 @@ func (c *cli) writePages(pages map[string]string, dir string) error {
 		}
 		path := filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return fmt.Errorf("make the folder for pages: %w", err)
+			return fmt.Errorf("create the folder for pages: %w", err)
 		}
 		if err := os.WriteFile(path, []byte(pages[name]), 0o644); err != nil {
 			return fmt.Errorf("write a page: %w", err)

@@ -32,17 +32,16 @@ func newRulesNew(c *cli) *cobra.Command {
 	f := newRuleFlags{severity: &oneOf{allowed: []string{"critical", "warning", "info"}}}
 	cmd := &cobra.Command{
 		Use:   "new [ALERT]",
-		Short: "Start a pack with a rule and its tests from a log line",
-		Long: `Prints a pack with one rule made of a log line, which is taken from --line or
-from standard input, in any format that scan reads. The rule looks for the fixed
-texts of the message and of its error, and alerts per object if the line names
-one: a field such as Machine="ns/name", or a name in the text. Its tests have the
-line, the line with other values, and one without each text.
+		Short: "Create a pack with a rule and its tests from a log line",
+		Long: `Prints a pack with one rule for a log line from --line or from standard input, in
+any format that scan reads. The rule matches the constant texts of the message and
+of its error. It alerts per object if the line names one: a field such as
+Machine="ns/name", or a name in the text. Its tests contain the line, the line with
+other values, and a line without each text.
 
-What is printed passes check and test. What only you can know is marked TODO: the
-summary, what the on-call does first and, without --container or --label, whose
-logs are read. Without a name the alert gets one from the message. Secrets of the
-line are hidden.`,
+The pack passes check and test. TODO marks what only you can know: the summary,
+the first steps for the on-call and, without --container or --label, the streams.
+Without ALERT, the name comes from the message. Secrets of the line are redacted.`,
 		Example: `  crowsnest rules new LeaseLost --container syncer \
     --line 'E0101 10:00:00.0 1 leaderelection.go:332] leaderelection lost' > leases.yaml
   kubectl logs deploy/x | grep 'cannot attach' | crowsnest rules new --container x > x.yaml`,
@@ -54,11 +53,11 @@ line are hidden.`,
 			return c.rulesNew(f)
 		},
 	}
-	cmd.Flags().StringVar(&f.line, "line", "", "the log `TEXT` that tells of the failure")
+	cmd.Flags().StringVar(&f.line, "line", "", "log line that reports the failure, as `TEXT`")
 	cmd.Flags().StringVar(&f.pack, "pack", "local", "name of the pack")
-	cmd.Flags().StringVar(&f.container, "container", "", "container whose logs are read; the same as --label container=")
+	cmd.Flags().StringVar(&f.container, "container", "", "container whose logs the rule reads; the same as --label container=")
 	cmd.Flags().StringArrayVar(&f.labels, "label", nil, "label of the line's stream, `name=value` (repeatable)")
-	cmd.Flags().Var(f.severity, "severity", "severity of the alert; by the level of the line if not stated")
+	cmd.Flags().Var(f.severity, "severity", "severity of the alert (default: from the level of the line)")
 	return cmd
 }
 
@@ -66,7 +65,7 @@ var alertName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]*$`)
 
 func (c *cli) rulesNew(f newRuleFlags) error {
 	if f.name != "" && !alertName.MatchString(f.name) {
-		return usageErrorf("%q is no name of an alert; use CamelCase letters and digits, such as LeaseLost", f.name)
+		return usageErrorf("%q is not a valid alert name; use CamelCase letters and digits, such as LeaseLost", f.name)
 	}
 	labels, err := parseLabels(f.labels)
 	if err != nil {
@@ -92,11 +91,12 @@ func (c *cli) rulesNew(f newRuleFlags) error {
 	return err
 }
 
-// newPack writes a pack with the most telling rule for a line that passes.
+// newPack returns a pack with the most specific rule for a line that passes its
+// tests.
 func newPack(name, line string, s discover.RuleSkeleton) (string, error) {
 	proposals := discover.Propose(line)
 	if len(proposals) == 0 {
-		return "", errors.New("the line has no constant text of 8 letters or more to find it by; give another one")
+		return "", errors.New("the line has no constant text of at least 8 letters to match; use another line")
 	}
 	var err error
 	for _, p := range proposals {
@@ -109,7 +109,7 @@ func newPack(name, line string, s discover.RuleSkeleton) (string, error) {
 			return pack, nil
 		}
 	}
-	return "", fmt.Errorf("no rule could be made of this line, please report it: %w", err)
+	return "", fmt.Errorf("no rule for this line passes its tests; please report this: %w", err)
 }
 
 func firstLine(r io.Reader) (string, error) {
@@ -120,7 +120,7 @@ func firstLine(r io.Reader) (string, error) {
 			return s.Text(), nil
 		}
 	}
-	return "", errors.Join(errors.New("no line was given; use --line or standard input"), s.Err())
+	return "", errors.Join(errors.New("there is no line; use --line or standard input"), s.Err())
 }
 
 // tryPack checks and tests a pack, warnings included.

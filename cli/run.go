@@ -27,20 +27,21 @@ func newRun(c *cli) *cobra.Command {
 	f := runFlags{log: newLogFlags()}
 	cmd := &cobra.Command{
 		Use:   "run",
-		Short: "Run the daemon: follow logs and tell Alertmanager",
-		Long: `Follows logs, decides which known failures are open, and tells every Alertmanager.
+		Short: "Run the daemon: follow logs and notify Alertmanager",
+		Long: `Follows logs, decides which known failures are open, and notifies every
+Alertmanager.
 
 A minimal configuration:
 
 ` + indented(exampleConfig) + `
-SIGHUP loads rules again, as do changes of their files. SIGTERM stops within five
-seconds; a second one at once.`,
+SIGHUP reloads rules and configuration; so does a change of a rule file. SIGTERM
+stops the daemon within five seconds; a second one stops it immediately.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return c.runDaemon(f, stated(cmd)) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return c.runDaemon(f, flagValues(cmd)) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.config, "config.file", config.DefaultFile, "configuration `FILE`")
-	flags.StringVar(&f.storage, "storage.path", "", "`FOLDER` of the state; wins over the configuration (default "+config.DefaultStorage+")")
+	flags.StringVar(&f.storage, "storage.path", "", "`FOLDER` of the state; overrides the configuration (default "+config.DefaultStorage+")")
 	addWebFlags(flags, &f.web)
 	f.log.add(cmd)
 	return cmd
@@ -48,15 +49,15 @@ seconds; a second one at once.`,
 
 func addWebFlags(flags *pflag.FlagSet, f *daemon.WebOptions) {
 	flags.StringVar(&f.Listen, "web.listen-address", daemon.DefaultListen, "`ADDRESS` of pages, API, metrics and probes")
-	flags.StringArrayVar(&f.Hosts, "web.allowed-host", nil, "further `NAME` under which browsers reach the pages, such as that of an ingress; * allows every name (repeatable)")
-	flags.StringVar(&f.Probe, "web.probe-address", "", "`ADDRESS` of a second listener with the probes alone, without authentication")
-	flags.StringVar(&f.ConfigFile, "web.config.file", "", "TLS and authentication of the listener, as exporter-toolkit's web configuration `FILE`")
-	flags.StringVar(&f.ExternalURL, "web.external-url", "", "`URL` under which people reach the pages; alerts link to it")
+	flags.StringArrayVar(&f.Hosts, "web.allowed-host", nil, "additional `NAME` under which browsers reach the pages, such as that of an ingress; * allows every name (repeatable)")
+	flags.StringVar(&f.Probe, "web.probe-address", "", "`ADDRESS` of a second listener that serves only the probes, without authentication")
+	flags.StringVar(&f.ConfigFile, "web.config.file", "", "exporter-toolkit web configuration `FILE`: TLS and authentication of the listener")
+	flags.StringVar(&f.ExternalURL, "web.external-url", "", "`URL` under which users reach the pages; alerts link to it")
 	flags.BoolVar(&f.Lifecycle, "web.enable-lifecycle", false, "allow POST /-/reload")
 	flags.BoolVar(&f.Pprof, "web.enable-pprof", false, "serve /debug/pprof")
 }
 
-// exampleConfig is the smallest configuration that is useful.
+// exampleConfig is the smallest useful configuration.
 const exampleConfig = `sources:
   kubelet: {}                 # /var/log/pods of this node
 sinks:
@@ -70,8 +71,8 @@ func indented(text string) string {
 	return "  " + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n  ") + "\n"
 }
 
-// stated returns the value of every flag, for the page of the status.
-func stated(cmd *cobra.Command) map[string]string {
+// flagValues returns the value of every flag, for the status page.
+func flagValues(cmd *cobra.Command) map[string]string {
 	out := map[string]string{}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if f.Name != "help" {
@@ -82,10 +83,10 @@ func stated(cmd *cobra.Command) map[string]string {
 }
 
 func (c *cli) runDaemon(f runFlags, flags map[string]string) error {
-	// Whoever reads standard output or the log may go away, as journald does when
-	// it is restarted: a write then fails, and does not end the process.
+	// The reader of standard output or of the log may disappear, as journald does
+	// during a restart. Writes then fail without ending the process.
 	signal.Ignore(syscall.SIGPIPE)
-	// From here on no signal is lost, and none kills the process while it loads.
+	// Catch signals before loading, so that none is lost or ends the process.
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer signal.Stop(signals)
@@ -123,7 +124,8 @@ func (c *cli) runDaemon(f runFlags, flags map[string]string) error {
 	return d.Run(ctx)
 }
 
-// handleSignals turns signals into calls until the returned function is called.
+// handleSignals reloads on SIGHUP and stops on other signals, until the returned
+// function is called.
 func handleSignals(log zerolog.Logger, signals <-chan os.Signal, d *daemon.Daemon, stop context.CancelFunc) func() {
 	done := make(chan struct{})
 	go func() {
@@ -135,10 +137,10 @@ func handleSignals(log zerolog.Logger, signals <-chan os.Signal, d *daemon.Daemo
 			case sig := <-signals:
 				switch {
 				case sig == syscall.SIGHUP:
-					_ = d.Reload(context.Background()) // it logs what is wrong
+					_ = d.Reload(context.Background()) // it logs the error
 				case stopping:
-					log.Error().Msg("second signal: exit at once, without the last state")
-					os.Exit(exitFailed) //nolint:revive // there is no other way out at once
+					log.Error().Msg("second signal: exiting immediately without saving the state")
+					os.Exit(exitFailed) //nolint:revive // deferred calls could block
 				default:
 					stopping = true
 					log.Info().Stringer("signal", sig).Msg("stopping")

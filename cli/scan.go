@@ -22,7 +22,7 @@ import (
 	"crowsnest/sources/kubelet"
 )
 
-// maxSkipped is how many files of a folder that were passed over scan names.
+// maxSkipped bounds the skipped files that scan names.
 const maxSkipped = 20
 
 // scanFlags are the flags of scan.
@@ -43,19 +43,20 @@ func newScan(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "scan [flags] [FILE|FOLDER|-]...",
 		Short: "Find known failures in files, folders, .gz or standard input",
-		Long: `Reads recorded logs with the production matcher and engine, in event time, and
-prints the alerts that they would have raised, or with --hits every line that
-matches a rule.
+		Long: `Reads recorded logs with the daemon's matcher and engine, in event time, and
+prints the alerts that the daemon would have raised. With --hits it prints every
+line that matches a rule instead.
 
-Lines may be CRI, docker-json, klog, JSON, logfmt or plain. The path of a log
-states its namespace, pod and container in the layouts of the kubelet, of
-/var/log/containers, of must-gather, of support bundles, of kubectl cluster-info
-dump, of kind export logs and of the tests of Cluster API, and each line does in
-the output of kubectl logs --prefix. A label that nothing states satisfies every
-selector, since a pasted file knows no namespace; --strict-labels turns that off.
+Lines may be CRI, docker-json, klog, JSON, logfmt or plain text. scan takes
+namespace, pod and container from the path of a log in these layouts: kubelet,
+/var/log/containers, must-gather, support bundles, kubectl cluster-info dump,
+kind export logs and the tests of Cluster API. In the output of kubectl logs
+--prefix it takes them from each line. A label that is unknown, such as the
+namespace of a pasted file, satisfies every selector; --strict-labels turns that
+off.
 
-Archives have to be unpacked first. What cannot be read is an error that names
-it, and so is input in which nothing looks like a line of a log.
+Unpack archives first. Input that cannot be read, or that does not look like a
+log, is an error.
 
 At the end of the input the clock runs on until every deadline is decided ("no
 recovery for two minutes"); --until-eof stops it there.`,
@@ -68,13 +69,13 @@ recovery for two minutes"); --until-eof stops it there.`,
 	f.rules.addNamespaces(cmd)
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.labels, "label", nil, "label of every stream, `name=value` (repeatable)")
-	flags.BoolVar(&f.hits, "hits", false, "print every line that matches a rule instead of alerts")
-	flags.BoolVar(&f.asides, "asides", false, "with --hits: also lines that only clear or mute")
+	flags.BoolVar(&f.hits, "hits", false, "print every line that matches a rule, instead of alerts")
+	flags.BoolVar(&f.asides, "asides", false, "with --hits: also print lines that match only clear or unless")
 	flags.BoolVar(&f.untilEOF, "until-eof", false, "stop the clock at the end of the input")
-	flags.BoolVar(&f.strictLabels, "strict-labels", false, "a label that is not stated satisfies no selector")
-	flags.BoolVar(&f.redact, "redact", true, "hide secrets in what is printed")
-	flags.Var(numberVar(&f.exitCode, 0, 0, 255), "exit-code", "exit with this code when an alert fired")
-	flags.VarP(f.output, "output", "o", "form of the output")
+	flags.BoolVar(&f.strictLabels, "strict-labels", false, "an unknown label satisfies no selector")
+	flags.BoolVar(&f.redact, "redact", true, "redact secrets in the output")
+	flags.Var(numberVar(&f.exitCode, 0, 0, 255), "exit-code", "exit with this code if an alert fired")
+	flags.VarP(f.output, "output", "o", "output format")
 	return cmd
 }
 
@@ -100,7 +101,7 @@ func (c *cli) scan(f scanFlags, args []string) (err error) {
 	find := inputs.Options{Labels: labels, PathLabels: kubelet.PathLabels, Stdin: c.in}
 	if !f.hits {
 		if find.Parts, err = os.MkdirTemp("", "crowsnest-scan-"); err != nil {
-			return fmt.Errorf("make a folder for parts of standard input: %w", err)
+			return fmt.Errorf("create a temporary folder for standard input: %w", err)
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(find.Parts)) }()
 	}
@@ -130,8 +131,8 @@ func (c *cli) scan(f scanFlags, args []string) (err error) {
 	return c.conclude(report, f.exitCode)
 }
 
-// options are those of the scan. hits is written to if lines are wanted instead of
-// alerts, progress while the input is read.
+// options returns the options of the scan. With --hits the scan writes to hits;
+// while it reads it updates progress.
 func (f *scanFlags) options(hits *hitWriter, progress *statusLine) replay.ScanOptions {
 	opt := replay.ScanOptions{Lenient: !f.strictLabels, UntilEOF: f.untilEOF, Now: time.Now()}
 	if f.redact {
@@ -139,12 +140,12 @@ func (f *scanFlags) options(hits *hitWriter, progress *statusLine) replay.ScanOp
 		opt.Redactor = hits.redact
 	}
 	if f.hits {
-		opt.OnHit = hits.take
+		opt.OnHit = hits.add
 		opt.HitsOnly = f.exitCode == 0
 	}
 	opt.OnWait = func(p replay.Progress) {
 		if f.hits {
-			hits.settle()
+			hits.flushAll()
 		}
 		if progress.due() {
 			progress.show("%d MiB read, %d matched lines", p.Bytes>>20, p.Hits)
@@ -153,21 +154,21 @@ func (f *scanFlags) options(hits *hitWriter, progress *statusLine) replay.ScanOp
 	return opt
 }
 
-// reportSkipped names the files that were passed over.
+// reportSkipped names the skipped files.
 func (c *cli) reportSkipped(skipped []inputs.Skipped) {
 	for _, s := range skipped[:min(len(skipped), maxSkipped)] {
 		fmt.Fprintf(c.err, "skipped %s: %s\n", s.Path, s.Reason)
 	}
 	if n := len(skipped) - maxSkipped; n > 0 {
-		fmt.Fprintf(c.err, "skipped %d more files that are no logs\n", n)
+		fmt.Fprintf(c.err, "skipped %d more files that are not logs\n", n)
 	}
 }
 
-// conclude reports what the input lacked, and returns the outcome of the command.
+// conclude reports problems of the input and returns the result of the command.
 func (c *cli) conclude(report replay.Report, onAlert int) error {
-	tellIgnored(c.err, report)
+	reportIgnored(c.err, report)
 	reportUnstated(c.err, report)
-	if err := judgeReading(c.err, report); err != nil {
+	if err := checkInput(c.err, report); err != nil {
 		return err
 	}
 	if onAlert != 0 && len(report.Alerts) > 0 {
@@ -176,14 +177,14 @@ func (c *cli) conclude(report replay.Report, onAlert int) error {
 	return nil
 }
 
-// summarize tells on stderr what was looked at.
+// summarize reports on stderr how much was read.
 func (c *cli) summarize(r replay.Report, loaded int, hitsOnly bool) {
 	if !hitsOnly {
 		fmt.Fprintf(c.err, "%d alerts from ", len(r.Alerts))
 	}
-	fmt.Fprintf(c.err, "%d matched lines; %d lines in %d inputs looked at with %d rules\n", r.Hits, r.Lines, r.Inputs, loaded)
+	fmt.Fprintf(c.err, "%d matched lines; %d lines in %d inputs evaluated with %d rules\n", r.Hits, r.Lines, r.Inputs, loaded)
 	if r.Dropped > 0 {
-		fmt.Fprintf(c.err, "%d lines could not be looked at\n", r.Dropped)
+		fmt.Fprintf(c.err, "%d lines could not be evaluated\n", r.Dropped)
 	}
 }
 
@@ -259,14 +260,13 @@ type hitLine struct {
 	Line       string            `json:"line"`
 }
 
-// hitWriter writes one object per rule and line. The hits of one line come one
-// after the other; the ones of a rule are joined: its first step names the part,
-// before clear and unless.
+// hitWriter writes one object per rule and line. It merges the consecutive hits of
+// a line and rule: a step takes precedence over clear and unless.
 type hitWriter struct {
 	w      *bufio.Writer
 	form   string
-	asides bool             // lines that only clear or mute are written too
-	redact *redact.Redactor // nil: secrets are shown
+	asides bool             // write lines that match only clear or unless too
+	redact *redact.Redactor // nil: no redaction
 	file   string
 	line   int64
 	group  []matcher.Hit // one per rule, of one line
@@ -274,7 +274,7 @@ type hitWriter struct {
 	count  int
 }
 
-func (h *hitWriter) take(file string, hit matcher.Hit) {
+func (h *hitWriter) add(file string, hit matcher.Hit) {
 	if len(h.group) > 0 && (file != h.file || hit.LineNumber != h.line || hit.ID != h.group[0].ID) {
 		h.flush()
 	}
@@ -288,15 +288,15 @@ func (h *hitWriter) take(file string, hit matcher.Hit) {
 	}
 }
 
-// settle writes out what was taken: reading may wait for the next line.
-func (h *hitWriter) settle() {
+// flushAll writes all pending hits, because the next line may take long to arrive.
+func (h *hitWriter) flushAll() {
 	if h.flush(); h.err == nil {
 		h.err = h.w.Flush()
 	}
 }
 
 func (h *hitWriter) flush() {
-	shown, done := "", false // of the line that they share
+	shown, done := "", false // the line, which all hits share
 	for _, hit := range h.group {
 		if h.err != nil || !h.asides && hit.Part < 0 {
 			continue
@@ -312,7 +312,7 @@ func (h *hitWriter) flush() {
 	h.group = h.group[:0]
 }
 
-// write writes a hit whose line is shown so.
+// write writes a hit with its redacted line.
 func (h *hitWriter) write(hit matcher.Hit, shown string) error {
 	line := hitLine{
 		Rule: hit.Rule.Alert, Part: hit.Part.Name(hit.Rule), File: h.file, LineNumber: hit.LineNumber,
@@ -341,7 +341,7 @@ func (h *hitWriter) write(hit matcher.Hit, shown string) error {
 	return encode(h.w, line, false)
 }
 
-// separator stands before the object of that number, from 1, of a list.
+// separator returns the text before the nth object of a list, counted from 1.
 func separator(n int) string {
 	if n == 1 {
 		return "[\n"
@@ -362,7 +362,7 @@ func (h *hitWriter) finish() error {
 	return err
 }
 
-// encode writes a value as JSON with a newline behind it.
+// encode writes a value as JSON with a trailing newline.
 func encode(w io.Writer, v any, pretty bool) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
@@ -372,7 +372,7 @@ func encode(w io.Writer, v any, pretty bool) error {
 	return e.Encode(v)
 }
 
-// parseLabels reads name=value pairs.
+// parseLabels parses name=value pairs.
 func parseLabels(pairs []string) (matcher.Labels, error) {
 	labels := matcher.Labels{}
 	for _, p := range pairs {

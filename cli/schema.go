@@ -19,7 +19,7 @@ func newSchema(c *cli) *cobra.Command {
 			RunE: func(*cobra.Command, []string) error {
 				b, err := make()
 				if err != nil {
-					return fmt.Errorf("make the schema: %w", err)
+					return fmt.Errorf("generate the schema: %w", err)
 				}
 				_, err = fmt.Fprintf(c.out, "%s\n", strings.TrimSpace(string(b)))
 				return err
@@ -35,12 +35,12 @@ func newSchema(c *cli) *cobra.Command {
 		}
 		page, err := reference.Language()
 		if err != nil {
-			return fmt.Errorf("make the reference: %w", err)
+			return fmt.Errorf("generate the reference: %w", err)
 		}
 		_, err = io.WriteString(c.out, page)
 		return err
 	}
-	language.Flags().VarP(output, "output", "o", "form of the output: the schema, or a reference of the language made of it")
+	language.Flags().VarP(output, "output", "o", "output format: the schema, or a reference of the language")
 	return parent("schema", "Print JSON Schemas (2020-12) for editors", language,
 		one("config", "The schema of the configuration", config.Schema),
 	)

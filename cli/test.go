@@ -34,26 +34,26 @@ func newTestRules(c *cli) *cobra.Command {
 	f := testFlags{output: newOneOf("text", "json", "github", "sarif")}
 	cmd := &cobra.Command{
 		Use:   "rules [flags] {PATH...|--shipped}",
-		Short: "Run the tests that are written in rule packs",
-		Long: `Runs the tests of every rule with a virtual clock and the production engine, and
-shows the difference of expected and got.
+		Short: "Run the tests in rule packs",
+		Long: `Runs the tests of every rule with a virtual clock and the daemon's engine, and
+prints how results differ from expectations.
 
---mutate also removes or loosens one part of each rule at a time, and fails when
-all of its tests still pass: that part is not protected by any test.
+--mutate also removes or loosens one part of each rule at a time, and fails if all
+of its tests still pass: no test covers that part.
 
-Exit codes: 0 all passed, 1 a test failed or a part is unprotected.`,
+Exit codes: 0 all passed, 1 a test failed or a part is not covered.`,
 		Example: `  crowsnest test rules packs/
   crowsnest test rules --run 'LeaseLost/' --mutate packs/vcluster.yaml
   crowsnest test rules --mutate -o github packs/
   crowsnest test rules --shipped --mutate`,
 		RunE: func(_ *cobra.Command, args []string) error { return c.testRules(f, args) },
 	}
-	cmd.Flags().BoolVar(&f.shipped, "shipped", false, "test the packs that are part of the program")
+	cmd.Flags().BoolVar(&f.shipped, "shipped", false, "test the shipped packs")
 	cmd.Flags().StringVar(&f.run, "run", "", "run only the tests whose `RULE/TEST` matches this regular expression")
-	cmd.Flags().BoolVar(&f.mutate, "mutate", false, "also look for parts of rules that no test protects")
-	cmd.Flags().StringVar(&f.junit, "junit", "", "write the outcome as JUnit XML to `FILE`")
-	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "name the tests that pass as well")
-	cmd.Flags().VarP(f.output, "output", "o", "form of the output")
+	cmd.Flags().BoolVar(&f.mutate, "mutate", false, "also find parts of rules that no test covers")
+	cmd.Flags().StringVar(&f.junit, "junit", "", "write the results as JUnit XML to `FILE`")
+	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "list passing tests too")
+	cmd.Flags().VarP(f.output, "output", "o", "output format")
 	return cmd
 }
 
@@ -105,7 +105,7 @@ func (c *cli) testRules(f testFlags, args []string) error {
 	return nil
 }
 
-// testedRules is the outcome in machine output.
+// testedRules is the result in machine output.
 type testedRules struct {
 	Tests     int              `json:"tests"`
 	Failed    int              `json:"failed"`
@@ -130,7 +130,7 @@ type survivorLine struct {
 	Part string `json:"part"`
 }
 
-// writeTests prints the outcome.
+// writeTests prints the result.
 func writeTests(w io.Writer, f testFlags, report replay.TestReport) error {
 	switch f.output.value {
 	case "json":
@@ -157,7 +157,7 @@ func writeJUnit(file string, report replay.TestReport) error {
 		return fmt.Errorf("write JUnit report: %w", err)
 	}
 	if err := report.WriteJUnit(out); err != nil {
-		out.Close() // the first error is the one that matters
+		out.Close() // report only the first error
 		return fmt.Errorf("write JUnit report: %w", err)
 	}
 	if err := out.Close(); err != nil {

@@ -10,8 +10,8 @@ import (
 	"crowsnest/replay"
 )
 
-// reportUnstated names the labels that the texts of alerts show as their names in
-// upper case, because nothing in the input states them: a step is not run as it is.
+// reportUnstated names the labels that the input does not state. The steps of alerts
+// show them as placeholders in upper case, so they cannot be run unchanged.
 func reportUnstated(w io.Writer, r replay.Report) {
 	alerts, names := 0, map[string]bool{}
 	for _, a := range r.Alerts {
@@ -36,6 +36,6 @@ func reportUnstated(w io.Writer, r replay.Report) {
 		shown = append(shown, strings.ToUpper(name))
 		flags = append(flags, "--label "+name+"=NAME")
 	}
-	fmt.Fprintf(w, "the steps of %d alerts have %s in them, because the input does not state it: replace it before you run a step, or scan with %s\n",
+	fmt.Fprintf(w, "the steps of %d alerts contain %s as placeholders, because the input does not state these labels: replace it before you run a step, or scan with %s\n",
 		alerts, strings.Join(shown, " and "), strings.Join(flags, " "))
 }

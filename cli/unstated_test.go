@@ -11,8 +11,7 @@ import (
 	"crowsnest/rules"
 )
 
-// A step with a name in upper case in the place of a value is never shown without
-// a word about it.
+// Every placeholder in a step is reported.
 func TestUnstatedLabels(t *testing.T) {
 	report := func(labels map[string]string, steps string) string {
 		var out strings.Builder
@@ -22,7 +21,7 @@ func TestUnstatedLabels(t *testing.T) {
 		return out.String()
 	}
 	const step = "kubectl -n NAMESPACE delete pod POD"
-	require.Contains(t, report(nil, step), "have NAMESPACE and POD in them")
+	require.Contains(t, report(nil, step), "contain NAMESPACE and POD as placeholders")
 	require.Contains(t, report(map[string]string{"pod": "x"}, step), "scan with --label namespace=NAME\n")
 	require.Empty(t, report(map[string]string{"namespace": "n", "pod": "POD"}, step))
 	require.Empty(t, report(nil, "kubectl get nodes"))
