@@ -108,7 +108,7 @@ func (sc *scanner) hideInURL(word string) string {
 	return out.String()
 }
 
-// decodePercent undoes the coding of URLs and tells whether there was any. What
+// decodePercent undoes the coding of URLs and reports whether there was any. What
 // is no code stays.
 func decodePercent(s string) (text string, coded bool) {
 	if !strings.ContainsAny(s, "%+") {
@@ -137,7 +137,7 @@ func unhex(c byte) byte {
 	return c | 0x20 - 'a' + 10
 }
 
-// isCodedSecret tells whether a word, or what follows its first slash, is base64
+// isCodedSecret reports whether a word, or what follows its first slash, is base64
 // of a text with a secret.
 func (sc *scanner) isCodedSecret(word string) bool {
 	if sc.depth >= maxDepth {
@@ -152,7 +152,7 @@ func (sc *scanner) isCodedSecret(word string) bool {
 	return is && sc.inner(text) != text
 }
 
-// decodeBase64 decodes a word, and tells whether it is coded text: printable,
+// decodeBase64 decodes a word, and reports whether it is coded text: printable,
 // and with more than letters of one case, as words are coded that are none.
 func decodeBase64(word string) (text string, is bool) {
 	if len(word) < leastCoded {
@@ -180,7 +180,7 @@ func decodeBase64(word string) (text string, is bool) {
 	return clean(string(b), true), isText(b)
 }
 
-// isText tells whether all is printable ASCII or valid UTF-8, but for the NULs of
+// isText reports whether all is printable ASCII or valid UTF-8, but for the NULs of
 // SASL.
 func isText(b []byte) bool {
 	for _, c := range b {

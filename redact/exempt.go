@@ -36,7 +36,7 @@ func newProse() map[string]bool {
 	return m
 }
 
-// isWord tells whether s is a word of prose rather than a secret.
+// isWord reports whether s is a word of prose rather than a secret.
 func (r *Redactor) isWord(s string) bool {
 	s = strings.TrimRight(s, ",.;:!?")
 	if cut := strings.IndexByte(s, '\''); cut > 0 { // couldn't
@@ -106,13 +106,13 @@ func (sc *scanner) isSyntaxError(k key) bool {
 // wordAt returns the word at i.
 func (sc *scanner) wordAt(i int) string { return sc.s[i:sc.run(i, isLetter)] }
 
-// isNotSet tells whether a value says that there is none. The first byte rules
+// isNotSet reports whether a value says that there is none. The first byte rules
 // most values out.
 func isNotSet(s string) bool {
 	return s != "" && strings.IndexByte("nNuUtTfFyY<[rR(*xX-0$", s[0]) >= 0 && notSet().MatchString(s)
 }
 
-// isName tells whether s is the name of an object of Kubernetes that people or
+// isName reports whether s is the name of an object of Kubernetes that people or
 // controllers made: words and shorter random ends with dashes between them.
 func isName(s string) bool {
 	if len(s) > maxKey || !strings.Contains(s, "-") || !name().MatchString(s) || isUUID(s) || !isLetter(s[0]) {
@@ -178,7 +178,7 @@ func (sc *scanner) exempt(v value, p span) span {
 	return p
 }
 
-// valueLooks tells whether the value of a key of which little is known is a
+// valueLooks reports whether the value of a key of which little is known is a
 // secret by its looks.
 func valueLooks(s string) bool {
 	if cut := strings.IndexAny(s, `\|`); cut > 0 {
@@ -194,7 +194,7 @@ func valueLooks(s string) bool {
 	return sh.length >= leastAnnounced && sh.isSecret(true)
 }
 
-// opensDoor tells whether a name that ends with key has a word before that makes
+// opensDoor reports whether a name that ends with key has a word before that makes
 // it that of a secret, such as ingestion-key.
 func opensDoor(name string) bool {
 	if !strings.HasSuffix(strings.ToLower(name), "key") {
@@ -244,7 +244,7 @@ func refersToSecret(key string) bool {
 	return false
 }
 
-// looksEncoded tells whether the value of auth is a user and password in
+// looksEncoded reports whether the value of auth is a user and password in
 // base64, or no word at least.
 func looksEncoded(s string) bool {
 	if b, err := base64.StdEncoding.DecodeString(s); err == nil && strings.IndexByte(string(b), ':') > 0 {

@@ -76,7 +76,7 @@ func (h *hints) setClasses() {
 	}
 }
 
-// mayMatter tells whether [scanner.at] can find a secret around a byte with a
+// mayMatter reports whether [scanner.at] can find a secret around a byte with a
 // class and between these neighbours.
 func mayMatter(class class, before, cur, next byte) bool {
 	switch class {

@@ -176,7 +176,7 @@ func (sc *scanner) secretWord(s string, from, to int) (int, int) {
 	return 0, 0
 }
 
-// dotted tells whether a word that looks random is followed by a dot and another
+// dotted reports whether a word that looks random is followed by a dot and another
 // long one, or stands behind a long number and a colon, as parts of a token do.
 func dotted(s string, from, to int, sh shape) bool {
 	if to < len(s) && s[to] == '.' && sh.upper > 1 && sh.lower > 1 && (sh.digit > 0 || sh.changes*4 > sh.length) {
@@ -278,7 +278,7 @@ var (
 		cluster_id clusterid topicid topic_id traceid trace_id correlationid uid nonce integrity pin-sha256 cabundle certificate cert crt`)
 )
 
-// announces tells whether the end of text says that a secret follows. A uuid
+// announces reports whether the end of text says that a secret follows. A uuid
 // must follow the word itself.
 func announces(text string, uuid bool) bool {
 	for range 4 {

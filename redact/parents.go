@@ -2,7 +2,7 @@ package redact
 
 import "strings"
 
-// isContent tells whether a key says only that it is the content of something
+// isContent reports whether a key says only that it is the content of something
 // that is named beside it or around it.
 func isContent(key string) bool {
 	for _, word := range [...]string{"value", "content", "plain", "plaintext", "raw"} {
@@ -45,7 +45,7 @@ func (sc *scanner) classOfParent(k key) keyClass {
 	return keyNone
 }
 
-// printsJWK tells whether the text has a JSON web key.
+// printsJWK reports whether the text has a JSON web key.
 func (sc *scanner) printsJWK() bool {
 	if !sc.jwkKnown {
 		sc.jwkKnown, sc.isJWK = true, strings.Contains(sc.s, "kty")
@@ -104,7 +104,7 @@ func (sc *scanner) wraps(i int) (quote, escapes int) {
 	return at, escapes
 }
 
-// isPhrase tells whether the value of a key is many words.
+// isPhrase reports whether the value of a key is many words.
 func isPhrase(key string) bool {
 	return strings.HasSuffix(key, "mnemonic") || strings.HasSuffix(key, "phrase") && strings.HasPrefix(key, "seed")
 }

@@ -165,7 +165,7 @@ func (sc *scanner) azureStorageKey(i int) span {
 	return span{from, i + 2}
 }
 
-// isKeyMaterial tells whether a line is nothing but base64, as the lines of a
+// isKeyMaterial reports whether a line is nothing but base64, as the lines of a
 // private key are whose first line came before.
 func isKeyMaterial(s string) bool {
 	s = strings.TrimSpace(s)

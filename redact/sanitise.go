@@ -144,7 +144,7 @@ func controlString(s string, from int) int {
 	return from
 }
 
-// isInvisible tells whether a character shows nothing but changes how others
+// isInvisible reports whether a character shows nothing but changes how others
 // are shown, or is a control.
 func isInvisible(r rune) bool {
 	switch {

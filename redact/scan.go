@@ -195,12 +195,12 @@ func (sc *scanner) byteAt(i int) byte {
 	return sc.s[i]
 }
 
-// endsEscape tells whether the letter before i may be that of an escape.
+// endsEscape reports whether the letter before i may be that of an escape.
 func (sc *scanner) endsEscape(i int) bool {
 	return i >= 2 && (sc.s[i-2] == '\\' || i >= 3 && sc.s[i-3] == '%')
 }
 
-// afterWord tells whether the byte before i belongs to the same word. The
+// afterWord reports whether the byte before i belongs to the same word. The
 // letter of an escape such as \n, and the digits of %20, do not.
 func (sc *scanner) afterWord(i int) bool {
 	s := sc.s

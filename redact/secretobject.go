@@ -51,7 +51,7 @@ func (sc *scanner) opensData(i int) int {
 	return i + len(s) - len(rest)
 }
 
-// printsSecret tells whether the text has an object of kind Secret.
+// printsSecret reports whether the text has an object of kind Secret.
 func (sc *scanner) printsSecret() bool {
 	if !sc.kindKnown {
 		sc.kindKnown, sc.kindSecret = true, kindSecret().MatchString(sc.s)

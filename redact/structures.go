@@ -210,7 +210,7 @@ func (sc *scanner) announced(i int) span {
 	return span{}
 }
 
-// looksChosen tells whether a word behind "password" is one: it has letters and
+// looksChosen reports whether a word behind "password" is one: it has letters and
 // digits or signs, and is no name, version, address or place.
 func looksChosen(s string) bool {
 	if len(s) < 6 || len(s) > 128 || s == Mask {
@@ -256,7 +256,7 @@ func isAlgorithm(s string) bool {
 	return strings.HasPrefix(s, "sha") || strings.HasPrefix(s, "argon") || strings.HasPrefix(s, "pbkdf") || strings.HasPrefix(s, "base64")
 }
 
-// isVerb tells whether a word says what happened to a password.
+// isVerb reports whether a word says what happened to a password.
 func isVerb(s string) bool {
 	return strings.HasSuffix(s, "ed") || strings.HasSuffix(s, "ing") || strings.HasSuffix(s, "ly") || passwordWords[s]
 }

@@ -32,7 +32,7 @@ func (sc *scanner) keyValue(i, next int) span {
 	return sc.value(v)
 }
 
-// isComparison tells whether the = at i is part of ==, != or the like.
+// isComparison reports whether the = at i is part of ==, != or the like.
 func (sc *scanner) isComparison(i int) bool {
 	return strings.IndexByte("=!<>", sc.byteAt(i-1)) >= 0 && i > 0 || sc.byteAt(i+1) == '='
 }
@@ -59,14 +59,14 @@ func (sc *scanner) refuses(v value) bool {
 	return false
 }
 
-// isGenerated tells whether a name ends with five letters and digits that
+// isGenerated reports whether a name ends with five letters and digits that
 // Kubernetes drew, such as md-0-s7fpw: no vowels, no 0, 1 and 3.
 func isGenerated(name string) bool {
 	cut := len(name) - 6
 	return cut > 0 && name[cut] == '-' && strings.Trim(name[cut+1:], "bcdfghjklmnpqrstvwxz2456789") == ""
 }
 
-// isQuery tells whether a weak name such as sig counts outside of a URL: key
+// isQuery reports whether a weak name such as sig counts outside of a URL: key
 // does not, since controllers log key="namespace/name".
 func isQuery(name string, sep byte) bool { return sep == '=' && !strings.EqualFold(name, "key") }
 
@@ -133,7 +133,7 @@ func (sc *scanner) value(v value) span {
 // yamlBlock is | or > at the end of a line, whose end may be escaped.
 var yamlBlock = lazily(`^[|>][-+0-9]{0,3} *(?:\\*\\[nr]|\n|\r)`)
 
-// isStruct tells whether { or & at i opens an object whose fields are looked at
+// isStruct reports whether { or & at i opens an object whose fields are looked at
 // on their own.
 func (sc *scanner) isStruct(i int) bool {
 	rest := strings.TrimLeft(sc.s[i+1:min(len(sc.s), i+1+maxKey)], "{ \t\\\n")
@@ -232,13 +232,13 @@ func (sc *scanner) header(v value, i int) span {
 	return sc.exempt(v, span{i, sc.trimBackslashes(i, end)})
 }
 
-// isParameter tells whether the quote at i belongs to the parameters of a
+// isParameter reports whether the quote at i belongs to the parameters of a
 // scheme, or to a cookie, rather than to the text around the header.
 func (sc *scanner) isParameter(scheme string, i int) bool {
 	return sc.byteAt(i+1) == ';' || strings.EqualFold(scheme, "Digest") || strings.EqualFold(scheme, "OAuth") || strings.EqualFold(scheme, "Hawk")
 }
 
-// endsQuote tells whether the byte at i is a quote that ends something: one
+// endsQuote reports whether the byte at i is a quote that ends something: one
 // within a password is followed by more of it.
 func (sc *scanner) endsQuote(i int) bool {
 	if !isQuote(sc.s[i]) {
@@ -274,7 +274,7 @@ func (sc *scanner) unquoted(i int) span {
 	return span{i, end}
 }
 
-// isLoose tells whether the byte at the end of a value belongs to the text
+// isLoose reports whether the byte at the end of a value belongs to the text
 // around: punctuation, or a closing bracket that the value did not open.
 func (sc *scanner) isLoose(from, at int) bool {
 	switch sc.s[at] {
@@ -301,7 +301,7 @@ func (sc *scanner) trimBackslashes(from, end int) int {
 	return end
 }
 
-// isKeyAfter tells whether a key and its separator stand at i.
+// isKeyAfter reports whether a key and its separator stand at i.
 func (sc *scanner) isKeyAfter(i int) bool {
 	s, n := sc.s, 0
 	for i < len(s) && (s[i] == '\\' || s[i] == '"' || s[i] == ' ') && n < 8 {

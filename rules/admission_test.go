@@ -37,7 +37,7 @@ func FuzzAdmission(f *testing.F) {
 		require.NoError(t, err)
 		prog, err := syntax.Compile(parsed.Simplify())
 		require.NoError(t, err)
-		texts := requiredTexts(r.Steps[0].Matcher)
+		texts := requiredLiterals(r.Steps[0].Matcher)
 		if len(prog.Inst) > int(maxLineCost/(maxMatchedLine*costPerStep)) {
 			require.True(t, gated(texts), "%d instructions on every line", len(prog.Inst))
 		}

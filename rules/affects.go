@@ -16,14 +16,14 @@ const (
 	AffectedUnknown = "unknown"
 )
 
-// Verdict says whether what runs is among the versions that have a failure.
+// Verdict says whether the running version is among the affected ones.
 type Verdict struct {
 	Affected  string // yes, no or unknown; "" if the rule names no versions
-	Component string // the one that decided
-	Running   string // version as its image's tag states it; "" : not known
+	Component string // the component that decided the verdict
+	Running   string // the image's tag; "" : version unknown
 	FixedIn   string // "" : not stated
 	Ref       string
-	Text      string // a sentence for people, on all components that were judged
+	Text      string // sentences for people about all compared components
 }
 
 var (
@@ -33,10 +33,10 @@ var (
 	wildcard    = regexp.MustCompile(`^(\d+)(?:\.(\d+))?\.[xX*]$`)
 )
 
-// CheckVersions refuses a version constraint that is not clear: comparators
-// with versions, joined by spaces or commas (and) and || (or), or exact
-// versions. An error is a *SyntaxError.
-func CheckVersions(constraint string) error {
+// checkVersions returns an error for an ambiguous version constraint. Valid are
+// exact versions and comparators with versions, joined by spaces or commas (and)
+// and || (or). An error is a *SyntaxError.
+func checkVersions(constraint string) error {
 	if strings.TrimSpace(constraint) == "" {
 		return syntaxErrorf(0, `write it like ">=1.9.0 <1.10.0"`, "the versions are empty")
 	}
@@ -51,7 +51,7 @@ func CheckVersions(constraint string) error {
 		from += len(group) + 2
 	}
 	if _, err := semver.NewConstraint(constraint); err != nil {
-		return syntaxErrorf(0, `write it like ">=1.9.0 <1.10.0"`, "the versions are no constraint: %v", err)
+		return syntaxErrorf(0, `write it like ">=1.9.0 <1.10.0"`, "the version constraint is invalid: %v", err)
 	}
 	return nil
 }
@@ -74,13 +74,13 @@ func checkGroup(group string, from int) error {
 		at = end
 	}
 	if bounds.empty() {
-		return syntaxErrorf(from, "write the smaller version behind >=", "no version satisfies %q", strings.TrimSpace(group))
+		return syntaxErrorf(from, "write the lower version after >=", "no version satisfies %q", strings.TrimSpace(group))
 	}
 	return nil
 }
 
-// comparatorEnd returns where the comparator that begins at at ends: behind its
-// version, which white space may part from the operator.
+// comparatorEnd returns the end of the comparator that starts at at. White space
+// may separate its operator from its version.
 func comparatorEnd(group string, at int) int {
 	end := at
 	for end < len(group) && strings.IndexByte("=!<>~^", group[end]) >= 0 {
@@ -98,7 +98,7 @@ func comparatorEnd(group string, at int) int {
 func checkComparator(op, version string) *SyntaxError {
 	if fullVersion.MatchString(version) {
 		if _, err := semver.StrictNewVersion(version); err != nil {
-			return syntaxErrorf(0, "write numbers without leading zeros", "%q is no version", version)
+			return syntaxErrorf(0, "write numbers without leading zeros", "%q is not a version", version)
 		}
 		return nil
 	}
@@ -107,7 +107,7 @@ func checkComparator(op, version string) *SyntaxError {
 	}
 	m := partVersion.FindStringSubmatch(version)
 	if m == nil {
-		return syntaxErrorf(0, `write it like ">=1.9.0 <1.10.0"`, "%q is no version", op+version)
+		return syntaxErrorf(0, `write it like ">=1.9.0 <1.10.0"`, "%q is not a version", op+version)
 	}
 	full := version + strings.Repeat(".0", 2-strings.Count(version, "."))
 	switch op {
@@ -117,7 +117,7 @@ func checkComparator(op, version string) *SyntaxError {
 		return syntaxErrorf(0, fmt.Sprintf("write %s for all of %s, or %q for one", rangeOf(m[1], m[2]), version, full),
 			"%q is not an exact version", version)
 	}
-	return syntaxErrorf(0, "write all three numbers, as "+op+full, "%q is not clear", op+version)
+	return syntaxErrorf(0, "write all three numbers, such as "+op+full, "%q is ambiguous", op+version)
 }
 
 // rangeOf writes the range of all versions that begin with major.minor.
@@ -164,8 +164,8 @@ func (b *versionBounds) empty() bool {
 }
 
 // Judge compares the running image, such as "registry:5000/a/b:v1.9.5", with
-// the versions that the rule lists. "" stands for an image that is not known.
-// Nothing is guessed: what cannot be decided is unknown.
+// the versions that the rule lists. "" is an unknown image. Judge does not guess:
+// if it cannot decide, the verdict is unknown.
 func (r Remediation) Judge(image string) Verdict {
 	if len(r.Affects) == 0 {
 		return Verdict{}
@@ -180,23 +180,23 @@ func (r Remediation) Judge(image string) Verdict {
 	}
 	if len(judged) == 0 {
 		for _, a := range r.Affects {
-			judged = append(judged, a.unknown("the running image "+shorten(image)+" is another one"))
+			judged = append(judged, a.unknown("the running image "+shorten(image)+" is a different one"))
 		}
 	}
 	return combine(judged)
 }
 
-// archSuffix is how some projects name the images of one architecture.
+// archSuffix is the suffix that some projects add to images of one architecture.
 var archSuffix = regexp.MustCompile(`-(amd64|arm64|arm|ppc64le|riscv64|s390x)$`)
 
-// isOf tells whether the entry is about the repository: whether its image is
-// there as whole parts of the path, at whatever registry or mirror.
+// isOf reports whether the repository's path contains the entry's image as whole
+// components, at any registry or mirror.
 func (a Affects) isOf(repository string) bool {
 	return strings.Contains("/"+archSuffix.ReplaceAllString(repository, "")+"/", "/"+strings.Trim(a.Image, "/")+"/")
 }
 
-// combine lets yes decide before unknown before no. The text of a yes leaves
-// the others out.
+// combine returns one verdict: yes takes precedence over unknown, unknown over
+// no. The text of a yes omits the others.
 func combine(vs []Verdict) Verdict {
 	out := vs[0]
 	rank := map[string]int{AffectedYes: 2, AffectedUnknown: 1}
@@ -231,12 +231,12 @@ func (a Affects) judge(image, tag string) Verdict {
 	}
 	cs, err := semver.NewConstraint(a.Versions)
 	if err != nil {
-		return a.unknown("its list of versions cannot be read")
+		return a.unknown("its version constraint is invalid")
 	}
 	if yearOrDate.MatchString(tag) != yearOrDate.MatchString(a.Versions) {
-		return a.unknown("the running image's tag " + shorten(tag) + " counts in another way")
+		return a.unknown("the running image's tag " + shorten(tag) + " uses another version scheme")
 	}
-	// A pre-release lies before its release, so that it has what was fixed there.
+	// A pre-release precedes its release, so it still has what that release fixes.
 	cs.IncludePrerelease = true
 	v := a.verdict(AffectedNo)
 	v.Running = tag
@@ -280,11 +280,11 @@ func (a Affects) fix() string {
 	return s
 }
 
-// shorten quotes what came from outside, cut to a bound.
+// shorten quotes and truncates text from outside.
 func shorten(s string) string { return fmt.Sprintf("%.100q", s) }
 
-// splitImage parts an image into its repository, with the registry, and its
-// tag. A digest is left out, because it says nothing about versions.
+// splitImage splits an image into its repository, with the registry, and its
+// tag. It drops a digest, which says nothing about versions.
 func splitImage(image string) (repository, tag string) {
 	if at := strings.Index(image, "://"); at >= 0 { // docker-pullable://
 		image = image[at+3:]
@@ -304,17 +304,17 @@ var (
 	yearOrDate  = regexp.MustCompile(`\b\d{4,}\.`)
 )
 
-// tagVersion reads the version out of a tag. Builds of vendors, such as
-// v1.28.8-rke2r1 or v1.29.1-eks-1-29-8, count as the version they were built
-// from; a pre-release does not. A build from between two versions has none.
+// tagVersion parses the version in a tag. Vendor builds, such as v1.28.8-rke2r1
+// or v1.29.1-eks-1-29-8, count as the version they were built from; a pre-release
+// does not. A build from a commit between two versions has no version.
 func tagVersion(tag string) (*semver.Version, error) {
 	m := tagPattern.FindStringSubmatch(tag)
 	if m == nil {
-		return nil, errors.New("is no version")
+		return nil, errors.New("is not a version")
 	}
 	core, suffix := m[1], m[2]
 	if development.MatchString(suffix) {
-		return nil, errors.New("is a build from between two versions")
+		return nil, errors.New("is a build between two versions")
 	}
 	if p := preRelease.FindStringSubmatch(suffix); p != nil {
 		core += "-" + strings.ToLower(p[1])
@@ -324,7 +324,7 @@ func tagVersion(tag string) (*semver.Version, error) {
 	}
 	v, err := semver.StrictNewVersion(core)
 	if err != nil {
-		return nil, errors.New("is no version")
+		return nil, errors.New("is not a version")
 	}
 	return v, nil
 }

@@ -10,7 +10,7 @@ import (
 func TestCheckVersions(t *testing.T) {
 	f := func(s string) {
 		t.Helper()
-		require.NoError(t, CheckVersions(s), s)
+		require.NoError(t, checkVersions(s), s)
 	}
 	f(">=1.9.0 <1.10.0")
 	f("<0.22.6")
@@ -34,7 +34,7 @@ func TestCheckVersionsErrors(t *testing.T) {
 	f := func(s string, offset int, message, fix string) {
 		t.Helper()
 		var se *SyntaxError
-		require.ErrorAs(t, CheckVersions(s), &se, s)
+		require.ErrorAs(t, checkVersions(s), &se, s)
 		require.Contains(t, se.Message, message, s)
 		require.Contains(t, se.Fix, fix, s)
 		require.Equal(t, offset, se.Offset, s)
@@ -46,17 +46,17 @@ func TestCheckVersionsErrors(t *testing.T) {
 	f("1", 0, "not an exact version", `">=1.0.0 <2.0.0" for all of 1, or "1.0.0" for one`)
 	f("1.9.x", 0, "neither a comparator nor", `">=1.9.0 <1.10.0"`)
 	f("1.x", 0, "neither a comparator nor", `">=1.0.0 <2.0.0"`)
-	f("<=1.10", 0, "not clear", "<=1.10.0")
-	f(">=1.9.0 >1.10", 8, "not clear", ">1.10.0")
-	f("*", 0, "no version", ">=1.9.0")
-	f("latest", 0, "no version", ">=1.9.0")
-	f(">=1.9.0 <", 8, "no version", "")
-	f("<< 1.9.0", 0, "no version", "")
-	f("==1.9.0", 0, "no version", "")
-	f("1.9.0 - 1.9.5", 6, "no version", "")
-	f(">=1.9.0 and <1.10.0", 8, "no version", "")
-	f("1.09.0", 0, "no version", "leading zeros")
-	f("1.9.0.1", 0, "no version", "")
+	f("<=1.10", 0, "ambiguous", "<=1.10.0")
+	f(">=1.9.0 >1.10", 8, "ambiguous", ">1.10.0")
+	f("*", 0, "not a version", ">=1.9.0")
+	f("latest", 0, "not a version", ">=1.9.0")
+	f(">=1.9.0 <", 8, "not a version", "")
+	f("<< 1.9.0", 0, "not a version", "")
+	f("==1.9.0", 0, "not a version", "")
+	f("1.9.0 - 1.9.5", 6, "not a version", "")
+	f(">=1.9.0 and <1.10.0", 8, "not a version", "")
+	f("1.09.0", 0, "not a version", "leading zeros")
+	f("1.9.0.1", 0, "not a version", "")
 	f("<1.9.0 ||", 9, "nothing on one side", "||")
 	f("|| <1.9.0", 0, "nothing on one side", "||")
 	f("<1.0.0 || >=1.10.0 <1.9.0", 9, "no version satisfies", ">=")
@@ -145,27 +145,27 @@ func TestJudgeImages(t *testing.T) {
 	f("ghcr.io/loft-sh/vcluster-oss:0.22.6", AffectedNo, "vcluster 0.22.6 is not among the affected versions (<0.22.6), fixed in 0.22.6.", vcluster)
 	f("docker-pullable://ghcr.io/loft-sh/vcluster-oss:0.22.6", AffectedNo, "vcluster 0.22.6 is not among the affected versions (<0.22.6), fixed in 0.22.6.", vcluster)
 	f("localhost:5000/loft-sh/vcluster-oss", AffectedUnknown, "Affected are versions <0.22.6 of vcluster, fixed in 0.22.6; the running image has no tag.", vcluster)
-	f("ghcr.io/loft-sh/vcluster-oss:latest", AffectedUnknown, `Affected are versions <0.22.6 of vcluster, fixed in 0.22.6; the running image's tag "latest" is no version.`, vcluster)
+	f("ghcr.io/loft-sh/vcluster-oss:latest", AffectedUnknown, `Affected are versions <0.22.6 of vcluster, fixed in 0.22.6; the running image's tag "latest" is not a version.`, vcluster)
 	f("[::1]:5000/loft-sh/vcluster-oss:0.22.6", AffectedNo, "vcluster 0.22.6 is not among the affected versions (<0.22.6), fixed in 0.22.6.", vcluster)
 	f("mirror.example:5000/ghcr.io/loft-sh/vcluster-oss:v0.22.5", AffectedYes, "vcluster v0.22.5 is affected (versions <0.22.6), fixed in 0.22.6.", vcluster)
 	f("loft-sh/vcluster-oss-arm64:0.22.5", AffectedYes, "vcluster 0.22.5 is affected (versions <0.22.6), fixed in 0.22.6.", vcluster)
 	f("loft-sh/vcluster-oss/init:0.22.5", AffectedYes, "vcluster 0.22.5 is affected (versions <0.22.6), fixed in 0.22.6.", vcluster)
-	f("loft-sh/vcluster-oss-fork:0.22.5", AffectedUnknown, `Affected are versions <0.22.6 of vcluster, fixed in 0.22.6; the running image "loft-sh/vcluster-oss-fork:0.22.5" is another one.`, vcluster)
-	f("not-loft-sh/vcluster-oss:0.22.5", AffectedUnknown, `Affected are versions <0.22.6 of vcluster, fixed in 0.22.6; the running image "not-loft-sh/vcluster-oss:0.22.5" is another one.`, vcluster)
-	f("other:0.22.5", AffectedUnknown, `Affected are versions <0.22.6 of vcluster, fixed in 0.22.6; the running image "other:0.22.5" is another one.`, vcluster)
-	f("sha256:0123", AffectedUnknown, `Affected are versions <0.22.6 of vcluster, fixed in 0.22.6; the running image "sha256:0123" is another one.`, vcluster)
+	f("loft-sh/vcluster-oss-fork:0.22.5", AffectedUnknown, `Affected are versions <0.22.6 of vcluster, fixed in 0.22.6; the running image "loft-sh/vcluster-oss-fork:0.22.5" is a different one.`, vcluster)
+	f("not-loft-sh/vcluster-oss:0.22.5", AffectedUnknown, `Affected are versions <0.22.6 of vcluster, fixed in 0.22.6; the running image "not-loft-sh/vcluster-oss:0.22.5" is a different one.`, vcluster)
+	f("other:0.22.5", AffectedUnknown, `Affected are versions <0.22.6 of vcluster, fixed in 0.22.6; the running image "other:0.22.5" is a different one.`, vcluster)
+	f("sha256:0123", AffectedUnknown, `Affected are versions <0.22.6 of vcluster, fixed in 0.22.6; the running image "sha256:0123" is a different one.`, vcluster)
 	f("other:1.4.2", AffectedUnknown, `Affected are versions >=1.4.1 <1.4.3 of harvester; the running version cannot be read from an image.`, harvester)
 	f("a/loft-sh/vcluster-oss:0.22.5", AffectedYes, "vcluster 0.22.5 is affected (versions <0.22.6), fixed in 0.22.6.", harvester, vcluster, capi())
 	f("a/loft-sh/vcluster-oss:0.23.0", AffectedUnknown,
 		"vcluster 0.23.0 is not among the affected versions (<0.22.6), fixed in 0.22.6. Affected are versions >=1.4.1 <1.4.3 of harvester; the running version cannot be read from an image.", vcluster, harvester)
-	f("a/b:1.0.0", AffectedUnknown, "Affected are versions nonsense of b; its list of versions cannot be read.", Affects{Image: "b", Versions: "nonsense"})
+	f("a/b:1.0.0", AffectedUnknown, "Affected are versions nonsense of b; its version constraint is invalid.", Affects{Image: "b", Versions: "nonsense"})
 	f("goauthentik/server:2024.1.2", AffectedYes, "server 2024.1.2 is affected (versions <2024.1.3).", Affects{Image: "server", Versions: "<2024.1.3"})
 }
 
 func TestJudgeConstraints(t *testing.T) {
 	f := func(versions, tag, want string) {
 		t.Helper()
-		require.NoError(t, CheckVersions(versions))
+		require.NoError(t, checkVersions(versions))
 		v := Remediation{Affects: []Affects{{Image: "i", Versions: versions}}}.Judge("i:" + tag)
 		require.Equal(t, want, v.Affected, "%s %s", versions, tag)
 	}
@@ -189,7 +189,7 @@ func FuzzJudge(f *testing.F) {
 	f.Add("<1.0.0 || ~2.0.0", "")
 	f.Add("<\n", "b:1\n")
 	f.Fuzz(func(t *testing.T, versions, image string) {
-		err := CheckVersions(versions)
+		err := checkVersions(versions)
 		if err != nil {
 			var se *SyntaxError
 			require.True(t, errors.As(err, &se))

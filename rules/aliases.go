@@ -2,7 +2,7 @@ package rules
 
 import "crowsnest/strictyaml"
 
-// Problem is one thing wrong with a file, with its place and the fix.
+// Problem is one error or warning about a file, with its position and the fix.
 type Problem = strictyaml.Problem
 
 // Problems are all problems of one load.

@@ -10,42 +10,42 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// Options say for what rules are built.
+// Options configure Build.
 type Options struct {
-	// Shipped asks for what the packs of this repository must have: their
-	// number of rules, and tests of each rule.
+	// Shipped requires what the packs of this repository must have: the number of
+	// rules in each header, and tests of each rule.
 	Shipped bool
-	// Version of the program, for `requires`. "" or one that is no version
+	// Version of the program, for `requires`. "" or a text that is not a version
 	// (such as "dev") meets every requirement.
 	Version string
 	// Namespaces become Set.Namespaces.
 	Namespaces *Namespaces
 }
 
-// builder joins documents to a set.
+// builder merges documents into a set.
 type builder struct {
 	opt      Options
 	docs     []*Document
 	problems Problems
 	rules    []*builtRule
-	// doubled are rules whose name another pack has.
-	doubled map[*builtRule]bool
+	// duplicates are rules whose name another pack already has.
+	duplicates map[*builtRule]bool
 }
 
 type builtRule struct {
-	doc       *Document
-	form      form
-	rule      *Rule // nil if it has errors
-	overruled bool
+	doc        *Document
+	form       form
+	rule       *Rule // nil if it has errors
+	overridden bool
 }
 
-// Build joins packs and overrides to the set of effective rules, in the order
-// of docs, and checks them against each other. It does not change docs: they can
-// be kept and built again. Broken documents serve only to be checked against;
-// their problems, which Parse returned, are not repeated. The set is nil if there
-// are errors, in docs or among the problems that are returned.
+// Build merges packs and overrides into the set of effective rules, in the order
+// of docs, and checks them against each other. It does not change docs, so the
+// caller may keep them and build again. Build uses broken documents only to check
+// the others against them, and does not repeat problems that Parse returned. The
+// set is nil if docs or the returned problems contain errors.
 func Build(docs []*Document, opt Options) (*Set, Problems) {
-	b := &builder{opt: opt, docs: docs, doubled: map[*builtRule]bool{}}
+	b := &builder{opt: opt, docs: docs, duplicates: map[*builtRule]bool{}}
 	broken := false
 	for _, d := range docs {
 		broken = broken || d.Broken()
@@ -65,13 +65,14 @@ func Build(docs []*Document, opt Options) (*Set, Problems) {
 	return b.set(own), own
 }
 
-// collect makes a form of each rule, or refuses what is too much or nothing.
+// collect creates a form for each rule. It returns false if there are too many
+// rules or none.
 func (b *builder) collect() bool {
 	n := 0
 	for _, d := range b.docs {
 		n += len(d.rules)
 		if n > MaxRules {
-			b.add(d.start.Problem(strictyaml.Error, "too-many-rules", fmt.Sprintf("there are more than %d rules up to here", MaxRules), "load fewer packs"))
+			b.add(d.start.Problem(strictyaml.Error, "too-many-rules", fmt.Sprintf("the packs have more than %d rules up to this file", MaxRules), "load fewer packs"))
 			return false
 		}
 		for _, r := range d.rules {
@@ -110,12 +111,12 @@ func (b *builder) checkPacks() {
 		h := &d.pack.Pack
 		b.checkRequires(d)
 		if b.opt.Shipped && h.Keys.Missing("rules") && !d.pack.Keys.Missing("pack") {
-			b.add(d.pack.Keys.Key("pack").Problem(strictyaml.Error, "no-rule-count", "the pack does not say how many rules it has",
-				fmt.Sprintf("add `rules: %d` to the header, so that a file that was cut off is refused", len(d.pack.Rules))))
+			b.add(d.pack.Keys.Key("pack").Problem(strictyaml.Error, "no-rule-count", "the header does not state the number of rules",
+				fmt.Sprintf("add `rules: %d` to the header, so that a truncated file is refused", len(d.pack.Rules))))
 		}
 		if other := names[h.Name]; other != nil && h.Name != "" {
 			b.add(h.Keys.Value("name").Problem(strictyaml.Warning, "duplicate-pack",
-				fmt.Sprintf("pack %s is also in %s", h.Name, other.file), "name packs apart: overrides for pack:"+h.Name+" change both"))
+				fmt.Sprintf("%s also has a pack named %s", other.file, h.Name), "rename one of them: overrides for pack:"+h.Name+" change both"))
 			continue
 		}
 		names[h.Name] = d
@@ -125,22 +126,22 @@ func (b *builder) checkPacks() {
 func (b *builder) checkRequires(d *Document) {
 	h := &d.pack.Pack
 	version, err := semver.NewVersion(b.opt.Version)
-	if h.Requires == "" || err != nil || CheckVersions(h.Requires) != nil {
+	if h.Requires == "" || err != nil || checkVersions(h.Requires) != nil {
 		return
 	}
 	want, err := semver.NewConstraint(h.Requires)
 	if err != nil {
 		return
 	}
-	// A build between two releases has what the next one has.
+	// A build between two releases has the features of the next one.
 	core := semver.New(version.Major(), version.Minor(), version.Patch(), "", "")
 	if !want.Check(version) && !want.Check(core) {
 		b.add(h.Keys.Value("requires").Problem(strictyaml.Error, "requires",
-			fmt.Sprintf("the pack requires crowsnest %s, this is %s", h.Requires, b.opt.Version), "upgrade crowsnest, or use an older version of the pack"))
+			fmt.Sprintf("the pack requires crowsnest %s, but this is %s", h.Requires, b.opt.Version), "upgrade crowsnest, or use an older version of the pack"))
 	}
 }
 
-// checkNames finds alerts that two files have.
+// checkNames reports alerts with the same name in two files.
 func (b *builder) checkNames() {
 	first := map[string]*builtRule{}
 	for _, r := range b.rules {
@@ -153,12 +154,12 @@ func (b *builder) checkNames() {
 		if other.doc == r.doc {
 			continue
 		}
-		b.doubled[r] = true
+		b.duplicates[r] = true
 		b.add(other.form.duplicate(&r.form))
 	}
 }
 
-// override applies the overrides in order and compiles what they change.
+// override applies the overrides in order and compiles the rules they change.
 func (b *builder) override() {
 	for _, d := range b.docs {
 		if d.overrides == nil {
@@ -173,7 +174,7 @@ func (b *builder) override() {
 		}
 	}
 	for _, r := range b.rules {
-		if !r.overruled || r.doc.Broken() && r.rule == nil {
+		if !r.overridden || r.doc.Broken() && r.rule == nil {
 			continue
 		}
 		rule, problems := compileSafely(r.form)
@@ -190,14 +191,14 @@ func (b *builder) applyTo(e *OverrideSyntax) {
 		}
 		found = true
 		e.apply(&r.form)
-		r.overruled = true
+		r.overridden = true
 	}
 	if !found {
 		b.add(e.Keys.Value("rule").Problem(strictyaml.Error, "no-such-rule", fmt.Sprintf("the override matches no rule: %.80q", e.Rule), b.similar(e.Rule)))
 	}
 }
 
-// similar says which rule was probably meant.
+// similar returns a fix that names the rule that was probably meant.
 func (b *builder) similar(rule string) string {
 	var names []string
 	for _, r := range b.rules {
@@ -210,7 +211,7 @@ func (b *builder) similar(rule string) string {
 	if best := strictyaml.Closest(rule, names); best != "" {
 		return "did you mean " + best + "?"
 	}
-	return "name a rule that is loaded, a glob of names or pack:NAME; remove overrides of rules that are gone"
+	return "name a loaded rule, a glob of names or pack:NAME; remove overrides of rules that no longer exist"
 }
 
 // lint checks the effective rules.
@@ -229,18 +230,18 @@ func (b *builder) lint() {
 				literals[key] = r
 				continue
 			}
-			if other.doc != r.doc && !b.doubled[r] {
+			if other.doc != r.doc && !b.duplicates[r] {
 				b.add(r.form.problem(r.form.at, strictyaml.Warning, "shadowed",
-					fmt.Sprintf("rule %s reads the same streams for the same text as %s at %s", r.form.Alert, other.form.Alert, other.form.at),
-					"remove one of them, or tell their lines apart"))
+					fmt.Sprintf("rule %s matches the same text in the same streams as %s at %s", r.form.Alert, other.form.Alert, other.form.at),
+					"remove one of them, or add a text that only the lines of one have"))
 				break
 			}
 		}
 	}
 }
 
-// shadowKeys identifies the lines that trigger a rule, roughly: its selector
-// with the texts that its lines must have.
+// shadowKeys returns keys that identify, approximately, the lines that trigger a
+// rule: its selector with the texts that its lines must contain.
 func shadowKeys(r *Rule) []string {
 	var labels []string
 	for _, m := range r.From.Matchers() {
@@ -249,14 +250,14 @@ func shadowKeys(r *Rule) []string {
 	from := strings.Join(sortedUnique(labels), ",")
 	var out []string
 	for _, s := range r.Steps {
-		if texts := requiredTexts(s.Matcher); gated(texts) {
+		if texts := requiredLiterals(s.Matcher); gated(texts) {
 			out = append(out, from+"\x00"+strings.Join(sortedUnique(texts), "\x00"))
 		}
 	}
 	return out
 }
 
-// fresh returns the problems that no document has yet.
+// fresh returns the problems that Parse has not already reported.
 func (b *builder) fresh() Problems {
 	known := map[string]bool{}
 	for _, d := range b.docs {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// possibleCaptures returns the names that a matcher may capture, sorted.
+// possibleCaptures returns the sorted names that a matcher may capture.
 func possibleCaptures(m Matcher) []string {
 	out := ownCaptures(m)
 	for _, a := range m.Any {
@@ -32,8 +32,8 @@ func groupNames(re *regexp.Regexp) []string {
 	return slices.DeleteFunc(slices.Clone(re.SubexpNames()), func(s string) bool { return s == "" })
 }
 
-// stepCaptures returns what step i, from 0, of a rule may capture: in a sequence
-// also under the step's number.
+// stepCaptures returns the names that step i of a rule, counted from 0, may
+// capture. In a sequence each name is also listed with the step's number.
 func stepCaptures(r *Rule, i int) []string {
 	names := possibleCaptures(r.Steps[i].Matcher)
 	if r.Sequence {
@@ -44,9 +44,9 @@ func stepCaptures(r *Rule, i int) []string {
 	return names
 }
 
-// groupTwice returns a group name that an expression has twice, "" if none. apart
-// tells that only one of both can take part in a match.
-func groupTwice(expr string) (name string, apart bool) {
+// duplicateGroup returns a group name that an expression has twice, "" if none.
+// exclusive is true if a match can use only one of the two groups.
+func duplicateGroup(expr string) (name string, exclusive bool) {
 	re, err := syntax.Parse(expr, syntax.Perl)
 	if err != nil {
 		return "", false
@@ -54,18 +54,18 @@ func groupTwice(expr string) (name string, apart bool) {
 	seen := map[string]bool{}
 	for _, n := range re.CapNames() {
 		if n != "" && seen[n] {
-			return n, mostTogether(re, n) < 2
+			return n, maxTogether(re, n) < 2
 		}
 		seen[n] = true
 	}
 	return "", false
 }
 
-// mostTogether counts how many groups of this name can take part in one match.
-func mostTogether(re *syntax.Regexp, name string) int {
+// maxTogether returns how many groups of this name one match can use.
+func maxTogether(re *syntax.Regexp, name string) int {
 	n := 0
 	for _, sub := range re.Sub {
-		k := mostTogether(sub, name)
+		k := maxTogether(sub, name)
 		if re.Op == syntax.OpAlternate {
 			n = max(n, k)
 		} else {
@@ -78,16 +78,16 @@ func mostTogether(re *syntax.Regexp, name string) int {
 	return n
 }
 
-// width says how much a group captures.
+// width is how much text a group can capture.
 type width int
 
 const (
-	narrow  width = iota
-	wide          // has .* or .+ in it, so that it runs on to some later text
-	endless       // is .*, so that it captures anything
+	narrow    width = iota
+	wide            // contains .* or .+, so it extends to some later text
+	unlimited       // is .*, so it captures any text
 )
 
-// groupWidth tells how much the named group of an expression captures.
+// groupWidth returns how much the named group of an expression captures.
 func groupWidth(re *syntax.Regexp, name string) width {
 	if re.Op != syntax.OpCapture || re.Name != name {
 		w := narrow
@@ -102,7 +102,7 @@ func groupWidth(re *syntax.Regexp, name string) width {
 	}
 	switch {
 	case sub.Op == syntax.OpStar && isAnyChar(sub.Sub[0]):
-		return endless
+		return unlimited
 	case hasAnyRun(sub):
 		return wide
 	}
@@ -113,7 +113,7 @@ func isAnyChar(re *syntax.Regexp) bool {
 	return re.Op == syntax.OpAnyChar || re.Op == syntax.OpAnyCharNotNL
 }
 
-// hasAnyRun tells whether .* or .+ is anywhere in re.
+// hasAnyRun reports whether re contains .* or .+.
 func hasAnyRun(re *syntax.Regexp) bool {
 	if (re.Op == syntax.OpStar || re.Op == syntax.OpPlus) && isAnyChar(re.Sub[0]) {
 		return true
@@ -121,16 +121,16 @@ func hasAnyRun(re *syntax.Regexp) bool {
 	return slices.ContainsFunc(re.Sub, hasAnyRun)
 }
 
-// captureWidth tells how much a matcher captures under the name. A field ends by
-// itself, so that only .* for all of it says nothing.
+// captureWidth returns how much a matcher can capture under the name. A field
+// has an end of its own, so only a group of .* counts for it.
 func captureWidth(m Matcher, name string) width {
 	w := narrow
 	if m.Regex != nil {
 		w = exprWidth(m.Regex, name)
 	}
 	for _, f := range m.Fields {
-		if f.Regex != nil && exprWidth(f.Regex, name) == endless {
-			w = endless
+		if f.Regex != nil && exprWidth(f.Regex, name) == unlimited {
+			w = unlimited
 		}
 	}
 	for _, a := range m.Any {
@@ -147,7 +147,8 @@ func exprWidth(re *regexp.Regexp, name string) width {
 	return groupWidth(parsed, name)
 }
 
-// capturedNames lists the names whose values a hit carries; see Rule.CapturedNames.
+// capturedNames returns the names whose values a hit carries; see
+// Rule.CapturedNames.
 func capturedNames(r *Rule) []string {
 	out := slices.Clone(r.By)
 	add := func(names ...string) {
@@ -175,7 +176,8 @@ func capturedNames(r *Rule) []string {
 	return out
 }
 
-// withoutStep returns the name of which name_2 is the value at step 2, or "".
+// withoutStep returns "name" for "name_2", the value of name at step 2, and "" for
+// a name without a step's number.
 func withoutStep(name string) string {
 	i := strings.LastIndexByte(name, '_')
 	if i < 1 {

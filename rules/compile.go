@@ -9,26 +9,26 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// compiler makes a Rule out of a form and collects every problem on the way.
+// compiler compiles a form to a Rule and collects every problem.
 type compiler struct {
 	form
 	rule     *Rule
 	problems Problems
 }
 
-// compileSafely is compile, and reports a rule on which the compiler panics.
+// compileSafely calls compile and turns a panic into a problem of the rule.
 func compileSafely(f form) (r *Rule, problems Problems) {
 	defer func() {
 		if p := recover(); p != nil {
-			r, problems = nil, Problems{f.problem(f.at, strictyaml.Error, "internal", fmt.Sprintf("the rule cannot be compiled because of a defect of crowsnest: %v", p),
-				"remove the rule, and report it")}
+			r, problems = nil, Problems{f.problem(f.at, strictyaml.Error, "internal", fmt.Sprintf("the rule cannot be compiled because of a bug in crowsnest: %v", p),
+				"remove the rule, and report the bug")}
 		}
 	}()
 	return compile(f)
 }
 
-// compile checks a rule and makes it. The rule is complete if there are no
-// errors.
+// compile checks and compiles a rule. The rule is complete if the problems
+// contain no error.
 func compile(f form) (*Rule, Problems) {
 	c := &compiler{form: f, rule: &Rule{
 		Alert: f.Alert, Pack: f.pack, File: f.file, Line: f.at.Line,
@@ -84,8 +84,8 @@ func (c *compiler) warnAt(at strictyaml.Pos, check, message, fix string) {
 	c.problems = append(c.problems, c.problem(at, strictyaml.Warning, check, message, fix))
 }
 
-// missing reports that something is not there: the line named is that of the
-// rule, unless an override is to blame for it.
+// missing reports that something is absent. Its position is the rule, or the
+// override whose key causes the problem.
 func (c *compiler) missing(becauseOf, check, message, fix string) {
 	at := c.at
 	if becauseOf != "" {
@@ -98,10 +98,10 @@ func (c *compiler) missing(becauseOf, check, message, fix string) {
 	c.errorAt(at, check, message, fix)
 }
 
-// good tells whether a key is there and can be judged.
+// good reports whether a key is present and was decoded without errors.
 func (c *compiler) good(key string) bool { return c.Keys.Has(key) && !c.Keys.Broken(key) }
 
-// compileHead checks what every rule has.
+// compileHead checks the keys that every rule has.
 func (c *compiler) compileHead() {
 	switch {
 	case c.Keys.Missing("alert"):
@@ -112,19 +112,19 @@ func (c *compiler) compileHead() {
 		c.errorAt(c.Keys.Value("alert"), "too-long", fmt.Sprintf("`alert` is longer than %d bytes", maxLabelValue), "use a shorter name")
 	}
 	if c.Keys.Missing("from") {
-		c.missing("", "missing-key", "the rule lacks `from`", "say which streams it reads: from: '{container=\"manager\"}'")
+		c.missing("", "missing-key", "the rule lacks `from`", "add the streams that it reads: from: '{container=\"manager\"}'")
 	} else if c.good("from") {
 		sel, err := ParseSelector(c.From)
 		if err != nil {
 			at, message, fix := syntaxAt(c.Keys.Value("from"), c.From, err)
-			c.errorAt(at, "selector", "`from` cannot be read: "+message, fix)
+			c.errorAt(at, "selector", "`from` is invalid: "+message, fix)
 		}
 		c.rule.From = sel
 	}
 	if c.Keys.Missing("severity") {
 		c.missing("", "missing-key", "the rule lacks `severity`", "add severity: critical (page), warning (ticket) or info, here or in `defaults`")
 	} else if c.Severity == SeverityNone && c.Keys.Key("severity").File() == c.file {
-		c.warnAt(c.Keys.Value("severity"), "severity-none", "severity none routes the alert nowhere", "use enabled: silent to try a rule out; none is for overrides")
+		c.warnAt(c.Keys.Value("severity"), "severity-none", "severity none sends the alert to nobody", "use enabled: silent to try out a rule; none is meant for overrides")
 	}
 }
 
@@ -139,7 +139,7 @@ func (c *compiler) compileTrigger() {
 		}
 		c.errorAt(later, "match-or-sequence", "the rule has both `match` and `sequence`", "keep one of them")
 	case c.Keys.Missing("match") && c.Keys.Missing("sequence"):
-		c.missing("", "missing-key", "the rule lacks `match` or `sequence`", "say which lines trigger it: match: \"text of the line\"")
+		c.missing("", "missing-key", "the rule lacks `match` or `sequence`", "add the text of the lines that trigger it: match: \"text of the line\"")
 	}
 	if c.Match != nil {
 		m := c.matcher(&c.Match.Parts, &c.Match.Keys, "`match`")
@@ -169,7 +169,7 @@ func (c *compiler) compileClear() *ClearOrUnless {
 	}
 }
 
-// compileUnless compiles unless and merges what overrides add to it.
+// compileUnless compiles `unless` and merges the `add_unless` of overrides.
 func (c *compiler) compileUnless() *ClearOrUnless {
 	var out *ClearOrUnless
 	all := c.added
@@ -192,18 +192,18 @@ func (c *compiler) compileUnless() *ClearOrUnless {
 	return out
 }
 
-// merge makes one condition of two: a line that satisfies either mutes.
+// merge returns one condition from two: a line that satisfies either one mutes.
 func (c *compiler) merge(a, b *ClearOrUnless, u *UnlessSyntax) *ClearOrUnless {
 	if a == nil {
 		return b
 	}
 	if !equalSets(a.Same, b.Same) {
-		c.errorAt(u.Keys.At, "add-unless", fmt.Sprintf("rule %s has an `unless` already, with another `same`", c.Alert),
+		c.errorAt(u.Keys.At, "add-unless", fmt.Sprintf("rule %s already has an `unless` with another `same`", c.Alert),
 			fmt.Sprintf("use same: %s, or copy the rule", flowList(a.Same)))
 		return a
 	}
 	if a.Within != b.Within && b.Within > 0 {
-		c.warnAt(u.Keys.At, "add-unless", fmt.Sprintf("rule %s has an `unless` already, within %s: from now on both mute for %s",
+		c.warnAt(u.Keys.At, "add-unless", fmt.Sprintf("rule %s already has an `unless` with within: %s; both now mute for %s",
 			c.Alert, duration(a.Within), duration(max(a.Within, b.Within))), "use within: "+duration(a.Within))
 	}
 	return &ClearOrUnless{Matcher: Matcher{Any: []Matcher{a.Matcher, b.Matcher}}, Same: a.Same, Within: max(a.Within, b.Within)}
@@ -213,16 +213,17 @@ func (c *compiler) checkUnlessWithin(u *UnlessSyntax, name string) {
 	switch {
 	case u.Keys.Missing("within") && !u.Keys.Damaged():
 		if u.Keys.At.File() != c.file {
-			c.errorAt(u.Keys.At, "needs-within", name+" lacks `within`", "say how long before the trigger a muting line still mutes: within: 10m")
+			c.errorAt(u.Keys.At, "needs-within", name+" lacks `within`", "add how long before the trigger a muting line still mutes: within: 10m")
 			return
 		}
-		c.missing("unless", "needs-within", "`unless` lacks `within`", "say how long before the trigger a muting line still mutes: within: 10m")
+		c.missing("unless", "needs-within", "`unless` lacks `within`", "add how long before the trigger a muting line still mutes: within: 10m")
 	case u.Keys.Has("within") && !u.Keys.Broken("within"):
 		c.checkWithin(u.Within, u.Keys.Value("within"), name+".within")
 	}
 }
 
-// same returns the names that a line beside the trigger must share.
+// same returns the names whose values a clear or unless line must share with the
+// trigger.
 func (c *compiler) same(names []string, keys *strictyaml.Keys) []string {
 	if !keys.Has("same") {
 		return c.By
@@ -241,9 +242,9 @@ func (c *compiler) same(names []string, keys *strictyaml.Keys) []string {
 
 func (c *compiler) sameFix() string {
 	if len(c.By) == 0 {
-		return "remove it: the rule has no `by`, so there is one key for all lines"
+		return "remove it: the rule has no `by`, so all lines have one key"
 	}
-	return "`same` is a subset of by: " + flowList(c.By)
+	return "list only names of by: " + flowList(c.By)
 }
 
 // checkNames reports empty and repeated names in a list.
@@ -263,8 +264,8 @@ func (c *compiler) checkNames(names []string, keys *strictyaml.Keys, key string)
 	}
 }
 
-// matcher compiles the parts of a matcher. A matcher in which something could
-// not be read is compiled as far as it goes and not judged as a whole.
+// matcher compiles the parts of a matcher. If some parts have errors, it compiles
+// the others and does not check the matcher as a whole.
 func (c *compiler) matcher(p *Parts, keys *strictyaml.Keys, name string) Matcher {
 	m := Matcher{}
 	for i, text := range p.Contains {
@@ -274,7 +275,7 @@ func (c *compiler) matcher(p *Parts, keys *strictyaml.Keys, name string) Matcher
 		m.Contains = append(m.Contains, text)
 	}
 	if keys.Has("contains") && !keys.Broken("contains") && len(p.Contains) == 0 {
-		c.errorAt(keys.Key("contains"), "empty-matcher", name+" has an empty `contains`, which every line satisfies", "write the text")
+		c.errorAt(keys.Key("contains"), "empty-matcher", name+" has an empty `contains`, which every line satisfies", "write the text that the line contains")
 	}
 	if keys.Has("regex") && !keys.Broken("regex") {
 		m.Regex = c.regex(p.Regex, keys.Value("regex"), name)
@@ -295,38 +296,38 @@ func (c *compiler) matcher(p *Parts, keys *strictyaml.Keys, name string) Matcher
 	return m
 }
 
-// checkParts refuses matchers that nearly every line satisfies.
+// checkParts reports matchers that nearly every line satisfies.
 func (c *compiler) checkParts(p *Parts, keys *strictyaml.Keys, name string) {
 	parts := keys.Has("contains") || keys.Has("regex") || keys.Has("field") || keys.Has("any")
 	switch {
 	case keys.Damaged() || len(p.Contains) > 0 || parts || keys.At.IsZero():
 	case p.Not != nil:
-		c.errorAt(keys.Key("not"), "not-alone", name+" has `not` alone: nearly every line satisfies it", "add contains, regex, field or any beside it")
+		c.errorAt(keys.Key("not"), "not-alone", name+" has only `not`, which nearly every line satisfies", "add contains, regex, field or any beside it")
 	default:
-		c.errorAt(keys.At, "empty-matcher", name+" has no part: every line satisfies it", "add contains, regex, field or any")
+		c.errorAt(keys.At, "empty-matcher", name+" is empty: every line satisfies it", "add contains, regex, field or any")
 	}
 }
 
 func (c *compiler) checkText(text string, at strictyaml.Pos, name string) {
 	switch {
 	case text == "":
-		c.errorAt(at, "empty-matcher", name+" looks for an empty text, which every line has", "write the text")
+		c.errorAt(at, "empty-matcher", name+" looks for an empty text, which every line contains", "write the text that the line contains")
 	case hasBreak(text):
-		c.warnAt(at, "line-break", name+" looks for a text with a line break, which a line hardly ever has", "write the text on one line, in quotes")
+		c.warnAt(at, "line-break", name+" looks for a text with a line break, which log lines rarely contain", "write the text on one line, in quotes")
 	}
 }
 
-// regex compiles an expression that is searched for in a line.
+// regex compiles an expression that may match anywhere in a line.
 func (c *compiler) regex(expr string, at strictyaml.Pos, name string) *regexp.Regexp {
 	re, err := regexp.Compile(expr)
 	switch {
 	case err != nil:
-		c.errorAt(at, "regex", fmt.Sprintf("the regex of %s cannot be read: %s", name, regexReason(err)), regexFix(expr))
+		c.errorAt(at, "regex", fmt.Sprintf("the regex of %s is invalid: %s", name, regexReason(err)), regexFix(expr))
 		return nil
 	case re.MatchString(""):
-		c.errorAt(at, "empty-regex", fmt.Sprintf("the regex of %s matches the empty text, so every line satisfies it", name), "require at least one text in it")
+		c.errorAt(at, "empty-regex", fmt.Sprintf("the regex of %s matches the empty text, so every line satisfies it", name), "make it require at least one character")
 	case hasBreak(expr):
-		c.warnAt(at, "line-break", fmt.Sprintf("the regex of %s has a line break, which a line hardly ever has", name), "write it on one line, in single quotes")
+		c.warnAt(at, "line-break", fmt.Sprintf("the regex of %s has a line break, which log lines rarely contain", name), "write it on one line, in single quotes")
 	}
 	c.checkGroups(expr, at, name)
 	return re
@@ -334,13 +335,13 @@ func (c *compiler) regex(expr string, at strictyaml.Pos, name string) *regexp.Re
 
 // checkGroups reports a group name that an expression has twice.
 func (c *compiler) checkGroups(expr string, at strictyaml.Pos, name string) {
-	group, apart := groupTwice(expr)
+	group, exclusive := duplicateGroup(expr)
 	switch {
 	case group == "":
-	case apart:
+	case exclusive:
 		c.warnAt(at, "duplicate-name", fmt.Sprintf("the regex of %s has two groups named `%s`, which other RE2 engines refuse", name, group), "use `any` with two expressions")
 	default:
-		c.errorAt(at, "duplicate-name", fmt.Sprintf("the regex of %s has two groups named `%s`", name, group), "give them two names")
+		c.errorAt(at, "duplicate-name", fmt.Sprintf("the regex of %s has two groups named `%s`", name, group), "rename one of them")
 	}
 }
 
@@ -354,15 +355,15 @@ func (c *compiler) fields(p *Parts, keys *strictyaml.Keys, name string) []Field 
 		at := keys.EntryValue("field", field)
 		f := Field{Name: field, Value: value}
 		if field == "" {
-			c.errorAt(keys.EntryKey("field", field), "empty-value", name+" asks for a field without a name", "name it")
+			c.errorAt(keys.EntryKey("field", field), "empty-value", name+" has a field without a name", "write the name of the field")
 		}
 		if len(value) > 0 && value[0] == '~' {
 			re, err := anchored(value[1:])
 			switch {
 			case err != nil:
-				c.errorAt(at, "regex", fmt.Sprintf("the regex of field `%s` in %s cannot be read: %s", field, name, regexReason(err)), regexFix(value[1:]))
+				c.errorAt(at, "regex", fmt.Sprintf("the regex of field `%s` in %s is invalid: %s", field, name, regexReason(err)), regexFix(value[1:]))
 			case value == "~":
-				c.errorAt(at, "empty-regex", fmt.Sprintf("the regex of field `%s` in %s is empty", field, name), "write the expression behind the ~")
+				c.errorAt(at, "empty-regex", fmt.Sprintf("the regex of field `%s` in %s is empty", field, name), "write the expression after the ~")
 			}
 			c.checkGroups(value[1:], at, name)
 			f.Value, f.Regex = "", re

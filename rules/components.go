@@ -8,7 +8,7 @@ type Components struct {
 	byWorkload map[string]component
 }
 
-// NewComponents returns the components that the built-in list of namespaces names.
+// NewComponents returns the components of the built-in list of namespaces.
 func NewComponents() *Components {
 	c := &Components{byWorkload: map[string]component{}}
 	for _, known := range infrastructure() {
@@ -20,8 +20,8 @@ func NewComponents() *Components {
 }
 
 // OfPod returns the name of the component whose Deployment, DaemonSet or
-// StatefulSet made a pod, "" if none is known. A pod can have any name, so this is
-// a hint and no proof.
+// StatefulSet created a pod, "" if unknown. A pod can have any name, so the result
+// is a hint, not a proof.
 func (c *Components) OfPod(pod string) string {
 	workload, last, ok := cutLastDash(pod)
 	if !ok || len(last) != 5 && strings.Trim(last, "0123456789") != "" {

@@ -8,15 +8,15 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// hintsFor returns what to say of keys that people write where they mean
-// nothing.
+// hintsFor returns messages for keys that people often write where they are not
+// allowed.
 func hintsFor(keys ...string) map[string]strictyaml.Hint {
 	all := map[string]strictyaml.Hint{
-		"same":    {Message: "means nothing here: only `clear` and `unless` share values with the trigger", Fix: "remove it"},
-		"differs": {Message: "means nothing here: only the steps of a `sequence` differ from each other", Fix: "remove it"},
-		"within":  {Message: "means nothing here: it belongs to the rule", Fix: "move it one level up, beside `match` or `sequence`"},
-		"on":      {Message: "is called `same` here: YAML may read on as true", Fix: "write same: [...]"},
-		"count":   {Message: "means nothing here: it belongs to the rule", Fix: "move it one level up, beside `match`"},
+		"same":    {Message: "is not allowed here: only `clear` and `unless` share values with the trigger", Fix: "remove it"},
+		"differs": {Message: "is not allowed here: only steps of a `sequence` are compared with each other", Fix: "remove it"},
+		"within":  {Message: "is not allowed here: it is a key of the rule", Fix: "move it one level up, beside `match` or `sequence`"},
+		"on":      {Message: "is named `same` here, because YAML may read on as true", Fix: "write same: [...]"},
+		"count":   {Message: "is not allowed here: it is a key of the rule", Fix: "move it one level up, beside `match`"},
 	}
 	out := map[string]strictyaml.Hint{}
 	for _, k := range keys {
@@ -41,7 +41,7 @@ func (s *StepSyntax) DecodeYAML(n *strictyaml.Node) {
 func (c *ClearSyntax) DecodeYAML(n *strictyaml.Node) {
 	type plain ClearSyntax
 	hints := hintsFor("differs", "count", "on")
-	hints["within"] = strictyaml.Hint{Message: "means nothing here: a clear line counts whenever it comes", Fix: "remove it; `expire` of the rule bounds an episode that nothing clears"}
+	hints["within"] = strictyaml.Hint{Message: "is not allowed here: a clear line takes effect at any time", Fix: "remove it; `expire` of the rule ends an episode that nothing clears"}
 	decodeMatcher(n, (*plain)(c), &c.Parts, &c.Keys, hints)
 }
 
@@ -69,7 +69,7 @@ func decodeMatcher(n *strictyaml.Node, plain any, parts *Parts, keys *strictyaml
 
 // DecodeYAML implements strictyaml.Unmarshaler.
 func (s *Severity) DecodeYAML(n *strictyaml.Node) {
-	// Overrides may set none; it is no advice for a pack.
+	// none is meant for overrides, so the list of valid values omits it.
 	if n.Kind() == strictyaml.Scalar && n.Raw() == string(SeverityNone) {
 		*s = SeverityNone
 		return
@@ -83,7 +83,7 @@ func (s *Scope) DecodeYAML(n *strictyaml.Node) { decodeEnum(n, s, ScopeNode, Sco
 // DecodeYAML implements strictyaml.Unmarshaler.
 func (o *Origin) DecodeYAML(n *strictyaml.Node) { decodeEnum(n, o, OriginInfrastructure, OriginAny) }
 
-// DecodeYAML implements strictyaml.Unmarshaler. It takes true and false with
+// DecodeYAML implements strictyaml.Unmarshaler. It accepts true and false with
 // and without quotes.
 func (m *Mode) DecodeYAML(n *strictyaml.Node) {
 	if n.Kind() == strictyaml.Scalar {
@@ -101,7 +101,7 @@ func (m *Mode) DecodeYAML(n *strictyaml.Node) {
 	n.WrongType("true, false or silent", "use true, false or silent")
 }
 
-// decodeEnum decodes one of a few words.
+// decodeEnum decodes a text that must be one of words.
 func decodeEnum[T ~string](n *strictyaml.Node, into *T, words ...T) {
 	text, ok := n.Text()
 	if !ok {
@@ -174,7 +174,7 @@ func (s *SetSyntax) DecodeYAML(n *strictyaml.Node) {
 	type plain SetSyntax
 	hints := map[string]strictyaml.Hint{}
 	for _, key := range []string{"match", "sequence", "by", "clear", "labels", "annotations", "remediation", "tests"} {
-		hints[key] = strictyaml.Hint{Message: "cannot be set: it makes another rule", Fix: "copy the rule into a pack of your own under a new name, and disable this one"}
+		hints[key] = strictyaml.Hint{Message: "cannot be set: it would make a different rule", Fix: "copy the rule into a pack of your own under a new name, and disable this one"}
 	}
 	hints["unless"] = strictyaml.Hint{Message: "cannot be set", Fix: "use `add_unless` beside `set`"}
 	hints["alert"] = strictyaml.Hint{Message: "cannot be set: it names the rule", Fix: "remove it"}
@@ -191,5 +191,5 @@ func (r *Reason) DecodeYAML(n *strictyaml.Node) {
 		n.WrongType("a reason", "")
 		return
 	}
-	n.Error("no-reason", "`disable` is the reason why the rule is off, in words", "write disable: \"edge clusters have one replica\"")
+	n.Error("no-reason", "`disable` must state in words why the rule is off", "write disable: \"edge clusters have one replica\"")
 }

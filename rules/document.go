@@ -9,10 +9,10 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// Limits of what is loaded.
+// Limits of the files that are loaded.
 const (
 	MaxFileBytes  = 1 << 20 // of one file
-	MaxTotalBytes = 8 << 20 // of all files
+	maxTotalBytes = 8 << 20 // of all files
 	MaxRules      = 5000    // of all packs
 )
 
@@ -33,7 +33,7 @@ type Document struct {
 	problems  Problems
 }
 
-// packRule is one rule of a pack, on its own: without overrides.
+// packRule is one rule of a pack before overrides are applied.
 type packRule struct {
 	form form
 	rule *Rule // nil if it has errors
@@ -45,7 +45,7 @@ func (d *Document) File() string { return d.file }
 // SHA256 returns the hash of the file's bytes, in hex.
 func (d *Document) SHA256() string { return d.sha }
 
-// IsOverrides tells whether the file holds overrides. Otherwise it is a pack.
+// IsOverrides reports whether the file contains overrides. Otherwise it is a pack.
 func (d *Document) IsOverrides() bool { return d.overrides != nil }
 
 // Pack returns the name of the pack, "" for overrides.
@@ -64,14 +64,14 @@ func (d *Document) Version() string {
 	return d.pack.Pack.Version
 }
 
-// Problems returns what Parse found. It must not be changed.
+// Problems returns what Parse found. The caller must not change it.
 func (d *Document) Problems() Problems { return d.problems }
 
-// Broken tells whether Parse found errors.
+// Broken reports whether Parse found errors.
 func (d *Document) Broken() bool { return len(d.problems.Errors()) > 0 }
 
-// Alerts returns the names of the pack's rules in the order of the file, also
-// of those with errors.
+// Alerts returns the names of the pack's rules in the order of the file,
+// including rules with errors.
 func (d *Document) Alerts() []string {
 	var out []string
 	for _, r := range d.rules {
@@ -82,9 +82,9 @@ func (d *Document) Alerts() []string {
 	return out
 }
 
-// Parse reads one file and checks everything that can be checked without the
-// other files. The document is never nil; with errors it serves only to check
-// the other files against it. f.Data must not change afterwards.
+// Parse parses one file and checks everything that does not depend on the other
+// files. The document is never nil; if it has errors, Build uses it only to check
+// other files against it. The document keeps f.Data, which must not change.
 func Parse(f File) (*Document, Problems) {
 	sum := sha256.Sum256(f.Data)
 	d := &Document{file: f.Name, sha: hex.EncodeToString(sum[:])}
@@ -94,12 +94,12 @@ func Parse(f File) (*Document, Problems) {
 	case doc == nil:
 	case doc.Has("overrides") && (doc.Has("pack") || doc.Has("rules")):
 		d.problems = append(d.problems, doc.KeyPos("overrides").Problem(strictyaml.Error, "file-kind",
-			"a file holds either a pack or overrides", "put the overrides into a file of their own"))
+			"the file has both a pack and overrides", "put the overrides into a file of their own"))
 	case doc.Has("overrides"):
 		d.parseOverrides(doc)
 	case doc.Has("groups") && !doc.Has("pack"):
 		d.problems = append(d.problems, doc.KeyPos("groups").Problem(strictyaml.Error, "file-kind",
-			"this is a rule file of Prometheus, not a pack", "start the file with `pack: {name: NAME}`"))
+			"this is a Prometheus rule file, not a pack", "start the file with `pack: {name: NAME}`"))
 	default:
 		d.parsePack(doc, f.Data)
 	}
@@ -141,7 +141,7 @@ func (d *Document) parsePack(doc *strictyaml.Document, data []byte) {
 	}
 }
 
-// assign names the rule in the problems that were found while decoding it.
+// assign sets the rule's name in the problems found while decoding it.
 func (d *Document) assign(f form) {
 	from, to := f.lines()
 	for i := range d.problems {
@@ -155,22 +155,23 @@ func (d *Document) errorAt(pos strictyaml.Pos, check, message, fix string) {
 	d.problems = append(d.problems, pos.Problem(strictyaml.Error, check, message, fix))
 }
 
-// checkHeader checks `pack`, as far as it does not depend on what is loaded.
+// checkHeader checks the parts of `pack` that do not depend on other files.
 func (d *Document) checkHeader() {
 	h := &d.pack.Pack
 	if h.Keys.Has("name") && !h.Keys.Broken("name") && strings.TrimSpace(h.Name) == "" {
-		d.errorAt(h.Keys.Value("name"), "empty-value", "the pack's `name` is empty", "name it")
+		d.errorAt(h.Keys.Value("name"), "empty-value", "the pack's `name` is empty", "write a name")
 	}
 	if h.Keys.Has("requires") && !h.Keys.Broken("requires") {
-		if err := CheckVersions(h.Requires); err != nil {
+		if err := checkVersions(h.Requires); err != nil {
 			at, message, fix := syntaxAt(h.Keys.Value("requires"), h.Requires, err)
-			d.errorAt(at, "requires", "`requires` cannot be read: "+message, fix)
+			d.errorAt(at, "requires", "`requires` is invalid: "+message, fix)
 		}
 	}
 	checkDefaults(d)
 }
 
-// checkRuleCount tells whether the rules are worth looking at.
+// checkRuleCount compares the numbers in the header with the file. It reports
+// whether the rules should be compiled.
 func (d *Document) checkRuleCount(data []byte) bool {
 	p, h := d.pack, &d.pack.Pack
 	got := len(p.Rules)
@@ -183,9 +184,9 @@ func (d *Document) checkRuleCount(data []byte) bool {
 	case got == 0 && p.Keys.Missing("pack"):
 		// The missing pack has been reported.
 	case got == 0 && p.Keys.Missing("rules"):
-		d.errorAt(p.Keys.Key("pack"), "no-rules", "the pack has no `rules`: the file was cut off, or has none", "add a rule, or remove the file")
+		d.errorAt(p.Keys.Key("pack"), "no-rules", "the pack has no `rules`: the file may be truncated", "add a rule, or remove the file")
 	case got > MaxRules:
-		d.errorAt(p.Keys.Key("rules"), "too-many-rules", fmt.Sprintf("the pack has %d rules, more than %d", got, MaxRules), "load fewer")
+		d.errorAt(p.Keys.Key("rules"), "too-many-rules", fmt.Sprintf("the pack has %d rules, more than %d", got, MaxRules), "divide the pack, and load fewer rules")
 		return false
 	}
 	tests := 0
@@ -197,25 +198,25 @@ func (d *Document) checkRuleCount(data []byte) bool {
 		d.wrongCount("rules", h.Rules, got)
 	case h.Keys.Has("tests") && !h.Keys.Broken("tests") && h.Tests != tests:
 		d.wrongCount("tests", h.Tests, tests)
-	case stated && cutInLine(data):
-		d.errorAt(p.Keys.At.End(), "cut-off", "the file ends in the middle of a line: it was cut off",
-			"write the file anew, or end its last line with a line break")
+	case stated && truncatedInLine(data):
+		d.errorAt(p.Keys.At.End(), "cut-off", "the file ends in the middle of a line: it may be truncated",
+			"write the complete file again, or end its last line with a line break")
 	}
 	return got > 0
 }
 
 func (d *Document) wrongCount(key string, stated, got int) {
-	d.errorAt(d.pack.Pack.Keys.Value(key), "rule-count", fmt.Sprintf("the header says %d %s, the file has %d", stated, key, got),
-		fmt.Sprintf("write the file anew if it was cut off; else say %s: %d", key, got))
+	d.errorAt(d.pack.Pack.Keys.Value(key), "rule-count", fmt.Sprintf("the header states %d %s, but the file has %d", stated, key, got),
+		fmt.Sprintf("if the file is truncated, write it again; otherwise write %s: %d", key, got))
 }
 
-// cutInLine tells whether the last line lacks its end and may lack a part of its
-// text as well: a bracket or quote at its end shows that it is whole.
-func cutInLine(data []byte) bool {
+// truncatedInLine reports whether the last line has no line break and may be
+// incomplete. A closing bracket or quote shows that it is complete.
+func truncatedInLine(data []byte) bool {
 	return len(data) > 0 && !strings.ContainsRune("\n]}\"'", rune(data[len(data)-1]))
 }
 
-// tidy puts problems in order and drops repetitions.
+// tidy sorts problems and drops duplicates.
 func tidy(ps Problems) Problems {
 	type key struct {
 		file, check, message string

@@ -12,17 +12,16 @@ import (
 
 var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
-// form is one effective rule as it would be written: defaults and overrides
-// are merged into it. Places of values that were merged are those of where they
-// came from.
+// form is one rule in its written form with defaults and overrides merged in. A
+// merged value keeps the position where it was written.
 type form struct {
 	RuleSyntax
 	at         strictyaml.Pos // of `- alert:`
 	pack, file string
-	// labelKeys holds where the labels come from: the rule or the defaults.
+	// labelKeys maps each label to the keys of the rule or of the defaults.
 	labelKeys map[string]*strictyaml.Keys
 	origin    map[string]string
-	// unlessFrom are the add_unless of overrides, to be merged with the rule's own.
+	// added are the add_unless of overrides, merged with the rule's own `unless`.
 	added    []*UnlessSyntax
 	disabled string // reason of an override
 }
@@ -63,27 +62,28 @@ func newForm(p *PackFile, r *RuleSyntax, file string) form {
 
 func originOf(kind string, p strictyaml.Pos) string { return kind + " " + p.String() }
 
-// decoded tells whether the rule was a mapping at all.
+// decoded reports whether the rule is a mapping.
 func (f *form) decoded() bool { return !f.RuleSyntax.Keys.At.IsZero() }
 
-// problem makes a problem of this rule.
+// problem returns a problem of this rule.
 func (f *form) problem(at strictyaml.Pos, level strictyaml.Level, check, message, fix string) Problem {
 	p := at.Problem(level, check, message, fix)
 	p.Rule = f.Alert
 	return p
 }
 
-// foldName makes names equal that people would take for the same.
+// foldName returns a name without its case: people read names that differ only in
+// case as the same.
 func foldName(alert string) string { return strings.ToLower(alert) }
 
-// duplicate is the problem of a rule that has the name of f.
+// duplicate returns the problem of a rule that has the same name as f.
 func (f *form) duplicate(other *form) Problem {
 	message := fmt.Sprintf("alert %s is already the name of the rule at %s", other.Alert, f.at)
 	if f.Alert != other.Alert {
 		message = fmt.Sprintf("alert %s differs only in case from %s at %s", other.Alert, f.Alert, f.at)
 	}
 	return other.problem(other.Keys.Value("alert"), strictyaml.Error, "duplicate-alert", message,
-		"names of alerts are unique among all packs: rename one of them, or load only one of the files")
+		"alert names must be unique among all packs: rename one of them, or load only one of the files")
 }
 
 // lines returns the first and the last line of the rule in its file.
@@ -94,7 +94,7 @@ func (f *form) lines() (from, to int) {
 		text := start.LineText(n)
 		trimmed := strings.TrimLeft(text, " ")
 		indent := len(text) - len(trimmed)
-		// The rule's keys stand at its column; its dash stands before it.
+		// The rule's keys start at its column, after the dash.
 		if trimmed != "" && trimmed[0] != '#' && indent+1 < start.Column {
 			return start.Line, n - 1
 		}
@@ -102,7 +102,7 @@ func (f *form) lines() (from, to int) {
 	return start.Line, last
 }
 
-// source returns the rule's text without its tests, moved to the left.
+// source returns the rule's text without its tests and its indentation.
 func (f *form) source() string {
 	start := f.RuleSyntax.Keys.At
 	from, to := f.lines()
@@ -119,7 +119,7 @@ func (f *form) source() string {
 		}
 		lines = append(lines[:tests.Line-from:tests.Line-from], lines[end-from:]...)
 	}
-	// What follows the last key belongs to the next rule.
+	// Comments after the last key belong to the next rule.
 	for len(lines) > 0 && (strings.TrimSpace(lines[len(lines)-1]) == "" || strings.HasPrefix(strings.TrimSpace(lines[len(lines)-1]), "#")) {
 		lines = lines[:len(lines)-1]
 	}
@@ -130,8 +130,8 @@ func (f *form) source() string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// syntaxAt splits an error of a selector, template or version constraint into
-// its place in the file, its message and its fix.
+// syntaxAt returns the position in the file, the message and the fix of an error
+// of a selector, template or version constraint.
 func syntaxAt(p strictyaml.Pos, text string, err error) (at strictyaml.Pos, message, fix string) {
 	var se *SyntaxError
 	if errors.As(err, &se) {
@@ -140,7 +140,7 @@ func syntaxAt(p strictyaml.Pos, text string, err error) (at strictyaml.Pos, mess
 	return p, err.Error(), ""
 }
 
-// checkDefaults checks the labels of `defaults` that no rule may have.
+// checkDefaults checks the names of the labels of `defaults`.
 func checkDefaults(d *Document) {
 	keys := &d.pack.Defaults.Keys
 	for name := range d.pack.Defaults.Labels {
@@ -150,13 +150,14 @@ func checkDefaults(d *Document) {
 	}
 }
 
-// badLabel says what is wrong with the name of a label of an alert.
+// badLabel returns what is wrong with the name of an alert's label, "" if
+// nothing.
 func badLabel(name string) (message, fix string) {
 	switch {
 	case name == "alertname" || name == "severity" || name == "resolves" || name == "overflow":
 		return fmt.Sprintf("`%s` is a reserved name: crowsnest sets this label itself", name), "use another name"
 	case !labelName.MatchString(name):
-		return fmt.Sprintf("%.60q cannot be the name of a label", name), "use letters, digits and _; capture a field under such a name: field: {a.b: \"~(?P<a_b>.+)\"}"
+		return fmt.Sprintf("%.60q is not a valid label name", name), "use letters, digits and _; capture a field under such a name: field: {a.b: \"~(?P<a_b>.+)\"}"
 	}
 	return "", ""
 }

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// semanticHash hashes what decides which episodes a rule has, in a form that
-// does not depend on how the rule is written: defaults are filled in, and
-// `match: x` is {contains: x}.
+// semanticHash hashes the parts of a rule that decide which episodes it has. The
+// hash does not depend on how the rule is written: defaults are filled in, and
+// `match: x` equals {contains: x}.
 func semanticHash(r *Rule) string {
 	steps := make([]hashedStep, len(r.Steps))
 	for i, s := range r.Steps {
@@ -24,9 +24,9 @@ func semanticHash(r *Rule) string {
 	return body.sum()
 }
 
-// MatchHash hashes what decides which lines the rule finds and which values it takes
-// from them, and nothing that is concluded from them. "" is the hash of a rule
-// that is off.
+// MatchHash hashes the parts of a rule that decide which lines it matches and
+// which values it captures, but not those that decide what follows from the
+// lines. The hash of a rule that is off is "".
 func (r *Rule) MatchHash() string {
 	if r.Mode == ModeOff {
 		return ""

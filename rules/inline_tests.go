@@ -8,7 +8,7 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// compileTests makes the inline tests.
+// compileTests compiles the inline tests.
 func (c *compiler) compileTests() {
 	for i := range c.RuleSyntax.Tests {
 		t := &c.RuleSyntax.Tests[i]
@@ -26,7 +26,7 @@ func (c *compiler) compileTests() {
 			lines += max(in.Repeat, 1)
 		}
 		if lines > maxTestLines {
-			c.errorAt(t.Keys.Key("input"), "too-many-lines", fmt.Sprintf("the test makes %d lines, more than %d", lines, maxTestLines), "repeat less often")
+			c.errorAt(t.Keys.Key("input"), "too-many-lines", fmt.Sprintf("the test has %d lines with repetitions, more than %d", lines, maxTestLines), "use a smaller `repeat`")
 		}
 		for j := range t.Expect {
 			e := &t.Expect[j]
@@ -66,7 +66,7 @@ func (c *compiler) checkInput(in *InputSyntax) {
 	}
 	switch len(what) {
 	case 0:
-		c.errorAt(k.At, "missing-key", "the input lacks `line`, `source` or `do`", "say what happens")
+		c.errorAt(k.At, "missing-key", "the input lacks `line`, `source` or `do`", "add one of them")
 		return
 	case 1:
 	default:
@@ -101,7 +101,7 @@ func (c *compiler) checkpoint(e *CheckpointSyntax) Checkpoint {
 		return out
 	}
 	if !e.Keys.Has("firing") && !e.Keys.Has("resolved") {
-		c.errorAt(e.Keys.At, "missing-key", "the checkpoint lacks `firing` or `resolved`", "say firing: none, or list the alerts")
+		c.errorAt(e.Keys.At, "missing-key", "the checkpoint lacks `firing` or `resolved`", "add firing: none, or list the alerts")
 	}
 	for _, a := range e.Firing.Alerts {
 		if a.EndsAt != nil {
@@ -121,7 +121,7 @@ func expected(list []ExpectedAlertSyntax) []ExpectedAlert {
 	return out
 }
 
-// lintShipped checks what the CI of this repository asks of its packs.
+// lintShipped checks what the CI of this repository requires of its packs.
 func lintShipped(f *form, r *Rule) Problems {
 	var out Problems
 	add := func(check, message, fix string) {
@@ -129,25 +129,26 @@ func lintShipped(f *form, r *Rule) Problems {
 	}
 	positive, negative := false, false
 	for i := range r.Tests {
-		p, n := judges(&r.Tests[i])
+		p, n := expects(&r.Tests[i])
 		positive, negative = positive || p, negative || n
 	}
 	if !positive {
-		add("no-positive-test", "the rule has no test that expects an alert", "add a test with the line as it was logged, and a checkpoint that lists the alert")
+		add("no-positive-test", "the rule has no test that expects an alert", "add a test with a line as it was logged, and a checkpoint that lists the alert")
 	}
 	if !negative {
-		add("no-negative-test", "the rule has no test that expects no alert after lines", "add a test with a line that is nearly the same, and a checkpoint with firing: none")
+		add("no-negative-test", "the rule has no test in which lines raise no alert", "add a test with a similar line, and a checkpoint with firing: none")
 	}
 	if positive {
-		for _, m := range unshownBranches(r) {
-			add("untested-shape", "no test that expects an alert has a line of the shape "+m, "add one test per known shape of the line")
+		for _, m := range untestedBranches(r) {
+			add("untested-shape", "no test that expects an alert has a line for "+m, "add a test for each branch")
 		}
 	}
 	return out
 }
 
-// judges tells whether a test expects an alert, and none after lines.
-func judges(t *Test) (positive, negative bool) {
+// expects reports whether a test expects an alert (positive), and whether it
+// expects none after a line (negative).
+func expects(t *Test) (positive, negative bool) {
 	first := time.Duration(-1)
 	for _, in := range t.Input {
 		if in.Text != "" && (first < 0 || in.At < first) {
@@ -161,19 +162,20 @@ func judges(t *Test) (positive, negative bool) {
 	return positive, negative
 }
 
-// unshownBranches names the branches of `any`, the known shapes of a line, that
-// no line of a positive test has. Fields are not read here, only looked for.
-func unshownBranches(r *Rule) []string {
+// untestedBranches returns the names of the branches of `any` that no line of a
+// positive test matches. For a field it only checks that the line contains its
+// name.
+func untestedBranches(r *Rule) []string {
 	var out []string
 	for i, s := range r.Steps {
 		for j, branch := range s.Matcher.Any {
-			shown := false
+			tested := false
 			for k := range r.Tests {
-				if p, _ := judges(&r.Tests[k]); p && hasShape(&r.Tests[k], branch) {
-					shown = true
+				if p, _ := expects(&r.Tests[k]); p && hasLineLike(&r.Tests[k], branch) {
+					tested = true
 				}
 			}
-			if !shown {
+			if !tested {
 				name := fmt.Sprintf("branch %d of `any`", j+1)
 				if r.Sequence {
 					name += fmt.Sprintf(" in step %d", i+1)
@@ -185,7 +187,7 @@ func unshownBranches(r *Rule) []string {
 	return out
 }
 
-func hasShape(t *Test, m Matcher) bool {
+func hasLineLike(t *Test, m Matcher) bool {
 	for _, in := range t.Input {
 		if looksLike(in.Text, m) {
 			return true

@@ -10,28 +10,29 @@ import (
 	"unicode"
 )
 
-// What a line costs at most, besides costPerStep.
+// Constants of the estimate, besides costPerStep.
 const (
-	// maxInstructions bounds the programs of one rule together: more are not
-	// even looked at.
+	// maxInstructions bounds the programs of one rule together. The estimate does
+	// not walk more.
 	maxInstructions = 20000
-	// stepsPerExpression is for the texts that are looked for before an
-	// expression is tried, in steps per byte.
+	// stepsPerExpression is the cost of the search for the literals of an
+	// expression, in steps per byte.
 	stepsPerExpression = 2
-	// textsPerStep is how many texts can be looked for in the time of a step.
+	// textsPerStep is how many texts can be searched in the time of a step.
 	textsPerStep = 3
-	// slotsPerStep is how many places of groups a thread can copy in that time.
+	// slotsPerStep is how many group positions a thread can copy in that time.
 	slotsPerStep = 200
 )
 
-// lineCost is the most that matchers may take, all together, for one line of
-// maxMatchedLine bytes, whatever it holds.
+// lineCost returns the maximum time that the matchers together take for any line
+// of maxMatchedLine bytes.
 //
-// Go's regexp follows all threads at once: for each letter it takes one step for
-// each instruction at which a thread can stand. After a letter those are the ones
-// that follow an instruction that takes it, up to the next that take one. So it
-// is not the size of a program that counts, but how much of it one letter keeps
-// alive: little of `leaderelection lost`, all of `[\pL]{1,900}z`.
+// Go's regexp runs all threads in parallel: for each letter it takes one step for
+// each instruction that a thread has reached. After a letter these are the
+// successors of the instructions that accept it, up to the next ones that consume
+// a letter. So the cost depends not on the size of a program but on how much of
+// it one letter keeps alive: little of `leaderelection lost`, all of
+// `[\pL]{1,900}z`.
 func lineCost(ms []Matcher) time.Duration {
 	var p profile
 	for i := range ms {
@@ -44,14 +45,14 @@ func lineCost(ms []Matcher) time.Duration {
 	return time.Duration(steps * float64(maxMatchedLine*costPerStep))
 }
 
-// profile collects the programs of all expressions that one line can meet.
+// profile collects the programs of all expressions that may run on one line.
 type profile struct {
 	programs []weighted
 	size     int     // instructions
-	fixed    float64 // steps per byte, whatever the letter
+	fixed    float64 // steps per byte that do not depend on the letter
 }
 
-// weighted is a program and what one of its steps costs, in steps.
+// weighted is a program and the cost of one of its steps, in steps.
 type weighted struct {
 	prog   *syntax.Prog
 	weight float64
@@ -72,8 +73,8 @@ func (p *profile) add(m *Matcher) {
 	}
 }
 
-// expression adds one. With named groups it is asked for their places, too; for
-// a field that is a second search.
+// expression adds an expression. Named groups also need their positions; for a
+// field that is a second search.
 func (p *profile) expression(re *regexp.Regexp, field bool) {
 	if re == nil {
 		return
@@ -95,12 +96,12 @@ func (p *profile) expression(re *regexp.Regexp, field bool) {
 		}
 	}
 	if err != nil {
-		p.size = math.MaxInt32 // it compiled before: this cannot be
+		p.size = math.MaxInt32 // unreachable: the expression has compiled before
 	}
 	p.fixed += stepsPerExpression
 }
 
-// steps is the number of steps per byte of the letter that takes the most.
+// steps returns the number of steps per byte for the most expensive letter.
 func (p *profile) steps() float64 {
 	if p.size > maxInstructions {
 		return math.MaxInt32
@@ -109,42 +110,43 @@ func (p *profile) steps() float64 {
 	worst := 0.0
 	walk := newWalk(p.programs)
 	known := map[string]bool{}
-	taken := make([]byte, len(classes))
+	accepted := make([]byte, len(classes))
 	for _, r := range letters {
 		for i, c := range classes {
-			taken[i] = 0
+			accepted[i] = 0
 			if c.inst.MatchRune(r) {
-				taken[i] = 1
+				accepted[i] = 1
 			}
 		}
-		if !known[string(taken)] {
-			known[string(taken)] = true
-			worst = max(worst, walk.steps(classes, taken))
+		if !known[string(accepted)] {
+			known[string(accepted)] = true
+			worst = max(worst, walk.steps(classes, accepted))
 		}
 	}
 	return p.fixed + worst
 }
 
-// class is a set of letters, and the instructions that take them.
+// class is a set of letters and the instructions that accept them.
 type class struct {
 	inst *syntax.Inst
-	at   []place
+	at   []location
 }
 
-// place is an instruction of one of the programs.
-type place struct {
+// location identifies an instruction of one of the programs.
+type location struct {
 	program int
 	pc      uint32
 }
 
-// classes returns the classes of letters in the programs, and letters of which
-// one stands for each that differs: the first of each range, since whatever
-// takes a letter takes the first of the range that starts last before it.
+// classes returns the classes of letters in the programs, and one letter for each
+// distinct set of classes: the first letter of each range is enough, because a
+// class that accepts a letter also accepts the first letter of the nearest range
+// that starts before it.
 func (p *profile) classes() ([]class, []rune) {
 	var out []class
 	index := map[string]int{}
 	letters := map[rune]bool{'x': true}
-	var key []byte // what the instruction does; Arg holds flags
+	var key []byte // identifies the instruction; Arg has its flags
 	for n, w := range p.programs {
 		for pc := range w.prog.Inst {
 			in := &w.prog.Inst[pc]
@@ -164,7 +166,7 @@ func (p *profile) classes() ([]class, []rune) {
 				out = append(out, class{inst: in})
 				addLetters(letters, in)
 			}
-			out[i].at = append(out[i].at, place{n, uint32(pc)})
+			out[i].at = append(out[i].at, location{n, uint32(pc)})
 		}
 	}
 	list := make([]rune, 0, len(letters))
@@ -175,7 +177,7 @@ func (p *profile) classes() ([]class, []rune) {
 }
 
 func addLetters(letters map[rune]bool, in *syntax.Inst) {
-	if len(in.Rune) == 1 { // perhaps in any case
+	if len(in.Rune) == 1 { // may ignore case
 		r := in.Rune[0]
 		letters[r] = true
 		for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
@@ -188,10 +190,10 @@ func addLetters(letters map[rune]bool, in *syntax.Inst) {
 	}
 }
 
-// walk counts instructions that are reached without taking a letter.
+// walk counts the instructions that are reachable without consuming a letter.
 type walk struct {
 	programs []weighted
-	seen     [][]uint32 // the round in which each was reached
+	seen     [][]uint32 // the last round that reached each instruction
 	round    uint32
 	stack    []uint32
 }
@@ -204,16 +206,16 @@ func newWalk(programs []weighted) *walk {
 	return w
 }
 
-// steps is what is reached after a letter that some classes take. A search also
-// starts anew behind each letter.
-func (w *walk) steps(classes []class, taken []byte) float64 {
+// steps returns the steps after a letter that some classes accept. A search also
+// restarts after each letter.
+func (w *walk) steps(classes []class, accepted []byte) float64 {
 	w.round++
 	sum := 0.0
 	for n, p := range w.programs {
 		sum += p.weight * float64(w.reach(n, uint32(p.prog.Start)))
 	}
 	for i, c := range classes {
-		if taken[i] == 0 {
+		if accepted[i] == 0 {
 			continue
 		}
 		for _, at := range c.at {

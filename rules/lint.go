@@ -7,8 +7,8 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// lint checks the rule as a whole: what is written well and means nothing, or
-// not what it seems to.
+// lint checks the rule as a whole for keys that are valid but have no effect, or
+// not the effect that they suggest.
 func (c *compiler) lint() {
 	c.lintWindow()
 	c.lintDurations()
@@ -32,26 +32,26 @@ func (c *compiler) lintWindow() {
 	case counted && sequence:
 		c.errorAt(c.Keys.Key("count"), "no-effect", "`count` has no effect on a sequence", "remove it")
 	case counted && c.Count > 1 && c.Keys.Missing("within"):
-		c.missing("count", "needs-within", fmt.Sprintf("`count: %d` needs `within`", c.Count), "say in which time the lines must come: within: 10m")
+		c.missing("count", "needs-within", fmt.Sprintf("`count: %d` needs `within`", c.Count), "add the window of the count: within: 10m")
 	}
 	if c.good("within") {
 		c.checkWithin(c.Within, c.Keys.Value("within"), "`within`")
 	}
 	switch {
 	case sequence && c.Keys.Missing("within"):
-		c.missing("sequence", "needs-within", "`sequence` needs `within`", "say in which time its lines must come: within: 10m")
+		c.missing("sequence", "needs-within", "`sequence` needs `within`", "add the longest time from its first line to its last: within: 10m")
 	case c.good("within") && !sequence && c.Keys.Has("match") && c.rule.Count == 1 && !c.Keys.Has("distinct") && !c.Keys.Broken("count") && !c.likely("count") && !c.loosened():
 		c.errorAt(c.Keys.Key("within"), "no-effect", "`within` has no effect without `count` or `sequence`", "remove it, or add `count`")
 	}
 }
 
-// loosened tells whether an override set the count that the rule's own window
-// was for.
+// loosened reports whether an override changed the count that the rule's own
+// window belongs to.
 func (c *compiler) loosened() bool {
 	return c.Keys.Key("count").File() != c.file && c.Keys.Key("within").File() == c.file
 }
 
-// likely tells whether an unknown key was probably meant to be this one.
+// likely reports whether an unknown key is probably a misspelling of this one.
 func (c *compiler) likely(key string) bool { return !c.Keys.Has(key) && !c.Keys.Missing(key) }
 
 func (c *compiler) checkWithin(d time.Duration, at strictyaml.Pos, name string) {
@@ -72,7 +72,7 @@ func (c *compiler) lintDurations() {
 		c.warnAt(c.Keys.Value("keep_firing_for"), "below-lateness", fmt.Sprintf("`keep_firing_for` is %s, shorter than the lateness of sources (%s)", duration(c.KeepFiringFor), duration(Lateness)), "use at least "+duration(Lateness))
 	}
 	if c.Keys.Has("expire") && !cleared && !c.likely("clear") {
-		c.errorAt(c.Keys.Key("expire"), "no-effect", "`expire` has no effect without `clear`", "use `keep_firing_for` for the quiet time that resolves, or add `clear`")
+		c.errorAt(c.Keys.Key("expire"), "no-effect", "`expire` has no effect without `clear`", "use `keep_firing_for` for the quiet time after which the alert resolves, or add `clear`")
 	}
 	if cleared && !c.Keys.Broken("for") && !c.Keys.Broken("expire") && c.rule.For >= c.rule.Expire {
 		at := c.Keys.Value("for")
@@ -92,19 +92,19 @@ func (c *compiler) lintDistinct() {
 	case c.Keys.Has("sequence"):
 		c.errorAt(at, "no-effect", "`distinct` has no effect on a sequence", "remove it")
 	case c.Distinct == "":
-		c.errorAt(c.Keys.Value("distinct"), "empty-value", "`distinct` is empty", "name the value that must differ")
+		c.errorAt(c.Keys.Value("distinct"), "empty-value", "`distinct` is empty", "write the name of the values to count")
 	case contains(c.By, c.Distinct):
-		c.errorAt(c.Keys.Value("distinct"), "never", fmt.Sprintf("`distinct: %s` is in `by` too: all lines of a key have the same %s, so the rule never fires", c.Distinct, c.Distinct), "remove it from one of them")
+		c.errorAt(c.Keys.Value("distinct"), "never", fmt.Sprintf("`distinct: %s` is also in `by`: all lines of a key have the same %s, so the rule never fires", c.Distinct, c.Distinct), "remove it from one of them")
 	case c.Keys.Missing("count"):
-		c.missing("distinct", "needs-count", "`distinct` needs `count` of at least 2", "say how many different values: count: 3")
+		c.missing("distinct", "needs-count", "`distinct` needs `count` of at least 2", "add the number of different values: count: 3")
 	case c.good("count") && c.Count == 1:
-		c.errorAt(c.Keys.Value("count"), "needs-count", "`distinct` needs `count` of at least 2", "say how many different values: count: 3")
+		c.errorAt(c.Keys.Value("count"), "needs-count", "`distinct` needs `count` of at least 2", "add the number of different values: count: 3")
 	}
 }
 
 func (c *compiler) lintLimit() {
 	if c.good("limit") && len(c.By) == 0 && !c.Keys.Broken("by") && c.Keys.Missing("by") {
-		c.warnAt(c.Keys.Key("limit"), "no-effect", "`limit` has no effect without `by`: there is one key", "remove it")
+		c.warnAt(c.Keys.Key("limit"), "no-effect", "`limit` has no effect without `by`: there is only one key", "remove it")
 	}
 }
 
@@ -112,15 +112,15 @@ func (c *compiler) lintScope() {
 	if !c.good("scope") || c.Keys.Broken("by") || c.Keys.Broken("clear") || c.Keys.Broken("unless") || c.RuleSyntax.Scope == c.rule.Scope {
 		return
 	}
-	message, fix := "the rule is safe on a single node: its key has `pod`", "remove `scope`, or say node"
+	message, fix := "the rule can be decided on a single node: its key has `pod`", "remove `scope`, or write scope: node"
 	if c.rule.Scope == ScopeCluster {
-		message = "the rule cannot be concluded on a single node: " + whyCluster(c.rule)
-		fix = "remove `scope`, or say cluster"
+		message = "the rule cannot be decided on a single node: " + whyCluster(c.rule)
+		fix = "remove `scope`, or write scope: cluster"
 	}
 	c.errorAt(c.Keys.Value("scope"), "scope", message, fix)
 }
 
-// computeScope tells whether all lines of a key are on one node.
+// computeScope returns ScopeNode if all lines of a key are on one node.
 func computeScope(r *Rule) Scope {
 	if whyCluster(r) == "" {
 		return ScopeNode
@@ -128,7 +128,7 @@ func computeScope(r *Rule) Scope {
 	return ScopeCluster
 }
 
-// whyCluster says why a node alone cannot conclude the rule, "" if it can.
+// whyCluster returns why a single node cannot decide the rule, "" if it can.
 func whyCluster(r *Rule) string {
 	switch {
 	case !contains(r.By, "pod"):
@@ -140,7 +140,7 @@ func whyCluster(r *Rule) string {
 	}
 	for _, m := range matchersOf(r) {
 		if contains(possibleCaptures(m), "pod") {
-			return "`pod` is captured from the line, so it need not be the pod that logs it"
+			return "`pod` is captured from the line, so it may not be the pod that logs it"
 		}
 	}
 	return ""

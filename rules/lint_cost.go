@@ -8,21 +8,21 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// What a regular expression may cost on the longest line, at what a step of
-// Go's regexp takes for a byte of text and an instruction of the program.
+// Bounds of the time that a rule's regular expressions may take for the longest
+// line. costPerStep is the time of Go's regexp per byte and instruction.
 const (
 	maxMatchedLine = 16 << 10
 	costPerStep    = 30 * time.Nanosecond
 	maxLineCost    = 100 * time.Millisecond
 )
 
-// programCost is the time that a program of n instructions takes for the
+// programCost returns the time that a program of n instructions takes for the
 // longest line.
 func programCost(n int) time.Duration { return time.Duration(n) * maxMatchedLine * costPerStep }
 
-// lintCost refuses rules that could hold up the daemon, and warns of those that
-// have to be tried on each line. Of those the size of the programs counts, since
-// they are a burden even where no line is the worst.
+// lintCost reports an error for rules that could stall the daemon, and a warning
+// for rules that must be tried on every line. For the latter it uses the size of
+// the programs, because they cost time even where no line is the worst.
 func (c *compiler) lintCost() {
 	var all []Matcher
 	total, worst, worstAt := 0, 0, c.at
@@ -34,19 +34,19 @@ func (c *compiler) lintCost() {
 		if _, largest, at := c.programs(p, keys, true); largest > worst {
 			worst, worstAt = largest, at
 		}
-		if gated(requiredTexts(m)) {
+		if gated(requiredLiterals(m)) {
 			return
 		}
 		n, _, _ := c.programs(p, keys, false)
 		total += n
 		if len(p.Contains) > 0 || n > 0 || len(p.Field) > 0 || len(p.Any) > 0 {
 			c.warnAt(keys.At, "no-literal", fmt.Sprintf("%s requires no text of %d bytes or more: it is tried on every line of its streams, for up to %s on a line of 16 KiB",
-				name, minLiteral, shortTime(programCost(max(n, 1)))), "add a fixed text that its lines have with `contains`")
+				name, minLiteral, shortTime(programCost(max(n, 1)))), "add a fixed text of its lines with `contains`")
 		}
 	}
 	c.eachMatcher(visit)
 	c.rule.MaxLineTime = lineCost(all)
-	cost, fix := c.rule.MaxLineTime, "use smaller repetitions and classes, or make two rules of it"
+	cost, fix := c.rule.MaxLineTime, "use smaller repetitions and classes, or split the rule in two"
 	if every := programCost(total); every > maxLineCost {
 		cost, fix = every, fmt.Sprintf("add a fixed text of %d bytes or more with `contains`, or use smaller repetitions and classes", minLiteral)
 	}
@@ -56,11 +56,11 @@ func (c *compiler) lintCost() {
 	}
 }
 
-// eachMatcher visits the matchers that are tried on their own.
+// eachMatcher visits the matchers that are tried independently of each other.
 func (c *compiler) eachMatcher(visit func(*Parts, *strictyaml.Keys, Matcher, string)) {
 	one := func(p *Parts, keys *strictyaml.Keys, name string) {
 		quiet := &compiler{form: c.form, rule: &Rule{}}
-		// What is wrong in other ways has been reported.
+		// Other errors of the matcher have already been reported.
 		if m := quiet.matcher(p, keys, name); len(quiet.problems.Errors()) == 0 {
 			visit(p, keys, m, name)
 		}
@@ -82,8 +82,8 @@ func (c *compiler) eachMatcher(visit func(*Parts, *strictyaml.Keys, Matcher, str
 	}
 }
 
-// programs counts the instructions of the expressions of a matcher, and finds the
-// largest: of all of them, or of those that no required text guards.
+// programs counts the instructions of a matcher's expressions and finds the
+// largest expression: of all of them, or of those without a required literal.
 func (c *compiler) programs(p *Parts, keys *strictyaml.Keys, all bool) (total, largest int, at strictyaml.Pos) {
 	at = keys.At
 	add := func(expr string, where strictyaml.Pos) {
@@ -103,7 +103,7 @@ func (c *compiler) programs(p *Parts, keys *strictyaml.Keys, all bool) (total, l
 	}
 	quiet := &compiler{form: c.form, rule: &Rule{}}
 	inner := func(m *MatcherSyntax) {
-		if !all && gated(requiredTexts(quiet.matcher(&m.Parts, &m.Keys, ""))) {
+		if !all && gated(requiredLiterals(quiet.matcher(&m.Parts, &m.Keys, ""))) {
 			return
 		}
 		n, l, where := c.programs(&m.Parts, &m.Keys, all)

@@ -24,7 +24,7 @@ func (c *compiler) lintBy() {
 			continue
 		}
 		if what := unbounded(name); what != "" {
-			c.errorAt(at, "unbounded-key", fmt.Sprintf("`by` has `%s`, %s: nearly every line would be an alert of its own", name, what), "group by what fails: a cluster, a namespace, a pod")
+			c.errorAt(at, "unbounded-key", fmt.Sprintf("`by` has `%s`, %s: nearly every line would raise an alert of its own", name, what), "group by what fails: a cluster, a namespace, a pod")
 			continue
 		}
 		w := narrow
@@ -32,18 +32,19 @@ func (c *compiler) lintBy() {
 			w = max(w, captureWidth(m, name))
 		}
 		switch w {
-		case endless:
-			c.errorAt(at, "unbounded-key", fmt.Sprintf("`by` has `%s`, which is captured by .*: nearly every line would be an alert of its own", name), "capture less, such as \\S+ between fixed texts")
+		case unlimited:
+			c.errorAt(at, "unbounded-key", fmt.Sprintf("`by` has `%s`, which .* captures: nearly every line would raise an alert of its own", name), "capture less, such as \\S+ between fixed texts")
 		case wide:
-			c.warnAt(at, "unbounded-key", fmt.Sprintf("`by` has `%s`, whose group has .* or .+ in it and may run far into the line", name), "capture less, such as \\S+ or [^\"]+")
+			c.warnAt(at, "unbounded-key", fmt.Sprintf("`by` has `%s`, whose group contains .* or .+ and may capture far into the line", name), "capture less, such as \\S+ or [^\"]+")
 		}
 		if name == "pod" && !c.Keys.Has("clear") && !c.likely("clear") {
-			c.warnAt(at, "pod-without-clear", "`by` has `pod` and the rule has no `clear`: every new pod is a new alert", "group by what outlives a pod, or add `clear`")
+			c.warnAt(at, "pod-without-clear", "`by` has `pod` and the rule has no `clear`: every new pod raises a new alert", "group by something that outlives a pod, or add `clear`")
 		}
 	}
 }
 
-// unbounded says why a name has ever new values, "" if it seems to have few.
+// unbounded returns why a name has an unlimited number of values, "" if it seems
+// to have few.
 func unbounded(name string) string {
 	words := splitWords(name)
 	last := words[len(words)-1]
@@ -89,8 +90,8 @@ func splitWords(name string) []string {
 	return words
 }
 
-// lintCaptures checks that a name of the key that one line captures is captured
-// by all, so that lines do not fall apart into several keys.
+// lintCaptures checks that a name of the key that one matcher captures is captured
+// by all, because their lines would otherwise have different keys.
 func (c *compiler) lintCaptures() {
 	if c.Keys.Broken("by") {
 		return
@@ -126,7 +127,7 @@ func (c *compiler) checkCaptured(name string, first int, by strictyaml.Pos) {
 		report(&c.Sequence[s].Keys, c.Sequence[s].Keys.At, fmt.Sprintf("step %d", s+1), group)
 	}
 	if k := c.Clear; k != nil && !k.Keys.Has("same") && !contains(possibleCaptures(c.rule.Clear.Matcher), name) {
-		report(&k.Keys, c.Keys.Key("clear"), "`clear`", group+", or say with `same` what it shares")
+		report(&k.Keys, c.Keys.Key("clear"), "`clear`", group+", or list the shared names in `same`")
 	}
 	if c.Unless != nil && !c.Unless.Keys.Has("same") {
 		c.checkUnlessCaptures(c.Unless, c.Keys.Key("unless"), name, report)
@@ -139,16 +140,16 @@ func (c *compiler) checkCaptured(name string, first int, by strictyaml.Pos) {
 }
 
 func (c *compiler) checkUnlessCaptures(u *UnlessSyntax, at strictyaml.Pos, name string, report func(*strictyaml.Keys, strictyaml.Pos, string, string)) {
-	// Compiled a second time, without its problems: overrides are merged into
-	// one matcher, and each must capture by itself.
+	// Overrides are merged into one matcher, but each must capture by itself, so
+	// compile it again and ignore its problems, which have been reported.
 	quiet := &compiler{form: c.form, rule: &Rule{}}
 	m := quiet.matcher(&u.Parts, &u.Keys, "")
 	if !contains(possibleCaptures(m), name) {
-		report(&u.Keys, at, "`unless`", fmt.Sprintf("capture it there as well: (?P<%s>...), or say with `same` what it shares", name))
+		report(&u.Keys, at, "`unless`", fmt.Sprintf("capture it there as well: (?P<%s>...), or list the shared names in `same`", name))
 	}
 }
 
-// lintDiffers checks the relations between steps.
+// lintDiffers checks the `differs` of steps.
 func (c *compiler) lintDiffers() {
 	for i := range c.Sequence {
 		s := &c.Sequence[i]
@@ -157,7 +158,7 @@ func (c *compiler) lintDiffers() {
 		}
 		c.checkNames(s.Differs, &s.Keys, "differs")
 		if i == 0 || len(s.Differs) == 0 {
-			message := "`differs` has no effect on the first step: there is none before it"
+			message := "`differs` has no effect on the first step: there is no step before it"
 			if i > 0 {
 				message = "`differs` is empty"
 			}
@@ -166,7 +167,7 @@ func (c *compiler) lintDiffers() {
 		}
 		for j, name := range s.Differs {
 			if contains(c.By, name) {
-				c.errorAt(s.Keys.Item("differs", j), "never", fmt.Sprintf("`differs` has `%s`, which is in `by`: all lines of a key have the same, so the rule never fires", name), "remove it from one of them")
+				c.errorAt(s.Keys.Item("differs", j), "never", fmt.Sprintf("`differs` has `%s`, which is in `by`: all lines of a key have the same value, so the rule never fires", name), "remove it from one of them")
 			}
 		}
 	}

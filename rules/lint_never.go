@@ -13,29 +13,29 @@ import (
 func (c *compiler) lintNever() {
 	c.lintSelector()
 	for _, key := range []string{"clear", "unless"} {
-		aside := c.rule.Clear
+		condition := c.rule.Clear
 		if key == "unless" {
-			aside = c.rule.Unless
+			condition = c.rule.Unless
 		}
-		if aside == nil || !c.good(key) || len(c.rule.Steps) == 0 {
+		if condition == nil || !c.good(key) || len(c.rule.Steps) == 0 {
 			continue
 		}
 		// The last line of a sequence is the one that fires.
 		last := c.rule.Steps[len(c.rule.Steps)-1].Matcher
-		if implies(last, aside.Matcher) {
+		if implies(last, condition.Matcher) {
 			does := map[string]string{"clear": "ends", "unless": "mutes"}[key]
 			c.errorAt(c.Keys.Key(key), "never", fmt.Sprintf("every line that triggers the rule also %s it: it never fires", does),
-				fmt.Sprintf("choose a text for `%s` that the triggering line does not have", key))
+				fmt.Sprintf("choose a text for `%s` that the triggering line does not contain", key))
 		}
 	}
 	for _, s := range c.rule.Steps {
 		if m := s.Matcher; m.Not != nil && implies(m, *m.Not) {
-			c.errorAt(c.matchKey(), "never", "`not` holds for every line that satisfies the rest: no line matches", "remove `not`, or choose another text for it")
+			c.errorAt(c.matchKey(), "never", "every line that satisfies the rest of the matcher also satisfies `not`: no line matches", "remove `not`, or choose another text for it")
 		}
 	}
 }
 
-// matchKey is where the trigger is written.
+// matchKey returns the position of the trigger.
 func (c *compiler) matchKey() strictyaml.Pos {
 	if c.Keys.Has("sequence") {
 		return c.Keys.Key("sequence")
@@ -43,7 +43,7 @@ func (c *compiler) matchKey() strictyaml.Pos {
 	return c.Keys.Key("match")
 }
 
-// lintSelector finds a label that would need two values at once.
+// lintSelector reports a selector whose conditions on one label contradict.
 func (c *compiler) lintSelector() {
 	ms := c.rule.From.matchers
 	for _, m := range ms {
@@ -55,16 +55,16 @@ func (c *compiler) lintSelector() {
 	}
 }
 
-// implies tells whether every line that satisfies m certainly satisfies o, with
-// the same captures. It may answer false where that is hard to see.
+// implies reports whether every line that satisfies m also satisfies o, with the
+// same captures. It may return false where that is hard to prove.
 func implies(m, o Matcher) bool {
 	if slices.Contains(o.Contains, "") || len(o.Contains)+len(o.Fields)+len(o.Any) == 0 && o.Regex == nil && o.Not == nil {
-		return false // it is broken
+		return false // o has errors
 	}
 	if impliesDirectly(m, o) {
 		return true
 	}
-	// Otherwise each of the alternatives of m has to.
+	// Otherwise each alternative of m must imply o.
 	return len(m.Any) > 0 && !slices.ContainsFunc(m.Any, func(one Matcher) bool {
 		one.Contains = slices.Concat(one.Contains, m.Contains)
 		one.Fields = slices.Concat(one.Fields, m.Fields)

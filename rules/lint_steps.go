@@ -87,12 +87,12 @@ func (c *compiler) freeText(s *Template) string {
 	return ""
 }
 
-// isFreeText tells whether a group takes in any text, or whether the name is
+// isFreeText reports whether a group takes in any text, or whether the name is
 // that of a field for text.
 func (c *compiler) isFreeText(name string) bool {
 	captured := false
 	for _, m := range matchersOf(c.rule) {
-		if captureWidth(m, name) == endless {
+		if captureWidth(m, name) == unlimited {
 			return true
 		}
 		captured = captured || contains(possibleCaptures(m), name)

@@ -12,15 +12,15 @@ func contains(list []string, s string) bool { return slices.Contains(list, s) }
 
 func index(list []string, s string) int { return slices.Index(list, s) }
 
-// equalSets tells whether two lists of unique names have the same names.
+// equalSets reports whether two lists without duplicates have the same names.
 func equalSets(a, b []string) bool {
 	return len(a) == len(b) && !slices.ContainsFunc(a, func(s string) bool { return !contains(b, s) })
 }
 
-// flowList writes a list as in YAML.
+// flowList formats a list as in YAML.
 func flowList(list []string) string { return "[" + strings.Join(list, ", ") + "]" }
 
-// duration writes a duration as in packs.
+// duration formats a duration as in packs.
 func duration(d time.Duration) string { return model.Duration(d).String() }
 
 func hasBreak(s string) bool { return strings.ContainsAny(s, "\r\n") }

@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// minLiteral is how long a text must be, in bytes, to look for lines by.
+	// minLiteral is the minimum length, in bytes, of a literal that selects lines.
 	minLiteral = 4
-	maxTexts   = 32 // alternatives that are followed
-	maxClass   = 6  // members of a character class that are spelled out
+	maxTexts   = 32 // maximum number of alternatives
+	maxClass   = 6  // maximum size of a character class that is enumerated
 )
 
-// requiredTexts returns texts of which every line that satisfies the matcher
-// contains one, chosen so that the shortest is as long as possible; nil if there
-// are none.
-func requiredTexts(m Matcher) []string {
+// requiredLiterals returns texts such that every line that satisfies the matcher
+// contains at least one of them, nil if there are none. It chooses them so that
+// the shortest is as long as possible.
+func requiredLiterals(m Matcher) []string {
 	var best []string
 	for _, text := range m.Contains {
 		best = longer(best, []string{text})
@@ -37,7 +37,7 @@ func requiredTexts(m Matcher) []string {
 func anyTexts(ms []Matcher) []string {
 	var all []string
 	for _, m := range ms {
-		texts := requiredTexts(m)
+		texts := requiredLiterals(m)
 		if texts == nil {
 			return nil
 		}
@@ -46,9 +46,9 @@ func anyTexts(ms []Matcher) []string {
 	return all
 }
 
-// fieldTexts returns the text that a line with the field must contain as it is:
-// its name, or its value. Encoders escape some bytes, and a value ns/name may be
-// written as an object.
+// fieldTexts returns the text that a line with the field must contain verbatim:
+// its name or its value. Encoders escape some bytes, and a value namespace/name
+// may be written as an object.
 func fieldTexts(f Field) []string {
 	var best []string
 	// The message of klog text has no name in the line.
@@ -61,7 +61,7 @@ func fieldTexts(f Field) []string {
 	return best
 }
 
-// plainText tells whether no encoder escapes any byte of s.
+// plainText reports whether no encoder escapes any byte of s.
 func plainText(s string) bool {
 	return s != "" && strings.IndexFunc(s, func(r rune) bool {
 		return r < ' ' || r > '~' || strings.ContainsRune(`"\<>&`, r)
@@ -73,10 +73,10 @@ func regexTexts(expr string) []string {
 	if err != nil {
 		return nil
 	}
-	return needed(re.Simplify())
+	return regexLiterals(re.Simplify())
 }
 
-// gated tells whether a text of at least minLiteral bytes is required.
+// gated reports whether every text has at least minLiteral bytes and there is one.
 func gated(texts []string) bool { return shortest(texts) >= minLiteral }
 
 func shortest(texts []string) int {
@@ -96,16 +96,16 @@ func longer(a, b []string) []string {
 	return a
 }
 
-// needed returns texts of which each match of re contains one, nil if there are
-// none.
-func needed(re *syntax.Regexp) []string {
+// regexLiterals returns texts such that each match of re contains at least one of
+// them, nil if there are none.
+func regexLiterals(re *syntax.Regexp) []string {
 	switch re.Op {
 	case syntax.OpCapture, syntax.OpPlus:
-		return needed(re.Sub[0])
+		return regexLiterals(re.Sub[0])
 	case syntax.OpAlternate:
 		var all []string
 		for _, sub := range re.Sub {
-			texts := needed(sub)
+			texts := regexLiterals(sub)
 			if texts == nil || len(all)+len(texts) > maxTexts {
 				return nil
 			}
@@ -113,17 +113,17 @@ func needed(re *syntax.Regexp) []string {
 		}
 		return all
 	case syntax.OpConcat:
-		return neededConcat(re)
+		return concatLiterals(re)
 	case syntax.OpLiteral:
-		if text := stretch(re); text != "" {
+		if text := longestPlain(re); text != "" {
 			return []string{text}
 		}
 	}
-	return longer(nil, spelled(re))
+	return longer(nil, enumerate(re))
 }
 
-// stretch returns the longest part of a literal that can be looked for as bytes.
-func stretch(re *syntax.Regexp) string {
+// longestPlain returns the longest part of a literal that can be searched as bytes.
+func longestPlain(re *syntax.Regexp) string {
 	if re.Flags&syntax.FoldCase == 0 {
 		return string(re.Rune)
 	}
@@ -140,18 +140,18 @@ func stretch(re *syntax.Regexp) string {
 	return best
 }
 
-// neededConcat joins neighbours that can be spelled out.
-func neededConcat(re *syntax.Regexp) []string {
+// concatLiterals joins neighbours whose matches can be enumerated.
+func concatLiterals(re *syntax.Regexp) []string {
 	var best []string
 	run := []string{""}
 	for _, sub := range re.Sub {
-		texts := spelled(sub)
+		texts := enumerate(sub)
 		if joined := product(run, texts); joined != nil {
 			run = joined
 			continue
 		}
 		best = longer(best, run)
-		best = longer(best, needed(sub))
+		best = longer(best, regexLiterals(sub))
 		if run = texts; texts == nil {
 			run = []string{""}
 		}
@@ -159,22 +159,22 @@ func neededConcat(re *syntax.Regexp) []string {
 	return longer(best, run)
 }
 
-// spelled returns every text that re matches if they are few, else nil.
-func spelled(re *syntax.Regexp) []string {
+// enumerate returns every text that re matches if they are few, otherwise nil.
+func enumerate(re *syntax.Regexp) []string {
 	switch re.Op {
 	case syntax.OpEmptyMatch, syntax.OpBeginLine, syntax.OpEndLine, syntax.OpBeginText, syntax.OpEndText,
 		syntax.OpWordBoundary, syntax.OpNoWordBoundary:
 		return []string{""}
 	case syntax.OpLiteral:
-		return spelledLiteral(re)
+		return enumerateLiteral(re)
 	case syntax.OpCharClass:
-		return spelledClass(re)
+		return enumerateClass(re)
 	case syntax.OpCapture:
-		return spelled(re.Sub[0])
+		return enumerate(re.Sub[0])
 	case syntax.OpConcat:
 		out := []string{""}
 		for _, sub := range re.Sub {
-			if out = product(out, spelled(sub)); out == nil {
+			if out = product(out, enumerate(sub)); out == nil {
 				return nil
 			}
 		}
@@ -182,7 +182,7 @@ func spelled(re *syntax.Regexp) []string {
 	case syntax.OpAlternate:
 		var out []string
 		for _, sub := range re.Sub {
-			texts := spelled(sub)
+			texts := enumerate(sub)
 			if texts == nil || len(out)+len(texts) > maxTexts {
 				return nil
 			}
@@ -193,10 +193,10 @@ func spelled(re *syntax.Regexp) []string {
 	return nil
 }
 
-// spelledLiteral gives texts that ignore case in lower case: only their length
-// and their equality count here. Letters that fold beyond ASCII are left to the
-// engine.
-func spelledLiteral(re *syntax.Regexp) []string {
+// enumerateLiteral returns a literal that ignores case in lower case, because only
+// its length and equality matter here. It returns nil for letters that fold beyond
+// ASCII.
+func enumerateLiteral(re *syntax.Regexp) []string {
 	if re.Flags&syntax.FoldCase == 0 {
 		return []string{string(re.Rune)}
 	}
@@ -210,8 +210,7 @@ func spelledLiteral(re *syntax.Regexp) []string {
 	return []string{text}
 }
 
-// foldsBeyondASCII tells whether another case of r is no ASCII letter: that of k
-// and s is.
+// foldsBeyondASCII reports whether another case of r is not ASCII, as for k and s.
 func foldsBeyondASCII(r rune) bool {
 	for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
 		if f >= utf8.RuneSelf {
@@ -221,7 +220,7 @@ func foldsBeyondASCII(r rune) bool {
 	return false
 }
 
-func spelledClass(re *syntax.Regexp) []string {
+func enumerateClass(re *syntax.Regexp) []string {
 	var out []string
 	for i := 0; i+1 < len(re.Rune); i += 2 {
 		for r := re.Rune[i]; r <= re.Rune[i+1]; r++ {

@@ -15,7 +15,7 @@ import (
 type Namespaces struct {
 	names   map[string]bool
 	globs   []string // those with a *
-	removed []string // names and globs; they win over the others
+	removed []string // names and globs; they take precedence over the others
 }
 
 // maxNamespaces bounds the entries of a list.
@@ -23,11 +23,11 @@ const maxNamespaces = 1000
 
 var namespaceEntry = regexp.MustCompile(`^[+-]?[a-z0-9*]([a-z0-9*-]{0,61}[a-z0-9*])?$`)
 
-// ParseNamespaces reads a list of namespaces. An entry is a name or a glob in
-// which * stands for any text. `+NAME` adds to the built-in list, `-NAME` removes
-// from the list and wins over every other entry, and a plain NAME replaces the
-// built-in list. An empty list is the built-in one. A list that leaves nothing is
-// an error.
+// ParseNamespaces parses a list of namespaces. An entry is a name or a glob in
+// which * matches any text. `+NAME` adds to the built-in list, `-NAME` removes
+// from the list and takes precedence over every other entry, and a plain NAME
+// replaces the built-in list. An empty list is the built-in one. It is an error if
+// no namespace remains.
 func ParseNamespaces(entries []string) (*Namespaces, error) {
 	if len(entries) > maxNamespaces {
 		return nil, fmt.Errorf("there are %d entries, more than %d; use globs", len(entries), maxNamespaces)
@@ -52,16 +52,16 @@ func ParseNamespaces(entries []string) (*Namespaces, error) {
 		}
 	}
 	if len(n.List()) == 0 {
-		return nil, errors.New("no namespace is left, so that no rule with `origin: infrastructure` could see a line; list a namespace, or remove the key for the built-in list")
+		return nil, errors.New("no namespace remains, so no rule with `origin: infrastructure` could match a line; list a namespace, or remove the key to use the built-in list")
 	}
 	return n, nil
 }
 
-// CheckNamespace returns an error if an entry of a list cannot be read. What
-// follows the last "; " in it is the fix.
+// CheckNamespace returns an error if an entry of a list is invalid. The text after
+// the last "; " of the error is the fix.
 func CheckNamespace(entry string) error {
 	if !namespaceEntry.MatchString(entry) {
-		return fmt.Errorf("%.70q is not the name of a namespace; use small letters, digits, - and *, with + or - in front to add or remove", entry)
+		return fmt.Errorf("%.70q is not the name of a namespace; use lower-case letters, digits, - and *, with a leading + to add or - to remove", entry)
 	}
 	return nil
 }
@@ -96,52 +96,53 @@ func (n *Namespaces) All() bool {
 	return n == nil || slices.Contains(n.globs, "*") && len(n.removed) == 0
 }
 
-// List returns the names and globs that are in force, sorted. What a glob leaves
-// out follows with a - in front.
+// List returns the effective names and globs, sorted. If there are globs, the
+// removed entries follow with a leading -.
 func (n *Namespaces) List() []string {
 	if n == nil {
 		return []string{"*"}
 	}
-	var out, less []string
+	var out, removed []string
 	for name := range n.names {
 		if !matchesAny(n.removed, name) {
 			out = append(out, name)
 		}
 	}
 	for _, g := range n.globs {
-		// A glob is removed by an equal one and by one that contains it.
+		// An equal glob, and one that includes it, removes a glob.
 		if !matchesAny(n.removed, g) {
 			out = append(out, g)
-			less = n.removed
+			removed = n.removed
 		}
 	}
 	slices.Sort(out)
-	for _, r := range less {
+	for _, r := range removed {
 		out = append(out, "-"+r)
 	}
 	return out
 }
 
-// Patterns returns regular expressions for a whole name: of the list, which also
-// matches the absent name, and of what its globs leave out, "" for nothing.
+// Patterns returns two regular expressions for a whole name: in matches the list
+// and the absent name, out matches what the list removes from its globs and is ""
+// if that is nothing.
 func (n *Namespaces) Patterns() (in, out string) {
-	var names, less []string
+	var names, removed []string
 	for _, name := range n.List() {
 		to := &names
 		if strings.HasPrefix(name, "-") {
-			to = &less
+			to = &removed
 		}
 		*to = append(*to, strings.ReplaceAll(strings.TrimPrefix(name, "-"), "*", ".*"))
 	}
-	return strings.Join(names, "|") + "|", strings.Join(less, "|")
+	return strings.Join(names, "|") + "|", strings.Join(removed, "|")
 }
 
 func matchesAny(globs []string, name string) bool {
 	return slices.ContainsFunc(globs, func(g string) bool { return matchGlob(g, name) })
 }
 
-// matchGlob matches a whole name. The last text of the glob must end the name,
-// and each of the others is found as early as possible.
+// matchGlob matches a whole name. The last text of the glob must end the name;
+// each of the others matches as early as possible.
 func matchGlob(glob, name string) bool {
 	first, rest, starred := strings.Cut(glob, "*")
 	if !starred {
@@ -166,7 +167,7 @@ func matchGlob(glob, name string) bool {
 //go:embed infrastructure.txt
 var infrastructureList string
 
-// component is a program whose failures the shipped rules know.
+// component is a program whose failures the shipped rules detect.
 type component struct {
 	namespace, name string
 	workloads       []string

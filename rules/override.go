@@ -10,7 +10,7 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// parseOverrides reads a file of overrides and checks each entry by itself.
+// parseOverrides decodes a file of overrides and checks each entry.
 func (d *Document) parseOverrides(doc *strictyaml.Document) {
 	d.overrides, d.start = &OverridesFile{}, doc.Start()
 	d.problems = append(d.problems, doc.Decode(d.overrides)...)
@@ -40,12 +40,12 @@ func (d *Document) checkOverride(e *OverrideSyntax) {
 	}
 	switch {
 	case actions == 0:
-		d.errorAt(k.Key("rule"), "missing-key", "the override does nothing", "add `set`, `add_unless` or `disable`")
+		d.errorAt(k.Key("rule"), "missing-key", "the override has no effect", "add `set`, `add_unless` or `disable`")
 	case actions > 1 && k.Has("disable"):
-		d.errorAt(k.Key("disable"), "no-effect", "the override changes rules and disables them", "keep one of both")
+		d.errorAt(k.Key("disable"), "no-effect", "the override both changes and disables rules", "keep one of them")
 	}
 	if k.Has("disable") && !k.Broken("disable") && strings.TrimSpace(string(e.Disable)) == "" {
-		d.errorAt(k.Value("disable"), "empty-value", "`disable` lacks its reason", "say why: disable: \"edge clusters have one replica\"")
+		d.errorAt(k.Value("disable"), "empty-value", "`disable` has no reason", "write the reason: disable: \"edge clusters have one replica\"")
 	}
 	if e.Set != nil && len(e.Set.Keys.Names()) == 0 && !e.Set.Keys.Damaged() {
 		d.errorAt(k.Key("set"), "no-effect", "`set` sets nothing", "name a key and its value")
@@ -58,17 +58,17 @@ func (d *Document) checkOverride(e *OverrideSyntax) {
 		c := &compiler{form: form{RuleSyntax: RuleSyntax{Keys: *k}, at: k.At, file: d.file}, rule: &Rule{}}
 		c.matcher(&u.Parts, &u.Keys, "`add_unless`")
 		if u.Keys.Missing("within") && !k.Broken("add_unless") {
-			c.errorAt(u.Keys.At, "needs-within", "`add_unless` lacks `within`", "say how long before the trigger a muting line still mutes: within: 10m")
+			c.errorAt(u.Keys.At, "needs-within", "`add_unless` lacks `within`", "add how long before the trigger a muting line still mutes: within: 10m")
 		}
 		d.problems = append(d.problems, c.problems...)
 	}
 }
 
-// ruleGlob returns the glob of an override, which is for packs if it starts
-// with `pack:`.
+// ruleGlob returns the glob of an override. With the prefix `pack:`, which it
+// removes, the glob matches names of packs.
 func ruleGlob(rule string) string { return strings.TrimPrefix(rule, "pack:") }
 
-// applies tells whether an override names a rule.
+// applies reports whether an override applies to a rule.
 func (e *OverrideSyntax) applies(f *form) bool {
 	name := f.Alert
 	if strings.HasPrefix(e.Rule, "pack:") {
@@ -78,7 +78,7 @@ func (e *OverrideSyntax) applies(f *form) bool {
 	return ok && err == nil
 }
 
-// apply changes a form. The form must not share maps with others.
+// apply changes a form, which must not share maps with others.
 func (e *OverrideSyntax) apply(f *form) {
 	if s := e.Set; s != nil {
 		s.apply(f)
@@ -127,7 +127,7 @@ func (s *SetSyntax) apply(f *form) {
 	}
 }
 
-// copy returns a form that overrides can change.
+// copy returns a copy of the form that overrides can change.
 func (f form) copy() form {
 	f.origin = maps.Clone(f.origin)
 	return f

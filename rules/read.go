@@ -14,19 +14,19 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// maxFolders bounds how deep folders are nested.
+// maxFolders bounds the nesting of folders.
 const maxFolders = 16
 
-// reader reads files of rules up to the limits.
+// reader reads rule files up to the limits.
 type reader struct {
 	files []File
 	total int
 }
 
-// ReadFS reads every *.yaml and *.yml of fsys, folders included, sorted by name.
-// Names that start with a dot are left out, so that the second copy that a
-// ConfigMap mount has in `..data` is not read. A file above MaxFileBytes is cut
-// one byte above it: Parse refuses it.
+// ReadFS reads every *.yaml and *.yml of fsys and its folders, sorted by name. It
+// skips names that start with a dot, such as the second copy of the files that a
+// ConfigMap mount has in `..data`. It reads at most one byte more than
+// MaxFileBytes of a file; Parse refuses such a file.
 func ReadFS(fsys fs.FS) ([]File, error) {
 	r := &reader{}
 	if err := r.folder(fsys, ".", nil); err != nil {
@@ -35,9 +35,9 @@ func ReadFS(fsys fs.FS) ([]File, error) {
 	return r.files, nil
 }
 
-// ReadPaths does the same for files and folders of the operating system. A file
-// that is named is read whatever its name is. Of a ConfigMap mount all files
-// are of one version, even if it is swapped meanwhile.
+// ReadPaths does the same for files and folders of the operating system. It reads
+// a file in paths under any name. All files of a ConfigMap mount are of one
+// version, even if the kubelet updates the mount meanwhile.
 func ReadPaths(paths []string) ([]File, Problems) {
 	var out []File
 	var problems Problems
@@ -46,7 +46,7 @@ func ReadPaths(paths []string) ([]File, Problems) {
 	for _, p := range paths {
 		files, err := readPath(p)
 		if err == nil && len(files) == 0 {
-			err = errors.New("the folder has no *.yaml: name a folder or file with a pack")
+			err = errors.New("the folder has no *.yaml or *.yml")
 		}
 		if err != nil {
 			problems = append(problems, Problem{File: p, Check: "read", Message: "read: " + err.Error(), Fix: readFix(err)})
@@ -59,7 +59,7 @@ func ReadPaths(paths []string) ([]File, Problems) {
 			total += len(f.Data)
 			out = append(out, f)
 		}
-		if total > MaxTotalBytes {
+		if total > maxTotalBytes {
 			return nil, append(problems, Problem{File: p, Check: "too-large", Message: tooMuch().Error(), Fix: "load fewer packs"})
 		}
 	}
@@ -73,11 +73,11 @@ func readFix(err error) string {
 	case errors.Is(err, fs.ErrPermission):
 		return "let the user that runs crowsnest read it"
 	}
-	return "name regular files, or folders that hold some"
+	return "name a pack, or a folder with packs"
 }
 
 func tooMuch() error {
-	return fmt.Errorf("the files of rules have more than %d MiB together", MaxTotalBytes>>20)
+	return fmt.Errorf("the rule files together have more than %d MiB", maxTotalBytes>>20)
 }
 
 func readPath(name string) ([]File, error) {
@@ -98,7 +98,7 @@ func readPath(name string) ([]File, error) {
 		return r.files, nil
 	}
 	root := name
-	// A ConfigMap mount swaps this link: following it once gives one version.
+	// The kubelet replaces this link to update a ConfigMap mount, so resolve it once.
 	if data, err := filepath.EvalSymlinks(filepath.Join(name, "..data")); err == nil {
 		root = data
 	}
@@ -111,8 +111,7 @@ func readPath(name string) ([]File, error) {
 	return r.files, nil
 }
 
-// folder reads a folder. above are the folders that it is in, so that a link to
-// one of them ends.
+// folder reads a folder. above are its parents: a link to one of them is skipped.
 func (r *reader) folder(fsys fs.FS, name string, above []fs.FileInfo) error {
 	info, err := fs.Stat(fsys, name)
 	if err != nil {
@@ -172,14 +171,14 @@ func (r *reader) file(fsys fs.FS, name string, info fs.FileInfo) error {
 	if err != nil {
 		return fmt.Errorf("read %s: %w", name, unwrapPath(err))
 	}
-	if r.total += len(data); r.total > MaxTotalBytes {
+	if r.total += len(data); r.total > maxTotalBytes {
 		return tooMuch()
 	}
 	r.files = append(r.files, File{Name: name, Data: data})
 	return nil
 }
 
-// unwrapPath drops the name that the operating system repeats.
+// unwrapPath removes the file name that the operating system repeats.
 func unwrapPath(err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
@@ -188,8 +187,8 @@ func unwrapPath(err error) error {
 	return err
 }
 
-// Load reads, parses and builds all rules of the file systems. The error is a
-// Problems with everything that is wrong, warnings included.
+// Load reads, parses and builds all rules of the file systems. The error is
+// Problems and contains all errors and warnings.
 func Load(fsys ...fs.FS) (*Set, error) {
 	var docs []*Document
 	var problems Problems

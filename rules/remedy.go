@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// maxQuoted bounds a value that is quoted beside the steps, in characters.
+// maxQuoted bounds a value that is quoted below the steps, in characters.
 const maxQuoted = 160
 
-// failedStep stands in place of a step that cannot be shown whole: half a
-// command is another command.
+// failedStep replaces a step that cannot be shown completely: half a command is a
+// different command.
 const failedStep = "This step is not shown: its template failed, or the step is too long."
 
-// Text renders the summary and the numbered steps, one a line. Steps are
-// commands that a person pastes: a value that Strict does not accept is replaced
-// by UNSAFE_VALUE_1 and quoted below the steps, a missing value by its name in
-// upper case. neutral makes a value one harmless line. failed is the number of
-// templates that failed.
+// Text renders the summary and the numbered steps, one per line. Steps are
+// commands that people paste: Text replaces a value that Strict does not accept by
+// UNSAFE_VALUE_1 and quotes it below the steps, and replaces a missing value by
+// its name in upper case. neutral must return a value as one harmless line. failed
+// is the number of templates that failed.
 func (r *Remediation) Text(d TemplateData, neutral func(string) string) (text string, failed int) {
 	var lines []string
 	var unsafe []unsafeValue
@@ -39,8 +39,8 @@ func (r *Remediation) Text(d TemplateData, neutral func(string) string) (text st
 	return strings.Join(lines, "\n"), failed
 }
 
-// asData returns text as one word in single quotes: data for people and for a
-// shell.
+// asData returns text as one word in single quotes, which a shell does not
+// interpret.
 func asData(text string, neutral func(string) string) string {
 	text = strings.ReplaceAll(neutral(text), "'", "’")
 	if r := []rune(text); len(r) > maxQuoted {

@@ -10,25 +10,25 @@ const (
 	DefaultKeepFiringFor = 15 * time.Minute
 	DefaultExpire        = 24 * time.Hour
 	DefaultLimit         = 100
-	// Lateness is how far the watermark of files and of the Kubernetes API
-	// stays behind the time up to which they are proved to be read. The lint
-	// compares durations with it.
+	// Lateness is how far the watermark of files and of the Kubernetes API stays
+	// behind the time up to which all their lines have been read. The lint compares
+	// durations with it.
 	Lateness = 10 * time.Second
 	// MaxIdentity is how many labels the identity of a stream may have.
 	MaxIdentity = 8
-	// MaxHits is how many hits are kept per step and key, and the greatest
-	// count a rule may ask for.
+	// MaxHits is the number of hits that are kept per step and key, and the
+	// maximum of `count`.
 	MaxHits = 256
 )
 
-// DefaultIdentity names the labels of streams that belong to every key unless the
-// configuration says otherwise. It must not be changed.
+// DefaultIdentity lists the stream labels that belong to every key by default. It
+// must not be changed.
 var DefaultIdentity = []string{"cluster", "tenant"}
 
 // Severity is the label that routes an alert.
 type Severity string
 
-// The severities. SeverityNone routes nowhere: only overrides set it.
+// The severities. SeverityNone notifies nobody: only overrides set it.
 const (
 	SeverityCritical Severity = "critical"
 	SeverityWarning  Severity = "warning"
@@ -36,26 +36,26 @@ const (
 	SeverityNone     Severity = "none"
 )
 
-// Mode says what a rule that matches does.
+// Mode says what a rule does when it matches.
 type Mode string
 
 // The modes of `enabled`.
 const (
-	ModeOn     Mode = "true"   // counts, shows and alerts
+	ModeOn     Mode = "true"   // counted, shown and notified
 	ModeOff    Mode = "false"  // not compiled
-	ModeSilent Mode = "silent" // counts and shows
+	ModeSilent Mode = "silent" // counted and shown
 )
 
-// Scope says where a rule may be concluded.
+// Scope says where a rule can be decided.
 type Scope string
 
-// The scopes. A node-safe rule has `pod` in its key and in every `same`.
+// The scopes. A rule of ScopeNode has `pod` in its key and in every `same`.
 const (
 	ScopeNode    Scope = "node"
 	ScopeCluster Scope = "cluster"
 )
 
-// Origin says whose lines a rule believes.
+// Origin says whose lines a rule trusts.
 type Origin string
 
 // The origins.
@@ -74,23 +74,23 @@ type Rule struct {
 
 	From Selector
 	// Infrastructure restricts the rule to streams of Set.Namespaces and streams
-	// without a namespace. It is not part of Hash: which lines a rule believes
-	// does not change what is open.
+	// without a namespace. It is not part of Hash, so a change of the origin keeps
+	// open episodes.
 	Infrastructure bool
 	// Steps holds the one matcher of `match` or the matchers of `sequence`.
 	Steps    []Step
 	Sequence bool
 	Count    int           // at least 1
 	Within   time.Duration // 0: no window
-	Distinct string        // "" : lines are counted
+	Distinct string        // "" : count lines
 	By       []string
 
 	Clear  *ClearOrUnless // nil: the rule has none
 	Unless *ClearOrUnless // nil: the rule has none
 
 	For           time.Duration
-	KeepFiringFor time.Duration // quiet time that resolves; without Clear
-	Expire        time.Duration // upper bound; with Clear
+	KeepFiringFor time.Duration // quiet time until the alert resolves; without Clear
+	Expire        time.Duration // upper bound of an episode; with Clear
 	Limit         int
 	Scope         Scope
 	Mode          Mode
@@ -101,30 +101,29 @@ type Rule struct {
 	Remediation Remediation
 	Tests       []Test
 
-	// CapturedNames lists the names whose values a hit carries, each once: first By in
-	// its order, then Distinct, the names of `differs`, those that templates
-	// take from `$vars`, and "image" if the remediation says what it affects.
-	// In a sequence a template's name_2 is listed as name_2 and as name.
+	// CapturedNames lists the names whose values a hit carries, without duplicates:
+	// first By in its order, then Distinct, the names of `differs`, those that
+	// templates read from `$vars`, and "image" if the remediation has `affects`. In
+	// a sequence a template's name_2 is listed as name_2 and as name.
 	CapturedNames []string
 
-	// Hash is the semantic hash: of everything but severity, annotations,
-	// remediation, labels and tests. A rule whose hash is unchanged keeps its
+	// Hash is the semantic hash of everything but severity, annotations,
+	// remediation, labels, tests and origin. A rule with an unchanged hash keeps its
 	// state over a reload.
 	Hash string
 
-	// Origin tells for each key that was set, where: "pack file:line",
-	// "defaults file:line", "override file:line" or, if absent here, "default".
+	// Origin maps each key to where it was set: "pack file:line",
+	// "defaults file:line" or "override file:line". An absent key has its default.
 	Origin map[string]string
 
 	// Source is the text of the rule in its pack, without its tests.
 	Source string
 
-	// Disabled is the reason that an override gave for ModeOff, or "".
+	// Disabled is the reason of the override that set ModeOff, or "".
 	Disabled string
 
-	// MaxLineTime is the most that the expressions of all matchers may take for
-	// one line of 16 KiB, whatever it holds. A rule with more than 100 ms is
-	// not loaded.
+	// MaxLineTime is an upper bound of the CPU time that the expressions of all
+	// matchers take for any line of 16 KiB. A rule above 100 ms is not loaded.
 	MaxLineTime time.Duration
 }
 
@@ -152,14 +151,14 @@ type Step struct {
 	Differs []string
 }
 
-// ClearOrUnless is a matcher beside the trigger: `clear` or `unless`.
+// ClearOrUnless is the compiled form of `clear` or of `unless`.
 type ClearOrUnless struct {
 	Matcher Matcher
 	// Same is the subset of By whose values the line must share; all of By
 	// where the rule does not state it.
 	Same []string
-	// NamespaceAdded says that Same has `namespace` because of the origin of the rule. A
-	// line whose stream has none then shares it with others that have none.
+	// NamespaceAdded says that Same contains `namespace` only because of the rule's
+	// origin. Lines whose streams have no namespace then share it.
 	NamespaceAdded bool
 	Within         time.Duration // of `unless`; 0 for `clear`
 }
@@ -167,10 +166,10 @@ type ClearOrUnless struct {
 // Matcher is a condition on one line. All of its parts must hold.
 type Matcher struct {
 	Contains []string
-	Regex    *regexp.Regexp // searched for in the line; nil: none
+	Regex    *regexp.Regexp // matches anywhere in the line; nil: none
 	Fields   []Field        // sorted by name
-	Any      []Matcher      // one of these, the first in order gives the captures
-	Not      *Matcher       // must not hold; its captures are not used
+	Any      []Matcher      // one must hold; the first that does captures
+	Not      *Matcher       // must not hold; captures nothing
 }
 
 // Field is a condition on one field of a line.
@@ -186,7 +185,7 @@ type NamedTemplate struct {
 	Template *Template
 }
 
-// Remediation tells the on-call what to do. Summary and Steps are templates
+// Remediation describes what the on-call does. Summary and Steps are templates
 // like annotations.
 type Remediation struct {
 	Summary    *Template // nil: none
@@ -198,7 +197,7 @@ type Remediation struct {
 // Affects says which versions of which component have the failure.
 type Affects struct {
 	Component string `yaml:"component"`
-	Image     string `yaml:"image"`    // whole parts of the path of the image's repository; "" : not compared
+	Image     string `yaml:"image"`    // whole components of the image's repository path; "" : not compared
 	Versions  string `yaml:"versions"` // semver constraint
 	FixedIn   string `yaml:"fixed_in"`
 	Ref       string `yaml:"ref"`
@@ -213,8 +212,8 @@ type Test struct {
 	Expect []Checkpoint
 }
 
-// Input is one thing that happens in a test: lines that arrive, a source that
-// is lost or back, or a restart.
+// Input is one event of a test: a line that arrives, a source that is lost or
+// back, or a restart.
 type Input struct {
 	Line   int           // in the rule's file
 	At     time.Duration // arrival
@@ -258,26 +257,26 @@ type Pack struct {
 	Rules   []*Rule
 }
 
-// Set is what was loaded: every rule of every pack after overrides, those with
-// ModeOff included.
+// Set contains every loaded rule of every pack after overrides, including rules
+// with ModeOff.
 type Set struct {
 	Packs []*Pack
 	// Rules is in order of packs and files. Names are unique.
 	Rules []*Rule
-	// Namespaces are those whose lines rules with Infrastructure believe; nil: all.
+	// Namespaces are those whose lines rules with Infrastructure trust; nil: all.
 	Namespaces *Namespaces
 	// Warnings are the problems that do not prevent loading.
 	Warnings Problems
 }
 
-// Reads reports whether a rule of the set reads a stream with these labels. An
-// absent label satisfies every condition if lenient is set.
+// Reads reports whether a rule of the set reads a stream with these labels. If
+// lenient is set, an absent label satisfies every condition.
 func (s *Set) Reads(r *Rule, labels map[string]string, lenient bool) bool {
 	return s.Trusts(r, labels) && r.From.Matches(labels, lenient)
 }
 
-// Trusts reports whether the origin of a stream is one that the rule believes:
-// any rule believes a stream without a namespace, which is a log of a node or a
+// Trusts reports whether the rule's origin accepts a stream with these labels.
+// Every rule accepts a stream without a namespace, which is a log of a node or a
 // file that the operator named.
 func (s *Set) Trusts(r *Rule, labels map[string]string) bool {
 	namespace := labels["namespace"]

@@ -12,15 +12,15 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// SchemaID names the schema of packs and overrides. It is a name, not a place.
-const SchemaID = "urn:crowsnest:schema:rules"
+// schemaID identifies the schema of packs and overrides. It is not an address.
+const schemaID = "urn:crowsnest:schema:rules"
 
-// durations are written as in Prometheus, largest unit first.
+// durationPattern matches durations as in Prometheus, with the largest unit first.
 const durationPattern = `^(?:0|(?:[0-9]+y)?(?:[0-9]+w)?(?:[0-9]+d)?(?:[0-9]+h)?(?:[0-9]+m)?(?:[0-9]+s)?(?:[0-9]+ms)?)$`
 
-// Schema returns the JSON Schema, draft 2020-12, of a file with a pack or with
-// overrides, indented. It is made from the types that the files are decoded
-// into. It is as strict as a schema can be; the lint knows more.
+// Schema returns the indented JSON Schema, draft 2020-12, of a file with a pack or
+// with overrides. It is generated from the types that the files are decoded into.
+// The lint checks more than a schema can.
 func Schema() ([]byte, error) {
 	r := &jsonschema.Reflector{
 		Anonymous:                  true,
@@ -44,11 +44,11 @@ func Schema() ([]byte, error) {
 	}
 	root := &jsonschema.Schema{
 		Version:     jsonschema.Version,
-		ID:          SchemaID,
+		ID:          schemaID,
 		Title:       "crowsnest rules",
 		Description: "A rule pack, or a file of overrides.",
 		Type:        "object",
-		// An if gives messages about the one or the other; oneOf about both.
+		// With `if`, validators report problems of one kind of file; with `oneOf`, of both.
 		If:          &jsonschema.Schema{Required: []string{"overrides"}},
 		Then:        &jsonschema.Schema{Ref: "#/$defs/OverridesFile"},
 		Else:        &jsonschema.Schema{Ref: "#/$defs/PackFile"},
@@ -61,8 +61,8 @@ func Schema() ([]byte, error) {
 	return append(out, '\n'), nil
 }
 
-// schemaOf returns the schema of types that are not written as Go would write
-// them, and nil for the others.
+// schemaOf returns the schema of types whose written form differs from Go's, and
+// nil for other types.
 func schemaOf(t reflect.Type) *jsonschema.Schema {
 	text := &jsonschema.Schema{Type: "string"}
 	switch t {
@@ -85,7 +85,7 @@ func schemaOf(t reflect.Type) *jsonschema.Schema {
 		duration := schemaOf(reflect.TypeFor[time.Duration]())
 		s := &jsonschema.Schema{
 			Type: "object", Properties: jsonschema.NewProperties(), AdditionalProperties: text,
-			Description: "Labels that the alert must have; \"\" means that it must not have the label. Beside them these keys:",
+			Description: "Labels that the alert must have; \"\" means that it must not have the label. Other keys:",
 		}
 		s.Properties.Set("annotations", &jsonschema.Schema{Type: "object", AdditionalProperties: text, Description: "Annotations that it must have."})
 		s.Properties.Set("starts_at", described(duration, "When it started, from the start of the test."))
@@ -104,7 +104,8 @@ func described(s *jsonschema.Schema, text string) *jsonschema.Schema {
 	return &c
 }
 
-// schemaChanges says by name of definition what struct tags cannot.
+// schemaChanges returns changes of definitions, by name, that struct tags cannot
+// express.
 func schemaChanges() map[string]func(*jsonschema.Schema) *jsonschema.Schema {
 	// A matcher may be written as the text that the line contains.
 	matcher := func(needs ...string) func(*jsonschema.Schema) *jsonschema.Schema {
@@ -112,7 +113,7 @@ func schemaChanges() map[string]func(*jsonschema.Schema) *jsonschema.Schema {
 			for _, part := range needs {
 				s.AnyOf = append(s.AnyOf, &jsonschema.Schema{Required: []string{part}})
 			}
-			if len(s.Required) > 0 { // a text has no room for the required keys
+			if len(s.Required) > 0 { // a text cannot contain the required keys
 				return s
 			}
 			return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string", MinLength: number(1), Description: "Text that the line contains."}, s}}

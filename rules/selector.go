@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// SyntaxError says what is wrong with a selector, a template or a version
-// constraint, where, and how to put it right.
+// SyntaxError is an error of a selector, a template or a version constraint, with
+// its position and the fix.
 type SyntaxError struct {
-	Offset  int // in bytes from the start of the text; its length: at the end
+	Offset  int // in bytes from the start of the text
 	Message string
 	Fix     string // "" : none
 }
 
-// Error renders message, place and fix on one line.
+// Error returns the message, position and fix on one line.
 func (e *SyntaxError) Error() string {
 	s := fmt.Sprintf("%s (at byte %d)", e.Message, e.Offset)
 	if e.Fix != "" {
@@ -48,7 +48,7 @@ type LabelMatcher struct {
 	re    *regexp.Regexp // of the regular operators, anchored
 }
 
-// Matches tells whether a label with this value satisfies the matcher. A label
+// Matches reports whether a label with this value satisfies the matcher. A label
 // that is absent has the value "".
 func (m LabelMatcher) Matches(value string) bool {
 	switch m.Op {
@@ -64,12 +64,12 @@ func (m LabelMatcher) Matches(value string) bool {
 	return false
 }
 
-// String renders the matcher as it is written in a selector.
+// String formats the matcher as in a selector.
 func (m LabelMatcher) String() string {
 	return m.Name + string(m.Op) + strconv.Quote(m.Value)
 }
 
-// Selector chooses log streams by their labels, as in LogQL and PromQL. It is
+// Selector selects log streams by their labels, as in LogQL and PromQL. It is
 // immutable and safe for concurrent use. The zero value matches everything.
 type Selector struct {
 	matchers []LabelMatcher
@@ -81,8 +81,8 @@ func (s Selector) Matchers() []LabelMatcher {
 	return append([]LabelMatcher(nil), s.matchers...)
 }
 
-// String renders the selector so that ParseSelector reads the same again. The
-// zero value is "{}", which ParseSelector refuses.
+// String formats the selector so that ParseSelector returns an equal one. The zero
+// value is "{}", which ParseSelector refuses.
 func (s Selector) String() string {
 	parts := make([]string, len(s.matchers))
 	for i, m := range s.matchers {
@@ -91,9 +91,9 @@ func (s Selector) String() string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// Matches tells whether a stream with these labels is chosen. A label with an
-// empty value is absent. An absent label counts as "", unless lenient is set:
-// then it satisfies every condition.
+// Matches reports whether the selector selects a stream with these labels. A label
+// with an empty value is absent. An absent label counts as "", or, if lenient is
+// set, satisfies every condition.
 func (s Selector) Matches(labels map[string]string, lenient bool) bool {
 	for _, m := range s.matchers {
 		v := labels[m.Name]

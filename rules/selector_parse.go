@@ -9,20 +9,20 @@ import (
 	"unicode/utf8"
 )
 
-// MaxSelector bounds the text of a selector, in bytes.
-const MaxSelector = 16 << 10
+// maxSelector bounds the text of a selector, in bytes.
+const maxSelector = 16 << 10
 
 const selectorExample = `write it like {namespace="capi-system", container=~"manager|syncer"}`
 
-// ParseSelector reads a stream selector: label names with =, !=, =~ or !~ and a
-// value in double quotes or backticks, separated by commas, one comma after the
-// last is allowed. As in LogQL one condition at least must refuse the empty
-// value, or the selector would choose streams by what they are not. An error is
-// a *SyntaxError.
+// ParseSelector parses a stream selector: matchers in braces, separated by commas.
+// A matcher is a label name, one of =, !=, =~ and !~, and a value in double quotes
+// or backticks. A comma may follow the last one. As in LogQL, at least one matcher
+// must refuse the empty value: otherwise the selector would select streams only by
+// labels that they lack. An error is a *SyntaxError.
 func ParseSelector(s string) (Selector, error) {
 	switch {
-	case len(s) > MaxSelector:
-		return Selector{}, syntaxErrorf(MaxSelector, "split the rule in two", "the selector is longer than %d bytes", MaxSelector)
+	case len(s) > maxSelector:
+		return Selector{}, syntaxErrorf(maxSelector, "split the rule in two", "the selector is longer than %d bytes", maxSelector)
 	case !utf8.ValidString(s):
 		return Selector{}, syntaxErrorf(invalidAt(s), "save the file as UTF-8", "the selector is not valid UTF-8")
 	}
@@ -56,7 +56,7 @@ func (p *selectorParser) parse() ([]LabelMatcher, error) {
 	var out []LabelMatcher
 	for {
 		p.space()
-		if p.take("}") {
+		if p.accept("}") {
 			break
 		}
 		at := p.pos
@@ -69,11 +69,11 @@ func (p *selectorParser) parse() ([]LabelMatcher, error) {
 		}
 		out = append(out, m)
 		p.space()
-		if p.take(",") {
+		if p.accept(",") {
 			continue
 		}
-		if !p.take("}") {
-			return nil, p.wantSeparator()
+		if !p.accept("}") {
+			return nil, p.separatorError()
 		}
 		break
 	}
@@ -86,18 +86,18 @@ func (p *selectorParser) parse() ([]LabelMatcher, error) {
 
 func (p *selectorParser) open() error {
 	switch {
-	case p.take("{"):
+	case p.accept("{"):
 		return nil
 	case p.pos == len(p.in):
 		return syntaxErrorf(p.pos, selectorExample, "the selector is empty")
 	}
 	if at := strings.IndexByte(p.in, '{'); at > 0 && !strings.ContainsAny(p.in[:at], `="~`) {
-		return syntaxErrorf(p.pos, "remove what stands before the {", "a stream selector has no name before its braces")
+		return syntaxErrorf(p.pos, "remove the text before the {", "a stream selector has no name before its braces")
 	}
-	return syntaxErrorf(p.pos, "put the matchers into braces: {"+strings.TrimSpace(p.in)+"}", "the selector does not begin with {")
+	return syntaxErrorf(p.pos, "put the matchers into braces: {"+strings.TrimSpace(p.in)+"}", "the selector does not start with {")
 }
 
-// checkNotEmpty refuses selectors that a stream without any label satisfies.
+// checkNotEmpty refuses selectors that match a stream without labels.
 func checkNotEmpty(ms []LabelMatcher) error {
 	for _, m := range ms {
 		if !m.Matches("") {
@@ -107,16 +107,16 @@ func checkNotEmpty(ms []LabelMatcher) error {
 	if len(ms) == 0 {
 		return syntaxErrorf(0, selectorExample, "every selector needs at least one matcher")
 	}
-	return syntaxErrorf(0, `add one that asks for a value, such as namespace=~".+"`,
+	return syntaxErrorf(0, `add one that requires a value, such as namespace=~".+"`,
 		"every matcher of the selector accepts a stream without the label")
 }
 
-// contradiction finds two equalities that no stream can satisfy together: such
-// a rule would be blind without a word.
+// contradiction returns an error for two equalities that no stream satisfies
+// together: such a rule would silently match nothing.
 func contradiction(before []LabelMatcher, m LabelMatcher, at int) error {
 	for _, b := range before {
 		if b.Name == m.Name && b.Op == MatchEqual && m.Op == MatchEqual && b.Value != m.Value {
-			fix := m.Name + "=~" + strconv.Quote(regexp.QuoteMeta(b.Value)+"|"+regexp.QuoteMeta(m.Value)) + " means either"
+			fix := "to match either, write " + m.Name + "=~" + strconv.Quote(regexp.QuoteMeta(b.Value)+"|"+regexp.QuoteMeta(m.Value))
 			return syntaxErrorf(at, fix, "no stream has %s and %s", b, m)
 		}
 	}
@@ -146,9 +146,8 @@ func (p *selectorParser) matcher() (LabelMatcher, error) {
 	return m, nil
 }
 
-// anchored compiles a pattern that must match the whole of a value. The pattern
-// is compiled on its own first, because "a)|(b" would become valid inside the
-// group.
+// anchored compiles a pattern that must match a whole value. It compiles the
+// pattern on its own first, because "a)|(b" would be valid inside the group.
 func anchored(pattern string) (*regexp.Regexp, error) {
 	if _, err := regexp.Compile(pattern); err != nil {
 		return nil, err
@@ -156,7 +155,7 @@ func anchored(pattern string) (*regexp.Regexp, error) {
 	return regexp.Compile("^(?s:" + pattern + ")$")
 }
 
-// regexReason drops the prefix of the regexp package.
+// regexReason returns an error's text without the prefix of the regexp package.
 func regexReason(err error) string {
 	var se *syntax.Error
 	if errors.As(err, &se) {
@@ -167,7 +166,7 @@ func regexReason(err error) string {
 
 func regexFix(pattern string) string {
 	if strings.HasPrefix(pattern, "*") {
-		return `regular expressions are not globs: write .* for *`
+		return `write .* for *: a regular expression is not a glob`
 	}
 	return "see https://github.com/google/re2/wiki/Syntax"
 }
@@ -181,13 +180,13 @@ func (p *selectorParser) name() (string, error) {
 	next, rest := p.peek(), p.in[p.pos:]
 	switch {
 	case next == 0:
-		return "", p.wantSeparator()
+		return "", p.separatorError()
 	case name == "" && next == ',':
-		return "", syntaxErrorf(start, "remove the comma", "a comma without a matcher before it")
+		return "", syntaxErrorf(start, "remove the comma", "there is no matcher before the comma")
 	case name == "" && (next == '"' || next == '`' || next == '\''):
-		return "", syntaxErrorf(start, `names stand without quotes: container="manager"`, "a quoted label name")
+		return "", syntaxErrorf(start, `write the name without quotes: container="manager"`, "the label name is in quotes")
 	case name == "" || strings.IndexByte("-./:", rest[0]) >= 0:
-		return "", syntaxErrorf(p.pos, "names are letters, digits and _, as app_kubernetes_io_name", "%q cannot be part of a label name", next)
+		return "", syntaxErrorf(p.pos, "use letters, digits and _, as in app_kubernetes_io_name", "%q cannot be part of a label name", next)
 	}
 	return name, nil
 }
@@ -198,17 +197,17 @@ func isNameByte(c byte, inside bool) bool {
 
 func (p *selectorParser) op() (MatchOp, error) {
 	if strings.HasPrefix(p.in[p.pos:], "==") {
-		return "", syntaxErrorf(p.pos, "write = for equal, =~ for a regular expression", "== is no operator")
+		return "", syntaxErrorf(p.pos, "write = for equal, =~ for a regular expression", "== is not an operator")
 	}
 	for _, op := range []MatchOp{MatchRegexp, MatchNotRegexp, MatchNotEqual, MatchEqual} {
-		if p.take(string(op)) {
+		if p.accept(string(op)) {
 			return op, nil
 		}
 	}
 	if p.pos == len(p.in) {
-		return "", p.wantSeparator()
+		return "", p.separatorError()
 	}
-	return "", syntaxErrorf(p.pos, "write =, !=, =~ or !~ after the name", "no operator but %q", p.peek())
+	return "", syntaxErrorf(p.pos, "write =, !=, =~ or !~ after the name", "%q is not an operator", p.peek())
 }
 
 func (p *selectorParser) value() (string, error) {
@@ -219,20 +218,20 @@ func (p *selectorParser) value() (string, error) {
 	case '`':
 		end := strings.IndexByte(p.in[start+1:], '`')
 		if end < 0 {
-			return "", syntaxErrorf(start, "write ` behind it", "the value has no closing backtick")
+			return "", syntaxErrorf(start, "add a ` after it", "the value has no closing backtick")
 		}
 		p.pos += end + 2
 		return p.in[start+1 : p.pos-1], nil
 	case '"':
 		return p.quoted()
 	case '\'':
-		return "", syntaxErrorf(start, "write double quotes or backticks", "a value in single quotes")
+		return "", syntaxErrorf(start, "write double quotes or backticks", "the value is in single quotes")
 	default:
 		return "", syntaxErrorf(start, "write it in double quotes", "the value is not quoted")
 	}
 }
 
-// quoted reads a value in double quotes, with the escapes of Go.
+// quoted parses a value in double quotes with Go's escapes.
 func (p *selectorParser) quoted() (string, error) {
 	start := p.pos
 	var b strings.Builder
@@ -241,37 +240,37 @@ func (p *selectorParser) quoted() (string, error) {
 		r, multibyte, tail, err := strconv.UnquoteChar(rest, '"')
 		if err != nil {
 			at := len(p.in) - len(rest)
-			return "", syntaxErrorf(at, `write \\ for a backslash, or the value in backticks`, "an unknown escape in the value")
+			return "", syntaxErrorf(at, `write \\ for a backslash, or put the value in backticks`, "the value has an unknown escape")
 		}
 		if r >= utf8.RuneSelf && !multibyte {
 			at := len(p.in) - len(rest)
-			return "", syntaxErrorf(at, `write the character itself or \u`, "an escape that is not valid UTF-8")
+			return "", syntaxErrorf(at, `write the character itself or \u`, "the value has an escape that is not valid UTF-8")
 		}
 		b.WriteRune(r)
 		rest = tail
 	}
 	if rest == "" || rest[0] != '"' {
-		return "", syntaxErrorf(start, `write " behind it`, "the value has no closing quote")
+		return "", syntaxErrorf(start, `add a " after it`, "the value has no closing quote")
 	}
 	p.pos = len(p.in) - len(rest) + 1
 	return b.String(), nil
 }
 
-func (p *selectorParser) wantSeparator() error {
+func (p *selectorParser) separatorError() error {
 	if p.pos == len(p.in) {
-		return syntaxErrorf(p.pos, "write } at its end", "the selector has no closing }")
+		return syntaxErrorf(p.pos, "add a } at its end", "the selector has no closing }")
 	}
-	return syntaxErrorf(p.pos, "separate matchers by commas", "want , or } but got %q", p.peek())
+	return syntaxErrorf(p.pos, "separate matchers with commas", "want , or } but got %q", p.peek())
 }
 
 func (p *selectorParser) trailing() error {
 	switch p.peek() {
 	case '|', '!':
-		return syntaxErrorf(p.pos, "the text to look for belongs into `match`", "a filter behind the selector")
+		return syntaxErrorf(p.pos, "put the text to search for into `match`", "a line filter follows the selector")
 	case '[':
-		return syntaxErrorf(p.pos, "the window belongs into `within`", "a range behind the selector")
+		return syntaxErrorf(p.pos, "put the window into `within`", "a range follows the selector")
 	}
-	return syntaxErrorf(p.pos, "remove it", "text behind the selector")
+	return syntaxErrorf(p.pos, "remove it", "text follows the selector")
 }
 
 func (p *selectorParser) space() {
@@ -280,7 +279,7 @@ func (p *selectorParser) space() {
 	}
 }
 
-func (p *selectorParser) take(s string) bool {
+func (p *selectorParser) accept(s string) bool {
 	if !strings.HasPrefix(p.in[p.pos:], s) {
 		return false
 	}

@@ -213,7 +213,7 @@ var (
 	interpreters = []string{"sh", "bash", "dash", "zsh", "ksh", "su", "perl", "python", "python3", "ruby", "node"}
 )
 
-// startsCommand tells whether the word after these names the program that runs.
+// startsCommand reports whether the word after these names the program that runs.
 func startsCommand(words []string) bool {
 	for _, word := range words {
 		if !assignment.MatchString(word) && !slices.Contains(wrappers, word) {
@@ -223,7 +223,7 @@ func startsCommand(words []string) bool {
 	return true
 }
 
-// readsCode tells whether the word after these is read as a program.
+// readsCode reports whether the word after these is read as a program.
 func readsCode(words []string) bool {
 	if len(words) == 0 {
 		return false

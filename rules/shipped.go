@@ -8,7 +8,7 @@ import (
 //go:embed packs
 var packs embed.FS
 
-// Shipped returns the packs that come with the program.
+// Shipped returns the packs that are built into the program.
 func Shipped() fs.FS {
 	sub, err := fs.Sub(packs, "packs")
 	if err != nil {

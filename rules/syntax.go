@@ -6,14 +6,14 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// The types of this file are the form in which packs and overrides are
-// written. They are what is decoded and what the JSON Schema is made from.
-// Places of keys and values are kept beside them, for messages.
+// The types of this file are the written form of packs and overrides: files are
+// decoded into them, and the JSON Schema is generated from them. Keys holds the
+// positions of keys and values for messages.
 
 // PackFile is a file with the rules of one pack.
 type PackFile struct {
-	Pack     PackHeader     `yaml:"pack" jsonschema:"required" jsonschema_description:"Name and version of the pack, and how much is in it. One pack per file."`
-	Defaults DefaultsSyntax `yaml:"defaults" jsonschema_description:"What rules of this pack have unless they state it."`
+	Pack     PackHeader     `yaml:"pack" jsonschema:"required" jsonschema_description:"Name and version of the pack, and the number of its rules and tests. One pack per file."`
+	Defaults DefaultsSyntax `yaml:"defaults" jsonschema_description:"Defaults for the rules of this pack."`
 	Rules    []RuleSyntax   `yaml:"rules" bounds:"0,5000" jsonschema:"required,minItems=1" jsonschema_description:"The rules of the pack."`
 
 	Keys strictyaml.Keys `yaml:"-" json:"-"`
@@ -22,62 +22,62 @@ type PackFile struct {
 // PackHeader names a pack.
 type PackHeader struct {
 	Name     string `yaml:"name" bounds:"0,4096" strict:"required" jsonschema:"required,minLength=1" jsonschema_description:"Name of the pack, for overrides (pack:NAME) and metrics."`
-	Version  string `yaml:"version" bounds:"0,4096" jsonschema_description:"Version of the pack, shown where its rules are. Not compared."`
-	Requires string `yaml:"requires" bounds:"0,4096" jsonschema_description:"Versions of crowsnest that can run the pack, such as \">=0.1\". Another version refuses the pack."`
-	Rules    int    `yaml:"rules" bounds:"0,5000" jsonschema:"minimum=1" jsonschema_description:"How many rules follow, so that a file that was cut off is refused."`
-	Tests    int    `yaml:"tests" bounds:"0,1000000" jsonschema:"minimum=1" jsonschema_description:"How many inline tests the rules have together, so that a file that was cut off in its last rule is refused as well."`
+	Version  string `yaml:"version" bounds:"0,4096" jsonschema_description:"Version of the pack, shown with its rules. Not compared."`
+	Requires string `yaml:"requires" bounds:"0,4096" jsonschema_description:"Versions of crowsnest that can run the pack, such as \">=0.1\". Other versions refuse the pack."`
+	Rules    int    `yaml:"rules" bounds:"0,5000" jsonschema:"minimum=1" jsonschema_description:"Number of rules in the file, so that a truncated file is refused."`
+	Tests    int    `yaml:"tests" bounds:"0,1000000" jsonschema:"minimum=1" jsonschema_description:"Number of inline tests of all rules, so that a file that is truncated in its last rule is refused as well."`
 
 	Keys strictyaml.Keys `yaml:"-" json:"-"`
 }
 
-// DefaultsSyntax is what rules of a pack have unless they state it.
+// DefaultsSyntax are the defaults for the rules of a pack.
 type DefaultsSyntax struct {
-	Severity Severity          `yaml:"severity" bounds:"0,4096" jsonschema:"enum=critical,enum=warning,enum=info,enum=none" jsonschema_description:"Severity of rules that state none."`
-	Labels   map[string]string `yaml:"labels" bounds:"0,64,16384" jsonschema_description:"Labels that are added to those of each rule. The rule's own win."`
-	Origin   Origin            `yaml:"origin" bounds:"0,4096" jsonschema:"enum=infrastructure,enum=any" jsonschema_description:"Origin of rules that state none."`
+	Severity Severity          `yaml:"severity" bounds:"0,4096" jsonschema:"enum=critical,enum=warning,enum=info,enum=none" jsonschema_description:"Severity of rules without one."`
+	Labels   map[string]string `yaml:"labels" bounds:"0,64,16384" jsonschema_description:"Labels that are added to each rule. The rule's own labels take precedence."`
+	Origin   Origin            `yaml:"origin" bounds:"0,4096" jsonschema:"enum=infrastructure,enum=any" jsonschema_description:"Origin of rules without one."`
 
 	Keys strictyaml.Keys `yaml:"-" json:"-"`
 }
 
-// RuleSyntax is one rule as it is written.
+// RuleSyntax is the written form of one rule.
 type RuleSyntax struct {
 	Alert string `yaml:"alert" bounds:"0,4096" jsonschema:"required,minLength=1" jsonschema_description:"Name of the alert (alertname), unique among all packs: CamelCase with the component first."`
-	From  string `yaml:"from" bounds:"0,16384" jsonschema:"required" jsonschema_description:"Selector of the log streams, as in Prometheus and Loki: {label=\"value\"} with = != =~ !~. Streams of Kubernetes have namespace, pod and container, and what the source adds."`
+	From  string `yaml:"from" bounds:"0,16384" jsonschema:"required" jsonschema_description:"Selector of the log streams, as in Prometheus and Loki: {label=\"value\"} with = != =~ !~. Streams of Kubernetes have namespace, pod and container, and the labels that the source adds."`
 
-	Origin Origin `yaml:"origin" bounds:"0,4096" jsonschema:"enum=infrastructure,enum=any" jsonschema_description:"Whose lines the rule believes. infrastructure: only streams of the namespaces in the setting rules.infrastructure_namespaces, and streams without a namespace. any: every stream that from selects; a pod chooses the names of its containers, so anybody who can run one can raise such a rule. Default any."`
+	Origin Origin `yaml:"origin" bounds:"0,4096" jsonschema:"enum=infrastructure,enum=any" jsonschema_description:"Whose lines the rule trusts. infrastructure: only streams of the namespaces in the setting rules.infrastructure_namespaces, and streams without a namespace. any: every stream that from selects; a pod chooses the names of its containers, so anybody who can run a pod can raise such an alert. Default any."`
 
-	Match    *MatcherSyntax `yaml:"match" jsonschema_description:"Which lines trigger: a text that they contain, or the parts of a matcher. Either match or sequence."`
-	Sequence []StepSyntax   `yaml:"sequence" bounds:"0,32" jsonschema_description:"Matchers of lines that must come in this order of event time, the last one less than within after the first. Either match or sequence."`
-	Count    int            `yaml:"count" bounds:"1,256" jsonschema:"minimum=1,maximum=256" jsonschema_description:"How many lines of a key within the window trigger. More than 1 needs within. Default 1."`
-	Within   time.Duration  `yaml:"within" bounds:"1ms,1y" jsonschema_description:"Window of count, which slides, or bound of a sequence from its first line to its last. Without effect, and refused, on a single line."`
-	Distinct string         `yaml:"distinct" bounds:"0,4096" jsonschema_description:"Count different values of this name instead of lines, such as pod. Needs count of 2 or more. A line without the name is not counted."`
-	By       []string       `yaml:"by" bounds:"0,32,256" jsonschema:"uniqueItems=true" jsonschema_description:"The key: names of captures, stream labels or fields, looked up in this order. Lines with the same values belong together, repeats of an open failure included, and the names are labels of the alert. Default: one key for all lines."`
+	Match    *MatcherSyntax `yaml:"match" jsonschema_description:"The lines that trigger the rule: a text that they contain, or a matcher. Either match or sequence."`
+	Sequence []StepSyntax   `yaml:"sequence" bounds:"0,32" jsonschema_description:"Matchers of lines that must follow each other in this order of event time, the last less than within after the first. Either match or sequence."`
+	Count    int            `yaml:"count" bounds:"1,256" jsonschema:"minimum=1,maximum=256" jsonschema_description:"Number of lines of a key within the window that triggers the rule. More than 1 needs within. Default 1."`
+	Within   time.Duration  `yaml:"within" bounds:"1ms,1y" jsonschema_description:"Sliding window of count, or the longest time from the first line of a sequence to its last. Refused with a single line, where it has no effect."`
+	Distinct string         `yaml:"distinct" bounds:"0,4096" jsonschema_description:"Count different values of this name instead of lines, such as pod. Needs a count of 2 or more. A line without the name does not count."`
+	By       []string       `yaml:"by" bounds:"0,32,256" jsonschema:"uniqueItems=true" jsonschema_description:"The key: names of captures, stream labels or fields, looked up in this order. Lines with the same values belong to the same failure, and so do repeats while it is open. The names become labels of the alert. Default: one key for all lines."`
 
-	Clear         *ClearSyntax  `yaml:"clear" jsonschema_description:"The line that ends the failure: a pending one is dropped, a firing one is resolved at the time of the line. Without it the alert resolves when its lines have stayed away for keep_firing_for."`
-	Unless        *UnlessSyntax `yaml:"unless" jsonschema_description:"A line that prevents the alert, such as the announcement of maintenance: from within before the trigger on, until the alert fires. It never resolves a firing one."`
-	For           time.Duration `yaml:"for" bounds:"0s,1y" jsonschema_description:"How old the failure must be before it fires. With clear: not cleared for so long. Without: its lines keep coming for so long, with gaps below keep_firing_for. Default 0: at once."`
-	KeepFiringFor time.Duration `yaml:"keep_firing_for" bounds:"0s,1y" jsonschema_description:"Without clear only: the time without lines after which the alert resolves. Default 15m."`
-	Expire        time.Duration `yaml:"expire" bounds:"0s,1y" jsonschema_description:"With clear only: the time after the last trigger after which the alert resolves though nothing cleared it. Default 24h."`
-	Limit         int           `yaml:"limit" bounds:"1,10000" jsonschema:"minimum=1" jsonschema_description:"How many keys may be open at once. One alert with overflow=\"true\" stands for those beyond it. If the lines of several namespaces reach the limit, those with fewer open keys displace keys of the one with most. Default 100."`
-	Scope         Scope         `yaml:"scope" bounds:"0,4096" jsonschema:"enum=node,enum=cluster" jsonschema_description:"Where the rule can be concluded: on the node that logs its lines, or only where the lines of all nodes come together. Computed; state it to have it checked."`
-	Severity      Severity      `yaml:"severity" bounds:"0,4096" jsonschema:"enum=critical,enum=warning,enum=info,enum=none" jsonschema_description:"critical wakes somebody, warning makes a ticket, info is told once. Required here or in defaults."`
+	Clear         *ClearSyntax  `yaml:"clear" jsonschema_description:"The line that ends the failure: a pending one is dropped, a firing one is resolved at the time of the line. Without it, the alert resolves when no line has matched for keep_firing_for."`
+	Unless        *UnlessSyntax `yaml:"unless" jsonschema_description:"A line that prevents the alert, such as the announcement of maintenance. It takes effect from within before the trigger until the alert fires. It never resolves a firing alert."`
+	For           time.Duration `yaml:"for" bounds:"0s,1y" jsonschema_description:"How long the failure must last before the alert fires. With clear: the time without a clear line. Without clear: the time for which lines keep matching, with gaps shorter than keep_firing_for. Default 0: immediately."`
+	KeepFiringFor time.Duration `yaml:"keep_firing_for" bounds:"0s,1y" jsonschema_description:"Only without clear: the time without matching lines after which the alert resolves. Default 15m."`
+	Expire        time.Duration `yaml:"expire" bounds:"0s,1y" jsonschema_description:"Only with clear: the time after the last trigger after which the alert resolves even if no line has cleared it. Default 24h."`
+	Limit         int           `yaml:"limit" bounds:"1,10000" jsonschema:"minimum=1" jsonschema_description:"Maximum number of open keys. One alert with overflow=\"true\" represents all further ones. If several namespaces together reach the limit, those with fewer open keys displace keys of the one with the most. Default 100."`
+	Scope         Scope         `yaml:"scope" bounds:"0,4096" jsonschema:"enum=node,enum=cluster" jsonschema_description:"Where the rule can be decided: on the node that logs its lines, or only where the lines of all nodes are collected. Computed; if you state it, it is checked."`
+	Severity      Severity      `yaml:"severity" bounds:"0,4096" jsonschema:"enum=critical,enum=warning,enum=info,enum=none" jsonschema_description:"critical pages somebody, warning opens a ticket, info is for information only. Required here or in defaults."`
 
-	Labels      map[string]string `yaml:"labels" bounds:"0,64,16384" jsonschema_description:"Further labels of the alert, for routing: templates that may use $labels of names in by, since labels identify the alert."`
+	Labels      map[string]string `yaml:"labels" bounds:"0,64,16384" jsonschema_description:"Further labels of the alert, for routing. Templates may use only $labels of names in by, because labels identify the alert."`
 	Annotations map[string]string `yaml:"annotations" bounds:"0,64,16384" jsonschema_description:"Annotations of the alert: templates with $labels (by and labels), $vars (captures and fields of the line), $value (number of lines) and $line. summary is a sentence that says what is broken; description says more."`
-	Remediation RemediationSyntax `yaml:"remediation" jsonschema_description:"What the on-call does. Sent as annotations."`
+	Remediation RemediationSyntax `yaml:"remediation" jsonschema_description:"What the on-call should do. Sent as annotations."`
 	Tests       []TestSyntax      `yaml:"tests" bounds:"0,1000" strict:"anchors" jsonschema_description:"Inline tests, run by test rules and whenever the pack is loaded. Anchors and aliases are allowed here."`
-	Enabled     Mode              `yaml:"enabled" bounds:"0,4096" jsonschema_description:"true, false, or silent: counts and shows, does not alert. Default true."`
+	Enabled     Mode              `yaml:"enabled" bounds:"0,4096" jsonschema_description:"true, false, or silent: the rule is counted and shown but raises no alert. Default true."`
 
 	Keys strictyaml.Keys `yaml:"-" json:"-"`
 }
 
 // Parts are the parts of a matcher, all of which must hold.
 type Parts struct {
-	Contains strictyaml.Strings `yaml:"contains" bounds:"0,256,16384" jsonschema_description:"Text that the line contains, byte by byte, or a list of texts that it contains all of."`
-	Regex    string             `yaml:"regex" bounds:"0,16384" jsonschema_description:"RE2 expression that is searched for anywhere in the line. A named group, (?P<name>...), captures a value for by, distinct and templates."`
-	Field    map[string]string  `yaml:"field" bounds:"0,64,16384" jsonschema_description:"Fields of the line by name, the same for klog, JSON and logfmt: a value, or \"~\" and an anchored RE2 expression whose named groups capture. msg is the quoted message of klog; a dotted name is a nested field; an object {namespace, name} is namespace/name. A field that is not there satisfies nothing."`
-	Any      []MatcherSyntax    `yaml:"any" bounds:"0,1000" jsonschema:"minItems=1" jsonschema_description:"Matchers of which one must hold; the first one that holds captures."`
-	Not      *MatcherSyntax     `yaml:"not" jsonschema_description:"Matcher that must not hold. Not alone: nearly every line would satisfy it."`
+	Contains strictyaml.Strings `yaml:"contains" bounds:"0,256,16384" jsonschema_description:"Text that the line contains, compared byte by byte, or a list of texts that it must all contain."`
+	Regex    string             `yaml:"regex" bounds:"0,16384" jsonschema_description:"RE2 expression that may match anywhere in the line. A named group, (?P<name>...), captures a value for by, distinct and templates."`
+	Field    map[string]string  `yaml:"field" bounds:"0,64,16384" jsonschema_description:"Fields of the line by name, the same for klog, JSON and logfmt: a value, or \"~\" and an anchored RE2 expression whose named groups capture. msg is the quoted message of klog; a dotted name is a nested field; an object {namespace, name} is namespace/name. An absent field satisfies no condition."`
+	Any      []MatcherSyntax    `yaml:"any" bounds:"0,1000" jsonschema:"minItems=1" jsonschema_description:"List of matchers, one of which must hold. The first one that holds captures."`
+	Not      *MatcherSyntax     `yaml:"not" jsonschema_description:"Matcher that must not hold. Refused on its own, because nearly every line would satisfy it."`
 }
 
 // MatcherSyntax is a matcher: a text that the line contains, or a mapping.
@@ -89,31 +89,31 @@ type MatcherSyntax struct {
 // StepSyntax is one step of a sequence: a text, or a mapping.
 type StepSyntax struct {
 	Parts   `yaml:",inline"`
-	Differs []string        `yaml:"differs" bounds:"0,32,256" jsonschema:"uniqueItems=true" jsonschema_description:"Names whose values must differ from those of every earlier step that has them, such as pod: another replica."`
+	Differs []string        `yaml:"differs" bounds:"0,32,256" jsonschema:"uniqueItems=true" jsonschema_description:"Names whose values must differ from those of every earlier step that has them. For example, pod requires a line of another replica."`
 	Keys    strictyaml.Keys `yaml:"-" json:"-"`
 }
 
 // ClearSyntax is the matcher of clear: a text, or a mapping.
 type ClearSyntax struct {
 	Parts `yaml:",inline"`
-	Same  []string        `yaml:"same" bounds:"0,32,256" jsonschema:"uniqueItems=true" jsonschema_description:"Subset of by that the clearing line must share, for lines that do not name all of it. Default all of by."`
+	Same  []string        `yaml:"same" bounds:"0,32,256" jsonschema:"uniqueItems=true" jsonschema_description:"Names of by whose values the clear line must share, for lines that do not contain all of them. Default: all of by."`
 	Keys  strictyaml.Keys `yaml:"-" json:"-"`
 }
 
 // UnlessSyntax is the matcher of unless.
 type UnlessSyntax struct {
 	Parts  `yaml:",inline"`
-	Same   []string        `yaml:"same" bounds:"0,32,256" jsonschema:"uniqueItems=true" jsonschema_description:"Subset of by that the muting line must share, for lines that do not name all of it. Default all of by."`
+	Same   []string        `yaml:"same" bounds:"0,32,256" jsonschema:"uniqueItems=true" jsonschema_description:"Names of by whose values the muting line must share, for lines that do not contain all of them. Default: all of by."`
 	Within time.Duration   `yaml:"within" bounds:"1ms,1y" jsonschema:"required" jsonschema_description:"How long before the trigger a muting line still mutes."`
 	Keys   strictyaml.Keys `yaml:"-" json:"-"`
 }
 
-// RemediationSyntax tells the on-call what to do.
+// RemediationSyntax describes what the on-call does.
 type RemediationSyntax struct {
 	Summary    string          `yaml:"summary" bounds:"0,16384" jsonschema_description:"What to do, in a sentence or two. A template like annotations."`
-	RunbookURL string          `yaml:"runbook_url" bounds:"0,4096" jsonschema_description:"Absolute http or https URL of the runbook. No template."`
+	RunbookURL string          `yaml:"runbook_url" bounds:"0,4096" jsonschema_description:"Absolute http or https URL of the runbook. Not a template."`
 	Steps      []string        `yaml:"steps" bounds:"0,100,16384" jsonschema_description:"Commands and checks, in order. Templates like annotations."`
-	Affects    []AffectsSyntax `yaml:"affects" bounds:"0,100" jsonschema_description:"Which versions of which component have the failure."`
+	Affects    []AffectsSyntax `yaml:"affects" bounds:"0,100" jsonschema_description:"The versions of components that have the failure."`
 
 	Keys strictyaml.Keys `yaml:"-" json:"-"`
 }
@@ -121,10 +121,10 @@ type RemediationSyntax struct {
 // AffectsSyntax says which versions of a component have the failure.
 type AffectsSyntax struct {
 	Component string `yaml:"component" bounds:"0,4096" jsonschema_description:"Name of the component, for people."`
-	Image     string `yaml:"image" bounds:"0,4096" jsonschema_description:"Whole parts of the path of the image's repository, such as cluster-api/cluster-api-controller, to compare with the label image of the stream. Not compared if empty."`
+	Image     string `yaml:"image" bounds:"0,4096" jsonschema_description:"Whole components of the image's repository path, such as cluster-api/cluster-api-controller, compared with the stream's label image. Not compared if empty."`
 	Versions  string `yaml:"versions" bounds:"0,4096" jsonschema_description:"Quoted: an exact version, or comparators such as \">=1.9.0 <1.10.0\"."`
 	FixedIn   string `yaml:"fixed_in" bounds:"0,4096" jsonschema_description:"Quoted: the first version that has the fix."`
-	Ref       string `yaml:"ref" bounds:"0,4096" jsonschema_description:"Where the failure is described or fixed: an issue, a pull request or a commit."`
+	Ref       string `yaml:"ref" bounds:"0,4096" jsonschema_description:"An issue, pull request or commit that describes or fixes the failure."`
 
 	Keys strictyaml.Keys `yaml:"-" json:"-"`
 }
@@ -133,22 +133,22 @@ type AffectsSyntax struct {
 type TestSyntax struct {
 	Name   string             `yaml:"name" bounds:"0,4096" jsonschema_description:"What the test shows."`
 	Stream map[string]string  `yaml:"stream" bounds:"0,64,4096" jsonschema_description:"Labels of the stream that the lines come from."`
-	Input  []InputSyntax      `yaml:"input" bounds:"0,10000" strict:"required" jsonschema:"required" jsonschema_description:"Lines that arrive and things that happen, in order of time."`
-	Expect []CheckpointSyntax `yaml:"expect" bounds:"0,1000" strict:"required" jsonschema:"required,minItems=1" jsonschema_description:"What fires at points in time. A line that should do nothing is tested with firing: none."`
+	Input  []InputSyntax      `yaml:"input" bounds:"0,10000" strict:"required" jsonschema:"required" jsonschema_description:"Lines that arrive and other events, in order of time."`
+	Expect []CheckpointSyntax `yaml:"expect" bounds:"0,1000" strict:"required" jsonschema:"required,minItems=1" jsonschema_description:"The alerts that fire at points in time. To test a line that must not match, use firing: none."`
 
 	Keys strictyaml.Keys `yaml:"-" json:"-"`
 }
 
-// InputSyntax is one thing that happens in a test.
+// InputSyntax is one event of a test.
 type InputSyntax struct {
 	At     time.Duration     `yaml:"at" bounds:"0s,1y" strict:"required" jsonschema:"required" jsonschema_description:"Time of arrival, from the start of the test."`
-	TS     time.Duration     `yaml:"ts" bounds:"0s,1y" jsonschema_description:"Event time of the line, for one that arrives late. Default at."`
-	Line   string            `yaml:"line" bounds:"0,1048576" jsonschema_description:"Text of the line; {{ $value }} is the index of a repetition."`
-	Labels map[string]string `yaml:"labels" bounds:"0,64,16384" jsonschema_description:"Stream labels of this line, over those of the test; \"\" removes one."`
-	Repeat int               `yaml:"repeat" bounds:"1,100000" jsonschema:"minimum=1" jsonschema_description:"How often the line arrives. Default 1."`
+	TS     time.Duration     `yaml:"ts" bounds:"0s,1y" jsonschema_description:"Event time of a line that arrives late. Default at."`
+	Line   string            `yaml:"line" bounds:"0,1048576" jsonschema_description:"Text of the line. {{ $value }} is the index of the repetition."`
+	Labels map[string]string `yaml:"labels" bounds:"0,64,16384" jsonschema_description:"Stream labels of this line, which override those of the test. \"\" removes a label."`
+	Repeat int               `yaml:"repeat" bounds:"1,100000" jsonschema:"minimum=1" jsonschema_description:"How many times the line arrives. Default 1."`
 	Every  time.Duration     `yaml:"every" bounds:"0s,1y" jsonschema_description:"Time between repetitions."`
-	Source string            `yaml:"source" bounds:"0,4096" jsonschema:"enum=lost,enum=back" jsonschema_description:"The source of lines goes away, or comes back. While it is away nothing is concluded from silence."`
-	Do     string            `yaml:"do" bounds:"0,4096" jsonschema:"enum=restart" jsonschema_description:"crowsnest stops and starts again, with its state."`
+	Source string            `yaml:"source" bounds:"0,4096" jsonschema:"enum=lost,enum=back" jsonschema_description:"The source of the lines is lost, or is back. While it is lost, absence-based rules are on hold."`
+	Do     string            `yaml:"do" bounds:"0,4096" jsonschema:"enum=restart" jsonschema_description:"crowsnest restarts with its saved state."`
 
 	Keys strictyaml.Keys `yaml:"-" json:"-"`
 }
@@ -183,7 +183,7 @@ type ExpectedAlertSyntax struct {
 
 // OverridesFile is a file that changes rules of packs.
 type OverridesFile struct {
-	Overrides []OverrideSyntax `yaml:"overrides" bounds:"0,5000" jsonschema:"required,minItems=1" jsonschema_description:"Changes of rules, applied after all packs are read, in order. One that matches no rule is an error."`
+	Overrides []OverrideSyntax `yaml:"overrides" bounds:"0,5000" jsonschema:"required,minItems=1" jsonschema_description:"Changes to rules, applied in order after all packs are loaded. An override that matches no rule is an error."`
 
 	Keys strictyaml.Keys `yaml:"-" json:"-"`
 }
@@ -191,9 +191,9 @@ type OverridesFile struct {
 // OverrideSyntax changes the rules that it names.
 type OverrideSyntax struct {
 	Rule      string        `yaml:"rule" bounds:"0,4096" strict:"required" jsonschema:"required,minLength=1" jsonschema_description:"Name of a rule, a glob such as VCluster*, or pack:NAME for all rules of a pack."`
-	Set       *SetSyntax    `yaml:"set" jsonschema_description:"Values to set. match, sequence, by and clear make another rule: copy it."`
-	AddUnless *UnlessSyntax `yaml:"add_unless" jsonschema_description:"A further line that prevents the alert, like unless of the rule."`
-	Disable   Reason        `yaml:"disable" bounds:"0,4096" jsonschema:"minLength=1" jsonschema_description:"Switch the rule off. The value is the reason, in words."`
+	Set       *SetSyntax    `yaml:"set" jsonschema_description:"Values to set. match, sequence, by and clear cannot be set: copy the rule."`
+	AddUnless *UnlessSyntax `yaml:"add_unless" jsonschema_description:"Another line that prevents the alert, like the rule's unless."`
+	Disable   Reason        `yaml:"disable" bounds:"0,4096" jsonschema:"minLength=1" jsonschema_description:"Switches the rule off. The value is the reason, in words."`
 
 	Keys strictyaml.Keys `yaml:"-" json:"-"`
 }
@@ -201,7 +201,7 @@ type OverrideSyntax struct {
 // Reason is why an override switches a rule off.
 type Reason string
 
-// SetSyntax holds the scalars that an override may set.
+// SetSyntax contains the scalars that an override may set.
 type SetSyntax struct {
 	From          string        `yaml:"from" bounds:"0,16384" jsonschema_description:"As in a rule."`
 	Origin        Origin        `yaml:"origin" bounds:"0,4096" jsonschema:"enum=infrastructure,enum=any" jsonschema_description:"As in a rule."`
@@ -213,7 +213,7 @@ type SetSyntax struct {
 	Expire        time.Duration `yaml:"expire" bounds:"0s,1y" jsonschema_description:"As in a rule."`
 	Limit         int           `yaml:"limit" bounds:"1,10000" jsonschema:"minimum=1" jsonschema_description:"As in a rule."`
 	Scope         Scope         `yaml:"scope" bounds:"0,4096" jsonschema:"enum=node,enum=cluster" jsonschema_description:"As in a rule."`
-	Severity      Severity      `yaml:"severity" bounds:"0,4096" jsonschema:"enum=critical,enum=warning,enum=info,enum=none" jsonschema_description:"As in a rule, or none: the alert routes nowhere."`
+	Severity      Severity      `yaml:"severity" bounds:"0,4096" jsonschema:"enum=critical,enum=warning,enum=info,enum=none" jsonschema_description:"As in a rule, or none: the alert notifies nobody."`
 	Enabled       Mode          `yaml:"enabled" bounds:"0,4096" jsonschema_description:"true, false or silent."`
 
 	Keys strictyaml.Keys `yaml:"-" json:"-"`

@@ -10,14 +10,14 @@ import (
 
 // Bounds of templates, in bytes.
 const (
-	MaxTemplate       = 16 << 10 // source
-	MaxTemplateOutput = 2 << 10  // output; the rest is cut off
+	maxTemplate       = 16 << 10 // source
+	maxTemplateOutput = 2 << 10  // output, which is truncated
 )
 
-// Template is the text of a label, an annotation or a step, in the manner of
-// Prometheus. It is checked when it is parsed, so that executing it cannot
-// loop, recurse, grow without bound or reach anything but its data. It is
-// immutable and safe for concurrent use.
+// Template is the text of a label, an annotation or a step, as in Prometheus.
+// Parsing checks it, so that its execution cannot loop, recurse, grow without
+// bound or access anything but its data. It is immutable and safe for concurrent
+// use.
 type Template struct {
 	source string
 	// plain is the output of a template without actions; tmpl is nil then.
@@ -29,60 +29,60 @@ type Template struct {
 	line   bool
 }
 
-// TemplateData is what a template can see. It is read, not kept.
+// TemplateData is the data of a template. Templates only read it and do not keep it.
 type TemplateData struct {
 	Labels map[string]string // of the alert, as $labels
-	Vars   map[string]string // every name that was looked up, as $vars
+	Vars   map[string]string // all captured names, as $vars
 	Value  int64             // number of lines, as $value
 	Line   string            // the newest line, as $line
 }
 
-// ParseTemplate reads a template and checks it. Allowed are text, fields of
-// $labels and $vars, $value, $line, constants, if, else if, else, and pipelines
-// of the functions of TemplateFunctions. An error is a *SyntaxError.
+// ParseTemplate parses and checks a template. Allowed are text, fields of $labels
+// and $vars, $value, $line, constants, if, else if, else, and pipelines of the
+// functions of TemplateFunctions. An error is a *SyntaxError.
 func ParseTemplate(src string) (*Template, error) {
 	switch {
-	case len(src) > MaxTemplate:
-		return nil, syntaxErrorf(MaxTemplate, "make it shorter", "the template is longer than %d bytes", MaxTemplate)
+	case len(src) > maxTemplate:
+		return nil, syntaxErrorf(maxTemplate, "make it shorter", "the template is longer than %d bytes", maxTemplate)
 	case !utf8.ValidString(src):
 		return nil, syntaxErrorf(invalidAt(src), "save the file as UTF-8", "the template is not valid UTF-8")
 	case !strings.Contains(src, "{{"):
-		return &Template{source: src, plain: cutOutput(src)}, nil
+		return &Template{source: src, plain: truncateOutput(src)}, nil
 	}
 	return compileTemplate(src)
 }
 
-// Source returns the text that was parsed.
+// Source returns the template's text.
 func (t *Template) Source() string { return t.source }
 
-// Labels returns the names that the template takes from $labels, sorted.
+// Labels returns the sorted names that the template reads from $labels.
 func (t *Template) Labels() []string { return append([]string(nil), t.labels...) }
 
-// Vars returns the names that the template takes from $vars, sorted.
+// Vars returns the sorted names that the template reads from $vars.
 func (t *Template) Vars() []string { return append([]string(nil), t.vars...) }
 
-// UsesValue tells whether the template reads $value.
+// UsesValue reports whether the template reads $value.
 func (t *Template) UsesValue() bool { return t.value }
 
-// UsesLine tells whether the template reads $line.
+// UsesLine reports whether the template reads $line.
 func (t *Template) UsesLine() bool { return t.line }
 
-// Execute renders the template: valid UTF-8, at most MaxTemplateOutput bytes. A
-// name without a value renders as "". If a function refuses its argument, the
-// whole output is `<error: ...>` and ok is false.
+// Execute renders the template as valid UTF-8 of at most 2 KiB. A name without a
+// value renders as "". If a function refuses its argument, the whole output is
+// `<error: ...>` and ok is false.
 func (t *Template) Execute(d TemplateData) (out string, ok bool) {
 	return t.execute(d, &shown{})
 }
 
-// ExecuteText is Execute for a text that people read. Values go through neutral,
-// which makes them harmless. Within a URL of the template, a value is
-// percent-encoded if Strict accepts it, and else replaced by its name in upper
-// case; no value becomes a host.
+// ExecuteText renders the template for people. It passes values through neutral,
+// which must make them harmless. In a URL of the template, it percent-encodes a
+// value that Strict accepts and replaces any other value by its name in upper
+// case. No value becomes a host.
 func (t *Template) ExecuteText(d TemplateData, neutral func(string) string) (out string, ok bool) {
 	return t.execute(d, &shown{use: useText, neutral: neutral})
 }
 
-// execution is what a template is executed with.
+// execution is the data of text/template.
 type execution struct {
 	TemplateData
 	Show *shown
@@ -92,9 +92,9 @@ func (t *Template) execute(d TemplateData, s *shown) (out string, ok bool) {
 	if t.tmpl == nil {
 		return t.plain, true
 	}
-	d.Line = cutAt(d.Line, maxValue)
-	w := boundedWriter{limit: MaxTemplateOutput}
-	defer func() { // a defect of a template must not end the process
+	d.Line = truncate(d.Line, maxValue)
+	w := boundedWriter{limit: maxTemplateOutput}
+	defer func() { // a bug in a template must not end the process
 		if recover() != nil {
 			out, ok = "<error: the template failed>", false
 			if s.use == useStep {
@@ -112,12 +112,13 @@ func (t *Template) execute(d TemplateData, s *shown) (out string, ok bool) {
 		if s.neutral != nil {
 			out = s.neutral(out)
 		}
-		return cutOutput(out), false
+		return truncateOutput(out), false
 	}
-	return cutOutput(w.buf.String()), true
+	return truncateOutput(w.buf.String()), true
 }
 
-// executionReason leaves out where text/template was when a function failed.
+// executionReason returns an error's text without the position that text/template
+// adds.
 func executionReason(err error) string {
 	var fe *functionError
 	if errors.As(err, &fe) {
@@ -131,9 +132,9 @@ func executionReason(err error) string {
 
 var errOutputFull = errors.New("output is full")
 
-// boundedWriter refuses to write once it holds more than limit bytes, which
-// ends the execution. It holds a little more than the limit, so that the cut
-// can see whether it is within a character.
+// boundedWriter returns an error once it contains more than limit bytes, which
+// ends the execution. It keeps a few bytes more than the limit, so that truncation
+// can find the start of a character.
 type boundedWriter struct {
 	buf   bytes.Buffer
 	limit int
@@ -155,16 +156,16 @@ func (w *boundedWriter) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// cutOutput makes s valid UTF-8 of at most MaxTemplateOutput bytes.
-func cutOutput(s string) string {
+// truncateOutput makes s valid UTF-8 of at most maxTemplateOutput bytes.
+func truncateOutput(s string) string {
 	if !utf8.ValidString(s) {
 		s = strings.ToValidUTF8(s, "\uFFFD")
 	}
-	return cutAt(s, MaxTemplateOutput)
+	return truncate(s, maxTemplateOutput)
 }
 
-// cutAt cuts s to n bytes or a little less, at the start of a character.
-func cutAt(s string, n int) string {
+// truncate shortens s to at most n bytes without splitting a character.
+func truncate(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}

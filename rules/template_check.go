@@ -10,8 +10,8 @@ import (
 	"text/template/parse"
 )
 
-// preamble declares the variables, as Prometheus does, and $show, which is for
-// the values that pipelines yield and which templates cannot name.
+// preamble declares the same variables as Prometheus, and $show, which receives
+// the values of pipelines and which templates cannot name.
 const (
 	preambleNodes = 5
 	preamble      = "{{$labels := .Labels}}{{$vars := .Vars}}{{$value := .Value}}{{$line := .Line}}{{$show := .Show}}"
@@ -26,7 +26,7 @@ func compileTemplate(src string) (*Template, error) {
 		return nil, parseFailure(src, err)
 	}
 	if len(set) > 1 {
-		return nil, syntaxErrorf(definitionAt(src), "write the text where it is needed", "a template cannot define or use others")
+		return nil, syntaxErrorf(definitionAt(src), "write the text where it is needed", "a template cannot define or use other templates")
 	}
 	c := &templateCheck{src: src, regexes: map[string]*regexp.Regexp{}, formats: map[string][]byte{}}
 	if tree.Root != nil {
@@ -41,7 +41,7 @@ func compileTemplate(src string) (*Template, error) {
 		return nil, syntaxErrorf(0, "", "%v", err)
 	}
 	if tmpl.Tree == nil { // only white space or comments
-		return &Template{source: src, plain: cutOutput(src)}, nil
+		return &Template{source: src, plain: truncateOutput(src)}, nil
 	}
 	t.tmpl = tmpl
 	return t, nil
@@ -54,8 +54,8 @@ func sortedUnique(names []string) []string {
 
 var parseErrorLine = regexp.MustCompile(`^template: [^:]*:(\d+): `)
 
-// parseFailure places an error of the parser, which knows only the line: at the
-// first action of that line.
+// parseFailure returns an error of the parser with its position. The parser states
+// only the line, so the position is the first action of that line.
 func parseFailure(src string, err error) error {
 	msg, offset := err.Error(), 0
 	if m := parseErrorLine.FindStringSubmatch(msg); m != nil {
@@ -69,11 +69,11 @@ func parseFailure(src string, err error) error {
 	fix := ""
 	switch {
 	case strings.Contains(msg, "undefined variable"):
-		fix = "there are $labels.NAME, $vars.NAME, $value and $line"
+		fix = "use $labels.NAME, $vars.NAME, $value or $line"
 	case strings.Contains(msg, "unexpected EOF"), strings.Contains(msg, "unclosed action"):
 		fix = "close every {{ with }} and every {{ if }} with {{ end }}"
 	case strings.Contains(msg, "bad character"), strings.Contains(msg, "unexpected bad"):
-		fix = "names are letters, digits, _ and dots; capture another name with a named group"
+		fix = "use letters, digits, _ and dots in names; capture any other name with a named group"
 	}
 	return syntaxErrorf(offset, fix, "%s", msg)
 }
@@ -100,8 +100,8 @@ func definitionAt(src string) int {
 	return 0
 }
 
-// kind is what an expression yields. Checking it at load turns most failures at
-// night into errors at the desk.
+// kind is the type of an expression. Checking it at load finds most errors before
+// an alert depends on the template.
 type kind string
 
 const (
@@ -114,7 +114,7 @@ const (
 
 func (k kind) isNumber() bool { return k == kindInteger || k == kindDecimal }
 
-// templateCheck walks a tree and collects what it uses.
+// templateCheck walks a tree and collects the names and functions that it uses.
 type templateCheck struct {
 	src          string
 	labels, vars []string
@@ -132,7 +132,7 @@ func (c *templateCheck) errorf(pos parse.Pos, fix, format string, args ...any) e
 	return syntaxErrorf(at, fix, format, args...)
 }
 
-// list checks the nodes of a list; the first skip of them are the preamble.
+// list checks the nodes of a list after the first skip, which are the preamble.
 func (c *templateCheck) list(l *parse.ListNode, depth, skip int) error {
 	if l == nil {
 		return nil
@@ -147,7 +147,7 @@ func (c *templateCheck) list(l *parse.ListNode, depth, skip int) error {
 
 func (c *templateCheck) node(n parse.Node, depth int) error {
 	if depth > maxNesting {
-		return c.errorf(n.Position(), "make it flatter", "nested deeper than %d", maxNesting)
+		return c.errorf(n.Position(), "use less nesting", "the template is nested deeper than %d", maxNesting)
 	}
 	switch n := n.(type) {
 	case *parse.TextNode, *parse.CommentNode:
@@ -165,7 +165,7 @@ func (c *templateCheck) node(n parse.Node, depth int) error {
 		return c.list(n.ElseList, depth+1, 0)
 	}
 	word := strings.Fields(strings.Trim(n.String(), "{}- "))
-	return c.errorf(n.Position(), "there are only if, else if and else", "%s is not available in rule templates", firstOr(word, "this action"))
+	return c.errorf(n.Position(), "use only if, else if and else", "%s is not available in rule templates", firstOr(word, "this action"))
 }
 
 func firstOr(words []string, other string) string {
@@ -177,7 +177,7 @@ func firstOr(words []string, other string) string {
 
 func (c *templateCheck) pipe(p *parse.PipeNode, depth int) (kind, error) {
 	if depth > maxNesting {
-		return "", c.errorf(p.Pos, "make it flatter", "nested deeper than %d", maxNesting)
+		return "", c.errorf(p.Pos, "use less nesting", "the template is nested deeper than %d", maxNesting)
 	}
 	if len(p.Decl) > 0 {
 		return "", c.errorf(p.Pos, "write the expression where it is needed", "variables cannot be set in rule templates")
@@ -201,7 +201,7 @@ func (c *templateCheck) command(cmd *parse.CommandNode, piped []kind, depth int)
 	id, ok := cmd.Args[0].(*parse.IdentifierNode)
 	if !ok {
 		if len(cmd.Args) > 1 || len(piped) > 0 {
-			return "", c.errorf(cmd.Args[0].Position(), "call a function, such as toUpper", "%s is no function and takes no argument", cmd.Args[0])
+			return "", c.errorf(cmd.Args[0].Position(), "call a function, such as toUpper", "%s is not a function and takes no argument", cmd.Args[0])
 		}
 		return c.operand(cmd.Args[0], depth)
 	}
@@ -240,7 +240,7 @@ func (c *templateCheck) operand(n parse.Node, depth int) (kind, error) {
 	case *parse.FieldNode, *parse.DotNode, *parse.ChainNode:
 		return "", c.errorf(n.Position(), "write $labels.NAME, $vars.NAME, $value or $line", "%s has no meaning in rule templates", n)
 	}
-	return "", c.errorf(n.Position(), "there are text, numbers, true and false", "%s is not available in rule templates", n)
+	return "", c.errorf(n.Position(), "use text, numbers, true or false", "%s is not available in rule templates", n)
 }
 
 // variable checks $labels.NAME, $vars.NAME, $value and $line. Names with dots,
@@ -273,8 +273,8 @@ func (c *templateCheck) variable(n *parse.VariableNode) (kind, error) {
 	return "", c.errorf(n.Pos, "write $labels.NAME, $vars.NAME, $value or $line", "%s is not available in rule templates", n)
 }
 
-// call is a function with the kinds of its arguments; a piped one is last and
-// has a kind only.
+// call is a function call with the kinds of its arguments. A piped argument is the
+// last one and is only in kinds.
 type call struct {
 	name  string
 	args  []parse.Node
@@ -296,7 +296,7 @@ func (c call) constant(i int) (string, bool) {
 func (c *templateCheck) call(id *parse.IdentifierNode, f call) (kind, error) {
 	check, ok := signatures()[f.name]
 	if !ok {
-		return "", c.errorf(id.Pos, "there are "+strings.Join(TemplateFunctions(), ", "), "no function %q in rule templates", f.name)
+		return "", c.errorf(id.Pos, "use one of "+strings.Join(TemplateFunctions(), ", "), "rule templates have no function %q", f.name)
 	}
 	k, fix, err := check(c, f)
 	if err != nil {

@@ -16,23 +16,23 @@ import (
 	"github.com/prometheus/common/helpers/templates"
 )
 
-// A template may be executed for each line that is counted, so that its cost is
-// bounded: 8 KiB of text through 400 instructions of regular expressions take
-// about 100 ms in the worst case (30 ns per byte and instruction).
+// A template may be executed for each counted line, so its cost is bounded: 8 KiB
+// of text and 400 instructions of regular expressions take about 100 ms in the
+// worst case (30 ns per byte and instruction).
 const (
-	maxValue   = 8 << 10 // bytes of text that a function takes or gives
+	maxValue   = 8 << 10 // bytes of an argument or result of a function
 	maxProgram = 400     // instructions of all regular expressions
 	maxPattern = 1 << 10 // bytes
 )
 
-// TemplateFunctions returns the names of the functions that templates may use,
-// sorted.
+// TemplateFunctions returns the sorted names of the functions that templates may
+// use.
 func TemplateFunctions() []string {
 	return slices.Sorted(maps.Keys(signatures()))
 }
 
-// signature checks a call and returns the kind of its result, or what is wrong
-// and the fix.
+// signature checks a call. It returns the kind of its result, or an error and the
+// fix.
 type signature func(*templateCheck, call) (k kind, fix string, err error)
 
 func signatures() map[string]signature {
@@ -53,7 +53,7 @@ func (f call) takes(kinds ...kind) (fix string, err error) {
 	}
 	for i, k := range f.kinds {
 		if k != kinds[i] {
-			return fmt.Sprintf(`turn it into text: printf "%%v" ...`), fmt.Errorf("wants %s, but argument %d is %s", kinds[i], i+1, k)
+			return `convert it to text: printf "%v" ...`, fmt.Errorf("needs %s, but argument %d is %s", kinds[i], i+1, k)
 		}
 	}
 	return "", nil
@@ -90,7 +90,7 @@ func (c *templateCheck) admit(f call) (fix string, err error) {
 	pattern, ok := f.constant(0)
 	switch {
 	case !ok:
-		return "write it in quotes", errors.New("wants a constant pattern as its first argument")
+		return "write it in quotes", errors.New("needs a constant pattern as its first argument")
 	case len(pattern) > maxPattern:
 		return "make it shorter", fmt.Errorf("has a pattern longer than %d bytes", maxPattern)
 	}
@@ -99,7 +99,7 @@ func (c *templateCheck) admit(f call) (fix string, err error) {
 		return regexFix(pattern), fmt.Errorf("has a pattern that is not a regular expression: %s", regexReason(err))
 	}
 	if c.program += programSize(pattern); c.program > maxProgram {
-		return "use simpler patterns, with smaller repetitions", fmt.Errorf("makes the regular expressions of the template too costly (%d instructions, at most %d)", c.program, maxProgram)
+		return "use simpler patterns, with smaller repetitions", fmt.Errorf("has a pattern that makes the template too costly (%d instructions, at most %d)", c.program, maxProgram)
 	}
 	c.regexes[pattern] = re
 	return "", nil
@@ -123,7 +123,7 @@ func checkHumanize(_ *templateCheck, f call) (kind, string, error) {
 		return "", "", fmt.Errorf("takes 1 argument, not %d", len(f.kinds))
 	}
 	if k := f.kinds[0]; k != kindText && !k.isNumber() {
-		return "", "", fmt.Errorf("wants a number, but its argument is %s", k)
+		return "", "", fmt.Errorf("needs a number, but its argument is %s", k)
 	}
 	return kindText, "", nil
 }
@@ -143,11 +143,11 @@ func checkEqual(_ *templateCheck, f call) (kind, string, error) {
 func comparable2(a, b kind) (fix string, err error) {
 	switch {
 	case a == kindMixed || b == kindMixed:
-		return "compare one value with one value", errors.New("compares what is of more than one type")
+		return "compare values of one type", errors.New("compares an expression with more than one type")
 	case a == b || a.isNumber() && b.isNumber():
 		return "", nil
 	case a == kindText || b == kindText:
-		return "write both in quotes, or neither; $labels and $vars are text", fmt.Errorf("compares %s with %s", a, b)
+		return "write both or neither in quotes; $labels and $vars are text", fmt.Errorf("compares %s with %s", a, b)
 	}
 	return "", fmt.Errorf("compares %s with %s", a, b)
 }
@@ -157,7 +157,7 @@ func checkOrder(_ *templateCheck, f call) (kind, string, error) {
 		return "", "", fmt.Errorf("takes 2 arguments, not %d", len(f.kinds))
 	}
 	if f.kinds[0] == kindBool && f.kinds[1] == kindBool {
-		return "", "use eq, ne or not", errors.New("compares true or false")
+		return "", "use eq, ne or not", errors.New("cannot order true and false")
 	}
 	fix, err := comparable2(f.kinds[0], f.kinds[1])
 	return kindBool, fix, err
@@ -165,7 +165,7 @@ func checkOrder(_ *templateCheck, f call) (kind, string, error) {
 
 func checkLogic(_ *templateCheck, f call) (kind, string, error) {
 	if len(f.kinds) == 0 {
-		return "", "", errors.New("wants arguments")
+		return "", "", errors.New("needs arguments")
 	}
 	k := f.kinds[0]
 	for _, other := range f.kinds[1:] {
@@ -187,22 +187,22 @@ func checkNot(_ *templateCheck, f call) (kind, string, error) {
 	return kindBool, "", nil
 }
 
-// functionError is the refusal of an argument while a template is executed.
+// functionError is returned by a function that refuses its argument.
 type functionError struct {
 	function, reason string
 }
 
 func (e *functionError) Error() string { return e.function + ": " + e.reason }
 
-// functions returns the functions, with the regular expressions and formats of
-// this template. The maps are not written to any more.
+// functions returns the functions with the regular expressions and formats of this
+// template. The check must be finished: they read its maps concurrently.
 func (c *templateCheck) functions() template.FuncMap {
 	m := template.FuncMap{
-		"toUpper":      func(s string) string { return strings.ToUpper(cutAt(s, maxValue)) },
-		"toLower":      func(s string) string { return strings.ToLower(cutAt(s, maxValue)) },
-		"title":        func(s string) string { return titleCase(cutAt(s, maxValue)) },
+		"toUpper":      func(s string) string { return strings.ToUpper(truncate(s, maxValue)) },
+		"toLower":      func(s string) string { return strings.ToLower(truncate(s, maxValue)) },
+		"title":        func(s string) string { return titleCase(truncate(s, maxValue)) },
 		"stripPort":    stripPort,
-		"match":        func(p, s string) bool { return c.regexes[p].MatchString(cutAt(s, maxValue)) },
+		"match":        func(p, s string) bool { return c.regexes[p].MatchString(truncate(s, maxValue)) },
 		"reReplaceAll": func(p, repl, s string) string { return replaceAll(c.regexes[p], repl, s) },
 		"printf":       func(format string, args ...any) string { return formatText(format, c.formats[format], args) },
 		"eq": func(a any, bs ...any) bool {
@@ -224,7 +224,7 @@ func (c *templateCheck) functions() template.FuncMap {
 	return m
 }
 
-// numeric wraps a function of a number so that it takes text as well.
+// numeric wraps a function of a number so that it also accepts text.
 func numeric(name string, f func(float64) (string, error)) func(any) (string, error) {
 	return func(x any) (string, error) {
 		v, err := templates.ConvertToFloat(x)
@@ -239,8 +239,8 @@ func numeric(name string, f func(float64) (string, error)) func(any) (string, er
 	}
 }
 
-// compare orders two values that the check found comparable. Integers are
-// compared as such, so that large ones keep their last digits.
+// compare orders two values of comparable kinds. It does not convert integers to
+// floats, which would lose digits of large ones.
 func compare(a, b any) int {
 	switch a := a.(type) {
 	case string:
@@ -279,7 +279,7 @@ func integer(v any) (int64, bool) {
 	return 0, false
 }
 
-// titleCase puts the first letter of each word in upper case.
+// titleCase converts the first letter of each word to title case.
 func titleCase(s string) string {
 	before := ' '
 	return strings.Map(func(r rune) rune {
@@ -300,10 +300,10 @@ func stripPort(s string) string {
 	return host
 }
 
-// replaceAll is ReplaceAllString with bounded output: patterns that match the
-// empty text, with long replacements, would multiply it in each step.
+// replaceAll is ReplaceAllString with bounded output: a pattern that matches the
+// empty text, with a long replacement, would multiply the text in each call.
 func replaceAll(re *regexp.Regexp, repl, s string) string {
-	s, repl = cutAt(s, maxValue), cutAt(repl, maxValue)
+	s, repl = truncate(s, maxValue), truncate(repl, maxValue)
 	var out []byte
 	last := 0
 	for _, m := range re.FindAllStringSubmatchIndex(s, -1) {
@@ -311,10 +311,10 @@ func replaceAll(re *regexp.Regexp, repl, s string) string {
 		out = re.ExpandString(out, repl, s, m)
 		last = m[1]
 		if len(out) > maxValue {
-			return cutAt(string(out), maxValue)
+			return truncate(string(out), maxValue)
 		}
 	}
-	return cutAt(string(append(out, s[last:]...)), maxValue)
+	return truncate(string(append(out, s[last:]...)), maxValue)
 }
 
 func humanize(v float64) (string, error) {

@@ -16,15 +16,15 @@ const (
 
 var printfVerb = regexp.MustCompile(`^[-+# 0]*([0-9]*)(?:\.([0-9]*))?([a-zA-Z%])`)
 
-// checkPrintf reads the format, which must be constant, and checks each
-// argument against its verb.
+// checkPrintf checks that the format is constant and that each argument fits its
+// verb.
 func checkPrintf(c *templateCheck, f call) (kind, string, error) {
 	format, ok := f.constant(0)
 	if !ok {
-		return "", "write it in quotes", errors.New("wants a constant format as its first argument")
+		return "", "write it in quotes", errors.New("needs a constant format as its first argument")
 	}
 	if len(f.kinds)-1 > maxPrintfArgs {
-		return "", "split it", fmt.Errorf("takes at most %d values", maxPrintfArgs)
+		return "", "use several calls", fmt.Errorf("takes at most %d values", maxPrintfArgs)
 	}
 	verbs, fix, err := printfVerbs(format)
 	if err != nil {
@@ -50,11 +50,11 @@ func printfVerbs(format string) (verbs []byte, fix string, err error) {
 		}
 		m := printfVerb.FindStringSubmatch(rest[at+1:])
 		if m == nil {
-			return nil, "widths must be numbers; for a percent sign write %%", fmt.Errorf("has a format with an unreadable verb: %.20q", rest[at:])
+			return nil, "use a number as the width; for a percent sign write %%", fmt.Errorf("has a format with an invalid verb: %.20q", rest[at:])
 		}
 		for _, n := range m[1:3] {
 			if w, err := strconv.Atoi(n); n != "" && (err != nil || w > maxPrintfWidth) {
-				return nil, fmt.Sprintf("at most %d", maxPrintfWidth), fmt.Errorf("has a width of %s", n)
+				return nil, fmt.Sprintf("use at most %d", maxPrintfWidth), fmt.Errorf("has a width of %s", n)
 			}
 		}
 		if m[3] != "%" {
@@ -78,24 +78,24 @@ func verbTakes(verb byte, k kind) (fix string, err error) {
 	case 't':
 		ok = k == kindBool
 	default:
-		return "there are %v %s %q %d %x %f %g %e %t", fmt.Errorf("does not know %%%c", verb)
+		return "use one of %v %s %q %d %x %f %g %e %t", fmt.Errorf("does not support %%%c", verb)
 	}
 	if !ok {
-		return "%v takes any value", fmt.Errorf("has %%%c for a value that is %s", verb, k)
+		return "use %v, which accepts any value", fmt.Errorf("has %%%c for a value that is %s", verb, k)
 	}
 	return "", nil
 }
 
-// formatText is Sprintf, with integers turned into floats where the verb wants
-// them.
+// formatText is Sprintf with bounded arguments and output. It converts integers to
+// floats where the verb requires them.
 func formatText(format string, verbs []byte, args []any) string {
 	for i, a := range args {
 		if s, ok := a.(string); ok {
-			args[i] = cutAt(s, maxValue)
+			args[i] = truncate(s, maxValue)
 		}
 		if n, ok := integer(a); ok && i < len(verbs) && strings.IndexByte("eEfFgG", verbs[i]) >= 0 {
 			args[i] = float64(n)
 		}
 	}
-	return cutAt(fmt.Sprintf(format, args...), maxValue)
+	return truncate(fmt.Sprintf(format, args...), maxValue)
 }

@@ -10,50 +10,50 @@ import (
 	"text/template/parse"
 )
 
-// maxStrict bounds a value that a step shows as it is, in bytes: a namespace and
-// a name of Kubernetes, with room for a kind.
+// maxStrict bounds a value that a step shows unchanged, in bytes: enough for a
+// kind, a namespace and a name of Kubernetes.
 const maxStrict = 600
 
-// strictValue accepts what names, namespace/name, addresses, ports and versions
-// hold. No shell gives any of these characters a meaning, within quotes of
-// whatever kind or without.
+// strictValue accepts the characters of names, namespace/name, addresses, ports
+// and versions. None of them has a meaning in any shell, with or without quotes.
 var strictValue = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/+-]*$`)
 
-// looseValue finds what programs make a link of, and what leads out of a path.
+// looseValue matches text that programs turn into a link, and text that leaves a
+// path.
 var looseValue = regexp.MustCompile(`(?i)//|\.\.|www\.|\b(?:mailto|javascript|vbscript|tel|sms|xmpp|skype|callto|magnet):`)
 
-// Strict reports whether a value may stand in a command or a link as it is.
+// Strict reports whether a value is safe in a command or a link without changes.
 func Strict(s string) bool {
 	return len(s) <= maxStrict && strictValue.MatchString(s) && !looseValue.MatchString(s)
 }
 
-// use says what a rendered text is for.
+// use is the purpose of a rendered text.
 type use int
 
 const (
-	useRaw  use = iota // a label: values stay as they are
+	useRaw  use = iota // a label: values are not changed
 	useText            // a text for people
-	useStep            // a command that a person pastes
-	useMark            // a step that is parsed: values are shellMark
+	useStep            // a command that people paste
+	useMark            // a step for the lint: each value is shellMark
 )
 
-// shown receives the values of one execution of a template. Templates call Put
-// as the last function of every pipeline that depends on data.
+// shown receives the values of one execution of a template. Put is the last
+// function of every pipeline that depends on data.
 type shown struct {
 	use     use
 	w       *boundedWriter
 	neutral func(string) string
 	unsafe  *[]unsafeValue
-	hosts   bool // a value stands in the host of a URL
-	end     int  // of the last value in the output
+	hosts   bool // a value is in the host of a URL
+	end     int  // end of the last value in the output
 	loose   bool // the last value was not strict
 }
 
 // unsafeValue is a value that a step does not show.
 type unsafeValue struct{ name, text string }
 
-// Put returns what the output shows of a value. name is the first name that the
-// pipeline reads.
+// Put returns the text that the output shows for a value. name is the first name
+// that the pipeline reads.
 func (s *shown) Put(name string, value any) string {
 	text := fmt.Sprint(value)
 	if s.use == useRaw {
@@ -91,8 +91,8 @@ func (s *shown) place(name, text string) string {
 	return text
 }
 
-// withMarks renders a step with shellMark for its values, where conditions see
-// value. hosts tells whether a value stands in the host of a URL.
+// withMarks renders a step with shellMark in place of its values. Conditions of the
+// template read value. hosts reports whether a value is in the host of a URL.
 func (t *Template) withMarks(value string) (text string, hosts bool) {
 	d := TemplateData{Labels: map[string]string{}, Vars: map[string]string{}, Line: value, Value: int64(len(value))}
 	for _, name := range t.labels {
@@ -117,9 +117,9 @@ func (s *shown) hide(name, text string) string {
 	return "UNSAFE_VALUE_" + strconv.Itoa(i+1)
 }
 
-// link tells whether text ends within a URL, and whether within its host.
+// link reports whether text ends inside a URL, and whether inside its host.
 func link(text []byte) (inside, host bool) {
-	word := string(text[max(0, len(text)-MaxTemplateOutput):])
+	word := string(text[max(0, len(text)-maxTemplateOutput):])
 	if at := strings.LastIndexAny(word, " \t\n\"'`<>"); at >= 0 {
 		word = word[at+1:]
 	}
@@ -127,8 +127,8 @@ func link(text []byte) (inside, host bool) {
 	return inside, inside && !strings.ContainsAny(after, "/?#")
 }
 
-// placeholder is what a person replaces with the value of the name: NAMESPACE.
-// It has no character with a meaning for a shell.
+// placeholder returns the text that people replace with the value of the name,
+// such as NAMESPACE. None of its characters has a meaning in a shell.
 func placeholder(name string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -141,7 +141,7 @@ func placeholder(name string) string {
 	}, name)
 }
 
-// show lets every pipeline of the list that depends on data end in shown.Put.
+// show appends shown.Put to every pipeline of the list that depends on data.
 func show(l *parse.ListNode) {
 	if l == nil {
 		return
@@ -161,8 +161,8 @@ func show(l *parse.ListNode) {
 	}
 }
 
-// firstName returns the first name that an expression reads: that of a label or
-// variable, or "value" or "line". It returns "" if it reads none.
+// firstName returns the first name that an expression reads: the name of a label
+// or variable, "value" or "line", or "" if it reads none.
 func firstName(n parse.Node) string {
 	switch n := n.(type) {
 	case *parse.VariableNode:

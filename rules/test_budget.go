@@ -11,16 +11,15 @@ import (
 const (
 	maxTestLines = 100_000              // of one test
 	maxTestEnd   = 365 * 24 * time.Hour // of the last repetition of a line
-	// maxTestTime is the CPU time, by estimate, of all tests of all packs that
-	// are loaded together.
+	// maxTestTime bounds the estimated CPU time of all tests of all loaded packs.
 	maxTestTime = 30 * time.Second
-	// What a line or a checkpoint, a comparison of two alerts, and a restart take.
+	// Estimates for a line or a checkpoint, a comparison of two alerts, and a restart.
 	lineTime    = 5 * time.Microsecond
 	compareTime = 200 * time.Nanosecond
 	restartTime = time.Millisecond
 )
 
-// checkTests refuses packs whose tests together would hold up a load.
+// checkTests reports packs whose tests together would delay loading.
 func (b *builder) checkTests() {
 	total := time.Duration(0)
 	for _, r := range b.rules {
@@ -40,7 +39,7 @@ func (b *builder) checkTests() {
 	}
 }
 
-// testTime estimates from above what a test takes.
+// testTime returns an upper estimate of the CPU time of a test.
 func testTime(r *Rule, t *Test) time.Duration {
 	sum := time.Duration(0)
 	for i := range t.Input {
@@ -58,7 +57,7 @@ func testTime(r *Rule, t *Test) time.Duration {
 	return sum
 }
 
-// checkEnd refuses repetitions that go on for longer than time can be counted.
+// checkEnd reports repetitions whose last time would overflow.
 func (c *compiler) checkEnd(in *InputSyntax) {
 	last := max(in.At, in.TS)
 	if in.Every > 0 && in.Repeat > 1 && in.Every > (maxTestEnd-last)/time.Duration(in.Repeat-1) {

@@ -11,9 +11,9 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// Limits of an alert. An Alertmanager takes more; people and phones do not.
+// Limits of an alert. Alertmanager accepts more, but people cannot read more.
 const (
-	maxLabels     = 20  // those that crowsnest adds included
+	maxLabels     = 20  // including those that crowsnest adds
 	maxLabelValue = 256 // bytes
 )
 
@@ -24,7 +24,7 @@ func (c *compiler) compileTexts() {
 	for _, name := range names {
 		at := c.Keys.EntryValue("annotations", name)
 		if !labelName.MatchString(name) {
-			c.errorAt(c.Keys.EntryKey("annotations", name), "label-name", fmt.Sprintf("%.60q cannot be the name of an annotation", name), "use letters, digits and _")
+			c.errorAt(c.Keys.EntryKey("annotations", name), "label-name", fmt.Sprintf("%.60q is not a valid annotation name", name), "use letters, digits and _")
 		}
 		if t := c.template(c.Annotations[name], at, "annotation `"+name+"`"); t != nil {
 			c.rule.Annotations = append(c.rule.Annotations, NamedTemplate{Name: name, Template: t})
@@ -64,7 +64,7 @@ func (c *compiler) compileLabels() {
 			if !own {
 				at = c.Keys.Item("by", i)
 			}
-			c.errorAt(at, "label-in-by", fmt.Sprintf("`%s` is both in `labels` and in `by`", name), "remove one of them: names in `by` are labels of the alert already")
+			c.errorAt(at, "label-in-by", fmt.Sprintf("`%s` is both in `labels` and in `by`", name), "remove one of them: names in `by` already become labels of the alert")
 		}
 		if t := c.labelTemplate(name, c.Labels[name], keys.EntryValue("labels", name)); t != nil {
 			c.rule.Labels = append(c.rule.Labels, NamedTemplate{Name: name, Template: t})
@@ -75,17 +75,17 @@ func (c *compiler) compileLabels() {
 		if len(c.RuleSyntax.Labels) > 0 && c.Keys.Has("labels") {
 			at = c.Keys.Key("labels")
 		}
-		c.errorAt(at, "too-many-labels", fmt.Sprintf("the alert has %d labels with alertname, severity and resolves, more than %d", n, maxLabels), "put what does not identify the alert into annotations")
+		c.errorAt(at, "too-many-labels", fmt.Sprintf("the alert has %d labels with alertname, severity and resolves, more than %d", n, maxLabels), "move labels that do not identify the alert to annotations")
 	}
 }
 
-// labelTemplate compiles the text of a label. What identifies an alert must
-// follow from its key.
+// labelTemplate compiles the text of a label. It may depend only on the key,
+// because labels identify the alert.
 func (c *compiler) labelTemplate(name, text string, at strictyaml.Pos) *Template {
 	t, err := ParseTemplate(text)
 	if err != nil {
 		p, message, fix := syntaxAt(at, text, err)
-		c.errorAt(p, "template", fmt.Sprintf("label `%s` cannot be read: %s", name, message), fix)
+		c.errorAt(p, "template", fmt.Sprintf("label `%s` is invalid: %s", name, message), fix)
 		return nil
 	}
 	bad := ""
@@ -98,7 +98,7 @@ func (c *compiler) labelTemplate(name, text string, at strictyaml.Pos) *Template
 		bad = "$line"
 	}
 	if bad != "" {
-		c.errorAt(at, "label-template", fmt.Sprintf("label `%s` uses %s, which changes while the alert is the same", name, bad), "use it in an annotation; labels may use $labels of names in `by`")
+		c.errorAt(at, "label-template", fmt.Sprintf("label `%s` uses %s, which changes during an alert", name, bad), "use it in an annotation; labels may use only $labels of names in `by`")
 	}
 	for _, l := range t.Labels() {
 		if !contains(c.By, l) && !c.Keys.Broken("by") {
@@ -106,17 +106,17 @@ func (c *compiler) labelTemplate(name, text string, at strictyaml.Pos) *Template
 		}
 	}
 	if len(text) > maxLabelValue && !strings.Contains(text, "{{") {
-		c.errorAt(at, "too-long", fmt.Sprintf("label `%s` is longer than %d bytes", name, maxLabelValue), "put long texts into annotations")
+		c.errorAt(at, "too-long", fmt.Sprintf("label `%s` is longer than %d bytes", name, maxLabelValue), "move long texts to annotations")
 	}
 	return t
 }
 
-// template compiles a text that may use everything.
+// template compiles a text that may use all data.
 func (c *compiler) template(text string, at strictyaml.Pos, name string) *Template {
 	t, err := ParseTemplate(text)
 	if err != nil {
 		p, message, fix := syntaxAt(at, text, err)
-		c.errorAt(p, "template", fmt.Sprintf("%s cannot be read: %s", name, message), fix)
+		c.errorAt(p, "template", fmt.Sprintf("%s is invalid: %s", name, message), fix)
 		return nil
 	}
 	for _, l := range t.Labels() {
@@ -126,8 +126,8 @@ func (c *compiler) template(text string, at strictyaml.Pos, name string) *Templa
 			c.errorAt(at, "annotation-template", fmt.Sprintf("%s uses $labels.%s, which the alert does not have", name, l), fmt.Sprintf("use $vars.%s, or add %s to `by`", l, l))
 		}
 	}
-	if len(text) > MaxTemplateOutput {
-		c.warnAt(at, "too-long", fmt.Sprintf("%s is longer than %d bytes and will be cut", name, MaxTemplateOutput), "make it shorter")
+	if len(text) > maxTemplateOutput {
+		c.warnAt(at, "too-long", fmt.Sprintf("%s is longer than %d bytes and will be truncated", name, maxTemplateOutput), "make it shorter")
 	}
 	return t
 }
@@ -136,9 +136,9 @@ func (c *compiler) checkURL(text string, at strictyaml.Pos) {
 	u, err := url.Parse(text)
 	switch {
 	case strings.Contains(text, "{{"):
-		c.errorAt(at, "runbook-url", "`runbook_url` has a template in it: no address is made from a log line", "write a fixed address; put values into `steps`")
+		c.errorAt(at, "runbook-url", "`runbook_url` contains a template, but log lines must not choose an address", "write a fixed URL; put values into `steps`")
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		c.errorAt(at, "runbook-url", fmt.Sprintf("`runbook_url` is no address: %.60q", text), "write it with https:// and its host")
+		c.errorAt(at, "runbook-url", fmt.Sprintf("`runbook_url` is not a URL: %.60q", text), "write it with https:// and a host")
 	}
 }
 
@@ -147,16 +147,16 @@ func (c *compiler) checkAffects(a *AffectsSyntax) {
 		return
 	}
 	if a.Keys.Has("versions") && !a.Keys.Broken("versions") {
-		if err := CheckVersions(a.Versions); err != nil {
+		if err := checkVersions(a.Versions); err != nil {
 			at, message, fix := syntaxAt(a.Keys.Value("versions"), a.Versions, err)
-			c.errorAt(at, "versions", "`versions` cannot be read: "+message, fix)
+			c.errorAt(at, "versions", "`versions` is invalid: "+message, fix)
 		}
 	} else if a.Keys.Missing("versions") {
-		c.warnAt(a.Keys.At, "versions", "`affects` says no `versions`: nothing can be compared with what runs", "add versions: \">=1.9.0 <1.10.0\"")
+		c.warnAt(a.Keys.At, "versions", "`affects` lacks `versions`, so the running version cannot be compared", "add versions: \">=1.9.0 <1.10.0\"")
 	}
 	if a.FixedIn != "" {
 		if _, err := semver.StrictNewVersion(strings.TrimPrefix(a.FixedIn, "v")); err != nil {
-			c.warnAt(a.Keys.Value("fixed_in"), "versions", fmt.Sprintf("`fixed_in` is no version: %.60q", a.FixedIn), "write all three numbers, as in \"1.10.0\"")
+			c.warnAt(a.Keys.Value("fixed_in"), "versions", fmt.Sprintf("`fixed_in` is not a version: %.60q", a.FixedIn), "write all three numbers, such as \"1.10.0\"")
 		}
 	}
 	c.rule.Remediation.Affects = append(c.rule.Remediation.Affects, Affects{

@@ -136,7 +136,7 @@ func (w want) describes(p rules.Problem) bool {
 	return false
 }
 
-// allows tells whether an error lies on a line on which one is expected.
+// allows reports whether an error lies on a line on which one is expected.
 func (e expectation) allows(p rules.Problem) bool {
 	for _, w := range e.wants {
 		if w.level != "warning" && covers(w.lines, p.Line) {
@@ -146,7 +146,7 @@ func (e expectation) allows(p rules.Problem) bool {
 	return false
 }
 
-// covers tells whether lines, such as `3`, `3,7`, `3-7` or `*`, has line n.
+// covers reports whether lines, such as `3`, `3,7`, `3-7` or `*`, has line n.
 func covers(lines string, n int) bool {
 	if lines == "*" {
 		return true

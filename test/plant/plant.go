@@ -1,4 +1,4 @@
-// Package plant makes texts with secrets in them and tells whether a secret got
+// Package plant makes texts with secrets in them and reports whether a secret got
 // through. It is for tests.
 package plant
 
