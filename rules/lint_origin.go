@@ -1,9 +1,8 @@
 package rules
 
-import (
-	"fmt"
-	"slices"
-)
+import "slices"
+
+const fixForeign = "add `namespace` to `by`, or use `origin: infrastructure`"
 
 // addNamespace has a clear or unless line of a rule that believes everybody share
 // the namespace of the failure: nobody ends what another namespace reports. It
@@ -21,11 +20,11 @@ func (c *compiler) lintOrigin() {
 	switch {
 	case c.Keys.Broken("origin") || c.Keys.Missing("origin") || c.rule.Infrastructure || c.namesNamespace():
 	case !contains(c.rule.By, "namespace"):
-		for _, key := range []string{"clear", "unless"} {
-			if c.good(key) && !c.Keys.Broken("by") {
-				c.warnAt(c.Keys.Key(key), "foreign-"+key, fmt.Sprintf("every namespace is believed, and a line of one can end the failure of another: `%s` shares no namespace", key),
-					"add `namespace` to `by`, or use `origin: infrastructure`")
-			}
+		if c.good("clear") && !c.Keys.Broken("by") {
+			c.warnAt(c.Keys.Key("clear"), "foreign-clear", "every namespace is believed, and a line of one can end the failure of another: `clear` shares no namespace", fixForeign)
+		}
+		if c.good("unless") && !c.Keys.Broken("by") {
+			c.warnAt(c.Keys.Key("unless"), "foreign-unless", "every namespace is believed, and a line of one can mute the failure of another: `unless` shares no namespace", fixForeign)
 		}
 	case slices.ContainsFunc(matchersOf(c.rule), func(m Matcher) bool { return contains(possibleCaptures(m), "namespace") }):
 		c.warnAt(c.Keys.Key("by"), "forged-namespace", "`namespace` is captured from the line, and a line can say anything: the key is not the namespace that it comes from",

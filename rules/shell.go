@@ -1,10 +1,6 @@
 package rules
 
-import (
-	"regexp"
-	"slices"
-	"strings"
-)
+import "strings"
 
 // shellMark stands for a value in a text that is parsed as shell commands.
 const shellMark = '\uE000'
@@ -29,14 +25,22 @@ type shellWords struct {
 	problem string // why the text is not whole, or ""
 }
 
-// shellCommand is the simple command that is read.
-type shellCommand struct {
-	words    []string
-	word     strings.Builder
-	inWord   bool
+// shellWord is a word of a command, without its quotes.
+type shellWord struct {
+	text     string
+	marks    []int // its values, as indexes of places
+	inner    []int // the values in its substitutions
 	glob     bool
 	redirect bool
-	marks    []int // of places in the current word
+}
+
+// shellCommand is the simple command that is read.
+type shellCommand struct {
+	words  []shellWord
+	word   strings.Builder
+	inWord bool
+	cur    shellWord
+	piped  bool // its input is the output of the command before
 }
 
 // parseShell parses text as commands.
@@ -71,51 +75,78 @@ func (w *shellWords) fail(problem string) {
 
 // commands reads until end, or to the end of the text if end is 0.
 func (w *shellWords) commands(end rune) {
-	c := &shellCommand{}
+	c, first := &shellCommand{}, len(w.places)
 	for w.at < len(w.text) {
 		r := w.next()
 		switch {
 		case r == end && end != 0:
-			w.endWord(c)
+			w.endCommand(c, first)
 			return
 		case strings.ContainsRune(" \t\n;|&(){}<>", r):
-			w.separator(c, r)
+			w.separator(c, r, first)
 		case r == '#' && !c.inWord:
 			w.comment()
 		default:
 			w.inWord(c, r)
 		}
 	}
-	w.endWord(c)
+	w.endCommand(c, first)
 	if end != 0 {
 		w.fail("a substitution is not closed")
 	}
 }
 
-// separator ends a word, and with it the command unless more words may follow.
-func (w *shellWords) separator(c *shellCommand, r rune) {
-	if r == '{' || r == '}' { // of a group, or a part of a word
+// separator ends a word, and with it the command unless more words may follow. first
+// is the first place of the commands.
+func (w *shellWords) separator(c *shellCommand, r rune, first int) {
+	switch r {
+	case '{', '}': // of a group, or a part of a word
 		if c.inWord || !strings.ContainsRune(" \t\n;", w.peek()) && w.peek() != 0 {
 			w.inWord(c, r)
 			return
 		}
-	}
-	w.endWord(c)
-	switch r {
-	case ' ', '\t':
 	case '<', '>':
-		if r == '<' && w.peek() == '<' {
-			w.fail("here-documents are not understood")
-		}
-		if w.peek() == '(' { // a process substitution
+		w.redirection(c, r)
+		return
+	case ' ', '\t':
+		w.endWord(c)
+		return
+	case '(':
+		if w.peek() == '(' { // arithmetic
 			w.next()
-			w.commands(')')
+			w.evaluated(')')
+		}
+	case '&':
+		if w.peek() == '>' {
+			w.endWord(c)
 			return
 		}
-		c.redirect = true
-	default:
-		c.words, c.redirect = nil, false
 	}
+	w.endCommand(c, first)
+	c.piped = r == '|' && w.peek() != '|'
+	if r == '|' && !c.piped || r == '|' && w.peek() == '&' {
+		w.next()
+	}
+}
+
+// redirection reads the operator that begins with r. The number before it is no word.
+func (w *shellWords) redirection(c *shellCommand, r rune) {
+	if w.peek() == '(' { // a process substitution is a word
+		w.next()
+		w.substitution(c, ')')
+		return
+	}
+	if strings.Trim(c.word.String(), "0123456789") == "" {
+		w.dropWord(c)
+	}
+	w.endWord(c)
+	if r == '<' && w.peek() == '<' {
+		w.fail("here-documents are not understood")
+	}
+	for w.peek() != 0 && strings.ContainsRune("<>&|", w.peek()) {
+		w.next()
+	}
+	c.cur.redirect = true
 }
 
 // inWord reads a part of a word that begins with r.
@@ -129,13 +160,13 @@ func (w *shellWords) inWord(c *shellCommand, r rune) {
 	case '"':
 		w.quotation(c, '"')
 	case '`':
-		w.commands('`')
+		w.substitution(c, '`')
 	case '$':
-		w.dollar()
+		w.dollar(c, false)
 	case shellMark:
 		w.mark(c, false)
 	default:
-		c.glob = c.glob || strings.ContainsRune("*?[", r)
+		c.cur.glob = c.cur.glob || strings.ContainsRune("*?[", r)
 		c.word.WriteRune(r)
 	}
 }
@@ -153,9 +184,9 @@ func (w *shellWords) quotation(c *shellCommand, quote rune) {
 		case r == '\\':
 			c.word.WriteRune(w.next())
 		case r == '`':
-			w.commands('`')
+			w.substitution(c, '`')
 		case r == '$':
-			w.dollar()
+			w.dollar(c, true)
 		default:
 			c.word.WriteRune(r)
 		}
@@ -164,11 +195,76 @@ func (w *shellWords) quotation(c *shellCommand, quote rune) {
 }
 
 // dollar reads what follows a $: a command substitution counts its own words.
-func (w *shellWords) dollar() {
-	if w.peek() == '(' {
+func (w *shellWords) dollar(c *shellCommand, quoted bool) {
+	c.word.WriteByte('$')
+	switch r := w.peek(); {
+	case r == '(':
 		w.next()
-		w.commands(')')
+		if w.peek() == '(' {
+			w.next()
+			w.evaluated(')')
+			if w.next() != ')' {
+				w.fail("a substitution is not closed")
+			}
+			return
+		}
+		w.substitution(c, ')')
+	case r == '{':
+		w.next()
+		w.evaluated('}')
+	case r == '\'' && !quoted:
+		w.next()
+		w.escaped(c)
 	}
+}
+
+// substitution reads commands whose output is a part of the word.
+func (w *shellWords) substitution(c *shellCommand, end rune) {
+	c.inWord = true
+	c.word.WriteByte('$')
+	first := len(w.places)
+	w.commands(end)
+	for i := first; i < len(w.places); i++ {
+		c.cur.inner = append(c.cur.inner, i)
+	}
+}
+
+// evaluated reads ${...} or arithmetic: the shell expands what it holds once more.
+func (w *shellWords) evaluated(end rune) {
+	c, first, depth := &shellCommand{}, len(w.places), 0
+	for w.at < len(w.text) {
+		switch r := w.next(); {
+		case r == end && depth == 0:
+			for i := first; i < len(w.places); i++ {
+				w.places[i].code = true
+			}
+			return
+		case r == end:
+			depth--
+		case r == '(' && end == ')':
+			depth++
+		default:
+			w.inWord(c, r)
+		}
+	}
+	w.fail("a substitution is not closed")
+}
+
+// escaped reads the rest of $'...'.
+func (w *shellWords) escaped(c *shellCommand) {
+	for w.at < len(w.text) {
+		switch r := w.next(); r {
+		case '\'':
+			return
+		case '\\':
+			w.next()
+		case shellMark:
+			w.mark(c, true)
+		default:
+			c.word.WriteRune(r)
+		}
+	}
+	w.fail("a quote is not closed")
 }
 
 func (w *shellWords) comment() {
@@ -180,61 +276,58 @@ func (w *shellWords) comment() {
 }
 
 func (w *shellWords) mark(c *shellCommand, quoted bool) {
-	c.marks = append(c.marks, len(w.places))
+	c.cur.marks = append(c.cur.marks, len(w.places))
 	c.word.WriteRune(shellMark)
-	w.places = append(w.places, shellPlace{quoted: quoted, redirect: c.redirect})
+	w.places = append(w.places, shellPlace{quoted: quoted})
 }
 
-// endWord ends the current word, if there is one, and says what it was for.
+// endWord ends the current word, if there is one.
 func (w *shellWords) endWord(c *shellCommand) {
 	if !c.inWord {
 		return
 	}
 	w.words++
-	word := c.word.String()
-	for _, i := range c.marks {
-		p := &w.places[i]
-		p.glob = c.glob && !p.quoted
-		p.command = !c.redirect && startsCommand(c.words) && !assignment.MatchString(word)
-		p.code = readsCode(c.words)
+	c.cur.text = c.word.String()
+	for _, i := range c.cur.marks {
+		w.places[i].glob = c.cur.glob && !w.places[i].quoted
 	}
-	if !c.redirect {
-		c.words = append(c.words, word)
-	}
+	c.words = append(c.words, c.cur)
+	w.dropWord(c)
+}
+
+func (w *shellWords) dropWord(c *shellCommand) {
 	c.word.Reset()
-	c.inWord, c.glob, c.redirect, c.marks = false, false, false, nil
+	c.inWord, c.cur = false, shellWord{}
 }
 
-var (
-	assignment = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
-	// wrappers run the command that follows them.
-	wrappers = []string{"sudo", "env", "exec", "command", "time", "nohup", "xargs", "if", "then", "else", "elif", "while", "until", "do", "!"}
-	// interpreters read the argument of -c or -e as a program.
-	interpreters = []string{"sh", "bash", "dash", "zsh", "ksh", "su", "perl", "python", "python3", "ruby", "node"}
-)
-
-// startsCommand reports whether the word after these names the program that runs.
-func startsCommand(words []string) bool {
-	for _, word := range words {
-		if !assignment.MatchString(word) && !slices.Contains(wrappers, word) {
-			return false
+// endCommand ends the current command and judges what its words are for. first is
+// the first place that may be a part of its input.
+func (w *shellWords) endCommand(c *shellCommand, first int) {
+	w.endWord(c)
+	var args []shellWord
+	before := len(w.places)
+	for _, word := range c.words {
+		for _, i := range append(word.marks, word.inner...) {
+			before = min(before, i)
+		}
+		if word.redirect {
+			w.note(word, func(p *shellPlace) { p.redirect = true })
+			continue
+		}
+		args = append(args, word)
+	}
+	if w.judge(args) && c.piped {
+		for i := first; i < before; i++ {
+			w.places[i].code = true
 		}
 	}
-	return true
+	w.dropWord(c)
+	c.words, c.piped = nil, false
 }
 
-// readsCode reports whether the word after these is read as a program.
-func readsCode(words []string) bool {
-	if len(words) == 0 {
-		return false
+// note says what the values of a word are for.
+func (w *shellWords) note(word shellWord, say func(*shellPlace)) {
+	for _, i := range append(word.marks, word.inner...) {
+		say(&w.places[i])
 	}
-	if slices.Contains([]string{"eval", "source", "."}, words[0]) {
-		return true
-	}
-	for i, word := range words[:len(words)-1] {
-		if slices.Contains(interpreters, word[strings.LastIndexByte(word, '/')+1:]) {
-			return slices.ContainsFunc(words[i+1:], func(s string) bool { return s == "-e" || s == "-lc" || s == "-c" })
-		}
-	}
-	return false
 }

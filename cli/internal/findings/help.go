@@ -293,6 +293,14 @@ var topics = []Topic{
 			"Capture it under another name, such as `object_namespace`.",
 		},
 		{
+			"foreign-clear", "warning", "The rule believes every namespace, and a line of one namespace can end the alert of another.",
+			"Add `namespace` to `by`, or use `origin: infrastructure`.",
+		},
+		{
+			"foreign-unless", "warning", "The rule believes every namespace, and a line of one namespace can mute the failure of another.",
+			"Add `namespace` to `by`, or use `origin: infrastructure`.",
+		},
+		{
 			"blind-rule", "warning", "No configured source has the labels that these rules select by: they see nothing.",
 			"Add a source whose streams have these labels, or disable the rules.",
 		},
