@@ -33,16 +33,16 @@ type pipe struct {
 	sources.Pipeline
 	set *rules.Set
 
-	mu     sync.Mutex
-	cut    sync.RWMutex
-	taken  []uint64 // IDs
-	joined []string
-	proved map[string]time.Time
+	mu         sync.Mutex
+	cut        sync.RWMutex
+	taken      []uint64 // IDs
+	joined     []string
+	watermarks map[string]time.Time
 }
 
 func newPipe() *pipe {
 	r := &rules.Rule{Alert: "A", Hash: "1", Mode: rules.ModeOn, Count: 1, Steps: make([]rules.Step, 1), CapturedNames: []string{"pod"}}
-	return &pipe{set: &rules.Set{Rules: []*rules.Rule{r}}, proved: map[string]time.Time{}}
+	return &pipe{set: &rules.Set{Rules: []*rules.Rule{r}}, watermarks: map[string]time.Time{}}
 }
 
 func (p *pipe) Ingest(find func(*rules.Set) []matcher.Hit, commit func()) {
@@ -61,24 +61,24 @@ func (p *pipe) Ingest(find func(*rules.Set) []matcher.Hit, commit func()) {
 
 func (p *pipe) Rules() *rules.Set { return p.set }
 
-func (p *pipe) AdvanceWatermark(part string, t time.Time) {
+func (p *pipe) AdvanceWatermark(member string, t time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.proved[part] = t
+	p.watermarks[member] = t
 }
 
-func (p *pipe) AddMember(part string) {
+func (p *pipe) AddMember(member string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !slices.Contains(p.joined, part) {
-		p.joined = append(p.joined, part)
+	if !slices.Contains(p.joined, member) {
+		p.joined = append(p.joined, member)
 	}
 }
 
-func (p *pipe) RemoveMember(part string) {
+func (p *pipe) RemoveMember(member string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.joined = slices.DeleteFunc(p.joined, func(s string) bool { return s == part })
+	p.joined = slices.DeleteFunc(p.joined, func(s string) bool { return s == member })
 }
 
 // bench is a source with its pipeline under a clock of its own.
@@ -158,14 +158,14 @@ func TestBatchesAreTakenOnceAndInOrder(t *testing.T) {
 	require.Equal(t, "taken 1 saved 0", b.say(hits.Message{Sequence: 1, First: 1, Payload: b.payload(1, 2), Watermark: at(time.Second)}))
 	require.Equal(t, "taken 1 saved 0", b.say(hits.Message{Sequence: 1, First: 1, Payload: b.payload(1, 2), Watermark: at(time.Second)}), "once more")
 	require.Equal(t, "taken 1 saved 0", b.say(hits.Message{Sequence: 3, First: 1, Payload: b.payload(4), Watermark: at(3 * time.Second)}), "2 comes first")
-	require.Equal(t, at(time.Second), b.p.proved["agents/n1"], "what was not taken proves nothing")
+	require.Equal(t, at(time.Second), b.p.watermarks["agents/n1"], "a batch that was not accepted does not advance the watermark")
 	require.Equal(t, "taken 2 saved 0", b.say(hits.Message{Sequence: 2, First: 1, Payload: b.payload(3)}))
 	require.Equal(t, "taken 2 saved 0", b.say(hits.Message{Sequence: 3, First: 1, Watermark: at(4 * time.Second)}), "3 is still missing")
-	require.Equal(t, at(time.Second), b.p.proved["agents/n1"])
+	require.Equal(t, at(time.Second), b.p.watermarks["agents/n1"])
 	b.save()
 	require.Equal(t, "taken 3 saved 2", b.say(hits.Message{Sequence: 3, First: 1, Payload: b.payload(4), Watermark: at(3 * time.Second)}))
 	require.Equal(t, "taken 3 saved 2", b.say(hits.Message{Sequence: 3, First: 3, Watermark: at(5 * time.Second)}))
-	require.Equal(t, at(5*time.Second), b.p.proved["agents/n1"])
+	require.Equal(t, at(5*time.Second), b.p.watermarks["agents/n1"])
 	require.Equal(t, []uint64{1, 2, 3, 4}, b.p.taken)
 	st := b.s.Stats()
 	require.Equal(t, int64(1), st.Repeats)
@@ -211,7 +211,7 @@ func TestARestartOfTheAggregator(t *testing.T) {
 	again = New(b.s.cfg)
 	require.NoError(t, again.Restore(pos))
 	b.s = again
-	(&handler{s: b.s, p: b.p}).tidy(b.now, b.now.Add(time.Minute))
+	(&handler{s: b.s, p: b.p}).expire(b.now, b.now.Add(time.Minute))
 	require.Equal(t, []string{"agents/n1"}, b.s.Members())
 	require.Equal(t, "taken 0 saved 0", b.say(hits.Message{Instance: "i2", First: 1}))
 }
@@ -221,7 +221,7 @@ func TestOneAgentPerNode(t *testing.T) {
 	b.say(hits.Message{Sequence: 1, First: 1, Payload: b.payload(1)})
 	other := hits.Message{Instance: "i2", Sequence: 1, First: 1, Payload: b.payload(2)}
 	b.now = at(14 * time.Second)
-	require.Equal(t, "409 node n1 has an agent already, which was heard of 14s ago; give each its own sinks.upstream.node", b.say(other))
+	require.Equal(t, "409 node n1 has an agent already, last heard from 14s ago; give each its own sinks.upstream.node", b.say(other))
 	require.Equal(t, b.now, b.s.Status().Members["agents/n1"].Refused)
 	require.Equal(t, "taken 1 saved 0", b.say(hits.Message{Sequence: 1, First: 1}))
 	b.now = at(28 * time.Second)
@@ -237,7 +237,7 @@ func TestOneAgentPerNode(t *testing.T) {
 	require.Equal(t, "its agent said goodbye and has not come back", b.s.Status().Members["agents/n1"].Error)
 	require.Equal(t, "taken 0 saved 0", b.say(hits.Message{Instance: "i3", First: 1}))
 	b.now = b.now.Add(15 * time.Second)
-	require.Equal(t, "its agent was last heard of 15s ago", b.s.Status().Members["agents/n1"].Error)
+	require.Equal(t, "its agent was last heard from 15s ago", b.s.Status().Members["agents/n1"].Error)
 	require.Equal(t, "taken 0 saved 0", b.say(hits.Message{Instance: "i4", First: 1}))
 	require.Equal(t, []uint64{1, 2}, b.p.taken)
 }
@@ -270,9 +270,9 @@ func TestNodesAreForgotten(t *testing.T) {
 	require.Equal(t, []string{"agents/n1", "agents/n3"}, b.p.joined)
 	b.now = at(30 * time.Minute)
 	b.say(hits.Message{Node: "n3", First: 1})
-	h.tidy(start, at(59*time.Minute))
+	h.expire(start, at(59*time.Minute))
 	require.Len(t, b.p.joined, 2)
-	h.tidy(start, at(time.Hour))
+	h.expire(start, at(time.Hour))
 	require.Equal(t, []string{"agents/n3"}, b.p.joined)
 	require.Equal(t, []string{"agents/n3"}, b.s.Members())
 	require.Equal(t, int64(2), b.s.Stats().Forgotten)
@@ -294,12 +294,12 @@ func TestNodesAreForgotten(t *testing.T) {
 func TestAStartWithoutStateWaitsForAgents(t *testing.T) {
 	b := newBench(t, Config{})
 	h := &handler{s: b.s, p: b.p}
-	for _, part := range b.s.Members() {
-		b.p.AddMember(part)
+	for _, member := range b.s.Members() {
+		b.p.AddMember(member)
 	}
-	h.tidy(start, at(14*time.Second))
+	h.expire(start, at(14*time.Second))
 	require.Equal(t, []string{"agents/?"}, b.p.joined)
-	h.tidy(start, at(15*time.Second))
+	h.expire(start, at(15*time.Second))
 	require.Empty(t, b.p.joined)
 	require.Empty(t, b.s.Members())
 }
@@ -407,7 +407,7 @@ func TestValidate(t *testing.T) {
 		t.Helper()
 		require.ErrorContains(t, cfg.Validate(), want)
 	}
-	f(Config{ListenAddress: "9798"}, `listen_address: "9798" is no address`)
+	f(Config{ListenAddress: "9798"}, `listen_address: "9798" is not an address`)
 	f(Config{MaxAgents: -1}, "max_agents: -1 is not between")
 	f(Config{SilentAfter: time.Second}, "silent_after: 1s is not between")
 	f(Config{ForgetAfter: time.Second}, "forget_after: 1s is not between")

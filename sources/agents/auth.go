@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// caller is who sent a request.
+// caller is the sender of a request.
 type caller struct {
-	nodes []string // it may speak for; nil: for any
+	nodes []string // for which it may send; nil: any
 	token [sha256.Size]byte
 	at    time.Time // when the token was reviewed; zero: none was
 }
 
-// mayBe reports why the caller may not speak for a node; nil: it may.
+// mayBe returns why the caller may not send for a node; nil: it may.
 func (c *caller) mayBe(node string) *refusal {
 	if c.nodes == nil || slices.Contains(c.nodes, node) {
 		return nil
@@ -26,7 +26,7 @@ func (c *caller) mayBe(node string) *refusal {
 	return &refusal{http.StatusForbidden, refusedAuth, fmt.Errorf("the credentials are those of node %s, not of %s; set sinks.upstream.node to the name of the Node object (NODE_NAME from spec.nodeName)", strings.Join(c.nodes, ", "), node)}
 }
 
-// restrict leaves only the nodes that both ways of authentication name.
+// restrict keeps only the nodes that every configured authentication names.
 func (c *caller) restrict(nodes ...string) {
 	if c.nodes != nil {
 		nodes = slices.DeleteFunc(nodes, func(n string) bool { return !slices.Contains(c.nodes, n) })
@@ -34,7 +34,7 @@ func (c *caller) restrict(nodes ...string) {
 	c.nodes = append([]string{}, nodes...) // not nil
 }
 
-// identify finds out who sent a request. Every way that is configured has to
+// identify authenticates the sender of a request. Every configured method must
 // agree.
 func (s *Source) identify(ctx context.Context, r *http.Request) (*caller, *refusal) {
 	who := &caller{}
@@ -43,7 +43,7 @@ func (s *Source) identify(ctx context.Context, r *http.Request) (*caller, *refus
 	}
 	if s.cfg.CertificateName {
 		if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
-			return nil, &refusal{http.StatusUnauthorized, refusedAuth, errors.New("not authorized: the agent has to show a client certificate; set sinks.upstream.http_config.tls_config")}
+			return nil, &refusal{http.StatusUnauthorized, refusedAuth, errors.New("not authorized: the agent must present a client certificate; set sinks.upstream.http_config.tls_config")}
 		}
 		cert := r.TLS.VerifiedChains[0][0]
 		who.restrict(append([]string{cert.Subject.CommonName}, cert.DNSNames...)...)
@@ -67,7 +67,7 @@ func tokenRefusal(err error) *refusal {
 	return &refusal{code, refusedAuth, err}
 }
 
-// bearer is the token of a request, "" if it has none.
+// bearer returns the token of a request; "" if it has none.
 func bearer(r *http.Request) string {
 	kind, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(kind, "Bearer") {
@@ -76,7 +76,7 @@ func bearer(r *http.Request) string {
 	return strings.TrimSpace(token)
 }
 
-// agent serves requests of agents that are who they say.
+// agent serves requests of authenticated agents.
 func (h *handler) agent(serve func(http.ResponseWriter, *http.Request, *caller)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		who, why := h.s.identify(r.Context(), r)

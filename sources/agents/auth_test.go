@@ -159,7 +159,7 @@ func TestTheAPIServerIsAway(t *testing.T) {
 	require.Equal(t, http.StatusOK, try("a", "na").Code)
 	w := try("b", "nb")
 	require.Equal(t, http.StatusServiceUnavailable, w.Code)
-	require.Contains(t, w.Body.String(), "cannot be found out")
+	require.Contains(t, w.Body.String(), "cannot be authenticated")
 	require.Equal(t, "1", w.Header().Get("Retry-After"))
 
 	before := b.s
@@ -226,7 +226,7 @@ func TestForgettingIsForOperators(t *testing.T) {
 	f("", "na", http.StatusUnauthorized, "show a token for the audience crowsnest")
 	f("made-up", "na", http.StatusUnauthorized, "token has expired")
 	c.away = true
-	f("op", "na", http.StatusServiceUnavailable, "cannot be found out")
+	f("op", "na", http.StatusServiceUnavailable, "cannot be checked")
 	c.away = false
 	require.Len(t, b.s.Status().Members, 1)
 	require.Equal(t, int64(8), b.s.Stats().Refused[refusedAdmin])

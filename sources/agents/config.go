@@ -19,7 +19,7 @@ const (
 	DefaultForgetAfter = time.Hour
 )
 
-// Config says where agents are listened to.
+// Config sets where agents connect, and how they are authenticated.
 type Config struct {
 	// Name is the source's name; "" means "agents".
 	Name string `yaml:"name" bounds:"0,4096"`
@@ -28,40 +28,41 @@ type Config struct {
 	// WebConfigFile is a web configuration as exporter-toolkit has it: TLS,
 	// certificates of clients, basic authentication.
 	WebConfigFile string `yaml:"web_config_file" bounds:"0,4096"`
-	// BearerTokenFile holds the token that every agent has to show. It is read
+	// BearerTokenFile holds the token that every agent must present. It is read
 	// again when it changes.
 	BearerTokenFile string `yaml:"bearer_token_file" bounds:"0,4096"`
-	// TokenReview makes agents show a token of their service account.
+	// TokenReview requires service account tokens from agents.
 	TokenReview *TokenReview `yaml:"token_review"`
-	// CertificateName lets an agent speak only for the node that its client
-	// certificate names, as common name or DNS name. WebConfigFile has to verify
-	// certificates of clients.
+	// CertificateName allows an agent to send only for the node that its client
+	// certificate names, as common name or DNS name. WebConfigFile must verify
+	// client certificates.
 	CertificateName bool `yaml:"certificate_name"`
 	// AdminTokenFile holds the token with which an operator may make the aggregator
-	// forget a node. It is read again when it changes. Without it, the API server
-	// decides if TokenReview is set: a user with a token for its audience may who
-	// may delete agents.crowsnest in the namespace of the agents. Else nobody may.
+	// forget a node. It is read again when it changes. Without it and with
+	// TokenReview, the API server decides: a user may do so who has a token for
+	// its audience and may delete agents.crowsnest in the namespace of the agents.
+	// Without both, nobody may.
 	AdminTokenFile string `yaml:"admin_token_file" bounds:"0,4096"`
 	// MaxAgents bounds the nodes that are known. Default 500.
 	MaxAgents int `yaml:"max_agents" bounds:"0,10000"`
-	// SilentAfter is how long an agent may say nothing before it counts as away:
+	// SilentAfter is how long an agent may be silent before it counts as away:
 	// then another one may take its name. Default 15s.
 	SilentAfter time.Duration `yaml:"silent_after" bounds:"0s,1y"`
-	// ForgetAfter is how long a node that is away is waited for. Nothing that
-	// depends on silence is concluded meanwhile; afterwards it is concluded
-	// without that node. Default 1h.
+	// ForgetAfter is how long a node that is away is waited for. Meanwhile
+	// absence-based rules are on hold; afterwards they conclude without that node.
+	// Default 1h.
 	ForgetAfter time.Duration `yaml:"forget_after" bounds:"0s,1y"`
-	// Lateness is how far the time up to which a node counts as read stays behind
-	// what its agent says. Default 10s.
+	// Lateness is by how much a node's effective watermark trails the one that its
+	// agent reports. Default 10s.
 	Lateness time.Duration `yaml:"lateness" bounds:"0s,1y"`
 
-	// Nodes lets the source know when a node has left the cluster; nil: it is
-	// forgotten after ForgetAfter.
+	// Nodes detects that a node has left the cluster; nil: it is forgotten after
+	// ForgetAfter.
 	Nodes *Nodes `yaml:"nodes"`
 
 	// Clock is time.Now; tests set another one.
 	Clock func() time.Time `yaml:"-"`
-	// Transport stands for the network to the API server in tests.
+	// Transport replaces the network to the API server in tests.
 	Transport http.RoundTripper `yaml:"-"`
 }
 
@@ -86,7 +87,7 @@ func or[T comparable](v, def T) T {
 	return v
 }
 
-// SetDirectory makes the files that are named relative to a folder.
+// SetDirectory resolves relative file names against dir.
 func (c *Config) SetDirectory(dir string) {
 	for _, p := range c.files() {
 		if *p != "" && !filepath.IsAbs(*p) {
@@ -95,7 +96,7 @@ func (c *Config) SetDirectory(dir string) {
 	}
 }
 
-// files are the settings that name files.
+// files returns the settings that name files.
 func (c *Config) files() []*string {
 	out := []*string{&c.WebConfigFile, &c.BearerTokenFile, &c.AdminTokenFile}
 	if c.TokenReview != nil {
@@ -107,19 +108,18 @@ func (c *Config) files() []*string {
 	return out
 }
 
-// Guarded tells whether agents have to show who they are, as far as this
-// configuration says it.
+// Guarded reports whether this configuration authenticates agents, as far as it
+// can tell.
 func (c Config) Guarded() bool {
 	return c.WebConfigFile != "" || c.BearerTokenFile != "" || c.TokenReview != nil
 }
 
-// Validate returns everything that is wrong with the configuration. It does no
-// I/O.
+// Validate returns every problem of the configuration. It does no I/O.
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	var errs []error
 	if _, _, err := net.SplitHostPort(c.ListenAddress); err != nil {
-		errs = append(errs, fmt.Errorf("listen_address: %q is no address; write it like :9798 or 10.0.0.1:9798", c.ListenAddress))
+		errs = append(errs, fmt.Errorf("listen_address: %q is not an address; write it like :9798 or 10.0.0.1:9798", c.ListenAddress))
 	}
 	if c.MaxAgents < 1 || c.MaxAgents > 10000 {
 		errs = append(errs, fmt.Errorf("max_agents: %d is not between 1 and 10000", c.MaxAgents))

@@ -1,9 +1,9 @@
-// Package agents is the receiving side of an aggregator: it takes the hits that
-// agents find on their nodes, each node being a source of its own for whatever
-// waits for a proof of reading.
+// Package agents is the receiving side of an aggregator: it accepts the hits that
+// agents find on their nodes. Each node is a member of the source with a watermark
+// of its own.
 //
-// A batch is taken once and in order, however often it is sent. An agent is told
-// which batches the saved state holds, and keeps the others: after a restart of
-// the aggregator they come again. What comes from the network is bounded before
-// memory is taken for it.
+// A batch is accepted once and in order, however often it is sent. Each answer
+// names the batches that the saved state contains; the agent keeps the others and
+// sends them again after a restart of the aggregator. Input from the network is
+// bounded before memory is allocated for it.
 package agents

@@ -15,7 +15,7 @@ import (
 	"crowsnest/sources"
 )
 
-// The reasons for which messages are refused, as metrics have them.
+// The reasons why messages are refused, as named in metrics.
 const (
 	refusedAuth      = "auth"
 	refusedConflict  = "conflict"  // another agent has the name
@@ -23,20 +23,20 @@ const (
 	refusedSize      = "too_large" // or of unknown size
 	refusedCount     = "too_many_agents"
 	refusedBusy      = "busy"        // no memory for it now
-	refusedReview    = "unavailable" // the API server does not say who it is
-	refusedAdmin     = "admin"       // who may not remove a node
+	refusedReview    = "unavailable" // the API server cannot authenticate the agent
+	refusedAdmin     = "admin"       // the caller may not remove a node
 )
 
 func refusals() []string {
 	return []string{refusedAuth, refusedConflict, refusedMalformed, refusedSize, refusedCount, refusedBusy, refusedReview, refusedAdmin}
 }
 
-// Outsiders are the reasons for refusals that concern no known node.
+// Outsiders returns the reasons of refusals that concern no known node.
 func Outsiders() []string {
 	return []string{refusedAuth, refusedReview, refusedCount, refusedMalformed}
 }
 
-// refusal is an answer that is none.
+// refusal is an error answer.
 type refusal struct {
 	code   int
 	reason string
@@ -49,13 +49,13 @@ type handler struct {
 	p sources.Pipeline
 }
 
-// Handler takes messages of agents for a pipeline; Run serves it. It is for tests
-// and benchmarks.
+// Handler returns the handler for messages of agents, which Run serves. It is
+// exported for tests and benchmarks.
 func (s *Source) Handler(p sources.Pipeline) http.Handler {
 	h := &handler{s: s, p: p}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+hits.Path, h.agent(h.message))
-	// An agent that asks whether there is more than one aggregator reads the headers.
+	// An agent that checks for a second aggregator reads only the headers.
 	mux.HandleFunc("GET "+hits.Path, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	mux.HandleFunc("POST "+hits.ReportPath, h.agent(h.report))
 	mux.HandleFunc("DELETE "+hits.NodePath+"{node}", h.admin(h.forget))
@@ -78,7 +78,7 @@ func (s *Source) refuse(w http.ResponseWriter, r *http.Request, why *refusal) {
 	http.Error(w, why.err.Error(), why.code)
 }
 
-// message takes one message.
+// message handles one message.
 func (h *handler) message(w http.ResponseWriter, r *http.Request, who *caller) {
 	body, done, why := h.s.read(w, r, hits.MaxMessage)
 	if why != nil {
@@ -99,7 +99,7 @@ func (h *handler) message(w http.ResponseWriter, r *http.Request, who *caller) {
 		h.s.refuse(w, r, why)
 		return
 	}
-	answer, why := h.take(r.Context(), &m, who)
+	answer, why := h.accept(r.Context(), &m, who)
 	if why != nil {
 		h.s.refuse(w, r, why)
 		return
@@ -111,11 +111,11 @@ func (h *handler) message(w http.ResponseWriter, r *http.Request, who *caller) {
 // busyAfter is how long a message waits for memory.
 const busyAfter = 2 * time.Second
 
-// read reads a body of known and bounded size. done gives back its memory.
-func (s *Source) read(w http.ResponseWriter, r *http.Request, most int64) (body []byte, done func(), why *refusal) {
+// read reads a body of known and bounded size. done releases its memory.
+func (s *Source) read(w http.ResponseWriter, r *http.Request, maxBytes int64) (body []byte, done func(), why *refusal) {
 	size := r.ContentLength
-	if size < 0 || size > most {
-		return nil, nil, &refusal{http.StatusRequestEntityTooLarge, refusedSize, fmt.Errorf("a message states its size and has at most %d bytes", most)}
+	if size < 0 || size > maxBytes {
+		return nil, nil, &refusal{http.StatusRequestEntityTooLarge, refusedSize, fmt.Errorf("a message states its size and has at most %d bytes", maxBytes)}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), busyAfter)
 	defer cancel()
@@ -131,9 +131,9 @@ func (s *Source) read(w http.ResponseWriter, r *http.Request, most int64) (body 
 	return body, func() { s.room.Release(weight) }, nil
 }
 
-// take takes a message of an agent: at most once what is in a batch, and in
+// accept handles a message of an agent. It accepts each batch at most once, and in
 // order.
-func (h *handler) take(ctx context.Context, m *hits.Message, who *caller) (hits.Answer, *refusal) {
+func (h *handler) accept(ctx context.Context, m *hits.Message, who *caller) (hits.Answer, *refusal) {
 	s := h.s
 	n, fresh, why := s.enter(m)
 	if why != nil {
@@ -142,8 +142,8 @@ func (h *handler) take(ctx context.Context, m *hits.Message, who *caller) (hits.
 	defer n.busy.Unlock()
 	s.set(func() { n.who = *who })
 	if fresh {
-		h.p.AddMember(n.part)
-		// An empty take makes the node part of the next save.
+		h.p.AddMember(n.member)
+		// An empty Ingest makes the node part of the next save.
 		h.p.Ingest(nothing, func() { s.set(func() { n.known = true }) })
 	}
 	taken := s.bridge(n, m)
@@ -153,15 +153,15 @@ func (h *handler) take(ctx context.Context, m *hits.Message, who *caller) (hits.
 			return hits.Answer{}, why
 		}
 	case m.Sequence > taken:
-		return s.answer(n), nil // it has to begin with the one after that
+		return s.answer(n), nil // the agent must start with the batch after taken
 	case m.Payload != nil:
 		s.set(func() { s.st.Repeats++ })
 	}
 	if !m.Watermark.IsZero() && s.reported(n, m) {
-		h.p.AdvanceWatermark(n.part, m.Watermark)
+		h.p.AdvanceWatermark(n.member, m.Watermark)
 		s.set(func() {
-			if m.Watermark.After(n.proved) {
-				n.proved = m.Watermark
+			if m.Watermark.After(n.watermark) {
+				n.watermark = m.Watermark
 			}
 		})
 	}
@@ -171,8 +171,8 @@ func (h *handler) take(ctx context.Context, m *hits.Message, who *caller) (hits.
 	return s.answer(n), nil
 }
 
-// enter finds the node of a message, or makes it, and returns it with busy held.
-// fresh tells that an agent speaks for it for the first time.
+// enter returns the node of a message, new or known, with busy held. fresh reports
+// whether this is the first message of its agent.
 func (s *Source) enter(m *hits.Message) (n *node, fresh bool, why *refusal) {
 	for {
 		s.mu.Lock()
@@ -182,7 +182,7 @@ func (s *Source) enter(m *hits.Message) (n *node, fresh bool, why *refusal) {
 				s.mu.Unlock()
 				return nil, false, &refusal{http.StatusTooManyRequests, refusedCount, fmt.Errorf("%d agents are known already; raise sources.agents.max_agents", s.cfg.MaxAgents)}
 			}
-			n = &node{name: m.Node, part: s.part(m.Node)}
+			n = &node{name: m.Node, member: s.member(m.Node)}
 			s.nodes[m.Node] = n
 		}
 		s.mu.Unlock()
@@ -202,7 +202,7 @@ func (s *Source) enter(m *hits.Message) (n *node, fresh bool, why *refusal) {
 	}
 }
 
-// admit decides whether the sender may speak for the node. The caller holds mu.
+// admit decides whether the sender may send for the node. The caller holds mu.
 func (s *Source) admit(n *node, m *hits.Message, now time.Time) (fresh bool, why *refusal) {
 	silent := now.Sub(n.heard)
 	switch {
@@ -213,16 +213,16 @@ func (s *Source) admit(n *node, m *hits.Message, now time.Time) (fresh bool, why
 		n.object = n.object || s.watch.state(n.name) >= present
 	default:
 		n.refused = now
-		return false, &refusal{http.StatusConflict, refusedConflict, fmt.Errorf("node %s has an agent already, which was heard of %v ago; give each its own sinks.upstream.node", n.name, silent.Round(time.Millisecond))}
+		return false, &refusal{http.StatusConflict, refusedConflict, fmt.Errorf("node %s has an agent already, last heard from %v ago; give each its own sinks.upstream.node", n.name, silent.Round(time.Millisecond))}
 	}
 	n.heard, n.waited, n.spoke, n.left = now, now, true, false
 	n.skew = m.Sent.Sub(now.Round(0))
 	return fresh || !n.known, nil
 }
 
-// bridge returns the last batch that was taken. Where the agent does not have the
-// next one any more, the state that had it is lost: that is counted, and what the
-// agent still has is taken.
+// bridge returns the last accepted batch. If the agent no longer has the next one,
+// the state that contained it is lost: bridge counts the loss, and the agent
+// continues with the batches that it has.
 func (s *Source) bridge(n *node, m *hits.Message) uint64 {
 	now := s.cfg.Clock()
 	s.mu.Lock()
@@ -235,7 +235,7 @@ func (s *Source) bridge(n *node, m *hits.Message) uint64 {
 	return n.taken
 }
 
-// batch takes the next batch of a node.
+// batch accepts the next batch of a node.
 func (h *handler) batch(ctx context.Context, n *node, m *hits.Message) *refusal {
 	s := h.s
 	var d *hits.Decoder
@@ -265,7 +265,7 @@ func (h *handler) batch(ctx context.Context, n *node, m *hits.Message) *refusal 
 	return nil
 }
 
-// goodbye notes that an agent stops, or that its node is gone.
+// goodbye records that an agent stops, or that its node was removed.
 func (h *handler) goodbye(n *node, final bool) {
 	h.s.set(func() { n.left = true })
 	if final {
@@ -273,7 +273,7 @@ func (h *handler) goodbye(n *node, final bool) {
 	}
 }
 
-// drop forgets a node whose busy is held.
+// drop removes a node whose busy is held.
 func (h *handler) drop(n *node) {
 	h.s.set(func() {
 		n.removed, n.known = true, false
@@ -281,11 +281,11 @@ func (h *handler) drop(n *node) {
 		h.s.force.stale = true
 		h.s.st.Forgotten++
 	})
-	h.p.RemoveMember(n.part)
+	h.p.RemoveMember(n.member)
 	h.p.Ingest(nothing, nil) // so that it is saved
 }
 
-// forget forgets a node because an operator says so.
+// forget removes a node at an operator's request.
 func (h *handler) forget(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("node")
 	h.s.mu.Lock()
@@ -303,7 +303,7 @@ func (h *handler) forget(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// set changes what mu guards.
+// set calls f with mu held.
 func (s *Source) set(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,46 +17,46 @@ import (
 const (
 	nodesPath = "/api/v1/nodes"
 	// A watch is ended by the server after this time, and by us if it is not.
-	watchFor   = 4 * time.Minute
-	watchGrace = 30 * time.Second
-	watchAgain = 500 * time.Millisecond
-	watchMost  = 10 * time.Second
-	// unsureAfter is how long Nodes may be unknown before the source says so.
+	watchFor      = 4 * time.Minute
+	watchGrace    = 30 * time.Second
+	watchAgain    = 500 * time.Millisecond
+	maxWatchRetry = 10 * time.Second
+	// unsureAfter is how long Nodes may be unknown before the source reports it.
 	unsureAfter = 30 * time.Second
-	// drainedAfter is how long the agent of a cordoned Node may be gone, after its
-	// goodbye, until the node counts as drained. The controller of a DaemonSet
-	// starts a pod that was only deleted again within seconds.
+	// drainedAfter is how long the agent of a cordoned Node may be away after its
+	// goodbye before the node counts as drained. The controller of a DaemonSet
+	// replaces a pod that was only deleted within seconds.
 	drainedAfter = 30 * time.Second
 )
 
-// Nodes makes the source watch the Nodes of its cluster: an agent whose Node was
-// deleted, or that said goodbye on a cordoned Node, is not waited for. A Node that
-// is only unreachable is still waited for, as is every node while the API server
-// is away. It needs list and watch of nodes.
+// Nodes makes the source watch the Nodes of its cluster. It no longer waits for an
+// agent whose Node was deleted, or that said goodbye on a cordoned Node. It still
+// waits for a Node that is only unreachable, and for every node while the API
+// server is away. It needs list and watch of nodes.
 type Nodes struct {
-	// Kubeconfig is a file; by default the service account of the pod that this
-	// program runs in is used.
+	// Kubeconfig is a file; the default is the service account of the pod that
+	// this program runs in.
 	Kubeconfig string `yaml:"kubeconfig" bounds:"0,4096"`
 }
 
-// presence is what is known of a Node.
+// presence is the known state of a Node.
 type presence int
 
 const (
 	unsure   presence = iota // the API server does not say
-	absent                   // there is no such Node
-	present                  // there is
-	cordoned                 // there is, and nothing new is scheduled on it
+	absent                   // the Node does not exist
+	present                  // the Node exists
+	cordoned                 // the Node exists and is unschedulable
 )
 
-// nodeWatch knows the Nodes of a cluster. It is safe for concurrent use.
+// nodeWatch holds the Nodes of a cluster. Safe for concurrent use.
 type nodeWatch struct {
 	client *kube.Client
 	clock  func() time.Time
 
 	mu     sync.Mutex
 	nodes  map[string]presence
-	synced bool      // nodes is what the API server has
+	synced bool      // nodes are those of the API server
 	since  time.Time // since when it is not
 	err    error
 }
@@ -71,7 +71,7 @@ func newNodeWatch(cfg *Nodes, clock func() time.Time, transport http.RoundTrippe
 	}
 }
 
-// state returns what is known of a Node. A nil watch is never sure.
+// state returns the presence of a Node. A nil watch always returns unsure.
 func (w *nodeWatch) state(name string) presence {
 	if w == nil {
 		return unsure
@@ -87,7 +87,7 @@ func (w *nodeWatch) state(name string) presence {
 	return absent
 }
 
-// problem says that Nodes are not known, "" if they are.
+// problem returns why Nodes are not known; "" if they are.
 func (w *nodeWatch) problem(now time.Time) string {
 	if w == nil {
 		return ""
@@ -117,11 +117,11 @@ func (w *nodeWatch) run(ctx context.Context) {
 			pause = watchAgain
 		}
 		wait(ctx, pause+rand.N(pause))
-		pause = min(2*pause, watchMost)
+		pause = min(2*pause, maxWatchRetry)
 	}
 }
 
-// lost notes that Nodes are not known any more. It reports whether they were.
+// lost records that Nodes are no longer known, and reports whether they were.
 func (w *nodeWatch) lost(err error) (was bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -132,7 +132,7 @@ func (w *nodeWatch) lost(err error) (was bool) {
 	return was
 }
 
-// nodeObject is as much of a Node as is needed.
+// nodeObject holds the fields of a Node that are used here.
 type nodeObject struct {
 	Metadata struct {
 		Name    string `json:"name"`
@@ -177,7 +177,7 @@ func (w *nodeWatch) once(ctx context.Context) error {
 	return err
 }
 
-// watch follows the changes after version and returns the newest one.
+// watch follows the changes after version and returns the newest version.
 func (w *nodeWatch) watch(ctx context.Context, version string) (string, error) {
 	lasts := watchFor + rand.N(time.Minute)
 	ctx, cancel := context.WithTimeout(ctx, lasts+watchGrace)
@@ -202,8 +202,8 @@ func (w *nodeWatch) watch(ctx context.Context, version string) (string, error) {
 	return version, err
 }
 
-// departed reports whether a node has left the cluster: it had a Node that is
-// gone while its agent is silent, or it was drained. It notes that the node has a
+// departed reports whether a node has left the cluster: its Node was deleted while
+// its agent is silent, or it was drained. departed also records that the node has a
 // Node. The caller holds mu.
 func (s *Source) departed(n *node, now time.Time) bool {
 	quiet := now.Sub(n.waited)
@@ -214,14 +214,14 @@ func (s *Source) departed(n *node, now time.Time) bool {
 		n.object = true
 		return n.left && quiet >= drainedAfter
 	case absent:
-		// A name that never was that of a Node says nothing. A token that the API
-		// server reviewed is bound to one.
+		// A name that never belonged to a Node shows nothing. A token that the API
+		// server reviewed is bound to a Node.
 		return (n.object || !n.who.at.IsZero()) && (n.left || quiet >= s.cfg.SilentAfter)
 	}
 	return false
 }
 
-// over reports whether a node is not waited for any more. The caller holds mu.
-func (s *Source) over(n *node, now time.Time) bool {
+// expired reports whether a node is no longer waited for. The caller holds mu.
+func (s *Source) expired(n *node, now time.Time) bool {
 	return now.Sub(n.waited) >= s.cfg.ForgetAfter || s.departed(n, now)
 }

@@ -111,13 +111,13 @@ func inFleet(t *testing.T, api *nodeAPI, saved []byte, f func(c *fleet)) (positi
 		s := New(Config{Clock: time.Now, Nodes: &Nodes{}, Transport: api})
 		require.NoError(t, s.Restore(saved))
 		c := &fleet{t: t, s: s, p: newPipe(), api: api}
-		for _, part := range s.Members() {
-			c.p.AddMember(part)
+		for _, member := range s.Members() {
+			c.p.AddMember(member)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		h := &handler{s: s, p: c.p}
-		wg.Go(func() { h.tend(ctx) })
+		wg.Go(func() { h.maintain(ctx) })
 		wg.Go(func() { s.watch.run(ctx) })
 		f(c)
 		positions = s.Positions()
@@ -141,15 +141,15 @@ func (c *fleet) pass(d time.Duration) {
 func (c *fleet) say(m hits.Message) {
 	m.Instance, m.Sent, m.Watermark = "of-"+m.Node, time.Now(), time.Now()
 	h := &handler{s: c.s, p: c.p}
-	_, why := h.take(c.t.Context(), &m, &caller{})
+	_, why := h.accept(c.t.Context(), &m, &caller{})
 	require.Nil(c.t, why)
 }
 
 // waited are the nodes that are waited for.
 func (c *fleet) waited() string {
 	names := []string{}
-	for _, part := range c.s.Members() {
-		names = append(names, strings.TrimPrefix(part, "agents/"))
+	for _, member := range c.s.Members() {
+		names = append(names, strings.TrimPrefix(member, "agents/"))
 	}
 	return strings.Join(slices.DeleteFunc(names, func(s string) bool { return s == "?" }), " ")
 }

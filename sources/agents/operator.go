@@ -10,15 +10,15 @@ import (
 
 // The right that an operator needs to make the aggregator forget a node, in the
 // namespace of the agents. The API server has no such resource, but its RBAC
-// grants rights to it like to any other.
+// grants rights to it as to any other.
 const (
 	adminGroup    = "crowsnest"
 	adminResource = "agents"
 	adminVerb     = "delete"
 )
 
-// admin serves requests of operators. The right to speak for a node does not
-// include it.
+// admin serves requests of operators. The right to send for a node does not include
+// it.
 func (h *handler) admin(serve http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if why := h.s.operator(r); why != nil {
@@ -29,7 +29,7 @@ func (h *handler) admin(serve http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// operator reports why a request is not that of an operator; nil: it is.
+// operator returns why a request does not come from an operator; nil: it does.
 func (s *Source) operator(r *http.Request) *refusal {
 	switch {
 	case s.cfg.AdminTokenFile != "":
@@ -47,19 +47,19 @@ func (s *Source) operator(r *http.Request) *refusal {
 	return &refusal{http.StatusForbidden, refusedAdmin, errors.New("nobody may do this: set sources.agents.token_review, or sources.agents.admin_token_file and show its token")}
 }
 
-// mayForget asks the API server whose a token is, and whether that user may delete
-// the agent of a node. Nothing is remembered: it is asked rarely, and a right that
-// is withdrawn ends at once.
+// mayForget asks the API server for the owner of a token, and whether that user may
+// delete the agent of a node. The answer is not cached: requests are rare, and a
+// revoked right ends at once.
 func (r *reviewer) mayForget(ctx context.Context, token, node string) *refusal {
 	ns, _, _ := strings.Cut(r.cfg.ServiceAccount, "/")
 	if token == "" || len(token) > maxToken {
 		return &refusal{http.StatusUnauthorized, refusedAdmin, fmt.Errorf("not authorized: show a token for the audience %s of a user who may %s %s.%s in namespace %s", r.cfg.Audience, adminVerb, adminResource, adminGroup, ns)}
 	}
 	unavailable := func(err error) *refusal {
-		return &refusal{http.StatusServiceUnavailable, refusedAdmin, fmt.Errorf("whether this is allowed cannot be found out: %w", err)}
+		return &refusal{http.StatusServiceUnavailable, refusedAdmin, fmt.Errorf("the authorization cannot be checked: %w", err)}
 	}
 	if !r.limit.AllowN(r.now(), 1) {
-		return unavailable(errCrowd)
+		return unavailable(errTooManyReviews)
 	}
 	ctx, cancel := context.WithTimeout(ctx, reviewWithin)
 	defer cancel()
@@ -80,8 +80,8 @@ func (r *reviewer) mayForget(ctx context.Context, token, node string) *refusal {
 	return nil
 }
 
-// accessReview is as much of authorization.k8s.io/v1 SubjectAccessReview as is
-// needed.
+// accessReview holds the fields of authorization.k8s.io/v1 SubjectAccessReview that
+// are used here.
 type accessReview struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`

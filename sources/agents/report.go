@@ -16,17 +16,17 @@ import (
 // overShown is how long a condition that was over when it was reported is shown.
 const overShown = 15 * time.Minute
 
-// alertBlind is the condition that explains why a node proves nothing; it is part
-// of that node's state and not of Conditions.
+// alertBlind is the condition that explains why a node makes no progress; it is
+// part of that node's state and not of Conditions.
 const alertBlind = "CrowsnestBlind"
 
-// condition is one of a node, and when it was reported last.
+// condition is a condition of a node, and when it was last reported.
 type condition struct {
 	hits.Condition
 	Reported time.Time `json:"reported"`
 }
 
-// report takes the report of an agent that speaks for its node.
+// report handles the report of an agent.
 func (h *handler) report(w http.ResponseWriter, r *http.Request, who *caller) {
 	body, done, why := h.s.read(w, r, hits.MaxReport)
 	if why != nil {
@@ -43,7 +43,7 @@ func (h *handler) report(w http.ResponseWriter, r *http.Request, who *caller) {
 		h.s.refuse(w, r, why)
 		return
 	}
-	answer, why := h.s.takeReport(&rep, hits.Digest(body), h.p.Rules())
+	answer, why := h.s.acceptReport(&rep, hits.Digest(body), h.p.Rules())
 	if why != nil {
 		h.s.refuse(w, r, why)
 		return
@@ -53,8 +53,8 @@ func (h *handler) report(w http.ResponseWriter, r *http.Request, who *caller) {
 	_ = json.NewEncoder(w).Encode(answer) // the agent may be gone
 }
 
-// takeReport notes what an agent reports.
-func (s *Source) takeReport(rep *hits.Report, digest string, set *rules.Set) (hits.ReportAnswer, *refusal) {
+// acceptReport records the report of an agent.
+func (s *Source) acceptReport(rep *hits.Report, digest string, set *rules.Set) (hits.ReportAnswer, *refusal) {
 	now := s.cfg.Clock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,7 +113,7 @@ func (s *Source) condensed(now time.Time) []sources.Condition {
 	return out
 }
 
-// blindness is what the agent of a node says about why it does not read.
+// blindness returns the agent's reason for not reading; "" if it reads.
 func (n *node) blindness() string {
 	for _, c := range n.conditions {
 		if c.Alert == alertBlind {
@@ -123,15 +123,15 @@ func (n *node) blindness() string {
 	return ""
 }
 
-// reported reports whether what a node proves can be used: an agent that sends
-// reports has said which rules it looks for.
+// reported reports whether the watermark of a node can be used: an agent that sends
+// reports must first have reported its rules.
 func (s *Source) reported(n *node, m *hits.Message) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !m.Reports || n.digest != ""
 }
 
-// reports are the names of the alerts that the agent reports, each once.
+// reports returns the names of the alerts that the agent reports, each once.
 func (n *node) reports() []string {
 	var out []string
 	for _, c := range n.conditions {

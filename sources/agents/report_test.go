@@ -92,12 +92,12 @@ func TestProofWaitsForTheReport(t *testing.T) {
 		return a.Report
 	}
 	require.Empty(t, said(hits.Message{Instance: "i1", Watermark: at(time.Second)}))
-	require.Empty(t, b.p.proved)
+	require.Empty(t, b.p.watermarks)
 	_, answer := b.tell(hits.Report{})
 	require.Equal(t, answer.Report, said(hits.Message{Instance: "i1", Watermark: at(2 * time.Second)}))
-	require.Equal(t, at(2*time.Second), b.p.proved["agents/n1"])
+	require.Equal(t, at(2*time.Second), b.p.watermarks["agents/n1"])
 	require.Empty(t, said(hits.Message{Instance: "i2", After: []string{"i1"}, Watermark: at(3 * time.Second)}))
-	require.Equal(t, at(2*time.Second), b.p.proved["agents/n1"])
+	require.Equal(t, at(2*time.Second), b.p.watermarks["agents/n1"])
 }
 
 func TestHostileReportsAreRefused(t *testing.T) {

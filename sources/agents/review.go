@@ -20,10 +20,10 @@ import (
 // DefaultAudience is the audience of the tokens of agents.
 const DefaultAudience = "crowsnest"
 
-// How long the word of the API server counts.
+// How long the answer of the API server is valid, and bounds of the requests.
 const (
-	reviewAgain  = time.Minute      // of a token that is good
-	reviewGrace  = time.Hour        // of such a token while the API server is away
+	reviewAgain  = time.Minute      // for a valid token
+	reviewGrace  = time.Hour        // for a valid token while the API server is away
 	refusedFor   = 10 * time.Second // of one that is not
 	reviewWithin = 5 * time.Second
 	reviewRate   = 20 // a second, and minBurst or twice the agents at once
@@ -32,13 +32,13 @@ const (
 	maxToken     = 16 << 10
 )
 
-// TokenReview makes agents show a token of their service account that is bound to
-// their pod. The API server says whether it is valid and on which node the pod
-// runs, so the token of one node cannot speak for another.
+// TokenReview requires from agents a service account token that is bound to their
+// pod. The API server reports whether it is valid and on which node the pod runs, so
+// the token of one node cannot send for another.
 type TokenReview struct {
 	// ServiceAccount is the account of the agents, as NAMESPACE/NAME.
 	ServiceAccount string `yaml:"service_account" bounds:"0,4096" strict:"required"`
-	// Audience is that of the tokens. Default crowsnest.
+	// Audience is the audience of the tokens. Default crowsnest.
 	Audience string `yaml:"audience" bounds:"0,4096"`
 	// Kubeconfig is a file; by default the service account of the pod that this
 	// program runs in is used. It needs the right to create tokenreviews, and
@@ -54,15 +54,15 @@ func (c *TokenReview) validate() error {
 	return nil
 }
 
-// verdict is what the API server said about a token.
+// verdict is the API server's answer about a token.
 type verdict struct {
 	token [sha256.Size]byte
 	node  string
-	at    time.Time // when it said so
-	why   *refusal  // nil: the token is good
+	at    time.Time // of the answer
+	why   *refusal  // nil: the token is valid
 }
 
-// reviewer asks the API server who agents are. It is safe for concurrent use.
+// reviewer authenticates agents at the API server. Safe for concurrent use.
 type reviewer struct {
 	cfg    TokenReview
 	client *kube.Client
@@ -70,10 +70,9 @@ type reviewer struct {
 	limit  *rate.Limiter
 
 	mu sync.Mutex
-	// good and bad are apart, so that tokens that are not valid push out none that
-	// are.
+	// good and bad are separate, so that invalid tokens do not evict valid ones.
 	good, bad *simplelru.LRU[[sha256.Size]byte, verdict]
-	away      time.Time // when the API server gave no answer last
+	away      time.Time // when the API server last failed to answer
 }
 
 func newReviewer(cfg *TokenReview, agents int, now func() time.Time, transport http.RoundTripper) *reviewer {
@@ -89,19 +88,19 @@ func newReviewer(cfg *TokenReview, agents int, now func() time.Time, transport h
 	return r
 }
 
-// remember takes a verdict of an earlier process.
+// remember adds a verdict of an earlier process.
 func (r *reviewer) remember(v verdict) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.good.Add(v.token, v)
 }
 
-// check returns what is known of a token, and asks the API server if that is too
-// old. While it is away, a token that was good counts for an hour, and one that is
-// not known has to wait.
+// check returns the verdict on a token, and asks the API server if the known one is
+// too old. While the API server is away, a valid token counts for an hour and an
+// unknown one has to wait.
 func (r *reviewer) check(ctx context.Context, token string) (verdict, *refusal) {
 	if token == "" || len(token) > maxToken {
-		return verdict{}, &refusal{http.StatusUnauthorized, refusedAuth, fmt.Errorf("not authorized: the agent has to show a token of service account %s for the audience %s; set sinks.upstream.http_config.authorization.credentials_file to a projected token", r.cfg.ServiceAccount, r.cfg.Audience)}
+		return verdict{}, &refusal{http.StatusUnauthorized, refusedAuth, fmt.Errorf("not authorized: the agent must present a token of service account %s for the audience %s; set sinks.upstream.http_config.authorization.credentials_file to a projected token", r.cfg.ServiceAccount, r.cfg.Audience)}
 	}
 	hash, now := sha256.Sum256([]byte(token)), r.now()
 	r.mu.Lock()
@@ -126,7 +125,7 @@ func (r *reviewer) check(ctx context.Context, token string) (verdict, *refusal) 
 	case err != nil && known && fresh(good, reviewGrace):
 		return good, nil
 	case err != nil:
-		return verdict{}, &refusal{http.StatusServiceUnavailable, refusedReview, fmt.Errorf("who this agent is cannot be found out: %w", err)}
+		return verdict{}, &refusal{http.StatusServiceUnavailable, refusedReview, fmt.Errorf("the agent cannot be authenticated: %w", err)}
 	case v.why != nil:
 		r.good.Remove(hash)
 		r.bad.Add(hash, v)
@@ -136,10 +135,10 @@ func (r *reviewer) check(ctx context.Context, token string) (verdict, *refusal) 
 	return v, v.why
 }
 
-// ask reviews a token. An error says that the API server gave no answer.
+// ask reviews a token. An error means that the API server did not answer.
 func (r *reviewer) ask(ctx context.Context, token string, now time.Time) (verdict, error) {
 	if !r.limit.AllowN(now, 1) {
-		return verdict{}, errCrowd
+		return verdict{}, errTooManyReviews
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reviewWithin)
 	defer cancel()
@@ -153,8 +152,8 @@ func (r *reviewer) ask(ctx context.Context, token string, now time.Time) (verdic
 	return v, err
 }
 
-// errCrowd bounds what strangers can make the API server do.
-var errCrowd = errors.New("too many tokens to review at a time")
+// errTooManyReviews limits the load that strangers can put on the API server.
+var errTooManyReviews = errors.New("too many tokens to review at a time")
 
 // forbidden adds the right that the aggregator lacks to an error of the API server.
 func forbidden(err error, right string) error {
@@ -164,7 +163,8 @@ func forbidden(err error, right string) error {
 	return fmt.Errorf("%w; give the service account of the aggregator the right to %s", err, right)
 }
 
-// tokenReview is as much of authentication.k8s.io/v1 as there needs to be.
+// tokenReview holds the fields of authentication.k8s.io/v1 TokenReview that are used
+// here.
 type tokenReview struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -180,7 +180,7 @@ type tokenReview struct {
 	} `json:"status"`
 }
 
-// user is whose a token is.
+// user is the owner of a token.
 type user struct {
 	Username string              `json:"username"`
 	UID      string              `json:"uid"`
@@ -196,8 +196,8 @@ func (t *tokenReview) extra(name string) string {
 	return ""
 }
 
-// authenticate asks the API server whose a token is. why says that it does not
-// accept the token, err that it gave no answer.
+// authenticate asks the API server for the owner of a token. why is set if it does
+// not accept the token, err if it did not answer.
 func (r *reviewer) authenticate(ctx context.Context, token string) (t *tokenReview, why, err error) {
 	t = &tokenReview{APIVersion: "authentication.k8s.io/v1", Kind: "TokenReview"}
 	t.Spec.Token, t.Spec.Audiences = token, []string{r.cfg.Audience}
@@ -213,7 +213,7 @@ func (r *reviewer) authenticate(ctx context.Context, token string) (t *tokenRevi
 	return t, why, nil
 }
 
-// review finds out which node a token of an agent speaks for.
+// review returns the node for which a token of an agent is valid.
 func (r *reviewer) review(ctx context.Context, token string) (verdict, error) {
 	no := func(why error) (verdict, error) {
 		return verdict{why: &refusal{http.StatusUnauthorized, refusedAuth, why}}, nil

@@ -28,16 +28,16 @@ const (
 	maxHeader         = 16 << 10
 	stopWithin        = 500 * time.Millisecond
 
-	tendEvery   = time.Second
-	listenAgain = time.Second
+	maintainEvery = time.Second
+	listenAgain   = time.Second
 )
 
-// Run listens until ctx ends; what is being taken then is taken. Where it cannot
-// listen it says so and tries again. It returns nil.
+// Run listens until ctx ends, and completes messages that are being handled then.
+// If it cannot listen, it reports that in Status and tries again. It returns nil.
 func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 	h := &handler{s: s, p: p}
 	var wg sync.WaitGroup
-	wg.Go(func() { h.tend(ctx) })
+	wg.Go(func() { h.maintain(ctx) })
 	if s.watch != nil {
 		wg.Go(func() { s.watch.run(ctx) })
 	}
@@ -87,7 +87,7 @@ func (s *Source) serve(ctx context.Context, p sources.Pipeline) error {
 	broke := make(chan error, 1)
 	go func() {
 		flags := &toolkit.FlagConfig{WebListenAddresses: &[]string{l.Addr().String()}, WebConfigFile: &s.cfg.WebConfigFile}
-		// Twice as many connections as agents: a restarted one has its old connection still open.
+		// Twice as many connections as agents: the old connection of a restarted agent is still open.
 		broke <- toolkit.Serve(netutil.LimitListener(l, 2*s.cfg.MaxAgents+64), srv, flags, slog.New(slog.DiscardHandler))
 	}()
 	s.set(func() { s.listening, s.opened, s.err = true, true, "" })
@@ -101,7 +101,7 @@ func (s *Source) serve(ctx context.Context, p sources.Pipeline) error {
 	if srv.Shutdown(stop) != nil {
 		_ = srv.Close()
 	}
-	_ = l.Close() // if the server never came to it
+	_ = l.Close() // if the server did not start
 	if last := <-broke; err == nil {
 		err = last
 	}
@@ -112,7 +112,7 @@ func (s *Source) serve(ctx context.Context, p sources.Pipeline) error {
 	return nil
 }
 
-// door lets requests in until it is shut.
+// door admits requests until it is shut.
 type door struct {
 	next   http.Handler
 	inside sync.RWMutex
@@ -129,65 +129,66 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.next.ServeHTTP(w, r)
 }
 
-// shut returns when nobody is inside any more.
+// shut waits for the requests inside and refuses later ones.
 func (d *door) shut() {
 	d.inside.Lock()
 	defer d.inside.Unlock()
 	d.closed = true
 }
 
-// tend forgets nodes that left, or were away for too long, once a second until ctx ends.
-func (h *handler) tend(ctx context.Context) {
+// maintain removes expired nodes and applies held hits, once a second until ctx
+// ends.
+func (h *handler) maintain(ctx context.Context) {
 	began := h.s.cfg.Clock()
-	tick := time.NewTicker(tendEvery)
+	tick := time.NewTicker(maintainEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			h.tidy(began, h.s.cfg.Clock())
+			h.expire(began, h.s.cfg.Clock())
 			h.apply()
 		}
 	}
 }
 
-// tidy forgets what is due now.
-func (h *handler) tidy(began, now time.Time) {
+// expire removes the nodes that have expired at now.
+func (h *handler) expire(began, now time.Time) {
 	s := h.s
 	s.mu.Lock()
 	settled := !s.settled && now.Sub(began) >= settle
 	s.settled = s.settled || settled
-	var over []*node
+	var expired []*node
 	for _, n := range s.nodes {
-		if s.over(n, now) {
-			over = append(over, n)
+		if s.expired(n, now) {
+			expired = append(expired, n)
 		}
 	}
 	s.mu.Unlock()
 	if settled {
 		h.p.RemoveMember(s.unknown())
 	}
-	for _, n := range over {
+	for _, n := range expired {
 		h.forgetIf(n, now)
 	}
 }
 
-// forgetIf forgets a node unless its agent came back meanwhile.
+// forgetIf removes a node unless its agent came back meanwhile.
 func (h *handler) forgetIf(n *node, now time.Time) {
 	if !n.busy.TryLock() {
-		return // it is heard of just now
+		return // its agent is sending a message
 	}
 	defer n.busy.Unlock()
 	h.s.mu.Lock()
-	gone := !n.removed && h.s.over(n, now)
+	expired := !n.removed && h.s.expired(n, now)
 	h.s.mu.Unlock()
-	if gone {
+	if expired {
 		h.drop(n)
 	}
 }
 
-// nothing is found.
+// nothing finds no hits.
 func nothing(*rules.Set) []matcher.Hit { return nil }
 
 // finder turns a batch into hits of the rules in force.
@@ -202,7 +203,7 @@ func (s *Source) finder(b *hits.Batch, out *outcome) func(*rules.Set) []matcher.
 	}
 }
 
-// outcome is what became of a batch: some of its hits may have to be held.
+// outcome is the result of a batch. Some of its hits may have to be held.
 type outcome struct {
 	hits.Outcome
 	held []byte

@@ -19,8 +19,8 @@ const (
 	heldFor     = time.Hour
 )
 
-// held is a batch of hits of rules that are not loaded here. An agent found them:
-// it was given a new rule before this aggregator.
+// held is a batch of hits of rules that are not loaded here. Its agent received a
+// new rule before this aggregator.
 type held struct {
 	Node    string    `json:"node"`
 	At      time.Time `json:"at"`
@@ -28,7 +28,7 @@ type held struct {
 	Payload []byte    `json:"payload"`
 }
 
-// inForce is what the rules in force find. Source.mu guards it.
+// inForce describes the rules in force. Source.mu guards it.
 type inForce struct {
 	set    *rules.Set
 	at     time.Time // since when
@@ -38,8 +38,8 @@ type inForce struct {
 	stale  bool                      // nodes or their rules changed
 }
 
-// Behind returns the rules in force that agents have in another version, or not at
-// all. It is cheap unless something changed. set are the rules in force.
+// Behind returns the rules in force of which agents have another version, or none.
+// It is cheap unless something changed. set must be the rules in force.
 func (s *Source) Behind(set *rules.Set) map[string]sources.Behind {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,7 +99,7 @@ func (s *Source) behindOf(n *node) map[string]time.Time {
 	return out
 }
 
-// token identifies the report of a node and the rules that it was compared with.
+// tokenOf identifies the report of a node and the rules that it was compared with.
 // The caller holds mu.
 func (s *Source) tokenOf(n *node) string {
 	if n.digest == "" {
@@ -119,9 +119,9 @@ func (s *Source) hold(node string, payload []byte, n int) {
 	s.trim(func(held) bool { return true }, maxHeld)
 }
 
-// trim drops the oldest of some held batches until they are within a bound. The
-// caller holds mu.
-func (s *Source) trim(of func(held) bool, most int) {
+// trim drops the oldest of the held batches that match, until these are within a
+// bound. The caller holds mu.
+func (s *Source) trim(of func(held) bool, maxBytes int) {
 	size := 0
 	for _, h := range s.held {
 		if of(h) {
@@ -129,7 +129,7 @@ func (s *Source) trim(of func(held) bool, most int) {
 		}
 	}
 	s.held = slices.DeleteFunc(s.held, func(h held) bool {
-		if !of(h) || size <= most {
+		if !of(h) || size <= maxBytes {
 			return false
 		}
 		size -= len(h.Payload)
@@ -138,8 +138,8 @@ func (s *Source) trim(of func(held) bool, most int) {
 	})
 }
 
-// apply takes the held hits whose rules are loaded now, and drops what waited for
-// too long.
+// apply ingests the held hits whose rules are loaded now, and drops the batches
+// that waited too long.
 func (h *handler) apply() {
 	s, set := h.s, h.p.Rules()
 	now := s.cfg.Clock()
@@ -152,8 +152,8 @@ func (h *handler) apply() {
 		return old
 	})
 	waiting := slices.Clone(s.held)
-	// Their rules are held back first, so that the time of the hits is not over.
-	due := s.applied != set && s.force.set == set && now.Sub(s.force.at) >= tendEvery
+	// Their rules are put on hold first, so that the window of the hits stays open.
+	due := s.applied != set && s.force.set == set && now.Sub(s.force.at) >= maintainEvery
 	s.mu.Unlock()
 	if !due {
 		return
@@ -168,7 +168,7 @@ func (h *handler) applyOne(x held) {
 	s := h.s
 	b, err := new(hits.Decoder).Decode(x.Payload)
 	if err != nil {
-		return // it was decoded before it was held; a saved state is checked
+		return // it decoded when it was held; a saved state is checked
 	}
 	var out hits.Outcome
 	var rest []byte
@@ -193,7 +193,7 @@ func (h *handler) applyOne(x held) {
 	})
 }
 
-// count adds what became of hits, but for those that are held. The caller holds mu.
+// count adds the outcome of hits, without those that are held. The caller holds mu.
 func (s *Source) count(out *hits.Outcome) {
 	s.st.Hits += int64(out.Taken)
 	s.st.Other += int64(out.Other)
@@ -204,7 +204,7 @@ func (s *Source) count(out *hits.Outcome) {
 	}
 }
 
-// heldHits is how many hits wait, and since when. The caller holds mu.
+// heldHits returns how many hits wait, and since when. The caller holds mu.
 func (s *Source) heldHits() (n int, since time.Time) {
 	for _, h := range s.held {
 		if n += h.Hits; since.IsZero() || h.At.Before(since) {
@@ -214,8 +214,8 @@ func (s *Source) heldHits() (n int, since time.Time) {
 	return n, since
 }
 
-// behindHeld adds the rules of held hits that are loaded now and were not applied
-// yet. The caller holds mu.
+// behindHeld adds the rules of held hits that are loaded now but not applied yet.
+// The caller holds mu.
 func (s *Source) behindHeld(behind map[string]sources.Behind) {
 	if s.applied == s.force.set {
 		return

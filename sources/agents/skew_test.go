@@ -85,7 +85,7 @@ func TestHitsAreHeldUntilTheirRuleIsLoaded(t *testing.T) {
 	require.Equal(t, start, b.s.Behind(one)["A"].Since, "the rule is held back to the time of the hits")
 	h.apply()
 	require.Empty(t, b.p.taken, "that has to be in force first")
-	b.now = at(tendEvery)
+	b.now = at(maintainEvery)
 	h.apply()
 	require.Equal(t, []uint64{0, 1, 2}, b.p.taken)
 	require.Zero(t, b.s.Stats().Held)

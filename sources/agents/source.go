@@ -25,59 +25,59 @@ const (
 	decoders = 2        // batches that are unpacked at a time
 )
 
-// settle is how long a start without saved state waits for agents that nobody
-// knows of yet: they come back within a few seconds.
+// settle is how long a start without saved state waits for agents that are still
+// unknown: they come back within a few seconds.
 const settle = 15 * time.Second
 
-// lossGap is the reason for which hits are missing: an agent does not have any
-// more what the state of the aggregator does not hold.
+// lossGap is the reason of lost hits: an agent no longer has hits that the state of
+// the aggregator lacks.
 const lossGap = "agent_gap"
 
-// node is what is known of one node. Its fields are guarded by Source.mu; busy is
-// held while a message of it is handled.
+// node is the state of one node. Source.mu guards its fields; busy is held while
+// one of its messages is handled.
 type node struct {
-	busy sync.Mutex
-	name string
-	part string
+	busy   sync.Mutex
+	name   string
+	member string
 
-	instance string // of the process that speaks for it; "": none has yet
+	instance string // of its agent's process; "": there was none yet
 	taken    uint64 // last batch of the instance
-	copied   uint64 // as Positions returned it last
-	saved    uint64 // as it is on the disk
+	copied   uint64 // in the last result of Positions
+	saved    uint64 // on disk
 
-	known   bool      // the pipeline waits for it
-	object  bool      // a Node of its name was seen
-	heard   time.Time // newest message
-	waited  time.Time // since when it is waited for: then, or since the start
-	spoke   bool      // since the start
-	left    bool      // it said goodbye
-	proved  time.Time
-	skew    time.Duration
-	refused time.Time // when another agent of this name was refused last
-	removed bool
-	who     caller // that speaks for it
+	known     bool      // the pipeline waits for its watermark
+	object    bool      // a Node of its name was seen
+	heard     time.Time // newest message
+	waited    time.Time // since when it is waited for: heard, or the start
+	spoke     bool      // since the start
+	left      bool      // it said goodbye
+	watermark time.Time
+	skew      time.Duration
+	refused   time.Time // when another agent of this name was last refused
+	removed   bool
+	who       caller // that speaks for it
 
-	conditions map[string]condition // that it reports, by key
-	rules      map[string]string    // digests by name; nil: it does not say
+	conditions map[string]condition // reported by its agent, by key
+	rules      map[string]string    // digests by name; nil: not reported
 	digest     string               // of the report of this instance; "": there is none
 }
 
-// Source takes the hits of agents. It is safe for concurrent use.
+// Source accepts the hits of agents. Safe for concurrent use.
 type Source struct {
 	cfg      Config
-	process  string // a name of this process, drawn by lot
+	process  string // random name of this process
 	token    *tokenFile
 	watch    *nodeWatch // nil: Nodes are not watched
 	reviews  *reviewer  // nil: tokens are not reviewed
 	room     *semaphore.Weighted
 	decoders chan *hits.Decoder
-	// adminToken is that of operators.
+	// adminToken is the token of operators.
 	adminToken *tokenFile
 	index      atomic.Pointer[hits.Index]
 
 	mu        sync.Mutex
 	nodes     map[string]*node
-	restored  bool // nodes are known from the last run
+	restored  bool // the saved state listed nodes
 	settled   bool
 	listening bool
 	opened    bool
@@ -91,19 +91,19 @@ type Source struct {
 
 // Stats are counters of the source; they only grow.
 type Stats struct {
-	Hits    int64 // that were taken
+	Hits    int64 // accepted
 	Other   int64 // of these, found by another version of their rule
-	Batches int64 // that were taken
-	Repeats int64 // batches that came again
+	Batches int64 // accepted
+	Repeats int64 // batches sent again
 	Bytes   int64 // of batches, compressed
-	// Dropped counts hits that no rule in force takes, by reason.
+	// Dropped counts hits that no rule in force accepts, by reason.
 	Dropped map[string]int64
 	// Refused counts messages, by reason, and Newest is the newest of each.
 	Refused   map[string]int64
 	Newest    map[string]Refused
-	Forgotten int64 // nodes that are not waited for any more
+	Forgotten int64 // nodes no longer waited for
 	Losses    int64 // losses that agents reported
-	Held      int   // hits that wait until their rule is loaded here
+	Held      int   // hits that wait for their rule to be loaded here
 	HeldSince time.Time
 }
 
@@ -146,28 +146,29 @@ func New(cfg Config) *Source {
 // Name is "agents" unless the configuration has another.
 func (s *Source) Name() string { return s.cfg.Name }
 
-// Serves says yes: what agents read is not known here.
+// Serves returns true: the aggregator does not know what agents read.
 func (s *Source) Serves(rules.Selector) bool { return true }
 
-// Lateness is how far the watermark of a node stays behind its proof.
+// Lateness returns by how much a node's effective watermark trails its reported one.
 func (s *Source) Lateness() time.Duration { return s.cfg.Lateness }
 
-// part is the name that a node has in the pipeline.
-func (s *Source) part(node string) string { return s.cfg.Name + "/" + node }
+// member returns the name of a node in the pipeline.
+func (s *Source) member(node string) string { return s.cfg.Name + "/" + node }
 
-// unknown stands for the nodes of which nobody knows yet. No node has that name.
-func (s *Source) unknown() string { return s.part("?") }
+// unknown returns the member that stands for nodes that are still unknown. No node
+// has that name.
+func (s *Source) unknown() string { return s.member("?") }
 
-// Members are the nodes that are waited for. After a start without saved state
-// there is one more for some seconds, which stands for those that are still to
-// come.
+// Members returns the nodes that are waited for. After a start without saved state
+// there is one more for some seconds, which stands for nodes that are still
+// unknown.
 func (s *Source) Members() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []string
 	for _, n := range s.nodes {
 		if n.known {
-			out = append(out, n.part)
+			out = append(out, n.member)
 		}
 	}
 	if !s.restored && !s.settled {
@@ -193,16 +194,16 @@ type position struct {
 	Left     bool      `json:"left,omitempty"`
 	Node     bool      `json:"node,omitempty"` // a Node of its name was seen
 	Heard    time.Time `json:"heard"`
-	// Token is the hash of the token that the agent showed, and Reviewed when the
-	// API server accepted it: the agent is known if the API server is away at the
-	// next start.
+	// Token is the hash of the agent's token, and Reviewed when the API server
+	// accepted it: the agent stays known if the API server is away at the next
+	// start.
 	Token    string    `json:"token,omitempty"`
 	Reviewed time.Time `json:"reviewed,omitzero"`
-	// Conditions are what the agent reported last.
+	// Conditions are those that the agent last reported.
 	Conditions map[string]condition `json:"conditions,omitempty"`
 }
 
-// Positions returns up to where the batches of each node were taken.
+// Positions returns the last accepted batch of each node.
 func (s *Source) Positions() json.RawMessage {
 	s.mu.Lock()
 	p := positions{Version: 1, Nodes: make(map[string]position, len(s.nodes)), Losses: maps.Clone(s.losses), Held: slices.Clone(s.held)}
@@ -230,7 +231,8 @@ func (s *Source) Positions() json.RawMessage {
 	return b
 }
 
-// Saved lets agents forget what Positions returned last.
+// Saved records that the last result of Positions is on disk: agents may forget
+// the batches before it.
 func (s *Source) Saved() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -239,8 +241,8 @@ func (s *Source) Saved() {
 	}
 }
 
-// Restore sets what is known of nodes, before Run. All of them are waited for,
-// from now on.
+// Restore sets the nodes from a result of Positions, before Run. All of them are
+// waited for from now on.
 func (s *Source) Restore(b json.RawMessage) error {
 	if len(b) == 0 || string(b) == "null" {
 		return nil
@@ -270,7 +272,7 @@ func (s *Source) Restore(b json.RawMessage) error {
 	}
 	for name, pos := range p.Nodes {
 		s.nodes[name] = &node{
-			name: name, part: s.part(name), known: true, instance: pos.Instance, left: pos.Left, object: pos.Node,
+			name: name, member: s.member(name), known: true, instance: pos.Instance, left: pos.Left, object: pos.Node,
 			taken: pos.Taken, copied: pos.Taken, saved: pos.Taken, heard: earlier(pos.Heard, now), waited: now,
 			conditions: pos.Conditions,
 		}
@@ -289,7 +291,7 @@ func (s *Source) Restore(b json.RawMessage) error {
 	return nil
 }
 
-// recall notes that a token was good when the state was saved.
+// recall records that a token was valid when the state was saved.
 func (s *Source) recall(node string, pos position) {
 	v := verdict{node: node, at: pos.Reviewed}
 	n, err := hex.Decode(v.token[:], []byte(pos.Token[:min(len(pos.Token), 2*len(v.token))]))
@@ -316,7 +318,7 @@ func (s *Source) Stats() Stats {
 	return st
 }
 
-// Status is what the source says of itself. Lines are hits; its proof is that of
+// Status returns the state of the source. Lines are hits; its watermark is that of
 // the node that is furthest behind.
 func (s *Source) Status() sources.Status {
 	now := s.cfg.Clock()
@@ -338,32 +340,32 @@ func (s *Source) Status() sources.Status {
 		if !n.known {
 			continue
 		}
-		out.Members[n.part] = s.partStatus(n, now)
-		if first || n.proved.Before(out.Watermark) {
-			out.Watermark = n.proved
+		out.Members[n.member] = s.memberStatus(n, now)
+		if first || n.watermark.Before(out.Watermark) {
+			out.Watermark = n.watermark
 		}
 		first = false
 	}
 	return out
 }
 
-// skewShown is the difference of two clocks that is worth a word.
+// skewShown is the difference of two clocks from which it is reported.
 const skewShown = 10 * time.Second
 
-// partStatus is the state of one node. The caller holds mu.
-func (s *Source) partStatus(n *node, now time.Time) sources.MemberStatus {
-	p := sources.MemberStatus{Up: true, Since: n.heard, Watermark: n.proved, Skew: n.skew, Refused: n.refused, Reports: n.reports()}
+// memberStatus returns the state of one node. The caller holds mu.
+func (s *Source) memberStatus(n *node, now time.Time) sources.MemberStatus {
+	p := sources.MemberStatus{Up: true, Since: n.heard, Watermark: n.watermark, Skew: n.skew, Refused: n.refused, Reports: n.reports()}
 	silent := now.Sub(n.heard)
 	switch {
 	case n.left:
 		p.Up, p.Error = false, "its agent said goodbye and has not come back"
 	case !n.spoke:
-		p.Up, p.Error = false, "its agent has not been heard of since the start of the aggregator"
+		p.Up, p.Error = false, "its agent has not been heard from since the start of the aggregator"
 	case silent >= s.cfg.SilentAfter:
-		p.Up, p.Error = false, fmt.Sprintf("its agent was last heard of %v ago", silent.Round(time.Second))
+		p.Up, p.Error = false, fmt.Sprintf("its agent was last heard from %v ago", silent.Round(time.Second))
 	case n.blindness() != "":
 		p.Error = "its agent reports: " + n.blindness()
-	case n.proved.IsZero():
+	case n.watermark.IsZero():
 		p.Error = "its agent has not read up to the present yet"
 	case n.skew.Abs() >= skewShown:
 		p.Error = fmt.Sprintf("its clock is %v %s", n.skew.Abs().Round(time.Second), aheadOrBehind(n.skew))

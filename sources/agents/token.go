@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// tokenAge is how long a token is believed before the file is read again.
+// tokenAge is how long a token is used before the file is read again.
 const tokenAge = 5 * time.Second
 
-// tokenFile is a token in a file that may be replaced at any time. It is safe for
+// tokenFile is a token in a file that may be replaced at any time. Safe for
 // concurrent use.
 type tokenFile struct {
 	path string
@@ -30,10 +30,10 @@ func newTokenFile(path string, now func() time.Time) *tokenFile {
 	return &tokenFile{path: path, now: now}
 }
 
-var errNoToken = errors.New("not authorized: the agent has to show the token of sources.agents.bearer_token_file; set sinks.upstream.http_config.authorization.credentials_file")
+var errNoToken = errors.New("not authorized: the agent must present the token of sources.agents.bearer_token_file; set sinks.upstream.http_config.authorization.credentials_file")
 
-// check tells why a request with this Authorization header is refused; nil: it
-// is not.
+// check returns why a request with this Authorization header is refused; nil: it
+// is accepted.
 func (f *tokenFile) check(header string) error {
 	if f.path == "" {
 		return nil

@@ -98,5 +98,5 @@ func TestE2EAgentTokens(t *testing.T) {
 	unknown := l.PodToken("crowsnest", "crowsnest-agent", "agent-a", "crowsnest")
 	l.StopAPI()
 	f(good, "node-a", http.StatusOK, "taken")
-	f(unknown, "node-a", http.StatusServiceUnavailable, "cannot be found out")
+	f(unknown, "node-a", http.StatusServiceUnavailable, "cannot be authenticated")
 }
