@@ -17,8 +17,6 @@ import (
 // of Kubernetes logs sets them.
 var streamNames = []string{"namespace", "pod", "container", "node_name", "filename", "stream", "service_name", "job"}
 
-var plainName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
-
 // toLoki translates a rule to an alerting rule of Loki's ruler.
 func toLoki(t *translation) {
 	r := t.rule
@@ -280,7 +278,7 @@ func jsonPath(name string) string {
 	var b strings.Builder
 	for i, part := range strings.Split(name, ".") {
 		switch {
-		case !plainName.MatchString(part):
+		case !model.LegacyValidation.IsValidLabelName(part):
 			b.WriteString(`["` + strings.ReplaceAll(strings.ReplaceAll(part, `\`, `\\`), `"`, `\"`) + `"]`)
 		case i > 0:
 			b.WriteString("." + part)

@@ -4,13 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"strings"
+
+	"github.com/prometheus/common/model"
 
 	"crowsnest/strictyaml"
 )
-
-var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
 // form is one rule in its written form with defaults and overrides merged in. A
 // merged value keeps the position where it was written.
@@ -156,7 +155,7 @@ func badLabel(name string) (message, fix string) {
 	switch {
 	case name == "alertname" || name == "severity" || name == "resolves" || name == "overflow":
 		return fmt.Sprintf("`%s` is a reserved name: crowsnest sets this label itself", name), "use another name"
-	case !labelName.MatchString(name):
+	case !model.LegacyValidation.IsValidLabelName(name):
 		return fmt.Sprintf("%.60q is not a valid label name", name), "use letters, digits and _; capture a field under such a name: field: {a.b: \"~(?P<a_b>.+)\"}"
 	}
 	return "", ""

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
+	"github.com/prometheus/common/model"
 
 	"crowsnest/strictyaml"
 )
@@ -23,7 +24,7 @@ func (c *compiler) compileTexts() {
 	names := sortedKeys(c.Annotations)
 	for _, name := range names {
 		at := c.Keys.EntryValue("annotations", name)
-		if !labelName.MatchString(name) {
+		if !model.LegacyValidation.IsValidLabelName(name) {
 			c.errorAt(c.Keys.EntryKey("annotations", name), "label-name", fmt.Sprintf("%.60q is not a valid annotation name", name), "use letters, digits and _")
 		}
 		if t := c.template(c.Annotations[name], at, "annotation `"+name+"`"); t != nil {

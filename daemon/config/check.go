@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prometheus/common/model"
+
 	"crowsnest/matcher"
 	"crowsnest/rules"
 	lokisource "crowsnest/sources/loki"
@@ -60,8 +62,6 @@ func (k *checker) atLeastOne(keys strictyaml.Keys, name string, value int) {
 	}
 }
 
-var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
-
 // ownLabels are those that rules decide.
 var ownLabels = []string{"alertname", "severity", "resolves", "overflow"}
 
@@ -81,7 +81,7 @@ func (c *Config) checkGlobal(k *checker) {
 	}
 	for name, value := range c.Global.ExternalLabels {
 		switch {
-		case !labelName.MatchString(name):
+		case !model.LegacyValidation.IsValidLabelName(name):
 			k.add(keys.EntryKey("external_labels", name), "label-name", fmt.Sprintf("%q is no name of a label", name), "use letters, digits and _, and no digit first")
 		case slices.Contains(ownLabels, name):
 			k.add(keys.EntryKey("external_labels", name), "label-name", fmt.Sprintf("label %s belongs to the rules", name), "use another name")
@@ -104,7 +104,7 @@ func (c *Config) checkIdentity(k *checker) {
 	}
 	for i, name := range names {
 		switch {
-		case !labelName.MatchString(name):
+		case !model.LegacyValidation.IsValidLabelName(name):
 			k.add(keys.Item("identity", i), "label-name", fmt.Sprintf("%q is no name of a label", name), "use letters, digits and _, and no digit first")
 		case slices.Contains(ownLabels, name):
 			k.add(keys.Item("identity", i), "label-name", fmt.Sprintf("label %s belongs to the rules", name), "use a label of streams, such as cluster")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-openapi/strfmt"
 	"github.com/prometheus/alertmanager/api/v2/models"
+	"github.com/prometheus/common/model"
 
 	"crowsnest/episodes"
 	"crowsnest/redact"
@@ -81,7 +82,7 @@ func (c Config) labels(ep episodes.Episode) (models.LabelSet, error) {
 		switch {
 		case value == "":
 			continue // the same as absent
-		case !labelName.MatchString(name) || len(name) > maxValue:
+		case !model.LegacyValidation.IsValidLabelName(name) || len(name) > maxValue:
 			return nil, fmt.Errorf("%q is not a label name", delivery.Truncate(name, 64))
 		case len(value) > maxValue:
 			return nil, fmt.Errorf("label %s has %d bytes, more than %d", name, len(value), maxValue)
@@ -104,7 +105,7 @@ func (c Config) labels(ep episodes.Episode) (models.LabelSet, error) {
 func annotations(in map[string]string) models.LabelSet {
 	out := models.LabelSet{}
 	for _, name := range byImportance(in) {
-		if in[name] != "" && labelName.MatchString(name) && len(name) <= maxValue && len(out) < maxAnnotations {
+		if in[name] != "" && model.LegacyValidation.IsValidLabelName(name) && len(name) <= maxValue && len(out) < maxAnnotations {
 			out[name] = delivery.Truncate(annotationText(name, in[name]), maxAnnotation)
 		}
 	}

@@ -4,10 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/prometheus/common/model"
 
 	"crowsnest/httpconfig"
 	"crowsnest/sinks"
@@ -32,8 +33,6 @@ const (
 	// heartbeatResends is after how many missed resends a heartbeat ends.
 	heartbeatResends = 4
 )
-
-var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
 // Config sets which Alertmanagers are notified, and how.
 type Config struct {
@@ -169,7 +168,7 @@ func (c Config) validateLabels() error {
 	}
 	for name, value := range c.ExternalLabels {
 		switch {
-		case !labelName.MatchString(name):
+		case !model.LegacyValidation.IsValidLabelName(name):
 			errs = append(errs, fmt.Errorf("external_labels: %q is not a label name; use letters, digits and _", name))
 		case name == "alertname" || name == "severity" || name == "resolves" || name == "overflow":
 			errs = append(errs, fmt.Errorf("external_labels: %s belongs to the rules; use another name", name))

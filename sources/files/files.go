@@ -14,10 +14,11 @@ import (
 	"maps"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/prometheus/common/model"
 
 	"crowsnest/matcher"
 	"crowsnest/rules"
@@ -58,8 +59,6 @@ type Path struct {
 	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
 }
 
-var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
-
 // Validate returns all errors of the configuration.
 func (c Config) Validate() error {
 	var errs []error
@@ -79,7 +78,7 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("files: path %q names a directory: add /*.log or the like", p.Path))
 		}
 		for _, name := range slices.Sorted(maps.Keys(p.Labels)) {
-			if !labelName.MatchString(name) {
+			if !model.LegacyValidation.IsValidLabelName(name) {
 				errs = append(errs, fmt.Errorf("files: label %q is not a label name: use letters, digits and _", name))
 			} else if name == "filename" {
 				errs = append(errs, fmt.Errorf("files: label %q is set to the path: remove it", name))

@@ -14,10 +14,11 @@ import (
 	"maps"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/prometheus/common/model"
 
 	"crowsnest/matcher"
 	"crowsnest/rules"
@@ -68,8 +69,6 @@ type Config struct {
 // pathLabels come from the path.
 var pathLabels = []string{"namespace", "pod", "container", "filename"}
 
-var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
-
 // Validate returns all errors of the configuration.
 func (c Config) Validate() error {
 	var errs []error
@@ -83,7 +82,7 @@ func (c Config) Validate() error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Labels)) {
 		switch {
-		case !labelName.MatchString(name):
+		case !model.LegacyValidation.IsValidLabelName(name):
 			errs = append(errs, fmt.Errorf("kubelet: label %q is not a label name: use letters, digits and _", name))
 		case slices.Contains(pathLabels, name):
 			errs = append(errs, fmt.Errorf("kubelet: label %q comes from the path: remove it", name))

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 )
@@ -67,8 +68,7 @@ type Config struct {
 var podLabels = []string{"namespace", "pod", "container", "node_name", "image", "app", "workload"}
 
 var (
-	labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
-	dnsLabel  = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+	dnsLabel = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 )
 
 // Validate returns all errors of the configuration.
@@ -111,7 +111,7 @@ func (c Config) Validate() error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Labels)) {
 		switch {
-		case !labelName.MatchString(name):
+		case !model.LegacyValidation.IsValidLabelName(name):
 			add("label %q is not a label name; use letters, digits and _", name)
 		case slices.Contains(podLabels, name):
 			add("label %q comes from the pod; remove it", name)

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/common/model"
+
 	"crowsnest/httpconfig"
 	"crowsnest/matcher"
 	"crowsnest/rules"
@@ -123,8 +125,6 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
-
 // tenantName matches the tenant names that Loki accepts.
 var tenantName = regexp.MustCompile(`^[a-zA-Z0-9!_.*'()-]{1,150}$`)
 
@@ -208,7 +208,7 @@ func (c Config) checkLabels() error {
 	for _, from := range slices.Sorted(maps.Keys(c.Labels)) {
 		to := c.Labels[from]
 		for _, name := range []string{from, to} {
-			if !labelName.MatchString(name) {
+			if !model.LegacyValidation.IsValidLabelName(name) {
 				errs = append(errs, fmt.Errorf("labels: %q is no label name; use letters, digits and _, as Loki does (dots become _)", name))
 			}
 		}
@@ -217,7 +217,7 @@ func (c Config) checkLabels() error {
 		}
 	}
 	for _, name := range c.IgnoreLabels {
-		if !labelName.MatchString(name) {
+		if !model.LegacyValidation.IsValidLabelName(name) {
 			errs = append(errs, fmt.Errorf("ignore_labels: %q is no label name; use letters, digits and _", name))
 		}
 	}

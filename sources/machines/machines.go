@@ -34,10 +34,11 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"regexp"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/prometheus/common/model"
 
 	"crowsnest/matcher"
 	"crowsnest/rules"
@@ -82,8 +83,6 @@ type Config struct {
 	Transport http.RoundTripper `yaml:"-"`
 }
 
-var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
-
 // Validate returns all errors of the configuration.
 func (c Config) Validate() error {
 	var errs []error
@@ -92,7 +91,7 @@ func (c Config) Validate() error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Labels)) {
 		switch {
-		case !labelName.MatchString(name):
+		case !model.LegacyValidation.IsValidLabelName(name):
 			errs = append(errs, fmt.Errorf("machines: label %q is not a label name; use letters, digits and _", name))
 		case name == "component":
 			errs = append(errs, errors.New(`machines: label "component" is always "machines"; remove it`))

@@ -9,10 +9,11 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"regexp"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/prometheus/common/model"
 
 	"crowsnest/matcher"
 	"crowsnest/rules"
@@ -39,13 +40,11 @@ type Config struct {
 	Clock func() time.Time `yaml:"-"`
 }
 
-var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
-
 // Validate returns all errors of the configuration.
 func (c Config) Validate() error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(c.Labels)) {
-		if !labelName.MatchString(name) {
+		if !model.LegacyValidation.IsValidLabelName(name) {
 			errs = append(errs, fmt.Errorf("stdin: label %q is not a label name: use letters, digits and _", name))
 		}
 	}

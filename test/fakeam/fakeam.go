@@ -13,11 +13,12 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/prometheus/common/model"
 
 	"crowsnest/test/fault"
 )
@@ -242,8 +243,6 @@ func (a *AM) take(alerts []Alert, now time.Time) string {
 	return bad
 }
 
-var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
-
 // wrong returns the objection of a strict Alertmanager to an alert, "" if none.
 func wrong(al Alert) string {
 	switch {
@@ -256,7 +255,7 @@ func wrong(al Alert) string {
 	}
 	for _, names := range []map[string]string{al.Labels, al.Annotations} {
 		for name := range maps.Keys(names) {
-			if !labelName.MatchString(name) {
+			if !model.LegacyValidation.IsValidLabelName(name) {
 				return "invalid name " + name
 			}
 		}

@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/prometheus/common/model"
 
 	"crowsnest/sinks"
 )
@@ -23,8 +24,6 @@ const (
 	maxExternal    = 10 // labels
 )
 
-var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
-
 // Labels returns a copy of an alert's labels, harmless to show, and adds the
 // external ones that it lacks. It omits labels that cannot be sent: unlike
 // Alertmanager, the receiver identifies the alert by its fingerprint.
@@ -32,7 +31,7 @@ func Labels(own, external map[string]string) map[string]string {
 	out := make(map[string]string, len(own)+len(external))
 	for _, from := range []map[string]string{external, own} {
 		for name, value := range from {
-			if labelName.MatchString(name) && value != "" {
+			if model.LegacyValidation.IsValidLabelName(name) && value != "" {
 				out[name] = Truncate(sinks.NeutralLine(value), MaxValue)
 			}
 		}
@@ -45,7 +44,7 @@ func Labels(own, external map[string]string) map[string]string {
 func Annotations(in map[string]string) map[string]string {
 	out := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(in)) {
-		if in[name] != "" && labelName.MatchString(name) && len(out) < maxAnnotations {
+		if in[name] != "" && model.LegacyValidation.IsValidLabelName(name) && len(out) < maxAnnotations {
 			out[name] = Truncate(annotationText(name, in[name]), MaxAnnotation)
 		}
 	}
@@ -98,7 +97,7 @@ func CheckLabels(key string, labels map[string]string, reserved ...string) error
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
 		value := labels[name]
 		switch {
-		case !labelName.MatchString(name) || strings.HasPrefix(name, "__"):
+		case !model.LegacyValidation.IsValidLabelName(name) || strings.HasPrefix(name, "__"):
 			errs = append(errs, fmt.Errorf("%s: %q is not a label name; use letters, digits and single _", key, name))
 		case slices.Contains(reserved, name):
 			errs = append(errs, fmt.Errorf("%s: %s is set by crowsnest; use another name", key, name))
