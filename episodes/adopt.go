@@ -2,7 +2,7 @@ package episodes
 
 import "slices"
 
-// restored is what an episode owes to the snapshot that it was read from.
+// restored marks an episode that was read from a snapshot.
 type restored struct {
 	// loose is set if the program that wrote the snapshot did not know all labels
 	// of the identity. The first trigger whose key is the same but for the
@@ -88,8 +88,8 @@ func (e *Engine) adoptWindow(rs *ruleState) *item[*window] {
 	return rs.windows.add(string(e.batch.key), party, w, w.size())
 }
 
-// concerned returns the episodes that a clear or unless line concerns: those that
-// share key, and the loose ones that share it but for the identity.
+// concerned returns the episodes that a clear or unless line applies to: those that
+// share key, and the loose ones that share it except for the identity.
 func (e *Engine) concerned(rs *ruleState, x index, at []int, key string, values []string) []*episode {
 	out := rs.sharing(x, key)
 	if rs.loose == 0 || e.batch.who == nil {

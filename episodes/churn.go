@@ -4,7 +4,7 @@ package episodes
 // are listed and notified for KeepResolved: without a bound, lines that open and
 // clear alerts in turn would fill the memory and the receivers.
 type churn struct {
-	most    float64 // openings of a party in KeepResolved, all at once or spread
+	limit   float64 // openings of a party in KeepResolved, all at once or spread
 	parties map[churnKey]*openings
 	swept   int // parties after the last sweep
 }
@@ -35,13 +35,13 @@ const (
 )
 
 func newChurn(cfg Config) churn {
-	return churn{most: float64(churnFactor * cfg.MaxPerNamespace), parties: map[churnKey]*openings{}}
+	return churn{limit: float64(churnFactor * cfg.MaxPerNamespace), parties: map[churnKey]*openings{}}
 }
 
 // level returns the count at a time and notes it.
-func (d *drain) level(now int64, most float64) float64 {
+func (d *drain) level(now int64, limit float64) float64 {
 	if passed := now - d.at; passed > 0 {
-		d.n = max(0, d.n-most*float64(passed)/float64(KeepResolved))
+		d.n = max(0, d.n-limit*float64(passed)/float64(KeepResolved))
 	}
 	d.at = now
 	return d.n
@@ -51,11 +51,11 @@ func (d *drain) level(now int64, most float64) float64 {
 // rule.
 func (c *churn) spent(rs *ruleState, party string, now int64) bool {
 	o := c.parties[churnKey{rs.slots.class, party}]
-	if o == nil || o.level(now, c.most)+1 <= c.most {
+	if o == nil || o.level(now, c.limit)+1 <= c.limit {
 		return false
 	}
 	own := o.rules[rs]
-	return own != nil && own.level(now, c.most)+1 > c.most/calmShare
+	return own != nil && own.level(now, c.limit)+1 > c.limit/calmShare
 }
 
 // count counts an opening.
@@ -73,7 +73,7 @@ func (c *churn) count(rs *ruleState, party string, now int64) {
 		o.rules[rs] = own
 	}
 	for _, d := range []*drain{&o.drain, own} {
-		d.n = d.level(now, c.most) + 1
+		d.n = d.level(now, c.limit) + 1
 	}
 }
 
@@ -83,7 +83,7 @@ func (c *churn) sweep(now int64) {
 		return
 	}
 	for key, o := range c.parties {
-		if o.level(now, c.most) == 0 {
+		if o.level(now, c.limit) == 0 {
 			delete(c.parties, key)
 		}
 	}

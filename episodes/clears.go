@@ -20,8 +20,8 @@ const forever = math.MaxInt64
 // gap is the time between two clear lines, at lo and hi.
 type gap struct{ lo, hi int64 }
 
-// clears is the clear lines of one key of `same`. They divide time into gaps; a
-// failure lives in one of them.
+// clears holds the clear lines of one key of `same`. They divide time into gaps; a
+// failure lies within one of them.
 type clears struct {
 	newest int64
 	since  int64 // what is not newer may be forgotten
@@ -60,8 +60,8 @@ func (c clears) with(t, wait, forget int64) clears {
 	return c
 }
 
-// gap returns the clear lines around t. It reports false if a clear line at t, or
-// one that is forgotten, ends what a line at t announces.
+// gap returns the clear lines around t. It reports false if a clear line at t, or one
+// that was dropped, ends the failure of a line at t.
 func (c clears) gap(t int64) (g gap, alive bool) {
 	if t > c.newest {
 		return gap{c.newest, forever}, true
@@ -109,10 +109,10 @@ func (c clears) move(by int64) clears {
 	return c
 }
 
-// noClears is what is known before the first clear line.
+// noClears is the state before the first clear line.
 func noClears() clears { return clears{newest: noTime, since: noTime} }
 
-// clearsOf returns what is known of the clear lines that concern a key.
+// clearsOf returns the clear lines that apply to a key.
 func (e *Engine) clearsOf(rs *ruleState, ep *episode, values []string) clears {
 	if rs.cleared.used == 0 {
 		return noClears()

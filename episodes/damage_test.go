@@ -29,7 +29,7 @@ func damagedBench(t *testing.T) (b *bench, bad, good *rules.Rule) {
 // panics.
 func (b *bench) damage(r *rules.Rule) {
 	for _, ep := range b.e.rules[r.Alert].open {
-		ep.window.newest, ep.chain = nil, hits{nil}
+		ep.window.newest, ep.sequence = nil, hits{nil}
 		ep.window.values = hits{nil}
 	}
 }

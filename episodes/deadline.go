@@ -13,9 +13,8 @@ type deadline struct {
 	rs    *ruleState
 	ep    *episode // nil: it is the overflow's, or that of lapse
 	lapse *lapse
-	// at is not later than the deadline. Lines only ever put a deadline off, and
-	// there may be thousands of them: where an entry belongs is looked up when
-	// it comes first.
+	// at is not later than the deadline. Lines only postpone a deadline, and there may
+	// be thousands of them, so the entry is updated only when it comes first.
 	at    int64
 	in    *group // whose heap it is in; nil: none
 	index int    // in that heap
@@ -115,8 +114,8 @@ func (e *Engine) first(g *group) *deadline {
 	return nil
 }
 
-// dueOf computes a deadline. If that panics, the rule is quarantined and the
-// deadline is in no heap any more.
+// dueOf computes a deadline. If that panics, the rule is quarantined and the deadline
+// removed from its heap.
 func (e *Engine) dueOf(d *deadline) (at int64, ok bool) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -127,8 +126,8 @@ func (e *Engine) dueOf(d *deadline) (at int64, ok bool) {
 	return d.due(), true
 }
 
-// takeDue takes what is due at the watermark of a group out of its heap.
-func (e *Engine) takeDue(g *group, due []*deadline) []*deadline {
+// popDue removes the deadlines that the watermark of a group has reached from its heap.
+func (e *Engine) popDue(g *group, due []*deadline) []*deadline {
 	w := g.watermark()
 	for len(g.heap) > 0 && g.heap[0].at <= w {
 		if d := e.first(g); d != nil && d.at <= w {
@@ -149,11 +148,11 @@ func (e *Engine) rearm(g *group) {
 	heap.Init(&g.heap)
 }
 
-// conclude draws the deadlines that the watermarks have reached.
+// conclude applies the deadlines that the watermarks have reached.
 func (e *Engine) conclude(now int64) {
 	due := e.due[:0]
 	for _, g := range e.groups {
-		due = e.takeDue(g, due)
+		due = e.popDue(g, due)
 	}
 	slices.SortFunc(due, (*deadline).inTurn)
 	for _, d := range due {
@@ -177,7 +176,7 @@ func (e *Engine) concludeOne(d *deadline, now int64) {
 	}
 }
 
-// decide draws the deadlines of one episode and tells whether it ended.
+// decide applies the reached deadlines of one episode and reports whether it ended.
 func (e *Engine) decide(ep *episode, now int64) (ended bool) {
 	rs := ep.rs
 	w := rs.watermark()

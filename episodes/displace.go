@@ -2,10 +2,10 @@ package episodes
 
 import "slices"
 
-// place finds a place for an episode of a party, or returns the limit that
-// leaves none. Where a limit is reached, a party, or within one party a rule,
-// that has more open gives one up: the overflow alert of its rule stands for it.
-// What is open is never evicted for a party that has as much.
+// place finds a place for an episode of a party, or returns the limit that leaves none.
+// At a limit, a party (or within one party, a rule) that has more open episodes loses
+// one: the overflow alert of its rule covers it. An episode is never displaced for a
+// party that has as many.
 func (e *Engine) place(rs *ruleState, party string, now int64) (l limit, full bool) {
 	own := rs.slots.entries(party)
 	var give []*cell
@@ -31,7 +31,7 @@ func (e *Engine) place(rs *ruleState, party string, now int64) (l limit, full bo
 		give = append(give, c)
 	}
 	if party != "" && e.churn.spent(rs, party, now) {
-		return limit{of: ofChurn, n: int(e.churn.most), namespace: party}, true
+		return limit{of: ofChurn, n: int(e.churn.limit), namespace: party}, true
 	}
 	for _, c := range give {
 		e.displace(c, now)
@@ -59,8 +59,8 @@ func (r *ranking) heaviest(own int) *cell {
 
 func (a *account) heaviest(own int) *cell { return a.cells[inEntries].heaviest(own) }
 
-// heaviest returns the cell that has to give up an entry for one more of a
-// party, which has own of the same rule; nil: none has more.
+// heaviest returns the cell that loses an entry for one more of a party, which has own
+// of the same rule; nil: none has more.
 func (r *room) heaviest(c class, party string, own int) *cell {
 	if r.used[c][inEntries] == 0 {
 		return nil
@@ -75,8 +75,8 @@ func (r *room) heaviest(c class, party string, own int) *cell {
 	return a.cells[inEntries].first().cell
 }
 
-// displace ends the episode of a cell that had no trigger for the longest time;
-// a pending one first, of which nobody was notified.
+// displace ends the episode of a cell without a trigger for the longest time. A pending
+// one goes first: nobody was notified of it.
 func (e *Engine) displace(c *cell, now int64) {
 	rs, x := c.shelf.rs, c.oldest
 	for y := x; y != nil; y = y.newer {

@@ -17,20 +17,20 @@ const (
 	// MaxFuture is how far ahead of the clock a record may be; beyond, it
 	// counts as "now".
 	MaxFuture = 10 * time.Minute
-	// KeepResolved is how long a resolved episode is still listed and, after a
-	// restart, told again.
+	// KeepResolved is how long a resolved episode is listed and, after a restart,
+	// reported again.
 	KeepResolved = 15 * time.Minute
-	// OnHoldAfter is how long a source may prove nothing before the rules that
-	// it serves count as held.
+	// OnHoldAfter is how far the progress of a source may lag behind the clock before
+	// its rules are on hold.
 	OnHoldAfter = 30 * time.Second
 
 	maxValue  = 256     // bytes of a label value
 	maxSample = 1 << 10 // bytes of a line that is kept
 	maxClosed = 1000    // resolved episodes that are listed
-	// asidesPerKey is how many keys of clear and unless lines are remembered for
-	// each of MaxKeys: they are small.
-	asidesPerKey = 2
-	// noTime is before every event: nothing is proved, cleared or muted.
+	// clearKeysPerKey is how many keys of clear and unless lines are remembered per
+	// key of MaxKeys: they are small.
+	clearKeysPerKey = 2
+	// noTime is before every event: nothing was read, cleared or muted.
 	noTime = math.MinInt64 / 2
 )
 
@@ -53,14 +53,14 @@ type Config struct {
 	// to do with each other. Nil means rules.DefaultIdentity, empty none.
 	Identity []string
 	// UpdateEvery is how often Evaluate returns episodes that merely went on: their
-	// texts are made anew each time. 0: each Evaluate does.
+	// texts are rendered again each time. 0: each Evaluate does.
 	UpdateEvery time.Duration
 	// Redactor hides the secrets of every key, capture and line before it
-	// leaves the engine; nil leaves them as they are.
+	// leaves the engine; nil does not redact.
 	Redactor *redact.Redactor
 	// Unlabelled lets a clear or unless line that lacks a value of `same`
-	// concern the keys that lack it too. It is for files whose labels nobody
-	// stated; in a cluster such a line concerns nothing.
+	// apply to the keys that lack it too. It is for files without stated labels;
+	// in a cluster such a line applies to nothing.
 	Unlabelled bool
 }
 
@@ -91,23 +91,23 @@ func (c Config) withDefaults() Config {
 type Engine struct {
 	cfg Config
 
-	mu      sync.Mutex
-	rules   map[string]*ruleState
-	order   []*ruleState // as in the set
-	sources []*source
-	groups  []*group
-	due     []*deadline // memory of Evaluate
-	batch   batch       // memory of Take
-	recent  *ruleState  // that of the last hit; nil: there was none since Swap
-	seen    *fingerprints
-	origins origins
-	cleaned *simplelru.LRU[cleanKey, string]
-	gone    *simplelru.LRU[podName, int64] // when pods were deleted, in that order
-	// What log lines fill is shared: open episodes, the windows of keys without
-	// one, and what is remembered of clear and unless lines.
-	slots, windows, asides *room
-	evictions              evictions
-	churn                  churn
+	mu          sync.Mutex
+	rules       map[string]*ruleState
+	order       []*ruleState // as in the set
+	sources     []*source
+	groups      []*group
+	due         []*deadline // memory of Evaluate
+	batch       batch       // memory of Take
+	recent      *ruleState  // that of the last hit; nil: there was none since Swap
+	seen        *fingerprints
+	origins     origins
+	cleaned     *simplelru.LRU[cleanKey, string]
+	deletedPods *simplelru.LRU[podName, int64] // when pods were deleted, in that order
+	// Memory that log lines fill is shared among namespaces: open episodes, the windows
+	// of keys without one, and the times of clear and unless lines.
+	slots, windows, clearLines *room
+	evictions                  evictions
+	churn                      churn
 
 	spans   *simplelru.LRU[Fingerprint, []span] // for which alerts were notified
 	changes []Episode                           // not returned by Evaluate yet
@@ -116,8 +116,8 @@ type Engine struct {
 	updated int64                               // when that was
 	closed  []Episode                           // resolved in the last KeepResolved, oldest first
 	pack    Pack[closedKey, closedTexts]
-	past    []*past // ended in that time, fired or not, with their history
-	warm    bool    // warming up, since warmed
+	ended   []*pastEpisode // ended in that time, fired or not, with their history
+	warm    bool           // warming up, since warmed
 	warmed  time.Time
 	step    step // of the clock
 
@@ -128,11 +128,11 @@ type Engine struct {
 // New makes an engine without rules and sources.
 func New(cfg Config) *Engine {
 	cfg = cfg.withDefaults()
-	e := &Engine{cfg: cfg, rules: map[string]*ruleState{}, gone: newGone()}
+	e := &Engine{cfg: cfg, rules: map[string]*ruleState{}, deletedPods: newDeletedPods()}
 	e.churn = newChurn(cfg)
 	e.slots = newRoom(load{inEntries: cfg.MaxActive, inLines: cfg.MaxHits})
 	e.windows = newRoom(load{inEntries: cfg.MaxKeys, inLines: cfg.MaxHits})
-	e.asides = newRoom(load{inEntries: asidesPerKey * cfg.MaxKeys, inLines: cfg.MaxHits})
+	e.clearLines = newRoom(load{inEntries: clearKeysPerKey * cfg.MaxKeys, inLines: cfg.MaxHits})
 	// The sizes are positive, so there is no error.
 	e.cleaned, _ = simplelru.NewLRU[cleanKey, string](maxClean, nil)
 	e.spans, _ = simplelru.NewLRU[Fingerprint, []span](maxNotified, nil)
@@ -140,7 +140,7 @@ func New(cfg Config) *Engine {
 	return e
 }
 
-// touchOverflow lets the next update return the overflow of a rule.
+// touchOverflow marks the overflow of a rule for the next update.
 func (e *Engine) touchOverflow(rs *ruleState) {
 	if !rs.over.dirty {
 		rs.over.dirty = true
@@ -148,10 +148,9 @@ func (e *Engine) touchOverflow(rs *ruleState) {
 	}
 }
 
-// Suspend says that from now on no line is looked at for the rule: what is open
-// stays as it is, and nothing is concluded from silence, until Swap puts another
-// version of the rule into force. A rule that is not in force, or is suspended
-// already, changes nothing.
+// Suspend reports that lines are no longer matched against the rule. Its open episodes
+// stay open, and nothing is concluded from silence, until Swap installs another version
+// of the rule. Suspend does nothing if the rule is unknown or already suspended.
 func (e *Engine) Suspend(r *rules.Rule, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -171,13 +170,13 @@ func (e *Engine) Evaluate(now time.Time) []Episode {
 	at := nanos(now)
 	e.evictions.now = at
 	e.conclude(at)
-	e.endGone(at)
-	e.noteHeld(at)
+	e.endDeletedPods(at)
+	e.noteOnHold(at)
 	e.forget(at)
-	e.forgetPast(at)
+	e.forgetEnded(at)
 	if e.warm {
 		for _, ep := range e.dirty {
-			ep.dirty = false // so that it can be told when the warm-up ends
+			ep.dirty = false // so that EndWarmUp can mark it again
 		}
 		e.dirty = e.dirty[:0]
 		out := slices.DeleteFunc(e.changes, e.readBack)
@@ -193,7 +192,7 @@ func (e *Engine) Evaluate(now time.Time) []Episode {
 	return out
 }
 
-// update lets Evaluate return the firing episodes that went on.
+// update adds the firing episodes that continued to the changes.
 func (e *Engine) update(now int64) {
 	for _, ep := range e.dirty {
 		if ep.dirty && ep.state == StateFiring {
@@ -211,19 +210,19 @@ func (e *Engine) update(now int64) {
 	e.flooded = e.flooded[:0]
 }
 
-// forget drops resolved episodes that are listed long enough.
+// forget drops the episodes that were resolved more than KeepResolved ago.
 func (e *Engine) forget(now int64) {
 	e.closed = keepShared(e.closed, maxClosed)
 	n := 0
 	for n < len(e.closed) && nanos(e.closed[n].EndsAt) < now-int64(KeepResolved) && nanos(e.closed[n].Concluded) < now-int64(KeepResolved) {
 		n++
 	}
-	clear(e.closed[:n]) // its memory is let go of with the next growth
+	clear(e.closed[:n]) // the next growth frees the memory
 	e.closed = e.closed[n:]
 }
 
 // Episodes returns what is open and what was resolved in the last 15 minutes,
-// in order of rules and start. now fills in what depends on the clock.
+// in order of rules and start. OnHold is as of now.
 func (e *Engine) Episodes(now time.Time) []Episode {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -237,8 +236,8 @@ func (e *Engine) Episodes(now time.Time) []Episode {
 	return append(out, e.closed...)
 }
 
-// NextDeadline returns the earliest time of the clock at which something may be
-// concluded without a further line, if all sources stay proved.
+// NextDeadline returns the earliest clock time at which Evaluate may conclude something
+// without another line, if all sources keep up.
 func (e *Engine) NextDeadline() (time.Time, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -249,9 +248,9 @@ func (e *Engine) NextDeadline() (time.Time, bool) {
 	return instant(next), true
 }
 
-// StartWarmUp begins a time in which state is rebuilt from lines that were written
-// before now. What they lead to is reported by EndWarmUp if it is still open: it
-// may have been reported already. What a later line leads to is reported at once.
+// StartWarmUp starts rebuilding state from lines that were written before now. The
+// episodes that they open may have been reported already: those still open are reported
+// after EndWarmUp. Episodes that later lines open are reported at once.
 func (e *Engine) StartWarmUp(now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -266,15 +265,15 @@ func (e *Engine) EndWarmUp() {
 		return
 	}
 	e.warm = false
-	e.closed, e.past = slices.DeleteFunc(e.closed, e.readBack), nil
-	e.tellAll()
+	e.closed, e.ended = slices.DeleteFunc(e.closed, e.readBack), nil
+	e.touchAll()
 }
 
 // readBack reports whether x was opened by a line from before the warm-up.
 func (e *Engine) readBack(x Episode) bool { return x.Written.Before(e.warmed) }
 
-// tellAll lets the next Evaluate return every firing episode.
-func (e *Engine) tellAll() {
+// touchAll marks every firing episode for the next update.
+func (e *Engine) touchAll() {
 	for _, rs := range e.order {
 		for _, ep := range rs.sorted() {
 			e.touch(ep)
@@ -285,7 +284,7 @@ func (e *Engine) tellAll() {
 	}
 }
 
-// touch lets the next Evaluate return an episode that went on.
+// touch marks an episode that continued for the next update.
 func (e *Engine) touch(ep *episode) {
 	if !ep.dirty {
 		ep.dirty = true

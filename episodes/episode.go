@@ -19,7 +19,7 @@ const (
 	StateDropped  State = "dropped"
 )
 
-// Reason tells why an episode ended.
+// Reason is why an episode ended.
 type Reason string
 
 // The reasons.
@@ -28,12 +28,11 @@ const (
 	ReasonQuiet      Reason = "quiet"    // no trigger for keep_firing_for
 	ReasonExpired    Reason = "expired"  // no trigger for expire
 	ReasonMuted      Reason = "muted"    // an unless line while pending
-	ReasonRemoved    Reason = "removed"  // its rule is gone or changed
+	ReasonRemoved    Reason = "removed"  // its rule was removed or changed
 	ReasonIdentity   Reason = "identity" // a reload changed its labels
 	ReasonPodDeleted Reason = "gone"     // its pod was deleted
-	// ReasonDisplaced says that it gave its place to a namespace with fewer open
-	// episodes. Whether the failure is over is not known: the overflow alert of
-	// its rule stands for it.
+	// ReasonDisplaced means that a namespace with fewer open episodes needed its place.
+	// Whether the failure is over is unknown: the rule's overflow alert covers it.
 	ReasonDisplaced Reason = "displaced"
 )
 
@@ -54,8 +53,8 @@ type Episode struct {
 	Reason      Reason // of the end
 	Silent      bool   // shown, not alerted
 	Overflow    bool   // stands for the keys beyond the rule's limit
-	// Heartbeat says that the program works: a receiver must not keep it as
-	// firing for long after the last report.
+	// Heartbeat marks the alert that proves that the program works: a receiver must not
+	// keep it firing long after the last report.
 	Heartbeat bool
 
 	// Labels is the identity: alertname, severity, resolves, the values of `by`
@@ -77,7 +76,7 @@ type Episode struct {
 	Party     string    // the namespace, in its cluster, that is charged for it in every limit
 	Origin    string    // the first log of its lines and the number of others; "" : not known
 
-	// OnHold tells that a negative conclusion waits for a source.
+	// OnHold is set while a negative conclusion waits for the watermark of a source.
 	OnHold bool
 	// Deadline is the next time at which something is concluded without a line;
 	// zero: none.

@@ -9,11 +9,11 @@ import (
 	"crowsnest/rules"
 )
 
-// Evicted is what was dropped for room.
+// Evicted is a kind of state that was dropped to stay within a bound.
 type Evicted string
 
-// The kinds of what is dropped. Each could have made an alert fire, or kept one
-// from firing; what is too old for that is dropped without a word.
+// The kinds. Each entry could still have made an alert fire or kept one from firing;
+// entries that are too old for that are not counted.
 const (
 	EvictedWindows Evicted = "windows" // lines that were counted for a key
 	EvictedClears  Evicted = "clears"  // the newest clear line of a key
@@ -21,8 +21,8 @@ const (
 	EvictedAlerts  Evicted = "alerts"  // an open episode: its overflow alert stands for it
 )
 
-// Eviction counts what one namespace lost of one rule, because its lines took
-// more room than those of any other.
+// Eviction counts the state that one namespace lost for one rule, because its lines
+// took more room than those of any other namespace.
 type Eviction struct {
 	Namespace string // "" of streams without one; OtherEvictions: of several
 	Rule      string
@@ -35,11 +35,11 @@ type Eviction struct {
 // themselves.
 const OtherEvictions = "(others)"
 
-// maxEvictions bounds what is counted by itself: namespaces are made by tenants.
+// maxEvictions bounds the separate counters: tenants create namespaces.
 const maxEvictions = 100
 
-// evictions counts what was dropped. Only the newest and greatest are counted by
-// themselves.
+// evictions counts dropped state. Only the newest and largest counts are kept
+// separately.
 type evictions struct {
 	now   int64 // of the clock, at the last call of the engine
 	known map[evictionKey]*Eviction
@@ -119,8 +119,8 @@ func (v *evictions) list() []Eviction {
 	return out
 }
 
-// Evictions returns what was dropped for room since the engine was made, of a
-// bounded number of namespaces and rules, in order of their names.
+// Evictions returns the counts of dropped state since New, for a bounded number of
+// namespaces and rules, in order of their names.
 func (e *Engine) Evictions() []Eviction {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -135,8 +135,8 @@ func classOf(r *rules.Rule) class {
 	return ordinary
 }
 
-// evictedWindow counts a window that was evicted. One whose lines are all too old to
-// count towards a trigger to come is no loss.
+// evictedWindow counts an evicted window, unless all its lines are too old to count
+// towards a future trigger.
 func (e *Engine) evictedWindow(rs *ruleState, w *window, party string) {
 	rs.stats.Evicted++
 	if w.latest() > rs.watermark()-int64(rs.rule.Within) {
@@ -144,8 +144,8 @@ func (e *Engine) evictedWindow(rs *ruleState, w *window, party string) {
 	}
 }
 
-// evictedClear counts a clear line that was evicted. Only late lines need one that
-// is behind the watermark. What it emptied stays empty.
+// evictedClear counts an evicted clear line, unless it is behind the watermark, where
+// only late lines need it. Windows that it emptied stay empty.
 func (e *Engine) evictedClear(rs *ruleState, key string, t int64, party string) {
 	rs.emptied(key, t)
 	for _, ep := range rs.sharing(rs.byClear, key) {

@@ -9,48 +9,48 @@ import (
 	"crowsnest/rules"
 )
 
-// source is one place that lines come from, with its proof of reading.
+// source is one source of lines, with its progress.
 type source struct {
 	name     string
 	lateness int64
 	serves   func(rules.Selector) bool
-	proved   int64
+	readUpTo int64
 }
 
 // group is the rules that the same sources serve. They have one watermark: there
 // are thousands of rules and hundreds of sources, and few groups.
 type group struct {
 	sources  []*source
-	lateness int64 // the most of a source
-	// suspended is since when nobody looks at the lines; noTime: somebody does.
-	// A suspended rule is a group of its own.
+	lateness int64 // largest of its sources
+	// suspended is when matching of the lines stopped; noTime: it has not. A suspended
+	// rule is a group of its own.
 	suspended int64
-	// mark is the watermark and oldest the least proof if marked is set: each
-	// line asks for it.
+	// mark caches the watermark, and oldest the least progress of a source, while
+	// marked is set: each line needs them.
 	mark, oldest int64
 	marked       bool
 	heap         deadlines // of what is open
-	wasHeld      bool      // at the last Evaluate, if looked is set
+	wasOnHold    bool      // at the last Evaluate, if looked is set
 	looked       bool
 }
 
-// AddSource registers a source before its first lines. Lateness is how far its
-// watermark stays behind its proof; serves tells which selectors it can
-// satisfy. A source that is known already keeps its proof.
+// AddSource registers a source before its first lines. Lateness is how far the
+// watermark stays behind its progress; serves reports which selectors the source can
+// satisfy. A known source keeps its progress.
 func (e *Engine) AddSource(name string, lateness time.Duration, serves func(rules.Selector) bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := e.source(name)
 	if s == nil {
-		s = &source{name: name, proved: noTime}
+		s = &source{name: name, readUpTo: noTime}
 		e.sources = append(e.sources, s)
 	}
 	s.lateness, s.serves = int64(lateness), serves
 	e.bind()
 }
 
-// RemoveSource forgets a source: nothing waits for its proof any more. A source
-// that is not known changes nothing.
+// RemoveSource removes a source: no watermark waits for it any longer. It does nothing
+// if the source is unknown.
 func (e *Engine) RemoveSource(name string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -67,25 +67,25 @@ func (e *Engine) source(name string) *source {
 	return nil
 }
 
-// AdvanceWatermark says that the source has proved to be read up to proved. It never
-// moves back. Conclusions are drawn by the next Evaluate.
-func (e *Engine) AdvanceWatermark(name string, proved time.Time) {
+// AdvanceWatermark reports that all lines of the source up to readUpTo have been read.
+// The watermark never moves back. The next Evaluate draws the conclusions.
+func (e *Engine) AdvanceWatermark(name string, readUpTo time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if s := e.source(name); s != nil {
-		s.proved = max(s.proved, e.stamped(nanos(proved), math.MaxInt64))
+		s.readUpTo = max(s.readUpTo, e.stamped(nanos(readUpTo), math.MaxInt64))
 		e.unmark()
 	}
 }
 
-// unmark lets every group look for its watermark anew.
+// unmark drops the cached watermark of every group.
 func (e *Engine) unmark() {
 	for _, g := range e.groups {
 		g.marked = false
 	}
 }
 
-// bind finds the sources that can serve each rule and makes the groups anew.
+// bind finds the sources that can serve each rule and rebuilds the groups.
 func (e *Engine) bind() {
 	e.groups = nil
 	known := map[string]*group{}
@@ -146,9 +146,9 @@ func (rs *ruleState) arm() {
 	}
 }
 
-// watermark is the event time up to which every source that can serve the rules
-// is proved to be read, or noTime if one has proved nothing yet. It stands still
-// while they are suspended.
+// watermark is the event time up to which every source that can serve the rules has
+// been read, or noTime if one has made no progress yet. It does not advance while the
+// rules are suspended.
 func (g *group) watermark() int64 {
 	if !g.marked {
 		g.look()
@@ -159,8 +159,8 @@ func (g *group) watermark() int64 {
 func (g *group) look() {
 	g.marked, g.mark, g.oldest = true, math.MaxInt64, math.MaxInt64
 	for _, s := range g.sources {
-		g.oldest = min(g.oldest, s.proved)
-		g.mark = min(g.mark, s.proved-s.lateness)
+		g.oldest = min(g.oldest, s.readUpTo)
+		g.mark = min(g.mark, s.readUpTo-s.lateness)
 	}
 	if len(g.sources) == 0 || g.oldest == noTime {
 		g.mark = noTime
@@ -170,9 +170,9 @@ func (g *group) look() {
 	}
 }
 
-// held tells whether a source that can serve the rules proves nothing, or nobody
-// looks at the lines.
-func (g *group) held(now int64) bool {
+// onHold reports whether a source that can serve the rules makes no progress, or the
+// lines are not matched.
+func (g *group) onHold(now int64) bool {
 	g.watermark()
 	return g.suspended != noTime || g.oldest < now-int64(OnHoldAfter)
 }

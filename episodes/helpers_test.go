@@ -15,7 +15,7 @@ var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func at(d time.Duration) time.Time { return start.Add(d) }
 
-// rule returns a rule with defaults; names of values are those of wants.
+// rule returns a rule with defaults; names of values are those of names.
 func rule(change func(*rules.Rule)) *rules.Rule {
 	r := &rules.Rule{
 		Alert: "Demo", Severity: rules.SeverityWarning, Mode: rules.ModeOn, Count: 1, Limit: 100,

@@ -2,9 +2,9 @@ package episodes
 
 import "time"
 
-// HoldBack keeps the watermarks of rules, by name, from passing a time: from then
-// on somebody who reads their lines looks for another version of them. What was
-// held back and is not named any more goes on.
+// HoldBack stops the watermarks of rules, by name, at a time: after it, an agent that
+// reads their lines matched another version of the rule. Rules that are no longer in
+// upTo are released.
 func (e *Engine) HoldBack(upTo map[string]time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -22,7 +22,7 @@ func (e *Engine) HoldBack(upTo map[string]time.Time) {
 	}
 }
 
-// frozen is when the watermark of the rule stopped; noTime: it has not.
+// frozen is where the watermark of the rule stopped; noTime: it did not.
 func (rs *ruleState) frozen() int64 {
 	switch {
 	case rs.heldBack == noTime:

@@ -45,12 +45,12 @@ func (id *identity) saved() []string {
 	return id.values
 }
 
-// origin is what the engine needs to know of the stream of a line.
+// origin holds what depends on the stream of a line alone.
 type origin struct {
 	labels  matcher.Labels // kept, so that no other map takes their address
 	address uintptr
 	who     *identity
-	party   string // who is charged for its lines
+	party   string // charged for its lines
 	log     uint64 // as logID
 }
 
@@ -89,7 +89,7 @@ func addressOf(labels matcher.Labels) uintptr { return reflect.ValueOf(labels).P
 func (e *Engine) identityOf(labels matcher.Labels) *identity {
 	values := make([]string, len(e.cfg.Identity))
 	for i, name := range e.cfg.Identity {
-		values[i] = cut(strings.ToValidUTF8(labels[name], "\uFFFD"), maxValue)
+		values[i] = truncate(strings.ToValidUTF8(labels[name], "\uFFFD"), maxValue)
 	}
 	return e.shareIdentity(values)
 }
@@ -130,9 +130,9 @@ func (e *Engine) nameIdentity(id *identity, labels map[string]string) {
 	}
 }
 
-// apart gives an episode another label if an open one of its rule has the same
-// labels and another key: `by` took the value of an identity label from the
-// lines of one, and the stream states it for the other.
+// apart adds a label to an episode if an open one of its rule has the same labels and
+// another key: `by` captured the value of an identity label from the lines of one, and
+// the stream states it for the other.
 func (e *Engine) apart(ep *episode) {
 	same := func(o *episode) bool { return o != ep && o.print == ep.print }
 	if !ep.rs.ambiguous || !slices.ContainsFunc(slices.Collect(maps.Values(ep.rs.open)), same) {

@@ -94,7 +94,7 @@ func outcome(t *rapid.T, r *rules.Rule, lines []placed, restart int) map[string]
 func TestIdentityKeepsClustersApart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := identityRule(t)
-		events := history(t, 60, partsOf(r)...)
+		events := logHistory(t, 60, partsOf(r)...)
 		all := make([]placed, len(events))
 		for i, ev := range events {
 			// n is both the time of arrival and what tells lines apart.

@@ -32,8 +32,8 @@ func (x index) remove(key string, ep *episode) {
 	}
 }
 
-// sharing returns the episodes that a line with this key of `same` concerns, in
-// order of their start, then key. The slice belongs to the caller.
+// sharing returns the episodes that a line with this key of `same` applies to, in
+// order of start, then key. The slice belongs to the caller.
 func (rs *ruleState) sharing(x index, key string) []*episode {
 	if x != nil {
 		return inOrder(slices.Clone(x[key]))
@@ -44,7 +44,7 @@ func (rs *ruleState) sharing(x index, key string) []*episode {
 	return nil
 }
 
-// emptied drops from the windows that a clear line concerns what is not newer.
+// emptied drops the lines up to t from the windows that a clear line applies to.
 func (rs *ruleState) emptied(key string, t int64) {
 	drop := func(x *item[*window]) {
 		x.value.drop(t)

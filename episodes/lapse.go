@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// A lapse is a failure that was over when it became known, or before it was proved
-// to have lasted for `for`. It is decided when everything up to its end is proved to
-// be read: what was true for its time is notified as firing and at once as resolved,
-// as reading all lines in order of time would have. Until then late lines may still
-// join it, divide it or show that it was too short.
+// A lapse is a failure that was over when it became known, or before the watermark
+// showed that it lasted for `for`. It is decided when the watermark reaches its end: if
+// it lasted, it is notified as firing and at once as resolved, as reading all lines in
+// order of time would have done. Until then late lines may extend it, divide it or show
+// that it was too short.
 type lapse struct {
 	ep    *episode // not among the open ones
 	times times    // its triggers, at most maxTimes
 	end   int64
-	why   Reason // of the end
+	why   Reason // it ended
 	shown bool   // it was reported as pending
 	due   deadline
 }
@@ -54,7 +54,7 @@ func (e *Engine) lapsed(rs *ruleState, values []string, trig *trigger, g gap, no
 		found = w.ends(rs.rule, g.lo, g.hi)
 	}
 	if len(found) == 0 || g.hi <= found[0]+int64(rs.rule.For) {
-		return // it was too short, and an earlier line speaks for itself
+		return // it was too short; an earlier line was handled on its own
 	}
 	for _, l := range rs.lapses {
 		if l.ep.key == string(e.batch.key) && l.joins(trig.t, g) {
@@ -68,7 +68,7 @@ func (e *Engine) lapsed(rs *ruleState, values []string, trig *trigger, g gap, no
 				l.ep.newest = trig.t
 				e.show(l.ep, trig)
 			} else if trig.t == l.times[0] {
-				l.ep.first = e.owned(trig.sample())
+				l.ep.first = e.copied(trig.sample())
 			}
 			l.ep.logs.note(&e.batch.origin)
 			l.rearm()
@@ -123,8 +123,8 @@ func (l *lapse) rearm() {
 	l.due.arm()
 }
 
-// recover takes a clear line at t for a pending episode: the triggers before it
-// are a failure of their own, which is over.
+// recover applies a clear line at t to a pending episode: the triggers before it are a
+// separate failure, which is over.
 func (e *Engine) recover(ep *episode, known clears, t, now int64, line text) {
 	before, rest := ep.rs.divided(ep.window, ep.times, known, t, forever)
 	lasted := len(before) > 0 && before[0]+int64(ep.rs.rule.For) < t
@@ -146,9 +146,9 @@ func (e *Engine) recover(ep *episode, known clears, t, now int64, line text) {
 	}
 }
 
-// divided returns the triggers before and after a clear line at t; hi is the next
-// one. What is not proved is found again in the window: a trigger may have been one
-// with lines of the other side only.
+// divided returns the triggers before and after a clear line at t; hi is the next clear
+// line. Triggers behind which the watermark is not yet are searched again in the window:
+// they may have counted lines from the other side.
 func (rs *ruleState) divided(w *window, ts times, known clears, t, hi int64) (before, after times) {
 	before, after = slices.Clone(ts[:ts.since(t-1)]), slices.Clone(ts[ts.since(t):])
 	if w == nil || !rs.windowed() {
@@ -172,13 +172,13 @@ func (rs *ruleState) undone(ep *episode, t int64) bool {
 
 // part returns a copy of an episode for a part of its time.
 func (e *Engine) part(ep *episode) *episode {
-	e.own(&ep.last)
+	e.copyHit(&ep.last)
 	out := *ep
 	out.due, out.slot, out.window, out.times, out.last.listed = deadline{}, entry{}, nil, nil, false
 	out.logs.known = slices.Clone(ep.logs.known)
-	out.course.events = slices.Clone(ep.course.events)
+	out.history.events = slices.Clone(ep.history.events)
 	if !ep.rs.rule.Sequence {
-		out.chain = hits{&out.last}
+		out.sequence = hits{&out.last}
 	}
 	return &out
 }
@@ -187,10 +187,10 @@ func (e *Engine) part(ep *episode) *episode {
 // line at t.
 func (rs *ruleState) seenAt(t int64) int64 { return t - 1 - rs.group.lateness }
 
-// begunAnew reports whether a pending episode that was quiet for too long begins
-// anew with a trigger at t. What it was until then is kept if it lasted long enough;
-// if reading in order would have fired it and not ended it, it goes on.
-func (e *Engine) begunAnew(ep *episode, t int64) bool {
+// beginsAgain reports whether a pending episode that was quiet for too long starts over
+// with a trigger at t. The earlier part becomes a lapse if it lasted long enough. If
+// reading in order would have fired it and not ended it, it continues.
+func (e *Engine) beginsAgain(ep *episode, t int64) bool {
 	rs := ep.rs
 	fires, end, seen := ep.starts+int64(rs.rule.For), ep.end(rs), rs.seenAt(t)
 	if fires >= end || fires > seen {
@@ -203,20 +203,20 @@ func (e *Engine) begunAnew(ep *episode, t int64) bool {
 	return true
 }
 
-// restart lets a pending episode begin with the triggers that are left. Which line
-// the first of them was is not known any more.
+// restart makes a pending episode start with the remaining triggers. The line of the
+// first one is no longer known.
 func (e *Engine) restart(ep *episode, rest times) {
 	ep.times = rest
 	ep.starts, ep.moved, ep.from = rest[0], 0, rest[0]-1
 	ep.lines, ep.first = int64(len(rest)), text{clean: true}
 	if len(rest) == 1 {
-		ep.first = e.owned(ep.last.line)
+		ep.first = e.copied(ep.last.line)
 	}
 	e.touch(ep)
 	ep.due.arm()
 }
 
-// divide takes a clear line at t for the lapses that share key with it.
+// divide applies a clear line at t to the lapses that share key with it.
 func (rs *ruleState) divide(e *Engine, key string, known clears, t, now int64) {
 	for _, l := range slices.Clone(rs.lapses) {
 		if l.ep.clears != key || l.ep.noClear || !rs.windowed() && l.times[0] > t || l.end <= t || known.before(l.times[0]) > t {
@@ -260,7 +260,7 @@ func (e *Engine) decideLapse(l *lapse, now int64) {
 		return
 	}
 	ep.state, ep.fired = StateFiring, now
-	ep.course.note(transition{at: now, kind: didFire})
+	ep.history.note(transition{at: now, kind: didFire})
 	began := e.export(ep, now)
 	began.Annotations = maps.Clone(began.Annotations)
 	e.earlier(ep, began.Annotations, now)

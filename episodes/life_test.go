@@ -277,11 +277,11 @@ func walkSources(e *Engine, rs *ruleState) (watermark, lateness int64) {
 		switch {
 		case s.serves != nil && !s.serves(rs.rule.From):
 			continue
-		case s.proved == noTime:
+		case s.readUpTo == noTime:
 			watermark = noTime
 		}
 		lateness = max(lateness, s.lateness)
-		watermark = min(watermark, s.proved-s.lateness)
+		watermark = min(watermark, s.readUpTo-s.lateness)
 	}
 	if watermark == math.MaxInt64 || watermark < noTime {
 		watermark = noTime

@@ -32,20 +32,20 @@ type episode struct {
 	written int64 // event time of the line that completed the condition
 	lines   int64
 	lastID  uint64 // line that was counted last
-	// chain is that of the newest trigger, of a sequence; else it is last alone.
+	// sequence is the match of the newest trigger of a sequence; else it is last alone.
 	// The line of last is the newest trigger's.
-	chain  hits
-	last   hit
-	times  times // triggers, while it is undecided
-	first  text  // of the trigger that opened it
-	logs   logs
-	window *window
-	dirty  bool
-	due    deadline
-	slot   entry // its place in the limits
+	sequence hits
+	last     hit
+	times    times // triggers, while it is undecided
+	first    text  // of the trigger that opened it
+	logs     logs
+	window   *window
+	dirty    bool
+	due      deadline
+	slot     entry // its place in the limits
 
-	course course
-	texts  texts
+	history history
+	texts   texts
 }
 
 // end is when it ends without a further trigger.
@@ -149,14 +149,14 @@ func (e *Engine) remove(ep *episode) {
 	}
 }
 
-// begin lets the age of the episode count from a trigger.
+// begin starts the episode at a trigger.
 func (e *Engine) begin(ep *episode, trig *trigger) {
 	ep.starts, ep.moved, ep.from, ep.lines = trig.t, 0, trig.from, trig.lines
 	if trig.t == e.batch.hit.t {
 		ep.moved = e.batch.moved // startsAt is what the line says, as before
 	}
 	ep.lastID, ep.written = trig.line.id, trig.line.t
-	ep.first = e.owned(trig.sample())
+	ep.first = e.copied(trig.sample())
 	ep.logs = logs{}
 	ep.logs.note(&e.batch.origin)
 	if ep.undecided() && ep.rs.waits() {
@@ -164,30 +164,30 @@ func (e *Engine) begin(ep *episode, trig *trigger) {
 	}
 }
 
-// show lets a trigger stand for the episode.
+// show makes a trigger the one that the episode shows.
 func (e *Engine) show(ep *episode, trig *trigger) {
 	line := trig.sample()
 	if line.s == "" {
 		line = ep.last.line
 	}
-	if trig.chain != nil {
-		ep.chain = trig.chain
+	if trig.sequence != nil {
+		ep.sequence = trig.sequence
 		e.batch.list(&ep.last)
 	} else {
-		if len(ep.chain) != 1 || ep.chain[0] != &ep.last {
-			ep.chain = hits{&ep.last}
+		if len(ep.sequence) != 1 || ep.sequence[0] != &ep.last {
+			ep.sequence = hits{&ep.last}
 		}
-		e.batch.lend(&ep.last, trig.shown)
+		e.batch.borrow(&ep.last, trig.shown)
 	}
 	ep.last.line = line
 }
 
 // sample is the line that stands for a trigger: the newest that is still known.
 func (trig *trigger) sample() text {
-	if trig.chain == nil {
+	if trig.sequence == nil {
 		return trig.shown.line
 	}
-	for _, h := range slices.Backward(trig.chain) {
+	for _, h := range slices.Backward(trig.sequence) {
 		if h.line.s != "" {
 			return h.line
 		}
@@ -195,7 +195,7 @@ func (trig *trigger) sample() text {
 	return text{}
 }
 
-// extend takes a trigger of an open episode.
+// extend applies a trigger to an open episode.
 func (e *Engine) extend(ep *episode, trig *trigger) {
 	if ep.undecided() {
 		ep.times.addTime(trig.t)
@@ -203,10 +203,10 @@ func (e *Engine) extend(ep *episode, trig *trigger) {
 	if trig.t < ep.newest {
 		return
 	}
-	if ep.state == StatePending && trig.t-ep.newest > ep.rs.quiet() && e.begunAnew(ep, trig.t) {
-		// It was quiet for too long, though that was not proved in time.
+	if ep.state == StatePending && trig.t-ep.newest > ep.rs.quiet() && e.beginsAgain(ep, trig.t) {
+		// It was quiet for too long, though the watermark did not show it in time.
 		e.begin(ep, trig)
-		ep.course.note(transition{at: trig.t, kind: didOpen})
+		ep.history.note(transition{at: trig.t, kind: didOpen})
 	}
 	ep.newest = trig.t
 	e.show(ep, trig)
@@ -217,7 +217,7 @@ func (e *Engine) extend(ep *episode, trig *trigger) {
 func (e *Engine) fire(ep *episode, now int64) {
 	ep.rs.pending--
 	ep.state, ep.fired, ep.times = StateFiring, now, nil
-	ep.course.note(transition{at: now, kind: didFire})
+	ep.history.note(transition{at: now, kind: didFire})
 	e.changes = append(e.changes, e.export(ep, now))
 }
 
@@ -226,7 +226,7 @@ func (e *Engine) close(ep *episode, reason Reason, end, now int64) {
 	e.closeBy(ep, reason, end, now, text{})
 }
 
-// closeBy is close by a line that says so.
+// closeBy is close because of a line.
 func (e *Engine) closeBy(ep *episode, reason Reason, end, now int64, line text) {
 	e.detach(ep)
 	e.finish(ep, reason, end, now, line)
@@ -242,7 +242,7 @@ func (e *Engine) detach(ep *episode) {
 	ep.window = nil
 }
 
-// finish reports the end of an episode that is not open any more.
+// finish reports the end of an episode that is no longer open.
 func (e *Engine) finish(ep *episode, reason Reason, end, now int64, line text) Episode {
 	state := StateResolved
 	if ep.state == StatePending {
@@ -260,14 +260,14 @@ func (e *Engine) finish(ep *episode, reason Reason, end, now int64, line text) E
 		e.closed = append(e.closed, x)
 		e.noteSpan(ep.print, span{ep.starts, end, now})
 	}
-	e.notePast(ep, x, line)
+	e.noteEnded(ep, x, line)
 	ep.state, ep.dirty = state, false
 	return x
 }
 
-// takeClear takes a clear line: it ends the episodes that are not newer and
-// empties the windows of every key that it shares `same` with.
-func (e *Engine) takeClear(rs *ruleState, h *hit, now int64) {
+// acceptClear applies a clear line: it ends the episodes that are not newer and empties
+// the windows of every key that it shares `same` with.
+func (e *Engine) acceptClear(rs *ruleState, h *hit, now int64) {
 	if rs.rule.Clear == nil {
 		return
 	}
@@ -282,12 +282,12 @@ func (e *Engine) takeClear(rs *ruleState, h *hit, now int64) {
 	if old := rs.cleared.items[key]; old != nil {
 		known = old.value
 	}
-	proved := rs.watermark()
-	known = known.with(t, int64(rs.rule.For), proved-int64(rememberClears))
+	watermark := rs.watermark()
+	known = known.with(t, int64(rs.rule.For), watermark-int64(rememberClears))
 	rs.cleared.add(key, e.batch.party, known, 1)
 	old := t
-	if t > proved {
-		old = proved - int64(rs.rule.Within) // the others may still count for an earlier time
+	if t > watermark {
+		old = watermark - int64(rs.rule.Within) // the others may still count for an earlier time
 	}
 	rs.emptied(key, old)
 	for _, ep := range e.concerned(rs, rs.byClear, rs.clearAt, key, values) {
@@ -306,8 +306,8 @@ func (e *Engine) takeClear(rs *ruleState, h *hit, now int64) {
 	rs.divide(e, key, known, t, now)
 }
 
-// takeUnless takes a muting line: it ends the pending episodes that it mutes.
-func (e *Engine) takeUnless(rs *ruleState, h *hit, now int64) {
+// acceptUnless applies an unless line: it ends the pending episodes that it mutes.
+func (e *Engine) acceptUnless(rs *ruleState, h *hit, now int64) {
 	u := rs.rule.Unless
 	if u == nil {
 		return
@@ -332,7 +332,7 @@ func (e *Engine) takeUnless(rs *ruleState, h *hit, now int64) {
 	}
 }
 
-// maxMutes is how many muting lines are kept per key, the newest ones.
+// maxMutes bounds the unless lines kept per key, the newest ones.
 const maxMutes = 256
 
 // insertTime puts t into a sorted list of bounded length.
@@ -348,9 +348,9 @@ func insertTime(times []int64, t int64) []int64 {
 	return times
 }
 
-// isMuted tells whether a known muting line prevents an episode of a trigger at
-// t. Behind the watermark a muting line counts only if it could have come while
-// the episode was pending.
+// isMuted reports whether a known unless line mutes an episode of a trigger at t.
+// Behind the watermark an unless line counts only if it could have arrived while the
+// episode was pending.
 func (e *Engine) isMuted(rs *ruleState, values []string, t int64) bool {
 	u := rs.rule.Unless
 	if u == nil {

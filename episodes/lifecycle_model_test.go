@@ -160,7 +160,7 @@ func TestLifecycleModel(t *testing.T) {
 			r.Sequence, r.Steps, r.Within = false, r.Steps[:1], 0
 		}
 		r.Limit = 100
-		events := history(t, rapid.SampledFrom([]int{20, 60, 200}).Draw(t, "seconds"), partsOf(r)...)
+		events := logHistory(t, rapid.SampledFrom([]int{20, 60, 200}).Draw(t, "seconds"), partsOf(r)...)
 		// An unless line of the time of a clear line counts, whichever is read first
 		// (TestUnlessOfTheTimeOfAClear); the model knows one order only.
 		late := func(ev event) int {

@@ -9,10 +9,10 @@ import (
 	"crowsnest/matcher"
 )
 
-// maxLogs bounds how many logs of an episode are told apart.
+// maxLogs bounds the distinct logs counted per episode.
 const maxLogs = 16
 
-// logLabels tell logs apart and say where a line comes from, in this order.
+// logLabels identify a log and describe where a line comes from, in this order.
 var logLabels = []string{"cluster", "tenant", "namespace", "pod", "container", "node", "node_name", "unit"}
 
 // logs are the logs whose lines an episode has seen since it opened.
@@ -50,7 +50,7 @@ func (l *logs) String() string {
 	}
 }
 
-// logID identifies a log by what is said of it.
+// logID identifies a log by its logLabels.
 func logID(labels matcher.Labels) uint64 {
 	h := fnv.New64a()
 	for _, name := range logLabels {
@@ -60,9 +60,9 @@ func logID(labels matcher.Labels) uint64 {
 	return h.Sum64()
 }
 
-// describeLog says for people where lines come from, "" if nothing states it. Loki and files may give
-// labels any value, so that only what names of Kubernetes and paths consist of is
-// shown as it is.
+// describeLog returns where lines come from, for people; "" if no label states it. Loki
+// and files may give labels any value, so only the characters of Kubernetes names and
+// paths are shown.
 func describeLog(labels matcher.Labels) string {
 	var parts []string
 	for _, name := range logLabels {
@@ -78,9 +78,9 @@ func describeLog(labels matcher.Labels) string {
 	return strings.Join(parts, ", ")
 }
 
-// plainName replaces what is not part of a name or a path.
+// plainName replaces every character that names and paths do not have.
 func plainName(v string) string {
-	return cut(strings.Map(func(r rune) rune {
+	return truncate(strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', strings.ContainsRune("-._/", r):
 			return r

@@ -54,7 +54,7 @@ func (l limit) String() string {
 	return fmt.Sprintf("the limit of namespace %s (limits.alerts_per_namespace) is %d", l.namespace, l.n)
 }
 
-// refuse counts a trigger that finds no place and lets the overflow alert fire.
+// refuse counts a trigger beyond a limit and makes the overflow alert fire.
 func (e *Engine) refuse(rs *ruleState, key string, t int64, l limit, now int64) {
 	rs.stats.Refused++
 	o := &rs.over
@@ -76,7 +76,7 @@ func (e *Engine) refuse(rs *ruleState, key string, t int64, l limit, now int64) 
 		e.changes = append(e.changes, e.exportOverflow(rs, now))
 		return
 	}
-	e.touchOverflow(rs) // a flood refuses thousands: tell it with the next update
+	e.touchOverflow(rs) // a flood refuses thousands: report it with the next update
 }
 
 func newKeys(rs *ruleState) *simplelru.LRU[uint64, struct{}] {

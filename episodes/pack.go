@@ -28,9 +28,9 @@ type block[K comparable] struct {
 	data []byte
 }
 
-// Encode returns the values as JSON, compressed, for Unpack. key identifies a
-// value. The blocks may hold values of earlier calls besides: whoever reads them has
-// to know which are valid. They are shared: read-only.
+// Encode returns the values as compressed JSON, for Unpack. key identifies a value. The
+// blocks may also hold values of earlier calls: the reader must know which are valid.
+// They are shared and read-only.
 func (p *Pack[K, V]) Encode(values []V, key func(V) K) ([][]byte, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

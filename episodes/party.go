@@ -2,11 +2,11 @@ package episodes
 
 import "strings"
 
-// partyOf returns who is charged for the lines of a stream: its namespace, as the
-// source states it, after the values of its identity. It is "" if the stream has
+// partyOf returns the party that is charged for the lines of a stream: the values of
+// its identity and its namespace, as the source states it. It is "" if the stream has
 // neither.
 func partyOf(namespace string, who *identity) string {
-	party := cut(strings.ToValidUTF8(namespace, "\uFFFD"), maxValue)
+	party := truncate(strings.ToValidUTF8(namespace, "\uFFFD"), maxValue)
 	for i := len(who.saved()) - 1; i >= 0; i-- {
 		if v := who.values[i]; v != "" {
 			party = v + "/" + party
@@ -15,7 +15,7 @@ func partyOf(namespace string, who *identity) string {
 	return party
 }
 
-// partyOfKey is what the values of `by` say of a party: for state that was saved
+// partyOfKey derives the party from the values of `by`, for state that was saved
 // without it.
 func (rs *ruleState) partyOfKey(values []string) string {
 	for i, name := range rs.rule.By {

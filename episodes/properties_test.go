@@ -27,7 +27,7 @@ func (ev event) hit(r *rules.Rule) matcher.Hit {
 	return lineHit(r, ev.part, time.Duration(ev.t)*time.Second, fmt.Sprint("line", ev.n), ev.k, ev.v)
 }
 
-func history(t *rapid.T, seconds int, parts ...matcher.Part) []event {
+func logHistory(t *rapid.T, seconds int, parts ...matcher.Part) []event {
 	n := rapid.IntRange(1, 30).Draw(t, "n")
 	out := make([]event, n)
 	for i := range out {
@@ -51,7 +51,7 @@ func TestCountsDoNotDependOnTheOrderOfArrival(t *testing.T) {
 			r.Count = rapid.IntRange(2, 5).Draw(t, "count")
 			r.Within = time.Duration(rapid.IntRange(1, 20).Draw(t, "within")) * time.Second
 		})
-		events := history(t, 60, 0)
+		events := logHistory(t, 60, 0)
 		b := &bench{t: t, set: &rules.Set{Rules: []*rules.Rule{r}}}
 		b.e = b.engine(Config{})
 		want := map[string]bool{}
@@ -90,7 +90,7 @@ func TestSequencesDoNotDependOnTheOrderOfArrival(t *testing.T) {
 			}
 			r.Within = time.Duration(rapid.IntRange(1, 30).Draw(t, "within")) * time.Second
 		})
-		events := history(t, rapid.SampledFrom([]int{3, 10, 60}).Draw(t, "seconds"), 0, 1, matcher.Part(steps-1))
+		events := logHistory(t, rapid.SampledFrom([]int{3, 10, 60}).Draw(t, "seconds"), 0, 1, matcher.Part(steps-1))
 		// Some lines serve two steps.
 		for _, ev := range events {
 			if ev.part < 2 && ev.n%3 == 0 {
@@ -118,23 +118,23 @@ func TestSequencesDoNotDependOnTheOrderOfArrival(t *testing.T) {
 	})
 }
 
-// complete tries every choice of lines for the steps behind chain.
-func complete(r *rules.Rule, k string, events, chain []event) bool {
-	i := len(chain)
+// complete tries every choice of lines for the steps behind sequence.
+func complete(r *rules.Rule, k string, events, sequence []event) bool {
+	i := len(sequence)
 	if i == len(r.Steps) {
 		return true
 	}
 	for _, ev := range events {
-		if ev.k != k || int(ev.part) != i || slices.ContainsFunc(chain, func(c event) bool { return c.n == ev.n }) {
+		if ev.k != k || int(ev.part) != i || slices.ContainsFunc(sequence, func(c event) bool { return c.n == ev.n }) {
 			continue
 		}
-		if i > 0 && (ev.t < chain[i-1].t || time.Duration(ev.t-chain[0].t)*time.Second >= r.Within) {
+		if i > 0 && (ev.t < sequence[i-1].t || time.Duration(ev.t-sequence[0].t)*time.Second >= r.Within) {
 			continue
 		}
-		if r.Steps[i].Differs != nil && slices.ContainsFunc(chain, func(c event) bool { return c.v != "" && c.v == ev.v }) {
+		if r.Steps[i].Differs != nil && slices.ContainsFunc(sequence, func(c event) bool { return c.v != "" && c.v == ev.v }) {
 			continue
 		}
-		if complete(r, k, events, append(slices.Clone(chain), ev)) {
+		if complete(r, k, events, append(slices.Clone(sequence), ev)) {
 			return true
 		}
 	}
@@ -215,7 +215,7 @@ func states(t *rapid.T, r *rules.Rule, events []event, disturb func(b *bench, no
 func TestARestartChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := anyRule(t)
-		events := history(t, 60, partsOf(r)...)
+		events := logHistory(t, 60, partsOf(r)...)
 		slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.t, b.t) })
 		plain := states(t, r, events, func(*bench, time.Duration, matcher.Hit) {})
 		at, n := rapid.IntRange(0, len(events)-1).Draw(t, "restart"), 0
@@ -235,7 +235,7 @@ func TestARestartChangesNothing(t *testing.T) {
 func TestReadingTwiceChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := anyRule(t)
-		events := history(t, 60, partsOf(r)...)
+		events := logHistory(t, 60, partsOf(r)...)
 		slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.t, b.t) })
 		plain := states(t, r, events, func(*bench, time.Duration, matcher.Hit) {})
 		var before []matcher.Hit

@@ -4,17 +4,16 @@ import (
 	"crowsnest/rules"
 )
 
-// guard runs what concerns one rule and reports whether it returned. If it panics,
-// the rule is quarantined: no further hit of it counts, what it has open stays open,
-// and nothing is concluded from its silence until Swap puts another version into
-// force. Other rules go on.
+// guard runs f for one rule and reports whether f returned. If f panics, the rule is
+// quarantined: its hits are ignored, its episodes stay open, and nothing is concluded
+// from its silence until Swap installs another version. Other rules are not affected.
 func (e *Engine) guard(rs *ruleState, now int64, f func()) (ok bool) {
 	defer e.recoverRule(rs, now)
 	f()
 	return true
 }
 
-// recoverRule is deferred around what concerns one rule. The caller holds the lock.
+// recoverRule is deferred around the work for one rule. The caller holds the lock.
 func (e *Engine) recoverRule(rs *ruleState, now int64) {
 	if p := recover(); p != nil && rs != nil {
 		e.quarantine(rs, now)
@@ -37,8 +36,8 @@ func (e *Engine) quarantine(rs *ruleState, now int64) {
 	}
 }
 
-// Quarantined returns the rules that panicked in the engine and are not
-// evaluated any more, in order of the rules.
+// Quarantined returns the rules that panicked in the engine and are no longer
+// evaluated, in order of the rules.
 func (e *Engine) Quarantined() []*rules.Rule {
 	e.mu.Lock()
 	defer e.mu.Unlock()

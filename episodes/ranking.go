@@ -49,7 +49,7 @@ func (r *ranking) first() *node {
 }
 
 // most is the load of the first node.
-func (r *ranking) most() int { return r.nodes[0].load[r.by] }
+func (r *ranking) maxLoad() int { return r.nodes[0].load[r.by] }
 
 func (r *ranking) add(n *node)    { heap.Push(r, n) }
 func (r *ranking) remove(n *node) { heap.Remove(r, n.places[r.place].index) }

@@ -6,10 +6,9 @@ import (
 	"crowsnest/matcher"
 )
 
-// recall is what was made of the newest line of a rule. The lines of a storm
-// nearly always have the same stream and the same values, so that nothing is
-// cleaned, joined and looked up again. Its strings are memory of the engine or of
-// the labels.
+// recall caches the results of the newest line of a rule. The lines of a storm nearly
+// always have the same stream and values, so nothing is cleaned, joined or looked up
+// again. Its strings are memory of the engine or of the labels.
 type recall struct {
 	labels matcher.Labels // of the stream
 	// values are those that are clean as they are; "" is empty, or not known.
@@ -45,7 +44,7 @@ func (r *recall) join(b *batch, missing bool) {
 	}
 }
 
-// forget is called when an episode is not open any more.
+// forget drops an episode that is no longer open.
 func (r *recall) forget(ep *episode) {
 	if r.episode == ep {
 		r.episode = nil

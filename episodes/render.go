@@ -40,7 +40,7 @@ func (e *Engine) overflowLabels(rs *ruleState) map[string]string {
 func (e *Engine) labels(r *rules.Rule, by map[string]string) map[string]string {
 	labels := maps.Clone(by)
 	for _, l := range r.Labels {
-		labels[l.Name] = cut(e.expand(l.Template, rules.TemplateData{Labels: by}), maxValue)
+		labels[l.Name] = truncate(e.expand(l.Template, rules.TemplateData{Labels: by}), maxValue)
 	}
 	labels["alertname"] = r.Alert
 	labels["severity"] = string(r.Severity)
@@ -73,16 +73,16 @@ func printOf(labels map[string]string) Fingerprint {
 // export copies an episode out.
 func (e *Engine) export(ep *episode, now int64) Episode {
 	rs := ep.rs
-	e.own(&ep.last)
-	for _, h := range ep.chain {
-		e.own(h)
+	e.copyHit(&ep.last)
+	for _, h := range ep.sequence {
+		e.copyHit(h)
 	}
 	x := Episode{
 		Fingerprint: ep.print, Rule: rs.rule, Alert: rs.rule.Alert, State: ep.state,
 		Silent: rs.rule.Mode == rules.ModeSilent, Labels: ep.labels,
 		StartsAt: instant(ep.starts - ep.moved), LastSeen: instant(ep.newest), Written: instant(ep.written),
 		Count: ep.lines, Line: e.shown(&ep.last.line), First: e.shown(&ep.first),
-		Deadline: instant(ep.deadline(rs)), OnHold: rs.held(now), Party: ep.charged(), Origin: ep.logs.String(),
+		Deadline: instant(ep.deadline(rs)), OnHold: rs.onHold(now), Party: ep.charged(), Origin: ep.logs.String(),
 	}
 	if ep.fired != 0 {
 		x.FiredAt = instant(ep.fired)
@@ -108,11 +108,11 @@ type textsOf struct {
 	line, first, origin string
 }
 
-// texts returns the annotations of an episode, which are rendered again only if
-// what they tell has changed. Nobody may change them.
+// texts returns the annotations of an episode. They are rendered again only if their
+// inputs changed. They are shared and read-only.
 func (e *Engine) texts(ep *episode, x Episode) map[string]string {
 	of := textsOf{x.Rule, x.Count, x.StartsAt, x.LastSeen, x.Line, x.First, x.Origin}
-	vars := varsOf(x.Rule, ep.chain)
+	vars := varsOf(x.Rule, ep.sequence)
 	if known := &ep.texts; known.of != of || !maps.Equal(known.vars, vars) || !maps.Equal(known.labels, x.Labels) {
 		*known = texts{of, x.Labels, vars, e.annotations(x.Rule, x, vars)}
 	}
@@ -133,16 +133,16 @@ func (e *Engine) sample(line string) string {
 	if e.cfg.Redactor != nil {
 		line = e.cfg.Redactor.String(line)
 	}
-	return cut(line, maxSample)
+	return truncate(line, maxSample)
 }
 
 // vars returns what `$vars` holds: the values of the newest trigger's lines. In
 // a sequence name_i is the value of step i, and name that of the last step that
 // has it.
-func varsOf(r *rules.Rule, chain hits) map[string]string {
+func varsOf(r *rules.Rule, sequence hits) map[string]string {
 	vars := map[string]string{}
-	for i, h := range chain {
-		for k, name := range h.wants {
+	for i, h := range sequence {
+		for k, name := range h.names {
 			if k >= len(h.values) || h.values[k] == "" {
 				continue
 			}
@@ -181,9 +181,9 @@ func (e *Engine) annotations(r *rules.Rule, x Episode, vars map[string]string) m
 // neutral makes a value of a log line one line of text without links and markup.
 func neutral(s string) string { return redact.Inert(redact.Sanitise(s)) }
 
-// named returns the labels for texts. What nobody stated about a file stands
-// there as its name in upper case: a command with a hole in it would be run as
-// it is.
+// named returns the labels for texts. A label that is not stated about a file is
+// replaced by its name in upper case: a command with an empty value would be run as it
+// is.
 func (e *Engine) named(r *rules.Rule, labels map[string]string) map[string]string {
 	if !e.cfg.Unlabelled {
 		return labels
@@ -197,8 +197,8 @@ func (e *Engine) named(r *rules.Rule, labels map[string]string) map[string]strin
 	return out
 }
 
-// remedy adds what the on-call can do, and whether the running version is known
-// to have the failure.
+// remedy adds the remediation, and whether the running version is known to have the
+// failure.
 func (e *Engine) remedy(r *rules.Rule, data rules.TemplateData, out map[string]string) {
 	rem := r.Remediation
 	text, failed := rem.Text(data, neutral)
@@ -219,7 +219,7 @@ func (e *Engine) exportOverflow(rs *ruleState, now int64) Episode {
 		Silent: rs.rule.Mode == rules.ModeSilent, Labels: o.labels,
 		StartsAt: instant(o.starts - o.moved), FiredAt: instant(o.fired), LastSeen: instant(o.newest),
 		Written: instant(o.starts), Count: o.lines,
-		Deadline: instant(o.newest + rs.overflowQuiet()), OnHold: rs.held(now),
+		Deadline: instant(o.newest + rs.overflowQuiet()), OnHold: rs.onHold(now),
 	}
 	more := strconv.Itoa(o.keys.Len())
 	if o.keys.Len() >= 10*max(rs.rule.Limit, 1) {

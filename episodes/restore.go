@@ -11,10 +11,9 @@ import (
 	"crowsnest/rules"
 )
 
-// Restore puts a snapshot into an engine whose rules are in force already. What
-// belongs to rules that changed or are gone is resolved. The next Evaluate
-// tells everything that is firing or was resolved lately. After an error the
-// engine is as it was.
+// Restore loads a snapshot into an engine that already has its rules. Alerts of rules
+// that changed or were removed are resolved. The next Evaluate returns everything that
+// is firing or was resolved lately. After an error the engine is unchanged.
 func (e *Engine) Restore(data []byte, now time.Time) error {
 	var s snapshot
 	if err := json.Unmarshal(data, &s); err != nil {
@@ -26,9 +25,9 @@ func (e *Engine) Restore(data []byte, now time.Time) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.seen.load(s.Seen, s.SeenOf)
-	for _, pod := range s.Gone {
+	for _, pod := range s.DeletedPods {
 		pod.identity = string(pod.Identity)
-		e.gone.Add(pod.podName, pod.At)
+		e.deletedPods.Add(pod.podName, pod.At)
 	}
 	e.step = step{old: s.Old, by: s.By}
 	texts := map[closedKey]closedTexts{}
@@ -48,13 +47,13 @@ func (e *Engine) Restore(data []byte, now time.Time) error {
 	for _, r := range s.Rules {
 		rs := e.rules[r.Alert]
 		if rs == nil || rs.rule.Hash != r.Hash {
-			e.restoreGone(r, nanos(now))
+			e.restoreRemoved(r, nanos(now))
 			continue
 		}
 		e.guard(rs, nanos(now), func() { e.restoreRule(rs, r, &s, nanos(now)) })
 	}
 	e.setBack(s.Clock, nanos(now))
-	e.tellAll()
+	e.touchAll()
 	return nil
 }
 
@@ -71,8 +70,8 @@ func (c savedEpisode) episode(known map[string]*ruleState) Episode {
 	return x
 }
 
-// restoreGone resolves what was firing for a rule that is not in force.
-func (e *Engine) restoreGone(r ruleSnapshot, now int64) {
+// restoreRemoved resolves what was firing for a rule that is not in force.
+func (e *Engine) restoreRemoved(r ruleSnapshot, now int64) {
 	gone := func(labels map[string]string, o savedEpisode) {
 		o.Alert, o.Reason, o.Labels, o.Ends, o.Concluded = r.Alert, ReasonRemoved, labels, max(now, o.Starts), now
 		x := o.episode(e.rules)
@@ -136,8 +135,8 @@ func (e *Engine) restoreRule(rs *ruleState, r ruleSnapshot, from *snapshot, now 
 	e.rename(rs, now) // severity or labels may have changed meanwhile
 }
 
-func (e *Engine) restoreOpen(rs *ruleState, wants []string, s episodeSnapshot, from *snapshot, now int64) {
-	ep := e.restoreEpisode(rs, wants, s, from, now)
+func (e *Engine) restoreOpen(rs *ruleState, names []string, s episodeSnapshot, from *snapshot, now int64) {
+	ep := e.restoreEpisode(rs, names, s, from, now)
 	if rs.open[ep.key] != nil {
 		return
 	}
@@ -149,16 +148,16 @@ func (e *Engine) restoreOpen(rs *ruleState, wants []string, s episodeSnapshot, f
 
 // bare is the episode without what only further lines need.
 func (s episodeSnapshot) bare() episodeSnapshot {
-	s.Window, s.Chain, s.Times, s.Logs = nil, nil, nil, nil
+	s.Window, s.Sequence, s.Times, s.Logs = nil, nil, nil, nil
 	return s
 }
 
-func (e *Engine) restoreEpisode(rs *ruleState, wants []string, s episodeSnapshot, from *snapshot, now int64) *episode {
+func (e *Engine) restoreEpisode(rs *ruleState, names []string, s episodeSnapshot, from *snapshot, now int64) *episode {
 	who := e.restoredIdentity(from.Identity, s.Identity)
 	ep := &episode{
 		rs: rs, key: join(s.Values, who), values: s.Values, who: who, labels: s.Labels, print: printOf(s.Labels), state: s.State, namespace: s.Namespace, party: s.Party,
 		starts: s.Starts, moved: s.Moved, newest: s.Newest, from: s.From, fired: s.Fired, written: s.Written,
-		lines: s.Lines, lastID: s.LastID, chain: loadHits(wants, s.Chain),
+		lines: s.Lines, lastID: s.LastID, sequence: loadHits(names, s.Sequence),
 		last: hit{line: text{s: s.Line, clean: true}}, first: text{s: s.First, clean: true},
 	}
 	ep.logs = logs{first: s.Log, known: s.Logs[:min(len(s.Logs), maxLogs)]}
@@ -168,7 +167,7 @@ func (e *Engine) restoreEpisode(rs *ruleState, wants []string, s episodeSnapshot
 	}
 	if s.Window != nil {
 		s.Window.Key = s.Values
-		ep.window = rs.loadWindow(wants, *s.Window, who)
+		ep.window = rs.loadWindow(names, *s.Window, who)
 		if n := ep.window.newest; n != nil && n.line.s == "" {
 			n.line = ep.last.line
 		}
@@ -182,7 +181,8 @@ func (e *Engine) restoreEpisode(rs *ruleState, wants []string, s episodeSnapshot
 	return ep
 }
 
-// restoreLapses comes behind the clear lines, which tell when a lapse ended.
+// restoreLapses runs after the clear lines are restored: they determine when a lapse
+// ended.
 func (e *Engine) restoreLapses(rs *ruleState, r ruleSnapshot, from *snapshot, now int64) {
 	for _, s := range r.Lapses {
 		ts := unpack(s.Times)
@@ -197,19 +197,19 @@ func (e *Engine) restoreLapses(rs *ruleState, r ruleSnapshot, from *snapshot, no
 	}
 }
 
-func (rs *ruleState) loadWindow(wants []string, s windowSnapshot, who *identity) *window {
+func (rs *ruleState) loadWindow(names []string, s windowSnapshot, who *identity) *window {
 	w := rs.newWindow(s.Key, who)
 	for i := range min(len(s.Steps), len(w.steps)) {
-		w.steps[i] = loadHits(wants, s.Steps[i])
+		w.steps[i] = loadHits(names, s.Steps[i])
 		w.several = w.several || slices.ContainsFunc(w.steps[i], func(h *hit) bool { return h.several })
 	}
-	w.values, w.lines = loadHits(wants, s.Distinct), unpack(s.Lines)
+	w.values, w.lines = loadHits(names, s.Distinct), unpack(s.Lines)
 	w.extra = w.values.extra()
 	for _, hs := range w.steps {
 		w.extra += hs.extra()
 	}
 	if len(s.Newest) > 0 && len(w.lines) > 0 {
-		w.newest = loadHits(wants, s.Newest)[0]
+		w.newest = loadHits(names, s.Newest)[0]
 	}
 	return w
 }
@@ -244,10 +244,10 @@ func unpack(b []byte) times {
 	return ts
 }
 
-func loadHits(wants []string, in []hitSnapshot) hits {
+func loadHits(names []string, in []hitSnapshot) hits {
 	out := make(hits, 0, len(in))
 	for _, h := range in {
-		out = append(out, &hit{t: h.T, id: h.ID, values: h.Values, wants: wants, line: text{s: h.Line, clean: true}, several: h.Multi})
+		out = append(out, &hit{t: h.T, id: h.ID, values: h.Values, names: names, line: text{s: h.Line, clean: true}, several: h.Multi})
 	}
 	return out
 }

@@ -1,8 +1,8 @@
 package episodes
 
-// What log lines can fill is bounded, and a bound alone lets whoever writes most
-// push out everybody else. So each bound is a room that is shared: every entry
-// is charged to a party, the namespace of the stream that it came from.
+// Memory that log lines fill is bounded. With a bound alone, the namespace that writes
+// most would push out all others, so each bound is a room that is shared: every entry is
+// charged to a party, the namespace of its stream.
 
 // class separates the rules that have a reserve from the others.
 type class int

@@ -21,7 +21,7 @@ type ruleState struct {
 	older     *older // nil: a snapshot that was read knows the whole identity
 	loose     int    // open episodes that are
 	group     *group
-	// suspended is when its lines were last looked at; noTime: they are.
+	// suspended is when matching of its lines stopped; noTime: it has not.
 	suspended int64
 	heldBack  int64 // see Engine.HoldBack; noTime: it is not
 	// quarantined is set once the rule panicked; it is suspended, too.
@@ -53,8 +53,8 @@ func (e *Engine) newRuleState(r *rules.Rule) *ruleState {
 	size := 10 * max(r.Limit, 1)
 	rs.slots = newShelf(rs, e.slots, r.Limit, nil) // nothing is evicted: see place
 	rs.windows = newCache(rs, e.windows, size, func(_ string, w *window, party string) { e.evictedWindow(rs, w, party) })
-	rs.cleared = newCache(rs, e.asides, size, func(key string, c clears, party string) { e.evictedClear(rs, key, c.newest, party) })
-	rs.muted = newCache(rs, e.asides, size, func(_ string, ts []int64, party string) { e.evictedMute(rs, ts, party) })
+	rs.cleared = newCache(rs, e.clearLines, size, func(key string, c clears, party string) { e.evictedClear(rs, key, c.newest, party) })
+	rs.muted = newCache(rs, e.clearLines, size, func(_ string, ts []int64, party string) { e.evictedMute(rs, ts, party) })
 	rs.clearAt, rs.muteAt = sameAt(r, r.Clear), sameAt(r, r.Unless)
 	rs.ambiguous = slices.ContainsFunc(e.cfg.Identity, func(name string) bool {
 		return slices.Contains(r.By, name) || slices.ContainsFunc(r.Labels, func(l rules.NamedTemplate) bool { return l.Name == name })
@@ -79,7 +79,7 @@ func seedOf(text string) uint64 {
 func (rs *ruleState) watermark() int64 { return rs.group.watermark() }
 
 // held is whether the rule's group is.
-func (rs *ruleState) held(now int64) bool { return rs.group.held(now) }
+func (rs *ruleState) onHold(now int64) bool { return rs.group.onHold(now) }
 
 // quiet is the time without a trigger that ends an episode.
 func (rs *ruleState) quiet() int64 {
@@ -97,10 +97,10 @@ func (rs *ruleState) overflowQuiet() int64 {
 	return int64(rs.rule.KeepFiringFor)
 }
 
-// waits tells whether an episode has to be pending first.
+// waits reports whether an episode has to be pending first.
 func (rs *ruleState) waits() bool { return rs.rule.For > 0 || rs.rule.Unless != nil }
 
-// windowed tells whether one line alone is not a trigger.
+// windowed reports whether a trigger needs more than one line.
 func (rs *ruleState) windowed() bool {
 	return rs.rule.Sequence || rs.rule.Count > 1 || rs.rule.Distinct != ""
 }
@@ -178,8 +178,8 @@ func (rs *ruleState) shared(at []int, values []string, who *identity) (key strin
 	return string(append(appendKey(buf[:0], values, at), who.suffix()...)), missing
 }
 
-// cut shortens s to n bytes, back to the boundary of a rune.
-func cut(s string, n int) string {
+// truncate shortens s to n bytes, back to the boundary of a rune.
+func truncate(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
@@ -189,8 +189,7 @@ func cut(s string, n int) string {
 	return s[:n]
 }
 
-// RuleStats counts what happened to one rule since the engine was made. All
-// numbers only grow.
+// RuleStats counts the events of one rule since New. The counters never decrease.
 type RuleStats struct {
 	Matches     int64     // lines that matched `match` or a step
 	LastMatch   time.Time // event time; zero: never
@@ -201,7 +200,7 @@ type RuleStats struct {
 	Evicted     int64     // windows that were dropped for room
 }
 
-// Totals counts what does not belong to one rule.
+// Totals counts events that do not belong to one rule.
 type Totals struct {
 	Late        int64 // lines behind the watermark
 	Future      int64 // lines too far ahead of the clock

@@ -8,7 +8,7 @@ import (
 	"crowsnest/redact"
 )
 
-// maxClean is how many values are remembered as looked at.
+// maxClean bounds the cache of cleaned values.
 const maxClean = 4096
 
 // cleanKey names a value of a rule.
@@ -18,11 +18,10 @@ type cleanKey struct {
 	value string
 }
 
-// clean returns the values of a hit as one line each, without secrets, control
-// and invisible characters, and of bounded length. A
-// value that was taken out of a line has lost what made it a secret there
-// ("hunter2" of "password=hunter2"), so the line decides; labels of the stream
-// are not looked at. Nearly all values were seen before.
+// clean returns the values of a hit as one line each, without secrets, control and
+// invisible characters, and of bounded length. A captured value has lost the context
+// that made it a secret ("hunter2" of "password=hunter2"), so the line decides; labels
+// of the stream are not checked. Nearly all values were seen before.
 func (e *Engine) clean(rs *ruleState, h *matcher.Hit) []string {
 	out, line, last, by := h.Values, "", &rs.last, len(rs.rule.By)
 	last.begin(&e.batch, len(h.Values))
@@ -49,11 +48,11 @@ func (e *Engine) clean(rs *ruleState, h *matcher.Hit) []string {
 }
 
 // cleanValue is clean for one value. line is the redacted line, once that is known.
-// kept reports whether the result is memory that the caller of Take does not own.
+// kept reports whether the result is in memory that the caller of Take does not own.
 func (e *Engine) cleanValue(rs *ruleState, h *matcher.Hit, i int, line *string) (c string, kept bool) {
 	v := h.Values[i]
 	if e.cfg.Redactor == nil {
-		return cut(redact.Sanitise(v), maxSample), false
+		return truncate(redact.Sanitise(v), maxSample), false
 	}
 	if label := h.Labels[h.Rule.CapturedNames[i]]; v == label && redact.Sanitise(v) == v {
 		return label, true
@@ -65,7 +64,7 @@ func (e *Engine) cleanValue(rs *ruleState, h *matcher.Hit, i int, line *string) 
 	if *line == "" {
 		*line = e.cfg.Redactor.String(h.Line)
 	}
-	c = cut(redact.Sanitise(e.cfg.Redactor.Part(h.Line, *line, v)), maxSample)
+	c = truncate(redact.Sanitise(e.cfg.Redactor.Part(h.Line, *line, v)), maxSample)
 	if len(v) > maxSample {
 		return c, false
 	}

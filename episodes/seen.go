@@ -19,7 +19,7 @@ type fingerprints struct {
 	// heads are the first slots of the chains of a hash table; -1: none. Its size
 	// is a power of two and grows with the slots.
 	heads []int32
-	// factor is random: nobody can write lines that meet in one chain.
+	// factor is random, so that nobody can write lines that collide in one chain.
 	factor  uint64
 	parties map[string]*seenParty
 	numbers []*seenParty // by number; those without slots are used again
@@ -89,8 +89,7 @@ func (f *fingerprints) add(id uint64, party string) (known bool) {
 	return false
 }
 
-// of returns the account of a party. One that is not charged next must not be
-// asked for.
+// of returns the account of a party. The caller must charge it.
 func (f *fingerprints) of(party string) *seenParty {
 	f.clock++
 	if p := f.last; p != nil && p.party == party {
@@ -157,7 +156,7 @@ func (f *fingerprints) unlink(p *seenParty, i int32) {
 // has the most then.
 func (f *fingerprints) evict(to *seenParty) int32 {
 	p := to
-	if most := f.rank.most(); to.load[inEntries] < most {
+	if most := f.rank.maxLoad(); to.load[inEntries] < most {
 		p = f.rank.first().seen
 	}
 	i := p.oldest
@@ -175,7 +174,7 @@ func (f *fingerprints) evict(to *seenParty) int32 {
 	return i
 }
 
-// grow makes the hash table anew.
+// grow rebuilds the hash table.
 func (f *fingerprints) grow(n int) {
 	f.heads = make([]int32, n)
 	for i := range f.heads {

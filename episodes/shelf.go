@@ -87,9 +87,9 @@ func (s *shelf) close(c *cell) {
 	}
 }
 
-// use notes that a line of a party needs the entry. An entry that several
-// parties need is charged to the one that has the least: nobody can make
-// another's entry go by writing the same.
+// use records that a line of a party needs the entry. An entry that several parties
+// need is charged to the one with the least load: no party can make another lose an
+// entry by writing the same lines.
 func (s *shelf) use(x *entry, party string) {
 	c := x.cell
 	if c.party != party && s.room.entries(s.class, party)+1 < c.account.load[inEntries] {

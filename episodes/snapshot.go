@@ -18,8 +18,8 @@ type snapshot struct {
 	Rules    []ruleSnapshot `json:"rules,omitempty"`
 	Closed   []savedEpisode `json:"closed,omitempty"`
 	// Texts are those of Closed, packed.
-	Texts [][]byte  `json:"closed_texts,omitempty"`
-	Gone  []gonePod `json:"gone,omitempty"`
+	Texts       [][]byte     `json:"closed_texts,omitempty"`
+	DeletedPods []deletedPod `json:"gone,omitempty"`
 	// Old and By are when and how far the clock was set last.
 	Old int64 `json:"clock_old,omitempty"`
 	By  int64 `json:"clock_by,omitempty"`
@@ -31,7 +31,7 @@ type snapshot struct {
 	SeenOf []seenShare `json:"seen_of,omitempty"`
 }
 
-type gonePod struct {
+type deletedPod struct {
 	podName
 	Identity []byte `json:",omitempty"` // end of a key
 	At       int64
@@ -66,7 +66,7 @@ type episodeSnapshot struct {
 	LastID    uint64            `json:"last_id"`
 	Namespace string            `json:"namespace,omitempty"`
 	Party     string            `json:"party,omitempty"`
-	Chain     []hitSnapshot     `json:"chain,omitempty"`
+	Sequence  []hitSnapshot     `json:"chain,omitempty"`
 	Line      string            `json:"line,omitempty"`
 	First     string            `json:"first,omitempty"` // if it is not Line
 	Log       string            `json:"log,omitempty"`
@@ -90,7 +90,7 @@ type windowSnapshot struct {
 type hitSnapshot struct {
 	T      int64    `json:"t"`
 	ID     uint64   `json:"id,omitempty"` // of steps of a sequence
-	Values []string `json:"v,omitempty"`  // of the rule's wants
+	Values []string `json:"v,omitempty"`  // of the rule's captured names
 	Line   string   `json:"l,omitempty"`
 	Multi  bool     `json:"m,omitempty"`
 }
@@ -113,7 +113,7 @@ type overflowSnapshot struct {
 	Hashes []uint64          `json:"key_hashes,omitempty"`
 }
 
-// savedEpisode is an episode that was resolved not long ago, to be told again.
+// savedEpisode is an episode that was resolved recently, to be reported again.
 type savedEpisode struct {
 	Alert     string            `json:"alert"`
 	Reason    Reason            `json:"reason"`
@@ -148,8 +148,8 @@ type closedTexts struct {
 	Line, First string
 }
 
-// Snapshot returns the whole state but for proofs of reading, as JSON. Lines
-// and captures in it are redacted.
+// Snapshot returns the whole state except for watermarks, as JSON. Its lines and
+// captures are redacted.
 func (e *Engine) Snapshot() ([]byte, error) { return e.Copy().Encode() }
 
 // Copy is the state of an engine at one moment. It shares nothing that changes.
@@ -184,21 +184,20 @@ func (e *Engine) Copy() Copy {
 	}
 	var texts []closedTexts
 	s.Closed, texts = e.saveClosed()
-	for _, pod := range e.gone.Keys() {
-		at, _ := e.gone.Peek(pod)
-		s.Gone = append(s.Gone, gonePod{pod, []byte(pod.identity), at})
+	for _, pod := range e.deletedPods.Keys() {
+		at, _ := e.deletedPods.Peek(pod)
+		s.DeletedPods = append(s.DeletedPods, deletedPod{pod, []byte(pod.identity), at})
 	}
 	return Copy{s, texts, &e.pack}
 }
 
-// savedLines is how many bytes of lines of open episodes are saved, so that it
-// stays quick.
+// savedLines bounds the bytes of lines of open episodes in a snapshot, to keep it fast.
 const savedLines = 1 << 20
 
 // savedLine returns a line as it is saved: the more episodes and windows there
 // are, the less of each.
 func (e *Engine) savedLine(t *text) string {
-	return cut(e.shown(t), min(maxSample, max(64, savedLines/max(1, 2*e.slots.total()+e.windows.total()))))
+	return truncate(e.shown(t), min(maxSample, max(64, savedLines/max(1, 2*e.slots.total()+e.windows.total()))))
 }
 
 // saveClosed returns what was resolved, and its texts.
@@ -265,7 +264,7 @@ func (e *Engine) saveRule(rs *ruleState) ruleSnapshot {
 	return out
 }
 
-// saved is what identifies an episode and says how far it is.
+// saved returns the identity and progress of an episode.
 func (ep *episode) saved() episodeSnapshot {
 	return episodeSnapshot{
 		Values: ep.values, Identity: ep.who.saved(), Loose: ep.loose, Nameless: ep.nameless, Labels: ep.labels, State: ep.state, Namespace: ep.namespace,
@@ -277,7 +276,7 @@ func (ep *episode) saved() episodeSnapshot {
 func (e *Engine) saveEpisode(ep *episode) episodeSnapshot {
 	x := ep.saved()
 	x.Party, x.Times, x.Log, x.Logs = ep.charged(), ep.times.pack(), ep.logs.first, slices.Clone(ep.logs.known)
-	x.Chain, x.Line, x.First = saveValues(ep.rs.rule, ep.chain), e.savedLine(&ep.last.line), e.savedLine(&ep.first)
+	x.Sequence, x.Line, x.First = saveValues(ep.rs.rule, ep.sequence), e.savedLine(&ep.last.line), e.savedLine(&ep.first)
 	if x.First == x.Line {
 		x.First = ""
 	}
@@ -311,7 +310,7 @@ func (e *Engine) saveWindow(r *rules.Rule, w *window) windowSnapshot {
 	return out
 }
 
-// saveHits saves what triggers to come may look at.
+// saveHits saves the parts of hits that future triggers need.
 func (e *Engine) saveHits(r *rules.Rule, hs hits) []hitSnapshot {
 	out := saveValues(r, hs)
 	for i, h := range hs {
@@ -323,13 +322,13 @@ func (e *Engine) saveHits(r *rules.Rule, hs hits) []hitSnapshot {
 	return out
 }
 
-// saveValues saves what templates look at. The values of a hit never change, so
-// they are shared.
+// saveValues saves the parts of hits that templates need. The values of a hit never
+// change, so they are shared.
 func saveValues(r *rules.Rule, hs hits) []hitSnapshot {
 	out := make([]hitSnapshot, len(hs))
 	for i, h := range hs {
 		out[i].T = h.t
-		if len(h.values) == len(r.CapturedNames) && slices.Equal(h.wants, r.CapturedNames) {
+		if len(h.values) == len(r.CapturedNames) && slices.Equal(h.names, r.CapturedNames) {
 			out[i].Values = h.values
 			continue
 		}

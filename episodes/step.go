@@ -11,12 +11,11 @@ type step struct {
 	slack int64
 }
 
-// ClockSet tells the engine that the clock was set by d, ahead or back, and
-// shows now. Everything that is remembered moves along, so that what was two
-// minutes ago still is: without that, a clock that is set back makes every line
-// of the next hour late, and one that is set ahead ends what is open and decides
-// what was still waiting for a recovery. The start of an open episode stays as
-// it was told.
+// ClockSet reports that the clock was set by d, ahead or back, and now shows now. All
+// remembered times move by d, so that an event of two minutes ago stays two minutes
+// ago. Otherwise a clock that was set back would make every line of the next hour late,
+// and one that was set ahead would end open episodes and decide those that wait for a
+// recovery. The reported start of an open episode does not change.
 func (e *Engine) ClockSet(d time.Duration, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -26,8 +25,8 @@ func (e *Engine) ClockSet(d time.Duration, now time.Time) {
 func (e *Engine) clockSet(by, at int64) {
 	e.step = step{old: at - by, by: by}
 	for _, s := range e.sources {
-		if s.proved != noTime {
-			s.proved = min(s.proved+by, at)
+		if s.readUpTo != noTime {
+			s.readUpTo = min(s.readUpTo+by, at)
 		}
 	}
 	e.unmark()
@@ -38,13 +37,13 @@ func (e *Engine) clockSet(by, at int64) {
 	for _, g := range e.groups {
 		e.rearm(g)
 	}
-	for _, pod := range e.gone.Keys() { // from the oldest: their order stays
-		if t, ok := e.gone.Peek(pod); ok {
-			e.gone.Add(pod, t+by)
+	for _, pod := range e.deletedPods.Keys() { // from the oldest: their order stays
+		if t, ok := e.deletedPods.Peek(pod); ok {
+			e.deletedPods.Add(pod, t+by)
 		}
 	}
 	e.moveSpans(by)
-	for _, p := range e.past {
+	for _, p := range e.ended {
 		p.Concluded = p.Concluded.Add(time.Duration(by))
 	}
 	for i := range e.closed {
@@ -52,14 +51,14 @@ func (e *Engine) clockSet(by, at int64) {
 	}
 }
 
-// maxAfterSave is how long after a snapshot the program that wrote it may have seen
-// lines, and other programs may have written some, before the clock was set.
+// maxAfterSave is how long after a snapshot lines may have been written or read before
+// the clock was set.
 const maxAfterSave = int64(time.Minute)
 
-// setBack finds that the clock was set back while no program ran: it shows less than
-// it did when the snapshot was made. Lines that were written before are up to as
-// much ahead of it; without this they would be newer than every line that ends what
-// they open.
+// setBack detects that the clock was set back while the program was down: it shows an
+// earlier time than the snapshot. Lines written before are up to that much ahead of the
+// clock; without a correction they would be newer than every line that could end their
+// episodes.
 func (e *Engine) setBack(saved, now int64) {
 	by := now - saved
 	if saved == 0 || by > -int64(time.Second) {

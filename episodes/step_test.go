@@ -19,7 +19,7 @@ import (
 func TestASetClockChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := anyRule(t)
-		events := history(t, 60, partsOf(r)...)
+		events := logHistory(t, 60, partsOf(r)...)
 		slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.t, b.t) })
 		first := rapid.IntRange(0, len(events)-1).Draw(t, "first line that is read after")
 		inFlight := rapid.IntRange(0, 3).Draw(t, "lines in flight")

@@ -6,10 +6,9 @@ import (
 	"crowsnest/rules"
 )
 
-// Swap puts a set of rules into force. A rule whose semantic hash is unchanged
-// keeps its state; if that changes the identity of an open alert, the old one
-// is resolved and the new one goes on with the same start. The alerts of a rule
-// that is gone or means something else are resolved.
+// Swap installs a set of rules. A rule whose semantic hash is unchanged keeps its state;
+// if the labels of an open alert change, the old alert is resolved and the new one
+// continues with the same start. The alerts of removed and changed rules are resolved.
 func (e *Engine) Swap(set *rules.Set, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -59,7 +58,7 @@ func (e *Engine) rename(rs *ruleState, now int64) {
 			e.touch(ep) // its annotations may be new
 			continue
 		}
-		ep.course.note(transition{at: now, kind: didRename})
+		ep.history.note(transition{at: now, kind: didRename})
 		if ep.state == StateFiring {
 			before.State, before.Reason = StateResolved, ReasonIdentity
 			before.EndsAt, before.Concluded = instant(max(now, ep.starts-ep.moved)), instant(now)
@@ -79,7 +78,7 @@ func (e *Engine) rename(rs *ruleState, now int64) {
 	}
 }
 
-// drop ends everything of a rule that is not in force any more.
+// drop ends all episodes of a rule that is no longer installed.
 func (e *Engine) drop(rs *ruleState, now int64) {
 	for _, ep := range rs.sorted() {
 		e.close(ep, ReasonRemoved, now, now)
@@ -101,12 +100,12 @@ func (rs *ruleState) reclass() {
 	}
 }
 
-// Stats is what an engine can say about itself.
+// Stats are the counters of an engine.
 type Stats struct {
 	Totals
 	Seen int // fingerprints that are remembered
-	// Evictions is what was dropped for room and could have made a difference,
-	// of a bounded number of namespaces and rules.
+	// Evictions counts dropped state that could have made a difference, for a bounded
+	// number of namespaces and rules.
 	Evictions []Eviction
 	Rules     []RuleStatus
 }
@@ -119,10 +118,10 @@ type RuleStatus struct {
 	Overflow        bool
 	OnHold          bool
 	Windows         int
-	// Inactive tells that no source can serve the rule.
+	// Inactive is set if no source can serve the rule.
 	Inactive bool
-	// Watermark is the event time up to which its sources are proved to be
-	// read; zero: nothing is proved.
+	// Watermark is the event time up to which all lines of its sources were read; zero:
+	// unknown.
 	Watermark time.Time
 }
 
@@ -136,7 +135,7 @@ func (e *Engine) Stats(now time.Time) Stats {
 	at := nanos(now)
 	for _, rs := range e.order {
 		st := RuleStatus{
-			Rule: rs.rule, RuleStats: rs.stats, Overflow: rs.over.active, OnHold: rs.held(at),
+			Rule: rs.rule, RuleStats: rs.stats, Overflow: rs.over.active, OnHold: rs.onHold(at),
 			Pending: rs.pending, Firing: len(rs.open) - rs.pending,
 			Windows: rs.windows.used, Inactive: len(rs.group.sources) == 0,
 		}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// EventKind says what happened to an episode.
+// EventKind is the kind of a transition of an episode.
 type EventKind string
 
 // The kinds of events.
@@ -13,10 +13,10 @@ const (
 	EventCounted  EventKind = "counted"  // a line of the window that opened it: N of Of
 	EventOpened   EventKind = "opened"   // the condition became true
 	EventFired    EventKind = "fired"    // it was concluded that it fires
-	EventOnHold   EventKind = "held"     // nothing is concluded from silence: Sources prove nothing
+	EventOnHold   EventKind = "held"     // nothing is concluded from silence: Sources make no progress
 	EventResumed  EventKind = "resumed"  // it is again
 	EventRenamed  EventKind = "renamed"  // a reload changed its labels
-	EventRestored EventKind = "restored" // read back after a restart; what was between is not known
+	EventRestored EventKind = "restored" // loaded after a restart; earlier transitions are unknown
 	EventEnded    EventKind = "ended"
 )
 
@@ -30,13 +30,13 @@ type Event struct {
 	// Line is the line that opened or ended it, redacted; "" if none did or it
 	// is not known.
 	Line string
-	// Sources are those that prove nothing, of EventOnHold. None: nobody looks at
-	// the lines of the rule, because it was given up.
+	// Sources are the sources without progress, of EventOnHold. None: the rule is
+	// quarantined, so its lines are not matched.
 	Sources []string
 	Reason  Reason // of EventEnded
 }
 
-// Timeline is what happened to one episode.
+// Timeline is the history of one episode.
 type Timeline struct {
 	Episode Episode
 	// Events are in the order in which they became known. Of many, the first and
@@ -50,7 +50,7 @@ type Timeline struct {
 const (
 	maxEvents  = 16 // per episode
 	keepEvents = 5  // the first ones: how it began
-	maxPast    = 256
+	maxEnded   = 256
 )
 
 // transition is an Event as it is kept.
@@ -78,21 +78,21 @@ const (
 // kinds are the names, in order.
 var kinds = [...]EventKind{EventCounted, EventOpened, EventFired, EventOnHold, EventResumed, EventRenamed, EventRestored, EventEnded}
 
-// course is the events of one episode.
-type course struct {
+// history holds the transitions of one episode.
+type history struct {
 	events  []transition
 	skipped int
-	held    bool // the newest of held and resumed
+	onHold  bool // the newest of held and resumed
 }
 
 // note adds an event, within the bound.
-func (h *course) note(ev transition) {
+func (h *history) note(ev transition) {
 	switch ev.kind {
 	case didHold, didResume:
-		if h.held == (ev.kind == didHold) {
+		if h.onHold == (ev.kind == didHold) {
 			return
 		}
-		h.held = !h.held
+		h.onHold = !h.onHold
 	}
 	if len(h.events) < maxEvents {
 		h.events = append(h.events, ev)
@@ -108,12 +108,12 @@ func (h *course) note(ev transition) {
 func (ep *episode) noteOpened(trig *trigger, now int64) {
 	r := ep.rs.rule
 	count := func(t int64, n, of int) {
-		ep.course.note(transition{at: t, kind: didCount, n: int32(n), of: int32(of)})
+		ep.history.note(transition{at: t, kind: didCount, n: int32(n), of: int32(of)})
 	}
 	switch w := ep.window; {
-	case trig.chain != nil:
-		for i, h := range trig.chain[:len(trig.chain)-1] {
-			count(h.t, i+1, len(trig.chain))
+	case trig.sequence != nil:
+		for i, h := range trig.sequence[:len(trig.sequence)-1] {
+			count(h.t, i+1, len(trig.sequence))
 		}
 	case w != nil && r.Count > 1:
 		ts := w.lines
@@ -131,30 +131,30 @@ func (ep *episode) noteOpened(trig *trigger, now int64) {
 			}
 		}
 	}
-	ep.course.note(transition{at: trig.t, kind: didOpen})
-	if g := ep.rs.group; g.wasHeld {
-		ep.course.note(transition{at: now, kind: didHold, sources: g.silent(now)})
+	ep.history.note(transition{at: trig.t, kind: didOpen})
+	if g := ep.rs.group; g.wasOnHold {
+		ep.history.note(transition{at: now, kind: didHold, sources: g.silent(now)})
 	}
 }
 
 // noteRestored notes what a snapshot says of an episode: its history is not
 // saved.
 func (ep *episode) noteRestored(now int64) {
-	ep.course.note(transition{at: ep.starts - ep.moved, kind: didOpen})
+	ep.history.note(transition{at: ep.starts - ep.moved, kind: didOpen})
 	if ep.fired != 0 {
-		ep.course.note(transition{at: ep.fired, kind: didFire})
+		ep.history.note(transition{at: ep.fired, kind: didFire})
 	}
-	ep.course.note(transition{at: now, kind: didRestore})
+	ep.history.note(transition{at: now, kind: didRestore})
 }
 
-// silent names the sources of the group that prove nothing.
+// silent returns the names of the sources of the group without progress.
 func (g *group) silent(now int64) []string {
 	if g.suspended != noTime {
 		return nil
 	}
 	var out []string
 	for _, s := range g.sources {
-		if s.proved < now-int64(OnHoldAfter) {
+		if s.readUpTo < now-int64(OnHoldAfter) {
 			out = append(out, s.name)
 		}
 	}
@@ -162,54 +162,54 @@ func (g *group) silent(now int64) []string {
 	return out
 }
 
-// noteHeld notes which groups began or ceased to be held.
-func (e *Engine) noteHeld(now int64) {
+// noteOnHold records which groups went on hold or resumed.
+func (e *Engine) noteOnHold(now int64) {
 	for _, g := range e.groups {
-		is := g.held(now)
-		if g.looked && is == g.wasHeld {
+		is := g.onHold(now)
+		if g.looked && is == g.wasOnHold {
 			continue
 		}
-		g.looked, g.wasHeld = true, is // a new group may have episodes of others
+		g.looked, g.wasOnHold = true, is // a new group may have episodes of others
 		ev := transition{at: now, kind: didResume}
 		if is {
 			ev.kind, ev.sources = didHold, g.silent(now)
 		}
 		for _, d := range g.heap {
 			if d.ep != nil {
-				d.ep.course.note(ev)
+				d.ep.history.note(ev)
 			}
 		}
 	}
 }
 
-// past is an episode that ended not long ago, also one that never fired, and the
+// pastEpisode is an episode that ended not long ago, also one that never fired, and the
 // line that ended it.
-type past struct {
+type pastEpisode struct {
 	Episode
-	course
+	history
 	line text
 }
 
-// notePast keeps what happened to an episode that has ended as x.
-func (e *Engine) notePast(ep *episode, x Episode, line text) {
-	ep.course.note(transition{at: nanos(x.EndsAt), kind: didEnd})
-	if len(e.past) >= maxPast {
-		e.past = slices.Delete(e.past, 0, 1)
+// noteEnded keeps the history of an episode that ended as x.
+func (e *Engine) noteEnded(ep *episode, x Episode, line text) {
+	ep.history.note(transition{at: nanos(x.EndsAt), kind: didEnd})
+	if len(e.ended) >= maxEnded {
+		e.ended = slices.Delete(e.ended, 0, 1)
 	}
-	e.past = append(e.past, &past{x, ep.course, e.owned(line)})
+	e.ended = append(e.ended, &pastEpisode{x, ep.history, e.copied(line)})
 }
 
-// forgetPast drops what ended long enough ago.
-func (e *Engine) forgetPast(now int64) {
+// forgetEnded drops the histories of episodes that ended more than KeepResolved ago.
+func (e *Engine) forgetEnded(now int64) {
 	n := 0
-	for n < len(e.past) && nanos(e.past[n].Concluded) < now-int64(KeepResolved) {
+	for n < len(e.ended) && nanos(e.ended[n].Concluded) < now-int64(KeepResolved) {
 		n++
 	}
-	e.past = slices.Delete(e.past, 0, n)
+	e.ended = slices.Delete(e.ended, 0, n)
 }
 
-// Timeline returns what happened to the newest episode of an alert, open or
-// ended in the last 15 minutes, also if it never fired; false if there is none.
+// Timeline returns the history of the newest episode of an alert, open or ended in the
+// last 15 minutes, even if it never fired; false if there is none.
 func (e *Engine) Timeline(of Fingerprint, now time.Time) (Timeline, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -217,8 +217,8 @@ func (e *Engine) Timeline(of Fingerprint, now time.Time) (Timeline, bool) {
 	for _, rs := range e.order {
 		for _, ep := range rs.open {
 			if ep.print == of {
-				t := Timeline{Episode: e.exportSafely(ep, at), Skipped: ep.course.skipped}
-				t.Events = e.events(&ep.course, t.Episode)
+				t := Timeline{Episode: e.exportSafely(ep, at), Skipped: ep.history.skipped}
+				t.Events = e.events(&ep.history, t.Episode)
 				if t.Episode.OnHold {
 					t.WaitsFor = rs.group.silent(at)
 				}
@@ -230,13 +230,13 @@ func (e *Engine) Timeline(of Fingerprint, now time.Time) (Timeline, bool) {
 			return Timeline{Episode: x, Events: brief(x)}, true
 		}
 	}
-	return e.timelineOfPast(of)
+	return e.timelineOfEnded(of)
 }
 
-func (e *Engine) timelineOfPast(of Fingerprint) (t Timeline, found bool) {
-	for _, p := range slices.Backward(e.past) {
+func (e *Engine) timelineOfEnded(of Fingerprint) (t Timeline, found bool) {
+	for _, p := range slices.Backward(e.ended) {
 		if p.Fingerprint == of {
-			t, found = Timeline{Episode: p.Episode, Events: e.events(&p.course, p.Episode), Skipped: p.skipped}, true
+			t, found = Timeline{Episode: p.Episode, Events: e.events(&p.history, p.Episode), Skipped: p.skipped}, true
 			t.Events[len(t.Events)-1].Line = e.shown(&p.line)
 			break
 		}
@@ -252,7 +252,7 @@ func (e *Engine) timelineOfPast(of Fingerprint) (t Timeline, found bool) {
 
 // events copies a history out. Why it ended and the line that opened it are known
 // to the episode.
-func (e *Engine) events(h *course, x Episode) []Event {
+func (e *Engine) events(h *history, x Episode) []Event {
 	out := make([]Event, len(h.events))
 	began := -1
 	for i, ev := range h.events {
@@ -270,7 +270,7 @@ func (e *Engine) events(h *course, x Episode) []Event {
 	return out
 }
 
-// brief is what an episode itself says of its history.
+// brief derives a short history from the episode itself.
 func brief(x Episode) []Event {
 	out := []Event{{At: x.StartsAt, Kind: EventOpened, Line: x.First}}
 	if !x.FiredAt.IsZero() {

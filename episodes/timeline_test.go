@@ -169,12 +169,12 @@ func TestTimelineIsBounded(t *testing.T) {
 	require.Equal(t, EventFired, tl.Events[1].Kind)
 	require.Equal(t, at(100*time.Minute), tl.Events[maxEvents-1].At)
 
-	for i := range 3 * maxPast {
+	for i := range 3 * maxEnded {
 		r := rule(func(r *rules.Rule) { r.Alert = fmt.Sprint("R", i) })
 		b.e.Swap(&rules.Set{Rules: []*rules.Rule{r}}, at(2*time.Hour))
 		b.e.Take([]matcher.Hit{lineHit(r, 0, 2*time.Hour, fmt.Sprint(i))}, at(2*time.Hour))
 	}
-	require.Len(t, b.e.past, maxPast)
+	require.Len(t, b.e.ended, maxEnded)
 }
 
 func TestTimelineOverRestartReloadAndOverflow(t *testing.T) {
@@ -238,10 +238,10 @@ func TestTimelineCostsNothingPerLine(t *testing.T) {
 	b := newBench(t, r)
 	b.take(0, lineHit(r, 0, 0, "bad", "a"))
 	ep := b.e.rules[r.Alert].open[join([]string{"a"}, nil)]
-	before := len(ep.course.events)
+	before := len(ep.history.events)
 	for i := range 1000 {
 		b.take(time.Second, lineHit(r, 0, time.Second, fmt.Sprint("bad ", i), "a"))
 	}
-	require.Len(t, ep.course.events, before)
-	require.LessOrEqual(t, cap(ep.course.events), maxEvents)
+	require.Len(t, ep.history.events, before)
+	require.LessOrEqual(t, cap(ep.history.events), maxEvents)
 }

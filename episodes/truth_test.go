@@ -170,7 +170,7 @@ func TestTruthIsTheSameOverOutages(t *testing.T) {
 		r.Expire = 10 * time.Minute
 		r.For = time.Duration(rapid.IntRange(1, 20).Draw(t, "for")) * time.Second
 		var lines []logged
-		for _, ev := range history(t, 100, partsOf(r)...) {
+		for _, ev := range logHistory(t, 100, partsOf(r)...) {
 			lines = append(lines, logged{event: ev, source: rapid.IntRange(0, truthSources-1).Draw(t, "source")})
 		}
 		slices.SortStableFunc(lines, func(a, b logged) int {

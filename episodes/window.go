@@ -11,21 +11,21 @@ import (
 type hit struct {
 	t      int64
 	id     uint64
-	values []string // of wants
-	wants  []string // names, shared by the hits of one version of a rule
+	values []string // of names
+	names  []string // names, shared by the hits of one version of a rule
 	line   text     // kept for the newest few hits only
-	// lent tells that values are memory of the caller of Take; owned are the
-	// values that were copied last: nearly always they are the same again.
-	lent   bool
-	owned  []string
-	listed bool // in the list of the batch
-	// several tells that the line also serves another step.
+	// borrowed means that values are memory of the caller of Take; copied are the values
+	// that were copied last: nearly always they are the same again.
+	borrowed bool
+	copied   []string
+	listed   bool // in the list of the batch
+	// several means that the line also serves another step.
 	several bool
 }
 
 // value returns the value of a name, "" if there is none.
 func (h *hit) value(name string) string {
-	if i := slices.Index(h.wants, name); i >= 0 && i < len(h.values) {
+	if i := slices.Index(h.names, name); i >= 0 && i < len(h.values) {
 		return h.values[i]
 	}
 	return ""
@@ -33,7 +33,7 @@ func (h *hit) value(name string) string {
 
 // valueAt is value for a name that is likely to be the one at i.
 func (h *hit) valueAt(i int, name string) string {
-	if i >= 0 && i < len(h.wants) && i < len(h.values) && h.wants[i] == name {
+	if i >= 0 && i < len(h.names) && i < len(h.values) && h.names[i] == name {
 		return h.values[i]
 	}
 	return h.value(name)
@@ -163,8 +163,8 @@ type window struct {
 	who    *identity
 	loose  bool   // as restored.loose
 	clears string // the key that a clear line shares with it
-	// steps holds the hits of each step of a sequence; several tells that a line
-	// is among them more than once.
+	// steps holds the hits of each step of a sequence; several means that a line is among
+	// them more than once.
 	steps   []hits
 	several bool
 	// lines are the times of the lines that count, unless it is a sequence;
@@ -178,13 +178,13 @@ type window struct {
 
 // trigger is a condition that became true: the lines that made it so.
 type trigger struct {
-	t     int64  // of the newest counted line, or of the last step
-	from  int64  // the window begins after it
-	chain hits   // the line of each step of a sequence
-	shown *hit   // else the newest counted line; it is valid until the next one
-	lines int64  // in the window
-	line  *hit   // that was read, valid as long
-	party string // of the stream of that line
+	t        int64  // of the newest counted line, or of the last step
+	from     int64  // the window begins after it
+	sequence hits   // the line of each step of a sequence
+	shown    *hit   // else the newest counted line; it is valid until the next one
+	lines    int64  // in the window
+	line     *hit   // that was read, valid as long
+	party    string // of the stream of that line
 }
 
 // newWindow makes a window of a key. The values are kept.
@@ -227,7 +227,7 @@ func (w *window) add(r *rules.Rule, step int, b *batch, lo, hi int64) (trigger, 
 	h := &b.hit
 	if r.Sequence {
 		h = &hit{}
-		b.lend(h, &b.hit)
+		b.borrow(h, &b.hit)
 		for _, hs := range w.steps {
 			w.several = markSeveral(hs, h) || w.several
 		}
@@ -235,7 +235,7 @@ func (w *window) add(r *rules.Rule, step int, b *batch, lo, hi int64) (trigger, 
 		if w.extra += extra; at < 0 {
 			return trigger{}, false
 		}
-		trig, ok := w.chain(r, step, h, lo, hi)
+		trig, ok := w.findSequence(r, step, h, lo, hi)
 		if !ok && step < len(w.steps)-1 {
 			h.line = text{} // only the line of a last step is shown
 		}
@@ -252,7 +252,7 @@ func (w *window) add(r *rules.Rule, step int, b *batch, lo, hi int64) (trigger, 
 		w.newest = &hit{t: h.t}
 	}
 	if h.t >= w.newest.t {
-		b.lend(w.newest, h)
+		b.borrow(w.newest, h)
 	}
 	from, to := w.lines.between(lo, hi)
 	end, lines := counted(r, w.lines[from:to], i-from)
@@ -279,7 +279,7 @@ func markSeveral(hs hits, h *hit) (found bool) {
 
 // addDistinct keeps the newest hit of each value and counts values.
 func (w *window) addDistinct(r *rules.Rule, b *batch, lo, hi int64) (trigger, bool) {
-	name := slices.Index(b.hit.wants, r.Distinct)
+	name := slices.Index(b.hit.names, r.Distinct)
 	v := b.hit.valueAt(name, r.Distinct)
 	var h *hit
 	for i, old := range w.values {
@@ -297,7 +297,7 @@ func (w *window) addDistinct(r *rules.Rule, b *batch, lo, hi int64) (trigger, bo
 	if h == nil {
 		h = &hit{}
 	}
-	b.lend(h, &b.hit)
+	b.borrow(h, &b.hit)
 	i, extra := w.values.insert(h)
 	if w.extra += extra; i < 0 {
 		return trigger{}, false
@@ -343,7 +343,7 @@ func counted(r *rules.Rule, ts times, i int) (end int64, n int) {
 func (w *window) ends(r *rules.Rule, lo, hi int64) times {
 	var out times
 	if r.Sequence {
-		return w.chainEnds(r, lo, hi)
+		return w.sequenceEnds(r, lo, hi)
 	}
 	from, to := w.lines.between(lo, hi)
 	ts := w.lines[from:to]

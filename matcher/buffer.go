@@ -17,9 +17,9 @@ const (
 	maxHits  = 4096 // that are kept for the next call
 )
 
-// reset makes the memory free for the next call.
+// reset frees the memory for the next call.
 func (b *Buffer) reset() {
-	clear(b.hits) // nothing else may be kept from the garbage collector
+	clear(b.hits) // drop references for the garbage collector
 	clear(b.values)
 	b.hits, b.text, b.values = b.hits[:0], b.text[:0], b.values[:0]
 	if cap(b.hits) > maxHits {

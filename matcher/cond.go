@@ -9,8 +9,7 @@ import (
 	"crowsnest/rules"
 )
 
-// cond is a rules.Matcher made ready for the lines of a hit's rule. It is
-// immutable.
+// cond is a compiled rules.Matcher. It is immutable.
 type cond struct {
 	id       int // of its state in scratch.states; unique within a part
 	contains [][]byte
@@ -29,10 +28,11 @@ type fieldCond struct {
 	groups []group
 }
 
-// group is a named group of an expression whose value a hit carries.
-type group struct{ index, want int }
+// group is a named group of an expression whose value a hit carries: the group's index
+// in the expression, and the index of the value.
+type group struct{ index, value int }
 
-// condState is what one line showed about one condition.
+// condState is the result of one condition for one line.
 type condState struct {
 	loc    []int // places of the groups
 	branch int   // of any, the one that holds
@@ -40,7 +40,7 @@ type condState struct {
 
 // condCompiler makes the conditions of one part.
 type condCompiler struct {
-	wants []string // nil where captures are not used
+	names []string // captured names; nil where captures are not used
 	conds int
 }
 
@@ -78,8 +78,8 @@ func (cc *condCompiler) compile(m *rules.Matcher) (*cond, error) {
 	return c, nil
 }
 
-// anyOf returns the texts of which the presence of any one fulfils the condition,
-// if nothing else matters and nothing is captured; else nil.
+// anyOf returns the texts of which any one fulfils the condition, if nothing else
+// matters and nothing is captured; else nil.
 func (c *cond) anyOf() []literals.Text {
 	if len(c.fields) > 0 || len(c.any) > 0 || c.not != nil {
 		return nil
@@ -93,24 +93,24 @@ func (c *cond) anyOf() []literals.Text {
 	return nil
 }
 
-// groups returns the named groups of re that are wanted, in order.
+// groups returns the named groups of re whose values are captured, in order.
 func (cc *condCompiler) groups(re *regexp.Regexp) []group {
 	if re == nil {
 		return nil
 	}
 	var out []group
 	for i, name := range re.SubexpNames() {
-		for w, want := range cc.wants {
-			if name != "" && name == want {
-				out = append(out, group{i, w})
+		for k, captured := range cc.names {
+			if name != "" && name == captured {
+				out = append(out, group{i, k})
 			}
 		}
 	}
 	return out
 }
 
-// holds tells whether the line of sc fulfils the condition. What it captures is
-// left in sc for collect.
+// holds reports whether the line of sc fulfils the condition. It leaves the captures in
+// sc for collect.
 func (c *cond) holds(sc *scratch, line []byte) bool {
 	for _, text := range c.contains {
 		if !bytes.Contains(line, text) {
@@ -164,9 +164,9 @@ func (f *fieldCond) holds(sc *scratch) bool {
 	return f.regex.Match(v)
 }
 
-// collect sets the values that a line which fulfils the condition captures. The
-// first that is not empty stays: of the regex, then of the fields in order, then
-// of the branch of any.
+// collect sets the captured values of a line that fulfils the condition. The first
+// value that is not empty wins: of the regex, then of the fields in order, then of the
+// branch of any.
 func (c *cond) collect(sc *scratch, line []byte) {
 	if len(c.groups) > 0 {
 		sc.capture(c.groups, line, sc.states[c.id].loc)
@@ -184,11 +184,11 @@ func (c *cond) collect(sc *scratch, line []byte) {
 
 func (sc *scratch) capture(groups []group, in []byte, loc []int) {
 	for _, g := range groups {
-		if 2*g.index+1 >= len(loc) || len(sc.values[g.want]) > 0 {
+		if 2*g.index+1 >= len(loc) || len(sc.values[g.value]) > 0 {
 			continue
 		}
 		if from, to := loc[2*g.index], loc[2*g.index+1]; from >= 0 {
-			sc.values[g.want] = in[from:to]
+			sc.values[g.value] = in[from:to]
 		}
 	}
 }

@@ -2,8 +2,8 @@ package matcher
 
 import "math/bits"
 
-// scratch is what a call needs besides the stream. It holds nothing over calls
-// but memory to use again.
+// scratch is the working memory of a call. Nothing in it survives a call but memory to
+// reuse.
 type scratch struct {
 	run    run
 	text   []byte // unescaped text of Docker
@@ -28,8 +28,8 @@ const (
 	maxBuffers = 4
 )
 
-// fit makes the scratch large enough for the parts of a selection, and lets go
-// of what an unusual line has made large.
+// fit makes the scratch large enough for the parts of a selection, and frees buffers
+// that an unusual line made large.
 func (sc *scratch) fit(sel *selection) {
 	if n := (len(sel.parts) + 63) / 64; len(sc.marks) < n {
 		sc.marks = make([]uint64, n)
@@ -69,7 +69,7 @@ func (sc *scratch) unquote(b []byte) (text, rest []byte, ok bool) {
 	return sc.text, b[r.i:], true
 }
 
-// evaluate looks at one logical line.
+// evaluate matches one logical line.
 func (r *run) evaluate(text []byte, at moment) {
 	r.s.counters.Evaluated += at.parts
 	if len(text) > MaxLine {
@@ -111,8 +111,8 @@ func (r *run) try(text []byte, at moment) {
 	}
 }
 
-// tryPart tries one part. Should that panic, the rule is given up after a few
-// times, and everything else goes on.
+// tryPart tries one part. After maxPanics panics its rule is quarantined; other rules
+// are not affected.
 func (r *run) tryPart(pt *part, l *line) {
 	if pt.meter.quarantined() {
 		return
@@ -137,7 +137,7 @@ func (r *run) tryPart(pt *part, l *line) {
 	pt.meter.add(clock()-began, maxTry(pt.rule, len(l.text)), weight, len(l.text))
 }
 
-// confirm looks whether the line fulfils the condition of a part.
+// confirm adds a hit if the line fulfils the condition of a part.
 func (r *run) confirm(pt *part, l *line) {
 	if len(r.sc.states) < pt.conds {
 		r.sc.states = make([]condState, pt.conds)

@@ -8,20 +8,20 @@ import (
 	"crowsnest/rules"
 )
 
-// Explanation tells part by part why a line matches a rule, or not.
+// Explanation states, part by part, why a line matches a rule or not.
 type Explanation struct {
 	Rule     string `json:"rule"`
 	Envelope string `json:"envelope,omitempty"` // "cri", "docker" or none
-	Text     string `json:"text"`               // what conditions look at: without envelope, cut at MaxLine
-	// Selected tells whether `from` may select the stream; Labels says it
-	// condition by condition. Parts are explained in any case.
+	Text     string `json:"text"`               // what conditions look at: without envelope, truncated at MaxLine
+	// Selected reports whether `from` may select the stream; Labels has the result of
+	// each of its conditions. Parts are explained in any case.
 	Selected bool               `json:"selected"`
 	Labels   []LabelExplanation `json:"labels"`
 	Parts    []PartExplanation  `json:"parts"` // clear, unless, steps
 	Fields   []NamedValue       `json:"fields"`
 }
 
-// Matches tells whether the line is a hit of any part.
+// Matches reports whether the line is a hit of any part.
 func (e Explanation) Matches() bool {
 	for _, p := range e.Parts {
 		if p.Held && e.Selected {
@@ -31,8 +31,7 @@ func (e Explanation) Matches() bool {
 	return false
 }
 
-// LabelExplanation is one condition of `from`. A label that nobody stated
-// satisfies it.
+// LabelExplanation is one condition of `from`. A label that is not stated satisfies it.
 type LabelExplanation struct {
 	Condition string `json:"condition"` // as it is written
 	Value     string `json:"value"`
@@ -69,10 +68,9 @@ type NamedValue struct {
 	From  string `json:"from,omitempty"`
 }
 
-// Explain tells why a physical line of a stream matches a rule, or not. An
-// envelope around the line is recognised. Labels that are not stated satisfy
-// every condition: who pastes a line may not know its namespace. The result owns
-// its memory.
+// Explain reports why a physical line of a stream matches a rule, or not. It recognises
+// an envelope around the line. Labels that are not stated satisfy every condition: the
+// user who pastes a line may not know its namespace. The result owns its memory.
 func Explain(r *rules.Rule, labels Labels, line []byte) Explanation {
 	x := explainer{rule: r, labels: NewStream(labels, StreamOptions{}).Labels()}
 	out := Explanation{Rule: r.Alert, Selected: r.From.Matches(x.labels, true)}
@@ -135,8 +133,8 @@ func (x *explainer) part(role Part, m *rules.Matcher) PartExplanation {
 	return p
 }
 
-// conditions explains a matcher. What it captures is added to captures unless
-// they have it.
+// conditions explains a matcher. It adds the captured values to captures, except for
+// names that already have one.
 func (x *explainer) conditions(m *rules.Matcher, captures map[string]string) (out []Condition, held bool) {
 	for _, text := range m.Contains {
 		out = append(out, x.contains(text))

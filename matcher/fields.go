@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// fields are those of one line. They are read when the first is asked for. A
-// line that starts with an object of JSON has the members of that object;
-// anything else is text, also JSON behind a prefix.
+// fields are the fields of one line. The first lookup reads them. A line that starts
+// with a JSON object has the members of that object; anything else is text, even JSON
+// behind a prefix.
 type fields struct {
 	line []byte
 	read bool
@@ -33,11 +33,11 @@ func (f *fields) lookup(name string) (value []byte, ok bool) {
 	return f.text.lookup(name)
 }
 
-// safeByte tells whether a letter of a field's name or value stands in the line
-// as it is, however the line was written. Quotes, backslashes and control
-// characters are escaped, JSON may escape the slash and writers differ in what
-// else but ASCII they escape. The slash also joins the two parts of a reference
-// that JSON has apart. JSON may write any letter as \u00XX: see hasLetterEscape.
+// safeByte reports whether a letter of a field's name or value appears unescaped in the
+// line, whatever its format. Quotes, backslashes and control characters are escaped,
+// JSON may escape the slash, and writers differ in which non-ASCII characters they
+// escape. The slash also joins the two members of a reference, which JSON writes
+// separately. JSON may write any letter as \u00XX: see hasLetterEscape.
 func safeByte(c byte) bool {
 	return printable(rune(c)) && c != '"' && c != '\\' && c != '/'
 }

@@ -16,8 +16,8 @@ const (
 	PartUnless Part = -1
 )
 
-// Name returns how the part is written for people: "clear", "unless", "match",
-// or "sequence_2" for the second step of a sequence.
+// Name returns the name of the part for people: "clear", "unless", "match", or
+// "sequence_2" for the second step of a sequence.
 func (p Part) Name(r *rules.Rule) string {
 	switch {
 	case p == PartClear:
@@ -33,18 +33,18 @@ func (p Part) Name(r *rules.Rule) string {
 // Labels are the labels of a stream. A label with an empty value is missing.
 type Labels map[string]string
 
-// Hit says that one line plays one part for one rule. It owns its memory unless it
-// is in that of a Buffer; the maps and the rule are shared and must not be changed.
+// Hit is one line that matches one part of one rule. It owns its memory unless a Buffer
+// does; the maps and the rule are shared and read-only.
 //
 // The hits of one line and rule come in the order clear, unless, steps.
 type Hit struct {
 	Rule *rules.Rule
 	Part Part
-	// Time is the event time. TextTime tells that it was parsed out of the
-	// text because the envelope has none.
+	// Time is the event time. TextTime means that it was parsed from the text because
+	// the envelope has none.
 	Time     time.Time
 	TextTime bool
-	// Line is the text without its envelope and without a trailing CR, cut at
+	// Line is the text without its envelope and without a trailing CR, truncated at
 	// MaxLine.
 	Line string
 	// LineNumber counts physical lines of the stream from 1; of a line that was
@@ -54,10 +54,10 @@ type Hit struct {
 	// then fields of the line. "" means that there is none.
 	Values []string
 	Labels Labels
-	// ID is the fingerprint of the line: of the stream's identity, its time as
-	// it was read, and its text, and of its place if equal lines have the same time and
-	// the source knows places. A line has the same ID over restarts. One
-	// that states no time has the time of its arrival and its number instead.
+	// ID is the fingerprint of the line: of the stream's identity, the line's time as it
+	// was read, and its text; and of its place, if equal lines have the same time and the
+	// source knows places. It survives restarts. For a line that states no time, the time
+	// of arrival and the line number take the place of its time.
 	ID uint64
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// line is a logical line that has hits. What they share is made with the first.
+// line is a logical line that has hits. The first hit computes what all share.
 type line struct {
 	text []byte
 	at   moment
@@ -37,19 +37,19 @@ func (r *run) hit(pt *part, l *line) {
 	}, r.s.hits)
 }
 
-// values returns what the rule wants of a line that one of its parts matches.
-// They are copies: a short value must not keep a long line.
+// values returns the captured values of a line that matches one part of the rule. They
+// are copies: a short value must not keep a long line in memory.
 func (r *run) values(pt *part, l *line) []string {
-	wants := pt.rule.CapturedNames
-	if len(wants) == 0 {
+	names := pt.rule.CapturedNames
+	if len(names) == 0 {
 		return nil
 	}
 	sc := r.sc
-	sc.values = slices.Grow(sc.values[:0], len(wants))[:len(wants)]
+	sc.values = slices.Grow(sc.values[:0], len(names))[:len(names)]
 	clear(sc.values)
 	pt.cond.collect(sc, l.text)
-	out := r.buf.strings(len(wants))
-	for i, name := range wants {
+	out := r.buf.strings(len(names))
+	for i, name := range names {
 		if len(sc.values[i]) == 0 {
 			if v := r.s.labels[name]; v != "" {
 				out[i] = v
@@ -63,9 +63,9 @@ func (r *run) values(pt *part, l *line) []string {
 	return out
 }
 
-// fingerprint identifies a line over restarts. Lines without a time of their own
-// have none that would last: they are told apart by arrival and number. Equal lines
-// of one time are told apart by their places, where these are known.
+// fingerprint identifies a line across restarts. Lines that state no time are
+// distinguished by arrival and number, which does not survive a restart. Equal lines of
+// one time are distinguished by their places, if the source knows them.
 func (r *run) fingerprint(l *line) uint64 {
 	at, number := l.at.time, uint64(0)
 	if !l.at.own {

@@ -11,8 +11,8 @@ type pending struct {
 	skipping bool
 }
 
-// join adds a part to the line that it belongs to. A line that grows beyond
-// MaxMerged is looked at as it is; its remaining parts are dropped.
+// join adds a part to its line. A line that grows beyond MaxMerged is matched as it is;
+// its remaining parts are dropped.
 func (r *run) join(o *pending, e envelope, at moment, start int64) {
 	if o.skipping {
 		r.s.counters.Dropped++
@@ -31,7 +31,7 @@ func (r *run) join(o *pending, e envelope, at moment, start int64) {
 	}
 }
 
-// complete looks at a line of which nothing more comes.
+// complete matches a line that has all its parts.
 func (r *run) complete(o *pending) {
 	text := o.buf
 	if o.size == len(text) {

@@ -32,12 +32,12 @@ type jsonMember struct {
 	key, val            []byte // between the quotes, if it has them
 }
 
-// read reads the object at the start of line, and tells whether there is one.
-// What follows the object is left alone. Of an object whose end is missing the
-// members that are complete are kept: long lines are cut.
+// read reads the object at the start of line, and reports whether there is one. Text
+// behind the object is ignored. If the end of the object is missing, the complete
+// members are kept: long lines are truncated.
 //
 // It is more tolerant than the standard: in arrays only quotes and brackets are
-// looked at, and control characters may stand in strings.
+// checked, and strings may contain control characters.
 func (j *jsonFields) read(line []byte) bool {
 	j.members, j.buf = j.members[:0], j.buf[:0]
 	r := jsonReader{b: line}
@@ -177,8 +177,8 @@ func (r *jsonReader) array() bool {
 	return false
 }
 
-// literal reads a number, true, false or null. One that ends the line may have
-// been cut.
+// literal reads a number, true, false or null. One at the end of the line may be
+// truncated.
 func (r *jsonReader) literal(m *jsonMember) bool {
 	start := r.i
 	for r.i < len(r.b) && !space(r.b[r.i]) && r.b[r.i] != ',' && r.b[r.i] != '}' && r.b[r.i] != ']' {

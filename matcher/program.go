@@ -11,9 +11,9 @@ import (
 	"crowsnest/rules"
 )
 
-// Program is a compiled set of rules. It never changes, but for what its rules
-// cost and which of them are given up; what it prepares for a combination of
-// rules is made when a stream first needs it. It is safe for concurrent use.
+// Program is a compiled set of rules. It is immutable except for the costs of its rules
+// and their quarantine; the selection of a combination of rules is built when a stream
+// first needs it. It is safe for concurrent use.
 type Program struct {
 	rules  []*rules.Rule
 	meters []meter // of each rule
@@ -50,8 +50,8 @@ type part struct {
 	meter   *meter // of the rule
 }
 
-// Compile makes a program of all rules but those that are off, which does not
-// measure what they cost. It does no I/O.
+// Compile makes a program of all rules that are not off. It does not measure the cost
+// of rules. It does no I/O.
 func Compile(set *rules.Set) (*Program, error) { return compileFor(set, ordinary()) }
 
 // CompileOpen does the same, but every rule reads every namespace. The caller asks
@@ -62,9 +62,9 @@ func CompileOpen(set *rules.Set) (*Program, error) {
 	return Compile(&open)
 }
 
-// CompileTimed is Compile, and the program measures what each rule costs by a
-// stopwatch: it returns the time since some fixed moment, never falls, and is
-// safe for concurrent use.
+// CompileTimed is Compile for a program that measures the cost of each rule. stopwatch
+// returns the time since some fixed moment; it must never decrease and must be safe for
+// concurrent use.
 func CompileTimed(set *rules.Set, stopwatch func() time.Duration) (*Program, error) {
 	p, err := Compile(set)
 	if err == nil {
@@ -123,7 +123,7 @@ func compileRule(r *rules.Rule, sample *sample) (parts []*part, err error) {
 		return nil, fmt.Errorf("compile rule %s: it has neither match nor sequence", r.Alert)
 	}
 	add := func(role Part, m *rules.Matcher) error {
-		cc := condCompiler{wants: r.CapturedNames}
+		cc := condCompiler{names: r.CapturedNames}
 		c, err := cc.compile(m)
 		if err != nil {
 			return fmt.Errorf("compile rule %s, %s: %w", r.Alert, role.Name(r), err)

@@ -6,11 +6,11 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// maxSame is how many different lines of one time are told apart.
+// maxSame bounds the different lines of one time that are distinguished.
 const maxSame = 4096
 
-// same counts equal lines of one time: some container runtimes give one time to
-// all that they read at once. It knows the lines of the newest time that have hits.
+// same counts equal lines of one time: some container runtimes give one time to all
+// lines that they read at once. It holds the lines with hits of the newest time.
 type same struct {
 	at    int64 // nanoseconds since 1970; 0: no line yet
 	newer int64 // place of the newest line
@@ -18,21 +18,21 @@ type same struct {
 	more  map[uint64]equal // nil: first is the only one
 }
 
-// equal is what is known of equal lines of one time.
+// equal counts the equal lines of one time.
 type equal struct {
 	id    uint64
 	place int64 // of the newest one
 	n     uint32
 }
 
-// Place says that the next byte of the stream is at offset in its log. From then on
-// equal lines with one time are different lines if they are at different places; a
-// line that is read again is the same. A source that does not know places of lines
-// does not call it: there, equal lines with one time are one line.
+// Place sets the offset of the stream's next byte in its log. From then on equal lines
+// with one time are different lines if their places differ, and a line that is read
+// again is the same. A source that does not know the places of lines does not call it:
+// equal lines with one time are then one line.
 func (s *Stream) Place(offset int64) { s.base, s.placed = offset-s.counters.Bytes, true }
 
 // number returns how many equal lines of the same time are before the one at place.
-// One that is not behind the newest line begins anew: it is read again.
+// A place that is not behind the newest line restarts the count: the log is read again.
 func (g *same) number(at int64, id uint64, place int64) uint32 {
 	if g.at != at || place < g.newer {
 		*g = same{at: at, newer: place, first: equal{id: id, place: place}}

@@ -10,10 +10,10 @@ import (
 	"crowsnest/internal/literals"
 )
 
-// sample is what ordinary lines of controllers look like. Texts that are rare
-// in it are looked for. It changes speed, never results.
+// sample holds typical lines of controllers. The prefilter searches for texts that are
+// rare in it. It affects speed, never results.
 type sample struct {
-	lines []byte          // in lower case: nothing that asks for them tells cases apart
+	lines []byte          // in lower case: all users ignore case
 	grams [1 << 16]uint16 // how often four letters occur, by hash
 }
 
@@ -37,8 +37,8 @@ func gramHash[T []byte | string](b T) uint32 {
 	return (uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 | uint32(b[3])<<24) * 0x9E3779B1 >> 16
 }
 
-// cost rates a text to look for: how often it occurs in the sample, estimated by
-// its rarest four letters, and how short it is.
+// cost estimates the cost of searching for a text: how often it occurs in the sample,
+// estimated by its rarest four letters, and how short it is.
 func (s *sample) cost(t literals.Text) float64 {
 	lower := strings.ToLower(t.Text)
 	n := len(t.Text)

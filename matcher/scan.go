@@ -8,18 +8,17 @@ import (
 	"crowsnest/matcher/internal/prefilter"
 )
 
-// Scan matches a block of whole lines and returns what was found, in the order
-// in which the lines are complete. The last line may lack its newline; it is
-// then a whole line. now is the time of arrival. The block is not kept.
+// Scan matches a block of whole lines and returns the hits, in the order in which the
+// lines are completed. The last line may lack its newline; it still counts as a whole
+// line. now is the time of arrival. The block is not kept.
 //
 // A line that matches nothing costs no allocation.
 func (p *Program) Scan(s *Stream, block []byte, now time.Time) []Hit {
 	return p.ScanInto(nil, s, block, now)
 }
 
-// ScanInto is Scan with hits in memory that is used again: they and their texts
-// are valid until the next call with the same buffer. A nil buffer means memory of
-// their own.
+// ScanInto is Scan with hits in reused memory: they and their texts are valid until the
+// next call with the same buffer. With a nil buffer the hits own their memory.
 func (p *Program) ScanInto(buf *Buffer, s *Stream, block []byte, now time.Time) []Hit {
 	s.choose(p)
 	if len(s.sel.parts) == 0 {
@@ -42,10 +41,10 @@ func (p *Program) ScanInto(buf *Buffer, s *Stream, block []byte, now time.Time) 
 	return r.hits()
 }
 
-// Match matches one record. What Scan says of its result holds here too.
+// Match matches one record. The result is as that of Scan.
 func (p *Program) Match(s *Stream, rec Record) []Hit { return p.MatchInto(nil, s, rec) }
 
-// MatchInto is Match with hits in memory that is used again, as ScanInto says.
+// MatchInto is Match with hits in reused memory, as with ScanInto.
 func (p *Program) MatchInto(buf *Buffer, s *Stream, rec Record) []Hit {
 	s.choose(p)
 	s.counters.Lines++
@@ -68,8 +67,8 @@ func (p *Program) MatchInto(buf *Buffer, s *Stream, rec Record) []Hit {
 	return r.hits()
 }
 
-// Flush ends what the stream has unfinished, as if nothing more of it came, and
-// matches it. What Scan says of its result holds here too.
+// Flush matches the incomplete lines of the stream as if they were complete. The result
+// is as that of Scan.
 func (p *Program) Flush(s *Stream, now time.Time) []Hit {
 	s.choose(p)
 	r := p.begin(nil, s, now)
@@ -87,8 +86,7 @@ func (p *Program) Flush(s *Stream, now time.Time) []Hit {
 	return r.hits()
 }
 
-// skip counts lines to which no rule applies. Parts that waited for a rule are
-// not looked at any more.
+// skip counts lines to which no rule applies, and drops incomplete ones.
 func (s *Stream) skip(block []byte) {
 	n := int64(bytes.Count(block, []byte("\n")))
 	if len(block) > 0 && block[len(block)-1] != '\n' {
@@ -103,8 +101,8 @@ func (s *Stream) skip(block []byte) {
 	}
 }
 
-// moment says when and where a logical line was written. Its time is read when
-// it is asked for: most lines match nothing.
+// moment is when and where a logical line was written. Its time is parsed on demand:
+// most lines match nothing.
 type moment struct {
 	number int64  // of its first physical line
 	parts  int64  // physical lines
@@ -117,8 +115,8 @@ type moment struct {
 	undated  bool // the line is the last of run.undated
 }
 
-// resolve returns the moment with its time. A stamp that is no time is taken for
-// the time of arrival.
+// resolve returns the moment with its time. An invalid stamp is replaced by the time of
+// arrival.
 func (r *run) resolve(m moment) moment {
 	switch {
 	case m.undated:
@@ -160,8 +158,7 @@ func (p *Program) begin(buf *Buffer, s *Stream, now time.Time) *run {
 	return r
 }
 
-// end gives the scratch back, without anything that points to the block or to
-// hits.
+// end returns the scratch to the pool, without references to the block or to hits.
 func (p *Program) end(r *run) {
 	r.settle()
 	r.s.hits = len(r.hits())
@@ -179,7 +176,7 @@ func (r *run) hits() []Hit {
 	return r.buf.hits
 }
 
-// line takes one physical line, without its newline, that starts at a byte of
+// line processes one physical line, without its newline, that starts at byte start of
 // the stream.
 func (r *run) line(raw []byte, start int64) {
 	c := &r.s.counters
@@ -241,9 +238,9 @@ func (r *run) unwrap(raw []byte) (e envelope, ok bool) {
 	return e, false
 }
 
-// textMoment returns when a line without an envelope was written: what it says
-// itself, the time of the line before it, or the time of arrival. Which of them
-// is found out when it is asked for.
+// textMoment returns when a line without an envelope was written: the time that it
+// states, the time of the line before it, or the time of arrival. resolve finds out
+// which.
 func (r *run) textMoment(raw []byte, at moment) moment {
 	at.time = r.now
 	switch {
@@ -291,8 +288,8 @@ func (r *run) settle() {
 	}
 }
 
-// date reads the time of the newest undated line that has one, and tells whether
-// that is the last of them. No line is looked at twice.
+// date reads the time of the newest undated line that has one, and reports whether that
+// is the last of them. No line is parsed twice.
 func (r *run) date() (own bool) {
 	lines := r.undated
 	r.undated = nil

@@ -14,8 +14,8 @@ import (
 // Streams keep those that they use.
 const maxSelections = 1024
 
-// selection is what a program prepares for all streams to which the same rules
-// may apply. It is immutable but for its finder.
+// selection is prepared for all streams to which the same rules may apply. It is
+// immutable except for its finder.
 type selection struct {
 	rules []*rules.Rule
 	parts []*part
@@ -72,7 +72,7 @@ func (p *Program) selection(labels Labels, opt StreamOptions) *selection {
 	return lazy.made.Load()
 }
 
-// believes reports whether rules of the infrastructure read a stream.
+// believes reports whether infrastructure rules apply to a stream.
 func (p *Program) believes(labels Labels, opt StreamOptions) bool {
 	if namespace := labels["namespace"]; namespace != "" {
 		return p.namespaces.Has(namespace)

@@ -1,22 +1,22 @@
 package matcher
 
-// assumption is what a stream of Speculate takes for granted.
+// assumption is the state that a speculative stream assumes at its start.
 type assumption struct {
 	lines, bytes int64 // before it
 	envelope     Format
-	// untimed is set if a line took the time of arrival because no line before it,
-	// as far as the stream knows, had a time.
+	// untimed is set if a line got its time of arrival because no earlier line of this
+	// stream had a time.
 	untimed bool
-	// first is the time of the first line that has a place and a hit, in nanoseconds
-	// since 1970; 0: none has.
+	// first is the time of the first hit of a line with a place, in nanoseconds since
+	// 1970; 0: there is none.
 	first int64
 }
 
-// Speculate returns a stream for what comes so many lines and bytes after what s has
-// scanned, so that parts of one log can be scanned at the same time. It assumes
-// that no line is unfinished there and that the envelope is still the same; Follow
-// tells whether that was so. s may not be in use meanwhile, and must have been
-// used with the program that the returned stream is for.
+// Speculate returns a stream that starts the given number of lines and bytes after the
+// end of what s has scanned, so that parts of one log can be scanned concurrently. It
+// assumes that no line is unfinished there and that the envelope is still the same;
+// Commit checks that. s must not be in use during the call, and must have been used with
+// the program that the returned stream is for.
 func (s *Stream) Speculate(lines, bytes int64) *Stream {
 	a := &Stream{labels: s.labels, opt: s.opt, identity: s.identity, prog: s.prog, sel: s.sel, envelope: s.envelope, hits: s.hits, base: s.base, placed: s.placed}
 	a.counters.Lines, a.counters.Bytes = s.counters.Lines+lines, s.counters.Bytes+bytes
@@ -24,9 +24,9 @@ func (s *Stream) Speculate(lines, bytes int64) *Stream {
 	return a
 }
 
-// Follow lets s go on behind what a stream of Speculate has scanned, as if s had done
-// so itself. It returns false and changes nothing if that stream assumed what is
-// not so: its hits are worth nothing then. a may not be used any more.
+// Commit moves s behind what a stream of Speculate has scanned, as if s had scanned it
+// itself. It returns false and changes nothing if the assumption was wrong: the hits of
+// a are then invalid. a must not be used afterwards.
 func (s *Stream) Commit(a *Stream) bool {
 	as := a.assumed
 	if as == nil || as.lines != s.counters.Lines || as.bytes != s.counters.Bytes || as.envelope != s.envelope || as.untimed && !s.last.IsZero() ||

@@ -18,18 +18,17 @@ const (
 // of the daemon.
 type StreamOptions struct {
 	Format Format
-	// Lenient lets a label that the stream does not have satisfy every
-	// selector. It is for files whose labels nobody stated.
+	// Lenient means that a label that the stream does not have satisfies every selector.
+	// It is for files without stated labels.
 	Lenient bool
-	// TextTime takes the event time of lines without an envelope from their
-	// text: klog, JSON, logfmt or leading RFC 3339. Otherwise it is the time
-	// of arrival.
+	// TextTime parses the event time of lines without an envelope from their text:
+	// klog, JSON, logfmt or leading RFC 3339. Otherwise it is the time of arrival.
 	TextTime bool
-	// OfPods says that the source states the namespace of every pod. A stream that
-	// has a pod or a container and no namespace is then of an unknown origin, which
-	// rules of the infrastructure do not believe.
+	// OfPods means that the source states the namespace of every pod. A stream with a
+	// pod or a container and without a namespace is then of unknown origin, which
+	// infrastructure rules do not trust.
 	OfPods bool
-	// IgnoreLabels are left out of the stream's identity; nil means
+	// IgnoreLabels are not part of the stream's identity; nil means
 	// DefaultIgnoreLabels.
 	IgnoreLabels []string
 }
@@ -41,9 +40,9 @@ var DefaultIgnoreLabels = []string{"filename", "job", "service_name", "detected_
 // and Dropped plus the parts that are still unfinished.
 type Counters struct {
 	Lines, Bytes int64
-	Evaluated    int64 // physical lines whose logical line was looked at
+	Evaluated    int64 // physical lines whose logical line was matched
 	Dropped      int64 // none is dropped silently: each has a reason here
-	Truncated    int64 // logical lines cut at MaxLine or MaxMerged
+	Truncated    int64 // logical lines truncated at MaxLine or MaxMerged
 	Unparsed     int64 // lines without the stream's envelope, matched as they are
 }
 
@@ -53,10 +52,9 @@ type Record struct {
 	Text []byte // without a line end; not kept
 }
 
-// Stream is what is remembered of one log stream: its labels, the rules that may
-// apply to it, and the parts of lines that are not complete yet. It is small
-// unless such parts are waiting. It is not safe for concurrent use: a stream
-// belongs to one goroutine at a time.
+// Stream is the state of one log stream: its labels, the rules that may apply to it,
+// and its incomplete lines. It is small unless there are any. It is not safe for
+// concurrent use: a stream belongs to one goroutine at a time.
 type Stream struct {
 	labels   Labels
 	opt      StreamOptions
@@ -69,15 +67,15 @@ type Stream struct {
 	counters Counters
 	open     [2]pending  // stdout, stderr
 	last     time.Time   // TextTime: of the newest line that had one; zero: none
-	hits     int         // how many the call before had: as many may follow
+	hits     int         // of the last call: an estimate for the next
 	assumed  *assumption // of a stream of Speculate
 	base     int64       // place of the first byte of the stream, if placed is set
 	placed   bool
 	same     same
 }
 
-// NewStream returns a stream with these labels, which it copies. Labels with an
-// empty value are left out.
+// NewStream returns a stream with these labels, which it copies. Labels with an empty
+// value are omitted.
 func NewStream(labels Labels, opt StreamOptions) *Stream {
 	own := make(Labels, len(labels))
 	for name, value := range labels {

@@ -80,7 +80,7 @@ func (f *textFields) add(r *textReader, t textField) {
 	}
 }
 
-// endsHeader tells whether a word is the end of a header of klog: `file.go:12]`.
+// endsHeader reports whether a word is the end of a klog header: `file.go:12]`.
 func endsHeader(w []byte) bool {
 	k := len(w) - 1
 	if k < 2 || w[k] != ']' || !digit(w[k-1]) {

@@ -8,12 +8,12 @@ import (
 	"crowsnest/rules"
 )
 
-// TextInfo tells how the lines of one part of a rule are found among all lines.
+// TextInfo is how the prefilter finds the lines of one part of a rule.
 type TextInfo struct {
 	Part Part
-	// Texts are those of which every line that the part matches contains one.
-	// They are looked for in all lines at once, at hardly any cost. FoldCase
-	// tells of each whether it is looked for in any case.
+	// Texts are the required literals: every line that the part matches contains one.
+	// The prefilter searches for all of them at once, at hardly any cost. FoldCase
+	// reports for each whether case is ignored.
 	Texts    []string
 	FoldCase []bool
 	// Escaped is set if the texts belong to fields. A line may then hide letters of
@@ -108,8 +108,8 @@ func (s *sample) bestOfAny(branches []*cond) (out choice, ok bool) {
 	return out, true
 }
 
-// hasLetterEscape tells whether a line is an object of JSON that may write ASCII
-// letters as \u0041.
+// hasLetterEscape reports whether a line is a JSON object that may write ASCII letters
+// as \u0041.
 func hasLetterEscape(line []byte) bool {
 	return firstByte(line) == '{' && bytes.Contains(line, []byte(`\u00`))
 }

@@ -80,7 +80,7 @@ func klogTime(line []byte, now time.Time) (time.Time, bool) {
 	return inYearOf(now, [2]int{number(line[1:3]), number(line[3:5])}, clock, ns)
 }
 
-// likeForm tells whether b starts with form, in which 0 stands for any digit.
+// likeForm reports whether b starts with form, in which 0 stands for any digit.
 func likeForm(b []byte, form string) bool {
 	if len(b) < len(form) {
 		return false
@@ -93,8 +93,8 @@ func likeForm(b []byte, form string) bool {
 	return true
 }
 
-// inYearOf adds the year that such stamps leave out: the latest that makes the
-// time no more than a day later than now.
+// inYearOf adds the year, which such stamps omit: the latest that makes the time no more
+// than a day later than now.
 func inYearOf(now time.Time, day [2]int, clock [3]int, ns int) (time.Time, bool) {
 	limit := now.Add(24 * time.Hour)
 	// 29 February may be up to eight years ago.
@@ -188,7 +188,7 @@ func logfmtTime(line []byte) (time.Time, bool) {
 }
 
 // anyTime reads a stamp or a number: seconds, milliseconds, microseconds or
-// nanoseconds since 1970, told apart by their size.
+// nanoseconds since 1970, by size.
 func anyTime(b []byte) (time.Time, bool) {
 	if n, _ := stampLen(b); n > 0 {
 		return parseStamp(b)

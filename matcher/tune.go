@@ -23,8 +23,8 @@ const (
 	maxServed = 4096
 )
 
-// finder finds the texts of a selection in lines. It begins with a sample of
-// what controllers write; Tune replaces it by one of what these streams write.
+// finder finds the texts of a selection in lines. Its prefilter is built for a sample of
+// controllers' lines; Tune rebuilds it for lines of the streams themselves.
 type finder struct {
 	texts     []literals.Text
 	prefilter atomic.Pointer[prefilter.Filter]
@@ -61,10 +61,10 @@ func (f *finder) learn(p *Program, block []byte) {
 	}
 }
 
-// Tune looks for the texts of rules by what is rare in the lines that were read
-// since, once that is known. It makes scans faster, and changes no result. It
-// takes up to some tenths of a second when there are thousands of rules, and
-// nothing when there is nothing to do. It may be called while the program is used.
+// Tune rebuilds prefilters for the lines that were read, once there are enough of them.
+// It makes scans faster and changes no result. With thousands of rules it takes up to
+// some tenths of a second; if there is nothing to do it returns at once. It may be called
+// while the program is in use.
 func (p *Program) Tune() {
 	if p.untuned.Load() == 0 {
 		return
@@ -92,7 +92,7 @@ func (f *finder) tune(p *Program) {
 	if lines == nil {
 		return
 	}
-	// What is quiet now may come again: the usual lines count too.
+	// Lines that are rare now may return: the usual sample counts too.
 	f.prefilter.Store(prefilter.New(f.texts, append(lines, p.sample.usual()...)))
 	p.untuned.Add(-1)
 	p.learners.Add(-1)
@@ -115,9 +115,9 @@ func (p *Program) noteServed(labels Labels, opt StreamOptions) {
 	p.nextServed = (p.nextServed + 1) % maxServed
 }
 
-// Prepare makes ready what the program needs for the streams that old was used
-// with lately, so that the first lines after a change of rules do not wait for
-// it. It takes as long as that takes. Both may be in use meanwhile.
+// Prepare builds the selections for the streams that old was recently used with, so that
+// the first lines after a change of rules do not wait for them. It blocks until they are
+// built. Both programs may be in use during the call.
 func (p *Program) Prepare(old *Program) {
 	old.mu.Lock()
 	streams := slices.Clone(old.served)

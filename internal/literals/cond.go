@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// condOf derives the condition of re. Whether it is exact leaves assertions
-// out: Of looks at those for the whole expression.
+// condOf derives the condition of re. Its exactness ignores assertions: Of checks those
+// for the whole expression.
 func condOf(re *syntax.Regexp) *Cond {
 	if l, ok := langOf(re); ok {
 		return fromLang(l)
@@ -116,7 +116,7 @@ func (s *sequence) cond() *Cond {
 	return &Cond{op: opSeq, subs: s.conds, exact: s.exact, gaps: true}
 }
 
-// gap tells whether re matches anything of any length: `.*`, with or without a
+// gap reports whether re matches anything of any length: `.*`, with or without a
 // capture around it. Without the s flag it does not match a newline.
 func gap(re *syntax.Regexp) bool {
 	for re.Op == syntax.OpCapture {
@@ -153,8 +153,8 @@ func fromLang(l lang) *Cond {
 	return out
 }
 
-// shortest leaves out the texts that contain another one: where they are found,
-// that one is found too and ends no later.
+// shortest omits the texts that contain another one: where they are found, that one is
+// found too and ends no later.
 func shortest(texts []Text) []Text {
 	var out []Text
 	for i, t := range texts {

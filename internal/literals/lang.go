@@ -14,8 +14,8 @@ const (
 	maxText  = 512 // bytes of one text
 )
 
-// lang is a finite language: all texts that an expression matches, assertions
-// aside. A loose one holds further texts.
+// lang is a finite language: all texts that an expression matches if its assertions are
+// ignored. A loose one holds further texts.
 type lang struct {
 	texts []Text
 	loose bool
@@ -95,8 +95,8 @@ func langOfLiteral(re *syntax.Regexp) (lang, bool) {
 	return all, true
 }
 
-// plain tells whether r matches its own bytes only. Go's regexp takes invalid
-// bytes for U+FFFD.
+// plain reports whether r matches its own bytes only. Go's regexp treats invalid bytes
+// as U+FFFD.
 func plain(r rune) bool { return r != utf8.RuneError && utf8.ValidRune(r) }
 
 // folds returns what r matches in any case. That is not only the other case:

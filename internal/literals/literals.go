@@ -1,6 +1,5 @@
-// Package literals turns regular expressions into conditions on literal texts:
-// what every match must contain, and in which order. Many expressions are
-// decided by that alone.
+// Package literals derives the required literals of regular expressions: the texts that
+// every match must contain, and their order. They alone decide many expressions.
 //
 // It knows regular expression syntax. It does not know rules or log lines.
 package literals
@@ -62,8 +61,8 @@ func leaf(t Text) *Cond {
 	return &Cond{op: opText, text: t, lit: []byte(t.Text), exact: true}
 }
 
-// AnyOf returns the texts of which the presence of any one is a match, if there
-// is nothing else to a match; else nil. They are what Choose returns.
+// AnyOf returns the texts of which any one alone is a match, if the condition is nothing
+// else; else nil. Choose returns the same texts.
 func (c *Cond) AnyOf() []Text {
 	if c == nil || !c.exact || c.gaps {
 		return nil
@@ -84,8 +83,8 @@ func (c *Cond) AnyOf() []Text {
 	return nil
 }
 
-// Match tells whether line fulfils the condition, and whether that decides that
-// the expression matches. If it is not fulfilled the expression does not match.
+// Match reports whether line fulfils the condition, and whether that decides that the
+// expression matches. If the condition is not met, the expression does not match.
 func (c *Cond) Match(line []byte) (met, decided bool) {
 	if c == nil {
 		return true, false
@@ -192,8 +191,8 @@ func (c *Cond) Pieces(safe func(byte) bool) *Cond {
 	return out
 }
 
-// asserts tells whether an anchor or a word boundary is anywhere in re. Texts
-// cannot decide those.
+// asserts reports whether re contains an anchor or a word boundary. Texts cannot decide
+// those.
 func asserts(re *syntax.Regexp) bool {
 	if zeroWidth(re) {
 		return true
@@ -215,8 +214,8 @@ func zeroWidth(re *syntax.Regexp) bool {
 	return false
 }
 
-// indexFold finds a text in lower case, in any ASCII case. It looks at each byte
-// for its first letter twice at most, however often that occurs.
+// indexFold returns the index of a lower-case text, ignoring ASCII case. It examines each
+// byte at most twice for the first letter, however often that occurs.
 func indexFold(line, lit []byte) int {
 	lo, up := lit[0], lit[0]
 	if 'a' <= lo && lo <= 'z' {
@@ -248,8 +247,8 @@ func indexFold(line, lit []byte) int {
 	}
 }
 
-// EqualFold tells whether b equals lower but for the case of ASCII letters.
-// lower is in lower case.
+// EqualFold reports whether b equals lower, ignoring the case of ASCII letters. lower is
+// in lower case.
 func EqualFold[T []byte | string](b []byte, lower T) bool {
 	if len(b) != len(lower) {
 		return false

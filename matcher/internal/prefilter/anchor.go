@@ -6,9 +6,9 @@ import (
 	"crowsnest/internal/literals"
 )
 
-// anchor is a byte by which a few short texts are looked for. They would have
-// nearly every place of a line sampled, and the standard library finds a byte in
-// 32 places at once.
+// anchor is a byte that locates a few short texts. Sampling for them would need nearly
+// every position of a line, and the standard library searches 32 positions for a byte at
+// once.
 type anchor struct {
 	b     byte
 	texts []anchored
@@ -17,7 +17,7 @@ type anchor struct {
 // anchored is a text that has the byte at offset.
 type anchored struct{ text, offset int }
 
-// maxAnchored is how many texts are worth a look at what anchors would cost.
+// maxAnchored bounds the texts for which anchors are considered.
 const maxAnchored = 32
 
 // appendAnchored is Append for the texts of one anchor.

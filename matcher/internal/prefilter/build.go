@@ -15,8 +15,8 @@ type plan struct{ min, stride, q int }
 func planOf(minLen, q int) plan { return plan{minLen, minLen - q + 1, q} }
 
 // New builds a filter for texts of at least MinText bytes. The sample is ordinary
-// input: texts are looked for by grams that are rare in it, and the tiers are
-// those that cost least on it. It changes speed, never results.
+// input: texts are located by grams that are rare in it, and the tiers are those that
+// cost least on it. It affects speed, never results.
 func New(texts []literals.Text, sample []byte) *Filter {
 	if len(texts) == 0 {
 		return nil
@@ -119,7 +119,7 @@ func newBuilder(texts []literals.Text, sample []byte) *builder {
 }
 
 // pick chooses the windows of the texts that belong to one of the tiers: a text
-// belongs to the first that it is long enough for. It tells whether there are any.
+// belongs to the first that it is long enough for. It reports whether there are any.
 func (b *builder) pick(plans []plan, tier int) bool {
 	b.members, b.starts = b.members[:0], b.starts[:0]
 	for i, t := range b.texts {
@@ -223,8 +223,8 @@ func (b *builder) tier(p plan, g *grams) tier {
 	return t
 }
 
-// newEntry makes the entry of a gram. Texts that share it are told apart by the
-// end of theirs that is further away.
+// newEntry makes the entry of a gram. The end of the text that is further away
+// distinguishes texts that share the gram.
 func newEntry(text string, index int, gram uint64, offset int) entry {
 	e := entry{gram: gram, text: uint32(index), length: uint32(len(text)), offset: uint32(offset)}
 	if offset < len(text)/2 {

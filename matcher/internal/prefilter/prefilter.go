@@ -7,7 +7,7 @@
 // one window of each text. The samples do not depend on each other, which keeps
 // the processor's pipelines full; a sample whose bit is set is compared with
 // the texts that put it there. A few texts that are much shorter than the others
-// are looked for by a byte of theirs instead.
+// are located by one of their bytes instead.
 package prefilter
 
 import (
@@ -17,7 +17,7 @@ import (
 	"crowsnest/internal/literals"
 )
 
-// MinText is the length of the shortest text that can be looked for.
+// MinText is the length of the shortest text that a Filter finds.
 const MinText = 3
 
 const (
@@ -101,7 +101,7 @@ func (f *Filter) compare(dst []int32, t *tier, buf []byte, at int) []int32 {
 
 // next returns the first sample position from `at` on whose gram may be that of
 // a text, or one at which no gram fits any more. It is the hot loop of the whole
-// program and kept apart so that all of its state stays in registers. The size of
+// program, and a function of its own so that all of its state stays in registers. The size of
 // the set is fixed so that its index needs neither a shift by a variable nor a
 // check of bounds.
 //

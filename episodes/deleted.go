@@ -10,11 +10,11 @@ import (
 )
 
 // PodDeletedDelay is how long after the deletion of a pod its episodes end: its last
-// lines may still be read, and it may come back under its name.
+// lines may still be read, and a pod of the same name may start.
 const PodDeletedDelay = 5 * time.Minute
 
-// maxGone is how many deleted pods are remembered, the newest ones.
-const maxGone = 4096
+// maxDeletedPods is how many deleted pods are remembered, the newest ones.
+const maxDeletedPods = 4096
 
 // podName names a pod of one cluster.
 type podName struct {
@@ -22,32 +22,32 @@ type podName struct {
 	identity        string // end of a key
 }
 
-func newGone() *simplelru.LRU[podName, int64] {
+func newDeletedPods() *simplelru.LRU[podName, int64] {
 	// The size is positive, so there is no error.
-	gone, _ := simplelru.NewLRU[podName, int64](maxGone, nil)
+	gone, _ := simplelru.NewLRU[podName, int64](maxDeletedPods, nil)
 	return gone
 }
 
-// PodDeleted says that a pod was deleted at t. Its labels are those of its streams:
-// namespace, pod, and what the identity needs. No line of it can clear an episode any
-// more: PodDeletedDelay later, by the clock of Evaluate, the episodes whose key names
+// PodDeleted reports that a pod was deleted at t. Its labels are those of its streams:
+// namespace, pod, and the labels of the identity. The pod can no longer write a clear
+// line, so PodDeletedDelay later, by the clock of Evaluate, the episodes whose key names
 // the pod and that no line has extended since t end with ReasonPodDeleted.
 func (e *Engine) PodDeleted(pod matcher.Labels, t time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	name := podName{pod["namespace"], pod["pod"], e.identityOf(pod).suffix()}
-	e.gone.Remove(name) // so that entries stay in order of their deletion
-	e.gone.Add(name, nanos(t))
+	e.deletedPods.Remove(name) // so that entries stay in order of their deletion
+	e.deletedPods.Add(name, nanos(t))
 }
 
-// endGone ends what belongs to pods that were deleted long enough ago.
-func (e *Engine) endGone(now int64) {
-	for e.gone.Len() > 0 {
-		name, at, _ := e.gone.GetOldest()
+// endDeletedPods ends what belongs to pods that were deleted long enough ago.
+func (e *Engine) endDeletedPods(now int64) {
+	for e.deletedPods.Len() > 0 {
+		name, at, _ := e.deletedPods.GetOldest()
 		if at+int64(PodDeletedDelay) > now {
 			return
 		}
-		e.gone.RemoveOldest()
+		e.deletedPods.RemoveOldest()
 		for _, rs := range e.order {
 			if len(rs.open) == 0 || rs.quarantined || !slices.Contains(rs.rule.By, "pod") {
 				continue
@@ -63,8 +63,8 @@ func (e *Engine) endGone(now int64) {
 	}
 }
 
-// names tells whether the key of the episode names the pod. A key without a
-// namespace means that of the stream.
+// names reports whether the key of the episode names the pod. If the key has no
+// namespace, the stream's counts.
 func (ep *episode) names(pod podName) bool {
 	namespace := ep.namespace
 	for i, label := range ep.rs.rule.By {

@@ -55,7 +55,7 @@ func TestGone(t *testing.T) {
 		}
 	}
 	require.Equal(t, 2, ended)
-	require.Zero(t, b.e.gone.Len())
+	require.Zero(t, b.e.deletedPods.Len())
 }
 
 // What waits for a source that is removed does not wait any more.

@@ -8,8 +8,7 @@ import (
 	"crowsnest/matcher"
 )
 
-// batch is what Take remembers while it takes hits, and memory that it uses
-// again for each.
+// batch is the state of one call of Take, and memory that it reuses for each hit.
 type batch struct {
 	hit hit // that is counted
 	// moved is how far its time was moved back because the clock was.
@@ -26,23 +25,23 @@ type batch struct {
 	values []string // that were copied last
 }
 
-// Take takes hits in order of reading. now is the time of arrival. The hits are
-// not changed. Their lines and values are the caller's again when Take returns:
-// what is kept of them, at most a sample of a line and a bounded value each, is
-// copied. Their rules and labels are shared and must not change.
+// Take accepts hits in order of reading. now is the time of arrival. The hits are not
+// changed. Their lines and values belong to the caller again when Take returns: Take
+// copies the parts that it keeps, at most a sample of a line and a bounded part of each
+// value. Their rules and labels are shared and must not change.
 func (e *Engine) Take(hits []matcher.Hit, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	at := nanos(now)
 	for n := 0; n < len(hits); {
-		n += e.takeSome(hits[n:], at)
+		n += e.acceptSome(hits[n:], at)
 	}
-	e.ownAll()
+	e.copyAll()
 }
 
-// takeSome takes hits up to the one whose rule panics, and returns their number.
-// That rule is quarantined.
-func (e *Engine) takeSome(hits []matcher.Hit, now int64) (n int) {
+// acceptSome accepts hits up to the first whose rule panics, and returns their number.
+// It quarantines that rule.
+func (e *Engine) acceptSome(hits []matcher.Hit, now int64) (n int) {
 	defer func() {
 		if p := recover(); p != nil {
 			e.quarantine(e.recent, now)
@@ -50,12 +49,12 @@ func (e *Engine) takeSome(hits []matcher.Hit, now int64) (n int) {
 		}
 	}()
 	for ; n < len(hits); n++ {
-		e.take(&hits[n], now)
+		e.accept(&hits[n], now)
 	}
 	return n
 }
 
-func (e *Engine) take(m *matcher.Hit, now int64) {
+func (e *Engine) accept(m *matcher.Hit, now int64) {
 	rs := e.recent
 	if rs == nil || rs.rule != m.Rule {
 		if rs = e.rules[m.Rule.Alert]; rs == nil {
@@ -84,22 +83,22 @@ func (e *Engine) take(m *matcher.Hit, now int64) {
 		e.total.Late++
 	}
 	h := &e.batch.hit
-	h.t, h.id, h.values, h.wants = t, m.ID, e.clean(rs, m), m.Rule.CapturedNames
-	h.line, h.lent = text{s: m.Line, lent: true}, true
+	h.t, h.id, h.values, h.names = t, m.ID, e.clean(rs, m), m.Rule.CapturedNames
+	h.line, h.borrowed = text{s: m.Line, borrowed: true}, true
 	switch m.Part {
 	case matcher.PartClear:
-		e.takeClear(rs, h, now)
+		e.acceptClear(rs, h, now)
 	case matcher.PartUnless:
-		e.takeUnless(rs, h, now)
+		e.acceptUnless(rs, h, now)
 	default:
 		rs.stats.Matches++
 		rs.newest = max(rs.newest, t)
-		e.takeStep(rs, m, h, now)
+		e.acceptStep(rs, m, h, now)
 	}
 }
 
-// takeStep counts a line and opens or extends the episode of its key.
-func (e *Engine) takeStep(rs *ruleState, m *matcher.Hit, h *hit, now int64) {
+// acceptStep counts a line and opens or extends the episode of its key.
+func (e *Engine) acceptStep(rs *ruleState, m *matcher.Hit, h *hit, now int64) {
 	r := rs.rule
 	if r.Distinct != "" && h.value(r.Distinct) == "" {
 		return
@@ -147,7 +146,7 @@ func (e *Engine) takeStep(rs *ruleState, m *matcher.Hit, h *hit, now int64) {
 	e.open(rs, values, &trig, now)
 }
 
-// keyOf returns the values of `by`, cut, and whether one is missing. They and
+// keyOf returns the values of `by`, truncated, and whether one is missing. They and
 // their key are valid until the next call.
 func (e *Engine) keyOf(rs *ruleState, wanted []string) (values []string, missing bool) {
 	values = e.batch.by[:0]
@@ -163,7 +162,7 @@ func (e *Engine) keyOf(rs *ruleState, wanted []string) (values []string, missing
 			if !utf8.ValidString(v) {
 				v = strings.ToValidUTF8(v, "\uFFFD") // values become labels
 			}
-			v = cut(v, maxValue)
+			v = truncate(v, maxValue)
 		}
 		missing = missing || v == ""
 		values = append(values, v)
@@ -200,9 +199,9 @@ func (e *Engine) count(rs *ruleState, ep *episode, step int, known clears, betwe
 		kept = e.windowOf(rs, e.batch.party)
 		w = kept.value
 	}
-	proved := rs.watermark()
-	old := proved - int64(rs.rule.Within)
-	if known.newest <= proved {
+	watermark := rs.watermark()
+	old := watermark - int64(rs.rule.Within)
+	if known.newest <= watermark {
 		old = max(old, known.newest)
 	}
 	w.drop(old)

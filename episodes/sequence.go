@@ -10,11 +10,11 @@ import (
 // once, so that only hundreds of different values in several steps come near.
 const maxTries = 1 << 16
 
-// chain looks for a complete sequence t1 <= ... <= tn with tn-t1 < within in
+// findSequence looks for a complete sequence t1 <= ... <= tn with tn-t1 < within in
 // which h serves the step: the one with the newest last step, and for that with
 // the latest possible earlier ones. All lie between lo and hi, the times of clear
 // lines.
-func (w *window) chain(r *rules.Rule, step int, h *hit, lo, hi int64) (trigger, bool) {
+func (w *window) findSequence(r *rules.Rule, step int, h *hit, lo, hi int64) (trigger, bool) {
 	s := search{r: r, steps: w.steps, step: step, hit: h, found: make(hits, len(w.steps))}
 	if lo != noTime || hi != forever {
 		s.steps = w.stepsBetween(lo, hi)
@@ -47,9 +47,9 @@ func (w *window) stepsBetween(lo, hi int64) []hits {
 	return out
 }
 
-// chainEnds returns the times of the last steps of all complete sequences between
+// sequenceEnds returns the times of the last steps of all complete sequences between
 // lo and hi.
-func (w *window) chainEnds(r *rules.Rule, lo, hi int64) times {
+func (w *window) sequenceEnds(r *rules.Rule, lo, hi int64) times {
 	var out times
 	steps := w.stepsBetween(lo, hi)
 	last := len(steps) - 1
@@ -63,9 +63,9 @@ func (w *window) chainEnds(r *rules.Rule, lo, hi int64) times {
 	return out
 }
 
-// triggered is the trigger of a chain that h completed.
-func (w *window) triggered(chain hits, h *hit) trigger {
-	t := trigger{t: chain[len(chain)-1].t, from: chain[0].t - 1, chain: chain, line: h}
+// triggered is the trigger of a sequence that h completed.
+func (w *window) triggered(sequence hits, h *hit) trigger {
+	t := trigger{t: sequence[len(sequence)-1].t, from: sequence[0].t - 1, sequence: sequence, line: h}
 	if !w.several {
 		for _, hs := range w.steps {
 			t.lines += int64(hs.since(t.t) - hs.since(t.from))
@@ -141,8 +141,8 @@ func (s *search) back(i int) bool {
 	return false
 }
 
-// fits tells whether c can serve step i beside the later steps: another line,
-// and different where they say so.
+// fits reports whether c can serve step i beside the later steps: it is another line,
+// and differs where `differs` requires it.
 func (s *search) fits(i int, c *hit) bool {
 	for k := i + 1; k < len(s.found); k++ {
 		if s.found[k].id == c.id {
