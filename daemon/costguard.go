@@ -7,7 +7,7 @@ import (
 	"crowsnest/rules"
 )
 
-// A rule is given up when it took more than its share of a CPU in each of
+// A rule is quarantined when it took more than its share of a CPU in each of
 // guardSlices slices in a row, together a full minute. One busy moment, such as
 // a backlog after a start, costs no rule.
 const (
@@ -86,25 +86,24 @@ func (g *costGuard) judge(now time.Time, cpu time.Duration, costs []matcher.Cost
 	return out
 }
 
-// giveUp gives up rules that take too much, and returns every rule that is not
-// evaluated any more. Nothing is concluded from the lines that such a rule does
-// not see.
-func (d *Daemon) giveUp(now time.Time) []matcher.Quarantined {
+// quarantine quarantines rules that cost too much, and returns all quarantined
+// rules. The engine concludes nothing from the absence of their lines.
+func (d *Daemon) quarantine(now time.Time) []matcher.Quarantined {
 	program := d.pipe.rules.Load().program
 	if cpu, ok := processCPU(); ok && d.guard.due(now) {
 		for _, c := range d.guard.judge(now, cpu, program.Costs()) {
 			program.Quarantine(c.rule, matcher.ReasonCost)
 			log := d.component("rules")
 			log.Error().Str("rule", c.rule.Alert).Str("reason", string(matcher.ReasonCost)).
-				Float64("cpu", c.share).Msg("rule is given up: " + whyGivenUp(matcher.ReasonCost))
+				Float64("cpu", c.share).Msg("rule is quarantined: " + quarantineReason(matcher.ReasonCost))
 		}
 	}
 	for _, r := range d.engine.Quarantined() {
 		program.Quarantine(r, matcher.ReasonPanic)
 	}
-	givenUp := program.Quarantined()
-	for _, g := range givenUp {
+	quarantined := program.Quarantined()
+	for _, g := range quarantined {
 		d.engine.Suspend(g.Rule, now)
 	}
-	return givenUp
+	return quarantined
 }

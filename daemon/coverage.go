@@ -10,18 +10,18 @@ import (
 	"crowsnest/sources"
 )
 
-// coverageNames is how many sources, or parts of one, the heartbeat names.
+// coverageNames bounds the sources, or members of one, that the heartbeat names.
 const coverageNames = 5
 
-// sees reports whether what the source has is read at the moment.
+// sees reports whether a source is being read.
 func (a *selfAlerts) sees(now time.Time, s sources.Status) bool {
 	return s.Up && s.Idle == "" && a.moved[s.Name].still < stuckAfter && !s.Watermark.Before(now.Add(-a.blindAfter))
 }
 
-// heartbeat returns the alert for a dead man's switch, which says what is seen.
-// It is withheld from the moment that nothing has been seen for blindAfter, and
-// until something is seen for the first time: a switch that is fed must not mean
-// "all is well" while nothing is detected. The caller holds mu.
+// heartbeat returns the alert for a dead man's switch, with the coverage. It returns
+// none until a source is read for the first time, and once no source has been read
+// for blindAfter: the heartbeat must not mean "all is well" while nothing is
+// detected. The caller holds mu.
 func (a *selfAlerts) heartbeat(now time.Time, status []sources.Status) (episodes.Episode, bool) {
 	coverage, seen := a.coverage(now, status)
 	if seen {
@@ -31,16 +31,16 @@ func (a *selfAlerts) heartbeat(now time.Time, status []sources.Status) (episodes
 		return episodes.Episode{}, false
 	}
 	e := selfAlert(AlertHeartbeat, "none", nil, a.start, map[string]string{
-		"summary":     "crowsnest is running; it sees " + coverage,
+		"summary":     "crowsnest is running; coverage: " + coverage,
 		"coverage":    coverage,
-		"description": "This alert fires as long as crowsnest sees something. Route it to a dead man's switch: its absence means that nothing is detected. The annotation coverage begins with full or partial and names what is not seen.",
+		"description": "This alert fires as long as crowsnest reads at least one source. Route it to a dead man's switch: its absence means that nothing is detected. The annotation coverage begins with full or partial and names what is not watched.",
 	})
 	e.Heartbeat = true
 	return e, true
 }
 
-// coverage describes what is seen: "full: ..." or "partial: ...". seen is false
-// if nothing is.
+// coverage describes which sources are read: "full: ..." or "partial: ...". seen is
+// false if none is.
 func (a *selfAlerts) coverage(now time.Time, status []sources.Status) (text string, seen bool) {
 	var good, bad, idle []string
 	parts := map[string][2]int{} // of a source: seen, all
@@ -69,7 +69,7 @@ func (a *selfAlerts) coverage(now time.Time, status []sources.Status) (text stri
 		}
 	}
 	if !a.unanswered.IsZero() {
-		bad = append(bad, "the aggregator, which concludes, since "+stamp(a.unanswered))
+		bad = append(bad, "the aggregator since "+stamp(a.unanswered))
 		seen = !a.longSince(now, a.unanswered)
 	} else {
 		seen = true
@@ -96,7 +96,7 @@ func (a *selfAlerts) sinceText(name string) string {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// listOf joins names, the first few of many.
+// listOf joins at most coverageNames names and counts the others.
 func listOf(names []string) string {
 	if len(names) == 0 {
 		return "nothing"
@@ -107,8 +107,8 @@ func listOf(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// idleAlert is the alert about a source that has had nothing to watch for long.
-// The caller holds mu.
+// idleAlert returns the alert about a source that has had nothing to watch for
+// blindAfter. The caller holds mu.
 func (a *selfAlerts) idleAlert(now time.Time, s sources.Status) (episodes.Episode, bool) {
 	if s.Idle == "" {
 		delete(a.idle, s.Name)
@@ -124,7 +124,7 @@ func (a *selfAlerts) idleAlert(now time.Time, s sources.Status) (episodes.Episod
 	}
 	return selfAlert(alertNothingToWatch, "warning", map[string]string{"source": s.Name}, since, map[string]string{
 		"summary":     "Source " + s.Name + " has nothing to watch",
-		"description": cutText(fmt.Sprintf("Since %s: %s. Rules that need this source cannot fire; all others work. It is looked for again all the time.", stamp(since), s.Idle), 1500),
-		"remediation": "Remove the source from the configuration if the cluster does not have what it watches, or install that.",
+		"description": truncate(fmt.Sprintf("Since %s: %s. Rules that need this source cannot fire; all others work. crowsnest keeps checking.", stamp(since), s.Idle), 1500),
+		"remediation": "Install what the source watches, or remove the source from the configuration.",
 	}), true
 }

@@ -157,7 +157,7 @@ func TestCoverageOfAnAgent(t *testing.T) {
 	w := newWatch(t)
 	w.a.unanswered = w.start
 	require.Equal(t, []string{"firing CrowsnestHeartbeat"}, w.pass(4*time.Minute, up("kubelet")))
-	require.Equal(t, "partial: kubelet; not seen: the aggregator, which concludes, since 2026-01-01T00:00:00Z", w.coverage())
+	require.Equal(t, "partial: kubelet; not seen: the aggregator since 2026-01-01T00:00:00Z", w.coverage())
 	require.Equal(t, []string{"resolved CrowsnestHeartbeat"}, w.pass(6*time.Minute, up("kubelet")))
 	w.a.unanswered = time.Time{}
 	require.Equal(t, []string{"firing CrowsnestHeartbeat"}, w.pass(time.Minute, up("kubelet")))

@@ -4,7 +4,7 @@ package daemon
 
 import "time"
 
-// processCPU is not known here: no rule is given up for its cost.
+// processCPU is unknown on this platform, so no rule is quarantined for its cost.
 func processCPU() (time.Duration, bool) { return 0, false }
 
 // descriptorLimit is not known here.

@@ -12,19 +12,19 @@ import (
 	"crowsnest/episodes"
 )
 
-// alertCrowded says that log lines filled what is bounded.
+// alertCrowded fires when log lines of a namespace exhaust bounded memory.
 const alertCrowded = "CrowsnestCrowded"
 
 const (
-	// crowdedShown is how long the alert stays after the newest eviction.
+	// crowdedShown is how long the alert stays open after the newest eviction.
 	crowdedShown = 15 * time.Minute
-	// mostCrowding and mostCrowded are how many namespaces the alert names, and how
-	// many rules of each.
-	mostCrowding = 5
-	mostCrowded  = 5
+	// maxCrowding and maxCrowded bound the namespaces that the alert names, and the
+	// rules of each.
+	maxCrowding = 5
+	maxCrowded  = 5
 )
 
-// evictedText says for people what was dropped.
+// evictedText names the kinds of evicted entries for people.
 var evictedText = map[episodes.Evicted]string{
 	episodes.EvictedWindows: "counts of lines",
 	episodes.EvictedClears:  "recoveries",
@@ -32,7 +32,7 @@ var evictedText = map[episodes.Evicted]string{
 	episodes.EvictedAlerts:  "open alerts",
 }
 
-// crowding is what one namespace lost because its lines fill the room.
+// crowding counts the evicted entries of one namespace.
 type crowding struct {
 	namespace string
 	count     int64
@@ -40,8 +40,7 @@ type crowding struct {
 	rules     map[string]bool
 }
 
-// crowdedAlert returns the alert about the namespaces whose lines fill what is
-// bounded, if something was dropped lately.
+// crowdedAlert returns the alert about namespaces with recent evictions, if any.
 func crowdedAlert(now time.Time, evictions []episodes.Eviction) (episodes.Episode, bool) {
 	by := map[string]*crowding{}
 	for _, v := range evictions {
@@ -64,41 +63,41 @@ func crowdedAlert(now time.Time, evictions []episodes.Eviction) (episodes.Episod
 		return cmp.Or(cmp.Compare(b.count, a.count), strings.Compare(a.namespace, b.namespace))
 	})
 	var names, texts []string
-	for _, c := range all[:min(len(all), mostCrowding)] {
+	for _, c := range all[:min(len(all), maxCrowding)] {
 		names = append(names, namespaceText(c.namespace))
 		texts = append(texts, c.String())
 	}
-	if n := len(all) - mostCrowding; n > 0 {
+	if n := len(all) - maxCrowding; n > 0 {
 		names = append(names, fmt.Sprintf("%d more", n))
 		texts = append(texts, fmt.Sprintf("%d more namespaces.", n))
 	}
 	return selfAlert(alertCrowded, "warning", nil, now, map[string]string{
-		"summary": "Lines of " + strings.Join(names, ", ") + " fill the memory for rules: failures of them may not be seen",
-		"description": cutText("Dropped since the start of crowsnest: "+strings.Join(texts, " ")+fmt.Sprintf(
-			" Namespaces with less than their share lost nothing. This alert ends %v after the newest drop.", crowdedShown), 1500),
+		"summary": "Lines of " + strings.Join(names, ", ") + " exhaust the memory limits: failures there may be missed",
+		"description": truncate("Evicted since the start of crowsnest: "+strings.Join(texts, " ")+fmt.Sprintf(
+			" Namespaces within their share lost nothing. This alert resolves %v after the newest eviction.", crowdedShown), 1500),
 		"remediation": "Find out why these namespaces log so many different failures. If they are real, raise limits.keys (counts, recoveries, mutes), " +
 			"or limits.active_alerts and the `limit` of the rules (open alerts), and the memory of crowsnest with them. Otherwise exclude the namespace in `from` of the rules.",
 	}), true
 }
 
-// String says what the namespace lost.
+// String describes the evictions of the namespace.
 func (c *crowding) String() string {
 	var kinds []string
 	for _, k := range slices.Sorted(maps.Keys(c.kinds)) {
 		kinds = append(kinds, fmt.Sprintf("%d %s", c.kinds[k], evictedText[k]))
 	}
 	named := slices.Sorted(maps.Keys(c.rules))
-	if more := len(named) - mostCrowded; more > 0 {
-		named = append(named[:mostCrowded], fmt.Sprintf("%d more", more))
+	if more := len(named) - maxCrowded; more > 0 {
+		named = append(named[:maxCrowded], fmt.Sprintf("%d more", more))
 	}
 	return fmt.Sprintf("%s: %s of the rules %s.", namespaceText(c.namespace), strings.Join(kinds, ", "), strings.Join(named, ", "))
 }
 
-// plainName is how namespaces are named, after their cluster.
+// plainName matches a namespace, optionally after its cluster.
 var plainName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._/-]{0,251}[A-Za-z0-9])?$`)
 
-// namespaceText names a namespace for people. A name that no namespace can have is
-// not repeated: it may be text of somebody else.
+// namespaceText names a namespace for people. It does not repeat an invalid name,
+// which may be text of an attacker.
 func namespaceText(name string) string {
 	switch name {
 	case "":

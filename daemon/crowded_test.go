@@ -31,7 +31,7 @@ func TestCrowdedAlert(t *testing.T) {
 	}
 	e, ok := crowdedAlert(now, all)
 	require.True(t, ok)
-	require.Equal(t, "Lines of namespace evil, a namespace with an invalid name, namespace calm, streams without a namespace fill the memory for rules: failures of them may not be seen", e.Annotations["summary"])
+	require.Equal(t, "Lines of namespace evil, a namespace with an invalid name, namespace calm, streams without a namespace exhaust the memory limits: failures there may be missed", e.Annotations["summary"])
 	require.Contains(t, e.Annotations["description"], "namespace evil: 40 open alerts, 700 counts of lines of the rules R0, R1, R2, R3, R4, 2 more.")
 	require.Equal(t, map[string]string{"alertname": alertCrowded, "severity": "warning"}, e.Labels, "one alert, whoever it is")
 

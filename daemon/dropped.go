@@ -10,11 +10,10 @@ import (
 
 const alertAlertsDropped = "CrowsnestAlertsDropped"
 
-// evicted is the reason by which sinks count alerts that they dropped for room.
+// evicted is the reason under which sinks count alerts dropped because of a limit.
 const evicted = "evicted"
 
-// drops are the alerts that were dropped before an endpoint accepted them, by
-// endpoint.
+// drops holds the dropped alerts by endpoint.
 type drops map[string]drop
 
 type drop struct {
@@ -22,7 +21,7 @@ type drop struct {
 	since, until time.Time // of the alert
 }
 
-// alert returns an alert for lossShown after an endpoint's count has grown.
+// alert returns an alert until lossShown after the count of an endpoint last grew.
 func (d drops) alert(now time.Time, e sinks.EndpointStatus) (episodes.Episode, bool) {
 	x := d[e.Endpoint]
 	if n := e.Failed[evicted]; n > x.count {
@@ -37,8 +36,8 @@ func (d drops) alert(now time.Time, e sinks.EndpointStatus) (episodes.Episode, b
 	}
 	return selfAlert(alertAlertsDropped, "critical", map[string]string{"endpoint": e.Endpoint}, x.since, map[string]string{
 		"summary": "Alerts were dropped before " + e.Endpoint + " accepted them",
-		"description": fmt.Sprintf("So far %d alerts that had ended were dropped: more of them waited for this receiver than crowsnest keeps, or than it saves over a restart. "+
-			"Open alerts are never dropped. The receiver was not notified of those that were.", x.count),
-		"remediation": "Bring the receiver back; look at the page Alerts for what ended meanwhile.",
+		"description": fmt.Sprintf("%d ended alerts were dropped in total: more of them waited for this receiver than crowsnest keeps, or than it saves for a restart. "+
+			"The receiver was not notified of them. Open alerts are never dropped.", x.count),
+		"remediation": "Restore the receiver, and check the Alerts page for alerts that ended meanwhile.",
 	}), true
 }

@@ -14,68 +14,67 @@ import (
 
 const alertLinesLost = "CrowsnestLinesLost"
 
-// lossShown is how long the newest loss of a reason is told. What is lost does
-// not come back, so nothing else ends the alert.
+// lossShown is how long an alert stays open after the newest loss. Lost lines do not
+// come back, so nothing else ends the alert.
 const lossShown = 15 * time.Minute
 
-// lossText says for people what a reason means and what helps.
+// lossText is the meaning of a reason and its remediation.
 type lossText struct{ severity, what, fix string }
 
-// lossTexts are the reasons that sources give. A reason that is not here is told
-// without advice.
+// lossTexts holds the texts by reason. A reason without an entry is reported without
+// advice.
 var lossTexts = map[string]lossText{
 	"agent_gap": {
-		"warning", "the saved state of this aggregator was lost or too old, and the agent of the node does not have any more what is missing in it",
-		"Look at the storage of the aggregator (storage.path): it has to outlive the pod. What was open then opens again only with its next line.",
+		"warning", "the saved state of this aggregator was lost or too old, and the agent no longer has the missing hits",
+		"Check the storage of the aggregator (storage.path): it has to outlive the pod. Alerts that were open open again only with their next line.",
 	},
 	"deleted": {
 		"warning", "a file was deleted before it was read to its end",
-		"Look whether crowsnest lacks CPU (crowsnest_source_lag_seconds), and whether logs are kept for long enough (containerLogMaxSize, containerLogMaxFiles of the kubelet).",
+		"Check whether crowsnest lacks CPU (crowsnest_source_lag_seconds), and whether logs are kept long enough (containerLogMaxSize, containerLogMaxFiles of the kubelet).",
 	},
 	"gap": {
-		"warning", "what was written since the last saved position was rotated away, or rewritten, while crowsnest was not running",
-		"Look why crowsnest was away for so long, and whether logs are kept for long enough (containerLogMaxSize, containerLogMaxFiles of the kubelet).",
+		"warning", "lines after the last saved position were rotated away or overwritten while crowsnest was not running",
+		"Find out why crowsnest was down for so long, and whether logs are kept long enough (containerLogMaxSize, containerLogMaxFiles of the kubelet).",
 	},
 	"gzip": {
 		"warning", "a compressed file is damaged",
-		"Look at the file and at the disk.",
+		"Check the file and the disk.",
 	},
 	"outage": {
-		"warning", "Loki was away, or crowsnest was not running, for more than a day, and what is older was skipped",
-		"Read the range with crowsnest replay if it matters.",
+		"warning", "Loki was unreachable, or crowsnest was not running, for more than a day, and older lines were skipped",
+		"Run crowsnest replay over the range if it matters.",
 	},
-	"removed": { // a pod that goes during an upgrade is everyday life
-		"info", "a container's logs were removed before they were read to their end, most likely with its pod while crowsnest was not running",
-		"Nothing, if crowsnest was restarted or the node was busy: the last lines of these containers are in no log any more.",
+	"removed": { // common during upgrades
+		"info", "the logs of a container were deleted before they were read to their end, most likely with its pod while crowsnest was not running",
+		"None if crowsnest was restarted or the node was busy: the last lines of these containers no longer exist.",
 	},
 	"ties": {
-		"warning", "more lines of one stream have the very same time than one answer of Loki can hold",
-		"Raise max_entries_limit_per_query of the tenant, or have the agent keep the times of the lines.",
+		"warning", "more lines of one stream have the same timestamp than one response of Loki can hold",
+		"Raise max_entries_limit_per_query of the tenant, or configure the log agent to keep the timestamps of the lines.",
 	},
 	"too_large": {
-		"warning", "a line in Loki is above 8 MiB",
+		"warning", "a line in Loki is larger than 8 MiB",
 		"Lower max_line_size of Loki.",
 	},
 	"restarts": {
-		"warning", "a container was restarted, and the end of an instance before is not to be had from the API, which keeps only the last one",
-		"Nothing, if crowsnest was away or the container restarts all the time. Reading the files of the nodes, with the source kubelet, misses none of them.",
+		"warning", "a container was restarted, and the API no longer has the end of an earlier instance: it keeps only the last one",
+		"None if crowsnest was down or the container restarts all the time. The source kubelet, which reads the files of the nodes, misses none of them.",
 	},
 	"truncated": {
-		"warning", "a file was truncated, and no copy of it is beside it",
-		"Have logs rotated by renaming them, or keep the copy of copytruncate in the same folder.",
+		"warning", "a file was truncated, and there is no copy of it in the same folder",
+		"Rotate logs by renaming them, or keep the copy of copytruncate in the same folder.",
 	},
 	"unreadable_file": {
-		"warning", "a rotated file cannot be read, and the logs that came after it were not kept waiting",
-		"Look at the rights of the file and at the disk.",
+		"warning", "a rotated file cannot be read, and was skipped in favor of the logs after it",
+		"Check the permissions of the file and the disk.",
 	},
 	"unreadable": {
-		"warning", "what Loki sends of a time is in no form that is known",
-		"Look at what stands between crowsnest and Loki, and at the version of Loki.",
+		"warning", "Loki sent a response in an unknown format",
+		"Check proxies between crowsnest and Loki, and the version of Loki.",
 	},
 }
 
-// lossAlerts returns an alert for each reason for which a source lost lines of
-// late.
+// lossAlerts returns an alert for each reason for which a source recently lost lines.
 func lossAlerts(now time.Time, s sources.Status) []episodes.Episode {
 	var out []episodes.Episode
 	for _, reason := range slices.Sorted(maps.Keys(s.Losses)) {
@@ -85,7 +84,7 @@ func lossAlerts(now time.Time, s sources.Status) []episodes.Episode {
 		}
 		text, known := lossTexts[reason]
 		if !known {
-			text = lossText{severity: "warning", what: reason, fix: "Look at the log of crowsnest."}
+			text = lossText{severity: "warning", what: reason, fix: "Check the log of crowsnest."}
 		}
 		at := l.At
 		if at.After(now) { // the clock was set back
@@ -93,7 +92,7 @@ func lossAlerts(now time.Time, s sources.Status) []episodes.Episode {
 		}
 		alert := selfAlert(alertLinesLost, text.severity, map[string]string{"source": s.Name, "reason": reason}, at, map[string]string{
 			"summary": "Lines of source " + s.Name + " were lost before they were read",
-			"description": cutText(fmt.Sprintf("What was in them is not known: %s. Newest: %q at %s; %d times in all. This alert ends %v after the newest loss.",
+			"description": truncate(fmt.Sprintf("Reason: %s. Newest: %q at %s; %d times in total. This alert resolves %v after the newest loss.",
 				text.what, l.Path, l.At.UTC().Format(time.RFC3339), l.Count, lossShown), 1500),
 			"remediation": text.fix,
 		})
@@ -103,12 +102,12 @@ func lossAlerts(now time.Time, s sources.Status) []episodes.Episode {
 	return out
 }
 
-// logLosses logs what was lost since the last call, by this process.
+// logLosses logs the losses of this process since the last call.
 func (t *transitions) logLosses(log zerolog.Logger, s sources.Status) {
 	for _, reason := range slices.Sorted(maps.Keys(s.Losses)) {
 		l, key := s.Losses[reason], s.Name+"/loss/"+reason
 		if l.Count > t.lost[key] && !l.At.Before(t.d.start) {
-			log.Warn().Str("reason", reason).Str("path", l.Path).Int64("times", l.Count).Msg("lines were gone before they were read")
+			log.Warn().Str("reason", reason).Str("path", l.Path).Int64("times", l.Count).Msg("lines were lost before they were read")
 		}
 		t.lost[key] = l.Count
 	}

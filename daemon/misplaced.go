@@ -12,25 +12,24 @@ import (
 	"crowsnest/sources"
 )
 
-// alertMisplaced notes a known component in a namespace that is not believed.
+// alertMisplaced reports a known component outside the infrastructure namespaces.
 const alertMisplaced = "CrowsnestComponentNotBelieved"
 
 const (
-	// misplacedEvery is how often streams are looked at: there may be thousands.
+	// misplacedEvery is how often streams are checked: there may be thousands.
 	misplacedEvery = time.Minute
-	// maxMisplaced is how many namespaces the note names.
+	// maxMisplaced bounds the namespaces that the alert names.
 	maxMisplaced = 10
 )
 
-// misplaced finds pods of known components whose lines rules of the infrastructure
-// do not believe.
+// misplaced finds pods of known components outside the infrastructure namespaces.
 type misplaced struct {
 	known *rules.Components
 	next  time.Time
 	notes []episodes.Episode
 }
 
-// alerts returns the note, or nothing.
+// alerts returns the alert, if any.
 func (m *misplaced) alerts(now time.Time, trusted *rules.Namespaces, status []sources.Status) []episodes.Episode {
 	if now.Before(m.next) {
 		return m.notes
@@ -72,8 +71,8 @@ func misplacedAlert(now time.Time, found map[string]string) episodes.Episode {
 		more = fmt.Sprintf(", and %d more namespaces", n)
 	}
 	return selfAlert(alertMisplaced, "info", nil, now, map[string]string{
-		"summary":     "Components that rules know run in namespaces whose lines rules of the infrastructure do not believe",
-		"description": fmt.Sprintf("By the names of their pods: %s%s. Rules with `origin: infrastructure` do not read these logs.", strings.Join(parts, "; "), more),
-		"remediation": fmt.Sprintf("If no tenant can create pods there, add %s to rules.infrastructure_namespaces of the agents and the aggregator. Otherwise list the namespaces with a - in front, and this note ends.", strings.Join(add, ", ")),
+		"summary":     "Known components run outside the infrastructure namespaces: rules with `origin: infrastructure` ignore their logs",
+		"description": fmt.Sprintf("According to pod names: %s%s.", strings.Join(parts, "; "), more),
+		"remediation": fmt.Sprintf("If no tenant can create pods there, add %s to rules.infrastructure_namespaces of the agents and the aggregator. Otherwise list the namespaces with a leading -, and this alert resolves.", strings.Join(add, ", ")),
 	})
 }

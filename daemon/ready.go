@@ -11,14 +11,14 @@ import (
 	"crowsnest/web"
 )
 
-// setReadiness fills in what probes ask for. Ready means that this process does
-// its part: its state is read back, it has rules, and its own sources are open.
-// What peers have to bring back (the Kubernetes API, Loki, an aggregator) is
-// listed as absent and changes neither readiness nor liveness: a restart would
-// not help, and a pod that is not ready would keep agents away.
+// setReadiness fills in the state for the probes. Ready means that this process does
+// its part: its state is restored, it has rules, and its own sources are open.
+// Unreachable peers (the Kubernetes API, Loki, an aggregator) are listed as absent
+// and change neither readiness nor liveness: a restart would not help, and agents
+// cannot connect to a pod that is not ready.
 func (d *Daemon) setReadiness(st *web.Status) {
 	if !d.restored.Load() {
-		st.Missing = append(st.Missing, "the state of the last run is not read back yet (another instance may hold it)")
+		st.Missing = append(st.Missing, "the saved state is not restored yet (another instance may hold it)")
 	}
 	if len(d.pipe.rules.Load().set.Rules) == 0 {
 		st.Missing = append(st.Missing, "no rules are loaded")
@@ -31,7 +31,7 @@ func (d *Daemon) setReadiness(st *web.Status) {
 		case !s.Opened:
 			st.Absent = append(st.Absent, notOpened(s))
 		case !s.Up:
-			st.Absent = append(st.Absent, fmt.Sprintf("source %s is not seen: %s", s.Name, s.Error))
+			st.Absent = append(st.Absent, fmt.Sprintf("source %s is down: %s", s.Name, s.Error))
 		case s.Idle != "":
 			st.Absent = append(st.Absent, fmt.Sprintf("source %s has nothing to watch: %s", s.Name, s.Idle))
 		}
@@ -49,7 +49,7 @@ func notOpened(s sources.Status) string {
 	return fmt.Sprintf("source %s has not been opened yet", s.Name)
 }
 
-// notReached says why an aggregator does not take the hits of this agent.
+// notReached says why the aggregator does not accept the hits of this agent.
 func notReached(st upstream.Stats) string {
 	if st.LastError != "" {
 		return "the aggregator cannot be reached: " + st.LastError
@@ -57,8 +57,8 @@ func notReached(st upstream.Stats) string {
 	return "the aggregator has not been reached yet"
 }
 
-// unhealthy returns what has stopped for good in this process and may work after
-// a restart; "" if nothing has.
+// unhealthy returns what has stopped permanently in this process and may work again
+// after a restart; "" if nothing has.
 func (d *Daemon) unhealthy() string {
 	for _, name := range d.self.hung() {
 		if d.own(name) && !d.waitsForUpstream() {
@@ -72,7 +72,7 @@ func (d *Daemon) unhealthy() string {
 	return ""
 }
 
-// own reports whether the source of this name depends on this process alone.
+// own reports whether the source depends on no other process.
 func (d *Daemon) own(name string) bool {
 	return slices.ContainsFunc(d.sources, func(s sources.Source) bool {
 		_, remote := s.(sources.Remote)
@@ -80,8 +80,8 @@ func (d *Daemon) own(name string) bool {
 	})
 }
 
-// unanswered returns since when the aggregator has not answered this agent, the
-// zero time if it does or if there is none.
+// unanswered returns since when the aggregator has not answered this agent; the
+// zero time if it answers or there is none.
 func (d *Daemon) unanswered() time.Time {
 	if d.pipe.up == nil {
 		return time.Time{}

@@ -15,24 +15,23 @@ import (
 	"crowsnest/sources/agents"
 )
 
-// What is wrong with an agent is known to the agent alone, and often it has no
-// Alertmanager. It reports its alerts to the aggregator, which fires them once for
-// all nodes.
+// Only an agent knows its own problems, and it often has no Alertmanager. It reports
+// its alerts to the aggregator, which fires each of them once for all nodes.
 
 const (
-	// nodesNamed is how many nodes an alert names.
+	// nodesNamed bounds the nodes that an alert names.
 	nodesNamed = 5
-	// maxReported is how many alerts about agents are open at most.
+	// maxReported bounds the open alerts about agents.
 	maxReported = 100
-	// refusedFor is how long a refused message is alerted on: an agent sends one
-	// every few seconds.
+	// refusedFor is how long the alert about a refused message stays open. An agent
+	// sends a message every few seconds.
 	refusedFor = 5 * time.Minute
-	// upstreamLogged is how often a failure that lasts is logged.
+	// upstreamLogged is the interval at which a lasting failure is logged.
 	upstreamLogged = time.Minute
 )
 
-// report hands the alerts of an agent about itself and the rules in force on to
-// the aggregator.
+// report sends the alerts of an agent about itself, and its rules, to the
+// aggregator.
 func (d *Daemon) report() {
 	up := d.pipe.up
 	if up == nil {
@@ -41,12 +40,12 @@ func (d *Daemon) report() {
 	up.Report(reportable(d.self.all()), d.looked.Load().finds())
 }
 
-// reportable returns the conditions that alerts are.
+// reportable converts alerts to the conditions that an agent reports.
 func reportable(alerts []episodes.Episode) []hits.Condition {
 	var out []hits.Condition
 	for _, e := range alerts {
 		if e.Alert == AlertHeartbeat || e.Alert == alertUpstreamAway {
-			continue // the aggregator sees these better itself
+			continue // the aggregator detects these itself
 		}
 		c := hits.Condition{Alert: e.Alert, Severity: e.Labels["severity"], Labels: maps.Clone(e.Labels), Detail: e.Annotations["description"], Since: e.StartsAt}
 		for _, name := range []string{"alertname", "severity", "node"} {
@@ -60,7 +59,7 @@ func reportable(alerts []episodes.Episode) []hits.Condition {
 	return out
 }
 
-// finds returns the digest of each rule that finds lines.
+// finds returns a digest of each rule that is not off.
 func (rs *ruleset) finds() map[string]string {
 	rs.digests.Do(func() {
 		rs.digest = make(map[string]string, len(rs.set.Rules))
@@ -100,45 +99,45 @@ func reportedAlert(c sources.Condition) episodes.Episode {
 	}
 	return selfAlert(c.Alert, c.Severity, labels, c.Since, map[string]string{
 		"summary":     what + " on " + nodesText(c.Members),
-		"description": cutText(fmt.Sprintf("%s. An agent says: %s", on, c.Detail), 1500),
+		"description": truncate(fmt.Sprintf("%s. Reported by an agent: %s", on, c.Detail), 1500),
 		"remediation": fix,
 	})
 }
 
-// reportAdvice says for people what a condition means and what helps. The words
-// of a node are never advice.
+// reportAdvice returns the meaning of a condition and its remediation. It never uses
+// text from a node as advice.
 func reportAdvice(c sources.Condition) (what, fix string) {
 	switch c.Alert {
 	case alertLinesLost:
-		fix = "Look at the log of the agent."
+		fix = "Check the log of the agent."
 		if text, known := lossTexts[c.Labels["reason"]]; known {
 			fix = text.fix
 		}
 		return "Log lines were lost before they were read", fix
 	case alertPackBroken:
 		return "The newest version of a rule pack was refused", "Run `crowsnest check rules` and `crowsnest test rules` on the pack and correct it. Its last good version stays in force."
-	case alertRuleGivenUp:
-		return "A rule is not evaluated any more", "Give the rule a text with `contains` that few lines have, or a narrower `from`. A changed version of the rule, or a restart of the agent, tries it again."
+	case alertQuarantined:
+		return "A rule is quarantined and no longer evaluated", "Add a `contains` text that occurs in few lines, or narrow `from`. A changed version of the rule or a restart of the agent tries it again."
 	case alertTwoAggregators:
 		return "Two aggregators answer the agents", adviceTwoAggregators
 	case alertStateNotSaved:
-		return "The state of an agent is not saved", "Look whether the folder of storage.path is full or read-only on these nodes. A restart of the agent reads older lines again."
+		return "The state of an agent is not saved", "Check whether the folder of storage.path is full or read-only on these nodes. After a restart the agent reads older lines again."
 	}
-	return "An agent reports " + c.Alert, "Look at the page and the log of the agent on one of these nodes."
+	return "An agent reports " + c.Alert, "Check the status page and the log of the agent on one of these nodes."
 }
 
-const adviceTwoAggregators = "Stop all aggregators but one: each sees a part of the nodes, so failures are missed, or raised and ended falsely. Look for more than one replica, a strategy other than Recreate, or a second Deployment that the Service selects."
+const adviceTwoAggregators = "Stop all aggregators but one. Each of them receives only some of the lines, so failures are missed, or raised and resolved wrongly. Check for more than one replica, a strategy other than Recreate, and a second Deployment that the Service selects."
 
 func tooManyReported(now time.Time, source string, more int) episodes.Episode {
 	return selfAlert("CrowsnestAgentsReportMore", "warning", map[string]string{"source": source}, now, map[string]string{
-		"summary":     fmt.Sprintf("Agents report %d more conditions than have an alert of their own", more),
-		"description": "The page Sources lists what each agent reports.",
-		"remediation": "Correct what the other alerts about agents name first.",
+		"summary":     fmt.Sprintf("Agents report %d more conditions; only the first have their own alert", more),
+		"description": "The Sources page lists the conditions that each agent reports.",
+		"remediation": "Resolve the other alerts about agents first.",
 	})
 }
 
-// refusedAlerts returns an alert for each reason for which messages of agents are
-// refused: their nodes are not seen, and may not be known at all.
+// refusedAlerts returns an alert for each reason for which messages of agents were
+// refused. The nodes of these agents may be unknown.
 func refusedAlerts(now time.Time, source string, st agents.Stats) []episodes.Episode {
 	var out []episodes.Episode
 	for _, reason := range agents.Outsiders() {
@@ -151,9 +150,9 @@ func refusedAlerts(now time.Time, source string, st agents.Stats) []episodes.Epi
 			from = last.From
 		}
 		out = append(out, selfAlert(alertAgentsRefused, "warning", map[string]string{"source": source, "reason": reason}, last.At, map[string]string{
-			"summary":     "Messages of agents are refused: the logs of their nodes are not seen",
-			"description": cutText(fmt.Sprintf("%d were refused in all, the newest from %s: %s.", st.Refused[reason], from, last.Why), 1500),
-			"remediation": "Look which pod has this address. If it is an agent, correct its sinks.upstream; if it is not, find out why it reaches this port.",
+			"summary":     "Messages of agents are refused: the logs of their nodes are not watched",
+			"description": truncate(fmt.Sprintf("%d messages were refused in total, the newest from %s: %s.", st.Refused[reason], from, last.Why), 1500),
+			"remediation": "Find the pod with this address. If it is an agent, correct its sinks.upstream; otherwise find out why it connects to this port.",
 		}))
 	}
 	return out
@@ -189,12 +188,12 @@ func (t *transitions) logUpstream(now time.Time, st upstream.Stats) {
 			last.since = now
 		}
 		log.Warn().Str("aggregator", st.Endpoint).Str("reason", st.LastReason).Str("error", st.LastError).
-			Int("kept_batches", st.Batches).Bool("reading_waits", st.Blocked).Msg("the aggregator does not take the hits of this agent")
+			Int("kept_batches", st.Batches).Bool("reading_waits", st.Blocked).Msg("the aggregator does not accept the hits of this agent")
 		last.reason, last.at = st.LastReason, now
 	}
 	if st.ReportError != last.report {
 		if last.report = st.ReportError; last.report != "" {
-			log.Warn().Str("error", st.ReportError).Msg("the aggregator does not take the reports of this agent")
+			log.Warn().Str("error", st.ReportError).Msg("the aggregator does not accept the reports of this agent")
 		}
 	}
 }

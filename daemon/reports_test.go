@@ -173,7 +173,7 @@ func TestRefusedMessagesAreNotified(t *testing.T) {
 	got := refusedAlerts(now.Add(time.Minute), "agents", st)
 	require.Len(t, got, 1)
 	require.Equal(t, "auth", got[0].Labels["reason"])
-	require.Equal(t, "7 were refused in all, the newest from 10.0.0.7: no token.", got[0].Annotations["description"])
+	require.Equal(t, "7 messages were refused in total, the newest from 10.0.0.7: no token.", got[0].Annotations["description"])
 	require.Empty(t, refusedAlerts(now.Add(refusedFor), "agents", st))
 }
 

@@ -15,48 +15,45 @@ import (
 	"crowsnest/web"
 )
 
-// When a source counts as blind.
-const (
-	// stuckAfter is how many updates, a second apart, it may say that it is up
-	// and neither read nor prove anything. Updates are counted and not seconds,
-	// so that a machine that slept does not look stuck.
-	stuckAfter = 60
-)
+// stuckAfter is the number of updates, one a second, after which a source that is up
+// but makes no progress counts as stuck. It counts updates, not seconds, so that a
+// machine that was suspended does not look stuck.
+const stuckAfter = 60
 
-// The alerts of the program about itself.
+// Alerts of the daemon about itself.
 const (
 	AlertHeartbeat      = "CrowsnestHeartbeat"
 	alertBlind          = "CrowsnestBlind"
 	alertNothingToWatch = "CrowsnestNothingToWatch"
 	alertPackBroken     = "CrowsnestPackBroken"
-	alertRuleGivenUp    = "CrowsnestRuleGivenUp"
+	alertQuarantined    = "CrowsnestRuleGivenUp"
 )
 
-// selfAlerts are the alerts of the program about itself. Safe for concurrent
+// selfAlerts holds the alerts of the daemon about itself. It is safe for concurrent
 // use.
 type selfAlerts struct {
 	start      time.Time
 	blindAfter time.Duration
-	labels     map[string]string // that tell this process apart from others like it
+	labels     map[string]string // added to every alert, to identify this process
 	mu         sync.Mutex
 	open       map[episodes.Fingerprint]episodes.Episode
-	away       map[string]time.Time // since when a source is not seen
-	idle       map[string]time.Time // since when a source has nothing to watch
+	away       map[string]time.Time // start of the current outage, by source
+	idle       map[string]time.Time // since when a source has had nothing to watch
 	moved      map[string]progress
-	unanswered time.Time // since when an aggregator has not answered; zero: it does, or there is none
-	lastSeen   time.Time // when something was seen
-	lastAnswer time.Time // of an aggregator
+	unanswered time.Time // since when the aggregator has not answered; zero: it answers, or there is none
+	lastSeen   time.Time // when a source was last read
+	lastAnswer time.Time // of the aggregator
 
-	restored  map[episodes.Fingerprint]episodes.Episode // open in the process before and not confirmed yet
-	savedSeen time.Time                                 // lastSeen as it was exported
+	restored  map[episodes.Fingerprint]episodes.Episode // open in the previous process, not confirmed yet
+	savedSeen time.Time                                 // lastSeen at the last export
 	changed   bool                                      // since the last export
 }
 
-// progress is the newest sign of life of a source.
+// progress is the last observed progress of a source.
 type progress struct {
 	bytes  int64
 	proved time.Time
-	still  int // updates without one
+	still  int // updates without progress
 }
 
 func newSelfAlerts(start time.Time, blindAfter time.Duration) *selfAlerts {
@@ -67,9 +64,9 @@ func newSelfAlerts(start time.Time, blindAfter time.Duration) *selfAlerts {
 	}
 }
 
-// update returns the alerts that opened, changed or ended. further are alerts that
-// are open besides.
-func (a *selfAlerts) update(now time.Time, status []sources.Status, broken []web.BrokenPack, givenUp []matcher.Quarantined, further ...episodes.Episode) []episodes.Episode {
+// update returns the alerts that opened, changed or ended. further are additional
+// open alerts.
+func (a *selfAlerts) update(now time.Time, status []sources.Status, broken []web.BrokenPack, quarantined []matcher.Quarantined, further ...episodes.Episode) []episodes.Episode {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	want := map[episodes.Fingerprint]episodes.Episode{}
@@ -100,18 +97,18 @@ func (a *selfAlerts) update(now time.Time, status []sources.Status, broken []web
 	for _, b := range broken {
 		add(selfAlert(alertPackBroken, "warning", map[string]string{"pack": b.Pack}, now, map[string]string{
 			"summary":     "The newest version of rule pack " + b.Pack + " was refused; its last good version stays in force",
-			"description": cutText(b.Error, 1500),
-			"remediation": "Run `crowsnest check rules` and `crowsnest test rules` on the pack, and put it right.",
+			"description": truncate(b.Error, 1500),
+			"remediation": "Run `crowsnest check rules` and `crowsnest test rules` on the pack and correct it.",
 		}))
 	}
-	for _, g := range givenUp {
-		add(givenUpAlert(g, now))
+	for _, g := range quarantined {
+		add(quarantineAlert(g, now))
 	}
 	return a.replace(now, want)
 }
 
-// awaySince returns since when a source is not seen, and whether that is long
-// enough for an alert. Its begin is kept over restarts.
+// awaySince returns the start of the current outage of a source, and whether it has
+// lasted long enough for an alert. The start is kept across restarts.
 func (a *selfAlerts) awaySince(now time.Time, s sources.Status) (time.Time, bool) {
 	stuck := a.stuck(s)
 	since, known := a.away[s.Name]
@@ -123,8 +120,8 @@ func (a *selfAlerts) awaySince(now time.Time, s sources.Status) (time.Time, bool
 		return time.Time{}, false
 	}
 	if !known {
-		// A source that was proved before is away since then; at start it gets
-		// the same time to catch up.
+		// The outage starts at the watermark. A source that has made no progress since
+		// the start of the process gets the same time to catch up.
 		since = now
 		if s.Watermark.After(a.start) {
 			since = s.Watermark
@@ -134,7 +131,7 @@ func (a *selfAlerts) awaySince(now time.Time, s sources.Status) (time.Time, bool
 	return since, stuck || a.longSince(now, since)
 }
 
-// stuck tells whether a source says that it is up and does nothing.
+// stuck reports whether a source is up but makes no progress.
 func (a *selfAlerts) stuck(s sources.Status) bool {
 	p := a.moved[s.Name]
 	if !s.Up || s.Bytes != p.bytes || !s.Watermark.Equal(p.proved) {
@@ -146,8 +143,8 @@ func (a *selfAlerts) stuck(s sources.Status) bool {
 	return p.still >= stuckAfter
 }
 
-// hung returns the sources that are stuck. It leaves out parts of a source: they
-// are other processes.
+// hung returns the sources that are stuck. It omits members of a source: they are
+// other processes.
 func (a *selfAlerts) hung() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -160,22 +157,22 @@ func (a *selfAlerts) hung() []string {
 	return out
 }
 
-// whyGivenUp says for people why a rule is not evaluated any more.
-func whyGivenUp(reason matcher.Reason) string {
+// quarantineReason says for people why a rule is quarantined.
+func quarantineReason(reason matcher.Reason) string {
 	if reason == matcher.ReasonCost {
 		return "it took more of a CPU for a full minute than limits.rule_cpu allows"
 	}
-	return "its evaluation failed several times because of a defect of crowsnest"
+	return "its evaluation failed several times because of a bug in crowsnest"
 }
 
-func givenUpAlert(g matcher.Quarantined, now time.Time) episodes.Episode {
-	fix := "Report it with the rule and the lines that it is about."
+func quarantineAlert(g matcher.Quarantined, now time.Time) episodes.Episode {
+	fix := "Report the bug with the rule and the log lines."
 	if g.Reason == matcher.ReasonCost {
-		fix = "Give the rule a text with `contains` that few lines have, or a narrower `from`; crowsnest_rule_seconds_total shows what rules cost."
+		fix = "Add a `contains` text that occurs in few lines, or narrow `from`; crowsnest_rule_seconds_total shows the cost of each rule."
 	}
-	return selfAlert(alertRuleGivenUp, "warning", map[string]string{"rule": g.Rule.Alert, "reason": string(g.Reason)}, now, map[string]string{
-		"summary":     "Rule " + g.Rule.Alert + " is not evaluated any more",
-		"description": "Rule " + g.Rule.Alert + " was given up: " + whyGivenUp(g.Reason) + ". What it had open stays open. All other rules go on; a changed version of the rule, or a restart, tries it again.",
+	return selfAlert(alertQuarantined, "warning", map[string]string{"rule": g.Rule.Alert, "reason": string(g.Reason)}, now, map[string]string{
+		"summary":     "Rule " + g.Rule.Alert + " is quarantined and no longer evaluated",
+		"description": "Rule " + g.Rule.Alert + " was quarantined: " + quarantineReason(g.Reason) + ". Its open alerts stay open. All other rules continue. A changed version of the rule or a restart tries it again.",
 		"remediation": fix,
 	})
 }
@@ -189,15 +186,15 @@ func blindAlert(s sources.Status, since time.Time) episodes.Episode {
 		what += ": " + s.Error
 	}
 	return selfAlert(alertBlind, "critical", map[string]string{"source": s.Name}, since, map[string]string{
-		"summary":     "Failures in the logs of source " + s.Name + " are not seen",
-		"description": cutText(fmt.Sprintf("The source %s is away since %s; %s.", s.Name, since.UTC().Format(time.RFC3339), what), 1500),
-		"remediation": "Look at the page Sources and at the log of crowsnest. Nothing resolves by itself meanwhile.",
+		"summary":     "Source " + s.Name + " is not read: failures in its logs are not detected",
+		"description": truncate(fmt.Sprintf("Source %s has been down since %s: %s. Alerts that depend on it do not resolve meanwhile.", s.Name, since.UTC().Format(time.RFC3339), what), 1500),
+		"remediation": "Check the Sources page and the log of crowsnest.",
 	})
 }
 
-// replace makes want the open alerts and returns what is news.
+// replace makes want the open alerts and returns those that changed.
 func (a *selfAlerts) replace(now time.Time, want map[episodes.Fingerprint]episodes.Episode) []episodes.Episode {
-	var news []episodes.Episode
+	var changed []episodes.Episode
 	for fp, e := range want {
 		old, known := a.open[fp]
 		if known {
@@ -209,20 +206,20 @@ func (a *selfAlerts) replace(now time.Time, want map[episodes.Fingerprint]episod
 			delete(a.restored, fp)
 		}
 		a.open[fp] = e
-		news = append(news, e)
+		changed = append(changed, e)
 	}
 	for fp, e := range a.open {
 		if _, still := want[fp]; !still {
 			delete(a.open, fp)
-			news = append(news, overAt(e, now))
+			changed = append(changed, overAt(e, now))
 		}
 	}
 	for _, e := range a.overdue(now) {
-		news = append(news, overAt(e, now))
+		changed = append(changed, overAt(e, now))
 	}
-	a.changed = a.changed || len(news) > 0
-	slices.SortFunc(news, func(x, y episodes.Episode) int { return cmp.Compare(x.Fingerprint, y.Fingerprint) })
-	return news
+	a.changed = a.changed || len(changed) > 0
+	slices.SortFunc(changed, func(x, y episodes.Episode) int { return cmp.Compare(x.Fingerprint, y.Fingerprint) })
+	return changed
 }
 
 // continuing returns e as the continuation of old.
@@ -231,7 +228,7 @@ func continuing(e, old episodes.Episode) episodes.Episode {
 	return e
 }
 
-// overAt returns e as it ended.
+// overAt returns e as resolved at now.
 func overAt(e episodes.Episode, now time.Time) episodes.Episode {
 	e.State, e.Reason, e.EndsAt, e.Concluded = episodes.StateResolved, episodes.ReasonClear, now, now
 	return e
@@ -257,8 +254,8 @@ func selfAlert(name, severity string, labels map[string]string, start time.Time,
 	}
 }
 
-// cutText shortens text at a rune.
-func cutText(s string, n int) string {
+// truncate shortens s to at most n bytes plus an ellipsis, without splitting a rune.
+func truncate(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}

@@ -40,13 +40,13 @@ func TestSelfAlerts(t *testing.T) {
 	require.Equal(t, []string{"firing CrowsnestBlind", "resolved CrowsnestHeartbeat"}, at(6*time.Minute, down), "five minutes after the last proof")
 	require.Equal(t, []string{"firing CrowsnestHeartbeat", "resolved CrowsnestBlind"}, at(7*time.Minute, up(7*time.Minute)))
 
-	givenUp := []matcher.Quarantined{{Rule: &rules.Rule{Alert: "Odd"}, Reason: matcher.ReasonPanic}}
-	news := a.update(start.Add(8*time.Minute), []sources.Status{up(8 * time.Minute)}, nil, givenUp)
+	quarantined := []matcher.Quarantined{{Rule: &rules.Rule{Alert: "Odd"}, Reason: matcher.ReasonPanic}}
+	news := a.update(start.Add(8*time.Minute), []sources.Status{up(8 * time.Minute)}, nil, quarantined)
 	require.Equal(t, []string{"firing CrowsnestRuleGivenUp"}, names(news))
 	require.Equal(t, map[string]string{"alertname": "CrowsnestRuleGivenUp", "severity": "warning", "rule": "Odd", "reason": "panic"}, news[0].Labels)
-	require.Contains(t, news[0].Annotations["description"], "because of a defect of crowsnest")
+	require.Contains(t, news[0].Annotations["description"], "because of a bug in crowsnest")
 	costly := []matcher.Quarantined{{Rule: &rules.Rule{Alert: "Odd"}, Reason: matcher.ReasonCost}}
-	require.Contains(t, givenUpAlert(costly[0], start).Annotations["description"], "limits.rule_cpu")
+	require.Contains(t, quarantineAlert(costly[0], start).Annotations["description"], "limits.rule_cpu")
 	require.Equal(t, []string{"resolved CrowsnestRuleGivenUp"}, at(8*time.Minute, up(8*time.Minute)))
 
 	broken := web.BrokenPack{Pack: "a", Error: "a.yaml:1:1: error"}

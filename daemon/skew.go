@@ -63,7 +63,7 @@ func differAlert(now time.Time, behind map[string]sources.Behind) (episodes.Epis
 	nodes = slices.Compact(nodes)
 	return selfAlert(alertRulesDiffer, "warning", nil, since, map[string]string{
 		"summary":     fmt.Sprintf("%d rules differ between the aggregator and %s", len(late), nodesText(nodes)),
-		"description": cutText(fmt.Sprintf("What these rules conclude from silence waits since %s: %s.", since.UTC().Format(time.RFC3339), strings.Join(late, ", ")), 1500),
+		"description": truncate(fmt.Sprintf("What these rules conclude from silence waits since %s: %s.", since.UTC().Format(time.RFC3339), strings.Join(late, ", ")), 1500),
 		"remediation": "Look whether the agents of these nodes have the same version of crowsnest, the same rules and the same overrides as the aggregator, and whether one of them refused a pack.",
 	}), true
 }

@@ -16,39 +16,39 @@ import (
 	"crowsnest/web"
 )
 
-// Finding lines and concluding from them can be two processes. An agent runs on
-// each node: it has sinks.upstream, reads what is there, and sends its hits on.
-// The aggregator has sources.agents: every agent is a source of its own there.
+// Agent mode splits the daemon into two processes. An agent runs on each node, with
+// sinks.upstream: it reads the logs there and sends hits to the aggregator. The
+// aggregator has sources.agents, in which each agent is a member.
 //
 //	node n:  sources ─▶ pipeline ─ hits ─▶ sinks/upstream
-//	                                            │ batches; what is not on the
-//	                                            ▼ aggregator's disk is kept
+//	                                            │ batches, kept until they are on
+//	                                            ▼ the disk of the aggregator
 //	aggregator:               sources/agents ─▶ pipeline ─▶ engine ─▶ sinks
 //
-// The positions of an agent are saved when the aggregator has saved what was found
-// before them (staged.go).
+// An agent saves a position once the aggregator has saved all hits before it
+// (staged.go).
 
-// The alerts of agents and about them.
+// Alerts of agents and about agents.
 const (
 	alertUpstreamAway = "CrowsnestUpstreamAway"
 	alertAgentRefused = "CrowsnestAgentRefused"
-	// alertAgentsRefused is about messages of which nobody knows whose they are.
+	// alertAgentsRefused is about messages from unknown senders.
 	alertAgentsRefused = "CrowsnestAgentsRefused"
-	// alertTwoAggregators is that of an agent; the aggregators fire it.
+	// alertTwoAggregators is detected by an agent and fired by the aggregators.
 	alertTwoAggregators = "CrowsnestTwoAggregators"
 )
 
 const (
-	// refusedShown is how long it is told that another agent was refused.
+	// refusedShown is how long the alert about a second agent of a node stays open.
 	refusedShown = time.Minute
-	// mostBlind is how many parts of a source have an alert of their own.
-	mostBlind = 20
+	// maxBlind bounds the members of a source that have an alert of their own.
+	maxBlind = 20
 )
 
-// makeAgent makes the way to the aggregator, if there is one.
+// makeAgent sets up agent mode if sinks.upstream is configured.
 func (d *Daemon) makeAgent() error {
 	if p := d.opt.Cfg.Sources.Agents; p != nil && !p.Config.Guarded() {
-		d.log.Warn().Msg("sources.agents asks nobody who they are: whoever reaches its address can forge failures and hide others; set bearer_token_file or web_config_file, or close the network")
+		d.log.Warn().Msg("sources.agents has no authentication: anyone who can connect to its address can forge and hide failures; set bearer_token_file or web_config_file, or restrict the network")
 	}
 	p := d.opt.Cfg.Sinks.Upstream
 	if p == nil {
@@ -70,7 +70,7 @@ func (d *Daemon) makeAgent() error {
 	return nil
 }
 
-// inScope returns the set with the rules off that cannot be concluded here.
+// inScope returns the set with the rules off that need the logs of several nodes.
 func inScope(set *rules.Set, scope rules.Scope) *rules.Set {
 	if scope != rules.ScopeNode {
 		return set
@@ -100,7 +100,7 @@ func inScope(set *rules.Set, scope rules.Scope) *rules.Set {
 	return &out
 }
 
-// outOfScope returns the names of the rules that cannot be concluded here.
+// outOfScope returns the names of the rules that inScope turns off.
 func outOfScope(set *rules.Set, scope rules.Scope) map[string]bool {
 	out := map[string]bool{}
 	for _, r := range set.Rules {
@@ -111,11 +111,11 @@ func outOfScope(set *rules.Set, scope rules.Scope) map[string]bool {
 	return out
 }
 
-// isPart tells whether a name is that of a part of a source.
+// isPart reports whether a name is that of a member of a source.
 func isPart(name string) bool { return strings.Contains(name, "/") }
 
-// withParts adds the parts of sources as sources of their own. A source that has
-// parts proves nothing itself: it need only be up.
+// withParts adds the members of sources as sources of their own. A source with
+// members has no watermark itself: it only has to be up.
 func withParts(status []sources.Status, now time.Time) []sources.Status {
 	out := slices.Clone(status)
 	for i, s := range status {
@@ -135,8 +135,8 @@ func withParts(status []sources.Status, now time.Time) []sources.Status {
 	return out
 }
 
-// blind returns an alert for each source that is away, and each part of one; if
-// many parts are, one for the others. The caller holds mu.
+// blind returns an alert for each source that is down and for each member that is
+// down, and one alert for all members beyond maxBlind. The caller holds mu.
 func (a *selfAlerts) blind(now time.Time, status []sources.Status) []episodes.Episode {
 	var out []episodes.Episode
 	var more []string
@@ -149,7 +149,7 @@ func (a *selfAlerts) blind(now time.Time, status []sources.Status) []episodes.Ep
 		case !ok:
 		case !isPart(s.Name):
 			out = append(out, blindAlert(s, since))
-		case parts < mostBlind:
+		case parts < maxBlind:
 			parts++
 			out = append(out, blindAlert(s, since))
 		default:
@@ -161,17 +161,16 @@ func (a *selfAlerts) blind(now time.Time, status []sources.Status) []episodes.Ep
 	if len(more) > 0 {
 		source, _, _ := strings.Cut(more[0], "/")
 		out = append(out, blindAlert(sources.Status{
-			Name: source, Error: fmt.Sprintf("%d parts more are away: %s", len(more), cutText(strings.Join(more, ", "), 1000)),
+			Name: source, Error: fmt.Sprintf("%d more members are down: %s", len(more), truncate(strings.Join(more, ", "), 1000)),
 		}, oldest))
 	}
-	gone := func(name string) bool { return !known[name] }
-	maps.DeleteFunc(a.away, func(name string, _ time.Time) bool { return gone(name) })
-	maps.DeleteFunc(a.idle, func(name string, _ time.Time) bool { return gone(name) })
-	maps.DeleteFunc(a.moved, func(name string, _ progress) bool { return gone(name) })
+	maps.DeleteFunc(a.away, func(name string, _ time.Time) bool { return !known[name] })
+	maps.DeleteFunc(a.idle, func(name string, _ time.Time) bool { return !known[name] })
+	maps.DeleteFunc(a.moved, func(name string, _ progress) bool { return !known[name] })
 	return out
 }
 
-// labelled returns an alert of the program with further labels.
+// labelled returns an alert of the daemon with additional labels.
 func labelled(e episodes.Episode, labels map[string]string) episodes.Episode {
 	if len(labels) == 0 {
 		return e
@@ -183,7 +182,7 @@ func labelled(e episodes.Episode, labels map[string]string) episodes.Episode {
 	return out
 }
 
-// stageAlerts are the alerts of an agent about its aggregator, and of an
+// stageAlerts returns the alerts of an agent about its aggregator, and of an
 // aggregator about its agents.
 func (d *Daemon) stageAlerts(now time.Time, status []sources.Status) []episodes.Episode {
 	var out []episodes.Episode
@@ -195,8 +194,8 @@ func (d *Daemon) stageAlerts(now time.Time, status []sources.Status) []episodes.
 			}
 			out = append(out, selfAlert(alertAgentRefused, "warning", map[string]string{"source": name}, now, map[string]string{
 				"summary":     "Two agents claim to be " + name,
-				"description": "The second one is refused for as long as the first one lives: the logs that it reads are not looked at.",
-				"remediation": "Give each agent a name of its own (sinks.upstream.node; NODE_NAME from spec.nodeName), and run one per node.",
+				"description": "The second one is refused as long as the first one is connected: the logs that it reads are not watched.",
+				"remediation": "Give each agent a unique name (sinks.upstream.node, or NODE_NAME from spec.nodeName), and run one agent per node.",
 			}))
 		}
 	}
@@ -217,7 +216,7 @@ func (d *Daemon) stageAlerts(now time.Time, status []sources.Status) []episodes.
 		if !st.Twofold.IsZero() {
 			out = append(out, selfAlert(alertTwoAggregators, "critical", nil, st.Twofold, map[string]string{
 				"summary":     "Two aggregators answer the agents",
-				"description": cutText("Two processes that run at the same time answer at "+st.Endpoint+".", 1500),
+				"description": truncate("Two processes answer at "+st.Endpoint+" at the same time.", 1500),
 				"remediation": adviceTwoAggregators,
 			}))
 		}
@@ -225,22 +224,22 @@ func (d *Daemon) stageAlerts(now time.Time, status []sources.Status) []episodes.
 	return out
 }
 
-// upstreamAway is the alert of an agent whose aggregator does not take its hits.
+// upstreamAway returns the alert of an agent whose aggregator does not accept hits.
 func (d *Daemon) upstreamAway(now time.Time, st upstream.Stats) (episodes.Episode, bool) {
 	since := d.self.answered(st.LastAnswer)
 	if !st.Refused && (st.LastError == "" || !d.self.longSince(now, since)) {
 		return episodes.Episode{}, false
 	}
 	return selfAlert(alertUpstreamAway, "critical", nil, since, map[string]string{
-		"summary": "The aggregator does not take the hits of this agent",
-		"description": cutText(fmt.Sprintf("Since %s: %s. Up to %d bytes are kept, then reading stops; nothing is lost as long as the logs are on the node.",
+		"summary": "The aggregator does not accept the hits of this agent",
+		"description": truncate(fmt.Sprintf("Since %s: %s. The agent keeps up to %d bytes, then stops reading; no line is lost while the logs are on the node.",
 			since.UTC().Format(time.RFC3339), st.LastError, upstream.DefaultMaxUnacked), 1500),
-		"remediation": "Look at the aggregator, and at sinks.upstream of this agent.",
+		"remediation": "Check the aggregator, and sinks.upstream of this agent.",
 	}), true
 }
 
-// waitsForUpstream tells that reading stands still because the aggregator takes
-// nothing: a restart would not help.
+// waitsForUpstream reports whether reading has stopped because the aggregator
+// accepts no hits. A restart would not help.
 func (d *Daemon) waitsForUpstream() bool { return d.pipe.up != nil && d.pipe.up.Stats().Blocked }
 
 // membersView converts the members of a source for the pages.
@@ -253,7 +252,7 @@ func membersView(s sources.Status) []web.Member {
 	return out
 }
 
-// logParts logs parts of sources that come, go and are forgotten.
+// logParts logs members of sources that come up, go down and are forgotten.
 func (t *transitions) logParts(status []sources.Status) {
 	now := map[string]bool{}
 	log := t.d.component("source")
@@ -264,15 +263,15 @@ func (t *transitions) logParts(status []sources.Status) {
 			now[name] = p.Up
 			switch {
 			case p.Up && !was:
-				log.Info().Str("part", name).Dur("clock_skew", p.Skew).Msg("part is up")
+				log.Info().Str("member", name).Dur("clock_skew", p.Skew).Msg("member is up")
 			case !p.Up && (was || !known):
-				log.Warn().Str("part", name).Err(asError(p.Error)).Msg("part is away: what it could disprove is not concluded")
+				log.Warn().Str("member", name).Err(asError(p.Error)).Msg("member is down: absence-based rules are on hold")
 			}
 		}
 	}
 	for name := range t.parts {
 		if _, still := now[name]; !still {
-			log.Warn().Str("part", name).Msg("part is forgotten: nothing waits for it any more")
+			log.Warn().Str("member", name).Msg("member is forgotten: no rule waits for it")
 		}
 	}
 	t.parts = now

@@ -70,7 +70,7 @@ func TestBlindNodes(t *testing.T) {
 	}
 	got := at(10*time.Minute, many)
 	got = append(got, at(20*time.Minute, many)...)
-	require.Len(t, slices.DeleteFunc(got, func(s string) bool { return !strings.HasPrefix(s, "firing") }), mostBlind+1)
+	require.Len(t, slices.DeleteFunc(got, func(s string) bool { return !strings.HasPrefix(s, "firing") }), maxBlind+1)
 	require.Contains(t, got, "firing CrowsnestBlind agents")
 }
 

@@ -21,7 +21,7 @@ func (d *Daemon) ticks(ctx context.Context) {
 		now := d.now()
 		exhausted, _ := d.ended()
 		for _, name := range exhausted {
-			d.pipe.AdvanceWatermark(name, now) // nothing can come any more
+			d.pipe.AdvanceWatermark(name, now) // no line can follow
 		}
 		caughtUp := d.caughtUp(false)
 		d.warmUp(now, caughtUp || d.caughtUp(true))
@@ -32,11 +32,11 @@ func (d *Daemon) ticks(ctx context.Context) {
 			lastSelf = now
 			status := d.sourceStatus()
 			d.self.unanswered = d.unanswered()
-			givenUp := d.giveUp(now)
-			d.notify(d.self.update(now, withParts(status, now), d.outcome.Load().broken, givenUp, append(d.stageAlerts(now, status), slices.Concat(d.upkeepAlerts(now), d.misplaced.alerts(now, d.pipe.Rules().Namespaces, status))...)...))
+			quarantined := d.quarantine(now)
+			d.notify(d.self.update(now, withParts(status, now), d.outcome.Load().broken, quarantined, append(d.stageAlerts(now, status), slices.Concat(d.monitoringAlerts(now), d.misplaced.alerts(now, d.pipe.Rules().Namespaces, status))...)...))
 			seen.log(status)
 			seen.logParts(status)
-			seen.logPanics(givenUp)
+			seen.logPanics(quarantined)
 			if d.self.dirty() {
 				d.pipe.changed.Store(true)
 			}
@@ -53,8 +53,8 @@ func (d *Daemon) ticks(ctx context.Context) {
 	}
 }
 
-// tune has the rules looked for by what is rare in the lines that are read,
-// beside everything else: it takes a while.
+// tune periodically chooses the rarest required literals of the rules for the
+// prefilter. It runs in the background because it takes a while.
 func (d *Daemon) tune(ctx context.Context) {
 	tick := time.NewTicker(tuneEvery)
 	defer tick.Stop()
@@ -68,17 +68,17 @@ func (d *Daemon) tune(ctx context.Context) {
 	}
 }
 
-// caughtUp reports whether every source has read what was there at the start. With
-// leaveOut it does not count the sources whose peer is away: what others found
-// does not wait for them.
-func (d *Daemon) caughtUp(leaveOut bool) bool {
+// caughtUp reports whether every source has read all lines from before the start of
+// the process. With reachableOnly it ignores sources whose peer is unreachable, so
+// that alerts from other sources do not wait for them.
+func (d *Daemon) caughtUp(reachableOnly bool) bool {
 	var names []string
 	for _, s := range d.sources {
-		if _, remote := s.(sources.Remote); leaveOut && remote && absent(s.Status()) {
+		if _, remote := s.(sources.Remote); reachableOnly && remote && absent(s.Status()) {
 			continue
 		}
-		if parted, ok := s.(sources.MultiSource); ok {
-			names = append(names, parted.Members()...)
+		if multi, ok := s.(sources.MultiSource); ok {
+			names = append(names, multi.Members()...)
 		} else {
 			names = append(names, s.Name())
 		}
@@ -86,11 +86,11 @@ func (d *Daemon) caughtUp(leaveOut bool) bool {
 	return d.pipe.provedSince(names, d.start)
 }
 
-// absent reports whether a source cannot be read, and says why.
+// absent reports whether a source cannot be read and the reason is known.
 func absent(s sources.Status) bool { return !s.Up && s.Error != "" }
 
-// warmUp ends the warm-up when every source has caught up with the start, or
-// when it takes too long: an alert too much is better than none.
+// warmUp ends the warm-up once every source has caught up with the start, or when
+// that takes too long: a superfluous alert is better than a missing one.
 func (d *Daemon) warmUp(now time.Time, caughtUp bool) {
 	if d.warmUntil.IsZero() || !caughtUp && now.Before(d.warmUntil) {
 		return
@@ -158,19 +158,19 @@ func (d *Daemon) sourceStatus() []sources.Status {
 	return out
 }
 
-// transitions logs what changes in sources, once.
+// transitions logs each change of the state of sources once.
 type transitions struct {
 	d    *Daemon
 	up   map[string]bool
 	errs map[string]string
 	lost map[string]int64
-	// polled are the sources that the kernel does not tell of changes.
+	// polled holds the sources that poll because inotify is unavailable.
 	polled map[string]bool
-	// panicked are the rules that were given up and said to be.
+	// panicked holds the rules whose quarantine after panics was logged.
 	panicked map[string]bool
-	// parts are the parts of sources that are known, and whether they are up.
+	// parts holds the known members of sources, and whether they are up.
 	parts map[string]bool
-	// upstream is what was logged about the aggregator of an agent.
+	// upstream is the last logged state of the aggregator of an agent.
 	upstream upstreamLog
 }
 
@@ -194,28 +194,28 @@ func (t *transitions) log(status []sources.Status) {
 		for reason, n := range s.Lost {
 			key := s.Name + "/" + reason
 			if n > t.lost[key] {
-				log.Warn().Str("reason", reason).Int64("bytes", n-t.lost[key]).Msg("lines were lost before they could be read")
+				log.Warn().Str("reason", reason).Int64("bytes", n-t.lost[key]).Msg("lines were lost before they were read")
 			}
 			t.lost[key] = n
 		}
 		if s.Errors["watch"] > 0 && !t.polled[s.Name] {
 			t.polled[s.Name] = true
-			log.Warn().Msg("the kernel has no inotify instances or watches left (fs.inotify): directories are polled, which finds what is new a little later")
+			log.Warn().Msg("the limit of inotify instances or watches is reached (fs.inotify): directories are polled, so new files are found a little later")
 		}
 		t.logLosses(log, s)
 	}
 }
 
-// logPanics logs rules that panicked too often. Those that cost too much were
-// logged by who gave them up.
-func (t *transitions) logPanics(givenUp []matcher.Quarantined) {
+// logPanics logs rules that are quarantined because of panics. Daemon.quarantine
+// logs those that cost too much.
+func (t *transitions) logPanics(quarantined []matcher.Quarantined) {
 	now, log := map[string]bool{}, t.d.component("rules")
-	for _, g := range givenUp {
+	for _, g := range quarantined {
 		if g.Reason != matcher.ReasonPanic {
 			continue
 		}
 		if now[g.Rule.Alert] = true; !t.panicked[g.Rule.Alert] {
-			log.Error().Str("rule", g.Rule.Alert).Str("reason", string(g.Reason)).Msg("rule is given up: " + whyGivenUp(g.Reason))
+			log.Error().Str("rule", g.Rule.Alert).Str("reason", string(g.Reason)).Msg("rule is quarantined: " + quarantineReason(g.Reason))
 		}
 	}
 	t.panicked = now

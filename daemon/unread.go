@@ -14,13 +14,13 @@ const alertLogsUnread = "CrowsnestLogsUnread"
 const (
 	// unreadAfter is how long a log may stay unread before that is an alert.
 	unreadAfter = time.Minute
-	// unreadNamed is how many logs an alert names.
+	// unreadNamed bounds the logs that an alert names.
 	unreadNamed = 5
 )
 
-// unreadAlert returns an alert if logs of a source are there and are not read. It
-// is critical if they may be read later, for then failures in them are missed
-// and "not recovered" rules are on hold; what is refused for good is a warning.
+// unreadAlert returns an alert if existing logs of a source are not read. It is
+// critical if they may be read later: until then failures in them are missed and
+// absence-based rules are on hold. Logs that are refused permanently are a warning.
 func unreadAlert(now time.Time, s sources.Status) (episodes.Episode, bool) {
 	var named []string
 	n, since, severity := 0, now, "warning"
@@ -43,7 +43,7 @@ func unreadAlert(now time.Time, s sources.Status) (episodes.Episode, bool) {
 	}
 	return selfAlert(alertLogsUnread, severity, map[string]string{"source": s.Name}, since, map[string]string{
 		"summary":     "Logs of source " + s.Name + " are not read",
-		"description": cutText(fmt.Sprintf("Failures in %d logs are not seen. The first of them: %s.", n, strings.Join(named, "; ")), 1500),
-		"remediation": "Look at the files and at their disk, and at the open files that the process may have. What was refused is not read until it is a file of its own.",
+		"description": truncate(fmt.Sprintf("Failures in %d logs are not detected. The first of them: %s.", n, strings.Join(named, "; ")), 1500),
+		"remediation": "Check the files, their disk, and the limit of open files of the process. A refused path is not read until it is a separate file.",
 	}), true
 }

@@ -11,24 +11,24 @@ import (
 	"crowsnest/state"
 )
 
-// Alerts of what the program lives on.
+// Alerts about resources of the daemon.
 const (
 	alertStateNotSaved = "CrowsnestStateNotSaved"
 	alertClockSkew     = "CrowsnestClockSkew"
 )
 
 const (
-	// unsavedAfter is how long the state may not be saved.
+	// unsavedAfter is how long saving the state may fail before it is an alert.
 	unsavedAfter = 5 * time.Minute
-	// skewAlerted is by how much the clock of an Alertmanager may differ for
-	// longer than skewedFor.
+	// skewAlerted is the clock skew of an endpoint that is an alert once it has
+	// lasted for skewedFor.
 	skewAlerted = 30 * time.Second
 	skewedFor   = 2 * time.Minute
 )
 
-// upkeepAlerts returns an alert for each thing that the program lives on and that
-// is not as it should be.
-func (d *Daemon) upkeepAlerts(now time.Time) []episodes.Episode {
+// monitoringAlerts returns the alerts about state, memory, clocks and dropped
+// notifications.
+func (d *Daemon) monitoringAlerts(now time.Time) []episodes.Episode {
 	var out []episodes.Episode
 	if e, ok := unsavedAlert(now, d.saver.unsaved()); ok {
 		out = append(out, e)
@@ -49,7 +49,8 @@ func (d *Daemon) upkeepAlerts(now time.Time) []episodes.Episode {
 	return out
 }
 
-// unsaved is since when the state is not saved, and why. The zero time: it is.
+// unsaved is since when saving the state has failed, and why; the zero time: it has
+// not.
 type unsaved struct {
 	since time.Time
 	why   error
@@ -60,17 +61,17 @@ func unsavedAlert(now time.Time, u unsaved) (episodes.Episode, bool) {
 		return episodes.Episode{}, false
 	}
 	return selfAlert(alertStateNotSaved, "warning", nil, u.since, map[string]string{
-		"summary": "The state of crowsnest is not saved: a restart would look back instead of going on",
-		"description": cutText(fmt.Sprintf("It is not saved since %s: %v. Detection and alerts go on; saving resumes by itself.",
+		"summary": "The state of crowsnest is not saved: after a restart it has to read older lines again",
+		"description": truncate(fmt.Sprintf("Saving has failed since %s: %v. Detection and alerts continue; saving resumes by itself.",
 			u.since.UTC().Format(time.RFC3339), u.why), 1500),
-		"remediation": "Look whether the folder of storage.path is full, read-only or used by another instance.",
+		"remediation": "Check whether the folder of storage.path is full, read-only or used by another instance.",
 	}), true
 }
 
-// skews are since when the clocks of endpoints differ.
+// skews holds since when the clock of an endpoint has differed, by endpoint.
 type skews map[string]time.Time
 
-// alert notes whether a clock differs and returns the alert if it does for long.
+// alert records the skew of an endpoint and returns an alert if it has lasted.
 func (s skews) alert(now time.Time, e sinks.EndpointStatus) (episodes.Episode, bool) {
 	skew := time.Duration(e.ClockSkew * float64(time.Second))
 	if !e.Up || skew.Abs() < skewAlerted {
@@ -87,14 +88,14 @@ func (s skews) alert(now time.Time, e sinks.EndpointStatus) (episodes.Episode, b
 	}
 	return selfAlert(alertClockSkew, "warning", map[string]string{"endpoint": e.Endpoint}, since, map[string]string{
 		"summary": "The clocks of crowsnest and of " + e.Endpoint + " differ",
-		"description": fmt.Sprintf("Its clock is %v ahead of ours (negative: behind), as its answers say. Alerts are told by its clock; the times in them are ours.",
+		"description": fmt.Sprintf("According to its answers, its clock is %v ahead (negative: behind). Alerts are sent with its time; their annotations contain local times.",
 			skew.Round(time.Second)),
-		"remediation": "Look at the time synchronisation of both machines.",
+		"remediation": "Check the time synchronization of both machines.",
 	}), true
 }
 
-// unsaved returns since when the state is not saved. A write that does not come
-// to an end counts as one that failed.
+// unsaved returns since when saving the state has failed. A write in progress counts
+// as failed.
 func (s *saver) unsaved() unsaved {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,13 +103,13 @@ func (s *saver) unsaved() unsaved {
 	case !s.failing.since.IsZero():
 		return s.failing
 	case !s.writing.IsZero():
-		return unsaved{s.writing, errors.New("writing it takes that long")}
+		return unsaved{s.writing, errors.New("the write has not finished yet")}
 	}
 	return unsaved{}
 }
 
-// hold takes the lock of the folder if it is not held: another instance had it
-// at the start, the folder was not writable, or the lock was removed.
+// hold acquires the lock of the folder if it is not held: another instance had it
+// at start, the folder was not writable, or the lock was removed.
 func (s *saver) hold() {
 	if s.dir == "" || s.held != nil && s.held.Valid() {
 		return
@@ -122,15 +123,15 @@ func (s *saver) hold() {
 		s.held = held
 		if s.off.Swap(false) {
 			s.pipe.changed.Store(true)
-			s.log.Info().Msg("no other instance uses the state any more: it is saved from now on")
+			s.log.Info().Msg("no other instance uses the state: saving starts now")
 		}
 	case errors.Is(err, state.ErrLocked):
 		s.lockedOut(err)
 	}
-	// Any other error comes up again when the state is saved.
+	// Saving the state reports any other error.
 }
 
-// lockedOut notes that another instance uses the folder.
+// lockedOut records that another instance uses the folder.
 func (s *saver) lockedOut(err error) {
 	if s.off.Swap(true) {
 		return
@@ -142,13 +143,13 @@ func (s *saver) lockedOut(err error) {
 	}
 	s.failing.why = err
 	s.mu.Unlock()
-	s.log.Error().Err(err).Msg("going on without saved state; trying again")
+	s.log.Error().Err(err).Msg("continuing without saving the state; retrying")
 }
 
-// release gives the lock up.
+// release releases the lock.
 func (s *saver) release() {
 	if s.held != nil {
-		_ = s.held.Release() // closing a descriptor: there is nothing to do about it
+		_ = s.held.Release() // it only closes a descriptor
 		s.held = nil
 	}
 }

@@ -55,7 +55,7 @@ func (d *Daemon) rulesView() web.Rules {
 		out.Waits[rule] = whyBehind(b)
 	}
 	for _, g := range rs.program.Quarantined() {
-		out.Quarantined[g.Rule.Alert] = whyGivenUp(g.Reason)
+		out.Quarantined[g.Rule.Alert] = quarantineReason(g.Reason)
 	}
 	return out
 }

@@ -294,7 +294,7 @@ func TestTakeover(t *testing.T) {
 			next.start()
 			pause(4 * time.Second)
 			_, err := next.Get(t.Context(), "/-/ready")
-			require.ErrorContains(t, err, "not read back yet")
+			require.ErrorContains(t, err, "not restored yet")
 			end(s.p)
 			stopped := time.Now()
 			next.ready()

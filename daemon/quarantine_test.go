@@ -11,15 +11,15 @@ import (
 	"crowsnest/test/rulefolder"
 )
 
-// A rule that is given up is told of, shows everywhere, keeps what it had open,
-// and stays so until it is changed.
-func TestDaemonGivesUpRule(t *testing.T) {
+// A quarantined rule raises an alert, is shown in the API and on the pages, keeps
+// its open alerts, and stays quarantined until it changes.
+func TestDaemonQuarantinesRule(t *testing.T) {
 	s := newShip(t)
 	s.rules.Write("b.yaml", rulefolder.Pack("b", "B", "text of b"))
 	s.start()
 	s.log("vc-0", "text of a")
 	s.eventually(func() bool { return len(s.am.firing("A")) == 1 }, "the alert arrives")
-	givenUp := func() bool {
+	quarantined := func() bool {
 		_, metrics := s.get("/metrics")
 		_, api := s.get("/api/v1/rules")
 		is := strings.Contains(metrics, `crowsnest_rule_inactive{reason="given_up",rule="A"} 1`)
@@ -27,11 +27,11 @@ func TestDaemonGivesUpRule(t *testing.T) {
 		require.Equal(t, is, strings.Contains(api, `"givenUp":"it took more of a CPU`))
 		return is
 	}
-	require.False(t, givenUp())
+	require.False(t, quarantined())
 	program := s.d.pipe.rules.Load().program
 	program.Quarantine(s.d.pipe.rules.Load().set.Rule("A"), matcher.ReasonCost)
-	require.True(t, givenUp())
-	s.eventually(func() bool { return len(s.am.firing(alertRuleGivenUp)) == 1 }, "it is told")
+	require.True(t, quarantined())
+	s.eventually(func() bool { return len(s.am.firing(alertQuarantined)) == 1 }, "it is told")
 	_, body := s.get("/rules/A")
 	require.Contains(t, body, "no longer evaluated: it took more of a CPU")
 	_, body = s.get("/metrics")
@@ -49,16 +49,16 @@ func TestDaemonGivesUpRule(t *testing.T) {
 	code, body := s.do(http.MethodPost, "/-/reload")
 	require.Equal(t, http.StatusOK, code, body)
 	require.NotSame(t, program, s.d.pipe.rules.Load().program)
-	require.True(t, givenUp())
-	require.False(t, s.am.resolved(alertRuleGivenUp))
+	require.True(t, quarantined())
+	require.False(t, s.am.resolved(alertQuarantined))
 	require.False(t, s.am.resolved("A"))
 
 	// One that does.
 	s.rules.Write("a.yaml", rulefolder.Pack("a", "A", "new text of a"))
 	code, body = s.do(http.MethodPost, "/-/reload")
 	require.Equal(t, http.StatusOK, code, body)
-	require.False(t, givenUp())
-	s.eventually(func() bool { return s.am.resolved(alertRuleGivenUp) }, "it is tried again")
+	require.False(t, quarantined())
+	s.eventually(func() bool { return s.am.resolved(alertQuarantined) }, "it is tried again")
 	s.log("vc-1", "new text of a")
 	s.eventually(func() bool { return len(s.am.firing("A")) == 2 }, "it fires again")
 }
