@@ -163,6 +163,7 @@ type transitions struct {
 	d    *Daemon
 	up   map[string]bool
 	errs map[string]string
+	idle map[string]string
 	lost map[string]int64
 	// polled holds the sources that poll because inotify is unavailable.
 	polled map[string]bool
@@ -175,7 +176,7 @@ type transitions struct {
 }
 
 func newTransitions(d *Daemon) *transitions {
-	return &transitions{d: d, up: map[string]bool{}, errs: map[string]string{}, lost: map[string]int64{}, polled: map[string]bool{}}
+	return &transitions{d: d, up: map[string]bool{}, errs: map[string]string{}, idle: map[string]string{}, lost: map[string]int64{}, polled: map[string]bool{}}
 }
 
 func (t *transitions) log(status []sources.Status) {
@@ -190,7 +191,10 @@ func (t *transitions) log(status []sources.Status) {
 		case s.Error != "" && s.Error != t.errs[s.Name]:
 			log.Warn().Err(asError(s.Error)).Msg("source has a problem")
 		}
-		t.up[s.Name], t.errs[s.Name] = s.Up, s.Error
+		if s.Idle != "" && s.Idle != t.idle[s.Name] {
+			log.Warn().Str("reason", s.Idle).Msg("source has nothing to watch, and looks again all the time")
+		}
+		t.up[s.Name], t.errs[s.Name], t.idle[s.Name] = s.Up, s.Error, s.Idle
 		for reason, n := range s.Lost {
 			key := s.Name + "/" + reason
 			if n > t.lost[key] {
