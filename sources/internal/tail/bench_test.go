@@ -37,7 +37,7 @@ func steps(b *testing.B, finder Finder) (*Tailer, *worker) {
 	tl.hand.open(tl.p)
 	tl.queue.open()
 	b.Cleanup(func() {
-		for _, c := range tl.chains {
+		for _, c := range tl.followers {
 			c.closeAll()
 		}
 		tl.trees[0].root.close()
@@ -55,7 +55,7 @@ func BenchmarkRead(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		tl, w := steps(b, plainFinder(dir, "x.log"))
-		for _, c := range tl.chains {
+		for _, c := range tl.followers {
 			for c.run(w) {
 			}
 			c.closeAll()
@@ -75,7 +75,7 @@ func BenchmarkIdle(b *testing.B) {
 	tl, w := steps(b, podFinder(root))
 	look := func() {
 		tl.findAll(nil, false)
-		for _, c := range tl.chains {
+		for _, c := range tl.followers {
 			for c.run(w) {
 			}
 		}

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// CheckBounds checks the settings that every source which follows files has.
-// The error lists all that is wrong, each with the name of the source before
-// it; nil: nothing. Zero stands for the default.
+// CheckBounds checks the settings of every source that follows files. The error
+// lists every problem, each prefixed with the name of the source. Zero stands for
+// the default.
 func CheckBounds(source string, lookBack, poll time.Duration, maxOpen int) error {
 	var errs []error
 	if lookBack < 0 {

@@ -31,7 +31,7 @@ func TestClockIsSet(t *testing.T) {
 			fresh.Write("stdout", seq.next())
 			fresh.Close()
 			wait(2 * time.Second)
-			require.WithinDuration(t, clock.Now(), l.pipe.provedAt(), time.Second)
+			require.WithinDuration(t, clock.Now(), l.pipe.watermarkAt(), time.Second)
 			require.WithinDuration(t, clock.Now(), l.tailer.Status().Watermark, time.Second)
 			c.Rotate()
 			c.Write("stdout", seq.next())
@@ -39,7 +39,7 @@ func TestClockIsSet(t *testing.T) {
 				l.start(l.stop())
 			}
 			wait(8 * time.Second)
-			require.WithinDuration(t, clock.Now(), l.pipe.provedAt(), time.Second)
+			require.WithinDuration(t, clock.Now(), l.pipe.watermarkAt(), time.Second)
 			require.LessOrEqual(t, l.tailer.Status().Lag, time.Second)
 		}
 		require.ElementsMatch(t, seq.want, l.pipe.taken())

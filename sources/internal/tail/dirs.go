@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Entry is one name in a directory. What is not a directory may be anything: it
-// is looked at when it is opened.
+// Entry is one name in a directory. An entry that is no directory may be anything:
+// its type is checked when it is opened.
 type Entry struct {
 	Name string
 	Dir  bool
@@ -16,24 +16,24 @@ type Entry struct {
 }
 
 // settled is how old a directory's last change must be before an unchanged
-// modification time is believed: the kernel's time stamps are coarse.
+// modification time is trusted: the kernel's time stamps are coarse.
 const settled = time.Second
 
-// believed is for how long it is believed at all: not every file system keeps
+// believed is for how long it is trusted at all: not every file system maintains
 // these times well.
 const believed = 30 * time.Second
 
-// dirs remembers listings for as long as the directory's modification time
-// stays the same. Safe for concurrent use.
+// dirs caches listings for as long as the directory's modification time stays the
+// same. Safe for concurrent use.
 type dirs struct {
 	mu  sync.Mutex
 	by  map[string]*listing
 	gen int64
 }
 
-// listing is immutable but for used.
+// listing is immutable except used.
 type listing struct {
-	gen     int64 // differs if the directory was listed anew
+	gen     int64 // differs if the directory was listed again
 	entries []Entry
 	stamp   stamp
 	at      time.Time
@@ -42,7 +42,7 @@ type listing struct {
 
 func newDirs() *dirs { return &dirs{by: map[string]*listing{}} }
 
-// get returns what is in a directory of f, looked at no earlier than this call.
+// get returns the content of a directory of f, no older than this call.
 func (d *dirs) get(f *folder, rel string, now time.Time) (*listing, error) {
 	st, err := f.stamp(rel)
 	if err != nil {
@@ -70,7 +70,7 @@ func (d *dirs) get(f *folder, rel string, now time.Time) (*listing, error) {
 	return l, nil
 }
 
-// valid tells that a directory with this stamp still is as it was listed.
+// valid reports whether the listing of a directory with this stamp is current.
 func (l *listing) valid(st stamp, now time.Time) bool {
 	if l == nil || l.stamp != st || l.at.Sub(st.changedAt()) <= settled {
 		return false
@@ -79,7 +79,7 @@ func (l *listing) valid(st stamp, now time.Time) bool {
 	return age < believed && age > -believed
 }
 
-// changed tells whether any of the directories must be listed anew.
+// changed reports whether any of the directories must be listed again.
 func (d *dirs) changed(f *folder, rels map[string]bool, now time.Time) bool {
 	for rel := range rels {
 		st, err := f.stamp(rel)
@@ -103,7 +103,7 @@ func (d *dirs) forget(rel string) {
 	delete(d.by, rel)
 }
 
-// sweep drops the listings that were not used since the last time.
+// sweep drops the listings that were not used since the last sweep.
 func (d *dirs) sweep() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

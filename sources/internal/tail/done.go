@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// Files are in the order of the times in them. When the clock is set back that
-// order is wrong from then on: a file that was read long ago comes after the one
-// that is being read, and one that is new comes before it. What was read is
-// remembered, so both are noticed.
+// Files are ordered by the times in them. When the clock is set back, that order is
+// wrong from then on: a file that was read long ago comes after the current one,
+// and a new one comes before it. doneFile records finished files, so that both
+// cases are detected.
 
-// doneFile is what is remembered of a file that was read to its end.
+// doneFile identifies a file that was read to its end.
 type doneFile struct {
 	id   ident
 	size int64
@@ -28,22 +28,22 @@ func (d donePoint) file() doneFile {
 	return doneFile{ident{n: d.HeadN, sum: d.Head, first: d.First}, d.Size}
 }
 
-// validDone tells whether the numbers make sense: a state file may hold anything.
+// validDone reports whether the numbers make sense: a state file may hold anything.
 func validDone(done []donePoint) bool {
 	return len(done) <= doneMax && !slices.ContainsFunc(done, func(d donePoint) bool { return d.HeadN <= 0 || d.HeadN > headSize })
 }
 
-// remember notes that a file was read to its end.
-func (c *chain) remember(d doneFile) {
+// remember records that a file was read to its end.
+func (c *follower) remember(d doneFile) {
 	c.done = append(c.done, d)
 	if len(c.done) > doneMax {
 		c.done = slices.Delete(c.done, 0, 1)
 	}
 }
 
-// rememberAll notes the files that come before cur when it is found: they were
-// read before, or are too old to be.
-func (c *chain) rememberAll(ms []member) {
+// rememberAll records the files that come before cur when it is found: they were
+// read before, or are too old.
+func (c *follower) rememberAll(ms []member) {
 	for _, m := range ms {
 		if m.head.first != 0 && !c.cur.id.is(m.head.bytes) { // a copy of cur may have more than was read
 			c.remember(doneFile{identOf(m.head.bytes), m.head.size})
@@ -51,8 +51,8 @@ func (c *chain) rememberAll(ms []member) {
 	}
 }
 
-// laterDone returns what has to be saved of the files that were read before f.
-func (c *chain) laterDone(f *file) []donePoint {
+// laterDone returns the files read before f that must be saved with it.
+func (c *follower) laterDone(f *file) []donePoint {
 	if f.id.first == 0 {
 		return nil
 	}
@@ -70,7 +70,7 @@ func (c *chain) laterDone(f *file) []donePoint {
 
 // bornBefore returns the files before cur that were not there at the last look,
 // or that are known to come after cur.
-func (c *chain) bornBefore(ms []member) []member {
+func (c *follower) bornBefore(ms []member) []member {
 	var born []member
 	for _, m := range ms {
 		if m.head.first == 0 || m.order.Instance != c.cur.order.Instance || m.head.first >= c.cur.id.first || c.isDone(m) {

@@ -5,21 +5,20 @@ import (
 	"errors"
 )
 
-// minNUL is how many NUL bytes in a row are a hole that a crash left in the
-// file, and not content.
+// minNUL is how many NUL bytes in a row are a hole left by a crash, and not content.
 const minNUL = 16
 
 // read reads a block of the file.
-func (c *chain) read(f *file, w *worker) (data []byte, end bool, err error) {
+func (c *follower) read(f *file, w *worker) (data []byte, end bool, err error) {
 	if err := c.tree.root.try("read", c.rel(f.name)); err != nil {
 		return nil, false, err
 	}
 	return f.read(w.space())
 }
 
-// readCur reads at most one block of the file that is read now, and changes
-// over to the next one at its end. It reports whether there is more to read.
-func (c *chain) readCur(w *worker) bool {
+// readCur reads at most one block of the current file, and switches to the next one
+// at its end. It reports whether there is more to read.
+func (c *follower) readCur(w *worker) bool {
 	f := c.cur
 	if c.tooLongAway() {
 		c.deleted(f)
@@ -61,8 +60,8 @@ func (c *chain) readCur(w *worker) bool {
 	return c.atEnd(w)
 }
 
-// readOld reads what was still written to the rotated file before cur.
-func (c *chain) readOld(w *worker) bool {
+// readOld reads what was appended to the rotated file before cur.
+func (c *follower) readOld(w *worker) bool {
 	f := c.old
 	if f == nil {
 		return false
@@ -92,7 +91,7 @@ func (c *chain) readOld(w *worker) bool {
 	return false
 }
 
-func (c *chain) closeOld() {
+func (c *follower) closeOld() {
 	c.close(c.old)
 	c.old = nil
 	if c.saved != nil {
@@ -100,9 +99,9 @@ func (c *chain) closeOld() {
 	}
 }
 
-// feed hands the whole lines in data to the stream. What remains at the end is
-// a line without its end, or nothing.
-func (c *chain) feed(f *file, data []byte) {
+// feed passes the whole lines in data to the stream. The rest is an unfinished line,
+// or nothing.
+func (c *follower) feed(f *file, data []byte) {
 	full := len(data) == blockSize
 	rest, was := f.rest, f.off
 	for len(data) > 0 {
@@ -120,9 +119,9 @@ func (c *chain) feed(f *file, data []byte) {
 	}
 }
 
-// step takes the first thing in data and returns its length: 0 if it must wait
+// step consumes the first thing in data and returns its length: 0 if it must wait
 // for more.
-func (c *chain) step(f *file, data []byte, full bool) int {
+func (c *follower) step(f *file, data []byte, full bool) int {
 	if n := leadingNUL(data); n >= minNUL || n > 0 && f.nul {
 		f.nul = true
 		f.advance(n)
@@ -158,9 +157,9 @@ func (c *chain) step(f *file, data []byte, full bool) int {
 	return len(data)
 }
 
-// goOnLong skips to the end of a line that does not fit a block. Its start is
-// handed on when the end is found, and only then the position moves.
-func (c *chain) goOnLong(f *file, data []byte) int {
+// goOnLong skips to the end of a line that does not fit a block. It passes on the
+// line's start when it finds the end, and moves the position only then.
+func (c *follower) goOnLong(f *file, data []byte) int {
 	n := bytes.IndexByte(data, '\n') + 1
 	if n == 0 {
 		f.long.size += int64(len(data))
@@ -172,16 +171,16 @@ func (c *chain) goOnLong(f *file, data []byte) int {
 	return n
 }
 
-func (c *chain) endLong(f *file, n int) {
+func (c *follower) endLong(f *file, n int) {
 	l := f.long
 	f.long = nil
 	c.t.lose("long_line", l.size-int64(len(l.kept)))
 	c.scan(f, l.kept, l.start, n)
 }
 
-// scan hands a block of lines to the stream; the first starts at start in the
-// file. n bytes of what was read are taken.
-func (c *chain) scan(f *file, block []byte, start int64, n int) {
+// scan passes a block of lines to the stream; the first one starts at start in the
+// file. It consumes n bytes of what was read.
+func (c *follower) scan(f *file, block []byte, start int64, n int) {
 	c.segs = append(c.segs, segment{fed: c.fed, f: f, off: start})
 	c.fed += int64(len(block))
 	f.advance(n)
@@ -193,8 +192,8 @@ func (c *chain) scan(f *file, block []byte, start int64, n int) {
 	c.t.hand.scan(c.stream, block, c.commit)
 }
 
-// finishLine hands on a last line that will never get its end.
-func (c *chain) finishLine(f *file, w *worker) {
+// finishLine passes on a last line that will never be completed.
+func (c *follower) finishLine(f *file, w *worker) {
 	if f.long != nil {
 		c.endLong(f, 0)
 	}
@@ -213,9 +212,9 @@ func (c *chain) finishLine(f *file, w *worker) {
 	c.scan(f, rest, f.off, len(rest))
 }
 
-// showLine has a line without its end matched as it is, and does not move the
-// position: when the end comes, the whole line is matched.
-func (c *chain) showLine(w *worker) {
+// showLine matches an unfinished line as it is and does not move the position: once
+// the line is complete, it is matched as a whole.
+func (c *follower) showLine(w *worker) {
 	f := c.cur
 	block, start := []byte(nil), f.off
 	if f.long != nil {
@@ -223,7 +222,7 @@ func (c *chain) showLine(w *worker) {
 	} else if f.rest > 0 {
 		data, _, err := c.read(f, w)
 		if err != nil || int64(len(data)) != f.rest {
-			return // it went on: the next turn sees
+			return // it continued: the next turn reads it
 		}
 		block = data
 	}
@@ -240,9 +239,9 @@ func (c *chain) showLine(w *worker) {
 	c.segs = nil
 }
 
-// flushOldParts ends parts of a line whose end does not come. The position
-// stays before them as long as nothing else comes.
-func (c *chain) flushOldParts() {
+// flushOldParts flushes parts of a line whose end does not come. The position stays
+// before them until more comes.
+func (c *follower) flushOldParts() {
 	u := int64(c.stream.Unfinished())
 	if u == 0 || c.parts.f == nil || c.turn.now.Sub(c.parts.since) < idleAfter {
 		return
@@ -252,13 +251,12 @@ func (c *chain) flushOldParts() {
 	c.segs = nil
 }
 
-// rewind goes back to before the parts that were flushed, so that they are
-// matched together with their end. It gives up on what is far back, or was
-// read several times.
-func (c *chain) rewind() bool {
+// rewind returns to before the flushed parts, so that they are matched together with
+// their end. It skips parts that are far back or were read several times.
+func (c *follower) rewind() bool {
 	u, p := c.flushed, &c.parts
 	c.flushed = 0
-	if p.f == nil || u > rewindMax || p.again >= rewinds {
+	if p.f == nil || u > maxRewind || p.again >= maxRewinds {
 		return false
 	}
 	p.again++
@@ -279,10 +277,10 @@ func (c *chain) rewind() bool {
 	return true
 }
 
-// dropTorn passes over what is left of a line behind a hole in its middle. It does
-// not begin where the runtime began a line: whoever writes NUL bytes into a line
-// would choose its time and stream.
-func (c *chain) dropTorn(f *file, data []byte) int {
+// dropTorn skips the rest of a line behind a hole in its middle. The rest does not
+// start where the runtime started a line: an author of NUL bytes could otherwise
+// choose its time and stream.
+func (c *follower) dropTorn(f *file, data []byte) int {
 	n := bytes.IndexByte(data, '\n') + 1
 	if f.torn = n == 0; f.torn {
 		n = len(data)

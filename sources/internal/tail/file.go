@@ -16,8 +16,8 @@ const (
 	slack     = 64        // bytes behind a block that the matcher's wide loads may touch
 )
 
-// errChanged says that the bytes before the position are no longer what they
-// were: the file was truncated or rewritten.
+// errChanged means that the bytes before the position changed: the file was
+// truncated or rewritten.
 var errChanged = errors.New("truncated or rewritten")
 
 // file is one log file: the one that is read, or one that comes after it.
@@ -32,13 +32,13 @@ type file struct {
 
 	off  int64  // up to which it was handed on
 	mark []byte // the bytes before off, at least markSize of them if there are
-	sure bool   // no other file has these: a line with its time is among them
+	sure bool   // mark is unique: it contains a timestamped line
 	win  []byte // mark and what was read behind it; valid until the next read
 	pos  int    // of off in win
 
 	quiet fs.FileInfo // before a read that ended at the end of the file
 	rest  int64       // bytes behind off at that time: a line without its end
-	shown bool        // the rest was matched as it is
+	shown bool        // the rest was matched unfinished
 	long  *longLine
 	nul   bool // off is within a region of NUL bytes
 	torn  bool // the line behind it began before it
@@ -54,8 +54,8 @@ type longLine struct {
 	kept  []byte
 }
 
-// at moves to off and learns the bytes before it. The caller has made sure that
-// the file is open and that it is the right one.
+// at moves to off and reads the bytes before it. The caller ensures that the file is
+// open and is the right one.
 func (f *file) at(off int64) error {
 	f.off, f.mark, f.sure, f.win, f.pos = off, nil, false, nil, 0
 	f.quiet, f.rest, f.shown, f.long, f.nul = nil, 0, false, nil, false
@@ -141,7 +141,7 @@ func (f *file) learn() {
 	}
 }
 
-// looksLike tells whether an open file starts as f was found to start.
+// looksLike reports whether an open file still starts as f did.
 func (f *file) looksLike(h *os.File) bool {
 	if f.id.n == 0 {
 		return true
@@ -150,7 +150,7 @@ func (f *file) looksLike(h *os.File) bool {
 	return err != nil || f.id.is(b)
 }
 
-// rewritten tells whether a file that was read to its end and changed since no
+// rewritten reports whether a file that was read to its end and changed since no
 // longer starts as it did. The bytes before the position, which a read compares,
 // do not tell that unless they are sure: lines often end alike.
 func (f *file) rewritten() bool {
@@ -162,20 +162,20 @@ func (f *file) rewritten() bool {
 	return (err == nil || errors.Is(err, io.EOF)) && !f.id.is(b[:n])
 }
 
-// idle tells that nothing happened to the file since a read that reached its
+// idle reports whether nothing happened to the file since a read that reached its
 // end.
 func (f *file) idle() bool {
 	return f.quiet != nil && f.quiet.Size() == f.fi.Size() && f.quiet.ModTime().Equal(f.fi.ModTime())
 }
 
-// fresh tells that the file was written to so recently that more may come after
+// fresh reports whether the file was written to so recently that more may come after
 // a rotation. A time ahead of the clock is fresh.
 func (f *file) fresh(now time.Time) bool {
 	return !f.order.GZ && now.Sub(f.fi.ModTime()) < linger
 }
 
-// point is a position that holds over restarts: where to go on, and what the
-// file looks like up to there.
+// point is a position that survives restarts: the offset, and a fingerprint of the
+// file up to it.
 type point struct {
 	Name  string `json:"n"`
 	Head  sum    `json:"h"`
@@ -197,13 +197,13 @@ func (f *file) point(off int64) point {
 
 func (p point) ident() ident { return ident{n: p.HeadN, sum: p.Head, first: p.First} }
 
-// valid tells whether the numbers make sense: a state file may hold anything.
+// valid reports whether the numbers make sense: a state file may hold anything.
 func (p point) valid() bool {
 	return p.HeadN >= 0 && p.HeadN <= headSize && p.Off >= 0 && p.End >= p.Off &&
 		p.MarkN >= 0 && p.MarkN <= markSize && int64(p.MarkN) <= p.End
 }
 
-// fits tells whether the plain file is the one that the point was in.
+// fits reports whether the plain file is the one that the point was in.
 func (p point) fits(r io.ReaderAt, size int64) (bool, error) {
 	if size < p.End {
 		return false, nil

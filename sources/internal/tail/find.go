@@ -15,8 +15,8 @@ import (
 	"crowsnest/sources"
 )
 
-// finder looks for streams, beside those who read: a directory that hangs stops
-// no log that is known.
+// finder searches for streams, in a goroutine of its own: a directory that hangs
+// stops no known log.
 type finder struct {
 	t     *Tailer
 	w     *watcher
@@ -27,7 +27,7 @@ type finder struct {
 	rescan, found time.Time
 }
 
-// run looks once a tick, and at once where a hint came from, until ctx ends.
+// run searches once a tick, and at once after a hint, until ctx ends.
 func (f *finder) run(ctx context.Context) {
 	for {
 		select {
@@ -60,7 +60,7 @@ func (f *finder) look() {
 	t.lookHere(dirs, all)
 }
 
-// watched reports whether the kernel says so when a stream comes.
+// watched reports whether inotify reports a new stream.
 func (t *Tailer) watched() bool {
 	return !slices.ContainsFunc(t.trees, func(tr *tree) bool { return !tr.watched })
 }
@@ -82,7 +82,7 @@ func (t *Tailer) findAll(w *watcher, full bool) {
 	}
 }
 
-// setUp notes the result of a search. It reports whether there was one before.
+// setUp records the result of a search. It reports whether there was one before.
 func (t *Tailer) setUp(all bool, now time.Time) (again bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -146,7 +146,7 @@ func (tr *tree) crowded(most int) error {
 	return fmt.Errorf("%d logs in %s are not read: there are more than %d", tr.over, tr.root.path, most)
 }
 
-// setDown notes why a tree cannot be searched, or that it can.
+// setDown records why a tree cannot be searched, or that it can.
 func (t *Tailer) setDown(tr *tree, now time.Time, err error) {
 	if err == nil {
 		t.mu.Lock()
@@ -164,12 +164,11 @@ func (t *Tailer) setDown(tr *tree, now time.Time, err error) {
 	t.down[tr] = sources.Unread{Path: tr.root.path, Why: err.Error(), Since: since, Holds: true}
 }
 
-// doubt returns why a directory is not believed to be the one of the logs. As
-// long as it is not, what it lacks is not taken for removed and nothing is
-// proved. A finder that does not know by itself is helped by what was there: a
-// directory is believed if it is the one of the last time, if it has any of the
-// streams that are known, or if there are none. After forgetAfter it is
-// believed in any case: all logs may have been replaced.
+// doubt returns why a directory is not trusted to be the one of the logs. While it
+// is not, missing files do not count as removed and the watermark stays. If a finder
+// cannot tell, the directory is trusted if it is the one of the last time, if it
+// contains a known stream, or if no stream is known. After forgetAfter it is trusted
+// in any case: all logs may have been replaced.
 func (t *Tailer) doubt(tr *tree, f *folder, found []Stream, err error, now time.Time) error {
 	switch {
 	case errors.Is(err, ErrDoubt):
@@ -199,7 +198,7 @@ func (t *Tailer) known(tr *tree) (keys map[string]bool, id string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	keys = map[string]bool{}
-	for key, c := range t.chains {
+	for key, c := range t.followers {
 		if c.tree == tr && !c.unlisted.Load() {
 			keys[key] = true
 		}
@@ -227,8 +226,8 @@ func (t *Tailer) trust(tr *tree, f *folder) {
 	t.roots[tr.root.path] = f.id
 }
 
-// update makes chains for new streams and marks those that are gone, unless it
-// is not known what is there.
+// update creates followers for new streams and marks those that were removed, unless
+// the content of the tree is not known.
 func (t *Tailer) update(tr *tree, found []Stream, w *watcher) {
 	seen, watched := make(map[string]bool, len(found)), make([]bool, len(found))
 	refused := map[string]bool{}
@@ -245,8 +244,8 @@ func (t *Tailer) update(tr *tree, found []Stream, w *watcher) {
 			continue
 		}
 		seen[s.Key] = true
-		c := t.chains[s.Key]
-		if c == nil && len(t.chains) >= t.cfg.streams {
+		c := t.followers[s.Key]
+		if c == nil && len(t.followers) >= t.cfg.streams {
 			tr.over++
 			continue
 		}
@@ -260,26 +259,26 @@ func (t *Tailer) update(tr *tree, found []Stream, w *watcher) {
 		return
 	}
 	maps.DeleteFunc(t.refused, func(key string, _ sources.Unread) bool { return tr.owns(key) && !refused[key] })
-	for key, c := range t.chains {
+	for key, c := range t.followers {
 		if c.tree == tr && !seen[key] {
 			c.unlisted.Store(true)
 		}
 	}
 }
 
-// newStream makes the chain of a stream. The caller holds mu.
-func (t *Tailer) newStream(tr *tree, s Stream) *chain {
+// newStream creates the follower of a stream. The caller holds mu.
+func (t *Tailer) newStream(tr *tree, s Stream) *follower {
 	var pos *position
 	if r := t.restored[s.Key]; r != nil {
 		pos = r.pos
 		delete(t.restored, s.Key)
 	}
 	c := newChain(t, tr, s, pos)
-	// Nothing in it is older than the last look, or it was found before it
-	// could be read: both hold back what is proved.
-	c.bound, c.since = t.proved, t.saved
+	// Nothing in it is older than the last search, or it was found before it could
+	// be read: both hold the watermark back.
+	c.bound, c.since = t.watermark, t.saved
 	c.fromEnd = t.cfg.FromEnd && !t.state && !t.started
-	t.chains[s.Key] = c
+	t.followers[s.Key] = c
 	t.queue.add(c)
 	return c
 }
@@ -288,11 +287,11 @@ func (t *Tailer) newStream(tr *tree, s Stream) *chain {
 // for a moment.
 const (
 	forgetAfter = 10 * time.Minute
-	maxGone     = 1000 // such positions; where pods come and go fast the newest are kept
+	maxMissing  = 1000 // such positions; where pods come and go fast the newest are kept
 )
 
-// forget drops chains whose stream is gone and read to its end, and positions
-// that nothing was found for, of the trees that are not in doubt.
+// forget drops followers whose stream was removed and read to its end, and positions
+// without a stream, of the trees that are not in doubt.
 func (t *Tailer) forget(now time.Time) {
 	for key, r := range t.missing() {
 		lost := !r.pos.Ended && !t.isThere(key)
@@ -305,13 +304,13 @@ func (t *Tailer) forget(now time.Time) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for key, c := range t.chains {
+	for key, c := range t.followers {
 		if !c.tree.up || !c.unlisted.Load() || !t.queue.idle(c) {
 			continue
 		}
 		if over, n, pos := c.final(); over {
 			t.closed = add(t.closed, n)
-			delete(t.chains, key)
+			delete(t.followers, key)
 			c.tree.dirs.forget(c.found.Dir)
 			if pos != nil {
 				t.restored[key] = &restored{pos: pos, at: now}
@@ -323,7 +322,7 @@ func (t *Tailer) forget(now time.Time) {
 			delete(t.restored, key)
 		}
 	}
-	t.boundGone()
+	t.boundMissing()
 }
 
 // missing returns the restored positions whose streams are not there.
@@ -360,15 +359,15 @@ func (t *Tailer) pathOf(key string) string {
 	return key
 }
 
-// boundGone drops the oldest positions of streams without files if there are
+// boundMissing drops the oldest positions of streams without files if there are
 // too many.
-func (t *Tailer) boundGone() {
-	if len(t.restored) <= maxGone || !t.started {
+func (t *Tailer) boundMissing() {
+	if len(t.restored) <= maxMissing || !t.started {
 		return
 	}
 	keys := slices.Collect(maps.Keys(t.restored))
 	slices.SortFunc(keys, func(a, b string) int { return t.restored[a].at.Compare(t.restored[b].at) })
-	for _, key := range keys[:len(keys)-maxGone] {
+	for _, key := range keys[:len(keys)-maxMissing] {
 		delete(t.restored, key)
 	}
 }

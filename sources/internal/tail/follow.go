@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// reconcile finds cur among the files that are there now, and what follows it.
-func (c *chain) reconcile(ms []member) {
+// reconcile finds cur and its successors among the current files.
+func (c *follower) reconcile(ms []member) {
 	at := -1
 	c.cur.learn() // it may have been empty when it was found
 	for i, m := range ms {
@@ -53,7 +53,7 @@ func (c *chain) reconcile(ms []member) {
 
 // unreadCopy finds the copy of a file that was truncated before any of it was
 // read: a file that is new and still comes before cur. It becomes cur.
-func (c *chain) unreadCopy(ms []member) int {
+func (c *follower) unreadCopy(ms []member) int {
 	if c.cur.off > 0 || c.cur.order.Instance > 0 {
 		return -1
 	}
@@ -70,7 +70,7 @@ func (c *chain) unreadCopy(ms []member) int {
 	return -1
 }
 
-// isMember tells whether f is the file m. The inode is certain while f is open;
+// isMember reports whether f is the file m. The inode is certain while f is open;
 // else it may be in use again, and the content decides, if there is any.
 func (f *file) isMember(m member) bool {
 	switch {
@@ -84,7 +84,7 @@ func (f *file) isMember(m member) bool {
 
 // follow sets what comes after cur. Files that are open already stay, also if
 // they were deleted or compressed meanwhile.
-func (c *chain) follow(ms []member) {
+func (c *follower) follow(ms []member) {
 	var next []*file
 	left := slices.Clone(c.next)
 	for _, f := range left {
@@ -141,9 +141,9 @@ func match(files []*file, m member) int {
 	return -1
 }
 
-// isDone tells that the file was read to its end. Without a time in its head a
+// isDone reports whether the file was read to its end. Without a time in its head a
 // file cannot be told from another one that starts alike.
-func (c *chain) isDone(m member) bool {
+func (c *follower) isDone(m member) bool {
 	if m.head.first == 0 {
 		return false
 	}
@@ -152,11 +152,11 @@ func (c *chain) isDone(m member) bool {
 
 // looksDone is isDone where there is nothing better to go by: the same start
 // and the same length.
-func (c *chain) looksDone(m member) bool {
+func (c *follower) looksDone(m member) bool {
 	return slices.ContainsFunc(c.done, func(d doneFile) bool { return d.size == m.head.size && d.id.is(m.head.bytes) })
 }
 
-func (c *chain) newNext(m member, eager bool) *file {
+func (c *follower) newNext(m member, eager bool) *file {
 	f := &file{name: m.name, order: m.order, id: identOf(m.head.bytes), fi: m.fi}
 	if !eager || m.order.GZ || c.t.crowded() {
 		return f

@@ -18,7 +18,7 @@ type gunzip struct {
 	all bool // all that could be decompressed before err was returned
 }
 
-// skip starts the file anew and moves to off of the decompressed bytes.
+// skip reopens the file and moves to off of the decompressed bytes.
 func (g *gunzip) skip(f *file, off int64) error {
 	g.n, g.end, g.err, g.all = 0, false, nil, false
 	r := io.NewSectionReader(f.f, 0, 1<<62)
@@ -75,11 +75,12 @@ func (g *gunzip) read(f *file) (data []byte, end bool, err error) {
 	return data, false, nil
 }
 
-// gunzips lends a fixed number of them. Who gets none is told when one is free.
+// gunzips is a fixed pool of them. A follower that gets none is woken when one is
+// free.
 type gunzips struct {
 	mu      sync.Mutex
 	free    []*gunzip
-	waiting []*chain
+	waiting []*follower
 	tooMany int // that are dropped when they are given back
 }
 
@@ -92,7 +93,7 @@ func newGunzips(n int) *gunzips {
 }
 
 // take returns nil if none is free; c is then woken when one is.
-func (g *gunzips) take(c *chain) *gunzip {
+func (g *gunzips) take(c *follower) *gunzip {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.free) == 0 {
@@ -110,8 +111,8 @@ func (g *gunzips) take(c *chain) *gunzip {
 	return z
 }
 
-// give returns the chain to wake, if any.
-func (g *gunzips) give(z *gunzip) *chain {
+// give returns the follower to wake, if any.
+func (g *gunzips) give(z *gunzip) *follower {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.tooMany > 0 {
@@ -123,8 +124,8 @@ func (g *gunzips) give(z *gunzip) *chain {
 }
 
 // resize adds one, in place of one that hangs, or removes it again. It returns
-// the chain to wake, if any.
-func (g *gunzips) resize(by int) *chain {
+// the follower to wake, if any.
+func (g *gunzips) resize(by int) *follower {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if by > 0 {
@@ -139,7 +140,7 @@ func (g *gunzips) resize(by int) *chain {
 	return nil
 }
 
-func (g *gunzips) wake() *chain {
+func (g *gunzips) wake() *follower {
 	if len(g.waiting) == 0 {
 		return nil
 	}

@@ -70,7 +70,7 @@ func TestHungReadsStopNobody(t *testing.T) {
 					}
 					wait(time.Second)
 					require.ElementsMatch(t, fine.want, l.pipe.taken())
-					require.Zero(t, l.pipe.provedAt())
+					require.Zero(t, l.pipe.watermarkAt())
 					st := l.tailer.Status()
 					require.Len(t, st.Unread, many)
 					require.Equal(t, int64(many), st.Errors["hung"])
@@ -78,7 +78,7 @@ func TestHungReadsStopNobody(t *testing.T) {
 					wait(3 * time.Second)
 					require.ElementsMatch(t, append(fine.want, hung.want...), l.pipe.taken())
 					require.Empty(t, l.tailer.Status().Unread)
-					require.WithinDuration(t, time.Now(), l.pipe.provedAt(), time.Second)
+					require.WithinDuration(t, time.Now(), l.pipe.watermarkAt(), time.Second)
 					l.stop()
 					require.Len(t, l.tailer.gunzips.free, DefaultWorkers+2)
 					_ = bad
@@ -107,13 +107,13 @@ func TestStopWithHungOperations(t *testing.T) {
 		kubesim.New(kubesim.Options{Root: l.finder.Root, Pod: "new"}).Close()
 		cs[0].Write("stdout", "text that hangs")
 		wait(3 * time.Second)
-		at := l.pipe.provedAt()
+		at := l.pipe.watermarkAt()
 		for range 20 {
 			several(cs[1], &seq, 1)
 			wait(time.Second)
 		}
 		requireLines(t, seq.want, l.pipe.taken())
-		require.Equal(t, at, l.pipe.provedAt())
+		require.Equal(t, at, l.pipe.watermarkAt())
 		require.Len(t, l.tailer.Status().Unread, 2)
 		began := time.Now()
 		stopped := l.tailer.files.Load()

@@ -50,7 +50,7 @@ func identOf(head []byte) ident {
 	return ident{n: len(head), sum: sumOf(head), first: firstTime(head)}
 }
 
-// is tells whether a file with this head is the one.
+// is reports whether a file with this head is the identified one.
 func (id ident) is(head []byte) bool {
 	return id.n > 0 && len(head) >= id.n && sumOf(head[:id.n]) == id.sum
 }
@@ -104,7 +104,7 @@ func lastTime(block []byte) (time.Time, bool) {
 	return lineTime(b[bytes.LastIndexByte(b, '\n')+1:])
 }
 
-// head is what is known of a file's head.
+// head is the start of a file, and the state of the file when it was read.
 type head struct {
 	fi    fs.FileInfo // when it was read
 	bytes []byte
@@ -112,12 +112,12 @@ type head struct {
 	size  int64 // of the whole file, decompressed
 }
 
-// current tells that the head cannot have changed since it was read.
+// current reports whether the head cannot have changed since it was read.
 func (h *head) current(fi fs.FileInfo) bool {
 	return h != nil && unchanged(h.fi, fi)
 }
 
-// unchanged tells that a file was not written to, and not replaced, in between.
+// unchanged reports whether a file was not written to, and not replaced, in between.
 func unchanged(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }

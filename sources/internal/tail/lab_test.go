@@ -37,12 +37,12 @@ type pipe struct {
 	cut  sync.RWMutex
 	each func() // runs after each block, outside of the cut
 
-	mu      sync.Mutex
-	lines   []string
-	byID    map[uint64]int
-	proved  time.Time
-	blocks  int
-	longest int
+	mu        sync.Mutex
+	lines     []string
+	byID      map[uint64]int
+	watermark time.Time
+	blocks    int
+	longest   int
 }
 
 func newPipe(t testing.TB) *pipe {
@@ -86,13 +86,13 @@ func (p *pipe) Flush(s *matcher.Stream) {
 func (p *pipe) AdvanceWatermark(_ string, at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.proved = at
+	p.watermark = at
 }
 
-func (p *pipe) provedAt() time.Time {
+func (p *pipe) watermarkAt() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.proved
+	return p.watermark
 }
 
 func (p *pipe) take(hits []matcher.Hit) {

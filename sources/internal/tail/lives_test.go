@@ -251,7 +251,7 @@ func TestEmptyFileIsRenamedBeforeItIsOpened(t *testing.T) {
 		w := newWorker()
 		for turn := range 40 {
 			tl.findAll(nil, true)
-			for _, ch := range tl.chains {
+			for _, ch := range tl.followers {
 				ch.run(w)
 			}
 			if turn == 0 { // the first file is read now, the others wait
@@ -263,7 +263,7 @@ func TestEmptyFileIsRenamedBeforeItIsOpened(t *testing.T) {
 		}
 		requireLines(t, seq.want, l.pipe.taken())
 		require.Empty(t, tl.Status().Lost[lossDeleted])
-		for _, ch := range tl.chains {
+		for _, ch := range tl.followers {
 			ch.closeAll()
 		}
 		tl.trees[0].root.close()

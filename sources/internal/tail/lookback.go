@@ -7,7 +7,7 @@ import (
 
 // lookBack starts with the first line that is not older than from. Files
 // without times are read from their start, or if end is set from their end.
-func (c *chain) lookBack(ms []member, from time.Time, end bool) error {
+func (c *follower) lookBack(ms []member, from time.Time, end bool) error {
 	start, off, timed := 0, int64(0), false
 	for i := len(ms) - 1; i >= 0; i-- {
 		if first := ms[i].head.first; first != 0 {

@@ -2,7 +2,7 @@ package tail
 
 import "crowsnest/sources"
 
-// Reasons for which lines were not read and cannot be read any more.
+// The reasons why lines were not read and are lost.
 const (
 	lossDeleted    = "deleted"         // a file was deleted before it was read to its end
 	lossGap        = "gap"             // the file of the position is gone, and it was not read to its end
@@ -12,8 +12,8 @@ const (
 	lossTruncated  = "truncated"       // a file was truncated, and no copy of it is there
 )
 
-// miss counts that lines were lost, or may have been: nobody can tell what was
-// in bytes that are gone.
+// miss counts that lines were lost, or may have been: the content of removed bytes
+// is unknown.
 func (t *Tailer) miss(reason, path string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -26,9 +26,9 @@ func (t *Tailer) missed(reason, path string) {
 	t.losses[reason] = sources.Loss{Count: l.Count + 1, At: t.cfg.Clock().UTC(), Path: path}
 }
 
-// deleted counts what was not read of a file that is gone. Of a compressed one
-// it is not known how much that is.
-func (c *chain) deleted(f *file) {
+// deleted counts the unread rest of a removed file. For a compressed file its size
+// is not known.
+func (c *follower) deleted(f *file) {
 	n := f.fi.Size() - f.off
 	if f.order.GZ {
 		n = max(n, 1)
@@ -41,7 +41,7 @@ func (c *chain) deleted(f *file) {
 }
 
 // damaged counts a compressed file that cannot be read to its end.
-func (c *chain) damaged(f *file, err error) {
+func (c *follower) damaged(f *file, err error) {
 	if f.broken {
 		return
 	}
@@ -52,11 +52,11 @@ func (c *chain) damaged(f *file, err error) {
 	c.t.lastErr = err.Error()
 }
 
-func (c *chain) path(name string) string { return c.tree.root.abs(c.rel(name)) }
+func (c *follower) path(name string) string { return c.tree.root.abs(c.rel(name)) }
 
-// gone is called when a stream has no file. It counts the loss if the stream
-// was not read: its position is not at an end, or nobody came to look into it.
-func (c *chain) gone(removed bool) {
+// noFiles is called when a stream has no file. It counts the loss if the stream was
+// not read: its position is not at an end, or it was never examined.
+func (c *follower) noFiles(removed bool) {
 	pos := c.saved
 	switch {
 	case c.placed || c.ended || pos != nil && pos.Ended || pos == nil && !removed:
@@ -64,11 +64,11 @@ func (c *chain) gone(removed bool) {
 	}
 	c.placed = true
 	c.t.miss(lossRemoved, c.tree.root.abs(c.found.Dir))
-	c.giveUp()
+	c.skipRest()
 }
 
-// giveUp marks what is behind the position as counted, for restarts, too.
-func (c *chain) giveUp() {
+// skipRest marks the rest behind the position as counted, also for restarts.
+func (c *follower) skipRest() {
 	if c.saved != nil {
 		c.save(position{point: c.saved.point, Old: c.saved.Old, Ended: true, Done: c.saved.Done})
 	}

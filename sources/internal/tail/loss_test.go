@@ -216,13 +216,13 @@ func TestBalanceWithUnfinishedParts(t *testing.T) {
 func TestPositionsOfGoneStreamsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tl := New(Config{Source: "test", NoWatch: true}, podFinder(t.TempDir()))
-		for i := range 3 * maxGone {
+		for i := range 3 * maxMissing {
 			tl.restored[fmt.Sprint(i)] = &restored{pos: &position{Ended: true}, at: time.Now().Add(time.Duration(i) * time.Millisecond)}
 		}
 		tl.started = true
 		tl.forget(time.Now())
-		require.Len(t, tl.restored, maxGone)
-		require.NotNil(t, tl.restored[fmt.Sprint(3*maxGone-1)])
+		require.Len(t, tl.restored, maxMissing)
+		require.NotNil(t, tl.restored[fmt.Sprint(3*maxMissing-1)])
 		tl.forget(time.Now().Add(time.Hour))
 		require.Empty(t, tl.restored)
 	})

@@ -19,8 +19,8 @@ type member struct {
 	head  *head
 }
 
-// follows tells whether m goes on where cur ends, if cur is not in the directory.
-func (c *chain) follows(m member) bool {
+// follows reports whether m goes on where cur ends, if cur is not in the directory.
+func (c *follower) follows(m member) bool {
 	f := c.cur
 	first := f.id.first
 	if first == 0 { // it is empty: what is newer than the one before it, is newer
@@ -37,13 +37,13 @@ func (c *chain) follows(m member) bool {
 	return !m.fi.ModTime().Before(f.fi.ModTime())
 }
 
-// errUnstable says that files were renamed while the directory was read.
+// errUnstable means that files were renamed while the directory was read.
 var errUnstable = errors.New("the directory changes while it is read")
 
 // members returns the files of the stream in the order they were written. A
 // directory that is read while files in it are renamed may show a file twice or
 // not at all, so it is read until two readings are the same.
-func (c *chain) members(entries []Entry) ([]member, error) {
+func (c *follower) members(entries []Entry) ([]member, error) {
 	if len(entries) == 0 {
 		c.known, c.names = nil, nil
 		return nil, nil
@@ -70,14 +70,14 @@ func (c *chain) members(entries []Entry) ([]member, error) {
 	return nil, errUnstable
 }
 
-// sameMembers tells that these are the members of the last time.
-func (c *chain) sameMembers(ms []member) bool {
+// sameMembers reports whether these are the members of the last time.
+func (c *follower) sameMembers(ms []member) bool {
 	return slices.EqualFunc(ms, c.known, func(a, b member) bool {
 		return a.name == b.name && os.SameFile(a.fi, b.fi)
 	})
 }
 
-func (c *chain) ownNames(es []Entry) []string {
+func (c *follower) ownNames(es []Entry) []string {
 	var names []string
 	for _, e := range es {
 		if _, ok := c.found.Order(e.Name); ok && !e.Dir {
@@ -88,10 +88,9 @@ func (c *chain) ownNames(es []Entry) []string {
 	return names
 }
 
-// lookUp looks at the files behind the names. complete is false if one is not
-// there any more. A file that cannot be read is passed over, after a while,
-// unless it is the newest one.
-func (c *chain) lookUp(entries []Entry) (ms []member, complete bool, err error) {
+// lookUp examines the files behind the names. complete is false if one is missing.
+// A file that cannot be read is skipped after a while, unless it is the newest one.
+func (c *follower) lookUp(entries []Entry) (ms []member, complete bool, err error) {
 	heads := make(map[string]*head, len(c.heads))
 	refused := map[string]sources.Unread{}
 	complete = true
@@ -128,7 +127,7 @@ func (c *chain) lookUp(entries []Entry) (ms []member, complete bool, err error) 
 }
 
 // headOf returns the head of a file, read again only if it may have changed.
-func (c *chain) headOf(e Entry, m member) (*head, error) {
+func (c *follower) headOf(e Entry, m member) (*head, error) {
 	if e.Dir {
 		return nil, fmt.Errorf("open %s: %w: it is a directory", c.path(e.Name), errRefused)
 	}
@@ -143,7 +142,7 @@ func (c *chain) headOf(e Entry, m member) (*head, error) {
 	return c.readHead(e.Name, m.order.GZ)
 }
 
-func (c *chain) readHead(name string, gz bool) (*head, error) {
+func (c *follower) readHead(name string, gz bool) (*head, error) {
 	f, fi, err := c.t.openFile(c.turn.dir, c.rel(name))
 	if err != nil {
 		return nil, err
@@ -155,7 +154,7 @@ func (c *chain) readHead(name string, gz bool) (*head, error) {
 	return c.headFrom(f, fi, gz)
 }
 
-func (c *chain) headFrom(f *os.File, fi fs.FileInfo, gz bool) (*head, error) {
+func (c *follower) headFrom(f *os.File, fi fs.FileInfo, gz bool) (*head, error) {
 	b, err := readHead(f, gz)
 	if err != nil && (!gz || isIO(err)) {
 		return nil, err

@@ -51,8 +51,7 @@ type stamp struct {
 
 func (s stamp) changedAt() time.Time { return time.Unix(0, s.changed) }
 
-// stamp returns that of the directory at rel. It is a hint: links on the way are
-// followed.
+// stamp returns the stamp of the directory at rel. It is a hint: it follows links.
 func (d dirHandle) stamp(rel, name string) (stamp, error) {
 	var st unix.Stat_t
 	err := unix.Fstatat(int(d), rel, &st, unix.AT_SYMLINK_NOFOLLOW)
@@ -79,8 +78,8 @@ func (d dirHandle) open(rel, name string) (*os.File, error) {
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: name, Err: err}
 	}
-	// Reading leaves no trace: else each read of a file that grows has its time of
-	// access written to the disk. Only its owner and root may ask for that.
+	// O_NOATIME: reads do not update atime, which would cost disk writes. Only the
+	// owner and root may set it.
 	_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETFL, unix.O_NONBLOCK|unix.O_NOATIME)
 	return os.NewFile(uintptr(fd), name), nil
 }
@@ -135,7 +134,7 @@ func links(fi fs.FileInfo) uint64 {
 	return 1
 }
 
-// exhausted tells that no descriptor was left.
+// exhausted reports whether no descriptor was left.
 func exhausted(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
 }

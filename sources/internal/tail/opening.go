@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// open opens a file of the chain, and a gunzip for it if it is compressed.
-// errBusy: none is free; the chain is woken when one is.
-func (c *chain) open(f *file) error {
+// open opens a file of the follower, and a gunzip for it if it is compressed.
+// errBusy: none is free; the follower is woken when one is.
+func (c *follower) open(f *file) error {
 	if f.f == nil {
 		h, fi, err := c.t.openFile(c.turn.dir, c.rel(f.name))
 		if err != nil {
@@ -42,7 +42,7 @@ var (
 
 // openCur makes sure that cur can be read. A file that is not where it was is
 // looked for at the next look, and skipped if it is gone.
-func (c *chain) openCur() bool {
+func (c *follower) openCur() bool {
 	f := c.cur
 	if f.finished || f.f != nil && (!f.order.GZ || f.gz != nil) {
 		return true
@@ -66,7 +66,7 @@ func (c *chain) openCur() bool {
 }
 
 // skipCur gives cur up and goes on with what is behind it.
-func (c *chain) skipCur() {
+func (c *follower) skipCur() {
 	f := c.cur
 	c.close(f)
 	if f.id.n > 0 {
@@ -79,7 +79,7 @@ func (c *chain) skipCur() {
 	}
 }
 
-func (c *chain) close(f *file) {
+func (c *follower) close(f *file) {
 	if f == nil {
 		return
 	}
@@ -96,8 +96,8 @@ func (c *chain) close(f *file) {
 	f.win = nil
 }
 
-// closeAll closes every file; the chain can be placed anew.
-func (c *chain) closeAll() {
+// closeAll closes every file; the follower can be placed anew.
+func (c *follower) closeAll() {
 	c.close(c.cur)
 	c.close(c.old)
 	for _, f := range c.next {

@@ -86,7 +86,7 @@ func PlainOrder(base string) func(name string) (Order, bool) {
 	}
 }
 
-// followsDigit tells that the suffix at i may go on to the left: in
+// followsDigit reports whether the suffix at i may go on to the left: in
 // app.log-2024-01-31 the last part alone is no rotation.
 func followsDigit(s string, i int) bool {
 	j := strings.LastIndexAny(s[:i], ".-")
@@ -103,7 +103,7 @@ func plainSuffix(s string) (string, bool) {
 	return s, stampLike(s) && len(s) >= 8
 }
 
-// stampLike tells that s is made of digits and what separates them in a time.
+// stampLike reports whether s is made of digits and what separates them in a time.
 func stampLike(s string) bool {
 	if s == "" || s[0] < '0' || s[0] > '9' {
 		return false

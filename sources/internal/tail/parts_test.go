@@ -191,7 +191,7 @@ func TestPartStuckBesideBusyStream(t *testing.T) {
 		}
 		s := l.stop()
 		for id, n := range l.pipe.byID {
-			require.LessOrEqual(t, n, rewinds+1, "line %d", id)
+			require.LessOrEqual(t, n, maxRewinds+1, "line %d", id)
 		}
 		s.lines = nil
 		l.start(s)

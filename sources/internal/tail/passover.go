@@ -21,17 +21,16 @@ type unreadError struct {
 func (e *unreadError) Error() string { return e.err.Error() }
 func (e *unreadError) Unwrap() error { return e.err }
 
-// isIO reports whether the system failed to read, and not the reader to
-// understand.
+// isIO reports whether the system failed to read, not the reader to parse.
 func isIO(err error) bool {
 	var path *os.PathError
 	return errors.As(err, &path)
 }
 
-// passOver gives a file up that cannot be read for awayAfter, and reports whether
-// it did: the logs behind it must not wait. The newest file is never given up,
-// and none for a want of descriptors.
-func (c *chain) passOver(m member, err error, entries []Entry) bool {
+// passOver skips a file that cannot be read for awayAfter, and reports whether it
+// did: the logs behind it must not wait. It never skips the newest file, and none
+// because descriptors ran out.
+func (c *follower) passOver(m member, err error, entries []Entry) bool {
 	newer := func(e Entry) bool { o, ok := c.found.Order(e.Name); return ok && m.order.before(o) }
 	if exhausted(err) || !isIO(err) || errors.Is(err, fs.ErrNotExist) || m.fi == nil || !slices.ContainsFunc(entries, newer) {
 		return false
@@ -50,9 +49,9 @@ func (c *chain) passOver(m member, err error, entries []Entry) bool {
 	return true
 }
 
-// breakOff marks a file as given up, and counts what may be lost: not for one
-// that was read before. Where nothing was placed yet, that is not known.
-func (c *chain) breakOff(m member) {
+// breakOff marks a file as skipped and counts possible loss, unless the file was
+// read before. Before the follower has a position, that is not known.
+func (c *follower) breakOff(m member) {
 	c.broken = grown(c.broken, m.name, m.fi)
 	waits := func(f *file) bool { return f.f == nil && f.name == m.name }
 	known := slices.ContainsFunc(c.known, func(k member) bool { return os.SameFile(k.fi, m.fi) })
@@ -65,9 +64,9 @@ func (c *chain) breakOff(m member) {
 	c.next = slices.DeleteFunc(c.next, waits)
 }
 
-// countDoubtful counts the files that were given up before the chain was placed,
-// if they may hold lines that were not read.
-func (c *chain) countDoubtful(unread func(m member) bool) {
+// countDoubtful counts the files that were skipped before the follower had a
+// position, if they may hold unread lines.
+func (c *follower) countDoubtful(unread func(m member) bool) {
 	for _, m := range c.doubtful {
 		if unread(m) {
 			c.t.miss(lossUnreadable, c.path(m.name))
@@ -76,9 +75,9 @@ func (c *chain) countDoubtful(unread func(m member) bool) {
 	c.doubtful = nil
 }
 
-// passOverCur gives cur up if it cannot be read for awayAfter and another file
-// comes after it.
-func (c *chain) passOverCur() {
+// passOverCur skips cur if it cannot be read for awayAfter and another file comes
+// after it.
+func (c *follower) passOverCur() {
 	f := c.cur
 	c.mu.Lock()
 	since := c.stalled.since
@@ -92,7 +91,7 @@ func (c *chain) passOverCur() {
 }
 
 // setRefused replaces the files that are refused. Each is counted once.
-func (c *chain) setRefused(now map[string]sources.Unread) {
+func (c *follower) setRefused(now map[string]sources.Unread) {
 	c.mu.Lock()
 	was := c.refused
 	c.refused = now
@@ -118,8 +117,8 @@ func grown[V any](m map[string]V, key string, v V) map[string]V {
 	return m
 }
 
-// oneName refuses a file that has another name somewhere: who can write into the
-// folder could have any file of its file system read.
+// oneName refuses a file with hard links: anybody who can write into the folder
+// could have any file of its file system read.
 func (t *Tailer) oneName(f *os.File, fi fs.FileInfo) error {
 	if n := links(fi); t.cfg.OneName && n > 1 {
 		return fmt.Errorf("open %s: %w: it has %d names (hard links), and the kubelet makes none", f.Name(), errRefused, n)

@@ -87,7 +87,7 @@ func unreadable(t *testing.T, l *lab, op string, errno syscall.Errno, down bool)
 	wait(5 * time.Second)
 	requireLines(t, seq.want, l.pipe.taken())
 	require.Equal(t, map[string]int64{lossUnreadable: 1}, l.losses())
-	require.WithinDuration(t, time.Now(), l.pipe.provedAt(), time.Second)
+	require.WithinDuration(t, time.Now(), l.pipe.watermarkAt(), time.Second)
 	require.Empty(t, l.tailer.Status().Unread)
 	l.stop()
 }
@@ -111,7 +111,7 @@ func TestUnreadableNewestFile(t *testing.T) {
 			several(good, &other, 5)
 			wait(time.Second)
 			requireLines(t, other.want, l.pipe.taken())
-			require.Zero(t, l.pipe.provedAt())
+			require.Zero(t, l.pipe.watermarkAt())
 			st := l.tailer.Status()
 			require.Len(t, st.Unread, 1)
 			require.Contains(t, st.Unread[0].Why, "input/output error")
@@ -123,7 +123,7 @@ func TestUnreadableNewestFile(t *testing.T) {
 			require.ElementsMatch(t, append(other.want, seq.want...), l.pipe.taken())
 			require.Empty(t, l.losses())
 			require.Empty(t, l.tailer.Status().Unread)
-			require.WithinDuration(t, time.Now(), l.pipe.provedAt(), time.Second)
+			require.WithinDuration(t, time.Now(), l.pipe.watermarkAt(), time.Second)
 			l.stop()
 		})
 	}
@@ -149,7 +149,7 @@ func TestHardLinksAreRefused(t *testing.T) {
 		require.Len(t, st.Unread, 2)
 		require.Contains(t, st.Unread[0].Why, "2 names (hard links)")
 		require.Contains(t, st.Unread[1].Why, "directory")
-		require.WithinDuration(t, time.Now(), l.pipe.provedAt(), time.Second)
+		require.WithinDuration(t, time.Now(), l.pipe.watermarkAt(), time.Second)
 		require.NoError(t, os.Remove(dir+"/1.log"))
 		require.NoError(t, os.Remove(dir+"/2.log"))
 		wait(3 * time.Second)
@@ -174,7 +174,7 @@ func TestStreamsAreBounded(t *testing.T) {
 		require.Len(t, st.Streams, 5)
 		require.Contains(t, st.Error, "2 logs in "+l.finder.Root+" are not read: there are more than 5")
 		require.False(t, st.Up)
-		require.Zero(t, l.pipe.provedAt())
+		require.Zero(t, l.pipe.watermarkAt())
 		for _, c := range cs {
 			if c.Path() == st.Streams[0].Path || c.Path() == st.Streams[1].Path {
 				c.Remove()
@@ -182,7 +182,7 @@ func TestStreamsAreBounded(t *testing.T) {
 		}
 		wait(20 * time.Second)
 		require.Len(t, l.pipe.taken(), 7)
-		require.WithinDuration(t, time.Now(), l.pipe.provedAt(), time.Second)
+		require.WithinDuration(t, time.Now(), l.pipe.watermarkAt(), time.Second)
 		l.stop()
 	})
 }

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// place finds where to go on: at the saved point, or without one by time.
-func (c *chain) place(ms []member) error {
-	if c.parked != nil && len(ms) > 0 && ms[len(ms)-1].name == c.parked[0].name && c.stillParked() {
+// place finds the position to continue from: the saved point, or without one a time.
+func (c *follower) place(ms []member) error {
+	if c.closedIdle != nil && len(ms) > 0 && ms[len(ms)-1].name == c.closedIdle[0].name && c.closedUnchanged() {
 		return nil
 	}
-	live := len(c.parked) == 1
-	c.parked, c.away, c.segs = nil, time.Time{}, nil
+	live := len(c.closedIdle) == 1
+	c.closedIdle, c.away, c.segs = nil, time.Time{}, nil
 	c.done = c.done[:0]
 	if len(ms) == 0 {
 		return nil
@@ -62,8 +62,8 @@ func (c *chain) place(ms []member) error {
 	return nil
 }
 
-// begin makes the matcher's stream when the first file is known.
-func (c *chain) begin(ms []member) {
+// begin creates the matcher's stream when the first file is known.
+func (c *follower) begin(ms []member) {
 	c.stream = c.found.New(c.tree.root.abs(c.rel(ms[len(ms)-1].name)))
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,7 +71,7 @@ func (c *chain) begin(ms []member) {
 }
 
 // openMember opens a file to be read from off on.
-func (c *chain) openMember(m member, off int64) (*file, error) {
+func (c *follower) openMember(m member, off int64) (*file, error) {
 	f := &file{name: m.name, order: m.order, id: identOf(m.head.bytes), fi: m.fi, off: off}
 	err := c.open(f)
 	if err == nil && f.gz == nil {
@@ -89,7 +89,7 @@ func (c *chain) openMember(m member, off int64) (*file, error) {
 }
 
 // locate returns which file the point is in, -1 if none.
-func (c *chain) locate(ms []member, p point) (int, error) {
+func (c *follower) locate(ms []member, p point) (int, error) {
 	order := make([]int, 0, len(ms))
 	for i := len(ms) - 1; i >= 0; i-- { // most likely it has its name still
 		if ms[i].name == p.Name {
@@ -125,9 +125,9 @@ func (c *chain) locate(ms []member, p point) (int, error) {
 	return -1, nil
 }
 
-// placeAfter goes on with the files that are newer than the one of the point,
-// which is gone: compressed and removed, deleted, or truncated.
-func (c *chain) placeAfter(ms []member, p point) {
+// placeAfter continues with the files that are newer than the one of the point,
+// which was compressed and removed, deleted, or truncated.
+func (c *follower) placeAfter(ms []member, p point) {
 	at, _ := c.found.Order(p.Name)
 	i := slices.IndexFunc(ms, func(m member) bool {
 		switch {
@@ -152,10 +152,10 @@ func (c *chain) placeAfter(ms []member, p point) {
 		c.countDoubtful(writtenAfter(c.since))
 	case len(c.doubtful) > 0: // most likely it is one of them
 		c.countDoubtful(func(member) bool { return true })
-		c.giveUp()
+		c.skipRest()
 	default:
 		c.t.miss(lossGap, c.path(p.Name))
-		c.giveUp()
+		c.skipRest()
 	}
 	c.follow(later)
 	if len(c.next) > 0 {
@@ -163,7 +163,7 @@ func (c *chain) placeAfter(ms []member, p point) {
 	}
 }
 
-func (c *chain) restoreOld(ms []member, p point) {
+func (c *follower) restoreOld(ms []member, p point) {
 	i, err := c.locate(ms, p)
 	if err != nil || i < 0 || ms[i].order.GZ || ms[i].name == c.cur.name {
 		return

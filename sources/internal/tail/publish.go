@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// prove says that everything that was written by t was read.
-func (c *chain) prove(t time.Time) {
+// advanceTo records that everything written by t was read.
+func (c *follower) advanceTo(t time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if t.After(c.bound) {
@@ -15,10 +15,9 @@ func (c *chain) prove(t time.Time) {
 	}
 }
 
-// unprove takes back what is proved by a time that is still to come: the clock
-// was set back, and how far this stream is behind is not known until it is read
-// to its end.
-func (c *chain) unprove() {
+// clampBound limits the stream's watermark to the clock, which was set back: how far
+// this stream lags is not known until it is read to its end.
+func (c *follower) clampBound() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if ahead(c.bound, c.turn.now) {
@@ -26,16 +25,16 @@ func (c *chain) unprove() {
 	}
 }
 
-// fail counts an error and notes that this turn had it.
-func (c *chain) fail(reason string, err error) {
+// fail counts an error of this turn.
+func (c *follower) fail(reason string, err error) {
 	c.t.fail(reason, err)
 	if !errors.Is(err, fs.ErrNotExist) { // files come and go
 		c.turn.err = err
 	}
 }
 
-// stall notes that the chain is not read, since when and why.
-func (c *chain) stall(now time.Time, why string) {
+// stall records that the stream is not read, since when and why.
+func (c *follower) stall(now time.Time, why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stalled.why = why
@@ -44,8 +43,8 @@ func (c *chain) stall(now time.Time, why string) {
 	}
 }
 
-// publish updates what others see of the chain.
-func (c *chain) publish() {
+// publish updates what others can read of the follower.
+func (c *follower) publish() {
 	if c.turn.err != nil {
 		c.stall(c.turn.now, c.turn.err.Error())
 	}
@@ -59,8 +58,8 @@ func (c *chain) publish() {
 	}
 	c.holds = c.cur != nil || c.old != nil || len(c.next) > 0
 	f := c.cur
-	if f == nil && len(c.parked) > 0 {
-		f = c.parked[len(c.parked)-1]
+	if f == nil && len(c.closedIdle) > 0 {
+		f = c.closedIdle[len(c.closedIdle)-1]
 	}
 	if f == nil {
 		c.named, c.view.Path = "", c.tree.root.abs(c.found.Dir)

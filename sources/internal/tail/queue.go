@@ -2,14 +2,14 @@ package tail
 
 import "sync"
 
-// queue gives chains to workers, one after the other, each to one worker at a
-// time. A chain that is added while a worker has it gets another turn.
+// queue gives followers to workers, one after the other, each to one worker at a
+// time. A follower that is added while a worker has it gets another turn.
 type queue struct {
 	mu      sync.Mutex
 	cond    *sync.Cond
-	waiting []*chain
+	waiting []*follower
 	head    int
-	state   map[*chain]turnState
+	state   map[*follower]turnState
 	ended   bool
 }
 
@@ -22,7 +22,7 @@ const (
 )
 
 func newQueue() *queue {
-	q := &queue{state: map[*chain]turnState{}, ended: true}
+	q := &queue{state: map[*follower]turnState{}, ended: true}
 	q.cond = sync.NewCond(&q.mu)
 	return q
 }
@@ -35,7 +35,7 @@ func (q *queue) open() {
 	clear(q.state)
 }
 
-// close wakes every worker; none gets a chain any more.
+// close wakes every worker; take returns nil from then on.
 func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -43,7 +43,7 @@ func (q *queue) close() {
 	q.cond.Broadcast()
 }
 
-func (q *queue) add(c *chain) {
+func (q *queue) add(c *follower) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.put(c) {
@@ -51,11 +51,10 @@ func (q *queue) add(c *chain) {
 	}
 }
 
-// addAll adds many chains that most likely have little to read: one worker is
-// woken for so many of them, and whoever has more to read wakes another. Another
-// one is also woken if some still wait since the last time: who should have had
-// them may hang in a read.
-func (q *queue) addAll(chains map[string]*chain) {
+// addAll adds many followers that probably have little to read: it wakes one worker
+// per so many of them, and a worker with more to read wakes another. It also wakes
+// one if some still wait since the last call: their worker may hang in a read.
+func (q *queue) addAll(followers map[string]*follower) {
 	const perWorker = 256
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -63,7 +62,7 @@ func (q *queue) addAll(chains map[string]*chain) {
 		q.cond.Signal()
 	}
 	n := 0
-	for _, c := range chains {
+	for _, c := range followers {
 		if !q.put(c) {
 			continue
 		}
@@ -73,8 +72,8 @@ func (q *queue) addAll(chains map[string]*chain) {
 	}
 }
 
-// put reports whether the chain waits now and did not before.
-func (q *queue) put(c *chain) bool {
+// put reports whether the follower waits now and did not before.
+func (q *queue) put(c *follower) bool {
 	switch q.state[c] {
 	case 0:
 		q.push(c)
@@ -85,7 +84,7 @@ func (q *queue) put(c *chain) bool {
 	return false
 }
 
-func (q *queue) push(c *chain) {
+func (q *queue) push(c *follower) {
 	if q.head > 1024 && q.head > len(q.waiting)/2 {
 		q.waiting = append(q.waiting[:0:0], q.waiting[q.head:]...)
 		q.head = 0
@@ -94,8 +93,8 @@ func (q *queue) push(c *chain) {
 	q.waiting = append(q.waiting, c)
 }
 
-// take waits for a chain; nil means that the queue was closed.
-func (q *queue) take() *chain {
+// take waits for a follower; nil means that the queue was closed.
+func (q *queue) take() *follower {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for q.head == len(q.waiting) && !q.ended {
@@ -111,9 +110,9 @@ func (q *queue) take() *chain {
 	return c
 }
 
-// done ends a turn. A chain that has more to read goes to the end of the line.
-// It reports whether no chain is left.
-func (q *queue) done(c *chain, again bool) bool {
+// done ends a turn. A follower that has more to read goes to the end of the line.
+// It reports whether no follower is left.
+func (q *queue) done(c *follower, again bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	again = again || q.state[c] == runningAgain
@@ -125,15 +124,15 @@ func (q *queue) done(c *chain, again bool) bool {
 	return len(q.state) == 0
 }
 
-// held reports whether a worker has the chain.
-func (q *queue) held(c *chain) bool {
+// held reports whether a worker has the follower.
+func (q *queue) held(c *follower) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.state[c] == running || q.state[c] == runningAgain
 }
 
-// idle tells that no worker has the chain or is about to.
-func (q *queue) idle(c *chain) bool {
+// idle reports whether no worker has the follower or is about to.
+func (q *queue) idle(c *follower) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.state[c] == 0

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// atEnd is called when cur was read to its end: for now or for good.
-func (c *chain) atEnd(w *worker) bool {
+// atEnd is called when cur was read to its end, for now or for good.
+func (c *follower) atEnd(w *worker) bool {
 	f := c.cur
 	if len(c.next) > 0 {
 		if !c.settled {
@@ -29,14 +29,14 @@ func (c *chain) atEnd(w *worker) bool {
 	}
 	c.flushOldParts()
 	if c.nothingNext() {
-		c.prove(c.looked)
+		c.advanceTo(c.looked)
 	}
-	c.maybePark()
+	c.maybeCloseIdle()
 	return false
 }
 
-// nothingNext tells that nothing was written to a file after cur.
-func (c *chain) nothingNext() bool {
+// nothingNext reports whether nothing was written to a file after cur.
+func (c *follower) nothingNext() bool {
 	switch {
 	case len(c.next) == 0:
 		return true
@@ -61,10 +61,10 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// mayLeave decides whether cur will get no more bytes. The runtime makes the
-// new file before it lets go of the old one, so the newest file but one is kept
-// for a moment; a file further back has been let go of for long.
-func (c *chain) mayLeave() bool {
+// mayLeave decides whether cur gets no more bytes. The runtime creates the new file
+// before it releases the old one, so the newest file but one is kept open for a
+// moment; older files were released long ago.
+func (c *follower) mayLeave() bool {
 	n := c.next[0]
 	if len(c.next) > 1 || n.order.Rotated != "" {
 		return true
@@ -85,8 +85,8 @@ func (c *chain) mayLeave() bool {
 	return now.Sub(c.nextSince) >= grace
 }
 
-// leave changes over from cur to the next file, if there is one.
-func (c *chain) leave(w *worker) bool {
+// leave switches from cur to the next file, if there is one.
+func (c *follower) leave(w *worker) bool {
 	f := c.cur
 	c.finishLine(f, w)
 	c.nextSince, c.away = time.Time{}, time.Time{}
@@ -124,15 +124,15 @@ func (c *chain) leave(w *worker) bool {
 	return true
 }
 
-// tooLongAway tells that a deleted file has been held for the longest time that
+// tooLongAway reports whether a deleted file has been held for the longest time that
 // it may pin the disk.
-func (c *chain) tooLongAway() bool {
-	return !c.away.IsZero() && c.turn.now.Sub(c.away) >= awayMax
+func (c *follower) tooLongAway() bool {
+	return !c.away.IsZero() && c.turn.now.Sub(c.away) >= maxAway
 }
 
 // truncated is called when the bytes before the position are not what was read.
 // If the file was copied before, the copy has the rest; else it is read anew.
-func (c *chain) truncated() {
+func (c *follower) truncated() {
 	f := c.cur
 	p := f.point(f.off)
 	if f.long != nil {
@@ -156,26 +156,26 @@ func (c *chain) truncated() {
 	f.learn()
 }
 
-// maybePark closes an idle file to save its descriptor. If too many are open
+// maybeCloseIdle closes an idle file to save its descriptor. If too many are open
 // even so, one that is written to is closed as well, until its next turn.
-func (c *chain) maybePark() {
+func (c *follower) maybeCloseIdle() {
 	f := c.cur
 	pressed := c.t.crowded() && c.stream.Unfinished() == 0
-	if !c.park.Load() && !pressed || f.order.GZ && !f.finished || !c.nothingNext() || c.old != nil || !c.away.IsZero() ||
+	if !c.closeIdle.Load() && !pressed || f.order.GZ && !f.finished || !c.nothingNext() || c.old != nil || !c.away.IsZero() ||
 		f.long != nil || f.rest > 0 && !f.shown || !pressed && c.turn.now.Sub(c.moved) < idleAfter {
 		return
 	}
-	c.park.Store(false)
-	c.parked, c.ended, c.since = append(c.next, f), f.rest == 0, f.fi.ModTime()
-	for _, p := range c.parked {
+	c.closeIdle.Store(false)
+	c.closedIdle, c.ended, c.since = append(c.next, f), f.rest == 0, f.fi.ModTime()
+	for _, p := range c.closedIdle {
 		c.close(p)
 	}
 	c.cur, c.next = nil, nil
 }
 
-// progress proves what the times of the lines prove while a backlog is read:
-// the lines of a file are in order but for the lateness that rules allow for.
-func (c *chain) progress() {
+// progress advances the watermark by the times of the lines while a backlog is read:
+// the lines of a file are in order within the lateness that rules allow.
+func (c *follower) progress() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if t := c.view.LastRead; !c.lineTime.IsZero() && c.lineTime.After(c.bound) && c.lineTime.Before(t) {
@@ -183,8 +183,8 @@ func (c *chain) progress() {
 	}
 }
 
-// reached notes the time of the newest line that was read.
-func (c *chain) reached(t time.Time) {
+// reached records the time of the newest line that was read.
+func (c *follower) reached(t time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lineTime = t
@@ -193,7 +193,7 @@ func (c *chain) reached(t time.Time) {
 
 // take is the commit of every block: it runs in the same cut as the block's
 // hits.
-func (c *chain) take() {
+func (c *follower) take() {
 	u := int64(c.stream.Unfinished())
 	pos := c.positionOf(u)
 	n := c.stream.Counters()
@@ -205,14 +205,14 @@ func (c *chain) take() {
 }
 
 // save replaces the position by one that says the same of what was taken.
-func (c *chain) save(p position) {
+func (c *follower) save(p position) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.saved = &p
 }
 
 // positionOf returns the position before the last u bytes that were fed.
-func (c *chain) positionOf(u int64) position {
+func (c *follower) positionOf(u int64) position {
 	if u > 0 {
 		for i := len(c.segs) - 1; i >= 0; i-- {
 			if s := c.segs[i]; s.fed <= c.fed-u {
@@ -237,7 +237,7 @@ func (c *chain) positionOf(u int64) position {
 	return *c.saved
 }
 
-func (c *chain) withOld(p position, in *file) position {
+func (c *follower) withOld(p position, in *file) position {
 	p.Done = c.laterDone(in)
 	if c.old != nil && in == c.cur {
 		o := c.old.point(c.old.off)

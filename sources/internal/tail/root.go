@@ -38,8 +38,8 @@ type folder struct {
 
 func newRoot(path string) *root { return &root{path: path} }
 
-// reopen looks the directory up again: it may have appeared, or been replaced.
-// The same directory stays as trusted as it was.
+// reopen opens the directory again: it may have appeared, or been replaced. The same
+// directory keeps its trust.
 func (r *root) reopen() error {
 	dir, id, err := openRoot(r.path)
 	if exhausted(err) {
@@ -68,8 +68,8 @@ func (r *root) moved() bool {
 	return f == nil || !f.dir.is(r.path, f.id)
 }
 
-// borrow returns the directory that is open, nil if there is none. The caller
-// must give it back.
+// borrow returns the open directory, nil if there is none. The caller must release
+// it.
 func (r *root) borrow() *folder {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -131,7 +131,7 @@ func (f *folder) open(rel string) (*os.File, fs.FileInfo, error) {
 	return h, fi, nil
 }
 
-// list returns what is in a directory.
+// list returns the content of a directory.
 func (f *folder) list(rel string) ([]Entry, error) {
 	h, fi, err := f.openAny("list", rel)
 	if err != nil {

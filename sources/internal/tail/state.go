@@ -31,7 +31,7 @@ type positions struct {
 	Roots   map[string]string       `json:"roots,omitempty"` // identity of each root, by path
 }
 
-// Positions returns what Restore needs to go on after what was taken.
+// Positions returns the state with which Restore continues after the ingested lines.
 func (t *Tailer) Positions() json.RawMessage {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -43,7 +43,7 @@ func (t *Tailer) Positions() json.RawMessage {
 	}
 	// Nothing may be taken meanwhile, and this is written once a second for up to
 	// thousands of files: it has the form of positions, made without reflection.
-	b := make([]byte, 0, 256+256*min(len(t.chains)+len(t.restored), maxPositions))
+	b := make([]byte, 0, 256+256*min(len(t.followers)+len(t.restored), maxPositions))
 	b = append(append(b, `{"v":1,"at":`...), at...)
 	b = append(b, `,"streams":{`...)
 	n := 0
@@ -57,7 +57,7 @@ func (t *Tailer) Positions() json.RawMessage {
 		b = append(appendJSON(b, key), ':')
 		b = p.appendJSON(b)
 	}
-	for key, c := range t.chains {
+	for key, c := range t.followers {
 		c.mu.Lock()
 		saved := c.saved // replaced, never changed
 		c.mu.Unlock()
@@ -128,18 +128,18 @@ func (p point) appendFields(b []byte) []byte {
 	return strconv.AppendInt(append(b, `,"e":`...), p.End, 10)
 }
 
-// readTo is the time that a stream which is not in the positions is newer than.
+// readTo returns the time before which a stream outside the positions is not read.
 func (t *Tailer) readTo() time.Time {
 	switch {
-	case !t.proved.IsZero():
-		return t.proved.UTC()
+	case !t.watermark.IsZero():
+		return t.watermark.UTC()
 	case t.state:
 		return t.saved.UTC()
 	}
 	return t.cfg.Clock().UTC()
 }
 
-// Restore sets the positions that reading goes on at. It must come before Run.
+// Restore sets the positions to continue from. It must be called before Run.
 func (t *Tailer) Restore(b json.RawMessage) error {
 	if len(b) == 0 || string(b) == "null" {
 		return nil
@@ -184,19 +184,19 @@ func (t *Tailer) Restore(b json.RawMessage) error {
 	return nil
 }
 
-// Status is what the source says of itself.
+// Status returns the state of the source.
 func (t *Tailer) Status() sources.Status {
 	now := t.cfg.Clock()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := sources.Status{
-		Name: t.cfg.Source, Up: t.up, Error: t.lastErr, Watermark: t.proved,
+		Name: t.cfg.Source, Up: t.up, Error: t.lastErr, Watermark: t.watermark,
 		Lost: copyOf(t.lost), Errors: copyOf(t.errs), Losses: copyOf(t.losses),
 		Unread: t.unread(now),
 	}
 	total := t.closed
 	begun := t.opened
-	for _, c := range t.chains {
+	for _, c := range t.followers {
 		begun = begun && c.begun.Load()
 		c.mu.Lock()
 		v := c.view
@@ -205,14 +205,14 @@ func (t *Tailer) Status() sources.Status {
 		behind := c.bound.Before(t.foundAt)
 		c.mu.Unlock()
 		if behind {
-			s.Lag = max(s.Lag, now.Sub(later(t.proved, t.began)))
+			s.Lag = max(s.Lag, now.Sub(later(t.watermark, t.began)))
 		}
 		s.Streams = append(s.Streams, v)
 	}
 	t.begun = t.begun || begun
 	s.Opened = t.begun
 	if !t.up && t.opened {
-		s.Lag = max(0, now.Sub(later(t.proved, t.began)))
+		s.Lag = max(0, now.Sub(later(t.watermark, t.began)))
 	}
 	sort.Slice(s.Streams, func(i, j int) bool { return s.Streams[i].Path < s.Streams[j].Path })
 	s.Count(total)
@@ -235,8 +235,8 @@ func add(a, b matcher.Counters) matcher.Counters {
 	return a
 }
 
-// final returns what remains of a chain that has nothing to read any more.
-func (c *chain) final() (over bool, n matcher.Counters, saved *position) {
+// final returns the state to keep of a follower with nothing left to read.
+func (c *follower) final() (over bool, n matcher.Counters, saved *position) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if saved = c.saved; saved != nil && c.over && !saved.Ended {
@@ -245,17 +245,17 @@ func (c *chain) final() (over bool, n matcher.Counters, saved *position) {
 	return c.over, c.count, saved
 }
 
-func (c *chain) provedTo() time.Time {
+func (c *follower) readUpTo() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.bound
 }
 
-// parkIdle has the files closed that were not read from for the longest time,
-// if too many are open.
-func (t *Tailer) parkIdle() {
+// closeIdleFiles closes the files that were not read for the longest time, if too
+// many are open.
+func (t *Tailer) closeIdleFiles() {
 	excess := int(t.files.Load()) - t.cfg.MaxOpen
-	if t.parkMany.Swap(false) {
+	if t.outOfFDs.Swap(false) {
 		excess = max(excess, int(t.files.Load())/2)
 	}
 	if excess <= 0 {
@@ -264,11 +264,11 @@ func (t *Tailer) parkIdle() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	type idle struct {
-		c  *chain
+		c  *follower
 		at time.Time
 	}
 	var all []idle
-	for _, c := range t.chains {
+	for _, c := range t.followers {
 		c.mu.Lock()
 		if c.holds {
 			all = append(all, idle{c, c.view.LastRead})
@@ -277,14 +277,14 @@ func (t *Tailer) parkIdle() {
 	}
 	sort.Slice(all, func(i, j int) bool { return all[i].at.Before(all[j].at) })
 	for _, i := range all[:min(excess, len(all))] {
-		i.c.park.Store(true)
+		i.c.closeIdle.Store(true)
 		t.queue.add(i.c)
 	}
 }
 
 func (t *Tailer) crowded() bool { return int(t.files.Load()) >= t.cfg.MaxOpen }
 
-// fail counts an error and remembers its text.
+// fail counts an error and keeps its text.
 func (t *Tailer) fail(reason string, err error) {
 	if errors.Is(err, fs.ErrNotExist) && reason != "list" {
 		return // files come and go

@@ -20,13 +20,12 @@ const (
 	DefaultMaxOpen  = 1024
 )
 
-// Config says how streams are read. The zero value of a field means its
-// default.
+// Config sets how streams are read. The zero value of a field means its default.
 type Config struct {
-	Source   string           // name that proof of reading is given under
+	Source   string           // name of the source whose watermark advances
 	Clock    func() time.Time // time.Now
-	Poll     time.Duration    // how often every file is looked at
-	Rescan   time.Duration    // how often the root is looked up anew
+	Poll     time.Duration    // interval of polling every file
+	Rescan   time.Duration    // interval of opening the root again
 	LookBack time.Duration    // without a position: how old the first line may be; negative: no bound
 	FromEnd  bool             // at a first start: files without times are read from their end
 	Workers  int
@@ -35,7 +34,7 @@ type Config struct {
 	OneName  bool // files with hard links are refused
 	Framed   bool // a runtime frames each line: none begins behind a hole
 	streams  int  // that are read at most; tests set a smaller bound
-	deaf     bool // in tests: what the kernel says is asked for at each poll, and only then
+	deaf     bool // in tests: inotify events are read only at each poll
 	// fault, in tests, runs before a log or a directory is opened, listed or read:
 	// it may block or fail that.
 	fault func(op, path string) error
@@ -44,17 +43,17 @@ type Config struct {
 // Finder finds the streams below one directory. Below it no link is followed.
 type Finder struct {
 	Root string
-	// Known says that Find itself knows whether Root is the right directory: it
+	// Known means that Find itself checks that Root is the right directory: it
 	// returns ErrDoubt if it is not.
 	Known bool
-	// Find returns all streams that are there now. list returns what is in a
-	// directory, by its path relative to Root; "." is Root itself. With an error
-	// the streams are those that were found in spite of it.
+	// Find returns all streams that exist now. list returns the content of a
+	// directory, by its path relative to Root; "." is Root itself. If it also
+	// returns an error, the streams are those found in spite of it.
 	Find func(list func(dir string) ([]Entry, error)) ([]Stream, error)
 }
 
-// ErrDoubt says that the directory is there and is not the one that the logs are
-// written to, such as an empty one that something should be mounted on.
+// ErrDoubt means that the directory exists but is not the one that the logs are
+// written to, such as an empty mount point.
 var ErrDoubt = errors.New("not the directory of the logs")
 
 // Stream is one log over all of its files, as a Finder sees it.
@@ -89,36 +88,36 @@ type Tailer struct {
 	gunzips  *gunzips
 	queue    *queue
 	files    atomic.Int64          // descriptors of log files
-	parkMany atomic.Bool           // the process ran out of descriptors
+	outOfFDs atomic.Bool           // the process ran out of descriptors
 	blind    atomic.Pointer[error] // why no more directories can be watched; nil: said, or they can
 	wake     chan struct{}         // something may be proved
 	search   chan struct{}         // streams are to be looked for
 	p        sources.Pipeline
 	hand     hand // p for who may be left behind at the end
 
-	mu       sync.Mutex
-	chains   map[string]*chain
-	restored map[string]*restored // positions of streams that were not found yet
-	saved    time.Time            // when the restored positions were taken
-	state    bool                 // positions were restored
-	started  bool                 // every stream of the start was found
-	searched bool                 // at least once
-	began    time.Time            // of Run
-	proved   time.Time
-	foundAt  time.Time // when the streams were last looked for, all trees
-	up       bool
-	opened   bool // every stream of the start was found
-	begun    bool // and each had its first turn: a line that is written now is not skipped
-	lastErr  string
-	roots    map[string]string // identity of each root that was believed last, by path
-	lost     map[string]int64
-	errs     map[string]int64
-	losses   map[string]sources.Loss
-	closed   matcher.Counters // of streams that are gone
-	hangs    time.Time        // since when looking for streams does not end; zero: it does
-	exhaust  exhaustion
-	down     map[*tree]sources.Unread  // trees that cannot be searched
-	refused  map[string]sources.Unread // streams that are refused, by key
+	mu        sync.Mutex
+	followers map[string]*follower
+	restored  map[string]*restored // positions of streams that were not found yet
+	saved     time.Time            // when the restored positions were taken
+	state     bool                 // positions were restored
+	started   bool                 // every stream of the start was found
+	searched  bool                 // at least once
+	began     time.Time            // of Run
+	watermark time.Time
+	foundAt   time.Time // when the streams were last looked for, all trees
+	up        bool
+	opened    bool // every stream of the start was found
+	begun     bool // and each had its first turn: a line that is written now is not skipped
+	lastErr   string
+	roots     map[string]string // identity of each root that was believed last, by path
+	lost      map[string]int64
+	errs      map[string]int64
+	losses    map[string]sources.Loss
+	closed    matcher.Counters // of streams that are gone
+	hangs     time.Time        // since when looking for streams does not end; zero: it does
+	exhaust   exhaustion
+	down      map[*tree]sources.Unread  // trees that cannot be searched
+	refused   map[string]sources.Unread // streams that are refused, by key
 }
 
 type restored struct {
@@ -140,7 +139,7 @@ func New(cfg Config, finders ...Finder) *Tailer {
 	t := &Tailer{
 		cfg: cfg, gunzips: newGunzips(cfg.Workers + 2), queue: newQueue(),
 		wake: make(chan struct{}, 1), search: make(chan struct{}, 1),
-		chains: map[string]*chain{}, restored: map[string]*restored{},
+		followers: map[string]*follower{}, restored: map[string]*restored{},
 		lost: map[string]int64{"deleted": 0, "long_line": 0, "nul": 0},
 		errs: map[string]int64{
 			lossDeleted: 0, lossGap: 0, lossGzip: 0, lossRemoved: 0, lossTruncated: 0, lossUnreadable: 0,
@@ -189,18 +188,18 @@ func (t *Tailer) Run(ctx context.Context, p sources.Pipeline) error {
 	}
 	finder := &finder{t: t, w: w, hints: hints}
 	wg.Go(func() { finder.run(ctx) })
-	crew := newCrew(t, &wg)
-	t.coordinate(ctx, crew, finder)
+	pool := newPool(t, &wg)
+	t.coordinate(ctx, pool, finder)
 	t.queue.close()
 	if w != nil {
 		w.close()
 	}
-	crew.wait(&finder.beat)
+	pool.wait(&finder.beat)
 	t.hand.close()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.up = false
-	for _, c := range t.chains {
+	for _, c := range t.followers {
 		if !t.queue.held(c) {
 			c.closeAll()
 		}
@@ -211,7 +210,7 @@ func (t *Tailer) Run(ctx context.Context, p sources.Pipeline) error {
 	return nil
 }
 
-// kick wakes who waits for c, if nobody did yet.
+// kick wakes the receiver of c, unless a wake-up is pending.
 func kick(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -219,9 +218,10 @@ func kick(c chan struct{}) {
 	}
 }
 
-// coordinate has streams looked for and each one read, once per tick. It makes
-// no system call on a log or its directory: one that hangs does not stop it.
-func (t *Tailer) coordinate(ctx context.Context, crew *crew, f *finder) {
+// coordinate starts a search for streams and a turn of each follower once per tick.
+// It makes no system call on a log or its directory, so a hanging one does not stop
+// it.
+func (t *Tailer) coordinate(ctx context.Context, pool *pool, f *finder) {
 	tick := time.NewTimer(0)
 	defer tick.Stop()
 	for {
@@ -234,8 +234,8 @@ func (t *Tailer) coordinate(ctx context.Context, crew *crew, f *finder) {
 			f.due.Store(true)
 			kick(t.search)
 			n := t.lookAtAll()
-			t.parkIdle()
-			crew.relieve(&f.beat)
+			t.closeIdleFiles()
+			pool.relieve(&f.beat)
 			t.advance()
 			// A look costs microseconds. Very many files are looked at less
 			// often rather than all the time.
@@ -244,22 +244,22 @@ func (t *Tailer) coordinate(ctx context.Context, crew *crew, f *finder) {
 	}
 }
 
-// lookAtAll has every chain read what came, and returns how many there are.
+// lookAtAll queues a turn of every follower and returns how many there are.
 func (t *Tailer) lookAtAll() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.queue.addAll(t.chains)
-	return len(t.chains)
+	t.queue.addAll(t.followers)
+	return len(t.followers)
 }
 
-// lookHere has the chains of these directories, or all, look at what is in them.
+// lookHere queues a turn of the followers in these directories, or of all.
 func (t *Tailer) lookHere(dirs map[string]bool, all bool) {
 	if !all && len(dirs) == 0 {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, c := range t.chains {
+	for _, c := range t.followers {
 		if all || dirs[c.tree.root.abs(c.found.Dir)] {
 			c.hinted.Store(true)
 			t.queue.add(c)
@@ -267,26 +267,26 @@ func (t *Tailer) lookHere(dirs map[string]bool, all bool) {
 	}
 }
 
-// advance tells the pipeline up to when everything was read: the time of the
-// last look for streams, held back by the stream that is furthest behind.
+// advance passes the watermark to the pipeline: the time of the last search for
+// streams, held back by the stream that is furthest behind.
 func (t *Tailer) advance() {
 	now := t.cfg.Clock()
 	t.mu.Lock()
-	if ahead(t.proved, now) { // the clock was set back: from here on it proves anew
-		t.proved = now
+	if ahead(t.watermark, now) { // the clock was set back: the watermark starts again here
+		t.watermark = now
 	}
 	at := t.foundAt
 	if !t.up || ahead(at, now) {
 		at = time.Time{}
 	}
-	for _, c := range t.chains {
-		if b := c.provedTo(); b.Before(at) {
+	for _, c := range t.followers {
+		if b := c.readUpTo(); b.Before(at) {
 			at = b
 		}
 	}
-	ok := at.After(t.proved)
+	ok := at.After(t.watermark)
 	if ok {
-		t.proved = at
+		t.watermark = at
 	}
 	t.mu.Unlock()
 	if ok {
@@ -294,12 +294,12 @@ func (t *Tailer) advance() {
 	}
 }
 
-// ahead tells whether t is still to come by the clock, whatever has passed since
-// it was taken.
+// ahead reports whether t is in the future by the clock, regardless of the time that
+// passed since t was measured.
 func ahead(t, now time.Time) bool { return t.Round(0).After(now.Round(0)) }
 
-// lookBackTo is where a stream without a position starts: no later than what
-// was proved, so that a stream that is new is read from its start.
+// lookBackTo returns where a stream without a position starts: no later than the
+// watermark, so that a new stream is read from its start.
 func (t *Tailer) lookBackTo() time.Time {
 	if t.cfg.LookBack < 0 {
 		return time.Unix(0, 0)
@@ -307,7 +307,7 @@ func (t *Tailer) lookBackTo() time.Time {
 	from := t.cfg.Clock().Add(-t.cfg.LookBack).Round(0) // times in files have no other reading
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, done := range []time.Time{t.saved, t.proved} {
+	for _, done := range []time.Time{t.saved, t.watermark} {
 		if done = done.Round(0); !done.IsZero() && done.Before(from) {
 			from = later(done, time.Unix(0, 0)) // a state file may say anything
 		}

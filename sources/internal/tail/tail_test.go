@@ -106,15 +106,15 @@ func TestProof(t *testing.T) {
 			}
 			wait(time.Duration(r.IntN(400)) * time.Millisecond)
 			l.pipe.mu.Lock()
-			proved := l.pipe.proved
+			watermark := l.pipe.watermark
 			for _, got := range l.pipe.lines {
 				delete(written, got)
 			}
 			l.pipe.mu.Unlock()
 			for text, at := range written {
-				require.False(t, at.Before(proved), "%s was written at %s, proved is %s", text, at, proved)
+				require.False(t, at.Before(watermark), "%s was written at %s, watermark is %s", text, at, watermark)
 			}
-			require.Less(t, time.Since(proved), time.Second)
+			require.Less(t, time.Since(watermark), time.Second)
 		}
 		l.stop()
 		for _, c := range cs {
@@ -133,7 +133,7 @@ func TestNoProofWithoutRoot(t *testing.T) {
 		require.False(t, st.Up)
 		require.False(t, st.Opened)
 		require.NotEmpty(t, st.Error)
-		require.True(t, l.pipe.provedAt().IsZero())
+		require.True(t, l.pipe.watermarkAt().IsZero())
 
 		var seq sequence
 		c := kubesim.New(kubesim.Options{Root: l.finder.Root})
@@ -143,7 +143,7 @@ func TestNoProofWithoutRoot(t *testing.T) {
 		require.True(t, st.Up)
 		require.Empty(t, st.Error)
 		requireLines(t, seq.want, l.pipe.taken())
-		require.WithinDuration(t, time.Now(), l.pipe.provedAt(), time.Second)
+		require.WithinDuration(t, time.Now(), l.pipe.watermarkAt(), time.Second)
 		require.Zero(t, st.Lag.Truncate(time.Second))
 
 		// It goes away and comes back with other content.
@@ -151,7 +151,7 @@ func TestNoProofWithoutRoot(t *testing.T) {
 		wait(10 * time.Second)
 		require.False(t, l.tailer.Status().Up)
 		require.True(t, l.tailer.Status().Opened)
-		require.Greater(t, time.Since(l.pipe.provedAt()), 4*time.Second)
+		require.Greater(t, time.Since(l.pipe.watermarkAt()), 4*time.Second)
 		require.Greater(t, l.tailer.Status().Lag, 4*time.Second)
 		require.NoError(t, os.Rename(l.finder.Root+".old", l.finder.Root))
 		c.Write("stdout", seq.next())
@@ -435,7 +435,7 @@ func FuzzRestore(f *testing.F) {
 			}
 		}
 		require.NoError(t, New(Config{}).Restore(tl.Positions()))
-		for _, c := range tl.chains {
+		for _, c := range tl.followers {
 			c.closeAll()
 		}
 		tl.trees[0].root.close()
@@ -463,7 +463,7 @@ func FuzzPieces(f *testing.F) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		turn := func() {
 			tl.findAll(nil, true)
-			for _, c := range tl.chains {
+			for _, c := range tl.followers {
 				for c.run(w) {
 				}
 			}
@@ -489,7 +489,7 @@ func FuzzPieces(f *testing.F) {
 			}
 		}
 		requireLines(t, kept, p.taken())
-		for _, c := range tl.chains {
+		for _, c := range tl.followers {
 			c.closeAll()
 		}
 		tl.trees[0].root.close()

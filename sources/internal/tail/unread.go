@@ -21,9 +21,9 @@ type exhaustion struct {
 // process at its limit can open files now and then.
 const exhaustedFor = 10 * time.Second
 
-// short notes that no descriptor was left.
+// short records that no descriptor was left.
 func (t *Tailer) short(err error) {
-	t.parkMany.Store(true)
+	t.outOfFDs.Store(true)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.cfg.Clock()
@@ -34,7 +34,7 @@ func (t *Tailer) short(err error) {
 	t.errs["descriptors"]++
 }
 
-// setSearching notes whether looking for streams hangs.
+// setSearching records whether the search for streams hangs.
 func (t *Tailer) setSearching(now time.Time, hangs bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -46,7 +46,7 @@ func (t *Tailer) setSearching(now time.Time, hangs bool) {
 	}
 }
 
-// refuse notes the streams of a tree that are refused. The caller holds mu.
+// refuse records the refused streams of a tree. The caller holds mu.
 func (t *Tailer) refuse(tr *tree, s Stream) {
 	if _, known := t.refused[s.Key]; known || len(t.refused) >= maxUnread {
 		return
@@ -55,7 +55,7 @@ func (t *Tailer) refuse(tr *tree, s Stream) {
 	t.refused[s.Key] = sources.Unread{Path: tr.root.abs(s.Dir), Why: s.Refused, Since: t.cfg.Clock()}
 }
 
-// unread lists what is there and is not read, in order of the paths. The caller
+// unread lists the logs that exist and are not read, ordered by path. The caller
 // holds mu.
 func (t *Tailer) unread(now time.Time) []sources.Unread {
 	var out []sources.Unread
@@ -70,7 +70,7 @@ func (t *Tailer) unread(now time.Time) []sources.Unread {
 	if e := t.exhaust; !e.since.IsZero() && now.Sub(e.last) < exhaustedFor {
 		out = append(out, sources.Unread{Path: "some logs", Why: e.err.Error() + ": raise the number of open files of the process (ulimit -n)", Since: e.since, Holds: true})
 	}
-	for _, c := range t.chains {
+	for _, c := range t.followers {
 		c.mu.Lock()
 		if !c.stalled.since.IsZero() {
 			out = append(out, sources.Unread{Path: t.rootedPath(c), Why: c.stalled.why, Since: c.stalled.since, Holds: true})
@@ -87,8 +87,8 @@ func (t *Tailer) unread(now time.Time) []sources.Unread {
 	return out[:min(len(out), maxUnread)]
 }
 
-// rootedPath returns the file that a chain reads. The caller holds c.mu.
-func (t *Tailer) rootedPath(c *chain) string {
+// rootedPath returns the file that a follower reads. The caller holds c.mu.
+func (t *Tailer) rootedPath(c *follower) string {
 	if c.view.Path != "" {
 		return c.view.Path
 	}

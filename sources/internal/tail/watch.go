@@ -2,7 +2,7 @@ package tail
 
 import "sync"
 
-// hints collects which directories something happened in.
+// hints collects the directories in which something happened.
 type hints struct {
 	kick func()
 	mu   sync.Mutex
@@ -12,7 +12,7 @@ type hints struct {
 
 func newHints(kick func()) *hints { return &hints{kick: kick, dirs: map[string]bool{}} }
 
-// add notes a directory; "" means that events were lost.
+// add records a directory; "" means that events were lost.
 func (h *hints) add(dir string) {
 	h.mu.Lock()
 	if dir == "" {
@@ -24,8 +24,8 @@ func (h *hints) add(dir string) {
 	h.kick()
 }
 
-// take returns what was noted since the last call. The map belongs to the
-// caller; it is nil if there is none.
+// take returns the directories recorded since the last call, nil if there are none.
+// The caller owns the map.
 func (h *hints) take() (dirs map[string]bool, all bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

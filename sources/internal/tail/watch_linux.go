@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watcher turns what the kernel says of directories into hints. It uses inotify
-// itself because it must not be told of writes: with thousands of lines a
-// second they would be most of the events, and every file is polled anyway.
+// watcher turns inotify events of directories into hints. It uses inotify directly
+// because it must not receive events of writes: with thousands of lines a second
+// they would be most of the events, and every file is polled anyway.
 type watcher struct {
 	hint func(dir string)
 	fail func(error) // told when no directory can be watched any more; must not wait for who adds
@@ -40,7 +40,7 @@ func newWatcher(hint func(dir string), fail func(error)) (*watcher, error) {
 	}, nil
 }
 
-// add watches a directory, once, and tells whether it is watched. root: the path
+// add watches a directory, once, and reports whether it is watched. root: the path
 // itself may be a link.
 func (w *watcher) add(dir string, root bool) bool {
 	if w == nil {
@@ -67,7 +67,7 @@ func (w *watcher) add(dir string, root bool) bool {
 	return true
 }
 
-// run gives hints at once, until close.
+// run adds hints as events arrive, until close.
 func (w *watcher) run() {
 	c, err := w.f.SyscallConn()
 	if err != nil {
@@ -79,7 +79,7 @@ func (w *watcher) run() {
 	})
 }
 
-// drain has given a hint for all that happened before the call when it returns.
+// drain returns after hints were added for all events before the call.
 func (w *watcher) drain() {
 	if w == nil {
 		return

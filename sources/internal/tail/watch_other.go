@@ -4,7 +4,7 @@ package tail
 
 import "errors"
 
-// watcher does not exist here: polling finds everything.
+// watcher does nothing on this system: polling finds everything.
 type watcher struct{}
 
 func newWatcher(func(dir string), func(error)) (*watcher, error) {

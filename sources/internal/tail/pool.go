@@ -17,8 +17,8 @@ const (
 	stopTicks = 6 // of stopEvery: after it, what still hangs is left behind
 )
 
-// beat shows whether a goroutine is in an operation that does not end. The
-// goroutine calls start and stop, the coordinator hung.
+// beat detects that a goroutine is in an operation that does not end. The goroutine
+// calls start and stop, the coordinator calls hung.
 type beat struct {
 	n     atomic.Uint64 // odd: in an operation
 	seen  uint64
@@ -39,17 +39,17 @@ func (b *beat) hung(ticks int) bool {
 	return b.ticks >= ticks
 }
 
-// worker is one goroutine that reads, and what it reads into.
+// worker is one reading goroutine and its buffers.
 type worker struct {
 	beat     beat
 	buf      []byte
-	chain    atomic.Pointer[chain] // that it has; nil: none
-	replaced atomic.Bool           // another one does its work: it ends after this turn
+	follower atomic.Pointer[follower] // the one that it reads; nil: none
+	replaced atomic.Bool              // another worker took over: it ends after this turn
 }
 
 func newWorker() *worker { return &worker{} }
 
-// space returns the buffer. A worker that hangs before it reads needs none.
+// space returns the buffer. A worker that hangs before it reads needs no buffer.
 func (w *worker) space() []byte {
 	if w.buf == nil {
 		w.buf = make([]byte, maxMark+blockSize+slack)
@@ -57,9 +57,9 @@ func (w *worker) space() []byte {
 	return w.buf
 }
 
-// crew is the workers of a Tailer. One that hangs in a system call is replaced,
-// so that no log waits for another one.
-type crew struct {
+// pool holds the workers of a Tailer. It replaces a worker that hangs in a system
+// call, so that no log waits for another one.
+type pool struct {
 	t  *Tailer
 	wg *sync.WaitGroup
 
@@ -67,78 +67,78 @@ type crew struct {
 	all map[*worker]bool
 }
 
-// newCrew starts the workers. wg counts them.
-func newCrew(t *Tailer, wg *sync.WaitGroup) *crew {
-	cr := &crew{t: t, wg: wg, all: map[*worker]bool{}}
+// newPool starts the workers. wg counts them.
+func newPool(t *Tailer, wg *sync.WaitGroup) *pool {
+	wp := &pool{t: t, wg: wg, all: map[*worker]bool{}}
 	for range t.cfg.Workers {
-		cr.hire()
+		wp.hire()
 	}
-	return cr
+	return wp
 }
 
-func (cr *crew) hire() {
+func (wp *pool) hire() {
 	w := newWorker()
-	cr.mu.Lock()
-	cr.all[w] = true
-	cr.mu.Unlock()
-	cr.wg.Go(func() { cr.work(w) })
+	wp.mu.Lock()
+	wp.all[w] = true
+	wp.mu.Unlock()
+	wp.wg.Go(func() { wp.work(w) })
 }
 
-func (cr *crew) work(w *worker) {
-	q := cr.t.queue
+func (wp *pool) work(w *worker) {
+	q := wp.t.queue
 	for c := q.take(); c != nil; c = q.take() {
-		w.chain.Store(c)
+		w.follower.Store(c)
 		w.beat.start()
 		again := c.run(w)
 		w.beat.stop()
-		w.chain.Store(nil)
+		w.follower.Store(nil)
 		if q.done(c, again) {
-			kick(cr.t.wake) // all were looked at: something may be proved
+			kick(wp.t.wake) // every follower had a turn: the watermark may advance
 		}
 		if w.replaced.Load() {
-			cr.t.gunzips.resize(-1)
+			wp.t.gunzips.resize(-1)
 			break
 		}
 	}
-	cr.mu.Lock()
-	defer cr.mu.Unlock()
-	delete(cr.all, w)
+	wp.mu.Lock()
+	defer wp.mu.Unlock()
+	delete(wp.all, w)
 }
 
-// relieve replaces the workers that hang. It is called once a tick.
-func (cr *crew) relieve(finder *beat) {
-	t, now := cr.t, cr.t.cfg.Clock()
+// relieve replaces hung workers. The coordinator calls it once a tick.
+func (wp *pool) relieve(finder *beat) {
+	t, now := wp.t, wp.t.cfg.Clock()
 	t.setSearching(now, finder.hung(hungTicks))
 	hired := 0
-	cr.mu.Lock()
-	for w := range cr.all {
-		c := w.chain.Load()
+	wp.mu.Lock()
+	for w := range wp.all {
+		c := w.follower.Load()
 		if !w.beat.hung(hungTicks) || c == nil || w.replaced.Load() {
 			continue
 		}
 		c.stall(now, "a read of it does not return")
-		if len(cr.all)+hired < t.cfg.Workers+maxHung {
+		if len(wp.all)+hired < t.cfg.Workers+maxHung {
 			w.replaced.Store(true)
 			hired++
 		} else {
 			t.fail("hung", fmt.Errorf("%d reads hang: the logs behind them wait", maxHung))
 		}
 	}
-	cr.mu.Unlock()
+	wp.mu.Unlock()
 	for range hired {
 		t.count("hung")
 		if c := t.gunzips.resize(1); c != nil {
 			t.queue.add(c)
 		}
-		cr.hire()
+		wp.hire()
 	}
 }
 
-// wait returns when every goroutine has ended but those that hang.
-func (cr *crew) wait(finder *beat) {
+// wait returns when every goroutine has ended except the hung ones.
+func (wp *pool) wait(finder *beat) {
 	done := make(chan struct{})
 	go func() {
-		cr.wg.Wait()
+		wp.wg.Wait()
 		close(done)
 	}()
 	tick := time.NewTicker(stopEvery)
@@ -148,25 +148,25 @@ func (cr *crew) wait(finder *beat) {
 		case <-done:
 			return
 		case <-tick.C:
-			if cr.onlyHung(finder) {
+			if wp.onlyHung(finder) {
 				return
 			}
 		}
 	}
 }
 
-func (cr *crew) onlyHung(finder *beat) bool {
-	cr.mu.Lock()
-	defer cr.mu.Unlock()
+func (wp *pool) onlyHung(finder *beat) bool {
+	wp.mu.Lock()
+	defer wp.mu.Unlock()
 	left := finder.n.Load()%2 == 0 || finder.hung(stopTicks)
-	for w := range cr.all {
+	for w := range wp.all {
 		left = w.beat.hung(stopTicks) && left
 	}
-	return left && (len(cr.all) > 0 || finder.n.Load()%2 == 1)
+	return left && (len(wp.all) > 0 || finder.n.Load()%2 == 1)
 }
 
-// hand gives lines to the pipeline until it is closed: a worker that is left
-// behind must not move a position after the last one was saved.
+// hand passes lines to the pipeline until it is closed: a worker that is left behind
+// must not move a position after the last save.
 type hand struct {
 	mu sync.RWMutex
 	p  sources.Pipeline // nil: closed
@@ -178,7 +178,7 @@ func (h *hand) open(p sources.Pipeline) {
 	h.p = p
 }
 
-// close waits for what is being handed on.
+// close waits for the lines that are being passed on.
 func (h *hand) close() { h.open(nil) }
 
 func (h *hand) scan(s *matcher.Stream, block []byte, commit func()) {
