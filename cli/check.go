@@ -14,6 +14,7 @@ import (
 	"crowsnest/cli/internal/findings"
 	"crowsnest/daemon/config"
 	"crowsnest/daemon/loader"
+	"crowsnest/replay"
 	"crowsnest/rules"
 	"crowsnest/strictyaml"
 )
@@ -60,6 +61,13 @@ func (c *cli) checkRules(f checkFlags, args []string) error {
 	docs, problems := c.parseRules(nil, args)
 	set, found := loader.Build(docs, rules.Options{Shipped: f.shipped})
 	problems = append(problems, found...)
+	if set != nil {
+		untested, err := replay.Untested(set.Rules)
+		if err != nil {
+			return err
+		}
+		problems = append(problems, untested...)
+	}
 	problems.Sort()
 	if err := writeProblems(c.out, f.output.value, problems); err != nil {
 		return fmt.Errorf("write the result: %w", err)

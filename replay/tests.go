@@ -207,9 +207,16 @@ func (s *session) input(t rules.Test, st step) error {
 	case st.in.Do == "restart":
 		return s.restart()
 	}
+	labels, text := lineOf(t, st)
+	s.line(labels, testStart.Add(st.ts), text, at)
+	return nil
+}
+
+// lineOf returns the stream and the text of a line of a test.
+func lineOf(t rules.Test, st step) (labels matcher.Labels, text string) {
 	index := strconv.Itoa(st.index)
 	fill := func(text string) string { return valueAction.ReplaceAllLiteralString(text, index) }
-	labels := maps.Clone(matcher.Labels(t.Stream))
+	labels = maps.Clone(matcher.Labels(t.Stream))
 	if labels == nil {
 		labels = matcher.Labels{}
 	}
@@ -217,8 +224,7 @@ func (s *session) input(t rules.Test, st step) error {
 		labels[name] = fill(value)
 	}
 	maps.DeleteFunc(labels, func(_, v string) bool { return v == "" })
-	s.line(labels, testStart.Add(st.ts), fill(st.in.Text), at)
-	return nil
+	return labels, fill(st.in.Text)
 }
 
 // check compares a checkpoint with the state.

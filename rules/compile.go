@@ -166,6 +166,7 @@ func (c *compiler) compileClear() *ClearOrUnless {
 	return &ClearOrUnless{
 		Matcher: c.matcher(&c.Clear.Parts, &c.Clear.Keys, "`clear`"),
 		Same:    c.same(c.Clear.Same, &c.Clear.Keys),
+		At:      c.Keys.Key("clear"),
 	}
 }
 
@@ -185,6 +186,9 @@ func (c *compiler) compileUnless() *ClearOrUnless {
 			Matcher: c.matcher(&u.Parts, &u.Keys, name),
 			Same:    c.same(u.Same, &u.Keys),
 			Within:  u.Within,
+		}
+		if u == c.Unless {
+			a.At = c.Keys.Key("unless")
 		}
 		c.checkUnlessWithin(u, name)
 		out = c.merge(out, a, u)
@@ -206,7 +210,7 @@ func (c *compiler) merge(a, b *ClearOrUnless, u *UnlessSyntax) *ClearOrUnless {
 		c.warnAt(u.Keys.At, "add-unless", fmt.Sprintf("rule %s already has an `unless` with within: %s; both now mute for %s",
 			c.Alert, duration(a.Within), duration(max(a.Within, b.Within))), "use within: "+duration(a.Within))
 	}
-	return &ClearOrUnless{Matcher: Matcher{Any: []Matcher{a.Matcher, b.Matcher}}, Same: a.Same, Within: max(a.Within, b.Within)}
+	return &ClearOrUnless{Matcher: Matcher{Any: []Matcher{a.Matcher, b.Matcher}}, Same: a.Same, Within: max(a.Within, b.Within), At: a.At}
 }
 
 func (c *compiler) checkUnlessWithin(u *UnlessSyntax, name string) {

@@ -3,6 +3,8 @@ package rules
 import (
 	"regexp"
 	"time"
+
+	"crowsnest/strictyaml"
 )
 
 // Defaults and bounds of the language.
@@ -161,6 +163,8 @@ type ClearOrUnless struct {
 	// origin. Lines whose streams have no namespace then share it.
 	NamespaceAdded bool
 	Within         time.Duration // of `unless`; 0 for `clear`
+	// At is the place of the key in the rule; none if an override adds it.
+	At strictyaml.Pos
 }
 
 // Matcher is a condition on one line. All of its parts must hold.

@@ -153,7 +153,7 @@ func TestHelpIsComplete(t *testing.T) {
 			}
 		}
 	}
-	for _, dir := range []string{"rules", "strictyaml", "httpconfig", "daemon/config", "daemon/loader", "cli"} {
+	for _, dir := range []string{"rules", "strictyaml", "httpconfig", "daemon/config", "daemon/loader", "replay", "cli"} {
 		files, err := filepath.Glob(filepath.Join("../../..", dir, "*.go"))
 		require.NoError(t, err)
 		require.NotEmpty(t, files)

@@ -407,6 +407,14 @@ var topics = []Topic{
 			"Add a test whose `expect` lists an alert.",
 		},
 		{
+			"untested-clear", "warning", "No line in the tests of the rule matches `clear`: nothing shows that it ever ends an alert.",
+			"Add a test with the line that ends the failure, as it was logged.",
+		},
+		{
+			"untested-unless", "warning", "No line in the tests of the rule matches `unless`: nothing shows that it ever mutes.",
+			"Add a test with the muting line, as it was logged.",
+		},
+		{
 			"no-negative-test", "error", "A shipped rule has a test that does not fire.",
 			"Add a test with lines and `firing: none`.",
 		},
