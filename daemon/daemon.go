@@ -23,8 +23,8 @@ import (
 	"crowsnest/web"
 )
 
-// The daemon. Every box is started by run and waited for by run; lines and
-// episodes travel by calls.
+// Daemon is one run of crowsnest. Every box is started by run and waited for by run;
+// lines and episodes travel by calls.
 //
 //	sources (kubelet, files, stdin)         one goroutine group each
 //	     │ Scan(stream, block, commit)

@@ -50,7 +50,7 @@ func buildConfigured(c *config.Config, docs []*rules.Document) (*rules.Set, rule
 	return Build(docs, rules.Options{Namespaces: trusted})
 }
 
-// loadRules loads everything, for check config.
+// Load loads everything, for check config. The set is nil if there are errors.
 func Load(c *config.Config) (*rules.Set, rules.Problems) {
 	docs, problems := New().parse(c)
 	set, found := buildConfigured(c, docs)

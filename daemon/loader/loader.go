@@ -24,6 +24,7 @@ type Loader struct {
 	texts map[string][]byte
 }
 
+// New returns a Loader that has loaded nothing.
 func New() *Loader {
 	return &Loader{good: map[string]*rules.Document{}, tested: map[string]bool{}, texts: map[string][]byte{}}
 }

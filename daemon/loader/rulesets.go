@@ -12,6 +12,8 @@ import (
 // shippedPrefix stands before the names of files that are part of the program.
 const shippedPrefix = "shipped:"
 
+// ParseFiles parses files on their own. It returns a document for each, broken ones
+// included, and the problems of all.
 func ParseFiles(files []rules.File) ([]*rules.Document, rules.Problems) {
 	var docs []*rules.Document
 	var problems rules.Problems

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/alertmanager/alert"
 	"github.com/prometheus/alertmanager/template"
-	"github.com/prometheus/alertmanager/types"
 	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/html"
@@ -100,7 +100,7 @@ func loadTemplates(t *testing.T) *template.Template {
 
 // group is what Alertmanager gives to templates for the alerts of one rule.
 func group(tmpl *template.Template, alerts ...posted) *template.Data {
-	var all []*types.Alert
+	var all []*alert.Alert
 	for _, a := range alerts {
 		labels, annotations := model.LabelSet{}, model.LabelSet{}
 		for name, value := range a.Labels {
@@ -109,7 +109,7 @@ func group(tmpl *template.Template, alerts ...posted) *template.Data {
 		for name, value := range a.Annotations {
 			annotations[model.LabelName(name)] = model.LabelValue(value)
 		}
-		all = append(all, &types.Alert{Alert: model.Alert{Labels: labels, Annotations: annotations, GeneratorURL: a.GeneratorURL}})
+		all = append(all, &alert.Alert{Alert: model.Alert{Labels: labels, Annotations: annotations, GeneratorURL: a.GeneratorURL}})
 	}
 	return tmpl.Data("team", model.LabelSet{"alertname": all[0].Labels["alertname"]}, nil, "", all...)
 }
