@@ -33,27 +33,27 @@ func (l *lender) take(e *Engine, in []matcher.Hit, now time.Time) {
 		memory = append(memory, s...)
 		return unsafe.String(unsafe.SliceData(memory[len(memory)-len(s):cap(memory)]), len(s))
 	}
-	lent := append(l.hits[:0], in...)
-	for i := range lent {
-		h := &lent[i]
+	borrowed := append(l.hits[:0], in...)
+	for i := range borrowed {
+		h := &borrowed[i]
 		h.Line, values = lend(h.Line), append(values, h.Values...)
 	}
 	for i := range values {
 		values[i] = lend(values[i])
 	}
-	for i, rest := 0, values; i < len(lent); i++ {
-		k := len(lent[i].Values)
-		lent[i].Values, rest = rest[:k:k], rest[k:]
+	for i, rest := 0, values; i < len(borrowed); i++ {
+		k := len(borrowed[i].Values)
+		borrowed[i].Values, rest = rest[:k:k], rest[k:]
 	}
-	e.Take(lent, now)
+	e.Take(borrowed, now)
 	for i := range memory {
 		memory[i] = '!'
 	}
 	for i := range values {
 		values[i] = "poison"
 	}
-	clear(lent)
-	l.memory, l.values, l.hits = memory, values, lent
+	clear(borrowed)
+	l.memory, l.values, l.hits = memory, values, borrowed
 }
 
 // What the engine keeps of hits is its own: their memory may be used again.

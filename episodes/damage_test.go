@@ -25,7 +25,7 @@ func damagedBench(t *testing.T) (b *bench, bad, good *rules.Rule) {
 	return b, bad, good
 }
 
-// damage breaks the state of an open episode such that whoever looks at its lines
+// damage breaks the state of an open episode so that code that reads its lines
 // panics.
 func (b *bench) damage(r *rules.Rule) {
 	for _, ep := range b.e.rules[r.Alert].open {
@@ -95,7 +95,7 @@ func TestDamagedSnapshot(t *testing.T) {
 		tried++
 		text, err := json.Marshal(all)
 		require.NoError(t, err)
-		b.e, b.told = b.engine(Config{}), nil
+		b.e, b.reported = b.engine(Config{}), nil
 		if b.e.Restore(text, at(3*time.Minute)) != nil {
 			return
 		}

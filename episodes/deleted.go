@@ -9,9 +9,9 @@ import (
 	"crowsnest/matcher"
 )
 
-// PodDeletedDelay is how long after the deletion of a pod its episodes end: its last
+// podDeletedDelay is how long after the deletion of a pod its episodes end: its last
 // lines may still be read, and a pod of the same name may start.
-const PodDeletedDelay = 5 * time.Minute
+const podDeletedDelay = 5 * time.Minute
 
 // maxDeletedPods is how many deleted pods are remembered, the newest ones.
 const maxDeletedPods = 4096
@@ -24,13 +24,13 @@ type podName struct {
 
 func newDeletedPods() *simplelru.LRU[podName, int64] {
 	// The size is positive, so there is no error.
-	gone, _ := simplelru.NewLRU[podName, int64](maxDeletedPods, nil)
-	return gone
+	pods, _ := simplelru.NewLRU[podName, int64](maxDeletedPods, nil)
+	return pods
 }
 
 // PodDeleted reports that a pod was deleted at t. Its labels are those of its streams:
 // namespace, pod, and the labels of the identity. The pod can no longer write a clear
-// line, so PodDeletedDelay later, by the clock of Evaluate, the episodes whose key names
+// line, so podDeletedDelay later, by the clock of Evaluate, the episodes whose key names
 // the pod and that no line has extended since t end with ReasonPodDeleted.
 func (e *Engine) PodDeleted(pod matcher.Labels, t time.Time) {
 	e.mu.Lock()
@@ -44,7 +44,7 @@ func (e *Engine) PodDeleted(pod matcher.Labels, t time.Time) {
 func (e *Engine) endDeletedPods(now int64) {
 	for e.deletedPods.Len() > 0 {
 		name, at, _ := e.deletedPods.GetOldest()
-		if at+int64(PodDeletedDelay) > now {
+		if at+int64(podDeletedDelay) > now {
 			return
 		}
 		e.deletedPods.RemoveOldest()

@@ -45,7 +45,7 @@ func TestGone(t *testing.T) {
 	b.advance(5*time.Minute + 10*time.Second)
 	require.Len(t, b.firing(), 4)
 	ended := 0
-	for _, x := range b.told {
+	for _, x := range b.reported {
 		if x.State == StateResolved {
 			ended++
 			require.Equal(t, ReasonPodDeleted, x.Reason)

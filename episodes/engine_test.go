@@ -109,7 +109,7 @@ func TestSecretsDoNotLeaveTheEngine(t *testing.T) {
 	b.take(1, lineHit(r, 0, 1, "password hunter2 again", "key hunter2", "hunter2"))
 	b.advance(time.Second)
 	require.Len(t, b.firing(), 1)
-	require.NotContains(t, fmt.Sprint(b.told), "hunter2")
+	require.NotContains(t, fmt.Sprint(b.reported), "hunter2")
 	data, err = b.e.Snapshot()
 	require.NoError(t, err)
 	require.NotContains(t, string(data), "hunter2")
@@ -160,34 +160,34 @@ func TestSwap(t *testing.T) {
 
 	b, r := open()
 	same := *r
-	told := swap(b, &same)
-	require.Len(t, told, 1)
-	require.Equal(t, StateFiring, told[0].State, "an unchanged rule keeps its episode")
+	reported := swap(b, &same)
+	require.Len(t, reported, 1)
+	require.Equal(t, StateFiring, reported[0].State, "an unchanged rule keeps its episode")
 
 	b, r = open()
 	severe := *r
 	severe.Severity = rules.SeverityCritical
-	told = swap(b, &severe)
-	require.Len(t, told, 2)
-	require.Equal(t, StateResolved, told[0].State)
-	require.Equal(t, ReasonIdentity, told[0].Reason)
-	require.Equal(t, "warning", told[0].Labels["severity"])
-	require.Equal(t, StateFiring, told[1].State)
-	require.Equal(t, "critical", told[1].Labels["severity"])
-	require.Equal(t, told[0].StartsAt, told[1].StartsAt)
+	reported = swap(b, &severe)
+	require.Len(t, reported, 2)
+	require.Equal(t, StateResolved, reported[0].State)
+	require.Equal(t, ReasonIdentity, reported[0].Reason)
+	require.Equal(t, "warning", reported[0].Labels["severity"])
+	require.Equal(t, StateFiring, reported[1].State)
+	require.Equal(t, "critical", reported[1].Labels["severity"])
+	require.Equal(t, reported[0].StartsAt, reported[1].StartsAt)
 
 	b, r = open()
 	other := *r
 	other.Hash = "2"
-	told = swap(b, &other)
-	require.Len(t, told, 1)
-	require.Equal(t, ReasonRemoved, told[0].Reason)
+	reported = swap(b, &other)
+	require.Len(t, reported, 1)
+	require.Equal(t, ReasonRemoved, reported[0].Reason)
 
 	b, _ = open()
-	told = swap(b)
-	require.Len(t, told, 1)
-	require.Equal(t, StateResolved, told[0].State)
-	require.Equal(t, ReasonRemoved, told[0].Reason)
+	reported = swap(b)
+	require.Len(t, reported, 1)
+	require.Equal(t, StateResolved, reported[0].State)
+	require.Equal(t, ReasonRemoved, reported[0].Reason)
 
 	b, r = open()
 	off := *r
@@ -208,18 +208,18 @@ func TestRestoreAfterTheRulesChanged(t *testing.T) {
 	b.set = &rules.Set{Rules: []*rules.Rule{&severe}}
 	e := b.engine(Config{})
 	require.NoError(t, e.Restore(data, at(time.Minute)))
-	told := e.Evaluate(at(time.Minute))
-	require.Equal(t, StateResolved, told[0].State)
-	require.Equal(t, "warning", told[0].Labels["severity"])
-	require.Equal(t, "critical", told[1].Labels["severity"])
+	reported := e.Evaluate(at(time.Minute))
+	require.Equal(t, StateResolved, reported[0].State)
+	require.Equal(t, "warning", reported[0].Labels["severity"])
+	require.Equal(t, "critical", reported[1].Labels["severity"])
 
 	b.set = &rules.Set{}
 	e = b.engine(Config{})
 	require.NoError(t, e.Restore(data, at(time.Minute)))
-	told = e.Evaluate(at(time.Minute))
-	require.Len(t, told, 1)
-	require.Equal(t, ReasonRemoved, told[0].Reason)
-	require.Equal(t, "a", told[0].Labels["k"])
+	reported = e.Evaluate(at(time.Minute))
+	require.Len(t, reported, 1)
+	require.Equal(t, ReasonRemoved, reported[0].Reason)
+	require.Equal(t, "a", reported[0].Labels["k"])
 }
 
 func TestResolvedIsToldAgainAfterARestart(t *testing.T) {
@@ -229,11 +229,11 @@ func TestResolvedIsToldAgainAfterARestart(t *testing.T) {
 	b.advance(time.Second)
 	b.take(time.Minute, lineHit(r, matcher.PartClear, time.Minute, "back"))
 	b.restart(time.Minute)
-	b.told = nil
+	b.reported = nil
 	b.advance(2 * time.Minute)
-	require.Len(t, b.told, 1)
-	require.Equal(t, StateResolved, b.told[0].State)
-	require.Equal(t, at(time.Minute), b.told[0].EndsAt)
+	require.Len(t, b.reported, 1)
+	require.Equal(t, StateResolved, b.reported[0].State)
+	require.Equal(t, at(time.Minute), b.reported[0].EndsAt)
 	b.advance(17 * time.Minute)
 	require.Empty(t, b.e.Episodes(at(17*time.Minute)), "it is forgotten in the end")
 }
@@ -247,11 +247,11 @@ func TestWarmUpTellsOnlyWhatIsStillOpen(t *testing.T) {
 	b.e.StartWarmUp(at(time.Hour))
 	b.take(time.Hour, lineHit(r, 0, 0, "lost", "a"), lineHit(r, 0, 0, "lost", "b"), lineHit(r, matcher.PartClear, time.Minute, "back", "a"))
 	b.advance(time.Hour)
-	require.Empty(t, b.told)
+	require.Empty(t, b.reported)
 	b.e.EndWarmUp()
 	b.advance(time.Hour)
-	require.Len(t, b.told, 1)
-	require.Equal(t, "b", b.told[0].Labels["k"])
+	require.Len(t, b.reported, 1)
+	require.Equal(t, "b", b.reported[0].Labels["k"])
 }
 
 // A line that was written after the start leads to nothing that was reported
@@ -265,18 +265,18 @@ func TestWarmUpReportsNewLinesAtOnce(t *testing.T) {
 	b.e.StartWarmUp(at(time.Hour))
 	b.take(time.Hour, lineHit(r, 0, time.Minute, "lost", "old"), lineHit(r, 0, time.Hour, "lost", "new"))
 	b.advance(time.Hour)
-	require.Len(t, b.told, 1)
-	require.Equal(t, "new", b.told[0].Labels["k"])
+	require.Len(t, b.reported, 1)
+	require.Equal(t, "new", b.reported[0].Labels["k"])
 	b.take(2*time.Hour, lineHit(r, matcher.PartClear, 2*time.Hour, "back", "new"))
 	b.advance(2 * time.Hour)
-	require.Len(t, b.told, 2)
-	require.Equal(t, StateResolved, b.told[1].State)
+	require.Len(t, b.reported, 2)
+	require.Equal(t, StateResolved, b.reported[1].State)
 	b.e.EndWarmUp()
 	require.Len(t, b.e.Episodes(at(2*time.Hour)), 2, "what ended is still listed")
 }
 
-// What goes on while Evaluate is called during the warm-up is told at its end,
-// and its updates are told later.
+// An episode that continues during the warm-up is reported at its end, and its updates
+// later.
 func TestWarmUpTellsWhatWentOnMeanwhile(t *testing.T) {
 	r := rule(func(r *rules.Rule) { r.By = []string{"k"} })
 	b := newBench(t, r)
@@ -286,15 +286,15 @@ func TestWarmUpTellsWhatWentOnMeanwhile(t *testing.T) {
 		b.take(d, lineHit(r, 0, d, fmt.Sprint("line ", i), "a"))
 		b.advance(d)
 	}
-	require.Empty(t, b.told)
+	require.Empty(t, b.reported)
 	b.e.EndWarmUp()
 	b.advance(3 * time.Second)
-	require.Len(t, b.told, 1)
-	require.EqualValues(t, 3, b.told[0].Count)
+	require.Len(t, b.reported, 1)
+	require.EqualValues(t, 3, b.reported[0].Count)
 	b.take(4*time.Second, lineHit(r, 0, 4*time.Second, "line 4", "a"))
 	b.advance(4 * time.Second)
-	require.Len(t, b.told, 2)
-	require.EqualValues(t, 4, b.told[1].Count)
+	require.Len(t, b.reported, 2)
+	require.EqualValues(t, 4, b.reported[1].Count)
 }
 
 func TestABadSnapshotChangesNothing(t *testing.T) {
@@ -342,9 +342,9 @@ func TestACaptureOfASecretIsHidden(t *testing.T) {
 		h := lineHit(r, 0, 0, line, value, pod, cluster)
 		h.Labels = matcher.Labels{"pod": pod}
 		b.take(0, h)
-		told := b.e.Evaluate(at(0))
-		require.Equal(t, want, told[0].Labels["k"])
-		require.NotContains(t, fmt.Sprint(told[0]), "hunter2")
+		reported := b.e.Evaluate(at(0))
+		require.Equal(t, want, reported[0].Labels["k"])
+		require.NotContains(t, fmt.Sprint(reported[0]), "hunter2")
 	}
 	f("login password=hunter2 user=eve", "hunter2", "p", "", "<redacted>")
 	f("login password=hunter2 user=eve", "eve", "p", "", "eve")
@@ -375,7 +375,7 @@ func TestNamespaceBudget(t *testing.T) {
 	}
 	require.Equal(t, map[string]int{"t": 10, "p": 5}, open)
 	var over Episode
-	for _, x := range b.told {
+	for _, x := range b.reported {
 		if x.Overflow {
 			over = x
 		}
@@ -393,22 +393,22 @@ func TestNamespaceBudget(t *testing.T) {
 	require.Zero(t, b.e.slots.total())
 }
 
-// An overflow of a warm-up is told when that ends.
+// An overflow during a warm-up is reported at its end.
 func TestOverflowInWarmUp(t *testing.T) {
 	r := rule(func(r *rules.Rule) { r.By, r.Limit = []string{"k"}, 1 })
 	b := newBench(t, r)
 	b.e.StartWarmUp(at(time.Hour))
 	b.take(0, lineHit(r, 0, 0, "line", "a"), lineHit(r, 0, 0, "line", "b"))
 	b.advance(time.Second)
-	require.Empty(t, b.told)
+	require.Empty(t, b.reported)
 	b.e.EndWarmUp()
 	b.advance(2 * time.Second)
 	require.Len(t, b.firing(), 2)
-	require.Len(t, b.told, 2)
+	require.Len(t, b.reported, 2)
 
 	s, err := b.e.Snapshot()
 	require.NoError(t, err)
-	b.told, b.e = nil, b.engine(Config{})
+	b.reported, b.e = nil, b.engine(Config{})
 	require.NoError(t, b.e.Restore(s, at(3*time.Second)))
 	b.advance(3 * time.Second)
 	require.Len(t, b.firing(), 2)

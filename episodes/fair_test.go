@@ -56,7 +56,7 @@ func TestPlacesAreShared(t *testing.T) {
 	b.advance(10 * time.Second)
 	require.Equal(t, []string{"A e2", "A e3", "A s0", "A s1"}, b.open(time.Minute))
 	displaced := 0
-	for _, x := range b.told {
+	for _, x := range b.reported {
 		if x.Reason == ReasonDisplaced {
 			displaced++
 			require.Equal(t, StateResolved, x.State)

@@ -33,10 +33,10 @@ func rule(change func(*rules.Rule)) *rules.Rule {
 
 // bench is an engine with one source under a virtual clock.
 type bench struct {
-	t    require.TestingT
-	e    *Engine
-	set  *rules.Set
-	told []Episode
+	t        require.TestingT
+	e        *Engine
+	set      *rules.Set
+	reported []Episode
 }
 
 func newBench(t testing.TB, rs ...*rules.Rule) *bench {
@@ -63,17 +63,17 @@ func lineHit(r *rules.Rule, part matcher.Part, t time.Duration, text string, val
 
 func (b *bench) take(arrival time.Duration, hits ...matcher.Hit) { b.e.Take(hits, at(arrival)) }
 
-// advance proves everything up to d and draws what is due.
+// advance moves the watermark to d and evaluates.
 func (b *bench) advance(d time.Duration) {
 	b.e.AdvanceWatermark("s", at(d))
-	b.told = append(b.told, b.e.Evaluate(at(d))...)
+	b.reported = append(b.reported, b.e.Evaluate(at(d))...)
 }
 
-// firing returns the fingerprints of what was told as firing and not as
+// firing returns the fingerprints of what was reported as firing and not as
 // resolved.
 func (b *bench) firing() map[Fingerprint]Episode {
 	out := map[Fingerprint]Episode{}
-	for _, x := range b.told {
+	for _, x := range b.reported {
 		switch x.State {
 		case StateFiring:
 			out[x.Fingerprint] = x
@@ -85,7 +85,7 @@ func (b *bench) firing() map[Fingerprint]Episode {
 }
 
 func (b *bench) restart(now time.Duration) {
-	b.told = append(b.told, b.e.Evaluate(at(now))...)
+	b.reported = append(b.reported, b.e.Evaluate(at(now))...)
 	data, err := b.e.Snapshot()
 	require.NoError(b.t, err)
 	b.e = b.engine(Config{})

@@ -24,7 +24,7 @@ func TestHoldBack(t *testing.T) {
 	b.advance(10 * time.Minute)
 	b.e.HoldBack(upTo)
 	firing := b.firing()
-	require.Len(t, firing, 1, "a plain match waits for nothing, and its quiet proves nothing")
+	require.Len(t, firing, 1, "a plain match fires at once; its silence ends nothing")
 	for _, st := range b.e.Stats(at(10 * time.Minute)).Rules {
 		require.True(t, st.OnHold, st.Rule.Alert)
 	}

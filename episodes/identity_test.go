@@ -71,11 +71,11 @@ func outcome(t *rapid.T, r *rules.Rule, lines []placed, restart int) map[string]
 			b.advance(now - 1)
 		}
 		b.take(now, line.hit(r))
-		b.told = append(b.told, b.e.Evaluate(at(now))...)
+		b.reported = append(b.reported, b.e.Evaluate(at(now))...)
 	}
 	b.advance(10 * time.Minute)
 	out := map[string][]string{}
-	for _, x := range b.told {
+	for _, x := range b.reported {
 		if x.State == StatePending || x.State == StateDropped {
 			continue
 		}
@@ -97,7 +97,7 @@ func TestIdentityKeepsClustersApart(t *testing.T) {
 		events := logHistory(t, 60, partsOf(r)...)
 		all := make([]placed, len(events))
 		for i, ev := range events {
-			// n is both the time of arrival and what tells lines apart.
+			// n is both the time of arrival and what distinguishes lines.
 			ev.n = ev.t + rapid.IntRange(0, 5).Draw(t, "late")
 			all[i] = placed{ev, rapid.IntRange(0, len(clusters)-1).Draw(t, "stream")}
 		}
@@ -107,9 +107,9 @@ func TestIdentityKeepsClustersApart(t *testing.T) {
 		apart := map[string][]string{}
 		for of := range clusters {
 			own := slices.DeleteFunc(slices.Clone(all), func(p placed) bool { return p.of != of })
-			for who, told := range outcome(t, r, own, -1) {
+			for who, reported := range outcome(t, r, own, -1) {
 				require.NotContains(t, apart, who, "two clusters have one alert")
-				apart[who] = told
+				apart[who] = reported
 			}
 		}
 		require.Equal(t, apart, together)

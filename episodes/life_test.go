@@ -29,12 +29,12 @@ type life struct {
 
 // player is an engine that lives such a life.
 type player struct {
-	t    require.TestingT
-	cfg  Config
-	e    *Engine
-	set  *rules.Set
-	srcs []string // known sources
-	told []Episode
+	t        require.TestingT
+	cfg      Config
+	e        *Engine
+	set      *rules.Set
+	srcs     []string // known sources
+	reported []Episode
 	// before is called before each Evaluate, take takes a batch; nil: as always.
 	before func(e *Engine, now int64)
 	take   func(e *Engine, hits []matcher.Hit, now time.Time)
@@ -103,7 +103,7 @@ func (p *player) evaluate(now time.Duration) {
 	if p.before != nil {
 		p.before(p.e, nanos(at(now)))
 	}
-	p.told = append(p.told, p.e.Evaluate(at(now))...)
+	p.reported = append(p.reported, p.e.Evaluate(at(now))...)
 }
 
 // next draws what happens next.
@@ -263,8 +263,8 @@ func (l *life) check(a, b *player, same func(what string)) {
 		did = append(did, name)
 		do(a)
 		do(b)
-		require.Equal(l.t, b.told, a.told, "after %v", did)
-		a.told, b.told = nil, nil
+		require.Equal(l.t, b.reported, a.reported, "after %v", did)
+		a.reported, b.reported = nil, nil
 		same(fmt.Sprint(did))
 	}
 }
@@ -340,7 +340,7 @@ func walkEpisode(e *Engine, rs *ruleState, ep *episode, w, now int64) {
 
 // walkNext is NextDeadline by looking at every rule and episode.
 func walkNext(e *Engine) (next time.Time, found bool) {
-	tell := func(rs *ruleState, d int64) {
+	due := func(rs *ruleState, d int64) {
 		_, lateness := walkSources(e, rs)
 		if t := instant(d + lateness); !found || t.Before(next) {
 			next, found = t, true
@@ -348,13 +348,13 @@ func walkNext(e *Engine) (next time.Time, found bool) {
 	}
 	for _, rs := range e.order {
 		for _, ep := range rs.open {
-			tell(rs, ep.deadline(rs))
+			due(rs, ep.deadline(rs))
 		}
 		for _, l := range rs.lapses {
-			tell(rs, l.end)
+			due(rs, l.end)
 		}
 		if rs.over.active {
-			tell(rs, rs.over.newest+rs.overflowQuiet())
+			due(rs, rs.over.newest+rs.overflowQuiet())
 		}
 	}
 	return next, found

@@ -15,8 +15,8 @@ import (
 	"crowsnest/rules"
 )
 
-// told is one thing that a receiver hears.
-type toldOf struct {
+// report is one notification that a receiver gets.
+type report struct {
 	key    string
 	state  State
 	reason Reason
@@ -25,7 +25,7 @@ type toldOf struct {
 }
 
 // lifeModel concludes as the language says, for one key and lines that come in
-// order of time. It counts anew at each line and keeps everything.
+// order of time. It counts again at each line and keeps everything.
 type lifeModel struct {
 	r     *rules.Rule
 	key   string
@@ -35,7 +35,7 @@ type lifeModel struct {
 
 	state         State // "" if there is no episode
 	starts, moved time.Duration
-	told          []toldOf
+	reported      []report
 }
 
 const never = time.Duration(math.MinInt64)
@@ -47,11 +47,11 @@ func (m *lifeModel) quiet() time.Duration {
 	return m.r.KeepFiringFor
 }
 
-func (m *lifeModel) tell(state State, reason Reason, ends time.Duration) {
-	m.told = append(m.told, toldOf{m.key, state, reason, m.starts, ends})
+func (m *lifeModel) report(state State, reason Reason, ends time.Duration) {
+	m.reported = append(m.reported, report{m.key, state, reason, m.starts, ends})
 }
 
-// until draws every conclusion that is due when everything up to w is proved to
+// until draws every conclusion that is due when everything up to w is known to
 // be read.
 func (m *lifeModel) until(w time.Duration) {
 	fires, ends := m.starts+m.r.For, m.moved+m.quiet()
@@ -70,12 +70,12 @@ func (m *lifeModel) until(w time.Duration) {
 
 func (m *lifeModel) fire() {
 	m.state = StateFiring
-	m.tell(StateFiring, "", 0)
+	m.report(StateFiring, "", 0)
 }
 
 func (m *lifeModel) end(reason Reason, at time.Duration) {
 	if m.state == StateFiring {
-		m.tell(StateResolved, reason, at)
+		m.report(StateResolved, reason, at)
 	}
 	m.state = ""
 }
@@ -126,7 +126,7 @@ func (m *lifeModel) line(ev event, w time.Duration) {
 	}
 }
 
-// enough tells whether the condition holds with the lines of the window that
+// enough reports whether the condition holds with the lines of the window that
 // ends at t.
 func (m *lifeModel) enough(t time.Duration) bool {
 	if m.r.Within == 0 {
@@ -151,7 +151,7 @@ func (m *lifeModel) muted(t time.Duration) bool {
 	return slices.ContainsFunc(m.mutes, func(at time.Duration) bool { return at > t-m.r.Unless.Within })
 }
 
-// TestLifecycleModel compares what is told of a history in order of time, and
+// TestLifecycleModel compares the reports for a history in order of time, and
 // when an episode begins and ends, with the model.
 func TestLifecycleModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -178,7 +178,7 @@ func TestLifecycleModel(t *testing.T) {
 		for _, k := range []string{"a", "b"} {
 			models[k] = &lifeModel{r: r, key: k, clear: never}
 		}
-		proved := func(d time.Duration) {
+		advance := func(d time.Duration) {
 			b.advance(d)
 			for _, m := range models {
 				m.until(d - rules.Lateness)
@@ -186,18 +186,18 @@ func TestLifecycleModel(t *testing.T) {
 		}
 		for i, ev := range events {
 			now := time.Duration(ev.t) * time.Second
-			proved(now - 1)
+			advance(now - 1)
 			if i == restart {
 				b.restart(now - 1)
-				proved(now - 1)
+				advance(now - 1)
 			}
 			b.take(now, ev.hit(r))
-			b.told = append(b.told, b.e.Evaluate(at(now))...)
+			b.reported = append(b.reported, b.e.Evaluate(at(now))...)
 			models[ev.k].line(ev, now-1-rules.Lateness)
 		}
-		proved(10 * time.Minute)
+		advance(10 * time.Minute)
 		for k, m := range models {
-			require.Equal(t, m.told, toldBy(b.told, k), "%s of %s", k, describe(r))
+			require.Equal(t, m.reported, reportsOf(b.reported, k), "%s of %s", k, describe(r))
 			require.Empty(t, string(m.state))
 		}
 	})
@@ -215,23 +215,23 @@ func TestUnlessOfTheTimeOfAClear(t *testing.T) {
 		b.take(7*time.Second, lineHit(r, parts[0], 7*time.Second, "first"))
 		b.take(7*time.Second, lineHit(r, parts[1], 7*time.Second, "second"))
 		b.advance(time.Hour)
-		require.Empty(t, toldBy(b.told, ""), "%v", parts)
+		require.Empty(t, reportsOf(b.reported, ""), "%v", parts)
 	}
 }
 
-// toldBy is what was told of one key, each thing once.
-func toldBy(all []Episode, k string) []toldOf {
-	var out []toldOf
+// reportsOf returns the reports of one key, without repeats.
+func reportsOf(all []Episode, k string) []report {
+	var out []report
 	for _, x := range all {
 		if x.Labels["k"] != k || x.State != StateFiring && x.State != StateResolved {
 			continue
 		}
-		told := toldOf{k, x.State, x.Reason, x.StartsAt.Sub(at(0)), 0}
+		reported := report{k, x.State, x.Reason, x.StartsAt.Sub(at(0)), 0}
 		if x.State == StateResolved {
-			told.ends = x.EndsAt.Sub(at(0))
+			reported.ends = x.EndsAt.Sub(at(0))
 		}
-		if !slices.Contains(out, told) {
-			out = append(out, told)
+		if !slices.Contains(out, reported) {
+			out = append(out, reported)
 		}
 	}
 	return out

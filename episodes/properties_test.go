@@ -20,7 +20,7 @@ type event struct {
 	part matcher.Part
 	k    string
 	v    string
-	n    int // tells lines with equal times apart
+	n    int // distinguishes lines with equal times
 }
 
 func (ev event) hit(r *rules.Rule) matcher.Hit {
@@ -68,7 +68,7 @@ func TestCountsDoNotDependOnTheOrderOfArrival(t *testing.T) {
 				want[ev.k] = true
 			}
 		}
-		b.told = b.e.Evaluate(at(time.Minute))
+		b.reported = b.e.Evaluate(at(time.Minute))
 		got := map[string]bool{}
 		for _, x := range b.firing() {
 			got[x.Labels["k"]] = true
@@ -103,7 +103,7 @@ func TestSequencesDoNotDependOnTheOrderOfArrival(t *testing.T) {
 		for _, ev := range events {
 			b.take(time.Minute, ev.hit(r))
 		}
-		b.told = b.e.Evaluate(at(time.Minute))
+		b.reported = b.e.Evaluate(at(time.Minute))
 		got := map[string]bool{}
 		for _, x := range b.firing() {
 			got[x.Labels["k"]] = true
@@ -182,7 +182,7 @@ func partsOf(r *rules.Rule) []matcher.Part {
 	return parts
 }
 
-// states plays a history in order of time and returns what was told. disturb is
+// states plays a history in order of time and returns the reports. disturb is
 // called before each line.
 func states(t *rapid.T, r *rules.Rule, events []event, disturb func(b *bench, now time.Duration, h matcher.Hit)) []string {
 	b := &bench{t: t, set: &rules.Set{Rules: []*rules.Rule{r}}}
@@ -192,12 +192,12 @@ func states(t *rapid.T, r *rules.Rule, events []event, disturb func(b *bench, no
 		b.advance(now - 1)
 		disturb(b, now, ev.hit(r))
 		b.take(now, ev.hit(r))
-		b.told = append(b.told, b.e.Evaluate(at(now))...)
+		b.reported = append(b.reported, b.e.Evaluate(at(now))...)
 	}
 	b.advance(10 * time.Minute)
 	var out []string
 	last := map[string]string{}
-	for _, x := range b.told {
+	for _, x := range b.reported {
 		if x.State == StatePending || x.State == StateDropped {
 			continue
 		}

@@ -30,7 +30,7 @@ func TestPanicIsQuarantined(t *testing.T) {
 	b.advance(5 * time.Minute)
 	require.Len(t, b.firing(), 2, "the other rule goes on")
 	b.advance(24 * time.Hour)
-	require.Len(t, b.firing(), 1, "silence of the quarantined rule proves nothing")
+	require.Len(t, b.firing(), 1, "nothing is concluded from the silence of a quarantined rule")
 	require.Len(t, b.e.Episodes(at(24 * time.Hour))[:1], 1)
 	_, err := b.e.Snapshot()
 	require.NoError(t, err)

@@ -72,7 +72,7 @@ func (c savedEpisode) episode(known map[string]*ruleState) Episode {
 
 // restoreRemoved resolves what was firing for a rule that is not in force.
 func (e *Engine) restoreRemoved(r ruleSnapshot, now int64) {
-	gone := func(labels map[string]string, o savedEpisode) {
+	resolve := func(labels map[string]string, o savedEpisode) {
 		o.Alert, o.Reason, o.Labels, o.Ends, o.Concluded = r.Alert, ReasonRemoved, labels, max(now, o.Starts), now
 		x := o.episode(e.rules)
 		e.closed = append(e.closed, x)
@@ -83,14 +83,14 @@ func (e *Engine) restoreRemoved(r ruleSnapshot, now int64) {
 			if ep.First == "" {
 				ep.First = ep.Line
 			}
-			gone(ep.Labels, savedEpisode{
+			resolve(ep.Labels, savedEpisode{
 				Starts: ep.Starts - ep.Moved, Fired: ep.Fired, Newest: ep.Newest, Lines: ep.Lines,
 				Line: ep.Line, First: ep.First, Annotations: map[string]string{"line": ep.Line},
 			})
 		}
 	}
 	if o := r.Overflow; o != nil {
-		gone(o.Labels, savedEpisode{Starts: o.Starts - o.Moved, Fired: o.Fired, Newest: o.Newest, Lines: o.Lines, Overflow: true})
+		resolve(o.Labels, savedEpisode{Starts: o.Starts - o.Moved, Fired: o.Fired, Newest: o.Newest, Lines: o.Lines, Overflow: true})
 	}
 }
 

@@ -221,7 +221,7 @@ func TestFingerprintsAreShared(t *testing.T) {
 			require.Equal(t, old != nil, f.add(id, party))
 			if old != nil {
 				m.clock++
-				old.used = m.clock // a repeat, whoever it is of, changes no share
+				old.used = m.clock // a repeat changes no share, whichever party it is from
 				continue
 			}
 			m.put(modelEntry{key: key, party: party})

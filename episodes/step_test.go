@@ -52,18 +52,18 @@ func TestASetClockChangesNothing(t *testing.T) {
 				}
 				b.advance(now - 1)
 				b.take(now, h)
-				b.told = append(b.told, b.e.Evaluate(at(now))...)
+				b.reported = append(b.reported, b.e.Evaluate(at(now))...)
 			}
 			b.advance(10*time.Minute + shift)
-			return spoken(b.told, by)
+			return spoken(b.reported, by)
 		}
 		require.Equal(t, play(0), play(by))
 	})
 }
 
-// spoken is what was told, repeats once, in the times of a clock that was not
+// spoken returns the reports without repeats, in the times of a clock that was not
 // set by by.
-func spoken(told []Episode, by time.Duration) []string {
+func spoken(reported []Episode, by time.Duration) []string {
 	plain := func(x time.Time) time.Duration {
 		d := x.Sub(start)
 		if d.Abs() > 30*time.Minute {
@@ -73,7 +73,7 @@ func spoken(told []Episode, by time.Duration) []string {
 	}
 	var out []string
 	last := map[Fingerprint]string{}
-	for _, x := range told {
+	for _, x := range reported {
 		if x.State == StatePending || x.State == StateDropped {
 			continue
 		}
@@ -94,7 +94,7 @@ func TestClockSet(t *testing.T) {
 	b.advance(3 * time.Second)
 	require.Len(t, b.firing(), 2)
 
-	// Set back: what was told keeps its start, what comes is not late.
+	// Set back: reported episodes keep their start, and new lines are not late.
 	b.e.ClockSet(-time.Hour, at(4*time.Second-time.Hour))
 	require.Equal(t, at(4*time.Second-time.Hour-rules.Lateness).Add(-time.Second), b.e.Stats(at(-time.Hour)).Rules[0].Watermark)
 	for _, ep := range b.e.Episodes(at(4*time.Second - time.Hour)) {
@@ -108,11 +108,11 @@ func TestClockSet(t *testing.T) {
 	require.Len(t, b.firing(), 2, "nothing ended")
 	b.advance(rules.DefaultKeepFiringFor + rules.Lateness + 5*time.Second - time.Hour)
 	require.Empty(t, b.firing(), "both ended in time")
-	for _, ep := range b.told {
+	for _, ep := range b.reported {
 		require.False(t, !ep.EndsAt.IsZero() && ep.EndsAt.Before(ep.StartsAt))
 	}
 
-	// Set ahead: a proof of the old clock proves no more than it did.
+	// Set ahead: progress by the old clock counts for no more than it did.
 	b.e.ClockSet(time.Hour, at(time.Hour))
 	b.e.AdvanceWatermark("s", at(-time.Second))
 	require.Equal(t, at(time.Hour-time.Second-rules.Lateness), b.e.Stats(at(time.Hour)).Rules[0].Watermark)

@@ -30,10 +30,10 @@ func timelineText(tl Timeline) string {
 	return strings.Join(lines, "\n")
 }
 
-// requireTimeline compares the timeline of the only episode that was told.
+// requireTimeline compares the timeline of the only reported episode.
 func (b *bench) requireTimeline(now time.Duration, want ...string) Timeline {
-	require.NotEmpty(b.t, b.told)
-	tl, ok := b.e.Timeline(b.told[len(b.told)-1].Fingerprint, at(now))
+	require.NotEmpty(b.t, b.reported)
+	tl, ok := b.e.Timeline(b.reported[len(b.reported)-1].Fingerprint, at(now))
 	require.True(b.t, ok)
 	require.Equal(b.t, strings.Join(want, "\n"), timelineText(tl))
 	return tl
@@ -80,7 +80,7 @@ func TestTimelineOfDistinctAndSequence(t *testing.T) {
 	b.requireTimeline(5*time.Second, "0s counted 1/3", "1s counted 2/3", "2s opened step 2", "2s fired")
 }
 
-// A line that clears or mutes is told, also of what never fired.
+// The line that clears or mutes is shown, even for an episode that never fired.
 func TestTimelineClearedAndMuted(t *testing.T) {
 	r := rule(func(r *rules.Rule) {
 		r.For, r.Clear, r.Unless = 2*time.Minute, &rules.ClearOrUnless{}, &rules.ClearOrUnless{Within: time.Minute}
@@ -90,7 +90,7 @@ func TestTimelineClearedAndMuted(t *testing.T) {
 	b.advance(time.Second)
 	b.take(time.Minute, lineHit(r, matcher.PartClear, time.Minute, "back password=hunter2"))
 	b.advance(time.Minute)
-	require.Equal(t, StateDropped, b.told[len(b.told)-1].State)
+	require.Equal(t, StateDropped, b.reported[len(b.reported)-1].State)
 	tl := b.requireTimeline(time.Minute, "0s opened lost", "1m0s ended clear back password=hunter2")
 	require.Equal(t, StateDropped, tl.Episode.State)
 
@@ -133,7 +133,7 @@ func TestTimelineHeld(t *testing.T) {
 	require.Equal(t, []string{"other"}, tl.WaitsFor)
 	require.True(t, tl.Episode.OnHold)
 	b.advance(10 * time.Minute)
-	require.Equal(t, StatePending, b.told[len(b.told)-1].State, "the promise: nothing is invented")
+	require.Equal(t, StatePending, b.reported[len(b.reported)-1].State, "nothing is invented")
 	b.e.AdvanceWatermark("other", at(10*time.Minute))
 	b.advance(10 * time.Minute)
 	tl = b.requireTimeline(10*time.Minute, append(held, "10m0s fired", "10m0s resumed")...)
@@ -150,7 +150,7 @@ func TestTimelineHeld(t *testing.T) {
 	require.Equal(t, []string{"other", "third"}, tl.WaitsFor)
 }
 
-// The first events and the newest are kept, whatever happens.
+// The first and the newest events are always kept.
 func TestTimelineIsBounded(t *testing.T) {
 	r := rule(func(r *rules.Rule) { r.Clear, r.Expire = &rules.ClearOrUnless{}, 1000*time.Hour })
 	b := newBench(t, r)
@@ -158,10 +158,10 @@ func TestTimelineIsBounded(t *testing.T) {
 	b.take(0, lineHit(r, 0, 0, "lost"))
 	for i := range 100 {
 		now := time.Duration(i+1) * time.Minute
-		b.told = append(b.told, b.e.Evaluate(at(now))...) // held
+		b.reported = append(b.reported, b.e.Evaluate(at(now))...) // held
 		b.advance(now)
 	}
-	tl, ok := b.e.Timeline(b.told[0].Fingerprint, at(time.Hour))
+	tl, ok := b.e.Timeline(b.reported[0].Fingerprint, at(time.Hour))
 	require.True(t, ok)
 	require.Len(t, tl.Events, maxEvents)
 	require.Equal(t, 2+200-maxEvents, tl.Skipped)
@@ -198,7 +198,7 @@ func TestTimelineOverRestartReloadAndOverflow(t *testing.T) {
 	// What ended before a restart has what the snapshot says of it.
 	b.take(6*time.Minute, lineHit(&other, matcher.PartClear, 6*time.Minute, "back"))
 	b.advance(6 * time.Minute)
-	fp := b.told[len(b.told)-1].Fingerprint
+	fp := b.reported[len(b.reported)-1].Fingerprint
 	b.set = &rules.Set{Rules: []*rules.Rule{&other}}
 	b.restart(7 * time.Minute)
 	tl, ok := b.e.Timeline(fp, at(7*time.Minute))
@@ -208,7 +208,7 @@ func TestTimelineOverRestartReloadAndOverflow(t *testing.T) {
 	// The alert for what is beyond the limit has a beginning.
 	b.take(8*time.Minute, lineHit(&other, 0, 8*time.Minute, "lost", "b"), lineHit(&other, 0, 8*time.Minute, "lost", "c"))
 	b.advance(8 * time.Minute)
-	for _, x := range b.told {
+	for _, x := range b.reported {
 		if x.Overflow {
 			tl, ok := b.e.Timeline(x.Fingerprint, at(8*time.Minute))
 			require.True(t, ok)
@@ -219,7 +219,7 @@ func TestTimelineOverRestartReloadAndOverflow(t *testing.T) {
 	t.Fatal("no overflow")
 }
 
-// A rule that is given up is held by nobody's silence.
+// A quarantined rule is on hold, though no source is silent.
 func TestTimelineOfGivenUp(t *testing.T) {
 	r := rule(func(r *rules.Rule) { r.Clear = &rules.ClearOrUnless{} })
 	b := newBench(t, r)

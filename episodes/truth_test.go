@@ -71,7 +71,7 @@ func read(t *rapid.T, r *rules.Rule, lines []logged, plan []outage) []Episode {
 				b.e.AdvanceWatermark(fmt.Sprint(s), at(now))
 			}
 		}
-		b.told = append(b.told, b.e.Evaluate(at(now))...)
+		b.reported = append(b.reported, b.e.Evaluate(at(now))...)
 	}
 	lines = slices.Clone(lines)
 	slices.SortStableFunc(lines, func(a, b logged) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.source, b.source)) })
@@ -89,37 +89,37 @@ func read(t *rapid.T, r *rules.Rule, lines []logged, plan []outage) []Episode {
 		}
 		for len(lines) > 0 && lines[0].at <= now {
 			b.take(now, lines[0].hit(r))
-			b.told = append(b.told, b.e.Evaluate(at(now))...)
+			b.reported = append(b.reported, b.e.Evaluate(at(now))...)
 			lines = lines[1:]
 		}
 	}
 	prove(15 * time.Minute)
-	return b.told
+	return b.reported
 }
 
 // alerts pairs beginnings and ends of what was notified: each alert once, and an
 // error if one ends or begins twice.
-func alertsOf(t *rapid.T, told []Episode) (out []toldOf, lapses map[toldOf]bool) {
-	lapses = map[toldOf]bool{}
+func alertsOf(t *rapid.T, reported []Episode) (out []report, lapses map[report]bool) {
+	lapses = map[report]bool{}
 	open := map[string]int{}
-	for _, x := range told {
+	for _, x := range reported {
 		k := x.Labels["k"]
 		id := k + x.StartsAt.String()
 		i, known := open[id]
 		switch {
 		case x.State == StateFiring && !known:
 			open[id] = len(out)
-			out = append(out, toldOf{key: k, state: StateFiring, starts: x.StartsAt.Sub(at(0))})
+			out = append(out, report{key: k, state: StateFiring, starts: x.StartsAt.Sub(at(0))})
 		case x.State == StateResolved && known:
 			out[i].state, out[i].reason, out[i].ends = StateResolved, x.Reason, x.EndsAt.Sub(at(0))
 			lapses[out[i]] = x.FiredAt.Equal(x.Concluded)
 			delete(open, id)
 		case x.State == StateResolved:
-			again := toldOf{k, StateResolved, x.Reason, x.StartsAt.Sub(at(0)), x.EndsAt.Sub(at(0))}
+			again := report{k, StateResolved, x.Reason, x.StartsAt.Sub(at(0)), x.EndsAt.Sub(at(0))}
 			require.Contains(t, out, again, "ended without a beginning") // a restart repeats what ended
 		}
 	}
-	slices.SortFunc(out, func(a, b toldOf) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.starts, b.starts)) })
+	slices.SortFunc(out, func(a, b report) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.starts, b.starts)) })
 	return out, lapses
 }
 
@@ -127,8 +127,8 @@ func alertsOf(t *rapid.T, told []Episode) (out []toldOf, lapses map[toldOf]bool)
 // its episode does not move startsAt, and an alert that fires already goes on when an
 // older clear line is read, until the first that is read and is not older than its
 // newest trigger. What is notified when it is over is exact.
-func likened(t *rapid.T, want, got []toldOf, lapses map[toldOf]bool) []toldOf {
-	var merged []toldOf
+func likened(t *rapid.T, want, got []report, lapses map[report]bool) []report {
+	var merged []report
 	for _, g := range got {
 		began := len(merged)
 		for i := 0; i < len(want); {
@@ -153,7 +153,7 @@ func likened(t *rapid.T, want, got []toldOf, lapses map[toldOf]bool) []toldOf {
 		}
 	}
 	merged = append(merged, want...)
-	slices.SortFunc(merged, func(a, b toldOf) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.starts, b.starts)) })
+	slices.SortFunc(merged, func(a, b report) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.starts, b.starts)) })
 	return merged
 }
 

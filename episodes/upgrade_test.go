@@ -15,7 +15,7 @@ import (
 
 // testdata/engine-0.1.json.gz is the engine's part of a snapshot that version 0.1
 // wrote: open alerts of most shipped rules. An upgrade neither resolves them nor
-// notifies of them under other labels, whatever was added to rules and keys since.
+// notifies of them under other labels, even though rules and keys have gained fields.
 func TestAnUpgradeKeepsOpenAlerts(t *testing.T) {
 	f, err := os.Open("testdata/engine-0.1.json.gz")
 	require.NoError(t, err)

@@ -16,15 +16,15 @@ func TestBuffer(t *testing.T) {
 	p := benchProgram(t, set)
 	lines := benchLines(set, 256<<10, 0.9)
 	var buf Buffer
-	own, lent := NewStream(manager, StreamOptions{}), NewStream(manager, StreamOptions{})
+	own, borrowed := NewStream(manager, StreamOptions{}), NewStream(manager, StreamOptions{})
 	for _, b := range split(string(lines), rand.New(rand.NewPCG(1, 2))) {
 		want := p.Scan(own, []byte(b), arrival)
-		require.Equal(t, want, p.ScanInto(&buf, lent, []byte(b), arrival))
+		require.Equal(t, want, p.ScanInto(&buf, borrowed, []byte(b), arrival))
 	}
-	require.Equal(t, own.Counters(), lent.Counters())
+	require.Equal(t, own.Counters(), borrowed.Counters())
 	for _, rec := range []string{"an ordinary line", set[1].text, ""} {
 		r := Record{Text: []byte(rec)}
-		require.Equal(t, p.Match(own, r), p.MatchInto(&buf, lent, r))
+		require.Equal(t, p.Match(own, r), p.MatchInto(&buf, borrowed, r))
 	}
 }
 

@@ -89,7 +89,7 @@ func FuzzDocker(f *testing.F) {
 	})
 }
 
-// ambiguous tells that encoding/json takes another liberty with the line than
+// ambiguous reports whether encoding/json reads the line differently from
 // the reader does: keys in other cases, twice, or null.
 func ambiguous(line []byte) bool {
 	dec := json.NewDecoder(bytes.NewReader(line))

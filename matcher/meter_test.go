@@ -12,7 +12,7 @@ import (
 	"crowsnest/rules"
 )
 
-// TestPanic breaks one of two rules from inside: all of it is given up.
+// TestPanic breaks one of two rules from inside: the whole rule is quarantined.
 func TestPanic(t *testing.T) {
 	m := rules.Matcher{Contains: []string{"lost"}}
 	broken, whole := ruleOf(t, "Broken", m), ruleOf(t, "Whole", m)
@@ -49,7 +49,7 @@ func TestQuarantineOfCost(t *testing.T) {
 	require.Equal(t, []string{"B"}, scan(p))
 	require.Equal(t, []Quarantined{{a, ReasonCost}}, p.Quarantined())
 
-	// What is unchanged stays given up, over reloads; what changed does not.
+	// An unchanged rule stays quarantined across reloads; a changed one does not.
 	p.meters[0].spent.Store(7)
 	p.meters[0].tries.Store(70)
 	p.meters[1].spent.Store(8)

@@ -193,7 +193,7 @@ func TestFingerprint(t *testing.T) {
 	require.Equal(t, id(Labels{"container": "manager"}, a), id(with("filename", "x"), a), "labels that differ between sources do not count")
 	require.Equal(t, id(Labels{"container": "manager"}, a), id(with("pod", ""), a))
 
-	// Lines without a time are told apart.
+	// Lines without a time are distinct.
 	hits := p.Scan(NewStream(manager, StreamOptions{}), []byte("a\na\n"), arrival)
 	require.NotEqual(t, hits[0].ID, hits[1].ID)
 }
@@ -241,7 +241,7 @@ func TestSelection(t *testing.T) {
 	f(Labels{"container": "other"}, StreamOptions{})
 	f(Labels{"container": "", "pod": "p-1"}, StreamOptions{}, b)
 
-	// Another program selects anew, and streams with the same rules share.
+	// Another program selects again, and streams with the same rules share.
 	s, other := NewStream(manager, StreamOptions{}), NewStream(Labels{"container": "manager", "x": "y"}, StreamOptions{})
 	require.Len(t, p.Scan(s, []byte("lost\n"), arrival), 1)
 	p.Rules(other)

@@ -177,7 +177,7 @@ func (r *textReader) next() byte {
 }
 
 // skip goes to the next token. A token starts neither with white space nor with
-// a comma or semicolon. It tells whether there is one.
+// a comma or semicolon. It reports whether there is one.
 func (r *textReader) skip() bool {
 	for r.i < len(r.b) && (space(r.b[r.i]) || r.b[r.i] == ',' || r.b[r.i] == ';') {
 		r.i++
