@@ -124,7 +124,7 @@ type operand struct {
 	announced, login bool
 }
 
-// positional are commands and statements whose nth word behind them is a secret.
+// positional are commands and statements whose nth word after them is a secret.
 var positional = map[string]operand{
 	"vault login ": {}, "vault operator unseal ": {}, "vault unseal ": {}, "microk8s join ": {}, "authtoken.secret ": {}, "SSWS ": {}, "ngrok authtoken ": {}, "add-authtoken ": {},
 	"add_user ": {skip: 1}, "change_password ": {skip: 1}, "htpasswd ": {skip: 2}, "mc alias set ": {skip: 3}, "mc config host add ": {skip: 3},
@@ -136,7 +136,7 @@ var positional = map[string]operand{
 	"PSK ": {}, "ldap_bind_pw ": {}, "authtoken ": {}, "--from-literal ": {}, "etcdctl user add ": {login: true}, "--base64 ": {},
 }
 
-// positional returns the word behind a command that is its secret.
+// positional returns the word after a command that is its secret.
 func (sc *scanner) positional(i int, what operand) span {
 	announced := !what.announced
 	for range what.skip + 4 {
@@ -220,7 +220,7 @@ func (sc *scanner) echoed(i int) span {
 	return span{}
 }
 
-// authCommand finds AUTH x and AUTH user x of Redis and SMTP. from is behind AUTH.
+// authCommand finds AUTH x and AUTH user x of Redis and SMTP. from is after AUTH.
 func (sc *scanner) authCommand(from int) span {
 	p := sc.unquoted(from)
 	text := sc.s[p.from:p.to]

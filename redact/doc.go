@@ -1,12 +1,12 @@
-// Package redact takes secrets out of log text before anything keeps, shows or
+// Package redact removes secrets from log text before anything stores, shows or
 // sends it, and makes text harmless for terminals and chat.
 //
-// It finds secrets by what stands before them (password=, "token":, --token,
-// Authorization:), by their own form (ghp_..., JWT, PEM, AKIA...), and by what
-// is around them (user:password@host). It knows nothing of rules or log
-// formats: JSON, escaped JSON, YAML, logfmt, klog, Go's %+v and command lines
-// are told apart by their separators only.
+// It finds secrets by the text before them (password=, "token":, --token,
+// Authorization:), by their own form (ghp_..., JWT, PEM, AKIA...), and by the
+// text around them (user:password@host). It knows nothing of rules or log
+// formats: it distinguishes JSON, escaped JSON, YAML, logfmt, klog, Go's %+v and
+// command lines only by their separators.
 //
-// It errs on the side of hiding: what may be a secret is hidden. Names of
-// objects, uuids, digests and prose about secrets stay.
+// If in doubt, it hides. It keeps names of objects, uuids, digests and prose about
+// secrets.
 package redact

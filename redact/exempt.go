@@ -63,7 +63,7 @@ var (
 	urlPrefix   = lazily(`^[a-z][a-z0-9+]{1,15}://`)
 )
 
-// isProse tells that what follows "token: " or "Secret: " is the rest of an
+// isProse reports whether what follows "token: " or "Secret: " is the rest of an
 // error message, not a value.
 func (sc *scanner) isProse(v value, p span) bool {
 	s := sc.s
@@ -96,7 +96,7 @@ func (sc *scanner) isProse(v value, p span) bool {
 	return more && next != "" && isQuote(next[0]) && objectName().MatchString(text)
 }
 
-// isSyntaxError tells that a key is the word token of a parser.
+// isSyntaxError reports whether a key is the word token of a parser.
 func (sc *scanner) isSyntaxError(k key) bool {
 	word, _ := lastWordOf(sc.s[max(0, k.from-24):k.from])
 	w := word.String()
@@ -194,8 +194,8 @@ func valueLooks(s string) bool {
 	return sh.length >= leastAnnounced && sh.isSecret(true)
 }
 
-// opensDoor reports whether a name that ends with key has a word before that makes
-// it that of a secret, such as ingestion-key.
+// opensDoor reports whether the words before "key" make a name the name of a
+// secret, such as ingestion-key.
 func opensDoor(name string) bool {
 	if !strings.HasSuffix(strings.ToLower(name), "key") {
 		return false
@@ -205,7 +205,7 @@ func opensDoor(name string) bool {
 	return keyOf[w[strings.LastIndexByte(w, '_')+1:]]
 }
 
-// isObject tells that the value of a key Secret, or v1.Secret, is the name of an
+// isObject reports whether the value of a key Secret, or v1.Secret, is the name of an
 // object.
 func (sc *scanner) isObject(key string, p span) bool {
 	text := sc.s[p.from:p.to]

@@ -104,8 +104,8 @@ func (sc *scanner) flag(i int) span {
 
 func isUserFlag(name string) bool { return name == "user" || name == "u" || name == "proxy-user" }
 
-// afterFlag returns where the value of a flag begins that does not stand behind
-// "=": behind white space, or as the next element of a list.
+// afterFlag returns where the value of a flag begins that does not stand after
+// "=": after white space, or as the next element of a list.
 func (sc *scanner) afterFlag(i int) (at int, found bool) {
 	s := sc.s
 	for i < len(s) && (isQuote(s[i]) || s[i] == '\\') {
@@ -119,7 +119,7 @@ func (sc *scanner) afterFlag(i int) (at int, found bool) {
 	return at, spaced && at < len(s)
 }
 
-// userPassword returns what stands behind the colon of user:password.
+// userPassword returns what stands after the colon of user:password.
 func (sc *scanner) userPassword(p span) span {
 	text := sc.s[p.from:p.to]
 	colon := strings.IndexByte(text, ':')

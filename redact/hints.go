@@ -1,8 +1,7 @@
 package redact
 
-// hints say where the scanner has to look closer, by three neighbouring bytes of
-// which each has a code of six bits. So the tables stay in the cache of the
-// processor.
+// hints are the sets of three neighbouring bytes at which the scanner looks
+// closer. Each byte has a code of six bits, so the tables fit into the CPU cache.
 type hints struct {
 	codes  [256]uint32 // in the upper six of eighteen bits
 	any    windows     // of the two below

@@ -30,8 +30,8 @@ var (
 // Inert takes from text of a log line the power to be a link, a mention or
 // markup where it is shown: https://host.tld becomes https[:]//host[.]tld,
 // a@host.tld becomes a[@]host.tld, <br> becomes < br>, a backtick a single quote.
-// A bare host.tld stays: it cannot be told from the name of a node, an image or
-// an API group, and shows where it leads. Inert does not remove control
+// A bare host.tld stays: it cannot be distinguished from the name of a node, an
+// image or an API group, and it shows where it leads. Inert does not remove control
 // characters; Sanitise does. Applied to its own result it changes nothing.
 func Inert(s string) string {
 	if !strings.ContainsAny(s, "`:.]<@&") {

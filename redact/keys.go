@@ -88,8 +88,8 @@ func newKeyTable() keyTable {
 	return t
 }
 
-// ending says of three letters, of any case, whether a key may end so: one bit for
-// each letter that may stand before them, and anyBefore.
+// ending contains, for three letters of any case with which a key may end, one bit
+// for each letter that may precede them, and anyBefore.
 type ending [26 * 26 * 26]uint32
 
 const anyBefore = 1 << 26
@@ -114,9 +114,9 @@ func (t *keyTable) endsWith(word string) {
 	}
 }
 
-// mayBeKey tells in short what keyBefore finds at length: false means that what
-// ends before i is no key that has a class. It looks at the last three letters,
-// of which every such key has that many.
+// mayBeKey is a fast filter for keyBefore: false means that no key with a class
+// ends before i. It looks at the last three letters, and every such key has at
+// least three.
 func (sc *scanner) mayBeKey(i int) bool {
 	end := i
 	if i > 0 && isQuote(sc.s[i-1]) {
@@ -147,7 +147,8 @@ func (sc *scanner) mayBeKey(i int) bool {
 }
 
 // qualifiers are words that may follow the one that makes a key that of a secret,
-// as in passwordHash, by their last byte. Digits are gone already: base64 is base.
+// as in passwordHash, by their last byte. Digits are already removed: base64 is
+// base.
 var qualifiers = [256][3]string{
 	'a': {"data", "sha"}, 'b': {"b"}, 'd': {"old"}, 'e': {"value", "base"}, 'g': {"string"}, 'h': {"hash"},
 	'n': {"plain", "in", "json"}, 's': {"bytes"}, 't': {"text", "salt"}, 'x': {"hex"}, 'w': {"raw", "new"},
@@ -212,7 +213,7 @@ func (t *keyTable) classify(key string) keyClass {
 var harmlessKeys = words("public cache partition hash sort primary foreign index object map label lookup queue shard idempotency request etag")
 
 // classOfKey returns the class of a name that ends with key; norm is the rest of
-// it in small letters.
+// it in lower case.
 func classOfKey(key string, norm []byte) keyClass {
 	switch {
 	case harmlessKeys[string(norm)] || bytes.HasSuffix(norm, []byte("public")) || bytes.HasSuffix(norm, []byte("idempotency")):

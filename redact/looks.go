@@ -57,11 +57,10 @@ func newSorts() (sorts [256]uint8) {
 
 func inWord(c byte) bool { return sorts[c]&markWord != 0 }
 
-// hideWords hides the words that are base64 of a text with a secret, and those
-// that look as if they were drawn by lot: of small and capital letters and digits
-// in no order of their own. Digests in hexadecimal, uuids and shorter words are
-// hidden if they are announced. Most text is not read: only every 16th byte is,
-// where no long word is.
+// hideWords hides words that are base64 of a text with a secret, and words that
+// look random: upper-case and lower-case letters mixed with digits. It hides
+// hexadecimal digests, uuids and shorter words only if the text before them
+// announces a secret. Outside of long words it reads only every 16th byte.
 func (sc *scanner) hideWords(s string) string {
 	var out strings.Builder
 	kept := 0
@@ -102,7 +101,7 @@ func (sc *scanner) hideWords(s string) string {
 	return out.String()
 }
 
-// widen takes the neighbours of a random word that belong to it: behind a dot and
+// widen takes the neighbours of a random word that belong to it: after a dot and
 // the like all, before it those that are no words.
 func widen(s string, from, to int) (int, int) {
 	for to < len(s) && s[to] == '=' {
@@ -177,7 +176,7 @@ func (sc *scanner) secretWord(s string, from, to int) (int, int) {
 }
 
 // dotted reports whether a word that looks random is followed by a dot and another
-// long one, or stands behind a long number and a colon, as parts of a token do.
+// long one, or stands after a long number and a colon, as parts of a token do.
 func dotted(s string, from, to int, sh shape) bool {
 	if to < len(s) && s[to] == '.' && sh.upper > 1 && sh.lower > 1 && (sh.digit > 0 || sh.changes*4 > sh.length) {
 		end := to + 1
@@ -223,7 +222,7 @@ func shapeOf(s string) shape {
 	return sh
 }
 
-// suspect is a cheap no for words and names.
+// suspect is a fast filter that rules out words and names.
 func (sh shape) suspect() bool { return sh.digit > 0 || sh.upper > 2 && sh.lower > 2 }
 
 // isSecret judges a word. Of 100 neighbours in random text of letters of both
@@ -263,7 +262,7 @@ func isUUID(s string) bool {
 	return hex == (36-4)*int(markXDigit)
 }
 
-// Words before a random word, in small letters. An announcement says that it is a
+// Words before a random word, in lower case. An announcement says that it is a
 // secret, a link may stand between the two, and what is harmless says that it is
 // none.
 var (
@@ -308,7 +307,7 @@ func endsWithMask(text string) bool {
 	return strings.HasSuffix(strings.TrimRight(text, ` "'\:=(`), Mask)
 }
 
-// foldedWord is a word in small letters that needs no memory of its own.
+// foldedWord is a word in lower case that needs no memory of its own.
 type foldedWord struct {
 	letters [24]byte
 	n       int
@@ -339,7 +338,7 @@ func lastWordOf(text string) (word foldedWord, rest string) {
 	return word, text[:from]
 }
 
-// isHarmless tells that the random word behind a text is public: a fingerprint,
+// isHarmless reports whether the random word after a text is public: a fingerprint,
 // the key of the other side, a certificate, or coded text, into which the scanner
 // of codings has looked.
 func isHarmless(before, word string) bool {

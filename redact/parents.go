@@ -84,7 +84,7 @@ func (sc *scanner) classOfName(k key) keyClass {
 	return c
 }
 
-// wraps returns the quote behind the type that a value at i is printed with, and
+// wraps returns the quote after the type that a value at i is printed with, and
 // the number of backslashes before it: Some("x"), (*string)(0xc000)("x").
 func (sc *scanner) wraps(i int) (quote, escapes int) {
 	at := i

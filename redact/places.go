@@ -50,8 +50,8 @@ func schemeBefore(s string) string {
 
 var port = lazily(`^[0-9]{2,5}[/?#]`)
 
-// isPort tells host:port/path@sha256:... from user:password@host, where the
-// password has a slash.
+// isPort reports whether the text is host:port/path@sha256:... rather than
+// user:password@host with a slash in the password.
 func (sc *scanner) isPort(host, rest string) bool {
 	return port().MatchString(rest) &&
 		(strings.Contains(host, ".") || strings.Contains(rest, "=") || strings.HasPrefix(sc.s[sc.urlAt:], "@sha256:"))
@@ -75,7 +75,7 @@ func (sc *scanner) dataSource(i int) span {
 	return span{from + colon + 1, i}
 }
 
-// pathBehind is the rest of a URL whose path is the secret.
+// pathBehind returns the rest of a URL whose path is the secret.
 func (sc *scanner) pathBehind(i int) span {
 	end := sc.run(i, func(c byte) bool { return isEncoded(c) || c == '@' || c == ':' })
 	if end-i < 8 {
@@ -84,8 +84,8 @@ func (sc *scanner) pathBehind(i int) span {
 	return span{i, end}
 }
 
-// privateKey finds PEM, also where line ends are written as \n. Without its end
-// all of the text is taken.
+// privateKey finds PEM, including PEM with line ends written as \n. If the end is
+// missing, it returns the rest of the text.
 func (sc *scanner) privateKey(i int) span {
 	s := sc.s
 	head := s[i:min(len(s), i+80)]

@@ -6,12 +6,12 @@ import (
 	"sync"
 )
 
-// Mask stands where a secret was.
+// Mask replaces a secret.
 const Mask = "<redacted>"
 
-// MaxInput is the longest text that is looked into, in bytes. A longer one is
+// maxInput is the longest text that is scanned, in bytes. A longer one is
 // replaced as a whole.
-const MaxInput = 1 << 20
+const maxInput = 1 << 20
 
 // Redactor hides secrets. It is immutable and safe for concurrent use.
 type Redactor struct {
@@ -23,7 +23,7 @@ type Redactor struct {
 	prose   map[string]bool
 }
 
-// New returns a Redactor that also hides all that an extra pattern matches.
+// New returns a Redactor that also hides every match of the extra patterns.
 func New(extra []*regexp.Regexp) *Redactor {
 	r := &Redactor{
 		extra:   append([]*regexp.Regexp(nil), extra...),
@@ -37,14 +37,14 @@ func New(extra []*regexp.Regexp) *Redactor {
 	return r
 }
 
-// String returns s with Mask for each secret. It returns s itself, without
-// allocating, if there is none. String(String(s)) is String(s). If s is too
-// long to be looked into, or something goes wrong, all of it is hidden.
+// String returns s with each secret replaced by Mask. Without a secret it returns s
+// itself and does not allocate. String(String(s)) equals String(s). If s is longer
+// than 1 MiB, or the scan panics, String returns Mask.
 func (r *Redactor) String(s string) (out string) {
 	if s == "" || s == Mask {
 		return s
 	}
-	if len(s) > MaxInput {
+	if len(s) > maxInput {
 		return Mask
 	}
 	defer func() {
@@ -52,9 +52,8 @@ func (r *Redactor) String(s string) (out string) {
 			out = Mask
 		}
 	}()
-	// Colours and invisible characters must not part a key from its value, nor
-	// a token in two, because later they may be taken out. Nor must escapes and
-	// entities of HTML.
+	// Colours, invisible characters, escapes and HTML entities must not separate a
+	// key from its value or split a token, because a reader may remove them later.
 	c := clean(s, true)
 	if u := entities(unescape(c)); u != c {
 		c = clean(u, true)
@@ -67,7 +66,8 @@ func (r *Redactor) String(s string) (out string) {
 	return r.settle(s)
 }
 
-// settle hides until nothing changes any more, so that hiding is idempotent.
+// settle repeats pass until the text no longer changes, so that String is
+// idempotent.
 func (r *Redactor) settle(s string) string {
 	for range 4 {
 		next := r.pass(s)
@@ -79,11 +79,11 @@ func (r *Redactor) settle(s string) string {
 	return Mask
 }
 
-// Part is for a text that was taken out of a line, such as a capture, and has
-// lost what made it a secret there ("hunter2" of "password=hunter2").
-// redactedLine is String of the line. If the line has secrets, the part is
-// hidden unless the redacted line still holds it, or all pieces between slashes
-// of it: "namespace/name" may stand for an object of JSON.
+// Part redacts a text taken from a line, such as a capture, which may be a secret
+// only in its context ("hunter2" of "password=hunter2"). redactedLine must be
+// String of the line. If the line has secrets, Part returns Mask unless the
+// redacted line still contains part, or all of its pieces between slashes:
+// "namespace/name" may represent a JSON object.
 func (r *Redactor) Part(line, redactedLine, part string) string {
 	if line == redactedLine || holds(redactedLine, part) {
 		return r.String(part)
@@ -103,13 +103,14 @@ func holds(line, part string) bool {
 	return true
 }
 
-// lazily returns the expression, compiled when it is asked for first: few commands
-// need it.
+// lazily returns a function that compiles the expression at its first call: few
+// commands need it.
 func lazily(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }
 
-// pass hides what one scan finds, then what the extra patterns match.
+// pass hides the secrets that one scan finds, then the matches of the extra
+// patterns.
 func (r *Redactor) pass(s string) string {
 	sc := scanner{r: r, s: s}
 	s = sc.all()

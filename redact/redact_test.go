@@ -149,7 +149,7 @@ func TestString(t *testing.T) {
 	f("pass\u200bword=hunter2", "password=<redacted>")
 	f("\x1b[36mpassword=\x1b[0mhunter2", "password=<redacted>")
 	f("\x1b[36muser=\x1b[0mx", "\x1b[36muser=\x1b[0mx")
-	f(strings.Repeat("a", MaxInput+1), Mask)
+	f(strings.Repeat("a", maxInput+1), Mask)
 }
 
 func TestExtraPatterns(t *testing.T) {

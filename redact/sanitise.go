@@ -5,28 +5,27 @@ import (
 	"unicode/utf8"
 )
 
-// MaxSanitised bounds the result of Sanitise, in bytes.
-const MaxSanitised = 16 << 10
+// maxSanitised bounds the result of Sanitise, in bytes.
+const maxSanitised = 16 << 10
 
-// Sanitise makes text harmless where it is shown: terminals, chat, web pages
-// that escape it. The result is one line of valid UTF-8 without control
-// characters, ANSI sequences, bidirectional controls and invisible characters,
-// at most MaxSanitised bytes. White space of any sort becomes spaces. It does
-// not escape markup: who writes it does.
+// Sanitise makes text harmless for terminals, chat and web pages that escape it.
+// The result is one line of valid UTF-8 of at most 16 KiB, without control
+// characters, ANSI sequences, bidirectional controls and invisible characters.
+// All white space becomes spaces. Sanitise does not escape markup: the caller does.
 func Sanitise(s string) string {
 	s = clean(s, false)
-	if len(s) <= MaxSanitised {
+	if len(s) <= maxSanitised {
 		return s
 	}
-	at := MaxSanitised
+	at := maxSanitised
 	for !utf8.RuneStart(s[at]) {
 		at--
 	}
 	return s[:at]
 }
 
-// clean takes out what Sanitise takes out, without a bound. It returns s itself
-// if there is nothing to do. Tabs and line ends may stay.
+// clean removes what Sanitise removes, without a bound on the length. It returns s
+// itself if there is nothing to remove. keepLines keeps tabs and line ends.
 func clean(s string, keepLines bool) string {
 	at := unchanged(s, keepLines)
 	if at == len(s) {
@@ -70,9 +69,8 @@ func unchanged(s string, keepLines bool) int {
 	}
 }
 
-// plain returns the length of the printable ASCII at the start of s. Eight bytes
-// at a time are seen to have no high bit, not to be below the space, and not to be
-// DEL.
+// plain returns the length of the printable ASCII at the start of s. It checks
+// eight bytes at a time for a high bit, a byte below the space, and DEL.
 func plain(s string) int {
 	const high, space, one = 0x8080808080808080, 0x2020202020202020, 0x0101010101010101
 	at := 0
@@ -91,8 +89,8 @@ func plain(s string) int {
 }
 
 // sequence returns the length of the ANSI sequence at the start of s, whose
-// introducer has n bytes. Of a sequence without an end only the introducer is
-// taken, so that it cannot swallow text.
+// introducer has n bytes. For a sequence without an end it returns only n, so that
+// the sequence cannot swallow text.
 func sequence(s string, n int) int {
 	i := n
 	if s[0] == '\x1b' {
@@ -144,8 +142,8 @@ func controlString(s string, from int) int {
 	return from
 }
 
-// isInvisible reports whether a character shows nothing but changes how others
-// are shown, or is a control.
+// isInvisible reports whether a character is a control, or has no glyph but may
+// change how others are shown.
 func isInvisible(r rune) bool {
 	switch {
 	case r < ' ', r >= 0x7f && r <= 0x9f:
@@ -159,10 +157,9 @@ func isInvisible(r rune) bool {
 	return true
 }
 
-// unescape turns escapes of JSON such as \u003c, at any depth of quoting, into
-// the characters that they stand for, if these are printable ASCII and no quote
-// or backslash, and takes out those of invisible characters. It returns s itself
-// if there are no such escapes.
+// unescape decodes JSON escapes such as \u003c, at any depth of quoting, if they
+// represent printable ASCII other than quotes and backslashes. It removes escapes
+// of invisible characters, and returns s itself if there is no such escape.
 func unescape(s string) string {
 	const introducer = `\u`
 	at := strings.Index(s, introducer)

@@ -36,7 +36,7 @@ func TestSanitise(t *testing.T) {
 	f("\U000e0041tag", "tag")
 	f("a\xffb\xc3", "a\uFFFDb\uFFFD")
 	f("\u3164\u115f\u2800x", "x")
-	f(strings.Repeat("é", MaxSanitised), strings.Repeat("é", MaxSanitised/2))
+	f(strings.Repeat("é", maxSanitised), strings.Repeat("é", maxSanitised/2))
 	f("<b>&*_`", "<b>&*_`")
 }
 
@@ -58,7 +58,7 @@ func FuzzSanitise(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in string) {
 		out := Sanitise(in)
 		require.True(t, utf8.ValidString(out))
-		require.LessOrEqual(t, len(out), MaxSanitised)
+		require.LessOrEqual(t, len(out), maxSanitised)
 		for _, r := range out {
 			require.False(t, unicode.IsControl(r), "%q", r)
 			require.False(t, unicode.Is(unicode.Bidi_Control, r), "%q", r)

@@ -2,9 +2,9 @@ package redact
 
 import "strings"
 
-// scanner goes once over a text. Each finder looks a bounded distance back, and
-// forward over text that it either hides or that no other call of it visits
-// again, so that the whole is linear.
+// scanner scans a text once. Each finder looks back a bounded distance, and forward
+// only over text that it hides or that none of its other calls visits again, so
+// the scan takes linear time.
 type scanner struct {
 	r *Redactor
 	s string
@@ -12,23 +12,23 @@ type scanner struct {
 	out  strings.Builder
 	kept int // everything before is in out
 
-	urlEnd     int  // end of the URL that was looked at
+	urlEnd     int  // end of the last URL
 	urlAt      int  // its last @; before its start: none
-	bracket    int  // a ] that was looked for
+	bracket    int  // position of the last ] that was searched for
 	awsID      bool // an AWS access key id was seen
 	kindKnown  bool // kindSecret is decided
 	kindSecret bool // the text prints a Secret
 	jwkKnown   bool // isJWK is decided
 	isJWK      bool // the text has a JSON web key
-	toolRead   int  // up to where programs were looked for
+	toolRead   int  // end of the text searched for programs
 	toolName   string
 	toolAt     int
 
 	depth int // of codings around the text
-	steps int // characters that were looked at, but for the scan itself
+	steps int // characters read by finders, besides the scan itself
 }
 
-// all returns the text without its secrets, in whatever way they are found.
+// all returns the text without the secrets of all finders.
 func (sc *scanner) all() string {
 	if isKeyMaterial(sc.s) {
 		return Mask
@@ -42,7 +42,7 @@ type span struct{ from, to int }
 
 func (p span) empty() bool { return p.from >= p.to }
 
-// class says what a byte may begin or end.
+// class is the role that a byte may have around a secret.
 type class uint8
 
 const (
@@ -60,8 +60,8 @@ func newClasses() [256]class {
 	}
 }
 
-// lookInside is how much of the end of a hidden part is scanned again, for a
-// secret that begins there and goes on behind it, as in "token: password: x".
+// lookInside is how many bytes at the end of a hidden part are scanned again, for
+// a secret that starts there and continues after it, as in "token: password: x".
 const lookInside = 256
 
 // scan returns the text with its secrets hidden.
@@ -102,8 +102,8 @@ func (sc *scanner) scan() string {
 	return sc.out.String()
 }
 
-// take hides a part, unless it is empty or hidden already, and returns where the
-// scan goes on.
+// take hides a part, unless it is empty or already hidden, and returns where the
+// scan continues.
 func (sc *scanner) take(p span) int {
 	if p.empty() || p.to <= sc.kept || sc.s[p.from:p.to] == Mask {
 		return 0
@@ -113,8 +113,8 @@ func (sc *scanner) take(p span) int {
 	return p.to - lookInside
 }
 
-// hide adds a part to what is hidden. It ends behind all parts before it, and
-// may begin within the last of them.
+// hide replaces a part by Mask. The part ends after all hidden parts and may start
+// inside the last of them.
 func (sc *scanner) hide(p span) {
 	if p.from > sc.kept || sc.kept == 0 {
 		sc.out.WriteString(sc.s[sc.kept:p.from])
@@ -143,7 +143,7 @@ func (sc *scanner) at(i int) span {
 	return span{}
 }
 
-// separator looks at both sides of a byte that may part a key from a value.
+// separator checks both sides of a byte that may separate a key from a value.
 func (sc *scanner) separator(i int) span {
 	s := sc.s
 	switch s[i] {
@@ -195,7 +195,7 @@ func (sc *scanner) byteAt(i int) byte {
 	return sc.s[i]
 }
 
-// endsEscape reports whether the letter before i may be that of an escape.
+// endsEscape reports whether the letter before i may belong to an escape.
 func (sc *scanner) endsEscape(i int) bool {
 	return i >= 2 && (sc.s[i-2] == '\\' || i >= 3 && sc.s[i-3] == '%')
 }

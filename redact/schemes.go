@@ -45,7 +45,7 @@ func (sc *scanner) scheme(i int) span {
 	return p
 }
 
-// isChallenge tells that what follows Bearer is what a server asks for.
+// isChallenge reports whether what follows Bearer is what a server asks for.
 func isChallenge(s string) bool {
 	for _, p := range [...]string{"realm=", "scope=", "error=", "charset=", "authorization_uri="} {
 		if strings.HasPrefix(s, p) {

@@ -6,7 +6,7 @@ import "strings"
 var kindSecret = lazily(`(?i)(?:\b|\\[nr])kind\\*["']?\s*[:=]\s*\\*["']?Secret(?:List)?\b|\bSecret(?:List)?\{|\bsecrets?[ :/][^{}]{0,40}\{`)
 
 // secretObject hides the data of a Kubernetes Secret that was printed as a
-// whole, and all behind it. The word data is at i.
+// whole, and all after it. The word data is at i.
 func (sc *scanner) secretObject(i int) span {
 	if sc.afterWord(i) && !strings.HasSuffix(sc.s[:i], "string") && !strings.HasSuffix(sc.s[:i], "String") {
 		return span{} // metadata, and what else ends so

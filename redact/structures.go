@@ -27,7 +27,7 @@ func (sc *scanner) secondArgument(i int) span {
 
 func isClosed(c byte) bool { return c == 0 || c == '\n' }
 
-// rest is all behind i, unless what is opened there is empty.
+// rest is all after i, unless what is opened there is empty.
 func (sc *scanner) rest(i int) span {
 	if c := sc.byteAt(i); c == '}' || c == 0 || strings.HasPrefix(sc.s[i:], Mask) {
 		return span{}
@@ -152,7 +152,7 @@ func words(list string) map[string]bool {
 	return m
 }
 
-// announced finds the password behind the word at i in prose: it has a digit or
+// announced finds the password after the word at i in prose: it has a digit or
 // a sign that words do not have.
 func (sc *scanner) announced(i int) span {
 	end := i
@@ -210,7 +210,7 @@ func (sc *scanner) announced(i int) span {
 	return span{}
 }
 
-// looksChosen reports whether a word behind "password" is one: it has letters and
+// looksChosen reports whether a word after "password" is one: it has letters and
 // digits or signs, and is no name, version, address or place.
 func looksChosen(s string) bool {
 	if len(s) < 6 || len(s) > 128 || s == Mask {
@@ -246,7 +246,8 @@ func looksChosen(s string) bool {
 	return sign || digit && (!joint || upper && lower) && !isAlgorithm(s)
 }
 
-// isRandomCase tells letters of both cases in no order from names such as KubeConfig.
+// isRandomCase reports whether upper and lower case alternate at random, unlike in
+// names such as KubeConfig.
 func isRandomCase(sh shape) bool {
 	return 3*sh.upper >= sh.length && 3*sh.lower >= sh.length && sh.changes > 1
 }

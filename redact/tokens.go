@@ -16,8 +16,8 @@ type tokenRule struct {
 	place place
 }
 
-// place names a method that looks closer at what a prefix announces. It is no
-// func value, so that the scanner stays on the stack.
+// place identifies a method that examines the text after a prefix. It is not a func
+// value, so that the scanner stays on the stack.
 type place uint8
 
 const (
@@ -229,7 +229,7 @@ func isHex(c byte) bool     { return isDigit(c) || c >= 'a' && c <= 'f' || c >= 
 func isBase36(c byte) bool  { return isDigit(c) || isLower(c) }
 func isEncoded(c byte) bool { return isBase64(c) || c == '.' || c == '%' }
 
-// openAIKey wants a capital letter or a long part, so that names of objects,
+// openAIKey requires an upper-case letter or a long part, so that names of objects,
 // which are in lower case, stay.
 func (sc *scanner) openAIKey(i int) span {
 	end := sc.run(i+3, isWordByte)
@@ -265,7 +265,7 @@ func (sc *scanner) vaultToken(i int) span {
 }
 
 // azureSecret finds the mark within a client secret: three characters and a
-// digit before it, 31 to 34 behind it.
+// digit before it, 31 to 34 after it.
 func (sc *scanner) azureSecret(i int) span {
 	in := func(c byte) bool { return isDotted(c) || c == '~' }
 	end := sc.run(i+2, in)

@@ -45,7 +45,7 @@ type value struct {
 	spaced bool // white space after the separator
 }
 
-// refuses tells by the key's surroundings that a value is none.
+// refuses reports whether the text around a key shows that it has no secret value.
 func (sc *scanner) refuses(v value) bool {
 	before := sc.byteAt(v.key.from - 1)
 	switch v.key.class {
@@ -148,8 +148,8 @@ func (sc *scanner) isStruct(i int) bool {
 }
 
 // quoted returns the text between the quote at i, which n backslashes precede,
-// and the quote that closes it; or all to the end. The number of backslashes
-// tells the depth of quoting: none, 1, 3, 7.
+// and the quote that closes it, or everything to the end. The number of
+// backslashes is that of the depth of quoting: none, 1, 3, 7.
 func (sc *scanner) quoted(i, n int) span {
 	s, quote := sc.s, sc.s[i]
 	run := 0
@@ -200,7 +200,7 @@ func (sc *scanner) list(v value, i int) span {
 	return sc.exempt(v, p)
 }
 
-// closingBracket returns the place of the first ] behind i, or the end of the
+// closingBracket returns the place of the first ] after i, or the end of the
 // text. It is remembered, so that many open brackets cost one search.
 func (sc *scanner) closingBracket(i int) int {
 	if i >= sc.bracket {
@@ -252,7 +252,7 @@ func (sc *scanner) endsQuote(i int) bool {
 }
 
 // unquoted returns the value that begins at i, up to white space, the quote
-// that ends the text, or a separator with another key behind it. Closing
+// that ends the text, or a separator with another key after it. Closing
 // brackets and punctuation at its end are left.
 func (sc *scanner) unquoted(i int) span {
 	s, end := sc.s, i

@@ -58,7 +58,7 @@ func unread(a attack) attack {
 	return a
 }
 
-// attacks returns the kinds of hostile requests, each made anew for a number.
+// attacks returns the kinds of hostile requests, each created for a number.
 // open are the fingerprints of open alerts.
 func attacks(open []string) map[string]func(i int) attack {
 	filter := func(i int, pattern string) attack { return get(fmt.Sprintf("/?filter=k=~%%22%s%d%%22", pattern, i)) }

@@ -65,7 +65,7 @@ func crowdPack() string {
 	return b.String()
 }
 
-// crowd is a hostile namespace beside others.
+// crowd is a hostile namespace among others.
 type crowd struct {
 	*victim
 	evil, system *kubesim.Container
@@ -99,7 +99,7 @@ func (c *crowd) fail(step int) {
 }
 
 // alerts returns the first notification of each victim's alerts, by rule and
-// key. Nobody may say that one is over.
+// key. None of them may resolve.
 func (c *crowd) alerts() map[string]fakeam.Word {
 	out := map[string]fakeam.Word{}
 	for name, words := range c.am.All() {
@@ -161,7 +161,7 @@ func TestCrowd(t *testing.T) {
 		c.flood(part)
 	}
 	if !wait.Until(patience, func() bool { return len(c.missing()) == 0 }) {
-		require.Fail(t, "alerts of victims are missing", "%v; the source is %.1f s behind, %.0f of %d lines are read; rules given up: %v",
+		require.Fail(t, "alerts of victims are missing", "%v; the source is %.1f s behind, %.0f of %d lines are read; quarantined rules: %v",
 			c.missing(), v.metric(`crowsnest_source_lag_seconds{source="kubelet"}`), v.metric(daemon.LinesRead), c.lines+c.lines/10,
 			v.metric(`crowsnest_rule_inactive{reason="given_up",rule="Crowd04"}`) > 0)
 	}

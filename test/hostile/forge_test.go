@@ -260,7 +260,7 @@ func (d *victim) planted(s signature, lines []string) {
 	}
 }
 
-// told returns every alert that the receiver heard of, but for the daemon's own,
+// told returns every alert of which the receiver was notified, except the daemon's own,
 // by name and labels.
 func told(am *fakeam.AM) map[string]int {
 	out := map[string]int{}
@@ -330,7 +330,7 @@ func TestForgedSignatures(t *testing.T) {
 	require.Equal(t, want, told(d.am))
 }
 
-// forgedClears has everybody say that it is over, and then those whose word
+// forgedClears writes clear lines from every pod, and then from those whose lines
 // counts, one after the other.
 func (d *victim) forgedClears() {
 	t := d.t
@@ -348,7 +348,7 @@ func (d *victim) forgedClears() {
 		c := d.container(s.at.ns, s.at.pod, s.at.container, 0)
 		write(c, s, forms[0], []string{s.clear}, 0)
 		require.NoError(t, c.Err)
-		// A receiver that has only just started may be told twice.
+		// A receiver that has just started may be notified twice.
 		d.eventually(s.alert+" is resolved", func() bool { return strings.HasSuffix(d.am.Told(s.alert), "firing resolved") })
 		for _, other := range cleared[i+1:] {
 			require.Equal(t, "firing", d.am.Told(other.alert))

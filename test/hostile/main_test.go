@@ -1,4 +1,4 @@
-// Package hostile feeds the real daemon with what tenants, and whoever can write
+// Package hostile feeds the real daemon with what tenants, and everyone who can write
 // a log, would feed it: forged signatures, secrets and markup. What it asks for:
 // no alert that somebody else caused, no secret in anything that leaves the
 // process or stays on its disk, and no text that a browser or a chat obeys.

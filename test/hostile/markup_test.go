@@ -114,7 +114,7 @@ var (
 	link = regexp.MustCompile(`^https://crowsnest\.example\.org/base/episodes/[0-9a-f]{16}$`)
 )
 
-// requireTame makes sure that an alert calls nobody and leads nowhere.
+// requireTame checks that an alert mentions nobody and contains no link.
 func requireTame(t *testing.T, a fakeam.Alert) {
 	t.Helper()
 	require.Regexp(t, link, a.GeneratorURL)

@@ -160,7 +160,7 @@ func TestTenantIsNotBelieved(t *testing.T) {
 			believed++
 		}
 	}
-	require.Greater(t, believed, 10, "rules that believe everybody do see the lines")
+	require.Greater(t, believed, 10, "rules with origin any match the lines")
 	require.Greater(t, raised, 70, "rules that the lines would have raised")
 	after := slices.DeleteFunc(v.openAlerts(), func(s string) bool { return strings.HasSuffix(s, " "+tenant) })
 	for _, alert := range before {
@@ -180,7 +180,7 @@ func orName(name, other string) string {
 }
 
 // attack writes every line into every container of the tenant, and returns how
-// many rules of the infrastructure believe them where every namespace is believed.
+// many infrastructure rules trust them where every namespace is trusted.
 func (d *victim) attack(all pods, lines []example, wrote *int) (raised int) {
 	at := map[place]bool{}
 	for _, x := range lines {

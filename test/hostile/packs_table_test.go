@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// hostilePack is a pack that somebody broke, or wrote to do harm.
+// hostilePack is a broken or malicious pack.
 type hostilePack struct{ name, text string }
 
 // ruleKeys are the keys of a rule that is good, in order.
@@ -37,7 +37,7 @@ func pack(id string, changes map[string]string) string {
 	return strings.TrimRight(b.String(), " ")
 }
 
-// values are what somebody may write where something else is meant.
+// values are wrong values that an author may write.
 var values = []string{
 	"-1", "0", "9223372036854775807", "9223372036854775808", "1e308", ".nan", "290y", "0.5", "null", "[]", "{}", "[[[[[1]]]]]",
 	`"\u0000\u202e\n"`, "!!binary AAAA", "true", "2026-01-01", `"{{ range $labels }}{{ . }}{{ end }}"`,

@@ -29,7 +29,7 @@ func allPacks(t *testing.T) []hostilePack {
 var wholeFile = []string{"too-large", "encoding", "empty-file", "no-rules", "too-many"}
 
 // TestHostilePacks checks each pack as `check rules` does: nothing panics, the work
-// is bounded, and a pack that is refused is told where and how to mend it.
+// is bounded, and the error for a refused pack states the position and the fix.
 func TestHostilePacks(t *testing.T) {
 	all := allPacks(t)
 	require.GreaterOrEqual(t, len(all), 300)
