@@ -138,7 +138,15 @@ func (r *reader) take(n uint64) []byte {
 	return out
 }
 
-func (r *reader) string() string { return string(r.take(r.uvarint())) }
+// text reads a text of at most limit bytes.
+func (r *reader) text(what string, limit uint64) string {
+	n := r.uvarint()
+	if n > limit {
+		r.fail(fmt.Errorf("a %s has %d bytes, at most %d are allowed", what, n, limit))
+		return ""
+	}
+	return string(r.take(n))
+}
 
 // count reads a number of elements. Each takes at least one byte, so a count beyond
 // the remaining bytes is refused before memory is allocated.
@@ -166,11 +174,11 @@ func (r *reader) batch() *Batch {
 	b.rules = make([]ruleRef, r.count("rules", maxRules))
 	all := 0
 	for i := range b.rules {
-		x := ruleRef{name: r.string(), hash: r.string()}
+		x := ruleRef{name: r.text("rule", maxValue), hash: r.text("hash", maxValue)}
 		x.wants = make([]string, r.count("names", min(maxWants, maxAll-all)))
 		all += len(x.wants)
 		for k := range x.wants {
-			x.wants[k] = r.string()
+			x.wants[k] = r.text("name", maxValue)
 		}
 		b.rules[i] = x
 	}
@@ -181,8 +189,11 @@ func (r *reader) batch() *Batch {
 		all += n
 		b.labels[i] = make(matcher.Labels, n)
 		for range n {
-			name := r.string()
-			b.labels[i][name] = r.string()
+			name := r.text("label", maxValue)
+			b.labels[i][name] = r.text("label", maxValue)
+		}
+		if r.err == nil && len(b.labels[i]) < n {
+			r.fail(errors.New("a stream has a label twice"))
 		}
 	}
 	r.records(b)
@@ -209,7 +220,7 @@ func (r *reader) records(b *Batch) {
 		}
 		x.values = make([]string, n)
 		for k := range x.values {
-			x.values[k] = r.string()
+			x.values[k] = r.text("value", maxValue)
 		}
 		b.records[i] = x
 	}
@@ -235,14 +246,14 @@ func (r *reader) hits(b *Batch) {
 	if r.err != nil {
 		return
 	}
-	text, of := "", make([]string, len(b.records))
+	text, of, size := "", make([]string, len(b.records)), 0
 	for i := range b.hits {
 		h := &b.hits[i]
 		switch kind := r.take(1); {
 		case r.err != nil:
 			return
 		case kind[0] == textOwn:
-			text = r.string()
+			text = r.text("line", matcher.MaxLine)
 			of[h.record], h.textWritten = text, true
 		case kind[0] == textSame:
 			of[h.record], h.textWritten = text, true
@@ -251,6 +262,12 @@ func (r *reader) hits(b *Batch) {
 			return
 		}
 		h.text = of[h.record]
+		if h.textWritten {
+			if size += len(h.text); size > maxRaw {
+				r.fail(fmt.Errorf("the lines have more than %d bytes", maxRaw))
+				return
+			}
+		}
 	}
 	for i := range b.hits {
 		if id := r.take(8); id != nil {

@@ -291,6 +291,14 @@ func seedBatch() []byte {
 func FuzzDecode(f *testing.F) {
 	f.Add(seedBatch())
 	f.Add([]byte{0, 0, 0, 0})
+	good, bad := boundaries()
+	for name, raw := range bad {
+		for _, b := range []rawBatch{raw.rawBatch, good[name]} {
+			if seed := b.encode(); len(seed) < 64<<10 {
+				f.Add(seed)
+			}
+		}
+	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		var d Decoder
 		_, _ = d.Decode(raw)
@@ -317,6 +325,7 @@ func FuzzDecode(f *testing.F) {
 func FuzzMessage(f *testing.F) {
 	m := Message{Node: "node-1", Instance: "a", After: []string{"b"}, Sequence: 7, First: 3, Sent: start, Watermark: start, Payload: []byte("payload")}
 	f.Add(m.Append(nil))
+	f.Add((&Message{Node: "n", Instance: "i", Sequence: 1 << 62, First: 1 << 62, Sent: time.Unix(-1, 0)}).Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, err := ReadMessage(b)
 		if err != nil {

@@ -24,8 +24,8 @@ const (
 	MaxMessage = MaxPayload + 4<<10
 	// MaxAfter is the maximum number of previous instances that an agent names.
 	MaxAfter = 16
-	// maxName is the maximum length of a node name, in bytes.
-	maxName = 253
+	// MaxName is the maximum length of a node name, in bytes.
+	MaxName = 253
 )
 
 // Version is the version of the format. Readers refuse newer ones.
@@ -115,9 +115,9 @@ func ReadMessage(b []byte) (Message, error) {
 		return Message{}, fmt.Errorf("read message: %w", ErrVersion)
 	}
 	r := &reader{b: b[len(magic)+1:]}
-	m := Message{Node: r.name(maxName), Instance: r.name(maxInstance)}
+	m := Message{Node: r.text("name", MaxName), Instance: r.text("name", maxInstance)}
 	for range r.count("instances", MaxAfter) {
-		m.After = append(m.After, r.name(maxInstance))
+		m.After = append(m.After, r.text("name", maxInstance))
 	}
 	m.Sequence, m.First = r.uvarint(), r.uvarint()
 	flags := byte(0)
@@ -143,16 +143,6 @@ func ReadMessage(b []byte) (Message, error) {
 	return m, nil
 }
 
-// name reads a text of at most limit bytes.
-func (r *reader) name(limit uint64) string {
-	n := r.uvarint()
-	if n > limit {
-		r.fail(fmt.Errorf("a name has %d bytes, at most %d are allowed", n, limit))
-		return ""
-	}
-	return string(r.take(n))
-}
-
 func (m *Message) check() error {
 	switch {
 	case CheckName(m.Node) != nil:
@@ -170,8 +160,8 @@ func (m *Message) check() error {
 // CheckName reports what is wrong with the name of a node. The name becomes part of
 // metrics, alerts and logs.
 func CheckName(node string) error {
-	if node == "" || len(node) > maxName {
-		return fmt.Errorf("the name of a node has 1 to %d bytes, not %d", maxName, len(node))
+	if node == "" || len(node) > MaxName {
+		return fmt.Errorf("the name of a node has 1 to %d bytes, not %d", MaxName, len(node))
 	}
 	for _, c := range []byte(node) {
 		switch {

@@ -27,6 +27,7 @@ const (
 	// maxDetail is the maximum length of the detail of a condition, in bytes.
 	maxDetail = 600
 
+	maxCount  = 1_000_000_000_000 // occurrences of a condition
 	maxLabels = 8
 	maxLabel  = 256
 )
@@ -97,8 +98,8 @@ var (
 	ruleHash  = regexp.MustCompile(`^[0-9a-f]{1,64}$`)
 )
 
-// ReadReport decodes a report. It bounds every size, and makes every text one line
-// without control characters.
+// ReadReport decodes a report. It bounds every size and number, clamps times to 1970
+// to 2200, and makes every text one line without control characters.
 func ReadReport(body []byte) (Report, error) {
 	var r Report
 	if err := json.Unmarshal(body, &r); err != nil {
@@ -131,7 +132,7 @@ func (r *Report) check() error {
 }
 
 func (c *Condition) check() error {
-	if !alertName.MatchString(c.Alert) || len(c.Labels) > maxLabels || c.Count < 0 {
+	if !alertName.MatchString(c.Alert) || len(c.Labels) > maxLabels || c.Count < 0 || c.Count > maxCount {
 		return fmt.Errorf("%.80q is no condition of an agent", c.Alert)
 	}
 	if !slices.Contains([]string{"info", "warning", "critical"}, c.Severity) {
@@ -144,6 +145,11 @@ func (c *Condition) check() error {
 		c.Labels[name] = clean(value, maxLabel)
 	}
 	c.Detail = clean(c.Detail, maxDetail)
+	for _, t := range []*time.Time{&c.Since, &c.Last} {
+		if !t.IsZero() {
+			*t = at(nanos(*t))
+		}
+	}
 	return nil
 }
 

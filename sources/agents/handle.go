@@ -160,8 +160,8 @@ func (h *handler) accept(ctx context.Context, m *hits.Message, who *caller) (hit
 	if !m.Watermark.IsZero() && s.reported(n, m) {
 		h.p.AdvanceWatermark(n.member, m.Watermark)
 		s.set(func() {
-			if m.Watermark.After(n.watermark) {
-				n.watermark = m.Watermark
+			if upTo := earlier(m.Watermark, s.cfg.Clock()); upTo.After(n.watermark) {
+				n.watermark = upTo
 			}
 		})
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+
+	"crowsnest/hits"
 )
 
 // The right that an operator needs to make the aggregator forget a node, in the
@@ -21,6 +23,10 @@ const (
 // it.
 func (h *handler) admin(serve http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		if n := len(r.PathValue("node")); n > hits.MaxName {
+			h.s.refuse(w, r, &refusal{http.StatusBadRequest, refusedMalformed, fmt.Errorf("the name of a node has 1 to %d bytes, not %d", hits.MaxName, n)})
+			return
+		}
 		if why := h.s.operator(r); why != nil {
 			h.s.refuse(w, r, why)
 			return

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"net/http"
 	"slices"
 	"time"
@@ -65,11 +66,11 @@ func (s *Source) acceptReport(rep *hits.Report, digest string, set *rules.Set) (
 	before := n.conditions
 	n.conditions = make(map[string]condition, len(rep.Conditions))
 	for _, c := range rep.Conditions {
-		k := c.Key()
-		n.conditions[k] = condition{c, now}
-		if more := c.Count - before[k].Count; more > 0 {
-			s.st.Losses += more
-		}
+		c.Last = earlier(c.Last, now) // a clock that is ahead must not make it the newest for years
+		n.conditions[c.Key()] = condition{c, now}
+	}
+	for k, c := range n.conditions {
+		s.st.Losses += min(max(0, c.Count-before[k].Count), math.MaxInt64-s.st.Losses)
 	}
 	for k, c := range before {
 		if _, again := n.conditions[k]; !again && c.Over && now.Sub(c.Reported) < overShown {

@@ -1,0 +1,78 @@
+package agents
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/hits"
+)
+
+// TestBoundsOfRequests sends what is at a bound and beyond it: what is refused is
+// counted, and nothing moves a counter or a time beyond what fits.
+func TestBoundsOfRequests(t *testing.T) {
+	b := newBench(t, Config{})
+	f := func(method, path, body string, code int) string {
+		t.Helper()
+		before := b.s.Stats().Refused[refusedMalformed] + b.s.Stats().Refused[refusedSize]
+		w := httptest.NewRecorder()
+		b.s.Handler(b.p).ServeHTTP(w, httptest.NewRequest(method, path, bytes.NewReader([]byte(body))))
+		require.Equal(t, code, w.Code, w.Body)
+		after := b.s.Stats().Refused[refusedMalformed] + b.s.Stats().Refused[refusedSize]
+		require.Equal(t, code == http.StatusBadRequest || code == http.StatusRequestEntityTooLarge, after > before, "refusals are counted")
+		return w.Body.String()
+	}
+	require.Equal(t, "taken 0 saved 0", b.say(hits.Message{First: 1}))
+
+	// Times: neither a watermark nor a condition of years to come stays.
+	late := time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
+	b.say(hits.Message{First: 1, Sent: late, Watermark: late})
+	require.Equal(t, b.now, b.s.Status().Watermark)
+	report := func(count string) string {
+		return `{"node":"n1","instance":"i1","conditions":[{"alert":"CrowsnestLoss","severity":"warning","since":"9999-12-31T23:59:59Z","last":"9999-12-31T23:59:59Z","count":` + count + `}]}`
+	}
+	for range 20 {
+		f("POST", hits.ReportPath, report("1000000000000"), http.StatusOK)
+		f("POST", hits.ReportPath, report("0"), http.StatusOK)
+	}
+	c := b.s.Status().Conditions
+	require.Len(t, c, 1)
+	require.Equal(t, b.now, c[0].Since)
+	require.Equal(t, b.now, c[0].Last)
+	require.NotEmpty(t, b.s.Positions(), "such a time is saved")
+
+	// Counts: what an agent says often enough stops at the most that fits.
+	b.s.set(func() { b.s.st.Losses = math.MaxInt64 - 5 })
+	f("POST", hits.ReportPath, report("10"), http.StatusOK)
+	require.Equal(t, int64(math.MaxInt64), b.s.Stats().Losses)
+	for _, count := range []string{"-1", "1000000000001", "9223372036854775807", "9223372036854775808", "1e300", `"1"`, "[1]"} {
+		f("POST", hits.ReportPath, report(count), http.StatusBadRequest)
+	}
+
+	// A condition that is there twice counts once.
+	b.s.set(func() { b.s.st.Losses = 0 })
+	one := `{"alert":"CrowsnestOther","severity":"info","since":"2026-01-01T00:00:00Z","count":7}`
+	f("POST", hits.ReportPath, fmt.Sprintf(`{"node":"n1","instance":"i1","conditions":[%s,%s]}`, one, one), http.StatusOK)
+	require.Equal(t, int64(7), b.s.Stats().Losses)
+
+	// Sizes.
+	blank := strings.Repeat(" ", hits.MaxReport-len(report("1")))
+	f("POST", hits.ReportPath, report("1")+blank, http.StatusOK)
+	f("POST", hits.ReportPath, report("1")+blank+" ", http.StatusRequestEntityTooLarge)
+	f("POST", hits.ReportPath, strings.Repeat("[", hits.MaxReport), http.StatusBadRequest)
+	f("DELETE", hits.NodePath+strings.Repeat("n", hits.MaxName), "", http.StatusForbidden)
+	f("DELETE", hits.NodePath+strings.Repeat("n", hits.MaxName+1), "", http.StatusBadRequest)
+
+	// Numbers of batches: the greatest is no trap for the next instance.
+	require.Equal(t, "taken 4611686018427387903 saved 0", b.say(hits.Message{Sequence: 1 << 62, First: 1 << 62}))
+	require.Equal(t, "taken 4611686018427387904 saved 0", b.say(hits.Message{Sequence: 1 << 62, First: 1 << 62, Payload: b.payload(1)}))
+	require.Contains(t, b.say(hits.Message{Sequence: 1<<62 + 1, First: 1}), "400 read message: no process has sent")
+	require.Equal(t, "taken 0 saved 0", b.say(hits.Message{Instance: "i2", After: []string{"i1"}, First: 1}))
+}
