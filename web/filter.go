@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"regexp"
 	"regexp/syntax"
 	"slices"
@@ -130,7 +131,10 @@ func programSize(re *syntax.Regexp) int {
 // filtered returns the episodes that satisfy the filter, match[] and state
 // parameters, firing ones first. External labels count as labels of every alert.
 func (s *Server) filtered(r *http.Request) ([]episodes.Episode, error) {
-	q := r.URL.Query()
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, fmt.Errorf("the query cannot be read: %w; encode what is not a letter or digit as %%XX", err)
+	}
 	matchers, err := parseFilters(slices.Concat(q["filter"], q["match[]"]))
 	if err != nil {
 		return nil, err
