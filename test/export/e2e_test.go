@@ -164,7 +164,7 @@ func exported(res export.Result) map[string]export.AlertRule {
 // byLabels keeps those of the labels that the query groups by.
 func byLabels(r *rules.Rule, alert map[string]string) string {
 	out := map[string]string{}
-	for _, name := range r.By {
+	for _, name := range slices.Concat(r.By, rules.DefaultIdentity) {
 		if v := alert[name]; v != "" {
 			out[name] = v
 		}
