@@ -115,5 +115,5 @@ func TestArgumentsHaveBounds(t *testing.T) {
 	f("argument 1 has 4097 bytes; use at most 4096", "scan", long)
 	f("argument 2 has 4097 bytes; use at most 4096", "get", "alerts", "a=b", "c="+long[2:])
 	f("--label has 1001 values; use at most 1000", append([]string{"scan"}, slices.Repeat([]string{"--label=a=b"}, maxTexts+1)...)...)
-	f("--web.external-url: external_url is no absolute", "run", "--web.external-url=javascript:alert(1)")
+	f("--web.external-url: external_url is not an absolute", "run", "--web.external-url=javascript:alert(1)")
 }
