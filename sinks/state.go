@@ -136,7 +136,7 @@ func (s *State) update(ep episodes.Episode, now time.Time) {
 	case !old.ep.StartsAt.Equal(ep.StartsAt) || (old.over() && ep.State == episodes.StateFiring):
 		*old = slot{epoch: s.versions, refused: old.refused}
 	case old.over() && old.known:
-		return // the end is known already, and is told as it was
+		return // the end is known already, and is sent unchanged
 	}
 	old.ep, old.known, old.version = ep, true, s.versions
 }

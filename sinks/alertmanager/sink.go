@@ -40,7 +40,7 @@ type Options struct {
 type Delivery struct {
 	Endpoint string    `json:"endpoint"`
 	Time     time.Time `json:"time"`
-	Resolved bool      `json:"resolved"`        // how it was told
+	Resolved bool      `json:"resolved"`        // the form that was sent
 	Code     int       `json:"code,omitempty"`  // HTTP status; 0: it was not sent
 	Error    string    `json:"error,omitempty"` // "": it was accepted
 }
@@ -163,11 +163,11 @@ func (s *Sink) took(e *endpoint, msgs []sinks.Message, first []episodes.Episode,
 	if s.accepted != nil && a.Err == nil && slices.ContainsFunc(msgs, func(m sinks.Message) bool { return m.News }) {
 		s.accepted()
 	}
-	var told []time.Duration
+	var latencies []time.Duration
 	s.mu.Lock()
 	for _, ep := range first {
 		if begun, _ := s.begun.Get(ep.Fingerprint); !ep.Written.IsZero() && !begun.Equal(ep.StartsAt) {
-			told = append(told, max(now.Sub(ep.Written), 0))
+			latencies = append(latencies, max(now.Sub(ep.Written), 0))
 		}
 		s.begun.Add(ep.Fingerprint, ep.StartsAt)
 	}
@@ -175,7 +175,7 @@ func (s *Sink) took(e *endpoint, msgs []sinks.Message, first []episodes.Episode,
 	if s.latency == nil {
 		return
 	}
-	for _, d := range told {
+	for _, d := range latencies {
 		s.latency(d)
 	}
 }

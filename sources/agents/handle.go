@@ -105,7 +105,7 @@ func (h *handler) message(w http.ResponseWriter, r *http.Request, who *caller) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(answer) // the agent may be gone
+	_ = json.NewEncoder(w).Encode(answer) // the agent may have disconnected
 }
 
 // busyAfter is how long a message waits for memory.

@@ -51,7 +51,7 @@ func (h *handler) report(w http.ResponseWriter, r *http.Request, who *caller) {
 	}
 	h.p.Ingest(nothing, nil) // so that it is saved
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(answer) // the agent may be gone
+	_ = json.NewEncoder(w).Encode(answer) // the agent may have disconnected
 }
 
 // acceptReport records the report of an agent.

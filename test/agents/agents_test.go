@@ -23,10 +23,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // transitions are what people would hear of, in order: by fingerprint, each
 // change once.
-func transitions(told []episodes.Episode) []string {
+func transitions(notified []episodes.Episode) []string {
 	var out []string
 	last := map[string]string{}
-	for _, x := range told {
+	for _, x := range notified {
 		if x.State == episodes.StatePending || x.State == episodes.StateDropped {
 			continue
 		}
@@ -43,8 +43,8 @@ func transitions(told []episodes.Episode) []string {
 }
 
 // standalone gives an engine without a network, with one source per node, what
-// reached the aggregator, each line once, and returns what it told. It goes on
-// over the restarts, but for the proofs of reading, which start anew.
+// reached the aggregator, each line once, and returns what it notified. It goes on
+// over the restarts, except for the watermarks, which start again.
 func standalone(w *world) []episodes.Episode {
 	e := newEngine(w.set)
 	byID := map[uint64][]matcher.Hit{}
@@ -53,18 +53,18 @@ func standalone(w *world) []episodes.Episode {
 			byID[hits[0].ID] = hits
 		}
 	}
-	var told []episodes.Episode
+	var notified []episodes.Episode
 	seen := map[uint64]bool{}
 	for _, x := range w.agg.history {
 		switch {
 		case x.join:
 			e.AddSource(x.part, rules.Lateness, nil)
-		case x.anew:
+		case x.reset:
 			for _, m := range w.nodes {
 				e.RemoveSource("agents/" + m.name)
 			}
 		case x.eval:
-			told = append(told, e.Evaluate(x.now)...)
+			notified = append(notified, e.Evaluate(x.now)...)
 		case !x.to.IsZero():
 			e.AdvanceWatermark(x.part, x.to)
 		}
@@ -75,7 +75,7 @@ func standalone(w *world) []episodes.Episode {
 			}
 		}
 	}
-	return told
+	return notified
 }
 
 // requireTrueProofs looks whether all lines of a node were taken up to where it
@@ -91,7 +91,7 @@ func requireTrueProofs(t require.TestingT, w *world) {
 				continue
 			}
 			for _, hits := range m.log {
-				require.True(t, taken[hits[0].ID] || hits[0].Time.After(x.to), "line %d of %s was not taken when %s was proved to be read up to %v", hits[0].ID, hits[0].Time, m.name, x.to)
+				require.True(t, taken[hits[0].ID] || hits[0].Time.After(x.to), "line %d of %s was not taken when the watermark of %s was %v", hits[0].ID, hits[0].Time, m.name, x.to)
 			}
 		}
 	}
@@ -131,7 +131,7 @@ func TestTwoStagesConcludeWhatOneDoes(t *testing.T) {
 		require.Len(rt, at, len(lines))
 		requireTrueProofs(rt, w)
 		require.Empty(rt, w.agg.source.Status().Losses)
-		require.Equal(rt, transitions(standalone(w)), transitions(w.agg.told))
+		require.Equal(rt, transitions(standalone(w)), transitions(w.agg.notified))
 		require.Equal(rt, slices.Sorted(maps.Keys(at)), slices.Sorted(maps.Keys(lines)))
 	})
 }

@@ -37,33 +37,33 @@ type world struct {
 // entry is one thing that reached the engine, as an engine without a network
 // would be given it.
 type entry struct {
-	now  time.Time
-	part string
-	ids  []uint64  // hits that were taken, if any
-	to   time.Time // proof, if not zero
-	eval bool
-	join bool // the part
-	anew bool // all proofs are
+	now   time.Time
+	part  string
+	ids   []uint64  // hits that were taken, if any
+	to    time.Time // proof, if not zero
+	eval  bool
+	join  bool // the part
+	reset bool // all watermarks start again
 }
 
 // aggregator is one with the disk that its state is on.
 type aggregator struct {
 	w *world
 
-	cut     sync.RWMutex
-	mu      sync.Mutex
-	engine  *episodes.Engine
-	source  *agents.Source
-	handler http.Handler
-	down    bool
-	history []entry            // of what is in the engine
-	told    []episodes.Episode // by what is in the history
+	cut      sync.RWMutex
+	mu       sync.Mutex
+	engine   *episodes.Engine
+	source   *agents.Source
+	handler  http.Handler
+	down     bool
+	history  []entry            // of what is in the engine
+	notified []episodes.Episode // by what is in the history
 
 	disk struct {
-		engine  []byte
-		pos     json.RawMessage
-		history int
-		told    int
+		engine   []byte
+		pos      json.RawMessage
+		history  int
+		notified int
 	}
 }
 
@@ -79,8 +79,8 @@ func (a *aggregator) boot(engine []byte) {
 	defer a.mu.Unlock()
 	a.engine = newEngine(a.w.set)
 	a.source = agents.New(agents.Config{SilentAfter: 5 * time.Second})
-	a.history, a.told = a.history[:a.disk.history:a.disk.history], a.told[:a.disk.told:a.disk.told]
-	a.history = append(a.history, entry{anew: true})
+	a.history, a.notified = a.history[:a.disk.history:a.disk.history], a.notified[:a.disk.notified:a.disk.notified]
+	a.history = append(a.history, entry{reset: true})
 	if engine != nil {
 		if err := errors.Join(a.engine.Restore(engine, time.Now()), a.source.Restore(a.disk.pos)); err != nil {
 			panic(err)
@@ -89,7 +89,7 @@ func (a *aggregator) boot(engine []byte) {
 			a.engine.AddSource(part, rules.Lateness, nil)
 			a.history = append(a.history, entry{part: part, join: true})
 		}
-		a.engine.Evaluate(time.Now()) // it tells once more what was told before the save
+		a.engine.Evaluate(time.Now()) // it repeats what was notified before the save
 	}
 	a.handler = a.source.Handler(&inlet{a: a, engine: a.engine})
 	a.down = false
@@ -108,7 +108,7 @@ type inlet struct {
 	engine *episodes.Engine
 }
 
-// dead tells that the process is gone: what is still running in it changes
+// dead reports whether the process was killed: what is still running in it changes
 // nothing any more. The caller holds mu.
 func (p *inlet) dead() bool { return p.a.engine != p.engine || p.a.down }
 
@@ -160,11 +160,11 @@ func (a *aggregator) evaluate() {
 	if a.down {
 		return
 	}
-	a.told = append(a.told, a.engine.Evaluate(time.Now())...)
+	a.notified = append(a.notified, a.engine.Evaluate(time.Now())...)
 	a.history = append(a.history, entry{now: time.Now(), eval: true})
 }
 
-// save puts everything on the disk, and tells the source later.
+// save puts everything on the disk, and notifies the source later.
 func (a *aggregator) save() func() {
 	a.evaluate()
 	a.cut.Lock()
@@ -179,7 +179,7 @@ func (a *aggregator) save() func() {
 		panic(err)
 	}
 	a.disk.pos = a.source.Positions()
-	a.disk.history, a.disk.told = len(a.history), len(a.told)
+	a.disk.history, a.disk.notified = len(a.history), len(a.notified)
 	source := a.source
 	return func() { source.Saved() }
 }
@@ -236,7 +236,7 @@ func (m *machine) boot() {
 	}()
 }
 
-// read reads some lines, and proves it at the end of the log.
+// read reads some lines, and advances the watermark at the end of the log.
 func (a *agent) read(most int) {
 	a.m.mu.Lock()
 	rest := a.m.log[a.pos:]
@@ -306,9 +306,12 @@ func (w *world) chance() (fate int, delay time.Duration) {
 
 // RoundTrip is the network: it delays, breaks before and after, and repeats.
 func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return nil, err
+	var body []byte
+	if r.Body != nil { // a probe has none
+		var err error
+		if body, err = io.ReadAll(r.Body); err != nil {
+			return nil, err
+		}
 	}
 	fate, delay := w.chance()
 	if fate < 40 {

@@ -110,7 +110,7 @@ func TestAgents(t *testing.T) {
 	f := newFleet(t, 3, fleetRules, 2*time.Second, 6*time.Second)
 	f.start()
 	pods := []*kubesim.Container{f.pod(0, "p0"), f.pod(1, "p1"), f.pod(2, "p2")}
-	told := func(key string) bool { h := hear(f.good.AM)[key]; return h != nil && !h.firing.IsZero() }
+	notified := func(key string) bool { h := hear(f.good.AM)[key]; return h != nil && !h.firing.IsZero() }
 
 	pods[0].Write("stderr", "lease lost id=a")
 	pods[1].Write("stderr", "lease taken id=a")
@@ -118,29 +118,29 @@ func TestAgents(t *testing.T) {
 	for _, p := range pods {
 		p.Write("stderr", "cannot reach id=x")
 	}
-	eventually(t, 20*time.Second, "a threshold over three nodes", func() bool { return told("Everywhere x") })
-	eventually(t, 20*time.Second, "the missing recovery", func() bool { return told("Lost b") })
+	eventually(t, 20*time.Second, "a threshold over three nodes", func() bool { return notified("Everywhere x") })
+	eventually(t, 20*time.Second, "the missing recovery", func() bool { return notified("Lost b") })
 	pods[2].Write("stderr", "lease taken id=b")
-	eventually(t, 20*time.Second, "the recovery on another node", func() bool { return hear(f.good.AM)["Lost b"].told == "firing resolved" })
+	eventually(t, 20*time.Second, "the recovery on another node", func() bool { return hear(f.good.AM)["Lost b"].states == "firing resolved" })
 
 	// An agent is gone: nobody knows whether its node has the recovery.
 	f.agents[2].kill()
 	pods[0].Write("stderr", "lease lost id=c")
 	pods[0].Write("stderr", "lease lost id=d")
 	pods[2].Write("stderr", "lease taken id=c")
-	eventually(t, 30*time.Second, "it is said that it is blind", func() bool { return told("CrowsnestBlind agents/n2") })
+	eventually(t, 30*time.Second, "it is said that it is blind", func() bool { return notified("CrowsnestBlind agents/n2") })
 	eventually(t, 50*time.Second, "what depends on it is held", func() bool { return f.agg.newest()[`crowsnest_rule_held{rule="Lost"}`] == 1 })
-	require.False(t, told("Lost c"))
-	require.False(t, told("Lost d"))
+	require.False(t, notified("Lost c"))
+	require.False(t, notified("Lost d"))
 	pods[1].Write("stderr", "cannot reach id=y")
 	pods[0].Write("stderr", "cannot reach id=y")
 	f.agents[2].start()
-	eventually(t, 20*time.Second, "the agent is back", func() bool { return hear(f.good.AM)["CrowsnestBlind agents/n2"].told == "firing resolved" })
-	eventually(t, 20*time.Second, "the recovery was missing", func() bool { return told("Lost d") })
-	require.False(t, told("Lost c"), "the recovery was on the node that was gone")
+	eventually(t, 20*time.Second, "the agent is back", func() bool { return hear(f.good.AM)["CrowsnestBlind agents/n2"].states == "firing resolved" })
+	eventually(t, 20*time.Second, "the recovery was missing", func() bool { return notified("Lost d") })
+	require.False(t, notified("Lost c"), "the recovery was on the node that was gone")
 	pods[2].Write("stderr", "cannot reach id=y")
-	eventually(t, 20*time.Second, "the threshold over a restart", func() bool { return told("Everywhere y") })
-	require.False(t, told("Lost a"))
+	eventually(t, 20*time.Second, "the threshold over a restart", func() bool { return notified("Everywhere y") })
+	require.False(t, notified("Lost a"))
 	m := f.agg.newest()
 	require.Equal(t, 1.0, m[`crowsnest_agent_up{node="n1",source="agents"}`])
 	require.Zero(t, m[`crowsnest_agents_gaps_total{source="agents"}`])
@@ -149,7 +149,7 @@ func TestAgents(t *testing.T) {
 	second := newProcess(t, f.dir, strings.Replace(readConfig(t, f.agents[2]), "node: n2", "node: n1", 1))
 	second.start()
 	eventually(t, 20*time.Second, "the second is refused", func() bool { return second.newest()["crowsnest_upstream_refused"] == 1 })
-	eventually(t, 20*time.Second, "and people are told", func() bool { return told("CrowsnestAgentRefused agents/n1") })
+	eventually(t, 20*time.Second, "and people are notified", func() bool { return notified("CrowsnestAgentRefused agents/n1") })
 	body, err := second.Get(t.Context(), "/-/ready")
 	require.NoError(t, err, "a restart would not help")
 	require.Contains(t, body, "another agent with the name of this node")
@@ -172,7 +172,7 @@ func readConfig(t *testing.T, p *process) string {
 }
 
 // The aggregator is killed again and again, and so are agents: nothing is lost,
-// nothing is told twice.
+// nothing is notified twice.
 func TestAgentsKilled(t *testing.T) {
 	t.Parallel()
 	kills := 5
@@ -289,14 +289,14 @@ func TestAgentsWithoutAggregator(t *testing.T) {
 	agent.start()
 	eventually(t, 60*time.Second, "reading stops again", func() bool { return agent.newest()["crowsnest_upstream_blocked"] == 1 })
 	f.agg.start()
-	told := func() int64 {
+	notified := func() int64 {
 		if h := hear(f.good.AM)["Lines "]; h != nil {
 			return h.lines
 		}
 		return 0
 	}
-	eventually(t, 120*time.Second, "all lines are counted", func() bool { return told() >= lines })
-	require.Equal(t, int64(lines), told())
+	eventually(t, 120*time.Second, "all lines are counted", func() bool { return notified() >= lines })
+	require.Equal(t, int64(lines), notified())
 	agent.term()
 	agent.mu.Lock()
 	defer agent.mu.Unlock()

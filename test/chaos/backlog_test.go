@@ -103,7 +103,7 @@ func (b *backlog) write(size int64) {
 }
 
 // turn rotates without compressing what is older, and compresses the new one if
-// it is told to.
+// it is notified to.
 func (b *backlog) turn(t *testing.T, compress bool) {
 	t.Helper()
 	before, err := filepath.Glob(b.c.Path() + ".*")

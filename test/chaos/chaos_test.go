@@ -15,7 +15,7 @@ func sorted(d []time.Duration) []time.Duration { return slices.Sorted(slices.Val
 // kubeletLoad is that of the bars: 4 x 1,000 lines/s, files of 1 MiB.
 func kubeletLoad(recovery time.Duration) load {
 	l := load{perSecond: 1000, pad: 180, maxSize: 1 << 20, planted: 500, period: 1000, recovery: recovery}
-	if long { // so many alerts that each is told within the bounds of a sink
+	if long { // so many alerts that each is notified within the bounds of a sink
 		l.planted, l.period = 2000, 4000
 	}
 	return l

@@ -21,7 +21,7 @@ import (
 
 // The clock of the machine is set by an hour again and again, and with it the
 // times in the logs, while the Alertmanagers' clocks go right: every alert is
-// told once, none flaps, and none is refused.
+// notified once, none flaps, and none is refused.
 func TestClockIsSet(t *testing.T) {
 	onlyLong(t)
 	clock := newMachineClock(t)
@@ -82,13 +82,13 @@ func (l *ledger) courses(v verdict, name string, got map[string]*heard) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for key, p := range l.plants {
-		want := p.course()
-		told := ""
+		want := p.history()
+		notified := ""
 		if h := got[key]; h != nil {
-			told = h.told
+			notified = h.states
 		}
-		if told != want {
-			v.add("told wrongly", "%s: %s: %q instead of %q; %s, %s, %s", name, key, told, want, stamp(p.first), stamp(p.ends), stamp(p.again))
+		if notified != want {
+			v.add("notified wrongly", "%s: %s: %q instead of %q; %s, %s, %s", name, key, notified, want, stamp(p.first), stamp(p.ends), stamp(p.again))
 		}
 	}
 	for pod, n := range l.lines {
@@ -98,8 +98,8 @@ func (l *ledger) courses(v verdict, name string, got map[string]*heard) {
 	}
 }
 
-// timesHold tells whether startsAt <= now < endsAt for what was told as open, and
-// startsAt <= endsAt <= now for what was told as over, and nothing was refused.
+// timesHold reports whether startsAt <= now < endsAt for what was notified as open, and
+// startsAt <= endsAt <= now for what was notified as over, and nothing was refused.
 func timesHold(v verdict, name string, am *fakeam.AM) {
 	over := map[string]bool{}
 	for _, post := range am.Posts() {

@@ -126,7 +126,7 @@ func TestCopyTruncate(t *testing.T) {
 	eventually(t, 20*time.Second, "the last lines arrive", func() bool { return len(missing()) == 0 })
 	got := arrived()
 	for key, h := range got {
-		require.Equal(t, "firing", h.told, key)
+		require.Equal(t, "firing", h.states, key)
 	}
 	require.True(t, got[gapAlert+"truncated"] != nil || got[gapAlert+"gap"] != nil, "what may be lost is said")
 	for key := range got {

@@ -24,7 +24,7 @@ const gapAlert = "CrowsnestLinesLost "
 // planted gaps, by the reason that must be counted.
 var gapReasons = []string{"gap", "gzip", "removed", "truncated"}
 
-// Whatever can be lost is counted, told within a minute and kept over restarts;
+// Every possible loss is counted, reported within a minute and kept over restarts;
 // what is read is accounted for to the line.
 func TestGaps(t *testing.T) {
 	t.Parallel()
@@ -50,13 +50,13 @@ func TestGaps(t *testing.T) {
 		for _, reason := range gapReasons {
 			h := got[gapAlert+reason]
 			require.NotNil(t, h, "no alert for %s", reason)
-			require.Equal(t, "firing", h.told, reason)
+			require.Equal(t, "firing", h.states, reason)
 			delete(got, gapAlert+reason)
 		}
 	}
 	s.judge(good, bad, nil)
 	s.report(good, bad)
-	t.Logf("%d rounds of %v: told at most %v after the daemon could know", rounds, gapReasons, slowest.Round(time.Millisecond))
+	t.Logf("%d rounds of %v: notified at most %v after the daemon could know", rounds, gapReasons, slowest.Round(time.Millisecond))
 	require.LessOrEqual(t, slowest, time.Minute)
 	eventually(t, 10*time.Second, "every gap is counted once", func() bool { return maps.Equal(s.savedLosses(), counts(int64(rounds))) })
 	s.requireBalance()
@@ -71,7 +71,7 @@ func counts(n int64) map[string]int64 {
 }
 
 // plantGaps loses lines in each way that there is and returns how long it took
-// until the last of them was told.
+// until the last of them was notified.
 func (s *scene) plantGaps(round int) time.Duration {
 	s.t.Helper()
 	t := s.t
@@ -153,7 +153,7 @@ func (s *scene) awaitSaved(box map[string]*kubesim.Container) {
 	})
 }
 
-// awaitLosses waits until each reason is counted and told, and returns how long
+// awaitLosses waits until each reason is counted and notified, and returns how long
 // that took.
 func (s *scene) awaitLosses(before map[string]int64, began time.Time, reasons ...string) time.Duration {
 	s.t.Helper()
@@ -166,7 +166,7 @@ func (s *scene) awaitLosses(before map[string]int64, began time.Time, reasons ..
 		}
 		return true
 	}) {
-		s.t.Errorf("not all of %v was told; counted %v", reasons, s.savedLosses())
+		s.t.Errorf("not all of %v was notified; counted %v", reasons, s.savedLosses())
 	}
 	return time.Since(began)
 }

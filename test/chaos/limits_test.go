@@ -140,7 +140,7 @@ func TestCrowdedPort(t *testing.T) {
 	require.LessOrEqual(t, slowest, 5*time.Second)
 }
 
-// Whoever reads standard output, or the log, goes away: the daemon goes on, and
+// The reader of standard output, or of the log, goes away: the daemon goes on, and
 // stops as usual.
 func TestReadersGoAway(t *testing.T) {
 	t.Parallel()

@@ -1,4 +1,4 @@
-// Package chaos proves the promises of the daemon with its real binary: a
+// Package chaos verifies the promises of the daemon with its real binary: a
 // simulated kubelet writes and rotates logs, a plan made from a seed kills and
 // stops the daemon and lets its Alertmanagers fail, and a verifier that is never
 // faulted compares what arrived with what was planted.
@@ -21,7 +21,7 @@ import (
 	"crowsnest/test/daemon"
 )
 
-// long tells whether the full bars are measured.
+// long reports whether the full bars are measured.
 var long = os.Getenv("CROWSNEST_CHAOS") != ""
 
 // The binary under test, and where everything else lies.

@@ -65,11 +65,11 @@ func TestNodeLatency(t *testing.T) {
 }
 
 // An Alertmanager is away for a minute and the daemon is killed meanwhile: all
-// that happened is told within 5 s.
+// that happened is notified within 5 s.
 func TestOutage(t *testing.T) {
 	onlyLong(t)
 	l := kubeletLoad(20 * time.Second)
-	l.once = true // of what ended and began again meanwhile, only the newest is told
+	l.once = true // of what ended and began again meanwhile, only the newest is notified
 	s := newScene(t, seed(t), options{writers: 4, load: l, pager: true, resend: 10 * time.Second, shipped: true})
 	s.p.start()
 	s.p.ready()
@@ -132,7 +132,7 @@ func TestReload(t *testing.T) {
 		}
 	}
 	good, bad := s.settle(40*time.Second, nil)
-	const broken = "CrowsnestPackBroken " // told if the broken version was there long enough
+	const broken = "CrowsnestPackBroken " // notified if the broken version was there long enough
 	delete(good, broken)
 	delete(bad, broken)
 	if s.pager != nil {
@@ -149,7 +149,7 @@ func TestReload(t *testing.T) {
 	require.LessOrEqual(t, end["go_goroutines"], base["go_goroutines"]+10)
 	require.LessOrEqual(t, end["process_open_fds"], base["process_open_fds"]+20)
 	for _, w := range s.writers {
-		eventually(t, 15*time.Second, "the newest text is told", func() bool {
+		eventually(t, 15*time.Second, "the newest text is notified", func() bool {
 			return hear(s.good.AM)["ChaosLines "+w.name].rev == fmt.Sprint(reloads)
 		})
 	}
@@ -286,7 +286,7 @@ func TestChurn(t *testing.T) {
 	require.True(t, back, "what the pods took is given back")
 }
 
-// heardOf tells whether the alert of each pod arrived.
+// heardOf reports whether the alert of each pod arrived.
 func (s *scene) heardOf(writers []*writer) bool {
 	got := hear(s.good.AM)
 	for _, w := range writers {

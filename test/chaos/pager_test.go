@@ -82,16 +82,16 @@ func (p *pager) active() map[string]bool {
 	return out
 }
 
-// notifiedAgain compares what people were told over a kill of Alertmanager. A
-// beginning may be told once more by the new process; nothing else may. An end
+// notifiedAgain compares what people were notified over a kill of Alertmanager. A
+// beginning may be notified once more by the new process; nothing else may. An end
 // that the old one took, and did not notify of within its group_interval before
 // it was killed, is lost with it.
-func (l *ledger) notifiedAgain(v verdict, before, told map[string]string, killed time.Time) (again, lost int) {
+func (l *ledger) notifiedAgain(v verdict, before, notified map[string]string, killed time.Time) (again, lost int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for key, p := range l.plants {
-		want := p.course()
-		got := told[key]
+		want := p.history()
+		got := notified[key]
 		switch {
 		case got == want:
 		case before[key] == "firing" && got == "firing "+want:
@@ -103,7 +103,7 @@ func (l *ledger) notifiedAgain(v verdict, before, told map[string]string, killed
 				key, got, want, before[key], stamp(p.first), stamp(p.ends), stamp(killed))
 		}
 	}
-	for key, got := range told {
+	for key, got := range notified {
 		if l.plants[key] == nil && (strings.Trim(strings.ReplaceAll(got, "firing", ""), " ") != "" || !slices.Contains(own, key)) {
 			v.add("notified wrongly", "%s: %q", key, got)
 		}

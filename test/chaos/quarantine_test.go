@@ -36,7 +36,7 @@ const (
 	givenUpAlert = "CrowsnestRuleGivenUp"
 )
 
-// A rule that takes too much is given up within about a minute of it and told;
+// A rule that takes too much is quarantined within about a minute and reported;
 // no other rule is slower for it, neither before nor after, and it stays so until
 // it is changed.
 func TestQuarantine(t *testing.T) {
@@ -48,20 +48,20 @@ func TestQuarantine(t *testing.T) {
 	s.p.start()
 	s.p.ready()
 	from := time.Now()
-	told := func(resolved bool) bool {
+	notified := func(resolved bool) bool {
 		for _, got := range []map[string]*heard{hear(s.good.AM), hear(s.bad.AM)} {
-			if h := got[s.givenUpKey()]; h == nil || h.resolved != resolved {
+			if h := got[s.quarantinedKey()]; h == nil || h.resolved != resolved {
 				return false
 			}
 		}
 		return true
 	}
-	ok := wait.Until(90*time.Second, func() bool { return told(false) })
-	gone := time.Now()
+	ok := wait.Until(90*time.Second, func() bool { return notified(false) })
+	quarantined := time.Now()
 	cpu := func(m map[string]float64) float64 { return m["process_cpu_seconds_total"] }
 	require.True(t, ok, "the alert does not arrive; the rule took %.1f s of %.1f s CPU", s.p.newest()[costlySeries], cpu(s.p.newest()))
-	t.Logf("told as given up after %v", gone.Sub(from).Round(100*time.Millisecond))
-	require.GreaterOrEqual(t, gone.Sub(from), 50*time.Second, "not for a busy moment")
+	t.Logf("reported as quarantined after %v", quarantined.Sub(from).Round(100*time.Millisecond))
+	require.GreaterOrEqual(t, quarantined.Sub(from), 50*time.Second, "not for a busy moment")
 
 	eventually(t, 5*time.Second, "the metrics say so", func() bool { return s.p.newest()[givenUp] == 1 })
 	before := s.p.newest()
@@ -80,20 +80,20 @@ func TestQuarantine(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(s.dir, "costly.yaml"), []byte(costlyPack("nobody writes this")), 0o600))
 	s.reload(t)
 	s.givenUpIs(t, false)
-	eventually(t, 20*time.Second, "the end of it arrives at both", func() bool { return told(true) })
+	eventually(t, 20*time.Second, "the end of it arrives at both", func() bool { return notified(true) })
 	to := time.Now()
 
 	good, bad := s.settle(30*time.Second, nil)
 	for _, got := range []map[string]*heard{good, bad} {
-		require.Equal(t, "firing resolved", got[s.givenUpKey()].told)
-		delete(got, s.givenUpKey())
+		require.Equal(t, "firing resolved", got[s.quarantinedKey()].states)
+		delete(got, s.quarantinedKey())
 	}
 	s.judge(good, bad, nil)
 	s.report(good, bad)
 	log, err := os.ReadFile(filepath.Join(s.dir, "daemon.log"))
 	require.NoError(t, err)
 	require.Equal(t, 1, strings.Count(string(log), "rule is given up"), "it is logged once")
-	during, later := s.led.latencies(good, from, gone), s.led.latencies(good, gone, to)
+	during, later := s.led.latencies(good, from, quarantined), s.led.latencies(good, quarantined, to)
 	t.Logf("other rules while it took too much: %s", percentiles(during))
 	t.Logf("other rules after that:             %s", percentiles(later))
 	require.LessOrEqual(t, at(during, 0.99), time.Second, "p99 meanwhile")
@@ -101,7 +101,7 @@ func TestQuarantine(t *testing.T) {
 	require.LessOrEqual(t, at(later, 0.99), time.Second, "p99 after that")
 }
 
-func (s *scene) givenUpKey() string {
+func (s *scene) quarantinedKey() string {
 	return keyOf(map[string]string{"alertname": givenUpAlert, "severity": "warning", "rule": "ChaosCostly", "reason": "cost"})
 }
 

@@ -119,7 +119,7 @@ func TestThousandSwaps(t *testing.T) {
 	for rev := 1; rev <= 1000; rev++ {
 		began := time.Now()
 		s.swapConfigMap(rev)
-		if rev%10 == 5 { // found without being told
+		if rev%10 == 5 { // found without a notification
 			eventually(t, 10*time.Second, "the change is found", func() bool {
 				return s.p.newest()["crowsnest_config_last_reload_success_timestamp_seconds"] >= float64(began.UnixNano())/1e9
 			})
@@ -144,7 +144,7 @@ func TestThousandSwaps(t *testing.T) {
 	s.judge(good, bad, nil)
 	s.report(good, bad)
 	for _, w := range s.writers {
-		eventually(t, 15*time.Second, "the newest text is told", func() bool {
+		eventually(t, 15*time.Second, "the newest text is notified", func() bool {
 			return hear(s.good.AM)["ChaosLines "+w.name].rev == "1000"
 		})
 	}
@@ -210,15 +210,15 @@ func TestTenThousandContainers(t *testing.T) {
 	require.EqualValues(t, 1+pods*lines, m[matched], "each line once")
 	good, bad := s.settle(40*time.Second, nil)
 	want := fmt.Sprint(1 + pods*lines)
-	told := ""
+	notified := ""
 	wait.Until(30*time.Second, func() bool {
 		words := s.good.AM.Words("ChurnLines")
 		if len(words) > 0 {
-			told = words[len(words)-1].Alert.Annotations["lines"]
+			notified = words[len(words)-1].Alert.Annotations["lines"]
 		}
-		return told == want
+		return notified == want
 	})
-	require.Equal(t, want, told, "lines told")
+	require.Equal(t, want, notified, "lines notified")
 	delete(good, "ChurnLines ")
 	delete(bad, "ChurnLines ")
 	s.judge(good, bad, nil)

@@ -152,13 +152,13 @@ func (s *scene) judge(good, bad map[string]*heard, except func(string) bool) {
 	s.led.verify(v, "good", good, nil)
 	s.led.verify(v, "bad", bad, except)
 	if s.pager != nil {
-		told := s.pager.hook.Told
+		notified := s.pager.hook.Told
 		wait.Until(15*time.Second, func() bool {
 			v := verdict{}
-			s.led.notified(v, told())
+			s.led.notified(v, notified())
 			return len(v) == 0
 		})
-		s.led.notified(v, told())
+		s.led.notified(v, notified())
 	}
 	v.fail(s.t)
 	if s.t.Failed() {

@@ -174,7 +174,7 @@ func (f storageFault) play(t *testing.T, lasts time.Duration) {
 // requireWhole requires that the newest state in the folder can be read back.
 func requireWhole(t *testing.T, dir string) {
 	t.Helper()
-	copied := folder(t) // reading sets aside what is damaged
+	copied := folder(t) // reading quarantines damaged files
 	for _, name := range []string{"state", "state.prev"} {
 		b, err := os.ReadFile(filepath.Join(dir, name))
 		require.NoError(t, err)
@@ -214,7 +214,7 @@ func breakDisk(t *testing.T, dir string) {
 	require.NoError(t, os.WriteFile("/sys/fs/ext4/"+device+"/trigger_fs_error", []byte("a test"), 0))
 }
 
-// repairDisk checks the file system and mounts it anew, as an operator does.
+// repairDisk checks the file system and mounts it again, as an operator does.
 func repairDisk(t *testing.T, dir string) {
 	t.Helper()
 	require.NoError(t, unix.Unmount(dir, unix.MNT_DETACH))

@@ -18,7 +18,7 @@ type heard struct {
 	starts   []time.Time // different startsAt, in order
 	ends     time.Time   // endsAt of the newest word, if that is resolved
 	resolved bool
-	told     string // "firing resolved", repeats once
+	states   string // "firing resolved", repeats once
 	lines    int64  // annotation of the newest word
 	rev      string // annotation of the newest word
 }
@@ -49,8 +49,8 @@ func (h *heard) take(w fakeam.Word) {
 		h.firing = w.Time
 	}
 	h.resolved = w.Resolved
-	if !strings.HasSuffix(h.told, state) {
-		h.told = strings.TrimSpace(h.told + " " + state)
+	if !strings.HasSuffix(h.states, state) {
+		h.states = strings.TrimSpace(h.states + " " + state)
 	}
 	if !slices.ContainsFunc(h.starts, w.Alert.StartsAt.Equal) {
 		h.starts = append(h.starts, w.Alert.StartsAt)
@@ -117,9 +117,9 @@ func (l *ledger) verify(v verdict, name string, got map[string]*heard, except fu
 	}
 }
 
-// compare compares the times and the course of one alert.
+// compare compares the times and the history of one alert.
 func (l *ledger) compare(v verdict, what string, h *heard, p *plant) {
-	course, begins := p.course(), 1
+	history, begins := p.history(), 1
 	if !p.again.IsZero() {
 		begins = 2
 	}
@@ -130,33 +130,33 @@ func (l *ledger) compare(v verdict, what string, h *heard, p *plant) {
 		v.add("began at another line", "%s: %s instead of %s", what, stamp(h.starts[0]), stamp(p.first))
 	}
 	switch {
-	case course != "firing" && h.told == "firing":
+	case history != "firing" && h.states == "firing":
 		v.add("unresolved", "%s since %s", what, stamp(p.ends))
-	case h.told != course:
-		v.add("flapped", "%s: %s", what, h.told)
+	case h.states != history:
+		v.add("flapped", "%s: %s", what, h.states)
 	case !p.ends.IsZero() && h.ends.Sub(p.ends).Abs() > 10*time.Millisecond:
 		v.add("ended at another line", "%s: %s instead of %s", what, stamp(h.ends), stamp(p.ends))
 	}
 }
 
-// notified compares what people were told by a real Alertmanager.
-func (l *ledger) notified(v verdict, told map[string]string) {
+// notified compares the notifications of a real Alertmanager with the plan.
+func (l *ledger) notified(v verdict, notified map[string]string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for key, p := range l.plants {
-		want := p.course()
-		if told[key] != want {
-			v.add("notified wrongly", "%s: %q instead of %q", key, told[key], want)
+		want := p.history()
+		if notified[key] != want {
+			v.add("notified wrongly", "%s: %q instead of %q", key, notified[key], want)
 		}
 	}
-	for key, got := range told {
+	for key, got := range notified {
 		if l.plants[key] == nil && (got != "firing" || !slices.Contains(own, key)) {
 			v.add("notified wrongly", "%s: %q", key, got)
 		}
 	}
 }
 
-// complete tells whether everything that is planted was heard, so that waiting
+// complete reports whether everything that is planted was heard, so that waiting
 // can end. What is too much it does not look at.
 func (l *ledger) complete(got map[string]*heard, except func(key string) bool) bool {
 	l.mu.Lock()
@@ -166,7 +166,7 @@ func (l *ledger) complete(got map[string]*heard, except func(key string) bool) b
 			continue
 		}
 		h := got[key]
-		if h == nil || h.firing.IsZero() || !p.ends.IsZero() && !strings.Contains(h.told, "resolved") || !p.again.IsZero() && len(h.starts) < 2 {
+		if h == nil || h.firing.IsZero() || !p.ends.IsZero() && !strings.Contains(h.states, "resolved") || !p.again.IsZero() && len(h.starts) < 2 {
 			return false
 		}
 	}

@@ -20,8 +20,8 @@ type plant struct {
 	never       bool      // it must not be heard of
 }
 
-// course is what is told of it, repeats once; "": nothing is.
-func (p *plant) course() string {
+// history is what is notified of it, repeats once; "": nothing is.
+func (p *plant) history() string {
 	switch {
 	case p.never:
 		return ""
@@ -283,7 +283,7 @@ func (w *writer) recover() {
 		}
 		_, at := w.write("planted lease taken id=" + r.id + ";")
 		w.led.recover("ChaosLost", r.id, at)
-		if r.relapse { // not before the end is told
+		if r.relapse { // not before the end is notified
 			kept = append(kept, recovery{at: now.Add(6 * time.Second), id: r.id, lost: true})
 		}
 	}

@@ -72,7 +72,7 @@ func crd() kubelab.Object {
 	}
 }
 
-// lab is a daemon with the receiver it tells.
+// lab is a daemon with its receiver.
 type lab struct {
 	*daemon.Daemon
 	t  *testing.T

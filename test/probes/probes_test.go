@@ -37,7 +37,7 @@ var (
 	long = os.Getenv("CROWSNEST_CHAOS") != ""
 	// haste is by how much periods are shortened.
 	haste      = time.Duration(40)
-	blindAfter = 7 * time.Second // the source machines proves something every 5 s
+	blindAfter = 7 * time.Second // the watermark of source machines advances every 5 s
 	patience   = 60 * time.Second
 )
 
@@ -332,7 +332,7 @@ func (s scenario) without(c *cluster) {
 	if s.partial != "" {
 		c.eventually("the heartbeat says what is seen", func() bool { return c.firing("CrowsnestHeartbeat", "coverage:"+s.partial) })
 	} else if !s.known {
-		require.Empty(c.t, c.am.Words("CrowsnestHeartbeat"), "nothing is seen, or nobody can be told")
+		require.Empty(c.t, c.am.Words("CrowsnestHeartbeat"), "nothing is seen, or nobody can be notified")
 	}
 	for name, p := range c.pods {
 		require.True(c.t, p.isReady(), name)

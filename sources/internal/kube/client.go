@@ -1,6 +1,6 @@
-// Package kube reads from the Kubernetes API for the sources that live on it:
-// lists in pages, watches, and streams of logs, as plain JSON over HTTP. All it
-// creates are reviews, which the API server answers and does not store.
+// Package kube reads from the Kubernetes API for the sources that need it: paged
+// lists, watches, and streams of logs, as plain JSON over HTTP. It creates only
+// reviews, which the API server answers and does not store.
 package kube
 
 import (
@@ -28,26 +28,26 @@ const (
 	userAgent   = "crowsnest"
 )
 
-// Options say which API server is spoken to.
+// Options set the API server and the credentials.
 type Options struct {
 	// Kubeconfig is a file; "" means the service account of the pod that this
 	// program runs in.
 	Kubeconfig string
-	// Transport stands for the network in tests; no configuration is read then.
+	// Transport replaces the network in tests; no configuration is read then.
 	Transport http.RoundTripper
 }
 
-// Client speaks to one API server. It reads its configuration at the first
-// request, and again after the server has refused its credentials. It is safe
-// for concurrent use.
+// Client is a client of one API server. It reads its configuration at the first
+// request, and again after the server refused its credentials. Safe for concurrent
+// use.
 type Client struct {
 	opt Options
 
 	mu   sync.Mutex
-	conn *conn // nil: to be made from the configuration
+	conn *conn // nil: not made from the configuration yet
 }
 
-// conn is what one reading of the configuration led to.
+// conn holds the clients made from one reading of the configuration.
 type conn struct {
 	base      *url.URL
 	api, logs *http.Client
@@ -57,7 +57,7 @@ type conn struct {
 // New returns a client. It reads nothing yet.
 func New(opt Options) *Client { return &Client{opt: opt} }
 
-// Close closes the connections that nobody uses. The client can still be used.
+// Close closes idle connections. The client can still be used.
 func (c *Client) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,7 +73,7 @@ func (c *conn) close() {
 	}
 }
 
-// connected returns the connection, made if there is none.
+// connected returns the connection, and makes it if there is none.
 func (c *Client) connected() (*conn, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,10 +116,10 @@ func (c *Client) config() (*rest.Config, error) {
 	return cfg, nil
 }
 
-// connect makes two clients of one configuration. What is asked of the API goes
-// over HTTP/2, whose pings find a dead connection. Logs go over HTTP/1.1, one
-// connection each: there, what a slow reader has not read waits in the kernel
-// and on the server, and not in this process.
+// connect makes two clients of one configuration. API requests use HTTP/2, whose
+// pings find a dead connection. Logs use HTTP/1.1, one connection each: what a slow
+// reader has not read waits in the kernel and on the server, and not in this
+// process.
 func connect(cfg *rest.Config) (*conn, error) {
 	cfg.UserAgent = userAgent
 	base, _, err := rest.DefaultServerUrlFor(cfg)
@@ -168,8 +168,8 @@ func connect(cfg *rest.Config) (*conn, error) {
 // noRedirect: credentials must not follow one.
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// forget has the configuration read again if the connection is still the one
-// that was refused.
+// forget drops the connection, if it still is the one that was refused, so that the
+// configuration is read again.
 func (c *Client) forget(refused *conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -190,7 +190,7 @@ func (c *Client) get(ctx context.Context, path string, query url.Values, logs bo
 	return c.send(ctx, request{method: http.MethodGet, path: path, query: query, logs: logs})
 }
 
-// request is what is asked of the API server.
+// request is one request to the API server.
 type request struct {
 	method, path string
 	query        url.Values

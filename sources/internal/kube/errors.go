@@ -17,13 +17,13 @@ const (
 	maxRetryAfter = time.Minute
 )
 
-// Error is an answer of the API other than 200. Its code is what counts: the
-// texts of errors of logs often say only that the reason is not known.
+// Error is an API answer other than 200. Callers should use its code: error texts of
+// logs often say only that the reason is not known.
 type Error struct {
 	Code    int
 	Reason  string // of the Status object, such as Forbidden; "" : none
-	Message string // of the server, cut
-	// RetryAfter is what the server asks for, at most a minute; 0: nothing.
+	Message string // of the server, truncated
+	// RetryAfter is the delay that the server asks for, at most a minute; 0: none.
 	RetryAfter time.Duration
 }
 
@@ -53,10 +53,10 @@ func RetryAfter(err error) time.Duration {
 	return 0
 }
 
-// Expired tells that a resource version is too old: list again.
+// Expired reports whether err means that a resource version is too old: list again.
 func Expired(err error) bool { return Code(err) == http.StatusGone }
 
-// status is the part of metav1.Status that is of use.
+// status holds the fields of metav1.Status that are used here.
 type status struct {
 	Code    int    `json:"code"`
 	Reason  string `json:"reason"`
@@ -76,7 +76,7 @@ func (s status) error(code int) *Error {
 	}
 }
 
-// readError makes an error of an answer. The code is that of the answer.
+// readError returns the error of an answer. Its code is that of the answer.
 func readError(res *http.Response) error {
 	body, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBody))
 	var s status
@@ -91,7 +91,7 @@ func readError(res *http.Response) error {
 	return e
 }
 
-// cut makes one short line of what a server said.
+// cut returns one short line of a server's text.
 func cut(s string) string {
 	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "?")), " ")
 	if len(s) <= maxErrorText {

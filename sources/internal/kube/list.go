@@ -61,8 +61,8 @@ func decode(body io.ReadCloser, path string, out any) error {
 	return nil
 }
 
-// List calls each for every object, in pages, and returns the resource version
-// to watch from. What each gets is not kept.
+// List calls each for every object, in pages, and returns the resource version to
+// watch from. each must not keep its argument.
 func (c *Client) List(ctx context.Context, path string, query url.Values, each func(json.RawMessage) error) (version string, err error) {
 	q := maps.Clone(query)
 	if q == nil {
@@ -82,7 +82,7 @@ func (c *Client) List(ctx context.Context, path string, query url.Values, each f
 	return "", fmt.Errorf("list %s: it has more than %d pages", path, maxPages)
 }
 
-// listMeta is the part of metav1.ListMeta that is of use.
+// listMeta holds the fields of metav1.ListMeta that are used here.
 type listMeta struct {
 	Version  string `json:"resourceVersion"`
 	Continue string `json:"continue"`

@@ -151,8 +151,8 @@ func (f *file) looksLike(h *os.File) bool {
 }
 
 // rewritten reports whether a file that was read to its end and changed since no
-// longer starts as it did. The bytes before the position, which a read compares,
-// do not tell that unless they are sure: lines often end alike.
+// longer starts as it did. The bytes before the position, which a read compares, show
+// that only if they are sure: lines often end alike.
 func (f *file) rewritten() bool {
 	if f.sure || f.quiet == nil || f.f == nil || f.gz != nil || f.id.n == 0 {
 		return false

@@ -5,9 +5,9 @@ import "crowsnest/sources"
 // The reasons why lines were not read and are lost.
 const (
 	lossDeleted    = "deleted"         // a file was deleted before it was read to its end
-	lossGap        = "gap"             // the file of the position is gone, and it was not read to its end
+	lossGap        = "gap"             // the file of the position was removed before it was read to its end
 	lossGzip       = "gzip"            // a compressed file is damaged
-	lossRemoved    = "removed"         // all of a stream is gone, and it was not read to its end
+	lossRemoved    = "removed"         // all of a stream was removed before it was read to its end
 	lossUnreadable = "unreadable_file" // a file could not be read, and newer ones were not kept waiting
 	lossTruncated  = "truncated"       // a file was truncated, and no copy of it is there
 )

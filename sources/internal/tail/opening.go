@@ -96,7 +96,7 @@ func (c *follower) close(f *file) {
 	f.win = nil
 }
 
-// closeAll closes every file; the follower can be placed anew.
+// closeAll closes every file; the follower can find a new position.
 func (c *follower) closeAll() {
 	c.close(c.cur)
 	c.close(c.old)

@@ -130,8 +130,8 @@ func (c *follower) tooLongAway() bool {
 	return !c.away.IsZero() && c.turn.now.Sub(c.away) >= maxAway
 }
 
-// truncated is called when the bytes before the position are not what was read.
-// If the file was copied before, the copy has the rest; else it is read anew.
+// truncated is called when the bytes before the position changed. If the file was
+// copied before, the copy has the rest; else the file is read from its start.
 func (c *follower) truncated() {
 	f := c.cur
 	p := f.point(f.off)

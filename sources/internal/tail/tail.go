@@ -90,7 +90,7 @@ type Tailer struct {
 	files    atomic.Int64          // descriptors of log files
 	outOfFDs atomic.Bool           // the process ran out of descriptors
 	blind    atomic.Pointer[error] // why no more directories can be watched; nil: said, or they can
-	wake     chan struct{}         // something may be proved
+	wake     chan struct{}         // the watermark may advance
 	search   chan struct{}         // streams are to be looked for
 	p        sources.Pipeline
 	hand     hand // p for who may be left behind at the end
@@ -113,7 +113,7 @@ type Tailer struct {
 	lost      map[string]int64
 	errs      map[string]int64
 	losses    map[string]sources.Loss
-	closed    matcher.Counters // of streams that are gone
+	closed    matcher.Counters // of removed streams
 	hangs     time.Time        // since when looking for streams does not end; zero: it does
 	exhaust   exhaustion
 	down      map[*tree]sources.Unread  // trees that cannot be searched

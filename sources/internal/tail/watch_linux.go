@@ -15,7 +15,7 @@ import (
 // they would be most of the events, and every file is polled anyway.
 type watcher struct {
 	hint func(dir string)
-	fail func(error) // told when no directory can be watched any more; must not wait for who adds
+	fail func(error) // called when no directory can be watched any more; must not wait for callers of add
 	f    *os.File
 	fd   int
 	read sync.Mutex // held while what the kernel says is read and hinted
