@@ -39,7 +39,7 @@ type costlyRule struct {
 	share float64
 }
 
-// due tells whether judge has something to do.
+// due reports whether judge has something to do.
 func (g *costGuard) due(now time.Time) bool {
 	elapsed := now.Sub(g.at)
 	return g.limit != 0 && (elapsed < 0 || elapsed >= guardSlice)

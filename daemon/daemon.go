@@ -58,17 +58,17 @@ type Daemon struct {
 	sources []sources.Source
 	sinks   []sinks.Sink
 
-	reloading sync.Mutex // one reload at a time
-	cfg       atomic.Pointer[config.Config]
-	outcome   atomic.Pointer[reloadOutcome]
-	looked    atomic.Pointer[ruleset] // that older lines were looked at for: the rules that an agent reports
-	tried     atomic.Pointer[string]  // hash of the rule files that were loaded last, good or not
-	restored  atomic.Bool             // the state is read back: sources may start
-	warmUntil time.Time               // zero: not warming up; used by the tick only
-	tellUntil time.Time               // zero: what was restored is told; used by the tick only
-	skewed    skews                   // used by the tick only
-	misplaced misplaced               // used by the tick only
-	dropped   drops                   // used by the tick only
+	reloading     sync.Mutex // one reload at a time
+	cfg           atomic.Pointer[config.Config]
+	outcome       atomic.Pointer[reloadOutcome]
+	looked        atomic.Pointer[ruleset] // that older lines were looked at for: the rules that an agent reports
+	tried         atomic.Pointer[string]  // hash of the rule files that were loaded last, good or not
+	restored      atomic.Bool             // the state is read back: sources may start
+	warmUntil     time.Time               // zero: not warming up; used by the tick only
+	restoredUntil time.Time               // zero: what was restored has been sent; used by the tick only
+	skewed        skews                   // used by the tick only
+	misplaced     misplaced               // used by the tick only
+	dropped       drops                   // used by the tick only
 
 	mu       sync.Mutex
 	finished map[string]error // sources whose Run has returned
@@ -113,7 +113,7 @@ const (
 	stopSinks   = 3200 * time.Millisecond
 	lockWait    = 30 * time.Second
 	warmUpMost  = time.Minute
-	tellMost    = 15 * time.Second // well below the time in which alerts end by themselves
+	maxRestore  = 15 * time.Second // well below the time in which alerts end by themselves
 	tickEvery   = 200 * time.Millisecond
 	selfEvery   = time.Second
 	tuneEvery   = time.Second
@@ -284,7 +284,7 @@ func (d *Daemon) restore() {
 		if d.pipe.up != nil {
 			d.saver.save() // that this process follows the last one
 		}
-		d.tellUntil = d.now().Add(tellMost)
+		d.restoredUntil = d.now().Add(maxRestore)
 		d.log.Info().Int("episodes", len(d.engine.Episodes(d.now()))).Time("saved", d.saver.from).Msg("going on from the saved state")
 	} else {
 		d.engine.StartWarmUp(d.start)
@@ -341,7 +341,7 @@ func (d *Daemon) stopAll(f flow) {
 		d.log.Warn().Msg("a source did not stop in time")
 	}
 	f.tick.stop(stopSources)
-	d.pipe.evaluate(d.tell)
+	d.pipe.evaluate(d.send)
 	d.saveLast()
 	if !f.sinks.stop(stopSinks) {
 		d.log.Warn().Msg("a sink did not stop in time")
@@ -383,7 +383,7 @@ func (d *Daemon) ended() (exhausted []string, broken map[string]error) {
 	return exhausted, broken
 }
 
-// notify tells every sink.
+// notify notifies every sink.
 func (d *Daemon) notify(eps []episodes.Episode) {
 	for _, s := range d.sinks {
 		s.Notify(eps)

@@ -361,7 +361,7 @@ func TestNewestWords(t *testing.T) {
 	ep := func(fp episodes.Fingerprint, s episodes.State, n int64) episodes.Episode {
 		return episodes.Episode{Fingerprint: fp, State: s, Count: n}
 	}
-	got := newestWords([]episodes.Episode{
+	got := newestStates([]episodes.Episode{
 		ep(1, episodes.StateFiring, 1), ep(2, episodes.StatePending, 2),
 		ep(1, episodes.StateResolved, 3), ep(3, episodes.StateResolved, 4), ep(3, episodes.StateResolved, 5),
 	})

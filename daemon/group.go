@@ -29,7 +29,7 @@ func start(ctx context.Context, f func(context.Context)) *group {
 	return g
 }
 
-// stop ends the context and waits at most so long. It tells whether all
+// stop ends the context and waits at most so long. It reports whether all
 // functions have returned; one that has not is left behind.
 func (g *group) stop(most time.Duration) bool {
 	g.cancel()

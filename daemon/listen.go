@@ -41,7 +41,7 @@ func Listen(f WebOptions) (main, probe net.Listener, err error) {
 	return main, probe, nil
 }
 
-// exposed tells whether other machines can reach a listener.
+// exposed reports whether other machines can reach a listener.
 func exposed(l net.Listener) bool {
 	addr, ok := l.Addr().(*net.TCPAddr)
 	return ok && !addr.IP.IsLoopback()

@@ -48,7 +48,7 @@ type pace struct {
 	percent int
 }
 
-// keep sets the pace anew after each collection, which changes what lives.
+// keep sets the pace again after each collection, which changes what lives.
 func (p *pace) keep() {
 	type cycle struct{ _ *byte } // found dead by the next collection; with a pointer, so that it has room of its own
 	runtime.AddCleanup(new(cycle), func(p *pace) {

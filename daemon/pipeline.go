@@ -28,7 +28,7 @@ type pipeline struct {
 	now     func() time.Time
 	changed atomic.Bool // since the last copy
 	// known is a time of the clock as the engine knows it, guarded by cut; onSet
-	// is told when the clock was set, if it is not nil.
+	// is called when the clock was set, if it is not nil.
 	known   time.Time
 	buffers sync.Pool // of *matcher.Buffer
 	onSet   func(d time.Duration, now time.Time)
@@ -150,7 +150,7 @@ func (p *pipeline) Flush(s *matcher.Stream) {
 func (p *pipeline) take(s *matcher.Stream, commit func(), match func(*ruleset, *matcher.Buffer, time.Time) []matcher.Hit) {
 	p.room()
 	buf := p.buffers.Get().(*matcher.Buffer)
-	defer p.buffers.Put(buf) // whoever takes hits copies what it keeps of them
+	defer p.buffers.Put(buf) // the engine copies what it keeps of hits
 	now := p.enter()
 	defer p.cut.RUnlock()
 	rs := p.rules.Load()
@@ -164,7 +164,7 @@ func (p *pipeline) take(s *matcher.Stream, commit func(), match func(*ruleset, *
 	p.changed.Store(true)
 }
 
-// hand hands hits to whoever concludes. The caller holds the cut.
+// hand hands hits to the engine, or to the aggregator. The caller holds the cut.
 func (p *pipeline) hand(hits []matcher.Hit, now time.Time) {
 	if p.up != nil {
 		p.up.Take(hits)
@@ -200,7 +200,7 @@ func (p *pipeline) AdvanceWatermark(source string, t time.Time) {
 	}
 }
 
-// provedSince tells whether each of the sources has proved to be read up to t,
+// provedSince reports whether each of the sources has proved to be read up to t,
 // by the clock as it was at the start.
 func (p *pipeline) provedSince(names []string, t time.Time) bool {
 	p.mu.Lock()
@@ -241,11 +241,11 @@ func (p *pipeline) copied(f func()) {
 }
 
 // evaluate draws conclusions and hands them on, as one step for a copy.
-func (p *pipeline) evaluate(tell func([]episodes.Episode)) {
+func (p *pipeline) evaluate(send func([]episodes.Episode)) {
 	now := p.enter()
 	defer p.cut.RUnlock()
 	if changes := p.engine.Evaluate(now); len(changes) > 0 {
 		p.changed.Store(true)
-		tell(changes)
+		send(changes)
 	}
 }

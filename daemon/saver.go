@@ -25,8 +25,8 @@ const snapshotVersion = 1
 // since then and while it was being written is read again: within a second.
 const saveEvery = 700 * time.Millisecond
 
-// urgentEvery is how soon the state is written after a receiver that cannot tell
-// repeats apart accepted an alert. A kill before that repeats it.
+// urgentEvery is how soon the state is written after a receiver that cannot detect
+// repeats accepted an alert. A kill before that repeats it.
 const urgentEvery = 20 * time.Millisecond
 
 // snapshot is everything that outlives the process, at one moment.
@@ -91,7 +91,7 @@ func (s *saver) run(ctx context.Context) {
 			switch {
 			case !s.keeps():
 				s.pipe.copied(s.positions)
-				s.told()
+				s.confirm()
 			case s.pipe.up != nil:
 				s.alone(func() { s.saveSafe(false) })
 			case s.pipe.changed.Load() || s.lastFailed():
@@ -114,7 +114,7 @@ func (s *saver) accepted(unique bool) {
 	}
 }
 
-// keeps tells whether state is kept at all.
+// keeps reports whether state is kept at all.
 func (s *saver) keeps() bool { return s.dir != "" && !s.off.Load() }
 
 func (s *saver) lastFailed() bool {
@@ -124,7 +124,7 @@ func (s *saver) lastFailed() bool {
 }
 
 // alone calls f unless the state is being saved: a disk that hangs must not hang
-// whoever comes after.
+// the callers after it.
 func (s *saver) alone(f func()) {
 	if s.busy.TryLock() {
 		defer s.busy.Unlock()
@@ -172,7 +172,7 @@ func (s *saver) write(payload []byte, err error) {
 	}
 	s.mu.Unlock()
 	if err == nil {
-		s.told()
+		s.confirm()
 	}
 	switch {
 	case err != nil && !was:
@@ -191,8 +191,8 @@ func (s *saver) positions() {
 	}
 }
 
-// told tells these sources that it is.
-func (s *saver) told() {
+// confirm reports to these sources that their positions are saved.
+func (s *saver) confirm() {
 	for _, src := range s.sources {
 		if saver, ok := src.(sources.Saver); ok {
 			saver.Saved()
@@ -280,8 +280,8 @@ func appendParts(b []byte, parts map[string]json.RawMessage) []byte {
 	return append(b, '}')
 }
 
-// restore reads the state back and tells whether there was one. Whatever is
-// unusable is logged and left out: any content of the folder starts.
+// restore reads the state back and reports whether there was one. What is not usable
+// is logged and omitted: the daemon starts with any content of the folder.
 func (s *saver) restore() bool {
 	if !s.keeps() {
 		return false
@@ -339,7 +339,7 @@ func (s *saver) apply(snap snapshot) bool {
 		k, isKeeper := sink.(keeper)
 		if saved := snap.Sinks[sink.Name()]; isKeeper && saved != nil {
 			if err := k.Import(saved); err != nil {
-				s.log.Error().Err(err).Str("sink", sink.Name()).Msg("saved deliveries cannot be used; alerts are told anew")
+				s.log.Error().Err(err).Str("sink", sink.Name()).Msg("saved deliveries cannot be used; alerts are sent again")
 			}
 		}
 	}

@@ -26,8 +26,8 @@ func (d *Daemon) ticks(ctx context.Context) {
 		caughtUp := d.caughtUp(false)
 		d.warmUp(now, caughtUp || d.caughtUp(true))
 		d.holdBack()
-		d.pipe.evaluate(d.tell)
-		d.tellRestored(now, caughtUp)
+		d.pipe.evaluate(d.send)
+		d.sendRestored(now, caughtUp)
 		if now.Sub(lastSelf) >= selfEvery || now.Before(lastSelf) {
 			lastSelf = now
 			status := d.sourceStatus()
@@ -100,10 +100,10 @@ func (d *Daemon) warmUp(now time.Time, caughtUp bool) {
 	d.log.Info().Bool("caught_up", caughtUp).Msg("warm-up is over")
 }
 
-// tell hands on what was concluded. As long as what was restored is not told,
+// send sends what was concluded. As long as what was restored has not been sent,
 // it hands on only what this process concluded.
-func (d *Daemon) tell(eps []episodes.Episode) {
-	if !d.tellUntil.IsZero() {
+func (d *Daemon) send(eps []episodes.Episode) {
+	if !d.restoredUntil.IsZero() {
 		eps = slices.DeleteFunc(eps, func(ep episodes.Episode) bool {
 			return ep.State == episodes.StateFiring && ep.FiredAt.Before(d.start) ||
 				ep.State == episodes.StateResolved && ep.Concluded.Before(d.start)
@@ -112,20 +112,20 @@ func (d *Daemon) tell(eps []episodes.Episode) {
 	d.notify(eps)
 }
 
-// tellRestored tells what the saved state had, when every source has caught up
-// with the start. Before that, an alert whose end was read and told after the
-// last save would be told as firing once more.
-func (d *Daemon) tellRestored(now time.Time, caughtUp bool) {
-	if d.tellUntil.IsZero() || !caughtUp && now.Before(d.tellUntil) {
+// sendRestored sends the episodes of the saved state once every source has caught
+// up with the start. Before that, an alert whose end was read and sent after the
+// last save would be sent as firing once more.
+func (d *Daemon) sendRestored(now time.Time, caughtUp bool) {
+	if d.restoredUntil.IsZero() || !caughtUp && now.Before(d.restoredUntil) {
 		return
 	}
-	d.tellUntil = time.Time{}
-	d.notify(newestWords(d.engine.Episodes(now)))
+	d.restoredUntil = time.Time{}
+	d.notify(newestStates(d.engine.Episodes(now)))
 }
 
-// newestWords leaves one episode per fingerprint: the open one, else the one
+// newestStates leaves one episode per fingerprint: the open one, else the one
 // that ended last. Open ones come first, then the others as they ended.
-func newestWords(eps []episodes.Episode) []episodes.Episode {
+func newestStates(eps []episodes.Episode) []episodes.Episode {
 	var out []episodes.Episode
 	at := map[episodes.Fingerprint]int{}
 	for _, ep := range eps {

@@ -88,7 +88,7 @@ func (d *Daemon) sourcesView() []web.Source {
 	return out
 }
 
-// filtered tells that a source hands on only lines that a rule may match.
+// filtered reports whether a source hands on only lines that a rule may match.
 func filtered(s sources.Source) bool {
 	switch s.(type) {
 	case *agents.Source, *loki.Source:

@@ -221,7 +221,7 @@ func Parse(file string, data []byte) (*Config, strictyaml.Problems) {
 	return cfg, problems
 }
 
-// any tells whether there is a source.
+// any reports whether there is a source.
 func (s SourcesConfig) any() bool {
 	return s.Kubelet != nil || len(s.Kubernetes) > 0 || len(s.Machines) > 0 || len(s.Files) > 0 || s.Stdin != nil || len(s.Loki) > 0 || s.Agents != nil
 }

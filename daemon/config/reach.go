@@ -18,7 +18,7 @@ type reach struct {
 	free  []string          // with any value
 }
 
-// accepts tells whether a selector can match a stream.
+// accepts reports whether a selector can match a stream.
 func (r reach) accepts(s rules.Selector) bool {
 	for _, m := range s.Matchers() {
 		v, fixed := r.fixed[m.Name]
@@ -95,7 +95,7 @@ func (c *Config) WarnBlind(set *rules.Set) rules.Problems {
 		"add a source whose streams have these labels, or disable the rules")}
 }
 
-// LinksNowhere tells whether alerts are sent without a link to their page.
+// LinksNowhere reports whether alerts are sent without a link to their page.
 func (c *Config) LinksNowhere() bool {
 	return c.Global.ExternalURL == "" && len(c.Sinks.Alertmanager)+len(c.Sinks.Webhook)+len(c.Sinks.Loki) > 0
 }

@@ -107,7 +107,7 @@ func secretFiles(h commonconfig.HTTPClientConfig) []secretFile {
 	return out
 }
 
-// readable tells whether a file can be read and has content.
+// readable reports whether a file can be read and has content.
 func readable(path string) error {
 	data, err := os.ReadFile(path)
 	if err == nil && len(data) == 0 {

@@ -94,7 +94,7 @@ func (l *Loader) First(cfg *config.Config) (Loaded, error) {
 	return Loaded{Set: set, docs: docs}, nil
 }
 
-// Again loads everything anew. A file that is refused, by the lint or by its
+// Again loads everything again. A file that is refused, by the lint or by its
 // own tests, keeps its last good version and is listed in broken; a new one is
 // left out. An error means that nothing changes at all.
 func (l *Loader) Again(cfg *config.Config) (Loaded, error) {
@@ -190,7 +190,7 @@ func (l *Loader) culprit(docs []*rules.Document, problems rules.Problems) *rules
 	return any
 }
 
-// same tells whether a document is what is in force already.
+// same reports whether a document is what is in force already.
 func (l *Loader) same(d *rules.Document) bool {
 	old := l.good[d.File()]
 	return old != nil && old.SHA256() == d.SHA256()

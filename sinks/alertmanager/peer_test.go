@@ -51,7 +51,7 @@ func TestPeerClock(t *testing.T) {
 	}
 }
 
-// open tells whether a receiver whose clock is so much ahead takes the word for
+// open reports whether a receiver whose clock is so much ahead takes the word for
 // an alert that is open.
 func open(w fakeam.Word, skew time.Duration) bool { return w.Alert.EndsAt.After(w.Time.Add(skew)) }
 

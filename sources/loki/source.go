@@ -16,7 +16,7 @@ import (
 
 const (
 	// maxBehind is the maximum age of entries that are read after an outage. Older
-	// ones are counted as lost: whoever is on call needs the present.
+	// ones are counted as lost: the person on call needs the present.
 	maxBehind = 24 * time.Hour
 	// watermarkEvery is how often a fast round reaches back far enough to advance the watermark.
 	watermarkEvery = 5 * time.Second

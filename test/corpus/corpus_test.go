@@ -264,7 +264,7 @@ var unlabelled = map[string]string{
 	"real/S25-mhc/capi-4472-startup-timeout.log:3":                  "S44",
 }
 
-// allowed tells whether a rule may hit a line: one of its signature, or one
+// allowed reports whether a rule may hit a line: one of its signature, or one
 // around it (b, c, p, x). The last step of a sequence is an ordinary line; it may
 // be hit in excerpts of its signature.
 func allowed(e excerpt, line int64, rule string) bool {

@@ -195,7 +195,7 @@ var knownDifferences = map[string]string{
 	"NameOrder":        "namespace is never looked for in the line",
 }
 
-// known tells whether a difference is known, by its rule or its test.
+// known reports whether a difference is known, by its rule or its test.
 func known(alert, test string) bool {
 	return knownDifferences[alert] != "" || knownDifferences[alert+": "+test] != ""
 }

@@ -149,7 +149,7 @@ func (l *logReader) skipTail() error {
 	return err
 }
 
-// moved tells whether the path has another file now.
+// moved reports whether the path has another file now.
 func (l *logReader) moved() bool {
 	now, err := os.Stat(l.c.path(l.n))
 	if err != nil {

@@ -145,7 +145,7 @@ func cut(owner string) (kind, name string, ok bool) {
 	return "", "", false
 }
 
-// ContainerStatus is what SetStatus tells of one container.
+// ContainerStatus is what SetStatus reports about one container.
 type ContainerStatus struct {
 	Name     string
 	Restarts int
@@ -156,7 +156,7 @@ type ContainerStatus struct {
 	Started, Ended time.Time
 }
 
-// SetStatus tells the API what the kubelet would tell of a pod's containers.
+// SetStatus sends the API what the kubelet would report about a pod's containers.
 func (l *Lab) SetStatus(ns, pod string, containers ...ContainerStatus) {
 	l.t.Helper()
 	stamp := func(t time.Time) string {

@@ -30,7 +30,7 @@ sinks:
 limits: {active_alerts: 10000}
 `
 
-// probePack tells how long it takes from a line to its alert.
+// probePack measures how long it takes from a line to its alert.
 const probePack = `pack: {name: load-probe, version: "1.0.0"}
 rules:
 - alert: LoadProbe

@@ -1,5 +1,5 @@
 // Command load measures what the daemon takes: the real binary follows the logs
-// of pods with the kubelet source and tells a fake Alertmanager, as on a node.
+// of pods with the kubelet source and notifies a fake Alertmanager, as on a node.
 //
 //	go run ./test/load -rules 100 -log cri:1GB            one file, as fast as it can be read
 //	go run ./test/load -rules 100 -log cri:100MB -files 200 -mb 10 -for 30s

@@ -25,7 +25,7 @@ type rateResult struct {
 	hwm, rss    float64 // MiB
 	reloads     []time.Duration
 	latency     []time.Duration // from a line to its alert, sorted
-	missing     int             // probes that were not told
+	missing     int             // probes that were not notified
 }
 
 func (r rateResult) String() string {
@@ -219,7 +219,7 @@ func atRate(ctx context.Context, o options) (r rateResult, err error) {
 		err = errors.Join(err, c.Err)
 		c.Close()
 	}
-	wait.Pause(ctx, time.Second) // until the last probes are told
+	wait.Pause(ctx, time.Second) // until the last probes are notified
 	r.latency, r.missing = p.heard(d, to.Add(-r.span), to.Add(-time.Second))
 	r.lines, r.bytes = int64(float64(w.lines)*share(o, r)), int64(float64(w.bytes)*share(o, r))
 	_, stopErr := d.stop()

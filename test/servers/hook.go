@@ -19,8 +19,8 @@ type Hook struct {
 
 	key func(labels map[string]string) string
 
-	mu   sync.Mutex
-	told []Notification
+	mu       sync.Mutex
+	notified []Notification
 }
 
 // Notification is an alert in a notification.
@@ -55,7 +55,7 @@ func (h *Hook) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, a := range n.Alerts {
-		h.told = append(h.told, Notification{Time: time.Now(), From: n.ExternalURL, Key: h.key(a.Labels), Status: a.Status})
+		h.notified = append(h.notified, Notification{Time: time.Now(), From: n.ExternalURL, Key: h.key(a.Labels), Status: a.Status})
 	}
 }
 
@@ -64,7 +64,7 @@ func (h *Hook) Told() map[string]string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	out := map[string]string{}
-	for _, n := range h.told {
+	for _, n := range h.notified {
 		out[n.Key] = strings.TrimPrefix(out[n.Key]+" "+n.Status, " ")
 	}
 	return out
@@ -74,12 +74,12 @@ func (h *Hook) Told() map[string]string {
 func (h *Hook) Notifications() []Notification {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.Clone(h.told)
+	return slices.Clone(h.notified)
 }
 
 // Forget drops the notifications of a key.
 func (h *Hook) Forget(key string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.told = slices.DeleteFunc(h.told, func(n Notification) bool { return n.Key == key })
+	h.notified = slices.DeleteFunc(h.notified, func(n Notification) bool { return n.Key == key })
 }

@@ -35,7 +35,7 @@ func CacheDir(getenv func(string) string) (string, error) {
 }
 
 // Ensure returns the path of an Alertmanager in dir, and builds it first if
-// there is none, which takes a few minutes once. say is told what happens.
+// there is none, which takes a few minutes once. say receives progress messages.
 func Ensure(ctx context.Context, dir string, say func(string)) (string, error) {
 	bin := filepath.Join(dir, "alertmanager")
 	if info, err := os.Stat(bin); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {

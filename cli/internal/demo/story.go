@@ -129,7 +129,7 @@ func covered(list []Expected) []Expected {
 	return out
 }
 
-// covers tells whether labels have all that e states.
+// covers reports whether labels have all that e states.
 func (e Expected) covers(labels map[string]string) bool {
 	for k, v := range e {
 		if labels[k] != v {

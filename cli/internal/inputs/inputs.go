@@ -123,7 +123,7 @@ func (c *collector) addStdin() error {
 	open := func() (io.ReadCloser, error) { return io.NopCloser(br), nil }
 	in := replay.Input{Name: "stdin", Labels: c.labels(""), Open: c.once(open)}
 	if c.opt.Parts != "" {
-		if head, _ := peek(br, 1); tellerOf(head, in.Labels) != nil {
+		if head, _ := peek(br, 1); classifierOf(head, in.Labels) != nil {
 			path, err := spool(open, c.opt.Parts)
 			if err != nil {
 				return fmt.Errorf("read stdin: %w", err)

@@ -94,7 +94,7 @@ func judge(head []byte) (kind, bool) {
 	return kind{}, false
 }
 
-// plausible tells whether bytes behind a magic that could also begin a line of
+// plausible reports whether bytes behind a magic that could also begin a line of
 // text belong to the kind.
 func plausible(magic string, head []byte) bool {
 	rest := head[len(magic):]
@@ -111,7 +111,7 @@ func plausible(magic string, head []byte) bool {
 	return true
 }
 
-// isTar tells whether a block is the header of a tar archive: its checksum is
+// isTar reports whether a block is the header of a tar archive: its checksum is
 // that of its bytes.
 func isTar(head []byte) bool {
 	const from, to = 148, 156 // of the checksum

@@ -118,7 +118,7 @@ func last(f []string, name string) int {
 	return -1
 }
 
-// isName tells whether a text can be the name of a Kubernetes object.
+// isName reports whether a text can be the name of a Kubernetes object.
 func isName(s string) bool {
 	for i := range len(s) {
 		switch c := s[i]; {

@@ -21,20 +21,20 @@ const maxParts = 512
 // is: `kubectl logs --prefix` in front of each line, `kubectl cluster-info dump`
 // in a line before those of a container. Each container becomes an input.
 
-// teller returns who wrote a line, nil if it does not say, and what the
+// classifier returns who wrote a line, nil if it does not say, and what the
 // container wrote of it, nil if nothing. Lines come in order; a longer line than
-// the buffer is told apart by its beginning.
-type teller func(line []byte) (who, rest []byte)
+// the buffer is identified by its beginning.
+type classifier func(line []byte) (who, rest []byte)
 
-// tellerOf returns a function that makes tellers for a file with that head and
+// classifierOf returns a function that makes origins for a file with that head and
 // those labels; nil if it is an ordinary one.
-func tellerOf(head []byte, labels matcher.Labels) func() teller {
+func classifierOf(head []byte, labels matcher.Labels) func() classifier {
 	if who, _ := prefixed(head); who != nil {
-		return func() teller { return prefixed }
+		return func() classifier { return prefixed }
 	}
 	dump := labels["namespace"] != "" && labels["pod"] != "" && labels["container"] == ""
 	if dump && bytes.HasPrefix(head, []byte(sectionStart)) {
-		return func() teller { return sections(labels["namespace"] + "/" + labels["pod"]) }
+		return func() classifier { return sections(labels["namespace"] + "/" + labels["pod"]) }
 	}
 	return nil
 }
@@ -61,7 +61,7 @@ const (
 
 // sections reads the parts of the dump of one pod. A line in the middle that
 // looks like the start of a part of another pod is a line that a container wrote.
-func sections(pod string) teller {
+func sections(pod string) classifier {
 	behind := " of pod " + pod + " ====\n"
 	name := pod[strings.IndexByte(pod, '/')+1:]
 	var who []byte
@@ -95,7 +95,7 @@ func between(line, before, behind string) (string, bool) {
 func split(in replay.Input) ([]replay.Input, error) {
 	rc, err := in.Open()
 	if err != nil {
-		return nil, nil // whoever reads it reports that
+		return nil, nil // the reader reports that
 	}
 	defer rc.Close()
 	br := bufio.NewReaderSize(rc, 64<<10)
@@ -103,28 +103,28 @@ func split(in replay.Input) ([]replay.Input, error) {
 	if i := bytes.IndexByte(head, '\n'); i >= 0 {
 		head = head[:i+1]
 	}
-	tell := tellerOf(head, in.Labels)
-	if tell == nil {
+	classify := classifierOf(head, in.Labels)
+	if classify == nil {
 		return nil, nil
 	}
-	names, err := tellers(br, tell())
+	names, err := origins(br, classify())
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", in.Name, err)
 	}
 	var out []replay.Input
 	for _, who := range names {
-		out = append(out, part(in, who, tell))
+		out = append(out, part(in, who, classify))
 	}
 	return out, nil
 }
 
-// tellers returns who wrote the lines of a file.
-func tellers(br *bufio.Reader, tell teller) ([]string, error) {
+// origins returns who wrote the lines of a file.
+func origins(br *bufio.Reader, classify classifier) ([]string, error) {
 	seen := map[string]bool{}
 	for long := false; ; {
 		line, err := br.ReadSlice('\n')
 		if len(line) > 0 && !long {
-			if who, rest := tell(line); rest != nil && !seen[string(who)] {
+			if who, rest := classify(line); rest != nil && !seen[string(who)] {
 				if seen[string(who)] = true; len(seen) > maxParts {
 					return nil, fmt.Errorf("it has the lines of more than %d containers; write them to several files", maxParts)
 				}
@@ -141,7 +141,7 @@ func tellers(br *bufio.Reader, tell teller) ([]string, error) {
 }
 
 // part returns the input of one container in a file.
-func part(in replay.Input, who string, tell func() teller) replay.Input {
+func part(in replay.Input, who string, classify func() classifier) replay.Input {
 	labels := maps.Clone(in.Labels)
 	name := in.Name
 	if pod, container, ok := strings.Cut(who, "/"); ok {
@@ -157,20 +157,20 @@ func part(in replay.Input, who string, tell func() teller) replay.Input {
 		if err != nil {
 			return nil, err
 		}
-		only := &picker{br: bufio.NewReaderSize(rc, 64<<10), who: []byte(who), tell: tell()}
+		only := &picker{br: bufio.NewReaderSize(rc, 64<<10), who: []byte(who), classify: classify()}
 		return &joined{Reader: only, close: rc.Close}, nil
 	}}
 }
 
 // picker reads the lines of one container.
 type picker struct {
-	br    *bufio.Reader
-	who   []byte
-	tell  teller
-	keep  bool   // the line that is read on
-	long  bool   // a line is read on
-	ready []byte // not yet handed out; of br
-	err   error
+	br       *bufio.Reader
+	who      []byte
+	classify classifier
+	keep     bool   // the line that is read on
+	long     bool   // a line is read on
+	ready    []byte // not yet handed out; of br
+	err      error
 }
 
 // Read reads what the container wrote.
@@ -182,7 +182,7 @@ func (p *picker) Read(b []byte) (int, error) {
 		line, err := p.br.ReadSlice('\n')
 		if len(line) > 0 && !p.long {
 			var who []byte
-			who, line = p.tell(line)
+			who, line = p.classify(line)
 			p.keep = bytes.Equal(who, p.who)
 		}
 		if p.keep {

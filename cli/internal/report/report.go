@@ -21,7 +21,7 @@ type Side struct {
 	Report replay.Report
 }
 
-// Options say how much is told.
+// Options say how much is reported.
 type Options struct {
 	// Examples is the most alerts that are shown per rule and kind of change.
 	Examples int
@@ -32,7 +32,7 @@ type Options struct {
 // Report is what changes.
 type Report struct {
 	Verdict string `json:"verdict"`
-	// Changed tells that the two sets do not raise the same alerts.
+	// Changed reports that the two sets do not raise the same alerts.
 	Changed bool  `json:"changed"`
 	Inputs  int   `json:"inputs"`
 	Lines   int64 `json:"lines"`
@@ -189,7 +189,7 @@ func status(c replay.Change) string {
 	return StatusSame
 }
 
-// switched tells a rule that is off from one that is not there.
+// switched distinguishes a rule that is off from one that is not there.
 func (r *Rule) switched(c replay.Change, before, after *rules.Set) {
 	switch {
 	case c.Old == nil && before.Rule(c.Rule) != nil:
@@ -199,7 +199,7 @@ func (r *Rule) switched(c replay.Change, before, after *rules.Set) {
 	}
 }
 
-// shown tells that something is to be said of a rule.
+// shown reports whether there is something to report about a rule.
 func (r Rule) shown() bool {
 	return r.Status != StatusSame || r.differs() > 0 || r.LinesBefore != r.LinesAfter || r.NotificationsBefore != r.NotificationsAfter
 }
@@ -207,7 +207,7 @@ func (r Rule) shown() bool {
 // differs is how many alerts are not the same.
 func (r Rule) differs() int { return r.More + r.Less + r.Earlier + r.Later + r.Relabelled + r.Ends }
 
-// weight puts first what matters most to whoever is paged.
+// weight puts first what matters most to the person who is paged.
 func (r Rule) weight() int {
 	switch {
 	case r.More+r.Less > 0:

@@ -147,7 +147,7 @@ func (a Alert) end() string {
 	return fmt.Sprintf("%s (%s)", stamp(*a.EndsAt), a.Reason)
 }
 
-// labelText writes the labels that tell one alert of a rule from another.
+// labelText writes the labels that distinguish one alert of a rule from another.
 func labelText(labels map[string]string) string {
 	parts := []string{}
 	for _, name := range slices.Sorted(maps.Keys(labels)) {

@@ -164,7 +164,7 @@ func examples(r *rules.Rule) string {
 	for _, t := range r.Tests {
 		switch {
 		case firing(t) && shownFires < mostExamples:
-			// A line that was shown tells nothing new.
+			// A line that was shown adds nothing.
 			shownFires += show(&fires, t, func(line string) bool {
 				ok := !seen[line] && trigger(r, line)
 				seen[line] = seen[line] || ok
@@ -184,7 +184,7 @@ func examples(r *rules.Rule) string {
 	return out
 }
 
-// firing tells whether a test expects an alert at any time.
+// firing reports whether a test expects an alert at any time.
 func firing(t rules.Test) bool {
 	return slices.ContainsFunc(t.Expect, func(c rules.Checkpoint) bool { return len(c.Firing) > 0 || len(c.Resolved) > 0 })
 }
@@ -205,7 +205,7 @@ func show(b *strings.Builder, t rules.Test, wanted func(line string) bool) int {
 	return 1
 }
 
-// trigger tells whether a line is one of a step.
+// trigger reports whether a line is one of a step.
 func trigger(r *rules.Rule, text string) bool {
 	return slices.ContainsFunc(matcher.Explain(r, nil, []byte(text)).Parts, func(p matcher.PartExplanation) bool { return p.Part >= 0 && p.Held })
 }

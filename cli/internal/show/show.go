@@ -106,7 +106,7 @@ func severityColor(e episodes.Episode) string {
 	return blue
 }
 
-// Where lists the labels that tell one alert from another.
+// Where lists the labels that distinguish alerts.
 func Where(labels map[string]string) string {
 	var parts []string
 	for _, k := range slices.Sorted(maps.Keys(labels)) {
@@ -123,7 +123,7 @@ func Where(labels map[string]string) string {
 	return strings.Join(parts, " ")
 }
 
-// since tells the times of an episode.
+// since prints the times of an episode.
 func since(e episodes.Episode) string {
 	text := stamp(e.StartsAt)
 	if d := e.FiredAt.Sub(e.StartsAt); !e.FiredAt.IsZero() && d >= time.Second {

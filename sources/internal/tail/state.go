@@ -39,7 +39,7 @@ func (t *Tailer) Positions() json.RawMessage {
 	at, err2 := json.Marshal(t.readTo())
 	roots, err3 := json.Marshal(t.roots)
 	if err != nil || err2 != nil || err3 != nil {
-		return nil // of strings, numbers and a time that a clock told: cannot fail
+		return nil // of strings, numbers and a time that a clock returned: cannot fail
 	}
 	// Nothing may be taken meanwhile, and this is written once a second for up to
 	// thousands of files: it has the form of positions, made without reflection.

@@ -139,7 +139,7 @@ func checkLarge(ctx context.Context, o options, programs map[string]program, kin
 	return nil
 }
 
-// difference tells the first rule of which counts differ.
+// difference returns the first rule of which counts differ.
 func difference(got, want map[string]int64) error {
 	names := slices.Sorted(maps.Keys(want))
 	for name := range got {

@@ -24,7 +24,7 @@ func (o options) ruleSet(n int) (ruleSet, error) {
 		s = ruleSet{name: "published", rules: traffic.PublishedRules()}
 	}
 	s.dir = filepath.Join(o.cache, fmt.Sprintf("v%s-rules-%s", traffic.Version, s.name))
-	// They are small: writing them anew heals what was left half written.
+	// They are small: writing them again repairs what was left half written.
 	return s, traffic.WriteRules(s.dir, s.rules)
 }
 

@@ -29,7 +29,7 @@ type program struct {
 	counts   func(rules ruleSet, out []byte) (map[string]int64, error)
 }
 
-// anyRule is the name under which a program counts that cannot tell rules apart.
+// anyRule is the name under which a program counts that cannot distinguish rules.
 const anyRule = "any"
 
 // find returns the programs that are installed, by name.
