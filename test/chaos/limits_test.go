@@ -93,7 +93,7 @@ func TestNoNotifications(t *testing.T) {
 			s.report(good, bad)
 			log, err := os.ReadFile(filepath.Join(s.dir, "daemon.log"))
 			require.NoError(t, err)
-			require.Equal(t, 1, strings.Count(string(log), "the kernel has no inotify"), "it is said once:\n%s", log)
+			require.Equal(t, 1, strings.Count(string(log), "the limit of inotify instances or watches is reached"), "it is said once:\n%s", log)
 		})
 	}
 }

@@ -3,6 +3,7 @@ package chaos
 import (
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"strings"
 	"syscall"
@@ -117,6 +118,15 @@ func (s *scene) do(st step) {
 	case "peer":
 		s.fail(st)
 	case "hup":
+		// Before the program handles signals, SIGHUP kills it; it listens after that.
+		wait.Until(time.Minute, func() bool {
+			conn, err := net.DialTimeout("tcp", s.p.Addr, time.Second)
+			if err == nil {
+				_ = conn.Close()
+			}
+			p := s.p.Process()
+			return err == nil || p == nil || !p.Running()
+		})
 		s.p.Signal(syscall.SIGHUP)
 	}
 }

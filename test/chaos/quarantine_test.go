@@ -92,7 +92,7 @@ func TestQuarantine(t *testing.T) {
 	s.report(good, bad)
 	log, err := os.ReadFile(filepath.Join(s.dir, "daemon.log"))
 	require.NoError(t, err)
-	require.Equal(t, 1, strings.Count(string(log), "rule is given up"), "it is logged once")
+	require.Equal(t, 1, strings.Count(string(log), "rule is quarantined"), "it is logged once")
 	during, later := s.led.latencies(good, from, quarantined), s.led.latencies(good, quarantined, to)
 	t.Logf("other rules while it took too much: %s", percentiles(during))
 	t.Logf("other rules after that:             %s", percentiles(later))

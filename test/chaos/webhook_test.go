@@ -39,9 +39,8 @@ func TestWebhookKilled(t *testing.T) {
 	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		var p struct {
 			Alerts []struct {
-				Event, Fingerprint string
-				StartsAt           time.Time
-				Labels             map[string]string
+				Event  string
+				Labels map[string]string
 			}
 		}
 		if json.NewDecoder(r.Body).Decode(&p) != nil {
@@ -51,7 +50,7 @@ func TestWebhookKilled(t *testing.T) {
 		defer mu.Unlock()
 		for _, a := range p.Alerts {
 			if a.Event == "opened" && a.Labels["alertname"] == "ChaosPlanted" {
-				opened[a.Labels["id"]+" "+a.Fingerprint+" "+a.StartsAt.String()]++
+				opened[a.Labels["id"]]++ // a line that is read again has another time of arrival
 			}
 		}
 	}))
