@@ -20,36 +20,35 @@ import (
 // archives lack its pages.
 const AlertmanagerVersion = "v0.31.1"
 
-// CacheDir is where programs that were built are kept, for the variables of the
-// environment that getenv returns.
+// CacheDir returns the folder for built programs. getenv reads the environment.
 func CacheDir(getenv func(string) string) (string, error) {
 	base := getenv("XDG_CACHE_HOME")
 	if base == "" {
 		home := getenv("HOME")
 		if home == "" {
-			return "", errors.New("neither XDG_CACHE_HOME nor HOME says where to keep Alertmanager")
+			return "", errors.New("cannot choose a folder for Alertmanager: neither XDG_CACHE_HOME nor HOME is set")
 		}
 		base = filepath.Join(home, ".cache")
 	}
 	return filepath.Join(base, "crowsnest", "bin"), nil
 }
 
-// Ensure returns the path of an Alertmanager in dir, and builds it first if
-// there is none, which takes a few minutes once. say receives progress messages.
+// Ensure returns the path of the Alertmanager in dir. If there is none, it builds
+// one, which takes a few minutes. say receives progress messages.
 func Ensure(ctx context.Context, dir string, say func(string)) (string, error) {
 	bin := filepath.Join(dir, "alertmanager")
 	if info, err := os.Stat(bin); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
 		return bin, nil
 	}
 	if _, err := exec.LookPath("go"); err != nil {
-		return "", fmt.Errorf("build Alertmanager: there is none at %s and no go to build it with; install Go, or name one with --alertmanager", bin)
+		return "", fmt.Errorf("build Alertmanager: %s does not exist, and Go is not installed; install Go, or set --alertmanager", bin)
 	}
 	say(fmt.Sprintf("building Alertmanager %s into %s (once, a few minutes)", AlertmanagerVersion, dir))
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return "", fmt.Errorf("build Alertmanager: %w", err)
 	}
-	// Built beside its place and moved there whole, so that an interrupted
-	// build leaves nothing that looks finished.
+	// The build is renamed into place, so that an interrupted one leaves nothing
+	// that looks complete.
 	tmp, err := os.MkdirTemp(dir, "build-")
 	if err != nil {
 		return "", fmt.Errorf("build Alertmanager: %w", err)
@@ -57,7 +56,7 @@ func Ensure(ctx context.Context, dir string, say func(string)) (string, error) {
 	defer os.RemoveAll(tmp) //nolint:errcheck // a leftover does no harm
 	cmd := exec.CommandContext(ctx, "go", "install", "github.com/prometheus/alertmanager/cmd/alertmanager@"+AlertmanagerVersion)
 	cmd.Env = append(os.Environ(), "GOBIN="+tmp, "CGO_ENABLED=0")
-	cmd.Dir = tmp // outside of this module
+	cmd.Dir = tmp // outside this module
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Run(); err != nil {
@@ -69,23 +68,23 @@ func Ensure(ctx context.Context, dir string, say func(string)) (string, error) {
 	return bin, nil
 }
 
-// amConfig notifies nobody: what it would notify of is seen on its page.
+// amConfig notifies nobody; the page of Alertmanager shows the alerts.
 const amConfig = `route: {receiver: demo, group_by: [alertname], group_wait: 1s, group_interval: 5s, repeat_interval: 1h}
 receivers: [{name: demo}]
 `
 
-// Alertmanager is a running one.
+// Alertmanager is a running Alertmanager.
 type Alertmanager struct {
 	URL  string
 	log  string // file
 	stop context.CancelFunc
 	done chan struct{} // closed when it has ended
-	err  error         // how; valid then
+	err  error         // of the process; valid once done is closed
 }
 
 // StartAlertmanager starts bin with its files in dir, on a free port of this
-// machine, and returns when it is ready. It ends with this process, however
-// that ends.
+// machine, and returns when it is ready. It ends with this process, even if this
+// process is killed.
 func StartAlertmanager(ctx context.Context, bin, dir string) (*Alertmanager, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, err
@@ -95,7 +94,7 @@ func StartAlertmanager(ctx context.Context, bin, dir string) (*Alertmanager, err
 		return nil, err
 	}
 	var errs []error
-	for range 3 { // another program may take the port in between
+	for range 3 { // another program may take the port first
 		addr, err := freeAddr()
 		if err != nil {
 			return nil, err
@@ -128,7 +127,7 @@ func startAt(ctx context.Context, bin, dir, config, addr string) (*Alertmanager,
 	cmd.WaitDelay = 2 * time.Second
 	started := make(chan error, 1)
 	go func() {
-		// The signal at our death is tied to the thread that starts the child.
+		// The kernel sends Pdeathsig when the thread that started the child ends.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		defer out.Close()
@@ -195,7 +194,7 @@ func get(ctx context.Context, url string) ([]byte, error) {
 	return body, err
 }
 
-// freeAddr is an address of this machine with a port that was free just now.
+// freeAddr returns a local address whose port is free at the moment.
 func freeAddr() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

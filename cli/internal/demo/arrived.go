@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// arrivals watches what an Alertmanager knows.
+// arrivals tracks which expected alerts an Alertmanager has.
 type arrivals struct {
 	fires    []Expected
 	resolves []Expected
 	arrived  map[int]bool
 	resolved map[int]bool
-	strange  map[string]bool // alerts that nothing expects
+	strange  map[string]bool // alerts that no story expects
 }
 
 // Await returns nil once every alert that the stories expect has arrived at the
@@ -81,17 +81,17 @@ func (a *arrivals) look(active []map[string]string) {
 		}
 	}
 	for i, e := range a.resolves {
-		came := false
+		fired := false
 		for j, f := range a.fires {
-			came = came || a.arrived[j] && (e.covers(f) || f.covers(e))
+			fired = fired || a.arrived[j] && (e.covers(f) || f.covers(e))
 		}
-		if came && !slices.ContainsFunc(active, e.covers) {
+		if fired && !slices.ContainsFunc(active, e.covers) {
 			a.resolved[i] = true
 		}
 	}
 }
 
-// missing lists what has not happened yet.
+// missing lists the expected alerts that have not arrived or resolved yet.
 func (a *arrivals) missing() []string {
 	var out []string
 	for i, e := range a.fires {

@@ -2,8 +2,8 @@ package demo
 
 import "syscall"
 
-// attributes let a child die with this process, and keep the terminal's Ctrl-C
-// from it: it is stopped in order.
+// attributes kill the child when this process dies, and keep the terminal's
+// Ctrl-C from it, so that Stop can end it in order.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 }

@@ -4,6 +4,5 @@ package demo
 
 import "syscall"
 
-// attributes: outside of Linux a child does not die with a parent that is
-// killed.
+// attributes returns nil: only on Linux does a child end with a killed parent.
 func attributes() *syscall.SysProcAttr { return nil }

@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// stampForm is how container runtimes write times.
+// stampForm is the time format of container runtimes.
 const stampForm = "2006-01-02T15:04:05.000000000Z07:00"
 
-// due is a line with the time at which it is written.
+// due is a line with the time to write it.
 type due struct {
 	line
 	when time.Time
 }
 
-// Play is the traffic of several stories, shifted so that the present of each
-// is the same moment.
+// Play is the traffic of several stories, shifted so that the presents of all
+// coincide.
 type Play struct {
 	dir          string
 	past, future []due
@@ -34,13 +34,13 @@ func NewPlay(dir string, stories []Story, now time.Time) *Play {
 	return p
 }
 
-// Past writes what lies before the present. It has to be there before anybody
-// reads: a reader that saw the folder without it would rightly conclude that
-// nothing of it happened.
+// Past writes the lines before the present. Call it before anything reads: a
+// reader that finds the folder without them would conclude that they were never
+// written.
 func (p *Play) Past() error { return writeAll(p.dir, p.past) }
 
-// Live writes the rest, each line when it is due. It returns when every line is
-// written, or ctx ends.
+// Live writes the other lines, each when it is due. It returns when all are
+// written or ctx ends.
 func (p *Play) Live(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

@@ -1,5 +1,5 @@
-// Package demo plays recorded incidents as live traffic to a real Alertmanager
-// and says whether every expected alert arrived.
+// Package demo replays recorded incidents as live traffic to a real Alertmanager
+// and reports whether every expected alert arrived.
 package demo
 
 import (
@@ -15,34 +15,34 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// base is the time at which every story begins.
+// base is the time at which each story begins.
 var base = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Story is one recorded incident.
 type Story struct {
 	Name  string
 	About string
-	// Now is the offset that is the present when the story starts to play.
+	// Now is the offset of the present when the replay starts.
 	Now time.Duration
 	// End is the offset after which nothing happens.
 	End   time.Duration
-	Fires []Expected // every alert that fires at some time
-	// Resolves are the alerts that have resolved at the end.
+	Fires []Expected // every alert that fires at any time
+	// Resolves are the alerts that are resolved at the end.
 	Resolves []Expected
 	lines    []line
 }
 
-// Expected is an alert given by a subset of its labels.
+// Expected describes an alert by a subset of its labels.
 type Expected map[string]string
 
 // line is one line of a pod's log.
 type line struct {
 	at   time.Duration // since base
 	file string        // below the folder of pod logs
-	rest []byte        // behind the time, with its newline
+	rest []byte        // after the time, with the newline
 }
 
-// expectFile is the form of expect.yaml.
+// expectFile is the format of expect.yaml.
 type expectFile struct {
 	About  string        `yaml:"about"`
 	Now    time.Duration `yaml:"now"`
@@ -56,7 +56,7 @@ type checkpoint struct {
 	Resolved []map[string]string `yaml:"resolved"`
 }
 
-// Load reads every story: a folder with expect.yaml each.
+// Load reads all stories. Each is a folder with an expect.yaml.
 func Load(fsys fs.FS) ([]Story, error) {
 	folders, err := fs.ReadDir(fsys, ".")
 	if err != nil {
@@ -106,7 +106,7 @@ func loadStory(fsys fs.FS, name string) (Story, error) {
 	return s, err
 }
 
-// addExpected adds an alert unless the same is there.
+// addExpected adds an alert unless the list contains an equal one.
 func addExpected(list []Expected, e Expected) []Expected {
 	for _, o := range list {
 		if o.covers(e) && e.covers(o) {
@@ -116,8 +116,8 @@ func addExpected(list []Expected, e Expected) []Expected {
 	return append(list, e)
 }
 
-// covered drops the alerts that others describe with more labels: two
-// checkpoints may name one alert in two ways.
+// covered drops alerts that others describe with more labels, because two
+// checkpoints may describe one alert differently.
 func covered(list []Expected) []Expected {
 	var out []Expected
 	for i, e := range list {
@@ -129,7 +129,7 @@ func covered(list []Expected) []Expected {
 	return out
 }
 
-// covers reports whether labels have all that e states.
+// covers reports whether labels include those of e.
 func (e Expected) covers(labels map[string]string) bool {
 	for k, v := range e {
 		if labels[k] != v {
@@ -152,7 +152,7 @@ func (s *Story) readLog(fsys fs.FS, name string) error {
 		stamp, rest, ok := bytes.Cut(sc.Bytes(), []byte(" "))
 		t, err := time.Parse(time.RFC3339Nano, string(stamp))
 		if !ok || err != nil {
-			return fmt.Errorf("%s:%d: a line without the time of a container runtime", name, n)
+			return fmt.Errorf("%s:%d: the line does not begin with the timestamp of a container runtime", name, n)
 		}
 		s.lines = append(s.lines, line{at: t.Sub(base), file: pod, rest: append(bytes.Clone(rest), '\n')})
 	}

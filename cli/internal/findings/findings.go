@@ -1,5 +1,5 @@
-// Package findings writes what is wrong with rules in the forms that systems of
-// continuous integration read: workflow commands of GitHub, SARIF, JSON.
+// Package findings writes problems of rules in the formats that CI systems read:
+// GitHub workflow commands, SARIF, JSON.
 package findings
 
 import (
@@ -13,7 +13,7 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// Level is how bad a finding is.
+// Level is the severity of a finding.
 type Level string
 
 // The levels.
@@ -23,7 +23,7 @@ const (
 	Notice  Level = "notice" // nothing is wrong
 )
 
-// The checks that are not those of a file.
+// The checks that are not about the content of a file.
 const (
 	TestFailed   = "test-failed"
 	Unprotected  = "unprotected"
@@ -32,7 +32,7 @@ const (
 	Verdict      = "verdict"
 )
 
-// Finding is one thing that is to be said of a place in a file.
+// Finding is a remark about a place in a file.
 type Finding struct {
 	File    string `json:"file"`
 	Line    int    `json:"line"`   // from 1; 0: the file as a whole
@@ -44,8 +44,8 @@ type Finding struct {
 	Fix     string `json:"fix,omitempty"`
 }
 
-// text is the message with the fix, without what a terminal or a page would act
-// on. It may have several lines.
+// text returns the message with the fix, without control characters. It may have
+// several lines.
 func (f Finding) text() string {
 	message := f.Message
 	if f.Fix != "" {
@@ -70,8 +70,8 @@ func OfProblems(problems strictyaml.Problems) []Finding {
 	return out
 }
 
-// OfTests turns tests that failed, and parts of rules that no test protects,
-// into findings.
+// OfTests turns failed tests, and parts of rules that no test protects, into
+// findings.
 func OfTests(report replay.TestReport) []Finding {
 	var out []Finding
 	for _, t := range report.Results {
@@ -91,8 +91,8 @@ func OfTests(report replay.TestReport) []Finding {
 	return out
 }
 
-// GitHub writes workflow commands, which become annotations of the lines. GitHub
-// shows ten of each level per step.
+// GitHub writes workflow commands, which GitHub shows as annotations of the lines,
+// ten of each level per step.
 func GitHub(w io.Writer, all []Finding) error {
 	for _, f := range all {
 		var place string

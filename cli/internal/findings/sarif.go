@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// The parts of SARIF 2.1.0 that are written.
+// The subset of SARIF 2.1.0 that SARIF writes.
 type (
 	sarifLog struct {
 		Schema  string     `json:"$schema"`
@@ -69,8 +69,7 @@ type (
 	}
 )
 
-// SARIF writes a log of SARIF 2.1.0 with one run. version is that of the
-// program.
+// SARIF writes a SARIF 2.1.0 log with one run. version is that of crowsnest.
 func SARIF(w io.Writer, all []Finding, version string) error {
 	run := sarifRun{ColumnKind: "unicodeCodePoints", Results: []sarifResult{}}
 	run.Tool.Driver = sarifDriver{Name: "crowsnest", Version: version, Rules: []sarifRule{}}
@@ -90,7 +89,7 @@ func SARIF(w io.Writer, all []Finding, version string) error {
 	return e.Encode(sarifLog{Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0", Runs: []sarifRun{run}})
 }
 
-// checks lists the checks of findings, each once, in order.
+// checks returns the distinct checks of findings, sorted.
 func checks(all []Finding) []string {
 	var out []string
 	for _, f := range all {
@@ -120,7 +119,7 @@ func levelOf(l Level) string {
 	return string(l)
 }
 
-// locations is where a finding is; none where no file is to blame.
+// locations returns the place of a finding; none if it has no file.
 func locations(f Finding) []sarifLocation {
 	if f.File == "" {
 		return nil
@@ -132,12 +131,12 @@ func locations(f Finding) []sarifLocation {
 	return []sarifLocation{{p}}
 }
 
-// artifact names a file: relative ones are relative to the root of the sources.
+// artifact names a file. Relative paths are relative to the root of the sources.
 func artifact(file string) sarifArtifact {
 	path := filepath.ToSlash(filepath.Clean(file))
 	parts := strings.Split(path, "/")
 	for i, p := range parts {
-		parts[i] = strings.ReplaceAll(url.PathEscape(p), ":", "%3A") // else a first part with a colon would be a scheme
+		parts[i] = strings.ReplaceAll(url.PathEscape(p), ":", "%3A") // a colon in the first part would make it a scheme
 	}
 	switch uri := strings.Join(parts, "/"); {
 	case strings.HasPrefix(uri, "/"):
@@ -149,7 +148,7 @@ func artifact(file string) sarifArtifact {
 	}
 }
 
-// fingerprint finds the same finding again after its line has moved.
+// fingerprint identifies a finding even after its line has moved.
 func fingerprint(f Finding) string {
 	sum := sha256.Sum256([]byte(strings.Join([]string{f.Check, f.File, f.Rule, cmp.Or(f.Message, f.Fix)}, "\x00")))
 	return hex.EncodeToString(sum[:16])

@@ -16,40 +16,40 @@ import (
 	"crowsnest/replay"
 )
 
-// Stdin is the argument that stands for standard input.
+// Stdin is the argument for standard input.
 const Stdin = "-"
 
-// Options say how logs are found.
+// Options control how logs are found.
 type Options struct {
-	// Labels are given to every input; they win over those of its path.
+	// Labels are set on every input; they override those of its path.
 	Labels matcher.Labels
-	// PathLabels returns the labels that a path states, such as that of a pod
+	// PathLabels returns the labels that a path implies, such as the path of a pod
 	// log; nil: none.
 	PathLabels func(path string) (matcher.Labels, bool)
-	// Stdin is read for Stdin.
+	// Stdin is read for the argument Stdin.
 	Stdin io.Reader
-	// Parts is a folder for copies of standard input that holds the lines of
-	// several containers, so that each can be read by itself; "": it is read as
-	// one log, as it comes. The caller removes it.
+	// Parts is a folder for copies of standard input that contains the lines of
+	// several containers, so that each can be read separately; "": it is read as
+	// one log, as it arrives. The caller removes it.
 	Parts string
-	// Spool is a folder for copies of what can be read only once, such as
-	// standard input, so that the inputs can be opened several times; "": they
-	// cannot. The caller removes it.
+	// Spool is a folder for copies of inputs that can be read only once, such as
+	// standard input, so that they can be opened several times; "": they cannot.
+	// The caller removes it.
 	Spool string
 }
 
-// Skipped is a file in a folder that was passed over.
+// Skipped is a file in a folder that was skipped.
 type Skipped struct {
 	Path, Reason string
 }
 
-// maxNamed bounds how many inputs that cannot be read an error names.
+// maxNamed bounds the number of unreadable inputs that an error names.
 const maxNamed = 20
 
-// Collect returns the logs behind the arguments: files, folders with all that
-// is in them, or Stdin. An error names what is not there and what cannot be read,
-// beside the inputs that can; what never holds logs is skipped in folders. Of a
-// file that grows, what it has at the time of the call is read.
+// Collect returns the logs of the arguments: files, folders with all their
+// content, or Stdin. With the readable inputs it returns an error that names those
+// that do not exist or cannot be read. Files of a kind that never contains logs
+// are skipped in folders. A growing file is read up to its size at the call.
 func Collect(args []string, opt Options) ([]replay.Input, []Skipped, error) {
 	c := &collector{opt: opt, seen: map[string]bool{}}
 	for _, arg := range args {
@@ -59,7 +59,7 @@ func Collect(args []string, opt Options) ([]replay.Input, []Skipped, error) {
 	}
 	c.keepApart()
 	if len(c.inputs) == 0 && c.failed == 0 {
-		c.fail(fmt.Errorf("there are no logs in %s", strings.Join(args, ", ")))
+		c.fail(fmt.Errorf("%s: no logs found", strings.Join(args, ", ")))
 	}
 	if c.failed > maxNamed {
 		c.errs = append(c.errs, fmt.Errorf("%d more inputs cannot be read", c.failed-maxNamed))
@@ -76,9 +76,9 @@ type collector struct {
 	failed  int
 }
 
-// keepApart gives the inputs of which nothing says which pod wrote them a label
-// of their own, if there are several: they may come from different clusters. The
-// rotated files of a log are one.
+// keepApart sets a distinct label on each input whose pod is unknown, if there are
+// several: they may come from different clusters. Rotated files of one log share
+// the label.
 func (c *collector) keepApart() {
 	files := map[string][]int{}
 	for i, in := range c.inputs {
@@ -136,7 +136,8 @@ func (c *collector) addStdin() error {
 	return nil
 }
 
-// append adds an input that can be read several times, or those of its parts.
+// append adds an input that can be read several times, or one input for each
+// container whose lines it contains.
 func (c *collector) append(in replay.Input) error {
 	parts, err := split(in)
 	if parts == nil {
@@ -162,14 +163,13 @@ func (c *collector) addFolder(dir string) error {
 	})
 }
 
-// found takes one entry of a folder if it is a log. Links to files are
-// followed, as in /var/log/containers; where one leads nowhere, the log is not
-// part of what was collected.
+// found adds one entry of a folder if it is a log. It follows links to files, as
+// in /var/log/containers; the target of a broken link was not collected.
 func (c *collector) found(path string) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		c.skip(path, "the link leads to nothing")
+		c.skip(path, "the link is broken")
 		return
 	case err != nil:
 		c.fail(fmt.Errorf("read %s: %w", path, cause(err)))
@@ -198,7 +198,7 @@ func (c *collector) skip(path, reason string) {
 	c.skipped = append(c.skipped, Skipped{Path: path, Reason: reason})
 }
 
-// addFile adds a file once, by whichever name it is found first.
+// addFile adds a file once, under the first name that is found.
 func (c *collector) addFile(path string, info fs.FileInfo) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {

@@ -8,15 +8,14 @@ import (
 	"unicode/utf8"
 )
 
-// headSize is how much of an input is judged. A tar header is that long.
+// headSize is the number of bytes that judge examines: the size of a tar header.
 const headSize = 512
 
-// kind is what the first bytes of an input that is not lines of text are.
+// kind is a file format that is not lines of text.
 type kind struct {
 	name string
-	fix  string // what the user does about it
-	// alien is a kind that never holds logs: beside logs in a folder it does not
-	// matter.
+	fix  string // what the user should do
+	// alien is a kind that never contains logs and is skipped in folders.
 	alien bool
 }
 
@@ -69,12 +68,13 @@ var magics = []struct {
 
 var (
 	wide     = kind{name: "UTF-16 text", fix: "convert it with iconv -f UTF-16 -t UTF-8"}
-	document = kind{name: "a JSON document", fix: "write each entry on a line of its own, with jq -c, or export the lines as they were logged", alien: true}
+	document = kind{name: "a JSON document", fix: "write one entry per line with jq -c, or export the lines as they were logged", alien: true}
 	tarred   = kind{name: "a tar archive", fix: "unpack it with tar -xf and scan the folder"}
-	binary   = kind{name: "not text", fix: "give the logs as text"}
+	binary   = kind{name: "not text", fix: "pass the logs as text"}
 )
 
-// judge returns what the first bytes of an input are; false means lines of text.
+// judge returns the kind of an input from its first bytes; false means lines of
+// text.
 func judge(head []byte) (kind, bool) {
 	for _, m := range magics {
 		if bytes.HasPrefix(head, []byte(m.magic)) && plausible(m.magic, head) {
@@ -94,14 +94,14 @@ func judge(head []byte) (kind, bool) {
 	return kind{}, false
 }
 
-// plausible reports whether bytes behind a magic that could also begin a line of
-// text belong to the kind.
+// plausible reports whether an input is really of the kind of a magic that could
+// also begin a line of text.
 func plausible(magic string, head []byte) bool {
 	rest := head[len(magic):]
 	switch magic {
 	case "BZh":
 		return len(rest) > 6 && rest[0] >= '1' && rest[0] <= '9' && string(rest[1:5]) == "1AY&"
-	case "070707": // odc has 70 octal digits behind it
+	case "070707": // odc continues with 70 octal digits
 		return len(rest) > 70 && strings.Trim(string(rest[:70]), "01234567") == ""
 	case "070701", "070702":
 		return len(rest) > 104 && strings.Trim(string(rest[:104]), "0123456789abcdefABCDEF") == ""
@@ -111,8 +111,8 @@ func plausible(magic string, head []byte) bool {
 	return true
 }
 
-// isTar reports whether a block is the header of a tar archive: its checksum is
-// that of its bytes.
+// isTar reports whether a block is the header of a tar archive: its checksum must
+// match its bytes.
 func isTar(head []byte) bool {
 	const from, to = 148, 156 // of the checksum
 	if len(head) < headSize || head[0] == 0 {
@@ -131,8 +131,8 @@ func isTar(head []byte) bool {
 	return sum == stated
 }
 
-// isDocument finds JSON that is one value and not a line for each entry: an array of
-// objects, an object over several lines, and the answer of Loki to a query.
+// isDocument detects JSON that is a single value instead of one entry per line: an
+// array of objects, an object over several lines, or Loki's answer to a query.
 func isDocument(head []byte) bool {
 	first, rest, more := bytes.Cut(head, []byte("\n"))
 	first = bytes.TrimRight(first, " \t\r")
@@ -147,7 +147,7 @@ func isDocument(head []byte) bool {
 	return false
 }
 
-// isUTF16 finds text whose every other byte is NUL.
+// isUTF16 detects text in which every other byte is NUL.
 func isUTF16(head []byte) bool {
 	var nuls [2]int
 	for i, b := range head {
@@ -159,8 +159,8 @@ func isUTF16(head []byte) bool {
 	return half >= 4 && (nuls[0] == 0 && nuls[1] > half*3/4 || nuls[1] == 0 && nuls[0] > half*3/4)
 }
 
-// isBinary finds bytes that no line of text has. NULs at the start are the hole
-// that a power failure leaves. Some bytes of another character set are text.
+// isBinary detects bytes that no text contains. NULs at the start are ignored: a
+// power failure can leave them. A few bytes of another character set are allowed.
 func isBinary(head []byte) bool {
 	head = bytes.TrimLeft(head, "\x00")
 	if bytes.IndexByte(head, 0) >= 0 {
@@ -178,13 +178,13 @@ func isBinary(head []byte) bool {
 	return foreign > len(head)*3/10
 }
 
-// unreadableError says that an input is not lines.
+// unreadableError reports that an input is not lines of text.
 type unreadableError struct{ kind kind }
 
-// Error says what the input is, and what to do.
+// Error names the kind of the input and the fix.
 func (e *unreadableError) Error() string {
 	if e.kind.fix == "" {
 		return "is " + e.kind.name + ", not a log"
 	}
-	return fmt.Sprintf("is %s, not lines of a log; %s", e.kind.name, e.kind.fix)
+	return fmt.Sprintf("is %s, not log lines; %s", e.kind.name, e.kind.fix)
 }

@@ -153,7 +153,7 @@ func TestDocuments(t *testing.T) {
 			require.NoError(t, rc.Close())
 			return
 		}
-		require.ErrorContains(t, err, "is a JSON document, not lines of a log; write each entry on a line of its own")
+		require.ErrorContains(t, err, "is a JSON document, not log lines; write one entry per line")
 		in, skipped, err := Collect([]string{filepath.Dir(path), write(t, t.TempDir()+"/good.log", lease)}, Options{})
 		require.NoError(t, err)
 		require.Len(t, in, 1)
@@ -189,7 +189,7 @@ func TestFolderThatCannotBeRead(t *testing.T) {
 	require.Len(t, skipped, 1)
 
 	_, _, err = Collect([]string{dir + "/empty"}, Options{})
-	require.ErrorContains(t, err, "there are no logs in "+dir+"/empty")
+	require.ErrorContains(t, err, dir+"/empty: no logs found")
 
 	for i := range 30 {
 		write(t, dir+"/zips/"+octal(i+8)+".zip", zipOf(t))

@@ -9,25 +9,25 @@ import (
 	"crowsnest/matcher"
 )
 
-// The layouts in which tools leave the logs of pods, apart from the kubelet's
-// own. Everything in capitals is a name.
+// The layouts in which tools save pod logs, besides that of the kubelet. Words in
+// capitals are names.
 //
 //	oc adm must-gather, inspect   namespaces/NS/pods/POD/CONTAINER/CONTAINER/logs/current.log
 //	support bundles (Harvester,   logs/NS/POD/CONTAINER.log
 //	Longhorn, troubleshoot)
 //	Cluster API's tests           clusters/CLUSTER/logs/NS/DEPLOYMENT/POD/CONTAINER.log
-//	cluster-info dump             NS/POD/logs.txt, with a part for each container
+//	cluster-info dump             NS/POD/logs.txt, with a section for each container
 //	/var/log/containers           POD_NS_CONTAINER-ID.log
 //	kind export logs              NODE/pods/..., NODE/containers/...
 //	support bundles               nodes/NODE/...
 var (
 	containerLink = regexp.MustCompile(`^([^_]+)_([^_]+)_(.+)-[0-9a-f]{64}\.log$`)
-	// rotation is what stands behind the name of a container.
+	// rotation is the suffix after the name of a container.
 	rotation = regexp.MustCompile(`(?:[-.](?:previous|prev))?(?:\.(?:log|txt))(?:[-.](?:previous|prev|[0-9][-0-9T:.]*))?(?:\.gz)?$`)
 )
 
-// layoutLabels returns the labels that a path states in one of the layouts; none
-// if it has another form.
+// layoutLabels returns the labels that a path implies in one of the layouts; none
+// if it has another layout.
 func layoutLabels(path string) matcher.Labels {
 	f := strings.Split(filepath.ToSlash(filepath.Clean(path)), "/")
 	labels := matcher.Labels{}
@@ -49,8 +49,8 @@ func layoutLabels(path string) matcher.Labels {
 	return labels
 }
 
-// podOf returns the names of the pod and container of a path; "" where it does
-// not state one.
+// podOf returns the names of the pod and container of a path; "" for a name that
+// the path does not contain.
 func podOf(f []string) (ns, pod, container string, ok bool) {
 	file := f[len(f)-1]
 	if m := containerLink.FindStringSubmatch(file); m != nil {
@@ -80,8 +80,8 @@ func podOf(f []string) (ns, pod, container string, ok bool) {
 	return "", "", "", false
 }
 
-// nodeOf returns the name of the node of a path: that of its folder in a bundle,
-// or of what kind exports.
+// nodeOf returns the name of the node of a path: that of its folder in a bundle or
+// in an export of kind.
 func nodeOf(f []string) string {
 	if i := last(f, "nodes"); i >= 0 && len(f) > i+2 {
 		return f[i+1]
@@ -91,8 +91,7 @@ func nodeOf(f []string) string {
 		if i < 1 || len(f) <= i+1 || !strings.Contains(f[i+1], "_") {
 			continue
 		}
-		// Anybody may have copied a folder named pods: what kind exports has the log
-		// of the kubelet beside it.
+		// Any folder may be named pods, but an export of kind also has kubelet.log.
 		if _, err := os.Stat(filepath.FromSlash(strings.Join(f[:i], "/") + "/kubelet.log")); err == nil {
 			return f[i-1]
 		}
@@ -131,10 +130,10 @@ func isName(s string) bool {
 	return s != "" && len(s) <= 253
 }
 
-// turned is what rotation adds to the name of a log: `.1`, `-20260102`, `.previous`.
+// turned is the suffix that rotation adds to the name of a log: `.1`, `-20260102`, `.previous`.
 var turned = regexp.MustCompile(`(?:[-.](?:previous|prev))?(\.log|\.txt)?(?:\.[0-9][-0-9T:.]*|-[0-9]{8}[-0-9T:.]*)?$`)
 
-// unrotated returns the path of a log as it was before it was rotated.
+// unrotated returns the path of a log before its rotation.
 func unrotated(path string) string {
 	dir, file := filepath.Split(strings.TrimSuffix(path, ".gz"))
 	return dir + turned.ReplaceAllString(file, "$1")

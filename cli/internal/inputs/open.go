@@ -17,8 +17,9 @@ var gzipMagic = []byte{0x1f, 0x8b}
 // openFunc opens an input at its first line.
 type openFunc = func() (io.ReadCloser, error)
 
-// opener opens a file as it is now. One that is not regular can be read once; one
-// without a size may still have content, as in /proc.
+// opener returns a function that opens a file, limited to its present size. A file
+// that is not regular can be read once; one with size 0 may still have content,
+// as in /proc.
 func (c *collector) opener(path string, info fs.FileInfo) openFunc {
 	open := func() (io.ReadCloser, error) {
 		f, err := os.Open(path)
@@ -42,8 +43,8 @@ func (c *collector) opener(path string, info fs.FileInfo) openFunc {
 	}
 }
 
-// once opens what can be read only once: where there is a folder for copies,
-// through a copy of it.
+// once returns a function that opens an input that can be read only once; if there
+// is a folder for copies, it opens a copy.
 func (c *collector) once(open openFunc) openFunc {
 	if c.opt.Spool == "" {
 		return func() (io.ReadCloser, error) {
@@ -77,19 +78,19 @@ func spool(open openFunc, dir string) (path string, err error) {
 	defer rc.Close()
 	f, err := os.CreateTemp(dir, "input-*")
 	if err != nil {
-		return "", fmt.Errorf("copy it, to read it twice: %w", err)
+		return "", fmt.Errorf("copy it to read it twice: %w", err)
 	}
 	_, err = io.Copy(f, rc)
 	if err = errors.Join(err, f.Close()); err != nil {
-		return "", fmt.Errorf("copy it, to read it twice: %w", err)
+		return "", fmt.Errorf("copy it to read it twice: %w", err)
 	}
 	return f.Name(), nil
 }
 
-// lines returns the lines of rc, which it unpacks if they are in gzip, known by
-// its first bytes and not by a name. Anything else is an *unreadableError. It
-// waits for so many bytes or the end: one of a pipe, so that lines are looked at
-// as they come. It closes rc when the result is closed, or with an error.
+// lines returns the lines of rc, unpacked if its first bytes are those of gzip.
+// Other formats return an *unreadableError. It waits for the given number of bytes
+// or the end: one byte for a pipe, so that lines are read as they arrive. It closes
+// rc when the result is closed or if it returns an error.
 func lines(rc io.ReadCloser, wait int) (io.ReadCloser, error) {
 	br := bufio.NewReaderSize(rc, 64<<10)
 	head, err := peek(br, wait)
@@ -123,8 +124,8 @@ func lines(rc io.ReadCloser, wait int) (io.ReadCloser, error) {
 	return &joined{Reader: unpacked, close: rc.Close}, nil
 }
 
-// peek returns the first bytes, at most headSize, once so many are there or the
-// input has ended.
+// peek returns the first bytes, at most headSize, once wait bytes have arrived or
+// the input has ended.
 func peek(br *bufio.Reader, wait int) ([]byte, error) {
 	_, err := br.Peek(wait)
 	if errors.Is(err, io.EOF) {
@@ -139,10 +140,10 @@ type joined struct {
 	close func() error
 }
 
-// Close closes what is read from.
+// Close closes the underlying reader.
 func (j *joined) Close() error { return j.close() }
 
-// cause takes the path out of an error that names it again.
+// cause removes the path from an error, for messages that already name it.
 func cause(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {

@@ -14,20 +14,20 @@ import (
 	"crowsnest/replay"
 )
 
-// maxParts bounds the containers whose lines one file holds.
+// maxParts bounds the number of containers in one file.
 const maxParts = 512
 
-// A file may hold the lines of several containers and say of each line whose it
-// is: `kubectl logs --prefix` in front of each line, `kubectl cluster-info dump`
-// in a line before those of a container. Each container becomes an input.
+// A file may contain the lines of several containers: `kubectl logs --prefix`
+// writes the container before each line, `kubectl cluster-info dump` writes a line
+// before those of each container. Each container becomes an input.
 
-// classifier returns who wrote a line, nil if it does not say, and what the
-// container wrote of it, nil if nothing. Lines come in order; a longer line than
-// the buffer is identified by its beginning.
+// classifier returns the container that wrote a line, nil if unknown, and the part
+// of the line that the container wrote, nil if none. It is called with the lines in
+// order; only the beginning of a line longer than the buffer is passed.
 type classifier func(line []byte) (who, rest []byte)
 
-// classifierOf returns a function that makes origins for a file with that head and
-// those labels; nil if it is an ordinary one.
+// classifierOf returns the constructor of the classifier for a file with that head
+// and those labels; nil for an ordinary file.
 func classifierOf(head []byte, labels matcher.Labels) func() classifier {
 	if who, _ := prefixed(head); who != nil {
 		return func() classifier { return prefixed }
@@ -59,8 +59,8 @@ const (
 	sectionEnd   = "==== END logs for container "
 )
 
-// sections reads the parts of the dump of one pod. A line in the middle that
-// looks like the start of a part of another pod is a line that a container wrote.
+// sections reads the sections in the dump of one pod. Within a section, a line that
+// looks like the start of another one is a line of the container.
 func sections(pod string) classifier {
 	behind := " of pod " + pod + " ====\n"
 	name := pod[strings.IndexByte(pod, '/')+1:]
@@ -79,7 +79,7 @@ func sections(pod string) classifier {
 	}
 }
 
-// between returns the name between two texts that together are a whole line.
+// between returns the name in a line that consists of before, the name and behind.
 func between(line, before, behind string) (string, bool) {
 	rest, ok := strings.CutPrefix(line, before)
 	if !ok {
@@ -89,9 +89,9 @@ func between(line, before, behind string) (string, bool) {
 	return name, ok && isName(name)
 }
 
-// split returns an input for each container whose lines a file holds, in the
-// order of their names; the first may be of lines that do not say whose they
-// are. It returns none for an ordinary file.
+// split returns an input for each container in a file, sorted by name; the first
+// may contain the lines of unknown containers. It returns none for an ordinary
+// file.
 func split(in replay.Input) ([]replay.Input, error) {
 	rc, err := in.Open()
 	if err != nil {
@@ -118,7 +118,7 @@ func split(in replay.Input) ([]replay.Input, error) {
 	return out, nil
 }
 
-// origins returns who wrote the lines of a file.
+// origins returns the containers that wrote the lines of a file.
 func origins(br *bufio.Reader, classify classifier) ([]string, error) {
 	seen := map[string]bool{}
 	for long := false; ; {
@@ -126,7 +126,7 @@ func origins(br *bufio.Reader, classify classifier) ([]string, error) {
 		if len(line) > 0 && !long {
 			if who, rest := classify(line); rest != nil && !seen[string(who)] {
 				if seen[string(who)] = true; len(seen) > maxParts {
-					return nil, fmt.Errorf("it has the lines of more than %d containers; write them to several files", maxParts)
+					return nil, fmt.Errorf("it contains lines of more than %d containers; write them to several files", maxParts)
 				}
 			}
 		}
@@ -167,13 +167,13 @@ type picker struct {
 	br       *bufio.Reader
 	who      []byte
 	classify classifier
-	keep     bool   // the line that is read on
-	long     bool   // a line is read on
-	ready    []byte // not yet handed out; of br
+	keep     bool   // the current line is of the container
+	long     bool   // the current line continues
+	ready    []byte // not yet returned; memory of br
 	err      error
 }
 
-// Read reads what the container wrote.
+// Read reads the lines of the container.
 func (p *picker) Read(b []byte) (int, error) {
 	for len(p.ready) == 0 {
 		if p.err != nil {

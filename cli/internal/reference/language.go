@@ -1,5 +1,5 @@
 // Package reference writes the reference of the rule language in Markdown, from
-// the JSON Schema and the checks.
+// the JSON Schema and the table of checks.
 package reference
 
 import (
@@ -17,7 +17,7 @@ import (
 //go:embed head.md
 var head string
 
-// schema is what is read of a JSON Schema.
+// schema is the part of a JSON Schema that the page needs.
 type schema struct {
 	Description string             `json:"description"`
 	Ref         string             `json:"$ref"`
@@ -47,23 +47,23 @@ func sections() []section {
 		{"PackHeader", "Header of a pack", ""},
 		{"Defaults", "Defaults", ""},
 		{"Rule", "Rule", ""},
-		{"Matcher", "Matcher", "A text that the line contains, or a mapping of which all given parts must hold:"},
-		{"Step", "Step of a sequence", "A matcher, and beside its parts:"},
-		{"Clear", "Clear", "A matcher, and beside its parts:"},
-		{"Unless", "Unless", "A matcher, always as a mapping, and beside its parts:"},
+		{"Matcher", "Matcher", "A text that the line contains, or a mapping whose parts must all hold:"},
+		{"Step", "Step of a sequence", "A matcher with these additional keys:"},
+		{"Clear", "Clear", "A matcher with these additional keys:"},
+		{"Unless", "Unless", "A matcher, always written as a mapping, with these additional keys:"},
 		{"Remediation", "Remediation", ""},
 		{"Affects", "Affects", ""},
-		{"Test", "Test", "The engine that runs in the daemon, with a virtual clock. A test sees its own rule only."},
+		{"Test", "Test", "Tests run with the engine of the daemon and a virtual clock. A test sees only its own rule."},
 		{"Input", "Input of a test", ""},
 		{"Checkpoint", "Checkpoint of a test", ""},
 		{"ExpectedAlert", "Expected alert", ""},
-		{"OverridesFile", "File of overrides", "It changes rules of packs that others maintain."},
+		{"OverridesFile", "File of overrides", "A file of overrides changes rules of packs that others maintain."},
 		{"Override", "Override", ""},
 		{"Set", "Set", "Keys of a rule, with the same meaning."},
 	}
 }
 
-// Language returns the reference of the rule language. It fails where the schema
+// Language returns the reference of the rule language. It fails if the schema
 // has a definition that the page does not show.
 func Language() (string, error) {
 	raw, err := rules.Schema()
@@ -105,7 +105,8 @@ type page struct {
 	titles map[string]string // by definition
 }
 
-// section writes the keys of a definition. Those of a matcher are written once.
+// section writes the keys of a definition. The keys of a matcher appear only in
+// its own section.
 func (p *page) section(s section, def *schema, matcher []property) error {
 	if def == nil {
 		return fmt.Errorf("the schema has no %s", s.def)
@@ -137,7 +138,7 @@ func (p *page) section(s section, def *schema, matcher []property) error {
 	return nil
 }
 
-// object is the form of a definition that has keys.
+// object returns the form of a definition that has keys.
 func object(s *schema) *schema {
 	for _, one := range s.AnyOf {
 		if len(one.Properties) > 0 {
@@ -147,7 +148,7 @@ func object(s *schema) *schema {
 	return s
 }
 
-// value says how a value is written.
+// value describes how a value is written.
 func (p *page) value(s *schema) string {
 	switch {
 	case s.Ref != "":
@@ -185,13 +186,13 @@ func (p *page) value(s *schema) string {
 	return "text"
 }
 
-// checks writes what each finding means.
+// checks writes the tables of findings.
 func (p *page) checks() {
 	p.b.WriteString(`
 ## Findings
 
-What ` + "`crowsnest check rules`, `test rules` and `replay --against`" + ` say, by the name in brackets. An error keeps the pack
-from being loaded: a daemon that runs goes on with its last good version. A warning does not; it fails ` + "`check --strict`" + `.
+` + "`crowsnest check rules`, `test rules` and `replay --against`" + ` print the name of a finding in brackets. With an error, a pack is
+not loaded: a running daemon keeps its last good version. A warning does not prevent loading; it fails ` + "`check --strict`" + `.
 `)
 	for _, topic := range findings.Topics() {
 		fmt.Fprintf(p.b, "\n### %s\n\n| Finding | Level | What it means | What to do |\n|---|---|---|---|\n", topic.Title)
@@ -201,13 +202,14 @@ from being loaded: a daemon that runs goes on with its last good version. A warn
 	}
 }
 
-// anchor is the name that GitHub gives to a heading.
+// anchor returns the link target that GitHub generates for a heading.
 func anchor(title string) string { return strings.ReplaceAll(strings.ToLower(title), " ", "-") }
 
-// escape makes a text of the schema, which has no markup, one of a table.
+// escape turns a text of the schema, which has no markup, into the text of a
+// table cell.
 func escape(text string) string {
 	return cell(strings.NewReplacer("<", "&lt;", "*", `\*`, "_", `\_`).Replace(text))
 }
 
-// cell keeps a text with markup in its cell.
+// cell escapes a text with markup for a table cell.
 func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }

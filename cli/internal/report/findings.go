@@ -8,8 +8,8 @@ import (
 	"crowsnest/cli/internal/findings"
 )
 
-// Findings are remarks at the rules of which the alerts change, and at those of
-// which nothing is known. A rule that is not in the files has no place.
+// Findings returns remarks on rules whose alerts change, and on rules whose effect
+// is unknown. A rule that is not in the files has no place.
 func (r Report) Findings() []findings.Finding {
 	var out []findings.Finding
 	for _, rule := range r.Rules {
@@ -24,7 +24,7 @@ func (r Report) Findings() []findings.Finding {
 				rule.AlertsAfter, rule.NotificationsBefore, rule.NotificationsAfter, rule.LinesBefore, rule.LinesAfter)
 		case slices.Contains(r.Unseen, rule.Rule):
 			f.Check = findings.NoLine
-			f.Message = fmt.Sprintf("%s: %s; none of the lines matches it, so nothing is known of it", rule.Rule, rule.Status)
+			f.Message = fmt.Sprintf("%s: %s; none of the lines matches it, so its effect is unknown", rule.Rule, rule.Status)
 		default:
 			continue
 		}

@@ -1,7 +1,6 @@
-// Package report says what a changed rule set does otherwise than the one before
-// it: for a terminal, for a pull request, for programs. What it writes is
-// deterministic, bounded, and harmless where it is shown, whatever the log lines
-// in it hold.
+// Package report describes how a changed rule set behaves differently from the old
+// one: for a terminal, a pull request, or a program. Its output is deterministic
+// and bounded, and log lines in it cannot act as markup.
 package report
 
 import (
@@ -14,25 +13,25 @@ import (
 	"crowsnest/rules"
 )
 
-// Side is one of two rule sets, and what it does over the lines.
+// Side is one of two rule sets with its results over the lines.
 type Side struct {
-	Name   string // where its rules are
+	Name   string // of the folder or file of its rules
 	Set    *rules.Set
 	Report replay.Report
 }
 
-// Options say how much is reported.
+// Options control how much is reported.
 type Options struct {
-	// Examples is the most alerts that are shown per rule and kind of change.
+	// Examples is the maximum number of alerts per rule and kind of change.
 	Examples int
-	// All also lists rules of which nothing changes.
+	// All includes rules without changes.
 	All bool
 }
 
-// Report is what changes.
+// Report describes what changes.
 type Report struct {
 	Verdict string `json:"verdict"`
-	// Changed reports that the two sets do not raise the same alerts.
+	// Changed is true if the two sets raise different alerts.
 	Changed bool  `json:"changed"`
 	Inputs  int   `json:"inputs"`
 	Lines   int64 `json:"lines"`
@@ -42,8 +41,8 @@ type Report struct {
 	Before Totals    `json:"before"`
 	After  Totals    `json:"after"`
 	Rules  []Rule    `json:"changes"`
-	// Unseen are new and rewritten rules that matched no line: the logs say
-	// nothing about them.
+	// Unseen are new and rewritten rules that matched no line, so that their effect
+	// is unknown.
 	Unseen []string `json:"unseen"`
 }
 
@@ -62,11 +61,11 @@ const (
 	StatusRemoved = "removed"
 	StatusOn      = "switched on"
 	StatusOff     = "switched off"
-	StatusChanged = "changed" // it is written otherwise
+	StatusChanged = "changed" // its definition differs
 	StatusSame    = "same"
 )
 
-// Rule is what changes of one rule.
+// Rule describes what changes for one rule.
 type Rule struct {
 	Rule     string         `json:"rule"`
 	Status   string         `json:"status"`
@@ -102,12 +101,12 @@ const (
 	KindEnds       = "ends_otherwise"
 )
 
-// Example is one alert that is not the same. Its line is redacted and on one
-// line.
+// Example is one alert that differs. Its log line is redacted and has no line
+// breaks.
 type Example struct {
 	Kind  string `json:"kind"`
 	Alert Alert  `json:"alert"`
-	Was   *Alert `json:"was,omitempty"` // by the old rules; of those both raise
+	Was   *Alert `json:"was,omitempty"` // of the old rules, if both raise it
 	Line  string `json:"line"`
 }
 
@@ -120,7 +119,7 @@ type Alert struct {
 	Silent  bool              `json:"silent,omitempty"`
 }
 
-// New compares what two sets do over the same lines.
+// New compares the results of two sets over the same lines.
 func New(before, after Side, opt Options) Report {
 	r := Report{
 		Inputs: after.Report.Inputs, Lines: after.Report.Lines, Start: earliest(before.Report.Start, after.Report.Start),
@@ -189,7 +188,7 @@ func status(c replay.Change) string {
 	return StatusSame
 }
 
-// switched distinguishes a rule that is off from one that is not there.
+// switched distinguishes a disabled rule from one that does not exist.
 func (r *Rule) switched(c replay.Change, before, after *rules.Set) {
 	switch {
 	case c.Old == nil && before.Rule(c.Rule) != nil:
@@ -204,10 +203,10 @@ func (r Rule) shown() bool {
 	return r.Status != StatusSame || r.differs() > 0 || r.LinesBefore != r.LinesAfter || r.NotificationsBefore != r.NotificationsAfter
 }
 
-// differs is how many alerts are not the same.
+// differs returns the number of alerts that differ.
 func (r Rule) differs() int { return r.More + r.Less + r.Earlier + r.Later + r.Relabelled + r.Ends }
 
-// weight puts first what matters most to the person who is paged.
+// weight orders rules by importance to the person who is paged.
 func (r Rule) weight() int {
 	switch {
 	case r.More+r.Less > 0:
@@ -262,7 +261,7 @@ func toAlert(a replay.Alert) Alert {
 	return out
 }
 
-// lineOf is the line that opened the alert: the newest may be far from it.
+// lineOf returns the line that opened the alert; the newest may be much later.
 func lineOf(a replay.Alert) string {
 	return redact.Sanitise(cmp.Or(a.Episode.First, a.Episode.Line))
 }

@@ -64,13 +64,13 @@ func TestVerdict(t *testing.T) {
 	require.False(t, r.Changed)
 	require.Empty(t, r.Rules)
 	require.Len(t, New(side("o", []*rules.Rule{old}, first), side("n", []*rules.Rule{old}, first), Options{All: true}).Rules, 1)
-	r = f("Over 12,345 lines neither set raises an alert; 1 new or changed rule matched none of these lines, so nothing is known of it.",
+	r = f("Over 12,345 lines neither set raises an alert; 1 new or changed rule matched none of these lines, so its effect is unknown.",
 		side("o", []*rules.Rule{old}), side("n", []*rules.Rule{changed}))
 	require.False(t, r.Changed)
 	require.Equal(t, []string{"Lost"}, r.Unseen)
 	require.Equal(t, []findings.Finding{{
 		File: "packs/demo.yaml", Line: 3, Level: findings.Notice, Check: findings.NoLine, Rule: "Lost",
-		Message: "Lost: changed; none of the lines matches it, so nothing is known of it",
+		Message: "Lost: changed; none of the lines matches it, so its effect is unknown",
 	}}, r.Findings())
 	r = f("Over 12,345 lines the alerts of 2 rules change: 2 more, 1 later; 6 notifications instead of 2.",
 		side("o", []*rules.Rule{old}, first), side("n", []*rules.Rule{changed, rule("New", "3")},
@@ -79,7 +79,7 @@ func TestVerdict(t *testing.T) {
 	require.Equal(t, "changed; 1 more, 1 later", r.Rules[0].change())
 	require.Equal(t, "2026-01-01T10:02:00Z (2m0s later) {pod=\"a\", severity=\"warning\"}", r.Rules[0].Examples[1].text())
 	require.Equal(t, StatusNew, r.Rules[1].Status)
-	f("No line was read, so nothing can be said.", Side{Set: &rules.Set{}}, Side{Set: &rules.Set{}})
+	f("No line was read, so there is nothing to compare.", Side{Set: &rules.Set{}}, Side{Set: &rules.Set{}})
 }
 
 // A rule that is off is not one that was removed.
@@ -193,7 +193,7 @@ func TestBounds(t *testing.T) {
 	text, markdown, object := written(t, r)
 	require.LessOrEqual(t, len(markdown), maxMarkdown)
 	require.Contains(t, markdown, "440 rules more.")
-	require.Contains(t, markdown, "are left out.")
+	require.Contains(t, markdown, "are omitted.")
 	requireInert(t, markdown)
 	again, markdownAgain, objectAgain := written(t, New(many("1", 0), many("2", 1), Options{Examples: 5}))
 	require.Equal(t, text, again)

@@ -10,13 +10,13 @@ import (
 	"unicode/utf8"
 )
 
-// sentence is the verdict.
+// sentence returns the verdict.
 func (r Report) sentence(touched int) string {
 	over := fmt.Sprintf("Over %s %s ", group(r.Lines), plural(r.Lines, "line"))
 	var text string
 	switch {
 	case r.Lines == 0:
-		return "No line was read, so nothing can be said."
+		return "No line was read, so there is nothing to compare."
 	case r.Changed:
 		text = fmt.Sprintf("%sthe alerts of %s %s change: %s; %s instead of %s.", over, group(int64(touched)), plural(int64(touched), "rule"),
 			sums(r.Rules), count(r.After.Notifications, "notification"), group(int64(r.Before.Notifications)))
@@ -26,13 +26,13 @@ func (r Report) sentence(touched int) string {
 		text = fmt.Sprintf("%sboth sets raise the same %s.", over, count(r.After.Alerts, "alert"))
 	}
 	if n := len(r.Unseen); n > 0 {
-		text = strings.TrimSuffix(text, ".") + fmt.Sprintf("; %s matched none of these lines, so nothing is known of %s.",
-			count(n, "new or changed rule"), map[bool]string{true: "it", false: "them"}[n == 1])
+		text = strings.TrimSuffix(text, ".") + fmt.Sprintf("; %s matched none of these lines, so %s effect is unknown.",
+			count(n, "new or changed rule"), map[bool]string{true: "its", false: "their"}[n == 1])
 	}
 	return text
 }
 
-// sums adds up what rules raise otherwise.
+// sums adds up the differences of all rules.
 func sums(all []Rule) string {
 	var t Rule
 	for _, r := range all {
@@ -46,7 +46,7 @@ func sums(all []Rule) string {
 	return t.kinds()
 }
 
-// kinds says how many alerts change in which way; "" if none does.
+// kinds counts the differing alerts by kind; "" if there are none.
 func (r Rule) kinds() string {
 	var parts []string
 	for _, k := range []struct {
@@ -58,7 +58,7 @@ func (r Rule) kinds() string {
 		{r.Earlier, "earlier"},
 		{r.Later, "later"},
 		{r.Relabelled, "relabelled"},
-		{r.Ends, "ending otherwise"},
+		{r.Ends, "ending differently"},
 	} {
 		if k.n > 0 {
 			parts = append(parts, group(int64(k.n))+" "+k.text)
@@ -67,7 +67,7 @@ func (r Rule) kinds() string {
 	return strings.Join(parts, ", ")
 }
 
-// change says in a few words what becomes of a rule.
+// change describes the change of a rule in a few words.
 func (r Rule) change() string {
 	var parts []string
 	if r.Status != StatusSame {
@@ -84,7 +84,7 @@ func (r Rule) change() string {
 	return strings.Join(parts, "; ")
 }
 
-// sign marks the kind of an example, as a difference of texts does.
+// sign marks the kind of an example, as in a diff.
 func (e Example) sign() string {
 	switch e.Kind {
 	case KindMore:
@@ -95,7 +95,7 @@ func (e Example) sign() string {
 	return "!"
 }
 
-// text is an example on one line, without its sign and its log line.
+// text describes an example on one line, without its sign and its log line.
 func (e Example) text() string {
 	text := stamp(e.Alert.FiredAt)
 	if e.Was != nil {
@@ -116,7 +116,7 @@ func (e Example) text() string {
 	return text
 }
 
-// otherwise says which labels differ, and whether anybody is told.
+// otherwise lists the labels that differ, and whether notifications start or stop.
 func (e Example) otherwise() string {
 	var parts []string
 	names := map[string]bool{}
@@ -133,9 +133,9 @@ func (e Example) otherwise() string {
 	}
 	switch {
 	case e.Alert.Silent && !e.Was.Silent:
-		parts = append(parts, "nobody is told any more")
+		parts = append(parts, "no longer notified")
 	case !e.Alert.Silent && e.Was.Silent:
-		parts = append(parts, "nobody was told")
+		parts = append(parts, "was not notified")
 	}
 	return "(" + strings.Join(parts, ", ") + ")"
 }
@@ -160,7 +160,7 @@ func labelText(labels map[string]string) string {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// cut shortens text to n bytes and says so.
+// cut truncates text to n bytes and marks that.
 func cut(s string, n int) string {
 	if len(s) <= n {
 		return s

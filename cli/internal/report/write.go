@@ -10,19 +10,19 @@ import (
 	"crowsnest/redact"
 )
 
-// Bounds of what people read.
+// Bounds of the text that people read.
 const (
 	maxLine   = 300 // bytes of a log line
 	maxLabels = 400 // bytes of labels
-	// maxMarkdown is below the 65,536 characters that a comment on GitHub may
-	// have, with room for what others put around it.
+	// maxMarkdown is below GitHub's limit of 65,536 characters per comment, so that
+	// others can add text.
 	maxMarkdown = 60_000
 	maxRows     = 60 // rules in a table
 	maxNames    = 20 // names of rules in a sentence
 )
 
-// Marker begins a report in Markdown. It finds the comment that the next report
-// takes the place of.
+// Marker begins a report in Markdown. It identifies the comment that the next
+// report replaces.
 const Marker = "<!-- crowsnest replay -->"
 
 // Text writes the report for a terminal.
@@ -60,8 +60,8 @@ func (r Report) Text(w io.Writer) error {
 }
 
 // Markdown writes the report as a comment on a pull request or a summary of a
-// workflow: at most 60,000 bytes, and nothing in it acts as markup that this
-// package did not write.
+// workflow. It has at most 60,000 bytes, and no content of logs or rules acts as
+// markup.
 func (r Report) Markdown(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n### crowsnest: what these rules would do\n\n**%s**\n\n", Marker, inert(r.Verdict))
@@ -88,7 +88,7 @@ func (r Report) Markdown(w io.Writer) error {
 		shown++
 	}
 	if n := withExamples(r.Rules) - shown; n > 0 {
-		fmt.Fprintf(&b, "\nExamples of %s more are left out.\n", count(n, "rule"))
+		fmt.Fprintf(&b, "\nExamples of %s more are omitted.\n", count(n, "rule"))
 	}
 	b.WriteString(end)
 	_, err := io.WriteString(w, b.String())
@@ -105,7 +105,7 @@ func withExamples(all []Rule) int {
 	return n
 }
 
-// table lists the rules of which something changes.
+// table lists the rules that change.
 func (r Report) table(b *strings.Builder) {
 	if len(r.Rules) == 0 {
 		return
@@ -121,8 +121,8 @@ func (r Report) table(b *strings.Builder) {
 	}
 }
 
-// details are the examples of one rule, folded. They are a fenced block, in which
-// nothing is markup: no fence is in it, since no line of it begins with one.
+// details returns the examples of one rule, folded, in a fenced block, where
+// nothing acts as markup. The fence is longer than any run of backticks in it.
 func (r Rule) details() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n<details><summary>%s: %s</summary>\n\n", inert(r.Rule), inert(r.kinds()))
@@ -139,7 +139,7 @@ func (r Rule) details() string {
 	return b.String()
 }
 
-// footer says what was looked at.
+// footer describes what was read.
 func (r Report) footer() string {
 	var b strings.Builder
 	if len(r.Unseen) > 0 {
@@ -161,9 +161,9 @@ func names(all []string) string {
 	return text
 }
 
-// inert writes text so that neither Markdown nor HTML finds markup in it, nor
-// GitHub a mention or a link: all but letters, digits and harmless punctuation
-// becomes character references.
+// inert escapes text so that it contains no markup of Markdown or HTML, and no
+// mention or link for GitHub: everything but letters, digits and harmless
+// punctuation becomes a character reference.
 func inert(s string) string {
 	var b strings.Builder
 	s = redact.Sanitise(s)
@@ -173,7 +173,7 @@ func inert(s string) string {
 		case c >= 0x80, c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.ContainsRune(" ,;-/", c), last && (c == '.' || c == ':'):
 			b.WriteRune(c)
 		case c == '@' || c == '#':
-			fmt.Fprintf(&b, "&#%d;&#8203;", c) // mentions are looked for in what was made of the text
+			fmt.Fprintf(&b, "&#%d;&#8203;", c) // GitHub looks for mentions in the rendered text
 		default:
 			fmt.Fprintf(&b, "&#%d;", c)
 		}

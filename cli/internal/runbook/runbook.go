@@ -1,5 +1,5 @@
-// Package runbook writes a page in Markdown for each rule and an index for each
-// pack, from nothing but the rules.
+// Package runbook writes a Markdown page for each rule and an index for each pack,
+// from the rules alone.
 package runbook
 
 import (
@@ -12,8 +12,8 @@ import (
 	"crowsnest/rules"
 )
 
-// Pages returns the pages of a set, by path below the folder that holds them: an
-// index, one page per pack, one per rule. The text depends on the rules only.
+// Pages returns the pages of a set by relative path: an index, one page per pack,
+// one per rule. The text depends on the rules only.
 func Pages(set *rules.Set) map[string]string {
 	out := map[string]string{"README.md": index(set)}
 	for _, p := range set.Packs {
@@ -62,7 +62,7 @@ func index(set *rules.Set) string {
 
 func pack(name string, all []*rules.Rule) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s# Pack %s\n\n| Alert | Severity | Says |\n|---|---|---|\n", generated, name)
+	fmt.Fprintf(&b, "%s# Pack %s\n\n| Alert | Severity | Summary |\n|---|---|---|\n", generated, name)
 	for _, r := range all {
 		fmt.Fprintf(&b, "| [%s](%s.md) | %s | %s |\n", r.Alert, r.Alert, r.Severity, cell(annotation(r, "summary")))
 	}
@@ -94,7 +94,7 @@ func Page(r *rules.Rule) string {
 	return strings.TrimRight(b.String(), "\n") + "\n"
 }
 
-// annotation returns the text of an annotation with names in the place of values.
+// annotation returns the text of an annotation with names instead of values.
 func annotation(r *rules.Rule, name string) string {
 	for _, a := range r.Annotations {
 		if a.Name == name {
@@ -104,10 +104,10 @@ func annotation(r *rules.Rule, name string) string {
 	return ""
 }
 
-// action is a part of a template that only shows a value.
+// action matches a part of a template that only inserts a value.
 var action = regexp.MustCompile(`\{\{-?\s*\$(?:labels|vars)?\.?(\w+)\s*-?\}\}`)
 
-// plain writes a template for people: the names of values in italics.
+// plain returns a template as readable text, with the names of values in italics.
 func plain(t *rules.Template) string {
 	if t == nil {
 		return ""
@@ -122,13 +122,13 @@ func plain(t *rules.Template) string {
 	return b.String() + escape(source[at:])
 }
 
-// escape keeps a text from being read as Markdown or HTML.
+// escape escapes markup of Markdown and HTML.
 func escape(s string) string {
 	return strings.NewReplacer("<", `\<`, "*", `\*`, "[", `\[`).Replace(s)
 }
 
-// pasted writes a template as a command: the names of values in capitals, as in
-// usage texts.
+// pasted returns a template as a command, with the names of values in capitals, as
+// in usage texts.
 func pasted(t *rules.Template) string {
 	return action.ReplaceAllStringFunc(t.Source(), func(a string) string {
 		return strings.ToUpper(action.FindStringSubmatch(a)[1])
@@ -138,11 +138,11 @@ func pasted(t *rules.Template) string {
 func impact(r *rules.Rule) string {
 	switch r.Severity {
 	case rules.SeverityCritical:
-		return "Critical: somebody should look at once."
+		return "Critical: needs attention immediately."
 	case rules.SeverityWarning:
-		return "Warning: somebody should look within days; nothing burns yet."
+		return "Warning: needs attention within days."
 	case rules.SeverityInfo:
-		return "Info: good to know; nothing has to be done."
+		return "Info: no action is needed."
 	}
 	return ""
 }
@@ -171,15 +171,15 @@ func mitigation(r *rules.Rule) string {
 		fmt.Fprintf(&b, "\nMore: <%s>\n", rem.RunbookURL)
 	}
 	if b.Len() == 0 {
-		return "The rule does not say."
+		return "The rule does not state any."
 	}
 	return b.String()
 }
 
-// issue is a reference to GitHub, such as owner/repository#12.
+// issue matches a reference to GitHub, such as owner/repository#12.
 var issue = regexp.MustCompile(`^([\w.-]+/[\w.-]+)#(\d+)$`)
 
-// reference writes a reference as a link.
+// reference turns a reference into a link.
 func reference(ref string) string {
 	if m := issue.FindStringSubmatch(ref); m != nil {
 		return fmt.Sprintf("[%s](https://github.com/%s/issues/%s)", ref, m[1], m[2])
@@ -197,12 +197,12 @@ func orDash(s string) string {
 	return s
 }
 
-// cell makes a text fit into a cell of a table.
+// cell escapes a text for a table cell.
 func cell(s string) string {
 	return strings.ReplaceAll(strings.Join(strings.Fields(s), " "), "|", `\|`)
 }
 
-// code writes a text as code, with as many backticks as it needs.
+// code returns a text as inline code, with as many backticks as it needs.
 func code(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
 	fence := "`"

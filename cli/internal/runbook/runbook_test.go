@@ -28,13 +28,13 @@ func TestWhen(t *testing.T) {
 		set := build(t, `- {alert: A, from: '{container="x"}', severity: info, `+rest+"}")
 		require.Equal(t, want, when(set.Rules[0]))
 	}
-	f(`match: "valve stuck"`, "It fires once for all when such a line comes. It resolves 15m after the last line.")
-	f(`match: "valve stuck", by: [pod], keep_firing_for: 5m`, "It fires per *pod* when such a line comes. It resolves 5m after the last line.")
-	f(`match: "valve stuck", by: [a, b, c], count: 3, within: 10m`, "It fires per *a*, *b* and *c* when 3 such lines come within 10m. It resolves 15m after the last line.")
-	f(`match: "valve stuck", count: 3, within: 10m, distinct: pod`, "It fires once for all when such lines have 3 different values of *pod* within 10m. It resolves 15m after the last line.")
-	f(`sequence: ["valve stuck", "pump stuck"], within: 10m`, "It fires once for all when 2 lines follow each other within 10m. It resolves 15m after the last line.")
-	f(`match: "valve stuck", by: [a, b], for: 2m, clear: {contains: "valve free", same: [a]}`, "It fires per *a* and *b* when such a line comes and no line clears it for 2m. It resolves when a line of the same *a* clears it, or 1d after the last line.")
-	f(`match: "valve stuck", for: 20m, by: [a], unless: {contains: "upgrade", within: 1h}`, "It fires per *a* when such a line comes and such lines keep coming for 20m, with gaps below 15m, unless a line, from 1h before on, mutes it. It resolves 15m after the last line.")
+	f(`match: "valve stuck"`, "It fires once for all lines when such a line appears. It resolves 15m after the last line.")
+	f(`match: "valve stuck", by: [pod], keep_firing_for: 5m`, "It fires per *pod* when such a line appears. It resolves 5m after the last line.")
+	f(`match: "valve stuck", by: [a, b, c], count: 3, within: 10m`, "It fires per *a*, *b* and *c* when 3 such lines appear within 10m. It resolves 15m after the last line.")
+	f(`match: "valve stuck", count: 3, within: 10m, distinct: pod`, "It fires once for all lines when such lines have 3 different values of *pod* within 10m. It resolves 15m after the last line.")
+	f(`sequence: ["valve stuck", "pump stuck"], within: 10m`, "It fires once for all lines when 2 lines follow each other within 10m. It resolves 15m after the last line.")
+	f(`match: "valve stuck", by: [a, b], for: 2m, clear: {contains: "valve free", same: [a]}`, "It fires per *a* and *b* when such a line appears and no line clears it for 2m. It resolves when a line of the same *a* clears it, or 1d after the last line.")
+	f(`match: "valve stuck", for: 20m, by: [a], unless: {contains: "upgrade", within: 1h}`, "It fires per *a* when such a line appears and such lines keep appearing for 20m, with gaps below 15m, unless a line mutes it, from 1h before until it fires. It resolves 15m after the last line.")
 }
 
 func TestDiagnosis(t *testing.T) {
@@ -44,9 +44,9 @@ func TestDiagnosis(t *testing.T) {
   severity: info
   match: {contains: [valve, "a`+"`"+`b"], field: {x: "1", y: "~z.*"}, any: [one, {regex: "tw.o"}], not: {any: [three, four]}}
   clear: valve free`)
-	require.Equal(t, "It reads the streams `{container=\"x\"}` and looks for\n\n"+
+	require.Equal(t, "The rule reads the streams `{container=\"x\"}` and looks for\n\n"+
 		"- a line that\n  - contains `valve`\n  - contains ``a`b``\n  - has the field `x` with the value `1`\n  - has a field `y` that matches `z.*`\n"+
-		"  - fulfils one of these:\n    - it contains `one`\n    - it matches `tw.o`\n  - but not one that\n    - fulfils one of these:\n      - it contains `three`\n      - it contains `four`\n"+
+		"  - satisfies one of these:\n    - it contains `one`\n    - it matches `tw.o`\n  - but not one that\n    - satisfies one of these:\n      - it contains `three`\n      - it contains `four`\n"+
 		"- to clear: a line that contains `valve free`\n\nWhy a line matches or not: `crowsnest explain A --line '...'`.", diagnosis(set.Rules[0]))
 }
 

@@ -15,7 +15,7 @@ import (
 
 func duration(d time.Duration) string { return model.Duration(d).String() }
 
-// when says in a sentence or two when the rule fires and when it resolves.
+// when describes in one or two sentences when the rule fires and resolves.
 func when(r *rules.Rule) string {
 	var b strings.Builder
 	b.WriteString("It fires " + per(r) + " when ")
@@ -25,18 +25,18 @@ func when(r *rules.Rule) string {
 	case r.Distinct != "":
 		fmt.Fprintf(&b, "such lines have %d different values of *%s* within %s", r.Count, r.Distinct, duration(r.Within))
 	case r.Count > 1:
-		fmt.Fprintf(&b, "%d such lines come within %s", r.Count, duration(r.Within))
+		fmt.Fprintf(&b, "%d such lines appear within %s", r.Count, duration(r.Within))
 	default:
-		b.WriteString("such a line comes")
+		b.WriteString("such a line appears")
 	}
 	switch {
 	case r.For > 0 && r.Clear != nil:
 		fmt.Fprintf(&b, " and no line clears it for %s", duration(r.For))
 	case r.For > 0:
-		fmt.Fprintf(&b, " and such lines keep coming for %s, with gaps below %s", duration(r.For), duration(r.KeepFiringFor))
+		fmt.Fprintf(&b, " and such lines keep appearing for %s, with gaps below %s", duration(r.For), duration(r.KeepFiringFor))
 	}
 	if r.Unless != nil {
-		fmt.Fprintf(&b, ", unless a line%s, from %s before on, mutes it", shared(r, r.Unless), duration(r.Unless.Within))
+		fmt.Fprintf(&b, ", unless a line%s mutes it, from %s before until it fires", shared(r, r.Unless), duration(r.Unless.Within))
 	}
 	b.WriteString(". ")
 	if r.Clear != nil {
@@ -47,15 +47,15 @@ func when(r *rules.Rule) string {
 	return b.String()
 }
 
-// per says what has an alert of its own.
+// per describes what has a separate alert.
 func per(r *rules.Rule) string {
 	if len(r.By) == 0 {
-		return "once for all"
+		return "once for all lines"
 	}
 	return "per " + names(r.By)
 }
 
-// shared says what a line beside the trigger has in common with it.
+// shared describes what a clear or unless line has in common with the trigger.
 func shared(r *rules.Rule, a *rules.ClearOrUnless) string {
 	if len(a.Same) == 0 || slices.Equal(a.Same, r.By) {
 		return ""
@@ -63,7 +63,7 @@ func shared(r *rules.Rule, a *rules.ClearOrUnless) string {
 	return " of the same " + names(a.Same)
 }
 
-// names writes names in italics: a, b and c.
+// names formats names in italics: a, b and c.
 func names(all []string) string {
 	out := make([]string, len(all))
 	for i, n := range all {
@@ -75,17 +75,17 @@ func names(all []string) string {
 	return strings.Join(out[:len(out)-1], ", ") + " and " + out[len(out)-1]
 }
 
-// diagnosis says which lines of which streams the rule looks for.
+// diagnosis describes which lines of which streams the rule matches.
 func diagnosis(r *rules.Rule) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "It reads the streams %s and looks for\n\n", code(r.From.String()))
+	fmt.Fprintf(&b, "The rule reads the streams %s and looks for\n\n", code(r.From.String()))
 	for i := range r.Steps {
 		head := "a line that"
 		if r.Sequence {
 			head = fmt.Sprintf("line %d, that", i+1)
 		}
 		if d := r.Steps[i].Differs; len(d) > 0 {
-			head = strings.TrimSuffix(head, " that") + " with another " + names(d) + " than those before, that"
+			head = strings.TrimSuffix(head, " that") + " with a different " + names(d) + " than the lines before, that"
 		}
 		item(&b, 0, head, &r.Steps[i].Matcher)
 	}
@@ -99,7 +99,7 @@ func diagnosis(r *rules.Rule) string {
 	return b.String()
 }
 
-// item writes a matcher as an item of a list, with lists inside.
+// item writes a matcher as a list item with nested lists.
 func item(b *strings.Builder, depth int, head string, m *rules.Matcher) {
 	indent := strings.Repeat("  ", depth)
 	conditions := words(m)
@@ -112,7 +112,7 @@ func item(b *strings.Builder, depth int, head string, m *rules.Matcher) {
 		fmt.Fprintf(b, "%s  - %s\n", indent, c)
 	}
 	if len(m.Any) > 0 {
-		fmt.Fprintf(b, "%s  - fulfils one of these:\n", indent)
+		fmt.Fprintf(b, "%s  - satisfies one of these:\n", indent)
 		for i := range m.Any {
 			item(b, depth+2, "it", &m.Any[i])
 		}
@@ -122,7 +122,7 @@ func item(b *strings.Builder, depth int, head string, m *rules.Matcher) {
 	}
 }
 
-// words says the conditions of a matcher, but for any and not.
+// words returns the conditions of a matcher, except any and not.
 func words(m *rules.Matcher) []string {
 	var out []string
 	for _, t := range m.Contains {
@@ -141,7 +141,7 @@ func words(m *rules.Matcher) []string {
 	return out
 }
 
-// unanchored is an expression for a whole value as it is written in the rule.
+// unanchored returns an anchored expression as it is written in the rule.
 func unanchored(expr string) string {
 	if inner, ok := strings.CutPrefix(expr, "^(?s:"); ok {
 		return strings.TrimSuffix(inner, ")$")
@@ -149,11 +149,10 @@ func unanchored(expr string) string {
 	return expr
 }
 
-// mostExamples bounds the tests that are shown of each sort, mostLines those of
-// each test.
+// maxExamples bounds the tests of each kind, maxLines the lines of each test.
 const (
-	mostExamples = 4
-	mostLines    = 3
+	maxExamples = 4
+	maxLines    = 3
 )
 
 // examples shows lines of tests that raise an alert, and of tests that do not.
@@ -163,14 +162,14 @@ func examples(r *rules.Rule) string {
 	seen := map[string]bool{}
 	for _, t := range r.Tests {
 		switch {
-		case firing(t) && shownFires < mostExamples:
-			// A line that was shown adds nothing.
+		case firing(t) && shownFires < maxExamples:
+			// A line is shown once.
 			shownFires += show(&fires, t, func(line string) bool {
 				ok := !seen[line] && trigger(r, line)
 				seen[line] = seen[line] || ok
 				return ok
 			})
-		case !firing(t) && shownQuiet < mostExamples:
+		case !firing(t) && shownQuiet < maxExamples:
 			shownQuiet += show(&quiet, t, func(string) bool { return true })
 		}
 	}
@@ -189,12 +188,12 @@ func firing(t rules.Test) bool {
 	return slices.ContainsFunc(t.Expect, func(c rules.Checkpoint) bool { return len(c.Firing) > 0 || len(c.Resolved) > 0 })
 }
 
-// show writes those lines of a test, and returns 1 if there is one.
+// show writes the wanted lines of a test, and returns 1 if there are any.
 func show(b *strings.Builder, t rules.Test, wanted func(line string) bool) int {
 	var lines []string
 	for _, in := range t.Input {
 		text := strings.ReplaceAll(in.Text, "{{ $value }}", "0")
-		if text != "" && len(lines) < mostLines && !slices.Contains(lines, redact.Sanitise(text)) && wanted(text) {
+		if text != "" && len(lines) < maxLines && !slices.Contains(lines, redact.Sanitise(text)) && wanted(text) {
 			lines = append(lines, redact.Sanitise(text)) // no colours
 		}
 	}
@@ -205,7 +204,7 @@ func show(b *strings.Builder, t rules.Test, wanted func(line string) bool) int {
 	return 1
 }
 
-// trigger reports whether a line is one of a step.
+// trigger reports whether a line matches a step.
 func trigger(r *rules.Rule, text string) bool {
 	return slices.ContainsFunc(matcher.Explain(r, nil, []byte(text)).Parts, func(p matcher.PartExplanation) bool { return p.Part >= 0 && p.Held })
 }

@@ -1,4 +1,4 @@
-// Package show writes alerts for a person who was just paged: what, how bad,
+// Package show prints alerts for a person who was just paged: what, how severe,
 // where, since when, the line, and what to do.
 package show
 
@@ -14,12 +14,12 @@ import (
 	"crowsnest/redact"
 )
 
-// Style says how text is written.
+// Style controls the format.
 type Style struct {
 	Color bool
-	// Brief leaves out the line and what to do.
+	// Brief omits the line and what to do.
 	Brief bool
-	// Prefix stands before the first line of an alert; "" for none.
+	// Prefix begins the first line of an alert.
 	Prefix string
 }
 
@@ -41,15 +41,15 @@ func (s Style) paint(color, text string) string {
 	return color + text + reset
 }
 
-// width is the column in which values begin.
+// width is the column where values begin.
 const width = 11
 
-// Alert writes one alert as a block of lines, without an empty line after it.
+// Alert prints one alert as a block of lines, without an empty line after it.
 func Alert(w io.Writer, e episodes.Episode, s Style) error {
 	var b strings.Builder
 	state := strings.ToUpper(string(e.State))
 	if e.OnHold && e.State != episodes.StateResolved {
-		state += " (held)"
+		state += " (on hold)"
 	}
 	fmt.Fprintf(&b, "%s%s %s %s\n", s.Prefix, s.paint(stateColor(e), state), s.paint(severityColor(e), severity(e)), s.paint(bold, e.Alert))
 	if text := e.Annotations["summary"]; text != "" {
@@ -123,7 +123,7 @@ func Where(labels map[string]string) string {
 	return strings.Join(parts, " ")
 }
 
-// since prints the times of an episode.
+// since formats the times of an episode.
 func since(e episodes.Episode) string {
 	text := stamp(e.StartsAt)
 	if d := e.FiredAt.Sub(e.StartsAt); !e.FiredAt.IsZero() && d >= time.Second {
@@ -151,10 +151,10 @@ func stamp(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// flat puts text on one line: it may come from a log.
+// flat puts text, which may come from a log, on one line.
 func flat(s string) string { return strings.Join(strings.Fields(redact.Sanitise(s)), " ") }
 
-// indent puts further lines below the first value.
+// indent aligns further lines with the value.
 func indent(s string) string {
 	lines := strings.Split(strings.TrimRight(s, "\n"), "\n")
 	for i, l := range lines {
