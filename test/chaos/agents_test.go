@@ -17,7 +17,7 @@ import (
 	"crowsnest/test/kubesim"
 )
 
-// fleet is an aggregator and its agents, each with the logs of a node of its own.
+// fleet is an aggregator and its agents, each with the logs of its own node.
 type fleet struct {
 	t      *testing.T
 	dir    string
@@ -25,7 +25,7 @@ type fleet struct {
 	agents []*process
 	pods   []string // folders
 	good   *fakeam.Server
-	pager  *pager // nil: there is none
+	pager  *pager // nil: none
 }
 
 const aggregatorConfig = `global: {blind_after: %s}
@@ -44,7 +44,7 @@ sinks:
   upstream: {url: "http://%s", node: n%d}
 `
 
-// newFleet makes n agents and their aggregator and starts none of them.
+// newFleet prepares n agents and their aggregator without starting them.
 func newFleet(t *testing.T, n int, rules string, lateness, blind time.Duration) *fleet {
 	t.Helper()
 	f := &fleet{t: t, dir: folder(t), good: serve(t)}
@@ -80,7 +80,7 @@ func (f *fleet) start() {
 	}
 }
 
-// pod makes a container on a node.
+// pod creates a container on a node.
 func (f *fleet) pod(node int, name string) *kubesim.Container {
 	return kubesim.New(kubesim.Options{Root: f.pods[node], Namespace: "chaos", Pod: name, Container: "chaos"})
 }
@@ -104,7 +104,7 @@ rules:
   severity: warning
 `
 
-// What no node can decide alone is decided once, by the aggregator.
+// The aggregator concludes once what no node can decide alone.
 func TestAgents(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 3, fleetRules, 2*time.Second, 6*time.Second)
@@ -123,7 +123,7 @@ func TestAgents(t *testing.T) {
 	pods[2].Write("stderr", "lease taken id=b")
 	eventually(t, 20*time.Second, "the recovery on another node", func() bool { return hear(f.good.AM)["Lost b"].states == "firing resolved" })
 
-	// An agent is gone: nobody knows whether its node has the recovery.
+	// An agent is down, so it is unknown whether its node logged the recovery.
 	f.agents[2].kill()
 	pods[0].Write("stderr", "lease lost id=c")
 	pods[0].Write("stderr", "lease lost id=d")
@@ -145,7 +145,7 @@ func TestAgents(t *testing.T) {
 	require.Equal(t, 1.0, m[`crowsnest_agent_up{node="n1",source="agents"}`])
 	require.Zero(t, m[`crowsnest_agents_gaps_total{source="agents"}`])
 
-	// Two agents of one name.
+	// Two agents with one name.
 	second := newProcess(t, f.dir, strings.Replace(readConfig(t, f.agents[2]), "node: n2", "node: n1", 1))
 	second.start()
 	eventually(t, 20*time.Second, "the second is refused", func() bool { return second.newest()["crowsnest_upstream_refused"] == 1 })
@@ -171,8 +171,8 @@ func readConfig(t *testing.T, p *process) string {
 	return string(b)
 }
 
-// The aggregator is killed again and again, and so are agents: nothing is lost,
-// nothing is notified twice.
+// The aggregator and agents are killed repeatedly: nothing is lost or notified
+// twice.
 func TestAgentsKilled(t *testing.T) {
 	t.Parallel()
 	kills := 5
@@ -257,9 +257,9 @@ rules:
   annotations: {lines: "{{ $value }}"}
 `
 
-// The aggregator is away while more is found than an agent keeps: it stops
-// reading, stays small, reloads and stops in time, and then everything is counted
-// once.
+// The aggregator is down while an agent finds more than it keeps: the agent
+// stops reading, stays small, reloads and stops in time, and afterwards
+// everything is counted once.
 func TestAgentsWithoutAggregator(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1, floodedRules, 10*time.Second, 5*time.Minute)

@@ -17,12 +17,12 @@ import (
 	"crowsnest/test/kubesim"
 )
 
-// page is a block of CRI lines that is written many times: only the stamps
+// page is a block of CRI lines that is written repeatedly. Only the timestamps
 // change, and the number in its last line, which is planted.
 type page struct {
 	text   []byte
-	stamps []int // where the stamps are
-	number int   // where the number is
+	stamps []int // offsets of the timestamps
+	number int   // offset of the number
 	lines  int
 	last   time.Time
 }
@@ -32,7 +32,7 @@ const (
 	numberForm = "%07d"
 )
 
-// newPage makes a page of about size bytes; name is part of the planted line.
+// newPage returns a page of about size bytes; name is part of the planted line.
 func newPage(size int, name string) *page {
 	p := &page{}
 	add := func(text string) {
@@ -48,7 +48,7 @@ func newPage(size int, name string) *page {
 	return p
 }
 
-// next gives every line the time of now and returns the page. id is "" for a
+// next sets the time of every line to now and returns the page. id is "" for a
 // page without a detection.
 func (p *page) next(number int) []byte {
 	now := time.Now().UTC()
@@ -64,8 +64,8 @@ func (p *page) next(number int) []byte {
 	return p.text
 }
 
-// backlog writes size bytes of pages into the container and plants one alert per
-// every pages: the others repeat the number of the one before.
+// backlog writes size bytes of pages into the container and plants an alert in
+// every every-th page; the other pages repeat the number before.
 type backlog struct {
 	c      *kubesim.Container
 	page   *page
@@ -102,8 +102,8 @@ func (b *backlog) write(size int64) {
 	}
 }
 
-// turn rotates without compressing what is older, and compresses the new one if
-// it is notified to.
+// turn rotates without compressing older files, and compresses the new one if
+// told so.
 func (b *backlog) turn(t *testing.T, compress bool) {
 	t.Helper()
 	before, err := filepath.Glob(b.c.Path() + ".*")
@@ -135,8 +135,8 @@ func squeeze(t *testing.T, name string) {
 	require.NoError(t, os.Remove(name))
 }
 
-// What was written while the daemon was down is read at its pace and in bounded
-// memory, and a kill in the middle of it costs a second.
+// The daemon reads lines that were written while it was down at its own pace
+// and in bounded memory; a kill in between costs a second.
 func TestBacklog(t *testing.T) {
 	onlyLong(t)
 	const (
@@ -200,11 +200,11 @@ func TestBacklog(t *testing.T) {
 	s.p.mu.Unlock()
 	require.LessOrEqual(t, s.hwm(), 128.0, "MiB")
 	require.LessOrEqual(t, at(again, 1), time.Second, "read again after a kill")
-	require.NoError(t, os.RemoveAll(s.pods)) // it is a lot
+	require.NoError(t, os.RemoveAll(s.pods)) // the files are large
 }
 
-// One file is written as fast as a disk takes it, a hundred at a line a second,
-// and a hundred more say something once after a minute.
+// One file is written as fast as the disk allows, a hundred get one line per
+// second, and another hundred get one line after a minute.
 func TestFairness(t *testing.T) {
 	onlyLong(t)
 	const rate = 100 << 20 // bytes/s
@@ -224,7 +224,7 @@ func TestFairness(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	from := time.Now()
-	go func() { // at its rate, or as fast as it goes
+	go func() { // at the rate, or as fast as possible
 		defer close(done)
 		for ctx.Err() == nil {
 			hot.write(1)
@@ -251,10 +251,10 @@ func TestFairness(t *testing.T) {
 	require.NoError(t, hot.c.Err)
 	require.LessOrEqual(t, at(quiet, 0.99), time.Second, "p99")
 	require.LessOrEqual(t, at(late, 0.99), time.Second, "p99 after silence")
-	require.NoError(t, os.RemoveAll(s.pods)) // it is a lot
+	require.NoError(t, os.RemoveAll(s.pods)) // the files are large
 }
 
-// sayOnce has each container write one line that raises an alert.
+// sayOnce makes each container write one line that raises an alert.
 func sayOnce(s *scene, idle []*kubesim.Container) time.Time {
 	s.t.Helper()
 	began := time.Now()
@@ -270,7 +270,7 @@ func sayOnce(s *scene, idle []*kubesim.Container) time.Time {
 	return began
 }
 
-// A page has lines of the form that it should have.
+// A page has lines of the expected format.
 func TestPage(t *testing.T) {
 	p := newPage(4096, "x")
 	before := bytes.Clone(p.next(1))

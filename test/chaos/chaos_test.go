@@ -12,16 +12,16 @@ import (
 
 func sorted(d []time.Duration) []time.Duration { return slices.Sorted(slices.Values(d)) }
 
-// kubeletLoad is that of the bars: 4 x 1,000 lines/s, files of 1 MiB.
+// kubeletLoad is the load of the full form: 4 x 1,000 lines/s, files of 1 MiB.
 func kubeletLoad(recovery time.Duration) load {
 	l := load{perSecond: 1000, pad: 180, maxSize: 1 << 20, planted: 500, period: 1000, recovery: recovery}
-	if long { // so many alerts that each is notified within the bounds of a sink
+	if long { // few enough alerts that a sink can notify each within its bounds
 		l.planted, l.period = 2000, 4000
 	}
 	return l
 }
 
-// Everything fails, all the time.
+// Everything fails, continuously.
 func TestKills(t *testing.T) {
 	t.Parallel()
 	kills(t, mix{
@@ -30,7 +30,7 @@ func TestKills(t *testing.T) {
 	}, 18*time.Second)
 }
 
-// kills plays a plan and judges what came of it.
+// kills executes a plan and judges the result.
 func kills(t *testing.T, m mix, recovery time.Duration) {
 	t.Helper()
 	n := seed(t)
@@ -65,7 +65,8 @@ func kills(t *testing.T, m mix, recovery time.Duration) {
 	}
 }
 
-// The bar for kills: 100 under rotation with gzip, down for up to two rotations.
+// The full form for kills: 100 under rotation with gzip, down for up to two
+// rotations.
 func TestHundredKills(t *testing.T) {
 	onlyLong(t)
 	kills(t, mix{
@@ -74,7 +75,7 @@ func TestHundredKills(t *testing.T) {
 	}, 30*time.Second)
 }
 
-// The bar for stops: nothing is lost, and nothing is read twice.
+// The full form for stops: nothing is lost, and nothing is read twice.
 func TestThirtyStops(t *testing.T) {
 	onlyLong(t)
 	kills(t, mix{
@@ -82,7 +83,7 @@ func TestThirtyStops(t *testing.T) {
 	}, 30*time.Second)
 }
 
-// onlyLong leaves a test to the long tier.
+// onlyLong skips a test in the short form.
 func onlyLong(t *testing.T) {
 	t.Helper()
 	if !long {
@@ -90,8 +91,8 @@ func onlyLong(t *testing.T) {
 	}
 }
 
-// Nothing fails: every line is read once, every alert arrives, and what is used
-// comes back.
+// Nothing fails: every line is read once, every alert arrives, and resources
+// are released.
 func TestSteady(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, seed(t), options{writers: 4, load: kubeletLoad(14 * time.Second), resend: 5 * time.Second, shipped: true})

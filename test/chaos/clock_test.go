@@ -19,8 +19,8 @@ import (
 	"crowsnest/test/wait"
 )
 
-// The clock of the machine is set by an hour again and again, and with it the
-// times in the logs, while the Alertmanagers' clocks go right: every alert is
+// The clock of the machine is repeatedly set by an hour, and with it the times
+// in the logs, while the Alertmanagers' clocks stay correct: every alert is
 // notified once, none flaps, and none is refused.
 func TestClockIsSet(t *testing.T) {
 	onlyLong(t)
@@ -40,9 +40,9 @@ func TestClockIsSet(t *testing.T) {
 			s.p.term()
 			s.p.start()
 			s.p.ready()
-		case 8: // it is an hour ahead
+		case 8: // an hour ahead
 			s.p.kill()
-			clock.set(-time.Hour) // while it is down
+			clock.set(-time.Hour) // while the daemon is down
 			s.p.start()
 			s.p.ready()
 			pause(3 * time.Second)
@@ -77,7 +77,7 @@ func TestClockIsSet(t *testing.T) {
 	}
 }
 
-// courses compares what was heard with what was planted, but for the times.
+// courses compares the notifications with the plan, except for the times.
 func (l *ledger) courses(v verdict, name string, got map[string]*heard) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,8 +98,8 @@ func (l *ledger) courses(v verdict, name string, got map[string]*heard) {
 	}
 }
 
-// timesHold reports whether startsAt <= now < endsAt for what was notified as open, and
-// startsAt <= endsAt <= now for what was notified as over, and nothing was refused.
+// timesHold reports whether startsAt <= now < endsAt holds for firing alerts
+// and startsAt <= endsAt <= now for resolved ones, and nothing was refused.
 func timesHold(v verdict, name string, am *fakeam.AM) {
 	over := map[string]bool{}
 	for _, post := range am.Posts() {
@@ -128,9 +128,9 @@ type machineClock struct {
 	bin  string
 }
 
-// newMachineClock builds a daemon whose package time shows a clock that a file
-// sets. Nothing else tells the daemon another time: it is linked statically, and
-// the kernel hands out the time without a system call.
+// newMachineClock builds a daemon whose package time adds an offset from a
+// file. The daemon has no other source of time: it is linked statically, and
+// the kernel provides the time without a system call.
 func newMachineClock(t *testing.T) *machineClock {
 	t.Helper()
 	dir := folder(t)
@@ -162,7 +162,8 @@ func newMachineClock(t *testing.T) *machineClock {
 	return c
 }
 
-// aheadOfTime is added to package time: how many seconds the clock is ahead.
+// aheadOfTime is added to package time: the number of seconds that the clock is
+// ahead.
 const aheadOfTime = `
 var ahead = func() *int64 {
 	name, _ := syscall.Getenv("CROWSNEST_TEST_CLOCK")
@@ -179,7 +180,7 @@ var ahead = func() *int64 {
 }()
 `
 
-// of makes a command one of this machine.
+// of makes a command run on this machine.
 func (c *machineClock) of(cmd *exec.Cmd) {
 	cmd.Path, cmd.Args[0] = c.bin, c.bin
 	cmd.Env = append(os.Environ(), "CROWSNEST_TEST_CLOCK="+c.file.Name())
@@ -194,7 +195,8 @@ func (c *machineClock) set(by time.Duration) {
 	c.Set(by)
 }
 
-// The time zone is unknown, or one that is set back tonight: nothing depends on it.
+// The time zone is unknown, or one whose clock is set back tonight: nothing
+// depends on it.
 func TestTimeZone(t *testing.T) {
 	t.Parallel()
 	for _, zone := range []string{"Bogus/Nowhere", "America/New_York"} {
@@ -208,7 +210,7 @@ func TestTimeZone(t *testing.T) {
 			s.p.Prepare = func(cmd *exec.Cmd) { cmd.Env = append(os.Environ(), "TZ="+zone) }
 			s.p.start()
 			s.p.ready()
-			// A leap second is no time to most parsers: the line counts all the same.
+			// Most parsers reject a leap second; the line counts nevertheless.
 			s.writers[0].ask(func() {
 				s.writers[0].c.Raw(time.Now().UTC().Format("2006-01-02T15:04:") + "60.5Z stdout F planted detection id=leap;\n")
 			})

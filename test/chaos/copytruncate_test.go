@@ -22,10 +22,10 @@ sinks:
 limits: {active_alerts: 10000, alerts_per_namespace: 10000}
 `
 
-// A log is copied and truncated at any moment, while the daemon runs and while it
-// is down, and grows again to less, to the same size or beyond where it was. What
-// is in the log or in its copy arrives; where there is no copy, at most what was
-// not read yet is missing, and it is counted.
+// A log is copied and truncated at any moment, while the daemon runs or is
+// down, and grows again to a smaller, equal or larger size. Every line in the
+// log or its copy arrives; without a copy, only unread lines may be missing,
+// and they are counted.
 func TestCopyTruncate(t *testing.T) {
 	t.Parallel()
 	rounds := 6
@@ -84,7 +84,7 @@ func TestCopyTruncate(t *testing.T) {
 	for round := range rounds {
 		copied, down := round%3 != 2, rng.IntN(2) == 0
 		expect(pending)
-		if !copied { // only what was read is sure
+		if !copied { // only lines already read are certain
 			eventually(t, 15*time.Second, "what is there is read", func() bool { return len(missing()) == 0 })
 		}
 		eventually(t, 10*time.Second, "it is saved", func() bool {
@@ -95,7 +95,7 @@ func TestCopyTruncate(t *testing.T) {
 			p.kill()
 		}
 		if copied {
-			expect(write(rng.IntN(30))) // in the file only when it is copied
+			expect(write(rng.IntN(30))) // in the file only once it is copied
 			b, err := os.ReadFile(path)
 			require.NoError(t, err)
 			if _, err := os.Stat(path + ".1"); err == nil {
@@ -136,7 +136,7 @@ func TestCopyTruncate(t *testing.T) {
 	t.Logf("%d lines in %d rounds, %d of them without a copy", ids, rounds, gaps)
 }
 
-// status is what the daemon says of its sources.
+// status returns what the daemon reports about its sources.
 func (p *process) status() string {
 	body, err := p.Get(p.t.Context(), "/api/v1/sources")
 	if err != nil {

@@ -21,11 +21,11 @@ import (
 // gapAlert is the daemon's alert about lost lines.
 const gapAlert = "CrowsnestLinesLost "
 
-// planted gaps, by the reason that must be counted.
+// planted gaps, by the expected reason.
 var gapReasons = []string{"gap", "gzip", "removed", "truncated"}
 
-// Every possible loss is counted, reported within a minute and kept over restarts;
-// what is read is accounted for to the line.
+// Every possible loss is counted, reported within a minute and kept over
+// restarts; every line that was read is accounted for.
 func TestGaps(t *testing.T) {
 	t.Parallel()
 	rounds := 1
@@ -70,8 +70,8 @@ func counts(n int64) map[string]int64 {
 	return out
 }
 
-// plantGaps loses lines in each way that there is and returns how long it took
-// until the last of them was notified.
+// plantGaps loses lines in each possible way and returns the time until the
+// last loss was notified.
 func (s *scene) plantGaps(round int) time.Duration {
 	s.t.Helper()
 	t := s.t
@@ -90,7 +90,7 @@ func (s *scene) plantGaps(round int) time.Duration {
 		some(box[reason], 2000)
 	}
 	rotateTwice(t, box["gap"])
-	require.NoError(t, os.Remove(rotatedGZ(t, box["gap"]))) // with the position in it
+	require.NoError(t, os.Remove(rotatedGZ(t, box["gap"]))) // it contains the saved position
 	rotateTwice(t, box["gzip"])
 	gz := rotatedGZ(t, box["gzip"])
 	fi, err := os.Stat(gz)
@@ -121,7 +121,7 @@ func some(c *kubesim.Container, n int) {
 	}
 }
 
-// rotateTwice leaves one compressed file and one that is not.
+// rotateTwice leaves one compressed and one uncompressed file.
 func rotateTwice(t *testing.T, c *kubesim.Container) {
 	t.Helper()
 	c.Rotate()
@@ -139,7 +139,7 @@ func rotatedGZ(t *testing.T, c *kubesim.Container) string {
 	return names[0]
 }
 
-// awaitSaved waits until the containers are in the saved state.
+// awaitSaved waits until the saved state contains the containers.
 func (s *scene) awaitSaved(box map[string]*kubesim.Container) {
 	s.t.Helper()
 	eventually(s.t, 20*time.Second, "positions are saved", func() bool {
@@ -153,8 +153,8 @@ func (s *scene) awaitSaved(box map[string]*kubesim.Container) {
 	})
 }
 
-// awaitLosses waits until each reason is counted and notified, and returns how long
-// that took.
+// awaitLosses waits until each reason is counted and notified, and returns how
+// long that took.
 func (s *scene) awaitLosses(before map[string]int64, began time.Time, reasons ...string) time.Duration {
 	s.t.Helper()
 	if !wait.Until(70*time.Second, func() bool {
@@ -171,7 +171,7 @@ func (s *scene) awaitLosses(before map[string]int64, began time.Time, reasons ..
 	return time.Since(began)
 }
 
-// savedLosses are the losses in the saved state, by reason.
+// savedLosses returns the losses in the saved state, by reason.
 func (s *scene) savedLosses() map[string]int64 {
 	out := map[string]int64{}
 	b, _ := os.ReadFile(filepath.Join(s.p.StatePath(), "state"))
@@ -190,8 +190,8 @@ func (s *scene) savedLosses() map[string]int64 {
 	return out
 }
 
-// oddLines writes what is not looked at in whole: parts beyond the greatest
-// merged line, and a line without its end.
+// oddLines writes lines that are not evaluated as a whole: parts beyond the
+// maximum merged line, and a line without its end.
 func (s *scene) oddLines() {
 	s.t.Helper()
 	c := kubesim.New(kubesim.Options{Root: s.pods, Namespace: "gaps", Pod: "odd", Container: "chaos"})
@@ -219,8 +219,8 @@ func (s *scene) dropped() (n float64) {
 	return n
 }
 
-// requireBalance waits for a moment in which no part waits for its end: then
-// every line that was read is accounted for.
+// requireBalance waits until no partial line is pending; then every line that
+// was read is accounted for.
 func (s *scene) requireBalance() {
 	s.t.Helper()
 	var read, evaluated, dropped float64

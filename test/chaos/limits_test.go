@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// limited has the daemon started by a shell that lowers a limit first.
+// limited starts the daemon through a shell that first lowers a limit.
 func limited(commands string) func(cmd *exec.Cmd) {
 	return func(cmd *exec.Cmd) {
 		args := append([]string{"sh", "-c", commands + "\nexec \"$0\" \"$@\"", cmd.Path}, cmd.Args[1:]...)
@@ -29,8 +29,8 @@ func limited(commands string) func(cmd *exec.Cmd) {
 	}
 }
 
-// There are more log files than the process may have open: idle ones are closed,
-// every line arrives, and alerts, metrics and state have descriptors too.
+// There are more log files than the process may open: idle ones are closed,
+// every line arrives, and descriptors remain for alerts, metrics and state.
 func TestFewDescriptors(t *testing.T) {
 	t.Parallel()
 	l := load{perSecond: 2, pad: 100, maxSize: 1 << 20, planted: 10, period: 1000, quiet: true}
@@ -62,7 +62,7 @@ func TestFewDescriptors(t *testing.T) {
 }
 
 // There are no inotify instances, or too few watches: files are polled, nothing
-// is lost, and the log says so once.
+// is lost, and this is logged once.
 func TestNoNotifications(t *testing.T) {
 	t.Parallel()
 	for name, limits := range map[string]string{
@@ -98,8 +98,8 @@ func TestNoNotifications(t *testing.T) {
 	}
 }
 
-// A thousand connections that say nothing, or a little at a time, keep nobody
-// from the metrics, and cost neither memory nor latency of alerts.
+// A thousand connections that send nothing, or a little at a time, do not block
+// the metrics, and cost neither memory nor latency of alerts.
 func TestCrowdedPort(t *testing.T) {
 	t.Parallel()
 	l := load{perSecond: 100, pad: 100, maxSize: 1 << 20, planted: 50, period: 100_000}
@@ -120,7 +120,7 @@ func TestCrowdedPort(t *testing.T) {
 		c, err := net.DialTimeout("tcp", s.p.Addr, 10*time.Second)
 		require.NoError(t, err)
 		conns = append(conns, c)
-		_, _ = io.WriteString(c, kinds[i%len(kinds)]) // it may be closed already
+		_, _ = io.WriteString(c, kinds[i%len(kinds)]) // it may already be closed
 		if i%100 == 99 {
 			for _, c := range conns {
 				_, _ = io.WriteString(c, "a") // slowly
@@ -140,8 +140,8 @@ func TestCrowdedPort(t *testing.T) {
 	require.LessOrEqual(t, slowest, 5*time.Second)
 }
 
-// The reader of standard output, or of the log, goes away: the daemon goes on, and
-// stops as usual.
+// The reader of standard output, or of the log, exits: the daemon continues,
+// and stops as usual.
 func TestReadersGoAway(t *testing.T) {
 	t.Parallel()
 	l := load{perSecond: 100, pad: 100, maxSize: 1 << 20, planted: 20, period: 100_000}
@@ -165,7 +165,7 @@ func TestReadersGoAway(t *testing.T) {
 	require.NoError(t, out.Close())
 	pause(time.Second)
 	require.NoError(t, log.Close())
-	s.p.Signal(syscall.SIGHUP) // has it write to its log
+	s.p.Signal(syscall.SIGHUP) // makes it write to its log
 	failed := `crowsnest_notifications_failed_total{endpoint="stdout",reason="write",sink="stdout"}`
 	eventually(t, 10*time.Second, "it is counted", func() bool { return s.p.newest()[failed] > 0 })
 	pause(2 * time.Second)
@@ -174,7 +174,7 @@ func TestReadersGoAway(t *testing.T) {
 	s.p.term()
 }
 
-// A command whose reader goes away ends like any other tool in a pipe.
+// A command whose reader exits ends like any other tool in a pipe.
 func TestScanIntoHead(t *testing.T) {
 	t.Parallel()
 	dir := folder(t)

@@ -21,10 +21,10 @@ import (
 	"crowsnest/test/daemon"
 )
 
-// long reports whether the full bars are measured.
+// long reports whether to run the full form.
 var long = os.Getenv("CROWSNEST_CHAOS") != ""
 
-// The binary under test, and where everything else lies.
+// The binary under test, and the folder for everything else.
 var (
 	binary string
 	lab    string
@@ -44,8 +44,8 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// prepare makes the laboratory and builds the binary. tmpfs is refused: it does
-// not use inodes again, and that is what tailers stumble over.
+// prepare creates the laboratory and builds the binary. It refuses tmpfs, which
+// does not reuse inodes, because reuse is what confuses tailers.
 func prepare() error {
 	base := os.Getenv("CROWSNEST_CHAOS_DIR")
 	if base == "" {
@@ -69,8 +69,8 @@ func prepare() error {
 	return daemon.Build(binary)
 }
 
-// folder returns a folder on the disk of the laboratory. It is kept, and named,
-// if the test fails and CROWSNEST_CHAOS_KEEP is set.
+// folder returns a folder on the disk of the laboratory. If the test fails and
+// CROWSNEST_CHAOS_KEEP is set, the folder is kept and its name is logged.
 func folder(t *testing.T) string {
 	t.Helper()
 	base := lab

@@ -16,13 +16,13 @@ import (
 	"crowsnest/test/wait"
 )
 
-// nodeLoad is that of a busy node: 200 files, 10,000 lines/s in all, of which
-// nearly none matches.
+// nodeLoad is that of a busy node: 200 files, 10,000 lines/s in total, almost
+// none of which match.
 func nodeLoad() load {
 	return load{perSecond: 50, pad: 120, maxSize: 1 << 20, planted: 2500, period: 5000, quiet: true}
 }
 
-// manyRules is a pack of n rules that look at every line.
+// manyRules is a pack of n rules that read every line.
 func manyRules(n int) map[string]string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "pack: {name: many, version: \"1.0.0\", rules: %d}\nrules:\n", n)
@@ -32,8 +32,8 @@ func manyRules(n int) map[string]string {
 	return map[string]string{"many.yaml": b.String()}
 }
 
-// Line written to alert accepted, and what it takes: with both Alertmanagers
-// healthy, and with one of them hung.
+// Latency from the written line to the accepted alert, and resource use: with
+// both Alertmanagers healthy, and with one of them hung.
 func TestNodeLatency(t *testing.T) {
 	onlyLong(t)
 	s := newScene(t, seed(t), options{writers: 200, load: nodeLoad(), resend: time.Minute, packs: manyRules(500), shipped: true})
@@ -64,12 +64,12 @@ func TestNodeLatency(t *testing.T) {
 	require.LessOrEqual(t, hwm, 64.0, "MiB")
 }
 
-// An Alertmanager is away for a minute and the daemon is killed meanwhile: all
-// that happened is notified within 5 s.
+// An Alertmanager is down for a minute and the daemon is killed meanwhile:
+// every event is notified within 5 s of the recovery.
 func TestOutage(t *testing.T) {
 	onlyLong(t)
 	l := kubeletLoad(20 * time.Second)
-	l.once = true // of what ended and began again meanwhile, only the newest is notified
+	l.once = true // of alerts that ended and began again meanwhile, only the newest is notified
 	s := newScene(t, seed(t), options{writers: 4, load: l, pager: true, resend: 10 * time.Second, shipped: true})
 	s.p.start()
 	s.p.ready()
@@ -97,7 +97,7 @@ func TestOutage(t *testing.T) {
 	require.LessOrEqual(t, last, 5*time.Second)
 }
 
-// Rules change all the time: no line is lost, nothing flaps, nothing leaks, and
+// Rules change continuously: no line is lost, nothing flaps, nothing leaks, and
 // a broken version changes nothing.
 func TestReload(t *testing.T) {
 	t.Parallel()
@@ -117,7 +117,7 @@ func TestReload(t *testing.T) {
 			require.Error(t, err, "a broken version is refused")
 		}
 		s.writeRules(rev)
-		if rev%6 == 1 { // let the watcher find it
+		if rev%6 == 1 { // the watcher has to detect it
 			began := time.Now()
 			eventually(t, 10*time.Second, "the change is found", func() bool {
 				return s.p.newest()["crowsnest_config_last_reload_success_timestamp_seconds"] >= float64(began.UnixNano())/1e9
@@ -132,7 +132,7 @@ func TestReload(t *testing.T) {
 		}
 	}
 	good, bad := s.settle(40*time.Second, nil)
-	const broken = "CrowsnestPackBroken " // notified if the broken version was there long enough
+	const broken = "CrowsnestPackBroken " // notified if the broken version existed long enough
 	delete(good, broken)
 	delete(bad, broken)
 	if s.pager != nil {
@@ -155,7 +155,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// Memory does not depend on what is in the logs.
+// Memory does not depend on the content of the logs.
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	keys, huge := 100_000, 64<<20
@@ -187,11 +187,11 @@ func TestMemory(t *testing.T) {
 		c.Raw(chunk)
 	}
 	c.Raw("\n" + strings.Repeat("\x00", 1<<20))
-	for range 2000 { // parts that never end
+	for range 2000 { // partial lines that never end
 		c.Part("stderr", chunk[:16<<10])
 	}
 	require.NoError(t, c.Err)
-	pause(3 * time.Second) // detection goes on
+	pause(3 * time.Second) // detection continues
 	good, bad := s.settle(2*time.Minute, nil)
 	t.Logf("VmHWM after %d keys %.1f MiB, after a line of %d MiB %.1f MiB", keys, flood, huge>>20, s.hwm())
 	for _, got := range []map[string]*heard{good, bad} {
@@ -201,7 +201,7 @@ func TestMemory(t *testing.T) {
 				flooded++
 				delete(got, key)
 			}
-			if strings.HasPrefix(key, "CrowsnestCrowded") { // rightly
+			if strings.HasPrefix(key, "CrowsnestCrowded") { // expected
 				delete(got, key)
 			}
 		}
@@ -242,12 +242,12 @@ func (s *scene) lag() float64 {
 	return s.p.newest()[`crowsnest_source_lag_seconds{source="kubelet"}`]
 }
 
-// Containers come and go: what they took is given back.
+// Containers start and end: their resources are released.
 func TestChurn(t *testing.T) {
 	t.Parallel()
 	pods := 150
 	if long {
-		pods = 1900 // with two alerts each, within what a sink keeps
+		pods = 1900 // with two alerts each, within the bound of a sink
 	}
 	n := seed(t)
 	s := newScene(t, n, options{writers: 1, load: load{perSecond: 50, pad: 100, maxSize: 1 << 20, planted: 100, period: 1000, recovery: 16 * time.Second}, resend: 5 * time.Second})

@@ -9,9 +9,9 @@ import (
 	"crowsnest/test/wait"
 )
 
-// A real Alertmanager is killed and forgets its alerts and whom it notified:
-// what is open is there again soon, and people hear nothing twice but what
-// Alertmanager itself repeats because it lost its notification log.
+// A real Alertmanager is killed and loses its alerts and its notification log:
+// open alerts return soon, and people are notified twice only where
+// Alertmanager repeats because of the lost log.
 func TestPagerKilled(t *testing.T) {
 	onlyLong(t)
 	const resend = 10 * time.Second
@@ -54,7 +54,7 @@ func TestPagerKilled(t *testing.T) {
 		len(before), again, lost)
 }
 
-// openBefore are the planted alerts that were open at a time.
+// openBefore returns the planted alerts that were open at a time.
 func (s *scene) openBefore(at time.Time) (open []string) {
 	s.led.mu.Lock()
 	defer s.led.mu.Unlock()
@@ -72,7 +72,7 @@ func (s *scene) stillOpen(key string) bool {
 	return s.led.plants[key].ends.IsZero()
 }
 
-// active are the alerts that the Alertmanager has as firing.
+// active returns the alerts that are firing in the Alertmanager.
 func (p *pager) active() map[string]bool {
 	out := map[string]bool{}
 	alerts, _ := p.am.TryAlerts()
@@ -82,10 +82,10 @@ func (p *pager) active() map[string]bool {
 	return out
 }
 
-// notifiedAgain compares what people were notified over a kill of Alertmanager. A
-// beginning may be notified once more by the new process; nothing else may. An end
-// that the old one took, and did not notify of within its group_interval before
-// it was killed, is lost with it.
+// notifiedAgain compares the notifications before and after a kill of
+// Alertmanager. The new process may repeat a firing notification, nothing else.
+// A resolved alert that the old process accepted, but did not notify within its
+// group_interval before it was killed, is lost with it.
 func (l *ledger) notifiedAgain(v verdict, before, notified map[string]string, killed time.Time) (again, lost int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -15,24 +15,24 @@ import (
 
 // step is one fault.
 type step struct {
-	after time.Duration // since the end of the step before
+	after time.Duration // since the end of the previous step
 	kind  string
-	down  time.Duration // how long it lasts
-	which int           // of the containers or of the ways to fail
+	down  time.Duration // duration
+	which int           // index of a container or of a failure
 }
 
 func (s step) String() string {
 	return fmt.Sprintf("+%v %s %v #%d", s.after.Round(time.Millisecond), s.kind, s.down.Round(time.Millisecond), s.which)
 }
 
-// mix says how many of each kind of step a plan has.
+// mix states how many steps of each kind a plan has.
 type mix struct {
 	kill, term, stop, rotate, restart, churn, peer, hup int
-	gap                                                 time.Duration // greatest time between two steps
-	down                                                time.Duration // greatest downtime
+	gap                                                 time.Duration // longest time between two steps
+	down                                                time.Duration // longest downtime
 }
 
-// plan makes the plan of a seed.
+// plan returns the plan of a seed.
 func (m mix) plan(seed uint64) []step {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	var kinds []string
@@ -60,7 +60,7 @@ func (m mix) plan(seed uint64) []step {
 		s.after = m.gap/10 + upTo(rng, m.gap)
 		switch r := rng.IntN(10); {
 		case r < 2:
-			s.after = upTo(rng, m.gap/8) // also while it starts
+			s.after = upTo(rng, m.gap/8) // also while the daemon starts
 		case r < 3 && kind != "stop":
 			s.down = upTo(rng, m.down)
 		default:
@@ -76,7 +76,7 @@ func upTo(rng *rand.Rand, d time.Duration) time.Duration {
 	return time.Duration(rng.Int64N(int64(d) + 1))
 }
 
-// failures are the ways of an Alertmanager to fail.
+// failures are the ways in which an Alertmanager fails.
 var failures = []struct {
 	name  string
 	fault fault.Fault
@@ -109,7 +109,7 @@ func (s *scene) do(st step) {
 	case "rotate":
 		w.ask(w.rotate)
 	case "restart":
-		if time.Since(s.restarted[w]) > 15*time.Second { // of dead ones the newest stays: it must be read
+		if time.Since(s.restarted[w]) > 15*time.Second { // the newest file of ended containers stays: it must be read
 			w.ask(w.restart)
 			s.restarted[w] = time.Now()
 		}
@@ -131,7 +131,7 @@ func (s *scene) do(st step) {
 	}
 }
 
-// fail lets the second Alertmanager fail while the other steps go on.
+// fail makes the second Alertmanager fail while the other steps continue.
 func (s *scene) fail(st step) {
 	f := failures[st.which%len(failures)]
 	if f.fault == nil {
@@ -160,7 +160,7 @@ func (s *scene) fail(st step) {
 	}
 }
 
-// churn lets a pod come and go that lived long enough to be read.
+// churn starts and ends a pod that lives long enough to be read.
 func (s *scene) churn(n int) {
 	s.churned++
 	name := fmt.Sprintf("x%d-%d", s.churned, n)
@@ -178,7 +178,7 @@ func (s *scene) churn(n int) {
 		s.t.Errorf("pod %s was not read within 30 s", name)
 	}
 	heard := time.Now()
-	wait.Until(10*time.Second, func() bool { // what was read is saved, too
+	wait.Until(10*time.Second, func() bool { // the lines read are saved, too
 		saved, ok := s.p.savedAt()
 		return ok && saved.After(heard)
 	})

@@ -17,19 +17,19 @@ import (
 	"crowsnest/test/wait"
 )
 
-// process is the daemon, over its restarts, and what was seen of it. It is safe
-// for concurrent use by those who read.
+// process is the daemon over its restarts, with the observations. Readers may
+// use it concurrently.
 type process struct {
 	*daemon.Daemon
 	t *testing.T
 
 	mu      sync.Mutex
 	starts  int
-	up      time.Time          // since when the running process is there
-	hwm     int64              // greatest resident set, in KiB, over all processes
+	up      time.Time          // start of the running process
+	hwm     int64              // maximum resident set over all processes, in KiB
 	last    map[string]float64 // newest metrics of the running process
-	lines   float64            // lines read by the processes before it
-	repeats []time.Duration    // how much at most is read again after each kill
+	lines   float64            // lines read by the previous processes
+	repeats []time.Duration    // the upper bound of lines read again after each kill, as a time
 	exits   []time.Duration    // from SIGTERM to the exit
 	stop    func()             // ends the sampling
 }
@@ -50,7 +50,7 @@ func freeAddr(t *testing.T) string {
 	return addr
 }
 
-// start starts the daemon and does not wait until it is ready.
+// start starts the daemon without waiting until it is ready.
 func (p *process) start() {
 	p.t.Helper()
 	require.NoError(p.t, p.Start())
@@ -68,7 +68,7 @@ func (p *process) start() {
 	}()
 }
 
-// sample keeps the newest metrics and the greatest resident set.
+// sample keeps the newest metrics and the maximum resident set.
 func (p *process) sample(ctx context.Context, proc *child.Process) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -83,7 +83,7 @@ func (p *process) sample(ctx context.Context, proc *child.Process) {
 			p.hwm = max(p.hwm, kib)
 			p.mu.Unlock()
 		}
-		// Once SIGTERM was sent, every moment counts: the listener closes last.
+		// After SIGTERM every moment counts: the listener closes last.
 		if n%5 != 0 && p.Process() != nil {
 			continue
 		}
@@ -108,7 +108,7 @@ func (p *process) end(sig syscall.Signal) (time.Duration, error) {
 	return took, err
 }
 
-// kill kills the daemon and notes how old its saved state was.
+// kill kills the daemon and records the age of its saved state.
 func (p *process) kill() {
 	began := time.Now()
 	if took, _ := p.end(syscall.SIGKILL); took == 0 {
@@ -121,7 +121,7 @@ func (p *process) kill() {
 	}
 }
 
-// savedAt is when the state on the disk was copied.
+// savedAt returns the time of the snapshot on disk.
 func (p *process) savedAt() (time.Time, bool) {
 	b, err := os.ReadFile(filepath.Join(p.StatePath(), "state"))
 	if err != nil {
@@ -133,7 +133,7 @@ func (p *process) savedAt() (time.Time, bool) {
 	return at, ok && ok2 && err == nil
 }
 
-// term stops the daemon as the kubelet does.
+// term stops the daemon like the kubelet does.
 func (p *process) term() {
 	p.t.Helper()
 	began := time.Now()
@@ -141,7 +141,7 @@ func (p *process) term() {
 	if took == 0 {
 		return
 	}
-	if err != nil && began.Sub(p.up) > 500*time.Millisecond { // before, it may not have got to its handler
+	if err != nil && began.Sub(p.up) > 500*time.Millisecond { // earlier it may not have installed its signal handler
 		p.t.Errorf("after SIGTERM: %v in %v", err, took)
 	}
 	p.mu.Lock()
@@ -149,7 +149,7 @@ func (p *process) term() {
 	p.exits = append(p.exits, took)
 }
 
-// ready waits until the daemon says so.
+// ready waits until the daemon is ready.
 func (p *process) ready() {
 	p.t.Helper()
 	require.NoError(p.t, p.Ready(p.t.Context(), 30*time.Second))
@@ -162,7 +162,7 @@ func (p *process) newest() map[string]float64 {
 	return p.last
 }
 
-// read returns the lines that all processes have read.
+// read returns the number of lines read by all processes.
 func (p *process) read() float64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -172,8 +172,8 @@ func (p *process) read() float64 {
 	return p.lines + p.last[daemon.LinesRead]
 }
 
-// descriptors counts the open files of the running daemon, and those of them
-// that were deleted.
+// descriptors counts the open files of the running daemon, and the deleted ones
+// among them.
 func (p *process) descriptors() (all, deleted int) {
 	proc := p.Process()
 	if proc == nil {
@@ -188,5 +188,5 @@ func eventually(t *testing.T, patience time.Duration, what string, ok func() boo
 	require.True(t, wait.Until(patience, ok), what)
 }
 
-// pause waits, as the plan says.
+// pause waits, as the plan requires.
 func pause(d time.Duration) { wait.Pause(context.Background(), d) }

@@ -13,8 +13,8 @@ import (
 	"crowsnest/test/wait"
 )
 
-// costlyPack has a rule that is loaded, matches nothing, and takes a good part of
-// a CPU at some hundred lines a second.
+// costlyPack has a rule that is accepted, matches nothing, and takes a large
+// part of a CPU at some hundred lines per second.
 func costlyPack(expr string) string {
 	return fmt.Sprintf(`pack: {name: costly, version: "1.0.0", rules: 2}
 rules:
@@ -36,9 +36,9 @@ const (
 	givenUpAlert = "CrowsnestRuleGivenUp"
 )
 
-// A rule that takes too much is quarantined within about a minute and reported;
-// no other rule is slower for it, neither before nor after, and it stays so until
-// it is changed.
+// A rule that uses too much CPU is quarantined within about a minute and
+// reported. No other rule becomes slower, neither before nor after, and the
+// rule stays quarantined until it changes.
 func TestQuarantine(t *testing.T) {
 	onlyLong(t)
 	s := newScene(t, seed(t), options{
@@ -111,7 +111,7 @@ func (s *scene) reload(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// givenUpIs compares what the API and the page say.
+// givenUpIs compares the API with the page.
 func (s *scene) givenUpIs(t *testing.T, want bool) {
 	t.Helper()
 	api, err := s.p.Get(t.Context(), "/api/v1/rules")

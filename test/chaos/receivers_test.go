@@ -21,7 +21,7 @@ func serve(t *testing.T) *fakeam.Server {
 	return s
 }
 
-// realConfig has one group per alert, so that each notification is of one.
+// realConfig has one group per alert, so that each notification has one alert.
 const realConfig = `
 route:
   receiver: hook
@@ -36,7 +36,7 @@ receivers:
     send_resolved: true
 `
 
-// pager is a real Alertmanager and what it notifies of.
+// pager is a real Alertmanager with its notifications.
 type pager struct {
 	am   *servers.AlertmanagerServer
 	hook *servers.Hook
@@ -60,7 +60,7 @@ func keyOf(labels map[string]string) string {
 	return labels["alertname"] + " " + id
 }
 
-// newPager starts a real Alertmanager, or returns nil where there is none.
+// newPager starts a real Alertmanager, or returns nil if it is not installed.
 func newPager(t *testing.T, dir string) *pager {
 	t.Helper()
 	if servers.Find("alertmanager") == "" {

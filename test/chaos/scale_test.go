@@ -20,7 +20,7 @@ import (
 	"crowsnest/test/wait"
 )
 
-// footprint is what the running daemon takes.
+// footprint is the resource use of the running daemon.
 type footprint struct {
 	goroutines, descriptors float64
 	rss                     float64 // MiB
@@ -51,8 +51,8 @@ func (s *scene) stateSize() int64 {
 	return fi.Size()
 }
 
-// givenBack waits until the daemon takes no more than before, and returns what
-// it takes.
+// givenBack waits until the daemon uses no more than before, and returns its
+// use.
 func (s *scene) givenBack(base footprint, rss float64) (now footprint, ok bool) {
 	s.t.Helper()
 	ok = wait.Until(time.Minute, func() bool {
@@ -63,7 +63,7 @@ func (s *scene) givenBack(base footprint, rss float64) (now footprint, ok bool) 
 	return now, ok
 }
 
-// fewAlerts is the load of a scene whose size shall not come from its alerts.
+// fewAlerts is the load of a scene whose size should not come from its alerts.
 func fewAlerts() load {
 	return load{perSecond: 1000, pad: 180, maxSize: 1 << 20, planted: 8000, period: 16000, recovery: 14 * time.Second}
 }
@@ -76,9 +76,9 @@ rules:
   severity: info
 `
 
-// swapConfigMap does what the kubelet's AtomicWriter does: a folder with the new
-// version, a link that is swapped, links of the files beside it, and the removal
-// of the old version. Every other version has a second file.
+// swapConfigMap does what the kubelet's AtomicWriter does: it creates a folder
+// with the new version, swaps a link, links the files beside it, and removes
+// the old version. Every other version has a second file.
 func (s *scene) swapConfigMap(rev int) {
 	s.t.Helper()
 	text, err := os.ReadFile("testdata/chaos.yaml")
@@ -106,8 +106,8 @@ func (s *scene) swapConfigMap(rev int) {
 	require.NoError(s.t, os.RemoveAll(filepath.Join(s.rules, old)))
 }
 
-// A thousand versions of a ConfigMap: no line is lost, nothing flaps, no file is
-// read twice, nothing grows.
+// A thousand versions of a ConfigMap: no line is lost, nothing flaps, no file
+// is read twice, nothing grows.
 func TestThousandSwaps(t *testing.T) {
 	onlyLong(t)
 	s := newScene(t, seed(t), options{writers: 4, load: fewAlerts(), pager: true, resend: 10 * time.Second})
@@ -119,7 +119,7 @@ func TestThousandSwaps(t *testing.T) {
 	for rev := 1; rev <= 1000; rev++ {
 		began := time.Now()
 		s.swapConfigMap(rev)
-		if rev%10 == 5 { // found without a notification
+		if rev%10 == 5 { // found without an inotify event
 			eventually(t, 10*time.Second, "the change is found", func() bool {
 				return s.p.newest()["crowsnest_config_last_reload_success_timestamp_seconds"] >= float64(began.UnixNano())/1e9
 			})
@@ -167,8 +167,8 @@ rules:
   annotations: {lines: "{{ $value }}"}
 `
 
-// Ten thousand containers come and go: each line of them is read once, and what
-// they took is given back.
+// Ten thousand containers start and end: each line is read once, and their
+// resources are released.
 func TestTenThousandContainers(t *testing.T) {
 	onlyLong(t)
 	const pods, lines, batch = 10_000, 10, 50
@@ -183,7 +183,7 @@ func TestTenThousandContainers(t *testing.T) {
 	const matched = `crowsnest_rule_matches_total{pack="churn",rule="ChurnLines",severity="info"}`
 	first := kubesim.New(kubesim.Options{Root: s.pods, Namespace: "churn", Pod: "first"})
 	t.Cleanup(first.Close)
-	first.Write("stdout", "line of a pod that goes") // an alert counts what is newer than its beginning
+	first.Write("stdout", "line of a pod that goes") // an alert counts only lines after its start
 	eventually(t, 10*time.Second, "the alert is there", func() bool { return s.p.newest()[matched] == 1 })
 	began, largest := time.Now(), int64(0)
 	var live []*kubesim.Container
@@ -288,16 +288,17 @@ func shortLife(t *testing.T, root string, n int64) {
 	}
 }
 
-// Ten million keys: memory and the number of series do not follow.
+// Ten million keys: memory and the number of series stay bounded.
 func TestTenMillionKeys(t *testing.T) {
 	onlyLong(t)
 	const keys = 10_000_000
 	s := newScene(t, seed(t), options{
-		// Recoveries are so late that a lag of the flood does not hide them.
+		// Recoveries are late enough that a delay caused by the flood does not
+		// hide them.
 		writers: 1, load: load{perSecond: 50, pad: 100, maxSize: 1 << 20, planted: 100, period: 1000, recovery: 50 * time.Second},
 		resend: 10 * time.Second, active: 1000, packs: map[string]string{"flood.yaml": floodRules},
 	})
-	s.p.Prepare = func(cmd *exec.Cmd) { cmd.Env = append(os.Environ(), "GOMEMLIMIT=115MiB") } // as deploy/kustomize has it
+	s.p.Prepare = func(cmd *exec.Cmd) { cmd.Env = append(os.Environ(), "GOMEMLIMIT=115MiB") } // as in deploy/kustomize
 	s.p.start()
 	s.p.ready()
 	pause(3 * time.Second)
@@ -376,5 +377,5 @@ func TestStartup(t *testing.T) {
 	require.LessOrEqual(t, slowest, 2*time.Second)
 }
 
-// mib shows bytes.
+// mib formats bytes.
 func mib(n int64) string { return strconv.FormatFloat(float64(n)/(1<<20), 'f', 0, 64) + " MiB" }

@@ -16,7 +16,7 @@ import (
 	"crowsnest/test/wait"
 )
 
-// scene is a daemon with everything around it.
+// scene is a daemon with its environment.
 type scene struct {
 	t         *testing.T
 	dir       string
@@ -25,7 +25,7 @@ type scene struct {
 	led       *ledger
 	p         *process
 	good, bad *fakeam.Server // the second one may fail
-	pager     *pager         // nil: there is none
+	pager     *pager         // nil: none
 	writers   []*writer
 	restarted map[*writer]time.Time
 	churned   int
@@ -37,7 +37,7 @@ type scene struct {
 // options of a scene.
 type options struct {
 	writers int
-	active  int // bound of the open alerts; 0: enough for the plan
+	active  int // bound of open alerts; 0: enough for the plan
 	load    load
 	pager   bool
 	resend  time.Duration
@@ -55,7 +55,7 @@ sinks:
 limits: {active_alerts: %d}
 `
 
-// newScene starts the receivers and the writers. The daemon is not started.
+// newScene starts the receivers and the writers, but not the daemon.
 func newScene(t *testing.T, seed uint64, o options) *scene {
 	t.Helper()
 	dir := folder(t)
@@ -93,7 +93,7 @@ func newScene(t *testing.T, seed uint64, o options) *scene {
 }
 
 // writeRules makes a version of the rules current, as the kubelet does with a
-// ConfigMap: a folder of its own and a link that is swapped.
+// ConfigMap: a new folder and a link that is swapped.
 func (s *scene) writeRules(rev int) {
 	s.t.Helper()
 	text, err := os.ReadFile("testdata/chaos.yaml")
@@ -117,8 +117,9 @@ func (s *scene) swapRules(rev int, text string) {
 	require.NoError(s.t, os.RemoveAll(filepath.Join(s.rules, old)))
 }
 
-// settle lets everything come to its end: planted recoveries are written, peers
-// are healed, and what is planted is heard. It returns what both heard.
+// settle brings everything to an end: the planted recoveries are written, peers
+// are healed, and all planted alerts have arrived. It returns what both
+// receivers got.
 func (s *scene) settle(patience time.Duration, except func(string) bool) (good, bad map[string]*heard) {
 	s.t.Helper()
 	s.heal()

@@ -18,19 +18,19 @@ import (
 	"crowsnest/state"
 )
 
-// storageFault breaks the folder of the state and heals it again.
+// storageFault breaks the state folder and heals it again.
 type storageFault struct {
 	name   string
-	root   bool // needs it
-	long   bool // of the long tier
-	silent bool // writes hang: nothing fails
-	gone   bool // what was saved is gone
+	root   bool // requires root
+	long   bool // only in the long form
+	silent bool // writes hang instead of failing
+	gone   bool // the saved state is lost
 	mount  func(t *testing.T, dir string)
 	begin  func(s *scene)
 	heal   func(s *scene)
 }
 
-// storageFaults are the ways of a folder to fail that this machine can do.
+// storageFaults are the failures of a folder that this machine can produce.
 func storageFaults() []storageFault {
 	return []storageFault{
 		{
@@ -52,7 +52,7 @@ func storageFaults() []storageFault {
 			name: "removed", gone: true,
 			begin: func(s *scene) {
 				require.NoError(s.t, os.RemoveAll(s.p.StatePath()))
-				require.NoError(s.t, os.WriteFile(s.p.StatePath(), nil, 0o600)) // else it is made again at once
+				require.NoError(s.t, os.WriteFile(s.p.StatePath(), nil, 0o600)) // otherwise it is recreated immediately
 			},
 			heal: func(s *scene) { require.NoError(s.t, os.Remove(s.p.StatePath())) },
 		},
@@ -69,9 +69,9 @@ func storageFaults() []storageFault {
 	}
 }
 
-// The folder of the state fails while the daemon runs: alerts go on, what was
-// saved before stays whole, it shows in the metrics, and saving resumes by
-// itself. A kill meanwhile costs no more than reading again.
+// The state folder fails while the daemon runs: alerts continue, the saved
+// state stays intact, the metrics show the failure, and saving resumes by
+// itself. A kill meanwhile costs only reading again.
 func TestStorage(t *testing.T) {
 	t.Parallel()
 	for _, f := range storageFaults() {
@@ -88,7 +88,7 @@ func TestStorage(t *testing.T) {
 	}
 }
 
-// After five minutes there is an alert of its own, which ends with the fault.
+// After five minutes an alert reports it, which ends with the failure.
 func TestStateNotSaved(t *testing.T) {
 	onlyLong(t)
 	t.Parallel()
@@ -110,7 +110,7 @@ const (
 
 func (f storageFault) play(t *testing.T, lasts time.Duration) {
 	t.Helper()
-	l := load{perSecond: 100, pad: 180, maxSize: 1 << 20, planted: 50, period: 100_000} // nothing recovers: it would take long
+	l := load{perSecond: 100, pad: 180, maxSize: 1 << 20, planted: 50, period: 100_000} // without recoveries, which would take long
 	s := newScene(t, seed(t), options{writers: 1, load: l, resend: 5 * time.Second})
 	if f.mount != nil {
 		s.p.Storage = filepath.Join(s.dir, "mounted")
@@ -143,14 +143,14 @@ func (f storageFault) play(t *testing.T, lasts time.Duration) {
 	if !f.silent && !f.gone {
 		requireWhole(t, s.p.StatePath())
 	}
-	// A process that waits for a frozen disk cannot be killed; and one that is new
-	// has to see for five minutes itself that nothing is saved.
+	// A process that waits for a frozen disk cannot be killed, and a new
+	// process has to observe for five minutes that nothing is saved.
 	if !f.silent && lasts < time.Minute {
 		s.p.kill()
 		s.p.start()
 		s.p.ready()
 		if f.name == "files are limited" {
-			f.begin(s) // it is another process
+			f.begin(s) // it is a different process
 		}
 		pause(2 * time.Second)
 	}
@@ -171,10 +171,10 @@ func (f storageFault) play(t *testing.T, lasts time.Duration) {
 	t.Logf("while it failed: %s", percentiles(during))
 }
 
-// requireWhole requires that the newest state in the folder can be read back.
+// requireWhole requires that the newest state in the folder can be loaded.
 func requireWhole(t *testing.T, dir string) {
 	t.Helper()
-	copied := folder(t) // reading quarantines damaged files
+	copied := folder(t) // loading quarantines damaged files
 	for _, name := range []string{"state", "state.prev"} {
 		b, err := os.ReadFile(filepath.Join(dir, name))
 		require.NoError(t, err)
@@ -186,14 +186,14 @@ func requireWhole(t *testing.T, dir string) {
 	require.NotEmpty(t, payload)
 }
 
-// mountTmpfs mounts 2 MiB. It needs root.
+// mountTmpfs mounts 2 MiB. It requires root.
 func mountTmpfs(t *testing.T, dir string) {
 	t.Helper()
 	require.NoError(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=2m"))
 	unmountAtEnd(t, dir)
 }
 
-// mountDisk mounts an image of a disk with ext4. It needs root.
+// mountDisk mounts an image of a disk with ext4. It requires root.
 func mountDisk(t *testing.T, dir string) {
 	t.Helper()
 	image := dir + ".img"
@@ -204,8 +204,8 @@ func mountDisk(t *testing.T, dir string) {
 	unmountAtEnd(t, dir)
 }
 
-// breakDisk has the file system find an error in itself: it becomes read-only,
-// with files open.
+// breakDisk makes the file system detect an error: it becomes read-only while
+// files are open.
 func breakDisk(t *testing.T, dir string) {
 	t.Helper()
 	out, err := exec.Command("findmnt", "-n", "-o", "SOURCE", dir).Output()
@@ -214,13 +214,13 @@ func breakDisk(t *testing.T, dir string) {
 	require.NoError(t, os.WriteFile("/sys/fs/ext4/"+device+"/trigger_fs_error", []byte("a test"), 0))
 }
 
-// repairDisk checks the file system and mounts it again, as an operator does.
+// repairDisk checks the file system and mounts it again, as an operator would.
 func repairDisk(t *testing.T, dir string) {
 	t.Helper()
 	require.NoError(t, unix.Unmount(dir, unix.MNT_DETACH))
 	image := filepath.Join(filepath.Dir(dir), "repaired.img")
 	run1(t, "cp", dir+".img", image)               // the old one is in use as long as files are open
-	_ = exec.Command("e2fsck", "-fy", image).Run() // it says 1: corrected
+	_ = exec.Command("e2fsck", "-fy", image).Run() // exit code 1 means corrected
 	run1(t, "mount", "-o", "loop", image, dir)
 }
 
@@ -233,13 +233,13 @@ func unmountAtEnd(t *testing.T, dir string) {
 	})
 }
 
-// fill writes until there is no room.
+// fill writes until the disk is full.
 func fill(t *testing.T, path string) {
 	t.Helper()
 	f, err := os.Create(path)
 	require.NoError(t, err)
 	defer f.Close()
-	for size := 64 << 10; size > 0; { // also the last bytes
+	for size := 64 << 10; size > 0; { // down to the last bytes
 		if _, err := f.Write(make([]byte, size)); err == nil {
 			continue
 		} else if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, io.ErrShortWrite) {
@@ -277,7 +277,7 @@ func (s *scene) second() *process {
 }
 
 // A second instance starts while the first one runs, as in a rolling update: it
-// waits, and takes over where that one stopped, or was killed.
+// waits, and takes over when the first stopped or was killed.
 func TestTakeover(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(p *process){"stopped": (*process).term, "killed": (*process).kill} {
@@ -309,8 +309,8 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
-// The first instance does not go: the second one runs with what it can look back
-// to, tells the same alerts, and saves when the folder is free at last.
+// The first instance does not end: the second one runs without state, sends the
+// same alerts, and saves when the folder is free.
 func TestTwoInstances(t *testing.T) {
 	onlyLong(t)
 	t.Parallel()

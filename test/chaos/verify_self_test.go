@@ -12,7 +12,7 @@ import (
 	"crowsnest/test/fakeam"
 )
 
-// The verifier sees each kind of damage, and nothing where there is none.
+// The verifier detects each kind of damage, and reports nothing without damage.
 func TestVerifier(t *testing.T) {
 	t0 := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	word := func(alert, id string, start time.Time, resolved bool) fakeam.Word {
@@ -67,7 +67,7 @@ func TestVerifier(t *testing.T) {
 	f("flapped", lines(2), planted, lost, taken, lost, taken)
 }
 
-// A seed always makes the same plan.
+// A seed always produces the same plan.
 func TestPlanReplays(t *testing.T) {
 	m := mix{kill: 20, term: 5, peer: 5, gap: time.Second, down: time.Second}
 	require.Equal(t, m.plan(7), m.plan(7))

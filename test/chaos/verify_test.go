@@ -12,18 +12,18 @@ import (
 	"crowsnest/test/fakeam"
 )
 
-// heard is what one Alertmanager heard of one key.
+// heard is what one Alertmanager received for one key.
 type heard struct {
-	firing   time.Time   // when it was first taken as firing; zero: never
+	firing   time.Time   // when it was first accepted as firing; zero: never
 	starts   []time.Time // different startsAt, in order
-	ends     time.Time   // endsAt of the newest word, if that is resolved
+	ends     time.Time   // endsAt of the newest message, if that is resolved
 	resolved bool
-	states   string // "firing resolved", repeats once
-	lines    int64  // annotation of the newest word
-	rev      string // annotation of the newest word
+	states   string // such as "firing resolved", without repeats
+	lines    int64  // annotation of the newest message
+	rev      string // annotation of the newest message
 }
 
-// hear reads what an Alertmanager took.
+// hear evaluates what an Alertmanager accepted.
 func hear(am *fakeam.AM) map[string]*heard {
 	out := map[string]*heard{}
 	for _, words := range am.All() {
@@ -63,14 +63,14 @@ func (h *heard) take(w fakeam.Word) {
 	}
 }
 
-// verdict is what is wrong, by kind.
+// verdict lists the problems by kind.
 type verdict map[string][]string
 
 func (v verdict) add(kind, format string, args ...any) {
 	v[kind] = append(v[kind], fmt.Sprintf(format, args...))
 }
 
-// fail reports what is wrong, some of each kind.
+// fail reports the problems, some of each kind.
 func (v verdict) fail(t *testing.T) {
 	t.Helper()
 	for _, kind := range slices.Sorted(maps.Keys(v)) {
@@ -80,13 +80,13 @@ func (v verdict) fail(t *testing.T) {
 	}
 }
 
-// own are the alerts of the daemon about itself that are expected. A pod that
-// was removed may have been read to its end, but a process that was killed at
-// that moment does not know.
+// own are the expected alerts of the daemon about itself. It may report a loss
+// for a removed pod that was read to its end, because a process that was killed
+// at that moment does not know.
 var own = []string{"CrowsnestHeartbeat ", "CrowsnestLinesLost removed"}
 
-// verify compares what an Alertmanager took with what was planted. except are
-// keys that it refused.
+// verify compares what an Alertmanager accepted with what was planted. except
+// are keys that it refused.
 func (l *ledger) verify(v verdict, name string, got map[string]*heard, except func(key string) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -156,8 +156,8 @@ func (l *ledger) notified(v verdict, notified map[string]string) {
 	}
 }
 
-// complete reports whether everything that is planted was heard, so that waiting
-// can end. What is too much it does not look at.
+// complete reports whether all planted alerts have arrived, so that waiting can
+// end. It ignores extra alerts.
 func (l *ledger) complete(got map[string]*heard, except func(key string) bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -178,8 +178,8 @@ func (l *ledger) complete(got map[string]*heard, except func(key string) bool) b
 	return true
 }
 
-// latencies returns the times from the line to its acceptance, in order. Alerts
-// that wait on purpose are left out.
+// latencies returns the sorted times from a line to its acceptance, without
+// alerts that wait on purpose.
 func (l *ledger) latencies(got map[string]*heard, from, to time.Time) []time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -193,7 +193,7 @@ func (l *ledger) latencies(got map[string]*heard, from, to time.Time) []time.Dur
 	return out
 }
 
-// percentiles shows p50, p99 and the maximum.
+// percentiles formats p50, p99 and the maximum.
 func percentiles(d []time.Duration) string {
 	if len(d) == 0 {
 		return "none"
@@ -202,7 +202,7 @@ func percentiles(d []time.Duration) string {
 	return fmt.Sprintf("n=%d p50=%v p99=%v max=%v", len(d), ms(0.5), ms(0.99), ms(1))
 }
 
-// at is a percentile of what is in order.
+// at returns a percentile of sorted values.
 func at(d []time.Duration, p float64) time.Duration {
 	if len(d) == 0 {
 		return 0

@@ -26,8 +26,8 @@ limits: {active_alerts: 10000, alerts_per_namespace: 10000}
 `
 
 // The webhook sink is killed at any moment while alerts open. Every opening
-// arrives. One may arrive twice only if the kill came before what the receiver
-// answered was on the disk: at most one request per kill.
+// arrives. One may arrive twice only if the kill came before the receiver's
+// answer was on disk: at most one request per kill.
 func TestWebhookKilled(t *testing.T) {
 	t.Parallel()
 	kills := 2

@@ -12,15 +12,15 @@ import (
 	"crowsnest/test/kubesim"
 )
 
-// plant is what was planted under one key, and what must come of it.
+// plant is what was planted under one key, and the expected result.
 type plant struct {
-	first, last time.Time // startsAt lies between them: the line may have parts
+	first, last time.Time // startsAt lies between them: the line may be split
 	ends        time.Time // zero: it stays open
-	again       time.Time // after the end it begins once more; zero: it does not
-	never       bool      // it must not be heard of
+	again       time.Time // when it fires again; zero: never
+	never       bool      // it must not arrive
 }
 
-// history is what is notified of it, repeats once; "": nothing is.
+// history is the expected sequence of notifications, without repeats; "": none.
 func (p *plant) history() string {
 	switch {
 	case p.never:
@@ -33,7 +33,7 @@ func (p *plant) history() string {
 	return "firing"
 }
 
-// ledger is what was planted. It is safe for concurrent use.
+// ledger records what was planted. It is safe for concurrent use.
 type ledger struct {
 	mu     sync.Mutex
 	plants map[string]*plant // by "alertname id"
@@ -48,14 +48,14 @@ func (l *ledger) plant(alert, id string, p plant) {
 	l.plants[alert+" "+id] = &p
 }
 
-// recover notes the line that ends an alert.
+// recover records the line that ends an alert.
 func (l *ledger) recover(alert, id string, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.plants[alert+" "+id].ends = at
 }
 
-// relapse notes the line that begins it again.
+// relapse records the line that starts it again.
 func (l *ledger) relapse(alert, id string, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -80,17 +80,17 @@ func (l *ledger) total() (n int64) {
 	return n
 }
 
-// load says how much is written and how often it is rotated.
+// load defines how much is written and how often it is rotated.
 type load struct {
 	perSecond int
 	pad       int              // bytes of each line
 	maxSize   int64            // of a file
-	counted   int              // one line in so many is counted by ChaosLines; 0: all
-	planted   int              // one line in so many is planted
-	period    int              // lines of one round of blocks and sequences; a multiple of 1,000
-	recovery  time.Duration    // of a lost lease, long enough that it fires before
-	quiet     bool             // nothing but planted lines matches
-	once      bool             // nothing begins again
+	counted   int              // ChaosLines counts one in so many lines; 0: all
+	planted   int              // one in so many lines is planted
+	period    int              // lines in one round of blocks and sequences; a multiple of 1,000
+	recovery  time.Duration    // delay of the recovery of a lost lease, long enough that the alert fires first
+	quiet     bool             // only planted lines match
+	once      bool             // no alert starts again
 	clock     func() time.Time // of the lines; nil: time.Now
 }
 
@@ -101,27 +101,27 @@ type writer struct {
 	c    *kubesim.Container
 	led  *ledger
 	rng  *rand.Rand
-	do   chan func() // what others want done, in the writer's goroutine
-	calm atomic.Bool // nothing more is planted that is not over soon
+	do   chan func() // functions of others to run in the writer's goroutine
+	calm atomic.Bool // plant only what ends soon
 	left atomic.Int64
 
 	n       int // lines so far
-	slot    int // of the schedule: recoveries and split lines have none
-	records int // as the runtime writes them: lines and parts
+	slot    int // in the schedule: recoveries and split lines have none
+	records int // as the runtime writes them: lines and partial lines
 	ids     int
 	size    int64
 	filler  string
 	pending []recovery
 	rotated int
-	split   bool // this rotation comes in the middle of a line
+	split   bool // this rotation happens in the middle of a line
 	half    struct{ at, rest string }
 }
 
-// recovery is a line that is still to be written.
+// recovery is a line that is yet to be written.
 type recovery struct {
 	at      time.Time
 	id      string
-	relapse bool // it is followed by a relapse
+	relapse bool // a relapse follows it
 	lost    bool // it is the relapse
 }
 
@@ -161,14 +161,14 @@ func (w *writer) run(ctx context.Context) {
 	}
 }
 
-// ask has f done by the writer and waits for it.
+// ask makes the writer run f and waits for it.
 func (w *writer) ask(f func()) {
 	done := make(chan struct{})
 	w.do <- func() { defer close(done); f() }
 	<-done
 }
 
-// rotate rotates, now and then in the middle of a line.
+// rotate rotates, sometimes in the middle of a line.
 func (w *writer) rotate() {
 	w.size = 0
 	w.rotated++
@@ -194,7 +194,7 @@ func (w *writer) hole() {
 	w.half.at, w.half.rest = at, text[n:]
 }
 
-// late writes to the old file when the new one is there.
+// late writes to the old file after the new one was created.
 func (w *writer) late() {
 	if !w.split {
 		w.lines(w.rng.IntN(5))
@@ -244,8 +244,8 @@ func (w *writer) plant(alert, id, format string) {
 	w.led.plant(alert, id, plant{first: first, last: last})
 }
 
-// lose writes a lost lease: it is taken again at once, later, never, or later
-// and lost once more.
+// lose writes a lost lease: it is acquired again immediately, later, never, or
+// later and lost once more.
 func (w *writer) lose() {
 	w.ids++
 	id := fmt.Sprintf("%s-l%d", w.name, w.ids)
@@ -291,7 +291,7 @@ func (w *writer) recover() {
 	w.left.Store(int64(len(kept)))
 }
 
-// write writes one line, now and then in two parts or to stderr, and returns the
+// write writes one line, sometimes in two parts or to stderr, and returns the
 // times of its first and its last part.
 func (w *writer) write(what string) (first, last time.Time) {
 	stream := "stdout"
