@@ -15,7 +15,7 @@ import (
 
 var block = regexp.MustCompile("(?s)```yaml\n(.*?)```")
 
-// Every pack that the documents show can be loaded and passes its tests.
+// Every pack in the documents can be loaded and passes its tests.
 func TestPacksInDocs(t *testing.T) {
 	packs := 0
 	for _, doc := range documents(t) {
@@ -39,7 +39,7 @@ func TestPacksInDocs(t *testing.T) {
 	require.NotZero(t, packs)
 }
 
-// documents are the pages that people read, without those made from the rules.
+// documents returns the handwritten pages.
 func documents(t *testing.T) []string {
 	t.Helper()
 	var all []string
@@ -58,7 +58,7 @@ var (
 	fence   = regexp.MustCompile("(?ms)^ *```.*?^ *```")
 )
 
-// Every link of the documents leads to a file, and to a heading, that is there.
+// Every link in the documents leads to an existing file and heading.
 func TestLinksInDocs(t *testing.T) {
 	for _, doc := range documents(t) {
 		text, err := os.ReadFile(doc)
@@ -81,7 +81,7 @@ func TestLinksInDocs(t *testing.T) {
 	}
 }
 
-// Whoever starts with the README finds every document.
+// The README links every document.
 func TestDocsAreLinked(t *testing.T) {
 	readme, err := os.ReadFile("../README.md")
 	require.NoError(t, err)
@@ -92,7 +92,8 @@ func TestDocsAreLinked(t *testing.T) {
 	}
 }
 
-// anchors are the names that GitHub gives to the headings of a page.
+// anchors returns the link targets that GitHub generates for the headings of a
+// page.
 func anchors(t *testing.T, file string) []string {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -105,7 +106,7 @@ func anchors(t *testing.T, file string) []string {
 	return all
 }
 
-// The comparison quotes our own figures; they stand in the page on performance.
+// The figures in the comparison appear in the page on performance.
 func TestFiguresOfComparison(t *testing.T) {
 	comparison, err := os.ReadFile("../docs/comparison.md")
 	require.NoError(t, err)

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// floors says on which floor a package stands, by its path or the first element
-// of it. Imports go down only, and packages of one floor do not know each other.
+// floors maps a package to its floor, by its path or the first element of the
+// path. Imports go down only, and packages of one floor do not know each other.
 var floors = map[string]int{
 	"internal/literals": 0, "strictyaml": 0, "redact": 0, "rules": 0,
 	"matcher": 1, "httpconfig": 1,
@@ -24,13 +24,13 @@ var floors = map[string]int{
 	"cli": 7, "cmd": 8,
 }
 
-// exceptions are the imports within a floor that are part of the design.
+// exceptions are imports within a floor that are part of the design.
 var exceptions = map[string][]string{
 	"rules": {"strictyaml"},
 	// A kind of sink decodes its own configuration; the contract above it does not.
 }
 
-// tools are for those who write rules; the daemon does not contain them.
+// tools are for rule authors; the daemon does not contain them.
 var tools = []string{"discover", "export"}
 
 // libraries that only one place may import.
@@ -46,7 +46,7 @@ var confined = map[string]string{
 	"github.com/rs/zerolog":                      "cli daemon sinks",
 }
 
-// purity: what the floors below the edges must not use.
+// purity lists what the floors below the edges must not use.
 var impure = []string{"os", "net", "net/http", "log", "log/slog", "math/rand"}
 
 // imported is one import of a file that is not a test.
@@ -80,7 +80,8 @@ func TestImportsGoDown(t *testing.T) {
 	}
 }
 
-// checkSiblings keeps kinds of sources and of sinks apart.
+// checkSiblings forbids imports between kinds of sources and between kinds of
+// sinks.
 func checkSiblings(t *testing.T, i imported, to string) {
 	t.Helper()
 	if first(i.from) != "sources" && first(i.from) != "sinks" {
@@ -104,8 +105,8 @@ func checkConfined(t *testing.T, i imported) {
 	}
 }
 
-// The floors that conclude have no clock to read, no log and no files: package
-// time is allowed for its types, its clock is not.
+// The floors that conclude have no clock, log or files: they may use the types
+// of package time, but not its clock.
 func TestInnerFloorsArePure(t *testing.T) {
 	for _, i := range imports(t) {
 		switch first(i.from) {

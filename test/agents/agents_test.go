@@ -1,6 +1,6 @@
-// Package agents holds the two stages of crowsnest together, one process each in
-// life and all of them in one here: sinks/upstream on the nodes, sources/agents
-// and the engine behind the network.
+// Package agents tests both stages of crowsnest together: sinks/upstream on the
+// nodes, sources/agents and the engine behind the network. In production these
+// are separate processes; here they share one.
 package agents
 
 import (
@@ -21,8 +21,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// transitions are what people would hear of, in order: by fingerprint, each
-// change once.
+// transitions returns the notifications in order: each change once, by
+// fingerprint.
 func transitions(notified []episodes.Episode) []string {
 	var out []string
 	last := map[string]string{}
@@ -42,9 +42,9 @@ func transitions(notified []episodes.Episode) []string {
 	return out
 }
 
-// standalone gives an engine without a network, with one source per node, what
-// reached the aggregator, each line once, and returns what it notified. It goes on
-// over the restarts, except for the watermarks, which start again.
+// standalone passes to an engine without a network, with one source per node,
+// each line that reached the aggregator, once, and returns its notifications.
+// It continues over restarts, except for the watermarks, which start again.
 func standalone(w *world) []episodes.Episode {
 	e := newEngine(w.set)
 	byID := map[uint64][]matcher.Hit{}
@@ -78,8 +78,8 @@ func standalone(w *world) []episodes.Episode {
 	return notified
 }
 
-// requireTrueProofs looks whether all lines of a node were taken up to where it
-// was said to be read.
+// requireTrueProofs checks that all lines of a node up to its watermark were
+// accepted.
 func requireTrueProofs(t require.TestingT, w *world) {
 	taken := map[uint64]bool{}
 	for _, x := range w.agg.history {
@@ -98,8 +98,8 @@ func requireTrueProofs(t require.TestingT, w *world) {
 }
 
 // However lines travel, and whatever restarts: each line reaches the engine, in
-// the order of its node, and the episodes are those of an engine that reads the
-// logs itself.
+// the order of its node, and the episodes equal those of an engine that reads
+// the logs itself.
 func TestTwoStagesConcludeWhatOneDoes(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p := drawPlan(rt)

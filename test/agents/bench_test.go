@@ -62,7 +62,7 @@ func newCluster(b *testing.B, nodes, n int) *cluster {
 	return &cluster{b: b, p: p, handler: agents.New(agents.Config{}).Handler(p), next: make([]uint64, nodes)}
 }
 
-// message is the next one of a node, with so many hits.
+// message returns the next message of a node, with the given number of hits.
 func (c *cluster) message(node, count int) []byte {
 	c.next[node]++
 	m := hits.Message{Node: fmt.Sprintf("node-%d", node), Instance: "i", Sequence: c.next[node], First: c.next[node], Sent: time.Now(), Watermark: time.Now()}
@@ -92,8 +92,8 @@ func (c *cluster) post(body []byte) {
 	require.Equal(c.b, http.StatusOK, w.Code, w.Body)
 }
 
-// BenchmarkAggregator is what one message of one of 200 nodes costs, network and
-// conclusions included but for sockets.
+// BenchmarkAggregator measures one message of one of 200 nodes, including HTTP
+// handlers and conclusions but no sockets.
 func BenchmarkAggregator(b *testing.B) {
 	for _, count := range []int{0, 3, 100, 5000} {
 		b.Run(fmt.Sprintf("hits=%d", count), func(b *testing.B) {
@@ -123,7 +123,7 @@ func BenchmarkAggregator(b *testing.B) {
 	}
 }
 
-// BenchmarkEvaluate is what conclusions cost with 200 nodes that can serve every
+// BenchmarkEvaluate measures conclusions with 200 nodes that can serve every
 // rule.
 func BenchmarkEvaluate(b *testing.B) {
 	c := newCluster(b, 200, 500)
@@ -139,7 +139,7 @@ func BenchmarkEvaluate(b *testing.B) {
 	b.ReportMetric(float64(m.HeapAlloc)/(1<<20), "MiB-heap")
 }
 
-// BenchmarkFold is what an agent pays for a hit.
+// BenchmarkFold measures the cost of a hit on the agent.
 func BenchmarkFold(b *testing.B) {
 	r := &rules.Rule{Alert: "A", Hash: "1", Count: 1, CapturedNames: []string{"pod", "lease"}}
 	h := matcher.Hit{Rule: r, Time: time.Now(), Values: []string{"pod-1", "lease"}, Labels: matcher.Labels{"pod": "pod-1"}, Line: "error retrieving resource lock"}

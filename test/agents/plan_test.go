@@ -13,7 +13,7 @@ import (
 	"crowsnest/rules"
 )
 
-// plan is what happens: lines with their times, and what fails when.
+// plan contains the lines with their times, and the faults.
 type plan struct {
 	seed  uint64
 	rules []*rules.Rule
@@ -34,7 +34,7 @@ type step struct {
 	node int
 }
 
-// span is how long lines are written.
+// span is the time in which lines are written.
 const span = 40 * time.Second
 
 func drawPlan(t *rapid.T) plan {
@@ -68,7 +68,7 @@ func drawPlan(t *rapid.T) plan {
 	return p
 }
 
-// anyRule draws a rule of any kind with the names k and v.
+// anyRule draws a random rule with the names k and v.
 func anyRule(t *rapid.T, name string) *rules.Rule {
 	seconds := func(label string, lo, hi int) time.Duration {
 		return time.Duration(rapid.IntRange(lo, hi).Draw(t, label)) * time.Second
@@ -110,7 +110,7 @@ func partsOf(r *rules.Rule) []matcher.Part {
 	return parts
 }
 
-// play plays a plan in virtual time and returns the world at its end.
+// play executes a plan in virtual time and returns the world at its end.
 func (p plan) play() *world {
 	w := &world{set: &rules.Set{Rules: p.rules}, rng: rand.New(rand.NewPCG(p.seed, 1)), net: rand.New(rand.NewPCG(p.seed, 2))}
 	w.agg = w.newAggregator()
@@ -190,7 +190,7 @@ func (w *world) fail(s step) {
 		w.agg.mu.Lock()
 		w.agg.down = true
 		w.agg.mu.Unlock()
-		if w.agg.disk.engine == nil { // it never saved anything: that is another test
+		if w.agg.disk.engine == nil { // it never saved anything, which another test covers
 			w.agg.mu.Lock()
 			w.agg.down = false
 			w.agg.mu.Unlock()

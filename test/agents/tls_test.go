@@ -70,7 +70,7 @@ func (a *authority) write(name, text string) string {
 	return file
 }
 
-// Over TLS both sides show who they are, a token is asked for as well, and a
+// Over TLS both sides authenticate, a token is required as well, and a
 // certificate speaks for the node that it names.
 func TestTLSAndToken(t *testing.T) {
 	a := newAuthority(t)

@@ -21,32 +21,31 @@ import (
 	"crowsnest/sources/agents"
 )
 
-// world is what a plan is played in. Everything in it runs in one bubble of
-// virtual time.
+// world executes a plan. Everything in it runs in one bubble of virtual time.
 type world struct {
 	set   *rules.Set
-	rng   *rand.Rand // of who does something when
+	rng   *rand.Rand // decides which machine acts when
 	agg   *aggregator
 	nodes []*machine
 
 	mu    sync.Mutex
 	net   *rand.Rand
-	quiet bool // the network is good
+	quiet bool // the network works
 }
 
-// entry is one thing that reached the engine, as an engine without a network
-// would be given it.
+// entry is one input of the engine, as an engine without a network would
+// receive it.
 type entry struct {
 	now   time.Time
 	part  string
-	ids   []uint64  // hits that were taken, if any
-	to    time.Time // proof, if not zero
+	ids   []uint64  // accepted hits, if any
+	to    time.Time // watermark, if not zero
 	eval  bool
-	join  bool // the part
+	join  bool // of the member
 	reset bool // all watermarks start again
 }
 
-// aggregator is one with the disk that its state is on.
+// aggregator is an aggregator with the disk that has its state.
 type aggregator struct {
 	w *world
 
@@ -56,8 +55,8 @@ type aggregator struct {
 	source   *agents.Source
 	handler  http.Handler
 	down     bool
-	history  []entry            // of what is in the engine
-	notified []episodes.Episode // by what is in the history
+	history  []entry            // of the content of the engine
+	notified []episodes.Episode // because of the history
 
 	disk struct {
 		engine   []byte
@@ -73,7 +72,7 @@ func (w *world) newAggregator() *aggregator {
 	return a
 }
 
-// boot starts a process from what is on the disk.
+// boot starts a process from the disk.
 func (a *aggregator) boot(engine []byte) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -89,7 +88,7 @@ func (a *aggregator) boot(engine []byte) {
 			a.engine.AddSource(part, rules.Lateness, nil)
 			a.history = append(a.history, entry{part: part, join: true})
 		}
-		a.engine.Evaluate(time.Now()) // it repeats what was notified before the save
+		a.engine.Evaluate(time.Now()) // repeats the notifications before the save
 	}
 	a.handler = a.source.Handler(&inlet{a: a, engine: a.engine})
 	a.down = false
@@ -108,8 +107,8 @@ type inlet struct {
 	engine *episodes.Engine
 }
 
-// dead reports whether the process was killed: what is still running in it changes
-// nothing any more. The caller holds mu.
+// dead reports whether the process was killed; whatever still runs in it has no
+// effect. The caller holds mu.
 func (p *inlet) dead() bool { return p.a.engine != p.engine || p.a.down }
 
 func (p *inlet) Ingest(find func(*rules.Set) []matcher.Hit, commit func()) {
@@ -153,7 +152,7 @@ func (p *inlet) RemoveMember(string) {}
 
 func (p *inlet) Rules() *rules.Set { return p.a.w.set }
 
-// evaluate draws what can be drawn.
+// evaluate draws the conclusions that are possible.
 func (a *aggregator) evaluate() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -164,7 +163,7 @@ func (a *aggregator) evaluate() {
 	a.history = append(a.history, entry{now: time.Now(), eval: true})
 }
 
-// save puts everything on the disk, and notifies the source later.
+// save writes everything to the disk, and notifies the source later.
 func (a *aggregator) save() func() {
 	a.evaluate()
 	a.cut.Lock()
@@ -184,8 +183,8 @@ func (a *aggregator) save() func() {
 	return func() { source.Saved() }
 }
 
-// machine is a node: its log is lines that are there for good, and what an agent
-// saved.
+// machine is a node: its log, whose lines are permanent, and the saved state of
+// its agent.
 type machine struct {
 	w    *world
 	name string
@@ -206,19 +205,19 @@ type agent struct {
 	stop  context.CancelFunc
 	done  chan struct{}
 	cut   sync.RWMutex
-	pos   int // of what was taken
+	pos   int // of the accepted lines
 	cuts  []struct{ pos, seq int }
 	alive bool // guarded by machine.mu
 }
 
-// boot starts an agent from what is on the disk.
+// boot starts an agent from the disk.
 func (m *machine) boot() {
 	up, err := upstream.New(upstream.Config{URL: "http://aggregator", Node: m.name, Timeout: 2 * time.Second}, upstream.Options{Transport: m.w})
 	if err == nil && m.disk.state != nil {
 		err = up.Import(m.disk.state)
 	}
 	if err == nil && m.disk.state != nil {
-		m.disk.state, err = up.Export() // that this one follows the last
+		m.disk.state, err = up.Export() // the state that this process follows
 	}
 	if err != nil {
 		panic(err)
@@ -254,7 +253,7 @@ func (a *agent) read(most int) {
 	}
 }
 
-// save saves what is safe.
+// save saves the confirmed positions.
 func (a *agent) save() {
 	a.cut.Lock()
 	seq, ok := a.up.Cut()
@@ -274,8 +273,8 @@ func (a *agent) save() {
 	}
 }
 
-// kill ends an agent at once: what it still does concerns nobody. A stop lets it
-// send what it has and say goodbye.
+// kill ends an agent at once; whatever still runs in it is ignored. A stop lets
+// it send what it has and say goodbye.
 func (m *machine) kill(gently bool) {
 	m.mu.Lock()
 	a := m.agent
@@ -293,7 +292,7 @@ func (m *machine) kill(gently bool) {
 	a.save()
 }
 
-// chance is what becomes of a request: 100 is nothing bad.
+// chance decides the fate of a request: 100 means no fault.
 func (w *world) chance() (fate int, delay time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -304,10 +303,11 @@ func (w *world) chance() (fate int, delay time.Duration) {
 	return fate, delay
 }
 
-// RoundTrip is the network: it delays, breaks before and after, and repeats.
+// RoundTrip is the network: it delays requests, breaks them before or after the
+// handler, and repeats them.
 func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 	var body []byte
-	if r.Body != nil { // a probe has none
+	if r.Body != nil { // a probe has no body
 		var err error
 		if body, err = io.ReadAll(r.Body); err != nil {
 			return nil, err

@@ -22,14 +22,15 @@ import (
 
 const blockSize = 256 << 10
 
-// perLine reports the time of one line of the log, of which every pass is one.
+// perLine reports the time per line of the log; each iteration processes the
+// whole log.
 func perLine(b *testing.B, log []byte) {
 	lines := bytes.Count(log, []byte("\n"))
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(lines), "ns/line")
 }
 
-// BenchmarkMatch is matcher.Program.Scan alone: envelopes, the search for texts,
-// the check of the few lines that have one, and hits.
+// BenchmarkMatch measures matcher.Program.Scan alone: envelopes, the search for
+// texts, the check of the few lines that have one, and hits.
 func BenchmarkMatch(b *testing.B) {
 	for _, w := range workloads() {
 		b.Run(w.String(), func(b *testing.B) {
@@ -50,7 +51,8 @@ func BenchmarkMatch(b *testing.B) {
 	}
 }
 
-// BenchmarkShare is the same with 1000 rules and more and more lines that match.
+// BenchmarkShare does the same with 1000 rules and an increasing share of
+// matching lines.
 func BenchmarkShare(b *testing.B) {
 	for _, share := range []float64{0.0001, 0.01, 0.1, 0.5} {
 		b.Run(fmt.Sprintf("matching=%g%%", share*100), func(b *testing.B) {
@@ -69,8 +71,8 @@ func BenchmarkShare(b *testing.B) {
 	}
 }
 
-// BenchmarkStreams is the same log in small blocks that come from one container
-// after the other. Memory is what the streams keep.
+// BenchmarkStreams scans the same log in small blocks from one container after
+// the other. It reports the memory of the streams.
 func BenchmarkStreams(b *testing.B) {
 	for _, n := range []int{1, 100, 10000} {
 		b.Run(fmt.Sprintf("streams=%d", n), func(b *testing.B) {
@@ -100,7 +102,7 @@ func BenchmarkStreams(b *testing.B) {
 	}
 }
 
-// newEngine is one with the rules in force and a source that proves what it read.
+// newEngine returns an engine with the rules and a source with a watermark.
 func newEngine(set *rules.Set) *episodes.Engine {
 	e := episodes.New(episodes.Config{UpdateEvery: time.Minute})
 	e.AddSource("bench", 5*time.Second, func(rules.Selector) bool { return true })
@@ -108,7 +110,7 @@ func newEngine(set *rules.Set) *episodes.Engine {
 	return e
 }
 
-// BenchmarkTake is episodes.Engine.Take alone, on the hits of a log.
+// BenchmarkTake measures episodes.Engine.Take alone, on the hits of a log.
 func BenchmarkTake(b *testing.B) {
 	for _, w := range []workload{{traffic.CRI, 1000}, {traffic.Storm, 10}, {traffic.Storm, 1000}, {traffic.Published, 500}} {
 		b.Run(w.String(), func(b *testing.B) {
@@ -135,8 +137,8 @@ func BenchmarkTake(b *testing.B) {
 	}
 }
 
-// BenchmarkPath is what one process does with a block, but for reading it: match,
-// conclude, and look five times a second of the log's own time for what is due.
+// BenchmarkPath measures what one process does with a block, except reading:
+// match, conclude, and evaluate five times per second of the log's time.
 func BenchmarkPath(b *testing.B) {
 	for _, w := range workloads() {
 		b.Run(w.String(), func(b *testing.B) {
@@ -162,8 +164,8 @@ func BenchmarkPath(b *testing.B) {
 	}
 }
 
-// BenchmarkReplay is replay.Scan on a file: reading, matching, concluding in
-// event time, over as many cores as there are.
+// BenchmarkReplay measures replay.Scan on a file: reading, matching and
+// concluding in event time, on all cores.
 func BenchmarkReplay(b *testing.B) {
 	for _, w := range workloads() {
 		b.Run(w.String(), func(b *testing.B) {
@@ -183,7 +185,7 @@ func BenchmarkReplay(b *testing.B) {
 	}
 }
 
-// BenchmarkLoad is reading a pack into rules.
+// BenchmarkLoad measures parsing a pack.
 func BenchmarkLoad(b *testing.B) {
 	eachSet(b, func(b *testing.B, w workload) {
 		signatures := w.signatures()
@@ -194,8 +196,8 @@ func BenchmarkLoad(b *testing.B) {
 	})
 }
 
-// BenchmarkCompile is making a program, and preparing it for the first stream.
-// Memory is what the program keeps.
+// BenchmarkCompile measures compiling a program and preparing it for the first
+// stream. It reports the memory of the program.
 func BenchmarkCompile(b *testing.B) {
 	eachSet(b, func(b *testing.B, w workload) {
 		set := programOf(w).set

@@ -12,8 +12,9 @@ import (
 	"crowsnest/test/traffic"
 )
 
-// A speed means something only if what was counted is right: every rule matches
-// as many lines as one plain expression for each rule on each line.
+// A speed is meaningful only if the counts are right: every rule matches as
+// many lines as a reference that tries one plain expression per rule on each
+// line.
 func TestCountsAreThoseOfThePlainReference(t *testing.T) {
 	require.Equal(t, matcher.MaxLine, traffic.MaxLine)
 	f := func(kind traffic.Kind, size int, sets ...int) {
@@ -38,7 +39,7 @@ func TestCountsAreThoseOfThePlainReference(t *testing.T) {
 	f(traffic.Published, 2e5/slow, 500)
 }
 
-// named leaves only the counts of these rules.
+// named returns only the counts of these rules.
 func named(counts map[string]int64, of []traffic.Rule) map[string]int64 {
 	out := map[string]int64{}
 	for _, r := range of {
@@ -49,7 +50,7 @@ func named(counts map[string]int64, of []traffic.Rule) map[string]int64 {
 	return out
 }
 
-// scanned counts by the matcher alone.
+// scanned counts with the matcher alone.
 func scanned(w workload, log []byte, block int) map[string]int64 {
 	out := map[string]int64{}
 	p, s := programOf(w).program, newStream(w.kind)
@@ -65,7 +66,7 @@ func scanned(w workload, log []byte, block int) map[string]int64 {
 	return out
 }
 
-// replayed counts by what `crowsnest scan --hits` prints.
+// replayed counts the output of `crowsnest scan --hits`.
 func replayed(t *testing.T, w workload, log []byte) map[string]int64 {
 	t.Helper()
 	out := map[string]int64{}

@@ -15,17 +15,17 @@ import (
 	"crowsnest/test/traffic"
 )
 
-// arrival is the clock: the logs were written shortly before.
+// arrival is the time of the clock: shortly after the logs were written.
 var arrival = time.Date(2026, 11, 20, 10, 5, 0, 0, time.UTC)
 
 // logBytes is the size of the logs of benchmarks, some 10,000 lines. A file is
-// larger, so that what is done once for a file does not decide.
+// larger, so that the fixed cost per file does not dominate.
 const (
 	logBytes  = 4 << 20
 	fileBytes = 32 << 20
 )
 
-// once remembers what is the same in every run of a benchmark.
+// once caches values that are the same in every run of a benchmark.
 func once[K comparable, V any](make func(K) V) func(K) V {
 	var mu sync.Mutex
 	known := map[K]V{}
@@ -56,7 +56,7 @@ func (w workload) signatures() []traffic.Rule {
 	return traffic.Rules(w.rules)
 }
 
-// workloads are all that make sense.
+// workloads are all sensible combinations.
 func workloads() []workload {
 	var out []workload
 	for _, kind := range traffic.Kinds() {
@@ -76,13 +76,13 @@ var (
 	fileOf = once(func(kind traffic.Kind) []byte { return traffic.Bytes(fileBytes, traffic.Options{Kind: kind}) })
 )
 
-// loaded is a rule set as the daemon has it.
+// loaded is a rule set as the daemon uses it.
 type loaded struct {
 	set     *rules.Set
 	program *matcher.Program
 }
 
-// set names the rules of a workload: those of all kinds but one are the same.
+// set names the rules of a workload; all kinds but one use the same.
 func (w workload) set() workload {
 	if w.kind != traffic.Published {
 		w.kind = ""
@@ -120,7 +120,7 @@ func compile(set *rules.Set) (*matcher.Program, error) {
 	return matcher.CompileTimed(set, func() time.Duration { return time.Since(began) })
 }
 
-// pod is the stream that all lines belong to.
+// pod is the stream of all lines.
 var pod = matcher.Labels{"namespace": "capi-system", "pod": "capi-controller-manager-7d4b9c", "container": "manager", "node": "n1"}
 
 func newStream(kind traffic.Kind) *matcher.Stream {
@@ -131,7 +131,7 @@ func newStream(kind traffic.Kind) *matcher.Stream {
 	return matcher.NewStream(pod, opt)
 }
 
-// blocks cuts a log at ends of lines, into pieces of at most size bytes unless a
+// blocks splits a log at line ends into pieces of at most size bytes, unless a
 // line is longer.
 func blocks(log []byte, size int) (out [][]byte) {
 	for len(log) > 0 {

@@ -2,5 +2,5 @@
 
 package bench
 
-// slow is by how much logs are shorter where everything takes longer.
+// slow is the factor by which logs are shorter if everything is slower.
 const slow = 8

@@ -1,5 +1,5 @@
-// Package corpus measures the shipped packs against real lines, where those are
-// at hand.
+// Package corpus tests the shipped packs against real lines, if they are
+// available.
 package corpus
 
 import (
@@ -22,13 +22,13 @@ import (
 	"crowsnest/rules"
 )
 
-// corpus is where the lines are, with an index of what each of them is.
+// corpus is the folder of the lines, with an index that describes each.
 const corpus = "../../../shared/corpus"
 
 var now = time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
 
-// signatures says which signature each rule looks for. A rule that is not here
-// fails the test.
+// signatures maps each rule to the signatures that it looks for. A rule that is
+// not here fails the test.
 var signatures = map[string]string{
 	"ClusterAPIConditionAggregationFailing":        "S01",
 	"ClusterAutoscalerGroupBackedOffAfterConflict": "S02",
@@ -126,11 +126,12 @@ var signatures = map[string]string{
 	"ClusterctlActionFailed":                        "S46",
 	"ClusterctlMoveRefused":                         "S46",
 
-	// No line of these is in the corpus; their shapes are upstream's.
+	// The corpus has no lines of these; their formats come from upstream.
 	"KubeadmControlPlaneMachineNotCreated": "none",
 	"KubeadmConfigBootstrapDataFailing":    "none",
 
-	// The lines of these are written by the source machines, not by a controller.
+	// The lines of these are written by the source machines, not by a
+	// controller.
 	"NodeHasNoMachine": "S03",
 	"MachineHasNoNode": "S03",
 }
@@ -138,7 +139,7 @@ var signatures = map[string]string{
 // excerpt is a row of the index.
 type excerpt struct {
 	file    string
-	none    bool // no line carries a signature
+	none    bool // no line has a signature
 	labels  map[int64][]string
 	verdict string
 	data    []byte
@@ -189,7 +190,7 @@ func shipped(t *testing.T) (*rules.Set, *matcher.Program) {
 	return set, prog
 }
 
-// triggers returns the rules that a step of hits each line.
+// triggers returns the rules whose trigger or step matches each line.
 func triggers(prog *matcher.Program, e excerpt) map[int64][]string {
 	stream := matcher.NewStream(nil, matcher.StreamOptions{Lenient: true, TextTime: true})
 	hits := prog.Scan(stream, e.data, now)
@@ -203,11 +204,11 @@ func triggers(prog *matcher.Program, e excerpt) map[int64][]string {
 	return out
 }
 
-// count is a line of the table.
+// count is a row of the table.
 type count struct{ hit, want int }
 
-// Every line of a signature that the packs cover is hit by a rule of that
-// signature, and no rule hits a line of another or of ordinary work.
+// Every line of a covered signature is matched by a rule for that signature,
+// and no rule matches a line of another signature or of normal operation.
 func TestRecallAndFalseHits(t *testing.T) {
 	_, prog := shipped(t)
 	recall := map[string]*count{}
@@ -221,7 +222,7 @@ func TestRecallAndFalseHits(t *testing.T) {
 			for _, label := range labels {
 				c := recall[label]
 				if c == nil || label == "S08" && len(labels) > 1 {
-					continue // S08 is any error of a reconciler: another label says which
+					continue // S08 is any error of a reconciler: another label names the signature
 				}
 				if _, ok := unhit[fmt.Sprintf("%s:%d %s", e.file, line, label)]; ok {
 					continue
@@ -251,7 +252,7 @@ func TestRecallAndFalseHits(t *testing.T) {
 	}
 }
 
-// unhit are lines that no rule of their signature hits.
+// unhit are lines that no rule of their signature matches.
 var unhit = map[string]string{
 	"real/S05-finalizer-deleting/repro-clusterctl194-nonewfinalizers.log:83 S46": "it is S05 too, whose rule says more",
 	"real/S25-mhc/repro-capi194-mhc.log:32 S25":                                  "a set does what the health check has said before",
@@ -264,9 +265,9 @@ var unlabelled = map[string]string{
 	"real/S25-mhc/capi-4472-startup-timeout.log:3":                  "S44",
 }
 
-// allowed reports whether a rule may hit a line: one of its signature, or one
-// around it (b, c, p, x). The last step of a sequence is an ordinary line; it may
-// be hit in excerpts of its signature.
+// allowed reports whether a rule may match a line: one of its signature, or one
+// around it (b, c, p, x). The last step of a sequence is a normal line; it may
+// match in excerpts of its signature.
 func allowed(e excerpt, line int64, rule string) bool {
 	s := signatures[rule]
 	for _, label := range e.labels[line] {
@@ -280,9 +281,9 @@ func allowed(e excerpt, line int64, rule string) bool {
 	return rule == "ClusterAutoscalerUsedOtherGroupAfterConflict" && len(e.labels[line]) == 0 && strings.Contains(e.file, s)
 }
 
-// quiet are excerpts that deserve a page and do not get one: what is cut out is
-// shorter than what tells the failure from its harmless twin, or the failure
-// ends within it.
+// quiet are excerpts that should raise an alert but do not: the excerpt is too
+// short to distinguish the failure from its harmless twin, or the failure ends
+// within it.
 var quiet = map[string]string{
 	"real/S04-kcm-lease-lost/cri-sched132-restart.log":            "recovers within 21 s",
 	"real/S04-kcm-lease-lost/repro-sched132-lost-and-restart.log": "recovers within 26 s",
@@ -307,8 +308,8 @@ var quiet = map[string]string{
 	"real/S38-crd-missing/repro-capi194-nocrd.log":                "one exit; a crash loop of 5 minutes pages",
 }
 
-// Replayed without any label, excerpts of ordinary work raise nothing, and those
-// that deserve a page raise an alert of their signature.
+// Replayed without labels, excerpts of normal operation raise no alert, and
+// those that should, raise an alert of their signature.
 func TestVerdicts(t *testing.T) {
 	set, prog := shipped(t)
 	covered := map[string]bool{}

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// harmless are the counters that mean no loss, and why.
+// harmless are the counters that count no losses, with the reason.
 var harmless = map[string]string{
 	"agents_batches_total":            "work that was done",
 	"agents_forgotten_total":          "an operator, or forget_after, ended the wait for a node",
@@ -45,8 +45,8 @@ var harmless = map[string]string{
 
 var counterName = regexp.MustCompile(`^[a-z][a-z_]*_total$`)
 
-// Every counter that the code names either has an alert in the PrometheusRule, or
-// a reason here why it needs none.
+// Every counter in the code has either an alert in the PrometheusRule, or a
+// reason here why it needs none.
 func TestEveryLossHasAnAlert(t *testing.T) {
 	text, err := os.ReadFile(root + "/components/monitoring/prometheus-rule.yaml")
 	require.NoError(t, err)
@@ -72,7 +72,7 @@ func TestEveryLossHasAnAlert(t *testing.T) {
 	require.Greater(t, found, 30)
 }
 
-// counters are the names of counters in a file.
+// counters returns the names of counters in a file.
 func counters(t *testing.T, path string) []string {
 	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
 	require.NoError(t, err)

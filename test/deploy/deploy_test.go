@@ -1,6 +1,6 @@
-// Package deploy proves that the manifests are what they claim to be: they
-// render, their configurations are accepted, Prometheus takes their rules, and
-// a real API server takes all of it.
+// Package deploy tests the manifests: they render, the daemon accepts their
+// configurations, Prometheus accepts their rules, and a real API server accepts
+// all of them.
 package deploy
 
 import (
@@ -20,7 +20,7 @@ import (
 
 const root = "../../deploy/kustomize"
 
-// overlays are the folders that render on their own.
+// overlays are the folders that can be rendered directly.
 func overlays(t *testing.T) []string {
 	t.Helper()
 	found, err := filepath.Glob(root + "/overlays/*")
@@ -29,7 +29,7 @@ func overlays(t *testing.T) []string {
 	return append(found, root+"/base")
 }
 
-// render returns what an overlay makes.
+// render returns the objects of an overlay.
 func render(t *testing.T, dir string) string {
 	t.Helper()
 	cmd := exec.Command(servers.Program(t, "kubectl"), "kustomize", dir)
@@ -41,7 +41,7 @@ func render(t *testing.T, dir string) string {
 	return string(out)
 }
 
-// What every pod has to have, whatever an overlay changes.
+// Requirements for every pod in every overlay.
 func TestPodsAreConfined(t *testing.T) {
 	for _, dir := range overlays(t) {
 		text := render(t, dir)
@@ -62,7 +62,8 @@ func TestPodsAreConfined(t *testing.T) {
 	}
 }
 
-// Prometheus takes the alerts about crowsnest, and they fire when they should.
+// Prometheus accepts the alerts about crowsnest, and they fire when they
+// should.
 func TestPrometheusRules(t *testing.T) {
 	text, err := os.ReadFile(root + "/components/monitoring/prometheus-rule.yaml")
 	require.NoError(t, err)
@@ -87,8 +88,8 @@ func dedent(text string) string {
 	return b.String()
 }
 
-// The daemon takes every configuration of the manifests: all but the files that
-// only a pod has.
+// The daemon accepts every configuration of the manifests, except for files
+// that exist only in a pod.
 func TestConfigurations(t *testing.T) {
 	configs, err := filepath.Glob(root + "/*/*.yml")
 	require.NoError(t, err)
@@ -114,7 +115,8 @@ func TestConfigurations(t *testing.T) {
 		if strings.Contains(string(text), "shipped: false") {
 			continue
 		}
-		// Rules of the infrastructure believe the built-in list, not everybody.
+		// Rules for infrastructure trust the built-in list, not every
+		// namespace.
 		require.Regexp(t, `\n8\d rules believe infrastructure namespaces only .*: [^*]*\bkube-system\b[^*]*\n`, string(out), file)
 	}
 	out, err := exec.Command(binary, "test", "rules", "--mutate", root+"/base/rules").CombinedOutput()
@@ -128,7 +130,7 @@ func absolute(t *testing.T, path string) string {
 	return abs
 }
 
-// No image floats: what runs is what was tested.
+// Every image has a fixed version: what runs is what was tested.
 func TestImagesHaveVersions(t *testing.T) {
 	files, err := filepath.Glob(root + "/*/*.yaml")
 	require.NoError(t, err)
@@ -147,7 +149,7 @@ func TestImagesHaveVersions(t *testing.T) {
 	require.Positive(t, found)
 }
 
-// Every manifest is YAML without a key twice, which kustomize would not mind.
+// Every manifest is YAML without duplicate keys, which kustomize would accept.
 func TestStrict(t *testing.T) {
 	require.NoError(t, filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() || filepath.Ext(path) != ".yaml" {

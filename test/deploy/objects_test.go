@@ -8,7 +8,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// object is what every object of the API has.
+// object has the common fields of API objects.
 type object struct {
 	Kind     string `yaml:"kind"`
 	Metadata struct {
@@ -29,8 +29,8 @@ func objects(t *testing.T, dir string) []object {
 	return out
 }
 
-// Everything that an overlay makes can be found, and removed, by one label, and
-// is used.
+// Every object of an overlay can be found, and deleted, by one label, and is
+// used.
 func TestObjectsAreLabelledAndUsed(t *testing.T) {
 	for _, dir := range overlays(t) {
 		all := objects(t, dir)
@@ -45,7 +45,8 @@ func TestObjectsAreLabelledAndUsed(t *testing.T) {
 	}
 }
 
-// No pod is restarted because of a peer, and pods of crowsnest go before others.
+// No pod is restarted because of a peer, and pods of crowsnest have a higher
+// priority than others.
 func TestProbesOfPods(t *testing.T) {
 	for _, dir := range overlays(t) {
 		for _, o := range objects(t, dir) {

@@ -13,9 +13,9 @@ import (
 	"crowsnest/test/servers"
 )
 
-// A real API server takes every overlay: no unknown field, no wrong type, and
-// nothing that a namespace with the restricted standard would warn of, but for
-// the folder of logs that agents read.
+// A real API server accepts every overlay: no unknown field, no wrong type, and
+// no warning of a namespace with the restricted standard, except for the log
+// folder that agents mount.
 func TestServerTakesManifests(t *testing.T) {
 	kubectl := servers.Program(t, "kubectl")
 	lab := kubelab.Start(t)
@@ -30,7 +30,7 @@ func TestServerTakesManifests(t *testing.T) {
 		text := render(t, dir)
 		var out string
 		ok := false
-		for range 50 { // definitions take a moment to be served
+		for range 50 { // definitions are served after a moment
 			cmd := exec.Command(kubectl, "--kubeconfig", config, "apply", "--dry-run=server", "--validate=strict", "-f", "-")
 			cmd.Stdin = strings.NewReader(text)
 			b, err := cmd.CombinedOutput()
@@ -53,7 +53,7 @@ func TestServerTakesManifests(t *testing.T) {
 	}
 }
 
-// definition is a CustomResourceDefinition that takes any content.
+// definition is a CustomResourceDefinition that accepts any content.
 func definition(kind string) kubelab.Object {
 	plural := strings.ToLower(kind) + "s"
 	return kubelab.Object{

@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package export compares what exported rules do in real servers with what
-// crowsnest does on the same lines.
+// Package export compares exported rules in real servers with crowsnest on the
+// same lines.
 package export
 
 import (
@@ -38,8 +38,8 @@ type line struct {
 	text   string
 }
 
-// linesOf returns the lines of a test in order of time; nil where the test does
-// something to the source, which Loki knows nothing of.
+// linesOf returns the lines of a test in order of time; nil if the test changes
+// the state of the source, which Loki cannot reproduce.
 func linesOf(test rules.Test) []line {
 	var out []line
 	for _, in := range test.Input {
@@ -94,7 +94,7 @@ func fired(t *testing.T, set *rules.Set, start time.Time, lines []line) map[stri
 	return out
 }
 
-// one is a set of one rule.
+// one returns a set with one rule.
 func one(set *rules.Set, alert string) *rules.Set {
 	r := set.Rule(alert)
 	return &rules.Set{Rules: []*rules.Rule{r}, Packs: []*rules.Pack{{Name: r.Pack, Rules: []*rules.Rule{r}}}}
@@ -112,8 +112,8 @@ func push(t *testing.T, l *servers.LokiServer, tenant string, start time.Time, l
 	l.Push(tenant, entries...)
 }
 
-// series evaluates an expression and returns the labels of all that is true at
-// one of the times.
+// series evaluates an expression and returns the labels of all series that are
+// true at one of the times.
 func series(t *testing.T, l *servers.LokiServer, tenant, path string, values url.Values) map[string]bool {
 	t.Helper()
 	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, l.URL+"/loki/api/v1/"+path+"?"+values.Encode(), nil)
@@ -161,7 +161,7 @@ func exported(res export.Result) map[string]export.AlertRule {
 	return out
 }
 
-// byLabels keeps those of the labels that the query groups by.
+// byLabels returns the labels that the query groups by.
 func byLabels(r *rules.Rule, alert map[string]string) string {
 	out := map[string]string{}
 	for _, name := range slices.Concat(r.By, rules.DefaultIdentity) {
@@ -172,11 +172,12 @@ func byLabels(r *rules.Rule, alert map[string]string) string {
 	return servers.LabelText(out)
 }
 
-// equalLines is why lines that a log has twice differ: this test writes them, where
-// the test of the language reads one again.
+// equalLines is the reason for differences with duplicate lines: this test
+// writes them twice, while the test of the language reads one line again.
 const equalLines = "Loki keeps one of equal lines with one time, crowsnest counts each that is written"
 
-// knownDifferences are the tests of the language that Loki decides otherwise.
+// knownDifferences are the tests of the language where Loki gives another
+// result.
 var knownDifferences = map[string]string{
 	"TwiceCount: labels that differ between sources are left out":                                        "Loki counts a line for each of its streams",
 	"TwiceCount: one trailing CR is removed on reading, before hashing":                                  "a CR is part of the line in Loki",
@@ -200,12 +201,12 @@ func known(alert, test string) bool {
 	return knownDifferences[alert] != "" || knownDifferences[alert+": "+test] != ""
 }
 
-// inIngesters is how far back Loki looks for lines that were not flushed.
+// inIngesters is how far back Loki searches for lines that are not flushed yet.
 const inIngesters = 2*time.Hour + 50*time.Minute
 
-// On the lines of every test of every rule that can be exported, Loki finds what
-// crowsnest finds, for the same keys: of the shipped packs, of those that pin the
-// language, and of one that is hard to write down.
+// On the lines of every test of every exportable rule, Loki finds the same as
+// crowsnest, for the same keys: for the shipped packs, the packs that pin the
+// language, and one with difficult syntax.
 func TestQueriesEqualRules(t *testing.T) {
 	l := servers.Loki(t, servers.LokiOptions{Auth: true})
 	files, err := filepath.Glob("../../testdata/language/*.yaml")
@@ -231,12 +232,12 @@ func packs(t *testing.T, file string) *rules.Set {
 	return set
 }
 
-// comparison counts what was compared.
+// comparison counts the compared rules and tests.
 type comparison struct {
 	t                                 *testing.T
 	loki                              *servers.LokiServer
 	rules, tests, lines, alerts, long int
-	differ                            int // as is known
+	differ                            int // as expected
 }
 
 func (c *comparison) compare(name string, set *rules.Set) {
@@ -290,7 +291,7 @@ func (c *comparison) compareTest(set *rules.Set, r *rules.Rule, test rules.Test,
 	}
 }
 
-// parse reads what servers.LabelText wrote.
+// parse parses the output of servers.LabelText.
 func parse(t *testing.T, text string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -306,7 +307,7 @@ func parse(t *testing.T, text string) map[string]string {
 }
 
 // The ruler of a real Loki loads every exported rule and raises at a real
-// Alertmanager the alerts that crowsnest raises on the same lines.
+// Alertmanager the same alerts as crowsnest.
 func TestRulerEqualsRules(t *testing.T) {
 	set := shipped(t)
 	res := export.Loki(set, export.Options{Interval: time.Second, Keep: func(r *rules.Rule) bool { return r.For == 0 }})
@@ -318,7 +319,7 @@ func TestRulerEqualsRules(t *testing.T) {
 	am := servers.Alertmanager(t, servers.AlertmanagerOptions{})
 	l := servers.Loki(t, servers.LokiOptions{RulesDir: dir, Alertmanager: am.URL})
 
-	// The first alert of one test of each rule falls on one moment, soon.
+	// The first alert of one test of each rule occurs at the same, near moment.
 	queries := exported(res)
 	stateless := &rules.Set{}
 	for _, r := range set.Rules {
@@ -368,8 +369,8 @@ func TestRulerEqualsRules(t *testing.T) {
 	require.Equal(t, len(queries), loaded)
 }
 
-// untilAlert returns the lines of the first test that raises an alert, up to it,
-// with times before it.
+// untilAlert returns the lines of the first test that raises an alert, up to
+// that alert, with times before it.
 func untilAlert(t *testing.T, set *rules.Set, r *rules.Rule) []line {
 	t.Helper()
 	start := time.Now().Add(-10 * time.Hour)

@@ -12,8 +12,8 @@ import (
 	"crowsnest/test/traffic"
 )
 
-// check compares what the programs count: with the reference on a small log of
-// every kind, and crowsnest with Hyperscan on a larger one.
+// check compares the counts of the programs: with the reference on a small log
+// of every kind, and crowsnest with Hyperscan on a larger one.
 func check(ctx context.Context, o options, programs map[string]program, out io.Writer) error {
 	for _, kind := range traffic.Kinds() {
 		if err := checkKind(ctx, o, programs, kind); err != nil {
@@ -33,8 +33,7 @@ func check(ctx context.Context, o options, programs map[string]program, out io.W
 	return nil
 }
 
-// numbers are the sets of rules that belong to a kind, of those that are to be
-// checked.
+// numbers returns the sets of rules to check for a kind of log.
 func (o options) numbers(kind traffic.Kind) []int {
 	if kind == traffic.Published {
 		return []int{published}
@@ -42,7 +41,7 @@ func (o options) numbers(kind traffic.Kind) []int {
 	return slices.DeleteFunc(slices.Clone(o.sets), func(n int) bool { return n > 1000 })
 }
 
-// input returns a log of a kind, what is in it, and the largest set of rules that
+// input returns a log of a kind, its content, and the largest set of rules that
 // is compared on it.
 func (o options) input(kind traffic.Kind, size int64) (log string, text []byte, largest ruleSet, err error) {
 	if log, err = o.log(kind, size); err != nil {
@@ -62,7 +61,7 @@ func checkKind(ctx context.Context, o options, programs map[string]program, kind
 	if err != nil {
 		return err
 	}
-	// The reference is slow, and each set begins with the smaller ones.
+	// The reference is slow, and each set contains the smaller ones.
 	want := traffic.Count(text, largest.rules)
 	for _, n := range numbers {
 		rules, err := o.ruleSet(n)
@@ -85,7 +84,7 @@ func checkKind(ctx context.Context, o options, programs map[string]program, kind
 	return nil
 }
 
-// expected returns what a program should count.
+// expected returns the counts that a program should have.
 func expected(p program, rules ruleSet, log []byte, all traffic.Counts) map[string]int64 {
 	switch p.name {
 	case "crowsnest":
@@ -93,7 +92,7 @@ func expected(p program, rules ruleSet, log []byte, all traffic.Counts) map[stri
 	case "ripgrep":
 		return map[string]int64{anyRule: traffic.Count(log, rules.rules).AnyPhysical}
 	}
-	// The others do not join the parts of a line, and look at all of a long one.
+	// The others do not join partial lines, and read all of a long line.
 	return only(all.Physical, rules)
 }
 
@@ -108,10 +107,10 @@ func only(counts map[string]int64, rules ruleSet) map[string]int64 {
 	return out
 }
 
-// checkLarge compares crowsnest with Hyperscan on a log that is too large for the
-// reference. That counts only the lines of which the two may differ: parts, which
-// Hyperscan does not join, and what is behind the part of a line that crowsnest
-// looks at.
+// checkLarge compares crowsnest with Hyperscan on a log that is too large for
+// the reference. The reference counts only the lines where the two may differ:
+// partial lines, which Hyperscan does not join, and the end of lines that are
+// longer than crowsnest reads.
 func checkLarge(ctx context.Context, o options, programs map[string]program, kind traffic.Kind) error {
 	numbers := o.numbers(kind)
 	log, text, largest, err := o.input(kind, o.compare)
@@ -139,7 +138,7 @@ func checkLarge(ctx context.Context, o options, programs map[string]program, kin
 	return nil
 }
 
-// difference returns the first rule of which counts differ.
+// difference returns the first rule whose counts differ.
 func difference(got, want map[string]int64) error {
 	names := slices.Sorted(maps.Keys(want))
 	for name := range got {

@@ -10,11 +10,11 @@ import (
 	"crowsnest/test/traffic"
 )
 
-// slowPeers try each rule on each line. They get a small log, and figures of
-// theirs are per line.
+// slowPeers try each rule on each line. They get a small log, and their figures
+// are per line.
 var slowPeers = []string{"mtail", "sec", "ripgrep"}
 
-// peerRules is the number of rules at which they are compared.
+// peerRules is the number of rules for their comparison.
 const peerRules = 100
 
 // plan collects jobs.
@@ -26,7 +26,8 @@ type plan struct {
 	err      error
 }
 
-// add plans a program on a log with n rules. Without the program it does nothing.
+// add plans a run of a program on a log with n rules. It ignores a missing
+// program.
 func (p *plan) add(name, programName string, kind traffic.Kind, n int, size int64) *job {
 	program, ok := p.programs[programName]
 	if !ok || p.err != nil {
@@ -53,7 +54,8 @@ func (p *plan) add(name, programName string, kind traffic.Kind, n int, size int6
 	return &p.jobs[len(p.jobs)-1]
 }
 
-// measureLog counts lines and bytes; it also brings the file into memory.
+// measureLog counts lines and bytes; it also loads the file into the page
+// cache.
 func measureLog(name string) (of [2]int64, err error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -74,7 +76,7 @@ func measureLog(name string) (of [2]int64, err error) {
 	}
 }
 
-// compare measures everything in one run and prints the tables.
+// compare measures everything and prints the tables.
 func compare(ctx context.Context, o options, programs map[string]program, out io.Writer) error {
 	p := &plan{o: o, programs: programs, logs: map[string][2]int64{}}
 	for _, n := range o.sets {
@@ -89,7 +91,7 @@ func compare(ctx context.Context, o options, programs map[string]program, out io
 		p.add(fmt.Sprintf("crowsnest 100 on %s", kind), "crowsnest", kind, peerRules, o.size/4)
 	}
 	if j := p.add("crowsnest 100 on storm, alerts", "crowsnest", traffic.Storm, peerRules, o.size/4); j != nil {
-		// What the storm amounts to, in the place of every line of it.
+		// The alerts of the storm instead of all its lines.
 		j.args = append([]string{j.args[0], "scan"}, j.args[3:]...)
 	}
 	p.add("ripgrep", "ripgrep", traffic.CRI, peerRules, o.size)

@@ -8,14 +8,14 @@ import (
 	"crowsnest/test/traffic"
 )
 
-// ruleSet is a set of rules and the folder that has it in every language.
+// ruleSet is a set of rules and the folder with its files for every program.
 type ruleSet struct {
 	name  string
 	dir   string
 	rules []traffic.Rule
 }
 
-// published stands for the other set of rules in the place of a number.
+// published is the number that stands for the published set.
 const published = 0
 
 func (o options) ruleSet(n int) (ruleSet, error) {
@@ -24,11 +24,11 @@ func (o options) ruleSet(n int) (ruleSet, error) {
 		s = ruleSet{name: "published", rules: traffic.PublishedRules()}
 	}
 	s.dir = filepath.Join(o.cache, fmt.Sprintf("v%s-rules-%s", traffic.Version, s.name))
-	// They are small: writing them again repairs what was left half written.
+	// They are small; writing them again repairs incomplete files.
 	return s, traffic.WriteRules(s.dir, s.rules)
 }
 
-// log makes a log unless it is there.
+// log generates a log unless it exists.
 func (o options) log(kind traffic.Kind, size int64) (string, error) {
 	name := filepath.Join(o.cache, fmt.Sprintf("v%s-%s-%d.log", traffic.Version, kind, size))
 	if _, err := os.Stat(name); err == nil {

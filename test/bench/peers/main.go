@@ -1,11 +1,11 @@
-// Command peers compares the CPU that whole processes take: crowsnest, Hyperscan,
-// mtail, SEC, ripgrep and wc, on the same logs and rules. Before it believes a
-// speed it compares what was counted with a plain reference.
+// Command peers compares the CPU time of whole processes: crowsnest, Hyperscan,
+// mtail, SEC, ripgrep and wc, on the same logs and rules. Before it measures,
+// it compares the counts with a plain reference.
 //
 //	make bench-peers
 //	go run ./test/bench/peers -crowsnest bin/crowsnest -size 200MB -peers hyperscan
 //
-// A peer that is not installed is left out.
+// A peer that is not installed is skipped.
 package main
 
 import (
@@ -25,10 +25,10 @@ import (
 // options of a comparison. Sizes are in bytes.
 type options struct {
 	crowsnest string // the binary
-	cache     string // folder of everything that is made
+	cache     string // folder of generated files
 	size      int64  // of the logs for crowsnest, Hyperscan, ripgrep and wc
 	small     int64  // of the log for peers that try each rule on each line
-	check     int64  // of the logs that are counted by the reference
+	check     int64  // of the logs that the reference counts
 	compare   int64  // of the logs on which crowsnest and Hyperscan must agree
 	rounds    int
 	sets      []int // numbers of rules, in ascending order
@@ -88,7 +88,7 @@ func parse(args []string) (options, error) {
 	return o, nil
 }
 
-// run compares what is counted, then measures.
+// run compares the counts, then measures.
 func run(ctx context.Context, o options, out io.Writer) error {
 	if err := os.MkdirAll(o.cache, 0o755); err != nil {
 		return fmt.Errorf("make the folder for logs: %w", err)

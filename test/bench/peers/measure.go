@@ -12,21 +12,21 @@ import (
 	"time"
 )
 
-// cost is what one process took.
+// cost is the resource use of one process.
 type cost struct {
 	cpu, wall time.Duration // cpu is user and system time
 }
 
-// job is one thing that is measured.
+// job is one measurement.
 type job struct {
 	name  string
 	args  []string
-	env   []string // more of the environment
+	env   []string // additional environment
 	lines int64    // of its log
 	bytes int64
 }
 
-// measure runs a process to its end, its output thrown away.
+// measure runs a process to its end and discards its output.
 func measure(ctx context.Context, j job) (cost, error) {
 	cmd := exec.CommandContext(ctx, j.args[0], j.args[1:]...)
 	cmd.Env = append(os.Environ(), j.env...)
@@ -38,7 +38,7 @@ func measure(ctx context.Context, j job) (cost, error) {
 	var exit *exec.ExitError
 	switch {
 	case errors.As(err, &exit) && exit.ExitCode() == 1 && problems.Len() == 0:
-		// ripgrep and its like: nothing was found.
+		// ripgrep and the like: nothing was found.
 	case err != nil:
 		return cost{}, fmt.Errorf("run %s: %w: %.300s", j.name, err, problems.String())
 	}
@@ -46,8 +46,8 @@ func measure(ctx context.Context, j job) (cost, error) {
 	return cost{cpu: s.UserTime() + s.SystemTime(), wall: wall}, nil
 }
 
-// interleave runs every job once in each round, so that a disturbance of the
-// machine hits them alike, and returns medians by the name of the job.
+// interleave runs every job once per round, so that disturbances of the machine
+// affect all equally, and returns medians by the name of the job.
 func interleave(ctx context.Context, jobs []job, rounds int, out io.Writer) (map[string]cost, error) {
 	all := map[string][]cost{}
 	for round := range rounds {

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The whole comparison in small, with the peers that are installed: it is about
-// the counts; the speeds of so little mean nothing.
+// A small version of the whole comparison, with the installed peers. It tests
+// the counts; speeds of so small logs mean nothing.
 func TestRun(t *testing.T) {
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "crowsnest")
@@ -39,7 +39,7 @@ func TestParse(t *testing.T) {
 	f("-rounds", "-rounds", "0")
 }
 
-// Wrong counts are found, and a program that fails is not taken for one that
+// Wrong counts are detected, and a failing program is not mistaken for one that
 // finds nothing.
 func TestWrongCounts(t *testing.T) {
 	f := func(want string, got map[string]int64) {

@@ -18,18 +18,18 @@ import (
 	"strings"
 )
 
-// program is one of those that are compared.
+// program is one of the compared programs.
 type program struct {
 	name string
-	// args start it on a log: its own path first.
+	// args run it on a log, with its own path first.
 	args func(rules ruleSet, log string) []string
-	// counting is added to args to have counts printed; counts reads them, by the
+	// counting is added to args to print counts; counts parses them, by the
 	// name of the rule. nil: it prints none.
 	counting []string
 	counts   func(rules ruleSet, out []byte) (map[string]int64, error)
 }
 
-// anyRule is the name under which a program counts that cannot distinguish rules.
+// anyRule is the name for counts of a program that cannot distinguish rules.
 const anyRule = "any"
 
 // find returns the programs that are installed, by name.
@@ -84,7 +84,7 @@ func crowsnest(path string) program {
 //go:embed hyperscan.c
 var driver []byte
 
-// buildHyperscan compiles the driver, unless that was done.
+// buildHyperscan compiles the driver unless it exists.
 func buildHyperscan(ctx context.Context, cache string) (string, error) {
 	name := filepath.Join(cache, fmt.Sprintf("hyperscan-%.6x", sha256.Sum256(driver)))
 	if _, err := os.Stat(name); err == nil {
@@ -167,7 +167,7 @@ func sec(path string) program {
 	}
 }
 
-// ripgrep counts lines that any rule matches. What it knows of Unicode, which the
+// ripgrep counts lines that any rule matches. Its Unicode support, which the
 // others do not use, is turned off, and so is its second thread.
 func ripgrep(path string) program {
 	return program{
@@ -182,7 +182,7 @@ func ripgrep(path string) program {
 	}
 }
 
-// wc reads lines and does nothing else: nobody can be faster.
+// wc only reads lines, which is the lower bound.
 func wc(path string) program {
 	return program{name: "wc", args: func(_ ruleSet, log string) []string { return []string{path, "-l", log} }}
 }

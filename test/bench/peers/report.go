@@ -41,7 +41,7 @@ func (r report) print() {
 	}
 }
 
-// perLine is the CPU time for one line, in ns.
+// perLine returns the CPU time per line, in ns.
 func (r report) perLine(name string) float64 {
 	for _, j := range r.jobs {
 		if j.name == name && j.lines > 0 {
@@ -51,8 +51,7 @@ func (r report) perLine(name string) float64 {
 	return 0
 }
 
-// ratio prints how much CPU a line takes, one against the other, if both were
-// measured.
+// ratio prints the ratio of the CPU time per line, if both were measured.
 func (r report) ratio(what, one, other string) {
 	a, b := r.perLine(one), r.perLine(other)
 	if a > 0 && b > 0 {
@@ -60,7 +59,7 @@ func (r report) ratio(what, one, other string) {
 	}
 }
 
-// short writes a number with two digits at least.
+// short formats a number with at least two digits.
 func short(x float64) string {
 	if x < 10 {
 		return fmt.Sprintf("%.1f", x)
