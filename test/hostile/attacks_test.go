@@ -13,12 +13,12 @@ import (
 	"crowsnest/test/wait"
 )
 
-// attack is what one hostile connection does.
+// attack is the behaviour of one hostile connection.
 type attack struct {
-	parts  []string      // that are sent
+	parts  []string      // to send
 	every  time.Duration // between two parts
 	unread bool          // its answer is never read
-	reset  bool          // it ends at once, without an answer
+	reset  bool          // it ends immediately, without an answer
 }
 
 // raw is an attack of one request.
@@ -26,7 +26,7 @@ func raw(format string, args ...any) attack {
 	return attack{parts: []string{fmt.Sprintf(format, args...)}}
 }
 
-// get asks for a path as a browser does.
+// get requests a path like a browser.
 func get(path string, heads ...string) attack {
 	return raw("GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\n%s\r\n", path, lines(heads))
 }
@@ -131,8 +131,8 @@ func attacks(open []string) map[string]func(i int) attack {
 	}
 }
 
-// run sends the attack and stays connected until hold has passed or it is cut
-// off. What it gets does not matter.
+// run sends the attack and stays connected until hold has passed or the server
+// disconnects. The answer does not matter.
 func (a attack) run(ctx context.Context, addr string, hold time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, hold)
 	defer cancel()

@@ -17,19 +17,20 @@ import (
 	"crowsnest/test/wait"
 )
 
-// long measures the full bars: CROWSNEST_CHAOS=1 go test -v -run TestCrowd ./test/hostile
+// long enables the full form: CROWSNEST_CHAOS=1 go test -v -run TestCrowd
+// ./test/hostile
 var long = os.Getenv("CROWSNEST_CHAOS") != ""
 
 const (
 	crowdRules   = 25
 	crowdKeys    = 10_000
 	crowdVictims = 10
-	crowdRate    = 5000      // lines a second, each of which is a hit of every rule
+	crowdRate    = 5000      // lines per second, each of which is a hit of every rule
 	crowdMemory  = 128 << 10 // KiB
 )
 
-// crowdPack returns rules of every kind that one line serves all, and one that
-// kube-system alone hears of.
+// crowdPack returns rules of every kind that match the same line, and one that
+// only kube-system matches.
 func crowdPack() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "pack: {name: crowd, version: 0.1.0, rules: %d}\nrules:\n", crowdRules+1)
@@ -74,8 +75,8 @@ type crowd struct {
 	last         map[string]time.Time // when a victim's failure was complete
 }
 
-// flood writes lines of the hostile namespace at its rate, or slower if the
-// machine is. In kube-system one rule is busy with something as well.
+// flood writes lines of the hostile namespace at its rate, or slower on a slow
+// machine. One rule is also busy in kube-system.
 func (c *crowd) flood(lines int) {
 	const batch = crowdRate / 20
 	for range lines / batch {
@@ -90,7 +91,7 @@ func (c *crowd) flood(lines int) {
 	}
 }
 
-// fail writes one of the three lines that make a failure of each victim.
+// fail writes one of the three lines that cause a failure of each victim.
 func (c *crowd) fail(step int) {
 	for i, v := range c.victims {
 		v.Write("stdout", fmt.Sprintf("boom step=%d key=v%d", step, i))
@@ -131,9 +132,9 @@ func (c *crowd) missing() (out []string) {
 	return out
 }
 
-// A namespace that writes 5,000 lines a second, each a hit of 25 rules with one
-// of 10,000 keys, hides no failure of the others, takes no more memory than
-// others need, and is named.
+// A namespace writes 5,000 lines a second, each a hit of 25 rules with one of
+// 10,000 keys. It hides no failure of other namespaces, uses no more memory
+// than they need, and is named in an alert.
 func TestCrowd(t *testing.T) {
 	v := newVictim(t, false, map[string]string{"crowd.yaml": crowdPack()})
 	file := filepath.Join(v.Dir, "crowsnest.yml")
@@ -148,7 +149,7 @@ func TestCrowd(t *testing.T) {
 	for i := range crowdVictims {
 		c.victims = append(c.victims, v.container(fmt.Sprintf("tenant-%d", i), "app-0", "c", 0))
 	}
-	c.victims = append(c.victims, c.system) // a failure of its own besides
+	c.victims = append(c.victims, c.system) // with an additional failure of its own
 	v.start()
 
 	part := 5000
@@ -169,7 +170,7 @@ func TestCrowd(t *testing.T) {
 	c.report()
 }
 
-// report checks and prints what was measured.
+// report checks and prints the measurements.
 func (c *crowd) report() {
 	c.t.Helper()
 	var latencies []time.Duration
@@ -178,7 +179,7 @@ func (c *crowd) report() {
 		var i int
 		_, err := fmt.Sscanf(name, "Crowd%d", &i)
 		require.NoError(c.t, err)
-		if i%5 != 0 && i%5 != 4 { // these fire with the first line, or wait
+		if i%5 != 0 && i%5 != 4 { // these fire at the first line, or wait
 			latencies = append(latencies, w.Time.Sub(c.last[k]))
 		}
 	}

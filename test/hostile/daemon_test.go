@@ -22,11 +22,11 @@ import (
 	"crowsnest/test/wait"
 )
 
-// patience bounds every wait; nothing is measured.
+// patience bounds every wait; it measures nothing.
 const patience = 60 * time.Second
 
 // victim is the daemon under attack, with the logs it reads and the receiver it
-// tells.
+// notifies.
 type victim struct {
 	*daemon.Daemon
 	t    *testing.T
@@ -34,7 +34,7 @@ type victim struct {
 	am   *fakeam.AM
 }
 
-// config is what every daemon here runs with; what differs is filled in.
+// config is the common configuration; tests fill in the rest.
 const config = `global: {external_url: "https://crowsnest.example.org/base"}
 rules:
   shipped: %v
@@ -52,12 +52,12 @@ sinks:
 limits: {active_alerts: 5000, alerts_per_namespace: 5000}
 `
 
-// password is that of the receiver: it is in the configuration and must not be
-// in anything that is shown.
+// password is that of the receiver: it is in the configuration and must not
+// appear in any output.
 const password = "Tr0ub4dor-and-3-horses"
 
 // newVictim prepares everything and starts nothing. packs are by file name.
-// trusted are namespaces that it believes besides the built-in ones.
+// trusted are additional trusted namespaces.
 func newVictim(t *testing.T, shipped bool, packs map[string]string, trusted ...string) *victim {
 	t.Helper()
 	dir := t.TempDir()
@@ -88,14 +88,14 @@ func (d *victim) start() {
 	require.NoError(d.t, d.Ready(d.t.Context(), patience))
 }
 
-// stop ends the daemon as the kubelet does. Its state is on the disk then.
+// stop ends the daemon as the kubelet does. Afterwards its state is on disk.
 func (d *victim) stop() {
 	if _, err := d.End(syscall.SIGTERM); err != nil {
 		d.t.Errorf("after SIGTERM: %v\n%s", err, d.LogEnd())
 	}
 }
 
-// container makes a container whose lines are all as old as age.
+// container returns a container whose lines all have the given age.
 func (d *victim) container(ns, pod, container string, age time.Duration) *kubesim.Container {
 	d.t.Helper()
 	uid := fmt.Sprintf("%08x-0000-4000-8000-000000000000", rand.Uint32())
@@ -107,7 +107,7 @@ func (d *victim) container(ns, pod, container string, age time.Duration) *kubesi
 	return c
 }
 
-// get returns an answer of the daemon, whatever its status.
+// get returns a response of the daemon with any status.
 func (d *victim) get(path string) (code int, head http.Header, body string, err error) {
 	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Get("http://" + d.Addr + path)
@@ -119,7 +119,7 @@ func (d *victim) get(path string) (code int, head http.Header, body string, err 
 	return resp.StatusCode, resp.Header, string(b), err
 }
 
-// page is the body of an answer that has to work.
+// page returns the body of a response that must succeed.
 func (d *victim) page(path string) string {
 	d.t.Helper()
 	body, err := d.Get(d.t.Context(), path)
@@ -127,13 +127,13 @@ func (d *victim) page(path string) string {
 	return body
 }
 
-// metric returns one series, 0 where it is not there.
+// metric returns one series, 0 if it does not exist.
 func (d *victim) metric(series string) float64 {
 	all, _ := d.Metrics(d.t.Context())
 	return all[series]
 }
 
-// hasRead waits until so many physical lines were read.
+// hasRead waits until the given number of physical lines was read.
 func (d *victim) hasRead(lines int) {
 	d.t.Helper()
 	d.eventually(fmt.Sprintf("%d lines are read", lines), func() bool {
@@ -141,7 +141,7 @@ func (d *victim) hasRead(lines int) {
 	})
 }
 
-// command runs another command of the program and returns all that it prints.
+// command runs another command of crowsnest and returns its whole output.
 func (d *victim) command(stdin string, args ...string) string {
 	d.t.Helper()
 	cmd := exec.Command(binary, args...)

@@ -17,18 +17,18 @@ import (
 	"crowsnest/test/kubesim"
 )
 
-// place is where a line comes from, as the kubelet's path says.
+// place is the origin of a line, according to the kubelet's path.
 type place struct{ ns, pod, container string }
 
-// signature is a shipped rule with lines that fire it, where they come from, and
-// the line that ends it.
+// signature is a shipped rule with lines that fire it, their origin, and the
+// line that ends it.
 type signature struct {
 	alert   string
 	lines   []string
-	clear   string // "": quiet ends it
+	clear   string // "": silence ends it
 	age     time.Duration
 	at      place
-	foreign []place           // that look alike and are not it
+	foreign []place           // that look similar but are not the right one
 	labels  map[string]string // of its one alert
 }
 
@@ -92,12 +92,12 @@ var signatures = []signature{
 	},
 }
 
-// lookAlikes are places that no selector of s may take for its own.
+// lookAlikes are places that no selector of s may select.
 func (s signature) lookAlikes() []place {
 	up := func(p place) place {
 		return place{strings.ToUpper(p.ns), strings.ToUpper(p.pod), strings.ToUpper(p.container)}
 	}
-	swap := strings.NewReplacer("a", "а", "e", "е", "c", "с", "y", "у", "-", "‐") // Cyrillic, and another hyphen
+	swap := strings.NewReplacer("a", "а", "e", "е", "c", "с", "y", "у", "-", "‐") // Cyrillic letters, and another hyphen
 	cyrillic := place{swap.Replace(s.at.ns), swap.Replace(s.at.pod), swap.Replace(s.at.container)}
 	turned := place{s.at.container, s.at.pod, s.at.ns}
 	all := []place{
@@ -114,9 +114,9 @@ func (s signature) lookAlikes() []place {
 	return append(all, s.foreign...)
 }
 
-// forms are the ways in which a tenant prints a line so that it is taken for
-// somebody else's. A form is what the container writes; the envelope around it
-// is the runtime's unless raw.
+// forms are the ways in which a tenant prints a line to make it look like
+// somebody else's. A form is the output of the container; the envelope around
+// it is the runtime's unless raw is set.
 type form struct {
 	name string
 	raw  bool
@@ -127,7 +127,7 @@ func claim(s signature, line string) map[string]any {
 	return map[string]any{"namespace": s.at.ns, "pod": s.at.pod, "container": s.at.container, "log": line, "message": line, "stream": "stderr", "time": stamp(s)}
 }
 
-// stamp is what the runtime writes before a line of the signature.
+// stamp returns what the runtime writes before a line of the signature.
 func stamp(s signature) string { return time.Now().Add(-s.age).UTC().Format(time.RFC3339Nano) }
 
 func asJSON(v any) string {
@@ -178,7 +178,8 @@ var forms = []form{
 	{name: "a template", text: func(_ signature, line string) string { return `{{ define "x" }}` + line + `{{ end }}${jndi:ldap://x}` }},
 }
 
-// write prints the lines of a signature in a form, whole or in parts of n bytes.
+// write prints the lines of a signature in a form, whole or in partial lines of
+// n bytes.
 func write(c *kubesim.Container, s signature, f form, lines []string, n int) {
 	for _, line := range lines {
 		text := f.text(s, line)
@@ -199,7 +200,7 @@ func write(c *kubesim.Container, s signature, f form, lines []string, n int) {
 	}
 }
 
-// forged writes lines from 50 places that are not the right one.
+// forged writes lines from 50 wrong places.
 func (d *victim) forged(s signature, lines func(signature) []string) {
 	d.t.Helper()
 	places := s.lookAlikes()
@@ -216,8 +217,8 @@ func (d *victim) forged(s signature, lines func(signature) []string) {
 	d.planted(s, lines(s))
 }
 
-// planted puts files with the lines into places of the tree that are not the log
-// of a container, whatever their names say.
+// planted puts files with the lines into places of the tree that are not logs
+// of containers, although their names suggest it.
 func (d *victim) planted(s signature, lines []string) {
 	d.t.Helper()
 	var text strings.Builder
@@ -245,7 +246,7 @@ func (d *victim) planted(s signature, lines []string) {
 		require.NoError(d.t, os.MkdirAll(filepath.Dir(path), 0o755))
 		require.NoError(d.t, os.WriteFile(path, []byte(text.String()), 0o600))
 	}
-	// Links, from the right names to the log of a tenant.
+	// Links from the right names to the log of a tenant.
 	target := filepath.Join(d.pods, own, "app", "linked.log")
 	require.NoError(d.t, os.WriteFile(target, []byte(text.String()), 0o600))
 	for link, to := range map[string]string{
@@ -255,12 +256,12 @@ func (d *victim) planted(s signature, lines []string) {
 	} {
 		link = filepath.Join(d.pods, link)
 		require.NoError(d.t, os.MkdirAll(filepath.Dir(link), 0o755))
-		_ = os.Remove(link) // of the time before
+		_ = os.Remove(link) // from before
 		require.NoError(d.t, os.Symlink(to, link))
 	}
 }
 
-// told returns every alert of which the receiver was notified, except the daemon's own,
+// told returns every notified alert, except those of the daemon about itself,
 // by name and labels.
 func told(am *fakeam.AM) map[string]int {
 	out := map[string]int{}
@@ -279,9 +280,9 @@ func told(am *fakeam.AM) map[string]int {
 	return out
 }
 
-// TestForgedSignatures: who is not the workload of a rule cannot fire it, end it
-// or hold it back, whatever is printed and however the pod is named. The same
-// lines from the right place make exactly one alert.
+// TestForgedSignatures: only the workload that a rule selects can fire it, end
+// it or delay it, whatever others print and however their pods are named. The
+// same lines from the right place raise exactly one alert.
 func TestForgedSignatures(t *testing.T) {
 	d := newVictim(t, true, nil)
 	for _, s := range signatures {
@@ -294,7 +295,8 @@ func TestForgedSignatures(t *testing.T) {
 	})
 	before := d.metric(daemon.LinesRead)
 
-	// What comes from the right places is behind the forged lines: when it has
+	// The lines from the right places come after the forged ones: once they
+	// have fired, forged ones would have, too.
 	// fired, they would have.
 	want := map[string]int{}
 	for _, s := range signatures {
@@ -330,8 +332,8 @@ func TestForgedSignatures(t *testing.T) {
 	require.Equal(t, want, told(d.am))
 }
 
-// forgedClears writes clear lines from every pod, and then from those whose lines
-// counts, one after the other.
+// forgedClears writes clear lines from every pod, and then, one after the
+// other, from those whose lines count.
 func (d *victim) forgedClears() {
 	t := d.t
 	t.Helper()
@@ -356,8 +358,8 @@ func (d *victim) forgedClears() {
 	}
 }
 
-// TestLabelsComeFromThePath: who has a container of the right name speaks for
-// itself only, whatever the lines claim. Every form is one that a rule reads.
+// TestLabelsComeFromThePath: a container of the right name speaks only for
+// itself, whatever its lines claim. Each form is one that a rule reads.
 func TestLabelsComeFromThePath(t *testing.T) {
 	s := signatures[slices.IndexFunc(signatures, func(s signature) bool { return s.alert == "EtcdOutOfSpace" })]
 	d := newVictim(t, true, nil, `"+tenant-*"`)
@@ -375,7 +377,7 @@ func TestLabelsComeFromThePath(t *testing.T) {
 		for _, w := range d.am.Words(s.alert) {
 			ns := w.Alert.Labels["namespace"]
 			require.Equal(t, map[string]string{"alertname": s.alert, "namespace": ns, "severity": "critical", "resolves": "quiet"}, w.Alert.Labels)
-			out[ns] = want[ns] // "" if nobody of that name wrote
+			out[ns] = want[ns] // "" if no namespace of that name wrote
 		}
 		return out
 	}

@@ -1,7 +1,8 @@
-// Package hostile feeds the real daemon with what tenants, and everyone who can write
-// a log, would feed it: forged signatures, secrets and markup. What it asks for:
-// no alert that somebody else caused, no secret in anything that leaves the
-// process or stays on its disk, and no text that a browser or a chat obeys.
+// Package hostile feeds the real daemon with input of tenants and of everyone
+// else who can write a log: forged signatures, secrets and markup. It requires
+// that no alert is caused by the wrong origin, that no secret leaves the
+// process or stays on its disk, and that no text acts as markup in a browser or
+// a chat.
 package hostile
 
 import (

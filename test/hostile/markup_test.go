@@ -18,7 +18,7 @@ import (
 	"crowsnest/test/fakeam"
 )
 
-// markupRules hand the text on in every way.
+// markupRules use the text in every possible way.
 const markupRules = `pack: {name: markup, version: "1.0.0", rules: 2}
 defaults: {severity: critical}
 rules:
@@ -63,8 +63,8 @@ func markup(t *testing.T) []string {
 	return out
 }
 
-// TestMarkupIsText: what a browser, a chat, a terminal or a template would obey
-// is shown as text on every page and in every alert.
+// TestMarkupIsText: text that would act as markup in a browser, a chat, a
+// terminal or a template is shown as text on every page and in every alert.
 func TestMarkupIsText(t *testing.T) {
 	d := newVictim(t, false, map[string]string{"markup.yaml": markupRules})
 	all := markup(t)
@@ -76,7 +76,7 @@ func TestMarkupIsText(t *testing.T) {
 		lines += 2
 	}
 	require.NoError(t, c.Err)
-	named := d.container(`<b>ns`, `"><img src=x onerror=alert(1)>`, "markup", time.Minute) // no kubelet makes them
+	named := d.container(`<b>ns`, `"><img src=x onerror=alert(1)>`, "markup", time.Minute) // a kubelet never creates such names
 	named.Write("stdout", "label n=0 from a pod with a hostile name")
 	require.NoError(t, named.Err)
 	d.start()
@@ -114,7 +114,7 @@ var (
 	link = regexp.MustCompile(`^https://crowsnest\.example\.org/base/episodes/[0-9a-f]{16}$`)
 )
 
-// requireTame checks that an alert mentions nobody and contains no link.
+// requireTame checks that an alert contains no mention and no link.
 func requireTame(t *testing.T, a fakeam.Alert) {
 	t.Helper()
 	require.Regexp(t, link, a.GeneratorURL)
@@ -138,7 +138,7 @@ func requireTame(t *testing.T, a fakeam.Alert) {
 	require.NotContains(t, a.Annotations["summary"], "app-0", "a template in a line was executed")
 }
 
-// requirePrintable makes sure that a terminal shows a text as it is.
+// requirePrintable checks that a terminal shows a text unchanged.
 func requirePrintable(t *testing.T, where, text string) {
 	t.Helper()
 	for i, r := range text {
@@ -177,11 +177,11 @@ func (d *victim) pagesAreText(all []string) {
 	}
 }
 
-// ownElements are those of the templates.
+// ownElements are the elements of the templates.
 var ownElements = regexp.MustCompile(`^(html|head|body|meta|title|link|script|header|nav|main|footer|form|label|input|button|article|section|h[1-3]|p|a|span|code|pre|time|small|strong|b|dl|dt|dd|ol|ul|li|div|table|thead|tbody|th|td|tr|br)$`)
 
-// requireOwnMarkup makes sure that a page has nothing but what its template
-// makes: no element and no attribute comes out of a log.
+// requireOwnMarkup checks that a page contains only the markup of its template:
+// no element and no attribute comes from a log.
 func requireOwnMarkup(t *testing.T, path, body string) {
 	t.Helper()
 	root, err := html.Parse(strings.NewReader(body))
@@ -201,7 +201,7 @@ func requireOwnMarkup(t *testing.T, path, body string) {
 		case "script":
 			require.Equal(t, "/static/refresh.js", attr["src"], path)
 			require.Nil(t, n.FirstChild, path)
-		case "b": // the only one that the corpus has, too
+		case "b": // the only one that the corpus also contains
 			require.Equal(t, "/rules", path)
 
 		case "link":
@@ -217,7 +217,7 @@ func requireOwnMarkup(t *testing.T, path, body string) {
 	}
 }
 
-// answersAreData makes sure that no answer that is not a page is taken for one.
+// answersAreData checks that no response other than a page is treated as one.
 func (d *victim) answersAreData(all []string) {
 	t := d.t
 	t.Helper()

@@ -22,7 +22,7 @@ type example struct {
 	rule   *rules.Rule
 	text   string
 	labels matcher.Labels
-	starts bool // it matches the rule, and is not a line that clears
+	starts bool // it matches the rule and is not a clear line
 }
 
 // examples returns the lines of all inline tests, and the shipped rules.
@@ -62,7 +62,8 @@ func examples(t *testing.T) (*rules.Set, []example) {
 	return set, out
 }
 
-// starts reports whether a line opens a failure of its rule and does not end it.
+// starts reports whether a line starts a failure of its rule and does not end
+// it.
 func starts(prog *matcher.Program, x example) bool {
 	s := matcher.NewStream(x.labels, matcher.StreamOptions{Format: matcher.FormatText})
 	found := false
@@ -110,9 +111,9 @@ func (d *victim) openAlerts() []string {
 	return out
 }
 
-// A pod of a tenant writes every line that the shipped rules know, under every
-// name of a container that they know. It raises no rule of the infrastructure and
-// ends no alert of others.
+// A pod of a tenant writes every line that the shipped rules match, under every
+// container name that they select. It fires no rule for infrastructure and ends
+// no alert of others.
 func TestTenantIsNotBelieved(t *testing.T) {
 	set, lines := examples(t)
 	trusted, err := rules.ParseNamespaces(nil)
@@ -125,7 +126,7 @@ func TestTenantIsNotBelieved(t *testing.T) {
 	for _, x := range lines {
 		at := place{x.labels["namespace"], x.labels["pod"], x.labels["container"]}
 		if !x.starts || x.rule.Clear == nil || at.container == "" && at.pod == "" || victims[x.rule.Alert] || x.rule.For > 45*time.Minute {
-			continue // not a log of a pod, nothing that a line can end, or older than what is looked back on
+			continue // not a pod log, nothing that a line can end, or too old to be read
 		}
 		if x.rule.Infrastructure && !trusted.Has(at.ns) || at.ns == "" {
 			at.ns = "kube-system"
@@ -180,7 +181,7 @@ func orName(name, other string) string {
 }
 
 // attack writes every line into every container of the tenant, and returns how
-// many infrastructure rules trust them where every namespace is trusted.
+// many rules for infrastructure match them if every namespace is trusted.
 func (d *victim) attack(all pods, lines []example, wrote *int) (raised int) {
 	at := map[place]bool{}
 	for _, x := range lines {

@@ -24,7 +24,7 @@ const (
 	packsMemory = 192 << 10 // KiB of the daemon that loads them
 )
 
-// checked runs `check rules` and returns what it prints and its exit code.
+// checked runs `check rules` and returns its output and exit code.
 func checked(t *testing.T, args ...string) (out string, code int) {
 	t.Helper()
 	var b bytes.Buffer
@@ -32,13 +32,13 @@ func checked(t *testing.T, args ...string) (out string, code int) {
 	cmd.Stdout, cmd.Stderr = &b, &b
 	p, err := child.Start(cmd)
 	require.NoError(t, err)
-	_ = p.Wait() // the code says it
+	_ = p.Wait() // the exit code shows it
 	require.NotContains(t, b.String(), "goroutine ", args)
 	return b.String(), cmd.ProcessState.ExitCode()
 }
 
-// TestHostileFiles checks what is no file with a pack: the answer names it and the
-// fix, and nothing waits for a pipe or reads a device.
+// TestHostileFiles checks paths that are not files with a pack: the error names
+// the path and the fix, and nothing waits for a pipe or reads a device.
 func TestHostileFiles(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -86,8 +86,8 @@ func (d *victim) groups() (out []group) {
 	return answer.Data.Groups
 }
 
-// silent returns the files of which the API lists neither the rules nor why they
-// were refused, and counts the packs that are in force.
+// silent returns the files for which the API lists neither the rules nor why
+// they were refused, and counts the packs in force.
 func (d *victim) silent(files []string) (out []string, live int) {
 	d.t.Helper()
 	all := d.groups()
@@ -115,9 +115,9 @@ func (d *victim) silent(files []string) (out []string, live int) {
 	return out, live
 }
 
-// TestHostilePacksRun has a daemon load every hostile pack and read lines that hit
-// their rules: it goes on, also over a restart, and each pack is in force or
-// reported.
+// TestHostilePacksRun makes a daemon load every hostile pack and read lines
+// that match their rules: it continues to work, also over a restart, and each
+// pack is in force or reported.
 func TestHostilePacksRun(t *testing.T) {
 	v := newVictim(t, false, map[string]string{"good.yaml": pack("Good", nil)})
 	folder := filepath.Join(v.Dir, "packs")
@@ -134,7 +134,7 @@ func TestHostilePacksRun(t *testing.T) {
 	var accepted []*rules.Rule
 	for i, p := range allPacks(t) {
 		if len(p.text) > smallPack || strings.Contains(p.text, "overrides") {
-			continue // those would change or crowd out the others
+			continue // these would change or displace the others
 		}
 		if !long && i%3 != 0 {
 			continue
@@ -181,7 +181,7 @@ func TestHostilePacksRun(t *testing.T) {
 	require.Equal(t, live, again)
 }
 
-// hit writes lines that rules look for, and returns how many.
+// hit writes lines that rules match, and returns how many.
 func (d *victim) hit(all []*rules.Rule) (lines int) {
 	d.t.Helper()
 	hostile := d.container("kube-system", "hostile-0", "c", 0)

@@ -13,8 +13,8 @@ import (
 	"crowsnest/rules"
 )
 
-// mutants returns n packs of one shipped rule each, of which something was changed:
-// the bytes of the text, or one value by another.
+// mutants returns n packs with one changed shipped rule each: either bytes of
+// the text are changed, or a value is replaced.
 func mutants(t *testing.T, n int) (out []hostilePack) {
 	t.Helper()
 	files, err := rules.ReadFS(rules.Shipped())
@@ -33,7 +33,7 @@ func mutants(t *testing.T, n int) (out []hostilePack) {
 	return out
 }
 
-// oneRule returns one rule of a pack as a pack of its own, with a name of its own.
+// oneRule returns one rule as a separate pack with its own name.
 func oneRule(t *testing.T, data []byte, number int, dice *rand.Rand) (name, text string) {
 	t.Helper()
 	var file struct {
@@ -49,7 +49,7 @@ func oneRule(t *testing.T, data []byte, number int, dice *rand.Rand) (name, text
 	return name, regexp.MustCompile(`\b`+name+`\b`).ReplaceAllString(string(b), fmt.Sprint(name, "X", number))
 }
 
-// plain writes aliases out.
+// plain expands aliases.
 func plain(n *yaml.Node) {
 	n.Anchor = ""
 	for i, c := range n.Content {
@@ -61,7 +61,7 @@ func plain(n *yaml.Node) {
 	}
 }
 
-// damaged cuts a text off, or puts bytes somewhere.
+// damaged truncates a text, or inserts bytes.
 func damaged(text string, dice *rand.Rand) (how, out string) {
 	at := dice.IntN(len(text))
 	if dice.IntN(3) == 0 {
@@ -72,7 +72,7 @@ func damaged(text string, dice *rand.Rand) (how, out string) {
 	return fmt.Sprintf("%.10q at byte %d", what, at), text[:at] + what + text[at:]
 }
 
-// exchanged replaces one value, wherever it is, by one of values.
+// exchanged replaces one random value by one of values.
 func exchanged(t *testing.T, text string, dice *rand.Rand) (how, out string) {
 	t.Helper()
 	var root yaml.Node

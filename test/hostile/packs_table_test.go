@@ -9,11 +9,11 @@ import (
 // hostilePack is a broken or malicious pack.
 type hostilePack struct{ name, text string }
 
-// ruleKeys are the keys of a rule that is good, in order.
+// ruleKeys are the keys of a valid rule, in order.
 var ruleKeys = []string{"alert", "from", "match", "by", "severity", "annotations"}
 
-// pack writes a pack of one rule whose alert and text contain id. changes replace or
-// add keys; "" leaves one out.
+// pack writes a pack with one rule whose alert and text contain id. changes
+// replace or add keys; "" removes one.
 func pack(id string, changes map[string]string) string {
 	keys := map[string]string{
 		"alert": "Hostile" + id, "from": `'{container="c"}'`, "match": `{contains: "boom ` + id + `", regex: 'key=(?P<k>\S+)'}`,
@@ -43,7 +43,7 @@ var values = []string{
 	`"\u0000\u202e\n"`, "!!binary AAAA", "true", "2026-01-01", `"{{ range $labels }}{{ . }}{{ end }}"`,
 }
 
-// wrongValues puts each of the values at each key of a rule.
+// wrongValues sets each of the values at each key of a rule.
 func wrongValues() (out []hostilePack) {
 	keys := append([]string{
 		"sequence", "count", "within", "distinct", "clear", "unless", "for", "keep_firing_for", "expire", "limit", "scope", "origin",
@@ -58,12 +58,12 @@ func wrongValues() (out []hostilePack) {
 	return out
 }
 
-// nested is open n times, middle, and close n times.
+// nested returns open n times, middle, and close n times.
 func nested(open, middle, end string, n int) string {
 	return strings.Repeat(open, n) + middle + strings.Repeat(end, n)
 }
 
-// list is a list of n entries in brackets.
+// list returns a list of n entries in brackets.
 func list(n int, entry func(i int) string) string {
 	all := make([]string, n)
 	for i := range all {
@@ -72,7 +72,7 @@ func list(n int, entry func(i int) string) string {
 	return "[" + strings.Join(all, ", ") + "]"
 }
 
-// malicious is one change of a rule each.
+// malicious are changes of one rule each.
 func malicious() []hostilePack {
 	template := func(text string) map[string]string {
 		return map[string]string{"annotations": "{summary: '" + text + "'}"}
@@ -174,7 +174,7 @@ func malicious() []hostilePack {
 	return out
 }
 
-// brokenFiles are packs that are broken as files.
+// brokenFiles are packs whose files are broken.
 func brokenFiles() []hostilePack {
 	good := func(id string) string { return pack(id, nil) }
 	utf16 := func(text string) string {

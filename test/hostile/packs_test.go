@@ -12,11 +12,11 @@ import (
 	"crowsnest/rules"
 )
 
-// packMutants is how many packs are made of the shipped ones.
+// packMutants is the number of packs made from the shipped ones.
 const packMutants = 200
 
-// maxWork is how many bytes the check of one pack may allocate in all: of a check,
-// allocations are the work that does not depend on the machine.
+// maxWork is the number of bytes that the check of one pack may allocate in
+// total: allocations measure the work independently of the machine.
 const maxWork = 256 << 20
 
 // allPacks returns every hostile pack.
@@ -25,11 +25,12 @@ func allPacks(t *testing.T) []hostilePack {
 	return slices.Concat(wrongValues(), malicious(), brokenFiles(), mutants(t, packMutants))
 }
 
-// wholeFile are the problems that no place of a file is to blame for.
+// wholeFile are the problems without a position in the file.
 var wholeFile = []string{"too-large", "encoding", "empty-file", "no-rules", "too-many"}
 
-// TestHostilePacks checks each pack as `check rules` does: nothing panics, the work
-// is bounded, and the error for a refused pack states the position and the fix.
+// TestHostilePacks checks each pack like `check rules`: nothing panics, the
+// work is bounded, and the error for a refused pack states the position and the
+// fix.
 func TestHostilePacks(t *testing.T) {
 	all := allPacks(t)
 	require.GreaterOrEqual(t, len(all), 300)

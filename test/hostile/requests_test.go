@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	floodAlerts = 2000            // open ones while the requests come
+	floodAlerts = 2000            // open while the requests arrive
 	floodMemory = 128 << 10       // KiB
-	floodPage   = time.Second     // for an ordinary reader
+	floodPage   = time.Second     // for a normal reader
 	floodLate   = 2 * time.Second // from a line to its alert
 )
 
@@ -40,13 +40,13 @@ func floodPack() string {
 	return b.String()
 }
 
-// besieged is a daemon with many open alerts that an ordinary reader looks at
-// while hostile requests come, and whose logs go on failing.
+// besieged is a daemon with many open alerts that a normal reader uses while
+// hostile requests arrive, and whose logs continue to report failures.
 type besieged struct {
 	*victim
 	logs    *kubesim.Container
-	took    []time.Duration      // of the ordinary reader's requests
-	refused []string             // answers that it got instead of what it asked for
+	took    []time.Duration      // duration of the normal reader's requests
+	refused []string             // unexpected responses
 	written map[string]time.Time // when a failure was logged meanwhile
 }
 
@@ -72,10 +72,11 @@ func (b *besieged) fill() []string {
 	return open
 }
 
-// arrived counts the alerts of the pack that the receiver has.
+// arrived counts the alerts of the pack at the receiver.
 func (b *besieged) arrived() int { return len(b.first()) }
 
-// first returns when each alert was first notified, by its key. None may be over.
+// first returns when each alert was first notified, by its key. None may be
+// resolved.
 func (b *besieged) first() map[string]time.Time {
 	out := map[string]time.Time{}
 	for name, words := range b.am.All() {
@@ -93,8 +94,8 @@ func (b *besieged) first() map[string]time.Time {
 	return out
 }
 
-// look asks for the page and the metrics as a person and Prometheus do, and
-// logs one more failure, until the attack is over.
+// look requests the page and the metrics like a person and Prometheus, and logs
+// one more failure, until the attack is over.
 func (b *besieged) look(over <-chan struct{}) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -118,8 +119,8 @@ func (b *besieged) look(over <-chan struct{}) {
 	}
 }
 
-// attack sends so many hostile requests at once, of all kinds, and returns when
-// all have ended.
+// attack sends the given number of hostile requests at once, of all kinds, and
+// returns when all have ended.
 func (b *besieged) attack(requests int, open []string, hold time.Duration) {
 	kinds := attacks(open)
 	names := slices.Sorted(maps.Keys(kinds))
@@ -136,9 +137,9 @@ func (b *besieged) attack(requests int, open []string, hold time.Duration) {
 	b.t.Logf("%d requests of %d kinds", requests, len(names))
 }
 
-// Hostile requests of anybody neither keep a reader out nor an alert back, and
-// take no more memory than the daemon may have. The times are measured with
-// CROWSNEST_CHAOS=1 go test -v -run TestHostileRequests ./test/hostile.
+// Hostile requests neither block a reader nor delay an alert, and use no more
+// memory than allowed. CROWSNEST_CHAOS=1 go test -v -run TestHostileRequests
+// ./test/hostile measures the times.
 func TestHostileRequests(t *testing.T) {
 	v := newVictim(t, false, map[string]string{"flood.yaml": floodPack()})
 	v.Flags = append(v.Flags, "--web.enable-pprof=false", "--web.enable-lifecycle")
@@ -178,7 +179,7 @@ func TestHostileRequests(t *testing.T) {
 	}
 }
 
-// late returns how long the failures took from the log to the receiver, sorted.
+// late returns the sorted times from the log to the receiver.
 func (b *besieged) late() []time.Duration {
 	var out []time.Duration
 	first := b.first()

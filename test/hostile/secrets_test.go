@@ -21,8 +21,8 @@ import (
 	"crowsnest/test/plant"
 )
 
-// secretRules put what lines say wherever a rule can put it: into labels, texts
-// and links, into windows that are saved, and into episodes that are pending.
+// secretRules use the content of lines in every possible place: in labels,
+// texts and links, in windows that are saved, and in pending episodes.
 const secretRules = `pack: {name: secrets, version: "1.0.0", rules: 7}
 defaults: {severity: warning}
 rules:
@@ -88,14 +88,14 @@ type planted struct {
 	secrets []string
 }
 
-// wraps are the ways in which controllers get a text into a line.
+// wraps are the ways in which controllers embed a text in a line.
 var wraps = []func(s string) string{
 	func(s string) string { return s },
 	func(s string) string { return asJSON(map[string]string{"level": "error", "msg": s, "z": "w"}) },
 	func(s string) string { return `E0101 12:00:00.000000 1 a.go:1] "Failed" err=` + strconv.Quote(s) },
 	func(s string) string { return asJSON(map[string]string{"msg": asJSON(map[string]string{"inner": s})}) },
-	func(s string) string { return strings.Repeat("p", 1010-len(s)/2) + " " + s }, // cut as a sample, within the secret
-	func(s string) string { // a capture is cut as a label, within the secret
+	func(s string) string { return strings.Repeat("p", 1010-len(s)/2) + " " + s }, // truncated as a sample, within the secret
+	func(s string) string { // a capture truncated as a label, within the secret
 		i := len("planted ") + strings.IndexByte(s[len("planted "):], ' ') + 1
 		return s[:i] + strings.Repeat("p", max(1, 256-(len(s)-i)/2)) + " " + s[i:]
 	},
@@ -115,7 +115,7 @@ func plantAll(t *testing.T, rnd *rand.Rand) []planted {
 			continue
 		}
 		text, s := k.Fill(rnd)
-		// A logger does not write a line end into a line.
+		// A logger never writes a line break within a line.
 		text = strings.ReplaceAll(text, "\n", `\n`)
 		text = fmt.Sprintf("planted n=%d %s", len(all), text)
 		all = append(all, planted{wraps[i%len(wraps)](text), s})
@@ -126,14 +126,15 @@ func plantAll(t *testing.T, rnd *rand.Rand) []planted {
 	return all
 }
 
-// needles finds parts of secrets in great amounts of text.
+// needles finds parts of secrets in large amounts of text.
 type needles struct {
 	parts  map[string]string // a part of a secret, and its line
 	starts [1 << 20]bool     // by the hash of the first bytes of a part
 }
 
-// size is how many characters in a row give a secret away. Fewer would be found
-// by accident in megabytes of hashes. Of a short secret it takes all of them.
+// size is the number of consecutive characters that reveal a secret. Fewer
+// would occur by chance in megabytes of hashes. A short secret is searched as a
+// whole.
 const (
 	size  = 10
 	least = 6
@@ -142,14 +143,14 @@ const (
 func newNeedles(all []planted) *needles {
 	n := &needles{parts: map[string]string{}}
 	digits := regexp.MustCompile(`^[0-9a-f]+$`)
-	var rules strings.Builder // as the state holds them; a document in base64 may speak of passwords too
+	var rules strings.Builder // as in the state; a document in base64 may mention passwords, too
 	for _, pad := range []string{"", " ", "  "} {
 		rules.WriteString(base64.StdEncoding.EncodeToString([]byte(pad + secretRules)))
 	}
 	for _, p := range all {
 		for _, s := range p.secrets {
 			if len(s) < least || len(s) < size && digits.MatchString(s) {
-				continue // too short to be told from other text; package redact looks for these
+				continue // too short to be distinguished from other text; package redact tests these
 			}
 			for i := 0; i+min(size, len(s)) <= len(s); i++ {
 				part := s[i : i+min(size, len(s))]
@@ -189,8 +190,7 @@ func (n *needles) find(text string) (part, line string) {
 
 var encoded = regexp.MustCompile(`[A-Za-z0-9+/_-]{16,}`)
 
-// requireNone looks for secrets in the text, and in what it holds in other
-// codings.
+// requireNone looks for secrets in the text, and in its decoded forms.
 func (n *needles) requireNone(t *testing.T, where, text string) {
 	t.Helper()
 	forms := []string{text}
@@ -216,7 +216,7 @@ func (n *needles) requireNone(t *testing.T, where, text string) {
 	}
 }
 
-// decoded returns what the text holds in base64, at whatever offset.
+// decoded returns the base64 content of the text, at any offset.
 func decoded(text string) string {
 	var out strings.Builder
 	for _, run := range encoded.FindAllString(text, -1) {
@@ -234,9 +234,9 @@ func decoded(text string) string {
 	return out.String()
 }
 
-// TestSecretsDoNotLeave: of a thousand secrets in lines that rules match, none is
-// in an alert, on a page, in a metric, in the log, in the state or in what the
-// other commands print.
+// TestSecretsDoNotLeave: of a thousand secrets in lines that rules match, none
+// appears in an alert, on a page, in a metric, in the log, in the state or in
+// the output of the other commands.
 func TestSecretsDoNotLeave(t *testing.T) {
 	d := newVictim(t, true, map[string]string{"secrets.yaml": secretRules})
 	rnd := rand.New(rand.NewPCG(7, 20))
@@ -245,7 +245,7 @@ func TestSecretsDoNotLeave(t *testing.T) {
 	c := d.container("tenant-a", "app-0", "secrets", time.Minute)
 	for i, p := range all {
 		line := p.line
-		for i%3 == 1 && len(line) > 200 { // in parts, cut anywhere
+		for i%3 == 1 && len(line) > 200 { // in partial lines, split anywhere
 			n := 1 + rnd.IntN(150)
 			c.Part("stderr", line[:n])
 			line = line[n:]
@@ -254,7 +254,7 @@ func TestSecretsDoNotLeave(t *testing.T) {
 		c.Write("stderr", line)
 		lines++
 	}
-	for i := range 300 { // that are told as they are
+	for i := range 300 { // that are notified unchanged
 		c.Write("stdout", fmt.Sprintf("planted n=%d ordinary text-%d", 10000+i, i))
 		lines++
 	}
@@ -279,7 +279,7 @@ func TestSecretsDoNotLeave(t *testing.T) {
 	d.scanned(n, c.Path(), all)
 }
 
-// shown looks at what the running daemon sends and shows.
+// shown checks the output of the running daemon.
 func (d *victim) shown(n *needles) {
 	t := d.t
 	t.Helper()
@@ -314,7 +314,7 @@ func (d *victim) shown(n *needles) {
 	}
 }
 
-// kept looks at what remains of a daemon that has stopped.
+// kept checks the files of a stopped daemon.
 func (d *victim) kept(n *needles) {
 	t := d.t
 	t.Helper()
@@ -336,7 +336,7 @@ func (d *victim) kept(n *needles) {
 	require.Positive(t, files)
 }
 
-// scanned looks at what the commands print that read the same log.
+// scanned checks the output of commands that read the same log.
 func (d *victim) scanned(n *needles, log string, all []planted) {
 	t := d.t
 	t.Helper()

@@ -1,4 +1,4 @@
-// Package incidents plays the stories below testdata/incidents through the
+// Package incidents replays the stories in testdata/incidents through the
 // shipped packs, alone and all at once.
 package incidents
 
@@ -23,10 +23,10 @@ import (
 
 const root = "../../testdata/incidents"
 
-// base is when every story begins.
+// base is the time at which every story begins.
 var base = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// story is an expect.yaml.
+// story is the content of an expect.yaml.
 type story struct {
 	About  string        `yaml:"about" strict:"required"`
 	Now    time.Duration `yaml:"now" strict:"required"`
@@ -79,8 +79,8 @@ func hits(t *testing.T, prog *matcher.Program, name string, shift time.Duration)
 	return out
 }
 
-// move shifts the envelopes of CRI lines and checks them: in order, none before
-// the beginning.
+// move shifts the envelopes of CRI lines and checks that they are in order and
+// none is before the beginning.
 func move(t *testing.T, data []byte, shift time.Duration) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -98,8 +98,8 @@ func move(t *testing.T, data []byte, shift time.Duration) []byte {
 	return out.Bytes()
 }
 
-// play takes the hits as they come, with a clock that ticks every second, and
-// returns the alerts of the whole time, each in its last state.
+// play processes the hits in order, with a clock that ticks every second, and
+// returns all alerts, each in its final state.
 func play(set *rules.Set, all []matcher.Hit, from, to time.Time) []episodes.Episode {
 	slices.SortStableFunc(all, func(a, b matcher.Hit) int { return a.Time.Compare(b.Time) })
 	engine := episodes.New(episodes.Config{})
@@ -132,8 +132,8 @@ func shipped(t *testing.T) (*rules.Set, *matcher.Program) {
 	return set, prog
 }
 
-// labelsOf are the labels of the alerts that are firing at a time, or that have
-// been resolved by then.
+// labelsOf returns the labels of the alerts that are firing at a time, or that
+// were resolved by then.
 func labelsOf(alerts []episodes.Episode, at time.Time, resolved bool) []map[string]string {
 	var out []map[string]string
 	for _, a := range alerts {
@@ -145,7 +145,8 @@ func labelsOf(alerts []episodes.Episode, at time.Time, resolved bool) []map[stri
 	return out
 }
 
-// requireAlerts wants each alert expected exactly once, by a subset of its labels.
+// requireAlerts requires each expected alert exactly once, by a subset of its
+// labels.
 func requireAlerts(t *testing.T, want, got []map[string]string, msg string) {
 	t.Helper()
 	rest := slices.Clone(got)
@@ -184,7 +185,7 @@ func TestEachStory(t *testing.T) {
 	}
 }
 
-// Played at the same time, the stories do not disturb each other.
+// Stories that are replayed at the same time do not affect each other.
 func TestAllStoriesAtOnce(t *testing.T) {
 	set, prog := shipped(t)
 	var all []matcher.Hit

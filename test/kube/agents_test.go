@@ -18,7 +18,7 @@ import (
 	"crowsnest/test/kubelab"
 )
 
-// nowhere is a pipeline that takes everything.
+// nowhere is a pipeline that accepts everything.
 type nowhere struct{ sources.Pipeline }
 
 func (nowhere) Ingest(_ func(*rules.Set) []matcher.Hit, commit func()) {
@@ -29,8 +29,9 @@ func (nowhere) Ingest(_ func(*rules.Set) []matcher.Hit, commit func()) {
 func (nowhere) AddMember(string)    {}
 func (nowhere) RemoveMember(string) {}
 
-// A real API server says whose a token is: that of a pod speaks for the node of
-// the pod, with the rights that the manifests grant and no others.
+// A real API server identifies the owner of a token: the token of a pod speaks
+// for the node of the pod, with the rights that the manifests grant and no
+// others.
 func TestE2EAgentTokens(t *testing.T) {
 	l := kubelab.Start(t)
 	for _, ns := range []string{"crowsnest", "tenant"} {

@@ -25,7 +25,7 @@ const (
 	often    = 50 * time.Millisecond
 )
 
-// pack is one rule about lines and one about a state.
+// pack has one rule for lines and one for a state.
 const pack = `pack: {name: lab, version: 0.1.0, rules: 2}
 rules:
 - alert: LabLeaderLost
@@ -56,7 +56,7 @@ sinks:
   alertmanager: {urls: [%q], min_firing: 1s}
 `
 
-// crd is as much of Cluster API as there needs to be.
+// crd is a minimal Machine definition of Cluster API.
 func crd() kubelab.Object {
 	return kubelab.Object{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -96,8 +96,8 @@ func (d *lab) alert(name, label, value string, resolved bool) (found fakeam.Aler
 	return found
 }
 
-// TestE2EDaemon: lines of pods and the state of Machines become alerts through
-// the real API, with a role that allows nothing else, and over a kill.
+// TestE2EDaemon: pod logs and the state of Machines become alerts through the
+// real API, with a role that allows nothing else, and over a kill.
 func TestE2EDaemon(t *testing.T) {
 	l := kubelab.Start(t)
 	k := kubelab.NewKubelet(t)
@@ -134,7 +134,7 @@ func TestE2EDaemon(t *testing.T) {
 	require.Equal(t, "0.22.6", a.Annotations["fixed_in"])
 	require.Eventually(t, func() bool { return strings.Contains(d.Log(), "Cluster API is not installed") }, patience, often)
 
-	d.kill() // while it is away, the container logs, ends and starts again
+	d.kill() // while the daemon is down, the container logs, ends and restarts
 	c.Log(time.Now(), "E1120 leaderelection lost two")
 	c.Exit()
 	ended := time.Now()

@@ -22,7 +22,7 @@ import (
 	"crowsnest/test/wait"
 )
 
-// forgottenWithin is the promise about a node that left.
+// forgottenWithin is the promised time for a node that left.
 const forgottenWithin = time.Minute
 
 const nodesPack = `pack: {name: lab, version: 0.1.0, rules: 1}
@@ -113,10 +113,10 @@ func (f *fleet) held() bool {
 	return err == nil && m[`crowsnest_rule_held{rule="LabLost"}`] == 1
 }
 
-// TestE2ENodesThatLeave: with the rights of the manifests and a real API server, a
-// node that was deleted stops holding conclusions within a minute and pages
-// nobody; one that is unreachable, or deleted while the API server is away, holds
-// them until that is known.
+// TestE2ENodesThatLeave: with the rights of the manifests and a real API
+// server, a node that was deleted puts nothing on hold after a minute and
+// raises no alert. A node that is unreachable, or was deleted while the API
+// server is down, keeps conclusions on hold until its deletion is known.
 func TestE2ENodesThatLeave(t *testing.T) {
 	l := kubelab.Start(t)
 	l.Namespace("crowsnest")

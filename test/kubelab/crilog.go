@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// stampForm is how a container runtime writes times.
+// stampForm is the time format of container runtimes.
 const stampForm = "2006-01-02T15:04:05.000000000Z07:00"
 
-// pollEvery is how often the end of a file is looked at while it is followed.
+// pollEvery is the interval for reading the end of a followed file.
 const pollEvery = 15 * time.Millisecond
 
-// logOptions are what a request asks for.
+// logOptions are the options of a request.
 type logOptions struct {
 	follow, previous, timestamps bool
 	since                        time.Time
@@ -72,11 +72,11 @@ func (c *Container) serve(w http.ResponseWriter, r *http.Request) {
 	l := &logReader{c: c, n: n, o: o, f: f, w: w, flush: w.(http.Flusher).Flush}
 	defer l.close()
 	if err := l.run(r.Context()); err != nil && r.Context().Err() == nil {
-		fmt.Fprintf(w, "%v", err) // as the kubelet does
+		fmt.Fprintf(w, "%v", err) // like the kubelet
 	}
 }
 
-// logReader reads one instance's log in the manner of k8s.io/cri-client/pkg/logs.
+// logReader reads one instance's log like k8s.io/cri-client/pkg/logs.
 type logReader struct {
 	c     *Container
 	n     int
@@ -85,8 +85,8 @@ type logReader struct {
 	r     *bufio.Reader
 	w     io.Writer
 	flush func()
-	open  bool   // the newest line that was written goes on
-	rest  string // of a line that was not wholly there
+	open  bool   // the newest line continues
+	rest  string // an incomplete line
 	sent  int64
 }
 
@@ -103,7 +103,7 @@ func (l *logReader) run(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		n, running := l.c.instance()
-		follow := l.o.follow && running && n == l.n // asked before reading: what is written before the exit is read
+		follow := l.o.follow && running && n == l.n // checked before reading, so that everything written before the exit is read
 		moved := l.moved()
 		if err := l.toEnd(); err != nil {
 			if errors.Is(err, errLimit) {
@@ -128,7 +128,7 @@ func (l *logReader) run(ctx context.Context) error {
 	}
 }
 
-// skipTail moves to the lines at the end that are asked for.
+// skipTail moves to the requested lines at the end.
 func (l *logReader) skipTail() error {
 	if l.o.tail < 0 {
 		return nil
@@ -149,7 +149,7 @@ func (l *logReader) skipTail() error {
 	return err
 }
 
-// moved reports whether the path has another file now.
+// moved reports whether the path is a different file now.
 func (l *logReader) moved() bool {
 	now, err := os.Stat(l.c.path(l.n))
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Kubelet serves the logs of containers over HTTPS as the one of a node does:
+// Kubelet serves the logs of containers over HTTPS like the kubelet of a node:
 // /containerLogs/NAMESPACE/POD/CONTAINER with follow, previous, timestamps,
 // sinceTime, sinceSeconds, tailLines and limitBytes. It is safe for concurrent
 // use.
@@ -40,7 +40,7 @@ func NewKubelet(t testing.TB) *Kubelet {
 	return k
 }
 
-// Port is that of the kubelet on 127.0.0.1.
+// Port returns the port of the kubelet on 127.0.0.1.
 func (k *Kubelet) Port() int { return k.srv.Listener.Addr().(*net.TCPAddr).Port }
 
 // Requests returns the queries of all requests for logs, in order.
@@ -50,7 +50,7 @@ func (k *Kubelet) Requests() []string {
 	return append([]string(nil), k.requests...)
 }
 
-// Break answers every further request with this status; 0 ends it.
+// Break answers all further requests with this status; 0 ends it.
 func (k *Kubelet) Break(code int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -78,7 +78,7 @@ func (k *Kubelet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// splitPath puts spaces where Sscanf parts words.
+// splitPath separates the words for Sscanf by spaces.
 func splitPath(path string) string {
 	b := []byte(path)
 	for i := 1; i < len(b); i++ {
@@ -91,8 +91,7 @@ func splitPath(path string) string {
 
 func key(ns, pod, container string) string { return ns + "/" + pod + "/" + container }
 
-// Start begins the first or the next instance of a container, with a log of its
-// own.
+// Start starts the first or next instance of a container, with a new log.
 func (k *Kubelet) Start(ns, pod, container string) *Container {
 	k.mu.Lock()
 	c := k.containers[key(ns, pod, container)]
@@ -105,7 +104,7 @@ func (k *Kubelet) Start(ns, pod, container string) *Container {
 	return c
 }
 
-// Forget removes a container and its logs, as the end of its pod does.
+// Forget removes a container and its logs, as when its pod is deleted.
 func (k *Kubelet) Forget(ns, pod, container string) {
 	k.mu.Lock()
 	c := k.containers[key(ns, pod, container)]
@@ -117,8 +116,8 @@ func (k *Kubelet) Forget(ns, pod, container string) {
 	}
 }
 
-// Container writes the log of a container whose instances follow each other. It
-// is safe for concurrent use. What cannot be written panics: it is for tests.
+// Container writes the logs of the successive instances of a container. It is
+// safe for concurrent use. It panics on write errors, because it is for tests.
 type Container struct {
 	dir string
 
@@ -143,7 +142,7 @@ func (c *Container) next() {
 
 func (c *Container) path(n int) string { return filepath.Join(c.dir, strconv.Itoa(n)+".log") }
 
-// Restarts is the number of the instance, from 0.
+// Restarts returns the number of the instance, from 0.
 func (c *Container) Restarts() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -156,7 +155,7 @@ func (c *Container) Log(at time.Time, line string) { c.write(at, "stderr", "F", 
 // Stdout writes a line with its time to stdout.
 func (c *Container) Stdout(at time.Time, line string) { c.write(at, "stdout", "F", line) }
 
-// Part writes a part of a line that goes on.
+// Part writes a partial line.
 func (c *Container) Part(at time.Time, part string) { c.write(at, "stderr", "P", part) }
 
 func (c *Container) write(at time.Time, stream, tag, text string) {
@@ -173,8 +172,8 @@ func (c *Container) Exit() {
 	c.running = false
 }
 
-// Rotate renames the file and makes a new one, as the kubelet and the runtime
-// do.
+// Rotate renames the file and creates a new one, like the kubelet and the
+// runtime.
 func (c *Container) Rotate() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -185,7 +184,7 @@ func (c *Container) Rotate() {
 	old.Close()
 }
 
-// instance returns the newest instance and whether it runs.
+// instance returns the newest instance and whether it is running.
 func (c *Container) instance() (n int, running bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

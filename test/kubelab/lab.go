@@ -1,11 +1,11 @@
 // Package kubelab runs a real Kubernetes API on loopback for tests: etcd and
 // kube-apiserver, with nodes whose kubelet is a small HTTPS server of this
-// package that serves container logs in the manner of the real one. Pods are
-// objects only; a test writes their logs, makes their containers exit and their
-// files rotate, and cuts connections with proxies.
+// package that serves container logs like the real one. Pods are API objects
+// only; a test writes their logs, ends their containers, rotates their files,
+// and breaks connections with proxies.
 //
-// A test whose programs are absent is skipped and says so. Everything ends with
-// its test, and with the process if that is killed.
+// A test is skipped with a message if its programs are missing. Everything ends
+// with its test, and with the process if that is killed.
 package kubelab
 
 import (
@@ -37,13 +37,13 @@ const (
 // Admin is the token of a member of system:masters.
 const Admin = "admin-token"
 
-// Options of a Lab. The zero value is right for most tests.
+// Options of a Lab. The zero value is suitable for most tests.
 type Options struct {
-	// APIServerArgs are further arguments of kube-apiserver.
+	// APIServerArgs are additional arguments of kube-apiserver.
 	APIServerArgs []string
 }
 
-// Lab is a control plane. Its methods fail the test, so they belong to the
+// Lab is a control plane. Its methods fail the test, so call them from the
 // goroutine of the test.
 type Lab struct {
 	// Port is that of the API on 127.0.0.1, URL its address.
@@ -114,7 +114,7 @@ func (l *Lab) StartAPI() {
 	}
 }
 
-// StopAPI kills the API server. What it stores stays.
+// StopAPI kills the API server. The stored objects remain.
 func (l *Lab) StopAPI() { l.api.kill() }
 
 func (l *Lab) ready(ctx context.Context) bool {
@@ -129,7 +129,7 @@ func (l *Lab) ready(ctx context.Context) bool {
 		}
 		l.CA = pem
 		l.client = &http.Client{Transport: &http.Transport{
-			DisableKeepAlives: true, // tests look for goroutines that are left
+			DisableKeepAlives: true, // tests check for leaked goroutines
 			TLSClientConfig:   &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
 		}}
 	}
@@ -158,10 +158,10 @@ func (l *Lab) send(ctx context.Context, method, path string, body []byte) (*http
 	return l.client.Do(req)
 }
 
-// Object is an object of the API as JSON.
+// Object is an API object as JSON.
 type Object = map[string]any
 
-// Try sends a request as admin and returns the status code and the answer.
+// Try sends a request as admin and returns the status code and the body.
 func (l *Lab) Try(method, path string, in any) (code int, answer []byte) {
 	l.t.Helper()
 	var body []byte
@@ -184,7 +184,7 @@ func (l *Lab) Try(method, path string, in any) (code int, answer []byte) {
 	return res.StatusCode, answer
 }
 
-// Do is Try that must succeed; it decodes the answer.
+// Do is Try, but must succeed; it decodes the response.
 func (l *Lab) Do(method, path string, in any) Object {
 	l.t.Helper()
 	code, answer := l.Try(method, path, in)
@@ -199,8 +199,8 @@ func (l *Lab) Do(method, path string, in any) Object {
 }
 
 // Kubeconfig writes a kubeconfig for the token and returns its path. server is
-// the address, such as that of a Proxy; "" means the API itself. The token is in
-// the file "token" beside it, where it can be renewed.
+// the address, such as that of a Proxy; "" means the API itself. The token is
+// in the file "token" in the same folder, where it can be renewed.
 func (l *Lab) Kubeconfig(server, token string) string {
 	l.t.Helper()
 	if server == "" {
@@ -233,7 +233,7 @@ func (l *Lab) write(name string, data []byte) {
 	}
 }
 
-// newKey makes the key that service account tokens are signed with.
+// newKey creates the signing key of service account tokens.
 func newKey(t testing.TB) []byte {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)

@@ -17,7 +17,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var start = time.Date(2026, 11, 20, 16, 0, 0, 0, time.UTC)
 
-// TestKubelet pins the manners of the kubelet that followers depend on.
+// TestKubelet pins the behaviour of the kubelet that followers depend on.
 func TestKubelet(t *testing.T) {
 	k := NewKubelet(t)
 	f := func(query, want string) {
@@ -51,8 +51,8 @@ func TestKubelet(t *testing.T) {
 	f("", "broken by the test\n")
 }
 
-// TestKubeletFollows: a follower sees the rest of a rotated file, and ends with
-// the instance.
+// TestKubeletFollows: a follower reads the rest of a rotated file, and ends
+// with the instance.
 func TestKubeletFollows(t *testing.T) {
 	k := NewKubelet(t)
 	c := k.Start("ns", "pod", "c")
@@ -102,7 +102,7 @@ func (p *piped) Write(b []byte) (int, error) { return p.w.Write(b) }
 func (p *piped) WriteHeader(int)             {}
 func (p *piped) Flush()                      {}
 
-// TestLab: pods, tokens, roles and logs by way of the real API.
+// TestLab uses pods, tokens, roles and logs through the real API.
 func TestLab(t *testing.T) {
 	l := Start(t)
 	k := NewKubelet(t)

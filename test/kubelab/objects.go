@@ -13,7 +13,7 @@ type Rule struct {
 	Verbs     []string `json:"verbs"`
 }
 
-// Namespace makes a namespace with its default service account, without which
+// Namespace creates a namespace with its default service account, without which
 // no pod is admitted.
 func (l *Lab) Namespace(name string) {
 	l.t.Helper()
@@ -21,14 +21,14 @@ func (l *Lab) Namespace(name string) {
 	l.ServiceAccount(name, "default")
 }
 
-// ServiceAccount makes a service account.
+// ServiceAccount creates a service account.
 func (l *Lab) ServiceAccount(ns, name string) {
 	l.t.Helper()
 	l.Do(http.MethodPost, "/api/v1/namespaces/"+ns+"/serviceaccounts", Object{"metadata": Object{"name": name}})
 }
 
-// Grant gives a service account a cluster role of these rules, or with a
-// namespace a role there.
+// Grant grants a cluster role with these rules to a service account, or a role
+// in namespace if that is not empty.
 func (l *Lab) Grant(ns, account, in string, rules ...Rule) {
 	l.t.Helper()
 	const api = "/apis/rbac.authorization.k8s.io/v1/"
@@ -46,7 +46,7 @@ func (l *Lab) Grant(ns, account, in string, rules ...Rule) {
 	})
 }
 
-// Revoke takes back what Grant gave.
+// Revoke reverts Grant.
 func (l *Lab) Revoke(ns, account, in string) {
 	l.t.Helper()
 	const api = "/apis/rbac.authorization.k8s.io/v1/"
@@ -59,15 +59,15 @@ func (l *Lab) Revoke(ns, account, in string) {
 	l.Do(http.MethodDelete, roles+ns+"-"+account, nil)
 }
 
-// Token makes a token of a service account for these audiences, without any for the
-// API server.
+// Token creates a token of a service account for these audiences; without any,
+// for the API server.
 func (l *Lab) Token(ns, account string, audiences ...string) string {
 	l.t.Helper()
 	return l.token(ns, account, Object{"expirationSeconds": 3600, "audiences": audiences})
 }
 
-// PodToken makes a token as the kubelet mounts it: for an audience, and bound to a
-// pod, which has to run as the account.
+// PodToken creates a token as the kubelet mounts it: for an audience, and bound
+// to a pod, which has to run as the account.
 func (l *Lab) PodToken(ns, account, pod, audience string) string {
 	l.t.Helper()
 	meta, _ := l.Do(http.MethodGet, "/api/v1/namespaces/"+ns+"/pods/"+pod, nil)["metadata"].(Object)
@@ -90,7 +90,7 @@ func (l *Lab) token(ns, account string, spec Object) string {
 	return token
 }
 
-// Node makes a node whose kubelet listens on a port of 127.0.0.1.
+// Node creates a node whose kubelet listens on a port of 127.0.0.1.
 func (l *Lab) Node(name string, port int) {
 	l.t.Helper()
 	l.Do(http.MethodPost, "/api/v1/nodes", Object{"metadata": Object{"name": name}})
@@ -100,10 +100,11 @@ func (l *Lab) Node(name string, port int) {
 	}})
 }
 
-// PodSpec is what Pod makes.
+// PodSpec describes a pod for Pod.
 type PodSpec struct {
 	Namespace, Name, Node string
-	// Containers are names; the image of each is Image or "example.test/NAME:v1.2.3".
+	// Containers are names; the image of each is Image or
+	// "example.test/NAME:v1.2.3".
 	Containers []string
 	Init       []string
 	Image      string
@@ -112,7 +113,7 @@ type PodSpec struct {
 	Owner string
 }
 
-// Pod makes a pod whose containers wait.
+// Pod creates a pod whose containers are waiting.
 func (l *Lab) Pod(p PodSpec) {
 	l.t.Helper()
 	containers := func(names []string) []Object {
@@ -145,18 +146,19 @@ func cut(owner string) (kind, name string, ok bool) {
 	return "", "", false
 }
 
-// ContainerStatus is what SetStatus reports about one container.
+// ContainerStatus is the state of one container for SetStatus.
 type ContainerStatus struct {
 	Name     string
 	Restarts int
 	// Exited means that the newest instance has ended.
 	Exited bool
-	// Started is when the newest instance began; Ended when it, or the one before
-	// it, ended. Zero means now.
+	// Started is when the newest instance started; Ended is when it, or the
+	// previous one, ended. Zero means now.
 	Started, Ended time.Time
 }
 
-// SetStatus sends the API what the kubelet would report about a pod's containers.
+// SetStatus reports the state of a pod's containers to the API, like the
+// kubelet.
 func (l *Lab) SetStatus(ns, pod string, containers ...ContainerStatus) {
 	l.t.Helper()
 	stamp := func(t time.Time) string {
@@ -189,7 +191,7 @@ func (l *Lab) SetStatus(ns, pod string, containers ...ContainerStatus) {
 	l.Do(http.MethodPatch, "/api/v1/namespaces/"+ns+"/pods/"+pod+"/status", Object{"status": Object{"phase": "Running", "containerStatuses": statuses}})
 }
 
-// DeletePod deletes a pod at once.
+// DeletePod deletes a pod immediately.
 func (l *Lab) DeletePod(ns, pod string) {
 	l.t.Helper()
 	l.Do(http.MethodDelete, "/api/v1/namespaces/"+ns+"/pods/"+pod, Object{"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0})

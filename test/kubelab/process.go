@@ -46,7 +46,7 @@ func (p *process) start() {
 	}
 }
 
-// kill ends it and waits for its end. It may not run.
+// kill kills it and waits for its end. It may not be running.
 func (p *process) kill() {
 	if p.Process == nil {
 		return
@@ -58,7 +58,7 @@ func (p *process) kill() {
 
 func (p *process) logFile() string { return filepath.Join(p.dir, filepath.Base(p.bin)+".log") }
 
-// log returns the end of what it wrote.
+// log returns the end of its output.
 func (p *process) log() string {
 	data, err := os.ReadFile(p.logFile())
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Proxy passes TCP connections on and can cut them, refuse them or make them
+// Proxy forwards TCP connections and can close them, refuse them or make them
 // hang. It is safe for concurrent use.
 type Proxy struct {
 	l  net.Listener
@@ -37,13 +37,13 @@ func NewProxy(t testing.TB, port int) *Proxy {
 	return p
 }
 
-// Port is that of the proxy on 127.0.0.1.
+// Port returns the port of the proxy on 127.0.0.1.
 func (p *Proxy) Port() int { return p.l.Addr().(*net.TCPAddr).Port }
 
-// URL is its address for HTTPS.
+// URL returns its HTTPS address.
 func (p *Proxy) URL() string { return "https://127.0.0.1:" + strconv.Itoa(p.Port()) }
 
-// Cut closes all connections. New ones are taken.
+// Cut closes all connections. New ones are accepted.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -52,7 +52,7 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Down refuses connections, or takes them again. It cuts those that are open.
+// Down refuses connections, or accepts them again. It closes the open ones.
 func (p *Proxy) Down(down bool) {
 	p.mu.Lock()
 	p.down = down
@@ -62,7 +62,7 @@ func (p *Proxy) Down(down bool) {
 	}
 }
 
-// Hang stops the flow of bytes without closing anything, or lets it go on.
+// Hang stops the flow of bytes without closing anything, or resumes it.
 func (p *Proxy) Hang(hang bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

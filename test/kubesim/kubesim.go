@@ -1,6 +1,6 @@
-// Package kubesim does to log files what a container runtime and the kubelet
-// do: CRI lines in parts, rotation by rename and reopen with a moment in which
-// the path is absent, compression of the older file at the next rotation,
+// Package kubesim simulates what a container runtime and the kubelet do with
+// log files: CRI lines in parts, rotation by rename and reopen with a moment
+// when the path is absent, compression of the older file at the next rotation,
 // restarts, and removal of the pod. It is for tests.
 package kubesim
 
@@ -17,7 +17,7 @@ import (
 
 // Options describe one container. Zero values have defaults.
 type Options struct {
-	Root      string // of all pods; required
+	Root      string // folder of all pods; required
 	Namespace string
 	Pod       string
 	UID       string
@@ -25,11 +25,11 @@ type Options struct {
 	MaxFiles  int              // as containerLogMaxFiles: 5
 	Clock     func() time.Time // of the lines: time.Now
 	Hole      func()           // runs while the path is absent
-	Late      func()           // runs when the new file exists and the old one is still written to
+	Late      func()           // runs when the new file exists and the old one is still being written
 }
 
 // Container writes the log of one container. It is not safe for concurrent use.
-// Errors are in Err: the first one stays.
+// Err keeps the first error.
 type Container struct {
 	Err error
 
@@ -40,7 +40,7 @@ type Container struct {
 	last     time.Time
 }
 
-// New makes the directory and opens 0.log.
+// New creates the directory and opens 0.log.
 func New(opt Options) *Container {
 	or := func(s *string, def string) {
 		if *s == "" {
@@ -63,15 +63,15 @@ func New(opt Options) *Container {
 	return c
 }
 
-// PodDir is the pod's directory, Dir the container's.
+// PodDir returns the directory of the pod.
 func (c *Container) PodDir() string {
 	return filepath.Join(c.opt.Root, c.opt.Namespace+"_"+c.opt.Pod+"_"+c.opt.UID)
 }
 
-// Dir is the container's directory.
+// Dir returns the directory of the container.
 func (c *Container) Dir() string { return filepath.Join(c.PodDir(), c.opt.Container) }
 
-// Path is the file that is written to.
+// Path returns the path of the current file.
 func (c *Container) Path() string {
 	return filepath.Join(c.Dir(), fmt.Sprintf("%d.log", c.instance))
 }
@@ -88,7 +88,7 @@ func (c *Container) open() {
 	c.f = f
 }
 
-// Stamp is the time of the next line: no two in a row are equal, and they ascend
+// Stamp returns the time of the next line. Successive times differ, and ascend
 // unless the clock is set back.
 func (c *Container) Stamp() string {
 	now := c.opt.Clock()
@@ -104,19 +104,19 @@ func (c *Container) Write(stream, text string) {
 	c.Raw(c.Stamp() + " " + stream + " F " + text + "\n")
 }
 
-// Part writes a part of a line that goes on.
+// Part writes a partial line.
 func (c *Container) Part(stream, text string) {
 	c.Raw(c.Stamp() + " " + stream + " P " + text + "\n")
 }
 
-// Raw writes bytes as they are.
+// Raw writes bytes unchanged.
 func (c *Container) Raw(s string) {
 	_, err := io.WriteString(c.f, s)
 	c.check(err)
 }
 
-// Rotate does what the kubelet does when the file is too big: remove the excess,
-// compress what was rotated before, rename, reopen.
+// Rotate rotates like the kubelet when the file is too large: it removes the
+// oldest files, compresses the one rotated before, renames, and reopens.
 func (c *Container) Rotate() {
 	rotated := c.rotated()
 	for len(rotated) > c.opt.MaxFiles-2 {
@@ -135,17 +135,18 @@ func (c *Container) Rotate() {
 	c.Reopen()
 }
 
-// RenameAway is the first half of a rotation: the path is absent and the runtime
-// writes to the renamed file.
+// RenameAway is the first half of a rotation: the path is absent and the
+// runtime writes to the renamed file.
 func (c *Container) RenameAway() { c.check(os.Rename(c.Path(), c.nextName())) }
 
-// RenameBack undoes RenameAway, as the kubelet does if the runtime cannot reopen.
+// RenameBack reverts RenameAway, as the kubelet does if the runtime cannot
+// reopen.
 func (c *Container) RenameBack() {
 	r := c.rotated()
 	c.check(os.Rename(r[len(r)-1], c.Path()))
 }
 
-// Reopen is the second half: the runtime makes the new file, then lets go of the
+// Reopen is the second half: the runtime creates the new file, then closes the
 // old one.
 func (c *Container) Reopen() {
 	old := c.f
@@ -158,7 +159,8 @@ func (c *Container) Reopen() {
 	c.check(old.Close())
 }
 
-// nextName has a time of its own for each rotation: the kubelet's have seconds.
+// nextName uses a different time for each rotation; the kubelet's names have
+// seconds.
 func (c *Container) nextName() string {
 	c.rotation++
 	at := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC).Add(time.Duration(c.rotation) * time.Second)
@@ -194,7 +196,8 @@ func (c *Container) compress(name string) {
 	c.check(os.Remove(name))
 }
 
-// Restart ends this instance and begins the next. Of dead ones the newest stays.
+// Restart ends this instance and starts the next. Of the ended ones, only the
+// newest is kept.
 func (c *Container) Restart() {
 	c.check(c.f.Close())
 	if c.instance > 0 {
@@ -211,5 +214,5 @@ func (c *Container) Restart() {
 // Remove removes the pod's directory. The runtime may still write.
 func (c *Container) Remove() { c.check(os.RemoveAll(c.PodDir())) }
 
-// Close lets go of the file.
+// Close closes the file.
 func (c *Container) Close() { c.check(c.f.Close()) }

@@ -1,5 +1,5 @@
 // Package language_test checks that inline tests can fail: each test of the
-// packs in testdata/language-fail states something that is not so.
+// packs in testdata/language-fail makes a false statement.
 package language_test
 
 import (

@@ -14,10 +14,10 @@ import (
 	"crowsnest/test/wait"
 )
 
-// backlogResult is what it took to read one file.
+// backlogResult is the cost of reading one file.
 type backlogResult struct {
 	lines, bytes int64
-	start        time.Duration // CPU until it was ready, without the file
+	start        time.Duration // CPU until the daemon was ready, without the file
 	cpu          time.Duration // of the whole process
 	wc           time.Duration // CPU of wc -l on the same file
 	wall         time.Duration // of the reading
@@ -30,7 +30,7 @@ func (r backlogResult) String() string {
 		r.hwm, r.wc.Seconds(), r.cpu.Seconds()/r.wc.Seconds(), (r.cpu-r.start).Seconds()/r.wc.Seconds())
 }
 
-// backlog has the daemon read one log as that of a pod.
+// backlog makes the daemon read one log as that of a pod.
 func backlog(ctx context.Context, o options) (r backlogResult, err error) {
 	if r.lines, r.bytes, err = countLines(o.log); err != nil {
 		return r, err
@@ -60,7 +60,7 @@ func backlog(ctx context.Context, o options) (r backlogResult, err error) {
 	if err := os.Rename(staged, filepath.Join(pod, "0.log")); err != nil {
 		return r, err
 	}
-	err = wait.NoError(ctx, 5*time.Minute, func() error { // asking for metrics costs the daemon
+	err = wait.NoError(ctx, 5*time.Minute, func() error { // requests for metrics cost the daemon CPU
 		if d.Process().BytesRead() < before+r.bytes {
 			return errors.New("the log was not read to its end")
 		}
@@ -85,7 +85,7 @@ func backlog(ctx context.Context, o options) (r backlogResult, err error) {
 	return r, nil
 }
 
-// wordCount returns the CPU of wc -l.
+// wordCount returns the CPU time of wc -l.
 func wordCount(path string) (time.Duration, error) {
 	best := time.Duration(0)
 	for range 3 {
@@ -121,7 +121,7 @@ func countLines(path string) (lines, size int64, err error) {
 	}
 }
 
-// place makes a file of the same content. A hard link would not be read.
+// place creates a copy of the file. The daemon would refuse a hard link.
 func place(from, to string) error {
 	in, err := os.Open(from)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"crowsnest/test/fakeam"
 )
 
-// run is the daemon under measurement and what is around it.
+// run is the daemon under measurement with its environment.
 type run struct {
 	*daemon.Daemon
 	pods string
@@ -30,7 +30,7 @@ sinks:
 limits: {active_alerts: 10000}
 `
 
-// probePack measures how long it takes from a line to its alert.
+// probePack measures the time from a line to its alert.
 const probePack = `pack: {name: load-probe, version: "1.0.0"}
 rules:
 - alert: LoadProbe
@@ -44,7 +44,7 @@ rules:
   remediation: {summary: s, steps: ["x"]}
 `
 
-// newRun prepares a run and starts nothing but the fake Alertmanager.
+// newRun prepares a run and starts only the fake Alertmanager.
 func newRun(o options) (*run, error) {
 	dir, err := os.MkdirTemp(o.dir, "run-")
 	if err != nil {
@@ -67,7 +67,7 @@ func newRun(o options) (*run, error) {
 	return d, d.Configure(fmt.Sprintf(config, rules, probe, d.pods, d.am.URL))
 }
 
-// linkRules makes a folder of rules whose packs are those at path.
+// linkRules creates a rules folder with the packs at path.
 func linkRules(dir, path string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -100,7 +100,7 @@ func (d *run) start(ctx context.Context) error {
 	return d.Ready(ctx, time.Minute)
 }
 
-// stop ends the daemon and returns the CPU time that the whole process took.
+// stop ends the daemon and returns the CPU time of the whole process.
 func (d *run) stop() (time.Duration, error) {
 	proc := d.Process()
 	if proc == nil {
@@ -114,10 +114,10 @@ func (d *run) stop() (time.Duration, error) {
 	return proc.Used(), os.RemoveAll(d.Dir)
 }
 
-// mib is a size of /proc/PID/status, such as VmHWM.
+// mib returns a size from /proc/PID/status, such as VmHWM.
 func (d *run) mib(name string) float64 { return float64(d.Process().Memory(name)) / 1024 }
 
-// lines is how many lines the daemon has read.
+// lines returns the number of lines that the daemon has read.
 func (d *run) lines(ctx context.Context) (float64, error) {
 	all, err := d.Metrics(ctx)
 	return all[daemon.LinesRead], err

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Everything is counted, whatever it takes here.
+// Every line is counted, regardless of the time it takes.
 func TestLoad(t *testing.T) {
 	o := options{
 		dir: t.TempDir(), rules: "20", log: "cri:2MB", warm: 200 * time.Millisecond,

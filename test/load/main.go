@@ -1,16 +1,17 @@
-// Command load measures what the daemon takes: the real binary follows the logs
-// of pods with the kubelet source and notifies a fake Alertmanager, as on a node.
+// Command load measures the resource use of the daemon: the real binary follows
+// the logs of pods with the kubelet source and notifies a fake Alertmanager, as
+// on a node.
 //
 //	go run ./test/load -rules 100 -log cri:1GB            one file, as fast as it can be read
 //	go run ./test/load -rules 100 -log cri:100MB -files 200 -mb 10 -for 30s
 //	                                                      its lines at a rate, over many files
 //	go run ./test/load ... -rules 5000 -reload 4900       meanwhile the rules change again and again
 //
-// Rules are a number of rules or a pack or folder of packs, and the log is a kind
-// and size of test/traffic or a file.
+// The rules are a number of rules, a pack, or a folder of packs; the log is a
+// file, or a kind and size of test/traffic.
 //
-// It prints CPU of the whole process (user and system), the greatest resident
-// set, lines, and with -probe how long it takes from a line to its alert.
+// It prints the CPU time of the whole process (user and system), the maximum
+// resident set, the lines, and with -probe the time from a line to its alert.
 package main
 
 import (
@@ -31,18 +32,18 @@ import (
 // options of one measurement.
 type options struct {
 	binary string
-	rules  string        // folder or file, or a number of them
-	reload string        // others that take turns with rules; "": none
-	log    string        // CRI lines, or kind:size of them
-	probe  time.Duration // between lines that alert; 0: none
+	rules  string        // folder or file, or a number of rules
+	reload string        // alternates with rules; "": none
+	log    string        // file with CRI lines, or kind:size
+	probe  time.Duration // interval between lines that alert; 0: none
 	files  int           // 0: log itself is one file
 	lines  int           // per second, over all files
-	mb     float64       // per second; wins over lines
+	mb     float64       // per second; overrides lines
 	warm   time.Duration // before the measurement begins
 	span   time.Duration // of the measurement
 	every  time.Duration // between reloads
-	dir    string        // of everything that is written
-	pprof  string        // where to write a profile of the CPU; "": none
+	dir    string        // for all written files
+	pprof  string        // where to write a CPU profile; "": none
 }
 
 func main() {
@@ -69,7 +70,7 @@ func main() {
 	}
 }
 
-// measure makes what is missing, measures and prints.
+// measure creates what is missing, measures and prints.
 func measure(o options, runs int) (err error) {
 	if o.dir == "" {
 		if o.dir, err = os.MkdirTemp("/var/tmp", "crowsnest-load-"); err != nil {
@@ -97,7 +98,7 @@ func measure(o options, runs int) (err error) {
 	return nil
 }
 
-// complete makes what was not named.
+// complete creates missing inputs.
 func (o *options) complete() error {
 	if o.binary == "" {
 		o.binary = filepath.Join(o.dir, "crowsnest")
@@ -116,8 +117,8 @@ func (o *options) complete() error {
 	return err
 }
 
-// rulesFor returns the folder or file of rules that are named, or so many in
-// packs that are not too large.
+// rulesFor returns the named folder or file of rules, or generates the given
+// number in packs of limited size.
 func rulesFor(dir, rules string) (string, error) {
 	n, err := strconv.Atoi(rules)
 	if err != nil {
@@ -139,7 +140,7 @@ func rulesFor(dir, rules string) (string, error) {
 	return dir, nil
 }
 
-// logFor returns the file that is named, or makes it.
+// logFor returns the named file, or generates it.
 func logFor(dir, log string) (string, error) {
 	kind, text, ok := strings.Cut(log, ":")
 	size, err := traffic.ParseSize(text)

@@ -16,7 +16,7 @@ import (
 	"crowsnest/test/wait"
 )
 
-// rateResult is what it took to follow files.
+// rateResult is the cost of following files.
 type rateResult struct {
 	lines, read int64
 	bytes       int64
@@ -48,8 +48,8 @@ func at(sorted []time.Duration, q float64) time.Duration {
 	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))].Round(time.Millisecond)
 }
 
-// record is a line, or the parts of one: each behind its time stamp, with its
-// newline. Parts stay together: one without its end is read twice.
+// record is a line, or its parts: each without the timestamp, with its newline.
+// Parts stay together, because a partial line is read twice.
 type record [][]byte
 
 // writers write lines to many files.
@@ -61,7 +61,7 @@ type writers struct {
 	bytes int64
 }
 
-// flushEvery is how often each file is written to.
+// flushEvery is the interval between writes to each file.
 const flushEvery = 20 * time.Millisecond
 
 func newWriters(o options, root string) (*writers, error) {
@@ -139,7 +139,7 @@ func (w *writers) run(ctx context.Context, o options) {
 // probes are lines that alert.
 type probes struct {
 	mu  sync.Mutex
-	out map[string]time.Time // when it was written
+	out map[string]time.Time // by the time of writing
 }
 
 func (p *probes) run(ctx context.Context, root string, every time.Duration) {
@@ -185,7 +185,7 @@ func (p *probes) heard(d *run, from, to time.Time) (all []time.Duration, missing
 	return all, missing
 }
 
-// atRate has the daemon follow files that are written to.
+// atRate makes the daemon follow files that are being written.
 func atRate(ctx context.Context, o options) (r rateResult, err error) {
 	d, err := newRun(o)
 	if err != nil {
@@ -226,7 +226,7 @@ func atRate(ctx context.Context, o options) (r rateResult, err error) {
 	return r, errors.Join(err, stopErr)
 }
 
-// share is how much of what was written falls into the measurement.
+// share is the part of the written lines that falls into the measurement.
 func share(o options, r rateResult) float64 {
 	return r.span.Seconds() / (o.warm + r.span + 500*time.Millisecond).Seconds()
 }
@@ -264,14 +264,14 @@ func (d *run) span(ctx context.Context, o options, r *rateResult) error {
 	return errors.Join(err, <-profiled)
 }
 
-// reload may take long: a large set of rules is compiled.
+// reload may take long because a large set of rules is compiled.
 func (d *run) reload(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	return d.Reload(ctx)
 }
 
-// profile writes a profile of the CPU over some time.
+// profile writes a CPU profile over some time.
 func (d *run) profile(ctx context.Context, o options, span time.Duration) error {
 	if o.pprof == "" {
 		return nil

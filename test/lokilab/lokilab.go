@@ -1,5 +1,5 @@
-// Package lokilab is what tests of readers of a real Loki share: a proxy that cuts
-// connections, and a writer whose lines are partly late and never lost.
+// Package lokilab has helpers for tests of readers of a real Loki: a proxy that
+// closes connections, and a writer with partly late lines that loses none.
 package lokilab
 
 import (
@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// Proxy passes TCP connections on and can cut all of them. It is safe for
+// Proxy forwards TCP connections and can close all of them. It is safe for
 // concurrent use.
 type Proxy struct {
 	URL string
@@ -31,7 +31,7 @@ type Proxy struct {
 	cuts  int
 }
 
-// NewProxy starts one in front of a server, on loopback. Close ends it.
+// NewProxy starts a proxy for a server, on loopback. Close ends it.
 func NewProxy(url string) (*Proxy, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -50,7 +50,7 @@ func NewProxy(url string) (*Proxy, error) {
 	return p, nil
 }
 
-// Close cuts everything and waits for its goroutines.
+// Close closes all connections and waits for its goroutines.
 func (p *Proxy) Close() {
 	_ = p.listener.Close()
 	p.Cut()
@@ -67,7 +67,7 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Cuts returns how often that was done.
+// Cuts returns the number of calls of Cut.
 func (p *Proxy) Cuts() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -101,42 +101,43 @@ func (p *Proxy) pass(c net.Conn) {
 	<-done
 }
 
-// Line is one that was pushed and that is looked for.
+// Line is a pushed line that a reader should find.
 type Line struct{ Pod, Text string }
 
 // Writer pushes lines of twenty streams, app="a" and pod="p0" to "p19", until
-// Loki has taken them. It is not safe for concurrent use.
+// Loki has accepted them. It is not safe for concurrent use.
 type Writer struct {
 	URL    string
 	Tenant string // "": none
-	Rate   int    // lines a second
-	// Bad is how many lines of a hundred contain "bad", the others "good".
+	Rate   int    // lines per second
+	// Bad is how many of a hundred lines contain "bad"; the others contain
+	// "good".
 	Bad int
-	// Late is how late one line of a hundred is at most.
+	// Late is the maximum delay of one line in a hundred.
 	Late time.Duration
 
-	// Pushed counts lines, Retries requests that failed.
+	// Pushed counts lines, Retries failed requests.
 	Pushed, Retries int
 
 	client http.Client
 }
 
-// streams is how many streams a writer has.
+// streams is the number of streams of a writer.
 const streams = 20
 
-// Stream is a part of a request to push.
+// Stream is a part of a push request.
 type Stream struct {
 	Labels map[string]string `json:"stream"`
 	Values [][2]string       `json:"values"`
 }
 
-// Add adds a line of a time.
+// Add adds a line with a time.
 func (s *Stream) Add(at time.Time, text string) {
 	s.Values = append(s.Values, [2]string{strconv.FormatInt(at.UnixNano(), 10), text})
 }
 
-// Run pushes lines for a while and returns the bad ones. An error is that of
-// ctx, or says that Loki refuses the lines.
+// Run pushes lines for a while and returns the bad ones. It returns the error
+// of ctx, or an error if Loki rejects the lines.
 func (w *Writer) Run(ctx context.Context, d time.Duration) ([]Line, error) {
 	w.client.Timeout = 10 * time.Second
 	defer w.client.CloseIdleConnections()
@@ -183,7 +184,7 @@ func (w *Writer) Run(ctx context.Context, d time.Duration) ([]Line, error) {
 	return bad, nil
 }
 
-// Push pushes until Loki has taken everything.
+// Push pushes until Loki has accepted everything.
 func (w *Writer) Push(ctx context.Context, all []Stream) error {
 	body, err := json.Marshal(map[string]any{"streams": all})
 	if err != nil {

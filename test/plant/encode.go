@@ -11,13 +11,13 @@ import (
 	"strings"
 )
 
-// Encoding is a way in which a text gets into a line.
+// Encoding is a way in which a text is embedded in a line.
 type Encoding struct {
 	Name   string
 	encode func(text, key, value string) string
 }
 
-// Apply returns a line with the text that [Kind.Fill] made of the kind.
+// Apply returns a line with the text that [Kind.Fill] returned.
 func (e Encoding) Apply(k Kind, text string, secrets []string) string {
 	if k.Pair != "" {
 		return e.encode(text, k.Pair, secrets[0])
@@ -25,8 +25,8 @@ func (e Encoding) Apply(k Kind, text string, secrets []string) string {
 	return e.encode(text, "msg", text)
 }
 
-// Encodings returns the ten encodings. A name and its value are fields of their
-// own; any other text is the value of a field.
+// Encodings returns the ten encodings. A name and its value become a field; any
+// other text becomes the value of a field.
 func Encodings() []Encoding {
 	asJSON := func(k, v string) string {
 		b, _ := json.Marshal(map[string]string{"a": "b", k: v, "z": "w"})
@@ -61,8 +61,7 @@ func Encodings() []Encoding {
 
 var coded = regexp.MustCompile(`[A-Za-z0-9+/_-]{12,}`)
 
-// Forms returns the text and what it says when it is decoded, so that an encoded
-// secret is found too.
+// Forms returns the text and its decoded forms, to find encoded secrets.
 func Forms(text string) string {
 	all := []string{text}
 	if s, err := url.QueryUnescape(text); err == nil {
@@ -80,7 +79,7 @@ func Forms(text string) string {
 	return strings.Join(all, "\n\n")
 }
 
-// unescape takes one layer of backslashes away.
+// unescape removes one layer of backslashes.
 func unescape(s string) string {
 	return strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\n`, "\n", `\u0026`, "&", `\u003c`, "<", `\u003e`, ">").Replace(s)
 }

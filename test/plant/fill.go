@@ -22,7 +22,7 @@ var alphabets = map[string]string{
 	"pass": base62 + "!@#$%^*+~.-_/?", "pwurl": base62 + ".~-_",
 }
 
-// filler makes the secrets of one text.
+// filler generates the secrets of one text.
 type filler struct {
 	rnd     *rand.Rand
 	secrets []string
@@ -32,13 +32,13 @@ func fill(text string, rnd *rand.Rand) (string, []string) {
 	f := &filler{rnd: rnd}
 	text = placeholder.ReplaceAllStringFunc(text, func(p string) string {
 		m := placeholder.FindStringSubmatch(p)
-		n, _ := strconv.Atoi(m[2]) // digits, says the expression
+		n, _ := strconv.Atoi(m[2]) // the expression allows only digits
 		return f.value(m[1], n)
 	})
 	return text, f.secrets
 }
 
-// random returns n characters; the first and the last are no punctuation.
+// random returns n characters; the first and the last are not punctuation.
 func (f *filler) random(alphabet string, n int) string {
 	b := make([]byte, n)
 	for i := range b {
@@ -88,7 +88,7 @@ func (f *filler) value(name string, n int) string {
 	return f.keep(name, n)
 }
 
-// password returns one as people and programs choose them.
+// password returns a password like those of people and programs.
 func (f *filler) password() string {
 	switch f.rnd.IntN(3) {
 	case 0:
@@ -133,7 +133,8 @@ func (f *filler) hash(name string) string {
 	return ""
 }
 
-// document returns what is more than a word. Base64 of it is a secret as a whole.
+// document returns a secret of several words or lines. Its base64 is a secret
+// as a whole.
 func (f *filler) document(name string) string {
 	rest, coded := strings.CutPrefix(name, "b64")
 	if coded && rest != "" && rest != "url" {

@@ -1,5 +1,5 @@
-// Package plant makes texts with secrets in them and reports whether a secret got
-// through. It is for tests.
+// Package plant generates texts with secrets and reports whether a secret
+// survived redaction. It is for tests.
 package plant
 
 import (
@@ -18,8 +18,8 @@ var lists embed.FS
 var ordinary string
 
 // The classes of kinds. Nothing of the first four may leak: a prefix, a name, a
-// structure or a command line announces the secret. Prose is announced by words
-// or by its looks alone. None cannot be found.
+// structure or a command line announces the secret. Prose announces it by words
+// or only by its appearance. None means that it cannot be found.
 const (
 	Prefix    = "prefix"
 	Key       = "key"
@@ -29,9 +29,9 @@ const (
 	None      = "none"
 )
 
-// Kind is one way in which secrets are written. In its text @{alphabet:length}
-// stands for random characters that must not survive. Where the text is a name
-// and its value, Pair is that name.
+// Kind is one way to write secrets. In its text @{alphabet:length} stands for
+// random characters that must not survive. If the text is a name and its value,
+// Pair is that name.
 type Kind struct{ Class, Name, Text, Pair string }
 
 var (
@@ -41,7 +41,7 @@ var (
 	signs       = strings.NewReplacer(`\\`, `\`, `\n`, "\n", `\e`, "\x1b", `\z`, "\u200b")
 )
 
-// Kinds returns every kind. An error names the line of the list that is broken.
+// Kinds returns every kind. An error names the broken line of the list.
 func Kinds() ([]Kind, error) {
 	files, err := lists.ReadDir("kinds")
 	if err != nil {
@@ -76,7 +76,7 @@ func (k Kind) Half() bool {
 	return h.Sum32()>>8&1 == 1
 }
 
-// Fill fills the placeholders and returns the text and the secrets in it.
+// Fill fills the placeholders and returns the text and its secrets.
 func (k Kind) Fill(rnd *rand.Rand) (text string, secrets []string) {
 	return fill(k.Text, rnd)
 }
@@ -93,8 +93,8 @@ func Ordinary(rnd *rand.Rand, n int) []string {
 	return out
 }
 
-// Survives returns a secret of which 6 characters in a row are in out, or "".
-// before is the text that held them: what it says beside the secrets may stay.
+// Survives returns a secret of which 6 consecutive characters are in out, or
+// "". before is the text with the secrets: the rest of it may stay.
 func Survives(before, out string, secrets []string) string {
 	for _, s := range secrets {
 		rest := strings.ReplaceAll(before, s, "")

@@ -14,8 +14,8 @@ import (
 	"crowsnest/test/daemon"
 )
 
-// pod is one pod under a kubelet that probes it as its manifest says, with
-// periods that are shortened by haste.
+// pod is one pod under a kubelet that probes it according to its manifest, with
+// periods shortened by haste.
 type pod struct {
 	*daemon.Daemon
 	t      *testing.T
@@ -44,7 +44,7 @@ func (p *pod) run() {
 	})
 }
 
-// watch is the life of the pod: probed, and started again where a probe fails.
+// watch probes the pod, and restarts it when a probe fails.
 func (p *pod) watch(ctx context.Context) {
 	for ctx.Err() == nil {
 		if !p.until(ctx, p.Startup) || !p.alive(ctx) {
@@ -53,9 +53,9 @@ func (p *pod) watch(ctx context.Context) {
 	}
 }
 
-// until probes until one probe succeeds. It returns false if as many fail as the
-// probe allows. A process that does not listen yet is given any time: how fast it
-// starts is not tested here.
+// until probes until a probe succeeds. It returns false if the allowed number
+// of probes fail. It waits for a process that does not listen yet: the time to
+// start is not tested here.
 func (p *pod) until(ctx context.Context, probe probe) bool {
 	tick := time.NewTicker(p.period(probe))
 	defer tick.Stop()
@@ -75,8 +75,8 @@ func (p *pod) until(ctx context.Context, probe probe) bool {
 	return false
 }
 
-// alive probes readiness and liveness; it returns false when liveness has failed
-// for good.
+// alive probes readiness and liveness; it returns false when liveness has
+// failed permanently.
 func (p *pod) alive(ctx context.Context) bool {
 	tick := time.NewTicker(min(p.period(p.Readiness), p.period(p.Liveness)))
 	defer tick.Stop()
@@ -116,7 +116,7 @@ func (p *pod) period(probe probe) time.Duration {
 	return max(time.Duration(probe.Period)*time.Second/haste, 20*time.Millisecond)
 }
 
-// ask returns the status of a probe, 0 if nobody answers.
+// ask returns the status of a probe, 0 without a response.
 func (p *pod) ask(ctx context.Context, path string) int {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.probes+path, nil)
 	if err != nil {
@@ -130,7 +130,7 @@ func (p *pod) ask(ctx context.Context, path string) int {
 	return res.StatusCode
 }
 
-// body is what the readiness probe says.
+// body returns the body of the readiness probe.
 func (p *pod) body(ctx context.Context) string {
 	text, err := p.Get(ctx, "/-/ready")
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 
 const root = "../../deploy/kustomize/"
 
-// manifest is as much of a Deployment, a DaemonSet or a ConfigMap as is needed.
+// manifest has the required parts of a Deployment, a DaemonSet or a ConfigMap.
 type manifest struct {
 	Kind     string `yaml:"kind"`
 	Metadata struct {

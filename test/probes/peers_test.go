@@ -16,12 +16,12 @@ import (
 	"crowsnest/test/daemon"
 )
 
-// peer is a server that is away until come is called.
+// peer is a server that is down until come is called.
 type peer struct {
 	t       *testing.T
 	addr    string
 	handler http.Handler
-	leave   func() // ends what come began
+	leave   func() // reverts come
 }
 
 func newPeer(t *testing.T, h http.Handler) *peer {
@@ -33,7 +33,7 @@ func newPeer(t *testing.T, h http.Handler) *peer {
 
 func (p *peer) url() string { return "http://" + p.addr }
 
-// come makes the peer answer until the test ends.
+// come makes the peer respond until the test ends.
 func (p *peer) come() {
 	p.t.Helper()
 	l, err := net.Listen("tcp", p.addr)
@@ -48,21 +48,21 @@ func (p *peer) come() {
 	p.t.Cleanup(p.leave)
 }
 
-// service forwards to the pod behind it, as long as that is ready.
+// service forwards to its pod while that is ready.
 func service(ready func() bool, target string) http.Handler {
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: target})
 	proxy.Transport = &http.Transport{DisableKeepAlives: true}
 	proxy.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !ready() {
-			panic(http.ErrAbortHandler) // a Service without an endpoint refuses
+			panic(http.ErrAbortHandler) // a Service without an endpoint refuses connections
 		}
 		proxy.ServeHTTP(w, r)
 	})
 }
 
-// api is as much of the Kubernetes API as crowsnest asks for: a node, its Machine
-// where the Cluster API is installed, and one pod with a log.
+// api is the part of the Kubernetes API that crowsnest uses: a node, its
+// Machine if Cluster API is installed, and one pod with a log.
 type api struct {
 	mu       sync.Mutex
 	machines bool

@@ -1,7 +1,7 @@
 // Package probes runs the real binary under a simulated kubelet, whose probes
-// come out of the shipped manifests, while peers are missing: no pod is restarted
-// because of a peer, everything else is detected and notified, and the heartbeat
-// says what is seen.
+// come from the shipped manifests, while peers are missing: no pod is restarted
+// because of a peer, everything else is detected and notified, and the
+// heartbeat reports the coverage.
 //
 //	go test ./test/probes                                  shortened periods
 //	CROWSNEST_CHAOS=1 go test -timeout 60m ./test/probes   every overlay, as shipped
@@ -28,14 +28,14 @@ import (
 	"crowsnest/test/wait"
 )
 
-// line raises CrowsnestInstallationTest, of the rules of the base.
+// line raises CrowsnestInstallationTest, a rule of the base.
 const line = "crowsnest, raise the test alert"
 
 var (
 	binary string
 	// long runs the pods as shipped, with the periods of their manifests.
 	long = os.Getenv("CROWSNEST_CHAOS") != ""
-	// haste is by how much periods are shortened.
+	// haste is the factor by which periods are shortened.
 	haste      = time.Duration(40)
 	blindAfter = 7 * time.Second // the watermark of source machines advances every 5 s
 	patience   = 60 * time.Second
@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
-	_ = flag.Set("test.parallel", "9") // scenarios wait most of the time
+	_ = flag.Set("test.parallel", "9") // scenarios are mostly waiting
 	dir, err := os.MkdirTemp("", "crowsnest-probes-")
 	if err == nil {
 		defer os.RemoveAll(dir)
@@ -64,7 +64,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// cluster is an overlay with everything around it.
+// cluster is an overlay with its environment.
 type cluster struct {
 	t          *testing.T
 	dir        string
@@ -73,7 +73,7 @@ type cluster struct {
 	kube       *api
 	peers      map[string]*peer // alertmanager, loki, apiserver, service
 	pods       map[string]*pod
-	agentsAddr string // where the aggregator listens to agents
+	agentsAddr string // listen address for agents
 }
 
 func newCluster(t *testing.T, overlay string) *cluster {
@@ -101,8 +101,8 @@ func (c *cluster) write(name, text string) {
 	require.NoError(c.t, os.WriteFile(filepath.Join(c.dir, name), []byte(text), 0o600))
 }
 
-// pod makes a pod of its manifest. Addresses and paths are those of the test;
-// everything else is as shipped.
+// pod creates a pod from its manifest. Addresses and paths are those of the
+// test; everything else is as shipped.
 func (c *cluster) pod(name string, w workload) *pod {
 	rules, err := filepath.Abs(root + "base/rules")
 	require.NoError(c.t, err)
@@ -137,7 +137,7 @@ func (c *cluster) pod(name string, w workload) *pod {
 	return p
 }
 
-// local sets what cannot be that of a cluster, and shortens what takes long.
+// local sets what is specific to a cluster, and shortens long times.
 func (c *cluster) local(cfg map[string]any) {
 	at := func(path ...string) map[string]any {
 		m := cfg
@@ -177,7 +177,7 @@ func (c *cluster) local(cfg map[string]any) {
 
 func has(m map[string]any, key string) bool { _, ok := m[key]; return ok }
 
-// raise writes the line of the test alert wherever this cluster has its logs.
+// raise writes the line of the test alert to the logs of this cluster.
 func (c *cluster) raise() {
 	c.loki.Push(fakeloki.Entry{Labels: map[string]string{"namespace": "crowsnest-test", "pod": "hello"}, Time: time.Now(), Line: line})
 	w := kubesim.New(kubesim.Options{Root: filepath.Join(c.dir, "logs"), Namespace: "crowsnest-test", Pod: "hello", Container: "hello", UID: "1", Clock: time.Now})
@@ -196,7 +196,7 @@ func (c *cluster) eventually(what string, ok func() bool) {
 	}
 }
 
-// firing reports whether an alert fires whose texts hold this one.
+// firing reports whether an alert fires whose texts contain this text.
 func (c *cluster) firing(alert, text string) bool {
 	newest := map[string]fakeam.Word{}
 	for _, w := range c.am.Words(alert) {
@@ -210,7 +210,8 @@ func (c *cluster) firing(alert, text string) bool {
 	return false
 }
 
-// resolved reports whether the newest word about an alert of a source is its end.
+// resolved reports whether the newest notification of an alert about a source
+// is its end.
 func (c *cluster) resolved(alert, source string) (over bool) {
 	for _, w := range c.am.Words(alert) {
 		if w.Alert.Labels["source"] == source {
@@ -223,14 +224,15 @@ func (c *cluster) resolved(alert, source string) (over bool) {
 // scenario is one overlay with one peer that is missing at the start.
 type scenario struct {
 	overlay, missing string
-	// blind is what CrowsnestBlind names; "" : it must not fire.
+	// blind is the source that CrowsnestBlind names; "": it must not fire.
 	blind string
-	// partial and full are what the heartbeat says without and with the peer;
-	// partial "" : it is withheld.
+	// partial and full are texts of the heartbeat without and with the peer;
+	// partial "": it is not sent.
 	partial, full string
-	// undetected means that nothing can be detected, or notified, without the peer.
+	// undetected means that without the peer nothing can be detected or
+	// notified.
 	undetected bool
-	// known means that everything worked in an earlier life of the pods.
+	// known means that everything worked in an earlier run of the pods.
 	known bool
 	rare  bool // in the long form only
 }
@@ -238,7 +240,7 @@ type scenario struct {
 func TestMissingPeers(t *testing.T) {
 	const agents = "agents (1 of 1 nodes)"
 	for _, s := range []scenario{
-		// An agent that nobody knows yet cannot be let in without the API server.
+		// Without the API server, an unknown agent cannot be authenticated.
 		{overlay: "production", missing: "apiserver", blind: "machines", undetected: true, full: "full: machines, " + agents},
 		{overlay: "production", missing: "apiserver", known: true, blind: "machines", partial: "partial: " + agents + "; not seen: machines since ", full: "full: machines, " + agents},
 		{overlay: "production", missing: "clusterapi", partial: "partial: " + agents + "; nothing to watch: machines", full: "full: machines, " + agents},
@@ -302,7 +304,7 @@ func (s scenario) run(t *testing.T) {
 	require.NotContains(t, strings.Join(keys(c.am.All()), " "), "CrowsnestLinesLost")
 }
 
-// firstLife runs the pods until everything is seen.
+// firstLife runs the pods until everything works.
 func (c *cluster) firstLife(full string) {
 	c.pods["aggregator"].mu.Lock()
 	c.pods["aggregator"].ready = true
@@ -318,7 +320,7 @@ func (c *cluster) firstLife(full string) {
 	}
 }
 
-// without is what holds as long as the peer is missing.
+// without checks what holds while the peer is missing.
 func (s scenario) without(c *cluster) {
 	if !s.undetected {
 		c.eventually("the failure is notified", func() bool { return c.firing("CrowsnestInstallationTest", "") })

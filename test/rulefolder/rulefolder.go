@@ -1,4 +1,4 @@
-// Package rulefolder makes folders of small rule packs for tests.
+// Package rulefolder creates folders of small rule packs for tests.
 package rulefolder
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Pack returns a pack with one rule, which matches a text, and a test of it.
+// Pack returns a pack with one rule that matches a text, and its test.
 func Pack(name, alert, text string) string {
 	return `pack: {name: ` + name + `, version: 0.1.0, rules: 1}
 rules:
@@ -33,7 +33,7 @@ type Folder struct {
 	Dir string
 }
 
-// New makes an empty folder that the test removes at its end.
+// New creates an empty folder that is removed at the end of the test.
 func New(t *testing.T) Folder { return Folder{t, t.TempDir()} }
 
 // Write writes a file.

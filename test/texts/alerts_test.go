@@ -32,14 +32,15 @@ type posted struct {
 	GeneratorURL string            `json:"generatorURL"`
 }
 
-// redactor hides secrets as the daemon does. It is safe for concurrent use.
+// redactor redacts secrets like the daemon. It is safe for concurrent use.
 var redactor = redact.New(nil)
 
-// capture returns the value that the i-th line has for a name.
+// capture returns the value of a name in the i-th line.
 type capture func(name string, i int) string
 
-// episodeOf feeds an engine with the lines that fire the rule. Captures and stream
-// labels are those of get: from Loki and from files, labels may hold any text.
+// episodeOf feeds an engine with the lines that fire the rule. get provides
+// captures and stream labels: from Loki and from files, labels may contain any
+// text.
 func episodeOf(t *testing.T, r *rules.Rule, line string, get capture) episodes.Episode {
 	e := episodes.New(episodes.Config{Redactor: redactor, Fingerprints: 1 << 10})
 	e.AddSource("s", 0, nil)
@@ -64,7 +65,7 @@ func episodeOf(t *testing.T, r *rules.Rule, line string, get capture) episodes.E
 	for i := range lines {
 		add(i, time.Duration(i)*time.Second)
 	}
-	for at := time.Minute; r.Clear == nil && at <= r.For+time.Minute; at += time.Minute { // it goes on
+	for at := time.Minute; r.Clear == nil && at <= r.For+time.Minute; at += time.Minute { // it continues
 		for i := range lines {
 			add(i, at+time.Duration(i)*time.Second)
 		}
@@ -93,7 +94,7 @@ func episodeOf(t *testing.T, r *rules.Rule, line string, get capture) episodes.E
 	return episodes.Episode{}
 }
 
-// same is a capture that has the value everywhere, but where lines must differ.
+// same is a capture that always has the value, except where lines must differ.
 func same(r *rules.Rule, value string) capture {
 	return func(name string, i int) string {
 		differs := name == r.Distinct

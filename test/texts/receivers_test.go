@@ -20,15 +20,15 @@ import (
 	"crowsnest/rules"
 )
 
-// receiver is what one kind of receiver gets with Alertmanager's defaults.
+// receiver is one kind of receiver with Alertmanager's defaults.
 type receiver struct {
 	name   string
 	html   bool
 	fields []string // templates
 }
 
-// allReceivers have the templates of Alertmanager's default configurations; those
-// after the third are for the long form.
+// allReceivers have the templates of Alertmanager's default configurations;
+// only the long form uses those after the third.
 var allReceivers = []receiver{
 	{"slack", false, defaults("slack", "title", "titlelink", "fallback", "text", "pretext", "footer")},
 	{"pagerduty", false, defaults("pagerduty", "description", "clientURL", "instances")},
@@ -38,7 +38,7 @@ var allReceivers = []receiver{
 	{"mattermost", false, defaults("mattermost", "title", "text")},
 }
 
-// subject has what the labels of a single alert are shown in.
+// subject contains the parts that show the labels of a single alert.
 var subject = receiver{"email", false, defaults("email", "subject")}
 
 func defaults(name string, fields ...string) (out []string) {
@@ -52,12 +52,12 @@ func defaults(name string, fields ...string) (out []string) {
 	return out
 }
 
-// links are what chats, mail clients and consoles make a link of, and what
-// Markdown and Slack's markup make of text.
+// links are texts that chats, mail clients and consoles turn into a link, and
+// markup of Markdown and Slack.
 var links = regexp.MustCompile(`(?i)[a-z][a-z0-9+.-]*://[^\s<>"|]*|\bwww\.|(?:\b|_)(?:mailto|tel|sms|xmpp|javascript|vbscript|callto|skype|magnet):|[a-z0-9._%+-]+@(?:[a-z0-9-]+\.)+[a-z]{2,}|<[a-z!@#/?]|\]\(|\]\[|\]:\s*<?//|` + "`" + `|@(?:everyone|channel|here|all)\b|&#`)
 
-// foreign returns the links of texts that lead to no host of the rule. own has the
-// rule's hosts and links, and the lines that were looked at.
+// foreign returns the links in texts that lead to a host other than those of
+// the rule. own has the rule's hosts and links, and the lines.
 func foreign(texts []string, own map[string]bool) []string {
 	var fresh []string
 	for _, text := range texts {
@@ -75,8 +75,8 @@ func foreign(texts []string, own map[string]bool) []string {
 	})
 }
 
-// ownLinks are the hosts of the rule's own links and what its texts hold with
-// harmless values.
+// ownLinks are the hosts of the rule's own links and of its texts with harmless
+// values.
 func ownLinks(harmless posted) map[string]bool {
 	own := map[string]bool{"crowsnest.example.org": true, "alertmanager.example.org": true}
 	for _, text := range harmless.Annotations {
@@ -98,7 +98,7 @@ func loadTemplates(t *testing.T) *template.Template {
 	return tmpl
 }
 
-// group is what Alertmanager gives to templates for the alerts of one rule.
+// group is the template data of Alertmanager for the alerts of one rule.
 func group(tmpl *template.Template, alerts ...posted) *template.Data {
 	var all []*alert.Alert
 	for _, a := range alerts {
@@ -128,9 +128,9 @@ func (r receiver) render(t *testing.T, tmpl *template.Template, d *template.Data
 	return strings.Join(out, "\n\n")
 }
 
-// shape is what a rendered message consists of: its lines, or elements with
-// their attributes, without the lines that quote unsafe values. texts are what it
-// shows, and where its links lead.
+// shape is the structure of a rendered message: its lines, or elements with
+// their attributes, without the lines that quote unsafe values. texts are the
+// visible texts, and the targets of links.
 func (r receiver) shape(t *testing.T, rendered string) (shape string, texts []string) {
 	if !r.html {
 		return fmt.Sprint(lines(rendered), " lines"), []string{rendered}
@@ -159,8 +159,8 @@ func (r receiver) shape(t *testing.T, rendered string) (shape string, texts []st
 	return b.String(), texts
 }
 
-// lines counts the lines of a text, by everything that is shown as the end of a
-// line.
+// lines counts the lines of a text by every character that is shown as a line
+// break.
 func lines(s string) int {
 	n := 1
 	for _, r := range s {
@@ -171,8 +171,8 @@ func lines(s string) int {
 	return n - strings.Count(s, "\nUNSAFE_VALUE_")
 }
 
-// incidents returns the alerts of a rule as they are posted, those of each value
-// by the name of the rule.
+// incidents returns the posted alerts of a rule, those of each value by the
+// name of the rule.
 func incidents(t *testing.T, all []*rules.Rule, values []string) map[string][]posted {
 	var eps []episodes.Episode
 	for _, r := range all {
@@ -189,9 +189,9 @@ func incidents(t *testing.T, all []*rules.Rule, values []string) map[string][]po
 	return out
 }
 
-// No value of a log line or a stream label is a link, a line or an element in
-// what Alertmanager's default templates make of an alert. The alerts are those
-// that the engine and the sink make of hits.
+// No value of a log line or a stream label becomes a link, a line or an element
+// in the output of Alertmanager's default templates. The alerts pass through
+// the engine and the sink.
 func TestNoForeignLinksOrLinesInReceivers(t *testing.T) {
 	list, receivers := linking, allReceivers[:3]
 	if os.Getenv("CROWSNEST_CHAOS") != "" {

@@ -19,8 +19,8 @@ import (
 	"crowsnest/test/child"
 )
 
-// prelude makes every tool do nothing, and the payload leave a mark. ended proves
-// that what was pasted before it is no part of a quotation that goes on.
+// prelude makes every tool do nothing, and the payload leave a mark. ended
+// proves that the pasted text did not leave a quotation open.
 const prelude = `set -H
 PATH=%[1]q/none
 command_not_found_handle() { :; }
@@ -30,7 +30,7 @@ exec 2>/dev/null >/dev/null
 `
 
 // paste enters blocks of text in an interactive bash and returns how often a
-// payload ran, how many blocks ended, and the files that came to be.
+// payload ran, how many blocks ended, and the files that were created.
 func paste(t *testing.T, blocks []string) (ran, ended int, files []string) {
 	bash, err := exec.LookPath("bash")
 	require.NoError(t, err, "the test needs bash")
@@ -49,7 +49,7 @@ func paste(t *testing.T, blocks []string) (ran, ended int, files []string) {
 	p, err := child.Start(cmd)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = p.Signal(syscall.SIGKILL) })
-	_ = p.Wait() // the status is that of the last command
+	_ = p.Wait() // the exit status is that of the last command
 
 	marks, _ := os.ReadFile(filepath.Join(dir, "marks"))
 	count, _ := os.ReadFile(filepath.Join(dir, "ended"))
@@ -62,8 +62,8 @@ func paste(t *testing.T, blocks []string) (ran, ended int, files []string) {
 	return bytes.Count(marks, []byte("\n")), ended, files
 }
 
-// The harness sees payloads: the same values run when they stand in a step as
-// they are.
+// The test setup detects payloads: the same values run if a step contains them
+// unchanged.
 func TestShellRunsPayloads(t *testing.T) {
 	var blocks []string
 	for _, v := range []string{"a; pwn", "$(pwn)", "`pwn`", "a\npwn", "a | pwn", "> mark"} {

@@ -1,5 +1,5 @@
 // Package texts tests that no text of a log line becomes a command, a link or a
-// line of its own where an alert is shown.
+// separate line where an alert is shown.
 package texts
 
 import (
@@ -18,7 +18,7 @@ import (
 // payload is a command that leaves a mark if a shell runs it.
 const payload = "pwn"
 
-// forms place a command, %s, where a shell may find it.
+// forms place a command, %s, where a shell may execute it.
 var forms = []string{
 	"a; %s", "a;%s", "a\n%s", "a\r\n%s\n", "a & %s &", "a && %s", "a || %s", "a | %s", "|%s", "a |& %s",
 	"$(%s)", "a$(%s)b", "`%s`", "a`%s`b", "$(`%s`)", "\"$(%s)\"", "\"; %s; \"", "'; %s; '", "' $(%s) '", "a'$(%s)'b",
@@ -30,8 +30,8 @@ var forms = []string{
 	"%s", "%s;", "\n%s", " %s", "a\t%s", "a;eval %s", "a;command %s", "a;exec %s", "x=1 %s", "a;. /dev/stdin <<<%s",
 }
 
-// values are no commands: they break words, name files or options, or are much
-// text.
+// values are not commands: they split words, name files or options, or are
+// long.
 var values = []string{
 	"", " ", "-", "--", "-rf", "--all", "-A", "-o", "*", "?", "[a-z]", "{a,b}", "~", "~root", "=", "=x", "a=b", "a,b", "!", "!!", "!-1", "^a^b",
 	"a b", "a\tb", "a\nb", "a'b", "a\"b", "a\\", "\\", "#", "# a", "a # b", "<", ">", "<x", ">x", "> mark", ">>mark", "2>mark", "&>mark", "a>mark", "<>mark",
@@ -41,7 +41,7 @@ var values = []string{
 	"javascript:alert(1)", "<a href=//evil.example.org>x</a>", "`code`", "![x](http://evil.example.org/i.png)", "[1]: http://evil.example.org", "<img src=x>", "HTTPS://EVIL.example.org", "a:https://evil.example.org",
 }
 
-// linking are values that chats, mail clients or Markdown make a link of, or
+// linking are values that chats, mail clients or Markdown turn into a link, or
 // elements of HTML.
 var linking = []string{
 	"http://evil.example.org", "https://user:pw@evil.example.org:8443/a?b=c#d", "http://[2001:db8::1]:80/x", "http://192.0.2.1/x", "https://xn--80ak6aa92e.com/",
@@ -53,12 +53,12 @@ var linking = []string{
 	"a\\nb", "a&#10;b", "a&NewLine;b", "a\r\n\r\nSubject: x", "a\n# Alerts Firing:\nx", "x\n - runbook_url = https://evil.example.org",
 }
 
-// ordinary are values that steps show as they are.
+// ordinary are values that steps show unchanged.
 var ordinary = []string{
 	"kube-system", "shop/web-0", "Deployment/shop/web", "10.0.0.1", "10.0.0.1:6443", "fd00::1", "v1.30.4+k3s1", "node-1.example.com", "system:serviceaccount:shop:web", "machines.cluster.x-k8s.io",
 }
 
-// hostile returns every value that a log line may hold to do harm.
+// hostile returns all harmful values that a log line may contain.
 func hostile() []string {
 	out := slices.Clone(values)
 	for _, f := range forms {
@@ -78,7 +78,7 @@ func shipped(t *testing.T) []*rules.Rule {
 	return set.Rules
 }
 
-// named returns data in which each name that the rule's texts read has a value.
+// named returns data with a value for each name that the rule's texts use.
 func named(r *rules.Rule, value string) rules.TemplateData {
 	d := rules.TemplateData{Labels: map[string]string{}, Vars: map[string]string{}, Value: 3, Line: value}
 	templates := slices.Clone(r.Remediation.Steps)

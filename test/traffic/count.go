@@ -7,24 +7,26 @@ import (
 	"sync"
 )
 
-// MaxLine is how much of a line crowsnest looks at, in bytes.
+// MaxLine is the number of bytes of a line that crowsnest reads.
 const MaxLine = 16 << 10
 
-// Counts say which rule matches how many lines, by the name of the rule. Rules
-// that match none are missing.
+// Counts contain how many lines each rule matches, by the name of the rule.
+// Rules that match none are missing.
 type Counts struct {
-	Lines int64 // physical ones
-	// Joined are counts of logical lines: parts are joined, and only the first
-	// MaxLine bytes count. That is what crowsnest should find.
+	Lines int64 // physical lines
+	// Joined counts logical lines: partial lines are joined, and only the first
+	// MaxLine bytes count. crowsnest should find these.
 	Joined map[string]int64
-	// Physical are counts of lines as they are in the file, without the header of
-	// the container runtime. That is what a program finds that knows no parts.
+	// Physical counts lines as they are in the file, without the header of the
+	// container runtime. A program without support for partial lines finds
+	// these.
 	Physical map[string]int64
-	// AnyPhysical is how many physical lines at least one rule matches.
+	// AnyPhysical is the number of physical lines that at least one rule
+	// matches.
 	AnyPhysical int64
 }
 
-// Count counts in the plainest way: each rule on each line, by itself.
+// Count counts in the simplest way: it tries each rule on each line.
 func Count(log []byte, rules []Rule) Counts {
 	texts := split(log)
 	expressions := make([]*regexp.Regexp, len(rules))
@@ -58,17 +60,17 @@ func add(to map[string]int64, name string, n int64) {
 	}
 }
 
-// text is what rules are tried on: a physical line, a logical one, or both.
+// text is an input of the rules: a physical line, a logical one, or both.
 type text struct {
 	b                 []byte
 	physical, logical bool
 }
 
-// split returns the texts of a log. A physical line that is a logical one too is
-// one text.
+// split returns the texts of a log. A physical line that is also a logical one
+// is one text.
 func split(log []byte) []text {
 	var out []text
-	pending := map[string][]byte{} // by stream: the parts so far
+	pending := map[string][]byte{} // by stream: the partial lines so far
 	logical := func(line []byte, whole bool) {
 		cut := line[:min(len(line), MaxLine)]
 		if whole && len(cut) == len(line) {
@@ -102,11 +104,12 @@ func split(log []byte) []text {
 	return out
 }
 
-// Parts returns the physical lines of which Joined and Physical may differ: parts
-// of lines, and lines longer than MaxLine. Counted on the rest they are equal.
+// Parts returns the physical lines for which Joined and Physical may differ:
+// partial lines, and lines longer than MaxLine. For the other lines they are
+// equal.
 func Parts(log []byte) []byte {
 	var out []byte
-	open := map[string]bool{} // by stream: its line goes on
+	open := map[string]bool{} // by stream: its line continues
 	for line := range bytes.Lines(log) {
 		stream, tag, b, _ := header(bytes.TrimSuffix(line, []byte("\n")))
 		if tag == "P" || open[stream] || len(b) > MaxLine {
@@ -119,7 +122,7 @@ func Parts(log []byte) []byte {
 
 var criHeader = regexp.MustCompile(`^\d{4}-\d\d-\d\dT[0-9:.]+Z (stdout|stderr) ([PF]) `)
 
-// header splits what the container runtime wrote before a line.
+// header splits off what the container runtime wrote before a line.
 func header(line []byte) (stream, tag string, rest []byte, ok bool) {
 	m := criHeader.FindSubmatchIndex(line)
 	if m == nil {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// The files that WriteRules writes. PackDir is a folder.
+// The files written by WriteRules. PackDir is a folder.
 const (
 	PackDir       = "pack"
 	HyperscanFile = "hyperscan.txt"
@@ -17,11 +17,12 @@ const (
 	RipgrepFile   = "ripgrep.txt"
 )
 
-// packRules is how many rules one file has: a file of a pack has a bound.
+// packRules is the number of rules per file, because the size of a pack is
+// bounded.
 const packRules = 1000
 
-// WriteRules writes the rules into a folder: as packs of crowsnest, one file for
-// a thousand rules, and in the languages of its peers.
+// WriteRules writes the rules into a folder: as packs of crowsnest, a thousand
+// rules per file, and in the languages of its peers.
 func WriteRules(dir string, rules []Rule) error {
 	if err := os.MkdirAll(filepath.Join(dir, PackDir), 0o755); err != nil {
 		return fmt.Errorf("write rules: %w", err)
@@ -41,7 +42,7 @@ func WriteRules(dir string, rules []Rule) error {
 	return nil
 }
 
-// Pack returns the rules as a pack of crowsnest of that name. They apply to
+// Pack returns the rules as a pack of crowsnest with that name. They apply to
 // every container.
 func Pack(name string, rules []Rule) []byte {
 	var b bytes.Buffer
@@ -74,7 +75,7 @@ func Hyperscan(rules []Rule) []byte {
 	return b.Bytes()
 }
 
-// Mtail returns a program for mtail: a counter by rule, named "matches".
+// Mtail returns a program for mtail with a counter by rule, named "matches".
 func Mtail(rules []Rule) []byte {
 	var b bytes.Buffer
 	b.WriteString("counter matches by rule\n")
@@ -84,8 +85,8 @@ func Mtail(rules []Rule) []byte {
 	return b.Bytes()
 }
 
-// SEC returns a configuration of the Simple Event Correlator that writes the name
-// of a rule to standard output for each line that matches.
+// SEC returns a configuration of the Simple Event Correlator that prints the
+// name of a rule for each line that matches.
 func SEC(rules []Rule) []byte {
 	var b bytes.Buffer
 	for _, r := range rules {

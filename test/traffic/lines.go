@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// layout is how a program writes its lines.
+// layout is the log format of a program.
 type layout int
 
 const (
@@ -17,7 +17,7 @@ const (
 	logrus
 )
 
-// layouts are how often each is drawn, of 100.
+// layouts are the formats and their share, in percent.
 var (
 	mixed      = [5]int{60, 15, 10, 10, 5}
 	mostlyJSON = [5]int{5, 46, 45, 2, 2}
@@ -34,7 +34,7 @@ func (d dice) layout(shares [5]int) layout {
 	return logrus
 }
 
-// entry is one line before it has a layout. Its texts hold nothing that a layout
+// entry is one line before formatting. Its texts contain nothing that a format
 // would have to escape.
 type entry struct {
 	level  byte // I, W, E
@@ -54,7 +54,7 @@ func (e *entry) add(key, value string) {
 // begin starts a field whose value the caller appends and ends with a 0.
 func (e *entry) begin(key string) []byte { return append(append(e.fields, key...), 0) }
 
-// each calls f with every field.
+// each calls f for every field.
 func (e *entry) each(f func(key, value []byte)) {
 	for b := e.fields; len(b) > 0; {
 		var kv [2][]byte
@@ -69,7 +69,7 @@ func (e *entry) each(f func(key, value []byte)) {
 	}
 }
 
-// reconciling adds what controller-runtime adds to each line.
+// reconciling adds the fields that controller-runtime adds to each line.
 func (e *entry) reconciling(d dice) {
 	kind := d.one(kinds)
 	ns := d.one(namespaces)
@@ -82,7 +82,7 @@ func (e *entry) reconciling(d dice) {
 	e.fields = append(d.uuid(e.begin("reconcileID")), 0)
 }
 
-// render appends the line without its end.
+// render appends the formatted line without its line break.
 func (e *entry) render(b []byte, l layout, now time.Time) []byte {
 	switch l {
 	case klogText:

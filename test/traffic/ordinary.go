@@ -1,6 +1,6 @@
 package traffic
 
-// ordinary fills the entry with a line of everyday operation.
+// ordinary fills the entry with a line of normal operation.
 func (e *entry) ordinary(d dice) {
 	switch d.IntN(12) {
 	case 0:

@@ -2,17 +2,17 @@ package traffic
 
 import "fmt"
 
-// lengths says how long the texts are that people publish as rules: of a
-// thousand, how many have less than so many bytes.
+// lengths are the lengths of texts in published rule sets: of a thousand, how
+// many are shorter than so many bytes.
 var lengths = []struct{ below, share int }{
 	{4, 6}, {6, 24}, {8, 58}, {10, 130}, {12, 200}, {16, 330}, {24, 620}, {61, 1000},
 }
 
 const publishedRules = 500
 
-// PublishedRules returns 500 plain texts of 3 to 60 bytes, made up, with the
+// PublishedRules returns 500 generated plain texts of 3 to 60 bytes, with the
 // lengths of published rule sets: a third are shorter than 16 bytes. The
-// shortest occur by accident in ordinary lines too.
+// shortest also occur by chance in normal lines.
 func PublishedRules() []Rule {
 	d := newDice(60)
 	seen := map[string]bool{}
@@ -40,7 +40,7 @@ var syllables = []string{
 	"wob", "yar", "zen",
 }
 
-// term makes up a text of n bytes: a status code, a word or a phrase.
+// term generates a text of n bytes: a status code, a word or a phrase.
 func term(d dice, n int) string {
 	var b []byte
 	switch {

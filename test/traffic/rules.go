@@ -11,12 +11,12 @@ import (
 type Rule struct {
 	ID   int    // from 1
 	Name string // Sig0001
-	// Text is what lines contain, as it stands; empty: Expr decides.
+	// Text is the literal text in the lines; if empty, Expr applies.
 	Text string
-	// Expr is in RE2 syntax, with named groups, and without what other engines
-	// read differently.
+	// Expr is in RE2 syntax, with named groups, and without syntax that other
+	// engines interpret differently.
 	Expr string
-	// By are the groups of Expr that tell apart what the rule is about.
+	// By are the groups of Expr that distinguish the failures.
 	By []string
 
 	sample func(d dice, b []byte) []byte
@@ -35,14 +35,14 @@ var groupName = regexp.MustCompile(`\(\?P<\w+>`)
 // Bare returns the expression without names of groups and without captures.
 func (r Rule) Bare() string { return groupName.ReplaceAllString(r.Regexp(), "(?:") }
 
-// MaxRules is how many different rules there are.
+// MaxRules is the number of different rules.
 const MaxRules = 5000
 
-// Rules returns n rules, at most MaxRules. Fewer are a prefix of more. The first
-// five are the failures that crowsnest was made for. Of the others half are
-// texts, a third are expressions with captures around a fixed text, and the rest
-// are alternatives, texts in any case, and two texts with anything between. A
-// fifth have a text of 7 to 14 bytes only.
+// Rules returns n rules, at most MaxRules. A smaller set is a prefix of a
+// larger one. The first five are the failures that crowsnest was made for. Half
+// of the others are texts, a third are expressions with captures around a fixed
+// text, and the rest are alternations, case-insensitive texts, and two texts
+// with anything between. A fifth have a text of only 7 to 14 bytes.
 func Rules(n int) []Rule {
 	out := incidents()
 	short := tokens()
@@ -95,7 +95,7 @@ const (
 	timeExpr   = `[0-9]+(?:ms|s|m)`
 )
 
-// made returns the i-th rule that nobody would write by hand.
+// made returns the i-th generated rule.
 func made(i int, short []string) Rule {
 	text := phrase(i)
 	token := short[i/20*4+min(i%20, 3)]
@@ -124,7 +124,7 @@ func made(i int, short []string) Rule {
 	return plain(text)
 }
 
-// surrounded is a fixed text with an expression before and one behind it.
+// surrounded is a fixed text with an expression before and after it.
 func surrounded(before, text, behind string, value func(dice, []byte) []byte, by ...string) Rule {
 	return Rule{Expr: before + regexp.QuoteMeta(text) + behind, By: by, sample: func(d dice, b []byte) []byte {
 		switch {

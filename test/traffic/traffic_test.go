@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Figures of different days are of the same bytes. Whoever changes the bytes
-// raises Version and measures anew.
+// Figures of different days are about the same bytes. To change the bytes,
+// increase Version and measure again.
 func TestBytes(t *testing.T) {
 	f := func(want string, b []byte) {
 		t.Helper()
@@ -64,7 +64,7 @@ func TestParseSize(t *testing.T) {
 	f("99999999999GB", -1)
 }
 
-// The rules have the shapes that were promised.
+// The rules have the documented forms.
 func TestRules(t *testing.T) {
 	rules := Rules(MaxRules)
 	require.Len(t, rules, MaxRules)
@@ -111,7 +111,7 @@ func TestPublishedRules(t *testing.T) {
 	require.LessOrEqual(t, slices.Max(n), 60)
 }
 
-// What a rule says that it matches, it does.
+// Each rule matches its sample.
 func TestSamples(t *testing.T) {
 	d := newDice(7)
 	for _, r := range slices.Concat(Rules(1000), PublishedRules()) {
@@ -121,7 +121,7 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// Near misses match nothing, and neither does what nobody would call a failure.
+// Near misses and normal lines match nothing.
 func TestNothingElseMatches(t *testing.T) {
 	g := newWriter(Options{})
 	var b []byte
@@ -135,7 +135,7 @@ func TestNothingElseMatches(t *testing.T) {
 	require.Empty(t, Count(b, Rules(1000)).Joined)
 }
 
-// A log has lines of the length and with the shares that were promised.
+// A log has lines of the documented length and shares.
 func TestShares(t *testing.T) {
 	f := func(opt Options, rules []Rule, matching, per float64) {
 		t.Helper()
@@ -198,7 +198,7 @@ func TestCount(t *testing.T) {
 	require.Equal(t, int64(2), c.AnyPhysical)
 }
 
-// What parts do to counts is found on the parts alone.
+// The differences caused by partial lines appear in the partial lines alone.
 func TestParts(t *testing.T) {
 	rules := Rules(10)
 	f := func(opt Options) {

@@ -49,8 +49,8 @@ var (
 	sites      = []string{"lyon", "oslo", "kyiv", "turin", "porto", "gdansk", "leipzig", "tampere"}
 )
 
-// phrases is how many different phrases there are. Signatures have the first
-// half of them and near misses the second: they share words, never a phrase.
+// phrases is the number of different phrases. Signatures use the first half and
+// near misses the second: they share words, but never a phrase.
 var phrases = len(subjects) * len(failures) * len(objects)
 
 // phrase returns the i-th phrase, different for every i.
@@ -75,7 +75,7 @@ func tokens() []string {
 	return out
 }
 
-// dice draws words and values.
+// dice draws random words and values.
 type dice struct{ *rand.Rand }
 
 func newDice(seed uint64) dice { return dice{rand.New(rand.NewPCG(seed, 0x6c6f6f6b6f757421))} }
@@ -100,7 +100,7 @@ func (d dice) letters(b []byte, n int, set string) []byte {
 	return b
 }
 
-// name draws one of about a hundred names, such as oslo-md-3.
+// name returns one of about a hundred names, such as oslo-md-3.
 func (d dice) name(b []byte) []byte {
 	b = append(b, d.one(sites)...)
 	switch d.IntN(4) {
@@ -116,7 +116,7 @@ func (d dice) name(b []byte) []byte {
 	return b
 }
 
-// pod draws one of very many names.
+// pod returns one of very many names.
 func (d dice) pod(b []byte) []byte {
 	b = append(d.name(b), '-')
 	b = append(d.letters(b, 5, nameLetters), '-')

@@ -17,28 +17,28 @@ import (
 // Kind is a kind of log.
 type Kind string
 
-// The kinds. All but Mix are wrapped as container runtimes do it.
+// The kinds. All except Mix have the envelope of a container runtime.
 const (
-	Mix       Kind = "mix"       // lines of five layouts
-	CRI       Kind = "cri"       // the same, with parts of lines and both streams
-	Storm     Kind = "storm"     // nine of ten lines are of the first rule
+	Mix       Kind = "mix"       // lines of five formats
+	CRI       Kind = "cri"       // the same, with partial lines and both streams
+	Storm     Kind = "storm"     // nine of ten lines match the first rule
 	JSON      Kind = "json"      // nine of ten lines are JSON
-	Published Kind = "published" // what PublishedRules match is in one line of twenty
+	Published Kind = "published" // one line in twenty matches PublishedRules
 )
 
 // Kinds returns all kinds.
 func Kinds() []Kind { return []Kind{Mix, CRI, Storm, JSON, Published} }
 
-// Options say which log is written.
+// Options choose a log.
 type Options struct {
 	Kind Kind   // default Mix
-	Seed uint64 // another seed gives other lines of the same kind
-	// Rules is how many rules the matching lines are drawn from; default 1000.
-	// Half of these lines are of the first five rules.
+	Seed uint64 // another seed produces other lines of the same kind
+	// Rules is the number of rules that matching lines are drawn from; default
+	// 1000. Half of these lines match the first five rules.
 	Rules int
-	// Match is the share of lines that match a rule, default 0.01, or 0.027 of
-	// Published; Near is that of lines that share words with rules and match
-	// none, default 0.04.
+	// Match is the share of lines that match a rule, default 0.01, or 0.027 for
+	// Published. Near is the share of lines that share words with rules but
+	// match none, default 0.04.
 	Match, Near float64
 }
 
@@ -89,8 +89,8 @@ type writer struct {
 	now     time.Time
 	shares  [5]int
 	entry   entry
-	text    []byte // of the line that is being made
-	other   []byte // of a line between its parts
+	text    []byte // of the current line
+	other   []byte // of a line of the other stream between its parts
 	out     []byte // physical lines
 	scratch []byte
 }
@@ -119,7 +119,7 @@ func newWriter(opt Options) *writer {
 	return g
 }
 
-// line makes the next logical line, and the physical ones that it is written as.
+// line generates the next logical line, and its physical lines.
 func (g *writer) line() {
 	d := g.d
 	g.now = g.now.Add(time.Duration(d.IntN(2e6)))
@@ -155,13 +155,15 @@ func (g *writer) draw() Rule {
 	return g.rules[g.d.IntN(len(g.rules))]
 }
 
-// nearMiss is what no rule matches: a phrase of the other half.
+// nearMiss generates a line that no rule matches, with a phrase of the other
+// half.
 func (g *writer) nearMiss(b []byte) []byte {
 	b = append(b, phrase(phrases/2+g.d.IntN(phrases/2))...)
 	return append(append(b, ": "...), g.d.one(causes)...)
 }
 
-// failing makes a line about a failure: its text is the message, or the error.
+// failing generates a line about a failure: its text is the message, or the
+// error.
 func (g *writer) failing(text []byte) {
 	g.scratch = text
 	e := &g.entry
@@ -176,8 +178,8 @@ func (g *writer) failing(text []byte) {
 	e.reconciling(g.d)
 }
 
-// long makes a line of 17 to 60 KB. Half of them also have a text of a rule:
-// near their start, or behind the part that crowsnest looks at.
+// long generates a line of 17 to 60 KB. Half of them also contain a text of a
+// rule: near their start, or after the part that crowsnest reads.
 func (g *writer) long() {
 	d, e := g.d, &g.entry
 	e.reset('I', "patch", "Applying patch")
@@ -197,8 +199,8 @@ func (g *writer) long() {
 	e.reconciling(d)
 }
 
-// wrap writes the line as a container runtime does, in parts if it is long, and
-// now and then if it is not. Lines of the other stream come between the parts.
+// wrap writes the line like a container runtime, in parts if it is long, and
+// sometimes if it is not. Lines of the other stream appear between the parts.
 func (g *writer) wrap() {
 	d := g.d
 	stream, other := "stderr", "stdout"
@@ -253,8 +255,8 @@ func (g *writer) part(stream string, tag byte, text []byte) {
 	g.out = append(append(b, text...), '\n')
 }
 
-// WriteFile writes a log into a file: beside it first, so that it is there
-// wholly or not at all.
+// WriteFile writes a log to a temporary file and renames it, so that the file
+// is complete or absent.
 func WriteFile(name string, size int64, opt Options) error {
 	f, err := os.Create(name + ".part")
 	if err != nil {
@@ -269,7 +271,7 @@ func WriteFile(name string, size int64, opt Options) error {
 	return nil
 }
 
-// ParseSize reads a number of bytes such as 100MB. Units are powers of ten.
+// ParseSize parses a number of bytes such as 100MB. Units are powers of ten.
 func ParseSize(s string) (int64, error) {
 	unit := int64(1)
 	digits := s

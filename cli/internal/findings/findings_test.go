@@ -32,7 +32,7 @@ func TestGitHub(t *testing.T) {
 		"::error file=a.yaml,line=5,col=11,title=unknown-key::unknown key `x`%0Afix: remove it")
 	f(Finding{File: "a.yaml", Level: Warning, Check: "c", Message: "m"}, "::warning file=a.yaml,line=1,col=1,title=c::m")
 	f(Finding{Level: Notice, Message: "m"}, "::notice title=crowsnest::m")
-	// No text ends its command, or begins another one.
+	// No text can end its command or start another one.
 	f(Finding{File: "a,line=9::x\n.yaml", Line: 1, Level: Error, Check: "a:b,c", Message: "100%\r\n::error::x\n::add-mask::y\x1b[31m\u202e"},
 		"::error file=a%2Cline=9%3A%3Ax%0A.yaml,line=1,col=1,title=a%3Ab%2Cc::100%25 %0A::error::x%0A::add-mask::y")
 	f(Finding{Level: Error, Check: "c", Message: "%0A::error::x"}, "::error title=c::%250A::error::x")
@@ -49,7 +49,7 @@ func FuzzGitHub(f *testing.F) {
 	})
 }
 
-// example is one of everything.
+// example has every kind of finding.
 func example() []Finding {
 	return append(OfProblems(strictyaml.Problems{
 		{File: "packs/a b:c.yaml", Line: 5, Column: 3, Check: "unknown-key", Message: "m <b>", Fix: "f"},
@@ -64,7 +64,7 @@ func example() []Finding {
 	}), Finding{Level: Notice, Check: AlertsDiffer, Message: "no file"})...)
 }
 
-// What SARIF 2.1.0 requires, and what GitHub's code scanning does.
+// The output satisfies SARIF 2.1.0 and GitHub's code scanning.
 func TestSARIF(t *testing.T) {
 	var b bytes.Buffer
 	require.NoError(t, SARIF(&b, example(), "1.2.3"))
@@ -135,9 +135,9 @@ func TestSARIF(t *testing.T) {
 	require.Contains(t, b.String(), `"rules": []`)
 }
 
-// Every check of the source has a help, with the levels at which it is reported.
-// The names of the functions that take an id, and at which place, are the few that
-// the packages have.
+// Every check in the source has a help text, with the levels at which it is
+// reported. Few functions take a check id; the test knows their names and which
+// argument it is.
 func TestHelpIsComplete(t *testing.T) {
 	at := map[string]int{"errorAt": 1, "warnAt": 1, "Problem": 1, "report": 1, "missing": 1, "problem": 2, "whole": 0, "Error": 0, "Errorf": 0, "add": -1}
 	found := map[string]map[string]bool{}
@@ -214,7 +214,7 @@ func TestHelpIsComplete(t *testing.T) {
 	}
 }
 
-// levelIn is the level of a problem that is made by a call or a literal.
+// levelIn returns the level of a problem that a call or a literal creates.
 func levelIn(n ast.Node) string {
 	level := "error"
 	ast.Inspect(n, func(n ast.Node) bool {

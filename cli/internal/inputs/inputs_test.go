@@ -92,8 +92,8 @@ func TestBrokenGzip(t *testing.T) {
 	require.ErrorContains(t, err, "gzip")
 }
 
-// What is compared must be the same lines each time: of a file that grows what it
-// had, and of what can be read only once a copy.
+// Comparisons must read the same lines each time: a growing file up to its
+// first size, and a copy of what can be read only once.
 func TestCollectToReadTwice(t *testing.T) {
 	dir := t.TempDir()
 	growing := write(t, dir+"/growing.log", "one\n")

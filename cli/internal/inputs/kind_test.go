@@ -68,7 +68,7 @@ func randomBytes(n int) string {
 	return string(b)
 }
 
-// What cannot be read as lines is an error, whatever its name is.
+// Input that is not lines of text is an error, whatever its name.
 func TestKinds(t *testing.T) {
 	v7 := []byte(tarOf(t, tar.FormatUSTAR))
 	copy(v7[257:265], make([]byte, 8)) // without its magic
@@ -140,7 +140,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// A JSON document is no log: bundles have many, and one alone is an error.
+// A JSON document is not a log: bundles contain many, but alone it is an error.
 func TestDocuments(t *testing.T) {
 	f := func(text string, document bool) {
 		t.Helper()
@@ -197,7 +197,7 @@ func TestFolderThatCannotBeRead(t *testing.T) {
 	_, _, err = Collect([]string{dir}, Options{})
 	require.ErrorContains(t, err, "10 more inputs cannot be read")
 
-	if os.Geteuid() != 0 { // who may read everything
+	if os.Geteuid() != 0 { // root may read everything
 		require.NoError(t, os.Mkdir(dir+"/closed", 0))
 		_, _, err = Collect([]string{dir}, Options{})
 		require.ErrorContains(t, err, "read "+dir+"/closed: permission denied")

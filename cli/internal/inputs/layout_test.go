@@ -54,7 +54,7 @@ var (
 	hexID   = strings.Repeat("0123456789abcdef", 4)
 )
 
-// stamped is what `kubectl logs --timestamps` shows of a CRI log.
+// stamped returns the output of `kubectl logs --timestamps` for a CRI log.
 func (f podFile) stamped() []byte { return criHead.ReplaceAll(f.text, []byte("$1 ")) }
 
 var shippedRules = sync.OnceValues(func() (*rules.Set, error) { return rules.Load(rules.Shipped()) })
@@ -68,7 +68,8 @@ func shipped(t *testing.T) (*rules.Set, *matcher.Program) {
 	return set, prog
 }
 
-// alertsOf returns what a scan of a folder concludes, without where it was found.
+// alertsOf returns the alerts that a scan of a folder finds, without their
+// places.
 func alertsOf(t *testing.T, dir string) []string {
 	t.Helper()
 	set, prog := shipped(t)
@@ -127,8 +128,8 @@ func TestLayouts(t *testing.T) {
 	}
 }
 
-// dumped writes pods as `kubectl cluster-info dump` does. Each container also
-// wrote what looks like the start of the part of another one.
+// dumped writes pods like `kubectl cluster-info dump`. Each container also
+// wrote a line that looks like the start of another section.
 func dumped(t *testing.T, files []podFile) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -190,12 +191,12 @@ func TestLayoutLabels(t *testing.T) {
 	f("clusters/east/logs/ns/p/p-1/c.log", matcher.Labels{"namespace": "ns", "pod": "p-1", "container": "c", "cluster": "east"})
 	f("bundle/nodes/n1/logs/rke2-server.log", matcher.Labels{"node_name": "n1"})
 	f("logs/app.log", matcher.Labels{})
-	f("pods/ns_p-1_uid/c/0.log", matcher.Labels{}) // the kubelet's own
+	f("pods/ns_p-1_uid/c/0.log", matcher.Labels{}) // the kubelet's layout
 	f("b/logs/$(id)/p-1/c.log", matcher.Labels{"pod": "p-1", "container": "c"})
 }
 
-// Files of unknown pods may come from different clusters: what one says ends no
-// failure of another. Rotated files of one log belong together.
+// Files of unknown pods may come from different clusters: a line in one does
+// not end a failure of another. Rotated files of one log belong together.
 func TestUnknownPodsAreKeptApart(t *testing.T) {
 	lost := "E0101 10:00:00.000000       1 leaderelection.go:308] Failed to release lock: context deadline exceeded\nE0101 10:00:01.000000       1 leaderelection.go:332] error retrieving resource lock kube-system/kube-controller-manager: timed out\nI0101 10:00:02.000000       1 leaderelection.go:285] failed to renew lease kube-system/kube-controller-manager: timed out waiting for the condition\nF0101 10:00:02.100000       1 controllermanager.go:302] leaderelection lost\n"
 	won := "I0101 10:00:20.000000       1 leaderelection.go:258] successfully acquired lease kube-system/kube-controller-manager\n"

@@ -9,7 +9,7 @@ import (
 
 const committed = "../../../docs/language.md"
 
-// The page in the repository is the one that the sources make.
+// The page in the repository equals the generated one.
 func TestLanguagePage(t *testing.T) {
 	want, err := Language()
 	require.NoError(t, err)

@@ -20,8 +20,8 @@ import (
 
 var ten = time.Date(2026, 1, 1, 10, 0, 0, 0, time.UTC)
 
-// hostile is what somebody who can write a log, or a rule, would like to see
-// rendered.
+// hostile is text that an attacker who can write a log or a rule would like to
+// see rendered.
 const hostile = "x | y\n```\n</details><script>alert(1)</script> @everyone #12 [a](http://evil) ![](http://evil/p.png) `c` **b** www.evil.com \x1b[31m\u202e <!-- -->"
 
 func rule(name, hash string) *rules.Rule {
@@ -36,7 +36,7 @@ func alert(r *rules.Rule, pod, line string, minute int) replay.Alert {
 	}}
 }
 
-// side is a set of rules that raises these alerts, each by two lines.
+// side is a set of rules that raises these alerts, each from two lines.
 func side(name string, all []*rules.Rule, alerts ...replay.Alert) Side {
 	s := Side{Name: name, Set: &rules.Set{Rules: all}, Report: replay.Report{Alerts: alerts, Inputs: 1, Lines: 12345, Hits: int64(2 * len(alerts)), Start: ten, End: ten.Add(time.Hour)}}
 	for _, r := range all {
@@ -82,7 +82,7 @@ func TestVerdict(t *testing.T) {
 	f("No line was read, so there is nothing to compare.", Side{Set: &rules.Set{}}, Side{Set: &rules.Set{}})
 }
 
-// A rule that is off is not one that was removed.
+// A disabled rule is not reported as removed.
 func TestStatus(t *testing.T) {
 	off := rule("Lost", "2")
 	off.Mode = rules.ModeOff
@@ -94,7 +94,7 @@ func TestStatus(t *testing.T) {
 	require.Equal(t, StatusOn, New(without, side("o", []*rules.Rule{on}), Options{}).Rules[0].Status)
 }
 
-// More severe is another word to whoever is paged.
+// A higher severity is a different notification for the person on call.
 func TestRelabelled(t *testing.T) {
 	old, changed := rule("Lost", "1"), rule("Lost", "1")
 	changed.Severity = rules.SeverityCritical
@@ -104,7 +104,7 @@ func TestRelabelled(t *testing.T) {
 	require.Contains(t, r.Rules[0].Examples[0].text(), `(severity was "warning")`)
 }
 
-// reports are what each form writes.
+// reports are the outputs in each format.
 func written(t *testing.T, r Report) (text, markdown, object string) {
 	t.Helper()
 	var a, b, c bytes.Buffer
@@ -114,7 +114,7 @@ func written(t *testing.T, r Report) (text, markdown, object string) {
 	return a.String(), b.String(), c.String()
 }
 
-// hostileReport has hostile text wherever a line, a label or a name can be.
+// hostileReport has hostile text in every line, label and name.
 func hostileReport(text string) Report {
 	old, changed := rule("Lost", "1"), rule("Lost"+text, "2")
 	return New(
@@ -124,13 +124,13 @@ func hostileReport(text string) Report {
 
 var (
 	opening = regexp.MustCompile("^ {0,3}(`{3,}|~{3,})")
-	// ours is the markup that the report is made of.
+	// ours is the markup of the report itself.
 	ours = strings.NewReplacer(Marker, "", "### ", "", "**", "", "|---|---:|---:|", "", "|---|---|---:|---:|---:|", "", "<details><summary>", "", "</summary>", "",
 		"</details>", "", "<sub>", "", "</sub>", "", "|", "")
 	reference = regexp.MustCompile(`&#[0-9]+;`)
 )
 
-// requireInert fails if anything outside of fenced blocks could be markup that
+// requireInert fails if anything outside fenced blocks could act as markup that
 // the report did not write, or if a fence ends early.
 func requireInert(t require.TestingT, markdown string) {
 	fence, blocks := "", 0
@@ -175,7 +175,7 @@ func FuzzMarkdown(f *testing.F) {
 	})
 }
 
-// The report is the same each time and never longer than a comment may be.
+// The report is deterministic and never longer than a comment may be.
 func TestBounds(t *testing.T) {
 	many := func(hash string, shift int) Side {
 		var all []*rules.Rule
@@ -204,7 +204,7 @@ func TestBounds(t *testing.T) {
 	require.Contains(t, text, "and 2 more")
 }
 
-// Labels are redacted where the lines are, and sanitised here.
+// Labels are redacted where the lines are; here they are sanitised.
 func TestLabelsAreSanitised(t *testing.T) {
 	r := hostileReport("a\x1b[31mb")
 	require.Equal(t, "ab", r.Rules[0].Examples[0].Alert.Labels["pod"])

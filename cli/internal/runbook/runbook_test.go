@@ -50,7 +50,7 @@ func TestDiagnosis(t *testing.T) {
 		"- to clear: a line that contains `valve free`\n\nWhy a line matches or not: `crowsnest explain A --line '...'`.", diagnosis(set.Rules[0]))
 }
 
-// What is in a rule cannot make markup.
+// Text in a rule cannot act as markup.
 func TestHostile(t *testing.T) {
 	set := build(t, `
 - alert: A
@@ -96,7 +96,7 @@ func TestPagesOfShippedPacks(t *testing.T) {
 	require.Len(t, want, found, "pages are missing in docs/rules; run make docs")
 }
 
-// Every page has its parts, and every link between pages leads to one.
+// Every page has its sections, and every link between pages is valid.
 func TestPages(t *testing.T) {
 	set, err := rules.Load(rules.Shipped())
 	require.NoError(t, err)

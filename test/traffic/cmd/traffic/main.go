@@ -1,4 +1,4 @@
-// Command traffic writes logs and rules for measuring log matchers.
+// Command traffic writes logs and rules to measure log matchers.
 //
 //	traffic logs -kind cri -size 100MB -o cri.log
 //	traffic rules -n 1000 -o rules-1000
@@ -65,7 +65,7 @@ func logs(args []string, out io.Writer) error {
 	return traffic.WriteFile(*file, n, opt)
 }
 
-// ruleFlags choose a set of rules.
+// ruleFlags select a set of rules.
 func ruleFlags(f *flag.FlagSet) func() []traffic.Rule {
 	n := f.Int("n", 100, fmt.Sprintf("number of rules, at most %d", traffic.MaxRules))
 	published := f.Bool("published", false, "the short texts of published rule sets instead")
