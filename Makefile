@@ -1,6 +1,6 @@
-# Needs Go, make, git and the Go module proxy; nothing else.
+# Needs only Go, make, git and the Go module proxy.
 #
-#   make run     a real Alertmanager, replayed incidents, the daemon: see alerts fire
+#   make run     replay incidents to the daemon and a real Alertmanager, and see alerts fire
 #   make test    everything that CI runs
 #   make check   linters and known vulnerabilities
 SHELL       := /bin/bash
@@ -19,18 +19,17 @@ BRANCH  ?= $(shell git rev-parse --abbrev-ref HEAD 2>/dev/null || echo unknown)
 VERSION_PKG := github.com/prometheus/common/version
 LDFLAGS := -s -w -X $(VERSION_PKG).Version=$(VERSION) -X $(VERSION_PKG).Revision=$(REVISION) -X $(VERSION_PKG).Branch=$(BRANCH)
 
-# Every folder with code of ours. Folders named testdata are not built, so they
-# are named where Go files lie in them.
+# All Go files, including those in folders named testdata, which are not built.
 GOFILES = $(wildcard $(shell git ls-files -co --exclude-standard '*.go'))
 
 .PHONY: build run test check bench bench-baseline bench-peers bench-load chaos e2e e2e-servers fuzz clean fmt packs schemas docs
 .PHONY: test-build test-format test-go test-fuzz check-vet check-format check-static check-lint check-vulns
 
-build: ## the static binary
+build: ## build the static binary
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/crowsnest
 
-# CONFIG=my.yml make run   runs on your own logs
-# ARGS=--until-done        ends once every expected alert has arrived
+# CONFIG=my.yml make run   runs with your configuration, on your logs
+# ARGS=--until-done        ends when every expected alert has arrived
 run: build
 ifdef CONFIG
 	exec $(BIN) run --config.file=$(CONFIG) $(ARGS)
@@ -47,15 +46,15 @@ test-build:
 test-format:
 	@out="$$(gofmt -l $(GOFILES))"; if [ -n "$$out" ]; then echo "not formatted, run make fmt:"; echo "$$out"; exit 1; fi
 
-# The commands and the packages below test drive whole processes, which the race
-# detector does not see into. They run without it, in half the time.
+# The tests of the commands and below test/ drive whole processes, which the race
+# detector cannot observe. They run without it, in half the time.
 PROCESSES := ^crowsnest/(test(/|$$)|cli$$)
 test-go:
 	pkgs="$$($(GO) list ./... | grep -vE '$(PROCESSES)')"; $(GO) test -race -timeout 20m $$pkgs
 	pkgs="$$($(GO) list ./... | grep -E '$(PROCESSES)')"; $(GO) test -timeout 20m $$pkgs
-	$(GO) test -run NoAllocations ./matcher # the race detector makes allocations of its own
+	$(GO) test -run NoAllocations ./matcher # the race detector adds allocations
 
-packs: build ## the shipped rule packs and the packs that pin the language
+packs: build ## check and test the shipped rule packs and the packs that pin the language
 	$(BIN) check rules --shipped --strict rules/packs
 	$(BIN) test rules --mutate rules/packs
 	@if ls testdata/language/*.yaml >/dev/null 2>&1; then $(BIN) test rules testdata/language; fi
@@ -74,15 +73,15 @@ check-static:
 check-lint:
 	$(TOOL) golangci-lint run ./...
 
-# 3 means findings; anything else that its database is out of reach.
+# 3 means findings; anything else means that its database cannot be reached.
 check-vulns:
 	@$(TOOL) govulncheck ./... || { rc=$$?; if [ $$rc -eq 3 ]; then exit 3; fi; \
-	  echo "govulncheck: its database could not be read; known vulnerabilities were NOT looked for" >&2; }
+	  echo "govulncheck: its database cannot be reached; known vulnerabilities were NOT checked" >&2; }
 
 fmt:
 	$(TOOL) gofumpt -w $(GOFILES)
 
-docs: build ## write what documents show: runbook pages, the reference of the language, outputs in the tutorial
+docs: build ## write the generated documents: runbook pages, the language reference, outputs in the tutorial
 	rm -rf docs/rules
 	$(BIN) rules docs --out docs/rules
 	$(BIN) schema rules -o markdown > docs/language.md
@@ -92,10 +91,10 @@ schemas: build ## write the JSON Schemas that editors use
 	$(BIN) schema rules > rules/packs/schema.json
 	$(BIN) schema config > deploy/config.schema.json
 
-# Each stage on the logs and rules of test/traffic. BENCHPKGS=./... has every
-# benchmark there is; BENCHTIME and BENCHCOUNT make it longer and surer. The
-# figures of another kind of processor are not compared but shown beside these:
-# there, run `make bench-baseline` at the older commit first.
+# Measures each stage on the logs and rules of test/traffic. BENCHPKGS=./... runs
+# every benchmark; BENCHTIME and BENCHCOUNT make it longer and more precise.
+# Figures of another processor model are shown but not compared: there, run
+# `make bench-baseline` at the older commit first.
 BENCH      ?= .
 BENCHPKGS  ?= ./test/bench ./sources/internal/tail ./episodes
 BENCHTIME  ?= 100ms
@@ -110,34 +109,34 @@ bench: ## the speed of each stage, compared with the last release
 	@$(run_bench) | tee bin/bench.txt
 	@$(TOOL) benchstat $(BASELINE) bin/bench.txt
 
-bench-baseline: ## make today's speed the one to compare with
+bench-baseline: ## save today's figures as the baseline
 	@mkdir -p bin
 	@$(run_bench) | tee bin/bench.txt
 	@{ echo "# crowsnest $(VERSION), commit $(REVISION)"; cat bin/bench.txt; } > $(BASELINE)
 
 # PEERS='-size 200MB -rounds 5' passes flags; see go run ./test/bench/peers -h
-bench-peers: build ## whole processes against Hyperscan, mtail, SEC, ripgrep and wc
+bench-peers: build ## compare whole processes with Hyperscan, mtail, SEC, ripgrep and wc
 	@test/bench/peers/install.sh
 	$(GO) run ./test/bench/peers -crowsnest $(BIN) $(PEERS)
 
 # LOAD='-files 200 -mb 10 -for 30s' passes flags; see go run ./test/load -h
 LOAD ?= -log cri:1GB
-bench-load: build ## what the daemon takes: CPU, memory, and latency with -probe
+bench-load: build ## measure the daemon: CPU, memory, and latency with -probe
 	$(GO) run ./test/load -binary $(BIN) $(LOAD)
 
-e2e-servers: ## the real servers of the end-to-end tests, built once into ~/.cache/crowsnest/bin
+e2e-servers: ## build the real servers of the end-to-end tests once, into ~/.cache/crowsnest/bin
 	GO=$(GO) test/servers/build/build.sh
 
-# The tests of every file that is tagged so, package by package: they start
-# servers, and the machine is small. E2E=./sinks/... limits it.
+# Runs the tests of all files with the build tag e2e, package by package, because
+# they start servers and machines are small. E2E=./sinks/... limits it.
 E2E ?= .
-e2e: build e2e-servers ## every test with real servers
+e2e: build e2e-servers ## run every test with real servers
 	@rc=0; for dir in $$(grep -rl --include='*_test.go' '^//go:build .*e2e' $(E2E:/...=) | xargs -rn1 dirname | sort -u); do \
 	  names=$$(grep -l '^//go:build .*e2e' $$dir/*_test.go | xargs grep -hoE '^func Test[A-Za-z0-9_]+\(t ' | sed -E 's/^func ([A-Za-z0-9_]+).*/\1/' | paste -sd'|'); \
 	  CROWSNEST_SERVERS=required $(GO) test -tags e2e -count=1 -timeout 15m -run "^($$names)\$$" ./$$dir || rc=1; \
 	done; exit $$rc
 
-chaos: ## the full bars of kills, rotations and hanging peers; make test runs a short form
+chaos: ## run the long form of kills, rotations and hanging peers; make test runs a short form
 	CROWSNEST_CHAOS=1 $(GO) test -count=1 -timeout 120m ./test/chaos
 
 # Runs every fuzz target for $(1): a time, or a number of runs such as 1000x.
@@ -146,12 +145,12 @@ define fuzz_each
 	  echo "== $$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(1) -fuzzminimizetime 100x ./$$pkg </dev/null; done
 endef
 
-fuzz: ## every fuzz target for FUZZTIME, and thousands of lives of rotated logs
+fuzz: ## run every fuzz target for FUZZTIME, and thousands of histories of rotated logs
 	TAIL_SEEDS=300 $(GO) test ./sources/internal/tail -timeout 60m -run 'Random|RotationModel' -args -rapid.checks=2000
 	$(GO) test ./episodes -run 'Model|Depend|Nothing' -args -rapid.checks=20000
 	$(call fuzz_each,$(FUZZTIME))
 
-test-fuzz: ## every fuzz target for a moment
+test-fuzz: ## run every fuzz target briefly
 	$(call fuzz_each,$(FUZZRUNS))
 
 clean:

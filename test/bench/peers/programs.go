@@ -41,7 +41,7 @@ func find(ctx context.Context, o options, out io.Writer) map[string]program {
 		if name == "hyperscan" {
 			path, err := buildHyperscan(ctx, o.cache)
 			if err != nil {
-				fmt.Fprintf(out, "left out hyperscan: %v\n", err)
+				fmt.Fprintf(out, "skipped hyperscan: %v\n", err)
 				continue
 			}
 			found[name] = hyperscan(path)
@@ -53,7 +53,7 @@ func find(ctx context.Context, o options, out io.Writer) map[string]program {
 		}
 		path, err := exec.LookPath(binary)
 		if err != nil || makers[name] == nil {
-			fmt.Fprintf(out, "left out %s: not installed\n", name)
+			fmt.Fprintf(out, "skipped %s: not installed\n", name)
 			continue
 		}
 		found[name] = makers[name](path)
