@@ -104,7 +104,7 @@ BASELINE   := testdata/bench/baseline.txt
 run_bench   = for round in $$(seq $(BENCHCOUNT)); do \
   $(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -benchtime $(BENCHTIME) -count 1 -timeout 60m $(BENCHPKGS); done
 
-bench: ## the speed of each stage, compared with the last release
+bench: ## measure each stage and compare with the last release
 	@mkdir -p bin
 	@$(run_bench) | tee bin/bench.txt
 	@$(TOOL) benchstat $(BASELINE) bin/bench.txt

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs what `make bench-peers` compares with, on Debian and its like. Where it
-# cannot, the peers that are missing are left out.
+# Installs the peers of `make bench-peers` on Debian-like systems. Peers that
+# cannot be installed are skipped.
 set -eu
 missing=
 for p in mtail:mtail sec:sec rg:ripgrep gcc:gcc; do

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds the servers that the end-to-end tests start, once, into the folder given
-# (default: $XDG_CACHE_HOME/crowsnest/bin or ~/.cache/crowsnest/bin). What is
-# there already is kept; remove a program to have it built anew. Their versions
-# are those of the module files beside this script.
+# Builds the servers of the end-to-end tests once, into the given folder
+# (default: $XDG_CACHE_HOME/crowsnest/bin or ~/.cache/crowsnest/bin). Existing
+# programs are kept; remove one to build it again. The module files beside this
+# script determine the versions.
 #
 # Cold, on two cores: Loki 5 to 20 minutes, kube-apiserver 4 to 18, the others
 # less than one; about 3 GB of modules and 5 GB of build cache.
@@ -16,7 +16,7 @@ if command -v flock >/dev/null && ! flock -n 9; then
   flock 9
 fi
 
-# build NAME MODULE PACKAGE: a program takes its place whole.
+# build NAME MODULE PACKAGE: a program is renamed into place.
 build() {
   if [ -x "$bin/$1" ]; then echo "$1: there already" >&2; return; fi
   echo "$1: building (once) into $bin" >&2
@@ -29,7 +29,7 @@ build loki           loki           github.com/grafana/loki/v3/cmd/loki
 build kube-apiserver kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver
 build kubectl        kube-apiserver k8s.io/kubernetes/cmd/kubectl
 
-# Prometheus cannot be built from its module: its pages are not in it.
+# Prometheus cannot be built from its module, which lacks its web pages.
 if ! { command -v prometheus && command -v promtool; } >/dev/null; then
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     echo "prometheus: installing Debian's" >&2
