@@ -153,13 +153,13 @@ func TestE2ELoki(t *testing.T) {
 	t.Logf("%d lines, %d of them wanted, in %s; %d cuts, 2 kills of Loki, %d of the daemon, %d pushes tried again; complete %t %s after the last push",
 		w.Pushed, len(bad), run, px.Cuts(), r.kills, w.Retries, ok, caught.Round(100*time.Millisecond))
 	require.Equal(t, want, r.counts())
-	for _, word := range am.AM.Words("Bad") {
+	for _, word := range am.AM.Accepted("Bad") {
 		require.False(t, word.Resolved)
 	}
 	log, err := os.ReadFile(filepath.Join(r.dir, "log"))
 	require.NoError(t, err)
 	require.NotContains(t, string(log), "lines were gone")
-	t.Logf("alerts were told %d times; most memory of the last process: %s", len(am.AM.Words("Bad")), r.memory())
+	t.Logf("alerts were told %d times; most memory of the last process: %s", len(am.AM.Accepted("Bad")), r.memory())
 }
 
 // memory returns the most memory that the process had.

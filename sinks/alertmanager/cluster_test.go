@@ -57,15 +57,15 @@ func TestMemberReturns(t *testing.T) {
 			gone.SetCluster("two again", "one")
 			gone.Restart()
 			gone.Set(nil)
-			from := len(gone.Words("Open"))
-			b.within(5*time.Second, "what is open", func() bool { return len(gone.Words("Open")) > from })
+			from := len(gone.Accepted("Open"))
+			b.within(5*time.Second, "what is open", func() bool { return len(gone.Accepted("Open")) > from })
 			b.notify(end(both))
 			b.pass(5 * time.Minute)
 
-			require.Equal(t, "firing resolved", stays.Told("Before"))
-			require.Equal(t, "firing resolved", stays.Told("Short"))
-			require.NotContains(t, gone.Told("Short"), "firing", "people were notified")
-			require.Contains(t, []string{"firing", "firing resolved"}, gone.Told("Before"))
+			require.Equal(t, "firing resolved", stays.States("Before"))
+			require.Equal(t, "firing resolved", stays.States("Short"))
+			require.NotContains(t, gone.States("Short"), "firing", "people were notified")
+			require.Contains(t, []string{"firing", "firing resolved"}, gone.States("Before"))
 			b.told("Both", "firing resolved")
 		})
 	}
@@ -99,14 +99,14 @@ func TestMemberDiesBeforeItNotifies(t *testing.T) {
 		second.Set(fault.Reset)
 		ep := fire("A")
 		b.notify(ep)
-		require.Equal(t, "firing", first.Told("A"))
+		require.Equal(t, "firing", first.States("A"))
 		b.pass(10 * time.Second)
 		first.Set(fault.Reset)
 		b.notify(end(ep))
 		b.pass(5 * time.Minute)
 		second.Set(nil)
 		b.pass(2 * time.Minute)
-		require.Equal(t, "firing resolved", second.Told("A"))
+		require.Equal(t, "firing resolved", second.States("A"))
 	})
 }
 
@@ -140,19 +140,19 @@ func TestEndIsNotRepeatedWhileMemberIsAway(t *testing.T) {
 		gone.Set(fault.Hang)
 		b.notify(end(ep))
 		b.pass(time.Second)
-		sent := len(stays.Words("A"))
-		require.Equal(t, "firing resolved", stays.Told("A"))
+		sent := len(stays.Accepted("A"))
+		require.Equal(t, "firing resolved", stays.States("A"))
 		b.pass(5 * time.Minute)
-		require.Len(t, stays.Words("A"), sent)
+		require.Len(t, stays.Accepted("A"), sent)
 
 		stays.Restart() // it may not have notified of the end
-		b.within(time.Minute+checkEvery, "the end", func() bool { return len(stays.Words("A")) > sent })
+		b.within(time.Minute+checkEvery, "the end", func() bool { return len(stays.Accepted("A")) > sent })
 		b.pass(time.Minute)
-		sent = len(stays.Words("A"))
+		sent = len(stays.Accepted("A"))
 
 		gone.Set(nil)
-		b.within(5*time.Second, "the end", func() bool { return gone.Told("A") == "firing resolved" })
-		b.within(2*time.Minute, "the end again", func() bool { return len(stays.Words("A")) > sent })
+		b.within(5*time.Second, "the end", func() bool { return gone.States("A") == "firing resolved" })
+		b.within(2*time.Minute, "the end again", func() bool { return len(stays.Accepted("A")) > sent })
 	})
 }
 
@@ -187,11 +187,11 @@ func TestOlderRequestsAreOverwritten(t *testing.T) {
 		b.pass(2 * time.Minute)
 		b.notify(end(ep))
 		am.Set(nil)
-		b.within(5*time.Second, "the end", func() bool { return am.Told("A") == "firing resolved" })
-		ends, opens := len(am.Words("A")), len(am.Words("Open"))
+		b.within(5*time.Second, "the end", func() bool { return am.States("A") == "firing resolved" })
+		ends, opens := len(am.Accepted("A")), len(am.Accepted("Open"))
 		b.pass(time.Second)
-		require.Len(t, am.Words("A"), ends+1)
-		require.Len(t, am.Words("Open"), opens+1)
+		require.Len(t, am.Accepted("A"), ends+1)
+		require.Len(t, am.Accepted("Open"), opens+1)
 	})
 }
 
@@ -209,15 +209,15 @@ func TestMemberFindsTheOthersFirst(t *testing.T) {
 			am.SetCluster("two")
 			b.pass(time.Minute)
 			b.notify(end(ep))
-			require.Equal(t, "firing resolved", b.ams[0].Told("A"), "at once")
+			require.Equal(t, "firing resolved", b.ams[0].States("A"), "at once")
 			b.pass(10 * time.Minute)
 			am.Set(nil)
 			b.pass(min(finds, maxSettle-slowRetry))
-			require.Equal(t, "firing", am.Told("A"))
+			require.Equal(t, "firing", am.States("A"))
 			if finds < maxSettle {
 				am.SetCluster("two", "one")
 			}
-			b.within(2*slowRetry+4*settleEvery, "the end", func() bool { return am.Told("A") == "firing resolved" })
+			b.within(2*slowRetry+4*settleEvery, "the end", func() bool { return am.States("A") == "firing resolved" })
 		})
 	}
 	f(10 * time.Second)
@@ -241,6 +241,6 @@ func TestNothingIsSentToMemberThatHangs(t *testing.T) {
 		b.notify(ep)
 		b.pass(time.Minute)
 		require.Len(t, am.Posts(), posts)
-		require.Empty(t, am.Words("A"))
+		require.Empty(t, am.Accepted("A"))
 	})
 }

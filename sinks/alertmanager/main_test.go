@@ -122,7 +122,7 @@ func (b *bench) within(d time.Duration, what string, ok func() bool) {
 func (b *bench) told(name, want string) {
 	b.t.Helper()
 	for i, am := range b.ams {
-		require.Equal(b.t, want, am.Told(name), "%s at am-%d", name, i)
+		require.Equal(b.t, want, am.States(name), "%s at am-%d", name, i)
 	}
 }
 

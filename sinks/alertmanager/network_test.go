@@ -92,7 +92,7 @@ func TestRefusedConnection(t *testing.T) {
 	ep := fire("A")
 	s.Notify([]episodes.Episode{ep})
 	require.NoError(t, srv.Start())
-	until(t, srv.AM, "told", func() bool { return srv.AM.Told("A") == "firing" })
+	until(t, srv.AM, "told", func() bool { return srv.AM.States("A") == "firing" })
 }
 
 // A peer cannot make us read without end.
@@ -132,7 +132,7 @@ func TestTLS(t *testing.T) {
 	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw})
 	require.NoError(t, os.WriteFile(ca, cert, 0o600))
 	require.True(t, e.sendDue(t.Context(), t.Context()))
-	require.Equal(t, "firing", am.Told("A"))
+	require.Equal(t, "firing", am.States("A"))
 	e.client.close()
 
 	plain, err := New(Config{URLs: []string{srv.URL}}, Options{Log: zerolog.Nop()})

@@ -23,8 +23,8 @@ func TestPeerClock(t *testing.T) {
 			am.SetSkew(skew)
 			b.open(Config{}, nil)
 			b.notify(fire("B"))
-			require.Len(t, am.Words("B"), 1, "it was asked before")
-			require.True(t, open(am.Words("B")[0], skew))
+			require.Len(t, am.Accepted("B"), 1, "it was asked before")
+			require.True(t, open(am.Accepted("B")[0], skew))
 			am.SetSkew(0)
 			b.pass(20 * time.Minute)
 			am.SetSkew(skew) // and nobody knows
@@ -32,15 +32,15 @@ func TestPeerClock(t *testing.T) {
 			ep := fire("A")
 			b.notify(ep)
 			b.pass(time.Second) // the first request found out
-			from := len(am.Words("A"))
+			from := len(am.Accepted("A"))
 			if skew.Abs() >= differ {
 				require.Equal(t, 2, from, "told again at once")
-				require.True(t, open(am.Words("A")[1], skew))
+				require.True(t, open(am.Accepted("A")[1], skew))
 			}
 			b.pass(3 * time.Minute)
 			b.notify(end(ep))
 			b.pass(3 * time.Minute)
-			words := am.Words("A")[from:]
+			words := am.Accepted("A")[from:]
 			require.Len(t, words, 3+4)
 			for i, w := range words {
 				require.Equal(t, i < 3, open(w, skew), "word %d of a clock that is %v ahead", i, skew)
@@ -53,7 +53,7 @@ func TestPeerClock(t *testing.T) {
 
 // open reports whether a receiver whose clock is so much ahead takes the word for
 // an alert that is open.
-func open(w fakeam.Word, skew time.Duration) bool { return w.Alert.EndsAt.After(w.Time.Add(skew)) }
+func open(w fakeam.Accepted, skew time.Duration) bool { return w.Alert.EndsAt.After(w.Time.Add(skew)) }
 
 // A clock that is set while nothing else happens does not end what is open.
 func TestPeerClockIsSet(t *testing.T) {
@@ -64,11 +64,11 @@ func TestPeerClockIsSet(t *testing.T) {
 			b.pass(time.Minute)
 			am.SetSkew(time.Duration(i%3-1) * time.Hour)
 			b.pass(time.Minute)
-			words := am.Words("A")
+			words := am.Accepted("A")
 			last := words[len(words)-1]
 			require.True(t, open(last, time.Duration(i%3-1)*time.Hour))
 		}
-		require.LessOrEqual(t, len(am.Words("A")), 62)
+		require.LessOrEqual(t, len(am.Accepted("A")), 62)
 	})
 }
 
@@ -110,7 +110,7 @@ func TestSlowAnswerIsNoSkew(t *testing.T) {
 		ep := fire("B")
 		b.notify(ep)
 		b.pass(2 * time.Minute)
-		words := am.Words("B")
+		words := am.Accepted("B")
 		require.NotEmpty(t, words)
 		for _, w := range words {
 			require.True(t, w.Alert.StartsAt.Equal(ep.StartsAt), "%v instead of %v", w.Alert.StartsAt, ep.StartsAt)

@@ -43,7 +43,7 @@ func TestPoison(t *testing.T) {
 			b.notify(eps...)
 			b.within(5*time.Second, "the good ones", func() bool { return b.sink.Status()[0].Pending == nBad })
 			b.notify(fire("Later"))
-			b.within(time.Second, "a later one", func() bool { return am.Told("Later") == "firing" })
+			b.within(time.Second, "a later one", func() bool { return am.States("Later") == "firing" })
 			from := len(am.Posts())
 			for range 60 {
 				b.pass(time.Minute)
@@ -55,8 +55,8 @@ func TestPoison(t *testing.T) {
 			}
 			for _, ep := range eps {
 				if !bad(ep.Labels) {
-					require.Equal(t, "firing", am.Told(ep.Alert))
-					require.GreaterOrEqual(t, len(am.Words(ep.Alert)), 60, "told again all the time")
+					require.Equal(t, "firing", am.States(ep.Alert))
+					require.GreaterOrEqual(t, len(am.Accepted(ep.Alert)), 60, "told again all the time")
 				}
 			}
 			require.True(t, b.sink.Status()[0].Up)

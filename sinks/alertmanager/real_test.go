@@ -23,10 +23,10 @@ func TestRealAlertmanager(t *testing.T) {
 	am := servers.Alertmanager(t, servers.AlertmanagerOptions{Webhook: hook.URL})
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("notified: %v", hook.Told())
+			t.Logf("notified: %v", hook.States())
 		}
 	})
-	notified := func(name string) string { return hook.Told()[name] }
+	notified := func(name string) string { return hook.States()[name] }
 	eventually := func(what string, ok func() bool) {
 		t.Helper()
 		require.Eventually(t, ok, 60*time.Second, 20*time.Millisecond, what)

@@ -30,13 +30,13 @@ func TestAlertmanagerRestarts(t *testing.T) {
 		b.pass(20 * time.Second)
 		am.Set(nil)
 		am.Restart()
-		from := len(am.Words("Stays"))
+		from := len(am.Accepted("Stays"))
 		b.within(5*time.Second, "all told again", func() bool {
-			return len(am.Words("Stays")) > from && am.Told("New") == "firing" && len(am.Words("Ends")) >= from
+			return len(am.Accepted("Stays")) > from && am.States("New") == "firing" && len(am.Accepted("Ends")) >= from
 		})
-		require.Equal(t, "firing", am.Told("Ends"), "the beginning first")
+		require.Equal(t, "firing", am.States("Ends"), "the beginning first")
 		b.pass(61 * time.Second)
-		require.Equal(t, "firing resolved", am.Told("Ends"))
+		require.Equal(t, "firing resolved", am.States("Ends"))
 		require.Empty(t, am.NeverNotified())
 		require.Len(t, b.took, 4, "told again is not detected again")
 
@@ -45,9 +45,9 @@ func TestAlertmanagerRestarts(t *testing.T) {
 		am.Restart()
 		b.pass(time.Second)
 		b.notify(end(endsLater))
-		require.Equal(t, "firing", am.Told("EndsLater"), "the new one does not know it")
+		require.Equal(t, "firing", am.States("EndsLater"), "the new one does not know it")
 		b.pass(time.Minute)
-		require.Equal(t, "firing resolved", am.Told("EndsLater"))
+		require.Equal(t, "firing resolved", am.States("EndsLater"))
 		require.NotContains(t, am.NeverNotified(), "EndsLater")
 
 		// It restarts while nothing ends.
@@ -57,14 +57,14 @@ func TestAlertmanagerRestarts(t *testing.T) {
 		b.pass(5 * time.Second)
 		am.Restart()
 		am.Set(nil)
-		from = len(am.Words("Stays"))
-		b.within(5*time.Second, "all told again", func() bool { return len(am.Words("Stays")) > from })
+		from = len(am.Accepted("Stays"))
+		b.within(5*time.Second, "all told again", func() bool { return len(am.Accepted("Stays")) > from })
 
 		// A peer whose clock is wrong does not look like one that restarts.
 		b.pass(2 * time.Minute)
 		am.SetSkew(time.Hour)
 		b.notify(end(stays))
-		require.Equal(t, "firing resolved", am.Told("Stays"))
+		require.Equal(t, "firing resolved", am.States("Stays"))
 		require.InDelta(t, 3600, b.sink.Status()[0].ClockSkew, 1)
 	})
 }
@@ -81,7 +81,7 @@ func TestShutdown(t *testing.T) {
 				began := time.Now()
 				b.stop()
 				require.LessOrEqual(t, time.Since(began), 4*time.Second)
-				require.Equal(t, "firing", b.ams[2].Told("Last"))
+				require.Equal(t, "firing", b.ams[2].States("Last"))
 			})
 		})
 	}
@@ -124,28 +124,28 @@ func TestKilledDuringOutage(t *testing.T) {
 		require.NoError(t, err)
 		require.Less(t, len(state), 8<<10)
 		b.stop()
-		from := len(good.Words("Blip"))
+		from := len(good.Accepted("Blip"))
 		b.took = nil
 		b.pass(time.Second)
 		b.open(Config{}, state)
 		b.notify(open, short)
-		require.Equal(t, "firing", good.Told("Short"), "min_firing holds")
+		require.Equal(t, "firing", good.States("Short"), "min_firing holds")
 		b.pass(30 * time.Second)
-		require.Equal(t, "firing resolved", good.Told("Short"))
-		require.Len(t, good.Words("Blip"), from, "long over there")
+		require.Equal(t, "firing resolved", good.States("Short"))
+		require.Len(t, good.Accepted("Blip"), from, "long over there")
 		require.Empty(t, b.took, "nothing is detected again")
 
 		down.Set(nil)
 		b.within(5*time.Second, "told", func() bool {
-			return down.Told("Open") == "firing" && down.Told("Blip") == "firing" && down.Told("Short") == "firing"
+			return down.States("Open") == "firing" && down.States("Blip") == "firing" && down.States("Short") == "firing"
 		})
-		require.Equal(t, "something of Blip", down.Words("Blip")[0].Alert.Annotations["summary"])
+		require.Equal(t, "something of Blip", down.Accepted("Blip")[0].Alert.Annotations["summary"])
 		b.pass(time.Minute)
-		require.Equal(t, "firing resolved", down.Told("Blip"))
-		require.Equal(t, "firing resolved", down.Told("Short"))
+		require.Equal(t, "firing resolved", down.States("Blip"))
+		require.Equal(t, "firing resolved", down.States("Short"))
 		require.Empty(t, b.took, "the other one had them in time")
 		b.pass(time.Hour)
-		require.Equal(t, "firing resolved", good.Told("Short"))
+		require.Equal(t, "firing resolved", good.States("Short"))
 	})
 }
 
@@ -164,8 +164,8 @@ func TestNewEndpoint(t *testing.T) {
 		b.open(Config{}, state)
 		b.notify(open, over)
 		b.pass(5 * time.Minute)
-		require.Equal(t, "firing", b.ams[1].Told("Open"))
-		require.NotContains(t, b.ams[1].Told("Over"), "firing")
+		require.Equal(t, "firing", b.ams[1].States("Open"))
+		require.NotContains(t, b.ams[1].States("Over"), "firing")
 	})
 }
 
@@ -249,8 +249,8 @@ func TestManyEndedOverRestart(t *testing.T) {
 		b.within(5*time.Second, "the beginnings", func() bool { return len(am.All()) == many })
 		b.pass(2 * time.Minute)
 		for i := range many {
-			require.Equal(t, "firing resolved", am.Told(name(i)))
-			words := am.Words(name(i))
+			require.Equal(t, "firing resolved", am.States(name(i)))
+			words := am.Accepted(name(i))
 			require.Contains(t, words[len(words)-1].Alert.Annotations["line"], fmt.Sprint(i, " xxx"))
 		}
 		require.Zero(t, b.sink.Status()[0].Failed[delivery.ReasonEvicted])

@@ -23,7 +23,7 @@ func TestAlertIsToldUntilItsEnd(t *testing.T) {
 		ep.Written = began.Add(-300 * time.Millisecond)
 		b.notify(ep)
 		for _, am := range b.ams {
-			w := am.Words("A")
+			w := am.Accepted("A")
 			require.Len(t, w, 1, "at once")
 			require.Equal(t, map[string]string{
 				"alertname": "A", "severity": "warning", "resolves": "clear", "namespace": "default", "cluster": "c1",
@@ -37,7 +37,7 @@ func TestAlertIsToldUntilItsEnd(t *testing.T) {
 		require.Equal(t, map[string]string{"alertname": "A", "severity": "warning", "resolves": "clear", "namespace": "default"}, ep.Labels, "not written to")
 
 		b.pass(10 * time.Minute)
-		words := b.ams[0].Words("A")
+		words := b.ams[0].Accepted("A")
 		require.Len(t, words, 11, "each minute")
 		require.True(t, words[10].Alert.StartsAt.Equal(began), "the start stays")
 		require.True(t, words[10].Alert.EndsAt.Equal(words[10].Time.Add(defaultEndsAfter)))
@@ -46,11 +46,11 @@ func TestAlertIsToldUntilItsEnd(t *testing.T) {
 		ended := time.Now()
 		b.notify(end(ep))
 		b.told("A", "firing resolved")
-		words = b.ams[0].Words("A")
+		words = b.ams[0].Accepted("A")
 		require.True(t, words[11].Time.Equal(ended), "at once")
 		require.True(t, words[11].Alert.EndsAt.Equal(ended))
 		b.pass(2 * time.Hour)
-		words = b.ams[0].Words("A")
+		words = b.ams[0].Accepted("A")
 		require.Len(t, words, 12+15, "the end is repeated for 15 m")
 		require.False(t, words[len(words)-1].Time.After(ended.Add(15*time.Minute)))
 		b.told("A", "firing resolved")
@@ -75,7 +75,7 @@ func TestShortAlertLastsMinFiring(t *testing.T) {
 		require.Equal(t, 1, b.sink.Status()[0].Pending)
 		b.pass(time.Second)
 		b.told("A", "firing resolved")
-		require.True(t, b.ams[0].Words("A")[1].Alert.EndsAt.Equal(ep.StartsAt.Add(time.Second)), "the true end")
+		require.True(t, b.ams[0].Accepted("A")[1].Alert.EndsAt.Equal(ep.StartsAt.Add(time.Second)), "the true end")
 	})
 }
 
@@ -90,7 +90,7 @@ func TestTextChangesAreFolded(t *testing.T) {
 			b.pass(100 * time.Millisecond)
 		}
 		require.LessOrEqual(t, len(b.ams[0].Posts()), 62)
-		words := b.ams[0].Words("A")
+		words := b.ams[0].Accepted("A")
 		require.NotEqual(t, words[0].Alert.Annotations, words[1].Alert.Annotations)
 	})
 }
@@ -151,22 +151,22 @@ func TestOutage(t *testing.T) {
 				am.Set(nil)
 				b.within(5*time.Second, "all told", func() bool {
 					for _, name := range blips {
-						if am.Told(name) != "firing" {
+						if am.States(name) != "firing" {
 							return false
 						}
 					}
-					return am.Told("Stays") == "firing" && am.Told("Before") == "firing resolved"
+					return am.States("Stays") == "firing" && am.States("Before") == "firing resolved"
 				})
 				require.True(t, b.sink.Status()[0].Up)
 				b.pass(59 * time.Second)
 				for _, name := range blips {
-					require.Equal(t, "firing", am.Told(name))
+					require.Equal(t, "firing", am.States(name))
 				}
 				b.pass(6 * time.Second)
 				for _, name := range blips {
-					require.Equal(t, "firing resolved", am.Told(name))
+					require.Equal(t, "firing resolved", am.States(name))
 				}
-				require.Equal(t, "firing", am.Told("Stays"))
+				require.Equal(t, "firing", am.States("Stays"))
 				require.Empty(t, am.NeverNotified())
 				require.Equal(t, 1, b.logs.byMsg["alertmanager accepts alerts again"])
 			})
@@ -184,10 +184,10 @@ func TestOneBadEndpoint(t *testing.T) {
 					name := fmt.Sprintf("A%d", i)
 					ep := fire(name)
 					b.notify(ep)
-					require.Len(t, b.ams[1].Words(name), 1, "at once")
+					require.Len(t, b.ams[1].Accepted(name), 1, "at once")
 					b.pass(time.Minute)
 					b.notify(end(ep))
-					require.Equal(t, "firing resolved", b.ams[1].Told(name), "at once")
+					require.Equal(t, "firing resolved", b.ams[1].States(name), "at once")
 				}
 				require.Len(t, b.took, 10)
 				for _, d := range b.took {
@@ -281,7 +281,7 @@ func TestPoisonIsCured(t *testing.T) {
 		b.pass(time.Hour)
 		require.Equal(t, 1, b.sink.Status()[0].Pending, "one that ended is given up")
 		am.Refuse(nil)
-		b.within(5*time.Minute, "told", func() bool { return am.Told("Bad") == "firing" })
+		b.within(5*time.Minute, "told", func() bool { return am.States("Bad") == "firing" })
 		require.Empty(t, b.sink.Deliveries(bad.Fingerprint)[0].Error)
 	})
 }

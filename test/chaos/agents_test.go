@@ -159,8 +159,8 @@ func TestAgents(t *testing.T) {
 	}
 	f.agg.term()
 	if f.pager != nil {
-		require.Equal(t, "firing resolved", f.pager.hook.Told()["Lost b"])
-		require.Equal(t, "firing", f.pager.hook.Told()["Lost d"])
+		require.Equal(t, "firing resolved", f.pager.hook.States()["Lost b"])
+		require.Equal(t, "firing", f.pager.hook.States()["Lost d"])
 	}
 }
 

@@ -58,10 +58,10 @@ func TestClockIsSet(t *testing.T) {
 	if s.pager != nil {
 		wait.Until(15*time.Second, func() bool {
 			v := verdict{}
-			s.led.notified(v, s.pager.hook.Told())
+			s.led.notified(v, s.pager.hook.States())
 			return len(v) == 0
 		})
-		s.led.notified(v, s.pager.hook.Told())
+		s.led.notified(v, s.pager.hook.States())
 	}
 	timesHold(v, "good", s.good.AM)
 	timesHold(v, "bad", s.bad.AM)

@@ -24,7 +24,7 @@ func TestPagerKilled(t *testing.T) {
 	s.p.start()
 	s.p.ready()
 	pause(45 * time.Second)
-	before := s.pager.hook.Told()
+	before := s.pager.hook.States()
 	killed := time.Now()
 	s.pager.am.Kill()
 	pause(5 * time.Second) // what ends and begins meanwhile is missed
@@ -46,7 +46,7 @@ func TestPagerKilled(t *testing.T) {
 	var again, lost int
 	wait.Until(40*time.Second, func() bool {
 		v = verdict{}
-		again, lost = s.led.notifiedAgain(v, before, pager.hook.Told(), killed)
+		again, lost = s.led.notifiedAgain(v, before, pager.hook.States(), killed)
 		return len(v) == 0
 	})
 	v.fail(t)

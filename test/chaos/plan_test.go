@@ -168,7 +168,7 @@ func (s *scene) churn(n int) {
 	w.lines(100)
 	s.t.Cleanup(w.c.Close)
 	if !wait.Until(30*time.Second, func() bool {
-		for _, word := range s.good.AM.Words("ChaosLines") {
+		for _, word := range s.good.AM.Accepted("ChaosLines") {
 			if word.Alert.Labels["pod"] == name && strings.TrimSpace(word.Alert.Annotations["lines"]) == "100" {
 				return true
 			}

@@ -212,7 +212,7 @@ func TestTenThousandContainers(t *testing.T) {
 	want := fmt.Sprint(1 + pods*lines)
 	notified := ""
 	wait.Until(30*time.Second, func() bool {
-		words := s.good.AM.Words("ChurnLines")
+		words := s.good.AM.Accepted("ChurnLines")
 		if len(words) > 0 {
 			notified = words[len(words)-1].Alert.Annotations["lines"]
 		}

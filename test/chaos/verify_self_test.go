@@ -15,8 +15,8 @@ import (
 // The verifier detects each kind of damage, and reports nothing without damage.
 func TestVerifier(t *testing.T) {
 	t0 := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	word := func(alert, id string, start time.Time, resolved bool) fakeam.Word {
-		w := fakeam.Word{Time: start.Add(time.Second), Resolved: resolved, Alert: fakeam.Alert{
+	word := func(alert, id string, start time.Time, resolved bool) fakeam.Accepted {
+		w := fakeam.Accepted{Time: start.Add(time.Second), Resolved: resolved, Alert: fakeam.Alert{
 			Labels: map[string]string{"alertname": alert, "id": id, "pod": "w0"}, StartsAt: start, EndsAt: start.Add(time.Hour),
 		}}
 		if resolved {
@@ -24,13 +24,13 @@ func TestVerifier(t *testing.T) {
 		}
 		return w
 	}
-	lines := func(n int) fakeam.Word {
+	lines := func(n int) fakeam.Accepted {
 		w := word("ChaosLines", "", t0, false)
 		w.Alert.Annotations = map[string]string{"lines": strconv.Itoa(n)}
 		return w
 	}
 	planted, lost, taken := word("ChaosPlanted", "a", t0, false), word("ChaosLost", "b", t0, false), word("ChaosLost", "b", t0, true)
-	f := func(want string, words ...fakeam.Word) {
+	f := func(want string, words ...fakeam.Accepted) {
 		t.Helper()
 		led := newLedger()
 		led.count("w0", t0)

@@ -40,7 +40,7 @@ func hear(am *fakeam.AM) map[string]*heard {
 	return out
 }
 
-func (h *heard) take(w fakeam.Word) {
+func (h *heard) take(w fakeam.Accepted) {
 	state := "firing"
 	if w.Resolved {
 		state = "resolved"

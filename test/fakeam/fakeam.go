@@ -41,8 +41,8 @@ type Post struct {
 	Code   int // of the response; 0: none
 }
 
-// Word is an accepted alert.
-type Word struct {
+// Accepted is an accepted alert.
+type Accepted struct {
 	Time     time.Time
 	Resolved bool
 	Alert    Alert
@@ -50,22 +50,22 @@ type Word struct {
 
 // AM is the fake. It is safe for concurrent use.
 type AM struct {
-	mu      sync.Mutex
-	changed chan struct{} // closed and replaced after every request
-	fault   fault.Fault
-	refuse  func(labels map[string]string) bool
-	started time.Time
-	skew    time.Duration
-	cluster string // for the status
-	posts   []Post
-	taken   map[string][]Word // by alertname
-	known   map[string]bool   // alerts since the start, by labels
-	fromEnd map[string]string // names of alerts of which it only received the end
+	mu       sync.Mutex
+	changed  chan struct{} // closed and replaced after every request
+	fault    fault.Fault
+	refuse   func(labels map[string]string) bool
+	started  time.Time
+	skew     time.Duration
+	cluster  string // for the status
+	posts    []Post
+	accepted map[string][]Accepted // by alertname
+	known    map[string]bool       // alerts since the start, by labels
+	fromEnd  map[string]string     // names of alerts of which it only received the end
 }
 
 // New returns a working AM that has just started.
 func New() *AM {
-	return &AM{changed: make(chan struct{}), started: time.Now(), cluster: `{"status":"disabled"}`, taken: map[string][]Word{}, known: map[string]bool{}, fromEnd: map[string]string{}}
+	return &AM{changed: make(chan struct{}), started: time.Now(), cluster: `{"status":"disabled"}`, accepted: map[string][]Accepted{}, known: map[string]bool{}, fromEnd: map[string]string{}}
 }
 
 // Set sets the fault of all further requests; nil: none.
@@ -123,28 +123,28 @@ func (a *AM) Posts() []Post {
 	return slices.Clone(a.posts)
 }
 
-// Words returns the accepted alerts of one name, across restarts.
-func (a *AM) Words(alertname string) []Word {
+// Accepted returns the accepted alerts of one name, across restarts.
+func (a *AM) Accepted(alertname string) []Accepted {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return slices.Clone(a.taken[alertname])
+	return slices.Clone(a.accepted[alertname])
 }
 
 // All returns the accepted alerts by alertname, across restarts.
-func (a *AM) All() map[string][]Word {
+func (a *AM) All() map[string][]Accepted {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	out := make(map[string][]Word, len(a.taken))
-	for name, words := range a.taken {
+	out := make(map[string][]Accepted, len(a.accepted))
+	for name, words := range a.accepted {
 		out[name] = slices.Clone(words)
 	}
 	return out
 }
 
-// Told returns the states of Words as text, without repetitions: "firing resolved".
-func (a *AM) Told(alertname string) string {
+// States returns the states of Accepted as text, without repetitions: "firing resolved".
+func (a *AM) States(alertname string) string {
 	var out []string
-	for _, w := range a.Words(alertname) {
+	for _, w := range a.Accepted(alertname) {
 		s := "firing"
 		if w.Resolved {
 			s = "resolved"
@@ -238,7 +238,7 @@ func (a *AM) take(alerts []Alert, now time.Time) string {
 		} else if !a.known[key] {
 			a.fromEnd[key] = name
 		}
-		a.taken[name] = append(a.taken[name], Word{Time: now, Resolved: over, Alert: al})
+		a.accepted[name] = append(a.accepted[name], Accepted{Time: now, Resolved: over, Alert: al})
 	}
 	return bad
 }

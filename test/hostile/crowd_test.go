@@ -101,8 +101,8 @@ func (c *crowd) fail(step int) {
 
 // alerts returns the first notification of each victim's alerts, by rule and
 // key. None of them may resolve.
-func (c *crowd) alerts() map[string]fakeam.Word {
-	out := map[string]fakeam.Word{}
+func (c *crowd) alerts() map[string]fakeam.Accepted {
+	out := map[string]fakeam.Accepted{}
 	for name, words := range c.am.All() {
 		for _, w := range words {
 			k := w.Alert.Labels["k"]
@@ -166,7 +166,7 @@ func TestCrowd(t *testing.T) {
 			c.missing(), v.metric(`crowsnest_source_lag_seconds{source="kubelet"}`), v.metric(daemon.LinesRead), c.lines+c.lines/10,
 			v.metric(`crowsnest_rule_inactive{reason="given_up",rule="Crowd04"}`) > 0)
 	}
-	v.eventually("the hostile namespace is named", func() bool { return len(c.am.Words("CrowsnestCrowded")) > 0 })
+	v.eventually("the hostile namespace is named", func() bool { return len(c.am.Accepted("CrowsnestCrowded")) > 0 })
 	c.report()
 }
 
@@ -184,7 +184,7 @@ func (c *crowd) report() {
 		}
 	}
 	slices.Sort(latencies)
-	words := c.am.Words("CrowsnestCrowded")
+	words := c.am.Accepted("CrowsnestCrowded")
 	said := words[len(words)-1].Alert.Annotations
 	memory := c.Process().Memory("VmHWM")
 	c.t.Logf("%d lines; line to alert p50 %v, p99 %v, max %v (promised: p99 1 s); VmHWM %.1f MiB", c.lines,

@@ -291,7 +291,7 @@ func TestForgedSignatures(t *testing.T) {
 	d.start()
 	d.eventually("the forged lines are read", func() bool {
 		return d.metric(daemon.LinesRead) > 1000 && d.metric(`crowsnest_source_lag_seconds{source="kubelet"}`) < 1 &&
-			len(d.am.Words("CrowsnestHeartbeat")) > 0
+			len(d.am.Accepted("CrowsnestHeartbeat")) > 0
 	})
 	before := d.metric(daemon.LinesRead)
 
@@ -312,7 +312,7 @@ func TestForgedSignatures(t *testing.T) {
 	}
 	d.eventually("the right places fire", func() bool {
 		for _, s := range signatures {
-			if len(d.am.Words(s.alert)) == 0 {
+			if len(d.am.Accepted(s.alert)) == 0 {
 				return false
 			}
 		}
@@ -321,7 +321,7 @@ func TestForgedSignatures(t *testing.T) {
 	require.Greater(t, d.metric(daemon.LinesRead), before)
 	require.Equal(t, want, told(d.am))
 	for _, s := range signatures {
-		got := d.am.Words(s.alert)[0].Alert
+		got := d.am.Accepted(s.alert)[0].Alert
 		labels := map[string]string{"alertname": s.alert}
 		for k, v := range s.labels {
 			labels[k] = v
@@ -351,9 +351,9 @@ func (d *victim) forgedClears() {
 		write(c, s, forms[0], []string{s.clear}, 0)
 		require.NoError(t, c.Err)
 		// A receiver that has just started may be notified twice.
-		d.eventually(s.alert+" is resolved", func() bool { return strings.HasSuffix(d.am.Told(s.alert), "firing resolved") })
+		d.eventually(s.alert+" is resolved", func() bool { return strings.HasSuffix(d.am.States(s.alert), "firing resolved") })
 		for _, other := range cleared[i+1:] {
-			require.Equal(t, "firing", d.am.Told(other.alert))
+			require.Equal(t, "firing", d.am.States(other.alert))
 		}
 	}
 }
@@ -374,7 +374,7 @@ func TestLabelsComeFromThePath(t *testing.T) {
 	d.start()
 	got := func() map[string]string {
 		out := map[string]string{}
-		for _, w := range d.am.Words(s.alert) {
+		for _, w := range d.am.Accepted(s.alert) {
 			ns := w.Alert.Labels["namespace"]
 			require.Equal(t, map[string]string{"alertname": s.alert, "namespace": ns, "severity": "critical", "resolves": "quiet"}, w.Alert.Labels)
 			out[ns] = want[ns] // "" if no namespace of that name wrote

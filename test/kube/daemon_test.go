@@ -85,7 +85,7 @@ func (d *lab) kill() { _, _ = d.End(syscall.SIGKILL) }
 func (d *lab) alert(name, label, value string, resolved bool) (found fakeam.Alert) {
 	d.t.Helper()
 	require.Eventually(d.t, func() bool {
-		for _, w := range d.am.Words(name) {
+		for _, w := range d.am.Accepted(name) {
 			if w.Alert.Labels[label] == value && w.Resolved == resolved {
 				found = w.Alert
 				return true
@@ -161,10 +161,10 @@ func TestE2EDaemon(t *testing.T) {
 	d.alert("LabNodeHasNoMachine", "node", "node-2", false)
 	l.Do(http.MethodPost, machines, machine("m2", "node-2"))
 	d.alert("LabNodeHasNoMachine", "node", "node-2", true)
-	for _, w := range d.am.Words("LabNodeHasNoMachine") {
+	for _, w := range d.am.Accepted("LabNodeHasNoMachine") {
 		require.Equal(t, "node-2", w.Alert.Labels["node"])
 	}
 	for _, name := range []string{"CrowsnestLinesLost", "CrowsnestBlind"} {
-		require.Empty(t, d.am.Words(name))
+		require.Empty(t, d.am.Accepted(name))
 	}
 }

@@ -104,7 +104,7 @@ func (f *fleet) lost(node, id string) {
 func (f *fleet) notified(id string) {
 	f.t.Helper()
 	f.eventually(id+" is notified", patience, func() bool {
-		return slices.ContainsFunc(f.am.Words("LabLost"), func(w fakeam.Word) bool { return w.Alert.Labels["id"] == id })
+		return slices.ContainsFunc(f.am.Accepted("LabLost"), func(w fakeam.Accepted) bool { return w.Alert.Labels["id"] == id })
 	})
 }
 
@@ -141,7 +141,7 @@ func TestE2ENodesThatLeave(t *testing.T) {
 		return err == nil && strings.Contains(body, "Nodes cannot be watched since")
 	})
 	require.True(t, f.held())
-	for _, w := range f.am.Words("LabLost") {
+	for _, w := range f.am.Accepted("LabLost") {
 		require.Equal(t, "a", w.Alert.Labels["id"], "b is held")
 	}
 	l.StartAPI()
@@ -151,5 +151,5 @@ func TestE2ENodesThatLeave(t *testing.T) {
 	f.notified("b")
 	t.Logf("and another one after %s", time.Since(began).Round(time.Second))
 	require.Less(t, time.Since(began), forgottenWithin)
-	require.Empty(t, f.am.Words("CrowsnestBlind"))
+	require.Empty(t, f.am.Accepted("CrowsnestBlind"))
 }

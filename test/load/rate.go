@@ -164,7 +164,7 @@ func (p *probes) run(ctx context.Context, root string, every time.Duration) {
 // heard returns the latencies of the probes written between two times.
 func (p *probes) heard(d *run, from, to time.Time) (all []time.Duration, missing int) {
 	accepted := map[string]time.Time{}
-	for _, word := range d.am.AM.Words("LoadProbe") {
+	for _, word := range d.am.AM.Accepted("LoadProbe") {
 		if id := word.Alert.Labels["probe"]; accepted[id].IsZero() {
 			accepted[id] = word.Time
 		}

@@ -198,8 +198,8 @@ func (c *cluster) eventually(what string, ok func() bool) {
 
 // firing reports whether an alert fires whose texts contain this text.
 func (c *cluster) firing(alert, text string) bool {
-	newest := map[string]fakeam.Word{}
-	for _, w := range c.am.Words(alert) {
+	newest := map[string]fakeam.Accepted{}
+	for _, w := range c.am.Accepted(alert) {
 		newest[fmt.Sprint(w.Alert.Labels)] = w
 	}
 	for labels, w := range newest {
@@ -213,7 +213,7 @@ func (c *cluster) firing(alert, text string) bool {
 // resolved reports whether the newest notification of an alert about a source
 // is its end.
 func (c *cluster) resolved(alert, source string) (over bool) {
-	for _, w := range c.am.Words(alert) {
+	for _, w := range c.am.Accepted(alert) {
 		if w.Alert.Labels["source"] == source {
 			over = w.Resolved
 		}
@@ -294,7 +294,7 @@ func (s scenario) run(t *testing.T) {
 		c.kube.install()
 	}
 	c.eventually("everything is seen", func() bool { return c.firing("CrowsnestHeartbeat", "coverage:"+s.full+" ") })
-	c.eventually("the failure is notified", func() bool { return len(c.am.Words("CrowsnestInstallationTest")) > 0 })
+	c.eventually("the failure is notified", func() bool { return len(c.am.Accepted("CrowsnestInstallationTest")) > 0 })
 	if s.blind != "" {
 		c.eventually("it is not blind any more", func() bool { return c.resolved("CrowsnestBlind", s.blind) })
 	}
@@ -334,14 +334,14 @@ func (s scenario) without(c *cluster) {
 	if s.partial != "" {
 		c.eventually("the heartbeat says what is seen", func() bool { return c.firing("CrowsnestHeartbeat", "coverage:"+s.partial) })
 	} else if !s.known {
-		require.Empty(c.t, c.am.Words("CrowsnestHeartbeat"), "nothing is seen, or nobody can be notified")
+		require.Empty(c.t, c.am.Accepted("CrowsnestHeartbeat"), "nothing is seen, or nobody can be notified")
 	}
 	for name, p := range c.pods {
 		require.True(c.t, p.isReady(), name)
 	}
 }
 
-func keys(m map[string][]fakeam.Word) []string {
+func keys(m map[string][]fakeam.Accepted) []string {
 	var out []string
 	for k := range m {
 		out = append(out, k)

@@ -59,8 +59,8 @@ func (h *Hook) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Told returns the notified states of each key: "firing resolved".
-func (h *Hook) Told() map[string]string {
+// States returns the notified states of each key: "firing resolved".
+func (h *Hook) States() map[string]string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	out := map[string]string{}
