@@ -153,7 +153,7 @@ func (s *scene) judge(good, bad map[string]*heard, except func(string) bool) {
 	s.led.verify(v, "good", good, nil)
 	s.led.verify(v, "bad", bad, except)
 	if s.pager != nil {
-		notified := s.pager.hook.Told
+		notified := s.pager.hook.States
 		wait.Until(15*time.Second, func() bool {
 			v := verdict{}
 			s.led.notified(v, notified())
