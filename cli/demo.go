@@ -197,7 +197,7 @@ func (s *screen) Notify(eps []episodes.Episode) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range eps {
-		if e.Silent || e.Alert == daemon.AlertHeartbeat || e.State != episodes.StateFiring && e.State != episodes.StateResolved {
+		if e.Silent || e.Heartbeat || e.State != episodes.StateFiring && e.State != episodes.StateResolved {
 			continue
 		}
 		was, known := s.shown[e.Fingerprint]

@@ -19,7 +19,6 @@ import (
 
 	"crowsnest"
 	"crowsnest/cli/internal/demo"
-	"crowsnest/daemon"
 	"crowsnest/test/servers"
 )
 
@@ -80,7 +79,7 @@ func (n *notified) strange(expected []demo.Expected) []string {
 	defer n.mu.Unlock()
 	var out []string
 	for _, a := range n.alerts {
-		known := a.Labels["alertname"] == daemon.AlertHeartbeat
+		known := a.Labels["alertname"] == "CrowsnestHeartbeat"
 		for _, e := range expected {
 			covers := true
 			for k, v := range e {

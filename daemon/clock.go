@@ -2,60 +2,57 @@ package daemon
 
 import "time"
 
-// leastSet is by how much the clock has to be set to be noticed: leap seconds
-// are. A clock that is made to run faster or slower is not set, and takes the
-// monotonic one along.
-const leastSet = 500 * time.Millisecond
+// minSet is the smallest change of the clock that is noticed: leap seconds are. A clock
+// that runs faster or slower for a while is not set: the monotonic clock follows it.
+const minSet = 500 * time.Millisecond
 
-// clockSet returns by how much the wall clock was set between two times of the
-// same clock, ahead or back. Without a monotonic reading in both that is not
-// known, and 0.
+// clockSet returns by how much the wall clock was set, ahead or back, between two times
+// of the same clock; 0 if one of them has no monotonic reading.
 func clockSet(from, to time.Time) time.Duration {
-	if d := to.Round(0).Sub(from.Round(0)) - to.Sub(from); d.Abs() >= leastSet {
+	if d := to.Round(0).Sub(from.Round(0)) - to.Sub(from); d.Abs() >= minSet {
 		return d
 	}
 	return 0
 }
 
-// enter takes the read lock of the cut and returns the time. The engine knows
-// the clock of that time: if it was set, what the engine remembers was moved
-// along before.
+// enter takes the checkpoint lock for reading and returns the time. If the clock was
+// set, all remembered times were moved with it before.
 func (p *pipeline) enter() time.Time {
 	for {
-		p.cut.RLock()
+		p.lock.RLock()
 		now := p.now()
 		if clockSet(p.known, now) == 0 {
 			return now
 		}
-		p.cut.RUnlock()
+		p.lock.RUnlock()
 		p.follow()
 	}
 }
 
-// follow moves everything that is remembered with a clock that was set.
+// follow moves all remembered times if the clock was set.
 func (p *pipeline) follow() {
-	p.cut.Lock()
-	defer p.cut.Unlock()
+	p.lock.Lock()
+	defer p.lock.Unlock()
 	now := p.now()
 	d := clockSet(p.known, now)
 	if d == 0 {
-		return // another one did it
+		return // another goroutine did it
 	}
 	p.known = now
 	p.moveAll(d, now)
 }
 
-// moveAll moves everything by d, unless lines bear the time of other clocks:
-// those were not set. The caller holds the cut.
+// moveAll moves all remembered times by d, unless other machines stamp lines: their
+// clocks were not set. The caller holds the checkpoint lock.
 func (p *pipeline) moveAll(d time.Duration, now time.Time) {
 	p.mu.Lock()
 	if !p.foreign {
 		p.set += d
-		for name, t := range p.proved {
+		for name, t := range p.watermarks {
 			if t = t.Add(d); t.After(now) {
 				t = now
 			}
-			p.proved[name] = t.Round(0)
+			p.watermarks[name] = t.Round(0)
 		}
 		p.engine.ClockSet(d, now)
 		p.changed.Store(true)
@@ -66,15 +63,15 @@ func (p *pipeline) moveAll(d time.Duration, now time.Time) {
 	}
 }
 
-// restored moves what was saved at a time that is still to come: the clock was
+// restored moves the restored times if they were saved in the future: the clock was
 // set back meanwhile.
 func (p *pipeline) restored(saved time.Time) {
-	p.cut.Lock()
-	defer p.cut.Unlock()
+	p.lock.Lock()
+	defer p.lock.Unlock()
 	now := p.now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if d := now.Round(0).Sub(saved.Round(0)); !p.foreign && !saved.IsZero() && -d >= leastSet {
+	if d := now.Round(0).Sub(saved.Round(0)); !p.foreign && !saved.IsZero() && -d >= minSet {
 		p.engine.ClockSet(d, now)
 	}
 }

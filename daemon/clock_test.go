@@ -14,28 +14,28 @@ import (
 	"crowsnest/test/setclock"
 )
 
-// The clock is set by an hour, back and ahead, while alerts are open: nothing
-// ends, what comes is told, what recovers ends, and the times of every alert are
-// such that an Alertmanager with the right clock takes them for what they are.
+// The clock is set by an hour, back and ahead, while alerts are open: none ends because
+// of it, new ones fire, recoveries end theirs, and an Alertmanager with the right clock
+// sees the right state of each.
 func TestDaemonClockIsSet(t *testing.T) {
 	s := newShip(t)
 	s.rules.Write("b.yaml", rulefolder.Pack("b", "B", "text of b"))
 	s.start()
 	s.log("vc-0", "text of a")
-	s.eventually(func() bool { return len(s.am.firing("A")) == 1 }, "A is told")
+	s.eventually(func() bool { return len(s.am.firing("A")) == 1 }, "A is notified")
 	for _, by := range []time.Duration{-time.Hour, 2 * time.Hour, -time.Hour} {
 		s.clock.Set(by)
 		if by == 2*time.Hour { // B has no clear: it ends when it is quiet, and it was not
 			require.False(t, s.am.resolved("B"))
 		}
 		s.log("vc-0", "text of b")
-		s.eventually(func() bool { return len(s.am.firing("B")) >= 1 }, "B is told")
+		s.eventually(func() bool { return len(s.am.firing("B")) >= 1 }, "B is notified")
 	}
 	s.clock.Set(-time.Hour)
 	require.False(t, s.am.resolved("A"))
 	s.log("vc-0", "recovered")
 	s.eventually(func() bool { return s.am.resolved("A") }, "the recovery arrives")
-	require.False(t, s.am.resolved("B"), "it is open still")
+	require.False(t, s.am.resolved("B"), "it is still open")
 	_, metrics := s.get("/metrics")
 	require.Contains(t, metrics, "crowsnest_detection_seconds_count 2", "each was detected once")
 	require.Contains(t, metrics, `crowsnest_rule_matches_total{pack="b",rule="B",severity="warning"} 3`)
@@ -55,16 +55,16 @@ func TestClockSet(t *testing.T) {
 	f(-time.Second, -time.Second)
 	f(time.Hour, time.Hour)
 	f(-100*24*time.Hour, -100*24*time.Hour)
-	// Without a monotonic reading nobody knows.
+	// Without a monotonic reading it is unknown.
 	require.Zero(t, clockSet(from.Round(0), clock.Now()))
 	require.Zero(t, clockSet(from, clock.Now().Round(0)))
 }
 
-// Lines, proofs and conclusions of several goroutines meet a clock that is set:
-// it is followed once each time.
+// The clock is set while several goroutines scan, report watermarks and evaluate: the
+// pipeline follows each change once.
 func TestPipelineFollowsTheClock(t *testing.T) {
 	var clock setclock.Clock
-	p := newPipeline(episodes.New(episodes.Config{}), clock.Now)
+	p := localPipeline(episodes.Config{}, clock.Now)
 	rs, err := newRuleset(&rules.Set{})
 	require.NoError(t, err)
 	p.swap(rs)
@@ -92,8 +92,8 @@ func TestPipelineFollowsTheClock(t *testing.T) {
 	for i, d := range want {
 		clock.Set(d)
 		require.Eventually(t, func() bool {
-			p.cut.RLock()
-			defer p.cut.RUnlock()
+			p.lock.RLock()
+			defer p.lock.RUnlock()
 			return len(followed) == i+1
 		}, patience, time.Millisecond)
 	}
@@ -102,5 +102,5 @@ func TestPipelineFollowsTheClock(t *testing.T) {
 		<-done
 	}
 	require.Equal(t, want, followed)
-	require.True(t, p.provedSince([]string{"s"}, clock.Now().Add(-p.set).Add(-time.Minute)))
+	require.True(t, p.readUpTo([]string{"s"}, clock.Now().Add(-p.set).Add(-time.Minute)))
 }

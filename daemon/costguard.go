@@ -3,27 +3,28 @@ package daemon
 import (
 	"time"
 
+	"crowsnest/daemon/monitor"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 )
 
-// A rule is quarantined when it took more than its share of a CPU in each of
-// guardSlices slices in a row, together a full minute. One busy moment, such as
-// a backlog after a start, costs no rule.
+// A rule is quarantined when it took more than its share of a CPU in each of guardSlices
+// consecutive slices, a full minute in total. A short burst, such as a backlog after a
+// start, quarantines no rule.
 const (
 	guardSlice  = 10 * time.Second
 	guardSlices = 6
-	// cheapTry is what a try may take however many there are: a log storm, or a
-	// long backlog, makes no rule costly. Below it a rule holds nobody up.
+	// cheapTry is the duration of a try below which a rule is never costly, however many
+	// tries a log storm or a long backlog causes.
 	cheapTry = 5 * time.Microsecond
 )
 
-// costGuard finds the rules that take too much. Not safe for concurrent use.
+// costGuard finds the rules that cost too much. Not safe for concurrent use.
 type costGuard struct {
-	limit float64 // share of one CPU; 0: no rule takes too much
+	limit float64 // share of one CPU; 0: no limit
 
-	at     time.Time     // the slice began
-	cpu    time.Duration // of the process, then
+	at     time.Time     // start of the slice
+	cpu    time.Duration // of the process, at the start
 	before map[string]matcher.Cost
 	strike map[string]int // slices in a row above the limit
 }
@@ -32,8 +33,7 @@ func newCostGuard(limit float64) *costGuard {
 	return &costGuard{limit: limit, before: map[string]matcher.Cost{}, strike: map[string]int{}}
 }
 
-// costlyRule is a rule that takes too much, and how much of a CPU it took in the
-// last slice.
+// costlyRule is a rule that costs too much, and its share of a CPU in the last slice.
 type costlyRule struct {
 	rule  *rules.Rule
 	share float64
@@ -45,23 +45,21 @@ func (g *costGuard) due(now time.Time) bool {
 	return g.limit != 0 && (elapsed < 0 || elapsed >= guardSlice)
 }
 
-// judge takes what the process and each rule have used of the CPU since their
-// start and returns the rules that take too much. It does so at the end of a
-// slice; a call before that does nothing.
+// judge returns the rules that cost too much, at the end of a slice; before that it does
+// nothing. cpu and costs are the CPU time of the process and of each rule since their
+// start.
 //
-// What rules took was measured by a clock on the wall. Where threads have to
-// wait for a CPU that is more than they used, so all of it together counts for no
-// more than the process used.
+// The time of rules is wall time. When threads wait for a CPU, it is more than they used,
+// so the sum over all rules is scaled down to what the process used.
 func (g *costGuard) judge(now time.Time, cpu time.Duration, costs []matcher.Cost) []costlyRule {
 	elapsed := now.Sub(g.at)
 	if !g.due(now) {
 		return nil
 	}
-	// After a leap of the clock, a machine that slept or the start there is no
-	// full slice to judge by.
+	// After the start, a change of the clock or a suspend there is no full slice.
 	whole := elapsed >= 0 && elapsed < 2*guardSlice
 	spent, sum := make([]time.Duration, len(costs)), time.Duration(0)
-	for i, c := range costs { // less than before if a rule was away for a while
+	for i, c := range costs { // less than before if a rule was unloaded for a while
 		spent[i] = max(0, c.Spent-g.before[c.Rule.Alert].Spent)
 		sum += spent[i]
 	}
@@ -95,7 +93,7 @@ func (d *Daemon) quarantine(now time.Time) []matcher.Quarantined {
 			program.Quarantine(c.rule, matcher.ReasonCost)
 			log := d.component("rules")
 			log.Error().Str("rule", c.rule.Alert).Str("reason", string(matcher.ReasonCost)).
-				Float64("cpu", c.share).Msg("rule is quarantined: " + quarantineReason(matcher.ReasonCost))
+				Float64("cpu", c.share).Msg("rule is quarantined: " + monitor.QuarantineReason(matcher.ReasonCost))
 		}
 	}
 	for _, r := range d.engine.Quarantined() {

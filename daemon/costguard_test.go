@@ -83,7 +83,7 @@ func TestCostGuard(t *testing.T) {
 		return second{cpu: 900 * ms, a: 800 * ms}
 	})
 
-	// It is found again as long as it goes on: whoever missed it gets it later.
+	// It is returned again as long as it continues.
 	g := newCostGuard(0.2)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	found := 0

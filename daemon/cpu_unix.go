@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// processCPU is how long this process has used a CPU; false if that is unknown.
+// processCPU returns the CPU time of this process; false if it is unknown.
 func processCPU() (time.Duration, bool) {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
@@ -16,8 +16,7 @@ func processCPU() (time.Duration, bool) {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), true
 }
 
-// descriptorLimit is how many descriptors this process may have; false if that
-// is unknown.
+// descriptorLimit returns the limit of open descriptors; false if it is unknown.
 func descriptorLimit() (int, bool) {
 	var l syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) != nil {

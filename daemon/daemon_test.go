@@ -36,7 +36,7 @@ const (
 	often    = 20 * time.Millisecond
 )
 
-// receiver is an Alertmanager that takes everything and remembers it.
+// receiver is an Alertmanager that accepts and remembers everything.
 type receiver struct {
 	server *httptest.Server
 	mu     sync.Mutex
@@ -76,7 +76,7 @@ func newReceiver(t *testing.T) *receiver {
 	return r
 }
 
-// firing are the start times with which an alert was told as firing.
+// firing returns the start times with which an alert was notified as firing.
 func (r *receiver) firing(alert string) []time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -115,7 +115,7 @@ func newShip(t *testing.T) *ship {
 	return oneOfShips(t)
 }
 
-// oneOfShips is newShip for a test of several, which looks for goroutines itself.
+// oneOfShips is newShip for a test with several, which checks for leaked goroutines itself.
 func oneOfShips(t *testing.T) *ship {
 	s := &ship{t: t, dir: t.TempDir(), am: newReceiver(t), rules: rulefolder.New(t)}
 	s.rules.Write("a.yaml", strings.Replace(rulefolder.Pack("a", "A", "text of a"), "severity:", "clear: recovered\n  severity:", 1))
@@ -201,7 +201,7 @@ func TestDaemonLineToAlert(t *testing.T) {
 	s.start()
 	s.log("vc-0", "text of a, password=hunter2")
 	s.eventually(func() bool { return len(s.am.firing("A")) == 1 }, "the alert arrives")
-	s.eventually(func() bool { return len(s.am.firing(AlertHeartbeat)) == 1 }, "so does the heartbeat")
+	s.eventually(func() bool { return len(s.am.firing("CrowsnestHeartbeat")) == 1 }, "so does the heartbeat")
 	s.am.mu.Lock()
 	text, err := json.Marshal(s.am.posts)
 	s.am.mu.Unlock()
@@ -231,7 +231,7 @@ func TestDaemonLineToAlert(t *testing.T) {
 }
 
 // requireTimeline looks at what happened to the episode of A: opened, read back,
-// cleared by a line, and told twice.
+// cleared by a line, and notified twice.
 func requireTimeline(t *testing.T, s *ship) {
 	t.Helper()
 	var listed struct {
@@ -241,15 +241,15 @@ func requireTimeline(t *testing.T, s *ship) {
 	require.NoError(t, json.Unmarshal([]byte(body), &listed))
 	require.Len(t, listed.Data.Episodes, 1)
 	path := "/episodes/" + listed.Data.Episodes[0].Fingerprint
-	var told struct{ Data web.Timeline }
+	var got struct{ Data web.Timeline }
 	s.eventually(func() bool {
 		_, body = s.get("/api/v1" + path + "/timeline")
 		return strings.Contains(body, ": resolved, accepted (200)")
 	}, "the end is accepted")
-	require.NoError(t, json.Unmarshal([]byte(body), &told))
+	require.NoError(t, json.Unmarshal([]byte(body), &got))
 	require.NotContains(t, body, "hunter2")
 	kinds := map[string]string{}
-	for _, ev := range told.Data.Events {
+	for _, ev := range got.Data.Events {
 		kinds[ev.Kind] = ev.Text + "|" + ev.Line
 	}
 	require.Equal(t, "the condition became true|text of a, password=<redacted>", kinds["opened"])
@@ -260,7 +260,7 @@ func requireTimeline(t *testing.T, s *ship) {
 	require.Contains(t, page, "a log line reports the recovery")
 }
 
-// What was written while the daemon was away is read when it is back.
+// Lines that are written while the daemon is down are read after its start.
 func TestDaemonReadsOnAfterRestart(t *testing.T) {
 	s := newShip(t)
 	s.start()
@@ -288,12 +288,12 @@ func TestDaemonReload(t *testing.T) {
 	code, body = s.do(http.MethodPost, "/-/reload")
 	require.Equal(t, http.StatusBadRequest, code)
 	require.Contains(t, body, "did you mean `name`?")
-	s.eventually(func() bool { return len(s.am.firing(alertPackBroken)) == 1 }, "people are told")
+	s.eventually(func() bool { return len(s.am.firing("CrowsnestPackBroken")) == 1 }, "it is notified")
 	require.False(t, s.am.resolved("B"), "the last good version stays")
 
-	// By itself, when files change; a rule that is gone resolves its alerts.
+	// By itself, when files change; a removed rule resolves its alerts.
 	s.rules.Remove("b.yaml")
-	s.eventually(func() bool { return s.am.resolved("B") && s.am.resolved(alertPackBroken) }, "the folder is watched")
+	s.eventually(func() bool { return s.am.resolved("B") && s.am.resolved("CrowsnestPackBroken") }, "the folder is watched")
 }
 
 // A stop does not wait for a peer that hangs.
@@ -311,7 +311,7 @@ func TestDaemonStopsWithHungPeer(t *testing.T) {
 	require.Less(t, time.Since(began), 5*time.Second+patience/10, "the promise is five seconds")
 	close(s.am.hang)
 
-	// What could not be told is told by the next run.
+	// The next run sends what this one could not.
 	s.am.mu.Lock()
 	s.am.hang = nil
 	s.am.mu.Unlock()
@@ -319,7 +319,7 @@ func TestDaemonStopsWithHungPeer(t *testing.T) {
 	s.eventually(func() bool { return len(s.am.firing("A")) == 1 }, "the alert arrives")
 }
 
-// Any content of the state starts.
+// The daemon starts with any content of the state.
 func TestDaemonStartsWithDamagedState(t *testing.T) {
 	s := newShip(t)
 	s.start()
@@ -330,7 +330,7 @@ func TestDaemonStartsWithDamagedState(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(s.dir, "state", name), []byte("nonsense\x00"), 0o600))
 	}
 	s.start()
-	s.eventually(func() bool { _, body := s.get("/api/v1/alerts"); return strings.Contains(body, `"A"`) }, "it is read back")
+	s.eventually(func() bool { _, body := s.get("/api/v1/alerts"); return strings.Contains(body, `"A"`) }, "it is restored from the lines")
 	require.Len(t, s.am.firing("A"), 1, "with the same start")
 }
 
@@ -344,20 +344,20 @@ func TestDaemonWithoutStorage(t *testing.T) {
 	s.eventually(func() bool { _, body := s.get("/metrics"); return !strings.Contains(body, "state_save_errors_total 0") }, "it is counted")
 }
 
-// A pack that is broken at a start costs nothing if it was good before.
-func TestDaemonStartsWithKeptRules(t *testing.T) {
+// A pack that breaks before a start stays in force in its last good version.
+func TestDaemonStartsWithLastGoodRules(t *testing.T) {
 	s := newShip(t)
 	s.start()
 	s.stop()
 	s.rules.Write("a.yaml", "half writ")
 	s.start()
 	s.log("vc-0", "text of a")
-	s.eventually(func() bool { return len(s.am.firing("A")) == 1 && len(s.am.firing(alertPackBroken)) == 1 }, "the rule works, and people are told")
+	s.eventually(func() bool { return len(s.am.firing("A")) == 1 && len(s.am.firing("CrowsnestPackBroken")) == 1 }, "the rule works, and the broken pack is notified")
 }
 
-// What is restored is told once per alert: the open episode wins over one of the
-// same alert that ended before it, and of several ends the last.
-func TestNewestWords(t *testing.T) {
+// A restored alert is notified once: the open episode wins over one of the same alert
+// that ended before it, and the last of several ends wins.
+func TestNewestStates(t *testing.T) {
 	ep := func(fp episodes.Fingerprint, s episodes.State, n int64) episodes.Episode {
 		return episodes.Episode{Fingerprint: fp, State: s, Count: n}
 	}
@@ -370,8 +370,8 @@ func TestNewestWords(t *testing.T) {
 	}, got)
 }
 
-// A kill right after an end was told, before that was saved: the alert is not
-// told as firing once more.
+// A kill right after an end was notified, before that was saved: the alert is not
+// notified as firing again.
 func TestDaemonKilledAfterAnEnd(t *testing.T) {
 	s := newShip(t)
 	s.start()
@@ -382,13 +382,13 @@ func TestDaemonKilledAfterAnEnd(t *testing.T) {
 	require.NoError(t, err)
 	s.start()
 	s.log("vc-0", "recovered")
-	s.eventually(func() bool { return s.am.resolved("A") }, "the end is told")
+	s.eventually(func() bool { return s.am.resolved("A") }, "the end is notified")
 	s.stop()
 	require.NoError(t, os.WriteFile(s.dir+"/state/state", before, 0o600))
 	s.am.mu.Lock()
 	s.am.posts = nil
 	s.am.mu.Unlock()
 	s.start()
-	s.eventually(func() bool { return s.am.resolved("A") }, "the end is read again, and told")
+	s.eventually(func() bool { return s.am.resolved("A") }, "the end is read again, and notified")
 	require.Empty(t, s.am.firing("A"))
 }

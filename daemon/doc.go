@@ -1,3 +1,3 @@
-// Package daemon runs crowsnest: it starts sources, matcher, engine, sinks and web,
-// saves their state, loads rules again when they change, and stops in order.
+// Package daemon runs crowsnest: it starts sources, matcher, engine, sinks and web, saves
+// their state, reloads changed rules, and stops everything in order.
 package daemon

@@ -19,7 +19,7 @@ func newGroup(ctx context.Context) *group {
 	return g
 }
 
-// run starts f, which returns soon after its context has ended.
+// run starts f, which returns soon after its context ends.
 func (g *group) run(f func(context.Context)) { g.wg.Go(func() { f(g.ctx) }) }
 
 // start runs one function in a group of its own.
@@ -29,16 +29,16 @@ func start(ctx context.Context, f func(context.Context)) *group {
 	return g
 }
 
-// stop ends the context and waits at most so long. It reports whether all
-// functions have returned; one that has not is left behind.
-func (g *group) stop(most time.Duration) bool {
+// stop ends the context and waits for the functions until timeout. It reports whether
+// all have returned.
+func (g *group) stop(timeout time.Duration) bool {
 	g.cancel()
 	done := make(chan struct{})
 	go func() {
 		g.wg.Wait()
 		close(done)
 	}()
-	timer := time.NewTimer(most)
+	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	select {
 	case <-done:

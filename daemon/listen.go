@@ -3,17 +3,14 @@ package daemon
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/url"
-
-	"github.com/rs/zerolog"
 )
 
 // DefaultListen is where the pages, the API and the metrics are served.
 const DefaultListen = "localhost:9797"
 
-// WebOptions are what is served, and where.
+// WebOptions configure the web server.
 type WebOptions struct {
 	Listen      string
 	Probe       string
@@ -24,8 +21,8 @@ type WebOptions struct {
 	Pprof       bool
 }
 
-// Listen opens the listeners before anything else is started, so that a taken
-// port is reported at once.
+// Listen opens the listeners. It is called before anything else starts, so that a port
+// in use is reported at once.
 func Listen(f WebOptions) (main, probe net.Listener, err error) {
 	main, err = net.Listen("tcp", f.Listen)
 	if err != nil {
@@ -57,18 +54,18 @@ func closeAll(listeners ...net.Listener) error {
 	return errors.Join(errs...)
 }
 
-// slogger is for libraries that insist on package slog.
-func slogger(log zerolog.Logger) *slog.Logger { return slog.New(zerolog.NewSlogHandler(log)) }
-
-// checkReach warns of pages that anybody can read and of alerts without a link
-// to them, and allows the host of the external URL.
+// checkReach warns of pages that anyone can read, of agents without authentication and
+// of alerts without a link, and allows the host of the external URL.
 func (d *Daemon) checkReach() {
 	cfg, listener := d.opt.Cfg, d.opt.Listener
 	if u, err := url.Parse(cfg.Global.ExternalURL); err == nil && u.Hostname() != "" {
 		d.opt.Web.Hosts = append(d.opt.Web.Hosts, u.Hostname())
 	}
 	if listener != nil && exposed(listener) && d.opt.Web.ConfigFile == "" {
-		d.log.Warn().Str("address", listener.Addr().String()).Msg("everybody who reaches this address can read the alerts: set --web.config.file for TLS and authentication, or restrict who reaches it")
+		d.log.Warn().Str("address", listener.Addr().String()).Msg("anyone who can connect to this address can read the alerts: set --web.config.file for TLS and authentication, or restrict the network")
+	}
+	if p := cfg.Sources.Agents; p != nil && !p.Config.Guarded() {
+		d.log.Warn().Msg("sources.agents has no authentication: anyone who can connect to its address can forge and hide failures; set bearer_token_file or web_config_file, or restrict the network")
 	}
 	if cfg.LinksNowhere() {
 		d.log.Warn().Msg("alerts have no link to the page that explains them: set global.external_url or --web.external-url")

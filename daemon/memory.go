@@ -9,26 +9,24 @@ import (
 	"crowsnest/daemon/config"
 )
 
-// gcPercent is how much garbage may pile up beside what lives: a node has more
-// use for the memory than for the little time that this saves.
+// gcPercent is how much garbage may accumulate, in percent of the live heap. On a node,
+// memory is scarcer than the CPU time that a higher value saves.
 const gcPercent = 25
 
-// leastGarbage may pile up while the heap is smaller than leastHeap. With few
-// rules little lives, and a percentage of it would have the collector run all the
-// time under a flood.
+// minGarbage may accumulate while the live heap is smaller than smallHeap. With few
+// rules the live heap is small, and a percentage of it would keep the collector running
+// during a flood of lines.
 const (
-	leastGarbage = 5 << 20
-	leastHeap    = 12 << 20
+	minGarbage = 5 << 20
+	smallHeap  = 12 << 20
 )
 
-// memoryLimit is how much memory is enough with the default limits. Near it the
-// collector works harder instead of letting garbage pile up: a flood of lines
-// makes much of it.
+// memoryLimit is enough memory for the default limits. Close to it the collector runs
+// more often, because a flood of lines makes much garbage.
 const memoryLimit = 112 << 20
 
-// LimitMemory sets the pace and the soft limit of the collector, unless GOGC and
-// GOMEMLIMIT say otherwise. The limit grows with what the configuration lets be
-// kept.
+// LimitMemory sets the pace and the soft limit of the garbage collector, unless GOGC and
+// GOMEMLIMIT are set. The limit grows with the limits of the configuration.
 func LimitMemory(getenv func(string) string, limits config.Limits) {
 	if getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
@@ -42,26 +40,26 @@ func LimitMemory(getenv func(string) string, limits config.Limits) {
 	debug.SetMemoryLimit(int64(memoryLimit * more))
 }
 
-// pace lets at least leastGarbage pile up between two collections of a small heap.
+// pace lets at least minGarbage accumulate between two collections of a small heap.
 type pace struct {
 	mu      sync.Mutex
 	percent int
 }
 
-// keep sets the pace again after each collection, which changes what lives.
+// keep sets the pace again after each collection, which changes the live heap.
 func (p *pace) keep() {
-	type cycle struct{ _ *byte } // found dead by the next collection; with a pointer, so that it has room of its own
+	type cycle struct{ _ *byte } // freed by the next collection; the pointer keeps it out of shared blocks
 	runtime.AddCleanup(new(cycle), func(p *pace) {
 		p.set(liveHeap())
 		p.keep()
 	}, p)
 }
 
-// set sets the pace for so many bytes that live.
+// set sets the pace for a live heap of so many bytes.
 func (p *pace) set(live uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// It stops everything for a moment: small changes are not worth that.
+	// Setting it stops the world, so small changes are ignored.
 	if percent := percentFor(live); percent > p.percent+p.percent/8 || percent < p.percent-p.percent/8 {
 		p.percent = percent
 		debug.SetGCPercent(percent)
@@ -70,11 +68,11 @@ func (p *pace) set(live uint64) {
 
 func percentFor(live uint64) int {
 	live = max(live, 1<<20)
-	garbage := min(leastGarbage, leastHeap-min(live, leastHeap))
+	garbage := min(minGarbage, smallHeap-min(live, smallHeap))
 	return int(max(gcPercent, 100*garbage/live))
 }
 
-// liveHeap is how much the last collection found alive.
+// liveHeap returns the size of the live heap at the last collection.
 func liveHeap() uint64 {
 	s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	if metrics.Read(s); s[0].Value.Kind() != metrics.KindUint64 {

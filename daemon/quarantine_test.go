@@ -31,7 +31,7 @@ func TestDaemonQuarantinesRule(t *testing.T) {
 	program := s.d.pipe.rules.Load().program
 	program.Quarantine(s.d.pipe.rules.Load().set.Rule("A"), matcher.ReasonCost)
 	require.True(t, quarantined())
-	s.eventually(func() bool { return len(s.am.firing(alertQuarantined)) == 1 }, "it is told")
+	s.eventually(func() bool { return len(s.am.firing("CrowsnestRuleGivenUp")) == 1 }, "it is notified")
 	_, body := s.get("/rules/A")
 	require.Contains(t, body, "no longer evaluated: it took more of a CPU")
 	_, body = s.get("/metrics")
@@ -50,7 +50,7 @@ func TestDaemonQuarantinesRule(t *testing.T) {
 	require.Equal(t, http.StatusOK, code, body)
 	require.NotSame(t, program, s.d.pipe.rules.Load().program)
 	require.True(t, quarantined())
-	require.False(t, s.am.resolved(alertQuarantined))
+	require.False(t, s.am.resolved("CrowsnestRuleGivenUp"))
 	require.False(t, s.am.resolved("A"))
 
 	// One that does.
@@ -58,7 +58,7 @@ func TestDaemonQuarantinesRule(t *testing.T) {
 	code, body = s.do(http.MethodPost, "/-/reload")
 	require.Equal(t, http.StatusOK, code, body)
 	require.False(t, quarantined())
-	s.eventually(func() bool { return s.am.resolved(alertQuarantined) }, "it is tried again")
+	s.eventually(func() bool { return s.am.resolved("CrowsnestRuleGivenUp") }, "it is tried again")
 	s.log("vc-1", "new text of a")
 	s.eventually(func() bool { return len(s.am.firing("A")) == 2 }, "it fires again")
 }

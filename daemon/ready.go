@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
-	"crowsnest/sinks/upstream"
 	"crowsnest/sources"
 	"crowsnest/web"
 )
@@ -36,8 +34,8 @@ func (d *Daemon) setReadiness(st *web.Status) {
 			st.Absent = append(st.Absent, fmt.Sprintf("source %s has nothing to watch: %s", s.Name, s.Idle))
 		}
 	}
-	if up := d.pipe.up; up != nil && (!up.Stats().Reached || up.Stats().LastError != "") {
-		st.Absent = append(st.Absent, notReached(up.Stats()))
+	if why := d.pipe.concluder.peer().absent; why != "" {
+		st.Absent = append(st.Absent, why)
 	}
 	st.Unhealthy = d.unhealthy()
 }
@@ -49,19 +47,11 @@ func notOpened(s sources.Status) string {
 	return fmt.Sprintf("source %s has not been opened yet", s.Name)
 }
 
-// notReached says why the aggregator does not accept the hits of this agent.
-func notReached(st upstream.Stats) string {
-	if st.LastError != "" {
-		return "the aggregator cannot be reached: " + st.LastError
-	}
-	return "the aggregator has not been reached yet"
-}
-
 // unhealthy returns what has stopped permanently in this process and may work again
 // after a restart; "" if nothing has.
 func (d *Daemon) unhealthy() string {
-	for _, name := range d.self.hung() {
-		if d.own(name) && !d.waitsForUpstream() {
+	for _, name := range d.self.Hung() {
+		if d.own(name) && !d.pipe.concluder.peer().blocked { // a restart would not help
 			return fmt.Sprintf("source %s makes no progress", name)
 		}
 	}
@@ -78,18 +68,4 @@ func (d *Daemon) own(name string) bool {
 		_, remote := s.(sources.Remote)
 		return s.Name() == name && !remote
 	})
-}
-
-// unanswered returns since when the aggregator has not answered this agent; the
-// zero time if it answers or there is none.
-func (d *Daemon) unanswered() time.Time {
-	if d.pipe.up == nil {
-		return time.Time{}
-	}
-	st := d.pipe.up.Stats()
-	since := d.self.answered(st.LastAnswer)
-	if st.LastError == "" && st.Reached {
-		return time.Time{}
-	}
-	return since
 }

@@ -12,9 +12,9 @@ import (
 	"crowsnest/web"
 )
 
-// Reload loads the rules again and puts them in force between two blocks of
-// lines. Per pack the last good version stays: the error says which were
-// refused and why. Nothing changes if the configuration itself is broken.
+// Reload loads the rules again and puts them in force between two blocks of lines. The
+// last good version of a refused pack stays in force; the error names the pack and the
+// reason. Nothing changes if the configuration itself is broken.
 func (d *Daemon) Reload(ctx context.Context) error {
 	d.reloading.Lock()
 	defer d.reloading.Unlock()
@@ -22,7 +22,7 @@ func (d *Daemon) Reload(ctx context.Context) error {
 		return err
 	}
 	began := time.Now()
-	// Taken before the files are read: what changes in between is seen later.
+	// Before the files are read, so that a change meanwhile causes another reload.
 	d.tried.Store(ptr(loader.Fingerprint(d.cfg.Load())))
 	out, err := d.loadAgain()
 	now := d.now().UTC()
@@ -35,7 +35,7 @@ func (d *Daemon) Reload(ctx context.Context) error {
 	}
 	if err != nil {
 		next.status.Error = err.Error()
-		d.log.Error().Err(err).Msg("reload: not everything was taken; what was good stays in force")
+		d.log.Error().Err(err).Msg("reload: some packs were refused; their last good versions stay in force")
 	} else {
 		d.log.Info().Int("rules", len(out.Set.Rules)).Dur("took", time.Since(began)).Msg("reload: rules are in force")
 	}
@@ -43,7 +43,7 @@ func (d *Daemon) Reload(ctx context.Context) error {
 	return err
 }
 
-// loadAgain builds everything first and swaps it last.
+// loadAgain builds everything before it swaps the rules.
 func (d *Daemon) loadAgain() (loader.Loaded, error) {
 	cfg := d.cfg.Load()
 	if d.opt.ConfigFile != "" {
@@ -71,12 +71,12 @@ func (d *Daemon) loadAgain() (loader.Loaded, error) {
 		return loader.Loaded{}, fmt.Errorf("compile rules: %w", err)
 	}
 	before := d.pipe.rules.Load()
-	rs.program.Prepare(before.program) // else the first lines wait for it
+	rs.program.Prepare(before.program) // so that the first lines need not wait for it
 	d.pipe.swap(rs)
-	d.rescan(before.finds())
-	d.looked.Store(rs)
+	d.readAgain(before.digests)
+	d.reported.Store(rs)
 	d.cfg.Store(cfg)
-	d.saver.keepRules(d.loader.InForce())
+	d.saver.saveRules(d.loader.InForce())
 	d.logWarnings(out.Set)
 	var errs []error
 	for _, b := range out.Broken {
@@ -85,13 +85,13 @@ func (d *Daemon) loadAgain() (loader.Loaded, error) {
 	return out, errors.Join(errs...)
 }
 
-// warnOfRestart says that only rules are taken over while running.
+// warnOfRestart warns if the configuration changed in more than its rules.
 func (d *Daemon) warnOfRestart(old, fresh *config.Config) {
 	a, b := config.YAML(*old), config.YAML(*fresh)
 	old, fresh = ptr(*old), ptr(*fresh)
 	old.Rules, fresh.Rules = config.RulesConfig{}, config.RulesConfig{}
 	if a != b && config.YAML(*old) != config.YAML(*fresh) {
-		d.log.Warn().Msg("the configuration changed beyond its rules; restart to put that in force")
+		d.log.Warn().Msg("the configuration changed in more than its rules; restart to apply the rest")
 	}
 }
 

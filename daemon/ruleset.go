@@ -9,31 +9,29 @@ import (
 	"crowsnest/rules"
 )
 
-// ruleset is what is in force at one time. It is immutable but for when each
-// rule last saw a line.
+// ruleset holds the active rules and their program. Only the times at which rules last
+// saw a line change in it.
 type ruleset struct {
 	set     *rules.Set
 	program *matcher.Program
 	seen    map[*rules.Rule]*atomic.Int64 // ns since 1970
-	// together are the combinations of rules that streams have, by the start of
-	// the list that the program has of them: a block touches one number and not
-	// one for each of its rules.
+	// together holds the combinations of rules that streams have, by the start of the
+	// program's list of them: a block updates one time instead of one per rule.
 	together sync.Map // **rules.Rule to *seenTogether
 	many     atomic.Int64
-	most     int64 // of them that are remembered
+	maxMany  int64
 
-	digests sync.Once
-	digest  map[string]string // see finds
+	digests func() map[string]string // of the rules that are not off, by name
 }
 
-// seenTogether is when some rules last saw a line.
+// seenTogether is when a combination of rules last saw a line.
 type seenTogether struct {
 	rules []*rules.Rule
 	at    atomic.Int64 // ns since 1970
 }
 
-// maxTogether is the most combinations that are remembered; a program forgets
-// those that it has not used for long, and makes other lists for them.
+// maxTogether bounds the remembered combinations. A program forgets those that it has
+// not used for long, and makes new lists for them.
 const maxTogether = 2048
 
 func newRuleset(set *rules.Set) (*ruleset, error) {
@@ -41,19 +39,28 @@ func newRuleset(set *rules.Set) (*ruleset, error) {
 	if err != nil {
 		return nil, err
 	}
-	rs := &ruleset{set: set, program: program, most: maxTogether, seen: make(map[*rules.Rule]*atomic.Int64, len(set.Rules))}
+	rs := &ruleset{set: set, program: program, maxMany: maxTogether, seen: make(map[*rules.Rule]*atomic.Int64, len(set.Rules))}
 	for _, r := range set.Rules {
 		rs.seen[r] = new(atomic.Int64)
 	}
+	rs.digests = sync.OnceValue(func() map[string]string {
+		out := make(map[string]string, len(set.Rules))
+		for _, r := range set.Rules {
+			if r.Mode != rules.ModeOff {
+				out[r.Alert] = r.MatchHash()
+			}
+		}
+		return out
+	})
 	return rs, nil
 }
 
-// stopwatch returns the time since it was made, by the monotonic clock.
+// stopwatch returns a function that returns the time since began, by the monotonic clock.
 func stopwatch(began time.Time) func() time.Duration {
 	return func() time.Duration { return time.Since(began) }
 }
 
-// saw notes that the rules of a stream had a line to look at.
+// saw records that the rules of a stream saw a line.
 func (rs *ruleset) saw(s *matcher.Stream, now time.Time) {
 	list := rs.program.Rules(s)
 	if len(list) == 0 {
@@ -61,21 +68,21 @@ func (rs *ruleset) saw(s *matcher.Stream, now time.Time) {
 	}
 	t, known := rs.together.Load(&list[0])
 	if !known {
-		if t, known = rs.together.LoadOrStore(&list[0], &seenTogether{rules: list}); !known && rs.many.Add(1) > rs.most {
+		if t, known = rs.together.LoadOrStore(&list[0], &seenTogether{rules: list}); !known && rs.many.Add(1) > rs.maxMany {
 			rs.forget(now)
 		}
 	}
 	t.(*seenTogether).at.Store(now.UnixNano())
 }
 
-// sawRule notes that a rule had a line elsewhere.
+// sawRule records that a rule saw a line in another process.
 func (rs *ruleset) sawRule(r *rules.Rule, now time.Time) {
 	if at := rs.seen[r]; at != nil {
 		at.Store(now.UnixNano())
 	}
 }
 
-// forget forgets the combinations and keeps what they say of each rule.
+// forget removes all combinations and keeps their times by rule.
 func (rs *ruleset) forget(now time.Time) {
 	rs.together.Range(func(list, t any) bool {
 		for _, r := range t.(*seenTogether).rules {

@@ -25,7 +25,7 @@ func TestLastSeen(t *testing.T) {
 	require.Empty(t, problems.Errors())
 	rs, err := newRuleset(set)
 	require.NoError(t, err)
-	rs.most = 24
+	rs.maxMany = 24
 	want := map[string]time.Time{}
 	now := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 	for n := range 60 { // combinations of 12 rules
@@ -46,7 +46,7 @@ func TestLastSeen(t *testing.T) {
 		}
 	}
 	require.Equal(t, want, rs.lastSeen())
-	require.LessOrEqual(t, rs.many.Load(), rs.most)
+	require.LessOrEqual(t, rs.many.Load(), rs.maxMany)
 	now = now.Add(time.Second)
 	rs.sawRule(set.Rules[0], now)
 	rs.sawRule(&rules.Rule{}, now)

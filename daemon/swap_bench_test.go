@@ -32,7 +32,7 @@ func BenchmarkSwap(b *testing.B) {
 		require.NoError(b, err)
 		sets[i] = rs
 	}
-	p := newPipeline(episodes.New(episodes.Config{MaxActive: 20000, MaxPerNamespace: 20000, MaxKeys: 20000}), time.Now)
+	p := localPipeline(episodes.Config{MaxActive: 20000, MaxPerNamespace: 20000, MaxKeys: 20000}, time.Now)
 	p.swap(sets[0])
 	s := matcher.NewStream(matcher.Labels{"namespace": "n", "pod": "p", "container": "c"}, matcher.StreamOptions{})
 	for n := range 10000 {

@@ -2,13 +2,14 @@ package daemon
 
 import (
 	"context"
-	"errors"
+	"maps"
 	"slices"
 	"time"
 
+	"crowsnest/daemon/monitor"
 	"crowsnest/episodes"
-	"crowsnest/matcher"
 	"crowsnest/sources"
+	"crowsnest/sources/agents"
 )
 
 // ticks draws conclusions five times a second until ctx ends.
@@ -16,7 +17,7 @@ func (d *Daemon) ticks(ctx context.Context) {
 	tick := time.NewTicker(tickEvery)
 	defer tick.Stop()
 	var lastSelf time.Time
-	seen := newTransitions(d)
+	seen := newChangeLog(d)
 	for {
 		now := d.now()
 		exhausted, _ := d.ended()
@@ -30,20 +31,7 @@ func (d *Daemon) ticks(ctx context.Context) {
 		d.sendRestored(now, caughtUp)
 		if now.Sub(lastSelf) >= selfEvery || now.Before(lastSelf) {
 			lastSelf = now
-			status := d.sourceStatus()
-			d.self.unanswered = d.unanswered()
-			quarantined := d.quarantine(now)
-			d.notify(d.self.update(now, withParts(status, now), d.outcome.Load().broken, quarantined, append(d.stageAlerts(now, status), slices.Concat(d.monitoringAlerts(now), d.misplaced.alerts(now, d.pipe.Rules().Namespaces, status))...)...))
-			seen.log(status)
-			seen.logParts(status)
-			seen.logPanics(quarantined)
-			if d.self.dirty() {
-				d.pipe.changed.Store(true)
-			}
-			if d.pipe.up != nil {
-				d.report()
-				seen.logUpstream(now, d.pipe.up.Stats())
-			}
+			d.monitor(now, seen)
 		}
 		select {
 		case <-ctx.Done():
@@ -51,6 +39,52 @@ func (d *Daemon) ticks(ctx context.Context) {
 		case <-tick.C:
 		}
 	}
+}
+
+// monitor notifies and logs what changed in the parts of the daemon.
+func (d *Daemon) monitor(now time.Time, seen *changeLog) {
+	st := monitor.State{
+		Sources: d.sourceStatus(), Broken: d.outcome.Load().broken, Quarantined: d.quarantine(now), Evictions: d.engine.Evictions(),
+		Trusted: d.pipe.Rules().Namespaces, Behind: d.behind(), Agents: map[string]agents.Stats{}, Unsaved: d.saver.unsaved(),
+		Unanswered: d.pipe.concluder.peer().unanswered, Upstream: d.pipe.concluder.alerts(now),
+	}
+	for _, s := range d.receivers {
+		st.Endpoints = append(st.Endpoints, s.Status()...)
+	}
+	for _, s := range d.sources {
+		if a, ok := s.(*agents.Source); ok {
+			st.Agents[a.Name()] = a.Stats()
+		}
+	}
+	d.notify(d.self.Update(now, st))
+	seen.log(st.Sources)
+	seen.logPanics(st.Quarantined)
+	if d.self.Changed() {
+		d.pipe.changed.Store(true)
+	}
+	d.pipe.concluder.report(now, d.reported.Load())
+}
+
+// behind returns the rules in force that agents have in another version.
+func (d *Daemon) behind() map[string]sources.Behind {
+	out := map[string]sources.Behind{}
+	set := d.pipe.Rules()
+	for _, src := range d.sources {
+		if v, ok := src.(sources.Versioned); ok {
+			maps.Copy(out, v.Behind(set))
+		}
+	}
+	return out
+}
+
+// holdBack stops the watermarks of rules that agents have in another version: the
+// silence of those agents means nothing.
+func (d *Daemon) holdBack() {
+	upTo := map[string]time.Time{}
+	for rule, b := range d.behind() {
+		upTo[rule] = b.Since
+	}
+	d.engine.HoldBack(upTo)
 }
 
 // tune periodically chooses the rarest required literals of the rules for the
@@ -83,7 +117,7 @@ func (d *Daemon) caughtUp(reachableOnly bool) bool {
 			names = append(names, s.Name())
 		}
 	}
-	return d.pipe.provedSince(names, d.start)
+	return d.pipe.readUpTo(names, d.start)
 }
 
 // absent reports whether a source cannot be read and the reason is known.
@@ -100,8 +134,8 @@ func (d *Daemon) warmUp(now time.Time, caughtUp bool) {
 	d.log.Info().Bool("caught_up", caughtUp).Msg("warm-up is over")
 }
 
-// send sends what was concluded. As long as what was restored has not been sent,
-// it hands on only what this process concluded.
+// send notifies of new conclusions. Until the restored episodes are sent, it omits those
+// of the previous process.
 func (d *Daemon) send(eps []episodes.Episode) {
 	if !d.restoredUntil.IsZero() {
 		eps = slices.DeleteFunc(eps, func(ep episodes.Episode) bool {
@@ -112,9 +146,9 @@ func (d *Daemon) send(eps []episodes.Episode) {
 	d.notify(eps)
 }
 
-// sendRestored sends the episodes of the saved state once every source has caught
-// up with the start. Before that, an alert whose end was read and sent after the
-// last save would be sent as firing once more.
+// sendRestored sends the restored episodes once every source has caught up with the
+// start. Earlier, an alert whose end was read and sent after the last save would be sent
+// as firing again.
 func (d *Daemon) sendRestored(now time.Time, caughtUp bool) {
 	if d.restoredUntil.IsZero() || !caughtUp && now.Before(d.restoredUntil) {
 		return
@@ -123,8 +157,8 @@ func (d *Daemon) sendRestored(now time.Time, caughtUp bool) {
 	d.notify(newestStates(d.engine.Episodes(now)))
 }
 
-// newestStates leaves one episode per fingerprint: the open one, else the one
-// that ended last. Open ones come first, then the others as they ended.
+// newestStates returns one episode per fingerprint: the open one, else the one that ended
+// last. Open ones come first, then the others in the order of their end.
 func newestStates(eps []episodes.Episode) []episodes.Episode {
 	var out []episodes.Episode
 	at := map[episodes.Fingerprint]int{}
@@ -141,8 +175,7 @@ func newestStates(eps []episodes.Episode) []episodes.Episode {
 	return out
 }
 
-// sourceStatus returns the state of every source; one that is exhausted counts
-// as up.
+// sourceStatus returns the state of every source. An exhausted one counts as up.
 func (d *Daemon) sourceStatus() []sources.Status {
 	exhausted, broken := d.ended()
 	out := make([]sources.Status, len(d.sources))
@@ -156,78 +189,4 @@ func (d *Daemon) sourceStatus() []sources.Status {
 		}
 	}
 	return out
-}
-
-// transitions logs each change of the state of sources once.
-type transitions struct {
-	d    *Daemon
-	up   map[string]bool
-	errs map[string]string
-	idle map[string]string
-	lost map[string]int64
-	// polled holds the sources that poll because inotify is unavailable.
-	polled map[string]bool
-	// panicked holds the rules whose quarantine after panics was logged.
-	panicked map[string]bool
-	// parts holds the known members of sources, and whether they are up.
-	parts map[string]bool
-	// upstream is the last logged state of the aggregator of an agent.
-	upstream upstreamLog
-}
-
-func newTransitions(d *Daemon) *transitions {
-	return &transitions{d: d, up: map[string]bool{}, errs: map[string]string{}, idle: map[string]string{}, lost: map[string]int64{}, polled: map[string]bool{}}
-}
-
-func (t *transitions) log(status []sources.Status) {
-	for _, s := range status {
-		log := t.d.component("source").With().Str("source", s.Name).Logger()
-		was, known := t.up[s.Name]
-		switch {
-		case s.Up && !was:
-			log.Info().Int("streams", len(s.Streams)).Msg("source is up")
-		case !s.Up && was && known:
-			log.Error().Err(asError(s.Error)).Msg("source is down")
-		case s.Error != "" && s.Error != t.errs[s.Name]:
-			log.Warn().Err(asError(s.Error)).Msg("source has a problem")
-		}
-		if s.Idle != "" && s.Idle != t.idle[s.Name] {
-			log.Warn().Str("reason", s.Idle).Msg("source has nothing to watch, and looks again all the time")
-		}
-		t.up[s.Name], t.errs[s.Name], t.idle[s.Name] = s.Up, s.Error, s.Idle
-		for reason, n := range s.Lost {
-			key := s.Name + "/" + reason
-			if n > t.lost[key] {
-				log.Warn().Str("reason", reason).Int64("bytes", n-t.lost[key]).Msg("lines were lost before they were read")
-			}
-			t.lost[key] = n
-		}
-		if s.Errors["watch"] > 0 && !t.polled[s.Name] {
-			t.polled[s.Name] = true
-			log.Warn().Msg("the limit of inotify instances or watches is reached (fs.inotify): directories are polled, so new files are found a little later")
-		}
-		t.logLosses(log, s)
-	}
-}
-
-// logPanics logs rules that are quarantined because of panics. Daemon.quarantine
-// logs those that cost too much.
-func (t *transitions) logPanics(quarantined []matcher.Quarantined) {
-	now, log := map[string]bool{}, t.d.component("rules")
-	for _, g := range quarantined {
-		if g.Reason != matcher.ReasonPanic {
-			continue
-		}
-		if now[g.Rule.Alert] = true; !t.panicked[g.Rule.Alert] {
-			log.Error().Str("rule", g.Rule.Alert).Str("reason", string(g.Reason)).Msg("rule is quarantined: " + quarantineReason(g.Reason))
-		}
-	}
-	t.panicked = now
-}
-
-func asError(text string) error {
-	if text == "" {
-		return nil
-	}
-	return errors.New(text)
 }

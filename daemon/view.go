@@ -1,11 +1,13 @@
 package daemon
 
 import (
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"crowsnest/daemon/monitor"
 	"crowsnest/episodes"
 	"crowsnest/sinks"
 	"crowsnest/sources"
@@ -17,8 +19,8 @@ import (
 // view is how the web looks into the daemon.
 func (d *Daemon) view() web.View {
 	return web.View{
-		Agent:      d.pipe.up != nil,
-		Episodes:   func() []episodes.Episode { return append(d.engine.Episodes(d.now()), d.self.all()...) },
+		Agent:      d.pipe.concluder.peer().remote,
+		Episodes:   func() []episodes.Episode { return append(d.engine.Episodes(d.now()), d.self.All()...) },
 		Stats:      func() episodes.Stats { return d.engine.Stats(d.now()) },
 		Rules:      d.rulesView,
 		Sources:    d.sourcesView,
@@ -32,7 +34,7 @@ func (d *Daemon) view() web.View {
 
 func (d *Daemon) webOptions(reg *prometheus.Registry) web.Options {
 	opt := web.Options{
-		ConfigFile: d.opt.Web.ConfigFile, Pprof: d.opt.Web.Pprof, Registry: reg, Now: d.now, Log: slogger(d.component("web")),
+		ConfigFile: d.opt.Web.ConfigFile, Pprof: d.opt.Web.Pprof, Registry: reg, Now: d.now, Log: d.component("web"),
 		MaxConns: webConns(), Hosts: d.opt.Web.Hosts,
 	}
 	if d.opt.Web.Lifecycle {
@@ -52,16 +54,16 @@ func (d *Daemon) rulesView() web.Rules {
 	}
 	out.Waits = map[string]string{}
 	for rule, b := range d.behind() {
-		out.Waits[rule] = whyBehind(b)
+		out.Waits[rule] = monitor.BehindText(b)
 	}
 	for _, g := range rs.program.Quarantined() {
-		out.Quarantined[g.Rule.Alert] = quarantineReason(g.Reason)
+		out.Quarantined[g.Rule.Alert] = monitor.QuarantineReason(g.Reason)
 	}
 	return out
 }
 
 func (d *Daemon) sourcesView() []web.Source {
-	status, away := d.sourceStatus(), d.self.notSeen()
+	status, away := d.sourceStatus(), d.self.Away()
 	out := make([]web.Source, len(status))
 	for i, s := range status {
 		out[i] = web.Source{
@@ -99,7 +101,7 @@ func filtered(s sources.Source) bool {
 
 func (d *Daemon) endpointsView() []web.Endpoint {
 	var out []web.Endpoint
-	for _, s := range d.sinks {
+	for _, s := range d.receivers {
 		for _, e := range s.Status() {
 			out = append(out, web.Endpoint{
 				Sink: e.Sink, Endpoint: e.Endpoint, Up: e.Up, Error: e.Error, Sent: e.Sent, Failed: e.Failed, Pending: e.Pending, ClockSkew: e.ClockSkew,
@@ -137,4 +139,14 @@ func (d *Daemon) statusView() web.Status {
 	}
 	d.setReadiness(&st)
 	return st
+}
+
+// membersView converts the members of a source for the pages.
+func membersView(s sources.Status) []web.Member {
+	out := make([]web.Member, 0, len(s.Members))
+	for _, name := range slices.Sorted(maps.Keys(s.Members)) {
+		p := s.Members[name]
+		out = append(out, web.Member{Name: name, Up: p.Up, Error: p.Error, Since: p.Since, Watermark: p.Watermark, Skew: p.Skew, Reports: p.Reports})
+	}
+	return out
 }

@@ -12,10 +12,9 @@ import (
 	"crowsnest/daemon/loader"
 )
 
-// How rule files are watched. Notifications are hints: they are lost on some
-// file systems and see only the link of a ConfigMap change. The hash is the
-// truth. A changed hash must be the same twice, so that a file that is being
-// written is not taken.
+// Rule files are reloaded when their hash changes and is the same twice in a row, so that
+// a file that is being written is not loaded. inotify only triggers an earlier check: it
+// misses events on some filesystems, and some changes of a ConfigMap.
 const (
 	pollRules   = 5 * time.Second
 	settleRules = 500 * time.Millisecond
@@ -46,14 +45,14 @@ func (d *Daemon) watchRules(ctx context.Context) {
 		case !settled:
 			timer.Reset(settleRules)
 		default:
-			_ = d.Reload(ctx) // it logs and shows what is wrong, and is not tried again
+			_ = d.Reload(ctx) // it logs the error, and is not retried
 			timer.Reset(pollRules)
 		}
 	}
 }
 
-// ruleHints returns notifications of the folders that hold rules. Where they
-// cannot be had, polling does alone.
+// ruleHints returns inotify events of the folders that hold rules. Without them, polling
+// finds all changes.
 func (d *Daemon) ruleHints() (<-chan fsnotify.Event, func()) {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -75,7 +74,7 @@ func (d *Daemon) ruleHints() (<-chan fsnotify.Event, func()) {
 		}
 	}
 	go func() {
-		for range w.Errors { //nolint:revive // polling is the truth
+		for range w.Errors { //nolint:revive // polling finds what is lost
 		}
 	}()
 	return w.Events, func() {

@@ -10,11 +10,16 @@ import (
 
 // Sink is notified of changed episodes.
 type Sink interface {
-	// Name is unique among the sinks of a process.
-	Name() string
+	Receiver
 	// Notify accepts changed episodes. It must not block and does not keep the
 	// slice; maps in it are shared and read-only. Safe for concurrent use.
 	Notify(eps []episodes.Episode)
+}
+
+// Receiver is another process to which this one delivers.
+type Receiver interface {
+	// Name is unique among the receivers of a process.
+	Name() string
 	// Run delivers until ctx ends, then tries once more within the drain time
 	// and returns. It waits for every goroutine that it started.
 	Run(ctx context.Context) error

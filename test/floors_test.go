@@ -20,7 +20,7 @@ var floors = map[string]int{
 	"matcher": 1, "httpconfig": 1,
 	"episodes": 2, "hits": 2,
 	"sources": 3, "sinks": 3, "web": 3, "replay": 3, "discover": 3, "state": 3, "export": 3,
-	"daemon/config": 4, "daemon/loader": 5, "daemon": 6,
+	"daemon/config": 4, "daemon/monitor": 4, "daemon/loader": 5, "daemon": 6,
 	"cli": 7, "cmd": 8,
 }
 
@@ -37,13 +37,13 @@ var tools = []string{"discover", "export"}
 var confined = map[string]string{
 	"gopkg.in/yaml.v3":                           "strictyaml",
 	"github.com/spf13/cobra":                     "cli",
-	"github.com/prometheus/client_golang":        "web daemon",
+	"github.com/prometheus/client_golang":        "web daemon sources sinks",
 	"github.com/prometheus/alertmanager/api":     "sinks/alertmanager",
 	"github.com/prometheus/exporter-toolkit/web": "web sources/agents",
 	"github.com/grafana/loki-client-go":          "sinks/loki",
 	"github.com/grafana/loki/pkg/push":           "sinks/loki",
 	"k8s.io":                                     "sources/internal/kube sources/kubernetes",
-	"github.com/rs/zerolog":                      "cli daemon sinks",
+	"github.com/rs/zerolog":                      "cli daemon sinks web",
 }
 
 // purity lists what the floors below the edges must not use.

@@ -3,13 +3,14 @@ package web
 import (
 	"bytes"
 	"context"
-	"log/slog"
 	"maps"
 	"net/http"
 	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/rs/zerolog"
 )
 
 // Bounds on the cost of responses.
@@ -29,7 +30,7 @@ const (
 // client. Plain requests have a slot of their own: few distinct ones exist, so
 // they never queue behind the others. It is safe for concurrent use.
 type gate struct {
-	log     *slog.Logger
+	log     zerolog.Logger
 	slots   chan struct{}
 	plain   chan struct{} // slot of plain requests
 	waiting chan struct{}
@@ -63,7 +64,7 @@ type reader struct {
 	cut     bool
 }
 
-func newGate(log *slog.Logger) *gate {
+func newGate(log zerolog.Logger) *gate {
 	return &gate{
 		log: log, slots: make(chan struct{}, maxRendering), plain: make(chan struct{}, 1), waiting: make(chan struct{}, maxQueued),
 		flights: map[string]*flight{}, readers: map[*reader]bool{}, freed: make(chan struct{}),
@@ -216,7 +217,7 @@ func (g *gate) render(f *flight, h http.HandlerFunc, r *http.Request) bool {
 func (g *gate) run(a *answer, h http.HandlerFunc, r *http.Request) {
 	defer func() {
 		if p := recover(); p != nil {
-			g.log.Error("handler panicked", "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
+			g.log.Error().Str("path", r.URL.Path).Interface("panic", p).Bytes("stack", debug.Stack()).Msg("handler panicked")
 			*a = answer{code: http.StatusInternalServerError, head: http.Header{}}
 			a.body.WriteString("internal error; see the log of crowsnest\n")
 		}

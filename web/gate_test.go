@@ -3,7 +3,6 @@ package web
 import (
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/prometheus/common/model"
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/episodes"
@@ -23,7 +23,7 @@ import (
 func TestGateSharesAndBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var made, running, most atomic.Int64
-		h := newGate(slog.New(slog.DiscardHandler)).guarded(func(w http.ResponseWriter, r *http.Request) {
+		h := newGate(zerolog.Nop()).guarded(func(w http.ResponseWriter, r *http.Request) {
 			made.Add(1)
 			n := running.Add(1)
 			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
@@ -67,7 +67,7 @@ func TestGateSharesAndBounds(t *testing.T) {
 // A plain request queues only behind other plain requests.
 func TestGateServesPlainRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newGate(slog.New(slog.DiscardHandler)).guarded(func(w http.ResponseWriter, _ *http.Request) {
+		h := newGate(zerolog.Nop()).guarded(func(w http.ResponseWriter, _ *http.Request) {
 			<-time.After(time.Second)
 			w.WriteHeader(http.StatusOK)
 		})
@@ -152,7 +152,7 @@ func (s *slow) Write([]byte) (int, error) {
 // The gate disconnects slow readers when others need room.
 func TestGateCutsOffSlowReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate(slog.New(slog.DiscardHandler))
+		g := newGate(zerolog.Nop())
 		h := g.guarded(func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, strings.Repeat("x", maxUnread/4))
 		})
@@ -175,7 +175,7 @@ func TestGateCutsOffSlowReaders(t *testing.T) {
 
 // A panic in a handler fails only its own request.
 func TestGatePanic(t *testing.T) {
-	h := newGate(slog.New(slog.DiscardHandler)).guarded(func(http.ResponseWriter, *http.Request) { panic("x") })
+	h := newGate(zerolog.Nop()).guarded(func(http.ResponseWriter, *http.Request) { panic("x") })
 	w := httptest.NewRecorder()
 	h(w, httptest.NewRequest("GET", "/", nil))
 	require.Equal(t, http.StatusInternalServerError, w.Code)

@@ -94,7 +94,7 @@ func (s *Server) render(w http.ResponseWriter, p pages, name string, code int, d
 	data.Missing, data.Troubles = status.Missing, append(slices.Clone(status.Absent), downReceivers(s.view.Endpoints())...)
 	var b bytes.Buffer
 	if err := p[name].Execute(&b, data); err != nil {
-		s.opt.Log.Error("render page", "page", name, "err", err)
+		s.opt.Log.Error().Str("page", name).Err(err).Msg("render page")
 		http.Error(w, "the page could not be rendered; see the log of crowsnest", http.StatusInternalServerError)
 		return
 	}

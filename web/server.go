@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	toolkit "github.com/prometheus/exporter-toolkit/web"
+	"github.com/rs/zerolog"
 )
 
 // Bounds of a listener.
@@ -44,8 +45,8 @@ type Options struct {
 	// that of an ingress; "*" allows every name. IP addresses and names within the
 	// cluster are always allowed.
 	Hosts []string
-	// Log receives errors of handlers and of libraries; nil discards them.
-	Log *slog.Logger
+	// Log receives errors of handlers and of libraries; the zero value discards them.
+	Log zerolog.Logger
 }
 
 // Server serves the pages, the API, the metrics and the probes of one daemon.
@@ -61,9 +62,6 @@ type Server struct {
 // New returns a server without starting it. It fails if Options.Registry already
 // contains one of its metrics.
 func New(view View, opt Options) (*Server, error) {
-	if opt.Log == nil {
-		opt.Log = slog.New(slog.DiscardHandler)
-	}
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
@@ -107,7 +105,7 @@ func (s *Server) Run(ctx context.Context, main, probe net.Listener) error {
 	var servers []*http.Server
 	errs := make(chan error, 2)
 	serve := func(h http.Handler, l net.Listener, configFile string) {
-		srv := newServer(h, s.opt.Log)
+		srv := newServer(h, slogger(s.opt.Log))
 		servers = append(servers, srv)
 		go func() { errs <- s.serve(srv, l, configFile) }()
 	}
@@ -139,13 +137,16 @@ func (s *Server) serve(srv *http.Server, l net.Listener, configFile string) erro
 	flags := &toolkit.FlagConfig{WebListenAddresses: &[]string{l.Addr().String()}, WebConfigFile: &configFile}
 	limited := newLimiter(l, s.opt.MaxConns)
 	srv.Handler = limited.track(srv.Handler)
-	err := toolkit.Serve(limited, srv, flags, s.opt.Log)
+	err := toolkit.Serve(limited, srv, flags, slogger(s.opt.Log))
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
 	l.Close() //nolint:errcheck // the error that matters is err
 	return fmt.Errorf("serve %s: %w", l.Addr(), err)
 }
+
+// slogger adapts the log for libraries that need package slog.
+func slogger(log zerolog.Logger) *slog.Logger { return slog.New(zerolog.NewSlogHandler(log)) }
 
 func newServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{

@@ -12,7 +12,6 @@ import (
 
 	commonconfig "github.com/prometheus/common/config"
 
-	"crowsnest/episodes"
 	"crowsnest/hits"
 	"crowsnest/matcher"
 	"crowsnest/rules"
@@ -80,7 +79,7 @@ type Sink struct {
 	answered answered
 }
 
-var _ sinks.Sink = (*Sink)(nil)
+var _ sinks.Receiver = (*Sink)(nil)
 
 // Stats is the state of the connection to the aggregator.
 type Stats struct {
@@ -143,9 +142,6 @@ func (s *Sink) Name() string { return "upstream" }
 
 // Node returns the name by which the aggregator knows this agent.
 func (s *Sink) Node() string { return s.cfg.Node }
-
-// Notify ignores episodes: an agent has none.
-func (s *Sink) Notify([]episodes.Episode) {}
 
 // Take accepts hits in the order in which they were read. It does not block; the
 // reader must call Wait before. It does not change the hits, and keeps them no

@@ -1,4 +1,4 @@
-package daemon
+package monitor
 
 import (
 	"slices"
@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"crowsnest/daemon/config"
 	"crowsnest/episodes"
 	"crowsnest/matcher"
 	"crowsnest/rules"
@@ -15,9 +14,11 @@ import (
 	"crowsnest/web"
 )
 
-func TestSelfAlerts(t *testing.T) {
+const blindAfter = 5 * time.Minute
+
+func TestAlerts(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	a := newSelfAlerts(start, config.DefaultBlindAfter)
+	a := New(start, blindAfter)
 	names := func(eps []episodes.Episode) []string {
 		out := []string{}
 		for _, e := range eps {
@@ -27,7 +28,7 @@ func TestSelfAlerts(t *testing.T) {
 		return out
 	}
 	at := func(d time.Duration, status sources.Status, broken ...web.BrokenPack) []string {
-		return names(a.update(start.Add(d), []sources.Status{status}, broken, nil))
+		return names(a.Update(start.Add(d), State{Sources: []sources.Status{status}, Broken: broken}))
 	}
 	up := func(d time.Duration) sources.Status {
 		return sources.Status{Name: "kubelet", Up: true, Opened: true, Watermark: start.Add(d)}
@@ -35,16 +36,16 @@ func TestSelfAlerts(t *testing.T) {
 	down := sources.Status{Name: "kubelet", Watermark: start.Add(time.Minute), Error: "no such directory"}
 
 	require.Equal(t, []string{"firing CrowsnestHeartbeat"}, at(0, up(0)))
-	require.Empty(t, at(time.Minute, up(time.Minute)), "told once")
+	require.Empty(t, at(time.Minute, up(time.Minute)), "notified once")
 	require.Equal(t, []string{"firing CrowsnestHeartbeat"}, at(5*time.Minute, down), "its coverage changed")
-	require.Equal(t, []string{"firing CrowsnestBlind", "resolved CrowsnestHeartbeat"}, at(6*time.Minute, down), "five minutes after the last proof")
+	require.Equal(t, []string{"firing CrowsnestBlind", "resolved CrowsnestHeartbeat"}, at(6*time.Minute, down), "five minutes after the last watermark")
 	require.Equal(t, []string{"firing CrowsnestHeartbeat", "resolved CrowsnestBlind"}, at(7*time.Minute, up(7*time.Minute)))
 
 	quarantined := []matcher.Quarantined{{Rule: &rules.Rule{Alert: "Odd"}, Reason: matcher.ReasonPanic}}
-	news := a.update(start.Add(8*time.Minute), []sources.Status{up(8 * time.Minute)}, nil, quarantined)
-	require.Equal(t, []string{"firing CrowsnestRuleGivenUp"}, names(news))
-	require.Equal(t, map[string]string{"alertname": "CrowsnestRuleGivenUp", "severity": "warning", "rule": "Odd", "reason": "panic"}, news[0].Labels)
-	require.Contains(t, news[0].Annotations["description"], "because of a bug in crowsnest")
+	got := a.Update(start.Add(8*time.Minute), State{Sources: []sources.Status{up(8 * time.Minute)}, Quarantined: quarantined})
+	require.Equal(t, []string{"firing CrowsnestRuleGivenUp"}, names(got))
+	require.Equal(t, map[string]string{"alertname": "CrowsnestRuleGivenUp", "severity": "warning", "rule": "Odd", "reason": "panic"}, got[0].Labels)
+	require.Contains(t, got[0].Annotations["description"], "because of a bug in crowsnest")
 	costly := []matcher.Quarantined{{Rule: &rules.Rule{Alert: "Odd"}, Reason: matcher.ReasonCost}}
 	require.Contains(t, quarantineAlert(costly[0], start).Annotations["description"], "limits.rule_cpu")
 	require.Equal(t, []string{"resolved CrowsnestRuleGivenUp"}, at(8*time.Minute, up(8*time.Minute)))
@@ -52,17 +53,17 @@ func TestSelfAlerts(t *testing.T) {
 	broken := web.BrokenPack{Pack: "a", Error: "a.yaml:1:1: error"}
 	require.Equal(t, []string{"firing CrowsnestPackBroken"}, at(8*time.Minute, up(8*time.Minute), broken))
 	require.Empty(t, at(9*time.Minute, up(9*time.Minute), broken))
-	require.Len(t, a.all(), 2)
+	require.Len(t, a.All(), 2)
 	require.Equal(t, []string{"resolved CrowsnestPackBroken"}, at(10*time.Minute, up(10*time.Minute)))
 
-	// A source that says that it is up and does nothing is found in a minute.
+	// A source that is up without progress is found in a minute.
 	still := up(10 * time.Minute)
 	for i := range stuckAfter - 1 {
 		require.Empty(t, at(10*time.Minute+time.Duration(i)*time.Second, still))
-		require.Empty(t, a.hung())
+		require.Empty(t, a.Hung())
 	}
 	require.Equal(t, []string{"firing CrowsnestBlind", "firing CrowsnestHeartbeat"}, at(11*time.Minute, still))
-	require.Equal(t, []string{"kubelet"}, a.hung())
+	require.Equal(t, []string{"kubelet"}, a.Hung())
 	require.Equal(t, []string{"firing CrowsnestHeartbeat", "resolved CrowsnestBlind"}, at(12*time.Minute, up(12*time.Minute)))
-	require.Empty(t, a.hung())
+	require.Empty(t, a.Hung())
 }

@@ -1,12 +1,10 @@
-package daemon
+package monitor
 
 import (
 	"fmt"
 	"maps"
 	"slices"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"crowsnest/episodes"
 	"crowsnest/sources"
@@ -90,25 +88,14 @@ func lossAlerts(now time.Time, s sources.Status) []episodes.Episode {
 		if at.After(now) { // the clock was set back
 			at = now
 		}
-		alert := selfAlert(alertLinesLost, text.severity, map[string]string{"source": s.Name, "reason": reason}, at, map[string]string{
-			"summary": "Lines of source " + s.Name + " were lost before they were read",
-			"description": truncate(fmt.Sprintf("Reason: %s. Newest: %q at %s; %d times in total. This alert resolves %v after the newest loss.",
-				text.what, l.Path, l.At.UTC().Format(time.RFC3339), l.Count, lossShown), 1500),
-			"remediation": text.fix,
+		e := alert(alertLinesLost, text.severity, map[string]string{"source": s.Name, "reason": reason}, at, texts{
+			"Lines of source " + s.Name + " were lost before they were read",
+			fmt.Sprintf("Reason: %s. Newest: %q at %s; %d times in total. This alert resolves %v after the newest loss.",
+				text.what, l.Path, stamp(l.At), l.Count, lossShown),
+			text.fix,
 		})
-		alert.Count, alert.LastSeen = l.Count, at.UTC()
-		out = append(out, alert)
+		e.Count, e.LastSeen = l.Count, at.UTC()
+		out = append(out, e)
 	}
 	return out
-}
-
-// logLosses logs the losses of this process since the last call.
-func (t *transitions) logLosses(log zerolog.Logger, s sources.Status) {
-	for _, reason := range slices.Sorted(maps.Keys(s.Losses)) {
-		l, key := s.Losses[reason], s.Name+"/loss/"+reason
-		if l.Count > t.lost[key] && !l.At.Before(t.d.start) {
-			log.Warn().Str("reason", reason).Str("path", l.Path).Int64("times", l.Count).Msg("lines were lost before they were read")
-		}
-		t.lost[key] = l.Count
-	}
 }

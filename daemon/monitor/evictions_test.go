@@ -1,4 +1,4 @@
-package daemon
+package monitor
 
 import (
 	"fmt"
@@ -10,15 +10,13 @@ import (
 	"crowsnest/episodes"
 )
 
-func TestCrowdedAlert(t *testing.T) {
+func TestEvictionAlert(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	evicted := func(namespace, rule string, kind episodes.Evicted, n int64) episodes.Eviction {
 		return episodes.Eviction{Namespace: namespace, Rule: rule, Kind: kind, Count: n, Last: now}
 	}
-	_, ok := crowdedAlert(now.Add(crowdedShown), []episodes.Eviction{evicted("a", "R", episodes.EvictedWindows, 1)})
-	require.False(t, ok)
-	_, ok = crowdedAlert(now, nil)
-	require.False(t, ok)
+	require.Empty(t, evictionAlert(now.Add(evictionsShown), []episodes.Eviction{evicted("a", "R", episodes.EvictedWindows, 1)}))
+	require.Empty(t, evictionAlert(now, nil))
 
 	all := []episodes.Eviction{
 		evicted("calm", "R0", episodes.EvictedClears, 2),
@@ -29,11 +27,10 @@ func TestCrowdedAlert(t *testing.T) {
 	for i := range 7 {
 		all = append(all, evicted("evil", fmt.Sprint("R", i), episodes.EvictedWindows, 100))
 	}
-	e, ok := crowdedAlert(now, all)
-	require.True(t, ok)
+	e := evictionAlert(now, all)[0]
 	require.Equal(t, "Lines of namespace evil, a namespace with an invalid name, namespace calm, streams without a namespace exhaust the memory limits: failures there may be missed", e.Annotations["summary"])
 	require.Contains(t, e.Annotations["description"], "namespace evil: 40 open alerts, 700 counts of lines of the rules R0, R1, R2, R3, R4, 2 more.")
-	require.Equal(t, map[string]string{"alertname": alertCrowded, "severity": "warning"}, e.Labels, "one alert, whoever it is")
+	require.Equal(t, map[string]string{"alertname": alertEvictions, "severity": "warning"}, e.Labels, "one alert for all namespaces")
 
 	require.Equal(t, "streams of prod without a namespace", namespaceText("prod/"))
 	require.Equal(t, "namespace prod/shop", namespaceText("prod/shop"))
@@ -41,6 +38,6 @@ func TestCrowdedAlert(t *testing.T) {
 	for i := range 50 {
 		all = append(all, evicted(fmt.Sprint("ns", i), "R", episodes.EvictedWindows, 1000))
 	}
-	e, _ = crowdedAlert(now, all)
+	e = evictionAlert(now, all)[0]
 	require.Contains(t, e.Annotations["summary"], "49 more")
 }

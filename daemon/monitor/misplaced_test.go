@@ -1,4 +1,4 @@
-package daemon
+package monitor
 
 import (
 	"testing"
@@ -29,14 +29,14 @@ func TestComponentOutsideTheList(t *testing.T) {
 	require.Len(t, notes, 1)
 	require.Contains(t, notes[0], "Cluster API in namespace my-capi")
 	require.Contains(t, notes[0], "add +my-capi to")
-	require.Empty(t, look("my-capi", pod, "+my-capi"), "believed")
-	require.Empty(t, look("my-capi", pod, "-my-capi"), "known not to be believed")
+	require.Empty(t, look("my-capi", pod, "+my-capi"), "trusted")
+	require.Empty(t, look("my-capi", pod, "-my-capi"), "explicitly not trusted")
 	require.Empty(t, look("capi-system", pod))
-	require.Empty(t, look("team-a", "my-operator-controller-manager-6c4b8d9f7-x2v9p"), "operators of tenants are no news")
+	require.Empty(t, look("team-a", "my-operator-controller-manager-6c4b8d9f7-x2v9p"), "operators of tenants are not reported")
 	require.NotContains(t, look("$(reboot)", pod)[0], "reboot")
 }
 
-func TestMisplacedLooksNowAndThen(t *testing.T) {
+func TestMisplacedChecksOnceAMinute(t *testing.T) {
 	m := &misplaced{}
 	now := time.Now()
 	status := []sources.Status{{Streams: []sources.StreamStatus{{Labels: matcher.Labels{"namespace": "x", "pod": "fleet-agent-zz9p2"}}}}}

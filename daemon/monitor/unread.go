@@ -1,4 +1,4 @@
-package daemon
+package monitor
 
 import (
 	"fmt"
@@ -21,7 +21,7 @@ const (
 // unreadAlert returns an alert if existing logs of a source are not read. It is
 // critical if they may be read later: until then failures in them are missed and
 // absence-based rules are on hold. Logs that are refused permanently are a warning.
-func unreadAlert(now time.Time, s sources.Status) (episodes.Episode, bool) {
+func unreadAlert(now time.Time, s sources.Status) []episodes.Episode {
 	var named []string
 	n, since, severity := 0, now, "warning"
 	for _, u := range s.Unread {
@@ -39,11 +39,11 @@ func unreadAlert(now time.Time, s sources.Status) (episodes.Episode, bool) {
 		}
 	}
 	if n == 0 {
-		return episodes.Episode{}, false
+		return nil
 	}
-	return selfAlert(alertLogsUnread, severity, map[string]string{"source": s.Name}, since, map[string]string{
-		"summary":     "Logs of source " + s.Name + " are not read",
-		"description": truncate(fmt.Sprintf("Failures in %d logs are not detected. The first of them: %s.", n, strings.Join(named, "; ")), 1500),
-		"remediation": "Check the files, their disk, and the limit of open files of the process. A refused path is not read until it is a separate file.",
-	}), true
+	return []episodes.Episode{alert(alertLogsUnread, severity, map[string]string{"source": s.Name}, since, texts{
+		"Logs of source " + s.Name + " are not read",
+		fmt.Sprintf("Failures in %d logs are not detected. The first of them: %s.", n, strings.Join(named, "; ")),
+		"Check the files, their disk, and the limit of open files of the process. A refused path is not read until it is a separate file.",
+	})}
 }

@@ -1,4 +1,4 @@
-package daemon
+package monitor
 
 import (
 	"slices"
@@ -7,22 +7,23 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"crowsnest/daemon/config"
 	"crowsnest/sources"
 )
 
-// watch is a selfAlerts in virtual time, over restarts.
+// watch is a Alerts in virtual time, over restarts.
 type watch struct {
 	t     *testing.T
-	a     *selfAlerts
+	a     *Alerts
 	start time.Time
 	now   time.Time
+
+	unanswered time.Time
 }
 
 func newWatch(t *testing.T) *watch {
 	w := &watch{t: t, start: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	w.now = w.start
-	w.a = newSelfAlerts(w.start, config.DefaultBlindAfter)
+	w.a = New(w.start, blindAfter)
 	return w
 }
 
@@ -31,7 +32,7 @@ func (w *watch) restart(d time.Duration) {
 	saved, err := w.a.Export()
 	require.NoError(w.t, err)
 	w.now = w.now.Add(d)
-	w.a = newSelfAlerts(w.now, config.DefaultBlindAfter)
+	w.a = New(w.now, blindAfter)
 	require.NoError(w.t, w.a.Import(saved))
 }
 
@@ -47,7 +48,7 @@ func (w *watch) pass(d time.Duration, status ...sources.Status) []string {
 				now[i].Watermark = w.now
 			}
 		}
-		for _, e := range w.a.update(w.now, withParts(now, w.now), nil, nil) {
+		for _, e := range w.a.Update(w.now, State{Sources: now, Unanswered: w.unanswered}) {
 			text := string(e.State) + " " + e.Alert
 			if s := e.Labels["source"]; s != "" {
 				text += " " + s
@@ -60,8 +61,8 @@ func (w *watch) pass(d time.Duration, status ...sources.Status) []string {
 }
 
 func (w *watch) coverage() string {
-	for _, e := range w.a.all() {
-		if e.Alert == AlertHeartbeat {
+	for _, e := range w.a.All() {
+		if e.Alert == alertHeartbeat {
 			return e.Annotations["coverage"]
 		}
 	}
@@ -107,12 +108,12 @@ func TestAbsenceOverRestarts(t *testing.T) {
 	require.Equal(t, []string{"firing CrowsnestHeartbeat"}, w.pass(2*time.Minute, up("kubelet"), off("machines")))
 	w.restart(2 * time.Second)
 	require.Equal(t, []string{"firing CrowsnestBlind machines", "firing CrowsnestHeartbeat"}, w.pass(3*time.Minute, up("kubelet"), off("machines")))
-	starts := w.a.all()[1].StartsAt
+	starts := w.a.All()[1].StartsAt
 	for range 3 {
 		w.restart(time.Minute)
 		require.Equal(t, []string{"firing CrowsnestBlind machines", "firing CrowsnestHeartbeat"}, w.pass(20*time.Second, up("kubelet"), off("machines")), "notified again, not resolved")
-		require.Equal(t, starts, w.a.all()[1].StartsAt)
-		require.Equal(t, w.start.Add(time.Second), w.a.all()[0].StartsAt.Truncate(time.Second).Add(time.Second), "of the heartbeat")
+		require.Equal(t, starts, w.a.All()[1].StartsAt)
+		require.Equal(t, w.start.Add(time.Second), w.a.All()[0].StartsAt.Truncate(time.Second).Add(time.Second), "of the heartbeat")
 	}
 	w.restart(time.Minute)
 	require.Equal(t, []string{"firing CrowsnestHeartbeat"}, w.pass(5*time.Second, up("kubelet"), up("machines")))
@@ -155,11 +156,11 @@ func TestRestoredAlertsEnd(t *testing.T) {
 // An agent whose aggregator is away finds lines that nobody concludes from.
 func TestCoverageOfAnAgent(t *testing.T) {
 	w := newWatch(t)
-	w.a.unanswered = w.start
+	w.unanswered = w.start
 	require.Equal(t, []string{"firing CrowsnestHeartbeat"}, w.pass(4*time.Minute, up("kubelet")))
 	require.Equal(t, "partial: kubelet; not seen: the aggregator since 2026-01-01T00:00:00Z", w.coverage())
 	require.Equal(t, []string{"resolved CrowsnestHeartbeat"}, w.pass(6*time.Minute, up("kubelet")))
-	w.a.unanswered = time.Time{}
+	w.unanswered = time.Time{}
 	require.Equal(t, []string{"firing CrowsnestHeartbeat"}, w.pass(time.Minute, up("kubelet")))
 }
 

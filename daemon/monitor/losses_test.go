@@ -1,4 +1,4 @@
-package daemon
+package monitor
 
 import (
 	"testing"
@@ -6,20 +6,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"crowsnest/daemon/config"
 	"crowsnest/sources"
 )
 
-// A loss is told at once, for a while after the newest one, and once per reason.
+// A loss is an alert at once, for a while after the newest one, and once per reason.
 func TestLossAlerts(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	a := newSelfAlerts(start, config.DefaultBlindAfter)
+	a := New(start, blindAfter)
 	losses := map[string]sources.Loss{}
 	f := func(at time.Duration, want ...string) {
 		t.Helper()
 		now := start.Add(at)
 		got := []string{}
-		for _, e := range a.update(now, []sources.Status{{Name: "kubelet", Up: true, Opened: true, Watermark: now, Losses: losses}}, nil, nil) {
+		for _, e := range a.Update(now, State{Sources: []sources.Status{{Name: "kubelet", Up: true, Opened: true, Watermark: now, Losses: losses}}}) {
 			if e.Alert == alertLinesLost {
 				got = append(got, string(e.State)+" "+e.Labels["severity"]+" "+e.Labels["reason"])
 				require.False(t, e.StartsAt.After(now))
@@ -43,13 +42,13 @@ func TestLossAlerts(t *testing.T) {
 	f(25*time.Minute, "resolved warning gap")
 	lose("gap", 3, 30*time.Minute)
 	f(29*time.Minute, "firing warning gap") // the clock was set back
-	lose("anew", 1, 30*time.Minute)
-	f(30*time.Minute, "firing warning anew")
+	lose("other", 1, 30*time.Minute)
+	f(30*time.Minute, "firing warning other")
 
 	// A restart: the source kept it.
-	a = newSelfAlerts(start.Add(31*time.Minute), config.DefaultBlindAfter)
-	f(31*time.Minute, "firing warning gap", "firing warning anew")
-	for _, e := range a.all() {
+	a = New(start.Add(31*time.Minute), blindAfter)
+	f(31*time.Minute, "firing warning gap", "firing warning other")
+	for _, e := range a.All() {
 		require.NotContains(t, e.Annotations["description"], "\n")
 	}
 }

@@ -1,4 +1,4 @@
-package daemon
+package monitor
 
 import (
 	"fmt"
@@ -70,9 +70,9 @@ func misplacedAlert(now time.Time, found map[string]string) episodes.Episode {
 	if n := len(names) - len(parts); n > 0 {
 		more = fmt.Sprintf(", and %d more namespaces", n)
 	}
-	return selfAlert(alertMisplaced, "info", nil, now, map[string]string{
-		"summary":     "Known components run outside the infrastructure namespaces: rules with `origin: infrastructure` ignore their logs",
-		"description": fmt.Sprintf("According to pod names: %s%s.", strings.Join(parts, "; "), more),
-		"remediation": fmt.Sprintf("If no tenant can create pods there, add %s to rules.infrastructure_namespaces of the agents and the aggregator. Otherwise list the namespaces with a leading -, and this alert resolves.", strings.Join(add, ", ")),
+	return alert(alertMisplaced, "info", nil, now, texts{
+		"Known components run outside the infrastructure namespaces: rules with `origin: infrastructure` ignore their logs",
+		fmt.Sprintf("According to pod names: %s%s.", strings.Join(parts, "; "), more),
+		fmt.Sprintf("If no tenant can create pods there, add %s to rules.infrastructure_namespaces of the agents and the aggregator. Otherwise list the namespaces with a leading -, and this alert resolves.", strings.Join(add, ", ")),
 	})
 }

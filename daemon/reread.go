@@ -14,32 +14,32 @@ import (
 	"crowsnest/sources"
 )
 
-// An agent that gets a rule after the aggregator has read lines meanwhile without
-// looking for it. It reads these lines again, before it reports the rule: until
-// then the aggregator concludes nothing from their silence.
+// An agent that gets a rule later than the aggregator has read lines without matching
+// them against it. It reads these lines again before it reports the rule: until then the
+// aggregator concludes nothing from their silence.
 
 const (
-	// rescanMost bounds what is read again of one file.
-	rescanMost = 64 << 20
-	// rescanEarlier is how far before the time of the aggregator lines are taken.
-	rescanEarlier = 15 * time.Second
-	rescanBlock   = 256 << 10
+	// maxReread bounds the bytes of one file that are read again.
+	maxReread = 64 << 20
+	// rereadMargin is how far before the time of the aggregator lines are read again.
+	rereadMargin = 15 * time.Second
+	rereadBlock  = 256 << 10
 )
 
-// rescan looks at older lines for the rules that the aggregator has had for longer
-// than this agent. before are the digests of the rules that were in force.
-func (d *Daemon) rescan(before map[string]string) {
-	if d.pipe.up == nil {
+// readAgain matches older lines against the rules that the aggregator got before this
+// agent. before returns the digests of the previous rules.
+func (d *Daemon) readAgain(before func() map[string]string) {
+	ahead := d.pipe.concluder.ahead()
+	if len(ahead) == 0 {
 		return
 	}
 	rs := d.pipe.rules.Load()
-	now, fresh := rs.finds(), *rs.set
+	old, now, fresh := before(), rs.digests(), *rs.set
 	fresh.Rules = nil
 	var since time.Time
-	behind := d.pipe.up.Behind()
 	for _, r := range rs.set.Rules {
-		from, waits := behind[r.Alert]
-		if !waits || now[r.Alert] == "" || now[r.Alert] == before[r.Alert] {
+		from, is := ahead[r.Alert]
+		if !is || now[r.Alert] == "" || now[r.Alert] == old[r.Alert] {
 			continue
 		}
 		fresh.Rules = append(fresh.Rules, r)
@@ -52,40 +52,40 @@ func (d *Daemon) rescan(before map[string]string) {
 	}
 	program, err := matcher.Compile(&fresh)
 	if err != nil {
-		d.log.Error().Err(err).Msg("older lines cannot be looked at for new rules")
+		d.log.Error().Err(err).Msg("older lines cannot be matched against new rules")
 		return
 	}
-	r := rescanner{program: program, since: since.Add(-rescanEarlier), take: func(found []matcher.Hit) {
+	r := rereader{program: program, since: since.Add(-rereadMargin), ingest: func(found []matcher.Hit) {
 		d.pipe.Ingest(func(*rules.Set) []matcher.Hit { return found }, nil)
 	}}
 	for _, s := range d.sourceStatus() {
 		for _, st := range s.Streams {
 			if err := r.stream(st); err != nil {
-				d.log.Warn().Err(err).Str("path", st.Path).Msg("older lines were not all looked at for new rules")
+				d.log.Warn().Err(err).Str("path", st.Path).Msg("some older lines were not matched against new rules")
 			}
 		}
 	}
-	d.log.Info().Int("rules", len(fresh.Rules)).Time("since", r.since).Int64("bytes", r.bytes).Int("hits", r.hits).Msg("looked at older lines for rules that the aggregator had before")
+	d.log.Info().Int("rules", len(fresh.Rules)).Time("since", r.since).Int64("bytes", r.bytes).Int("hits", r.hits).Msg("matched older lines against rules that the aggregator got first")
 }
 
-// rescanner reads parts of files again.
-type rescanner struct {
+// rereader reads parts of files again.
+type rereader struct {
 	program *matcher.Program
 	since   time.Time
-	take    func([]matcher.Hit)
+	ingest  func([]matcher.Hit)
 	bytes   int64
 	hits    int
 }
 
-// stream reads a stream up to where it is read, with the file that was rotated
-// last. What is read twice has the fingerprints that it had.
-func (r *rescanner) stream(st sources.StreamStatus) error {
+// stream reads a stream up to its position, and its rotated files. Lines that are read
+// twice have the same fingerprints.
+func (r *rereader) stream(st sources.StreamStatus) error {
 	if st.Path == "" {
 		return nil
 	}
 	info, err := os.Lstat(st.Path)
 	if err != nil || !info.Mode().IsRegular() || info.ModTime().Before(r.since) {
-		return nil // nothing was written, or the pod is gone
+		return nil // nothing was written, or the pod was deleted
 	}
 	var errs []error
 	rotated, _ := filepath.Glob(st.Path + ".*") // the pattern is valid
@@ -97,27 +97,27 @@ func (r *rescanner) stream(st sources.StreamStatus) error {
 	return errors.Join(append(errs, r.file(st.Path, st.Offset, st.Labels))...)
 }
 
-// errTooOld says that not all lines were read.
+// errTooOld means that some lines were not read.
 var errTooOld = errors.New("there are more than 64 MiB of them")
 
 // file reads a file up to an offset.
-func (r *rescanner) file(path string, to int64, labels matcher.Labels) error {
+func (r *rereader) file(path string, to int64, labels matcher.Labels) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	from := max(0, to-rescanMost)
+	from := max(0, to-maxReread)
 	s := matcher.NewStream(labels, matcher.StreamOptions{})
 	s.Place(from)
 	in := io.NewSectionReader(f, from, to-from)
-	block, kept := make([]byte, rescanBlock), 0
+	block, kept := make([]byte, rereadBlock), 0
 	for {
 		n, err := in.Read(block[kept:])
 		r.bytes += int64(n)
 		whole := wholeLines(block[:kept+n])
 		if found := r.recent(r.program.Scan(s, block[:whole], time.Now())); len(found) > 0 {
-			r.take(found)
+			r.ingest(found)
 			r.hits += len(found)
 		}
 		if kept = copy(block, block[whole:kept+n]); kept == len(block) {
@@ -135,11 +135,11 @@ func (r *rescanner) file(path string, to int64, labels matcher.Labels) error {
 	}
 }
 
-// wholeLines is the length of the lines that are complete.
+// wholeLines returns the length of the complete lines.
 func wholeLines(b []byte) int { return bytes.LastIndexByte(b, '\n') + 1 }
 
-// recent drops the hits of lines that the aggregator does not ask for.
-func (r *rescanner) recent(found []matcher.Hit) []matcher.Hit {
+// recent drops the hits before since.
+func (r *rereader) recent(found []matcher.Hit) []matcher.Hit {
 	out := found[:0]
 	for _, h := range found {
 		if !h.Time.Before(r.since) {

@@ -1,0 +1,141 @@
+package daemon
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"crowsnest/daemon/monitor"
+	"crowsnest/episodes"
+	"crowsnest/matcher"
+	"crowsnest/rules"
+	"crowsnest/sinks"
+	"crowsnest/sinks/upstream"
+)
+
+// Agent mode splits the daemon into two processes. An agent runs on each node, with
+// sinks.upstream: it reads the logs there and sends hits to the aggregator. The
+// aggregator has sources.agents, in which each agent is a member.
+//
+//	node n:  sources ─▶ pipeline ─ hits ─▶ sinks/upstream
+//	                                            │ batches, kept until they are on
+//	                                            ▼ the disk of the aggregator
+//	aggregator:               sources/agents ─▶ pipeline ─▶ engine ─▶ sinks
+
+// upstreamLogged is the interval at which a lasting failure is logged.
+const upstreamLogged = time.Minute
+
+// remote sends hits to an aggregator. Its own engine gets none: it has only rules and
+// watermarks.
+type remote struct {
+	local
+	up   *upstream.Sink
+	self *monitor.Alerts
+	log  zerolog.Logger
+
+	// What was logged last. Used by the goroutine that calls report.
+	reason, reportError string
+	at, since           time.Time
+}
+
+// newConcluder returns the concluder of the configuration, and the receiver of its
+// hits, if any.
+func newConcluder(opt Options, engine local, self *monitor.Alerts) (concluder, []sinks.Receiver, error) {
+	p := opt.Cfg.Sinks.Upstream
+	if p == nil {
+		return engine, nil, nil
+	}
+	cfg := p.Config
+	if cfg.Node == "" && opt.Getenv != nil {
+		cfg.Node = opt.Getenv("NODE_NAME")
+	}
+	if cfg.Node == "" {
+		cfg.Node, _ = os.Hostname() // an empty one is refused
+	}
+	up, err := upstream.New(cfg, upstream.Options{Now: opt.now})
+	if err != nil {
+		return nil, nil, fmt.Errorf("sink upstream: %w", err)
+	}
+	self.Labels = map[string]string{"node": cfg.Node}
+	log := opt.Log.With().Str("component", "upstream").Logger()
+	return &remote{local: engine, up: up, self: self, log: log}, []sinks.Receiver{up}, nil
+}
+
+func (r *remote) Wait()                                 { r.up.Wait() }
+func (r *remote) Take(found []matcher.Hit, _ time.Time) { r.up.Take(found) }
+func (r *remote) saved() uint64                         { return r.up.Acked() }
+func (r *remote) release()                              { r.up.Release() }
+func (r *remote) ahead() map[string]time.Time           { return r.up.Behind() }
+
+func (r *remote) AddSource(name string, lateness time.Duration, serves func(rules.Selector) bool) {
+	r.local.AddSource(name, lateness, serves)
+	r.up.AddSource(name, lateness)
+}
+
+func (r *remote) RemoveSource(name string) {
+	r.local.RemoveSource(name)
+	r.up.RemoveSource(name)
+}
+
+func (r *remote) AdvanceWatermark(name string, t time.Time) {
+	r.local.AdvanceWatermark(name, t)
+	r.up.AdvanceWatermark(name, t)
+}
+
+// checkpoint closes the open batch. The episodes are in the snapshot of the aggregator.
+func (r *remote) checkpoint() checkpoint {
+	seq, ok := r.up.Cut()
+	return checkpoint{encode: func() ([]byte, error) { return nil, nil }, seq: seq, lost: !ok}
+}
+
+// Restore ignores episodes: they are from before this process was an agent.
+func (r *remote) Restore([]byte, time.Time) error { return nil }
+
+// resume saves that this process follows the previous one, which the aggregator knows.
+func (r *remote) resume(save func()) { save() }
+
+func (r *remote) peer() peer {
+	st, p := r.up.Stats(), peer{remote: true}
+	p.blocked = st.Blocked
+	since := r.self.Answered(st.LastAnswer)
+	switch {
+	case st.LastError != "":
+		p.absent, p.unanswered = "the aggregator cannot be reached: "+st.LastError, since
+	case !st.Reached:
+		p.absent, p.unanswered = "the aggregator has not been reached yet", since
+	}
+	return p
+}
+
+func (r *remote) alerts(now time.Time) []episodes.Episode {
+	return r.self.UpstreamAlerts(now, r.up.Stats())
+}
+
+// report logs that the aggregator does not accept messages: at once when the reason
+// changes, and then once a minute until it does.
+func (r *remote) report(now time.Time, rs *ruleset) {
+	r.up.Report(r.self.Reportable(), rs.digests())
+	r.logStats(now, r.up.Stats())
+}
+
+func (r *remote) logStats(now time.Time, st upstream.Stats) {
+	switch {
+	case st.LastError == "" && r.reason != "":
+		r.log.Info().Str("aggregator", st.Endpoint).Dur("after", now.Sub(r.since)).Msg("the aggregator takes the hits of this agent again")
+		r.reason = ""
+	case st.LastError != "" && (st.LastReason != r.reason || now.Sub(r.at) >= upstreamLogged || now.Before(r.at)):
+		if r.reason == "" {
+			r.since = now
+		}
+		r.log.Warn().Str("aggregator", st.Endpoint).Str("reason", st.LastReason).Str("error", st.LastError).
+			Int("kept_batches", st.Batches).Bool("reading_waits", st.Blocked).Msg("the aggregator does not accept the hits of this agent")
+		r.reason, r.at = st.LastReason, now
+	}
+	if st.ReportError != r.reportError {
+		if r.reportError = st.ReportError; r.reportError != "" {
+			r.log.Warn().Str("error", st.ReportError).Msg("the aggregator does not accept the reports of this agent")
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package daemon
+
+import (
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/rs/zerolog"
+
+	"crowsnest/daemon/monitor"
+	"crowsnest/matcher"
+	"crowsnest/sources"
+)
+
+// changeLog logs each change of the state of sources once.
+type changeLog struct {
+	d        *Daemon
+	last     map[string]sources.Status
+	panicked map[string]bool // rules whose quarantine after panics was logged
+}
+
+func newChangeLog(d *Daemon) *changeLog {
+	return &changeLog{d: d, last: map[string]sources.Status{}}
+}
+
+func (c *changeLog) log(status []sources.Status) {
+	for _, s := range status {
+		old := c.last[s.Name]
+		log := c.d.component("source").With().Str("source", s.Name).Logger()
+		switch {
+		case s.Up && !old.Up:
+			log.Info().Int("streams", len(s.Streams)).Msg("source is up")
+		case !s.Up && old.Up:
+			log.Error().Err(asError(s.Error)).Msg("source is down")
+		case s.Error != "" && s.Error != old.Error:
+			log.Warn().Err(asError(s.Error)).Msg("source has a problem")
+		}
+		if s.Idle != "" && s.Idle != old.Idle {
+			log.Warn().Str("reason", s.Idle).Msg("source has nothing to watch, and keeps checking")
+		}
+		if s.Errors["watch"] > 0 && old.Errors["watch"] == 0 {
+			log.Warn().Msg("the limit of inotify instances or watches is reached (fs.inotify): directories are polled, so new files are found a little later")
+		}
+		c.logLosses(log, s, old)
+		c.logMembers(s, old)
+		s.Streams = nil
+		c.last[s.Name] = s
+	}
+}
+
+// logLosses logs the new losses of this process.
+func (c *changeLog) logLosses(log zerolog.Logger, s, old sources.Status) {
+	for reason, n := range s.Lost {
+		if n -= old.Lost[reason]; n > 0 {
+			log.Warn().Str("reason", reason).Int64("bytes", n).Msg("lines were lost before they were read")
+		}
+	}
+	for _, reason := range slices.Sorted(maps.Keys(s.Losses)) {
+		if l := s.Losses[reason]; l.Count > old.Losses[reason].Count && !l.At.Before(c.d.start) {
+			log.Warn().Str("reason", reason).Str("path", l.Path).Int64("times", l.Count).Msg("lines were lost before they were read")
+		}
+	}
+}
+
+// logMembers logs members of a source that come up, go down and are forgotten.
+func (c *changeLog) logMembers(s, old sources.Status) {
+	log := c.d.component("source")
+	for _, name := range slices.Sorted(maps.Keys(s.Members)) {
+		m := s.Members[name]
+		was, known := old.Members[name]
+		switch {
+		case m.Up && !was.Up:
+			log.Info().Str("member", name).Dur("clock_skew", m.Skew).Msg("member is up")
+		case !m.Up && (was.Up || !known):
+			log.Warn().Str("member", name).Err(asError(m.Error)).Msg("member is down: absence-based rules are on hold")
+		}
+	}
+	for name := range old.Members {
+		if _, still := s.Members[name]; !still {
+			log.Warn().Str("member", name).Msg("member is forgotten: no rule waits for it")
+		}
+	}
+}
+
+// logPanics logs rules that are quarantined because of panics. Daemon.quarantine
+// logs those that cost too much.
+func (c *changeLog) logPanics(quarantined []matcher.Quarantined) {
+	now, log := map[string]bool{}, c.d.component("rules")
+	for _, g := range quarantined {
+		if g.Reason != matcher.ReasonPanic {
+			continue
+		}
+		if now[g.Rule.Alert] = true; !c.panicked[g.Rule.Alert] {
+			log.Error().Str("rule", g.Rule.Alert).Str("reason", string(g.Reason)).Msg("rule is quarantined: " + monitor.QuarantineReason(g.Reason))
+		}
+	}
+	c.panicked = now
+}
+
+func asError(text string) error {
+	if text == "" {
+		return nil
+	}
+	return errors.New(text)
+}

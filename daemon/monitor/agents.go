@@ -1,0 +1,232 @@
+package monitor
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"crowsnest/episodes"
+	"crowsnest/hits"
+	"crowsnest/sinks/upstream"
+	"crowsnest/sources"
+	"crowsnest/sources/agents"
+)
+
+// Only an agent knows its own problems, and it often has no Alertmanager. It reports
+// its alerts to the aggregator, which fires each of them once for all nodes.
+
+// Alerts of agents and about agents.
+const (
+	alertUpstreamAway = "CrowsnestUpstreamAway"
+	alertAgentRefused = "CrowsnestAgentRefused"
+	// alertAgentsRefused is about messages from unknown senders.
+	alertAgentsRefused = "CrowsnestAgentsRefused"
+	// alertTwoAggregators is detected by an agent and fired by the aggregators.
+	alertTwoAggregators = "CrowsnestTwoAggregators"
+	alertRulesDiffer    = "CrowsnestRulesDiffer"
+	alertReportMore     = "CrowsnestAgentsReportMore"
+)
+
+const (
+	// maxNodes bounds the nodes that an alert names.
+	maxNodes = 5
+	// maxReported bounds the open alerts about agents.
+	maxReported = 100
+	// twinShown is how long the alert about a second agent of a node stays open.
+	twinShown = time.Minute
+	// refusedShown is how long the alert about a refused message stays open. An agent
+	// sends a message every few seconds.
+	refusedShown = 5 * time.Minute
+	// differFor is how long a rollout may take before it is an alert.
+	differFor = 15 * time.Minute
+)
+
+// agentAlerts returns the alerts of an aggregator about its agents.
+func agentAlerts(now time.Time, st State) []episodes.Episode {
+	var out []episodes.Episode
+	for _, s := range st.Sources {
+		for _, name := range slices.Sorted(maps.Keys(s.Members)) {
+			if m := s.Members[name]; m.Refused.IsZero() || now.Sub(m.Refused) >= twinShown {
+				continue
+			}
+			out = append(out, alert(alertAgentRefused, "warning", map[string]string{"source": name}, now, texts{
+				"Two agents claim to be " + name,
+				"The second one is refused as long as the first one is connected: the logs that it reads are not watched.",
+				"Give each agent a unique name (sinks.upstream.node, or NODE_NAME from spec.nodeName), and run one agent per node.",
+			}))
+		}
+	}
+	out = append(out, reportedAlerts(now, st.Sources)...)
+	out = append(out, differAlert(now, st.Behind)...)
+	for source, stats := range st.Agents {
+		out = append(out, refusedAlerts(now, source, stats)...)
+	}
+	return out
+}
+
+// Reportable returns the open alerts as conditions that an agent reports.
+func (a *Alerts) Reportable() []hits.Condition { return reportable(a.All()) }
+
+func reportable(alerts []episodes.Episode) []hits.Condition {
+	var out []hits.Condition
+	for _, e := range alerts {
+		if e.Alert == alertHeartbeat || e.Alert == alertUpstreamAway {
+			continue // the aggregator detects these itself
+		}
+		c := hits.Condition{Alert: e.Alert, Severity: e.Labels["severity"], Labels: maps.Clone(e.Labels), Detail: e.Annotations["description"], Since: e.StartsAt}
+		for _, name := range []string{"alertname", "severity", "node"} {
+			delete(c.Labels, name)
+		}
+		if e.Alert == alertLinesLost {
+			c.Count, c.Last = e.Count, e.LastSeen
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// reportedAlerts returns an alert for each condition that agents report.
+func reportedAlerts(now time.Time, status []sources.Status) []episodes.Episode {
+	var out []episodes.Episode
+	for _, s := range status {
+		for i, c := range s.Conditions {
+			if len(out) == maxReported {
+				return append(out, alert(alertReportMore, "warning", map[string]string{"source": s.Name}, now, texts{
+					fmt.Sprintf("Agents report %d more conditions; only the first have their own alert", len(s.Conditions)-i),
+					"The Sources page lists the conditions that each agent reports.",
+					"Resolve the other alerts about agents first.",
+				}))
+			}
+			out = append(out, reportedAlert(c))
+		}
+	}
+	return out
+}
+
+func reportedAlert(c sources.Condition) episodes.Episode {
+	labels := map[string]string{}
+	maps.Copy(labels, c.Labels)
+	labels["component"] = "agent" // an alert of the aggregator itself has none
+	what, fix := reportAdvice(c)
+	on := "On " + nodesText(c.Members)
+	if c.Count > 0 {
+		on = fmt.Sprintf("%s, %d times in all, newest at %s", on, c.Count, stamp(c.Last))
+	}
+	return alert(c.Alert, c.Severity, labels, c.Since, texts{
+		what + " on " + nodesText(c.Members), fmt.Sprintf("%s. Reported by an agent: %s", on, c.Detail), fix,
+	})
+}
+
+// reportAdvice returns the meaning of a condition and its remediation. It never uses
+// text from a node as advice.
+func reportAdvice(c sources.Condition) (what, fix string) {
+	switch c.Alert {
+	case alertLinesLost:
+		fix = "Check the log of the agent."
+		if text, known := lossTexts[c.Labels["reason"]]; known {
+			fix = text.fix
+		}
+		return "Log lines were lost before they were read", fix
+	case alertPackBroken:
+		return "The newest version of a rule pack was refused", "Run `crowsnest check rules` and `crowsnest test rules` on the pack and correct it. Its last good version stays in force."
+	case alertQuarantined:
+		return "A rule is quarantined and no longer evaluated", "Add a `contains` text that occurs in few lines, or narrow `from`. A changed version of the rule or a restart of the agent tries it again."
+	case alertTwoAggregators:
+		return "Two aggregators answer the agents", adviceTwoAggregators
+	case alertStateNotSaved:
+		return "The state of an agent is not saved", "Check whether the folder of storage.path is full or read-only on these nodes. After a restart the agent reads older lines again."
+	}
+	return "An agent reports " + c.Alert, "Check the status page and the log of the agent on one of these nodes."
+}
+
+const adviceTwoAggregators = "Stop all aggregators but one. Each of them receives only some of the lines, so failures are missed, or raised and resolved wrongly. Check for more than one replica, a strategy other than Recreate, and a second Deployment that the Service selects."
+
+// refusedAlerts returns an alert for each reason for which messages of agents were
+// refused. The nodes of these agents may be unknown.
+func refusedAlerts(now time.Time, source string, st agents.Stats) []episodes.Episode {
+	var out []episodes.Episode
+	for _, reason := range agents.Outsiders() {
+		last, ok := st.Newest[reason]
+		if !ok || now.Sub(last.At) >= refusedShown {
+			continue
+		}
+		from, _, err := net.SplitHostPort(last.From)
+		if err != nil {
+			from = last.From
+		}
+		out = append(out, alert(alertAgentsRefused, "warning", map[string]string{"source": source, "reason": reason}, last.At, texts{
+			"Messages of agents are refused: the logs of their nodes are not watched",
+			fmt.Sprintf("%d messages were refused in total, the newest from %s: %s.", st.Refused[reason], from, last.Why),
+			"Find the pod with this address. If it is an agent, correct its sinks.upstream; otherwise find out why it connects to this port.",
+		}))
+	}
+	return out
+}
+
+// differAlert returns the alert about rules that have differed for too long between
+// the agents and the aggregator.
+func differAlert(now time.Time, behind map[string]sources.Behind) []episodes.Episode {
+	var late, nodes []string
+	since := now
+	for _, rule := range slices.Sorted(maps.Keys(behind)) {
+		b := behind[rule]
+		if now.Sub(b.Since) < differFor {
+			continue
+		}
+		late, nodes = append(late, rule), append(nodes, b.Members...)
+		if b.Since.Before(since) {
+			since = b.Since
+		}
+	}
+	if len(late) == 0 {
+		return nil
+	}
+	slices.Sort(nodes)
+	nodes = slices.Compact(nodes)
+	return []episodes.Episode{alert(alertRulesDiffer, "warning", nil, since, texts{
+		fmt.Sprintf("%d rules differ between the aggregator and %s", len(late), nodesText(nodes)),
+		fmt.Sprintf("What these rules conclude from silence waits since %s: %s.", stamp(since), strings.Join(late, ", ")),
+		"Look whether the agents of these nodes have the same version of crowsnest, the same rules and the same overrides as the aggregator, and whether one of them refused a pack.",
+	})}
+}
+
+// BehindText explains to people why the absence-based conclusions of a rule are on hold.
+func BehindText(b sources.Behind) string {
+	return fmt.Sprintf("%s has another version of it since %s", nodesText(b.Members), stamp(b.Since))
+}
+
+// UpstreamAlerts returns the alerts of an agent about its aggregator.
+func (a *Alerts) UpstreamAlerts(now time.Time, st upstream.Stats) []episodes.Episode {
+	var out []episodes.Episode
+	since := a.Answered(st.LastAnswer)
+	if st.Refused || st.LastError != "" && a.longSince(now, since) {
+		out = append(out, alert(alertUpstreamAway, "critical", nil, since, texts{
+			"The aggregator does not accept the hits of this agent",
+			fmt.Sprintf("Since %s: %s. The agent keeps up to %d bytes, then stops reading; no line is lost while the logs are on the node.",
+				stamp(since), st.LastError, upstream.DefaultMaxUnacked),
+			"Check the aggregator, and sinks.upstream of this agent.",
+		}))
+	}
+	if !st.Twofold.IsZero() {
+		out = append(out, alert(alertTwoAggregators, "critical", nil, st.Twofold, texts{
+			"Two aggregators answer the agents",
+			"Two processes answer at " + st.Endpoint + " at the same time.",
+			adviceTwoAggregators,
+		}))
+	}
+	return out
+}
+
+// nodesText names the first nodes and counts the others.
+func nodesText(nodes []string) string {
+	if len(nodes) == 1 {
+		return "node " + nodes[0]
+	}
+	if n := len(nodes) - maxNodes; n > 0 {
+		return fmt.Sprintf("%d nodes: %s and %d more", len(nodes), strings.Join(nodes[:maxNodes], ", "), n)
+	}
+	return fmt.Sprintf("%d nodes: %s", len(nodes), strings.Join(nodes, ", "))
+}

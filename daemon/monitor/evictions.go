@@ -1,0 +1,110 @@
+package monitor
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"crowsnest/episodes"
+)
+
+// alertEvictions fires when log lines of a namespace exhaust bounded memory.
+const alertEvictions = "CrowsnestCrowded"
+
+const (
+	// evictionsShown is how long the alert stays open after the newest eviction.
+	evictionsShown = 15 * time.Minute
+	// maxNamespaces and maxRules bound the namespaces that the alert names, and the
+	// rules of each.
+	maxNamespaces = 5
+	maxRules      = 5
+)
+
+// evictedText names the kinds of evicted entries for people.
+var evictedText = map[episodes.Evicted]string{
+	episodes.EvictedWindows: "counts of lines",
+	episodes.EvictedClears:  "recoveries",
+	episodes.EvictedMutes:   "mutes",
+	episodes.EvictedAlerts:  "open alerts",
+}
+
+// evictedOf counts the evicted entries of one namespace.
+type evictedOf struct {
+	namespace string
+	count     int64
+	kinds     map[episodes.Evicted]int64
+	rules     map[string]bool
+}
+
+// evictionAlert returns the alert about namespaces with recent evictions, if any.
+func evictionAlert(now time.Time, evictions []episodes.Eviction) []episodes.Episode {
+	by := map[string]*evictedOf{}
+	for _, v := range evictions {
+		if now.Sub(v.Last) >= evictionsShown {
+			continue
+		}
+		c := by[v.Namespace]
+		if c == nil {
+			c = &evictedOf{namespace: v.Namespace, kinds: map[episodes.Evicted]int64{}, rules: map[string]bool{}}
+			by[v.Namespace] = c
+		}
+		c.count += v.Count
+		c.kinds[v.Kind] += v.Count
+		c.rules[v.Rule] = true
+	}
+	if len(by) == 0 {
+		return nil
+	}
+	all := slices.SortedFunc(maps.Values(by), func(a, b *evictedOf) int {
+		return cmp.Or(cmp.Compare(b.count, a.count), strings.Compare(a.namespace, b.namespace))
+	})
+	var names, details []string
+	for _, c := range all {
+		names, details = append(names, namespaceText(c.namespace)), append(details, c.String())
+	}
+	if n := len(all) - maxNamespaces; n > 0 {
+		details = append(details[:maxNamespaces], fmt.Sprintf("%d more namespaces.", n))
+	}
+	return []episodes.Episode{alert(alertEvictions, "warning", nil, now, texts{
+		"Lines of " + firstOf(names, maxNamespaces) + " exhaust the memory limits: failures there may be missed",
+		"Evicted since the start of crowsnest: " + strings.Join(details, " ") + fmt.Sprintf(
+			" Namespaces within their share lost nothing. This alert resolves %v after the newest eviction.", evictionsShown),
+		"Find out why these namespaces log so many different failures. If they are real, raise limits.keys (counts, recoveries, mutes), " +
+			"or limits.active_alerts and the `limit` of the rules (open alerts), and the memory of crowsnest with them. Otherwise exclude the namespace in `from` of the rules.",
+	})}
+}
+
+// String describes the evictions of the namespace.
+func (c *evictedOf) String() string {
+	var kinds []string
+	for _, k := range slices.Sorted(maps.Keys(c.kinds)) {
+		kinds = append(kinds, fmt.Sprintf("%d %s", c.kinds[k], evictedText[k]))
+	}
+	return fmt.Sprintf("%s: %s of the rules %s.", namespaceText(c.namespace), strings.Join(kinds, ", "), firstOf(slices.Sorted(maps.Keys(c.rules)), maxRules))
+}
+
+// plainName matches a namespace, optionally after its cluster.
+var plainName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._/-]{0,251}[A-Za-z0-9])?$`)
+
+// namespaceText names a namespace for people. It does not repeat an invalid name,
+// which may be text of an attacker.
+func namespaceText(name string) string {
+	switch name {
+	case "":
+		return "streams without a namespace"
+	case episodes.OtherEvictions:
+		return "other namespaces"
+	}
+	cluster, bare := strings.CutSuffix(name, "/")
+	switch {
+	case !plainName.MatchString(cluster):
+		return "a namespace with an invalid name"
+	case bare:
+		return "streams of " + cluster + " without a namespace"
+	}
+	return "namespace " + name
+}

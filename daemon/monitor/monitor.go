@@ -1,0 +1,311 @@
+// Package monitor raises crowsnest's alerts about itself: sources that are not read,
+// lost lines, broken packs, agents and aggregators that do not answer. The daemon hands
+// it the state of all parts once a second.
+package monitor
+
+import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"crowsnest/episodes"
+	"crowsnest/matcher"
+	"crowsnest/rules"
+	"crowsnest/sinks"
+	"crowsnest/sources"
+	"crowsnest/sources/agents"
+	"crowsnest/web"
+)
+
+// stuckAfter is the number of updates, one a second, after which a source that is up
+// but makes no progress counts as stuck. It counts updates, not seconds, so that a
+// machine that was suspended does not look stuck.
+const stuckAfter = 60
+
+// maxText bounds the description of an alert, in bytes.
+const maxText = 1500
+
+const (
+	alertHeartbeat      = "CrowsnestHeartbeat"
+	alertBlind          = "CrowsnestBlind"
+	alertNothingToWatch = "CrowsnestNothingToWatch"
+	alertPackBroken     = "CrowsnestPackBroken"
+	alertQuarantined    = "CrowsnestRuleGivenUp"
+)
+
+// State is the state of all parts of the daemon at one time.
+type State struct {
+	Sources     []sources.Status
+	Endpoints   []sinks.EndpointStatus
+	Broken      []web.BrokenPack
+	Quarantined []matcher.Quarantined
+	Evictions   []episodes.Eviction
+	Trusted     *rules.Namespaces         // nil: not checked
+	Behind      map[string]sources.Behind // rules that agents have in another version
+	Agents      map[string]agents.Stats   // by source
+	Unsaved     Unsaved                   // state
+	Unanswered  time.Time                 // since when the aggregator has not answered; zero: it answers, or there is none
+	Upstream    []episodes.Episode        // alerts about the aggregator
+}
+
+// Alerts holds the open alerts. It is safe for concurrent use.
+type Alerts struct {
+	// Labels are added to every alert, to identify this process. They are set before
+	// the first Update.
+	Labels map[string]string
+
+	start      time.Time
+	blindAfter time.Duration
+	mu         sync.Mutex
+	open       map[episodes.Fingerprint]episodes.Episode
+	away       map[string]time.Time // start of the current outage, by source
+	idle       map[string]time.Time // since when a source has had nothing to watch
+	moved      map[string]progress
+	lastSeen   time.Time // when a source was last read
+	lastAnswer time.Time // of the aggregator
+	skewed     skews
+	dropped    drops
+	misplaced  misplaced
+
+	restored  map[episodes.Fingerprint]episodes.Episode // open in the previous process, not confirmed yet
+	savedSeen time.Time                                 // lastSeen at the last export
+	changed   bool                                      // since the last export
+}
+
+// progress is the last observed progress of a source.
+type progress struct {
+	bytes     int64
+	watermark time.Time
+	still     int // updates without progress
+}
+
+// New returns the alerts of a process that started at start. Sources that were not read
+// for blindAfter have an alert.
+func New(start time.Time, blindAfter time.Duration) *Alerts {
+	return &Alerts{
+		start: start, blindAfter: blindAfter, moved: map[string]progress{}, skewed: skews{}, dropped: drops{},
+		away: map[string]time.Time{}, idle: map[string]time.Time{},
+		open: map[episodes.Fingerprint]episodes.Episode{}, restored: map[episodes.Fingerprint]episodes.Episode{},
+	}
+}
+
+// Update returns the alerts that opened, changed or ended.
+func (a *Alerts) Update(now time.Time, st State) []episodes.Episode {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	want := map[episodes.Fingerprint]episodes.Episode{}
+	add := func(all ...episodes.Episode) {
+		for _, e := range all {
+			e = labelled(e, a.Labels)
+			want[e.Fingerprint] = e
+		}
+	}
+	add(agentAlerts(now, st)...)
+	if st.Trusted != nil {
+		add(a.misplaced.alerts(now, st.Trusted, st.Sources)...)
+	}
+	add(st.Upstream...)
+	add(unsavedAlert(now, st.Unsaved)...)
+	add(evictionAlert(now, st.Evictions)...)
+	for _, e := range st.Endpoints {
+		add(a.skewed.alert(now, e)...)
+		add(a.dropped.alert(now, e)...)
+	}
+	all := withMembers(st.Sources, now)
+	add(a.blind(now, all)...)
+	add(a.heartbeat(now, all, st.Unanswered)...)
+	for _, s := range all {
+		add(a.idleAlert(now, s)...)
+		add(lossAlerts(now, s)...)
+		add(unreadAlert(now, s)...)
+	}
+	for _, b := range st.Broken {
+		add(alert(alertPackBroken, "warning", map[string]string{"pack": b.Pack}, now, texts{
+			"The newest version of rule pack " + b.Pack + " was refused; its last good version stays in force",
+			b.Error,
+			"Run `crowsnest check rules` and `crowsnest test rules` on the pack and correct it.",
+		}))
+	}
+	for _, g := range st.Quarantined {
+		add(quarantineAlert(g, now))
+	}
+	return a.replace(now, want)
+}
+
+// awaySince returns the start of the current outage of a source, and whether it has
+// lasted long enough for an alert. The start is kept across restarts.
+func (a *Alerts) awaySince(now time.Time, s sources.Status) (time.Time, bool) {
+	stuck := a.stuck(s)
+	since, known := a.away[s.Name]
+	if !stuck && s.Up && !s.Watermark.Before(now.Add(-a.blindAfter)) {
+		if known {
+			delete(a.away, s.Name)
+			a.changed = true
+		}
+		return time.Time{}, false
+	}
+	if !known {
+		// The outage starts at the watermark. A source that has made no progress since
+		// the start of the process gets the same time to catch up.
+		since = now
+		if s.Watermark.After(a.start) {
+			since = s.Watermark
+		}
+		a.away[s.Name], a.changed = since, true
+	}
+	return since, stuck || a.longSince(now, since)
+}
+
+// stuck reports whether a source is up but makes no progress.
+func (a *Alerts) stuck(s sources.Status) bool {
+	p := a.moved[s.Name]
+	if !s.Up || s.Bytes != p.bytes || !s.Watermark.Equal(p.watermark) {
+		p = progress{bytes: s.Bytes, watermark: s.Watermark}
+	} else {
+		p.still++
+	}
+	a.moved[s.Name] = p
+	return p.still >= stuckAfter
+}
+
+// Hung returns the sources that are stuck. It omits members of a source: they are
+// other processes.
+func (a *Alerts) Hung() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(a.moved)) {
+		if a.moved[name].still >= stuckAfter && !isMember(name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// QuarantineReason explains to people why a rule is quarantined.
+func QuarantineReason(reason matcher.Reason) string {
+	if reason == matcher.ReasonCost {
+		return "it took more of a CPU for a full minute than limits.rule_cpu allows"
+	}
+	return "its evaluation failed several times because of a bug in crowsnest"
+}
+
+func quarantineAlert(g matcher.Quarantined, now time.Time) episodes.Episode {
+	fix := "Report the bug with the rule and the log lines."
+	if g.Reason == matcher.ReasonCost {
+		fix = "Add a `contains` text that occurs in few lines, or narrow `from`; crowsnest_rule_seconds_total shows the cost of each rule."
+	}
+	return alert(alertQuarantined, "warning", map[string]string{"rule": g.Rule.Alert, "reason": string(g.Reason)}, now, texts{
+		"Rule " + g.Rule.Alert + " is quarantined and no longer evaluated",
+		"Rule " + g.Rule.Alert + " was quarantined: " + QuarantineReason(g.Reason) + ". Its open alerts stay open. All other rules continue. A changed version of the rule or a restart tries it again.",
+		fix,
+	})
+}
+
+// replace makes want the open alerts and returns those that changed.
+func (a *Alerts) replace(now time.Time, want map[episodes.Fingerprint]episodes.Episode) []episodes.Episode {
+	var changed []episodes.Episode
+	for fp, e := range want {
+		old, known := a.open[fp]
+		if known {
+			if e = continuing(e, old); maps.Equal(old.Annotations, e.Annotations) {
+				continue
+			}
+		} else if old, was := a.restored[fp]; was {
+			e = continuing(e, old)
+			delete(a.restored, fp)
+		}
+		a.open[fp] = e
+		changed = append(changed, e)
+	}
+	for fp, e := range a.open {
+		if _, still := want[fp]; !still {
+			delete(a.open, fp)
+			changed = append(changed, resolvedAt(e, now))
+		}
+	}
+	for _, e := range a.overdue(now) {
+		changed = append(changed, resolvedAt(e, now))
+	}
+	a.changed = a.changed || len(changed) > 0
+	slices.SortFunc(changed, func(x, y episodes.Episode) int { return cmp.Compare(x.Fingerprint, y.Fingerprint) })
+	return changed
+}
+
+// continuing returns e as the continuation of old.
+func continuing(e, old episodes.Episode) episodes.Episode {
+	e.StartsAt, e.FiredAt, e.LastSeen = old.StartsAt, old.FiredAt, old.LastSeen
+	return e
+}
+
+func resolvedAt(e episodes.Episode, now time.Time) episodes.Episode {
+	e.State, e.Reason, e.EndsAt, e.Concluded = episodes.StateResolved, episodes.ReasonClear, now, now
+	return e
+}
+
+// All returns the open alerts, ordered by their start.
+func (a *Alerts) All() []episodes.Episode {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.SortedFunc(maps.Values(a.open), func(x, y episodes.Episode) int { return x.StartsAt.Compare(y.StartsAt) })
+}
+
+// texts are the annotations of an alert.
+type texts struct{ summary, description, remediation string }
+
+func alert(name, severity string, labels map[string]string, start time.Time, t texts) episodes.Episode {
+	return annotated(name, severity, labels, start, map[string]string{
+		"summary": t.summary, "description": truncate(t.description, maxText), "remediation": t.remediation,
+	})
+}
+
+func annotated(name, severity string, labels map[string]string, start time.Time, annotations map[string]string) episodes.Episode {
+	all := map[string]string{"alertname": name, "severity": severity}
+	maps.Copy(all, labels)
+	h := fnv.New64a()
+	for _, k := range slices.Sorted(maps.Keys(all)) {
+		fmt.Fprintf(h, "%s\xff%s\xff", k, all[k])
+	}
+	return episodes.Episode{
+		Fingerprint: episodes.Fingerprint(h.Sum64()), Alert: name, State: episodes.StateFiring,
+		Labels: all, Annotations: annotations, StartsAt: start.UTC(), FiredAt: start.UTC(), LastSeen: start.UTC(), Count: 1,
+	}
+}
+
+// labelled returns an alert with additional labels.
+func labelled(e episodes.Episode, labels map[string]string) episodes.Episode {
+	if len(labels) == 0 {
+		return e
+	}
+	all := maps.Clone(e.Labels)
+	maps.Copy(all, labels)
+	out := annotated(e.Alert, all["severity"], all, e.StartsAt, e.Annotations)
+	out.Count, out.LastSeen, out.Heartbeat = e.Count, e.LastSeen, e.Heartbeat
+	return out
+}
+
+// truncate shortens s to at most n bytes plus an ellipsis, without splitting a rune.
+func truncate(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && s[n]&0xC0 == 0x80 {
+		n--
+	}
+	return s[:n] + "…"
+}
+
+// firstOf joins the first n names and counts the others.
+func firstOf(names []string, n int) string {
+	if more := len(names) - n; more > 0 {
+		names = append(slices.Clone(names[:n]), fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(names, ", ")
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

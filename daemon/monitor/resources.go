@@ -1,0 +1,99 @@
+package monitor
+
+import (
+	"fmt"
+	"time"
+
+	"crowsnest/episodes"
+	"crowsnest/sinks"
+)
+
+const (
+	alertStateNotSaved = "CrowsnestStateNotSaved"
+	alertClockSkew     = "CrowsnestClockSkew"
+	alertAlertsDropped = "CrowsnestAlertsDropped"
+)
+
+const (
+	// unsavedAfter is how long saving the state may fail before it is an alert.
+	unsavedAfter = 5 * time.Minute
+	// maxSkew is the clock skew of an endpoint that is an alert once it has lasted for
+	// skewedFor.
+	maxSkew   = 30 * time.Second
+	skewedFor = 2 * time.Minute
+)
+
+// Unsaved is since when saving the state has failed, and why; the zero time: it has
+// not.
+type Unsaved struct {
+	Since time.Time
+	Why   error
+}
+
+func unsavedAlert(now time.Time, u Unsaved) []episodes.Episode {
+	if u.Since.IsZero() || now.Sub(u.Since) < unsavedAfter {
+		return nil
+	}
+	return []episodes.Episode{alert(alertStateNotSaved, "warning", nil, u.Since, texts{
+		"The state of crowsnest is not saved: after a restart it has to read older lines again",
+		fmt.Sprintf("Saving has failed since %s: %v. Detection and alerts continue; saving resumes by itself.", stamp(u.Since), u.Why),
+		"Check whether the folder of storage.path is full, read-only or used by another instance.",
+	})}
+}
+
+// skews holds since when the clock of an endpoint has differed, by endpoint.
+type skews map[string]time.Time
+
+// alert records the skew of an endpoint and returns an alert if it has lasted.
+func (s skews) alert(now time.Time, e sinks.EndpointStatus) []episodes.Episode {
+	skew := time.Duration(e.ClockSkew * float64(time.Second))
+	if !e.Up || skew.Abs() < maxSkew {
+		delete(s, e.Endpoint)
+		return nil
+	}
+	since, known := s[e.Endpoint]
+	if !known {
+		since = now
+		s[e.Endpoint] = now
+	}
+	if now.Sub(since) < skewedFor {
+		return nil
+	}
+	return []episodes.Episode{alert(alertClockSkew, "warning", map[string]string{"endpoint": e.Endpoint}, since, texts{
+		"The clocks of crowsnest and of " + e.Endpoint + " differ",
+		fmt.Sprintf("According to its answers, its clock is %v ahead (negative: behind). Alerts are sent with its time; their annotations contain local times.", skew.Round(time.Second)),
+		"Check the time synchronization of both machines.",
+	})}
+}
+
+// evicted is the reason under which sinks count alerts dropped because of a limit.
+const evicted = "evicted"
+
+// drops holds the dropped alerts by endpoint.
+type drops map[string]drop
+
+type drop struct {
+	count        int64
+	since, until time.Time // of the alert
+}
+
+// alert returns an alert until lossShown after the count of an endpoint last grew.
+func (d drops) alert(now time.Time, e sinks.EndpointStatus) []episodes.Episode {
+	x := d[e.Endpoint]
+	if n := e.Failed[evicted]; n > x.count {
+		if x.until.Before(now) {
+			x.since = now
+		}
+		x.count, x.until = n, now.Add(lossShown)
+		d[e.Endpoint] = x
+	}
+	if x.until.Before(now) {
+		return nil
+	}
+	return []episodes.Episode{alert(alertAlertsDropped, "critical", map[string]string{"endpoint": e.Endpoint}, x.since, texts{
+		"Alerts were dropped before " + e.Endpoint + " accepted them",
+		fmt.Sprintf("%d ended alerts were dropped in total: more of them waited for this receiver than crowsnest keeps, or than it saves for a restart. "+
+			"The receiver was not notified of them. Open alerts are never dropped.", x.count),
+		"Restore the receiver, and check the Alerts page for alerts that ended meanwhile.",
+	})}
+}

@@ -1,0 +1,76 @@
+package monitor
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/sinks"
+	"crowsnest/test/setclock"
+)
+
+func TestUnsavedAlert(t *testing.T) {
+	since := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	f := func(u Unsaved, now time.Time, want bool) {
+		t.Helper()
+		got := unsavedAlert(now, u)
+		require.Equal(t, want, len(got) == 1)
+		if want {
+			require.Equal(t, since, got[0].StartsAt)
+			require.Contains(t, got[0].Annotations["description"], "no space left")
+		}
+	}
+	full := Unsaved{since, errors.New("no space left")}
+	f(Unsaved{}, since.Add(time.Hour), false)
+	f(full, since, false)
+	f(full, since.Add(unsavedAfter-1), false)
+	f(full, since.Add(unsavedAfter), true)
+	f(full, since.Add(24*time.Hour), true)
+
+	// A clock that is set is no time that passes.
+	var clock setclock.Clock
+	from := clock.Now()
+	clock.Set(time.Hour)
+	require.Empty(t, unsavedAlert(clock.Now(), Unsaved{Since: from, Why: errors.New("full")}))
+}
+
+func TestSkewAlert(t *testing.T) {
+	f := func(skew float64, up, want bool) {
+		t.Helper()
+		s := skews{}
+		for _, after := range []time.Duration{0, skewedFor - 1, skewedFor, time.Hour} {
+			got := s.alert(time.Unix(1, 0).Add(after), sinks.EndpointStatus{Endpoint: "http://am:9093", Up: up, ClockSkew: skew})
+			require.Equal(t, want && after >= skewedFor, len(got) == 1)
+			require.True(t, len(got) == 0 || got[0].StartsAt.Equal(time.Unix(1, 0)))
+		}
+		require.Empty(t, s.alert(time.Unix(2, 0), sinks.EndpointStatus{Endpoint: "http://am:9093", Up: true}))
+		require.Empty(t, s)
+	}
+	f(0, true, false)
+	f(29, true, false)
+	f(-29, true, false)
+	f(30, true, true)
+	f(-3600, true, true)
+	f(-3600, false, false) // what it said last may be long ago
+}
+
+func TestDroppedAlerts(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	d := drops{}
+	f := func(after time.Duration, count int64, want bool) {
+		t.Helper()
+		got := d.alert(now.Add(after), sinks.EndpointStatus{Endpoint: "http://am", Failed: map[string]int64{evicted: count}})
+		require.Equal(t, want, len(got) == 1)
+		if want {
+			require.Equal(t, "http://am", got[0].Labels["endpoint"])
+			require.Equal(t, now.Add(time.Minute), got[0].StartsAt)
+		}
+	}
+	f(0, 0, false)
+	f(time.Minute, 3, true)
+	f(10*time.Minute, 5, true)
+	f(25*time.Minute, 5, true)
+	f(26*time.Minute, 5, false)
+}

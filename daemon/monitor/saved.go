@@ -1,0 +1,135 @@
+package monitor
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"time"
+
+	"crowsnest/episodes"
+)
+
+const (
+	// settle is how long after a start sources may take to open before an outage that
+	// began in the previous process counts.
+	settle = 15 * time.Second
+	// confirmWithin is how long an alert of the previous process may stay without being
+	// confirmed or resolved. It is longer than any alert waits before it fires, except
+	// those about outages, whose start is saved.
+	confirmWithin = 6 * time.Minute
+	// seenSaved is by how much the saved time of the last read may be late.
+	seenSaved = 30 * time.Second
+)
+
+// saved is the state that survives a restart.
+type saved struct {
+	Away     map[string]time.Time `json:"away,omitempty"` // start of the current outage, by source
+	Idle     map[string]time.Time `json:"idle,omitempty"` // since when sources have had nothing to watch
+	Seen     time.Time            `json:"seen,omitzero"`  // when a source was last read
+	Answered time.Time            `json:"answered,omitzero"`
+	Open     []savedAlert         `json:"open,omitempty"`
+}
+
+type savedAlert struct {
+	Alert       string            `json:"alert"`
+	Labels      map[string]string `json:"labels"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+	StartsAt    time.Time         `json:"starts_at"`
+}
+
+// Export returns the state for the next process.
+func (a *Alerts) Export() ([]byte, error) {
+	a.mu.Lock()
+	out := saved{Away: maps.Clone(a.away), Idle: maps.Clone(a.idle), Seen: a.lastSeen, Answered: a.lastAnswer}
+	for _, open := range []map[episodes.Fingerprint]episodes.Episode{a.open, a.restored} {
+		for _, e := range open {
+			out.Open = append(out.Open, savedAlert{Alert: e.Alert, Labels: e.Labels, Annotations: e.Annotations, StartsAt: e.StartsAt})
+		}
+	}
+	a.savedSeen, a.changed = a.lastSeen, false
+	a.mu.Unlock()
+	return json.Marshal(out)
+}
+
+// Import reads the result of Export, before the first Update. Times after the start of
+// this process become its start. An alert that was open is neither fired nor resolved
+// until it is confirmed or known to have ended.
+func (a *Alerts) Import(b []byte) error {
+	var in saved
+	if err := json.Unmarshal(b, &in); err != nil {
+		return fmt.Errorf("read self-alerts: %w", err)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for name, t := range in.Away {
+		a.away[name] = a.past(t)
+	}
+	for name, t := range in.Idle {
+		a.idle[name] = a.past(t)
+	}
+	a.lastSeen, a.lastAnswer = a.past(in.Seen), a.past(in.Answered)
+	for _, s := range in.Open {
+		e := annotated(s.Alert, s.Labels["severity"], s.Labels, a.past(s.StartsAt), s.Annotations)
+		a.restored[e.Fingerprint] = e
+	}
+	return nil
+}
+
+// past returns t, or the start of this process if t is after it.
+func (a *Alerts) past(t time.Time) time.Time {
+	if t.Before(a.start) {
+		return t
+	}
+	return a.start
+}
+
+// Changed reports whether Export would return a change that is worth saving.
+func (a *Alerts) Changed() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.changed || a.lastSeen.Sub(a.savedSeen) >= seenSaved
+}
+
+// overdue removes and returns the alerts of the previous process that were not
+// confirmed in time, or whose source is read again. The caller holds mu.
+func (a *Alerts) overdue(now time.Time) []episodes.Episode {
+	var over []episodes.Episode
+	for fp, e := range a.restored {
+		since, away := a.away[e.Labels["source"]]
+		fired := away && a.longSince(now, since)
+		if now.Sub(a.start) >= confirmWithin || e.Alert == alertBlind && !fired && now.Sub(a.start) >= settle ||
+			e.Alert == alertHeartbeat && now.Sub(a.start) >= settle {
+			over = append(over, e)
+			delete(a.restored, fp)
+		}
+	}
+	return over
+}
+
+// longSince reports whether an outage that began at since has lasted for blindAfter,
+// and had the time to end after a restart.
+func (a *Alerts) longSince(now, since time.Time) bool {
+	return now.Sub(since) >= a.blindAfter && now.Sub(a.start) >= min(settle, a.blindAfter)
+}
+
+// Answered records the newest answer of the aggregator, zero if this process got none,
+// and returns the newest known one: before the very first, the start of the process that
+// first waited for it.
+func (a *Alerts) Answered(t time.Time) time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case !t.IsZero():
+		a.lastAnswer = t
+	case a.lastAnswer.IsZero():
+		a.lastAnswer, a.changed = a.start, true
+	}
+	return a.lastAnswer
+}
+
+// Away returns the start of the current outage of each source that is not read.
+func (a *Alerts) Away() map[string]time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return maps.Clone(a.away)
+}

@@ -1,0 +1,155 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/episodes"
+	"crowsnest/matcher"
+	"crowsnest/rules"
+	"crowsnest/sinks/upstream"
+	"crowsnest/state"
+)
+
+// localPipeline returns a pipeline with an engine of its own.
+func localPipeline(cfg episodes.Config, now func() time.Time) *pipeline {
+	e := episodes.New(cfg)
+	return newPipeline(e, local{e}, now)
+}
+
+// The state cannot be saved for a while: the start of that is known, and saving resumes
+// by itself. The lock is acquired again if its file was removed.
+func TestSaverRecovers(t *testing.T) {
+	now := time.Unix(1000, 0)
+	clock := func() time.Time { return now }
+	dir := filepath.Join(t.TempDir(), "state")
+	s := &saver{dir: dir, pipe: localPipeline(episodes.Config{}, clock), log: zerolog.Nop()}
+	s.hold()
+	require.NotNil(t, s.held)
+	s.save()
+	require.Zero(t, s.unsaved())
+
+	require.NoError(t, os.RemoveAll(dir))
+	require.NoError(t, os.WriteFile(dir, nil, 0o600)) // not a folder any more
+	for range 3 {
+		now = now.Add(time.Minute)
+		s.hold()
+		s.save()
+		require.Equal(t, time.Unix(1060, 0), s.unsaved().Since)
+		require.Error(t, s.unsaved().Why)
+	}
+	saved, failures := s.status()
+	require.Equal(t, time.Unix(1000, 0), saved)
+	require.Equal(t, int64(3), failures)
+
+	require.NoError(t, os.Remove(dir))
+	require.False(t, s.held.Valid())
+	s.hold()
+	require.True(t, s.held.Valid())
+	s.save()
+	require.Zero(t, s.unsaved())
+	payload, note, err := state.Load(dir)
+	require.NoError(t, err)
+	require.Empty(t, note)
+	require.NotEmpty(t, payload)
+
+	// Another instance is there first.
+	require.NoError(t, os.RemoveAll(dir))
+	other, err := state.Lock(t.Context(), dir)
+	require.NoError(t, err)
+	now = now.Add(time.Minute)
+	s.hold()
+	require.False(t, s.keeps())
+	require.ErrorIs(t, s.unsaved().Why, state.ErrLocked)
+	s.save()
+	require.NoFileExists(t, filepath.Join(dir, "state"))
+	require.NoError(t, other.Release())
+	s.hold()
+	require.True(t, s.keeps())
+	s.save()
+	require.FileExists(t, filepath.Join(dir, "state"))
+	require.Zero(t, s.unsaved())
+	s.release()
+}
+
+// An update that a receiver without detection of repeats accepted is saved before the
+// next turn.
+func TestAcceptedIsSavedSoon(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		s := &saver{dir: dir, pipe: localPipeline(episodes.Config{}, time.Now), log: zerolog.Nop(), urgent: make(chan struct{}, 1)}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); s.run(ctx) }()
+		f := func(unique bool, after time.Duration) {
+			t.Helper()
+			began := time.Now()
+			for range 10 {
+				s.accepted(unique)
+			}
+			<-time.After(saveEvery)
+			synctest.Wait()
+			saved, errors := s.status()
+			require.Zero(t, errors)
+			require.Equal(t, after, saved.Sub(began))
+		}
+		f(true, urgentEvery)
+		f(false, saveEvery)
+		cancel()
+		<-done
+		s.release()
+	})
+}
+
+// A snapshot of an agent waits until the aggregator has saved the hits before it.
+func TestSnapshotsWait(t *testing.T) {
+	up, err := upstream.New(upstream.Config{URL: "http://a:1", Node: "n1"}, upstream.Options{})
+	require.NoError(t, err)
+	pipe := localPipeline(episodes.Config{}, time.Now)
+	pipe.concluder = &remote{local: local{pipe.engine}, up: up}
+	s := &saver{dir: t.TempDir(), pipe: pipe, log: zerolog.Nop()}
+	s.save()
+	saved, errs := s.status()
+	require.False(t, saved.IsZero(), "nothing was found before")
+	require.Zero(t, errs)
+
+	r := &rules.Rule{Alert: "A"}
+	for range 5 {
+		up.Take([]matcher.Hit{{Rule: r, Time: time.Now(), Line: "line"}})
+		pipe.changed.Store(true)
+		s.step(false)
+	}
+	require.Len(t, s.waiting, maxWaiting)
+	again, _ := s.status()
+	require.Equal(t, saved, again, "the aggregator has nothing yet")
+	first := s.waiting[0].seq
+	s.step(true)
+	require.Len(t, s.waiting, maxWaiting)
+	require.Equal(t, first, s.waiting[0].seq)
+	require.Equal(t, uint64(3), s.waiting[1].seq, "the last one is from the end")
+}
+
+// encode returns the same as json.Marshal.
+func TestSnapshotIsJSON(t *testing.T) {
+	f := func(s snapshot) {
+		t.Helper()
+		want, err := json.Marshal(s)
+		require.NoError(t, err)
+		got, err := s.encode()
+		require.NoError(t, err)
+		require.Equal(t, string(want), string(got))
+	}
+	none, some := map[string]json.RawMessage{}, map[string]json.RawMessage{"b": json.RawMessage(`{"x":[1]}`), "a\"<": json.RawMessage(`1`), "none": nil}
+	at := time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC)
+	f(snapshot{Version: 1, Saved: at, Sources: none})
+	f(snapshot{Version: 1, Saved: at, Engine: json.RawMessage(`{"e":2}`), Sources: some, Sinks: none, Self: json.RawMessage(`{"seen":1}`)})
+	f(snapshot{Version: 1, Saved: at, Engine: json.RawMessage(`{"e":2}`), Sources: none, Sinks: some})
+}

@@ -1,0 +1,139 @@
+package daemon
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"crowsnest/state"
+)
+
+// snapshotVersion is raised when an older program could misread a snapshot.
+const snapshotVersion = 1
+
+// snapshot is the state that survives a restart, at one moment.
+type snapshot struct {
+	Version int                        `json:"version"`
+	Saved   time.Time                  `json:"saved"`
+	Engine  json.RawMessage            `json:"engine"`
+	Sources map[string]json.RawMessage `json:"sources"`
+	Sinks   map[string]json.RawMessage `json:"sinks,omitempty"`
+	Self    json.RawMessage            `json:"self,omitempty"` // alerts about crowsnest itself
+}
+
+// stateful is a part with state in the snapshot.
+type stateful interface {
+	Export() ([]byte, error)
+	Import([]byte) error
+}
+
+// encode returns the snapshot as json.Marshal would, without parsing its parts again:
+// they are valid, and most of it.
+func (s snapshot) encode() ([]byte, error) {
+	saved, err := json.Marshal(s.Saved)
+	if err != nil {
+		return nil, fmt.Errorf("copy state: %w", err)
+	}
+	if s.Engine == nil {
+		s.Engine = json.RawMessage("null")
+	}
+	n := len(s.Engine) + len(s.Self) + 1024
+	for _, part := range s.Sources {
+		n += len(part)
+	}
+	for _, part := range s.Sinks {
+		n += len(part)
+	}
+	b := fmt.Appendf(make([]byte, 0, n), `{"version":%d,"saved":%s,"engine":`, s.Version, saved)
+	b = appendParts(append(append(b, s.Engine...), `,"sources":`...), s.Sources)
+	if len(s.Sinks) > 0 {
+		b = appendParts(append(b, `,"sinks":`...), s.Sinks)
+	}
+	if len(s.Self) > 0 {
+		b = append(append(b, `,"self":`...), s.Self...)
+	}
+	return append(b, '}'), nil
+}
+
+// appendParts appends an object of encoded parts.
+func appendParts(b []byte, parts map[string]json.RawMessage) []byte {
+	b = append(b, '{')
+	for i, name := range slices.Sorted(maps.Keys(parts)) {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		key, _ := json.Marshal(name) // a string can always be encoded
+		b = append(append(b, key...), ':')
+		if parts[name] == nil {
+			b = append(b, "null"...)
+		}
+		b = append(b, parts[name]...)
+	}
+	return append(b, '}')
+}
+
+// restore restores the saved state and reports whether there was one. Unusable parts
+// are logged and omitted: the daemon starts with any content of the folder.
+func (s *saver) restore() bool {
+	if !s.keeps() {
+		return false
+	}
+	payload, note, err := state.Load(s.dir)
+	if note != "" {
+		s.log.Warn().Msg("saved state: " + note)
+	}
+	if err != nil {
+		s.log.Error().Err(err).Msg("saved state cannot be read; starting without it where it is missing")
+	}
+	if payload == nil {
+		return false
+	}
+	var snap snapshot
+	if err := json.Unmarshal(payload, &snap); err != nil {
+		s.log.Error().Err(err).Msg("saved state has an unknown form; starting without it")
+		return false
+	}
+	if snap.Version > snapshotVersion {
+		s.log.Error().Int("version", snap.Version).Msg("saved state was written by a newer version; starting without it")
+		return false
+	}
+	return s.apply(snap)
+}
+
+func (s *saver) apply(snap snapshot) bool {
+	ok := true
+	s.from = snap.Saved
+	if err := s.pipe.concluder.Restore(snap.Engine, s.pipe.now()); err != nil {
+		s.log.Error().Err(err).Msg("saved episodes cannot be used; starting without them")
+		ok = false
+	}
+	if ok {
+		s.pipe.restored(snap.Saved)
+	}
+	for _, src := range s.sources {
+		// Positions without the episodes that belong to them would skip lines.
+		pos := snap.Sources[src.Name()]
+		if !ok {
+			pos = nil
+		}
+		if err := src.Restore(pos); err != nil {
+			s.log.Error().Err(err).Str("source", src.Name()).Msg("saved positions cannot be used; looking back instead")
+		}
+	}
+	if s.self != nil && snap.Self != nil {
+		if err := s.self.Import(snap.Self); err != nil {
+			s.log.Error().Err(err).Msg("the saved alerts about crowsnest itself cannot be used")
+		}
+	}
+	for _, r := range s.receivers {
+		part, ok := r.(stateful)
+		if saved := snap.Sinks[r.Name()]; ok && saved != nil {
+			if err := part.Import(saved); err != nil {
+				s.log.Error().Err(err).Str("sink", r.Name()).Msg("saved deliveries cannot be used; alerts are sent again")
+			}
+		}
+	}
+	return ok
+}
