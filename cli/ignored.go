@@ -9,7 +9,7 @@ import (
 
 	"crowsnest/redact"
 	"crowsnest/replay"
-	"crowsnest/rules"
+	"crowsnest/rules/namespaces"
 )
 
 // Bounds on the namespaces, and the rules of each, that reportIgnored names.
@@ -46,7 +46,7 @@ func reportIgnored(w io.Writer, r replay.Report) {
 			more = fmt.Sprintf(" and %d more rules", n)
 		}
 		fix := ""
-		if rules.CheckNamespace("+"+x.namespace) == nil {
+		if namespaces.Check("+"+x.namespace) == nil {
 			fix = "; to include it: --infrastructure-namespaces=+" + x.namespace
 		}
 		fmt.Fprintf(w, "ignored %d lines of namespace %s for %s%s: it is not an infrastructure namespace%s\n",

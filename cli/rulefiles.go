@@ -13,6 +13,7 @@ import (
 	"crowsnest/cli/internal/inputs"
 	"crowsnest/daemon/loader"
 	"crowsnest/rules"
+	"crowsnest/rules/namespaces"
 	"crowsnest/strictyaml"
 )
 
@@ -46,7 +47,7 @@ func (f *ruleFlags) name() string {
 
 // load loads the chosen rules. The error lists every problem.
 func (f *ruleFlags) load(c *cli) (*rules.Set, error) {
-	trusted, err := rules.ParseNamespaces(f.namespaces)
+	trusted, err := namespaces.Parse(f.namespaces)
 	if err != nil {
 		return nil, usageErrorf("--infrastructure-namespaces: %v", err)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"crowsnest/cli/internal/reference"
 	"crowsnest/daemon/config"
-	"crowsnest/rules"
+	"crowsnest/rules/schema"
 )
 
 func newSchema(c *cli) *cobra.Command {
@@ -26,12 +26,12 @@ func newSchema(c *cli) *cobra.Command {
 			},
 		}
 	}
-	language := one("rules", "The schema of rule packs and overrides", rules.Schema)
+	language := one("rules", "The schema of rule packs and overrides", schema.Rules)
 	output := newOneOf("json", "markdown")
-	schema := language.RunE
+	printSchema := language.RunE
 	language.RunE = func(cmd *cobra.Command, args []string) error {
 		if output.value == "json" {
-			return schema(cmd, args)
+			return printSchema(cmd, args)
 		}
 		page, err := reference.Language()
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"crowsnest/internal/text"
 	"crowsnest/matcher"
 	"crowsnest/redact"
 	"crowsnest/rules"
@@ -141,7 +142,7 @@ func (f *Finder) Finish() {
 }
 
 func (f *Finder) follow(s *matcher.Stream, input string) *streamState {
-	name := labelText(s.Labels())
+	name := text.Labels(s.Labels())
 	if s.Labels()["pod"] == "" {
 		name += input
 	}
@@ -159,15 +160,6 @@ func (f *Finder) end(s *matcher.Stream, fl *streamState) {
 	f.finishWaiting(fl)
 	f.report.Truncated += s.Counters().Truncated
 	f.report.Dropped += s.Counters().Dropped
-}
-
-// labelText names a stream by its labels.
-func labelText(labels matcher.Labels) string {
-	pairs := make([]string, 0, len(labels))
-	for _, name := range slices.Sorted(maps.Keys(labels)) {
-		pairs = append(pairs, fmt.Sprintf("%s=%q", name, labels[name]))
-	}
-	return "{" + strings.Join(pairs, ", ") + "}"
 }
 
 // take processes hits in the order of their lines. The hits of one line are

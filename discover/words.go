@@ -1,5 +1,10 @@
 package discover
 
+import (
+	_ "embed" // words.txt
+	"strings"
+)
+
 // weight is the severity of a word: 0 is none.
 type weight int8
 
@@ -9,46 +14,6 @@ const (
 	ordinary weight = 2
 	severe   weight = 3
 )
-
-// complaintWords indicate a failure whatever the level of the line: vcluster logs
-// the errors of its child processes at info, and so does etcd the loss of its leader.
-// Pairs of words are looked up with one space between them.
-var complaintWords = map[string]weight{
-	"panic": severe, "panicked": severe, "panics": severe, "fatal": severe, "sigsegv": severe, "sigkill": severe, "segfault": severe,
-	"corrupt": severe, "corrupted": severe, "corruption": severe, "deadlock": severe, "oom": severe, "oomkilled": severe,
-	"killed": severe, "crash": severe, "crashed": severe, "crashes": severe, "crashing": severe, "crashloopbackoff": severe,
-	"lost": severe, "has expired": severe, "is expired": severe, "data loss": severe, "split brain": severe, "no quorum": severe,
-	"forbidden": severe, "unauthorized": severe, "denied": severe, "out of": severe, "no space": severe, "space exceeded": severe,
-	"nospace": severe, "x509": severe, "gave up": severe, "exit status": severe, "exit code": severe, "giving up": severe, "exhausted": severe,
-	"manual intervention": severe, "outage": severe,
-
-	"error": ordinary, "errors": ordinary, "errored": ordinary, "err": ordinary, "fail": ordinary, "fails": ordinary,
-	"failed": ordinary, "failing": ordinary, "failure": ordinary, "failures": ordinary, "cannot": ordinary, "can't": ordinary,
-	"can not": ordinary, "could not": ordinary, "couldn't": ordinary, "unable": ordinary, "refused": ordinary,
-	"timed out": ordinary, "deadline exceeded": ordinary, "invalid": ordinary, "unreachable": ordinary,
-	"unavailable": ordinary, "rejected": ordinary, "aborted": ordinary, "aborting": ordinary, "not found": ordinary,
-	"no such": ordinary, "no matches": ordinary, "unhealthy": ordinary, "broken": ordinary, "exception": ordinary,
-	"mismatch": ordinary, "not equal": ordinary, "stuck": ordinary, "unexpected": ordinary, "not allowed": ordinary,
-	"not permitted": ordinary, "insufficient": ordinary, "violates": ordinary, "violate": ordinary, "overloaded": ordinary,
-	"exited": ordinary, "not exist": ordinary, "doesn't exist": ordinary, "unschedulable": ordinary,
-	"is down": ordinary, "are down": ordinary, "offline": ordinary, "not reachable": ordinary, "not responding": ordinary,
-	"unresponsive": ordinary, "hung": ordinary, "hangs": ordinary, "stalled": ordinary, "faulty": ordinary, "faulted": ordinary,
-	"inconsistent": ordinary, "diverged": ordinary, "malformed": ordinary, "misconfigured": ordinary, "incompatible": ordinary,
-	"overflow": ordinary, "leaked": ordinary, "leaking": ordinary, "not enough": ordinary, "not available": ordinary,
-	"no available": ordinary, "no healthy": ordinary, "no endpoints": ordinary, "no leader": ordinary, "no free": ordinary,
-	"no more": ordinary, "revoked": ordinary, "untrusted": ordinary, "not authorized": ordinary, "unauthenticated": ordinary,
-	"authentication required": ordinary, "bad certificate": ordinary, "bad gateway": ordinary, "bad request": ordinary,
-	"rate limited": ordinary, "many requests": ordinary, "needs remediation": ordinary, "disruption mode": ordinary,
-
-	"retry": soft, "retrying": soft, "retries": soft, "backoff": soft, "throttling": soft, "throttled": soft, "slow": soft,
-	"too long": soft, "too many": soft, "too large": soft, "too old": soft, "degraded": soft, "missing": soft, "skipping": soft,
-	"conflict": soft, "does not": soft, "doesn't": soft, "did not": soft, "not ready": soft, "disabling": soft,
-	"not completed": soft, "exceeded": soft, "stopped": soft, "terminated": soft, "orphan": soft, "disconnected": soft,
-	"timeouts": soft, "timeout": soft, "expired": soft, "blocked": soft, "stale": soft, "dropped": soft, "dropping": soft,
-	"discarded": soft, "discarding": soft, "lagging": soft, "overdue": soft, "interrupted": soft, "incomplete": soft,
-	"preempted": soft, "evicted": soft, "unsupported": soft, "not supported": soft, "too few": soft, "not valid": soft,
-	"not running": soft,
-}
 
 // patience classifies how a failure usually ends, by its wording.
 type patience uint8
@@ -66,18 +31,35 @@ const (
 	idleWait
 )
 
-// patienceWords are phrases of conditions that usually end by themselves.
-var patienceWords = map[string]patience{
-	"been modified": transient, "context canceled": transient, "too old": transient, "short watch": transient, "is deprecated": transient,
-	"deprecated": transient, "optimistic": transient, "already exists": transient,
+//go:embed words.txt
+var wordList string
 
-	"will retry": retries, "retrying": retries, "requeuing": retries, "requeueing": retries, "try again": retries,
+// complaintWords indicate a failure. patienceWords are of conditions that usually end by
+// themselves.
+var complaintWords, patienceWords = parseWords(wordList)
 
-	"waiting": waits, "wait for": waits, "waits for": waits, "still not": waits, "not ready": waits, "not completed": waits,
-
-	"for next": idleWait, "before next": idleWait, "until next": idleWait, "for events": idleWait, "for changes": idleWait,
-	"for signal": idleWait, "for signals": idleWait, "for work": idleWait, "for connections": idleWait, "for requests": idleWait,
-	"for leadership": idleWait, "to become": idleWait, "for termination": idleWait, "for shutdown": idleWait,
+func parseWords(list string) (map[string]weight, map[string]patience) {
+	weights := map[string]weight{"severe": severe, "ordinary": ordinary, "soft": soft}
+	patiences := map[string]patience{"transient": transient, "retries": retries, "waits": waits, "idle": idleWait}
+	complaints, waiting := map[string]weight{}, map[string]patience{}
+	section := ""
+	for row := range strings.Lines(list) {
+		row = strings.TrimSpace(row)
+		if name, ok := strings.CutSuffix(row, ":"); ok {
+			section = name
+			continue
+		}
+		for word := range strings.SplitSeq(row, ",") {
+			switch word = strings.TrimSpace(word); {
+			case word == "" || row[0] == '#':
+			case weights[section] > 0:
+				complaints[word] = weights[section]
+			default:
+				waiting[word] = patiences[section]
+			}
+		}
+	}
+	return complaints, waiting
 }
 
 // judgement is the severity and patience of a text.

@@ -12,6 +12,7 @@ import (
 
 	"crowsnest/matcher"
 	"crowsnest/rules"
+	"crowsnest/rules/selector"
 )
 
 // life draws what happens to an engine in its life: lines of rules of all kinds,
@@ -56,7 +57,7 @@ func lifeRule(t *rapid.T, alert string) *rules.Rule {
 	r := anyRule(t)
 	r.Alert, r.By = alert, []string{"namespace", "pod"}[rapid.IntRange(0, 1).Draw(t, "by"):]
 	r.CapturedNames = append(slices.Clone(r.By), "v")
-	from, err := rules.ParseSelector(rapid.SampledFrom([]string{`{app="a"}`, `{app="b"}`, `{app=~".+"}`}).Draw(t, "from"))
+	from, err := selector.Parse(rapid.SampledFrom([]string{`{app="a"}`, `{app="b"}`, `{app=~".+"}`}).Draw(t, "from"))
 	require.NoError(t, err)
 	r.From = from
 	for _, a := range []*rules.ClearOrUnless{r.Clear, r.Unless} {

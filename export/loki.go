@@ -11,6 +11,7 @@ import (
 
 	"crowsnest/matcher"
 	"crowsnest/rules"
+	"crowsnest/rules/selector"
 )
 
 // streamNames are labels taken from the stream and never from the line: every collector
@@ -110,12 +111,7 @@ func (q *query) values(r *rules.Rule, m *rules.Matcher) []named {
 }
 
 func selects(from rules.Selector, name string) bool {
-	for _, m := range from.Matchers() {
-		if m.Name == name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(from.Matchers(), func(m selector.Matcher) bool { return m.Name == name })
 }
 
 // groupNames returns the labels that the query groups by: those of the key, and those of

@@ -6,15 +6,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/rules"
+	"crowsnest/rules/namespaces"
+	"crowsnest/rules/selector"
 )
 
 func TestSelectorOfInfrastructure(t *testing.T) {
-	from, err := rules.ParseSelector(`{container="c"}`)
+	from, err := selector.Parse(`{container="c"}`)
 	require.NoError(t, err)
 	infra, free := &rules.Rule{From: from, Infrastructure: true}, &rules.Rule{From: from}
 	f := func(want string, r *rules.Rule, entries ...string) {
 		t.Helper()
-		trusted, err := rules.ParseNamespaces(entries)
+		trusted, err := namespaces.Parse(entries)
 		require.NoError(t, err)
 		require.Equal(t, want, selectorOf(&rules.Set{Namespaces: trusted}, r))
 	}

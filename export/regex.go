@@ -3,6 +3,7 @@ package export
 import (
 	"fmt"
 	"regexp/syntax"
+	"slices"
 	"strings"
 )
 
@@ -81,18 +82,9 @@ func captures(re *syntax.Regexp, name string) bool {
 	case syntax.OpCapture:
 		return re.Name == name && !matchesEmpty(re.Sub[0]) || captures(re.Sub[0], name)
 	case syntax.OpConcat:
-		for _, sub := range re.Sub {
-			if captures(sub, name) {
-				return true
-			}
-		}
+		return slices.ContainsFunc(re.Sub, func(sub *syntax.Regexp) bool { return captures(sub, name) })
 	case syntax.OpAlternate:
-		for _, sub := range re.Sub {
-			if !captures(sub, name) {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(re.Sub, func(sub *syntax.Regexp) bool { return !captures(sub, name) })
 	case syntax.OpPlus:
 		return captures(re.Sub[0], name)
 	case syntax.OpRepeat:
@@ -111,19 +103,9 @@ func matchesEmpty(re *syntax.Regexp) bool {
 	case syntax.OpRepeat:
 		return re.Min == 0 || matchesEmpty(re.Sub[0])
 	case syntax.OpConcat:
-		for _, sub := range re.Sub {
-			if !matchesEmpty(sub) {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(re.Sub, func(sub *syntax.Regexp) bool { return !matchesEmpty(sub) })
 	case syntax.OpAlternate:
-		for _, sub := range re.Sub {
-			if matchesEmpty(sub) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(re.Sub, matchesEmpty)
 	}
 	return true
 }

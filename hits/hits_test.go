@@ -16,6 +16,7 @@ import (
 
 	"crowsnest/matcher"
 	"crowsnest/rules"
+	"crowsnest/rules/selector"
 )
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 123456789, time.UTC)
@@ -175,12 +176,12 @@ func TestTheGreatestBatchIsRead(t *testing.T) {
 func TestOtherVersionsOfARule(t *testing.T) {
 	sent := demoRule("A", "k", "v")
 	sent.Hash = "old"
-	selector, err := rules.ParseSelector(`{pod="p0"}`)
+	sel, err := selector.Parse(`{pod="p0"}`)
 	require.NoError(t, err)
 	f := func(change func(*rules.Rule), want Outcome) []matcher.Hit {
 		t.Helper()
 		ours := demoRule("A", "v", "k")
-		ours.From = selector
+		ours.From = sel
 		change(ours)
 		in := make([]matcher.Hit, 3)
 		for i := range in {
@@ -199,7 +200,7 @@ func TestOtherVersionsOfARule(t *testing.T) {
 	dropped := func(why Reason, n int) Outcome { return Outcome{Dropped: map[Reason]int{why: n}} }
 	f(func(r *rules.Rule) { r.Alert = "B" }, dropped(ReasonUnknown, 3))
 	f(func(r *rules.Rule) { r.Mode = rules.ModeOff }, dropped(ReasonDisabled, 3))
-	f(func(r *rules.Rule) { r.From, _ = rules.ParseSelector(`{pod="p1"}`) }, dropped(ReasonSelector, 3))
+	f(func(r *rules.Rule) { r.From, _ = selector.Parse(`{pod="p1"}`) }, dropped(ReasonSelector, 3))
 	one := func(why Reason) Outcome { return Outcome{Taken: 2, Other: 2, Dropped: map[Reason]int{why: 1}} }
 	f(func(r *rules.Rule) { r.CapturedNames = []string{"k", "new"} }, one(ReasonWants))
 	f(func(r *rules.Rule) { r.Steps = r.Steps[:1] }, one(ReasonPart))

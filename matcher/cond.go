@@ -154,7 +154,7 @@ func (c *cond) matches(sc *scratch, line []byte) bool {
 }
 
 func (f *fieldCond) holds(sc *scratch) bool {
-	v, ok := sc.fields.lookup(f.name)
+	v, ok := sc.fields.Lookup(f.name)
 	if !ok {
 		return false
 	}
@@ -173,7 +173,7 @@ func (c *cond) collect(sc *scratch, line []byte) {
 	}
 	for i := range c.fields {
 		if f := &c.fields[i]; len(f.groups) > 0 {
-			v, _ := sc.fields.lookup(f.name)
+			v, _ := sc.fields.Lookup(f.name)
 			sc.capture(f.groups, v, f.regex.FindSubmatchIndex(v))
 		}
 	}

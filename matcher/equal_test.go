@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"crowsnest/rules"
+	"crowsnest/rules/selector"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -16,10 +17,10 @@ import (
 
 var arrival = time.Date(2025, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// selector returns a parsed selector.
-func selector(t testing.TB, from string) rules.Selector {
+// selectorOf returns a parsed selector.
+func selectorOf(t testing.TB, from string) rules.Selector {
 	t.Helper()
-	sel, err := rules.ParseSelector(from)
+	sel, err := selector.Parse(from)
 	require.NoError(t, err)
 	return sel
 }
@@ -27,7 +28,7 @@ func selector(t testing.TB, from string) rules.Selector {
 // ruleOf returns a rule of one step.
 func ruleOf(t testing.TB, name string, m rules.Matcher, wants ...string) *rules.Rule {
 	t.Helper()
-	return &rules.Rule{Alert: name, From: selector(t, `{container="manager"}`), Mode: rules.ModeOn, Steps: []rules.Step{{Matcher: m}}, CapturedNames: wants}
+	return &rules.Rule{Alert: name, From: selectorOf(t, `{container="manager"}`), Mode: rules.ModeOn, Steps: []rules.Step{{Matcher: m}}, CapturedNames: wants}
 }
 
 func anchored(expr string) *regexp.Regexp { return regexp.MustCompile(`^(?:` + expr + `)$`) }
@@ -287,8 +288,8 @@ func requireHits(t require.TestingT, want, got []Hit) {
 }
 
 func TestScanEqualsReference(t *testing.T) {
-	sel := selector(t, `{container="manager"}`)
-	other := selector(t, `{container="other"}`)
+	sel := selectorOf(t, `{container="manager"}`)
+	other := selectorOf(t, `{container="other"}`)
 	rapid.Check(t, func(t *rapid.T) {
 		var set []*rules.Rule
 		for i := range rapid.IntRange(1, 6).Draw(t, "rules") {

@@ -1,16 +1,19 @@
 package matcher
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"crowsnest/matcher/internal/lines"
+)
 
 // scratch is the working memory of a call. Nothing in it survives a call but memory to
 // reuse.
 type scratch struct {
 	run    run
-	text   []byte // unescaped text of Docker
 	clean  []byte // line without NUL bytes
 	prev   []byte // stamp of the newest envelope
-	json   jsonFields
-	fields fields
+	docker lines.Docker
+	fields lines.Fields
 
 	found  []int32  // texts in the line
 	marks  []uint64 // parts to try, as bits; all unset between lines
@@ -34,9 +37,7 @@ func (sc *scratch) fit(sel *selection) {
 	if n := (len(sel.parts) + 63) / 64; len(sc.marks) < n {
 		sc.marks = make([]uint64, n)
 	}
-	if cap(sc.text) > maxKept {
-		sc.text = nil
-	}
+	sc.docker.Free(maxKept)
 	if cap(sc.clean) > maxKept {
 		sc.clean = nil
 	}
@@ -58,17 +59,6 @@ func (sc *scratch) giveBuffer(b []byte) {
 	}
 }
 
-// unquote returns the text of a JSON string and what follows its closing quote.
-func (sc *scratch) unquote(b []byte) (text, rest []byte, ok bool) {
-	r := jsonReader{b: b, i: -1} // the opening quote is before b
-	raw, _, ok := r.quoted()
-	if !ok {
-		return nil, nil, false
-	}
-	sc.text = appendUnescaped(sc.text[:0], raw)
-	return sc.text, b[r.i:], true
-}
-
 // evaluate matches one logical line.
 func (r *run) evaluate(text []byte, at moment) {
 	r.s.counters.Evaluated += at.parts
@@ -78,7 +68,7 @@ func (r *run) evaluate(text []byte, at moment) {
 	}
 	sel, sc := r.sel, r.sc
 	sc.found = r.prefilter.Append(sc.found[:0], text)
-	escaped := len(sel.escaped) > 0 && hasLetterEscape(text)
+	escaped := len(sel.escaped) > 0 && lines.HasLetterEscape(text)
 	if len(sc.found) == 0 && len(sel.always) == 0 && !escaped {
 		return
 	}
@@ -101,7 +91,7 @@ func (sc *scratch) mark(parts []int32) {
 // try tries the marked parts in order.
 func (r *run) try(text []byte, at moment) {
 	sc := r.sc
-	sc.fields.reset(text)
+	sc.fields.Reset(text)
 	found := line{text: text, at: at}
 	for w, mask := range sc.marks {
 		sc.marks[w] = 0

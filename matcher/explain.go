@@ -3,8 +3,10 @@ package matcher
 import (
 	"bytes"
 	"regexp"
+	"slices"
 	"strings"
 
+	"crowsnest/matcher/internal/lines"
 	"crowsnest/rules"
 )
 
@@ -23,12 +25,7 @@ type Explanation struct {
 
 // Matches reports whether the line is a hit of any part.
 func (e Explanation) Matches() bool {
-	for _, p := range e.Parts {
-		if p.Held && e.Selected {
-			return true
-		}
-	}
-	return false
+	return e.Selected && slices.ContainsFunc(e.Parts, func(p PartExplanation) bool { return p.Held })
 }
 
 // LabelExplanation is one condition of `from`. A label that is not stated satisfies it.
@@ -81,15 +78,15 @@ func Explain(r *rules.Rule, labels Labels, line []byte) Explanation {
 	line = bytes.ReplaceAll(bytes.TrimSuffix(line, []byte("\n")), []byte{0}, nil)
 	sc := new(scratch)
 	text := line
-	if e, ok := readCRI(line); ok {
-		text, out.Envelope = e.text, "cri"
-	} else if e, ok := readDocker(sc, line); ok {
-		text, out.Envelope = e.text, "docker"
+	if e, ok := lines.CRI(line); ok {
+		text, out.Envelope = e.Text, "cri"
+	} else if e, ok := sc.docker.Read(line); ok {
+		text, out.Envelope = e.Text, "docker"
 	}
 	text = trimCR(text)
 	x.line = text[:min(len(text), MaxLine)]
 	out.Text = string(x.line)
-	x.fields.reset(x.line)
+	x.fields.Reset(x.line)
 	if r.Clear != nil {
 		out.Parts = append(out.Parts, x.part(PartClear, &r.Clear.Matcher))
 	}
@@ -99,7 +96,7 @@ func Explain(r *rules.Rule, labels Labels, line []byte) Explanation {
 	for i := range r.Steps {
 		out.Parts = append(out.Parts, x.part(Part(i), &r.Steps[i].Matcher))
 	}
-	out.Fields = x.fields.all()
+	out.Fields = allFields(&x.fields)
 	return out
 }
 
@@ -107,7 +104,7 @@ type explainer struct {
 	rule   *rules.Rule
 	labels Labels
 	line   []byte
-	fields fields
+	fields lines.Fields
 }
 
 func (x *explainer) part(role Part, m *rules.Matcher) PartExplanation {
@@ -122,7 +119,7 @@ func (x *explainer) part(role Part, m *rules.Matcher) PartExplanation {
 			v.Value, v.From = x.labels[name], "label"
 		}
 		if v.Value == "" {
-			field, _ := x.fields.lookup(name)
+			field, _ := x.fields.Lookup(name)
 			v.Value, v.From = string(field), "field"
 		}
 		if v.Value == "" {
@@ -212,12 +209,12 @@ func (x *explainer) field(f rules.Field) Condition {
 	if f.Regex != nil {
 		c.Want = f.Name + "=~" + f.Regex.String()
 	}
-	v, ok := x.fields.lookup(f.Name)
+	v, ok := x.fields.Lookup(f.Name)
 	if !ok {
 		c.Hint = "the line does not have the field"
-		for _, have := range x.fields.all() {
-			if strings.EqualFold(have.Name, f.Name) {
-				c.Hint += "; it has " + have.Name
+		for have := range x.fields.All() {
+			if strings.EqualFold(have, f.Name) {
+				c.Hint += "; it has " + have
 			}
 		}
 		return c

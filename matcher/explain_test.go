@@ -19,7 +19,7 @@ func TestExplain(t *testing.T) {
 		Any:      []rules.Matcher{{Contains: []string{"Machine"}}, {Contains: []string{"nothing"}}},
 		Not:      &rules.Matcher{Contains: []string{"expected"}},
 	}, "capi_cluster", "pod", "controller", "gone")
-	r.From = selector(t, `{container="manager", namespace="capi-system", pod!~"x.*"}`)
+	r.From = selectorOf(t, `{container="manager", namespace="capi-system", pod!~"x.*"}`)
 	r.Clear = &rules.ClearOrUnless{Matcher: rules.Matcher{Contains: []string{"failed to"}, Fields: []rules.Field{{Name: "cluster", Value: "a"}, {Name: "controller", Value: "machine"}}}}
 	line := `2025-11-20T10:00:00Z stderr F E1120 1 x.go:1] "Failed to aggregate MachineSet's ScalingUp conditions" controller="cluster" Cluster="default/c1"` + "\r\n"
 	got := Explain(r, Labels{"container": "manager", "pod": "p-0"}, []byte(line)).String()
@@ -71,7 +71,7 @@ CAPIConditionAggregationFailing: the line matches
 
 // TestExplainEqualsScan holds explanations to what is really matched.
 func TestExplainEqualsScan(t *testing.T) {
-	sel := selector(t, `{container="manager"}`)
+	sel := selectorOf(t, `{container="manager"}`)
 	rapid.Check(t, func(t *rapid.T) {
 		r := drawRule(t, sel, 0)
 		text := drawText(t)

@@ -1,35 +1,48 @@
 package matcher
 
+import (
+	"time"
+
+	"crowsnest/matcher/internal/lines"
+)
+
 // FieldReader reads the fields of single lines as rules see them. The zero value
 // is ready. It is not safe for concurrent use.
-type FieldReader struct{ f fields }
-
-// Reset sets the line to read, without its envelope. The line must not change while its
-// fields are read.
-func (r *FieldReader) Reset(line []byte) { r.f.reset(line) }
-
-// Lookup returns the value of a field. It is valid until the next Reset and may be
-// a part of the line.
-func (r *FieldReader) Lookup(name string) (value []byte, ok bool) { return r.f.lookup(name) }
-
-// JSON reports whether the line starts with a JSON object.
-func (r *FieldReader) JSON() bool {
-	r.f.lookup("")
-	return r.f.json
-}
+type FieldReader struct{ lines.Fields }
 
 // All returns the fields that have a value, in the order of the line and bounded
 // in number and depth. They own their memory.
-func (r *FieldReader) All() []NamedValue { return r.f.all() }
+func (r *FieldReader) All() []NamedValue { return allFields(&r.Fields) }
+
+func allFields(f *lines.Fields) (out []NamedValue) {
+	for name, value := range f.All() {
+		out = append(out, NamedValue{Name: name, Value: value, From: "field"})
+	}
+	return out
+}
 
 // TextOf returns the text of a physical line without its CRI or Docker envelope, if it
 // has one. The result owns its memory.
 func TextOf(line []byte) []byte {
-	if e, ok := readCRI(line); ok {
-		return append([]byte(nil), trimCR(e.text)...)
-	}
-	if e, ok := readDocker(new(scratch), line); ok {
-		return append([]byte(nil), trimCR(e.text)...)
+	if e, ok := enveloped(line); ok {
+		line = e.Text
 	}
 	return append([]byte(nil), trimCR(line)...)
+}
+
+// TimeOf returns the time that a physical line states, in its envelope or in its
+// text. ok is false if it states none. The year of a klog line is that of now, or
+// the one before: it is never more than a day later than now.
+func TimeOf(line []byte, now time.Time) (t time.Time, ok bool) {
+	if e, ok := enveloped(line); ok {
+		return lines.StampTime(e.Stamp)
+	}
+	return lines.TextTime(line, now)
+}
+
+func enveloped(line []byte) (lines.Envelope, bool) {
+	if e, ok := lines.CRI(line); ok {
+		return e, true
+	}
+	return new(lines.Docker).Read(line)
 }

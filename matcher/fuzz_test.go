@@ -2,130 +2,15 @@ package matcher
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
+	"crowsnest/matcher/internal/lines"
 	"crowsnest/rules"
 )
-
-// FuzzCRI: the header of a line is read as a regular expression reads it, by the
-// fast way and by the general one.
-func FuzzCRI(f *testing.F) {
-	for _, s := range []string{
-		"2025-11-20T10:00:00.123456789Z stderr F text of forty bytes and more",
-		"2025-11-20T10:00:00.123456789Z stdout P ", "2025-11-20T10:00:00.123456789Z stdout F", "2025-11-20T10:00:00.123456789Z stdout F\r",
-		"2025-11-20T10:00:00Z stdout F:tag:tag text", "2025-11-20T10:00:00,5+0130 stdout P: text", "2025-11-20T10:00:00.123456789Z stderr X text",
-		"2025-11-20T10:00:00.123456789Z stdour F text", "2025-11-20 10:00:00Z stdout F x", "2025-1a-20T10:00:00.123456789Z stderr F text and more",
-		"2025-11-20T10:00:00.12345678\xb9Z stderr F text and more of it", "2025-11-20T10:00:00.123456789Z  stderr F text and more",
-		"2025-11-20T10:00:00.123456789Z stdout F 2025-11-20T10:00:00.123456789Z stderr F forged",
-	} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, line []byte) {
-		if bytes.IndexByte(line, '\n') >= 0 {
-			return // a line has none
-		}
-		e, ok := readCRI(line)
-		general, alike := readAnyCRI(line)
-		require.Equal(t, alike, ok)
-		m := refCRI.FindSubmatch(line)
-		require.Equal(t, m != nil, ok)
-		if !ok {
-			return
-		}
-		require.Equal(t, string(m[1]), string(e.stamp))
-		require.Equal(t, string(m[2]) == "stderr", e.stderr)
-		require.Equal(t, string(m[3]) == "P", e.partial)
-		require.Equal(t, string(m[4]), string(e.text))
-		require.Equal(t, [3]string{string(e.stamp), string(e.text), fmt.Sprint(e.stderr, e.partial)},
-			[3]string{string(general.stamp), string(general.text), fmt.Sprint(general.stderr, general.partial)})
-	})
-}
-
-// FuzzDocker: a line of docker-json is read as encoding/json reads it.
-func FuzzDocker(f *testing.F) {
-	for _, s := range []string{
-		`{"log":"text\n","stream":"stdout","time":"2025-11-20T10:00:00.123456789Z"}`,
-		`{"log":"part","stream":"stderr","attrs":{"a":"b"},"time":"2025-11-20T10:00:00Z"}`,
-		`{"stream":"stderr","log":"\u003cx\u003e\t\"q\"\\\n","time":"2025-11-20T10:00:00Z"}`,
-		` {"time":"2025-11-20T10:00:00Z","log":"a","log":"b\n","stream":"stdout"} `,
-		`{"log":"\ud83d\ude00\udead\n","stream":"stdout","time":"2025-11-20T10:00:00Z"}`,
-		`{"log":"a\n","stream":"stdout","time":"2025-11-20T10:00:00Z","namespace":"kube-system"}`,
-		`{"log":"a\n","stream":"stdout","time":"yesterday"}`, `{"log":1,"stream":"stdout","time":"2025-11-20T10:00:00Z"}`, `{"log":"a","stream":"stdout","time":"2025-11-20T10:00:00Z"`,
-	} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, line []byte) {
-		if bytes.IndexByte(line, '\n') >= 0 {
-			return
-		}
-		e, ok := readDocker(new(scratch), line)
-		if ok {
-			require.True(t, bytes.Contains(line, []byte(`"log"`)), "a key that is escaped")
-		}
-		// What is no JSON may be read in part; what is, is read wholly.
-		var d struct {
-			Log, Stream, Time *string
-		}
-		if !utf8.Valid(line) || !json.Valid(line) || json.Unmarshal(line, &d) != nil || ambiguous(line) {
-			return
-		}
-		want := d.Log != nil && d.Stream != nil && d.Time != nil && (*d.Stream == "stdout" || *d.Stream == "stderr") &&
-			refWhole.MatchString(*d.Time) && bytes.Contains(line, []byte(`"log"`))
-		require.Equal(t, want, ok)
-		if !ok {
-			return
-		}
-		text, whole := strings.CutSuffix(*d.Log, "\n")
-		require.Equal(t, text, string(e.text))
-		require.Equal(t, !whole, e.partial)
-		require.Equal(t, *d.Stream == "stderr", e.stderr)
-		require.Equal(t, *d.Time, string(e.stamp))
-	})
-}
-
-// ambiguous reports whether encoding/json reads the line differently from
-// the reader does: keys in other cases, twice, or null.
-func ambiguous(line []byte) bool {
-	dec := json.NewDecoder(bytes.NewReader(line))
-	seen := map[string]bool{}
-	depth, key := 0, false
-	for {
-		tok, err := dec.Token()
-		if err != nil {
-			return false
-		}
-		switch v := tok.(type) {
-		case json.Delim:
-			if v == '{' || v == '[' {
-				depth++
-			} else {
-				depth--
-			}
-			key = depth == 1
-			continue
-		case string:
-			if key && depth == 1 {
-				low := strings.ToLower(v)
-				upper := strings.ToUpper(v) // EqualFold would fold more
-				if low != v || seen[v] || strings.ToUpper(low) != upper || strings.ContainsRune(v, 'ſ') {
-					return true
-				}
-				seen[v] = true
-				key = false
-				continue
-			}
-		}
-		if depth == 1 {
-			key = true
-		}
-	}
-}
 
 // FuzzJoin: parts of stdout and stderr in any mixture make the lines that a
 // model makes of them, however the bytes are cut into blocks.
@@ -253,15 +138,15 @@ func FuzzTextFields(f *testing.F) {
 		if strings.HasPrefix(strings.TrimSpace(line), "{") || len(line) > 2048 {
 			return // JSON has a target of its own
 		}
-		var got fields
-		got.reset([]byte(line))
+		var got lines.Fields
+		got.Reset([]byte(line))
 		want := refText(line)
 		seen := map[string]bool{}
-		for _, v := range got.all() {
-			seen[v.Name] = true
-			value, ok := got.lookup(v.Name)
+		for name := range got.All() {
+			seen[name] = true
+			value, ok := got.Lookup(name)
 			require.True(t, ok)
-			require.Equal(t, want[v.Name], string(value), "%q of %q", v.Name, line)
+			require.Equal(t, want[name], string(value), "%q of %q", name, line)
 		}
 		for name := range want {
 			require.True(t, seen[name], "%q is missing of %q", name, line)

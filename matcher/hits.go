@@ -55,7 +55,7 @@ func (r *run) values(pt *part, l *line) []string {
 				out[i] = v
 				continue
 			}
-			sc.values[i], _ = sc.fields.lookup(name)
+			sc.values[i], _ = sc.fields.Lookup(name)
 		}
 		out[i] = r.buf.copyOf(sc.values[i])
 	}

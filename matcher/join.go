@@ -1,5 +1,7 @@
 package matcher
 
+import "crowsnest/matcher/internal/lines"
+
 // pending is a logical line of stdout or stderr whose end has not been read.
 type pending struct {
 	buf   []byte // at most MaxLine and one byte: more is not looked at
@@ -13,21 +15,21 @@ type pending struct {
 
 // join adds a part to its line. A line that grows beyond MaxMerged is matched as it is;
 // its remaining parts are dropped.
-func (r *run) join(o *pending, e envelope, at moment, start int64) {
+func (r *run) join(o *pending, e lines.Envelope, at moment, start int64) {
 	if o.skipping {
 		r.s.counters.Dropped++
-		o.skipping = e.partial
+		o.skipping = e.Partial
 		return
 	}
 	if o.parts == 0 {
 		*o = pending{buf: r.sc.takeBuffer(), start: start, at: r.resolve(at)}
 	}
 	o.parts++
-	o.size += len(e.text)
-	o.buf = append(o.buf, e.text[:min(len(e.text), MaxLine+1-len(o.buf))]...)
-	if !e.partial || o.size >= MaxMerged {
+	o.size += len(e.Text)
+	o.buf = append(o.buf, e.Text[:min(len(e.Text), MaxLine+1-len(o.buf))]...)
+	if !e.Partial || o.size >= MaxMerged {
 		r.complete(o)
-		o.skipping = e.partial
+		o.skipping = e.Partial
 	}
 }
 

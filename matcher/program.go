@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"crowsnest/internal/literals"
 	"crowsnest/rules"
 )
 
@@ -43,7 +44,7 @@ type part struct {
 	role  Part
 	cond  *cond
 	conds int // number of conditions in cond
-	texts choice
+	texts literals.Choice
 	// decided is set if a line that contains a text of the choice fulfils the
 	// condition.
 	decided bool
@@ -128,9 +129,9 @@ func compileRule(r *rules.Rule, sample *sample) (parts []*part, err error) {
 		if err != nil {
 			return fmt.Errorf("compile rule %s, %s: %w", r.Alert, role.Name(r), err)
 		}
-		pt := &part{rule: r, role: role, cond: c, conds: cc.conds, texts: sample.choose(c)}
+		pt := &part{rule: r, role: role, cond: c, conds: cc.conds, texts: sample.choose(m.Required())}
 		if texts := c.anyOf(); texts != nil {
-			pt.decided = slices.Equal(pt.texts.texts, texts)
+			pt.decided = slices.Equal(pt.texts.Texts, texts)
 		}
 		parts = append(parts, pt)
 		return nil

@@ -132,7 +132,7 @@ func refUnquote(s string) string {
 			return string(rune(n))
 		}
 		v, err := strconv.Unquote(`"` + esc + `"`)
-		if err != nil || len(esc) > 2 && printable(rune(v[0])) {
+		if err != nil || len(esc) > 2 && ' ' <= v[0] && v[0] <= '~' {
 			return esc
 		}
 		return v

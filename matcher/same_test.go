@@ -10,10 +10,11 @@ import (
 	"pgregory.net/rapid"
 
 	"crowsnest/rules"
+	"crowsnest/rules/selector"
 )
 
 func sameProgram(t require.TestingT) *Program {
-	from, err := rules.ParseSelector(`{app="a"}`)
+	from, err := selector.Parse(`{app="a"}`)
 	require.NoError(t, err)
 	p, err := Compile(&rules.Set{Rules: []*rules.Rule{{
 		Alert: "A", From: from, Mode: rules.ModeOn, Steps: []rules.Step{{Matcher: rules.Matcher{Contains: []string{"bad"}}}},

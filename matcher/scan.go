@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"crowsnest/matcher/internal/lines"
 	"crowsnest/matcher/internal/prefilter"
 )
 
@@ -60,7 +61,7 @@ func (p *Program) MatchInto(buf *Buffer, s *Stream, rec Record) []Hit {
 	at := moment{number: s.counters.Lines, parts: 1, place: s.base + s.counters.Bytes - int64(len(rec.Text)), own: !rec.Time.IsZero(), time: rec.Time}
 	text := trimCR(r.withoutNUL(rec.Text))
 	if rec.Time.IsZero() && s.opt.TextTime {
-		t, ok := textTime(text, r.now)
+		t, ok := lines.TextTime(text, r.now)
 		at = r.dated(at, t, ok)
 	}
 	r.evaluate(text, at)
@@ -126,7 +127,7 @@ func (r *run) resolve(m moment) moment {
 	case m.stamp == nil:
 		return m
 	}
-	t, ok := stampTime(m.stamp)
+	t, ok := lines.StampTime(m.stamp)
 	if m.stamp, m.time, m.own = nil, t, ok; !ok {
 		m.time = r.now
 	}
@@ -164,7 +165,7 @@ func (p *Program) end(r *run) {
 	r.s.hits = len(r.hits())
 	sc := r.sc
 	sc.run = run{}
-	sc.fields.reset(nil)
+	sc.fields.Reset(nil)
 	p.scratches.Put(sc)
 }
 
@@ -194,40 +195,40 @@ func (r *run) line(raw []byte, start int64) {
 		if r.undated != nil {
 			r.date()
 		}
-		r.sc.prev = append(r.sc.prev[:0], e.stamp...)
+		r.sc.prev = append(r.sc.prev[:0], e.Stamp...)
 		r.prev = r.sc.prev
 	}
-	at.stamp = e.stamp
+	at.stamp = e.Stamp
 	o := &r.s.open[0]
-	if e.stderr {
+	if e.Stderr {
 		o = &r.s.open[1]
 	}
-	if e.partial || o.parts > 0 || o.skipping {
+	if e.Partial || o.parts > 0 || o.skipping {
 		r.join(o, e, at, start)
 		return
 	}
-	r.evaluate(trimCR(e.text), at)
+	r.evaluate(trimCR(e.Text), at)
 }
 
 // unwrap reads the envelope of a line. If the format is not given it is that of
 // the newest line that had one; a line of the other kind changes it.
-func (r *run) unwrap(raw []byte) (e envelope, ok bool) {
+func (r *run) unwrap(raw []byte) (e lines.Envelope, ok bool) {
 	s := r.s
 	auto := s.opt.Format == FormatAuto
 	if s.envelope != FormatDocker && s.opt.Format != FormatText {
-		if e, ok = readCRI(raw); ok {
+		if e, ok = lines.CRI(raw); ok {
 			s.envelope = FormatCRI
 			return e, true
 		}
 	}
 	if s.envelope == FormatDocker || auto {
-		if e, ok = readDocker(r.sc, raw); ok {
+		if e, ok = r.sc.docker.Read(raw); ok {
 			s.envelope = FormatDocker
 			return e, true
 		}
 	}
 	if auto && s.envelope == FormatDocker {
-		if e, ok = readCRI(raw); ok {
+		if e, ok = lines.CRI(raw); ok {
 			s.envelope = FormatCRI
 			return e, true
 		}
@@ -247,7 +248,7 @@ func (r *run) textMoment(raw []byte, at moment) moment {
 	case !r.s.opt.TextTime:
 		return at
 	case r.nul: // raw may not be part of the block
-		t, ok := textTime(trimCR(raw), r.now)
+		t, ok := lines.TextTime(trimCR(raw), r.now)
 		return r.dated(at, t, ok)
 	case r.undated == nil:
 		r.settle()
@@ -278,7 +279,7 @@ func (r *run) dated(at moment, t time.Time, ok bool) moment {
 // settle reads the time of the newest line that has one.
 func (r *run) settle() {
 	if r.prev != nil {
-		if t, ok := stampTime(r.prev); ok {
+		if t, ok := lines.StampTime(r.prev); ok {
 			r.s.last = t
 		}
 		r.prev = nil
@@ -291,18 +292,18 @@ func (r *run) settle() {
 // date reads the time of the newest undated line that has one, and reports whether that
 // is the last of them. No line is parsed twice.
 func (r *run) date() (own bool) {
-	lines := r.undated
+	rest := r.undated
 	r.undated = nil
 	for own = true; ; own = false {
-		k := bytes.LastIndexByte(lines, '\n')
-		if t, ok := textTime(trimCR(lines[k+1:]), r.now); ok {
+		k := bytes.LastIndexByte(rest, '\n')
+		if t, ok := lines.TextTime(trimCR(rest[k+1:]), r.now); ok {
 			r.s.last = t
 			return own
 		}
 		if k < 0 {
 			return false
 		}
-		lines = lines[:k]
+		rest = rest[:k]
 	}
 }
 

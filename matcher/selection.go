@@ -95,14 +95,14 @@ func (p *Program) build(chosen []bool) *selection {
 		}
 		n := int32(len(sel.parts))
 		sel.parts = append(sel.parts, pt)
-		if pt.texts.everyLine {
+		if len(pt.texts.Texts) == 0 {
 			sel.always = append(sel.always, n)
 			continue
 		}
-		if pt.texts.ofFields {
+		if pt.texts.Escapable {
 			sel.escaped = append(sel.escaped, n)
 		}
-		for _, t := range pt.texts.texts {
+		for _, t := range pt.texts.Texts {
 			k, ok := known[t]
 			if !ok {
 				k = len(texts)

@@ -39,7 +39,7 @@ func scanAhead(p *Program, s *Stream, blocks []string, depth int) (hits []Hit, a
 
 // Blocks that are scanned ahead give what they give one after the other.
 func TestAhead(t *testing.T) {
-	sel := selector(t, `{container="manager"}`)
+	sel := selectorOf(t, `{container="manager"}`)
 	rapid.Check(t, func(t *rapid.T) {
 		var set []*rules.Rule
 		for i := range rapid.IntRange(1, 4).Draw(t, "rules") {

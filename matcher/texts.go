@@ -1,7 +1,7 @@
 package matcher
 
 import (
-	"bytes"
+	"slices"
 
 	"crowsnest/internal/literals"
 	"crowsnest/matcher/internal/prefilter"
@@ -33,8 +33,8 @@ func Texts(r *rules.Rule) []TextInfo {
 	}
 	var out []TextInfo
 	for _, p := range parts {
-		info := TextInfo{Part: p.role, EveryLine: p.texts.everyLine, Escaped: p.texts.ofFields}
-		for _, t := range p.texts.texts {
+		info := TextInfo{Part: p.role, EveryLine: len(p.texts.Texts) == 0, Escaped: p.texts.Escapable}
+		for _, t := range p.texts.Texts {
 			info.Texts = append(info.Texts, t.Text)
 			info.FoldCase = append(info.FoldCase, t.Fold)
 		}
@@ -43,73 +43,12 @@ func Texts(r *rules.Rule) []TextInfo {
 	return out
 }
 
-// choice is how lines for a matcher are found.
-type choice struct {
-	texts     []literals.Text
-	cost      float64
-	ofFields  bool // letters of a field's name or value, which JSON can escape
-	everyLine bool // there is no text to look for
-}
-
-// choose returns the texts that occur least in the sample.
-func (s *sample) choose(c *cond) choice {
-	out, ok := s.best(c)
-	for _, t := range out.texts {
-		ok = ok && len(t.Text) >= prefilter.MinText
-	}
-	if !ok {
-		return choice{everyLine: true}
+// choose returns the texts that occur least in the sample, or none if one of them is
+// too short to search for.
+func (s *sample) choose(c *literals.Cond) literals.Choice {
+	out := c.Choose(s.cost)
+	if slices.ContainsFunc(out.Texts, func(t literals.Text) bool { return len(t.Text) < prefilter.MinText }) {
+		return literals.Choice{}
 	}
 	return out
-}
-
-// best returns the texts of the cheapest thing that the condition demands. ok is
-// false if it demands none.
-func (s *sample) best(c *cond) (out choice, ok bool) {
-	offer := func(c *literals.Cond, ofFields bool) {
-		texts, cost := c.Choose(s.cost)
-		if len(texts) > 0 && (!ok || cost < out.cost) {
-			out, ok = choice{texts: texts, cost: cost, ofFields: ofFields}, true
-		}
-	}
-	for _, text := range c.contains {
-		offer(literals.OfText(string(text)), false)
-	}
-	offer(c.need, false)
-	for _, f := range c.fields {
-		if f.name != string(msgKey) { // the message of klog has no name
-			offer(literals.OfText(f.name).Pieces(func(c byte) bool { return safeByte(c) && c != '.' }), true)
-		}
-		if f.regex == nil {
-			offer(literals.OfText(f.value).Pieces(safeByte), true)
-		} else {
-			need, _ := literals.Of(f.regex.String()) // one that cannot be derived demands nothing
-			offer(need.Pieces(safeByte), true)
-		}
-	}
-	if len(c.any) > 0 {
-		if texts, all := s.bestOfAny(c.any); all && (!ok || texts.cost < out.cost) {
-			out, ok = texts, true
-		}
-	}
-	return out, ok
-}
-
-func (s *sample) bestOfAny(branches []*cond) (out choice, ok bool) {
-	for _, b := range branches {
-		c, ok := s.best(b)
-		if !ok {
-			return out, false
-		}
-		out.texts = append(out.texts, c.texts...)
-		out.cost += c.cost
-		out.ofFields = out.ofFields || c.ofFields
-	}
-	return out, true
-}
-
-// hasLetterEscape reports whether a line is a JSON object that may write ASCII letters
-// as \u0041.
-func hasLetterEscape(line []byte) bool {
-	return firstByte(line) == '{' && bytes.Contains(line, []byte(`\u00`))
 }

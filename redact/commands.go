@@ -1,10 +1,14 @@
 package redact
 
-import "strings"
+import (
+	"strings"
 
-// tools are the programs that take a secret with a flag of one letter: the
-// letters, those whose value is glued to them, and those of user%password or
-// user,password.
+	"crowsnest/redact/internal/keys"
+)
+
+// tools lists the programs that accept a secret with a one-letter flag: the letters
+// whose value is the next word, those whose value follows without a space, and those
+// of user%password or user,password.
 var tools = map[string]struct{ spaced, glued, user string }{
 	"ipmitool": {spaced: "Pk"}, "ipmi-chassis": {spaced: "p"}, "ipmipower": {spaced: "p"}, "racadm": {spaced: "p"}, "hponcfg": {spaced: "p"},
 	"mysql": {glued: "p"}, "mysqldump": {glued: "p"}, "mysqladmin": {glued: "p"}, "mariadb": {glued: "p"}, "mariadb-dump": {glued: "p"},
@@ -28,8 +32,8 @@ var tools = map[string]struct{ spaced, glued, user string }{
 // toolWindow is how far before a flag its program is looked for.
 const toolWindow = 256
 
-// tool returns the program whose flags stand at i, or "". It reads each byte
-// once: what it found last is remembered.
+// tool returns the program whose flags are at i, or "". It reads each byte once and
+// remembers the last program.
 func (sc *scanner) tool(i int) string {
 	at := max(sc.toolRead, i-toolWindow)
 	for at < i {
@@ -99,7 +103,7 @@ func (sc *scanner) shortFlag(i, to int) span {
 	if !found || sc.s[at] == '-' {
 		return span{}
 	}
-	v := value{key: key{from: i, to: to, class: keyStrong}, sep: '=', at: at}
+	v := value{key: key{from: i, to: to, class: keys.Strong}, sep: '=', at: at}
 	switch {
 	case letter == 'v' && !strings.Contains(sc.s[max(0, i-40):i], "password"):
 		return span{}
@@ -117,14 +121,14 @@ func (sc *scanner) shortFlag(i, to int) span {
 	return span{}
 }
 
-// operand says where the secret of a command stands: how many words are between,
-// whether one of them must be the name of a secret, whether it is user:password.
+// operand says where the secret of a command is: how many words are before it, whether
+// one of them must be the name of a secret, and whether it is user:password.
 type operand struct {
 	skip             int
 	announced, login bool
 }
 
-// positional are commands and statements whose nth word after them is a secret.
+// positional lists commands and statements that are followed by a secret.
 var positional = map[string]operand{
 	"vault login ": {}, "vault operator unseal ": {}, "vault unseal ": {}, "microk8s join ": {}, "authtoken.secret ": {}, "SSWS ": {}, "ngrok authtoken ": {}, "add-authtoken ": {},
 	"add_user ": {skip: 1}, "change_password ": {skip: 1}, "htpasswd ": {skip: 2}, "mc alias set ": {skip: 3}, "mc config host add ": {skip: 3},
@@ -152,8 +156,8 @@ func (sc *scanner) positional(i int, what operand) span {
 		case strings.HasPrefix(text, "-"):
 		case what.skip > 0:
 			what.skip--
-			announced = announced || sc.r.keys.classify(text[max(0, len(text)-maxKey):]) >= keyWeak
-		case !announced && sc.run(p.from, isKeyByte) == p.to && sc.r.keys.classify(text[max(0, len(text)-maxKey):]) >= keyWeak:
+			announced = announced || sc.r.keys.Classify(text) >= keys.Weak
+		case !announced && sc.run(p.from, isKeyByte) == p.to && sc.r.keys.Classify(text) >= keys.Weak:
 			announced = true
 		case !announced || sc.r.isWord(text) || len(text) < 4 || text == Mask:
 			return span{}
@@ -182,7 +186,7 @@ func (sc *scanner) word(i int) span {
 	return sc.unquoted(i)
 }
 
-// behindColon leaves the user of user:password.
+// behindColon returns the password of user:password.
 func (sc *scanner) behindColon(p span) span {
 	if cut := strings.IndexByte(sc.s[p.from:p.to], ':'); cut > 0 && p.from+cut+1 < p.to {
 		p.from += cut + 1
@@ -190,7 +194,7 @@ func (sc *scanner) behindColon(p span) span {
 	return p
 }
 
-// sinks are the ends of a pipe that read a secret.
+// sinks are texts in the program at the end of a pipe that reads a secret.
 var sinks = []string{
 	"stdin", "sudo -S", "kinit", "cryptsetup", "chpasswd", "passphrase-fd", "realm ", "wg ", "smbpasswd", "vncpasswd", "-pass", "private-key", "luks",
 }
@@ -220,7 +224,7 @@ func (sc *scanner) echoed(i int) span {
 	return span{}
 }
 
-// authCommand finds AUTH x and AUTH user x of Redis and SMTP. from is after AUTH.
+// authCommand finds AUTH x and AUTH user x of Redis and SMTP, after AUTH.
 func (sc *scanner) authCommand(from int) span {
 	p := sc.unquoted(from)
 	text := sc.s[p.from:p.to]

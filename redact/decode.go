@@ -2,32 +2,19 @@ package redact
 
 import (
 	"encoding/base64"
-	"html"
 	"strings"
 	"unicode/utf8"
+
+	"crowsnest/redact/internal/clean"
 )
 
-// maxDepth is how many codings within each other are undone.
+// maxDepth bounds the decoding of encodings within each other.
 const maxDepth = 3
 
-// leastCoded is the shortest word that is looked into.
+// leastCoded is the minimum length of a word that is decoded.
 const leastCoded = 20
 
-// entities turns the entities of HTML into their characters, if there are any.
-func entities(s string) string {
-	at := strings.IndexByte(s, '&')
-	if at < 0 {
-		return s
-	}
-	for _, e := range [...]string{"&#", "&quot;", "&amp;", "&lt;", "&gt;", "&apos;"} {
-		if strings.Contains(s[at:], e) {
-			return html.UnescapeString(s)
-		}
-	}
-	return s
-}
-
-// hideCoded hides the words of s that hold a secret in the coding of URLs.
+// hideCoded hides the words of s that contain a percent-encoded secret.
 func (sc *scanner) hideCoded(s string) string {
 	if sc.depth >= maxDepth || strings.IndexByte(s, '%') < 0 && strings.IndexByte(s, '+') < 0 {
 		return s
@@ -35,7 +22,7 @@ func (sc *scanner) hideCoded(s string) string {
 	return sc.hideInURLs(s)
 }
 
-// inner returns what a decoded text is without its secrets.
+// inner hides the secrets of a decoded text.
 func (sc *scanner) inner(s string) string {
 	in := scanner{r: sc.r, s: s, depth: sc.depth + 1}
 	out := in.all()
@@ -43,8 +30,8 @@ func (sc *scanner) inner(s string) string {
 	return out
 }
 
-// hideInURLs looks into words with %XX: first into each part between the signs
-// of a URL, then into all of the word.
+// hideInURLs decodes words with %XX: each part between the separators of a URL, then
+// the whole word.
 func (sc *scanner) hideInURLs(s string) string {
 	var out strings.Builder
 	kept := 0
@@ -108,8 +95,8 @@ func (sc *scanner) hideInURL(word string) string {
 	return out.String()
 }
 
-// decodePercent undoes the coding of URLs and reports whether there was any. What
-// is no code stays.
+// decodePercent decodes percent-encoding and reports whether there was any. Invalid
+// escapes stay.
 func decodePercent(s string) (text string, coded bool) {
 	if !strings.ContainsAny(s, "%+") {
 		return s, false
@@ -127,7 +114,7 @@ func decodePercent(s string) (text string, coded bool) {
 		}
 		b = append(b, c)
 	}
-	return clean(string(b), true), coded
+	return clean.Text(string(b), true), coded
 }
 
 func unhex(c byte) byte {
@@ -152,8 +139,8 @@ func (sc *scanner) isCodedSecret(word string) bool {
 	return is && sc.inner(text) != text
 }
 
-// decodeBase64 decodes a word, and reports whether it is coded text: printable,
-// and with more than letters of one case, as words are coded that are none.
+// decodeBase64 decodes a word and reports whether the result is text. Ordinary words
+// also decode, but not to text.
 func decodeBase64(word string) (text string, is bool) {
 	if len(word) < leastCoded {
 		return "", false
@@ -165,7 +152,7 @@ func decodeBase64(word string) (text string, is bool) {
 	if len(word)%4 == 1 {
 		word = word[:len(word)-1]
 	}
-	// What begins with signs that no text has is not decoded as a whole.
+	// Decode the start first: most words do not decode to text.
 	var head [15]byte
 	if n, err := coding.Decode(head[:], []byte(word[:20])); err != nil || !isText(head[:n-2]) {
 		return "", false
@@ -177,11 +164,11 @@ func decodeBase64(word string) (text string, is bool) {
 	for n := 0; n < 3 && len(b) > 0 && !utf8.Valid(b); n++ {
 		b = b[:len(b)-1]
 	}
-	return clean(string(b), true), isText(b)
+	return clean.Text(string(b), true), isText(b)
 }
 
-// isText reports whether all is printable ASCII or valid UTF-8, but for the NULs of
-// SASL.
+// isText reports whether b is valid UTF-8 without control characters, except the NULs
+// of SASL.
 func isText(b []byte) bool {
 	for _, c := range b {
 		if c < ' ' && c != '\n' && c != '\r' && c != '\t' && c != 0 || c == 0x7f {

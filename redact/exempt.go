@@ -3,14 +3,18 @@ package redact
 import (
 	"encoding/base64"
 	"strings"
+
+	"crowsnest/redact/internal/clean"
+	"crowsnest/redact/internal/keys"
+	"crowsnest/redact/internal/shape"
 )
 
-// maxKnown is the greatest length of what is known to be no secret. What is
-// longer is hidden, which also keeps the scan linear.
+// maxKnown bounds the values that can be recognised as harmless. A longer value is
+// hidden, which also keeps the scan linear.
 const maxKnown = 1 << 10
 
-// proseWords are words with which error messages go on after "token: " or
-// "Secret: ". Any other word there is taken for the secret.
+// proseWords are words that follow "token: " or "Secret: " in error messages. Any
+// other word there is considered a secret.
 const proseWords = `a abort aborted access account active admission after all already an and another any api as assume at attempt attempting
 	auth authentication authenticator authorization aws bad bearer because been before being both bound cache cached call can cannot
 	certificate certificates change checking client close closed cloud cluster clusters code condition configuration configmap conflict
@@ -77,7 +81,7 @@ func (sc *scanner) isProse(v value, p span) bool {
 	switch {
 	case v.sep == ':' && more && (sc.r.isWord(text) || variable().MatchString(text) && sc.r.isWord(sc.wordAt(end+1)) || strings.HasSuffix(text, ":") && errorPrefix().MatchString(text)):
 		return true
-	case v.key.class == keyStrong:
+	case v.key.class == keys.Strong:
 		return strings.EqualFold(sc.s[v.key.from:v.key.to], "pass") && len(text) < 5 && smallNumber().MatchString(text)
 	case v.key.quoted && isBlank(before):
 		return more // "Invalid credentials": the end of a sentence
@@ -106,16 +110,16 @@ func (sc *scanner) isSyntaxError(k key) bool {
 // wordAt returns the word at i.
 func (sc *scanner) wordAt(i int) string { return sc.s[i:sc.run(i, isLetter)] }
 
-// isNotSet reports whether a value says that there is none. The first byte rules
-// most values out.
+// isNotSet reports whether a value means that there is none. The first byte excludes
+// most values.
 func isNotSet(s string) bool {
 	return s != "" && strings.IndexByte("nNuUtTfFyY<[rR(*xX-0$", s[0]) >= 0 && notSet().MatchString(s)
 }
 
-// isName reports whether s is the name of an object of Kubernetes that people or
-// controllers made: words and shorter random ends with dashes between them.
+// isName reports whether s is the name of a Kubernetes object as people or controllers
+// choose it: words and short random suffixes, joined by dashes.
 func isName(s string) bool {
-	if len(s) > maxKey || !strings.Contains(s, "-") || !name().MatchString(s) || isUUID(s) || !isLetter(s[0]) {
+	if len(s) > keys.Max || !strings.Contains(s, "-") || !name().MatchString(s) || shape.IsUUID(s) || !isLetter(s[0]) {
 		return false
 	}
 	words := 0
@@ -143,16 +147,16 @@ var (
 // exempt returns p unless its text cannot be a secret.
 func (sc *scanner) exempt(v value, p span) span {
 	text := sc.s[p.from:p.to]
-	if text == "" || len(text) <= maxKnown && (isNotSet(unescape(text)) || text[0] == '/' && filePath().MatchString(text)) {
+	if text == "" || len(text) <= maxKnown && (isNotSet(clean.Unescape(text)) || text[0] == '/' && filePath().MatchString(text)) {
 		return span{}
 	}
 	name := sc.s[v.key.from:v.key.to]
 	switch v.key.class {
-	case keyMaybe:
-		if !valueLooks(text) && !(isUUID(text[:min(len(text), 36)]) && opensDoor(name)) {
+	case keys.Maybe:
+		if !valueLooks(text) && !(shape.IsUUID(text[:min(len(text), 36)]) && opensDoor(name)) {
 			return span{}
 		}
-	case keyLogin:
+	case keys.Login:
 		if cut := strings.IndexByte(text, '\\'); cut > 0 {
 			text, p.to = text[:cut], p.from+cut
 		}
@@ -161,16 +165,16 @@ func (sc *scanner) exempt(v value, p span) span {
 			return span{}
 		}
 		return span{p.from + len(user) + 1, p.to}
-	case keyWeak:
+	case keys.Weak:
 		plural := name[len(name)-1]|0x20 == 's'
 		if plural && strings.Trim(text, "0123456789") == "" || sc.isObject(name, p) {
 			return span{}
 		}
-	case keyAuth:
+	case keys.Auth:
 		if len(text) <= maxKnown && !looksEncoded(text) {
 			return span{}
 		}
-	case keyQuery:
+	case keys.Query:
 		if len(text) < 16 || len(text) <= maxKnown && strings.Contains(text, "/") && strings.EqualFold(name, "key") {
 			return span{}
 		}
@@ -178,24 +182,23 @@ func (sc *scanner) exempt(v value, p span) span {
 	return p
 }
 
-// valueLooks reports whether the value of a key of which little is known is a
-// secret by its looks.
+// valueLooks reports whether the value of an ambiguous key looks like a secret.
 func valueLooks(s string) bool {
 	if cut := strings.IndexAny(s, `\|`); cut > 0 {
 		s = s[:cut]
 	}
-	sh := shapeOf(s)
-	if sh.upper > 0 && sh.lower > 0 && sh.digit > 0 && looksChosen(s) {
+	sh := shape.Of(s)
+	if sh.Upper > 0 && sh.Lower > 0 && sh.Digit > 0 && looksChosen(s) {
 		return true
 	}
-	if sh.upper == 0 && sh.upper+sh.lower+sh.digit < sh.length {
+	if sh.Upper == 0 && sh.Upper+sh.Lower+sh.Digit < sh.Length {
 		return false
 	}
-	return sh.length >= leastAnnounced && sh.isSecret(true)
+	return sh.Length >= shape.MinAnnounced && sh.IsSecret(true)
 }
 
-// opensDoor reports whether the words before "key" make a name the name of a
-// secret, such as ingestion-key.
+// opensDoor reports whether the word before "key" makes a name that of a secret, such
+// as ingestion-key.
 func opensDoor(name string) bool {
 	if !strings.HasSuffix(strings.ToLower(name), "key") {
 		return false
@@ -216,7 +219,7 @@ func (sc *scanner) isObject(key string, p span) bool {
 	case object().MatchString(text) && (isName(text[strings.IndexByte(text, '/')+1:]) || strings.EqualFold(key, "secret") || strings.EqualFold(key, "secrets")):
 		return true
 	case refersToSecret(key):
-		return name().MatchString(text) && !shapeOf(text).isSecret(true) && !isUUID(text)
+		return name().MatchString(text) && !shape.Of(text).IsSecret(true) && !shape.IsUUID(text)
 	case !strings.EqualFold(key, "secret") && !strings.EqualFold(key, "secrets"):
 		return false
 	case isName(text):
@@ -232,7 +235,7 @@ var references = strings.Fields(`existingsecret credentialssecret credentialsecr
 	kubeconfigsecret datasecret gitsecret sshsecret registrysecret secretref passwordsecret tokensecret authsecret keysecret configsecret`)
 
 func refersToSecret(key string) bool {
-	if len(key) < len("xxsecret") || len(key) > maxKey {
+	if len(key) < len("xxsecret") || len(key) > keys.Max {
 		return false
 	}
 	key = strings.ToLower(key)
@@ -244,8 +247,8 @@ func refersToSecret(key string) bool {
 	return false
 }
 
-// looksEncoded reports whether the value of auth is a user and password in
-// base64, or no word at least.
+// looksEncoded reports whether the value of auth is a user and password in base64, or
+// at least not a word.
 func looksEncoded(s string) bool {
 	if b, err := base64.StdEncoding.DecodeString(s); err == nil && strings.IndexByte(string(b), ':') > 0 {
 		return true

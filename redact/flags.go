@@ -1,6 +1,10 @@
 package redact
 
-import "strings"
+import (
+	"strings"
+
+	"crowsnest/redact/internal/keys"
+)
 
 // quoteAfterKey finds PASSWORD 'x' and password "x".
 func (sc *scanner) quoteAfterKey(i int) span {
@@ -21,14 +25,14 @@ func (sc *scanner) quoteAfterKey(i int) span {
 		return span{}
 	}
 	k := sc.keyBefore(i)
-	if !identified && (k.quoted || k.class != keyStrong || k.to-k.from < 6 && !strings.EqualFold(sc.s[k.from:k.to], "pw") && !strings.EqualFold(sc.s[k.from:k.to], "pwd") || strings.Contains(sc.s[k.from:k.to], " ")) {
+	if !identified && (k.quoted || k.class != keys.Strong || k.to-k.from < 6 && !strings.EqualFold(sc.s[k.from:k.to], "pw") && !strings.EqualFold(sc.s[k.from:k.to], "pwd") || strings.Contains(sc.s[k.from:k.to], " ")) {
 		return span{}
 	}
 	return sc.exempt(value{key: k, at: i}, sc.quoted(quote, n))
 }
 
-// argument finds the value in define('DB_PASSWORD', 'x'): it follows the comma at i
-// and stands in quotes that n backslashes precede.
+// argument finds the value in define('DB_PASSWORD', 'x'). It follows the comma at i, in
+// quotes that n backslashes precede.
 func (sc *scanner) argument(i, quote, n int) span {
 	if !sc.mayBeKey(i) {
 		return span{}
@@ -36,7 +40,7 @@ func (sc *scanner) argument(i, quote, n int) span {
 	k := sc.keyBefore(i)
 	p := sc.quoted(quote, n)
 	text, after := sc.s[p.from:p.to], strings.TrimLeft(sc.s[min(p.to+n+1, len(sc.s)):min(p.to+n+4, len(sc.s))], " ")
-	if !k.quoted || k.class != keyStrong || !strings.HasPrefix(after, ")") && !looksChosen(text) {
+	if !k.quoted || k.class != keys.Strong || !strings.HasPrefix(after, ")") && !looksChosen(text) {
 		return span{}
 	}
 	return p
@@ -62,14 +66,14 @@ func (sc *scanner) flag(i int) span {
 		from++
 	}
 	to := from
-	for to < len(s) && to-from < maxKey && isKeyByte(s[to]) {
+	for to < len(s) && to-from < keys.Max && isKeyByte(s[to]) {
 		to++
 	}
 	if to == from || !isLetter(s[from]) {
 		return span{}
 	}
-	k := key{from: from, to: to, class: sc.r.keys.classify(s[from:to])}
-	if from == i+1 && (k.class == keyNone || to-from < 5 || !isLowerWord(s[from:to])) {
+	k := key{from: from, to: to, class: sc.r.keys.Classify(s[from:to])}
+	if from == i+1 && (k.class == keys.None || to-from < 5 || !isLowerWord(s[from:to])) {
 		if p := sc.shortFlag(from, to); !p.empty() {
 			return p
 		}
@@ -83,17 +87,17 @@ func (sc *scanner) flag(i int) span {
 		return span{}
 	}
 	switch {
-	case k.class == keyMaybe:
+	case k.class == keys.Maybe:
 		return sc.value(value{key: k, sep: '=', at: at})
-	case k.class == keyWeak || k.class == keyStrong || k.class == keyHeader:
-		k.class = keyStrong
+	case k.class == keys.Weak || k.class == keys.Strong || k.class == keys.Header:
+		k.class = keys.Strong
 		return sc.value(value{key: k, sep: '=', at: at})
 	case strings.HasSuffix(name, "pin"):
 		return sc.pin(at)
-	case k.class == keyAuth, name == "value" && strings.Contains(s[max(0, i-48):i], "assword"):
-		k.class = max(k.class, keyAuth)
+	case k.class == keys.Auth, name == "value" && strings.Contains(s[max(0, i-48):i], "assword"):
+		k.class = max(k.class, keys.Auth)
 		if name == "value" {
-			k.class = keyStrong
+			k.class = keys.Strong
 		}
 		return sc.value(value{key: k, sep: '=', at: at})
 	case isUserFlag(name):
@@ -104,8 +108,8 @@ func (sc *scanner) flag(i int) span {
 
 func isUserFlag(name string) bool { return name == "user" || name == "u" || name == "proxy-user" }
 
-// afterFlag returns where the value of a flag begins that does not stand after
-// "=": after white space, or as the next element of a list.
+// afterFlag returns the start of a flag's value that does not follow "=": it is after
+// white space, or the next element of a list.
 func (sc *scanner) afterFlag(i int) (at int, found bool) {
 	s := sc.s
 	for i < len(s) && (isQuote(s[i]) || s[i] == '\\') {
@@ -119,7 +123,7 @@ func (sc *scanner) afterFlag(i int) (at int, found bool) {
 	return at, spaced && at < len(s)
 }
 
-// userPassword returns what stands after the colon of user:password.
+// userPassword returns the part after the colon of user:password.
 func (sc *scanner) userPassword(p span) span {
 	text := sc.s[p.from:p.to]
 	colon := strings.IndexByte(text, ':')
@@ -138,7 +142,7 @@ func (sc *scanner) tag(i int) key {
 	if i == 0 || !isQuote(sc.s[i-1]) {
 		return key{}
 	}
-	from := max(0, i-2*maxKey)
+	from := max(0, i-2*keys.Max)
 	open := strings.LastIndexByte(sc.s[from:i], '<')
 	if open < 0 {
 		return key{}
@@ -148,7 +152,7 @@ func (sc *scanner) tag(i int) key {
 	for at > from+open && isKeyByte(sc.s[at]) {
 		at--
 	}
-	return key{from: at + 1, to: to, class: sc.r.keys.classify(sc.s[max(at+1, to-maxKey):to])}
+	return key{from: at + 1, to: to, class: sc.r.keys.Classify(sc.s[at+1 : to])}
 }
 
 // element finds <password>x</password>.
@@ -157,14 +161,14 @@ func (sc *scanner) element(i int) span {
 		return sc.unquoted(i + 1) // ACL of Redis
 	}
 	k := sc.keyBefore(i)
-	if k.class == keyNone {
+	if k.class == keys.None {
 		k = sc.tag(i)
 	}
-	if k.class != keyStrong && k.class != keyWeak || k.quoted || k.spaced {
+	if k.class != keys.Strong && k.class != keys.Weak || k.quoted || k.spaced {
 		return span{}
 	}
 	for range 2 { // <password><value>x
-		if open := strings.IndexByte(sc.s[i+1:min(len(sc.s), i+1+maxKey)], '>'); open > 1 && sc.s[i+1] == '<' && isLetter(sc.s[i+2]) {
+		if open := strings.IndexByte(sc.s[i+1:min(len(sc.s), i+1+keys.Max)], '>'); open > 1 && sc.s[i+1] == '<' && isLetter(sc.s[i+2]) {
 			i += 1 + open
 		}
 	}

@@ -27,8 +27,8 @@ var (
 	mention = regexp.MustCompile(`(?i)@(everyone|channel|here|all)\b`)
 )
 
-// Inert takes from text of a log line the power to be a link, a mention or
-// markup where it is shown: https://host.tld becomes https[:]//host[.]tld,
+// Inert changes text of a log line so that it cannot become a link, a mention or markup
+// where it is shown: https://host.tld becomes https[:]//host[.]tld,
 // a@host.tld becomes a[@]host.tld, <br> becomes < br>, a backtick a single quote.
 // A bare host.tld stays: it cannot be distinguished from the name of a node, an
 // image or an API group, and it shows where it leads. Inert does not remove control
@@ -63,8 +63,8 @@ func Inert(s string) string {
 	return s
 }
 
-// Unmentioned takes from text the power to mention people, and to hide where a
-// link leads, in chat. Other links stay.
+// Unmentioned changes text so that it cannot mention people in chat, or hide the target
+// of a link. Other links stay.
 func Unmentioned(s string) string {
 	if strings.IndexByte(s, '<') >= 0 {
 		s = chatMarkup.ReplaceAllString(s, "< $1")

@@ -5,15 +5,14 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"crowsnest/redact/internal/keys"
 )
 
 // TestMayBeKey: the short look never says no to what the long one finds.
 func TestMayBeKey(t *testing.T) {
 	r := New(nil)
-	words := strings.Fields(strongKeys + " " + weakKeys + " " + headerKeys + " " + noKeys + " " + strongWord + " auth sig key signature sas value API Unseal")
-	for _, list := range qualifiers {
-		words = append(words, list[0], list[1])
-	}
+	words := append(keys.Words(), "value", "API", "Unseal")
 	words = append(words, "n", "y", "b", "1", "23", "_", "-", ".", " ", "  ", "\t", `"`, `'`, `\`, `\n`, `\"`, "Name", "DB", ")", "/", "name: x,")
 	rapid.Check(t, func(t *rapid.T) {
 		var b strings.Builder
@@ -29,7 +28,7 @@ func TestMayBeKey(t *testing.T) {
 		s := b.String() + "=x"
 		sc := scanner{r: r, s: s}
 		i := len(s) - 2
-		if k := sc.keyBefore(i); k.class != keyNone && !sc.mayBeKey(i) {
+		if k := sc.keyBefore(i); k.class != keys.None && !sc.mayBeKey(i) {
 			t.Fatalf("%q is a key of class %d", s, k.class)
 		}
 	})

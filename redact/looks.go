@@ -1,61 +1,14 @@
 package redact
 
-import "strings"
+import (
+	"strings"
 
-// Lengths of words that are judged by their looks.
-const (
-	leastAnnounced = 16 // where a word before says what it is
-	leastRandom    = 24 // where nothing does
-	leastHex       = 32
-	leastPlain     = 20 // of letters of one case and digits
-	leastPiece     = 4  // of a word, between signs
+	"crowsnest/redact/internal/keys"
+	"crowsnest/redact/internal/shape"
 )
 
-// Sorts of bytes of a word, and what else is known of them.
-const (
-	sortUpper uint8 = 1 << iota
-	sortLower
-	sortDigit
-	markHex // small letters and digits
-	markWord
-	markOther  // a letter beyond f
-	markXDigit // of either case
-	sortMask   = sortUpper | sortLower | sortDigit
-)
-
-var (
-	sorts = newSorts()
-	// weights are what a byte adds to the four counts of a shape, 16 bits each.
-	weights = [16]uint64{
-		sortUpper: 1, sortLower: 1 << 16, sortDigit: 1 << 32,
-		sortLower | markHex: 1<<16 | 1<<48, sortDigit | markHex: 1<<32 | 1<<48,
-	}
-	changes = [64]uint8{sortUpper<<3 | sortDigit: 1, sortLower<<3 | sortUpper: 1, sortLower<<3 | sortDigit: 1, sortDigit<<3 | sortUpper: 1, sortDigit<<3 | sortLower: 1}
-)
-
-func newSorts() (sorts [256]uint8) {
-	for i := range sorts {
-		c := byte(i)
-		switch {
-		case isUpper(c):
-			sorts[i] = sortUpper | markWord
-			if c <= 'F' {
-				sorts[i] |= markXDigit
-			}
-		case isLower(c) && c <= 'f':
-			sorts[i] = sortLower | markWord | markHex | markXDigit
-		case isLower(c):
-			sorts[i] = sortLower | markWord | markOther
-		case isDigit(c):
-			sorts[i] = sortDigit | markWord | markHex | markXDigit
-		case strings.IndexByte("+/_-", c) >= 0:
-			sorts[i] = markWord
-		}
-	}
-	return sorts
-}
-
-func inWord(c byte) bool { return sorts[c]&markWord != 0 }
+// minPiece is the minimum length of a piece of a word between punctuation.
+const minPiece = 4
 
 // hideWords hides words that are base64 of a text with a secret, and words that
 // look random: upper-case and lower-case letters mixed with digits. It hides
@@ -64,25 +17,25 @@ func inWord(c byte) bool { return sorts[c]&markWord != 0 }
 func (sc *scanner) hideWords(s string) string {
 	var out strings.Builder
 	kept := 0
-	for i := 0; i+leastAnnounced <= len(s); {
-		j, seen := i+leastAnnounced-1, uint8(0)
-		for j >= i && inWord(s[j]) {
-			seen |= sorts[s[j]]
+	for i := 0; i+shape.MinAnnounced <= len(s); {
+		j, seen := i+shape.MinAnnounced-1, uint8(0)
+		for j >= i && shape.InWord(s[j]) {
+			seen |= shape.Sort(s[j])
 			j--
 		}
 		if j >= i {
 			i = j + 1
 			continue
 		}
-		end := i + leastAnnounced
-		for end < len(s) && inWord(s[end]) {
-			seen |= sorts[s[end]]
+		end := i + shape.MinAnnounced
+		for end < len(s) && shape.InWord(s[end]) {
+			seen |= shape.Sort(s[end])
 			end++
 		}
 		sc.steps += end - i
 		from, to := 0, 0
-		mixed := seen&(sortUpper|sortLower) == sortUpper|sortLower
-		if mixed || seen&sortDigit != 0 && end-i >= leastPlain {
+		mixed := seen&(shape.Upper|shape.Lower) == shape.Upper|shape.Lower
+		if mixed || seen&shape.Digit != 0 && end-i >= shape.MinPlain {
 			from, to = sc.secretWord(s, i, end)
 		}
 		if to > from {
@@ -101,23 +54,23 @@ func (sc *scanner) hideWords(s string) string {
 	return out.String()
 }
 
-// widen takes the neighbours of a random word that belong to it: after a dot and
-// the like all, before it those that are no words.
+// widen includes the neighbours of a random word that belong to it: all after a dot and
+// the like, and before one those that are not words.
 func widen(s string, from, to int) (int, int) {
 	for to < len(s) && s[to] == '=' {
 		to++
 	}
 	for n := 0; n < 3 && to+1 < len(s) && strings.IndexByte(".!:~", s[to]) >= 0 && isAlnum(s[to+1]); n++ {
-		for to++; to < len(s) && inWord(s[to]); {
+		for to++; to < len(s) && shape.InWord(s[to]); {
 			to++
 		}
 	}
 	for n := 0; n < 3 && from > 1 && strings.IndexByte(".!:~", s[from-1]) >= 0; n++ {
 		at := from - 1
-		for at > 0 && from-at < maxKey && inWord(s[at-1]) {
+		for at > 0 && from-at < keys.Max && shape.InWord(s[at-1]) {
 			at--
 		}
-		if sh := shapeOf(s[at : from-1]); (sh.digit == 0 || sh.upper == 0) && (sh.upper < 2 || sh.lower < 2) {
+		if sh := shape.Of(s[at : from-1]); (sh.Digit == 0 || sh.Upper == 0) && (sh.Upper < 2 || sh.Lower < 2) {
 			break
 		}
 		from = at
@@ -128,21 +81,21 @@ func widen(s string, from, to int) (int, int) {
 // secretWord returns the part of the word s[from:to] that is a secret, or none.
 func (sc *scanner) secretWord(s string, from, to int) (int, int) {
 	before := s[max(0, from-64):from]
-	if isUUID(s[from:to]) {
+	if shape.IsUUID(s[from:to]) {
 		if announces(before, true) {
 			return from, to
 		}
 		return 0, 0
 	}
-	whole := shapeOf(s[from:to])
-	if !whole.suspect() {
+	whole := shape.Of(s[from:to])
+	if !whole.Suspect() {
 		return 0, 0
 	}
-	if whole.upper > 0 && whole.lower > 0 && sc.isCodedSecret(s[from:to]) {
+	if whole.Upper > 0 && whole.Lower > 0 && sc.isCodedSecret(s[from:to]) {
 		return from, to
 	}
-	isSecret := func(sh shape) bool {
-		return sh.isSecret(true) && (sh.isSecret(false) || announces(before, false) || dotted(s, from, to, whole))
+	isSecret := func(sh shape.Shape) bool {
+		return sh.IsSecret(true) && (sh.IsSecret(false) || announces(before, false) || dotted(s, from, to, whole))
 	}
 	if isSecret(whole) {
 		if isHarmless(before, s[from:to]) {
@@ -150,9 +103,9 @@ func (sc *scanner) secretWord(s string, from, to int) (int, int) {
 		}
 		return from, to
 	}
-	least := leastPiece
-	if whole.upper < 2 || whole.lower < 2 {
-		least = leastPlain
+	least := minPiece
+	if whole.Upper < 2 || whole.Lower < 2 {
+		least = shape.MinPlain
 	}
 	for at := from; at < to; { // pieces between slashes and signs
 		end := at
@@ -163,8 +116,8 @@ func (sc *scanner) secretWord(s string, from, to int) (int, int) {
 			at = end + 1
 			continue
 		}
-		behindName := end-at >= leastHex && at > from+1 && s[at-1] == '_'
-		if p := shapeOf(s[at:end]); isSecret(p) || behindName && (p.hex == p.length || p.isSecret(true)) {
+		behindName := end-at >= shape.MinHex && at > from+1 && s[at-1] == '_'
+		if p := shape.Of(s[at:end]); isSecret(p) || behindName && (p.Hex == p.Length || p.IsSecret(true)) {
 			if isHarmless(before, s[at:end]) {
 				return 0, 0
 			}
@@ -175,15 +128,15 @@ func (sc *scanner) secretWord(s string, from, to int) (int, int) {
 	return 0, 0
 }
 
-// dotted reports whether a word that looks random is followed by a dot and another
-// long one, or stands after a long number and a colon, as parts of a token do.
-func dotted(s string, from, to int, sh shape) bool {
-	if to < len(s) && s[to] == '.' && sh.upper > 1 && sh.lower > 1 && (sh.digit > 0 || sh.changes*4 > sh.length) {
+// dotted reports whether a word that looks random is followed by a dot and another long
+// word, or follows a long number and a colon, like the parts of a token.
+func dotted(s string, from, to int, sh shape.Shape) bool {
+	if to < len(s) && s[to] == '.' && sh.Upper > 1 && sh.Lower > 1 && (sh.Digit > 0 || sh.Changes*4 > sh.Length) {
 		end := to + 1
 		for end < len(s) && isWordByte(s[end]) {
 			end++
 		}
-		return end-to > leastAnnounced && strings.ContainsAny(s[to:end], "0123456789")
+		return end-to > shape.MinAnnounced && strings.ContainsAny(s[to:end], "0123456789")
 	}
 	n := 2
 	for n <= from && s[from-1] == ':' && isDigit(s[from-n]) {
@@ -192,79 +145,8 @@ func dotted(s string, from, to int, sh shape) bool {
 	return n > 12
 }
 
-// shape counts what a word is made of.
-type shape struct {
-	length, upper, lower, digit, hex int
-	beyondHex                        bool
-	changes                          int // of the sort of character, but for that of Word
-}
-
-func shapeOf(s string) shape {
-	sh := shape{length: len(s)}
-	other, last := uint8(0), uint8(0)
-	for len(s) > 0 {
-		n := min(len(s), 1<<15) // what fits into a quarter of the sum
-		sum := uint64(0)
-		for i := range n {
-			sort := sorts[s[i]]
-			sum += weights[sort&(sortMask|markHex)]
-			other |= sort
-			sh.changes += int(changes[last<<3|sort&sortMask])
-			last = sort & sortMask
-		}
-		s = s[n:]
-		sh.upper += int(sum & 0xffff)
-		sh.lower += int(sum >> 16 & 0xffff)
-		sh.digit += int(sum >> 32 & 0xffff)
-		sh.hex += int(sum >> 48)
-	}
-	sh.beyondHex = other&markOther != 0
-	return sh
-}
-
-// suspect is a fast filter that rules out words and names.
-func (sh shape) suspect() bool { return sh.digit > 0 || sh.upper > 2 && sh.lower > 2 }
-
-// isSecret judges a word. Of 100 neighbours in random text of letters of both
-// cases and digits some 45 change the sort, in names less than 20.
-func (sh shape) isSecret(announced bool) bool {
-	least := 27
-	switch {
-	case sh.length >= 40:
-		least = 21
-	case sh.length > leastHex:
-		least = 24
-	}
-	mixed := sh.upper >= 2 && sh.lower >= 2 && sh.changes*100 >= sh.length*least
-	letters := sh.upper + sh.lower + sh.digit
-	leastSmall := 22
-	if letters == sh.length && letters >= 40 {
-		leastSmall = 16
-	}
-	small := sh.upper == 0 && sh.beyondHex && sh.digit*100 >= sh.length*10 && sh.changes*100 >= sh.length*leastSmall
-	hex := sh.hex == sh.length && sh.length >= leastHex
-	if announced {
-		mixed = sh.upper >= 2 && sh.lower >= 2 && (sh.changes*100 >= sh.length*18 || sh.length >= leastPlain && sh.upper*10 >= sh.length*3 || sh.digit > 0 && sh.changes*100 >= sh.length*12)
-		return mixed || hex || sh.length >= leastPlain && (small || sh.lower == 0 && sh.upper > 3 && sh.digit > 2)
-	}
-	return mixed && letters >= leastRandom && sh.digit > 0 || mixed && letters >= 30 ||
-		small && letters >= 40 && letters == sh.length
-}
-
-func isUUID(s string) bool {
-	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
-		return false
-	}
-	hex := 0
-	for i := range len(s) {
-		hex += int(sorts[s[i]] & markXDigit)
-	}
-	return hex == (36-4)*int(markXDigit)
-}
-
-// Words before a random word, in lower case. An announcement says that it is a
-// secret, a link may stand between the two, and what is harmless says that it is
-// none.
+// Words before a random word, in lower case. An announcement says that it is a secret,
+// links may be between the two, and harmless words say that it is not.
 var (
 	announcements = words(`password passwd passphrase pass pw pwd bot token secret secrets credential credentials cookie psk seed mnemonic
 		nkey privkey authkey apikey bearer session sessionid session_id authtoken jwt pat dsn otp passcode`)
@@ -338,9 +220,8 @@ func lastWordOf(text string) (word foldedWord, rest string) {
 	return word, text[:from]
 }
 
-// isHarmless reports whether the random word after a text is public: a fingerprint,
-// the key of the other side, a certificate, or coded text, into which the scanner
-// of codings has looked.
+// isHarmless reports whether the random word after a text is public: a fingerprint, a
+// public key, a certificate, or encoded text, which has been scanned before.
 func isHarmless(before, word string) bool {
 	last, rest := lastWordOf(before)
 	if harmless[last.String()] {

@@ -1,9 +1,13 @@
 package redact
 
-import "strings"
+import (
+	"strings"
 
-// isContent reports whether a key says only that it is the content of something
-// that is named beside it or around it.
+	"crowsnest/redact/internal/keys"
+)
+
+// isContent reports whether a key only means the content of something that is named
+// beside it or by its parent.
 func isContent(key string) bool {
 	for _, word := range [...]string{"value", "content", "plain", "plaintext", "raw"} {
 		if len(key) == len(word) && strings.EqualFold(key, word) {
@@ -15,8 +19,8 @@ func isContent(key string) bool {
 
 // classOfParent is the class of the key that opens the object of k, as in
 // {"password":{"value":"x"}}.
-func (sc *scanner) classOfParent(k key) keyClass {
-	from := max(0, k.from-2*maxKey)
+func (sc *scanner) classOfParent(k key) keys.Class {
+	from := max(0, k.from-2*keys.Max)
 	at := k.from - 1
 	for depth := 0; at > from; at-- {
 		switch sc.s[at] {
@@ -32,17 +36,17 @@ func (sc *scanner) classOfParent(k key) keyClass {
 	}
 	parent, found := strings.CutSuffix(strings.TrimRight(strings.TrimSuffix(sc.s[from:max(at, from)], "map"), " "), ":")
 	if !found {
-		return keyNone
+		return keys.None
 	}
 	parent = strings.TrimRight(parent, `"'\ `)
 	n := len(parent)
 	for n > 0 && isKeyByte(parent[n-1]) {
 		n--
 	}
-	if c := sc.r.keys.classify(parent[max(n, len(parent)-maxKey):]); c >= keyWeak {
-		return keyStrong
+	if c := sc.r.keys.Classify(parent[n:]); c >= keys.Weak {
+		return keys.Strong
 	}
-	return keyNone
+	return keys.None
 }
 
 // printsJWK reports whether the text has a JSON web key.
@@ -55,31 +59,31 @@ func (sc *scanner) printsJWK() bool {
 
 // classOfParameter is the class of a member of a JSON web key: those of the
 // private part are secrets.
-func classOfParameter(name string) keyClass {
+func classOfParameter(name string) keys.Class {
 	switch name {
 	case "d", "p", "q", "dp", "dq", "qi", "k":
-		return keyStrong
+		return keys.Strong
 	}
-	return keyNone
+	return keys.None
 }
 
 var nameBeforeValue = lazily(`(?i)(?:name|key)\\*["']?\s*[:=]\s*\\*["']?([A-Za-z0-9_.-]+?)\\*["']?(?:[,;\s]|\\+[nr])+\\*["']?$`)
 
 // classOfName is for the variables of a container: the key "value" has the
 // class of the name beside it, as in {"name":"DB_PASSWORD","value":"x"}.
-func (sc *scanner) classOfName(k key) keyClass {
-	window := sc.s[max(0, k.from-2*maxKey):k.from]
+func (sc *scanner) classOfName(k key) keys.Class {
+	window := sc.s[max(0, k.from-2*keys.Max):k.from]
 	if !strings.Contains(window, "ame") && !strings.Contains(window, "AME") && !strings.Contains(window, "ey") {
-		return keyNone
+		return keys.None
 	}
 	m := nameBeforeValue().FindStringSubmatch(window)
 	if m == nil {
-		return keyNone
+		return keys.None
 	}
 	name := m[1]
-	c := sc.r.keys.classify(name[max(0, len(name)-maxKey):])
-	if c == keyWeak {
-		return keyStrong
+	c := sc.r.keys.Classify(name)
+	if c == keys.Weak {
+		return keys.Strong
 	}
 	return c
 }

@@ -1,8 +1,6 @@
 package redact
 
-import (
-	"strings"
-)
+import "strings"
 
 // userinfo finds the password in scheme://user:password@host; the colon of ://
 // is at i.

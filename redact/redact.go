@@ -4,6 +4,9 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+
+	"crowsnest/redact/internal/clean"
+	"crowsnest/redact/internal/keys"
 )
 
 // Mask replaces a secret.
@@ -19,7 +22,7 @@ type Redactor struct {
 	classes [256]class
 	tokens  tokenTable
 	hints   *hints
-	keys    keyTable
+	keys    keys.Table
 	prose   map[string]bool
 }
 
@@ -28,7 +31,7 @@ func New(extra []*regexp.Regexp) *Redactor {
 	r := &Redactor{
 		extra:   append([]*regexp.Regexp(nil), extra...),
 		classes: newClasses(),
-		keys:    newKeyTable(),
+		keys:    keys.New(),
 		prose:   newProse(),
 	}
 	rules := append(vendorTokens(), places()...)
@@ -54,9 +57,9 @@ func (r *Redactor) String(s string) (out string) {
 	}()
 	// Colours, invisible characters, escapes and HTML entities must not separate a
 	// key from its value or split a token, because a reader may remove them later.
-	c := clean(s, true)
-	if u := entities(unescape(c)); u != c {
-		c = clean(u, true)
+	c := clean.Text(s, true)
+	if u := clean.Entities(clean.Unescape(c)); u != c {
+		c = clean.Text(u, true)
 	}
 	if c != s {
 		if hidden := r.settle(c); hidden != c {

@@ -1,6 +1,10 @@
 package redact
 
-import "strings"
+import (
+	"strings"
+
+	"crowsnest/redact/internal/keys"
+)
 
 // scanner scans a text once. Each finder looks back a bounded distance, and forward
 // only over text that it hides or that none of its other calls visits again, so
@@ -166,7 +170,7 @@ func (sc *scanner) separator(i int) span {
 		}
 		return sc.keyValue(i, i+1)
 	case '>':
-		if i > 0 && s[i-1] == '-' && sc.keyBefore(i-1).class == keyStrong { // Scala's password -> x
+		if i > 0 && s[i-1] == '-' && sc.keyBefore(i-1).class == keys.Strong { // Scala's password -> x
 			return sc.keyValue(i-1, i+1)
 		}
 		return sc.element(i)

@@ -9,7 +9,7 @@ var kindSecret = lazily(`(?i)(?:\b|\\[nr])kind\\*["']?\s*[:=]\s*\\*["']?Secret(?
 // whole, and all after it. The word data is at i.
 func (sc *scanner) secretObject(i int) span {
 	if sc.afterWord(i) && !strings.HasSuffix(sc.s[:i], "string") && !strings.HasSuffix(sc.s[:i], "String") {
-		return span{} // metadata, and what else ends so
+		return span{} // metadata and other words that end with data
 	}
 	at := sc.opensData(i + len("data"))
 	if at < 0 || strings.HasPrefix(sc.s[at:], Mask) || !sc.printsSecret() {
@@ -18,8 +18,8 @@ func (sc *scanner) secretObject(i int) span {
 	return span{at, len(sc.s)}
 }
 
-// opensData returns where the fields begin that the word data before i opens, or
-// -1: JSON, YAML, and maps as Go prints them.
+// opensData returns the start of the fields below the word data before i, in JSON, YAML
+// or maps as Go prints them, or -1.
 func (sc *scanner) opensData(i int) int {
 	s := sc.s[i:min(len(sc.s), i+64)]
 	rest := strings.TrimLeft(s, `\"'`)

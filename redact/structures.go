@@ -1,6 +1,10 @@
 package redact
 
-import "strings"
+import (
+	"strings"
+
+	"crowsnest/redact/internal/shape"
+)
 
 // secondArgument finds the password of a call such as url.UserPassword("u", "p"),
 // whose arguments begin at i.
@@ -99,7 +103,7 @@ func (sc *scanner) login(i int) span {
 	if !found || user == "" || len(password) < 4 || strings.Contains(user, ".") || smallNumber().MatchString(password) || sc.byteAt(from-1) == '/' {
 		return span{}
 	}
-	if shapeOf(user).upper > 1 && isLowerWord(user[len(user)-1:]) && isLowerWord(password) { // LeaseRenewer:hdfs@node-1:9000
+	if shape.Of(user).Upper > 1 && isLowerWord(user[len(user)-1:]) && isLowerWord(password) { // LeaseRenewer:hdfs@node-1:9000
 		return span{}
 	}
 	end := sc.run(i+1, func(c byte) bool { return isAlnum(c) || c == '.' || c == '-' })
@@ -141,7 +145,7 @@ func (sc *scanner) passwordFile(i int) span {
 	return sc.unquoted(at + 1)
 }
 
-// fillers may stand between the word password and the password.
+// fillers are words between "password" and the password.
 var fillers = words("is was of for with value user new has been set to as the admin root 5 7 0 8 9 changed using supplied given")
 
 func words(list string) map[string]bool {
@@ -240,7 +244,7 @@ func looksChosen(s string) bool {
 		return false
 	case odd:
 		return upper && lower && digit && !joint
-	case len(s) >= 8 && isRandomCase(shapeOf(s)):
+	case len(s) >= 8 && isRandomCase(shape.Of(s)):
 		return true
 	}
 	return sign || digit && (!joint || upper && lower) && !isAlgorithm(s)
@@ -248,8 +252,8 @@ func looksChosen(s string) bool {
 
 // isRandomCase reports whether upper and lower case alternate at random, unlike in
 // names such as KubeConfig.
-func isRandomCase(sh shape) bool {
-	return 3*sh.upper >= sh.length && 3*sh.lower >= sh.length && sh.changes > 1
+func isRandomCase(sh shape.Shape) bool {
+	return 3*sh.Upper >= sh.Length && 3*sh.Lower >= sh.Length && sh.Changes > 1
 }
 
 func isAlgorithm(s string) bool {
@@ -288,7 +292,7 @@ func (sc *scanner) hexBefore(i, n int) span {
 		from--
 	}
 	to := sc.run(i+n, isDigit)
-	if i-from < leastHex || sc.s[i] == '-' && to == i+n {
+	if i-from < shape.MinHex || sc.s[i] == '-' && to == i+n {
 		return span{}
 	}
 	return span{from, to}

@@ -2,15 +2,17 @@ package redact
 
 import (
 	"strings"
+
+	"crowsnest/redact/internal/shape"
 )
 
-// tokenRule finds secrets by how they begin.
+// tokenRule finds secrets by their prefix.
 type tokenRule struct {
 	prefix string
 	in     func(byte) bool // bytes that may follow
-	min    int             // so many of them at least
-	// bound asks that no letter or digit stands before the prefix. Long prefixes
-	// do without, so that nothing in front of a token can hide it.
+	min    int             // their minimum number
+	// bound requires that no letter or digit precedes the prefix. Long prefixes do not
+	// need it, so that no text before a token can hide it.
 	bound bool
 	// place, if set, decides instead of in and min.
 	place place
@@ -131,7 +133,7 @@ type tokenTable struct {
 	lists []tokenList
 }
 
-// tokenList are the rules whose prefixes begin alike.
+// tokenList contains the rules whose prefixes start with the same two bytes.
 type tokenList struct {
 	thirds  byteSet // which third bytes they have
 	fourths byteSet
@@ -237,7 +239,7 @@ func (sc *scanner) openAIKey(i int) span {
 	if len(text) < 20 {
 		return span{}
 	}
-	if len(text) > maxKnown || isUUID(text[max(0, len(text)-36):]) {
+	if len(text) > maxKnown || shape.IsUUID(text[max(0, len(text)-36):]) {
 		return span{i, end}
 	}
 	for part := range strings.SplitSeq(text, "-") {

@@ -2,6 +2,8 @@ package redact
 
 import (
 	"strings"
+
+	"crowsnest/redact/internal/keys"
 )
 
 // keyValue looks for a secret around a separator, which is at s[i:next].
@@ -11,14 +13,14 @@ func (sc *scanner) keyValue(i, next int) span {
 		return span{}
 	}
 	k := sc.keyBefore(i)
-	if k.class == keyNone {
+	if k.class == keys.None {
 		return span{}
 	}
 	sep := s[i]
 	if next < len(s) && (sep == ':' && s[next] == '=' || sep == '=' && s[next] == '>') {
 		next++ // := and =>
 	}
-	if sep == '=' && k.class != keyStrong && sc.isComparison(i) {
+	if sep == '=' && k.class != keys.Strong && sc.isComparison(i) {
 		return span{}
 	}
 	q := next
@@ -49,11 +51,11 @@ type value struct {
 func (sc *scanner) refuses(v value) bool {
 	before := sc.byteAt(v.key.from - 1)
 	switch v.key.class {
-	case keyWeak, keyStrong: // an image, path/my-token:v1.2.3
+	case keys.Weak, keys.Strong: // an image, path/my-token:v1.2.3
 		return v.sep == ':' && (isGenerated(sc.s[v.key.from:v.key.to]) || !v.spaced && !v.key.quoted && before == '/' && isVersion(sc.s[v.at:min(len(sc.s), v.at+16)]))
-	case keyLogin:
+	case keys.Login:
 		return v.sep != '='
-	case keyQuery:
+	case keys.Query:
 		return v.key.spaced || v.spaced || before != '?' && before != '&' && !isQuery(sc.s[v.key.from:v.key.to], v.sep)
 	}
 	return false
@@ -98,7 +100,7 @@ func (sc *scanner) value(v value) span {
 	case '[':
 		return sc.list(v, at)
 	case '{', '&':
-		if v.key.class != keyStrong || sc.isStruct(at) {
+		if v.key.class != keys.Strong || sc.isStruct(at) {
 			return span{}
 		}
 	case '|', '>':
@@ -106,7 +108,7 @@ func (sc *scanner) value(v value) span {
 			return span{at, len(s)}
 		}
 	case ',', '}', ')':
-		return span{} // key: , that is nothing
+		return span{} // key: , has no value
 	case '\n', '\r':
 		return sc.yamlList(v, at)
 	case '\\':
@@ -117,7 +119,7 @@ func (sc *scanner) value(v value) span {
 	if strings.HasPrefix(s[at:], "map[") {
 		return span{}
 	}
-	if v.key.class == keyHeader {
+	if v.key.class == keys.Header {
 		return sc.header(v, at)
 	}
 	p := sc.unquoted(at)
@@ -136,7 +138,7 @@ var yamlBlock = lazily(`^[|>][-+0-9]{0,3} *(?:\\*\\[nr]|\n|\r)`)
 // isStruct reports whether { or & at i opens an object whose fields are looked at
 // on their own.
 func (sc *scanner) isStruct(i int) bool {
-	rest := strings.TrimLeft(sc.s[i+1:min(len(sc.s), i+1+maxKey)], "{ \t\\\n")
+	rest := strings.TrimLeft(sc.s[i+1:min(len(sc.s), i+1+keys.Max)], "{ \t\\\n")
 	if rest == "" || rest[0] == '}' || rest[0] == '"' {
 		return true
 	}
@@ -188,7 +190,7 @@ func (sc *scanner) list(v value, i int) span {
 	if inner == "" || strings.HasPrefix(inner, "{") {
 		return span{}
 	}
-	if v.key.class == keyWeak || v.key.class == keyAuth {
+	if v.key.class == keys.Weak || v.key.class == keys.Auth {
 		word, _, more := strings.Cut(inner, " ")
 		if more && sc.r.isWord(word) {
 			return span{}
@@ -212,9 +214,9 @@ func (sc *scanner) closingBracket(i int) int {
 	return sc.bracket
 }
 
-// header is the value of a header that is not quoted: all of the line, up to
-// the quote that ends the text it stands in. In key=value it is one word, or all
-// of it after a scheme.
+// header returns the value of an unquoted header: the rest of the line, up to the quote
+// that ends the text around it. In key=value it is one word, or everything after a
+// scheme.
 func (sc *scanner) header(v value, i int) span {
 	s := sc.s
 	word := sc.unquoted(i)
@@ -301,7 +303,7 @@ func (sc *scanner) trimBackslashes(from, end int) int {
 	return end
 }
 
-// isKeyAfter reports whether a key and its separator stand at i.
+// isKeyAfter reports whether a key and its separator are at i.
 func (sc *scanner) isKeyAfter(i int) bool {
 	s, n := sc.s, 0
 	for i < len(s) && (s[i] == '\\' || s[i] == '"' || s[i] == ' ') && n < 8 {
@@ -309,7 +311,7 @@ func (sc *scanner) isKeyAfter(i int) bool {
 		n++
 	}
 	start := i
-	for i < len(s) && i-start < maxKey && (isKeyByte(s[i]) || s[i] == ' ' && i > start) {
+	for i < len(s) && i-start < keys.Max && (isKeyByte(s[i]) || s[i] == ' ' && i > start) {
 		i++
 	}
 	for i < len(s) && (s[i] == '\\' || s[i] == '"') && n < 16 {
@@ -319,7 +321,7 @@ func (sc *scanner) isKeyAfter(i int) bool {
 	return i > start && i < len(s) && (s[i] == '=' || s[i] == ':')
 }
 
-// bytes is what a slice of bytes holds that Go printed, and whose brace or bracket
+// bytes returns the content of a slice of bytes as Go prints it, whose brace or bracket
 // is before i.
 func (sc *scanner) bytes(i int) span {
 	n := strings.IndexAny(sc.s[i:min(len(sc.s), i+8*maxKnown)], "})")

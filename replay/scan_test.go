@@ -13,6 +13,7 @@ import (
 	"crowsnest/episodes"
 	"crowsnest/matcher"
 	"crowsnest/rules"
+	"crowsnest/rules/namespaces"
 )
 
 const scanPack = `
@@ -157,7 +158,7 @@ func TestCompare(t *testing.T) {
 
 func TestIgnoredNamespaces(t *testing.T) {
 	set := &rules.Set{Rules: []*rules.Rule{{Alert: "A", Infrastructure: true, Mode: rules.ModeOn, Limit: 1, Count: 1, KeepFiringFor: rules.DefaultKeepFiringFor, Steps: []rules.Step{{Matcher: rules.Matcher{Contains: []string{"failed"}}}}}}}
-	trusted, err := rules.ParseNamespaces([]string{"kube-system"})
+	trusted, err := namespaces.Parse([]string{"kube-system"})
 	require.NoError(t, err)
 	set.Namespaces = trusted
 	prog, err := matcher.CompileOpen(set)

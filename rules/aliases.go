@@ -1,9 +1,27 @@
 package rules
 
-import "crowsnest/strictyaml"
+import (
+	"crowsnest/rules/namespaces"
+	"crowsnest/rules/selector"
+	"crowsnest/rules/template"
+	"crowsnest/rules/versions"
+	"crowsnest/strictyaml"
+)
 
-// Problem is one error or warning about a file, with its position and the fix.
-type Problem = strictyaml.Problem
-
-// Problems are all problems of one load.
-type Problems = strictyaml.Problems
+// The parts of a rule that have packages of their own.
+type (
+	// Problem is one error or warning about a file, with its position and the fix.
+	Problem = strictyaml.Problem
+	// Problems are all problems of one load.
+	Problems = strictyaml.Problems
+	// Selector selects log streams by their labels.
+	Selector = selector.Selector
+	// Template is the text of a label, an annotation or a step.
+	Template = template.Template
+	// TemplateData is the data of a template.
+	TemplateData = template.Data
+	// Namespaces is the list of namespaces that rules with `origin: infrastructure` trust.
+	Namespaces = namespaces.Set
+	// Affects says which versions of which component have the failure.
+	Affects = versions.Affects
+)

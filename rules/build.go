@@ -3,10 +3,12 @@ package rules
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
 
+	"crowsnest/rules/versions"
 	"crowsnest/strictyaml"
 )
 
@@ -46,10 +48,6 @@ type builtRule struct {
 // set is nil if docs or the returned problems contain errors.
 func Build(docs []*Document, opt Options) (*Set, Problems) {
 	b := &builder{opt: opt, docs: docs, duplicates: map[*builtRule]bool{}}
-	broken := false
-	for _, d := range docs {
-		broken = broken || d.Broken()
-	}
 	if !b.collect() {
 		return nil, tidy(b.problems)
 	}
@@ -59,7 +57,7 @@ func Build(docs []*Document, opt Options) (*Set, Problems) {
 	b.lint()
 	b.checkTests()
 	own := b.fresh()
-	if broken || len(own.Errors()) > 0 {
+	if b.anyBroken() || len(own.Errors()) > 0 {
 		return nil, own
 	}
 	return b.set(own), own
@@ -90,14 +88,7 @@ func (b *builder) collect() bool {
 	return true
 }
 
-func (b *builder) anyBroken() bool {
-	for _, d := range b.docs {
-		if d.Broken() {
-			return true
-		}
-	}
-	return false
-}
+func (b *builder) anyBroken() bool { return slices.ContainsFunc(b.docs, (*Document).Broken) }
 
 func (b *builder) add(p Problem) { b.problems = append(b.problems, p) }
 
@@ -126,7 +117,7 @@ func (b *builder) checkPacks() {
 func (b *builder) checkRequires(d *Document) {
 	h := &d.pack.Pack
 	version, err := semver.NewVersion(b.opt.Version)
-	if h.Requires == "" || err != nil || checkVersions(h.Requires) != nil {
+	if h.Requires == "" || err != nil || versions.Check(h.Requires) != nil {
 		return
 	}
 	want, err := semver.NewConstraint(h.Requires)
@@ -250,8 +241,12 @@ func shadowKeys(r *Rule) []string {
 	from := strings.Join(sortedUnique(labels), ",")
 	var out []string
 	for _, s := range r.Steps {
-		if texts := requiredLiterals(s.Matcher); gated(texts) {
-			out = append(out, from+"\x00"+strings.Join(sortedUnique(texts), "\x00"))
+		if texts, n := s.Matcher.Required().Longest(); n >= minLiteral {
+			names := make([]string, len(texts))
+			for i, t := range texts {
+				names[i] = t.Text
+			}
+			out = append(out, from+"\x00"+strings.Join(sortedUnique(names), "\x00"))
 		}
 	}
 	return out

@@ -1,11 +1,11 @@
 package rules
 
 import (
-	"regexp"
-	"regexp/syntax"
 	"slices"
 	"strconv"
 	"strings"
+
+	"crowsnest/rules/internal/expr"
 )
 
 // possibleCaptures returns the sorted names that a matcher may capture.
@@ -18,18 +18,11 @@ func possibleCaptures(m Matcher) []string {
 }
 
 func ownCaptures(m Matcher) []string {
-	out := groupNames(m.Regex)
+	out := expr.Groups(m.Regex)
 	for _, f := range m.Fields {
-		out = append(out, groupNames(f.Regex)...)
+		out = append(out, expr.Groups(f.Regex)...)
 	}
 	return out
-}
-
-func groupNames(re *regexp.Regexp) []string {
-	if re == nil {
-		return nil
-	}
-	return slices.DeleteFunc(slices.Clone(re.SubexpNames()), func(s string) bool { return s == "" })
 }
 
 // stepCaptures returns the names that step i of a rule, counted from 0, may
@@ -44,93 +37,16 @@ func stepCaptures(r *Rule, i int) []string {
 	return names
 }
 
-// duplicateGroup returns a group name that an expression has twice, "" if none.
-// exclusive is true if a match can use only one of the two groups.
-func duplicateGroup(expr string) (name string, exclusive bool) {
-	re, err := syntax.Parse(expr, syntax.Perl)
-	if err != nil {
-		return "", false
-	}
-	seen := map[string]bool{}
-	for _, n := range re.CapNames() {
-		if n != "" && seen[n] {
-			return n, maxTogether(re, n) < 2
-		}
-		seen[n] = true
-	}
-	return "", false
-}
-
-// maxTogether returns how many groups of this name one match can use.
-func maxTogether(re *syntax.Regexp, name string) int {
-	n := 0
-	for _, sub := range re.Sub {
-		k := maxTogether(sub, name)
-		if re.Op == syntax.OpAlternate {
-			n = max(n, k)
-		} else {
-			n += k
-		}
-	}
-	if re.Op == syntax.OpCapture && re.Name == name {
-		n++
-	}
-	return n
-}
-
-// width is how much text a group can capture.
-type width int
-
-const (
-	narrow    width = iota
-	wide            // contains .* or .+, so it extends to some later text
-	unlimited       // is .*, so it captures any text
-)
-
-// groupWidth returns how much the named group of an expression captures.
-func groupWidth(re *syntax.Regexp, name string) width {
-	if re.Op != syntax.OpCapture || re.Name != name {
-		w := narrow
-		for _, s := range re.Sub {
-			w = max(w, groupWidth(s, name))
-		}
-		return w
-	}
-	sub := re.Sub[0]
-	for sub.Op == syntax.OpCapture {
-		sub = sub.Sub[0]
-	}
-	switch {
-	case sub.Op == syntax.OpStar && isAnyChar(sub.Sub[0]):
-		return unlimited
-	case hasAnyRun(sub):
-		return wide
-	}
-	return narrow
-}
-
-func isAnyChar(re *syntax.Regexp) bool {
-	return re.Op == syntax.OpAnyChar || re.Op == syntax.OpAnyCharNotNL
-}
-
-// hasAnyRun reports whether re contains .* or .+.
-func hasAnyRun(re *syntax.Regexp) bool {
-	if (re.Op == syntax.OpStar || re.Op == syntax.OpPlus) && isAnyChar(re.Sub[0]) {
-		return true
-	}
-	return slices.ContainsFunc(re.Sub, hasAnyRun)
-}
-
 // captureWidth returns how much a matcher can capture under the name. A field
 // has an end of its own, so only a group of .* counts for it.
-func captureWidth(m Matcher, name string) width {
-	w := narrow
+func captureWidth(m Matcher, name string) expr.Width {
+	w := expr.Narrow
 	if m.Regex != nil {
-		w = exprWidth(m.Regex, name)
+		w = expr.GroupWidth(m.Regex, name)
 	}
 	for _, f := range m.Fields {
-		if f.Regex != nil && exprWidth(f.Regex, name) == unlimited {
-			w = unlimited
+		if f.Regex != nil && expr.GroupWidth(f.Regex, name) == expr.Unlimited {
+			w = expr.Unlimited
 		}
 	}
 	for _, a := range m.Any {
@@ -139,21 +55,13 @@ func captureWidth(m Matcher, name string) width {
 	return w
 }
 
-func exprWidth(re *regexp.Regexp, name string) width {
-	parsed, err := syntax.Parse(re.String(), syntax.Perl)
-	if err != nil {
-		return narrow
-	}
-	return groupWidth(parsed, name)
-}
-
 // capturedNames returns the names whose values a hit carries; see
 // Rule.CapturedNames.
 func capturedNames(r *Rule) []string {
 	out := slices.Clone(r.By)
 	add := func(names ...string) {
 		for _, n := range names {
-			if n != "" && !contains(out, n) {
+			if n != "" && !slices.Contains(out, n) {
 				out = append(out, n)
 			}
 		}

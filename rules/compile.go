@@ -3,9 +3,12 @@ package rules
 import (
 	"fmt"
 	"regexp"
-	"sort"
+	"slices"
+	"strings"
 	"time"
 
+	"crowsnest/rules/internal/expr"
+	"crowsnest/rules/selector"
 	"crowsnest/strictyaml"
 )
 
@@ -114,7 +117,7 @@ func (c *compiler) compileHead() {
 	if c.Keys.Missing("from") {
 		c.missing("", "missing-key", "the rule lacks `from`", "add the streams that it reads: from: '{container=\"manager\"}'")
 	} else if c.good("from") {
-		sel, err := ParseSelector(c.From)
+		sel, err := selector.Parse(c.From)
 		if err != nil {
 			at, message, fix := syntaxAt(c.Keys.Value("from"), c.From, err)
 			c.errorAt(at, "selector", "`from` is invalid: "+message, fix)
@@ -234,7 +237,7 @@ func (c *compiler) same(names []string, keys *strictyaml.Keys) []string {
 	}
 	c.checkNames(names, keys, "same")
 	for i, name := range names {
-		if name != "" && !contains(c.By, name) && !c.Keys.Broken("by") {
+		if name != "" && !slices.Contains(c.By, name) && !c.Keys.Broken("by") {
 			c.errorAt(keys.Item("same", i), "same", fmt.Sprintf("`same` has `%s`, which is not in `by`", name), c.sameFix())
 		}
 	}
@@ -322,24 +325,24 @@ func (c *compiler) checkText(text string, at strictyaml.Pos, name string) {
 }
 
 // regex compiles an expression that may match anywhere in a line.
-func (c *compiler) regex(expr string, at strictyaml.Pos, name string) *regexp.Regexp {
-	re, err := regexp.Compile(expr)
+func (c *compiler) regex(pattern string, at strictyaml.Pos, name string) *regexp.Regexp {
+	re, err := regexp.Compile(pattern)
 	switch {
 	case err != nil:
-		c.errorAt(at, "regex", fmt.Sprintf("the regex of %s is invalid: %s", name, regexReason(err)), regexFix(expr))
+		c.errorAt(at, "regex", fmt.Sprintf("the regex of %s is invalid: %s", name, expr.Reason(err)), expr.Fix(pattern))
 		return nil
 	case re.MatchString(""):
 		c.errorAt(at, "empty-regex", fmt.Sprintf("the regex of %s matches the empty text, so every line satisfies it", name), "make it require at least one character")
-	case hasBreak(expr):
+	case hasBreak(pattern):
 		c.warnAt(at, "line-break", fmt.Sprintf("the regex of %s has a line break, which log lines rarely contain", name), "write it on one line, in single quotes")
 	}
-	c.checkGroups(expr, at, name)
+	c.checkGroups(pattern, at, name)
 	return re
 }
 
 // checkGroups reports a group name that an expression has twice.
-func (c *compiler) checkGroups(expr string, at strictyaml.Pos, name string) {
-	group, exclusive := duplicateGroup(expr)
+func (c *compiler) checkGroups(pattern string, at strictyaml.Pos, name string) {
+	group, exclusive := expr.DuplicateGroup(pattern)
 	switch {
 	case group == "":
 	case exclusive:
@@ -362,10 +365,10 @@ func (c *compiler) fields(p *Parts, keys *strictyaml.Keys, name string) []Field 
 			c.errorAt(keys.EntryKey("field", field), "empty-value", name+" has a field without a name", "write the name of the field")
 		}
 		if len(value) > 0 && value[0] == '~' {
-			re, err := anchored(value[1:])
+			re, err := expr.Anchored(value[1:])
 			switch {
 			case err != nil:
-				c.errorAt(at, "regex", fmt.Sprintf("the regex of field `%s` in %s is invalid: %s", field, name, regexReason(err)), regexFix(value[1:]))
+				c.errorAt(at, "regex", fmt.Sprintf("the regex of field `%s` in %s is invalid: %s", field, name, expr.Reason(err)), expr.Fix(value[1:]))
 			case value == "~":
 				c.errorAt(at, "empty-regex", fmt.Sprintf("the regex of field `%s` in %s is empty", field, name), "write the expression after the ~")
 			}
@@ -374,6 +377,6 @@ func (c *compiler) fields(p *Parts, keys *strictyaml.Keys, name string) []Field 
 		}
 		out = append(out, f)
 	}
-	sort.Slice(out, func(i, j int) bool { return out[i].Name < out[j].Name })
+	slices.SortFunc(out, func(a, b Field) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"crowsnest/rules/versions"
 	"crowsnest/strictyaml"
 )
 
@@ -162,7 +163,7 @@ func (d *Document) checkHeader() {
 		d.errorAt(h.Keys.Value("name"), "empty-value", "the pack's `name` is empty", "write a name")
 	}
 	if h.Keys.Has("requires") && !h.Keys.Broken("requires") {
-		if err := checkVersions(h.Requires); err != nil {
+		if err := versions.Check(h.Requires); err != nil {
 			at, message, fix := syntaxAt(h.Keys.Value("requires"), h.Requires, err)
 			d.errorAt(at, "requires", "`requires` is invalid: "+message, fix)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/common/model"
 
+	"crowsnest/rules/internal/expr"
 	"crowsnest/strictyaml"
 )
 
@@ -132,7 +133,7 @@ func (f *form) source() string {
 // syntaxAt returns the position in the file, the message and the fix of an error
 // of a selector, template or version constraint.
 func syntaxAt(p strictyaml.Pos, text string, err error) (at strictyaml.Pos, message, fix string) {
-	var se *SyntaxError
+	var se *expr.SyntaxError
 	if errors.As(err, &se) {
 		return p.Within(text, se.Offset), se.Message, se.Fix
 	}

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -171,7 +172,8 @@ func untestedBranches(r *Rule) []string {
 		for j, branch := range s.Matcher.Any {
 			tested := false
 			for k := range r.Tests {
-				if p, _ := expects(&r.Tests[k]); p && hasLineLike(&r.Tests[k], branch) {
+				like := func(in Input) bool { return looksLike(in.Text, branch) }
+				if p, _ := expects(&r.Tests[k]); p && slices.ContainsFunc(r.Tests[k].Input, like) {
 					tested = true
 				}
 			}
@@ -185,15 +187,6 @@ func untestedBranches(r *Rule) []string {
 		}
 	}
 	return out
-}
-
-func hasLineLike(t *Test, m Matcher) bool {
-	for _, in := range t.Input {
-		if looksLike(in.Text, m) {
-			return true
-		}
-	}
-	return false
 }
 
 func looksLike(line string, m Matcher) bool {
@@ -210,10 +203,5 @@ func looksLike(line string, m Matcher) bool {
 			return false
 		}
 	}
-	for _, a := range m.Any {
-		if looksLike(line, a) {
-			return true
-		}
-	}
-	return len(m.Any) == 0
+	return len(m.Any) == 0 || slices.ContainsFunc(m.Any, func(a Matcher) bool { return looksLike(line, a) })
 }

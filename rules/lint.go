@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"crowsnest/strictyaml"
@@ -93,7 +94,7 @@ func (c *compiler) lintDistinct() {
 		c.errorAt(at, "no-effect", "`distinct` has no effect on a sequence", "remove it")
 	case c.Distinct == "":
 		c.errorAt(c.Keys.Value("distinct"), "empty-value", "`distinct` is empty", "write the name of the values to count")
-	case contains(c.By, c.Distinct):
+	case slices.Contains(c.By, c.Distinct):
 		c.errorAt(c.Keys.Value("distinct"), "never", fmt.Sprintf("`distinct: %s` is also in `by`: all lines of a key have the same %s, so the rule never fires", c.Distinct, c.Distinct), "remove it from one of them")
 	case c.Keys.Missing("count"):
 		c.missing("distinct", "needs-count", "`distinct` needs `count` of at least 2", "add the number of different values: count: 3")
@@ -131,15 +132,15 @@ func computeScope(r *Rule) Scope {
 // whyCluster returns why a single node cannot decide the rule, "" if it can.
 func whyCluster(r *Rule) string {
 	switch {
-	case !contains(r.By, "pod"):
+	case !slices.Contains(r.By, "pod"):
 		return "`by` has no `pod`"
-	case r.Clear != nil && !contains(r.Clear.Same, "pod"):
+	case r.Clear != nil && !slices.Contains(r.Clear.Same, "pod"):
 		return "`clear.same` has no `pod`, so another node's line may clear it"
-	case r.Unless != nil && !contains(r.Unless.Same, "pod"):
+	case r.Unless != nil && !slices.Contains(r.Unless.Same, "pod"):
 		return "`unless.same` has no `pod`, so another node's line may mute it"
 	}
 	for _, m := range matchersOf(r) {
-		if contains(possibleCaptures(m), "pod") {
+		if slices.Contains(possibleCaptures(m), "pod") {
 			return "`pod` is captured from the line, so it may not be the pod that logs it"
 		}
 	}

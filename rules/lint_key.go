@@ -2,9 +2,11 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
+	"crowsnest/rules/internal/expr"
 	"crowsnest/strictyaml"
 )
 
@@ -27,14 +29,14 @@ func (c *compiler) lintBy() {
 			c.errorAt(at, "unbounded-key", fmt.Sprintf("`by` has `%s`, %s: nearly every line would raise an alert of its own", name, what), "group by what fails: a cluster, a namespace, a pod")
 			continue
 		}
-		w := narrow
+		w := expr.Narrow
 		for _, m := range matchersOf(c.rule) {
 			w = max(w, captureWidth(m, name))
 		}
 		switch w {
-		case unlimited:
+		case expr.Unlimited:
 			c.errorAt(at, "unbounded-key", fmt.Sprintf("`by` has `%s`, which .* captures: nearly every line would raise an alert of its own", name), "capture less, such as \\S+ between fixed texts")
-		case wide:
+		case expr.Wide:
 			c.warnAt(at, "unbounded-key", fmt.Sprintf("`by` has `%s`, whose group contains .* or .+ and may capture far into the line", name), "capture less, such as \\S+ or [^\"]+")
 		}
 		if name == "pod" && !c.Keys.Has("clear") && !c.likely("clear") {
@@ -99,7 +101,7 @@ func (c *compiler) lintCaptures() {
 	for i, name := range c.By {
 		first := -1
 		for s := range c.rule.Steps {
-			if first < 0 && contains(stepCaptures(c.rule, s), name) {
+			if first < 0 && slices.Contains(stepCaptures(c.rule, s), name) {
 				first = s
 			}
 		}
@@ -121,12 +123,12 @@ func (c *compiler) checkCaptured(name string, first int, by strictyaml.Pos) {
 	}
 	group := fmt.Sprintf("capture it there as well: (?P<%s>...)", name)
 	for s := range c.rule.Steps {
-		if s >= len(c.Sequence) || contains(stepCaptures(c.rule, s), name) {
+		if s >= len(c.Sequence) || slices.Contains(stepCaptures(c.rule, s), name) {
 			continue
 		}
 		report(&c.Sequence[s].Keys, c.Sequence[s].Keys.At, fmt.Sprintf("step %d", s+1), group)
 	}
-	if k := c.Clear; k != nil && !k.Keys.Has("same") && !contains(possibleCaptures(c.rule.Clear.Matcher), name) {
+	if k := c.Clear; k != nil && !k.Keys.Has("same") && !slices.Contains(possibleCaptures(c.rule.Clear.Matcher), name) {
 		report(&k.Keys, c.Keys.Key("clear"), "`clear`", group+", or list the shared names in `same`")
 	}
 	if c.Unless != nil && !c.Unless.Keys.Has("same") {
@@ -144,7 +146,7 @@ func (c *compiler) checkUnlessCaptures(u *UnlessSyntax, at strictyaml.Pos, name 
 	// compile it again and ignore its problems, which have been reported.
 	quiet := &compiler{form: c.form, rule: &Rule{}}
 	m := quiet.matcher(&u.Parts, &u.Keys, "")
-	if !contains(possibleCaptures(m), name) {
+	if !slices.Contains(possibleCaptures(m), name) {
 		report(&u.Keys, at, "`unless`", fmt.Sprintf("capture it there as well: (?P<%s>...), or list the shared names in `same`", name))
 	}
 }
@@ -166,7 +168,7 @@ func (c *compiler) lintDiffers() {
 			continue
 		}
 		for j, name := range s.Differs {
-			if contains(c.By, name) {
+			if slices.Contains(c.By, name) {
 				c.errorAt(s.Keys.Item("differs", j), "never", fmt.Sprintf("`differs` has `%s`, which is in `by`: all lines of a key have the same value, so the rule never fires", name), "remove it from one of them")
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"crowsnest/rules/selector"
 	"crowsnest/strictyaml"
 )
 
@@ -45,10 +46,10 @@ func (c *compiler) matchKey() strictyaml.Pos {
 
 // lintSelector reports a selector whose conditions on one label contradict.
 func (c *compiler) lintSelector() {
-	ms := c.rule.From.matchers
+	ms := c.rule.From.Matchers()
 	for _, m := range ms {
-		i := slices.IndexFunc(ms, func(o LabelMatcher) bool { return o.Name == m.Name && !o.Matches(m.Value) })
-		if m.Op == MatchEqual && i >= 0 && c.good("from") {
+		i := slices.IndexFunc(ms, func(o selector.Matcher) bool { return o.Name == m.Name && !o.Matches(m.Value) })
+		if m.Op == selector.Equal && i >= 0 && c.good("from") {
 			c.errorAt(c.Keys.Value("from"), "never", fmt.Sprintf("no stream satisfies both %s and %s", m, ms[i]), "remove one of them")
 			return
 		}

@@ -4,15 +4,17 @@ import (
 	"fmt"
 	"slices"
 
+	"crowsnest/rules/internal/expr"
+	"crowsnest/rules/internal/shell"
 	"crowsnest/strictyaml"
 )
 
-// lintSteps checks where the steps of a remediation show values of log lines:
+// lintSteps checks where the steps of a remediation contain values of log lines, because
 // people paste steps into a shell.
 func (c *compiler) lintSteps() {
 	steps := c.rule.Remediation.Steps
 	if len(steps) != len(c.RuleSyntax.Remediation.Steps) {
-		return // one of them cannot be read
+		return // one of them has an error
 	}
 	for i, s := range steps {
 		at := c.RuleSyntax.Remediation.Keys.Item("steps", i)
@@ -27,22 +29,22 @@ func (c *compiler) lintSteps() {
 
 func (c *compiler) lintStep(s *Template, at strictyaml.Pos, name string) {
 	for _, value := range []string{"x", ""} { // for both sides of a condition
-		text, hosts := s.withMarks(value)
+		text, hosts := s.WithMarks(value)
 		if hosts {
 			c.errorAt(at, "step-link", name+" has a value as the host of a URL: a log line would choose where the link leads", "write the value without https://, such as curl --proto-default https VALUE/readyz")
 			return
 		}
-		w := parseShell(text)
-		if w.problem != "" {
+		w := shell.Parse(text)
+		if w.Problem != "" {
 			report := c.warnAt
-			if len(w.places) > 0 {
+			if len(w.Places) > 0 {
 				report = c.errorAt
 			}
-			report(at, "step-shell", name+" is no whole command: "+w.problem, "close it; write prose into `summary`")
+			report(at, "step-shell", name+" is not a complete command: "+w.Problem, "close it; write prose into `summary`")
 			return
 		}
-		for _, p := range w.places {
-			if message, fix := p.danger(); message != "" {
+		for _, p := range w.Places {
+			if message, fix := p.Danger(); message != "" {
 				c.errorAt(at, "step-value", name+" "+message, fix)
 				return
 			}
@@ -50,22 +52,7 @@ func (c *compiler) lintStep(s *Template, at strictyaml.Pos, name string) {
 	}
 }
 
-// danger says why a value must not stand at this place, or "".
-func (p shellPlace) danger() (message, fix string) {
-	switch {
-	case p.command:
-		return "starts a command with a value of a log line, which would choose the program", "name the program in the step"
-	case p.code:
-		return "has a value in a text that a shell or an interpreter reads as a program", "pass the value as an argument of its own"
-	case p.redirect:
-		return "reads or writes a file that a value of a log line names", "name the file in the step"
-	case p.glob:
-		return "has a value in a word with an unquoted *, ? or [", "write the word in single quotes"
-	}
-	return "", ""
-}
-
-// freeText returns the first name in a step that can hold any text, "" if none.
+// freeText returns the first name in a step whose value can be any text, "" if none.
 func (c *compiler) freeText(s *Template) string {
 	if s.UsesLine() {
 		return "$line"
@@ -73,7 +60,7 @@ func (c *compiler) freeText(s *Template) string {
 	for _, kind := range []struct {
 		prefix string
 		names  []string
-	}{{"$labels.", s.labels}, {"$vars.", s.vars}} {
+	}{{"$labels.", s.Labels()}, {"$vars.", s.Vars()}} {
 		for _, name := range kind.names {
 			base := name
 			if c.rule.Sequence && withoutStep(name) != "" {
@@ -87,15 +74,15 @@ func (c *compiler) freeText(s *Template) string {
 	return ""
 }
 
-// isFreeText reports whether a group takes in any text, or whether the name is
-// that of a field for text.
+// isFreeText reports whether a group captures any text, or whether the name is that of
+// a field for prose.
 func (c *compiler) isFreeText(name string) bool {
 	captured := false
 	for _, m := range matchersOf(c.rule) {
-		if captureWidth(m, name) == unlimited {
+		if captureWidth(m, name) == expr.Unlimited {
 			return true
 		}
-		captured = captured || contains(possibleCaptures(m), name)
+		captured = captured || slices.Contains(possibleCaptures(m), name)
 	}
 	return !captured && slices.Contains([]string{"err", "error", "msg", "message", "reason", "cause", "stacktrace", "stack", "warning", "output", "body"}, name)
 }

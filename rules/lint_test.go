@@ -363,7 +363,8 @@ func TestLintWhole(t *testing.T) {
 	r("- alert: A\n  from: '{c=\"x\"}'\n  severity: info\n  match: {regex: '(\\d+) (\\w+)'}\n", "6 no-literal?")
 	r("- alert: A\n  from: '{c=\"x\"}'\n  severity: info\n  match: {regex: '(?i)panic: '}\n", "")
 	r("- alert: A\n  from: '{c=\"x\"}'\n  severity: info\n  match: {regex: '(?i)etcdserver: leader changed'}\n", "")
-	r("- alert: A\n  from: '{c=\"x\"}'\n  severity: info\n  match: {regex: '(?i)kiss task'}\n", "6 no-literal?")
+	r("- alert: A\n  from: '{c=\"x\"}'\n  severity: info\n  match: {regex: '(?i)kiss task'}\n", "")
+	r("- alert: A\n  from: '{c=\"x\"}'\n  severity: info\n  match: {regex: '(?i)sks ksk'}\n", "6 no-literal?")
 	r("- alert: A\n  from: '{c=\"x\"}'\n  severity: info\n  match: {regex: 'a{1001}'}\n", "6 regex")
 	r("- alert: A\n  from: '{c=\"x\"}'\n  severity: none\n  match: abcd\n", "5 severity-none?")
 	// Two mistakes of one rule, and of two rules, are both told.

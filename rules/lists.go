@@ -8,13 +8,15 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-func contains(list []string, s string) bool { return slices.Contains(list, s) }
-
-func index(list []string, s string) int { return slices.Index(list, s) }
+// sortedUnique sorts names in place and drops duplicates.
+func sortedUnique(names []string) []string {
+	slices.Sort(names)
+	return slices.Compact(names)
+}
 
 // equalSets reports whether two lists without duplicates have the same names.
 func equalSets(a, b []string) bool {
-	return len(a) == len(b) && !slices.ContainsFunc(a, func(s string) bool { return !contains(b, s) })
+	return len(a) == len(b) && !slices.ContainsFunc(a, func(s string) bool { return !slices.Contains(b, s) })
 }
 
 // flowList formats a list as in YAML.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -93,37 +94,20 @@ func (e *OverrideSyntax) apply(f *form) {
 	}
 }
 
+// apply copies the keys that are set to the keys of the rule with the same names.
 func (s *SetSyntax) apply(f *form) {
 	names := s.Keys.Names()
 	f.Keys = f.Keys.With(s.Keys, names...)
-	for _, name := range names {
-		f.origin[name] = originOf("override", s.Keys.Key(name))
-		switch name {
-		case "from":
-			f.From = s.From
-		case "origin":
-			f.RuleSyntax.Origin = s.Origin
-		case "count":
-			f.Count = s.Count
-		case "within":
-			f.Within = s.Within
-		case "distinct":
-			f.Distinct = s.Distinct
-		case "for":
-			f.For = s.For
-		case "keep_firing_for":
-			f.KeepFiringFor = s.KeepFiringFor
-		case "expire":
-			f.Expire = s.Expire
-		case "limit":
-			f.Limit = s.Limit
-		case "scope":
-			f.RuleSyntax.Scope = s.Scope
-		case "severity":
-			f.Severity = s.Severity
-		case "enabled":
-			f.Enabled, f.disabled = s.Enabled, ""
+	from, to := reflect.ValueOf(*s), reflect.ValueOf(&f.RuleSyntax).Elem()
+	for i := range from.NumField() {
+		field := from.Type().Field(i)
+		if name := field.Tag.Get("yaml"); slices.Contains(names, name) {
+			f.origin[name] = originOf("override", s.Keys.Key(name))
+			to.FieldByName(field.Name).Set(from.Field(i))
 		}
+	}
+	if slices.Contains(names, "enabled") {
+		f.disabled = ""
 	}
 }
 

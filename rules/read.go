@@ -8,7 +8,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"sort"
 	"strings"
 
 	"crowsnest/strictyaml"
@@ -129,7 +128,6 @@ func (r *reader) folder(fsys fs.FS, name string, above []fs.FileInfo) error {
 	if err != nil {
 		return fmt.Errorf("read %s: %w", name, unwrapPath(err))
 	}
-	sort.Slice(entries, func(i, j int) bool { return entries[i].Name() < entries[j].Name() })
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), ".") {
 			continue

@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"time"
 
+	"crowsnest/rules/template"
+	"crowsnest/rules/versions"
 	"crowsnest/strictyaml"
 )
 
@@ -198,14 +200,14 @@ type Remediation struct {
 	Affects    []Affects
 }
 
-// Affects says which versions of which component have the failure.
-type Affects struct {
-	Component string `yaml:"component"`
-	Image     string `yaml:"image"`    // whole components of the image's repository path; "" : not compared
-	Versions  string `yaml:"versions"` // semver constraint
-	FixedIn   string `yaml:"fixed_in"`
-	Ref       string `yaml:"ref"`
+// Text renders the summary and the numbered steps; see template.Text.
+func (r *Remediation) Text(d TemplateData, neutral func(string) string) (text string, failed int) {
+	return template.Text(r.Summary, r.Steps, d, neutral)
 }
+
+// Judge compares the running image, such as "registry:5000/a/b:v1.9.5", with the
+// versions that the rule lists; see versions.Judge.
+func (r Remediation) Judge(image string) versions.Verdict { return versions.Judge(r.Affects, image) }
 
 // Test is one inline test.
 type Test struct {

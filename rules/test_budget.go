@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"crowsnest/rules/internal/expr"
 	"crowsnest/strictyaml"
 )
 
@@ -47,8 +48,8 @@ func testTime(r *Rule, t *Test) time.Duration {
 		if in.Do != "" {
 			sum += restartTime
 		}
-		size := time.Duration(min(len(in.Text), maxMatchedLine))
-		sum += time.Duration(min(in.Repeat, maxTestLines)) * (lineTime + size*(r.MaxLineTime/maxMatchedLine))
+		size := time.Duration(min(len(in.Text), expr.MaxLine))
+		sum += time.Duration(min(in.Repeat, maxTestLines)) * (lineTime + size*(r.MaxLineTime/expr.MaxLine))
 	}
 	for i := range t.Expect {
 		n := time.Duration(max(len(t.Expect[i].Firing), len(t.Expect[i].Resolved)))

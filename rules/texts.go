@@ -2,13 +2,16 @@ package rules
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
-	"sort"
+	"slices"
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
 	"github.com/prometheus/common/model"
 
+	"crowsnest/rules/template"
+	"crowsnest/rules/versions"
 	"crowsnest/strictyaml"
 )
 
@@ -21,7 +24,7 @@ const (
 // compileTexts compiles labels, annotations and remediation.
 func (c *compiler) compileTexts() {
 	c.compileLabels()
-	names := sortedKeys(c.Annotations)
+	names := slices.Sorted(maps.Keys(c.Annotations))
 	for _, name := range names {
 		at := c.Keys.EntryValue("annotations", name)
 		if !model.LegacyValidation.IsValidLabelName(name) {
@@ -53,14 +56,14 @@ func (c *compiler) compileTexts() {
 }
 
 func (c *compiler) compileLabels() {
-	names := sortedKeys(c.Labels)
+	names := slices.Sorted(maps.Keys(c.Labels))
 	for _, name := range names {
 		keys := c.labelKeys[name]
 		own := keys.At == c.RuleSyntax.Keys.At
 		if message, fix := badLabel(name); message != "" && own {
 			c.errorAt(keys.EntryKey("labels", name), "label-name", message, fix)
 		}
-		if i := index(c.By, name); i >= 0 {
+		if i := slices.Index(c.By, name); i >= 0 {
 			at := keys.EntryKey("labels", name)
 			if !own {
 				at = c.Keys.Item("by", i)
@@ -83,7 +86,7 @@ func (c *compiler) compileLabels() {
 // labelTemplate compiles the text of a label. It may depend only on the key,
 // because labels identify the alert.
 func (c *compiler) labelTemplate(name, text string, at strictyaml.Pos) *Template {
-	t, err := ParseTemplate(text)
+	t, err := template.Parse(text)
 	if err != nil {
 		p, message, fix := syntaxAt(at, text, err)
 		c.errorAt(p, "template", fmt.Sprintf("label `%s` is invalid: %s", name, message), fix)
@@ -102,7 +105,7 @@ func (c *compiler) labelTemplate(name, text string, at strictyaml.Pos) *Template
 		c.errorAt(at, "label-template", fmt.Sprintf("label `%s` uses %s, which changes during an alert", name, bad), "use it in an annotation; labels may use only $labels of names in `by`")
 	}
 	for _, l := range t.Labels() {
-		if !contains(c.By, l) && !c.Keys.Broken("by") {
+		if !slices.Contains(c.By, l) && !c.Keys.Broken("by") {
 			c.errorAt(at, "label-template", fmt.Sprintf("label `%s` uses $labels.%s, which is not in `by`", name, l), fmt.Sprintf("add %s to `by`, or remove it here", l))
 		}
 	}
@@ -114,7 +117,7 @@ func (c *compiler) labelTemplate(name, text string, at strictyaml.Pos) *Template
 
 // template compiles a text that may use all data.
 func (c *compiler) template(text string, at strictyaml.Pos, name string) *Template {
-	t, err := ParseTemplate(text)
+	t, err := template.Parse(text)
 	if err != nil {
 		p, message, fix := syntaxAt(at, text, err)
 		c.errorAt(p, "template", fmt.Sprintf("%s is invalid: %s", name, message), fix)
@@ -123,12 +126,12 @@ func (c *compiler) template(text string, at strictyaml.Pos, name string) *Templa
 	for _, l := range t.Labels() {
 		_, has := c.Labels[l]
 		own := l == "alertname" || l == "severity" || l == "resolves"
-		if !has && !own && !contains(c.By, l) && !c.Keys.Broken("by") && !c.Keys.Broken("labels") {
+		if !has && !own && !slices.Contains(c.By, l) && !c.Keys.Broken("by") && !c.Keys.Broken("labels") {
 			c.errorAt(at, "annotation-template", fmt.Sprintf("%s uses $labels.%s, which the alert does not have", name, l), fmt.Sprintf("use $vars.%s, or add %s to `by`", l, l))
 		}
 	}
-	if len(text) > maxTemplateOutput {
-		c.warnAt(at, "too-long", fmt.Sprintf("%s is longer than %d bytes and will be truncated", name, maxTemplateOutput), "make it shorter")
+	if len(text) > template.MaxOutput {
+		c.warnAt(at, "too-long", fmt.Sprintf("%s is longer than %d bytes and will be truncated", name, template.MaxOutput), "make it shorter")
 	}
 	return t
 }
@@ -148,7 +151,7 @@ func (c *compiler) checkAffects(a *AffectsSyntax) {
 		return
 	}
 	if a.Keys.Has("versions") && !a.Keys.Broken("versions") {
-		if err := checkVersions(a.Versions); err != nil {
+		if err := versions.Check(a.Versions); err != nil {
 			at, message, fix := syntaxAt(a.Keys.Value("versions"), a.Versions, err)
 			c.errorAt(at, "versions", "`versions` is invalid: "+message, fix)
 		}
@@ -163,13 +166,4 @@ func (c *compiler) checkAffects(a *AffectsSyntax) {
 	c.rule.Remediation.Affects = append(c.rule.Remediation.Affects, Affects{
 		Component: a.Component, Image: a.Image, Versions: a.Versions, FixedIn: a.FixedIn, Ref: a.Ref,
 	})
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	out := make([]string, 0, len(m))
-	for k := range m {
-		out = append(out, k)
-	}
-	sort.Strings(out)
-	return out
 }

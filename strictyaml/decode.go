@@ -229,7 +229,7 @@ func (d *decoder) unknownKey(e Entry, names []string, hints map[string]Hint) []s
 		return nil
 	}
 	fix := "use one of " + strings.Join(names, ", ")
-	meant := closest(e.Key, names)
+	meant := Closest(e.Key, names)
 	if meant != "" {
 		fix = "did you mean `" + meant + "`?"
 	}

@@ -351,7 +351,7 @@ func TestSnippetIsHarmless(t *testing.T) {
 func TestClosest(t *testing.T) {
 	f := func(word, want string) {
 		t.Helper()
-		require.Equal(t, want, closest(word, []string{"by", "clear", "contains", "count", "keep_firing_for", "not", "same", "within"}))
+		require.Equal(t, want, Closest(word, []string{"by", "clear", "contains", "count", "keep_firing_for", "not", "same", "within"}))
 	}
 	f("contians", "contains")
 	f("cont", "count")

@@ -76,18 +76,16 @@ func (s *shape) add(t reflect.Type, index []int) {
 	}
 }
 
-// closest returns the name that was probably meant by a misspelt word, or "".
-func closest(word string, names []string) string {
+// Closest returns the name that was probably meant by a misspelt word, or "".
+func Closest(word string, names []string) string {
 	best, bestCost := "", (len(word)+1)/3
 	squeezed := squeeze(word)
 	for _, n := range names {
 		if squeeze(n) == squeezed {
 			return n
 		}
-		if c := editDistance(strings.ToLower(word), n); c <= bestCost && c < len(n) {
-			if best == "" || c < bestCost {
-				best, bestCost = n, c
-			}
+		if c := editDistance(strings.ToLower(word), strings.ToLower(n)); c <= bestCost && c < len(n) && (best == "" || c < bestCost) {
+			best, bestCost = n, c
 		}
 	}
 	return best
@@ -124,15 +122,4 @@ func editDistance(a, b string) int {
 		before, prev = prev, cur
 	}
 	return prev[len(b)]
-}
-
-// Closest returns the name that was probably meant by a misspelt word, or "".
-func Closest(word string, names []string) string {
-	best, bestCost := "", (len(word)+1)/3
-	for _, n := range names {
-		if c := editDistance(strings.ToLower(word), strings.ToLower(n)); c <= bestCost && c < len(n) && (best == "" || c < bestCost) {
-			best, bestCost = n, c
-		}
-	}
-	return best
 }

@@ -8,12 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/rules"
+	selectors "crowsnest/rules/selector"
 )
 
 func TestCoverage(t *testing.T) {
 	set := &rules.Set{}
 	for _, from := range []string{`{container="manager"}`, `{container=~"man.*",namespace!="x"}`, `{container="other"}`, `{container!="manager",container=~".+"}`} {
-		sel, err := rules.ParseSelector(from)
+		sel, err := selectors.Parse(from)
 		require.NoError(t, err)
 		set.Rules = append(set.Rules, &rules.Rule{Alert: from, From: sel})
 	}
@@ -49,7 +50,7 @@ func TestCoverage(t *testing.T) {
 func BenchmarkCoverage(b *testing.B) {
 	set := &rules.Set{}
 	for i := range 1000 {
-		sel, err := rules.ParseSelector(fmt.Sprintf(`{container=~"c%d|d%d"}`, i, i))
+		sel, err := selectors.Parse(fmt.Sprintf(`{container=~"c%d|d%d"}`, i, i))
 		require.NoError(b, err)
 		set.Rules = append(set.Rules, &rules.Rule{Alert: fmt.Sprint("R", i), From: sel})
 	}

@@ -19,6 +19,7 @@ import (
 
 	"crowsnest/episodes"
 	"crowsnest/rules"
+	selectors "crowsnest/rules/selector"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -29,7 +30,7 @@ var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 const hostile = `<script>alert(1)</script>"'{{.}}javascript:alert(1)`
 
 func exampleView() View {
-	from, err := rules.ParseSelector(`{container="manager"}`)
+	from, err := selectors.Parse(`{container="manager"}`)
 	if err != nil {
 		panic(err)
 	}

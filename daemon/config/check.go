@@ -12,6 +12,7 @@ import (
 
 	"crowsnest/matcher"
 	"crowsnest/rules"
+	"crowsnest/rules/namespaces"
 	lokisource "crowsnest/sources/loki"
 	"crowsnest/strictyaml"
 )
@@ -148,7 +149,7 @@ func (c *Config) checkNamespaces(k *checker) {
 		report(keys.Key(key), errors.New("the list is empty; list a namespace, or remove the key for the built-in list"))
 	}
 	for i, entry := range c.Rules.InfrastructureNamespaces {
-		report(keys.Item(key, i), rules.CheckNamespace(entry))
+		report(keys.Item(key, i), namespaces.Check(entry))
 	}
 	if good {
 		_, err := c.Namespaces()
@@ -158,7 +159,7 @@ func (c *Config) checkNamespaces(k *checker) {
 
 // Namespaces returns the list that is in force.
 func (c *Config) Namespaces() (*rules.Namespaces, error) {
-	return rules.ParseNamespaces(c.Rules.InfrastructureNamespaces)
+	return namespaces.Parse(c.Rules.InfrastructureNamespaces)
 }
 
 // checkNames finds two sources or two sinks of one name.

@@ -9,7 +9,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 
-	"crowsnest/rules"
+	"crowsnest/rules/schema"
 	"crowsnest/strictyaml"
 )
 
@@ -183,6 +183,6 @@ func TestSchemaFilesAreCurrent(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, string(want), strings.TrimSpace(string(got))+"\n", "run make schemas")
 	}
-	f("../../rules/packs/schema.json", rules.Schema)
+	f("../../rules/packs/schema.json", schema.Rules)
 	f("../../deploy/config.schema.json", Schema)
 }

@@ -9,6 +9,7 @@ import (
 
 	"crowsnest/episodes"
 	"crowsnest/rules"
+	"crowsnest/rules/namespaces"
 	"crowsnest/sources"
 )
 
@@ -24,7 +25,7 @@ const (
 
 // misplaced finds pods of known components outside the infrastructure namespaces.
 type misplaced struct {
-	known *rules.Components
+	known *namespaces.Components
 	next  time.Time
 	notes []episodes.Episode
 }
@@ -36,7 +37,7 @@ func (m *misplaced) alerts(now time.Time, trusted *rules.Namespaces, status []so
 	}
 	m.next, m.notes = now.Add(misplacedEvery), nil
 	if m.known == nil {
-		m.known = rules.NewComponents()
+		m.known = namespaces.NewComponents()
 	}
 	found := map[string]string{} // by namespace
 	for _, s := range status {
@@ -60,7 +61,7 @@ func misplacedAlert(now time.Time, found map[string]string) episodes.Episode {
 	names := slices.Sorted(maps.Keys(found))
 	var parts, add []string
 	for _, namespace := range names[:min(len(names), maxMisplaced)] {
-		if rules.CheckNamespace("+"+namespace) != nil {
+		if namespaces.Check("+"+namespace) != nil {
 			continue // not the name of a namespace
 		}
 		parts = append(parts, fmt.Sprintf("%s in namespace %s", found[namespace], namespace))

@@ -7,14 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/matcher"
-	"crowsnest/rules"
+	"crowsnest/rules/namespaces"
 	"crowsnest/sources"
 )
 
 func TestComponentOutsideTheList(t *testing.T) {
 	now := time.Now()
 	look := func(namespace, pod string, entries ...string) []string {
-		trusted, err := rules.ParseNamespaces(entries)
+		trusted, err := namespaces.Parse(entries)
 		require.NoError(t, err)
 		status := []sources.Status{{Streams: []sources.StreamStatus{{Labels: matcher.Labels{"namespace": namespace, "pod": pod}}}}}
 		var out []string
@@ -40,7 +40,7 @@ func TestMisplacedChecksOnceAMinute(t *testing.T) {
 	m := &misplaced{}
 	now := time.Now()
 	status := []sources.Status{{Streams: []sources.StreamStatus{{Labels: matcher.Labels{"namespace": "x", "pod": "fleet-agent-zz9p2"}}}}}
-	trusted, err := rules.ParseNamespaces(nil)
+	trusted, err := namespaces.Parse(nil)
 	require.NoError(t, err)
 	require.Empty(t, m.alerts(now, trusted, nil))
 	require.Empty(t, m.alerts(now.Add(time.Second), trusted, status))

@@ -7,6 +7,7 @@ package literals
 import (
 	"bytes"
 	"regexp/syntax"
+	"slices"
 )
 
 // Text is a literal. With Fold it is lower case and ASCII letters match either
@@ -33,6 +34,8 @@ type Cond struct {
 	subs  []*Cond
 	exact bool // fulfilling it is a match
 	gaps  bool // exact only in texts without a newline, which `.` does not match
+
+	escapable bool // of Pieces
 }
 
 // Of returns the condition of an expression in Go's syntax, or nil if it has
@@ -131,79 +134,103 @@ func (c *Cond) find(line []byte) int {
 	return k + len(c.lit)
 }
 
-// Choose picks texts of which every match contains at least one: those that
-// cost least in sum. It returns nil for a nil condition.
-func (c *Cond) Choose(cost func(Text) float64) ([]Text, float64) {
-	if c == nil {
-		return nil, 0
-	}
-	var best []Text
-	total := 0.0
-	switch c.op {
-	case opSeq:
-		for _, s := range c.subs {
-			if set, n := s.Choose(cost); best == nil || n < total {
-				best, total = set, n
-			}
-		}
-	case opOr:
-		for _, s := range c.subs {
-			set, n := s.Choose(cost)
-			best, total = append(best, set...), total+n
-		}
-	default:
-		return []Text{c.text}, cost(c.text)
-	}
-	return best, total
+// Choice is a set of texts of which every match contains at least one.
+type Choice struct {
+	Texts []Text
+	Cost  float64 // the sum of the costs of the texts
+	// Escapable is set if some are of Pieces: a format may write them with escapes.
+	Escapable bool
 }
 
-// Pieces returns a weaker condition whose texts consist of safe bytes only, or
-// nil. Its texts may occur in any order: only Choose is meant to be used on it.
-func (c *Cond) Pieces(safe func(byte) bool) *Cond {
+// Choose returns the set with the lowest cost. For a nil condition it has no texts.
+func (c *Cond) Choose(cost func(Text) float64) (out Choice) {
 	if c == nil {
-		return nil
+		return out
 	}
-	out := &Cond{op: c.op}
 	switch c.op {
-	case opText:
-		out.op = opSeq
-		for _, piece := range bytes.FieldsFunc(c.lit, func(r rune) bool { return r > 0x7f || !safe(byte(r)) }) {
-			out.subs = append(out.subs, leaf(Text{string(piece), c.text.Fold}))
-		}
 	case opSeq:
-		for _, s := range c.subs {
-			if p := s.Pieces(safe); p != nil {
-				out.subs = append(out.subs, p)
+		for i, s := range c.subs {
+			if o := s.Choose(cost); i == 0 || o.Cost < out.Cost {
+				out = o
 			}
 		}
 	case opOr:
 		for _, s := range c.subs {
-			p := s.Pieces(safe)
-			if p == nil {
-				return nil
-			}
-			out.subs = append(out.subs, p)
+			o := s.Choose(cost)
+			out = Choice{append(out.Texts, o.Texts...), out.Cost + o.Cost, out.Escapable || o.Escapable}
 		}
-	}
-	if len(out.subs) == 0 {
-		return nil
+	default:
+		return Choice{[]Text{c.text}, cost(c.text), c.escapable}
 	}
 	return out
 }
 
-// asserts reports whether re contains an anchor or a word boundary. Texts cannot decide
-// those.
-func asserts(re *syntax.Regexp) bool {
-	if zeroWidth(re) {
-		return true
+// Longest returns the set whose shortest text is as long as possible, and the length of
+// that text: nil and 0 for a nil condition.
+func (c *Cond) Longest() (texts []Text, minLength int) {
+	if c == nil {
+		return nil, 0
 	}
-	for _, s := range re.Sub {
-		if asserts(s) {
-			return true
+	if c.op == opText {
+		return []Text{c.text}, len(c.lit)
+	}
+	for i, s := range c.subs {
+		set, n := s.Longest()
+		switch {
+		case c.op == opOr && i > 0:
+			texts, minLength = append(texts, set...), min(minLength, n)
+		case n > minLength:
+			texts, minLength = set, n
 		}
 	}
-	return false
+	return texts, minLength
 }
+
+// AllOf returns the condition that all of conds are fulfilled, in any order. Only
+// choices can be made of the result. Nil conditions demand nothing.
+func AllOf(conds ...*Cond) *Cond {
+	conds = slices.DeleteFunc(conds, func(c *Cond) bool { return c == nil })
+	if len(conds) == 0 {
+		return nil
+	}
+	return &Cond{op: opSeq, subs: conds}
+}
+
+// OneOf returns the condition that one of conds is fulfilled, or nil if one of them is
+// nil. Only choices can be made of the result.
+func OneOf(conds ...*Cond) *Cond {
+	if len(conds) == 0 || slices.Contains(conds, nil) {
+		return nil
+	}
+	return &Cond{op: opOr, subs: conds}
+}
+
+// Pieces returns a weaker condition whose texts consist of safe bytes only, or nil.
+// Only choices can be made of the result.
+func (c *Cond) Pieces(safe func(byte) bool) *Cond {
+	if c == nil {
+		return nil
+	}
+	var subs []*Cond
+	if c.op == opText {
+		for _, piece := range bytes.FieldsFunc(c.lit, func(r rune) bool { return r > 0x7f || !safe(byte(r)) }) {
+			sub := leaf(Text{string(piece), c.text.Fold})
+			sub.escapable = true
+			subs = append(subs, sub)
+		}
+	}
+	for _, s := range c.subs {
+		subs = append(subs, s.Pieces(safe))
+	}
+	if c.op == opOr {
+		return OneOf(subs...)
+	}
+	return AllOf(subs...)
+}
+
+// asserts reports whether re contains an anchor or a word boundary. Texts cannot decide
+// those.
+func asserts(re *syntax.Regexp) bool { return zeroWidth(re) || slices.ContainsFunc(re.Sub, asserts) }
 
 func zeroWidth(re *syntax.Regexp) bool {
 	switch re.Op {

@@ -26,7 +26,7 @@ func TestOf(t *testing.T) {
 		t.Helper()
 		c, err := Of(expr)
 		require.NoError(t, err)
-		texts, _ := c.Choose(func(t Text) float64 { return 1 / float64(len(t.Text)) })
+		texts := c.Choose(func(t Text) float64 { return 1 / float64(len(t.Text)) }).Texts
 		var got []string
 		for _, x := range texts {
 			s := x.Text
@@ -61,7 +61,7 @@ func TestPieces(t *testing.T) {
 		t.Helper()
 		c, err := Of(expr)
 		require.NoError(t, err)
-		texts, _ := c.Pieces(func(b byte) bool { return b != '/' && b != '"' }).Choose(func(t Text) float64 { return 1 / float64(len(t.Text)) })
+		texts := c.Pieces(func(b byte) bool { return b != '/' && b != '"' }).Choose(func(t Text) float64 { return 1 / float64(len(t.Text)) }).Texts
 		var got []string
 		for _, x := range texts {
 			got = append(got, x.Text)
@@ -131,7 +131,7 @@ func check(t *testing.T, expr, line string) bool {
 func checkChoice(t *testing.T, c *Cond, expr, line string) {
 	t.Helper()
 	for _, sign := range []float64{-1, 1} {
-		texts, _ := c.Choose(func(t Text) float64 { return sign * float64(len(t.Text)) })
+		texts := c.Choose(func(t Text) float64 { return sign * float64(len(t.Text)) }).Texts
 		found := len(texts) == 0
 		for _, x := range texts {
 			met, _ := leaf(x).Match([]byte(line))

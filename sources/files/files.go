@@ -22,6 +22,7 @@ import (
 
 	"crowsnest/matcher"
 	"crowsnest/rules"
+	"crowsnest/rules/selector"
 	"crowsnest/sources"
 	"crowsnest/sources/internal/tail"
 )
@@ -128,7 +129,7 @@ func (s *Source) Serves(from rules.Selector) bool {
 	return slices.ContainsFunc(s.cfg.Paths, func(p Path) bool {
 		// Only filename is unknown: any other label that is not configured is
 		// always missing.
-		return !slices.ContainsFunc(from.Matchers(), func(m rules.LabelMatcher) bool {
+		return !slices.ContainsFunc(from.Matchers(), func(m selector.Matcher) bool {
 			return m.Name != "filename" && !m.Matches(p.Labels[m.Name])
 		})
 	})

@@ -14,7 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"crowsnest/matcher"
-	"crowsnest/rules"
+	"crowsnest/rules/selector"
 	"crowsnest/sources"
 )
 
@@ -90,11 +90,11 @@ func TestServes(t *testing.T) {
 		{Path: "/a", Labels: map[string]string{"job": "a"}},
 		{Path: "/b", Labels: map[string]string{"job": "b", "env": "prod"}},
 	}})
-	f := func(selector string, want bool) {
+	f := func(text string, want bool) {
 		t.Helper()
-		sel, err := rules.ParseSelector(selector)
+		sel, err := selector.Parse(text)
 		require.NoError(t, err)
-		require.Equal(t, want, s.Serves(sel), selector)
+		require.Equal(t, want, s.Serves(sel), text)
 	}
 	f(`{job="a"}`, true)
 	f(`{job="a", env="prod"}`, false)

@@ -12,7 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"crowsnest/matcher"
-	"crowsnest/rules"
+	"crowsnest/rules/selector"
 	"crowsnest/sources"
 	"crowsnest/test/kubesim"
 )
@@ -124,11 +124,11 @@ func TestPathLabels(t *testing.T) {
 
 func TestServes(t *testing.T) {
 	s := New(Config{Labels: map[string]string{"cluster": "c1"}})
-	f := func(selector string, want bool) {
+	f := func(text string, want bool) {
 		t.Helper()
-		sel, err := rules.ParseSelector(selector)
+		sel, err := selector.Parse(text)
 		require.NoError(t, err)
-		require.Equal(t, want, s.Serves(sel), selector)
+		require.Equal(t, want, s.Serves(sel), text)
 	}
 	f(`{namespace="any"}`, true)
 	f(`{cluster="c1", container=~"x.*"}`, true)

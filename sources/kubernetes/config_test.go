@@ -8,6 +8,7 @@ import (
 
 	"crowsnest/matcher"
 	"crowsnest/rules"
+	"crowsnest/rules/selector"
 )
 
 func TestValidate(t *testing.T) {
@@ -36,9 +37,9 @@ func TestValidate(t *testing.T) {
 
 func TestServes(t *testing.T) {
 	s := New(Config{Labels: map[string]string{"cluster": "a"}})
-	f := func(selector string, want bool) {
+	f := func(text string, want bool) {
 		t.Helper()
-		sel, err := rules.ParseSelector(selector)
+		sel, err := selector.Parse(text)
 		require.NoError(t, err)
 		require.Equal(t, want, s.Serves(sel))
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/rules"
+	"crowsnest/rules/selector"
 )
 
 // TestRestoreGoesOn: after a stop and restart at any time, no line is lost or
@@ -175,7 +176,7 @@ func TestRules(t *testing.T) {
 		b.pod("demo", "p").write(time.Now(), "line")
 		b.pod("demo", "q").write(time.Now(), "line")
 		select_ := func(text string) *rules.Set {
-			sel, err := rules.ParseSelector(text)
+			sel, err := selector.Parse(text)
 			require.NoError(b, err)
 			return &rules.Set{Rules: []*rules.Rule{{Alert: "A", From: sel}}}
 		}

@@ -15,7 +15,7 @@ import (
 
 	"crowsnest/httpconfig"
 	"crowsnest/matcher"
-	"crowsnest/rules"
+	"crowsnest/rules/selector"
 )
 
 // Defaults of the configuration.
@@ -180,7 +180,7 @@ func checkURL(raw string) error {
 // checkSelector applies Loki's requirements; ParseSelector refuses selectors that
 // match streams without any of the labels.
 func checkSelector(text string) error {
-	if _, err := rules.ParseSelector(text); err != nil {
+	if _, err := selector.Parse(text); err != nil {
 		return fmt.Errorf("selector: %w", err)
 	}
 	return nil

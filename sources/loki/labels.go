@@ -6,6 +6,7 @@ import (
 
 	"crowsnest/matcher"
 	"crowsnest/rules"
+	"crowsnest/rules/selector"
 )
 
 // naming maps the labels of Loki to the labels in rules.
@@ -87,7 +88,7 @@ func (n naming) provider(name string) string {
 func (n naming) known(sel rules.Selector) matcher.Labels {
 	stated := map[string]string{}
 	for _, m := range sel.Matchers() {
-		if m.Op == rules.MatchEqual && m.Value != "" {
+		if m.Op == selector.Equal && m.Value != "" {
 			stated[m.Name] = m.Value
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/matcher"
-	"crowsnest/rules"
+	"crowsnest/rules/selector"
 	"crowsnest/test/fakeloki"
 )
 
@@ -49,7 +49,7 @@ func TestLabels(t *testing.T) {
 func TestServes(t *testing.T) {
 	f := func(cfg Config, from string, want bool) {
 		t.Helper()
-		sel, err := rules.ParseSelector(from)
+		sel, err := selector.Parse(from)
 		require.NoError(t, err)
 		all := New(cfg)
 		require.Equal(t, want, all[len(all)-1].Serves(sel))

@@ -11,6 +11,7 @@ import (
 
 	"crowsnest/matcher"
 	"crowsnest/rules"
+	"crowsnest/rules/selector"
 )
 
 // Limits of queries.
@@ -164,9 +165,9 @@ func wantedValues(from rules.Selector) map[string]string {
 	for _, m := range from.Matchers() {
 		switch {
 		case out[m.Name] != "" || m.Value == "":
-		case m.Op == rules.MatchEqual:
+		case m.Op == selector.Equal:
 			out[m.Name] = regexp.QuoteMeta(m.Value)
-		case m.Op == rules.MatchRegexp:
+		case m.Op == selector.Regexp:
 			out[m.Name] = "(?:" + m.Value + ")"
 		}
 	}

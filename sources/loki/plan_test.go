@@ -11,12 +11,13 @@ import (
 
 	"crowsnest/matcher"
 	"crowsnest/rules"
+	"crowsnest/rules/selector"
 	"crowsnest/test/fakeloki"
 )
 
 func plannerOf(t testing.TB, cfg Config, tenant string) planner {
 	t.Helper()
-	sel, err := rules.ParseSelector(cfg.Selector)
+	sel, err := selector.Parse(cfg.Selector)
 	require.NoError(t, err)
 	return planner{selector: sel, naming: newNaming(cfg, tenant)}
 }

@@ -11,6 +11,7 @@ import (
 
 	"crowsnest/matcher"
 	"crowsnest/rules"
+	"crowsnest/rules/selector"
 	"crowsnest/sources"
 )
 
@@ -115,7 +116,7 @@ func sourceName(cfg Config, tenant string) string {
 }
 
 func newSource(cfg Config, name, tenant string) *Source {
-	sel, err := rules.ParseSelector(cfg.Selector)
+	sel, err := selector.Parse(cfg.Selector)
 	if err != nil { // Validate reports it
 		sel = rules.Selector{}
 	}

@@ -17,7 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"crowsnest/matcher"
-	"crowsnest/rules"
+	"crowsnest/rules/selector"
 	"crowsnest/sources"
 )
 
@@ -301,7 +301,7 @@ func TestConfig(t *testing.T) {
 	f(Config{Labels: map[string]string{"a-b": "x"}}, "not a label name")
 	s := New(Config{Labels: map[string]string{"cluster": "a"}})
 	for text, want := range map[string]bool{`{component="machines"}`: true, `{component="machines", cluster="b"}`: false, `{container=~".+"}`: false} {
-		sel, err := rules.ParseSelector(text)
+		sel, err := selector.Parse(text)
 		require.NoError(t, err)
 		require.Equal(t, want, s.Serves(sel), text)
 	}

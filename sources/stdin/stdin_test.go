@@ -17,7 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"crowsnest/matcher"
-	"crowsnest/rules"
+	"crowsnest/rules/selector"
 	"crowsnest/sources"
 )
 
@@ -105,7 +105,7 @@ func TestIdleAndCancel(t *testing.T) {
 }
 
 func TestServes(t *testing.T) {
-	sel, err := rules.ParseSelector(`{job="x"}`)
+	sel, err := selector.Parse(`{job="x"}`)
 	require.NoError(t, err)
 	require.True(t, New(Config{Labels: map[string]string{"job": "x"}}).Serves(sel))
 	require.False(t, New(Config{Labels: map[string]string{"job": "y"}}).Serves(sel))

@@ -28,6 +28,7 @@ import (
 	"crowsnest/matcher"
 	"crowsnest/replay"
 	"crowsnest/rules"
+	"crowsnest/rules/selector"
 	"crowsnest/test/servers"
 )
 
@@ -298,7 +299,7 @@ func parse(t *testing.T, text string) map[string]string {
 	if text == "{}" {
 		return out
 	}
-	sel, err := rules.ParseSelector(text)
+	sel, err := selector.Parse(text)
 	require.NoError(t, err, text)
 	for _, m := range sel.Matchers() {
 		out[m.Name] = m.Value

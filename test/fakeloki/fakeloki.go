@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"crowsnest/rules"
+	"crowsnest/rules/selector"
 )
 
 // Entry is one log line.
@@ -210,11 +211,11 @@ func parse(logql string) (sel rules.Selector, match func(line string) bool, err 
 			return sel, nil, fmt.Errorf("parse error at %q", op)
 		}
 	}
-	if sel, err = rules.ParseSelector(head); err != nil {
+	if sel, err = selector.Parse(head); err != nil {
 		return sel, nil, fmt.Errorf("parse error: %w", err)
 	}
 	for _, m := range sel.Matchers() {
-		if !m.Matches("") && (m.Op == rules.MatchEqual || m.Op == rules.MatchRegexp) {
+		if !m.Matches("") && (m.Op == selector.Equal || m.Op == selector.Regexp) {
 			return sel, match, nil
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"crowsnest/matcher"
 	"crowsnest/rules"
+	"crowsnest/rules/namespaces"
 	"crowsnest/test/kubesim"
 )
 
@@ -116,7 +117,7 @@ func (d *victim) openAlerts() []string {
 // no alert of others.
 func TestTenantIsNotBelieved(t *testing.T) {
 	set, lines := examples(t)
-	trusted, err := rules.ParseNamespaces(nil)
+	trusted, err := namespaces.Parse(nil)
 	require.NoError(t, err)
 	v := newVictim(t, true, map[string]string{"marker.yaml": "pack: {name: marker, rules: 1}\nrules:\n- alert: Marker\n  from: '{container=\"marker\"}'\n  match: marker\n  severity: info\n"})
 	v.start()

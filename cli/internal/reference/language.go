@@ -11,7 +11,8 @@ import (
 	"strings"
 
 	"crowsnest/cli/internal/findings"
-	"crowsnest/rules"
+	rulesschema "crowsnest/rules/schema"
+	"crowsnest/rules/template"
 )
 
 //go:embed head.md
@@ -66,7 +67,7 @@ func sections() []section {
 // Language returns the reference of the rule language. It fails if the schema
 // has a definition that the page does not show.
 func Language() (string, error) {
-	raw, err := rules.Schema()
+	raw, err := rulesschema.Rules()
 	if err != nil {
 		return "", err
 	}
@@ -75,7 +76,7 @@ func Language() (string, error) {
 		return "", fmt.Errorf("read the schema: %w", err)
 	}
 	var b strings.Builder
-	names := rules.TemplateFunctions()
+	names := template.Functions()
 	b.WriteString(strings.ReplaceAll(head, "{{functions}}", "`"+strings.Join(names, "`, `")+"`"))
 	p := &page{b: &b, titles: map[string]string{}}
 	for _, s := range sections() {

@@ -1,0 +1,25 @@
+package text
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTruncate(t *testing.T) {
+	f := func(s string, n int, want string) {
+		t.Helper()
+		require.Equal(t, want, Truncate(s, n))
+	}
+	f("abc", 3, "abc")
+	f("abc", 2, "ab")
+	f("aé😀", 2, "a")
+	f("aé😀", 6, "aé")
+	f("aé😀", 0, "")
+	f("\x80\x80\x80\x80\x80\x80", 5, "\x80")
+}
+
+func TestLabels(t *testing.T) {
+	require.Equal(t, `{}`, Labels(nil))
+	require.Equal(t, `{a="b\"", c="d"}`, Labels(map[string]string{"c": "d", "a": `b"`}))
+}

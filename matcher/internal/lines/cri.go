@@ -1,0 +1,123 @@
+// Package lines reads what a physical line consists of: the envelope of a container
+// runtime, the time that it states, and the fields of its text. It does not know rules.
+package lines
+
+import (
+	"bytes"
+	"encoding/binary"
+)
+
+// Envelope is what surrounds the text of a physical line.
+type Envelope struct {
+	Stamp   []byte // as written; part of the line
+	Text    []byte // part of the line, or of a buffer that the next line reuses
+	Stderr  bool   // else stdout
+	Partial bool   // the logical line continues
+}
+
+// A header of the usual form in words of eight bytes:
+//
+//	2025-11-20T10:00:00.123456789Z stderr F text
+//
+// A word equals its form if, after an exclusive or with it, digits are 0 to 9
+// and all other bytes are 0. Adding the reach then leaves the top bits unset.
+const (
+	topBits = 0x8080808080808080
+	criForm = "0000-00-00T00:00:00.000000000Z s"
+)
+
+var (
+	criForms   = words(criForm)
+	criReaches = reaches(criForm)
+
+	stdoutFull    = word("tdout F ")
+	stderrFull    = word("tderr F ")
+	stdoutPartial = word("tdout P ")
+	stderrPartial = word("tderr P ")
+)
+
+func word(s string) uint64 { return binary.LittleEndian.Uint64([]byte(s)) }
+
+func words(s string) (w [4]uint64) {
+	for i := range w {
+		w[i] = word(s[i*8:])
+	}
+	return w
+}
+
+func reaches(s string) (w [4]uint64) {
+	b := []byte(s)
+	for i, c := range b {
+		b[i] = 0x7f // no byte but 0 stays below 0x80
+		if c == '0' {
+			b[i] = 0x76 // 0 to 9 do
+		}
+	}
+	return words(string(b))
+}
+
+// CRI reads the envelope of a CRI runtime. ok is false if the line has none.
+func CRI(line []byte) (e Envelope, ok bool) {
+	if len(line) < 40 {
+		return readAnyCRI(line)
+	}
+	bad := uint64(0)
+	for i := range 4 {
+		v := binary.LittleEndian.Uint64(line[i*8:]) ^ criForms[i]
+		bad |= (v + criReaches[i]) | v
+	}
+	if bad&topBits != 0 {
+		return readAnyCRI(line)
+	}
+	switch binary.LittleEndian.Uint64(line[32:]) {
+	case stdoutFull:
+	case stderrFull:
+		e.Stderr = true
+	case stdoutPartial:
+		e.Partial = true
+	case stderrPartial:
+		e.Stderr, e.Partial = true, true
+	default:
+		return readAnyCRI(line)
+	}
+	e.Stamp, e.Text = line[:30], line[40:]
+	return e, true
+}
+
+// readAnyCRI reads headers of any form: other fractions and zones, further tags
+// after colons, an empty text without the space before it.
+func readAnyCRI(line []byte) (e Envelope, ok bool) {
+	n, zoned := stampLen(line)
+	if !zoned || line[4] != '-' || line[7] != '-' || line[10] != 'T' || len(line) < n+len(" stdout F") || line[n] != ' ' || line[n+7] != ' ' {
+		return e, false
+	}
+	switch string(line[n+1 : n+7]) {
+	case "stdout":
+	case "stderr":
+		e.Stderr = true
+	default:
+		return e, false
+	}
+	switch line[n+8] {
+	case 'F':
+	case 'P':
+		e.Partial = true
+	default:
+		return e, false
+	}
+	e.Stamp = line[:n]
+	rest := line[n+9:]
+	switch {
+	case len(rest) == 0 || len(rest) == 1 && rest[0] == '\r':
+		return e, true
+	case rest[0] == ' ':
+		e.Text = rest[1:]
+		return e, true
+	case rest[0] != ':':
+		return e, false
+	}
+	if k := bytes.IndexByte(rest, ' '); k >= 0 {
+		e.Text = rest[k+1:]
+	}
+	return e, true
+}

@@ -1,0 +1,99 @@
+package lines
+
+import (
+	"iter"
+	"slices"
+	"strings"
+)
+
+// Fields are the fields of one line. The first lookup reads them. A line that starts
+// with a JSON object has the members of that object; anything else is text, even JSON
+// behind a prefix.
+type Fields struct {
+	line []byte
+	read bool
+	json bool
+	obj  jsonFields
+	text textFields
+}
+
+// Reset sets the line to read, without its envelope. The line must not change while its
+// fields are read.
+func (f *Fields) Reset(line []byte) { f.line, f.read = line, false }
+
+// Lookup returns the value of a field. It is valid until the next Reset and may be a
+// part of the line. A field may be present and empty.
+func (f *Fields) Lookup(name string) (value []byte, ok bool) {
+	if !f.read {
+		f.read = true
+		if f.json = f.obj.read(f.line); !f.json {
+			f.text.read(f.line)
+		}
+	}
+	if f.json {
+		return f.obj.lookup(name)
+	}
+	return f.text.lookup(name)
+}
+
+// Bounds of All.
+const (
+	maxListed = 256
+	maxDepth  = 8
+)
+
+// JSON reports whether the line starts with a JSON object.
+func (f *Fields) JSON() bool {
+	f.Lookup("") // reads the fields
+	return f.json
+}
+
+// All yields the fields that have a value, in the order of the line: the first 256, of
+// those that are not too deep in other objects.
+func (f *Fields) All() iter.Seq2[string, string] {
+	return func(yield func(name, value string) bool) {
+		f.Lookup("")
+		seen := map[string]bool{}
+		for i := 0; i < f.count() && len(seen) < maxListed; i++ {
+			name := f.name(i)
+			if v, ok := f.Lookup(name); ok && !seen[name] {
+				seen[name] = true
+				if !yield(name, string(v)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (f *Fields) count() int {
+	if f.json {
+		return len(f.obj.members)
+	}
+	return len(f.text.fields)
+}
+
+// name returns the name of a field, dotted if it is in another object; "" if it
+// is too deep.
+func (f *Fields) name(i int) string {
+	if !f.json {
+		t := &f.text.fields[i]
+		if t.keyQuoted {
+			return string(f.text.unquoted(t.key))
+		}
+		return string(t.key)
+	}
+	var path []string
+	for k := int32(i); k >= 0; k = f.obj.members[k].parent {
+		if len(path) == maxDepth {
+			return ""
+		}
+		key := f.obj.members[k].key
+		if f.obj.members[k].keyEscapes {
+			key = f.obj.unescape(key)
+		}
+		path = append(path, string(key))
+	}
+	slices.Reverse(path)
+	return strings.Join(path, ".")
+}

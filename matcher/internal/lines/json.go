@@ -1,0 +1,383 @@
+package lines
+
+import (
+	"bytes"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// jsonFields are the members of one JSON object, as spans of the line that they
+// were read from. Bytes are taken as they are: what is not valid UTF-8 is kept.
+type jsonFields struct {
+	members []jsonMember
+	buf     []byte // unescaped texts
+}
+
+type jsonKind uint8
+
+const (
+	jsonLiteral jsonKind = iota // a number, true or false
+	jsonString
+	jsonNull
+	jsonOpen   // an object whose end is missing
+	jsonObject // an object
+	jsonArray
+)
+
+type jsonMember struct {
+	parent              int32 // index of the object that holds it; -1: the outermost
+	kind                jsonKind
+	keyEscapes, escapes bool
+	key, val            []byte // between the quotes, if it has them
+}
+
+// read reads the object at the start of line, and reports whether there is one. Text
+// behind the object is ignored. If the end of the object is missing, the complete
+// members are kept: long lines are truncated.
+//
+// It is more tolerant than the standard: in arrays only quotes and brackets are
+// checked, and strings may contain control characters.
+func (j *jsonFields) read(line []byte) bool {
+	j.members, j.buf = j.members[:0], j.buf[:0]
+	r := jsonReader{b: line}
+	if r.skip(); r.next() != '{' {
+		return false
+	}
+	r.i++
+	parent := int32(-1)
+	for {
+		r.skip()
+		switch r.next() {
+		case '"':
+			m, ok := r.member(parent)
+			if !ok {
+				return r.atEnd()
+			}
+			j.members = append(j.members, m)
+			if m.kind == jsonOpen {
+				parent = int32(len(j.members) - 1)
+				continue
+			}
+		case '}':
+			r.i++
+			if parent < 0 {
+				return true
+			}
+			j.members[parent].kind = jsonObject
+			parent = j.members[parent].parent
+		default:
+			return r.atEnd()
+		}
+		if r.skip(); r.next() == ',' {
+			r.i++
+		} else if r.next() != '}' {
+			return r.atEnd()
+		}
+	}
+}
+
+type jsonReader struct {
+	b []byte
+	i int
+}
+
+func (r *jsonReader) atEnd() bool { return r.i >= len(r.b) }
+
+// next returns the byte at hand, or 0 at the end.
+func (r *jsonReader) next() byte {
+	if r.i < len(r.b) {
+		return r.b[r.i]
+	}
+	return 0
+}
+
+func (r *jsonReader) skip() {
+	for r.i < len(r.b) && space(r.b[r.i]) {
+		r.i++
+	}
+}
+
+// member reads a key and its value; of an object only the opening brace. If it
+// is not complete, the reader is at the end.
+func (r *jsonReader) member(parent int32) (m jsonMember, ok bool) {
+	m.parent = parent
+	if m.key, m.keyEscapes, ok = r.quoted(); !ok {
+		return m, false
+	}
+	if r.skip(); r.next() != ':' {
+		return m, false
+	}
+	r.i++
+	r.skip()
+	switch c := r.next(); c {
+	case '"':
+		m.kind = jsonString
+		m.val, m.escapes, ok = r.quoted()
+		return m, ok
+	case '{':
+		m.kind = jsonOpen
+		r.i++
+		return m, true
+	case '[':
+		m.kind = jsonArray
+		return m, r.array()
+	default:
+		return m, r.literal(&m)
+	}
+}
+
+// quoted reads a string and returns what is between its quotes.
+func (r *jsonReader) quoted() (val []byte, escapes, ok bool) {
+	start := r.i + 1
+	for i := start; ; {
+		k := bytes.IndexByte(r.b[i:], '"')
+		if k < 0 {
+			r.i = len(r.b)
+			return nil, false, false
+		}
+		i += k
+		if backslashes(r.b[start:i])%2 == 0 {
+			r.i = i + 1
+			val = r.b[start:i]
+			return val, bytes.IndexByte(val, '\\') >= 0, true
+		}
+		i++
+	}
+}
+
+// backslashes counts those at the end of b.
+func backslashes(b []byte) int {
+	n := 0
+	for n < len(b) && b[len(b)-1-n] == '\\' {
+		n++
+	}
+	return n
+}
+
+// array goes behind the bracket that closes the array at hand.
+func (r *jsonReader) array() bool {
+	for depth := 0; r.i < len(r.b); {
+		switch r.b[r.i] {
+		case '"':
+			if _, _, ok := r.quoted(); !ok {
+				return false
+			}
+			continue
+		case '[', '{':
+			depth++
+		case ']', '}':
+			if depth--; depth == 0 {
+				r.i++
+				return true
+			}
+		}
+		r.i++
+	}
+	return false
+}
+
+// literal reads a number, true, false or null. One at the end of the line may be
+// truncated.
+func (r *jsonReader) literal(m *jsonMember) bool {
+	start := r.i
+	for r.i < len(r.b) && !space(r.b[r.i]) && r.b[r.i] != ',' && r.b[r.i] != '}' && r.b[r.i] != ']' {
+		r.i++
+	}
+	m.val, m.kind = r.b[start:r.i], jsonLiteral
+	if r.atEnd() {
+		return false
+	}
+	switch string(m.val) {
+	case "null":
+		m.kind = jsonNull
+	case "true", "false":
+	default:
+		if len(m.val) == 0 || m.val[0] != '-' && !digit(m.val[0]) {
+			return false
+		}
+	}
+	return true
+}
+
+// lookup returns the value of a field: a string, a number, true or false, or a
+// reference {namespace, name} as ns/name. A dotted name also reaches into
+// objects.
+func (j *jsonFields) lookup(name string) ([]byte, bool) { return j.find(-1, name) }
+
+func (j *jsonFields) find(parent int32, name string) ([]byte, bool) {
+	if v, ok := j.value(j.member(parent, name)); ok {
+		return v, true
+	}
+	for dot := len(name); ; {
+		if dot = strings.LastIndexByte(name[:dot], '.'); dot < 0 {
+			return nil, false
+		}
+		k := j.member(parent, name[:dot])
+		if k < 0 || j.members[k].kind != jsonObject && j.members[k].kind != jsonOpen {
+			continue
+		}
+		if v, ok := j.find(k, name[dot+1:]); ok {
+			return v, true
+		}
+	}
+}
+
+// member returns the index of the last member with that key, or -1.
+func (j *jsonFields) member(parent int32, key string) int32 {
+	for i := len(j.members) - 1; i >= 0; i-- {
+		if m := &j.members[i]; m.parent == parent && j.called(m, key) {
+			return int32(i)
+		}
+	}
+	return -1
+}
+
+func (j *jsonFields) called(m *jsonMember, key string) bool {
+	return string(m.key) == key || m.keyEscapes && string(j.unescape(m.key)) == key
+}
+
+// text returns the value of an outermost member that is a string.
+func (j *jsonFields) text(key string) ([]byte, bool) {
+	k := j.member(-1, key)
+	if k < 0 || j.members[k].kind != jsonString {
+		return nil, false
+	}
+	return j.value(k)
+}
+
+func (j *jsonFields) value(k int32) ([]byte, bool) {
+	if k < 0 {
+		return nil, false
+	}
+	switch m := &j.members[k]; m.kind {
+	case jsonLiteral:
+		return m.val, true
+	case jsonString:
+		if m.escapes {
+			return j.unescape(m.val), true
+		}
+		return m.val, true
+	case jsonObject:
+		return j.reference(k)
+	}
+	return nil, false
+}
+
+// reference returns the value of an object that has a name, perhaps a namespace,
+// and nothing else.
+func (j *jsonFields) reference(k int32) ([]byte, bool) {
+	for i := k + 1; i < int32(len(j.members)); i++ {
+		if m := &j.members[i]; m.parent == k && !j.called(m, "name") && !j.called(m, "namespace") {
+			return nil, false
+		}
+	}
+	name, ok := j.stringMember(k, "name")
+	if !ok {
+		return nil, false
+	}
+	ns, _ := j.stringMember(k, "namespace")
+	if n := j.member(k, "namespace"); n >= 0 && j.members[n].kind != jsonString && j.members[n].kind != jsonNull {
+		return nil, false
+	}
+	if len(ns) == 0 {
+		return name, true
+	}
+	start := len(j.buf)
+	j.buf = append(append(append(j.buf, ns...), '/'), name...)
+	return j.buf[start:], true
+}
+
+func (j *jsonFields) stringMember(parent int32, key string) ([]byte, bool) {
+	k := j.member(parent, key)
+	if k < 0 || j.members[k].kind != jsonString {
+		return nil, false
+	}
+	return j.value(k)
+}
+
+// unescape returns a text of its own in buf. Earlier ones stay valid.
+func (j *jsonFields) unescape(raw []byte) []byte {
+	start := len(j.buf)
+	j.buf = appendUnescaped(j.buf, raw)
+	return j.buf[start:]
+}
+
+// appendUnescaped appends the text of a JSON string. As in encoding/json a half
+// of a surrogate pair is U+FFFD; an escape that does not exist stays as it is.
+func appendUnescaped(dst, raw []byte) []byte {
+	for {
+		k := bytes.IndexByte(raw, '\\')
+		if k < 0 || k+1 == len(raw) {
+			return append(dst, raw...)
+		}
+		dst = append(dst, raw[:k]...)
+		esc := raw[k+1]
+		raw = raw[k:]
+		n := 2
+		switch esc {
+		case '"', '\\', '/':
+			dst = append(dst, esc)
+		case 'b':
+			dst = append(dst, '\b')
+		case 'f':
+			dst = append(dst, '\f')
+		case 'n':
+			dst = append(dst, '\n')
+		case 'r':
+			dst = append(dst, '\r')
+		case 't':
+			dst = append(dst, '\t')
+		default:
+			r, width := unicodeEscape(raw)
+			if width == 0 {
+				dst = append(dst, raw[:2]...)
+				break
+			}
+			n = width
+			dst = utf8.AppendRune(dst, r)
+		}
+		raw = raw[n:]
+	}
+}
+
+// unicodeEscape reads \uXXXX, or two of them that are a surrogate pair.
+func unicodeEscape(b []byte) (r rune, width int) {
+	r, ok := hexEscape(b, 'u', 4)
+	if !ok {
+		return 0, 0
+	}
+	if utf16.IsSurrogate(r) {
+		low, _ := hexEscape(b[6:], 'u', 4)
+		if pair := utf16.DecodeRune(r, low); pair != utf8.RuneError {
+			return pair, 12
+		}
+		return utf8.RuneError, 6
+	}
+	return r, 6
+}
+
+// hexEscape reads a backslash, a letter and n hexadecimal digits.
+func hexEscape(b []byte, letter byte, n int) (rune, bool) {
+	if len(b) < 2+n || b[0] != '\\' || b[1] != letter {
+		return 0, false
+	}
+	r := rune(0)
+	for _, c := range b[2 : 2+n] {
+		switch {
+		case digit(c):
+			r = r<<4 | rune(c-'0')
+		case 'a' <= c|0x20 && c|0x20 <= 'f':
+			r = r<<4 | rune(c|0x20-'a'+10)
+		default:
+			return 0, false
+		}
+	}
+	return r, true
+}
+
+// HasLetterEscape reports whether a line is a JSON object that may write ASCII letters
+// as \u0041.
+func HasLetterEscape(line []byte) bool {
+	return firstByte(line) == '{' && bytes.Contains(line, []byte(`\u00`))
+}

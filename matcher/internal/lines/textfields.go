@@ -1,0 +1,279 @@
+package lines
+
+import (
+	"bytes"
+	"unicode/utf8"
+)
+
+// textFields are the fields of a line of text, as spans of the line:
+//
+//	klog    E1120 10:00:00.000000 1 a.go:1] "message" key="value" key=value
+//	klogr   ... "msg"="message" "reconciler group"="value"
+//	logfmt  time="..." level=info msg="message"
+//
+// A quoted text at the start, or behind the header of klog, is the field msg.
+// Nothing inside of quotes is taken for a field.
+type textFields struct {
+	fields []textField
+	buf    []byte
+}
+
+type valueKind uint8
+
+const (
+	bareValue   valueKind = iota
+	quotedValue           // between the quotes
+	blockValue            // the lines between `<` and ` >`
+)
+
+type textField struct {
+	key       []byte
+	keyQuoted bool
+	kind      valueKind
+	val       []byte
+}
+
+var msgKey = []byte("msg")
+
+// read reads the fields of line.
+func (f *textFields) read(line []byte) {
+	f.fields, f.buf = f.fields[:0], f.buf[:0]
+	r := textReader{b: line}
+	message := true // a quoted text here would be the message
+	for r.skip() {
+		start := r.i
+		if r.b[start] == '"' {
+			text, ok := r.quoted()
+			switch {
+			case !ok:
+				r.i = start + 1 // a quote that nothing closes is a letter
+			case r.next() == '=' && len(text) > 0:
+				f.add(&r, textField{key: text, keyQuoted: true})
+				message = false
+				continue
+			case message:
+				f.fields = append(f.fields, textField{key: msgKey, kind: quotedValue, val: text})
+				message = false
+				continue
+			default:
+				continue
+			}
+		}
+		r.word()
+		key := r.b[start:r.i]
+		if r.next() == '=' && len(key) > 0 {
+			f.add(&r, textField{key: key})
+			message = false
+			continue
+		}
+		if r.next() == '=' {
+			r.value() // nothing before the sign
+		}
+		message = endsHeader(r.b[start:r.i])
+	}
+}
+
+func (f *textFields) add(r *textReader, t textField) {
+	var has bool
+	if t.val, t.kind, has = r.value(); has {
+		f.fields = append(f.fields, t)
+	}
+}
+
+// endsHeader reports whether a word is the end of a klog header: `file.go:12]`.
+func endsHeader(w []byte) bool {
+	k := len(w) - 1
+	if k < 2 || w[k] != ']' || !digit(w[k-1]) {
+		return false
+	}
+	for k--; k >= 0 && digit(w[k]); k-- {
+	}
+	return k > 0 && w[k] == ':'
+}
+
+// lookup returns the value of the last field with that name.
+func (f *textFields) lookup(name string) ([]byte, bool) {
+	for i := len(f.fields) - 1; i >= 0; i-- {
+		t := &f.fields[i]
+		if string(t.key) == name || t.keyQuoted && string(f.unquoted(t.key)) == name {
+			return f.value(t), true
+		}
+	}
+	return nil, false
+}
+
+func (f *textFields) value(t *textField) []byte {
+	switch t.kind {
+	case quotedValue:
+		return f.unquoted(t.val)
+	case blockValue:
+		return f.block(t.val)
+	}
+	return t.val
+}
+
+// block takes one tab off the start of each line.
+func (f *textFields) block(raw []byte) []byte {
+	start := len(f.buf)
+	for lineStart := true; len(raw) > 0; raw = raw[1:] {
+		if !lineStart || raw[0] != '\t' {
+			f.buf = append(f.buf, raw[0])
+		}
+		lineStart = raw[0] == '\n'
+	}
+	return f.buf[start:]
+}
+
+func (f *textFields) unquoted(raw []byte) []byte {
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return raw
+	}
+	start := len(f.buf)
+	f.buf = appendUnquoted(f.buf, raw)
+	return f.buf[start:]
+}
+
+// appendUnquoted undoes what Go's %q writes, which klog and logrus use. An
+// escape that %q does not write stays as it is: an escaped ASCII letter is none,
+// so that letters of a value always stand in the line as they are.
+func appendUnquoted(dst, raw []byte) []byte {
+	for {
+		k := bytes.IndexByte(raw, '\\')
+		if k < 0 || k+1 == len(raw) {
+			return append(dst, raw...)
+		}
+		dst, raw = append(dst, raw[:k]...), raw[k:]
+		n := 2
+		if i := bytes.IndexByte([]byte(`"\abfnrtv`), raw[1]); i >= 0 {
+			dst = append(dst, "\"\\\a\b\f\n\r\t\v"[i])
+		} else if r, ok := hexEscape(raw, 'x', 2); ok && !printable(r) {
+			dst, n = append(dst, byte(r)), 4
+		} else if r, ok := hexEscape(raw, 'u', 4); ok && !printable(r) {
+			dst, n = utf8.AppendRune(dst, r), 6
+		} else if r, ok := hexEscape(raw, 'U', 8); ok && !printable(r) {
+			dst, n = utf8.AppendRune(dst, r), 10
+		} else {
+			dst = append(dst, raw[:2]...)
+		}
+		raw = raw[n:]
+	}
+}
+
+func printable(r rune) bool { return ' ' <= r && r <= '~' }
+
+// textReader goes through a line token by token.
+type textReader struct {
+	b []byte
+	i int
+	// Up to here quotes are letters: one before it is not closed in its line.
+	letters int
+}
+
+func (r *textReader) next() byte {
+	if r.i < len(r.b) {
+		return r.b[r.i]
+	}
+	return 0
+}
+
+// skip goes to the next token. A token starts neither with white space nor with
+// a comma or semicolon. It reports whether there is one.
+func (r *textReader) skip() bool {
+	for r.i < len(r.b) && (space(r.b[r.i]) || r.b[r.i] == ',' || r.b[r.i] == ';') {
+		r.i++
+	}
+	return r.i < len(r.b)
+}
+
+// quoted reads a quoted text and returns what is between its quotes. ok is false
+// if the line that it starts in does not close it; then nothing is read.
+func (r *textReader) quoted() (text []byte, ok bool) {
+	if r.i < r.letters {
+		return nil, false
+	}
+	start := r.i + 1
+	end := len(r.b)
+	if k := bytes.IndexByte(r.b[start:], '\n'); k >= 0 {
+		end = start + k
+	}
+	for i := start; i < end; i++ {
+		switch r.b[i] {
+		case '\\':
+			i++
+		case '"':
+			r.i = i + 1
+			return r.b[start:i], true
+		}
+	}
+	r.letters = end
+	return nil, false
+}
+
+// word goes to the end of a word: white space or an equals sign outside of
+// quotes.
+func (r *textReader) word() {
+	for r.i < len(r.b) && !space(r.b[r.i]) && r.b[r.i] != '=' {
+		r.step()
+	}
+}
+
+// step goes over one letter or one quoted text.
+func (r *textReader) step() {
+	if r.b[r.i] == '"' {
+		if _, ok := r.quoted(); ok {
+			return
+		}
+	}
+	r.i++
+}
+
+// value reads an equals sign and the value behind it. has is false if the value
+// is on lines that are missing.
+func (r *textReader) value() (val []byte, kind valueKind, has bool) {
+	r.i++
+	switch r.next() {
+	case '"':
+		if val, has = r.quoted(); has {
+			return val, quotedValue, true
+		}
+		if bytes.IndexByte(r.b[r.i:], '\n') < 0 { // the end of the line was cut
+			val, r.i = r.b[r.i+1:], len(r.b)
+			return val, quotedValue, true
+		}
+	case '<':
+		if rest := r.b[r.i+1:]; len(rest) == 0 || rest[0] == '\n' {
+			return r.block()
+		}
+	}
+	start := r.i
+	for r.i < len(r.b) && !space(r.b[r.i]) {
+		r.step()
+	}
+	val = r.b[start:r.i]
+	if k := len(val) - 1; k >= 0 && (val[k] == ',' || val[k] == ';') {
+		val = val[:k]
+	}
+	return val, bareValue, true
+}
+
+// block reads what klog writes for a text of several lines:
+//
+//	key=<
+//		first line
+//		second line
+//	 >
+func (r *textReader) block() (val []byte, kind valueKind, has bool) {
+	rest := r.b[r.i+1:]
+	if len(rest) == 0 {
+		r.i = len(r.b)
+		return nil, blockValue, false
+	}
+	rest = rest[1:]
+	end := bytes.Index(rest, []byte("\n >"))
+	if end < 0 {
+		r.i = len(r.b)
+		return rest, blockValue, true
+	}
+	r.i = len(r.b) - len(rest) + end + len("\n >")
+	return rest[:end], blockValue, true
+}

@@ -1,0 +1,232 @@
+package lines
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+	"time"
+)
+
+// TextTime returns the time that a line without an envelope states itself, in
+// UTC unless it says otherwise. ok is false if it states none. It does not
+// allocate.
+//
+//	I1120 10:00:00.123456       1 file.go:12] ...   the year is that of now
+//	2025-11-20T10:00:00.123Z ...   also with a space or slashes, or in brackets
+//	Nov 20 10:00:00 host unit[1]: ...
+//	{"ts":1763632800.123, ...      ts, time, timestamp or @timestamp
+//	time="2025-11-20T10:00:00Z" ... or ts=, of logfmt
+func TextTime(line []byte, now time.Time) (t time.Time, ok bool) {
+	if len(line) == 0 {
+		return t, false
+	}
+	switch c := line[0]; {
+	case digit(c):
+		t, ok = leadingStamp(line)
+	case c == '[':
+		t, ok = leadingStamp(line[1:])
+	case c == '{' || space(c):
+		if t, ok = jsonTime(line); !ok {
+			t, ok = leadingStamp(bytes.TrimLeft(line, " \t"))
+		}
+	case 'A' <= c && c <= 'Z':
+		if t, ok = klogTime(line, now); !ok {
+			t, ok = syslogTime(line, now)
+		}
+	}
+	if ok {
+		return t, true
+	}
+	return logfmtTime(line)
+}
+
+// leadingStamp reads a stamp that a letter or digit does not follow.
+func leadingStamp(line []byte) (time.Time, bool) {
+	n, _ := stampLen(line)
+	if n == 0 || n < len(line) && (digit(line[n]) || 'a' <= line[n]|0x20 && line[n]|0x20 <= 'z') {
+		return time.Time{}, false
+	}
+	return StampTime(line[:n])
+}
+
+// klogTime reads I1120 10:00:00.123456 with any number of fractional digits.
+func klogTime(line []byte, now time.Time) (time.Time, bool) {
+	const form = "I0000 00:00:00."
+	if len(line) < len(form)+1 || bytes.IndexByte([]byte("IWEFD"), line[0]) < 0 || !likeForm(line[1:], form[1:]) {
+		return time.Time{}, false
+	}
+	ns, scale := 0, int(time.Second)
+	for _, c := range line[len(form):] {
+		if !digit(c) {
+			break
+		}
+		scale /= 10
+		ns += int(c-'0') * scale
+	}
+	clock := [3]int{number(line[6:8]), number(line[9:11]), number(line[12:14])}
+	return inYearOf(now, [2]int{number(line[1:3]), number(line[3:5])}, clock, ns)
+}
+
+// likeForm reports whether b starts with form, in which 0 stands for any digit.
+func likeForm(b []byte, form string) bool {
+	if len(b) < len(form) {
+		return false
+	}
+	for i := range form {
+		if form[i] == '0' && !digit(b[i]) || form[i] != '0' && form[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// inYearOf adds the year, which such stamps omit: the latest that makes the time no more
+// than a day later than now.
+func inYearOf(now time.Time, day [2]int, clock [3]int, ns int) (time.Time, bool) {
+	limit := now.Add(24 * time.Hour)
+	// 29 February may be up to eight years ago.
+	for year := limit.UTC().Year(); year > limit.UTC().Year()-9; year-- {
+		if t, ok := makeTime([3]int{year, day[0], day[1]}, clock, ns); ok && !t.After(limit) {
+			return t, true
+		}
+	}
+	return time.Time{}, false
+}
+
+const months = "JanFebMarAprMayJunJulAugSepOctNovDec"
+
+// syslogTime reads Nov 20 10:00:00; a day below ten may have a space before it.
+func syslogTime(line []byte, now time.Time) (time.Time, bool) {
+	const form = "Nov 20 10:00:00 "
+	if len(line) < len(form) || line[3] != ' ' || !digit(line[4]) && line[4] != ' ' || !digit(line[5]) || !likeForm(line[6:], " 00:00:00") {
+		return time.Time{}, false
+	}
+	month := bytes.Index([]byte(months), line[:3])
+	if month < 0 || month%3 != 0 {
+		return time.Time{}, false
+	}
+	day := int(line[5] - '0')
+	if digit(line[4]) {
+		day += 10 * int(line[4]-'0')
+	}
+	return inYearOf(now, [2]int{month/3 + 1, day}, [3]int{number(line[7:9]), number(line[10:12]), number(line[13:15])}, 0)
+}
+
+// jsonTime returns the first time of the outermost object.
+func jsonTime(line []byte) (time.Time, bool) {
+	r := jsonReader{b: line}
+	if r.skip(); r.next() != '{' {
+		return time.Time{}, false
+	}
+	for {
+		r.i++
+		if r.skip(); r.next() != '"' {
+			return time.Time{}, false
+		}
+		m, ok := r.member(-1)
+		if !ok {
+			return time.Time{}, false
+		}
+		switch string(m.key) {
+		case "ts", "time", "timestamp", "@timestamp":
+			if t, ok := anyTime(m.val); ok && !m.escapes {
+				return t, true
+			}
+		}
+		if m.kind == jsonOpen {
+			r.i-- // the brace
+			if !r.array() {
+				return time.Time{}, false
+			}
+		}
+		if r.skip(); r.next() != ',' {
+			return time.Time{}, false
+		}
+	}
+}
+
+// logfmtTime returns the first time= or ts= of a line of text.
+func logfmtTime(line []byte) (time.Time, bool) {
+	if !bytes.Contains(line, []byte("time=")) && !bytes.Contains(line, []byte("ts=")) {
+		return time.Time{}, false
+	}
+	r := textReader{b: line}
+	for r.skip() {
+		start := r.i
+		if r.b[start] == '"' {
+			if _, ok := r.quoted(); ok {
+				continue
+			}
+			r.i++
+		}
+		r.word()
+		if r.next() != '=' {
+			continue
+		}
+		key := r.b[start:r.i]
+		val, _, _ := r.value()
+		if string(key) == "time" || string(key) == "ts" {
+			if t, ok := anyTime(val); ok {
+				return t, true
+			}
+		}
+	}
+	return time.Time{}, false
+}
+
+// anyTime reads a stamp or a number: seconds, milliseconds, microseconds or
+// nanoseconds since 1970, by size.
+func anyTime(b []byte) (time.Time, bool) {
+	if n, _ := stampLen(b); n > 0 {
+		return parseStamp(b)
+	}
+	if len(b) == 0 || len(b) > 32 || !digit(b[0]) {
+		return time.Time{}, false
+	}
+	whole, rest := b, []byte(nil)
+	if k := bytes.IndexByte(b, '.'); k >= 0 {
+		whole, rest = b[:k], b[k+1:]
+	}
+	for _, c := range b {
+		if !digit(c) && c != '.' {
+			return floatTime(b)
+		}
+	}
+	if len(whole) > 19 || bytes.IndexByte(rest, '.') >= 0 {
+		return time.Time{}, false
+	}
+	n, err := strconv.ParseInt(string(whole), 10, 64)
+	if err != nil {
+		return time.Time{}, false
+	}
+	unit := unitOf(float64(n))
+	ns, scale := int64(0), int64(unit)
+	for _, c := range rest {
+		scale /= 10
+		ns += int64(c-'0') * scale
+	}
+	per := int64(time.Second / unit)
+	return time.Unix(n/per, n%per*int64(unit)+ns).UTC(), n > 0
+}
+
+// floatTime reads a number with an exponent.
+func floatTime(b []byte) (time.Time, bool) {
+	v, err := strconv.ParseFloat(string(b), 64)
+	if err != nil || v < 1 || v > math.MaxInt64 {
+		return time.Time{}, false
+	}
+	sec, frac := math.Modf(v * unitOf(v).Seconds())
+	return time.Unix(int64(sec), int64(frac*1e9)).UTC(), true
+}
+
+func unitOf(v float64) time.Duration {
+	switch {
+	case v < 1e11:
+		return time.Second
+	case v < 1e14:
+		return time.Millisecond
+	case v < 1e17:
+		return time.Microsecond
+	}
+	return time.Nanosecond
+}

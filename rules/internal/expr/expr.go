@@ -1,0 +1,94 @@
+// Package expr is what rules need of regular expressions beyond package regexp: errors
+// that name the fix, the names and the width of groups, and an upper bound of the time
+// that expressions take. It also has the error of the small languages that are written
+// inside YAML texts.
+package expr
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"regexp/syntax"
+	"strings"
+	"unicode/utf8"
+)
+
+// SyntaxError is an error of a selector, a template or a version constraint, with
+// its position and the fix.
+type SyntaxError struct {
+	Offset  int // in bytes from the start of the text
+	Message string
+	Fix     string // "" : none
+}
+
+// Error returns the message, position and fix on one line.
+func (e *SyntaxError) Error() string {
+	s := fmt.Sprintf("%s (at byte %d)", e.Message, e.Offset)
+	if e.Fix != "" {
+		s += ": " + e.Fix
+	}
+	return s
+}
+
+// Errorf returns a SyntaxError with a formatted message.
+func Errorf(offset int, fix, format string, args ...any) *SyntaxError {
+	return &SyntaxError{Offset: offset, Fix: fix, Message: fmt.Sprintf(format, args...)}
+}
+
+// InvalidAt returns the offset of the first byte that is not valid UTF-8.
+func InvalidAt(s string) int {
+	for i, r := range s {
+		if r == utf8.RuneError && !strings.HasPrefix(s[i:], "\uFFFD") {
+			return i
+		}
+	}
+	return len(s)
+}
+
+// Anchored compiles a pattern that must match a whole value. It compiles the
+// pattern on its own first, because "a)|(b" would be valid inside the group.
+func Anchored(pattern string) (*regexp.Regexp, error) {
+	if _, err := regexp.Compile(pattern); err != nil {
+		return nil, err
+	}
+	return regexp.Compile("^(?s:" + pattern + ")$")
+}
+
+// Reason returns the text of an error of regexp.Compile without its prefix.
+func Reason(err error) string {
+	var se *syntax.Error
+	if errors.As(err, &se) {
+		return se.Code.String() + " `" + se.Expr + "`"
+	}
+	return err.Error()
+}
+
+// Fix returns the fix of a pattern that does not compile.
+func Fix(pattern string) string {
+	if strings.HasPrefix(pattern, "*") {
+		return `write .* for *: a regular expression is not a glob`
+	}
+	return "see https://github.com/google/re2/wiki/Syntax"
+}
+
+// program compiles a pattern to instructions, nil if it is not valid.
+func program(pattern string) *syntax.Prog {
+	parsed, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return nil
+	}
+	prog, err := syntax.Compile(parsed.Simplify())
+	if err != nil {
+		return nil
+	}
+	return prog
+}
+
+// Size returns the number of instructions of a pattern.
+func Size(pattern string) int {
+	if p := program(pattern); p != nil {
+		return len(p.Inst)
+	}
+	return math.MaxInt32
+}

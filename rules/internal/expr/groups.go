@@ -1,0 +1,101 @@
+package expr
+
+import (
+	"regexp"
+	"regexp/syntax"
+	"slices"
+)
+
+// Groups returns the names of the named groups of an expression, which may be nil.
+func Groups(re *regexp.Regexp) []string {
+	if re == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(re.SubexpNames()), func(s string) bool { return s == "" })
+}
+
+// DuplicateGroup returns a group name that an expression has twice, "" if none.
+// exclusive is true if a match can use only one of the two groups.
+func DuplicateGroup(expr string) (name string, exclusive bool) {
+	re, err := syntax.Parse(expr, syntax.Perl)
+	if err != nil {
+		return "", false
+	}
+	seen := map[string]bool{}
+	for _, n := range re.CapNames() {
+		if n != "" && seen[n] {
+			return n, maxTogether(re, n) < 2
+		}
+		seen[n] = true
+	}
+	return "", false
+}
+
+// maxTogether returns how many groups of this name one match can use.
+func maxTogether(re *syntax.Regexp, name string) int {
+	n := 0
+	for _, sub := range re.Sub {
+		k := maxTogether(sub, name)
+		if re.Op == syntax.OpAlternate {
+			n = max(n, k)
+		} else {
+			n += k
+		}
+	}
+	if re.Op == syntax.OpCapture && re.Name == name {
+		n++
+	}
+	return n
+}
+
+// Width is how much text a group can capture.
+type Width int
+
+// The widths.
+const (
+	Narrow    Width = iota
+	Wide            // contains .* or .+, so it extends to some later text
+	Unlimited       // is .*, so it captures any text
+)
+
+func groupWidth(re *syntax.Regexp, name string) Width {
+	if re.Op != syntax.OpCapture || re.Name != name {
+		w := Narrow
+		for _, s := range re.Sub {
+			w = max(w, groupWidth(s, name))
+		}
+		return w
+	}
+	sub := re.Sub[0]
+	for sub.Op == syntax.OpCapture {
+		sub = sub.Sub[0]
+	}
+	switch {
+	case sub.Op == syntax.OpStar && isAnyChar(sub.Sub[0]):
+		return Unlimited
+	case hasAnyRun(sub):
+		return Wide
+	}
+	return Narrow
+}
+
+func isAnyChar(re *syntax.Regexp) bool {
+	return re.Op == syntax.OpAnyChar || re.Op == syntax.OpAnyCharNotNL
+}
+
+// hasAnyRun reports whether re contains .* or .+.
+func hasAnyRun(re *syntax.Regexp) bool {
+	if (re.Op == syntax.OpStar || re.Op == syntax.OpPlus) && isAnyChar(re.Sub[0]) {
+		return true
+	}
+	return slices.ContainsFunc(re.Sub, hasAnyRun)
+}
+
+// GroupWidth returns how much the named group of an expression captures.
+func GroupWidth(re *regexp.Regexp, name string) Width {
+	parsed, err := syntax.Parse(re.String(), syntax.Perl)
+	if err != nil {
+		return Narrow
+	}
+	return groupWidth(parsed, name)
+}

@@ -1,0 +1,62 @@
+package rules
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/rules/namespaces"
+)
+
+func TestSetBelieves(t *testing.T) {
+	n, err := namespaces.Parse(nil)
+	require.NoError(t, err)
+	set := &Set{Namespaces: n}
+	infra, free := &Rule{Infrastructure: true}, &Rule{}
+	tenant, system := map[string]string{"namespace": "team-a"}, map[string]string{"namespace": "kube-system"}
+	require.False(t, set.Trusts(infra, tenant))
+	require.True(t, set.Trusts(infra, system))
+	require.True(t, set.Trusts(infra, nil), "a log of a node")
+	require.True(t, set.Trusts(free, tenant))
+	require.True(t, (&Set{}).Trusts(infra, tenant), "no list")
+}
+
+// Every shipped rule says whose lines it believes. Where one that believes
+// everybody can be ended or muted by a line, the line shares the namespace.
+func TestShippedOrigins(t *testing.T) {
+	files, err := ReadFS(Shipped())
+	require.NoError(t, err)
+	var docs []*Document
+	for _, f := range files {
+		d, _ := Parse(f)
+		docs = append(docs, d)
+	}
+	set, problems := Build(docs, Options{Shipped: true})
+	require.Empty(t, problems)
+	for _, r := range set.Rules {
+		require.NotEmpty(t, r.Origin["origin"], r.Alert)
+		if r.Infrastructure {
+			continue
+		}
+		for _, a := range []*ClearOrUnless{r.Clear, r.Unless} {
+			if a != nil {
+				require.Contains(t, a.Same, "namespace", r.Alert)
+			}
+		}
+	}
+}
+
+// A rule that is given an origin keeps what it has open.
+func TestOriginIsNotInTheHash(t *testing.T) {
+	hash := func(keys string) string {
+		text := "pack: {name: p, rules: 1}\nrules:\n- alert: A\n  from: '{a=\"b\"}'\n  match: {regex: 'lost (?P<x>\\w+)'}\n" +
+			"  clear: {regex: 'won (?P<x>\\w+)', same: [x]}\n  by: [namespace, x]\n  severity: info\n" + keys
+		d, problems := Parse(File{Name: "p.yaml", Data: []byte(text)})
+		require.Empty(t, problems)
+		set, problems := Build([]*Document{d}, Options{})
+		require.Empty(t, problems)
+		return set.Rules[0].Hash
+	}
+	require.Equal(t, hash(""), hash("  origin: any\n"))
+	require.Equal(t, hash(""), hash("  origin: infrastructure\n"))
+}

@@ -1,0 +1,87 @@
+// Package selector selects log streams by their labels, as LogQL and PromQL do.
+package selector
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Op is the operator of a label matcher.
+type Op string
+
+// The operators. The regular ones match the whole value.
+const (
+	Equal     Op = "="
+	NotEqual  Op = "!="
+	Regexp    Op = "=~"
+	NotRegexp Op = "!~"
+)
+
+// Matcher is a condition on one label. It is immutable and safe for
+// concurrent use.
+type Matcher struct {
+	Name  string
+	Op    Op
+	Value string
+	re    *regexp.Regexp // of the regular operators, expr.Anchored
+}
+
+// Matches reports whether a label with this value satisfies the matcher. A label
+// that is absent has the value "".
+func (m Matcher) Matches(value string) bool {
+	switch m.Op {
+	case Equal:
+		return value == m.Value
+	case NotEqual:
+		return value != m.Value
+	case Regexp:
+		return m.re != nil && m.re.MatchString(value)
+	case NotRegexp:
+		return m.re != nil && !m.re.MatchString(value)
+	}
+	return false
+}
+
+// String formats the matcher as in a selector.
+func (m Matcher) String() string {
+	return m.Name + string(m.Op) + strconv.Quote(m.Value)
+}
+
+// Selector selects log streams by their labels, as in LogQL and PromQL. It is
+// immutable and safe for concurrent use. The zero value matches everything.
+type Selector struct {
+	matchers []Matcher
+}
+
+// Matchers returns a copy of the conditions in the order in which they were
+// written.
+func (s Selector) Matchers() []Matcher {
+	return append([]Matcher(nil), s.matchers...)
+}
+
+// String formats the selector so that Parse returns an equal one. The zero
+// value is "{}", which Parse refuses.
+func (s Selector) String() string {
+	parts := make([]string, len(s.matchers))
+	for i, m := range s.matchers {
+		parts[i] = m.String()
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
+}
+
+// Matches reports whether the selector selects a stream with these labels. A label
+// with an empty value is absent. An absent label counts as "", or, if lenient is
+// set, satisfies every condition.
+func (s Selector) Matches(labels map[string]string, lenient bool) bool {
+	for _, m := range s.matchers {
+		v := labels[m.Name]
+		if v == "" && lenient {
+			continue
+		}
+		if !m.Matches(v) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,308 @@
+package template
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template"
+	"text/template/parse"
+
+	"crowsnest/rules/internal/expr"
+)
+
+// preamble declares the same variables as Prometheus, and $show, which receives
+// the values of pipelines and which templates cannot name.
+const (
+	preambleNodes = 5
+	preamble      = "{{$labels := .Labels}}{{$vars := .Vars}}{{$value := .Value}}{{$line := .Line}}{{$show := .Show}}"
+)
+
+// compileTemplate parses a template with actions and checks its tree.
+func compileTemplate(src string) (*Template, error) {
+	tree := parse.New("template")
+	tree.Mode = parse.SkipFuncCheck
+	set := map[string]*parse.Tree{}
+	if _, err := tree.Parse(preamble+src, "", "", set); err != nil {
+		return nil, parseFailure(src, err)
+	}
+	if len(set) > 1 {
+		return nil, expr.Errorf(definitionAt(src), "write the text where it is needed", "a template cannot define or use other templates")
+	}
+	c := &checker{src: src, regexes: map[string]*regexp.Regexp{}, formats: map[string][]byte{}}
+	if tree.Root != nil {
+		if err := c.list(tree.Root, 0, preambleNodes); err != nil {
+			return nil, err
+		}
+		show(tree.Root)
+	}
+	t := &Template{source: src, labels: sortedUnique(c.labels), vars: sortedUnique(c.vars), value: c.value, line: c.line}
+	tmpl := template.New("template").Option("missingkey=zero").Funcs(c.functions())
+	if _, err := tmpl.AddParseTree("template", tree); err != nil {
+		return nil, expr.Errorf(0, "", "%v", err)
+	}
+	if tmpl.Tree == nil { // only white space or comments
+		return &Template{source: src, plain: truncateOutput(src)}, nil
+	}
+	t.tmpl = tmpl
+	return t, nil
+}
+
+func sortedUnique(names []string) []string {
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+var parseErrorLine = regexp.MustCompile(`^template: [^:]*:(\d+): `)
+
+// parseFailure returns an error of the parser with its position. The parser states
+// only the line, so the position is the first action of that line.
+func parseFailure(src string, err error) error {
+	msg, offset := err.Error(), 0
+	if m := parseErrorLine.FindStringSubmatch(msg); m != nil {
+		msg = msg[len(m[0]):]
+		n, _ := strconv.Atoi(m[1])
+		offset = lineStart(src, n)
+		if at := strings.Index(src[offset:], "{{"); at >= 0 {
+			offset += at
+		}
+	}
+	fix := ""
+	switch {
+	case strings.Contains(msg, "undefined variable"):
+		fix = "use $labels.NAME, $vars.NAME, $value or $line"
+	case strings.Contains(msg, "unexpected EOF"), strings.Contains(msg, "unclosed action"):
+		fix = "close every {{ with }} and every {{ if }} with {{ end }}"
+	case strings.Contains(msg, "bad character"), strings.Contains(msg, "unexpected bad"):
+		fix = "use letters, digits, _ and dots in names; capture any other name with a named group"
+	}
+	return expr.Errorf(offset, fix, "%s", msg)
+}
+
+// lineStart returns the offset of the n-th line, counted from 1.
+func lineStart(src string, n int) int {
+	at := 0
+	for ; n > 1; n-- {
+		next := strings.IndexByte(src[at:], '\n')
+		if next < 0 {
+			break
+		}
+		at += next + 1
+	}
+	return at
+}
+
+var definition = regexp.MustCompile(`\{\{-?\s*(define|block|template)\b`)
+
+func definitionAt(src string) int {
+	if loc := definition.FindStringIndex(src); loc != nil {
+		return loc[0]
+	}
+	return 0
+}
+
+// kind is the type of an expression. Checking it at load finds most errors before
+// an alert depends on the template.
+type kind string
+
+const (
+	kindText    kind = "text"
+	kindInteger kind = "an integer"
+	kindDecimal kind = "a number"
+	kindBool    kind = "true or false"
+	kindMixed   kind = "of more than one type" // of and, or
+)
+
+func (k kind) isNumber() bool { return k == kindInteger || k == kindDecimal }
+
+// checker walks a tree and collects the names and functions that it uses.
+type checker struct {
+	src          string
+	labels, vars []string
+	value, line  bool
+	program      int // instructions of all regular expressions
+	regexes      map[string]*regexp.Regexp
+	formats      map[string][]byte // format of printf: its verbs
+}
+
+// maxNesting bounds if within if and parentheses.
+const maxNesting = 50
+
+func (c *checker) errorf(pos parse.Pos, fix, format string, args ...any) error {
+	at := min(max(int(pos)-len(preamble), 0), len(c.src))
+	return expr.Errorf(at, fix, format, args...)
+}
+
+// list checks the nodes of a list after the first skip, which are the preamble.
+func (c *checker) list(l *parse.ListNode, depth, skip int) error {
+	if l == nil {
+		return nil
+	}
+	for _, n := range l.Nodes[min(skip, len(l.Nodes)):] {
+		if err := c.node(n, depth); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *checker) node(n parse.Node, depth int) error {
+	if depth > maxNesting {
+		return c.errorf(n.Position(), "use less nesting", "the template is nested deeper than %d", maxNesting)
+	}
+	switch n := n.(type) {
+	case *parse.TextNode, *parse.CommentNode:
+		return nil
+	case *parse.ActionNode:
+		_, err := c.pipe(n.Pipe, depth)
+		return err
+	case *parse.IfNode:
+		if _, err := c.pipe(n.Pipe, depth); err != nil {
+			return err
+		}
+		if err := c.list(n.List, depth+1, 0); err != nil {
+			return err
+		}
+		return c.list(n.ElseList, depth+1, 0)
+	}
+	word := strings.Fields(strings.Trim(n.String(), "{}- "))
+	return c.errorf(n.Position(), "use only if, else if and else", "%s is not available in rule templates", firstOr(word, "this action"))
+}
+
+func firstOr(words []string, other string) string {
+	if len(words) == 0 {
+		return other
+	}
+	return words[0]
+}
+
+func (c *checker) pipe(p *parse.PipeNode, depth int) (kind, error) {
+	if depth > maxNesting {
+		return "", c.errorf(p.Pos, "use less nesting", "the template is nested deeper than %d", maxNesting)
+	}
+	if len(p.Decl) > 0 {
+		return "", c.errorf(p.Pos, "write the expression where it is needed", "variables cannot be set in rule templates")
+	}
+	var result kind
+	for i, cmd := range p.Cmds {
+		var piped []kind
+		if i > 0 {
+			piped = []kind{result}
+		}
+		var err error
+		if result, err = c.command(cmd, piped, depth); err != nil {
+			return "", err
+		}
+	}
+	return result, nil
+}
+
+// command checks a call, or a single value at the start of a pipeline.
+func (c *checker) command(cmd *parse.CommandNode, piped []kind, depth int) (kind, error) {
+	id, ok := cmd.Args[0].(*parse.IdentifierNode)
+	if !ok {
+		if len(cmd.Args) > 1 || len(piped) > 0 {
+			return "", c.errorf(cmd.Args[0].Position(), "call a function, such as toUpper", "%s is not a function and takes no argument", cmd.Args[0])
+		}
+		return c.operand(cmd.Args[0], depth)
+	}
+	kinds := make([]kind, 0, len(cmd.Args))
+	for _, a := range cmd.Args[1:] {
+		k, err := c.operand(a, depth)
+		if err != nil {
+			return "", err
+		}
+		kinds = append(kinds, k)
+	}
+	return c.call(id, call{name: id.Ident, args: cmd.Args[1:], kinds: append(kinds, piped...)})
+}
+
+func (c *checker) operand(n parse.Node, depth int) (kind, error) {
+	switch n := n.(type) {
+	case *parse.VariableNode:
+		return c.variable(n)
+	case *parse.StringNode:
+		return kindText, nil
+	case *parse.BoolNode:
+		return kindBool, nil
+	case *parse.NumberNode:
+		switch {
+		case strings.HasPrefix(n.Text, "'"):
+			return "", c.errorf(n.Pos, "write text in double quotes", "%s is a character constant", n)
+		case n.IsInt:
+			return kindInteger, nil
+		case n.IsFloat:
+			return kindDecimal, nil
+		}
+	case *parse.PipeNode:
+		return c.pipe(n, depth+1)
+	case *parse.IdentifierNode:
+		return c.call(n, call{name: n.Ident})
+	case *parse.FieldNode, *parse.DotNode, *parse.ChainNode:
+		return "", c.errorf(n.Position(), "write $labels.NAME, $vars.NAME, $value or $line", "%s has no meaning in rule templates", n)
+	}
+	return "", c.errorf(n.Position(), "use text, numbers, true or false", "%s is not available in rule templates", n)
+}
+
+// variable checks $labels.NAME, $vars.NAME, $value and $line. Names with dots,
+// which fields of JSON lines have, become one name.
+func (c *checker) variable(n *parse.VariableNode) (kind, error) {
+	name := strings.Join(n.Ident[1:], ".")
+	switch n.Ident[0] {
+	case "$labels", "$vars":
+		if name == "" {
+			return "", c.errorf(n.Pos, "write "+n.Ident[0]+".NAME", "%s is not one value", n.Ident[0])
+		}
+		n.Ident = []string{n.Ident[0], name}
+		if n.Ident[0] == "$labels" {
+			c.labels = append(c.labels, name)
+		} else {
+			c.vars = append(c.vars, name)
+		}
+		return kindText, nil
+	case "$value", "$line":
+		if name != "" {
+			return "", c.errorf(n.Pos, "write "+n.Ident[0], "%s has no fields", n.Ident[0])
+		}
+		if n.Ident[0] == "$value" {
+			c.value = true
+			return kindInteger, nil
+		}
+		c.line = true
+		return kindText, nil
+	}
+	return "", c.errorf(n.Pos, "write $labels.NAME, $vars.NAME, $value or $line", "%s is not available in rule templates", n)
+}
+
+// call is a function call with the kinds of its arguments. A piped argument is the
+// last one and is only in kinds.
+type call struct {
+	name  string
+	args  []parse.Node
+	kinds []kind
+}
+
+// constant returns the i-th argument if it is a text constant.
+func (c call) constant(i int) (string, bool) {
+	if i >= len(c.args) {
+		return "", false
+	}
+	s, ok := c.args[i].(*parse.StringNode)
+	if !ok {
+		return "", false
+	}
+	return s.Text, true
+}
+
+func (c *checker) call(id *parse.IdentifierNode, f call) (kind, error) {
+	check, ok := signatures()[f.name]
+	if !ok {
+		return "", c.errorf(id.Pos, "use one of "+strings.Join(Functions(), ", "), "rule templates have no function %q", f.name)
+	}
+	k, fix, err := check(c, f)
+	if err != nil {
+		return "", c.errorf(id.Pos, fix, "%s", fmt.Sprintf("%s %v", f.name, err))
+	}
+	return k, nil
+}

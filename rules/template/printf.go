@@ -1,0 +1,103 @@
+package template
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"crowsnest/internal/text"
+)
+
+// Bounds of printf.
+const (
+	maxPrintfArgs  = 16
+	maxPrintfWidth = 64
+)
+
+var printfVerb = regexp.MustCompile(`^[-+# 0]*([0-9]*)(?:\.([0-9]*))?([a-zA-Z%])`)
+
+// checkPrintf checks that the format is constant and that each argument fits its
+// verb.
+func checkPrintf(c *checker, f call) (kind, string, error) {
+	format, ok := f.constant(0)
+	if !ok {
+		return "", "write it in quotes", errors.New("needs a constant format as its first argument")
+	}
+	if len(f.kinds)-1 > maxPrintfArgs {
+		return "", "use several calls", fmt.Errorf("takes at most %d values", maxPrintfArgs)
+	}
+	verbs, fix, err := printfVerbs(format)
+	if err != nil {
+		return "", fix, err
+	}
+	if len(verbs) != len(f.kinds)-1 {
+		return "", "", fmt.Errorf("has %d verbs for %d values", len(verbs), len(f.kinds)-1)
+	}
+	for i, v := range verbs {
+		if fix, err := verbTakes(v, f.kinds[i+1]); err != nil {
+			return "", fix, err
+		}
+	}
+	c.formats[format] = verbs
+	return kindText, "", nil
+}
+
+func printfVerbs(format string) (verbs []byte, fix string, err error) {
+	for rest := format; ; {
+		at := strings.IndexByte(rest, '%')
+		if at < 0 {
+			return verbs, "", nil
+		}
+		m := printfVerb.FindStringSubmatch(rest[at+1:])
+		if m == nil {
+			return nil, "use a number as the width; for a percent sign write %%", fmt.Errorf("has a format with an invalid verb: %.20q", rest[at:])
+		}
+		for _, n := range m[1:3] {
+			if w, err := strconv.Atoi(n); n != "" && (err != nil || w > maxPrintfWidth) {
+				return nil, fmt.Sprintf("use at most %d", maxPrintfWidth), fmt.Errorf("has a width of %s", n)
+			}
+		}
+		if m[3] != "%" {
+			verbs = append(verbs, m[3][0])
+		}
+		rest = rest[at+1+len(m[0]):]
+	}
+}
+
+func verbTakes(verb byte, k kind) (fix string, err error) {
+	ok := false
+	switch verb {
+	case 'v':
+		ok = true
+	case 's', 'q':
+		ok = k == kindText
+	case 'd', 'x', 'X', 'o', 'b':
+		ok = k == kindInteger
+	case 'e', 'E', 'f', 'F', 'g', 'G':
+		ok = k.isNumber()
+	case 't':
+		ok = k == kindBool
+	default:
+		return "use one of %v %s %q %d %x %f %g %e %t", fmt.Errorf("does not support %%%c", verb)
+	}
+	if !ok {
+		return "use %v, which accepts any value", fmt.Errorf("has %%%c for a value that is %s", verb, k)
+	}
+	return "", nil
+}
+
+// formatText is Sprintf with bounded arguments and output. It converts integers to
+// floats where the verb requires them.
+func formatText(format string, verbs []byte, args []any) string {
+	for i, a := range args {
+		if s, ok := a.(string); ok {
+			args[i] = text.Truncate(s, maxValue)
+		}
+		if n, ok := integer(a); ok && i < len(verbs) && strings.IndexByte("eEfFgG", verbs[i]) >= 0 {
+			args[i] = float64(n)
+		}
+	}
+	return text.Truncate(fmt.Sprintf(format, args...), maxValue)
+}

@@ -1,0 +1,168 @@
+package template
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"text/template"
+	"unicode/utf8"
+
+	"crowsnest/internal/text"
+	"crowsnest/rules/internal/expr"
+)
+
+// Bounds of templates, in bytes.
+const (
+	maxSource = 16 << 10 // source
+	MaxOutput = 2 << 10  // output, which is truncated
+)
+
+// Template is the text of a label, an annotation or a step, as in Prometheus.
+// Parsing checks it, so that its execution cannot loop, recurse, grow without
+// bound or access anything but its data. It is immutable and safe for concurrent
+// use.
+type Template struct {
+	source string
+	// plain is the output of a template without actions; tmpl is nil then.
+	plain  string
+	tmpl   *template.Template
+	labels []string
+	vars   []string
+	value  bool
+	line   bool
+}
+
+// Data is the data of a template. Templates only read it and do not keep it.
+type Data struct {
+	Labels map[string]string // of the alert, as $labels
+	Vars   map[string]string // all captured names, as $vars
+	Value  int64             // number of lines, as $value
+	Line   string            // the newest line, as $line
+}
+
+// Parse parses and checks a template. Allowed are text, fields of $labels
+// and $vars, $value, $line, constants, if, else if, else, and pipelines of the
+// functions of Functions. An error is a *expr.SyntaxError.
+func Parse(src string) (*Template, error) {
+	switch {
+	case len(src) > maxSource:
+		return nil, expr.Errorf(maxSource, "make it shorter", "the template is longer than %d bytes", maxSource)
+	case !utf8.ValidString(src):
+		return nil, expr.Errorf(expr.InvalidAt(src), "save the file as UTF-8", "the template is not valid UTF-8")
+	case !strings.Contains(src, "{{"):
+		return &Template{source: src, plain: truncateOutput(src)}, nil
+	}
+	return compileTemplate(src)
+}
+
+// Source returns the template's text.
+func (t *Template) Source() string { return t.source }
+
+// Labels returns the sorted names that the template reads from $labels.
+func (t *Template) Labels() []string { return append([]string(nil), t.labels...) }
+
+// Vars returns the sorted names that the template reads from $vars.
+func (t *Template) Vars() []string { return append([]string(nil), t.vars...) }
+
+// UsesValue reports whether the template reads $value.
+func (t *Template) UsesValue() bool { return t.value }
+
+// UsesLine reports whether the template reads $line.
+func (t *Template) UsesLine() bool { return t.line }
+
+// Execute renders the template as valid UTF-8 of at most 2 KiB. A name without a
+// value renders as "". If a function refuses its argument, the whole output is
+// `<error: ...>` and ok is false.
+func (t *Template) Execute(d Data) (out string, ok bool) {
+	return t.execute(d, &shown{})
+}
+
+// ExecuteText renders the template for people. It passes values through neutral,
+// which must make them harmless. In a URL of the template, it percent-encodes a
+// value that Strict accepts and replaces any other value by its name in upper
+// case. No value becomes a host.
+func (t *Template) ExecuteText(d Data, neutral func(string) string) (out string, ok bool) {
+	return t.execute(d, &shown{use: useText, neutral: neutral})
+}
+
+// execution is the data of text/template.
+type execution struct {
+	Data
+	Show *shown
+}
+
+func (t *Template) execute(d Data, s *shown) (out string, ok bool) {
+	if t.tmpl == nil {
+		return t.plain, true
+	}
+	d.Line = text.Truncate(d.Line, maxValue)
+	w := boundedWriter{limit: MaxOutput}
+	defer func() { // a bug in a template must not end the process
+		if recover() != nil {
+			out, ok = "<error: the template failed>", false
+			if s.use == useStep {
+				out = failedStep
+			}
+		}
+	}()
+	s.w = &w
+	err := t.tmpl.Execute(&w, execution{d, s})
+	switch {
+	case s.use == useStep && (err != nil || w.full):
+		return failedStep, w.full
+	case err != nil && !w.full:
+		out = "<error: " + executionReason(err) + ">"
+		if s.neutral != nil {
+			out = s.neutral(out)
+		}
+		return truncateOutput(out), false
+	}
+	return truncateOutput(w.buf.String()), true
+}
+
+// executionReason returns an error's text without the position that text/template
+// adds.
+func executionReason(err error) string {
+	var fe *functionError
+	if errors.As(err, &fe) {
+		return fe.Error()
+	}
+	if at := strings.LastIndex(err.Error(), ">: "); at >= 0 {
+		return err.Error()[at+3:]
+	}
+	return err.Error()
+}
+
+var errOutputFull = errors.New("output is full")
+
+// boundedWriter returns an error once it contains more than limit bytes, which
+// ends the execution. It keeps a few bytes more than the limit, so that truncation
+// can find the start of a character.
+type boundedWriter struct {
+	buf   bytes.Buffer
+	limit int
+	full  bool
+}
+
+func (w *boundedWriter) Write(p []byte) (int, error) {
+	if w.full {
+		return 0, errOutputFull
+	}
+	n := min(len(p), w.limit+utf8.UTFMax-w.buf.Len())
+	w.buf.Write(p[:n])
+	if w.buf.Len() > w.limit {
+		w.full = true
+	}
+	if n < len(p) {
+		return n, errOutputFull
+	}
+	return n, nil
+}
+
+// truncateOutput makes s valid UTF-8 of at most MaxOutput bytes.
+func truncateOutput(s string) string {
+	if !utf8.ValidString(s) {
+		s = strings.ToValidUTF8(s, "\uFFFD")
+	}
+	return text.Truncate(s, MaxOutput)
+}

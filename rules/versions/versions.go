@@ -1,0 +1,343 @@
+// Package versions judges whether a running image is among the versions that have a
+// failure.
+package versions
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+
+	"crowsnest/rules/internal/expr"
+)
+
+// Values of Verdict.Affected.
+const (
+	Yes     = "yes"
+	No      = "no"
+	Unknown = "unknown"
+)
+
+// Affects says which versions of which component have a failure.
+type Affects struct {
+	Component string `yaml:"component"`
+	Image     string `yaml:"image"`    // whole components of the image's repository path; "" : not compared
+	Versions  string `yaml:"versions"` // semver constraint
+	FixedIn   string `yaml:"fixed_in"`
+	Ref       string `yaml:"ref"`
+}
+
+// Verdict says whether the running version is among the affected ones.
+type Verdict struct {
+	Affected  string // yes, no or unknown; "" if the rule names no versions
+	Component string // the component that decided the verdict
+	Running   string // the image's tag; "" : version unknown
+	FixedIn   string // "" : not stated
+	Ref       string
+	Text      string // sentences for people about all compared components
+}
+
+var (
+	comparator  = regexp.MustCompile(`(?s)^(>=|=>|<=|=<|!=|~>|=|>|<|~|\^)?\s*v?(.*)$`)
+	fullVersion = regexp.MustCompile(`^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)
+	partVersion = regexp.MustCompile(`^(\d+)(?:\.(\d+))?$`)
+	wildcard    = regexp.MustCompile(`^(\d+)(?:\.(\d+))?\.[xX*]$`)
+)
+
+// Check returns an error for an ambiguous version constraint. Valid are
+// exact versions and comparators with versions, joined by spaces or commas (and)
+// and || (or). An error is a *expr.SyntaxError.
+func Check(constraint string) error {
+	if strings.TrimSpace(constraint) == "" {
+		return expr.Errorf(0, `write it like ">=1.9.0 <1.10.0"`, "the versions are empty")
+	}
+	from := 0
+	for _, group := range strings.Split(constraint, "||") {
+		if strings.TrimSpace(group) == "" {
+			return expr.Errorf(from, "remove the ||", "nothing on one side of ||")
+		}
+		if err := checkGroup(group, from); err != nil {
+			return err
+		}
+		from += len(group) + 2
+	}
+	if _, err := semver.NewConstraint(constraint); err != nil {
+		return expr.Errorf(0, `write it like ">=1.9.0 <1.10.0"`, "the version constraint is invalid: %v", err)
+	}
+	return nil
+}
+
+// checkGroup checks the comparators between two ||.
+func checkGroup(group string, from int) error {
+	bounds := versionBounds{}
+	for at := 0; at < len(group); {
+		if strings.IndexByte(" ,\t\r\n", group[at]) >= 0 {
+			at++
+			continue
+		}
+		end := comparatorEnd(group, at)
+		m := comparator.FindStringSubmatch(group[at:end])
+		if err := checkComparator(m[1], m[2]); err != nil {
+			err.Offset += from + at
+			return err
+		}
+		bounds.add(m[1], m[2])
+		at = end
+	}
+	if bounds.empty() {
+		return expr.Errorf(from, "write the lower version after >=", "no version satisfies %q", strings.TrimSpace(group))
+	}
+	return nil
+}
+
+// comparatorEnd returns the end of the comparator that starts at at. White space
+// may separate its operator from its version.
+func comparatorEnd(group string, at int) int {
+	end := at
+	for end < len(group) && strings.IndexByte("=!<>~^", group[end]) >= 0 {
+		end++
+	}
+	for end < len(group) && strings.IndexByte(" \t\r\n", group[end]) >= 0 {
+		end++
+	}
+	for end < len(group) && strings.IndexByte(" ,\t\r\n", group[end]) < 0 {
+		end++
+	}
+	return end
+}
+
+func checkComparator(op, version string) *expr.SyntaxError {
+	if fullVersion.MatchString(version) {
+		if _, err := semver.StrictNewVersion(version); err != nil {
+			return expr.Errorf(0, "write numbers without leading zeros", "%q is not a version", version)
+		}
+		return nil
+	}
+	if m := wildcard.FindStringSubmatch(version); m != nil && (op == "" || op == "=") {
+		return expr.Errorf(0, "write "+rangeOf(m[1], m[2]), "%q is neither a comparator nor an exact version", version)
+	}
+	m := partVersion.FindStringSubmatch(version)
+	if m == nil {
+		return expr.Errorf(0, `write it like ">=1.9.0 <1.10.0"`, "%q is not a version", op+version)
+	}
+	full := version + strings.Repeat(".0", 2-strings.Count(version, "."))
+	switch op {
+	case ">=", "=>", "<", "~", "^", "~>":
+		return nil // these mean the same with zeros
+	case "", "=":
+		return expr.Errorf(0, fmt.Sprintf("write %s for all of %s, or %q for one", rangeOf(m[1], m[2]), version, full),
+			"%q is not an exact version", version)
+	}
+	return expr.Errorf(0, "write all three numbers, such as "+op+full, "%q is ambiguous", op+version)
+}
+
+// rangeOf writes the range of all versions that begin with major.minor.
+func rangeOf(major, minor string) string {
+	v, err := semver.NewVersion(strings.TrimSuffix(major+"."+minor, "."))
+	if err != nil {
+		return "a range"
+	}
+	next := v.IncMajor()
+	if minor != "" {
+		next = v.IncMinor()
+	}
+	return fmt.Sprintf(`">=%s <%s"`, v, &next)
+}
+
+// versionBounds finds groups such as ">=1.10.0 <1.9.0", which nothing satisfies.
+type versionBounds struct {
+	low, high         *semver.Version
+	lowOpen, highOpen bool
+}
+
+func (b *versionBounds) add(op, version string) {
+	v, err := semver.NewVersion(version)
+	if err != nil {
+		return
+	}
+	switch op {
+	case ">", ">=", "=>":
+		if b.low == nil || v.GreaterThan(b.low) {
+			b.low, b.lowOpen = v, op == ">"
+		}
+	case "<", "<=", "=<":
+		if b.high == nil || v.LessThan(b.high) {
+			b.high, b.highOpen = v, op == "<"
+		}
+	}
+}
+
+func (b *versionBounds) empty() bool {
+	if b.low == nil || b.high == nil {
+		return false
+	}
+	return b.low.GreaterThan(b.high) || b.low.Equal(b.high) && (b.lowOpen || b.highOpen)
+}
+
+// Judge compares the running image, such as "registry:5000/a/b:v1.9.5", with
+// the affected versions. "" is an unknown image. Judge does not guess:
+// if it cannot decide, the verdict is unknown.
+func Judge(affects []Affects, image string) Verdict {
+	if len(affects) == 0 {
+		return Verdict{}
+	}
+	image = strings.TrimSpace(image)
+	repository, tag := splitImage(image)
+	var judged []Verdict
+	for _, a := range affects {
+		if a.Image == "" || image == "" || a.isOf(repository) {
+			judged = append(judged, a.judge(image, tag))
+		}
+	}
+	if len(judged) == 0 {
+		for _, a := range affects {
+			judged = append(judged, a.unknown("the running image "+shorten(image)+" is a different one"))
+		}
+	}
+	return combine(judged)
+}
+
+// archSuffix is the suffix that some projects add to images of one architecture.
+var archSuffix = regexp.MustCompile(`-(amd64|arm64|arm|ppc64le|riscv64|s390x)$`)
+
+// isOf reports whether the repository's path contains the entry's image as whole
+// components, at any registry or mirror.
+func (a Affects) isOf(repository string) bool {
+	return strings.Contains("/"+archSuffix.ReplaceAllString(repository, "")+"/", "/"+strings.Trim(a.Image, "/")+"/")
+}
+
+// combine returns one verdict: yes takes precedence over unknown, unknown over
+// no. The text of a yes omits the others.
+func combine(vs []Verdict) Verdict {
+	out := vs[0]
+	rank := map[string]int{Yes: 2, Unknown: 1}
+	for _, v := range vs[1:] {
+		if rank[v.Affected] > rank[out.Affected] {
+			out = v
+		}
+	}
+	var texts []string
+	for _, v := range vs {
+		if out.Affected != Yes || v.Affected == Yes {
+			texts = append(texts, v.Text)
+		}
+	}
+	out.Text = strings.Join(texts, " ")
+	return out
+}
+
+// judge compares one entry with the tag of its image.
+func (a Affects) judge(image, tag string) Verdict {
+	switch {
+	case a.Image == "":
+		return a.unknown("the running version cannot be read from an image")
+	case image == "":
+		return a.unknown("the running version is not known")
+	case tag == "":
+		return a.unknown("the running image has no tag")
+	}
+	running, err := tagVersion(tag)
+	if err != nil {
+		return a.unknown("the running image's tag " + shorten(tag) + " " + err.Error())
+	}
+	cs, err := semver.NewConstraint(a.Versions)
+	if err != nil {
+		return a.unknown("its version constraint is invalid")
+	}
+	if yearOrDate.MatchString(tag) != yearOrDate.MatchString(a.Versions) {
+		return a.unknown("the running image's tag " + shorten(tag) + " uses another version scheme")
+	}
+	// A pre-release precedes its release, so it still has what that release fixes.
+	cs.IncludePrerelease = true
+	v := a.verdict(No)
+	v.Running = tag
+	if cs.Check(running) {
+		v.Affected = Yes
+		v.Text = fmt.Sprintf("%s %s is affected (versions %s)%s.", a.name(), tag, a.Versions, a.fix())
+		return v
+	}
+	v.Text = fmt.Sprintf("%s %s is not among the affected versions (%s)%s.", a.name(), tag, a.Versions, a.fix())
+	return v
+}
+
+func (a Affects) verdict(affected string) Verdict {
+	return Verdict{Affected: affected, Component: a.Component, FixedIn: a.FixedIn, Ref: a.Ref}
+}
+
+func (a Affects) unknown(why string) Verdict {
+	v := a.verdict(Unknown)
+	v.Text = fmt.Sprintf("Affected are versions %s of %s%s; %s.", a.Versions, a.name(), a.fix(), why)
+	return v
+}
+
+func (a Affects) name() string {
+	switch {
+	case a.Component != "":
+		return a.Component
+	case a.Image != "":
+		return a.Image
+	}
+	return "the component"
+}
+
+func (a Affects) fix() string {
+	s := ""
+	if a.FixedIn != "" {
+		s = ", fixed in " + a.FixedIn
+	}
+	if a.Ref != "" {
+		s += ", see " + a.Ref
+	}
+	return s
+}
+
+// shorten quotes and truncates text from outside.
+func shorten(s string) string { return fmt.Sprintf("%.100q", s) }
+
+// splitImage splits an image into its repository, with the registry, and its
+// tag. It drops a digest, which says nothing about versions.
+func splitImage(image string) (repository, tag string) {
+	if at := strings.Index(image, "://"); at >= 0 { // docker-pullable://
+		image = image[at+3:]
+	}
+	image, _, _ = strings.Cut(image, "@")
+	slash := strings.LastIndexByte(image, '/')
+	if colon := strings.LastIndexByte(image, ':'); colon > slash {
+		return image[:colon], image[colon+1:]
+	}
+	return image, ""
+}
+
+var (
+	tagPattern  = regexp.MustCompile(`^[vV]?(\d+\.\d+\.\d+)(?:[-_.+](.*))?$`)
+	preRelease  = regexp.MustCompile(`^(?i:(alpha|beta|rc|pre|preview))[.-]?(\d*)(?:$|[-_.+])`)
+	development = regexp.MustCompile(`(?i)(?:^|[-_.+])(?:dev|devel|snapshot|nightly|canary|next|main|master|head|dirty|\d+[-.]g[0-9a-f]{7,40})(?:$|[-_.+0-9])`)
+	yearOrDate  = regexp.MustCompile(`\b\d{4,}\.`)
+)
+
+// tagVersion parses the version in a tag. Vendor builds, such as v1.28.8-rke2r1
+// or v1.29.1-eks-1-29-8, count as the version they were built from; a pre-release
+// does not. A build from a commit between two versions has no version.
+func tagVersion(tag string) (*semver.Version, error) {
+	m := tagPattern.FindStringSubmatch(tag)
+	if m == nil {
+		return nil, errors.New("is not a version")
+	}
+	core, suffix := m[1], m[2]
+	if development.MatchString(suffix) {
+		return nil, errors.New("is a build between two versions")
+	}
+	if p := preRelease.FindStringSubmatch(suffix); p != nil {
+		core += "-" + strings.ToLower(p[1])
+		if p[2] != "" {
+			core += "." + p[2]
+		}
+	}
+	v, err := semver.StrictNewVersion(core)
+	if err != nil {
+		return nil, errors.New("is not a version")
+	}
+	return v, nil
+}
