@@ -35,9 +35,9 @@ type EndpointStatus struct {
 	Error    string           `json:"last_error,omitempty"`
 	Sent     int64            `json:"sent"`    // alerts accepted
 	Failed   map[string]int64 `json:"failed"`  // alerts refused or not delivered, by reason
-	Pending  int              `json:"pending"` // keys with news not accepted yet
-	// ClockSkew is by how many seconds the endpoint's clock is ahead of ours, to
-	// the second, as its answers say. If it is minutes behind, the times at which
-	// we resolve alerts are still in its future.
+	Pending  int              `json:"pending"` // keys with a change that was not accepted yet
+	// ClockSkew is by how many seconds the endpoint's clock is ahead of ours, to the
+	// second, according to its answers. If it is minutes behind, the ends of resolved
+	// alerts are still in its future.
 	ClockSkew float64 `json:"clock_skew_seconds"`
 }

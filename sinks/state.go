@@ -86,8 +86,8 @@ type Message struct {
 	// Resolved is the form to send. An episode that has ended may have to be
 	// sent as firing first.
 	Resolved bool
-	// News is set while the endpoint has not accepted the episode in this form.
-	News bool
+	// New is set while the endpoint has not accepted the episode in this form.
+	New bool
 	// Suspect is set if the endpoint refused the message before. It must not
 	// share a request with others.
 	Suspect bool
@@ -218,8 +218,8 @@ func byLoss(slots []*slot) func(a, b *slot) int {
 
 // plan is the next message of a slot.
 type plan struct {
-	at             time.Time
-	resolved, news bool
+	at               time.Time
+	resolved, unsent bool
 }
 
 // plan returns the next message of e and its time, and false if there is none.
@@ -230,17 +230,17 @@ func (s *State) plan(e *slot, now time.Time) (plan, bool) {
 	e.notAfter(now)
 	p, ok := s.wanted(e, now)
 	if !e.refused.IsZero() {
-		p.at = later(p.at, e.refused.Add(s.cfg.RefusedDelay))
+		p.at = Later(p.at, e.refused.Add(s.cfg.RefusedDelay))
 	}
 	return p, ok
 }
 
 func (s *State) wanted(e *slot, now time.Time) (plan, bool) {
 	if e.over() && e.ended.IsZero() && s.notifiedElsewhere(e, now) {
-		return plan{resolved: true, news: true}, true
+		return plan{resolved: true, unsent: true}, true
 	}
 	if e.accepted.IsZero() && e.ended.IsZero() {
-		return plan{news: true}, true
+		return plan{unsent: true}, true
 	}
 	again := e.sent.Add(s.cfg.Resend)
 	if !e.over() {
@@ -256,10 +256,10 @@ func (s *State) wanted(e *slot, now time.Time) (plan, bool) {
 	if now.Before(endAt) && s.cfg.Resend > 0 && again.Before(endAt) {
 		return plan{at: again}, true // keep it alive until then
 	}
-	return plan{at: endAt, resolved: true, news: true}, true
+	return plan{at: endAt, resolved: true, unsent: true}, true
 }
 
-// Due returns at most limit messages to send at now: news first, then repeats,
+// Due returns at most limit messages to send at now: new ones first, then repeats,
 // then refused ones. Repeats that are due soon are added if there is room, so that
 // the messages of many keys share requests.
 func (s *State) Due(now time.Time, limit int) []Message {
@@ -277,7 +277,7 @@ func (s *State) Due(now time.Time, limit int) []Message {
 		case !ok:
 		case !p.at.After(now):
 			due = append(due, candidate{e, p})
-		case !p.news && e.refused.IsZero() && p.at.Sub(now) <= s.cfg.Resend/6:
+		case !p.unsent && e.refused.IsZero() && p.at.Sub(now) <= s.cfg.Resend/6:
 			early = append(early, candidate{e, p})
 		}
 	}
@@ -293,8 +293,8 @@ func (s *State) Due(now time.Time, limit int) []Message {
 	for i := range out {
 		e, p := due[i].slot, due[i].plan
 		out[i] = Message{
-			Episode: e.ep, Resolved: p.resolved, News: p.news, Suspect: !e.refused.IsZero(),
-			Premature: p.resolved && !p.news && !e.sent.IsZero() && s.owedElsewhere(e),
+			Episode: e.ep, Resolved: p.resolved, New: p.unsent, Suspect: !e.refused.IsZero(),
+			Premature: p.resolved && !p.unsent && !e.sent.IsZero() && s.owedElsewhere(e),
 			epoch:     e.epoch, version: e.version,
 		}
 	}
@@ -313,7 +313,7 @@ func inOrder(a, b candidate) int {
 		switch {
 		case !c.refused.IsZero():
 			return 3
-		case !c.plan.news:
+		case !c.plan.unsent:
 			return 2
 		case c.plan.resolved:
 			return 1
@@ -338,17 +338,17 @@ func (e *slot) notAfter(now time.Time) {
 }
 
 // forgotten reports whether e needs no further message. e is kept twice as long as
-// its end is resent, so that a repeated end is not news. The time in which the
+// its end is resent, so that a repeated end is not new. The time in which the
 // endpoint is away does not count: it may have accepted the end and died before it
 // notified anybody.
 func (s *State) forgotten(e *slot, now time.Time) bool {
 	at := now
 	if !s.away.IsZero() {
-		at = sooner(now, s.away)
+		at = Earlier(now, s.away)
 	}
 	switch {
 	case !e.known:
-		return at.Sub(later(e.ended, later(e.sent, e.accepted))) > 2*s.cfg.ResolvedFor && !s.owedElsewhere(e)
+		return at.Sub(Later(e.ended, Later(e.sent, e.accepted))) > 2*s.cfg.ResolvedFor && !s.owedElsewhere(e)
 	case !e.over() || e.ended.IsZero():
 		return false
 	}
@@ -383,14 +383,16 @@ func (s *State) Canary() (Message, bool) {
 	return Message{Episode: best.ep, epoch: best.epoch, version: best.version}, true
 }
 
-func sooner(a, b time.Time) time.Time {
+// Earlier returns the earlier of two times.
+func Earlier(a, b time.Time) time.Time {
 	if b.Before(a) {
 		return b
 	}
 	return a
 }
 
-func later(a, b time.Time) time.Time {
+// Later returns the later of two times.
+func Later(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b
 	}

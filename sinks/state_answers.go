@@ -70,7 +70,7 @@ func (s *State) Restarted(then, now time.Time) {
 		case !e.accepted.Before(then):
 		case !e.alive.Before(then): // it was sent since, at the latest after Resend
 			if e.ended.IsZero() {
-				e.accepted = sooner(e.alive, then.Add(s.cfg.Resend))
+				e.accepted = Earlier(e.alive, then.Add(s.cfg.Resend))
 			}
 		case endOnly:
 			if e.sent.Before(then) {
@@ -88,8 +88,8 @@ func (s *State) Restarted(then, now time.Time) {
 // StateStats counts the content of a State.
 type StateStats struct {
 	Keys    int
-	Pending int   // keys with news not accepted yet
-	Evicted int64 // news dropped because MaxKeys was reached
+	Pending int   // keys with a change that was not accepted yet
+	Evicted int64 // changes dropped because MaxKeys was reached
 }
 
 // Stats returns the counts. It walks over all keys.

@@ -24,7 +24,7 @@ func TestStateEachEpisode(t *testing.T) {
 		s.Accepted(due, t0)
 	}
 	require.Equal(t, []string{
-		"1 resolved news 0", "1 firing news 2", "1 resolved news 2", "1 firing news 4", "1 resolved news 4", "1 firing news 6",
+		"1 resolved new 0", "1 firing new 2", "1 resolved new 2", "1 firing new 4", "1 resolved new 4", "1 firing new 6",
 	}, got)
 
 	for i := range time.Duration(maxLater + 3) {

@@ -10,15 +10,15 @@ import (
 	"crowsnest/episodes"
 )
 
-// receiver is a model of an endpoint: it knows what it took and checks what it
-// is told.
+// receiver is a model of an endpoint: it records what it accepts and checks what it
+// is sent.
 type receiver struct {
 	took map[episodes.Fingerprint]taken
 }
 
 type taken struct {
 	startsAt    time.Time
-	firing      time.Time // first taken as firing since its start
+	firing      time.Time // first accepted as firing since its start
 	resolved    time.Time
 	last        time.Time
 	lastFiring  bool
@@ -57,10 +57,10 @@ type modelRun struct {
 	s    *State
 	rcv  *receiver
 	down bool
-	word map[episodes.Fingerprint]episodes.Episode // the newest word
+	word map[episodes.Fingerprint]episodes.Episode // the newest of each key
 }
 
-// pump does what a sender does: it tells all that is due.
+// pump sends all that is due, as a sender does.
 func (m *modelRun) pump(t *rapid.T) {
 	for range 20 {
 		due := m.s.Due(m.now, 3)
@@ -72,7 +72,7 @@ func (m *modelRun) pump(t *rapid.T) {
 		}
 		m.s.Accepted(due, m.now)
 	}
-	require.Fail(t, "a word is due again and again")
+	require.Fail(t, "a message is due again and again")
 }
 
 // pass lets time pass, waking as a sender does.
@@ -157,7 +157,7 @@ func TestStateModel(t *testing.T) {
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			m.act(t)
 		}
-		// However it went: once the endpoint is there, it soon knows the truth.
+		// In every case: once the endpoint answers, it soon has the true state.
 		m.down = false
 		m.pass(t, DefaultMinFiring+DefaultTextDelay+time.Second)
 		for fp, ep := range m.word {
@@ -165,7 +165,7 @@ func TestStateModel(t *testing.T) {
 			require.True(t, k.startsAt.Equal(ep.StartsAt), "%d: another episode", fp)
 			require.Equal(t, ep.State == episodes.StateFiring, k.lastFiring, "%d: the end", fp)
 			if ep.State == episodes.StateFiring {
-				require.LessOrEqual(t, m.now.Sub(k.last), DefaultResend, "%d: not told again", fp)
+				require.LessOrEqual(t, m.now.Sub(k.last), DefaultResend, "%d: not sent again", fp)
 			}
 		}
 		require.Zero(t, m.s.Stats().Pending)

@@ -29,7 +29,7 @@ func (s *State) notified(e *slot, now time.Time) bool {
 		return false
 	}
 	enough := e.accepted.Add(s.cfg.MinFiring)
-	return !later(e.alive, e.ended).Before(enough) || s.up && !now.Before(enough)
+	return !Later(e.alive, e.ended).Before(enough) || s.up && !now.Before(enough)
 }
 
 // elsewhere calls f for the slots that peers have of the same episode until f

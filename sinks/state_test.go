@@ -35,7 +35,7 @@ func resolved(fp int, start, end time.Duration) episodes.Episode {
 	return ep
 }
 
-// words renders messages as "1 firing news, 2 resolved".
+// words renders messages as "1 firing new, 2 resolved".
 func words(msgs []Message) string {
 	var out []string
 	for _, m := range msgs {
@@ -43,8 +43,8 @@ func words(msgs []Message) string {
 		if m.Resolved {
 			w = fmt.Sprintf("%d resolved", uint64(m.Episode.Fingerprint))
 		}
-		if m.News {
-			w += " news"
+		if m.New {
+			w += " new"
 		}
 		if m.Suspect {
 			w += " suspect"
@@ -57,7 +57,7 @@ func words(msgs []Message) string {
 // step is one thing that happens to a state, in order of time.
 type step struct {
 	at   time.Duration
-	tell []episodes.Episode
+	eps  []episodes.Episode
 	want string // what is due then; it is accepted, unless down
 	down bool
 }
@@ -77,7 +77,7 @@ func walk(t *testing.T) func(name string, steps ...step) {
 		s := NewState(testConfig())
 		for _, st := range steps {
 			now := t0.Add(st.at)
-			s.Notify(st.tell, now)
+			s.Notify(st.eps, now)
 			due := s.Due(now, 100)
 			require.Equal(t, st.want, words(due), "%s at %s", name, st.at)
 			if !st.down {
@@ -90,68 +90,68 @@ func walk(t *testing.T) func(name string, steps ...step) {
 
 func TestStateWords(t *testing.T) {
 	f := walk(t)
-	f("told, again each minute",
-		step{at: 0, tell: eps(firing(1, 0)), want: "1 firing news"},
+	f("sent, and again each minute",
+		step{at: 0, eps: eps(firing(1, 0)), want: "1 firing new"},
 		step{at: 59 * sec}, step{at: mnt, want: "1 firing"}, step{at: 2*mnt - 1}, step{at: 2 * mnt, want: "1 firing"})
 	f("a new text waits",
-		step{at: 0, tell: eps(firing(1, 0)), want: "1 firing news"},
-		step{at: sec, tell: eps(firing(1, 0))}, step{at: 9 * sec}, step{at: 10 * sec, want: "1 firing"},
+		step{at: 0, eps: eps(firing(1, 0)), want: "1 firing new"},
+		step{at: sec, eps: eps(firing(1, 0))}, step{at: 9 * sec}, step{at: 10 * sec, want: "1 firing"},
 		step{at: 69 * sec}, step{at: 70 * sec, want: "1 firing"})
 	f("resolved waits for min_firing",
-		step{at: 0, tell: eps(firing(1, 0)), want: "1 firing news"},
-		step{at: 10 * sec, tell: eps(resolved(1, 0, 10*sec))},
-		step{at: mnt - 1}, step{at: mnt, want: "1 resolved news"})
+		step{at: 0, eps: eps(firing(1, 0)), want: "1 firing new"},
+		step{at: 10 * sec, eps: eps(resolved(1, 0, 10*sec))},
+		step{at: mnt - 1}, step{at: mnt, want: "1 resolved new"})
 	f("resolved at once after min_firing, then for 15m",
-		step{at: 0, tell: eps(firing(1, 0)), want: "1 firing news"},
+		step{at: 0, eps: eps(firing(1, 0)), want: "1 firing new"},
 		step{at: mnt, want: "1 firing"},
-		step{at: 61 * sec, tell: eps(resolved(1, 0, mnt)), want: "1 resolved news"},
+		step{at: 61 * sec, eps: eps(resolved(1, 0, mnt)), want: "1 resolved new"},
 		step{at: 2 * mnt}, step{at: 121 * sec, want: "1 resolved"},
 		step{at: 61*sec + 14*mnt, want: "1 resolved"}, step{at: 61*sec + 15*mnt, want: "1 resolved"},
 		step{at: 61*sec + 16*mnt}, step{at: 61*sec + 40*mnt})
 	f("a blip during an outage",
-		step{at: 0, tell: eps(firing(1, 0)), want: "1 firing news", down: true},
-		step{at: 5 * sec, tell: eps(resolved(1, 0, 5*sec)), want: "1 firing news", down: true},
-		step{at: 24 * time.Hour, want: "1 firing news"},
-		step{at: 24*time.Hour + 59*sec}, step{at: 24*time.Hour + mnt, want: "1 resolved news"})
+		step{at: 0, eps: eps(firing(1, 0)), want: "1 firing new", down: true},
+		step{at: 5 * sec, eps: eps(resolved(1, 0, 5*sec)), want: "1 firing new", down: true},
+		step{at: 24 * time.Hour, want: "1 firing new"},
+		step{at: 24*time.Hour + 59*sec}, step{at: 24*time.Hour + mnt, want: "1 resolved new"})
 	f("a blip seen only when over",
-		step{at: 0, tell: eps(resolved(1, -5*sec, 0)), want: "1 firing news"},
-		step{at: mnt, want: "1 resolved news"})
+		step{at: 0, eps: eps(resolved(1, -5*sec, 0)), want: "1 firing new"},
+		step{at: mnt, want: "1 resolved new"})
 }
 
 func TestStateWordsOfNextEpisodes(t *testing.T) {
 	f := walk(t)
-	f("fires again before the end was told",
-		step{at: 0, tell: eps(firing(1, 0)), want: "1 firing news"},
-		step{at: 10 * sec, tell: eps(resolved(1, 0, 10*sec))},
-		step{at: 20 * sec, tell: eps(firing(1, 20*sec)), want: "1 firing news"},
+	f("fires again before the end was sent",
+		step{at: 0, eps: eps(firing(1, 0)), want: "1 firing new"},
+		step{at: 10 * sec, eps: eps(resolved(1, 0, 10*sec))},
+		step{at: 20 * sec, eps: eps(firing(1, 20*sec)), want: "1 firing new"},
 		step{at: 79 * sec}, step{at: 80 * sec, want: "1 firing"})
-	f("fires again after the end was told",
-		step{at: 0, tell: eps(firing(1, 0)), want: "1 firing news"},
-		step{at: 2 * mnt, tell: eps(resolved(1, 0, 2*mnt)), want: "1 resolved news"},
-		step{at: 3 * mnt, tell: eps(firing(1, 3*mnt)), want: "1 firing news"},
-		step{at: 4*mnt - 1, tell: eps(resolved(1, 3*mnt, 4*mnt-1))},
-		step{at: 4 * mnt, want: "1 resolved news"})
+	f("fires again after the end was sent",
+		step{at: 0, eps: eps(firing(1, 0)), want: "1 firing new"},
+		step{at: 2 * mnt, eps: eps(resolved(1, 0, 2*mnt)), want: "1 resolved new"},
+		step{at: 3 * mnt, eps: eps(firing(1, 3*mnt)), want: "1 firing new"},
+		step{at: 4*mnt - 1, eps: eps(resolved(1, 3*mnt, 4*mnt-1))},
+		step{at: 4 * mnt, want: "1 resolved new"})
 	f("fires again with the same start: an identity that came back",
-		step{at: 0, tell: eps(firing(1, 0)), want: "1 firing news"},
-		step{at: 2 * mnt, tell: eps(resolved(1, 0, 2*mnt)), want: "1 resolved news"},
-		step{at: 3 * mnt, tell: eps(firing(1, 0)), want: "1 firing news"},
-		step{at: 4 * mnt, tell: eps(resolved(1, 0, 4*mnt)), want: "1 resolved news"})
+		step{at: 0, eps: eps(firing(1, 0)), want: "1 firing new"},
+		step{at: 2 * mnt, eps: eps(resolved(1, 0, 2*mnt)), want: "1 resolved new"},
+		step{at: 3 * mnt, eps: eps(firing(1, 0)), want: "1 firing new"},
+		step{at: 4 * mnt, eps: eps(resolved(1, 0, 4*mnt)), want: "1 resolved new"})
 	f("two episodes in one call",
-		step{at: 0, tell: eps(firing(1, 0), resolved(1, 0, 1), firing(1, 2)), want: "1 firing news"},
+		step{at: 0, eps: eps(firing(1, 0), resolved(1, 0, 1), firing(1, 2)), want: "1 firing new"},
 		step{at: mnt, want: "1 firing"})
-	f("a repeated end is no news",
-		step{at: 0, tell: eps(firing(1, 0)), want: "1 firing news"},
-		step{at: 2 * mnt, tell: eps(resolved(1, 0, 2*mnt)), want: "1 resolved news"},
-		step{at: 2*mnt + sec, tell: eps(resolved(1, 0, 2*mnt))},
-		step{at: 3 * mnt, tell: eps(resolved(1, 0, 2*mnt)), want: "1 resolved"},
+	f("a repeated end is not new",
+		step{at: 0, eps: eps(firing(1, 0)), want: "1 firing new"},
+		step{at: 2 * mnt, eps: eps(resolved(1, 0, 2*mnt)), want: "1 resolved new"},
+		step{at: 2*mnt + sec, eps: eps(resolved(1, 0, 2*mnt))},
+		step{at: 3 * mnt, eps: eps(resolved(1, 0, 2*mnt)), want: "1 resolved"},
 		step{at: 20 * mnt, want: "1 resolved"}, // overdue: nobody asked meanwhile
-		step{at: 21 * mnt, tell: eps(resolved(1, 0, 2*mnt))})
-	f("news first, by age",
-		step{at: 0, tell: eps(firing(2, 1), firing(1, 2)), want: "2 firing news, 1 firing news"},
-		step{at: mnt, tell: eps(firing(3, mnt), resolved(2, 1, mnt)), want: "3 firing news, 2 resolved news, 1 firing"})
+		step{at: 21 * mnt, eps: eps(resolved(1, 0, 2*mnt))})
+	f("new messages first, by age",
+		step{at: 0, eps: eps(firing(2, 1), firing(1, 2)), want: "2 firing new, 1 firing new"},
+		step{at: mnt, eps: eps(firing(3, mnt), resolved(2, 1, mnt)), want: "3 firing new, 2 resolved new, 1 firing"})
 	f("what is soon due comes along",
-		step{at: 0, tell: eps(firing(1, 0)), want: "1 firing news"},
-		step{at: 5 * sec, tell: eps(firing(2, sec)), want: "2 firing news"},
+		step{at: 0, eps: eps(firing(1, 0)), want: "1 firing new"},
+		step{at: 5 * sec, eps: eps(firing(2, sec)), want: "2 firing new"},
 		step{at: mnt, want: "1 firing, 2 firing"})
 }
 
@@ -171,7 +171,7 @@ func TestStateSilentPendingDropped(t *testing.T) {
 		s.Notify([]episodes.Episode{ep}, t0)
 		due := s.Due(t0.Add(time.Minute), 10)
 		if want == "" {
-			require.Equal(t, "1 resolved news", words(due))
+			require.Equal(t, "1 resolved new", words(due))
 			require.Equal(t, t0, due[0].Episode.EndsAt)
 		} else {
 			require.Equal(t, "1 firing", words(due))
@@ -182,10 +182,10 @@ func TestStateSilentPendingDropped(t *testing.T) {
 	f(func(ep *episodes.Episode) { ep.State = episodes.StatePending }, "")
 	f(func(ep *episodes.Episode) { ep.State = episodes.StateDropped }, "")
 	f(func(ep *episodes.Episode) { ep.State = "" }, "")
-	f(func(ep *episodes.Episode) { ep.Overflow = true }, "1 firing news")
+	f(func(ep *episodes.Episode) { ep.Overflow = true }, "1 firing new")
 }
 
-// A word that changes while an older one is under way is not lost.
+// A message that changes while an older one is being sent is not lost.
 func TestStateChangesInFlight(t *testing.T) {
 	s := NewState(testConfig())
 	s.Notify([]episodes.Episode{firing(1, 0)}, t0)
@@ -197,13 +197,13 @@ func TestStateChangesInFlight(t *testing.T) {
 	inFlight = s.Due(t0.Add(time.Minute), 10)
 	s.Notify([]episodes.Episode{resolved(1, 0, time.Minute), firing(1, 2*time.Minute)}, t0.Add(2*time.Minute))
 	require.Empty(t, s.Accepted(inFlight, t0.Add(2*time.Minute)))
-	require.Equal(t, "1 firing news", words(s.Due(t0.Add(2*time.Minute), 10)), "another episode by now")
+	require.Equal(t, "1 firing new", words(s.Due(t0.Add(2*time.Minute), 10)), "another episode by now")
 
 	inFlight = s.Due(t0.Add(2*time.Minute), 10)
 	s.Notify([]episodes.Episode{resolved(1, 2*time.Minute, 3*time.Minute)}, t0.Add(3*time.Minute))
 	require.Len(t, s.Accepted(inFlight, t0.Add(3*time.Minute)), 1)
 	require.Empty(t, s.Due(t0.Add(3*time.Minute), 10))
-	require.Equal(t, "1 resolved news", words(s.Due(t0.Add(4*time.Minute), 10)))
+	require.Equal(t, "1 resolved new", words(s.Due(t0.Add(4*time.Minute), 10)))
 }
 
 func TestStateRefused(t *testing.T) {
@@ -216,24 +216,24 @@ func TestStateRefused(t *testing.T) {
 	require.Equal(t, "2 firing", words(s.Due(t0.Add(time.Minute), 10)))
 	s.Accepted(due[1:], t0.Add(5*time.Minute))
 	again := s.Due(t0.Add(5*time.Minute), 10)
-	require.Equal(t, "1 firing news suspect", words(again))
+	require.Equal(t, "1 firing new suspect", words(again))
 	require.False(t, s.Refused(again[0], t0.Add(5*time.Minute)), "not the first time")
 
 	s.Notify([]episodes.Episode{resolved(1, 0, 6*time.Minute)}, t0.Add(6*time.Minute))
 	s.Accepted(s.Due(t0.Add(10*time.Minute), 10)[:1], t0.Add(10*time.Minute))
 	again = s.Due(t0.Add(10*time.Minute), 1)
-	require.Equal(t, "1 firing news suspect", words(again))
+	require.Equal(t, "1 firing new suspect", words(again))
 	s.Refused(again[0], t0.Add(10*time.Minute))
-	require.Zero(t, s.Stats().Pending, "an ended one is given up")
+	require.Zero(t, s.Stats().Pending, "an ended one is dropped")
 	require.Equal(t, "2 firing", words(s.Due(t0.Add(20*time.Minute), 10)))
 	require.Empty(t, s.Export(t0.Add(10*time.Minute)).Ended)
 	s.Due(t0.Add(2*time.Hour), 10)
 	require.Equal(t, 1, s.Stats().Keys)
 
-	// Once taken, it is as good as any.
+	// Once accepted, it is like any other.
 	s.Notify([]episodes.Episode{firing(3, 0)}, t0)
 	m := s.Due(t0.Add(3*time.Hour), 1)
-	require.Equal(t, "3 firing news", words(m))
+	require.Equal(t, "3 firing new", words(m))
 	s.Refused(m[0], t0.Add(3*time.Hour))
 	s.Accepted(m, t0.Add(4*time.Hour))
 	for _, m := range s.Due(t0.Add(5*time.Hour), 10) {
@@ -271,9 +271,9 @@ func TestStateBounds(t *testing.T) {
 	s.Notify([]episodes.Episode{resolved(1, 0, 3), resolved(2, 0, 2)}, now)
 	s.Accepted(s.Due(now, 1), now)
 	s.Notify([]episodes.Episode{firing(4, 0)}, now)
-	require.Equal(t, int64(1), s.Stats().Evicted, "an end that was told is no loss")
+	require.Equal(t, int64(1), s.Stats().Evicted, "an accepted end is no loss")
 	s.Notify([]episodes.Episode{firing(5, 0)}, now)
-	require.Equal(t, StateStats{Keys: 3, Pending: 2, Evicted: 2}, s.Stats(), "an end that was not told is")
+	require.Equal(t, StateStats{Keys: 3, Pending: 2, Evicted: 2}, s.Stats(), "an end that was not accepted is")
 }
 
 // A clock that is set back silences nothing.
@@ -286,7 +286,7 @@ func TestStateClockSetBack(t *testing.T) {
 	next, ok := s.Next(back)
 	require.True(t, ok)
 	require.False(t, next.After(back.Add(time.Minute)))
-	require.Equal(t, "1 resolved news, 2 firing", words(s.Due(back.Add(time.Minute), 10)))
+	require.Equal(t, "1 resolved new, 2 firing", words(s.Due(back.Add(time.Minute), 10)))
 }
 
 // reborn is what a state is after a stop and a start.
@@ -311,27 +311,27 @@ func TestStateOverRestart(t *testing.T) {
 	s.Notify([]episodes.Episode{resolved(2, 0, 30*time.Second), blip}, now)
 
 	s = reborn(t, s, now)
-	require.Equal(t, "4 firing news", words(s.Due(now, 10)), "nobody else knows of the blip")
+	require.Equal(t, "4 firing new", words(s.Due(now, 10)), "no other endpoint knows of the blip")
 	require.Equal(t, blip.Annotations, s.Due(now, 10)[0].Episode.Annotations)
 	s.Notify([]episodes.Episode{firing(1, 0), resolved(2, 0, 30*time.Second), firing(3, 0)}, now)
 	due := s.Due(now, 10)
-	require.Equal(t, "4 firing news, 1 firing, 3 firing", words(due))
+	require.Equal(t, "4 firing new, 1 firing, 3 firing", words(due))
 	require.Len(t, s.Accepted(due, now), 1, "of the others not for the first time")
 	require.Empty(t, s.Due(t0.Add(time.Minute-1), 10), "min_firing holds over the restart")
 	now = t0.Add(time.Minute)
 	due = s.Due(now, 10)
-	require.Equal(t, "2 resolved news", words(due))
+	require.Equal(t, "2 resolved new", words(due))
 	s.Accepted(due, now)
 
 	now = now.Add(time.Minute)
 	s = reborn(t, s, now)
-	require.Equal(t, "4 resolved news", words(s.Due(now, 10)), "an end that was told waits: it may have begun anew since")
+	require.Equal(t, "4 resolved new", words(s.Due(now, 10)), "an accepted end waits: it may have started again")
 	s.Notify([]episodes.Episode{resolved(2, 0, 30*time.Second)}, now)
-	require.Equal(t, "4 resolved news, 2 resolved", words(s.Due(now, 10)), "an end is resent over a restart")
+	require.Equal(t, "4 resolved new, 2 resolved", words(s.Due(now, 10)), "an end is resent over a restart")
 	now = now.Add(time.Hour)
 	s = reborn(t, s, now)
 	s.Due(now, 10)
-	require.Equal(t, 1, s.Stats().Keys, "only the end that was never told is left")
+	require.Equal(t, 1, s.Stats().Keys, "only the end that was never accepted is left")
 }
 
 func TestStateImportHostile(t *testing.T) {
@@ -348,7 +348,7 @@ func TestStateImportHostile(t *testing.T) {
 	}, t0)
 	require.Equal(t, StateStats{Keys: 1}, s.Stats())
 	s.Notify([]episodes.Episode{firing(1, time.Second)}, t0)
-	require.Equal(t, "1 firing news", words(s.Due(t0, 10)))
+	require.Equal(t, "1 firing new", words(s.Due(t0, 10)))
 }
 
 // What is saved is by the clock as it is when it is saved, and what was read back
@@ -376,13 +376,13 @@ func TestStateOverRestartAndSetClock(t *testing.T) {
 			clock.Set(by)
 			s.Notify([]episodes.Episode{over}, clock.Now())
 			for _, m := range s.Due(clock.Now(), 10) {
-				require.True(t, m.Resolved, "it is not told anew")
+				require.True(t, m.Resolved, "it is not sent again")
 			}
 		}
 	}
 }
 
-// Ends that wait for an endpoint are given up where a namespace has the most.
+// Ends that wait for an endpoint are dropped from the namespace that has the most.
 func TestStateIsShared(t *testing.T) {
 	cfg := testConfig()
 	cfg.MaxKeys = 10

@@ -3,7 +3,6 @@ package alertmanager
 import (
 	"errors"
 	"fmt"
-	"sort"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -30,16 +29,16 @@ func (c Config) toAlert(m sinks.Message, now, peerNow time.Time) (*models.Postab
 		return nil, err
 	}
 	now = now.UTC()
-	earliest := earlier(now, peerNow.UTC())
+	earliest := sinks.Earlier(now, peerNow.UTC())
 	start := notAfter(ep.StartsAt, earliest)
-	end := later(now, peerNow.UTC()).Add(c.keptFor(ep))
+	end := sinks.Later(now, peerNow.UTC()).Add(c.keptFor(ep))
 	if m.Resolved {
-		end = later(notAfter(ep.EndsAt, earliest), start)
+		end = sinks.Later(notAfter(ep.EndsAt, earliest), start)
 	}
 	return &models.PostableAlert{
 		StartsAt:    strfmt.DateTime(start),
 		EndsAt:      strfmt.DateTime(end),
-		Annotations: annotations(ep.Annotations),
+		Annotations: delivery.Annotations(ep.Annotations),
 		Alert:       models.Alert{Labels: labels, GeneratorURL: c.link(ep.Fingerprint)},
 	}, nil
 }
@@ -100,48 +99,8 @@ func (c Config) labels(ep episodes.Episode) (models.LabelSet, error) {
 	return out, nil
 }
 
-// annotations returns a copy without what cannot be sent: annotations are for
-// people, so a part is better than nothing.
-func annotations(in map[string]string) models.LabelSet {
-	out := models.LabelSet{}
-	for _, name := range byImportance(in) {
-		if in[name] != "" && model.LegacyValidation.IsValidLabelName(name) && len(name) <= maxValue && len(out) < maxAnnotations {
-			out[name] = delivery.Truncate(annotationText(name, in[name]), maxAnnotation)
-		}
-	}
-	return out
-}
-
-// byImportance returns the names, the most important ones first.
-func byImportance(in map[string]string) []string {
-	first := map[string]int{"summary": -5, "description": -4, "runbook_url": -3, "remediation": -2, "affected": -1}
-	names := make([]string, 0, len(in))
-	for name := range in {
-		names = append(names, name)
-	}
-	sort.Slice(names, func(i, j int) bool {
-		if a, b := first[names[i]], first[names[j]]; a != b {
-			return a < b
-		}
-		return names[i] < names[j]
-	})
-	return names
-}
-
-// annotationText removes what could do harm on a screen or in chat: parts of the
-// text may come from a log line, which anybody may have written.
-func annotationText(name, s string) string {
-	switch {
-	case strings.HasSuffix(name, "_url"):
-		return sinks.Clean(s)
-	case name == "line" || name == "first_line":
-		return sinks.NeutralLine(s)
-	}
-	return sinks.Neutral(sinks.Clean(s))
-}
-
-// labelText does the same for a label. It replaces characters instead of removing
-// them: the result must not equal the label of another alert, which would end with
+// labelText makes the value of a label harmless to show. It replaces characters instead
+// of removing them: the result must not equal the label of another alert, which would end with
 // this one.
 func labelText(s string) string {
 	if redact.Sanitise(s) != s {

@@ -13,6 +13,7 @@ import (
 
 	"crowsnest/episodes"
 	"crowsnest/sinks"
+	"crowsnest/sinks/internal/delivery"
 	"crowsnest/test/fakeam"
 )
 
@@ -36,7 +37,7 @@ func TestTimesOfAlerts(t *testing.T) {
 	}
 	h, lives, unset := time.Hour, defaultEndsAfter, time.Duration(-1)
 	f(-h, unset, false, -h, lives)
-	f(-h, -h/2, false, -h, lives) // has ended, is told as firing
+	f(-h, -h/2, false, -h, lives) // ended, but is sent as firing
 	f(-h, -h/2, true, -h, -h/2)
 	f(h, unset, false, 0, lives) // the clock was set back
 	f(h, 2*h, true, 0, 0)
@@ -113,29 +114,8 @@ func TestLabelsOfAlerts(t *testing.T) {
 	}, nil, "the alert has 21 labels, more than 20")
 }
 
-func TestAnnotationsOfAlerts(t *testing.T) {
-	f := func(in, want map[string]string) {
-		t.Helper()
-		require.Equal(t, want, map[string]string(annotations(in)))
-	}
-	f(nil, map[string]string{})
-	f(map[string]string{"summary": "", "a-b": "x", "description": "1\n2"}, map[string]string{"description": "1\n2"})
-	f(map[string]string{"line": "\x1b[1mx `y` <!here>", "remediation": "run `z` <nil>", "logs_url": "https://g/<!here>"},
-		map[string]string{"line": "x 'y' < !here>", "remediation": "run `z` <nil>", "logs_url": "https://g/<!here>"})
-	f(map[string]string{"d": strings.Repeat("ä", 1024) + "x"}, map[string]string{"d": strings.Repeat("ä", 1022) + "…"})
-
-	many := map[string]string{"summary": "kept", "runbook_url": "kept"}
-	for i := range 100 {
-		many[fmt.Sprint("a", i)] = "x"
-	}
-	got := annotations(many)
-	require.Len(t, got, maxAnnotations)
-	require.Equal(t, "kept", got["summary"])
-	require.Equal(t, "kept", got["runbook_url"])
-}
-
-// FuzzAlert: whatever an episode holds and however a clock steps, what is sent
-// is never refused.
+// FuzzAlert: an Alertmanager refuses no alert, whatever the episode contains and
+// however clocks are set.
 func FuzzAlert(f *testing.F) {
 	f.Add("A", "name", "value", int64(-3600), int64(0), true, "https://x.example")
 	f.Add("A", "a-b", "\xff\x00", int64(3600), int64(-7200), false, "")
@@ -168,7 +148,7 @@ func FuzzAlert(f *testing.F) {
 			require.NotEmpty(t, v)
 		}
 		for _, v := range got.Annotations {
-			require.LessOrEqual(t, len(v), maxAnnotation)
+			require.LessOrEqual(t, len(v), delivery.MaxAnnotation)
 		}
 		if got.GeneratorURL != "" {
 			u, err := url.Parse(got.GeneratorURL)

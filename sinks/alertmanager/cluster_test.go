@@ -196,7 +196,7 @@ func TestOlderRequestsAreOverwritten(t *testing.T) {
 }
 
 // A member that was cut off from the others too is sent an end when it has found
-// them again: they tell it that people were notified. It does not wait for ever.
+// them again: they inform it that people were notified. It does not wait for ever.
 func TestMemberFindsTheOthersFirst(t *testing.T) {
 	f := func(finds time.Duration) {
 		t.Helper()

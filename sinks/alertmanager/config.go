@@ -12,18 +12,19 @@ import (
 
 	"crowsnest/httpconfig"
 	"crowsnest/sinks"
+	"crowsnest/sinks/internal/delivery"
 )
 
 // Bounds of a request. An Alertmanager accepts more; a receiver behind it may not.
 const (
 	maxLabels         = 20
 	maxExternalLabels = 10
-	maxValue          = 256     // bytes of a label value
-	maxAnnotation     = 2 << 10 // bytes of an annotation
-	maxAnnotations    = 40
+	maxValue          = delivery.MaxValue
 	maxBatch          = 256     // alerts per request
 	maxBody           = 1 << 20 // bytes per request
 )
+
+const example = "http://alertmanager-0:9093"
 
 const (
 	defaultTimeout = 10 * time.Second
@@ -97,31 +98,23 @@ func (c Config) Validate() error {
 	c = c.withDefaults()
 	errs := []error{
 		c.validateURLs(),
-		inRange("timeout", c.Timeout, 10*time.Millisecond, time.Minute),
-		inRange("resend_delay", c.ResendDelay, 100*time.Millisecond, time.Hour),
-		inRange("ends_after", c.EndsAfter, 4*c.ResendDelay, 24*time.Hour),
-		inRange("min_firing", *c.MinFiring, 0, time.Hour),
+		delivery.InRange("timeout", c.Timeout, 10*time.Millisecond, time.Minute),
+		delivery.InRange("resend_delay", c.ResendDelay, 100*time.Millisecond, time.Hour),
+		delivery.InRange("ends_after", c.EndsAfter, 4*c.ResendDelay, 24*time.Hour),
+		delivery.InRange("min_firing", *c.MinFiring, 0, time.Hour),
 		c.validateLabels(),
 	}
-	if c.ExternalURL != "" {
-		if _, err := absoluteURL(c.ExternalURL); err != nil {
-			errs = append(errs, fmt.Errorf("external_url: %w", err))
-		}
-	}
-	if err := c.HTTP.Check(); err != nil {
-		errs = append(errs, fmt.Errorf("http_config: %w", err))
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, delivery.CheckShared(c.ExternalURL, c.HTTP))...)
 }
 
 func (c Config) validateURLs() error {
 	if len(c.URLs) == 0 {
-		return errors.New("urls: none given; list the address of every Alertmanager, such as http://alertmanager-0:9093")
+		return errors.New("urls: none given; list the address of every Alertmanager, such as " + example)
 	}
 	var errs []error
 	seen := map[string]bool{}
 	for _, raw := range c.URLs {
-		u, err := absoluteURL(raw)
+		u, err := delivery.BaseURL(raw, example)
 		switch {
 		case err != nil:
 			errs = append(errs, fmt.Errorf("urls: %w", err))
@@ -134,26 +127,6 @@ func (c Config) validateURLs() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// absoluteURL parses the address of a server. It refuses credentials in it: they
-// would appear in logs and pages.
-func absoluteURL(raw string) (*url.URL, error) {
-	u, err := url.Parse(raw)
-	if err != nil {
-		return nil, errors.New("invalid address; write it like http://alertmanager-0:9093") // err quotes it, with a password
-	}
-	switch {
-	case u.User != nil:
-		return nil, fmt.Errorf("%s: no credentials in an address; use http_config.basic_auth", u.Redacted())
-	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, fmt.Errorf("%q has no scheme; write http:// or https:// in front", raw)
-	case u.Hostname() == "":
-		return nil, fmt.Errorf("%q has no host", raw)
-	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return nil, fmt.Errorf("%q: remove what follows the path (? or #)", raw)
-	}
-	return u, nil
 }
 
 // endpointName returns the name of an endpoint in logs, metrics and the API.
@@ -177,11 +150,4 @@ func (c Config) validateLabels() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-func inRange(name string, d, low, high time.Duration) error {
-	if d < low || d > high {
-		return fmt.Errorf("%s: %s is not between %s and %s", name, d, low, high)
-	}
-	return nil
 }

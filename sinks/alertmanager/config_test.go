@@ -33,7 +33,7 @@ func TestConfigErrors(t *testing.T) {
 	f(urls(), "urls: none given; list the address of every Alertmanager, such as http://alertmanager-0:9093")
 	f(urls("am:9093", "http://", "ftp://x"),
 		`urls: "am:9093" has no scheme; write http:// or https:// in front`,
-		`urls: "http://" has no host`,
+		`urls: "http://" has no host; write it like http://alertmanager-0:9093`,
 		`urls: "ftp://x" has no scheme; write http:// or https:// in front`)
 	f(urls("http://u:secret@am"), "urls: http://u:xxxxx@am: no credentials in an address; use http_config.basic_auth")
 	f(urls("http://u:secret@am:port"), "urls: invalid address; write it like http://alertmanager-0:9093")

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"crowsnest/episodes"
+	"crowsnest/sinks"
 	"crowsnest/test/fakeam"
 )
 
@@ -83,7 +84,7 @@ func (b *bench) open(cfg Config, state []byte) {
 		require.NoError(b.t, b.sink.Import(state))
 	}
 	for i, e := range b.sink.endpoints {
-		e.client.transport, e.client.lookup = b.ams[i].Transport(), b.lookup
+		e.client.http.Transport, e.client.lookup = b.ams[i].Transport(), b.lookup
 	}
 	b.run()
 }
@@ -109,6 +110,13 @@ func (b *bench) notify(eps ...episodes.Episode) {
 	synctest.Wait()
 }
 
+// answer returns the newest answer to an alert.
+func (b *bench) answer(ep episodes.Episode) sinks.Delivery {
+	all := b.sink.Answers(ep.Fingerprint)
+	require.NotEmpty(b.t, all)
+	return all[len(all)-1]
+}
+
 // within requires what must be true at most d from now.
 func (b *bench) within(d time.Duration, what string, ok func() bool) {
 	b.t.Helper()
@@ -118,7 +126,7 @@ func (b *bench) within(d time.Duration, what string, ok func() bool) {
 	}
 }
 
-// told requires the words of an alert at every Alertmanager.
+// told requires the forms in which every Alertmanager received an alert.
 func (b *bench) told(name, want string) {
 	b.t.Helper()
 	for i, am := range b.ams {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"crowsnest/sinks"
+	"crowsnest/sinks/internal/delivery"
 )
 
 // checkFresh is for how long a check of the process is valid when an end is sent.
@@ -48,14 +49,14 @@ func (m member) measured(now time.Time) member {
 // open alerts only when they are sent again. So run checks before it sends an end,
 // and after the endpoint was away. check returns true if there is a new process,
 // and an error if no answer came.
-func (e *endpoint) check(ctx context.Context) (restarted bool, a answer) {
+func (e *endpoint) check(ctx context.Context) (restarted bool, a delivery.Answer) {
 	asked, within := e.now(), statusWithin
-	if !e.downSince.IsZero() {
+	if e.Down() {
 		within = wakesWithin
 	}
 	st, a := e.client.status(ctx, within)
 	now := e.now()
-	e.changed = e.heard(st.date, asked, now) || e.changed
+	e.heard(st.date, asked, now)
 	if a.Err != nil || st.uptime.IsZero() {
 		e.checkAt = now.Add(checkEvery)
 		return false, a
@@ -67,18 +68,18 @@ func (e *endpoint) check(ctx context.Context) (restarted bool, a answer) {
 	// A member that was away and has not found the others would notify of an end
 	// that they notified of. The alerts that it holds as firing do no harm until it
 	// learns of that end.
-	lonely := !e.downSince.IsZero() && !st.alone && len(st.members) == 1
-	e.settling = (st.settling || lonely) && e.state.PeerUp()
+	lonely := e.Down() && !st.alone && len(st.members) == 1
+	e.settling = (st.settling || lonely) && e.State().PeerUp()
 	was := e.member
 	switch {
 	case st.uptime.Equal(was.Uptime):
 		return false, a
 	case was.Uptime.IsZero():
 		// The saved state applies to this process unless it certainly started later.
-		e.state.Restarted(st.earliest, now)
+		e.State().Restarted(st.earliest, now)
 	case st.earliest.After(was.Started):
-		e.log.Info().Time("started", st.latest).Msg("alertmanager was restarted: sending everything again")
-		e.state.Restarted(st.latest, now)
+		e.Log.Info().Time("started", st.latest).Msg("alertmanager was restarted: sending everything again")
+		e.State().Restarted(st.latest, now)
 		restarted = true
 	default:
 		return false, a // several processes answer under this name
@@ -121,9 +122,9 @@ func (m members) link() {
 		var peers []*sinks.State
 		for _, o := range m {
 			if o != e && o.member.Cluster != "" && o.member.Cluster == e.member.Cluster {
-				peers = append(peers, o.state)
+				peers = append(peers, o.State())
 			}
 		}
-		e.state.SetPeers(peers)
+		e.State().SetPeers(peers)
 	}
 }

@@ -104,41 +104,37 @@ func TestEndlessAnswer(t *testing.T) {
 		ep := fire("A")
 		s.Notify([]episodes.Episode{ep})
 		until(t, srv.AM, "an answer", func() bool { return len(srv.AM.Posts()) > 0 })
-		for _, d := range s.Deliveries(ep.Fingerprint) {
+		for _, d := range s.Answers(ep.Fingerprint) {
 			require.LessOrEqual(t, len(d.Error), 2*delivery.MaxExcerpt)
 		}
 	}
 }
 
-// A certificate that is mounted late heals by itself, and one that does not fit
-// is said.
+// Delivery starts when a certificate is mounted late. A certificate that does not
+// fit is reported.
 func TestTLS(t *testing.T) {
 	am := fakeam.New()
 	srv := httptest.NewUnstartedServer(am)
 	srv.Config.ErrorLog = log.New(io.Discard, "", 0)
 	srv.StartTLS()
-	defer srv.Close()
+	t.Cleanup(srv.Close)
 	ca := filepath.Join(t.TempDir(), "ca.crt")
 	cfg := Config{URLs: []string{srv.URL}}
 	cfg.HTTP.TLSConfig.CAFile = ca
-	s, err := New(cfg, Options{Log: zerolog.Nop()})
-	require.NoError(t, err)
-	e := s.endpoints[0]
+	s := running(t, cfg)
 	s.Notify([]episodes.Episode{fire("A")})
-	require.False(t, e.sendDue(t.Context(), t.Context()))
-	require.NotZero(t, s.Status()[0].Failed[delivery.ReasonConfig])
+	failed := func(s *Sink, reason string) func() bool {
+		return func() bool { return s.Status()[0].Failed[reason] > 0 }
+	}
+	require.Eventually(t, failed(s, delivery.ReasonConfig), 30*time.Second, 5*time.Millisecond)
 	require.Contains(t, s.Status()[0].Error, ca)
 
 	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw})
 	require.NoError(t, os.WriteFile(ca, cert, 0o600))
-	require.True(t, e.sendDue(t.Context(), t.Context()))
-	require.Equal(t, "firing", am.States("A"))
-	e.client.close()
+	until(t, am, "accepted", func() bool { return am.States("A") == "firing" })
 
-	plain, err := New(Config{URLs: []string{srv.URL}}, Options{Log: zerolog.Nop()})
-	require.NoError(t, err)
+	plain := running(t, Config{URLs: []string{srv.URL}})
 	plain.Notify([]episodes.Episode{fire("A")})
-	require.False(t, plain.endpoints[0].sendDue(t.Context(), t.Context()))
+	require.Eventually(t, failed(plain, delivery.ReasonConnection), 30*time.Second, 5*time.Millisecond)
 	require.Contains(t, plain.Status()[0].Error, "certificate")
-	plain.endpoints[0].client.close()
 }

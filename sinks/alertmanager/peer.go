@@ -9,13 +9,13 @@ const (
 	// differ is by how much the estimate of a peer's clock must change before
 	// everything is sent again.
 	differ = 30 * time.Second
-	// believable is the largest offset of a peer's clock that is taken seriously.
+	// believable is the largest offset of a peer's clock that is believed.
 	believable = 24 * time.Hour
 )
 
-// peer is the estimated clock of an Alertmanager, which compares an alert's times
-// with that clock: an alert whose end has passed is over, and one whose end is in
-// the future is not, whatever we meant.
+// peer is the estimated clock of an Alertmanager. An Alertmanager compares an alert's
+// times with its own clock: an alert whose end has passed is resolved, and one whose
+// end is in the future is firing.
 type peer struct {
 	date time.Time     // of the last answer; zero: none had one
 	read time.Time     // when that answer came, by a monotonic clock
@@ -37,18 +37,17 @@ func (p peer) at(now time.Time) time.Time {
 	return t
 }
 
-// heard records the date of an answer to a request made at asked. It reports
-// whether earlier requests used another estimate of the peer's clock.
-func (e *endpoint) heard(date, asked, now time.Time) bool {
+// heard records the date of an answer to a request made at asked; zero: it had none.
+func (e *endpoint) heard(date, asked, now time.Time) {
 	if date.IsZero() {
-		return false
+		return
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	before := e.peer.at(now)
 	e.peer = peer{date: date, read: now, took: max(0, now.Sub(asked))}
+	e.changed = e.changed || e.peer.at(now).Sub(before).Abs() >= differ
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.skew = date.Sub(now).Round(time.Second)
-	return e.peer.at(now).Sub(before).Abs() >= differ
 }
 
 // repeat makes everything due again after a batch that changed the estimate of the
@@ -60,23 +59,6 @@ func (e *endpoint) repeat() {
 		return
 	}
 	e.changed, e.repeated = false, now
-	e.mu.Lock()
-	e.state.Repeat()
-	skew := e.skew
-	e.mu.Unlock()
-	e.log.Warn().Dur("ahead", skew).Msg("the clock of the alertmanager differs from ours: times are converted to its clock")
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
-}
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
+	e.Repeat()
+	e.Log.Warn().Dur("ahead", e.skew).Msg("the clock of the alertmanager differs from ours: times are converted to its clock")
 }

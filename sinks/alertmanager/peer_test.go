@@ -27,7 +27,7 @@ func TestPeerClock(t *testing.T) {
 			require.True(t, open(am.Accepted("B")[0], skew))
 			am.SetSkew(0)
 			b.pass(20 * time.Minute)
-			am.SetSkew(skew) // and nobody knows
+			am.SetSkew(skew) // unnoticed
 
 			ep := fire("A")
 			b.notify(ep)
@@ -99,7 +99,7 @@ func TestPeerAt(t *testing.T) {
 }
 
 // A slow answer is no clock that differs: an alert does not begin at another
-// time when it is told again.
+// time when it is sent again.
 func TestSlowAnswerIsNoSkew(t *testing.T) {
 	inBubble(t, 1, func(b *bench) {
 		am := b.ams[0]
@@ -118,7 +118,7 @@ func TestSlowAnswerIsNoSkew(t *testing.T) {
 	})
 }
 
-// One name for several Alertmanagers is said: only one of them is told.
+// A name with several addresses is reported: only one Alertmanager is notified.
 func TestSeveralAddresses(t *testing.T) {
 	const warning = "the name of the alertmanager has several addresses, and only one of them is notified: list every Alertmanager in urls"
 	f := func(want int, addrs ...string) {

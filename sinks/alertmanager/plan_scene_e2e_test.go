@@ -174,7 +174,7 @@ func (c *sinkClient) start(state []byte) {
 		require.NoError(c.t, s.Import(state))
 	}
 	for _, e := range s.endpoints {
-		e.client.transport = c.gate
+		e.client.http.Transport = c.gate
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -56,12 +56,12 @@ func TestPoison(t *testing.T) {
 			for _, ep := range eps {
 				if !bad(ep.Labels) {
 					require.Equal(t, "firing", am.States(ep.Alert))
-					require.GreaterOrEqual(t, len(am.Accepted(ep.Alert)), 60, "told again all the time")
+					require.GreaterOrEqual(t, len(am.Accepted(ep.Alert)), 60, "repeated all the time")
 				}
 			}
 			require.True(t, b.sink.Status()[0].Up)
 			require.Equal(t, nBad, b.logs.byMsg["an alert was refused; other alerts are not delayed"], "each logged once")
-			require.Zero(t, b.logs.byMsg["alertmanager does not accept alerts; retrying"])
+			require.Zero(t, b.logs.byMsg["the receiver does not accept alerts; retrying"])
 			require.GreaterOrEqual(t, b.sink.Status()[0].Failed[delivery.ReasonRefused], int64(nBad))
 		})
 	}

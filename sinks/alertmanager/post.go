@@ -1,27 +1,18 @@
 package alertmanager
 
 import (
-	"bytes"
 	"context"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"time"
 
-	commonconfig "github.com/prometheus/common/config"
-
 	"crowsnest/httpconfig"
 	"crowsnest/sinks/internal/delivery"
 )
 
-// Bounds of the bytes read of an answer.
 const (
-	maxAnswer = 64 << 10
-	maxStatus = 1 << 20 // of a status: it holds Alertmanager's configuration
-)
-
-const (
+	maxStatus    = 1 << 20         // bytes read of a status: it holds Alertmanager's configuration
 	hedgeAfter   = 3 * time.Second // see post
 	statusWithin = 2 * time.Second
 	// wakesWithin bounds a request to an endpoint that is down. While a request
@@ -31,57 +22,22 @@ const (
 	maxRetry    = 30 * time.Second // longest Retry-After that is honoured
 )
 
-// answer is the outcome of one request.
-type answer struct {
-	delivery.Answer
-	code int       // 0: no answer came
-	date time.Time // the peer's clock; zero: not given
-}
-
-// failure returns the answer of a request that was not sent.
-func failure(reason string, err error) answer {
-	return answer{Answer: delivery.Answer{Reason: reason, Err: err}}
-}
-
 // client speaks HTTP with one Alertmanager. The requests are made with net/http
 // and the models of Alertmanager's API: its generated client hides Retry-After,
 // encodes each alert again and dumps credentials if DEBUG is set.
 type client struct {
 	base    string
-	cfg     HTTPConfig
+	http    httpconfig.Lazy
 	timeout time.Duration
 	now     func() time.Time
 	// lookup returns the addresses of a name. It may be nil.
 	lookup func(ctx context.Context, host string) ([]net.IPAddr, error)
-	// transport replaces the real one in tests.
-	transport http.RoundTripper
-
-	http *http.Client // made at the first request: it reads files
 }
 
-// open makes the HTTP client if there is none. It is not safe for concurrent use.
-func (c *client) open() error {
-	if c.http != nil {
-		return nil
-	}
-	if c.transport != nil {
-		c.http = &http.Client{Transport: c.transport, CheckRedirect: httpconfig.Stay}
-		return nil
-	}
-	// HTTP/2 would put the next try on the connection that just hung.
-	h, err := c.cfg.Client("alertmanager",
-		commonconfig.WithHTTP2Disabled(), commonconfig.WithIdleConnTimeout(5*time.Minute), commonconfig.WithUserAgent("crowsnest"))
-	if err != nil {
-		return err
-	}
-	c.http = h
-	return nil
-}
-
-func (c *client) close() {
-	if c.http != nil {
-		c.http.CloseIdleConnections()
-	}
+// answer is the outcome of one request.
+type answer struct {
+	delivery.Answer
+	date time.Time // the peer's clock; zero: not given
 }
 
 // post sends a list of alerts. If hedge is set, it starts another request on a
@@ -126,23 +82,17 @@ func (c *client) post(ctx context.Context, body []byte, hedge bool) answer {
 }
 
 func (c *client) postOnce(ctx context.Context, body []byte) answer {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+"/api/v2/alerts", bytes.NewReader(body))
+	h, err := c.http.Client()
 	if err != nil {
-		return failure(delivery.ReasonConfig, err)
+		return answer{Answer: delivery.Answer{Reason: delivery.ReasonConfig, Err: err}}
 	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := c.http.Do(req)
-	if err != nil {
-		return answer{Answer: delivery.ConnectionFailed(err)}
+	a, resp := delivery.Post(ctx, h, c.base+"/api/v2/alerts", body, "urls", maxRetry)
+	if resp == nil {
+		return answer{Answer: a}
 	}
-	defer resp.Body.Close()
-	said, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err != nil && resp.StatusCode/100 == 2 {
-		return answer{Answer: delivery.ConnectionFailed(err)} // it is not certain what was accepted
-	}
-	a := answer{Answer: delivery.ParseResponse(resp, said, "urls", maxRetry), code: resp.StatusCode}
-	a.date, _ = http.ParseTime(resp.Header.Get("Date"))
-	return a
+	a.Code = resp.StatusCode
+	date, _ := http.ParseTime(resp.Header.Get("Date"))
+	return answer{a, date}
 }
 
 // addresses returns how many addresses of one family the name has: each may be an

@@ -42,14 +42,14 @@ func TestRealAlertmanager(t *testing.T) {
 	stays, ends, blip := fire("Stays"), fire("Ends"), fire("Blip")
 	notify(stays, ends)
 	notify(blip, end(blip))
-	eventually("all are told", func() bool {
+	eventually("all are notified", func() bool {
 		return notified("Stays") == "firing" && notified("Ends") == "firing" && notified("Blip") == "firing resolved"
 	})
 	from := sent()
 	eventually("resends", func() bool { return sent() >= from+6 })
 	ends = end(ends)
 	notify(ends)
-	eventually("the end is told", func() bool { return notified("Ends") == "firing resolved" })
+	eventually("the end is notified", func() bool { return notified("Ends") == "firing resolved" })
 
 	// Clocks that step are no reason to refuse.
 	ahead, behind := fire("Ahead"), fire("Behind")
@@ -67,10 +67,10 @@ func TestRealAlertmanager(t *testing.T) {
 	require.Zero(t, s.Status()[0].Failed[delivery.ReasonRefused])
 
 	// It restarts: what is open is there again without another notification,
-	// and what ended meanwhile is told.
+	// and alerts that ended meanwhile are sent.
 	endsAway := fire("EndsAway")
 	notify(endsAway)
-	eventually("told", func() bool { return notified("EndsAway") == "firing" })
+	eventually("notified", func() bool { return notified("EndsAway") == "firing" })
 	am.Stop()
 	during := fire("During")
 	notify(during, end(endsAway))
@@ -81,7 +81,7 @@ func TestRealAlertmanager(t *testing.T) {
 		alerts, _ := am.TryAlerts()
 		return slices.ContainsFunc(alerts, func(a servers.Alert) bool { return alertname(a.Labels) == "Stays" })
 	})
-	eventually("what happened meanwhile is told", func() bool {
+	eventually("changes in between are notified", func() bool {
 		return notified("EndsAway") == "firing resolved" && notified("During") == "firing resolved"
 	})
 	from = sent()
@@ -89,12 +89,12 @@ func TestRealAlertmanager(t *testing.T) {
 	require.Equal(t, "firing", notified("Stays"))
 	require.Equal(t, "firing resolved", notified("Ends"))
 
-	// Killed, it forgets also whom it notified: an end must still be told.
+	// A killed Alertmanager forgets its notifications: an end must still be sent.
 	am.Kill()
 	eventually("it is missed", func() bool { return !s.Status()[0].Up })
 	require.NoError(t, os.RemoveAll(filepath.Join(am.Dir, "data")))
 	notify(end(stays))
 	am.Start()
-	eventually("the end is told", func() bool { return strings.HasSuffix(notified("Stays"), "resolved") })
+	eventually("the end is notified", func() bool { return strings.HasSuffix(notified("Stays"), "resolved") })
 	require.Zero(t, s.Status()[0].Failed[delivery.ReasonRefused])
 }

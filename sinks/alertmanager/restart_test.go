@@ -1,8 +1,8 @@
 package alertmanager
 
 import (
-	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,8 +16,8 @@ import (
 	"crowsnest/test/fault"
 )
 
-// After a restart of an Alertmanager everything is told again at once, and an
-// end is not told to one that does not know the beginning.
+// After a restart of an Alertmanager everything is sent again at once, and an
+// end is not sent to one that does not know the beginning.
 func TestAlertmanagerRestarts(t *testing.T) {
 	inBubble(t, 1, func(b *bench) {
 		am := b.ams[0]
@@ -31,14 +31,14 @@ func TestAlertmanagerRestarts(t *testing.T) {
 		am.Set(nil)
 		am.Restart()
 		from := len(am.Accepted("Stays"))
-		b.within(5*time.Second, "all told again", func() bool {
+		b.within(5*time.Second, "all sent again", func() bool {
 			return len(am.Accepted("Stays")) > from && am.States("New") == "firing" && len(am.Accepted("Ends")) >= from
 		})
 		require.Equal(t, "firing", am.States("Ends"), "the beginning first")
 		b.pass(61 * time.Second)
 		require.Equal(t, "firing resolved", am.States("Ends"))
 		require.Empty(t, am.NeverNotified())
-		require.Len(t, b.took, 4, "told again is not detected again")
+		require.Len(t, b.took, 4, "a repeat is not a detection")
 
 		// It restarts so fast that no request meets it.
 		b.pass(10 * time.Minute)
@@ -58,7 +58,7 @@ func TestAlertmanagerRestarts(t *testing.T) {
 		am.Restart()
 		am.Set(nil)
 		from = len(am.Accepted("Stays"))
-		b.within(5*time.Second, "all told again", func() bool { return len(am.Accepted("Stays")) > from })
+		b.within(5*time.Second, "all sent again", func() bool { return len(am.Accepted("Stays")) > from })
 
 		// A peer whose clock is wrong does not look like one that restarts.
 		b.pass(2 * time.Minute)
@@ -87,7 +87,7 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// An endpoint that just came back gets its news in the last try.
+// An endpoint that just came back is sent changes in the last try.
 func TestShutdownTriesOnceMore(t *testing.T) {
 	inBubble(t, 1, func(b *bench) {
 		b.ams[0].Set(fault.Status(503, "Retry-After", "30"))
@@ -136,7 +136,7 @@ func TestKilledDuringOutage(t *testing.T) {
 		require.Empty(t, b.took, "nothing is detected again")
 
 		down.Set(nil)
-		b.within(5*time.Second, "told", func() bool {
+		b.within(5*time.Second, "notified", func() bool {
 			return down.States("Open") == "firing" && down.States("Blip") == "firing" && down.States("Short") == "firing"
 		})
 		require.Equal(t, "something of Blip", down.Accepted("Blip")[0].Alert.Annotations["summary"])
@@ -149,7 +149,7 @@ func TestKilledDuringOutage(t *testing.T) {
 	})
 }
 
-// A new Alertmanager is told what is open, and not what ended before.
+// A new Alertmanager is sent the open alerts, and not the ones that ended before.
 func TestNewEndpoint(t *testing.T) {
 	inBubble(t, 1, func(b *bench) {
 		open, over := fire("Open"), fire("Over")
@@ -169,7 +169,7 @@ func TestNewEndpoint(t *testing.T) {
 	})
 }
 
-// What no Alertmanager was told goes to the one that takes their place.
+// A new Alertmanager is sent what its predecessors did not accept.
 func TestEndpointReplaced(t *testing.T) {
 	inBubble(t, 2, func(b *bench) {
 		b.ams[0].Set(fault.Reset)
@@ -190,7 +190,7 @@ func TestEndpointReplaced(t *testing.T) {
 	})
 }
 
-// An end that waits for min_firing is told as firing first also to the new one.
+// An end that waits for min_firing is sent as firing first to the new one, too.
 func TestEndpointAdded(t *testing.T) {
 	inBubble(t, 1, func(b *bench) {
 		short := fire("Short")
@@ -209,7 +209,7 @@ func TestEndpointAdded(t *testing.T) {
 	})
 }
 
-// One that was told the end counts, whoever comes first.
+// One accepted end counts, in any order.
 func TestMarksForNewEndpoint(t *testing.T) {
 	at := time.Now()
 	told := sinks.Mark{Fingerprint: "0000000000000001", StartsAt: at, Over: true, Accepted: at, Ended: at}
@@ -264,21 +264,20 @@ func TestImportBroken(t *testing.T) {
 		require.Error(t, s.Import([]byte(in)), in)
 	}
 	require.NoError(t, s.Import([]byte(`{"version":1,"endpoints":{"http://am":[["??",1,false,0,0,0,0]]},"ended":[{}]}`)))
-	require.Equal(t, sinks.StateStats{}, s.endpoints[0].state.Stats())
+	require.Equal(t, sinks.StateStats{}, s.endpoints[0].State().Stats())
 }
 
-func TestDeliveries(t *testing.T) {
+func TestAnswers(t *testing.T) {
 	inBubble(t, 2, func(b *bench) {
 		b.ams[1].Set(fault.Status(500))
 		ep := fire("A")
 		b.notify(ep)
-		d := b.sink.Deliveries(ep.Fingerprint)
+		d := b.sink.Answers(ep.Fingerprint)
+		slices.SortFunc(d, func(a, b sinks.Delivery) int { return strings.Compare(a.Endpoint, b.Endpoint) })
 		require.Len(t, d, 2)
-		require.Equal(t, Delivery{Endpoint: "http://am-0:9093", Time: time.Now(), Code: 200}, d[0])
+		require.Equal(t, sinks.Delivery{Endpoint: "http://am-0:9093", Time: time.Now(), Last: time.Now(), Times: 1, Code: 200}, d[0])
 		require.Equal(t, 500, d[1].Code)
 		require.Equal(t, "status 500: Internal Server Error", d[1].Error)
-		require.Empty(t, b.sink.Deliveries(1))
-		_, err := json.Marshal(d)
-		require.NoError(t, err)
+		require.Empty(t, b.sink.Answers(1))
 	})
 }

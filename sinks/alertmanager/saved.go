@@ -33,7 +33,7 @@ func (s *Sink) Export() ([]byte, error) {
 	ended := map[string]sinks.Ended{}
 	s.shared.Lock()
 	for _, e := range s.endpoints {
-		st := e.state.Export(now)
+		st := e.State().Export(now)
 		out.Endpoints[e.name], out.Members[e.name] = st.Marks, e.member.stamped(now)
 		for _, ep := range st.Ended {
 			ended[ep.Fingerprint] = ep
@@ -70,7 +70,7 @@ func (s *Sink) Import(data []byte) error {
 		if !known {
 			marks = forNew(in.Endpoints)
 		}
-		e.state.Import(sinks.Saved{Marks: marks, Ended: in.Ended}, now)
+		e.State().Import(sinks.Saved{Marks: marks, Ended: in.Ended}, now)
 	}
 	s.endpoints.link()
 	s.shared.Unlock()
@@ -79,7 +79,7 @@ func (s *Sink) Import(data []byte) error {
 	for _, marks := range in.Endpoints {
 		for _, m := range marks {
 			if fp, err := strconv.ParseUint(m.Fingerprint, 16, 64); err == nil && !m.Accepted.IsZero() {
-				s.begun.Add(episodes.Fingerprint(fp), m.StartsAt)
+				s.reported.Add(episodes.Fingerprint(fp), m.StartsAt)
 			}
 		}
 	}

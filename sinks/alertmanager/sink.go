@@ -3,7 +3,6 @@ package alertmanager
 import (
 	"context"
 	"net/url"
-	"slices"
 	"sync"
 	"time"
 
@@ -31,25 +30,15 @@ type Options struct {
 	// MaxKeys bounds the alerts, open and ended, in the state of each
 	// Alertmanager; 0 means sinks.DefaultMaxKeys.
 	MaxKeys int
-	// Accepted is called after an Alertmanager accepted news, which Export then
+	// Accepted is called after an Alertmanager accepted a change, which Export then
 	// contains. It may be nil and must not block.
 	Accepted func()
-}
-
-// Delivery is the last answer of one Alertmanager to one alert.
-type Delivery struct {
-	Endpoint string    `json:"endpoint"`
-	Time     time.Time `json:"time"`
-	Resolved bool      `json:"resolved"`        // the form that was sent
-	Code     int       `json:"code,omitempty"`  // HTTP status; 0: it was not sent
-	Error    string    `json:"error,omitempty"` // "": it was accepted
 }
 
 // Sink sends episodes to every configured Alertmanager. Safe for concurrent use.
 type Sink struct {
 	cfg       Config
 	latency   func(time.Duration)
-	accepted  func()
 	now       func() time.Time
 	endpoints members
 	shared    sync.Mutex // guards what endpoints read of each other
@@ -58,8 +47,8 @@ type Sink struct {
 	ended   sinks.EndedPack
 
 	mu sync.Mutex
-	// begun holds the start of each episode whose latency was reported.
-	begun *lru.Cache[episodes.Fingerprint, time.Time]
+	// reported holds the start of each episode whose latency was reported.
+	reported *lru.Cache[episodes.Fingerprint, time.Time]
 }
 
 var _ sinks.Sink = (*Sink)(nil)
@@ -71,23 +60,20 @@ func New(cfg Config, opt Options) (*Sink, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	kept, err := lru.New[episodes.Fingerprint, time.Time](latenciesKept)
+	reported, err := lru.New[episodes.Fingerprint, time.Time](latenciesKept)
 	if err != nil {
 		return nil, err
 	}
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	s := &Sink{cfg: cfg, latency: opt.Latency, accepted: opt.Accepted, begun: kept, now: opt.Now, answers: sinks.NewDeliveries()}
-	log := opt.Log.With().Str("component", "sink").Str("sink", cfg.Name).Logger()
+	s := &Sink{cfg: cfg, latency: opt.Latency, reported: reported, now: opt.Now, answers: sinks.NewDeliveries()}
 	for _, raw := range cfg.URLs {
 		u, err := url.Parse(raw)
 		if err != nil {
 			return nil, err
 		}
-		e := newEndpoint(endpointName(u), cfg, log, opt)
-		e.took, e.mu = s.took, &s.shared
-		s.endpoints = append(s.endpoints, e)
+		s.endpoints = append(s.endpoints, newEndpoint(endpointName(u), s, opt))
 	}
 	for _, e := range s.endpoints {
 		e.members = s.endpoints
@@ -104,20 +90,20 @@ func (s *Sink) Notify(eps []episodes.Episode) {
 	now := s.now()
 	s.shared.Lock()
 	for _, e := range s.endpoints {
-		e.state.Notify(eps, now)
+		e.State().Notify(eps, now)
 	}
 	s.shared.Unlock()
 	for _, e := range s.endpoints {
-		e.notify()
+		e.Wake()
 	}
 }
 
-// Run sends until ctx ends. Then it tries once more to send what is due, news
+// Run sends until ctx ends. Then it tries once more to send what is due, changes
 // first, for at most 3 s, and returns nil.
 func (s *Sink) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	for _, e := range s.endpoints {
-		wg.Go(func() { e.run(ctx) })
+		wg.Go(func() { _ = e.Run(ctx) }) // it returns nil
 	}
 	wg.Wait()
 	return nil
@@ -128,23 +114,7 @@ func (s *Sink) Run(ctx context.Context) error {
 func (s *Sink) Status() []sinks.EndpointStatus {
 	out := make([]sinks.EndpointStatus, len(s.endpoints))
 	for i, e := range s.endpoints {
-		out[i] = e.status(s.cfg.Name)
-	}
-	return out
-}
-
-// Deliveries returns the last answer of each Alertmanager to an alert, in
-// configured order. It omits Alertmanagers that did not answer.
-func (s *Sink) Deliveries(fp episodes.Fingerprint) []Delivery {
-	var out []Delivery
-	answers := s.answers.Of(fp)
-	for _, e := range s.endpoints {
-		for _, d := range slices.Backward(answers) {
-			if d.Endpoint == e.name {
-				out = append(out, Delivery{Endpoint: d.Endpoint, Time: d.Last, Resolved: d.Resolved, Code: d.Code, Error: d.Error})
-				break
-			}
-		}
+		out[i] = e.status()
 	}
 	return out
 }
@@ -152,24 +122,17 @@ func (s *Sink) Deliveries(fp episodes.Fingerprint) []Delivery {
 // Answers returns the Alertmanagers' answers to an alert, repeats merged.
 func (s *Sink) Answers(fp episodes.Fingerprint) []sinks.Delivery { return s.answers.Of(fp) }
 
-// took records answers.
-func (s *Sink) took(e *endpoint, msgs []sinks.Message, first []episodes.Episode, a answer) {
+// began reports the latency of episodes that an Alertmanager accepted for the first
+// time.
+func (s *Sink) began(eps []episodes.Episode) {
 	now := s.now()
-	d := sinks.Delivery{Endpoint: e.name, Time: now, Code: a.code}
-	if a.Err != nil {
-		d.Error = a.Err.Error()
-	}
-	s.answers.Record(msgs, d)
-	if s.accepted != nil && a.Err == nil && slices.ContainsFunc(msgs, func(m sinks.Message) bool { return m.News }) {
-		s.accepted()
-	}
 	var latencies []time.Duration
 	s.mu.Lock()
-	for _, ep := range first {
-		if begun, _ := s.begun.Get(ep.Fingerprint); !ep.Written.IsZero() && !begun.Equal(ep.StartsAt) {
+	for _, ep := range eps {
+		if starts, _ := s.reported.Get(ep.Fingerprint); !ep.Written.IsZero() && !starts.Equal(ep.StartsAt) {
 			latencies = append(latencies, max(now.Sub(ep.Written), 0))
 		}
-		s.begun.Add(ep.Fingerprint, ep.StartsAt)
+		s.reported.Add(ep.Fingerprint, ep.StartsAt)
 	}
 	s.mu.Unlock()
 	if s.latency == nil {

@@ -115,8 +115,8 @@ func outages() map[string]fault.Fault {
 	}
 }
 
-// TestOutage: whatever the fault and however long, each alert that was active
-// without an Alertmanager is told within 5 s of its recovery; short ones as
+// TestOutage: after a fault of any kind and length, each alert that was active
+// without an Alertmanager is notified within 5 s of its recovery; short ones as
 // firing and, min_firing later, as resolved.
 func TestOutage(t *testing.T) {
 	for name, fault := range outages() {
@@ -146,10 +146,10 @@ func TestOutage(t *testing.T) {
 				require.False(t, b.sink.Status()[0].Up)
 				require.NotEmpty(t, b.sink.Status()[0].Error)
 				require.Equal(t, 22, b.sink.Status()[0].Pending)
-				require.Equal(t, 1, b.logs.byMsg["alertmanager does not accept alerts; retrying"], "logged once")
+				require.Equal(t, 1, b.logs.byMsg["the receiver does not accept alerts; retrying"], "logged once")
 
 				am.Set(nil)
-				b.within(5*time.Second, "all told", func() bool {
+				b.within(5*time.Second, "all notified", func() bool {
 					for _, name := range blips {
 						if am.States(name) != "firing" {
 							return false
@@ -168,7 +168,7 @@ func TestOutage(t *testing.T) {
 				}
 				require.Equal(t, "firing", am.States("Stays"))
 				require.Empty(t, am.NeverNotified())
-				require.Equal(t, 1, b.logs.byMsg["alertmanager accepts alerts again"])
+				require.Equal(t, 1, b.logs.byMsg["the receiver accepts alerts again"])
 			})
 		})
 	}
@@ -266,7 +266,7 @@ func TestHungRequestsDoNotPile(t *testing.T) {
 	})
 }
 
-// An alert that is refused is tried again, and told once it is taken.
+// A refused alert is sent again, and notified once it is accepted.
 func TestPoisonIsCured(t *testing.T) {
 	inBubble(t, 1, func(b *bench) {
 		am := b.ams[0]
@@ -276,13 +276,13 @@ func TestPoisonIsCured(t *testing.T) {
 		b.notify(fire("Heartbeat"), bad, shortLived)
 		b.pass(time.Second)
 		b.notify(end(shortLived))
-		require.NotEmpty(t, b.sink.Deliveries(bad.Fingerprint)[0].Error)
-		require.Equal(t, 400, b.sink.Deliveries(bad.Fingerprint)[0].Code)
+		require.NotEmpty(t, b.answer(bad).Error)
+		require.Equal(t, 400, b.answer(bad).Code)
 		b.pass(time.Hour)
-		require.Equal(t, 1, b.sink.Status()[0].Pending, "one that ended is given up")
+		require.Equal(t, 1, b.sink.Status()[0].Pending, "the one that ended is dropped")
 		am.Refuse(nil)
-		b.within(5*time.Minute, "told", func() bool { return am.States("Bad") == "firing" })
-		require.Empty(t, b.sink.Deliveries(bad.Fingerprint)[0].Error)
+		b.within(5*time.Minute, "notified", func() bool { return am.States("Bad") == "firing" })
+		require.Empty(t, b.answer(bad).Error)
 	})
 }
 
@@ -300,7 +300,7 @@ func TestPoisonAlone(t *testing.T) {
 		b.pass(time.Hour)
 		require.LessOrEqual(t, len(b.ams[0].Posts())-from, 12, "each 5 m")
 		require.True(t, b.sink.Status()[0].Up)
-		require.Zero(t, b.logs.byMsg["alertmanager does not accept alerts; retrying"])
+		require.Zero(t, b.logs.byMsg["the receiver does not accept alerts; retrying"])
 	})
 }
 
@@ -316,7 +316,7 @@ func TestInvalidIsNotSent(t *testing.T) {
 		st := b.sink.Status()[0]
 		require.True(t, st.Up)
 		require.Equal(t, int64(2), st.Failed[delivery.ReasonInvalid])
-		require.Contains(t, b.sink.Deliveries(badLabel.Fingerprint)[0].Error, `"a-b" is not a label name`)
+		require.Contains(t, b.answer(badLabel).Error, `"a-b" is not a label name`)
 	})
 }
 
@@ -327,7 +327,7 @@ func TestBatches(t *testing.T) {
 			ep := fire(fmt.Sprintf("A%d", i))
 			if i >= 500 {
 				for j := range 5 {
-					ep.Annotations[fmt.Sprint("text", j)] = strings.Repeat("x", maxAnnotation)
+					ep.Annotations[fmt.Sprint("text", j)] = strings.Repeat("x", delivery.MaxAnnotation)
 				}
 			}
 			eps = append(eps, ep)

@@ -33,20 +33,24 @@ type status struct {
 
 // status asks the Alertmanager for its status. The answer has an error if none came
 // in time; fields that the server did not send are zero.
-func (c *client) status(ctx context.Context, within time.Duration) (status, answer) {
+func (c *client) status(ctx context.Context, within time.Duration) (status, delivery.Answer) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+"/api/v2/status", nil)
 	if err != nil {
-		return status{}, failure(delivery.ReasonConfig, err)
+		return status{}, delivery.Answer{Reason: delivery.ReasonConfig, Err: err}
+	}
+	h, err := c.http.Client()
+	if err != nil {
+		return status{}, delivery.Answer{Reason: delivery.ReasonConfig, Err: err}
 	}
 	asked := c.now()
-	resp, err := c.http.Do(req)
+	resp, err := h.Do(req)
 	if err != nil {
-		return status{}, answer{Answer: delivery.ConnectionFailed(err)}
+		return status{}, delivery.ConnectionFailed(err)
 	}
 	defer resp.Body.Close()
-	return readStatus(resp, asked, c.now()), answer{code: resp.StatusCode}
+	return readStatus(resp, asked, c.now()), delivery.Answer{Code: resp.StatusCode}
 }
 
 func readStatus(resp *http.Response, asked, answered time.Time) (out status) {

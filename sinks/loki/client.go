@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"net/http"
@@ -23,16 +24,18 @@ import (
 // stopWithin is how much longer than a request the library may take to stop.
 const stopWithin = 2 * time.Second
 
-// pusher is a client of the library for one request. The library's Handle does not
-// report the outcome of an entry and blocks while a batch is retried, its Stop
-// retries for minutes, and after Stop Handle blocks forever. Therefore:
+// pusher is a client of the library for one request. A client does not report what
+// became of an entry, and its HTTP client can be neither replaced nor wrapped. Only
+// Stop shows that a batch was sent: a client that lived longer would send by a
+// timer, which runs all the time, and count successes together with every other
+// client of the same host. Therefore:
 //
 //   - each request has a client of its own, with at most one batch: it collects
 //     entries and sends them once, on Stop; the delivery loop retries;
-//   - the outcome is what the client logs to our logger;
-//   - Handle is called only before Stop, and Stop in a goroutine of its own with a
-//     deadline. After the deadline the goroutine ends by itself with its request:
-//     within Timeout;
+//   - the client logs at level error if it did not deliver the batch;
+//   - Handle is called only before Stop, after which it would block forever, and Stop
+//     in a goroutine of its own with a deadline. After the deadline the goroutine
+//     ends by itself with its request: within Timeout;
 //   - the library's JSON, which Loki accepts and drops, is never used.
 type pusher struct {
 	*client.Client
@@ -74,7 +77,7 @@ func newClient(cfg Config, log zerolog.Logger) (*pusher, error) {
 func (p *pusher) push(ctx context.Context, entries []entry) delivery.Answer {
 	for _, e := range entries {
 		if err := p.HandleWithMetadata(e.labels, e.time, e.line, e.metadata); err != nil {
-			p.out.fail(0, err)
+			p.out.set(delivery.ConnectionFailed(err))
 		}
 	}
 	done := make(chan struct{})
@@ -93,63 +96,48 @@ func (p *pusher) push(ctx context.Context, entries []entry) delivery.Answer {
 	return delivery.TimedOut()
 }
 
-// outcome reads the log of a client. Safe for concurrent use.
+// outcome is the answer to the batch of a client, read from the values that the
+// client logs. Safe for concurrent use.
 type outcome struct {
 	log zerolog.Logger
 
-	mu     sync.Mutex
-	failed bool
-	status int
-	err    error
+	mu  sync.Mutex
+	got delivery.Answer
 }
-
-// The messages that the library logs when it drops a batch.
-const (
-	sendFailed   = "final error sending batch"
-	encodeFailed = "error encoding batch"
-)
 
 // Log implements the logger of go-kit, which the library uses.
 func (o *outcome) Log(keyvals ...any) error {
 	said := map[string]any{}
 	for i := 0; i+1 < len(keyvals); i += 2 {
-		if key, ok := keyvals[i].(string); ok {
-			said[key] = keyvals[i+1]
-		}
+		said[fmt.Sprint(keyvals[i])] = keyvals[i+1]
 	}
-	msg, _ := said["msg"].(string)
 	err, _ := said["error"].(error)
-	o.log.Debug().Err(err).Msg("loki client: " + msg)
-	if msg != sendFailed && msg != encodeFailed {
+	o.log.Debug().Err(err).Msgf("loki client: %v", said["msg"])
+	if fmt.Sprint(said["level"]) != "error" {
 		return nil
 	}
-	status, _ := said["status"].(int)
-	if err == nil {
-		err = errors.New(msg)
+	status, sent := said["status"].(int)
+	if !sent {
+		status = http.StatusBadRequest // the batch cannot be encoded
 	}
-	if msg == encodeFailed {
-		status = http.StatusBadRequest
+	if err = cmp.Or(err, errors.New("the client dropped the batch")); status <= 0 {
+		o.set(delivery.ConnectionFailed(err))
+		return nil
 	}
-	o.fail(status, err)
+	reason := cmp.Or(delivery.ReasonOf(status), delivery.ReasonServerError)
+	o.set(delivery.Answer{Reason: reason, Err: errors.New(delivery.Excerpt(err.Error()))})
 	return nil
 }
 
-func (o *outcome) fail(status int, err error) {
+func (o *outcome) set(a delivery.Answer) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.failed, o.status, o.err = true, status, err
+	o.got = a
 }
 
 // answer returns the outcome of the batch.
 func (o *outcome) answer() delivery.Answer {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.failed {
-		return delivery.Answer{}
-	}
-	if o.status <= 0 {
-		return delivery.ConnectionFailed(o.err)
-	}
-	reason := cmp.Or(delivery.ReasonOf(o.status), delivery.ReasonServerError)
-	return delivery.Answer{Reason: reason, Err: errors.New(delivery.Excerpt(o.err.Error()))}
+	return o.got
 }

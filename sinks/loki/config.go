@@ -87,8 +87,8 @@ func (c Config) Validate() error {
 	c = c.withDefaults()
 	errs := []error{
 		c.validateURL(),
-		inRange("timeout", c.Timeout, 10*time.Millisecond, time.Minute),
-		inRange("update_delay", c.UpdateDelay, time.Second, 24*time.Hour),
+		delivery.InRange("timeout", c.Timeout, 10*time.Millisecond, time.Minute),
+		delivery.InRange("update_delay", c.UpdateDelay, time.Second, 24*time.Hour),
 		delivery.CheckLabels("labels", c.Labels, ownLabels...),
 		delivery.CheckLabels("external_labels", c.ExternalLabels, "alertname", "severity", "resolves", "overflow"),
 	}
@@ -98,36 +98,19 @@ func (c Config) Validate() error {
 	if strings.ContainsAny(c.Tenant, "|\r\n") || len(c.Tenant) > 150 {
 		errs = append(errs, errors.New("tenant: one tenant is written to; use at most 150 bytes and no |"))
 	}
-	if c.ExternalURL != "" {
-		if _, err := delivery.AbsoluteURL(c.ExternalURL, "https://crowsnest.example.org"); err != nil {
-			errs = append(errs, fmt.Errorf("external_url: %w", err))
-		}
-	}
-	if err := c.HTTP.Check(); err != nil {
-		errs = append(errs, fmt.Errorf("http_config: %w", err))
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, delivery.CheckShared(c.ExternalURL, c.HTTP))...)
 }
 
 func (c Config) validateURL() error {
 	if c.URL == "" {
 		return fmt.Errorf("url: none given; write the base address of Loki, such as %s", example)
 	}
-	u, err := delivery.AbsoluteURL(c.URL, example)
-	switch {
-	case err != nil:
+	u, err := delivery.BaseURL(c.URL, example)
+	if err != nil {
 		return fmt.Errorf("url: %w", err)
-	case strings.Contains(u.Path, "/loki/api"):
-		return fmt.Errorf("url: give the base address, without %s", u.Path[strings.Index(u.Path, "/loki/api"):])
-	case u.RawQuery != "" || u.ForceQuery:
-		return errors.New("url: remove what follows the ?")
 	}
-	return nil
-}
-
-func inRange(name string, d, low, high time.Duration) error {
-	if d < low || d > high {
-		return fmt.Errorf("%s: %s is not between %s and %s", name, d, low, high)
+	if i := strings.Index(u.Path, "/loki/api"); i >= 0 {
+		return fmt.Errorf("url: give the base address, without %s", u.Path[i:])
 	}
 	return nil
 }

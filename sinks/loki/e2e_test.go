@@ -72,8 +72,8 @@ func TestRealLokiRefusesOne(t *testing.T) {
 	t.Log(s.Status()[0])
 }
 
-// While Loki is away, nothing blocks and nothing grows; afterwards it is told
-// the newest word.
+// While Loki is away, nothing blocks and nothing grows; afterwards it is sent
+// the newest messages.
 func TestRealLokiAway(t *testing.T) {
 	l := servers.Loki(t, servers.LokiOptions{})
 	s, stop := run(t, Config{URL: l.URL})
@@ -88,12 +88,12 @@ func TestRealLokiAway(t *testing.T) {
 	s.Notify(eps)
 	eventually(t, "noticed", func() bool { return !s.Status()[0].Up })
 	goroutines, memory := runtime.NumGoroutine(), heap()
-	for range 2000 { // a million words
+	for range 2000 { // a million messages
 		at := time.Now()
 		s.Notify(eps)
 		slowest = max(slowest, time.Since(at))
 	}
-	t.Logf("a million words while Loki is away: slowest Notify of 500 %s, heap %+d KiB, goroutines %+d, pending %d",
+	t.Logf("a million messages while Loki is away: slowest Notify of 500 %s, heap %+d KiB, goroutines %+d, pending %d",
 		slowest, (heap()-memory)>>10, runtime.NumGoroutine()-goroutines, s.Status()[0].Pending)
 	require.Equal(t, 500, s.Status()[0].Pending)
 	require.Less(t, heap()-memory, int64(4<<20))

@@ -1,6 +1,7 @@
 package loki
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -12,7 +13,6 @@ import (
 	"github.com/grafana/loki/pkg/push"
 	"github.com/prometheus/common/model"
 
-	"crowsnest/episodes"
 	"crowsnest/sinks"
 	"crowsnest/sinks/internal/delivery"
 )
@@ -61,8 +61,8 @@ type summary struct {
 	Labels   map[string]string `json:"labels,omitempty"`
 	Count    int64             `json:"count"`
 	StartsAt time.Time         `json:"starts_at"`
-	LastSeen *time.Time        `json:"last_seen,omitempty"`
-	EndsAt   *time.Time        `json:"ends_at,omitempty"`
+	LastSeen time.Time         `json:"last_seen,omitzero"`
+	EndsAt   time.Time         `json:"ends_at,omitzero"`
 	Reason   string            `json:"reason,omitempty"`
 	Runbook  string            `json:"runbook_url,omitempty"`
 	URL      string            `json:"url,omitempty"`
@@ -97,11 +97,11 @@ func (c Config) entry(m sinks.Message, now time.Time) (entry, error) {
 
 // summarize returns the content of the line and the time of its event.
 func (c Config) summarize(m sinks.Message, labels map[string]string) (summary, time.Time) {
-	ep, at := m.Episode, first(m.Episode.FiredAt, m.Episode.StartsAt)
+	ep, at := m.Episode, cmp.Or(m.Episode.FiredAt, m.Episode.StartsAt)
 	text := delivery.Annotations(ep.Annotations)
 	s := summary{
 		Event: eventOpened, Alert: labels["alertname"], Severity: labels["severity"], Summary: text["summary"],
-		Labels: map[string]string{}, Count: ep.Count, StartsAt: ep.StartsAt.UTC(), Runbook: text["runbook_url"],
+		Labels: map[string]string{}, Count: ep.Count, StartsAt: ep.StartsAt.UTC(), LastSeen: ep.LastSeen.UTC(), Runbook: text["runbook_url"],
 	}
 	for name, value := range labels {
 		if name != "alertname" && name != "severity" {
@@ -111,32 +111,13 @@ func (c Config) summarize(m sinks.Message, labels map[string]string) (summary, t
 	if c.ExternalURL != "" {
 		s.URL = c.ExternalURL + "/episodes/" + ep.Fingerprint.String()
 	}
-	s.LastSeen = utc(ep.LastSeen)
 	switch {
 	case m.Resolved:
-		s.Event, s.Reason, s.EndsAt, at = eventResolved, string(ep.Reason), utc(ep.EndsAt), first(ep.Concluded, ep.EndsAt)
-	case !m.News:
-		s.Event, at = eventUpdated, first(ep.LastSeen, ep.FiredAt)
+		s.Event, s.Reason, s.EndsAt, at = eventResolved, string(ep.Reason), ep.EndsAt.UTC(), cmp.Or(ep.Concluded, ep.EndsAt)
+	case !m.New:
+		s.Event, at = eventUpdated, cmp.Or(ep.LastSeen, ep.FiredAt)
 	}
-	return s, at
-}
-
-// first returns the first time that is set.
-func first(times ...time.Time) time.Time {
-	for _, t := range times {
-		if !t.IsZero() {
-			return t.UTC()
-		}
-	}
-	return time.Time{}
-}
-
-func utc(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	t = t.UTC()
-	return &t
+	return s, at.UTC()
 }
 
 // text returns the line in the format.
@@ -166,19 +147,21 @@ func (s summary) text(format string) (string, error) {
 		put(name, s.Labels[name])
 	}
 	put("count", strconv.FormatInt(s.Count, 10))
-	put("starts_at", s.StartsAt.Format(time.RFC3339Nano))
-	for _, t := range []struct {
-		name string
-		at   *time.Time
-	}{{"last_seen", s.LastSeen}, {"ends_at", s.EndsAt}} {
-		if t.at != nil {
-			put(t.name, t.at.Format(time.RFC3339Nano))
-		}
-	}
+	put("starts_at", stamp(s.StartsAt))
+	put("last_seen", stamp(s.LastSeen))
+	put("ends_at", stamp(s.EndsAt))
 	put("reason", s.Reason)
 	put("runbook_url", s.Runbook)
 	put("url", s.URL)
 	return b.String(), nil
+}
+
+// stamp returns the text of a time, "" for the zero time.
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.Format(time.RFC3339Nano)
 }
 
 // metadata returns the structured metadata, by which people can filter without a
@@ -197,8 +180,8 @@ func metadata(m sinks.Message, s summary, labels map[string]string) push.LabelsA
 	put("alertname", s.Alert)
 	put("event", s.Event)
 	put("fingerprint", ep.Fingerprint.String())
-	put("pack", pack(ep))
-	put("starts_at", s.StartsAt.Format(time.RFC3339Nano))
+	put("pack", delivery.Pack(ep))
+	put("starts_at", stamp(s.StartsAt))
 	put("line", delivery.Line(ep.Line))
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
 		if name != "severity" && name != "cluster" {
@@ -206,11 +189,4 @@ func metadata(m sinks.Message, s summary, labels map[string]string) push.LabelsA
 		}
 	}
 	return out
-}
-
-func pack(ep episodes.Episode) string {
-	if ep.Rule == nil {
-		return ""
-	}
-	return ep.Rule.Pack
 }

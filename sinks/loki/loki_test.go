@@ -75,7 +75,7 @@ func newFakeLoki(t *testing.T) *fakeLoki {
 		f.got = append(f.got, got)
 		f.mu.Unlock()
 		w.WriteHeader(code)
-		_, _ = io.WriteString(w, "as you were told")
+		_, _ = io.WriteString(w, "the answer")
 	}))
 	t.Cleanup(f.Close)
 	return f
@@ -121,7 +121,7 @@ func meta(e entry) map[string]string {
 
 func TestEntry(t *testing.T) {
 	cfg := Config{ExternalLabels: cluster, ExternalURL: "https://crowsnest.example", Labels: map[string]string{"team": "x"}}.withDefaults()
-	e, err := cfg.entry(sinks.Message{Episode: episode, News: true}, now)
+	e, err := cfg.entry(sinks.Message{Episode: episode, New: true}, now)
 	require.NoError(t, err)
 	require.Equal(t, `{cluster="prod-1", service_name="crowsnest", severity="critical", team="x"}`, e.labels.String())
 	require.Equal(t, episode.FiredAt, e.time)
@@ -139,7 +139,7 @@ func TestEntry(t *testing.T) {
 	require.Equal(t, "updated", meta(e)["event"])
 	require.Equal(t, episode.LastSeen, e.time)
 
-	e, err = cfg.entry(sinks.Message{Episode: ended(episode), Resolved: true, News: true}, now)
+	e, err = cfg.entry(sinks.Message{Episode: ended(episode), Resolved: true, New: true}, now)
 	require.NoError(t, err)
 	require.Equal(t, now, e.time)
 	require.Contains(t, e.line, `"ends_at":"2026-11-20T11:59:59.5Z","reason":"clear"`)
@@ -147,13 +147,13 @@ func TestEntry(t *testing.T) {
 
 func TestEntryLogfmt(t *testing.T) {
 	cfg := Config{Format: FormatLogfmt}.withDefaults()
-	e, err := cfg.entry(sinks.Message{Episode: ended(episode), Resolved: true, News: true}, now)
+	e, err := cfg.entry(sinks.Message{Episode: ended(episode), Resolved: true, New: true}, now)
 	require.NoError(t, err)
 	require.Equal(t, `event=resolved alertname=LeaseLost severity=critical summary="the lease of \"team-a\" is lost" namespace=team-a resolves=clear `+
 		`count=3 starts_at=2026-11-20T11:58:00Z last_seen=2026-11-20T11:59:59Z ends_at=2026-11-20T11:59:59.5Z reason=clear runbook_url=https://runbooks.example/lease`, e.line)
 }
 
-// Whatever an episode holds, the entry is one that Loki takes.
+// Loki accepts the entry of any episode.
 func TestHostileEpisodes(t *testing.T) {
 	cfg := Config{ExternalLabels: cluster}.withDefaults()
 	f := func(change func(ep *episodes.Episode), check func(e entry)) {
@@ -163,7 +163,7 @@ func TestHostileEpisodes(t *testing.T) {
 		change(&ep)
 		for _, format := range []string{FormatJSON, FormatLogfmt} {
 			cfg.Format = format
-			e, err := cfg.entry(sinks.Message{Episode: ep, News: true}, now)
+			e, err := cfg.entry(sinks.Message{Episode: ep, New: true}, now)
 			require.NoError(t, err)
 			require.NotContains(t, e.line, "\n")
 			require.Less(t, e.size(), 64<<10)
@@ -204,7 +204,7 @@ func TestValidate(t *testing.T) {
 	f(Config{URL: "loki:3100"}, "url: ")
 	f(Config{URL: "http://loki/loki/api/v1/push"}, "without /loki/api/v1/push")
 	f(Config{URL: "http://u:p@loki"}, "no credentials")
-	f(Config{URL: "http://loki?x=y"}, "url: remove")
+	f(Config{URL: "http://loki?x=y"}, `url: "http://loki?x=y": remove`)
 	f(Config{Format: "xml"}, `format: "xml" is not known`)
 	f(Config{Tenant: "a|b"}, "tenant: ")
 	f(Config{Timeout: time.Hour}, "timeout: ")
@@ -298,7 +298,7 @@ func TestAnswers(t *testing.T) {
 		cfg.URL = f.URL
 		cfg = cfg.withDefaults()
 		r := &receiver{cfg: cfg, log: zerolog.Nop()}
-		e, _, err := r.Encode(sinks.Message{Episode: live("A"), News: true}, time.Now())
+		e, _, err := r.Encode(sinks.Message{Episode: live("A"), New: true}, time.Now())
 		require.NoError(t, err)
 		return r.Deliver(context.Background(), []entry{e})
 	}
@@ -314,7 +314,7 @@ func TestAnswers(t *testing.T) {
 		require.Equal(t, want == "", a.Err == nil, "status %d: %v", code, a.Err)
 		require.Len(t, f.requests(), before+1, "status %d: tried once", code)
 		if a.Err != nil {
-			require.Contains(t, a.Err.Error(), "as you were told")
+			require.Contains(t, a.Err.Error(), "the answer")
 		}
 	}
 	a := post(Config{HTTP: httpconfig.Config{HTTPClientConfig: commonconfig.HTTPClientConfig{TLSConfig: commonconfig.TLSConfig{CAFile: "/nowhere"}}}})
@@ -331,7 +331,7 @@ func TestAnswers(t *testing.T) {
 	require.NotContains(t, a.Err.Error(), "http://")
 }
 
-// A Loki that hangs holds up the end no longer than the drain. The request that
+// A Loki that hangs delays a stop by no more than the drain. The request that
 // the library waits for ends by its own timeout.
 func TestStopWhileLokiHangs(t *testing.T) {
 	f := newFakeLoki(t)

@@ -39,7 +39,7 @@ func New(cfg Config, opt Options) (*Sink, error) {
 	cfg = cfg.withDefaults()
 	return &Sink{delivery.New(delivery.Config{
 		Name: cfg.Name, Endpoint: cfg.URL, MaxItems: maxEntries, MaxBytes: maxBody, Options: opt,
-		State: sinks.StateConfig{TextDelay: cfg.UpdateDelay, ResolvedFor: sinks.DefaultResolvedFor},
+		State: delivery.History(cfg.UpdateDelay),
 	}, &receiver{cfg: cfg, log: opt.Log.With().Str("component", "sink").Str("sink", cfg.Name).Logger()})}, nil
 }
 

@@ -25,10 +25,10 @@ type Record struct {
 	Labels      map[string]string `json:"labels"`      // the alert's identity
 	Annotations map[string]string `json:"annotations"` // what people read
 	StartsAt    time.Time         `json:"starts_at"`
-	EndsAt      *time.Time        `json:"ends_at,omitempty"`
-	LastSeen    *time.Time        `json:"last_seen,omitempty"` // newest line that kept it open
-	Count       int64             `json:"count"`               // lines so far
-	Line        string            `json:"line,omitempty"`      // the newest
+	EndsAt      time.Time         `json:"ends_at,omitzero"`
+	LastSeen    time.Time         `json:"last_seen,omitzero"` // newest line that kept it open
+	Count       int64             `json:"count"`              // lines so far
+	Line        string            `json:"line,omitempty"`     // the newest
 	FirstLine   string            `json:"first_line,omitempty"`
 	Fingerprint string            `json:"fingerprint"`        // 16 hex digits, the same over restarts
 	Reason      string            `json:"reason,omitempty"`   // why it ended: clear, quiet, expired, ...
@@ -41,12 +41,12 @@ func NewRecord(ep episodes.Episode, resolved bool, now time.Time) Record {
 	r := Record{
 		Time: now.UTC(), Status: "firing", Alertname: redact.Sanitise(ep.Alert),
 		Severity: redact.Sanitise(ep.Labels["severity"]), Labels: mapped(ep.Labels, redact.Sanitise), Annotations: mapped(ep.Annotations, sinks.Clean),
-		StartsAt: ep.StartsAt.UTC(), LastSeen: unlessZero(ep.LastSeen), Count: ep.Count,
+		StartsAt: ep.StartsAt.UTC(), LastSeen: ep.LastSeen.UTC(), Count: ep.Count,
 		Line: redact.Sanitise(ep.Line), FirstLine: redact.Sanitise(ep.First),
 		Fingerprint: ep.Fingerprint.String(), Overflow: ep.Overflow,
 	}
 	if resolved {
-		r.Status, r.Reason, r.EndsAt = "resolved", string(ep.Reason), unlessZero(ep.EndsAt)
+		r.Status, r.Reason, r.EndsAt = "resolved", string(ep.Reason), ep.EndsAt.UTC()
 	}
 	return r
 }
@@ -87,8 +87,8 @@ func (r Record) Text(color bool) []byte {
 func (r Record) since() string {
 	s := r.StartsAt.Format(time.RFC3339)
 	end := r.Time
-	if r.EndsAt != nil {
-		end = *r.EndsAt
+	if !r.EndsAt.IsZero() {
+		end = r.EndsAt
 		s += " until " + end.Format(time.RFC3339)
 	}
 	if d := end.Sub(r.StartsAt).Round(time.Second); d > 0 {
@@ -182,12 +182,4 @@ func mapped(in map[string]string, f func(string) string) map[string]string {
 		out[redact.Sanitise(name)] = f(text)
 	}
 	return out
-}
-
-func unlessZero(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	t = t.UTC()
-	return &t
 }

@@ -65,7 +65,7 @@ func (c Config) Validate() error {
 type Sink struct {
 	cfg  Config
 	w    io.Writer
-	wake chan struct{} // there may be news
+	wake chan struct{} // there may be messages to write
 	torn bool          // a record was written in part; owned by the writing goroutine
 
 	answers *sinks.Deliveries
@@ -166,7 +166,7 @@ func (s *Sink) write(ctx context.Context) {
 	}
 }
 
-// writeDue writes all news.
+// writeDue writes all that is due.
 func (s *Sink) writeDue() error {
 	for {
 		now := s.cfg.Now()

@@ -206,7 +206,7 @@ func TestTransitionsOnly(t *testing.T) {
 		require.Contains(t, p.buf.String(), `"cluster":"c1"`)
 		s.Notify([]episodes.Episode{nth("e", 0)})
 		require.NoError(t, stop())
-		require.Equal(t, "firing e", p.statuses(t)[4], "the last word is written")
+		require.Equal(t, "firing e", p.statuses(t)[4], "the last message is written")
 		st := s.Status()[0]
 		require.True(t, st.Up)
 		require.Equal(t, int64(5), st.Sent)

@@ -7,23 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/url"
-	"strconv"
-	"strings"
 	"time"
-
-	commonconfig "github.com/prometheus/common/config"
 
 	"crowsnest/hits"
 	"crowsnest/httpconfig"
+	"crowsnest/sinks/internal/delivery"
 )
 
-const (
-	maxAnswer = 64 << 10
-	maxReason = 300 // bytes kept of an answer
-)
+const maxAnswer = 64 << 10
 
 // The reasons why a message was not accepted, as named in metrics and the API.
 const (
@@ -47,22 +39,6 @@ func reasons() []string {
 	}
 }
 
-// clientMaker makes the HTTP client on first use: it reads files.
-type clientMaker func() (*http.Client, error)
-
-func newClientMaker(cfg Config, transport http.RoundTripper, opts ...commonconfig.HTTPClientOption) clientMaker {
-	if transport != nil {
-		return func() (*http.Client, error) {
-			return &http.Client{Transport: transport, CheckRedirect: httpconfig.Stay}, nil
-		}
-	}
-	return func() (*http.Client, error) {
-		// HTTP/2 would put the next try on the connection that just hung.
-		opts = append(opts, commonconfig.WithHTTP2Disabled(), commonconfig.WithIdleConnTimeout(5*time.Minute), commonconfig.WithUserAgent("crowsnest"))
-		return cfg.HTTP.Client("upstream", opts...)
-	}
-}
-
 // answer is the outcome of one message.
 type answer struct {
 	code       int         // 0: none came
@@ -75,13 +51,6 @@ type answer struct {
 
 // send posts a message.
 func (w *sender) send(ctx context.Context, m *hits.Message) answer {
-	if w.http == nil {
-		h, err := w.s.http()
-		if err != nil {
-			return answer{reason: reasonConfig, err: err}
-		}
-		w.http = h
-	}
 	w.buf = m.Append(w.buf[:0])
 	a := w.post(ctx, hits.Path, hits.ContentType, w.buf)
 	if a.code == 0 {
@@ -97,6 +66,10 @@ func (w *sender) send(ctx context.Context, m *hits.Message) answer {
 
 // post sends a body.
 func (w *sender) post(ctx context.Context, path, kind string, body []byte) answer {
+	client, err := w.s.http.Client()
+	if err != nil {
+		return answer{reason: reasonConfig, err: err}
+	}
 	ctx, cancel := context.WithTimeout(ctx, w.s.cfg.Timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.s.cfg.URL+path, bytes.NewReader(body))
@@ -105,7 +78,7 @@ func (w *sender) post(ctx context.Context, path, kind string, body []byte) answe
 	}
 	req.Header.Set("Content-Type", kind)
 	changes := w.s.changes()
-	resp, err := w.http.Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
 		return failed(err)
 	}
@@ -120,15 +93,8 @@ func (w *sender) post(ctx context.Context, path, kind string, body []byte) answe
 
 // failed returns the answer for an error of net/http.
 func failed(err error) answer {
-	var timeout net.Error
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.As(err, &timeout) && timeout.Timeout() {
-		return answer{reason: reasonTimeout, err: errors.New("no answer in time")}
-	}
-	var broken *url.Error
-	if errors.As(err, &broken) {
-		err = broken.Err // the address is reported elsewhere
-	}
-	return answer{reason: reasonConnection, err: errors.New(excerpt(err.Error()))}
+	a := delivery.ConnectionFailed(err)
+	return answer{reason: a.Reason, err: a.Err}
 }
 
 // judge returns the answer of an HTTP response. If something other than an
@@ -157,23 +123,12 @@ func judge(resp *http.Response, said []byte) answer {
 		a.reason = reasonAuth
 	case code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable:
 		a.reason = reasonBusy
-		if n, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && n > 0 {
-			a.retryAfter = min(time.Duration(n), maxRetry/time.Second) * time.Second
-		}
+		a.retryAfter = httpconfig.RetryAfter(resp.Header, maxRetry)
 	case code/100 == 4:
 		a.reason = reasonClientError
 	default:
 		a.reason = reasonServerError
 	}
-	a.err = fmt.Errorf("status %d: %s", resp.StatusCode, excerpt(string(said)))
+	a.err = fmt.Errorf("status %d: %s", resp.StatusCode, delivery.Excerpt(string(said)))
 	return a
-}
-
-// excerpt returns one short line of a text.
-func excerpt(s string) string {
-	s = strings.ToValidUTF8(strings.Join(strings.Fields(s), " "), "?")
-	if len(s) > maxReason {
-		s = strings.ToValidUTF8(s[:maxReason], "") + "…"
-	}
-	return s
 }

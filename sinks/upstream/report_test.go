@@ -15,7 +15,7 @@ import (
 	"crowsnest/rules"
 )
 
-// report takes a report. The caller holds mu.
+// report accepts a report. The caller holds mu.
 func (p *peer) report(w *httptest.ResponseRecorder, body []byte) {
 	if p.refuses != 0 {
 		http.Error(w, "no", p.refuses)
@@ -84,7 +84,7 @@ func TestALossDuringAnOutageIsReported(t *testing.T) {
 	})
 }
 
-// An aggregator that is older takes hits all the same, and the agent says so.
+// An aggregator that is older accepts hits all the same, and the agent reports it.
 func TestAnOlderAggregatorTakesNoReports(t *testing.T) {
 	p := &peer{refuses: http.StatusNotFound}
 	run(t, p, 0, func(t *testing.T, s *Sink, stop func()) {

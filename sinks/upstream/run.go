@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"net/http"
 	"sync"
 	"time"
 
 	"crowsnest/hits"
+	"crowsnest/sinks/internal/delivery"
 )
 
 // The times of the sender.
@@ -28,7 +28,6 @@ const (
 // sender is the state of Run.
 type sender struct {
 	s       *Sink
-	http    *http.Client
 	last    time.Time // when the last message was answered
 	highest uint64    // batch that was sent
 	retry   time.Duration
@@ -52,9 +51,7 @@ func (s *Sink) Run(ctx context.Context) error {
 		w.sleep(ctx, pause)
 	}
 	w.close(context.WithoutCancel(ctx))
-	if w.http != nil {
-		w.http.CloseIdleConnections()
-	}
+	s.http.Close()
 	return nil
 }
 
@@ -63,17 +60,11 @@ func (w *sender) sleep(ctx context.Context, d time.Duration) {
 	if d <= 0 {
 		return
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	wake := w.s.wake
-	if w.waiting || w.retry > 0 { // news do not make the aggregator come back
+	if w.waiting || w.retry > 0 { // new hits do not bring the aggregator back
 		wake = nil
 	}
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	case <-wake:
-	}
+	delivery.Sleep(ctx, d, wake)
 }
 
 // turn sends the next message if it is due, and returns the time until the next
@@ -199,11 +190,11 @@ func (s *Sink) empty(seq uint64) {
 func (w *sender) close(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, drain)
 	defer cancel()
-	most, stop := context.WithTimeout(ctx, drain-goodbyeTimeout)
+	sending, stop := context.WithTimeout(ctx, drain-goodbyeTimeout)
 	defer stop()
 	w.closing = true
-	for most.Err() == nil && !w.s.safe() {
-		w.sleep(most, w.turn(most))
+	for sending.Err() == nil && !w.s.safe() {
+		w.sleep(sending, w.turn(sending))
 	}
 	m := w.s.goodbye()
 	w.send(ctx, &m)
@@ -225,7 +216,7 @@ func (s *Sink) goodbye() hits.Message {
 	}
 	if len(s.kept) > 0 {
 		m.First = s.kept[0].seq
-	} else if !s.torn {
+	} else if !s.dropped {
 		m.Watermark = s.watermark()
 	}
 	return m

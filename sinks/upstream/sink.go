@@ -10,9 +10,8 @@ import (
 	"sync"
 	"time"
 
-	commonconfig "github.com/prometheus/common/config"
-
 	"crowsnest/hits"
+	"crowsnest/httpconfig"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 	"crowsnest/sinks"
@@ -41,10 +40,10 @@ type batch struct {
 	watermark time.Time
 }
 
-// proof is the low watermark of one source.
-type proof struct {
+// mark is the low watermark of one source.
+type mark struct {
 	late time.Duration // in excess of the lateness that the aggregator assumes
-	at   time.Time     // zero: nothing is watermark
+	at   time.Time     // zero: it has no watermark yet
 }
 
 // Sink sends hits to the aggregator. Safe for concurrent use.
@@ -53,8 +52,8 @@ type Sink struct {
 	now        func() time.Time
 	instance   string
 	maxUnacked int
-	http       clientMaker
-	fresh      clientMaker // of clients without persistent connections
+	http       httpconfig.Lazy // of the sender
+	fresh      httpconfig.Lazy // of watchAggregators: each request makes a connection
 
 	wake chan struct{} // has one token if there is something to do
 
@@ -69,8 +68,8 @@ type Sink struct {
 	acked    uint64  // last batch that is on its disk
 	room     chan struct{}
 	released bool // reading stops for good: Wait no longer blocks
-	torn     bool // hits were dropped after that: no later cut is safe
-	proofs   map[string]proof
+	dropped  bool // hits were dropped after the release: no later cut is safe
+	marks    map[string]mark
 	st       Stats
 	failed   map[string]int64
 	lastErr  string
@@ -101,8 +100,7 @@ type Stats struct {
 	// ReportError is why the aggregator does not accept the reports of this agent;
 	// "" if it does.
 	ReportError string
-	// Twofold is since when two aggregators are known to answer at Endpoint;
-	// zero: only one does.
+	// Twofold is since when two aggregators answer at Endpoint; zero: only one does.
 	Twofold time.Time
 
 	blockedSince time.Time
@@ -127,10 +125,10 @@ func New(cfg Config, opt Options) (*Sink, error) {
 	}
 	s := &Sink{
 		cfg: cfg, now: opt.Now, instance: rand.Text(), maxUnacked: opt.MaxUnacked, wake: make(chan struct{}, 1),
-		room: make(chan struct{}), proofs: map[string]proof{}, failed: map[string]int64{},
+		room: make(chan struct{}), marks: map[string]mark{}, failed: map[string]int64{},
 	}
-	s.http = newClientMaker(cfg, opt.Transport)
-	s.fresh = newClientMaker(cfg, opt.Transport, commonconfig.WithKeepAlivesDisabled())
+	s.http = httpconfig.Lazy{Config: cfg.HTTP, Name: "upstream", UserAgent: "crowsnest", Idle: 5 * time.Minute, Transport: opt.Transport}
+	s.fresh = httpconfig.Lazy{Config: cfg.HTTP, Name: "upstream", UserAgent: "crowsnest", Transport: opt.Transport}
 	for _, reason := range reasons() {
 		s.failed[reason] = 0
 	}
@@ -152,8 +150,8 @@ func (s *Sink) Take(found []matcher.Hit) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.torn || s.released && s.full() {
-		s.torn = true // they will be read again
+	if s.dropped || s.released && s.full() {
+		s.dropped = true // they will be read again
 		return
 	}
 	for i := range found {
@@ -232,16 +230,16 @@ func (s *Sink) notify() {
 func (s *Sink) AddSource(source string, lateness time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.proofs[source]
+	p := s.marks[source]
 	p.late = max(0, lateness-rules.Lateness)
-	s.proofs[source] = p
+	s.marks[source] = p
 }
 
 // RemoveSource removes a source from the watermark.
 func (s *Sink) RemoveSource(source string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.proofs, source)
+	delete(s.marks, source)
 }
 
 // AdvanceWatermark records that a source has read everything up to t, and that
@@ -249,28 +247,28 @@ func (s *Sink) RemoveSource(source string) {
 func (s *Sink) AdvanceWatermark(source string, t time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p, ok := s.proofs[source]; ok {
+	if p, ok := s.marks[source]; ok {
 		p.at = t
-		s.proofs[source] = p
+		s.marks[source] = p
 	}
 }
 
 // watermark returns the time up to which all sources are read; zero if one of them
 // has no watermark or hits were dropped. The caller holds mu.
 func (s *Sink) watermark() time.Time {
-	var least time.Time
-	if s.torn {
-		return least
+	var earliest time.Time
+	if s.dropped {
+		return earliest
 	}
-	for _, p := range s.proofs {
+	for _, p := range s.marks {
 		if p.at.IsZero() {
 			return time.Time{}
 		}
-		if t := p.at.Add(-p.late); least.IsZero() || t.Before(least) {
-			least = t
+		if t := p.at.Add(-p.late); earliest.IsZero() || t.Before(earliest) {
+			earliest = t
 		}
 	}
-	return least
+	return earliest
 }
 
 // Cut closes the open batch and returns its number: all hits accepted so far are
@@ -281,7 +279,7 @@ func (s *Sink) Cut() (uint64, bool) {
 	defer s.mu.Unlock()
 	s.seal()
 	s.notify()
-	return s.seq, !s.torn
+	return s.seq, !s.dropped
 }
 
 // Acked returns the last batch on the aggregator's disk.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"crowsnest/hits"
+	"crowsnest/sinks/internal/delivery"
 )
 
 const (
@@ -80,12 +81,9 @@ func (s *Sink) changes() int {
 // watchAggregators probes about once a minute until ctx ends.
 func (s *Sink) watchAggregators(ctx context.Context) {
 	for {
-		timer := time.NewTimer(probeEvery/2 + rand.N(probeEvery)) //nolint:gosec // chance is all that is needed
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		delivery.Sleep(ctx, probeEvery/2+rand.N(probeEvery), nil) //nolint:gosec // chance is all that is needed
+		if ctx.Err() != nil {
 			return
-		case <-timer.C:
 		}
 		s.probe(ctx)
 	}
@@ -94,11 +92,10 @@ func (s *Sink) watchAggregators(ctx context.Context) {
 // probe makes a new connection and records which process answers it. It ignores
 // failures: the messages report them.
 func (s *Sink) probe(ctx context.Context) {
-	client, err := s.fresh()
+	client, err := s.fresh.Client()
 	if err != nil {
 		return
 	}
-	defer client.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.cfg.URL+hits.Path, nil)

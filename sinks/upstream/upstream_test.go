@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// peer is an aggregator that takes what is in order, and remembers.
+// peer is an aggregator that accepts batches in order, and records them.
 type peer struct {
 	mu        sync.Mutex
 	heard     []string
@@ -114,7 +114,7 @@ func (p *peer) serve(w *httptest.ResponseRecorder, r *http.Request, body []byte)
 	return p.lose
 }
 
-// said returns what was heard since the last call.
+// said returns what arrived since the last call.
 func (p *peer) said() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -177,7 +177,7 @@ func TestWhatIsSentWhen(t *testing.T) {
 		s.AddSource("kubelet", rules.Lateness)
 		s.AddSource("loki", rules.Lateness+time.Minute)
 		after(5 * time.Second)
-		require.Equal(t, "0/1, 0/1", p.said(), "nothing to say")
+		require.Equal(t, "0/1, 0/1", p.said(), "nothing to report")
 		require.True(t, p.watermark.IsZero())
 		s.AdvanceWatermark("kubelet", time.Now())
 		after(5 * time.Second)

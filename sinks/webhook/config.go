@@ -83,15 +83,7 @@ func (c Config) Validate() error {
 	if c.UpdateDelay != 0 && (c.UpdateDelay < time.Second || c.UpdateDelay > 24*time.Hour) {
 		errs = append(errs, fmt.Errorf("update_delay: %s is not between 1s and 1d", c.UpdateDelay))
 	}
-	if c.ExternalURL != "" {
-		if _, err := delivery.AbsoluteURL(c.ExternalURL, "https://crowsnest.example.org"); err != nil {
-			errs = append(errs, fmt.Errorf("external_url: %w", err))
-		}
-	}
-	if err := c.HTTP.Check(); err != nil {
-		errs = append(errs, fmt.Errorf("http_config: %w", err))
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, delivery.CheckShared(c.ExternalURL, c.HTTP))...)
 }
 
 // target parses the address; its errors do not quote it.

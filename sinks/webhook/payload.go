@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"crowsnest/episodes"
 	"crowsnest/sinks"
 	"crowsnest/sinks/internal/delivery"
 )
@@ -70,7 +69,7 @@ func (c Config) alert(m sinks.Message) (Alert, error) {
 	a := Alert{
 		Status: StatusFiring, Event: EventOpened,
 		Labels: delivery.Labels(ep.Labels, c.ExternalLabels), Annotations: delivery.Annotations(ep.Annotations),
-		StartsAt: ep.StartsAt.UTC(), Fingerprint: ep.Fingerprint.String(), Pack: pack(ep), Count: ep.Count,
+		StartsAt: ep.StartsAt.UTC(), Fingerprint: ep.Fingerprint.String(), Pack: delivery.Pack(ep), Count: ep.Count,
 		LastSeen: ep.LastSeen.UTC(), Line: delivery.Line(ep.Line), FirstLine: delivery.Line(ep.First),
 	}
 	if a.LastSeen.IsZero() {
@@ -82,17 +81,10 @@ func (c Config) alert(m sinks.Message) (Alert, error) {
 	switch {
 	case m.Resolved:
 		a.Status, a.Event, a.Reason, a.EndsAt = StatusResolved, EventResolved, string(ep.Reason), ep.EndsAt.UTC()
-	case !m.News:
+	case !m.New:
 		a.Event = EventUpdated
 	}
 	return a, nil
-}
-
-func pack(ep episodes.Episode) string {
-	if ep.Rule == nil {
-		return ""
-	}
-	return ep.Rule.Pack
 }
 
 // payload returns a request with alerts.

@@ -1,16 +1,11 @@
 package webhook
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"io"
-	"net/http"
-	"net/url"
+	"slices"
 	"time"
 
-	commonconfig "github.com/prometheus/common/config"
 	"github.com/prometheus/common/version"
 
 	"crowsnest/httpconfig"
@@ -18,18 +13,17 @@ import (
 	"crowsnest/sinks/internal/delivery"
 )
 
-// Bounds of a request and of an answer.
+// Bounds of a request.
 const (
 	maxAlerts = 64
 	maxBody   = 1 << 20
-	maxAnswer = 64 << 10
 	maxWait   = 5 * time.Minute // longest Retry-After that is honoured
 )
 
 // Options are a Sink's dependencies: its Log, the clock Now (nil means time.Now),
 // MaxKeys, the bound of the alerts in its state (0 means sinks.DefaultMaxKeys), and
-// Accepted, which is called after the receiver accepted news: until the state is
-// saved, a kill repeats that news.
+// Accepted, which is called after the receiver accepted a change: until the state is
+// saved, a kill repeats that change.
 type Options = delivery.Options
 
 // Sink posts alerts to one URL. It repeats what the receiver did not accept, with
@@ -50,16 +44,18 @@ func New(cfg Config, opt Options) (*Sink, error) {
 	cfg = cfg.withDefaults()
 	return &Sink{delivery.New(delivery.Config{
 		Name: cfg.Name, Endpoint: cfg.endpoint(), MaxItems: maxAlerts, MaxBytes: maxBody, Options: opt,
-		State: sinks.StateConfig{TextDelay: cfg.UpdateDelay, ResolvedFor: sinks.DefaultResolvedFor},
-	}, &receiver{cfg: cfg})}, nil
+		State: delivery.History(cfg.UpdateDelay),
+	}, newReceiver(cfg))}, nil
 }
 
 // receiver is one server.
 type receiver struct {
 	cfg  Config
-	http *http.Client // made at the first request: it reads files
-	// transport replaces the real one in tests.
-	transport http.RoundTripper
+	http httpconfig.Lazy
+}
+
+func newReceiver(cfg Config) *receiver {
+	return &receiver{cfg, httpconfig.Lazy{Config: cfg.HTTP, Name: "webhook", UserAgent: "crowsnest/" + version.Version, Idle: time.Minute}}
 }
 
 var _ delivery.Receiver[Alert] = (*receiver)(nil)
@@ -77,7 +73,7 @@ func (r *receiver) Encode(m sinks.Message, _ time.Time) (Alert, int, error) {
 // Deliver posts the alerts as one request.
 func (r *receiver) Deliver(ctx context.Context, alerts []Alert) delivery.Answer {
 	if !*r.cfg.SendResolved {
-		alerts = withoutResolved(alerts)
+		alerts = slices.DeleteFunc(alerts, func(a Alert) bool { return a.Event == EventResolved })
 	}
 	if len(alerts) == 0 {
 		return delivery.Answer{}
@@ -86,67 +82,19 @@ func (r *receiver) Deliver(ctx context.Context, alerts []Alert) delivery.Answer 
 	if err != nil {
 		return delivery.Answer{Reason: delivery.ReasonInvalid, Err: err}
 	}
-	u, err := r.cfg.address()
-	if err == nil {
-		err = r.open()
+	client, err := r.http.Client()
+	if err != nil {
+		return delivery.Answer{Reason: delivery.ReasonConfig, Err: err}
 	}
+	u, err := r.cfg.address()
 	if err != nil {
 		return delivery.Answer{Reason: delivery.ReasonConfig, Err: err}
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
-	return r.post(ctx, u, body)
-}
-
-func withoutResolved(in []Alert) []Alert {
-	var out []Alert
-	for _, a := range in {
-		if a.Event != EventResolved {
-			out = append(out, a)
-		}
-	}
-	return out
-}
-
-// open makes the HTTP client if there is none.
-func (r *receiver) open() error {
-	if r.http != nil {
-		return nil
-	}
-	if r.transport != nil {
-		r.http = &http.Client{Transport: r.transport, CheckRedirect: httpconfig.Stay}
-		return nil
-	}
-	h, err := r.cfg.HTTP.Client("webhook",
-		commonconfig.WithHTTP2Disabled(), commonconfig.WithIdleConnTimeout(time.Minute), commonconfig.WithUserAgent("crowsnest/"+version.Version))
-	if err != nil {
-		return err
-	}
-	r.http = h
-	return nil
+	a, _ := delivery.Post(ctx, client, u.String(), body, "url", maxWait)
+	return a
 }
 
 // Close closes idle connections.
-func (r *receiver) Close() {
-	if r.http != nil {
-		r.http.CloseIdleConnections()
-	}
-}
-
-func (r *receiver) post(ctx context.Context, u *url.URL, body []byte) delivery.Answer {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), bytes.NewReader(body))
-	if err != nil {
-		return delivery.Answer{Reason: delivery.ReasonConfig, Err: errors.New("the address cannot be used")} // err quotes it
-	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := r.http.Do(req)
-	if err != nil {
-		return delivery.ConnectionFailed(err)
-	}
-	defer resp.Body.Close()
-	said, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err != nil && resp.StatusCode/100 == 2 {
-		return delivery.ConnectionFailed(err) // it is not certain what was accepted
-	}
-	return delivery.ParseResponse(resp, said, "url", maxWait)
-}
+func (r *receiver) Close() { r.http.Close() }

@@ -66,10 +66,10 @@ func validate(t *testing.T, s *jsonschema.Schema, body []byte) {
 	require.NoError(t, s.Validate(v), string(body))
 }
 
-// encode makes a request of words.
+// encode makes a request of messages.
 func encode(t *testing.T, cfg Config, msgs ...sinks.Message) []byte {
 	t.Helper()
-	r := &receiver{cfg: cfg.withDefaults()}
+	r := newReceiver(cfg.withDefaults())
 	var alerts []Alert
 	for _, m := range msgs {
 		a, size, err := r.Encode(m, now)
@@ -88,7 +88,7 @@ func TestDocument(t *testing.T) {
 	require.NoError(t, err)
 	shown := regexp.MustCompile("(?s)```json\n(.*?)```").FindSubmatch(doc)
 	require.NotNil(t, shown)
-	body := encode(t, config, sinks.Message{Episode: episode, News: true})
+	body := encode(t, config, sinks.Message{Episode: episode, New: true})
 	require.JSONEq(t, string(shown[1]), string(body))
 	s := schema(t)
 	validate(t, s, body)
@@ -135,7 +135,7 @@ func TestHostileEpisodes(t *testing.T) {
 		ep := episode
 		ep.Labels, ep.Annotations = map[string]string{"alertname": "A"}, map[string]string{}
 		change(&ep)
-		body := encode(t, config, sinks.Message{Episode: ep, News: true})
+		body := encode(t, config, sinks.Message{Episode: ep, New: true})
 		validate(t, s, body)
 		require.Less(t, len(body), maxBody)
 	}
@@ -223,7 +223,7 @@ func newHook(t *testing.T) *hook {
 		h.bodies, h.header = append(h.bodies, body), r.Header
 		w.Header().Set("Location", "http://127.0.0.1:1/secret-path")
 		w.WriteHeader(h.code)
-		_, _ = io.WriteString(w, "as you were told\n")
+		_, _ = io.WriteString(w, "the answer\n")
 	}))
 	t.Cleanup(h.Close)
 	return h
@@ -241,8 +241,8 @@ func (h *hook) set(code int) {
 	h.code = code
 }
 
-// Alerts arrive with the credentials, in requests of bounded size; ends are told
-// unless they are not wanted.
+// Alerts arrive with the credentials, in requests of bounded size; ends are sent
+// unless send_resolved is false.
 func TestDelivery(t *testing.T) {
 	s := schema(t)
 	h := newHook(t)
@@ -282,9 +282,9 @@ func TestAnswers(t *testing.T) {
 	goroutines := runtime.NumGoroutine()
 	post := func(cfg Config) delivery.Answer {
 		t.Helper()
-		r := &receiver{cfg: cfg.withDefaults()}
+		r := newReceiver(cfg.withDefaults())
 		defer r.Close()
-		a, _, err := r.Encode(sinks.Message{Episode: episode, News: true}, now)
+		a, _, err := r.Encode(sinks.Message{Episode: episode, New: true}, now)
 		require.NoError(t, err)
 		answer := r.Deliver(context.Background(), []Alert{a})
 		if answer.Err != nil {
@@ -326,7 +326,7 @@ func (failing) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, errors.New("no")
 }
 
-// A server that fails is tried again until it takes the alert.
+// Requests to a server that fails are repeated until it accepts the alert.
 func TestOutage(t *testing.T) {
 	h := newHook(t)
 	h.set(http.StatusServiceUnavailable)
@@ -337,6 +337,7 @@ func TestOutage(t *testing.T) {
 	h.set(http.StatusOK)
 	eventually(t, "delivered", func() bool { return sink.Status()[0].Sent == 1 })
 	stop()
-	r := &receiver{cfg: config.withDefaults(), transport: failing{}}
+	r := newReceiver(config.withDefaults())
+	r.http.Transport = failing{}
 	require.Equal(t, delivery.ReasonConnection, r.Deliver(context.Background(), []Alert{{}}).Reason)
 }

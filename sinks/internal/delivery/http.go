@@ -1,9 +1,11 @@
 package delivery
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -11,6 +13,40 @@ import (
 
 	"crowsnest/httpconfig"
 )
+
+// The reasons why messages are not delivered, as named in metrics and the API.
+const (
+	ReasonConnection  = "connection"   // no connection, or it broke
+	ReasonTimeout     = "timeout"      // no answer in time
+	ReasonRedirect    = "redirect"     // 3xx
+	ReasonAuth        = "auth"         // 401, 403
+	ReasonRateLimited = "rate_limited" // 429
+	ReasonClientError = "client_error" // other 4xx
+	ReasonServerError = "server_error" // 5xx
+	ReasonRefused     = "refused"      // for its content
+	ReasonInvalid     = "invalid"      // not sent: it has no valid form
+	ReasonConfig      = "config"       // the client cannot be made: a TLS or secret file
+	ReasonEvicted     = "evicted"      // dropped: too many keys
+)
+
+// Reasons returns every reason.
+func Reasons() []string {
+	return []string{
+		ReasonConnection, ReasonTimeout, ReasonRedirect, ReasonAuth, ReasonRateLimited, ReasonClientError,
+		ReasonServerError, ReasonRefused, ReasonInvalid, ReasonConfig, ReasonEvicted,
+	}
+}
+
+// Answer is the outcome of one request.
+type Answer struct {
+	Reason     string        // one of the above; "": the messages were accepted
+	Err        error         // nil: the messages were accepted
+	RetryAfter time.Duration // 0: not given
+	Code       int           // HTTP status, where it is shown; 0: none
+}
+
+// Refused reports whether the messages caused the failure and not the receiver.
+func (a Answer) Refused() bool { return a.Reason == ReasonRefused }
 
 // errTimeout is the error of a request that was not answered in time.
 var errTimeout = errors.New("no answer in time")
@@ -52,10 +88,32 @@ func ReasonOf(status int) string {
 	return ReasonServerError
 }
 
-// ParseResponse returns the answer of an HTTP response; said is the beginning of
-// its body, key the configuration key of the address, and maxWait the longest
-// Retry-After that is honoured.
-func ParseResponse(resp *http.Response, said []byte, key string, maxWait time.Duration) Answer {
+// maxAnswer bounds the bytes read of an answer.
+const maxAnswer = 64 << 10
+
+// Post sends a JSON body; key is the configuration key of the address, and maxWait the
+// longest Retry-After that is honoured. The response, whose body is closed, is nil if
+// none came. The error of the answer does not quote the address.
+func Post(ctx context.Context, client *http.Client, address string, body []byte, key string, maxWait time.Duration) (Answer, *http.Response) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
+	if err != nil {
+		return Answer{Reason: ReasonConfig, Err: errors.New("the address cannot be used")}, nil
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := client.Do(req)
+	if err != nil {
+		return ConnectionFailed(err), nil
+	}
+	defer resp.Body.Close()
+	said, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil && resp.StatusCode/100 == 2 {
+		return ConnectionFailed(err), nil // it is not certain what was accepted
+	}
+	return parse(resp, said, key, maxWait), resp
+}
+
+// parse returns the answer of a response whose body begins with said.
+func parse(resp *http.Response, said []byte, key string, maxWait time.Duration) Answer {
 	a := Answer{Reason: ReasonOf(resp.StatusCode)}
 	switch a.Reason {
 	case "":

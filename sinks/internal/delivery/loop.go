@@ -1,14 +1,14 @@
 // Package delivery sends the newest message of each alert to one receiver: it is
-// what sinks with a single endpoint share. It does not know the form of a message.
+// what sinks that speak HTTP share. It does not know the form of a message.
 //
 // An outage of the receiver, of any length, delays nothing else and uses no more
 // memory: what is still to be sent is a state (sinks.State) and not a queue.
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -18,46 +18,15 @@ import (
 	"crowsnest/sinks"
 )
 
-// The reasons why messages are not delivered, as named in metrics and the API.
+// Defaults of Config.
 const (
-	ReasonConnection  = "connection"   // no connection, or it broke
-	ReasonTimeout     = "timeout"      // no answer in time
-	ReasonRedirect    = "redirect"     // 3xx
-	ReasonAuth        = "auth"         // 401, 403
-	ReasonRateLimited = "rate_limited" // 429
-	ReasonClientError = "client_error" // other 4xx
-	ReasonServerError = "server_error" // 5xx
-	ReasonRefused     = "refused"      // for its content
-	ReasonInvalid     = "invalid"      // not sent: it has no valid form
-	ReasonConfig      = "config"       // the client cannot be made: a TLS or secret file
-	ReasonEvicted     = "evicted"      // news dropped: too many keys
+	firstRetry = 500 * time.Millisecond
+	maxRetry   = 30 * time.Second
+	probeItems = 8
 )
 
-// Reasons returns every reason.
-func Reasons() []string {
-	return []string{
-		ReasonConnection, ReasonTimeout, ReasonRedirect, ReasonAuth, ReasonRateLimited, ReasonClientError,
-		ReasonServerError, ReasonRefused, ReasonInvalid, ReasonConfig, ReasonEvicted,
-	}
-}
-
-const (
-	firstRetry   = 500 * time.Millisecond
-	slowRetry    = 30 * time.Second
-	refusedDelay = 5 * time.Minute
-	probe        = 8 // messages per request while the receiver is down
-	idle         = time.Hour
-)
-
-// Answer is the outcome of one request.
-type Answer struct {
-	Reason     string        // one of the above; "": the messages were accepted
-	Err        error         // nil: the messages were accepted
-	RetryAfter time.Duration // 0: not given
-}
-
-// Refused reports whether the messages caused the failure and not the receiver.
-func (a Answer) Refused() bool { return a.Reason == ReasonRefused }
+// maxSleep bounds each wait: the clock may be set meanwhile.
+const maxSleep = 30 * time.Second
 
 // Receiver sends messages in its own form T. One goroutine at a time calls its
 // methods.
@@ -79,8 +48,8 @@ type Options struct {
 	// MaxKeys bounds the alerts, open and ended, in the state; 0 means
 	// sinks.DefaultMaxKeys.
 	MaxKeys int
-	// Accepted is called without a lock after the receiver accepted news: until
-	// Export is saved, a kill repeats that news. It may be nil and must not block.
+	// Accepted is called without a lock after the receiver accepted a change: until
+	// Export is saved, a kill repeats that change. It may be nil and must not block.
 	Accepted func()
 }
 
@@ -92,27 +61,74 @@ type Config struct {
 	State    sinks.StateConfig
 	MaxItems int // per request
 	MaxBytes int // per request; a single message may take more
+
+	FirstRetry time.Duration // first wait after a failure, about doubled by each further one; 0 means 500 ms
+	MaxRetry   time.Duration // longest wait after a failure; 0 means 30 s
+	ProbeItems int           // messages per request while the receiver is down; 0 means 8
+	// Canary sends, before a message is refused, one that the receiver accepted
+	// before: if that is refused too, the receiver is at fault.
+	Canary bool
+	// StaleFor is how long a receiver that hung may still read requests from before.
+	// Everything is sent again when it has passed; 0: never.
+	StaleFor time.Duration
+
+	// Mu guards the state; nil means a lock of its own. States that are peers of each
+	// other share one.
+	Mu *sync.Mutex
+	// Answers is where answers are recorded; nil means a log of its own.
+	Answers *sinks.Deliveries
+	Hooks
 	Options
 }
 
-// Loop is a sinks.Sink that keeps its state over a restart. Safe for concurrent
-// use.
+// Verdict is what Hooks.Check decides.
+type Verdict int
+
+// The verdicts.
+const (
+	Send  Verdict = iota // send the messages
+	Again                // look again for what is due: the state changed
+	Stop                 // send nothing until the next try, which the hook has set
+)
+
+// Hooks are what a receiver with a memory of its own adds to the loop; each may be
+// nil. The goroutine of Run calls them, without the lock.
+type Hooks struct {
+	// Prepare is called before each round of requests. It returns false after it
+	// called Fail.
+	Prepare func(ctx context.Context) bool
+	// Check is called before each request. draining is set after the context of Run
+	// ended.
+	Check func(ctx context.Context, msgs []sinks.Message, draining bool) Verdict
+	// Delivered is called after each request that did not fail, unless Run drains.
+	Delivered func()
+	// Began is called with the episodes that the receiver accepted for the first
+	// time.
+	Began func([]episodes.Episode)
+}
+
+// Loop is a sinks.Sink that keeps its state over a restart. Safe for concurrent use,
+// but for what only hooks and the receiver may call.
 type Loop[T any] struct {
+	// Log names the sink and the receiver.
+	Log zerolog.Logger
+
 	cfg  Config
 	to   Receiver[T]
 	now  func() time.Time
-	log  zerolog.Logger
-	wake chan struct{} // there may be news
+	wake chan struct{} // there may be messages to send
 
 	// Owned by Run.
 	retryAt   time.Time
 	backoff   Backoff
 	downSince time.Time
+	hung      bool
+	staleAt   time.Time // when everything is sent again; zero: not needed
 
 	answers *sinks.Deliveries
 	ended   sinks.EndedPack
 
-	mu      sync.Mutex
+	mu      *sync.Mutex
 	state   *sinks.State
 	up      bool
 	lastErr string
@@ -122,14 +138,22 @@ type Loop[T any] struct {
 
 // New returns a Loop; it starts nothing and does no I/O.
 func New[T any](cfg Config, to Receiver[T]) *Loop[T] {
-	cfg.State.RefusedDelay, cfg.State.MaxKeys, cfg.State.EachEpisode = refusedDelay, cfg.MaxKeys, true
+	cfg.State.MaxKeys = cfg.MaxKeys
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+	if cfg.Mu == nil {
+		cfg.Mu = new(sync.Mutex)
+	}
+	if cfg.Answers == nil {
+		cfg.Answers = sinks.NewDeliveries()
+	}
+	cfg.ProbeItems = cmp.Or(cfg.ProbeItems, probeItems)
 	l := &Loop[T]{
-		cfg: cfg, to: to, now: cfg.Now, wake: make(chan struct{}, 1), backoff: Backoff{First: firstRetry, Max: slowRetry},
-		log:   cfg.Log.With().Str("component", "sink").Str("sink", cfg.Name).Str("endpoint", cfg.Endpoint).Logger(),
-		state: sinks.NewState(cfg.State), answers: sinks.NewDeliveries(), failed: map[string]int64{},
+		cfg: cfg, to: to, now: cfg.Now, wake: make(chan struct{}, 1), mu: cfg.Mu, answers: cfg.Answers,
+		backoff: Backoff{First: cmp.Or(cfg.FirstRetry, firstRetry), Max: cmp.Or(cfg.MaxRetry, maxRetry)},
+		Log:     cfg.Log.With().Str("component", "sink").Str("sink", cfg.Name).Str("endpoint", cfg.Endpoint).Logger(),
+		state:   sinks.NewState(cfg.State), failed: map[string]int64{},
 	}
 	for _, r := range Reasons() {
 		l.failed[r] = 0
@@ -137,8 +161,18 @@ func New[T any](cfg Config, to Receiver[T]) *Loop[T] {
 	return l
 }
 
+// History returns the state of a receiver that keeps what it accepted: it is sent
+// the beginning of each episode, a change at most every update (0: none), and the
+// end.
+func History(update time.Duration) sinks.StateConfig {
+	return sinks.StateConfig{TextDelay: update, ResolvedFor: sinks.DefaultResolvedFor, RefusedDelay: 5 * time.Minute, EachEpisode: true}
+}
+
 // Name returns the name of the sink.
 func (l *Loop[T]) Name() string { return l.cfg.Name }
+
+// State returns what the receiver still has to be sent. The caller holds the lock.
+func (l *Loop[T]) State() *sinks.State { return l.state }
 
 // Notify accepts changed episodes. After a start the caller must pass every open
 // episode and the ones that ended recently, after Import. It does not block.
@@ -146,13 +180,18 @@ func (l *Loop[T]) Notify(eps []episodes.Episode) {
 	l.mu.Lock()
 	l.state.Notify(eps, l.now())
 	l.mu.Unlock()
+	l.Wake()
+}
+
+// Wake makes Run look for what is due.
+func (l *Loop[T]) Wake() {
 	select {
 	case l.wake <- struct{}{}:
 	default:
 	}
 }
 
-// Run sends until ctx ends, then tries once more to send what is due, news
+// Run sends until ctx ends, then tries once more to send what is due, changes
 // first, and returns nil at most Drain after ctx.
 func (l *Loop[T]) Run(ctx context.Context) error {
 	defer l.to.Close()
@@ -160,202 +199,106 @@ func (l *Loop[T]) Run(ctx context.Context) error {
 	defer cancel()
 	for ctx.Err() == nil {
 		if wait := l.retryAt.Sub(l.now()); wait > 0 {
-			Sleep(ctx, min(wait, slowRetry), nil) // the clock may be set meanwhile
+			Sleep(ctx, min(wait, maxSleep), nil)
 			continue
 		}
 		if l.sendDue(ctx, reqs) {
-			Sleep(ctx, min(l.untilNext(), slowRetry), l.wake)
+			Sleep(ctx, l.untilNext(), l.wake)
 		}
 	}
 	l.sendDue(reqs, reqs)
 	return nil
 }
 
-// untilNext returns the time until something is due without further news.
+// untilNext returns the time until something is due without a further change, at most
+// maxSleep.
 func (l *Loop[T]) untilNext() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
-	next, ok := l.state.Next(now)
-	if !ok {
-		return idle
+	wait := maxSleep
+	if next, ok := l.state.Next(now); ok {
+		wait = min(wait, next.Sub(now))
 	}
-	return max(next.Sub(now), 0)
+	if !l.staleAt.IsZero() {
+		wait = min(wait, l.staleAt.Sub(now))
+	}
+	return max(wait, 0)
 }
 
 // sendDue sends all that is due, until ctx ends. It returns false if the
 // receiver failed.
 func (l *Loop[T]) sendDue(ctx, reqs context.Context) bool {
+	if l.cfg.Prepare != nil && !l.cfg.Prepare(reqs) {
+		return false
+	}
+	l.overwrite()
+	draining := ctx == reqs
 	for ctx.Err() == nil {
 		items := l.batch()
 		if len(items) == 0 {
 			return true
 		}
+		switch l.check(reqs, items, draining) {
+		case Again:
+			continue
+		case Stop:
+			return false
+		case Send:
+		}
+		if items = l.mature(items); len(items) == 0 {
+			continue
+		}
 		taken, a := l.deliver(reqs, items)
 		if a.Err != nil {
-			l.fail(a, len(items)-taken)
-			l.answered(items[:min(len(items), probe)], a)
+			l.Missed(messages(items), taken, a)
 			return false
 		}
-		if taken > 0 && !l.downSince.IsZero() {
-			l.log.Info().Dur("after", l.now().Sub(l.downSince)).Msg("the receiver accepts alerts again")
-			l.downSince, l.retryAt = time.Time{}, time.Time{}
-			l.backoff.Reset()
+		if taken > 0 && l.Down() {
+			l.recovered()
+		}
+		if l.cfg.Delivered != nil && !draining {
+			l.cfg.Delivered()
 		}
 	}
 	return true
 }
 
-// item is a message and its form.
-type item[T any] struct {
-	msg  sinks.Message
-	form T
+func (l *Loop[T]) check(ctx context.Context, items []item[T], draining bool) Verdict {
+	if l.cfg.Check == nil {
+		return Send
+	}
+	return l.cfg.Check(ctx, messages(items), draining)
 }
 
-// batch returns the due messages that fit into one request. It refuses those
-// without a valid form. A message that was refused before is sent alone; while the
-// receiver is down, a few messages are enough to probe it.
-func (l *Loop[T]) batch() []item[T] {
-	limit := l.cfg.MaxItems
-	if !l.downSince.IsZero() {
-		limit = min(limit, probe)
-	}
-	now := l.now()
-	for {
-		l.mu.Lock()
-		due := l.state.Due(now, limit)
-		l.mu.Unlock()
-		items, bad := l.encode(due, now)
-		if len(items) > 0 || !bad {
-			return items
-		}
+// overwrite makes everything due again after the receiver hung: it may have read
+// older requests after newer ones.
+func (l *Loop[T]) overwrite() {
+	if !l.staleAt.IsZero() && !l.now().Before(l.staleAt) {
+		l.staleAt = time.Time{}
+		l.Repeat()
 	}
 }
 
-// encode returns items of the first messages, as many as fit; bad reports whether
-// some have no valid form.
-func (l *Loop[T]) encode(due []sinks.Message, now time.Time) (items []item[T], bad bool) {
-	size := 0
-	for _, m := range due {
-		if m.Suspect && len(items) > 0 {
-			break
-		}
-		form, n, err := l.to.Encode(m, now)
-		if err != nil {
-			l.refuse(m, Answer{Reason: ReasonInvalid, Err: err})
-			bad = true
-			continue
-		}
-		if size += n; size > l.cfg.MaxBytes && len(items) > 0 {
-			break
-		}
-		items = append(items, item[T]{m, form})
-		if m.Suspect {
-			break
-		}
-	}
-	return items, bad
-}
-
-// deliver sends the items in one request. If the receiver refuses it for its
-// content, deliver bisects it until each bad item stands alone and the good ones
-// are accepted. It returns how many were accepted, and an answer with an error if
-// the receiver is at fault: one that accepts nothing may refuse everything.
-func (l *Loop[T]) deliver(ctx context.Context, items []item[T]) (taken int, a Answer) {
-	var bad []item[T]
-	var why Answer
-	for groups := [][]item[T]{items}; len(groups) > 0; groups = groups[1:] {
-		g := groups[0]
-		a := l.post(ctx, g)
-		switch {
-		case a.Err == nil:
-			taken += len(g)
-		case !a.Refused():
-			return taken, a
-		case len(g) > 1:
-			groups = append(groups, g[:len(g)/2], g[len(g)/2:])
-		default:
-			bad, why = append(bad, g[0]), a
-		}
-	}
-	if len(bad) > 0 && taken == 0 && !items[0].msg.Suspect {
-		return 0, why
-	}
-	for _, it := range bad {
-		l.refuse(it.msg, why)
-	}
-	return taken, Answer{}
-}
-
-// post sends one request and records the accepted items.
-func (l *Loop[T]) post(ctx context.Context, items []item[T]) Answer {
-	forms, msgs := make([]T, len(items)), make([]sinks.Message, len(items))
-	for i, it := range items {
-		forms[i], msgs[i] = it.form, it.msg
-	}
-	a := l.to.Deliver(ctx, forms)
-	if a.Err != nil {
-		return a
-	}
-	l.answers.Record(msgs, l.delivery(a))
+// Repeat marks every live message as due now.
+func (l *Loop[T]) Repeat() {
 	l.mu.Lock()
-	l.state.Accepted(msgs, l.now())
-	l.sent += int64(len(items))
-	l.up, l.lastErr = true, ""
-	l.mu.Unlock()
-	if l.cfg.Accepted != nil && slices.ContainsFunc(msgs, func(m sinks.Message) bool { return m.News }) {
-		l.cfg.Accepted()
-	}
-	return a
+	defer l.mu.Unlock()
+	l.state.Repeat()
 }
 
-// answered records an answer that accepted nothing.
-func (l *Loop[T]) answered(items []item[T], a Answer) {
-	msgs := make([]sinks.Message, len(items))
-	for i, it := range items {
-		msgs[i] = it.msg
-	}
-	l.answers.Record(msgs, l.delivery(a))
-}
+// Down reports whether the last try failed. Only hooks and the receiver may call it.
+func (l *Loop[T]) Down() bool { return !l.downSince.IsZero() }
 
-func (l *Loop[T]) delivery(a Answer) sinks.Delivery {
-	d := sinks.Delivery{Endpoint: l.cfg.Endpoint, Time: l.now()}
-	if a.Err != nil {
-		d.Error = a.Err.Error()
-	}
-	return d
-}
+// Hung reports whether a request since the last answer had no answer in time. Only
+// hooks and the receiver may call it.
+func (l *Loop[T]) Hung() bool { return l.hung }
+
+// RetryAt sets the time of the next try. Only hooks may call it.
+func (l *Loop[T]) RetryAt(t time.Time) { l.retryAt = t }
 
 // Answers returns the receiver's answers to an alert, repeats merged.
 func (l *Loop[T]) Answers(fp episodes.Fingerprint) []sinks.Delivery { return l.answers.Of(fp) }
-
-// refuse records that the receiver does not accept the message as it is.
-func (l *Loop[T]) refuse(m sinks.Message, a Answer) {
-	l.mu.Lock()
-	first := l.state.Refused(m, l.now())
-	l.failed[a.Reason]++
-	l.mu.Unlock()
-	l.answers.Record([]sinks.Message{m}, l.delivery(a))
-	if first {
-		l.log.Error().Str("fingerprint", m.Episode.Fingerprint.String()).Str("alert", Truncate(m.Episode.Alert, MaxValue)).
-			Str("reason", a.Reason).Err(a.Err).Msg("an alert was refused; other alerts are not delayed")
-	}
-}
-
-// fail records that the receiver did not accept n messages, and sets the time of
-// the next try.
-func (l *Loop[T]) fail(a Answer, n int) {
-	now := l.now()
-	l.retryAt = now.Add(max(l.backoff.Next(), a.RetryAfter))
-	if l.downSince.IsZero() {
-		l.downSince = now
-		l.log.Warn().Str("reason", a.Reason).Err(a.Err).Int("alerts", n).Msg("the receiver does not accept alerts; retrying")
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.up, l.lastErr = false, a.Err.Error()
-	l.failed[a.Reason] += int64(n)
-}
 
 // Status returns the state of the receiver. It is up if it accepted what it was
 // last sent.

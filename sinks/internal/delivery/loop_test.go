@@ -24,74 +24,74 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // fake is a receiver that can be made to fail.
 type fake struct {
 	mu       sync.Mutex
-	told     []string // words, in order
+	accepted []string // messages, in order
 	sizes    []int    // of requests
-	fail     func(words []string) Answer
-	hang     bool // no answer until the request is given up
+	fail     func(msgs []string) Answer
+	hang     bool // no answer until the request is cancelled
 	requests int
 }
 
 func (f *fake) Encode(m sinks.Message, _ time.Time) (string, int, error) {
 	if m.Episode.Alert == "Unspeakable" {
-		return "", 0, errors.New("it cannot be told")
+		return "", 0, errors.New("it has no form")
 	}
 	event := "opened"
 	switch {
 	case m.Resolved:
 		event = "resolved"
-	case !m.News:
+	case !m.New:
 		event = fmt.Sprintf("updated(%d)", m.Episode.Count)
 	}
 	return m.Episode.Alert + " " + event, 100, nil
 }
 
-func (f *fake) Deliver(ctx context.Context, words []string) Answer {
+func (f *fake) Deliver(ctx context.Context, msgs []string) Answer {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.requests++
-	f.sizes = append(f.sizes, len(words))
+	f.sizes = append(f.sizes, len(msgs))
 	if f.hang {
 		<-ctx.Done()
 		return TimedOut()
 	}
 	if f.fail != nil {
-		if a := f.fail(words); a.Err != nil {
+		if a := f.fail(msgs); a.Err != nil {
 			return a
 		}
 	}
-	f.told = append(f.told, words...)
+	f.accepted = append(f.accepted, msgs...)
 	return Answer{}
 }
 
 func (f *fake) Close() {}
 
-// set says how requests fail; nil: they do not.
+// set sets how requests fail; nil: they do not.
 func (f *fake) set(fail func([]string) Answer) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.fail = fail
 }
 
-func (f *fake) words() []string {
+func (f *fake) sentMessages() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.Clone(f.told)
+	return slices.Clone(f.accepted)
 }
 
-func (f *fake) all() string { return strings.Join(f.words(), ", ") }
+func (f *fake) all() string { return strings.Join(f.sentMessages(), ", ") }
 
-// refuse refuses requests with a word that has text in it.
+// refuse refuses requests with a message that contains text.
 func refuse(text string) func([]string) Answer {
-	return func(words []string) Answer {
-		if strings.Contains(strings.Join(words, " "), text) {
-			return Answer{Reason: ReasonRefused, Err: errors.New("I do not take this")}
+	return func(msgs []string) Answer {
+		if strings.Contains(strings.Join(msgs, " "), text) {
+			return Answer{Reason: ReasonRefused, Err: errors.New("not accepted")}
 		}
 		return Answer{}
 	}
 }
 
 func down([]string) Answer {
-	return Answer{Reason: ReasonConnection, Err: errors.New("nobody is there")}
+	return Answer{Reason: ReasonConnection, Err: errors.New("no receiver")}
 }
 
 type bench struct {
@@ -118,7 +118,7 @@ func (b *bench) open(state []byte) {
 	b.t.Helper()
 	b.loop = New(Config{
 		Name: "s", Endpoint: "http://there", MaxItems: 16, MaxBytes: 1000, Options: Options{Log: zerolog.Nop(), MaxKeys: 1000},
-		State: sinks.StateConfig{TextDelay: updateDelay, ResolvedFor: 15 * time.Minute},
+		State: History(updateDelay),
 	}, b.to)
 	if state != nil {
 		require.NoError(b.t, b.loop.Import(state))
@@ -164,8 +164,8 @@ func end(ep episodes.Episode) episodes.Episode {
 	return ep
 }
 
-// An alert is told when it opens, at most every update delay while it changes,
-// and when it ends; without change it is told no more.
+// An alert is sent when it opens, at most every update delay while it changes, and
+// when it ends; without a change it is not sent again.
 func TestTransitions(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		b.notify(fire("A", 1))
@@ -186,8 +186,8 @@ func TestTransitions(t *testing.T) {
 	})
 }
 
-// After an outage, the receiver is told the newest word of each alert; what
-// began and ended meanwhile is told as both.
+// After an outage, the receiver is sent the newest message of each alert, and both
+// the beginning and the end of alerts that opened and ended meanwhile.
 func TestOutage(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		b.to.set(down)
@@ -201,21 +201,21 @@ func TestOutage(t *testing.T) {
 		st := b.status()
 		require.False(t, st.Up)
 		require.Equal(t, 3, st.Pending)
-		require.Equal(t, "nobody is there", st.Error)
+		require.Equal(t, "no receiver", st.Error)
 		require.Positive(t, st.Failed[ReasonConnection])
 		b.to.set(nil)
-		b.pass(slowRetry)
-		require.ElementsMatch(t, []string{"A opened", "B opened", "C opened", "B resolved"}, b.to.words())
+		b.pass(maxRetry)
+		require.ElementsMatch(t, []string{"A opened", "B opened", "C opened", "B resolved"}, b.to.sentMessages())
 		require.Zero(t, b.status().Pending)
 		answers := b.loop.Answers(fire("B", 1).Fingerprint)
-		require.Equal(t, "nobody is there", answers[0].Error)
+		require.Equal(t, "no receiver", answers[0].Error)
 		require.Greater(t, answers[0].Times, 1, "the tries are one entry")
 		require.True(t, answers[len(answers)-1].Resolved)
 		require.Empty(t, answers[len(answers)-1].Error)
 	})
 }
 
-// Requests are bounded in words and bytes.
+// Requests are bounded in messages and bytes.
 func TestBatches(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		var eps []episodes.Episode
@@ -223,19 +223,19 @@ func TestBatches(t *testing.T) {
 			eps = append(eps, fire(fmt.Sprint("A", i), 1))
 		}
 		b.notify(eps...)
-		require.Len(t, b.to.words(), 100)
+		require.Len(t, b.to.sentMessages(), 100)
 		for _, n := range b.to.sizes {
 			require.LessOrEqual(t, n, 10)
 		}
 	})
 }
 
-// A word that is refused does not hold up others, and is tried again alone.
+// A refused message does not delay others, and is sent again alone.
 func TestPoison(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		b.to.set(refuse("Bad"))
 		b.notify(fire("A", 1), fire("Bad", 1), fire("B", 1), fire("Unspeakable", 1))
-		require.ElementsMatch(t, []string{"A opened", "B opened"}, b.to.words())
+		require.ElementsMatch(t, []string{"A opened", "B opened"}, b.to.sentMessages())
 		st := b.status()
 		require.EqualValues(t, 1, st.Failed[ReasonRefused])
 		require.EqualValues(t, 1, st.Failed[ReasonInvalid])
@@ -243,12 +243,12 @@ func TestPoison(t *testing.T) {
 		require.NotEmpty(t, b.loop.Answers(fire("Bad", 1).Fingerprint)[0].Error)
 		require.NotEmpty(t, b.loop.Answers(fire("Unspeakable", 1).Fingerprint)[0].Error)
 		b.to.set(nil)
-		b.pass(refusedDelay)
-		require.Contains(t, b.to.words(), "Bad opened")
+		b.pass(5 * time.Minute)
+		require.Contains(t, b.to.sentMessages(), "Bad opened")
 	})
 }
 
-// A receiver that refuses everything is one that is down: nothing is given up.
+// A receiver that refuses everything counts as down: nothing is dropped.
 func TestEverythingRefused(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		b.to.set(refuse(""))
@@ -257,12 +257,12 @@ func TestEverythingRefused(t *testing.T) {
 		b.pass(time.Hour)
 		require.False(t, b.status().Up)
 		b.to.set(nil)
-		b.pass(slowRetry)
-		require.ElementsMatch(t, []string{"A opened", "B opened", "B resolved"}, b.to.words())
+		b.pass(maxRetry)
+		require.ElementsMatch(t, []string{"A opened", "B opened", "B resolved"}, b.to.sentMessages())
 	})
 }
 
-// It waits as long as the receiver asks for.
+// The loop waits as long as the receiver asks.
 func TestRetryAfter(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		b.to.set(func([]string) Answer {
@@ -271,14 +271,14 @@ func TestRetryAfter(t *testing.T) {
 		b.notify(fire("A", 1))
 		b.to.set(nil)
 		b.pass(9 * time.Minute)
-		require.Empty(t, b.to.words())
+		require.Empty(t, b.to.sentMessages())
 		b.pass(time.Minute)
 		require.Equal(t, "A opened", b.to.all())
 	})
 }
 
-// A receiver that hangs holds up the end for no longer than Drain, and takes
-// what is due if it answers meanwhile.
+// A receiver that hangs delays a stop by no more than Drain, and is sent what is due
+// if it answers meanwhile.
 func TestStop(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		b.to.hang = true
@@ -286,7 +286,7 @@ func TestStop(t *testing.T) {
 		at := time.Now()
 		b.stop()
 		require.Equal(t, Drain, time.Since(at))
-		require.Empty(t, b.to.words())
+		require.Empty(t, b.to.sentMessages())
 	})
 	inBubble(t, func(b *bench) {
 		b.to.set(down)
@@ -299,7 +299,7 @@ func TestStop(t *testing.T) {
 	})
 }
 
-// What was told is not told again after a restart; what was not is.
+// After a restart, only what was not accepted before is sent.
 func TestRestart(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		b.notify(fire("A", 1), fire("B", 1), fire("C", 1))
@@ -314,14 +314,14 @@ func TestRestart(t *testing.T) {
 		b.open(state)
 		b.notify(fire("A", 1), fire("D", 1), end(fire("C", 1)))
 		b.pass(time.Minute)
-		require.ElementsMatch(t, []string{"B resolved", "D opened"}, b.to.words())
+		require.ElementsMatch(t, []string{"B resolved", "D opened"}, b.to.sentMessages())
 		for _, bad := range []string{"", "{", `{"version":99}`, `[1]`} {
 			require.Error(t, b.loop.Import([]byte(bad)), bad)
 		}
 	})
 }
 
-// What is kept is bounded; what had to be given up is counted.
+// The state is bounded, and dropped messages are counted.
 func TestBound(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		b.to.set(down)
@@ -332,35 +332,4 @@ func TestBound(t *testing.T) {
 		require.Equal(t, 1000, b.status().Pending)
 		require.EqualValues(t, 2000, b.status().Failed[ReasonEvicted])
 	})
-}
-
-func TestTexts(t *testing.T) {
-	require.Equal(t, map[string]string{"a": "own", "b": "x", "x": "1"},
-		Labels(map[string]string{"a": "own", "b": "x", "bad-name": "x", "empty": ""}, map[string]string{"a": "external", "x": "1"}))
-	long := Labels(map[string]string{"a": strings.Repeat("ä", 500)}, nil)["a"]
-	require.LessOrEqual(t, len(long), MaxValue)
-	require.True(t, strings.HasSuffix(long, "ä…"))
-	got := Annotations(map[string]string{"summary": "<!channel> \x1b[31mred\nx", "line": "`x` <@U1>", "runbook_url": "https://x/y", "bad-name": "x"})
-	require.Equal(t, map[string]string{"summary": "< !channel> red\nx", "line": "'x' < @U1>", "runbook_url": "https://x/y"}, got)
-	require.Equal(t, "a b", Excerpt("a\x00\r\n\tb"))
-}
-
-func TestAbsoluteURL(t *testing.T) {
-	f := func(raw, want string) {
-		t.Helper()
-		_, err := AbsoluteURL(raw, "http://x")
-		if want == "" {
-			require.NoError(t, err)
-			return
-		}
-		require.ErrorContains(t, err, want)
-		require.NotContains(t, err.Error(), "secret")
-	}
-	f("http://a/b?c=d", "")
-	f("https://a:1", "")
-	f("a:9093", "no scheme")
-	f("http://", "no host")
-	f("http://u:secret@a", "no credentials")
-	f("http://a#b", "remove")
-	f("http://a:%secret", "invalid address")
 }

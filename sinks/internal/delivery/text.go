@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -8,10 +9,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/prometheus/common/model"
 
+	"crowsnest/episodes"
+	"crowsnest/httpconfig"
 	"crowsnest/sinks"
 )
 
@@ -40,15 +44,22 @@ func Labels(own, external map[string]string) map[string]string {
 }
 
 // Annotations returns a copy of an alert's annotations, harmless to show and
-// bounded.
+// bounded. It omits what cannot be sent, the least important names first:
+// annotations are for people, so a part is better than nothing.
 func Annotations(in map[string]string) map[string]string {
 	out := map[string]string{}
-	for _, name := range slices.Sorted(maps.Keys(in)) {
-		if in[name] != "" && model.LegacyValidation.IsValidLabelName(name) && len(out) < maxAnnotations {
+	for _, name := range slices.SortedFunc(maps.Keys(in), byImportance) {
+		if in[name] != "" && model.LegacyValidation.IsValidLabelName(name) && len(name) <= MaxValue && len(out) < maxAnnotations {
 			out[name] = Truncate(annotationText(name, in[name]), MaxAnnotation)
 		}
 	}
 	return out
+}
+
+// byImportance compares names of annotations, the most important ones first.
+func byImportance(a, b string) int {
+	first := map[string]int{"summary": -5, "description": -4, "runbook_url": -3, "remediation": -2, "affected": -1}
+	return cmp.Or(cmp.Compare(first[a], first[b]), cmp.Compare(a, b))
 }
 
 // annotationText removes what could do harm on a screen or in chat: parts of the
@@ -108,9 +119,9 @@ func CheckLabels(key string, labels map[string]string, reserved ...string) error
 	return errors.Join(errs...)
 }
 
-// AbsoluteURL parses the address of a server. It refuses credentials in it: they
+// BaseURL parses the base address of a server. It refuses credentials in it: they
 // would appear in logs and pages.
-func AbsoluteURL(raw, example string) (*url.URL, error) {
+func BaseURL(raw, example string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
 		return nil, errors.New("invalid address; write it like " + example) // err quotes it, with a password
@@ -122,8 +133,38 @@ func AbsoluteURL(raw, example string) (*url.URL, error) {
 		return nil, fmt.Errorf("%q has no scheme; write http:// or https:// in front", raw)
 	case u.Hostname() == "":
 		return nil, fmt.Errorf("%q has no host; write it like %s", raw, example)
-	case u.Fragment != "":
-		return nil, fmt.Errorf("%q: remove what follows the #", raw)
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return nil, fmt.Errorf("%q: remove what follows the path (? or #)", raw)
 	}
 	return u, nil
+}
+
+// CheckShared returns every problem of the keys that all sinks over HTTP have.
+func CheckShared(externalURL string, http httpconfig.Config) error {
+	var errs []error
+	if externalURL != "" {
+		if _, err := BaseURL(externalURL, "https://crowsnest.example.org"); err != nil {
+			errs = append(errs, fmt.Errorf("external_url: %w", err))
+		}
+	}
+	if err := http.Check(); err != nil {
+		errs = append(errs, fmt.Errorf("http_config: %w", err))
+	}
+	return errors.Join(errs...)
+}
+
+// InRange returns an error unless the value of a key is between two durations.
+func InRange(key string, d, low, high time.Duration) error {
+	if d < low || d > high {
+		return fmt.Errorf("%s: %s is not between %s and %s", key, d, low, high)
+	}
+	return nil
+}
+
+// Pack returns the name of the pack of an episode's rule, or "".
+func Pack(ep episodes.Episode) string {
+	if ep.Rule == nil {
+		return ""
+	}
+	return ep.Rule.Pack
 }

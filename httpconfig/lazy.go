@@ -1,0 +1,52 @@
+package httpconfig
+
+import (
+	"net/http"
+	"time"
+
+	commonconfig "github.com/prometheus/common/config"
+)
+
+// Lazy is an HTTP client that is made when it is first needed, because that reads
+// files. Client and Close must not be called concurrently.
+type Lazy struct {
+	Config    Config
+	Name      string // for errors
+	UserAgent string
+	Idle      time.Duration // of a connection until it is closed; 0: none is kept
+	// Transport replaces the configured one, in tests.
+	Transport http.RoundTripper
+
+	client *http.Client
+}
+
+// Client returns the client. It follows no redirects. An error names the file that
+// cannot be used; the next call tries again.
+func (l *Lazy) Client() (*http.Client, error) {
+	if l.client == nil && l.Transport != nil {
+		l.client = &http.Client{Transport: l.Transport, CheckRedirect: Stay}
+	}
+	if l.client != nil {
+		return l.client, nil
+	}
+	// HTTP/2 would put the next try on the connection that just hung.
+	opts := []commonconfig.HTTPClientOption{commonconfig.WithHTTP2Disabled(), commonconfig.WithUserAgent(l.UserAgent)}
+	if l.Idle > 0 {
+		opts = append(opts, commonconfig.WithIdleConnTimeout(l.Idle))
+	} else {
+		opts = append(opts, commonconfig.WithKeepAlivesDisabled())
+	}
+	c, err := l.Config.Client(l.Name, opts...)
+	if err != nil {
+		return nil, err
+	}
+	l.client = c
+	return c, nil
+}
+
+// Close closes idle connections.
+func (l *Lazy) Close() {
+	if l.client != nil {
+		l.client.CloseIdleConnections()
+	}
+}

@@ -1,0 +1,224 @@
+package delivery
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"crowsnest/sinks"
+)
+
+// item is a message and its form.
+type item[T any] struct {
+	msg  sinks.Message
+	form T
+}
+
+func messages[T any](items []item[T]) []sinks.Message {
+	out := make([]sinks.Message, len(items))
+	for i, it := range items {
+		out[i] = it.msg
+	}
+	return out
+}
+
+// batch returns the due messages that fit into one request. It refuses those
+// without a valid form. A message that was refused before is sent alone; while the
+// receiver is down, a few messages are enough to probe it.
+func (l *Loop[T]) batch() []item[T] {
+	limit := l.cfg.MaxItems
+	if l.Down() {
+		limit = min(limit, l.cfg.ProbeItems)
+	}
+	now := l.now()
+	for {
+		l.mu.Lock()
+		due := l.state.Due(now, limit)
+		l.mu.Unlock()
+		items, bad := l.encode(due, now)
+		if len(items) > 0 || !bad {
+			return items
+		}
+	}
+}
+
+// encode returns items of the first messages, as many as fit; bad reports whether
+// some have no valid form.
+func (l *Loop[T]) encode(due []sinks.Message, now time.Time) (items []item[T], bad bool) {
+	size := 0
+	for _, m := range due {
+		if m.Suspect && len(items) > 0 {
+			break
+		}
+		form, n, err := l.to.Encode(m, now)
+		if err != nil {
+			l.refuse(m, Answer{Reason: ReasonInvalid, Err: err})
+			bad = true
+			continue
+		}
+		if size += n; size > l.cfg.MaxBytes && len(items) > 0 {
+			break
+		}
+		items = append(items, item[T]{m, form})
+		if m.Suspect {
+			break
+		}
+	}
+	return items, bad
+}
+
+// mature returns the items without the premature ones, which it postpones.
+func (l *Loop[T]) mature(items []item[T]) []item[T] {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.DeleteFunc(items, func(it item[T]) bool {
+		if it.msg.Premature {
+			l.state.Postpone(it.msg, l.now())
+		}
+		return it.msg.Premature
+	})
+}
+
+// deliver sends the items in one request. If the receiver refuses it for its
+// content, deliver bisects it until each bad item stands alone and the good ones
+// are accepted. It returns how many were accepted, and an answer with an error if
+// the receiver is at fault: one that accepts nothing may refuse everything.
+func (l *Loop[T]) deliver(ctx context.Context, items []item[T]) (taken int, a Answer) {
+	var bad []item[T]
+	var why Answer
+	works := items[0].msg.Suspect // it was refused alone while others were not
+	for groups := [][]item[T]{items}; len(groups) > 0; groups = groups[1:] {
+		g := groups[0]
+		a := l.post(ctx, g)
+		switch {
+		case a.Err == nil:
+			taken += len(g)
+			continue
+		case !a.Refused():
+			return taken, a
+		}
+		if why = a; taken == 0 && !works {
+			if works, a = l.acceptsCanary(ctx); a.Err != nil {
+				return taken, a
+			}
+		}
+		if len(g) > 1 {
+			groups = append(groups, g[:len(g)/2], g[len(g)/2:])
+		} else {
+			bad = append(bad, g[0])
+		}
+	}
+	if len(bad) > 0 && taken == 0 && !works {
+		return 0, why
+	}
+	for _, it := range bad {
+		l.refuse(it.msg, why)
+	}
+	return taken, Answer{}
+}
+
+// acceptsCanary sends a message that was accepted before. It returns true if that is
+// accepted again, false if there is no such message, and an answer with an error if
+// it is not accepted: then the fault lies with the receiver.
+func (l *Loop[T]) acceptsCanary(ctx context.Context) (bool, Answer) {
+	if !l.cfg.Canary {
+		return false, Answer{}
+	}
+	l.mu.Lock()
+	m, ok := l.state.Canary()
+	l.mu.Unlock()
+	if !ok {
+		return false, Answer{}
+	}
+	form, _, err := l.to.Encode(m, l.now())
+	if err != nil {
+		return false, Answer{}
+	}
+	a := l.post(ctx, []item[T]{{m, form}})
+	return a.Err == nil, a
+}
+
+// post sends one request and records the accepted items.
+func (l *Loop[T]) post(ctx context.Context, items []item[T]) Answer {
+	forms := make([]T, len(items))
+	for i, it := range items {
+		forms[i] = it.form
+	}
+	a := l.to.Deliver(ctx, forms)
+	if a.Err != nil {
+		return a
+	}
+	msgs := messages(items)
+	l.record(msgs, a)
+	now := l.now()
+	l.mu.Lock()
+	l.state.Reached(true, now)
+	began := l.state.Accepted(msgs, now)
+	l.sent += int64(len(items))
+	l.up, l.lastErr = true, ""
+	l.mu.Unlock()
+	if l.cfg.Accepted != nil && slices.ContainsFunc(msgs, func(m sinks.Message) bool { return m.New }) {
+		l.cfg.Accepted()
+	}
+	if l.cfg.Began != nil {
+		l.cfg.Began(began)
+	}
+	return a
+}
+
+// record adds an answer to the messages to what people can look up.
+func (l *Loop[T]) record(msgs []sinks.Message, a Answer) {
+	d := sinks.Delivery{Endpoint: l.cfg.Endpoint, Time: l.now(), Code: a.Code}
+	if a.Err != nil {
+		d.Error = a.Err.Error()
+	}
+	l.answers.Record(msgs, d)
+}
+
+// refuse records that the receiver does not accept the message as it is.
+func (l *Loop[T]) refuse(m sinks.Message, a Answer) {
+	l.mu.Lock()
+	first := l.state.Refused(m, l.now())
+	l.failed[a.Reason]++
+	l.mu.Unlock()
+	l.record([]sinks.Message{m}, a)
+	if first {
+		l.Log.Error().Str("fingerprint", m.Episode.Fingerprint.String()).Str("alert", Truncate(m.Episode.Alert, MaxValue)).
+			Str("reason", a.Reason).Err(a.Err).Msg("an alert was refused; other alerts are not delayed")
+	}
+}
+
+// Missed records that the receiver accepted only the first taken messages, and calls
+// Fail. Only hooks may call it.
+func (l *Loop[T]) Missed(msgs []sinks.Message, taken int, a Answer) {
+	l.Fail(a, len(msgs)-taken)
+	l.record(msgs[:min(len(msgs), l.cfg.ProbeItems)], a)
+}
+
+// Fail records that the receiver failed, which concerns n messages, and sets the
+// time of the next try. Only hooks may call it.
+func (l *Loop[T]) Fail(a Answer, n int) {
+	now := l.now()
+	l.retryAt = now.Add(max(l.backoff.Next(), a.RetryAfter))
+	l.hung = a.Reason == ReasonTimeout || l.hung && a.Code == 0
+	if l.downSince.IsZero() {
+		l.downSince = now
+		l.Log.Warn().Str("reason", a.Reason).Err(a.Err).Int("alerts", n).Msg("the receiver does not accept alerts; retrying")
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.state.Reached(false, now)
+	l.up, l.lastErr = false, a.Err.Error()
+	l.failed[a.Reason] += int64(n)
+}
+
+// recovered records that the receiver accepts alerts again.
+func (l *Loop[T]) recovered() {
+	now := l.now()
+	l.Log.Info().Dur("after", now.Sub(l.downSince)).Msg("the receiver accepts alerts again")
+	if l.hung && l.cfg.StaleFor > 0 {
+		l.staleAt = now.Add(l.cfg.StaleFor)
+	}
+	l.downSince, l.retryAt, l.hung = time.Time{}, time.Time{}, false
+	l.backoff.Reset()
+}
