@@ -6,8 +6,7 @@
 package files
 
 import (
-	"context"
-	"encoding/json"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -23,7 +22,8 @@ import (
 	"crowsnest/matcher"
 	"crowsnest/rules"
 	"crowsnest/rules/selector"
-	"crowsnest/sources"
+	"crowsnest/sources/internal/logdir"
+	"crowsnest/sources/internal/logname"
 	"crowsnest/sources/internal/tail"
 )
 
@@ -92,37 +92,28 @@ func (c Config) Validate() error {
 
 // Source reads files.
 type Source struct {
-	cfg  Config
-	name string
-	tail *tail.Tailer
+	*tail.Tailer
+	cfg Config
 }
 
 // New returns a source. It does no I/O.
 func New(cfg Config) *Source {
-	s := &Source{cfg: cfg, name: cfg.Name}
-	if s.name == "" {
-		s.name = "files"
-	}
 	taken := map[string]int{} // key: index of the first path that named it
 	var finders []tail.Finder
 	for i, p := range cfg.Paths {
 		root, rest := split(path.Clean(p.Path))
 		finders = append(finders, tail.Finder{
 			Root: root,
-			Find: func(list func(string) ([]tail.Entry, error)) ([]tail.Stream, error) {
+			Find: func(list func(string) ([]logdir.Entry, error)) ([]tail.Stream, error) {
 				return find(list, finding{root: root, rest: rest, labels: p.Labels, index: i, taken: taken})
 			},
 		})
 	}
-	s.tail = tail.New(tail.Config{
-		Source: s.name, Clock: cfg.Clock, LookBack: cfg.LookBack, FromEnd: !cfg.FromStart,
+	return &Source{cfg: cfg, Tailer: tail.New(tail.Config{
+		Source: cmp.Or(cfg.Name, "files"), Clock: cfg.Clock, LookBack: cfg.LookBack, FromEnd: !cfg.FromStart,
 		MaxOpen: cfg.MaxOpenFiles, Poll: cfg.PollInterval, NoWatch: cfg.NoWatch,
-	}, finders...)
-	return s
+	}, finders...)}
 }
-
-// Name returns "files" unless the configuration sets another name.
-func (s *Source) Name() string { return s.name }
 
 // Serves reports whether the selector can match a file of this source.
 func (s *Source) Serves(from rules.Selector) bool {
@@ -134,21 +125,6 @@ func (s *Source) Serves(from rules.Selector) bool {
 		})
 	})
 }
-
-// Run reads until ctx ends.
-func (s *Source) Run(ctx context.Context, p sources.Pipeline) error { return s.tail.Run(ctx, p) }
-
-// Positions returns the input of Restore. It does not block.
-func (s *Source) Positions() json.RawMessage { return s.tail.Positions() }
-
-// Restore sets the positions before Run.
-func (s *Source) Restore(b json.RawMessage) error { return s.tail.Restore(b) }
-
-// Local marks the source as stamped by this machine's clock.
-func (s *Source) Local() {}
-
-// Status implements sources.Source.
-func (s *Source) Status() sources.Status { return s.tail.Status() }
 
 // split splits a path before its first glob, or before its last element.
 func split(p string) (root string, rest []string) {
@@ -170,7 +146,7 @@ type finding struct {
 }
 
 // find expands the globs and groups the files that belong together.
-func find(list func(string) ([]tail.Entry, error), f finding) ([]tail.Stream, error) {
+func find(list func(string) ([]logdir.Entry, error), f finding) ([]tail.Stream, error) {
 	dirs := []string{"."}
 	for i, glob := range f.rest[:len(f.rest)-1] {
 		var below []string
@@ -206,12 +182,12 @@ func find(list func(string) ([]tail.Entry, error), f finding) ([]tail.Stream, er
 
 // bases returns the logs of a directory that the last element matches, by their base
 // name or by the name of a rotated file.
-func (f finding) bases(dir string, es []tail.Entry) []tail.Stream {
+func (f finding) bases(dir string, es []logdir.Entry) []tail.Stream {
 	glob := f.rest[len(f.rest)-1]
 	seen := map[string]bool{}
 	var found []tail.Stream
 	for _, e := range es {
-		base, _ := tail.PlainBase(e.Name)
+		base, _ := logname.PlainBase(e.Name)
 		named, _ := path.Match(glob, e.Name)
 		if !named {
 			named, _ = path.Match(glob, base)
@@ -226,7 +202,7 @@ func (f finding) bases(dir string, es []tail.Entry) []tail.Stream {
 		f.taken[key] = f.index
 		seen[base] = true
 		found = append(found, tail.Stream{
-			Key: key, Dir: dir, Order: tail.PlainOrder(base),
+			Key: key, Dir: dir, Order: logname.Plain(base),
 			New: func(string) *matcher.Stream {
 				l := matcher.Labels{}
 				maps.Copy(l, f.labels)

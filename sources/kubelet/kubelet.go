@@ -6,8 +6,7 @@
 package kubelet
 
 import (
-	"context"
-	"encoding/json"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -22,7 +21,8 @@ import (
 
 	"crowsnest/matcher"
 	"crowsnest/rules"
-	"crowsnest/sources"
+	"crowsnest/sources/internal/logdir"
+	"crowsnest/sources/internal/logname"
 	"crowsnest/sources/internal/tail"
 )
 
@@ -94,9 +94,8 @@ func (c Config) Validate() error {
 
 // Source reads the logs of the pods of one node.
 type Source struct {
-	cfg  Config
-	name string
-	tail *tail.Tailer
+	*tail.Tailer
+	cfg Config
 }
 
 // New returns a source. It does no I/O.
@@ -107,19 +106,13 @@ func New(cfg Config) *Source {
 	if cfg.Foreign {
 		cfg.SelfFolder = ""
 	}
-	s := &Source{cfg: cfg, name: cfg.Name}
-	if s.name == "" {
-		s.name = "kubelet"
-	}
-	s.tail = tail.New(tail.Config{
-		Source: s.name, Clock: cfg.Clock, LookBack: cfg.LookBack, MaxOpen: cfg.MaxOpenFiles,
+	s := &Source{cfg: cfg}
+	s.Tailer = tail.New(tail.Config{
+		Source: cmp.Or(cfg.Name, "kubelet"), Clock: cfg.Clock, LookBack: cfg.LookBack, MaxOpen: cfg.MaxOpenFiles,
 		Poll: cfg.PollInterval, NoWatch: cfg.NoWatch, OneName: true, Framed: true,
 	}, tail.Finder{Root: filepath.Clean(cfg.Dir), Find: s.find, Known: cfg.SelfFolder != ""})
 	return s
 }
-
-// Name returns "kubelet" unless the configuration sets another name.
-func (s *Source) Name() string { return s.name }
 
 // Serves reports whether the selector can match a stream of this source. Any path may
 // exist, but the configured labels are known.
@@ -127,24 +120,9 @@ func (s *Source) Serves(from rules.Selector) bool {
 	return from.Matches(s.cfg.Labels, true)
 }
 
-// Run reads until ctx ends.
-func (s *Source) Run(ctx context.Context, p sources.Pipeline) error { return s.tail.Run(ctx, p) }
-
-// Positions returns the input of Restore. It does not block.
-func (s *Source) Positions() json.RawMessage { return s.tail.Positions() }
-
-// Restore sets the positions before Run.
-func (s *Source) Restore(b json.RawMessage) error { return s.tail.Restore(b) }
-
-// Local marks the source as stamped by this machine's clock.
-func (s *Source) Local() {}
-
-// Status implements sources.Source.
-func (s *Source) Status() sources.Status { return s.tail.Status() }
-
 // find lists the container directories: NS_POD_UID/CONTAINER. A pod whose directory
 // cannot be listed does not hide the others.
-func (s *Source) find(list func(dir string) ([]tail.Entry, error)) ([]tail.Stream, error) {
+func (s *Source) find(list func(dir string) ([]logdir.Entry, error)) ([]tail.Stream, error) {
 	pods, err := list(".")
 	if err != nil {
 		return nil, err
@@ -179,7 +157,7 @@ func (s *Source) find(list func(dir string) ([]tail.Entry, error)) ([]tail.Strea
 				continue
 			}
 			found = append(found, tail.Stream{
-				Key: dir, Dir: dir, Order: tail.KubeletOrder,
+				Key: dir, Dir: dir, Order: logname.Kubelet,
 				New: func(path string) *matcher.Stream {
 					return matcher.NewStream(s.labels(ns, pod, c.Name, path), matcher.StreamOptions{})
 				},
@@ -191,8 +169,8 @@ func (s *Source) find(list func(dir string) ([]tail.Entry, error)) ([]tail.Strea
 
 // ownIn reports whether the pods include the pod of this program, or that pod is
 // unknown.
-func (s *Source) ownIn(pods []tail.Entry) bool {
-	return s.cfg.SelfFolder == "" || slices.ContainsFunc(pods, func(e tail.Entry) bool {
+func (s *Source) ownIn(pods []logdir.Entry) bool {
+	return s.cfg.SelfFolder == "" || slices.ContainsFunc(pods, func(e logdir.Entry) bool {
 		return e.Dir && strings.HasPrefix(e.Name, s.cfg.SelfFolder)
 	})
 }
@@ -242,7 +220,7 @@ func PathLabels(path string) (matcher.Labels, bool) {
 	}
 	f = f[len(f)-3:]
 	ns, pod, ok := splitPod(f[0])
-	if _, isLog := tail.KubeletOrder(f[2]); !ok || !isLog || f[1] == "" {
+	if _, isLog := logname.Kubelet(f[2]); !ok || !isLog || f[1] == "" {
 		return nil, false
 	}
 	return matcher.Labels{"namespace": ns, "pod": pod, "container": f[1], "filename": path}, true

@@ -6,15 +6,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crowsnest/sources/internal/logdir"
 	"crowsnest/sources/internal/tail"
 )
 
 // A folder without the log of the own pod is an error; links and pods that cannot be
 // listed are reported and hide nothing.
 func TestFind(t *testing.T) {
-	f := func(cfg Config, tree map[string][]tail.Entry, want []string, refused []string, wantErr error) {
+	f := func(cfg Config, tree map[string][]logdir.Entry, want []string, refused []string, wantErr error) {
 		t.Helper()
-		found, err := New(cfg).find(func(dir string) ([]tail.Entry, error) {
+		found, err := New(cfg).find(func(dir string) ([]logdir.Entry, error) {
 			if tree[dir] == nil {
 				return nil, fs.ErrPermission
 			}
@@ -32,10 +33,10 @@ func TestFind(t *testing.T) {
 		require.Equal(t, want, read)
 		require.Equal(t, refused, not)
 	}
-	dir := func(name string) tail.Entry { return tail.Entry{Name: name, Dir: true} }
-	link := func(name string) tail.Entry { return tail.Entry{Name: name, Link: true} }
+	dir := func(name string) logdir.Entry { return logdir.Entry{Name: name, Dir: true} }
+	link := func(name string) logdir.Entry { return logdir.Entry{Name: name, Link: true} }
 	own := Config{SelfNamespace: "mon", SelfPod: "agent-x", SelfFolder: "mon_agent-x_u1"}
-	tree := map[string][]tail.Entry{
+	tree := map[string][]logdir.Entry{
 		".":              {dir("mon_agent-x_u1"), dir("a_b_c"), dir("closed_b_c"), link("d_e_f"), link("else")},
 		"mon_agent-x_u1": {dir("crowsnest")},
 		"a_b_c":          {dir("one"), link("two"), {Name: "file"}},
@@ -46,8 +47,8 @@ func TestFind(t *testing.T) {
 	f(own, tree, []string{"a_b_c/one"}, []string{"a_b_c/two"}, nil)
 	tree["."][0].Name = "mon_agent-x_u0" // of a pod of the same name, before this one
 	f(own, tree, []string{"a_b_c/one"}, []string{"a_b_c/two"}, tail.ErrDoubt)
-	f(own, map[string][]tail.Entry{".": {}}, nil, nil, tail.ErrDoubt)
+	f(own, map[string][]logdir.Entry{".": {}}, nil, nil, tail.ErrDoubt)
 	own.Foreign = true
-	f(own, map[string][]tail.Entry{".": {}}, nil, nil, nil)
-	f(Config{}, map[string][]tail.Entry{".": {}}, nil, nil, nil)
+	f(own, map[string][]logdir.Entry{".": {}}, nil, nil, nil)
+	f(Config{}, map[string][]logdir.Entry{".": {}}, nil, nil, nil)
 }

@@ -12,6 +12,7 @@ import (
 
 	"crowsnest/matcher"
 	"crowsnest/sources"
+	"crowsnest/sources/internal/logdir"
 	"crowsnest/test/kubesim"
 )
 
@@ -35,12 +36,12 @@ func steps(b *testing.B, finder Finder) (*Tailer, *worker) {
 	tl := New(Config{NoWatch: true, LookBack: -1}, finder)
 	tl.p = &sink{}
 	tl.hand.open(tl.p)
-	tl.queue.open()
+	tl.queue.Open()
 	b.Cleanup(func() {
 		for _, c := range tl.followers {
 			c.closeAll()
 		}
-		tl.trees[0].root.close()
+		tl.trees[0].root.Close()
 	})
 	tl.findAll(nil, true)
 	return tl, newWorker()
@@ -81,7 +82,7 @@ func BenchmarkIdle(b *testing.B) {
 		}
 	}
 	// Until the directories have settled, each look lists them.
-	<-time.After(settled + 100*time.Millisecond)
+	<-time.After(logdir.Settled + 100*time.Millisecond)
 	look()
 	b.ReportAllocs()
 	for b.Loop() {

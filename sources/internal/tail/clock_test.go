@@ -18,7 +18,7 @@ func TestClockIsSet(t *testing.T) {
 	bubble(t, podFinder, func(t *testing.T, l *lab) {
 		var clock setclock.Clock
 		l.cfg.Clock = clock.Now
-		var seq sequence
+		var seq numbered
 		c := kubesim.New(kubesim.Options{Root: l.finder.Root, Clock: clock.Now})
 		c.Write("stdout", seq.next())
 		l.start(nil)
@@ -58,7 +58,7 @@ func TestRootWasAway(t *testing.T) {
 		root := l.finder.Root
 		require.NoError(t, os.Rename(root, root+".away"))
 		wait(10 * time.Second)
-		var seq sequence
+		var seq numbered
 		c := kubesim.New(kubesim.Options{Root: root + ".away"})
 		c.Write("stdout", seq.next())
 		wait(2 * time.Hour)
@@ -79,7 +79,7 @@ func TestOrderAfterTheClockWasSetBack(t *testing.T) {
 	bubble(t, podFinder, func(t *testing.T, l *lab) {
 		var clock setclock.Clock
 		l.cfg.Clock = clock.Now
-		var seq sequence
+		var seq numbered
 		c := kubesim.New(kubesim.Options{Root: l.finder.Root, Clock: clock.Now, MaxFiles: 8})
 		write := func(n int) {
 			for range n {

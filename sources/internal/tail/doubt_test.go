@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crowsnest/sources/internal/logdir"
 	"crowsnest/test/kubesim"
 )
 
@@ -38,7 +39,7 @@ func TestTreeAwayAndBack(t *testing.T) {
 				bubble(t, podFinder, func(t *testing.T, l *lab) {
 					away := filepath.Join(t.TempDir(), "away")
 					l.finder.Root = filepath.Join(l.finder.Root, "pods")
-					var seq sequence
+					var seq numbered
 					var cs []*kubesim.Container
 					for i := range 3 {
 						cs = append(cs, kubesim.New(kubesim.Options{Root: l.finder.Root, Pod: fmt.Sprint("pod-", i)}))
@@ -101,7 +102,7 @@ func TestWatermarkWaitsForEachLookAfterTheReturn(t *testing.T) {
 			}
 			return nil
 		}
-		var seq sequence
+		var seq numbered
 		c := kubesim.New(kubesim.Options{Root: l.finder.Root})
 		t.Cleanup(c.Close)
 		several(c, &seq, 5)
@@ -132,7 +133,7 @@ func TestEmptyTreesAreBelieved(t *testing.T) {
 		l.start(nil)
 		wait(3 * time.Second)
 		require.WithinDuration(t, time.Now(), l.pipe.watermarkAt(), time.Second)
-		var seq sequence
+		var seq numbered
 		c := kubesim.New(kubesim.Options{Root: l.finder.Root})
 		t.Cleanup(c.Close)
 		several(c, &seq, 5)
@@ -148,7 +149,7 @@ func TestEmptyTreesAreBelieved(t *testing.T) {
 	})
 	bubble(t, podFinder, func(t *testing.T, l *lab) {
 		l.finder.Root = filepath.Join(l.finder.Root, "pods")
-		var seq sequence
+		var seq numbered
 		c := kubesim.New(kubesim.Options{Root: l.finder.Root})
 		t.Cleanup(c.Close)
 		several(c, &seq, 5)
@@ -172,7 +173,7 @@ func TestFinderThatKnowsItsTree(t *testing.T) {
 		f := podFinder(root)
 		find := f.Find
 		f.Known = true
-		f.Find = func(list func(string) ([]Entry, error)) ([]Stream, error) {
+		f.Find = func(list func(string) ([]logdir.Entry, error)) ([]Stream, error) {
 			found, err := find(list)
 			if _, missing := os.Stat(root + "/own"); missing != nil && err == nil {
 				err = ErrDoubt

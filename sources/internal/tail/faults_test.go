@@ -23,7 +23,7 @@ func appendTo(t *testing.T, path string) *os.File {
 	return f
 }
 
-func writeLines(t *testing.T, f *os.File, seq *sequence, n int) {
+func writeLines(t *testing.T, f *os.File, seq *numbered, n int) {
 	t.Helper()
 	for range n {
 		_, err := fmt.Fprintln(f, seq.next())
@@ -46,7 +46,7 @@ func TestCopyTruncate(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 3))
 			path := l.finder.Root + "/x.log"
 			f := appendTo(t, path)
-			var seq sequence
+			var seq numbered
 			l.cfg.FromEnd = false
 			l.start(nil)
 			for range 10 {
@@ -120,7 +120,7 @@ func TestTruncateWithoutCopy(t *testing.T) {
 // The kubelet renames back if the runtime cannot reopen. Nothing is read twice.
 func TestRenameBackAndLongHole(t *testing.T) {
 	bubble(t, podFinder, func(t *testing.T, l *lab) {
-		var seq sequence
+		var seq numbered
 		c := kubesim.New(kubesim.Options{Root: l.finder.Root})
 		c.Write("stdout", seq.next())
 		l.start(nil)
@@ -154,7 +154,7 @@ func TestRenameBackAndLongHole(t *testing.T) {
 // the new one has lines.
 func TestLateBytesInTheRotatedFile(t *testing.T) {
 	bubble(t, podFinder, func(t *testing.T, l *lab) {
-		var seq sequence
+		var seq numbered
 		c := kubesim.New(kubesim.Options{Root: l.finder.Root})
 		c.Write("stdout", seq.next())
 		l.start(nil)
@@ -191,7 +191,7 @@ func TestLateBytesInTheRotatedFile(t *testing.T) {
 // into it is read for a bounded time and the rest is counted.
 func TestDeletedPod(t *testing.T) {
 	bubble(t, podFinder, func(t *testing.T, l *lab) {
-		var seq sequence
+		var seq numbered
 		c := kubesim.New(kubesim.Options{Root: l.finder.Root})
 		c.Write("stdout", seq.next())
 		l.start(nil)
@@ -218,7 +218,7 @@ func TestDeletedPod(t *testing.T) {
 
 func TestWriterOfDeletedFileIsGivenUp(t *testing.T) {
 	bubble(t, podFinder, func(t *testing.T, l *lab) {
-		var seq sequence
+		var seq numbered
 		c := kubesim.New(kubesim.Options{Root: l.finder.Root})
 		c.Write("stdout", seq.next())
 		l.start(nil)
@@ -327,7 +327,7 @@ func TestFewDescriptors(t *testing.T) {
 	bubble(t, podFinder, func(t *testing.T, l *lab) {
 		l.cfg.MaxOpen = 10
 		var cs []*kubesim.Container
-		var seq sequence
+		var seq numbered
 		for i := range 60 {
 			cs = append(cs, kubesim.New(kubesim.Options{Root: l.finder.Root, Pod: fmt.Sprintf("pod-%d", i)}))
 			cs[i].Write("stdout", seq.next())
@@ -361,7 +361,7 @@ func TestChurn(t *testing.T) {
 	bubble(t, podFinder, func(t *testing.T, l *lab) {
 		l.start(nil)
 		wait(time.Second)
-		var seq sequence
+		var seq numbered
 		for i := range 1000 {
 			c := kubesim.New(kubesim.Options{Root: l.finder.Root, Pod: fmt.Sprintf("pod-%d", i)})
 			c.Write("stdout", seq.next())
@@ -381,6 +381,6 @@ func TestChurn(t *testing.T) {
 		require.Empty(t, l.tailer.restored)
 		require.Empty(t, l.tailer.followers)
 		require.Len(t, l.tailer.gunzips.free, DefaultWorkers+2)
-		require.LessOrEqual(t, len(l.tailer.trees[0].dirs.by), 2)
+		require.LessOrEqual(t, l.tailer.trees[0].dirs.Len(), 2)
 	})
 }

@@ -8,12 +8,18 @@ import (
 	"io/fs"
 	"os"
 	"time"
+
+	"crowsnest/sources/internal/content"
+	"crowsnest/sources/internal/logname"
 )
 
 const (
 	blockSize = 256 << 10 // of whole lines
 	keepSize  = 64 << 10  // of a line that does not fit a block
 	slack     = 64        // bytes behind a block that the matcher's wide loads may touch
+
+	markSize = 64      // bytes before a position that tell whether it is still valid
+	maxMark  = 1 << 10 // and as many to have the whole last line in them
 )
 
 // errChanged means that the bytes before the position changed: the file was
@@ -23,8 +29,8 @@ var errChanged = errors.New("truncated or rewritten")
 // file is one log file: the one that is read, or one that comes after it.
 type file struct {
 	name  string
-	order Order
-	id    ident
+	order logname.Order
+	id    content.ID
 	fi    fs.FileInfo // as last seen
 
 	f  *os.File // nil: not open
@@ -112,8 +118,8 @@ func (f *file) advance(n int) {
 // last line where it has its time to fractions of a second, which no other file
 // has at the same place.
 func (f *file) setMark(read []byte) {
-	line := bytes.LastIndexByte(bytes.TrimSuffix(read, []byte("\n")), '\n') + 1
-	t, ok := lineTime(read[line:])
+	line := content.LastLine(read)
+	t, ok := content.LineTime(read[line:])
 	if f.sure = ok && t.Nanosecond() != 0; !f.sure {
 		line = len(read)
 	}
@@ -123,8 +129,8 @@ func (f *file) setMark(read []byte) {
 // learnFromRead completes the identity from what was just read, if that is the
 // head: the file may be truncated before it is read again.
 func (f *file) learnFromRead() {
-	if f.id.n < headSize && f.pos > 0 && f.off == int64(f.pos) {
-		f.id = identOf(f.win[:min(headSize, len(f.win))])
+	if f.id.N < content.HeadSize && f.pos > 0 && f.off == int64(f.pos) {
+		f.id = content.IDOf(f.win[:min(content.HeadSize, len(f.win))])
 		return
 	}
 	f.learn()
@@ -132,34 +138,34 @@ func (f *file) learnFromRead() {
 
 // learn completes the identity of a file that was shorter than a head.
 func (f *file) learn() {
-	if f.id.n >= headSize || f.f == nil || f.gz != nil {
+	if f.id.N >= content.HeadSize || f.f == nil || f.gz != nil {
 		return
 	}
 	// It may have been truncated meanwhile: then it has to stay what it was.
-	if h, err := readHead(f.f, false); err == nil && len(h) > f.id.n && (f.id.n == 0 || f.id.is(h)) {
-		f.id = identOf(h)
+	if h, err := content.ReadHead(f.f, false); err == nil && len(h) > f.id.N && (f.id.N == 0 || f.id.Is(h)) {
+		f.id = content.IDOf(h)
 	}
 }
 
 // looksLike reports whether an open file still starts as f did.
 func (f *file) looksLike(h *os.File) bool {
-	if f.id.n == 0 {
+	if f.id.N == 0 {
 		return true
 	}
-	b, err := readHead(h, f.order.GZ)
-	return err != nil || f.id.is(b)
+	b, err := content.ReadHead(h, f.order.GZ)
+	return err != nil || f.id.Is(b)
 }
 
 // rewritten reports whether a file that was read to its end and changed since no
 // longer starts as it did. The bytes before the position, which a read compares, show
 // that only if they are sure: lines often end alike.
 func (f *file) rewritten() bool {
-	if f.sure || f.quiet == nil || f.f == nil || f.gz != nil || f.id.n == 0 {
+	if f.sure || f.quiet == nil || f.f == nil || f.gz != nil || f.id.N == 0 {
 		return false
 	}
-	var b [headSize]byte
-	n, err := f.f.ReadAt(b[:f.id.n], 0)
-	return (err == nil || errors.Is(err, io.EOF)) && !f.id.is(b[:n])
+	var b [content.HeadSize]byte
+	n, err := f.f.ReadAt(b[:f.id.N], 0)
+	return (err == nil || errors.Is(err, io.EOF)) && !f.id.Is(b[:n])
 }
 
 // idle reports whether nothing happened to the file since a read that reached its
@@ -177,29 +183,22 @@ func (f *file) fresh(now time.Time) bool {
 // point is a position that survives restarts: the offset, and a fingerprint of the
 // file up to it.
 type point struct {
-	Name  string `json:"n"`
-	Head  sum    `json:"h"`
-	HeadN int    `json:"l"` // 0: nothing was read of it yet
-	First int64  `json:"t,omitempty"`
-	Off   int64  `json:"o"`
-	Mark  sum    `json:"m"` // of the bytes before End
-	MarkN int    `json:"k"`
-	End   int64  `json:"e"` // up to which it was read; at least Off
+	Name       string      `json:"n"`
+	content.ID             // nothing was read of it yet if N is 0
+	Off        int64       `json:"o"`
+	Mark       content.Sum `json:"m"` // of the bytes before End
+	MarkN      int         `json:"k"`
+	End        int64       `json:"e"` // up to which it was read; at least Off
 }
 
 func (f *file) point(off int64) point {
 	mark := f.mark[max(0, len(f.mark)-markSize):]
-	return point{
-		Name: f.name, Head: f.id.sum, HeadN: f.id.n, First: f.id.first, Off: off,
-		Mark: sumOf(mark), MarkN: len(mark), End: f.off,
-	}
+	return point{Name: f.name, ID: f.id, Off: off, Mark: content.SumOf(mark), MarkN: len(mark), End: f.off}
 }
-
-func (p point) ident() ident { return ident{n: p.HeadN, sum: p.Head, first: p.First} }
 
 // valid reports whether the numbers make sense: a state file may hold anything.
 func (p point) valid() bool {
-	return p.HeadN >= 0 && p.HeadN <= headSize && p.Off >= 0 && p.End >= p.Off &&
+	return p.N >= 0 && p.N <= content.HeadSize && p.Off >= 0 && p.End >= p.Off &&
 		p.MarkN >= 0 && p.MarkN <= markSize && int64(p.MarkN) <= p.End
 }
 
@@ -212,5 +211,5 @@ func (p point) fits(r io.ReaderAt, size int64) (bool, error) {
 	if _, err := r.ReadAt(m, p.End-int64(p.MarkN)); err != nil && !errors.Is(err, io.EOF) {
 		return false, err
 	}
-	return sumOf(m) == p.Mark, nil
+	return content.SumOf(m) == p.Mark, nil
 }

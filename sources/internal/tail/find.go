@@ -13,16 +13,16 @@ import (
 	"time"
 
 	"crowsnest/sources"
+	"crowsnest/sources/internal/logdir"
 )
 
 // finder searches for streams, in a goroutine of its own: a directory that hangs
 // stops no known log.
 type finder struct {
-	t     *Tailer
-	w     *watcher
-	hints *hints
-	beat  beat
-	due   atomic.Bool // a tick has passed
+	t    *Tailer
+	w    *logdir.Watcher
+	beat beat
+	due  atomic.Bool // a tick has passed
 
 	rescan, found time.Time
 }
@@ -35,29 +35,29 @@ func (f *finder) run(ctx context.Context) {
 			return
 		case <-f.t.search:
 			f.beat.start()
-			f.look()
+			f.poll()
 			f.beat.stop()
 		}
 	}
 }
 
-func (f *finder) look() {
+func (f *finder) poll() {
 	t, now, full := f.t, f.t.cfg.Clock(), false
 	due := f.due.Swap(false)
 	if due {
 		if full = !now.Before(f.rescan) || f.rescan.Sub(now) > t.cfg.Rescan; full { // or the clock stepped back
 			f.rescan = now.Add(t.cfg.Rescan)
 		}
-		f.w.drain()
+		f.w.Drain()
 	}
-	dirs, all := f.hints.take()
+	dirs, all := f.w.Take()
 	since := now.Sub(f.found)
 	if all || len(dirs) > 0 || due && (full || since < 0 || since >= dirsEvery || !t.watched()) {
 		f.found = now
 		t.findAll(f.w, full)
 		kick(t.wake)
 	}
-	t.lookHere(dirs, all)
+	t.pollHinted(dirs, all)
 }
 
 // watched reports whether inotify reports a new stream.
@@ -66,7 +66,7 @@ func (t *Tailer) watched() bool {
 }
 
 // findAll looks for streams in every tree.
-func (t *Tailer) findAll(w *watcher, full bool) {
+func (t *Tailer) findAll(w *logdir.Watcher, full bool) {
 	now := t.cfg.Clock()
 	all := true
 	for _, tr := range t.trees {
@@ -89,43 +89,44 @@ func (t *Tailer) setUp(all bool, now time.Time) (again bool) {
 	again = t.searched
 	t.up, t.searched = all, true
 	if all {
-		t.foundAt, t.opened, t.started, t.lastErr = now, true, true, ""
+		t.foundAt, t.opened = now, true
+		t.note("")
 	}
 	return again
 }
 
 // findIn looks for streams in one tree, if anything changed. nil means that all
 // of them are known.
-func (t *Tailer) findIn(tr *tree, now time.Time, full bool, w *watcher) error {
-	if full || !tr.up || tr.root.moved() {
-		if err := tr.root.reopen(); err != nil {
-			if exhausted(err) {
+func (t *Tailer) findIn(tr *tree, now time.Time, full bool, w *logdir.Watcher) error {
+	if full || !tr.up || tr.root.Moved() {
+		if err := tr.root.Reopen(); err != nil {
+			if logdir.Exhausted(err) {
 				t.short(err)
 			}
 			tr.up = false
 			return err
 		}
-		tr.dirs.sweep()
+		tr.dirs.Sweep()
 	}
-	f := tr.root.borrow()
-	defer f.giveBack()
-	if tr.up && !full && !tr.dirs.changed(f, tr.listed, now) {
+	f := tr.root.Borrow()
+	defer f.Release()
+	if tr.up && !full && !tr.dirs.Changed(f, tr.listed, now) {
 		return tr.crowded(t.cfg.streams)
 	}
 	tr.listed, tr.watched = map[string]bool{}, true
-	found, err := tr.find.Find(func(dir string) ([]Entry, error) {
+	found, err := tr.find.Find(func(dir string) ([]logdir.Entry, error) {
 		tr.listed[dir] = true
-		tr.watched = w.add(f.abs(dir), dir == ".") && tr.watched
-		l, err := tr.dirs.get(f, dir, now)
+		tr.watched = w.Add(tr.root.Abs(dir), dir == ".") && tr.watched
+		l, err := tr.dirs.Get(f, dir, now)
 		if err != nil {
 			return nil, err
 		}
-		return l.entries, nil
+		return l.Entries, nil
 	})
 	tr.up = err == nil
 	if why := t.doubt(tr, f, found, err, now); why != nil {
 		tr.up = false
-		f.trusted.Store(false)
+		f.Trusted.Store(false)
 		return why
 	}
 	if err == nil || len(found) > 0 {
@@ -143,25 +144,26 @@ func (tr *tree) crowded(most int) error {
 	if tr.over == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d logs in %s are not read: there are more than %d", tr.over, tr.root.path, most)
+	return fmt.Errorf("%d logs in %s are not read: there are more than %d", tr.over, tr.root.Path, most)
 }
 
 // setDown records why a tree cannot be searched, or that it can.
 func (t *Tailer) setDown(tr *tree, now time.Time, err error) {
-	if err == nil {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		delete(t.down, tr)
-		return
+	if err != nil {
+		t.fail("list", err)
 	}
-	t.fail("list", err)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	since := now
-	if u, known := t.down[tr]; known {
-		since = u.Since
+	u, known := t.down[tr]
+	switch {
+	case err == nil:
+		delete(t.down, tr)
+		return
+	case !known:
+		u = sources.Unread{Path: tr.root.Path, Since: now, Holds: true}
 	}
-	t.down[tr] = sources.Unread{Path: tr.root.path, Why: err.Error(), Since: since, Holds: true}
+	u.Why = err.Error()
+	t.down[tr] = u
 }
 
 // doubt returns why a directory is not trusted to be the one of the logs. While it
@@ -169,27 +171,27 @@ func (t *Tailer) setDown(tr *tree, now time.Time, err error) {
 // cannot tell, the directory is trusted if it is the one of the last time, if it
 // contains a known stream, or if no stream is known. After forgetAfter it is trusted
 // in any case: all logs may have been replaced.
-func (t *Tailer) doubt(tr *tree, f *folder, found []Stream, err error, now time.Time) error {
+func (t *Tailer) doubt(tr *tree, f *logdir.Dir, found []Stream, err error, now time.Time) error {
 	switch {
 	case errors.Is(err, ErrDoubt):
 		return err
-	case f.trusted.Load(), tr.find.Known, err != nil && len(found) == 0:
+	case f.Trusted.Load(), tr.find.Known, err != nil && len(found) == 0:
 		return nil
 	}
 	known, was := t.known(tr)
-	if len(known) == 0 || f.id == was ||
+	if len(known) == 0 || f.ID == was ||
 		slices.ContainsFunc(found, func(s Stream) bool { return known[s.Key] }) ||
 		was == "" && len(found) > 0 {
 		return nil
 	}
-	if tr.doubted.IsZero() || tr.doubts != f.id || now.Before(tr.doubted) {
-		tr.doubted, tr.doubts = now, f.id
+	if tr.doubted.IsZero() || tr.doubts != f.ID || now.Before(tr.doubted) {
+		tr.doubted, tr.doubts = now, f.ID
 	}
 	if now.Sub(tr.doubted) >= forgetAfter {
 		return nil
 	}
 	return fmt.Errorf("%s has none of the %d logs that were in it: %w; is its file system mounted? What is there now counts from %s on",
-		tr.root.path, len(known), ErrDoubt, tr.doubted.Add(forgetAfter).UTC().Format(time.RFC3339))
+		tr.root.Path, len(known), ErrDoubt, tr.doubted.Add(forgetAfter).UTC().Format(time.RFC3339))
 }
 
 // known returns the streams of the tree that have not ended, and the identity of
@@ -208,31 +210,31 @@ func (t *Tailer) known(tr *tree) (keys map[string]bool, id string) {
 			keys[key] = true
 		}
 	}
-	return keys, t.roots[tr.root.path]
+	return keys, t.roots[tr.root.Path]
 }
 
 // owns reports whether a stream with this key may be in the tree.
 func (tr *tree) owns(key string) bool {
-	return !filepath.IsAbs(key) || strings.HasPrefix(key, tr.root.path+"/") || tr.root.path == "/"
+	return !filepath.IsAbs(key) || strings.HasPrefix(key, tr.root.Path+"/") || tr.root.Path == "/"
 }
 
-func (t *Tailer) trust(tr *tree, f *folder) {
+func (t *Tailer) trust(tr *tree, f *logdir.Dir) {
 	tr.doubted = time.Time{}
-	if f.trusted.Swap(true) {
+	if f.Trusted.Swap(true) {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.roots[tr.root.path] = f.id
+	t.roots[tr.root.Path] = f.ID
 }
 
 // update creates followers for new streams and marks those that were removed, unless
 // the content of the tree is not known.
-func (t *Tailer) update(tr *tree, found []Stream, w *watcher) {
+func (t *Tailer) update(tr *tree, found []Stream, w *logdir.Watcher) {
 	seen, watched := make(map[string]bool, len(found)), make([]bool, len(found))
 	refused := map[string]bool{}
 	for i, s := range found {
-		watched[i] = s.Refused == "" && w.add(tr.root.abs(s.Dir), false)
+		watched[i] = s.Refused == "" && w.Add(tr.root.Abs(s.Dir), false)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -273,13 +275,13 @@ func (t *Tailer) newStream(tr *tree, s Stream) *follower {
 		pos = r.pos
 		delete(t.restored, s.Key)
 	}
-	c := newChain(t, tr, s, pos)
+	c := newFollower(t, tr, s, pos)
 	// Nothing in it is older than the last search, or it was found before it could
 	// be read: both hold the watermark back.
 	c.bound, c.since = t.watermark, t.saved
-	c.fromEnd = t.cfg.FromEnd && !t.state && !t.started
+	c.fromEnd = t.cfg.FromEnd && !t.state && !t.opened
 	t.followers[s.Key] = c
-	t.queue.add(c)
+	t.queue.Add(c)
 	return c
 }
 
@@ -297,7 +299,7 @@ func (t *Tailer) forget(now time.Time) {
 		lost := !r.pos.Ended && !t.isThere(key)
 		t.mu.Lock()
 		if r.at = now; lost {
-			t.missed(lossRemoved, t.pathOf(key))
+			t.miss(lossRemoved, t.pathOf(key))
 			r.pos = &position{point: r.pos.point, Ended: true}
 		}
 		t.mu.Unlock()
@@ -305,13 +307,13 @@ func (t *Tailer) forget(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for key, c := range t.followers {
-		if !c.tree.up || !c.unlisted.Load() || !t.queue.idle(c) {
+		if !c.tree.up || !c.unlisted.Load() || !t.queue.Idle(c) {
 			continue
 		}
 		if over, n, pos := c.final(); over {
 			t.closed = add(t.closed, n)
 			delete(t.followers, key)
-			c.tree.dirs.forget(c.found.Dir)
+			c.tree.dirs.Forget(c.found.Dir)
 			if pos != nil {
 				t.restored[key] = &restored{pos: pos, at: now}
 			}
@@ -345,7 +347,7 @@ func (t *Tailer) isThere(key string) bool {
 	return slices.ContainsFunc(t.trees, func(tr *tree) bool {
 		path := key
 		if !filepath.IsAbs(key) {
-			path = tr.root.abs(key)
+			path = tr.root.Abs(key)
 		}
 		_, err := os.Lstat(path)
 		return err == nil
@@ -354,7 +356,7 @@ func (t *Tailer) isThere(key string) bool {
 
 func (t *Tailer) pathOf(key string) string {
 	if n := len(t.trees); n > 0 && !filepath.IsAbs(key) {
-		return t.trees[n-1].root.abs(key)
+		return t.trees[n-1].root.Abs(key)
 	}
 	return key
 }
@@ -362,7 +364,7 @@ func (t *Tailer) pathOf(key string) string {
 // boundMissing drops the oldest positions of streams without files if there are
 // too many.
 func (t *Tailer) boundMissing() {
-	if len(t.restored) <= maxMissing || !t.started {
+	if len(t.restored) <= maxMissing || !t.opened {
 		return
 	}
 	keys := slices.Collect(maps.Keys(t.restored))

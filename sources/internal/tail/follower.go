@@ -3,127 +3,48 @@ package tail
 import (
 	"errors"
 	"io/fs"
-	"path"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
-	"crowsnest/matcher"
-	"crowsnest/sources"
+	"crowsnest/sources/internal/logdir"
 )
 
 const (
-	lookEvery  = 50 * time.Millisecond  // while a file is read without a pause
-	dirsEvery  = 500 * time.Millisecond // where inotify reports changes, and reported none
-	grace      = 250 * time.Millisecond
-	linger     = 5 * time.Second  // how long a rotated file may still be written to
-	idleAfter  = time.Second      // until an unfinished line is matched as it is
-	awayAfter  = 2 * time.Second  // quiet time after which a deleted file is closed
-	maxAway    = 30 * time.Second // after which it is closed in any case
-	maxRewind  = 64 << 10         // bytes that are read again to make a line whole
-	maxRewinds = 4                // times that this is done for one line
-	doneMax    = 16
-	eagerOpen  = 8 // later files of one stream that are held open
+	pollEvery = 50 * time.Millisecond  // while a file is read without a pause
+	dirsEvery = 500 * time.Millisecond // where inotify reports changes, and reported none
+	grace     = 250 * time.Millisecond
+	linger    = 5 * time.Second // how long a rotated file may still be written to
+	idleAfter = time.Second     // until an unfinished line is matched as it is
 )
 
 // follower reads one stream through all of its files. A worker owns it for one turn
-// at a time; mu guards what others may read.
+// at a time; only published is for others.
 type follower struct {
-	t      *Tailer
-	tree   *tree
-	found  Stream
-	stream *matcher.Stream
-	commit func()
+	*opener
+	*published
+	directory // what is there
+	sequence  // where to go on
+	reader    // what is being read
 
-	turn struct { // set while a worker has it
-		now  time.Time
-		dir  *folder // of the tree; only a trusted one
-		busy bool    // the previous turn left something to read
-		err  error   // why this turn could not read something
-	}
-	fromEnd bool      // without a position: files without times are read from their end
-	looked  time.Time // when the directory was last looked at
-	gen     int64     // of its listing
-	settled bool      // no name changed since
-	heads   map[string]*head
-	known   []member               // at the last look
-	before  []member               // at the one before
-	names   []string               // of these and of unread files
-	broken  map[string]fs.FileInfo // files that were skipped, by name
-	unread  map[string]time.Time   // since when files cannot be read, by name
+	lookBackTo func() time.Time
+	fromEnd    bool // without a position: files without times are read from their end
+	busy       bool // the previous turn left something to read
+	grew       bool // cur grew in the last turn
+	placed     bool // the directory was listed, and its files are known
 	// doubtful files were skipped before it was known how far they had been read.
 	doubtful []member
+}
 
-	cur  *file
-	next []*file    // after cur, in order
-	old  *file      // before cur: rotated, and may still get bytes
-	done []doneFile // read to the end
-
-	oldUntil   time.Time
-	nextSince  time.Time // since when next has a file with content
-	away       time.Time // since when cur is no longer in the directory
-	grew       bool      // cur grew in the last turn
-	moved      time.Time // when something was last read
-	ended      bool      // the file of the saved point was read to its end
-	since      time.Time // when that file was last written to
-	prevFirst  int64     // first time in the newest finished file, or in that of the saved point
-	closedIdle []*file   // closed to save descriptors: the newest, then the one being read
-
-	fed   int64 // bytes handed to the stream
-	segs  []segment
-	parts struct { // the oldest unfinished part
-		f     *file // nil: there is none
-		head  sum
-		off   int64
-		since time.Time
-		again int // times that it was read again
+func newFollower(t *Tailer, tr *tree, s Stream, saved *position) *follower {
+	o := &opener{account: t.account, tree: tr, found: s, gunzips: t.gunzips}
+	p := &published{saved: saved, folder: tr.root.Abs(s.Dir)}
+	c := &follower{
+		opener: o, published: p, lookBackTo: t.lookBackTo,
+		directory: directory{opener: o, heads: map[string]*head{}},
+		sequence:  sequence{opener: o},
+		reader:    reader{opener: o, pub: p, hand: &t.hand, framed: t.cfg.Framed},
 	}
-	flushed int64 // bytes before the frontier that were flushed unfinished
-	placed  bool  // the directory was listed, and its files are known
-	waiting bool  // for a gunzip; under gunzips.mu
-
-	begun     atomic.Bool // it had its first turn: lines written from now on are read
-	hinted    atomic.Bool // something may have happened in the directory
-	watched   atomic.Bool // inotify reports changes of the directory
-	unlisted  atomic.Bool // the finder no longer sees the stream
-	closeIdle atomic.Bool // close the file when it is idle
-
-	mu       sync.Mutex
-	saved    *position // nil: nothing was taken yet
-	bound    time.Time // watermark of the stream
-	lineTime time.Time // of the newest line that was read
-	over     bool      // there are no files left
-	holds    bool      // files are open
-	view     sources.StreamStatus
-	named    string // the file that view.Path is of
-	count    matcher.Counters
-	refused  map[string]sources.Unread // files that are refused, by name
-	stalled  struct {                  // zero: it is read
-		since time.Time
-		why   string
-	}
-}
-
-// position is the saved state of a stream.
-type position struct {
-	point
-	Old   *point `json:"old,omitempty"`   // of the rotated file before it
-	Ended bool   `json:"ended,omitempty"` // the file was read to its end, and another one came
-	// Done are the files that were read before this one and have later times: the
-	// clock was set back.
-	Done []donePoint `json:"done,omitempty"`
-}
-
-// segment maps a run of bytes of the stream to its file.
-type segment struct {
-	fed int64
-	f   *file
-	off int64
-}
-
-func newChain(t *Tailer, tr *tree, s Stream, saved *position) *follower {
-	c := &follower{t: t, tree: tr, found: s, saved: saved, heads: map[string]*head{}}
+	o.wake = func() { t.queue.Add(c) }
 	c.commit = c.take
 	return c
 }
@@ -131,14 +52,14 @@ func newChain(t *Tailer, tr *tree, s Stream, saved *position) *follower {
 // run executes one turn: it reads at most one block. It reports whether there is
 // more to read at once.
 func (c *follower) run(w *worker) (again bool) {
-	c.turn.now, c.turn.err = c.t.cfg.Clock(), nil
-	c.clampBound()
-	c.turn.dir = c.tree.root.borrow()
-	defer c.turn.dir.giveBack()
-	if c.turn.dir == nil || !c.turn.dir.trusted.Load() {
+	c.now, c.err = c.clock(), nil
+	c.clampBound(c.now)
+	c.dir = c.tree.root.Borrow()
+	defer c.dir.Release()
+	if c.dir == nil || !c.dir.Trusted.Load() {
 		return c.readOn(w)
 	}
-	ok := c.look()
+	ok := c.poll()
 	f, off := c.cur, int64(0)
 	if ok && f != nil {
 		off = f.off
@@ -146,7 +67,7 @@ func (c *follower) run(w *worker) (again bool) {
 		again = c.readCur(w) || again
 	}
 	c.grew = ok && f != nil && c.cur == f && f.off > off
-	c.turn.busy = again
+	c.busy = again
 	c.begun.Store(true)
 	c.publish()
 	return again
@@ -168,33 +89,32 @@ func (c *follower) readOn(w *worker) (again bool) {
 	return !end
 }
 
-// look lists the directory and decides which file to read. It returns false if the
+// poll lists the directory and decides which file to read. It returns false if the
 // directory or a file in it cannot be read: then the watermark stays.
-func (c *follower) look() bool {
-	now := c.turn.now
+func (c *follower) poll() bool {
 	hinted := c.hinted.Swap(false)
 	if c.cur != nil && c.gen != 0 && !hinted {
-		switch since := now.Sub(c.looked); {
+		switch since := c.now.Sub(c.polled); {
 		case since < 0: // the clock was set back
-		case c.turn.busy && since < lookEvery:
+		case c.busy && since < pollEvery:
 			return c.openCur()
 		case c.watched.Load() && since < dirsEvery:
 			return c.statCur() && c.openCur()
 		}
 	}
-	l, err := c.tree.dirs.get(c.turn.dir, c.found.Dir, now)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errRefused) { // no directory any more
-		l, err = &listing{gen: -1}, nil
+	l, err := c.tree.dirs.Get(c.dir, c.found.Dir, c.now)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, logdir.ErrRefused) { // no directory any more
+		l, err = &logdir.Listing{Gen: -1}, nil
 	}
 	if err != nil {
 		c.fail("list", err)
 		return false
 	}
-	changed := l.gen != c.gen || l.gen < 0
+	changed := l.Gen != c.gen || l.Gen < 0
 	if changed {
 		c.gen, c.grew = 0, false // until the effect of the change is known
 	} else {
-		c.looked = now
+		c.polled = c.now
 	}
 	switch {
 	case !c.statCur():
@@ -202,18 +122,18 @@ func (c *follower) look() bool {
 	case c.cur != nil && !changed:
 		return c.openCur()
 	case c.cur == nil && c.closedIdle != nil && !changed && c.closedUnchanged():
-		c.advanceTo(now)
+		c.advanceTo(c.now)
 		return true
 	}
-	return c.lookThrough(l, changed)
+	return c.pollFiles(l, changed)
 }
 
-// lookThrough examines the files of a listing, and decides as look does.
-func (c *follower) lookThrough(l *listing, changed bool) bool {
-	ms, err := c.members(l.entries)
+// pollFiles examines the files of a listing, and decides as poll does.
+func (c *follower) pollFiles(l *logdir.Listing, changed bool) bool {
+	ms, err := c.membersOf(l.Entries)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return false // it was removed meanwhile: the next look notices
+		return false // it was removed meanwhile: the next poll notices
 	case errors.Is(err, errUnstable):
 		return c.cur != nil && c.openCur()
 	case err != nil:
@@ -222,55 +142,56 @@ func (c *follower) lookThrough(l *listing, changed bool) bool {
 	}
 	over := len(ms) == 0 && c.cur == nil && len(c.refused) == 0
 	if c.setOver(over); over {
-		c.noFiles(l.gen < 0)
+		c.noFiles(l.Gen < 0)
 	}
 	if c.cur != nil {
-		c.reconcile(ms)
+		c.reconcile(ms, c.before)
 	} else if err := c.place(ms); err != nil {
 		var u *unreadError
-		if errors.As(err, &u) {
-			c.passOver(u.m, err, l.entries)
+		if errors.As(err, &u) && c.skip(u.m, err, l.Entries) {
+			c.countSkipped()
 		}
 		if !errors.Is(err, errMoved) {
 			c.fail("open", err)
 		}
 		return false
 	}
-	c.gen, c.looked = l.gen, c.turn.now
-	c.placed = c.placed || !over || c.saved == nil && l.gen >= 0 // an empty directory has nothing to be lost
+	c.gen, c.polled = l.Gen, c.now
+	c.placed = c.placed || !over || c.saved == nil && l.Gen >= 0 // an empty directory has nothing to be lost
 	if changed || c.cur == nil {
 		c.confirm()
 	}
 	if c.cur == nil {
-		c.advanceTo(c.turn.now)
+		c.advanceTo(c.now)
 		return true
 	}
 	return c.openCur()
 }
 
-// confirm checks that no name changed while files were opened by name. If one did,
-// the directory is listed again before anything is concluded: with inodes that are
-// reused at once, nothing else shows the change.
-func (c *follower) confirm() {
-	again, err := c.turn.dir.list(c.found.Dir)
-	c.settled = err == nil && slices.Equal(c.names, c.ownNames(again)) || errors.Is(err, fs.ErrNotExist)
-	if !c.settled {
-		c.gen = 0
+// membersOf returns the files among the entries in the order they were written.
+func (c *follower) membersOf(entries []logdir.Entry) ([]member, error) {
+	ms, err := c.members(entries, c.opened())
+	for range c.setRefused(c.barred) {
+		c.count("refused")
 	}
+	c.countSkipped()
+	return ms, err
 }
 
-// stat updates an open file's size.
-func (c *follower) stat(f *file) bool {
-	if f.f == nil {
-		return true
+// countSkipped counts possible loss in files that were skipped, unless they were read
+// before. Before the follower has a position, that is not known.
+func (c *follower) countSkipped() {
+	for _, s := range c.skipped {
+		waits := func(f *file) bool { return f.f == nil && f.name == s.name }
+		switch {
+		case c.cur == nil:
+			c.doubtful = append(c.doubtful, s.member)
+		case !s.known, slices.ContainsFunc(c.next, waits):
+			c.miss(lossUnreadable, c.path(s.name))
+		}
+		c.next = slices.DeleteFunc(c.next, waits)
 	}
-	fi, err := f.f.Stat()
-	if err != nil {
-		c.fail("read", err)
-		return false
-	}
-	f.fi = fi
-	return true
+	c.skipped = c.skipped[:0]
 }
 
 // statCur updates the size of cur. If cur grew in the last turn, it is read
@@ -282,28 +203,140 @@ func (c *follower) statCur() bool {
 		return true
 	}
 	if c.grew && f.sure && f.f != nil && f.gz == nil && len(c.next) == 0 && c.old == nil && c.away.IsZero() &&
-		!c.closeIdle.Load() && !c.t.crowded() {
+		!c.closeIdle.Load() && !c.crowded() {
 		f.quiet = nil // it may not be idle
 		return true
 	}
 	return c.stat(f)
 }
 
-// closedUnchanged reports whether the closed files are as they were left.
-func (c *follower) closedUnchanged() bool {
-	for _, p := range c.closedIdle {
-		fi, err := c.tree.root.lstat(c.rel(p.name))
-		if err != nil || !unchanged(fi, p.fi) {
-			return false
-		}
+// openCur makes sure that cur can be read. A file that is not where it was is
+// looked for at the next poll, and skipped if its pod was deleted.
+func (c *follower) openCur() bool {
+	f := c.cur
+	if f.finished || f.f != nil && (!f.order.GZ || f.gz != nil) {
+		return true
 	}
-	return true
+	err := c.open(f)
+	switch {
+	case err == nil:
+		return true
+	case errors.Is(err, errBusy):
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errMoved):
+		c.gen = 0
+	case f.gz != nil: // damaged beyond reading: what is behind it must not wait
+		c.damaged(f, err)
+		c.skipBroken()
+	default:
+		c.fail("open", err)
+		c.passOverCur()
+	}
+	return false
 }
 
-func (c *follower) rel(name string) string { return path.Join(c.found.Dir, name) }
+// passOverCur skips cur if it cannot be read for awayAfter and another file comes
+// after it.
+func (c *follower) passOverCur() {
+	c.mu.Lock()
+	since := c.stalled.since
+	c.mu.Unlock()
+	if len(c.next) == 0 || since.IsZero() || c.now.Sub(since) < awayAfter || logdir.Exhausted(c.err) {
+		return
+	}
+	c.miss(lossUnreadable, c.path(c.cur.name))
+	c.skipBroken()
+}
 
-func (c *follower) setOver(over bool) {
+func (c *follower) skipBroken() {
+	c.broken = grown(c.broken, c.cur.name, c.cur.fi)
+	c.skipCur()
+	c.gen = 0
+}
+
+// maybeCloseIdle closes an idle file to save its descriptor. If too many are open
+// even so, one that is written to is closed as well, until its next turn.
+func (c *follower) maybeCloseIdle() {
+	f := c.cur
+	pressed := c.crowded() && c.stream.Unfinished() == 0
+	if !c.closeIdle.Load() && !pressed || f.order.GZ && !f.finished || !c.nothingNext() || c.old != nil || !c.away.IsZero() ||
+		f.long != nil || f.rest > 0 && !f.shown || !pressed && c.now.Sub(c.moved) < idleAfter {
+		return
+	}
+	c.closeIdle.Store(false)
+	c.closedIdle, c.ended, c.since = append(c.next, f), f.rest == 0, f.fi.ModTime()
+	for _, p := range c.closedIdle {
+		c.close(p)
+	}
+	c.cur, c.next = nil, nil
+}
+
+// publish updates what others can read of the follower.
+func (c *follower) publish() {
+	if c.err != nil {
+		c.stall(c.now, c.err.Error())
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.over = over
+	if c.err == nil {
+		c.stalled.since, c.stalled.why = time.Time{}, ""
+	}
+	if c.stream != nil {
+		c.counters = c.stream.Counters() // also of what was flushed after the last block
+	}
+	c.pinned = c.cur != nil || c.old != nil || len(c.next) > 0
+	f := c.cur
+	if f == nil && len(c.closedIdle) > 0 {
+		f = c.closedIdle[len(c.closedIdle)-1]
+	}
+	if f == nil {
+		c.named, c.view.Path = "", c.folder
+		return
+	}
+	if c.named != f.name {
+		c.named, c.view.Path = f.name, c.path(f.name)
+	}
+	c.view.Offset = f.off
+	if !f.order.GZ {
+		c.view.Size = max(f.fi.Size(), f.off+f.rest)
+	}
+	for _, n := range c.next {
+		if !n.order.GZ {
+			c.view.Size += n.fi.Size()
+		}
+	}
+}
+
+// take is the commit of every block: it runs in the same checkpoint as the block's
+// hits.
+func (c *follower) take() {
+	pos := c.position()
+	n := c.stream.Counters()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.saved = &pos
+	c.counters = n
+	c.ended = false
+}
+
+// position returns the position before the oldest line without its end.
+func (c *follower) position() position {
+	if f, off := c.unfinished(); f != nil {
+		return c.withOld(f.point(off), f)
+	}
+	if c.cur.off > 0 || c.saved == nil || c.saved.N == 0 {
+		return c.withOld(c.cur.point(c.cur.off), c.cur)
+	}
+	if c.old != nil { // of cur nothing was read yet
+		return c.withOld(c.old.point(c.old.off), c.old)
+	}
+	return *c.saved
+}
+
+func (c *follower) withOld(p point, in *file) position {
+	pos := position{point: p, Done: c.laterDone(in)}
+	if c.old != nil && in == c.cur {
+		o := c.old.point(c.old.off)
+		pos.Old = &o
+	}
+	return pos
 }

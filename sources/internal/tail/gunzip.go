@@ -80,8 +80,8 @@ func (g *gunzip) read(f *file) (data []byte, end bool, err error) {
 type gunzips struct {
 	mu      sync.Mutex
 	free    []*gunzip
-	waiting []*follower
-	tooMany int // that are dropped when they are given back
+	waiting []*opener
+	tooMany int // that are dropped when they are returned
 }
 
 func newGunzips(n int) *gunzips {
@@ -92,14 +92,14 @@ func newGunzips(n int) *gunzips {
 	return g
 }
 
-// take returns nil if none is free; c is then woken when one is.
-func (g *gunzips) take(c *follower) *gunzip {
+// take returns nil if none is free; o is then woken when one is.
+func (g *gunzips) take(o *opener) *gunzip {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.free) == 0 {
-		if !c.waiting {
-			c.waiting = true
-			g.waiting = append(g.waiting, c)
+		if !o.waiting {
+			o.waiting = true
+			g.waiting = append(g.waiting, o)
 		}
 		return nil
 	}
@@ -111,41 +111,30 @@ func (g *gunzips) take(c *follower) *gunzip {
 	return z
 }
 
-// give returns the follower to wake, if any.
-func (g *gunzips) give(z *gunzip) *follower {
+// give returns one to the pool, or adds a new one, which has no buffer yet, in place
+// of one that hangs.
+func (g *gunzips) give(z *gunzip) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.tooMany > 0 {
+	if g.tooMany > 0 && z.buf != nil {
 		g.tooMany--
-		return nil
+		return
 	}
 	g.free = append(g.free, z)
-	return g.wake()
+	if len(g.waiting) > 0 {
+		o := g.waiting[0]
+		g.waiting, o.waiting = g.waiting[1:], false
+		o.wake()
+	}
 }
 
-// resize adds one, in place of one that hangs, or removes it again. It returns
-// the follower to wake, if any.
-func (g *gunzips) resize(by int) *follower {
+// drop removes one: the one that hung is back.
+func (g *gunzips) drop() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if by > 0 {
-		g.free = append(g.free, &gunzip{})
-		return g.wake()
-	}
 	if n := len(g.free); n > 0 {
 		g.free = g.free[:n-1]
 	} else {
 		g.tooMany++
 	}
-	return nil
-}
-
-func (g *gunzips) wake() *follower {
-	if len(g.waiting) == 0 {
-		return nil
-	}
-	c := g.waiting[0]
-	g.waiting = g.waiting[1:]
-	c.waiting = false
-	return c
 }

@@ -47,7 +47,7 @@ func TestHungReadsStopNobody(t *testing.T) {
 					h := newHangs()
 					l.cfg.fault = h.fault
 					var bad, good []*kubesim.Container
-					var hung, fine sequence
+					var hung, fine numbered
 					for i := range many + 20 {
 						c := kubesim.New(kubesim.Options{Root: l.finder.Root, Pod: fmt.Sprint("pod-", i)})
 						t.Cleanup(c.Close)
@@ -94,7 +94,7 @@ func TestStopWithHungOperations(t *testing.T) {
 	bubble(t, podFinder, func(t *testing.T, l *lab) {
 		h := newHangs()
 		l.cfg.fault = h.fault
-		var seq sequence
+		var seq numbered
 		var cs []*kubesim.Container
 		for i := range 5 {
 			cs = append(cs, kubesim.New(kubesim.Options{Root: l.finder.Root, Pod: fmt.Sprint("pod-", i)}))

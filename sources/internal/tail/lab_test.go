@@ -18,6 +18,8 @@ import (
 	"crowsnest/matcher"
 	"crowsnest/rules"
 	"crowsnest/sources"
+	"crowsnest/sources/internal/logdir"
+	"crowsnest/sources/internal/logname"
 )
 
 func TestMain(m *testing.M) {
@@ -124,7 +126,7 @@ func (p *pipe) snapshot(t *Tailer) snapshot {
 
 // podFinder finds container directories two levels down.
 func podFinder(root string) Finder {
-	return Finder{Root: root, Find: func(list func(string) ([]Entry, error)) ([]Stream, error) {
+	return Finder{Root: root, Find: func(list func(string) ([]logdir.Entry, error)) ([]Stream, error) {
 		pods, err := list(".")
 		if err != nil {
 			return nil, err
@@ -143,7 +145,7 @@ func podFinder(root string) Finder {
 					continue
 				}
 				dir := p.Name + "/" + c.Name
-				found = append(found, Stream{Key: dir, Dir: dir, Order: KubeletOrder, New: func(path string) *matcher.Stream {
+				found = append(found, Stream{Key: dir, Dir: dir, Order: logname.Kubelet, New: func(path string) *matcher.Stream {
 					return matcher.NewStream(matcher.Labels{"dir": dir, "filename": path}, matcher.StreamOptions{})
 				}})
 			}
@@ -154,14 +156,14 @@ func podFinder(root string) Finder {
 
 // plainFinder finds one log by its base name.
 func plainFinder(root, base string) Finder {
-	return Finder{Root: root, Find: func(list func(string) ([]Entry, error)) ([]Stream, error) {
+	return Finder{Root: root, Find: func(list func(string) ([]logdir.Entry, error)) ([]Stream, error) {
 		es, err := list(".")
 		if err != nil {
 			return nil, err
 		}
 		for _, e := range es {
-			if _, ok := PlainOrder(base)(e.Name); ok && !e.Dir {
-				return []Stream{{Key: base, Dir: ".", Order: PlainOrder(base), New: func(path string) *matcher.Stream {
+			if _, ok := logname.Plain(base)(e.Name); ok && !e.Dir {
+				return []Stream{{Key: base, Dir: ".", Order: logname.Plain(base), New: func(path string) *matcher.Stream {
 					return matcher.NewStream(matcher.Labels{"filename": path}, matcher.StreamOptions{})
 				}}}, nil
 			}
@@ -238,13 +240,13 @@ func bubble(t *testing.T, finder func(root string) Finder, f func(t *testing.T, 
 // wait lets fake time pass.
 func wait(d time.Duration) { <-time.After(d) }
 
-// sequence numbers lines.
-type sequence struct {
+// numbered numbers lines.
+type numbered struct {
 	n    int
 	want []string
 }
 
-func (s *sequence) next() string {
+func (s *numbered) next() string {
 	s.n++
 	text := fmt.Sprintf("seq=%d", s.n)
 	s.want = append(s.want, text)

@@ -205,7 +205,7 @@ func FuzzRotation(f *testing.F) {
 func TestClosedFileGrowsAndGoes(t *testing.T) {
 	bubble(t, podFinder, func(t *testing.T, l *lab) {
 		l.cfg.MaxOpen = 1
-		var seq sequence
+		var seq numbered
 		c := kubesim.New(kubesim.Options{Root: l.finder.Root})
 		other := kubesim.New(kubesim.Options{Root: l.finder.Root, Pod: "other"})
 		several(c, &seq, 5)
@@ -235,7 +235,7 @@ func TestClosedFileGrowsAndGoes(t *testing.T) {
 // does not push aside the files before it.
 func TestEmptyFileIsRenamedBeforeItIsOpened(t *testing.T) {
 	bubble(t, podFinder, func(t *testing.T, l *lab) {
-		var seq sequence
+		var seq numbered
 		c := kubesim.New(kubesim.Options{Root: l.finder.Root})
 		for range 3 {
 			several(c, &seq, 3)
@@ -247,7 +247,7 @@ func TestEmptyFileIsRenamedBeforeItIsOpened(t *testing.T) {
 		tl := New(Config{NoWatch: true, LookBack: -1, MaxOpen: 1}, l.finder)
 		tl.p = l.pipe
 		tl.hand.open(tl.p)
-		tl.queue.open()
+		tl.queue.Open()
 		w := newWorker()
 		for turn := range 40 {
 			tl.findAll(nil, true)
@@ -266,7 +266,7 @@ func TestEmptyFileIsRenamedBeforeItIsOpened(t *testing.T) {
 		for _, ch := range tl.followers {
 			ch.closeAll()
 		}
-		tl.trees[0].root.close()
+		tl.trees[0].root.Close()
 		require.NoError(t, c.Err)
 		c.Close()
 	})

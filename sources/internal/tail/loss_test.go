@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crowsnest/sources/internal/logdir"
 	"crowsnest/test/kubesim"
 )
 
@@ -30,7 +31,7 @@ func (l *lab) requireBalance() {
 	require.Equal(l.t, s.Lines, s.Evaluated+s.Dropped, "lines read = evaluated + dropped")
 }
 
-func several(c *kubesim.Container, seq *sequence, n int) {
+func several(c *kubesim.Container, seq *numbered, n int) {
 	for range n {
 		c.Write("stdout", seq.next())
 	}
@@ -60,10 +61,10 @@ func TestLossesAreCounted(t *testing.T) {
 		require.NotEmpty(t, names)
 		return names[0]
 	}
-	f := func(want map[string]int64, down bool, damage func(t *testing.T, c *kubesim.Container, seq *sequence)) {
+	f := func(want map[string]int64, down bool, damage func(t *testing.T, c *kubesim.Container, seq *numbered)) {
 		t.Helper()
 		bubble(t, podFinder, func(t *testing.T, l *lab) {
-			var seq sequence
+			var seq numbered
 			c := kubesim.New(kubesim.Options{Root: l.finder.Root})
 			t.Cleanup(c.Close)
 			several(c, &seq, 20)
@@ -92,44 +93,44 @@ func TestLossesAreCounted(t *testing.T) {
 	nothing := map[string]int64{}
 	const up, down = false, true
 
-	f(nothing, down, func(_ *testing.T, c *kubesim.Container, seq *sequence) {
+	f(nothing, down, func(_ *testing.T, c *kubesim.Container, seq *numbered) {
 		several(c, seq, 5)
 		c.Rotate()
 		several(c, seq, 5)
 	})
-	f(map[string]int64{lossGap: 1}, down, func(t *testing.T, c *kubesim.Container, seq *sequence) {
+	f(map[string]int64{lossGap: 1}, down, func(t *testing.T, c *kubesim.Container, seq *numbered) {
 		several(c, seq, 5)
 		c.Rotate()
 		require.NoError(t, os.Remove(rotated(t, c)))
 		several(c, seq, 5)
 	})
-	f(map[string]int64{lossGap: 1}, down, func(t *testing.T, c *kubesim.Container, seq *sequence) {
+	f(map[string]int64{lossGap: 1}, down, func(t *testing.T, c *kubesim.Container, seq *numbered) {
 		several(c, seq, 5)
 		c.Rotate()
 		require.NoError(t, os.Remove(rotated(t, c)))
 		require.NoError(t, os.Remove(c.Path())) // and nothing newer
 		require.NoError(t, os.WriteFile(c.Path()+".20250101-000000", []byte("2025-01-01T00:00:00Z stdout F text\n"), 0o600))
 	})
-	f(map[string]int64{lossTruncated: 1}, up, func(t *testing.T, c *kubesim.Container, seq *sequence) {
+	f(map[string]int64{lossTruncated: 1}, up, func(t *testing.T, c *kubesim.Container, seq *numbered) {
 		require.NoError(t, os.Truncate(c.Path(), 0))
 		several(c, seq, 2)
 	})
-	f(map[string]int64{lossGap: 1}, down, func(t *testing.T, c *kubesim.Container, seq *sequence) {
+	f(map[string]int64{lossGap: 1}, down, func(t *testing.T, c *kubesim.Container, seq *numbered) {
 		several(c, seq, 5)
 		require.NoError(t, os.Truncate(c.Path(), 0))
 		several(c, seq, 2)
 	})
-	f(nothing, up, func(t *testing.T, c *kubesim.Container, _ *sequence) { // read to its end
+	f(nothing, up, func(t *testing.T, c *kubesim.Container, _ *numbered) { // read to its end
 		require.NoError(t, os.RemoveAll(c.PodDir()))
 	})
-	f(map[string]int64{lossRemoved: 1}, down, func(t *testing.T, c *kubesim.Container, seq *sequence) {
+	f(map[string]int64{lossRemoved: 1}, down, func(t *testing.T, c *kubesim.Container, seq *numbered) {
 		several(c, seq, 5)
 		require.NoError(t, os.RemoveAll(c.PodDir()))
 	})
-	f(map[string]int64{lossRemoved: 1}, down, func(t *testing.T, c *kubesim.Container, _ *sequence) {
+	f(map[string]int64{lossRemoved: 1}, down, func(t *testing.T, c *kubesim.Container, _ *numbered) {
 		require.NoError(t, os.Remove(c.Path())) // the directory stays
 	})
-	f(map[string]int64{lossGzip: 1}, down, func(t *testing.T, c *kubesim.Container, seq *sequence) {
+	f(map[string]int64{lossGzip: 1}, down, func(t *testing.T, c *kubesim.Container, seq *numbered) {
 		several(c, seq, 400)
 		c.Rotate()
 		gz := compressInPlace(t, rotated(t, c))
@@ -138,7 +139,7 @@ func TestLossesAreCounted(t *testing.T) {
 		require.NoError(t, os.Truncate(gz, fi.Size()*3/4))
 		several(c, seq, 5)
 	})
-	f(map[string]int64{lossGap: 1}, down, func(t *testing.T, c *kubesim.Container, seq *sequence) {
+	f(map[string]int64{lossGap: 1}, down, func(t *testing.T, c *kubesim.Container, seq *numbered) {
 		several(c, seq, 5) // nothing of it can be decompressed
 		c.Rotate()
 		require.NoError(t, os.WriteFile(compressInPlace(t, rotated(t, c)), []byte("no gzip"), 0o600))
@@ -172,7 +173,7 @@ func TestGoneBeforeItWasSeen(t *testing.T) {
 		t.Helper()
 		bubble(t, func(root string) Finder {
 			real := podFinder(root)
-			return Finder{Root: root, Find: func(list func(string) ([]Entry, error)) ([]Stream, error) {
+			return Finder{Root: root, Find: func(list func(string) ([]logdir.Entry, error)) ([]Stream, error) {
 				found, err := real.Find(list)
 				if !empty {
 					for _, s := range found {
@@ -219,7 +220,7 @@ func TestPositionsOfGoneStreamsAreBounded(t *testing.T) {
 		for i := range 3 * maxMissing {
 			tl.restored[fmt.Sprint(i)] = &restored{pos: &position{Ended: true}, at: time.Now().Add(time.Duration(i) * time.Millisecond)}
 		}
-		tl.started = true
+		tl.opened = true
 		tl.forget(time.Now())
 		require.Len(t, tl.restored, maxMissing)
 		require.NotNil(t, tl.restored[fmt.Sprint(3*maxMissing-1)])

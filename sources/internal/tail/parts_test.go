@@ -28,7 +28,7 @@ func TestRandomParts(t *testing.T) {
 func randomParts(t *testing.T, l *lab, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 2))
 	c := kubesim.New(kubesim.Options{Root: l.finder.Root})
-	var seq sequence
+	var seq numbered
 	open := map[string]string{}
 	l.start(nil)
 	saved := l.pipe.snapshot(l.tailer)
@@ -179,7 +179,7 @@ func TestPartStuckBesideBusyStream(t *testing.T) {
 		c := kubesim.New(kubesim.Options{Root: l.finder.Root})
 		c.Part("stdout", "text prompt> ")
 		l.start(nil)
-		var seq sequence
+		var seq numbered
 		for range 200 {
 			c.Write("stderr", seq.next())
 			wait(100 * time.Millisecond)

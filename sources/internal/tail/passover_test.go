@@ -61,7 +61,7 @@ func unreadable(t *testing.T, l *lab, op string, errno syscall.Errno, down bool)
 	bad := &failures{}
 	l.cfg.fault = bad.fault
 	l.cfg.MaxOpen = 1 // files that wait are not held open
-	var seq, lost sequence
+	var seq, lost numbered
 	c := kubesim.New(kubesim.Options{Root: l.finder.Root})
 	t.Cleanup(c.Close)
 	several(c, &seq, 5)
@@ -99,7 +99,7 @@ func TestUnreadableNewestFile(t *testing.T) {
 		bubble(t, podFinder, func(t *testing.T, l *lab) {
 			bad := &failures{}
 			l.cfg.fault = bad.fault
-			var seq, other sequence
+			var seq, other numbered
 			c := kubesim.New(kubesim.Options{Root: l.finder.Root})
 			good := kubesim.New(kubesim.Options{Root: l.finder.Root, Pod: "good"})
 			t.Cleanup(c.Close)

@@ -1,11 +1,23 @@
 package tail
 
 import (
-	"errors"
-	"io/fs"
 	"slices"
 	"time"
+
+	"crowsnest/sources/internal/content"
 )
+
+// position is the saved state of a stream.
+type position struct {
+	point
+	Old   *point `json:"old,omitempty"`   // of the rotated file before it
+	Ended bool   `json:"ended,omitempty"` // the file was read to its end, and another one came
+	// Done are the files that were read before this one and have later times: the
+	// clock was set back.
+	Done []doneFile `json:"done,omitempty"`
+
+	encoded []byte // its saved form; under Tailer.mu
+}
 
 // place finds the position to continue from: the saved point, or without one a time.
 func (c *follower) place(ms []member) error {
@@ -18,15 +30,15 @@ func (c *follower) place(ms []member) error {
 	if len(ms) == 0 {
 		return nil
 	}
-	if live { // it was closed while it was written to: if it is gone, so is what came since
+	if live { // it was closed while it was written to: if its pod was deleted, what came since is lost
 		c.ended = false
 	}
 	if c.stream == nil {
 		c.begin(ms)
 	}
 	saved := c.saved
-	if saved == nil || saved.HeadN == 0 {
-		from := c.t.lookBackTo()
+	if saved == nil || saved.N == 0 {
+		from := c.lookBackTo()
 		if err := c.lookBack(ms, from, saved == nil && c.fromEnd); err != nil {
 			return err
 		}
@@ -35,7 +47,7 @@ func (c *follower) place(ms []member) error {
 	}
 	c.prevFirst = saved.First
 	for _, d := range saved.Done {
-		c.remember(d.file())
+		c.remember(d)
 	}
 	i, err := c.locate(ms, saved.point)
 	if err != nil {
@@ -52,10 +64,8 @@ func (c *follower) place(ms []member) error {
 	if err != nil {
 		return err
 	}
-	c.cur = f
-	c.countDoubtful(afterPoint(ms[i].order))
-	c.rememberAll(ms[:i])
-	c.follow(ms[i+1:])
+	c.countDoubtful(func(m member) bool { return ms[i].order.Before(m.order) })
+	c.start(f, ms[:i], ms[i+1:])
 	if saved.Old != nil {
 		c.restoreOld(ms, *saved.Old)
 	}
@@ -64,65 +74,10 @@ func (c *follower) place(ms []member) error {
 
 // begin creates the matcher's stream when the first file is known.
 func (c *follower) begin(ms []member) {
-	c.stream = c.found.New(c.tree.root.abs(c.rel(ms[len(ms)-1].name)))
+	c.stream = c.found.New(c.path(ms[len(ms)-1].name))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.view.Labels = c.stream.Labels()
-}
-
-// openMember opens a file to be read from off on.
-func (c *follower) openMember(m member, off int64) (*file, error) {
-	f := &file{name: m.name, order: m.order, id: identOf(m.head.bytes), fi: m.fi, off: off}
-	err := c.open(f)
-	if err == nil && f.gz == nil {
-		err = f.at(off)
-	}
-	if err == nil || errors.Is(err, errBusy) {
-		return f, nil // if busy, it is opened when a decompressor is free
-	}
-	damaged := f.gz != nil
-	c.close(f)
-	if damaged {
-		return f, nil // it is skipped when it is read
-	}
-	return f, &unreadError{m, err}
-}
-
-// locate returns which file the point is in, -1 if none.
-func (c *follower) locate(ms []member, p point) (int, error) {
-	order := make([]int, 0, len(ms))
-	for i := len(ms) - 1; i >= 0; i-- { // most likely it has its name still
-		if ms[i].name == p.Name {
-			order = append([]int{i}, order...)
-		} else {
-			order = append(order, i)
-		}
-	}
-	for _, i := range order {
-		m := ms[i]
-		if !p.ident().is(m.head.bytes) {
-			continue
-		}
-		if m.order.GZ {
-			return i, nil // the bytes before the point are compared when it is opened
-		}
-		f, fi, err := c.t.openFile(c.turn.dir, c.rel(m.name))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return -1, &unreadError{m, err}
-		}
-		ok, err := p.fits(f, fi.Size())
-		c.t.closeFile(f)
-		if err != nil {
-			return -1, &unreadError{m, err}
-		}
-		if ok {
-			return i, nil
-		}
-	}
-	return -1, nil
 }
 
 // placeAfter continues with the files that are newer than the one of the point,
@@ -138,37 +93,105 @@ func (c *follower) placeAfter(ms []member, p point) {
 		}
 		return m.order.Rotated == "" || p.First == 0 && m.fi.ModTime().After(c.since)
 	})
-	var later []member
-	if i >= 0 {
-		later = ms[i:]
-	}
 	// The file that is written to is read in any case: it is not the one that
 	// was read, whatever the time in it says.
 	if last := len(ms) - 1; i < 0 && ms[last].order.Rotated == "" {
-		later = ms[last:]
+		i = last
 	}
-	switch ended := c.ended || c.saved.Ended; {
-	case ended:
+	switch {
+	case c.ended || c.saved.Ended:
 		c.countDoubtful(writtenAfter(c.since))
 	case len(c.doubtful) > 0: // most likely it is one of them
 		c.countDoubtful(func(member) bool { return true })
-		c.skipRest()
+		c.end()
 	default:
-		c.t.miss(lossGap, c.path(p.Name))
-		c.skipRest()
+		c.miss(lossGap, c.path(p.Name))
+		c.end()
 	}
-	c.follow(later)
-	if len(c.next) > 0 {
-		c.cur, c.next = c.next[0], c.next[1:]
+	if i < 0 {
+		i = len(ms)
 	}
+	c.follow(ms[i:])
+	c.goOn()
 }
 
+// restoreOld continues to read the rotated file before cur.
 func (c *follower) restoreOld(ms []member, p point) {
 	i, err := c.locate(ms, p)
 	if err != nil || i < 0 || ms[i].order.GZ || ms[i].name == c.cur.name {
 		return
 	}
 	if f, err := c.openMember(ms[i], p.Off); err == nil {
-		c.old, c.oldUntil = f, c.turn.now.Add(linger)
+		c.old, c.oldUntil = f, c.now.Add(linger)
 	}
+}
+
+// lookBack starts with the first line that is not older than from. Files
+// without times are read from their start, or if end is set from their end.
+func (c *follower) lookBack(ms []member, from time.Time, end bool) error {
+	start, off, timed := 0, int64(0), false
+	for i := len(ms) - 1; i >= 0; i-- {
+		if first := ms[i].head.first; first != 0 {
+			timed = true
+			if first <= from.UnixNano() {
+				start = i
+				break
+			}
+		}
+	}
+	if !timed {
+		for start < len(ms)-1 && (end || ms[start].fi.ModTime().Before(from)) {
+			start++
+		}
+	}
+	f, err := c.openMember(ms[start], 0)
+	if err != nil {
+		return err
+	}
+	if f.f != nil && !f.order.GZ {
+		switch {
+		case timed && ms[start].head.first < from.UnixNano():
+			off = content.Search(f.f, f.fi.Size(), from)
+		case !timed && end:
+			off = content.LineStart(f.f, f.fi.Size())
+		}
+		if err := f.at(off); err != nil {
+			c.close(f)
+			return &unreadError{ms[start], err}
+		}
+	}
+	f.learn()
+	c.start(f, ms[:start], ms[start+1:])
+	// The place is a position like any other: after a restart reading goes on
+	// here, not at the place of that time.
+	c.hand.scan(c.stream, nil, c.commit)
+	return nil
+}
+
+// noFiles is called when a stream has no file. It counts the loss if the stream was
+// not read: its position is not at an end, or it was never examined.
+func (c *follower) noFiles(removed bool) {
+	pos := c.saved
+	if c.placed || c.ended || pos != nil && pos.Ended || pos == nil && !removed {
+		return
+	}
+	c.placed = true
+	c.miss(lossRemoved, c.folder)
+	c.end()
+}
+
+// countDoubtful counts the files that were skipped before the follower had a
+// position, if they may hold unread lines.
+func (c *follower) countDoubtful(unread func(m member) bool) {
+	for _, m := range c.doubtful {
+		if unread(m) {
+			c.miss(lossUnreadable, c.path(m.name))
+		}
+	}
+	c.doubtful = nil
+}
+
+// writtenAfter reports for files that were written to after a time.
+func writtenAfter(t time.Time) func(m member) bool {
+	return func(m member) bool { return m.fi.ModTime().After(t) }
 }

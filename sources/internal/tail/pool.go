@@ -86,17 +86,17 @@ func (wp *pool) hire() {
 
 func (wp *pool) work(w *worker) {
 	q := wp.t.queue
-	for c := q.take(); c != nil; c = q.take() {
+	for c, ok := q.Take(); ok; c, ok = q.Take() {
 		w.follower.Store(c)
 		w.beat.start()
 		again := c.run(w)
 		w.beat.stop()
 		w.follower.Store(nil)
-		if q.done(c, again) {
+		if q.Done(c, again) {
 			kick(wp.t.wake) // every follower had a turn: the watermark may advance
 		}
 		if w.replaced.Load() {
-			wp.t.gunzips.resize(-1)
+			wp.t.gunzips.drop()
 			break
 		}
 	}
@@ -127,9 +127,7 @@ func (wp *pool) relieve(finder *beat) {
 	wp.mu.Unlock()
 	for range hired {
 		t.count("hung")
-		if c := t.gunzips.resize(1); c != nil {
-			t.queue.add(c)
-		}
+		t.gunzips.give(&gunzip{})
 		wp.hire()
 	}
 }

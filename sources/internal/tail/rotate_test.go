@@ -27,7 +27,7 @@ func TestRandomLife(t *testing.T) {
 
 func randomLife(t *testing.T, l *lab, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 1))
-	var seq sequence
+	var seq numbered
 	c := kubesim.New(kubesim.Options{Root: l.finder.Root})
 	c.Write("stdout", seq.next())
 	l.start(nil)

@@ -1,14 +1,19 @@
 package tail
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"crowsnest/matcher"
 	"crowsnest/sources"
+	"crowsnest/sources/internal/logdir"
+	"crowsnest/sources/internal/logname"
+	"crowsnest/sources/internal/turns"
 )
 
 // Defaults of Config.
@@ -49,7 +54,7 @@ type Finder struct {
 	// Find returns all streams that exist now. list returns the content of a
 	// directory, by its path relative to Root; "." is Root itself. If it also
 	// returns an error, the streams are those found in spite of it.
-	Find func(list func(dir string) ([]Entry, error)) ([]Stream, error)
+	Find func(list func(dir string) ([]logdir.Entry, error)) ([]Stream, error)
 }
 
 // ErrDoubt means that the directory exists but is not the one that the logs are
@@ -60,7 +65,7 @@ var ErrDoubt = errors.New("not the directory of the logs")
 type Stream struct {
 	Key   string // identity over restarts; unique in the Tailer
 	Dir   string // relative to the root
-	Order func(name string) (Order, bool)
+	Order func(name string) (logname.Order, bool)
 	New   func(path string) *matcher.Stream // called once; path is of its newest file
 	// Refused is why the stream is not read; "": it is. Only Key and Dir are looked
 	// at then.
@@ -70,8 +75,8 @@ type Stream struct {
 // tree is the state of one Finder.
 type tree struct {
 	find    Finder
-	root    *root
-	dirs    *dirs
+	root    *logdir.Root
+	dirs    *logdir.Cache
 	listed  map[string]bool // directories that Find listed
 	watched bool            // all of them are
 	up      bool
@@ -83,39 +88,32 @@ type tree struct {
 // Tailer reads all streams that its finders find. It is the state of a source:
 // Positions, Restore and Status are the source's.
 type Tailer struct {
-	cfg      Config
-	trees    []*tree
-	gunzips  *gunzips
-	queue    *queue
-	files    atomic.Int64          // descriptors of log files
-	outOfFDs atomic.Bool           // the process ran out of descriptors
-	blind    atomic.Pointer[error] // why no more directories can be watched; nil: said, or they can
-	wake     chan struct{}         // the watermark may advance
-	search   chan struct{}         // streams are to be looked for
-	p        sources.Pipeline
-	hand     hand // p for who may be left behind at the end
+	cfg Config
+	*account
+	trees   []*tree
+	gunzips *gunzips
+	queue   *turns.Queue[*follower]
+	blind   atomic.Pointer[error] // why no more directories can be watched; nil: counted, or they can
+	wake    chan struct{}         // the watermark may advance
+	search  chan struct{}         // streams are to be looked for
+	p       sources.Pipeline
+	hand    hand // p for who may be left behind at the end
 
 	mu        sync.Mutex
 	followers map[string]*follower
 	restored  map[string]*restored // positions of streams that were not found yet
 	saved     time.Time            // when the restored positions were taken
 	state     bool                 // positions were restored
-	started   bool                 // every stream of the start was found
 	searched  bool                 // at least once
 	began     time.Time            // of Run
 	watermark time.Time
 	foundAt   time.Time // when the streams were last looked for, all trees
 	up        bool
-	opened    bool // every stream of the start was found
-	begun     bool // and each had its first turn: a line that is written now is not skipped
-	lastErr   string
-	roots     map[string]string // identity of each root that was believed last, by path
-	lost      map[string]int64
-	errs      map[string]int64
-	losses    map[string]sources.Loss
-	closed    matcher.Counters // of removed streams
-	hangs     time.Time        // since when looking for streams does not end; zero: it does
-	exhaust   exhaustion
+	opened    bool                      // every stream of the start was found
+	begun     bool                      // and each had its first turn: a line that is written now is not skipped
+	roots     map[string]string         // identity of each root that was believed last, by path
+	closed    matcher.Counters          // of removed streams
+	hangs     time.Time                 // since when looking for streams does not end; zero: it does
 	down      map[*tree]sources.Unread  // trees that cannot be searched
 	refused   map[string]sources.Unread // streams that are refused, by key
 }
@@ -130,39 +128,29 @@ func New(cfg Config, finders ...Finder) *Tailer {
 	if cfg.Clock == nil {
 		cfg.Clock = time.Now
 	}
-	cfg.Poll = or(cfg.Poll, DefaultPoll)
-	cfg.Rescan = or(cfg.Rescan, DefaultRescan)
-	cfg.LookBack = or(cfg.LookBack, DefaultLookBack)
-	cfg.Workers = or(cfg.Workers, DefaultWorkers)
-	cfg.MaxOpen = or(cfg.MaxOpen, DefaultMaxOpen)
-	cfg.streams = or(cfg.streams, maxStreams)
+	cfg.Poll = cmp.Or(cfg.Poll, DefaultPoll)
+	cfg.Rescan = cmp.Or(cfg.Rescan, DefaultRescan)
+	cfg.LookBack = cmp.Or(cfg.LookBack, DefaultLookBack)
+	cfg.Workers = cmp.Or(cfg.Workers, DefaultWorkers)
+	cfg.MaxOpen = cmp.Or(cfg.MaxOpen, DefaultMaxOpen)
+	cfg.streams = cmp.Or(cfg.streams, maxStreams)
 	t := &Tailer{
-		cfg: cfg, gunzips: newGunzips(cfg.Workers + 2), queue: newQueue(),
+		cfg: cfg, account: newAccount(cfg), gunzips: newGunzips(cfg.Workers + 2), queue: turns.New[*follower](),
 		wake: make(chan struct{}, 1), search: make(chan struct{}, 1),
-		followers: map[string]*follower{}, restored: map[string]*restored{},
-		lost: map[string]int64{"deleted": 0, "long_line": 0, "nul": 0},
-		errs: map[string]int64{
-			lossDeleted: 0, lossGap: 0, lossGzip: 0, lossRemoved: 0, lossTruncated: 0, lossUnreadable: 0,
-			"descriptors": 0, "hung": 0, "list": 0, "open": 0, "read": 0, "refused": 0, "watch": 0,
-		},
-		losses: map[string]sources.Loss{}, roots: map[string]string{},
+		followers: map[string]*follower{}, restored: map[string]*restored{}, roots: map[string]string{},
 		refused: map[string]sources.Unread{}, down: map[*tree]sources.Unread{},
 	}
 	for _, f := range finders {
-		r := newRoot(f.Root)
-		r.fault = cfg.fault
-		t.trees = append(t.trees, &tree{find: f, root: r, dirs: newDirs()})
+		t.trees = append(t.trees, &tree{find: f, root: &logdir.Root{Path: f.Root, Fault: cfg.fault}, dirs: logdir.NewCache()})
 	}
 	return t
 }
 
-func or[T comparable](v, def T) T {
-	var zero T
-	if v == zero {
-		return def
-	}
-	return v
-}
+// Name returns the name of the source.
+func (t *Tailer) Name() string { return t.cfg.Source }
+
+// Local marks the source as stamped by this machine's clock.
+func (t *Tailer) Local() {}
 
 // Run reads until ctx ends. What was read by then is taken; a line without its
 // end and parts without their last one are not: they are read again. A goroutine
@@ -174,25 +162,24 @@ func (t *Tailer) Run(ctx context.Context, p sources.Pipeline) error {
 	t.mu.Lock()
 	t.began = t.cfg.Clock()
 	t.mu.Unlock()
-	t.queue.open()
+	t.queue.Open()
 	var wg sync.WaitGroup
-	hints := newHints(func() { kick(t.search) })
-	var w *watcher
+	var w *logdir.Watcher
 	if !t.cfg.NoWatch {
 		var err error
-		if w, err = newWatcher(hints.add, func(err error) { t.blind.Store(&err) }); err != nil {
+		if w, err = logdir.NewWatcher(func() { kick(t.search) }, func(err error) { t.blind.Store(&err) }); err != nil {
 			t.fail("watch", err)
 		} else if !t.cfg.deaf {
-			wg.Go(w.run)
+			wg.Go(w.Run)
 		}
 	}
-	finder := &finder{t: t, w: w, hints: hints}
+	finder := &finder{t: t, w: w}
 	wg.Go(func() { finder.run(ctx) })
 	pool := newPool(t, &wg)
 	t.coordinate(ctx, pool, finder)
-	t.queue.close()
+	t.queue.Close()
 	if w != nil {
-		w.close()
+		w.Close()
 	}
 	pool.wait(&finder.beat)
 	t.hand.close()
@@ -200,12 +187,12 @@ func (t *Tailer) Run(ctx context.Context, p sources.Pipeline) error {
 	defer t.mu.Unlock()
 	t.up = false
 	for _, c := range t.followers {
-		if !t.queue.held(c) {
+		if !t.queue.Held(c) {
 			c.closeAll()
 		}
 	}
 	for _, tr := range t.trees {
-		tr.root.close()
+		tr.root.Close()
 	}
 	return nil
 }
@@ -233,36 +220,36 @@ func (t *Tailer) coordinate(ctx context.Context, pool *pool, f *finder) {
 		case <-tick.C:
 			f.due.Store(true)
 			kick(t.search)
-			n := t.lookAtAll()
+			n := t.pollAll()
 			t.closeIdleFiles()
 			pool.relieve(&f.beat)
 			t.advance()
-			// A look costs microseconds. Very many files are looked at less
-			// often rather than all the time.
+			// A poll costs microseconds. Very many files are polled less often
+			// rather than all the time.
 			tick.Reset(max(t.cfg.Poll, time.Duration(n)*100*time.Microsecond))
 		}
 	}
 }
 
-// lookAtAll queues a turn of every follower and returns how many there are.
-func (t *Tailer) lookAtAll() int {
+// pollAll queues a turn of every follower and returns how many there are.
+func (t *Tailer) pollAll() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.queue.addAll(t.followers)
+	t.queue.AddAll(maps.Values(t.followers))
 	return len(t.followers)
 }
 
-// lookHere queues a turn of the followers in these directories, or of all.
-func (t *Tailer) lookHere(dirs map[string]bool, all bool) {
+// pollHinted queues a turn of the followers in these directories, or of all.
+func (t *Tailer) pollHinted(dirs map[string]bool, all bool) {
 	if !all && len(dirs) == 0 {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, c := range t.followers {
-		if all || dirs[c.tree.root.abs(c.found.Dir)] {
+		if all || dirs[c.tree.root.Abs(c.found.Dir)] {
 			c.hinted.Store(true)
-			t.queue.add(c)
+			t.queue.Add(c)
 		}
 	}
 }

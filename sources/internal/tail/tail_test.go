@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crowsnest/sources/internal/content"
+	"crowsnest/sources/internal/logname"
 	"crowsnest/test/kubesim"
 )
 
@@ -69,7 +71,7 @@ func TestNewStreamAfterLongPause(t *testing.T) {
 		wait(3 * time.Second)
 		s := l.stop()
 		wait(time.Second)
-		var seq sequence
+		var seq numbered
 		c := kubesim.New(kubesim.Options{Root: l.finder.Root})
 		c.Write("stdout", seq.next())
 		wait(2 * time.Hour)
@@ -135,7 +137,7 @@ func TestNoProofWithoutRoot(t *testing.T) {
 		require.NotEmpty(t, st.Error)
 		require.True(t, l.pipe.watermarkAt().IsZero())
 
-		var seq sequence
+		var seq numbered
 		c := kubesim.New(kubesim.Options{Root: l.finder.Root})
 		c.Write("stdout", seq.next())
 		wait(10 * time.Second)
@@ -205,7 +207,7 @@ func randomPlain(t *testing.T, l *lab, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 6))
 	path := filepath.Join(l.finder.Root, "app.log")
 	f := appendTo(t, path)
-	var seq sequence
+	var seq numbered
 	writeLines(t, f, &seq, 1)
 	l.start(nil)
 	wait(time.Second)
@@ -311,72 +313,10 @@ func TestWatch(t *testing.T) {
 	c.Close()
 }
 
-func TestKubeletOrder(t *testing.T) {
-	f := func(name string, want Order, ok bool) {
-		t.Helper()
-		o, got := KubeletOrder(name)
-		require.Equal(t, ok, got, name)
-		require.Equal(t, want, o, name)
-	}
-	f("0.log", Order{}, true)
-	f("12.log", Order{Instance: 12}, true)
-	f("3.log.20260102-030405", Order{Instance: 3, Rotated: "20260102-030405"}, true)
-	f("3.log.20260102-030405.gz", Order{Instance: 3, Rotated: "20260102-030405", GZ: true}, true)
-	f("3.log.20260102-030405.tmp", Order{}, false)
-	f("3.log.gz", Order{}, false)
-	f("3.log.", Order{}, false)
-	f("3.logx", Order{}, false)
-	f(".log", Order{}, false)
-	f("-1.log", Order{}, false)
-	f("+1.log", Order{}, false)
-	f("a.log", Order{}, false)
-	f("9999999999.log", Order{}, false)
-	f("", Order{}, false)
-}
-
-func TestPlainBase(t *testing.T) {
-	f := func(name, base string, rotated, gz bool) {
-		t.Helper()
-		b, o := PlainBase(name)
-		require.Equal(t, base, b, name)
-		require.Equal(t, rotated, o.Rotated != "", name)
-		require.Equal(t, gz, o.GZ, name)
-	}
-	f("app.log", "app.log", false, false)
-	f("app.log.1", "app.log", true, false)
-	f("app.log.12.gz", "app.log", true, true)
-	f("app.log-20240131", "app.log", true, false)
-	f("app.log-20240131.gz", "app.log", true, true)
-	f("app.log-2024-01-31", "app.log", true, false)
-	f("app.log.2024-01-31T10-00-00", "app.log", true, false)
-	f("app.log.2024-01-31T10:00:00.123", "app.log", true, false)
-	f("app-1.log", "app-1.log", false, false)
-	f("app-2024-01-31.log", "app-2024-01-31.log", false, false)
-	f("app.log.gz", "app.log.gz", false, true)
-	f("messages", "messages", false, false)
-	f("messages.1", "messages", true, false)
-	f("1", "1", false, false)
-	f(".1", ".1", false, false)
-	f("", "", false, false)
-
-	_, one := PlainBase("x.1")
-	_, two := PlainBase("x.2")
-	_, ten := PlainBase("x.10")
-	require.True(t, ten.before(two))
-	require.True(t, two.before(one))
-	require.True(t, one.before(Order{}))
-	_, ok := PlainOrder("x.log")("x.log.1")
-	require.True(t, ok)
-	_, ok = PlainOrder("x.log")("x.log2")
-	require.False(t, ok)
-	_, ok = PlainOrder("x.log")("yx.log")
-	require.False(t, ok)
-}
-
 // Names that go back by an hour are corrected by the times in the files.
 func TestOrderByTimeInFile(t *testing.T) {
 	m := func(name string, first int64) member {
-		o, _ := KubeletOrder(name)
+		o, _ := logname.Kubelet(name)
 		return member{name: name, order: o, head: &head{first: first}}
 	}
 	got := inOrder([]member{
@@ -396,7 +336,7 @@ func TestOrderByTimeInFile(t *testing.T) {
 func FuzzRestore(f *testing.F) {
 	t := New(Config{}, Finder{})
 	f.Add([]byte(t.Positions()))
-	p := &position{point: point{Name: "0.log", HeadN: 5, Off: 3, End: 9, MarkN: 9}, Ended: true, Old: &point{Name: "x"}}
+	p := &position{point: point{Name: "0.log", ID: content.ID{N: 5}, Off: 3, End: 9, MarkN: 9}, Ended: true, Old: &point{Name: "x"}}
 	b, err := json.Marshal(positions{Version: 1, At: time.Now(), Streams: map[string]*position{"ns_pod_uid/c": p, "x": {}}})
 	require.NoError(f, err)
 	f.Add(b)
@@ -417,20 +357,17 @@ func FuzzRestore(f *testing.F) {
 		_ = tl.Restore(b)
 		tl.p = p
 		tl.hand.open(tl.p)
-		tl.queue.open()
+		tl.queue.Open()
 		w := newWorker()
 		for range 3 {
 			tl.findAll(nil, true)
-			tl.lookAtAll()
-			tl.queue.mu.Lock()
-			n := len(tl.queue.state)
-			tl.queue.mu.Unlock()
-			for ; n > 0; n-- {
-				c := tl.queue.take()
+			tl.pollAll()
+			for range len(tl.followers) {
+				c, _ := tl.queue.Take()
 				again := c.run(w)
-				tl.queue.done(c, false)
+				tl.queue.Done(c, false)
 				if again {
-					tl.queue.add(c)
+					tl.queue.Add(c)
 				}
 			}
 		}
@@ -438,7 +375,7 @@ func FuzzRestore(f *testing.F) {
 		for _, c := range tl.followers {
 			c.closeAll()
 		}
-		tl.trees[0].root.close()
+		tl.trees[0].root.Close()
 		require.Zero(t, tl.files.Load())
 	})
 }
@@ -458,7 +395,7 @@ func FuzzPieces(f *testing.F) {
 		tl := New(Config{NoWatch: true, LookBack: -1}, plainFinder(dir, "x.log"))
 		tl.p = p
 		tl.hand.open(tl.p)
-		tl.queue.open()
+		tl.queue.Open()
 		w := newWorker()
 		r := rand.New(rand.NewPCG(seed, 7))
 		turn := func() {
@@ -492,7 +429,7 @@ func FuzzPieces(f *testing.F) {
 		for _, c := range tl.followers {
 			c.closeAll()
 		}
-		tl.trees[0].root.close()
+		tl.trees[0].root.Close()
 	})
 }
 

@@ -1,4 +1,4 @@
-package tail
+package logdir
 
 import (
 	"errors"
@@ -12,14 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dirHandle is an O_PATH descriptor.
-type dirHandle int
+// handle is an O_PATH descriptor.
+type handle int
 
 // O_NONBLOCK: opening a pipe that nobody writes to must return.
 const readFlags = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOFOLLOW | unix.O_NOCTTY | unix.O_CLOEXEC
 
 // openRoot opens a directory and returns what identifies it while it is open.
-func openRoot(path string) (dirHandle, string, error) {
+func openRoot(path string) (handle, string, error) {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, "", fmt.Errorf("open %s: %w", path, err)
@@ -29,18 +29,18 @@ func openRoot(path string) (dirHandle, string, error) {
 		_ = unix.Close(fd)
 		return -1, "", fmt.Errorf("look at %s: %w", path, err)
 	}
-	return dirHandle(fd), dirID(&st), nil
+	return handle(fd), dirID(&st), nil
 }
 
 func dirID(st *unix.Stat_t) string { return fmt.Sprintf("%x:%x", st.Dev, st.Ino) }
 
 // is reports whether path names the directory with this identity.
-func (d dirHandle) is(path, id string) bool {
+func (d handle) is(path, id string) bool {
 	var st unix.Stat_t
 	return unix.Stat(path, &st) == nil && dirID(&st) == id
 }
 
-func (d dirHandle) close() { _ = unix.Close(int(d)) }
+func (d handle) close() { _ = unix.Close(int(d)) }
 
 // stamp changes when a directory gets other names, and when it becomes another
 // one.
@@ -52,7 +52,7 @@ type stamp struct {
 func (s stamp) changedAt() time.Time { return time.Unix(0, s.changed) }
 
 // stamp returns the stamp of the directory at rel. It is a hint: it follows links.
-func (d dirHandle) stamp(rel, name string) (stamp, error) {
+func (d handle) stamp(rel, name string) (stamp, error) {
 	var st unix.Stat_t
 	err := unix.Fstatat(int(d), rel, &st, unix.AT_SYMLINK_NOFOLLOW)
 	for errors.Is(err, unix.EINTR) {
@@ -67,13 +67,13 @@ func (d dirHandle) stamp(rel, name string) (stamp, error) {
 // open opens rel below d. openat2 refuses every link on the way in one call;
 // where the kernel (before 5.6) or a seccomp profile does not have it, the
 // components are opened one by one.
-func (d dirHandle) open(rel, name string) (*os.File, error) {
+func (d handle) open(rel, name string) (*os.File, error) {
 	fd, err := d.openat2(rel)
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
 		fd, err = d.walk(rel)
 	}
 	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EXDEV) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ENXIO) {
-		return nil, fmt.Errorf("open %s: %w", name, errRefused)
+		return nil, fmt.Errorf("open %s: %w", name, ErrRefused)
 	}
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: name, Err: err}
@@ -84,7 +84,7 @@ func (d dirHandle) open(rel, name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-func (d dirHandle) openat2(rel string) (int, error) {
+func (d handle) openat2(rel string) (int, error) {
 	how := unix.OpenHow{
 		Flags:   readFlags,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
@@ -100,7 +100,7 @@ func (d dirHandle) openat2(rel string) (int, error) {
 }
 
 // walk opens the components of rel one after the other.
-func (d dirHandle) walk(rel string) (int, error) {
+func (d handle) walk(rel string) (int, error) {
 	at := int(d)
 	parts := strings.Split(rel, "/")
 	for i, p := range parts {
@@ -126,15 +126,15 @@ func (d dirHandle) walk(rel string) (int, error) {
 	return at, nil
 }
 
-// links returns how many names a file has.
-func links(fi fs.FileInfo) uint64 {
+// Links returns how many names a file has.
+func Links(fi fs.FileInfo) uint64 {
 	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
 		return uint64(st.Nlink) //nolint:unconvert // it has another type on other processors
 	}
 	return 1
 }
 
-// exhausted reports whether no descriptor was left.
-func exhausted(err error) bool {
+// Exhausted reports whether no descriptor was left.
+func Exhausted(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
 }

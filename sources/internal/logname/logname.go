@@ -1,4 +1,6 @@
-package tail
+// Package logname orders the files of one log by their names, as the kubelet,
+// logrotate and loggers of programs give them.
+package logname
 
 import (
 	"fmt"
@@ -14,8 +16,8 @@ type Order struct {
 	GZ       bool
 }
 
-// before orders by name only. The times in the files may know better.
-func (o Order) before(p Order) bool {
+// Before orders by name only. The times in the files may know better.
+func (o Order) Before(p Order) bool {
 	if o.Instance != p.Instance {
 		return o.Instance < p.Instance
 	}
@@ -25,9 +27,9 @@ func (o Order) before(p Order) bool {
 	return o.Rotated < p.Rotated
 }
 
-// KubeletOrder reads names as the kubelet gives them: N.log, N.log.TIME and
+// Kubelet reads names as the kubelet gives them: N.log, N.log.TIME and
 // N.log.TIME.gz, where TIME is the node's local time.
-func KubeletOrder(name string) (Order, bool) {
+func Kubelet(name string) (Order, bool) {
 	num, rest, ok := strings.Cut(name, ".log")
 	if !ok || num == "" || len(num) > 9 || !digits(num) {
 		return Order{}, false
@@ -71,16 +73,15 @@ func PlainBase(name string) (base string, o Order) {
 	return name, Order{GZ: gz}
 }
 
-// PlainOrder returns the order of the files that belong to base.
-func PlainOrder(base string) func(name string) (Order, bool) {
+// Plain returns the order of the files that belong to base.
+func Plain(base string) func(name string) (Order, bool) {
 	return func(name string) (Order, bool) {
 		if !strings.HasPrefix(name, base) {
 			return Order{}, false
 		}
 		b, o := PlainBase(name)
 		if name == base {
-			_, gz := strings.CutSuffix(name, ".gz")
-			return Order{GZ: gz}, true
+			return Order{GZ: strings.HasSuffix(name, ".gz")}, true
 		}
 		return o, b == base
 	}
@@ -105,14 +106,7 @@ func plainSuffix(s string) (string, bool) {
 
 // stampLike reports whether s is made of digits and what separates them in a time.
 func stampLike(s string) bool {
-	if s == "" || s[0] < '0' || s[0] > '9' {
-		return false
-	}
-	return strings.Trim(s, "0123456789-_:.TZ") == "" && strings.IndexFunc(s, func(r rune) bool {
-		return !strings.ContainsRune("0123456789-_:.TZ", r)
-	}) < 0
+	return s != "" && digits(s[:1]) && strings.Trim(s, "0123456789-_:.TZ") == ""
 }
 
-func digits(s string) bool {
-	return s != "" && strings.IndexFunc(s, func(r rune) bool { return r < '0' || r > '9' }) < 0
-}
+func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }

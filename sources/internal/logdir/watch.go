@@ -1,4 +1,4 @@
-package tail
+package logdir
 
 import "sync"
 
@@ -24,8 +24,15 @@ func (h *hints) add(dir string) {
 	h.kick()
 }
 
-// take returns the directories recorded since the last call, nil if there are none.
-// The caller owns the map.
+// Take returns the directories in which something happened since the last call, nil
+// if there are none. The caller owns the map. all means that events were lost.
+func (w *Watcher) Take() (dirs map[string]bool, all bool) {
+	if w == nil {
+		return nil, false
+	}
+	return w.hints.take()
+}
+
 func (h *hints) take() (dirs map[string]bool, all bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

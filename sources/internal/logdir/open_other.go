@@ -1,6 +1,6 @@
 //go:build !linux
 
-package tail
+package logdir
 
 import (
 	"fmt"
@@ -11,25 +11,25 @@ import (
 	"time"
 )
 
-// dirHandle keeps reads below one directory. The daemon runs on Linux; this is
+// handle keeps reads below one directory. The daemon runs on Linux; this is
 // for the tools that share its code elsewhere.
-type dirHandle struct{ r *os.Root }
+type handle struct{ r *os.Root }
 
 // openRoot opens a directory. Nothing identifies it here: it is taken for the
 // same one for as long as it has the path.
-func openRoot(path string) (dirHandle, string, error) {
+func openRoot(path string) (handle, string, error) {
 	r, err := os.OpenRoot(path)
-	return dirHandle{r}, path, err
+	return handle{r}, path, err
 }
 
-func (d dirHandle) is(path, _ string) bool {
+func (d handle) is(path, _ string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }
 
-func (d dirHandle) close() { _ = d.r.Close() }
+func (d handle) close() { _ = d.r.Close() }
 
-func (d dirHandle) open(rel, name string) (*os.File, error) {
+func (d handle) open(rel, name string) (*os.File, error) {
 	parts := strings.Split(filepath.ToSlash(rel), "/")
 	for i := range parts {
 		fi, err := d.r.Lstat(filepath.Join(parts[:i+1]...))
@@ -37,7 +37,7 @@ func (d dirHandle) open(rel, name string) (*os.File, error) {
 			return nil, err
 		}
 		if !fi.IsDir() && !fi.Mode().IsRegular() {
-			return nil, fmt.Errorf("open %s: %w", name, errRefused)
+			return nil, fmt.Errorf("open %s: %w", name, ErrRefused)
 		}
 	}
 	return d.r.Open(rel)
@@ -48,7 +48,7 @@ type stamp struct{ changed time.Time }
 
 func (s stamp) changedAt() time.Time { return s.changed }
 
-func (d dirHandle) stamp(rel, name string) (stamp, error) {
+func (d handle) stamp(rel, name string) (stamp, error) {
 	fi, err := d.r.Lstat(rel)
 	if err != nil {
 		return stamp{}, err
@@ -56,6 +56,8 @@ func (d dirHandle) stamp(rel, name string) (stamp, error) {
 	return stamp{fi.ModTime()}, nil
 }
 
-func links(fs.FileInfo) uint64 { return 1 }
+// Links returns 1: how many names a file has is not known here.
+func Links(fs.FileInfo) uint64 { return 1 }
 
-func exhausted(error) bool { return false }
+// Exhausted returns false: it is not known here.
+func Exhausted(error) bool { return false }

@@ -1,4 +1,4 @@
-package tail
+package logdir
 
 import (
 	"encoding/binary"
@@ -10,39 +10,42 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watcher turns inotify events of directories into hints. It uses inotify directly
-// because it must not receive events of writes: with thousands of lines a second
-// they would be most of the events, and every file is polled anyway.
-type watcher struct {
-	hint func(dir string)
-	fail func(error) // called when no directory can be watched any more; must not wait for callers of add
-	f    *os.File
-	fd   int
-	read sync.Mutex // held while what the kernel says is read and hinted
-	buf  []byte
-	mu   sync.Mutex
-	dirs map[int32]string
-	wds  map[string]int32
-	full bool // no watch can be added any more
+// Watcher collects inotify events of directories. It uses inotify directly because it
+// must not receive events of writes: with thousands of lines a second they would be
+// most of the events, and every file is polled anyway. A nil Watcher watches nothing.
+type Watcher struct {
+	hints *hints
+	fail  func(error)
+	f     *os.File
+	fd    int
+	read  sync.Mutex // held while what the kernel says is read and hinted
+	buf   []byte
+	mu    sync.Mutex
+	dirs  map[int32]string
+	wds   map[string]int32
+	full  bool // no watch can be added any more
 }
 
 const watchMask = unix.IN_CREATE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_DELETE |
 	unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
 
-func newWatcher(hint func(dir string), fail func(error)) (*watcher, error) {
+// NewWatcher returns a Watcher that calls kick whenever Take has something to return,
+// and fail when no more directories can be watched. Neither may wait for a method of
+// the Watcher.
+func NewWatcher(kick func(), fail func(error)) (*Watcher, error) {
 	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("watch: %w", err)
 	}
-	return &watcher{
-		hint: hint, fail: fail, f: os.NewFile(uintptr(fd), "inotify"), fd: fd, buf: make([]byte, 64<<10),
+	return &Watcher{
+		hints: newHints(kick), fail: fail, f: os.NewFile(uintptr(fd), "inotify"), fd: fd, buf: make([]byte, 64<<10),
 		dirs: map[int32]string{}, wds: map[string]int32{},
 	}, nil
 }
 
-// add watches a directory, once, and reports whether it is watched. root: the path
+// Add watches a directory, once, and reports whether it is watched. root: the path
 // itself may be a link.
-func (w *watcher) add(dir string, root bool) bool {
+func (w *Watcher) Add(dir string, root bool) bool {
 	if w == nil {
 		return false
 	}
@@ -67,20 +70,20 @@ func (w *watcher) add(dir string, root bool) bool {
 	return true
 }
 
-// run adds hints as events arrive, until close.
-func (w *watcher) run() {
+// Run adds hints as events arrive, until Close.
+func (w *Watcher) Run() {
 	c, err := w.f.SyscallConn()
 	if err != nil {
 		return // closed already
 	}
 	_ = c.Read(func(uintptr) bool {
-		w.drain()
+		w.Drain()
 		return false // wait for more
 	})
 }
 
-// drain returns after hints were added for all events before the call.
-func (w *watcher) drain() {
+// Drain returns after hints were added for all events before the call.
+func (w *Watcher) Drain() {
 	if w == nil {
 		return
 	}
@@ -107,9 +110,9 @@ func (w *watcher) drain() {
 	}
 }
 
-func (w *watcher) event(wd int32, mask uint32) {
+func (w *Watcher) event(wd int32, mask uint32) {
 	if mask&unix.IN_Q_OVERFLOW != 0 {
-		w.hint("")
+		w.hints.add("")
 		return
 	}
 	w.mu.Lock()
@@ -121,8 +124,9 @@ func (w *watcher) event(wd int32, mask uint32) {
 	}
 	w.mu.Unlock()
 	if dir != "" {
-		w.hint(dir)
+		w.hints.add(dir)
 	}
 }
 
-func (w *watcher) close() { _ = w.f.Close() }
+// Close ends Run.
+func (w *Watcher) Close() { _ = w.f.Close() }

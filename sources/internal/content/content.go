@@ -1,0 +1,193 @@
+// Package content identifies log files by what is in them, and reads the times of
+// their lines: those in the envelopes of CRI and docker-json.
+package content
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"io"
+	"time"
+)
+
+const (
+	HeadSize   = 256      // bytes of a file's head that identify it; with CRI the first time stamp is in them
+	searchSize = 64 << 10 // bytes that a search for a time reads at once
+)
+
+// Sum is a shortened SHA-256. It is saved as hex: the bytes themselves may hold
+// secrets.
+type Sum [12]byte
+
+// SumOf returns the sum of b.
+func SumOf(b []byte) (s Sum) {
+	h := sha256.Sum256(b)
+	copy(s[:], h[:])
+	return s
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s Sum) MarshalText() ([]byte, error) { return []byte(hex.EncodeToString(s[:])), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *Sum) UnmarshalText(b []byte) error {
+	if len(b) != 2*len(s) {
+		return errors.New("hash of the wrong length")
+	}
+	_, err := hex.Decode(s[:], b)
+	return err
+}
+
+// ID identifies a file by the head that it had when it was identified.
+type ID struct {
+	Sum   Sum   `json:"h"`
+	N     int   `json:"l"`           // bytes of the head; 0: not identified yet
+	First int64 `json:"t,omitempty"` // time of the first line in Unix nanoseconds; 0: unknown
+}
+
+// IDOf identifies the file that starts with head.
+func IDOf(head []byte) ID { return ID{N: len(head), Sum: SumOf(head), First: FirstTime(head)} }
+
+// Is reports whether a file with this head is the identified one.
+func (id ID) Is(head []byte) bool {
+	return id.N > 0 && len(head) >= id.N && SumOf(head[:id.N]) == id.Sum
+}
+
+// FirstTime returns the time of the first line in Unix nanoseconds, 0 if it has none.
+func FirstTime(head []byte) int64 {
+	if t, ok := LineTime(head); ok {
+		return t.UnixNano()
+	}
+	return 0
+}
+
+// LineTime reads the time from the envelope of the line that b begins with. The
+// line may be cut off.
+func LineTime(b []byte) (time.Time, bool) {
+	if nl := bytes.IndexByte(b, '\n'); nl >= 0 {
+		b = b[:nl]
+	}
+	if len(b) > 0 && b[0] == '{' { // docker-json: {"log":"...","stream":"...","time":"..."}
+		const key = `,"time":"`
+		i := bytes.LastIndex(b, []byte(key))
+		if i < 0 {
+			return time.Time{}, false
+		}
+		b = b[i+len(key):]
+		if i = bytes.IndexByte(b, '"'); i < 0 {
+			return time.Time{}, false
+		}
+		return parseTime(b[:i])
+	}
+	i := bytes.IndexByte(b, ' ')
+	if i < 0 || !bytes.HasPrefix(b[i:], []byte(" std")) {
+		return time.Time{}, false
+	}
+	return parseTime(b[:i])
+}
+
+func parseTime(b []byte) (time.Time, bool) {
+	if len(b) < len("2006-01-02T15:04:05Z") || len(b) > len(time.RFC3339Nano)+4 {
+		return time.Time{}, false
+	}
+	t, err := time.Parse(time.RFC3339Nano, string(b))
+	if err != nil || t.Year() < 1980 || t.Year() > 2200 {
+		return time.Time{}, false // no time that a file can be placed by
+	}
+	return t, true
+}
+
+// LastLine returns where the last line of b starts. b may end with a newline.
+func LastLine(b []byte) int { return bytes.LastIndexByte(bytes.TrimSuffix(b, []byte("\n")), '\n') + 1 }
+
+// FullSize returns the length of a file of this size, decompressed: a .gz ends with
+// it.
+func FullSize(f io.ReaderAt, size int64, gz bool) int64 {
+	var b [4]byte
+	if !gz {
+		return size
+	}
+	if _, err := f.ReadAt(b[:], size-int64(len(b))); err != nil {
+		return 0
+	}
+	return int64(binary.LittleEndian.Uint32(b[:]))
+}
+
+// ReadHead reads a file's head, decompressed.
+func ReadHead(f io.ReaderAt, gz bool) ([]byte, error) {
+	r := io.Reader(io.NewSectionReader(f, 0, 1<<62))
+	if gz {
+		z, err := gzip.NewReader(r)
+		if err != nil {
+			return nil, err
+		}
+		r = z
+	}
+	b := make([]byte, HeadSize)
+	n, err := io.ReadFull(r, b)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = nil
+	}
+	return b[:n:n], err
+}
+
+// LineStart returns the start of the line that size is in.
+func LineStart(r io.ReaderAt, size int64) int64 {
+	b := make([]byte, min(size, searchSize))
+	n, _ := r.ReadAt(b, size-int64(len(b)))
+	if i := bytes.LastIndexByte(b[:n], '\n'); i >= 0 {
+		return size - int64(len(b)) + int64(i) + 1
+	}
+	return size
+}
+
+// Search returns the start of a line such that the lines before it are older than
+// from. Lines of two streams may be out of order by a little.
+func Search(r io.ReaderAt, size int64, from time.Time) int64 {
+	from = from.Add(-time.Second)
+	b := make([]byte, searchSize)
+	lo, hi := int64(0), size // lo: a line start whose line is older
+	for hi-lo > searchSize {
+		mid := lo + (hi-lo)/2
+		n, _ := r.ReadAt(b, mid)
+		at, t, ok := firstTimed(b[:n])
+		if ok && t.Before(from) && mid+at > lo {
+			lo = mid + at
+			continue
+		}
+		hi = mid // younger, or nothing to go by: look before it
+	}
+	for lo < size {
+		n, _ := r.ReadAt(b, lo)
+		at := int64(0)
+		for {
+			nl := bytes.IndexByte(b[at:n], '\n')
+			if t, ok := LineTime(b[at:n]); nl < 0 || ok && !t.Before(from) {
+				break
+			}
+			at += int64(nl) + 1
+		}
+		if at == 0 || lo+at >= hi {
+			return lo + at
+		}
+		lo += at
+	}
+	return lo
+}
+
+// firstTimed returns the first line that starts in b and has a time.
+func firstTimed(b []byte) (int64, time.Time, bool) {
+	for at := 0; ; {
+		nl := bytes.IndexByte(b[at:], '\n')
+		if nl < 0 {
+			return 0, time.Time{}, false
+		}
+		at += nl + 1
+		if t, ok := LineTime(b[at:]); ok {
+			return int64(at), t, true
+		}
+	}
+}

@@ -1,0 +1,244 @@
+package tail
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"sort"
+	"time"
+
+	"crowsnest/sources"
+	"crowsnest/sources/internal/content"
+	"crowsnest/sources/internal/logdir"
+	"crowsnest/sources/internal/logname"
+)
+
+// awayAfter is the quiet time after which a deleted file is closed, and after which
+// one that cannot be read is skipped.
+const awayAfter = 2 * time.Second
+
+// directory is what the directory of a stream contains.
+type directory struct {
+	*opener
+	heads   map[string]*head
+	known   []member                  // at the last poll
+	before  []member                  // at the one before
+	names   []string                  // of these and of unread files
+	broken  map[string]fs.FileInfo    // files that were skipped, by name
+	failing map[string]time.Time      // since when files cannot be read, by name
+	skipped []skipped                 // since the follower looked
+	barred  map[string]sources.Unread // files that are refused, by name
+	gen     int64                     // of the listing; 0: it must be looked through
+	polled  time.Time                 // when the directory was last looked at
+	settled bool                      // no name changed since
+}
+
+// member is one file of the stream that is in the directory now.
+type member struct {
+	name  string
+	order logname.Order
+	fi    fs.FileInfo
+	head  *head
+}
+
+func (m member) file() *file {
+	return &file{name: m.name, order: m.order, id: content.IDOf(m.head.bytes), fi: m.fi}
+}
+
+// head is the start of a file, and the state of the file when it was read.
+type head struct {
+	fi    fs.FileInfo // when it was read
+	bytes []byte
+	first int64
+	size  int64 // of the whole file, decompressed
+}
+
+// skipped is a file that was skipped because it cannot be read.
+type skipped struct {
+	member
+	known bool // it was a member at the last poll
+}
+
+// unchanged reports whether a file was not written to, and not replaced, in between.
+func unchanged(a, b fs.FileInfo) bool {
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
+}
+
+// errUnstable means that files were renamed while the directory was read.
+var errUnstable = errors.New("the directory changes while it is read")
+
+// members returns the files of the stream in the order they were written. A
+// directory that is read while files in it are renamed may show a file twice or
+// not at all, so it is read until two readings are the same. open are files that need
+// not be opened.
+func (d *directory) members(entries []logdir.Entry, open []*file) ([]member, error) {
+	if len(entries) == 0 {
+		d.known, d.names = nil, nil
+		return nil, nil
+	}
+	for range 5 {
+		ms, complete, err := d.examine(entries, open)
+		if err != nil {
+			return nil, err
+		}
+		if complete && d.sameMembers(ms) {
+			d.before, d.names = d.known, d.ownNames(entries)
+			return ms, nil
+		}
+		again, err := d.dir.List(d.found.Dir)
+		if err != nil {
+			return nil, err
+		}
+		if n := d.ownNames(entries); complete && slices.Equal(n, d.ownNames(again)) {
+			d.before, d.known, d.names = d.known, ms, n
+			return ms, nil
+		}
+		entries = again
+	}
+	return nil, errUnstable
+}
+
+// sameMembers reports whether these are the members of the last time.
+func (d *directory) sameMembers(ms []member) bool {
+	return slices.EqualFunc(ms, d.known, func(a, b member) bool {
+		return a.name == b.name && os.SameFile(a.fi, b.fi)
+	})
+}
+
+func (d *directory) ownNames(es []logdir.Entry) []string {
+	var names []string
+	for _, e := range es {
+		if _, ok := d.found.Order(e.Name); ok && !e.Dir {
+			names = append(names, e.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// confirm checks that no name changed while files were opened by name. If one did,
+// the directory is listed again before anything is concluded: with inodes that are
+// reused at once, nothing else shows the change.
+func (d *directory) confirm() {
+	again, err := d.dir.List(d.found.Dir)
+	d.settled = err == nil && slices.Equal(d.names, d.ownNames(again)) || errors.Is(err, fs.ErrNotExist)
+	if !d.settled {
+		d.gen = 0
+	}
+}
+
+// examine examines the files behind the names. complete is false if one is missing.
+// A file that cannot be read is skipped after a while, unless it is the newest one.
+func (d *directory) examine(entries []logdir.Entry, open []*file) (ms []member, complete bool, err error) {
+	heads := make(map[string]*head, len(d.heads))
+	refused := map[string]sources.Unread{}
+	complete = true
+	for _, e := range entries {
+		o, ok := d.found.Order(e.Name)
+		if !ok {
+			continue
+		}
+		m := member{name: e.Name, order: o}
+		if m.fi, err = d.tree.root.Lstat(d.rel(e.Name)); err == nil {
+			if b := d.broken[e.Name]; b != nil && unchanged(b, m.fi) {
+				continue
+			}
+			m.head, err = d.headOf(e, m, open)
+		}
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			complete = false
+		case errors.Is(err, logdir.ErrRefused):
+			refused[e.Name] = sources.Unread{Path: d.path(e.Name), Why: err.Error(), Since: d.now}
+		case err != nil:
+			if !d.skip(m, err, entries) {
+				return nil, false, err
+			}
+		default:
+			m.fi = m.head.fi // of the file that the head is of
+			heads[e.Name] = m.head
+			ms = append(ms, m)
+		}
+	}
+	d.heads, d.barred = heads, refused
+	return inOrder(ms), complete, nil
+}
+
+// headOf returns the head of a file, read again only if it may have changed.
+func (d *directory) headOf(e logdir.Entry, m member, open []*file) (*head, error) {
+	if e.Dir {
+		return nil, fmt.Errorf("open %s: %w: it is a directory", d.path(e.Name), logdir.ErrRefused)
+	}
+	if h := d.heads[e.Name]; h != nil && unchanged(h.fi, m.fi) {
+		return h, nil
+	}
+	return d.readHead(m, open)
+}
+
+// skip skips a file that cannot be read for awayAfter, and reports whether it did:
+// the logs behind it must not wait. It never skips the newest file, and none because
+// descriptors ran out.
+func (d *directory) skip(m member, err error, entries []logdir.Entry) bool {
+	newer := func(e logdir.Entry) bool { o, ok := d.found.Order(e.Name); return ok && m.order.Before(o) }
+	if logdir.Exhausted(err) || !isIO(err) || errors.Is(err, fs.ErrNotExist) || m.fi == nil || !slices.ContainsFunc(entries, newer) {
+		return false
+	}
+	since, waits := d.failing[m.name]
+	if !waits {
+		since = d.now
+		d.failing = grown(d.failing, m.name, since)
+	}
+	if d.now.Sub(since) < awayAfter && !d.now.Before(since) {
+		return false
+	}
+	delete(d.failing, m.name)
+	d.fail("open", err)
+	d.broken = grown(d.broken, m.name, m.fi)
+	known := slices.ContainsFunc(d.known, func(k member) bool { return os.SameFile(k.fi, m.fi) })
+	d.skipped = append(d.skipped, skipped{m, known})
+	return true
+}
+
+func grown[V any](m map[string]V, key string, v V) map[string]V {
+	if m == nil {
+		m = map[string]V{}
+	}
+	m[key] = v
+	return m
+}
+
+// inOrder sorts by instance and name, drops the compressed twin of a file that
+// is being compressed, and lets the times in rotated files correct their names:
+// these are local times, which a change of zone or the end of summer turns back.
+func inOrder(ms []member) []member {
+	sort.SliceStable(ms, func(i, j int) bool {
+		a, b := ms[i].order, ms[j].order
+		if a.Instance == b.Instance && a.Rotated == b.Rotated {
+			return !a.GZ && b.GZ
+		}
+		return a.Before(b)
+	})
+	kept := ms[:0]
+	for _, m := range ms {
+		if n := len(kept); n > 0 && m.order.GZ {
+			if p := kept[n-1].order; p.Instance == m.order.Instance && p.Rotated == m.order.Rotated {
+				continue
+			}
+		}
+		kept = append(kept, m)
+	}
+	for from := 0; from < len(kept); {
+		to, timed := from, true
+		for ; to < len(kept) && kept[to].order.Instance == kept[from].order.Instance && kept[to].order.Rotated != ""; to++ {
+			timed = timed && kept[to].head.first != 0
+		}
+		if timed {
+			run := kept[from:to]
+			sort.SliceStable(run, func(i, j int) bool { return run[i].head.first < run[j].head.first })
+		}
+		from = max(to, from+1)
+	}
+	return kept
+}

@@ -1,0 +1,155 @@
+package tail
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"crowsnest/matcher"
+	"crowsnest/sources"
+)
+
+// published is what others see of a follower, and what they ask of it. Safe for
+// concurrent use.
+type published struct {
+	begun     atomic.Bool // it had its first turn: lines written from now on are read
+	hinted    atomic.Bool // something may have happened in the directory
+	watched   atomic.Bool // inotify reports changes of the directory
+	unlisted  atomic.Bool // the finder no longer sees the stream
+	closeIdle atomic.Bool // close the file when it is idle
+
+	folder string // path of the directory of the stream
+
+	mu       sync.Mutex
+	saved    *position // nil: nothing was taken yet
+	bound    time.Time // watermark of the stream
+	lineTime time.Time // of the newest line that was read
+	over     bool      // there are no files left
+	pinned   bool      // files are open
+	view     sources.StreamStatus
+	named    string // the file that view.Path is of
+	counters matcher.Counters
+	refused  map[string]sources.Unread // files that are refused, by name
+	stalled  struct {                  // zero: it is read
+		since time.Time
+		why   string
+	}
+}
+
+// advanceTo records that everything written by t was read.
+func (p *published) advanceTo(t time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.bound = later(t, p.bound)
+}
+
+// clampBound limits the stream's watermark to the clock, which was set back: how far
+// this stream lags is not known until it is read to its end.
+func (p *published) clampBound(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if ahead(p.bound, now) {
+		p.bound = time.Time{}
+	}
+}
+
+// progress advances the watermark by the times of the lines while a backlog is read:
+// the lines of a file are in order within the lateness that rules allow.
+func (p *published) progress() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.lineTime.IsZero() && p.lineTime.Before(p.view.LastRead) {
+		p.bound = later(p.lineTime, p.bound)
+	}
+}
+
+// reached records the time of the newest line that was read.
+func (p *published) reached(t, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lineTime, p.view.LastRead = t, now
+}
+
+// save replaces the position by one that says the same of what was taken.
+func (p *published) save(pos position) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.saved = &pos
+}
+
+// end marks the file of the position as read to its end, also for restarts.
+func (p *published) end() {
+	if s := p.saved; s != nil {
+		p.save(position{point: s.point, Old: s.Old, Ended: true, Done: s.Done})
+	}
+}
+
+func (p *published) setOver(over bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.over = over
+}
+
+// setRefused replaces the files that are refused, and returns how many are new.
+func (p *published) setRefused(now map[string]sources.Unread) (fresh int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for name, u := range now {
+		old, known := p.refused[name]
+		if !known {
+			fresh++
+			continue
+		}
+		u.Since = old.Since
+		now[name] = u
+	}
+	p.refused = now
+	return fresh
+}
+
+// stall records that the stream is not read, since when and why.
+func (p *published) stall(now time.Time, why string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stalled.why = why
+	if p.stalled.since.IsZero() {
+		p.stalled.since = now
+	}
+}
+
+// final returns the state to keep of a follower with nothing left to read.
+func (p *published) final() (over bool, n matcher.Counters, saved *position) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if saved = p.saved; saved != nil && p.over && !saved.Ended {
+		saved = &position{point: saved.point, Ended: true} // what was lost of it is counted
+	}
+	return p.over, p.counters, saved
+}
+
+func (p *published) readUpTo() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.bound
+}
+
+// unread lists what of the stream exists and is not read.
+func (p *published) unread() []sources.Unread {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := slices.Collect(maps.Values(p.refused))
+	if !p.stalled.since.IsZero() {
+		out = append(out, sources.Unread{Path: cmp.Or(p.view.Path, p.folder), Why: p.stalled.why, Since: p.stalled.since, Holds: true})
+	}
+	return out
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
