@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,23 +17,32 @@ import (
 // Loader loads the rules that a configuration names, again and again, and
 // remembers the last good version of each file.
 type Loader struct {
-	// good are the documents that are in force, by file.
-	good map[string]*rules.Document
-	// tested are the packs, by their hash, that passed their own tests.
+	// good holds what is in force, by file. It holds bytes, not documents: those
+	// are several times larger, and needed again only if a new version is refused.
+	good map[string]inForce
+	// tested holds the hashes of packs that passed their own tests.
 	tested map[string]bool
-	// texts are the contents of files, by their hash.
+	// texts holds the contents of the files being loaded, by their hash.
 	texts map[string][]byte
+}
+
+// inForce is the version of a file that is in force.
+type inForce struct {
+	pack string // its name; "" for overrides
+	sha  string
+	text []byte // nil for a file that is part of the program: it does not change
 }
 
 // New returns a Loader that has loaded nothing.
 func New() *Loader {
-	return &Loader{good: map[string]*rules.Document{}, tested: map[string]bool{}, texts: map[string][]byte{}}
+	return &Loader{good: map[string]inForce{}, tested: map[string]bool{}}
 }
 
 // parse reads and parses what a configuration names.
 func (l *Loader) parse(cfg *config.Config) ([]*rules.Document, rules.Problems) {
 	files, problems := ruleFiles(cfg)
 	docs, found := ParseFiles(files)
+	l.texts = map[string][]byte{}
 	for i, d := range docs {
 		l.texts[d.SHA256()] = files[i].Data
 	}
@@ -49,7 +59,7 @@ func (l *Loader) OrKept(cfg *config.Config, kept []rules.File) (out Loaded, wron
 	docs, _ := ParseFiles(kept)
 	for i, d := range docs {
 		if !d.Broken() {
-			l.good[d.File()], l.texts[d.SHA256()] = d, kept[i].Data
+			l.good[d.File()] = inForce{pack: d.Pack(), sha: d.SHA256(), text: kept[i].Data}
 		}
 	}
 	out, again := l.Again(cfg)
@@ -65,7 +75,7 @@ func (l *Loader) InForce() []rules.File {
 	var out []rules.File
 	for _, name := range slices.Sorted(maps.Keys(l.good)) {
 		if !strings.HasPrefix(name, shippedPrefix) {
-			out = append(out, rules.File{Name: name, Data: l.texts[l.good[name].SHA256()]})
+			out = append(out, rules.File{Name: name, Data: l.good[name].text})
 		}
 	}
 	return out
@@ -76,7 +86,6 @@ type Loaded struct {
 	Set *rules.Set
 	// Broken are the packs that were refused; their last good version is in set.
 	Broken []web.BrokenPack
-	docs   []*rules.Document
 }
 
 // errNoRules is returned where nothing would be left.
@@ -91,7 +100,7 @@ func (l *Loader) First(cfg *config.Config) (Loaded, error) {
 		return Loaded{}, fmt.Errorf("load rules:\n%w", errs)
 	}
 	l.keep(docs)
-	return Loaded{Set: set, docs: docs}, nil
+	return Loaded{Set: set}, nil
 }
 
 // Again loads everything again. A file that is refused, by the lint or by its
@@ -102,27 +111,27 @@ func (l *Loader) Again(cfg *config.Config) (Loaded, error) {
 	if errs := unread(problems); len(errs) > 0 {
 		return Loaded{}, fmt.Errorf("load rules:\n%w", errs)
 	}
-	out := Loaded{docs: docs}
+	var out Loaded
 	refuse := func(d *rules.Document, why string) {
 		out.Broken = append(out.Broken, web.BrokenPack{Pack: l.packName(d), Error: why})
-		out.docs = l.replace(out.docs, d)
+		docs = l.replace(docs, d)
 	}
-	for _, d := range docs {
+	for _, d := range slices.Clone(docs) {
 		if d.Broken() {
 			refuse(d, d.Problems().Errors().Error())
 		}
 	}
 	for {
-		set, found := buildConfigured(cfg, out.docs)
+		set, found := buildConfigured(cfg, docs)
 		if errs := found.Errors(); len(errs) > 0 {
-			d := l.culprit(out.docs, errs)
+			d := l.culprit(docs, errs)
 			if d == nil {
 				return Loaded{}, fmt.Errorf("load rules:\n%w", errs)
 			}
 			refuse(d, errs.Error())
 			continue
 		}
-		d, why, err := l.untested(set, out.docs)
+		d, why, err := l.untested(set, docs)
 		if err != nil {
 			return Loaded{}, err
 		}
@@ -136,7 +145,7 @@ func (l *Loader) Again(cfg *config.Config) (Loaded, error) {
 	if len(out.Set.Rules) == 0 && !cfg.Rules.AllowEmpty {
 		return Loaded{}, errNoRules
 	}
-	l.keep(out.docs)
+	l.keep(docs)
 	return out, nil
 }
 
@@ -157,18 +166,15 @@ func (l *Loader) packName(d *rules.Document) string {
 	if d.Pack() != "" {
 		return d.Pack()
 	}
-	if old := l.good[d.File()]; old != nil && old.Pack() != "" {
-		return old.Pack()
-	}
-	return d.File()
+	return cmp.Or(l.good[d.File()].pack, d.File())
 }
 
 // replace puts the last good version of a file in the place of d, or nothing.
 func (l *Loader) replace(docs []*rules.Document, d *rules.Document) []*rules.Document {
 	i := slices.Index(docs, d)
-	docs = slices.Clone(docs)
-	if old := l.good[d.File()]; old != nil && old != d {
-		docs[i] = old
+	if old := l.good[d.File()]; old.text != nil && old.sha != d.SHA256() {
+		docs[i], _ = rules.Parse(rules.File{Name: d.File(), Data: old.text})
+		l.texts[old.sha] = old.text
 		return docs
 	}
 	return slices.Delete(docs, i, i+1)
@@ -179,7 +185,7 @@ func (l *Loader) replace(docs []*rules.Document, d *rules.Document) []*rules.Doc
 func (l *Loader) culprit(docs []*rules.Document, problems rules.Problems) *rules.Document {
 	var any *rules.Document
 	for _, d := range docs {
-		if l.good[d.File()] == d || l.same(d) {
+		if l.same(d) {
 			continue
 		}
 		any = d
@@ -192,8 +198,7 @@ func (l *Loader) culprit(docs []*rules.Document, problems rules.Problems) *rules
 
 // same reports whether a document is what is in force already.
 func (l *Loader) same(d *rules.Document) bool {
-	old := l.good[d.File()]
-	return old != nil && old.SHA256() == d.SHA256()
+	return l.good[d.File()].sha == d.SHA256()
 }
 
 // untested runs the tests of packs that are new, and returns the first that
@@ -225,13 +230,15 @@ func (l *Loader) untested(set *rules.Set, docs []*rules.Document) (*rules.Docume
 // keep makes docs the last good versions.
 func (l *Loader) keep(docs []*rules.Document) {
 	clear(l.good)
-	texts := map[string][]byte{}
 	for _, d := range docs {
-		l.good[d.File()] = d
-		texts[d.SHA256()] = l.texts[d.SHA256()]
+		v := inForce{pack: d.Pack(), sha: d.SHA256()}
+		if !strings.HasPrefix(d.File(), shippedPrefix) {
+			v.text = l.texts[v.sha]
+		}
+		l.good[d.File()] = v
 		if !d.IsOverrides() {
-			l.tested[d.SHA256()] = true
+			l.tested[v.sha] = true
 		}
 	}
-	l.texts = texts
+	l.texts = nil
 }
