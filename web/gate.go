@@ -15,25 +15,27 @@ import (
 
 // Bounds on the cost of responses.
 const (
-	maxRendering = 2  // responses rendered at the same time
-	maxQueued    = 64 // requests waiting to be rendered
-	patience     = 5 * time.Second
-	maxUnread    = 24 << 20 // bytes of responses that clients have not read
-	chunk        = 64 << 10
-	chunkTime    = 10 * time.Second // for a client to read a chunk
-	graceToRead  = time.Second      // before a slow client may be disconnected
+	maxQueued   = 64 // requests waiting to be rendered
+	maxRest     = 250 * time.Millisecond
+	patience    = 5 * time.Second
+	maxUnread   = 24 << 20 // bytes of responses that clients have not read
+	chunk       = 64 << 10
+	chunkTime   = 10 * time.Second // for a client to read a chunk
+	graceToRead = time.Second      // before a slow client may be disconnected
 )
 
 // gate bounds the cost of responses. It renders few at the same time, shares one
 // response between equal concurrent requests, and bounds the bytes of rendered
 // responses that clients have not read; beyond that it disconnects the slowest
 // client. Plain requests have a slot of their own: few distinct ones exist, so
-// they never queue behind the others. It is safe for concurrent use.
+// they never queue behind the others. The others share one slot, and while they
+// queue, it rests after each of them for as long as that took: a flood of them
+// leaves the CPU to alerts and to plain requests. It is safe for concurrent use.
 type gate struct {
 	log     zerolog.Logger
-	slots   chan struct{}
 	plain   chan struct{} // slot of plain requests
-	waiting chan struct{}
+	other   chan struct{} // slot of all others
+	waiting chan struct{} // the others that wait for the slot or have it
 
 	mu      sync.Mutex
 	flights map[string]*flight
@@ -66,7 +68,7 @@ type reader struct {
 
 func newGate(log zerolog.Logger) *gate {
 	return &gate{
-		log: log, slots: make(chan struct{}, maxRendering), plain: make(chan struct{}, 1), waiting: make(chan struct{}, maxQueued),
+		log: log, plain: make(chan struct{}, 1), other: make(chan struct{}, 1), waiting: make(chan struct{}, maxQueued),
 		flights: map[string]*flight{}, readers: map[*reader]bool{}, freed: make(chan struct{}),
 	}
 }
@@ -190,9 +192,9 @@ func (g *gate) fly(key string, f *flight, h http.HandlerFunc, r *http.Request) {
 // render waits for a slot, runs the handler and reserves the bytes of its
 // response. It reports whether all of these succeeded.
 func (g *gate) render(f *flight, h http.HandlerFunc, r *http.Request) bool {
-	slots := g.slots
+	slot := g.other
 	if isPlain(r) {
-		slots = g.plain
+		slot = g.plain
 	} else {
 		select {
 		case g.waiting <- struct{}{}:
@@ -204,13 +206,20 @@ func (g *gate) render(f *flight, h http.HandlerFunc, r *http.Request) bool {
 	patient, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
 	select {
-	case slots <- struct{}{}:
+	case slot <- struct{}{}:
 	case <-patient.Done():
 		return false
 	}
-	defer func() { <-slots }()
+	began := time.Now()
 	g.run(&f.answer, h, r)
-	return g.reserve(patient, f.body.Len())
+	took := time.Since(began)
+	ok := g.reserve(patient, f.body.Len())
+	if slot == g.other && len(g.waiting) > 1 {
+		time.AfterFunc(min(took, maxRest), func() { <-slot })
+	} else {
+		<-slot
+	}
+	return ok
 }
 
 // run calls the handler. A panic turns into an error response.

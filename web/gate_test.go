@@ -57,10 +57,33 @@ func TestGateSharesAndBounds(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		require.EqualValues(t, maxRendering, most.Load())
+		require.EqualValues(t, 1, most.Load())
 		require.EqualValues(t, 100, ok.Load()+refused.Load())
-		require.GreaterOrEqual(t, ok.Load(), int64(8), "every request that fits into the patience is served")
+		require.EqualValues(t, patience/(time.Second+maxRest), ok.Load(), "every request that fits into the patience is served")
 		<-time.After(time.Minute) // lets abandoned responses finish
+	})
+}
+
+// While requests queue, the slot rests after each for as long as it took.
+func TestGateRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const takes = 100 * time.Millisecond
+		h := newGate(zerolog.Nop()).guarded(func(w http.ResponseWriter, _ *http.Request) {
+			<-time.After(takes)
+			w.WriteHeader(http.StatusOK)
+		})
+		all := func(n int) time.Duration {
+			began := time.Now()
+			var wg sync.WaitGroup
+			for i := range n {
+				wg.Go(func() { h(httptest.NewRecorder(), httptest.NewRequest("GET", fmt.Sprintf("/?%d", i), nil)) })
+			}
+			wg.Wait()
+			return time.Since(began)
+		}
+		require.Equal(t, takes, all(1))
+		require.Equal(t, 7*takes, all(4))
+		require.Equal(t, takes, all(1), "one request does not wait")
 	})
 }
 
