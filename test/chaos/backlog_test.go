@@ -178,17 +178,17 @@ func TestBacklog(t *testing.T) {
 	s.p.hwm = 0
 	s.p.mu.Unlock()
 	began = time.Now()
-	read := s.p.read()
+	read := s.p.evaluated()
 	s.p.start()
 	rng := rand.New(rand.NewPCG(1, 1))
 	for n := range kills {
-		eventually(t, 10*time.Minute, "a part is read", func() bool { return s.p.read() > read+float64(lines*(n+1)/(kills+1)) })
+		eventually(t, 10*time.Minute, "a part is read", func() bool { return s.p.evaluated() > read+float64(lines*(n+1)/(kills+1)) })
 		pause(upTo(rng, time.Second))
 		s.p.kill()
 		s.p.start()
 	}
 	s.p.ready()
-	eventually(t, 10*time.Minute, "all is read", func() bool { return s.p.read() >= float64(lines)*0.9 && s.lag() < 1 })
+	eventually(t, 10*time.Minute, "all is read", func() bool { return s.p.evaluated() >= float64(lines)*0.9 && s.lag() < 1 })
 	took := time.Since(began)
 	good, bad := s.settle(40*time.Second, nil)
 	s.judge(good, bad, nil)

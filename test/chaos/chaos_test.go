@@ -56,12 +56,12 @@ func kills(t *testing.T, m mix, recovery time.Duration) {
 	if m.kill == 0 {
 		written := 0
 		for _, w := range s.writers {
-			written += w.records
+			written += w.whole
 		}
-		written += 102 * s.churned // 100 lines, two of which have two parts
-		wait.Until(5*time.Second, func() bool { return s.p.read() >= float64(written) })
-		t.Logf("records written %d, read by all processes %.0f", written, s.p.read())
-		require.LessOrEqual(t, s.p.read(), float64(written), "a line was read twice over a SIGTERM")
+		written += 100 * s.churned
+		wait.Until(5*time.Second, func() bool { return s.p.evaluated() >= float64(written) })
+		t.Logf("lines written %d, evaluated by all processes %.0f", written, s.p.evaluated())
+		require.LessOrEqual(t, s.p.evaluated(), float64(written), "a line was evaluated twice over a SIGTERM")
 	}
 }
 
@@ -104,7 +104,7 @@ func TestSteady(t *testing.T) {
 	s.report(good, bad)
 	written := 0
 	for _, w := range s.writers {
-		written += w.records
+		written += w.whole
 	}
-	require.True(t, wait.Until(5*time.Second, func() bool { return s.p.read() == float64(written) }), "records read: %v of %d", s.p.read(), written)
+	require.True(t, wait.Until(5*time.Second, func() bool { return s.p.evaluated() == float64(written) }), "lines evaluated: %v of %d", s.p.evaluated(), written)
 }

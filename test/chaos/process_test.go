@@ -28,7 +28,7 @@ type process struct {
 	up      time.Time          // start of the running process
 	hwm     int64              // maximum resident set over all processes, in KiB
 	last    map[string]float64 // newest metrics of the running process
-	lines   float64            // lines read by the previous processes
+	lines   float64            // lines evaluated by the previous processes
 	repeats []time.Duration    // the upper bound of lines read again after each kill, as a time
 	exits   []time.Duration    // from SIGTERM to the exit
 	stop    func()             // ends the sampling
@@ -104,7 +104,7 @@ func (p *process) end(sig syscall.Signal) (time.Duration, error) {
 	p.stop()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.lines += p.last[daemon.LinesRead]
+	p.lines += p.last[evaluatedLines]
 	return took, err
 }
 
@@ -162,14 +162,15 @@ func (p *process) newest() map[string]float64 {
 	return p.last
 }
 
-// read returns the number of lines read by all processes.
-func (p *process) read() float64 {
+// evaluated returns the number of lines evaluated by all processes. A line in parts
+// counts once, even if two processes read its first part.
+func (p *process) evaluated() float64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.Process() == nil {
 		return p.lines
 	}
-	return p.lines + p.last[daemon.LinesRead]
+	return p.lines + p.last[evaluatedLines]
 }
 
 // descriptors counts the open files of the running daemon, and the deleted ones
