@@ -71,7 +71,7 @@ func (p *pipeline) restored(saved time.Time) {
 	now := p.now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if d := now.Round(0).Sub(saved.Round(0)); !p.foreign && !saved.IsZero() && -d >= minSet {
-		p.engine.ClockSet(d, now)
+	if !p.foreign && !saved.IsZero() && saved.Round(0).Sub(now.Round(0)) >= minSet {
+		p.engine.ClockSetBack(saved, now)
 	}
 }

@@ -41,6 +41,24 @@ func TestDaemonClockIsSet(t *testing.T) {
 	require.Contains(t, metrics, `crowsnest_rule_matches_total{pack="b",rule="B",severity="warning"} 3`)
 }
 
+// The clock is set back by an hour while the daemon is down, and ahead again when it
+// is up: what is open stays open.
+func TestClockSetBackWhileDown(t *testing.T) {
+	s := newShip(t)
+	s.rules.Write("b.yaml", rulefolder.Pack("b", "B", "text of b"))
+	s.start()
+	s.log("vc-0", "text of a")
+	s.log("vc-0", "text of b")
+	s.eventually(func() bool { return len(s.am.firing("A")) == 1 && len(s.am.firing("B")) == 1 }, "both are notified")
+	s.stop()
+	s.clock.Set(-time.Hour)
+	s.start()
+	s.clock.Set(time.Hour)
+	s.log("vc-0", "recovered")
+	s.eventually(func() bool { return s.am.resolved("A") }, "the recovery arrives")
+	require.False(t, s.am.resolved("B"), "it ends after 15 minutes, and these have not passed")
+}
+
 func TestClockSet(t *testing.T) {
 	var clock setclock.Clock
 	from := clock.Now()

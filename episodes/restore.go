@@ -52,7 +52,6 @@ func (e *Engine) Restore(data []byte, now time.Time) error {
 		}
 		e.guard(rs, nanos(now), func() { e.restoreRule(rs, r, &s, nanos(now)) })
 	}
-	e.setBack(s.Clock, nanos(now))
 	e.touchAll()
 	return nil
 }

@@ -23,8 +23,6 @@ type snapshot struct {
 	// Old and By are when and how far the clock was set last.
 	Old int64 `json:"clock_old,omitempty"`
 	By  int64 `json:"clock_by,omitempty"`
-	// Clock is what the clock showed.
-	Clock int64 `json:"clock,omitempty"`
 	// Seen holds fingerprints, 8 bytes each, little endian, and SeenOf how many of
 	// them are of each party.
 	Seen   []byte      `json:"seen,omitempty"`
@@ -175,7 +173,7 @@ func (c Copy) Encode() ([]byte, error) {
 func (e *Engine) Copy() Copy {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s := snapshot{Version: snapshotVersion, Identity: e.cfg.Identity, Clock: e.evictions.now, Old: e.step.old, By: e.step.by}
+	s := snapshot{Version: snapshotVersion, Identity: e.cfg.Identity, Old: e.step.old, By: e.step.by}
 	s.Seen, s.SeenOf = e.seen.save()
 	for _, rs := range e.order {
 		if r := e.saveSafely(rs); r.Open != nil || r.Windows != nil || r.Cleared != nil || r.Muted != nil || r.Overflow != nil {

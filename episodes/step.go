@@ -55,17 +55,16 @@ func (e *Engine) clockSet(by, at int64) {
 // the clock was set.
 const maxAfterSave = int64(time.Minute)
 
-// setBack detects that the clock was set back while the program was down: it shows an
-// earlier time than the snapshot. Lines written before are up to that much ahead of the
-// clock; without a correction they would be newer than every line that could end their
-// episodes.
-func (e *Engine) setBack(saved, now int64) {
-	by := now - saved
-	if saved == 0 || by > -int64(time.Second) {
-		return
-	}
-	e.clockSet(by, now)
-	e.step.old, e.step.slack = saved+maxAfterSave, -by/2
+// ClockSetBack is ClockSet for a clock that was set back between a snapshot, at saved,
+// and its restore: it shows an earlier time, now, than it did then. Lines written before
+// are up to that much ahead of the clock; without a correction they would be newer than
+// every line that could end their episodes.
+func (e *Engine) ClockSetBack(saved, now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	by := nanos(now) - nanos(saved)
+	e.clockSet(by, nanos(now))
+	e.step.old, e.step.slack = nanos(saved)+maxAfterSave, -by/2
 }
 
 // stamped turns the time of a line into one of the clock as it is now: a line

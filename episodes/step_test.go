@@ -139,6 +139,7 @@ func TestClockSetBackWhileKilled(t *testing.T) {
 		now := saved + 2*time.Second - back
 		b.e = b.engine(Config{})
 		require.NoError(t, b.e.Restore(data, at(now)))
+		b.e.ClockSetBack(at(saved), at(now))
 		b.take(now, after)
 		b.advance(now)
 		for print, x := range b.firing() {
