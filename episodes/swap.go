@@ -52,12 +52,16 @@ func (e *Engine) Swap(set *rules.Set, now time.Time) {
 // rename gives the open episodes of a rule the labels of its new version.
 func (e *Engine) rename(rs *ruleState, now int64) {
 	for _, ep := range rs.sorted() {
-		before := e.export(ep, now)
+		labels, print := ep.labels, ep.print
 		e.identify(ep)
-		if ep.print == before.Fingerprint {
+		if ep.print == print {
 			e.touch(ep) // its annotations may be new
 			continue
 		}
+		newLabels, newPrint := ep.labels, ep.print
+		ep.labels, ep.print = labels, print
+		before := e.export(ep, now)
+		ep.labels, ep.print = newLabels, newPrint
 		ep.history.note(transition{at: now, kind: didRename})
 		if ep.state == StateFiring {
 			before.State, before.Reason = StateResolved, ReasonIdentity
