@@ -82,7 +82,7 @@ func New(view View, opt Options) (*Server, error) {
 	s.routeAPI(mux)
 	s.routePages(mux)
 	if opt.Reload != nil {
-		mux.HandleFunc("POST /-/reload", s.reload)
+		mux.Handle("POST /-/reload", newReloads(opt.Reload))
 	} else {
 		mux.HandleFunc("POST /-/reload", func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, "reload over HTTP is off: start with --web.enable-lifecycle, or send SIGHUP", http.StatusForbidden)
@@ -171,14 +171,6 @@ func secured(h http.Handler) http.Handler {
 		r.Body = http.MaxBytesReader(w, r.Body, 1<<20)
 		h.ServeHTTP(w, r)
 	})
-}
-
-func (s *Server) reload(w http.ResponseWriter, r *http.Request) {
-	if err := s.opt.Reload(r.Context()); err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	writeText(w, http.StatusOK, "reloaded\n")
 }
 
 func routePprof(mux *http.ServeMux) {

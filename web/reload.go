@@ -1,0 +1,65 @@
+package web
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// reloads serves reloads, one at a time. Requests that arrive during one share the
+// next, which reads the files again, and it rests between two: a flood of requests
+// must not keep the daemon loading rules.
+type reloads struct {
+	run  ReloadFunc
+	turn chan struct{}
+
+	mu   sync.Mutex
+	next *reload // has not begun; nil: none
+}
+
+// reload is one load, shared by all requests that arrived before it began.
+type reload struct {
+	done chan struct{} // closed when err is set
+	err  error
+}
+
+func newReloads(run ReloadFunc) *reloads { return &reloads{run: run, turn: make(chan struct{}, 1)} }
+
+// ServeHTTP implements http.Handler.
+func (r *reloads) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	n := r.join(req.Context())
+	select {
+	case <-n.done:
+	case <-req.Context().Done():
+		return
+	}
+	if n.err != nil {
+		http.Error(w, n.err.Error(), http.StatusBadRequest)
+		return
+	}
+	writeText(w, http.StatusOK, "reloaded\n")
+}
+
+// join returns the next reload.
+func (r *reloads) join(ctx context.Context) *reload {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.next == nil {
+		r.next = &reload{done: make(chan struct{})}
+		// Others share it, so it must outlive the first request.
+		go r.load(context.WithoutCancel(ctx), r.next)
+	}
+	return r.next
+}
+
+func (r *reloads) load(ctx context.Context, n *reload) {
+	r.turn <- struct{}{}
+	r.mu.Lock()
+	r.next = nil
+	r.mu.Unlock()
+	began := time.Now()
+	n.err = r.run(ctx)
+	close(n.done)
+	time.AfterFunc(min(time.Since(began), maxRest), func() { <-r.turn })
+}
