@@ -17,25 +17,18 @@ import (
 
 const maxAnswer = 64 << 10
 
-// The reasons why a message was not accepted, as named in metrics and the API.
+// The reasons why a message was not accepted, as named in metrics and the API, beside
+// those of delivery.
 const (
-	reasonConnection  = "connection"   // no connection, or it broke
-	reasonTimeout     = "timeout"      // no answer in time
-	reasonRedirect    = "redirect"     // 3xx
-	reasonAuth        = "auth"         // 401, 403
-	reasonConflict    = "conflict"     // 409: another agent has the name
-	reasonVersion     = "version"      // 415: the aggregator is older
-	reasonRefused     = "refused"      // 400: this batch cannot be read
-	reasonBusy        = "busy"         // 429, 503
-	reasonClientError = "client_error" // other 4xx
-	reasonServerError = "server_error" // other 5xx
-	reasonConfig      = "config"       // the client cannot be made: a TLS or secret file
+	reasonConflict = "conflict" // 409: another agent has the name
+	reasonVersion  = "version"  // 415: the aggregator is older
+	reasonBusy     = "busy"     // 429, 503
 )
 
 func reasons() []string {
 	return []string{
-		reasonConnection, reasonTimeout, reasonRedirect, reasonAuth, reasonConflict, reasonVersion, reasonRefused,
-		reasonBusy, reasonClientError, reasonServerError, reasonConfig,
+		delivery.ReasonConnection, delivery.ReasonTimeout, delivery.ReasonRedirect, delivery.ReasonAuth, reasonConflict, reasonVersion,
+		delivery.ReasonRefused, reasonBusy, delivery.ReasonClientError, delivery.ReasonServerError, delivery.ReasonConfig,
 	}
 }
 
@@ -46,7 +39,7 @@ type answer struct {
 	said       hits.Answer // of a message
 	reason     string
 	err        error         // nil: it was understood
-	retryAfter time.Duration // 0: not said
+	retryAfter time.Duration // 0: not given
 }
 
 // send posts a message.
@@ -58,7 +51,7 @@ func (w *sender) send(ctx context.Context, m *hits.Message) answer {
 	}
 	if a.err == nil {
 		if err := json.Unmarshal(a.text, &a.said); err != nil {
-			return answer{code: a.code, reason: reasonServerError, err: errors.New("the answer does not come from crowsnest; url must be the address of sources.agents of an aggregator")}
+			return answer{code: a.code, reason: delivery.ReasonServerError, err: errors.New("the answer does not come from crowsnest; url must be the address of sources.agents of an aggregator")}
 		}
 	}
 	return a
@@ -68,13 +61,13 @@ func (w *sender) send(ctx context.Context, m *hits.Message) answer {
 func (w *sender) post(ctx context.Context, path, kind string, body []byte) answer {
 	client, err := w.s.http.Client()
 	if err != nil {
-		return answer{reason: reasonConfig, err: err}
+		return answer{reason: delivery.ReasonConfig, err: err}
 	}
 	ctx, cancel := context.WithTimeout(ctx, w.s.cfg.Timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.s.cfg.URL+path, bytes.NewReader(body))
 	if err != nil {
-		return answer{reason: reasonConfig, err: err}
+		return answer{reason: delivery.ReasonConfig, err: err}
 	}
 	req.Header.Set("Content-Type", kind)
 	changes := w.s.changes()
@@ -100,35 +93,24 @@ func failed(err error) answer {
 // judge returns the answer of an HTTP response. If something other than an
 // aggregator answers, the batch is not to blame.
 func judge(resp *http.Response, said []byte) answer {
-	a := answer{code: resp.StatusCode}
-	ours := resp.Header.Get(hits.Header) != ""
-	switch code := resp.StatusCode; {
+	code, ours := resp.StatusCode, resp.Header.Get(hits.Header) != ""
+	a := answer{code: code, reason: delivery.ReasonOf(code), err: fmt.Errorf("status %d: %s", code, delivery.Excerpt(string(said)))}
+	switch {
 	case code == http.StatusOK:
-		a.text = said
-		return a
-	case code/100 == 2:
-		return answer{code: code, reason: reasonServerError, err: fmt.Errorf("status %d: url must be the address of sources.agents of an aggregator", code)}
-	case code/100 == 3:
-		a.reason = reasonRedirect
+		return answer{code: code, text: said}
+	case a.reason == "":
+		a.reason = delivery.ReasonServerError
+		a.err = fmt.Errorf("status %d: url must be the address of sources.agents of an aggregator", code)
+	case a.reason == delivery.ReasonRedirect:
 		a.err = fmt.Errorf("status %d: redirected, which is not followed; put the final address into url", code)
-		return a
 	case code == http.StatusConflict && ours:
 		a.reason, a.err = reasonConflict, errConflict
-		return a
 	case code == http.StatusUnsupportedMediaType && ours:
 		a.reason = reasonVersion
-	case code == http.StatusBadRequest && ours:
-		a.reason = reasonRefused
-	case code == http.StatusUnauthorized || code == http.StatusForbidden:
-		a.reason = reasonAuth
 	case code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable:
-		a.reason = reasonBusy
-		a.retryAfter = httpconfig.RetryAfter(resp.Header, maxRetry)
-	case code/100 == 4:
-		a.reason = reasonClientError
-	default:
-		a.reason = reasonServerError
+		a.reason, a.retryAfter = reasonBusy, httpconfig.RetryAfter(resp.Header, maxRetry)
+	case a.reason == delivery.ReasonRefused && (code != http.StatusBadRequest || !ours):
+		a.reason = delivery.ReasonClientError
 	}
-	a.err = fmt.Errorf("status %d: %s", resp.StatusCode, delivery.Excerpt(string(said)))
 	return a
 }

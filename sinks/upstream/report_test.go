@@ -13,6 +13,7 @@ import (
 	"crowsnest/hits"
 	"crowsnest/matcher"
 	"crowsnest/rules"
+	"crowsnest/sinks/internal/delivery"
 )
 
 // report accepts a report. The caller holds mu.
@@ -67,7 +68,7 @@ func TestALossDuringAnOutageIsReported(t *testing.T) {
 	run(t, p, 0, func(t *testing.T, s *Sink, stop func()) {
 		s.Report([]hits.Condition{loss, {Alert: "CrowsnestPackBroken", Severity: "warning"}}, nil)
 		require.Empty(t, p.reported())
-		require.Equal(t, reasonAuth, s.Stats().LastReason)
+		require.Equal(t, delivery.ReasonAuth, s.Stats().LastReason)
 		s.Report(nil, nil)
 		p.set(func() { p.refuse = nil })
 		got := p.reported()

@@ -160,7 +160,7 @@ func (w *sender) judge(m *hits.Message, n int, a answer, again bool) time.Durati
 	s.up, s.lastErr, s.st.LastReason = false, a.err.Error(), a.reason
 	s.failed[a.reason]++
 	s.st.Refused = a.reason == reasonConflict
-	if a.reason == reasonRefused && m.Payload != nil {
+	if a.reason == delivery.ReasonRefused && m.Payload != nil {
 		s.empty(m.Sequence)
 	}
 	w.retry = min(max(retryFirst, 2*w.retry), maxRetryDelay)

@@ -19,6 +19,7 @@ import (
 	"crowsnest/hits"
 	"crowsnest/matcher"
 	"crowsnest/rules"
+	"crowsnest/sinks/internal/delivery"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -250,7 +251,7 @@ func TestAnOutage(t *testing.T) {
 		after(10 * time.Second)
 		require.Equal(t, "read: connection reset by peer", s.Stats().LastError)
 		require.False(t, s.Status()[0].Up)
-		require.Greater(t, s.Status()[0].Failed[reasonConnection], int64(3))
+		require.Greater(t, s.Status()[0].Failed[delivery.ReasonConnection], int64(3))
 		p.set(func() { p.lose = false })
 		after(maxRetryDelay)
 		require.Equal(t, 1, p.hits, "once")
@@ -328,11 +329,11 @@ func TestAnswersThatAreNone(t *testing.T) {
 			after(5 * time.Second)
 			require.NotZero(t, s.Status()[0].Failed[reason], "%v", s.Status()[0])
 			require.Equal(t, reason == reasonConflict, s.Stats().Refused)
-			require.Equal(t, reason == reasonRefused, s.Stats().Lost == 2)
+			require.Equal(t, reason == delivery.ReasonRefused, s.Stats().Lost == 2)
 			p.set(func() { code = 0 })
 			after(maxRetry)
 			want := 2
-			if reason == reasonRefused {
+			if reason == delivery.ReasonRefused {
 				want = 0
 			}
 			require.Equal(t, want, p.hits)
@@ -341,17 +342,17 @@ func TestAnswersThatAreNone(t *testing.T) {
 			require.Equal(t, want+1, p.hits, "it goes on")
 		})
 	}
-	f(http.StatusFound, false, reasonRedirect)
-	f(http.StatusUnauthorized, true, reasonAuth)
+	f(http.StatusFound, false, delivery.ReasonRedirect)
+	f(http.StatusUnauthorized, true, delivery.ReasonAuth)
 	f(http.StatusConflict, true, reasonConflict)
-	f(http.StatusConflict, false, reasonClientError)
+	f(http.StatusConflict, false, delivery.ReasonClientError)
 	f(http.StatusUnsupportedMediaType, true, reasonVersion)
-	f(http.StatusBadRequest, true, reasonRefused)
-	f(http.StatusBadRequest, false, reasonClientError)
-	f(http.StatusRequestEntityTooLarge, false, reasonClientError)
+	f(http.StatusBadRequest, true, delivery.ReasonRefused)
+	f(http.StatusBadRequest, false, delivery.ReasonClientError)
+	f(http.StatusRequestEntityTooLarge, false, delivery.ReasonClientError)
 	f(http.StatusServiceUnavailable, true, reasonBusy)
-	f(http.StatusBadGateway, false, reasonServerError)
-	f(http.StatusNoContent, false, reasonServerError)
+	f(http.StatusBadGateway, false, delivery.ReasonServerError)
+	f(http.StatusNoContent, false, delivery.ReasonServerError)
 }
 
 func TestASuccessorSaysSo(t *testing.T) {
