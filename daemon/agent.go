@@ -86,7 +86,7 @@ func (r *remote) AdvanceWatermark(name string, t time.Time) {
 
 // checkpoint closes the open batch. The episodes are in the snapshot of the aggregator.
 func (r *remote) checkpoint() checkpoint {
-	seq, ok := r.up.Cut()
+	seq, ok := r.up.Checkpoint()
 	return checkpoint{encode: func() ([]byte, error) { return nil, nil }, seq: seq, lost: !ok}
 }
 

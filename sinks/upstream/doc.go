@@ -4,6 +4,6 @@
 // Hits are sent in numbered batches. The agent keeps a batch until the aggregator
 // has it on disk, and sends it again after any failure. The kept batches are
 // bounded; beyond the bound the agent stops reading: the log files are the buffer.
-// Cut and Acked tie the agent's positions to that: positions may be saved only when
+// Checkpoint and Acked tie the agent's positions to that: positions may be saved only when
 // the batches before them are safe.
 package upstream

@@ -68,7 +68,7 @@ type Sink struct {
 	acked    uint64  // last batch that is on its disk
 	room     chan struct{}
 	released bool // reading stops for good: Wait no longer blocks
-	dropped  bool // hits were dropped after the release: no later cut is safe
+	dropped  bool // hits were dropped after the release: no later checkpoint is safe
 	marks    map[string]mark
 	st       Stats
 	failed   map[string]int64
@@ -202,7 +202,7 @@ func (s *Sink) Wait() {
 }
 
 // Release ends every Wait, now and later: the sources stop. From then on hits
-// beyond the bound are dropped and no later cut is safe: the next process reads
+// beyond the bound are dropped and no later checkpoint is safe: the next process reads
 // them again.
 func (s *Sink) Release() {
 	s.mu.Lock()
@@ -271,10 +271,10 @@ func (s *Sink) watermark() time.Time {
 	return earliest
 }
 
-// Cut closes the open batch and returns its number: all hits accepted so far are
+// Checkpoint closes the open batch and returns its number: all hits accepted so far are
 // safe when Acked reaches it. false means that they never will be. No hits may be
 // accepted meanwhile; the caller ensures that.
-func (s *Sink) Cut() (uint64, bool) {
+func (s *Sink) Checkpoint() (uint64, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seal()

@@ -213,7 +213,7 @@ func TestWhatIsNotSafeIsKept(t *testing.T) {
 	p := &peer{lazy: true}
 	run(t, p, 0, func(t *testing.T, s *Sink, _ func()) {
 		s.Take(some(1))
-		seq, ok := s.Cut()
+		seq, ok := s.Checkpoint()
 		require.True(t, ok)
 		require.Equal(t, uint64(1), seq)
 		after(time.Second)
@@ -283,7 +283,7 @@ func TestTheBound(t *testing.T) {
 		for s.Stats().Unacked < 2000 {
 			s.Take(some(1))
 		}
-		_, ok := s.Cut()
+		_, ok := s.Checkpoint()
 		require.True(t, ok)
 		waited = make(chan struct{})
 		go func() { s.Wait(); close(waited) }()
@@ -296,7 +296,7 @@ func TestTheBound(t *testing.T) {
 			s.Take(some(1))
 		}
 		s.Take(some(1))
-		_, ok = s.Cut()
+		_, ok = s.Checkpoint()
 		require.False(t, ok, "hits were dropped: they have to be read again")
 		s.AddSource("kubelet", 0)
 		s.AdvanceWatermark("kubelet", time.Now())

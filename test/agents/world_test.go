@@ -256,7 +256,7 @@ func (a *agent) read(most int) {
 // save saves the confirmed positions.
 func (a *agent) save() {
 	a.cut.Lock()
-	seq, ok := a.up.Cut()
+	seq, ok := a.up.Checkpoint()
 	if ok {
 		a.cuts = append(a.cuts, struct{ pos, seq int }{a.pos, int(seq)})
 	}

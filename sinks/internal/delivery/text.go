@@ -77,8 +77,8 @@ func annotationText(name, s string) string {
 // Line returns a log line harmless to show and bounded.
 func Line(s string) string { return Truncate(sinks.NeutralLine(s), MaxAnnotation) }
 
-// Truncate shortens s to at most n bytes of valid UTF-8, at a rune boundary, and
-// marks the cut with an ellipsis.
+// Truncate shortens s to at most n bytes of valid UTF-8, at a rune boundary, with an
+// ellipsis in place of the rest.
 func Truncate(s string, n int) string {
 	const more = "…"
 	s = strings.ToValidUTF8(s, "\uFFFD")
