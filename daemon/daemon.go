@@ -210,28 +210,8 @@ func (d *Daemon) connect() error {
 	if err := d.registerMetrics(registry); err != nil {
 		return err
 	}
-	d.server, err = web.New(d.view(), d.webOptions(registry))
-	return err
-}
-
-// registerMetrics registers the sources and receivers that have metrics of their own.
-func (d *Daemon) registerMetrics(reg *prometheus.Registry) error {
-	register := func(part any) error {
-		if c, ok := part.(prometheus.Collector); ok {
-			if err := reg.Register(c); err != nil {
-				return fmt.Errorf("register metrics: %w", err)
-			}
-		}
-		return nil
-	}
-	var errs []error
-	for _, s := range d.sources {
-		errs = append(errs, register(s))
-	}
-	for _, s := range d.receivers {
-		errs = append(errs, register(s))
-	}
-	return errors.Join(errs...)
+	d.server = web.New(d.view(), d.webOptions(registry))
+	return nil
 }
 
 // newRedactor returns the configured redactor, nil if redaction is off.

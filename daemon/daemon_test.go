@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
@@ -217,6 +218,11 @@ func TestDaemonLineToAlert(t *testing.T) {
 	require.Contains(t, body, `crowsnest_rule_matches_total{pack="a",rule="A",severity="warning"} 1`)
 	require.Contains(t, body, `crowsnest_source_lines_total{source="kubelet"} 1`)
 	require.Contains(t, body, "crowsnest_detection_seconds_count 1")
+	require.Contains(t, body, "crowsnest_build_info{")
+	require.Contains(t, body, "crowsnest_config_last_reload_successful 1")
+	problems, err := promlint.New(strings.NewReader(body)).Lint()
+	require.NoError(t, err)
+	require.Empty(t, problems)
 
 	s.stop()
 	saved, err := os.ReadFile(s.dir + "/state/state")

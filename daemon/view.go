@@ -19,9 +19,8 @@ import (
 // view is how the web looks into the daemon.
 func (d *Daemon) view() web.View {
 	return web.View{
-		Agent:      d.pipe.concluder.peer().remote,
 		Episodes:   func() []episodes.Episode { return append(d.engine.Episodes(d.now()), d.self.All()...) },
-		Stats:      func() episodes.Stats { return d.engine.Stats(d.now()) },
+		Stats:      d.stats,
 		Rules:      d.rulesView,
 		Sources:    d.sourcesView,
 		Endpoints:  d.endpointsView,
@@ -70,11 +69,7 @@ func (d *Daemon) sourcesView() []web.Source {
 			Name: s.Name, Up: s.Up, Opened: s.Opened, Error: s.Error, Watermark: s.Watermark, Lag: s.Lag,
 			Lines: s.Lines, Bytes: s.Bytes, Evaluated: s.Evaluated, Dropped: s.Dropped,
 			Truncated: s.Truncated, Unparsed: s.Unparsed, Lost: s.Lost, Errors: s.Errors, Members: membersView(s),
-			Idle: s.Idle, Away: away[s.Name],
-		}
-		out[i].Losses = make(map[string]int64, len(s.Losses))
-		for reason, l := range s.Losses {
-			out[i].Losses[reason] = l.Count
+			Idle: s.Idle, Away: away[s.Name], Losses: s.LossCounts(),
 		}
 		out[i].Filtered = filtered(d.sources[i])
 		for _, u := range s.Unread {
@@ -101,12 +96,10 @@ func filtered(s sources.Source) bool {
 
 func (d *Daemon) endpointsView() []web.Endpoint {
 	var out []web.Endpoint
-	for _, s := range d.receivers {
-		for _, e := range s.Status() {
-			out = append(out, web.Endpoint{
-				Sink: e.Sink, Endpoint: e.Endpoint, Up: e.Up, Error: e.Error, Sent: e.Sent, Failed: e.Failed, Pending: e.Pending, ClockSkew: e.ClockSkew,
-			})
-		}
+	for _, e := range d.endpointStatus() {
+		out = append(out, web.Endpoint{
+			Sink: e.Sink, Endpoint: e.Endpoint, Up: e.Up, Error: e.Error, Sent: e.Sent, Failed: e.Failed, Pending: e.Pending, ClockSkew: e.ClockSkew,
+		})
 	}
 	return out
 }

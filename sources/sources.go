@@ -205,6 +205,15 @@ func (s *Status) Count(c matcher.Counters) {
 	s.Evaluated, s.Dropped, s.Truncated, s.Unparsed = c.Evaluated, c.Dropped, c.Truncated, c.Unparsed
 }
 
+// LossCounts returns how often lines were lost, by reason.
+func (s Status) LossCounts() map[string]int64 {
+	out := make(map[string]int64, len(s.Losses))
+	for reason, l := range s.Losses {
+		out[reason] = l.Count
+	}
+	return out
+}
+
 // StreamStatus is the state of one stream.
 type StreamStatus struct {
 	Labels   matcher.Labels `json:"labels"`

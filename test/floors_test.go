@@ -16,7 +16,7 @@ import (
 // floors maps a package to its floor, by its path or the first element of the
 // path. Imports go down only, and packages of one floor do not know each other.
 var floors = map[string]int{
-	"internal/clock": -1, "internal/literals": -1, "internal/text": -1,
+	"internal/clock": -1, "internal/literals": -1, "internal/metric": -1, "internal/pause": -1, "internal/text": -1,
 	"strictyaml": 0, "redact": 0, "rules": 0,
 	"matcher": 1, "httpconfig": 1,
 	"episodes": 2, "hits": 2,
@@ -38,7 +38,7 @@ var tools = []string{"discover", "export"}
 var confined = map[string]string{
 	"gopkg.in/yaml.v3":                           "strictyaml",
 	"github.com/spf13/cobra":                     "cli",
-	"github.com/prometheus/client_golang":        "web daemon sources sinks",
+	"github.com/prometheus/client_golang":        "internal/metric web daemon",
 	"github.com/prometheus/alertmanager/api":     "sinks/alertmanager",
 	"github.com/prometheus/exporter-toolkit/web": "web sources/agents",
 	"github.com/grafana/loki-client-go":          "sinks/loki",

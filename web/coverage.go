@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"crowsnest/internal/metric"
 	"crowsnest/rules"
 )
 
@@ -107,4 +108,31 @@ func (c coverage) health(r *rules.Rule, lastLine time.Time) string {
 		return healthUnseen
 	}
 	return healthOK
+}
+
+// ruleCoverage is the coverage of one rule.
+type ruleCoverage struct {
+	name    string
+	streams int
+	blind   bool
+}
+
+// Metrics returns the metrics of the coverage of the rules that are evaluated.
+func Metrics(view View, now func() time.Time) metric.Collector {
+	read := func() []ruleCoverage {
+		loaded := view.Rules()
+		covered := newCoverage(loaded.Set, view.Sources(), now())
+		var out []ruleCoverage
+		for _, r := range loaded.Set.Rules {
+			if r.Mode != rules.ModeOff {
+				out = append(out, ruleCoverage{r.Alert, covered.streams[r.Alert], covered.health(r, loaded.Seen[r.Alert]) == healthBlind})
+			}
+		}
+		return out
+	}
+	return metric.NewEach(read, []string{"rule"}, func(r ruleCoverage) []string { return []string{r.name} },
+		metric.Gauge("rule_streams", "Followed streams that the rule applies to.", func(r ruleCoverage) int { return r.streams }),
+		metric.Gauge("rule_blind", "Whether the rule applies to no followed stream and to none that was read within the last hour. Always 0 if a source delivers only lines that a rule may match.",
+			func(r ruleCoverage) bool { return r.blind }),
+	)
 }

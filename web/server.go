@@ -35,7 +35,7 @@ type Options struct {
 	Reload ReloadFunc
 	// Pprof serves /debug/pprof.
 	Pprof bool
-	// Registry is served at /metrics. New registers its metrics there.
+	// Registry is served at /metrics.
 	Registry *prometheus.Registry
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
@@ -55,23 +55,20 @@ type Server struct {
 	view    View
 	opt     Options
 	gate    *gate
+	pages   pages
 	handler http.Handler
 	probes  http.Handler
 }
 
-// New returns a server without starting it. It fails if Options.Registry already
-// contains one of its metrics.
-func New(view View, opt Options) (*Server, error) {
+// New returns a server without starting it.
+func New(view View, opt Options) *Server {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
 	if opt.MaxConns <= 0 {
 		opt.MaxConns = maxConns
 	}
-	s := &Server{view: tamed(view), opt: opt, gate: newGate(opt.Log)}
-	if err := registerMetrics(opt.Registry, view, opt.Now); err != nil {
-		return nil, fmt.Errorf("register metrics: %w", err)
-	}
+	s := &Server{view: tamed(view), opt: opt, gate: newGate(opt.Log), pages: parsePages()}
 	probes := http.NewServeMux()
 	s.routeProbes(probes)
 	s.probes = secured(probes)
@@ -92,7 +89,7 @@ func New(view View, opt Options) (*Server, error) {
 		routePprof(mux)
 	}
 	s.handler = secured(s.guard(mux))
-	return s, nil
+	return s
 }
 
 // Handler returns the handler of the main listener.

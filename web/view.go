@@ -11,9 +11,6 @@ import (
 // View gives the package access to the state of the daemon. Every function is
 // set, returns copies, does not block and is safe for concurrent use.
 type View struct {
-	// Agent is set if this process only forwards hits to an aggregator. Its metrics
-	// then omit everything that only the aggregator knows.
-	Agent bool
 	// Episodes returns the open and the recently resolved episodes, including the
 	// daemon's own alerts.
 	Episodes func() []episodes.Episode

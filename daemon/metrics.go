@@ -1,0 +1,167 @@
+package daemon
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	versioncollector "github.com/prometheus/client_golang/prometheus/collectors/version"
+
+	"crowsnest/episodes"
+	"crowsnest/internal/metric"
+	"crowsnest/matcher"
+	"crowsnest/rules"
+	"crowsnest/sinks"
+	"crowsnest/sources"
+	"crowsnest/web"
+)
+
+// minAgentCost is the evaluation time from which an agent exposes the cost of a
+// rule. It limits the number of series in clusters with hundreds of agents.
+const minAgentCost = 100 * time.Millisecond
+
+// metered is a source or a receiver with metrics beside those that all have.
+type metered interface{ Metrics() metric.Collector }
+
+// registerMetrics registers the metrics of the process, of the daemon and of its
+// parts. The series of a rule, source or endpoint exist as soon as it is loaded. An
+// agent omits what only its aggregator knows.
+func (d *Daemon) registerMetrics(reg *prometheus.Registry) error {
+	agent := d.pipe.concluder.peer().remote
+	all := []prometheus.Collector{
+		versioncollector.NewCollector("crowsnest"),
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		d.ownMetrics(),
+		ruleMetrics(func() loadedRules { return loadedRules{d.rulesView(), d.stats().Rules, agent} }),
+		sources.Metrics(d.sourceStatus, agent),
+		sinks.Metrics(d.endpointStatus, agent),
+	}
+	costs := func() []matcher.Cost { return d.pipe.rules.Load().program.Costs() }
+	if agent {
+		all = append(all, matcher.Metrics(costs, minAgentCost))
+	} else {
+		all = append(all, episodes.Metrics(d.stats), web.Metrics(d.view(), d.now), matcher.Metrics(costs, 0))
+	}
+	for _, s := range d.sources {
+		if m, ok := s.(metered); ok {
+			all = append(all, m.Metrics())
+		}
+	}
+	for _, s := range d.receivers {
+		if m, ok := s.(metered); ok {
+			all = append(all, m.Metrics())
+		}
+	}
+	for _, c := range all {
+		if err := reg.Register(c); err != nil {
+			return fmt.Errorf("register metrics: %w", err)
+		}
+	}
+	return nil
+}
+
+func (d *Daemon) stats() episodes.Stats { return d.engine.Stats(d.now()) }
+
+func (d *Daemon) endpointStatus() []sinks.EndpointStatus {
+	var out []sinks.EndpointStatus
+	for _, s := range d.receivers {
+		out = append(out, s.Status()...)
+	}
+	return out
+}
+
+// ownMetrics returns the metrics of reloads, of the saved state and of outages.
+func (d *Daemon) ownMetrics() metric.Collector {
+	away := func(d *Daemon) map[string]time.Time {
+		since, out := d.self.Away(), map[string]time.Time{}
+		for _, s := range d.sources {
+			out[s.Name()] = since[s.Name()]
+		}
+		return out
+	}
+	return metric.New(func() *Daemon { return d },
+		metric.Gauge("config_last_reload_successful", "Whether the last load of rules and configuration succeeded.",
+			func(d *Daemon) bool { return d.outcome.Load().status.OK }),
+		metric.Gauge("config_last_reload_success_timestamp_seconds", "When rules and configuration were last loaded successfully.",
+			func(d *Daemon) time.Time { return d.outcome.Load().status.Success }),
+		metric.Gauge("state_last_save_timestamp_seconds", "When the state was last saved; 0: never.",
+			func(d *Daemon) time.Time { saved, _ := d.saver.status(); return saved }),
+		metric.Counter("state_save_errors_total", "Failed attempts to save the state.",
+			func(d *Daemon) int64 { _, errs := d.saver.status(); return errs }),
+		metric.GaugeBy("source_not_seen_since_timestamp_seconds", "Start of the current outage of the source, kept across restarts; 0: no outage.", "source", away),
+	)
+}
+
+// loadedRules is what the metrics of packs and rules are read from.
+type loadedRules struct {
+	web.Rules
+	status []episodes.RuleStatus
+	agent  bool // it exposes only broken packs and quarantined rules
+}
+
+func ruleMetrics(read func() loadedRules) metric.Collector {
+	packs := func(l loadedRules) []*rules.Pack { return l.Set.Packs }
+	return metric.New(read,
+		metric.Gauge("rules_loaded", "Rules that are evaluated.", func(l loadedRules) int { return len(l.status) }),
+		metric.Each(packs, []string{"pack", "version", "sha256"}, func(p *rules.Pack) []string { return []string{p.Name, p.Version, p.SHA256} },
+			metric.Gauge("pack_info", "A loaded rule pack.", func(*rules.Pack) bool { return true })),
+		metric.GaugeBy("pack_broken", "Whether the newest version of a rule pack was refused; its last good version stays in force.", "pack", loadedRules.broken),
+		metric.GaugeBy("rule_last_seen_line_timestamp_seconds", "When a stream that the rule applies to was last read; 0: never.", "rule", loadedRules.lastSeen),
+		metric.Each(loadedRules.inactive, []string{"rule", "reason"}, func(i inactive) []string { return []string{i.rule, i.reason} },
+			metric.Gauge("rule_inactive", "Whether the rule cannot fire here.", func(i inactive) bool { return i.is })),
+	)
+}
+
+func (l loadedRules) broken() map[string]bool {
+	out := map[string]bool{}
+	for _, p := range l.Set.Packs {
+		if !l.agent {
+			out[p.Name] = false
+		}
+	}
+	for _, b := range l.Broken {
+		out[b.Pack] = true
+	}
+	return out
+}
+
+func (l loadedRules) lastSeen() map[string]time.Time {
+	out := map[string]time.Time{}
+	for _, r := range l.status {
+		if !l.agent {
+			out[r.Rule.Alert] = l.Seen[r.Rule.Alert]
+		}
+	}
+	return out
+}
+
+// inactive is whether a rule cannot fire for one reason.
+type inactive struct {
+	rule, reason string
+	is           bool
+}
+
+func (l loadedRules) inactive() []inactive {
+	var out []inactive
+	if l.agent {
+		for rule := range l.Quarantined {
+			out = append(out, inactive{rule, "given_up", true})
+		}
+		return out
+	}
+	for _, r := range l.status {
+		name := r.Rule.Alert
+		out = append(out, inactive{name, "source", r.Inactive}, inactive{name, "given_up", l.Quarantined[name] != ""}, inactive{name, "scope", false})
+	}
+	for _, r := range l.Set.Rules {
+		switch {
+		case l.OutOfScope[r.Alert]:
+			out = append(out, inactive{r.Alert, "scope", true})
+		case r.Mode == rules.ModeOff:
+			out = append(out, inactive{r.Alert, "disabled", true})
+		}
+	}
+	return out
+}

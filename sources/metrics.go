@@ -1,0 +1,36 @@
+package sources
+
+import (
+	"time"
+
+	"crowsnest/internal/metric"
+)
+
+// Metrics returns the metrics of sources. sparse omits reasons that have not
+// occurred, to limit the number of series in clusters with hundreds of agents.
+func Metrics(status func() []Status, sparse bool) metric.Collector {
+	name := func(s Status) []string { return []string{s.Name} }
+	return metric.NewEach(status, []string{"source"}, name,
+		metric.Counter("source_lines_total", "Lines read.", func(s Status) int64 { return s.Lines }),
+		metric.Counter("source_bytes_total", "Bytes read.", func(s Status) int64 { return s.Bytes }),
+		metric.Counter("source_evaluated_lines_total", "Lines evaluated: all lines read except dropped and incomplete ones.",
+			func(s Status) int64 { return s.Evaluated }),
+		metric.CounterBy("source_dropped_lines_total", "Lines read but not evaluated.", "reason",
+			func(s Status) map[string]int64 { return map[string]int64{"merged_line_too_long": s.Dropped} }),
+		metric.Counter("source_truncated_lines_total", "Lines of which only the beginning was evaluated.",
+			func(s Status) int64 { return s.Truncated }),
+		metric.Counter("source_unparsed_lines_total", "Lines without the envelope of their stream, evaluated as they are.",
+			func(s Status) int64 { return s.Unparsed }),
+		metric.CounterBy("source_lost_bytes_total", "Bytes that were lost before they were read.", "reason",
+			func(s Status) map[string]int64 { return metric.NonZero(s.Lost, sparse) }),
+		metric.CounterBy("source_losses_total", "How often lines were lost, or may have been lost, before they were read.", "reason",
+			func(s Status) map[string]int64 { return metric.NonZero(s.LossCounts(), sparse) }),
+		metric.CounterBy("source_errors_total", "Errors of the source.", "reason",
+			func(s Status) map[string]int64 { return metric.NonZero(s.Errors, sparse) }),
+		metric.Gauge("source_lag_seconds", "Age of the oldest unread data.", func(s Status) time.Duration { return s.Lag }),
+		metric.Gauge("source_up", "Whether the source can be read.", func(s Status) bool { return s.Up }),
+		metric.Gauge("source_idle", "Whether the source has nothing to watch.", func(s Status) bool { return s.Idle != "" }),
+		metric.Gauge("source_unread_logs", "Existing logs that are not read, counted up to 100.", func(s Status) int { return len(s.Unread) }),
+		metric.Gauge("source_streams", "Followed streams.", func(s Status) int { return len(s.Streams) }),
+	)
+}
