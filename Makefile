@@ -28,14 +28,22 @@ GOFILES = $(wildcard $(shell git ls-files -co --exclude-standard '*.go'))
 build: ## build the static binary
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/crowsnest
 
+DEMO_BIN := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/crowsnest/bin
+
 # CONFIG=my.yml make run   runs with your configuration, on your logs
 # ARGS=--until-done        ends when every expected alert has arrived
-run: build
 ifdef CONFIG
+run: build
 	exec $(BIN) run --config.file=$(CONFIG) $(ARGS)
 else
+run: build $(if $(findstring --alertmanager,$(ARGS)),,$(DEMO_BIN)/alertmanager)
 	exec $(BIN) demo $(ARGS)
 endif
+
+# Later module archives lack the pages, and `go install` cannot build them.
+$(DEMO_BIN)/alertmanager:
+	@echo "building Alertmanager into $(DEMO_BIN) (once, a few minutes)"
+	cd / && GOBIN=$(DEMO_BIN) CGO_ENABLED=0 $(GO) install github.com/prometheus/alertmanager/cmd/alertmanager@v0.31.1
 
 test: test-build test-format test-go test-fuzz packs
 

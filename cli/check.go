@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"crowsnest/cli/internal/findings"
+	"crowsnest/cli/internal/show"
 	"crowsnest/daemon/config"
 	"crowsnest/daemon/loader"
 	"crowsnest/replay"
@@ -160,7 +161,7 @@ func writeProblems(w io.Writer, form string, problems strictyaml.Problems) error
 		for i, p := range problems {
 			all[i] = problemLine{p, p.Level.String()}
 		}
-		return encode(w, map[string]any{"problems": all}, true)
+		return show.JSON(w, map[string]any{"problems": all}, true)
 	case "github", "sarif":
 		return writeFindings(w, form, findings.OfProblems(problems))
 	}

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"time"
 
@@ -20,7 +18,6 @@ import (
 	"crowsnest/cli/internal/show"
 	"crowsnest/daemon"
 	"crowsnest/daemon/config"
-	"crowsnest/episodes"
 	"crowsnest/sinks"
 	"crowsnest/sinks/alertmanager"
 	"crowsnest/sources/kubelet"
@@ -41,10 +38,10 @@ func newDemo(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Replay recorded incidents to a real Alertmanager and show the alerts",
-		Long: `Starts a real Alertmanager on this machine (built once with go install and kept
-in $XDG_CACHE_HOME/crowsnest/bin or ~/.cache/crowsnest/bin). Writes recorded
-incidents and ordinary lines into a temporary folder of pod logs, runs the daemon
-on it, and shows alerts as they fire and resolve.
+		Long: `Starts a real Alertmanager on this machine: that of --alertmanager, or the one
+that make run builds in $XDG_CACHE_HOME/crowsnest/bin or ~/.cache/crowsnest/bin.
+Writes recorded incidents and ordinary lines into a temporary folder of pod logs,
+runs the daemon on it, and shows alerts as they fire and resolve.
 
 Ctrl-C ends all processes and removes the folder.`,
 		Args: cobra.NoArgs,
@@ -68,11 +65,7 @@ func (c *cli) demo(f demoFlags) (err error) {
 	}
 	bin := f.alertmanager
 	if bin == "" {
-		dir, err := demo.CacheDir(c.getenv)
-		if err != nil {
-			return err
-		}
-		if bin, err = demo.Ensure(ctx, dir, func(s string) { say("%s", s) }); err != nil {
+		if bin, err = demo.Find(c.getenv); err != nil {
 			return err
 		}
 	}
@@ -110,7 +103,7 @@ func (c *cli) playDemo(ctx context.Context, f demoFlags, st demoStage) error {
 	if err != nil {
 		return fmt.Errorf("open --web.listen-address: %w", err)
 	}
-	screen := newScreen(c.out, show.Style{Color: c.colors(c.out)})
+	screen := demo.NewScreen(c.out, show.Style{Color: c.colors(c.out)})
 	d, err := daemon.New(daemon.Options{
 		Cfg: demoConfig(st, "http://"+l.Addr().String()), Log: f.log.logger(c), Listener: l, Stdin: c.in,
 		Getenv: func(string) string { return "" }, Extra: []sinks.Sink{screen},
@@ -173,68 +166,3 @@ func demoConfig(st demoStage, externalURL string) *config.Config {
 	cfg.Sinks.Alertmanager = config.Parts[alertmanager.Config]{{Config: alertmanager.Config{URLs: []string{st.am.URL}, MinFiring: &short}}}
 	return cfg
 }
-
-// screen is a sink that prints each alert when it fires and when it resolves.
-type screen struct {
-	w     io.Writer
-	style show.Style
-	wake  chan struct{}
-
-	mu    sync.Mutex
-	queue []episodes.Episode
-	shown map[episodes.Fingerprint]episodes.State
-}
-
-func newScreen(w io.Writer, style show.Style) *screen {
-	return &screen{w: w, style: style, wake: make(chan struct{}, 1), shown: map[episodes.Fingerprint]episodes.State{}}
-}
-
-// Name returns "screen".
-func (s *screen) Name() string { return "screen" }
-
-// Notify queues the episodes whose state changed. It does not block.
-func (s *screen) Notify(eps []episodes.Episode) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, e := range eps {
-		if e.Silent || e.Heartbeat || e.State != episodes.StateFiring && e.State != episodes.StateResolved {
-			continue
-		}
-		was, known := s.shown[e.Fingerprint]
-		if was == e.State || e.State == episodes.StateResolved && !known {
-			continue
-		}
-		s.shown[e.Fingerprint] = e.State
-		s.queue = append(s.queue, e)
-	}
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-}
-
-// Run prints queued episodes until ctx ends.
-func (s *screen) Run(ctx context.Context) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-s.wake:
-		}
-		s.mu.Lock()
-		queued := s.queue
-		s.queue = nil
-		s.mu.Unlock()
-		for _, e := range queued {
-			style := s.style
-			style.Brief = e.State == episodes.StateResolved
-			if err := show.Alert(s.w, e, style); err != nil {
-				return err
-			}
-			fmt.Fprintln(s.w)
-		}
-	}
-}
-
-// Status returns nil: the screen has no endpoints.
-func (s *screen) Status() []sinks.EndpointStatus { return nil }

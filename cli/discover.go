@@ -10,13 +10,13 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"crowsnest/cli/internal/inputs"
+	"crowsnest/cli/internal/show"
 	"crowsnest/discover"
 	"crowsnest/matcher"
 	"crowsnest/redact"
@@ -186,9 +186,9 @@ func (c *cli) printDiscovered(f discoverFlags, r discover.Report, why bool) erro
 	switch {
 	case f.rulesOut == inputs.Stdin:
 	case f.output.value == "json":
-		err = encode(out, r, true)
+		err = show.JSON(out, r, true)
 	default:
-		err = writePatterns(out, r, why)
+		err = show.Patterns(out, r, why)
 	}
 	if err = errors.Join(err, out.Flush()); err != nil {
 		return fmt.Errorf("write the result: %w", err)
@@ -205,73 +205,6 @@ func (c *cli) printDiscovered(f discoverFlags, r discover.Report, why bool) erro
 		return nil
 	}
 	return c.writeDiscovered(f.rulesOut, r)
-}
-
-// maxWidth is the number of characters of a line that are shown.
-const maxWidth = 300
-
-// shownVariants is the number of variants that are shown for an entry.
-const shownVariants = 2
-
-func writePatterns(w io.Writer, r discover.Report, why bool) error {
-	for i, p := range r.Patterns {
-		var b strings.Builder
-		line := func(format string, args ...any) { fmt.Fprintf(&b, "     "+format+"\n", args...) }
-		if i > 0 {
-			b.WriteByte('\n')
-		}
-		fmt.Fprintf(&b, "%3d. %s\n", i+1, shown(p.Template))
-		if p.Error != "" {
-			line("error: %s", shown(p.Error))
-		}
-		streams := plural(int64(p.Streams), "stream")
-		if p.MoreStreams {
-			streams = fmt.Sprintf("%d or more streams", p.Streams)
-		}
-		line("%s; %s in %s%s", p.Level, plural(p.Count, "line"), streams, seen(p))
-		if why {
-			line("%.1f points: %s", p.Score, strings.Join(p.Why, ", "))
-		}
-		for _, v := range p.Variants[:min(len(p.Variants), shownVariants)] {
-			line("also, %s: %s", plural(v.Count, "line"), shown(strings.TrimSuffix(v.Template+": "+v.Error, ": ")))
-		}
-		if n := len(p.Variants) - shownVariants; n > 0 {
-			line("also, in %s", plural(int64(n), "more form"))
-		}
-		line("%s:%d: %s", p.Input, p.LineNumber, shown(p.Example))
-		if _, err := io.WriteString(w, b.String()); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// plural formats a count with its noun.
-func plural(n int64, of string) string {
-	if n == 1 {
-		return "1 " + of
-	}
-	return fmt.Sprintf("%d %ss", n, of)
-}
-
-// seen formats the period of a pattern; "" if its lines have no timestamps.
-func seen(p discover.Pattern) string {
-	switch {
-	case p.First == nil:
-		return ""
-	case p.First.Equal(*p.Last):
-		return "; " + p.First.Format(time.RFC3339)
-	}
-	return "; " + p.First.Format(time.RFC3339) + " to " + p.Last.Format(time.RFC3339)
-}
-
-// shown formats text of a log for one line of a terminal.
-func shown(text string) string {
-	text = redact.Sanitise(text)
-	if runes := []rune(text); len(runes) > maxWidth {
-		text = string(runes[:maxWidth]) + "..."
-	}
-	return text
 }
 
 // maxRules bounds the rules for one pattern and its variants.
@@ -314,7 +247,7 @@ func skeletonOf(p discover.Pattern, variants []discover.Pattern) (s discover.Rul
 	for _, proposal := range discover.ProposeFor(p) {
 		s = discover.RuleSkeleton{Proposal: proposal, Severity: discover.SeverityOf(p.Level)}
 		s.Label, s.Value = discover.SelectorOf(p.Labels)
-		s.Comments = []string{fmt.Sprintf("%s in %s, first %s:%d", plural(p.Count, "line"), plural(int64(p.Streams), "stream"), redact.Sanitise(p.Input), p.LineNumber)}
+		s.Comments = []string{fmt.Sprintf("%s in %s, first %s:%d", show.Plural(p.Count, "line"), show.Plural(int64(p.Streams), "stream"), redact.Sanitise(p.Input), p.LineNumber)}
 		s.Alert = discover.AlertName(proposal.LongestText(), map[string]bool{})
 		for s.Others, left = discover.Gather(&s.Proposal, variants); ; s.Others, left = nil, variants {
 			if tryPack("new.yaml", []byte(discover.Skeleton("discovered", []discover.RuleSkeleton{s}))) == nil {
@@ -354,7 +287,7 @@ func (c *cli) writeDiscovered(path string, r discover.Report) error {
 	}
 	fmt.Fprintf(c.err, "%d rules for %d patterns\n", len(all), len(r.Patterns))
 	if without > 0 {
-		fmt.Fprintf(c.err, "no rule for %s: no constant text to match, or too many variants\n", plural(int64(without), "wording"))
+		fmt.Fprintf(c.err, "no rule for %s: no constant text to match, or too many variants\n", show.Plural(int64(without), "wording"))
 	}
 	if path == inputs.Stdin {
 		_, err := io.WriteString(c.out, pack)

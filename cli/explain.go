@@ -2,11 +2,11 @@ package cli
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"crowsnest/cli/internal/show"
 	"crowsnest/matcher"
 	"crowsnest/redact"
 	"crowsnest/rules"
@@ -76,7 +76,7 @@ func (c *cli) explain(f explainFlags, args []string) error {
 		chosen = []*rules.Rule{r}
 	}
 	if f.line == "" {
-		if err := describeRule(c.out, chosen[0]); err != nil {
+		if err := show.Rule(c.out, chosen[0]); err != nil {
 			return err
 		}
 		return c.judge(chosen[0], labels)
@@ -185,51 +185,4 @@ func findRule(set *rules.Set, name string) (*rules.Rule, error) {
 		hint = "did you mean " + strings.Join(similar[:min(len(similar), 5)], ", ") + "?"
 	}
 	return nil, fmt.Errorf("there is no rule %s; %s", name, hint)
-}
-
-// describeRule writes a rule for people.
-func describeRule(w io.Writer, r *rules.Rule) error {
-	var b strings.Builder
-	field := func(name, value string) {
-		if value != "" {
-			fmt.Fprintf(&b, "%-12s %s\n", name, strings.ReplaceAll(value, "\n", "\n             "))
-		}
-	}
-	fmt.Fprintf(&b, "%s\n\n", r.Alert)
-	field("severity", string(r.Severity))
-	field("pack", fmt.Sprintf("%s (%s:%d)", r.Pack, r.File, r.Line))
-	field("streams", r.From.String())
-	field("alert per", strings.Join(r.By, ", "))
-	for _, a := range r.Annotations {
-		field(a.Name, a.Template.Source())
-	}
-	field("resolves", resolvesText(r))
-	if r.Remediation.Summary != nil {
-		field("what to do", r.Remediation.Summary.Source())
-	}
-	for i, s := range r.Remediation.Steps {
-		field("", "")
-		field(fmt.Sprintf("  %d.", i+1), s.Source())
-	}
-	field("runbook", r.Remediation.RunbookURL)
-	for _, a := range r.Remediation.Affects {
-		text := a.Component + " " + a.Versions
-		if a.FixedIn != "" {
-			text += ", fixed in " + a.FixedIn
-		}
-		if a.Ref != "" {
-			text += " (" + a.Ref + ")"
-		}
-		field("affects", text)
-	}
-	fmt.Fprintf(&b, "\n%s\n", strings.TrimRight(r.Source, "\n"))
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-func resolvesText(r *rules.Rule) string {
-	if r.Clear != nil {
-		return fmt.Sprintf("when a line reports the recovery, at the latest %s after the last matching line", r.Expire)
-	}
-	return fmt.Sprintf("%s after the last matching line", r.KeepFiringFor)
 }

@@ -9,14 +9,12 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	commonconfig "github.com/prometheus/common/config"
 	"github.com/spf13/cobra"
 
-	"crowsnest/redact"
-	"crowsnest/web"
+	"crowsnest/cli/internal/show"
 )
 
 // getFlags are the flags of get.
@@ -28,10 +26,10 @@ type getFlags struct {
 
 func newGet(c *cli) *cobra.Command {
 	cmd := parent("get", "Query a running daemon",
-		newGetKind(c, "alerts [MATCHER]...", "List open alerts; matchers have Alertmanager's syntax", "alerts", showAlerts),
-		newGetKind(c, "episodes [MATCHER]...", "List open and recently resolved episodes", "episodes", showEpisodes),
-		newGetKind(c, "rules", "List rules with their health, streams, matches and cost", "rules", showRules),
-		newGetKind(c, "sources", "List sources and receivers", "sources", showSources),
+		newGetKind(c, "alerts [MATCHER]...", "List open alerts; matchers have Alertmanager's syntax", "alerts", show.OpenAlerts),
+		newGetKind(c, "episodes [MATCHER]...", "List open and recently resolved episodes", "episodes", show.Episodes),
+		newGetKind(c, "rules", "List rules with their health, streams, matches and cost", "rules", show.Rules),
+		newGetKind(c, "sources", "List sources and receivers", "sources", show.Sources),
 	)
 	return cmd
 }
@@ -134,89 +132,4 @@ func readEnvelope(res *http.Response) ([]byte, error) {
 		return nil, fmt.Errorf("the daemon returned an error: %s", env.Error)
 	}
 	return env.Data, nil
-}
-
-func showAlerts(w io.Writer, data []byte) error {
-	var in struct {
-		Alerts []web.Alert `json:"alerts"`
-	}
-	if err := json.Unmarshal(data, &in); err != nil {
-		return err
-	}
-	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(t, "ALERT\tSTATE\tSEVERITY\tSINCE\tSUMMARY")
-	for _, a := range in.Alerts {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", a.Labels["alertname"], a.State, a.Labels["severity"], a.ActiveAt.Format(time.RFC3339),
-			redact.Sanitise(a.Annotations["summary"]))
-	}
-	return t.Flush()
-}
-
-func showEpisodes(w io.Writer, data []byte) error {
-	var in struct {
-		Episodes []web.Episode `json:"episodes"`
-	}
-	if err := json.Unmarshal(data, &in); err != nil {
-		return err
-	}
-	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(t, "FINGERPRINT\tALERT\tSTATE\tSINCE\tLINES\tNEWEST LINE")
-	for _, e := range in.Episodes {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%.100s\n", e.Fingerprint, e.Alert, e.State, e.StartsAt.Format(time.RFC3339), e.Count, redact.Sanitise(e.Line))
-	}
-	return t.Flush()
-}
-
-func showRules(w io.Writer, data []byte) error {
-	var in struct {
-		Groups []web.Group `json:"groups"`
-	}
-	if err := json.Unmarshal(data, &in); err != nil {
-		return err
-	}
-	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(t, "RULE\tPACK\tSEVERITY\tHEALTH\tOPEN\tSTREAMS\tLAST LINE\tMATCHES\tLAST MATCH\tTRIES\tSECONDS")
-	for _, g := range in.Groups {
-		for _, r := range g.Rules {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%d\t%s\t%d\t%.3f\n", redact.Sanitise(r.Name), redact.Sanitise(g.Name), r.Severity, r.Health,
-				openText(r), r.Streams, moment(r.LastSeen), r.Matches, moment(r.LastMatch), r.Tries, r.Seconds)
-		}
-	}
-	return t.Flush()
-}
-
-// openText formats the number of open episodes of a rule.
-func openText(r web.Rule) string {
-	if r.Pending == 0 {
-		return fmt.Sprint(r.Firing)
-	}
-	return fmt.Sprintf("%d + %d pending", r.Firing, r.Pending)
-}
-
-// moment formats an optional time.
-func moment(t *time.Time) string {
-	if t == nil {
-		return "never"
-	}
-	return t.UTC().Format(time.RFC3339)
-}
-
-func showSources(w io.Writer, data []byte) error {
-	var in struct {
-		Sources   []web.Source   `json:"sources"`
-		Endpoints []web.Endpoint `json:"endpoints"`
-	}
-	if err := json.Unmarshal(data, &in); err != nil {
-		return err
-	}
-	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(t, "SOURCE\tUP\tWATERMARK\tSTREAMS\tLINES\tERROR")
-	for _, s := range in.Sources {
-		fmt.Fprintf(t, "%s\t%t\t%s\t%d\t%d\t%s\n", s.Name, s.Up, s.Watermark.Format(time.RFC3339), len(s.Streams), s.Lines, redact.Sanitise(s.Error))
-	}
-	fmt.Fprintln(t, "\nRECEIVER\tUP\tACCEPTED\tPENDING\tERROR")
-	for _, e := range in.Endpoints {
-		fmt.Fprintf(t, "%s %s\t%t\t%d\t%d\t%s\n", e.Sink, e.Endpoint, e.Up, e.Sent, e.Pending, redact.Sanitise(e.Error))
-	}
-	return t.Flush()
 }

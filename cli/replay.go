@@ -15,6 +15,7 @@ import (
 	"crowsnest/cli/internal/findings"
 	"crowsnest/cli/internal/inputs"
 	"crowsnest/cli/internal/report"
+	"crowsnest/cli/internal/show"
 	"crowsnest/matcher"
 	"crowsnest/redact"
 	"crowsnest/replay"
@@ -152,7 +153,7 @@ func (c *cli) printReplay(f replayFlags, sets []*rules.Set, reports []replay.Rep
 func writeChanges(w io.Writer, form string, r report.Report) error {
 	switch form {
 	case "json":
-		return encode(w, r, true)
+		return show.JSON(w, r, true)
 	case "markdown":
 		return r.Markdown(w)
 	case "github":
@@ -196,7 +197,7 @@ func (c *cli) writeReplay(f replayFlags, r replay.Report) error {
 		})
 	}
 	if f.output.value == "json" {
-		return encode(c.out, map[string]any{"start": r.Start, "end": r.End, "lines": r.Lines, "rules": out}, true)
+		return show.JSON(c.out, map[string]any{"start": r.Start, "end": r.End, "lines": r.Lines, "rules": out}, true)
 	}
 	w := tabwriter.NewWriter(c.out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, "RULE\tLINES\tEPISODES\tALERTS\tNOTIFICATIONS PER DAY\tEXAMPLE")

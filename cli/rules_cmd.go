@@ -3,13 +3,11 @@ package cli
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"crowsnest/cli/internal/show"
 	"crowsnest/rules"
 )
 
@@ -69,7 +67,7 @@ namespaces of rules.infrastructure_namespaces, and logs without a namespace).`,
 				}
 			}
 			if output.value == "json" {
-				return encode(c.out, map[string]any{"rules": all}, true)
+				return show.JSON(c.out, map[string]any{"rules": all}, true)
 			}
 			w := tabwriter.NewWriter(c.out, 0, 4, 2, ' ', 0)
 			fmt.Fprintln(w, "ALERT\tPACK\tSEVERITY\tENABLED\tORIGIN\tSTREAMS")
@@ -98,7 +96,7 @@ func (c *cli) listRunning(ctx context.Context, f ruleFlags, daemon getFlags, for
 		_, err := fmt.Fprintf(c.out, "%s\n", data)
 		return err
 	}
-	return showRules(c.out, data)
+	return show.Rules(c.out, data)
 }
 
 func newRulesShow(c *cli) *cobra.Command {
@@ -116,51 +114,12 @@ func newRulesShow(c *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := describeRule(c.out, r); err != nil {
+			if err := show.Rule(c.out, r); err != nil {
 				return err
 			}
-			return showOrigin(c, r)
+			return show.Origin(c.out, r)
 		},
 	}
 	f.add(cmd)
 	return cmd
-}
-
-// showOrigin prints the effective values that can be set and overridden.
-func showOrigin(c *cli, r *rules.Rule) error {
-	values := map[string]string{
-		"severity": string(r.Severity), "enabled": string(r.Mode), "scope": string(r.Scope),
-		"count": fmt.Sprint(r.Count), "within": r.Within.String(), "for": r.For.String(),
-		"limit": fmt.Sprint(r.Limit), "by": strings.Join(r.By, ", "), "distinct": r.Distinct, "origin": string(r.LineOrigin()),
-	}
-	if r.Clear != nil {
-		values["expire"] = r.Expire.String()
-	} else {
-		values["keep_firing_for"] = r.KeepFiringFor.String()
-	}
-	fmt.Fprintln(c.out)
-	w := tabwriter.NewWriter(c.out, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, "KEY\tVALUE\tFROM")
-	for _, key := range slices.Sorted(maps.Keys(withKeys(values, r.Origin))) {
-		origin := r.Origin[key]
-		if origin == "" {
-			origin = "default"
-		}
-		value := values[key]
-		if value == "" {
-			value = "-"
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\n", key, value, origin)
-	}
-	return w.Flush()
-}
-
-// withKeys adds the keys of b that a lacks, with a placeholder as value.
-func withKeys(a, b map[string]string) map[string]string {
-	for k := range b {
-		if _, ok := a[k]; !ok {
-			a[k] = "(above)"
-		}
-	}
-	return a
 }

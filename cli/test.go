@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"crowsnest/cli/internal/findings"
+	"crowsnest/cli/internal/show"
 	"crowsnest/daemon/loader"
 	"crowsnest/replay"
 	"crowsnest/rules"
@@ -144,7 +145,7 @@ func writeTests(w io.Writer, f testFlags, report replay.TestReport) error {
 		for _, s := range report.Survivors {
 			out.Survivors = append(out.Survivors, survivorLine{s.File, s.Line, s.Rule, s.Part})
 		}
-		return encode(w, out, true)
+		return show.JSON(w, out, true)
 	case "github", "sarif":
 		return writeFindings(w, f.output.value, findings.OfTests(report))
 	}

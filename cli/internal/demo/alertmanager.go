@@ -1,7 +1,6 @@
 package demo
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,54 +15,16 @@ import (
 	"time"
 )
 
-// AlertmanagerVersion is the last one that `go install` can build: later module
-// archives lack its pages.
-const AlertmanagerVersion = "v0.31.1"
-
-// CacheDir returns the folder for built programs. getenv reads the environment.
-func CacheDir(getenv func(string) string) (string, error) {
+// Find returns the Alertmanager that `make run` builds. getenv returns environment
+// variables.
+func Find(getenv func(string) string) (string, error) {
 	base := getenv("XDG_CACHE_HOME")
 	if base == "" {
-		home := getenv("HOME")
-		if home == "" {
-			return "", errors.New("cannot choose a folder for Alertmanager: neither XDG_CACHE_HOME nor HOME is set")
-		}
-		base = filepath.Join(home, ".cache")
+		base = filepath.Join(getenv("HOME"), ".cache")
 	}
-	return filepath.Join(base, "crowsnest", "bin"), nil
-}
-
-// Ensure returns the path of the Alertmanager in dir. If there is none, it builds
-// one, which takes a few minutes. say receives progress messages.
-func Ensure(ctx context.Context, dir string, say func(string)) (string, error) {
-	bin := filepath.Join(dir, "alertmanager")
-	if info, err := os.Stat(bin); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
-		return bin, nil
-	}
-	if _, err := exec.LookPath("go"); err != nil {
-		return "", fmt.Errorf("build Alertmanager: %s does not exist, and Go is not installed; install Go, or set --alertmanager", bin)
-	}
-	say(fmt.Sprintf("building Alertmanager %s into %s (once, a few minutes)", AlertmanagerVersion, dir))
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return "", fmt.Errorf("build Alertmanager: %w", err)
-	}
-	// The build is renamed into place, so that an interrupted one leaves nothing
-	// that looks complete.
-	tmp, err := os.MkdirTemp(dir, "build-")
-	if err != nil {
-		return "", fmt.Errorf("build Alertmanager: %w", err)
-	}
-	defer os.RemoveAll(tmp) //nolint:errcheck // a leftover does no harm
-	cmd := exec.CommandContext(ctx, "go", "install", "github.com/prometheus/alertmanager/cmd/alertmanager@"+AlertmanagerVersion)
-	cmd.Env = append(os.Environ(), "GOBIN="+tmp, "CGO_ENABLED=0")
-	cmd.Dir = tmp // outside this module
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Run(); err != nil {
-		return "", errors.Join(fmt.Errorf("build Alertmanager: %w\n%s", err, lastLines(out.String(), 2000)), ctx.Err())
-	}
-	if err := os.Rename(filepath.Join(tmp, "alertmanager"), bin); err != nil {
-		return "", fmt.Errorf("build Alertmanager: %w", err)
+	bin := filepath.Join(base, "crowsnest", "bin", "alertmanager")
+	if _, err := os.Stat(bin); err != nil {
+		return "", fmt.Errorf("there is no Alertmanager at %s: build one with make run, or name one with --alertmanager", bin)
 	}
 	return bin, nil
 }

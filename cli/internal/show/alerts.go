@@ -1,0 +1,69 @@
+package show
+
+import (
+	"io"
+	"time"
+
+	"crowsnest/episodes"
+	"crowsnest/replay"
+)
+
+// scannedAlert is one alert in machine output.
+type scannedAlert struct {
+	Alert       string            `json:"alert"`
+	State       episodes.State    `json:"state"`
+	Reason      episodes.Reason   `json:"reason,omitempty"`
+	Labels      map[string]string `json:"labels"`
+	Annotations map[string]string `json:"annotations"`
+	StartsAt    time.Time         `json:"starts_at"`
+	FiredAt     time.Time         `json:"fired_at"`
+	LastSeen    time.Time         `json:"last_seen"`
+	EndsAt      *time.Time        `json:"ends_at,omitempty"`
+	Count       int64             `json:"count"`
+	Line        string            `json:"line"`
+	First       string            `json:"first_line"`
+	Fingerprint string            `json:"fingerprint"`
+}
+
+func toScanned(a replay.Alert) scannedAlert {
+	e := a.Episode
+	out := scannedAlert{
+		Alert: e.Alert, State: e.State, Reason: e.Reason, Labels: e.Labels, Annotations: e.Annotations,
+		StartsAt: e.StartsAt, FiredAt: a.Fired, LastSeen: e.LastSeen, Count: e.Count, Line: e.Line, First: e.First,
+		Fingerprint: e.Fingerprint.String(),
+	}
+	if !e.EndsAt.IsZero() {
+		out.EndsAt = &e.EndsAt
+	}
+	return out
+}
+
+// Alerts writes the alerts of a report in an output format: text, json or jsonl.
+func Alerts(w io.Writer, form string, style Style, r replay.Report) error {
+	switch form {
+	case "json":
+		all := make([]scannedAlert, len(r.Alerts))
+		for i, a := range r.Alerts {
+			all[i] = toScanned(a)
+		}
+		return JSON(w, map[string]any{"alerts": all}, true)
+	case "jsonl":
+		for _, a := range r.Alerts {
+			if err := JSON(w, toScanned(a), false); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for i, a := range r.Alerts {
+		if i > 0 {
+			if _, err := io.WriteString(w, "\n"); err != nil {
+				return err
+			}
+		}
+		if err := Alert(w, a.Episode, style); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package show
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"crowsnest/redact"
+	"crowsnest/web"
+)
+
+// table decodes data of the API and writes it as a table.
+func table[T any](w io.Writer, data []byte, head string, rows func(t io.Writer, in T)) error {
+	var in T
+	if err := json.Unmarshal(data, &in); err != nil {
+		return err
+	}
+	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(t, head)
+	rows(t, in)
+	return t.Flush()
+}
+
+type alerts struct {
+	Alerts []web.Alert `json:"alerts"`
+}
+
+// OpenAlerts writes the answer of the endpoint alerts.
+func OpenAlerts(w io.Writer, data []byte) error {
+	return table(w, data, "ALERT\tSTATE\tSEVERITY\tSINCE\tSUMMARY", func(t io.Writer, in alerts) {
+		for _, a := range in.Alerts {
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", a.Labels["alertname"], a.State, a.Labels["severity"], a.ActiveAt.Format(time.RFC3339),
+				redact.Sanitise(a.Annotations["summary"]))
+		}
+	})
+}
+
+type listed struct {
+	Episodes []web.Episode `json:"episodes"`
+}
+
+// Episodes writes the answer of the endpoint episodes.
+func Episodes(w io.Writer, data []byte) error {
+	return table(w, data, "FINGERPRINT\tALERT\tSTATE\tSINCE\tLINES\tNEWEST LINE", func(t io.Writer, in listed) {
+		for _, e := range in.Episodes {
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%.100s\n", e.Fingerprint, e.Alert, e.State, e.StartsAt.Format(time.RFC3339), e.Count, redact.Sanitise(e.Line))
+		}
+	})
+}
+
+type groups struct {
+	Groups []web.Group `json:"groups"`
+}
+
+// Rules writes the answer of the endpoint rules.
+func Rules(w io.Writer, data []byte) error {
+	const head = "RULE\tPACK\tSEVERITY\tHEALTH\tOPEN\tSTREAMS\tLAST LINE\tMATCHES\tLAST MATCH\tTRIES\tSECONDS"
+	return table(w, data, head, func(t io.Writer, in groups) {
+		for _, g := range in.Groups {
+			for _, r := range g.Rules {
+				open := fmt.Sprint(r.Firing)
+				if r.Pending > 0 {
+					open += fmt.Sprintf(" + %d pending", r.Pending)
+				}
+				fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%d\t%s\t%d\t%.3f\n", redact.Sanitise(r.Name), redact.Sanitise(g.Name), r.Severity, r.Health,
+					open, r.Streams, moment(r.LastSeen), r.Matches, moment(r.LastMatch), r.Tries, r.Seconds)
+			}
+		}
+	})
+}
+
+// moment formats an optional time.
+func moment(t *time.Time) string {
+	if t == nil {
+		return "never"
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+type sources struct {
+	Sources   []web.Source   `json:"sources"`
+	Endpoints []web.Endpoint `json:"endpoints"`
+}
+
+// Sources writes the answer of the endpoint sources.
+func Sources(w io.Writer, data []byte) error {
+	return table(w, data, "SOURCE\tUP\tWATERMARK\tSTREAMS\tLINES\tERROR", func(t io.Writer, in sources) {
+		for _, s := range in.Sources {
+			fmt.Fprintf(t, "%s\t%t\t%s\t%d\t%d\t%s\n", s.Name, s.Up, s.Watermark.Format(time.RFC3339), len(s.Streams), s.Lines, redact.Sanitise(s.Error))
+		}
+		fmt.Fprintln(t, "\nRECEIVER\tUP\tACCEPTED\tPENDING\tERROR")
+		for _, e := range in.Endpoints {
+			fmt.Fprintf(t, "%s %s\t%t\t%d\t%d\t%s\n", e.Sink, e.Endpoint, e.Up, e.Sent, e.Pending, redact.Sanitise(e.Error))
+		}
+	})
+}
+
+// Timeline writes a timeline for people.
+func Timeline(w io.Writer, data []byte) error {
+	var tl web.Timeline
+	if err := json.Unmarshal(data, &tl); err != nil {
+		return err
+	}
+	e := tl.Episode
+	fmt.Fprintf(w, "%s %s: %s\n\n", redact.Sanitise(e.Alert), e.State, redact.Sanitise(Where(e.Labels)))
+	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	for _, ev := range tl.Events {
+		at := "now"
+		if ev.At != nil {
+			at = moment(ev.At)
+		}
+		fmt.Fprintf(t, "%s\t%s\n", at, redact.Sanitise(ev.Text))
+		if ev.Line != "" {
+			fmt.Fprintf(t, "\t  %s\n", redact.Sanitise(ev.Line))
+		}
+	}
+	if tl.Skipped > 0 {
+		fmt.Fprintf(t, "\t%d events between the first and the newest were not kept\n", tl.Skipped)
+	}
+	return t.Flush()
+}

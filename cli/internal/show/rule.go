@@ -1,0 +1,86 @@
+package show
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"crowsnest/rules"
+)
+
+// Rule writes a rule for people.
+func Rule(w io.Writer, r *rules.Rule) error {
+	var b strings.Builder
+	field := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(&b, "%-12s %s\n", name, strings.ReplaceAll(value, "\n", "\n             "))
+		}
+	}
+	fmt.Fprintf(&b, "%s\n\n", r.Alert)
+	field("severity", string(r.Severity))
+	field("pack", fmt.Sprintf("%s (%s:%d)", r.Pack, r.File, r.Line))
+	field("streams", r.From.String())
+	field("alert per", strings.Join(r.By, ", "))
+	for _, a := range r.Annotations {
+		field(a.Name, a.Template.Source())
+	}
+	field("resolves", resolvesText(r))
+	if r.Remediation.Summary != nil {
+		field("what to do", r.Remediation.Summary.Source())
+	}
+	for i, s := range r.Remediation.Steps {
+		field("", "")
+		field(fmt.Sprintf("  %d.", i+1), s.Source())
+	}
+	field("runbook", r.Remediation.RunbookURL)
+	for _, a := range r.Remediation.Affects {
+		text := a.Component + " " + a.Versions
+		if a.FixedIn != "" {
+			text += ", fixed in " + a.FixedIn
+		}
+		if a.Ref != "" {
+			text += " (" + a.Ref + ")"
+		}
+		field("affects", text)
+	}
+	fmt.Fprintf(&b, "\n%s\n", strings.TrimRight(r.Source, "\n"))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func resolvesText(r *rules.Rule) string {
+	if r.Clear != nil {
+		return fmt.Sprintf("when a line reports the recovery, at the latest %s after the last matching line", r.Expire)
+	}
+	return fmt.Sprintf("%s after the last matching line", r.KeepFiringFor)
+}
+
+// Origin writes the effective values that can be set and overridden.
+func Origin(w io.Writer, r *rules.Rule) error {
+	values := map[string]string{
+		"severity": string(r.Severity), "enabled": string(r.Mode), "scope": string(r.Scope),
+		"count": fmt.Sprint(r.Count), "within": r.Within.String(), "for": r.For.String(),
+		"limit": fmt.Sprint(r.Limit), "by": strings.Join(r.By, ", "), "distinct": r.Distinct, "origin": string(r.LineOrigin()),
+	}
+	if r.Clear != nil {
+		values["expire"] = r.Expire.String()
+	} else {
+		values["keep_firing_for"] = r.KeepFiringFor.String()
+	}
+	for key := range r.Origin {
+		if _, ok := values[key]; !ok {
+			values[key] = "(above)"
+		}
+	}
+	fmt.Fprintln(w)
+	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(t, "KEY\tVALUE\tFROM")
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		fmt.Fprintf(t, "%s\t%s\t%s\n", key, cmp.Or(values[key], "-"), cmp.Or(r.Origin[key], "default"))
+	}
+	return t.Flush()
+}
