@@ -15,23 +15,42 @@ import (
 	"crowsnest/rules"
 )
 
-// Error types of the API, as in Prometheus.
-const (
-	errBadData  = "bad_data"
-	errNotFound = "not_found"
-)
+// apiError is an error of the API, with a type as in Prometheus.
+type apiError struct {
+	code       int
+	kind, text string
+}
+
+func notFound(text string) *apiError { return &apiError{http.StatusNotFound, "not_found", text} }
 
 func (s *Server) routeAPI(mux *http.ServeMux) {
 	const v1 = "GET /api/v1/"
-	g := func(h http.HandlerFunc) http.HandlerFunc { return s.gate.guarded(h) }
-	mux.HandleFunc(v1+"alerts", g(s.apiAlerts))
-	mux.HandleFunc(v1+"episodes", g(s.apiEpisodes))
-	mux.HandleFunc(v1+"episodes/{fingerprint}", g(s.apiEpisode))
-	mux.HandleFunc(v1+"episodes/{fingerprint}/timeline", g(s.apiTimeline))
-	mux.HandleFunc(v1+"rules", g(s.apiRules))
-	mux.HandleFunc(v1+"sources", g(func(w http.ResponseWriter, _ *http.Request) {
-		writeData(w, map[string]any{"sources": notNil(s.sources()), "endpoints": notNil(s.view.Endpoints())})
-	}))
+	handle := func(path string, answer func(r *http.Request) (any, *apiError)) {
+		mux.HandleFunc(v1+path, s.gate.guarded(func(w http.ResponseWriter, r *http.Request) {
+			if data, err := answer(r); err != nil {
+				writeError(w, err)
+			} else {
+				writeData(w, data)
+			}
+		}))
+	}
+	filtered := func(answer func([]episodes.Episode) any) func(*http.Request) (any, *apiError) {
+		return func(r *http.Request) (any, *apiError) {
+			eps, err := s.filtered(r)
+			if err != nil {
+				return nil, &apiError{http.StatusBadRequest, "bad_data", err.Error()}
+			}
+			return answer(eps), nil
+		}
+	}
+	handle("alerts", filtered(apiAlerts))
+	handle("episodes", filtered(apiEpisodes))
+	handle("episodes/{fingerprint}", s.apiEpisode)
+	handle("episodes/{fingerprint}/timeline", s.apiTimeline)
+	handle("rules", func(*http.Request) (any, *apiError) { return map[string]any{"groups": s.groups()}, nil })
+	handle("sources", func(*http.Request) (any, *apiError) {
+		return map[string]any{"sources": notNil(s.sources()), "endpoints": notNil(s.view.Endpoints())}, nil
+	})
 	mux.HandleFunc(v1+"status/buildinfo", func(w http.ResponseWriter, _ *http.Request) { writeData(w, buildInfo()) })
 	mux.HandleFunc(v1+"status/config", func(w http.ResponseWriter, _ *http.Request) {
 		writeData(w, map[string]string{"yaml": s.view.Status().Config})
@@ -39,7 +58,7 @@ func (s *Server) routeAPI(mux *http.ServeMux) {
 	mux.HandleFunc(v1+"status/flags", func(w http.ResponseWriter, _ *http.Request) { writeData(w, s.view.Status().Flags) })
 	mux.HandleFunc(v1+"status/runtimeinfo", func(w http.ResponseWriter, _ *http.Request) { writeData(w, s.runtimeInfo()) })
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
-		writeError(w, http.StatusNotFound, errNotFound, "no such endpoint: "+r.URL.Path)
+		writeError(w, notFound("no such endpoint: "+r.URL.Path))
 	})
 }
 
@@ -52,12 +71,7 @@ type Alert struct {
 	Value       string            `json:"value"`
 }
 
-func (s *Server) apiAlerts(w http.ResponseWriter, r *http.Request) {
-	eps, err := s.filtered(r)
-	if err != nil {
-		writeError(w, http.StatusBadRequest, errBadData, err.Error())
-		return
-	}
+func apiAlerts(eps []episodes.Episode) any {
 	alerts := []Alert{}
 	for _, e := range eps {
 		if open(e) && !e.Silent {
@@ -67,7 +81,7 @@ func (s *Server) apiAlerts(w http.ResponseWriter, r *http.Request) {
 			})
 		}
 	}
-	writeData(w, map[string]any{"alerts": alerts})
+	return map[string]any{"alerts": alerts}
 }
 
 // Episode is an episode in the format of the API.
@@ -105,29 +119,23 @@ func toEpisode(e episodes.Episode) Episode {
 	return out
 }
 
-func (s *Server) apiEpisodes(w http.ResponseWriter, r *http.Request) {
-	eps, err := s.filtered(r)
-	if err != nil {
-		writeError(w, http.StatusBadRequest, errBadData, err.Error())
-		return
-	}
+func apiEpisodes(eps []episodes.Episode) any {
 	out := make([]Episode, len(eps))
 	for i, e := range eps {
 		out[i] = toEpisode(e)
 	}
-	writeData(w, map[string]any{"episodes": out})
+	return map[string]any{"episodes": out}
 }
 
-func (s *Server) apiEpisode(w http.ResponseWriter, r *http.Request) {
+func (s *Server) apiEpisode(r *http.Request) (any, *apiError) {
 	e, ok := s.find(r.PathValue("fingerprint"))
 	if !ok {
-		writeError(w, http.StatusNotFound, errNotFound, "no open or recently resolved episode has this fingerprint")
-		return
+		return nil, notFound("no open or recently resolved episode has this fingerprint")
 	}
-	writeData(w, struct {
+	return struct {
 		Episode
 		Deliveries []Delivery `json:"deliveries"`
-	}{toEpisode(e), newestAnswers(s.view.Deliveries(e.Fingerprint))})
+	}{toEpisode(e), newestAnswers(s.view.Deliveries(e.Fingerprint))}, nil
 }
 
 // sources returns the sources with the number of rules that apply to each stream.
@@ -203,10 +211,6 @@ type Rule struct {
 	Pending     int    `json:"pending"`
 	Firing      int    `json:"firing"`
 	Source      string `json:"source"`
-}
-
-func (s *Server) apiRules(w http.ResponseWriter, _ *http.Request) {
-	writeData(w, map[string]any{"groups": s.groups()})
 }
 
 // groups combines the loaded packs and rules with their state.
@@ -314,8 +318,8 @@ func writeData(w http.ResponseWriter, data any) {
 	writeJSON(w, http.StatusOK, map[string]any{"status": "success", "data": data})
 }
 
-func writeError(w http.ResponseWriter, code int, kind, message string) {
-	writeJSON(w, code, map[string]any{"status": "error", "errorType": kind, "error": message})
+func writeError(w http.ResponseWriter, e *apiError) {
+	writeJSON(w, e.code, map[string]any{"status": "error", "errorType": e.kind, "error": e.text})
 }
 
 func writeJSON(w http.ResponseWriter, code int, body any) {

@@ -105,10 +105,6 @@ func (g *gate) guarded(h http.HandlerFunc, vary ...string) http.HandlerFunc {
 		select {
 		case <-f.done:
 		case <-ctx.Done():
-		}
-		select {
-		case <-f.done:
-		default:
 			busy(w)
 			return
 		}

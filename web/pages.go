@@ -58,22 +58,21 @@ func parsePages() pages {
 }
 
 func (s *Server) routePages(mux *http.ServeMux) {
-	p := parsePages()
 	g := func(h http.HandlerFunc) http.HandlerFunc { return s.gate.guarded(h) }
-	mux.HandleFunc("GET /{$}", g(func(w http.ResponseWriter, r *http.Request) { s.alertsPage(w, r, p) }))
-	mux.HandleFunc("GET /episodes/{fingerprint}", g(func(w http.ResponseWriter, r *http.Request) { s.episodePage(w, r, p) }))
+	mux.HandleFunc("GET /{$}", g(s.alertsPage))
+	mux.HandleFunc("GET /episodes/{fingerprint}", g(s.episodePage))
 	mux.HandleFunc("GET /rules", g(func(w http.ResponseWriter, _ *http.Request) {
-		s.render(w, p, "rules", http.StatusOK, page{Title: "Rules", Path: "/rules", Data: s.groups()})
+		s.render(w, "rules", http.StatusOK, page{Title: "Rules", Path: "/rules", Data: s.groups()})
 	}))
-	mux.HandleFunc("GET /rules/{name}", g(func(w http.ResponseWriter, r *http.Request) { s.rulePage(w, r, p) }))
+	mux.HandleFunc("GET /rules/{name}", g(s.rulePage))
 	mux.HandleFunc("GET /sources", g(func(w http.ResponseWriter, _ *http.Request) {
-		s.render(w, p, "sources", http.StatusOK, page{
+		s.render(w, "sources", http.StatusOK, page{
 			Title: "Sources", Path: "/sources",
 			Data: map[string]any{"Sources": s.sources(), "Endpoints": s.view.Endpoints()},
 		})
 	}))
 	mux.HandleFunc("GET /status", g(func(w http.ResponseWriter, _ *http.Request) {
-		s.render(w, p, "status", http.StatusOK, page{Title: "Status", Path: "/status", Data: map[string]any{
+		s.render(w, "status", http.StatusOK, page{Title: "Status", Path: "/status", Data: map[string]any{
 			"Status": s.view.Status(), "Build": buildInfo(),
 		}})
 	}))
@@ -83,17 +82,17 @@ func (s *Server) routePages(mux *http.ServeMux) {
 		static.ServeHTTP(w, r)
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		s.render(w, p, "error", http.StatusNotFound, page{Title: "Not found", Data: "There is no page " + r.URL.Path + "."})
+		s.render(w, "error", http.StatusNotFound, page{Title: "Not found", Data: "There is no page " + r.URL.Path + "."})
 	})
 }
 
 // render writes a page, or only an error if its template fails.
-func (s *Server) render(w http.ResponseWriter, p pages, name string, code int, data page) {
+func (s *Server) render(w http.ResponseWriter, name string, code int, data page) {
 	data.Now = s.opt.Now().UTC()
 	status := s.view.Status()
 	data.Missing, data.Troubles = status.Missing, append(slices.Clone(status.Absent), downReceivers(s.view.Endpoints())...)
 	var b bytes.Buffer
-	if err := p[name].Execute(&b, data); err != nil {
+	if err := s.pages[name].Execute(&b, data); err != nil {
 		s.opt.Log.Error().Str("page", name).Err(err).Msg("render page")
 		http.Error(w, "the page could not be rendered; see the log of crowsnest", http.StatusInternalServerError)
 		return
@@ -145,7 +144,7 @@ type alertsData struct {
 	Rules, Streams      int
 }
 
-func (s *Server) alertsPage(w http.ResponseWriter, r *http.Request, p pages) {
+func (s *Server) alertsPage(w http.ResponseWriter, r *http.Request) {
 	data := alertsData{Filter: r.URL.Query().Get("filter"), Rules: len(s.view.Stats().Rules)}
 	for _, src := range s.view.Sources() {
 		data.Streams += len(src.Streams)
@@ -171,7 +170,7 @@ func (s *Server) alertsPage(w http.ResponseWriter, r *http.Request, p pages) {
 	for _, section := range []*[]episodes.Episode{&data.Open, &data.Silent, &data.Ended} {
 		*section = (*section)[:min(len(*section), maxCards)]
 	}
-	s.render(w, p, "alerts", code, page{Title: "Alerts", Path: "/", Data: data})
+	s.render(w, "alerts", code, page{Title: "Alerts", Path: "/", Data: data})
 }
 
 // episodeData is the data of the page of one episode.
@@ -183,10 +182,10 @@ type episodeData struct {
 	Deliveries []Delivery
 }
 
-func (s *Server) episodePage(w http.ResponseWriter, r *http.Request, p pages) {
+func (s *Server) episodePage(w http.ResponseWriter, r *http.Request) {
 	e, tl, ok := s.timeline(r.PathValue("fingerprint"))
 	if !ok {
-		s.render(w, p, "error", http.StatusNotFound, page{
+		s.render(w, "error", http.StatusNotFound, page{
 			Title: "Not found",
 			Data:  "This episode is not open, and did not end in the last 15 minutes.",
 		})
@@ -195,7 +194,7 @@ func (s *Server) episodePage(w http.ResponseWriter, r *http.Request, p pages) {
 	data := episodeData{
 		Episode: e, Where: selector(e.Labels), Events: tl.Events, Skipped: tl.Skipped, Deliveries: newestAnswers(s.view.Deliveries(e.Fingerprint)),
 	}
-	s.render(w, p, "episode", http.StatusOK, page{Title: e.Alert, Path: "/", Data: data})
+	s.render(w, "episode", http.StatusOK, page{Title: e.Alert, Path: "/", Data: data})
 }
 
 // healthText formats the health of a rule for people; the API keeps the codes.
@@ -214,11 +213,11 @@ type ruleData struct {
 	SetBy      map[string]string // where each value comes from, by key
 }
 
-func (s *Server) rulePage(w http.ResponseWriter, r *http.Request, p pages) {
+func (s *Server) rulePage(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	full := s.view.Rules().Set.Rule(name)
 	if full == nil {
-		s.render(w, p, "error", http.StatusNotFound, page{Title: "Not found", Data: "No rule has the name " + name + "."})
+		s.render(w, "error", http.StatusNotFound, page{Title: "Not found", Data: "No rule has the name " + name + "."})
 		return
 	}
 	data := ruleData{
@@ -232,7 +231,7 @@ func (s *Server) rulePage(w http.ResponseWriter, r *http.Request, p pages) {
 			}
 		}
 	}
-	s.render(w, p, "rule", http.StatusOK, page{Title: name, Path: "/rules", Data: data})
+	s.render(w, "rule", http.StatusOK, page{Title: name, Path: "/rules", Data: data})
 }
 
 // sortEpisodes orders by state (firing, pending, ended), severity and start, the

@@ -39,14 +39,13 @@ type Timeline struct {
 	Skipped int     `json:"skipped,omitempty"` // events in the middle that are not kept
 }
 
-func (s *Server) apiTimeline(w http.ResponseWriter, r *http.Request) {
+func (s *Server) apiTimeline(r *http.Request) (any, *apiError) {
 	e, tl, ok := s.timeline(r.PathValue("fingerprint"))
 	if !ok {
-		writeError(w, http.StatusNotFound, errNotFound, "no open or recently ended episode has this fingerprint")
-		return
+		return nil, notFound("no open or recently ended episode has this fingerprint")
 	}
 	tl.Episode = toEpisode(e)
-	writeData(w, tl)
+	return tl, nil
 }
 
 // timeline returns the events of an episode. It also finds episodes that never
