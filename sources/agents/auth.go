@@ -3,6 +3,7 @@ package agents
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -76,14 +77,28 @@ func bearer(r *http.Request) string {
 	return strings.TrimSpace(token)
 }
 
-// agent serves requests of authenticated agents.
-func (h *handler) agent(serve func(http.ResponseWriter, *http.Request, *caller)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+// agent serves messages of at most maxBytes from authenticated agents. serve returns
+// the answer.
+func (h *handler) agent(maxBytes int64, serve func(ctx context.Context, body []byte, who *caller) (any, *refusal)) http.HandlerFunc {
+	answer := func(w http.ResponseWriter, r *http.Request) (any, *refusal) {
 		who, why := h.s.identify(r.Context(), r)
+		if why != nil {
+			return nil, why
+		}
+		body, done, why := h.s.read(w, r, maxBytes)
+		if why != nil {
+			return nil, why
+		}
+		defer done()
+		return serve(r.Context(), body, who)
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		a, why := answer(w, r)
 		if why != nil {
 			h.s.refuse(w, r, why)
 			return
 		}
-		serve(w, r, who)
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(a) // the agent may have disconnected
 	}
 }

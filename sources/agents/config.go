@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -67,24 +68,16 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	c.Name = or(c.Name, "agents")
-	c.ListenAddress = or(c.ListenAddress, DefaultListen)
-	c.MaxAgents = or(c.MaxAgents, DefaultMaxAgents)
-	c.SilentAfter = or(c.SilentAfter, DefaultSilentAfter)
-	c.ForgetAfter = or(c.ForgetAfter, DefaultForgetAfter)
-	c.Lateness = or(c.Lateness, rules.Lateness)
+	c.Name = cmp.Or(c.Name, "agents")
+	c.ListenAddress = cmp.Or(c.ListenAddress, DefaultListen)
+	c.MaxAgents = cmp.Or(c.MaxAgents, DefaultMaxAgents)
+	c.SilentAfter = cmp.Or(c.SilentAfter, DefaultSilentAfter)
+	c.ForgetAfter = cmp.Or(c.ForgetAfter, DefaultForgetAfter)
+	c.Lateness = cmp.Or(c.Lateness, rules.Lateness)
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}
 	return c
-}
-
-func or[T comparable](v, def T) T {
-	var zero T
-	if v == zero {
-		return def
-	}
-	return v
 }
 
 // SetDirectory resolves relative file names against dir.

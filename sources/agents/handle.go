@@ -2,7 +2,6 @@ package agents
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -54,10 +53,10 @@ type handler struct {
 func (s *Source) Handler(p sources.Pipeline) http.Handler {
 	h := &handler{s: s, p: p}
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+hits.Path, h.agent(h.message))
+	mux.HandleFunc("POST "+hits.Path, h.agent(hits.MaxMessage, h.message))
 	// An agent that checks for a second aggregator reads only the headers.
 	mux.HandleFunc("GET "+hits.Path, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
-	mux.HandleFunc("POST "+hits.ReportPath, h.agent(h.report))
+	mux.HandleFunc("POST "+hits.ReportPath, h.agent(hits.MaxReport, h.report))
 	mux.HandleFunc("DELETE "+hits.NodePath+"{node}", h.admin(h.forget))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(hits.Header, strconv.Itoa(hits.Version))
@@ -79,33 +78,19 @@ func (s *Source) refuse(w http.ResponseWriter, r *http.Request, why *refusal) {
 }
 
 // message handles one message.
-func (h *handler) message(w http.ResponseWriter, r *http.Request, who *caller) {
-	body, done, why := h.s.read(w, r, hits.MaxMessage)
-	if why != nil {
-		h.s.refuse(w, r, why)
-		return
-	}
-	defer done()
+func (h *handler) message(ctx context.Context, body []byte, who *caller) (any, *refusal) {
 	m, err := hits.ReadMessage(body)
 	if err != nil {
 		code := http.StatusBadRequest
 		if errors.Is(err, hits.ErrVersion) {
 			code = http.StatusUnsupportedMediaType
 		}
-		h.s.refuse(w, r, &refusal{code, refusedMalformed, err})
-		return
+		return nil, &refusal{code, refusedMalformed, err}
 	}
 	if why := who.mayBe(m.Node); why != nil {
-		h.s.refuse(w, r, why)
-		return
+		return nil, why
 	}
-	answer, why := h.accept(r.Context(), &m, who)
-	if why != nil {
-		h.s.refuse(w, r, why)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(answer) // the agent may have disconnected
+	return h.accept(ctx, &m, who)
 }
 
 // busyAfter is how long a message waits for memory.

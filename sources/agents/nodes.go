@@ -7,18 +7,15 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
-	"strconv"
 	"sync"
 	"time"
 
+	"crowsnest/internal/pause"
 	"crowsnest/sources/internal/kube"
 )
 
 const (
-	nodesPath = "/api/v1/nodes"
-	// A watch is ended by the server after this time, and by us if it is not.
-	watchFor      = 4 * time.Minute
-	watchGrace    = 30 * time.Second
+	nodesPath     = "/api/v1/nodes"
 	watchAgain    = 500 * time.Millisecond
 	maxWatchRetry = 10 * time.Second
 	// unsureAfter is how long Nodes may be unknown before the source reports it.
@@ -107,17 +104,17 @@ func (w *nodeWatch) problem(now time.Time) string {
 // run lists and watches until ctx ends.
 func (w *nodeWatch) run(ctx context.Context) {
 	defer w.client.Close()
-	pause := watchAgain
+	again := watchAgain
 	for ctx.Err() == nil {
 		err := w.once(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		if w.lost(err) {
-			pause = watchAgain
+			again = watchAgain
 		}
-		wait(ctx, pause+rand.N(pause))
-		pause = min(2*pause, maxWatchRetry)
+		pause.Sleep(ctx, again+rand.N(again), nil)
+		again = min(2*again, maxWatchRetry)
 	}
 }
 
@@ -179,10 +176,7 @@ func (w *nodeWatch) once(ctx context.Context) error {
 
 // watch follows the changes after version and returns the newest version.
 func (w *nodeWatch) watch(ctx context.Context, version string) (string, error) {
-	lasts := watchFor + rand.N(time.Minute)
-	ctx, cancel := context.WithTimeout(ctx, lasts+watchGrace)
-	defer cancel()
-	query := url.Values{"resourceVersion": {version}, "timeoutSeconds": {strconv.Itoa(int(lasts.Seconds()))}}
+	query := url.Values{"resourceVersion": {version}}
 	err := w.client.Watch(ctx, nodesPath, query, func() {}, func(e kube.Event) error {
 		var o nodeObject
 		if err := json.Unmarshal(e.Object, &o); err != nil {

@@ -1,7 +1,7 @@
 package agents
 
 import (
-	"encoding/json"
+	"context"
 	"fmt"
 	"maps"
 	"math"
@@ -28,30 +28,19 @@ type condition struct {
 }
 
 // report handles the report of an agent.
-func (h *handler) report(w http.ResponseWriter, r *http.Request, who *caller) {
-	body, done, why := h.s.read(w, r, hits.MaxReport)
-	if why != nil {
-		h.s.refuse(w, r, why)
-		return
-	}
-	defer done()
+func (h *handler) report(_ context.Context, body []byte, who *caller) (any, *refusal) {
 	rep, err := hits.ReadReport(body)
 	if err != nil {
-		h.s.refuse(w, r, &refusal{http.StatusBadRequest, refusedMalformed, err})
-		return
+		return nil, &refusal{http.StatusBadRequest, refusedMalformed, err}
 	}
 	if why := who.mayBe(rep.Node); why != nil {
-		h.s.refuse(w, r, why)
-		return
+		return nil, why
 	}
 	answer, why := h.s.acceptReport(&rep, hits.Digest(body), h.p.Rules())
-	if why != nil {
-		h.s.refuse(w, r, why)
-		return
+	if why == nil {
+		h.p.Ingest(nothing, nil) // so that it is saved
 	}
-	h.p.Ingest(nothing, nil) // so that it is saved
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(answer) // the agent may have disconnected
+	return answer, why
 }
 
 // acceptReport records the report of an agent.

@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -80,7 +81,7 @@ func newReviewer(cfg *TokenReview, agents int, now func() time.Time, transport h
 		return nil
 	}
 	r := &reviewer{cfg: *cfg, now: now, limit: rate.NewLimiter(reviewRate, max(minBurst, 2*agents))}
-	r.cfg.Audience = or(r.cfg.Audience, DefaultAudience)
+	r.cfg.Audience = cmp.Or(r.cfg.Audience, DefaultAudience)
 	r.client = kube.New(kube.Options{Kubeconfig: cfg.Kubeconfig, Transport: transport})
 	// The sizes are positive, so there is no error.
 	r.good, _ = simplelru.NewLRU[[sha256.Size]byte, verdict](2*agents, nil)
@@ -206,7 +207,7 @@ func (r *reviewer) authenticate(ctx context.Context, token string) (t *tokenRevi
 	}
 	switch {
 	case !t.Status.Authenticated:
-		why = fmt.Errorf("not authorized: the API server does not accept the token for the audience %s: %s", r.cfg.Audience, or(t.Status.Error, "it gives no reason"))
+		why = fmt.Errorf("not authorized: the API server does not accept the token for the audience %s: %s", r.cfg.Audience, cmp.Or(t.Status.Error, "it gives no reason"))
 	case !slices.Contains(t.Status.Audiences, r.cfg.Audience):
 		why = fmt.Errorf("not authorized: the token is not for the audience %s", r.cfg.Audience)
 	}

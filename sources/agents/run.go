@@ -14,6 +14,7 @@ import (
 	"golang.org/x/net/netutil"
 
 	"crowsnest/hits"
+	"crowsnest/internal/pause"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 	"crowsnest/sources"
@@ -50,7 +51,7 @@ func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 			}
 		})
 		if err != nil {
-			wait(ctx, listenAgain)
+			pause.Sleep(ctx, listenAgain, nil)
 		}
 	}
 	wg.Wait()
@@ -58,15 +59,6 @@ func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 		s.reviews.client.Close()
 	}
 	return nil
-}
-
-func wait(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }
 
 // serve listens until ctx ends or the listener breaks.

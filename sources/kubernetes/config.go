@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -122,15 +123,9 @@ func (c Config) Validate() error {
 
 // withDefaults returns the configuration with defaults for omitted values.
 func (c Config) withDefaults() Config {
-	if c.Name == "" {
-		c.Name = "kubernetes"
-	}
-	if c.LookBack == 0 {
-		c.LookBack = defaultLookBack
-	}
-	if c.MaxStreams == 0 {
-		c.MaxStreams = defaultMaxStreams
-	}
+	c.Name = cmp.Or(c.Name, "kubernetes")
+	c.LookBack = cmp.Or(c.LookBack, defaultLookBack)
+	c.MaxStreams = cmp.Or(c.MaxStreams, defaultMaxStreams)
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"crowsnest/internal/pause"
 	"crowsnest/matcher"
 	"crowsnest/sources/internal/kube"
 )
@@ -81,7 +82,7 @@ func (st *stream) run(ctx context.Context) {
 		if ctx.Err() != nil || left && (err == nil || kube.Code(err) == http.StatusNotFound) {
 			return
 		}
-		sleep(ctx, r.outcome(err, c, fresh), st.wake)
+		pause.Sleep(ctx, r.outcome(err, c, fresh), st.wake)
 	}
 }
 
@@ -288,8 +289,7 @@ func (r *reader) admit(ctx context.Context, c container) error {
 		if d == 0 {
 			return s.opens.Wait(ctx)
 		}
-		sleep(ctx, jitter(d), nil)
-		if ctx.Err() != nil {
+		if !pause.Sleep(ctx, jitter(d), nil) {
 			return ctx.Err()
 		}
 	}

@@ -333,17 +333,3 @@ func sum(a, b matcher.Counters) matcher.Counters {
 func jitter(d time.Duration) time.Duration {
 	return d - d/10 + rand.N(d/5+1)
 }
-
-// sleep waits for d, for the end of ctx or for wake.
-func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) {
-	if d <= 0 {
-		return
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-wake:
-	case <-t.C:
-	}
-}

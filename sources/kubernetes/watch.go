@@ -4,19 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
+	"maps"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
 
+	"crowsnest/internal/pause"
 	"crowsnest/sources/internal/kube"
 )
 
 const (
-	// The server ends a watch after this time, and this program if it does not.
-	watchFor   = 4 * time.Minute
-	watchGrace = 30 * time.Second
 	// resyncAfter is when all pods are listed again: a watch may miss events, a
 	// list does not.
 	resyncAfter = 20 * time.Minute
@@ -80,7 +77,7 @@ func (w *watcher) run(ctx context.Context) {
 		if err == nil && w.s.cfg.Clock().Sub(began) < time.Second {
 			wait = time.Second // the server ends every watch immediately
 		}
-		sleep(ctx, wait, nil)
+		pause.Sleep(ctx, wait, nil)
 	}
 }
 
@@ -122,16 +119,8 @@ func (w *watcher) list(ctx context.Context) error {
 }
 
 func (w *watcher) watch(ctx context.Context) error {
-	lasts := watchFor + rand.N(time.Minute)
-	ctx, cancel := context.WithTimeout(ctx, lasts+watchGrace)
-	defer cancel()
-	q := url.Values{
-		"resourceVersion": {w.version},
-		"timeoutSeconds":  {strconv.Itoa(int(lasts.Seconds()))},
-	}
-	for key, values := range w.query {
-		q[key] = values
-	}
+	q := maps.Clone(w.query)
+	q.Set("resourceVersion", w.version)
 	return w.s.client.Watch(ctx, w.path, q, func() { w.setOpen(true); w.solvedAll() }, func(e kube.Event) error {
 		return w.event(ctx, e)
 	})

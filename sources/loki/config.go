@@ -1,6 +1,7 @@
 package loki
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -97,28 +98,15 @@ type Config struct {
 
 // withDefaults returns c with defaults for omitted values.
 func (c Config) withDefaults() Config {
-	if c.Name == "" {
-		c.Name = "loki"
-	}
-	for _, d := range []struct {
-		at  *time.Duration
-		def time.Duration
-	}{
-		{&c.LookBack, defaultLookBack},
-		{&c.Lateness, defaultLateness},
-		{&c.FastInterval, defaultFastInterval},
-		{&c.FastOverlap, defaultFastOverlap},
-		{&c.SlowInterval, defaultSlowInterval},
-		{&c.SlowOverlap, defaultSlowOverlap},
-		{&c.Timeout, defaultTimeout},
-	} {
-		if *d.at == 0 {
-			*d.at = d.def
-		}
-	}
-	if c.Limit == 0 {
-		c.Limit = defaultLimit
-	}
+	c.Name = cmp.Or(c.Name, "loki")
+	c.LookBack = cmp.Or(c.LookBack, defaultLookBack)
+	c.Lateness = cmp.Or(c.Lateness, defaultLateness)
+	c.FastInterval = cmp.Or(c.FastInterval, defaultFastInterval)
+	c.FastOverlap = cmp.Or(c.FastOverlap, defaultFastOverlap)
+	c.SlowInterval = cmp.Or(c.SlowInterval, defaultSlowInterval)
+	c.SlowOverlap = cmp.Or(c.SlowOverlap, defaultSlowOverlap)
+	c.Limit = cmp.Or(c.Limit, defaultLimit)
+	c.Timeout = cmp.Or(c.Timeout, defaultTimeout)
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}

@@ -309,18 +309,3 @@ func (p *pace) after(f *failure) time.Duration {
 	wait = wait/2 + rand.N(wait/2+1)
 	return min(max(wait, f.retryAfter), maxWait)
 }
-
-// sleep waits for d; false: ctx ended.
-func sleep(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
-}

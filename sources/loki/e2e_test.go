@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crowsnest/internal/pause"
 	"crowsnest/rules"
 	"crowsnest/test/lokilab"
 	"crowsnest/test/servers"
@@ -59,10 +60,10 @@ func TestE2ENothingLostOrDoubled(t *testing.T) {
 	texts, retries := disturbed(t, l, px, cfg.Tenants, run)
 	ended := time.Now()
 	for p.total() < len(texts) && time.Since(ended) < 2*time.Minute {
-		sleep(ctx, 100*time.Millisecond)
+		pause.Sleep(ctx, 100*time.Millisecond, nil)
 	}
 	caught := time.Since(ended)
-	sleep(ctx, 20*time.Second) // doubles would come with the next slow rounds
+	pause.Sleep(ctx, 20*time.Second, nil) // doubles would come with the next slow rounds
 	cancel()
 	wg.Wait()
 	wrong := p.wrong(texts)
@@ -104,12 +105,12 @@ func disturbed(t *testing.T, l *servers.LokiServer, px *lokilab.Proxy, tenants [
 	kills := []time.Duration{run * 3 / 10, run * 7 / 10}
 	for time.Since(began) < run {
 		every := []time.Duration{time.Second, 7 * time.Second, time.Minute}[min(2, int(3*time.Since(began)/run))]
-		sleep(ctx, every)
+		pause.Sleep(ctx, every, nil)
 		px.Cut()
 		if len(kills) > 0 && time.Since(began) > kills[0] {
 			kills = kills[1:]
 			l.Kill()
-			sleep(ctx, 2*time.Second)
+			pause.Sleep(ctx, 2*time.Second, nil)
 			l.Start()
 		}
 	}

@@ -35,9 +35,7 @@ func (s *Source) use(a *answer, from, to int64) {
 		if s.memory.has(e.ts, key) {
 			continue
 		}
-		if st := s.stream(a, e); !st.selfWritten {
-			s.take(st, e, key)
-		}
+		s.accept(s.stream(a, e), e, key)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,6 +48,9 @@ func (s *Source) use(a *answer, from, to int64) {
 
 // take passes one entry to the pipeline, and remembers it under the same lock.
 func (s *Source) take(st *stream, e *entry, key uint64) {
+	if st.selfWritten {
+		return
+	}
 	text := bytes.TrimSuffix(e.line, []byte("\n"))
 	at := time.Unix(0, e.ts).UTC()
 	late := s.late(e.ts)

@@ -5,8 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
-
+	"crowsnest/internal/pause"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 )
@@ -50,21 +49,18 @@ func ReadRange(ctx context.Context, cfg Config, rg Range, f func(s *matcher.Stre
 	return nil
 }
 
-// once is a range that is read once.
-type once struct {
-	src    *Source // for its streams
-	memory *memory // of the last timestamp of a response
-	give   func(s *matcher.Stream, rec matcher.Record) error
-	hash   xxhash.Digest
-	err    error
-}
-
 func readTenant(ctx context.Context, cfg Config, tenant string, rg Range, give func(*matcher.Stream, matcher.Record) error) error {
 	src := newSource(cfg, sourceName(cfg, tenant), tenant)
 	defer src.asker.client.close()
-	o := &once{src: src, memory: newMemory(0, maxKeys), give: give}
-	src.asker.use, src.asker.whole = o.use, true
+	src.asker.whole = true
 	src.asker.failed = func(*failure) {}
+	var given error // the first error of give
+	src.accept = func(st *stream, e *entry, key uint64) {
+		if given == nil {
+			src.memory.add(e.ts, key)
+			given = give(st.s, matcher.Record{Time: time.Unix(0, e.ts).UTC(), Text: e.line})
+		}
+	}
 	src.asker.lose = func(reason, logql string, at int64) {
 		if rg.Lost != nil {
 			rg.Lost(reason, lossPlace(logql, at))
@@ -86,36 +82,20 @@ func readTenant(ctx context.Context, cfg Config, tenant string, rg Range, give f
 	for !c.done() {
 		fail := src.asker.step(ctx, &c)
 		switch {
-		case o.err != nil:
-			return o.err
+		case given != nil:
+			return given
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case fail == nil:
 			p.fails = 0
-			o.memory.raise(c.at)
+			src.memory.raise(c.at)
 			continue
 		case needsOperator(fail.reason) || p.fails >= maxTries:
 			return fail.err
 		}
-		if !sleep(ctx, p.after(fail)) {
+		if !pause.Sleep(ctx, p.after(fail), nil) {
 			return ctx.Err()
 		}
 	}
 	return nil
-}
-
-func (o *once) use(a *answer, from, to int64) {
-	o.src.byIndex = append(o.src.byIndex[:0], make([]*stream, len(a.streams))...)
-	for i := range a.entries {
-		e := &a.entries[i]
-		if e.ts < from || e.ts >= to || o.err != nil {
-			continue
-		}
-		key := a.hash(&o.hash, o.src.tenant, e)
-		if o.memory.has(e.ts, key) {
-			continue
-		}
-		o.memory.add(e.ts, key)
-		o.err = o.give(o.src.stream(a, e).s, matcher.Record{Time: time.Unix(0, e.ts).UTC(), Text: e.line})
-	}
 }

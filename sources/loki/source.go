@@ -9,6 +9,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
+	"crowsnest/internal/pause"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 	"crowsnest/rules/selector"
@@ -44,6 +45,8 @@ type Source struct {
 	planner planner
 	options matcher.StreamOptions
 	set     atomic.Pointer[rules.Set] // the active rules
+	// accept is called for each new entry; ReadRange replaces it.
+	accept func(st *stream, e *entry, key uint64)
 
 	// The following fields belong to Run.
 	pipe     sources.Pipeline
@@ -116,10 +119,7 @@ func sourceName(cfg Config, tenant string) string {
 }
 
 func newSource(cfg Config, name, tenant string) *Source {
-	sel, err := selector.Parse(cfg.Selector)
-	if err != nil { // Validate reports it
-		sel = rules.Selector{}
-	}
+	sel, _ := selector.Parse(cfg.Selector) // Validate reports the error
 	s := &Source{
 		cfg: cfg, name: name, tenant: tenant, options: cfg.streamOptions(), maxQuery: maxQuery,
 		planner: planner{selector: sel, naming: newNaming(cfg, tenant)},
@@ -127,14 +127,11 @@ func newSource(cfg Config, name, tenant string) *Source {
 		memory:  newMemory(0, maxKeys/max(1, len(cfg.Tenants))),
 		status:  sources.Status{Name: name, Errors: map[string]int64{}, Losses: map[string]sources.Loss{}},
 	}
-	for _, reason := range reasons() {
-		s.status.Errors[reason] = 0
-	}
-	for _, reason := range []string{late10s, late1m, late5m, errEntry, errMemory, errClock, errWarning} {
+	for _, reason := range append(reasons(), late10s, late1m, late5m, errEntry, errMemory, errClock, errWarning) {
 		s.status.Errors[reason] = 0
 	}
 	s.streams, _ = simplelru.NewLRU[string, *stream](maxStreams, nil) // the size is positive
-	s.asker.use, s.asker.lose, s.asker.failed = s.use, s.lose, s.count
+	s.asker.use, s.asker.lose, s.asker.failed, s.accept = s.use, s.lose, s.count, s.take
 	return s
 }
 
@@ -165,7 +162,7 @@ func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 	s.begin(s.cfg.Clock().UnixNano())
 	for {
 		wait := s.turn(ctx)
-		if !sleep(ctx, wait) {
+		if !pause.Sleep(ctx, wait, nil) {
 			s.mu.Lock()
 			s.status.Up = false
 			s.mu.Unlock()

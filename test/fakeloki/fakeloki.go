@@ -245,11 +245,11 @@ func (l *Loki) queryRange(req Request) ([]byte, error) {
 	out.Data.Result = []*series{}
 	byKey := map[string]*series{}
 	for _, e := range l.visible(req, sel, match) {
-		labels, meta := e.Labels, e.Metadata
+		key, labels, meta := e.stream, e.Labels, e.Metadata
 		if !categorized && len(meta) > 0 {
 			labels, meta = merged(labels, meta), nil
+			key = text(labels)
 		}
-		key := text(labels)
 		s := byKey[key]
 		if s == nil {
 			s = &series{Stream: labels}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -21,6 +22,10 @@ const (
 	maxObject  = 8 << 20
 	maxPages   = 10000
 	pageWithin = time.Minute
+	// The server ends a watch after this time and up to a minute more, and the client
+	// if the server does not.
+	watchFor   = 4 * time.Minute
+	watchGrace = 30 * time.Second
 )
 
 // errTooLarge means that the server sent more than any object has.
@@ -169,12 +174,17 @@ type Event struct {
 	Object json.RawMessage `json:"object"` // not kept
 }
 
-// Watch calls each for every event until the server ends the watch, which is no
-// error, or something fails. opened is called when the server has answered.
+// Watch calls each for every event after the resource version in query, until the
+// server ends the watch, which is no error, or something fails. opened is called when
+// the server has answered.
 func (c *Client) Watch(ctx context.Context, path string, query url.Values, opened func(), each func(Event) error) error {
+	lasts := watchFor + rand.N(time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, lasts+watchGrace)
+	defer cancel()
 	q := maps.Clone(query)
 	q.Set("watch", "1")
 	q.Set("allowWatchBookmarks", "true")
+	q.Set("timeoutSeconds", strconv.Itoa(int(lasts.Seconds())))
 	body, err := c.get(ctx, path, q, false)
 	if err != nil {
 		return err
