@@ -13,7 +13,7 @@ const eventWarning = "Warning"
 // warn raises the level if an event of this type is a warning.
 func (r *parsedLine) warn(kind string) {
 	if kind == eventWarning {
-		r.Level = max(r.Level, LevelWarning)
+		r.Level = max(r.Level, levelWarning)
 	}
 }
 
@@ -42,7 +42,7 @@ const maxColumnsBefore = 2
 //	Warning  Failed  9m20s (x15 over 11m)  kubelet  message
 //	5m   Warning   Failed   pod/web   message
 func kubectlEvent(line string) (parsedLine, bool) {
-	out := parsedLine{Level: LevelInfo}
+	out := parsedLine{Level: levelInfo}
 	rest := strings.TrimLeft(line, " \t")
 	var column string
 	for n := 0; ; n++ {

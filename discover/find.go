@@ -248,7 +248,7 @@ func (f *Finder) candidate(fl *streamState, h *matcher.Hit, r parsedLine) {
 	// Placeholders have replaced names by now, so a node named error-prone is no complaint.
 	var j judgement
 	j.judge(f.masked)
-	idle := r.Level < LevelWarning && j.weight == 0
+	idle := r.Level < levelWarning && j.weight == 0
 	if idle && j.patience&waits == 0 {
 		return
 	}

@@ -144,7 +144,7 @@ func (g *group) rate() {
 	} else {
 		add(wordPoints[g.weight], "words")
 	}
-	if g.named && g.level < LevelWarning {
+	if g.named && g.level < levelWarning {
 		add(namedPoints, "names an error")
 	}
 	switch {

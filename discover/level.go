@@ -8,12 +8,12 @@ type Level int
 // The levels, in order. LevelUnknown is between Info and Warning: a line without a
 // level may be either.
 const (
-	LevelDebug Level = iota
-	LevelInfo
-	LevelUnknown
-	LevelWarning
-	LevelError
-	LevelFatal
+	levelDebug Level = iota
+	levelInfo
+	levelUnknown
+	levelWarning
+	levelError
+	levelFatal
 )
 
 var levelNames = [...]string{"debug", "info", "unknown", "warning", "error", "fatal"}
@@ -27,34 +27,34 @@ func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 // levelOf reads a level as logging libraries write it.
 func levelOf(word string) (Level, bool) {
 	if len(word) == 0 || len(word) > len("emergency") {
-		return LevelUnknown, false
+		return levelUnknown, false
 	}
 	switch strings.ToLower(word) {
 	case "trace", "debug", "dbg", "d", "verbose":
-		return LevelDebug, true
+		return levelDebug, true
 	case "info", "information", "inf", "i", "notice", "n":
-		return LevelInfo, true
+		return levelInfo, true
 	case "warn", "warning", "wrn", "w":
-		return LevelWarning, true
+		return levelWarning, true
 	case "error", "err", "e":
-		return LevelError, true
+		return levelError, true
 	case "fatal", "ftl", "f", "critical", "crit", "c", "panic", "dpanic", "emergency", "emerg", "alert":
-		return LevelFatal, true
+		return levelFatal, true
 	}
-	return LevelUnknown, false
+	return levelUnknown, false
 }
 
 // klogLevel reads the letter of a header of klog.
 func klogLevel(c byte) Level {
 	switch c {
 	case 'I':
-		return LevelInfo
+		return levelInfo
 	case 'W':
-		return LevelWarning
+		return levelWarning
 	case 'E':
-		return LevelError
+		return levelError
 	case 'F':
-		return LevelFatal
+		return levelFatal
 	}
-	return LevelUnknown
+	return levelUnknown
 }

@@ -32,7 +32,7 @@ func findLevel(line string) (Level, string, bool) {
 		}
 		rest = strings.TrimLeft(after, " \t")
 	}
-	return LevelUnknown, "", false
+	return levelUnknown, "", false
 }
 
 // levelWord reports whether a word is a level: in brackets, in capitals, one letter
@@ -40,20 +40,20 @@ func findLevel(line string) (Level, string, bool) {
 func levelWord(word, after string) (Level, bool) {
 	bare, _, _ := strings.Cut(strings.Trim(word, "[]<>():|"), "][") // Calico: [ERROR][57]
 	if strings.HasPrefix(bare, "lvl-") || strings.HasPrefix(bare, "Level(") {
-		return LevelDebug, true
+		return levelDebug, true
 	}
 	if len(bare) == 1 {
 		if strings.HasPrefix(after, " | ") {
 			return levelOf(bare)
 		}
-		return LevelUnknown, false
+		return levelUnknown, false
 	}
 	if word[0] != '[' && bare != strings.ToUpper(bare) {
 		// "Warning  Reason" is an event as kubectl prints it.
 		event := bare == "Warning" && strings.HasPrefix(after, "  ")
 		kernel := strings.HasSuffix(word, ":") && strings.HasPrefix(after, " [")
 		if !event && !kernel {
-			return LevelUnknown, false
+			return levelUnknown, false
 		}
 	}
 	return levelOf(bare)

@@ -77,7 +77,7 @@ const (
 )
 
 var levelPoints = map[Level]float64{
-	LevelDebug: 0, LevelInfo: 2.25, LevelUnknown: 2.25, LevelWarning: 2.5, LevelError: 3, LevelFatal: 5,
+	levelDebug: 0, levelInfo: 2.25, levelUnknown: 2.25, levelWarning: 2.5, levelError: 3, levelFatal: 5,
 }
 
 var wordPoints = map[weight]float64{0: 0, soft: 0.5, ordinary: 1.5, severe: 2.5}

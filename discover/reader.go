@@ -73,7 +73,7 @@ func (r *lineReader) read(line string, depth int) parsedLine {
 // parse detects the format of a line and parses it.
 func (r *lineReader) parse(line, whole string) parsedLine {
 	if line == "" {
-		return parsedLine{Level: LevelUnknown}
+		return parsedLine{Level: levelUnknown}
 	}
 	if line[0] == '{' {
 		if out, ok := r.object(line); ok {
@@ -91,7 +91,7 @@ func (r *lineReader) parse(line, whole string) parsedLine {
 	}
 	r.reset(line)
 	if msg, ok := r.lookup(messageKeys); ok && strings.Contains(line, "=") {
-		out := parsedLine{Level: r.level(LevelUnknown), Message: msg}
+		out := parsedLine{Level: r.level(levelUnknown), Message: msg}
 		r.error(&out)
 		return out
 	}
@@ -208,17 +208,17 @@ func (r *lineReader) object(line string) (parsedLine, bool) {
 	if !ok || !r.fields.JSON() {
 		return parsedLine{}, false
 	}
-	out := parsedLine{Level: r.level(LevelUnknown), Message: msg}
-	if out.Level == LevelUnknown {
+	out := parsedLine{Level: r.level(levelUnknown), Message: msg}
+	if out.Level == levelUnknown {
 		// klog's JSON has no level; only info lines have a verbosity.
 		_, verbosity := r.fields.Lookup("v")
 		_, stamp := r.fields.Lookup("ts")
 		_, caller := r.fields.Lookup("caller")
 		switch {
 		case verbosity:
-			out.Level = LevelInfo
+			out.Level = levelInfo
 		case stamp && caller:
-			out.Level = LevelError
+			out.Level = levelError
 		}
 	}
 	r.error(&out)
@@ -254,12 +254,12 @@ func headerOf(line string) (header, bool) {
 		for i > 0 && window[i-1] != ' ' {
 			i--
 		}
-		h := header{start: i, end: k + 1, level: LevelUnknown}
+		h := header{start: i, end: k + 1, level: levelUnknown}
 		at := lastTimestamp(window[:i])
 		if at < 0 {
 			continue // no timestamp before it
 		}
-		if h.start = at; at > 0 && klogLevel(window[at-1]) != LevelUnknown {
+		if h.start = at; at > 0 && klogLevel(window[at-1]) != levelUnknown {
 			h.start, h.level = at-1, klogLevel(window[at-1])
 		}
 		return h, true
@@ -320,7 +320,7 @@ func (r *lineReader) plain(line, whole string) parsedLine {
 	if out, ok := kubectlEvent(line); ok {
 		return out
 	}
-	out := parsedLine{Level: LevelUnknown, Message: line}
+	out := parsedLine{Level: levelUnknown, Message: line}
 	if l, rest, ok := findLevel(line); ok {
 		out.Level, out.Message = l, rest
 	} else {

@@ -50,7 +50,7 @@ func SelectorOf(labels map[string]string) (label, value string) {
 
 // SeverityOf returns the severity of a rule for lines of this level.
 func SeverityOf(l Level) string {
-	if l == LevelFatal {
+	if l == levelFatal {
 		return "critical"
 	}
 	return "warning"

@@ -93,7 +93,7 @@ func (m *joinModel) part(stream, text string, full bool) {
 	}
 	o.text += text
 	o.parts++
-	if full || len(o.text) >= MaxMerged {
+	if full || len(o.text) >= maxMerged {
 		m.line(o.text)
 		o.text, o.parts, o.skipping = "", 0, !full
 	}

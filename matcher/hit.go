@@ -64,5 +64,5 @@ type Hit struct {
 // Bounds of a line, in bytes.
 const (
 	MaxLine   = 16 << 10 // what is matched of a line
-	MaxMerged = 64 << 10 // what is kept while parts are joined
+	maxMerged = 64 << 10 // what is kept while parts are joined
 )

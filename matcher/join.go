@@ -27,7 +27,7 @@ func (r *run) join(o *pending, e lines.Envelope, at moment, start int64) {
 	o.parts++
 	o.size += len(e.Text)
 	o.buf = append(o.buf, e.Text[:min(len(e.Text), MaxLine+1-len(o.buf))]...)
-	if !e.Partial || o.size >= MaxMerged {
+	if !e.Partial || o.size >= maxMerged {
 		r.complete(o)
 		o.skipping = e.Partial
 	}

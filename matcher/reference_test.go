@@ -76,7 +76,7 @@ func (r *reference) physical(line string, start int64, now time.Time) {
 	}
 	o.text += text
 	o.parts++
-	if partial && len(o.text) < MaxMerged {
+	if partial && len(o.text) < maxMerged {
 		return
 	}
 	whole := *o

@@ -69,8 +69,8 @@ func (b *builder) collect() bool {
 	n := 0
 	for _, d := range b.docs {
 		n += len(d.rules)
-		if n > MaxRules {
-			b.add(d.start.Problem(strictyaml.Error, "too-many-rules", fmt.Sprintf("the packs have more than %d rules up to this file", MaxRules), "load fewer packs"))
+		if n > maxRules {
+			b.add(d.start.Problem(strictyaml.Error, "too-many-rules", fmt.Sprintf("the packs have more than %d rules up to this file", maxRules), "load fewer packs"))
 			return false
 		}
 		for _, r := range d.rules {
@@ -277,7 +277,7 @@ func (b *builder) set(own Problems) *Set {
 		if d.pack == nil {
 			continue
 		}
-		p := &Pack{Name: d.Pack(), Version: d.Version(), File: d.file, SHA256: d.sha}
+		p := &Pack{Name: d.Pack(), Version: d.pack.Pack.Version, File: d.file, SHA256: d.sha}
 		packs[d] = p
 		s.Packs = append(s.Packs, p)
 	}

@@ -74,7 +74,7 @@ func TestBuild(t *testing.T) {
 	require.Equal(t, 10*time.Minute, r.Within)
 	require.Equal(t, DefaultKeepFiringFor, r.KeepFiringFor)
 	require.Zero(t, r.Expire)
-	require.Equal(t, DefaultLimit, r.Limit)
+	require.Equal(t, defaultLimit, r.Limit)
 	require.Equal(t, ModeOn, r.Mode)
 	require.Equal(t, SeverityWarning, r.Severity)
 	require.Equal(t, ScopeCluster, r.Scope)

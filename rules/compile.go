@@ -60,7 +60,7 @@ func compile(f form) (*Rule, Problems) {
 func (c *compiler) setDefaults() {
 	r := c.rule
 	setDefault(&r.Count, 1, c.Keys.Has("count"))
-	setDefault(&r.Limit, DefaultLimit, c.Keys.Has("limit"))
+	setDefault(&r.Limit, defaultLimit, c.Keys.Has("limit"))
 	if !c.Keys.Has("clear") {
 		setDefault(&r.KeepFiringFor, DefaultKeepFiringFor, c.Keys.Has("keep_firing_for"))
 		r.Expire = 0

@@ -14,7 +14,7 @@ import (
 const (
 	MaxFileBytes  = 1 << 20 // of one file
 	maxTotalBytes = 8 << 20 // of all files
-	MaxRules      = 5000    // of all packs
+	maxRules      = 5000    // of all packs
 )
 
 // File is the content of one file of rules.
@@ -57,31 +57,11 @@ func (d *Document) Pack() string {
 	return d.pack.Pack.Name
 }
 
-// Version returns the version of the pack, "" for overrides.
-func (d *Document) Version() string {
-	if d.pack == nil {
-		return ""
-	}
-	return d.pack.Pack.Version
-}
-
 // Problems returns what Parse found. The caller must not change it.
 func (d *Document) Problems() Problems { return d.problems }
 
 // Broken reports whether Parse found errors.
 func (d *Document) Broken() bool { return len(d.problems.Errors()) > 0 }
-
-// Alerts returns the names of the pack's rules in the order of the file,
-// including rules with errors.
-func (d *Document) Alerts() []string {
-	var out []string
-	for _, r := range d.rules {
-		if r.form.Alert != "" {
-			out = append(out, r.form.Alert)
-		}
-	}
-	return out
-}
 
 // Parse parses one file and checks everything that does not depend on the other
 // files. The document is never nil; if it has errors, Build uses it only to check
@@ -186,8 +166,8 @@ func (d *Document) checkRuleCount(data []byte) bool {
 		// The missing pack has been reported.
 	case got == 0 && p.Keys.Missing("rules"):
 		d.errorAt(p.Keys.Key("pack"), "no-rules", "the pack has no `rules`: the file may be truncated", "add a rule, or remove the file")
-	case got > MaxRules:
-		d.errorAt(p.Keys.Key("rules"), "too-many-rules", fmt.Sprintf("the pack has %d rules, more than %d", got, MaxRules), "divide the pack, and load fewer rules")
+	case got > maxRules:
+		d.errorAt(p.Keys.Key("rules"), "too-many-rules", fmt.Sprintf("the pack has %d rules, more than %d", got, maxRules), "divide the pack, and load fewer rules")
 		return false
 	}
 	tests := 0

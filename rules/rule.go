@@ -13,7 +13,7 @@ import (
 const (
 	DefaultKeepFiringFor = 15 * time.Minute
 	DefaultExpire        = 24 * time.Hour
-	DefaultLimit         = 100
+	defaultLimit         = 100
 	// Lateness is how far the watermark of files and of the Kubernetes API stays
 	// behind the time up to which all their lines have been read. The lint compares
 	// durations with it.

@@ -316,12 +316,6 @@ func TestRaw(t *testing.T) {
 	f("raw: {a: b, c: [d]}\nflag: true\n", "{a: b, c: [d]}\n", 1)
 	f("flag: true\nraw:\n  # comment\n  a: b\n\n  c: d\n", "  a: b\n\n  c: d\n", 4)
 
-	var s sample
-	require.Empty(t, Decode("f.yaml", []byte("flag: true\nraw:\n  a: b\n  c: d\n"), &s, Options{}))
-	p := s.Raw.Problem("x", 2, "wrong", "")
-	require.Equal(t, 4, p.Line)
-	require.Equal(t, "  c: d", p.Snippet)
-
 	for text, want := range map[string]string{
 		"raw: {a: &x b}\n":       "1:10 anchor",
 		"raw:\n  a: !!str b\n":   "2:6 tag",

@@ -53,17 +53,6 @@ func (r *Raw) DecodeYAML(n *Node) {
 	r.Text = text
 }
 
-// Problem converts a message of the other library: line counts from 1 within Text; 0
-// means unknown.
-func (r *Raw) Problem(check string, line int, message, fix string) Problem {
-	p := r.At
-	if line > 1 {
-		p.Line += line - 1
-		p.Column = 1
-	}
-	return p.Problem(Error, check, message, fix)
-}
-
 // blockText returns the lines of a value in block style: those up to the first line with
 // less indentation.
 func (n *Node) blockText() []byte {

@@ -15,9 +15,9 @@ import (
 
 // Values of Verdict.Affected.
 const (
-	Yes     = "yes"
-	No      = "no"
-	Unknown = "unknown"
+	yes     = "yes"
+	no      = "no"
+	unknown = "unknown"
 )
 
 // Affects says which versions of which component have a failure.
@@ -212,7 +212,7 @@ func (a Affects) isOf(repository string) bool {
 // no. The text of a yes omits the others.
 func combine(vs []Verdict) Verdict {
 	out := vs[0]
-	rank := map[string]int{Yes: 2, Unknown: 1}
+	rank := map[string]int{yes: 2, unknown: 1}
 	for _, v := range vs[1:] {
 		if rank[v.Affected] > rank[out.Affected] {
 			out = v
@@ -220,7 +220,7 @@ func combine(vs []Verdict) Verdict {
 	}
 	var texts []string
 	for _, v := range vs {
-		if out.Affected != Yes || v.Affected == Yes {
+		if out.Affected != yes || v.Affected == yes {
 			texts = append(texts, v.Text)
 		}
 	}
@@ -251,10 +251,10 @@ func (a Affects) judge(image, tag string) Verdict {
 	}
 	// A pre-release precedes its release, so it still has what that release fixes.
 	cs.IncludePrerelease = true
-	v := a.verdict(No)
+	v := a.verdict(no)
 	v.Running = tag
 	if cs.Check(running) {
-		v.Affected = Yes
+		v.Affected = yes
 		v.Text = fmt.Sprintf("%s %s is affected (versions %s)%s.", a.name(), tag, a.Versions, a.fix())
 		return v
 	}
@@ -267,7 +267,7 @@ func (a Affects) verdict(affected string) Verdict {
 }
 
 func (a Affects) unknown(why string) Verdict {
-	v := a.verdict(Unknown)
+	v := a.verdict(unknown)
 	v.Text = fmt.Sprintf("Affected are versions %s of %s%s; %s.", a.Versions, a.name(), a.fix(), why)
 	return v
 }

@@ -6,7 +6,7 @@ import "strings"
 // Lengths of words that are judged by their shape.
 const (
 	MinAnnounced = 16 // where a word before says what it is
-	MinRandom    = 24 // where nothing does
+	minRandom    = 24 // where nothing does
 	MinHex       = 32
 	MinPlain     = 20 // of letters of one case and digits
 )
@@ -118,7 +118,7 @@ func (sh Shape) IsSecret(announced bool) bool {
 		mixed = sh.Upper >= 2 && sh.Lower >= 2 && (sh.Changes*100 >= sh.Length*18 || sh.Length >= MinPlain && sh.Upper*10 >= sh.Length*3 || sh.Digit > 0 && sh.Changes*100 >= sh.Length*12)
 		return mixed || hex || sh.Length >= MinPlain && (small || sh.Lower == 0 && sh.Upper > 3 && sh.Digit > 2)
 	}
-	return mixed && letters >= MinRandom && sh.Digit > 0 || mixed && letters >= 30 ||
+	return mixed && letters >= minRandom && sh.Digit > 0 || mixed && letters >= 30 ||
 		small && letters >= 40 && letters == sh.Length
 }
 
