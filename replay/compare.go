@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"crowsnest/internal/text"
 	"crowsnest/rules"
 )
 
@@ -169,7 +170,7 @@ func (m *matching) pass(id func(Alert) string, turn func(b, a Alert) int) {
 func inOrder(alerts []Alert) []Alert {
 	out := slices.Clone(alerts)
 	slices.SortStableFunc(out, func(a, b Alert) int {
-		return cmp.Or(a.Fired.Compare(b.Fired), a.Episode.StartsAt.Compare(b.Episode.StartsAt), cmp.Compare(labelText(a.Episode.Labels), labelText(b.Episode.Labels)))
+		return cmp.Or(a.Fired.Compare(b.Fired), a.Episode.StartsAt.Compare(b.Episode.StartsAt), cmp.Compare(text.Labels(a.Episode.Labels), text.Labels(b.Episode.Labels)))
 	})
 	return out
 }
@@ -179,7 +180,7 @@ func inOrder(alerts []Alert) []Alert {
 func identity(a Alert) string {
 	labels := maps.Clone(a.Episode.Labels)
 	delete(labels, "resolves")
-	return labelText(labels)
+	return text.Labels(labels)
 }
 
 // key identifies the failure: the values of `by` and the identity labels.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"crowsnest/episodes"
+	"crowsnest/internal/text"
 	"crowsnest/rules"
 )
 
@@ -17,7 +18,7 @@ func describe(eps []episodes.Episode) string {
 	}
 	out := make([]string, len(eps))
 	for i, x := range eps {
-		out[i] = fmt.Sprintf("%s starts_at=%s value=%d", labelText(x.Labels), x.StartsAt.Sub(testStart), x.Count)
+		out[i] = fmt.Sprintf("%s starts_at=%s value=%d", text.Labels(x.Labels), x.StartsAt.Sub(testStart), x.Count)
 		if !x.EndsAt.IsZero() {
 			out[i] += fmt.Sprintf(" ends_at=%s (%s)", x.EndsAt.Sub(testStart), x.Reason)
 		}
@@ -31,7 +32,7 @@ func describeExpected(want []rules.ExpectedAlert) string {
 	}
 	out := make([]string, len(want))
 	for i, w := range want {
-		out[i] = labelText(w.Labels)
+		out[i] = text.Labels(w.Labels)
 		if w.StartsAt != nil {
 			out[i] += fmt.Sprintf(" starts_at=%s", *w.StartsAt)
 		}
@@ -46,13 +47,4 @@ func describeExpected(want []rules.ExpectedAlert) string {
 		}
 	}
 	return strings.Join(out, "\n            ")
-}
-
-// labelText formats labels as in a selector, sorted by name.
-func labelText(labels map[string]string) string {
-	parts := make([]string, 0, len(labels))
-	for _, name := range slices.Sorted(maps.Keys(labels)) {
-		parts = append(parts, fmt.Sprintf("%s=%q", name, labels[name]))
-	}
-	return "{" + strings.Join(parts, ", ") + "}"
 }

@@ -19,7 +19,7 @@ func TestScanRecords(t *testing.T) {
 		cris = append(cris, cri(10*i, l))
 	}
 	now := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
-	in := text("x", cris...)
+	in := logOf("x", cris...)
 	in.Labels = matcher.Labels{"container": "syncer"}
 	want, err := Scan(set, prog, []Input{in}, ScanOptions{Now: now})
 	require.NoError(t, err)

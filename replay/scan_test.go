@@ -44,7 +44,7 @@ func compile(t *testing.T, pack string) (*rules.Set, *matcher.Program) {
 	return set, prog
 }
 
-func text(name string, lines ...string) Input {
+func logOf(name string, lines ...string) Input {
 	return Input{Name: name, Open: func() (io.ReadCloser, error) {
 		return io.NopCloser(strings.NewReader(strings.Join(lines, "\n"))), nil
 	}}
@@ -65,41 +65,41 @@ func TestScan(t *testing.T) {
 	}
 
 	lost, back := cri(0, "leaderelection lost"), func(s int) string { return cri(s, "successfully acquired lease") }
-	got := scan(ScanOptions{}, text("a", lost))
+	got := scan(ScanOptions{}, logOf("a", lost))
 	require.Len(t, got, 1, "the clock runs on until the deadline is decided")
 	require.Equal(t, episodes.StateFiring, got[0].Episode.State, "nothing in the input resolves it")
-	require.Empty(t, scan(ScanOptions{UntilEOF: true}, text("a", lost)))
-	require.Len(t, scan(ScanOptions{UntilEOF: true}, text("a", lost, cri(200, "other"))), 1, "lines without a hit move the clock")
-	require.Empty(t, scan(ScanOptions{}, text("a", lost, back(60))))
+	require.Empty(t, scan(ScanOptions{UntilEOF: true}, logOf("a", lost)))
+	require.Len(t, scan(ScanOptions{UntilEOF: true}, logOf("a", lost, cri(200, "other"))), 1, "lines without a hit move the clock")
+	require.Empty(t, scan(ScanOptions{}, logOf("a", lost, back(60))))
 
-	got = scan(ScanOptions{}, text("a", lost, back(600)))
+	got = scan(ScanOptions{}, logOf("a", lost, back(600)))
 	require.Len(t, got, 1)
 	require.Equal(t, episodes.StateResolved, got[0].Episode.State)
 	require.Equal(t, episodes.ReasonClear, got[0].Episode.Reason)
 
 	// Inputs are merged by event time, whatever their order.
-	require.Empty(t, scan(ScanOptions{}, text("b", back(60)), text("a", lost)))
+	require.Empty(t, scan(ScanOptions{}, logOf("b", back(60)), logOf("a", lost)))
 	require.Len(t, scan(ScanOptions{},
-		text("a", cri(0, "conflict on 1"), cri(50, "conflict on 3")), text("b", cri(30, "conflict on 2"))), 1)
+		logOf("a", cri(0, "conflict on 1"), cri(50, "conflict on 3")), logOf("b", cri(30, "conflict on 2"))), 1)
 
 	require.Empty(t, scan(ScanOptions{}))
-	require.Empty(t, scan(ScanOptions{}, text("empty")))
+	require.Empty(t, scan(ScanOptions{}, logOf("empty")))
 }
 
 func TestScanWithoutTimes(t *testing.T) {
 	set, prog := compile(t, scanPack)
 	now := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
-	report, err := Scan(set, prog, []Input{text("-", "E0101 10:00:00.000000       1 controllermanager.go:328] \"leaderelection lost\"")}, ScanOptions{Lenient: true, Now: now})
+	report, err := Scan(set, prog, []Input{logOf("-", "E0101 10:00:00.000000       1 controllermanager.go:328] \"leaderelection lost\"")}, ScanOptions{Lenient: true, Now: now})
 	require.NoError(t, err)
 	require.Len(t, report.Alerts, 1)
 	require.Equal(t, time.Date(2026, 1, 1, 10, 0, 0, 0, time.UTC), report.Alerts[0].Episode.StartsAt)
 
-	report, err = Scan(set, prog, []Input{text("-", "leaderelection lost")}, ScanOptions{Lenient: true, Now: now})
+	report, err = Scan(set, prog, []Input{logOf("-", "leaderelection lost")}, ScanOptions{Lenient: true, Now: now})
 	require.NoError(t, err)
 	require.Len(t, report.Alerts, 1)
 	require.Equal(t, now, report.Alerts[0].Episode.StartsAt)
 
-	report, err = Scan(set, prog, []Input{text("-", "leaderelection lost")}, ScanOptions{Now: now})
+	report, err = Scan(set, prog, []Input{logOf("-", "leaderelection lost")}, ScanOptions{Now: now})
 	require.NoError(t, err)
 	require.Empty(t, report.Alerts, "strict: the container is not stated")
 }
@@ -124,7 +124,7 @@ func TestScanOfLongLines(t *testing.T) {
 	set, prog := compile(t, scanPack)
 	long := strings.Repeat("x", 3<<20)
 	var files []string
-	report, err := Scan(set, prog, []Input{text("a", cri(0, "leaderelection lost "+long), cri(1, long), cri(2, "conflict on"))}, ScanOptions{
+	report, err := Scan(set, prog, []Input{logOf("a", cri(0, "leaderelection lost "+long), cri(1, long), cri(2, "conflict on"))}, ScanOptions{
 		Lenient: true,
 		OnHit:   func(file string, h matcher.Hit) { files = append(files, fmt.Sprint(file, ":", h.Rule.Alert)) },
 	})
@@ -137,7 +137,7 @@ func TestCompare(t *testing.T) {
 	set, prog := compile(t, scanPack)
 	other, otherProg := compile(t, strings.NewReplacer("for: 2m", "for: 5m", "count: 3", "count: 2").Replace(scanPack))
 	inputs := func() []Input {
-		return []Input{text("a", cri(0, "leaderelection lost"), cri(1, "conflict on 1"), cri(2, "conflict on 2"))}
+		return []Input{logOf("a", cri(0, "leaderelection lost"), cri(1, "conflict on 1"), cri(2, "conflict on 2"))}
 	}
 	before, err := Scan(set, prog, inputs(), ScanOptions{Lenient: true})
 	require.NoError(t, err)

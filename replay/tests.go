@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"crowsnest/episodes"
+	"crowsnest/internal/text"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 )
@@ -235,7 +236,7 @@ func check(c rules.Checkpoint, s *session) []string {
 	}
 	if c.HasFiring {
 		got := slices.SortedFunc(maps.Values(s.firing), func(a, b episodes.Episode) int {
-			return strings.Compare(labelText(a.Labels), labelText(b.Labels))
+			return strings.Compare(text.Labels(a.Labels), text.Labels(b.Labels))
 		})
 		if len(got) != len(c.Firing) || !assign(c.Firing, got) {
 			fail("firing alerts differ", c.Firing, got)

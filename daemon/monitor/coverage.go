@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"crowsnest/episodes"
+	"crowsnest/internal/text"
 	"crowsnest/sources"
 )
 
@@ -68,7 +69,7 @@ func (a *Alerts) blind(now time.Time, status []sources.Status) []episodes.Episod
 	if len(more) > 0 {
 		source, _, _ := strings.Cut(more[0], "/")
 		out = append(out, blindAlert(sources.Status{
-			Name: source, Error: fmt.Sprintf("%d more members are down: %s", len(more), truncate(strings.Join(more, ", "), 1000)),
+			Name: source, Error: fmt.Sprintf("%d more members are down: %s", len(more), text.Shorten(strings.Join(more, ", "), 1000)),
 		}, oldest))
 	}
 	maps.DeleteFunc(a.away, func(name string, _ time.Time) bool { return !known[name] })

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"crowsnest/episodes"
+	"crowsnest/internal/text"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 	"crowsnest/sinks"
@@ -260,7 +261,7 @@ type texts struct{ summary, description, remediation string }
 
 func alert(name, severity string, labels map[string]string, start time.Time, t texts) episodes.Episode {
 	return annotated(name, severity, labels, start, map[string]string{
-		"summary": t.summary, "description": truncate(t.description, maxText), "remediation": t.remediation,
+		"summary": t.summary, "description": text.Shorten(t.description, maxText), "remediation": t.remediation,
 	})
 }
 
@@ -287,17 +288,6 @@ func labelled(e episodes.Episode, labels map[string]string) episodes.Episode {
 	out := annotated(e.Alert, all["severity"], all, e.StartsAt, e.Annotations)
 	out.Count, out.LastSeen, out.Heartbeat = e.Count, e.LastSeen, e.Heartbeat
 	return out
-}
-
-// truncate shortens s to at most n bytes plus an ellipsis, without splitting a rune.
-func truncate(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && s[n]&0xC0 == 0x80 {
-		n--
-	}
-	return s[:n] + "…"
 }
 
 // firstOf joins the first n names and counts the others.

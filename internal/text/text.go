@@ -21,6 +21,14 @@ func Truncate(s string, n int) string {
 	return s[:at]
 }
 
+// Shorten truncates s to n bytes and adds an ellipsis, if s is longer.
+func Shorten(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return Truncate(s, n) + "…"
+}
+
 // Labels formats labels as in a selector, sorted by name: {a="b", c="d"}.
 func Labels(labels map[string]string) string {
 	parts := make([]string, 0, len(labels))

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"crowsnest/internal/text"
 )
 
 // arrivals tracks which expected alerts an Alertmanager has.
@@ -77,7 +79,7 @@ func (a *arrivals) look(active []map[string]string) {
 			}
 		}
 		if !known {
-			a.strange[labelText(labels)] = true
+			a.strange[text.Labels(labels)] = true
 		}
 	}
 	for i, e := range a.resolves {
@@ -96,21 +98,13 @@ func (a *arrivals) missing() []string {
 	var out []string
 	for i, e := range a.fires {
 		if !a.arrived[i] {
-			out = append(out, "not arrived: "+labelText(e))
+			out = append(out, "not arrived: "+text.Labels(e))
 		}
 	}
 	for i, e := range a.resolves {
 		if !a.resolved[i] {
-			out = append(out, "not resolved: "+labelText(e))
+			out = append(out, "not resolved: "+text.Labels(e))
 		}
 	}
 	return out
-}
-
-func labelText(labels map[string]string) string {
-	var parts []string
-	for _, k := range slices.Sorted(maps.Keys(labels)) {
-		parts = append(parts, fmt.Sprintf("%s=%q", k, labels[k]))
-	}
-	return "{" + strings.Join(parts, ", ") + "}"
 }

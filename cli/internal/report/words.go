@@ -7,7 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
+
+	"crowsnest/internal/text"
 )
 
 // sentence returns the verdict.
@@ -97,23 +98,23 @@ func (e Example) sign() string {
 
 // text describes an example on one line, without its sign and its log line.
 func (e Example) text() string {
-	text := stamp(e.Alert.FiredAt)
+	out := stamp(e.Alert.FiredAt)
 	if e.Was != nil {
 		switch by := e.Alert.FiredAt.Sub(e.Was.FiredAt); {
 		case by < 0:
-			text += fmt.Sprintf(" (%s earlier)", -by)
+			out += fmt.Sprintf(" (%s earlier)", -by)
 		case by > 0:
-			text += fmt.Sprintf(" (%s later)", by)
+			out += fmt.Sprintf(" (%s later)", by)
 		}
 		if e.Kind == KindEnds {
-			text += fmt.Sprintf(" ends %s, was %s", e.Alert.end(), e.Was.end())
+			out += fmt.Sprintf(" ends %s, was %s", e.Alert.end(), e.Was.end())
 		}
 	}
-	text += " " + cut(labelText(e.Alert.Labels), maxLabels)
+	out += " " + text.Shorten(labelText(e.Alert.Labels), maxLabels)
 	if e.Kind == KindRelabelled {
-		text += " " + cut(e.otherwise(), maxLabels)
+		out += " " + text.Shorten(e.otherwise(), maxLabels)
 	}
-	return text
+	return out
 }
 
 // otherwise lists the labels that differ, and whether notifications start or stop.
@@ -159,17 +160,6 @@ func labelText(labels map[string]string) string {
 }
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
-
-// cut truncates text to n bytes and marks that.
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + "…"
-}
 
 func count(n int, of string) string { return group(int64(n)) + " " + plural(int64(n), of) }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"crowsnest/internal/text"
 	"crowsnest/redact"
 )
 
@@ -46,7 +47,7 @@ func (r Report) Text(w io.Writer) error {
 		}
 		fmt.Fprintf(&b, "\n%s: %s\n", rule.Rule, rule.kinds())
 		for _, e := range rule.Examples {
-			fmt.Fprintf(&b, "%s %s\n    %s\n", e.sign(), e.text(), cut(e.Line, maxLine))
+			fmt.Fprintf(&b, "%s %s\n    %s\n", e.sign(), e.text(), text.Shorten(e.Line, maxLine))
 		}
 		if n := rule.differs() - len(rule.Examples); n > 0 {
 			fmt.Fprintf(&b, "  and %s more\n", group(int64(n)))
@@ -128,7 +129,7 @@ func (r Rule) details() string {
 	fmt.Fprintf(&b, "\n<details><summary>%s: %s</summary>\n\n", inert(r.Rule), inert(r.kinds()))
 	var block strings.Builder
 	for _, e := range r.Examples {
-		fmt.Fprintf(&block, "%s %s\n%s   %s\n", e.sign(), redact.Sanitise(e.text()), e.sign(), redact.Sanitise(cut(e.Line, maxLine)))
+		fmt.Fprintf(&block, "%s %s\n%s   %s\n", e.sign(), redact.Sanitise(e.text()), e.sign(), redact.Sanitise(text.Shorten(e.Line, maxLine)))
 	}
 	fence := strings.Repeat("`", max(3, longestRun(block.String(), '`')+1))
 	fmt.Fprintf(&b, "%sdiff\n%s%s\n", fence, block.String(), fence)

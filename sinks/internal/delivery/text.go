@@ -16,6 +16,7 @@ import (
 
 	"crowsnest/episodes"
 	"crowsnest/httpconfig"
+	"crowsnest/internal/text"
 	"crowsnest/sinks"
 )
 
@@ -85,11 +86,7 @@ func Truncate(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
-	n -= len(more)
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + more
+	return text.Truncate(s, n-len(more)) + more
 }
 
 // Excerpt returns one printable line, of at most MaxExcerpt bytes, of a peer's

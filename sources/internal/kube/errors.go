@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"crowsnest/internal/text"
 )
 
 const (
@@ -93,13 +95,5 @@ func readError(res *http.Response) error {
 
 // cut returns one short line of a server's text.
 func cut(s string) string {
-	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "?")), " ")
-	if len(s) <= maxErrorText {
-		return s
-	}
-	n := maxErrorText
-	for n > 0 && s[n]&0xC0 == 0x80 {
-		n--
-	}
-	return s[:n] + "…"
+	return text.Shorten(strings.Join(strings.Fields(strings.ToValidUTF8(s, "?")), " "), maxErrorText)
 }
