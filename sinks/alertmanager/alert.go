@@ -39,7 +39,7 @@ func (c Config) toAlert(m sinks.Message, now, peerNow time.Time) (*models.Postab
 		StartsAt:    strfmt.DateTime(start),
 		EndsAt:      strfmt.DateTime(end),
 		Annotations: delivery.Annotations(ep.Annotations),
-		Alert:       models.Alert{Labels: labels, GeneratorURL: c.link(ep.Fingerprint)},
+		Alert:       models.Alert{Labels: labels, GeneratorURL: strfmt.URI(delivery.Link(c.ExternalURL, ep.Fingerprint))},
 	}, nil
 }
 
@@ -58,15 +58,6 @@ func notAfter(t, now time.Time) time.Time {
 		return now
 	}
 	return t.UTC()
-}
-
-// link returns the address of crowsnest's page of an episode, or "" without a base
-// address: an Alertmanager refuses a whole request for one invalid URI.
-func (c Config) link(fp episodes.Fingerprint) strfmt.URI {
-	if c.ExternalURL == "" {
-		return ""
-	}
-	return strfmt.URI(c.ExternalURL + "/episodes/" + fp.String())
 }
 
 // labels returns a copy of the episode's labels with the external ones. They are
@@ -99,9 +90,9 @@ func (c Config) labels(ep episodes.Episode) (models.LabelSet, error) {
 	return out, nil
 }
 
-// labelText makes the value of a label harmless to show. It replaces characters instead
-// of removing them: the result must not equal the label of another alert, which would end with
-// this one.
+// labelText makes the value of a label harmless to show. It replaces characters
+// instead of removing them: the result must not equal the label of another alert,
+// which would end with this one.
 func labelText(s string) string {
 	if redact.Sanitise(s) != s {
 		s = strings.Map(func(r rune) rune {

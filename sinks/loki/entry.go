@@ -108,9 +108,7 @@ func (c Config) summarize(m sinks.Message, labels map[string]string) (summary, t
 			s.Labels[name] = value
 		}
 	}
-	if c.ExternalURL != "" {
-		s.URL = c.ExternalURL + "/episodes/" + ep.Fingerprint.String()
-	}
+	s.URL = delivery.Link(c.ExternalURL, ep.Fingerprint)
 	switch {
 	case m.Resolved:
 		s.Event, s.Reason, s.EndsAt, at = eventResolved, string(ep.Reason), ep.EndsAt.UTC(), cmp.Or(ep.Concluded, ep.EndsAt)

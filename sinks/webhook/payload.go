@@ -75,9 +75,7 @@ func (c Config) alert(m sinks.Message) (Alert, error) {
 	if a.LastSeen.IsZero() {
 		a.LastSeen = a.StartsAt
 	}
-	if c.ExternalURL != "" {
-		a.GeneratorURL = c.ExternalURL + "/episodes/" + a.Fingerprint
-	}
+	a.GeneratorURL = delivery.Link(c.ExternalURL, ep.Fingerprint)
 	switch {
 	case m.Resolved:
 		a.Status, a.Event, a.Reason, a.EndsAt = StatusResolved, EventResolved, string(ep.Reason), ep.EndsAt.UTC()

@@ -158,6 +158,15 @@ func InRange(key string, d, low, high time.Duration) error {
 	return nil
 }
 
+// Link returns the address of crowsnest's page of an episode, or "" without a base
+// address: an Alertmanager refuses a whole request for one invalid URI.
+func Link(externalURL string, fp episodes.Fingerprint) string {
+	if externalURL == "" {
+		return ""
+	}
+	return externalURL + "/episodes/" + fp.String()
+}
+
 // Pack returns the name of the pack of an episode's rule, or "".
 func Pack(ep episodes.Episode) string {
 	if ep.Rule == nil {
