@@ -44,12 +44,9 @@ func (d *Daemon) ticks(ctx context.Context) {
 // monitor notifies and logs what changed in the parts of the daemon.
 func (d *Daemon) monitor(now time.Time, seen *changeLog) {
 	st := monitor.State{
-		Sources: d.sourceStatus(), Broken: d.outcome.Load().broken, Quarantined: d.quarantine(now), Evictions: d.engine.Evictions(),
+		Sources: d.sourceStatus(), Endpoints: d.endpointStatus(), Broken: d.outcome.Load().broken, Quarantined: d.quarantine(now), Evictions: d.engine.Evictions(),
 		Trusted: d.pipe.Rules().Namespaces, Behind: d.behind(), Agents: map[string]agents.Stats{}, Unsaved: d.saver.unsaved(),
 		Unanswered: d.pipe.concluder.peer().unanswered, Upstream: d.pipe.concluder.alerts(now),
-	}
-	for _, s := range d.receivers {
-		st.Endpoints = append(st.Endpoints, s.Status()...)
 	}
 	for _, s := range d.sources {
 		if a, ok := s.(*agents.Source); ok {

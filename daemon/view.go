@@ -97,9 +97,7 @@ func filtered(s sources.Source) bool {
 func (d *Daemon) endpointsView() []web.Endpoint {
 	var out []web.Endpoint
 	for _, e := range d.endpointStatus() {
-		out = append(out, web.Endpoint{
-			Sink: e.Sink, Endpoint: e.Endpoint, Up: e.Up, Error: e.Error, Sent: e.Sent, Failed: e.Failed, Pending: e.Pending, ClockSkew: e.ClockSkew,
-		})
+		out = append(out, web.Endpoint(e))
 	}
 	return out
 }
