@@ -146,7 +146,7 @@ func BenchmarkPath(b *testing.B) {
 			parts := blocks(log, blockSize)
 			b.SetBytes(int64(len(log)))
 			b.ReportAllocs()
-			told := 0
+			notified := 0
 			for b.Loop() {
 				b.StopTimer()
 				e, s := newEngine(l.set), newStream(w.kind)
@@ -155,10 +155,10 @@ func BenchmarkPath(b *testing.B) {
 				for _, block := range parts {
 					e.Take(l.program.Scan(s, block, arrival), arrival)
 					e.AdvanceWatermark("bench", arrival)
-					told += len(e.Evaluate(arrival))
+					notified += len(e.Evaluate(arrival))
 				}
 			}
-			require.Positive(b, told)
+			require.Positive(b, notified)
 			perLine(b, log)
 		})
 	}

@@ -261,9 +261,9 @@ func (d *victim) planted(s signature, lines []string) {
 	}
 }
 
-// told returns every notified alert, except those of the daemon about itself,
+// notified returns the notified alerts, except those of the daemon about itself,
 // by name and labels.
-func told(am *fakeam.AM) map[string]int {
+func notified(am *fakeam.AM) map[string]int {
 	out := map[string]int{}
 	for name, words := range am.All() {
 		if strings.HasPrefix(name, "Crowsnest") {
@@ -319,7 +319,7 @@ func TestForgedSignatures(t *testing.T) {
 		return true
 	})
 	require.Greater(t, d.metric(daemon.LinesRead), before)
-	require.Equal(t, want, told(d.am))
+	require.Equal(t, want, notified(d.am))
 	for _, s := range signatures {
 		got := d.am.Accepted(s.alert)[0].Alert
 		labels := map[string]string{"alertname": s.alert}
@@ -329,7 +329,7 @@ func TestForgedSignatures(t *testing.T) {
 		require.Equal(t, labels, got.Labels)
 	}
 	d.forgedClears()
-	require.Equal(t, want, told(d.am))
+	require.Equal(t, want, notified(d.am))
 }
 
 // forgedClears writes clear lines from every pod, and then, one after the

@@ -82,7 +82,7 @@ func TestMarkupIsText(t *testing.T) {
 	d.start()
 	d.hasRead(lines + 1)
 	d.eventually("the alerts arrive", func() bool {
-		got := told(d.am)
+		got := notified(d.am)
 		return got["TextInTexts"] == len(all) && got["TextInLabels"] >= len(all)*9/10
 	})
 	for name := range d.am.All() {

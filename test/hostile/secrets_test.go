@@ -262,7 +262,7 @@ func TestSecretsDoNotLeave(t *testing.T) {
 	d.start()
 	d.hasRead(lines)
 	d.eventually("the alerts of the lines arrive", func() bool {
-		got := told(d.am)
+		got := notified(d.am)
 		return got["LineInTexts"] == len(all)+300 && got["FieldsInLabels"] > 0 && got["WordsInLabels"] > 300 &&
 			got["RestDistinct"] == 1 && got["RestInSequence"] == 1
 	})
