@@ -188,7 +188,7 @@ func writeFindings(w io.Writer, form string, all []findings.Finding) error {
 	return findings.GitHub(w, all)
 }
 
-// originText summarizes whose lines the rules believe, and names the critical rules
+// originText summarizes whose lines the rules trust, and names the critical rules
 // that do not state it. set may be nil.
 func originText(set *rules.Set) string {
 	if set == nil {
@@ -205,7 +205,7 @@ func originText(set *rules.Set) string {
 		}
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d rules believe infrastructure namespaces only (rules.infrastructure_namespaces): %s\n",
+	fmt.Fprintf(&b, "%d rules trust infrastructure namespaces only (rules.infrastructure_namespaces): %s\n",
 		restricted, strings.Join(set.Namespaces.List(), ", "))
 	if len(unstated) > 0 {
 		fmt.Fprintf(&b, "anyone who can run a pod can raise %d critical alerts, because their rules do not state `origin`: %s\n", len(unstated), strings.Join(unstated, ", "))

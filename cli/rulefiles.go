@@ -33,7 +33,7 @@ func (f *ruleFlags) add(cmd *cobra.Command) {
 // addNamespaces adds the flag for the infrastructure namespaces.
 func (f *ruleFlags) addNamespaces(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&f.namespaces, "infrastructure-namespaces", nil,
-		"namespaces whose lines rules with `origin: infrastructure` believe: +NAME adds to the built-in `LIST`, -NAME removes from it, NAME replaces it, '*' allows all")
+		"namespaces whose lines rules with `origin: infrastructure` trust: +NAME adds to the built-in `LIST`, -NAME removes from it, NAME replaces it, '*' allows all")
 }
 
 // name returns the paths of the chosen rules for people.

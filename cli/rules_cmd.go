@@ -43,7 +43,7 @@ running daemon: health, open episodes, number of streams, last line read, matche
 lines, lines tried, and evaluation time. A rule without streams is blind: its
 selector matches no stream that exists.
 
-ORIGIN says whose lines a rule believes: any namespace, or infrastructure (the
+ORIGIN says whose lines a rule trusts: any namespace, or infrastructure (the
 namespaces of rules.infrastructure_namespaces, and logs without a namespace).`,
 		Example: `  crowsnest rules list --rules packs/ --overrides overrides.yaml
   crowsnest rules list --url http://localhost:9797`,

@@ -196,7 +196,7 @@ type Rule struct {
 	Mode      rules.Mode     `json:"mode"`
 	Scope     rules.Scope    `json:"scope"`
 	From      string         `json:"from"`
-	Origin    rules.Origin   `json:"origin"`   // whose lines it believes
+	Origin    rules.Origin   `json:"origin"`   // whose lines it trusts
 	Duration  float64        `json:"duration"` // of `for`, in seconds
 	Matches   int64          `json:"matches"`
 	LastMatch *time.Time     `json:"lastMatch,omitempty"`

@@ -117,7 +117,7 @@ func TestConfigurations(t *testing.T) {
 		}
 		// Rules for infrastructure trust the built-in list, not every
 		// namespace.
-		require.Regexp(t, `\n8\d rules believe infrastructure namespaces only .*: [^*]*\bkube-system\b[^*]*\n`, string(out), file)
+		require.Regexp(t, `\n8\d rules trust infrastructure namespaces only .*: [^*]*\bkube-system\b[^*]*\n`, string(out), file)
 	}
 	out, err := exec.Command(binary, "test", "rules", "--mutate", root+"/base/rules").CombinedOutput()
 	require.NoError(t, err, string(out))
