@@ -271,3 +271,39 @@ func TestEmptyFileIsRenamedBeforeItIsOpened(t *testing.T) {
 		c.Close()
 	})
 }
+
+// While a file is read, the empty one behind it, which is not open, gets lines and is
+// rotated: it is not taken for the one that has its name now.
+func TestEmptyFileIsReplacedDuringATurn(t *testing.T) {
+	bubble(t, podFinder, func(t *testing.T, l *lab) {
+		var seq numbered
+		c := kubesim.New(kubesim.Options{Root: l.finder.Root})
+		rotate := func() {
+			c.RenameAway()
+			c.Reopen()
+		}
+		several(c, &seq, 3)
+		rotate()
+		names, err := filepath.Glob(c.Path() + ".*")
+		require.NoError(t, err)
+		require.NoError(t, os.Chtimes(names[0], time.Time{}, time.Now().Add(-time.Minute))) // it is left at once
+		l.cfg.MaxOpen, l.cfg.LookBack = 1, -1
+		replaced := false
+		l.cfg.fault = func(op, _ string) error {
+			if op == "read" && !replaced {
+				replaced = true
+				several(c, &seq, 3)
+				rotate()
+				several(c, &seq, 3)
+				wait(2 * pollEvery) // the directory is listed again before the next file is opened
+			}
+			return nil
+		}
+		l.start(nil)
+		wait(10 * time.Second)
+		requireLines(t, seq.want, l.pipe.taken())
+		l.stop()
+		require.NoError(t, c.Err)
+		c.Close()
+	})
+}

@@ -276,10 +276,11 @@ func (s *sequence) nothingNext() bool {
 		return s.stat(n) && n.fi.Size() == 0
 	}
 	fi, err := s.tree.root.Lstat(s.rel(n.name))
-	if err == nil {
-		n.fi = fi
+	if err != nil || !os.SameFile(fi, n.fi) { // it was rotated, and another file has its name
+		return false
 	}
-	return err == nil && fi.Size() == 0
+	n.fi = fi
+	return fi.Size() == 0
 }
 
 // tooLongAway reports whether a deleted file has been held for the longest time that
