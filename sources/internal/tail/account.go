@@ -59,36 +59,30 @@ func newAccount(cfg Config) *account {
 	}
 }
 
+func (a *account) tally(f func()) {
+	a.counting.Lock()
+	defer a.counting.Unlock()
+	f()
+}
+
 // fail counts an error and keeps its text.
 func (a *account) fail(reason string, err error) {
 	if errors.Is(err, fs.ErrNotExist) && reason != "list" {
 		return // files come and go
 	}
-	a.counting.Lock()
-	defer a.counting.Unlock()
-	a.errs[reason]++
-	a.lastErr = err.Error()
+	a.tally(func() {
+		a.errs[reason]++
+		a.lastErr = err.Error()
+	})
 }
 
 // note keeps the text of an error that is counted elsewhere, or "".
-func (a *account) note(text string) {
-	a.counting.Lock()
-	defer a.counting.Unlock()
-	a.lastErr = text
-}
+func (a *account) note(text string) { a.tally(func() { a.lastErr = text }) }
 
-func (a *account) count(reason string) {
-	a.counting.Lock()
-	defer a.counting.Unlock()
-	a.errs[reason]++
-}
+func (a *account) count(reason string) { a.tally(func() { a.errs[reason]++ }) }
 
 // lose counts bytes that are skipped.
-func (a *account) lose(reason string, n int64) {
-	a.counting.Lock()
-	defer a.counting.Unlock()
-	a.lost[reason] += max(n, 0)
-}
+func (a *account) lose(reason string, n int64) { a.tally(func() { a.lost[reason] += max(n, 0) }) }
 
 // miss counts that lines were lost, or may have been: the content of removed bytes
 // is unknown.

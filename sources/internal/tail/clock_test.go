@@ -61,7 +61,7 @@ func TestRootWasAway(t *testing.T) {
 		var seq numbered
 		c := kubesim.New(kubesim.Options{Root: root + ".away"})
 		c.Write("stdout", seq.next())
-		wait(2 * time.Hour)
+		wait(defaultLookBack + 5*time.Minute)
 		c.Write("stdout", seq.next())
 		require.NoError(t, os.Rename(root+".away", root))
 		wait(10 * time.Second)

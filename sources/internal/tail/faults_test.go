@@ -325,16 +325,16 @@ func TestHolesOfRuntimes(t *testing.T) {
 // With fewer descriptors than files every line arrives, and none is held too many.
 func TestFewDescriptors(t *testing.T) {
 	bubble(t, podFinder, func(t *testing.T, l *lab) {
-		l.cfg.MaxOpen = 10
+		l.cfg.MaxOpen = 5
 		var cs []*kubesim.Container
 		var seq numbered
-		for i := range 60 {
+		for i := range 30 {
 			cs = append(cs, kubesim.New(kubesim.Options{Root: l.finder.Root, Pod: fmt.Sprintf("pod-%d", i)}))
 			cs[i].Write("stdout", seq.next())
 		}
 		l.start(nil)
-		wait(20 * time.Second)
-		require.LessOrEqual(t, l.tailer.files.Load(), int64(10))
+		wait(10 * time.Second)
+		require.LessOrEqual(t, l.tailer.files.Load(), int64(5))
 		r := rand.New(rand.NewPCG(1, 4))
 		for range 300 {
 			c := cs[r.IntN(len(cs))]
@@ -344,8 +344,8 @@ func TestFewDescriptors(t *testing.T) {
 			}
 			wait(time.Duration(r.IntN(400)) * time.Millisecond)
 		}
-		wait(20 * time.Second)
-		require.LessOrEqual(t, l.tailer.files.Load(), int64(10))
+		wait(10 * time.Second)
+		require.LessOrEqual(t, l.tailer.files.Load(), int64(5))
 		require.ElementsMatch(t, seq.want, l.pipe.taken())
 		require.WithinDuration(t, time.Now(), l.pipe.watermarkAt(), time.Second)
 		l.stop()
@@ -380,7 +380,7 @@ func TestChurn(t *testing.T) {
 		l.stop()
 		require.Empty(t, l.tailer.restored)
 		require.Empty(t, l.tailer.followers)
-		require.Len(t, l.tailer.gunzips.free, DefaultWorkers+2)
+		require.Len(t, l.tailer.gunzips.free, workers+2)
 		require.LessOrEqual(t, l.tailer.trees[0].dirs.Len(), 2)
 	})
 }

@@ -45,8 +45,8 @@ func (f *finder) poll() {
 	t, now, full := f.t, f.t.cfg.Clock(), false
 	due := f.due.Swap(false)
 	if due {
-		if full = !now.Before(f.rescan) || f.rescan.Sub(now) > t.cfg.Rescan; full { // or the clock stepped back
-			f.rescan = now.Add(t.cfg.Rescan)
+		if full = !now.Before(f.rescan) || f.rescan.Sub(now) > rescanEvery; full { // or the clock stepped back
+			f.rescan = now.Add(rescanEvery)
 		}
 		f.w.Drain()
 	}
@@ -296,10 +296,10 @@ const (
 // without a stream, of the trees that are not in doubt.
 func (t *Tailer) forget(now time.Time) {
 	for key, r := range t.missing() {
-		lost := !r.pos.Ended && !t.isThere(key)
+		path, there := t.find(key)
 		t.mu.Lock()
-		if r.at = now; lost {
-			t.miss(lossRemoved, t.pathOf(key))
+		if r.at = now; !r.pos.Ended && !there {
+			t.miss(lossRemoved, path)
 			r.pos = &position{point: r.pos.point, Ended: true}
 		}
 		t.mu.Unlock()
@@ -341,24 +341,19 @@ func (t *Tailer) missing() map[string]*restored {
 	return out
 }
 
-// isThere reports whether what a position is of exists, and is only no longer
-// wanted.
-func (t *Tailer) isThere(key string) bool {
-	return slices.ContainsFunc(t.trees, func(tr *tree) bool {
-		path := key
+// find returns where what a position is of was, and whether it is still there and only
+// no longer wanted.
+func (t *Tailer) find(key string) (path string, there bool) {
+	path = key
+	for _, tr := range t.trees {
 		if !filepath.IsAbs(key) {
 			path = tr.root.Abs(key)
 		}
-		_, err := os.Lstat(path)
-		return err == nil
-	})
-}
-
-func (t *Tailer) pathOf(key string) string {
-	if n := len(t.trees); n > 0 && !filepath.IsAbs(key) {
-		return t.trees[n-1].root.Abs(key)
+		if _, err := os.Lstat(path); err == nil {
+			return path, true
+		}
 	}
-	return key
+	return path, false
 }
 
 // boundMissing drops the oldest positions of streams without files if there are

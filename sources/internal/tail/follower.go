@@ -237,9 +237,8 @@ func (c *follower) openCur() bool {
 // passOverCur skips cur if it cannot be read for awayAfter and another file comes
 // after it.
 func (c *follower) passOverCur() {
-	c.mu.Lock()
-	since := c.stalled.since
-	c.mu.Unlock()
+	var since time.Time
+	c.update(func() { since = c.stalled.since })
 	if len(c.next) == 0 || since.IsZero() || c.now.Sub(since) < awayAfter || logdir.Exhausted(c.err) {
 		return
 	}
@@ -310,12 +309,8 @@ func (c *follower) publish() {
 // hits.
 func (c *follower) take() {
 	pos := c.position()
-	n := c.stream.Counters()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.saved = &pos
-	c.counters = n
 	c.ended = false
+	c.update(func() { c.saved, c.counters = &pos, c.stream.Counters() })
 }
 
 // position returns the position before the oldest line without its end.

@@ -47,12 +47,16 @@ type pipe struct {
 	longest   int
 }
 
-func newPipe(t testing.TB) *pipe {
-	r := &rules.Rule{
+// program matches every line that holds "seq=" or "text". Its prefilter is costly.
+var program = sync.OnceValues(func() (*matcher.Program, error) {
+	return matcher.Compile(&rules.Set{Rules: []*rules.Rule{{
 		Alert: "All", Mode: rules.ModeOn, Count: 1,
 		Steps: []rules.Step{{Matcher: rules.Matcher{Any: []rules.Matcher{{Contains: []string{"seq="}}, {Contains: []string{"text"}}}}}},
-	}
-	prog, err := matcher.Compile(&rules.Set{Rules: []*rules.Rule{r}})
+	}}})
+})
+
+func newPipe(t testing.TB) *pipe {
+	prog, err := program()
 	require.NoError(t, err)
 	return &pipe{prog: prog, byID: map[uint64]int{}}
 }

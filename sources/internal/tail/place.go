@@ -75,9 +75,7 @@ func (c *follower) place(ms []member) error {
 // begin creates the matcher's stream when the first file is known.
 func (c *follower) begin(ms []member) {
 	c.stream = c.found.New(c.path(ms[len(ms)-1].name))
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.view.Labels = c.stream.Labels()
+	c.update(func() { c.view.Labels = c.stream.Labels() })
 }
 
 // placeAfter continues with the files that are newer than the one of the point,

@@ -70,7 +70,7 @@ type pool struct {
 // newPool starts the workers. wg counts them.
 func newPool(t *Tailer, wg *sync.WaitGroup) *pool {
 	wp := &pool{t: t, wg: wg, all: map[*worker]bool{}}
-	for range t.cfg.Workers {
+	for range workers {
 		wp.hire()
 	}
 	return wp
@@ -117,7 +117,7 @@ func (wp *pool) relieve(finder *beat) {
 			continue
 		}
 		c.stall(now, "a read of it does not return")
-		if len(wp.all)+hired < t.cfg.Workers+maxHung {
+		if len(wp.all)+hired < workers+maxHung {
 			w.replaced.Store(true)
 			hired++
 		} else {

@@ -39,12 +39,14 @@ type published struct {
 	}
 }
 
-// advanceTo records that everything written by t was read.
-func (p *published) advanceTo(t time.Time) {
+func (p *published) update(f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.bound = later(t, p.bound)
+	f()
 }
+
+// advanceTo records that everything written by t was read.
+func (p *published) advanceTo(t time.Time) { p.update(func() { p.bound = later(t, p.bound) }) }
 
 // clampBound limits the stream's watermark to the clock, which was set back: how far
 // this stream lags is not known until it is read to its end.
@@ -68,17 +70,11 @@ func (p *published) progress() {
 
 // reached records the time of the newest line that was read.
 func (p *published) reached(t, now time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.lineTime, p.view.LastRead = t, now
+	p.update(func() { p.lineTime, p.view.LastRead = t, now })
 }
 
 // save replaces the position by one that says the same of what was taken.
-func (p *published) save(pos position) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.saved = &pos
-}
+func (p *published) save(pos position) { p.update(func() { p.saved = &pos }) }
 
 // end marks the file of the position as read to its end, also for restarts.
 func (p *published) end() {
@@ -87,11 +83,7 @@ func (p *published) end() {
 	}
 }
 
-func (p *published) setOver(over bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.over = over
-}
+func (p *published) setOver(over bool) { p.update(func() { p.over = over }) }
 
 // setRefused replaces the files that are refused, and returns how many are new.
 func (p *published) setRefused(now map[string]sources.Unread) (fresh int) {

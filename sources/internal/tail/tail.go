@@ -16,13 +16,12 @@ import (
 	"crowsnest/sources/internal/turns"
 )
 
-// Defaults of Config.
 const (
-	DefaultPoll     = 300 * time.Millisecond
-	DefaultRescan   = 5 * time.Second
-	DefaultLookBack = 15 * time.Minute
-	DefaultWorkers  = 2
-	DefaultMaxOpen  = 1024
+	defaultPoll     = 300 * time.Millisecond
+	defaultLookBack = 15 * time.Minute
+	defaultMaxOpen  = 1024
+	rescanEvery     = 5 * time.Second // until the root is opened again
+	workers         = 2
 )
 
 // Config sets how streams are read. The zero value of a field means its default.
@@ -30,16 +29,14 @@ type Config struct {
 	Source   string           // name of the source whose watermark advances
 	Clock    func() time.Time // time.Now
 	Poll     time.Duration    // interval of polling every file
-	Rescan   time.Duration    // interval of opening the root again
 	LookBack time.Duration    // without a position: how old the first line may be; negative: no bound
 	FromEnd  bool             // at a first start: files without times are read from their end
-	Workers  int
-	MaxOpen  int  // files that are held open while idle
-	NoWatch  bool // poll only
-	OneName  bool // files with hard links are refused
-	Framed   bool // a runtime frames each line: none begins behind a hole
-	streams  int  // that are read at most; tests set a smaller bound
-	deaf     bool // in tests: inotify events are read only at each poll
+	MaxOpen  int              // files that are held open while idle
+	NoWatch  bool             // poll only
+	OneName  bool             // files with hard links are refused
+	Framed   bool             // a runtime frames each line: none begins behind a hole
+	streams  int              // that are read at most; tests set a smaller bound
+	deaf     bool             // in tests: inotify events are read only at each poll
 	// fault, in tests, runs before a log or a directory is opened, listed or read:
 	// it may block or fail that.
 	fault func(op, path string) error
@@ -128,14 +125,12 @@ func New(cfg Config, finders ...Finder) *Tailer {
 	if cfg.Clock == nil {
 		cfg.Clock = time.Now
 	}
-	cfg.Poll = cmp.Or(cfg.Poll, DefaultPoll)
-	cfg.Rescan = cmp.Or(cfg.Rescan, DefaultRescan)
-	cfg.LookBack = cmp.Or(cfg.LookBack, DefaultLookBack)
-	cfg.Workers = cmp.Or(cfg.Workers, DefaultWorkers)
-	cfg.MaxOpen = cmp.Or(cfg.MaxOpen, DefaultMaxOpen)
+	cfg.Poll = cmp.Or(cfg.Poll, defaultPoll)
+	cfg.LookBack = cmp.Or(cfg.LookBack, defaultLookBack)
+	cfg.MaxOpen = cmp.Or(cfg.MaxOpen, defaultMaxOpen)
 	cfg.streams = cmp.Or(cfg.streams, maxStreams)
 	t := &Tailer{
-		cfg: cfg, account: newAccount(cfg), gunzips: newGunzips(cfg.Workers + 2), queue: turns.New[*follower](),
+		cfg: cfg, account: newAccount(cfg), gunzips: newGunzips(workers + 2), queue: turns.New[*follower](),
 		wake: make(chan struct{}, 1), search: make(chan struct{}, 1),
 		followers: map[string]*follower{}, restored: map[string]*restored{}, roots: map[string]string{},
 		refused: map[string]sources.Unread{}, down: map[*tree]sources.Unread{},

@@ -27,7 +27,7 @@ func TestLookBack(t *testing.T) {
 			at := time.Now().Add(-3 * time.Hour)
 			c := kubesim.New(kubesim.Options{Root: l.finder.Root, MaxFiles: 1000, Clock: func() time.Time { return at }})
 			var want []string
-			start := time.Now().Add(-DefaultLookBack)
+			start := time.Now().Add(-defaultLookBack)
 			n := 0
 			for ; at.Before(time.Now()); at = at.Add(time.Second) {
 				n++
