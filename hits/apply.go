@@ -11,17 +11,17 @@ type Reason string
 // The reasons.
 const (
 	ReasonUnknown  Reason = "unknown_rule" // no rule of this name is loaded
-	ReasonDisabled Reason = "disabled"     // the rule is off
-	ReasonWants    Reason = "wants"        // the other version does not capture a value that ours needs
-	ReasonPart     Reason = "part"         // our rule has no such step, clear or unless
-	ReasonSelector Reason = "selector"     // our rule does not select the stream
-	ReasonMatch    Reason = "match"        // our rule does not match the line
-	ReasonOrigin   Reason = "origin"       // our rule does not trust the namespace
+	reasonDisabled Reason = "disabled"     // the rule is off
+	reasonWants    Reason = "wants"        // the other version does not capture a value that ours needs
+	reasonPart     Reason = "part"         // our rule has no such step, clear or unless
+	reasonSelector Reason = "selector"     // our rule does not select the stream
+	reasonMatch    Reason = "match"        // our rule does not match the line
+	reasonOrigin   Reason = "origin"       // our rule does not trust the namespace
 )
 
 // Reasons returns all reasons.
 func Reasons() []Reason {
-	return []Reason{ReasonUnknown, ReasonDisabled, ReasonWants, ReasonPart, ReasonSelector, ReasonMatch, ReasonOrigin}
+	return []Reason{ReasonUnknown, reasonDisabled, reasonWants, reasonPart, reasonSelector, reasonMatch, reasonOrigin}
 }
 
 // Outcome counts what happened to the hits of a batch.
@@ -84,7 +84,7 @@ func (b *Batch) Find(x *Index) ([]matcher.Hit, Outcome) {
 		if t.other {
 			if evaluateAgain, ok := b.evaluateAgain(x, streams, t.rule, h); ok {
 				if len(evaluateAgain) == 0 {
-					drop(ReasonMatch)
+					drop(reasonMatch)
 					continue
 				}
 				out.Taken, out.Other = out.Taken+1, out.Other+1
@@ -117,16 +117,16 @@ func (b *Batch) target(x *Index, rec *record) target {
 	case r == nil:
 		return target{why: ReasonUnknown}
 	case r.Mode == rules.ModeOff:
-		return target{why: ReasonDisabled}
+		return target{why: reasonDisabled}
 	}
 	t := target{rule: r, values: make([]string, len(r.CapturedNames)), other: r.Hash != ref.hash}
 	switch {
 	case t.other && !r.From.Matches(b.labels[rec.labels], false):
-		return target{why: ReasonSelector}
+		return target{why: reasonSelector}
 	case !x.set.Trusts(r, b.labels[rec.labels]):
-		return target{why: ReasonOrigin}
+		return target{why: reasonOrigin}
 	case !hasPart(r, rec.part):
-		t.why = ReasonPart
+		t.why = reasonPart
 		return t
 	}
 	at := make(map[string]int, len(ref.wants))
@@ -136,7 +136,7 @@ func (b *Batch) target(x *Index, rec *record) target {
 	for i, name := range r.CapturedNames {
 		k, sent := at[name]
 		if !sent {
-			t.why = ReasonWants
+			t.why = reasonWants
 			return t
 		}
 		t.values[i] = rec.values[k]

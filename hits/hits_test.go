@@ -199,12 +199,12 @@ func TestOtherVersionsOfARule(t *testing.T) {
 
 	dropped := func(why Reason, n int) Outcome { return Outcome{Dropped: map[Reason]int{why: n}} }
 	f(func(r *rules.Rule) { r.Alert = "B" }, dropped(ReasonUnknown, 3))
-	f(func(r *rules.Rule) { r.Mode = rules.ModeOff }, dropped(ReasonDisabled, 3))
-	f(func(r *rules.Rule) { r.From, _ = selector.Parse(`{pod="p1"}`) }, dropped(ReasonSelector, 3))
+	f(func(r *rules.Rule) { r.Mode = rules.ModeOff }, dropped(reasonDisabled, 3))
+	f(func(r *rules.Rule) { r.From, _ = selector.Parse(`{pod="p1"}`) }, dropped(reasonSelector, 3))
 	one := func(why Reason) Outcome { return Outcome{Taken: 2, Other: 2, Dropped: map[Reason]int{why: 1}} }
-	f(func(r *rules.Rule) { r.CapturedNames = []string{"k", "new"} }, one(ReasonWants))
-	f(func(r *rules.Rule) { r.Steps = r.Steps[:1] }, one(ReasonPart))
-	f(func(r *rules.Rule) { r.Steps, r.Hash = r.Steps[:1], "old" }, dropped(ReasonPart, 3))
+	f(func(r *rules.Rule) { r.CapturedNames = []string{"k", "new"} }, one(reasonWants))
+	f(func(r *rules.Rule) { r.Steps = r.Steps[:1] }, one(reasonPart))
+	f(func(r *rules.Rule) { r.Steps, r.Hash = r.Steps[:1], "old" }, dropped(reasonPart, 3))
 }
 
 func squeezed(raw []byte) []byte {

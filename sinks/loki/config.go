@@ -26,8 +26,8 @@ const (
 
 // The forms of a line.
 const (
-	FormatJSON   = "json"
-	FormatLogfmt = "logfmt"
+	formatJSON   = "json"
+	formatLogfmt = "logfmt"
 )
 
 // ownLabels are the stream labels that this package sets.
@@ -74,7 +74,7 @@ func (c Config) withDefaults() Config {
 		c.UpdateDelay = defaultUpdateDelay
 	}
 	if c.Format == "" {
-		c.Format = FormatJSON
+		c.Format = formatJSON
 	}
 	c.URL = strings.TrimRight(c.URL, "/")
 	c.ExternalURL = strings.TrimRight(c.ExternalURL, "/")
@@ -92,7 +92,7 @@ func (c Config) Validate() error {
 		delivery.CheckLabels("labels", c.Labels, ownLabels...),
 		delivery.CheckLabels("external_labels", c.ExternalLabels, "alertname", "severity", "resolves", "overflow"),
 	}
-	if c.Format != FormatJSON && c.Format != FormatLogfmt {
+	if c.Format != formatJSON && c.Format != formatLogfmt {
 		errs = append(errs, fmt.Errorf("format: %q is not known; use json or logfmt", c.Format))
 	}
 	if strings.ContainsAny(c.Tenant, "|\r\n") || len(c.Tenant) > 150 {

@@ -120,7 +120,7 @@ func (c Config) summarize(m sinks.Message, labels map[string]string) (summary, t
 
 // text returns the line in the format.
 func (s summary) text(format string) (string, error) {
-	if format != FormatLogfmt {
+	if format != formatLogfmt {
 		b, err := json.Marshal(s)
 		return string(b), err
 	}

@@ -146,7 +146,7 @@ func TestEntry(t *testing.T) {
 }
 
 func TestEntryLogfmt(t *testing.T) {
-	cfg := Config{Format: FormatLogfmt}.withDefaults()
+	cfg := Config{Format: formatLogfmt}.withDefaults()
 	e, err := cfg.entry(sinks.Message{Episode: ended(episode), Resolved: true, New: true}, now)
 	require.NoError(t, err)
 	require.Equal(t, `event=resolved alertname=LeaseLost severity=critical summary="the lease of \"team-a\" is lost" namespace=team-a resolves=clear `+
@@ -161,7 +161,7 @@ func TestHostileEpisodes(t *testing.T) {
 		ep := episode
 		ep.Labels = map[string]string{"alertname": "A", "severity": "info"}
 		change(&ep)
-		for _, format := range []string{FormatJSON, FormatLogfmt} {
+		for _, format := range []string{formatJSON, formatLogfmt} {
 			cfg.Format = format
 			e, err := cfg.entry(sinks.Message{Episode: ep, New: true}, now)
 			require.NoError(t, err)

@@ -35,9 +35,9 @@ type Record struct {
 	Overflow    bool              `json:"overflow,omitempty"` // stands for the keys beyond a rule's limit
 }
 
-// NewRecord returns the record of an episode at now. Every text in it is harmless
+// newRecord returns the record of an episode at now. Every text in it is harmless
 // for terminals.
-func NewRecord(ep episodes.Episode, resolved bool, now time.Time) Record {
+func newRecord(ep episodes.Episode, resolved bool, now time.Time) Record {
 	r := Record{
 		Time: now.UTC(), Status: "firing", Alertname: redact.Sanitise(ep.Alert),
 		Severity: redact.Sanitise(ep.Labels["severity"]), Labels: mapped(ep.Labels, redact.Sanitise), Annotations: mapped(ep.Annotations, sinks.Clean),

@@ -17,8 +17,8 @@ import (
 
 // The forms.
 const (
-	FormatJSON = "json"
-	FormatText = "text"
+	formatJSON = "json"
+	formatText = "text"
 )
 
 const (
@@ -55,7 +55,7 @@ type Config struct {
 
 // Validate returns the first problem of the configuration.
 func (c Config) Validate() error {
-	if c.Format != "" && c.Format != FormatJSON && c.Format != FormatText {
+	if c.Format != "" && c.Format != formatJSON && c.Format != formatText {
 		return fmt.Errorf("format: %q is not known; use json or text", c.Format)
 	}
 	return nil
@@ -207,7 +207,7 @@ func delivery(err error, now time.Time) sinks.Delivery {
 func (s *Sink) Answers(fp episodes.Fingerprint) []sinks.Delivery { return s.answers.Of(fp) }
 
 func (s *Sink) writeOne(m sinks.Message, now time.Time) error {
-	r := NewRecord(m.Episode, m.Resolved, now)
+	r := newRecord(m.Episode, m.Resolved, now)
 	for name, value := range s.cfg.ExternalLabels {
 		if _, has := r.Labels[name]; !has {
 			r.Labels[name] = value
@@ -215,7 +215,7 @@ func (s *Sink) writeOne(m sinks.Message, now time.Time) error {
 	}
 	var b []byte
 	var err error
-	if s.cfg.Format == FormatText {
+	if s.cfg.Format == formatText {
 		b = r.Text(s.cfg.Color)
 	} else if b, err = r.JSON(); err != nil {
 		return err

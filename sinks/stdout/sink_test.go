@@ -64,7 +64,7 @@ func golden(t *testing.T, name string, got []byte) {
 func TestForms(t *testing.T) {
 	f := func(name string, ep episodes.Episode, resolved bool) {
 		t.Helper()
-		r := NewRecord(ep, resolved, t0.Add(6*time.Minute))
+		r := newRecord(ep, resolved, t0.Add(6*time.Minute))
 		b, err := r.JSON()
 		require.NoError(t, err)
 		golden(t, name+".json", b)
@@ -93,7 +93,7 @@ func FuzzForms(f *testing.F) {
 		ep.Alert, ep.Line = alert, value
 		ep.Labels = map[string]string{name: value, "severity": value}
 		ep.Annotations = map[string]string{name: value, "remediation": value, "summary": value}
-		r := NewRecord(ep, false, t0)
+		r := newRecord(ep, false, t0)
 		b, err := r.JSON()
 		require.NoError(t, err)
 		require.Equal(t, 1, bytes.Count(b, []byte("\n")))
@@ -298,7 +298,7 @@ func TestNothingTwiceOverRestart(t *testing.T) {
 func TestConfig(t *testing.T) {
 	_, err := New(Config{Format: "xml"}, io.Discard)
 	require.EqualError(t, err, `format: "xml" is not known; use json or text`)
-	s, err := New(Config{Name: "out", Format: FormatText}, io.Discard)
+	s, err := New(Config{Name: "out", Format: formatText}, io.Discard)
 	require.NoError(t, err)
 	require.Equal(t, "out", s.Name())
 }

@@ -11,21 +11,21 @@ import (
 	"crowsnest/sinks/internal/delivery"
 )
 
-// Version is the version of the requests. Additions do not change it: a receiver
+// payloadVersion is the version of the requests. Additions do not change it: a receiver
 // must ignore fields that it does not know.
-const Version = "crowsnest/v1"
+const payloadVersion = "crowsnest/v1"
 
 // The statuses, as Alertmanager has them.
 const (
-	StatusFiring   = "firing"
-	StatusResolved = "resolved"
+	statusFiring   = "firing"
+	statusResolved = "resolved"
 )
 
 // The events.
 const (
-	EventOpened   = "opened"
-	EventUpdated  = "updated"
-	EventResolved = "resolved"
+	eventOpened   = "opened"
+	eventUpdated  = "updated"
+	eventResolved = "resolved"
 )
 
 // Payload is one request. Fields that Alertmanager's webhooks have too have the
@@ -67,7 +67,7 @@ func (c Config) alert(m sinks.Message) (Alert, error) {
 		return Alert{}, errors.New("the alert has no alertname")
 	}
 	a := Alert{
-		Status: StatusFiring, Event: EventOpened,
+		Status: statusFiring, Event: eventOpened,
 		Labels: delivery.Labels(ep.Labels, c.ExternalLabels), Annotations: delivery.Annotations(ep.Annotations),
 		StartsAt: ep.StartsAt.UTC(), Fingerprint: ep.Fingerprint.String(), Pack: delivery.Pack(ep), Count: ep.Count,
 		LastSeen: ep.LastSeen.UTC(), Line: delivery.Line(ep.Line), FirstLine: delivery.Line(ep.First),
@@ -78,9 +78,9 @@ func (c Config) alert(m sinks.Message) (Alert, error) {
 	a.GeneratorURL = delivery.Link(c.ExternalURL, ep.Fingerprint)
 	switch {
 	case m.Resolved:
-		a.Status, a.Event, a.Reason, a.EndsAt = StatusResolved, EventResolved, string(ep.Reason), ep.EndsAt.UTC()
+		a.Status, a.Event, a.Reason, a.EndsAt = statusResolved, eventResolved, string(ep.Reason), ep.EndsAt.UTC()
 	case !m.New:
-		a.Event = EventUpdated
+		a.Event = eventUpdated
 	}
 	return a, nil
 }
@@ -88,12 +88,12 @@ func (c Config) alert(m sinks.Message) (Alert, error) {
 // payload returns a request with alerts.
 func (c Config) payload(alerts []Alert) ([]byte, error) {
 	p := Payload{
-		Version: Version, Receiver: c.Name, Status: StatusResolved, Alerts: alerts, GroupLabels: map[string]string{},
+		Version: payloadVersion, Receiver: c.Name, Status: statusResolved, Alerts: alerts, GroupLabels: map[string]string{},
 		CommonLabels: maps.Clone(alerts[0].Labels), CommonAnnotations: maps.Clone(alerts[0].Annotations), ExternalURL: c.ExternalURL,
 	}
 	for _, a := range alerts {
-		if a.Status == StatusFiring {
-			p.Status = StatusFiring
+		if a.Status == statusFiring {
+			p.Status = statusFiring
 		}
 		keepCommon(p.CommonLabels, a.Labels)
 		keepCommon(p.CommonAnnotations, a.Annotations)

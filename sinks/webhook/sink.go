@@ -73,7 +73,7 @@ func (r *receiver) Encode(m sinks.Message, _ time.Time) (Alert, int, error) {
 // Deliver posts the alerts as one request.
 func (r *receiver) Deliver(ctx context.Context, alerts []Alert) delivery.Answer {
 	if !*r.cfg.SendResolved {
-		alerts = slices.DeleteFunc(alerts, func(a Alert) bool { return a.Event == EventResolved })
+		alerts = slices.DeleteFunc(alerts, func(a Alert) bool { return a.Event == eventResolved })
 	}
 	if len(alerts) == 0 {
 		return delivery.Answer{}

@@ -14,10 +14,10 @@ import (
 
 // Defaults of Config.
 const (
-	DefaultListen      = ":9798"
-	DefaultMaxAgents   = 500
-	DefaultSilentAfter = 15 * time.Second
-	DefaultForgetAfter = time.Hour
+	defaultListen      = ":9798"
+	defaultMaxAgents   = 500
+	defaultSilentAfter = 15 * time.Second
+	defaultForgetAfter = time.Hour
 )
 
 // Config sets where agents connect, and how they are authenticated.
@@ -69,10 +69,10 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	c.Name = cmp.Or(c.Name, "agents")
-	c.ListenAddress = cmp.Or(c.ListenAddress, DefaultListen)
-	c.MaxAgents = cmp.Or(c.MaxAgents, DefaultMaxAgents)
-	c.SilentAfter = cmp.Or(c.SilentAfter, DefaultSilentAfter)
-	c.ForgetAfter = cmp.Or(c.ForgetAfter, DefaultForgetAfter)
+	c.ListenAddress = cmp.Or(c.ListenAddress, defaultListen)
+	c.MaxAgents = cmp.Or(c.MaxAgents, defaultMaxAgents)
+	c.SilentAfter = cmp.Or(c.SilentAfter, defaultSilentAfter)
+	c.ForgetAfter = cmp.Or(c.ForgetAfter, defaultForgetAfter)
 	c.Lateness = cmp.Or(c.Lateness, rules.Lateness)
 	if c.Clock == nil {
 		c.Clock = time.Now

@@ -18,8 +18,8 @@ import (
 	"crowsnest/sources/internal/kube"
 )
 
-// DefaultAudience is the audience of the tokens of agents.
-const DefaultAudience = "crowsnest"
+// defaultAudience is the audience of the tokens of agents.
+const defaultAudience = "crowsnest"
 
 // How long the answer of the API server is valid, and bounds of the requests.
 const (
@@ -81,7 +81,7 @@ func newReviewer(cfg *TokenReview, agents int, now func() time.Time, transport h
 		return nil
 	}
 	r := &reviewer{cfg: *cfg, now: now, limit: rate.NewLimiter(reviewRate, max(minBurst, 2*agents))}
-	r.cfg.Audience = cmp.Or(r.cfg.Audience, DefaultAudience)
+	r.cfg.Audience = cmp.Or(r.cfg.Audience, defaultAudience)
 	r.client = kube.New(kube.Options{Kubeconfig: cfg.Kubeconfig, Transport: transport})
 	// The sizes are positive, so there is no error.
 	r.good, _ = simplelru.NewLRU[[sha256.Size]byte, verdict](2*agents, nil)

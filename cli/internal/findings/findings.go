@@ -25,8 +25,8 @@ const (
 
 // The checks that are not about the content of a file.
 const (
-	TestFailed   = "test-failed"
-	Unprotected  = "unprotected"
+	testFailed   = "test-failed"
+	unprotected  = "unprotected"
 	AlertsDiffer = "alerts-differ"
 	NoLine       = "no-line"
 	Verdict      = "verdict"
@@ -77,14 +77,14 @@ func OfTests(report replay.TestReport) []Finding {
 	for _, t := range report.Results {
 		if len(t.Failures) > 0 {
 			out = append(out, Finding{
-				File: t.File, Line: t.Line, Level: Error, Check: TestFailed, Rule: t.Rule,
+				File: t.File, Line: t.Line, Level: Error, Check: testFailed, Rule: t.Rule,
 				Message: fmt.Sprintf("test %q of rule %s failed\n%s", t.Test, t.Rule, strings.Join(t.Failures, "\n")),
 			})
 		}
 	}
 	for _, s := range report.Survivors {
 		out = append(out, Finding{
-			File: s.File, Line: s.Line, Level: Error, Check: Unprotected, Rule: s.Rule,
+			File: s.File, Line: s.Line, Level: Error, Check: unprotected, Rule: s.Rule,
 			Message: fmt.Sprintf("rule %s: without %s all of its tests still pass", s.Rule, s.Part), Fix: "add a test that fails without it",
 		})
 	}

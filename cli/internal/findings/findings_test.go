@@ -203,7 +203,7 @@ func TestHelpIsComplete(t *testing.T) {
 			known[c.ID] = c
 			require.True(t, strings.HasSuffix(c.Meaning, "."), c.ID)
 			require.True(t, strings.HasSuffix(c.Fix, "."), c.ID)
-			if c.ID != TestFailed && c.ID != Unprotected && c.ID != AlertsDiffer && c.ID != NoLine && c.ID != Verdict {
+			if c.ID != testFailed && c.ID != unprotected && c.ID != AlertsDiffer && c.ID != NoLine && c.ID != Verdict {
 				require.Contains(t, found, c.ID, "nothing reports this check any more")
 			}
 		}

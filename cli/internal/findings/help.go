@@ -34,11 +34,11 @@ func Topics() []Topic { return topics }
 var topics = []Topic{
 	{"What the rules do", []Check{
 		{
-			TestFailed, "error", "The rule did not raise the alerts that an inline test expects. The message shows the expected and the actual alerts.",
+			testFailed, "error", "The rule did not raise the alerts that an inline test expects. The message shows the expected and the actual alerts.",
 			"Read the difference, then correct whichever is wrong, the rule or the test.",
 		},
 		{
-			Unprotected, "error", "A part of the rule can be removed or loosened and all of its tests still pass. If someone breaks that part later, no test will fail.",
+			unprotected, "error", "A part of the rule can be removed or loosened and all of its tests still pass. If someone breaks that part later, no test will fail.",
 			"Add a test that fails without the named part: a line that only this part prevents from firing, or a line that only this part matches.",
 		},
 		{

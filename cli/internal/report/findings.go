@@ -14,7 +14,7 @@ func (r Report) Findings() []findings.Finding {
 	var out []findings.Finding
 	for _, rule := range r.Rules {
 		f := findings.Finding{File: rule.File, Line: rule.Line, Level: findings.Notice, Rule: rule.Rule}
-		if rule.Status == StatusRemoved || strings.Contains(rule.File, ":") {
+		if rule.Status == statusRemoved || strings.Contains(rule.File, ":") {
 			f.File, f.Line = "", 0
 		}
 		switch {

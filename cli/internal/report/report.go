@@ -57,12 +57,12 @@ type Totals struct {
 
 // The values of Rule.Status.
 const (
-	StatusNew     = "new"
-	StatusRemoved = "removed"
-	StatusOn      = "switched on"
-	StatusOff     = "switched off"
-	StatusChanged = "changed" // its definition differs
-	StatusSame    = "same"
+	statusNew     = "new"
+	statusRemoved = "removed"
+	statusOn      = "switched on"
+	statusOff     = "switched off"
+	statusChanged = "changed" // its definition differs
+	statusSame    = "same"
 )
 
 // Rule describes what changes for one rule.
@@ -93,12 +93,12 @@ type Rule struct {
 
 // The values of Example.Kind.
 const (
-	KindMore       = "more"
-	KindLess       = "less"
-	KindEarlier    = "earlier"
-	KindLater      = "later"
-	KindRelabelled = "relabelled"
-	KindEnds       = "ends_otherwise"
+	kindMore       = "more"
+	kindLess       = "less"
+	kindEarlier    = "earlier"
+	kindLater      = "later"
+	kindRelabelled = "relabelled"
+	kindEnds       = "ends_otherwise"
 )
 
 // Example is one alert that differs. Its log line is redacted and has no line
@@ -179,28 +179,28 @@ func toRule(c replay.Change, opt Options) Rule {
 func status(c replay.Change) string {
 	switch {
 	case c.Old == nil:
-		return StatusNew
+		return statusNew
 	case c.New == nil:
-		return StatusRemoved
+		return statusRemoved
 	case c.Rewritten():
-		return StatusChanged
+		return statusChanged
 	}
-	return StatusSame
+	return statusSame
 }
 
 // switched distinguishes a disabled rule from one that does not exist.
 func (r *Rule) switched(c replay.Change, before, after *rules.Set) {
 	switch {
 	case c.Old == nil && before.Rule(c.Rule) != nil:
-		r.Status = StatusOn
+		r.Status = statusOn
 	case c.New == nil && after.Rule(c.Rule) != nil:
-		r.Status = StatusOff
+		r.Status = statusOff
 	}
 }
 
 // shown reports whether there is something to report about a rule.
 func (r Rule) shown() bool {
-	return r.Status != StatusSame || r.differs() > 0 || r.LinesBefore != r.LinesAfter || r.NotificationsBefore != r.NotificationsAfter
+	return r.Status != statusSame || r.differs() > 0 || r.LinesBefore != r.LinesAfter || r.NotificationsBefore != r.NotificationsAfter
 }
 
 // differs returns the number of alerts that differ.
@@ -233,12 +233,12 @@ func examples(c replay.Change, most int) []Example {
 			out = append(out, Example{Kind: kind, Alert: toAlert(p.After), Was: &was, Line: lineOf(p.After)})
 		}
 	}
-	one(KindMore, c.More)
-	one(KindLess, c.Less)
-	both(KindEarlier, pairsOf(c.Earlier))
-	both(KindLater, pairsOf(c.Later))
-	both(KindRelabelled, c.Relabelled)
-	both(KindEnds, c.Ends)
+	one(kindMore, c.More)
+	one(kindLess, c.Less)
+	both(kindEarlier, pairsOf(c.Earlier))
+	both(kindLater, pairsOf(c.Later))
+	both(kindRelabelled, c.Relabelled)
+	both(kindEnds, c.Ends)
 	return out
 }
 

@@ -78,7 +78,7 @@ func TestVerdict(t *testing.T) {
 	require.True(t, r.Changed)
 	require.Equal(t, "changed; 1 more, 1 later", r.Rules[0].change())
 	require.Equal(t, "2026-01-01T10:02:00Z (2m0s later) {pod=\"a\", severity=\"warning\"}", r.Rules[0].Examples[1].text())
-	require.Equal(t, StatusNew, r.Rules[1].Status)
+	require.Equal(t, statusNew, r.Rules[1].Status)
 	f("No line was read, so there is nothing to compare.", Side{Set: &rules.Set{}}, Side{Set: &rules.Set{}})
 }
 
@@ -88,10 +88,10 @@ func TestStatus(t *testing.T) {
 	off.Mode = rules.ModeOff
 	on := rule("Lost", "1")
 	without := side("n", nil)
-	require.Equal(t, StatusRemoved, New(side("o", []*rules.Rule{on}), without, Options{}).Rules[0].Status)
+	require.Equal(t, statusRemoved, New(side("o", []*rules.Rule{on}), without, Options{}).Rules[0].Status)
 	without.Set.Rules = []*rules.Rule{off}
-	require.Equal(t, StatusOff, New(side("o", []*rules.Rule{on}), without, Options{}).Rules[0].Status)
-	require.Equal(t, StatusOn, New(without, side("o", []*rules.Rule{on}), Options{}).Rules[0].Status)
+	require.Equal(t, statusOff, New(side("o", []*rules.Rule{on}), without, Options{}).Rules[0].Status)
+	require.Equal(t, statusOn, New(without, side("o", []*rules.Rule{on}), Options{}).Rules[0].Status)
 }
 
 // A higher severity is a different notification for the person on call.
@@ -125,7 +125,7 @@ func hostileReport(text string) Report {
 var (
 	opening = regexp.MustCompile("^ {0,3}(`{3,}|~{3,})")
 	// ours is the markup of the report itself.
-	ours = strings.NewReplacer(Marker, "", "### ", "", "**", "", "|---|---:|---:|", "", "|---|---|---:|---:|---:|", "", "<details><summary>", "", "</summary>", "",
+	ours = strings.NewReplacer(marker, "", "### ", "", "**", "", "|---|---:|---:|", "", "|---|---|---:|---:|---:|", "", "<details><summary>", "", "</summary>", "",
 		"</details>", "", "<sub>", "", "</sub>", "", "|", "")
 	reference = regexp.MustCompile(`&#[0-9]+;`)
 )

@@ -71,7 +71,7 @@ func (r Rule) kinds() string {
 // change describes the change of a rule in a few words.
 func (r Rule) change() string {
 	var parts []string
-	if r.Status != StatusSame {
+	if r.Status != statusSame {
 		parts = append(parts, r.Status)
 	}
 	switch kinds := r.kinds(); {
@@ -88,9 +88,9 @@ func (r Rule) change() string {
 // sign marks the kind of an example, as in a diff.
 func (e Example) sign() string {
 	switch e.Kind {
-	case KindMore:
+	case kindMore:
 		return "+"
-	case KindLess:
+	case kindLess:
 		return "-"
 	}
 	return "!"
@@ -106,12 +106,12 @@ func (e Example) text() string {
 		case by > 0:
 			out += fmt.Sprintf(" (%s later)", by)
 		}
-		if e.Kind == KindEnds {
+		if e.Kind == kindEnds {
 			out += fmt.Sprintf(" ends %s, was %s", e.Alert.end(), e.Was.end())
 		}
 	}
 	out += " " + text.Shorten(labelText(e.Alert.Labels), maxLabels)
-	if e.Kind == KindRelabelled {
+	if e.Kind == kindRelabelled {
 		out += " " + text.Shorten(e.otherwise(), maxLabels)
 	}
 	return out

@@ -22,9 +22,9 @@ const (
 	maxNames    = 20 // names of rules in a sentence
 )
 
-// Marker begins a report in Markdown. It identifies the comment that the next
+// marker begins a report in Markdown. It identifies the comment that the next
 // report replaces.
-const Marker = "<!-- crowsnest replay -->"
+const marker = "<!-- crowsnest replay -->"
 
 // Text writes the report for a terminal.
 func (r Report) Text(w io.Writer) error {
@@ -65,7 +65,7 @@ func (r Report) Text(w io.Writer) error {
 // markup.
 func (r Report) Markdown(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n### crowsnest: what these rules would do\n\n**%s**\n\n", Marker, inert(r.Verdict))
+	fmt.Fprintf(&b, "%s\n### crowsnest: what these rules would do\n\n**%s**\n\n", marker, inert(r.Verdict))
 	fmt.Fprintf(&b, "| | before | after |\n|---|---:|---:|\n")
 	row := func(name string, before, after int64) {
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", name, group(before), group(after))
