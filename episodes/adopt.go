@@ -1,6 +1,10 @@
 package episodes
 
-import "slices"
+import (
+	"slices"
+
+	"crowsnest/episodes/internal/fair"
+)
 
 // restored marks an episode that was read from a snapshot.
 type restored struct {
@@ -31,68 +35,51 @@ func newOlder(r ruleSnapshot) *older {
 	return out
 }
 
-// knows reports whether names holds every label of the identity.
-func (e *Engine) knows(names []string) bool {
-	return !slices.ContainsFunc(e.cfg.Identity, func(name string) bool { return !slices.Contains(names, name) })
-}
+// nameless returns the key of the hit without its identity.
+func (b *intake) nameless() string { return string(b.key[:len(b.key)-len(b.who.suffix())]) }
 
-// restoredIdentity returns the identity of values that a snapshot holds for
-// names. Labels that are no longer part of the identity are omitted.
-func (e *Engine) restoredIdentity(names, values []string) *identity {
-	out := make([]string, len(e.cfg.Identity))
-	for i, name := range e.cfg.Identity {
-		if k := slices.Index(names, name); k >= 0 && k < len(values) {
-			out[i] = values[k]
-		}
-	}
-	return e.shareIdentity(out)
-}
-
-// nameless returns the key of the batch without its identity.
-func (b *batch) nameless() string { return string(b.key[:len(b.key)-len(b.who.suffix())]) }
-
-// adopt pins a loose episode to the identity of the batch if its key is the same
+// adopt pins a loose episode to the identity of the hit if its key is the same
 // otherwise, and returns it; nil if there is none.
-func (e *Engine) adopt(rs *ruleState) *episode {
-	if rs.loose == 0 || e.batch.who == nil {
+func (rs *ruleState) adopt(b *intake) *episode {
+	if rs.loose == 0 || b.who == nil {
 		return nil
 	}
-	ep := rs.open[e.batch.nameless()]
+	ep := rs.open[b.nameless()]
 	if ep == nil || !ep.loose {
 		return nil
 	}
-	party := ep.slot.cell.party
-	e.remove(ep)
-	ep.key, ep.who, ep.restored = string(e.batch.key), e.batch.who, restored{nameless: true}
+	party := ep.slot.Party()
+	ep.remove()
+	ep.key, ep.who, ep.restored = string(b.key), b.who, restored{nameless: true}
 	if ep.window != nil {
 		ep.window.who = ep.who
 	}
-	e.add(ep, party)
+	ep.add(party)
 	ep.due.arm()
 	return ep
 }
 
 // adoptWindow does the same for a window without an episode.
-func (e *Engine) adoptWindow(rs *ruleState) *item[*window] {
-	if e.batch.who == nil {
+func (rs *ruleState) adoptWindow(b *intake) *fair.Item[*keyWindow] {
+	if b.who == nil {
 		return nil
 	}
-	x := rs.windows.items[e.batch.nameless()]
-	if x == nil || !x.value.loose {
+	x := rs.windows.Items[b.nameless()]
+	if x == nil || !x.Value.loose {
 		return nil
 	}
-	w, party := x.value, x.cell.party
-	rs.windows.delete(x.key)
-	w.who, w.loose = e.batch.who, false
+	w, party := x.Value, x.Party()
+	rs.windows.Delete(x.Key)
+	w.who, w.loose = b.who, false
 	w.clears, _ = rs.shared(rs.clearAt, w.key, w.who)
-	return rs.windows.add(string(e.batch.key), party, w, w.size())
+	return rs.windows.Add(string(b.key), party, w, w.Size())
 }
 
 // concerned returns the episodes that a clear or unless line applies to: those that
 // share key, and the loose ones that share it except for the identity.
-func (e *Engine) concerned(rs *ruleState, x index, at []int, key string, values []string) []*episode {
+func (rs *ruleState) concerned(x index, at []int, key string, values []string, who *identity) []*episode {
 	out := rs.sharing(x, key)
-	if rs.loose == 0 || e.batch.who == nil {
+	if rs.loose == 0 || who == nil {
 		return out
 	}
 	any, _ := rs.shared(at, values, nil)

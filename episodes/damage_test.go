@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crowsnest/episodes/internal/window"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 )
@@ -29,8 +30,8 @@ func damagedBench(t *testing.T) (b *bench, bad, good *rules.Rule) {
 // panics.
 func (b *bench) damage(r *rules.Rule) {
 	for _, ep := range b.e.rules[r.Alert].open {
-		ep.window.newest, ep.sequence = nil, hits{nil}
-		ep.window.values = hits{nil}
+		ep.window.Newest, ep.sequence = nil, window.Hits{nil}
+		ep.window.Window.Values = window.Hits{nil}
 	}
 }
 

@@ -5,6 +5,9 @@ import (
 	"container/heap"
 	"math"
 	"slices"
+	"time"
+
+	"crowsnest/episodes/internal/window"
 )
 
 // deadline is the place of an episode, or of the overflow of a rule, in the heap
@@ -97,11 +100,15 @@ func (d *deadline) disarm() {
 	}
 }
 
+// safeDue computes a deadline. It reports false if that panics: the deadline is then
+// disarmed.
+type safeDue func(d *deadline) (at int64, ok bool)
+
 // first returns the earliest deadline of a group, or nil if there is none.
-func (e *Engine) first(g *group) *deadline {
+func (g *group) first(due safeDue) *deadline {
 	for len(g.heap) > 0 {
 		d := g.heap[0]
-		at, ok := e.dueOf(d)
+		at, ok := due(d)
 		switch {
 		case !ok:
 		case at == d.at:
@@ -114,50 +121,49 @@ func (e *Engine) first(g *group) *deadline {
 	return nil
 }
 
-// dueOf computes a deadline. If that panics, the rule is quarantined and the deadline
-// removed from its heap.
-func (e *Engine) dueOf(d *deadline) (at int64, ok bool) {
-	defer func() {
-		if p := recover(); p != nil {
-			e.quarantine(d.rs, e.evictions.now)
-			d.disarm()
-		}
-	}()
-	return d.due(), true
-}
-
 // popDue removes the deadlines that the watermark of a group has reached from its heap.
-func (e *Engine) popDue(g *group, due []*deadline) []*deadline {
+func (g *group) popDue(due safeDue, out []*deadline) []*deadline {
 	w := g.watermark()
 	for len(g.heap) > 0 && g.heap[0].at <= w {
-		if d := e.first(g); d != nil && d.at <= w {
+		if d := g.first(due); d != nil && d.at <= w {
 			d.disarm()
-			due = append(due, d)
+			out = append(out, d)
 		}
 	}
-	return due
+	return out
 }
 
 // rearm orders the heap of a group again after its deadlines were moved.
-func (e *Engine) rearm(g *group) {
+func (g *group) rearm(due safeDue) {
 	for _, d := range slices.Clone(g.heap) {
-		if at, ok := e.dueOf(d); ok {
+		if at, ok := due(d); ok {
 			d.at = at
 		}
 	}
 	heap.Init(&g.heap)
 }
 
+// dueOf computes a deadline. If that panics, the rule is quarantined.
+func (e *Engine) dueOf(d *deadline) (at int64, ok bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			e.quarantine(d.rs, e.limits.evictions.now)
+			d.disarm()
+		}
+	}()
+	return d.due(), true
+}
+
 // conclude applies the deadlines that the watermarks have reached.
 func (e *Engine) conclude(now int64) {
 	due := e.due[:0]
-	for _, g := range e.groups {
-		due = e.popDue(g, due)
+	for _, g := range e.marks.groups {
+		due = g.popDue(e.safeDue, due)
 	}
 	slices.SortFunc(due, (*deadline).inTurn)
 	for _, d := range due {
 		if !d.rs.quarantined {
-			e.concludeOne(d, now)
+			e.guard(d.rs, now, func() { e.concludeOne(d, now) })
 		}
 	}
 	clear(due)
@@ -165,7 +171,6 @@ func (e *Engine) conclude(now int64) {
 }
 
 func (e *Engine) concludeOne(d *deadline, now int64) {
-	defer e.recoverRule(d.rs, now)
 	switch {
 	case d.lapse != nil:
 		e.decideLapse(d.lapse, now)
@@ -190,20 +195,25 @@ func (e *Engine) decide(ep *episode, now int64) (ended bool) {
 		if rs.rule.Clear != nil {
 			reason = ReasonExpired
 		}
-		e.close(ep, reason, ends, now)
+		e.close(ep, reason, ends, now, window.Text{})
 		return true
 	}
 	return false
 }
 
-// nextDeadline is the earliest time of the clock at which something is due;
-// math.MaxInt64: never.
-func (e *Engine) nextDeadline() int64 {
+// NextDeadline returns the earliest clock time at which Evaluate may conclude something
+// without another line, if all sources keep up.
+func (e *Engine) NextDeadline() (time.Time, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	next := int64(math.MaxInt64)
-	for _, g := range e.groups {
-		if d := e.first(g); d != nil {
+	for _, g := range e.marks.groups {
+		if d := g.first(e.safeDue); d != nil {
 			next = min(next, d.at+g.lateness)
 		}
 	}
-	return next
+	if next == math.MaxInt64 {
+		return time.Time{}, false
+	}
+	return instant(next), true
 }

@@ -4,8 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
-
+	"crowsnest/episodes/internal/window"
 	"crowsnest/matcher"
 )
 
@@ -22,12 +21,6 @@ type podName struct {
 	identity        string // end of a key
 }
 
-func newDeletedPods() *simplelru.LRU[podName, int64] {
-	// The size is positive, so there is no error.
-	pods, _ := simplelru.NewLRU[podName, int64](maxDeletedPods, nil)
-	return pods
-}
-
 // PodDeleted reports that a pod was deleted at t. Its labels are those of its streams:
 // namespace, pod, and the labels of the identity. The pod can no longer write a clear
 // line, so podDeletedDelay later, by the clock of Evaluate, the episodes whose key names
@@ -35,7 +28,7 @@ func newDeletedPods() *simplelru.LRU[podName, int64] {
 func (e *Engine) PodDeleted(pod matcher.Labels, t time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	name := podName{pod["namespace"], pod["pod"], e.identityOf(pod).suffix()}
+	name := podName{pod["namespace"], pod["pod"], e.in.origins.identityOf(pod).suffix()}
 	e.deletedPods.Remove(name) // so that entries stay in order of their deletion
 	e.deletedPods.Add(name, nanos(t))
 }
@@ -55,7 +48,7 @@ func (e *Engine) endDeletedPods(now int64) {
 			e.guard(rs, now, func() {
 				for _, ep := range rs.sorted() {
 					if ep.newest <= at && ep.names(name) {
-						e.close(ep, ReasonPodDeleted, max(at, ep.newest), now)
+						e.close(ep, ReasonPodDeleted, max(at, ep.newest), now, window.Text{})
 					}
 				}
 			})

@@ -1,6 +1,7 @@
 package episodes
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"sync"
@@ -8,6 +9,10 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
+	"crowsnest/episodes/internal/fair"
+	"crowsnest/episodes/internal/window"
+	"crowsnest/episodes/render"
+	"crowsnest/internal/blocks"
 	"crowsnest/redact"
 	"crowsnest/rules"
 )
@@ -24,14 +29,8 @@ const (
 	// its rules are on hold.
 	OnHoldAfter = 30 * time.Second
 
-	maxValue  = 256     // bytes of a label value
-	maxSample = 1 << 10 // bytes of a line that is kept
-	maxClosed = 1000    // resolved episodes that are listed
-	// clearKeysPerKey is how many keys of clear and unless lines are remembered per
-	// key of MaxKeys: they are small.
-	clearKeysPerKey = 2
-	// noTime is before every event: nothing was read, cleared or muted.
-	noTime = math.MinInt64 / 2
+	maxValue  = 256  // bytes of a label value
+	maxClosed = 1000 // resolved episodes that are listed
 )
 
 // Config bounds an engine. Zero values mean the defaults.
@@ -65,21 +64,11 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.MaxActive <= 0 {
-		c.MaxActive = 1000
-	}
-	if c.MaxPerNamespace <= 0 {
-		c.MaxPerNamespace = max(1, c.MaxActive/2)
-	}
-	if c.MaxKeys <= 0 {
-		c.MaxKeys = 10000
-	}
-	if c.MaxHits <= 0 {
-		c.MaxHits = 100_000
-	}
-	if c.Fingerprints <= 0 {
-		c.Fingerprints = 32768
-	}
+	c.MaxActive = cmp.Or(max(c.MaxActive, 0), 1000)
+	c.MaxPerNamespace = cmp.Or(max(c.MaxPerNamespace, 0), max(1, c.MaxActive/2))
+	c.MaxKeys = cmp.Or(max(c.MaxKeys, 0), 10_000)
+	c.MaxHits = cmp.Or(max(c.MaxHits, 0), 100_000)
+	c.Fingerprints = cmp.Or(max(c.Fingerprints, 0), 32768)
 	if c.Identity == nil {
 		c.Identity = rules.DefaultIdentity
 	}
@@ -91,35 +80,28 @@ func (c Config) withDefaults() Config {
 type Engine struct {
 	cfg Config
 
-	mu          sync.Mutex
-	rules       map[string]*ruleState
-	order       []*ruleState // as in the set
-	sources     []*source
-	groups      []*group
-	due         []*deadline // memory of Evaluate
-	batch       batch       // memory of Take
-	recent      *ruleState  // that of the last hit; nil: there was none since Swap
-	seen        *fingerprints
-	origins     origins
-	cleaned     *simplelru.LRU[cleanKey, string]
-	deletedPods *simplelru.LRU[podName, int64] // when pods were deleted, in that order
-	// Memory that log lines fill is shared among namespaces: open episodes, the windows
-	// of keys without one, and the times of clear and unless lines.
-	slots, windows, clearLines *room
-	evictions                  evictions
-	churn                      churn
+	// rendering is held while texts are made, and mu, which Take needs, is not. It is
+	// locked before mu.
+	rendering sync.Mutex
+	renderer  render.Renderer
 
-	spans   *simplelru.LRU[Fingerprint, []span] // for which alerts were notified
-	changes []Episode                           // not returned by Evaluate yet
-	dirty   []*episode                          // firing, went on since the last update
-	flooded []*ruleState                        // the same of their overflows
-	updated int64                               // when that was
-	closed  []Episode                           // resolved in the last KeepResolved, oldest first
-	pack    Pack[closedKey, closedTexts]
-	ended   []*pastEpisode // ended in that time, fired or not, with their history
-	warm    bool           // warming up, since warmed
-	warmed  time.Time
-	step    step // of the clock
+	mu      sync.Mutex
+	rules   map[string]*ruleState
+	order   []*ruleState // as in the set
+	marks   watermarks
+	safeDue safeDue     // dueOf
+	due     []*deadline // memory of Evaluate
+	in      intake
+	recent  *ruleState // that of the last hit; nil: there was none since Swap
+	seen    *fair.Seen
+	limits  limits
+	journal journal
+	blocks  blocks.Encoder[closedKey, closedTexts]
+	// deletedPods is when pods were deleted, in that order.
+	deletedPods *simplelru.LRU[podName, int64]
+	warm        bool // warming up, since warmed
+	warmed      time.Time
+	step        step // of the clock
 
 	total    Totals
 	lastLate uint64 // ID of the line that was counted last
@@ -128,24 +110,14 @@ type Engine struct {
 // New makes an engine without rules and sources.
 func New(cfg Config) *Engine {
 	cfg = cfg.withDefaults()
-	e := &Engine{cfg: cfg, rules: map[string]*ruleState{}, deletedPods: newDeletedPods()}
-	e.churn = newChurn(cfg)
-	e.slots = newRoom(load{inEntries: cfg.MaxActive, inLines: cfg.MaxHits})
-	e.windows = newRoom(load{inEntries: cfg.MaxKeys, inLines: cfg.MaxHits})
-	e.clearLines = newRoom(load{inEntries: clearKeysPerKey * cfg.MaxKeys, inLines: cfg.MaxHits})
-	// The sizes are positive, so there is no error.
-	e.cleaned, _ = simplelru.NewLRU[cleanKey, string](maxClean, nil)
-	e.spans, _ = simplelru.NewLRU[Fingerprint, []span](maxNotified, nil)
-	e.seen, e.origins = newFingerprints(cfg.Fingerprints), newOrigins()
-	return e
-}
-
-// touchOverflow marks the overflow of a rule for the next update.
-func (e *Engine) touchOverflow(rs *ruleState) {
-	if !rs.over.dirty {
-		rs.over.dirty = true
-		e.flooded = append(e.flooded, rs)
+	e := &Engine{
+		cfg: cfg, rules: map[string]*ruleState{}, seen: fair.NewSeen(cfg.Fingerprints),
+		limits: newLimits(cfg), journal: journal{spans: newLRU[Fingerprint, []span](maxNotified)},
+		deletedPods: newLRU[podName, int64](maxDeletedPods),
 	}
+	e.renderer.Redactor, e.renderer.Unlabelled = cfg.Redactor, cfg.Unlabelled
+	e.in, e.safeDue = newIntake(cfg, &e.renderer), e.dueOf
+	return e
 }
 
 // Suspend reports that lines are no longer matched against the rule. Its open episodes
@@ -154,9 +126,9 @@ func (e *Engine) touchOverflow(rs *ruleState) {
 func (e *Engine) Suspend(r *rules.Rule, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if rs := e.rules[r.Alert]; rs != nil && rs.rule == r && rs.suspended == noTime {
+	if rs := e.rules[r.Alert]; rs != nil && rs.rule == r && rs.suspended == window.NoTime {
 		rs.suspended = nanos(now)
-		e.isolate(rs)
+		e.marks.isolate(rs)
 		rs.arm()
 	}
 }
@@ -165,87 +137,67 @@ func (e *Engine) Suspend(r *rules.Rule, now time.Time) {
 // transitions and updates since the last call, in order. The slice belongs to
 // the caller.
 func (e *Engine) Evaluate(now time.Time) []Episode {
+	at := nanos(now)
+	return e.rendered(e.evaluate(at), at)
+}
+
+func (e *Engine) evaluate(at int64) []*transition {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	at := nanos(now)
-	e.evictions.now = at
+	e.limits.evictions.now = at
 	e.conclude(at)
 	e.endDeletedPods(at)
-	e.noteOnHold(at)
-	e.forget(at)
-	e.forgetEnded(at)
+	e.marks.noteOnHold(at)
+	e.journal.forget(at)
 	if e.warm {
-		for _, ep := range e.dirty {
+		for _, ep := range e.journal.dirty {
 			ep.dirty = false // so that EndWarmUp can mark it again
 		}
-		e.dirty = e.dirty[:0]
-		out := slices.DeleteFunc(e.changes, e.readBack)
-		e.changes = nil
-		return out
+		e.journal.dirty = e.journal.dirty[:0]
+		return slices.DeleteFunc(e.journal.take(), e.readBack)
 	}
-	if d := at - e.updated; d < 0 || d >= int64(e.cfg.UpdateEvery) {
-		e.updated = at
+	if d := at - e.journal.updated; d < 0 || d >= int64(e.cfg.UpdateEvery) {
+		e.journal.updated = at
 		e.update(at)
 	}
-	out := e.changes
-	e.changes = nil
-	return out
+	return e.journal.take()
 }
 
 // update adds the firing episodes that continued to the changes.
 func (e *Engine) update(now int64) {
-	for _, ep := range e.dirty {
+	j := &e.journal
+	for _, ep := range j.dirty {
 		if ep.dirty && ep.state == StateFiring {
-			e.changes = append(e.changes, e.exportSafely(ep, now))
+			j.changes = append(j.changes, e.safely(ep, now))
 		}
 		ep.dirty = false
 	}
-	e.dirty = e.dirty[:0]
-	for _, rs := range e.flooded {
+	j.dirty = j.dirty[:0]
+	for _, rs := range j.flooded {
 		if rs.over.active && rs.over.dirty && e.rules[rs.rule.Alert] == rs && !rs.quarantined {
-			e.guard(rs, now, func() { e.changes = append(e.changes, e.exportOverflow(rs, now)) })
+			j.changes = append(j.changes, rs.over.transition(now))
 		}
 		rs.over.dirty = false
 	}
-	e.flooded = e.flooded[:0]
-}
-
-// forget drops the episodes that were resolved more than KeepResolved ago.
-func (e *Engine) forget(now int64) {
-	e.closed = keepShared(e.closed, maxClosed)
-	n := 0
-	for n < len(e.closed) && nanos(e.closed[n].EndsAt) < now-int64(KeepResolved) && nanos(e.closed[n].Concluded) < now-int64(KeepResolved) {
-		n++
-	}
-	clear(e.closed[:n]) // the next growth frees the memory
-	e.closed = e.closed[n:]
+	j.flooded = j.flooded[:0]
 }
 
 // Episodes returns what is open and what was resolved in the last 15 minutes,
 // in order of rules and start. OnHold is as of now.
 func (e *Engine) Episodes(now time.Time) []Episode {
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	at := nanos(now)
-	var out []Episode
-	for _, rs := range e.order {
-		for _, ep := range rs.sorted() {
-			out = append(out, e.exportSafely(ep, at))
-		}
-	}
-	return append(out, e.closed...)
+	return e.rendered(e.listed(at), at)
 }
 
-// NextDeadline returns the earliest clock time at which Evaluate may conclude something
-// without another line, if all sources keep up.
-func (e *Engine) NextDeadline() (time.Time, bool) {
+func (e *Engine) listed(at int64) (out []*transition) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	next := e.nextDeadline()
-	if next == math.MaxInt64 {
-		return time.Time{}, false
+	for _, rs := range e.order {
+		for _, ep := range rs.sorted() {
+			out = append(out, e.safely(ep, at))
+		}
 	}
-	return instant(next), true
+	return append(out, e.journal.closed...)
 }
 
 // StartWarmUp starts rebuilding state from lines that were written before now. The
@@ -265,32 +217,12 @@ func (e *Engine) EndWarmUp() {
 		return
 	}
 	e.warm = false
-	e.closed, e.ended = slices.DeleteFunc(e.closed, e.readBack), nil
-	e.touchAll()
+	e.journal.closed, e.journal.ended = slices.DeleteFunc(e.journal.closed, e.readBack), nil
+	e.journal.touchAll(e.order)
 }
 
-// readBack reports whether x was opened by a line from before the warm-up.
-func (e *Engine) readBack(x Episode) bool { return x.Written.Before(e.warmed) }
-
-// touchAll marks every firing episode for the next update.
-func (e *Engine) touchAll() {
-	for _, rs := range e.order {
-		for _, ep := range rs.sorted() {
-			e.touch(ep)
-		}
-		if rs.over.active {
-			e.touchOverflow(rs)
-		}
-	}
-}
-
-// touch marks an episode that continued for the next update.
-func (e *Engine) touch(ep *episode) {
-	if !ep.dirty {
-		ep.dirty = true
-		e.dirty = append(e.dirty, ep)
-	}
-}
+// readBack reports whether an episode was opened by a line from before the warm-up.
+func (e *Engine) readBack(t *transition) bool { return t.Written.Before(e.warmed) }
 
 // end2200 is the end of the year 2200 in seconds since 1970.
 const end2200 = 7289654400

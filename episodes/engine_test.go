@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crowsnest/episodes/internal/fair"
 	"crowsnest/matcher"
 	"crowsnest/redact"
 	"crowsnest/rules"
@@ -47,16 +48,16 @@ func TestHitsAreBounded(t *testing.T) {
 		for k := range 100 {
 			d := time.Duration(i*100+k) * time.Millisecond
 			b.take(d, lineHit(r, 0, d, "x", fmt.Sprint("key", k)))
-			require.LessOrEqual(t, b.e.windows.used[ordinary][inLines], 1000)
+			require.LessOrEqual(t, b.e.limits.windows.Used[fair.Ordinary][fair.InLines], 1000)
 		}
 	}
 	n := 0
 	windows := b.e.rules["Demo"].windows
-	for _, x := range windows.items {
-		n += x.value.size()
+	for _, x := range windows.Items {
+		n += x.Value.Size()
 	}
-	require.Equal(t, n, b.e.windows.used[ordinary][inLines], "the count is exact")
-	require.Equal(t, len(windows.items), b.e.windows.total())
+	require.Equal(t, n, b.e.limits.windows.Used[fair.Ordinary][fair.InLines], "the count is exact")
+	require.Equal(t, len(windows.Items), b.e.limits.windows.Total())
 	require.Positive(t, n)
 }
 
@@ -387,10 +388,10 @@ func TestNamespaceBudget(t *testing.T) {
 	require.NoError(t, err)
 	b.e = b.engine(Config{MaxActive: 20})
 	require.NoError(t, b.e.Restore(s, at(4*time.Second)))
-	require.Equal(t, []int{10, 5}, []int{b.e.slots.entries(ordinary, "tenant"), b.e.slots.entries(ordinary, "platform")})
+	require.Equal(t, []int{10, 5}, []int{b.e.limits.slots.Entries(fair.Ordinary, "tenant"), b.e.limits.slots.Entries(fair.Ordinary, "platform")})
 	b.advance(2 * rules.DefaultKeepFiringFor)
-	require.Empty(t, b.e.slots.accounts[ordinary])
-	require.Zero(t, b.e.slots.total())
+	require.Zero(t, b.e.limits.slots.Parties(fair.Ordinary))
+	require.Zero(t, b.e.limits.slots.Total())
 }
 
 // An overflow during a warm-up is reported at its end.

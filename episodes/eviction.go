@@ -2,10 +2,12 @@ package episodes
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"crowsnest/episodes/internal/fair"
 	"crowsnest/rules"
 )
 
@@ -74,35 +76,25 @@ func (v *evictions) count(k evictionKey, n int64, last time.Time) {
 	}
 }
 
-// fold makes room: it adds the least count to those of the others. One that is
-// older than the alert about it goes first.
+// fold adds the lowest count to those of the others. One that is older than the alert
+// about it goes first.
 func (v *evictions) fold() {
 	old := instant(v.now).Add(-KeepResolved)
-	var least *Eviction
-	for k, x := range v.known {
-		if k.namespace == OtherEvictions {
-			continue
+	rank := func(x *Eviction) int {
+		if x.Last.Before(old) {
+			return 0
 		}
-		if least == nil || lesser(x, least, old) {
-			least = x
-		}
+		return 1
 	}
-	if least == nil {
+	own := slices.DeleteFunc(slices.Collect(maps.Values(v.known)), func(x *Eviction) bool { return x.Namespace == OtherEvictions })
+	if len(own) == 0 {
 		return
 	}
+	least := slices.MinFunc(own, func(a, b *Eviction) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Count, b.Count), compareEvictions(a, b))
+	})
 	delete(v.known, evictionKey{least.Namespace, least.Rule, least.Kind})
 	v.count(evictionKey{OtherEvictions, OtherEvictions, least.Kind}, least.Count, least.Last)
-}
-
-// lesser orders by whether it is old, then by count, then by name.
-func lesser(a, b *Eviction, old time.Time) bool {
-	if x, y := a.Last.Before(old), b.Last.Before(old); x != y {
-		return x
-	}
-	if a.Count != b.Count {
-		return a.Count < b.Count
-	}
-	return compareEvictions(a, b) < 0
 }
 
 func compareEvictions(a, b *Eviction) int {
@@ -124,61 +116,41 @@ func (v *evictions) list() []Eviction {
 func (e *Engine) Evictions() []Eviction {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.evictions.list()
+	return e.limits.evictions.list()
 }
 
 // classOf is the class of a rule in every room.
-func classOf(r *rules.Rule) class {
+func classOf(r *rules.Rule) fair.Class {
 	if r.Severity == rules.SeverityCritical {
-		return critical
+		return fair.Critical
 	}
-	return ordinary
+	return fair.Ordinary
 }
 
 // evictedWindow counts an evicted window, unless all its lines are too old to count
 // towards a future trigger.
-func (e *Engine) evictedWindow(rs *ruleState, w *window, party string) {
+func (rs *ruleState) evictedWindow(v *evictions, w *keyWindow, party string) {
 	rs.stats.Evicted++
-	if w.latest() > rs.watermark()-int64(rs.rule.Within) {
-		e.evictions.note(party, rs.rule.Alert, EvictedWindows)
+	if w.Latest() > rs.watermark()-int64(rs.rule.Within) {
+		v.note(party, rs.rule.Alert, EvictedWindows)
 	}
 }
 
 // evictedClear counts an evicted clear line, unless it is behind the watermark, where
 // only late lines need it. Windows that it emptied stay empty.
-func (e *Engine) evictedClear(rs *ruleState, key string, t int64, party string) {
+func (rs *ruleState) evictedClear(v *evictions, key string, t int64, party string) {
 	rs.emptied(key, t)
 	for _, ep := range rs.sharing(rs.byClear, key) {
-		if ep.window != nil {
-			ep.window.drop(t)
-			rs.slots.resize(&ep.slot, ep.window.size())
-		}
+		ep.drop(t)
 	}
 	if t > rs.watermark() {
-		e.evictions.note(party, rs.rule.Alert, EvictedClears)
+		v.note(party, rs.rule.Alert, EvictedClears)
 	}
 }
 
 // evictedMute counts unless lines that were evicted.
-func (e *Engine) evictedMute(rs *ruleState, ts []int64, party string) {
+func (rs *ruleState) evictedMute(v *evictions, ts []int64, party string) {
 	if u := rs.rule.Unless; u != nil && len(ts) > 0 && ts[len(ts)-1] > rs.watermark()-int64(u.Within) {
-		e.evictions.note(party, rs.rule.Alert, EvictedMutes)
+		v.note(party, rs.rule.Alert, EvictedMutes)
 	}
-}
-
-// latest is the time of the newest line of a window, noTime if there is none.
-func (w *window) latest() int64 {
-	t := int64(noTime)
-	if n := len(w.lines); n > 0 {
-		t = w.lines[n-1]
-	}
-	if n := len(w.values); n > 0 {
-		t = max(t, w.values[n-1].t)
-	}
-	for _, hs := range w.steps {
-		if n := len(hs); n > 0 {
-			t = max(t, hs[n-1].t)
-		}
-	}
-	return t
 }

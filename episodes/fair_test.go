@@ -7,8 +7,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
+	"crowsnest/episodes/internal/fair"
+	"crowsnest/episodes/internal/window"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 )
@@ -191,7 +192,7 @@ func TestManyNamespaces(t *testing.T) {
 		}
 	}
 	require.Contains(t, b.open(time.Minute), "A mine")
-	require.Len(t, b.e.windows.accounts[ordinary], 1000)
+	require.Equal(t, 1000, b.e.limits.windows.Parties(fair.Ordinary))
 	require.LessOrEqual(t, len(b.e.Stats(at(0)).Evictions), maxEvictions+1)
 	n := int64(0)
 	for _, x := range b.e.Stats(at(0)).Evictions {
@@ -244,41 +245,41 @@ func TestLongValuesAreBounded(t *testing.T) {
 				bytes += ep.window.bytes()
 			}
 			require.Positive(t, bytes)
-			require.LessOrEqual(t, bytes, 1000*extraBytes)
+			require.LessOrEqual(t, bytes, 1000*window.ExtraBytes)
 			bytes = 0
-			for _, x := range b.e.rules["A"].windows.items {
-				bytes += x.value.bytes()
-				require.Equal(t, x.value.size(), x.lines)
+			for _, x := range b.e.rules["A"].windows.Items {
+				bytes += x.Value.bytes()
+				require.Equal(t, x.Value.Size(), x.Lines)
 			}
-			require.LessOrEqual(t, bytes, 1000*extraBytes)
+			require.LessOrEqual(t, bytes, 1000*window.ExtraBytes)
 			require.Equal(t, "evil", b.e.Evictions()[0].Namespace)
 			require.Len(t, b.e.Evictions(), 1)
 			require.Equal(t, 3, b.e.rules["A"].open["open"].window.lineCount())
-			require.Equal(t, 1, b.e.rules["A"].windows.items["waits"].value.lineCount())
+			require.Equal(t, 1, b.e.rules["A"].windows.Items["waits"].Value.lineCount())
 			exact := 0
 			for _, ep := range b.e.rules["A"].open {
-				exact += ep.window.size()
+				exact += ep.window.Size()
 			}
-			require.Equal(t, exact, b.e.slots.used[ordinary][inLines])
+			require.Equal(t, exact, b.e.limits.slots.Used[fair.Ordinary][fair.InLines])
 		})
 	}
 	f("distinct", func(r *rules.Rule) { r.Count, r.Distinct = 3, "v" })
 	f("sequence", func(r *rules.Rule) { r.Sequence, r.Steps = true, make([]rules.Step, 3) })
 }
 
-func (w *window) lineCount() int {
-	n := len(w.values)
-	for _, hs := range w.steps {
+func (w *keyWindow) lineCount() int {
+	n := len(w.Window.Values)
+	for _, hs := range w.Steps {
 		n += len(hs)
 	}
 	return n
 }
 
-func (w *window) bytes() int {
+func (w *keyWindow) bytes() int {
 	n := 0
-	for _, hs := range append(slices.Clone(w.steps), w.values) {
+	for _, hs := range append(slices.Clone(w.Steps), w.Window.Values) {
 		for _, h := range hs {
-			for _, v := range h.values {
+			for _, v := range h.Values {
 				n += len(v)
 			}
 		}
@@ -324,37 +325,5 @@ func TestChurnIsBounded(t *testing.T) {
 	for i := range 1000 {
 		flap(time.Hour+time.Duration(i)*time.Minute, busy, fmt.Sprint("ns", i), "k")
 	}
-	require.Less(t, len(b.e.churn.parties), 100, "who is drained is forgotten")
-}
-
-// Ended alerts are listed for each namespace, whatever another one has.
-func TestEndedEpisodesAreShared(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		parties := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "a", "a", "a", "b", "b", "c"}), 0, 60).Draw(t, "parties")
-		n := rapid.IntRange(1, 60).Draw(t, "n")
-		var eps []Episode
-		had := map[string]int{}
-		for i, p := range parties {
-			eps = append(eps, Episode{Party: p, Count: int64(i)})
-			had[p]++
-		}
-		kept := map[string]int{}
-		last := map[string]int64{}
-		out := keepShared(eps, n)
-		require.LessOrEqual(t, len(out), n)
-		require.Greater(t, len(out)+max(1, len(had)), min(n, len(parties)), "no more is dropped than an equal share asks for")
-		for _, x := range out {
-			kept[x.Party]++
-			require.GreaterOrEqual(t, x.Count, last[x.Party], "the order stays")
-			last[x.Party] = x.Count
-		}
-		for p := range had {
-			require.True(t, kept[p] == had[p] || kept[p] >= n/len(had), "%s lost something below its share", p)
-		}
-		for i, p := range parties { // the newest of each stay
-			if kept[p] > 0 && i == len(parties)-1 {
-				require.EqualValues(t, i, last[p])
-			}
-		}
-	})
+	require.Less(t, b.e.limits.churn.Parties(), 100, "who is drained is forgotten")
 }

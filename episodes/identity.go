@@ -1,6 +1,7 @@
 package episodes
 
 import (
+	"hash/fnv"
 	"maps"
 	"reflect"
 	"slices"
@@ -8,7 +9,9 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
+	"crowsnest/episodes/render"
 	"crowsnest/matcher"
+	"crowsnest/rules"
 )
 
 // Bounds of what is remembered of streams.
@@ -57,45 +60,40 @@ type origin struct {
 // origins remembers the streams of the newest lines by the address of their
 // labels: what depends on the stream alone is not computed for each line.
 type origins struct {
+	names  []string // Config.Identity
 	recent [maxOrigins]origin
 	// known shares equal identities, so that a key costs a pointer.
 	known *simplelru.LRU[string, *identity]
 }
 
-func newOrigins() origins {
-	// The size is positive, so there is no error.
-	known, _ := simplelru.NewLRU[string, *identity](maxIdentities, nil)
-	return origins{known: known}
+func newOrigins(names []string) origins {
+	return origins{names: names, known: newLRU[string, *identity](maxIdentities)}
 }
 
-// from makes a stream the origin of the batch.
-func (e *Engine) from(labels matcher.Labels) {
-	address := addressOf(labels)
-	if address == e.batch.address {
-		return // nearly always
-	}
-	o := &e.origins.recent[mix(uint64(address), 1)%maxOrigins]
+// of returns the origin with labels at an address.
+func (os *origins) of(labels matcher.Labels, address uintptr) *origin {
+	o := &os.recent[mix(uint64(address), 1)%maxOrigins]
 	if o.address != address {
-		who := e.identityOf(labels)
+		who := os.identityOf(labels)
 		*o = origin{labels, address, who, partyOf(labels["namespace"], who), logID(labels)}
 	}
-	e.batch.origin = *o
+	return o
 }
 
 // addressOf identifies labels for as long as they are kept.
 func addressOf(labels matcher.Labels) uintptr { return reflect.ValueOf(labels).Pointer() }
 
 // identityOf reads the identity of a stream from its labels, never from its lines.
-func (e *Engine) identityOf(labels matcher.Labels) *identity {
-	values := make([]string, len(e.cfg.Identity))
-	for i, name := range e.cfg.Identity {
-		values[i] = truncate(strings.ToValidUTF8(labels[name], "\uFFFD"), maxValue)
+func (os *origins) identityOf(labels matcher.Labels) *identity {
+	values := make([]string, len(os.names))
+	for i, name := range os.names {
+		values[i] = render.Truncate(strings.ToValidUTF8(labels[name], "\uFFFD"), maxValue)
 	}
-	return e.shareIdentity(values)
+	return os.share(values)
 }
 
-// shareIdentity returns the identity with these values, which it keeps.
-func (e *Engine) shareIdentity(values []string) *identity {
+// share returns the identity with these values, which it keeps.
+func (os *origins) share(values []string) *identity {
 	if !slices.ContainsFunc(values, func(v string) bool { return v != "" }) {
 		return nil
 	}
@@ -103,23 +101,87 @@ func (e *Engine) shareIdentity(values []string) *identity {
 	for _, v := range values {
 		key = append(append(key, byte(len(v)>>8), byte(len(v))), v...)
 	}
-	id, ok := e.origins.known.Get(string(key))
+	id, ok := os.known.Get(string(key))
 	if !ok {
 		for i := range values {
 			values[i] = strings.Clone(values[i])
 		}
 		id = &identity{values: values, key: string(key)}
-		e.origins.known.Add(id.key, id)
+		os.known.Add(id.key, id)
 	}
 	return id
 }
 
-// nameIdentity adds the labels of an identity to those of an alert. Where the
-// rule gives a label of that name another value, the stream's is the label
-// stream_NAME.
-func (e *Engine) nameIdentity(id *identity, labels map[string]string) {
+// restored returns the identity of values that a snapshot holds for names. Labels that
+// are no longer part of the identity are omitted.
+func (os *origins) restored(names, values []string) *identity {
+	out := make([]string, len(os.names))
+	for i, name := range os.names {
+		if k := slices.Index(names, name); k >= 0 && k < len(values) {
+			out[i] = values[k]
+		}
+	}
+	return os.share(out)
+}
+
+// partyOf returns the party that is charged for the lines of a stream: the values of
+// its identity and its namespace, as the source states it. It is "" if the stream has
+// neither.
+func partyOf(namespace string, who *identity) string {
+	party := render.Truncate(strings.ToValidUTF8(namespace, "\uFFFD"), maxValue)
+	for i := len(who.saved()) - 1; i >= 0; i-- {
+		if v := who.values[i]; v != "" {
+			party = v + "/" + party
+		}
+	}
+	return party
+}
+
+// identify computes the labels of an episode, which are its identity.
+func (e *Engine) identify(ep *episode) {
+	r := ep.rs.rule
+	by := map[string]string{}
+	for i, name := range r.By {
+		by[name] = ep.values[i]
+	}
+	ep.labels = e.labels(r, by)
+	if !ep.nameless {
+		ep.who.addTo(ep.labels, e.cfg.Identity)
+	}
+	ep.print = printOf(ep.labels)
+	ep.setApart(e.cfg.Identity)
+}
+
+// labels executes the templates of a rule's labels.
+func (e *Engine) labels(r *rules.Rule, by map[string]string) map[string]string {
+	labels := maps.Clone(by)
+	for _, l := range r.Labels {
+		labels[l.Name] = render.Truncate(e.renderer.Expand(l.Template, rules.TemplateData{Labels: by}), maxValue)
+	}
+	labels["alertname"] = r.Alert
+	labels["severity"] = string(r.Severity)
+	labels["resolves"] = r.Resolves()
+	maps.DeleteFunc(labels, func(_, v string) bool { return v == "" })
+	return labels
+}
+
+// printOf hashes labels in order of their names.
+func printOf(labels map[string]string) Fingerprint {
+	h := fnv.New64a()
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		h.Write([]byte(name))
+		h.Write([]byte{0xff})
+		h.Write([]byte(labels[name]))
+		h.Write([]byte{0xff})
+	}
+	return Fingerprint(h.Sum64())
+}
+
+// addTo adds the labels of an identity, by name, to those of an alert. Where the rule
+// gives a label of that name another value, the stream's is the label stream_NAME.
+func (id *identity) addTo(labels map[string]string, names []string) {
 	for i, v := range id.saved() {
-		name := e.cfg.Identity[i]
+		name := names[i]
 		if v == "" || labels[name] == v {
 			continue
 		}
@@ -130,15 +192,15 @@ func (e *Engine) nameIdentity(id *identity, labels map[string]string) {
 	}
 }
 
-// apart adds a label to an episode if an open one of its rule has the same labels and
+// setApart adds labels to an episode if an open one of its rule has the same labels and
 // another key: `by` captured the value of an identity label from the lines of one, and
 // the stream states it for the other.
-func (e *Engine) apart(ep *episode) {
+func (ep *episode) setApart(names []string) {
 	same := func(o *episode) bool { return o != ep && o.print == ep.print }
 	if !ep.rs.ambiguous || !slices.ContainsFunc(slices.Collect(maps.Values(ep.rs.open)), same) {
 		return
 	}
-	for i, name := range e.cfg.Identity {
+	for i, name := range names {
 		if ep.labels[name] == "" {
 			continue
 		}

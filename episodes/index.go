@@ -3,6 +3,7 @@ package episodes
 import (
 	"slices"
 
+	"crowsnest/episodes/internal/fair"
 	"crowsnest/rules"
 )
 
@@ -46,18 +47,18 @@ func (rs *ruleState) sharing(x index, key string) []*episode {
 
 // emptied drops the lines up to t from the windows that a clear line applies to.
 func (rs *ruleState) emptied(key string, t int64) {
-	drop := func(x *item[*window]) {
-		x.value.drop(t)
-		rs.windows.resize(&x.entry, x.value.size())
+	drop := func(x *fair.Item[*keyWindow]) {
+		x.Value.Drop(t)
+		rs.windows.Resize(&x.Entry, x.Value.Size())
 	}
 	if rs.byClear == nil {
-		if x := rs.windows.items[key]; x != nil {
+		if x := rs.windows.Items[key]; x != nil {
 			drop(x)
 		}
 		return
 	}
-	for _, x := range rs.windows.items {
-		if x.value.clears == key {
+	for _, x := range rs.windows.Items {
+		if x.Value.clears == key {
 			drop(x)
 		}
 	}

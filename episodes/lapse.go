@@ -1,10 +1,10 @@
 package episodes
 
 import (
-	"maps"
 	"slices"
-	"strings"
-	"time"
+
+	"crowsnest/episodes/internal/fair"
+	"crowsnest/episodes/internal/window"
 )
 
 // A lapse is a failure that was over when it became known, or before the watermark
@@ -13,91 +13,70 @@ import (
 // order of time would have done. Until then late lines may extend it, divide it or show
 // that it was too short.
 type lapse struct {
-	ep    *episode // not among the open ones
-	times times    // its triggers, at most maxTimes
+	ep    *episode     // not among the open ones
+	times window.Times // its triggers
 	end   int64
 	why   Reason // it ended
 	shown bool   // it was reported as pending
 	due   deadline
 }
 
-// maxTimes is how many triggers are remembered until an episode is decided. Of
-// more, those in between are dropped.
-const maxTimes = 64
-
-// addTime adds a trigger to the ones that are not decided yet.
-func (ts *times) addTime(t int64) {
-	i := ts.since(t)
-	if i > 0 && (*ts)[i-1] == t {
-		return
-	}
-	*ts = slices.Insert(*ts, i, t)
-	if len(*ts) <= maxTimes {
-		return
-	}
-	kept := (*ts)[:1]
-	for k := 2; k < len(*ts)-1; k += 2 {
-		kept = append(kept, (*ts)[k])
-	}
-	*ts = append(kept, (*ts)[len(*ts)-1])
-}
-
 // undecided reports whether the triggers of a pending episode are remembered one by
 // one: a clear line that is read late may come between them.
 func (ep *episode) undecided() bool { return ep.state == StatePending && ep.rs.rule.Clear != nil }
 
-// lapsed takes a trigger that was read when its failure was over: at g.hi there is a
+// lapsed takes a trigger that was read when its failure was over: at g.Hi there is a
 // clear line, or it was quiet for too long.
-func (e *Engine) lapsed(rs *ruleState, values []string, trig *trigger, g gap, now int64) {
-	found := times{trig.t}
-	if w := rs.windowFor(string(e.batch.key)); w != nil && g.hi != forever && rs.rule.Clear != nil {
-		found = w.ends(rs.rule, g.lo, g.hi)
+func (e *Engine) lapsed(rs *ruleState, values []string, trig *window.Trigger, g window.Gap, now int64) {
+	found := window.Times{trig.T}
+	if w := rs.windowFor(string(e.in.key)); w != nil && g.Hi != window.Forever && rs.rule.Clear != nil {
+		found = w.Ends(rs.rule, g.Lo, g.Hi)
 	}
-	if len(found) == 0 || g.hi <= found[0]+int64(rs.rule.For) {
+	if len(found) == 0 || g.Hi <= found[0]+int64(rs.rule.For) {
 		return // it was too short; an earlier line was handled on its own
 	}
 	for _, l := range rs.lapses {
-		if l.ep.key == string(e.batch.key) && l.joins(trig.t, g) {
+		if l.ep.key == string(e.in.key) && l.joins(trig.T, g) {
 			for _, t := range found {
-				l.times.addTime(t)
+				l.times.AddTrigger(t)
 			}
-			if l.ep.lastID != trig.line.id {
-				l.ep.lines, l.ep.lastID = l.ep.lines+1, trig.line.id
+			if l.ep.lastID != trig.Line.ID {
+				l.ep.lines, l.ep.lastID = l.ep.lines+1, trig.Line.ID
 			}
-			if trig.t >= l.ep.newest {
-				l.ep.newest = trig.t
-				e.show(l.ep, trig)
-			} else if trig.t == l.times[0] {
-				l.ep.first = e.copied(trig.sample())
+			if trig.T >= l.ep.newest {
+				l.ep.newest = trig.T
+				l.ep.show(trig, &e.in.Copier)
+			} else if trig.T == l.times[0] {
+				l.ep.first = e.in.Text(trig.Sample())
 			}
-			l.ep.logs.note(&e.batch.origin)
+			l.ep.logs.note(&e.in.origin)
 			l.rearm()
 			return
 		}
 	}
 	if len(rs.lapses) >= rs.rule.Limit {
-		e.refuse(rs, string(e.batch.key), trig.t, limit{of: ofRule, n: rs.rule.Limit}, now)
+		e.refuse(rs, string(e.in.key), trig.T, limit{of: ofRule, n: rs.rule.Limit}, now)
 		return
 	}
 	ep := e.newEpisode(rs, values, trig)
-	ep.clears, ep.noClear = rs.shared(rs.clearAt, ep.values, ep.who)
-	ep.mutes, _ = rs.shared(rs.muteAt, ep.values, ep.who)
+	ep.share()
 	ep.noteOpened(trig, now)
-	e.addLapse(&lapse{ep: ep, times: found})
+	(&lapse{ep: ep, times: found}).add()
 }
 
-func (e *Engine) addLapse(l *lapse) {
+// add makes the lapse one of its rule.
+func (l *lapse) add() {
 	l.due.rs, l.due.lapse = l.ep.rs, l
 	l.ep.rs.lapses = append(l.ep.rs.lapses, l)
-	l.end = forever
+	l.end = window.Forever
 	l.rearm()
 }
 
 // joins reports whether a trigger at t belongs to the lapse: no clear line is
 // between them, or it was never quiet for too long.
-func (l *lapse) joins(t int64, g gap) bool {
+func (l *lapse) joins(t int64, g window.Gap) bool {
 	if l.ep.rs.rule.Clear != nil {
-		return g.lo < l.times[0] && l.times[0] < g.hi
+		return g.Lo < l.times[0] && l.times[0] < g.Hi
 	}
 	quiet := l.ep.rs.quiet() + l.ep.rs.group.lateness
 	return l.times[0]-t <= quiet && t-l.times[len(l.times)-1] <= quiet
@@ -111,12 +90,12 @@ func (l *lapse) rearm() {
 	if end := l.times[len(l.times)-1] + rs.quiet(); rs.rule.Clear == nil {
 		l.end, l.why = end, ReasonQuiet
 	} else {
-		if x := rs.cleared.items[l.ep.clears]; x != nil {
-			if g, alive := x.value.gap(l.times[0]); alive && g.hi < forever {
-				l.end, l.why = g.hi, ReasonClear
+		if x := rs.cleared.Items[l.ep.clears]; x != nil {
+			if g, alive := x.Value.Gap(l.times[0]); alive && g.Hi < window.Forever {
+				l.end, l.why = g.Hi, ReasonClear
 			}
 		}
-		if l.end == forever || end <= rs.seenAt(l.end) {
+		if l.end == window.Forever || end <= rs.seenAt(l.end) {
 			l.end, l.why = end, ReasonExpired
 		}
 	}
@@ -125,23 +104,23 @@ func (l *lapse) rearm() {
 
 // recover applies a clear line at t to a pending episode: the triggers before it are a
 // separate failure, which is over.
-func (e *Engine) recover(ep *episode, known clears, t, now int64, line text) {
-	before, rest := ep.rs.divided(ep.window, ep.times, known, t, forever)
+func (e *Engine) recover(ep *episode, known window.Clears, t, now int64, line window.Text) {
+	before, rest := ep.rs.divided(ep.window, ep.times, known, t, window.Forever)
 	lasted := len(before) > 0 && before[0]+int64(ep.rs.rule.For) < t
 	switch {
 	case len(before) == 0 && slices.Equal(rest, ep.times):
 	case !lasted && len(rest) == 0:
-		e.closeBy(ep, ReasonClear, t, now, line)
+		e.close(ep, ReasonClear, t, now, line)
 	case !lasted:
 		e.restart(ep, rest)
 	case len(rest) == 0:
-		e.detach(ep)
+		ep.detach()
 		ep.times = nil
-		e.addLapse(&lapse{ep: ep, times: before, shown: true})
+		(&lapse{ep: ep, times: before, shown: true}).add()
 	default:
-		over := e.part(ep)
-		over.lines, over.last.line = int64(len(before)), over.first
-		e.addLapse(&lapse{ep: over, times: before})
+		over := ep.part(&e.in.Copier)
+		over.lines, over.last.Line = int64(len(before)), over.first
+		(&lapse{ep: over, times: before}).add()
 		e.restart(ep, rest)
 	}
 }
@@ -149,36 +128,37 @@ func (e *Engine) recover(ep *episode, known clears, t, now int64, line text) {
 // divided returns the triggers before and after a clear line at t; hi is the next clear
 // line. Triggers behind which the watermark is not yet are searched again in the window:
 // they may have counted lines from the other side.
-func (rs *ruleState) divided(w *window, ts times, known clears, t, hi int64) (before, after times) {
-	before, after = slices.Clone(ts[:ts.since(t-1)]), slices.Clone(ts[ts.since(t):])
+func (rs *ruleState) divided(w *keyWindow, ts window.Times, known window.Clears, t, hi int64) (before, after window.Times) {
+	before, after = slices.Clone(ts[:ts.Since(t-1)]), slices.Clone(ts[ts.Since(t):])
 	if w == nil || !rs.windowed() {
 		return before, after
 	}
-	after = after[:after.since(rs.watermark())]
-	for _, end := range w.ends(rs.rule, known.before(t), t) {
-		before.addTime(end)
+	after = after[:after.Since(rs.watermark())]
+	for _, end := range w.Ends(rs.rule, known.Before(t), t) {
+		before.AddTrigger(end)
 	}
-	for _, end := range w.ends(rs.rule, t, hi) {
-		after.addTime(end)
+	for _, end := range w.Ends(rs.rule, t, hi) {
+		after.AddTrigger(end)
 	}
 	return before, after
 }
 
 // undone reports whether a clear line at t, which is older than the newest trigger,
 // leaves no trigger: those behind it counted lines before it.
-func (rs *ruleState) undone(ep *episode, t int64) bool {
-	return t >= ep.starts && rs.windowed() && ep.window != nil && t > rs.watermark() && len(ep.window.ends(rs.rule, t, forever)) == 0
+func (ep *episode) undone(t int64) bool {
+	rs := ep.rs
+	return t >= ep.starts && rs.windowed() && ep.window != nil && t > rs.watermark() && len(ep.window.Ends(rs.rule, t, window.Forever)) == 0
 }
 
 // part returns a copy of an episode for a part of its time.
-func (e *Engine) part(ep *episode) *episode {
-	e.copyHit(&ep.last)
+func (ep *episode) part(c *window.Copier) *episode {
+	c.Copy(&ep.last)
 	out := *ep
-	out.due, out.slot, out.window, out.times, out.last.listed = deadline{}, entry{}, nil, nil, false
+	out.due, out.slot, out.window, out.times, out.last = deadline{}, fair.Entry{}, nil, nil, ep.last.Unlisted()
 	out.logs.known = slices.Clone(ep.logs.known)
 	out.history.events = slices.Clone(ep.history.events)
 	if !ep.rs.rule.Sequence {
-		out.sequence = hits{&out.last}
+		out.sequence = window.Hits{&out.last}
 	}
 	return &out
 }
@@ -199,43 +179,42 @@ func (e *Engine) beginsAgain(ep *episode, t int64) bool {
 	if end > seen {
 		return false
 	}
-	e.addLapse(&lapse{ep: e.part(ep), times: slices.Compact(times{ep.starts, ep.newest})})
+	(&lapse{ep: ep.part(&e.in.Copier), times: slices.Compact(window.Times{ep.starts, ep.newest})}).add()
 	return true
 }
 
 // restart makes a pending episode start with the remaining triggers. The line of the
 // first one is no longer known.
-func (e *Engine) restart(ep *episode, rest times) {
+func (e *Engine) restart(ep *episode, rest window.Times) {
 	ep.times = rest
 	ep.starts, ep.moved, ep.from = rest[0], 0, rest[0]-1
-	ep.lines, ep.first = int64(len(rest)), text{clean: true}
+	ep.lines, ep.first = int64(len(rest)), window.Text{Clean: true}
 	if len(rest) == 1 {
-		ep.first = e.copied(ep.last.line)
+		ep.first = e.in.Text(ep.last.Line)
 	}
-	e.touch(ep)
+	e.journal.touch(ep)
 	ep.due.arm()
 }
 
 // divide applies a clear line at t to the lapses that share key with it.
-func (rs *ruleState) divide(e *Engine, key string, known clears, t, now int64) {
+func (e *Engine) divide(rs *ruleState, key string, known window.Clears, t, now int64) {
 	for _, l := range slices.Clone(rs.lapses) {
-		if l.ep.clears != key || l.ep.noClear || !rs.windowed() && l.times[0] > t || l.end <= t || known.before(l.times[0]) > t {
+		if l.ep.clears != key || l.ep.noClear || !rs.windowed() && l.times[0] > t || l.end <= t || known.Before(l.times[0]) > t {
 			continue
 		}
 		before, later := rs.divided(rs.windowFor(l.ep.key), l.times, known, t, l.end)
 		switch {
 		case len(before) == 0 && len(later) == 0: // the line has the time of the trigger
 			l.due.disarm()
-			rs.lapses = slices.DeleteFunc(rs.lapses, func(o *lapse) bool { return o == l })
 			e.dropLapse(l, now)
 			continue
 		case len(before) == 0:
 			l.times = later
 		case len(later) > 0:
-			x := e.part(l.ep)
-			x.lines, x.first = int64(len(later)), text{clean: true}
-			e.addLapse(&lapse{ep: x, times: slices.Clone(later)})
-			l.ep.lines, l.ep.last.line = int64(len(before)), l.ep.first
+			x := l.ep.part(&e.in.Copier)
+			x.lines, x.first = int64(len(later)), window.Text{Clean: true}
+			(&lapse{ep: x, times: slices.Clone(later)}).add()
+			l.ep.lines, l.ep.last.Line = int64(len(before)), l.ep.first
 			fallthrough
 		default:
 			l.times = slices.Clone(before)
@@ -248,101 +227,50 @@ func (rs *ruleState) divide(e *Engine, key string, known clears, t, now int64) {
 // notified contains it.
 func (e *Engine) decideLapse(l *lapse, now int64) {
 	ep, rs := l.ep, l.ep.rs
-	rs.lapses = slices.DeleteFunc(rs.lapses, func(o *lapse) bool { return o == l })
 	ep.starts, ep.newest = l.times[0], l.times[len(l.times)-1]
 	e.identify(ep)
 	left := rs.unmuted(ep, l.times, l.end)
 	if len(left) > 0 {
 		ep.starts = left[0]
 	}
-	if len(left) == 0 || ep.starts+int64(rs.rule.For) >= l.end || e.notified(ep, l.end) {
+	if len(left) == 0 || ep.starts+int64(rs.rule.For) >= l.end || e.journal.notified(ep, l.end) {
 		e.dropLapse(l, now)
 		return
 	}
-	ep.state, ep.fired = StateFiring, now
-	ep.history.note(transition{at: now, kind: didFire})
-	began := e.export(ep, now)
-	began.Annotations = maps.Clone(began.Annotations)
-	e.earlier(ep, began.Annotations, now)
-	e.changes = append(e.changes, began)
-	x := e.finish(ep, l.why, l.end, now, text{})
-	e.earlier(ep, x.Annotations, now)
+	l.remove()
+	e.journal.nameEarlier(e.report(ep, now), ep.starts, now)
+	e.journal.nameEarlier(e.finish(ep, l.why, l.end, now, window.Text{}), ep.starts, now)
 	if cur := rs.open[ep.key]; cur != nil && cur.state == StateFiring {
-		e.changes = append(e.changes, e.export(cur, now)) // it is what is true now
+		e.journal.add(cur.transition(now, &e.in.Copier)) // it is what is true now
 	}
 }
 
+// dropLapse ends a lapse that is not notified.
 func (e *Engine) dropLapse(l *lapse, now int64) {
+	l.remove()
 	if l.shown {
-		e.finish(l.ep, l.why, l.end, now, text{})
+		e.finish(l.ep, l.why, l.end, now, window.Text{})
 	}
+}
+
+// remove is the inverse of add.
+func (l *lapse) remove() {
+	rs := l.ep.rs
+	rs.lapses = slices.DeleteFunc(rs.lapses, func(o *lapse) bool { return o == l })
 }
 
 // unmuted returns the triggers from the first on that no unless line prevents from
 // opening an episode that lasts until it fires, or until end.
-func (rs *ruleState) unmuted(ep *episode, ts times, end int64) times {
+func (rs *ruleState) unmuted(ep *episode, ts window.Times, end int64) window.Times {
 	u := rs.rule.Unless
-	x := rs.muted.items[ep.mutes]
+	x := rs.muted.Items[ep.mutes]
 	if u == nil || x == nil {
 		return ts
 	}
-	for _, m := range x.value {
+	for _, m := range x.Value {
 		for len(ts) > 0 && m > ts[0]-int64(u.Within) && m <= min(end, ts[0]+int64(rs.rule.For)+rs.group.lateness) {
 			ts = ts[1:]
 		}
 	}
 	return ts
-}
-
-// span is a time for which an alert was notified, and when its end was concluded.
-type span struct{ from, to, at int64 }
-
-// Bounds of the spans that are remembered.
-const (
-	maxSpans    = 8 // per alert
-	maxNotified = 4096
-)
-
-// notified reports whether an alert that was notified overlaps an episode that
-// ended at end: a failure that is known in part is not notified twice.
-func (e *Engine) notified(ep *episode, end int64) bool {
-	if cur := ep.rs.open[ep.key]; cur != nil && cur.state == StateFiring && cur.starts < end {
-		return true
-	}
-	spans, _ := e.spans.Get(ep.print)
-	return slices.ContainsFunc(spans, func(s span) bool { return s.from < end && ep.starts < s.to })
-}
-
-func (e *Engine) noteSpan(print Fingerprint, s span) {
-	spans, _ := e.spans.Get(print)
-	if len(spans) >= maxSpans {
-		spans = slices.Delete(spans, 0, 1)
-	}
-	e.spans.Add(print, append(spans, s))
-}
-
-// moveSpans adds by to the times for which alerts were notified.
-func (e *Engine) moveSpans(by int64) {
-	for _, print := range e.spans.Keys() { // from the oldest: the order of use stays
-		spans, _ := e.spans.Get(print)
-		for i := range spans {
-			spans[i].from += by
-			spans[i].to += by
-		}
-	}
-}
-
-// earlier names in the annotations the lapses of the same alert that were notified
-// at the same time: a receiver that keeps one state per alert sees the last one.
-func (e *Engine) earlier(ep *episode, annotations map[string]string, now int64) {
-	var out []string
-	spans, _ := e.spans.Get(ep.print)
-	for _, s := range spans {
-		if s.at == now && s.to <= ep.starts {
-			out = append(out, instant(s.from).Format(time.RFC3339)+" to "+instant(s.to).Format(time.RFC3339))
-		}
-	}
-	if len(out) > 0 {
-		annotations["earlier"] = "also from " + strings.Join(out, ", ")
-	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"crowsnest/episodes/internal/window"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 	"crowsnest/rules/selector"
@@ -274,20 +275,20 @@ func (l *life) check(a, b *player, same func(what string)) {
 // serves it.
 func walkSources(e *Engine, rs *ruleState) (watermark, lateness int64) {
 	watermark = math.MaxInt64
-	for _, s := range e.sources {
+	for _, s := range e.marks.sources {
 		switch {
 		case s.serves != nil && !s.serves(rs.rule.From):
 			continue
-		case s.readUpTo == noTime:
-			watermark = noTime
+		case s.readUpTo == window.NoTime:
+			watermark = window.NoTime
 		}
 		lateness = max(lateness, s.lateness)
 		watermark = min(watermark, s.readUpTo-s.lateness)
 	}
-	if watermark == math.MaxInt64 || watermark < noTime {
-		watermark = noTime
+	if watermark == math.MaxInt64 || watermark < window.NoTime {
+		watermark = window.NoTime
 	}
-	if rs.suspended != noTime {
+	if rs.suspended != window.NoTime {
 		watermark = min(watermark, rs.suspended-lateness)
 	}
 	return watermark, lateness
@@ -334,7 +335,7 @@ func walkEpisode(e *Engine, rs *ruleState, ep *episode, w, now int64) {
 		if rs.rule.Clear != nil {
 			reason = ReasonExpired
 		}
-		e.close(ep, reason, ends, now)
+		e.close(ep, reason, ends, now, window.Text{})
 		return
 	}
 }
@@ -389,7 +390,7 @@ func requireHeaps(t require.TestingT, e *Engine) {
 	}
 	for i, rs := range e.order {
 		require.Equal(t, i, rs.pos)
-		require.Contains(t, e.groups, rs.group)
+		require.Contains(t, e.marks.groups, rs.group)
 		for _, ep := range rs.open {
 			count(&ep.due, rs)
 		}
@@ -402,7 +403,7 @@ func requireHeaps(t require.TestingT, e *Engine) {
 			require.Nil(t, rs.over.due.in)
 		}
 	}
-	for _, g := range e.groups {
+	for _, g := range e.marks.groups {
 		n -= len(g.heap)
 	}
 	require.Zero(t, n)

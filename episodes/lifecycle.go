@@ -1,9 +1,11 @@
 package episodes
 
 import (
-	"maps"
-	"slices"
 	"strings"
+
+	"crowsnest/episodes/internal/fair"
+	"crowsnest/episodes/internal/window"
+	"crowsnest/episodes/render"
 )
 
 // episode is one open failure.
@@ -34,18 +36,18 @@ type episode struct {
 	lastID  uint64 // line that was counted last
 	// sequence is the match of the newest trigger of a sequence; else it is last alone.
 	// The line of last is the newest trigger's.
-	sequence hits
-	last     hit
-	times    times // triggers, while it is undecided
-	first    text  // of the trigger that opened it
+	sequence window.Hits
+	last     window.Hit
+	times    window.Times // triggers, while it is undecided
+	first    window.Text  // of the trigger that opened it
 	logs     logs
-	window   *window
+	window   *keyWindow
 	dirty    bool
 	due      deadline
-	slot     entry // its place in the limits
+	slot     fair.Entry // its place in the limits
 
 	history history
-	texts   texts
+	texts   *render.Texts // of the newest transition that was shown
 }
 
 // end is when it ends without a further trigger.
@@ -59,62 +61,90 @@ func (ep *episode) deadline(rs *ruleState) int64 {
 	return ep.end(rs)
 }
 
+// counts reports whether a line is one of the failure: of the window that opened it
+// or newer, or an older one that was read later.
+func (ep *episode) counts(t int64) bool {
+	return t > ep.from || !ep.rs.windowed() && t > ep.from-ep.rs.quiet()
+}
+
+// ownWindow returns the window of an episode.
+func (ep *episode) ownWindow() *keyWindow {
+	if ep.window == nil {
+		ep.window = ep.rs.newWindow(window.New(ep.rs.rule), ep.values, ep.who)
+	}
+	return ep.window
+}
+
+// drop drops the lines up to t from its window.
+func (ep *episode) drop(t int64) {
+	if ep.window != nil {
+		ep.window.Drop(t)
+		ep.rs.slots.Resize(&ep.slot, ep.window.Size())
+	}
+}
+
 // open opens the episode of a key unless the trigger is over, muted or beyond a
 // limit.
-func (e *Engine) open(rs *ruleState, values []string, trig *trigger, now int64) {
-	if over := trig.t + rs.quiet(); over <= rs.watermark() { // read so late that it is over already
-		e.lapsed(rs, values, trig, gap{noTime, over}, now)
+func (e *Engine) open(rs *ruleState, values []string, trig *window.Trigger, now int64) {
+	if over := trig.T + rs.quiet(); over <= rs.watermark() { // read so late that it is over already
+		e.lapsed(rs, values, trig, window.Gap{Lo: window.NoTime, Hi: over}, now)
 		return
 	}
-	if e.isMuted(rs, values, trig.t) {
+	if rs.isMuted(values, e.in.who, trig.T) {
 		return
 	}
-	key := string(e.batch.key)
-	if l, full := e.place(rs, trig.party, now); full {
-		e.refuse(rs, key, trig.t, l, now)
+	key := string(e.in.key)
+	if l, full := e.place(rs, trig.Party, now); full {
+		e.refuse(rs, key, trig.T, l, now)
 		return
 	}
 	ep := e.newEpisode(rs, values, trig)
 	e.identify(ep)
-	if x := rs.windows.items[key]; x != nil {
-		ep.window = x.value
-		rs.windows.delete(key)
+	if x := rs.windows.Items[key]; x != nil {
+		ep.window = x.Value
+		rs.windows.Delete(key)
 	}
 	ep.noteOpened(trig, now)
-	e.add(ep, trig.party)
+	ep.add(trig.Party)
 	if rs.waits() {
-		e.changes = append(e.changes, e.export(ep, now))
+		e.journal.add(ep.transition(now, &e.in.Copier))
 	} else {
 		e.fire(ep, now)
 	}
 	ep.due.arm()
 }
 
-// newEpisode returns the episode that a trigger of the key of the batch begins.
-func (e *Engine) newEpisode(rs *ruleState, values []string, trig *trigger) *episode {
+// newEpisode returns the episode that a trigger of the key of the hit begins.
+func (e *Engine) newEpisode(rs *ruleState, values []string, trig *window.Trigger) *episode {
 	ep := &episode{
-		rs: rs, key: string(e.batch.key), values: e.batch.cloned(values), who: e.batch.who,
-		namespace: strings.Clone(e.batch.labels["namespace"]), party: strings.Clone(trig.party), state: StatePending, newest: trig.t,
+		rs: rs, key: string(e.in.key), values: e.in.Copier.Values(values), who: e.in.who,
+		namespace: strings.Clone(e.in.labels["namespace"]), party: strings.Clone(trig.Party), state: StatePending, newest: trig.T,
 	}
-	e.begin(ep, trig)
-	e.show(ep, trig)
+	ep.begin(trig, &e.in)
+	ep.show(trig, &e.in.Copier)
 	return ep
 }
 
-// add makes an episode one of the open ones.
-func (e *Engine) add(ep *episode, party string) {
+// share computes the keys that clear and unless lines share with the episode.
+func (ep *episode) share() {
+	rs := ep.rs
+	ep.clears, ep.noClear = rs.shared(rs.clearAt, ep.values, ep.who)
+	ep.mutes, _ = rs.shared(rs.muteAt, ep.values, ep.who)
+}
+
+// add makes the episode one of the open ones.
+func (ep *episode) add(party string) {
 	rs := ep.rs
 	ep.due.rs, ep.due.ep = rs, ep
 	rs.open[ep.key] = ep
-	ep.clears, ep.noClear = rs.shared(rs.clearAt, ep.values, ep.who)
-	ep.mutes, _ = rs.shared(rs.muteAt, ep.values, ep.who)
+	ep.share()
 	rs.byClear.add(ep.clears, ep)
 	rs.byMute.add(ep.mutes, ep)
-	ep.slot.key = ep.key
+	ep.slot.Key = ep.key
 	if ep.window != nil {
-		ep.slot.lines = ep.window.size()
+		ep.slot.Lines = ep.window.Size()
 	}
-	rs.slots.put(&ep.slot, party)
+	rs.slots.Put(&ep.slot, party)
 	if ep.loose {
 		rs.loose++
 	}
@@ -125,22 +155,22 @@ func (e *Engine) add(ep *episode, party string) {
 
 // charged is the party of the episode, which may change while it is open.
 func (ep *episode) charged() string {
-	if c := ep.slot.cell; c != nil {
-		return c.party
+	if ep.slot.Placed() {
+		return ep.slot.Party()
 	}
 	return ep.party
 }
 
 // remove is the inverse of add.
-func (e *Engine) remove(ep *episode) {
+func (ep *episode) remove() {
 	rs := ep.rs
 	ep.due.disarm()
 	delete(rs.open, ep.key)
 	rs.last.forget(ep)
 	rs.byClear.remove(ep.clears, ep)
 	rs.byMute.remove(ep.mutes, ep)
-	ep.party = ep.slot.cell.party
-	rs.slots.remove(&ep.slot)
+	ep.party = ep.slot.Party()
+	rs.slots.Remove(&ep.slot)
 	if ep.loose {
 		rs.loose--
 	}
@@ -150,228 +180,89 @@ func (e *Engine) remove(ep *episode) {
 }
 
 // begin starts the episode at a trigger.
-func (e *Engine) begin(ep *episode, trig *trigger) {
-	ep.starts, ep.moved, ep.from, ep.lines = trig.t, 0, trig.from, trig.lines
-	if trig.t == e.batch.hit.t {
-		ep.moved = e.batch.moved // startsAt is what the line says, as before
+func (ep *episode) begin(trig *window.Trigger, in *intake) {
+	ep.starts, ep.moved, ep.from, ep.lines = trig.T, 0, trig.From, trig.Lines
+	if trig.T == in.hit.T {
+		ep.moved = in.moved // startsAt is what the line says, as before
 	}
-	ep.lastID, ep.written = trig.line.id, trig.line.t
-	ep.first = e.copied(trig.sample())
+	ep.lastID, ep.written = trig.Line.ID, trig.Line.T
+	ep.first = in.Text(trig.Sample())
 	ep.logs = logs{}
-	ep.logs.note(&e.batch.origin)
+	ep.logs.note(&in.origin)
 	if ep.undecided() && ep.rs.waits() {
-		ep.times = times{trig.t}
+		ep.times = window.Times{trig.T}
 	}
 }
 
 // show makes a trigger the one that the episode shows.
-func (e *Engine) show(ep *episode, trig *trigger) {
-	line := trig.sample()
-	if line.s == "" {
-		line = ep.last.line
+func (ep *episode) show(trig *window.Trigger, c *window.Copier) {
+	line := trig.Sample()
+	if line.S == "" {
+		line = ep.last.Line
 	}
-	if trig.sequence != nil {
-		ep.sequence = trig.sequence
-		e.batch.list(&ep.last)
+	if trig.Sequence != nil {
+		ep.sequence = trig.Sequence
+		c.List(&ep.last)
 	} else {
 		if len(ep.sequence) != 1 || ep.sequence[0] != &ep.last {
-			ep.sequence = hits{&ep.last}
+			ep.sequence = window.Hits{&ep.last}
 		}
-		e.batch.borrow(&ep.last, trig.shown)
+		c.Borrow(&ep.last, trig.Shown)
 	}
-	ep.last.line = line
-}
-
-// sample is the line that stands for a trigger: the newest that is still known.
-func (trig *trigger) sample() text {
-	if trig.sequence == nil {
-		return trig.shown.line
-	}
-	for _, h := range slices.Backward(trig.sequence) {
-		if h.line.s != "" {
-			return h.line
-		}
-	}
-	return text{}
+	ep.last.Line = line
 }
 
 // extend applies a trigger to an open episode.
-func (e *Engine) extend(ep *episode, trig *trigger) {
+func (e *Engine) extend(ep *episode, trig *window.Trigger) {
 	if ep.undecided() {
-		ep.times.addTime(trig.t)
+		ep.times.AddTrigger(trig.T)
 	}
-	if trig.t < ep.newest {
+	if trig.T < ep.newest {
 		return
 	}
-	if ep.state == StatePending && trig.t-ep.newest > ep.rs.quiet() && e.beginsAgain(ep, trig.t) {
+	if ep.state == StatePending && trig.T-ep.newest > ep.rs.quiet() && e.beginsAgain(ep, trig.T) {
 		// It was quiet for too long, though the watermark did not show it in time.
-		e.begin(ep, trig)
-		ep.history.note(transition{at: trig.t, kind: didOpen})
+		ep.begin(trig, &e.in)
+		ep.history.note(Event{At: instant(trig.T), Kind: EventOpened})
 	}
-	ep.newest = trig.t
-	e.show(ep, trig)
-	e.touch(ep)
+	ep.newest = trig.T
+	ep.show(trig, &e.in.Copier)
+	e.journal.touch(ep)
 }
 
 // fire makes a pending episode a firing one.
 func (e *Engine) fire(ep *episode, now int64) {
 	ep.rs.pending--
-	ep.state, ep.fired, ep.times = StateFiring, now, nil
-	ep.history.note(transition{at: now, kind: didFire})
-	e.changes = append(e.changes, e.export(ep, now))
+	ep.times = nil
+	e.report(ep, now)
 }
 
-// close ends an episode and keeps its window.
-func (e *Engine) close(ep *episode, reason Reason, end, now int64) {
-	e.closeBy(ep, reason, end, now, text{})
+// report reports an episode as firing.
+func (e *Engine) report(ep *episode, now int64) *transition {
+	ep.state, ep.fired = StateFiring, now
+	ep.history.note(Event{At: instant(now), Kind: EventFired})
+	t := ep.transition(now, &e.in.Copier)
+	e.journal.add(t)
+	return t
 }
 
-// closeBy is close because of a line.
-func (e *Engine) closeBy(ep *episode, reason Reason, end, now int64, line text) {
-	e.detach(ep)
+// close ends an episode, because of a line if there is one, and keeps its window.
+func (e *Engine) close(ep *episode, reason Reason, end, now int64, line window.Text) {
+	ep.detach()
 	e.finish(ep, reason, end, now, line)
 }
 
+// finish reports the end of an episode that is no longer open.
+func (e *Engine) finish(ep *episode, reason Reason, end, now int64, line window.Text) *transition {
+	return e.journal.finish(ep, reason, end, now, line, &e.in.Copier)
+}
+
 // detach takes an episode out of the open ones and keeps its window.
-func (e *Engine) detach(ep *episode) {
-	party := ep.slot.cell.party
-	e.remove(ep)
-	if ep.window != nil && ep.window.size() > 0 {
-		ep.rs.windows.add(ep.key, party, ep.window, ep.window.size())
+func (ep *episode) detach() {
+	party := ep.slot.Party()
+	ep.remove()
+	if ep.window != nil && ep.window.Size() > 0 {
+		ep.rs.windows.Add(ep.key, party, ep.window, ep.window.Size())
 	}
 	ep.window = nil
-}
-
-// finish reports the end of an episode that is no longer open.
-func (e *Engine) finish(ep *episode, reason Reason, end, now int64, line text) Episode {
-	state := StateResolved
-	if ep.state == StatePending {
-		state = StateDropped
-	}
-	x := e.export(ep, now)
-	x.Annotations = maps.Clone(x.Annotations) // more may be said of the end
-	x.State, x.Reason, x.OnHold = state, reason, false
-	x.EndsAt, x.Concluded = instant(max(end, ep.starts, ep.starts-ep.moved)), instant(now)
-	if reason == ReasonDisplaced {
-		x.Annotations["ended"] = "Its place was needed. Whether the failure is over is not known; the alert with overflow=\"true\" of the same rule stands for it."
-	}
-	e.changes = append(e.changes, x)
-	if state == StateResolved {
-		e.closed = append(e.closed, x)
-		e.noteSpan(ep.print, span{ep.starts, end, now})
-	}
-	e.noteEnded(ep, x, line)
-	ep.state, ep.dirty = state, false
-	return x
-}
-
-// acceptClear applies a clear line: it ends the episodes that are not newer and empties
-// the windows of every key that it shares `same` with.
-func (e *Engine) acceptClear(rs *ruleState, h *hit, now int64) {
-	if rs.rule.Clear == nil {
-		return
-	}
-	t := h.t
-	values, _ := e.keyOf(rs, h.values)
-	key, missing := rs.shared(rs.clearAt, values, e.batch.who)
-	if missing {
-		rs.stats.MissingSame++
-		return
-	}
-	known := noClears()
-	if old := rs.cleared.items[key]; old != nil {
-		known = old.value
-	}
-	watermark := rs.watermark()
-	known = known.with(t, int64(rs.rule.For), watermark-int64(rememberClears))
-	rs.cleared.add(key, e.batch.party, known, 1)
-	old := t
-	if t > watermark {
-		old = watermark - int64(rs.rule.Within) // the others may still count for an earlier time
-	}
-	rs.emptied(key, old)
-	for _, ep := range e.concerned(rs, rs.byClear, rs.clearAt, key, values) {
-		if ep.window != nil {
-			ep.window.drop(old)
-			rs.slots.resize(&ep.slot, ep.window.size())
-		}
-		switch {
-		case t < known.newest: // it began after a newer clear line
-		case ep.times != nil:
-			e.recover(ep, known, t, now, h.line)
-		case t >= ep.newest, rs.undone(ep, t):
-			e.closeBy(ep, ReasonClear, t, now, h.line)
-		}
-	}
-	rs.divide(e, key, known, t, now)
-}
-
-// acceptUnless applies an unless line: it ends the pending episodes that it mutes.
-func (e *Engine) acceptUnless(rs *ruleState, h *hit, now int64) {
-	u := rs.rule.Unless
-	if u == nil {
-		return
-	}
-	t := h.t
-	values, _ := e.keyOf(rs, h.values)
-	key, missing := rs.shared(rs.muteAt, values, e.batch.who)
-	if missing {
-		rs.stats.MissingSame++
-		return
-	}
-	var times []int64
-	if old := rs.muted.items[key]; old != nil {
-		times = old.value
-	}
-	times = insertTime(times, t)
-	rs.muted.add(key, e.batch.party, times, len(times))
-	for _, ep := range e.concerned(rs, rs.byMute, rs.muteAt, key, values) {
-		if ep.state == StatePending && t > ep.starts-int64(u.Within) {
-			e.closeBy(ep, ReasonMuted, t, now, h.line)
-		}
-	}
-}
-
-// maxMutes bounds the unless lines kept per key, the newest ones.
-const maxMutes = 256
-
-// insertTime puts t into a sorted list of bounded length.
-func insertTime(times []int64, t int64) []int64 {
-	i, found := slices.BinarySearch(times, t)
-	if found {
-		return times
-	}
-	times = slices.Insert(times, i, t)
-	if len(times) > maxMutes {
-		times = slices.Delete(times, 0, 1)
-	}
-	return times
-}
-
-// isMuted reports whether a known unless line mutes an episode of a trigger at t.
-// Behind the watermark an unless line counts only if it could have arrived while the
-// episode was pending.
-func (e *Engine) isMuted(rs *ruleState, values []string, t int64) bool {
-	u := rs.rule.Unless
-	if u == nil {
-		return false
-	}
-	key, missing := rs.shared(rs.muteAt, values, e.batch.who)
-	if missing {
-		return false
-	}
-	late := t < rs.watermark()
-	var times []int64
-	if x := rs.muted.items[key]; x != nil {
-		times = x.value
-	} else if rs.older != nil {
-		key, _ = rs.shared(rs.muteAt, values, nil)
-		times = rs.older.muted[key]
-	}
-	for _, m := range times {
-		if m > t-int64(u.Within) && (!late || m <= t+int64(rs.rule.For)+rs.group.lateness) {
-			return true
-		}
-	}
-	return false
 }

@@ -1,6 +1,7 @@
 package episodes
 
 import (
+	"crowsnest/episodes/internal/window"
 	"crowsnest/rules"
 )
 
@@ -8,16 +9,13 @@ import (
 // quarantined: its hits are ignored, its episodes stay open, and nothing is concluded
 // from its silence until Swap installs another version. Other rules are not affected.
 func (e *Engine) guard(rs *ruleState, now int64, f func()) (ok bool) {
-	defer e.recoverRule(rs, now)
+	defer func() {
+		if p := recover(); p != nil {
+			e.quarantine(rs, now)
+		}
+	}()
 	f()
 	return true
-}
-
-// recoverRule is deferred around the work for one rule. The caller holds the lock.
-func (e *Engine) recoverRule(rs *ruleState, now int64) {
-	if p := recover(); p != nil && rs != nil {
-		e.quarantine(rs, now)
-	}
 }
 
 func (e *Engine) quarantine(rs *ruleState, now int64) {
@@ -30,9 +28,9 @@ func (e *Engine) quarantine(rs *ruleState, now int64) {
 		l.due.disarm()
 	}
 	rs.over.due.disarm()
-	if rs.suspended == noTime {
+	if rs.suspended == window.NoTime {
 		rs.suspended = now
-		e.isolate(rs)
+		e.marks.isolate(rs)
 	}
 }
 
@@ -48,22 +46,4 @@ func (e *Engine) Quarantined() []*rules.Rule {
 		}
 	}
 	return out
-}
-
-// broken is the state of an episode whose texts cannot be made.
-func (ep *episode) broken() Episode {
-	return Episode{
-		Fingerprint: ep.print, Rule: ep.rs.rule, Alert: ep.rs.rule.Alert, State: ep.state, Labels: ep.labels,
-		StartsAt: instant(ep.starts - ep.moved), LastSeen: instant(ep.newest), Written: instant(ep.written), Count: ep.lines,
-		Annotations: map[string]string{"summary": "The texts of this alert could not be made because of a defect of crowsnest"},
-	}
-}
-
-// exportSafely is export. If the rule panics, it is quarantined, and the episode is
-// returned without texts.
-func (e *Engine) exportSafely(ep *episode, now int64) (x Episode) {
-	if !e.guard(ep.rs, now, func() { x = e.export(ep, now) }) {
-		x = ep.broken()
-	}
-	return x
 }

@@ -21,7 +21,7 @@ type recall struct {
 }
 
 // begin forgets what it knows of another stream.
-func (r *recall) begin(b *batch, n int) {
+func (r *recall) begin(b *intake, n int) {
 	if b.address != addressOf(r.labels) || len(r.values) != n {
 		*r = recall{labels: b.labels, values: slices.Grow(r.values[:0], n)[:n], key: r.key}
 		clear(r.values)
@@ -37,8 +37,8 @@ func (r *recall) learn(i int, v string, by int) {
 	}
 }
 
-// join remembers the key of the batch if all of its values are known.
-func (r *recall) join(b *batch, missing bool) {
+// join remembers the key of a hit if all of its values are known.
+func (r *recall) join(b *intake, missing bool) {
 	if n := len(b.by); n <= len(r.values) && slices.Equal(b.by, r.values[:n]) {
 		r.key, r.missing, r.keyed = append(r.key[:0], b.key...), missing, true
 	}

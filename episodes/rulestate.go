@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"time"
-	"unicode/utf8"
 
+	"crowsnest/episodes/internal/fair"
+	"crowsnest/episodes/internal/window"
 	"crowsnest/rules"
 )
 
@@ -21,9 +21,9 @@ type ruleState struct {
 	older     *older // nil: a snapshot that was read knows the whole identity
 	loose     int    // open episodes that are
 	group     *group
-	// suspended is when matching of its lines stopped; noTime: it has not.
+	// suspended is when matching of its lines stopped; window.NoTime: it has not.
 	suspended int64
-	heldBack  int64 // see Engine.HoldBack; noTime: it is not
+	heldBack  int64 // see Engine.HoldBack; window.NoTime: it is not
 	// quarantined is set once the rule panicked; it is suspended, too.
 	quarantined bool
 
@@ -33,13 +33,13 @@ type ruleState struct {
 	// unless line shares, byClear and byMute find what is open by them.
 	clearAt, muteAt []int
 	byClear, byMute index
-	apart           int             // number of the value of `by` that rules.ClearOrUnless.NamespaceAdded is about; -1: none
-	slots           *shelf          // of what is open
-	windows         *cache[*window] // of keys without an episode
+	apart           int                     // number of the value of `by` that rules.ClearOrUnless.NamespaceAdded is about; -1: none
+	slots           *fair.Shelf             // of what is open
+	windows         *fair.Cache[*keyWindow] // of keys without an episode
 	// cleared and muted hold, per value of `same`, the newest clear line and
 	// the muting lines.
-	cleared *cache[clears]
-	muted   *cache[[]int64]
+	cleared *fair.Cache[window.Clears]
+	muted   *fair.Cache[[]int64]
 	lapses  []*lapse
 	over    overflow
 	last    recall
@@ -47,16 +47,16 @@ type ruleState struct {
 	newest  int64     // event time of a matching line
 }
 
-func (e *Engine) newRuleState(r *rules.Rule) *ruleState {
-	rs := &ruleState{rule: r, lenient: e.cfg.Unlabelled, seed: seedOf(r.Alert), suspended: noTime, heldBack: noTime, open: map[string]*episode{}}
+func newRuleState(r *rules.Rule, cfg *Config, l *limits) *ruleState {
+	rs := &ruleState{rule: r, lenient: cfg.Unlabelled, seed: seedOf(r.Alert), suspended: window.NoTime, heldBack: window.NoTime, open: map[string]*episode{}}
 	rs.over.due.rs = rs
-	size := 10 * max(r.Limit, 1)
-	rs.slots = newShelf(rs, e.slots, r.Limit, nil) // nothing is evicted: see place
-	rs.windows = newCache(rs, e.windows, size, func(_ string, w *window, party string) { e.evictedWindow(rs, w, party) })
-	rs.cleared = newCache(rs, e.clearLines, size, func(key string, c clears, party string) { e.evictedClear(rs, key, c.newest, party) })
-	rs.muted = newCache(rs, e.clearLines, size, func(_ string, ts []int64, party string) { e.evictedMute(rs, ts, party) })
+	c, size := classOf(r), maxOverflowKeys(r)
+	rs.slots = fair.NewShelf(rs, c, l.slots, r.Limit, nil) // nothing is evicted: see limits.place
+	rs.windows = fair.NewCache(rs, c, l.windows, size, func(_ string, w *keyWindow, party string) { rs.evictedWindow(&l.evictions, w, party) })
+	rs.cleared = fair.NewCache(rs, c, l.clearLines, size, func(key string, c window.Clears, party string) { rs.evictedClear(&l.evictions, key, c.Newest, party) })
+	rs.muted = fair.NewCache(rs, c, l.clearLines, size, func(_ string, ts []int64, party string) { rs.evictedMute(&l.evictions, ts, party) })
 	rs.clearAt, rs.muteAt = sameAt(r, r.Clear), sameAt(r, r.Unless)
-	rs.ambiguous = slices.ContainsFunc(e.cfg.Identity, func(name string) bool {
+	rs.ambiguous = slices.ContainsFunc(cfg.Identity, func(name string) bool {
 		return slices.Contains(r.By, name) || slices.ContainsFunc(r.Labels, func(l rules.NamedTemplate) bool { return l.Name == name })
 	})
 	rs.byClear, rs.byMute = newIndex(r, r.Clear), newIndex(r, r.Unless)
@@ -64,6 +64,118 @@ func (e *Engine) newRuleState(r *rules.Rule) *ruleState {
 		rs.apart = slices.Index(r.By, "namespace")
 	}
 	return rs
+}
+
+// keyWindow is the window of one key.
+type keyWindow struct {
+	window.Window
+	key    []string // values of `by`
+	who    *identity
+	loose  bool   // as restored.loose
+	clears string // the key that a clear line shares with it
+}
+
+// newWindow returns w as the window of a key. The values are kept.
+func (rs *ruleState) newWindow(w window.Window, values []string, who *identity) *keyWindow {
+	k := &keyWindow{Window: w, key: values, who: who}
+	if rs.byClear != nil {
+		k.clears, _ = rs.shared(rs.clearAt, values, who)
+	}
+	return k
+}
+
+// windowOf returns the window of the key of a hit that has no episode.
+func (rs *ruleState) windowOf(b *intake) *fair.Item[*keyWindow] {
+	if x := rs.windows.Items[string(b.key)]; x != nil {
+		rs.windows.Use(&x.Entry, b.party)
+		return x
+	}
+	if x := rs.adoptWindow(b); x != nil {
+		return x
+	}
+	return rs.windows.Add(string(b.key), b.party, rs.newWindow(window.New(rs.rule), b.Copier.Values(b.by), b.who), 0)
+}
+
+// windowFor returns the window of a key, nil if there is none.
+func (rs *ruleState) windowFor(key string) *keyWindow {
+	if ep := rs.open[key]; ep != nil {
+		return ep.window
+	}
+	if x := rs.windows.Items[key]; x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+// openEpisode returns the episode of the key of a hit; nil: none is open.
+func (rs *ruleState) openEpisode(b *intake) *episode {
+	if ep := rs.last.episode; ep != nil {
+		return ep
+	}
+	ep := rs.open[string(b.key)]
+	if ep == nil {
+		ep = rs.adopt(b)
+	}
+	if rs.last.keyed {
+		rs.last.episode = ep
+	}
+	return ep
+}
+
+// clearsOf returns the clear lines that apply to a key.
+func (rs *ruleState) clearsOf(ep *episode, values []string, who *identity) window.Clears {
+	if rs.cleared.Used == 0 {
+		return window.NoClears()
+	}
+	key, missing := "", false
+	if ep != nil {
+		key, missing = ep.clears, ep.noClear
+	} else {
+		key, missing = rs.shared(rs.clearAt, values, who)
+	}
+	if missing {
+		return window.NoClears() // no clear line lacks a value
+	}
+	if x := rs.cleared.Items[key]; x != nil {
+		return x.Value
+	}
+	if rs.older != nil {
+		key, _ = rs.shared(rs.clearAt, values, nil)
+		if t, ok := rs.older.cleared[key]; ok {
+			return window.Clears{Newest: t, Since: t}
+		}
+	}
+	return window.NoClears()
+}
+
+// mutesOf returns the unless lines that apply to a key.
+func (rs *ruleState) mutesOf(values []string, who *identity) []int64 {
+	key, missing := rs.shared(rs.muteAt, values, who)
+	if missing {
+		return nil
+	}
+	if x := rs.muted.Items[key]; x != nil {
+		return x.Value
+	}
+	if rs.older != nil {
+		key, _ = rs.shared(rs.muteAt, values, nil)
+		return rs.older.muted[key]
+	}
+	return nil
+}
+
+// isMuted reports whether a known unless line mutes an episode of a trigger at t.
+// Behind the watermark an unless line counts only if it could have arrived while the
+// episode was pending.
+func (rs *ruleState) isMuted(values []string, who *identity, t int64) bool {
+	u := rs.rule.Unless
+	if u == nil {
+		return false
+	}
+	late := t < rs.watermark()
+	return slices.ContainsFunc(rs.mutesOf(values, who), func(m int64) bool {
+		return m > t-int64(u.Within) && (!late || m <= t+int64(rs.rule.For)+rs.group.lateness)
+	})
 }
 
 // seedOf is the FNV-1a hash of a text.
@@ -78,7 +190,7 @@ func seedOf(text string) uint64 {
 // watermark is that of the rule's group.
 func (rs *ruleState) watermark() int64 { return rs.group.watermark() }
 
-// held is whether the rule's group is.
+// onHold reports whether the rule's group is.
 func (rs *ruleState) onHold(now int64) bool { return rs.group.onHold(now) }
 
 // quiet is the time without a trigger that ends an episode.
@@ -178,32 +290,11 @@ func (rs *ruleState) shared(at []int, values []string, who *identity) (key strin
 	return string(append(appendKey(buf[:0], values, at), who.suffix()...)), missing
 }
 
-// truncate shortens s to n bytes, back to the boundary of a rune.
-func truncate(s string, n int) string {
-	if len(s) <= n {
-		return s
+// partyOfKey derives the party from the values of `by`, for state that was saved
+// without it.
+func (rs *ruleState) partyOfKey(values []string) string {
+	if i := slices.Index(rs.rule.By, "namespace"); i >= 0 && i < len(values) {
+		return strings.Clone(values[i])
 	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
-}
-
-// RuleStats counts the events of one rule since New. The counters never decrease.
-type RuleStats struct {
-	Matches     int64     // lines that matched `match` or a step
-	LastMatch   time.Time // event time; zero: never
-	Repeats     int64     // lines that were read before
-	Refused     int64     // triggers beyond the limit
-	MissingBy   int64     // trigger lines that lack a value of `by`
-	MissingSame int64     // clear and unless lines that lack a value of `same`
-	Evicted     int64     // windows that were dropped for room
-}
-
-// Totals counts events that do not belong to one rule.
-type Totals struct {
-	Late        int64 // lines behind the watermark
-	Future      int64 // lines too far ahead of the clock
-	SeenEvicted int64 // fingerprints that were dropped for room
-	BadTemplate int64 // templates that failed
+	return ""
 }

@@ -19,36 +19,25 @@ type step struct {
 func (e *Engine) ClockSet(d time.Duration, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.clockSet(int64(d), nanos(now))
+	e.setClock(int64(d), nanos(now))
 }
 
-func (e *Engine) clockSet(by, at int64) {
+func (e *Engine) setClock(by, at int64) {
 	e.step = step{old: at - by, by: by}
-	for _, s := range e.sources {
-		if s.readUpTo != noTime {
-			s.readUpTo = min(s.readUpTo+by, at)
-		}
-	}
-	e.unmark()
+	e.marks.move(by, at)
 	for _, rs := range e.rules {
 		e.guard(rs, at, func() { rs.move(by) })
 		rs.newest = min(rs.newest, at)
 	}
-	for _, g := range e.groups {
-		e.rearm(g)
+	for _, g := range e.marks.groups {
+		g.rearm(e.safeDue)
 	}
 	for _, pod := range e.deletedPods.Keys() { // from the oldest: their order stays
 		if t, ok := e.deletedPods.Peek(pod); ok {
 			e.deletedPods.Add(pod, t+by)
 		}
 	}
-	e.moveSpans(by)
-	for _, p := range e.ended {
-		p.Concluded = p.Concluded.Add(time.Duration(by))
-	}
-	for i := range e.closed {
-		e.closed[i].Concluded = e.closed[i].Concluded.Add(time.Duration(by)) // until when it is listed
-	}
+	e.journal.move(by)
 }
 
 // maxAfterSave is how long after a snapshot lines may have been written or read before
@@ -63,14 +52,14 @@ func (e *Engine) ClockSetBack(saved, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	by := nanos(now) - nanos(saved)
-	e.clockSet(by, nanos(now))
+	e.setClock(by, nanos(now))
 	e.step.old, e.step.slack = nanos(saved)+maxAfterSave, -by/2
 }
 
 // stamped turns the time of a line into one of the clock as it is now: a line
 // may have been written before the clock was set and be read after.
-func (e *Engine) stamped(t, now int64) int64 {
-	switch s := e.step; {
+func (s *step) stamped(t, now int64) int64 {
+	switch {
 	case s.by > 0 && t <= s.old:
 		return t + s.by
 	case s.by < 0 && t <= s.old && t > now+s.slack: // the clock did not get there since
@@ -85,19 +74,13 @@ func (ep *episode) move(by int64) {
 	ep.newest += by
 	ep.from += by
 	ep.written += by
-	ep.times.move(by)
+	ep.times.Move(by)
 }
 
 func (l *lapse) move(by int64) {
 	l.ep.move(by)
-	l.times.move(by)
+	l.times.Move(by)
 	l.end += by
-}
-
-func (ts times) move(by int64) {
-	for i := range ts {
-		ts[i] += by
-	}
 }
 
 // move adds by to every time of a rule.
@@ -105,43 +88,28 @@ func (rs *ruleState) move(by int64) {
 	for _, ep := range rs.open {
 		ep.move(by)
 		if ep.window != nil {
-			ep.window.move(by)
+			ep.window.Move(by)
 		}
 	}
-	for _, x := range rs.windows.items {
-		x.value.move(by)
+	for _, x := range rs.windows.Items {
+		x.Value.Move(by)
 	}
-	for _, x := range rs.cleared.items {
-		x.value = x.value.move(by)
+	for _, x := range rs.cleared.Items {
+		x.Value = x.Value.Move(by)
 	}
 	for _, l := range rs.lapses {
 		l.move(by)
 	}
-	for _, x := range rs.muted.items {
-		moved := make([]int64, len(x.value)) // a copy: a snapshot may share it
-		for i, t := range x.value {
+	for _, x := range rs.muted.Items {
+		moved := make([]int64, len(x.Value)) // a copy: a snapshot may share it
+		for i, t := range x.Value {
 			moved[i] = t + by
 		}
-		x.value = moved
+		x.Value = moved
 	}
 	if o := &rs.over; o.active {
 		o.starts += by
 		o.moved += by
 		o.newest += by
-	}
-}
-
-func (w *window) move(by int64) {
-	w.lines.move(by)
-	for _, h := range w.values {
-		h.t += by
-	}
-	for _, hs := range w.steps {
-		for _, h := range hs {
-			h.t += by
-		}
-	}
-	if w.newest != nil {
-		w.newest.t += by
 	}
 }

@@ -3,6 +3,8 @@ package episodes
 import (
 	"time"
 
+	"crowsnest/episodes/internal/fair"
+	"crowsnest/episodes/internal/window"
 	"crowsnest/rules"
 )
 
@@ -27,7 +29,7 @@ func (e *Engine) Swap(set *rules.Set, now time.Time) {
 			rs.rule, rs.last, kept[rs] = r, recall{}, true
 			rs.reclass()
 		} else {
-			rs = e.newRuleState(r)
+			rs = newRuleState(r, &e.cfg, &e.limits)
 			if was := old[r.Alert]; was != nil {
 				rs.stats, rs.newest = was.stats, was.newest
 			}
@@ -52,104 +54,49 @@ func (e *Engine) Swap(set *rules.Set, now time.Time) {
 // rename gives the open episodes of a rule the labels of its new version.
 func (e *Engine) rename(rs *ruleState, now int64) {
 	for _, ep := range rs.sorted() {
-		labels, print := ep.labels, ep.print
+		before := ep.transition(now, &e.in.Copier)
 		e.identify(ep)
-		if ep.print == print {
-			e.touch(ep) // its annotations may be new
+		if ep.print == before.Fingerprint {
+			e.journal.touch(ep) // its annotations may be new
 			continue
 		}
-		newLabels, newPrint := ep.labels, ep.print
-		ep.labels, ep.print = labels, print
-		before := e.export(ep, now)
-		ep.labels, ep.print = newLabels, newPrint
-		ep.history.note(transition{at: now, kind: didRename})
+		ep.history.note(Event{At: instant(now), Kind: EventRenamed})
 		if ep.state == StateFiring {
-			before.State, before.Reason = StateResolved, ReasonIdentity
-			before.EndsAt, before.Concluded = instant(max(now, ep.starts-ep.moved)), instant(now)
-			e.changes = append(e.changes, before)
+			before.ended(StateResolved, ReasonIdentity, max(now, ep.starts-ep.moved), now)
+			e.journal.add(before)
 		}
-		e.changes = append(e.changes, e.export(ep, now))
+		e.journal.add(ep.transition(now, &e.in.Copier))
 	}
 	if !rs.over.active {
 		return
 	}
-	before := e.exportOverflow(rs, now)
+	before := rs.over.transition(now)
 	rs.over.labels = e.overflowLabels(rs)
 	if rs.over.print = printOf(rs.over.labels); rs.over.print != before.Fingerprint {
-		before.State, before.Reason = StateResolved, ReasonIdentity
-		before.EndsAt, before.Concluded = instant(now), instant(now)
-		e.changes = append(e.changes, before, e.exportOverflow(rs, now))
+		before.ended(StateResolved, ReasonIdentity, now, now)
+		e.journal.add(before)
+		e.journal.add(rs.over.transition(now))
 	}
 }
 
 // drop ends all episodes of a rule that is no longer installed.
 func (e *Engine) drop(rs *ruleState, now int64) {
 	for _, ep := range rs.sorted() {
-		e.close(ep, ReasonRemoved, now, now)
+		e.close(ep, ReasonRemoved, now, now, window.Text{})
 	}
 	if rs.over.active {
 		e.endOverflow(rs, now, now, ReasonRemoved)
 	}
-	rs.windows.purge()
-	rs.cleared.purge()
-	rs.muted.purge()
+	rs.windows.Purge()
+	rs.cleared.Purge()
+	rs.muted.Purge()
 }
 
 // reclass charges what the rule has to the class of its severity, which a new
 // version may have changed.
 func (rs *ruleState) reclass() {
 	c := classOf(rs.rule)
-	for _, s := range []*shelf{rs.slots, rs.windows.shelf, rs.cleared.shelf, rs.muted.shelf} {
-		s.reclass(c)
+	for _, s := range []*fair.Shelf{rs.slots, rs.windows.Shelf, rs.cleared.Shelf, rs.muted.Shelf} {
+		s.Reclass(c)
 	}
-}
-
-// Stats are the counters of an engine.
-type Stats struct {
-	Totals
-	Seen int // fingerprints that are remembered
-	// Evictions counts dropped state that could have made a difference, for a bounded
-	// number of namespaces and rules.
-	Evictions []Eviction
-	Rules     []RuleStatus
-}
-
-// RuleStatus is the state of one rule.
-type RuleStatus struct {
-	Rule *rules.Rule
-	RuleStats
-	Pending, Firing int
-	Overflow        bool
-	OnHold          bool
-	Windows         int
-	// Inactive is set if no source can serve the rule.
-	Inactive bool
-	// Watermark is the event time up to which all lines of its sources were read; zero:
-	// unknown.
-	Watermark time.Time
-}
-
-// Stats returns a copy of all counters, in order of the rules.
-func (e *Engine) Stats(now time.Time) Stats {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	s := Stats{Totals: e.total, Seen: len(e.seen.slots), Evictions: e.evictions.list()}
-	s.SeenEvicted = e.seen.evicted
-	s.Rules = make([]RuleStatus, 0, len(e.order))
-	at := nanos(now)
-	for _, rs := range e.order {
-		st := RuleStatus{
-			Rule: rs.rule, RuleStats: rs.stats, Overflow: rs.over.active, OnHold: rs.onHold(at),
-			Pending: rs.pending, Firing: len(rs.open) - rs.pending,
-			Windows: rs.windows.used, Inactive: len(rs.group.sources) == 0,
-		}
-		if st.Matches > 0 {
-			st.LastMatch = instant(rs.newest)
-		}
-		if w := rs.watermark(); w > 0 {
-			st.Watermark = instant(w)
-		}
-		s.Rules = append(s.Rules, st)
-	}
-	return s
 }

@@ -3,9 +3,11 @@ package episodes
 import (
 	"slices"
 	"time"
+
+	"crowsnest/episodes/internal/window"
 )
 
-// EventKind is the kind of a transition of an episode.
+// EventKind is the kind of an event.
 type EventKind string
 
 // The kinds of events.
@@ -16,11 +18,11 @@ const (
 	EventOnHold   EventKind = "held"     // nothing is concluded from silence: Sources make no progress
 	EventResumed  EventKind = "resumed"  // it is again
 	EventRenamed  EventKind = "renamed"  // a reload changed its labels
-	EventRestored EventKind = "restored" // loaded after a restart; earlier transitions are unknown
+	EventRestored EventKind = "restored" // loaded after a restart; earlier events are unknown
 	EventEnded    EventKind = "ended"
 )
 
-// Event is one transition of an episode. Lines that merely repeat are none.
+// Event is one event of an episode. Lines that merely repeat are none.
 type Event struct {
 	At   time.Time
 	Kind EventKind
@@ -53,46 +55,20 @@ const (
 	maxEnded   = 256
 )
 
-// transition is an Event as it is kept.
-type transition struct {
-	at      int64
-	sources []string // shared by the episodes of a group
-	n, of   int32
-	kind    kind
-}
-
-// kind is an EventKind in a byte.
-type kind uint8
-
-const (
-	didCount kind = iota
-	didOpen
-	didFire
-	didHold
-	didResume
-	didRename
-	didRestore
-	didEnd
-)
-
-// kinds are the names, in order.
-var kinds = [...]EventKind{EventCounted, EventOpened, EventFired, EventOnHold, EventResumed, EventRenamed, EventRestored, EventEnded}
-
-// history holds the transitions of one episode.
+// history holds the events of one episode.
 type history struct {
-	events  []transition
+	events  []Event
 	skipped int
 	onHold  bool // the newest of held and resumed
 }
 
 // note adds an event, within the bound.
-func (h *history) note(ev transition) {
-	switch ev.kind {
-	case didHold, didResume:
-		if h.onHold == (ev.kind == didHold) {
+func (h *history) note(ev Event) {
+	if holds := ev.Kind == EventOnHold; holds || ev.Kind == EventResumed {
+		if h.onHold == holds {
 			return
 		}
-		h.onHold = !h.onHold
+		h.onHold = holds
 	}
 	if len(h.events) < maxEvents {
 		h.events = append(h.events, ev)
@@ -105,51 +81,44 @@ func (h *history) note(ev transition) {
 
 // noteOpened notes how an episode began: the lines of its window, and the one
 // that made the condition true.
-func (ep *episode) noteOpened(trig *trigger, now int64) {
-	r := ep.rs.rule
-	count := func(t int64, n, of int) {
-		ep.history.note(transition{at: t, kind: didCount, n: int32(n), of: int32(of)})
+func (ep *episode) noteOpened(trig *window.Trigger, now int64) {
+	r, n := ep.rs.rule, len(trig.Sequence)
+	count := func(t int64, i, of int) {
+		ep.history.note(Event{At: instant(t), Kind: EventCounted, N: i, Of: of})
 	}
 	switch w := ep.window; {
-	case trig.sequence != nil:
-		for i, h := range trig.sequence[:len(trig.sequence)-1] {
-			count(h.t, i+1, len(trig.sequence))
+	case n > 0:
+		for i, h := range trig.Sequence[:n-1] {
+			count(h.T, i+1, n)
 		}
 	case w != nil && r.Count > 1:
-		ts := w.lines
-		if r.Distinct != "" {
-			ts = make(times, len(w.values))
-			for i, h := range w.values {
-				ts[i] = h.t
-			}
-		}
 		// Those that made it true are the oldest of the window.
-		if ts = ts[ts.since(trig.from):ts.since(trig.t)]; len(ts) >= r.Count {
+		if ts := w.Before(r, trig); len(ts) >= r.Count {
 			count(ts[0], 1, r.Count)
 			if r.Count > 2 {
 				count(ts[r.Count-2], r.Count-1, r.Count)
 			}
 		}
 	}
-	ep.history.note(transition{at: trig.t, kind: didOpen})
+	ep.history.note(Event{At: instant(trig.T), Kind: EventOpened})
 	if g := ep.rs.group; g.wasOnHold {
-		ep.history.note(transition{at: now, kind: didHold, sources: g.silent(now)})
+		ep.history.note(Event{At: instant(now), Kind: EventOnHold, Sources: g.silent(now)})
 	}
 }
 
 // noteRestored notes what a snapshot says of an episode: its history is not
 // saved.
 func (ep *episode) noteRestored(now int64) {
-	ep.history.note(transition{at: ep.starts - ep.moved, kind: didOpen})
+	ep.history.note(Event{At: instant(ep.starts - ep.moved), Kind: EventOpened})
 	if ep.fired != 0 {
-		ep.history.note(transition{at: ep.fired, kind: didFire})
+		ep.history.note(Event{At: instant(ep.fired), Kind: EventFired})
 	}
-	ep.history.note(transition{at: now, kind: didRestore})
+	ep.history.note(Event{At: instant(now), Kind: EventRestored})
 }
 
 // silent returns the names of the sources of the group without progress.
 func (g *group) silent(now int64) []string {
-	if g.suspended != noTime {
+	if g.suspended != window.NoTime {
 		return nil
 	}
 	var out []string
@@ -163,16 +132,16 @@ func (g *group) silent(now int64) []string {
 }
 
 // noteOnHold records which groups went on hold or resumed.
-func (e *Engine) noteOnHold(now int64) {
-	for _, g := range e.groups {
+func (m *watermarks) noteOnHold(now int64) {
+	for _, g := range m.groups {
 		is := g.onHold(now)
 		if g.looked && is == g.wasOnHold {
 			continue
 		}
 		g.looked, g.wasOnHold = true, is // a new group may have episodes of others
-		ev := transition{at: now, kind: didResume}
+		ev := Event{At: instant(now), Kind: EventResumed}
 		if is {
-			ev.kind, ev.sources = didHold, g.silent(now)
+			ev.Kind, ev.Sources = EventOnHold, g.silent(now)
 		}
 		for _, d := range g.heap {
 			if d.ep != nil {
@@ -185,89 +154,76 @@ func (e *Engine) noteOnHold(now int64) {
 // pastEpisode is an episode that ended not long ago, also one that never fired, and the
 // line that ended it.
 type pastEpisode struct {
-	Episode
+	*transition
 	history
-	line text
-}
-
-// noteEnded keeps the history of an episode that ended as x.
-func (e *Engine) noteEnded(ep *episode, x Episode, line text) {
-	ep.history.note(transition{at: nanos(x.EndsAt), kind: didEnd})
-	if len(e.ended) >= maxEnded {
-		e.ended = slices.Delete(e.ended, 0, 1)
-	}
-	e.ended = append(e.ended, &pastEpisode{x, ep.history, e.copied(line)})
-}
-
-// forgetEnded drops the histories of episodes that ended more than KeepResolved ago.
-func (e *Engine) forgetEnded(now int64) {
-	n := 0
-	for n < len(e.ended) && nanos(e.ended[n].Concluded) < now-int64(KeepResolved) {
-		n++
-	}
-	e.ended = slices.Delete(e.ended, 0, n)
+	line window.Text
 }
 
 // Timeline returns the history of the newest episode of an alert, open or ended in the
 // last 15 minutes, even if it never fired; false if there is none.
 func (e *Engine) Timeline(of Fingerprint, now time.Time) (Timeline, bool) {
+	at := nanos(now)
+	p, waitsFor := e.past(of, at)
+	if p.transition == nil {
+		return Timeline{}, false
+	}
+	x := e.rendered([]*transition{p.transition}, at)
+	if len(x) == 0 {
+		return Timeline{}, false
+	}
+	t := Timeline{Episode: x[0], Events: brief(x[0]), Skipped: p.skipped, WaitsFor: waitsFor}
+	if p.events == nil {
+		return t, true
+	}
+	t.Events = p.events
+	for i, ev := range slices.Backward(t.Events) {
+		if ev.Kind == EventOpened { // the last one: it began again
+			t.Events[i].Line = x[0].First
+			break
+		}
+	}
+	if last := &t.Events[len(t.Events)-1]; last.Kind == EventEnded {
+		if last.Line = p.line.S; !p.line.Clean {
+			last.Line = e.renderer.Line(p.line.S)
+		}
+	}
+	return t, true
+}
+
+// past finds the newest episode of an alert, with its history if that is known, and what
+// its conclusions wait for.
+func (e *Engine) past(of Fingerprint, at int64) (out pastEpisode, waitsFor []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	at := nanos(now)
 	for _, rs := range e.order {
 		for _, ep := range rs.open {
 			if ep.print == of {
-				t := Timeline{Episode: e.exportSafely(ep, at), Skipped: ep.history.skipped}
-				t.Events = e.events(&ep.history, t.Episode)
-				if t.Episode.OnHold {
-					t.WaitsFor = rs.group.silent(at)
+				out = pastEpisode{transition: e.safely(ep, at), history: ep.history}
+				out.events = slices.Clone(out.events)
+				if out.OnHold {
+					waitsFor = rs.group.silent(at)
 				}
-				return t, true
+				return out, waitsFor
 			}
 		}
 		if rs.over.active && rs.over.print == of {
-			x := e.exportOverflow(rs, at)
-			return Timeline{Episode: x, Events: brief(x)}, true
+			return pastEpisode{transition: rs.over.transition(at)}, nil
 		}
 	}
-	return e.timelineOfEnded(of)
-}
-
-func (e *Engine) timelineOfEnded(of Fingerprint) (t Timeline, found bool) {
-	for _, p := range slices.Backward(e.ended) {
+	for _, p := range slices.Backward(e.journal.ended) {
 		if p.Fingerprint == of {
-			t, found = Timeline{Episode: p.Episode, Events: e.events(&p.history, p.Episode), Skipped: p.skipped}, true
-			t.Events[len(t.Events)-1].Line = e.shown(&p.line)
+			out = *p
+			out.events = slices.Clone(out.events)
 			break
 		}
 	}
 	// What was read back after a restart, and overflows, have no history.
-	for _, x := range slices.Backward(e.closed) {
-		if x.Fingerprint == of && (!found || x.Concluded.After(t.Episode.Concluded)) {
-			return Timeline{Episode: x, Events: brief(x)}, true
+	for _, t := range slices.Backward(e.journal.closed) {
+		if t.Fingerprint == of && (out.transition == nil || t.Concluded.After(out.Concluded)) {
+			return pastEpisode{transition: t}, nil
 		}
 	}
-	return t, found
-}
-
-// events copies a history out. Why it ended and the line that opened it are known
-// to the episode.
-func (e *Engine) events(h *history, x Episode) []Event {
-	out := make([]Event, len(h.events))
-	began := -1
-	for i, ev := range h.events {
-		out[i] = Event{At: instant(ev.at), Kind: kinds[ev.kind], N: int(ev.n), Of: int(ev.of), Sources: ev.sources}
-		switch ev.kind {
-		case didOpen:
-			began = i
-		case didEnd:
-			out[i].Reason = x.Reason
-		}
-	}
-	if began >= 0 {
-		out[began].Line = x.First
-	}
-	return out
+	return out, nil
 }
 
 // brief derives a short history from the episode itself.

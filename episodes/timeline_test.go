@@ -174,7 +174,7 @@ func TestTimelineIsBounded(t *testing.T) {
 		b.e.Swap(&rules.Set{Rules: []*rules.Rule{r}}, at(2*time.Hour))
 		b.e.Take([]matcher.Hit{lineHit(r, 0, 2*time.Hour, fmt.Sprint(i))}, at(2*time.Hour))
 	}
-	require.Len(t, b.e.ended, maxEnded)
+	require.Len(t, b.e.journal.ended, maxEnded)
 }
 
 func TestTimelineOverRestartReloadAndOverflow(t *testing.T) {

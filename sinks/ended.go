@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"crowsnest/episodes"
+	"crowsnest/internal/blocks"
 )
 
 // maxPacked is how many bytes of ended episodes are saved per sink, compressed.
@@ -14,7 +14,7 @@ const maxPacked = 8 << 20
 // EndedPack encodes ended episodes for snapshots, one after the other. It is safe
 // for concurrent use.
 type EndedPack struct {
-	pack episodes.Pack[endedKey, Ended]
+	pack blocks.Encoder[endedKey, Ended]
 }
 
 type endedKey struct {
@@ -40,4 +40,4 @@ func (p *EndedPack) Encode(in []Ended) ([][]byte, error) {
 
 // UnpackEnded returns the input of Encode, and possibly more episodes: State.Import
 // uses those that its marks name.
-func UnpackEnded(blocks [][]byte) []Ended { return episodes.Unpack[Ended](blocks) }
+func UnpackEnded(packed [][]byte) []Ended { return blocks.Decode[Ended](packed) }

@@ -23,6 +23,7 @@ var floors = map[string]int{
 	"sources": 3, "sinks": 3, "web": 3, "replay": 3, "discover": 3, "state": 3, "export": 3,
 	"daemon/config": 4, "daemon/monitor": 4, "daemon/loader": 5, "daemon": 6,
 	"cli": 7, "cmd": 8,
+	"internal/blocks": -1,
 }
 
 // exceptions are imports within a floor that are part of the design.

@@ -1,4 +1,4 @@
-package episodes
+package fair
 
 import (
 	"encoding/binary"
@@ -9,11 +9,10 @@ import (
 	"strings"
 )
 
-// fingerprints remembers the newest lines to find repeats. It is an LRU cache
-// without an allocation and a pointer per entry: each line of a storm is one.
-// Like a room it is shared among parties: the one that has the most loses its
-// oldest.
-type fingerprints struct {
+// Seen remembers the fingerprints of the newest lines to find repeats. It is an LRU cache
+// without an allocation or a pointer per entry: each line of a storm is one. Like a room
+// it is shared among parties: the one with the most loses its oldest.
+type Seen struct {
 	max   int
 	slots []seenSlot
 	// heads are the first slots of the chains of a hash table; -1: none. Its size
@@ -27,7 +26,7 @@ type fingerprints struct {
 	rank    ranking
 	last    *seenParty // of the line before
 	clock   uint64
-	evicted int64
+	Evicted int64 // fingerprints
 }
 
 // seenParty is what one party has, a list in order of use.
@@ -47,19 +46,20 @@ type seenSlot struct {
 
 const firstHeads = 256
 
-func newFingerprints(limit int) *fingerprints {
-	f := &fingerprints{max: min(limit, math.MaxInt32), factor: rand.Uint64() | 1, parties: map[string]*seenParty{}}
+// NewSeen makes an empty memory of at most limit fingerprints.
+func NewSeen(limit int) *Seen {
+	f := &Seen{max: min(limit, math.MaxInt32), factor: rand.Uint64() | 1, parties: map[string]*seenParty{}}
 	f.grow(firstHeads)
 	return f
 }
 
 // head is the chain of an ID.
-func (f *fingerprints) head(id uint64) *int32 {
+func (f *Seen) head(id uint64) *int32 {
 	return &f.heads[(id*f.factor)>>32&uint64(len(f.heads)-1)]
 }
 
-// add remembers an ID as the newest of a party and reports whether it was known.
-func (f *fingerprints) add(id uint64, party string) (known bool) {
+// Add remembers an ID as the newest of a party and reports whether it was known.
+func (f *Seen) Add(id uint64, party string) (known bool) {
 	head := f.head(id)
 	for i := *head; i >= 0; i = f.slots[i].chain {
 		if f.slots[i].id == id {
@@ -90,7 +90,7 @@ func (f *fingerprints) add(id uint64, party string) (known bool) {
 }
 
 // of returns the account of a party. The caller must charge it.
-func (f *fingerprints) of(party string) *seenParty {
+func (f *Seen) of(party string) *seenParty {
 	f.clock++
 	if p := f.last; p != nil && p.party == party {
 		p.used = f.clock
@@ -114,8 +114,8 @@ func (f *fingerprints) of(party string) *seenParty {
 }
 
 // charge adds n slots to a party. One that has none is forgotten.
-func (f *fingerprints) charge(p *seenParty, n int) {
-	if p.load[inEntries] += n; p.load[inEntries] > 0 {
+func (f *Seen) charge(p *seenParty, n int) {
+	if p.load[InEntries] += n; p.load[InEntries] > 0 {
 		f.rank.fix(&p.node)
 		return
 	}
@@ -126,7 +126,7 @@ func (f *fingerprints) charge(p *seenParty, n int) {
 }
 
 // link makes a slot the newest of a party.
-func (f *fingerprints) link(p *seenParty, i int32) {
+func (f *Seen) link(p *seenParty, i int32) {
 	s := &f.slots[i]
 	s.newer, s.older, s.party = -1, p.newest, p.number
 	if p.newest >= 0 {
@@ -138,7 +138,7 @@ func (f *fingerprints) link(p *seenParty, i int32) {
 }
 
 // unlink is the inverse of link for any slot of a party.
-func (f *fingerprints) unlink(p *seenParty, i int32) {
+func (f *Seen) unlink(p *seenParty, i int32) {
 	s := &f.slots[i]
 	if s.newer >= 0 {
 		f.slots[s.newer].older = s.older
@@ -154,9 +154,9 @@ func (f *fingerprints) unlink(p *seenParty, i int32) {
 
 // evict frees a slot for a party and charges it: the oldest one of the party that
 // has the most then.
-func (f *fingerprints) evict(to *seenParty) int32 {
+func (f *Seen) evict(to *seenParty) int32 {
 	p := to
-	if most := f.rank.maxLoad(); to.load[inEntries] < most {
+	if most := f.rank.maxLoad(); to.load[InEntries] < most {
 		p = f.rank.first().seen
 	}
 	i := p.oldest
@@ -170,12 +170,12 @@ func (f *fingerprints) evict(to *seenParty) int32 {
 		f.charge(to, 1)
 		f.charge(p, -1)
 	}
-	f.evicted++
+	f.Evicted++
 	return i
 }
 
 // grow rebuilds the hash table.
-func (f *fingerprints) grow(n int) {
+func (f *Seen) grow(n int) {
 	f.heads = make([]int32, n)
 	for i := range f.heads {
 		f.heads[i] = -1
@@ -186,19 +186,19 @@ func (f *fingerprints) grow(n int) {
 	}
 }
 
-// seenShare is how many of the saved fingerprints are of a party.
-type seenShare struct {
+// Share is how many of the saved fingerprints are of a party.
+type Share struct {
 	Party string `json:"p,omitempty"`
 	N     int    `json:"n"`
 }
 
-// save returns what is remembered, 8 bytes each, little endian, party after
+// Save returns what is remembered, 8 bytes each, little endian, party after
 // party, each from the oldest.
-func (f *fingerprints) save() (out []byte, shares []seenShare) {
+func (f *Seen) Save() (out []byte, shares []Share) {
 	out = make([]byte, 0, 8*len(f.slots))
 	for _, party := range slices.Sorted(maps.Keys(f.parties)) {
 		p := f.parties[party]
-		shares = append(shares, seenShare{party, p.load[inEntries]})
+		shares = append(shares, Share{party, p.load[InEntries]})
 		for i := p.oldest; i >= 0; i = f.slots[i].newer {
 			out = binary.LittleEndian.AppendUint64(out, f.slots[i].id)
 		}
@@ -206,9 +206,9 @@ func (f *fingerprints) save() (out []byte, shares []seenShare) {
 	return out, shares
 }
 
-// load remembers what was saved, as the newest. What no share covers is of no
+// Load remembers what was saved, as the newest. What no share covers is of no
 // party.
-func (f *fingerprints) load(in []byte, shares []seenShare) {
+func (f *Seen) Load(in []byte, shares []Share) {
 	for ; len(in) >= 8; in = in[8:] {
 		for len(shares) > 0 && shares[0].N <= 0 {
 			shares = shares[1:]
@@ -218,6 +218,9 @@ func (f *fingerprints) load(in []byte, shares []seenShare) {
 			party = shares[0].Party
 			shares[0].N--
 		}
-		f.add(binary.LittleEndian.Uint64(in), party)
+		f.Add(binary.LittleEndian.Uint64(in), party)
 	}
 }
+
+// Len returns the number of fingerprints.
+func (f *Seen) Len() int { return len(f.slots) }

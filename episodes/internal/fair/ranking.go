@@ -1,13 +1,13 @@
-package episodes
+package fair
 
 import "container/heap"
 
 // node is what is ranked by its load. One of these is set: what it is part of.
 type node struct {
 	account *account
-	cell    *cell
+	cell    *Cell
 	seen    *seenParty
-	load    load
+	load    Load
 	used    uint64 // when it was used last
 	places  [3]place
 }
@@ -31,7 +31,7 @@ type ranking struct {
 }
 
 func newRankings() [2]ranking {
-	return [2]ranking{{by: inEntries, place: inEntries}, {by: inLines, place: inLines}}
+	return [2]ranking{{by: InEntries, place: InEntries}, {by: InLines, place: InLines}}
 }
 
 // first returns the first node. A use only ever moves a node back: its place is

@@ -1,4 +1,4 @@
-package episodes
+package window
 
 import (
 	"strings"
@@ -14,19 +14,19 @@ const maxTries = 1 << 16
 // which h serves the step: the one with the newest last step, and for that with
 // the latest possible earlier ones. All lie between lo and hi, the times of clear
 // lines.
-func (w *window) findSequence(r *rules.Rule, step int, h *hit, lo, hi int64) (trigger, bool) {
-	s := search{r: r, steps: w.steps, step: step, hit: h, found: make(hits, len(w.steps))}
-	if lo != noTime || hi != forever {
+func (w *Window) findSequence(r *rules.Rule, step int, h *Hit, lo, hi int64) (Trigger, bool) {
+	s := search{r: r, steps: w.Steps, step: step, hit: h, found: make(Hits, len(w.Steps))}
+	if lo != NoTime || hi != Forever {
 		s.steps = w.stepsBetween(lo, hi)
 	}
-	last := len(w.steps) - 1
+	last := len(w.Steps) - 1
 	candidates := s.steps[last]
 	if step == last {
-		candidates = hits{h}
+		candidates = Hits{h}
 	}
-	for i := len(candidates) - 1; i >= 0 && candidates[i].t >= h.t; i-- {
+	for i := len(candidates) - 1; i >= 0 && candidates[i].T >= h.T; i-- {
 		c := candidates[i]
-		if c.t-h.t >= int64(r.Within) {
+		if c.T-h.T >= int64(r.Within) {
 			continue
 		}
 		s.found[last] = c
@@ -34,13 +34,13 @@ func (w *window) findSequence(r *rules.Rule, step int, h *hit, lo, hi int64) (tr
 			return w.triggered(s.found, h), true
 		}
 	}
-	return trigger{}, false
+	return Trigger{}, false
 }
 
 // stepsBetween returns the hits of each step between two times, both exclusive.
-func (w *window) stepsBetween(lo, hi int64) []hits {
-	out := make([]hits, len(w.steps))
-	for i, hs := range w.steps {
+func (w *Window) stepsBetween(lo, hi int64) []Hits {
+	out := make([]Hits, len(w.Steps))
+	for i, hs := range w.Steps {
 		from, to := hs.between(lo, hi)
 		out[i] = hs[from:to]
 	}
@@ -49,35 +49,35 @@ func (w *window) stepsBetween(lo, hi int64) []hits {
 
 // sequenceEnds returns the times of the last steps of all complete sequences between
 // lo and hi.
-func (w *window) sequenceEnds(r *rules.Rule, lo, hi int64) times {
-	var out times
+func (w *Window) sequenceEnds(r *rules.Rule, lo, hi int64) Times {
+	var out Times
 	steps := w.stepsBetween(lo, hi)
 	last := len(steps) - 1
 	for _, h := range steps[last] {
-		s := search{r: r, steps: steps, step: last, hit: h, found: make(hits, len(steps))}
+		s := search{r: r, steps: steps, step: last, hit: h, found: make(Hits, len(steps))}
 		s.found[last] = h
-		if s.back(last-1) && (len(out) == 0 || out[len(out)-1] != h.t) {
-			out = append(out, h.t)
+		if s.back(last-1) && (len(out) == 0 || out[len(out)-1] != h.T) {
+			out = append(out, h.T)
 		}
 	}
 	return out
 }
 
 // triggered is the trigger of a sequence that h completed.
-func (w *window) triggered(sequence hits, h *hit) trigger {
-	t := trigger{t: sequence[len(sequence)-1].t, from: sequence[0].t - 1, sequence: sequence, line: h}
+func (w *Window) triggered(sequence Hits, h *Hit) Trigger {
+	t := Trigger{T: sequence[len(sequence)-1].T, From: sequence[0].T - 1, Sequence: sequence, Line: h}
 	if !w.several {
-		for _, hs := range w.steps {
-			t.lines += int64(hs.since(t.t) - hs.since(t.from))
+		for _, hs := range w.Steps {
+			t.Lines += int64(hs.Since(t.T) - hs.Since(t.From))
 		}
 		return t
 	}
 	seen := map[uint64]bool{}
-	for _, hs := range w.steps {
-		for _, x := range hs[hs.since(t.from):] {
-			if x.t <= t.t && !seen[x.id] {
-				seen[x.id] = true
-				t.lines++
+	for _, hs := range w.Steps {
+		for _, x := range hs[hs.Since(t.From):] {
+			if x.T <= t.T && !seen[x.ID] {
+				seen[x.ID] = true
+				t.Lines++
 			}
 		}
 	}
@@ -88,10 +88,10 @@ func (w *window) triggered(sequence hits, h *hit) trigger {
 // looked for.
 type search struct {
 	r     *rules.Rule
-	steps []hits
+	steps []Hits
 	step  int // that hit serves
-	hit   *hit
-	found hits
+	hit   *Hit
+	found Hits
 	tries int
 }
 
@@ -102,16 +102,16 @@ func (s *search) back(i int) bool {
 	}
 	candidates := s.steps[i]
 	if i == s.step {
-		candidates = hits{s.hit}
+		candidates = Hits{s.hit}
 	}
-	upper, end := s.found[i+1].t, s.found[len(s.found)-1].t
+	upper, end := s.found[i+1].T, s.found[len(s.found)-1].T
 	var tried map[string]bool
 	for k := len(candidates) - 1; k >= 0; k-- {
 		c := candidates[k]
-		if c.t > upper {
+		if c.T > upper {
 			continue
 		}
-		if end-c.t >= int64(s.r.Within) || i > s.step && c.t < s.hit.t {
+		if end-c.T >= int64(s.r.Within) || i > s.step && c.T < s.hit.T {
 			break
 		}
 		if s.tries++; s.tries > maxTries {
@@ -130,7 +130,7 @@ func (s *search) back(i int) bool {
 		if s.back(i - 1) {
 			return true
 		}
-		if c.several {
+		if c.Several {
 			continue
 		}
 		if tried == nil {
@@ -143,13 +143,13 @@ func (s *search) back(i int) bool {
 
 // fits reports whether c can serve step i beside the later steps: it is another line,
 // and differs where `differs` requires it.
-func (s *search) fits(i int, c *hit) bool {
+func (s *search) fits(i int, c *Hit) bool {
 	for k := i + 1; k < len(s.found); k++ {
-		if s.found[k].id == c.id {
+		if s.found[k].ID == c.ID {
 			return false
 		}
 		for _, name := range s.r.Steps[k].Differs {
-			if v := c.value(name); v != "" && v == s.found[k].value(name) {
+			if v := c.Value(name); v != "" && v == s.found[k].Value(name) {
 				return false
 			}
 		}
@@ -158,11 +158,11 @@ func (s *search) fits(i int, c *hit) bool {
 }
 
 // values returns what `differs` looks at.
-func (s *search) values(c *hit) string {
+func (s *search) values(c *Hit) string {
 	var b strings.Builder
 	for _, step := range s.r.Steps {
 		for _, name := range step.Differs {
-			b.WriteString(c.value(name))
+			b.WriteString(c.Value(name))
 			b.WriteByte(0)
 		}
 	}

@@ -1,4 +1,4 @@
-package episodes
+package fair
 
 import (
 	"fmt"
@@ -6,14 +6,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
-
-	"crowsnest/rules"
 )
 
 // roomModel shares a room in the obvious way: it looks at everything each time.
 type roomModel struct {
 	t        *rapid.T
-	max      load
+	max      Load
 	limit    int // of a rule
 	entries  map[string]*modelEntry
 	clock    int
@@ -24,7 +22,7 @@ type roomModel struct {
 
 type modelEntry struct {
 	key, party, rule string
-	class            class
+	class            Class
 	lines, used      int
 }
 
@@ -46,7 +44,7 @@ func (m *roomModel) put(x modelEntry) {
 		m.entries[x.key] = old
 	}
 	if own := (&modelEntry{class: old.class, party: x.party}).account(); own != old.account() &&
-		m.sum(inEntries, func(e *modelEntry) bool { return e.account() == own })+1 < m.sum(inEntries, func(e *modelEntry) bool { return e.account() == old.account() }) {
+		m.sum(InEntries, func(e *modelEntry) bool { return e.account() == own })+1 < m.sum(InEntries, func(e *modelEntry) bool { return e.account() == old.account() }) {
 		old.party = x.party
 	}
 	old.lines = x.lines
@@ -58,7 +56,7 @@ func (m *roomModel) sum(by int, of func(*modelEntry) bool) int {
 	n := 0
 	for _, x := range m.entries {
 		if of(x) {
-			n += load{1, x.lines}[by]
+			n += Load{1, x.lines}[by]
 		}
 	}
 	return n
@@ -66,8 +64,8 @@ func (m *roomModel) sum(by int, of func(*modelEntry) bool) int {
 
 func (m *roomModel) squeeze() {
 	inRule := func(x *modelEntry) bool { return x.rule == m.inserted.rule }
-	for m.sum(inEntries, inRule) > m.limit {
-		m.evict(m.heaviest(inEntries, (*modelEntry).cell, inRule))
+	for m.sum(InEntries, inRule) > m.limit {
+		m.evict(m.heaviest(InEntries, (*modelEntry).cell, inRule))
 	}
 	for by := range m.max {
 		for {
@@ -84,12 +82,12 @@ func (m *roomModel) squeeze() {
 	}
 }
 
-func (m *roomModel) over(by int) (class, bool) {
-	of := func(c class) int { return m.sum(by, func(x *modelEntry) bool { return x.class == c }) }
-	if of(ordinary) > m.max[by] {
-		return ordinary, true
+func (m *roomModel) over(by int) (Class, bool) {
+	of := func(c Class) int { return m.sum(by, func(x *modelEntry) bool { return x.class == c }) }
+	if of(Ordinary) > m.max[by] {
+		return Ordinary, true
 	}
-	return critical, of(ordinary)+of(critical) > m.max[by]+m.max[by]/4
+	return Critical, of(Ordinary)+of(Critical) > m.max[by]+m.max[by]/4
 }
 
 // heaviest returns the name with the greatest load, of equal ones the one that
@@ -98,8 +96,8 @@ func (m *roomModel) heaviest(by int, name func(*modelEntry) string, of func(*mod
 	loads, all := map[string]int{}, 0
 	for _, x := range m.entries {
 		if of(x) {
-			loads[name(x)] += load{1, x.lines}[by]
-			all += load{1, x.lines}[by]
+			loads[name(x)] += Load{1, x.lines}[by]
+			all += Load{1, x.lines}[by]
 		}
 	}
 	best := ""
@@ -132,17 +130,17 @@ func (m *roomModel) evict(cell string) bool {
 // A room evicts what the model evicts, in the same order, and counts exactly.
 func TestRoomsAreShared(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		limits := load{rapid.IntRange(1, 12).Draw(t, "entries"), rapid.IntRange(1, 40).Draw(t, "lines")}
+		limits := Load{rapid.IntRange(1, 12).Draw(t, "entries"), rapid.IntRange(1, 40).Draw(t, "lines")}
 		m := &roomModel{t: t, max: limits, limit: rapid.IntRange(1, 10).Draw(t, "limit"), entries: map[string]*modelEntry{}, touched: map[string]int{}}
-		r := newRoom(limits)
+		r := NewRoom(limits)
 		var evicted []string
-		caches := map[string]*cache[string]{}
+		caches := map[string]*Cache[string]{}
 		for i, name := range []string{"a", "b", "C"} {
-			rs := &ruleState{rule: &rules.Rule{Alert: name, Severity: rules.SeverityWarning}}
+			c := Ordinary
 			if i == 2 {
-				rs.rule.Severity = rules.SeverityCritical
+				c = Critical
 			}
-			caches[name] = newCache(rs, r, m.limit, func(_, v, _ string) { evicted = append(evicted, v) })
+			caches[name] = NewCache(nil, c, r, m.limit, func(_, v, _ string) { evicted = append(evicted, v) })
 		}
 		for range rapid.IntRange(1, 150).Draw(t, "steps") {
 			name := rapid.SampledFrom([]string{"a", "b", "C"}).Draw(t, "rule")
@@ -151,58 +149,57 @@ func TestRoomsAreShared(t *testing.T) {
 			lines := rapid.IntRange(0, 9).Draw(t, "lines")
 			k := caches[name]
 			if rapid.IntRange(0, 5).Draw(t, "delete") == 0 {
-				k.delete(key)
+				k.Delete(key)
 				delete(m.entries, key)
 				continue
 			}
-			k.add(key, party, key, lines)
+			k.Add(key, party, key, lines)
 			m.put(modelEntry{key: key, party: party, rule: name, class: k.class, lines: lines})
 			require.Equal(t, m.evicted, evicted)
 			requireExact(t, m, r, caches)
 		}
 		for _, k := range caches {
-			k.purge()
+			k.Purge()
 		}
-		require.Equal(t, [classes]load{}, r.used)
-		require.Empty(t, r.accounts[ordinary])
-		require.Empty(t, r.accounts[critical])
+		require.Equal(t, [Classes]Load{}, r.Used)
+		require.Empty(t, r.accounts[Ordinary])
+		require.Empty(t, r.accounts[Critical])
 	})
 }
 
-func requireExact(t *rapid.T, m *roomModel, r *room, caches map[string]*cache[string]) {
+func requireExact(t *rapid.T, m *roomModel, r *Room, caches map[string]*Cache[string]) {
 	n := 0
 	for name, k := range caches {
-		for x, party := range k.values() {
+		for x, party := range k.Values() {
 			n++
-			require.Equal(t, m.entries[x.key].party, party)
+			require.Equal(t, m.entries[x.Key].party, party)
 		}
-		require.Equal(t, m.sum(inEntries, func(x *modelEntry) bool { return x.rule == name }), k.used)
+		require.Equal(t, m.sum(InEntries, func(x *modelEntry) bool { return x.rule == name }), k.Used)
 	}
 	require.Len(t, m.entries, n)
-	for c := range classes {
+	for c := range Classes {
 		for by := range r.max {
-			require.Equal(t, m.sum(by, func(x *modelEntry) bool { return x.class == c }), r.used[c][by])
+			require.Equal(t, m.sum(by, func(x *modelEntry) bool { return x.class == c }), r.Used[c][by])
 		}
 	}
 }
 
 // A rule whose severity changes keeps what it has, in the other class.
 func TestReclass(t *testing.T) {
-	r := newRoom(load{10, 10})
-	rs := &ruleState{rule: &rules.Rule{Severity: rules.SeverityWarning}}
-	k := newCache(rs, r, 10, func(_, _, _ string) {})
+	r := NewRoom(Load{10, 10})
+	k := NewCache(nil, Ordinary, r, 10, func(_, _, _ string) {})
 	for i := range 6 {
-		k.add(fmt.Sprint(i), fmt.Sprint("ns", i%2), "v", 1)
+		k.Add(fmt.Sprint(i), fmt.Sprint("ns", i%2), "v", 1)
 	}
-	k.reclass(critical)
-	require.Equal(t, [classes]load{critical: {6, 6}}, r.used)
-	require.Equal(t, 3, r.entries(critical, "ns1"))
+	k.Reclass(Critical)
+	require.Equal(t, [Classes]Load{Critical: {6, 6}}, r.Used)
+	require.Equal(t, 3, r.Entries(Critical, "ns1"))
 	require.Equal(t, []string{"0", "2", "4", "1", "3", "5"}, keysOf(k))
 }
 
-func keysOf[V any](k *cache[V]) (out []string) {
+func keysOf[V any](k *Cache[V]) (out []string) {
 	for x := range k.all() {
-		out = append(out, x.key)
+		out = append(out, x.Key)
 	}
 	return out
 }
@@ -211,14 +208,14 @@ func keysOf[V any](k *cache[V]) (out []string) {
 func TestFingerprintsAreShared(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 40).Draw(t, "limit")
-		f := newFingerprints(limit)
-		m := &roomModel{t: t, max: load{limit, 1 << 30}, limit: 1 << 30, entries: map[string]*modelEntry{}, touched: map[string]int{}}
+		f := NewSeen(limit)
+		m := &roomModel{t: t, max: Load{limit, 1 << 30}, limit: 1 << 30, entries: map[string]*modelEntry{}, touched: map[string]int{}}
 		for range rapid.IntRange(1, 300).Draw(t, "lines") {
 			id := uint64(rapid.IntRange(0, 80).Draw(t, "id"))
 			party := rapid.StringMatching("[p-t]").Draw(t, "party")
 			key := fmt.Sprint(id)
 			old := m.entries[key]
-			require.Equal(t, old != nil, f.add(id, party))
+			require.Equal(t, old != nil, f.Add(id, party))
 			if old != nil {
 				m.clock++
 				old.used = m.clock // a repeat changes no share, whichever party it is from
@@ -226,22 +223,22 @@ func TestFingerprintsAreShared(t *testing.T) {
 			}
 			m.put(modelEntry{key: key, party: party})
 			require.Len(t, f.slots, len(m.entries))
-			require.EqualValues(t, len(m.evicted), f.evicted)
+			require.EqualValues(t, len(m.evicted), f.Evicted)
 			for party, p := range f.parties {
-				require.Equal(t, m.sum(inEntries, func(x *modelEntry) bool { return x.party == party }), p.load[inEntries])
+				require.Equal(t, m.sum(InEntries, func(x *modelEntry) bool { return x.party == party }), p.load[InEntries])
 			}
 		}
-		again := newFingerprints(limit)
-		again.load(f.save())
-		saved, shares := f.save()
-		twice, same := again.save()
+		again := NewSeen(limit)
+		again.Load(f.Save())
+		saved, shares := f.Save()
+		twice, same := again.Save()
 		require.Equal(t, saved, twice)
 		require.Equal(t, shares, same)
 		for key := range m.entries {
 			var id uint64
 			_, err := fmt.Sscan(key, &id)
 			require.NoError(t, err)
-			require.True(t, again.add(id, "other"))
+			require.True(t, again.Add(id, "other"))
 		}
 	})
 }

@@ -1,28 +1,27 @@
-package episodes
+package fair
 
 import (
 	"maps"
 	"slices"
 )
 
-// keepShared returns the newest of some episodes, n at most, shared among their
-// parties: one with less than its share loses none. The order stays; the memory
-// is that of eps.
-func keepShared(eps []Episode, n int) []Episode {
-	if len(eps) <= n {
-		return eps
+// Keep returns the newest of some values, n at most, shared among their parties: one
+// with less than its share loses none. The order stays; the memory is that of all.
+func Keep[T any](all []T, n int, party func(T) string) []T {
+	if len(all) <= n {
+		return all
 	}
 	counts := map[string]int{}
-	for i := range eps {
-		counts[eps[i].Party]++
+	for _, x := range all {
+		counts[party(x)]++
 	}
 	share := quota(slices.Sorted(maps.Values(counts)), n)
 	for party, have := range counts {
 		counts[party] = max(0, have-share) // to drop, the oldest first
 	}
-	return slices.DeleteFunc(eps, func(x Episode) bool {
-		counts[x.Party]--
-		return counts[x.Party] >= 0
+	return slices.DeleteFunc(all, func(x T) bool {
+		counts[party(x)]--
+		return counts[party(x)] >= 0
 	})
 }
 

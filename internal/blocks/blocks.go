@@ -1,4 +1,5 @@
-package episodes
+// Package blocks encodes lists of values that change little from one call to the next.
+package blocks
 
 import (
 	"bytes"
@@ -9,15 +10,15 @@ import (
 )
 
 const (
-	packSize  = 64      // values in one block
-	packBound = 1 << 20 // bytes of JSON that a block is read up to, times packSize
+	perBlock = 64      // values in one block
+	maxValue = 1 << 20 // bytes of JSON that a block is read up to, times perBlock
 )
 
-// Pack encodes lists of values that change little from one call to the next and
+// Encoder encodes lists of values that change little from one call to the next and
 // whose values never change, such as ended episodes. It compresses them in blocks
 // and keeps the blocks, so that a call costs what is new. The zero value is ready.
 // It is safe for concurrent use.
-type Pack[K comparable, V any] struct {
+type Encoder[K comparable, V any] struct {
 	mu     sync.Mutex
 	blocks []*block[K]
 	in     map[K]*block[K]
@@ -28,10 +29,10 @@ type block[K comparable] struct {
 	data []byte
 }
 
-// Encode returns the values as compressed JSON, for Unpack. key identifies a value. The
+// Encode returns the values as compressed JSON, for Decode. key identifies a value. The
 // blocks may also hold values of earlier calls: the reader must know which are valid.
 // They are shared and read-only.
-func (p *Pack[K, V]) Encode(values []V, key func(V) K) ([][]byte, error) {
+func (p *Encoder[K, V]) Encode(values []V, key func(V) K) ([][]byte, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	live := map[*block[K]]int{}
@@ -40,9 +41,9 @@ func (p *Pack[K, V]) Encode(values []V, key func(V) K) ([][]byte, error) {
 	}
 	old := p.in
 	p.in = make(map[K]*block[K], len(values))
-	blocks := make([]*block[K], 0, len(values)/packSize+1)
+	blocks := make([]*block[K], 0, len(values)/perBlock+1)
 	for _, b := range p.blocks {
-		if len(b.keys) == packSize && live[b] >= packSize/2 {
+		if len(b.keys) == perBlock && live[b] >= perBlock/2 {
 			blocks = append(blocks, b)
 			for _, k := range b.keys {
 				p.in[k] = b
@@ -67,7 +68,7 @@ func (p *Pack[K, V]) Encode(values []V, key func(V) K) ([][]byte, error) {
 		if p.in[key(v)] != nil {
 			continue
 		}
-		if fresh = append(fresh, v); len(fresh) == packSize && err == nil {
+		if fresh = append(fresh, v); len(fresh) == perBlock && err == nil {
 			err = add()
 		}
 	}
@@ -108,14 +109,14 @@ func (d *deflater) deflate(values any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Unpack returns the values of blocks that Encode returned, without the blocks
+// Decode returns the values of blocks that Encode returned, without the blocks
 // that are unreadable.
-func Unpack[V any](blocks [][]byte) []V {
+func Decode[V any](blocks [][]byte) []V {
 	var out []V
 	for _, b := range blocks {
 		var values []V
 		r := flate.NewReader(bytes.NewReader(b))
-		if json.NewDecoder(io.LimitReader(r, packSize*packBound)).Decode(&values) == nil {
+		if json.NewDecoder(io.LimitReader(r, perBlock*maxValue)).Decode(&values) == nil {
 			out = append(out, values...)
 		}
 	}

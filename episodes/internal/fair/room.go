@@ -1,0 +1,178 @@
+// Package fair divides bounded memory among namespaces. With a bound alone, the one that
+// writes most would push out all others. So every entry is charged to a party, the
+// namespace of its stream, and the party with the most loses first.
+//
+// Nothing in it is safe for concurrent use.
+package fair
+
+// Class separates the rules that have a reserve from the others.
+type Class int
+
+// The classes.
+const (
+	Ordinary Class = iota
+	Critical
+	Classes
+)
+
+// Load counts entries, and lines in them.
+type Load [2]int
+
+// The indexes of a Load.
+const (
+	InEntries = iota
+	InLines
+)
+
+// Room bounds the entries of all rules. When it is full, the party that has the
+// most loses the entry that it used least recently, of the rule of which it has
+// the most. So a party with less than an equal share loses nothing, and one
+// busy rule of a party costs its other rules nothing.
+//
+// Critical rules have a reserve beyond max that no other rule can use. They may
+// also use what others leave free, until others need it.
+type Room struct {
+	max, reserve Load
+	Used         [Classes]Load // do not change it
+	accounts     [Classes]map[string]*account
+	ranks        [Classes][2]ranking // of the accounts
+	clock        uint64              // counts uses
+}
+
+// account is what a party has in a room, for one class of rules.
+type account struct {
+	node
+	cells [2]ranking
+}
+
+// Cell is what a party has of one shelf: a list of entries in order of use.
+type Cell struct {
+	node
+	Party          string
+	shelf          *Shelf
+	account        *account
+	oldest, newest *Entry
+}
+
+// Entry is one thing that needs room. It is part of what it stands for.
+type Entry struct {
+	Key          string
+	Lines        int
+	cell         *Cell // nil: it is on no shelf
+	older, newer *Entry
+}
+
+// NewRoom makes an empty room.
+func NewRoom(maximum Load) *Room {
+	r := &Room{max: maximum, reserve: Load{maximum[InEntries] / 4, maximum[InLines] / 4}}
+	for c := range Classes {
+		r.accounts[c] = map[string]*account{}
+		r.ranks[c] = newRankings()
+	}
+	return r
+}
+
+// squeeze evicts until the room is within its bounds. keep stays.
+func (r *Room) squeeze(keep *Entry) {
+	for by := range r.max {
+		for {
+			c, over := r.over(by)
+			if !over || !r.ranks[c][by].first().account.cells[by].first().cell.evict(keep) {
+				break
+			}
+		}
+	}
+}
+
+// over reports whether there is too much, and of which class. If it is of the
+// critical one, that has more than its reserve.
+func (r *Room) over(by int) (Class, bool) {
+	switch used := r.Used[Ordinary][by]; {
+	case used > r.max[by]:
+		return Ordinary, true
+	case used+r.Used[Critical][by] > r.max[by]+r.reserve[by]:
+		return Critical, true
+	}
+	return Ordinary, false
+}
+
+// Entries is how many entries a party has in the room.
+func (r *Room) Entries(c Class, party string) int {
+	if a := r.accounts[c][party]; a != nil {
+		return a.load[InEntries]
+	}
+	return 0
+}
+
+// charge adds n entries and lines to a cell, which may be less than nothing.
+func (c *Cell) charge(entries, lines int) {
+	s, a := c.shelf, c.account
+	r := s.room
+	s.Used += entries
+	for by, n := range (Load{entries, lines}) {
+		c.load[by] += n
+		a.load[by] += n
+		r.Used[s.class][by] += n
+		if n != 0 {
+			a.cells[by].fix(&c.node)
+			r.ranks[s.class][by].fix(&a.node)
+		}
+	}
+	if entries != 0 {
+		s.cells.fix(&c.node)
+	}
+}
+
+// use notes that an entry of the cell is used.
+func (c *Cell) use() {
+	r := c.shelf.room
+	r.clock++
+	c.used, c.account.used = r.clock, r.clock
+}
+
+// push makes an entry the newest of the cell.
+func (c *Cell) push(x *Entry) {
+	x.cell, x.older, x.newer = c, c.newest, nil
+	if c.newest != nil {
+		c.newest.newer = x
+	} else {
+		c.oldest = x
+	}
+	c.newest = x
+}
+
+// unlink is the inverse of push for any entry of the cell.
+func (c *Cell) unlink(x *Entry) {
+	if x.newer != nil {
+		x.newer.older = x.older
+	} else {
+		c.newest = x.older
+	}
+	if x.older != nil {
+		x.older.newer = x.newer
+	} else {
+		c.oldest = x.newer
+	}
+	x.cell, x.older, x.newer = nil, nil, nil
+}
+
+// evict evicts the oldest entry but keep, and reports whether there is one.
+func (c *Cell) evict(keep *Entry) bool {
+	x := c.oldest
+	if x == keep {
+		x = x.newer
+	}
+	if x == nil {
+		return false
+	}
+	s := c.shelf
+	s.Remove(x)
+	s.evicted(x, c.Party)
+	return true
+}
+
+// Total is how many entries there are.
+func (r *Room) Total() int { return r.Used[Ordinary][InEntries] + r.Used[Critical][InEntries] }
+
+// Parties is how many parties have an entry in the room.
+func (r *Room) Parties(c Class) int { return len(r.accounts[c]) }

@@ -1,0 +1,115 @@
+package window
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// Bounds of what is remembered of clear lines.
+const (
+	// rememberClears is how far behind the watermark a late line is compared with
+	// the clear lines before and behind it.
+	rememberClears = time.Hour
+	maxClears      = 64 // per key, besides the newest
+)
+
+// Times before and after every event.
+const (
+	NoTime  = math.MinInt64 / 2 // nothing was read, cleared or muted
+	Forever = math.MaxInt64     // no clear line is known
+)
+
+// Gap is the time between two clear lines, at Lo and Hi.
+type Gap struct{ Lo, Hi int64 }
+
+// Clears holds the clear lines of one key of `same`. They divide time into gaps; a
+// failure lies within one of them.
+type Clears struct {
+	Newest int64
+	Since  int64 // what is not newer may be forgotten
+	// Older are the ones before Newest that end a gap of more than `for`: within a
+	// shorter one nothing fires. Nil: there is none.
+	Older *Times
+}
+
+// With adds a clear line. wait is `for`; lines long before the watermark are
+// dropped.
+func (c Clears) With(t int64, wait time.Duration, watermark int64) Clears {
+	if c.Newest == NoTime {
+		return Clears{Newest: t, Since: c.Since}
+	}
+	if t == c.Newest || t <= c.Since {
+		return c
+	}
+	if c.Older == nil {
+		c.Older = new(Times)
+	}
+	all := append(*c.Older, c.Newest)
+	i, found := slices.BinarySearch(all, t)
+	if !found {
+		all = slices.Insert(all, i, t)
+	}
+	for k := min(i+1, len(all)-2); k >= max(i-1, 1); k-- {
+		if all[k+1]-all[k-1] <= int64(wait) {
+			all = slices.Delete(all, k, k+1)
+		}
+	}
+	last := len(all) - 1
+	c.Newest, all = all[last], all[:last]
+	for len(all) > maxClears || len(all) > 0 && all[0] < watermark-int64(rememberClears) {
+		c.Since, all = all[0], all[1:]
+	}
+	*c.Older = all
+	return c
+}
+
+// Gap returns the clear lines around t. It reports false if a clear line at t, or one
+// that was dropped, ends the failure of a line at t.
+func (c Clears) Gap(t int64) (g Gap, alive bool) {
+	if t > c.Newest {
+		return Gap{c.Newest, Forever}, true
+	}
+	if t == c.Newest || t <= c.Since {
+		return Gap{}, false
+	}
+	g = Gap{c.Since, c.Newest}
+	if c.Older != nil {
+		i := c.Older.Since(t)
+		if i < len(*c.Older) {
+			g.Hi = (*c.Older)[i]
+		}
+		if i > 0 {
+			g.Lo = (*c.Older)[i-1]
+		}
+	}
+	return g, g.Lo < t
+}
+
+// Before returns the newest clear line before t.
+func (c Clears) Before(t int64) int64 {
+	if t > c.Newest {
+		return c.Newest
+	}
+	if c.Older != nil {
+		if i := c.Older.Since(t - 1); i > 0 {
+			return (*c.Older)[i-1]
+		}
+	}
+	return c.Since
+}
+
+// Move adds by to all times.
+func (c Clears) Move(by int64) Clears {
+	c.Newest += by
+	if c.Since != NoTime {
+		c.Since += by
+	}
+	if c.Older != nil {
+		c.Older.Move(by)
+	}
+	return c
+}
+
+// NoClears is the state before the first clear line.
+func NoClears() Clears { return Clears{Newest: NoTime, Since: NoTime} }

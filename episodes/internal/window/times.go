@@ -1,0 +1,110 @@
+package window
+
+import (
+	"encoding/binary"
+	"slices"
+	"sort"
+
+	"crowsnest/rules"
+)
+
+// Times is a sorted list of the times of lines that are merely counted: a window
+// of hundreds of lines costs some bytes a line.
+type Times []int64
+
+// insert adds t and returns its index, or -1 if it is older than the newest
+// rules.MaxHits, which are kept.
+func (ts *Times) insert(t int64) int {
+	i := ts.Since(t)
+	if len(*ts) < rules.MaxHits {
+		*ts = slices.Insert(*ts, i, t)
+		return i
+	}
+	i--
+	if i >= 0 {
+		copy((*ts)[:i], (*ts)[1:i+1])
+		(*ts)[i] = t
+	}
+	return i
+}
+
+// after drops the times that are not newer than t.
+func (ts *Times) after(t int64) { *ts = slices.Delete(*ts, 0, ts.Since(t)) }
+
+// Since returns the index of the first time newer than t. Nearly always it is an
+// end of the list.
+func (ts Times) Since(t int64) int {
+	switch n := len(ts); {
+	case n == 0 || ts[0] > t:
+		return 0
+	case ts[n-1] <= t:
+		return n
+	}
+	return sort.Search(len(ts), func(i int) bool { return ts[i] > t })
+}
+
+// between is that of hits.
+func (ts Times) between(lo, hi int64) (from, to int) {
+	if hi == Forever {
+		return ts.Since(lo), len(ts)
+	}
+	return ts.Since(lo), ts.Since(hi - 1)
+}
+
+// maxTriggers is how many triggers are remembered until an episode is decided. Of
+// more, those in between are dropped.
+const maxTriggers = 64
+
+// AddTrigger adds the time of a trigger to those that are not decided yet.
+func (ts *Times) AddTrigger(t int64) {
+	i := ts.Since(t)
+	if i > 0 && (*ts)[i-1] == t {
+		return
+	}
+	*ts = slices.Insert(*ts, i, t)
+	if len(*ts) <= maxTriggers {
+		return
+	}
+	kept := (*ts)[:1]
+	for k := 2; k < len(*ts)-1; k += 2 {
+		kept = append(kept, (*ts)[k])
+	}
+	*ts = append(kept, (*ts)[len(*ts)-1])
+}
+
+// Move adds by to every time.
+func (ts Times) Move(by int64) {
+	for i := range ts {
+		ts[i] += by
+	}
+}
+
+// Pack encodes the first time and the differences to the ones before as varints.
+func (ts Times) Pack() []byte {
+	if len(ts) == 0 {
+		return nil
+	}
+	b := binary.AppendVarint(make([]byte, 0, 10+4*len(ts)), ts[0])
+	for i := 1; i < len(ts); i++ {
+		b = binary.AppendUvarint(b, uint64(ts[i]-ts[i-1]))
+	}
+	return b
+}
+
+// Unpack is the inverse of Pack. It returns the times before the first error.
+func Unpack(b []byte) Times {
+	t, n := binary.Varint(b)
+	if n <= 0 {
+		return nil
+	}
+	ts := Times{t}
+	for b = b[n:]; len(b) > 0 && len(ts) < rules.MaxHits; b = b[n:] {
+		var d uint64
+		if d, n = binary.Uvarint(b); n <= 0 || t+int64(d) < t {
+			break
+		}
+		t += int64(d)
+		ts = append(ts, t)
+	}
+	return ts
+}

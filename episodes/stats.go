@@ -1,0 +1,76 @@
+package episodes
+
+import (
+	"time"
+
+	"crowsnest/rules"
+)
+
+// RuleStats counts the events of one rule since New. The counters never decrease.
+type RuleStats struct {
+	Matches     int64     // lines that matched `match` or a step
+	LastMatch   time.Time // event time; zero: never
+	Repeats     int64     // lines that were read before
+	Refused     int64     // triggers beyond the limit
+	MissingBy   int64     // trigger lines that lack a value of `by`
+	MissingSame int64     // clear and unless lines that lack a value of `same`
+	Evicted     int64     // windows that were dropped for room
+}
+
+// Totals counts events that do not belong to one rule.
+type Totals struct {
+	Late        int64 // lines behind the watermark
+	Future      int64 // lines too far ahead of the clock
+	SeenEvicted int64 // fingerprints that were dropped for room
+	BadTemplate int64 // templates that failed
+}
+
+// Stats are the counters of an engine.
+type Stats struct {
+	Totals
+	Seen int // fingerprints that are remembered
+	// Evictions counts dropped state that could have made a difference, for a bounded
+	// number of namespaces and rules.
+	Evictions []Eviction
+	Rules     []RuleStatus
+}
+
+// RuleStatus is the state of one rule.
+type RuleStatus struct {
+	Rule *rules.Rule
+	RuleStats
+	Pending, Firing int
+	Overflow        bool
+	OnHold          bool
+	Windows         int
+	// Inactive is set if no source can serve the rule.
+	Inactive bool
+	// Watermark is the event time up to which all lines of its sources were read; zero:
+	// unknown.
+	Watermark time.Time
+}
+
+// Stats returns a copy of all counters, in order of the rules.
+func (e *Engine) Stats(now time.Time) Stats {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := Stats{Totals: e.total, Seen: e.seen.Len(), Evictions: e.limits.evictions.list()}
+	s.SeenEvicted, s.BadTemplate = e.seen.Evicted, e.renderer.Failed()
+	s.Rules = make([]RuleStatus, 0, len(e.order))
+	at := nanos(now)
+	for _, rs := range e.order {
+		st := RuleStatus{
+			Rule: rs.rule, RuleStats: rs.stats, Overflow: rs.over.active, OnHold: rs.onHold(at),
+			Pending: rs.pending, Firing: len(rs.open) - rs.pending,
+			Windows: rs.windows.Used, Inactive: len(rs.group.sources) == 0,
+		}
+		if st.Matches > 0 {
+			st.LastMatch = instant(rs.newest)
+		}
+		if w := rs.watermark(); w > 0 {
+			st.Watermark = instant(w)
+		}
+		s.Rules = append(s.Rules, st)
+	}
+	return s
+}

@@ -1,0 +1,239 @@
+package episodes
+
+import (
+	"slices"
+	"time"
+
+	"crowsnest/episodes/internal/fair"
+	"crowsnest/episodes/internal/window"
+	"crowsnest/matcher"
+)
+
+// Take accepts hits in order of reading. now is the time of arrival. The hits are not
+// changed. Their lines and values belong to the caller again when Take returns: Take
+// copies the parts that it keeps, at most a sample of a line and a bounded part of each
+// value. Their rules and labels are shared and must not change.
+func (e *Engine) Take(hits []matcher.Hit, now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	at := nanos(now)
+	for n := 0; n < len(hits); {
+		n += e.acceptSome(hits[n:], at)
+	}
+	e.in.end()
+}
+
+// acceptSome accepts hits up to the first whose rule panics, and returns their number.
+// It quarantines that rule.
+func (e *Engine) acceptSome(hits []matcher.Hit, now int64) (n int) {
+	defer func() {
+		if p := recover(); p != nil {
+			e.quarantine(e.recent, now)
+			n++
+		}
+	}()
+	for ; n < len(hits); n++ {
+		e.accept(&hits[n], now)
+	}
+	return n
+}
+
+func (e *Engine) accept(m *matcher.Hit, now int64) {
+	rs := e.recent
+	if rs == nil || rs.rule != m.Rule {
+		if rs = e.rules[m.Rule.Alert]; rs == nil {
+			return // a reload removed the rule after the line was matched
+		}
+		e.recent = rs
+	}
+	if rs.quarantined {
+		return
+	}
+	e.in.from(m.Labels)
+	// A repeat is a line that played this part for this rule before.
+	if e.seen.Add(mix(m.ID, rs.seed+uint64(m.Part+3)), e.in.party) {
+		rs.stats.Repeats++
+		return
+	}
+	written := nanos(m.Time)
+	t := e.step.stamped(written, now)
+	e.in.moved = min(t-written, 0)
+	if t > now+int64(MaxFuture) {
+		e.total.Future++
+		t = now
+	}
+	if t < rs.watermark() && m.ID != e.lastLate {
+		e.lastLate = m.ID
+		e.total.Late++
+	}
+	h := &e.in.hit
+	h.T, h.ID, h.Values, h.Names = t, m.ID, e.in.clean(rs, m), m.Rule.CapturedNames
+	h.Line, h.Borrowed = window.Text{S: m.Line, Borrowed: true}, true
+	switch m.Part {
+	case matcher.PartClear:
+		e.acceptClear(rs, h, now)
+	case matcher.PartUnless:
+		e.acceptUnless(rs, h, now)
+	default:
+		rs.stats.Matches++
+		rs.newest = max(rs.newest, t)
+		e.acceptStep(rs, int(m.Part), h, now)
+	}
+}
+
+// acceptStep counts a line and opens or extends the episode of its key.
+func (e *Engine) acceptStep(rs *ruleState, step int, h *window.Hit, now int64) {
+	r := rs.rule
+	if r.Distinct != "" && h.Value(r.Distinct) == "" {
+		return
+	}
+	values, missing := e.in.keyOf(rs, h.Values)
+	if missing {
+		rs.stats.MissingBy++
+	}
+	ep := rs.openEpisode(&e.in)
+	known, between := window.NoClears(), window.Gap{Lo: window.NoTime, Hi: window.Forever}
+	if r.Clear != nil {
+		var alive bool
+		known = rs.clearsOf(ep, values, e.in.who)
+		if between, alive = known.Gap(h.T); !alive {
+			return // a clear line of the same time, or one that is forgotten, ended it
+		}
+	}
+	if ep != nil && between.Hi == window.Forever && ep.counts(h.T) && ep.lastID != h.ID {
+		ep.lines++
+		ep.lastID = h.ID
+		ep.logs.note(&e.in.origin)
+		e.journal.touch(ep)
+	}
+	trig := window.Trigger{T: h.T, From: h.T - 1, Shown: h, Lines: 1, Line: h}
+	if rs.windowed() {
+		var ok bool
+		if trig, ok = e.count(rs, ep, step, known, between); !ok {
+			return
+		}
+	}
+	trig.Party = e.in.party
+	over := trig.T + rs.quiet()
+	switch {
+	case between.Hi < window.Forever:
+		e.lapsed(rs, values, &trig, between, now)
+	case ep == nil:
+		e.open(rs, values, &trig, now)
+	case r.Clear == nil && over < ep.starts:
+		e.lapsed(rs, values, &trig, window.Gap{Lo: window.NoTime, Hi: over}, now)
+	default:
+		rs.slots.Use(&ep.slot, e.in.party)
+		e.extend(ep, &trig)
+	}
+}
+
+// count puts the hit into the window of its key and looks for a trigger between two clear
+// lines.
+func (e *Engine) count(rs *ruleState, ep *episode, step int, known window.Clears, between window.Gap) (window.Trigger, bool) {
+	var kept *fair.Item[*keyWindow]
+	var w *keyWindow
+	if ep != nil {
+		w = ep.ownWindow()
+	} else {
+		kept = rs.windowOf(&e.in)
+		w = kept.Value
+	}
+	watermark := rs.watermark()
+	old := watermark - int64(rs.rule.Within)
+	if known.Newest <= watermark {
+		old = max(old, known.Newest)
+	}
+	w.Drop(old)
+	trig, ok := w.Add(rs.rule, step, &e.in.hit, &e.in.Copier, between.Lo, between.Hi)
+	trig.From = max(trig.From, between.Lo)
+	if kept != nil {
+		if n := w.Size(); n != kept.Lines {
+			rs.windows.Resize(&kept.Entry, n)
+			rs.windows.Squeeze(&kept.Entry)
+		}
+	} else {
+		rs.slots.Resize(&ep.slot, w.Size())
+		e.limits.thin()
+	}
+	return trig, ok
+}
+
+// acceptClear applies a clear line: it ends the episodes that are not newer and empties
+// the windows of every key that it shares `same` with.
+func (e *Engine) acceptClear(rs *ruleState, h *window.Hit, now int64) {
+	if rs.rule.Clear == nil {
+		return
+	}
+	t := h.T
+	values, _ := e.in.keyOf(rs, h.Values)
+	key, missing := rs.shared(rs.clearAt, values, e.in.who)
+	if missing {
+		rs.stats.MissingSame++
+		return
+	}
+	known := window.NoClears()
+	if old := rs.cleared.Items[key]; old != nil {
+		known = old.Value
+	}
+	watermark := rs.watermark()
+	known = known.With(t, rs.rule.For, watermark)
+	rs.cleared.Add(key, e.in.party, known, 1)
+	old := t
+	if t > watermark {
+		old = watermark - int64(rs.rule.Within) // the others may still count for an earlier time
+	}
+	rs.emptied(key, old)
+	for _, ep := range rs.concerned(rs.byClear, rs.clearAt, key, values, e.in.who) {
+		ep.drop(old)
+		switch {
+		case t < known.Newest: // it began after a newer clear line
+		case ep.times != nil:
+			e.recover(ep, known, t, now, h.Line)
+		case t >= ep.newest, ep.undone(t):
+			e.close(ep, ReasonClear, t, now, h.Line)
+		}
+	}
+	e.divide(rs, key, known, t, now)
+}
+
+// acceptUnless applies an unless line: it ends the pending episodes that it mutes.
+func (e *Engine) acceptUnless(rs *ruleState, h *window.Hit, now int64) {
+	u := rs.rule.Unless
+	if u == nil {
+		return
+	}
+	values, _ := e.in.keyOf(rs, h.Values)
+	key, missing := rs.shared(rs.muteAt, values, e.in.who)
+	if missing {
+		rs.stats.MissingSame++
+		return
+	}
+	var times []int64
+	if old := rs.muted.Items[key]; old != nil {
+		times = old.Value
+	}
+	times = insertTime(times, h.T)
+	rs.muted.Add(key, e.in.party, times, len(times))
+	for _, ep := range rs.concerned(rs.byMute, rs.muteAt, key, values, e.in.who) {
+		if ep.state == StatePending && h.T > ep.starts-int64(u.Within) {
+			e.close(ep, ReasonMuted, h.T, now, h.Line)
+		}
+	}
+}
+
+// maxMutes bounds the unless lines kept per key, the newest ones.
+const maxMutes = 256
+
+// insertTime puts t into a sorted list of bounded length.
+func insertTime(times []int64, t int64) []int64 {
+	i, found := slices.BinarySearch(times, t)
+	if found {
+		return times
+	}
+	times = slices.Insert(times, i, t)
+	if len(times) > maxMutes {
+		times = slices.Delete(times, 0, 1)
+	}
+	return times
+}

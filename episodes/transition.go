@@ -1,0 +1,173 @@
+package episodes
+
+import (
+	"maps"
+
+	"crowsnest/episodes/internal/window"
+	"crowsnest/episodes/render"
+	"crowsnest/rules"
+)
+
+// transition is the state of an episode at one moment, as the engine concluded it. Its
+// texts are made when it is first read, outside of the engine's mutex: see rendered.
+type transition struct {
+	Episode // Line, First and Annotations are those of done
+	rs      *ruleState
+	ep      *episode         // nil: it is of an overflow, or was read from a snapshot
+	over    *render.Overflow // nil: it is not of an overflow
+
+	line, first window.Text
+	captures    []render.Capture
+	known       *render.Texts     // of the transition before
+	also        map[string]string // further annotations
+	// done is set once the texts are made. The transition changes under both mutexes of
+	// the engine only, so either is enough to read it.
+	done bool
+	// opens is set if nobody knows of the episode yet.
+	opens bool
+}
+
+// transition copies the state of an episode. Its texts must be in memory of their own.
+func (ep *episode) transition(now int64, c *window.Copier) *transition {
+	rs := ep.rs
+	c.Copy(&ep.last)
+	t := &transition{rs: rs, ep: ep, line: ep.last.Line, first: ep.first, known: ep.texts, captures: make([]render.Capture, 0, len(ep.sequence))}
+	for _, h := range ep.sequence {
+		c.Copy(h)
+		t.captures = append(t.captures, render.Capture{Names: h.Names, Values: h.Values})
+	}
+	t.Episode = Episode{
+		Fingerprint: ep.print, Rule: rs.rule, Alert: rs.rule.Alert, State: ep.state,
+		Silent: rs.rule.Mode == rules.ModeSilent, Labels: ep.labels,
+		StartsAt: instant(ep.starts - ep.moved), LastSeen: instant(ep.newest), Written: instant(ep.written),
+		Count: ep.lines, Deadline: instant(ep.deadline(rs)), OnHold: rs.onHold(now), Party: ep.charged(), Origin: ep.logs.String(),
+	}
+	if ep.fired != 0 {
+		t.FiredAt = instant(ep.fired)
+	}
+	return t
+}
+
+// transition copies the state of an overflow.
+func (o *overflow) transition(now int64) *transition {
+	rs := o.due.rs
+	x := Episode{
+		Fingerprint: o.print, Rule: rs.rule, Alert: rs.rule.Alert, State: StateFiring, Overflow: true,
+		Silent: rs.rule.Mode == rules.ModeSilent, Labels: o.labels,
+		StartsAt: instant(o.starts - o.moved), FiredAt: instant(o.fired), LastSeen: instant(o.newest),
+		Written: instant(o.starts), Count: o.lines,
+		Deadline: instant(o.newest + rs.overflowQuiet()), OnHold: rs.onHold(now),
+	}
+	keys := o.keys.Len()
+	return &transition{Episode: x, rs: rs, over: &render.Overflow{
+		Rule: rs.rule, Labels: o.labels, Keys: keys, AtLeast: keys >= maxOverflowKeys(rs.rule), Lines: o.lines, Why: o.why,
+		StartsAt: x.StartsAt, LastSeen: x.LastSeen,
+	}}
+}
+
+// ended makes the transition the end of its episode.
+func (t *transition) ended(state State, reason Reason, end, now int64) {
+	t.State, t.Reason = state, reason
+	t.EndsAt, t.Concluded = instant(end), instant(now)
+}
+
+// texts are what is made of a transition.
+type texts struct {
+	*render.Texts                   // nil: the rule panicked
+	annotations   map[string]string // the same and further ones
+}
+
+func (t *transition) texts(r *render.Renderer) (out texts) {
+	defer func() {
+		if p := recover(); p != nil {
+			out = texts{}
+		}
+	}()
+	if t.over != nil {
+		all := r.Overflow(t.over)
+		return texts{&render.Texts{Annotations: all}, all}
+	}
+	line, first := t.line, t.first
+	for _, l := range []*window.Text{&line, &first} {
+		if !l.Clean {
+			l.S = r.Line(l.S)
+		}
+	}
+	made := r.Texts(render.Facts{
+		Rule: t.Rule, Labels: t.Labels, Captures: t.captures, Count: t.Count,
+		StartsAt: t.StartsAt, LastSeen: t.LastSeen, Line: line.S, First: first.S, Origin: t.Origin,
+	}, t.known)
+	out = texts{made, made.Annotations}
+	if t.also != nil {
+		out.annotations = maps.Clone(made.Annotations)
+		maps.Copy(out.annotations, t.also)
+	}
+	return out
+}
+
+// learn keeps what was made of the transition, also in its episode unless that went on
+// meanwhile.
+func (t *transition) learn(made texts) {
+	t.done, t.Line, t.First, t.Annotations = true, made.Line, made.First, made.annotations
+	if ep := t.ep; ep != nil {
+		ep.texts = made.Texts
+		ep.last.Line.Redact(t.line.S, made.Line)
+		ep.first.Redact(t.first.S, made.First)
+	}
+	t.ep, t.known, t.captures, t.also = nil, nil, nil, nil // free their memory
+}
+
+// rendered returns copies of transitions with their texts. The texts are made outside of
+// the mutex that Take needs: executing templates and redacting lines is slow. If the
+// texts of a rule panic, the rule is quarantined. What nobody knows of yet is then
+// omitted; other alerts of the rule have a text that says so.
+func (e *Engine) rendered(ts []*transition, now int64) []Episode {
+	if len(ts) == 0 {
+		return nil
+	}
+	e.rendering.Lock()
+	defer e.rendering.Unlock()
+	made := make([]texts, len(ts))
+	for i, t := range ts {
+		if !t.done {
+			made[i] = t.texts(&e.renderer)
+		}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	out := make([]Episode, 0, len(ts))
+	for i, t := range ts {
+		switch {
+		case t.done:
+		case made[i].Texts != nil:
+			t.learn(made[i])
+		default:
+			e.quarantine(t.rs, now)
+			if t.broken(); t.opens {
+				continue
+			}
+		}
+		out = append(out, t.Episode)
+	}
+	return out
+}
+
+// broken makes the texts of a transition whose rule panics.
+func (t *transition) broken() {
+	t.Annotations = map[string]string{"summary": "The texts of this alert could not be made because of a defect of crowsnest"}
+	t.done = true
+}
+
+// safely returns the transition of an episode. If the rule panics, it is quarantined, and
+// the transition has what identifies the episode alone.
+func (e *Engine) safely(ep *episode, now int64) (t *transition) {
+	if e.guard(ep.rs, now, func() { t = ep.transition(now, &e.in.Copier) }) {
+		return t
+	}
+	t = &transition{Episode: Episode{
+		Fingerprint: ep.print, Rule: ep.rs.rule, Alert: ep.rs.rule.Alert, State: ep.state, Labels: ep.labels,
+		StartsAt: instant(ep.starts - ep.moved), LastSeen: instant(ep.newest), Written: instant(ep.written), Count: ep.lines,
+	}}
+	t.broken()
+	return t
+}
