@@ -19,23 +19,26 @@ const (
 // an entry is never displaced for a party that has as many.
 func (s *Shelf) Place(party string, perParty int) (displaced []*Cell, full Bound) {
 	own := s.entries(party)
-	take := func(c *Cell, b Bound) {
-		if displaced = append(displaced, c); c == nil {
-			displaced, full = nil, b
-		}
-	}
 	if a := s.room.accounts[s.class][party]; a != nil && party != "" && a.load[InEntries] >= perParty {
-		if take(a.cells[InEntries].heaviest(own), OfParty); full != NoBound {
-			return nil, full
+		c := a.cells[InEntries].heaviest(own)
+		if c == nil {
+			return nil, OfParty
 		}
+		displaced = append(displaced, c)
 	}
+	var c *Cell
 	switch {
 	case s.Used >= s.max:
-		take(s.cells.heaviest(own), OfShelf)
+		c, full = s.cells.heaviest(own), OfShelf
 	case displaced == nil && s.room.isFull(s.class):
-		take(s.room.heaviest(s.class, party, own), OfRoom)
+		c, full = s.room.heaviest(s.class, party, own), OfRoom
+	default:
+		return displaced, NoBound
 	}
-	return displaced, full
+	if c == nil {
+		return nil, full
+	}
+	return append(displaced, c), NoBound
 }
 
 // isFull reports whether there is no room for one more entry of a class.
