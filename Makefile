@@ -89,11 +89,11 @@ check-vulns:
 fmt:
 	$(TOOL) gofumpt -w $(GOFILES)
 
-docs: build ## write the generated documents: runbook pages, the language reference, outputs in the tutorial
+docs: build ## write the generated documents: runbook pages, references of language and configuration, outputs in the tutorial
 	rm -rf docs/rules
 	$(BIN) rules docs --out docs/rules
 	$(BIN) schema rules -o markdown > docs/language.md
-	UPDATE_SNAPSHOTS=1 $(GO) test -count=1 -run '^TestDocuments$$' ./cli
+	UPDATE_SNAPSHOTS=1 $(GO) test -count=1 -run '^(TestDocuments|TestConfigurationPage)$$' ./cli ./daemon/config
 
 schemas: build ## write the JSON Schemas that editors use
 	$(BIN) schema rules > rules/packs/schema.json

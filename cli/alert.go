@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"crowsnest/daemon/component"
 	"crowsnest/daemon/config"
 	"crowsnest/daemon/loader"
 	"crowsnest/redact"
@@ -116,12 +117,13 @@ func (c *cli) alertReceivers(f alertTestFlags) ([]alertmanager.Config, *rules.Se
 	if err != nil {
 		return nil, nil, err
 	}
-	receivers := cfg.Sinks.Alertmanager.Configs()
+	var receivers []alertmanager.Config
+	for _, am := range component.Of[alertmanager.Config](cfg.Sinks) {
+		cfg.Global.Into(&am.ExternalLabels, &am.ExternalURL)
+		receivers = append(receivers, *am)
+	}
 	if len(receivers) == 0 {
 		return nil, nil, fmt.Errorf("%s configures no Alertmanager; add sinks.alertmanager or use --alertmanager", f.config)
-	}
-	for i := range receivers {
-		cfg.Global.Into(&receivers[i].ExternalLabels, &receivers[i].ExternalURL)
 	}
 	if len(f.rules.paths) > 0 {
 		set, err := f.rules.load(c)

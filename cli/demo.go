@@ -161,8 +161,8 @@ func demoConfig(st demoStage, externalURL string) *config.Config {
 	cfg := config.Default()
 	cfg.Global.ExternalURL = externalURL
 	cfg.Storage.Path = filepath.Join(st.dir, "state")
-	cfg.Sources.Kubelet = &config.Part[kubelet.Config]{Config: kubelet.Config{Dir: filepath.Join(st.dir, "pods")}}
+	cfg.Sources.Add(&kubelet.Config{Dir: filepath.Join(st.dir, "pods")})
 	short := 5 * time.Second // above the group_wait of this Alertmanager
-	cfg.Sinks.Alertmanager = config.Parts[alertmanager.Config]{{Config: alertmanager.Config{URLs: []string{st.am.URL}, MinFiring: &short}}}
+	cfg.Sinks.Add(&alertmanager.Config{URLs: []string{st.am.URL}, MinFiring: &short})
 	return cfg
 }

@@ -42,6 +42,6 @@ func newSchema(c *cli) *cobra.Command {
 	}
 	language.Flags().VarP(output, "output", "o", "output format: the schema, or a reference of the language")
 	return parent("schema", "Print JSON Schemas (2020-12) for editors", language,
-		one("config", "The schema of the configuration", config.Schema),
+		one("config", "The schema of the configuration", config.Default().Schema),
 	)
 }

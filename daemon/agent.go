@@ -7,6 +7,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"crowsnest/daemon/component"
 	"crowsnest/daemon/monitor"
 	"crowsnest/episodes"
 	"crowsnest/matcher"
@@ -43,11 +44,11 @@ type remote struct {
 // newConcluder returns the concluder of the configuration, and the receiver of its
 // hits, if any.
 func newConcluder(opt Options, engine local, self *monitor.Alerts) (concluder, []sinks.Receiver, error) {
-	p := opt.Cfg.Sinks.Upstream
-	if p == nil {
+	configured := component.Of[upstream.Config](opt.Cfg.Sinks)
+	if len(configured) == 0 {
 		return engine, nil, nil
 	}
-	cfg := p.Config
+	cfg := *configured[0]
 	if cfg.Node == "" && opt.Getenv != nil {
 		cfg.Node = opt.Getenv("NODE_NAME")
 	}

@@ -41,8 +41,8 @@ func newAggregator(t *testing.T) (*ship, *url.URL) {
 	require.NoError(t, err)
 	s, address := oneOfShips(t), child.Address(port)
 	s.cfg = func(c *config.Config) {
-		c.Sources.Kubelet = nil
-		c.Sources.Agents = &config.Part[agents.Config]{Config: agents.Config{ListenAddress: address, Lateness: time.Second}}
+		c.Sources.All = nil
+		c.Sources.Add(&agents.Config{ListenAddress: address, Lateness: time.Second})
 	}
 	return s, &url.URL{Scheme: "http", Host: address}
 }
@@ -51,8 +51,8 @@ func newAggregator(t *testing.T) (*ship, *url.URL) {
 func newAgent(t *testing.T, aggregator string) *ship {
 	s := oneOfShips(t)
 	s.cfg = func(c *config.Config) {
-		c.Sinks.Alertmanager = nil
-		c.Sinks.Upstream = &config.Part[upstream.Config]{Config: upstream.Config{URL: aggregator, Node: "n1"}}
+		c.Sinks.All = nil
+		c.Sinks.Add(&upstream.Config{URL: aggregator, Node: "n1"})
 	}
 	return s
 }

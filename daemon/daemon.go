@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"crowsnest/daemon/component"
 	"crowsnest/daemon/config"
 	"crowsnest/daemon/loader"
 	"crowsnest/daemon/monitor"
@@ -56,6 +57,7 @@ type Daemon struct {
 	loader *loader.Loader
 
 	sources   []sources.Source
+	kinds     []component.Kind // of sources
 	sinks     []sinks.Sink
 	receivers []sinks.Receiver // the sinks, and the aggregator of an agent
 	server    *web.Server
@@ -174,9 +176,7 @@ func makeDaemon(opt Options) (*Daemon, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compile rules: %w", err)
 	}
-	if d.sources, err = newSources(d.opt, first.Set); err != nil {
-		return nil, err
-	}
+	d.sources, d.kinds = newSources(d.opt, first.Set)
 	for _, src := range d.sources {
 		d.pipe.add(src)
 	}

@@ -133,8 +133,8 @@ func (s *ship) start() {
 	cfg.Global.ExternalLabels = map[string]string{"cluster": "lab"}
 	cfg.Rules = config.RulesConfig{Paths: []string{s.rules.Dir}}
 	cfg.Storage.Path = s.dir + "/state"
-	cfg.Sources.Kubelet = &config.Part[kubelet.Config]{Config: kubelet.Config{Dir: s.dir + "/pods"}}
-	cfg.Sinks.Alertmanager = config.Parts[alertmanager.Config]{{Config: alertmanager.Config{URLs: []string{s.am.server.URL}, MinFiring: &none}}}
+	cfg.Sources.Add(&kubelet.Config{Dir: s.dir + "/pods"})
+	cfg.Sinks.Add(&alertmanager.Config{URLs: []string{s.am.server.URL}, MinFiring: &none})
 	if s.cfg != nil {
 		s.cfg(cfg)
 	}

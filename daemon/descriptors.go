@@ -1,40 +1,40 @@
 package daemon
 
-import (
-	"crowsnest/daemon/config"
-)
+import "crowsnest/daemon/component"
 
-// What the process may open is shared: without bounds, logs take all of it and
-// alerts, state and pages have none.
+// Descriptors are shared: without bounds, logs take all of them and none are left for
+// alerts, state and pages.
 const (
-	mostLogs  = 1024 // log files that a source holds open, unless it says otherwise
-	leastLogs = 8
-	mostConns = 256
-	leastConn = 4
+	maxLogs  = 1024 // default of the log files that a source holds open
+	minLogs  = 8
+	maxConns = 256
+	minConns = 4
 )
 
-// openFiles is how many log files a source may hold open: what it says, and of
-// half of what the process may open its share.
-func openFiles(configured int, cfg *config.Config) int {
-	sources := len(cfg.Sources.Files)
-	if cfg.Sources.Kubelet != nil {
-		sources++
+// openFiles returns how many log files a source may hold open: the configured number,
+// and at most its share of half of the descriptors of the process.
+func openFiles(configured int, all component.Parts) int {
+	sources := 0
+	for _, p := range all.All {
+		if p.Setting("max_open_files").IsValid() {
+			sources++
+		}
 	}
 	if configured == 0 {
-		configured = mostLogs
+		configured = maxLogs
 	}
 	limit, ok := descriptorLimit()
 	if !ok {
 		return configured
 	}
-	return min(configured, max(leastLogs, limit/2/max(1, sources)))
+	return min(configured, max(minLogs, limit/2/max(1, sources)))
 }
 
-// webConns is how many connections our listeners hold.
+// webConns returns how many connections our listeners hold.
 func webConns() int {
 	limit, ok := descriptorLimit()
 	if !ok {
-		return mostConns
+		return maxConns
 	}
-	return min(mostConns, max(leastConn, limit/8))
+	return min(maxConns, max(minConns, limit/8))
 }

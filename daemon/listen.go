@@ -5,6 +5,10 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
+
+	"crowsnest/daemon/component"
+	"crowsnest/sources/agents"
 )
 
 // DefaultListen is where the pages, the API and the metrics are served.
@@ -64,7 +68,7 @@ func (d *Daemon) checkReach() {
 	if listener != nil && exposed(listener) && d.opt.Web.ConfigFile == "" {
 		d.log.Warn().Str("address", listener.Addr().String()).Msg("anyone who can connect to this address can read the alerts: set --web.config.file for TLS and authentication, or restrict the network")
 	}
-	if p := cfg.Sources.Agents; p != nil && !p.Config.Guarded() {
+	if slices.ContainsFunc(component.Of[agents.Config](cfg.Sources), func(c *agents.Config) bool { return !c.Guarded() }) {
 		d.log.Warn().Msg("sources.agents has no authentication: anyone who can connect to its address can forge and hide failures; set bearer_token_file or web_config_file, or restrict the network")
 	}
 	if cfg.LinksNowhere() {

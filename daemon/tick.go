@@ -44,7 +44,8 @@ func (d *Daemon) ticks(ctx context.Context) {
 // monitor notifies and logs what changed in the parts of the daemon.
 func (d *Daemon) monitor(now time.Time, seen *changeLog) {
 	st := monitor.State{
-		Sources: d.sourceStatus(), Endpoints: d.endpointStatus(), Broken: d.outcome.Load().broken, Quarantined: d.quarantine(now), Evictions: d.engine.Evictions(),
+		Sources: d.sourceStatus(), Losses: d.opt.Cfg.Sources.Losses(), Endpoints: d.endpointStatus(), Broken: d.outcome.Load().broken,
+		Quarantined: d.quarantine(now), Evictions: d.engine.Evictions(),
 		Trusted: d.pipe.Rules().Namespaces, Behind: d.behind(), Agents: map[string]agents.Stats{}, Unsaved: d.saver.unsaved(),
 		Unanswered: d.pipe.concluder.peer().unanswered, Upstream: d.pipe.concluder.alerts(now),
 	}

@@ -11,8 +11,6 @@ import (
 	"crowsnest/episodes"
 	"crowsnest/sinks"
 	"crowsnest/sources"
-	"crowsnest/sources/agents"
-	"crowsnest/sources/loki"
 	"crowsnest/web"
 )
 
@@ -71,7 +69,7 @@ func (d *Daemon) sourcesView() []web.Source {
 			Truncated: s.Truncated, Unparsed: s.Unparsed, Lost: s.Lost, Errors: s.Errors, Members: membersView(s),
 			Idle: s.Idle, Away: away[s.Name], Losses: s.LossCounts(),
 		}
-		out[i].Filtered = filtered(d.sources[i])
+		out[i].Filtered = d.kinds[i].Filtered
 		for _, u := range s.Unread {
 			out[i].Unread = append(out[i].Unread, web.Unread{Path: u.Path, Why: u.Why, Since: u.Since})
 		}
@@ -83,15 +81,6 @@ func (d *Daemon) sourcesView() []web.Source {
 		}
 	}
 	return out
-}
-
-// filtered reports whether a source hands on only lines that a rule may match.
-func filtered(s sources.Source) bool {
-	switch s.(type) {
-	case *agents.Source, *loki.Source:
-		return true
-	}
-	return false
 }
 
 func (d *Daemon) endpointsView() []web.Endpoint {

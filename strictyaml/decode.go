@@ -155,13 +155,14 @@ func (d *decoder) decodeMap(n *Node, v reflect.Value) {
 	v.Set(out)
 }
 
-func (d *decoder) decodeStruct(n *Node, v reflect.Value, hints map[string]Hint) {
+// decodeStruct returns the places of the keys, even if the struct has no field for them.
+func (d *decoder) decodeStruct(n *Node, v reflect.Value, hints map[string]Hint) (keys Keys) {
 	if n.n.Kind != yaml.MappingNode {
 		n.wrongType("a mapping")
-		return
+		return keys
 	}
 	shape := d.shapeOf(v.Type())
-	keys := Keys{At: n.pos}
+	keys.At = n.pos
 	start := d.reported
 	for _, e := range n.entries() {
 		f, known := shape.fields[e.Key]
@@ -192,6 +193,7 @@ func (d *decoder) decodeStruct(n *Node, v reflect.Value, hints map[string]Hint) 
 	if shape.keys != nil {
 		v.FieldByIndex(shape.keys).Set(reflect.ValueOf(keys))
 	}
+	return keys
 }
 
 // addUnusable counts unusable keys, which were reported, as present, so that they are

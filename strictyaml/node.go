@@ -3,6 +3,7 @@ package strictyaml
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -113,7 +114,6 @@ func (n *Node) Items() []*Node {
 }
 
 // items returns the items before following aliases.
-
 func (n *Node) items() []*Node {
 	var out []*Node
 	for i, c := range n.n.Content {
@@ -149,6 +149,18 @@ func (n *Node) Entries() []Entry {
 	return out
 }
 
+// EntriesOf returns the entries with one of the sorted keys, and reports the others as
+// unknown.
+func (n *Node) EntriesOf(keys []string) []Entry {
+	return slices.DeleteFunc(n.Entries(), func(e Entry) bool {
+		known := slices.Contains(keys, e.Key)
+		if !known {
+			n.d.unknownKey(e, keys, nil)
+		}
+		return !known
+	})
+}
+
 // entries returns the entries before following aliases.
 func (n *Node) entries() []Entry {
 	var out []Entry
@@ -176,6 +188,12 @@ type Hint struct {
 // into itself, which may call this.
 func (n *Node) Decode(into any) {
 	n.d.decode(n, reflect.ValueOf(into).Elem(), nil, false)
+}
+
+// DecodeStruct decodes the node into the struct that into points to, and returns the
+// places of its keys.
+func (n *Node) DecodeStruct(into any) Keys {
+	return n.d.decodeStruct(n, reflect.ValueOf(into).Elem(), nil)
 }
 
 // DecodeHints is Decode for a struct. hints are the messages for keys that the struct

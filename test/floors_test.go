@@ -21,8 +21,8 @@ var floors = map[string]int{
 	"matcher": 1, "httpconfig": 1,
 	"episodes": 2, "hits": 2,
 	"sources": 3, "sinks": 3, "web": 3, "replay": 3, "discover": 3, "state": 3, "export": 3,
-	"daemon/config": 4, "daemon/monitor": 4, "daemon/loader": 5, "daemon": 6,
-	"cli": 7, "cmd": 8,
+	"daemon/component": 4, "daemon/config": 5, "daemon/monitor": 5, "daemon/loader": 6, "daemon": 7,
+	"cli": 8, "cmd": 9,
 	"internal/blocks": -1,
 }
 

@@ -10,21 +10,23 @@ import (
 
 	"github.com/prometheus/common/model"
 
+	"crowsnest/daemon/component"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 	"crowsnest/rules/namespaces"
-	lokisource "crowsnest/sources/loki"
+	"crowsnest/sinks/upstream"
+	"crowsnest/sources/agents"
 	"crowsnest/strictyaml"
 )
 
-// check finds what is wrong beside the parts that check themselves.
+// check finds the problems that sources and sinks do not find in their own settings.
 func (c *Config) check() strictyaml.Problems {
 	if c.Keys.At.IsZero() {
 		return nil // the file could not be parsed
 	}
 	var k checker
 	c.checkGlobal(&k)
-	if !c.Sources.any() && !c.Keys.Broken("sources") && (c.Keys.Has("sources") || c.Keys.Missing("sources")) {
+	if len(c.Sources.All) == 0 && !c.Keys.Broken("sources") && (c.Keys.Has("sources") || c.Keys.Missing("sources")) {
 		k.add(c.Keys.Key("sources"), "no-source", "no source of logs is configured", "add one, such as `sources: {kubelet: {}}`")
 	}
 	c.checkNames(&k)
@@ -33,18 +35,6 @@ func (c *Config) check() strictyaml.Problems {
 	for i, p := range c.Redaction.Patterns {
 		if _, err := regexp.Compile(p); err != nil {
 			k.add(c.Redaction.Keys.Item("patterns", i), "bad-regex", fmt.Sprintf("pattern %q: %v", p, err), "use the syntax of RE2")
-		}
-	}
-	if !c.Keys.Broken("limits") {
-		k.atLeastOne(c.Keys, "active_alerts", c.Limits.ActiveAlerts)
-		if c.Limits.AlertsPerNamespace != 0 {
-			k.atLeastOne(c.Keys, "alerts_per_namespace", c.Limits.AlertsPerNamespace)
-		}
-		k.atLeastOne(c.Keys, "keys", c.Limits.Keys)
-		k.atLeastOne(c.Keys, "fingerprints", c.Limits.Fingerprints)
-		if share := c.Limits.RuleCPU; !(share >= 0 && share <= maxRuleCPU) {
-			k.add(c.Keys.EntryValue("limits", "rule_cpu"), "bad-value", fmt.Sprintf("limits: rule_cpu is %g", share),
-				"use the share of one CPU that a rule may take for a minute, such as 0.2; 0 turns the limit off")
 		}
 	}
 	return k.problems
@@ -57,13 +47,7 @@ func (k *checker) add(at strictyaml.Pos, check, message, fix string) {
 	k.problems = append(k.problems, at.Problem(strictyaml.Error, check, message, fix))
 }
 
-func (k *checker) atLeastOne(keys strictyaml.Keys, name string, value int) {
-	if value < 1 {
-		k.add(keys.EntryValue("limits", name), "bad-value", fmt.Sprintf("limits: %s is %d", name, value), "use a number above 0, or remove the key")
-	}
-}
-
-// ownLabels are those that rules decide.
+// ownLabels are the labels that rules decide.
 var ownLabels = []string{"alertname", "severity", "resolves", "overflow"}
 
 func (c *Config) checkGlobal(k *checker) {
@@ -111,17 +95,18 @@ func (c *Config) checkIdentity(k *checker) {
 			k.add(keys.Item("identity", i), "label-name", fmt.Sprintf("label %s belongs to the rules", name), "use a label of streams, such as cluster")
 		case slices.Contains(names[:i], name):
 			k.add(keys.Item("identity", i), "duplicate-name", fmt.Sprintf("label %s is named twice", name), "remove one")
-		case slices.Contains(matcher.DefaultIgnoreLabels, name), c.lokiIgnores(name):
+		case slices.Contains(matcher.DefaultIgnoreLabels, name), c.ignored(name):
 			k.add(keys.Item("identity", i), "bad-value", fmt.Sprintf("label %s is not part of the identity of a stream: lines that differ only in it count as one line", name), "use another label, or remove it from ignore_labels of the Loki source")
 		}
 	}
 }
 
-func (c *Config) lokiIgnores(name string) bool {
-	return slices.ContainsFunc(c.Sources.Loki, func(p Part[lokisource.Config]) bool { return slices.Contains(p.Config.IgnoreLabels, name) })
+// ignored reports whether a source excludes a label from the identity of its streams.
+func (c *Config) ignored(name string) bool {
+	return slices.ContainsFunc(c.streams(), func(l component.Labels) bool { return slices.Contains(l.Ignored, name) })
 }
 
-// CheckExternalURL reports what is wrong with an address of the pages.
+// CheckExternalURL checks an address of the pages.
 func CheckExternalURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
@@ -135,13 +120,13 @@ func CheckExternalURL(text string) error {
 	return nil
 }
 
-// checkNamespaces checks each entry of the list of namespaces, then the whole.
+// checkNamespaces checks each entry of the list of namespaces, then the whole list.
 func (c *Config) checkNamespaces(k *checker) {
 	const key = "infrastructure_namespaces"
 	keys, good := c.Rules.Keys, !c.Rules.Keys.Broken(key)
 	report := func(at strictyaml.Pos, err error) {
 		if good = good && err == nil; err != nil {
-			message, fix, _ := cutLast(err.Error(), "; ")
+			message, fix := component.SplitFix(err.Error())
 			k.add(at, "bad-value", key+": "+message, fix)
 		}
 	}
@@ -157,64 +142,41 @@ func (c *Config) checkNamespaces(k *checker) {
 	}
 }
 
-// Namespaces returns the list that is in force.
+// Namespaces returns the effective list of infrastructure namespaces.
 func (c *Config) Namespaces() (*rules.Namespaces, error) {
 	return namespaces.Parse(c.Rules.InfrastructureNamespaces)
 }
 
-// checkNames finds two sources or two sinks of one name.
+// checkNames finds sources, and sinks, of the same name.
 func (c *Config) checkNames(k *checker) {
-	sinkNames, sourceNames := map[string]bool{}, map[string]bool{}
-	taken := func(seen map[string]bool, what, name string, at strictyaml.Pos) {
-		if seen[name] {
-			k.add(at, "duplicate-name", fmt.Sprintf("two %s have the name %q", what, name), "give each a name of its own with `name:`")
-		}
-		seen[name] = true
-	}
-	for i, p := range c.Sinks.Alertmanager {
-		taken(sinkNames, "sinks", Numbered(p.Config.Name, "alertmanager", i), p.Keys.Value("name"))
-	}
-	for i, p := range c.Sinks.Loki {
-		taken(sinkNames, "sinks", Numbered(p.Config.Name, "loki", i), p.Keys.Value("name"))
-	}
-	for i, p := range c.Sinks.Webhook {
-		taken(sinkNames, "sinks", Numbered(p.Config.Name, "webhook", i), p.Keys.Value("name"))
-	}
-	if p := c.Sinks.Stdout; p != nil {
-		taken(sinkNames, "sinks", Numbered(p.Config.Name, "stdout", 0), p.Keys.Value("name"))
-	}
-	if p := c.Sources.Kubelet; p != nil {
-		taken(sourceNames, "sources", Numbered(p.Config.Name, "kubelet", 0), p.Keys.Value("name"))
-	}
-	for i, p := range c.Sources.Kubernetes {
-		taken(sourceNames, "sources", Numbered(p.Config.Name, "kubernetes", i), p.Keys.Value("name"))
-	}
-	for i, p := range c.Sources.Machines {
-		taken(sourceNames, "sources", Numbered(p.Config.Name, "machines", i), p.Keys.Value("name"))
-	}
-	for i, p := range c.Sources.Files {
-		taken(sourceNames, "sources", Numbered(p.Config.Name, "files", i), p.Keys.Value("name"))
-	}
-	if p := c.Sources.Stdin; p != nil {
-		taken(sourceNames, "sources", Numbered(p.Config.Name, "stdin", 0), p.Keys.Value("name"))
-	}
-	for i, p := range c.Sources.Loki {
-		for _, s := range lokisource.New(LokiNamed(p.Config, i)) {
-			taken(sourceNames, "sources", s.Name(), p.Keys.Value("name"))
+	check := func(what string, parts component.Parts) {
+		seen := map[string]bool{}
+		for _, p := range parts.All {
+			names := []string{p.Name}
+			if p.Kind.Names != nil {
+				names = p.Kind.Names(p)
+			}
+			for _, name := range names {
+				if seen[name] {
+					k.add(p.Keys.Value("name"), "duplicate-name", fmt.Sprintf("two %s have the name %q", what, name), "give each a name of its own with `name:`")
+				}
+				seen[name] = true
+			}
 		}
 	}
-	if p := c.Sources.Agents; p != nil {
-		taken(sourceNames, "sources", Numbered(p.Config.Name, "agents", 0), p.Keys.Value("name"))
-	}
+	check("sinks", c.Sinks)
+	check("sources", c.Sources)
 }
 
-// checkStages finds what does not go together.
+// checkStages finds settings that contradict agent mode.
 func (c *Config) checkStages(k *checker) {
-	if c.Sinks.Upstream == nil {
+	if len(component.Of[upstream.Config](c.Sinks)) == 0 {
 		return
 	}
-	if p := c.Sources.Agents; p != nil {
-		k.add(p.Keys.At, "bad-value", "agents: an agent cannot take the hits of other agents", "remove sources.agents, or sinks.upstream to make this an aggregator")
+	for _, p := range c.Sources.All {
+		if _, agents := p.Settings.(*agents.Config); agents {
+			k.add(p.Keys.At, "bad-value", "agents: an agent cannot take the hits of other agents", "remove sources.agents, or sinks.upstream to make this an aggregator")
+		}
 	}
 	if c.Rules.Scope != "" {
 		k.add(c.Rules.Keys.Value("scope"), "bad-value", "scope: with sinks.upstream the aggregator concludes, from all rules", "remove the key")

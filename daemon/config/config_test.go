@@ -61,7 +61,7 @@ func TestGoodConfigs(t *testing.T) {
 
 func compiledConfigSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
-	text, err := Schema()
+	text, err := Default().Schema()
 	require.NoError(t, err)
 	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(string(text)))
 	require.NoError(t, err)
@@ -184,5 +184,5 @@ func TestSchemaFilesAreCurrent(t *testing.T) {
 		require.Equal(t, string(want), strings.TrimSpace(string(got))+"\n", "run make schemas")
 	}
 	f("../../rules/packs/schema.json", schema.Rules)
-	f("../../deploy/config.schema.json", Schema)
+	f("../../deploy/config.schema.json", Default().Schema)
 }

@@ -1,4 +1,3 @@
-// Package config is the configuration file of the daemon: its keys, their bounds
-// and defaults, and what is wrong with a file. It opens nothing but the files
-// that hold secrets and certificates, and those only to check them.
+// Package config decodes and checks the configuration file of the daemon. Of the files
+// that it names, it opens only secrets and certificates, and only to check them.
 package config

@@ -5,77 +5,48 @@ import (
 	"slices"
 	"strings"
 
+	"crowsnest/daemon/component"
 	"crowsnest/rules"
+	"crowsnest/sinks/upstream"
 	"crowsnest/strictyaml"
 )
 
-// podLabels are those that a source of pods gives its streams.
-var podLabels = []string{"namespace", "pod", "container", "filename"}
-
-// reach says which labels the streams of a source can have.
-type reach struct {
-	fixed map[string]string // with these values
-	free  []string          // with any value
-}
-
-// accepts reports whether a selector can match a stream.
-func (r reach) accepts(s rules.Selector) bool {
+// accepts reports whether a selector can match a stream with such labels.
+func accepts(l component.Labels, s rules.Selector) bool {
 	for _, m := range s.Matchers() {
-		v, fixed := r.fixed[m.Name]
-		switch {
-		case fixed && !m.Matches(v), !fixed && !slices.Contains(r.free, m.Name) && !m.Matches(""):
+		v, fixed := l.Fixed[m.Name]
+		if fixed && !m.Matches(v) || !fixed && !slices.Contains(l.Free, m.Name) && !m.Matches("") {
 			return false
 		}
 	}
 	return true
 }
 
-// reaches returns what the configured sources can state; false if that cannot be
-// known.
-func (c *Config) reaches() ([]reach, bool) {
-	// What an agent cannot match, a source of the aggregator may.
-	if len(c.Sources.Loki) > 0 || c.Sinks.Upstream != nil {
-		return nil, false
-	}
-	var out []reach
-	s := c.Sources
-	if s.Kubelet != nil {
-		out = append(out, reach{s.Kubelet.Config.Labels, podLabels})
-	}
-	if s.Agents != nil {
-		out = append(out, reach{nil, append([]string{"node_name"}, podLabels...)})
-	}
-	for _, p := range s.Kubernetes {
-		out = append(out, reach{p.Config.Labels, append([]string{"node_name", "image", "app", "workload"}, podLabels...)})
-	}
-	for _, p := range s.Machines {
-		fixed := map[string]string{"component": "machines"}
-		for name, value := range p.Config.Labels {
-			fixed[name] = value
-		}
-		out = append(out, reach{fixed, nil})
-	}
-	for _, p := range s.Files {
-		for _, path := range p.Config.Paths {
-			out = append(out, reach{path.Labels, []string{"filename"}})
+// streams returns the labels that streams of the sources can have.
+func (c *Config) streams() []component.Labels {
+	var out []component.Labels
+	for _, p := range c.Sources.All {
+		if p.Kind.Streams == nil {
+			out = append(out, component.Labels{Any: true})
+		} else {
+			out = append(out, p.Kind.Streams(p)...)
 		}
 	}
-	if s.Stdin != nil {
-		out = append(out, reach{s.Stdin.Config.Labels, nil})
-	}
-	return out, len(out) > 0
+	return out
 }
 
-// blindRules returns the rules whose selector no configured source can satisfy,
-// in order of their names.
+// blindRules returns the sorted names of the rules whose selector no configured source
+// can satisfy.
 func (c *Config) blindRules(set *rules.Set) []string {
-	all, known := c.reaches()
-	if !known {
+	all := c.streams()
+	unknown := slices.ContainsFunc(all, func(l component.Labels) bool { return l.Any })
+	// An agent needs rules for sources of its aggregator as well.
+	if len(all) == 0 || unknown || len(component.Of[upstream.Config](c.Sinks)) > 0 {
 		return nil
 	}
 	var out []string
 	for _, r := range set.Rules {
-		if r.Mode != rules.ModeOff && !slices.ContainsFunc(all, func(s reach) bool { return s.accepts(r.From) }) {
+		if r.Mode != rules.ModeOff && !slices.ContainsFunc(all, func(l component.Labels) bool { return accepts(l, r.From) }) {
 			out = append(out, r.Alert)
 		}
 	}
@@ -95,12 +66,12 @@ func (c *Config) WarnBlind(set *rules.Set) rules.Problems {
 		"add a source whose streams have these labels, or disable the rules")}
 }
 
-// LinksNowhere reports whether alerts are sent without a link to their page.
+// LinksNowhere reports whether sinks send alerts without a link to their page.
 func (c *Config) LinksNowhere() bool {
-	return c.Global.ExternalURL == "" && len(c.Sinks.Alertmanager)+len(c.Sinks.Webhook)+len(c.Sinks.Loki) > 0
+	return c.Global.ExternalURL == "" && slices.ContainsFunc(c.Sinks.All, func(p component.Part) bool { return p.Setting("external_url").IsValid() })
 }
 
-// WarnLinks warns of alerts without a link.
+// WarnLinks warns if alerts have no link.
 func (c *Config) WarnLinks() rules.Problems {
 	if !c.LinksNowhere() {
 		return nil

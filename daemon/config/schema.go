@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"crowsnest/daemon/component"
 	"crowsnest/httpconfig"
 	"crowsnest/strictyaml"
 
@@ -16,20 +17,47 @@ import (
 // durationPattern is a duration as Prometheus writes it.
 const durationPattern = `^(0|(([0-9]+)y)?(([0-9]+)w)?(([0-9]+)d)?(([0-9]+)h)?(([0-9]+)m)?(([0-9]+)s)?(([0-9]+)ms)?)$`
 
-// Schema makes the schema of the configuration from its Go types.
-func Schema() ([]byte, error) {
-	r := jsonschema.Reflector{
-		FieldNameTag: "yaml", ExpandedStruct: true, DoNotReference: true, Anonymous: true,
-		RequiredFromJSONSchemaTags: true,
-		Mapper:                     mapType,
-	}
-	s := r.Reflect(&Config{})
-	s.ID = "urn:crowsnest:schema:config"
+// Schema returns the JSON Schema of the configuration. It is generated from the Go types.
+func (c *Config) Schema() ([]byte, error) {
+	s := schemaOf(reflect.TypeFor[Config]())
+	s.Version, s.ID = jsonschema.Version, "urn:crowsnest:schema:config"
 	s.Title = "Configuration of crowsnest"
+	s.Properties.Set("sources", schemaOfKinds(c.Sources.Kinds))
+	s.Properties.Set("sinks", schemaOfKinds(c.Sinks.Kinds))
 	return json.MarshalIndent(s, "", "  ")
 }
 
-// mapType gives the schema of types that decode themselves; nil: the default.
+// schemaOfKinds returns the schema of the components of some kinds.
+func schemaOfKinds(kinds []component.Kind) *jsonschema.Schema {
+	out := &jsonschema.Schema{Type: "object", Properties: jsonschema.NewProperties(), AdditionalProperties: jsonschema.FalseSchema}
+	for _, k := range kinds {
+		t := reflect.TypeOf(k.Settings)
+		s := schemaOf(t)
+		for i := range t.NumField() {
+			if f := t.Field(i); strings.Contains(f.Tag.Get("strict"), "required") {
+				s.Required = append(s.Required, f.Tag.Get("yaml"))
+			}
+		}
+		if !k.Single {
+			s = &jsonschema.Schema{OneOf: []*jsonschema.Schema{s, {Type: "array", Items: s}}}
+		}
+		out.Properties.Set(k.Key, s)
+	}
+	return out
+}
+
+// schemaOf returns the schema of a struct.
+func schemaOf(t reflect.Type) *jsonschema.Schema {
+	r := jsonschema.Reflector{
+		FieldNameTag: "yaml", ExpandedStruct: true, DoNotReference: true, Anonymous: true,
+		RequiredFromJSONSchemaTags: true, Mapper: mapType,
+	}
+	s := r.ReflectFromType(t)
+	s.Version, s.ID = "", ""
+	return s
+}
+
+// mapType returns the schema of types that decode themselves; nil: the default.
 func mapType(t reflect.Type) *jsonschema.Schema {
 	switch t {
 	case reflect.TypeFor[time.Duration]():
@@ -39,33 +67,8 @@ func mapType(t reflect.Type) *jsonschema.Schema {
 			Type:        "object",
 			Description: "TLS, credentials and proxies as in Prometheus: https://prometheus.io/docs/prometheus/latest/configuration/configuration/#http_config",
 		}
-	case reflect.TypeFor[strictyaml.Keys]():
+	case reflect.TypeFor[strictyaml.Keys](), reflect.TypeFor[component.Parts]():
 		return &jsonschema.Schema{}
 	}
-	if t.Kind() == reflect.Struct && strings.HasPrefix(t.Name(), "Part[") {
-		return partSchema(t)
-	}
-	if t.Kind() == reflect.Slice && strings.HasPrefix(t.Name(), "Parts[") {
-		one := partSchema(t.Elem())
-		return &jsonschema.Schema{OneOf: []*jsonschema.Schema{one, {Type: "array", Items: one}}}
-	}
 	return nil
-}
-
-// partSchema is the schema of the configuration of one kind.
-func partSchema(t reflect.Type) *jsonschema.Schema {
-	r := jsonschema.Reflector{
-		FieldNameTag: "yaml", ExpandedStruct: true, DoNotReference: true, Anonymous: true,
-		RequiredFromJSONSchemaTags: true, Mapper: mapType,
-	}
-	field, _ := t.FieldByName("Config")
-	s := r.ReflectFromType(field.Type)
-	s.Version, s.ID = "", ""
-	for i := range field.Type.NumField() {
-		f := field.Type.Field(i)
-		if strings.Contains(f.Tag.Get("strict"), "required") {
-			s.Required = append(s.Required, f.Tag.Get("yaml"))
-		}
-	}
-	return s
 }

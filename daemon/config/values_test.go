@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
 
+	"crowsnest/daemon/component"
 	"crowsnest/rules"
 	"crowsnest/strictyaml"
 )
@@ -119,6 +120,15 @@ func (b bounded) step() float64 {
 // them it is accepted, beyond them it is refused with line, column and fix.
 func TestEveryValueAtItsBounds(t *testing.T) {
 	fields := boundedFields(t, reflect.TypeFor[Config](), nil)
+	for section, kinds := range map[string][]component.Kind{"sources": component.Sources(), "sinks": component.Sinks()} {
+		for _, k := range kinds {
+			key := k.Key
+			if !k.Single {
+				key += "-"
+			}
+			fields = append(fields, boundedFields(t, reflect.TypeOf(k.Settings), []string{section, key})...)
+		}
+	}
 	require.Greater(t, len(fields), 100)
 	for _, b := range fields {
 		if b.kind == reflect.TypeFor[rules.Scope]() {

@@ -12,20 +12,22 @@ import (
 
 	commonconfig "github.com/prometheus/common/config"
 	"github.com/prometheus/common/model"
+
+	"crowsnest/daemon/component"
 )
 
-// secretText stands for every secret.
+// secretText replaces every secret.
 const secretText = "<secret>"
 
-// YAML writes the effective configuration as YAML, without secrets and
-// without what is not set.
+// YAML formats the configuration as YAML, without secrets and without settings that
+// are not set.
 func YAML(cfg Config) string {
 	var b strings.Builder
 	writeYAML(&b, reflect.ValueOf(cfg), "")
 	return b.String()
 }
 
-// writeYAML writes a value that starts on a line of its own, indented.
+// writeYAML writes a value that starts on a new line.
 func writeYAML(b *strings.Builder, v reflect.Value, indent string) {
 	for _, f := range yamlFields(v) {
 		writeEntry(b, indent, f.name, f.value)
@@ -37,9 +39,20 @@ type yamlField struct {
 	value reflect.Value
 }
 
-// yamlFields lists what a struct or a map holds, inline structs taken apart.
+// yamlFields returns the entries of a struct or a map, with those of inline structs.
 func yamlFields(v reflect.Value) []yamlField {
 	var out []yamlField
+	if parts, ok := v.Interface().(component.Parts); ok {
+		for _, k := range parts.Kinds {
+			all := parts.ByKind(k.Key)
+			if k.Single && len(all) > 0 {
+				out = append(out, yamlField{k.Key, reflect.ValueOf(all[0])})
+				continue
+			}
+			out = append(out, yamlField{k.Key, reflect.ValueOf(all)})
+		}
+		return out
+	}
 	if v.Kind() == reflect.Map {
 		keys := map[string]reflect.Value{}
 		for _, k := range v.MapKeys() {
@@ -59,7 +72,11 @@ func yamlFields(v reflect.Value) []yamlField {
 		switch {
 		case name == "-":
 		case strings.Contains(flags, "inline") || sf.Anonymous && name == "":
-			if fv := v.Field(i); fv.Kind() == reflect.Struct {
+			fv := v.Field(i)
+			if fv.Kind() == reflect.Interface {
+				fv = fv.Elem().Elem()
+			}
+			if fv.Kind() == reflect.Struct {
 				out = append(out, yamlFields(fv)...)
 			}
 		case name != "":
@@ -88,6 +105,9 @@ func writeEntry(b *strings.Builder, indent, name string, v reflect.Value) {
 		if !v.IsZero() || v.Kind() == reflect.Bool {
 			fmt.Fprintf(b, "%s%s: %s\n", indent, name, text)
 		}
+		return
+	}
+	if parts, ok := v.Interface().(component.Parts); ok && len(parts.All) == 0 {
 		return
 	}
 	switch v.Kind() {
@@ -130,8 +150,8 @@ func writeList(b *strings.Builder, v reflect.Value, indent string) {
 	}
 }
 
-// hideQuery returns an address without its password and its query, which may hold
-// a token, and any other text as it is.
+// hideQuery removes the password and the query, which may contain a token, from an
+// address. It returns other texts unchanged.
 func hideQuery(s string) string {
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme == "" || u.Host == "" || u.User == nil && u.RawQuery == "" {
@@ -144,7 +164,7 @@ func hideQuery(s string) string {
 	return text
 }
 
-// yamlScalar writes a value that fits one line.
+// yamlScalar formats a value that fits on one line.
 func yamlScalar(v reflect.Value) (string, bool) {
 	switch x := v.Interface().(type) {
 	case commonconfig.Secret:
@@ -169,8 +189,8 @@ func yamlScalar(v reflect.Value) (string, bool) {
 	return "", false
 }
 
-// Effective writes the effective configuration, with the namespaces that are
-// believed in the place of the changes to the built-in list.
+// Effective formats the effective configuration. It lists the trusted namespaces instead
+// of the changes to the built-in list.
 func (c *Config) Effective() string {
 	shown := *c
 	if trusted, err := c.Namespaces(); err == nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"crowsnest/daemon/component"
 	"crowsnest/episodes"
 	"crowsnest/hits"
 	"crowsnest/sinks/upstream"
@@ -59,7 +60,7 @@ func agentAlerts(now time.Time, st State) []episodes.Episode {
 			}))
 		}
 	}
-	out = append(out, reportedAlerts(now, st.Sources)...)
+	out = append(out, reportedAlerts(now, st.Sources, st.Losses)...)
 	out = append(out, differAlert(now, st.Behind)...)
 	for source, stats := range st.Agents {
 		out = append(out, refusedAlerts(now, source, stats)...)
@@ -89,7 +90,7 @@ func reportable(alerts []episodes.Episode) []hits.Condition {
 }
 
 // reportedAlerts returns an alert for each condition that agents report.
-func reportedAlerts(now time.Time, status []sources.Status) []episodes.Episode {
+func reportedAlerts(now time.Time, status []sources.Status, losses component.Losses) []episodes.Episode {
 	var out []episodes.Episode
 	for _, s := range status {
 		for i, c := range s.Conditions {
@@ -100,17 +101,17 @@ func reportedAlerts(now time.Time, status []sources.Status) []episodes.Episode {
 					"Resolve the other alerts about agents first.",
 				}))
 			}
-			out = append(out, reportedAlert(c))
+			out = append(out, reportedAlert(c, losses))
 		}
 	}
 	return out
 }
 
-func reportedAlert(c sources.Condition) episodes.Episode {
+func reportedAlert(c sources.Condition, losses component.Losses) episodes.Episode {
 	labels := map[string]string{}
 	maps.Copy(labels, c.Labels)
 	labels["component"] = "agent" // an alert of the aggregator itself has none
-	what, fix := reportAdvice(c)
+	what, fix := reportAdvice(c, losses)
 	on := "On " + nodesText(c.Members)
 	if c.Count > 0 {
 		on = fmt.Sprintf("%s, %d times in all, newest at %s", on, c.Count, stamp(c.Last))
@@ -122,12 +123,12 @@ func reportedAlert(c sources.Condition) episodes.Episode {
 
 // reportAdvice returns the meaning of a condition and its remediation. It never uses
 // text from a node as advice.
-func reportAdvice(c sources.Condition) (what, fix string) {
+func reportAdvice(c sources.Condition, losses component.Losses) (what, fix string) {
 	switch c.Alert {
 	case alertLinesLost:
 		fix = "Check the log of the agent."
-		if text, known := lossTexts[c.Labels["reason"]]; known {
-			fix = text.fix
+		if text, known := losses[c.Labels["reason"]]; known {
+			fix = text.Fix
 		}
 		return "Log lines were lost before they were read", fix
 	case alertPackBroken:

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crowsnest/daemon/component"
 	"crowsnest/sinks/upstream"
 	"crowsnest/sources"
 	"crowsnest/sources/agents"
@@ -101,17 +102,18 @@ func TestReportedAlertsAreFolded(t *testing.T) {
 		Alert: alertLinesLost, Severity: "warning", Labels: map[string]string{"source": "kubelet", "reason": "gap"}, Detail: "run rm -rf /",
 		Count: 12, Last: now, Since: now, Members: strings.Fields("a b c d e f g"),
 	}
-	got := reportedAlerts(now, []sources.Status{{Name: "agents", Conditions: []sources.Condition{c}}})
+	losses := component.Parts{Kinds: component.Sources()}.Losses()
+	got := reportedAlerts(now, []sources.Status{{Name: "agents", Conditions: []sources.Condition{c}}}, losses)
 	require.Len(t, got, 1)
 	require.Equal(t, "Log lines were lost before they were read on 7 nodes: a, b, c, d, e and 2 more", got[0].Annotations["summary"])
 	require.Contains(t, got[0].Annotations["description"], "12 times in all")
-	require.Equal(t, lossTexts["gap"].fix, got[0].Annotations["remediation"])
+	require.Equal(t, losses["gap"].Fix, got[0].Annotations["remediation"])
 
 	many := make([]sources.Condition, maxReported+5)
 	for i := range many {
 		many[i] = c
 	}
-	got = reportedAlerts(now, []sources.Status{{Name: "agents", Conditions: many}})
+	got = reportedAlerts(now, []sources.Status{{Name: "agents", Conditions: many}}, losses)
 	require.Len(t, got, maxReported+1)
 	require.Contains(t, got[maxReported].Annotations["summary"], "5 more conditions")
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"crowsnest/daemon/component"
 	"crowsnest/episodes"
 	"crowsnest/sources"
 )
@@ -16,83 +17,27 @@ const alertLinesLost = "CrowsnestLinesLost"
 // come back, so nothing else ends the alert.
 const lossShown = 15 * time.Minute
 
-// lossText is the meaning of a reason and its remediation.
-type lossText struct{ severity, what, fix string }
-
-// lossTexts holds the texts by reason. A reason without an entry is reported without
-// advice.
-var lossTexts = map[string]lossText{
-	"agent_gap": {
-		"warning", "the saved state of this aggregator was lost or too old, and the agent no longer has the missing hits",
-		"Check the storage of the aggregator (storage.path): it has to outlive the pod. Alerts that were open open again only with their next line.",
-	},
-	"deleted": {
-		"warning", "a file was deleted before it was read to its end",
-		"Check whether crowsnest lacks CPU (crowsnest_source_lag_seconds), and whether logs are kept long enough (containerLogMaxSize, containerLogMaxFiles of the kubelet).",
-	},
-	"gap": {
-		"warning", "lines after the last saved position were rotated away or overwritten while crowsnest was not running",
-		"Find out why crowsnest was down for so long, and whether logs are kept long enough (containerLogMaxSize, containerLogMaxFiles of the kubelet).",
-	},
-	"gzip": {
-		"warning", "a compressed file is damaged",
-		"Check the file and the disk.",
-	},
-	"outage": {
-		"warning", "Loki was unreachable, or crowsnest was not running, for more than a day, and older lines were skipped",
-		"Run crowsnest replay over the range if it matters.",
-	},
-	"removed": { // common during upgrades
-		"info", "the logs of a container were deleted before they were read to their end, most likely with its pod while crowsnest was not running",
-		"None if crowsnest was restarted or the node was busy: the last lines of these containers no longer exist.",
-	},
-	"ties": {
-		"warning", "more lines of one stream have the same timestamp than one response of Loki can hold",
-		"Raise max_entries_limit_per_query of the tenant, or configure the log agent to keep the timestamps of the lines.",
-	},
-	"too_large": {
-		"warning", "a line in Loki is larger than 8 MiB",
-		"Lower max_line_size of Loki.",
-	},
-	"restarts": {
-		"warning", "a container was restarted, and the API no longer has the end of an earlier instance: it keeps only the last one",
-		"None if crowsnest was down or the container restarts all the time. The source kubelet, which reads the files of the nodes, misses none of them.",
-	},
-	"truncated": {
-		"warning", "a file was truncated, and there is no copy of it in the same folder",
-		"Rotate logs by renaming them, or keep the copy of copytruncate in the same folder.",
-	},
-	"unreadable_file": {
-		"warning", "a rotated file cannot be read, and was skipped in favor of the logs after it",
-		"Check the permissions of the file and the disk.",
-	},
-	"unreadable": {
-		"warning", "Loki sent a response in an unknown format",
-		"Check proxies between crowsnest and Loki, and the version of Loki.",
-	},
-}
-
 // lossAlerts returns an alert for each reason for which a source recently lost lines.
-func lossAlerts(now time.Time, s sources.Status) []episodes.Episode {
+func lossAlerts(now time.Time, s sources.Status, losses component.Losses) []episodes.Episode {
 	var out []episodes.Episode
 	for _, reason := range slices.Sorted(maps.Keys(s.Losses)) {
 		l := s.Losses[reason]
 		if l.Count <= 0 || now.Sub(l.At) >= lossShown {
 			continue
 		}
-		text, known := lossTexts[reason]
+		text, known := losses[reason]
 		if !known {
-			text = lossText{severity: "warning", what: reason, fix: "Check the log of crowsnest."}
+			text = component.Loss{Severity: "warning", What: reason, Fix: "Check the log of crowsnest."}
 		}
 		at := l.At
 		if at.After(now) { // the clock was set back
 			at = now
 		}
-		e := alert(alertLinesLost, text.severity, map[string]string{"source": s.Name, "reason": reason}, at, texts{
+		e := alert(alertLinesLost, text.Severity, map[string]string{"source": s.Name, "reason": reason}, at, texts{
 			"Lines of source " + s.Name + " were lost before they were read",
 			fmt.Sprintf("Reason: %s. Newest: %q at %s; %d times in total. This alert resolves %v after the newest loss.",
-				text.what, l.Path, stamp(l.At), l.Count, lossShown),
-			text.fix,
+				text.What, l.Path, stamp(l.At), l.Count, lossShown),
+			text.Fix,
 		})
 		e.Count, e.LastSeen = l.Count, at.UTC()
 		out = append(out, e)

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"crowsnest/daemon/component"
 	"crowsnest/episodes"
 	"crowsnest/internal/text"
 	"crowsnest/matcher"
@@ -42,6 +43,7 @@ const (
 // State is the state of all parts of the daemon at one time.
 type State struct {
 	Sources     []sources.Status
+	Losses      component.Losses // what the reasons for lost lines mean
 	Endpoints   []sinks.EndpointStatus
 	Broken      []web.BrokenPack
 	Quarantined []matcher.Quarantined
@@ -122,7 +124,7 @@ func (a *Alerts) Update(now time.Time, st State) []episodes.Episode {
 	add(a.heartbeat(now, all, st.Unanswered)...)
 	for _, s := range all {
 		add(a.idleAlert(now, s)...)
-		add(lossAlerts(now, s)...)
+		add(lossAlerts(now, s, st.Losses)...)
 		add(unreadAlert(now, s)...)
 	}
 	for _, b := range st.Broken {

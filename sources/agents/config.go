@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"path/filepath"
 	"time"
 
 	"crowsnest/rules"
@@ -78,27 +77,6 @@ func (c Config) withDefaults() Config {
 		c.Clock = time.Now
 	}
 	return c
-}
-
-// SetDirectory resolves relative file names against dir.
-func (c *Config) SetDirectory(dir string) {
-	for _, p := range c.files() {
-		if *p != "" && !filepath.IsAbs(*p) {
-			*p = filepath.Join(dir, *p)
-		}
-	}
-}
-
-// files returns the settings that name files.
-func (c *Config) files() []*string {
-	out := []*string{&c.WebConfigFile, &c.BearerTokenFile, &c.AdminTokenFile}
-	if c.TokenReview != nil {
-		out = append(out, &c.TokenReview.Kubeconfig)
-	}
-	if c.Nodes != nil {
-		out = append(out, &c.Nodes.Kubeconfig)
-	}
-	return out
 }
 
 // Guarded reports whether this configuration authenticates agents, as far as it

@@ -1,0 +1,170 @@
+package component
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"crowsnest/strictyaml"
+)
+
+// maxParts bounds the components of one kind.
+const maxParts = 1000
+
+// Part is a configured component.
+type Part struct {
+	Kind     Kind
+	Name     string          // of its source or sink; the names of several begin with it
+	Settings any             `yaml:",inline"` // pointer to the struct of the kind
+	Keys     strictyaml.Keys `yaml:"-"`       // where the settings are in the file
+}
+
+// Setting returns the setting with a key, which can be set; the zero Value if the kind
+// has none.
+func (p Part) Setting(key string) reflect.Value {
+	v := reflect.ValueOf(p.Settings).Elem()
+	for i := range v.NumField() {
+		if v.Type().Field(i).Tag.Get("yaml") == key {
+			return v.Field(i)
+		}
+	}
+	return reflect.Value{}
+}
+
+// Parts are the components below a key of the file.
+type Parts struct {
+	Kinds []Kind
+	All   []Part // in the order of Kinds, then of the file
+}
+
+// Of returns the settings of the components that have settings of type T.
+func Of[T any](ps Parts) []*T {
+	var out []*T
+	for _, p := range ps.All {
+		if s, ok := p.Settings.(*T); ok {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// ByKind returns the components of the kind with a key.
+func (ps Parts) ByKind(key string) []Part {
+	return slices.DeleteFunc(slices.Clone(ps.All), func(p Part) bool { return p.Kind.Key != key })
+}
+
+// Losses returns the explanations of all kinds.
+func (ps Parts) Losses() Losses {
+	out := Losses{}
+	for _, k := range ps.Kinds {
+		maps.Copy(out, k.Losses)
+	}
+	return out
+}
+
+// Add adds a component. settings is a pointer to the settings of one of Kinds.
+func (ps *Parts) Add(settings any) {
+	i := slices.IndexFunc(ps.Kinds, func(k Kind) bool { return reflect.TypeOf(k.Settings) == reflect.TypeOf(settings).Elem() })
+	ps.add(Part{Kind: ps.Kinds[i], Settings: settings})
+}
+
+func (ps *Parts) add(p Part) {
+	p.Name = p.Kind.Key
+	if n := len(ps.ByKind(p.Name)); n > 0 {
+		p.Name = fmt.Sprintf("%s-%d", p.Name, n+1)
+	}
+	if v := p.Setting("name"); v.IsValid() {
+		p.Name = cmp.Or(v.String(), p.Name)
+	}
+	ps.All = append(ps.All, p)
+}
+
+// DecodeYAML implements strictyaml.Unmarshaler.
+func (ps *Parts) DecodeYAML(n *strictyaml.Node) {
+	var keys []string
+	for _, k := range ps.Kinds {
+		keys = append(keys, k.Key)
+	}
+	slices.Sort(keys)
+	values := map[string]*strictyaml.Node{}
+	for _, e := range n.EntriesOf(keys) {
+		values[e.Key] = e.Value
+	}
+	for _, k := range ps.Kinds {
+		value := values[k.Key]
+		if value == nil {
+			continue
+		}
+		if k.Single || value.Kind() != strictyaml.List {
+			ps.decode(k, value)
+			continue
+		}
+		items := value.Items()
+		if len(items) > maxParts {
+			value.Error("too-many", fmt.Sprintf("%s has %d entries; allowed are 0 to %d", value.Name(), len(items), maxParts),
+				fmt.Sprintf("use at most %d entries", maxParts))
+			continue
+		}
+		for _, item := range items {
+			ps.decode(k, item)
+		}
+	}
+}
+
+// decode adds a component. Broken settings are kept, so that other checks see them.
+func (ps *Parts) decode(k Kind, n *strictyaml.Node) {
+	p := Part{Kind: k, Settings: reflect.New(reflect.TypeOf(k.Settings)).Interface()}
+	if p.Keys = n.DecodeStruct(p.Settings); n.Kind() != strictyaml.Map {
+		return
+	}
+	if v, ok := p.Settings.(interface{ Validate() error }); ok && !p.Keys.Damaged() {
+		for _, err := range flatten(v.Validate()) {
+			place(n, err)
+		}
+	}
+	ps.add(p)
+}
+
+// place reports an error at the key that it begins with, or that follows the name of
+// the kind.
+func place(n *strictyaml.Node, err error) {
+	message, fix := SplitFix(err.Error())
+	words := strings.FieldsFunc(message, func(r rune) bool { return r == ':' || r == ' ' })
+	for _, word := range words[:min(2, len(words))] {
+		for _, e := range n.Entries() {
+			if e.Key == word || e.Key == word+"s" {
+				e.Value.Error("bad-value", message, fix)
+				return
+			}
+		}
+	}
+	n.Error("bad-value", message, fix)
+}
+
+// SplitFix splits the text of an error at the last "; ", which the fix follows.
+func SplitFix(text string) (message, fix string) {
+	if i := strings.LastIndex(text, "; "); i >= 0 {
+		return text[:i], text[i+2:]
+	}
+	return text, ""
+}
+
+// flatten splits joined errors.
+func flatten(err error) []error {
+	var joined interface{ Unwrap() []error }
+	switch {
+	case err == nil:
+		return nil
+	case errors.Unwrap(err) != nil || !errors.As(err, &joined):
+		return []error{err}
+	}
+	var out []error
+	for _, e := range joined.Unwrap() {
+		out = append(out, flatten(e)...)
+	}
+	return out
+}

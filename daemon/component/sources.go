@@ -1,0 +1,141 @@
+package component
+
+import (
+	"cmp"
+	"maps"
+
+	"crowsnest/sources"
+	"crowsnest/sources/agents"
+	"crowsnest/sources/files"
+	"crowsnest/sources/kubelet"
+	"crowsnest/sources/kubernetes"
+	"crowsnest/sources/loki"
+	"crowsnest/sources/machines"
+	"crowsnest/sources/stdin"
+)
+
+// Sources returns the kinds of sources.
+func Sources() []Kind {
+	return []Kind{kubeletKind(), kubernetesKind(), machinesKind(), filesKind(), stdinKind(), lokiKind(), agentsKind()}
+}
+
+// podLabels are the labels of the streams of pods.
+func podLabels(more ...string) []string {
+	return append(more, "namespace", "pod", "container", "filename")
+}
+
+func kubeletKind() Kind {
+	return Kind{
+		Key: "kubelet", Help: "Logs of the pods of this node, from its files.", Settings: kubelet.Config{}, Single: true,
+		Losses: losses("deleted", "gap", "gzip", "removed", "truncated", "unreadable_file"),
+		Streams: func(p Part) []Labels {
+			return []Labels{{Fixed: p.Settings.(*kubelet.Config).Labels, Free: podLabels()}}
+		},
+		Sources: func(p Part, o SourceOptions) []sources.Source {
+			c := *p.Settings.(*kubelet.Config)
+			c.Name, c.Clock, c.LookBack = p.Name, o.Clock, cmp.Or(c.LookBack, o.LookBack)
+			c.SelfNamespace, c.SelfPod, c.SelfFolder = o.Namespace, o.Pod, o.PodFolder
+			c.MaxOpenFiles = o.OpenFiles(c.MaxOpenFiles)
+			return []sources.Source{kubelet.New(c)}
+		},
+	}
+}
+
+func kubernetesKind() Kind {
+	return Kind{
+		Key: "kubernetes", Help: "Logs of pods, through the Kubernetes API.", Settings: kubernetes.Config{},
+		Losses: losses("removed", "restarts"),
+		Streams: func(p Part) []Labels {
+			return []Labels{{Fixed: p.Settings.(*kubernetes.Config).Labels, Free: podLabels("node_name", "image", "app", "workload")}}
+		},
+		Sources: func(p Part, o SourceOptions) []sources.Source {
+			c := *p.Settings.(*kubernetes.Config)
+			c.Name, c.Clock, c.LookBack = p.Name, o.Clock, cmp.Or(c.LookBack, o.LookBack)
+			c.SelfNamespace, c.SelfPod = o.Namespace, o.Pod
+			return []sources.Source{kubernetes.New(c)}
+		},
+	}
+}
+
+func machinesKind() Kind {
+	return Kind{
+		Key: "machines", Help: "Nodes without a Cluster API Machine, and Machines without a Node, as lines of a log.", Settings: machines.Config{},
+		Streams: func(p Part) []Labels {
+			fixed := map[string]string{"component": "machines"}
+			maps.Copy(fixed, p.Settings.(*machines.Config).Labels)
+			return []Labels{{Fixed: fixed}}
+		},
+		Sources: func(p Part, o SourceOptions) []sources.Source {
+			c := *p.Settings.(*machines.Config)
+			c.Name, c.Clock = p.Name, o.Clock
+			return []sources.Source{machines.New(c)}
+		},
+	}
+}
+
+func filesKind() Kind {
+	return Kind{
+		Key: "files", Help: "Files, by path and glob.", Settings: files.Config{},
+		Losses: losses("deleted", "gap", "gzip", "removed", "truncated", "unreadable_file"),
+		Streams: func(p Part) (out []Labels) {
+			for _, path := range p.Settings.(*files.Config).Paths {
+				out = append(out, Labels{Fixed: path.Labels, Free: []string{"filename"}})
+			}
+			return out
+		},
+		Sources: func(p Part, o SourceOptions) []sources.Source {
+			c := *p.Settings.(*files.Config)
+			c.Name, c.Clock, c.LookBack = p.Name, o.Clock, cmp.Or(c.LookBack, o.LookBack)
+			c.MaxOpenFiles = o.OpenFiles(c.MaxOpenFiles)
+			return []sources.Source{files.New(c)}
+		},
+	}
+}
+
+func stdinKind() Kind {
+	return Kind{
+		Key: "stdin", Help: "Lines on standard input.", Settings: stdin.Config{}, Single: true,
+		Streams: func(p Part) []Labels { return []Labels{{Fixed: p.Settings.(*stdin.Config).Labels}} },
+		Sources: func(p Part, o SourceOptions) []sources.Source {
+			c := *p.Settings.(*stdin.Config)
+			c.Name, c.Clock, c.Reader = p.Name, o.Clock, o.Stdin
+			return []sources.Source{stdin.New(c)}
+		},
+	}
+}
+
+func lokiKind() Kind {
+	return Kind{
+		Key: "loki", Help: "Streams in Loki; only lines that a rule may match are queried.", Settings: loki.Config{}, Filtered: true,
+		Losses:  losses("outage", "ties", "too_large", "unreadable"),
+		Streams: func(p Part) []Labels { return []Labels{{Any: true, Ignored: p.Settings.(*loki.Config).IgnoreLabels}} },
+		Names: func(p Part) (out []string) {
+			for _, s := range p.Kind.Sources(p, SourceOptions{}) {
+				out = append(out, s.Name())
+			}
+			return out
+		},
+		Sources: func(p Part, o SourceOptions) (out []sources.Source) {
+			c := *p.Settings.(*loki.Config)
+			c.Name, c.Clock, c.LookBack = p.Name, o.Clock, cmp.Or(c.LookBack, o.LookBack)
+			c.SelfNamespace, c.SelfPod = o.Namespace, o.Pod
+			for _, s := range loki.New(c) { // one per tenant
+				out = append(out, s)
+			}
+			return out
+		},
+	}
+}
+
+func agentsKind() Kind {
+	return Kind{
+		Key: "agents", Help: "Hits that agents find on the nodes: this process is their aggregator.", Settings: agents.Config{}, Single: true, Filtered: true,
+		Losses:  losses("agent_gap"),
+		Streams: func(Part) []Labels { return []Labels{{Free: podLabels("node_name")}} },
+		Sources: func(p Part, o SourceOptions) []sources.Source {
+			c := *p.Settings.(*agents.Config)
+			c.Name, c.Clock = p.Name, o.Clock
+			return []sources.Source{agents.New(c)}
+		},
+	}
+}

@@ -1,0 +1,117 @@
+package daemon
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"crowsnest/daemon/component"
+	"crowsnest/rules"
+	"crowsnest/sinks"
+	"crowsnest/sources"
+)
+
+// Bounds on how far a source without a saved position looks back.
+const (
+	minLookBack = 15 * time.Minute
+	maxLookBack = time.Hour
+)
+
+// lookBack returns the longest window of the rules, within the bounds.
+func lookBack(set *rules.Set) time.Duration {
+	d := minLookBack
+	for _, r := range set.Rules {
+		d = max(d, r.Within, r.For)
+		if r.Unless != nil {
+			d = max(d, r.Unless.Within)
+		}
+	}
+	return min(d, maxLookBack)
+}
+
+// newSources constructs the configured sources and returns the kind of each.
+func newSources(opt Options, set *rules.Set) ([]sources.Source, []component.Kind) {
+	common := component.SourceOptions{Clock: opt.now, LookBack: lookBack(set), Stdin: opt.Stdin, PodFolder: ownFolder(opt.Getenv)}
+	common.OpenFiles = func(configured int) int { return openFiles(configured, opt.Cfg.Sources) }
+	common.Namespace, common.Pod = ownPod(opt.Getenv)
+	var out []sources.Source
+	var kinds []component.Kind
+	for _, p := range opt.Cfg.Sources.All {
+		for _, s := range p.Kind.Sources(p, common) {
+			out, kinds = append(out, s), append(kinds, p.Kind)
+		}
+	}
+	return out, kinds
+}
+
+// ownPod returns the pod that this process runs in. Its log is never read.
+func ownPod(getenv func(string) string) (namespace, pod string) {
+	namespace, pod = getenv("POD_NAMESPACE"), getenv("POD_NAME")
+	if pod == "" && getenv("KUBERNETES_SERVICE_HOST") != "" {
+		pod, _ = os.Hostname() // the name of the pod, unless it shares the node's network
+	}
+	return namespace, pod
+}
+
+// ownFolder returns the prefix of the folder to which the kubelet writes the log of this
+// pod, "" if the environment does not name the pod.
+func ownFolder(getenv func(string) string) string {
+	ns, pod := getenv("POD_NAMESPACE"), getenv("POD_NAME")
+	if ns == "" || pod == "" {
+		return ""
+	}
+	return ns + "_" + pod + "_" + getenv("POD_UID")
+}
+
+// newSinks constructs the configured sinks.
+func newSinks(opt Options, latency func(time.Duration)) ([]sinks.Sink, error) {
+	cfg := opt.Cfg
+	common := component.SinkOptions{
+		Log: opt.Log, Now: opt.now, Accepted: opt.accepted, Latency: latency, Into: cfg.Global.Into, Stdout: opt.Stdout, Color: opt.Color,
+		// Ended alerts are kept for a while beside open ones.
+		MaxKeys: max(sinks.DefaultMaxKeys, 4*cfg.Limits.ActiveAlerts),
+	}
+	var out []sinks.Sink
+	for _, p := range cfg.Sinks.All {
+		if p.Kind.Sink == nil {
+			continue
+		}
+		s, err := p.Kind.Sink(p, common)
+		if err != nil {
+			return nil, fmt.Errorf("sink %s: %w", p.Name, err)
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+func compilePatterns(patterns []string) ([]*regexp.Regexp, error) {
+	var out []*regexp.Regexp
+	for _, p := range patterns {
+		re, err := regexp.Compile(p)
+		if err != nil {
+			return nil, fmt.Errorf("redaction pattern: %w", err)
+		}
+		out = append(out, re)
+	}
+	return out, nil
+}
+
+// newLatency registers the histogram of the time from a line to its alert.
+func newLatency(reg *prometheus.Registry) (func(time.Duration), error) {
+	h := prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name:                            "crowsnest_detection_seconds",
+		Help:                            "Time from the writing of the line that made an alert fire until the first Alertmanager had accepted it.",
+		Buckets:                         []float64{.05, .1, .2, .3, .5, 1, 2, 5, 10, 30, 60, 300},
+		NativeHistogramBucketFactor:     1.1,
+		NativeHistogramMaxBucketNumber:  100,
+		NativeHistogramMinResetDuration: time.Hour,
+	})
+	if err := reg.Register(h); err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
+	return func(d time.Duration) { h.Observe(d.Seconds()) }, nil
+}

@@ -1,0 +1,187 @@
+package config_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/daemon/component"
+	"crowsnest/daemon/config"
+	"crowsnest/httpconfig"
+	"crowsnest/strictyaml"
+)
+
+// The reference of the configuration is what the types and their comments say.
+// UPDATE_SNAPSHOTS=1, as in make docs, writes it.
+func TestConfigurationPage(t *testing.T) {
+	const file = "../../docs/configuration.md"
+	want := configurationPage(t, config.Default())
+	if os.Getenv("UPDATE_SNAPSHOTS") != "" {
+		require.NoError(t, os.WriteFile(file, []byte(want), 0o644))
+	}
+	got, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, want, string(got), "run make docs")
+}
+
+const pageHead = `# Configuration
+
+Every key of the configuration file. [deploy/crowsnest.yml](../deploy/crowsnest.yml) is an example with explanations;
+` + "`crowsnest check config FILE`" + ` checks a file, and ` + "`crowsnest schema config`" + ` prints its JSON Schema for editors.
+`
+
+// page writes the reference of the configuration.
+type page struct {
+	strings.Builder
+	t *testing.T
+}
+
+func configurationPage(t *testing.T, cfg *config.Config) string {
+	p := &page{t: t}
+	p.WriteString(pageHead)
+	sections := map[string][]component.Kind{"sources": cfg.Sources.Kinds, "sinks": cfg.Sinks.Kinds}
+	root := reflect.TypeFor[config.Config]()
+	for i := range root.NumField() {
+		key := root.Field(i).Tag.Get("yaml")
+		if key == "" || key == "-" {
+			continue
+		}
+		fmt.Fprintf(p, "\n## `%s`\n", key)
+		if kinds, ok := sections[key]; ok {
+			for _, k := range kinds {
+				p.kind(k)
+			}
+			continue
+		}
+		p.table(root.Field(i).Type)
+	}
+	return p.String()
+}
+
+// kind writes what a kind is for, its keys, and the reasons for lost lines.
+func (p *page) kind(k component.Kind) {
+	fmt.Fprintf(p, "\n### `%s`\n\n%s", k.Key, k.Help)
+	if !k.Single {
+		p.WriteString(" One mapping, or a list of them.")
+	}
+	p.WriteString("\n")
+	p.table(reflect.TypeOf(k.Settings))
+	if len(k.Losses) == 0 {
+		return
+	}
+	p.WriteString("\n| Reason of `CrowsnestLinesLost` | Severity | Meaning | What to do |\n|---|---|---|---|\n")
+	for _, reason := range slices.Sorted(maps.Keys(k.Losses)) {
+		l := k.Losses[reason]
+		fmt.Fprintf(p, "| `%s` | %s | %s | %s |\n", reason, l.Severity, l.What, l.Fix)
+	}
+}
+
+func (p *page) table(t reflect.Type) {
+	p.WriteString("\n| Key | Value | |\n|---|---|---|\n")
+	p.rows(t, "")
+}
+
+// rows writes the keys of a struct and of the structs in it.
+func (p *page) rows(t reflect.Type, prefix string) {
+	docs, last := p.comments(t), ""
+	for i := range t.NumField() {
+		f := t.Field(i)
+		key := f.Tag.Get("yaml")
+		if key == "" || key == "-" {
+			continue
+		}
+		if docs[f.Name] != "" { // a comment may be about two fields
+			last = docs[f.Name]
+		}
+		value := p.value(f)
+		if strings.Contains(f.Tag.Get("strict"), "required") {
+			value += ", **required**"
+		}
+		fmt.Fprintf(p, "| `%s` | %s | %s |\n", prefix+key, value, strings.NewReplacer("|", `\|`, "*", `\*`, "<", "&lt;").Replace(last))
+		inner := f.Type
+		for inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Slice {
+			inner = inner.Elem()
+		}
+		if inner.Kind() == reflect.Struct && inner != reflect.TypeFor[httpconfig.Config]() {
+			p.rows(inner, prefix+key+".")
+		}
+	}
+}
+
+// value says how a value is written.
+func (p *page) value(f reflect.StructField) string {
+	t := f.Type
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	r, bounded, err := strictyaml.BoundsOf(f)
+	require.NoError(p.t, err)
+	switch {
+	case t == reflect.TypeFor[httpconfig.Config]():
+		return "[as in Prometheus](https://prometheus.io/docs/prometheus/latest/configuration/configuration/#http_config)"
+	case t == reflect.TypeFor[time.Duration]():
+		return fmt.Sprintf("duration, %s to %s", model.Duration(r.Min), model.Duration(r.Max))
+	case t.Kind() == reflect.Bool:
+		return "true or false"
+	case t.Kind() == reflect.String:
+		return "text"
+	case t.Kind() == reflect.Map:
+		return "names and texts"
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct:
+		return "list of mappings"
+	case t.Kind() == reflect.Slice:
+		return "list of texts"
+	case t.Kind() == reflect.Struct:
+		return "mapping"
+	case bounded:
+		return fmt.Sprintf("number, %v to %.0f", r.Min, r.Max)
+	}
+	return "number"
+}
+
+// comments returns the comments of the fields of a struct, with keys in the place of
+// the names of fields.
+func (p *page) comments(t reflect.Type) map[string]string {
+	files, err := filepath.Glob(filepath.Join("../..", strings.TrimPrefix(t.PkgPath(), "crowsnest"), "*.go"))
+	require.NoError(p.t, err)
+	out := map[string]string{}
+	for _, file := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
+		require.NoError(p.t, err)
+		ast.Inspect(f, func(n ast.Node) bool {
+			spec, ok := n.(*ast.TypeSpec)
+			if !ok || spec.Name.Name != t.Name() {
+				return true
+			}
+			for _, field := range spec.Type.(*ast.StructType).Fields.List {
+				for _, name := range field.Names {
+					out[name.Name] = strings.Join(strings.Fields(field.Doc.Text()), " ")
+				}
+			}
+			return false
+		})
+	}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if key := f.Tag.Get("yaml"); key != "" && key != "-" {
+			name := regexp.MustCompile(`\b` + f.Name + `\b`)
+			for field, text := range out {
+				out[field] = name.ReplaceAllString(text, "`"+key+"`")
+			}
+		}
+	}
+	return out
+}
