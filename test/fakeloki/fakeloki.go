@@ -9,6 +9,7 @@
 package fakeloki
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -43,17 +44,20 @@ type Request struct {
 	Header                      http.Header
 }
 
-// stored is an entry with its identity.
+// stored is an entry with its identity. Tests query large entries again and again, so
+// it keeps what a query makes of them.
 type stored struct {
 	Entry
-	stream string
-	at     int64
+	stream  string
+	at      int64
+	value   []byte          // as in a response, with structured metadata
+	matches map[string]bool // by query
 }
 
 // Loki is the fake. It is safe for concurrent use.
 type Loki struct {
 	mu       sync.Mutex
-	entries  map[string][]stored // by tenant, in order of time
+	entries  map[string][]*stored // by tenant, in order of time
 	known    map[string]bool
 	fault    Fault
 	mangle   func(body []byte) []byte
@@ -69,7 +73,7 @@ type Loki struct {
 
 // New returns a Loki without entries.
 func New() *Loki {
-	return &Loki{entries: map[string][]stored{}, known: map[string]bool{}, MaxEntries: 5000, MaxQuery: 131072}
+	return &Loki{entries: map[string][]*stored{}, known: map[string]bool{}, MaxEntries: 5000, MaxQuery: 131072}
 }
 
 // Push stores entries. Equal entries are stored once.
@@ -77,14 +81,19 @@ func (l *Loki) Push(entries ...Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, e := range entries {
-		s := stored{Entry: e, stream: text(e.Labels), at: e.Time.UnixNano()}
+		s := &stored{Entry: e, stream: text(e.Labels), at: e.Time.UnixNano(), matches: map[string]bool{}}
 		id := fmt.Sprint(e.Tenant, "\xff", s.stream, "\xff", s.at, "\xff", e.Line, "\xff", text(e.Metadata))
 		if l.known[id] {
 			continue
 		}
 		l.known[id] = true
+		if len(e.Metadata) > 0 {
+			s.value = encoded(s.at, e.Line, map[string]any{"structuredMetadata": e.Metadata})
+		} else {
+			s.value = encoded(s.at, e.Line, struct{}{})
+		}
 		all := l.entries[e.Tenant]
-		i, _ := slices.BinarySearchFunc(all, s, func(a, b stored) int {
+		i, _ := slices.BinarySearchFunc(all, s, func(a, b *stored) int {
 			return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.stream, b.stream), -1)
 		})
 		l.entries[e.Tenant] = slices.Insert(all, i, s)
@@ -240,43 +249,33 @@ func (l *Loki) queryRange(req Request) ([]byte, error) {
 		return nil, err
 	}
 	categorized := req.Header.Get("X-Loki-Response-Encoding-Flags") == "categorize-labels"
-	var out answer
-	out.Status, out.Data.ResultType = "success", "streams"
-	out.Data.Result = []*series{}
-	byKey := map[string]*series{}
+	var order []string
+	values := map[string][][]byte{}
 	for _, e := range l.visible(req, sel, match) {
-		key, labels, meta := e.stream, e.Labels, e.Metadata
-		if !categorized && len(meta) > 0 {
-			labels, meta = merged(labels, meta), nil
-			key = text(labels)
+		key, value := e.stream, e.value
+		if !categorized {
+			key, value = text(merged(e.Labels, e.Metadata)), encoded(e.at, e.Line)
 		}
-		s := byKey[key]
-		if s == nil {
-			s = &series{Stream: labels}
-			byKey[key], out.Data.Result = s, append(out.Data.Result, s)
+		if values[key] == nil {
+			order = append(order, key)
 		}
-		v := []any{strconv.FormatInt(e.at, 10), e.Line}
-		if len(meta) > 0 {
-			v = append(v, map[string]any{"structuredMetadata": meta})
-		} else if categorized {
-			v = append(v, struct{}{})
-		}
-		s.Values = append(s.Values, v)
+		values[key] = append(values[key], value)
 	}
-	return json.Marshal(out)
+	var body bytes.Buffer
+	body.WriteString(`{"status":"success","data":{"resultType":"streams","result":[`)
+	for i, key := range order {
+		fmt.Fprintf(&body, `%s{"stream":%s,"values":[`, strings.Repeat(",", min(i, 1)), key)
+		body.Write(bytes.Join(values[key], []byte(",")))
+		body.WriteString("]}")
+	}
+	body.WriteString("]}}")
+	return body.Bytes(), nil
 }
 
-type answer struct {
-	Status string `json:"status"`
-	Data   struct {
-		ResultType string    `json:"resultType"`
-		Result     []*series `json:"result"`
-	} `json:"data"`
-}
-
-type series struct {
-	Stream map[string]string `json:"stream"`
-	Values [][]any           `json:"values"`
+// encoded returns an entry as in a response.
+func encoded(at int64, line string, more ...any) []byte {
+	b, _ := json.Marshal(append([]any{strconv.FormatInt(at, 10), line}, more...)) // cannot fail
+	return b
 }
 
 func merged(a, b map[string]string) map[string]string {
@@ -290,15 +289,16 @@ func merged(a, b map[string]string) map[string]string {
 }
 
 // visible returns the oldest entries of a range that have arrived.
-func (l *Loki) visible(req Request, sel rules.Selector, match func(string) bool) []stored {
+func (l *Loki) visible(req Request, sel rules.Selector, match func(string) bool) []*stored {
 	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	all := l.entries[req.Tenant]
 	from := req.From.UnixNano()
-	i, _ := slices.BinarySearchFunc(all, from, func(s stored, t int64) int { return cmp.Or(cmp.Compare(s.at, t), 1) })
+	i, _ := slices.BinarySearchFunc(all, from, func(s *stored, t int64) int { return cmp.Or(cmp.Compare(s.at, t), 1) })
 	chosen := map[string]bool{}
-	var out []stored
+	filter := comment.ReplaceAllString(req.Query, "")
+	var out []*stored
 	for ; i < len(all) && all[i].at < req.To.UnixNano() && len(out) < req.Limit; i++ {
 		e := all[i]
 		if e.Arrives.After(now) {
@@ -309,7 +309,15 @@ func (l *Loki) visible(req Request, sel rules.Selector, match func(string) bool)
 			ok = sel.Matches(e.Labels, false)
 			chosen[e.stream] = ok
 		}
-		if ok && match(e.Line) {
+		if !ok {
+			continue
+		}
+		matches, known := e.matches[filter]
+		if !known {
+			matches = match(e.Line)
+			e.matches[filter] = matches
+		}
+		if matches {
 			out = append(out, e)
 		}
 	}
