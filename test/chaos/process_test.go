@@ -162,8 +162,9 @@ func (p *process) newest() map[string]float64 {
 	return p.last
 }
 
-// evaluated returns the number of lines evaluated by all processes. A line in parts
-// counts once, even if two processes read its first part.
+// evaluated returns the number of records in the lines that all processes evaluated.
+// A part that two processes read, because its line ended after the first one, counts
+// once.
 func (p *process) evaluated() float64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

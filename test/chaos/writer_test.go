@@ -107,7 +107,7 @@ type writer struct {
 
 	n       int // lines so far
 	slot    int // in the schedule: recoveries and split lines have none
-	whole   int // lines, however many parts they have
+	records int // as the runtime writes them: lines and partial lines
 	ids     int
 	size    int64
 	filler  string
@@ -320,7 +320,6 @@ func (w *writer) counts() bool { return !w.quiet && (w.counted == 0 || w.n%w.cou
 
 func (w *writer) end(first, raw string) (from, to time.Time) {
 	w.raw(raw)
-	w.whole++
 	last, _, _ := strings.Cut(raw, " ")
 	from, _ = time.Parse(time.RFC3339Nano, first)
 	to, _ = time.Parse(time.RFC3339Nano, last)
@@ -332,5 +331,6 @@ func (w *writer) end(first, raw string) (from, to time.Time) {
 
 func (w *writer) raw(s string) {
 	w.size += int64(len(s))
+	w.records++
 	w.c.Raw(s)
 }
