@@ -9,7 +9,7 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
-	"crowsnest/episodes/render"
+	"crowsnest/internal/text"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 )
@@ -87,7 +87,7 @@ func addressOf(labels matcher.Labels) uintptr { return reflect.ValueOf(labels).P
 func (os *origins) identityOf(labels matcher.Labels) *identity {
 	values := make([]string, len(os.names))
 	for i, name := range os.names {
-		values[i] = render.Truncate(strings.ToValidUTF8(labels[name], "\uFFFD"), maxValue)
+		values[i] = text.Truncate(strings.ToValidUTF8(labels[name], "\uFFFD"), maxValue)
 	}
 	return os.share(values)
 }
@@ -128,7 +128,7 @@ func (os *origins) restored(names, values []string) *identity {
 // its identity and its namespace, as the source states it. It is "" if the stream has
 // neither.
 func partyOf(namespace string, who *identity) string {
-	party := render.Truncate(strings.ToValidUTF8(namespace, "\uFFFD"), maxValue)
+	party := text.Truncate(strings.ToValidUTF8(namespace, "\uFFFD"), maxValue)
 	for i := len(who.saved()) - 1; i >= 0; i-- {
 		if v := who.values[i]; v != "" {
 			party = v + "/" + party
@@ -156,7 +156,7 @@ func (e *Engine) identify(ep *episode) {
 func (e *Engine) labels(r *rules.Rule, by map[string]string) map[string]string {
 	labels := maps.Clone(by)
 	for _, l := range r.Labels {
-		labels[l.Name] = render.Truncate(e.renderer.Expand(l.Template, rules.TemplateData{Labels: by}), maxValue)
+		labels[l.Name] = text.Truncate(e.renderer.Expand(l.Template, rules.TemplateData{Labels: by}), maxValue)
 	}
 	labels["alertname"] = r.Alert
 	labels["severity"] = string(r.Severity)

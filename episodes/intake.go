@@ -9,6 +9,7 @@ import (
 
 	"crowsnest/episodes/internal/window"
 	"crowsnest/episodes/render"
+	"crowsnest/internal/text"
 	"crowsnest/matcher"
 	"crowsnest/redact"
 )
@@ -82,7 +83,7 @@ func (b *intake) keyOf(rs *ruleState, wanted []string) (values []string, missing
 			if !utf8.ValidString(v) {
 				v = strings.ToValidUTF8(v, "\uFFFD") // values become labels
 			}
-			v = render.Truncate(v, maxValue)
+			v = text.Truncate(v, maxValue)
 		}
 		missing = missing || v == ""
 		values = append(values, v)
@@ -127,7 +128,7 @@ func (b *intake) clean(rs *ruleState, h *matcher.Hit) []string {
 func (b *intake) cleanValue(rs *ruleState, h *matcher.Hit, i int, line *string) (c string, kept bool) {
 	v := h.Values[i]
 	if b.redactor == nil {
-		return render.Truncate(redact.Sanitise(v), render.MaxLine), false
+		return text.Truncate(redact.Sanitise(v), render.MaxLine), false
 	}
 	if label := h.Labels[h.Rule.CapturedNames[i]]; v == label && redact.Sanitise(v) == v {
 		return label, true
@@ -139,7 +140,7 @@ func (b *intake) cleanValue(rs *ruleState, h *matcher.Hit, i int, line *string) 
 	if *line == "" {
 		*line = b.redactor.String(h.Line)
 	}
-	c = render.Truncate(redact.Sanitise(b.redactor.Part(h.Line, *line, v)), render.MaxLine)
+	c = text.Truncate(redact.Sanitise(b.redactor.Part(h.Line, *line, v)), render.MaxLine)
 	if len(v) > render.MaxLine {
 		return c, false
 	}

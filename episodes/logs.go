@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"crowsnest/episodes/render"
+	"crowsnest/internal/text"
 	"crowsnest/matcher"
 )
 
@@ -81,7 +81,7 @@ func describeLog(labels matcher.Labels) string {
 
 // plainName replaces every character that names and paths do not have.
 func plainName(v string) string {
-	return render.Truncate(strings.Map(func(r rune) rune {
+	return text.Truncate(strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', strings.ContainsRune("-._/", r):
 			return r

@@ -6,6 +6,7 @@ import (
 
 	"crowsnest/episodes/internal/window"
 	"crowsnest/episodes/render"
+	"crowsnest/internal/text"
 	"crowsnest/rules"
 )
 
@@ -92,7 +93,7 @@ func (c *Copy) redact() {
 	clean := make([]string, len(c.lines))
 	for i, l := range c.lines {
 		clean[i] = c.of.renderer.Line(l.raw)
-		*l.to = render.Truncate(clean[i], c.max)
+		*l.to = text.Truncate(clean[i], c.max)
 	}
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
@@ -110,7 +111,7 @@ type saver struct {
 // line saves a line in to, at once or when the copy is encoded.
 func (v *saver) line(to *string, t *window.Text) {
 	if t.Clean {
-		*to = render.Truncate(t.S, v.max)
+		*to = text.Truncate(t.S, v.max)
 	} else if t.S != "" {
 		v.lines = append(v.lines, savedLine{to, t, t.S})
 	}

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
-	"unicode/utf8"
 
+	"crowsnest/internal/text"
 	"crowsnest/redact"
 	"crowsnest/rules"
 )
@@ -39,7 +39,7 @@ func (r *Renderer) Line(line string) string {
 	if r.Redactor != nil {
 		line = r.Redactor.String(line)
 	}
-	return Truncate(line, MaxLine)
+	return text.Truncate(line, MaxLine)
 }
 
 // Expand executes the template of a label.
@@ -192,15 +192,4 @@ func (r *Renderer) Overflow(o *Overflow) map[string]string {
 	progress(out, o.Lines, o.StartsAt, o.LastSeen)
 	r.remedy(o.Rule, rules.TemplateData{Labels: o.Labels, Vars: map[string]string{}}, out)
 	return stated(out)
-}
-
-// Truncate shortens s to at most n bytes, at the boundary of a rune.
-func Truncate(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
 }
