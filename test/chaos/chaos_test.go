@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,6 +62,7 @@ func kills(t *testing.T, m mix, recovery time.Duration) {
 		written += 102 * s.churned // 100 lines, two of which have two parts
 		wait.Until(5*time.Second, func() bool { return s.p.evaluated() >= float64(written) })
 		t.Logf("records written %d, evaluated by all processes %.0f", written, s.p.evaluated())
+		t.Logf("stops whose disk did not save within a second, so that lines are read again: %d", strings.Count(s.p.Log(), "could not be saved in time"))
 		require.LessOrEqual(t, s.p.evaluated(), float64(written), "a line was evaluated twice over a SIGTERM")
 	}
 }
