@@ -58,7 +58,7 @@ The values of the rule's keys come from --label, or from the rule's own tests.`,
 	flags.StringVar(&f.config, "config.file", config.DefaultFile, "configuration `FILE`")
 	flags.StringArrayVar(&f.urls, "alertmanager", nil, "base `URL` of an Alertmanager, instead of those of the configuration (repeatable)")
 	flags.StringArrayVar(&f.labels, "label", nil, "value of a key, or an additional label, `name=value` (repeatable)")
-	flags.Var(periodVar(&f.lasts, 5*time.Minute, time.Second, year), "duration", "time after which the alert resolves by itself")
+	flags.Var(periodVar(&f.lasts, 5*time.Minute, year), "duration", "time after which the alert resolves by itself")
 	f.rules.add(cmd)
 	return cmd
 }

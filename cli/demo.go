@@ -49,7 +49,7 @@ Ctrl-C ends all processes and removes the folder.`,
 	}
 	cmd.Flags().BoolVar(&f.untilDone, "until-done", false, "exit with 0 once Alertmanager has received every expected alert, with 1 on timeout")
 	cmd.Flags().StringVar(&f.alertmanager, "alertmanager", "", "Alertmanager `PROGRAM` to start")
-	cmd.Flags().Var(periodVar(&f.timeout, 5*time.Minute, time.Second, 24*time.Hour), "timeout", "longest time for --until-done")
+	cmd.Flags().Var(periodVar(&f.timeout, 5*time.Minute, 24*time.Hour), "timeout", "longest time for --until-done")
 	cmd.Flags().StringVar(&f.listen, "web.listen-address", "127.0.0.1:0", "`ADDRESS` of the pages; port 0: any free port")
 	f.log.add(cmd)
 	return cmd

@@ -45,7 +45,7 @@ func (f *exportFlags) add(cmd *cobra.Command) {
 	flags.StringArrayVar(&f.packs, "pack", nil, "export only the rules of this pack: a name or `GLOB` (repeatable)")
 	flags.StringArrayVar(&f.alerts, "rule", nil, "export only this rule: a name or `GLOB` (repeatable)")
 	flags.StringArrayVar(&f.labels, "label", nil, "label of every alert, `name=value` (repeatable)")
-	flags.Var(periodVar(&f.interval, 0, time.Second, 24*time.Hour), "interval", "evaluation interval (default: that of the engine)")
+	flags.Var(periodVar(&f.interval, 0, 24*time.Hour), "interval", "evaluation interval (default: that of the engine)")
 	flags.BoolVar(&f.strict, "strict", false, "refuse rules that are otherwise exported with a warning")
 	flags.BoolVar(&f.skipRefused, "skip-refused", false, "exit with 0 even if rules were refused")
 	flags.VarP(f.output, "output", "o", "output format")

@@ -55,10 +55,10 @@ type period struct {
 	min, max time.Duration
 }
 
-// periodVar sets value to its default and returns its flag.
-func periodVar(value *time.Duration, normal, low, high time.Duration) *period {
+// periodVar sets value to its default and returns its flag, for a second or more.
+func periodVar(value *time.Duration, normal, high time.Duration) *period {
 	*value = normal
-	return &period{value: value, min: low, max: high}
+	return &period{value: value, min: time.Second, max: high}
 }
 
 // String returns the duration, "" for one that is not stated.
@@ -99,7 +99,7 @@ func newInstant() *instant { return &instant{} }
 // newSince returns the flag of a time that defaults to one so long before another.
 func newSince(ago time.Duration) *instant {
 	i := &instant{text: model.Duration(ago).String()}
-	i.before = periodVar(&i.ago, ago, time.Second, 10*year)
+	i.before = periodVar(&i.ago, ago, 10*year)
 	return i
 }
 

@@ -85,7 +85,7 @@ func (r *rereader) stream(st sources.StreamStatus) error {
 	}
 	info, err := os.Lstat(st.Path)
 	if err != nil || !info.Mode().IsRegular() || info.ModTime().Before(r.since) {
-		return nil // nothing was written, or the pod was deleted
+		return nil //nolint:nilerr // nothing was written, or the pod was deleted
 	}
 	var errs []error
 	rotated, _ := filepath.Glob(st.Path + ".*") // the pattern is valid

@@ -92,7 +92,7 @@ func (r *receiver) Deliver(ctx context.Context, alerts []Alert) delivery.Answer 
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
-	a, _ := delivery.Post(ctx, client, u.String(), body, "url", maxWait)
+	a, _ := delivery.Post(ctx, client, u.String(), body, "url", maxWait) //nolint:bodyclose // Post closes it
 	return a
 }
 

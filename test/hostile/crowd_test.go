@@ -18,7 +18,7 @@ import (
 )
 
 // long enables the full form: CROWSNEST_CHAOS=1 go test -v -run TestCrowd
-// ./test/hostile
+// ./test/hostile.
 var long = os.Getenv("CROWSNEST_CHAOS") != ""
 
 const (
