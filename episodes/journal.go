@@ -70,13 +70,12 @@ func (j *journal) take() []*transition {
 	return out
 }
 
-// finish reports the end of an episode that is no longer open.
-func (j *journal) finish(ep *episode, reason Reason, end, now int64, line window.Text, c *window.Copier) *transition {
+// finish reports the end of an episode that is no longer open as x, its last transition.
+func (j *journal) finish(ep *episode, x *transition, reason Reason, end, now int64) {
 	state := StateResolved
 	if ep.state == StatePending {
 		state = StateDropped
 	}
-	x := ep.transition(now, c)
 	x.ended(state, reason, max(end, ep.starts, ep.starts-ep.moved), now)
 	x.OnHold = false
 	if reason == ReasonDisplaced {
@@ -88,9 +87,7 @@ func (j *journal) finish(ep *episode, reason Reason, end, now int64, line window
 	} else {
 		j.add(x)
 	}
-	j.noteEnded(ep, x, c.Text(line))
 	ep.state, ep.dirty = state, false
-	return x
 }
 
 // noteEnded keeps the history of an episode that ended as x, and the line that ended it.

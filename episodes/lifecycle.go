@@ -254,7 +254,10 @@ func (e *Engine) close(ep *episode, reason Reason, end, now int64, line window.T
 
 // finish reports the end of an episode that is no longer open.
 func (e *Engine) finish(ep *episode, reason Reason, end, now int64, line window.Text) *transition {
-	return e.journal.finish(ep, reason, end, now, line, &e.in.Copier)
+	x := ep.transition(now, &e.in.Copier)
+	e.journal.finish(ep, x, reason, end, now)
+	e.journal.noteEnded(ep, x, e.in.Copier.Text(line))
+	return x
 }
 
 // detach takes an episode out of the open ones and keeps its window.

@@ -145,7 +145,7 @@ func (e *Engine) count(rs *ruleState, ep *episode, step int, known window.Clears
 		old = max(old, known.Newest)
 	}
 	w.Drop(old)
-	trig, ok := w.Add(rs.rule, step, &e.in.hit, &e.in.Copier, between.Lo, between.Hi)
+	trig, ok := w.Add(rs.rule, step, &e.in.hit, &e.in.Copier, between)
 	trig.From = max(trig.From, between.Lo)
 	if kept != nil {
 		if n := w.Size(); n != kept.Lines {

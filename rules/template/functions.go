@@ -53,9 +53,9 @@ func (f call) takes(kinds ...kind) (fix string, err error) {
 	if len(f.kinds) != len(kinds) {
 		return "", fmt.Errorf("takes %d arguments, not %d", len(kinds), len(f.kinds))
 	}
-	for i, k := range f.kinds {
-		if k != kinds[i] {
-			return `convert it to text: printf "%v" ...`, fmt.Errorf("needs %s, but argument %d is %s", kinds[i], i+1, k)
+	for i, want := range kinds {
+		if k := f.kinds[i]; k != want {
+			return `convert it to text: printf "%v" ...`, fmt.Errorf("needs %s, but argument %d is %s", want, i+1, k)
 		}
 	}
 	return "", nil

@@ -1,3 +1,5 @@
+// Package template parses, checks and executes the templates of rules: annotations,
+// remediation and steps. Values from logs cannot become commands, links or lines.
 package template
 
 import (

@@ -86,7 +86,7 @@ func (c *client) postOnce(ctx context.Context, body []byte) answer {
 	if err != nil {
 		return answer{Answer: delivery.Answer{Reason: delivery.ReasonConfig, Err: err}}
 	}
-	a, resp := delivery.Post(ctx, h, c.base+"/api/v2/alerts", body, "urls", maxRetry) //nolint:bodyclose // Post closes it
+	a, resp := delivery.Post(ctx, h, delivery.Target{Address: c.base + "/api/v2/alerts", Key: "urls", MaxWait: maxRetry}, body) //nolint:bodyclose // Post closes it
 	if resp == nil {
 		return answer{Answer: a}
 	}

@@ -92,7 +92,7 @@ func (r *receiver) Deliver(ctx context.Context, alerts []Alert) delivery.Answer 
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
-	a, _ := delivery.Post(ctx, client, u.String(), body, "url", maxWait) //nolint:bodyclose // Post closes it
+	a, _ := delivery.Post(ctx, client, delivery.Target{Address: u.String(), Key: "url", MaxWait: maxWait}, body) //nolint:bodyclose // Post closes it
 	return a
 }
 

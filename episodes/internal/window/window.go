@@ -96,8 +96,8 @@ func (w *Window) Size() int {
 }
 
 // Add counts h, whose texts c borrows, for one step and returns the trigger that it
-// completes with lines between lo and hi, the times of clear lines.
-func (w *Window) Add(r *rules.Rule, step int, h *Hit, c *Copier, lo, hi int64) (Trigger, bool) {
+// completes with lines in the gap.
+func (w *Window) Add(r *rules.Rule, step int, h *Hit, c *Copier, in Gap) (Trigger, bool) {
 	if r.Sequence {
 		h = c.borrowed(h)
 		for _, hs := range w.Steps {
@@ -107,7 +107,7 @@ func (w *Window) Add(r *rules.Rule, step int, h *Hit, c *Copier, lo, hi int64) (
 		if w.extra += extra; at < 0 {
 			return Trigger{}, false
 		}
-		trig, ok := w.findSequence(r, step, h, lo, hi)
+		trig, ok := w.findSequence(r, step, h, in.Lo, in.Hi)
 		if !ok && step < len(w.Steps)-1 {
 			h.Line = Text{} // only the line of a last step is shown
 		}
@@ -115,7 +115,7 @@ func (w *Window) Add(r *rules.Rule, step int, h *Hit, c *Copier, lo, hi int64) (
 	}
 	i := w.Lines.insert(h.T)
 	if r.Distinct != "" {
-		return w.addDistinct(r, h, c, lo, hi)
+		return w.addDistinct(r, h, c, in.Lo, in.Hi)
 	}
 	if i < 0 {
 		return Trigger{}, false
@@ -126,7 +126,7 @@ func (w *Window) Add(r *rules.Rule, step int, h *Hit, c *Copier, lo, hi int64) (
 	if h.T >= w.Newest.T {
 		c.Borrow(w.Newest, h)
 	}
-	from, to := w.Lines.between(lo, hi)
+	from, to := w.Lines.between(in.Lo, in.Hi)
 	end, lines := counted(r, w.Lines[from:to], i-from)
 	if lines == 0 {
 		return Trigger{}, false

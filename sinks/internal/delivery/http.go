@@ -91,11 +91,17 @@ func ReasonOf(status int) string {
 // maxAnswer bounds the bytes read of an answer.
 const maxAnswer = 64 << 10
 
-// Post sends a JSON body; key is the configuration key of the address, and maxWait the
-// longest Retry-After that is honoured. The response, whose body is closed, is nil if
-// none came. The error of the answer does not quote the address.
-func Post(ctx context.Context, client *http.Client, address string, body []byte, key string, maxWait time.Duration) (Answer, *http.Response) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
+// Target is where Post sends.
+type Target struct {
+	Address string
+	Key     string        // configuration key of the address
+	MaxWait time.Duration // longest Retry-After that is honoured
+}
+
+// Post sends a JSON body. The response, whose body is closed, is nil if none came. The
+// error of the answer does not quote the address.
+func Post(ctx context.Context, client *http.Client, to Target, body []byte) (Answer, *http.Response) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to.Address, bytes.NewReader(body))
 	if err != nil {
 		return Answer{Reason: ReasonConfig, Err: errors.New("the address cannot be used")}, nil
 	}
@@ -109,11 +115,11 @@ func Post(ctx context.Context, client *http.Client, address string, body []byte,
 	if err != nil && resp.StatusCode/100 == 2 {
 		return ConnectionFailed(err), nil // it is not certain what was accepted
 	}
-	return parse(resp, said, key, maxWait), resp
+	return to.parse(resp, said), resp
 }
 
 // parse returns the answer of a response whose body begins with said.
-func parse(resp *http.Response, said []byte, key string, maxWait time.Duration) Answer {
+func (t Target) parse(resp *http.Response, said []byte) Answer {
 	a := Answer{Reason: ReasonOf(resp.StatusCode)}
 	switch a.Reason {
 	case "":
@@ -123,10 +129,10 @@ func parse(resp *http.Response, said []byte, key string, maxWait time.Duration) 
 		if u, err := resp.Location(); err == nil {
 			to = Excerpt(u.Scheme + "://" + u.Host)
 		}
-		a.Err = fmt.Errorf("status %d: redirected to %s, which is not followed; put the final address into %s", resp.StatusCode, to, key)
+		a.Err = fmt.Errorf("status %d: redirected to %s, which is not followed; put the final address into %s", resp.StatusCode, to, t.Key)
 		return a
 	case ReasonRateLimited, ReasonServerError:
-		a.RetryAfter = httpconfig.RetryAfter(resp.Header, maxWait)
+		a.RetryAfter = httpconfig.RetryAfter(resp.Header, t.MaxWait)
 	}
 	a.Err = fmt.Errorf("status %d: %s", resp.StatusCode, Excerpt(string(said)))
 	return a

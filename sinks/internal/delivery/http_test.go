@@ -19,7 +19,7 @@ func TestJudge(t *testing.T) {
 		404: ReasonClientError, 413: ReasonRefused, 422: ReasonRefused, 429: ReasonRateLimited, 500: ReasonServerError, 503: ReasonServerError,
 	} {
 		resp := &http.Response{StatusCode: status, Header: http.Header{"Retry-After": {"7"}}}
-		a := parse(resp, []byte("why\nnot\x1b"), "url", 5*time.Second)
+		a := Target{Key: "url", MaxWait: 5 * time.Second}.parse(resp, []byte("why\nnot\x1b"))
 		require.Equal(t, want, a.Reason, status)
 		require.Equal(t, want == ReasonRefused, a.Refused())
 		require.Equal(t, want == "", a.Err == nil)
@@ -33,7 +33,7 @@ func TestJudge(t *testing.T) {
 		}
 	}
 	moved := &http.Response{StatusCode: http.StatusFound, Header: http.Header{"Location": {"https://u:p@other.example/secret"}}}
-	require.EqualError(t, parse(moved, nil, "urls", 0).Err, "status 302: redirected to https://other.example, which is not followed; put the final address into urls")
+	require.EqualError(t, Target{Key: "urls"}.parse(moved, nil).Err, "status 302: redirected to https://other.example, which is not followed; put the final address into urls")
 }
 
 func TestBroken(t *testing.T) {

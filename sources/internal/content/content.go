@@ -13,10 +13,12 @@ import (
 	"time"
 )
 
-const (
-	HeadSize   = 256      // bytes of a file's head that identify it; with CRI the first time stamp is in them
-	searchSize = 64 << 10 // bytes that a search for a time reads at once
-)
+// HeadSize is the number of bytes of a file's head that identify it. In CRI logs they
+// contain the first time stamp.
+const HeadSize = 256
+
+// searchSize is the number of bytes that a search for a time reads at once.
+const searchSize = 64 << 10
 
 // Sum is a shortened SHA-256. It is saved as hex: the bytes themselves may hold
 // secrets.
