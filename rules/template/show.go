@@ -26,7 +26,10 @@ var looseValue = regexp.MustCompile(`(?i)//|\.\.|www\.|\b(?:mailto|javascript|vb
 
 // Strict reports whether a value is safe in a command or a link without changes.
 func Strict(s string) bool {
-	return len(s) <= maxStrict && strictValue.MatchString(s) && !looseValue.MatchString(s)
+	if len(s) > maxStrict || !strictValue.MatchString(s) {
+		return false
+	}
+	return !strings.ContainsAny(s, ":/.") || !looseValue.MatchString(s) // names seldom contain any of them
 }
 
 // use is the purpose of a rendered text.
