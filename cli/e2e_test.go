@@ -37,7 +37,7 @@ func TestE2EDemo(t *testing.T) {
 		cmd.Env = append(os.Environ(), "TMPDIR="+tmp)
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, string(out))
-		require.Contains(t, string(out), "every expected alert has arrived")
+		require.Contains(t, string(out), "received every expected alert and no other")
 		left, err := os.ReadDir(tmp)
 		require.NoError(t, err)
 		require.Empty(t, left, "the temporary folder is removed")
