@@ -158,7 +158,7 @@ func TestE2ELoki(t *testing.T) {
 	}
 	log, err := os.ReadFile(filepath.Join(r.dir, "log"))
 	require.NoError(t, err)
-	require.NotContains(t, string(log), "lines were gone")
+	require.NotContains(t, string(log), "lines were lost")
 	t.Logf("alerts were told %d times; most memory of the last process: %s", len(am.AM.Accepted("Bad")), r.memory())
 }
 
