@@ -80,6 +80,11 @@ func newFleet(t *testing.T, l *kubelab.Lab, nodes ...string) *fleet {
 		}
 		return err == nil && n == float64(len(nodes))
 	})
+	// Only a node whose Node was seen can be known to have left.
+	f.eventually("the Node of every node was seen", patience, func() bool {
+		state, err := os.ReadFile(filepath.Join(f.StatePath(), "state"))
+		return err == nil && strings.Count(string(state), `"node":true`) == len(nodes)
+	})
 	return f
 }
 
