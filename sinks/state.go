@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"crowsnest/episodes"
+	"crowsnest/internal/times"
 )
 
 // Defaults of StateConfig.
@@ -230,7 +231,7 @@ func (s *State) plan(e *slot, now time.Time) (plan, bool) {
 	e.notAfter(now)
 	p, ok := s.wanted(e, now)
 	if !e.refused.IsZero() {
-		p.at = Later(p.at, e.refused.Add(s.cfg.RefusedDelay))
+		p.at = times.Later(p.at, e.refused.Add(s.cfg.RefusedDelay))
 	}
 	return p, ok
 }
@@ -344,11 +345,11 @@ func (e *slot) notAfter(now time.Time) {
 func (s *State) forgotten(e *slot, now time.Time) bool {
 	at := now
 	if !s.away.IsZero() {
-		at = Earlier(now, s.away)
+		at = times.Earlier(now, s.away)
 	}
 	switch {
 	case !e.known:
-		return at.Sub(Later(e.ended, Later(e.sent, e.accepted))) > 2*s.cfg.ResolvedFor && !s.owedElsewhere(e)
+		return at.Sub(times.Later(e.ended, times.Later(e.sent, e.accepted))) > 2*s.cfg.ResolvedFor && !s.owedElsewhere(e)
 	case !e.over() || e.ended.IsZero():
 		return false
 	}
@@ -381,20 +382,4 @@ func (s *State) Canary() (Message, bool) {
 		return Message{}, false
 	}
 	return Message{Episode: best.ep, epoch: best.epoch, version: best.version}, true
-}
-
-// Earlier returns the earlier of two times.
-func Earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
-}
-
-// Later returns the later of two times.
-func Later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"crowsnest/episodes"
+	"crowsnest/internal/times"
 )
 
 // Accepted records that the endpoint accepted the messages at now. It returns the
@@ -70,7 +71,7 @@ func (s *State) Restarted(then, now time.Time) {
 		case !e.accepted.Before(then):
 		case !e.alive.Before(then): // it was sent since, at the latest after Resend
 			if e.ended.IsZero() {
-				e.accepted = Earlier(e.alive, then.Add(s.cfg.Resend))
+				e.accepted = times.Earlier(e.alive, then.Add(s.cfg.Resend))
 			}
 		case endOnly:
 			if e.sent.Before(then) {

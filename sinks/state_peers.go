@@ -3,6 +3,8 @@ package sinks
 import (
 	"slices"
 	"time"
+
+	"crowsnest/internal/times"
 )
 
 // SetPeers sets the states of the other endpoints that notify the same people:
@@ -29,7 +31,7 @@ func (s *State) notified(e *slot, now time.Time) bool {
 		return false
 	}
 	enough := e.accepted.Add(s.cfg.MinFiring)
-	return !Later(e.alive, e.ended).Before(enough) || s.up && !now.Before(enough)
+	return !times.Later(e.alive, e.ended).Before(enough) || s.up && !now.Before(enough)
 }
 
 // elsewhere calls f for the slots that peers have of the same episode until f

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"crowsnest/episodes"
+	"crowsnest/internal/times"
 	"crowsnest/redact"
 	"crowsnest/sinks"
 	"crowsnest/sinks/internal/delivery"
@@ -29,11 +30,11 @@ func (c Config) toAlert(m sinks.Message, now, peerNow time.Time) (*models.Postab
 		return nil, err
 	}
 	now = now.UTC()
-	earliest := sinks.Earlier(now, peerNow.UTC())
+	earliest := times.Earlier(now, peerNow.UTC())
 	start := notAfter(ep.StartsAt, earliest)
-	end := sinks.Later(now, peerNow.UTC()).Add(c.keptFor(ep))
+	end := times.Later(now, peerNow.UTC()).Add(c.keptFor(ep))
 	if m.Resolved {
-		end = sinks.Later(notAfter(ep.EndsAt, earliest), start)
+		end = times.Later(notAfter(ep.EndsAt, earliest), start)
 	}
 	return &models.PostableAlert{
 		StartsAt:    strfmt.DateTime(start),

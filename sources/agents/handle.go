@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"crowsnest/hits"
+	"crowsnest/internal/times"
 	"crowsnest/sources"
 )
 
@@ -145,7 +146,7 @@ func (h *handler) accept(ctx context.Context, m *hits.Message, who *caller) (hit
 	if !m.Watermark.IsZero() && s.reported(n, m) {
 		h.p.AdvanceWatermark(n.member, m.Watermark)
 		s.set(func() {
-			if upTo := earlier(m.Watermark, s.cfg.Clock()); upTo.After(n.watermark) {
+			if upTo := times.Earlier(m.Watermark, s.cfg.Clock()); upTo.After(n.watermark) {
 				n.watermark = upTo
 			}
 		})

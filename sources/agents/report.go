@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"crowsnest/hits"
+	"crowsnest/internal/times"
 	"crowsnest/rules"
 	"crowsnest/sources"
 )
@@ -55,7 +56,7 @@ func (s *Source) acceptReport(rep *hits.Report, digest string, set *rules.Set) (
 	before := n.conditions
 	n.conditions = make(map[string]condition, len(rep.Conditions))
 	for _, c := range rep.Conditions {
-		c.Last = earlier(c.Last, now) // a clock that is ahead must not make it the newest for years
+		c.Last = times.Earlier(c.Last, now) // a clock that is ahead must not make it the newest for years
 		n.conditions[c.Key()] = condition{c, now}
 	}
 	for k, c := range n.conditions {
@@ -89,7 +90,7 @@ func (s *Source) condensed(now time.Time) []sources.Condition {
 				all[key] = x
 			}
 			x.Count += c.Count
-			x.Since = earlier(x.Since, earlier(c.Since, now))
+			x.Since = times.Earlier(x.Since, times.Earlier(c.Since, now))
 			if c.Last.After(x.Last) {
 				x.Last, x.Detail = c.Last, c.Detail
 			}

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"crowsnest/hits"
+	"crowsnest/internal/times"
 	"crowsnest/rules"
 	"crowsnest/sources"
 )
@@ -265,12 +266,12 @@ func (s *Source) Restore(b json.RawMessage) error {
 	s.restored = true
 	s.force.behind = map[string]sources.Behind{}
 	for rule, since := range p.Behind {
-		s.force.behind[rule] = sources.Behind{Since: earlier(since, now)}
+		s.force.behind[rule] = sources.Behind{Since: times.Earlier(since, now)}
 	}
 	for name, pos := range p.Nodes {
 		s.nodes[name] = &node{
 			name: name, member: s.member(name), known: true, instance: pos.Instance, left: pos.Left, object: pos.Node,
-			taken: pos.Taken, copied: pos.Taken, saved: pos.Taken, heard: earlier(pos.Heard, now), waited: now,
+			taken: pos.Taken, copied: pos.Taken, saved: pos.Taken, heard: times.Earlier(pos.Heard, now), waited: now,
 			conditions: pos.Conditions,
 		}
 		s.recall(name, pos)
@@ -296,13 +297,6 @@ func (s *Source) recall(node string, pos position) {
 		s.reviews.remember(v)
 		s.nodes[node].who = caller{nodes: []string{node}, token: v.token, at: v.at}
 	}
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }
 
 // Stats returns a copy of the counters.
