@@ -51,9 +51,9 @@ func (p *Program) selection(labels Labels, opt StreamOptions) *selection {
 	for i, from := range p.froms {
 		wanted[i] = from.Matches(labels, opt.Lenient)
 	}
-	believed := p.believes(labels, opt)
+	trusted := p.trusts(labels, opt)
 	for i, r := range p.rules {
-		if wanted[p.fromOf[i]] && (believed || !r.Infrastructure) {
+		if wanted[p.fromOf[i]] && (trusted || !r.Infrastructure) {
 			chosen[i] = true
 			key[i/8] |= 1 << (i % 8)
 		}
@@ -72,8 +72,8 @@ func (p *Program) selection(labels Labels, opt StreamOptions) *selection {
 	return lazy.made.Load()
 }
 
-// believes reports whether infrastructure rules apply to a stream.
-func (p *Program) believes(labels Labels, opt StreamOptions) bool {
+// trusts reports whether infrastructure rules apply to a stream.
+func (p *Program) trusts(labels Labels, opt StreamOptions) bool {
 	if namespace := labels["namespace"]; namespace != "" {
 		return p.namespaces.Has(namespace)
 	}
