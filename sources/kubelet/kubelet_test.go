@@ -154,7 +154,6 @@ func TestValidate(t *testing.T) {
 		"absolute", "glob", `"pod"`, `"a-b"`, "look_back", "poll_interval", "max_open_files")
 }
 
-// Odd names of directories cause errors or are ignored, but never a panic.
 // FuzzPathLabels: only the last three elements of a path determine the labels, in
 // exactly one way.
 func FuzzPathLabels(f *testing.F) {

@@ -11,9 +11,9 @@ import (
 // modification time is trusted: the kernel's time stamps are coarse.
 const Settled = time.Second
 
-// believed is for how long it is trusted at all: not every file system maintains
-// these times well.
-const believed = 30 * time.Second
+// maxAge is the age at which a listing is read again in any case: not every file
+// system maintains modification times well.
+const maxAge = 30 * time.Second
 
 // Cache keeps listings for as long as the directory's modification time stays the
 // same. Safe for concurrent use.
@@ -67,7 +67,7 @@ func (c *Cache) current(rel string, st stamp, err error, now time.Time) (current
 	if err != nil || l == nil || l.stamp != st || l.at.Sub(st.changedAt()) <= Settled {
 		return nil, l != nil
 	}
-	if age := now.Sub(l.at); age >= believed || age <= -believed {
+	if age := now.Sub(l.at); age >= maxAge || age <= -maxAge {
 		return nil, true
 	}
 	l.used = true

@@ -15,7 +15,7 @@ import (
 // handle is an O_PATH descriptor.
 type handle int
 
-// O_NONBLOCK: opening a pipe that nobody writes to must return.
+// O_NONBLOCK: opening a pipe without a writer must return.
 const readFlags = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOFOLLOW | unix.O_NOCTTY | unix.O_CLOEXEC
 
 // openRoot opens a directory and returns what identifies it while it is open.
@@ -27,7 +27,7 @@ func openRoot(path string) (handle, string, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		_ = unix.Close(fd)
-		return -1, "", fmt.Errorf("look at %s: %w", path, err)
+		return -1, "", fmt.Errorf("stat %s: %w", path, err)
 	}
 	return handle(fd), dirID(&st), nil
 }

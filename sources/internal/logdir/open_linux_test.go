@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The opening itself refuses, however the links change under it.
+// Open refuses links even while directories are replaced by links concurrently.
 func TestOpenSwapRace(t *testing.T) {
 	base := t.TempDir()
 	require.NoError(t, os.MkdirAll(base+"/root/real", 0o755))

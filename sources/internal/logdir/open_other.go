@@ -15,8 +15,8 @@ import (
 // for the tools that share its code elsewhere.
 type handle struct{ r *os.Root }
 
-// openRoot opens a directory. Nothing identifies it here: it is taken for the
-// same one for as long as it has the path.
+// openRoot opens a directory. Nothing identifies it here: the directory
+// with the same path counts as the same.
 func openRoot(path string) (handle, string, error) {
 	r, err := os.OpenRoot(path)
 	return handle{r}, path, err

@@ -1,6 +1,6 @@
 // Package logdir opens, lists and watches directories of logs. It follows no link
-// below a root: who can write into a log directory could otherwise have any file of
-// the node read.
+// below a root: otherwise anyone who can write into a log directory could have any file
+// of the node read.
 package logdir
 
 import (
@@ -13,8 +13,8 @@ import (
 	"sync/atomic"
 )
 
-// ErrRefused is the error for what lies in the tree and must not be read: links,
-// pipes, devices.
+// ErrRefused is the error for links, pipes, devices and whatever else in the tree must
+// not be read.
 var ErrRefused = errors.New("refused: not a regular file reached without links")
 
 // Entry is one name in a directory. An entry that is no directory may be anything:
@@ -25,7 +25,7 @@ type Entry struct {
 	Link bool // a symbolic link, which is never followed
 }
 
-// Root is the directory that has one path, whichever that is at the moment.
+// Root is the directory that currently has a path.
 // Safe for concurrent use.
 type Root struct {
 	Path string
@@ -41,7 +41,7 @@ type Root struct {
 // Safe for concurrent use.
 type Dir struct {
 	ID      string      // of the directory and its file system
-	Trusted atomic.Bool // what is missing in it was removed; else it may be another tree's
+	Trusted atomic.Bool // a missing file was removed; otherwise the file may be in another tree
 
 	root   *Root
 	handle handle

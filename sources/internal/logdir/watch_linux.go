@@ -18,7 +18,7 @@ type Watcher struct {
 	fail  func(error)
 	f     *os.File
 	fd    int
-	read  sync.Mutex // held while what the kernel says is read and hinted
+	read  sync.Mutex // held while events are read and added to hints
 	buf   []byte
 	mu    sync.Mutex
 	dirs  map[int32]string

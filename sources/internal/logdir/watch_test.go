@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestHintsAreHandedOver: what take returns is not written to any more, also
-// when there was nothing. The race detector judges.
+// The map that take returns is never written to again, not even an empty one. The race
+// detector checks that.
 func TestHintsAreHandedOver(t *testing.T) {
 	h := newHints(func() {})
 	empty, all := h.take()

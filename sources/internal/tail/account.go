@@ -151,9 +151,9 @@ func (a *account) excess() int {
 	return int(n - a.maxOpen)
 }
 
-// openFile opens a file and counts the descriptor. It refuses a file with hard links
-// if oneName is set: anybody who can write into the folder could have any file of its
-// file system read.
+// openFile opens a file and counts the descriptor. If oneName is set, it refuses a file
+// with hard links: anyone who can write into the folder could have any file of its file
+// system read.
 func (a *account) openFile(d *logdir.Dir, rel string) (*os.File, fs.FileInfo, error) {
 	f, fi, err := d.Open(rel)
 	if err != nil {

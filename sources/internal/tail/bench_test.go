@@ -16,9 +16,9 @@ import (
 	"crowsnest/test/kubesim"
 )
 
-// sink takes everything and looks at nothing.
+// sink discards everything.
 type sink struct {
-	sources.Pipeline // what is not used here
+	sources.Pipeline // nil: for unused methods
 
 	bytes int64
 }
@@ -64,7 +64,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// BenchmarkIdle is one look at 500 containers in which nothing happens.
+// BenchmarkIdle is one poll of 500 containers in which nothing happens.
 func BenchmarkIdle(b *testing.B) {
 	root := b.TempDir()
 	for i := range 500 {
@@ -74,18 +74,18 @@ func BenchmarkIdle(b *testing.B) {
 		require.NoError(b, c.Err)
 	}
 	tl, w := steps(b, podFinder(root))
-	look := func() {
+	poll := func() {
 		tl.findAll(nil, false)
 		for _, c := range tl.followers {
 			for c.run(w) {
 			}
 		}
 	}
-	// Until the directories have settled, each look lists them.
+	// Until the directories have settled, each poll lists them.
 	<-time.After(logdir.Settled + 100*time.Millisecond)
-	look()
+	poll()
 	b.ReportAllocs()
 	for b.Loop() {
-		look()
+		poll()
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"crowsnest/test/setclock"
 )
 
-// The clock is set ahead and back again and again: every line is read once, and
-// reading goes on to be proved, by the clock as it is.
+// The clock is set ahead and back repeatedly: every line is read once, and the watermark
+// follows the clock.
 func TestClockIsSet(t *testing.T) {
 	bubble(t, podFinder, func(t *testing.T, l *lab) {
 		var clock setclock.Clock
@@ -49,8 +49,8 @@ func TestClockIsSet(t *testing.T) {
 	})
 }
 
-// What is new after the root could not be looked at for long is read from its
-// start, without a saved position too.
+// The root cannot be listed for longer than the look-back: a log that appeared meanwhile
+// is read from its start, also without a saved position.
 func TestRootWasAway(t *testing.T) {
 	bubble(t, podFinder, func(t *testing.T, l *lab) {
 		l.start(nil)
@@ -72,9 +72,8 @@ func TestRootWasAway(t *testing.T) {
 	})
 }
 
-// The clock is set back: files that were read are not read again after a restart,
-// though the times in them are later, and of several rotations at once none is
-// left out.
+// The clock is set back: files that were read are not read again after a restart, though
+// their times are later, and several rotations between two polls lose no file.
 func TestOrderAfterTheClockWasSetBack(t *testing.T) {
 	bubble(t, podFinder, func(t *testing.T, l *lab) {
 		var clock setclock.Clock
@@ -108,7 +107,7 @@ func TestOrderAfterTheClockWasSetBack(t *testing.T) {
 		}
 		requireLines(t, seq.want, l.pipe.taken())
 		clock.Set(-time.Hour)
-		for range 2 { // without a look in between
+		for range 2 { // between two polls
 			c.Rotate()
 			write(2)
 		}

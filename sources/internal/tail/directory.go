@@ -30,8 +30,8 @@ type directory struct {
 	failing map[string]time.Time      // since when files cannot be read, by name
 	skipped []skipped                 // since the follower looked
 	barred  map[string]sources.Unread // files that are refused, by name
-	gen     int64                     // of the listing; 0: it must be looked through
-	polled  time.Time                 // when the directory was last looked at
+	gen     int64                     // of the listing; 0: its files must be examined again
+	polled  time.Time                 // when the directory was last listed
 	settled bool                      // no name changed since
 }
 

@@ -30,8 +30,9 @@ var awayAndBack = map[string]func(t *testing.T, root string){
 	},
 }
 
-// A tree that is away, running or down, is not taken for one without logs:
-// nothing is proved, nothing is lost, and reading goes on when it is back.
+// A tree disappears while the tailer runs or is stopped: it does not count as a tree
+// without logs. The watermark stays, nothing is lost, and reading continues when the tree
+// is back.
 func TestTreeAwayAndBack(t *testing.T) {
 	for name, replace := range awayAndBack {
 		for _, down := range []bool{false, true} {
@@ -58,14 +59,14 @@ func TestTreeAwayAndBack(t *testing.T) {
 					if down {
 						l.start(s)
 					}
-					for _, c := range cs { // they are open, and still written to
+					for _, c := range cs { // their files are open and still grow
 						several(c, &seq, 3)
 					}
 					wait(time.Second)
 					before := l.pipe.watermarkAt()
 					require.False(t, before.After(gone.Add(time.Second)))
 					wait(3 * time.Minute)
-					require.Equal(t, before, l.pipe.watermarkAt(), "nothing is proved meanwhile")
+					require.Equal(t, before, l.pipe.watermarkAt(), "the watermark stays meanwhile")
 					st := l.tailer.Status()
 					require.False(t, st.Up)
 					require.NotEmpty(t, st.Error)
@@ -89,8 +90,8 @@ func TestTreeAwayAndBack(t *testing.T) {
 	}
 }
 
-// After a tree was away nothing is proved before each log was looked at again.
-func TestWatermarkWaitsForEachLookAfterTheReturn(t *testing.T) {
+// After a tree was away, the watermark stays until each log was polled again.
+func TestWatermarkWaitsForEachLogAfterTheReturn(t *testing.T) {
 	bubble(t, podFinder, func(t *testing.T, l *lab) {
 		away := filepath.Join(t.TempDir(), "away")
 		l.finder.Root = filepath.Join(l.finder.Root, "pods")
@@ -117,7 +118,7 @@ func TestWatermarkWaitsForEachLookAfterTheReturn(t *testing.T) {
 		back := time.Now()
 		wait(10 * time.Second)
 		require.True(t, l.tailer.Status().Up)
-		require.True(t, l.pipe.watermarkAt().Before(back), "the log was not looked at")
+		require.True(t, l.pipe.watermarkAt().Before(back), "the log was not polled")
 		close(blocked)
 		wait(3 * time.Second)
 		require.True(t, l.pipe.watermarkAt().After(back))
@@ -125,10 +126,9 @@ func TestWatermarkWaitsForEachLookAfterTheReturn(t *testing.T) {
 	})
 }
 
-// What nobody knows to be wrong is believed: an empty folder at a first start,
-// one whose logs were removed while nothing replaced it, and after ten minutes
-// any.
-func TestEmptyTreesAreBelieved(t *testing.T) {
+// An empty tree is trusted if nothing contradicts it: at a first start, if it is the same
+// directory as before, and after ten minutes in any case.
+func TestEmptyTreesAreTrusted(t *testing.T) {
 	bubble(t, podFinder, func(t *testing.T, l *lab) {
 		l.start(nil)
 		wait(3 * time.Second)
@@ -167,7 +167,7 @@ func TestEmptyTreesAreBelieved(t *testing.T) {
 	})
 }
 
-// A finder that knows its directory decides alone, at the first start, too.
+// A finder that knows its directory decides alone, also at the first start.
 func TestFinderThatKnowsItsTree(t *testing.T) {
 	bubble(t, func(root string) Finder {
 		f := podFinder(root)
@@ -199,7 +199,7 @@ func TestFinderThatKnowsItsTree(t *testing.T) {
 		c.Write("stdout", "text 2")
 		wait(forgetAfter + 2*time.Minute)
 		require.Equal(t, at, l.pipe.watermarkAt())
-		require.Contains(t, l.pipe.taken(), "text 2", "what is open is read on")
+		require.Contains(t, l.pipe.taken(), "text 2", "open files are still read")
 		l.stop()
 	})
 }

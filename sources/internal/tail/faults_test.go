@@ -14,7 +14,7 @@ import (
 	"crowsnest/test/kubesim"
 )
 
-// appendTo writes like a program that opened its log once.
+// appendTo opens a log as a program does that keeps it open.
 func appendTo(t *testing.T, path string) *os.File {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
@@ -38,8 +38,8 @@ func copyFile(t *testing.T, from, to string) {
 	require.NoError(t, os.WriteFile(to, b, 0o644))
 }
 
-// The file is copied and truncated while it is read or while nobody reads: what
-// was not read of it is in the copy.
+// The file is copied and truncated while the tailer runs or is stopped: unread lines are
+// read from the copy.
 func TestCopyTruncate(t *testing.T) {
 	for seed := range uint64(20) {
 		bubble(t, func(root string) Finder { return plainFinder(root, "x.log") }, func(t *testing.T, l *lab) {
@@ -77,7 +77,8 @@ func TestCopyTruncate(t *testing.T) {
 	}
 }
 
-// Without a copy the file is read anew, once, whatever its size is now.
+// A file that is truncated without a copy is read from its start, once, whatever its size
+// is now.
 func TestTruncateWithoutCopy(t *testing.T) {
 	f := func(down bool, before, after string) {
 		t.Helper()
@@ -92,8 +93,8 @@ func TestTruncateWithoutCopy(t *testing.T) {
 				wait(2 * time.Second)
 			}
 			require.NoError(t, os.WriteFile(path, []byte(after), 0o644)) // truncates
-			// The kernel's time stamps are coarse; nothing else tells that a
-			// file of the same size has another content.
+			// Only the modification time shows that a file of the same size has another
+			// content, and the kernel's time stamps are coarse.
 			require.NoError(t, os.Chtimes(path, time.Time{}, time.Now().AddDate(50, 0, 0)))
 			if down {
 				l.start(s)
@@ -150,8 +151,7 @@ func TestRenameBackAndLongHole(t *testing.T) {
 	})
 }
 
-// The runtime still writes to the old file after the new one exists, even after
-// the new one has lines.
+// The runtime writes to the old file after the new one has lines.
 func TestLateBytesInTheRotatedFile(t *testing.T) {
 	bubble(t, podFinder, func(t *testing.T, l *lab) {
 		var seq numbered
@@ -187,8 +187,7 @@ func TestLateBytesInTheRotatedFile(t *testing.T) {
 	})
 }
 
-// A deleted file is read to its end and closed; what a runtime goes on writing
-// into it is read for a bounded time and the rest is counted.
+// A deleted file is read to its end and closed; its position is kept for a while.
 func TestDeletedPod(t *testing.T) {
 	bubble(t, podFinder, func(t *testing.T, l *lab) {
 		var seq numbered
@@ -199,7 +198,7 @@ func TestDeletedPod(t *testing.T) {
 		c.Write("stdout", seq.next())
 		c.Rotate()
 		c.Write("stdout", seq.next())
-		wait(300 * time.Millisecond) // it is open now
+		wait(300 * time.Millisecond) // until the tailer has opened it
 		c.Remove()
 		c.Write("stdout", seq.next())
 		wait(5 * time.Second)
@@ -216,7 +215,9 @@ func TestDeletedPod(t *testing.T) {
 	})
 }
 
-func TestWriterOfDeletedFileIsGivenUp(t *testing.T) {
+// A runtime that still writes to a deleted file: its lines are read for a bounded time,
+// then the file is closed.
+func TestDeletedFileThatGrowsIsClosed(t *testing.T) {
 	bubble(t, podFinder, func(t *testing.T, l *lab) {
 		var seq numbered
 		c := kubesim.New(kubesim.Options{Root: l.finder.Root})
@@ -237,8 +238,8 @@ func TestWriterOfDeletedFileIsGivenUp(t *testing.T) {
 	})
 }
 
-// A line without an end for ever costs no memory, and neither it nor the lines
-// after it are lost.
+// A line that does not end takes a bounded amount of memory. Its start and the lines
+// after it are matched.
 func TestEndlessLine(t *testing.T) {
 	bubble(t, func(root string) Finder { return plainFinder(root, "x.log") }, func(t *testing.T, l *lab) {
 		f := appendTo(t, l.finder.Root+"/x.log")
@@ -306,8 +307,8 @@ func TestHoles(t *testing.T) {
 	f([]string{"text ab"}, 0, "text a\x00\x00b\n") // not a hole
 }
 
-// Behind a hole in the middle of a line of a runtime nothing begins: whoever wrote
-// the hole would forge the time and the stream of a line.
+// No line of a runtime begins behind a hole in the middle of another: the author of the
+// hole could forge the time and the stream of a line.
 func TestHolesOfRuntimes(t *testing.T) {
 	bubble(t, func(root string) Finder { return plainFinder(root, "x.log") }, func(t *testing.T, l *lab) {
 		l.cfg.Framed = true
@@ -322,7 +323,7 @@ func TestHolesOfRuntimes(t *testing.T) {
 	})
 }
 
-// With fewer descriptors than files every line arrives, and none is held too many.
+// With fewer descriptors than files every line is read, and the bound is respected.
 func TestFewDescriptors(t *testing.T) {
 	bubble(t, podFinder, func(t *testing.T, l *lab) {
 		l.cfg.MaxOpen = 5
@@ -356,7 +357,7 @@ func TestFewDescriptors(t *testing.T) {
 	})
 }
 
-// Containers come and go: nothing of them remains.
+// Nothing remains in memory of containers that come and go.
 func TestChurn(t *testing.T) {
 	bubble(t, podFinder, func(t *testing.T, l *lab) {
 		l.start(nil)
@@ -380,7 +381,7 @@ func TestChurn(t *testing.T) {
 		l.stop()
 		require.Empty(t, l.tailer.restored)
 		require.Empty(t, l.tailer.followers)
-		require.Len(t, l.tailer.gunzips.free, workers+2)
+		require.Equal(t, workers+2, l.tailer.gunzips.Free())
 		require.LessOrEqual(t, l.tailer.trees[0].dirs.Len(), 2)
 	})
 }

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"crowsnest/sources/internal/content"
+	"crowsnest/sources/internal/gunzip"
 	"crowsnest/sources/internal/logname"
+	"crowsnest/sources/internal/position"
 )
 
 const (
@@ -18,8 +20,8 @@ const (
 	keepSize  = 64 << 10  // of a line that does not fit a block
 	slack     = 64        // bytes behind a block that the matcher's wide loads may touch
 
-	markSize = 64      // bytes before a position that tell whether it is still valid
-	maxMark  = 1 << 10 // and as many to have the whole last line in them
+	markSize = position.MarkSize
+	maxMark  = 1 << 10 // bytes before a position in which the whole last line is looked for
 )
 
 // errChanged means that the bytes before the position changed: the file was
@@ -33,8 +35,8 @@ type file struct {
 	id    content.ID
 	fi    fs.FileInfo // as last seen
 
-	f  *os.File // nil: not open
-	gz *gunzip  // of a compressed file that is being read
+	f  *os.File       // nil: not open
+	gz *gunzip.Reader // of a compressed file that is being read
 
 	off  int64  // up to which it was handed on
 	mark []byte // the bytes before off, at least markSize of them if there are
@@ -66,7 +68,7 @@ func (f *file) at(off int64) error {
 	f.off, f.mark, f.sure, f.win, f.pos = off, nil, false, nil, 0
 	f.quiet, f.rest, f.shown, f.long, f.nul = nil, 0, false, nil, false
 	if f.gz != nil {
-		return f.gz.skip(f, off)
+		return f.skip(off)
 	}
 	if off == 0 {
 		return nil
@@ -76,6 +78,19 @@ func (f *file) at(off int64) error {
 		return changed(fmt.Sprintf("read before %d", off), err)
 	}
 	f.mark = m
+	return nil
+}
+
+// skip is at for a compressed file.
+func (f *file) skip(off int64) error {
+	err := f.gz.Open(io.NewSectionReader(f.f, 0, 1<<62))
+	if err != nil {
+		return err
+	}
+	if f.win, err = f.gz.Skip(off); err != nil {
+		return changed("decompress", err)
+	}
+	f.mark, f.pos = bytes.Clone(f.win), len(f.win)
 	return nil
 }
 
@@ -93,7 +108,8 @@ func changed(doing string, err error) error {
 // errChanged: what lies before off is not what was read there.
 func (f *file) read(buf []byte) (data []byte, end bool, err error) {
 	if f.gz != nil {
-		return f.gz.read(f)
+		f.win, f.pos, end, err = f.gz.Read(f.pos)
+		return f.win[f.pos:], end, err
 	}
 	n, err := f.f.ReadAt(buf[:len(f.mark)+blockSize], f.off-int64(len(f.mark)))
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -180,36 +196,8 @@ func (f *file) fresh(now time.Time) bool {
 	return !f.order.GZ && now.Sub(f.fi.ModTime()) < linger
 }
 
-// point is a position that survives restarts: the offset, and a fingerprint of the
-// file up to it.
-type point struct {
-	Name       string      `json:"n"`
-	content.ID             // nothing was read of it yet if N is 0
-	Off        int64       `json:"o"`
-	Mark       content.Sum `json:"m"` // of the bytes before End
-	MarkN      int         `json:"k"`
-	End        int64       `json:"e"` // up to which it was read; at least Off
-}
-
-func (f *file) point(off int64) point {
+// point returns off as a position that survives restarts.
+func (f *file) point(off int64) position.Point {
 	mark := f.mark[max(0, len(f.mark)-markSize):]
-	return point{Name: f.name, ID: f.id, Off: off, Mark: content.SumOf(mark), MarkN: len(mark), End: f.off}
-}
-
-// valid reports whether the numbers make sense: a state file may hold anything.
-func (p point) valid() bool {
-	return p.N >= 0 && p.N <= content.HeadSize && p.Off >= 0 && p.End >= p.Off &&
-		p.MarkN >= 0 && p.MarkN <= markSize && int64(p.MarkN) <= p.End
-}
-
-// fits reports whether the plain file is the one that the point was in.
-func (p point) fits(r io.ReaderAt, size int64) (bool, error) {
-	if size < p.End {
-		return false, nil
-	}
-	m := make([]byte, p.MarkN)
-	if _, err := r.ReadAt(m, p.End-int64(p.MarkN)); err != nil && !errors.Is(err, io.EOF) {
-		return false, err
-	}
-	return content.SumOf(m) == p.Mark, nil
+	return position.Point{Name: f.name, ID: f.id, Off: off, Mark: content.SumOf(mark), MarkN: len(mark), End: f.off}
 }

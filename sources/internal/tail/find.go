@@ -14,6 +14,7 @@ import (
 
 	"crowsnest/sources"
 	"crowsnest/sources/internal/logdir"
+	"crowsnest/sources/internal/position"
 )
 
 // finder searches for streams, in a goroutine of its own: a directory that hangs
@@ -166,9 +167,9 @@ func (t *Tailer) setDown(tr *tree, now time.Time, err error) {
 	t.down[tr] = u
 }
 
-// doubt returns why a directory is not trusted to be the one of the logs. While it
-// is not, missing files do not count as removed and the watermark stays. If a finder
-// cannot tell, the directory is trusted if it is the one of the last time, if it
+// doubt returns why a directory is not trusted to be the one of the logs. Until it is
+// trusted, missing files do not count as removed and the watermark stays. If a finder
+// does not know, the directory is trusted if it is the one of the last time, if it
 // contains a known stream, or if no stream is known. After forgetAfter it is trusted
 // in any case: all logs may have been replaced.
 func (t *Tailer) doubt(tr *tree, f *logdir.Dir, found []Stream, err error, now time.Time) error {
@@ -195,7 +196,7 @@ func (t *Tailer) doubt(tr *tree, f *logdir.Dir, found []Stream, err error, now t
 }
 
 // known returns the streams of the tree that have not ended, and the identity of
-// its directory when it was believed last.
+// its directory when it was last trusted.
 func (t *Tailer) known(tr *tree) (keys map[string]bool, id string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -270,7 +271,7 @@ func (t *Tailer) update(tr *tree, found []Stream, w *logdir.Watcher) {
 
 // newStream creates the follower of a stream. The caller holds mu.
 func (t *Tailer) newStream(tr *tree, s Stream) *follower {
-	var pos *position
+	var pos *position.Stream
 	if r := t.restored[s.Key]; r != nil {
 		pos = r.pos
 		delete(t.restored, s.Key)
@@ -300,7 +301,7 @@ func (t *Tailer) forget(now time.Time) {
 		t.mu.Lock()
 		if r.at = now; !r.pos.Ended && !there {
 			t.miss(lossRemoved, path)
-			r.pos = &position{point: r.pos.point, Ended: true}
+			r.pos = &position.Stream{Point: r.pos.Point, Ended: true}
 		}
 		t.mu.Unlock()
 	}
@@ -341,8 +342,8 @@ func (t *Tailer) missing() map[string]*restored {
 	return out
 }
 
-// find returns where what a position is of was, and whether it is still there and only
-// no longer wanted.
+// find returns the path that a position belongs to, and whether it still exists: then
+// the stream is only no longer selected.
 func (t *Tailer) find(key string) (path string, there bool) {
 	path = key
 	for _, tr := range t.trees {

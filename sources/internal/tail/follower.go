@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"crowsnest/sources/internal/logdir"
+	"crowsnest/sources/internal/position"
 )
 
 const (
@@ -22,8 +23,8 @@ const (
 type follower struct {
 	*opener
 	*published
-	directory // what is there
-	sequence  // where to go on
+	directory // which files exist
+	sequence  // where to continue
 	reader    // what is being read
 
 	lookBackTo func() time.Time
@@ -35,7 +36,7 @@ type follower struct {
 	doubtful []member
 }
 
-func newFollower(t *Tailer, tr *tree, s Stream, saved *position) *follower {
+func newFollower(t *Tailer, tr *tree, s Stream, saved *position.Stream) *follower {
 	o := &opener{account: t.account, tree: tr, found: s, gunzips: t.gunzips}
 	p := &published{saved: saved, folder: tr.root.Abs(s.Dir)}
 	c := &follower{
@@ -44,7 +45,7 @@ func newFollower(t *Tailer, tr *tree, s Stream, saved *position) *follower {
 		sequence:  sequence{opener: o},
 		reader:    reader{opener: o, pub: p, hand: &t.hand, framed: t.cfg.Framed},
 	}
-	o.wake = func() { t.queue.Add(c) }
+	o.waiter.Wake = func() { t.queue.Add(c) }
 	c.commit = c.take
 	return c
 }
@@ -138,7 +139,7 @@ func (c *follower) pollFiles(l *logdir.Listing, changed bool) bool {
 		return c.cur != nil && c.openCur()
 	case err != nil:
 		c.fail("open", err)
-		return c.cur != nil && c.openCur() // what is behind cur may wait, cur must not
+		return c.cur != nil && c.openCur() // the files after cur may wait, cur must not
 	}
 	over := len(ms) == 0 && c.cur == nil && len(c.refused) == 0
 	if c.setOver(over); over {
@@ -194,9 +195,9 @@ func (c *follower) countSkipped() {
 	c.skipped = c.skipped[:0]
 }
 
-// statCur updates the size of cur. If cur grew in the last turn, it is read
-// without: most likely it grew again, and the read shows whether it is still the
-// same file, unless that depends on its time.
+// statCur updates the size of cur. It skips that if cur grew in the last turn: most
+// likely cur grew again, and the read shows whether it is still the same file, unless
+// that depends on its modification time.
 func (c *follower) statCur() bool {
 	f := c.cur
 	if f == nil {
@@ -224,7 +225,7 @@ func (c *follower) openCur() bool {
 	case errors.Is(err, errBusy):
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errMoved):
 		c.gen = 0
-	case f.gz != nil: // damaged beyond reading: what is behind it must not wait
+	case f.gz != nil: // nothing of it can be decompressed: the files after it must not wait
 		c.damaged(f, err)
 		c.skipBroken()
 	default:
@@ -314,7 +315,7 @@ func (c *follower) take() {
 }
 
 // position returns the position before the oldest line without its end.
-func (c *follower) position() position {
+func (c *follower) position() position.Stream {
 	if f, off := c.unfinished(); f != nil {
 		return c.withOld(f.point(off), f)
 	}
@@ -327,8 +328,8 @@ func (c *follower) position() position {
 	return *c.saved
 }
 
-func (c *follower) withOld(p point, in *file) position {
-	pos := position{point: p, Done: c.laterDone(in)}
+func (c *follower) withOld(p position.Point, in *file) position.Stream {
+	pos := position.Stream{Point: p, Done: c.laterDone(in)}
 	if c.old != nil && in == c.cur {
 		o := c.old.point(c.old.off)
 		pos.Old = &o

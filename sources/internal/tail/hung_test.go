@@ -12,7 +12,7 @@ import (
 	"crowsnest/test/kubesim"
 )
 
-// hangs makes operations on some paths hang until it is released.
+// hangs blocks operations on some paths until the channel is closed.
 type hangs struct {
 	mu    sync.Mutex
 	paths map[string]bool
@@ -37,9 +37,9 @@ func (h *hangs) fault(op, path string) error {
 	return nil
 }
 
-// However many operations on logs hang, up to the bound, all others are read;
-// what hangs is said, holds what is proved, and is read when it goes on.
-func TestHungReadsStopNobody(t *testing.T) {
+// Any number of hung operations up to the bound stops no other log. A hung log is
+// reported, holds the watermark back, and is read once its operation returns.
+func TestHungReadsStopNoOtherLog(t *testing.T) {
 	for _, op := range []string{"open", "read", "list"} {
 		for _, many := range []int{1, 2, 9, 40} {
 			t.Run(fmt.Sprint(many, op), func(t *testing.T) {
@@ -79,15 +79,15 @@ func TestHungReadsStopNobody(t *testing.T) {
 					require.Empty(t, l.tailer.Status().Unread)
 					require.WithinDuration(t, time.Now(), l.pipe.watermarkAt(), time.Second)
 					l.stop()
-					require.Len(t, l.tailer.gunzips.free, workers+2)
+					require.Equal(t, workers+2, l.tailer.gunzips.Free())
 				})
 			})
 		}
 	}
 }
 
-// A directory of pods that cannot be listed, because that hangs, stops no log
-// that is known, and a stop waits for nothing that hangs.
+// A listing of the root that hangs stops no known log, and stopping does not wait for
+// hung operations.
 func TestStopWithHungOperations(t *testing.T) {
 	bubble(t, podFinder, func(t *testing.T, l *lab) {
 		h := newHangs()
@@ -120,7 +120,7 @@ func TestStopWithHungOperations(t *testing.T) {
 		require.Less(t, time.Since(began), time.Second)
 		saved := l.tailer.Positions()
 		require.Contains(t, string(saved), "pod-0")
-		close(h.until) // the goroutines end, late, and hand nothing on
+		close(h.until) // the goroutines end late and pass on nothing
 		wait(time.Second)
 		requireLines(t, seq.want, l.pipe.taken())
 		require.JSONEq(t, string(saved), string(l.tailer.Positions()))

@@ -23,21 +23,21 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// A life takes its time under the race detector. make fuzz lives many more.
+	// One case takes long under the race detector. make fuzz runs many more.
 	if os.Getenv("TAIL_SEEDS") == "" {
 		_ = flag.Set("rapid.checks", "40") // before the command line is read, which wins
 	}
 	goleak.VerifyTestMain(m)
 }
 
-// pipe is a pipeline that keeps every line that holds "seq=" or "text", in the
-// order in which they were taken, and cuts consistently.
+// pipe is a pipeline that keeps every line that contains "seq=" or "text", in order, and
+// takes consistent snapshots.
 type pipe struct {
-	sources.Pipeline // what is not used here
+	sources.Pipeline // nil: for unused methods
 
 	prog *matcher.Program
-	cut  sync.RWMutex
-	each func() // runs after each block, outside of the cut
+	cut  sync.RWMutex // the checkpoint lock
+	each func()       // runs after each block, outside the lock
 
 	mu        sync.Mutex
 	lines     []string
@@ -47,7 +47,7 @@ type pipe struct {
 	longest   int
 }
 
-// program matches every line that holds "seq=" or "text". Its prefilter is costly.
+// program matches every line that contains "seq=" or "text". Its prefilter is costly.
 var program = sync.OnceValues(func() (*matcher.Program, error) {
 	return matcher.Compile(&rules.Set{Rules: []*rules.Rule{{
 		Alert: "All", Mode: rules.ModeOn, Count: 1,
@@ -116,7 +116,7 @@ func (p *pipe) taken() []string {
 	return slices.Clone(p.lines)
 }
 
-// snapshot is what a state file would hold.
+// snapshot is the content of a state file.
 type snapshot struct {
 	positions json.RawMessage
 	lines     []string
@@ -186,7 +186,7 @@ type lab struct {
 	tailer *Tailer
 	stopIt func()
 
-	abandon func() // stops it, and lets what hangs go on
+	abandon func() // stops it and leaves hung operations behind
 }
 
 func (l *lab) start(from *snapshot) {
@@ -202,7 +202,7 @@ func (l *lab) start(from *snapshot) {
 	done := make(chan error, 1)
 	p, tl := l.pipe, l.tailer
 	go func() { done <- tl.Run(ctx, p) }()
-	l.t.Cleanup(cancel) // where a test fails
+	l.t.Cleanup(cancel) // for a test that fails
 	l.abandon = func() {
 		cancel()
 		require.NoError(l.t, <-done)
@@ -224,10 +224,9 @@ func (l *lab) stop() *snapshot {
 // kill ends it so that only an earlier snapshot remains.
 func (l *lab) kill() { l.stopIt() }
 
-// bubble runs f on a fake clock and real files: once with polling alone, and
-// once where the kernel is asked at each poll what happened in directories.
-// Files have real times then, which are in the fake clock's future: nothing
-// counts as settled or old.
+// bubble runs f on a fake clock and real files: once with polling alone, and once with
+// inotify events that are read at each poll. The real modification times of the files are
+// in the future of the fake clock: no file counts as old, and no directory as settled.
 func bubble(t *testing.T, finder func(root string) Finder, f func(t *testing.T, l *lab)) {
 	t.Helper()
 	for name, cfg := range map[string]Config{"polled": {NoWatch: true}, "watched": {deaf: true}} {
@@ -257,7 +256,7 @@ func (s *numbered) next() string {
 	return text
 }
 
-// requireLines compares and shows only where two long lists differ.
+// requireLines compares two long lists and shows only where they differ.
 func requireLines(t *testing.T, want, got []string) {
 	t.Helper()
 	for i := range min(len(want), len(got)) {

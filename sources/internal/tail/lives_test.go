@@ -16,8 +16,8 @@ import (
 	"crowsnest/test/kubesim"
 )
 
-// step does one thing of the plan. Every choice has a small number, so that a
-// plan that fails shrinks to a simple one.
+// step executes one step of a plan. Simple steps have small numbers, so that a plan that
+// fails shrinks to a simple one.
 func (m *model) step(op, arg int) {
 	switch op {
 	case 0, 1:
@@ -98,7 +98,8 @@ func (m *model) verify() {
 	m.check(m.c.Err)
 }
 
-// compare returns how many lines are missing, and of how many the reader knew.
+// compare returns how many lines are missing, and how many of them were in files that the
+// tailer has seen.
 func (m *model) compare() (missing, known int) {
 	times := map[string]int{}
 	at := map[string]int{}
@@ -117,7 +118,7 @@ func (m *model) compare() (missing, known int) {
 			case n > 1 && strings.HasSuffix(want, end):
 				m.fail("%.40q was delivered %d times", want, n)
 			case n > 0 && m.lost[want]:
-				m.fail("%.40q was delivered and cannot have been", want)
+				m.fail("%.40q was delivered, but its file was removed before", want)
 			case n > 0 && at[want] < last:
 				m.fail("%.40q is out of order", want)
 			case n > 0:
@@ -130,11 +131,11 @@ func (m *model) compare() (missing, known int) {
 			}
 		}
 		missing += gone
-		if f.seen && gone < len(f.lines) { // of a file that came and went unread nobody can tell
+		if f.seen && gone < len(f.lines) { // a file that was removed before it was seen cannot be known
 			known += gone
 		}
 	}
-	for line := range times { // a line may be shown before its end comes
+	for line := range times { // a line may be matched before its end comes
 		if strings.HasSuffix(line, end) || !slices.ContainsFunc(m.all, func(w string) bool { return strings.HasPrefix(w, line) }) {
 			m.fail("made up: %.100q", line)
 		}
@@ -142,7 +143,7 @@ func (m *model) compare() (missing, known int) {
 	return missing, known
 }
 
-// lives draws a plan and lives it.
+// lives draws a plan and executes it.
 func lives(t *testing.T, rt *rapid.T) {
 	type step struct{ op, arg int }
 	plan := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
@@ -180,15 +181,15 @@ func lives(t *testing.T, rt *rapid.T) {
 	}
 }
 
-// TestRotationModel: over any order of writes, half lines, steps of rotation,
-// steps of compression, removals, restarts of the container, stops, and kills
-// that go back to an earlier snapshot, each line is delivered exactly once and in
-// order unless nobody could have read it, and then a loss is counted.
+// TestRotationModel executes random plans of writes, half lines, steps of rotation and of
+// compression, removals, restarts of the container, stops, and kills that go back to an
+// earlier snapshot. Each line is delivered exactly once and in order. If no reader could
+// have read it, a loss is counted.
 func TestRotationModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) { lives(t, rt) })
 }
 
-// FuzzRotation lives whatever plan the bytes draw.
+// FuzzRotation executes the plan that the bytes draw.
 func FuzzRotation(f *testing.F) {
 	for seed := range byte(4) { // as long as a plan needs
 		b := make([]byte, 4096)
@@ -200,9 +201,9 @@ func FuzzRotation(f *testing.F) {
 	})
 }
 
-// A file that was closed to save its descriptor grows, is rotated and removed
-// before it is looked at again: that is a loss.
-func TestClosedFileGrowsAndGoes(t *testing.T) {
+// A file that was closed to save its descriptor grows, is rotated and removed between two
+// polls: that is a loss.
+func TestClosedFileGrowsAndIsRemoved(t *testing.T) {
 	bubble(t, podFinder, func(t *testing.T, l *lab) {
 		l.cfg.MaxOpen = 1
 		var seq numbered
@@ -211,7 +212,7 @@ func TestClosedFileGrowsAndGoes(t *testing.T) {
 		several(c, &seq, 5)
 		several(other, &seq, 5)
 		l.start(nil)
-		wait(10*time.Second + 50*time.Millisecond)         // between two looks: none sees half of what follows
+		wait(10*time.Second + 50*time.Millisecond)         // between two polls: none sees half of what follows
 		for _, x := range []*kubesim.Container{c, other} { // one of them is closed
 			several(x, &seq, 5)
 			x.Rotate()
@@ -231,8 +232,8 @@ func TestClosedFileGrowsAndGoes(t *testing.T) {
 	})
 }
 
-// A file that is empty when it is found, is not opened and gets another name
-// does not push aside the files before it.
+// A file that is empty when it is found, is not opened and gets another name does not
+// displace the files before it.
 func TestEmptyFileIsRenamedBeforeItIsOpened(t *testing.T) {
 	bubble(t, podFinder, func(t *testing.T, l *lab) {
 		var seq numbered
@@ -272,8 +273,8 @@ func TestEmptyFileIsRenamedBeforeItIsOpened(t *testing.T) {
 	})
 }
 
-// While a file is read, the empty one behind it, which is not open, gets lines and is
-// rotated: it is not taken for the one that has its name now.
+// While a file is read, the empty and closed one after it gets lines and is rotated: it
+// is not mistaken for the file that has its name now.
 func TestEmptyFileIsReplacedDuringATurn(t *testing.T) {
 	bubble(t, podFinder, func(t *testing.T, l *lab) {
 		var seq numbered
@@ -286,7 +287,7 @@ func TestEmptyFileIsReplacedDuringATurn(t *testing.T) {
 		rotate()
 		names, err := filepath.Glob(c.Path() + ".*")
 		require.NoError(t, err)
-		require.NoError(t, os.Chtimes(names[0], time.Time{}, time.Now().Add(-time.Minute))) // it is left at once
+		require.NoError(t, os.Chtimes(names[0], time.Time{}, time.Now().Add(-time.Minute))) // it is no longer fresh
 		l.cfg.MaxOpen, l.cfg.LookBack = 1, -1
 		replaced := false
 		l.cfg.fault = func(op, _ string) error {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/sources/internal/logdir"
+	"crowsnest/sources/internal/position"
 	"crowsnest/test/kubesim"
 )
 
@@ -24,7 +25,7 @@ func (l *lab) losses() map[string]int64 {
 	return out
 }
 
-// requireBalance holds whenever nothing is read at the moment.
+// requireBalance checks the counters of lines; it may be called while nothing is read.
 func (l *lab) requireBalance() {
 	l.t.Helper()
 	s := l.tailer.Status()
@@ -37,7 +38,7 @@ func several(c *kubesim.Container, seq *numbered, n int) {
 	}
 }
 
-// compressInPlace does what the kubelet does with an older file.
+// compressInPlace compresses a file as the kubelet does with older ones.
 func compressInPlace(t *testing.T, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(name)
@@ -53,7 +54,7 @@ func compressInPlace(t *testing.T, name string) string {
 	return name + ".gz"
 }
 
-// What is lost is counted once, under its reason, and a restart keeps that.
+// A loss is counted once, under its reason, and a restart keeps the count.
 func TestLossesAreCounted(t *testing.T) {
 	rotated := func(t *testing.T, c *kubesim.Container) string {
 		names, err := filepath.Glob(c.Path() + ".*")
@@ -140,15 +141,15 @@ func TestLossesAreCounted(t *testing.T) {
 		several(c, seq, 5)
 	})
 	f(map[string]int64{lossGap: 1}, down, func(t *testing.T, c *kubesim.Container, seq *numbered) {
-		several(c, seq, 5) // nothing of it can be decompressed
+		several(c, seq, 5) // nothing can be decompressed
 		c.Rotate()
 		require.NoError(t, os.WriteFile(compressInPlace(t, rotated(t, c)), []byte("no gzip"), 0o600))
 		several(c, seq, 5)
 	})
 }
 
-// A compressed file that cannot be read at all is given up once, also if there
-// is nothing behind it.
+// A compressed file that cannot be read at all is counted once and skipped, also if no
+// file follows.
 func TestNothingButDamage(t *testing.T) {
 	bubble(t, podFinder, func(t *testing.T, l *lab) {
 		c := kubesim.New(kubesim.Options{Root: l.finder.Root})
@@ -166,9 +167,9 @@ func TestNothingButDamage(t *testing.T) {
 	})
 }
 
-// A directory that was gone before anyone could look into it is counted; one
-// that was empty is not.
-func TestGoneBeforeItWasSeen(t *testing.T) {
+// A directory that was removed before it could be listed is a loss; one that was empty is
+// not.
+func TestRemovedBeforeItWasListed(t *testing.T) {
 	f := func(want map[string]int64, empty bool) {
 		t.Helper()
 		bubble(t, func(root string) Finder {
@@ -198,7 +199,7 @@ func TestGoneBeforeItWasSeen(t *testing.T) {
 	f(map[string]int64{lossRemoved: 1}, false)
 }
 
-// Parts without an end are counted when they are matched as they are.
+// Unfinished parts are counted when they are matched.
 func TestBalanceWithUnfinishedParts(t *testing.T) {
 	bubble(t, podFinder, func(t *testing.T, l *lab) {
 		c := kubesim.New(kubesim.Options{Root: l.finder.Root})
@@ -213,12 +214,12 @@ func TestBalanceWithUnfinishedParts(t *testing.T) {
 	})
 }
 
-// Of very many streams that went, the newest positions are kept.
-func TestPositionsOfGoneStreamsAreBounded(t *testing.T) {
+// Of very many removed streams, the newest positions are kept.
+func TestPositionsOfRemovedStreamsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tl := New(Config{Source: "test", NoWatch: true}, podFinder(t.TempDir()))
 		for i := range 3 * maxMissing {
-			tl.restored[fmt.Sprint(i)] = &restored{pos: &position{Ended: true}, at: time.Now().Add(time.Duration(i) * time.Millisecond)}
+			tl.restored[fmt.Sprint(i)] = &restored{pos: &position.Stream{Ended: true}, at: time.Now().Add(time.Duration(i) * time.Millisecond)}
 		}
 		tl.opened = true
 		tl.forget(time.Now())

@@ -13,21 +13,21 @@ import (
 	"crowsnest/test/kubesim"
 )
 
-// The model knows in which file each line was written and which files are gone.
-// So it knows what must be delivered, what cannot be, and, for files that are
-// removed while they are read, what may go either way.
+// The model knows the file of each line and which files were removed. So it knows which
+// lines must be delivered, which cannot be, and which may or may not be because their
+// file was removed while it was read.
 
 // modelFile is one log file over all of its names.
 type modelFile struct {
-	path  string // as it is now; "": it is gone
+	path  string // "": it was removed
 	gz    string // its compressed form, if that exists
 	lines []string
-	seen  bool // it was there while the reader looked
+	seen  bool // the tailer ran while it existed
 }
 
 func (f *modelFile) gone() bool { return f.path == "" && f.gz == "" }
 
-// model is a container's log as it should be delivered.
+// model is the log of a container as it should be delivered.
 type model struct {
 	l    *lab
 	c    *kubesim.Container
@@ -48,8 +48,8 @@ type model struct {
 	block   *snapshot   // that was taken so
 	mu      sync.Mutex  // of block
 	saved   snapshot
-	lost    map[string]bool // cannot be delivered any more, in this life
-	perhaps map[string]bool // its file went while it was read
+	lost    map[string]bool // cannot be delivered any more
+	perhaps map[string]bool // its file was removed while it was read
 }
 
 func (m *model) fail(format string, args ...any) {
@@ -82,8 +82,8 @@ func (m *model) write(n, pad int) {
 	}
 }
 
-// late writes to the old file after the new one has a line, and for so short that
-// every reader that is there sees it.
+// late writes to the old file after the new one has a line, so soon that a running tailer
+// must read it.
 func (m *model) late(pause int) {
 	m.rename()
 	m.whole()
@@ -104,7 +104,7 @@ func (m *model) late(pause int) {
 	m.all = append(m.all, text)
 	was.lines = append(was.lines, text)
 	if m.down {
-		m.perhaps[text] = true // it may have left the file for good
+		m.perhaps[text] = true // the tailer may have left the file already
 		return
 	}
 	m.wait(2 * time.Second)
@@ -120,7 +120,7 @@ func (m *model) die() {
 	m.restart()
 }
 
-// outage is what a node does while nobody reads.
+// outage stops the tailer while the node goes on.
 func (m *model) outage(arg int) {
 	m.write(arg%20+1, arg%50)
 	if arg%3 > 0 {
@@ -180,7 +180,7 @@ func (m *model) rename() {
 	}
 	m.whole()
 	if len(m.cur.lines) == 0 {
-		m.write(1, 0) // the kubelet rotates what is too big, and never an empty file
+		m.write(1, 0) // the kubelet never rotates an empty file
 	}
 	m.rotation++
 	name := fmt.Sprintf("%s.20260102-%06d", m.c.Path(), m.rotation)
@@ -269,7 +269,7 @@ func (m *model) drop(f *modelFile) {
 	m.judge(f, m.down)
 }
 
-// judge decides on the lines of a file that is gone: what was delivered stays.
+// judge classifies the undelivered lines of a file that was removed.
 func (m *model) judge(f *modelFile, surely bool) {
 	have := m.saved.lines
 	if !m.down {
@@ -328,8 +328,8 @@ func (m *model) save() {
 	}
 }
 
-// each has the state saved right after a block, where a position that moves
-// outside of the cut is behind.
+// each saves the state right after a block: a position that moved outside the checkpoint
+// lock would be behind.
 func (m *model) each() {
 	if m.early.Swap(false) {
 		s := m.l.pipe.snapshot(m.l.tailer)
@@ -339,7 +339,7 @@ func (m *model) each() {
 	}
 }
 
-// taken uses what was saved after a block.
+// taken uses the state that was saved after a block.
 func (m *model) taken() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -348,7 +348,7 @@ func (m *model) taken() {
 	}
 }
 
-// halt ends the reader: after a kill it is what it was when it was saved.
+// halt ends the tailer: a kill goes back to the saved state.
 func (m *model) halt(kill bool) {
 	if m.down {
 		return

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"crowsnest/sources/internal/content"
+	"crowsnest/sources/internal/gunzip"
 	"crowsnest/sources/internal/logdir"
+	"crowsnest/sources/internal/position"
 )
 
 // opener opens the files of one stream. now, dir and err are those of the present
@@ -17,9 +19,8 @@ type opener struct {
 	*account
 	tree    *tree
 	found   Stream
-	gunzips *gunzips
-	wake    func() // queues a turn of the follower
-	waiting bool   // for a gunzip; under gunzips.mu
+	gunzips *gunzip.Pool
+	waiter  gunzip.Waiter // queues a turn of the follower
 
 	now time.Time
 	dir *logdir.Dir // of the tree; only a trusted one
@@ -79,8 +80,8 @@ func (o *opener) damaged(f *file, err error) {
 	}
 }
 
-// open opens a file, and a gunzip for it if it is compressed. errBusy: none is free;
-// the follower is woken when one is.
+// open opens a file, and takes a decompressor for it if it is compressed. errBusy: none
+// is free; the follower is woken when one is.
 func (o *opener) open(f *file) error {
 	if f.f == nil {
 		h, fi, err := o.openFile(o.dir, o.rel(f.name))
@@ -96,7 +97,7 @@ func (o *opener) open(f *file) error {
 	if !f.order.GZ || f.gz != nil {
 		return nil
 	}
-	if f.gz = o.gunzips.take(o); f.gz == nil {
+	if f.gz = o.gunzips.Take(&o.waiter); f.gz == nil {
 		return errBusy
 	}
 	err := f.at(f.off)
@@ -131,7 +132,7 @@ func (o *opener) close(f *file) {
 		return
 	}
 	if f.gz != nil {
-		o.gunzips.give(f.gz)
+		o.gunzips.Return(f.gz)
 		f.gz = nil
 	}
 	if f.f != nil {
@@ -193,7 +194,7 @@ func headOf(f *os.File, fi fs.FileInfo, gz bool) (*head, error) {
 
 // locate returns which file the point is in, -1 if none. Most likely the file still
 // has its name.
-func (o *opener) locate(ms []member, p point) (int, error) {
+func (o *opener) locate(ms []member, p position.Point) (int, error) {
 	for _, named := range []bool{true, false} {
 		for i := len(ms) - 1; i >= 0; i-- {
 			m := ms[i]
@@ -209,7 +210,7 @@ func (o *opener) locate(ms []member, p point) (int, error) {
 }
 
 // holds reports whether the bytes before the point are in the file.
-func (o *opener) holds(m member, p point) (bool, error) {
+func (o *opener) holds(m member, p position.Point) (bool, error) {
 	if m.order.GZ {
 		return true, nil // they are compared when it is opened
 	}
@@ -221,7 +222,7 @@ func (o *opener) holds(m member, p point) (bool, error) {
 		return false, &unreadError{m, err}
 	}
 	defer o.closeFile(f)
-	ok, err := p.fits(f, fi.Size())
+	ok, err := p.Fits(f, fi.Size())
 	if err != nil {
 		return false, &unreadError{m, err}
 	}

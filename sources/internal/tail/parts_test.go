@@ -14,9 +14,8 @@ import (
 	"crowsnest/test/kubesim"
 )
 
-// Parts of stdout and stderr in any mixture, over rotations and kills: every
-// line is made whole. Lines between the parts of another one may be read twice
-// then, with the same identity.
+// Parts of stdout and stderr in any mixture, over rotations and kills: every line is
+// joined. Lines between the parts of another one may be read twice, with the same ID.
 func TestRandomParts(t *testing.T) {
 	for seed := range uint64(seeds()) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -63,12 +62,12 @@ func randomParts(t *testing.T, l *lab, seed uint64) {
 			saved = *l.stop()
 			l.start(&saved)
 		default:
-			// Less than the time after which parts are matched as they are.
+			// Less than the time after which unfinished parts are matched.
 			wait(time.Duration(r.IntN(90)) * time.Millisecond)
 			saved = l.pipe.snapshot(l.tailer)
 			lost := slices.ContainsFunc(seq.want, func(w string) bool { return !slices.Contains(saved.lines, w) })
 			if !lost && open["stdout"] == "" && open["stderr"] == "" {
-				rotations = 0 // nothing of what the next ones remove is needed
+				rotations = 0 // the next ones remove no unread file
 			}
 		}
 	}
@@ -85,8 +84,8 @@ func randomParts(t *testing.T, l *lab, seed uint64) {
 	c.Close()
 }
 
-// requireWhole makes sure that every line was matched whole, and nothing that is
-// neither a line nor the start or end of one.
+// requireWhole checks that every line was matched whole, and that every match is a line,
+// or the start or end of one.
 func requireWhole(t *testing.T, want, got []string) {
 	t.Helper()
 	for _, w := range want {
@@ -96,14 +95,14 @@ func requireWhole(t *testing.T, want, got []string) {
 			require.Failf(t, "lost", "%s; near %q", w, near)
 		}
 	}
-	// What is not a whole line is the start of one that was matched early.
+	// Any other match is the start of a line that was matched early.
 	for _, g := range got {
 		ok := slices.ContainsFunc(want, func(w string) bool { return strings.HasPrefix(w, g) || strings.HasSuffix(w, g) })
 		require.True(t, ok, "made up: %.100q", g)
 	}
 }
 
-// A line without its end is matched after a second, and whole when it ends.
+// A line without its end is matched after a second, and again as a whole once it ends.
 func TestUnterminatedLine(t *testing.T) {
 	bubble(t, func(root string) Finder { return plainFinder(root, "x.log") }, func(t *testing.T, l *lab) {
 		path := l.finder.Root + "/x.log"
@@ -119,7 +118,7 @@ func TestUnterminatedLine(t *testing.T) {
 		wait(10 * time.Second)
 		require.Len(t, l.pipe.taken(), 2, "once")
 
-		s := l.stop() // the position is before it
+		s := l.stop() // the position is before the line
 		s.lines = nil
 		l.start(s)
 		wait(2 * time.Second)
@@ -139,7 +138,7 @@ func TestUnterminatedLine(t *testing.T) {
 	})
 }
 
-// A process that dies in the middle of a line leaves a part without an end.
+// The runtime writes a part, and its end later or never.
 func TestPartWithoutEnd(t *testing.T) {
 	bubble(t, podFinder, func(t *testing.T, l *lab) {
 		c := kubesim.New(kubesim.Options{Root: l.finder.Root})
@@ -148,7 +147,7 @@ func TestPartWithoutEnd(t *testing.T) {
 		wait(3 * time.Second)
 		require.Equal(t, []string{"text lease lost"}, l.pipe.taken())
 
-		// The position is before it: the end that comes makes the line whole.
+		// The position is before the part, so that its end completes the line.
 		s := l.stop()
 		l.start(s)
 		c.Write("stdout", " for good")
@@ -172,8 +171,8 @@ func TestPartWithoutEnd(t *testing.T) {
 	})
 }
 
-// One stream waits for its end for ever, the other one goes on: the position
-// does not stay behind, and what was read again is bounded.
+// One stream never ends its line while the other one goes on: the position advances, and
+// rereading is bounded.
 func TestPartStuckBesideBusyStream(t *testing.T) {
 	bubble(t, podFinder, func(t *testing.T, l *lab) {
 		c := kubesim.New(kubesim.Options{Root: l.finder.Root})

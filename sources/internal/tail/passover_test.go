@@ -41,8 +41,8 @@ func (f *failures) fault(op, path string) error {
 	return f.paths[op+" "+path]
 }
 
-// An old file that cannot be read does not stop the log that is written now. What
-// may be lost is counted once, also over a restart.
+// An old file that cannot be read does not hold up the current log. The possible loss is
+// counted once, also over a restart.
 func TestUnreadableOldFile(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.EIO, syscall.EACCES} {
 		for _, op := range []string{"open", "head", "read"} {
@@ -60,7 +60,7 @@ func TestUnreadableOldFile(t *testing.T) {
 func unreadable(t *testing.T, l *lab, op string, errno syscall.Errno, down bool) {
 	bad := &failures{}
 	l.cfg.fault = bad.fault
-	l.cfg.MaxOpen = 1 // files that wait are not held open
+	l.cfg.MaxOpen = 1 // waiting files are not kept open
 	var seq, lost numbered
 	c := kubesim.New(kubesim.Options{Root: l.finder.Root})
 	t.Cleanup(c.Close)
@@ -92,8 +92,8 @@ func unreadable(t *testing.T, l *lab, op string, errno syscall.Errno, down bool)
 	l.stop()
 }
 
-// The file that is written now is waited for: nothing is proved meanwhile, it is
-// listed, and no line of it is lost.
+// The current file cannot be read: the watermark stays, the file is reported, and no line
+// of it is lost.
 func TestUnreadableNewestFile(t *testing.T) {
 	for _, op := range []string{"open", "head", "read"} {
 		bubble(t, podFinder, func(t *testing.T, l *lab) {
@@ -129,7 +129,7 @@ func TestUnreadableNewestFile(t *testing.T) {
 	}
 }
 
-// A log with a second name is refused and listed, and holds nothing.
+// A log with a second name is refused and reported. It does not hold the watermark back.
 func TestHardLinksAreRefused(t *testing.T) {
 	bubble(t, podFinder, func(t *testing.T, l *lab) {
 		l.cfg.OneName = true
@@ -158,7 +158,7 @@ func TestHardLinksAreRefused(t *testing.T) {
 	})
 }
 
-// Beyond the bound logs are not read, which is said and holds what is proved.
+// Logs beyond the bound are not read: that is reported and holds the watermark back.
 func TestStreamsAreBounded(t *testing.T) {
 	bubble(t, podFinder, func(t *testing.T, l *lab) {
 		l.cfg.streams = 5

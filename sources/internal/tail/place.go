@@ -5,19 +5,8 @@ import (
 	"time"
 
 	"crowsnest/sources/internal/content"
+	"crowsnest/sources/internal/position"
 )
-
-// position is the saved state of a stream.
-type position struct {
-	point
-	Old   *point `json:"old,omitempty"`   // of the rotated file before it
-	Ended bool   `json:"ended,omitempty"` // the file was read to its end, and another one came
-	// Done are the files that were read before this one and have later times: the
-	// clock was set back.
-	Done []doneFile `json:"done,omitempty"`
-
-	encoded []byte // its saved form; under Tailer.mu
-}
 
 // place finds the position to continue from: the saved point, or without one a time.
 func (c *follower) place(ms []member) error {
@@ -30,7 +19,7 @@ func (c *follower) place(ms []member) error {
 	if len(ms) == 0 {
 		return nil
 	}
-	if live { // it was closed while it was written to: if its pod was deleted, what came since is lost
+	if live { // it was closed while a program wrote to it: if its pod was deleted, later lines are lost
 		c.ended = false
 	}
 	if c.stream == nil {
@@ -49,7 +38,7 @@ func (c *follower) place(ms []member) error {
 	for _, d := range saved.Done {
 		c.remember(d)
 	}
-	i, err := c.locate(ms, saved.point)
+	i, err := c.locate(ms, saved.Point)
 	if err != nil {
 		return err
 	}
@@ -57,7 +46,7 @@ func (c *follower) place(ms []member) error {
 		if c.confirm(); !c.settled {
 			return errMoved // it may only have been renamed meanwhile
 		}
-		c.placeAfter(ms, saved.point)
+		c.placeAfter(ms, saved.Point)
 		return nil
 	}
 	f, err := c.openMember(ms[i], saved.Off)
@@ -80,7 +69,7 @@ func (c *follower) begin(ms []member) {
 
 // placeAfter continues with the files that are newer than the one of the point,
 // which was compressed and removed, deleted, or truncated.
-func (c *follower) placeAfter(ms []member, p point) {
+func (c *follower) placeAfter(ms []member, p position.Point) {
 	at, _ := c.found.Order(p.Name)
 	i := slices.IndexFunc(ms, func(m member) bool {
 		switch {
@@ -91,8 +80,8 @@ func (c *follower) placeAfter(ms []member, p point) {
 		}
 		return m.order.Rotated == "" || p.First == 0 && m.fi.ModTime().After(c.since)
 	})
-	// The file that is written to is read in any case: it is not the one that
-	// was read, whatever the time in it says.
+	// The newest file is read in any case: it is not the one of the point, whatever
+	// its first time is.
 	if last := len(ms) - 1; i < 0 && ms[last].order.Rotated == "" {
 		i = last
 	}
@@ -114,7 +103,7 @@ func (c *follower) placeAfter(ms []member, p point) {
 }
 
 // restoreOld continues to read the rotated file before cur.
-func (c *follower) restoreOld(ms []member, p point) {
+func (c *follower) restoreOld(ms []member, p position.Point) {
 	i, err := c.locate(ms, p)
 	if err != nil || i < 0 || ms[i].order.GZ || ms[i].name == c.cur.name {
 		return
@@ -160,8 +149,8 @@ func (c *follower) lookBack(ms []member, from time.Time, end bool) error {
 	}
 	f.learn()
 	c.start(f, ms[:start], ms[start+1:])
-	// The place is a position like any other: after a restart reading goes on
-	// here, not at the place of that time.
+	// Commit this position: after a restart reading continues here, and does not look
+	// back from that time.
 	c.hand.scan(c.stream, nil, c.commit)
 	return nil
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What is planted in a log directory is not read, and does not stop anything.
+// Links, pipes, devices and other things in a log directory are not read, and hold up
+// nothing.
 func TestPlantedThings(t *testing.T) {
 	root := t.TempDir()
 	outside := filepath.Join(t.TempDir(), "secret")

@@ -96,7 +96,7 @@ func (wp *pool) work(w *worker) {
 			kick(wp.t.wake) // every follower had a turn: the watermark may advance
 		}
 		if w.replaced.Load() {
-			wp.t.gunzips.drop()
+			wp.t.gunzips.Drop()
 			break
 		}
 	}
@@ -127,7 +127,7 @@ func (wp *pool) relieve(finder *beat) {
 	wp.mu.Unlock()
 	for range hired {
 		t.count("hung")
-		t.gunzips.give(&gunzip{})
+		t.gunzips.Add()
 		wp.hire()
 	}
 }

@@ -8,12 +8,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"crowsnest/internal/times"
 	"crowsnest/matcher"
 	"crowsnest/sources"
+	"crowsnest/sources/internal/position"
 )
 
-// published is what others see of a follower, and what they ask of it. Safe for
-// concurrent use.
+// published is the part of a follower that other goroutines read, and their requests
+// to it. Safe for concurrent use.
 type published struct {
 	begun     atomic.Bool // it had its first turn: lines written from now on are read
 	hinted    atomic.Bool // something may have happened in the directory
@@ -24,11 +26,11 @@ type published struct {
 	folder string // path of the directory of the stream
 
 	mu       sync.Mutex
-	saved    *position // nil: nothing was taken yet
-	bound    time.Time // watermark of the stream
-	lineTime time.Time // of the newest line that was read
-	over     bool      // there are no files left
-	pinned   bool      // files are open
+	saved    *position.Stream // nil: nothing was taken yet
+	bound    time.Time        // watermark of the stream
+	lineTime time.Time        // of the newest line that was read
+	over     bool             // there are no files left
+	pinned   bool             // files are open
 	view     sources.StreamStatus
 	named    string // the file that view.Path is of
 	counters matcher.Counters
@@ -46,7 +48,7 @@ func (p *published) update(f func()) {
 }
 
 // advanceTo records that everything written by t was read.
-func (p *published) advanceTo(t time.Time) { p.update(func() { p.bound = later(t, p.bound) }) }
+func (p *published) advanceTo(t time.Time) { p.update(func() { p.bound = times.Later(t, p.bound) }) }
 
 // clampBound limits the stream's watermark to the clock, which was set back: how far
 // this stream lags is not known until it is read to its end.
@@ -64,7 +66,7 @@ func (p *published) progress() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.lineTime.IsZero() && p.lineTime.Before(p.view.LastRead) {
-		p.bound = later(p.lineTime, p.bound)
+		p.bound = times.Later(p.lineTime, p.bound)
 	}
 }
 
@@ -73,13 +75,13 @@ func (p *published) reached(t, now time.Time) {
 	p.update(func() { p.lineTime, p.view.LastRead = t, now })
 }
 
-// save replaces the position by one that says the same of what was taken.
-func (p *published) save(pos position) { p.update(func() { p.saved = &pos }) }
+// save replaces the position by an equivalent one.
+func (p *published) save(pos position.Stream) { p.update(func() { p.saved = &pos }) }
 
 // end marks the file of the position as read to its end, also for restarts.
 func (p *published) end() {
 	if s := p.saved; s != nil {
-		p.save(position{point: s.point, Old: s.Old, Ended: true, Done: s.Done})
+		p.save(position.Stream{Point: s.Point, Old: s.Old, Ended: true, Done: s.Done})
 	}
 }
 
@@ -113,11 +115,11 @@ func (p *published) stall(now time.Time, why string) {
 }
 
 // final returns the state to keep of a follower with nothing left to read.
-func (p *published) final() (over bool, n matcher.Counters, saved *position) {
+func (p *published) final() (over bool, n matcher.Counters, saved *position.Stream) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if saved = p.saved; saved != nil && p.over && !saved.Ended {
-		saved = &position{point: saved.point, Ended: true} // what was lost of it is counted
+		saved = &position.Stream{Point: saved.Point, Ended: true} // what was lost of it is counted
 	}
 	return p.over, p.counters, saved
 }
@@ -137,11 +139,4 @@ func (p *published) unread() []sources.Unread {
 		out = append(out, sources.Unread{Path: cmp.Or(p.view.Path, p.folder), Why: p.stalled.why, Since: p.stalled.since, Holds: true})
 	}
 	return out
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }

@@ -14,9 +14,8 @@ import (
 	"crowsnest/test/kubesim"
 )
 
-// Nothing is lost and nothing read twice, over any order of writes, rotations
-// with compression, restarts of the container, stops, and kills that lose what
-// came after the last snapshot.
+// No line is lost or read twice, over any order of writes, rotations with compression,
+// restarts of the container, stops, and kills that go back to the last snapshot.
 func TestRandomLife(t *testing.T) {
 	for seed := range uint64(seeds()) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -33,7 +32,7 @@ func randomLife(t *testing.T, l *lab, seed uint64) {
 	l.start(nil)
 	saved := l.pipe.snapshot(l.tailer)
 	down := false
-	unread := 0 // rotations since the snapshot: more than 3 remove what was not read
+	unread := 0 // rotations since the snapshot: more than 3 remove unread files
 	for range 80 {
 		if len(saved.lines) == seq.n {
 			unread = 0
@@ -47,7 +46,7 @@ func randomLife(t *testing.T, l *lab, seed uint64) {
 			c.Rotate()
 			unread++
 		case n == 12 && !down:
-			wait(3 * time.Second) // what a dead container's file holds goes with it
+			wait(3 * time.Second) // the file of a dead container is removed, read or not
 			saved = l.pipe.snapshot(l.tailer)
 			c.Restart()
 		case n == 13 && !down:
@@ -57,7 +56,7 @@ func randomLife(t *testing.T, l *lab, seed uint64) {
 			l.kill()
 			down = true
 		case n == 15 && !down:
-			saved = l.pipe.snapshot(l.tailer) // unread as it may be
+			saved = l.pipe.snapshot(l.tailer) // whether everything was read or not
 		case down:
 			l.start(&saved)
 			down = false
@@ -83,7 +82,7 @@ func randomLife(t *testing.T, l *lab, seed uint64) {
 	c.Close()
 }
 
-// seeds is how many random lives are lived: more where TAIL_SEEDS says so.
+// seeds is the number of random cases. TAIL_SEEDS sets another one.
 func seeds() int {
 	if n, err := strconv.Atoi(os.Getenv("TAIL_SEEDS")); err == nil {
 		return n

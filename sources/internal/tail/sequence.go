@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"crowsnest/sources/internal/content"
+	"crowsnest/sources/internal/position"
 )
 
 const (
 	maxAway   = 30 * time.Second // after which a deleted file is closed in any case
-	doneMax   = 16
-	eagerOpen = 8 // later files of one stream that are held open
+	eagerOpen = 8                // later files of one stream that are held open
 )
 
 // sequence is the order in which the files of a stream are read.
@@ -23,9 +23,9 @@ const (
 type sequence struct {
 	*opener
 	cur  *file
-	next []*file    // after cur, in order
-	old  *file      // before cur: rotated, and may still get bytes
-	done []doneFile // read to the end
+	next []*file         // after cur, in order
+	old  *file           // before cur: rotated, and may still get bytes
+	done []position.File // read to the end
 
 	oldUntil   time.Time
 	nextSince  time.Time // since when next has a file with content
@@ -36,21 +36,10 @@ type sequence struct {
 	closedIdle []*file   // closed to save descriptors: the newest, then the one being read
 }
 
-// doneFile identifies a file that was read to its end.
-type doneFile struct {
-	content.ID
-	Size int64 `json:"s"`
-}
-
-// validDone reports whether the numbers make sense: a state file may hold anything.
-func validDone(done []doneFile) bool {
-	return len(done) <= doneMax && !slices.ContainsFunc(done, func(d doneFile) bool { return d.N <= 0 || d.N > content.HeadSize })
-}
-
 // remember records that a file was read to its end.
-func (s *sequence) remember(d doneFile) {
+func (s *sequence) remember(d position.File) {
 	s.done = append(s.done, d)
-	if len(s.done) > doneMax {
+	if len(s.done) > position.MaxDone {
 		s.done = slices.Delete(s.done, 0, 1)
 	}
 }
@@ -60,18 +49,18 @@ func (s *sequence) start(cur *file, before, after []member) {
 	s.cur = cur
 	for _, m := range before {
 		if m.head.first != 0 && !cur.id.Is(m.head.bytes) { // a copy of cur may have more than was read
-			s.remember(doneFile{content.IDOf(m.head.bytes), m.head.size})
+			s.remember(position.File{ID: content.IDOf(m.head.bytes), Size: m.head.size})
 		}
 	}
 	s.follow(after)
 }
 
 // laterDone returns the files read before f that must be saved with it.
-func (s *sequence) laterDone(f *file) []doneFile {
+func (s *sequence) laterDone(f *file) []position.File {
 	if f.id.First == 0 {
 		return nil
 	}
-	var out []doneFile
+	var out []position.File
 	for _, d := range s.done {
 		if d.N == f.id.N && d.Sum == f.id.Sum {
 			break // what comes behind was read after it
@@ -83,16 +72,16 @@ func (s *sequence) laterDone(f *file) []doneFile {
 	return out
 }
 
-// isDone reports whether the file was read to its end. Without a time in its head a
-// file cannot be told from another one that starts alike.
+// isDone reports whether the file was read to its end. Without a time in its
+// head a file cannot be distinguished from another one that starts alike.
 func (s *sequence) isDone(m member) bool {
-	return m.head.first != 0 && slices.ContainsFunc(s.done, func(d doneFile) bool { return d.Is(m.head.bytes) })
+	return m.head.first != 0 && slices.ContainsFunc(s.done, func(d position.File) bool { return d.Is(m.head.bytes) })
 }
 
-// looksDone is isDone where there is nothing better to go by: the same start
-// and the same length.
+// looksDone is a weaker isDone, also for files without times: it compares the start and
+// the length.
 func (s *sequence) looksDone(m member) bool {
-	return slices.ContainsFunc(s.done, func(d doneFile) bool { return d.Size == m.head.size && d.Is(m.head.bytes) })
+	return slices.ContainsFunc(s.done, func(d position.File) bool { return d.Size == m.head.size && d.Is(m.head.bytes) })
 }
 
 // bornBefore returns the files before cur that were not there at the last poll,
@@ -118,7 +107,7 @@ func (s *sequence) bornBefore(ms, last []member) []member {
 func (s *sequence) follows(m member) bool {
 	f := s.cur
 	first := f.id.First
-	if first == 0 { // it is empty: what is newer than the one before it, is newer
+	if first == 0 { // it is empty: compare with the file before it
 		first = s.prevFirst
 	}
 	switch {
@@ -231,9 +220,9 @@ func (s *sequence) follow(ms []member) {
 		}
 		next = append(next, f)
 	}
-	// What has no name any more is older than what has one, and can be read only
-	// while it is open. Of one that was never opened its name may be that of
-	// another file now.
+	// A file without a name is older than those with one, and can be read only while
+	// it is open. The name of one that was never opened may be that of another file
+	// now.
 	left = slices.DeleteFunc(left, func(f *file) bool {
 		if f.f == nil {
 			s.deleted(f)
@@ -296,11 +285,11 @@ func (s *sequence) closedUnchanged() bool {
 	})
 }
 
-// skipCur gives cur up and goes on with what is behind it.
+// skipCur drops cur and continues with the file after it.
 func (s *sequence) skipCur() {
 	s.close(s.cur)
 	if s.cur.id.N > 0 {
-		s.remember(doneFile{s.cur.id, s.cur.off})
+		s.remember(position.File{ID: s.cur.id, Size: s.cur.off})
 	}
 	s.away = time.Time{}
 	s.goOn()

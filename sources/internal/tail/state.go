@@ -3,80 +3,47 @@ package tail
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"crowsnest/internal/times"
 	"crowsnest/matcher"
 	"crowsnest/sources"
+	"crowsnest/sources/internal/position"
 )
 
-// maxStreams bounds the logs that are read, and the positions that are saved and
-// taken from a state file.
 const (
-	maxStreams   = 10000
-	maxPositions = maxStreams
-	maxUnread    = 100 // listed logs that are not read
+	maxStreams = position.MaxStreams // that are read
+	maxUnread  = 100                 // listed logs that are not read
 )
-
-// positions is the saved form.
-type positions struct {
-	Version int                     `json:"v"`
-	At      time.Time               `json:"at"`
-	Losses  map[string]sources.Loss `json:"losses,omitempty"`
-	Roots   map[string]string       `json:"roots,omitempty"` // identity of each root, by path
-	Streams map[string]*position    `json:"streams,omitempty"`
-}
 
 // Positions returns the state with which Restore continues after the ingested lines.
+// The caller holds the checkpoint lock: no line is taken meanwhile.
 func (t *Tailer) Positions() json.RawMessage {
 	var s sources.Status
 	t.report(&s)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	b, err := json.Marshal(positions{Version: 1, At: t.readTo(), Losses: s.Losses, Roots: t.roots})
-	if err != nil {
-		return nil // of strings, numbers and a time that a clock returned: cannot fail
-	}
-	// No line is taken meanwhile, and there may be thousands of streams: most have the
-	// position of the last time, which is encoded.
-	b = slices.Grow(b, 300*min(len(t.followers)+len(t.restored), maxPositions))
-	b = append(b[:len(b)-1], `,"streams":{`...)
-	n := 0
-	add := func(key string, p *position) {
-		if p == nil || n >= maxPositions {
-			return
-		}
-		if n++; n > 1 {
-			b = append(b, ',')
-		}
-		b = append(b, p.encode(key)...)
-	}
+	set := position.Set{At: t.readTo(), Losses: s.Losses, Roots: t.roots}
+	return set.Encode(t.savedStreams, len(t.followers)+len(t.restored))
+}
+
+// savedStreams yields the position of each stream. The caller holds mu.
+func (t *Tailer) savedStreams(yield func(key string, s *position.Stream) bool) {
 	for key, c := range t.followers {
 		c.mu.Lock()
 		saved := c.saved // replaced, never changed
 		c.mu.Unlock()
-		add(key, saved)
+		if !yield(key, saved) {
+			return
+		}
 	}
 	for key, r := range t.restored {
-		add(key, r.pos)
-	}
-	return append(b, "}}"...)
-}
-
-// encode returns the position of a stream as a member of a JSON object. The caller
-// holds Tailer.mu and the checkpoint lock.
-func (p *position) encode(key string) []byte {
-	if p.encoded == nil {
-		k, err := json.Marshal(key)
-		v, err2 := json.Marshal(p)
-		if err != nil || err2 != nil {
-			return []byte(`"":null`) // cannot happen
+		if !yield(key, r.pos) {
+			return
 		}
-		p.encoded = slices.Concat(k, []byte(":"), v)
 	}
-	return p.encoded
 }
 
 // readTo returns the time before which a stream outside the positions is not read.
@@ -95,20 +62,9 @@ func (t *Tailer) Restore(b json.RawMessage) error {
 	if len(b) == 0 || string(b) == "null" {
 		return nil
 	}
-	var p positions
-	if err := json.Unmarshal(b, &p); err != nil {
+	p, err := position.Decode(b)
+	if err != nil {
 		return fmt.Errorf("restore positions: %w", err)
-	}
-	if p.Version != 1 {
-		return fmt.Errorf("restore positions: version %d is not known", p.Version)
-	}
-	if len(p.Streams) > maxPositions {
-		return errors.New("restore positions: too many streams")
-	}
-	for key, pos := range p.Streams {
-		if pos == nil || !pos.valid() || pos.Old != nil && !pos.Old.valid() || !validDone(pos.Done) {
-			return fmt.Errorf("restore positions: the one of %q is not possible", key)
-		}
 	}
 	now := t.cfg.Clock()
 	t.restore(p.Losses, now)
@@ -136,7 +92,7 @@ func (t *Tailer) Status() sources.Status {
 	defer t.mu.Unlock()
 	s := sources.Status{Name: t.cfg.Source, Up: t.up, Watermark: t.watermark, Unread: t.unread(now)}
 	t.report(&s)
-	lag := max(0, now.Sub(later(t.watermark, t.began)))
+	lag := max(0, now.Sub(times.Later(t.watermark, t.began)))
 	total := t.closed
 	begun := t.opened
 	for _, c := range t.followers {
@@ -177,7 +133,7 @@ func (t *Tailer) unread(now time.Time) []sources.Unread {
 	out := t.shortage(now)
 	if !t.hangs.IsZero() {
 		for _, tr := range t.trees {
-			out = append(out, sources.Unread{Path: tr.root.Path, Why: "looking through its folders does not end", Since: t.hangs, Holds: true})
+			out = append(out, sources.Unread{Path: tr.root.Path, Why: "a search of its folders does not return", Since: t.hangs, Holds: true})
 		}
 	}
 	for _, u := range t.down {

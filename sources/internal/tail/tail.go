@@ -9,10 +9,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"crowsnest/internal/times"
 	"crowsnest/matcher"
 	"crowsnest/sources"
+	"crowsnest/sources/internal/gunzip"
 	"crowsnest/sources/internal/logdir"
 	"crowsnest/sources/internal/logname"
+	"crowsnest/sources/internal/position"
 	"crowsnest/sources/internal/turns"
 )
 
@@ -78,7 +81,7 @@ type tree struct {
 	watched bool            // all of them are
 	up      bool
 	over    int       // streams beyond the bound
-	doubted time.Time // since when what is there is not believed; zero: it is
+	doubted time.Time // since when its directory is not trusted; zero: it is
 	doubts  string    // the identity of that directory
 }
 
@@ -88,13 +91,13 @@ type Tailer struct {
 	cfg Config
 	*account
 	trees   []*tree
-	gunzips *gunzips
+	gunzips *gunzip.Pool
 	queue   *turns.Queue[*follower]
 	blind   atomic.Pointer[error] // why no more directories can be watched; nil: counted, or they can
 	wake    chan struct{}         // the watermark may advance
 	search  chan struct{}         // streams are to be looked for
 	p       sources.Pipeline
-	hand    hand // p for who may be left behind at the end
+	hand    hand // passes lines to p until Run returns
 
 	mu        sync.Mutex
 	followers map[string]*follower
@@ -108,7 +111,7 @@ type Tailer struct {
 	up        bool
 	opened    bool                      // every stream of the start was found
 	begun     bool                      // and each had its first turn: a line that is written now is not skipped
-	roots     map[string]string         // identity of each root that was believed last, by path
+	roots     map[string]string         // identity of each root when it was last trusted, by path
 	closed    matcher.Counters          // of removed streams
 	hangs     time.Time                 // since when looking for streams does not end; zero: it does
 	down      map[*tree]sources.Unread  // trees that cannot be searched
@@ -116,7 +119,7 @@ type Tailer struct {
 }
 
 type restored struct {
-	pos *position
+	pos *position.Stream
 	at  time.Time // since when nothing was found for it
 }
 
@@ -130,8 +133,9 @@ func New(cfg Config, finders ...Finder) *Tailer {
 	cfg.MaxOpen = cmp.Or(cfg.MaxOpen, defaultMaxOpen)
 	cfg.streams = cmp.Or(cfg.streams, maxStreams)
 	t := &Tailer{
-		cfg: cfg, account: newAccount(cfg), gunzips: newGunzips(workers + 2), queue: turns.New[*follower](),
-		wake: make(chan struct{}, 1), search: make(chan struct{}, 1),
+		cfg: cfg, account: newAccount(cfg), queue: turns.New[*follower](),
+		gunzips: gunzip.NewPool(workers+2, gunzip.Sizes{Keep: markSize, Block: blockSize, Slack: slack}),
+		wake:    make(chan struct{}, 1), search: make(chan struct{}, 1),
 		followers: map[string]*follower{}, restored: map[string]*restored{}, roots: map[string]string{},
 		refused: map[string]sources.Unread{}, down: map[*tree]sources.Unread{},
 	}
@@ -147,10 +151,9 @@ func (t *Tailer) Name() string { return t.cfg.Source }
 // Local marks the source as stamped by this machine's clock.
 func (t *Tailer) Local() {}
 
-// Run reads until ctx ends. What was read by then is taken; a line without its
-// end and parts without their last one are not: they are read again. A goroutine
-// that a read hangs in is left behind: nothing but the end of the process, or of
-// the read, ends it.
+// Run reads until ctx ends. The complete lines read by then are ingested; unfinished
+// lines are read again after a restart. A goroutine whose read hangs is left behind: it
+// ends when the read or the process ends.
 func (t *Tailer) Run(ctx context.Context, p sources.Pipeline) error {
 	t.p = p
 	t.hand.open(p)
@@ -291,7 +294,7 @@ func (t *Tailer) lookBackTo() time.Time {
 	defer t.mu.Unlock()
 	for _, done := range []time.Time{t.saved, t.watermark} {
 		if done = done.Round(0); !done.IsZero() && done.Before(from) {
-			from = later(done, time.Unix(0, 0)) // a state file may say anything
+			from = times.Later(done, time.Unix(0, 0)) // a state file may say anything
 		}
 	}
 	return from

@@ -15,6 +15,7 @@ import (
 
 	"crowsnest/sources/internal/content"
 	"crowsnest/sources/internal/logname"
+	"crowsnest/sources/internal/position"
 	"crowsnest/test/kubesim"
 )
 
@@ -84,8 +85,8 @@ func TestNewStreamAfterLongPause(t *testing.T) {
 	})
 }
 
-// Proof of reading: never beyond what was read, and soon at what was written.
-func TestProof(t *testing.T) {
+// The watermark never passes an unread line, and follows what is written within a second.
+func TestWatermark(t *testing.T) {
 	bubble(t, podFinder, func(t *testing.T, l *lab) {
 		r := rand.New(rand.NewPCG(1, 5))
 		var cs []*kubesim.Container
@@ -126,8 +127,8 @@ func TestProof(t *testing.T) {
 	})
 }
 
-// A directory that cannot be looked at proves nothing.
-func TestNoProofWithoutRoot(t *testing.T) {
+// A root that cannot be listed holds the watermark back.
+func TestNoWatermarkWithoutRoot(t *testing.T) {
 	bubble(t, func(root string) Finder { return podFinder(filepath.Join(root, "pods")) }, func(t *testing.T, l *lab) {
 		l.start(nil)
 		wait(10 * time.Second)
@@ -148,7 +149,7 @@ func TestNoProofWithoutRoot(t *testing.T) {
 		require.WithinDuration(t, time.Now(), l.pipe.watermarkAt(), time.Second)
 		require.Zero(t, st.Lag.Truncate(time.Second))
 
-		// It goes away and comes back with other content.
+		// It is renamed and comes back.
 		require.NoError(t, os.Rename(l.finder.Root, l.finder.Root+".old"))
 		wait(10 * time.Second)
 		require.False(t, l.tailer.Status().Up)
@@ -164,8 +165,7 @@ func TestNoProofWithoutRoot(t *testing.T) {
 	})
 }
 
-// While a backlog is read, the times of its lines prove what they can, and the
-// lines of a quiet stream do not wait for its end.
+// The lines of a quiet stream do not wait until the backlog of another one is read.
 func TestBacklogAndQuietStream(t *testing.T) {
 	bubble(t, podFinder, func(t *testing.T, l *lab) {
 		hot := kubesim.New(kubesim.Options{Root: l.finder.Root, Pod: "hot"})
@@ -192,7 +192,7 @@ func TestBacklogAndQuietStream(t *testing.T) {
 	})
 }
 
-// Logs that logrotate numbers, compressing with a delay, over stops and kills.
+// Logs that logrotate numbers and compresses with a delay, over stops and kills.
 func TestRandomPlain(t *testing.T) {
 	for seed := range uint64(seeds()) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -222,7 +222,7 @@ func randomPlain(t *testing.T, l *lab, seed uint64) {
 				writeLines(t, f, &seq, 1)
 			}
 			rotateNumbered(t, path)
-			if r.IntN(2) == 0 { // the program still has the old file
+			if r.IntN(2) == 0 { // the program still has the old file open
 				writeLines(t, f, &seq, r.IntN(3))
 			}
 			f = appendTo(t, path)
@@ -298,7 +298,7 @@ func TestFromEnd(t *testing.T) {
 	})
 }
 
-// The kernel tells of new containers: nothing waits for the next poll.
+// inotify reports new containers: they do not wait for the next poll.
 func TestWatch(t *testing.T) {
 	root := t.TempDir()
 	l := &lab{t: t, cfg: Config{Source: "test", Poll: time.Hour}, finder: podFinder(root)}
@@ -313,7 +313,7 @@ func TestWatch(t *testing.T) {
 	c.Close()
 }
 
-// Names that go back by an hour are corrected by the times in the files.
+// The times in the files correct the order of names whose clock went back by an hour.
 func TestOrderByTimeInFile(t *testing.T) {
 	m := func(name string, first int64) member {
 		o, _ := logname.Kubelet(name)
@@ -332,12 +332,12 @@ func TestOrderByTimeInFile(t *testing.T) {
 	}, names)
 }
 
-// Any state is taken or refused, and reading goes on.
+// Any saved state is accepted or refused, and reading continues.
 func FuzzRestore(f *testing.F) {
 	t := New(Config{}, Finder{})
 	f.Add([]byte(t.Positions()))
-	p := &position{point: point{Name: "0.log", ID: content.ID{N: 5}, Off: 3, End: 9, MarkN: 9}, Ended: true, Old: &point{Name: "x"}}
-	b, err := json.Marshal(positions{Version: 1, At: time.Now(), Streams: map[string]*position{"ns_pod_uid/c": p, "x": {}}})
+	p := &position.Stream{Point: position.Point{Name: "0.log", ID: content.ID{N: 5}, Off: 3, End: 9, MarkN: 9}, Ended: true, Old: &position.Point{Name: "x"}}
+	b, err := json.Marshal(position.Set{Version: 1, At: time.Now(), Streams: map[string]*position.Stream{"ns_pod_uid/c": p, "x": {}}})
 	require.NoError(f, err)
 	f.Add(b)
 	f.Add([]byte(`{"v":1,"streams":{"ns_pod_uid/c":null}}`))
@@ -380,14 +380,14 @@ func FuzzRestore(f *testing.F) {
 	})
 }
 
-// Any bytes, written in any pieces, give the same lines.
+// The lines do not depend on the pieces in which bytes are written.
 func FuzzPieces(f *testing.F) {
 	f.Add([]byte("text 1\ntext 2\r\n\ntext 3"), uint64(1))
 	f.Add([]byte("text\x00\x00 1\n\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00text 2\n"), uint64(2))
 	f.Add([]byte(strings.Repeat("text ", 100)+"\n"), uint64(3))
 	f.Fuzz(func(t *testing.T, content []byte, seed uint64) {
 		if hasHole(content) {
-			return // a hole that is cut in two is no hole
+			return // half of a hole may be too short to be one
 		}
 		dir := t.TempDir()
 		file := appendTo(t, filepath.Join(dir, "x.log"))

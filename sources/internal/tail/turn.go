@@ -5,7 +5,9 @@ import (
 	"os"
 	"time"
 
+	"crowsnest/internal/times"
 	"crowsnest/sources/internal/content"
+	"crowsnest/sources/internal/position"
 )
 
 // readCur reads at most one block of the current file, and switches to the next one
@@ -35,7 +37,7 @@ func (c *follower) readCur(w *worker) bool {
 		return true
 	case err != nil && f.gz != nil:
 		c.damaged(f, err)
-		end = true // the rest of it cannot be had
+		end = true // its rest cannot be read
 	case err != nil:
 		c.fail("read", err)
 		c.passOverCur()
@@ -102,7 +104,7 @@ func (c *follower) closeOld() {
 	c.close(c.old)
 	c.old = nil
 	if c.saved != nil {
-		c.save(position{point: c.saved.point, Ended: c.saved.Ended, Done: c.saved.Done})
+		c.save(position.Stream{Point: c.saved.Point, Ended: c.saved.Ended, Done: c.saved.Done})
 	}
 }
 
@@ -137,7 +139,7 @@ func (c *follower) atEnd(w *worker) bool {
 
 // quietAway reports whether cur was removed, and nothing was written to it for a while.
 func (c *follower) quietAway() bool {
-	return !c.away.IsZero() && c.now.Sub(later(c.away, c.moved)) >= awayAfter
+	return !c.away.IsZero() && c.now.Sub(times.Later(c.away, c.moved)) >= awayAfter
 }
 
 // mayLeave decides whether cur gets no more bytes. The runtime creates the new file
@@ -149,7 +151,7 @@ func (c *follower) mayLeave() bool {
 		return true
 	}
 	if n.order.Instance == c.cur.order.Instance && c.nothingNext() {
-		return false // nothing to hurry for, and the position stays where lines are
+		return false // the next file is empty, and the position stays where the lines are
 	}
 	if !c.cur.fresh(c.now) {
 		return true
@@ -171,7 +173,7 @@ func (c *follower) leave(w *worker) bool {
 		c.flushed = 0
 	}
 	if f.id.N > 0 {
-		c.remember(doneFile{f.id, f.off})
+		c.remember(position.File{ID: f.id, Size: f.off})
 	}
 	c.ended = true
 	if f.id.First != 0 {
