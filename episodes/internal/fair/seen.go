@@ -1,6 +1,7 @@
 package fair
 
 import (
+	"container/heap"
 	"encoding/binary"
 	"maps"
 	"math"
@@ -23,8 +24,8 @@ type Seen struct {
 	parties map[string]*seenParty
 	numbers []*seenParty // by number; those without slots are used again
 	free    []int32      // their numbers
-	rank    ranking
-	last    *seenParty // of the line before
+	rank    ranking      // in order only while all slots are in use: nothing is evicted before
+	last    *seenParty   // of the line before
 	clock   uint64
 	Evicted int64 // fingerprints
 }
@@ -81,7 +82,10 @@ func (f *Seen) Add(id uint64, party string) (known bool) {
 		fallthrough
 	default:
 		f.slots = append(f.slots, seenSlot{})
-		f.charge(p, 1)
+		p.load[InEntries]++
+		if len(f.slots) == f.max {
+			heap.Init(&f.rank)
+		}
 	}
 	f.slots[i].id, f.slots[i].chain = id, *head
 	*head = i
