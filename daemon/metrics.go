@@ -33,7 +33,7 @@ func (d *Daemon) registerMetrics(reg *prometheus.Registry) error {
 		versioncollector.NewCollector("crowsnest"),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		d.ownMetrics(),
+		d.ownMetrics(agent),
 		ruleMetrics(func() loadedRules { return loadedRules{d.rulesView(), d.stats().Rules, agent} }),
 		sources.Metrics(d.sourceStatus, agent),
 		sinks.Metrics(d.endpointStatus, agent),
@@ -72,8 +72,10 @@ func (d *Daemon) endpointStatus() []sinks.EndpointStatus {
 	return out
 }
 
-// ownMetrics returns the metrics of reloads, of the saved state and of outages.
-func (d *Daemon) ownMetrics() metric.Collector {
+// ownMetrics returns the metrics of reloads, of the saved state, of outages, of the kinds
+// of sources and of the alerts about crowsnest itself. sparse omits alerts that are not
+// open.
+func (d *Daemon) ownMetrics(sparse bool) metric.Collector {
 	away := func(d *Daemon) map[string]time.Time {
 		since, out := d.self.Away(), map[string]time.Time{}
 		for _, s := range d.sources {
@@ -91,7 +93,21 @@ func (d *Daemon) ownMetrics() metric.Collector {
 		metric.Counter("state_save_errors_total", "Failed attempts to save the state.",
 			func(d *Daemon) int64 { _, errs := d.saver.status(); return errs }),
 		metric.GaugeBy("source_not_seen_since_timestamp_seconds", "Start of the current outage of the source, kept across restarts; 0: no outage.", "source", away),
+		metric.Each((*Daemon).sourceKinds, []string{"source", "kind"}, func(s sourceKind) []string { return []string{s.source, s.kind} },
+			metric.Gauge("source_info", "A configured source and its kind.", func(sourceKind) bool { return true })),
+		metric.GaugeBy("self_alerts", "Open alerts about crowsnest itself. CrowsnestHeartbeat is open as long as logs are read.", "alert",
+			func(d *Daemon) map[string]int64 { return metric.NonZero(d.self.Counts(), sparse) }),
 	)
+}
+
+type sourceKind struct{ source, kind string }
+
+func (d *Daemon) sourceKinds() []sourceKind {
+	var out []sourceKind
+	for i, s := range d.sources {
+		out = append(out, sourceKind{s.Name(), d.kinds[i].Key})
+	}
+	return out
 }
 
 // loadedRules is what the metrics of packs and rules are read from.

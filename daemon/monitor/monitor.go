@@ -40,6 +40,15 @@ const (
 	alertQuarantined    = "CrowsnestRuleGivenUp"
 )
 
+// allAlerts returns the names of the alerts about crowsnest itself.
+func allAlerts() []string {
+	return []string{
+		alertHeartbeat, alertBlind, alertNothingToWatch, alertPackBroken, alertQuarantined, alertUpstreamAway, alertAgentRefused,
+		alertAgentsRefused, alertTwoAggregators, alertRulesDiffer, alertReportMore, alertEvictions, alertLinesLost, alertMisplaced,
+		alertStateNotSaved, alertClockSkew, alertAlertsDropped, alertLogsUnread,
+	}
+}
+
 // State is the state of all parts of the daemon at one time.
 type State struct {
 	Sources     []sources.Status
@@ -256,6 +265,22 @@ func (a *Alerts) All() []episodes.Episode {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.SortedFunc(maps.Values(a.open), func(x, y episodes.Episode) int { return x.StartsAt.Compare(y.StartsAt) })
+}
+
+// Counts returns how many alerts are open by name, 0 for each of the others.
+func (a *Alerts) Counts() map[string]int64 {
+	out := map[string]int64{}
+	for _, name := range allAlerts() {
+		out[name] = 0
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, e := range a.open {
+		if _, known := out[e.Alert]; known { // agents may report others
+			out[e.Alert]++
+		}
+	}
+	return out
 }
 
 // texts are the annotations of an alert.
