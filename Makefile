@@ -22,7 +22,7 @@ LDFLAGS := -s -w -X $(VERSION_PKG).Version=$(VERSION) -X $(VERSION_PKG).Revision
 # All Go files, including those in folders named testdata, which are not built.
 GOFILES = $(wildcard $(shell git ls-files -co --exclude-standard '*.go'))
 
-.PHONY: build run test check bench bench-baseline bench-peers bench-load chaos e2e e2e-servers fuzz clean fmt packs schemas docs
+.PHONY: build run test check bench bench-baseline bench-peers bench-load chaos e2e e2e-servers fuzz clean fmt packs schemas docs dashboards screenshot
 .PHONY: test-build test-format test-go test-fuzz check-vet check-format check-static check-lint check-vulns
 
 build: ## build the static binary
@@ -94,6 +94,12 @@ docs: build ## write the generated documents: runbook pages, references of langu
 	$(BIN) rules docs --out docs/rules
 	$(BIN) schema rules -o markdown > docs/language.md
 	UPDATE_SNAPSHOTS=1 $(GO) test -count=1 -run '^(TestDocuments|TestConfigurationPage)$$' ./cli ./daemon/config
+
+dashboards: ## write the dashboards, and the objects of Kubernetes made of them and of the rules
+	$(GO) run ./deploy/monitoring/generate deploy/monitoring
+
+screenshot: build $(DEMO_BIN)/alertmanager ## take docs/img/alerts.png; needs Chromium
+	docs/img/screenshot.sh
 
 schemas: build ## write the JSON Schemas that editors use
 	$(BIN) schema rules > rules/packs/schema.json

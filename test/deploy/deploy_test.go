@@ -1,6 +1,5 @@
 // Package deploy tests the manifests: they render, the daemon accepts their
-// configurations, Prometheus accepts their rules, and a real API server accepts
-// all of them.
+// configurations, and a real API server accepts all of them.
 package deploy
 
 import (
@@ -60,32 +59,6 @@ func TestPodsAreConfined(t *testing.T) {
 			require.NotContains(t, text, never, dir)
 		}
 	}
-}
-
-// Prometheus accepts the alerts about crowsnest, and they fire when they
-// should.
-func TestPrometheusRules(t *testing.T) {
-	text, err := os.ReadFile(root + "/components/monitoring/prometheus-rule.yaml")
-	require.NoError(t, err)
-	_, spec, ok := strings.Cut(string(text), "\nspec:\n")
-	require.True(t, ok)
-	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "crowsnest.yaml"), []byte(dedent(spec)), 0o600))
-	out, err := servers.Promtool(t, "check", "rules", filepath.Join(dir, "crowsnest.yaml"))
-	require.NoError(t, err, out)
-	tests, err := os.ReadFile("testdata/prometheus-rule_test.yaml")
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "test.yaml"), tests, 0o600))
-	out, err = servers.Promtool(t, "test", "rules", filepath.Join(dir, "test.yaml"))
-	require.NoError(t, err, out)
-}
-
-func dedent(text string) string {
-	var b strings.Builder
-	for line := range strings.Lines(text) {
-		b.WriteString(strings.TrimPrefix(line, "  "))
-	}
-	return b.String()
 }
 
 // The daemon accepts every configuration of the manifests, except for files

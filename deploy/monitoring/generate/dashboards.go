@@ -1,0 +1,155 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+const cluster = `cluster=~"$cluster"`
+
+// series selects a metric of crowsnest in the chosen clusters.
+func series(name string, matchers ...string) string {
+	return "crowsnest_" + name + "{" + strings.Join(append([]string{cluster}, matchers...), ", ") + "}"
+}
+
+// counted selects episodes in a state, with the severity and the pack of their rule.
+func counted(state, severity string) string {
+	return fmt.Sprintf("%s * on (cluster, job, instance, rule) group_left (severity, pack) (0 * %s + 1)",
+		series("episodes", `state="`+state+`"`), series("rule_matches_total", severity))
+}
+
+func rate(name string, matchers ...string) string {
+	return "rate(" + series(name, matchers...) + "[$__rate_interval])"
+}
+
+func sumBy(labels, expr string) string { return "sum by (" + labels + ") (" + expr + ")" }
+
+// onCall is what a person looks at who was paged.
+func onCall() dashboard {
+	own := series("self_alerts", `alert!="CrowsnestHeartbeat"`)
+	open := sumBy("cluster, severity, pack, rule", counted("firing", `severity!="info"`)) + " > 0"
+	firing := func(severity string) string { return "sum(" + counted("firing", `severity="`+severity+`"`) + ")" }
+	return newDashboard("oncall", "on call", "Which failures are open, and whether anything is not watched.", nil,
+		row("Now", false,
+			stat("Critical", "Open alerts of severity critical.", "", firing("critical"), 1, "red"),
+			stat("Warning", "Open alerts of severity warning.", "", firing("warning"), 1, "orange"),
+			stat("Pending", "Failures that will fire unless they recover in time.", "", "sum("+series("episodes", `state="pending"`)+")", 1, "blue"),
+			stat("Rules on hold", "Rules that draw no conclusions from silence, because a source makes no progress.", "", "count("+series("rule_held")+" == 1)", 1, "orange"),
+			stat("Sources not read", "Sources in an outage: failures in their logs are not detected.", "",
+				"count("+series("source_not_seen_since_timestamp_seconds")+" > 0)", 1, "red"),
+			stat("Problems of crowsnest", "Open alerts about crowsnest itself.", "", "sum("+own+")", 1, "orange"),
+		),
+		row("Open alerts", false,
+			table("Open by rule", "Alerts of severity info are in the row Noise.", "", open, "Open"),
+			graph("Open by severity", "", "short", true, query{sumBy("severity", counted("firing", `severity=~".+"`)), "{{severity}}"}),
+			graph("Open by rule", "The ten rules with the most open alerts.", "short", true,
+				query{"topk(10, " + sumBy("rule", series("episodes", `state="firing"`)) + " > 0)", "{{rule}}"}),
+			graph("Open by cluster", "", "short", true, query{sumBy("cluster", series("episodes", `state="firing"`)), "{{cluster}}"}),
+		),
+		row("crowsnest itself", false,
+			table("Problems of crowsnest", "docs/alerts.md has a section for each.", "", sumBy("cluster, alert", own)+" > 0", "Open"),
+			table("Sources not read", "How long each source has been in an outage.", "s",
+				"time() - ("+series("source_not_seen_since_timestamp_seconds")+" > 0)", "Since"),
+		),
+		row("Noise", true,
+			table("Open alerts of severity info", "", "", sumBy("cluster, pack, rule", counted("firing", `severity="info"`))+" > 0", "Open"),
+			table("Pending", "Failures that will fire unless they recover in time.", "", sumBy("cluster, rule", series("episodes", `state="pending"`))+" > 0", "Pending"),
+			graph("Lines that match, per minute", "The ten rules with the most matching lines. Many lines make one alert.", "short", false,
+				query{"topk(10, 60 * " + sumBy("rule", rate("rule_matches_total")) + " > 0)", "{{rule}}"}),
+			table("Rules that change most in a day", "How often the number of open alerts changed: candidates for a longer `for`.", "",
+				"sort_desc("+sumBy("cluster, rule", "changes("+series("episodes", `state="firing"`)+"[1d])")+" > 0)", "Changes"),
+			table("Lines without an alert in a day", "Rules that matched lines and opened nothing: their conditions prevented noise.", "",
+				sumBy("cluster, rule", "increase("+series("rule_matches_total")+"[1d])")+" > 0 unless on (cluster, rule) "+
+					sumBy("cluster, rule", "max_over_time("+series("episodes", `state="firing"`)+"[1d])")+" > 0", "Lines"),
+		),
+	)
+}
+
+// operation is for whoever runs crowsnest.
+func operation() dashboard {
+	instance := `instance=~"$instance"`
+	s := func(name string, matchers ...string) string { return series(name, append(matchers, instance)...) }
+	r := func(name string, matchers ...string) string { return rate(name, append(matchers, instance)...) }
+	lost := func(name string) string {
+		return sumBy("source, reason", "increase("+s(name)+"[$__rate_interval])")
+	}
+	process := func(name string) string {
+		return name + "{" + cluster + ", " + instance + "} and on (cluster, job, instance) " + s("build_info")
+	}
+	quantile := func(q string) query {
+		return query{"histogram_quantile(" + q + ", sum by (le) (" + r("detection_seconds_bucket") + "))", "quantile " + q}
+	}
+	return newDashboard("operation", "operation", "How crowsnest reads, decides and delivers.", []variable{{
+		Type: "query", Name: "instance", Label: "Instance", Query: "label_values(crowsnest_build_info{" + cluster + "}, instance)", Datasource: &source,
+		IncludeAll: true, AllValue: ".*", Multi: true, Refresh: 2, Sort: 1, Current: current{"All", "$__all"},
+	}},
+		row("Health", false,
+			stat("Instances", "Instances that Prometheus scrapes.", "", "count("+s("build_info")+")", 1, "green"),
+			stat("Sources down", "Sources that cannot be read.", "", "count("+s("source_up")+" == 0)", 1, "red"),
+			stat("Agents down", "Agents that the aggregator waits for.", "", "count("+s("agent_up")+" == 0)", 1, "red"),
+			stat("Receivers down", "Receivers that do not accept alerts.", "", "count("+s("notification_endpoint_up")+" == 0)", 1, "red"),
+			stat("Failed reloads", "Instances that refused their last configuration or rules.", "", "count("+s("config_last_reload_successful")+" == 0)", 1, "orange"),
+			stat("Quarantined rules", "Rules that are no longer evaluated.", "", `count(max by (rule) (`+s("rule_inactive", `reason="given_up"`)+") == 1)", 1, "orange"),
+			table("Instances", "", "", sumBy("cluster, instance, version", s("build_info")), "Instances"),
+			table("Alerts about crowsnest itself", "docs/alerts.md has a section for each.", "", sumBy("cluster, instance, alert", s("self_alerts"))+" > 0", "Open"),
+		),
+		row("Reading", false,
+			graph("Lag", "Age of the oldest unread data.", "s", false, query{"max by (source) (" + s("source_lag_seconds") + ")", "{{source}}"}),
+			graph("Lines read", "", "short", true, query{sumBy("source", r("source_lines_total")), "{{source}}"}),
+			graph("Bytes read", "", "Bps", true, query{sumBy("source", r("source_bytes_total")), "{{source}}"}),
+			graph("Streams", "Logs that are followed.", "short", true, query{sumBy("source", s("source_streams")), "{{source}}"}),
+		),
+		row("Lost lines", false,
+			graph("Losses", "How often lines were lost before they were read.", "short", true, query{lost("source_losses_total"), "{{source}} {{reason}}"}),
+			graph("Lost bytes", "", "bytes", true, query{lost("source_lost_bytes_total"), "{{source}} {{reason}}"}),
+			graph("Lines not evaluated, or not whole", "", "short", true,
+				query{lost("source_dropped_lines_total"), "{{source}} dropped: {{reason}}"},
+				query{sumBy("source", "increase("+s("source_truncated_lines_total")+"[$__rate_interval])"), "{{source}} truncated"},
+				query{sumBy("source", "increase("+s("source_unparsed_lines_total")+"[$__rate_interval])"), "{{source}} without envelope"}),
+			graph("Errors of sources", "", "short", true, query{lost("source_errors_total"), "{{source}} {{reason}}"}),
+		),
+		row("Blind", false,
+			graph("Logs that are not read", "", "short", true, query{sumBy("source", s("source_unread_logs")), "{{source}}"}),
+			graph("Outages", "How long each source has been in an outage.", "s", false,
+				query{"max by (source) ((time() - " + s("source_not_seen_since_timestamp_seconds") + ") and " + s("source_not_seen_since_timestamp_seconds") + " > 0)", "{{source}}"}),
+			graph("Rules by what keeps them from firing", "A rule without streams waits for logs that nobody writes here.", "short", false,
+				query{"sum(" + s("rules_loaded") + ")", "loaded"},
+				query{"sum(" + s("rule_blind") + ")", "without streams"},
+				query{"sum(" + s("rule_held") + ")", "on hold"},
+				query{sumBy("reason", s("rule_inactive")), "inactive: {{reason}}"}),
+			table("Packs", "", "", sumBy("cluster, pack, version", s("pack_info")), "Instances"),
+		),
+		row("Cost", false,
+			graph("Time per rule", "The ten most expensive rules. A rule above limits.rule_cpu for a minute is quarantined.", "percentunit", false,
+				query{"topk(10, " + sumBy("rule", r("rule_seconds_total")) + ")", "{{rule}}"}),
+			graph("Lines tried per rule", "The ten rules with the most lines that pass the prefilter.", "short", false,
+				query{"topk(10, " + sumBy("rule", r("rule_tries_total")) + ")", "{{rule}}"}),
+			graph("CPU", "", "percentunit", false, query{"rate(process_cpu_seconds_total{" + cluster + ", " + instance + "}[$__rate_interval]) and on (cluster, job, instance) " + s("build_info"), "{{instance}}"}),
+			graph("Open files", "", "short", false, query{process("process_open_fds"), "{{instance}}"}),
+		),
+		row("Memory", false,
+			graph("Memory of the limit", "What GOMEMLIMIT counts, as a part of it.", "percentunit", false, query{
+				"(go_memstats_sys_bytes{" + cluster + ", " + instance + "} - go_memstats_heap_released_bytes) / go_gc_gomemlimit_bytes and on (cluster, job, instance) " + s("build_info"), "{{instance}}",
+			}),
+			graph("Resident memory", "", "bytes", false, query{process("process_resident_memory_bytes"), "{{instance}}"}),
+			graph("Evictions", "State that was evicted to stay within limits; alerts may be missing.", "short", true,
+				query{sumBy("namespace, kind", "increase("+s("evictions_total")+"[$__rate_interval])"), "{{namespace}} {{kind}}"},
+				query{"sum(increase(" + s("episode_overflow_total") + "[$__rate_interval]))", "alerts beyond the limit of their rule"}),
+			graph("Fingerprints of lines", "Kept to recognize lines that are read again.", "short", false, query{s("dedup_entries"), "{{instance}}"}),
+		),
+		row("Delivery", false,
+			graph("Accepted alerts", "", "short", true, query{sumBy("sink, endpoint", r("notifications_total")), "{{endpoint}}"}),
+			graph("Alerts that were not delivered", "", "short", true, query{sumBy("endpoint, reason", "increase("+s("notifications_failed_total")+"[$__rate_interval])"), "{{endpoint}} {{reason}}"}),
+			graph("Alerts that wait", "Alerts with an update that the receiver has not accepted yet.", "short", false, query{sumBy("endpoint", s("notification_queue_length")), "{{endpoint}}"}),
+			graph("From line to alert", "Time from the writing of a line until the first Alertmanager accepted its alert.", "s", false, quantile("0.5"), quantile("0.99")),
+			graph("Clocks of receivers", "How far the clock of a receiver is ahead.", "s", false, query{"max by (endpoint) (" + s("endpoint_clock_skew_seconds") + ")", "{{endpoint}}"}),
+			graph("Age of the saved state", "It is saved only when something changed.", "s", false, query{"time() - (" + s("state_last_save_timestamp_seconds") + " > 0)", "{{instance}}"}),
+		),
+		row("Agents", true,
+			graph("Agents up", "", "short", false, query{"sum(" + s("agent_up") + ")", "up"}, query{"count(" + s("agent_up") + ")", "known"}),
+			graph("Bytes that the aggregator has not saved", "", "bytes", false, query{"topk(10, " + s("upstream_unacked_bytes") + ")", "{{instance}}"}),
+			graph("Agents that have stopped reading", "The aggregator accepts no hits.", "short", false, query{"sum(" + s("upstream_blocked") + ")", "stopped"}),
+			graph("Time without an answer", "The ten agents with the longest.", "s", false, query{"topk(10, time() - (" + s("upstream_last_answer_timestamp_seconds") + " > 0))", "{{instance}}"}),
+		),
+	)
+}
