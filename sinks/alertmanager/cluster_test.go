@@ -244,3 +244,32 @@ func TestNothingIsSentToMemberThatHangs(t *testing.T) {
 		require.Empty(t, am.Accepted("A"))
 	})
 }
+
+// A member that wakes up learns from the others first what people were notified of.
+// Without another member it is sent everything at once.
+func TestMemberThatWakesUpMergesFirst(t *testing.T) {
+	f := func(other fault.Fault, want time.Duration) {
+		t.Helper()
+		inCluster(t, func(b *bench) {
+			b.notify(fire("Open"))
+			b.pass(5 * time.Minute)
+			am := b.ams[1]
+			am.Set(fault.Hang)
+			b.pass(2 * time.Minute)
+			b.notify(fire("A"))
+			b.ams[0].Set(other)
+			b.pass(10 * time.Minute)
+			var answered, accepted atomic.Int64 // when
+			am.Set(func(_ http.ResponseWriter, r *http.Request) bool {
+				if answered.CompareAndSwap(0, time.Now().UnixNano()); r.Method == http.MethodPost {
+					accepted.CompareAndSwap(0, time.Now().UnixNano())
+				}
+				return false
+			})
+			b.within(5*time.Second, "the alert", func() bool { return am.States("A") == "firing" })
+			require.Equal(t, want, time.Duration(accepted.Load()-answered.Load()))
+		})
+	}
+	f(nil, settleEvery)
+	f(fault.Reset, 0)
+}

@@ -38,6 +38,7 @@ type endpoint struct {
 	checkAt       time.Time // from then on check whether the endpoint restarted
 	settling      bool      // it waits for its cluster's notifications, and another member answers
 	settlingSince time.Time
+	backSince     time.Time // the first answer since it was away; zero while it is not or has not answered
 	peer          peer
 	changed       bool      // the estimate of the peer's clock changed since everything was sent
 	repeated      time.Time // when everything was last sent again for that reason

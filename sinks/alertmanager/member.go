@@ -58,6 +58,7 @@ func (e *endpoint) check(ctx context.Context) (restarted bool, a delivery.Answer
 	now := e.now()
 	e.heard(st.date, asked, now)
 	if a.Err != nil || st.uptime.IsZero() {
+		e.backSince = time.Time{}
 		e.checkAt = now.Add(checkEvery)
 		return false, a
 	}
@@ -69,7 +70,7 @@ func (e *endpoint) check(ctx context.Context) (restarted bool, a delivery.Answer
 	// that they notified of. The alerts that it holds as firing do no harm until it
 	// learns of that end.
 	lonely := e.Down() && !st.alone && len(st.members) == 1
-	e.settling = (st.settling || lonely) && e.State().PeerUp()
+	e.settling = (st.settling || lonely || e.merging(now)) && e.State().PeerUp()
 	was := e.member
 	switch {
 	case st.uptime.Equal(was.Uptime):
@@ -86,6 +87,21 @@ func (e *endpoint) check(ctx context.Context) (restarted bool, a delivery.Answer
 	}
 	e.member.Uptime, e.member.Started = st.uptime, st.latest
 	return restarted, a
+}
+
+// merging reports whether the member has just come back. A suspended process continues
+// with the exchange of notifications that was due meanwhile, but it would notify at once
+// of alerts that began while it was away, because it does not know yet that people were
+// notified of them.
+func (e *endpoint) merging(now time.Time) bool {
+	switch {
+	case !e.Down():
+		e.backSince = time.Time{}
+		return false
+	case e.backSince.IsZero():
+		e.backSince = now
+	}
+	return now.Sub(e.backSince) < settleEvery
 }
 
 // members are the endpoints of a sink.

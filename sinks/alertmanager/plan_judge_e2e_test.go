@@ -48,7 +48,7 @@ func (s *scene) judge() (out verdict) {
 				out.memory = append(out.memory, what)
 			case len(want) > 0 && n.Status == want[0]:
 				want = want[1:]
-			case n.Status == "resolved" && stale:
+			case n.Status == "resolved" && (stale || last == "resolved" && s.fromMemory(n, flushes)):
 				stale = false
 				out.memory = append(out.memory, what)
 			default:
@@ -63,13 +63,13 @@ func (s *scene) judge() (out verdict) {
 	return out
 }
 
-// flush is one of a group that held a firing alert.
+// flush is one of a group that held an alert.
 type flush struct {
 	name string
 	at   time.Time
 }
 
-var flushLine = regexp.MustCompile(`(?m)^time=(\S+) .*msg=flushing .*alertname=\\"(\w+)\\".*\[active\]`)
+var flushLine = regexp.MustCompile(`(?m)^time=(\S+) .*msg=flushing .*alertname=\\"(\w+)\\".*\[(?:active|resolved)\]`)
 
 // postTakes is how long an end takes, at least, to arrive at a member after it has
 // answered the first request.
