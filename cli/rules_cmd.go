@@ -12,7 +12,8 @@ import (
 )
 
 func newRules(c *cli) *cobra.Command {
-	return parent("rules", "List and show rules, create a rule from a log line, or write runbooks", newRulesList(c), newRulesShow(c), newRulesNew(c), newRulesDocs(c))
+	return parent("rules", "List and show rules, create a rule from a log line, write runbooks, or publish packs",
+		newRulesList(c), newRulesShow(c), newRulesNew(c), newRulesDocs(c), newRulesPush(c), newRulesPull(c), newRulesVerify(c))
 }
 
 // listedRule is a rule in machine output.

@@ -20,7 +20,7 @@ var floors = map[string]int{
 	"strictyaml": 0, "redact": 0, "rules": 0,
 	"matcher": 1, "httpconfig": 1,
 	"episodes": 2, "hits": 2,
-	"sources": 3, "sinks": 3, "web": 3, "replay": 3, "discover": 3, "state": 3, "export": 3,
+	"sources": 3, "sinks": 3, "web": 3, "replay": 3, "discover": 3, "state": 3, "export": 3, "artifact": 3,
 	"daemon/component": 4, "daemon/config": 5, "daemon/monitor": 5, "daemon/loader": 6, "daemon": 7,
 	"cli": 8, "cmd": 9, "deploy": 9,
 	"internal/blocks": -1,
@@ -46,6 +46,8 @@ var confined = map[string]string{
 	"github.com/grafana/loki/pkg/push":           "sinks/loki",
 	"k8s.io":                                     "sources/internal/kube sources/kubernetes",
 	"github.com/rs/zerolog":                      "cli daemon sinks web",
+	"oras.land/oras-go":                          "artifact",
+	"github.com/opencontainers":                  "artifact",
 }
 
 // purity lists what the floors below the edges must not use.
