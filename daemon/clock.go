@@ -55,6 +55,9 @@ func (p *pipeline) moveAll(d time.Duration, now time.Time) {
 			p.watermarks[name] = t.Round(0)
 		}
 		p.engine.ClockSet(d, now)
+		if sh := p.shadow.Load(); sh != nil {
+			sh.engine.ClockSet(d, now)
+		}
 		p.changed.Store(true)
 	}
 	p.mu.Unlock()

@@ -50,11 +50,15 @@ type Daemon struct {
 	now    func() time.Time
 	start  time.Time
 	engine *episodes.Engine
-	pipe   *pipeline
-	self   *monitor.Alerts
-	guard  *costGuard // used by the tick only
-	saver  *saver
-	loader *loader.Loader
+	// engineCfg is that of engine, also for a shadow.
+	engineCfg episodes.Config
+	pipe      *pipeline
+	self      *monitor.Alerts
+	guard     *costGuard // used by the tick only
+	saver     *saver
+	loader    *loader.Loader
+	// artifacts fetches the rule packs that are in registries.
+	artifacts *artifacts
 
 	sources   []sources.Source
 	kinds     []component.Kind // of sources
@@ -93,6 +97,8 @@ type Options struct {
 	StorageFlag string
 	// Extra are sinks in addition to those of the configuration.
 	Extra []sinks.Sink
+
+	grace time.Duration // replaces shadowGrace; 0: it does not
 
 	now func() time.Time // the clock of all parts; nil: time.Now
 	// accepted is called when a receiver accepted an update, so that it is saved.
@@ -142,6 +148,7 @@ func makeDaemon(opt Options) (*Daemon, error) {
 	}
 	d.opt.now = d.now
 	d.start = d.now().UTC()
+	d.artifacts = newArtifacts(d)
 	d.cfg.Store(opt.Cfg)
 	d.self = monitor.New(d.start, opt.Cfg.Global.BlindAfter)
 	d.guard = newCostGuard(opt.Cfg.Limits.RuleCPU)
@@ -150,11 +157,11 @@ func makeDaemon(opt Options) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	engineCfg := episodes.Config{
+	d.engineCfg = episodes.Config{
 		MaxActive: opt.Cfg.Limits.ActiveAlerts, MaxPerNamespace: opt.Cfg.Limits.AlertsPerNamespace, MaxKeys: opt.Cfg.Limits.Keys, Fingerprints: opt.Cfg.Limits.Fingerprints,
 		Redactor: red, UpdateEvery: updateEvery, Identity: opt.Cfg.Global.Identity,
 	}
-	d.engine = episodes.New(engineCfg)
+	d.engine = episodes.New(d.engineCfg)
 	to, receivers, err := newConcluder(d.opt, local{d.engine}, d.self)
 	if err != nil {
 		return nil, err

@@ -109,6 +109,7 @@ type ship struct {
 	d     *Daemon
 	stop  func()
 	clock setclock.Clock // of the daemon and of the lines
+	grace time.Duration  // of shadows; 0: as in production
 }
 
 func newShip(t *testing.T) *ship {
@@ -142,7 +143,7 @@ func (s *ship) start() {
 	require.NoError(t, err)
 	s.d, err = New(Options{
 		Cfg: cfg, Log: zerolog.New(zerolog.NewTestWriter(t)), Listener: l, Web: WebOptions{Lifecycle: true},
-		Getenv: func(string) string { return "" }, now: s.clock.Now,
+		Getenv: func(string) string { return "" }, now: s.clock.Now, grace: s.grace,
 	})
 	require.NoError(t, err)
 	s.url = "http://" + l.Addr().String()
@@ -183,10 +184,14 @@ func (s *ship) do(method, path string) (int, string) {
 	return res.StatusCode, string(body)
 }
 
-// log appends a line to the log of a pod.
+// log appends a line to the log of a pod, of the namespace team-a if it names none.
 func (s *ship) log(pod, text string) {
 	s.t.Helper()
-	dir := filepath.Join(s.dir, "pods", "team-a_"+pod+"_1b2c", "syncer")
+	namespace, name, named := strings.Cut(pod, "/")
+	if !named {
+		namespace, name = "team-a", pod
+	}
+	dir := filepath.Join(s.dir, "pods", namespace+"_"+name+"_1b2c", "syncer")
 	require.NoError(s.t, os.MkdirAll(dir, 0o755))
 	f, err := os.OpenFile(filepath.Join(dir, "0.log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	require.NoError(s.t, err)

@@ -83,7 +83,22 @@ func (d *Daemon) ownMetrics(sparse bool) metric.Collector {
 		}
 		return out
 	}
+	shadow := func(number func(web.ShadowRule) int) func(*Daemon) map[string]int {
+		return func(d *Daemon) map[string]int {
+			out := map[string]int{}
+			if sh := d.shadowView(); sh != nil {
+				for _, r := range sh.Rules {
+					out[r.Rule] = number(r)
+				}
+			}
+			return out
+		}
+	}
 	return metric.New(func() *Daemon { return d },
+		metric.GaugeBy("shadow_only_new_alerts", "Alerts that only the new version of rule packs, which is evaluated as a shadow, fired.", "rule",
+			shadow(func(r web.ShadowRule) int { return r.OnlyNew })),
+		metric.GaugeBy("shadow_only_in_force_alerts", "Alerts that only the version in force fired since a new version of rule packs is evaluated as a shadow.", "rule",
+			shadow(func(r web.ShadowRule) int { return r.OnlyInForce })),
 		metric.Gauge("config_last_reload_successful", "Whether the last load of rules and configuration succeeded.",
 			func(d *Daemon) bool { return d.outcome.Load().status.OK }),
 		metric.Gauge("config_last_reload_success_timestamp_seconds", "When rules and configuration were last loaded successfully.",

@@ -21,6 +21,7 @@ type pipeline struct {
 	// it, and no line is matched against two sets of rules.
 	lock      sync.RWMutex
 	rules     atomic.Pointer[ruleset]
+	shadow    atomic.Pointer[shadow] // nil: no other version of the rules is evaluated beside
 	engine    *episodes.Engine
 	concluder concluder
 	now       func() time.Time
@@ -72,16 +73,26 @@ func (p *pipeline) AddMember(name string) {
 
 // join adds a source, or a member of it, to the watermark.
 func (p *pipeline) join(name string, src sources.Source) {
-	lateness := rules.Lateness
-	if late, ok := src.(sources.Late); ok {
-		lateness = late.Lateness()
+	p.concluder.AddSource(name, lateness(src), src.Serves)
+	if sh := p.shadow.Load(); sh != nil {
+		sh.engine.AddSource(name, lateness(src), src.Serves)
 	}
-	p.concluder.AddSource(name, lateness, src.Serves)
+}
+
+// lateness is how far the watermark of a source stays behind its progress.
+func lateness(src sources.Source) time.Duration {
+	if late, ok := src.(sources.Late); ok {
+		return late.Lateness()
+	}
+	return rules.Lateness
 }
 
 // RemoveMember removes a member of a source from the watermark.
 func (p *pipeline) RemoveMember(name string) {
 	p.concluder.RemoveSource(name)
+	if sh := p.shadow.Load(); sh != nil {
+		sh.engine.RemoveSource(name)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.watermarks, name)
@@ -92,6 +103,9 @@ func (p *pipeline) PodDeleted(pod matcher.Labels, t time.Time) {
 	p.enter()
 	defer p.lock.RUnlock()
 	p.engine.PodDeleted(pod, t)
+	if sh := p.shadow.Load(); sh != nil {
+		sh.engine.PodDeleted(pod, t)
+	}
 	p.changed.Store(true)
 }
 
@@ -117,31 +131,39 @@ func (p *pipeline) Ingest(find func(*rules.Set) []matcher.Hit, commit func()) {
 
 // Scan matches a block of whole lines and accepts the hits.
 func (p *pipeline) Scan(s *matcher.Stream, block []byte, commit func()) {
-	p.take(s, commit, func(rs *ruleset, buf *matcher.Buffer, now time.Time) []matcher.Hit {
-		return rs.program.ScanInto(buf, s, block, now)
+	p.take(s, commit, func(program *matcher.Program, buf *matcher.Buffer, s *matcher.Stream, now time.Time) []matcher.Hit {
+		return program.ScanInto(buf, s, block, now)
 	})
 }
 
 // Match does the same for one record.
 func (p *pipeline) Match(s *matcher.Stream, rec matcher.Record, commit func()) {
-	p.take(s, commit, func(rs *ruleset, buf *matcher.Buffer, _ time.Time) []matcher.Hit {
-		return rs.program.MatchInto(buf, s, rec)
+	p.take(s, commit, func(program *matcher.Program, buf *matcher.Buffer, s *matcher.Stream, _ time.Time) []matcher.Hit {
+		return program.MatchInto(buf, s, rec)
 	})
 }
 
 // Flush emits the pending partial line of the stream.
 func (p *pipeline) Flush(s *matcher.Stream) {
-	p.take(s, nil, func(rs *ruleset, _ *matcher.Buffer, now time.Time) []matcher.Hit { return rs.program.Flush(s, now) })
+	p.take(s, nil, func(program *matcher.Program, _ *matcher.Buffer, s *matcher.Stream, now time.Time) []matcher.Hit {
+		return program.Flush(s, now)
+	})
 }
 
-func (p *pipeline) take(s *matcher.Stream, commit func(), match func(*ruleset, *matcher.Buffer, time.Time) []matcher.Hit) {
+// matchFunc matches what is new in a stream, which continues in own for program.
+type matchFunc func(program *matcher.Program, buf *matcher.Buffer, own *matcher.Stream, now time.Time) []matcher.Hit
+
+func (p *pipeline) take(s *matcher.Stream, commit func(), match matchFunc) {
 	p.concluder.Wait() // without the lock: saving and reloading go on
 	buf := p.buffers.Get().(*matcher.Buffer)
 	defer p.buffers.Put(buf) // the concluder copies what it keeps of hits
 	now := p.enter()
 	defer p.lock.RUnlock()
 	rs := p.rules.Load()
-	if hits := match(rs, buf, now); len(hits) > 0 {
+	if sh := p.shadow.Load(); sh != nil {
+		sh.take(s, match, now)
+	}
+	if hits := match(rs.program, buf, s, now); len(hits) > 0 {
 		p.concluder.Take(hits, now)
 	}
 	if commit != nil {
@@ -160,6 +182,9 @@ func (p *pipeline) AdvanceWatermark(source string, t time.Time) {
 		t = now
 	}
 	p.concluder.AdvanceWatermark(source, t)
+	if sh := p.shadow.Load(); sh != nil {
+		sh.engine.AdvanceWatermark(source, t)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if t = t.Round(0); t.After(p.watermarks[source]) {

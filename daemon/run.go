@@ -95,6 +95,7 @@ func (d *Daemon) startAll(ctx context.Context) flow {
 	f.tick.run(d.ticks)
 	f.rest.run(d.saver.run)
 	f.rest.run(d.watchRules)
+	f.rest.run(d.artifacts.run)
 	f.rest.run(d.tune)
 	for _, s := range d.sources {
 		f.sources.run(func(ctx context.Context) {

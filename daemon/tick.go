@@ -28,6 +28,9 @@ func (d *Daemon) ticks(ctx context.Context) {
 		d.warmUp(now, caughtUp || d.caughtUp(true))
 		d.holdBack()
 		d.pipe.evaluate(d.send)
+		if sh := d.pipe.shadow.Load(); sh != nil {
+			sh.evaluate(now)
+		}
 		d.sendRestored(now, caughtUp)
 		if now.Sub(lastSelf) >= selfEvery || now.Before(lastSelf) {
 			lastSelf = now
@@ -44,7 +47,7 @@ func (d *Daemon) ticks(ctx context.Context) {
 // monitor notifies and logs what changed in the parts of the daemon.
 func (d *Daemon) monitor(now time.Time, seen *changeLog) {
 	st := monitor.State{
-		Sources: d.sourceStatus(), Losses: d.opt.Cfg.Sources.Losses(), Endpoints: d.endpointStatus(), Broken: d.outcome.Load().broken,
+		Sources: d.sourceStatus(), Losses: d.opt.Cfg.Sources.Losses(), Endpoints: d.endpointStatus(), Broken: d.broken(),
 		Quarantined: d.quarantine(now), Evictions: d.engine.Evictions(),
 		Trusted: d.pipe.Rules().Namespaces, Behind: d.behind(), Agents: map[string]agents.Stats{}, Unsaved: d.saver.unsaved(),
 		Unanswered: d.pipe.concluder.peer().unanswered, Upstream: d.pipe.concluder.alerts(now),
@@ -135,6 +138,9 @@ func (d *Daemon) warmUp(now time.Time, caughtUp bool) {
 // send notifies of new conclusions. Until the restored episodes are sent, it omits those
 // of the previous process.
 func (d *Daemon) send(eps []episodes.Episode) {
+	if sh := d.pipe.shadow.Load(); sh != nil {
+		sh.count(eps, false, d.now())
+	}
 	if !d.restoredUntil.IsZero() {
 		eps = slices.DeleteFunc(eps, func(ep episodes.Episode) bool {
 			return ep.State == episodes.StateFiring && ep.FiredAt.Before(d.start) ||

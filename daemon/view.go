@@ -25,6 +25,7 @@ func (d *Daemon) view() web.View {
 		Deliveries: d.deliveriesView,
 		Timeline:   func(fp episodes.Fingerprint) (episodes.Timeline, bool) { return d.engine.Timeline(fp, d.now()) },
 		Status:     d.statusView,
+		Shadow:     d.shadowView,
 		External:   func() []map[string]string { return d.cfg.Load().ExternalLabels() },
 	}
 }
@@ -35,7 +36,7 @@ func (d *Daemon) webOptions(reg *prometheus.Registry) web.Options {
 		MaxConns: webConns(), Hosts: d.opt.Web.Hosts,
 	}
 	if d.opt.Web.Lifecycle {
-		opt.Reload = d.Reload
+		opt.Reload, opt.Promote = d.Reload, d.artifacts.promote
 	}
 	return opt
 }
@@ -43,7 +44,7 @@ func (d *Daemon) webOptions(reg *prometheus.Registry) web.Options {
 func (d *Daemon) rulesView() web.Rules {
 	rs := d.pipe.rules.Load()
 	out := web.Rules{
-		Set: rs.set, Broken: d.outcome.Load().broken, Seen: rs.lastSeen(),
+		Set: rs.set, Broken: d.broken(), Seen: rs.lastSeen(),
 		Cost: map[string]time.Duration{}, Tries: map[string]int64{}, Quarantined: map[string]string{}, OutOfScope: outOfScope(rs.set, d.cfg.Load().Rules.Scope),
 	}
 	for _, c := range rs.program.Costs() {
@@ -109,6 +110,16 @@ func (d *Daemon) deliveriesView(fp episodes.Fingerprint) []web.Delivery {
 	}
 	slices.SortStableFunc(out, func(a, b web.Delivery) int { return a.Time.Compare(b.Time) })
 	return out
+}
+
+func (d *Daemon) shadowView() *web.Shadow {
+	d.artifacts.mu.Lock()
+	sh := d.artifacts.candidate
+	d.artifacts.mu.Unlock()
+	if sh == nil {
+		return nil
+	}
+	return ptr(sh.view(d.now()))
 }
 
 func (d *Daemon) statusView() web.Status {

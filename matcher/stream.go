@@ -112,3 +112,14 @@ func (s *Stream) Unfinished() int {
 	}
 	return int(n)
 }
+
+// Beside returns the stream with which another program scans what s scans, always before
+// s does. of is what an earlier call returned, nil at first: it starts where s is now, and
+// lines that are incomplete there are lost for it.
+func (s *Stream) Beside(of *Stream) *Stream {
+	if of == nil {
+		of = &Stream{labels: s.labels, opt: s.opt, identity: s.identity, envelope: s.envelope, last: s.last}
+	}
+	of.base, of.placed = s.base+s.counters.Bytes-of.counters.Bytes, s.placed
+	return of
+}

@@ -56,6 +56,7 @@ func (s *Server) routeAPI(mux *http.ServeMux) {
 		writeData(w, map[string]string{"yaml": s.view.Status().Config})
 	})
 	mux.HandleFunc(v1+"status/flags", func(w http.ResponseWriter, _ *http.Request) { writeData(w, s.view.Status().Flags) })
+	mux.HandleFunc(v1+"status/shadow", func(w http.ResponseWriter, _ *http.Request) { writeData(w, map[string]any{"shadow": s.view.Shadow()}) })
 	mux.HandleFunc(v1+"status/runtimeinfo", func(w http.ResponseWriter, _ *http.Request) { writeData(w, s.runtimeInfo()) })
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
 		writeError(w, notFound("no such endpoint: "+r.URL.Path))

@@ -73,7 +73,7 @@ func (s *Server) routePages(mux *http.ServeMux) {
 	}))
 	mux.HandleFunc("GET /status", g(func(w http.ResponseWriter, _ *http.Request) {
 		s.render(w, "status", http.StatusOK, page{Title: "Status", Path: "/status", Data: map[string]any{
-			"Status": s.view.Status(), "Build": buildInfo(),
+			"Status": s.view.Status(), "Shadow": s.view.Shadow(), "Build": buildInfo(),
 		}})
 	}))
 	static := http.FileServerFS(staticFiles)

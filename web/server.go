@@ -33,6 +33,9 @@ type Options struct {
 	ConfigFile string
 	// Reload serves POST /-/reload; nil disables it.
 	Reload ReloadFunc
+	// Promote serves POST /-/promote: it puts the version with a digest, which is evaluated
+	// as a shadow, in force; nil disables it.
+	Promote func(ctx context.Context, digest string) error
 	// Pprof serves /debug/pprof.
 	Pprof bool
 	// Registry is served at /metrics.
@@ -85,6 +88,7 @@ func New(view View, opt Options) *Server {
 			http.Error(w, "reload over HTTP is off: start with --web.enable-lifecycle, or send SIGHUP", http.StatusForbidden)
 		})
 	}
+	mux.HandleFunc("POST /-/promote", s.promote)
 	if opt.Pprof {
 		routePprof(mux)
 	}

@@ -29,6 +29,32 @@ type View struct {
 	// Timeline returns the events of the newest episode of an alert, open or recently
 	// ended.
 	Timeline func(episodes.Fingerprint) (episodes.Timeline, bool)
+	// Shadow returns the new version of rule packs that is evaluated beside the one in
+	// force; nil if there is none.
+	Shadow func() *Shadow
+}
+
+// Shadow is a new version of rule packs that is, or was, evaluated beside the one in force.
+type Shadow struct {
+	Artifact string    `json:"artifact"` // registry and repository
+	Version  string    `json:"version"`
+	Digest   string    `json:"digest"`
+	Began    time.Time `json:"began"`
+	Until    time.Time `json:"until"`
+	// Differences is how many alerts only one of the two versions fired.
+	Differences int `json:"differences"`
+	Budget      int `json:"budget"`
+	// Refused is why the version is not promoted; "": it is still evaluated.
+	Refused string `json:"refused,omitempty"`
+	// Rules are those that differ between the two versions.
+	Rules []ShadowRule `json:"rules"`
+}
+
+// ShadowRule counts the alerts of one rule that only one of two versions fired.
+type ShadowRule struct {
+	Rule        string `json:"rule"`
+	OnlyNew     int    `json:"onlyNew"`
+	OnlyInForce int    `json:"onlyInForce"`
 }
 
 // Rules describes the loaded rules. The maps are keyed by the name of a rule.
@@ -56,8 +82,10 @@ type Rules struct {
 
 // BrokenPack is a pack whose newest version was refused.
 type BrokenPack struct {
-	Pack  string `json:"pack"` // its name, or its file where it has none
+	Pack  string `json:"pack"` // its name, or its file or repository where it has none
 	Error string `json:"error"`
+	// Missing is set if there is no earlier version either.
+	Missing bool `json:"missing,omitempty"`
 }
 
 // Source is the state of one source.

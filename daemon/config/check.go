@@ -31,6 +31,7 @@ func (c *Config) check() strictyaml.Problems {
 	}
 	c.checkNames(&k)
 	c.checkNamespaces(&k)
+	c.checkArtifacts(&k)
 	c.checkStages(&k)
 	for i, p := range c.Redaction.Patterns {
 		if _, err := regexp.Compile(p); err != nil {

@@ -66,6 +66,8 @@ type RulesConfig struct {
 	Paths []string `yaml:"paths" bounds:"0,1000,4096"`
 	// Overrides are files or folders of overrides, applied in this order.
 	Overrides []string `yaml:"overrides" bounds:"0,1000,4096"`
+	// Artifacts are folders of packs in OCI registries: docs/packs.md.
+	Artifacts []Artifact `yaml:"artifacts" bounds:"0,16"`
 	// Scope is node if this process reads the logs of a single node and has no
 	// upstream: only rules whose lines are all on one node are active. Default
 	// cluster: all rules are active.
@@ -205,6 +207,9 @@ func (c *Config) resolvePaths(dir string) {
 	}
 	for i, p := range c.Rules.Overrides {
 		c.Rules.Overrides[i] = join(p)
+	}
+	for i := range c.Rules.Artifacts {
+		c.Rules.Artifacts[i].PublicKeyFile = join(c.Rules.Artifacts[i].PublicKeyFile)
 	}
 	if c.Keys.Has("storage") {
 		c.Storage.Path = join(c.Storage.Path)

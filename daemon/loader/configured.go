@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -12,8 +13,9 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// ruleFiles reads every file of rules that the configuration names.
-func ruleFiles(c *config.Config) ([]rules.File, rules.Problems) {
+// ruleFiles reads every file of rules that the configuration names. instead replaces the
+// copies of artifacts, by repository.
+func ruleFiles(c *config.Config, instead map[string][]rules.File) ([]rules.File, rules.Problems) {
 	var files []rules.File
 	var problems rules.Problems
 	if c.Rules.Shipped {
@@ -23,13 +25,26 @@ func ruleFiles(c *config.Config) ([]rules.File, rules.Problems) {
 		}
 		files = append(files, shipped...)
 	}
-	for _, p := range slices.Concat(c.Rules.Paths, c.Rules.Overrides) {
-		read, found := rules.ReadPaths([]string{p})
-		if c.Rules.AllowEmpty && len(read) == 0 {
-			found = slices.DeleteFunc(found, func(p rules.Problem) bool { return strings.Contains(p.Message, "has no *.yaml") })
+	read := func(paths []string) {
+		for _, p := range paths {
+			read, found := rules.ReadPaths([]string{p})
+			if c.Rules.AllowEmpty && len(read) == 0 {
+				found = slices.DeleteFunc(found, func(p rules.Problem) bool { return strings.Contains(p.Message, "has no *.yaml") })
+			}
+			files, problems = append(files, read...), append(problems, found...)
 		}
-		files, problems = append(files, read...), append(problems, found...)
 	}
+	read(c.Rules.Paths)
+	for i := range c.Rules.Artifacts {
+		a := &c.Rules.Artifacts[i]
+		repository := a.Ref().Repository()
+		packs, replaced := instead[repository]
+		if !replaced {
+			packs = filesOf(repository, Installed(c, a))
+		}
+		files = append(files, packs...)
+	}
+	read(c.Rules.Overrides)
 	return files, problems
 }
 
@@ -40,7 +55,7 @@ func buildConfigured(c *config.Config, docs []*rules.Document) (*rules.Set, rule
 		return nil, rules.Problems{c.Rules.Keys.Key("infrastructure_namespaces").Problem(strictyaml.Error, "bad-value", err.Error(), "")}
 	}
 	if len(docs) == 0 {
-		if c.Rules.AllowEmpty {
+		if c.Rules.AllowEmpty || len(c.Rules.Artifacts) > 0 { // which may not be fetched yet
 			return &rules.Set{Namespaces: trusted}, nil
 		}
 		at := c.Rules.Keys.At.Problem(0, "no-rules", "no rules are loaded", "name a folder in rules.paths, or set rules.shipped")
@@ -59,8 +74,11 @@ func Load(c *config.Config) (*rules.Set, rules.Problems) {
 
 // Fingerprint is a hash of everything that a load reads, problems included.
 func Fingerprint(c *config.Config) string {
-	files, problems := ruleFiles(c)
+	local := *c
+	local.Rules.Artifacts = nil
+	files, problems := ruleFiles(&local, nil)
 	h := sha256.New()
+	io.WriteString(h, stamps(c)) //nolint:errcheck // a hash accepts everything
 	for _, f := range files {
 		fmt.Fprintf(h, "%s\x00%d\x00", f.Name, len(f.Data))
 		h.Write(f.Data)

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"crowsnest/daemon/config"
-	"crowsnest/replay"
 	"crowsnest/rules"
 	"crowsnest/web"
 )
@@ -40,7 +39,7 @@ func New() *Loader {
 
 // parse reads and parses what a configuration names.
 func (l *Loader) parse(cfg *config.Config) ([]*rules.Document, rules.Problems) {
-	files, problems := ruleFiles(cfg)
+	files, problems := ruleFiles(cfg, l.lost(cfg))
 	docs, found := ParseFiles(files)
 	l.texts = map[string][]byte{}
 	for i, d := range docs {
@@ -50,17 +49,18 @@ func (l *Loader) parse(cfg *config.Config) ([]*rules.Document, rules.Problems) {
 }
 
 // OrKept loads everything for a start, and where that fails falls back to the
-// versions that were in force in the last run. The error is what is wrong now.
+// versions that were in force in the last run. What needs the rules of an artifact that
+// was not fetched yet is left out. The error is what is wrong now.
 func (l *Loader) OrKept(cfg *config.Config, kept []rules.File) (out Loaded, wrong, err error) {
-	out, err = l.First(cfg)
-	if err == nil || len(kept) == 0 {
-		return out, nil, err
-	}
 	docs, _ := ParseFiles(kept)
 	for i, d := range docs {
 		if !d.Broken() {
 			l.good[d.File()] = inForce{pack: d.Pack(), sha: d.SHA256(), text: kept[i].Data}
 		}
+	}
+	out, err = l.First(cfg)
+	if err == nil || len(kept) == 0 && len(Missing(cfg)) == 0 {
+		return out, nil, err
 	}
 	out, again := l.Again(cfg)
 	if again != nil {
@@ -142,7 +142,7 @@ func (l *Loader) Again(cfg *config.Config) (Loaded, error) {
 		out.Set = set
 		break
 	}
-	if len(out.Set.Rules) == 0 && !cfg.Rules.AllowEmpty {
+	if len(out.Set.Rules) == 0 && !cfg.Rules.AllowEmpty && len(l.good) > 0 {
 		return Loaded{}, errNoRules
 	}
 	l.keep(docs)
@@ -208,21 +208,19 @@ func (l *Loader) untested(set *rules.Set, docs []*rules.Document) (*rules.Docume
 		if l.tested[p.SHA256] {
 			continue
 		}
-		report, err := replay.RunTests(p.Rules, replay.TestOptions{})
+		failed, err := failedTests(p)
 		if err != nil {
-			return nil, "", fmt.Errorf("test pack %s: %w", p.Name, err)
+			return nil, "", err
 		}
-		if report.Failed() == 0 {
+		if failed == "" {
 			l.tested[p.SHA256] = true
 			continue
 		}
-		var b strings.Builder
-		_ = report.WriteText(&b, false) // a Builder takes everything
 		i := slices.IndexFunc(docs, func(d *rules.Document) bool { return d.File() == p.File })
 		if i < 0 || l.same(docs[i]) {
 			continue // overrides changed it: what is in force is not refused
 		}
-		return docs[i], b.String(), nil
+		return docs[i], failed, nil
 	}
 	return nil, "", nil
 }

@@ -137,16 +137,22 @@ func (a *Alerts) Update(now time.Time, st State) []episodes.Episode {
 		add(unreadAlert(now, s)...)
 	}
 	for _, b := range st.Broken {
-		add(alert(alertPackBroken, "warning", map[string]string{"pack": b.Pack}, now, texts{
-			"The newest version of rule pack " + b.Pack + " was refused; its last good version stays in force",
-			b.Error,
-			"Run `crowsnest check rules` and `crowsnest test rules` on the pack and correct it.",
-		}))
+		add(brokenAlert(now, b))
 	}
 	for _, g := range st.Quarantined {
 		add(quarantineAlert(g, now))
 	}
 	return a.replace(now, want)
+}
+
+func brokenAlert(now time.Time, b web.BrokenPack) episodes.Episode {
+	summary := "The newest version of rule pack " + b.Pack + " was refused; its last good version stays in force"
+	if b.Missing {
+		summary = "Rule pack " + b.Pack + " is not in force: it could not be fetched, or was refused, and there is no earlier version"
+	}
+	return alert(alertPackBroken, "warning", map[string]string{"pack": b.Pack}, now, texts{
+		summary, b.Error, "Run `crowsnest check rules` and `crowsnest test rules` on the pack and correct it.",
+	})
 }
 
 // awaySince returns the start of the current outage of a source, and whether it has

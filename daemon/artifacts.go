@@ -1,0 +1,254 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"crowsnest/artifact"
+	"crowsnest/daemon/config"
+	"crowsnest/daemon/loader"
+	"crowsnest/web"
+)
+
+const (
+	// fetchTimeout bounds one visit to a registry.
+	fetchTimeout = time.Minute
+	// maxRetry bounds the time until the next visit after one that failed.
+	maxRetry = time.Minute
+	// firstSpread spreads the first visits of processes that start together and have a
+	// copy already.
+	firstSpread = 30 * time.Second
+	// awayAfter is how long a registry may be away before an alert says so, while a copy
+	// of the artifact is in force.
+	awayAfter = time.Hour
+	// lookEvery is how often the list of artifacts is looked at.
+	lookEvery = 200 * time.Millisecond
+)
+
+// artifacts keeps the copies of the configured artifacts up to date. Each artifact has its
+// own visits, so a registry that hangs delays no other. Rules change only through a copy
+// and a reload.
+type artifacts struct {
+	d   *Daemon
+	log zerolog.Logger
+
+	mu     sync.Mutex
+	visits map[string]*visits // by repository
+	// candidate is the new version that is, or was, evaluated as a shadow; nil: none. It
+	// stays after it was refused, so that people can promote it.
+	candidate *shadow
+}
+
+// visits are those of one artifact.
+type visits struct {
+	cfg     config.Artifact // changes start again
+	busy    bool
+	next    time.Time
+	checked verified  // the copy, once this process has verified it
+	reached time.Time // when the registry last answered; at first, when the visits began
+	err     error     // of the last visit
+	refused bool      // err is about the artifact, not about reaching it
+}
+
+// verified is an artifact that was accepted.
+type verified struct {
+	digest string
+	artifact.Info
+}
+
+func newArtifacts(d *Daemon) *artifacts {
+	return &artifacts{d: d, log: d.component("artifacts"), visits: map[string]*visits{}}
+}
+
+// run visits the registries when it is time, until ctx ends. It waits for its visits.
+func (as *artifacts) run(ctx context.Context) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		cfg := as.d.cfg.Load()
+		for _, a := range as.due(cfg) {
+			wg.Go(func() { as.visit(ctx, cfg, a) })
+		}
+		as.judge(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// due returns the artifacts to visit now, and marks them as busy.
+func (as *artifacts) due(cfg *config.Config) []*config.Artifact {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	now := as.d.now()
+	known := map[string]bool{}
+	var out []*config.Artifact
+	for i := range cfg.Rules.Artifacts {
+		a := &cfg.Rules.Artifacts[i]
+		repository := a.Ref().Repository()
+		known[repository] = true
+		v := as.visits[repository]
+		if v == nil || !v.busy && !sameArtifact(v.cfg, *a) {
+			again := v != nil
+			v = &visits{cfg: *a, next: now, reached: now}
+			if !again && loader.Installed(cfg, a) != nil {
+				v.next = now.Add(rand.N(min(a.Every(), firstSpread)))
+			}
+			as.visits[repository] = v
+		}
+		if !v.busy && !now.Before(v.next) {
+			v.busy = true
+			out = append(out, a)
+		}
+	}
+	maps.DeleteFunc(as.visits, func(repository string, v *visits) bool { return !known[repository] && !v.busy })
+	return out
+}
+
+func sameArtifact(a, b config.Artifact) bool {
+	a.Keys = b.Keys
+	return reflect.DeepEqual(a, b)
+}
+
+// visit asks the registry once, and plans the next visit.
+func (as *artifacts) visit(ctx context.Context, cfg *config.Config, a *config.Artifact) {
+	as.mu.Lock()
+	v := as.visits[a.Ref().Repository()]
+	checked := v.checked
+	as.mu.Unlock()
+	limited, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	checked, err := as.fetch(limited, cfg, a, checked)
+	if ctx.Err() != nil {
+		err = nil // the process stops
+	}
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	now, wait := as.d.now(), a.Every()
+	v.refused = errors.As(err, new(artifact.Refused))
+	if err == nil || v.refused {
+		v.reached = now
+	} else {
+		wait = min(wait, maxRetry)
+	}
+	if err != nil && (v.err == nil || v.err.Error() != err.Error()) {
+		as.log.Error().Err(err).Str("artifact", a.Reference).Msg("the rule packs in force stay: there is no newer version that is good")
+	}
+	v.busy, v.checked, v.err = false, checked, err
+	v.next = now.Add(wait - wait/10 + rand.N(max(wait/5, 1)))
+}
+
+// fetch installs the artifact that the reference names, if it is not checked already and
+// everything about it is good. It returns what is checked now.
+func (as *artifacts) fetch(ctx context.Context, cfg *config.Config, a *config.Artifact, checked verified) (verified, error) {
+	getenv := as.d.opt.Getenv
+	r, err := artifact.Open(a.Ref(), artifact.Options{
+		PlainHTTP: a.PlainHTTP,
+		Username:  getenv("CROWSNEST_REGISTRY_USERNAME"), Password: getenv("CROWSNEST_REGISTRY_PASSWORD"),
+	})
+	if err != nil {
+		return checked, err
+	}
+	defer r.Close()
+	digest, err := r.Resolve(ctx)
+	if sh := as.candidateOf(a); err == nil && sh != nil {
+		if sh.next.Digest == digest && sameArtifact(*sh.artifact, *a) {
+			return checked, sh.verdict()
+		}
+		as.drop(sh) // the registry has another version by now, or the budget changed
+	}
+	if err != nil || digest == checked.digest && !checked.Expired(as.d.now()) {
+		return checked, err
+	}
+	next, err := r.Pull(ctx)
+	if err != nil {
+		return checked, err
+	}
+	var last *artifact.Last
+	installed := loader.Installed(cfg, a)
+	if installed != nil {
+		last = installed.Last()
+	}
+	policy, err := a.Policy(last)
+	if err == nil {
+		err = policy.Check(next, as.d.now())
+	}
+	if err != nil {
+		return checked, fmt.Errorf("%s: %w", a.Reference, err)
+	}
+	if last != nil && last.Digest == next.Digest {
+		return verified{next.Digest, next.Info}, nil
+	}
+	shadowed, err := as.accept(cfg, a, next, last != nil)
+	if err != nil || shadowed {
+		return checked, err
+	}
+	as.log.Info().Str("artifact", a.Reference).Str("version", next.Version).Str("digest", next.Digest).Msg("fetched a new version of rule packs")
+	_ = as.d.Reload(ctx) // it logs the error, which is about other packs
+	return verified{next.Digest, next.Info}, nil
+}
+
+// accept makes next the copy, if its packs fit all others, or evaluates it as a shadow
+// first, if an earlier version is in force.
+func (as *artifacts) accept(cfg *config.Config, a *config.Artifact, next *artifact.Artifact, newer bool) (shadowed bool, err error) {
+	as.d.reloading.Lock()
+	defer as.d.reloading.Unlock()
+	set, err := as.d.loader.Try(cfg, a, next)
+	if err != nil {
+		return false, artifact.Refused{Reason: fmt.Errorf("version %s of %s: %w", next.Version, a.Reference, err)}
+	}
+	if newer && a.Shadow != nil {
+		sh, err := newShadow(a, next, inScope(set, cfg.Rules.Scope), as.d)
+		if err != nil {
+			return false, artifact.Refused{Reason: err}
+		}
+		if sh != nil {
+			return true, as.begin(sh)
+		}
+	}
+	return false, as.install(cfg, a, next)
+}
+
+func (as *artifacts) install(cfg *config.Config, a *config.Artifact, next *artifact.Artifact) error {
+	if !as.d.saver.keeps() {
+		return errors.New("its copy cannot be saved: another instance uses the folder of the state")
+	}
+	return loader.Install(cfg, a, next)
+}
+
+// broken returns the artifacts with a problem that people should know.
+func (as *artifacts) broken() []web.BrokenPack {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	cfg, now := as.d.cfg.Load(), as.d.now()
+	var out []web.BrokenPack
+	for _, repository := range slices.Sorted(maps.Keys(as.visits)) {
+		v := as.visits[repository]
+		if v.err == nil {
+			continue
+		}
+		missing := loader.Installed(cfg, &v.cfg) == nil
+		if v.refused || missing || now.Sub(v.reached) >= awayAfter {
+			out = append(out, web.BrokenPack{Pack: repository, Error: v.err.Error(), Missing: missing})
+		}
+	}
+	return out
+}
+
+// broken returns the packs and artifacts whose newest version is not in force.
+func (d *Daemon) broken() []web.BrokenPack {
+	return append(slices.Clone(d.outcome.Load().broken), d.artifacts.broken()...)
+}

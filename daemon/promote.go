@@ -1,0 +1,133 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"crowsnest/artifact"
+	"crowsnest/daemon/config"
+)
+
+// candidateOf returns the version of an artifact that is or was evaluated as a shadow.
+func (as *artifacts) candidateOf(a *config.Artifact) *shadow {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	if sh := as.candidate; sh != nil && sh.artifact.Ref().Repository() == a.Ref().Repository() {
+		return sh
+	}
+	return nil
+}
+
+// begin starts a shadow. One is evaluated at a time, so that memory and CPU are bounded.
+func (as *artifacts) begin(sh *shadow) error {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	if c := as.candidate; c != nil && c == as.d.pipe.shadow.Load() && c.artifact.Ref().Repository() != sh.artifact.Ref().Repository() {
+		return fmt.Errorf("version %s of %s waits until %s is no longer evaluated as a shadow", sh.next.Version, sh.artifact.Reference, c.artifact.Reference)
+	}
+	as.candidate = sh
+	as.d.pipe.shadowing(sh)
+	as.log.Info().Str("artifact", sh.artifact.Reference).Str("version", sh.next.Version).Int("rules", len(sh.judged)).
+		Stringer("for", sh.artifact.ShadowFor()).Msg("evaluating a new version of rule packs as a shadow")
+	return nil
+}
+
+// drop forgets a shadow.
+func (as *artifacts) drop(sh *shadow) {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	if as.candidate == sh {
+		as.candidate = nil
+		as.d.pipe.shadowing(nil)
+	}
+}
+
+// verdict is why the version is not promoted; nil while it is evaluated.
+func (s *shadow) verdict() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refused == "" {
+		return nil
+	}
+	return artifact.Refused{Reason: fmt.Errorf("version %s of %s is not promoted: %s", s.next.Version, s.artifact.Reference, s.refused)}
+}
+
+// judge promotes the version that is evaluated as a shadow, or refuses it, when it is
+// time. A changed configuration ends the shadow, and changed rules start it again.
+func (as *artifacts) judge(ctx context.Context) {
+	sh, cfg := as.d.pipe.shadow.Load(), as.d.cfg.Load()
+	if sh == nil {
+		return
+	}
+	switch same := slices.ContainsFunc(cfg.Rules.Artifacts, func(a config.Artifact) bool { return sameArtifact(a, *sh.artifact) }); {
+	case !same:
+		as.drop(sh)
+		return
+	case sh.base != as.d.pipe.rules.Load():
+		if _, err := as.accept(cfg, sh.artifact, sh.next, true); err != nil {
+			as.log.Error().Err(err).Msg("the shadow ends: its rules do not fit the new ones")
+			as.drop(sh)
+		}
+		return
+	}
+	refused, over := sh.judge(as.d.now())
+	switch {
+	case refused != "":
+		as.d.pipe.shadowing(nil) // the candidate stays for people
+		as.refuse(sh)
+	case over:
+		if err := as.promote(ctx, sh.next.Digest); err != nil {
+			as.log.Error().Err(err).Msg("a new version of rule packs cannot be promoted")
+			as.drop(sh)
+		}
+	}
+}
+
+// refuse records why a version is not promoted.
+func (as *artifacts) refuse(sh *shadow) {
+	err := sh.verdict()
+	as.log.Error().Err(err).Msg("the rule packs in force stay")
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	if v := as.visits[sh.artifact.Ref().Repository()]; v != nil {
+		v.err, v.refused = err, true
+	}
+}
+
+// promote puts the version that is or was evaluated as a shadow in force.
+func (as *artifacts) promote(ctx context.Context, digest string) error {
+	as.mu.Lock()
+	sh := as.candidate
+	as.mu.Unlock()
+	if sh == nil {
+		return errors.New("no new version is evaluated as a shadow")
+	}
+	if sh.next.Digest != digest {
+		return fmt.Errorf("the version that is evaluated as a shadow has the digest %s, not %q", sh.next.Digest, digest)
+	}
+	if err := as.installChecked(sh); err != nil {
+		return err
+	}
+	as.drop(sh)
+	as.mu.Lock()
+	if v := as.visits[sh.artifact.Ref().Repository()]; v != nil {
+		v.checked, v.err, v.refused = verified{digest, sh.next.Info}, nil, false
+	}
+	as.mu.Unlock()
+	as.log.Info().Str("artifact", sh.artifact.Reference).Str("version", sh.next.Version).Str("digest", digest).Msg("promoted a new version of rule packs")
+	_ = as.d.Reload(ctx) // it logs the error, which is about other packs
+	return nil
+}
+
+// installChecked makes a version the copy, if it still fits all other rules.
+func (as *artifacts) installChecked(sh *shadow) error {
+	as.d.reloading.Lock()
+	defer as.d.reloading.Unlock()
+	cfg := as.d.cfg.Load()
+	if _, err := as.d.loader.Try(cfg, sh.artifact, sh.next); err != nil {
+		return err
+	}
+	return as.install(cfg, sh.artifact, sh.next)
+}
