@@ -4,8 +4,31 @@ package main
 
 import (
 	"os"
+	"regexp"
+	"runtime/debug"
+	"strings"
+
+	"github.com/prometheus/common/version"
 
 	"crowsnest/cli"
 )
 
-func main() { os.Exit(cli.Run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv)) }
+func main() {
+	if version.Version == "" { // built without the Makefile, as by go install
+		if info, ok := debug.ReadBuildInfo(); ok {
+			version.Version = released(info.Main.Version)
+		}
+	}
+	os.Exit(cli.Run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv))
+}
+
+var release = regexp.MustCompile(`^v\d+\.\d+\.\d+(-[a-zA-Z][a-zA-Z0-9.-]*)?$`)
+
+// released returns the version of a tagged module, such as 1.2.3. Any other, such as
+// one that Go derives from a commit, cannot be compared and becomes devel-VERSION.
+func released(module string) string {
+	if release.MatchString(module) {
+		return strings.TrimPrefix(module, "v")
+	}
+	return strings.TrimRight("devel-"+strings.TrimPrefix(module, "(devel)"), "-")
+}
