@@ -4,6 +4,9 @@ package cli
 
 import (
 	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
 )
 
 // Run executes one command line and returns its exit code. getenv returns the
@@ -13,4 +16,10 @@ func Run(args []string, in io.Reader, out, errOut io.Writer, getenv func(string)
 	root := newRoot(c)
 	root.SetArgs(args)
 	return c.exit(root.Execute())
+}
+
+// Commands returns all commands, for generators of manuals. They read nothing and
+// discard what they write.
+func Commands() *cobra.Command {
+	return newRoot(&cli{in: strings.NewReader(""), out: io.Discard, err: io.Discard, getenv: func(string) string { return "" }})
 }
