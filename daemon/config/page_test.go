@@ -155,7 +155,8 @@ func (p *page) value(f reflect.StructField) string {
 // comments returns the comments of the fields of a struct, with keys in the place of
 // the names of fields.
 func (p *page) comments(t reflect.Type) map[string]string {
-	files, err := filepath.Glob(filepath.Join("../..", strings.TrimPrefix(t.PkgPath(), "crowsnest"), "*.go"))
+	module := strings.TrimSuffix(reflect.TypeFor[config.Config]().PkgPath(), "daemon/config")
+	files, err := filepath.Glob(filepath.Join("../..", strings.TrimPrefix(t.PkgPath(), module), "*.go"))
 	require.NoError(p.t, err)
 	out := map[string]string{}
 	for _, file := range files {

@@ -17,6 +17,9 @@ import (
 	"crowsnest/strictyaml"
 )
 
+// module begins the import path of each of our packages.
+var module = strings.TrimSuffix(reflect.TypeFor[Config]().PkgPath(), "daemon/config")
+
 // bounded is a field of the configuration with bounds and the keys that lead to it.
 type bounded struct {
 	path []string // a key that ends in - has a list of mappings
@@ -49,7 +52,7 @@ func boundedFields(t *testing.T, s reflect.Type, path []string) []bounded {
 			at[len(at)-1] += "-"
 			kind = kind.Elem()
 		}
-		if kind.Kind() == reflect.Struct && strings.HasPrefix(kind.PkgPath(), "crowsnest/") {
+		if kind.Kind() == reflect.Struct && strings.HasPrefix(kind.PkgPath(), module) {
 			out = append(out, boundedFields(t, kind, at)...)
 		}
 	}
