@@ -13,20 +13,21 @@ FUZZTIME ?= 10s
 FUZZRUNS ?= 300x
 TOOL    := $(GO) tool -modfile=tools/go.mod
 
-VERSION ?= $(shell git describe --tags --match 'v*' --dirty 2>/dev/null || echo 0.1.0-dev)
+VERSION ?= $(or $(shell git describe --tags --match 'v*' --dirty 2>/dev/null | sed 's/^v//'),0.1.0-dev)
 REVISION ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 BRANCH  ?= $(shell git rev-parse --abbrev-ref HEAD 2>/dev/null || echo unknown)
 VERSION_PKG := github.com/prometheus/common/version
-LDFLAGS := -s -w -X $(VERSION_PKG).Version=$(VERSION) -X $(VERSION_PKG).Revision=$(REVISION) -X $(VERSION_PKG).Branch=$(BRANCH)
+ldflags = -s -w -X $(VERSION_PKG).Version=$(VERSION) -X $(VERSION_PKG).Revision=$(REVISION) -X $(VERSION_PKG).Branch=$(1)
 
 # All Go files, including those in folders named testdata, which are not built.
 GOFILES = $(wildcard $(shell git ls-files -co --exclude-standard '*.go'))
 
 .PHONY: build run test check bench bench-baseline bench-peers bench-load chaos e2e e2e-servers fuzz clean fmt packs schemas docs dashboards screenshot
-.PHONY: test-build test-format test-go test-fuzz check-vet check-format check-static check-lint check-vulns
+.PHONY: image module release release-check release-notes release-snapshot release-tools
+.PHONY: test-programs test-build test-format test-workflows test-go test-fuzz check-vet check-format check-static check-lint check-vulns
 
-build: ## build the static binary
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/crowsnest
+build: ## build the static binary; the same commit, VERSION and BRANCH give the same bytes in every folder
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '$(call ldflags,$(BRANCH))' -o $(BIN) ./cmd/crowsnest
 
 DEMO_BIN := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/crowsnest/bin
 
@@ -45,7 +46,11 @@ $(DEMO_BIN)/alertmanager:
 	@echo "building Alertmanager into $(DEMO_BIN) (once, a few minutes)"
 	cd / && GOBIN=$(DEMO_BIN) CGO_ENABLED=0 $(GO) install github.com/prometheus/alertmanager/cmd/alertmanager@v0.31.1
 
-test: test-build test-format test-go test-fuzz packs
+test: test-programs test-build test-format test-workflows test-go test-fuzz packs
+
+# Only what takes less than two minutes on a new machine; `make e2e` needs more.
+test-programs:
+	GO=$(GO) test/servers/build/build.sh alertmanager promtool
 
 test-build:
 	$(GO) build ./...
@@ -54,9 +59,12 @@ test-build:
 test-format:
 	@out="$$(gofmt -l $(GOFILES))"; if [ -n "$$out" ]; then echo "not formatted, run make fmt:"; echo "$$out"; exit 1; fi
 
+test-workflows: # without shellcheck and pyflakes: the same result on every machine
+	$(GO) tool -modfile=tools/test/go.mod actionlint -shellcheck= -pyflakes=
+
 # The tests of the commands and below test/ drive whole processes, which the race
 # detector cannot observe. They run without it, in half the time.
-PROCESSES := ^crowsnest/(test(/|$$)|cli$$)
+PROCESSES = ^$(shell $(GO) list -m)/(test(/|$$)|cli$$)
 test-go:
 	pkgs="$$($(GO) list ./... | grep -vE '$(PROCESSES)')"; $(GO) test -race -timeout 20m $$pkgs
 	pkgs="$$($(GO) list ./... | grep -E '$(PROCESSES)')"; $(GO) test -timeout 20m $$pkgs
@@ -149,6 +157,54 @@ e2e: build e2e-servers ## run every test with real servers
 	  names=$$(grep -l '^//go:build .*e2e' $$dir/*_test.go | xargs grep -hoE '^func Test[A-Za-z0-9_]+\(t ' | sed -E 's/^func ([A-Za-z0-9_]+).*/\1/' | paste -sd'|'); \
 	  CROWSNEST_SERVERS=required $(GO) test -tags e2e -count=1 -timeout 15m -run "^($$names)\$$" ./$$dir || rc=1; \
 	done; exit $$rc
+
+# The programs that make releases, in a module of their own. The first build takes a
+# few minutes and 2 GB of modules and cache.
+RELEASE_TOOLS := $(CURDIR)/bin/tools
+release-tools:
+	cd tools/release && GOBIN=$(RELEASE_TOOLS) CGO_ENABLED=0 $(GO) install -trimpath tool
+
+# For goreleaser and ko. A release belongs to no branch.
+release release-check release-snapshot image: export PATH := $(RELEASE_TOOLS):$(PATH)
+release release-check release-snapshot image: export VERSION := $(VERSION)
+release release-check release-snapshot image: export LDFLAGS = $(call ldflags,release)
+
+release-check: release-tools
+	goreleaser check --quiet
+
+release-snapshot: release-check ## build everything that a release contains into dist, unsigned; VERSION=1.2.3
+	timeout 30m goreleaser release --snapshot --clean --skip=sign
+
+release-notes: # the section of VERSION in CHANGELOG.md
+	@awk -v want='$(VERSION)' '/^## / {on = $$2 == want; next} on {print; found = 1} END {exit !found}' CHANGELOG.md \
+	  || { echo "CHANGELOG.md has no section '## $(VERSION)'" >&2; exit 1; }
+
+# Only .github/workflows/release.yml calls it, for a tag.
+release: release-check
+	@grep -q '^module github.com/' go.mod || { echo "the repository has no owner: run make module PATH=github.com/owner/crowsnest" >&2; exit 1; }
+	$(MAKE) -s release-notes > bin/release-notes.md
+	timeout 30m goreleaser release --clean --release-notes bin/release-notes.md
+
+# The image for both platforms. IMAGE=registry.example.org/crowsnest pushes it; without
+# IMAGE it becomes an OCI layout in bin/image/layout. BASE=... replaces the base image.
+image: release-tools ## build the image without Docker; IMAGE=NAME pushes it
+	@rm -rf bin/image && mkdir -p bin/image/sbom
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(if $(BASE),KO_DEFAULTBASEIMAGE=$(BASE)) \
+	  KO_DOCKER_REPO=$(or $(IMAGE),registry.example.org/crowsnest) ko build --bare --tags $(VERSION) --image-user 65532:65532 \
+	  --image-label org.opencontainers.image.title=crowsnest,org.opencontainers.image.version=$(VERSION),org.opencontainers.image.revision=$(REVISION) \
+	  --image-label org.opencontainers.image.source=https://github.com/OWNER/crowsnest,org.opencontainers.image.licenses=Apache-2.0 \
+	  --sbom-dir bin/image/sbom --image-refs bin/image/refs $(if $(IMAGE),,--push=false --oci-layout-path bin/image/layout) ./cmd/crowsnest
+
+# `make module PATH=...` would also replace the PATH of every recipe.
+ifeq ($(origin PATH),command line)
+MODULE := $(PATH)
+override PATH := $(shell if [ -r /proc/$$PPID/environ ]; then while IFS= read -r -d '' v; do case $$v in (PATH=*) echo "$${v:5}";; esac; done < /proc/$$PPID/environ; else echo "$$PATH"; fi)
+endif
+module: ## set the module path and the owner: make module PATH=github.com/owner/crowsnest
+	$(GO) run ./test/module '$(MODULE)'
+	$(GO) build ./...
+	$(GO) vet ./... && $(GO) vet -tags e2e ./...
+	$(GO) test -short ./cmd/... ./rules/... ./daemon/config ./test
 
 chaos: ## run the long form of kills, rotations and hanging peers; make test runs a short form
 	CROWSNEST_CHAOS=1 $(GO) test -count=1 -timeout 120m ./test/chaos

@@ -43,7 +43,7 @@ func TestPacksInDocs(t *testing.T) {
 func documents(t *testing.T) []string {
 	t.Helper()
 	var all []string
-	for _, glob := range []string{"../*.md", "../docs/*.md"} {
+	for _, glob := range []string{"../*.md", "../docs/*.md", "../.github/*.md"} {
 		found, err := filepath.Glob(glob)
 		require.NoError(t, err)
 		require.NotEmpty(t, found)
