@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
-# Builds the servers of the end-to-end tests once, into the given folder
-# (default: $XDG_CACHE_HOME/crowsnest/bin or ~/.cache/crowsnest/bin). Existing
-# programs are kept; remove one to build it again. The module files beside this
-# script determine the versions.
+# Provides the programs that tests need: builds servers once, into
+# $XDG_CACHE_HOME/crowsnest/bin or ~/.cache/crowsnest/bin, and installs packages where
+# root can. Arguments are names; without any it provides all. Existing programs are
+# kept; remove one to build it again. The module files beside this script determine
+# the versions.
 #
 # Cold, on two cores: Loki 5 to 20 minutes, kube-apiserver 4 to 18, the others
 # less than one; about 3 GB of modules and 5 GB of build cache.
 set -euo pipefail
 cd "$(dirname "$0")"
-bin=${1:-${XDG_CACHE_HOME:-$HOME/.cache}/crowsnest/bin}
+names=("$@")
+bin=${XDG_CACHE_HOME:-$HOME/.cache}/crowsnest/bin
 mkdir -p "$bin"
 exec 9>"$bin/.build.lock"
 if command -v flock >/dev/null && ! flock -n 9; then
@@ -16,9 +18,11 @@ if command -v flock >/dev/null && ! flock -n 9; then
   flock 9
 fi
 
+wanted() { [ ${#names[@]} = 0 ] || [[ " ${names[*]} " = *" $1 "* ]]; }
+
 # build NAME MODULE PACKAGE: a program is renamed into place.
 build() {
-  if [ -x "$bin/$1" ]; then echo "$1: there already" >&2; return; fi
+  if ! wanted "$1" || [ -x "$bin/$1" ]; then return; fi
   echo "$1: building (once) into $bin" >&2
   CGO_ENABLED=0 GOFLAGS= ${GO:-go} -C "$2" build -mod=readonly -trimpath -buildvcs=false -ldflags '-s -w' -o "$bin/.$1.new" "$3"
   mv "$bin/.$1.new" "$bin/$1"
@@ -29,13 +33,24 @@ build loki           loki           github.com/grafana/loki/v3/cmd/loki
 build kube-apiserver kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver
 build kubectl        kube-apiserver k8s.io/kubernetes/cmd/kubectl
 
+# package COMMAND PACKAGE: it is installed below, or the message says what to do.
+missing=()
+package() {
+  if ! wanted "$1" || command -v "$1" >/dev/null; then return; fi
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then missing+=("$2"); return; fi
+  echo "$1: not in PATH; install it (Debian: apt-get install $2), or the tests that need it do not run" >&2
+}
 # Prometheus cannot be built from its module, which lacks its web pages.
-if ! { command -v prometheus && command -v promtool; } >/dev/null; then
-  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-    echo "prometheus: installing Debian's" >&2
-    apt-get update -q >/dev/null
-    DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends prometheus >/dev/null
-  else
-    echo "prometheus: not in PATH; install prometheus and promtool (apt-get install prometheus), or the tests that need them do not run" >&2
-  fi
+package prometheus      prometheus
+package promtool        prometheus
+# The packages of a release are installed in a copy of the machine.
+package mandoc          mandoc
+package rpm             rpm
+package setpriv         util-linux
+package systemd-analyze systemd
+package unshare         util-linux
+if [ ${#missing[@]} != 0 ]; then
+  echo "installing Debian's ${missing[*]}" >&2
+  apt-get update -q >/dev/null
+  DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}" >/dev/null
 fi
