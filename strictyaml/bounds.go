@@ -70,16 +70,16 @@ func (r Range) format(v float64) string {
 
 // size returns the number that a range limits, with the noun of its unit.
 func size(v reflect.Value) (n float64, noun string) {
-	switch v.Kind() {
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+	switch kind := v.Kind(); {
+	case v.CanInt():
 		return float64(v.Int()), ""
-	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+	case v.CanUint():
 		return float64(v.Uint()), ""
-	case reflect.Float32, reflect.Float64:
+	case v.CanFloat():
 		return v.Float(), ""
-	case reflect.String:
+	case kind == reflect.String:
 		return float64(v.Len()), "bytes"
-	case reflect.Slice, reflect.Map:
+	case kind == reflect.Slice || kind == reflect.Map:
 		return float64(v.Len()), "entries"
 	}
 	return 0, ""
@@ -159,12 +159,9 @@ func (d *decoder) checkTexts(n *Node, r Range, items []item) {
 			tooLong(items[i].value, c)
 		}
 	case yaml.MappingNode:
-		for i, c := range n.n.Content {
-			at := items[i/2].key
-			if i%2 == 1 {
-				at = items[i/2].value
-			}
-			tooLong(at, c)
+		for i, it := range items {
+			tooLong(it.key, n.n.Content[2*i])
+			tooLong(it.value, n.n.Content[2*i+1])
 		}
 	}
 }

@@ -31,7 +31,7 @@ func (d *decoder) report(p Pos, check, message, fix string) {
 
 func (d *decoder) posOf(n *yaml.Node) Pos { return d.src.yamlPos(n.Line, n.Column) }
 
-// posOr returns the place of a value, or of its key if there is no value.
+// posOr returns the position of a value, or of its key if there is no value.
 func (d *decoder) posOr(n *yaml.Node, key Pos) Pos {
 	if n.Kind == yaml.ScalarNode && n.Value == "" && n.Style == 0 {
 		return key
@@ -155,7 +155,7 @@ func (d *decoder) decodeMap(n *Node, v reflect.Value) {
 	v.Set(out)
 }
 
-// decodeStruct returns the places of the keys, even if the struct has no field for them.
+// decodeStruct returns the positions of the keys, even if the struct has no field for them.
 func (d *decoder) decodeStruct(n *Node, v reflect.Value, hints map[string]Hint) (keys Keys) {
 	if n.n.Kind != yaml.MappingNode {
 		n.wrongType("a mapping")
@@ -174,7 +174,7 @@ func (d *decoder) decodeStruct(n *Node, v reflect.Value, hints map[string]Hint) 
 		before := d.reported
 		value := v.FieldByIndex(f.index)
 		d.decode(e.Value, value, nil, true)
-		items := d.placesIn(e.Value)
+		items := d.positionsIn(e.Value)
 		if d.reported == before {
 			d.checkBounds(e.Value, f, value, items)
 		}
@@ -206,8 +206,8 @@ func (d *decoder) addUnusable(n *Node, keys *Keys) {
 	}
 }
 
-// placesIn returns the places of the members of a list or mapping.
-func (d *decoder) placesIn(n *Node) []item {
+// positionsIn returns the positions of the members of a list or mapping.
+func (d *decoder) positionsIn(n *Node) []item {
 	var out []item
 	switch n.n.Kind {
 	case yaml.SequenceNode:

@@ -12,7 +12,7 @@ type shape struct {
 	fields   map[string]field
 	names    []string // of the fields, sorted
 	required []string // sorted
-	keys     []int    // the field for the places of keys; nil: none
+	keys     []int    // the field for the positions of keys; nil: none
 }
 
 // field is a key that a struct accepts.

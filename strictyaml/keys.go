@@ -1,6 +1,8 @@
 package strictyaml
 
-// Keys holds the places of the keys of a mapping and of their values. Decode fills an
+import "slices"
+
+// Keys holds the positions of the keys of a mapping and of their values. Decode fills an
 // exported struct field of this type with the tag `yaml:"-"`. The zero value belongs to
 // a struct that was not decoded.
 type Keys struct {
@@ -13,7 +15,7 @@ type Keys struct {
 	damaged bool
 }
 
-// key is a key of a mapping, with its place and that of its value.
+// key is a key of a mapping, with its position and that of its value.
 type key struct {
 	name       string
 	key, value Pos
@@ -33,12 +35,7 @@ func (k Keys) Has(name string) bool { return k.find(name) != nil }
 // Missing reports whether the mapping lacks the key, and no unknown key was probably
 // meant to be it.
 func (k Keys) Missing(name string) bool {
-	for _, m := range k.meant {
-		if m == name {
-			return false
-		}
-	}
-	return !k.Has(name)
+	return !k.Has(name) && !slices.Contains(k.meant, name)
 }
 
 // Broken reports whether the key or its value has an error, so that the decoded value
@@ -48,10 +45,16 @@ func (k Keys) Broken(name string) bool {
 	return e != nil && e.broken
 }
 
+// Good reports whether the mapping has the key, and its value was decoded without errors.
+func (k Keys) Good(name string) bool {
+	e := k.find(name)
+	return e != nil && !e.broken
+}
+
 // Damaged reports whether the mapping has any error.
 func (k Keys) Damaged() bool { return k.damaged }
 
-// Key returns the place of a key, or At if the mapping lacks it.
+// Key returns the position of a key, or At if the mapping lacks it.
 func (k Keys) Key(name string) Pos {
 	if e := k.find(name); e != nil {
 		return e.key
@@ -59,7 +62,7 @@ func (k Keys) Key(name string) Pos {
 	return k.At
 }
 
-// Value returns the place of a key's value, or At if the mapping lacks it.
+// Value returns the position of a key's value, or At if the mapping lacks it.
 func (k Keys) Value(name string) Pos {
 	if e := k.find(name); e != nil {
 		return e.value
@@ -67,7 +70,7 @@ func (k Keys) Value(name string) Pos {
 	return k.At
 }
 
-// Item returns the place of the i-th item of a key's list, or of its value.
+// Item returns the position of the i-th item of a key's list, or of its value.
 func (k Keys) Item(name string, i int) Pos {
 	if e := k.find(name); e != nil && i >= 0 && i < len(e.items) {
 		return e.items[i].value
@@ -75,7 +78,7 @@ func (k Keys) Item(name string, i int) Pos {
 	return k.Value(name)
 }
 
-// EntryKey returns the place of a key in a key's mapping, or of its value.
+// EntryKey returns the position of a key in a key's mapping, or of its value.
 func (k Keys) EntryKey(name, entry string) Pos {
 	if it := k.entry(name, entry); it != nil {
 		return it.key
@@ -83,7 +86,7 @@ func (k Keys) EntryKey(name, entry string) Pos {
 	return k.Value(name)
 }
 
-// EntryValue returns the place of a value in a key's mapping, or of the mapping.
+// EntryValue returns the position of a value in a key's mapping, or of the mapping.
 func (k Keys) EntryValue(name, entry string) Pos {
 	if it := k.entry(name, entry); it != nil {
 		return it.value
@@ -103,22 +106,11 @@ func (k Keys) Names() []string {
 // With returns a copy of k that takes the named keys from other, so that problems of an
 // inherited value name its origin.
 func (k Keys) With(other Keys, names ...string) Keys {
-	out := Keys{At: k.At, meant: k.meant, damaged: k.damaged}
-	taken := map[string]bool{}
-	for _, n := range names {
-		taken[n] = true
-	}
-	for _, e := range k.list {
-		if !taken[e.name] {
-			out.list = append(out.list, e)
-		}
-	}
-	for _, e := range other.list {
-		if taken[e.name] {
-			out.list = append(out.list, e)
-		}
-	}
-	return out
+	taken := func(e key) bool { return slices.Contains(names, e.name) }
+	own := slices.DeleteFunc(slices.Clone(k.list), taken)
+	theirs := slices.DeleteFunc(slices.Clone(other.list), func(e key) bool { return !taken(e) })
+	k.list = append(own, theirs...)
+	return k
 }
 
 func (k Keys) find(name string) *key {

@@ -1,6 +1,7 @@
 package strictyaml
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -89,13 +90,12 @@ func (n *Node) Errorf(check, format string, args ...any) {
 // WrongType reports that the node is not what is expected, such as "a list". fix
 // is used if the kind of the node does not suggest one.
 func (n *Node) WrongType(want, fix string) {
-	before := len(n.d.problems)
-	n.wrongType(want)
-	for i := before; i < len(n.d.problems); i++ {
-		if n.d.problems[i].Fix == "" {
-			n.d.problems[i].Fix = fix
-		}
+	is := kindName(n.n)
+	if is == "empty" {
+		n.Error("no-value", n.name+" has no value", "give it one, or remove it")
+		return
 	}
+	n.Error("wrong-type", fmt.Sprintf("%s is %s where %s is meant", n.name, is, want), cmp.Or(n.typeFix(want), fix))
 }
 
 // Items returns the items of a list, or reports that the node is not a list.
@@ -191,7 +191,7 @@ func (n *Node) Decode(into any) {
 }
 
 // DecodeStruct decodes the node into the struct that into points to, and returns the
-// places of its keys.
+// positions of its keys.
 func (n *Node) DecodeStruct(into any) Keys {
 	return n.d.decodeStruct(n, reflect.ValueOf(into).Elem(), nil)
 }

@@ -25,6 +25,11 @@ const (
 	maxConstruct = 15
 )
 
+const (
+	secondDocument    = "a second YAML document starts here and would be ignored"
+	secondDocumentFix = "put it into a file of its own"
+)
+
 var (
 	bom      = []byte("\xEF\xBB\xBF")
 	lineRef  = regexp.MustCompile(`^line (\d+): `)
@@ -41,7 +46,7 @@ type Options struct {
 }
 
 // Decode decodes a YAML document into the struct that into points to, and returns all
-// problems in order of place. Keys with problems have zero values; into is complete if
+// problems in order of position. Keys with problems have zero values; into is complete if
 // the result has no errors. The result may alias data, which must not change afterwards.
 //
 // The yaml tag of a struct field is its key; `yaml:"-"` omits the field and
@@ -77,12 +82,12 @@ func Parse(file string, data []byte, opt Options) (*Document, Problems) {
 		}}
 	}
 	src := newSource(file, data)
-	if p := src.checkBytes(); p != nil {
-		return nil, Problems{*p}
+	if ps := src.checkBytes(); ps != nil {
+		return nil, ps
 	}
-	root, p := src.parse()
-	if p != nil {
-		return nil, Problems{*p}
+	root, ps := src.parse()
+	if ps != nil {
+		return nil, ps
 	}
 	if root == nil {
 		if opt.AllowEmpty {
@@ -102,7 +107,7 @@ func Parse(file string, data []byte, opt Options) (*Document, Problems) {
 // Has reports whether the root mapping has the key.
 func (d *Document) Has(name string) bool { return d.find(name) != nil }
 
-// KeyPos returns the place of a key of the root mapping, or the start of the file.
+// KeyPos returns the position of a key of the root mapping, or the start of the file.
 func (d *Document) KeyPos(name string) Pos {
 	if k := d.find(name); k != nil {
 		return d.src.yamlPos(k.Line, k.Column)
@@ -110,7 +115,7 @@ func (d *Document) KeyPos(name string) Pos {
 	return d.Start()
 }
 
-// Start returns the place where the content of the file starts.
+// Start returns the position where the content of the file starts.
 func (d *Document) Start() Pos {
 	if d.root == nil {
 		return d.src.pos(0)
@@ -142,20 +147,17 @@ func (d *Document) Decode(into any) Problems {
 }
 
 // checkBytes refuses content that YAML cannot hold or that was damaged.
-func (s *source) checkBytes() *Problem {
+func (s *source) checkBytes() Problems {
 	if i := bytes.IndexByte(s.data, 0); i >= 0 {
-		p := s.pos(i).Problem(Error, "encoding", "the file has a NUL byte: it was half written, or is not text", "write it again")
-		return &p
+		return Problems{s.pos(i).Problem(Error, "encoding", "the file has a NUL byte: it was half written, or is not text", "write it again")}
 	}
 	if bytes.HasPrefix(s.data, []byte{0xFF, 0xFE}) || bytes.HasPrefix(s.data, []byte{0xFE, 0xFF}) {
-		p := s.whole("encoding", "the file is UTF-16", "save it as UTF-8")
-		return &p
+		return Problems{s.whole("encoding", "the file is UTF-16", "save it as UTF-8")}
 	}
 	for i := 0; i < len(s.data); {
 		r, width := utf8.DecodeRune(s.data[i:])
 		if r == utf8.RuneError && width == 1 {
-			p := s.pos(i).Problem(Error, "encoding", fmt.Sprintf("byte 0x%02x is not UTF-8", s.data[i]), "save the file as UTF-8")
-			return &p
+			return Problems{s.pos(i).Problem(Error, "encoding", fmt.Sprintf("byte 0x%02x is not UTF-8", s.data[i]), "save the file as UTF-8")}
 		}
 		i += width
 	}
@@ -168,16 +170,13 @@ func (s *source) whole(check, message, fix string) Problem {
 }
 
 // parse returns the root of the only document, nil if there is none.
-func (s *source) parse() (*yaml.Node, *Problem) {
+func (s *source) parse() (*yaml.Node, Problems) {
 	first, second, err := readDocuments(s.data)
 	if err != nil {
-		p := s.syntaxProblem(err)
-		return nil, &p
+		return nil, Problems{s.syntaxProblem(err)}
 	}
 	if second != nil {
-		p := s.yamlPos(second.Line, second.Column).Problem(Error, "second-document",
-			"a second YAML document starts here and would be ignored", "put it into a file of its own")
-		return nil, &p
+		return nil, Problems{s.yamlPos(second.Line, second.Column).Problem(Error, "second-document", secondDocument, secondDocumentFix)}
 	}
 	if first == nil || len(first.Content) == 0 {
 		return nil, nil
@@ -226,7 +225,7 @@ func (s *source) syntaxProblem(err error) Problem {
 	case okIndent.MatchString(text):
 		msg, fix = "a tab indents this line", "indent with spaces"
 	case strings.Contains(msg, "<document start>"):
-		return p.Problem(Error, "second-document", "a second YAML document starts here and would be ignored", "put it into a file of its own")
+		return p.Problem(Error, "second-document", secondDocument, secondDocumentFix)
 	case strings.Contains(msg, "unknown anchor"):
 		return p.Problem(Error, "anchor", "alias of an "+msg, "define the anchor (&name) before its alias, in the tests of the same file")
 	case strings.Contains(text, "{{"):

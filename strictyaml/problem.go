@@ -1,8 +1,9 @@
 package strictyaml
 
 import (
+	"cmp"
 	"fmt"
-	"sort"
+	"slices"
 	"strings"
 )
 
@@ -23,7 +24,7 @@ func (l Level) String() string {
 	return "error"
 }
 
-// Problem is a problem of a file, with its place and the fix.
+// Problem is a problem of a file, with its position and the fix.
 type Problem struct {
 	File    string `json:"file"`
 	Line    int    `json:"line"`   // from 1; 0: the file as a whole
@@ -102,14 +103,7 @@ func (ps Problems) of(l Level) Problems {
 
 // Sort sorts the problems by file, line and column.
 func (ps Problems) Sort() {
-	sort.SliceStable(ps, func(i, j int) bool {
-		a, b := &ps[i], &ps[j]
-		if a.File != b.File {
-			return a.File < b.File
-		}
-		if a.Line != b.Line {
-			return a.Line < b.Line
-		}
-		return a.Column < b.Column
+	slices.SortStableFunc(ps, func(a, b Problem) int {
+		return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
 }

@@ -43,17 +43,10 @@ func kindName(n *yaml.Node) string {
 
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
-// wrongType reports that the node is not what is expected, with a fix if it is obvious.
-func (n *Node) wrongType(want string) {
-	is := kindName(n.n)
-	if is == "empty" {
-		n.Error("no-value", n.name+" has no value", "give it one, or remove it")
-		return
-	}
-	message := fmt.Sprintf("%s is %s where %s is meant", n.name, is, want)
-	n.Error("wrong-type", message, n.typeFix(want))
-}
+// wrongType is WrongType without a fix of the caller.
+func (n *Node) wrongType(want string) { n.WrongType(want, "") }
 
+// typeFix returns the fix that the kind of the node suggests, "" if it suggests none.
 func (n *Node) typeFix(want string) string {
 	value := n.n.Value
 	scalar := n.n.Kind == yaml.ScalarNode
@@ -87,22 +80,22 @@ func (n *Node) typeFix(want string) string {
 }
 
 func (d *decoder) decodeScalar(n *Node, v reflect.Value) {
-	switch v.Kind() {
-	case reflect.String:
+	switch {
+	case v.Kind() == reflect.String:
 		if s, ok := n.Text(); ok {
 			v.SetString(s)
 		}
-	case reflect.Bool:
+	case v.Kind() == reflect.Bool:
 		if n.n.Kind != yaml.ScalarNode || n.n.Tag != "!!bool" {
 			n.wrongType("true or false")
 			return
 		}
 		v.SetBool(strings.EqualFold(n.n.Value, "true"))
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+	case v.CanInt():
 		if i, ok := n.integer(v.Type().Bits()); ok {
 			v.SetInt(i)
 		}
-	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+	case v.CanUint():
 		if i, ok := n.integer(64); ok {
 			if i < 0 || v.OverflowUint(uint64(i)) {
 				n.tooGreat()
@@ -110,8 +103,13 @@ func (d *decoder) decodeScalar(n *Node, v reflect.Value) {
 			}
 			v.SetUint(uint64(i))
 		}
-	case reflect.Float32, reflect.Float64:
-		d.decodeFloat(n, v)
+	case v.CanFloat():
+		f, err := strconv.ParseFloat(n.n.Value, 64)
+		if n.n.Kind != yaml.ScalarNode || n.n.Tag != "!!int" && n.n.Tag != "!!float" || err != nil {
+			n.wrongType("a number")
+			return
+		}
+		v.SetFloat(f)
 	default:
 		// A mistake in the program, not in the file.
 		n.Errorf("wrong-type", "%s cannot be decoded into a Go %s", n.name, v.Type())
@@ -120,38 +118,24 @@ func (d *decoder) decodeScalar(n *Node, v reflect.Value) {
 
 // integer returns the decimal number in the node.
 func (n *Node) integer(bits int) (int64, bool) {
-	number := n.n.Kind == yaml.ScalarNode && (n.n.Tag == "!!int" || n.n.Tag == "!!float")
-	switch {
-	case !number:
-		n.wrongType("a whole number")
-		return 0, false
-	case n.n.Tag == "!!float" && !decimal.MatchString(n.n.Value):
-		n.Error("wrong-type", fmt.Sprintf("%s is %s where a whole number is meant", n.name, n.n.Value), "write it without a fraction")
-		return 0, false
-	}
-	if !decimal.MatchString(n.n.Value) {
-		n.Error("wrong-type", fmt.Sprintf("%s is the number %s in a form that is easily misread", n.name, n.n.Value), "write it in decimal digits")
-		return 0, false
-	}
 	i, err := strconv.ParseInt(n.n.Value, 10, bits)
-	if err != nil {
+	switch isDecimal := decimal.MatchString(n.n.Value); {
+	case n.n.Kind != yaml.ScalarNode || n.n.Tag != "!!int" && n.n.Tag != "!!float":
+		n.wrongType("a whole number")
+	case n.n.Tag == "!!float" && !isDecimal:
+		n.Error("wrong-type", fmt.Sprintf("%s is %s where a whole number is meant", n.name, n.n.Value), "write it without a fraction")
+	case !isDecimal:
+		n.Error("wrong-type", fmt.Sprintf("%s is the number %s in a form that is easily misread", n.name, n.n.Value), "write it in decimal digits")
+	case err != nil:
 		n.tooGreat()
-		return 0, false
+	default:
+		return i, true
 	}
-	return i, true
+	return 0, false
 }
 
 func (n *Node) tooGreat() {
 	n.Error("wrong-type", n.name+" is out of range: "+n.n.Value[:min(len(n.n.Value), 60)], "use a number closer to 0")
-}
-
-func (d *decoder) decodeFloat(n *Node, v reflect.Value) {
-	f, err := strconv.ParseFloat(n.n.Value, 64)
-	if n.n.Kind != yaml.ScalarNode || n.n.Tag != "!!int" && n.n.Tag != "!!float" || err != nil {
-		n.wrongType("a number")
-		return
-	}
-	v.SetFloat(f)
 }
 
 // decodeText decodes types that parse text themselves.

@@ -3,6 +3,7 @@ package strictyaml
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"sort"
 	"unicode/utf8"
 )
@@ -51,10 +52,7 @@ func newSource(name string, data []byte) *source {
 
 func newYAMLLine(data []byte, from, to int) yamlLine {
 	l := yamlLine{start: from}
-	ascii := true
-	for _, c := range data[from:to] {
-		ascii = ascii && c < utf8.RuneSelf
-	}
+	ascii := !slices.ContainsFunc(data[from:to], func(c byte) bool { return c >= utf8.RuneSelf })
 	for n, at := 0, from; !ascii && at < to; n++ {
 		if n%markEvery == 0 {
 			l.marks = append(l.marks, at)
@@ -87,7 +85,7 @@ func breakWidth(b []byte) int {
 	return 0
 }
 
-// yamlPos converts a place in the YAML library's units, lines and characters from 1, to
+// yamlPos converts a position in the YAML library's units, lines and characters from 1, to
 // the units of editors, lines and bytes from 1.
 func (s *source) yamlPos(line, column int) Pos {
 	if line < 1 || line > len(s.breaks) {
@@ -107,7 +105,7 @@ func (s *source) yamlPos(line, column int) Pos {
 	return s.pos(at)
 }
 
-// pos returns the place of an offset.
+// pos returns the position of an offset.
 func (s *source) pos(at int) Pos {
 	i := sort.SearchInts(s.starts, at+1) - 1
 	return Pos{src: s, Line: i + 1, Column: at - s.starts[i] + 1}
@@ -127,17 +125,17 @@ func (s *source) lineBytes(n int) []byte {
 	return bytes.TrimRight(s.data[s.starts[n-1]:end], "\r\n")
 }
 
-// Pos is a place in a file. The zero value is no place.
+// Pos is a position in a file. The zero value is no position.
 type Pos struct {
 	src    *source
 	Line   int // from 1
 	Column int // from 1, in bytes
 }
 
-// IsZero reports whether p is no place.
+// IsZero reports whether p is no position.
 func (p Pos) IsZero() bool { return p.Line == 0 }
 
-// File returns the name of the file, "" for no place.
+// File returns the name of the file, "" for no position.
 func (p Pos) File() string {
 	if p.src == nil {
 		return ""
@@ -148,7 +146,7 @@ func (p Pos) File() string {
 // String returns "file:line".
 func (p Pos) String() string { return fmt.Sprintf("%s:%d", p.File(), p.Line) }
 
-// Within returns the place of an offset in a scalar that starts at p and has this value,
+// Within returns the position of an offset in a scalar that starts at p and has this value,
 // or p if the file does not contain the value verbatim on one line.
 func (p Pos) Within(value string, offset int) Pos {
 	if p.src == nil || offset <= 0 || offset > len(value) {
@@ -170,7 +168,7 @@ func (p Pos) Within(value string, offset int) Pos {
 	return p
 }
 
-// Problem returns a problem at this place, with the text of its line.
+// Problem returns a problem at this position, with the text of its line.
 func (p Pos) Problem(level Level, check, message, fix string) Problem {
 	out := Problem{
 		File: p.File(), Line: p.Line, Column: p.Column,
@@ -190,7 +188,7 @@ func (p Pos) LineText(n int) string {
 	return p.src.line(n)
 }
 
-// End returns the place of the last byte of the file that is not white space.
+// End returns the position of the last byte of the file that is not white space.
 func (p Pos) End() Pos {
 	if p.src == nil {
 		return p
@@ -231,9 +229,5 @@ func snippet(line []byte, column int) string {
 
 // unprintable reports whether r affects how its neighbours are displayed.
 func unprintable(r rune) bool {
-	switch {
-	case r >= 0x200B && r <= 0x200F, r >= 0x2028 && r <= 0x202E, r >= 0x2066 && r <= 0x2069, r == 0xFEFF:
-		return true
-	}
-	return false
+	return r >= 0x200B && r <= 0x200F || r >= 0x2028 && r <= 0x202E || r >= 0x2066 && r <= 0x2069 || r == 0xFEFF
 }
