@@ -3,6 +3,7 @@ package literals
 import (
 	"regexp/syntax"
 	"strings"
+	"unicode"
 )
 
 // condOf derives the condition of re. Its exactness ignores assertions: Of checks those
@@ -13,10 +14,7 @@ func condOf(re *syntax.Regexp) *Cond {
 	}
 	switch re.Op {
 	case syntax.OpLiteral:
-		if re.Flags&syntax.FoldCase != 0 {
-			return longestFold(re.Rune)
-		}
-		return longestPlain(re.Rune)
+		return longest(re.Rune, re.Flags&syntax.FoldCase != 0)
 	case syntax.OpCapture:
 		return condOf(re.Sub[0])
 	case syntax.OpPlus:
@@ -182,12 +180,18 @@ func equivalent(t, u Text) bool {
 	return t == u || t.Text == u.Text && !letters(t.Text)
 }
 
-// longestPlain returns the longest stretch of runes that match their own bytes
-// only.
-func longestPlain(runes []rune) *Cond {
+// longest returns the longest stretch of runes that match their own bytes only or, with
+// fold, whose cases are ASCII.
+func longest(runes []rune, fold bool) *Cond {
 	best, cur := "", ""
 	for _, r := range runes {
-		if !plain(r) {
+		ok := plain(r)
+		if fold {
+			l, _ := folds(r)
+			ok = r <= unicode.MaxASCII && len(l.texts) == 1
+			r = unicode.ToLower(r)
+		}
+		if !ok {
 			cur = ""
 			continue
 		}
@@ -201,7 +205,5 @@ func longestPlain(runes []rune) *Cond {
 	if best == "" {
 		return nil
 	}
-	c := leaf(Text{Text: best})
-	c.exact = false
-	return c
+	return inexact(leaf(Text{best, fold}))
 }

@@ -46,41 +46,31 @@ func langOf(re *syntax.Regexp) (lang, bool) {
 	case syntax.OpRepeat:
 		return langOfRepeat(re)
 	case syntax.OpConcat:
-		all := empty
-		for _, s := range re.Sub {
-			sub, ok := langOf(s)
-			if !ok {
-				return lang{}, false
-			}
-			if all, ok = cross(all, sub); !ok {
-				return lang{}, false
-			}
-		}
-		return all, true
+		return langOfAll(empty, re.Sub, cross)
 	case syntax.OpAlternate:
-		var all lang
-		for _, s := range re.Sub {
-			sub, ok := langOf(s)
-			if !ok {
-				return lang{}, false
-			}
-			if all, ok = unite(all, sub); !ok {
-				return lang{}, false
-			}
-		}
-		return all, true
+		return langOfAll(lang{}, re.Sub, unite)
 	}
 	return lang{}, false
 }
 
+// langOfAll joins the languages of subs, one by one, to all.
+func langOfAll(all lang, subs []*syntax.Regexp, join func(a, b lang) (lang, bool)) (lang, bool) {
+	for _, s := range subs {
+		sub, ok := langOf(s)
+		if !ok {
+			return lang{}, false
+		}
+		if all, ok = join(all, sub); !ok {
+			return lang{}, false
+		}
+	}
+	return all, true
+}
+
 func langOfLiteral(re *syntax.Regexp) (lang, bool) {
 	if re.Flags&syntax.FoldCase == 0 {
-		for _, r := range re.Rune {
-			if !plain(r) {
-				return lang{}, false
-			}
-		}
-		return lang{texts: []Text{{Text: string(re.Rune)}}}, true
+		isPlain := !slices.ContainsFunc(re.Rune, func(r rune) bool { return !plain(r) })
+		return lang{texts: []Text{{Text: string(re.Rune)}}}, isPlain
 	}
 	all := empty
 	for _, r := range re.Rune {
@@ -106,20 +96,13 @@ func folds(r rune) (lang, bool) {
 		return lang{}, false
 	}
 	var out lang
-	add := func(t Text) {
-		for _, have := range out.texts {
-			if have == t {
-				return
-			}
-		}
-		out.texts = append(out.texts, t)
-	}
 	for f := r; ; {
-		switch {
-		case f <= unicode.MaxASCII && unicode.IsLetter(f):
-			add(Text{string(unicode.ToLower(f)), true})
-		default:
-			add(Text{string(f), false})
+		t := Text{Text: string(f)}
+		if f <= unicode.MaxASCII && unicode.IsLetter(f) {
+			t = Text{string(unicode.ToLower(f)), true}
+		}
+		if !slices.Contains(out.texts, t) {
+			out.texts = append(out.texts, t)
 		}
 		if f = unicode.SimpleFold(f); f == r {
 			return out, true
@@ -201,36 +184,10 @@ func letters(s string) bool {
 
 // lower maps ASCII only.
 func lower(s string) string {
-	if !strings.ContainsFunc(s, func(r rune) bool { return 'A' <= r && r <= 'Z' }) {
-		return s
-	}
-	b := []byte(s)
-	for i, c := range b {
-		if 'A' <= c && c <= 'Z' {
-			b[i] = c + 'a' - 'A'
+	return strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			r += 'a' - 'A'
 		}
-	}
-	return string(b)
-}
-
-// longestFold returns the longest stretch of runes whose case folding stays
-// within ASCII.
-func longestFold(runes []rune) *Cond {
-	best, cur := "", ""
-	for _, r := range runes {
-		l, ok := folds(r)
-		if !ok || len(l.texts) != 1 || r > unicode.MaxASCII {
-			cur = ""
-			continue
-		}
-		if cur += l.texts[0].Text; len(cur) > len(best) {
-			best = cur
-		}
-	}
-	if best == "" {
-		return nil
-	}
-	c := leaf(Text{lower(best), true})
-	c.exact = false
-	return c
+		return r
+	}, s)
 }

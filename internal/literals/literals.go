@@ -21,7 +21,7 @@ type op int
 
 const (
 	opText op = iota
-	opSeq     // all of subs, each behind the one before
+	opSeq     // all of subs, each after the one before
 	opOr      // one of subs
 )
 
@@ -64,8 +64,8 @@ func leaf(t Text) *Cond {
 	return &Cond{op: opText, text: t, lit: []byte(t.Text), exact: true}
 }
 
-// AnyOf returns the texts of which any one alone is a match, if the condition is nothing
-// else; else nil. Choose returns the same texts.
+// AnyOf returns texts each of which alone is a match, if the condition consists of
+// nothing else; else nil. Choose returns the same texts.
 func (c *Cond) AnyOf() []Text {
 	if c == nil || !c.exact || c.gaps {
 		return nil
@@ -98,9 +98,8 @@ func (c *Cond) Match(line []byte) (met, decided bool) {
 	return true, c.exact && (!c.gaps || bytes.IndexByte(line, '\n') < 0)
 }
 
-// find returns the least end of a fulfilment, or -1. Looking for the members of
-// a sequence each behind the least end of the one before finds one if there is
-// any.
+// find returns the smallest end of a match of the condition, or -1. In a sequence, each
+// member is searched after the smallest end of the one before.
 func (c *Cond) find(line []byte) int {
 	switch c.op {
 	case opSeq:
