@@ -78,8 +78,8 @@ func (cc *condCompiler) compile(m *rules.Matcher) (*cond, error) {
 	return c, nil
 }
 
-// anyOf returns the texts of which any one fulfils the condition, if nothing else
-// matters and nothing is captured; else nil.
+// anyOf returns texts each of which fulfils the condition, if nothing else matters and
+// nothing is captured; else nil.
 func (c *cond) anyOf() []literals.Text {
 	if len(c.fields) > 0 || len(c.any) > 0 || c.not != nil {
 		return nil

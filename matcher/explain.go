@@ -76,25 +76,14 @@ func Explain(r *rules.Rule, labels Labels, line []byte) Explanation {
 		out.Labels = append(out.Labels, LabelExplanation{Condition: m.String(), Value: v, Stated: stated, Held: !stated || m.Matches(v)})
 	}
 	line = bytes.ReplaceAll(bytes.TrimSuffix(line, []byte("\n")), []byte{0}, nil)
-	sc := new(scratch)
-	text := line
-	if e, ok := lines.CRI(line); ok {
-		text, out.Envelope = e.Text, "cri"
-	} else if e, ok := sc.docker.Read(line); ok {
-		text, out.Envelope = e.Text, "docker"
-	}
-	text = trimCR(text)
+	e, envelope := enveloped(line)
+	out.Envelope = envelope
+	text := trimCR(e.Text)
 	x.line = text[:min(len(text), MaxLine)]
 	out.Text = string(x.line)
 	x.fields.Reset(x.line)
-	if r.Clear != nil {
-		out.Parts = append(out.Parts, x.part(PartClear, &r.Clear.Matcher))
-	}
-	if r.Unless != nil {
-		out.Parts = append(out.Parts, x.part(PartUnless, &r.Unless.Matcher))
-	}
-	for i := range r.Steps {
-		out.Parts = append(out.Parts, x.part(Part(i), &r.Steps[i].Matcher))
+	for role, m := range matchersOf(r) {
+		out.Parts = append(out.Parts, x.part(role, m))
 	}
 	out.Fields = allFields(&x.fields)
 	return out

@@ -24,25 +24,28 @@ func allFields(f *lines.Fields) (out []NamedValue) {
 // TextOf returns the text of a physical line without its CRI or Docker envelope, if it
 // has one. The result owns its memory.
 func TextOf(line []byte) []byte {
-	if e, ok := enveloped(line); ok {
-		line = e.Text
-	}
-	return append([]byte(nil), trimCR(line)...)
+	e, _ := enveloped(line)
+	return append([]byte(nil), trimCR(e.Text)...)
 }
 
 // TimeOf returns the time that a physical line states, in its envelope or in its
 // text. ok is false if it states none. The year of a klog line is that of now, or
 // the one before: it is never more than a day later than now.
 func TimeOf(line []byte, now time.Time) (t time.Time, ok bool) {
-	if e, ok := enveloped(line); ok {
+	if e, kind := enveloped(line); kind != "" {
 		return lines.StampTime(e.Stamp)
 	}
 	return lines.TextTime(line, now)
 }
 
-func enveloped(line []byte) (lines.Envelope, bool) {
+// enveloped reads the envelope of a line and returns its kind, cri or docker. Without an
+// envelope the kind is "", and the text is the line.
+func enveloped(line []byte) (e lines.Envelope, kind string) {
 	if e, ok := lines.CRI(line); ok {
-		return e, true
+		return e, "cri"
 	}
-	return new(lines.Docker).Read(line)
+	if e, ok := new(lines.Docker).Read(line); ok {
+		return e, "docker"
+	}
+	return lines.Envelope{Text: line}, ""
 }

@@ -63,6 +63,6 @@ type Hit struct {
 
 // Bounds of a line, in bytes.
 const (
-	MaxLine   = 16 << 10 // what is matched of a line
-	maxMerged = 64 << 10 // what is kept while parts are joined
+	MaxLine   = 16 << 10 // that are matched
+	maxMerged = 64 << 10 // that are kept while parts are joined
 )

@@ -3,6 +3,7 @@ package matcher
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -123,35 +124,33 @@ func compileRule(r *rules.Rule, sample *sample) (parts []*part, err error) {
 	if len(r.Steps) == 0 {
 		return nil, fmt.Errorf("compile rule %s: it has neither match nor sequence", r.Alert)
 	}
-	add := func(role Part, m *rules.Matcher) error {
+	for role, m := range matchersOf(r) {
 		cc := condCompiler{names: r.CapturedNames}
 		c, err := cc.compile(m)
 		if err != nil {
-			return fmt.Errorf("compile rule %s, %s: %w", r.Alert, role.Name(r), err)
+			return nil, fmt.Errorf("compile rule %s, %s: %w", r.Alert, role.Name(r), err)
 		}
 		pt := &part{rule: r, role: role, cond: c, conds: cc.conds, texts: sample.choose(m.Required())}
 		if texts := c.anyOf(); texts != nil {
 			pt.decided = slices.Equal(pt.texts.Texts, texts)
 		}
 		parts = append(parts, pt)
-		return nil
-	}
-	if r.Clear != nil {
-		if err := add(PartClear, &r.Clear.Matcher); err != nil {
-			return nil, err
-		}
-	}
-	if r.Unless != nil {
-		if err := add(PartUnless, &r.Unless.Matcher); err != nil {
-			return nil, err
-		}
-	}
-	for i := range r.Steps {
-		if err := add(Part(i), &r.Steps[i].Matcher); err != nil {
-			return nil, err
-		}
 	}
 	return parts, nil
+}
+
+// matchersOf yields the matchers of a rule in the order of their hits.
+func matchersOf(r *rules.Rule) iter.Seq2[Part, *rules.Matcher] {
+	return func(yield func(Part, *rules.Matcher) bool) {
+		if r.Clear != nil && !yield(PartClear, &r.Clear.Matcher) || r.Unless != nil && !yield(PartUnless, &r.Unless.Matcher) {
+			return
+		}
+		for i := range r.Steps {
+			if !yield(Part(i), &r.Steps[i].Matcher) {
+				return
+			}
+		}
+	}
 }
 
 // Rules returns the rules whose `from` selects the stream, in their order. The

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"crowsnest/rules"
+	"crowsnest/test/reftime"
 )
 
 // The reference does what the package does, slowly and plainly: it splits,
@@ -58,7 +59,7 @@ func (r *reference) physical(line string, start int64, now time.Time) {
 		r.logical(refLine{text: strings.TrimSuffix(line, "\r"), time: now, number: r.counters.Lines, parts: 1})
 		return
 	}
-	t, ok := refTime(stamp)
+	t, ok := reftime.Parse(stamp)
 	if !ok {
 		t = now
 	}
@@ -156,23 +157,6 @@ func (r *reference) unwrap(line string) (text, stamp, stream string, partial, ok
 		r.counters.Unparsed++
 	}
 	return "", "", "", false, false
-}
-
-func refTime(stamp string) (time.Time, bool) {
-	leap := strings.Contains(stamp, ":60") && stamp[16:19] == ":60"
-	if leap {
-		stamp = stamp[:16] + ":59" + stamp[19:]
-	}
-	stamp = strings.ReplaceAll(strings.Replace(stamp, " ", "T", 1), "/", "-")
-	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999Z0700"} {
-		if t, err := time.Parse(layout, stamp); err == nil {
-			if leap {
-				t = t.Add(time.Second)
-			}
-			return t.UTC(), true
-		}
-	}
-	return time.Time{}, false
 }
 
 // logical tries everything on one logical line.

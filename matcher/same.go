@@ -32,7 +32,7 @@ type equal struct {
 func (s *Stream) Place(offset int64) { s.base, s.placed = offset-s.counters.Bytes, true }
 
 // number returns how many equal lines of the same time are before the one at place.
-// A place that is not behind the newest line restarts the count: the log is read again.
+// A place that is not after the newest line restarts the count: the log is read again.
 func (g *same) number(at int64, id uint64, place int64) uint32 {
 	if g.at != at || place < g.newer {
 		*g = same{at: at, newer: place, first: equal{id: id, place: place}}
@@ -62,8 +62,8 @@ func (g *same) number(at int64, id uint64, place int64) uint32 {
 	return e.n
 }
 
-// numbered is the fingerprint of a line before which there are n equal ones of the
-// same time.
+// numbered returns the fingerprint of a line that follows n equal lines with the same
+// time.
 func numbered(id uint64, n uint32) uint64 {
 	if n == 0 {
 		return id

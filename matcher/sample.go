@@ -30,7 +30,7 @@ func newSample(size int) *sample {
 	return s
 }
 
-// usual are lines that are added to a sample of what was read.
+// usual returns the lines that Tune adds to the lines that were read.
 func (s *sample) usual() []byte { return s.lines[:len(s.lines)/2] }
 
 func gramHash[T []byte | string](b T) uint32 {

@@ -24,8 +24,8 @@ func (s *Stream) Speculate(lines, bytes int64) *Stream {
 	return a
 }
 
-// Commit moves s behind what a stream of Speculate has scanned, as if s had scanned it
-// itself. It returns false and changes nothing if the assumption was wrong: the hits of
+// Commit moves s to the end of what a stream of Speculate has scanned, as if s had
+// scanned it itself. It returns false and changes nothing if the assumption was wrong: the hits of
 // a are then invalid. a must not be used afterwards.
 func (s *Stream) Commit(a *Stream) bool {
 	as := a.assumed

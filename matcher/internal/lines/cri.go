@@ -1,5 +1,5 @@
-// Package lines reads what a physical line consists of: the envelope of a container
-// runtime, the time that it states, and the fields of its text. It does not know rules.
+// Package lines reads the parts of a physical line: the envelope of a container runtime,
+// the time that the line states, and the fields of its text. It does not know rules.
 package lines
 
 import (

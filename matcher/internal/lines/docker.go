@@ -32,9 +32,9 @@ func (d *Docker) Read(line []byte) (e Envelope, ok bool) {
 		return e, false
 	}
 	d.json.read(line)
-	text, ok1 := d.json.text("log")
-	stream, ok2 := d.json.text("stream")
-	stamp, ok3 := d.json.text("time")
+	text, ok1 := d.json.stringMember(-1, "log")
+	stream, ok2 := d.json.stringMember(-1, "stream")
+	stamp, ok3 := d.json.stringMember(-1, "time")
 	if !ok1 || !ok2 || !ok3 {
 		return e, false
 	}
@@ -67,20 +67,12 @@ func (d *Docker) readUsual(line []byte) (e Envelope, ok bool) {
 
 func dockerEnvelope(text, stream, stamp []byte) (e Envelope, ok bool) {
 	n, zoned := stampLen(stamp)
-	if !zoned || n != len(stamp) {
-		return e, false
+	e.Stderr = string(stream) == "stderr"
+	if !zoned || n != len(stamp) || !e.Stderr && string(stream) != "stdout" {
+		return Envelope{}, false
 	}
-	switch string(stream) {
-	case "stdout":
-	case "stderr":
-		e.Stderr = true
-	default:
-		return e, false
-	}
-	e.Stamp, e.Text, e.Partial = stamp, text, true
-	if k := len(text) - 1; k >= 0 && text[k] == '\n' {
-		e.Text, e.Partial = text[:k], false
-	}
+	text, whole := bytes.CutSuffix(text, []byte("\n"))
+	e.Stamp, e.Text, e.Partial = stamp, text, !whole
 	return e, true
 }
 

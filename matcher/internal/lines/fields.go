@@ -8,7 +8,7 @@ import (
 
 // Fields are the fields of one line. The first lookup reads them. A line that starts
 // with a JSON object has the members of that object; anything else is text, even JSON
-// behind a prefix.
+// after a prefix.
 type Fields struct {
 	line []byte
 	read bool

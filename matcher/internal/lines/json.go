@@ -2,13 +2,15 @@ package lines
 
 import (
 	"bytes"
+	"encoding/binary"
+	"encoding/hex"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
 
 // jsonFields are the members of one JSON object, as spans of the line that they
-// were read from. Bytes are taken as they are: what is not valid UTF-8 is kept.
+// were read from. Invalid UTF-8 is kept.
 type jsonFields struct {
 	members []jsonMember
 	buf     []byte // unescaped texts
@@ -33,7 +35,7 @@ type jsonMember struct {
 }
 
 // read reads the object at the start of line, and reports whether there is one. Text
-// behind the object is ignored. If the end of the object is missing, the complete
+// after the object is ignored. If the end of the object is missing, the complete
 // members are kept: long lines are truncated.
 //
 // It is more tolerant than the standard: in arrays only quotes and brackets are
@@ -84,7 +86,7 @@ type jsonReader struct {
 
 func (r *jsonReader) atEnd() bool { return r.i >= len(r.b) }
 
-// next returns the byte at hand, or 0 at the end.
+// next returns the current byte, or 0 at the end.
 func (r *jsonReader) next() byte {
 	if r.i < len(r.b) {
 		return r.b[r.i]
@@ -127,7 +129,7 @@ func (r *jsonReader) member(parent int32) (m jsonMember, ok bool) {
 	}
 }
 
-// quoted reads a string and returns what is between its quotes.
+// quoted reads a string and returns the text between its quotes.
 func (r *jsonReader) quoted() (val []byte, escapes, ok bool) {
 	start := r.i + 1
 	for i := start; ; {
@@ -155,7 +157,7 @@ func backslashes(b []byte) int {
 	return n
 }
 
-// array goes behind the bracket that closes the array at hand.
+// array skips the array or object at the current byte.
 func (r *jsonReader) array() bool {
 	for depth := 0; r.i < len(r.b); {
 		switch r.b[r.i] {
@@ -237,15 +239,6 @@ func (j *jsonFields) called(m *jsonMember, key string) bool {
 	return string(m.key) == key || m.keyEscapes && string(j.unescape(m.key)) == key
 }
 
-// text returns the value of an outermost member that is a string.
-func (j *jsonFields) text(key string) ([]byte, bool) {
-	k := j.member(-1, key)
-	if k < 0 || j.members[k].kind != jsonString {
-		return nil, false
-	}
-	return j.value(k)
-}
-
 func (j *jsonFields) value(k int32) ([]byte, bool) {
 	if k < 0 {
 		return nil, false
@@ -288,6 +281,7 @@ func (j *jsonFields) reference(k int32) ([]byte, bool) {
 	return j.buf[start:], true
 }
 
+// stringMember returns the value of a member that is a string.
 func (j *jsonFields) stringMember(parent int32, key string) ([]byte, bool) {
 	k := j.member(parent, key)
 	if k < 0 || j.members[k].kind != jsonString {
@@ -296,7 +290,7 @@ func (j *jsonFields) stringMember(parent int32, key string) ([]byte, bool) {
 	return j.value(k)
 }
 
-// unescape returns a text of its own in buf. Earlier ones stay valid.
+// unescape returns the text of a JSON string in buf. Earlier results stay valid.
 func (j *jsonFields) unescape(raw []byte) []byte {
 	start := len(j.buf)
 	j.buf = appendUnescaped(j.buf, raw)
@@ -304,7 +298,7 @@ func (j *jsonFields) unescape(raw []byte) []byte {
 }
 
 // appendUnescaped appends the text of a JSON string. As in encoding/json a half
-// of a surrogate pair is U+FFFD; an escape that does not exist stays as it is.
+// of a surrogate pair is U+FFFD; an unknown escape is kept.
 func appendUnescaped(dst, raw []byte) []byte {
 	for {
 		k := bytes.IndexByte(raw, '\\')
@@ -318,16 +312,8 @@ func appendUnescaped(dst, raw []byte) []byte {
 		switch esc {
 		case '"', '\\', '/':
 			dst = append(dst, esc)
-		case 'b':
-			dst = append(dst, '\b')
-		case 'f':
-			dst = append(dst, '\f')
-		case 'n':
-			dst = append(dst, '\n')
-		case 'r':
-			dst = append(dst, '\r')
-		case 't':
-			dst = append(dst, '\t')
+		case 'b', 'f', 'n', 'r', 't':
+			dst = append(dst, "\b\f\n\r\t"[strings.IndexByte("bfnrt", esc)])
 		default:
 			r, width := unicodeEscape(raw)
 			if width == 0 {
@@ -357,23 +343,16 @@ func unicodeEscape(b []byte) (r rune, width int) {
 	return r, 6
 }
 
-// hexEscape reads a backslash, a letter and n hexadecimal digits.
+// hexEscape reads a backslash, a letter and two, four or eight hexadecimal digits.
 func hexEscape(b []byte, letter byte, n int) (rune, bool) {
 	if len(b) < 2+n || b[0] != '\\' || b[1] != letter {
 		return 0, false
 	}
-	r := rune(0)
-	for _, c := range b[2 : 2+n] {
-		switch {
-		case digit(c):
-			r = r<<4 | rune(c-'0')
-		case 'a' <= c|0x20 && c|0x20 <= 'f':
-			r = r<<4 | rune(c|0x20-'a'+10)
-		default:
-			return 0, false
-		}
+	var code [4]byte
+	if _, err := hex.Decode(code[4-n/2:], b[2:2+n]); err != nil {
+		return 0, false
 	}
-	return r, true
+	return rune(binary.BigEndian.Uint32(code[:])), true
 }
 
 // HasLetterEscape reports whether a line is a JSON object that may write ASCII letters

@@ -5,7 +5,7 @@ import "time"
 // stampLen returns how many bytes of b look like a time stamp in RFC 3339, or
 // in one of its relatives: a space instead of the T, slashes in the date, a
 // comma before the fraction, a zone without colon or none at all. It returns 0
-// if there is none. Whether such a day exists is for parseStamp to say.
+// if there is none. parseStamp checks whether such a day exists.
 func stampLen(b []byte) (n int, zoned bool) {
 	const form = "0000-00-00T00:00:00"
 	if len(b) < len(form) {
@@ -108,16 +108,7 @@ func makeTime(date, clock [3]int, ns int) (time.Time, bool) {
 }
 
 func daysIn(year int, month time.Month) int {
-	switch month {
-	case time.April, time.June, time.September, time.November:
-		return 30
-	case time.February:
-		if year%4 == 0 && (year%100 != 0 || year%400 == 0) {
-			return 29
-		}
-		return 28
-	}
-	return 31
+	return time.Date(year, month+1, 0, 0, 0, 0, 0, time.UTC).Day()
 }
 
 func digit(c byte) bool { return '0' <= c && c <= '9' }

@@ -11,8 +11,8 @@ import (
 //	klogr   ... "msg"="message" "reconciler group"="value"
 //	logfmt  time="..." level=info msg="message"
 //
-// A quoted text at the start, or behind the header of klog, is the field msg.
-// Nothing inside of quotes is taken for a field.
+// A quoted text at the start, or after the header of klog, is the field msg.
+// Text inside quotes is never a field.
 type textFields struct {
 	fields []textField
 	buf    []byte
@@ -112,7 +112,7 @@ func (f *textFields) value(t *textField) []byte {
 	return t.val
 }
 
-// block takes one tab off the start of each line.
+// block removes one tab from the start of each line.
 func (f *textFields) block(raw []byte) []byte {
 	start := len(f.buf)
 	for lineStart := true; len(raw) > 0; raw = raw[1:] {
@@ -133,9 +133,9 @@ func (f *textFields) unquoted(raw []byte) []byte {
 	return f.buf[start:]
 }
 
-// appendUnquoted undoes what Go's %q writes, which klog and logrus use. An
-// escape that %q does not write stays as it is: an escaped ASCII letter is none,
-// so that letters of a value always stand in the line as they are.
+// appendUnquoted decodes the escapes of Go's %q, which klog and logrus use. It keeps
+// escapes that %q does not write, such as that of an ASCII letter: the letters of a value
+// are always in the line unescaped.
 func appendUnquoted(dst, raw []byte) []byte {
 	for {
 		k := bytes.IndexByte(raw, '\\')
@@ -161,11 +161,11 @@ func appendUnquoted(dst, raw []byte) []byte {
 
 func printable(r rune) bool { return ' ' <= r && r <= '~' }
 
-// textReader goes through a line token by token.
+// textReader reads a line token by token.
 type textReader struct {
 	b []byte
 	i int
-	// Up to here quotes are letters: one before it is not closed in its line.
+	// Quotes before letters are ordinary letters: an earlier quote is not closed in its line.
 	letters int
 }
 
@@ -176,8 +176,8 @@ func (r *textReader) next() byte {
 	return 0
 }
 
-// skip goes to the next token. A token starts neither with white space nor with
-// a comma or semicolon. It reports whether there is one.
+// skip moves to the next token, and reports whether there is one. A token starts neither
+// with white space nor with a comma or semicolon.
 func (r *textReader) skip() bool {
 	for r.i < len(r.b) && (space(r.b[r.i]) || r.b[r.i] == ',' || r.b[r.i] == ';') {
 		r.i++
@@ -185,8 +185,8 @@ func (r *textReader) skip() bool {
 	return r.i < len(r.b)
 }
 
-// quoted reads a quoted text and returns what is between its quotes. ok is false
-// if the line that it starts in does not close it; then nothing is read.
+// quoted reads a quoted text and returns the text between its quotes. ok is false if the
+// line in which it starts does not close it; then nothing is read.
 func (r *textReader) quoted() (text []byte, ok bool) {
 	if r.i < r.letters {
 		return nil, false
@@ -209,15 +209,14 @@ func (r *textReader) quoted() (text []byte, ok bool) {
 	return nil, false
 }
 
-// word goes to the end of a word: white space or an equals sign outside of
-// quotes.
+// word moves to the end of a word: white space or an equals sign outside quotes.
 func (r *textReader) word() {
 	for r.i < len(r.b) && !space(r.b[r.i]) && r.b[r.i] != '=' {
 		r.step()
 	}
 }
 
-// step goes over one letter or one quoted text.
+// step skips one letter or one quoted text.
 func (r *textReader) step() {
 	if r.b[r.i] == '"' {
 		if _, ok := r.quoted(); ok {
@@ -227,8 +226,8 @@ func (r *textReader) step() {
 	r.i++
 }
 
-// value reads an equals sign and the value behind it. has is false if the value
-// is on lines that are missing.
+// value reads an equals sign and the value after it. has is false if the value is on
+// lines that are missing.
 func (r *textReader) value() (val []byte, kind valueKind, has bool) {
 	r.i++
 	switch r.next() {

@@ -1,11 +1,12 @@
 package lines
 
 import (
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"crowsnest/test/reftime"
 )
 
 var arrival = time.Date(2025, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -78,28 +79,11 @@ func FuzzStamp(f *testing.F) {
 		if !zoned || n != len(s) {
 			return
 		}
-		want, ok := refTime(s)
+		want, ok := reftime.Parse(s)
 		got, gotOK := parseStamp([]byte(s))
 		require.Equal(t, ok, gotOK)
 		if ok {
 			require.Equal(t, want, got)
 		}
 	})
-}
-
-func refTime(stamp string) (time.Time, bool) {
-	leap := strings.Contains(stamp, ":60") && stamp[16:19] == ":60"
-	if leap {
-		stamp = stamp[:16] + ":59" + stamp[19:]
-	}
-	stamp = strings.ReplaceAll(strings.Replace(stamp, " ", "T", 1), "/", "-")
-	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999Z0700"} {
-		if t, err := time.Parse(layout, stamp); err == nil {
-			if leap {
-				t = t.Add(time.Second)
-			}
-			return t.UTC(), true
-		}
-	}
-	return time.Time{}, false
 }
