@@ -6,6 +6,14 @@ import (
 	"crowsnest/redact/internal/keys"
 )
 
+// commandReader reads flags and commands whose arguments are secrets.
+type commandReader struct {
+	valueReader
+	toolRead int // end of the text searched for programs
+	toolName string
+	toolAt   int
+}
+
 // tools lists the programs that accept a secret with a one-letter flag: the letters
 // whose value is the next word, those whose value follows without a space, and those
 // of user%password or user,password.
@@ -34,49 +42,40 @@ const toolWindow = 256
 
 // tool returns the program whose flags are at i, or "". It reads each byte once and
 // remembers the last program.
-func (sc *scanner) tool(i int) string {
-	at := max(sc.toolRead, i-toolWindow)
-	for at < i {
-		c := sc.s[at]
-		if c == '|' || c == ';' || c == '\n' {
-			sc.toolName = ""
-		}
-		if !isToolByte(c) {
-			at++
-			continue
-		}
+func (t *commandReader) tool(i int) string {
+	for at := max(t.toolRead, i-toolWindow); at < i; {
 		from := at
-		for at < i && isToolByte(sc.s[at]) {
+		if at = t.runUpTo(at, i-at, isWordByte); at == from {
+			if c := t.s[at]; c == '|' || c == ';' || c == '\n' {
+				t.toolName = ""
+			}
 			at++
-		}
-		if word := sc.s[from:at]; len(word) <= 20 {
+		} else if word := t.s[from:at]; len(word) <= 20 {
 			if _, found := tools[word]; found {
-				sc.toolName, sc.toolAt = word, from
+				t.toolName, t.toolAt = word, from
 			}
 		}
 	}
-	sc.steps += max(0, i-sc.toolRead)
-	sc.toolRead = max(sc.toolRead, i)
-	if sc.toolAt < i-toolWindow {
+	t.toolRead = max(t.toolRead, i)
+	if t.toolAt < i-toolWindow {
 		return ""
 	}
-	return sc.toolName
+	return t.toolName
 }
-
-func isToolByte(c byte) bool { return isAlnum(c) || c == '-' || c == '_' }
 
 // shortFlag finds the secret of a flag of one letter, such as -P x and -px. The
 // letter is at i.
-func (sc *scanner) shortFlag(i, to int) span {
-	if strings.IndexByte("pPkKwsaAXNUucv", sc.s[i]) < 0 {
+func (t *commandReader) shortFlag(i, to int) span {
+	letter := t.s[i]
+	if strings.IndexByte("pPkKwsaAXNUucv", letter) < 0 {
 		return span{}
 	}
-	letter := sc.s[i]
-	tool, found := tools[sc.tool(i-1)]
-	switch before := sc.s[max(0, i-64):i]; {
+	tool, found := tools[t.tool(i-1)]
+	has := func(letters string) bool { return strings.IndexByte(letters, letter) >= 0 }
+	switch before := t.before(i, 64); {
 	case found:
-	case (letter == 'p' || letter == 'P') && (strings.Contains(before, " -u ") || strings.Contains(before, " -U ")):
-		if isDigit(sc.byteAt(to+1)) && smallNumber().MatchString(sc.s[to+1:sc.run(to+1, isDotted)]) {
+	case has("pP") && (strings.Contains(before, " -u ") || strings.Contains(before, " -U ")):
+		if isDigit(t.byteAt(to+1)) && smallNumber().MatchString(t.s[to+1:t.run(to+1, isDotted)]) {
 			return span{} // a port
 		}
 		tool.spaced = "pP"
@@ -84,39 +83,31 @@ func (sc *scanner) shortFlag(i, to int) span {
 		return span{}
 	}
 	if to > i+1 {
-		if strings.IndexByte(tool.user, letter) >= 0 && sc.s[i-2] != '-' {
-			return sc.userPassword(sc.unquoted(i + 1))
-		}
-		if strings.IndexByte(tool.glued, letter) < 0 || sc.s[i-2] == '-' {
+		switch {
+		case t.s[i-2] == '-':
 			return span{}
+		case has(tool.user):
+			return t.userPassword(t.unquoted(i + 1))
+		case !has(tool.glued):
+			return span{}
+		case t.s[i+1] == ':':
+			return t.unquoted(i + 2)
 		}
-		at := i + 1
-		if sc.s[at] == ':' {
-			at++
-		}
-		return sc.unquoted(at)
+		return t.unquoted(i + 1)
 	}
-	if letter == 'p' && tool.glued == "p" && sc.byteAt(to) == ':' {
-		return sc.unquoted(to + 1)
+	if letter == 'p' && tool.glued == "p" && t.byteAt(to) == ':' {
+		return t.unquoted(to + 1)
 	}
-	at, found := sc.afterFlag(to)
-	if !found || sc.s[at] == '-' {
-		return span{}
-	}
-	v := value{key: key{from: i, to: to, class: keys.Strong}, sep: '=', at: at}
+	at, found := t.afterFlag(to)
 	switch {
-	case letter == 'v' && !strings.Contains(sc.s[max(0, i-40):i], "password"):
-		return span{}
-	case strings.IndexByte(tool.user, letter) >= 0:
-		p := span{at, at}
-		for p.to < len(sc.s) && !isSpace(sc.s[p.to]) && !isQuote(sc.s[p.to]) {
-			p.to++
-		}
-		if cut := strings.IndexAny(sc.s[p.from:p.to], "%,:"); cut >= 0 {
+	case !found || t.s[at] == '-', letter == 'v' && !strings.Contains(t.before(i, 40), "password"):
+	case has(tool.user):
+		p := span{at, t.run(at, func(c byte) bool { return !isSpace(c) && !isQuote(c) })}
+		if cut := strings.IndexAny(t.of(p), "%,:"); cut >= 0 {
 			return span{p.from + cut + 1, p.to}
 		}
-	case strings.IndexByte(tool.spaced, letter) >= 0:
-		return sc.value(v)
+	case has(tool.spaced):
+		return t.value(value{key: key{from: i, to: to, class: keys.Strong}, sep: '=', at: at})
 	}
 	return span{}
 }
@@ -141,74 +132,60 @@ var positional = map[string]operand{
 }
 
 // positional returns the word after a command that is its secret.
-func (sc *scanner) positional(i int, what operand) span {
+func (t *commandReader) positional(i int, what operand) span {
 	announced := !what.announced
 	for range what.skip + 4 {
-		for isBlank(sc.byteAt(i)) {
-			i++
-		}
-		if i >= len(sc.s) || isSpace(sc.s[i]) || sc.s[i] == '|' {
+		i = t.run(i, isBlank)
+		if i >= len(t.s) || isSpace(t.s[i]) || t.s[i] == '|' {
 			return span{}
 		}
-		p := sc.word(i)
-		text := sc.s[p.from:p.to]
+		p := t.word(i)
+		text := t.of(p)
 		switch {
 		case strings.HasPrefix(text, "-"):
 		case what.skip > 0:
 			what.skip--
-			announced = announced || sc.r.keys.Classify(text) >= keys.Weak
-		case !announced && sc.run(p.from, isKeyByte) == p.to && sc.r.keys.Classify(text) >= keys.Weak:
+			announced = announced || t.table.Classify(text) >= keys.Weak
+		case !announced && t.run(p.from, isKeyByte) == p.to && t.table.Classify(text) >= keys.Weak:
 			announced = true
-		case !announced || sc.r.isWord(text) || len(text) < 4 || text == Mask:
+		case !announced || isWord(text) || len(text) < 4 || text == Mask:
 			return span{}
 		case what.login:
-			return sc.behindColon(p)
+			return afterColon(&t.input, p)
 		default:
 			return p
 		}
 		i = p.to
-		if isQuote(sc.byteAt(i)) {
+		if isQuote(t.byteAt(i)) {
 			i++
 		}
 	}
 	return span{}
 }
 
-// word returns the word at i, or the text of the quotes there.
-func (sc *scanner) word(i int) span {
-	n := 0
-	for sc.byteAt(i+n) == '\\' {
-		n++
-	}
-	if isQuote(sc.byteAt(i + n)) {
-		return sc.quoted(i+n, n)
-	}
-	return sc.unquoted(i)
-}
-
-// behindColon returns the password of user:password.
-func (sc *scanner) behindColon(p span) span {
-	if cut := strings.IndexByte(sc.s[p.from:p.to], ':'); cut > 0 && p.from+cut+1 < p.to {
+// afterColon returns the password of user:password, or p if it has no colon.
+func afterColon(t *input, p span) span {
+	if cut := strings.IndexByte(t.of(p), ':'); cut > 0 && p.from+cut+1 < p.to {
 		p.from += cut + 1
 	}
 	return p
 }
 
-// sinks are texts in the program at the end of a pipe that reads a secret.
+// sinks are texts of commands that read a secret from a pipe.
 var sinks = []string{
 	"stdin", "sudo -S", "kinit", "cryptsetup", "chpasswd", "passphrase-fd", "realm ", "wg ", "smbpasswd", "vncpasswd", "-pass", "private-key", "luks",
 }
 
 // echoed finds the secret that a command line pipes into a program.
-func (sc *scanner) echoed(i int) span {
-	for strings.HasPrefix(sc.s[i:min(len(sc.s), i+3)], "-n ") || strings.HasPrefix(sc.s[i:min(len(sc.s), i+3)], "-e ") {
-		i += 3
+func echoed(t *input, i int) span {
+	for strings.HasPrefix(t.s[i:], "-n ") || strings.HasPrefix(t.s[i:], "-e ") {
+		i += len("-n ")
 	}
-	if i >= len(sc.s) {
+	if i >= len(t.s) {
 		return span{}
 	}
-	p := sc.word(i)
-	rest := sc.s[p.to:min(len(sc.s), p.to+160)]
+	p := t.word(i)
+	rest := t.from(p.to, 160)
 	pipe := strings.IndexByte(rest, '|')
 	if pipe < 0 || pipe > 40 {
 		return span{}
@@ -216,7 +193,7 @@ func (sc *scanner) echoed(i int) span {
 	for _, sink := range sinks {
 		if strings.Contains(rest[pipe:], sink) {
 			if sink == "chpasswd" {
-				return sc.behindColon(p)
+				return afterColon(t, p)
 			}
 			return p
 		}
@@ -225,20 +202,19 @@ func (sc *scanner) echoed(i int) span {
 }
 
 // authCommand finds AUTH x and AUTH user x of Redis and SMTP, after AUTH.
-func (sc *scanner) authCommand(from int) span {
-	p := sc.unquoted(from)
-	text := sc.s[p.from:p.to]
+func authCommand(t *input, i int) span {
+	p := t.unquoted(i)
 	for range 2 {
-		switch text {
+		switch t.of(p) {
 		case "default", "PLAIN", "LOGIN", "XOAUTH2", "response":
-			if !isBlank(sc.byteAt(p.to)) || p.to+1 == len(sc.s) {
+			if !isBlank(t.byteAt(p.to)) || p.to+1 == len(t.s) {
 				return span{}
 			}
-			p = sc.unquoted(p.to + 1)
-			text = sc.s[p.from:p.to]
+			p = t.unquoted(p.to + 1)
 		}
 	}
-	if len(text) < 4 || sc.r.isWord(text) || strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-_5") == "" || isNotSet(text) {
+	text := t.of(p)
+	if len(text) < 4 || isWord(text) || strings.Trim(text, capitals+"-_5") == "" || isNotSet(text) {
 		return span{}
 	}
 	return p

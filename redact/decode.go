@@ -14,54 +14,40 @@ const maxDepth = 3
 // leastCoded is the minimum length of a word that is decoded.
 const leastCoded = 20
 
-// hideCoded hides the words of s that contain a percent-encoded secret.
+// inner hides the secrets of a decoded text.
+func (sc *scanner) inner(s string) string {
+	out, steps := sc.r.scan(s, sc.depth+1)
+	sc.steps += steps + len(s)
+	return out
+}
+
+// hideCoded hides the words of s that contain a percent-encoded secret: each part
+// between the separators of a URL, then the whole word.
 func (sc *scanner) hideCoded(s string) string {
 	if sc.depth >= maxDepth || strings.IndexByte(s, '%') < 0 && strings.IndexByte(s, '+') < 0 {
 		return s
 	}
-	return sc.hideInURLs(s)
-}
-
-// inner hides the secrets of a decoded text.
-func (sc *scanner) inner(s string) string {
-	in := scanner{r: sc.r, s: s, depth: sc.depth + 1}
-	out := in.all()
-	sc.steps += in.steps + len(s)
-	return out
-}
-
-// hideInURLs decodes words with %XX: each part between the separators of a URL, then
-// the whole word.
-func (sc *scanner) hideInURLs(s string) string {
-	var out strings.Builder
-	kept := 0
-	for at := strings.IndexAny(s, "%+"); at >= 0; {
+	out := rewriter{s: s}
+	for at := strings.IndexAny(s, "%+"); ; {
 		from, to := at, at
-		for from > kept && !endsCoded(s[from-1]) {
+		for from > out.kept && !endsCoded(s[from-1]) {
 			from--
 		}
 		for to < len(s) && !endsCoded(s[to]) {
 			to++
 		}
 		sc.steps += to - from
-		if word := s[from:to]; strings.IndexByte(word, '%') >= 0 || strings.ContainsAny(word, "?&") {
+		if word := s[from:to]; strings.ContainsAny(word, "%?&") {
 			if hidden := sc.hideInURL(word); hidden != word {
-				out.WriteString(s[kept:from])
-				out.WriteString(hidden)
-				kept = to
+				out.replace(span{from, to}, hidden)
 			}
 		}
 		next := strings.IndexAny(s[to:], "%+")
 		if next < 0 {
-			break
+			return out.String()
 		}
 		at = to + next
 	}
-	if kept == 0 {
-		return s
-	}
-	out.WriteString(s[kept:])
-	return out.String()
 }
 
 func endsCoded(c byte) bool {

@@ -2,6 +2,7 @@ package redact
 
 import (
 	"encoding/base64"
+	"slices"
 	"strings"
 
 	"crowsnest/redact/internal/clean"
@@ -15,7 +16,7 @@ const maxKnown = 1 << 10
 
 // proseWords are words that follow "token: " or "Secret: " in error messages. Any
 // other word there is considered a secret.
-const proseWords = `a abort aborted access account active admission after all already an and another any api as assume at attempt attempting
+var proseWords = words(`a abort aborted access account active admission after all already an and another any api as assume at attempt attempting
 	auth authentication authenticator authorization aws bad bearer because been before being both bound cache cached call can cannot
 	certificate certificates change checking client close closed cloud cluster clusters code condition configuration configmap conflict
 	connect connection contains context controller could couldn create created creating credentials data decode deleted deleting denied
@@ -30,18 +31,10 @@ const proseWords = `a abort aborted access account active admission after all al
 	still stream success sync syncing template that the there they this time timed timeout to token tokens tls too type unable
 	unauthenticated unauthorised unauthorized undefined unexpected unknown unmarshal unsupported unset unmounted update updated updating use used
 	user using valid validate validating validation value values verification verify version volume wait waiting was watch we webhook were when while
-	will with within without would write wrong yaml yes you your`
-
-func newProse() map[string]bool {
-	m := map[string]bool{}
-	for _, w := range strings.Fields(proseWords) {
-		m[w] = true
-	}
-	return m
-}
+	will with within without would write wrong yaml yes you your`)
 
 // isWord reports whether s is a word of prose rather than a secret.
-func (r *Redactor) isWord(s string) bool {
+func isWord(s string) bool {
 	s = strings.TrimRight(s, ",.;:!?")
 	if cut := strings.IndexByte(s, '\''); cut > 0 { // couldn't
 		s = s[:cut]
@@ -56,7 +49,7 @@ func (r *Redactor) isWord(s string) bool {
 		}
 		buf[i] = s[i] | 0x20
 	}
-	return r.prose[string(buf[:len(s)])]
+	return proseWords[string(buf[:len(s)])]
 }
 
 var (
@@ -69,27 +62,27 @@ var (
 
 // isProse reports whether what follows "token: " or "Secret: " is the rest of an
 // error message, not a value.
-func (sc *scanner) isProse(v value, p span) bool {
-	s := sc.s
+func (t *valueReader) isProse(v value, p span) bool {
+	s := t.s
 	text := s[p.from:p.to]
 	end := p.to
 	for end < len(s) && strings.IndexByte(",;:)", s[end]) >= 0 {
 		end++
 	}
 	more := end+1 < len(s) && isBlank(s[end]) && !isSpace(s[end+1])
-	before := sc.byteAt(v.key.from - 1)
+	before := t.byteAt(v.key.from - 1)
 	switch {
-	case v.sep == ':' && more && (sc.r.isWord(text) || variable().MatchString(text) && sc.r.isWord(sc.wordAt(end+1)) || strings.HasSuffix(text, ":") && errorPrefix().MatchString(text)):
+	case v.sep == ':' && more && (isWord(text) || variable().MatchString(text) && isWord(t.wordAt(end+1)) || strings.HasSuffix(text, ":") && errorPrefix().MatchString(text)):
 		return true
 	case v.key.class == keys.Strong:
-		return strings.EqualFold(sc.s[v.key.from:v.key.to], "pass") && len(text) < 5 && smallNumber().MatchString(text)
+		return strings.EqualFold(t.name(v.key), "pass") && len(text) < 5 && smallNumber().MatchString(text)
 	case v.key.quoted && isBlank(before):
 		return more // "Invalid credentials": the end of a sentence
 	case v.key.quoted && before != '/':
 		return false // "token": x, but not 'namespace/my-token': not found
-	case !v.key.quoted && sc.isSyntaxError(v.key), more && isName(text) && sc.r.isWord(sc.wordAt(end+1)):
+	case !v.key.quoted && t.isSyntaxError(v.key), more && isName(text) && isWord(t.wordAt(end+1)):
 		return true
-	case len(text) < 4, sc.r.isWord(text), strings.Contains(text, "://") && urlPrefix().MatchString(text):
+	case len(text) < 4, isWord(text), strings.Contains(text, "://") && urlPrefix().MatchString(text):
 		return true
 	case strings.HasSuffix(text, ":") && errorPrefix().MatchString(text) && more:
 		return true
@@ -101,14 +94,10 @@ func (sc *scanner) isProse(v value, p span) bool {
 }
 
 // isSyntaxError reports whether a key is the word token of a parser.
-func (sc *scanner) isSyntaxError(k key) bool {
-	word, _ := lastWordOf(sc.s[max(0, k.from-24):k.from])
-	w := word.String()
-	return w == "unexpected" || w == "expected" || w == "illegal"
+func (t *valueReader) isSyntaxError(k key) bool {
+	word, _ := lastWordOf(t.before(k.from, 24))
+	return slices.Contains([]string{"unexpected", "expected", "illegal"}, word.String())
 }
-
-// wordAt returns the word at i.
-func (sc *scanner) wordAt(i int) string { return sc.s[i:sc.run(i, isLetter)] }
 
 // isNotSet reports whether a value means that there is none. The first byte excludes
 // most values.
@@ -127,7 +116,7 @@ func isName(s string) bool {
 		if len(part) > 20 {
 			return false
 		}
-		if len(part) >= 2 && strings.Trim(part, "abcdefghijklmnopqrstuvwxyz") == "" {
+		if len(part) >= 2 && isLowerWord(part) {
 			words++
 		}
 	}
@@ -145,12 +134,12 @@ var (
 )
 
 // exempt returns p unless its text cannot be a secret.
-func (sc *scanner) exempt(v value, p span) span {
-	text := sc.s[p.from:p.to]
+func (t *valueReader) exempt(v value, p span) span {
+	text := t.of(p)
 	if text == "" || len(text) <= maxKnown && (isNotSet(clean.Unescape(text)) || text[0] == '/' && filePath().MatchString(text)) {
 		return span{}
 	}
-	name := sc.s[v.key.from:v.key.to]
+	name := t.name(v.key)
 	switch v.key.class {
 	case keys.Maybe:
 		if !valueLooks(text) && !(shape.IsUUID(text[:min(len(text), 36)]) && opensDoor(name)) {
@@ -167,7 +156,7 @@ func (sc *scanner) exempt(v value, p span) span {
 		return span{p.from + len(user) + 1, p.to}
 	case keys.Weak:
 		plural := name[len(name)-1]|0x20 == 's'
-		if plural && strings.Trim(text, "0123456789") == "" || sc.isObject(name, p) {
+		if plural && strings.Trim(text, digits) == "" || t.isObject(name, p) {
 			return span{}
 		}
 	case keys.Auth:
@@ -210,8 +199,8 @@ func opensDoor(name string) bool {
 
 // isObject reports whether the value of a key Secret, or v1.Secret, is the name of an
 // object.
-func (sc *scanner) isObject(key string, p span) bool {
-	text := sc.s[p.from:p.to]
+func (t *valueReader) isObject(key string, p span) bool {
+	text := t.of(p)
 	key = key[strings.LastIndexByte(key, '.')+1:]
 	switch {
 	case len(text) > maxKnown:
@@ -227,7 +216,7 @@ func (sc *scanner) isObject(key string, p span) bool {
 	case !name().MatchString(text):
 		return false
 	}
-	return nameOfKind().MatchString(text) || namespaceIs().MatchString(sc.s[p.to:min(len(sc.s), p.to+32)])
+	return nameOfKind().MatchString(text) || namespaceIs().MatchString(t.s[p.to:min(len(t.s), p.to+32)])
 }
 
 // references are the ends of keys whose value is the name of a Secret.
@@ -239,12 +228,7 @@ func refersToSecret(key string) bool {
 		return false
 	}
 	key = strings.ToLower(key)
-	for _, end := range references {
-		if strings.HasSuffix(key, end) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(references, func(end string) bool { return strings.HasSuffix(key, end) })
 }
 
 // looksEncoded reports whether the value of auth is a user and password in base64, or
@@ -253,5 +237,5 @@ func looksEncoded(s string) bool {
 	if b, err := base64.StdEncoding.DecodeString(s); err == nil && strings.IndexByte(string(b), ':') > 0 {
 		return true
 	}
-	return len(s) >= 8 && (strings.ContainsAny(s, "0123456789") || looksChosen(s) || looksChosen(s[strings.IndexByte(s, ':')+1:]))
+	return len(s) >= 8 && (strings.ContainsAny(s, digits) || looksChosen(s) || looksChosen(s[strings.IndexByte(s, ':')+1:]))
 }

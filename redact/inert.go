@@ -9,12 +9,12 @@ var (
 	// address is what follows the scheme of a URL: its host is group 1.
 	address = regexp.MustCompile(`://([^\s/?#]*)`)
 	// opener is a scheme without a host, or a host without a scheme, that
-	// programs make a link of.
+	// programs turn into a link.
 	opener = regexp.MustCompile(`(?i)(\b|_)(mailto|javascript|vbscript|tel|sms|xmpp|skype|callto|magnet)(:)|(www)(\.)`)
-	// mailbox is the @ of an address of mail, with what is around it.
+	// mailbox is the @ of a mail address, with the text around it.
 	mailbox = regexp.MustCompile(`(?i)([a-z0-9._%+-])@((?:[a-z0-9-]+\.)+[a-z]{2})`)
-	// element starts an element of HTML, or is a word that programs write in its
-	// form.
+	// element starts an HTML element, or is a word in angle brackets that programs
+	// write, such as <nil>.
 	element = regexp.MustCompile(`(?i)<(?:nil|none|unset|unknown|invalid|empty|redacted)>|<[a-z/?]`)
 	// definition makes a link of every mention of a name in Markdown; the link may
 	// be without a scheme.
@@ -23,7 +23,7 @@ var (
 	// chatMarkup starts a mention or a link in Slack: <!channel>, <@U1>, <#C1>,
 	// <https://x|text>.
 	chatMarkup = regexp.MustCompile(`(?i)<([!@#]|[a-z][a-z0-9+.-]*:)`)
-	// mention calls everybody where names are looked for in plain text.
+	// mention notifies everybody in chats that search plain text for names.
 	mention = regexp.MustCompile(`(?i)@(everyone|channel|here|all)\b`)
 )
 

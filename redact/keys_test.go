@@ -26,7 +26,8 @@ func TestMayBeKey(t *testing.T) {
 			b.WriteString(w)
 		}
 		s := b.String() + "=x"
-		sc := scanner{r: r, s: s}
+		sc := new(scanner)
+		sc.start(r, s, 0)
 		i := len(s) - 2
 		if k := sc.keyBefore(i); k.class != keys.None && !sc.mayBeKey(i) {
 			t.Fatalf("%q is a key of class %d", s, k.class)

@@ -1,6 +1,7 @@
 package redact
 
 import (
+	"slices"
 	"strings"
 
 	"crowsnest/redact/internal/keys"
@@ -15,8 +16,7 @@ const minPiece = 4
 // hexadecimal digests, uuids and shorter words only if the text before them
 // announces a secret. Outside of long words it reads only every 16th byte.
 func (sc *scanner) hideWords(s string) string {
-	var out strings.Builder
-	kept := 0
+	out := rewriter{s: s}
 	for i := 0; i+shape.MinAnnounced <= len(s); {
 		j, seen := i+shape.MinAnnounced-1, uint8(0)
 		for j >= i && shape.InWord(s[j]) {
@@ -40,17 +40,10 @@ func (sc *scanner) hideWords(s string) string {
 		}
 		if to > from {
 			from, to = widen(s, from, to)
-			from = max(from, kept)
-			out.WriteString(s[kept:from])
-			out.WriteString(Mask)
-			kept = to
+			out.replace(span{max(from, out.kept), to}, Mask)
 		}
 		i = max(end, to)
 	}
-	if kept == 0 {
-		return s
-	}
-	out.WriteString(s[kept:])
 	return out.String()
 }
 
@@ -136,7 +129,7 @@ func dotted(s string, from, to int, sh shape.Shape) bool {
 		for end < len(s) && isWordByte(s[end]) {
 			end++
 		}
-		return end-to > shape.MinAnnounced && strings.ContainsAny(s[to:end], "0123456789")
+		return end-to > shape.MinAnnounced && strings.ContainsAny(s[to:end], digits)
 	}
 	n := 2
 	for n <= from && s[from-1] == ':' && isDigit(s[from-n]) {
@@ -166,7 +159,7 @@ func announces(text string, uuid bool) bool {
 		word, rest := lastWordOf(text)
 		switch w := word.String(); {
 		case uuid:
-			return w == "token" || w == "secret" || w == "password" || w == "apikey" || w == "credential" || w == "" && endsWithMask(text)
+			return slices.Contains([]string{"token", "secret", "password", "apikey", "credential"}, w) || w == "" && endsWithMask(text)
 		case w == "":
 			return endsWithMask(text)
 		case announcements[w], strings.HasSuffix(w, "_token"), strings.HasSuffix(w, "_secret"), strings.HasSuffix(w, "_key"):
@@ -189,7 +182,7 @@ func endsWithMask(text string) bool {
 	return strings.HasSuffix(strings.TrimRight(text, ` "'\:=(`), Mask)
 }
 
-// foldedWord is a word in lower case that needs no memory of its own.
+// foldedWord is a word in lower case that needs no allocation.
 type foldedWord struct {
 	letters [24]byte
 	n       int
@@ -198,7 +191,7 @@ type foldedWord struct {
 // String returns the word, or "" if it is longer than any that is known.
 func (w *foldedWord) String() string { return string(w.letters[:w.n]) }
 
-// lastWordOf returns the last word of a text and what is before it.
+// lastWordOf returns the last word of a text and the text before it.
 func lastWordOf(text string) (word foldedWord, rest string) {
 	to := len(text)
 	for to > 0 && strings.IndexByte(" \t\"'`\\:=([{,", text[to-1]) >= 0 {
@@ -220,8 +213,9 @@ func lastWordOf(text string) (word foldedWord, rest string) {
 	return word, text[:from]
 }
 
-// isHarmless reports whether the random word after a text is public: a fingerprint, a
-// public key, a certificate, or encoded text, which has been scanned before.
+// isHarmless reports whether a random word is public: a fingerprint, a public key, a
+// certificate, or encoded text, which has been scanned already. before is the text
+// before the word.
 func isHarmless(before, word string) bool {
 	last, rest := lastWordOf(before)
 	if harmless[last.String()] {

@@ -32,58 +32,58 @@ func vendorTokens() []tokenRule {
 	return rules
 }
 
-// places returns the rules for prefixes that a method examines.
-func places() []tokenRule {
-	rules := []tokenRule{
-		{prefix: "sk-", bound: true, place: placeOpenAI},
-		{prefix: "s.", bound: true, in: isAlnum, place: placeVault},
-		{prefix: "Q~", place: placeAzure},
-		{prefix: ".atlasv1.", place: placeTerraform},
-		{prefix: "SK", bound: true, in: isHex, place: placeTwilio},
-		{prefix: "AC", bound: true, in: isHex, place: placeTwilio},
-		{prefix: "K10", bound: true, place: placeCluster},
-		{prefix: "robot$", place: placeRobot},
-		{prefix: "-----BEGIN ", place: placePEM},
-		{prefix: "PuTTY-User-Key-File", place: placeRest},
-		{prefix: "@tcp(", place: placeDataSource},
-		{prefix: "@unix(", place: placeDataSource},
-		{prefix: "data", place: placeSecretObject},
-		{prefix: "Data", place: placeSecretObject},
-		{prefix: "map[string][]uint8{", place: placeBytes},
-		{prefix: "map[string][]byte{", place: placeBytes},
-		{prefix: ":AA", place: placeTelegram},
-		{prefix: "@//", place: placeOracle},
-		{prefix: "jdbc:oracle:", place: placeOracle},
-		{prefix: "AUTH ", bound: true, place: placeAuth},
-		{prefix: "SAMLResponse=", in: isEncoded, min: 20},
-		{prefix: "/hooks/", place: placeHook},
-		{prefix: "---- BEGIN ", place: placePEM},
-		{prefix: "$ANSIBLE_VAULT", place: placeRest},
-		{prefix: "chpasswd:", place: placeRest},
-		{prefix: "echo ", bound: true, place: placeEcho},
-		{prefix: "printf ", bound: true, place: placeEcho},
-		{prefix: `" * `, place: placeQuoted},
-		{prefix: "NRAL", place: placeMark},
-		{prefix: "re_", bound: true, place: placeResend},
-		{prefix: "pat", bound: true, place: placePersonal},
-		{prefix: "-us", place: placeMark},
-		{prefix: "PIN ", bound: true, place: placePIN},
-	}
-	add := func(what place, bound bool, prefixes ...string) {
+// announcedSecrets returns the rules for prefixes that a function examines.
+func announcedSecrets() []tokenRule {
+	rules := []tokenRule{{prefix: "SAMLResponse=", in: isEncoded, min: 20}}
+	add := func(bound bool, in func(byte) bool, find finder, prefixes ...string) {
 		for _, p := range prefixes {
-			rules = append(rules, tokenRule{prefix: p, bound: bound, place: what})
+			rules = append(rules, tokenRule{prefix: p, bound: bound, in: in, find: find})
 		}
 	}
-	add(placeUserPassword, false, "UserPassword(", "BasicAuth(", "PasswordAuth(", ".auth(", "StaticCredentials(")
-	add(placeAnnounced, false, "passw", "Passw", "PASSW", "passphr", "Passphr", "credentials ")
-	add(placeHash, false, "$2a$", "$2b$", "$2y$", "$1$", "$5$", "$6$", "$9$", "$y$", "$apr1$", "$argon2", "$pbkdf2", "$scrypt$",
-		"pbkdf2_sha256$", "SCRAM-SHA-", "{SSHA", "{SHA", "{CRYPT}", "{MD5}", "{SMD5}")
-	for first := range positional {
-		add(placePositional, true, first)
+	at := func(find func(t *input, i int) span, prefixes ...string) {
+		add(false, nil, onInput(find), prefixes...)
 	}
-	add(placeAWS, true, strings.Fields("AKIA ASIA ABIA ACCA AGPA AIDA AROA AIPA ANPA ANVA APKA")...)
-	add(placeScheme, false, strings.Fields("bea Bea BEA bas Bas BAS gen Gen GEN")...)
-	add(placePath, false,
+	wordAt := func(find func(t *input, i int) span, prefixes ...string) {
+		add(true, nil, onInput(find), prefixes...)
+	}
+	behind := func(bound bool, find func(t *input, i int) span, prefixes ...string) {
+		for _, p := range prefixes {
+			add(bound, nil, func(sc *scanner, i int) span { return find(&sc.input, i+len(p)) }, p)
+		}
+	}
+	wordAt(openAIKey, "sk-")
+	wordAt(clusterToken, "K10")
+	wordAt(resendKey, "re_")
+	wordAt(personalToken, "pat")
+	add(true, isAlnum, onInput(vaultToken), "s.")
+	add(true, isHex, onInput(twilioKey), "SK", "AC")
+	add(true, nil, awsKeyID, strings.Fields("AKIA ASIA ABIA ACCA AGPA AIDA AROA AIPA ANPA ANVA APKA")...)
+	at(azureSecret, "Q~")
+	at(terraformToken, ".atlasv1.")
+	at(robotAccount, "robot$")
+	at(privateKey, "-----BEGIN ", "---- BEGIN ")
+	at(toEnd, "PuTTY-User-Key-File", "$ANSIBLE_VAULT", "chpasswd:")
+	at(dataSource, "@tcp(", "@unix(")
+	at(telegramToken, ":AA")
+	at(oracleLogin, "@//", "jdbc:oracle:")
+	at(hexBefore(len("NRAL")), "NRAL")
+	at(hexBefore(len("-us")), "-us")
+	at(scheme, strings.Fields("bea Bea BEA bas Bas BAS gen Gen GEN")...)
+	at(passwordInProse, "passw", "Passw", "PASSW", "passphr", "Passphr", "credentials ")
+	at(passwordHash, "$2a$", "$2b$", "$2y$", "$1$", "$5$", "$6$", "$9$", "$y$", "$apr1$", "$argon2", "$pbkdf2", "$scrypt$",
+		"pbkdf2_sha256$", "SCRAM-SHA-", "{SSHA", "{SHA", "{CRYPT}", "{MD5}", "{SMD5}")
+	add(false, nil, (*scanner).secretObject, "data", "Data")
+	behind(false, rest, "map[string][]uint8{", "map[string][]byte{")
+	behind(false, secondArgument, "UserPassword(", "BasicAuth(", "PasswordAuth(", ".auth(", "StaticCredentials(")
+	behind(false, (*input).quotedAt, `" * `)
+	behind(false, hook, "/hooks/")
+	behind(true, authCommand, "AUTH ")
+	behind(true, echoed, "echo ", "printf ")
+	behind(true, pin, "PIN ")
+	for first, what := range positional {
+		add(true, nil, func(sc *scanner, i int) span { return sc.positional(i+len(first), what) }, first)
+	}
+	behind(false, secretPath,
 		"hooks.slack.com/services/", "hooks.slack-gov.com/services/", "hooks.slack.com/workflows/", "hooks.slack.com/triggers/",
 		"discord.com/api/webhooks/", "discordapp.com/api/webhooks/", "webhook.office.com/", "outlook.office.com/webhook/",
 		"api.telegram.org/bot", "events.pagerduty.com/integration/", "hooks.zapier.com/hooks/", "maker.ifttt.com/",
@@ -92,4 +92,9 @@ func places() []tokenRule {
 		"webexapis.com/v1/webhooks/incoming/", "api.opsgenie.com/v1/json/", "outlook.office365.com/webhook/",
 	)
 	return rules
+}
+
+// onInput returns a finder that needs only the text.
+func onInput(find func(t *input, i int) span) finder {
+	return func(sc *scanner, i int) span { return find(&sc.input, i) }
 }

@@ -2,6 +2,7 @@ package redact
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -23,18 +24,19 @@ type Redactor struct {
 	tokens  tokenTable
 	hints   *hints
 	keys    keys.Table
-	prose   map[string]bool
+	// scanners holds used scanners: the finders are values, so scanners are not on the
+	// stack.
+	scanners sync.Pool
 }
 
 // New returns a Redactor that also hides every match of the extra patterns.
 func New(extra []*regexp.Regexp) *Redactor {
 	r := &Redactor{
-		extra:   append([]*regexp.Regexp(nil), extra...),
+		extra:   slices.Clone(extra),
 		classes: newClasses(),
 		keys:    keys.New(),
-		prose:   newProse(),
 	}
-	rules := append(vendorTokens(), places()...)
+	rules := append(vendorTokens(), announcedSecrets()...)
 	r.hints = newHints(rules)
 	r.tokens.fill(rules, r.hints)
 	return r
@@ -112,11 +114,24 @@ func lazily(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }
 
+// scan returns s without its secrets, and the number of characters that finders read.
+func (r *Redactor) scan(s string, depth int) (out string, steps int) {
+	sc, _ := r.scanners.Get().(*scanner)
+	if sc == nil {
+		sc = new(scanner)
+	}
+	sc.start(r, s, depth)
+	out = sc.all()
+	steps = sc.steps
+	*sc = scanner{} // it must not keep a secret
+	r.scanners.Put(sc)
+	return out, steps
+}
+
 // pass hides the secrets that one scan finds, then the matches of the extra
 // patterns.
 func (r *Redactor) pass(s string) string {
-	sc := scanner{r: r, s: s}
-	s = sc.all()
+	s, _ = r.scan(s, 0)
 	for _, re := range r.extra {
 		s = re.ReplaceAllStringFunc(s, func(m string) string {
 			if m == "" {

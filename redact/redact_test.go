@@ -251,7 +251,8 @@ func TestHostileTexts(t *testing.T) {
 func TestWorkIsLinear(t *testing.T) {
 	r := New(nil)
 	steps := func(s string) int {
-		sc := scanner{r: r, s: s}
+		sc := new(scanner)
+		sc.start(r, s, 0)
 		sc.all()
 		return sc.steps + len(s)
 	}
@@ -273,7 +274,11 @@ func FuzzString(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in string) {
 		out := r.String(in)
 		require.Equal(t, out, r.String(out))
-		require.NotPanics(t, func() { (&scanner{r: r, s: in}).scan() })
+		require.NotPanics(t, func() {
+			sc := new(scanner)
+			sc.start(r, in, 0)
+			sc.scan()
+		})
 		Sanitise(in)
 	})
 }

@@ -10,26 +10,19 @@ import (
 // only over text that it hides or that none of its other calls visits again, so
 // the scan takes linear time.
 type scanner struct {
-	r *Redactor
-	s string
-
-	out  strings.Builder
-	kept int // everything before is in out
-
-	urlEnd     int  // end of the last URL
-	urlAt      int  // its last @; before its start: none
-	bracket    int  // position of the last ] that was searched for
+	commandReader
+	r          *Redactor
+	out        rewriter
+	urls       urls
 	awsID      bool // an AWS access key id was seen
-	kindKnown  bool // kindSecret is decided
-	kindSecret bool // the text prints a Secret
-	jwkKnown   bool // isJWK is decided
-	isJWK      bool // the text has a JSON web key
-	toolRead   int  // end of the text searched for programs
-	toolName   string
-	toolAt     int
+	kindSecret memo // the text prints a Secret
+	depth      int  // of codings around the text
+}
 
-	depth int // of codings around the text
-	steps int // characters read by finders, besides the scan itself
+// start prepares a zero scanner.
+func (sc *scanner) start(r *Redactor, s string, depth int) {
+	sc.r, sc.table, sc.depth = r, &r.keys, depth
+	sc.s, sc.out.s = s, s
 }
 
 // all returns the text without the secrets of all finders.
@@ -40,11 +33,6 @@ func (sc *scanner) all() string {
 	s := sc.scan()
 	return sc.hideWords(sc.hideCoded(s))
 }
-
-// span is a part of the text to hide; it is empty if there is none.
-type span struct{ from, to int }
-
-func (p span) empty() bool { return p.from >= p.to }
 
 // class is the role that a byte may have around a secret.
 type class uint8
@@ -96,35 +84,24 @@ func (sc *scanner) scan() string {
 			w = h.after(h.codes[s[goOn]], s[next])
 		}
 	}
-	if sc.kept == 0 {
-		return s
-	}
-	sc.out.WriteString(s[sc.kept:])
 	if sc.awsID {
 		return hideKeysOfAWS(sc.out.String())
 	}
 	return sc.out.String()
 }
 
-// take hides a part, unless it is empty or already hidden, and returns where the
-// scan continues.
+// take hides a part, unless it is empty or already hidden, and returns where the scan
+// continues. The part ends after all hidden parts and may start inside the last of them.
 func (sc *scanner) take(p span) int {
-	if p.empty() || p.to <= sc.kept || sc.s[p.from:p.to] == Mask {
+	if p.empty() || p.to <= sc.out.kept || sc.of(p) == Mask {
 		return 0
 	}
 	sc.steps += p.to - p.from
-	sc.hide(p)
-	return p.to - lookInside
-}
-
-// hide replaces a part by Mask. The part ends after all hidden parts and may start
-// inside the last of them.
-func (sc *scanner) hide(p span) {
-	if p.from > sc.kept || sc.kept == 0 {
-		sc.out.WriteString(sc.s[sc.kept:p.from])
-		sc.out.WriteString(Mask)
+	if p.from > sc.out.kept || sc.out.kept == 0 {
+		sc.out.replace(p, Mask)
 	}
-	sc.kept = p.to
+	sc.out.kept = p.to
+	return p.to - lookInside
 }
 
 // at looks for a secret around the byte at i.
@@ -140,9 +117,9 @@ func (sc *scanner) at(i int) span {
 		}
 		return sc.flag(i)
 	case classDot:
-		return sc.bootstrapToken(i)
+		return bootstrapToken(&sc.input, i)
 	case classAt:
-		return sc.login(i)
+		return loginAt(&sc.input, i)
 	}
 	return span{}
 }
@@ -152,19 +129,19 @@ func (sc *scanner) separator(i int) span {
 	s := sc.s
 	switch s[i] {
 	case '=':
-		if p := sc.azureStorageKey(i); !p.empty() {
+		if p := azureStorageKey(&sc.input, i); !p.empty() {
 			return p
 		}
 		return sc.keyValue(i, i+1)
 	case ':':
 		if strings.HasPrefix(s[i:], "://") {
-			return sc.userinfo(i)
+			return sc.urls.userinfo(&sc.input, i)
 		}
-		if p := sc.rancherToken(i); !p.empty() {
+		if p := rancherToken(&sc.input, i); !p.empty() {
 			return p
 		}
 		if isDigit(sc.byteAt(i + 1)) {
-			if p := sc.passwordFile(i); !p.empty() {
+			if p := passwordFile(&sc.input, i); !p.empty() {
 				return p
 			}
 		}
@@ -175,46 +152,9 @@ func (sc *scanner) separator(i int) span {
 		}
 		return sc.element(i)
 	case '%':
-		if n := len("%3D"); len(s) >= i+n && (strings.EqualFold(s[i:i+n], "%3D") || strings.EqualFold(s[i:i+n], "%3A")) {
+		if n := len("%3D"); equalsAny(sc.from(i, n), "%3D", "%3A") {
 			return sc.keyValue(i, i+n)
 		}
 	}
 	return span{}
-}
-
-func isSpace(c byte) bool  { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
-func isBlank(c byte) bool  { return c == ' ' || c == '\t' }
-func isDigit(c byte) bool  { return c >= '0' && c <= '9' }
-func isUpper(c byte) bool  { return c >= 'A' && c <= 'Z' }
-func isLower(c byte) bool  { return c >= 'a' && c <= 'z' }
-func isLetter(c byte) bool { return isUpper(c) || isLower(c) }
-func isAlnum(c byte) bool  { return isLetter(c) || isDigit(c) }
-func isQuote(c byte) bool  { return c == '"' || c == '\'' || c == '`' }
-
-// byteAt returns the byte at i, or 0 outside.
-func (sc *scanner) byteAt(i int) byte {
-	if i < 0 || i >= len(sc.s) {
-		return 0
-	}
-	return sc.s[i]
-}
-
-// endsEscape reports whether the letter before i may belong to an escape.
-func (sc *scanner) endsEscape(i int) bool {
-	return i >= 2 && (sc.s[i-2] == '\\' || i >= 3 && sc.s[i-3] == '%')
-}
-
-// afterWord reports whether the byte before i belongs to the same word. The
-// letter of an escape such as \n, and the digits of %20, do not.
-func (sc *scanner) afterWord(i int) bool {
-	s := sc.s
-	switch {
-	case i == 0 || !isAlnum(s[i-1]) && s[i-1] != '_':
-		return false
-	case i >= 2 && s[i-2] == '\\' && strings.IndexByte("nrt", s[i-1]) >= 0:
-		return false
-	case i >= 3 && s[i-3] == '%':
-		return false
-	}
-	return true
 }

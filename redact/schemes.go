@@ -2,57 +2,44 @@ package redact
 
 import (
 	"encoding/base64"
+	"slices"
 	"strings"
 )
 
 func isScheme(s string) bool {
-	for _, scheme := range [...]string{"Bearer", "Basic", "Token", "Digest", "Negotiate", "NTLM", "AWS4-HMAC-SHA256", "GenieKey", "SSWS", "ApiKey"} {
-		if strings.EqualFold(s, scheme) {
-			return true
-		}
-	}
-	return false
+	return equalsAny(s, "Bearer", "Basic", "Token", "Digest", "Negotiate", "NTLM", "AWS4-HMAC-SHA256", "GenieKey", "SSWS", "ApiKey")
 }
 
 // scheme finds "Bearer x", "Basic x" and "GenieKey x".
-func (sc *scanner) scheme(i int) span {
-	s := sc.s
-	word := sc.run(i, isLetter)
-	name := strings.ToLower(s[i:min(word, i+16)])
-	if name != "bearer" && name != "basic" && name != "geniekey" || sc.afterWord(i) {
+func scheme(t *input, i int) span {
+	word := t.run(i, isLetter)
+	name := t.s[i:word]
+	if !equalsAny(name, "bearer", "basic", "geniekey") || t.afterWord(i) {
 		return span{}
 	}
-	at := word
-	for at < len(s) && isBlank(s[at]) {
-		at++
-	}
-	if strings.HasPrefix(s[at:], "%20") {
-		at += 3
+	at := t.run(word, isBlank)
+	if strings.HasPrefix(t.s[at:], "%20") {
+		at += len("%20")
 	}
 	if at == word {
 		return span{}
 	}
-	p := sc.unquoted(at)
-	text := s[p.from:p.to]
+	p := t.unquoted(at)
+	text := t.of(p)
 	switch {
-	case text == "", isNotSet(text), sc.r.isWord(text), isChallenge(text):
+	case text == "", isNotSet(text), isWord(text), isChallenge(text):
 		return span{}
-	case name == "basic" && !isBasicCredential(text):
+	case strings.EqualFold(name, "basic") && !isBasicCredential(text):
 		return span{}
-	case len(text) < 20 && strings.Trim(text, "abcdefghijklmnopqrstuvwxyz-.:") == "":
+	case len(text) < 20 && strings.Trim(text, lowers+"-.:") == "":
 		return span{} // bearer-token-like words
 	}
 	return p
 }
 
-// isChallenge reports whether what follows Bearer is what a server asks for.
+// isChallenge reports whether the text after Bearer is the challenge of a server.
 func isChallenge(s string) bool {
-	for _, p := range [...]string{"realm=", "scope=", "error=", "charset=", "authorization_uri="} {
-		if strings.HasPrefix(s, p) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"realm=", "scope=", "error=", "charset=", "authorization_uri="}, func(p string) bool { return strings.HasPrefix(s, p) })
 }
 
 func isBasicCredential(s string) bool {
@@ -63,5 +50,5 @@ func isBasicCredential(s string) bool {
 	if err == nil && strings.IndexByte(string(b), ':') >= 0 {
 		return true
 	}
-	return len(s) >= 12 && strings.ContainsAny(s, "0123456789") && strings.ContainsAny(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+	return len(s) >= 12 && strings.ContainsAny(s, digits) && strings.ContainsAny(s, capitals)
 }

@@ -12,7 +12,7 @@ func (sc *scanner) secretObject(i int) span {
 		return span{} // metadata and other words that end with data
 	}
 	at := sc.opensData(i + len("data"))
-	if at < 0 || strings.HasPrefix(sc.s[at:], Mask) || !sc.printsSecret() {
+	if at < 0 || strings.HasPrefix(sc.s[at:], Mask) || !sc.kindSecret.ask(func() bool { return kindSecret().MatchString(sc.s) }) {
 		return span{}
 	}
 	return span{at, len(sc.s)}
@@ -21,15 +21,13 @@ func (sc *scanner) secretObject(i int) span {
 // opensData returns the start of the fields below the word data before i, in JSON, YAML
 // or maps as Go prints them, or -1.
 func (sc *scanner) opensData(i int) int {
-	s := sc.s[i:min(len(sc.s), i+64)]
+	s := sc.from(i, 64)
 	rest := strings.TrimLeft(s, `\"'`)
 	if rest == "" || rest[0] != ':' {
 		return -1
 	}
 	rest = strings.TrimLeft(rest[1:], " ")
-	if open := "map[string]interface {}"; strings.HasPrefix(rest, open) {
-		rest = rest[len(open):]
-	}
+	rest = strings.TrimPrefix(rest, "map[string]interface {}")
 	if m := strings.IndexByte(rest, ']'); strings.HasPrefix(rest, "map[string]") && m >= 0 {
 		rest = strings.TrimLeft(rest[m+1:], "[]abcdefghijklmnopqrstuvwxyz0123456789 ")
 	}
@@ -49,12 +47,4 @@ func (sc *scanner) opensData(i int) int {
 		return -1
 	}
 	return i + len(s) - len(rest)
-}
-
-// printsSecret reports whether the text has an object of kind Secret.
-func (sc *scanner) printsSecret() bool {
-	if !sc.kindKnown {
-		sc.kindKnown, sc.kindSecret = true, kindSecret().MatchString(sc.s)
-	}
-	return sc.kindSecret
 }

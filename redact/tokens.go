@@ -14,118 +14,12 @@ type tokenRule struct {
 	// bound requires that no letter or digit precedes the prefix. Long prefixes do not
 	// need it, so that no text before a token can hide it.
 	bound bool
-	// place, if set, decides instead of in and min.
-	place place
+	// find, if set, decides instead of in and min. It gets the start of the prefix.
+	find finder
 }
 
-// place identifies a method that examines the text after a prefix. It is not a func
-// value, so that the scanner stays on the stack.
-type place uint8
-
-const (
-	placeNone place = iota
-	placeOpenAI
-	placeVault
-	placeAzure
-	placeTerraform
-	placeCluster
-	placeRobot
-	placePEM
-	placeRest
-	placeDataSource
-	placeSecretObject
-	placeTelegram
-	placeTwilio
-	placeAWS
-	placeScheme
-	placePath
-	placeUserPassword
-	placeAnnounced
-	placeHash
-	placeAuth
-	placeOracle
-	placeHook
-	placeEcho
-	placeQuoted
-	placeMark
-	placePersonal
-	placeResend
-	placePIN
-	placePositional
-	placeBytes
-)
-
-// place finds the secret that a rule announces at i.
-func (sc *scanner) place(r *tokenRule, i int) span {
-	switch r.place {
-	case placeOpenAI:
-		return sc.openAIKey(i)
-	case placeVault:
-		return sc.vaultToken(i)
-	case placeAzure:
-		return sc.azureSecret(i)
-	case placeTerraform:
-		return sc.terraformToken(i)
-	case placeCluster:
-		return sc.clusterToken(i)
-	case placeRobot:
-		return sc.robotAccount(i)
-	case placePEM:
-		return sc.privateKey(i)
-	case placeRest:
-		return span{i, len(sc.s)}
-	case placeDataSource:
-		return sc.dataSource(i)
-	case placeSecretObject:
-		return sc.secretObject(i)
-	case placeTelegram:
-		return sc.telegramToken(i)
-	case placeTwilio:
-		return sc.twilioKey(i)
-	case placeAWS:
-		return sc.awsKeyID(i)
-	case placeScheme:
-		return sc.scheme(i)
-	case placeAnnounced:
-		return sc.announced(i)
-	case placeHash:
-		return sc.passwordHash(i)
-	case placeOracle:
-		return sc.oracleLogin(i)
-	case placeMark:
-		return sc.hexBefore(i, len(r.prefix))
-	case placePersonal:
-		return sc.personalToken(i)
-	case placeResend:
-		return sc.resendKey(i)
-	}
-	return sc.behind(r, i+len(r.prefix))
-}
-
-// behind finds the secret that follows the prefix of a rule, which ends at i.
-func (sc *scanner) behind(r *tokenRule, i int) span {
-	switch r.place {
-	case placePath:
-		return sc.pathBehind(i)
-	case placeUserPassword:
-		return sc.secondArgument(i)
-	case placeAuth:
-		return sc.authCommand(i)
-	case placeHook:
-		return sc.hook(i)
-	case placeEcho:
-		return sc.echoed(i)
-	case placeQuoted:
-		return sc.quotedBehind(i)
-	case placePIN:
-		return sc.pin(i)
-	case placePositional:
-		return sc.positional(i, positional[r.prefix])
-	case placeBytes:
-		return sc.rest(i)
-	}
-	return span{}
-}
+// finder returns the secret that a text announces at i, if there is one.
+type finder func(sc *scanner, i int) span
 
 // tokenTable finds the rules by the first bytes of their prefixes.
 type tokenTable struct {
@@ -135,7 +29,7 @@ type tokenTable struct {
 
 // tokenList contains the rules whose prefixes start with the same two bytes.
 type tokenList struct {
-	thirds  byteSet // which third bytes they have
+	thirds  byteSet // of the prefixes; all bytes for a shorter one
 	fourths byteSet
 	rules   []tokenRule
 }
@@ -150,14 +44,9 @@ func (t *tokenTable) fill(rules []tokenRule, h *hints) {
 		}
 		list := &t.lists[t.index[pair]]
 		list.rules = append(list.rules, r)
-		list.add(r.prefix)
+		list.thirds.add(r.prefix, 2)
+		list.fourths.add(r.prefix, 3)
 	}
-}
-
-// add notes the third and fourth byte of a prefix; of a shorter one they are any.
-func (l *tokenList) add(prefix string) {
-	l.thirds.add(prefix, 2)
-	l.fourths.add(prefix, 3)
 }
 
 type byteSet [4]uint64
@@ -172,7 +61,7 @@ func (b *byteSet) add(s string, at int) {
 
 func (b *byteSet) has(c byte) bool { return b[c/64]&(1<<(c%64)) != 0 }
 
-// token looks for a secret that begins at i, or that a place at i announces.
+// token looks for a secret that begins at i, or that a prefix at i announces.
 func (sc *scanner) token(i int) span {
 	if i+2 >= len(sc.s) {
 		return span{}
@@ -182,14 +71,13 @@ func (sc *scanner) token(i int) span {
 	if !list.thirds.has(sc.s[i+2]) || !list.fourths.has(sc.byteAt(i+3)) {
 		return span{}
 	}
-	rules := list.rules
-	for n := range rules {
-		r := &rules[n]
+	for n := range list.rules {
+		r := &list.rules[n]
 		if !strings.HasPrefix(sc.s[i:], r.prefix) || r.bound && sc.afterWord(i) {
 			continue
 		}
-		if r.place != placeNone {
-			if p := sc.place(r, i); !p.empty() {
+		if r.find != nil {
+			if p := r.find(sc, i); !p.empty() {
 				return p
 			}
 			continue
@@ -202,44 +90,15 @@ func (sc *scanner) token(i int) span {
 	return span{}
 }
 
-// run returns the end of the bytes from i on that are in a set.
-func (sc *scanner) run(i int, in func(byte) bool) int {
-	from := i
-	for i < len(sc.s) && in(sc.s[i]) {
-		i++
-	}
-	sc.steps += i - from
-	return i
-}
-
-// runCoded is run, also over bytes of the set in the coding of URLs.
-func (sc *scanner) runCoded(i int, in func(byte) bool) int {
-	for i = sc.run(i, in); i+2 < len(sc.s) && sc.s[i] == '%' && isHex(sc.s[i+1]) && isHex(sc.s[i+2]); i = sc.run(i+3, in) {
-		if !in(unhex(sc.s[i+1])<<4 | unhex(sc.s[i+2])) {
-			break
-		}
-	}
-	return i
-}
-
-func isWordByte(c byte) bool { return isAlnum(c) || c == '_' || c == '-' }
-func isDotted(c byte) bool   { return isWordByte(c) || c == '.' }
-func isBase64(c byte) bool {
-	return isAlnum(c) || c == '+' || c == '/' || c == '=' || c == '_' || c == '-'
-}
-func isHex(c byte) bool     { return isDigit(c) || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F' }
-func isBase36(c byte) bool  { return isDigit(c) || isLower(c) }
-func isEncoded(c byte) bool { return isBase64(c) || c == '.' || c == '%' }
-
 // openAIKey requires an upper-case letter or a long part, so that names of objects,
 // which are in lower case, stay.
-func (sc *scanner) openAIKey(i int) span {
-	end := sc.run(i+3, isWordByte)
-	text := sc.s[i+3 : end]
+func openAIKey(t *input, i int) span {
+	end := t.run(i+3, isWordByte)
+	text := t.s[i+3 : end]
 	if len(text) < 20 {
 		return span{}
 	}
-	if len(text) > maxKnown || shape.IsUUID(text[max(0, len(text)-36):]) {
+	if len(text) > maxKnown || shape.IsUUID(text[max(0, len(text)-36):]) || strings.ContainsAny(text, capitals) {
 		return span{i, end}
 	}
 	for part := range strings.SplitSeq(text, "-") {
@@ -247,20 +106,17 @@ func (sc *scanner) openAIKey(i int) span {
 			return span{i, end}
 		}
 	}
-	if strings.ContainsFunc(text, func(r rune) bool { return r >= 'A' && r <= 'Z' }) {
-		return span{i, end}
-	}
 	return span{}
 }
 
 // vaultToken finds s. and 24 letters or digits. The name of a method in a stack
 // trace has no digit and is followed by a bracket.
-func (sc *scanner) vaultToken(i int) span {
-	end := sc.run(i+2, isAlnum)
-	if end-i-2 != 24 || strings.IndexByte(".)/", sc.byteAt(i-1)) >= 0 && i > 0 {
+func vaultToken(t *input, i int) span {
+	end := t.run(i+2, isAlnum)
+	if end-i-2 != 24 || i > 0 && strings.IndexByte(".)/", t.s[i-1]) >= 0 {
 		return span{}
 	}
-	if sc.byteAt(end) == '(' && !strings.ContainsAny(sc.s[i+2:end], "0123456789") {
+	if t.byteAt(end) == '(' && !strings.ContainsAny(t.s[i+2:end], digits) {
 		return span{}
 	}
 	return span{i, end}
@@ -268,84 +124,155 @@ func (sc *scanner) vaultToken(i int) span {
 
 // azureSecret finds the mark within a client secret: three characters and a
 // digit before it, 31 to 34 after it.
-func (sc *scanner) azureSecret(i int) span {
+func azureSecret(t *input, i int) span {
 	in := func(c byte) bool { return isDotted(c) || c == '~' }
-	end := sc.run(i+2, in)
-	if i < 4 || !isDigit(sc.s[i-1]) || end-i-2 < 30 {
+	end := t.run(i+2, in)
+	if i < 4 || !isDigit(t.s[i-1]) || end-i-2 < 30 {
 		return span{}
 	}
-	from := i - 1
-	for from > 0 && i-from < 4 && in(sc.s[from-1]) {
-		from--
-	}
-	return span{from, end}
+	return span{t.back(i, 4, in), end}
 }
 
 // terraformToken is a name, the mark .atlasv1. and the secret.
-func (sc *scanner) terraformToken(i int) span {
-	end := sc.run(i+len(".atlasv1."), isBase64)
-	from := i
-	for from > 0 && i-from < 20 && isAlnum(sc.s[from-1]) {
-		from--
-	}
+func terraformToken(t *input, i int) span {
+	end := t.run(i+len(".atlasv1."), isBase64)
 	if end-i < 40 {
 		return span{}
 	}
-	return span{from, end}
+	return span{t.back(i, 20, isAlnum), end}
 }
 
 // clusterToken is the token with which nodes join k3s and RKE2: K10, a digest,
 // two colons and credentials.
-func (sc *scanner) clusterToken(i int) span {
-	end := sc.run(i+3, isHex)
+func clusterToken(t *input, i int) span {
+	end := t.run(i+3, isHex)
 	if end-i-3 < 40 {
 		return span{}
 	}
-	return span{i, sc.unquoted(end).to}
+	return span{i, t.unquoted(end).to}
 }
 
 // robotAccount hides the secret of a Harbor robot account, not its name.
-func (sc *scanner) robotAccount(i int) span {
-	end := sc.run(i+len("robot$"), func(c byte) bool { return isDotted(c) || c == '+' || c == '$' })
-	if sc.byteAt(end) != ':' {
+func robotAccount(t *input, i int) span {
+	end := t.run(i+len("robot$"), func(c byte) bool { return isDotted(c) || c == '+' || c == '$' })
+	if t.byteAt(end) != ':' {
 		return span{}
 	}
-	at := end + 1
-	for isBlank(sc.byteAt(at)) {
-		at++
-	}
-	p := sc.unquoted(at)
-	if at > end+1 && sc.r.isWord(sc.s[p.from:p.to]) {
+	at := t.run(end+1, isBlank)
+	p := t.unquoted(at)
+	if at > end+1 && isWord(t.of(p)) {
 		return span{}
 	}
 	return p
 }
 
-func (sc *scanner) twilioKey(i int) span {
-	end := sc.run(i+2, isAlnum)
-	if end-i != 34 || sc.run(i+2, isHex) != end {
+func twilioKey(t *input, i int) span {
+	end := t.run(i+2, isAlnum)
+	if end-i != 34 || t.run(i+2, isHex) != end {
 		return span{}
 	}
 	return span{i, end}
 }
 
 // telegramToken is the number of a bot, a colon and 35 characters.
-func (sc *scanner) telegramToken(i int) span {
-	end := sc.run(i+1, isWordByte)
-	if end-i-1 < 33 || i < 8 {
-		return span{}
-	}
-	from := i
-	for from > 0 && i-from < 12 && isDigit(sc.s[from-1]) {
-		from--
-	}
-	if i-from < 8 {
+func telegramToken(t *input, i int) span {
+	end := t.run(i+1, isWordByte)
+	from := t.back(i, 12, isDigit)
+	if end-i-1 < 33 || i-from < 8 {
 		return span{}
 	}
 	return span{from, end}
 }
 
-func (sc *scanner) awsKeyID(i int) span {
+// personalToken is pat, 14 letters or digits, a dot and 64 hexadecimal digits.
+func personalToken(t *input, i int) span {
+	dot := t.run(i, isAlnum)
+	if dot-i != 17 || t.byteAt(dot) != '.' {
+		return span{}
+	}
+	end := t.run(dot+1, isHex)
+	if end-dot < 64 {
+		return span{}
+	}
+	return span{i, end}
+}
+
+// resendKey is re_, 8 letters or digits, _ and 24 of them, some of them capital.
+func resendKey(t *input, i int) span {
+	end := t.run(i, isWordByte)
+	if end-i != 36 || t.s[i+11] != '_' || !strings.ContainsAny(t.s[i:end], capitals) {
+		return span{}
+	}
+	return span{i, end}
+}
+
+// hexBefore returns a finder of the hexadecimal digits before a mark of n characters
+// that ends a key, such as -us19.
+func hexBefore(n int) func(t *input, i int) span {
+	return func(t *input, i int) span {
+		from, to := t.back(i, 40, isHex), t.run(i+n, isDigit)
+		if i-from < shape.MinHex || t.s[i] == '-' && to == i+n {
+			return span{}
+		}
+		return span{from, to}
+	}
+}
+
+// bootstrapToken finds abcdef.0123456789abcdef around the dot at i, unless it
+// is part of a longer name.
+func bootstrapToken(t *input, i int) span {
+	s, from, to := t.s, i-6, i+17
+	if from < 0 || to > len(s) {
+		return span{}
+	}
+	numbers := 0
+	for j := from; j < to; j++ {
+		switch {
+		case j == i:
+		case isDigit(s[j]):
+			numbers++
+		case !isLower(s[j]):
+			return span{}
+		}
+	}
+	if numbers == 22 || isKeyByte(t.byteAt(to)) && !(t.byteAt(to) == '.' && !isAlnum(t.byteAt(to+1))) {
+		return span{}
+	}
+	if t.afterWord(from) || from > 0 && strings.IndexByte("-./", s[from-1]) >= 0 {
+		return span{}
+	}
+	return span{from, to}
+}
+
+// rancherToken finds token-abcde:SECRET, also of kubeconfigs; the colon is at i.
+func rancherToken(t *input, i int) span {
+	const length = 54
+	s, end := t.s, i+1+length
+	if i == 0 || !isAlnum(s[i-1]) || end > len(s) || !isBase36(s[end-1]) {
+		return span{}
+	}
+	if t.run(i+1, isBase36) != end || isKeyByte(t.byteAt(end)) && s[end] != '.' {
+		return span{}
+	}
+	return span{i + 1, end}
+}
+
+// azureStorageKey finds 86 characters of base64 before the == at i. Digests of
+// that length say that they are one.
+func azureStorageKey(t *input, i int) span {
+	const length = 86
+	in := func(c byte) bool { return isAlnum(c) || c == '+' || c == '/' }
+	if t.byteAt(i+1) != '=' {
+		return span{}
+	}
+	from := t.back(i, length+1, in)
+	if i-from != length || strings.HasSuffix(t.s[:from], "sha512-") {
+		return span{}
+	}
+	return span{from, i + 2}
+}
+
+func awsKeyID(sc *scanner, i int) span {
 	end := sc.run(i, isAlnum)
 	if end-i != 20 || sc.run(i, func(c byte) bool { return isUpper(c) || isDigit(c) }) != end {
 		return span{}
@@ -360,7 +287,7 @@ var secretOfAWS = lazily(`[A-Za-z0-9/+]{40,}`)
 // characters beside an access key id.
 func hideKeysOfAWS(s string) string {
 	return secretOfAWS().ReplaceAllStringFunc(s, func(m string) string {
-		if len(m) > 40 || !strings.ContainsAny(m, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") {
+		if len(m) > 40 || !strings.ContainsAny(m, capitals) {
 			return m
 		}
 		return Mask

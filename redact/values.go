@@ -6,38 +6,8 @@ import (
 	"crowsnest/redact/internal/keys"
 )
 
-// keyValue looks for a secret around a separator, which is at s[i:next].
-func (sc *scanner) keyValue(i, next int) span {
-	s := sc.s
-	if !sc.mayBeKey(i) {
-		return span{}
-	}
-	k := sc.keyBefore(i)
-	if k.class == keys.None {
-		return span{}
-	}
-	sep := s[i]
-	if next < len(s) && (sep == ':' && s[next] == '=' || sep == '=' && s[next] == '>') {
-		next++ // := and =>
-	}
-	if sep == '=' && k.class != keys.Strong && sc.isComparison(i) {
-		return span{}
-	}
-	q := next
-	for q < len(s) && isBlank(s[q]) {
-		q++
-	}
-	v := value{key: k, sep: sep, at: q, spaced: q > next}
-	if q == len(s) || sc.refuses(v) {
-		return span{}
-	}
-	return sc.value(v)
-}
-
-// isComparison reports whether the = at i is part of ==, != or the like.
-func (sc *scanner) isComparison(i int) bool {
-	return strings.IndexByte("=!<>", sc.byteAt(i-1)) >= 0 && i > 0 || sc.byteAt(i+1) == '='
-}
+// valueReader reads the values of keys and says which of them are secrets.
+type valueReader struct{ keyReader }
 
 // value is where the value of a key begins.
 type value struct {
@@ -47,72 +17,90 @@ type value struct {
 	spaced bool // white space after the separator
 }
 
+// keyValue looks for a secret around a separator, which is at s[i:next].
+func (t *valueReader) keyValue(i, next int) span {
+	s := t.s
+	if !t.mayBeKey(i) {
+		return span{}
+	}
+	k := t.keyBefore(i)
+	if k.class == keys.None {
+		return span{}
+	}
+	sep := s[i]
+	if next < len(s) && (sep == ':' && s[next] == '=' || sep == '=' && s[next] == '>') {
+		next++ // := and =>
+	}
+	if sep == '=' && k.class != keys.Strong && (i > 0 && strings.IndexByte("=!<>", s[i-1]) >= 0 || t.byteAt(i+1) == '=') { // a comparison
+		return span{}
+	}
+	at := t.run(next, isBlank)
+	v := value{key: k, sep: sep, at: at, spaced: at > next}
+	if at == len(s) || t.refuses(v) {
+		return span{}
+	}
+	return t.value(v)
+}
+
+var version = lazily(`^v?[0-9]+\.[0-9]`)
+
 // refuses reports whether the text around a key shows that it has no secret value.
-func (sc *scanner) refuses(v value) bool {
-	before := sc.byteAt(v.key.from - 1)
+func (t *valueReader) refuses(v value) bool {
+	before := t.byteAt(v.key.from - 1)
 	switch v.key.class {
 	case keys.Weak, keys.Strong: // an image, path/my-token:v1.2.3
-		return v.sep == ':' && (isGenerated(sc.s[v.key.from:v.key.to]) || !v.spaced && !v.key.quoted && before == '/' && isVersion(sc.s[v.at:min(len(sc.s), v.at+16)]))
+		return v.sep == ':' && (isGenerated(t.name(v.key)) || !v.spaced && !v.key.quoted && before == '/' && version().MatchString(t.from(v.at, 16)))
 	case keys.Login:
 		return v.sep != '='
 	case keys.Query:
-		return v.key.spaced || v.spaced || before != '?' && before != '&' && !isQuery(sc.s[v.key.from:v.key.to], v.sep)
+		return v.key.spaced || v.spaced || before != '?' && before != '&' && !isQuery(t.name(v.key), v.sep)
 	}
 	return false
 }
 
-// isGenerated reports whether a name ends with five letters and digits that
-// Kubernetes drew, such as md-0-s7fpw: no vowels, no 0, 1 and 3.
+// isGenerated reports whether a name ends with five letters and digits that Kubernetes
+// drew, such as md-0-s7fpw: no vowels, no 0, 1 and 3.
 func isGenerated(name string) bool {
 	cut := len(name) - 6
 	return cut > 0 && name[cut] == '-' && strings.Trim(name[cut+1:], "bcdfghjklmnpqrstvwxz2456789") == ""
 }
 
-// isQuery reports whether a weak name such as sig counts outside of a URL: key
-// does not, since controllers log key="namespace/name".
+// isQuery reports whether a weak name such as sig counts outside of a URL: key does not,
+// since controllers log key="namespace/name".
 func isQuery(name string, sep byte) bool { return sep == '=' && !strings.EqualFold(name, "key") }
 
-var version = lazily(`^v?[0-9]+\.[0-9]`)
-
-func isVersion(s string) bool { return version().MatchString(s) }
+// yamlBlock is | or > at the end of a line, whose end may be escaped.
+var yamlBlock = lazily(`^[|>][-+0-9]{0,3} *(?:\\*\\[nr]|\n|\r)`)
 
 // value returns the part of the text that is the secret value of a key.
-func (sc *scanner) value(v value) span {
-	s := sc.s
-	at := v.at
-	escapes := 0
-	for at < len(s) && s[at] == '\\' {
-		at++
-		escapes++
-	}
-	switch {
-	case at == len(s):
+func (t *valueReader) value(v value) span {
+	s, at := t.s, v.at
+	switch quote, n := t.openingQuote(at); {
+	case quote >= 0:
+		return t.exempt(v, t.quoted(quote, n))
+	case at+n == len(s):
 		return span{}
-	case isQuote(s[at]):
-		return sc.exempt(v, sc.quoted(at, escapes))
-	case escapes > 0:
-		at = v.at
 	}
-	if open, n := sc.wraps(at); open > 0 {
-		return sc.exempt(v, sc.quoted(open, n))
+	if quote, n := t.wraps(at); quote > 0 {
+		return t.exempt(v, t.quoted(quote, n))
 	}
 	switch s[at] {
 	case '[':
-		return sc.list(v, at)
+		return t.list(v, at)
 	case '{', '&':
-		if v.key.class != keys.Strong || sc.isStruct(at) {
+		if v.key.class != keys.Strong || t.isStruct(at) {
 			return span{}
 		}
 	case '|', '>':
-		if v.sep == ':' && yamlBlock().MatchString(s[at:min(len(s), at+16)]) {
+		if v.sep == ':' && yamlBlock().MatchString(t.from(at, 16)) {
 			return span{at, len(s)}
 		}
 	case ',', '}', ')':
 		return span{} // key: , has no value
 	case '\n', '\r':
-		return sc.yamlList(v, at)
+		return t.yamlList(v, at)
 	case '\\':
-		if p := sc.yamlList(v, at); !p.empty() {
+		if p := t.yamlList(v, at); !p.empty() {
 			return p
 		}
 	}
@@ -120,25 +108,39 @@ func (sc *scanner) value(v value) span {
 		return span{}
 	}
 	if v.key.class == keys.Header {
-		return sc.header(v, at)
+		return t.header(v, at)
 	}
-	p := sc.unquoted(at)
-	if isPhrase(s[v.key.from:v.key.to]) {
-		p = sc.phraseAt(at)
+	p := t.unquoted(at)
+	if name := t.name(v.key); strings.HasSuffix(name, "mnemonic") || strings.HasSuffix(name, "phrase") && strings.HasPrefix(name, "seed") { // small words
+		p = span{at, t.run(at, func(c byte) bool { return isLower(c) || c == ' ' || c == '+' })}
 	}
-	if v.spaced && sc.isProse(v, p) {
+	if v.spaced && t.isProse(v, p) {
 		return span{}
 	}
-	return sc.exempt(v, p)
+	return t.exempt(v, p)
 }
 
-// yamlBlock is | or > at the end of a line, whose end may be escaped.
-var yamlBlock = lazily(`^[|>][-+0-9]{0,3} *(?:\\*\\[nr]|\n|\r)`)
+// wraps returns the quote after the type that a value at i is printed with, and the
+// number of backslashes before it: Some("x"), (*string)(0xc000)("x"). The quote is 0 if
+// there is none.
+func (t *valueReader) wraps(i int) (quote, escapes int) {
+	at := i
+	for at < len(t.s) && at-i < 48 && (isAlnum(t.s[at]) || strings.IndexByte("_.*()=", t.s[at]) >= 0 || t.s[at] == ' ' && t.s[at-1] == ')') {
+		at++
+	}
+	if at == i || t.s[at-1] != '(' && t.s[at-1] != ' ' {
+		return 0, 0
+	}
+	if quote, escapes = t.openingQuote(at); t.byteAt(quote) != '"' {
+		return 0, 0
+	}
+	return quote, escapes
+}
 
-// isStruct reports whether { or & at i opens an object whose fields are looked at
-// on their own.
-func (sc *scanner) isStruct(i int) bool {
-	rest := strings.TrimLeft(sc.s[i+1:min(len(sc.s), i+1+keys.Max)], "{ \t\\\n")
+// isStruct reports whether { or & at i opens an object whose fields are looked at on
+// their own.
+func (t *valueReader) isStruct(i int) bool {
+	rest := strings.TrimLeft(t.from(i+1, keys.Max), "{ \t\\\n")
 	if rest == "" || rest[0] == '}' || rest[0] == '"' {
 		return true
 	}
@@ -149,192 +151,63 @@ func (sc *scanner) isStruct(i int) bool {
 	return n > 0 && n < len(rest) && (rest[n] == ':' || rest[n] == '{')
 }
 
-// quoted returns the text between the quote at i, which n backslashes precede,
-// and the quote that closes it, or everything to the end. The number of
-// backslashes is that of the depth of quoting: none, 1, 3, 7.
-func (sc *scanner) quoted(i, n int) span {
-	s, quote := sc.s, sc.s[i]
-	run := 0
-	for j := i + 1; j < len(s); j++ {
-		sc.steps++
-		switch s[j] {
-		case '\\':
-			run++
-			continue
-		case quote:
-			switch {
-			case quote == '\'' && n == 0 && sc.byteAt(j+1) == '\'' && j+1 > i+1: // '' in YAML
-				j++
-			case run <= n:
-				return span{i + 1, j - run}
-			case (run-n)%(2*(n+1)) == 0:
-				return span{i + 1, j - n}
-			}
-		}
-		run = 0
-	}
-	return span{i + 1, len(s)}
-}
-
 // list is the value that [ at i opens: as Go prints slices and headers, or JSON.
-func (sc *scanner) list(v value, i int) span {
-	s := sc.s
+func (t *valueReader) list(v value, i int) span {
+	s := t.s
 	for _, slice := range [...]string{"[]uint8{", "[]byte{", "[]byte(", "[]uint8("} {
 		if strings.HasPrefix(s[i:], slice) {
-			return sc.bytes(i + len(slice))
+			from := i + len(slice)
+			if n := strings.IndexAny(t.from(from, 8*maxKnown), "})"); n >= 0 {
+				return span{from, from + n}
+			}
+			return span{from, len(s)}
 		}
 	}
-	end := sc.closingBracket(i)
+	end := t.closingBracket(i)
 	p := span{i + 1, end}
-	inner := strings.TrimLeft(s[p.from:p.to], " \t\n")
+	inner := strings.TrimLeft(t.of(p), " \t\n")
 	if inner == "" || strings.HasPrefix(inner, "{") {
 		return span{}
 	}
 	if v.key.class == keys.Weak || v.key.class == keys.Auth {
 		word, _, more := strings.Cut(inner, " ")
-		if more && sc.r.isWord(word) {
+		if more && isWord(word) {
 			return span{}
 		}
 	}
-	if after := sc.byteAt(end + 1); isAlnum(after) || after != 0 && strings.IndexByte("!@#$%^&*+/_~", after) >= 0 {
-		return sc.unquoted(i) // a value that begins with a bracket
+	if after := t.byteAt(end + 1); isAlnum(after) || after != 0 && strings.IndexByte("!@#$%^&*+/_~", after) >= 0 {
+		return t.unquoted(i) // a value that begins with a bracket
 	}
-	return sc.exempt(v, p)
-}
-
-// closingBracket returns the place of the first ] after i, or the end of the
-// text. It is remembered, so that many open brackets cost one search.
-func (sc *scanner) closingBracket(i int) int {
-	if i >= sc.bracket {
-		sc.bracket = len(sc.s)
-		if n := strings.IndexByte(sc.s[i:], ']'); n >= 0 {
-			sc.bracket = i + n
-		}
-	}
-	return sc.bracket
+	return t.exempt(v, p)
 }
 
 // header returns the value of an unquoted header: the rest of the line, up to the quote
 // that ends the text around it. In key=value it is one word, or everything after a
 // scheme.
-func (sc *scanner) header(v value, i int) span {
-	s := sc.s
-	word := sc.unquoted(i)
-	first := strings.TrimRight(s[word.from:word.to], ":")
-	if !isScheme(first) && sc.r.isWord(first) && isBlank(sc.byteAt(word.to)) {
+func (t *valueReader) header(v value, i int) span {
+	s := t.s
+	word := t.unquoted(i)
+	first := strings.TrimRight(t.of(word), ":")
+	switch {
+	case isScheme(first):
+	case isWord(first) && isBlank(t.byteAt(word.to)):
 		return span{}
+	case v.sep != ':':
+		return t.exempt(v, word)
 	}
-	if v.sep != ':' && !isScheme(first) {
-		return sc.exempt(v, word)
-	}
+	// Quotes of the parameters of a scheme, or of a cookie, do not end it.
+	parameters := equalsAny(first, "Digest", "OAuth", "Hawk")
 	end := i
-	for end < len(s) && s[end] != '\n' && s[end] != '\r' && (!sc.endsQuote(end) || sc.isParameter(first, end)) {
+	for end < len(s) && s[end] != '\n' && s[end] != '\r' && (!t.endsQuote(end) || parameters || t.byteAt(end+1) == ';') {
 		end++
 	}
-	return sc.exempt(v, span{i, sc.trimBackslashes(i, end)})
-}
-
-// isParameter reports whether the quote at i belongs to the parameters of a
-// scheme, or to a cookie, rather than to the text around the header.
-func (sc *scanner) isParameter(scheme string, i int) bool {
-	return sc.byteAt(i+1) == ';' || strings.EqualFold(scheme, "Digest") || strings.EqualFold(scheme, "OAuth") || strings.EqualFold(scheme, "Hawk")
-}
-
-// endsQuote reports whether the byte at i is a quote that ends something: one
-// within a password is followed by more of it.
-func (sc *scanner) endsQuote(i int) bool {
-	if !isQuote(sc.s[i]) {
-		return false
-	}
-	if i > 0 && sc.s[i-1] == '\\' || i+1 == len(sc.s) {
-		return true
-	}
-	next := sc.s[i+1]
-	return isSpace(next) || strings.IndexByte(",;:}])>\\|&", next) >= 0 || isQuote(next)
-}
-
-// unquoted returns the value that begins at i, up to white space, the quote
-// that ends the text, or a separator with another key after it. Closing
-// brackets and punctuation at its end are left.
-func (sc *scanner) unquoted(i int) span {
-	s, end := sc.s, i
-	for end < len(s) && !isSpace(s[end]) && !sc.endsQuote(end) {
-		c := s[end]
-		if end > i && (c == ',' || c == ';' || c == '&') && sc.isKeyAfter(end+1) {
-			break
-		}
-		end++
-		if (c == '=' || c == ':') && end > i+1 && isQuote(sc.byteAt(end)) { // another key="value"
-			end = min(len(s), sc.quoted(end, 0).to+1)
-		}
-	}
-	sc.steps += end - i
-	end = sc.trimBackslashes(i, end)
-	for end > i && sc.isLoose(i, end-1) {
-		end--
-	}
-	return span{i, end}
-}
-
-// isLoose reports whether the byte at the end of a value belongs to the text
-// around: punctuation, or a closing bracket that the value did not open.
-func (sc *scanner) isLoose(from, at int) bool {
-	switch sc.s[at] {
-	case ',', ';':
-		return true
-	case ')':
-		return strings.IndexByte(sc.s[from:at], '(') < 0
-	case ']':
-		return strings.IndexByte(sc.s[from:at], '[') < 0
-	case '}':
-		return strings.IndexByte(sc.s[from:at], '{') < 0
-	}
-	return false
-}
-
-// trimBackslashes leaves the backslashes before the quote at end to it.
-func (sc *scanner) trimBackslashes(from, end int) int {
-	if end == len(sc.s) || !isQuote(sc.s[end]) {
-		return end
-	}
-	for end > from && sc.s[end-1] == '\\' {
-		end--
-	}
-	return end
-}
-
-// isKeyAfter reports whether a key and its separator are at i.
-func (sc *scanner) isKeyAfter(i int) bool {
-	s, n := sc.s, 0
-	for i < len(s) && (s[i] == '\\' || s[i] == '"' || s[i] == ' ') && n < 8 {
-		i++
-		n++
-	}
-	start := i
-	for i < len(s) && i-start < keys.Max && (isKeyByte(s[i]) || s[i] == ' ' && i > start) {
-		i++
-	}
-	for i < len(s) && (s[i] == '\\' || s[i] == '"') && n < 16 {
-		i++
-		n++
-	}
-	return i > start && i < len(s) && (s[i] == '=' || s[i] == ':')
-}
-
-// bytes returns the content of a slice of bytes as Go prints it, whose brace or bracket
-// is before i.
-func (sc *scanner) bytes(i int) span {
-	n := strings.IndexAny(sc.s[i:min(len(sc.s), i+8*maxKnown)], "})")
-	if n < 0 {
-		return span{i, len(sc.s)}
-	}
-	return span{i, i + n}
+	return t.exempt(v, span{i, t.trimBackslashes(i, end)})
 }
 
 // yamlList finds the items below a key, as in "passwords:\n- x". The line end is at
 // i, and may be escaped.
-func (sc *scanner) yamlList(v value, i int) span {
-	s := sc.s
+func (t *valueReader) yamlList(v value, i int) span {
+	s := t.s
 	at := i
 	for at < len(s) && at-i < 32 && (isSpace(s[at]) || s[at] == '\\' || s[at] == 'n' && s[at-1] == '\\') {
 		at++
@@ -342,12 +215,45 @@ func (sc *scanner) yamlList(v value, i int) span {
 	if v.sep != ':' || at+2 >= len(s) || s[at] != '-' || s[at+1] != ' ' {
 		return span{}
 	}
-	p := sc.unquoted(at + 2)
-	if cut := strings.IndexAny(s[p.from:p.to], ":\\"); cut >= 0 {
+	p := t.unquoted(at + 2)
+	if cut := strings.IndexAny(t.of(p), ":\\"); cut >= 0 {
 		if s[p.from+cut] == ':' {
 			return span{}
 		}
 		p.to = p.from + cut
 	}
 	return p
+}
+
+// element finds <password>x</password>.
+func (t *valueReader) element(i int) span {
+	if i > 0 && isBlank(t.s[i-1]) && strings.Contains(t.before(i, 64), "SETUSER ") {
+		return t.unquoted(i + 1) // ACL of Redis
+	}
+	k := t.keyBefore(i)
+	if k.class == keys.None {
+		k = t.tag(i)
+	}
+	if k.class != keys.Strong && k.class != keys.Weak || k.quoted || k.spaced {
+		return span{}
+	}
+	for range 2 { // <password><value>x
+		if open := strings.IndexByte(t.from(i+1, keys.Max), '>'); open > 1 && t.s[i+1] == '<' && isLetter(t.s[i+2]) {
+			i += 1 + open
+		}
+	}
+	if before := t.byteAt(k.from - 1); before != '<' && before != ':' {
+		return span{}
+	}
+	rest := t.from(i+1, maxKnown)
+	end := strings.IndexByte(rest, '<')
+	switch {
+	case end < 0 && (rest == "" || isSpace(rest[0])), end >= 0 && !strings.HasPrefix(rest[end:], "</"):
+		return span{} // <password> in a usage text
+	case end < 0:
+		return t.unquoted(i + 1)
+	case strings.TrimSpace(rest[:end]) == "":
+		return span{}
+	}
+	return span{i + 1, i + 1 + end}
 }

@@ -1,8 +1,9 @@
-// Package clean removes from text what a reader does not see or may remove: control
-// characters, ANSI sequences, invisible characters, escapes and HTML entities.
+// Package clean removes control characters, ANSI sequences and invisible characters from
+// text, and decodes escapes and HTML entities.
 package clean
 
 import (
+	"encoding/hex"
 	"html"
 	"strings"
 	"unicode/utf8"
@@ -174,21 +175,12 @@ func Unescape(s string) string {
 
 // unhex4 reads four hexadecimal digits.
 func unhex4(s string) (r rune, ok bool) {
+	var b [2]byte
 	if len(s) < 4 {
 		return 0, false
 	}
-	for i := range 4 {
-		c := s[i]
-		switch {
-		case '0' <= c && c <= '9':
-			r = r<<4 | rune(c-'0')
-		case 'a' <= c|0x20 && c|0x20 <= 'f':
-			r = r<<4 | rune(c|0x20-'a'+10)
-		default:
-			return 0, false
-		}
-	}
-	return r, true
+	_, err := hex.Decode(b[:], []byte(s[:4]))
+	return rune(b[0])<<8 | rune(b[1]), err == nil
 }
 
 // Entities decodes HTML entities.

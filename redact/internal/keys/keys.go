@@ -1,5 +1,5 @@
-// Package keys says by its name whether a key announces a secret, without regard to case
-// and separators: "DB_PASSWORD", "db.password" and "dbPassword" are one.
+// Package keys decides from the name of a key whether its value is a secret. It ignores
+// case and separators: "DB_PASSWORD", "db.password" and "dbPassword" are the same key.
 package keys
 
 import (
@@ -11,7 +11,7 @@ import (
 // Max is how many bytes of a key are considered, from its end.
 const Max = 64
 
-// Class says how certain it is that the value of a key is a secret.
+// Class is how certain it is that the value of a key is a secret.
 type Class uint8
 
 // The classes, from the least certain on.
@@ -26,12 +26,12 @@ const (
 	Header       // Authorization, Cookie: the whole header is
 )
 
-// Table finds the class of a key by its end. It is immutable and safe for concurrent use.
+// Table finds the class of a key by its suffix. It is immutable and safe for concurrent use.
 type Table struct {
 	suffixes [256][]suffix // by last byte
 	words    map[string]Class
-	begins   [256]bool // with which byte a word begins
-	longest  int       // word
+	begins   [256]bool // first bytes of words
+	longest  int       // length of the longest word
 	ends     ending    // of the keys that have a class
 }
 
@@ -40,7 +40,7 @@ type suffix struct {
 	class Class
 }
 
-// strongKeys and the others are ends of keys.
+// Suffixes of keys by class. A strongWord must be the last word of the key.
 const (
 	strongKeys = `password passwords passwd passphrase passcode passwort
 		apikey apikeys apitoken appkey applicationkey accesskey accesskeys accesskeyid secretkey secretkeys secretaccesskey
@@ -109,8 +109,8 @@ func (e *ending) at(a, b, c byte) *uint32 {
 // otherwise it has bit n for the letter 'a'+n that may precede them.
 func (t *Table) MayEnd(a, b, c byte) uint32 { return *t.ends.at(a, b, c) }
 
-// endsWith notes how a key may end. Anything may precede a word of three letters or
-// fewer.
+// endsWith adds a word that keys may end with. Any letter may precede a word of three
+// letters or fewer.
 func (t *Table) endsWith(word string) {
 	n := len(word)
 	before := uint32(anyBefore<<1 - 1)
@@ -189,7 +189,7 @@ func (t *Table) Classify(key string) Class {
 	return t.words[string(word)]
 }
 
-// harmlessKeys are names before key that make it that of a store, not of a door.
+// harmlessKeys are words before "key" that make it the key of an entry in a store.
 var harmlessKeys = strings.Fields("public cache partition hash sort primary foreign index object map label lookup queue shard idempotency request etag")
 
 // classOfKey returns the class of a name that ends with key; norm is the rest of

@@ -1,12 +1,12 @@
-// Package shape judges by the characters of a word whether it is random.
+// Package shape decides from the characters of a word whether it is random.
 package shape
 
 import "strings"
 
 // Lengths of words that are judged by their shape.
 const (
-	MinAnnounced = 16 // where a word before says what it is
-	minRandom    = 24 // where nothing does
+	MinAnnounced = 16 // after a word that announces a secret
+	minRandom    = 24 // elsewhere
 	MinHex       = 32
 	MinPlain     = 20 // of letters of one case and digits
 )
@@ -61,7 +61,7 @@ func InWord(c byte) bool { return sorts[c]&markWord != 0 }
 // Sort returns Upper, Lower or Digit, or bits that are none of them.
 func Sort(c byte) uint8 { return sorts[c] }
 
-// Shape counts what a word consists of.
+// Shape counts the characters of a word by sort.
 type Shape struct {
 	Length, Upper, Lower, Digit, Hex int
 	Changes                          int // of the sort of character, except as in Word
@@ -95,9 +95,9 @@ func Of(s string) Shape {
 // Suspect is a fast filter: false excludes words and names.
 func (sh Shape) Suspect() bool { return sh.Digit > 0 || sh.Upper > 2 && sh.Lower > 2 }
 
-// IsSecret reports whether a word looks random. announced: the text before it says that
-// a secret follows. Of 100 neighbours in random text of letters of both
-// cases and digits some 45 change the sort, in names less than 20.
+// IsSecret reports whether a word looks random. announced means that the text before it
+// says that a secret follows. In random text of letters of both cases and digits, some 45
+// of 100 characters differ in sort from the one before; in names fewer than 20 do.
 func (sh Shape) IsSecret(announced bool) bool {
 	least := 27
 	switch {
