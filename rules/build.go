@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -26,19 +27,10 @@ type Options struct {
 
 // builder merges documents into a set.
 type builder struct {
-	opt      Options
-	docs     []*Document
-	problems Problems
-	rules    []*builtRule
-	// duplicates are rules whose name another pack already has.
-	duplicates map[*builtRule]bool
-}
-
-type builtRule struct {
-	doc        *Document
-	form       form
-	rule       *Rule // nil if it has errors
-	overridden bool
+	report
+	opt   Options
+	docs  []*Document
+	rules []*packRule // copies of those of docs
 }
 
 // Build merges packs and overrides into the set of effective rules, in the order
@@ -47,7 +39,7 @@ type builtRule struct {
 // the others against them, and does not repeat problems that Parse returned. The
 // set is nil if docs or the returned problems contain errors.
 func Build(docs []*Document, opt Options) (*Set, Problems) {
-	b := &builder{opt: opt, docs: docs, duplicates: map[*builtRule]bool{}}
+	b := &builder{opt: opt, docs: docs}
 	if !b.collect() {
 		return nil, tidy(b.problems)
 	}
@@ -70,11 +62,12 @@ func (b *builder) collect() bool {
 	for _, d := range b.docs {
 		n += len(d.rules)
 		if n > maxRules {
-			b.add(d.start.Problem(strictyaml.Error, "too-many-rules", fmt.Sprintf("the packs have more than %d rules up to this file", maxRules), "load fewer packs"))
+			b.errorAt(d.start, "too-many-rules", fmt.Sprintf("the packs have more than %d rules up to this file", maxRules), "load fewer packs")
 			return false
 		}
 		for _, r := range d.rules {
-			b.rules = append(b.rules, &builtRule{doc: d, form: r.form.copy(), rule: r.rule})
+			r.form.origin = maps.Clone(r.form.origin) // overrides change it
+			b.rules = append(b.rules, &r)
 		}
 	}
 	if n == 0 && !b.anyBroken() {
@@ -82,15 +75,13 @@ func (b *builder) collect() bool {
 		if len(b.docs) > 0 {
 			name = b.docs[0].file
 		}
-		b.add(Problem{File: name, Check: "no-rules", Message: "there are no rules", Fix: "name a folder or file with a pack"})
+		b.problems = append(b.problems, Problem{File: name, Check: "no-rules", Message: "there are no rules", Fix: "name a folder or file with a pack"})
 		return false
 	}
 	return true
 }
 
 func (b *builder) anyBroken() bool { return slices.ContainsFunc(b.docs, (*Document).Broken) }
-
-func (b *builder) add(p Problem) { b.problems = append(b.problems, p) }
 
 // checkPacks checks the headers of the packs.
 func (b *builder) checkPacks() {
@@ -102,12 +93,11 @@ func (b *builder) checkPacks() {
 		h := &d.pack.Pack
 		b.checkRequires(d)
 		if b.opt.Shipped && h.Keys.Missing("rules") && !d.pack.Keys.Missing("pack") {
-			b.add(d.pack.Keys.Key("pack").Problem(strictyaml.Error, "no-rule-count", "the header does not state the number of rules",
-				fmt.Sprintf("add `rules: %d` to the header, so that a truncated file is refused", len(d.pack.Rules))))
+			b.errorAt(d.pack.Keys.Key("pack"), "no-rule-count", "the header does not state the number of rules",
+				fmt.Sprintf("add `rules: %d` to the header, so that a truncated file is refused", len(d.pack.Rules)))
 		}
 		if other := names[h.Name]; other != nil && h.Name != "" {
-			b.add(h.Keys.Value("name").Problem(strictyaml.Warning, "duplicate-pack",
-				fmt.Sprintf("%s also has a pack named %s", other.file, h.Name), "rename one of them: overrides for pack:"+h.Name+" change both"))
+			b.warnAt(h.Keys.Value("name"), "duplicate-pack", fmt.Sprintf("%s also has a pack named %s", other.file, h.Name), "rename one of them: overrides for pack:"+h.Name+" change both")
 			continue
 		}
 		names[h.Name] = d
@@ -127,14 +117,14 @@ func (b *builder) checkRequires(d *Document) {
 	// A build between two releases has the features of the next one.
 	core := semver.New(version.Major(), version.Minor(), version.Patch(), "", "")
 	if !want.Check(version) && !want.Check(core) {
-		b.add(h.Keys.Value("requires").Problem(strictyaml.Error, "requires",
-			fmt.Sprintf("the pack requires crowsnest %s, but this is %s", h.Requires, b.opt.Version), "upgrade crowsnest, or use an older version of the pack"))
+		b.errorAt(h.Keys.Value("requires"), "requires",
+			fmt.Sprintf("the pack requires crowsnest %s, but this is %s", h.Requires, b.opt.Version), "upgrade crowsnest, or use an older version of the pack")
 	}
 }
 
 // checkNames reports alerts with the same name in two files.
 func (b *builder) checkNames() {
-	first := map[string]*builtRule{}
+	first := map[string]*packRule{}
 	for _, r := range b.rules {
 		name := foldName(r.form.Alert)
 		other := first[name]
@@ -145,8 +135,8 @@ func (b *builder) checkNames() {
 		if other.doc == r.doc {
 			continue
 		}
-		b.duplicates[r] = true
-		b.add(other.form.duplicate(&r.form))
+		r.duplicate = true
+		b.problems = append(b.problems, other.form.duplicate(&r.form))
 	}
 }
 
@@ -168,9 +158,9 @@ func (b *builder) override() {
 		if !r.overridden || r.doc.Broken() && r.rule == nil {
 			continue
 		}
-		rule, problems := compileSafely(r.form)
+		var problems Problems
+		r.rule, problems = compileSafely(r.form)
 		b.problems = append(b.problems, problems...)
-		r.rule = rule
 	}
 }
 
@@ -185,7 +175,7 @@ func (b *builder) applyTo(e *OverrideSyntax) {
 		r.overridden = true
 	}
 	if !found {
-		b.add(e.Keys.Value("rule").Problem(strictyaml.Error, "no-such-rule", fmt.Sprintf("the override matches no rule: %.80q", e.Rule), b.similar(e.Rule)))
+		b.errorAt(e.Keys.Value("rule"), "no-such-rule", fmt.Sprintf("the override matches no rule: %.80q", e.Rule), b.similar(e.Rule))
 	}
 }
 
@@ -207,7 +197,7 @@ func (b *builder) similar(rule string) string {
 
 // lint checks the effective rules.
 func (b *builder) lint() {
-	literals := map[string]*builtRule{}
+	literals := map[string]*packRule{}
 	for _, r := range b.rules {
 		if r.rule == nil {
 			continue
@@ -221,8 +211,8 @@ func (b *builder) lint() {
 				literals[key] = r
 				continue
 			}
-			if other.doc != r.doc && !b.duplicates[r] {
-				b.add(r.form.problem(r.form.at, strictyaml.Warning, "shadowed",
+			if other.doc != r.doc && !r.duplicate {
+				b.problems = append(b.problems, r.form.problem(r.form.at, strictyaml.Warning, "shadowed",
 					fmt.Sprintf("rule %s matches the same text in the same streams as %s at %s", r.form.Alert, other.form.Alert, other.form.at),
 					"remove one of them, or add a text that only the lines of one have"))
 				break

@@ -186,6 +186,25 @@ func TestOverrideProblems(t *testing.T) {
 	f("- rule: Sequence\n  reason: x\n", "2 missing-key, 3 unknown-key")
 }
 
+// TestHashIsStable: a rule whose hash changes loses its open episodes at an upgrade.
+func TestHashIsStable(t *testing.T) {
+	r := build(t, `pack: {name: p}
+rules:
+- alert: A
+  from: '{container="x"}'
+  sequence:
+  - {contains: [abcd, "<b>"], field: {a: b, c: "~(?P<pod>.+)"}}
+  - {any: [{regex: 'abcd (?P<pod>\w+)'}, {contains: efgh, regex: '(?P<pod>x+)'}], not: ijkl, differs: [z]}
+  within: 10m
+  by: [pod]
+  clear: {contains: cleared, same: []}
+  unless: {contains: maintenance, within: 1h, regex: 'of (?P<pod>\w+)'}
+  severity: info
+`).Rules[0]
+	require.Equal(t, "c98e50e0f7489e29a1f9278126939f3a", r.Hash)
+	require.Equal(t, "43fe04144817c1b163106274b267f9f4", r.MatchHash())
+}
+
 func TestSemanticHash(t *testing.T) {
 	base := "pack: {name: p}\nrules:\n- alert: A\n  from: '{a=\"b\"}'\n  severity: info\n"
 	hash := func(rest string) string {

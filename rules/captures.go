@@ -10,19 +10,14 @@ import (
 
 // possibleCaptures returns the sorted names that a matcher may capture.
 func possibleCaptures(m Matcher) []string {
-	out := ownCaptures(m)
-	for _, a := range m.Any {
-		out = append(out, possibleCaptures(a)...)
-	}
-	return sortedUnique(out)
-}
-
-func ownCaptures(m Matcher) []string {
 	out := expr.Groups(m.Regex)
 	for _, f := range m.Fields {
 		out = append(out, expr.Groups(f.Regex)...)
 	}
-	return out
+	for _, a := range m.Any {
+		out = append(out, possibleCaptures(a)...)
+	}
+	return sortedUnique(out)
 }
 
 // stepCaptures returns the names that step i of a rule, counted from 0, may

@@ -25,19 +25,22 @@ type File struct {
 
 // Document is one parsed file: a pack or overrides. It is immutable.
 type Document struct {
+	report
 	file      string
 	sha       string
 	start     strictyaml.Pos
 	pack      *PackFile
 	overrides *OverridesFile
-	rules     []*packRule
-	problems  Problems
+	rules     []packRule // before overrides are applied
 }
 
-// packRule is one rule of a pack before overrides are applied.
+// packRule is one rule of a pack.
 type packRule struct {
+	doc  *Document
 	form form
 	rule *Rule // nil if it has errors
+	// Of Build only: an override changed the rule, or another pack has its name.
+	overridden, duplicate bool
 }
 
 // File returns the name of the file.
@@ -74,13 +77,11 @@ func Parse(f File) (*Document, Problems) {
 	switch {
 	case doc == nil:
 	case doc.Has("overrides") && (doc.Has("pack") || doc.Has("rules")):
-		d.problems = append(d.problems, doc.KeyPos("overrides").Problem(strictyaml.Error, "file-kind",
-			"the file has both a pack and overrides", "put the overrides into a file of their own"))
+		d.errorAt(doc.KeyPos("overrides"), "file-kind", "the file has both a pack and overrides", "put the overrides into a file of their own")
 	case doc.Has("overrides"):
 		d.parseOverrides(doc)
 	case doc.Has("groups") && !doc.Has("pack"):
-		d.problems = append(d.problems, doc.KeyPos("groups").Problem(strictyaml.Error, "file-kind",
-			"this is a Prometheus rule file, not a pack", "start the file with `pack: {name: NAME}`"))
+		d.errorAt(doc.KeyPos("groups"), "file-kind", "this is a Prometheus rule file, not a pack", "start the file with `pack: {name: NAME}`")
 	default:
 		d.parsePack(doc, f.Data)
 	}
@@ -106,9 +107,7 @@ func (d *Document) parsePack(doc *strictyaml.Document, data []byte) {
 			continue
 		}
 		d.assign(f)
-		r := &packRule{form: f}
-		var problems Problems
-		r.rule, problems = compileSafely(f)
+		rule, problems := compileSafely(f)
 		if first, twice := seen[foldName(f.Alert)]; twice && f.Alert != "" {
 			problems = append(problems, first.duplicate(&f))
 		} else {
@@ -116,9 +115,9 @@ func (d *Document) parsePack(doc *strictyaml.Document, data []byte) {
 		}
 		d.problems = append(d.problems, problems...)
 		if len(problems.Errors()) > 0 || f.Keys.Damaged() {
-			r.rule = nil
+			rule = nil
 		}
-		d.rules = append(d.rules, r)
+		d.rules = append(d.rules, packRule{doc: d, form: f, rule: rule})
 	}
 }
 
@@ -132,20 +131,15 @@ func (d *Document) assign(f form) {
 	}
 }
 
-func (d *Document) errorAt(pos strictyaml.Pos, check, message, fix string) {
-	d.problems = append(d.problems, pos.Problem(strictyaml.Error, check, message, fix))
-}
-
 // checkHeader checks the parts of `pack` that do not depend on other files.
 func (d *Document) checkHeader() {
 	h := &d.pack.Pack
-	if h.Keys.Has("name") && !h.Keys.Broken("name") && strings.TrimSpace(h.Name) == "" {
+	if h.Keys.Good("name") && strings.TrimSpace(h.Name) == "" {
 		d.errorAt(h.Keys.Value("name"), "empty-value", "the pack's `name` is empty", "write a name")
 	}
-	if h.Keys.Has("requires") && !h.Keys.Broken("requires") {
+	if h.Keys.Good("requires") {
 		if err := versions.Check(h.Requires); err != nil {
-			at, message, fix := syntaxAt(h.Keys.Value("requires"), h.Requires, err)
-			d.errorAt(at, "requires", "`requires` is invalid: "+message, fix)
+			d.invalid(h.Keys.Value("requires"), h.Requires, "requires", "`requires`", err)
 		}
 	}
 	checkDefaults(d)
@@ -156,7 +150,7 @@ func (d *Document) checkHeader() {
 func (d *Document) checkRuleCount(data []byte) bool {
 	p, h := d.pack, &d.pack.Pack
 	got := len(p.Rules)
-	stated := h.Keys.Has("rules") && !h.Keys.Broken("rules")
+	stated := h.Keys.Good("rules")
 	switch {
 	case p.Keys.Broken("rules") && got == 0:
 		return false
@@ -177,7 +171,7 @@ func (d *Document) checkRuleCount(data []byte) bool {
 	switch {
 	case stated && h.Rules != got:
 		d.wrongCount("rules", h.Rules, got)
-	case h.Keys.Has("tests") && !h.Keys.Broken("tests") && h.Tests != tests:
+	case h.Keys.Good("tests") && h.Tests != tests:
 		d.wrongCount("tests", h.Tests, tests)
 	case stated && truncatedInLine(data):
 		d.errorAt(p.Keys.At.End(), "cut-off", "the file ends in the middle of a line: it may be truncated",
@@ -199,15 +193,10 @@ func truncatedInLine(data []byte) bool {
 
 // tidy sorts problems and drops duplicates.
 func tidy(ps Problems) Problems {
-	type key struct {
-		file, check, message string
-		line, column         int
-	}
-	seen := map[key]bool{}
+	seen := map[Problem]bool{}
 	var out Problems
 	for _, p := range ps {
-		k := key{p.File, p.Check, p.Message, p.Line, p.Column}
-		if !seen[k] {
+		if k := (Problem{File: p.File, Check: p.Check, Message: p.Message, Line: p.Line, Column: p.Column}); !seen[k] {
 			seen[k] = true
 			out = append(out, p)
 		}

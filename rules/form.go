@@ -1,14 +1,12 @@
 package rules
 
 import (
-	"errors"
 	"fmt"
-	"maps"
+	"slices"
 	"strings"
 
 	"github.com/prometheus/common/model"
 
-	"crowsnest/rules/internal/expr"
 	"crowsnest/strictyaml"
 )
 
@@ -27,43 +25,50 @@ type form struct {
 }
 
 func newForm(p *PackFile, r *RuleSyntax, file string) form {
-	f := form{RuleSyntax: *r, at: r.Keys.At, pack: p.Pack.Name, file: file, origin: map[string]string{}}
+	f := form{
+		RuleSyntax: *r, at: r.Keys.At, pack: p.Pack.Name, file: file,
+		origin: map[string]string{}, labelKeys: map[string]*strictyaml.Keys{},
+	}
 	if r.Keys.Has("alert") {
 		f.at = r.Keys.Key("alert")
 	}
 	for _, key := range r.Keys.Names() {
 		f.origin[key] = originOf("pack", r.Keys.Key(key))
 	}
-	f.labelKeys = map[string]*strictyaml.Keys{}
-	if r.Keys.Missing("severity") && p.Defaults.Keys.Has("severity") {
-		f.Severity = p.Defaults.Severity
-		f.Keys = f.Keys.With(p.Defaults.Keys, "severity")
-		f.origin["severity"] = originOf("defaults", p.Defaults.Keys.Key("severity"))
+	defaults := &p.Defaults
+	inherits := func(key string) bool {
+		if !r.Keys.Missing(key) || !defaults.Keys.Has(key) {
+			return false
+		}
+		f.Keys = f.Keys.With(defaults.Keys, key)
+		f.origin[key] = originOf("defaults", defaults.Keys.Key(key))
+		return true
 	}
-	if r.Keys.Missing("origin") && p.Defaults.Keys.Has("origin") {
-		f.RuleSyntax.Origin = p.Defaults.Origin
-		f.Keys = f.Keys.With(p.Defaults.Keys, "origin")
-		f.origin["origin"] = originOf("defaults", p.Defaults.Keys.Key("origin"))
+	if inherits("severity") {
+		f.Severity = defaults.Severity
 	}
-	f.Labels = maps.Clone(p.Defaults.Labels)
-	for name := range p.Defaults.Labels {
-		f.labelKeys[name] = &p.Defaults.Keys
-		f.origin["labels."+name] = originOf("defaults", p.Defaults.Keys.EntryKey("labels", name))
+	if inherits("origin") {
+		f.RuleSyntax.Origin = defaults.Origin
 	}
-	if f.Labels == nil {
-		f.Labels = map[string]string{}
+	f.Labels = map[string]string{}
+	add := func(kind string, labels map[string]string, keys *strictyaml.Keys) {
+		for name, text := range labels {
+			f.Labels[name], f.labelKeys[name] = text, keys
+			f.origin["labels."+name] = originOf(kind, keys.EntryKey("labels", name))
+		}
 	}
-	for name, text := range r.Labels {
-		f.Labels[name], f.labelKeys[name] = text, &r.Keys
-		f.origin["labels."+name] = originOf("pack", r.Keys.EntryKey("labels", name))
-	}
+	add("defaults", defaults.Labels, &defaults.Keys)
+	add("pack", r.Labels, &r.Keys)
 	return f
 }
 
 func originOf(kind string, p strictyaml.Pos) string { return kind + " " + p.String() }
 
 // decoded reports whether the rule is a mapping.
-func (f *form) decoded() bool { return !f.RuleSyntax.Keys.At.IsZero() }
+func (f *form) decoded() bool { return !f.Keys.At.IsZero() }
+
+// likely reports whether an unknown key is probably a misspelling of this one.
+func (f *form) likely(key string) bool { return !f.Keys.Has(key) && !f.Keys.Missing(key) }
 
 // problem returns a problem of this rule.
 func (f *form) problem(at strictyaml.Pos, level strictyaml.Level, check, message, fix string) Problem {
@@ -88,7 +93,7 @@ func (f *form) duplicate(other *form) Problem {
 
 // lines returns the first and the last line of the rule in its file.
 func (f *form) lines() (from, to int) {
-	start := f.RuleSyntax.Keys.At
+	start := f.Keys.At
 	last := start.LastLine()
 	for n := start.Line + 1; n <= last; n++ {
 		text := start.LineText(n)
@@ -104,20 +109,20 @@ func (f *form) lines() (from, to int) {
 
 // source returns the rule's text without its tests and its indentation.
 func (f *form) source() string {
-	start := f.RuleSyntax.Keys.At
+	start := f.Keys.At
 	from, to := f.lines()
 	var lines []string
 	for n := from; n <= to; n++ {
 		lines = append(lines, start.LineText(n))
 	}
-	if tests := f.RuleSyntax.Keys.Key("tests"); f.RuleSyntax.Keys.Has("tests") && tests.Line > from && tests.Column == start.Column {
+	if tests := f.Keys.Key("tests"); f.Keys.Has("tests") && tests.Line > from && tests.Column == start.Column {
 		end := to + 1
-		for _, name := range f.RuleSyntax.Keys.Names() {
-			if l := f.RuleSyntax.Keys.Key(name).Line; l > tests.Line && l < end {
+		for _, name := range f.Keys.Names() {
+			if l := f.Keys.Key(name).Line; l > tests.Line && l < end {
 				end = l
 			}
 		}
-		lines = append(lines[:tests.Line-from:tests.Line-from], lines[end-from:]...)
+		lines = slices.Delete(lines, tests.Line-from, end-from)
 	}
 	// Comments after the last key belong to the next rule.
 	for len(lines) > 0 && (strings.TrimSpace(lines[len(lines)-1]) == "" || strings.HasPrefix(strings.TrimSpace(lines[len(lines)-1]), "#")) {
@@ -128,16 +133,6 @@ func (f *form) source() string {
 		lines[i] = l[min(dash, len(l)-len(strings.TrimLeft(l, " "))):]
 	}
 	return strings.Join(lines, "\n") + "\n"
-}
-
-// syntaxAt returns the position in the file, the message and the fix of an error
-// of a selector, template or version constraint.
-func syntaxAt(p strictyaml.Pos, text string, err error) (at strictyaml.Pos, message, fix string) {
-	var se *expr.SyntaxError
-	if errors.As(err, &se) {
-		return p.Within(text, se.Offset), se.Message, se.Fix
-	}
-	return p, err.Error(), ""
 }
 
 // checkDefaults checks the names of the labels of `defaults`.

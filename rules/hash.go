@@ -7,21 +7,32 @@ import (
 	"time"
 )
 
+// hashedRule has the parts of a rule that a hash depends on. The hash is that of its JSON,
+// so a new key of a rule must be omitted from the JSON where a rule does not state it:
+// rules with another hash lose their open episodes.
+type hashedRule struct {
+	Alert, From                string
+	Steps                      []Step
+	Sequence                   bool
+	Count                      int
+	Within                     time.Duration
+	Distinct                   string
+	By                         []string `json:",omitempty"`
+	Clear, Unless              *ClearOrUnless
+	For, KeepFiringFor, Expire time.Duration
+	Limit                      int
+	Mode                       Mode
+}
+
 // semanticHash hashes the parts of a rule that decide which episodes it has. The
 // hash does not depend on how the rule is written: defaults are filled in, and
 // `match: x` equals {contains: x}.
 func semanticHash(r *Rule) string {
-	steps := make([]hashedStep, len(r.Steps))
-	for i, s := range r.Steps {
-		steps[i] = hashedStep{Matcher: hashMatcher(&s.Matcher), Differs: s.Differs}
-	}
-	body := hashedRule{
-		Alert: r.Alert, From: r.From.String(), Steps: steps, Sequence: r.Sequence,
-		Count: r.Count, Within: r.Within, Distinct: r.Distinct, By: r.By,
-		Clear: hashCondition(r.Clear), Unless: hashCondition(r.Unless),
+	return hashedRule{
+		Alert: r.Alert, From: r.From.String(), Steps: r.Steps, Sequence: r.Sequence,
+		Count: r.Count, Within: r.Within, Distinct: r.Distinct, By: r.By, Clear: r.Clear, Unless: r.Unless,
 		For: r.For, KeepFiringFor: r.KeepFiringFor, Expire: r.Expire, Limit: r.Limit, Mode: r.Mode,
-	}
-	return body.sum()
+	}.sum()
 }
 
 // MatchHash hashes the parts of a rule that decide which lines it matches and
@@ -33,12 +44,13 @@ func (r *Rule) MatchHash() string {
 	}
 	body := hashedRule{Alert: r.Alert, From: r.From.String(), By: r.CapturedNames}
 	for _, s := range r.Steps {
-		body.Steps = append(body.Steps, hashedStep{Matcher: hashMatcher(&s.Matcher)})
+		body.Steps = append(body.Steps, Step{Matcher: s.Matcher})
 	}
-	for at, condition := range map[**hashedCondition]*ClearOrUnless{&body.Clear: r.Clear, &body.Unless: r.Unless} {
-		if condition != nil {
-			*at = &hashedCondition{Matcher: hashMatcher(&condition.Matcher)}
-		}
+	if r.Clear != nil {
+		body.Clear = &ClearOrUnless{Matcher: r.Clear.Matcher}
+	}
+	if r.Unless != nil {
+		body.Unless = &ClearOrUnless{Matcher: r.Unless.Matcher}
 	}
 	return body.sum()
 }
@@ -54,63 +66,11 @@ func (h hashedRule) sum() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-type hashedRule struct {
-	Alert, From                string
-	Steps                      []hashedStep
-	Sequence                   bool
-	Count                      int
-	Within                     time.Duration
-	Distinct                   string
-	By                         []string `json:",omitempty"`
-	Clear, Unless              *hashedCondition
-	For, KeepFiringFor, Expire time.Duration
-	Limit                      int
-	Mode                       Mode
-}
-
-type hashedStep struct {
-	Matcher *hashedMatcher
-	Differs []string `json:",omitempty"`
-}
-
-type hashedCondition struct {
-	Matcher *hashedMatcher
-	Same    []string `json:",omitempty"`
-	Within  time.Duration
-}
-
-type hashedMatcher struct {
-	Contains []string         `json:",omitempty"`
-	Regex    string           `json:",omitempty"`
-	Fields   [][3]string      `json:",omitempty"` // name, value, expression
-	Any      []*hashedMatcher `json:",omitempty"`
-	Not      *hashedMatcher   `json:",omitempty"`
-}
-
-func hashCondition(a *ClearOrUnless) *hashedCondition {
-	if a == nil {
-		return nil
+// MarshalJSON returns the form of the field that hashes contain.
+func (f Field) MarshalJSON() ([]byte, error) {
+	row := [3]string{f.Name, f.Value}
+	if f.Regex != nil {
+		row[2] = f.Regex.String()
 	}
-	return &hashedCondition{Matcher: hashMatcher(&a.Matcher), Same: a.Same, Within: a.Within}
-}
-
-func hashMatcher(m *Matcher) *hashedMatcher {
-	out := &hashedMatcher{Contains: m.Contains}
-	if m.Regex != nil {
-		out.Regex = m.Regex.String()
-	}
-	for _, f := range m.Fields {
-		row := [3]string{f.Name, f.Value}
-		if f.Regex != nil {
-			row[2] = f.Regex.String()
-		}
-		out.Fields = append(out.Fields, row)
-	}
-	for i := range m.Any {
-		out.Any = append(out.Any, hashMatcher(&m.Any[i]))
-	}
-	if m.Not != nil {
-		out.Not = hashMatcher(m.Not)
-	}
-	return out
+	return json.Marshal(row)
 }

@@ -2,17 +2,15 @@ package rules
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 	"time"
-
-	"crowsnest/strictyaml"
 )
 
-// compileTests compiles the inline tests.
-func (c *compiler) compileTests() {
-	for i := range c.RuleSyntax.Tests {
-		t := &c.RuleSyntax.Tests[i]
+// testCompiler compiles the inline tests of a rule. It needs nothing of the rule.
+type testCompiler struct{ *report }
+
+func (c *testCompiler) compile(tests []TestSyntax) (all []Test) {
+	for i := range tests {
+		t := &tests[i]
 		if t.Keys.At.IsZero() {
 			continue
 		}
@@ -35,14 +33,16 @@ func (c *compiler) compileTests() {
 				out.Expect = append(out.Expect, c.checkpoint(e))
 			}
 		}
-		if len(t.Expect) == 0 && t.Keys.Has("expect") && !t.Keys.Broken("expect") {
+		if len(t.Expect) == 0 && t.Keys.Good("expect") {
 			c.errorAt(t.Keys.Key("expect"), "empty-value", "the test expects nothing", "add a checkpoint: {at: 1m, firing: none}")
 		}
-		c.rule.Tests = append(c.rule.Tests, out)
+		all = append(all, out)
 	}
+	return all
 }
 
-func (c *compiler) input(in *InputSyntax) Input {
+func (c *testCompiler) input(in *InputSyntax) Input {
+	c.checkInput(in)
 	out := Input{
 		Line: in.Keys.At.Line, At: in.At, TS: in.At, HasTS: in.Keys.Has("ts"),
 		Text: in.Line, Labels: in.Labels, Repeat: max(in.Repeat, 1), Every: in.Every, Source: in.Source, Do: in.Do,
@@ -50,11 +50,10 @@ func (c *compiler) input(in *InputSyntax) Input {
 	if out.HasTS {
 		out.TS = in.TS
 	}
-	c.checkInput(in)
 	return out
 }
 
-func (c *compiler) checkInput(in *InputSyntax) {
+func (c *testCompiler) checkInput(in *InputSyntax) {
 	k := &in.Keys
 	if k.Damaged() {
 		return
@@ -65,12 +64,11 @@ func (c *compiler) checkInput(in *InputSyntax) {
 			what = append(what, key)
 		}
 	}
-	switch len(what) {
-	case 0:
+	if len(what) == 0 {
 		c.errorAt(k.At, "missing-key", "the input lacks `line`, `source` or `do`", "add one of them")
 		return
-	case 1:
-	default:
+	}
+	if len(what) > 1 {
 		c.errorAt(k.Key(what[1]), "no-effect", fmt.Sprintf("one input has both `%s` and `%s`", what[0], what[1]), "write two inputs")
 		return
 	}
@@ -93,7 +91,7 @@ func (c *compiler) checkInput(in *InputSyntax) {
 	}
 }
 
-func (c *compiler) checkpoint(e *CheckpointSyntax) Checkpoint {
+func (c *testCompiler) checkpoint(e *CheckpointSyntax) Checkpoint {
 	out := Checkpoint{
 		Line: e.Keys.At.Line, At: e.At, None: e.Firing.None, HasFiring: e.Keys.Has("firing"),
 		Firing: expected(e.Firing.Alerts), Resolved: expected(e.Resolved),
@@ -122,86 +120,11 @@ func expected(list []ExpectedAlertSyntax) []ExpectedAlert {
 	return out
 }
 
-// lintShipped checks what the CI of this repository requires of its packs.
-func lintShipped(f *form, r *Rule) Problems {
-	var out Problems
-	add := func(check, message, fix string) {
-		out = append(out, f.problem(f.at, strictyaml.Error, check, message, fix))
+// checkEnd reports repetitions whose last time would overflow.
+func (c *testCompiler) checkEnd(in *InputSyntax) {
+	last := max(in.At, in.TS)
+	if in.Every > 0 && in.Repeat > 1 && in.Every > (maxTestEnd-last)/time.Duration(in.Repeat-1) {
+		c.errorAt(in.Keys.Key("every"), "out-of-range", fmt.Sprintf("%d repetitions every %s end later than %s after the start of the test",
+			in.Repeat, duration(in.Every), duration(maxTestEnd)), "use a shorter `every`, or repeat less often")
 	}
-	positive, negative := false, false
-	for i := range r.Tests {
-		p, n := expects(&r.Tests[i])
-		positive, negative = positive || p, negative || n
-	}
-	if !positive {
-		add("no-positive-test", "the rule has no test that expects an alert", "add a test with a line as it was logged, and a checkpoint that lists the alert")
-	}
-	if !negative {
-		add("no-negative-test", "the rule has no test in which lines raise no alert", "add a test with a similar line, and a checkpoint with firing: none")
-	}
-	if positive {
-		for _, m := range untestedBranches(r) {
-			add("untested-shape", "no test that expects an alert has a line for "+m, "add a test for each branch")
-		}
-	}
-	return out
-}
-
-// expects reports whether a test expects an alert (positive), and whether it
-// expects none after a line (negative).
-func expects(t *Test) (positive, negative bool) {
-	first := time.Duration(-1)
-	for _, in := range t.Input {
-		if in.Text != "" && (first < 0 || in.At < first) {
-			first = in.At
-		}
-	}
-	for _, e := range t.Expect {
-		positive = positive || len(e.Firing) > 0 || len(e.Resolved) > 0
-		negative = negative || e.None && first >= 0 && e.At >= first
-	}
-	return positive, negative
-}
-
-// untestedBranches returns the names of the branches of `any` that no line of a
-// positive test matches. For a field it only checks that the line contains its
-// name.
-func untestedBranches(r *Rule) []string {
-	var out []string
-	for i, s := range r.Steps {
-		for j, branch := range s.Matcher.Any {
-			tested := false
-			for k := range r.Tests {
-				like := func(in Input) bool { return looksLike(in.Text, branch) }
-				if p, _ := expects(&r.Tests[k]); p && slices.ContainsFunc(r.Tests[k].Input, like) {
-					tested = true
-				}
-			}
-			if !tested {
-				name := fmt.Sprintf("branch %d of `any`", j+1)
-				if r.Sequence {
-					name += fmt.Sprintf(" in step %d", i+1)
-				}
-				out = append(out, name)
-			}
-		}
-	}
-	return out
-}
-
-func looksLike(line string, m Matcher) bool {
-	for _, text := range m.Contains {
-		if !strings.Contains(line, text) {
-			return false
-		}
-	}
-	if m.Regex != nil && !m.Regex.MatchString(line) {
-		return false
-	}
-	for _, f := range m.Fields {
-		if first, _, _ := strings.Cut(f.Name, "."); first != "msg" && !strings.Contains(line, first) {
-			return false
-		}
-	}
-	return len(m.Any) == 0 || slices.ContainsFunc(m.Any, func(a Matcher) bool { return looksLike(line, a) })
 }

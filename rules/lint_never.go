@@ -11,46 +11,46 @@ import (
 
 // lintNever finds a rule that can never fire: every line that would trigger it
 // also ends or mutes it, or no line can satisfy it.
-func (c *compiler) lintNever() {
-	c.lintSelector()
+func (l *linter) lintNever() {
+	l.lintSelector()
 	for _, key := range []string{"clear", "unless"} {
-		condition := c.rule.Clear
+		condition := l.rule.Clear
 		if key == "unless" {
-			condition = c.rule.Unless
+			condition = l.rule.Unless
 		}
-		if condition == nil || !c.good(key) || len(c.rule.Steps) == 0 {
+		if condition == nil || !l.Keys.Good(key) || len(l.rule.Steps) == 0 {
 			continue
 		}
 		// The last line of a sequence is the one that fires.
-		last := c.rule.Steps[len(c.rule.Steps)-1].Matcher
+		last := l.rule.Steps[len(l.rule.Steps)-1].Matcher
 		if implies(last, condition.Matcher) {
 			does := map[string]string{"clear": "ends", "unless": "mutes"}[key]
-			c.errorAt(c.Keys.Key(key), "never", fmt.Sprintf("every line that triggers the rule also %s it: it never fires", does),
+			l.errorAt(l.Keys.Key(key), "never", fmt.Sprintf("every line that triggers the rule also %s it: it never fires", does),
 				fmt.Sprintf("choose a text for `%s` that the triggering line does not contain", key))
 		}
 	}
-	for _, s := range c.rule.Steps {
+	for _, s := range l.rule.Steps {
 		if m := s.Matcher; m.Not != nil && implies(m, *m.Not) {
-			c.errorAt(c.matchKey(), "never", "every line that satisfies the rest of the matcher also satisfies `not`: no line matches", "remove `not`, or choose another text for it")
+			l.errorAt(l.matchKey(), "never", "every line that satisfies the rest of the matcher also satisfies `not`: no line matches", "remove `not`, or choose another text for it")
 		}
 	}
 }
 
 // matchKey returns the position of the trigger.
-func (c *compiler) matchKey() strictyaml.Pos {
-	if c.Keys.Has("sequence") {
-		return c.Keys.Key("sequence")
+func (l *linter) matchKey() strictyaml.Pos {
+	if l.Keys.Has("sequence") {
+		return l.Keys.Key("sequence")
 	}
-	return c.Keys.Key("match")
+	return l.Keys.Key("match")
 }
 
 // lintSelector reports a selector whose conditions on one label contradict.
-func (c *compiler) lintSelector() {
-	ms := c.rule.From.Matchers()
+func (l *linter) lintSelector() {
+	ms := l.rule.From.Matchers()
 	for _, m := range ms {
 		i := slices.IndexFunc(ms, func(o selector.Matcher) bool { return o.Name == m.Name && !o.Matches(m.Value) })
-		if m.Op == selector.Equal && i >= 0 && c.good("from") {
-			c.errorAt(c.Keys.Value("from"), "never", fmt.Sprintf("no stream satisfies both %s and %s", m, ms[i]), "remove one of them")
+		if m.Op == selector.Equal && i >= 0 && l.Keys.Good("from") {
+			l.errorAt(l.Keys.Value("from"), "never", fmt.Sprintf("no stream satisfies both %s and %s", m, ms[i]), "remove one of them")
 			return
 		}
 	}

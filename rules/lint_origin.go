@@ -20,25 +20,25 @@ func (c *compiler) addNamespace(a *ClearOrUnless) {
 }
 
 // lintOrigin checks which lines can change the episodes of another namespace.
-func (c *compiler) lintOrigin() {
+func (l *linter) lintOrigin() {
 	switch {
-	case c.Keys.Broken("origin") || c.Keys.Missing("origin") || c.rule.Infrastructure || c.namesNamespace():
-	case !slices.Contains(c.rule.By, "namespace"):
-		if c.good("clear") && !c.Keys.Broken("by") {
-			c.warnAt(c.Keys.Key("clear"), "foreign-clear", "every namespace is trusted, so a line of one can end the failure of another: `clear` does not share the namespace", fixForeign)
+	case l.Keys.Broken("origin") || l.Keys.Missing("origin") || l.rule.Infrastructure || l.namesNamespace():
+	case !slices.Contains(l.rule.By, "namespace"):
+		if l.Keys.Good("clear") && !l.Keys.Broken("by") {
+			l.warnAt(l.Keys.Key("clear"), "foreign-clear", "every namespace is trusted, so a line of one can end the failure of another: `clear` does not share the namespace", fixForeign)
 		}
-		if c.good("unless") && !c.Keys.Broken("by") {
-			c.warnAt(c.Keys.Key("unless"), "foreign-unless", "every namespace is trusted, so a line of one can mute the failure of another: `unless` does not share the namespace", fixForeign)
+		if l.Keys.Good("unless") && !l.Keys.Broken("by") {
+			l.warnAt(l.Keys.Key("unless"), "foreign-unless", "every namespace is trusted, so a line of one can mute the failure of another: `unless` does not share the namespace", fixForeign)
 		}
-	case slices.ContainsFunc(matchersOf(c.rule), func(m Matcher) bool { return slices.Contains(possibleCaptures(m), "namespace") }):
-		c.warnAt(c.Keys.Key("by"), "forged-namespace", "`namespace` is captured from the line, which may contain any text: the key is not the namespace of the stream",
+	case slices.ContainsFunc(matchersOf(l.rule), func(m Matcher) bool { return slices.Contains(possibleCaptures(m), "namespace") }):
+		l.warnAt(l.Keys.Key("by"), "forged-namespace", "`namespace` is captured from the line, which may contain any text: the key is not the namespace of the stream",
 			"capture it under another name, such as object_namespace")
 	}
 }
 
 // namesNamespace reports whether the selector itself restricts the namespace.
-func (c *compiler) namesNamespace() bool {
-	return slices.ContainsFunc(c.rule.From.Matchers(), func(m selector.Matcher) bool {
+func (l *linter) namesNamespace() bool {
+	return slices.ContainsFunc(l.rule.From.Matchers(), func(m selector.Matcher) bool {
 		return m.Name == "namespace" && !m.Matches("any-namespace.of.a.tenant")
 	})
 }

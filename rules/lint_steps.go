@@ -11,41 +11,41 @@ import (
 
 // lintSteps checks where the steps of a remediation contain values of log lines, because
 // people paste steps into a shell.
-func (c *compiler) lintSteps() {
-	steps := c.rule.Remediation.Steps
-	if len(steps) != len(c.RuleSyntax.Remediation.Steps) {
+func (l *linter) lintSteps() {
+	steps := l.rule.Remediation.Steps
+	if len(steps) != len(l.RuleSyntax.Remediation.Steps) {
 		return // one of them has an error
 	}
 	for i, s := range steps {
-		at := c.RuleSyntax.Remediation.Keys.Item("steps", i)
+		at := l.RuleSyntax.Remediation.Keys.Item("steps", i)
 		name := fmt.Sprintf("step %d of `remediation`", i+1)
-		if free := c.freeText(s); free != "" {
-			c.errorAt(at, "step-free-text", fmt.Sprintf("%s shows %s, which is free text of a log line: no command can be made of it", name, free), "show it in an annotation, or capture a name, such as \\S+")
+		if free := l.freeText(s); free != "" {
+			l.errorAt(at, "step-free-text", fmt.Sprintf("%s shows %s, which is free text of a log line: no command can be made of it", name, free), "show it in an annotation, or capture a name, such as \\S+")
 			continue
 		}
-		c.lintStep(s, at, name)
+		l.lintStep(s, at, name)
 	}
 }
 
-func (c *compiler) lintStep(s *Template, at strictyaml.Pos, name string) {
+func (l *linter) lintStep(s *Template, at strictyaml.Pos, name string) {
 	for _, value := range []string{"x", ""} { // for both sides of a condition
 		text, hosts := s.WithMarks(value)
 		if hosts {
-			c.errorAt(at, "step-link", name+" has a value as the host of a URL: a log line would choose where the link leads", "write the value without https://, such as curl --proto-default https VALUE/readyz")
+			l.errorAt(at, "step-link", name+" has a value as the host of a URL: a log line would choose where the link leads", "write the value without https://, such as curl --proto-default https VALUE/readyz")
 			return
 		}
 		w := shell.Parse(text)
 		if w.Problem != "" {
-			report := c.warnAt
+			report := l.warnAt
 			if len(w.Places) > 0 {
-				report = c.errorAt
+				report = l.errorAt
 			}
 			report(at, "step-shell", name+" is not a complete command: "+w.Problem, "close it; write prose into `summary`")
 			return
 		}
 		for _, p := range w.Places {
 			if message, fix := p.Danger(); message != "" {
-				c.errorAt(at, "step-value", name+" "+message, fix)
+				l.errorAt(at, "step-value", name+" "+message, fix)
 				return
 			}
 		}
@@ -53,7 +53,7 @@ func (c *compiler) lintStep(s *Template, at strictyaml.Pos, name string) {
 }
 
 // freeText returns the first name in a step whose value can be any text, "" if none.
-func (c *compiler) freeText(s *Template) string {
+func (l *linter) freeText(s *Template) string {
 	if s.UsesLine() {
 		return "$line"
 	}
@@ -63,10 +63,10 @@ func (c *compiler) freeText(s *Template) string {
 	}{{"$labels.", s.Labels()}, {"$vars.", s.Vars()}} {
 		for _, name := range kind.names {
 			base := name
-			if c.rule.Sequence && withoutStep(name) != "" {
+			if l.rule.Sequence && withoutStep(name) != "" {
 				base = withoutStep(name)
 			}
-			if c.isFreeText(base) {
+			if l.isFreeText(base) {
 				return kind.prefix + name
 			}
 		}
@@ -76,9 +76,9 @@ func (c *compiler) freeText(s *Template) string {
 
 // isFreeText reports whether a group captures any text, or whether the name is that of
 // a field for prose.
-func (c *compiler) isFreeText(name string) bool {
+func (l *linter) isFreeText(name string) bool {
 	captured := false
-	for _, m := range matchersOf(c.rule) {
+	for _, m := range matchersOf(l.rule) {
 		if captureWidth(m, name) == expr.Unlimited {
 			return true
 		}

@@ -56,7 +56,7 @@ func verbatim(c byte) bool {
 
 // gated reports whether the prefilter finds the lines of a matcher by texts of at least
 // minLiteral bytes.
-func gated(m Matcher) bool {
+func gated(m *Matcher) bool {
 	_, n := m.Required().Longest()
 	return n >= minLiteral
 }

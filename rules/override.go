@@ -2,7 +2,6 @@ package rules
 
 import (
 	"fmt"
-	"maps"
 	"path"
 	"reflect"
 	"slices"
@@ -16,7 +15,7 @@ func (d *Document) parseOverrides(doc *strictyaml.Document) {
 	d.overrides, d.start = &OverridesFile{}, doc.Start()
 	d.problems = append(d.problems, doc.Decode(d.overrides)...)
 	o := d.overrides
-	if len(o.Overrides) == 0 && o.Keys.Has("overrides") && !o.Keys.Broken("overrides") {
+	if len(o.Overrides) == 0 && o.Keys.Good("overrides") {
 		d.errorAt(o.Keys.Key("overrides"), "empty-value", "there are no overrides", "add one, or remove the file")
 	}
 	for i := range o.Overrides {
@@ -30,7 +29,7 @@ func (d *Document) checkOverride(e *OverrideSyntax) {
 	k := &e.Keys
 	if _, err := path.Match(ruleGlob(e.Rule), ""); err != nil {
 		d.errorAt(k.Value("rule"), "glob", fmt.Sprintf("%.60q is not a glob", e.Rule), "close the [")
-	} else if k.Has("rule") && !k.Broken("rule") && ruleGlob(e.Rule) == "" {
+	} else if k.Good("rule") && ruleGlob(e.Rule) == "" {
 		d.errorAt(k.Value("rule"), "empty-value", "`rule` is empty", "name a rule, a glob or pack:NAME")
 	}
 	actions := 0
@@ -45,21 +44,20 @@ func (d *Document) checkOverride(e *OverrideSyntax) {
 	case actions > 1 && k.Has("disable"):
 		d.errorAt(k.Key("disable"), "no-effect", "the override both changes and disables rules", "keep one of them")
 	}
-	if k.Has("disable") && !k.Broken("disable") && strings.TrimSpace(string(e.Disable)) == "" {
+	if k.Good("disable") && strings.TrimSpace(string(e.Disable)) == "" {
 		d.errorAt(k.Value("disable"), "empty-value", "`disable` has no reason", "write the reason: disable: \"edge clusters have one replica\"")
 	}
 	if e.Set != nil && len(e.Set.Keys.Names()) == 0 && !e.Set.Keys.Damaged() {
 		d.errorAt(k.Key("set"), "no-effect", "`set` sets nothing", "name a key and its value")
 	}
 	if e.Set != nil && e.Set.Enabled == ModeOff {
-		d.problems = append(d.problems, e.Set.Keys.Value("enabled").Problem(strictyaml.Warning, "disable-reason",
-			"the override disables rules without a reason", "use disable: \"REASON\""))
+		d.warnAt(e.Set.Keys.Value("enabled"), "disable-reason", "the override disables rules without a reason", "use disable: \"REASON\"")
 	}
 	if u := e.AddUnless; u != nil {
-		c := &compiler{form: form{RuleSyntax: RuleSyntax{Keys: *k}, at: k.At, file: d.file}, rule: &Rule{}}
-		c.matcher(&u.Parts, &u.Keys, "`add_unless`")
+		c := &matcherCompiler{}
+		c.matcher(&u.Parts, &u.Keys, nameAddUnless)
 		if u.Keys.Missing("within") && !k.Broken("add_unless") {
-			c.errorAt(u.Keys.At, "needs-within", "`add_unless` lacks `within`", "add how long before the trigger a muting line still mutes: within: 10m")
+			c.errorAt(u.Keys.At, "needs-within", nameAddUnless+" lacks `within`", fixWithin)
 		}
 		d.problems = append(d.problems, c.problems...)
 	}
@@ -109,10 +107,4 @@ func (s *SetSyntax) apply(f *form) {
 	if slices.Contains(names, "enabled") {
 		f.disabled = ""
 	}
-}
-
-// copy returns a copy of the form that overrides can change.
-func (f form) copy() form {
-	f.origin = maps.Clone(f.origin)
-	return f
 }

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"regexp"
+	"slices"
 	"time"
 
 	"crowsnest/rules/template"
@@ -152,7 +153,7 @@ type Step struct {
 	Matcher Matcher
 	// Differs names values that must differ from those of every earlier step
 	// that has them.
-	Differs []string
+	Differs []string `json:",omitempty"`
 }
 
 // ClearOrUnless is the compiled form of `clear` or of `unless`.
@@ -160,22 +161,23 @@ type ClearOrUnless struct {
 	Matcher Matcher
 	// Same is the subset of By whose values the line must share; all of By
 	// where the rule does not state it.
-	Same []string
+	Same []string `json:",omitempty"`
 	// NamespaceAdded says that Same contains `namespace` only because of the rule's
 	// origin. Lines whose streams have no namespace then share it.
-	NamespaceAdded bool
+	NamespaceAdded bool          `json:"-"`
 	Within         time.Duration // of `unless`; 0 for `clear`
 	// At is the place of the key in the rule; none if an override adds it.
-	At strictyaml.Pos
+	At strictyaml.Pos `json:"-"`
 }
 
-// Matcher is a condition on one line. All of its parts must hold.
+// Matcher is a condition on one line. All of its parts must hold. Its JSON is part of
+// Rule.Hash.
 type Matcher struct {
-	Contains []string
-	Regex    *regexp.Regexp // matches anywhere in the line; nil: none
-	Fields   []Field        // sorted by name
-	Any      []Matcher      // one must hold; the first that does captures
-	Not      *Matcher       // must not hold; captures nothing
+	Contains []string       `json:",omitempty"`
+	Regex    *regexp.Regexp `json:",omitempty"` // matches anywhere in the line; nil: none
+	Fields   []Field        `json:",omitempty"` // sorted by name
+	Any      []Matcher      `json:",omitempty"` // one must hold; the first that does captures
+	Not      *Matcher       `json:",omitempty"` // must not hold; captures nothing
 }
 
 // Field is a condition on one field of a line.
@@ -291,10 +293,8 @@ func (s *Set) Trusts(r *Rule, labels map[string]string) bool {
 
 // Rule returns the rule of that name, or nil.
 func (s *Set) Rule(alert string) *Rule {
-	for _, r := range s.Rules {
-		if r.Alert == alert {
-			return r
-		}
+	if i := slices.IndexFunc(s.Rules, func(r *Rule) bool { return r.Alert == alert }); i >= 0 {
+		return s.Rules[i]
 	}
 	return nil
 }

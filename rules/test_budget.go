@@ -32,7 +32,7 @@ func (b *builder) checkTests() {
 			if total <= maxTestTime {
 				continue
 			}
-			b.add(r.form.problem(r.form.Keys.Key("tests"), strictyaml.Error, "test-budget",
+			b.problems = append(b.problems, r.form.problem(r.form.Keys.Key("tests"), strictyaml.Error, "test-budget",
 				fmt.Sprintf("the inline tests up to test %d of rule %s may take %s of CPU time; all packs together are allowed %s",
 					i+1, r.form.Alert, total.Round(time.Second), maxTestTime), "repeat lines less often, or load fewer packs"))
 			return
@@ -56,13 +56,4 @@ func testTime(r *Rule, t *Test) time.Duration {
 		sum += lineTime + n*n*compareTime
 	}
 	return sum
-}
-
-// checkEnd reports repetitions whose last time would overflow.
-func (c *compiler) checkEnd(in *InputSyntax) {
-	last := max(in.At, in.TS)
-	if in.Every > 0 && in.Repeat > 1 && in.Every > (maxTestEnd-last)/time.Duration(in.Repeat-1) {
-		c.errorAt(in.Keys.Key("every"), "out-of-range", fmt.Sprintf("%d repetitions every %s end later than %s after the start of the test",
-			in.Repeat, duration(in.Every), duration(maxTestEnd)), "use a shorter `every`, or repeat less often")
-	}
 }

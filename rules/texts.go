@@ -24,8 +24,7 @@ const (
 // compileTexts compiles labels, annotations and remediation.
 func (c *compiler) compileTexts() {
 	c.compileLabels()
-	names := slices.Sorted(maps.Keys(c.Annotations))
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(c.Annotations)) {
 		at := c.Keys.EntryValue("annotations", name)
 		if !model.LegacyValidation.IsValidLabelName(name) {
 			c.errorAt(c.Keys.EntryKey("annotations", name), "label-name", fmt.Sprintf("%.60q is not a valid annotation name", name), "use letters, digits and _")
@@ -38,7 +37,7 @@ func (c *compiler) compileTexts() {
 	if !c.Keys.Has("remediation") {
 		return
 	}
-	if r.Keys.Has("summary") && !r.Keys.Broken("summary") {
+	if r.Keys.Good("summary") {
 		c.rule.Remediation.Summary = c.template(r.Summary, r.Keys.Value("summary"), "remediation `summary`")
 	}
 	for i, step := range r.Steps {
@@ -46,7 +45,7 @@ func (c *compiler) compileTexts() {
 			c.rule.Remediation.Steps = append(c.rule.Remediation.Steps, t)
 		}
 	}
-	if r.Keys.Has("runbook_url") && !r.Keys.Broken("runbook_url") {
+	if r.Keys.Good("runbook_url") {
 		c.checkURL(r.RunbookURL, r.Keys.Value("runbook_url"))
 		c.rule.Remediation.RunbookURL = r.RunbookURL
 	}
@@ -56,8 +55,7 @@ func (c *compiler) compileTexts() {
 }
 
 func (c *compiler) compileLabels() {
-	names := slices.Sorted(maps.Keys(c.Labels))
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(c.Labels)) {
 		keys := c.labelKeys[name]
 		own := keys.At == c.RuleSyntax.Keys.At
 		if message, fix := badLabel(name); message != "" && own {
@@ -88,8 +86,7 @@ func (c *compiler) compileLabels() {
 func (c *compiler) labelTemplate(name, text string, at strictyaml.Pos) *Template {
 	t, err := template.Parse(text)
 	if err != nil {
-		p, message, fix := syntaxAt(at, text, err)
-		c.errorAt(p, "template", fmt.Sprintf("label `%s` is invalid: %s", name, message), fix)
+		c.invalid(at, text, "template", "label `"+name+"`", err)
 		return nil
 	}
 	bad := ""
@@ -119,8 +116,7 @@ func (c *compiler) labelTemplate(name, text string, at strictyaml.Pos) *Template
 func (c *compiler) template(text string, at strictyaml.Pos, name string) *Template {
 	t, err := template.Parse(text)
 	if err != nil {
-		p, message, fix := syntaxAt(at, text, err)
-		c.errorAt(p, "template", fmt.Sprintf("%s is invalid: %s", name, message), fix)
+		c.invalid(at, text, "template", name, err)
 		return nil
 	}
 	for _, l := range t.Labels() {
@@ -150,10 +146,9 @@ func (c *compiler) checkAffects(a *AffectsSyntax) {
 	if a.Keys.At.IsZero() {
 		return
 	}
-	if a.Keys.Has("versions") && !a.Keys.Broken("versions") {
+	if a.Keys.Good("versions") {
 		if err := versions.Check(a.Versions); err != nil {
-			at, message, fix := syntaxAt(a.Keys.Value("versions"), a.Versions, err)
-			c.errorAt(at, "versions", "`versions` is invalid: "+message, fix)
+			c.invalid(a.Keys.Value("versions"), a.Versions, "versions", "`versions`", err)
 		}
 	} else if a.Keys.Missing("versions") {
 		c.warnAt(a.Keys.At, "versions", "`affects` lacks `versions`, so the running version cannot be compared", "add versions: \">=1.9.0 <1.10.0\"")

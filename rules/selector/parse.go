@@ -2,6 +2,7 @@ package selector
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -90,10 +91,8 @@ func (p *parser) open() error {
 
 // checkNotEmpty refuses selectors that match a stream without labels.
 func checkNotEmpty(ms []Matcher) error {
-	for _, m := range ms {
-		if !m.Matches("") {
-			return nil
-		}
+	if slices.ContainsFunc(ms, func(m Matcher) bool { return !m.Matches("") }) {
+		return nil
 	}
 	if len(ms) == 0 {
 		return expr.Errorf(0, selectorExample, "every selector needs at least one matcher")
@@ -205,12 +204,10 @@ func (p *parser) quoted() (string, error) {
 	for rest != "" && rest[0] != '"' && rest[0] != '\n' {
 		r, multibyte, tail, err := strconv.UnquoteChar(rest, '"')
 		if err != nil {
-			at := len(p.in) - len(rest)
-			return "", expr.Errorf(at, `write \\ for a backslash, or put the value in backticks`, "the value has an unknown escape")
+			return "", expr.Errorf(len(p.in)-len(rest), `write \\ for a backslash, or put the value in backticks`, "the value has an unknown escape")
 		}
 		if r >= utf8.RuneSelf && !multibyte {
-			at := len(p.in) - len(rest)
-			return "", expr.Errorf(at, `write the character itself or \u`, "the value has an escape that is not valid UTF-8")
+			return "", expr.Errorf(len(p.in)-len(rest), `write the character itself or \u`, "the value has an escape that is not valid UTF-8")
 		}
 		b.WriteRune(r)
 		rest = tail

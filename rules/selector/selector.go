@@ -3,6 +3,7 @@ package selector
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -57,7 +58,7 @@ type Selector struct {
 // Matchers returns a copy of the conditions in the order in which they were
 // written.
 func (s Selector) Matchers() []Matcher {
-	return append([]Matcher(nil), s.matchers...)
+	return slices.Clone(s.matchers)
 }
 
 // String formats the selector so that Parse returns an equal one. The zero
@@ -74,14 +75,8 @@ func (s Selector) String() string {
 // with an empty value is absent. An absent label counts as "", or, if lenient is
 // set, satisfies every condition.
 func (s Selector) Matches(labels map[string]string, lenient bool) bool {
-	for _, m := range s.matchers {
+	return !slices.ContainsFunc(s.matchers, func(m Matcher) bool {
 		v := labels[m.Name]
-		if v == "" && lenient {
-			continue
-		}
-		if !m.Matches(v) {
-			return false
-		}
-	}
-	return true
+		return !(v == "" && lenient) && !m.Matches(v)
+	})
 }

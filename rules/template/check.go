@@ -1,7 +1,7 @@
 package template
 
 import (
-	"fmt"
+	"cmp"
 	"regexp"
 	"slices"
 	"strconv"
@@ -166,15 +166,8 @@ func (c *checker) node(n parse.Node, depth int) error {
 		}
 		return c.list(n.ElseList, depth+1, 0)
 	}
-	word := strings.Fields(strings.Trim(n.String(), "{}- "))
-	return c.errorf(n.Position(), "use only if, else if and else", "%s is not available in rule templates", firstOr(word, "this action"))
-}
-
-func firstOr(words []string, other string) string {
-	if len(words) == 0 {
-		return other
-	}
-	return words[0]
+	word, _, _ := strings.Cut(strings.Trim(n.String(), "{}- "), " ")
+	return c.errorf(n.Position(), "use only if, else if and else", "%s is not available in rule templates", cmp.Or(word, "this action"))
 }
 
 func (c *checker) pipe(p *parse.PipeNode, depth int) (kind, error) {
@@ -285,14 +278,12 @@ type call struct {
 
 // constant returns the i-th argument if it is a text constant.
 func (c call) constant(i int) (string, bool) {
-	if i >= len(c.args) {
-		return "", false
+	if i < len(c.args) {
+		if s, ok := c.args[i].(*parse.StringNode); ok {
+			return s.Text, true
+		}
 	}
-	s, ok := c.args[i].(*parse.StringNode)
-	if !ok {
-		return "", false
-	}
-	return s.Text, true
+	return "", false
 }
 
 func (c *checker) call(id *parse.IdentifierNode, f call) (kind, error) {
@@ -302,7 +293,7 @@ func (c *checker) call(id *parse.IdentifierNode, f call) (kind, error) {
 	}
 	k, fix, err := check(c, f)
 	if err != nil {
-		return "", c.errorf(id.Pos, fix, "%s", fmt.Sprintf("%s %v", f.name, err))
+		return "", c.errorf(id.Pos, fix, "%s %v", f.name, err)
 	}
 	return k, nil
 }

@@ -38,53 +38,41 @@ func Functions() []string {
 type signature func(*checker, call) (k kind, fix string, err error)
 
 func signatures() map[string]signature {
+	ofText, pattern := takes(kindText, kindText), (*checker).admit
 	return map[string]signature{
-		"toUpper": textFunction, "toLower": textFunction, "title": textFunction, "stripPort": textFunction,
-		"reReplaceAll": checkReplace, "match": checkMatch, "printf": checkPrintf, "len": checkLen,
-		"humanize": checkHumanize, "humanize1024": checkHumanize, "humanizeDuration": checkHumanize,
+		"toUpper": ofText, "toLower": ofText, "title": ofText, "stripPort": ofText, "len": takes(kindInteger, kindText),
+		"reReplaceAll": takes(kindText, kindText, kindText, kindText).and(pattern), "match": takes(kindBool, kindText, kindText).and(pattern),
+		"printf": checkPrintf, "humanize": checkHumanize, "humanize1024": checkHumanize, "humanizeDuration": checkHumanize,
 		"humanizePercentage": checkHumanize, "humanizeTimestamp": checkHumanize,
 		"eq": checkEqual, "ne": checkEqual, "lt": checkOrder, "le": checkOrder, "gt": checkOrder, "ge": checkOrder,
 		"and": checkLogic, "or": checkLogic, "not": checkNot,
 	}
 }
 
-// takes checks the number and kinds of arguments.
-func (f call) takes(kinds ...kind) (fix string, err error) {
-	if len(f.kinds) != len(kinds) {
-		return "", fmt.Errorf("takes %d arguments, not %d", len(kinds), len(f.kinds))
-	}
-	for i, want := range kinds {
-		if k := f.kinds[i]; k != want {
-			return `convert it to text: printf "%v" ...`, fmt.Errorf("needs %s, but argument %d is %s", want, i+1, k)
+// takes returns the signature of a function with arguments of these kinds.
+func takes(result kind, kinds ...kind) signature {
+	return func(_ *checker, f call) (kind, string, error) {
+		if len(f.kinds) != len(kinds) {
+			return "", "", fmt.Errorf("takes %d arguments, not %d", len(kinds), len(f.kinds))
 		}
+		for i, want := range kinds {
+			if k := f.kinds[i]; k != want {
+				return "", `convert it to text: printf "%v" ...`, fmt.Errorf("needs %s, but argument %d is %s", want, i+1, k)
+			}
+		}
+		return result, "", nil
 	}
-	return "", nil
 }
 
-func textFunction(_ *checker, f call) (kind, string, error) {
-	fix, err := f.takes(kindText)
-	return kindText, fix, err
-}
-
-func checkLen(_ *checker, f call) (kind, string, error) {
-	fix, err := f.takes(kindText)
-	return kindInteger, fix, err
-}
-
-func checkReplace(c *checker, f call) (kind, string, error) {
-	if fix, err := f.takes(kindText, kindText, kindText); err != nil {
-		return "", fix, err
+// and adds a check of calls that s allows.
+func (s signature) and(check func(*checker, call) (fix string, err error)) signature {
+	return func(c *checker, f call) (kind, string, error) {
+		k, fix, err := s(c, f)
+		if err == nil {
+			fix, err = check(c, f)
+		}
+		return k, fix, err
 	}
-	fix, err := c.admit(f)
-	return kindText, fix, err
-}
-
-func checkMatch(c *checker, f call) (kind, string, error) {
-	if fix, err := f.takes(kindText, kindText); err != nil {
-		return "", fix, err
-	}
-	fix, err := c.admit(f)
-	return kindBool, fix, err
 }
 
 // admit compiles the constant pattern that is the first argument.
@@ -249,7 +237,7 @@ func compare(a, b any) int {
 	}
 	x, _ := templates.ConvertToFloat(a)
 	y, _ := templates.ConvertToFloat(b)
-	switch {
+	switch { // NaN equals everything
 	case x < y:
 		return -1
 	case x > y:
@@ -310,17 +298,10 @@ func humanize(v float64) (string, error) {
 	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
 		return fmt.Sprintf("%.4g", v), nil
 	}
-	prefix := ""
 	if math.Abs(v) >= 1 {
-		for _, p := range []string{"k", "M", "G", "T", "P", "E", "Z", "Y"} {
-			if math.Abs(v) < 1000 {
-				break
-			}
-			prefix = p
-			v /= 1000
-		}
-		return fmt.Sprintf("%.4g%s", v, prefix), nil
+		return scaled(v, 1000, "k", "M", "G", "T", "P", "E", "Z", "Y"), nil
 	}
+	prefix := ""
 	for _, p := range []string{"m", "u", "n", "p", "f", "a", "z", "y"} {
 		if math.Abs(v) >= 1 {
 			break
@@ -335,15 +316,20 @@ func humanize1024(v float64) (string, error) {
 	if math.Abs(v) <= 1 || math.IsNaN(v) || math.IsInf(v, 0) {
 		return fmt.Sprintf("%.4g", v), nil
 	}
+	return scaled(v, 1024, "ki", "Mi", "Gi", "Ti", "Pi", "Ei", "Zi", "Yi"), nil
+}
+
+// scaled divides a number by base until it is smaller, and writes how often by a prefix.
+func scaled(v, base float64, prefixes ...string) string {
 	prefix := ""
-	for _, p := range []string{"ki", "Mi", "Gi", "Ti", "Pi", "Ei", "Zi", "Yi"} {
-		if math.Abs(v) < 1024 {
+	for _, p := range prefixes {
+		if math.Abs(v) < base {
 			break
 		}
 		prefix = p
-		v /= 1024
+		v /= base
 	}
-	return fmt.Sprintf("%.4g%s", v, prefix), nil
+	return fmt.Sprintf("%.4g%s", v, prefix)
 }
 
 func humanizePercentage(v float64) (string, error) {

@@ -5,6 +5,7 @@ package template
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
 	"text/template"
 	"unicode/utf8"
@@ -61,10 +62,10 @@ func Parse(src string) (*Template, error) {
 func (t *Template) Source() string { return t.source }
 
 // Labels returns the sorted names that the template reads from $labels.
-func (t *Template) Labels() []string { return append([]string(nil), t.labels...) }
+func (t *Template) Labels() []string { return slices.Clone(t.labels) }
 
 // Vars returns the sorted names that the template reads from $vars.
-func (t *Template) Vars() []string { return append([]string(nil), t.vars...) }
+func (t *Template) Vars() []string { return slices.Clone(t.vars) }
 
 // UsesValue reports whether the template reads $value.
 func (t *Template) UsesValue() bool { return t.value }
@@ -152,9 +153,7 @@ func (w *boundedWriter) Write(p []byte) (int, error) {
 	}
 	n := min(len(p), w.limit+utf8.UTFMax-w.buf.Len())
 	w.buf.Write(p[:n])
-	if w.buf.Len() > w.limit {
-		w.full = true
-	}
+	w.full = w.buf.Len() > w.limit
 	if n < len(p) {
 		return n, errOutputFull
 	}
@@ -163,8 +162,5 @@ func (w *boundedWriter) Write(p []byte) (int, error) {
 
 // truncateOutput makes s valid UTF-8 of at most MaxOutput bytes.
 func truncateOutput(s string) string {
-	if !utf8.ValidString(s) {
-		s = strings.ToValidUTF8(s, "\uFFFD")
-	}
-	return text.Truncate(s, MaxOutput)
+	return text.Truncate(strings.ToValidUTF8(s, "\uFFFD"), MaxOutput)
 }

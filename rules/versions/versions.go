@@ -40,6 +40,10 @@ type Verdict struct {
 }
 
 var (
+	// comparatorText is the text up to the next comparator: white space may separate an
+	// operator from its version.
+	comparatorText = regexp.MustCompile(`^[=!<>~^]*[ \t\r\n]*[^ ,\t\r\n]*`)
+
 	comparator  = regexp.MustCompile(`(?s)^(>=|=>|<=|=<|!=|~>|=|>|<|~|\^)?\s*v?(.*)$`)
 	fullVersion = regexp.MustCompile(`^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)
 	partVersion = regexp.MustCompile(`^(\d+)(?:\.(\d+))?$`)
@@ -77,35 +81,19 @@ func checkGroup(group string, from int) error {
 			at++
 			continue
 		}
-		end := comparatorEnd(group, at)
-		m := comparator.FindStringSubmatch(group[at:end])
+		text := comparatorText.FindString(group[at:])
+		m := comparator.FindStringSubmatch(text)
 		if err := checkComparator(m[1], m[2]); err != nil {
 			err.Offset += from + at
 			return err
 		}
 		bounds.add(m[1], m[2])
-		at = end
+		at += len(text)
 	}
 	if bounds.empty() {
 		return expr.Errorf(from, "write the lower version after >=", "no version satisfies %q", strings.TrimSpace(group))
 	}
 	return nil
-}
-
-// comparatorEnd returns the end of the comparator that starts at at. White space
-// may separate its operator from its version.
-func comparatorEnd(group string, at int) int {
-	end := at
-	for end < len(group) && strings.IndexByte("=!<>~^", group[end]) >= 0 {
-		end++
-	}
-	for end < len(group) && strings.IndexByte(" \t\r\n", group[end]) >= 0 {
-		end++
-	}
-	for end < len(group) && strings.IndexByte(" ,\t\r\n", group[end]) < 0 {
-		end++
-	}
-	return end
 }
 
 func checkComparator(op, version string) *expr.SyntaxError {

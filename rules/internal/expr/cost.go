@@ -2,9 +2,11 @@ package expr
 
 import (
 	"encoding/binary"
+	"maps"
 	"math"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 	"time"
 	"unicode"
 )
@@ -153,11 +155,7 @@ func (c *Cost) classes() ([]class, []rune) {
 			out[i].at = append(out[i].at, location{n, uint32(pc)})
 		}
 	}
-	list := make([]rune, 0, len(letters))
-	for r := range letters {
-		list = append(list, r)
-	}
-	return out, list
+	return out, slices.Collect(maps.Keys(letters))
 }
 
 func addLetters(letters map[rune]bool, in *syntax.Inst) {

@@ -14,7 +14,6 @@ type Place struct {
 	glob     bool // the word has an unquoted *, ? or [
 	redirect bool // it names a file that is read or written
 	quoted   bool
-	comment  bool
 }
 
 // Danger returns why a value must not be at this place and the fix, or "".
@@ -69,12 +68,9 @@ func Parse(text string) *Script {
 
 // next consumes and returns the next character, 0 at the end.
 func (w *Script) next() rune {
-	if w.at >= len(w.text) {
-		w.at++
-		return 0
-	}
+	r := w.peek()
 	w.at++
-	return w.text[w.at-1]
+	return r
 }
 
 func (w *Script) peek() rune {
@@ -252,9 +248,7 @@ func (w *Script) evaluated(end rune) {
 	for w.at < len(w.text) {
 		switch r := w.next(); {
 		case r == end && depth == 0:
-			for i := first; i < len(w.Places); i++ {
-				w.Places[i].code = true
-			}
+			w.markCode(first, len(w.Places))
 			return
 		case r == end:
 			depth--
@@ -287,7 +281,7 @@ func (w *Script) escaped(c *command) {
 func (w *Script) comment() {
 	for w.at < len(w.text) && w.peek() != '\n' {
 		if w.next() == Mark {
-			w.Places = append(w.Places, Place{comment: true})
+			w.Places = append(w.Places, Place{})
 		}
 	}
 }
@@ -334,12 +328,16 @@ func (w *Script) endCommand(c *command, first int) {
 		args = append(args, word)
 	}
 	if w.judge(args) && c.piped {
-		for i := first; i < before; i++ {
-			w.Places[i].code = true
-		}
+		w.markCode(first, before)
 	}
 	w.dropWord(c)
 	c.words, c.piped = nil, false
+}
+
+func (w *Script) markCode(from, to int) {
+	for i := from; i < to; i++ {
+		w.Places[i].code = true
+	}
 }
 
 // note sets what the values of a word are for.

@@ -38,7 +38,7 @@ func TestShellPlaces(t *testing.T) {
 	f("A=V sudo V", Place{}, Place{command: true})
 	f("a | V; b $(V)", Place{command: true}, Place{command: true})
 	f(`a 'V*' "V" V*`, Place{quoted: true}, Place{quoted: true}, Place{glob: true})
-	f("a # V", Place{comment: true})
+	f("a # V", Place{})
 	f("a >V", Place{redirect: true})
 	f("bash -c 'a V'", Place{code: true, quoted: true})
 	f("kubectl logs -c V", Place{})

@@ -1,0 +1,124 @@
+package rules
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"crowsnest/rules/internal/expr"
+	"crowsnest/strictyaml"
+)
+
+// matcherCompiler compiles matchers, each by itself.
+type matcherCompiler struct{ report }
+
+// matcher compiles the parts of a matcher. If some parts have errors, it compiles
+// the others and does not check the matcher as a whole.
+func (c *matcherCompiler) matcher(p *Parts, keys *strictyaml.Keys, name string) Matcher {
+	m := Matcher{}
+	for i, text := range p.Contains {
+		if !keys.Broken("contains") {
+			c.checkText(text, keys.Item("contains", i), name)
+		}
+		m.Contains = append(m.Contains, text)
+	}
+	if keys.Good("contains") && len(p.Contains) == 0 {
+		c.errorAt(keys.Key("contains"), "empty-matcher", name+" has an empty `contains`, which every line satisfies", "write the text that the line contains")
+	}
+	if keys.Good("regex") {
+		m.Regex = c.regex(p.Regex, keys.Value("regex"), name)
+	}
+	m.Fields = c.fields(p, keys, name)
+	for i := range p.Any {
+		a := &p.Any[i]
+		m.Any = append(m.Any, c.matcher(&a.Parts, &a.Keys, fmt.Sprintf("branch %d of `any` in %s", i+1, name)))
+	}
+	if keys.Good("any") && len(p.Any) == 0 {
+		c.errorAt(keys.Key("any"), "empty-matcher", name+" has an empty `any`, which no line satisfies", "list the matchers")
+	}
+	if p.Not != nil {
+		not := c.matcher(&p.Not.Parts, &p.Not.Keys, "`not` in "+name)
+		m.Not = &not
+	}
+	c.checkParts(p, keys, name)
+	return m
+}
+
+// checkParts reports matchers that nearly every line satisfies.
+func (c *matcherCompiler) checkParts(p *Parts, keys *strictyaml.Keys, name string) {
+	parts := keys.Has("contains") || keys.Has("regex") || keys.Has("field") || keys.Has("any")
+	switch {
+	case keys.Damaged() || len(p.Contains) > 0 || parts || keys.At.IsZero():
+	case p.Not != nil:
+		c.errorAt(keys.Key("not"), "not-alone", name+" has only `not`, which nearly every line satisfies", "add contains, regex, field or any beside it")
+	default:
+		c.errorAt(keys.At, "empty-matcher", name+" is empty: every line satisfies it", "add contains, regex, field or any")
+	}
+}
+
+func (c *matcherCompiler) checkText(text string, at strictyaml.Pos, name string) {
+	switch {
+	case text == "":
+		c.errorAt(at, "empty-matcher", name+" looks for an empty text, which every line contains", "write the text that the line contains")
+	case hasBreak(text):
+		c.warnAt(at, "line-break", name+" looks for a text with a line break, which log lines rarely contain", "write the text on one line, in quotes")
+	}
+}
+
+// regex compiles an expression that may match anywhere in a line.
+func (c *matcherCompiler) regex(pattern string, at strictyaml.Pos, name string) *regexp.Regexp {
+	re, err := regexp.Compile(pattern)
+	switch {
+	case err != nil:
+		c.errorAt(at, "regex", fmt.Sprintf("the regex of %s is invalid: %s", name, expr.Reason(err)), expr.Fix(pattern))
+		return nil
+	case re.MatchString(""):
+		c.errorAt(at, "empty-regex", fmt.Sprintf("the regex of %s matches the empty text, so every line satisfies it", name), "make it require at least one character")
+	case hasBreak(pattern):
+		c.warnAt(at, "line-break", fmt.Sprintf("the regex of %s has a line break, which log lines rarely contain", name), "write it on one line, in single quotes")
+	}
+	c.checkGroups(pattern, at, name)
+	return re
+}
+
+// checkGroups reports a group name that an expression has twice.
+func (c *matcherCompiler) checkGroups(pattern string, at strictyaml.Pos, name string) {
+	group, exclusive := expr.DuplicateGroup(pattern)
+	switch {
+	case group == "":
+	case exclusive:
+		c.warnAt(at, "duplicate-name", fmt.Sprintf("the regex of %s has two groups named `%s`, which other RE2 engines refuse", name, group), "use `any` with two expressions")
+	default:
+		c.errorAt(at, "duplicate-name", fmt.Sprintf("the regex of %s has two groups named `%s`", name, group), "rename one of them")
+	}
+}
+
+// fields compiles the conditions on fields, sorted by name.
+func (c *matcherCompiler) fields(p *Parts, keys *strictyaml.Keys, name string) []Field {
+	if keys.Good("field") && len(p.Field) == 0 {
+		c.errorAt(keys.Key("field"), "empty-matcher", name+" has an empty `field`", "write {name: value}")
+	}
+	var out []Field
+	for field, value := range p.Field {
+		at := keys.EntryValue("field", field)
+		f := Field{Name: field, Value: value}
+		if field == "" {
+			c.errorAt(keys.EntryKey("field", field), "empty-value", name+" has a field without a name", "write the name of the field")
+		}
+		if len(value) > 0 && value[0] == '~' {
+			re, err := expr.Anchored(value[1:])
+			switch {
+			case err != nil:
+				c.errorAt(at, "regex", fmt.Sprintf("the regex of field `%s` in %s is invalid: %s", field, name, expr.Reason(err)), expr.Fix(value[1:]))
+			case value == "~":
+				c.errorAt(at, "empty-regex", fmt.Sprintf("the regex of field `%s` in %s is empty", field, name), "write the expression after the ~")
+			}
+			c.checkGroups(value[1:], at, name)
+			f.Value, f.Regex = "", re
+		}
+		out = append(out, f)
+	}
+	slices.SortFunc(out, func(a, b Field) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
