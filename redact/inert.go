@@ -49,7 +49,7 @@ func Inert(s string) string {
 	if strings.Contains(s, "]:") {
 		s = definition.ReplaceAllString(s, "] :$1")
 	}
-	if strings.Contains(s, "://") {
+	for strings.Contains(s, "://") { // the host of one may end with the scheme of the next
 		s = address.ReplaceAllStringFunc(s, func(m string) string {
 			return "[:]//" + strings.ReplaceAll(m[len("://"):], ".", "[.]")
 		})

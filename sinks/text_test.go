@@ -18,6 +18,7 @@ func TestNeutral(t *testing.T) {
 	f("err=<nil> user@host a<b>c <br>", "err=<nil> user@host a< b>c < br>")
 	f("<!channel> <!here|x> <@U123> <#C1>", "< !channel> < !here|x> < @U123> < #C1>")
 	f("<https://evil|click> <mailto:a@b|c> <HTTP://x>", "< https[:]//evil|click> < mailto[:]a@b|c> < HTTP[:]//x>")
+	f("https://a|https://b.tld https://a,https://b.tld,https://c.tld/d https://https://b.tld", "https[:]//a|https[:]//b[.]tld https[:]//a,https[:]//b[.]tld,https[:]//c[.]tld/d https[:]//https[:]//b[.]tld")
 	f("a@b.example.org, user@10.0.0.1, app@sha256:1", "a[@]b.example.org, user@10.0.0.1, app@sha256:1")
 	f("otel: tel:1 [a]: //x &#58; one\ntwo", "otel: tel[:]1 [a] : //x & #58; one two")
 	f("@everyone @HERE @channel @all @allison", "@ everyone @ HERE @ channel @ all @allison")
