@@ -28,6 +28,7 @@ build() {
   mv "$bin/.$1.new" "$bin/$1"
 }
 build alertmanager   alertmanager   github.com/prometheus/alertmanager/cmd/alertmanager
+build amtool         alertmanager   github.com/prometheus/alertmanager/cmd/amtool
 build etcd           etcd           go.etcd.io/etcd/server/v3
 build loki           loki           github.com/grafana/loki/v3/cmd/loki
 build kube-apiserver kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver

@@ -2,7 +2,10 @@ module crowsnest/test/servers/build/alertmanager
 
 go 1.26.0
 
-tool github.com/prometheus/alertmanager/cmd/alertmanager
+tool (
+	github.com/prometheus/alertmanager/cmd/alertmanager
+	github.com/prometheus/alertmanager/cmd/amtool
+)
 
 require (
 	github.com/KimMachineGun/automemlimit v0.7.5 // indirect
@@ -96,6 +99,7 @@ require (
 	github.com/shurcooL/httpfs v0.0.0-20230704072500-f1e31cf0ba5c // indirect
 	github.com/shurcooL/vfsgen v0.0.0-20230704071429-0000e147ea92 // indirect
 	github.com/xhit/go-str2duration/v2 v2.1.0 // indirect
+	github.com/xlab/treeprint v1.2.0 // indirect
 	go.mongodb.org/mongo-driver v1.17.6 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/contrib/instrumentation/net/http/httptrace/otelhttptrace v0.64.0 // indirect
