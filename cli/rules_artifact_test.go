@@ -145,3 +145,27 @@ func TestKilledPull(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, around, 1)
 }
+
+// A check of a configuration says what it cannot know: rules that were not fetched yet.
+func TestCheckConfigWithArtifacts(t *testing.T) {
+	key := packregistry.NewKey(t)
+	f := rulefolder.New(t)
+	f.Write("over.yaml", "overrides:\n- rule: NotThere\n  disable: for now\n")
+	f.Write("c.yml", `rules:
+  artifacts: [{reference: "registry.example.org/packs:stable", public_key_file: `+key.Public+`}]
+  overrides: [over.yaml]
+sources: {kubelet: {}}
+storage: {path: state}
+`)
+	code, out, errOut := command(t, "check", "config", filepath.Join(f.Dir, "c.yml"))
+	require.Zero(t, code, out)
+	require.Contains(t, out, "c.yml:2:27: warning: the packs of this artifact are not checked")
+	require.Contains(t, out, "over.yaml:2:9: warning: the override matches no rule")
+	require.Contains(t, errOut, "0 errors, 2 warnings")
+	f.Write("c.yml", `rules: {artifacts: [{reference: "registry.example.org/packs:stable", public_key_file: none.pub}]}
+sources: {kubelet: {}}
+`)
+	code, out, _ = command(t, "check", "config", filepath.Join(f.Dir, "c.yml"))
+	require.Equal(t, 1, code)
+	require.Contains(t, out, "none.pub: no such file or directory")
+}

@@ -65,10 +65,23 @@ func buildConfigured(c *config.Config, docs []*rules.Document) (*rules.Set, rule
 	return Build(docs, rules.Options{Namespaces: trusted})
 }
 
-// Load loads everything, for check config. The set is nil if there are errors.
+// Load loads everything, for check config. The set is nil if there are errors. An artifact
+// that was not fetched yet is a warning, and so are overrides of unknown rules then.
 func Load(c *config.Config) (*rules.Set, rules.Problems) {
 	docs, problems := New().parse(c)
 	set, found := buildConfigured(c, docs)
+	missing := Missing(c)
+	for i := range c.Rules.Artifacts {
+		if a := &c.Rules.Artifacts[i]; slices.Contains(missing, a.Ref().Repository()) {
+			problems = append(problems, a.Keys.Value("reference").Problem(strictyaml.Warning, "not-fetched",
+				"the packs of this artifact are not checked: there is no copy of them in "+c.Storage.Path, "check them with crowsnest rules verify"))
+		}
+	}
+	for i := range found {
+		if len(missing) > 0 && found[i].Check == "no-such-rule" {
+			found[i].Level = strictyaml.Warning
+		}
+	}
 	return set, append(problems, found...)
 }
 

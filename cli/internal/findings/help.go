@@ -64,6 +64,10 @@ var topics = []Topic{
 			"Correct the path, or its permissions.",
 		},
 		{
+			"not-fetched", "warning", "An artifact has no copy in the folder of the state yet, so its packs are not checked.",
+			"Check them with `crowsnest rules verify`; the daemon checks them before it puts them in force.",
+		},
+		{
 			"http-config", "error", "The settings of an HTTP client are invalid.",
 			"See the message; the settings are those of Prometheus' http_config.",
 		},
@@ -388,7 +392,7 @@ var topics = []Topic{
 	}},
 	{"Overrides", []Check{
 		{
-			"no-such-rule", "error", "The override names a rule that does not exist: it changes nothing.",
+			"no-such-rule", "error", "The override names a rule that does not exist: it changes nothing. It is a warning while an artifact is not fetched, which may have the rule.",
 			"Correct the name, or remove the override.",
 		},
 		{
