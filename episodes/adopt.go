@@ -1,92 +1,53 @@
 package episodes
 
-import (
-	"slices"
-
-	"crowsnest/episodes/internal/fair"
-)
+import "crowsnest/episodes/internal/fair"
 
 // restored marks an episode that was read from a snapshot.
 type restored struct {
-	// loose is set if the program that wrote the snapshot did not know all labels
-	// of the identity. The first trigger whose key is the same but for the
-	// identity pins the episode to that identity; until then it belongs to any.
+	// loose is set if the program that wrote the snapshot did not know all labels of the
+	// identity. The first trigger with the same key but for the identity pins the episode
+	// to its identity; until then the episode belongs to all.
 	loose bool
 	// nameless is set on an episode that was pinned: its alert keeps the labels
 	// with which it was notified.
 	nameless bool
 }
 
-// older is the clear and unless lines of a snapshot that does not know the whole
-// identity: they count for the streams of every identity, as they did then.
-type older struct {
-	cleared map[string]int64
-	muted   map[string][]int64
-}
-
-func newOlder(r ruleSnapshot) *older {
-	out := &older{cleared: map[string]int64{}, muted: map[string][]int64{}}
-	for _, c := range r.Cleared {
-		out.cleared[string(c.Key)] = c.Value
-	}
-	for _, m := range r.Muted {
-		out.muted[string(m.Key)] = slices.Clone(m.Value)
-	}
-	return out
-}
-
-// nameless returns the key of the hit without its identity.
-func (b *intake) nameless() string { return string(b.key[:len(b.key)-len(b.who.suffix())]) }
-
-// adopt pins a loose episode to the identity of the hit if its key is the same
-// otherwise, and returns it; nil if there is none.
-func (rs *ruleState) adopt(b *intake) *episode {
-	if rs.loose == 0 || b.who == nil {
+// adopt pins the loose episode that has the key of the hit but for the identity to the
+// identity of the hit, and returns it; nil: there is none.
+func (rs *ruleState) adopt() *episode {
+	in := &rs.in
+	if rs.loose == 0 || in.Who == nil {
 		return nil
 	}
-	ep := rs.open[b.nameless()]
+	ep := rs.open[in.KeyWithoutIdentity()]
 	if ep == nil || !ep.loose {
 		return nil
 	}
 	party := ep.slot.Party()
 	ep.remove()
-	ep.key, ep.who, ep.restored = string(b.key), b.who, restored{nameless: true}
+	ep.key, ep.who, ep.restored = string(in.Key), in.Who, restored{nameless: true}
 	if ep.window != nil {
 		ep.window.who = ep.who
 	}
 	ep.add(party)
-	ep.due.arm()
+	ep.arm()
 	return ep
 }
 
-// adoptWindow does the same for a window without an episode.
-func (rs *ruleState) adoptWindow(b *intake) *fair.Item[*keyWindow] {
-	if b.who == nil {
+// adoptWindow does the same with a window that has no episode.
+func (rs *ruleState) adoptWindow() *fair.Item[*keyWindow] {
+	in := &rs.in
+	if in.Who == nil {
 		return nil
 	}
-	x := rs.windows.Items[b.nameless()]
+	x := rs.windows.Items[in.KeyWithoutIdentity()]
 	if x == nil || !x.Value.loose {
 		return nil
 	}
 	w, party := x.Value, x.Party()
 	rs.windows.Delete(x.Key)
-	w.who, w.loose = b.who, false
-	w.clears, _ = rs.shared(rs.clearAt, w.key, w.who)
-	return rs.windows.Add(string(b.key), party, w, w.Size())
-}
-
-// concerned returns the episodes that a clear or unless line applies to: those that
-// share key, and the loose ones that share it except for the identity.
-func (rs *ruleState) concerned(x index, at []int, key string, values []string, who *identity) []*episode {
-	out := rs.sharing(x, key)
-	if rs.loose == 0 || who == nil {
-		return out
-	}
-	any, _ := rs.shared(at, values, nil)
-	for _, ep := range rs.sharing(x, any) {
-		if ep.loose {
-			out = append(out, ep)
-		}
-	}
-	return out
+	w.who, w.loose = in.Who, false
+	w.clears, _ = rs.clear.key(w.key, w.who)
+	return rs.windows.Add(string(in.Key), party, w, w.Size())
 }

@@ -43,7 +43,7 @@ func TestPanicOfSnapshot(t *testing.T) {
 	b.restart(2 * time.Minute)
 	b.advance(3 * time.Minute)
 	require.Len(t, b.firing(), 2)
-	require.Empty(t, b.e.Quarantined(), "the state that was read is good")
+	require.Empty(t, b.e.Quarantined(), "the loaded state is valid")
 }
 
 // TestPanicOfClock moves every other rule with the clock.
@@ -54,16 +54,16 @@ func TestPanicOfClock(t *testing.T) {
 	require.Equal(t, []*rules.Rule{bad}, b.e.Quarantined())
 	b.take(time.Hour+2*time.Minute, lineHit(good, matcher.PartClear, time.Hour+2*time.Minute, "over"))
 	b.advance(time.Hour + 3*time.Minute)
-	require.Len(t, b.firing(), 1, "the other rule goes on")
+	require.Len(t, b.firing(), 1, "the other rule continues")
 	_, err := b.e.Snapshot()
 	require.NoError(t, err)
 }
 
-// TestPanicOfDeadline goes on where the deadline of one episode cannot be computed.
+// TestPanicOfDeadline evaluates the other rules if the deadline of one episode panics.
 func TestPanicOfDeadline(t *testing.T) {
 	b, bad, _ := damagedBench(t)
 	for _, ep := range b.e.rules[bad.Alert].open {
-		ep.due.rs = &ruleState{} // without a rule
+		ep.rs = &ruleState{} // without a rule
 	}
 	b.advance(48 * time.Hour)
 	require.Equal(t, []string{"Bad"}, alertNames(b.firing()), "the other rule expires")
@@ -77,7 +77,7 @@ func alertNames(eps map[Fingerprint]Episode) (out []string) {
 }
 
 // TestDamagedSnapshot reads a snapshot of which each value in turn has another form
-// or size. Nothing panics, and the rule that is not damaged goes on.
+// or size. Nothing panics, and the rule that is not damaged continues.
 func TestDamagedSnapshot(t *testing.T) {
 	b, bad, good := damagedBench(t)
 	b.take(2*time.Minute, lineHit(bad, matcher.PartClear, 2*time.Minute, "over", "q"), lineHit(bad, 0, 2*time.Minute, "bad", "r"))
@@ -132,4 +132,19 @@ func mutate(x any, f func(what string)) {
 			try("entry", func(v any) { x[i] = v }, was)
 		}
 	}
+}
+
+// TestLapseAloneIsSaved restarts between a line that was read after its failure was over and
+// the Evaluate that notifies it, when the rule has no other state.
+func TestLapseAloneIsSaved(t *testing.T) {
+	r := rule(func(r *rules.Rule) { r.KeepFiringFor = time.Minute })
+	b := newBench(t, r)
+	b.advance(10 * time.Minute)
+	b.take(10*time.Minute, lineHit(r, 0, time.Minute, "over"))
+	data, err := b.e.Snapshot()
+	require.NoError(t, err)
+	b.e = b.engine(Config{})
+	require.NoError(t, b.e.Restore(data, at(10*time.Minute)))
+	b.advance(10 * time.Minute)
+	require.Equal(t, []report{{"", StateFiring, "", time.Minute, 0}, {"", StateResolved, ReasonQuiet, time.Minute, 2 * time.Minute}}, reportsOf(b.reported, ""))
 }

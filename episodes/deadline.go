@@ -2,46 +2,35 @@ package episodes
 
 import (
 	"cmp"
-	"container/heap"
-	"math"
 	"slices"
 	"time"
 
+	"crowsnest/episodes/internal/instant"
+	"crowsnest/episodes/internal/watermark"
 	"crowsnest/episodes/internal/window"
 )
 
-// deadline is the place of an episode, or of the overflow of a rule, in the heap
-// of its group.
-type deadline struct {
-	rs    *ruleState
-	ep    *episode // nil: it is the overflow's, or that of lapse
-	lapse *lapse
-	// at is not later than the deadline. Lines only postpone a deadline, and there may
-	// be thousands of them, so the entry is updated only when it comes first.
-	at    int64
-	in    *group // whose heap it is in; nil: none
-	index int    // in that heap
+// subject is what has a deadline: an episode, a lapse, or the overflow of a rule.
+type subject interface {
+	watermark.Subject
+	// of returns the rule, and the episode; nil: it is the overflow.
+	of() (*ruleState, *episode)
+	// conclude draws the conclusion of the deadline, which the watermark has reached.
+	conclude(now int64)
 }
 
-// due computes the deadline.
-func (d *deadline) due() int64 {
-	switch {
-	case d.lapse != nil:
-		return d.lapse.end
-	case d.ep != nil:
-		return d.ep.deadline(d.rs)
-	}
-	return d.rs.over.newest + d.rs.overflowQuiet()
-}
+func (ep *episode) of() (*ruleState, *episode) { return ep.rs, ep }
+func (l *lapse) of() (*ruleState, *episode)    { return l.ep.rs, l.ep }
+func (o *overflow) of() (*ruleState, *episode) { return o.rs, nil }
 
-// inTurn compares in the order in which conclusions are drawn: by rule, its
+// inTurn compares deadlines in the order in which conclusions are drawn: by rule, its
 // overflow last, by start, by key.
-func (d *deadline) inTurn(o *deadline) int {
-	if c := cmp.Compare(d.rs.pos, o.rs.pos); c != 0 {
+func inTurn(x, y *watermark.Deadline) int {
+	r, a := x.Of.(subject).of()
+	s, b := y.Of.(subject).of()
+	switch c := cmp.Compare(r.pos, s.pos); {
+	case c != 0:
 		return c
-	}
-	a, b := d.episode(), o.episode()
-	switch {
 	case a == nil:
 		return 1
 	case b == nil:
@@ -50,155 +39,49 @@ func (d *deadline) inTurn(o *deadline) int {
 	return a.compare(b)
 }
 
-// episode is what the deadline is of; nil: the overflow.
-func (d *deadline) episode() *episode {
-	if d.lapse != nil {
-		return d.lapse.ep
-	}
-	return d.ep
-}
-
-// deadlines is a heap, the earliest first.
-type deadlines []*deadline
-
-func (h deadlines) Len() int           { return len(h) }
-func (h deadlines) Less(i, k int) bool { return h[i].at < h[k].at }
-
-func (h deadlines) Swap(i, k int) {
-	h[i], h[k] = h[k], h[i]
-	h[i].index, h[k].index = i, k
-}
-
-// Push is for container/heap.
-func (h *deadlines) Push(x any) {
-	d := x.(*deadline)
-	d.index = len(*h)
-	*h = append(*h, d)
-}
-
-// Pop is for container/heap.
-func (h *deadlines) Pop() any {
-	last := len(*h) - 1
-	d := (*h)[last]
-	(*h)[last] = nil
-	*h = (*h)[:last]
-	return d
-}
-
-// arm puts a deadline into the heap of its rule's group.
-func (d *deadline) arm() {
-	d.disarm()
-	d.at, d.in = d.due(), d.rs.group
-	heap.Push(&d.in.heap, d)
-}
-
-// disarm is the inverse of arm.
-func (d *deadline) disarm() {
-	if d.in != nil {
-		heap.Remove(&d.in.heap, d.index)
-		d.in = nil
-	}
-}
-
-// safeDue computes a deadline. It reports false if that panics: the deadline is then
-// disarmed.
-type safeDue func(d *deadline) (at int64, ok bool)
-
-// first returns the earliest deadline of a group, or nil if there is none.
-func (g *group) first(due safeDue) *deadline {
-	for len(g.heap) > 0 {
-		d := g.heap[0]
-		at, ok := due(d)
-		switch {
-		case !ok:
-		case at == d.at:
-			return d
-		default:
-			d.at = at // it was put off
-			heap.Fix(&g.heap, 0)
-		}
-	}
-	return nil
-}
-
-// popDue removes the deadlines that the watermark of a group has reached from its heap.
-func (g *group) popDue(due safeDue, out []*deadline) []*deadline {
-	w := g.watermark()
-	for len(g.heap) > 0 && g.heap[0].at <= w {
-		if d := g.first(due); d != nil && d.at <= w {
-			d.disarm()
-			out = append(out, d)
-		}
-	}
-	return out
-}
-
-// rearm orders the heap of a group again after its deadlines were moved.
-func (g *group) rearm(due safeDue) {
-	for _, d := range slices.Clone(g.heap) {
-		if at, ok := due(d); ok {
-			d.at = at
-		}
-	}
-	heap.Init(&g.heap)
-}
-
 // dueOf computes a deadline. If that panics, the rule is quarantined.
-func (e *Engine) dueOf(d *deadline) (at int64, ok bool) {
+func (e *Engine) dueOf(d *watermark.Deadline) (at int64, ok bool) {
 	defer func() {
 		if p := recover(); p != nil {
-			e.quarantine(d.rs, e.limits.evictions.now)
-			d.disarm()
+			rs, _ := d.Of.(subject).of()
+			e.quarantine(rs, e.limits.losses.Now)
+			d.Disarm()
 		}
 	}()
-	return d.due(), true
+	return d.Of.Due(), true
 }
 
 // conclude applies the deadlines that the watermarks have reached.
 func (e *Engine) conclude(now int64) {
-	due := e.due[:0]
-	for _, g := range e.marks.groups {
-		due = g.popDue(e.safeDue, due)
-	}
-	slices.SortFunc(due, (*deadline).inTurn)
+	due := e.sources.Due(e.safeDue, e.due[:0])
+	slices.SortFunc(due, inTurn)
 	for _, d := range due {
-		if !d.rs.quarantined {
-			e.guard(d.rs, now, func() { e.concludeOne(d, now) })
+		x := d.Of.(subject)
+		if rs, _ := x.of(); !rs.quarantined {
+			e.guard(rs, now, func() { x.conclude(now) })
 		}
 	}
 	clear(due)
 	e.due = due[:0]
 }
 
-func (e *Engine) concludeOne(d *deadline, now int64) {
-	switch {
-	case d.lapse != nil:
-		e.decideLapse(d.lapse, now)
-	case d.ep == nil:
-		e.endOverflow(d.rs, d.at, now, ReasonQuiet)
-	case !e.decide(d.ep, now):
-		d.arm()
-	}
-}
-
-// decide applies the reached deadlines of one episode and reports whether it ended.
-func (e *Engine) decide(ep *episode, now int64) (ended bool) {
+// conclude applies the reached deadlines of an open episode.
+func (ep *episode) conclude(now int64) {
 	rs := ep.rs
-	w := rs.watermark()
-	for ep.deadline(rs) <= w {
-		fires, ends := ep.starts+int64(rs.rule.For), ep.end(rs)
+	for w := rs.watermark(); ep.Due() <= w; {
+		fires, ends := ep.starts+int64(rs.rule.For), ep.end()
 		if ep.state == StatePending && fires < ends {
-			e.fire(ep, now)
+			ep.fire(now)
 			continue
 		}
 		reason := ReasonQuiet
 		if rs.rule.Clear != nil {
 			reason = ReasonExpired
 		}
-		e.close(ep, reason, ends, now, window.Text{})
-		return true
+		ep.close(reason, ends, now, window.Text{})
+		return
 	}
-	return false
+	ep.arm()
 }
 
 // NextDeadline returns the earliest clock time at which Evaluate may conclude something
@@ -206,14 +89,8 @@ func (e *Engine) decide(ep *episode, now int64) (ended bool) {
 func (e *Engine) NextDeadline() (time.Time, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	next := int64(math.MaxInt64)
-	for _, g := range e.marks.groups {
-		if d := g.first(e.safeDue); d != nil {
-			next = min(next, d.at+g.lateness)
-		}
+	if next, ok := e.sources.Next(e.safeDue); ok {
+		return instant.Time(next), true
 	}
-	if next == math.MaxInt64 {
-		return time.Time{}, false
-	}
-	return instant(next), true
+	return time.Time{}, false
 }

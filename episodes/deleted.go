@@ -4,12 +4,13 @@ import (
 	"slices"
 	"time"
 
+	"crowsnest/episodes/internal/instant"
 	"crowsnest/episodes/internal/window"
 	"crowsnest/matcher"
 )
 
-// podDeletedDelay is how long after the deletion of a pod its episodes end: its last
-// lines may still be read, and a pod of the same name may start.
+// podDeletedDelay is how long after the deletion of a pod its episodes end: until then its
+// last lines may be read, and a pod of the same name may start.
 const podDeletedDelay = 5 * time.Minute
 
 // maxDeletedPods is how many deleted pods are remembered, the newest ones.
@@ -28,9 +29,9 @@ type podName struct {
 func (e *Engine) PodDeleted(pod matcher.Labels, t time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	name := podName{pod["namespace"], pod["pod"], e.in.origins.identityOf(pod).suffix()}
+	name := podName{pod["namespace"], pod["pod"], e.in.Identity(pod).Suffix()}
 	e.deletedPods.Remove(name) // so that entries stay in order of their deletion
-	e.deletedPods.Add(name, nanos(t))
+	e.deletedPods.Add(name, instant.Of(t))
 }
 
 // endDeletedPods ends what belongs to pods that were deleted long enough ago.
@@ -48,7 +49,7 @@ func (e *Engine) endDeletedPods(now int64) {
 			e.guard(rs, now, func() {
 				for _, ep := range rs.sorted() {
 					if ep.newest <= at && ep.names(name) {
-						e.close(ep, ReasonPodDeleted, max(at, ep.newest), now, window.Text{})
+						ep.close(ReasonPodDeleted, max(at, ep.newest), now, window.Text{})
 					}
 				}
 			})
@@ -70,5 +71,5 @@ func (ep *episode) names(pod podName) bool {
 			namespace = ep.values[i]
 		}
 	}
-	return namespace == pod.Namespace && (ep.loose || ep.who.suffix() == pod.identity)
+	return namespace == pod.Namespace && (ep.loose || ep.who.Suffix() == pod.identity)
 }

@@ -10,9 +10,9 @@ import (
 	"crowsnest/rules"
 )
 
-// The episodes of a deleted pod end, those of others and of a pod that came back
-// do not, also over a restart.
-func TestGone(t *testing.T) {
+// The episodes of a deleted pod end, even over a restart. Those of other pods, and of a pod
+// that was created again, do not.
+func TestPodDeleted(t *testing.T) {
 	byPod := rule(func(r *rules.Rule) {
 		r.Alert, r.By, r.Clear, r.Expire = "ByPod", []string{"pod"}, &rules.ClearOrUnless{Same: []string{"pod"}}, time.Hour
 	})
@@ -58,14 +58,14 @@ func TestGone(t *testing.T) {
 	require.Zero(t, b.e.deletedPods.Len())
 }
 
-// What waits for a source that is removed does not wait any more.
+// No conclusion waits for a removed source.
 func TestRemoveSource(t *testing.T) {
 	b := newBench(t, rule(func(r *rules.Rule) { r.By, r.For = []string{"k"}, time.Minute }))
 	b.e.AddSource("silent", rules.Lateness, nil)
 	b.take(0, lineHit(b.set.Rules[0], 0, 0, "line", "x"))
 	b.advance(10 * time.Minute)
 	require.Empty(t, b.firing())
-	b.e.RemoveSource("nobody")
+	b.e.RemoveSource("unknown")
 	b.e.RemoveSource("silent")
 	b.advance(10 * time.Minute)
 	require.Len(t, b.firing(), 1)

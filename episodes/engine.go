@@ -2,7 +2,6 @@ package episodes
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -10,6 +9,10 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"crowsnest/episodes/internal/fair"
+	"crowsnest/episodes/internal/instant"
+	"crowsnest/episodes/internal/intake"
+	"crowsnest/episodes/internal/saved"
+	"crowsnest/episodes/internal/watermark"
 	"crowsnest/episodes/internal/window"
 	"crowsnest/episodes/render"
 	"crowsnest/internal/blocks"
@@ -27,9 +30,8 @@ const (
 	KeepResolved = 15 * time.Minute
 	// OnHoldAfter is how far the progress of a source may lag behind the clock before
 	// its rules are on hold.
-	OnHoldAfter = 30 * time.Second
+	OnHoldAfter = watermark.OnHoldAfter
 
-	maxValue  = 256  // bytes of a label value
 	maxClosed = 1000 // resolved episodes that are listed
 )
 
@@ -48,11 +50,11 @@ type Config struct {
 	MaxPerNamespace int
 	Fingerprints    int // lines that are remembered to find repeats; default 32768
 	// Identity names labels of streams that belong to every key, at most
-	// rules.MaxIdentity: lines of streams that differ in one of them have nothing
-	// to do with each other. Nil means rules.DefaultIdentity, empty none.
+	// rules.MaxIdentity: streams that differ in one of them never share an episode.
+	// Nil means rules.DefaultIdentity, empty none.
 	Identity []string
-	// UpdateEvery is how often Evaluate returns episodes that merely went on: their
-	// texts are rendered again each time. 0: each Evaluate does.
+	// UpdateEvery is how often Evaluate returns episodes that continue and did not change
+	// state: each time their texts are rendered again. 0: at each call.
 	UpdateEvery time.Duration
 	// Redactor hides the secrets of every key, capture and line before it
 	// leaves the engine; nil does not redact.
@@ -77,46 +79,54 @@ func (c Config) withDefaults() Config {
 }
 
 // Engine holds the episodes of all rules. It is safe for concurrent use.
+//
+// It locks, passes hits to their rules, and keeps a rule that panics from the others. What
+// a rule does with its hits and deadlines is in the types below: ruleState, episode, lapse
+// and overflow. None of them has a reference to the engine.
 type Engine struct {
-	cfg Config
-
 	// rendering is held while texts are made, and mu, which Take needs, is not. It is
 	// locked before mu.
 	rendering sync.Mutex
-	renderer  render.Renderer
 
-	mu      sync.Mutex
+	mu sync.Mutex
+	common
 	rules   map[string]*ruleState
 	order   []*ruleState // as in the set
-	marks   watermarks
-	safeDue safeDue     // dueOf
-	due     []*deadline // memory of Evaluate
-	in      intake
-	recent  *ruleState // that of the last hit; nil: there was none since Swap
+	sources watermark.Sources
+	safeDue watermark.Compute     // dueOf
+	due     []*watermark.Deadline // memory of conclude
+	recent  *ruleState            // of the last hit; nil: there was none since Swap
 	seen    *fair.Seen
-	limits  limits
-	journal journal
-	blocks  blocks.Encoder[closedKey, closedTexts]
+	blocks  blocks.Encoder[saved.ClosedKey, saved.ClosedTexts]
 	// deletedPods is when pods were deleted, in that order.
 	deletedPods *simplelru.LRU[podName, int64]
 	warm        bool // warming up, since warmed
 	warmed      time.Time
-	step        step // of the clock
+	step        instant.Step // of the clock
 
 	total    Totals
 	lastLate uint64 // ID of the line that was counted last
+}
+
+// common is what the rules of an engine share.
+type common struct {
+	cfg      Config
+	in       intake.Intake // of the hit that is being counted
+	journal  journal
+	limits   limits
+	renderer render.Renderer
 }
 
 // New makes an engine without rules and sources.
 func New(cfg Config) *Engine {
 	cfg = cfg.withDefaults()
 	e := &Engine{
-		cfg: cfg, rules: map[string]*ruleState{}, seen: fair.NewSeen(cfg.Fingerprints),
-		limits: newLimits(cfg), journal: journal{spans: newLRU[Fingerprint, []span](maxNotified)},
-		deletedPods: newLRU[podName, int64](maxDeletedPods),
+		rules: map[string]*ruleState{}, seen: fair.NewSeen(cfg.Fingerprints),
+		deletedPods: fair.NewLRU[podName, int64](maxDeletedPods),
+		common:      common{cfg: cfg, limits: newLimits(cfg), journal: newJournal()},
 	}
 	e.renderer.Redactor, e.renderer.Unlabelled = cfg.Redactor, cfg.Unlabelled
-	e.in, e.safeDue = newIntake(cfg, &e.renderer), e.dueOf
+	e.in, e.safeDue = intake.New(cfg.Identity, cfg.Redactor, &e.renderer), e.dueOf
 	return e
 }
 
@@ -127,8 +137,7 @@ func (e *Engine) Suspend(r *rules.Rule, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if rs := e.rules[r.Alert]; rs != nil && rs.rule == r && rs.suspended == window.NoTime {
-		rs.suspended = nanos(now)
-		e.marks.isolate(rs)
+		e.freeze(rs, instant.Of(now))
 		rs.arm()
 	}
 }
@@ -137,17 +146,17 @@ func (e *Engine) Suspend(r *rules.Rule, now time.Time) {
 // transitions and updates since the last call, in order. The slice belongs to
 // the caller.
 func (e *Engine) Evaluate(now time.Time) []Episode {
-	at := nanos(now)
+	at := instant.Of(now)
 	return e.rendered(e.evaluate(at), at)
 }
 
 func (e *Engine) evaluate(at int64) []*transition {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.limits.evictions.now = at
+	e.limits.losses.Now = at
 	e.conclude(at)
 	e.endDeletedPods(at)
-	e.marks.noteOnHold(at)
+	e.noteOnHold(at)
 	e.journal.forget(at)
 	if e.warm {
 		for _, ep := range e.journal.dirty {
@@ -173,11 +182,11 @@ func (e *Engine) update(now int64) {
 		ep.dirty = false
 	}
 	j.dirty = j.dirty[:0]
-	for _, rs := range j.flooded {
-		if rs.over.active && rs.over.dirty && e.rules[rs.rule.Alert] == rs && !rs.quarantined {
-			j.changes = append(j.changes, rs.over.transition(now))
+	for _, o := range j.flooded {
+		if o.active && o.dirty && e.rules[o.rs.rule.Alert] == o.rs && !o.rs.quarantined {
+			j.changes = append(j.changes, o.transition(now))
 		}
-		rs.over.dirty = false
+		o.dirty = false
 	}
 	j.flooded = j.flooded[:0]
 }
@@ -185,7 +194,7 @@ func (e *Engine) update(now int64) {
 // Episodes returns what is open and what was resolved in the last 15 minutes,
 // in order of rules and start. OnHold is as of now.
 func (e *Engine) Episodes(now time.Time) []Episode {
-	at := nanos(now)
+	at := instant.Of(now)
 	return e.rendered(e.listed(at), at)
 }
 
@@ -223,29 +232,3 @@ func (e *Engine) EndWarmUp() {
 
 // readBack reports whether an episode was opened by a line from before the warm-up.
 func (e *Engine) readBack(t *transition) bool { return t.Written.Before(e.warmed) }
-
-// end2200 is the end of the year 2200 in seconds since 1970.
-const end2200 = 7289654400
-
-// nanos turns a time into nanoseconds since 1970, clamped to what fits.
-func nanos(t time.Time) int64 {
-	switch s := t.Unix(); {
-	case s < 0:
-		return 0
-	case s >= end2200:
-		return math.MaxInt64 / 2
-	}
-	return t.UnixNano()
-}
-
-// instant is the inverse of nanos.
-func instant(ns int64) time.Time { return time.Unix(0, ns).UTC() }
-
-// mix hashes two words into one.
-func mix(a, b uint64) uint64 {
-	x := a ^ b*0x9E3779B97F4A7C15
-	x ^= x >> 32
-	x *= 0xD6E8FEB86659FD93
-	x ^= x >> 32
-	return x
-}

@@ -116,7 +116,7 @@ func TestSecretsDoNotLeaveTheEngine(t *testing.T) {
 	require.NotContains(t, string(data), "hunter2")
 }
 
-func TestHeldRulesConcludeNothing(t *testing.T) {
+func TestRulesOnHoldConcludeNothing(t *testing.T) {
 	r := rule(func(r *rules.Rule) {
 		r.For = 2 * time.Minute
 		r.Clear = &rules.ClearOrUnless{}
@@ -223,7 +223,7 @@ func TestRestoreAfterTheRulesChanged(t *testing.T) {
 	require.Equal(t, "a", reported[0].Labels["k"])
 }
 
-func TestResolvedIsToldAgainAfterARestart(t *testing.T) {
+func TestResolvedIsReportedAgainAfterARestart(t *testing.T) {
 	r := rule(func(r *rules.Rule) { r.Clear = &rules.ClearOrUnless{} })
 	b := newBench(t, r)
 	b.take(0, lineHit(r, 0, 0, "lost"))
@@ -236,10 +236,10 @@ func TestResolvedIsToldAgainAfterARestart(t *testing.T) {
 	require.Equal(t, StateResolved, b.reported[0].State)
 	require.Equal(t, at(time.Minute), b.reported[0].EndsAt)
 	b.advance(17 * time.Minute)
-	require.Empty(t, b.e.Episodes(at(17*time.Minute)), "it is forgotten in the end")
+	require.Empty(t, b.e.Episodes(at(17*time.Minute)), "it is not listed any more")
 }
 
-func TestWarmUpTellsOnlyWhatIsStillOpen(t *testing.T) {
+func TestWarmUpReportsOnlyOpenEpisodes(t *testing.T) {
 	r := rule(func(r *rules.Rule) {
 		r.By = []string{"k"}
 		r.Clear = &rules.ClearOrUnless{Same: []string{"k"}}
@@ -255,7 +255,7 @@ func TestWarmUpTellsOnlyWhatIsStillOpen(t *testing.T) {
 	require.Equal(t, "b", b.reported[0].Labels["k"])
 }
 
-// A line that was written after the start leads to nothing that was reported
+// A line that was written after the start opens an episode that cannot have been reported
 // before.
 func TestWarmUpReportsNewLinesAtOnce(t *testing.T) {
 	r := rule(func(r *rules.Rule) {
@@ -278,7 +278,7 @@ func TestWarmUpReportsNewLinesAtOnce(t *testing.T) {
 
 // An episode that continues during the warm-up is reported at its end, and its updates
 // later.
-func TestWarmUpTellsWhatWentOnMeanwhile(t *testing.T) {
+func TestEpisodeContinuesDuringWarmUp(t *testing.T) {
 	r := rule(func(r *rules.Rule) { r.By = []string{"k"} })
 	b := newBench(t, r)
 	b.e.StartWarmUp(at(time.Hour))
@@ -353,7 +353,7 @@ func TestACaptureOfASecretIsHidden(t *testing.T) {
 	f("no secret here", "composed/value", "p", "", "composed/value")
 }
 
-// A namespace whose logs cause too much leaves room for the others.
+// A namespace that reaches its limit leaves places for the others.
 func TestNamespaceBudget(t *testing.T) {
 	r := rule(func(r *rules.Rule) { r.By, r.Limit = []string{"k"}, 1000 })
 	b := newBench(t, r)
@@ -383,7 +383,7 @@ func TestNamespaceBudget(t *testing.T) {
 	}
 	require.Contains(t, over.Annotations["description"], "the limit of namespace tenant (limits.alerts_per_namespace) is 10")
 
-	// The budget outlives a restart, and what ends frees it.
+	// The limit holds after a restart, and ended episodes free their places.
 	s, err := b.e.Snapshot()
 	require.NoError(t, err)
 	b.e = b.engine(Config{MaxActive: 20})

@@ -1,13 +1,11 @@
 package episodes
 
 import (
-	"cmp"
-	"maps"
-	"slices"
-	"strings"
 	"time"
 
 	"crowsnest/episodes/internal/fair"
+	"crowsnest/episodes/internal/instant"
+	"crowsnest/episodes/internal/window"
 	"crowsnest/rules"
 )
 
@@ -35,88 +33,28 @@ type Eviction struct {
 
 // OtherEvictions stands for the namespaces and rules that are not counted by
 // themselves.
-const OtherEvictions = "(others)"
-
-// maxEvictions bounds the separate counters: tenants create namespaces.
-const maxEvictions = 100
-
-// evictions counts dropped state. Only the newest and largest counts are kept
-// separately.
-type evictions struct {
-	now   int64 // of the clock, at the last call of the engine
-	known map[evictionKey]*Eviction
-}
-
-type evictionKey struct {
-	namespace, rule string
-	kind            Evicted
-}
-
-// note counts an eviction.
-func (v *evictions) note(namespace, rule string, kind Evicted) {
-	v.count(evictionKey{namespace, rule, kind}, 1, instant(v.now))
-}
-
-func (v *evictions) count(k evictionKey, n int64, last time.Time) {
-	x := v.known[k]
-	if x == nil {
-		if k.namespace != OtherEvictions && len(v.known) >= maxEvictions {
-			v.fold()
-		}
-		k.namespace = strings.Clone(k.namespace)
-		x = &Eviction{Namespace: k.namespace, Rule: k.rule, Kind: k.kind}
-		if v.known == nil {
-			v.known = map[evictionKey]*Eviction{}
-		}
-		v.known[k] = x
-	}
-	x.Count += n
-	if x.Last.Before(last) {
-		x.Last = last
-	}
-}
-
-// fold adds the lowest count to those of the others. One that is older than the alert
-// about it goes first.
-func (v *evictions) fold() {
-	old := instant(v.now).Add(-KeepResolved)
-	rank := func(x *Eviction) int {
-		if x.Last.Before(old) {
-			return 0
-		}
-		return 1
-	}
-	own := slices.DeleteFunc(slices.Collect(maps.Values(v.known)), func(x *Eviction) bool { return x.Namespace == OtherEvictions })
-	if len(own) == 0 {
-		return
-	}
-	least := slices.MinFunc(own, func(a, b *Eviction) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Count, b.Count), compareEvictions(a, b))
-	})
-	delete(v.known, evictionKey{least.Namespace, least.Rule, least.Kind})
-	v.count(evictionKey{OtherEvictions, OtherEvictions, least.Kind}, least.Count, least.Last)
-}
-
-func compareEvictions(a, b *Eviction) int {
-	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Rule, b.Rule), cmp.Compare(a.Kind, b.Kind))
-}
-
-// list returns a copy, in order of the names.
-func (v *evictions) list() []Eviction {
-	out := make([]Eviction, 0, len(v.known))
-	for _, x := range v.known {
-		out = append(out, *x)
-	}
-	slices.SortFunc(out, func(a, b Eviction) int { return compareEvictions(&a, &b) })
-	return out
-}
+const OtherEvictions = fair.Others
 
 // Evictions returns the counts of dropped state since New, for a bounded number of
 // namespaces and rules, in order of their names.
 func (e *Engine) Evictions() []Eviction {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.limits.evictions.list()
+	return e.limits.evictions()
+}
+
+func (l *limits) evictions() []Eviction {
+	losses := l.losses.All()
+	out := make([]Eviction, len(losses))
+	for i, x := range losses {
+		out[i] = Eviction{x.Party, x.Rule, Evicted(x.Kind), x.Count, instant.Time(x.Last)}
+	}
+	return out
+}
+
+// lost counts state that a party lost of a rule.
+func (l *limits) lost(rs *ruleState, party string, kind Evicted) {
+	l.losses.Note(party, rs.rule.Alert, string(kind))
 }
 
 // classOf is the class of a rule in every room.
@@ -129,28 +67,28 @@ func classOf(r *rules.Rule) fair.Class {
 
 // evictedWindow counts an evicted window, unless all its lines are too old to count
 // towards a future trigger.
-func (rs *ruleState) evictedWindow(v *evictions, w *keyWindow, party string) {
+func (rs *ruleState) evictedWindow(_ string, w *keyWindow, party string) {
 	rs.stats.Evicted++
 	if w.Latest() > rs.watermark()-int64(rs.rule.Within) {
-		v.note(party, rs.rule.Alert, EvictedWindows)
+		rs.limits.lost(rs, party, EvictedWindows)
 	}
 }
 
 // evictedClear counts an evicted clear line, unless it is behind the watermark, where
 // only late lines need it. Windows that it emptied stay empty.
-func (rs *ruleState) evictedClear(v *evictions, key string, t int64, party string) {
-	rs.emptied(key, t)
-	for _, ep := range rs.sharing(rs.byClear, key) {
-		ep.drop(t)
+func (rs *ruleState) evictedClear(key string, c window.Clears, party string) {
+	rs.emptied(key, c.Newest)
+	for _, ep := range rs.clear.sharing(rs, key) {
+		ep.drop(c.Newest)
 	}
-	if t > rs.watermark() {
-		v.note(party, rs.rule.Alert, EvictedClears)
+	if c.Newest > rs.watermark() {
+		rs.limits.lost(rs, party, EvictedClears)
 	}
 }
 
 // evictedMute counts unless lines that were evicted.
-func (rs *ruleState) evictedMute(v *evictions, ts []int64, party string) {
+func (rs *ruleState) evictedMute(_ string, ts []int64, party string) {
 	if u := rs.rule.Unless; u != nil && len(ts) > 0 && ts[len(ts)-1] > rs.watermark()-int64(u.Within) {
-		v.note(party, rs.rule.Alert, EvictedMutes)
+		rs.limits.lost(rs, party, EvictedMutes)
 	}
 }

@@ -41,8 +41,8 @@ func keyed(name string, severity rules.Severity, change func(*rules.Rule)) *rule
 	})
 }
 
-// A namespace that fills the places of a rule, or of all rules, leaves room for
-// one that has fewer; what it loses is over for nobody.
+// A namespace that fills the places of a rule, or of all rules, loses places to one that has
+// fewer; the alerts that it loses say that their failures may not be over.
 func TestPlacesAreShared(t *testing.T) {
 	r := keyed("A", rules.SeverityWarning, func(r *rules.Rule) { r.Limit = 4 })
 	b := tenants{newBench(t, r)}
@@ -193,7 +193,7 @@ func TestManyNamespaces(t *testing.T) {
 	}
 	require.Contains(t, b.open(time.Minute), "A mine")
 	require.Equal(t, 1000, b.e.limits.windows.Parties(fair.Ordinary))
-	require.LessOrEqual(t, len(b.e.Stats(at(0)).Evictions), maxEvictions+1)
+	require.LessOrEqual(t, len(b.e.Stats(at(0)).Evictions), fair.MaxLosses+1)
 	n := int64(0)
 	for _, x := range b.e.Stats(at(0)).Evictions {
 		n += x.Count
@@ -287,8 +287,8 @@ func (w *keyWindow) bytes() int {
 	return n
 }
 
-// Lines that open and clear alerts in turn are bounded over time; another rule of
-// the namespace, and other namespaces, are not concerned.
+// Alerts that lines open and clear in turn are bounded over time; other rules of the
+// namespace, and other namespaces, are not affected.
 func TestChurnIsBounded(t *testing.T) {
 	clears := func(r *rules.Rule) { r.Clear = &rules.ClearOrUnless{Same: []string{"k"}} }
 	busy, calm := keyed("Busy", rules.SeverityWarning, clears), keyed("Calm", rules.SeverityWarning, clears)
@@ -325,5 +325,5 @@ func TestChurnIsBounded(t *testing.T) {
 	for i := range 1000 {
 		flap(time.Hour+time.Duration(i)*time.Minute, busy, fmt.Sprint("ns", i), "k")
 	}
-	require.Less(t, b.e.limits.churn.Parties(), 100, "who is drained is forgotten")
+	require.Less(t, b.e.limits.churn.Parties(), 100, "parties whose count has drained are dropped")
 }

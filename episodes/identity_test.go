@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"crowsnest/episodes/internal/intake"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 )
@@ -24,7 +25,7 @@ var clusters = []matcher.Labels{
 	{"namespace": "ns", "tenant": "east"},
 }
 
-// place is a line and the number of its stream.
+// placed is a line and the number of its stream.
 type placed struct {
 	event
 	of int
@@ -32,7 +33,7 @@ type placed struct {
 
 func (p placed) hit(r *rules.Rule) matcher.Hit {
 	h := p.event.hit(r)
-	h.Labels, h.ID = clusters[p.of], mix(h.ID, uint64(p.of))
+	h.Labels, h.ID = clusters[p.of], intake.Mix(h.ID, uint64(p.of))
 	return h
 }
 
@@ -88,8 +89,7 @@ func outcome(t *rapid.T, r *rules.Rule, lines []placed, restart int) map[string]
 	return out
 }
 
-// Streams that differ in a label of the identity have nothing to do with each
-// other: one engine that reads all of them concludes what one engine for each
+// Streams that differ in a label of the identity never share an episode: one engine that reads all of them concludes what one engine for each
 // concludes, for every kind of rule, in any order of arrival, over a restart.
 func TestIdentityKeepsClustersApart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -116,10 +116,9 @@ func TestIdentityKeepsClustersApart(t *testing.T) {
 	})
 }
 
-// A snapshot of a program that knew no identity holds keys without one. What is
-// open goes on under its labels, whatever the streams carry, and ends with the
-// line that ends it.
-func TestKeysOfAnOlderSnapshotGoOn(t *testing.T) {
+// A snapshot of a program that knew no identity holds keys without one. Open episodes keep
+// their labels, whatever labels the streams have, and end with the line that ends them.
+func TestKeysOfAnOlderSnapshotContinue(t *testing.T) {
 	r := rule(func(r *rules.Rule) {
 		r.By, r.Clear = []string{"pod"}, &rules.ClearOrUnless{Same: []string{"pod"}}
 	})
@@ -158,7 +157,7 @@ func TestKeysOfAnOlderSnapshotGoOn(t *testing.T) {
 	b.advance(4 * time.Minute)
 	require.Empty(t, b.firing())
 
-	// Lines that were counted before count on.
+	// Lines that were counted before the restart still count.
 	b.take(5*time.Minute, of(counting, west, 0, 5*time.Minute, "c"))
 	b.advance(5 * time.Minute)
 	require.Len(t, b.firing(), 1)

@@ -5,23 +5,25 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
-
 	"crowsnest/episodes/internal/fair"
+	"crowsnest/episodes/internal/instant"
+	"crowsnest/episodes/internal/notified"
 	"crowsnest/episodes/internal/window"
 )
 
-// journal is what the engine has concluded: what Evaluate has yet to return, and what
-// ended lately.
+// journal holds the transitions that Evaluate has yet to return, and the episodes that
+// ended recently.
 type journal struct {
 	changes []*transition  // not returned by Evaluate yet
 	dirty   []*episode     // firing, continued since the last update
-	flooded []*ruleState   // the same of their overflows
-	updated int64          // when that was
+	flooded []*overflow    // likewise
+	updated int64          // when the last update was
 	closed  []*transition  // resolved in the last KeepResolved, oldest first
 	ended   []*pastEpisode // ended in that time, fired or not, with their history
-	spans   *simplelru.LRU[Fingerprint, []span]
+	spans   notified.Spans
 }
+
+func newJournal() journal { return journal{spans: notified.New()} }
 
 // add adds a transition to the changes.
 func (j *journal) add(t *transition) {
@@ -29,7 +31,7 @@ func (j *journal) add(t *transition) {
 	j.changes = append(j.changes, t)
 }
 
-// resolve adds a transition that ends an alert.
+// resolve adds a transition that ends an alert, and lists it.
 func (j *journal) resolve(t *transition) {
 	j.add(t)
 	j.closed = append(j.closed, t)
@@ -43,11 +45,11 @@ func (j *journal) touch(ep *episode) {
 	}
 }
 
-// touchOverflow marks the overflow of a rule for the next update.
-func (j *journal) touchOverflow(rs *ruleState) {
-	if !rs.over.dirty {
-		rs.over.dirty = true
-		j.flooded = append(j.flooded, rs)
+// touchOverflow marks an overflow for the next update.
+func (j *journal) touchOverflow(o *overflow) {
+	if !o.dirty {
+		o.dirty = true
+		j.flooded = append(j.flooded, o)
 	}
 }
 
@@ -58,7 +60,7 @@ func (j *journal) touchAll(order []*ruleState) {
 			j.touch(ep)
 		}
 		if rs.over.active {
-			j.touchOverflow(rs)
+			j.touchOverflow(&rs.over)
 		}
 	}
 }
@@ -83,7 +85,7 @@ func (j *journal) finish(ep *episode, x *transition, reason Reason, end, now int
 	}
 	if state == StateResolved {
 		j.resolve(x)
-		j.noteSpan(ep.print, span{ep.starts, end, now})
+		j.spans.Add(uint64(ep.print), notified.Span{From: ep.starts, To: end, Concluded: now})
 	} else {
 		j.add(x)
 	}
@@ -101,7 +103,7 @@ func (j *journal) noteEnded(ep *episode, x *transition, line window.Text) {
 
 // forget drops what was concluded more than KeepResolved ago.
 func (j *journal) forget(now int64) {
-	old := instant(now - int64(KeepResolved))
+	old := instant.Time(now - int64(KeepResolved))
 	n := 0
 	for n < len(j.ended) && j.ended[n].Concluded.Before(old) {
 		n++
@@ -116,7 +118,8 @@ func (j *journal) forget(now int64) {
 	j.closed = j.closed[n:]
 }
 
-// move adds by to the times of what ended: it stays listed for as long.
+// move adds by to the times of ended episodes, so that they stay listed for as long as
+// before.
 func (j *journal) move(by int64) {
 	moved := func(t *transition) *transition {
 		out := *t // it may be reported with the time of before
@@ -129,51 +132,25 @@ func (j *journal) move(by int64) {
 	for i, t := range j.closed {
 		j.closed[i] = moved(t)
 	}
-	for _, print := range j.spans.Keys() { // from the oldest: the order of use stays
-		spans, _ := j.spans.Get(print)
-		for i := range spans {
-			spans[i].from += by
-			spans[i].to += by
-		}
-	}
+	j.spans.Move(by)
 }
 
-// span is a time for which an alert was notified, and when its end was concluded.
-type span struct{ from, to, at int64 }
-
-// Bounds of the spans that are remembered.
-const (
-	maxSpans    = 8 // per alert
-	maxNotified = 4096
-)
-
-// notified reports whether an alert that was notified overlaps an episode that
-// ended at end: a failure that is known in part is not notified twice.
+// notified reports whether the alert of an episode that ended at end was notified for a
+// part of its time: a failure of which a part was notified is not notified again.
 func (j *journal) notified(ep *episode, end int64) bool {
 	if cur := ep.rs.open[ep.key]; cur != nil && cur.state == StateFiring && cur.starts < end {
 		return true
 	}
-	spans, _ := j.spans.Get(ep.print)
-	return slices.ContainsFunc(spans, func(s span) bool { return s.from < end && ep.starts < s.to })
+	return j.spans.Overlap(uint64(ep.print), ep.starts, end)
 }
 
-func (j *journal) noteSpan(print Fingerprint, s span) {
-	spans, _ := j.spans.Get(print)
-	if len(spans) >= maxSpans {
-		spans = slices.Delete(spans, 0, 1)
-	}
-	j.spans.Add(print, append(spans, s))
-}
-
-// nameEarlier names in the annotations of a lapse those of the same alert that were
-// notified at the same time: a receiver that keeps one state per alert sees the last one.
+// nameEarlier lists, in the annotations of a lapse, the earlier lapses of the same alert
+// that are notified together with it: a receiver that keeps one state per alert shows only
+// the last one.
 func (j *journal) nameEarlier(t *transition, starts, now int64) {
 	var out []string
-	spans, _ := j.spans.Get(t.Fingerprint)
-	for _, s := range spans {
-		if s.at == now && s.to <= starts {
-			out = append(out, instant(s.from).Format(time.RFC3339)+" to "+instant(s.to).Format(time.RFC3339))
-		}
+	for _, x := range j.spans.ConcludedAt(uint64(t.Fingerprint), now, starts) {
+		out = append(out, instant.Time(x.From).Format(time.RFC3339)+" to "+instant.Time(x.To).Format(time.RFC3339))
 	}
 	if len(out) > 0 {
 		t.also = map[string]string{"earlier": "also from " + strings.Join(out, ", ")}

@@ -2,7 +2,6 @@ package episodes
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"testing"
 	"time"
@@ -10,14 +9,16 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"crowsnest/episodes/internal/instant"
+	"crowsnest/episodes/internal/watermark"
 	"crowsnest/episodes/internal/window"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 	"crowsnest/rules/selector"
 )
 
-// life draws what happens to an engine in its life: lines of rules of all kinds,
-// proofs of several sources, reloads, restarts, a clock that is set.
+// life draws what happens to an engine: lines of rules of all kinds, progress of several
+// sources, reloads, restarts, a clock that is set.
 type life struct {
 	t     *rapid.T
 	now   time.Duration
@@ -29,7 +30,7 @@ type life struct {
 	labels []matcher.Labels
 }
 
-// player is an engine that lives such a life.
+// player applies what life draws to one engine.
 type player struct {
 	t        require.TestingT
 	cfg      Config
@@ -37,7 +38,7 @@ type player struct {
 	set      *rules.Set
 	srcs     []string // known sources
 	reported []Episode
-	// before is called before each Evaluate, take takes a batch; nil: as always.
+	// before is called before each Evaluate; take replaces Engine.Take; both may be nil.
 	before func(e *Engine, now int64)
 	take   func(e *Engine, hits []matcher.Hit, now time.Time)
 }
@@ -76,7 +77,7 @@ func (l *life) player(cfg Config) *player {
 	return p
 }
 
-// lateness of the sources is not the same.
+// lifeSource adds a source; each has another lateness.
 func lifeSource(e *Engine, name string) {
 	if name == "all" {
 		e.AddSource(name, rules.Lateness, nil)
@@ -103,7 +104,7 @@ func (p *player) engine() *Engine {
 
 func (p *player) evaluate(now time.Duration) {
 	if p.before != nil {
-		p.before(p.e, nanos(at(now)))
+		p.before(p.e, instant.Of(at(now)))
 	}
 	p.reported = append(p.reported, p.e.Evaluate(at(now))...)
 }
@@ -271,45 +272,22 @@ func (l *life) check(a, b *player, same func(what string)) {
 	}
 }
 
-// walkSources is the watermark of a rule and the most lateness of a source that
-// serves it.
-func walkSources(e *Engine, rs *ruleState) (watermark, lateness int64) {
-	watermark = math.MaxInt64
-	for _, s := range e.marks.sources {
-		switch {
-		case s.serves != nil && !s.serves(rs.rule.From):
-			continue
-		case s.readUpTo == window.NoTime:
-			watermark = window.NoTime
-		}
-		lateness = max(lateness, s.lateness)
-		watermark = min(watermark, s.readUpTo-s.lateness)
-	}
-	if watermark == math.MaxInt64 || watermark < window.NoTime {
-		watermark = window.NoTime
-	}
-	if rs.suspended != window.NoTime {
-		watermark = min(watermark, rs.suspended-lateness)
-	}
-	return watermark, lateness
-}
-
 // walkDue draws what is due by looking at every rule and episode.
 func walkDue(e *Engine, now int64) {
 	for _, rs := range e.order {
-		w, _ := walkSources(e, rs)
+		w := rs.group.Watermark()
 		for _, ep := range walkOpen(rs) {
-			if l := ep.due.lapse; l != nil {
+			if l, ok := ep.due.Of.(*lapse); ok {
 				if l.end <= w {
-					l.due.disarm()
-					e.decideLapse(l, now)
+					l.due.Disarm()
+					l.conclude(now)
 				}
 				continue
 			}
-			walkEpisode(e, rs, ep, w, now)
+			walkEpisode(ep, w, now)
 		}
-		if end := rs.over.newest + rs.overflowQuiet(); rs.over.active && end <= w {
-			e.endOverflow(rs, end, now, ReasonQuiet)
+		if rs.over.active && rs.over.Due() <= w {
+			rs.over.conclude(now)
 		}
 	}
 }
@@ -318,24 +296,24 @@ func walkDue(e *Engine, now int64) {
 func walkOpen(rs *ruleState) []*episode {
 	out := rs.sorted()
 	for _, l := range rs.lapses {
-		l.ep.due.lapse = l
+		l.ep.due.Of = l
 		out = append(out, l.ep)
 	}
 	return inOrder(out)
 }
 
-func walkEpisode(e *Engine, rs *ruleState, ep *episode, w, now int64) {
-	for ep.deadline(rs) <= w {
-		fires, ends := ep.starts+int64(rs.rule.For), ep.end(rs)
+func walkEpisode(ep *episode, w, now int64) {
+	for ep.Due() <= w {
+		fires, ends := ep.starts+int64(ep.rs.rule.For), ep.end()
 		if ep.state == StatePending && fires < ends {
-			e.fire(ep, now)
+			ep.fire(now)
 			continue
 		}
 		reason := ReasonQuiet
-		if rs.rule.Clear != nil {
+		if ep.rs.rule.Clear != nil {
 			reason = ReasonExpired
 		}
-		e.close(ep, reason, ends, now, window.Text{})
+		ep.close(reason, ends, now, window.Text{})
 		return
 	}
 }
@@ -343,26 +321,25 @@ func walkEpisode(e *Engine, rs *ruleState, ep *episode, w, now int64) {
 // walkNext is NextDeadline by looking at every rule and episode.
 func walkNext(e *Engine) (next time.Time, found bool) {
 	due := func(rs *ruleState, d int64) {
-		_, lateness := walkSources(e, rs)
-		if t := instant(d + lateness); !found || t.Before(next) {
+		if t := instant.Time(d + rs.group.Lateness); !found || t.Before(next) {
 			next, found = t, true
 		}
 	}
 	for _, rs := range e.order {
 		for _, ep := range rs.open {
-			due(rs, ep.deadline(rs))
+			due(rs, ep.Due())
 		}
 		for _, l := range rs.lapses {
 			due(rs, l.end)
 		}
 		if rs.over.active {
-			due(rs, rs.over.newest+rs.overflowQuiet())
+			due(rs, rs.over.Due())
 		}
 	}
 	return next, found
 }
 
-// What the heaps say is what a walk over everything says.
+// The heaps of deadlines agree with a walk over all rules and episodes.
 func TestDeadlinesAreThoseOfAWalk(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := newLife(t)
@@ -379,32 +356,34 @@ func TestDeadlinesAreThoseOfAWalk(t *testing.T) {
 	})
 }
 
-// requireHeaps checks that exactly what is open is in the heap of its group.
+// requireHeaps checks that exactly what is open is armed, in the group of its rule.
 func requireHeaps(t require.TestingT, e *Engine) {
-	n := 0
-	count := func(d *deadline, rs *ruleState) {
-		require.Same(t, rs.group, d.in)
-		require.Same(t, d, rs.group.heap[d.index])
-		require.LessOrEqual(t, d.at, d.due())
-		n++
-	}
+	armed := map[*watermark.Group]map[*watermark.Deadline]bool{}
 	for i, rs := range e.order {
 		require.Equal(t, i, rs.pos)
-		require.Contains(t, e.marks.groups, rs.group)
+		if armed[rs.group] == nil {
+			armed[rs.group] = map[*watermark.Deadline]bool{}
+			for d := range rs.group.Armed() {
+				armed[rs.group][d] = true
+			}
+		}
+	}
+	take := func(rs *ruleState, d *watermark.Deadline) {
+		require.True(t, armed[rs.group][d])
+		delete(armed[rs.group], d)
+	}
+	for _, rs := range e.order {
 		for _, ep := range rs.open {
-			count(&ep.due, rs)
+			take(rs, &ep.due)
 		}
 		for _, l := range rs.lapses {
-			count(&l.due, rs)
+			take(rs, &l.due)
 		}
 		if rs.over.active {
-			count(&rs.over.due, rs)
-		} else {
-			require.Nil(t, rs.over.due.in)
+			take(rs, &rs.over.due)
 		}
 	}
-	for _, g := range e.marks.groups {
-		n -= len(g.heap)
+	for _, left := range armed {
+		require.Empty(t, left)
 	}
-	require.Zero(t, n)
 }

@@ -4,6 +4,9 @@ import (
 	"strings"
 
 	"crowsnest/episodes/internal/fair"
+	"crowsnest/episodes/internal/instant"
+	"crowsnest/episodes/internal/intake"
+	"crowsnest/episodes/internal/watermark"
 	"crowsnest/episodes/internal/window"
 	"crowsnest/episodes/render"
 )
@@ -13,7 +16,7 @@ type episode struct {
 	rs     *ruleState
 	key    string
 	values []string // of `by`
-	who    *identity
+	who    *intake.Identity
 	// clears and mutes are the keys that clear and unless lines share with it;
 	// noClear: it lacks a value, so that no clear line does.
 	clears, mutes string
@@ -40,10 +43,10 @@ type episode struct {
 	last     window.Hit
 	times    window.Times // triggers, while it is undecided
 	first    window.Text  // of the trigger that opened it
-	logs     logs
+	logs     intake.Logs
 	window   *keyWindow
 	dirty    bool
-	due      deadline
+	due      watermark.Deadline
 	slot     fair.Entry // its place in the limits
 
 	history history
@@ -51,18 +54,20 @@ type episode struct {
 }
 
 // end is when it ends without a further trigger.
-func (ep *episode) end(rs *ruleState) int64 { return ep.newest + rs.quiet() }
+func (ep *episode) end() int64 { return ep.newest + ep.rs.quiet() }
 
-// deadline is when something is concluded without a further line.
-func (ep *episode) deadline(rs *ruleState) int64 {
+// Due is when something is concluded without a further line.
+func (ep *episode) Due() int64 {
 	if ep.state == StatePending {
-		return min(ep.starts+int64(rs.rule.For), ep.end(rs))
+		return min(ep.starts+int64(ep.rs.rule.For), ep.end())
 	}
-	return ep.end(rs)
+	return ep.end()
 }
 
-// counts reports whether a line is one of the failure: of the window that opened it
-// or newer, or an older one that was read later.
+func (ep *episode) arm() { ep.due.Arm(ep.rs.group) }
+
+// counts reports whether a line at t belongs to the failure: it is in the window that opened
+// it or newer, or, without a window, older by less than the quiet time.
 func (ep *episode) counts(t int64) bool {
 	return t > ep.from || !ep.rs.windowed() && t > ep.from-ep.rs.quiet()
 }
@@ -75,7 +80,7 @@ func (ep *episode) ownWindow() *keyWindow {
 	return ep.window
 }
 
-// drop drops the lines up to t from its window.
+// drop removes the lines up to t from its window.
 func (ep *episode) drop(t int64) {
 	if ep.window != nil {
 		ep.window.Drop(t)
@@ -83,23 +88,23 @@ func (ep *episode) drop(t int64) {
 	}
 }
 
-// open opens the episode of a key unless the trigger is over, muted or beyond a
-// limit.
-func (e *Engine) open(rs *ruleState, values []string, trig *window.Trigger, now int64) {
+// openEpisode opens the episode of the key of the hit unless the trigger is over, muted or
+// beyond a limit.
+func (rs *ruleState) openEpisode(values []string, trig *window.Trigger, now int64) {
 	if over := trig.T + rs.quiet(); over <= rs.watermark() { // read so late that it is over already
-		e.lapsed(rs, values, trig, window.Gap{Lo: window.NoTime, Hi: over}, now)
+		rs.lapsed(values, trig, window.Gap{Lo: window.NoTime, Hi: over}, now)
 		return
 	}
-	if rs.isMuted(values, e.in.who, trig.T) {
+	if rs.isMuted(values, trig.T) {
 		return
 	}
-	key := string(e.in.key)
-	if l, full := e.place(rs, trig.Party, now); full {
-		e.refuse(rs, key, trig.T, l, now)
+	key := string(rs.in.Key)
+	if l, full := rs.place(trig.Party, now); full {
+		rs.over.refuse(key, trig.T, l, now)
 		return
 	}
-	ep := e.newEpisode(rs, values, trig)
-	e.identify(ep)
+	ep := rs.newEpisode(values, trig)
+	ep.identify()
 	if x := rs.windows.Items[key]; x != nil {
 		ep.window = x.Value
 		rs.windows.Delete(key)
@@ -107,39 +112,40 @@ func (e *Engine) open(rs *ruleState, values []string, trig *window.Trigger, now 
 	ep.noteOpened(trig, now)
 	ep.add(trig.Party)
 	if rs.waits() {
-		e.journal.add(ep.transition(now, &e.in.Copier))
+		rs.journal.add(ep.transition(now))
 	} else {
-		e.fire(ep, now)
+		ep.fire(now)
 	}
-	ep.due.arm()
+	ep.arm()
 }
 
 // newEpisode returns the episode that a trigger of the key of the hit begins.
-func (e *Engine) newEpisode(rs *ruleState, values []string, trig *window.Trigger) *episode {
+func (rs *ruleState) newEpisode(values []string, trig *window.Trigger) *episode {
+	in := &rs.in
 	ep := &episode{
-		rs: rs, key: string(e.in.key), values: e.in.Copier.Values(values), who: e.in.who,
-		namespace: strings.Clone(e.in.labels["namespace"]), party: strings.Clone(trig.Party), state: StatePending, newest: trig.T,
+		rs: rs, key: string(in.Key), values: in.Copier.Values(values), who: in.Who,
+		namespace: strings.Clone(in.Labels["namespace"]), party: strings.Clone(trig.Party), state: StatePending, newest: trig.T,
 	}
-	ep.begin(trig, &e.in)
-	ep.show(trig, &e.in.Copier)
+	ep.begin(trig)
+	ep.show(trig)
 	return ep
 }
 
 // share computes the keys that clear and unless lines share with the episode.
 func (ep *episode) share() {
 	rs := ep.rs
-	ep.clears, ep.noClear = rs.shared(rs.clearAt, ep.values, ep.who)
-	ep.mutes, _ = rs.shared(rs.muteAt, ep.values, ep.who)
+	ep.clears, ep.noClear = rs.clear.key(ep.values, ep.who)
+	ep.mutes, _ = rs.unless.key(ep.values, ep.who)
 }
 
-// add makes the episode one of the open ones.
+// add adds the episode to the open ones.
 func (ep *episode) add(party string) {
 	rs := ep.rs
-	ep.due.rs, ep.due.ep = rs, ep
+	ep.due.Of = ep
 	rs.open[ep.key] = ep
 	ep.share()
-	rs.byClear.add(ep.clears, ep)
-	rs.byMute.add(ep.mutes, ep)
+	rs.clear.add(ep.clears, ep)
+	rs.unless.add(ep.mutes, ep)
 	ep.slot.Key = ep.key
 	if ep.window != nil {
 		ep.slot.Lines = ep.window.Size()
@@ -164,11 +170,13 @@ func (ep *episode) charged() string {
 // remove is the inverse of add.
 func (ep *episode) remove() {
 	rs := ep.rs
-	ep.due.disarm()
+	ep.due.Disarm()
 	delete(rs.open, ep.key)
-	rs.last.forget(ep)
-	rs.byClear.remove(ep.clears, ep)
-	rs.byMute.remove(ep.mutes, ep)
+	if rs.lastOpen == ep {
+		rs.lastOpen = nil
+	}
+	rs.clear.remove(ep.clears, ep)
+	rs.unless.remove(ep.mutes, ep)
 	ep.party = ep.slot.Party()
 	rs.slots.Remove(&ep.slot)
 	if ep.loose {
@@ -180,22 +188,24 @@ func (ep *episode) remove() {
 }
 
 // begin starts the episode at a trigger.
-func (ep *episode) begin(trig *window.Trigger, in *intake) {
+func (ep *episode) begin(trig *window.Trigger) {
+	in := &ep.rs.in
 	ep.starts, ep.moved, ep.from, ep.lines = trig.T, 0, trig.From, trig.Lines
-	if trig.T == in.hit.T {
-		ep.moved = in.moved // startsAt is what the line says, as before
+	if trig.T == in.Hit.T {
+		ep.moved = in.Moved // startsAt is what the line says, as before
 	}
 	ep.lastID, ep.written = trig.Line.ID, trig.Line.T
 	ep.first = in.Text(trig.Sample())
-	ep.logs = logs{}
-	ep.logs.note(&in.origin)
+	ep.logs = intake.Logs{}
+	ep.logs.Note(&in.Origin)
 	if ep.undecided() && ep.rs.waits() {
 		ep.times = window.Times{trig.T}
 	}
 }
 
-// show makes a trigger the one that the episode shows.
-func (ep *episode) show(trig *window.Trigger, c *window.Copier) {
+// show sets the trigger that the episode shows.
+func (ep *episode) show(trig *window.Trigger) {
+	c := &ep.rs.in.Copier
 	line := trig.Sample()
 	if line.S == "" {
 		line = ep.last.Line
@@ -213,54 +223,54 @@ func (ep *episode) show(trig *window.Trigger, c *window.Copier) {
 }
 
 // extend applies a trigger to an open episode.
-func (e *Engine) extend(ep *episode, trig *window.Trigger) {
+func (ep *episode) extend(trig *window.Trigger) {
 	if ep.undecided() {
 		ep.times.AddTrigger(trig.T)
 	}
 	if trig.T < ep.newest {
 		return
 	}
-	if ep.state == StatePending && trig.T-ep.newest > ep.rs.quiet() && e.beginsAgain(ep, trig.T) {
-		// It was quiet for too long, though the watermark did not show it in time.
-		ep.begin(trig, &e.in)
-		ep.history.note(Event{At: instant(trig.T), Kind: EventOpened})
+	if ep.state == StatePending && trig.T-ep.newest > ep.rs.quiet() && ep.beginsAgain(trig.T) {
+		// The quiet time ended, though the watermark did not show it in time.
+		ep.begin(trig)
+		ep.history.note(Event{At: instant.Time(trig.T), Kind: EventOpened})
 	}
 	ep.newest = trig.T
-	ep.show(trig, &e.in.Copier)
-	e.journal.touch(ep)
+	ep.show(trig)
+	ep.rs.journal.touch(ep)
 }
 
 // fire makes a pending episode a firing one.
-func (e *Engine) fire(ep *episode, now int64) {
+func (ep *episode) fire(now int64) {
 	ep.rs.pending--
 	ep.times = nil
-	e.report(ep, now)
+	ep.report(now)
 }
 
 // report reports an episode as firing.
-func (e *Engine) report(ep *episode, now int64) *transition {
+func (ep *episode) report(now int64) *transition {
 	ep.state, ep.fired = StateFiring, now
-	ep.history.note(Event{At: instant(now), Kind: EventFired})
-	t := ep.transition(now, &e.in.Copier)
-	e.journal.add(t)
+	ep.history.note(Event{At: instant.Time(now), Kind: EventFired})
+	t := ep.transition(now)
+	ep.rs.journal.add(t)
 	return t
 }
 
-// close ends an episode, because of a line if there is one, and keeps its window.
-func (e *Engine) close(ep *episode, reason Reason, end, now int64, line window.Text) {
+// close ends an open episode and keeps its window. line is the line that ended it, if any.
+func (ep *episode) close(reason Reason, end, now int64, line window.Text) {
 	ep.detach()
-	e.finish(ep, reason, end, now, line)
+	ep.finish(reason, end, now, line)
 }
 
-// finish reports the end of an episode that is no longer open.
-func (e *Engine) finish(ep *episode, reason Reason, end, now int64, line window.Text) *transition {
-	x := ep.transition(now, &e.in.Copier)
-	e.journal.finish(ep, x, reason, end, now)
-	e.journal.noteEnded(ep, x, e.in.Copier.Text(line))
+// finish reports the end of an episode that is not open any more.
+func (ep *episode) finish(reason Reason, end, now int64, line window.Text) *transition {
+	x := ep.transition(now)
+	ep.rs.journal.finish(ep, x, reason, end, now)
+	ep.rs.journal.noteEnded(ep, x, ep.rs.in.Text(line))
 	return x
 }
 
-// detach takes an episode out of the open ones and keeps its window.
+// detach removes an episode from the open ones and keeps its window.
 func (ep *episode) detach() {
 	party := ep.slot.Party()
 	ep.remove()

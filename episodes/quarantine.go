@@ -1,9 +1,6 @@
 package episodes
 
-import (
-	"crowsnest/episodes/internal/window"
-	"crowsnest/rules"
-)
+import "crowsnest/rules"
 
 // guard runs f for one rule and reports whether f returned. If f panics, the rule is
 // quarantined: its hits are ignored, its episodes stay open, and nothing is concluded
@@ -20,18 +17,8 @@ func (e *Engine) guard(rs *ruleState, now int64, f func()) (ok bool) {
 
 func (e *Engine) quarantine(rs *ruleState, now int64) {
 	rs.quarantined = true
-	// Its deadlines are in a heap that other rules share, and may be what panics.
-	for _, ep := range rs.open {
-		ep.due.disarm()
-	}
-	for _, l := range rs.lapses {
-		l.due.disarm()
-	}
-	rs.over.due.disarm()
-	if rs.suspended == window.NoTime {
-		rs.suspended = now
-		e.marks.isolate(rs)
-	}
+	rs.disarm() // its deadlines are in a heap that other rules share, and may be what panics
+	e.freeze(rs, now)
 }
 
 // Quarantined returns the rules that panicked in the engine and are no longer

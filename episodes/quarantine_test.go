@@ -10,9 +10,9 @@ import (
 	"crowsnest/rules"
 )
 
-// TestPanicIsQuarantined lets one rule panic while it takes a line: what it has
-// open stays open, nothing is concluded from its silence, other rules go on, and
-// another version of the rule is tried.
+// TestPanicIsQuarantined lets one rule panic while it accepts a line: its episodes stay
+// open, nothing is concluded from its silence, other rules continue, and another version of
+// the rule is evaluated.
 func TestPanicIsQuarantined(t *testing.T) {
 	bad := rule(func(r *rules.Rule) { r.Alert, r.By = "Bad", []string{"pod"} })
 	good := rule(func(r *rules.Rule) { r.Alert = "Good" })
@@ -28,7 +28,7 @@ func TestPanicIsQuarantined(t *testing.T) {
 	require.Equal(t, []*rules.Rule{bad}, b.e.Quarantined())
 	b.take(3*time.Minute, broken)
 	b.advance(5 * time.Minute)
-	require.Len(t, b.firing(), 2, "the other rule goes on")
+	require.Len(t, b.firing(), 2, "the other rule continues")
 	b.advance(24 * time.Hour)
 	require.Len(t, b.firing(), 1, "nothing is concluded from the silence of a quarantined rule")
 	require.Len(t, b.e.Episodes(at(24 * time.Hour))[:1], 1)

@@ -2,11 +2,13 @@ package episodes
 
 import (
 	"cmp"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 
+	"crowsnest/episodes/internal/instant"
+	"crowsnest/episodes/internal/intake"
+	"crowsnest/episodes/internal/notified"
+	"crowsnest/episodes/internal/saved"
 	"crowsnest/episodes/internal/window"
 	"crowsnest/internal/blocks"
 )
@@ -15,16 +17,14 @@ import (
 // that changed or were removed are resolved. The next Evaluate returns everything that
 // is firing or was resolved lately. After an error the engine is unchanged.
 func (e *Engine) Restore(data []byte, now time.Time) error {
-	var s snapshot
-	if err := json.Unmarshal(data, &s); err != nil {
-		return fmt.Errorf("read snapshot of episodes: %w", err)
-	}
-	if s.Version != snapshotVersion {
-		return fmt.Errorf("read snapshot of episodes: version %d is not %d", s.Version, snapshotVersion)
+	s, err := saved.Parse(data)
+	if err != nil {
+		return err
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	v := &restorer{Engine: e, s: &s, now: nanos(now)}
+	v := &restorer{Engine: e, s: &s, now: instant.Of(now)}
+	v.older = slices.ContainsFunc(e.cfg.Identity, func(name string) bool { return !slices.Contains(s.Identity, name) })
 	v.shared()
 	for _, r := range s.Rules {
 		rs := e.rules[r.Alert]
@@ -41,38 +41,40 @@ func (e *Engine) Restore(data []byte, now time.Time) error {
 // restorer loads one snapshot.
 type restorer struct {
 	*Engine
-	s   *snapshot
+	s   *saved.State
 	now int64
+	// older is set if the program that wrote the snapshot did not know all labels of the
+	// identity.
+	older bool
 }
 
-// shared loads what belongs to no rule, and what was resolved.
+// shared loads the state that belongs to no rule, and the resolved episodes.
 func (v *restorer) shared() {
 	v.seen.Load(v.s.Seen, v.s.SeenOf)
 	for _, pod := range v.s.DeletedPods {
-		pod.identity = string(pod.Identity)
-		v.deletedPods.Add(pod.podName, pod.At)
+		v.deletedPods.Add(podName{pod.Namespace, pod.Name, string(pod.Identity)}, pod.At)
 	}
-	v.step = step{old: v.s.Old, by: v.s.By}
-	texts := map[closedKey]closedTexts{}
-	for _, t := range blocks.Decode[closedTexts](v.s.Texts) {
-		texts[t.closedKey] = t
+	v.step = instant.Step{Old: v.s.Old, By: v.s.By}
+	texts := map[saved.ClosedKey]saved.ClosedTexts{}
+	for _, t := range blocks.Decode[saved.ClosedTexts](v.s.Texts) {
+		texts[t.ClosedKey] = t
 	}
 	for _, c := range v.s.Closed {
 		x := v.resolve(c)
 		if t, ok := texts[x.closedKey()]; ok {
 			x.Annotations, x.Line, x.First = t.Annotations, t.Line, t.First
 		}
-		v.journal.noteSpan(x.Fingerprint, span{v.step.stamped(c.Starts, v.now), v.step.stamped(c.Ends, v.now), c.Concluded})
+		v.journal.spans.Add(uint64(x.Fingerprint), notified.Span{From: v.step.Corrected(c.Starts, v.now), To: v.step.Corrected(c.Ends, v.now), Concluded: c.Concluded})
 	}
 }
 
-// resolve reports an episode that was resolved.
-func (v *restorer) resolve(c savedEpisode) *transition {
+// resolve reports a resolved episode again.
+func (v *restorer) resolve(c saved.Closed) *transition {
 	t := &transition{done: true, Episode: Episode{
-		Fingerprint: printOf(c.Labels), Alert: c.Alert, State: StateResolved, Reason: c.Reason,
+		Fingerprint: printOf(c.Labels), Alert: c.Alert, State: StateResolved, Reason: Reason(c.Reason),
 		Overflow: c.Overflow, Silent: c.Silent, Labels: c.Labels, Annotations: c.Annotations,
-		StartsAt: instant(c.Starts), FiredAt: instant(c.Fired), LastSeen: instant(c.Newest), EndsAt: instant(c.Ends),
-		Concluded: instant(c.Concluded), Count: c.Lines, Party: c.Party, Line: c.Line, First: c.First,
+		StartsAt: instant.Time(c.Starts), FiredAt: instant.Time(c.Fired), LastSeen: instant.Time(c.Newest), EndsAt: instant.Time(c.Ends),
+		Concluded: instant.Time(c.Concluded), Count: c.Lines, Party: c.Party, Line: c.Line, First: c.First,
 	}}
 	if rs := v.rules[c.Alert]; rs != nil {
 		t.Rule = rs.rule
@@ -81,94 +83,93 @@ func (v *restorer) resolve(c savedEpisode) *transition {
 	return t
 }
 
-// removed resolves what was firing for a rule that is not in force.
-func (v *restorer) removed(r ruleSnapshot) {
-	resolve := func(labels map[string]string, o savedEpisode) {
-		o.Alert, o.Reason, o.Labels, o.Ends, o.Concluded = r.Alert, ReasonRemoved, labels, max(v.now, o.Starts), v.now
+// removed resolves the firing alerts of a rule that is not installed.
+func (v *restorer) removed(r saved.Rule) {
+	resolve := func(labels map[string]string, o saved.Closed) {
+		o.Alert, o.Reason, o.Labels, o.Ends, o.Concluded = r.Alert, string(ReasonRemoved), labels, max(v.now, o.Starts), v.now
 		v.resolve(o)
 	}
 	for _, ep := range r.Open {
-		if ep.State == StateFiring {
-			resolve(ep.Labels, savedEpisode{
+		if State(ep.State) == StateFiring {
+			resolve(ep.Labels, saved.Closed{
 				Starts: ep.Starts - ep.Moved, Fired: ep.Fired, Newest: ep.Newest, Lines: ep.Lines,
 				Line: ep.Line, First: cmp.Or(ep.First, ep.Line), Annotations: map[string]string{"line": ep.Line},
 			})
 		}
 	}
 	if o := r.Overflow; o != nil {
-		resolve(o.Labels, savedEpisode{Starts: o.Starts - o.Moved, Fired: o.Fired, Newest: o.Newest, Lines: o.Lines, Overflow: true})
+		resolve(o.Labels, saved.Closed{Starts: o.Starts - o.Moved, Fired: o.Fired, Newest: o.Newest, Lines: o.Lines, Overflow: true})
 	}
 }
 
-func (v *restorer) rule(rs *ruleState, r ruleSnapshot) {
-	if slices.ContainsFunc(v.cfg.Identity, func(name string) bool { return !slices.Contains(v.s.Identity, name) }) {
-		rs.older = newOlder(r) // of a program that did not know all labels
+func (v *restorer) rule(rs *ruleState, r saved.Rule) {
+	if v.older {
+		rs.clear.older, rs.unless.older = map[string]window.Clears{}, map[string][]int64{}
+		for _, c := range r.Cleared {
+			rs.clear.older[string(c.Key)] = window.Clears{Newest: c.Value, Since: c.Value}
+		}
+		for _, m := range r.Muted {
+			rs.unless.older[string(m.Key)] = slices.Clone(m.Value)
+		}
 	}
 	for _, s := range r.Open {
-		if len(s.Values) != len(rs.rule.By) || s.State != StatePending && s.State != StateFiring {
+		if len(s.Values) != len(rs.rule.By) || State(s.State) != StatePending && State(s.State) != StateFiring {
 			continue // not written by this program
 		}
 		if !v.guard(rs, v.now, func() { v.open(rs, r.CapturedNames, s) }) {
-			v.guard(rs, v.now, func() { v.open(rs, r.CapturedNames, s.bare()) })
+			v.guard(rs, v.now, func() { v.open(rs, r.CapturedNames, s.Bare()) })
 		}
 	}
 	for _, w := range r.Windows {
 		if len(w.Key) == len(rs.rule.By) {
-			who := v.in.origins.restored(v.s.Identity, w.Identity)
-			loaded := rs.loadWindow(r.CapturedNames, w, who)
-			loaded.loose = w.Loose || rs.older != nil && who == nil
-			rs.windows.Add(join(w.Key, who), cmp.Or(w.Party, rs.partyOfKey(w.Key)), loaded, loaded.Size())
+			who := v.in.SavedIdentity(v.s.Identity, w.Identity)
+			loaded := rs.newWindow(w.Load(rs.rule, r.CapturedNames), w.Key, who)
+			loaded.loose = w.Loose || v.older && who == nil
+			rs.windows.Add(intake.Key(w.Key, who), cmp.Or(w.Party, rs.partyOfKey(w.Key)), loaded, loaded.Size())
 		}
 	}
 	for _, c := range r.Cleared {
-		rs.cleared.Add(string(c.Key), c.Party, c.clears(), 1)
+		rs.clear.lines.Add(string(c.Key), c.Party, c.Load(), 1)
 	}
 	v.lapses(rs, r)
 	for _, m := range r.Muted {
-		rs.muted.Add(string(m.Key), m.Party, m.Value, len(m.Value))
+		rs.unless.lines.Add(string(m.Key), m.Party, m.Value, len(m.Value))
 	}
 	if o := r.Overflow; o != nil {
 		rs.over.set(overflow{active: true, starts: o.Starts, moved: o.Moved, newest: o.Newest, fired: o.Fired, lines: o.Lines, why: o.Why, labels: o.Labels})
 		for _, k := range o.Keys {
-			rs.over.keys.Add(seedOf(string(k)), struct{}{})
+			rs.over.keys.Add(intake.Hash(string(k)), struct{}{})
 		}
 		for _, k := range o.Hashes {
 			rs.over.keys.Add(k, struct{}{})
 		}
 	}
-	v.rename(rs, v.now) // severity or labels may have changed meanwhile
+	rs.rename(v.now) // severity or labels may have changed meanwhile
 }
 
-func (v *restorer) open(rs *ruleState, names []string, s episodeSnapshot) {
+func (v *restorer) open(rs *ruleState, names []string, s saved.Episode) {
 	ep := v.episode(rs, names, s)
 	if rs.open[ep.key] != nil {
 		return
 	}
 	ep.add(cmp.Or(s.Party, s.Namespace, rs.partyOfKey(s.Values)))
 	if !rs.quarantined {
-		ep.due.arm()
+		ep.arm()
 	}
 }
 
-// bare is the episode without what only further lines need.
-func (s episodeSnapshot) bare() episodeSnapshot {
-	s.Window, s.Sequence, s.Times, s.Logs = nil, nil, nil, nil
-	return s
-}
-
-func (v *restorer) episode(rs *ruleState, names []string, s episodeSnapshot) *episode {
-	who := v.in.origins.restored(v.s.Identity, s.Identity)
+func (v *restorer) episode(rs *ruleState, names []string, s saved.Episode) *episode {
+	who := v.in.SavedIdentity(v.s.Identity, s.Identity)
 	ep := &episode{
-		rs: rs, key: join(s.Values, who), values: s.Values, who: who, labels: s.Labels, print: printOf(s.Labels), state: s.State, namespace: s.Namespace, party: s.Party,
+		rs: rs, key: intake.Key(s.Values, who), values: s.Values, who: who, labels: s.Labels, print: printOf(s.Labels), state: State(s.State), namespace: s.Namespace, party: s.Party,
 		starts: s.Starts, moved: s.Moved, newest: s.Newest, from: s.From, fired: s.Fired, written: s.Written,
-		lines: s.Lines, lastID: s.LastID, sequence: loadHits(names, s.Sequence),
+		lines: s.Lines, lastID: s.LastID, sequence: saved.Hits(names, s.Sequence),
 		last: window.Hit{Line: window.Text{S: s.Line, Clean: true}}, first: window.Text{S: cmp.Or(s.First, s.Line), Clean: true},
 	}
-	ep.logs = logs{first: s.Log, known: s.Logs[:min(len(s.Logs), maxLogs)]}
-	ep.restored = restored{loose: s.Loose || rs.older != nil && who == nil, nameless: s.Nameless}
+	ep.logs = intake.Logs{First: s.Log, Known: s.Logs}.Clone()
+	ep.restored = restored{loose: s.Loose || v.older && who == nil, nameless: s.Nameless}
 	if s.Window != nil {
-		s.Window.Key = s.Values
-		ep.window = rs.loadWindow(names, *s.Window, who)
+		ep.window = rs.newWindow(s.Window.Load(rs.rule, names), s.Values, who)
 		if n := ep.window.Newest; n != nil && n.Line.S == "" {
 			n.Line = ep.last.Line
 		}
@@ -183,7 +184,7 @@ func (v *restorer) episode(rs *ruleState, names []string, s episodeSnapshot) *ep
 }
 
 // lapses runs after the clear lines are restored: they determine when a lapse ended.
-func (v *restorer) lapses(rs *ruleState, r ruleSnapshot) {
+func (v *restorer) lapses(rs *ruleState, r saved.Rule) {
 	for _, s := range r.Lapses {
 		ts := window.Unpack(s.Times)
 		if len(s.Values) != len(rs.rule.By) || len(ts) == 0 {
@@ -194,21 +195,4 @@ func (v *restorer) lapses(rs *ruleState, r ruleSnapshot) {
 		ep.share()
 		(&lapse{ep: ep, times: ts, shown: s.Shown}).add()
 	}
-}
-
-func (rs *ruleState) loadWindow(names []string, s windowSnapshot, who *identity) *keyWindow {
-	steps := make([]window.Hits, len(s.Steps))
-	for i := range steps {
-		steps[i] = loadHits(names, s.Steps[i])
-	}
-	w := window.Load(rs.rule, steps, loadHits(names, s.Distinct), window.Unpack(s.Lines), loadHits(names, s.Newest))
-	return rs.newWindow(w, s.Key, who)
-}
-
-func loadHits(names []string, in []hitSnapshot) window.Hits {
-	out := make(window.Hits, 0, len(in))
-	for _, h := range in {
-		out = append(out, &window.Hit{T: h.T, ID: h.ID, Values: h.Values, Names: names, Line: window.Text{S: h.Line, Clean: true}, Several: h.Multi})
-	}
-	return out
 }

@@ -4,10 +4,10 @@ import (
 	"encoding/json"
 	"slices"
 
+	"crowsnest/episodes/internal/instant"
+	"crowsnest/episodes/internal/saved"
 	"crowsnest/episodes/internal/window"
 	"crowsnest/episodes/render"
-	"crowsnest/internal/text"
-	"crowsnest/rules"
 )
 
 // Snapshot returns the whole state except for watermarks, as JSON. Its lines and
@@ -17,199 +17,135 @@ func (e *Engine) Snapshot() ([]byte, error) { return e.Copy().Encode() }
 // Copy is the state of an engine at one moment. It shares nothing that changes.
 type Copy struct {
 	of     *Engine
-	s      snapshot
-	lines  []savedLine
-	max    int           // bytes of a line
-	closed []*transition // of s.Closed
+	state  saved.State
+	lines  *saved.Lines
+	closed []*transition // of state.Closed
 	at     int64         // of the clock
-}
-
-// savedLine is a line that is not redacted yet.
-type savedLine struct {
-	to  *string // where it is saved
-	of  *window.Text
-	raw string
 }
 
 // savedBytes bounds the bytes of lines of open episodes in a snapshot, to keep it fast.
 const savedBytes = 1 << 20
 
 // Copy copies what Snapshot saves. It is quick; encoding takes longer and can be
-// done while the engine goes on.
+// done while the engine continues.
 func (e *Engine) Copy() Copy {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s := snapshot{Version: snapshotVersion, Identity: e.cfg.Identity, Old: e.step.old, By: e.step.by}
+	s := saved.New(e.cfg.Identity)
+	s.Old, s.By = e.step.Old, e.step.By
 	s.Seen, s.SeenOf = e.seen.Save()
-	v := &saver{max: min(render.MaxLine, max(64, savedBytes/max(1, 2*e.limits.slots.Total()+e.limits.windows.Total())))}
+	// The more episodes and windows there are, the less of each line is saved.
+	lines := &saved.Lines{Max: min(render.MaxLine, max(64, savedBytes/max(1, 2*e.limits.slots.Total()+e.limits.windows.Total())))}
 	for _, rs := range e.order {
-		r := ruleSnapshot{Alert: rs.rule.Alert, Hash: rs.rule.Hash, CapturedNames: rs.rule.CapturedNames}
+		r := saved.Rule{Alert: rs.rule.Alert, Hash: rs.rule.Hash, CapturedNames: rs.rule.CapturedNames}
 		out := r
-		if !e.guard(rs, e.limits.evictions.now, func() { v.rule(rs, &out) }) {
+		if !e.guard(rs, e.limits.losses.Now, func() { rs.save(&out, lines) }) {
 			// Without its open episodes, a restart would end their alerts.
 			out = r
 			for _, ep := range rs.open {
-				out.Open = append(out.Open, ep.saved())
+				out.Open = append(out.Open, ep.saveBare())
 			}
 		}
-		if out.Open != nil || out.Windows != nil || out.Cleared != nil || out.Muted != nil || out.Overflow != nil {
+		if !out.Empty() {
 			s.Rules = append(s.Rules, out)
 		}
 	}
-	s.Closed = make([]savedEpisode, 0, len(e.journal.closed))
+	s.Closed = make([]saved.Closed, 0, len(e.journal.closed))
 	for _, t := range e.journal.closed {
-		s.Closed = append(s.Closed, savedEpisode{
-			Alert: t.Alert, Reason: t.Reason, Overflow: t.Overflow, Silent: t.Silent, Labels: t.Labels,
-			Starts: nanos(t.StartsAt), Fired: nanos(t.FiredAt), Newest: nanos(t.LastSeen),
-			Ends: nanos(t.EndsAt), Concluded: nanos(t.Concluded), Lines: t.Count, Party: t.Party,
+		s.Closed = append(s.Closed, saved.Closed{
+			Alert: t.Alert, Reason: string(t.Reason), Overflow: t.Overflow, Silent: t.Silent, Labels: t.Labels,
+			Starts: instant.Of(t.StartsAt), Fired: instant.Of(t.FiredAt), Newest: instant.Of(t.LastSeen),
+			Ends: instant.Of(t.EndsAt), Concluded: instant.Of(t.Concluded), Lines: t.Count, Party: t.Party,
 		})
 	}
 	for _, pod := range e.deletedPods.Keys() {
 		at, _ := e.deletedPods.Peek(pod)
-		s.DeletedPods = append(s.DeletedPods, deletedPod{pod, []byte(pod.identity), at})
+		s.DeletedPods = append(s.DeletedPods, saved.DeletedPod{Namespace: pod.Namespace, Name: pod.Name, Identity: []byte(pod.identity), At: at})
 	}
-	return Copy{e, s, v.lines, v.max, slices.Clone(e.journal.closed), e.limits.evictions.now}
+	return Copy{e, s, lines, slices.Clone(e.journal.closed), e.limits.losses.Now}
 }
 
 // Encode redacts the lines of the copy and returns it as JSON, for Restore.
 func (c Copy) Encode() ([]byte, error) {
 	c.redact()
-	texts := make([]closedTexts, len(c.closed))
+	texts := make([]saved.ClosedTexts, len(c.closed))
 	for i, x := range c.of.rendered(c.closed, c.at) {
-		texts[i] = closedTexts{x.closedKey(), x.Annotations, x.Line, x.First}
+		texts[i] = saved.ClosedTexts{ClosedKey: x.closedKey(), Annotations: x.Annotations, Line: x.Line, First: x.First}
 	}
 	if len(texts) > 0 {
 		var err error
-		if c.s.Texts, err = c.of.blocks.Encode(texts, func(t closedTexts) closedKey { return t.closedKey }); err != nil {
+		if c.state.Texts, err = c.of.blocks.Encode(texts, func(t saved.ClosedTexts) saved.ClosedKey { return t.ClosedKey }); err != nil {
 			return nil, err
 		}
 	}
-	return json.Marshal(c.s)
+	return json.Marshal(c.state)
 }
 
-// redact redacts the lines of the copy, and those of the engine that have not changed
-// since: each is redacted once.
+// closedKey identifies an episode that was resolved.
+func (x *Episode) closedKey() saved.ClosedKey {
+	return saved.ClosedKey{Print: uint64(x.Fingerprint), Starts: instant.Of(x.StartsAt)}
+}
+
+// redact redacts the lines of the copy, and the same lines of the engine if they have not
+// changed since.
 func (c *Copy) redact() {
-	clean := make([]string, len(c.lines))
-	for i, l := range c.lines {
-		clean[i] = c.of.renderer.Line(l.raw)
-		*l.to = text.Truncate(clean[i], c.max)
-	}
+	clean := c.lines.Redact(c.of.renderer.Line)
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
-	for i, l := range c.lines {
-		l.of.Redact(l.raw, clean[i])
-	}
+	c.lines.Learn(clean)
 }
 
-// saver copies what is saved of rules.
-type saver struct {
-	max   int // bytes of a line: the more episodes and windows there are, the less of each
-	lines []savedLine
-}
-
-// line saves a line in to, at once or when the copy is encoded.
-func (v *saver) line(to *string, t *window.Text) {
-	if t.Clean {
-		*to = text.Truncate(t.S, v.max)
-	} else if t.S != "" {
-		v.lines = append(v.lines, savedLine{to, t, t.S})
-	}
-}
-
-func (v *saver) rule(rs *ruleState, out *ruleSnapshot) {
+// save copies the state of a rule to out.
+func (rs *ruleState) save(out *saved.Rule, lines *saved.Lines) {
 	if n := len(rs.open); n > 0 {
-		out.Open = make([]episodeSnapshot, n)
+		out.Open = make([]saved.Episode, n)
 	}
 	for i, ep := range rs.sorted() {
-		v.episode(&out.Open[i], ep)
+		ep.save(&out.Open[i], lines)
 	}
-	out.Lapses = make([]episodeSnapshot, len(rs.lapses))
+	out.Lapses = make([]saved.Episode, len(rs.lapses))
 	for i, l := range rs.lapses {
-		v.episode(&out.Lapses[i], l.ep)
+		l.ep.save(&out.Lapses[i], lines)
 		out.Lapses[i].Times, out.Lapses[i].Shown = l.times.Pack(), l.shown
 	}
 	for x, party := range rs.windows.Values() {
 		if x.Value.Size() > 0 {
-			w := v.window(rs.rule, x.Value, window.Text{})
-			w.Key, w.Identity, w.Loose, w.Party = x.Value.key, x.Value.who.saved(), x.Value.loose, party
+			w := lines.Window(rs.rule, &x.Value.Window, window.Text{})
+			w.Key, w.Identity, w.Loose, w.Party = x.Value.key, x.Value.who.Values(), x.Value.loose, party
 			out.Windows = append(out.Windows, w)
 		}
 	}
-	for x, party := range rs.cleared.Values() {
-		out.Cleared = append(out.Cleared, saveClears(x.Value, x.Key, party))
+	for x, party := range rs.clear.lines.Values() {
+		out.Cleared = append(out.Cleared, saved.SaveClears(x.Value, x.Key, party))
 	}
-	for x, party := range rs.muted.Values() {
+	for x, party := range rs.unless.lines.Values() {
 		// The times are changed in place.
-		out.Muted = append(out.Muted, entrySnapshot[[]int64]{[]byte(x.Key), slices.Clone(x.Value), party})
+		out.Muted = append(out.Muted, saved.Entry[[]int64]{Key: []byte(x.Key), Value: slices.Clone(x.Value), Party: party})
 	}
 	if o := &rs.over; o.active {
-		out.Overflow = &overflowSnapshot{Labels: o.labels, Starts: o.starts, Moved: o.moved, Newest: o.newest, Fired: o.fired, Lines: o.lines, Why: o.why, Hashes: o.keys.Keys()}
+		out.Overflow = &saved.Overflow{Labels: o.labels, Starts: o.starts, Moved: o.moved, Newest: o.newest, Fired: o.fired, Lines: o.lines, Why: o.why, Hashes: o.keys.Keys()}
 	}
 }
 
-// saved returns the identity and progress of an episode.
-func (ep *episode) saved() episodeSnapshot {
-	return episodeSnapshot{
-		Values: ep.values, Identity: ep.who.saved(), Loose: ep.loose, Nameless: ep.nameless, Labels: ep.labels, State: ep.state, Namespace: ep.namespace,
+// saveBare returns the identity and progress of an episode.
+func (ep *episode) saveBare() saved.Episode {
+	return saved.Episode{
+		Values: ep.values, Identity: ep.who.Values(), Loose: ep.loose, Nameless: ep.nameless, Labels: ep.labels, State: string(ep.state), Namespace: ep.namespace,
 		Starts: ep.starts, Moved: ep.moved, Newest: ep.newest, From: ep.from, Fired: ep.fired, Written: ep.written, Lines: ep.lines, LastID: ep.lastID,
 	}
 }
 
-func (v *saver) episode(x *episodeSnapshot, ep *episode) {
-	*x = ep.saved()
-	x.Party, x.Times, x.Log, x.Logs = ep.charged(), ep.times.Pack(), ep.logs.first, slices.Clone(ep.logs.known)
-	x.Sequence = saveValues(ep.rs.rule, ep.sequence)
-	v.line(&x.Line, &ep.last.Line)
+// save copies the state of an episode to out.
+func (ep *episode) save(out *saved.Episode, lines *saved.Lines) {
+	*out = ep.saveBare()
+	out.Party, out.Times, out.Log, out.Logs = ep.charged(), ep.times.Pack(), ep.logs.First, slices.Clone(ep.logs.Known)
+	out.Sequence = saved.Values(ep.rs.rule, ep.sequence)
+	lines.Line(&out.Line, &ep.last.Line)
 	if ep.first != ep.last.Line {
-		v.line(&x.First, &ep.first)
+		lines.Line(&out.First, &ep.first)
 	}
 	if w := ep.window; w != nil {
-		out := v.window(ep.rs.rule, w, ep.last.Line)
-		x.Window = &out
+		x := lines.Window(ep.rs.rule, &w.Window, ep.last.Line)
+		out.Window = &x
 	}
-}
-
-// window saves a window, but for the newest line if that is known.
-func (v *saver) window(r *rules.Rule, w *keyWindow, known window.Text) windowSnapshot {
-	out := windowSnapshot{Distinct: v.hits(r, w.Window.Values), Lines: w.Lines.Pack()}
-	if w.Newest != nil {
-		out.Newest = saveValues(r, window.Hits{w.Newest})
-		if w.Newest.Line != known {
-			v.line(&out.Newest[0].Line, &w.Newest.Line)
-		}
-	}
-	for _, hs := range w.Steps {
-		out.Steps = append(out.Steps, v.hits(r, hs))
-	}
-	return out
-}
-
-// hits saves the parts of hits that future triggers need.
-func (v *saver) hits(r *rules.Rule, hs window.Hits) []hitSnapshot {
-	out := saveValues(r, hs)
-	for i, h := range hs {
-		v.line(&out[i].Line, &h.Line)
-		if out[i].Multi = h.Several; r.Sequence {
-			out[i].ID = h.ID
-		}
-	}
-	return out
-}
-
-// saveValues saves the parts of hits that templates need. The values of a hit never
-// change, so they are shared.
-func saveValues(r *rules.Rule, hs window.Hits) []hitSnapshot {
-	out := make([]hitSnapshot, len(hs))
-	for i, h := range hs {
-		out[i].T = h.T
-		if len(h.Values) == len(r.CapturedNames) && slices.Equal(h.Names, r.CapturedNames) {
-			out[i].Values = h.Values
-			continue
-		}
-		for _, name := range r.CapturedNames {
-			out[i].Values = append(out[i].Values, h.Value(name))
-		}
-	}
-	return out
 }

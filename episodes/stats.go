@@ -3,6 +3,7 @@ package episodes
 import (
 	"time"
 
+	"crowsnest/episodes/internal/instant"
 	"crowsnest/rules"
 )
 
@@ -54,21 +55,21 @@ type RuleStatus struct {
 func (e *Engine) Stats(now time.Time) Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s := Stats{Totals: e.total, Seen: e.seen.Len(), Evictions: e.limits.evictions.list()}
+	s := Stats{Totals: e.total, Seen: e.seen.Len(), Evictions: e.limits.evictions()}
 	s.SeenEvicted, s.BadTemplate = e.seen.Evicted, e.renderer.Failed()
 	s.Rules = make([]RuleStatus, 0, len(e.order))
-	at := nanos(now)
+	at := instant.Of(now)
 	for _, rs := range e.order {
 		st := RuleStatus{
 			Rule: rs.rule, RuleStats: rs.stats, Overflow: rs.over.active, OnHold: rs.onHold(at),
 			Pending: rs.pending, Firing: len(rs.open) - rs.pending,
-			Windows: rs.windows.Used, Inactive: len(rs.group.sources) == 0,
+			Windows: rs.windows.Used, Inactive: !rs.group.Served(),
 		}
 		if st.Matches > 0 {
-			st.LastMatch = instant(rs.newest)
+			st.LastMatch = instant.Time(rs.newest)
 		}
 		if w := rs.watermark(); w > 0 {
-			st.Watermark = instant(w)
+			st.Watermark = instant.Time(w)
 		}
 		s.Rules = append(s.Rules, st)
 	}

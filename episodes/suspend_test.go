@@ -10,7 +10,7 @@ import (
 	"crowsnest/rules"
 )
 
-// A rule whose lines nobody looks at concludes nothing from silence.
+// A suspended rule concludes nothing from silence.
 func TestSuspend(t *testing.T) {
 	quiet := rule(func(r *rules.Rule) { r.Alert, r.KeepFiringFor = "Quiet", time.Minute })
 	waits := rule(func(r *rules.Rule) {
@@ -29,11 +29,11 @@ func TestSuspend(t *testing.T) {
 	b.e.Suspend(rule(func(r *rules.Rule) { r.Alert = "Other" }), at(30*time.Second))
 	b.e.Suspend(rule(func(r *rules.Rule) { r.Alert = "Unknown" }), at(30*time.Second))
 	b.advance(48 * time.Hour)
-	require.Len(t, b.firing(), 1, "what was open stays open, and only that")
+	require.Len(t, b.firing(), 1, "open episodes stay open, and none is added")
 	for _, st := range b.e.Stats(at(48 * time.Hour)).Rules {
 		require.Equal(t, st.Rule != other, st.OnHold, st.Rule.Alert)
 	}
-	// Other words for the same rule change nothing, another meaning does.
+	// A new version with the same hash stays suspended, one with another hash does not.
 	same, changed := *quiet, *waits
 	same.Source, changed.Hash = "other words", "2"
 	b.e.Swap(&rules.Set{Rules: []*rules.Rule{&same, &changed}}, at(48*time.Hour))

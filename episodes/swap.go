@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"crowsnest/episodes/internal/fair"
+	"crowsnest/episodes/internal/instant"
+	"crowsnest/episodes/internal/intake"
 	"crowsnest/episodes/internal/window"
 	"crowsnest/rules"
 )
@@ -14,7 +16,7 @@ import (
 func (e *Engine) Swap(set *rules.Set, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	at := nanos(now)
+	at := instant.Of(now)
 	e.recent = nil
 	old, before := e.rules, e.order
 	kept := map[*ruleState]bool{}
@@ -26,10 +28,10 @@ func (e *Engine) Swap(set *rules.Set, now time.Time) {
 		rs := old[r.Alert]
 		if rs != nil && rs.rule.Hash == r.Hash {
 			delete(old, r.Alert)
-			rs.rule, rs.last, kept[rs] = r, recall{}, true
+			rs.rule, rs.last, kept[rs] = r, intake.NewMemory(r), true
 			rs.reclass()
 		} else {
-			rs = newRuleState(r, &e.cfg, &e.limits)
+			rs = newRuleState(r, &e.common)
 			if was := old[r.Alert]; was != nil {
 				rs.stats, rs.newest = was.stats, was.newest
 			}
@@ -41,62 +43,55 @@ func (e *Engine) Swap(set *rules.Set, now time.Time) {
 	e.bind()
 	for _, rs := range e.order {
 		if kept[rs] && !rs.quarantined {
-			e.guard(rs, at, func() { e.rename(rs, at) })
+			e.guard(rs, at, func() { rs.rename(at) })
 		}
 	}
 	for _, rs := range before {
 		if !kept[rs] {
-			e.guard(rs, at, func() { e.drop(rs, at) })
+			e.guard(rs, at, func() { rs.drop(at) })
 		}
 	}
 }
 
-// rename gives the open episodes of a rule the labels of its new version.
-func (e *Engine) rename(rs *ruleState, now int64) {
+// rename gives the open alerts of a rule the labels of its new version.
+func (rs *ruleState) rename(now int64) {
 	for _, ep := range rs.sorted() {
-		before := ep.transition(now, &e.in.Copier)
-		e.identify(ep)
+		before := ep.transition(now)
+		ep.identify()
 		if ep.print == before.Fingerprint {
-			e.journal.touch(ep) // its annotations may be new
+			rs.journal.touch(ep) // its annotations may be new
 			continue
 		}
-		ep.history.note(Event{At: instant(now), Kind: EventRenamed})
+		ep.history.note(Event{At: instant.Time(now), Kind: EventRenamed})
 		if ep.state == StateFiring {
 			before.ended(StateResolved, ReasonIdentity, max(now, ep.starts-ep.moved), now)
-			e.journal.add(before)
+			rs.journal.add(before)
 		}
-		e.journal.add(ep.transition(now, &e.in.Copier))
-	}
-	if !rs.over.active {
-		return
-	}
-	before := rs.over.transition(now)
-	rs.over.labels = e.overflowLabels(rs)
-	if rs.over.print = printOf(rs.over.labels); rs.over.print != before.Fingerprint {
-		before.ended(StateResolved, ReasonIdentity, now, now)
-		e.journal.add(before)
-		e.journal.add(rs.over.transition(now))
-	}
-}
-
-// drop ends all episodes of a rule that is no longer installed.
-func (e *Engine) drop(rs *ruleState, now int64) {
-	for _, ep := range rs.sorted() {
-		e.close(ep, ReasonRemoved, now, now, window.Text{})
+		rs.journal.add(ep.transition(now))
 	}
 	if rs.over.active {
-		e.endOverflow(rs, now, now, ReasonRemoved)
+		rs.over.rename(now)
 	}
-	rs.windows.Purge()
-	rs.cleared.Purge()
-	rs.muted.Purge()
 }
 
-// reclass charges what the rule has to the class of its severity, which a new
-// version may have changed.
+// drop ends the state of a rule that is no longer installed.
+func (rs *ruleState) drop(now int64) {
+	for _, ep := range rs.sorted() {
+		ep.close(ReasonRemoved, now, now, window.Text{})
+	}
+	if rs.over.active {
+		rs.over.end(now, now, ReasonRemoved)
+	}
+	rs.windows.Purge()
+	rs.clear.lines.Purge()
+	rs.unless.lines.Purge()
+}
+
+// reclass charges the state of the rule to the class of its severity, which a new version
+// may have changed.
 func (rs *ruleState) reclass() {
 	c := classOf(rs.rule)
-	for _, s := range []*fair.Shelf{rs.slots, rs.windows.Shelf, rs.cleared.Shelf, rs.muted.Shelf} {
+	for _, s := range []*fair.Shelf{rs.slots, rs.windows.Shelf, rs.clear.lines.Shelf, rs.unless.lines.Shelf} {
 		s.Reclass(c)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"crowsnest/episodes/internal/fair"
+	"crowsnest/episodes/internal/instant"
+	"crowsnest/episodes/internal/intake"
 	"crowsnest/episodes/internal/window"
 	"crowsnest/matcher"
 )
@@ -16,11 +18,11 @@ import (
 func (e *Engine) Take(hits []matcher.Hit, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	at := nanos(now)
+	at := instant.Of(now)
 	for n := 0; n < len(hits); {
 		n += e.acceptSome(hits[n:], at)
 	}
-	e.in.end()
+	e.in.End()
 }
 
 // acceptSome accepts hits up to the first whose rule panics, and returns their number.
@@ -49,15 +51,15 @@ func (e *Engine) accept(m *matcher.Hit, now int64) {
 	if rs.quarantined {
 		return
 	}
-	e.in.from(m.Labels)
+	e.in.From(m.Labels)
 	// A repeat is a line that played this part for this rule before.
-	if e.seen.Add(mix(m.ID, rs.seed+uint64(m.Part+3)), e.in.party) {
+	if e.seen.Add(intake.Mix(m.ID, rs.last.Seed+uint64(m.Part+3)), e.in.Party) {
 		rs.stats.Repeats++
 		return
 	}
-	written := nanos(m.Time)
-	t := e.step.stamped(written, now)
-	e.in.moved = min(t-written, 0)
+	written := instant.Of(m.Time)
+	t := e.step.Corrected(written, now)
+	e.in.Moved = min(t-written, 0)
 	if t > now+int64(MaxFuture) {
 		e.total.Future++
 		t = now
@@ -66,77 +68,77 @@ func (e *Engine) accept(m *matcher.Hit, now int64) {
 		e.lastLate = m.ID
 		e.total.Late++
 	}
-	h := &e.in.hit
-	h.T, h.ID, h.Values, h.Names = t, m.ID, e.in.clean(rs, m), m.Rule.CapturedNames
+	h := &e.in.Hit
+	h.T, h.ID, h.Values, h.Names = t, m.ID, e.in.Cleaned(&rs.last, m), m.Rule.CapturedNames
 	h.Line, h.Borrowed = window.Text{S: m.Line, Borrowed: true}, true
 	switch m.Part {
 	case matcher.PartClear:
-		e.acceptClear(rs, h, now)
+		rs.acceptClear(h, now)
 	case matcher.PartUnless:
-		e.acceptUnless(rs, h, now)
+		rs.acceptUnless(h, now)
 	default:
 		rs.stats.Matches++
 		rs.newest = max(rs.newest, t)
-		e.acceptStep(rs, int(m.Part), h, now)
+		rs.acceptStep(int(m.Part), h, now)
 	}
 }
 
 // acceptStep counts a line and opens or extends the episode of its key.
-func (e *Engine) acceptStep(rs *ruleState, step int, h *window.Hit, now int64) {
+func (rs *ruleState) acceptStep(step int, h *window.Hit, now int64) {
 	r := rs.rule
 	if r.Distinct != "" && h.Value(r.Distinct) == "" {
 		return
 	}
-	values, missing := e.in.keyOf(rs, h.Values)
+	values, missing := rs.in.KeyOf(&rs.last, h.Values)
 	if missing {
 		rs.stats.MissingBy++
 	}
-	ep := rs.openEpisode(&e.in)
+	ep := rs.find()
 	known, between := window.NoClears(), window.Gap{Lo: window.NoTime, Hi: window.Forever}
 	if r.Clear != nil {
 		var alive bool
-		known = rs.clearsOf(ep, values, e.in.who)
+		known = rs.clearsOf(ep, values)
 		if between, alive = known.Gap(h.T); !alive {
-			return // a clear line of the same time, or one that is forgotten, ended it
+			return // a clear line of the same time, or one that was dropped, ended it
 		}
 	}
 	if ep != nil && between.Hi == window.Forever && ep.counts(h.T) && ep.lastID != h.ID {
 		ep.lines++
 		ep.lastID = h.ID
-		ep.logs.note(&e.in.origin)
-		e.journal.touch(ep)
+		ep.logs.Note(&rs.in.Origin)
+		rs.journal.touch(ep)
 	}
 	trig := window.Trigger{T: h.T, From: h.T - 1, Shown: h, Lines: 1, Line: h}
 	if rs.windowed() {
 		var ok bool
-		if trig, ok = e.count(rs, ep, step, known, between); !ok {
+		if trig, ok = rs.count(ep, values, step, known, between); !ok {
 			return
 		}
 	}
-	trig.Party = e.in.party
+	trig.Party = rs.in.Party
 	over := trig.T + rs.quiet()
 	switch {
 	case between.Hi < window.Forever:
-		e.lapsed(rs, values, &trig, between, now)
+		rs.lapsed(values, &trig, between, now)
 	case ep == nil:
-		e.open(rs, values, &trig, now)
+		rs.openEpisode(values, &trig, now)
 	case r.Clear == nil && over < ep.starts:
-		e.lapsed(rs, values, &trig, window.Gap{Lo: window.NoTime, Hi: over}, now)
+		rs.lapsed(values, &trig, window.Gap{Lo: window.NoTime, Hi: over}, now)
 	default:
-		rs.slots.Use(&ep.slot, e.in.party)
-		e.extend(ep, &trig)
+		rs.slots.Use(&ep.slot, rs.in.Party)
+		ep.extend(&trig)
 	}
 }
 
 // count puts the hit into the window of its key and looks for a trigger between two clear
 // lines.
-func (e *Engine) count(rs *ruleState, ep *episode, step int, known window.Clears, between window.Gap) (window.Trigger, bool) {
+func (rs *ruleState) count(ep *episode, values []string, step int, known window.Clears, between window.Gap) (window.Trigger, bool) {
 	var kept *fair.Item[*keyWindow]
 	var w *keyWindow
 	if ep != nil {
 		w = ep.ownWindow()
 	} else {
-		kept = rs.windowOf(&e.in)
+		kept = rs.windowOf(values)
 		w = kept.Value
 	}
 	watermark := rs.watermark()
@@ -145,7 +147,7 @@ func (e *Engine) count(rs *ruleState, ep *episode, step int, known window.Clears
 		old = max(old, known.Newest)
 	}
 	w.Drop(old)
-	trig, ok := w.Add(rs.rule, step, &e.in.hit, &e.in.Copier, between)
+	trig, ok := w.Add(rs.rule, step, &rs.in.Hit, &rs.in.Copier, between)
 	trig.From = max(trig.From, between.Lo)
 	if kept != nil {
 		if n := w.Size(); n != kept.Lines {
@@ -154,70 +156,70 @@ func (e *Engine) count(rs *ruleState, ep *episode, step int, known window.Clears
 		}
 	} else {
 		rs.slots.Resize(&ep.slot, w.Size())
-		e.limits.thin()
+		rs.limits.thin()
 	}
 	return trig, ok
 }
 
 // acceptClear applies a clear line: it ends the episodes that are not newer and empties
 // the windows of every key that it shares `same` with.
-func (e *Engine) acceptClear(rs *ruleState, h *window.Hit, now int64) {
+func (rs *ruleState) acceptClear(h *window.Hit, now int64) {
 	if rs.rule.Clear == nil {
 		return
 	}
 	t := h.T
-	values, _ := e.in.keyOf(rs, h.Values)
-	key, missing := rs.shared(rs.clearAt, values, e.in.who)
+	values, _ := rs.in.KeyOf(&rs.last, h.Values)
+	key, missing := rs.clear.key(values, rs.in.Who)
 	if missing {
 		rs.stats.MissingSame++
 		return
 	}
 	known := window.NoClears()
-	if old := rs.cleared.Items[key]; old != nil {
+	if old := rs.clear.lines.Items[key]; old != nil {
 		known = old.Value
 	}
 	watermark := rs.watermark()
 	known = known.With(t, rs.rule.For, watermark)
-	rs.cleared.Add(key, e.in.party, known, 1)
+	rs.clear.lines.Add(key, rs.in.Party, known, 1)
 	old := t
 	if t > watermark {
 		old = watermark - int64(rs.rule.Within) // the others may still count for an earlier time
 	}
 	rs.emptied(key, old)
-	for _, ep := range rs.concerned(rs.byClear, rs.clearAt, key, values, e.in.who) {
+	for _, ep := range rs.clear.concerned(rs, key, values) {
 		ep.drop(old)
 		switch {
 		case t < known.Newest: // it began after a newer clear line
 		case ep.times != nil:
-			e.recover(ep, known, t, now, h.Line)
+			ep.recover(known, t, now, h.Line)
 		case t >= ep.newest, ep.undone(t):
-			e.close(ep, ReasonClear, t, now, h.Line)
+			ep.close(ReasonClear, t, now, h.Line)
 		}
 	}
-	e.divide(rs, key, known, t, now)
+	rs.divide(key, known, t, now)
 }
 
 // acceptUnless applies an unless line: it ends the pending episodes that it mutes.
-func (e *Engine) acceptUnless(rs *ruleState, h *window.Hit, now int64) {
+func (rs *ruleState) acceptUnless(h *window.Hit, now int64) {
 	u := rs.rule.Unless
 	if u == nil {
 		return
 	}
-	values, _ := e.in.keyOf(rs, h.Values)
-	key, missing := rs.shared(rs.muteAt, values, e.in.who)
+	values, _ := rs.in.KeyOf(&rs.last, h.Values)
+	key, missing := rs.unless.key(values, rs.in.Who)
 	if missing {
 		rs.stats.MissingSame++
 		return
 	}
 	var times []int64
-	if old := rs.muted.Items[key]; old != nil {
+	if old := rs.unless.lines.Items[key]; old != nil {
 		times = old.Value
 	}
 	times = insertTime(times, h.T)
-	rs.muted.Add(key, e.in.party, times, len(times))
-	for _, ep := range rs.concerned(rs.byMute, rs.muteAt, key, values, e.in.who) {
+	rs.unless.lines.Add(key, rs.in.Party, times, len(times))
+	for _, ep := range rs.unless.concerned(rs, key, values) {
 		if ep.state == StatePending && h.T > ep.starts-int64(u.Within) {
-			e.close(ep, ReasonMuted, h.T, now, h.Line)
+			ep.close(ReasonMuted, h.T, now, h.Line)
 		}
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"crowsnest/rules"
 )
 
-// A page asks for all open episodes again and again: their texts are rendered
-// when they change, and what a reader holds does not change any more.
+// Pages request all open episodes often: texts are rendered only when they change, and the
+// maps that a caller has do not change.
 func TestTextsAreRenderedWhenTheyChange(t *testing.T) {
 	r := rule(func(*rules.Rule) {})
 	b := newBench(t, r)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"crowsnest/episodes/internal/instant"
 	"crowsnest/episodes/internal/window"
 )
 
@@ -15,25 +16,24 @@ const (
 	EventCounted  EventKind = "counted"  // a line of the window that opened it: N of Of
 	EventOpened   EventKind = "opened"   // the condition became true
 	EventFired    EventKind = "fired"    // it was concluded that it fires
-	EventOnHold   EventKind = "held"     // nothing is concluded from silence: Sources make no progress
-	EventResumed  EventKind = "resumed"  // it is again
+	EventOnHold   EventKind = "held"     // absence-based conclusions are on hold: Sources make no progress
+	EventResumed  EventKind = "resumed"  // the sources make progress again
 	EventRenamed  EventKind = "renamed"  // a reload changed its labels
 	EventRestored EventKind = "restored" // loaded after a restart; earlier events are unknown
 	EventEnded    EventKind = "ended"
 )
 
-// Event is one event of an episode. Lines that merely repeat are none.
+// Event is one event of an episode. A further trigger line is not an event.
 type Event struct {
 	At   time.Time
 	Kind EventKind
-	// N and Of are those of EventCounted: lines, different values, or steps of a
-	// sequence.
+	// N and Of belong to EventCounted: lines, different values, or steps of a sequence.
 	N, Of int
-	// Line is the line that opened or ended it, redacted; "" if none did or it
-	// is not known.
+	// Line is the line that opened or ended it, redacted; "" if no line did, or if the
+	// line is not known.
 	Line string
-	// Sources are the sources without progress, of EventOnHold. None: the rule is
-	// quarantined, so its lines are not matched.
+	// Sources are the sources without progress, of EventOnHold. It is empty if the rule
+	// is quarantined: its lines are not matched.
 	Sources []string
 	Reason  Reason // of EventEnded
 }
@@ -41,17 +41,17 @@ type Event struct {
 // Timeline is the history of one episode.
 type Timeline struct {
 	Episode Episode
-	// Events are in the order in which they became known. Of many, the first and
-	// the newest are kept, and Skipped is how many are not.
+	// Events are in the order in which the engine recorded them. Of many, the first and
+	// the newest are kept; Skipped is the number of the others.
 	Events  []Event
 	Skipped int
-	// WaitsFor are the sources that its conclusions wait for now.
+	// WaitsFor are the sources that its absence-based conclusions wait for now.
 	WaitsFor []string
 }
 
 const (
 	maxEvents  = 16 // per episode
-	keepEvents = 5  // the first ones: how it began
+	keepEvents = 5  // the first ones are always kept
 	maxEnded   = 256
 )
 
@@ -59,7 +59,7 @@ const (
 type history struct {
 	events  []Event
 	skipped int
-	onHold  bool // the newest of held and resumed
+	onHold  bool // the newest EventOnHold or EventResumed is EventOnHold
 }
 
 // note adds an event, within the bound.
@@ -79,12 +79,12 @@ func (h *history) note(ev Event) {
 	h.events[maxEvents-1] = ev
 }
 
-// noteOpened notes how an episode began: the lines of its window, and the one
-// that made the condition true.
+// noteOpened notes how an episode began: the lines of its window, and the line that made
+// the condition true.
 func (ep *episode) noteOpened(trig *window.Trigger, now int64) {
 	r, n := ep.rs.rule, len(trig.Sequence)
 	count := func(t int64, i, of int) {
-		ep.history.note(Event{At: instant(t), Kind: EventCounted, N: i, Of: of})
+		ep.history.note(Event{At: instant.Time(t), Kind: EventCounted, N: i, Of: of})
 	}
 	switch w := ep.window; {
 	case n > 0:
@@ -100,59 +100,39 @@ func (ep *episode) noteOpened(trig *window.Trigger, now int64) {
 			}
 		}
 	}
-	ep.history.note(Event{At: instant(trig.T), Kind: EventOpened})
-	if g := ep.rs.group; g.wasOnHold {
-		ep.history.note(Event{At: instant(now), Kind: EventOnHold, Sources: g.silent(now)})
+	ep.history.note(Event{At: instant.Time(trig.T), Kind: EventOpened})
+	if g := ep.rs.group; g.WasOnHold {
+		ep.history.note(Event{At: instant.Time(now), Kind: EventOnHold, Sources: g.Silent(now)})
 	}
 }
 
-// noteRestored notes what a snapshot says of an episode: its history is not
-// saved.
+// noteRestored notes the events that follow from the saved fields of an episode: its
+// history is not saved.
 func (ep *episode) noteRestored(now int64) {
-	ep.history.note(Event{At: instant(ep.starts - ep.moved), Kind: EventOpened})
+	ep.history.note(Event{At: instant.Time(ep.starts - ep.moved), Kind: EventOpened})
 	if ep.fired != 0 {
-		ep.history.note(Event{At: instant(ep.fired), Kind: EventFired})
+		ep.history.note(Event{At: instant.Time(ep.fired), Kind: EventFired})
 	}
-	ep.history.note(Event{At: instant(now), Kind: EventRestored})
+	ep.history.note(Event{At: instant.Time(now), Kind: EventRestored})
 }
 
-// silent returns the names of the sources of the group without progress.
-func (g *group) silent(now int64) []string {
-	if g.suspended != window.NoTime {
-		return nil
-	}
-	var out []string
-	for _, s := range g.sources {
-		if s.readUpTo < now-int64(OnHoldAfter) {
-			out = append(out, s.name)
+// noteOnHold notes which episodes went on hold or resumed.
+func (e *Engine) noteOnHold(now int64) {
+	for g := range e.sources.Turned(now) { // a new group may have episodes of others
+		ev := Event{At: instant.Time(now), Kind: EventResumed}
+		if g.WasOnHold {
+			ev.Kind, ev.Sources = EventOnHold, g.Silent(now)
 		}
-	}
-	slices.Sort(out)
-	return out
-}
-
-// noteOnHold records which groups went on hold or resumed.
-func (m *watermarks) noteOnHold(now int64) {
-	for _, g := range m.groups {
-		is := g.onHold(now)
-		if g.looked && is == g.wasOnHold {
-			continue
-		}
-		g.looked, g.wasOnHold = true, is // a new group may have episodes of others
-		ev := Event{At: instant(now), Kind: EventResumed}
-		if is {
-			ev.Kind, ev.Sources = EventOnHold, g.silent(now)
-		}
-		for _, d := range g.heap {
-			if d.ep != nil {
-				d.ep.history.note(ev)
+		for d := range g.Armed() {
+			if ep, ok := d.Of.(*episode); ok {
+				ep.history.note(ev)
 			}
 		}
 	}
 }
 
-// pastEpisode is an episode that ended not long ago, also one that never fired, and the
-// line that ended it.
+// pastEpisode is an episode that ended recently, even if it never fired, with the line that
+// ended it.
 type pastEpisode struct {
 	*transition
 	history
@@ -162,7 +142,7 @@ type pastEpisode struct {
 // Timeline returns the history of the newest episode of an alert, open or ended in the
 // last 15 minutes, even if it never fired; false if there is none.
 func (e *Engine) Timeline(of Fingerprint, now time.Time) (Timeline, bool) {
-	at := nanos(now)
+	at := instant.Of(now)
 	p, waitsFor := e.past(of, at)
 	if p.transition == nil {
 		return Timeline{}, false
@@ -190,8 +170,8 @@ func (e *Engine) Timeline(of Fingerprint, now time.Time) (Timeline, bool) {
 	return t, true
 }
 
-// past finds the newest episode of an alert, with its history if that is known, and what
-// its conclusions wait for.
+// past finds the newest episode of an alert, with its history if that is known, and the
+// sources that its conclusions wait for.
 func (e *Engine) past(of Fingerprint, at int64) (out pastEpisode, waitsFor []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -201,7 +181,7 @@ func (e *Engine) past(of Fingerprint, at int64) (out pastEpisode, waitsFor []str
 				out = pastEpisode{transition: e.safely(ep, at), history: ep.history}
 				out.events = slices.Clone(out.events)
 				if out.OnHold {
-					waitsFor = rs.group.silent(at)
+					waitsFor = rs.group.Silent(at)
 				}
 				return out, waitsFor
 			}
@@ -217,7 +197,7 @@ func (e *Engine) past(of Fingerprint, at int64) (out pastEpisode, waitsFor []str
 			break
 		}
 	}
-	// What was read back after a restart, and overflows, have no history.
+	// Episodes that ended before a restart, and overflows, have no history.
 	for _, t := range slices.Backward(e.journal.closed) {
 		if t.Fingerprint == of && (out.transition == nil || t.Concluded.After(out.Concluded)) {
 			return pastEpisode{transition: t}, nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crowsnest/episodes/internal/intake"
 	"crowsnest/matcher"
 	"crowsnest/redact"
 	"crowsnest/rules"
@@ -48,7 +49,7 @@ func TestTimelineCounted(t *testing.T) {
 	b.advance(15 * time.Second)
 	want := []string{"0s counted 1/5", "3s counted 4/5", "4s opened bad", "14s fired"}
 	b.requireTimeline(15*time.Second, want...)
-	// What merely repeats is no event.
+	// A further trigger is not an event.
 	for i := 5; i < 50; i++ {
 		b.take(time.Duration(10+i)*time.Second, lineHit(r, 0, time.Duration(i)*time.Second, "again", "a"))
 	}
@@ -100,14 +101,14 @@ func TestTimelineClearedAndMuted(t *testing.T) {
 	b.advance(6 * time.Minute)
 	b.requireTimeline(6*time.Minute, "5m0s opened lost again", "6m0s ended muted planned")
 
-	// Each is kept for as long as what was resolved.
+	// Both are kept for as long as resolved episodes.
 	b.advance(6*time.Minute + KeepResolved)
 	b.requireTimeline(6*time.Minute+KeepResolved, "5m0s opened lost again", "6m0s ended muted planned")
 	b.advance(6*time.Minute + KeepResolved + time.Second)
 	_, ok := b.e.Timeline(tl.Episode.Fingerprint, at(time.Hour))
 	require.False(t, ok)
 
-	// What leaves the engine is redacted.
+	// The lines are redacted.
 	b = newBench(t, r)
 	b.e = b.engine(Config{Redactor: redact.New(nil)})
 	b.take(0, lineHit(r, 0, 0, "lost password=hunter2"))
@@ -117,7 +118,7 @@ func TestTimelineClearedAndMuted(t *testing.T) {
 	b.requireTimeline(time.Minute, "0s opened lost password=<redacted>", "1m0s ended clear back password=<redacted>")
 }
 
-func TestTimelineHeld(t *testing.T) {
+func TestTimelineOnHold(t *testing.T) {
 	r := rule(func(r *rules.Rule) { r.For, r.Clear = 2*time.Minute, &rules.ClearOrUnless{} })
 	b := newBench(t, r)
 	b.e.AddSource("other", rules.Lateness, nil)
@@ -127,7 +128,7 @@ func TestTimelineHeld(t *testing.T) {
 	b.advance(20 * time.Second)
 	b.requireTimeline(20*time.Second, "0s opened lost")
 	b.advance(31 * time.Second)
-	b.advance(60 * time.Second) // it is still held
+	b.advance(60 * time.Second) // still on hold
 	held := []string{"0s opened lost", "31s held [other]"}
 	tl := b.requireTimeline(time.Minute, held...)
 	require.Equal(t, []string{"other"}, tl.WaitsFor)
@@ -139,8 +140,7 @@ func TestTimelineHeld(t *testing.T) {
 	tl = b.requireTimeline(10*time.Minute, append(held, "10m0s fired", "10m0s resumed")...)
 	require.Empty(t, tl.WaitsFor)
 
-	// What opens meanwhile knows it from the start, and a source of its own does
-	// not make it new.
+	// An open episode goes on hold once, also if another source is added meanwhile.
 	b.advance(11 * time.Minute)
 	b.e.AddSource("third", rules.Lateness, nil)
 	b.advance(11 * time.Minute)
@@ -188,14 +188,14 @@ func TestTimelineOverRestartReloadAndOverflow(t *testing.T) {
 	b.advance(4 * time.Minute)
 	b.requireTimeline(4*time.Minute, "0s opened lost", "3m0s fired", "4m0s restored")
 
-	// A new identity goes on with the same history.
+	// An episode keeps its history when its labels change.
 	other := *r
 	other.Severity = rules.SeverityCritical
 	b.e.Swap(&rules.Set{Rules: []*rules.Rule{&other}}, at(5*time.Minute))
 	b.advance(5 * time.Minute)
 	b.requireTimeline(5*time.Minute, "0s opened lost", "3m0s fired", "4m0s restored", "5m0s renamed")
 
-	// What ended before a restart has what the snapshot says of it.
+	// The history of an episode that ended before a restart is derived from its saved fields.
 	b.take(6*time.Minute, lineHit(&other, matcher.PartClear, 6*time.Minute, "back"))
 	b.advance(6 * time.Minute)
 	fp := b.reported[len(b.reported)-1].Fingerprint
@@ -205,7 +205,7 @@ func TestTimelineOverRestartReloadAndOverflow(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, "0s opened lost\n3m0s fired\n6m0s ended clear", timelineText(tl))
 
-	// The alert for what is beyond the limit has a beginning.
+	// The overflow alert has a history, too.
 	b.take(8*time.Minute, lineHit(&other, 0, 8*time.Minute, "lost", "b"), lineHit(&other, 0, 8*time.Minute, "lost", "c"))
 	b.advance(8 * time.Minute)
 	for _, x := range b.reported {
@@ -219,8 +219,8 @@ func TestTimelineOverRestartReloadAndOverflow(t *testing.T) {
 	t.Fatal("no overflow")
 }
 
-// A quarantined rule is on hold, though no source is silent.
-func TestTimelineOfGivenUp(t *testing.T) {
+// A suspended rule is on hold though all its sources make progress.
+func TestTimelineOfSuspendedRule(t *testing.T) {
 	r := rule(func(r *rules.Rule) { r.Clear = &rules.ClearOrUnless{} })
 	b := newBench(t, r)
 	b.take(0, lineHit(r, 0, 0, "lost"))
@@ -232,12 +232,12 @@ func TestTimelineOfGivenUp(t *testing.T) {
 	require.True(t, tl.Episode.OnHold)
 }
 
-// A line that repeats costs no memory: a storm has a history as short as any.
+// A further trigger adds nothing to the history, however many there are.
 func TestTimelineCostsNothingPerLine(t *testing.T) {
 	r := rule(func(r *rules.Rule) { r.By = []string{"pod"} })
 	b := newBench(t, r)
 	b.take(0, lineHit(r, 0, 0, "bad", "a"))
-	ep := b.e.rules[r.Alert].open[join([]string{"a"}, nil)]
+	ep := b.e.rules[r.Alert].open[intake.Key([]string{"a"}, nil)]
 	before := len(ep.history.events)
 	for i := range 1000 {
 		b.take(time.Second, lineHit(r, 0, time.Second, fmt.Sprint("bad ", i), "a"))

@@ -3,6 +3,7 @@ package episodes
 import (
 	"maps"
 
+	"crowsnest/episodes/internal/instant"
 	"crowsnest/episodes/internal/window"
 	"crowsnest/episodes/render"
 	"crowsnest/rules"
@@ -11,7 +12,7 @@ import (
 // transition is the state of an episode at one moment, as the engine concluded it. Its
 // texts are made when it is first read, outside of the engine's mutex: see rendered.
 type transition struct {
-	Episode // Line, First and Annotations are those of done
+	Episode // Line, First and Annotations are set once done is
 	rs      *ruleState
 	ep      *episode         // nil: it is of an overflow, or was read from a snapshot
 	over    *render.Overflow // nil: it is not of an overflow
@@ -23,13 +24,13 @@ type transition struct {
 	// done is set once the texts are made. The transition changes under both mutexes of
 	// the engine only, so either is enough to read it.
 	done bool
-	// opens is set if nobody knows of the episode yet.
+	// opens is set until the episode was reported.
 	opens bool
 }
 
 // transition copies the state of an episode. Its texts must be in memory of their own.
-func (ep *episode) transition(now int64, c *window.Copier) *transition {
-	rs := ep.rs
+func (ep *episode) transition(now int64) *transition {
+	rs, c := ep.rs, &ep.rs.in.Copier
 	c.Copy(&ep.last)
 	t := &transition{rs: rs, ep: ep, line: ep.last.Line, first: ep.first, known: ep.texts, captures: make([]render.Capture, 0, len(ep.sequence))}
 	for _, h := range ep.sequence {
@@ -39,24 +40,24 @@ func (ep *episode) transition(now int64, c *window.Copier) *transition {
 	t.Episode = Episode{
 		Fingerprint: ep.print, Rule: rs.rule, Alert: rs.rule.Alert, State: ep.state,
 		Silent: rs.rule.Mode == rules.ModeSilent, Labels: ep.labels,
-		StartsAt: instant(ep.starts - ep.moved), LastSeen: instant(ep.newest), Written: instant(ep.written),
-		Count: ep.lines, Deadline: instant(ep.deadline(rs)), OnHold: rs.onHold(now), Party: ep.charged(), Origin: ep.logs.String(),
+		StartsAt: instant.Time(ep.starts - ep.moved), LastSeen: instant.Time(ep.newest), Written: instant.Time(ep.written),
+		Count: ep.lines, Deadline: instant.Time(ep.Due()), OnHold: rs.onHold(now), Party: ep.charged(), Origin: ep.logs.String(),
 	}
 	if ep.fired != 0 {
-		t.FiredAt = instant(ep.fired)
+		t.FiredAt = instant.Time(ep.fired)
 	}
 	return t
 }
 
 // transition copies the state of an overflow.
 func (o *overflow) transition(now int64) *transition {
-	rs := o.due.rs
+	rs := o.rs
 	x := Episode{
 		Fingerprint: o.print, Rule: rs.rule, Alert: rs.rule.Alert, State: StateFiring, Overflow: true,
 		Silent: rs.rule.Mode == rules.ModeSilent, Labels: o.labels,
-		StartsAt: instant(o.starts - o.moved), FiredAt: instant(o.fired), LastSeen: instant(o.newest),
-		Written: instant(o.starts), Count: o.lines,
-		Deadline: instant(o.newest + rs.overflowQuiet()), OnHold: rs.onHold(now),
+		StartsAt: instant.Time(o.starts - o.moved), FiredAt: instant.Time(o.fired), LastSeen: instant.Time(o.newest),
+		Written: instant.Time(o.starts), Count: o.lines,
+		Deadline: instant.Time(o.Due()), OnHold: rs.onHold(now),
 	}
 	keys := o.keys.Len()
 	return &transition{Episode: x, rs: rs, over: &render.Overflow{
@@ -68,13 +69,13 @@ func (o *overflow) transition(now int64) *transition {
 // ended makes the transition the end of its episode.
 func (t *transition) ended(state State, reason Reason, end, now int64) {
 	t.State, t.Reason = state, reason
-	t.EndsAt, t.Concluded = instant(end), instant(now)
+	t.EndsAt, t.Concluded = instant.Time(end), instant.Time(now)
 }
 
-// texts are what is made of a transition.
+// texts are the rendered texts of a transition.
 type texts struct {
 	*render.Texts                   // nil: the rule panicked
-	annotations   map[string]string // the same and further ones
+	annotations   map[string]string // those of Texts and further ones
 }
 
 func (t *transition) texts(r *render.Renderer) (out texts) {
@@ -105,8 +106,8 @@ func (t *transition) texts(r *render.Renderer) (out texts) {
 	return out
 }
 
-// learn keeps what was made of the transition, also in its episode unless that went on
-// meanwhile.
+// learn keeps the texts of the transition, and its redacted lines in its episode unless
+// the episode has newer lines.
 func (t *transition) learn(made texts) {
 	t.done, t.Line, t.First, t.Annotations = true, made.Line, made.First, made.annotations
 	if ep := t.ep; ep != nil {
@@ -118,9 +119,9 @@ func (t *transition) learn(made texts) {
 }
 
 // rendered returns copies of transitions with their texts. The texts are made outside of
-// the mutex that Take needs: executing templates and redacting lines is slow. If the
-// texts of a rule panic, the rule is quarantined. What nobody knows of yet is then
-// omitted; other alerts of the rule have a text that says so.
+// the mutex that Take needs: executing templates and redacting lines is slow. If that
+// panics, the rule is quarantined. Episodes that were not reported before are then
+// omitted; the others get an annotation that explains it.
 func (e *Engine) rendered(ts []*transition, now int64) []Episode {
 	if len(ts) == 0 {
 		return nil
@@ -152,21 +153,21 @@ func (e *Engine) rendered(ts []*transition, now int64) []Episode {
 	return out
 }
 
-// broken makes the texts of a transition whose rule panics.
+// broken sets the texts of a transition whose rule panicked.
 func (t *transition) broken() {
 	t.Annotations = map[string]string{"summary": "The texts of this alert could not be made because of a defect of crowsnest"}
 	t.done = true
 }
 
-// safely returns the transition of an episode. If the rule panics, it is quarantined, and
-// the transition has what identifies the episode alone.
+// safely returns the transition of an episode. If that panics, the rule is quarantined, and
+// the transition has only the fields that identify the episode.
 func (e *Engine) safely(ep *episode, now int64) (t *transition) {
-	if e.guard(ep.rs, now, func() { t = ep.transition(now, &e.in.Copier) }) {
+	if e.guard(ep.rs, now, func() { t = ep.transition(now) }) {
 		return t
 	}
 	t = &transition{Episode: Episode{
 		Fingerprint: ep.print, Rule: ep.rs.rule, Alert: ep.rs.rule.Alert, State: ep.state, Labels: ep.labels,
-		StartsAt: instant(ep.starts - ep.moved), LastSeen: instant(ep.newest), Written: instant(ep.written), Count: ep.lines,
+		StartsAt: instant.Time(ep.starts - ep.moved), LastSeen: instant.Time(ep.newest), Written: instant.Time(ep.written), Count: ep.lines,
 	}}
 	t.broken()
 	return t

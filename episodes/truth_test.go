@@ -28,7 +28,7 @@ type outage struct {
 	from, to time.Duration
 }
 
-// truthPlan draws outages and says when each line is read.
+// truthPlan draws outages and sets when each line is read.
 func truthPlan(t *rapid.T, lines []logged) []outage {
 	var plan []outage
 	for range rapid.IntRange(0, 3).Draw(t, "outages") {
@@ -51,7 +51,7 @@ func truthPlan(t *rapid.T, lines []logged) []outage {
 }
 
 // read plays lines in order of reading. Lines that are read at one time come source
-// by source. Proof of a source stands still while it, or the program, is away.
+// by source. A source makes no progress while it, or the program, is away.
 func read(t *rapid.T, r *rules.Rule, lines []logged, plan []outage) []Episode {
 	b := &bench{t: t, set: &rules.Set{Rules: []*rules.Rule{r}}}
 	start := func() {
@@ -123,10 +123,10 @@ func alertsOf(t *rapid.T, reported []Episode) (out []report, lapses map[report]b
 	return out, lapses
 }
 
-// likened takes away what may differ: a trigger that is read after a newer one of
-// its episode does not move startsAt, and an alert that fires already goes on when an
-// older clear line is read, until the first that is read and is not older than its
-// newest trigger. What is notified when it is over is exact.
+// likened removes the differences that are allowed: a trigger that is read after a newer
+// one of its episode does not move startsAt, and an alert that fires is not ended by a clear
+// line that is older than its newest trigger. A failure that is notified after its end is
+// exact.
 func likened(t *rapid.T, want, got []report, lapses map[report]bool) []report {
 	var merged []report
 	for _, g := range got {

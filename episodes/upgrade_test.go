@@ -10,12 +10,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crowsnest/episodes/internal/instant"
+	"crowsnest/episodes/internal/saved"
 	"crowsnest/rules"
 )
 
 // testdata/engine-0.1.json.gz is the engine's part of a snapshot that version 0.1
-// wrote: open alerts of most shipped rules. An upgrade neither resolves them nor
-// notifies of them under other labels, even though rules and keys have gained fields.
+// wrote: open alerts of most shipped rules. An upgrade neither resolves them nor notifies
+// them with other labels, even though rules and keys have gained fields.
 func TestAnUpgradeKeepsOpenAlerts(t *testing.T) {
 	f, err := os.Open("testdata/engine-0.1.json.gz")
 	require.NoError(t, err)
@@ -24,7 +26,7 @@ func TestAnUpgradeKeepsOpenAlerts(t *testing.T) {
 	require.NoError(t, err)
 	data, err := io.ReadAll(z)
 	require.NoError(t, err)
-	var old snapshot
+	var old saved.State
 	require.NoError(t, json.Unmarshal(data, &old))
 	set, err := rules.Load(rules.Shipped())
 	require.NoError(t, err)
@@ -39,12 +41,12 @@ func TestAnUpgradeKeepsOpenAlerts(t *testing.T) {
 	want := map[Fingerprint]alert{}
 	for _, r := range old.Rules {
 		for _, ep := range r.Open {
-			want[printOf(ep.Labels)] = alert{instant(ep.Starts - ep.Moved), ep.State}
+			want[printOf(ep.Labels)] = alert{instant.Time(ep.Starts - ep.Moved), State(ep.State)}
 			newest = max(newest, ep.Newest)
 		}
 	}
 	require.Greater(t, len(want), 40)
-	now := instant(newest).Add(time.Second)
+	now := instant.Time(newest).Add(time.Second)
 	e.Swap(set, now)
 	require.NoError(t, e.Restore(data, now))
 	got := map[Fingerprint]alert{}

@@ -1,5 +1,5 @@
 // Package render makes the texts of alerts: it redacts log lines and executes the
-// templates of annotations. It works on values and knows nothing of the engine.
+// templates of annotations. It works on values and has no access to the engine.
 package render
 
 import (
@@ -58,11 +58,11 @@ func (r *Renderer) count(ok bool) {
 // Capture is the values that one line has for some names. It must not change.
 type Capture struct{ Names, Values []string }
 
-// Facts are what the annotations of an alert are made of.
+// Facts are the input of the annotations of an alert.
 type Facts struct {
 	Rule   *rules.Rule
 	Labels map[string]string
-	// Captures are those of the newest trigger's lines.
+	// Captures holds the captures of each line of the newest trigger.
 	Captures    []Capture
 	Count       int64
 	StartsAt    time.Time
@@ -79,14 +79,14 @@ func (f *Facts) equal(o *Facts) bool {
 		})
 }
 
-// Texts are rendered annotations and what they were made of. They do not change.
+// Texts are rendered annotations with their input. They do not change.
 type Texts struct {
 	Facts
 	Annotations map[string]string
 }
 
-// Texts returns the texts of an alert: known, if nothing has changed since. Rendering is
-// costly, and a page asks for all open alerts again and again.
+// Texts returns the texts of an alert: known, if its facts are equal. Rendering is costly,
+// and pages request all open alerts often.
 func (r *Renderer) Texts(f Facts, known *Texts) *Texts {
 	if known != nil && known.equal(&f) {
 		return known
@@ -120,8 +120,8 @@ func stated(out map[string]string) map[string]string {
 	return out
 }
 
-// vars returns what `$vars` holds. In a sequence name_i is the value of step i, and name
-// that of the last step that has it.
+// vars returns the values of `$vars`. In a sequence name_i is the value of step i, and name
+// the value of the last step that has one.
 func (f *Facts) vars() map[string]string {
 	vars := map[string]string{}
 	for i, c := range f.Captures {
@@ -138,7 +138,7 @@ func (f *Facts) vars() map[string]string {
 	return vars
 }
 
-// neutral makes a value of a log line one line of text without links and markup.
+// neutral turns a value of a log line into one line of text without links and markup.
 func neutral(s string) string { return redact.Inert(redact.Sanitise(s)) }
 
 // named returns the labels for texts.
@@ -168,7 +168,7 @@ func (r *Renderer) remedy(rule *rules.Rule, data rules.TemplateData, out map[str
 	}
 }
 
-// Overflow is what the annotations of the alert for the keys beyond a limit are made of.
+// Overflow is the input of the annotations of the alert for the keys beyond a limit.
 type Overflow struct {
 	Rule               *rules.Rule
 	Labels             map[string]string

@@ -16,7 +16,7 @@ type churnKey struct {
 	party string
 }
 
-// openings counts those of a party.
+// openings counts the openings of a party.
 type openings struct {
 	drain
 	shelves map[*Shelf]*drain

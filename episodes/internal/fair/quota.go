@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Keep returns the newest of some values, n at most, shared among their parties: one
-// with less than its share loses none. The order stays; the memory is that of all.
+// Keep returns the newest of some values, at most n, shared among their parties: a party
+// with less than its share loses none. The order stays, and the memory is reused.
 func Keep[T any](all []T, n int, party func(T) string) []T {
 	if len(all) <= n {
 		return all

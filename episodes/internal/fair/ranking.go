@@ -15,15 +15,14 @@ type node struct {
 // place is where a node is in one ranking.
 type place struct {
 	index int
-	used  uint64 // as the ranking knows it: not later than the node was used
+	used  uint64 // node.used when the ranking was last fixed, or earlier
 }
 
-// The places of a node: in the rankings of the account or room, by entries and
-// by lines, and in that of the shelf.
+// The places of a node: in the rankings of the account or room by entries and by lines, and
+// in the ranking of the shelf.
 const inShelf = 2
 
-// ranking finds the node with the most. Of equal ones it is the one that was
-// not used for the longest time.
+// ranking finds the node with the greatest load, and of equal ones the least recently used.
 type ranking struct {
 	nodes []*node
 	by    int // of the load
@@ -34,8 +33,8 @@ func newRankings() [2]ranking {
 	return [2]ranking{{by: InEntries, place: InEntries}, {by: InLines, place: InLines}}
 }
 
-// first returns the first node. A use only ever moves a node back: its place is
-// looked up when it comes first.
+// first returns the first node. A use only moves a node back, so its place is updated when
+// it comes first.
 func (r *ranking) first() *node {
 	for {
 		n := r.nodes[0]
@@ -48,7 +47,7 @@ func (r *ranking) first() *node {
 	}
 }
 
-// most is the load of the first node.
+// maxLoad is the load of the first node.
 func (r *ranking) maxLoad() int { return r.nodes[0].load[r.by] }
 
 func (r *ranking) add(n *node)    { heap.Push(r, n) }

@@ -54,7 +54,7 @@ type Cell struct {
 	oldest, newest *Entry
 }
 
-// Entry is one thing that needs room. It is part of what it stands for.
+// Entry is one thing that needs room. It is embedded in that thing.
 type Entry struct {
 	Key          string
 	Lines        int
@@ -84,8 +84,8 @@ func (r *Room) squeeze(keep *Entry) {
 	}
 }
 
-// over reports whether there is too much, and of which class. If it is of the
-// critical one, that has more than its reserve.
+// over reports whether the room is over its bound, and which class must lose something: the
+// critical one only if it exceeds its reserve.
 func (r *Room) over(by int) (Class, bool) {
 	switch used := r.Used[Ordinary][by]; {
 	case used > r.max[by]:
@@ -104,7 +104,7 @@ func (r *Room) Entries(c Class, party string) int {
 	return 0
 }
 
-// charge adds n entries and lines to a cell, which may be less than nothing.
+// charge adds entries and lines, which may be negative, to a cell.
 func (c *Cell) charge(entries, lines int) {
 	s, a := c.shelf, c.account
 	r := s.room
@@ -123,7 +123,7 @@ func (c *Cell) charge(entries, lines int) {
 	}
 }
 
-// use notes that an entry of the cell is used.
+// use records that an entry of the cell is used.
 func (c *Cell) use() {
 	r := c.shelf.room
 	r.clock++

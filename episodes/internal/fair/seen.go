@@ -19,7 +19,7 @@ type Seen struct {
 	// heads are the first slots of the chains of a hash table; -1: none. Its size
 	// is a power of two and grows with the slots.
 	heads []int32
-	// factor is random, so that nobody can write lines that collide in one chain.
+	// factor is random, so that no one can write lines that collide in one chain.
 	factor  uint64
 	parties map[string]*seenParty
 	numbers []*seenParty // by number; those without slots are used again

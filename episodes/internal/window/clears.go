@@ -27,9 +27,9 @@ type Gap struct{ Lo, Hi int64 }
 // failure lies within one of them.
 type Clears struct {
 	Newest int64
-	Since  int64 // what is not newer may be forgotten
-	// Older are the ones before Newest that end a gap of more than `for`: within a
-	// shorter one nothing fires. Nil: there is none.
+	Since  int64 // clear lines that are not newer may have been dropped
+	// Older are the clear lines before Newest that end a gap longer than `for`: nothing
+	// fires within a shorter gap. Nil: there is none.
 	Older *Times
 }
 

@@ -31,7 +31,7 @@ func (h *Hit) Value(name string) string {
 	return ""
 }
 
-// valueAt is value for a name that is likely to be the one at i.
+// valueAt is Value for a name whose index is probably i.
 func (h *Hit) valueAt(i int, name string) string {
 	if i >= 0 && i < len(h.Names) && i < len(h.Values) && h.Names[i] == name {
 		return h.Values[i]
@@ -39,15 +39,15 @@ func (h *Hit) valueAt(i int, name string) string {
 	return h.Value(name)
 }
 
-// keepLines is how many hits of a list keep their line: nothing looks at older
-// ones.
+// keepLines is how many hits of a list, the newest, keep their line: older lines are never
+// shown.
 const keepLines = 2
 
 // Hits is a list in order of time; equal times are in order of arrival.
 type Hits []*Hit
 
-// extra is what the hit counts for in a room besides being a line: its values may
-// take much more memory.
+// extra is the size of the hit in a room beyond one line: its values may take much more
+// memory.
 func (h *Hit) extra() int {
 	n := 0
 	for _, v := range h.Values {

@@ -84,8 +84,7 @@ func (w *Window) triggered(sequence Hits, h *Hit) Trigger {
 	return t
 }
 
-// search is the state of one search: found[i+1:] is chosen while step i is
-// looked for.
+// search is the state of one search: found[i+1:] is chosen while step i is searched.
 type search struct {
 	r     *rules.Rule
 	steps []Hits
@@ -157,7 +156,7 @@ func (s *search) fits(i int, c *Hit) bool {
 	return true
 }
 
-// values returns what `differs` looks at.
+// values returns the values that `differs` compares.
 func (s *search) values(c *Hit) string {
 	var b strings.Builder
 	for _, step := range s.r.Steps {

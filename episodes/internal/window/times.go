@@ -8,8 +8,8 @@ import (
 	"crowsnest/rules"
 )
 
-// Times is a sorted list of the times of lines that are merely counted: a window
-// of hundreds of lines costs some bytes a line.
+// Times is a sorted list of the times of lines that are only counted: a window of hundreds
+// of lines costs a few bytes per line.
 type Times []int64
 
 // insert adds t and returns its index, or -1 if it is older than the newest
@@ -43,7 +43,7 @@ func (ts Times) Since(t int64) int {
 	return sort.Search(len(ts), func(i int) bool { return ts[i] > t })
 }
 
-// between is that of hits.
+// between returns the indexes of the times between two times, both exclusive.
 func (ts Times) between(lo, hi int64) (from, to int) {
 	if hi == Forever {
 		return ts.Since(lo), len(ts)
@@ -51,8 +51,8 @@ func (ts Times) between(lo, hi int64) (from, to int) {
 	return ts.Since(lo), ts.Since(hi - 1)
 }
 
-// maxTriggers is how many triggers are remembered until an episode is decided. Of
-// more, those in between are dropped.
+// maxTriggers bounds the triggers that are remembered until an episode is decided. If there
+// are more, every second one is dropped, except for the first and the newest.
 const maxTriggers = 64
 
 // AddTrigger adds the time of a trigger to those that are not decided yet.

@@ -10,7 +10,7 @@ import (
 	"crowsnest/rules"
 )
 
-// Window holds what was counted for one key.
+// Window holds the counted lines of one key.
 type Window struct {
 	// Steps holds the hits of each step of a sequence; several means that a line is among
 	// them more than once.
@@ -25,7 +25,7 @@ type Window struct {
 	extra  int // of the hits in Values and Steps
 }
 
-// Trigger is a condition that became true: the lines that made it so.
+// Trigger is a condition that became true, with the lines that made it true.
 type Trigger struct {
 	T        int64  // of the newest counted line, or of the last step
 	From     int64  // the window begins after it
@@ -57,7 +57,7 @@ func New(r *rules.Rule) Window {
 	return Window{}
 }
 
-// Load makes a window of what was saved.
+// Load makes a window from its saved parts.
 func Load(r *rules.Rule, steps []Hits, values Hits, lines Times, newest Hits) Window {
 	w := New(r)
 	w.Values, w.Lines = values, lines
@@ -85,8 +85,8 @@ func (w *Window) Drop(t int64) {
 	}
 }
 
-// Size is what the window counts for in a room: the lines that are kept, and
-// their values.
+// Size is the size of the window in a room: the number of its lines, and more for long
+// values.
 func (w *Window) Size() int {
 	n := len(w.Values) + len(w.Lines) + w.extra
 	for _, hs := range w.Steps {
@@ -96,7 +96,7 @@ func (w *Window) Size() int {
 }
 
 // Add counts h, whose texts c borrows, for one step and returns the trigger that it
-// completes with lines in the gap.
+// completes with lines in the gap, which contains h.
 func (w *Window) Add(r *rules.Rule, step int, h *Hit, c *Copier, in Gap) (Trigger, bool) {
 	if r.Sequence {
 		h = c.borrowed(h)
@@ -133,7 +133,7 @@ func (w *Window) Add(r *rules.Rule, step int, h *Hit, c *Copier, in Gap) (Trigge
 	}
 	shown := w.Newest
 	if shown.T != end {
-		shown = h // a late line: what the newest one of its window said is not kept
+		shown = h // a late line: the newest line of its window is not kept
 	}
 	return reached(r, end, lines, shown, h), true
 }

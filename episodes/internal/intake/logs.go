@@ -1,4 +1,4 @@
-package episodes
+package intake
 
 import (
 	"fmt"
@@ -16,38 +16,44 @@ const maxLogs = 16
 // logLabels identify a log and describe where a line comes from, in this order.
 var logLabels = []string{"cluster", "tenant", "namespace", "pod", "container", "node", "node_name", "unit"}
 
-// logs are the logs whose lines an episode has seen since it opened.
-type logs struct {
-	first string   // for people
-	known []uint64 // at most maxLogs
+// Logs counts the logs that the lines of an episode came from.
+type Logs struct {
+	First string   // for people
+	Known []uint64 // hashes, at most maxLogs
 	last  uint64
 }
 
-// note adds the log of a line.
-func (l *logs) note(o *origin) {
-	if o.log == l.last && len(l.known) > 0 {
+// Note counts the log of a line.
+func (l *Logs) Note(o *Origin) {
+	if o.log == l.last && len(l.Known) > 0 {
 		return
 	}
 	l.last = o.log
-	if len(l.known) == 0 {
-		l.first = describeLog(o.labels)
+	if len(l.Known) == 0 {
+		l.First = describeLog(o.Labels)
 	}
-	if len(l.known) < maxLogs && !slices.Contains(l.known, o.log) {
-		l.known = append(l.known, o.log)
+	if len(l.Known) < maxLogs && !slices.Contains(l.Known, o.log) {
+		l.Known = append(l.Known, o.log)
 	}
 }
 
+// Clone returns a copy that counts on its own, of at most maxLogs logs.
+func (l Logs) Clone() Logs {
+	l.Known = slices.Clone(l.Known[:min(len(l.Known), maxLogs)])
+	return l
+}
+
 // String returns the first log and the number of the others.
-func (l *logs) String() string {
-	switch more := len(l.known) - 1; {
-	case more <= 0 || l.first == "":
-		return l.first
-	case len(l.known) == maxLogs:
-		return fmt.Sprintf("%s and at least %d other logs", l.first, more)
+func (l *Logs) String() string {
+	switch more := len(l.Known) - 1; {
+	case more <= 0 || l.First == "":
+		return l.First
+	case len(l.Known) == maxLogs:
+		return fmt.Sprintf("%s and at least %d other logs", l.First, more)
 	case more == 1:
-		return l.first + " and 1 other log"
+		return l.First + " and 1 other log"
 	default:
-		return fmt.Sprintf("%s and %d other logs", l.first, more)
+		return fmt.Sprintf("%s and %d other logs", l.First, more)
 	}
 }
 
@@ -87,5 +93,5 @@ func plainName(v string) string {
 			return r
 		}
 		return '?'
-	}, v), maxValue)
+	}, v), MaxValue)
 }

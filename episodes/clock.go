@@ -1,15 +1,10 @@
 package episodes
 
-import "time"
+import (
+	"time"
 
-// step is the last time that the clock was set.
-type step struct {
-	old int64 // what it showed before
-	by  int64 // how far it was set, ahead or back
-	// slack is how far ahead of the clock a line may be and yet be a new one, of a
-	// node whose clock is ahead.
-	slack int64
-}
+	"crowsnest/episodes/internal/instant"
+)
 
 // ClockSet reports that the clock was set by d, ahead or back, and now shows now. All
 // remembered times move by d, so that an event of two minutes ago stays two minutes
@@ -19,19 +14,17 @@ type step struct {
 func (e *Engine) ClockSet(d time.Duration, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.setClock(int64(d), nanos(now))
+	e.setClock(int64(d), instant.Of(now))
 }
 
 func (e *Engine) setClock(by, at int64) {
-	e.step = step{old: at - by, by: by}
-	e.marks.move(by, at)
+	e.step = instant.Set(by, at)
+	e.sources.Move(by, at)
 	for _, rs := range e.rules {
 		e.guard(rs, at, func() { rs.move(by) })
 		rs.newest = min(rs.newest, at)
 	}
-	for _, g := range e.marks.groups {
-		g.rearm(e.safeDue)
-	}
+	e.sources.Rearm(e.safeDue)
 	for _, pod := range e.deletedPods.Keys() { // from the oldest: their order stays
 		if t, ok := e.deletedPods.Peek(pod); ok {
 			e.deletedPods.Add(pod, t+by)
@@ -40,10 +33,6 @@ func (e *Engine) setClock(by, at int64) {
 	e.journal.move(by)
 }
 
-// maxAfterSave is how long after a snapshot lines may have been written or read before
-// the clock was set.
-const maxAfterSave = int64(time.Minute)
-
 // ClockSetBack is ClockSet for a clock that was set back between a snapshot, at saved,
 // and its restore: it shows an earlier time, now, than it did then. Lines written before
 // are up to that much ahead of the clock; without a correction they would be newer than
@@ -51,21 +40,9 @@ const maxAfterSave = int64(time.Minute)
 func (e *Engine) ClockSetBack(saved, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	by := nanos(now) - nanos(saved)
-	e.setClock(by, nanos(now))
-	e.step.old, e.step.slack = nanos(saved)+maxAfterSave, -by/2
-}
-
-// stamped turns the time of a line into one of the clock as it is now: a line
-// may have been written before the clock was set and be read after.
-func (s *step) stamped(t, now int64) int64 {
-	switch {
-	case s.by > 0 && t <= s.old:
-		return t + s.by
-	case s.by < 0 && t <= s.old && t > now+s.slack: // the clock did not get there since
-		return min(t+s.by, now)
-	}
-	return t
+	from, to := instant.Of(saved), instant.Of(now)
+	e.setClock(to-from, to)
+	e.step = instant.SetBack(from, to)
 }
 
 func (ep *episode) move(by int64) {
@@ -94,22 +71,18 @@ func (rs *ruleState) move(by int64) {
 	for _, x := range rs.windows.Items {
 		x.Value.Move(by)
 	}
-	for _, x := range rs.cleared.Items {
+	for _, x := range rs.clear.lines.Items {
 		x.Value = x.Value.Move(by)
 	}
 	for _, l := range rs.lapses {
 		l.move(by)
 	}
-	for _, x := range rs.muted.Items {
+	for _, x := range rs.unless.lines.Items {
 		moved := make([]int64, len(x.Value)) // a copy: a snapshot may share it
 		for i, t := range x.Value {
 			moved[i] = t + by
 		}
 		x.Value = moved
 	}
-	if o := &rs.over; o.active {
-		o.starts += by
-		o.moved += by
-		o.newest += by
-	}
+	rs.over.move(by)
 }

@@ -1,0 +1,165 @@
+// Package intake prepares hits for counting: it finds the stream of a hit, cleans its
+// values and builds its key.
+//
+// Nothing in it is safe for concurrent use.
+package intake
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"crowsnest/episodes/internal/fair"
+	"crowsnest/episodes/internal/window"
+	"crowsnest/episodes/render"
+	"crowsnest/internal/text"
+	"crowsnest/matcher"
+	"crowsnest/redact"
+)
+
+// MaxValue is how many bytes a label value has at most.
+const MaxValue = 256
+
+// maxClean bounds the cache of cleaned values.
+const maxClean = 4096
+
+// Intake prepares one hit at a time: From, Values and Key fill it. It reuses its memory
+// for each hit.
+type Intake struct {
+	window.Copier
+	Origin            // of the stream of the hit
+	Hit    window.Hit // that is counted
+	// Moved is how far the time of the hit was moved back because the clock was.
+	Moved int64
+	Key   []byte // of the values of `by` and the identity
+
+	redactor *redact.Redactor
+	origins  origins
+	cleaned  *simplelru.LRU[cleanKey, string]
+	by       []string // values of `by`
+}
+
+// cleanKey names a value of a rule.
+type cleanKey struct {
+	rule  uint64
+	name  int
+	value string
+}
+
+// New makes an intake for streams with the labels identity. r hides what redactor
+// finds; a nil redactor finds nothing.
+func New(identity []string, redactor *redact.Redactor, r *render.Renderer) Intake {
+	return Intake{
+		Copier:   window.Copier{Max: render.MaxLine, Clean: redactor == nil, Sample: r.Line},
+		redactor: redactor, origins: newOrigins(identity), cleaned: fair.NewLRU[cleanKey, string](maxClean),
+	}
+}
+
+// End drops all references to the memory of the caller's hits.
+func (b *Intake) End() {
+	b.Release()
+	clear(b.by[:cap(b.by)])
+	b.by, b.Hit = b.by[:0], window.Hit{}
+}
+
+// From sets the origin to the stream with these labels.
+func (b *Intake) From(labels matcher.Labels) {
+	if address := addressOf(labels); address != b.address { // hardly ever
+		b.Origin = *b.origins.of(labels, address)
+	}
+}
+
+// KeyOf sets Key to that of cleaned values of a hit. It returns the values of `by`,
+// truncated, and reports whether one is missing. They and Key are valid until the next
+// call.
+func (b *Intake) KeyOf(m *Memory, cleaned []string) (by []string, missing bool) {
+	by = b.by[:0]
+	if m.keyed {
+		b.by = append(by, m.values[:m.by]...)
+		b.Key = append(b.Key[:0], m.key...)
+		return b.by, m.missing
+	}
+	for i := range m.by {
+		v := ""
+		if i < len(cleaned) {
+			v = cleaned[i]
+			if !utf8.ValidString(v) {
+				v = strings.ToValidUTF8(v, "\uFFFD") // values become labels
+			}
+			v = text.Truncate(v, MaxValue)
+		}
+		missing = missing || v == ""
+		by = append(by, v)
+	}
+	b.by = by
+	b.Key = append(AppendKey(b.Key[:0], by, nil), b.Who.Suffix()...)
+	m.join(b, missing)
+	return by, missing
+}
+
+// KeyWithoutIdentity returns Key without the identity.
+func (b *Intake) KeyWithoutIdentity() string {
+	return string(b.Key[:len(b.Key)-len(b.Who.Suffix())])
+}
+
+// Cleaned returns the values of a hit as one line each, without secrets, control and
+// invisible characters, and of bounded length. A captured value has lost the context
+// that made it a secret ("hunter2" of "password=hunter2"), so the line decides; labels
+// of the stream are not checked. Nearly all values were seen before.
+func (b *Intake) Cleaned(m *Memory, h *matcher.Hit) []string {
+	out, line := h.Values, ""
+	m.begin(b, len(h.Values))
+	for i, v := range h.Values {
+		if v == m.values[i] {
+			continue
+		}
+		c, kept := v, false
+		if v != "" && i < len(h.Rule.CapturedNames) {
+			c, kept = b.clean(m.Seed, h, i, &line)
+		}
+		if m.learn(i, ""); c == v {
+			if kept {
+				m.learn(i, c)
+			}
+			continue
+		}
+		if &out[0] == &h.Values[0] {
+			out = slices.Clone(out)
+		}
+		out[i] = c
+	}
+	return out
+}
+
+// clean returns one value as Cleaned does. line is the redacted line, once that is
+// known. kept reports whether the result is in memory that the caller does not own.
+func (b *Intake) clean(rule uint64, h *matcher.Hit, i int, line *string) (c string, kept bool) {
+	v := h.Values[i]
+	if b.redactor == nil {
+		return text.Truncate(redact.Sanitise(v), render.MaxLine), false
+	}
+	if label := h.Labels[h.Rule.CapturedNames[i]]; v == label && redact.Sanitise(v) == v {
+		return label, true
+	}
+	key := cleanKey{rule, i, v}
+	if c, ok := b.cleaned.Get(key); ok {
+		return c, true
+	}
+	if *line == "" {
+		*line = b.redactor.String(h.Line)
+	}
+	c = text.Truncate(redact.Sanitise(b.redactor.Part(h.Line, *line, v)), render.MaxLine)
+	if len(v) > render.MaxLine {
+		return c, false
+	}
+	key.value = strings.Clone(v)
+	if c == v {
+		c = key.value
+	} else {
+		c = strings.Clone(c)
+	}
+	b.cleaned.Add(key, c)
+	return c, true
+}

@@ -1,0 +1,50 @@
+package intake
+
+import (
+	"slices"
+
+	"crowsnest/matcher"
+	"crowsnest/rules"
+)
+
+// Memory caches the results of the newest hit of a rule. The lines of a storm nearly
+// always have the same stream and values, so nothing is cleaned or joined again. Its
+// strings belong to the intake or to the labels.
+type Memory struct {
+	Seed uint64 // a hash of the rule's name
+	by   int    // number of values of the key
+
+	labels matcher.Labels // of the stream
+	// values are those that are clean as they are; "" is empty, or not known.
+	values []string
+	// key is that of the first values, if keyed is set; missing is as KeyOf returns it.
+	key     []byte
+	missing bool
+	keyed   bool
+}
+
+// NewMemory makes the memory of a rule.
+func NewMemory(r *rules.Rule) Memory { return Memory{Seed: Hash(r.Alert), by: len(r.By)} }
+
+// begin forgets what is known of another stream.
+func (m *Memory) begin(b *Intake, n int) {
+	if b.address != addressOf(m.labels) || len(m.values) != n {
+		*m = Memory{Seed: m.Seed, by: m.by, labels: b.Labels, values: slices.Grow(m.values[:0], n)[:n], key: m.key}
+		clear(m.values)
+	}
+}
+
+// learn remembers a value that is clean; "": the one of the line is not.
+func (m *Memory) learn(i int, v string) {
+	m.values[i] = v
+	if i < m.by {
+		m.keyed = false
+	}
+}
+
+// join remembers the key of a hit if all of its values are known.
+func (m *Memory) join(b *Intake, missing bool) {
+	if n := len(b.by); n <= len(m.values) && slices.Equal(b.by, m.values[:n]) {
+		m.key, m.missing, m.keyed = append(m.key[:0], b.Key...), missing, true
+	}
+}

@@ -1,0 +1,210 @@
+// Package saved is the form of an engine's state in a snapshot. Its JSON may gain keys,
+// but older snapshots must load.
+package saved
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"crowsnest/episodes/internal/fair"
+	"crowsnest/episodes/internal/window"
+)
+
+// version is raised when older programs could misread a snapshot.
+const version = 1
+
+// State is the state of an engine. Times are nanoseconds since 1970.
+type State struct {
+	Version int `json:"version"`
+	// Identity holds the names whose values are the identities. A program that
+	// knew none wrote no list.
+	Identity []string `json:"identity,omitempty"`
+	Rules    []Rule   `json:"rules,omitempty"`
+	Closed   []Closed `json:"closed,omitempty"`
+	// Texts are the ClosedTexts of Closed, packed.
+	Texts       [][]byte     `json:"closed_texts,omitempty"`
+	DeletedPods []DeletedPod `json:"gone,omitempty"`
+	// Old and By are when and how far the clock was set last.
+	Old int64 `json:"clock_old,omitempty"`
+	By  int64 `json:"clock_by,omitempty"`
+	// Seen holds fingerprints, 8 bytes each, little endian, and SeenOf how many of
+	// them are of each party.
+	Seen   []byte       `json:"seen,omitempty"`
+	SeenOf []fair.Share `json:"seen_of,omitempty"`
+}
+
+// DeletedPod is a pod that was deleted.
+type DeletedPod struct {
+	Namespace, Name string
+	Identity        []byte `json:",omitempty"` // end of a key
+	At              int64
+}
+
+// Rule is the state of one rule.
+type Rule struct {
+	Alert         string           `json:"alert"`
+	Hash          string           `json:"hash"`
+	CapturedNames []string         `json:"wants,omitempty"`
+	Open          []Episode        `json:"open,omitempty"`
+	Windows       []Window         `json:"windows,omitempty"`
+	Lapses        []Episode        `json:"lapses,omitempty"`
+	Cleared       []Clears         `json:"cleared,omitempty"`
+	Muted         []Entry[[]int64] `json:"muted,omitempty"`
+	Overflow      *Overflow        `json:"overflow,omitempty"`
+}
+
+// Empty reports whether nothing would be lost without the rule.
+func (r *Rule) Empty() bool {
+	return len(r.Open)+len(r.Windows)+len(r.Lapses)+len(r.Cleared)+len(r.Muted) == 0 && r.Overflow == nil
+}
+
+// Episode is an episode that has not ended, or a lapse.
+type Episode struct {
+	Values    []string          `json:"values"`
+	Identity  []string          `json:"identity,omitempty"`
+	Loose     bool              `json:"loose,omitempty"`
+	Nameless  bool              `json:"nameless,omitempty"`
+	Labels    map[string]string `json:"labels"`
+	State     string            `json:"state"`
+	Starts    int64             `json:"starts"`
+	Moved     int64             `json:"moved,omitempty"` // with the clock
+	Newest    int64             `json:"newest"`
+	From      int64             `json:"from"`
+	Fired     int64             `json:"fired,omitempty"`
+	Written   int64             `json:"written"`
+	Lines     int64             `json:"lines"`
+	LastID    uint64            `json:"last_id"`
+	Namespace string            `json:"namespace,omitempty"`
+	Party     string            `json:"party,omitempty"`
+	Sequence  []Hit             `json:"chain,omitempty"`
+	Line      string            `json:"line,omitempty"`
+	First     string            `json:"first,omitempty"` // if it is not Line
+	Log       string            `json:"log,omitempty"`
+	Logs      []uint64          `json:"logs,omitempty"`
+	Window    *Window           `json:"window,omitempty"`
+	Times     []byte            `json:"times,omitempty"` // as packed, while it is undecided
+	Shown     bool              `json:"shown,omitempty"` // of a lapse
+}
+
+// Bare returns the episode without what only further lines need.
+func (e Episode) Bare() Episode {
+	e.Window, e.Sequence, e.Times, e.Logs = nil, nil, nil, nil
+	return e
+}
+
+// Window is the window of a key.
+type Window struct {
+	Key      []string `json:"key,omitempty"` // values of `by`, unless an episode has them
+	Party    string   `json:"party,omitempty"`
+	Identity []string `json:"identity,omitempty"`
+	Loose    bool     `json:"loose,omitempty"`
+	Steps    [][]Hit  `json:"steps,omitempty"`
+	Lines    []byte   `json:"lines,omitempty"`  // as packed
+	Newest   []Hit    `json:"newest,omitempty"` // one or none
+	Distinct []Hit    `json:"distinct,omitempty"`
+}
+
+// Hit is a line that was counted.
+type Hit struct {
+	T      int64    `json:"t"`
+	ID     uint64   `json:"id,omitempty"` // of steps of a sequence
+	Values []string `json:"v,omitempty"`  // of Rule.CapturedNames
+	Line   string   `json:"l,omitempty"`
+	Multi  bool     `json:"m,omitempty"`
+}
+
+// Entry is what a key of `same` has.
+type Entry[V any] struct {
+	Key   []byte `json:"k"` // bytes of the log, which need not be UTF-8
+	Value V      `json:"v"`
+	Party string `json:"p,omitempty"`
+}
+
+// Overflow is the alert for the keys beyond a limit.
+type Overflow struct {
+	Labels map[string]string `json:"labels"`
+	Starts int64             `json:"starts"`
+	Moved  int64             `json:"moved,omitempty"`
+	Newest int64             `json:"newest"`
+	Fired  int64             `json:"fired"`
+	Lines  int64             `json:"lines"`
+	Why    string            `json:"why"`
+	Keys   [][]byte          `json:"keys,omitempty"` // of older programs
+	Hashes []uint64          `json:"key_hashes,omitempty"`
+}
+
+// Closed is an episode that was resolved recently, to be reported again.
+type Closed struct {
+	Alert     string            `json:"alert"`
+	Reason    string            `json:"reason"`
+	Overflow  bool              `json:"overflow,omitempty"`
+	Silent    bool              `json:"silent,omitempty"`
+	Labels    map[string]string `json:"labels"`
+	Starts    int64             `json:"starts"`
+	Fired     int64             `json:"fired"`
+	Newest    int64             `json:"newest"`
+	Ends      int64             `json:"ends"`
+	Concluded int64             `json:"concluded"`
+	Lines     int64             `json:"lines"`
+	Party     string            `json:"party,omitempty"`
+	// The texts are here in the snapshots of older programs only.
+	Annotations map[string]string `json:"annotations,omitempty"`
+	Line        string            `json:"line,omitempty"`
+	First       string            `json:"first,omitempty"`
+}
+
+// ClosedKey identifies an episode that was resolved.
+type ClosedKey struct {
+	Print  uint64
+	Starts int64
+}
+
+// ClosedTexts are the texts of an episode that was resolved.
+type ClosedTexts struct {
+	ClosedKey
+	Annotations map[string]string
+	Line, First string
+}
+
+// Clears is the clear lines of one key. Programs that knew the newest line alone read
+// and wrote k, v and p.
+type Clears struct {
+	Entry[int64]
+	Since *int64 `json:"s,omitempty"` // nil: v
+	Older []byte `json:"o,omitempty"` // as packed
+}
+
+// SaveClears returns the saved form of the clear lines of a key.
+func SaveClears(c window.Clears, key, party string) Clears {
+	out := Clears{Entry: Entry[int64]{[]byte(key), c.Newest, party}, Since: &c.Since}
+	if c.Older != nil {
+		out.Older = c.Older.Pack()
+	}
+	return out
+}
+
+// Load is the inverse of SaveClears.
+func (c Clears) Load() window.Clears {
+	out := window.Clears{Newest: c.Value, Since: c.Value}
+	if c.Since != nil {
+		out.Since = *c.Since
+	}
+	if older := window.Unpack(c.Older); len(older) > 0 {
+		out.Older = &older
+	}
+	return out
+}
+
+// New returns a state without rules, of the version that Parse reads.
+func New(identity []string) State { return State{Version: version, Identity: identity} }
+
+// Parse reads the JSON of a State.
+func Parse(data []byte) (s State, err error) {
+	if err = json.Unmarshal(data, &s); err != nil {
+		return s, fmt.Errorf("read snapshot of episodes: %w", err)
+	}
+	if s.Version != version {
+		return s, fmt.Errorf("read snapshot of episodes: version %d is not %d", s.Version, version)
+	}
+	return s, nil
+}

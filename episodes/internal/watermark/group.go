@@ -1,0 +1,78 @@
+package watermark
+
+import (
+	"iter"
+	"math"
+	"slices"
+
+	"crowsnest/episodes/internal/window"
+)
+
+// Group is the rules that the same sources serve. They have one watermark: there
+// are thousands of rules and hundreds of sources, and few groups.
+type Group struct {
+	Lateness  int64 // largest of its sources
+	WasOnHold bool  // as Sources.Turned found it last
+
+	sources []*source
+	frozen  int64 // where the watermark stops; window.NoTime: it does not
+	// mark caches the watermark, and oldest the least progress of a source, while
+	// marked is set: each line needs them.
+	mark, oldest int64
+	marked       bool
+	looked       bool // by Sources.Turned
+	deadlines    deadlines
+}
+
+// Watermark is the event time up to which every source that can serve the rules has
+// been read, or window.NoTime if one has made no progress yet. It does not advance while
+// the group is frozen.
+func (g *Group) Watermark() int64 {
+	if !g.marked {
+		g.look()
+	}
+	return g.mark
+}
+
+func (g *Group) look() {
+	g.marked, g.mark, g.oldest = true, math.MaxInt64, math.MaxInt64
+	for _, s := range g.sources {
+		g.oldest = min(g.oldest, s.readUpTo)
+		g.mark = min(g.mark, s.readUpTo-s.lateness)
+	}
+	if len(g.sources) == 0 || g.oldest == window.NoTime {
+		g.mark = window.NoTime
+	}
+	if g.frozen != window.NoTime {
+		g.mark = min(g.mark, g.frozen-g.Lateness)
+	}
+}
+
+// OnHold reports whether a source that can serve the rules makes no progress, or the
+// group is frozen.
+func (g *Group) OnHold(now int64) bool {
+	g.Watermark()
+	return g.frozen != window.NoTime || g.oldest < now-int64(OnHoldAfter)
+}
+
+// Silent returns the names of the sources without progress, sorted. It is empty if the
+// group is frozen.
+func (g *Group) Silent(now int64) []string {
+	if g.frozen != window.NoTime {
+		return nil
+	}
+	var out []string
+	for _, s := range g.sources {
+		if s.readUpTo < now-int64(OnHoldAfter) {
+			out = append(out, s.name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Served reports whether a source can serve the rules.
+func (g *Group) Served() bool { return len(g.sources) > 0 }
+
+// Armed yields the deadlines of the group, in no order. It must not change meanwhile.
+func (g *Group) Armed() iter.Seq[*Deadline] { return slices.Values(g.deadlines) }

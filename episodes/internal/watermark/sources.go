@@ -1,0 +1,162 @@
+// Package watermark computes up to which time the lines of each rule have been read, and
+// which deadlines lie before that time.
+//
+// Nothing in it is safe for concurrent use. Times are nanoseconds since 1970.
+package watermark
+
+import (
+	"encoding/binary"
+	"iter"
+	"math"
+	"slices"
+	"time"
+
+	"crowsnest/episodes/internal/window"
+	"crowsnest/rules"
+)
+
+// OnHoldAfter is how far the progress of a source may lag behind the clock before its
+// rules are on hold.
+const OnHoldAfter = 30 * time.Second
+
+// Sources are the sources of lines, with the groups of rules that they serve. The zero
+// value has none.
+type Sources struct {
+	sources []*source
+	groups  []*Group
+	shared  map[string]*Group // by the indexes of its sources
+}
+
+// source is one source of lines, with its progress.
+type source struct {
+	name     string
+	lateness int64
+	serves   func(rules.Selector) bool
+	readUpTo int64
+}
+
+// Add adds a source. lateness is how far the watermark stays behind its progress; serves
+// reports which selectors the source can satisfy, nil: all. A known source keeps its
+// progress. Regroup must follow.
+func (s *Sources) Add(name string, lateness time.Duration, serves func(rules.Selector) bool) {
+	x := s.source(name)
+	if x == nil {
+		x = &source{name: name, readUpTo: window.NoTime}
+		s.sources = append(s.sources, x)
+	}
+	x.lateness, x.serves = int64(lateness), serves
+}
+
+// Remove removes a source, if it is known. Regroup must follow.
+func (s *Sources) Remove(name string) {
+	s.sources = slices.DeleteFunc(s.sources, func(x *source) bool { return x.name == name })
+}
+
+func (s *Sources) source(name string) *source {
+	if i := slices.IndexFunc(s.sources, func(x *source) bool { return x.name == name }); i >= 0 {
+		return s.sources[i]
+	}
+	return nil
+}
+
+// Advance reports that all lines of a source up to readUpTo have been read. Progress never
+// moves back; that of an unknown source is ignored.
+func (s *Sources) Advance(name string, readUpTo int64) {
+	if x := s.source(name); x != nil {
+		x.readUpTo = max(x.readUpTo, readUpTo)
+		s.forgetMarks()
+	}
+}
+
+// Move adds by to the progress of every source, which is at most now after that.
+func (s *Sources) Move(by, now int64) {
+	for _, x := range s.sources {
+		if x.readUpTo != window.NoTime {
+			x.readUpTo = min(x.readUpTo+by, now)
+		}
+	}
+	s.forgetMarks()
+}
+
+func (s *Sources) forgetMarks() {
+	for _, g := range s.groups {
+		g.marked = false
+	}
+}
+
+// Regroup drops all groups. The caller gets a group for each rule again, and arms the
+// deadlines of the rule in it.
+func (s *Sources) Regroup() { s.groups, s.shared = nil, map[string]*Group{} }
+
+// Group returns the group of the rules with a selector. If frozen is not window.NoTime,
+// the rule has a group of its own, whose watermark stops there.
+func (s *Sources) Group(from rules.Selector, frozen int64) *Group {
+	var key []byte
+	g := &Group{frozen: frozen}
+	for i, x := range s.sources {
+		if x.serves == nil || x.serves(from) {
+			key = binary.AppendUvarint(key, uint64(i))
+			g.sources, g.Lateness = append(g.sources, x), max(g.Lateness, x.lateness)
+		}
+	}
+	if frozen == window.NoTime {
+		if known := s.shared[string(key)]; known != nil {
+			return known
+		}
+		s.shared[string(key)] = g
+	}
+	s.groups = append(s.groups, g)
+	return g
+}
+
+// Freeze returns a group of the same sources for one rule, whose watermark stops at a
+// time.
+func (s *Sources) Freeze(g *Group, at int64) *Group {
+	out := &Group{sources: g.sources, Lateness: g.Lateness, frozen: at}
+	s.groups = append(s.groups, out)
+	return out
+}
+
+// Turned yields the groups that went on hold or resumed since the last call, and the new
+// ones.
+func (s *Sources) Turned(now int64) iter.Seq[*Group] {
+	return func(yield func(*Group) bool) {
+		for _, g := range s.groups {
+			is := g.OnHold(now)
+			if g.looked && is == g.WasOnHold {
+				continue
+			}
+			if g.looked, g.WasOnHold = true, is; !yield(g) {
+				return
+			}
+		}
+	}
+}
+
+// Due disarms the deadlines that the watermarks have reached and appends them to out, in
+// no order.
+func (s *Sources) Due(compute Compute, out []*Deadline) []*Deadline {
+	for _, g := range s.groups {
+		out = g.popDue(compute, out)
+	}
+	return out
+}
+
+// Next returns the earliest time of the clock at which a watermark may reach a deadline,
+// if all sources keep up; false: no deadline is armed.
+func (s *Sources) Next(compute Compute) (next int64, ok bool) {
+	next = math.MaxInt64
+	for _, g := range s.groups {
+		if d := g.first(compute); d != nil {
+			next = min(next, d.at+g.Lateness)
+		}
+	}
+	return next, next != math.MaxInt64
+}
+
+// Rearm orders all deadlines again after they were moved.
+func (s *Sources) Rearm(compute Compute) {
+	for _, g := range s.groups {
+		g.rearm(compute)
+	}
+}

@@ -1,0 +1,112 @@
+package episodes
+
+import (
+	"math"
+	"time"
+
+	"crowsnest/episodes/internal/instant"
+	"crowsnest/episodes/internal/window"
+	"crowsnest/rules"
+)
+
+// AddSource registers a source before its first lines. Lateness is how far the
+// watermark stays behind its progress; serves reports which selectors the source can
+// satisfy. A known source keeps its progress.
+func (e *Engine) AddSource(name string, lateness time.Duration, serves func(rules.Selector) bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.sources.Add(name, lateness, serves)
+	e.bind()
+}
+
+// RemoveSource removes a source: no watermark waits for it any longer. It does nothing
+// if the source is unknown.
+func (e *Engine) RemoveSource(name string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.sources.Remove(name)
+	e.bind()
+}
+
+// AdvanceWatermark reports that all lines of the source up to readUpTo have been read.
+// The watermark never moves back. The next Evaluate draws the conclusions.
+func (e *Engine) AdvanceWatermark(name string, readUpTo time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.sources.Advance(name, e.step.Corrected(instant.Of(readUpTo), math.MaxInt64))
+}
+
+// HoldBack stops the watermarks of rules, by name, at a time: after it, an agent that
+// reads their lines matched another version of the rule. Rules that are no longer in
+// upTo are released.
+func (e *Engine) HoldBack(upTo map[string]time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	changed := false
+	for _, rs := range e.order {
+		at := int64(window.NoTime)
+		if t, held := upTo[rs.rule.Alert]; held {
+			at = instant.Of(t)
+		}
+		changed = changed || at != rs.heldBack
+		rs.heldBack = at
+	}
+	if changed {
+		e.bind()
+	}
+}
+
+// bind finds the sources that can serve each rule and rebuilds the groups.
+func (e *Engine) bind() {
+	e.sources.Regroup()
+	for _, rs := range e.order {
+		rs.group = e.sources.Group(rs.rule.From, rs.frozen())
+		e.guard(rs, e.limits.losses.Now, rs.arm)
+	}
+}
+
+// freeze stops the watermark of a rule at a time, unless it is suspended already.
+func (e *Engine) freeze(rs *ruleState, at int64) {
+	if rs.suspended == window.NoTime {
+		rs.suspended = at
+		rs.group = e.sources.Freeze(rs.group, rs.frozen())
+	}
+}
+
+// frozen is where the watermark of the rule stopped; window.NoTime: it did not.
+func (rs *ruleState) frozen() int64 {
+	switch {
+	case rs.heldBack == window.NoTime:
+		return rs.suspended
+	case rs.suspended == window.NoTime:
+		return rs.heldBack
+	}
+	return min(rs.heldBack, rs.suspended)
+}
+
+// arm arms the deadlines of a rule in its group.
+func (rs *ruleState) arm() {
+	if rs.quarantined {
+		return
+	}
+	for _, ep := range rs.open {
+		ep.arm()
+	}
+	for _, l := range rs.lapses {
+		l.due.Arm(rs.group)
+	}
+	if rs.over.active {
+		rs.over.due.Arm(rs.group)
+	}
+}
+
+// disarm disarms the deadlines of a rule.
+func (rs *ruleState) disarm() {
+	for _, ep := range rs.open {
+		ep.due.Disarm()
+	}
+	for _, l := range rs.lapses {
+		l.due.Disarm()
+	}
+	rs.over.due.Disarm()
+}
