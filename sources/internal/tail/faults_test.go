@@ -299,7 +299,7 @@ func TestHoles(t *testing.T) {
 			l.stop()
 		})
 	}
-	f([]string{"text a", "text b"}, 64<<20, "text a\n", 64<<20, "text b\n")
+	f([]string{"text a", "text b"}, 8<<20, "text a\n", 8<<20, "text b\n")
 	f([]string{"text a", "text b"}, 4096, "text a", 4096, "text b\n")
 	f([]string{"text a", "text b"}, blockSize+1, "text a", blockSize+1, "text b\n")
 	f([]string{"text b"}, 100, 100, "text b\n")
@@ -337,7 +337,7 @@ func TestFewDescriptors(t *testing.T) {
 		wait(10 * time.Second)
 		require.LessOrEqual(t, l.tailer.files.Load(), int64(5))
 		r := rand.New(rand.NewPCG(1, 4))
-		for range 300 {
+		for range 100 {
 			c := cs[r.IntN(len(cs))]
 			c.Write("stdout", seq.next())
 			if r.IntN(3) == 0 {
@@ -363,7 +363,8 @@ func TestChurn(t *testing.T) {
 		l.start(nil)
 		wait(time.Second)
 		var seq numbered
-		for i := range 1000 {
+		const pods = 300
+		for i := range pods {
 			c := kubesim.New(kubesim.Options{Root: l.finder.Root, Pod: fmt.Sprintf("pod-%d", i)})
 			c.Write("stdout", seq.next())
 			wait(300 * time.Millisecond)
@@ -375,7 +376,7 @@ func TestChurn(t *testing.T) {
 		require.ElementsMatch(t, seq.want, l.pipe.taken())
 		require.Zero(t, l.tailer.files.Load(), "descriptors")
 		require.Empty(t, l.tailer.Status().Streams)
-		require.Equal(t, int64(1000), l.tailer.Status().Lines)
+		require.Equal(t, int64(pods), l.tailer.Status().Lines)
 		wait(forgetAfter + 10*time.Second)
 		require.Less(t, len(l.tailer.Positions()), 200)
 		l.stop()

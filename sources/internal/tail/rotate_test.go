@@ -87,5 +87,5 @@ func seeds() int {
 	if n, err := strconv.Atoi(os.Getenv("TAIL_SEEDS")); err == nil {
 		return n
 	}
-	return 12
+	return 8
 }
