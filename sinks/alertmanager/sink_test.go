@@ -120,7 +120,7 @@ func outages() map[string]fault.Fault {
 // firing and, min_firing later, as resolved.
 func TestOutage(t *testing.T) {
 	for name, fault := range outages() {
-		lasts := 5 * time.Minute
+		lasts := 3 * time.Minute
 		if name == "hang" {
 			lasts = 80 * time.Minute
 		}
@@ -137,7 +137,7 @@ func TestOutage(t *testing.T) {
 					ep := fire(fmt.Sprintf("Blip%d", i))
 					blips = append(blips, ep.Alert)
 					b.notify(ep)
-					b.pass(20 * time.Second)
+					b.pass(5 * time.Second)
 					b.notify(end(ep))
 				}
 				stays := fire("Stays")
@@ -180,7 +180,8 @@ func TestOneBadEndpoint(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 2, func(b *bench) {
 				b.ams[0].Set(fault)
-				for i := range 10 {
+				const alerts = 4
+				for i := range alerts {
 					name := fmt.Sprintf("A%d", i)
 					ep := fire(name)
 					b.notify(ep)
@@ -189,7 +190,7 @@ func TestOneBadEndpoint(t *testing.T) {
 					b.notify(end(ep))
 					require.Equal(t, "firing resolved", b.ams[1].States(name), "at once")
 				}
-				require.Len(t, b.took, 10)
+				require.Len(t, b.took, alerts)
 				for _, d := range b.took {
 					require.Zero(t, d)
 				}

@@ -1,6 +1,7 @@
 package loki
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,7 +23,7 @@ import (
 
 // Limits of one request.
 const (
-	maxBody     = 8 << 20  // bytes of a response
+	maxBody     = 8 << 20  // bytes of a response, unless Config.MaxBody is set
 	maxKeptBody = 2 << 20  // bytes of buffer retained for the next one
 	maxRefusal  = 16 << 10 // bytes read of an error response
 	maxWords    = 300      // bytes shown of it
@@ -48,6 +49,7 @@ type client struct {
 }
 
 func newClient(cfg Config, tenant string) *client {
+	cfg.MaxBody = cmp.Or(cfg.MaxBody, maxBody)
 	return &client{base: strings.TrimRight(cfg.URL, "/"), tenant: tenant, cfg: cfg}
 }
 
@@ -155,14 +157,14 @@ func (c *client) get(ctx context.Context, path string, values url.Values, body *
 	if enc := resp.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
 		return &failure{reason: reasonMalformed, err: fmt.Errorf("the answer is compressed (%s), although the request did not allow that", excerpt(enc))}
 	}
-	*body, err = readAll(resp.Body, (*body)[:0])
+	*body, err = readAll(resp.Body, (*body)[:0], c.cfg.MaxBody)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return &failure{reason: reasonTimeout, err: errors.New("the answer did not end in time")}
 	case err != nil:
 		return &failure{reason: reasonBroken, err: fmt.Errorf("the answer broke off: %w", err)}
-	case len(*body) > maxBody:
-		return &failure{reason: reasonTooLarge, err: fmt.Errorf("the answer is above %d MiB", maxBody>>20)}
+	case len(*body) > c.cfg.MaxBody:
+		return &failure{reason: reasonTooLarge, err: fmt.Errorf("the answer is above %d MiB", c.cfg.MaxBody>>20)}
 	}
 	return nil
 }
@@ -188,16 +190,16 @@ func (c *client) request(ctx context.Context, path string, values url.Values) (*
 	return req, nil
 }
 
-// readAll reads at most one byte more than maxBody.
-func readAll(r io.Reader, b []byte) ([]byte, error) {
+// readAll appends what it reads to b, at most one byte more than most in total.
+func readAll(r io.Reader, b []byte, most int) ([]byte, error) {
 	for {
 		if len(b) == cap(b) {
 			b = slices.Grow(b, max(64<<10, len(b)/2))
 		}
-		n, err := r.Read(b[len(b):min(cap(b), maxBody+1)])
+		n, err := r.Read(b[len(b):min(cap(b), most+1)])
 		b = b[:len(b)+n]
 		switch {
-		case errors.Is(err, io.EOF) || len(b) > maxBody:
+		case errors.Is(err, io.EOF) || len(b) > most:
 			return b, nil
 		case err != nil:
 			return b, err

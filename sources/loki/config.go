@@ -94,6 +94,8 @@ type Config struct {
 	Clock func() time.Time `yaml:"-"`
 	// Transport replaces the one that HTTP describes; tests set one.
 	Transport http.RoundTripper `yaml:"-"`
+	// MaxBody bounds the bytes of a response. Default 8 MiB; tests set another bound.
+	MaxBody int `yaml:"-"`
 }
 
 // withDefaults returns c with defaults for omitted values.

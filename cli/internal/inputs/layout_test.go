@@ -57,25 +57,25 @@ var (
 // stamped returns the output of `kubectl logs --timestamps` for a CRI log.
 func (f podFile) stamped() []byte { return criHead.ReplaceAll(f.text, []byte("$1 ")) }
 
-var shippedRules = sync.OnceValues(func() (*rules.Set, error) { return rules.Load(rules.Shipped()) })
-
-func shipped(t *testing.T) (*rules.Set, *matcher.Program) {
-	t.Helper()
-	set, err := shippedRules()
-	require.NoError(t, err)
+// shipped compiles the shipped rules, once for all scans.
+var shipped = sync.OnceValues(func() (replay.Target, error) {
+	set, err := rules.Load(rules.Shipped())
+	if err != nil {
+		return replay.Target{}, err
+	}
 	prog, err := matcher.Compile(set)
-	require.NoError(t, err)
-	return set, prog
-}
+	return replay.Target{Set: set, Program: prog}, err
+})
 
 // alertsOf returns the alerts that a scan of a folder finds, without their
 // places.
 func alertsOf(t *testing.T, dir string) []string {
 	t.Helper()
-	set, prog := shipped(t)
+	target, err := shipped()
+	require.NoError(t, err)
 	logs, _, err := Collect([]string{dir}, Options{PathLabels: kubelet.PathLabels})
 	require.NoError(t, err)
-	report, err := replay.Scan(set, prog, logs, replay.ScanOptions{Lenient: true, Now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)})
+	report, err := replay.Scan(target.Set, target.Program, logs, replay.ScanOptions{Lenient: true, Now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)})
 	require.NoError(t, err)
 	var out []string
 	for _, a := range report.Alerts {
