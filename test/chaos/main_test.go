@@ -9,6 +9,7 @@
 package chaos
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -36,6 +37,8 @@ const tmpfs = 0x01021994
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
+	// Most tests wait most of the time.
+	_ = flag.Set("test.parallel", "4") // before the command line is read, which wins
 	if err := prepare(); err != nil {
 		fmt.Fprintln(os.Stderr, "chaos:", err)
 		return 1
