@@ -62,13 +62,19 @@ test-format:
 test-workflows: # without shellcheck and pyflakes: the same result on every machine
 	$(GO) tool -modfile=tools/test/go.mod actionlint -shellcheck= -pyflakes=
 
-# The tests of the commands and below test/ drive whole processes, which the race
-# detector cannot observe. They run without it, in half the time.
-PROCESSES = ^$(shell $(GO) list -m)/(test(/|$$)|cli$$)
+# The race detector makes tests five to ten times as slow and observes only goroutines of
+# one process. The tests of the commands and below test/ drive other processes, which wait
+# most of the time: they run first, three at a time. The packages of SERIAL start no
+# goroutines (test/race_test.go): of their tests only those named Concurrent need it.
+# test-build has vetted all of it. Without symbols (-s), linking takes half the time.
+PROCESSES := ^\./(test(/|$$)|cli$$)
+SERIAL := ^\./(discover|episodes|export|hits|internal|matcher|redact|rules|strictyaml)(/|$$)|^\./cli/internal/(reference|runbook)$$|^\./daemon/(component|config|monitor)$$
+GOTEST := $(GO) test -vet=off -ldflags=-s -timeout 10m
 test-go:
-	pkgs="$$($(GO) list ./... | grep -vE '$(PROCESSES)')"; $(GO) test -race -timeout 20m $$pkgs
-	pkgs="$$($(GO) list ./... | grep -E '$(PROCESSES)')"; $(GO) test -timeout 20m $$pkgs
-	$(GO) test -run NoAllocations ./matcher # the race detector adds allocations
+	@all="$$($(GO) list -f '{{.Dir}}' ./... | sed "s|^$$PWD|.|")"; set -x; \
+	  $(GOTEST) -p 3 ./test/chaos $$(grep -E '$(PROCESSES)' <<<"$$all" | grep -vx ./test/chaos) $$(grep -E '$(SERIAL)' <<<"$$all"); \
+	  $(GOTEST) -race $$(grep -vE '$(PROCESSES)|$(SERIAL)' <<<"$$all"); \
+	  $(GOTEST) -race -run Concurrent $$(git grep -l '^func Test.*Concurrent' -- '*_test.go' | sed 's|^|./|' | xargs -n1 dirname | sort -u | grep -E '$(SERIAL)')
 
 packs: build ## check and test the shipped rule packs and the packs that pin the language
 	$(BIN) check rules --shipped --strict rules/packs

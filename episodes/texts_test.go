@@ -40,7 +40,7 @@ func TestTextsAreRenderedWhenTheyChange(t *testing.T) {
 
 // Texts are made while lines are read, listed and saved: what is reported is redacted and
 // consistent whatever happens beside it.
-func TestTextsAreMadeBesideTake(t *testing.T) {
+func TestTextsAreMadeConcurrentlyWithTake(t *testing.T) {
 	r := rule(func(r *rules.Rule) { r.By, r.Clear = []string{"k"}, &rules.ClearOrUnless{} })
 	b := newBench(t, r)
 	b.e = b.engine(Config{Redactor: redact.New(nil)})

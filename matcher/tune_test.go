@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Tune changes no hit, also while the program is used.
-func TestTune(t *testing.T) {
+// Tune changes no hit, also while other goroutines scan.
+func TestTuneConcurrentlyWithScans(t *testing.T) {
 	set := benchSignatures(t, 100)
 	p := benchProgram(t, set)
 	lines := benchLines(set, 1<<20, 0.05)

@@ -251,9 +251,9 @@ func TestScope(t *testing.T) {
 	f("  match: {regex: 'some (?P<pod>\\S+)'}\n  by: [pod]\n", ScopeCluster)
 }
 
-// TestBuildKeepsDocuments builds the same documents many times, at once, with
-// and without overrides: a document is kept as the last good version.
-func TestBuildKeepsDocuments(t *testing.T) {
+// TestConcurrentBuildsKeepDocuments builds the same documents concurrently, with and
+// without overrides: a document is kept as the last good version.
+func TestConcurrentBuildsKeepDocuments(t *testing.T) {
 	pack := parsed(t, "p.yaml", basePack)
 	over := parsed(t, "o.yaml", "overrides:\n- rule: '*'\n  set: {for: 1m}\n  add_unless: {contains: maintenance, within: 5m}\n")
 	plain, _ := Build([]*Document{pack}, Options{})
