@@ -91,7 +91,7 @@ func TestSnippetsAreValid(t *testing.T) {
 		out, err := exec.Command(amtool, args...).CombinedOutput()
 		require.NoError(t, err, string(out))
 	}
-	f("pagerduty", "alertname=X", "severity=critical")
+	f("pagerduty,slack", "alertname=X", "severity=critical")
 	f("slack", "alertname=X", "severity=warning")
 	f("email", "alertname=X", "severity=info")
 	f("opsgenie", "alertname=X", "severity=warning", "team=storage")
