@@ -35,6 +35,7 @@ var empty = map[string]string{
 	"Receivers down":                      "every receiver answers",
 	"Failed reloads":                      "the configuration is good",
 	"Quarantined rules":                   "no rule is expensive",
+	"Losses":                              "nothing is lost",
 	"Evictions":                           "no bound is reached",
 }
 

@@ -7,6 +7,10 @@ import (
 
 const cluster = `cluster=~"$cluster"`
 
+// sinceStart explains graphs of counters that appear with their first loss, which
+// increase() does not show.
+const sinceStart = "Lines that were lost before they were read, since the start of the process."
+
 // series selects a metric of crowsnest in the chosen clusters.
 func series(name string, matchers ...string) string {
 	return "crowsnest_" + name + "{" + strings.Join(append([]string{cluster}, matchers...), ", ") + "}"
@@ -70,9 +74,7 @@ func operation() dashboard {
 	instance := `instance=~"$instance"`
 	s := func(name string, matchers ...string) string { return series(name, append(matchers, instance)...) }
 	r := func(name string, matchers ...string) string { return rate(name, append(matchers, instance)...) }
-	lost := func(name string) string {
-		return sumBy("source, reason", "increase("+s(name)+"[$__rate_interval])")
-	}
+	grown := func(name, labels string) string { return sumBy(labels, "increase("+s(name)+"[$__rate_interval])") }
 	process := func(name string) string {
 		return name + "{" + cluster + ", " + instance + "} and on (cluster, job, instance) " + s("build_info")
 	}
@@ -100,13 +102,13 @@ func operation() dashboard {
 			graph("Streams", "Logs that are followed.", "short", true, query{sumBy("source", s("source_streams")), "{{source}}"}),
 		),
 		row("Lost lines", false,
-			graph("Losses", "How often lines were lost before they were read.", "short", true, query{lost("source_losses_total"), "{{source}} {{reason}}"}),
-			graph("Lost bytes", "", "bytes", true, query{lost("source_lost_bytes_total"), "{{source}} {{reason}}"}),
+			graph("Losses", sinceStart, "short", true, query{sumBy("source, reason", s("source_losses_total")), "{{source}} {{reason}}"}),
+			graph("Lost bytes", sinceStart, "bytes", true, query{sumBy("source, reason", s("source_lost_bytes_total")), "{{source}} {{reason}}"}),
 			graph("Lines not evaluated, or not whole", "", "short", true,
-				query{lost("source_dropped_lines_total"), "{{source}} dropped: {{reason}}"},
-				query{sumBy("source", "increase("+s("source_truncated_lines_total")+"[$__rate_interval])"), "{{source}} truncated"},
-				query{sumBy("source", "increase("+s("source_unparsed_lines_total")+"[$__rate_interval])"), "{{source}} without envelope"}),
-			graph("Errors of sources", "", "short", true, query{lost("source_errors_total"), "{{source}} {{reason}}"}),
+				query{grown("source_dropped_lines_total", "source, reason"), "{{source}} dropped: {{reason}}"},
+				query{grown("source_truncated_lines_total", "source"), "{{source}} truncated"},
+				query{grown("source_unparsed_lines_total", "source"), "{{source}} without envelope"}),
+			graph("Errors of sources", "", "short", true, query{grown("source_errors_total", "source, reason"), "{{source}} {{reason}}"}),
 		),
 		row("Blind", false,
 			graph("Logs that are not read", "", "short", true, query{sumBy("source", s("source_unread_logs")), "{{source}}"}),
@@ -132,14 +134,14 @@ func operation() dashboard {
 				"(go_memstats_sys_bytes{" + cluster + ", " + instance + "} - go_memstats_heap_released_bytes) / go_gc_gomemlimit_bytes and on (cluster, job, instance) " + s("build_info"), "{{instance}}",
 			}),
 			graph("Resident memory", "", "bytes", false, query{process("process_resident_memory_bytes"), "{{instance}}"}),
-			graph("Evictions", "State that was evicted to stay within limits; alerts may be missing.", "short", true,
-				query{sumBy("namespace, kind", "increase("+s("evictions_total")+"[$__rate_interval])"), "{{namespace}} {{kind}}"},
-				query{"sum(increase(" + s("episode_overflow_total") + "[$__rate_interval]))", "alerts beyond the limit of their rule"}),
+			graph("Evictions", "State that was evicted to stay within limits, since the start of the process; alerts may be missing.", "short", true,
+				query{sumBy("namespace, kind", s("evictions_total")), "{{namespace}} {{kind}}"},
+				query{"sum(" + s("episode_overflow_total") + ")", "alerts beyond the limit of their rule"}),
 			graph("Fingerprints of lines", "Kept to recognize lines that are read again.", "short", false, query{s("dedup_entries"), "{{instance}}"}),
 		),
 		row("Delivery", false,
 			graph("Accepted alerts", "", "short", true, query{sumBy("sink, endpoint", r("notifications_total")), "{{endpoint}}"}),
-			graph("Alerts that were not delivered", "", "short", true, query{sumBy("endpoint, reason", "increase("+s("notifications_failed_total")+"[$__rate_interval])"), "{{endpoint}} {{reason}}"}),
+			graph("Alerts that were not delivered", "", "short", true, query{grown("notifications_failed_total", "endpoint, reason"), "{{endpoint}} {{reason}}"}),
 			graph("Alerts that wait", "Alerts with an update that the receiver has not accepted yet.", "short", false, query{sumBy("endpoint", s("notification_queue_length")), "{{endpoint}}"}),
 			graph("From line to alert", "Time from the writing of a line until the first Alertmanager accepted its alert.", "s", false, quantile("0.5"), quantile("0.99")),
 			graph("Clocks of receivers", "How far the clock of a receiver is ahead.", "s", false, query{"max by (endpoint) (" + s("endpoint_clock_skew_seconds") + ")", "{{endpoint}}"}),

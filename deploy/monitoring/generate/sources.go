@@ -38,7 +38,7 @@ func ofKind(k component.Kind) dashboard {
 		query{grown("source_unparsed_lines_total", "source"), "{{source}} without envelope"})}
 	if len(k.Losses) > 0 {
 		lost = append(lost,
-			graph("Losses", "How often lines were lost before they were read.", "short", true, query{grown("source_losses_total", "source, reason"), "{{source}} {{reason}}"}),
+			graph("Losses", sinceStart, "short", true, query{sumBy("source, reason", s("source_losses_total")), "{{source}} {{reason}}"}),
 			text("Reasons", reasons(k.Losses), 24, 8))
 	}
 	rows = append(rows, row("Lost lines", false, lost...))
@@ -70,7 +70,7 @@ func agents(s, rated func(string) string, grown func(name, labels string) string
 		graph("Hits and batches", "", "short", false, query{rated("agents_hits_total"), "hits"}, query{rated("agents_batches_total"), "batches"}, query{rated("agents_repeated_batches_total"), "repeated batches"}),
 		graph("Hits that were not applied", "", "short", true, query{grown("agents_dropped_hits_total", "reason"), "dropped: {{reason}}"}, query{sumBy("source", s("agents_held_hits")), "wait for their rule"}),
 		graph("Messages that were refused", "", "short", true, query{grown("agents_refused_messages_total", "reason"), "{{reason}}"}),
-		graph("Losses", "", "short", true, query{grown("agents_gaps_total", "source"), "hits that agents no longer had"}, query{grown("agents_losses_total", "source"), "losses of lines that agents reported"}),
+		graph("Lost hits, and losses that agents reported", "", "short", true, query{grown("agents_gaps_total", "source"), "hits that agents no longer had"}, query{grown("agents_losses_total", "source"), "losses of lines that agents reported"}),
 		graph("Nodes that are no longer waited for", "", "short", true, query{grown("agents_forgotten_total", "source"), "forgotten"}),
 	)
 }
