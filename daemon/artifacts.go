@@ -242,7 +242,7 @@ func (as *artifacts) broken() []web.BrokenPack {
 		}
 		missing := loader.Installed(cfg, &v.cfg) == nil
 		if v.refused || missing || now.Sub(v.reached) >= awayAfter {
-			out = append(out, web.BrokenPack{Pack: repository, Error: v.err.Error(), Missing: missing})
+			out = append(out, web.BrokenPack{Pack: repository, Error: v.err.Error(), Missing: missing, Artifact: true})
 		}
 	}
 	return out

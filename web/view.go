@@ -86,6 +86,8 @@ type BrokenPack struct {
 	Error string `json:"error"`
 	// Missing is set if there is no earlier version either.
 	Missing bool `json:"missing,omitempty"`
+	// Artifact is set if Pack is an artifact in a registry.
+	Artifact bool `json:"artifact,omitempty"`
 }
 
 // Source is the state of one source.

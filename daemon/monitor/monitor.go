@@ -150,9 +150,11 @@ func brokenAlert(now time.Time, b web.BrokenPack) episodes.Episode {
 	if b.Missing {
 		summary = "Rule pack " + b.Pack + " is not in force: it could not be fetched, or was refused, and there is no earlier version"
 	}
-	return alert(alertPackBroken, "warning", map[string]string{"pack": b.Pack}, now, texts{
-		summary, b.Error, "Run `crowsnest check rules` and `crowsnest test rules` on the pack and correct it.",
-	})
+	fix := "Run `crowsnest check rules` and `crowsnest test rules` on the pack and correct it."
+	if b.Artifact {
+		fix = "Correct what the description names; `crowsnest rules verify` repeats all checks. Publish a corrected pack as a new version."
+	}
+	return alert(alertPackBroken, "warning", map[string]string{"pack": b.Pack}, now, texts{summary, b.Error, fix})
 }
 
 // awaySince returns the start of the current outage of a source, and whether it has
