@@ -147,6 +147,25 @@ func put(t *testing.T, r *Remote, m ocispec.Manifest, blobs ...[]byte) string {
 	return d.Digest.String()
 }
 
+// A signature that cosign made, with the public key of its fixture in containers/image.
+func TestSignatureOfCosign(t *testing.T) {
+	keys, err := PublicKeys([]byte(`-----BEGIN PUBLIC KEY-----
+MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEFNLqFhf4fiN6o/glAuYnq2jYUeL0
+vRuLu/z39pmbVwS9ff5AYnlwaP9sxREajdLY9ynM6G1sy6AAmb7Z63TsLg==
+-----END PUBLIC KEY-----
+`))
+	require.NoError(t, err)
+	const digest = "sha256:634a8f35b5f16dcf4aaa0822adc0b1964bb786fca12f6831de8ddc45e5986a00"
+	own, err := sign(packregistry.NewKey(t).PrivateKey, "192.168.64.2:5000/cosign-signed-single-sample", digest)
+	require.NoError(t, err)
+	value, err := base64.StdEncoding.DecodeString("MEYCIQDmtamqYPjMg81nqeBhptrPls44aA/r7PwLmspINJY4MwIhANKRpqe2E9UCBtGFdPoz/8jAbaQm4uP4h+IpwKTE6ClR")
+	require.NoError(t, err)
+	// The payload that this package signs is the one that cosign signed, byte for byte.
+	s := Signature{simpleSigning, own.Payload, value}
+	require.NoError(t, verify(&Artifact{Digest: digest, Signatures: []Signature{s}}, keys))
+	require.Error(t, verify(&Artifact{Digest: digest, Signatures: []Signature{own}}, keys))
+}
+
 func TestSigstoreBundle(t *testing.T) {
 	r, key := packregistry.Start(t), packregistry.NewKey(t)
 	a := artifactOf(t, "1.0.0", "x")
@@ -380,6 +399,56 @@ func TestBadRegistries(t *testing.T) {
 	for _, text := range []string{"", "packs", "registry.example.org/packs", "registry.example.org/packs@sha256:12", "https://registry.example.org/packs:1"} {
 		_, err := ParseReference(text)
 		require.Error(t, err, text)
+	}
+}
+
+// Credentials come from the options or from Docker's configuration, for both kinds of
+// authentication.
+func TestCredentials(t *testing.T) {
+	t.Setenv("DOCKER_CONFIG", t.TempDir())
+	a := artifactOf(t, "1.0.0", "x")
+	basic := func(w http.ResponseWriter, r *http.Request) bool {
+		if user, password, _ := r.BasicAuth(); user == "ada" && password == "secret" {
+			return false
+		}
+		w.Header().Set("WWW-Authenticate", `Basic realm="x"`)
+		w.WriteHeader(http.StatusUnauthorized)
+		return true
+	}
+	token := func(w http.ResponseWriter, r *http.Request) bool {
+		switch {
+		case r.URL.Path == "/token":
+			if !basic(w, r) {
+				_, _ = w.Write([]byte(`{"token": "abc"}`))
+			}
+			return true
+		case r.Header.Get("Authorization") == "Bearer abc":
+			return false
+		}
+		w.Header().Set("WWW-Authenticate", `Bearer realm="http://`+r.Host+`/token",service="x"`)
+		w.WriteHeader(http.StatusUnauthorized)
+		return true
+	}
+	for _, authenticate := range []func(http.ResponseWriter, *http.Request) bool{basic, token} {
+		r := packregistry.Start(t)
+		publish(t, r, a, nil)
+		r.Instead(authenticate)
+		ref, err := ParseReference(r.Host + "/team/packs:1.0.0")
+		require.NoError(t, err)
+		pull := func(opt Options) error {
+			opt.PlainHTTP = true
+			remote, err := Open(ref, opt)
+			require.NoError(t, err)
+			defer remote.Close()
+			_, err = remote.Pull(t.Context())
+			return err
+		}
+		require.NoError(t, pull(Options{Username: "ada", Password: "secret"}))
+		require.ErrorContains(t, pull(Options{Username: "ada", Password: "wrong"}), "docker login "+r.Host)
+		require.ErrorContains(t, pull(Options{}), "docker login "+r.Host)
+		config := `{"auths": {"` + r.Host + `": {"auth": "` + base64.StdEncoding.EncodeToString([]byte("ada:secret")) + `"}}}`
+		require.NoError(t, os.WriteFile(filepath.Join(os.Getenv("DOCKER_CONFIG"), "config.json"), []byte(config), 0o600))
+		require.NoError(t, pull(Options{}))
 	}
 }
 

@@ -25,11 +25,14 @@ func command(t *testing.T, args ...string) (code int, out, errOut string) {
 	return code, stdout.String(), stderr.String()
 }
 
-func TestPushVerifyPull(t *testing.T) {
+func TestPushVerifyPull(t *testing.T) { pushVerifyPull(t, packregistry.Start(t).Host) }
+
+// pushVerifyPull plays publisher and user with a registry without TLS.
+func pushVerifyPull(t *testing.T, host string) {
 	t.Setenv("DOCKER_CONFIG", t.TempDir())
-	r, key, other := packregistry.Start(t), packregistry.NewKey(t), packregistry.NewKey(t)
+	key, other := packregistry.NewKey(t), packregistry.NewKey(t)
 	f := rulefolder.New(t)
-	ref := r.Host + "/team/packs"
+	ref := host + "/team/packs"
 	good := func(args ...string) (out, errOut string) {
 		t.Helper()
 		code, out, errOut := command(t, append([]string{"rules"}, args...)...)
