@@ -4,6 +4,7 @@ package findings
 
 import (
 	"cmp"
+	_ "embed" // checks.md
 	"fmt"
 	"io"
 	"strings"
@@ -31,6 +32,24 @@ const (
 	NoLine       = "no-line"
 	Verdict      = "verdict"
 )
+
+// checks describes every check, in tables.
+//
+//go:embed checks.md
+var checks string
+
+// Checks returns the section on all checks of the reference of the rule language, in
+// Markdown.
+func Checks() string { return checks }
+
+// Help returns what a check means and why it matters.
+func Help(check string) string {
+	_, row, known := strings.Cut(checks, "\n| `"+check+"` | ")
+	if !known {
+		return "See the message: it states the problem and the fix."
+	}
+	return strings.ReplaceAll(strings.Split(row, " | ")[1], `\|`, "|")
+}
 
 // Finding is a remark about a place in a file.
 type Finding struct {

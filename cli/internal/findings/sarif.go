@@ -73,7 +73,7 @@ type (
 func SARIF(w io.Writer, all []Finding, version string) error {
 	run := sarifRun{ColumnKind: "unicodeCodePoints", Results: []sarifResult{}}
 	run.Tool.Driver = sarifDriver{Name: "crowsnest", Version: version, Rules: []sarifRule{}}
-	index := checks(all)
+	index := checksOf(all)
 	for _, check := range index {
 		run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, ruleOf(check, all))
 	}
@@ -89,8 +89,8 @@ func SARIF(w io.Writer, all []Finding, version string) error {
 	return e.Encode(sarifLog{Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0", Runs: []sarifRun{run}})
 }
 
-// checks returns the distinct checks of findings, sorted.
-func checks(all []Finding) []string {
+// checksOf returns the distinct checks of findings, sorted.
+func checksOf(all []Finding) []string {
 	var out []string
 	for _, f := range all {
 		out = append(out, f.Check)

@@ -96,7 +96,7 @@ func Language() (string, error) {
 			return "", err
 		}
 	}
-	p.checks()
+	b.WriteString("\n" + findings.Checks())
 	return b.String(), nil
 }
 
@@ -185,22 +185,6 @@ func (p *page) value(s *schema) string {
 		return "number"
 	}
 	return "text"
-}
-
-// checks writes the tables of findings.
-func (p *page) checks() {
-	p.b.WriteString(`
-## Findings
-
-` + "`crowsnest check rules`, `test rules` and `replay --against`" + ` print the name of a finding in brackets. With an error, a pack is
-not loaded: a running daemon keeps its last good version. A warning does not prevent loading; it fails ` + "`check --strict`" + `.
-`)
-	for _, topic := range findings.Topics() {
-		fmt.Fprintf(p.b, "\n### %s\n\n| Finding | Level | What it means | What to do |\n|---|---|---|---|\n", topic.Title)
-		for _, c := range topic.Checks {
-			fmt.Fprintf(p.b, "| `%s` | %s | %s | %s |\n", c.ID, c.Level, cell(c.Meaning), cell(c.Fix))
-		}
-	}
 }
 
 // anchor returns the link target that GitHub generates for a heading.
