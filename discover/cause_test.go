@@ -38,8 +38,8 @@ func TestUnreached(t *testing.T) {
 	require.Len(t, find(t, nil, Options{}, input("a", lock+same, nil), input("b", same, nil)).Patterns, 1)
 }
 
-// A complaint of another module of the component counts less than one more of the
-// same module, and what all components complain of counts little.
+// A complaint of another module of the component counts less than another one of the
+// same module, and a complaint of all components counts little.
 func TestParts(t *testing.T) {
 	labels := func(c string) matcher.Labels { return matcher.Labels{"namespace": "zoo", "pod": c, "container": c} }
 	line := func(file, text string) string { return "E0101 10:00:00.0 1 " + file + ":1] " + text + "\n" }

@@ -113,7 +113,6 @@ func (p *location) similarAbove() float64 {
 // jaccard returns the share of common elements of two lists.
 func jaccard(both, a, b int) float64 { return float64(both) / float64(a+b-both) }
 
-// reasons explains the score.
 func (g *group) reasons() []string {
 	why := g.why
 	if similarAbove := g.location.similarAbove(); similarAbove > 0 {

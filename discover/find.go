@@ -1,7 +1,6 @@
 package discover
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"crowsnest/internal/text"
+	"crowsnest/internal/wholelines"
 	"crowsnest/matcher"
 	"crowsnest/redact"
 	"crowsnest/rules"
@@ -95,6 +95,8 @@ type candidate struct {
 	covered bool
 }
 
+const blockSize = 256 << 10
+
 // Read reads an input to its end. If it fails midway, the lines before still count.
 func (f *Finder) Read(in Input) error {
 	rc, err := in.Open()
@@ -104,10 +106,17 @@ func (f *Finder) Read(in Input) error {
 	s := matcher.NewStream(in.Labels, matcher.StreamOptions{Lenient: f.opt.Lenient, TextTime: true})
 	fl := f.follow(s, in.Name)
 	f.report.Inputs++
-	err = eachBlock(rc, func(block []byte) {
-		f.take(fl, f.prog.ScanInto(&f.buf, s, block, f.opt.Now))
-		f.prog.Tune()
-	})
+	for lines := wholelines.New(rc, blockSize); err == nil; {
+		var block []byte
+		if block, _, err = lines.Next(); len(block) > 0 {
+			f.take(fl, f.prog.ScanInto(&f.buf, s, block, f.opt.Now))
+			f.prog.Tune()
+		}
+		lines.Release(block)
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
 	f.take(fl, f.prog.Flush(s, f.opt.Now))
 	f.end(s, fl)
 	f.report.Bytes += s.Counters().Bytes
@@ -176,7 +185,6 @@ func (f *Finder) take(fl *streamState, hits []matcher.Hit) {
 	}
 }
 
-// line processes one line.
 func (f *Finder) line(fl *streamState, h *matcher.Hit, covered bool) {
 	f.report.Lines++
 	if covered {
@@ -346,49 +354,4 @@ func continuation(line string) bool {
 		call = strings.Index(line, "(...)")
 	}
 	return call > 0 && (open < 0 || call < open || line[open-1] == '(')
-}
-
-// blockSize is the size of one read, and maxLine the length at which a line
-// is truncated.
-const (
-	blockSize = 256 << 10
-	maxLine   = 128 << 10
-)
-
-// eachBlock calls yield with blocks of whole lines. It passes only the beginning of
-// a line that is too long.
-func eachBlock(r io.Reader, yield func(block []byte)) error {
-	buf := make([]byte, 0, blockSize+maxLine)
-	skip := false
-	for {
-		n, err := r.Read(buf[len(buf) : len(buf)+blockSize])
-		if n > 0 {
-			buf = buf[:len(buf)+n]
-		}
-		if skip {
-			k := bytes.IndexByte(buf, '\n')
-			if k < 0 {
-				buf = buf[:0]
-			} else {
-				skip = false
-				buf = append(buf[:0], buf[k+1:]...)
-			}
-		}
-		end := bytes.LastIndexByte(buf, '\n') + 1
-		if err != nil {
-			end = len(buf)
-		} else if len(buf)-end >= maxLine {
-			end, skip = len(buf), true
-		}
-		if end > 0 {
-			yield(buf[:end])
-			buf = append(buf[:0], buf[end:]...)
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 )
 
-// group is the patterns of one cause, with its score.
 type group struct {
 	members     []*pattern // the best first
 	cause       cause      // of the pattern that created the group
@@ -62,7 +61,6 @@ func (f *Finder) groups(minCount int64) ranking {
 	return out
 }
 
-// maxCompared bounds the groups that each group is compared with.
 const maxCompared = 500
 
 // merge merges each group into a better one of nearly the same cause, if any.

@@ -247,7 +247,6 @@ func classifyDigits(word string, s shape) string {
 	return maskID
 }
 
-// apiVersion reports whether a word is v1, v1beta2 or the like.
 func apiVersion(word string) bool {
 	if len(word) < 2 || len(word) > len("v1alpha10") || word[0] != 'v' || !digit(word[1]) {
 		return false

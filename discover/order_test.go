@@ -76,9 +76,9 @@ func TestOrder(t *testing.T) {
 		}
 		return n
 	}
-	require.Equal(t, first, count(order, "!"), "all that matters has a pattern")
+	require.Equal(t, first, count(order, "!"), "every serious line has a pattern")
 	require.Equal(t, 10, count(order[:10], "!"))
 	require.GreaterOrEqual(t, count(order[:first], "!"), first-2)
 	require.Zero(t, count(order[:first], "."))
-	require.LessOrEqual(t, count(order, "."), 1, "chatter that complains by a word")
+	require.LessOrEqual(t, count(order, "."), 1, "harmless lines with a word that complains")
 }

@@ -126,7 +126,6 @@ func trimPrefix(line string) string {
 	return line
 }
 
-// timestampPart reports whether a word is part of a timestamp.
 func timestampPart(word string) bool {
 	word = strings.Trim(word, "[]")
 	if len(word) < 5 || !digit(word[0]) {

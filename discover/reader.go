@@ -1,6 +1,7 @@
 package discover
 
 import (
+	"regexp"
 	"strings"
 	"time"
 
@@ -54,7 +55,7 @@ func (r *lineReader) readLine(line string) parsedLine {
 // read parses a line that may contain another line, up to depth levels deep.
 func (r *lineReader) read(line string, depth int) parsedLine {
 	if strings.IndexByte(line, '\x1b') >= 0 {
-		line = stripColors(line)
+		line = color.ReplaceAllString(line, "")
 	}
 	line = strings.TrimRight(line, " \t\r\n")
 	out := r.parse(strings.TrimLeft(line, " \t"), line)
@@ -70,7 +71,6 @@ func (r *lineReader) read(line string, depth int) parsedLine {
 	return out
 }
 
-// parse detects the format of a line and parses it.
 func (r *lineReader) parse(line, whole string) parsedLine {
 	if line == "" {
 		return parsedLine{Level: levelUnknown}
@@ -135,7 +135,6 @@ func (r *lineReader) module(line string) string {
 	return strings.Clone(head[start:end])
 }
 
-// level returns the level in the fields.
 func (r *lineReader) level(otherwise Level) Level {
 	if v, ok := r.lookup(levelKeys); ok {
 		if l, ok := levelOf(v); ok {
@@ -375,23 +374,5 @@ func firstLine(text string, n int) string {
 	return text[:min(len(text), n)]
 }
 
-// stripColors removes terminal color codes.
-func stripColors(line string) string {
-	var b strings.Builder
-	for len(line) > 0 {
-		k := strings.Index(line, "\x1b[")
-		if k < 0 {
-			break
-		}
-		b.WriteString(line[:k])
-		line = line[k+2:]
-		for len(line) > 0 && (digit(line[0]) || line[0] == ';') {
-			line = line[1:]
-		}
-		if len(line) > 0 && letter(line[0]) {
-			line = line[1:]
-		}
-	}
-	b.WriteString(line)
-	return b.String()
-}
+// color matches a color code of a terminal.
+var color = regexp.MustCompile(`\x1b\[[0-9;]*[A-Za-z]?`)

@@ -87,7 +87,6 @@ func AlertName(text string, taken map[string]bool) string {
 // maxName bounds the length of an alert name.
 const maxName = 48
 
-// writer writes one rule.
 type writer struct {
 	strings.Builder
 	s     *RuleSkeleton
@@ -159,7 +158,6 @@ func (w *writer) branch(p *Proposal) {
 	w.conditions(p, "\n      ")
 }
 
-// conditions writes the conditions of a matcher.
 func (w *writer) conditions(p *Proposal, sep string) {
 	texts := make([]string, len(p.Texts))
 	for i, t := range p.Texts {

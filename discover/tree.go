@@ -115,7 +115,6 @@ func (t *tree) find(masked []byte) *pattern {
 	return best
 }
 
-// add creates a pattern from a masked text.
 func (t *tree) add(masked []byte) *pattern {
 	if t.recent.Len() >= t.most {
 		t.evict(t.recent.Back().Value.(*pattern))

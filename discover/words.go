@@ -62,7 +62,6 @@ func parseWords(list string) (map[string]weight, map[string]patience) {
 	return complaints, waiting
 }
 
-// judgement is the severity and patience of a text.
 type judgement struct {
 	weight   weight
 	patience patience

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"crowsnest/internal/text"
 	"crowsnest/rules"
@@ -24,7 +23,7 @@ type Change struct {
 	// Each alert of the two reports is in one of these lists, or equal in both.
 	// All lists are in order of firing.
 	More, Less     []Alert // raised by only one of the sets
-	Earlier, Later []Shift // raised by both at different times
+	Earlier, Later []Pair  // raised by both at different times
 	Relabelled     []Pair  // raised by both for the same key with other labels, or silently in one
 	Ends           []Pair  // raised by both at the same time, with different ends
 }
@@ -37,13 +36,6 @@ func (c Change) Same() bool {
 // Rewritten reports whether both sets have the rule but with different meanings.
 func (c Change) Rewritten() bool {
 	return c.Old != nil && c.New != nil && (c.Old.Hash != c.New.Hash || c.Old.Severity != c.New.Severity)
-}
-
-// Shift is one alert that two rule sets raise at different times.
-type Shift struct {
-	Alert  Alert // from the second report
-	Before Alert // from the first report
-	By     time.Duration
 }
 
 // Pair is one alert as two rule sets raise it.
@@ -118,14 +110,13 @@ func (c *Change) compare(before, after []Alert) {
 
 // pair records how two alerts of the same failure differ.
 func (c *Change) pair(b, a Alert) {
-	by := a.Fired.Sub(b.Fired)
-	switch {
+	switch by := a.Fired.Sub(b.Fired); {
 	case identity(a) != identity(b) || a.Episode.Silent != b.Episode.Silent:
 		c.Relabelled = append(c.Relabelled, Pair{b, a})
 	case by < 0:
-		c.Earlier = append(c.Earlier, Shift{a, b, -by})
+		c.Earlier = append(c.Earlier, Pair{b, a})
 	case by > 0:
-		c.Later = append(c.Later, Shift{a, b, by})
+		c.Later = append(c.Later, Pair{b, a})
 	case !a.Episode.EndsAt.Equal(b.Episode.EndsAt) || a.Episode.Reason != b.Episode.Reason:
 		c.Ends = append(c.Ends, Pair{b, a})
 	}

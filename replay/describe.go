@@ -11,7 +11,6 @@ import (
 	"crowsnest/rules"
 )
 
-// describe formats alerts for a test report.
 func describe(eps []episodes.Episode) string {
 	if len(eps) == 0 {
 		return "none"

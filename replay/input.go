@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"time"
 
+	"crowsnest/internal/wholelines"
 	"crowsnest/matcher"
 )
 
@@ -47,7 +48,7 @@ type reader struct {
 	wait   func()    // called before a read; may be nil
 
 	rc      io.ReadCloser
-	cutter  *cutter
+	lines   *wholelines.Reader
 	blocks  []*block // being scanned, in order
 	began   bool     // the stream has scanned a block
 	done    bool     // the input is read to its end
@@ -68,7 +69,6 @@ type block struct {
 	ready  chan struct{}
 }
 
-// newReaders creates a reader for each input.
 func newReaders(inputs []Input, prog *matcher.Program, opt ScanOptions) []*reader {
 	ahead := aheadOf(len(inputs))
 	size := min(max(maxAheadBytes/(ahead*max(1, len(inputs))), minBlock), maxBlock)
@@ -101,9 +101,9 @@ func (r *reader) next() (matcher.Hit, bool, error) {
 
 // read stores the hits of the next block. It returns false at the end.
 func (r *reader) read() (more bool, err error) {
-	if r.cutter == nil && !r.done {
+	if r.lines == nil && !r.done {
 		r.rc, r.err = r.in.Open()
-		r.cutter = &cutter{r: r.rc, size: r.size}
+		r.lines = wholelines.New(r.rc, r.size)
 		r.done, r.flushed = r.err != nil, r.err != nil
 	}
 	r.fill()
@@ -129,7 +129,7 @@ func (r *reader) fill() {
 		}
 		var data []byte
 		var err error
-		if data, full, err = r.cutter.next(); len(data) > 0 {
+		if data, full, err = r.lines.Next(); len(data) > 0 {
 			r.start(data)
 		}
 		if err != nil {
@@ -192,6 +192,6 @@ func (r *reader) take() {
 	}
 	line := bytes.TrimRight(b.data, "\r\n")
 	r.last = append(r.last[:0], line[bytes.LastIndexByte(line, '\n')+1:]...)
-	r.cutter.release(b.data)
+	r.lines.Release(b.data)
 	r.prog.Tune()
 }

@@ -106,7 +106,6 @@ func (m *mutator) scalars() {
 	stated("limit", func(x *rules.Rule) { x.Limit *= 100 })
 }
 
-// withoutBy removes a name from the key and from the captured names.
 func withoutBy(x *rules.Rule, i int) {
 	name := x.By[i]
 	x.By = slices.Delete(slices.Clone(x.By), i, i+1)

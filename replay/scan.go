@@ -190,7 +190,6 @@ func (sc *scanner) start() {
 	sc.began = true
 }
 
-// step processes the earliest hit.
 func (sc *scanner) step() {
 	h := sc.heads[0]
 	sc.take(h.reader.in.Name, h.hit)

@@ -147,7 +147,8 @@ func TestCompare(t *testing.T) {
 	require.Len(t, changes, 2)
 	require.Equal(t, "Lost", changes[0].Rule)
 	require.Len(t, changes[0].Later, 1)
-	require.Equal(t, 3*time.Minute, changes[0].Later[0].By)
+	later := changes[0].Later[0]
+	require.Equal(t, 3*time.Minute, later.After.Fired.Sub(later.Before.Fired))
 	require.Len(t, changes[1].More, 1)
 	require.False(t, changes[1].Same())
 

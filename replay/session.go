@@ -11,7 +11,6 @@ import (
 	"crowsnest/rules"
 )
 
-// sourceName is the single virtual source of a session.
 const sourceName = "replay"
 
 // session is an engine under a virtual clock.

@@ -16,7 +16,6 @@ import (
 	"crowsnest/rules"
 )
 
-// testStart is the virtual start time of every inline test.
 var testStart = time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // TestOptions configure RunTests.
@@ -30,16 +29,21 @@ type TestOptions struct {
 
 // TestResult is the outcome of one inline test.
 type TestResult struct {
-	File, Pack, Rule, Test string
-	Line                   int
-	Failures               []string // empty: it passed
-	Duration               time.Duration
+	File     string        `json:"file"`
+	Line     int           `json:"line"`
+	Pack     string        `json:"pack"`
+	Rule     string        `json:"rule"`
+	Test     string        `json:"test"`
+	Failures []string      `json:"failures"` // empty: it passed
+	Duration time.Duration `json:"-"`
 }
 
 // Survivor is a part of a rule that no test protects.
 type Survivor struct {
-	File, Rule, Part string
-	Line             int
+	File string `json:"file"`
+	Line int    `json:"line"`
+	Rule string `json:"rule"`
+	Part string `json:"part"`
 }
 
 // TestReport is the outcome of all tests.
@@ -92,7 +96,6 @@ func passed(results []TestResult) bool {
 	return !slices.ContainsFunc(results, func(t TestResult) bool { return len(t.Failures) > 0 })
 }
 
-// alone returns a set with only this rule, enabled.
 func alone(r *rules.Rule) (*rules.Set, *matcher.Program, error) {
 	on := *r
 	on.Mode = rules.ModeOn
@@ -118,7 +121,7 @@ func runRule(r *rules.Rule, run *regexp.Regexp) ([]TestResult, error) {
 		failures := runSafely(set, prog, t)
 		out = append(out, TestResult{
 			File: r.File, Pack: r.Pack, Rule: r.Alert, Test: t.Name, Line: t.Line,
-			Failures: failures, Duration: time.Since(began),
+			Failures: append([]string{}, failures...), Duration: time.Since(began),
 		})
 	}
 	return out, nil
@@ -196,7 +199,6 @@ func nextTime(steps []step, points []rules.Checkpoint) time.Duration {
 
 var valueAction = regexp.MustCompile(`\{\{-?\s*\$value\s*-?\}\}`)
 
-// input applies one step.
 func (s *session) input(t rules.Test, st step) error {
 	at := testStart.Add(st.at)
 	s.now = at
@@ -213,7 +215,6 @@ func (s *session) input(t rules.Test, st step) error {
 	return nil
 }
 
-// lineOf returns the stream and the text of a line of a test.
 func lineOf(t rules.Test, st step) (labels matcher.Labels, text string) {
 	index := strconv.Itoa(st.index)
 	fill := func(text string) string { return valueAction.ReplaceAllLiteralString(text, index) }
@@ -228,7 +229,6 @@ func lineOf(t rules.Test, st step) (labels matcher.Labels, text string) {
 	return labels, fill(st.in.Text)
 }
 
-// check compares a checkpoint with the state.
 func check(c rules.Checkpoint, s *session) []string {
 	var out []string
 	fail := func(what string, want []rules.ExpectedAlert, got []episodes.Episode) {
@@ -273,7 +273,6 @@ func assign(want []rules.ExpectedAlert, got []episodes.Episode) bool {
 	return true
 }
 
-// fits reports whether an alert has everything that is expected of it.
 func fits(w rules.ExpectedAlert, x episodes.Episode) bool {
 	for name, value := range w.Labels {
 		if x.Labels[name] != value {

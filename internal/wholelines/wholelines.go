@@ -1,4 +1,5 @@
-package replay
+// Package wholelines reads an input in blocks of whole lines.
+package wholelines
 
 import (
 	"bytes"
@@ -9,8 +10,9 @@ import (
 // maxTail is how much is read of a line without an end.
 const maxTail = 128 << 10
 
-// cutter reads an input in blocks of whole lines.
-type cutter struct {
+// Reader reads an input in blocks of whole lines. Of a line of 128 KiB or more it returns
+// only the beginning. It is not safe for concurrent use.
+type Reader struct {
 	r    io.Reader
 	size int // bytes per read
 	tail []byte
@@ -18,10 +20,13 @@ type cutter struct {
 	free [][]byte // blocks for reuse
 }
 
-// next returns the next whole lines, perhaps none, and with an error the rest of the
+// New returns a reader of r that reads up to size bytes at a time.
+func New(r io.Reader, size int) *Reader { return &Reader{r: r, size: size} }
+
+// Next returns the next whole lines, perhaps none, and with an error the rest of the
 // input. The caller owns the block and may release it. full reports that more data is
 // probably available without waiting.
-func (c *cutter) next() (block []byte, full bool, err error) {
+func (c *Reader) Next() (block []byte, full bool, err error) {
 	buf := slices.Grow(append(c.take(), c.tail...), c.size)
 	from := len(buf)
 	n, err := c.r.Read(buf[from : from+c.size])
@@ -33,7 +38,7 @@ func (c *cutter) next() (block []byte, full bool, err error) {
 	end := bytes.LastIndexByte(buf, '\n') + 1
 	if end == 0 && len(buf) >= maxTail {
 		if c.skip {
-			c.release(buf)
+			c.Release(buf)
 			return nil, full, nil
 		}
 		c.skip = true
@@ -41,14 +46,14 @@ func (c *cutter) next() (block []byte, full bool, err error) {
 	}
 	c.tail = append(c.tail, buf[end:]...)
 	if end == 0 {
-		c.release(buf)
+		c.Release(buf)
 		return nil, full, nil
 	}
 	return c.lines(buf[:end]), full, nil
 }
 
 // lines drops the rest of a truncated line.
-func (c *cutter) lines(b []byte) []byte {
+func (c *Reader) lines(b []byte) []byte {
 	if !c.skip {
 		return b
 	}
@@ -60,7 +65,7 @@ func (c *cutter) lines(b []byte) []byte {
 	return b[i+1:]
 }
 
-func (c *cutter) take() []byte {
+func (c *Reader) take() []byte {
 	k := len(c.free) - 1
 	if k < 0 {
 		return nil
@@ -70,8 +75,8 @@ func (c *cutter) take() []byte {
 	return b[:0]
 }
 
-// release returns a block for reuse.
-func (c *cutter) release(b []byte) {
+// Release returns a block for reuse.
+func (c *Reader) Release(b []byte) {
 	if cap(b) >= c.size {
 		c.free = append(c.free, b)
 	}
