@@ -3,7 +3,11 @@
 package httpconfig
 
 import (
+	"context"
+	"errors"
+	"net"
 	"net/http"
+	"net/url"
 
 	commonconfig "github.com/prometheus/common/config"
 
@@ -44,9 +48,20 @@ func (c Config) Client(name string, opts ...commonconfig.HTTPClientOption) (*htt
 	if err != nil {
 		return nil, err
 	}
-	h.CheckRedirect = Stay
+	h.CheckRedirect = stay
 	return h, nil
 }
 
-// Stay is a CheckRedirect for http.Client that follows no redirect.
-func Stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+// Unanswered describes the error of a request without a response: whether a time limit
+// ended it, and its cause without the URL, which may be a secret.
+func Unanswered(err error) (timeout bool, cause error) {
+	limit, _ := errors.AsType[net.Error](err)
+	timeout = errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || limit != nil && limit.Timeout()
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		err = failed.Err
+	}
+	return timeout, err
+}
+
+// stay is a CheckRedirect for http.Client that follows no redirect.
+func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

@@ -24,7 +24,7 @@ type Lazy struct {
 // cannot be used; the next call tries again.
 func (l *Lazy) Client() (*http.Client, error) {
 	if l.client == nil && l.Transport != nil {
-		l.client = &http.Client{Transport: l.Transport, CheckRedirect: Stay}
+		l.client = &http.Client{Transport: l.Transport, CheckRedirect: stay}
 	}
 	if l.client != nil {
 		return l.client, nil

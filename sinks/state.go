@@ -302,13 +302,11 @@ func (s *State) Due(now time.Time, limit int) []Message {
 	return out
 }
 
-// candidate is a slot with its plan.
 type candidate struct {
 	*slot
 	plan plan
 }
 
-// inOrder compares candidates by urgency.
 func inOrder(a, b candidate) int {
 	rank := func(c candidate) int {
 		switch {

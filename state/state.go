@@ -40,29 +40,32 @@ const maxBad = 9
 // intact and the next Save may succeed: Save recreates a missing directory. Calls must
 // not overlap.
 func Save(dir string, payload []byte) error {
-	if len(payload) > maxSize {
-		return fmt.Errorf("save state: %d bytes are more than %d", len(payload), maxSize)
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("save state: %w", err)
-	}
-	tmp := filepath.Join(dir, fresh)
-	if err := write(tmp, payload); err != nil {
-		return fmt.Errorf("save state: %w", err)
-	}
-	cur := filepath.Join(dir, current)
-	// A crash between the two renames leaves no current file, but Load uses the fresh
-	// one.
-	if err := os.Rename(cur, filepath.Join(dir, previous)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("save state: keep the previous one: %w", err)
-	}
-	if err := os.Rename(tmp, cur); err != nil {
-		return fmt.Errorf("save state: %w", err)
-	}
-	if err := syncDir(dir); err != nil {
+	if err := replace(dir, payload); err != nil {
 		return fmt.Errorf("save state: %w", err)
 	}
 	return nil
+}
+
+func replace(dir string, payload []byte) error {
+	if len(payload) > maxSize {
+		return fmt.Errorf("%d bytes are more than %d", len(payload), maxSize)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	cur, tmp := filepath.Join(dir, current), filepath.Join(dir, fresh)
+	if err := write(tmp, payload); err != nil {
+		return err
+	}
+	// A crash between the two renames leaves no current file, but Load uses the fresh
+	// one.
+	if err := os.Rename(cur, filepath.Join(dir, previous)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("keep the previous one: %w", err)
+	}
+	if err := os.Rename(tmp, cur); err != nil {
+		return err
+	}
+	return syncDir(dir)
 }
 
 // write creates the file and returns when its content is on disk. It removes whatever
@@ -82,10 +85,7 @@ func write(path string, payload []byte) error {
 	if err == nil {
 		err = f.Sync()
 	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	return err
+	return errors.Join(err, f.Close())
 }
 
 func syncDir(dir string) error {
@@ -93,11 +93,7 @@ func syncDir(dir string) error {
 	if err != nil {
 		return err
 	}
-	err = d.Sync()
-	if cerr := d.Close(); err == nil {
-		err = cerr
-	}
-	return err
+	return errors.Join(d.Sync(), d.Close())
 }
 
 func header(payload []byte) string {
@@ -105,7 +101,6 @@ func header(payload []byte) string {
 	return fmt.Sprintf("%s %d %d %s\n", magic, version, len(payload), hex.EncodeToString(sum[:]))
 }
 
-// decode returns the payload of a file.
 func decode(b []byte) ([]byte, error) {
 	line, payload, ok := bytes.Cut(b, []byte("\n"))
 	if !ok {
@@ -147,8 +142,8 @@ func Load(dir string) (payload []byte, note string, err error) {
 		if errors.Is(rerr, fs.ErrNotExist) {
 			continue
 		}
-		var damaged *damage
-		if rerr != nil && !errors.As(rerr, &damaged) {
+		damaged, bad := errors.AsType[*damage](rerr)
+		if rerr != nil && !bad {
 			errs = append(errs, fmt.Errorf("load state: %w", rerr))
 			continue
 		}

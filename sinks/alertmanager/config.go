@@ -1,6 +1,7 @@
 package alertmanager
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -44,7 +45,7 @@ type Config struct {
 	URLs []string `yaml:"urls" bounds:"0,1000,4096" strict:"required"`
 	// HTTP is TLS, credentials and proxies, as in Prometheus' http_config.
 	// Redirects are never followed: credentials would leak over them.
-	HTTP HTTPConfig `yaml:"http_config"`
+	HTTP httpconfig.Config `yaml:"http_config"`
 	// Timeout bounds one request; 0 means 10 s.
 	Timeout time.Duration `yaml:"timeout" bounds:"0s,1y"`
 	// ResendDelay is the time after which an alert is sent again; 0 means 1 m.
@@ -67,27 +68,12 @@ type Config struct {
 	ExternalURL string `yaml:"external_url" bounds:"0,4096"`
 }
 
-// HTTPConfig is Prometheus' http_config.
-type HTTPConfig = httpconfig.Config
-
-// withDefaults returns c with every default filled in.
 func (c Config) withDefaults() Config {
-	if c.Name == "" {
-		c.Name = "alertmanager"
-	}
-	if c.Timeout == 0 {
-		c.Timeout = defaultTimeout
-	}
-	if c.ResendDelay == 0 {
-		c.ResendDelay = sinks.DefaultResend
-	}
-	if c.EndsAfter == 0 {
-		c.EndsAfter = max(defaultEndsAfter, 4*c.ResendDelay)
-	}
-	if c.MinFiring == nil {
-		d := sinks.DefaultMinFiring
-		c.MinFiring = &d
-	}
+	c.Name = cmp.Or(c.Name, "alertmanager")
+	c.Timeout = cmp.Or(c.Timeout, defaultTimeout)
+	c.ResendDelay = cmp.Or(c.ResendDelay, sinks.DefaultResend)
+	c.EndsAfter = cmp.Or(c.EndsAfter, max(defaultEndsAfter, 4*c.ResendDelay))
+	c.MinFiring = cmp.Or(c.MinFiring, new(sinks.DefaultMinFiring))
 	c.ExternalURL = strings.TrimRight(c.ExternalURL, "/")
 	return c
 }
@@ -121,7 +107,7 @@ func (c Config) validateURLs() error {
 		case strings.Contains(u.Path, "/api/v"):
 			errs = append(errs, fmt.Errorf("urls: %s: give the base address, without %s", u.Redacted(), u.Path[strings.Index(u.Path, "/api/v"):]))
 		case seen[endpointName(u)]:
-			errs = append(errs, fmt.Errorf("urls: %s is given twice; remove one", endpointName(u)))
+			errs = append(errs, fmt.Errorf("urls: %s is listed twice; remove one", endpointName(u)))
 		default:
 			seen[endpointName(u)] = true
 		}

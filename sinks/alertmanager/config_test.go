@@ -38,7 +38,7 @@ func TestConfigErrors(t *testing.T) {
 	f(urls("http://u:secret@am"), "urls: http://u:xxxxx@am: no credentials in an address; use http_config.basic_auth")
 	f(urls("http://u:secret@am:port"), "urls: invalid address; write it like http://alertmanager-0:9093")
 	f(urls("http://am/api/v2/alerts"), "urls: http://am/api/v2/alerts: give the base address, without /api/v2/alerts")
-	f(urls("http://am", "http://am/"), "urls: http://am is given twice; remove one")
+	f(urls("http://am", "http://am/"), "urls: http://am is listed twice; remove one")
 	f(urls("http://am?x=1"), `urls: "http://am?x=1": remove what follows the path (? or #)`)
 	f(label("a-b", "x"), `external_labels: "a-b" is not a label name; use letters, digits and _`)
 	f(label("severity", "x"), "external_labels: severity belongs to the rules; use another name")

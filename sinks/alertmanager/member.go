@@ -104,7 +104,6 @@ func (e *endpoint) merging(now time.Time) bool {
 	return now.Sub(e.backSince) < settleEvery
 }
 
-// members are the endpoints of a sink.
 type members []*endpoint
 
 // report records what e reported about its cluster. Endpoints that name a common
@@ -132,7 +131,6 @@ func (m members) report(e *endpoint, st status) {
 	m.link()
 }
 
-// link connects the states of each cluster.
 func (m members) link() {
 	for _, e := range m {
 		var peers []*sinks.State

@@ -34,7 +34,6 @@ type client struct {
 	lookup func(ctx context.Context, host string) ([]net.IPAddr, error)
 }
 
-// answer is the outcome of one request.
 type answer struct {
 	delivery.Answer
 	date time.Time // the peer's clock; zero: not given

@@ -43,7 +43,6 @@ type pusher struct {
 	within time.Duration
 }
 
-// newClient returns a client for one request. It reads the files of http_config.
 func newClient(cfg Config, log zerolog.Logger) (*pusher, error) {
 	u, err := url.Parse(cfg.URL + pushPath)
 	if err != nil {
@@ -135,7 +134,6 @@ func (o *outcome) set(a delivery.Answer) {
 	o.got = a
 }
 
-// answer returns the outcome of the batch.
 func (o *outcome) answer() delivery.Answer {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -8,6 +8,7 @@
 package loki
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -62,20 +63,11 @@ type Config struct {
 	ExternalURL string `yaml:"external_url" bounds:"0,4096"`
 }
 
-// withDefaults returns c with every default filled in.
 func (c Config) withDefaults() Config {
-	if c.Name == "" {
-		c.Name = "loki"
-	}
-	if c.Timeout == 0 {
-		c.Timeout = defaultTimeout
-	}
-	if c.UpdateDelay == 0 {
-		c.UpdateDelay = defaultUpdateDelay
-	}
-	if c.Format == "" {
-		c.Format = formatJSON
-	}
+	c.Name = cmp.Or(c.Name, "loki")
+	c.Timeout = cmp.Or(c.Timeout, defaultTimeout)
+	c.UpdateDelay = cmp.Or(c.UpdateDelay, defaultUpdateDelay)
+	c.Format = cmp.Or(c.Format, formatJSON)
 	c.URL = strings.TrimRight(c.URL, "/")
 	c.ExternalURL = strings.TrimRight(c.ExternalURL, "/")
 	return c

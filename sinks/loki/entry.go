@@ -31,7 +31,6 @@ const oldest = 45 * time.Minute
 // maxMetadata bounds the labels of an alert in the metadata.
 const maxMetadata = 40
 
-// entry is one line for Loki.
 type entry struct {
 	labels   model.LabelSet
 	time     time.Time
@@ -118,7 +117,6 @@ func (c Config) summarize(m sinks.Message, labels map[string]string) (summary, t
 	return s, at.UTC()
 }
 
-// text returns the line in the format.
 func (s summary) text(format string) (string, error) {
 	if format != formatLogfmt {
 		b, err := json.Marshal(s)

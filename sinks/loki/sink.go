@@ -43,7 +43,6 @@ func New(cfg Config, opt Options) (*Sink, error) {
 	}, &receiver{cfg: cfg, log: opt.Log.With().Str("component", "sink").Str("sink", cfg.Name).Logger()})}, nil
 }
 
-// receiver is one Loki.
 type receiver struct {
 	cfg Config
 	log zerolog.Logger

@@ -83,7 +83,6 @@ func (r Record) Text(color bool) []byte {
 	return p.b.Bytes()
 }
 
-// since returns the times of an episode.
 func (r Record) since() string {
 	s := r.StartsAt.Format(time.RFC3339)
 	end := r.Time
@@ -125,7 +124,6 @@ func affected(a map[string]string) string {
 	return strings.TrimPrefix(s+", fixed in "+fixed, ", ")
 }
 
-// page builds the text form.
 type page struct {
 	b     bytes.Buffer
 	color bool
@@ -175,7 +173,6 @@ func (p *page) field(name, text string) {
 	}
 }
 
-// mapped returns a copy of a map with f applied to every value.
 func mapped(in map[string]string, f func(string) string) map[string]string {
 	out := make(map[string]string, len(in))
 	for name, text := range in {

@@ -4,6 +4,7 @@
 package stdout
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -86,9 +87,7 @@ func New(cfg Config, w io.Writer) (*Sink, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if cfg.Name == "" {
-		cfg.Name = "stdout"
-	}
+	cfg.Name = cmp.Or(cfg.Name, "stdout")
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
@@ -166,7 +165,6 @@ func (s *Sink) write(ctx context.Context) {
 	}
 }
 
-// writeDue writes all that is due.
 func (s *Sink) writeDue() error {
 	for {
 		now := s.cfg.Now()

@@ -42,7 +42,6 @@ type answer struct {
 	retryAfter time.Duration // 0: not given
 }
 
-// send posts a message.
 func (w *sender) send(ctx context.Context, m *hits.Message) answer {
 	w.buf = m.Append(w.buf[:0])
 	a := w.post(ctx, hits.Path, hits.ContentType, w.buf)
@@ -57,7 +56,6 @@ func (w *sender) send(ctx context.Context, m *hits.Message) answer {
 	return a
 }
 
-// post sends a body.
 func (w *sender) post(ctx context.Context, path, kind string, body []byte) answer {
 	client, err := w.s.http.Client()
 	if err != nil {

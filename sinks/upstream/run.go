@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"crowsnest/hits"
+	"crowsnest/internal/pause"
 	"crowsnest/sinks/internal/delivery"
 )
 
@@ -25,7 +26,6 @@ const (
 	goodbyeTimeout = 400 * time.Millisecond
 )
 
-// sender is the state of Run.
 type sender struct {
 	s       *Sink
 	last    time.Time // when the last message was answered
@@ -44,11 +44,11 @@ func (s *Sink) Run(ctx context.Context) error {
 	defer wg.Wait()
 	w := &sender{s: s}
 	for {
-		pause := w.turn(ctx)
+		wait := w.turn(ctx)
 		if ctx.Err() != nil {
 			break
 		}
-		w.sleep(ctx, pause)
+		w.sleep(ctx, wait)
 	}
 	w.close(context.WithoutCancel(ctx))
 	s.http.Close()
@@ -57,14 +57,11 @@ func (s *Sink) Run(ctx context.Context) error {
 
 // sleep returns after d, or when there is a batch to send.
 func (w *sender) sleep(ctx context.Context, d time.Duration) {
-	if d <= 0 {
-		return
-	}
 	wake := w.s.wake
 	if w.waiting || w.retry > 0 { // new hits do not bring the aggregator back
 		wake = nil
 	}
-	delivery.Sleep(ctx, d, wake)
+	pause.Sleep(ctx, d, wake)
 }
 
 // turn sends the next message if it is due, and returns the time until the next

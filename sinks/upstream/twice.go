@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"crowsnest/hits"
-	"crowsnest/sinks/internal/delivery"
+	"crowsnest/internal/pause"
 )
 
 const (
@@ -81,8 +81,7 @@ func (s *Sink) changes() int {
 // watchAggregators probes about once a minute until ctx ends.
 func (s *Sink) watchAggregators(ctx context.Context) {
 	for {
-		delivery.Sleep(ctx, probeEvery/2+rand.N(probeEvery), nil) //nolint:gosec // chance is all that is needed
-		if ctx.Err() != nil {
+		if !pause.Sleep(ctx, probeEvery/2+rand.N(probeEvery), nil) { //nolint:gosec // chance is all that is needed
 			return
 		}
 		s.probe(ctx)

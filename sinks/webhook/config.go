@@ -3,6 +3,7 @@
 package webhook
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -44,18 +45,10 @@ type Config struct {
 	ExternalURL string `yaml:"external_url" bounds:"0,4096"`
 }
 
-// withDefaults returns c with every default filled in.
 func (c Config) withDefaults() Config {
-	if c.Name == "" {
-		c.Name = "webhook"
-	}
-	if c.Timeout == 0 {
-		c.Timeout = defaultTimeout
-	}
-	if c.SendResolved == nil {
-		yes := true
-		c.SendResolved = &yes
-	}
+	c.Name = cmp.Or(c.Name, "webhook")
+	c.Timeout = cmp.Or(c.Timeout, defaultTimeout)
+	c.SendResolved = cmp.Or(c.SendResolved, new(true))
 	c.ExternalURL = strings.TrimRight(c.ExternalURL, "/")
 	return c
 }

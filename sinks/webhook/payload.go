@@ -60,7 +60,6 @@ type Alert struct {
 	FirstLine    string            `json:"firstLine,omitempty"`
 }
 
-// alert returns the form of one message.
 func (c Config) alert(m sinks.Message) (Alert, error) {
 	ep := m.Episode
 	if strings.TrimSpace(ep.Labels["alertname"]) == "" {
@@ -85,7 +84,6 @@ func (c Config) alert(m sinks.Message) (Alert, error) {
 	return a, nil
 }
 
-// payload returns a request with alerts.
 func (c Config) payload(alerts []Alert) ([]byte, error) {
 	p := Payload{
 		Version: payloadVersion, Receiver: c.Name, Status: statusResolved, Alerts: alerts, GroupLabels: map[string]string{},

@@ -48,7 +48,6 @@ func New(cfg Config, opt Options) (*Sink, error) {
 	}, newReceiver(cfg))}, nil
 }
 
-// receiver is one server.
 type receiver struct {
 	cfg  Config
 	http httpconfig.Lazy

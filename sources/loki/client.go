@@ -8,15 +8,12 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	commonconfig "github.com/prometheus/common/config"
 
 	"crowsnest/httpconfig"
 )
@@ -45,35 +42,14 @@ type client struct {
 	base   string
 	tenant string
 	cfg    Config
-	http   *http.Client // created at the first request: that reads files
+	http   httpconfig.Lazy
 }
 
 func newClient(cfg Config, tenant string) *client {
 	cfg.MaxBody = cmp.Or(cfg.MaxBody, maxBody)
-	return &client{base: strings.TrimRight(cfg.URL, "/"), tenant: tenant, cfg: cfg}
-}
-
-func (c *client) open() error {
-	if c.http != nil {
-		return nil
-	}
-	if c.cfg.Transport != nil {
-		c.http = &http.Client{Transport: c.cfg.Transport, CheckRedirect: httpconfig.Stay}
-		return nil
-	}
-	// HTTP/2 would send the next attempt over the connection that just hung.
-	h, err := c.cfg.HTTP.Client("loki",
-		commonconfig.WithHTTP2Disabled(), commonconfig.WithIdleConnTimeout(time.Minute), commonconfig.WithUserAgent("crowsnest"))
-	if err != nil {
-		return err
-	}
-	c.http = h
-	return nil
-}
-
-func (c *client) close() {
-	if c.http != nil {
-		c.http.CloseIdleConnections()
+	return &client{
+		base: strings.TrimRight(cfg.URL, "/"), tenant: tenant, cfg: cfg,
+		http: httpconfig.Lazy{Config: cfg.HTTP, Name: "loki", UserAgent: "crowsnest", Idle: time.Minute, Transport: cfg.Transport},
 	}
 }
 
@@ -136,7 +112,8 @@ func selectors(streams []map[string]string) []string {
 
 // get reads the response to one request into body, reusing its memory.
 func (c *client) get(ctx context.Context, path string, values url.Values, body *[]byte) *failure {
-	if err := c.open(); err != nil {
+	client, err := c.http.Client()
+	if err != nil {
 		return &failure{reason: reasonConfig, err: fmt.Errorf("http_config: %w", err)}
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
@@ -145,7 +122,7 @@ func (c *client) get(ctx context.Context, path string, values url.Values, body *
 	if err != nil {
 		return &failure{reason: reasonConfig, err: err}
 	}
-	resp, err := c.http.Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
 		return unanswered(err)
 	}
@@ -155,16 +132,16 @@ func (c *client) get(ctx context.Context, path string, values url.Values, body *
 		return judge(resp, string(said))
 	}
 	if enc := resp.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
-		return &failure{reason: reasonMalformed, err: fmt.Errorf("the answer is compressed (%s), although the request did not allow that", excerpt(enc))}
+		return &failure{reason: reasonMalformed, err: fmt.Errorf("the response is compressed (%s), which the request did not allow", excerpt(enc))}
 	}
 	*body, err = readAll(resp.Body, (*body)[:0], c.cfg.MaxBody)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return &failure{reason: reasonTimeout, err: errors.New("the answer did not end in time")}
+		return &failure{reason: reasonTimeout, err: errors.New("the response did not end in time")}
 	case err != nil:
-		return &failure{reason: reasonBroken, err: fmt.Errorf("the answer broke off: %w", err)}
+		return &failure{reason: reasonBroken, err: fmt.Errorf("the response broke off: %w", err)}
 	case len(*body) > c.cfg.MaxBody:
-		return &failure{reason: reasonTooLarge, err: fmt.Errorf("the answer is above %d MiB", c.cfg.MaxBody>>20)}
+		return &failure{reason: reasonTooLarge, err: fmt.Errorf("the response exceeds %d MiB", c.cfg.MaxBody>>20)}
 	}
 	return nil
 }
@@ -243,15 +220,11 @@ type failure struct {
 
 // unanswered is the failure of a request without a response.
 func unanswered(err error) *failure {
-	var timeout net.Error
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || (errors.As(err, &timeout) && timeout.Timeout()) {
+	timeout, cause := httpconfig.Unanswered(err)
+	if timeout {
 		return &failure{reason: reasonTimeout, err: errors.New("no answer in time")}
 	}
-	var broken *url.Error
-	if errors.As(err, &broken) {
-		err = broken.Err // without the URL, which is long and reported elsewhere
-	}
-	return &failure{reason: reasonConnection, err: errors.New(excerpt(err.Error()))}
+	return &failure{reason: reasonConnection, err: errors.New(excerpt(cause.Error()))}
 }
 
 // judge classifies an error response.
@@ -268,7 +241,7 @@ func judge(resp *http.Response, said string) *failure {
 		f.err = fmt.Errorf("status %d: it redirects to %s, which is not followed; put the final address into url", code, to)
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
 		f.reason = reasonAuth
-		f.err = fmt.Errorf("status %d: %s; look at http_config and tenants", code, excerpt(said))
+		f.err = fmt.Errorf("status %d: %s; check http_config and tenants", code, excerpt(said))
 	case code == http.StatusTooManyRequests:
 		f.reason, f.retryAfter = reasonRateLimited, httpconfig.RetryAfter(resp.Header, maxWait)
 	case code == http.StatusRequestTimeout || code == http.StatusGatewayTimeout:

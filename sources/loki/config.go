@@ -98,7 +98,6 @@ type Config struct {
 	MaxBody int `yaml:"-"`
 }
 
-// withDefaults returns c with defaults for omitted values.
 func (c Config) withDefaults() Config {
 	c.Name = cmp.Or(c.Name, "loki")
 	c.LookBack = cmp.Or(c.LookBack, defaultLookBack)
@@ -160,7 +159,7 @@ func checkURL(raw string) error {
 	case u.Hostname() == "":
 		return fmt.Errorf("url: %q has no host; write it like http://loki-gateway:3100", raw)
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return fmt.Errorf("url: %q has more than an address; remove what follows the path", raw)
+		return fmt.Errorf("url: %q is more than a base address; remove what follows the path", raw)
 	case strings.Contains(u.Path, "/loki/api"):
 		return fmt.Errorf("url: %q is not the base address; remove %s", raw, u.Path[strings.Index(u.Path, "/loki/api"):])
 	}
@@ -184,9 +183,9 @@ func (c Config) checkTenants() error {
 		case strings.Contains(t, "|"):
 			errs = append(errs, fmt.Errorf("tenants: %q names several; list them one by one", t))
 		case !tenantName.MatchString(t) || t == "." || t == "..":
-			errs = append(errs, fmt.Errorf("tenants: %q is no name of a tenant; use letters, digits and !-_.*'()", t))
+			errs = append(errs, fmt.Errorf("tenants: %q is not a tenant name; use letters, digits and !-_.*'()", t))
 		case seen[t]:
-			errs = append(errs, fmt.Errorf("tenants: %q is given twice; remove one", t))
+			errs = append(errs, fmt.Errorf("tenants: %q is listed twice; remove one", t))
 		}
 		seen[t] = true
 	}
@@ -199,7 +198,7 @@ func (c Config) checkLabels() error {
 		to := c.Labels[from]
 		for _, name := range []string{from, to} {
 			if !model.LegacyValidation.IsValidLabelName(name) {
-				errs = append(errs, fmt.Errorf("labels: %q is no label name; use letters, digits and _, as Loki does (dots become _)", name))
+				errs = append(errs, fmt.Errorf("labels: %q is not a label name; use letters, digits and _, as Loki does (dots become _)", name))
 			}
 		}
 		if to == tenantLabel && len(c.Tenants) > 1 {
@@ -208,13 +207,12 @@ func (c Config) checkLabels() error {
 	}
 	for _, name := range c.IgnoreLabels {
 		if !model.LegacyValidation.IsValidLabelName(name) {
-			errs = append(errs, fmt.Errorf("ignore_labels: %q is no label name; use letters, digits and _", name))
+			errs = append(errs, fmt.Errorf("ignore_labels: %q is not a label name; use letters, digits and _", name))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// streamOptions returns the options of every stream.
 func (c Config) streamOptions() matcher.StreamOptions {
 	opt := matcher.StreamOptions{Format: matcher.FormatText, OfPods: true}
 	if len(c.IgnoreLabels) > 0 {

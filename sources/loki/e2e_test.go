@@ -203,7 +203,7 @@ func TestE2EEmptyTimes(t *testing.T) {
 		return n
 	}
 	c := newClient(Config{URL: l.URL}.withDefaults(), "")
-	defer c.close()
+	defer c.http.Close()
 	var got answer
 	require.Zero(t, naive())
 	require.Nil(t, c.ask(t.Context(), empty, &got))
@@ -245,7 +245,7 @@ func TestE2EFilterCost(t *testing.T) {
 		bare, ors = append(bare, e), append(ors, strconv.Quote(e))
 	}
 	c := newClient(Config{URL: l.URL, Timeout: time.Minute}, "")
-	defer c.close()
+	defer c.http.Close()
 	var a answer
 	for _, q := range []string{
 		`{app="a"}`, `{app="a"} |= "never there"`, plan.queries[0],

@@ -9,7 +9,6 @@ import (
 	"crowsnest/rules/selector"
 )
 
-// naming maps the labels of Loki to the labels in rules.
 type naming struct {
 	renamed []string          // renamed labels, by their names in Loki, sorted
 	to      map[string]string // their names in rules

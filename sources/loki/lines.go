@@ -116,7 +116,6 @@ func (s *Source) stream(a *answer, e *entry) *stream {
 	return st
 }
 
-// known returns the stream for metaKey.
 func (s *Source) known(a *answer, e *entry) *stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()

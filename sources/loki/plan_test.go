@@ -267,7 +267,7 @@ func TestWarnings(t *testing.T) {
 		})
 	}
 	nothing := func(*fakeloki.Loki) {}
-	f(`- {alert: R, from: '{app="a"}', match: {regex: '\d'}, severity: warning}`, nothing, "(R): give them one with contains")
+	f(`- {alert: R, from: '{app="a"}', match: {regex: '\d'}, severity: warning}`, nothing, "(R): add one with contains")
 	f(`- {alert: R, from: '{app="a"}', match: bad, severity: warning}`, func(l *fakeloki.Loki) { l.MaxQuery = 60 }, "all lines of the selector are read")
 	var many strings.Builder
 	for i := range 200 {

@@ -51,7 +51,7 @@ func ReadRange(ctx context.Context, cfg Config, rg Range, f func(s *matcher.Stre
 
 func readTenant(ctx context.Context, cfg Config, tenant string, rg Range, give func(*matcher.Stream, matcher.Record) error) error {
 	src := newSource(cfg, sourceName(cfg, tenant), tenant)
-	defer src.asker.client.close()
+	defer src.asker.client.http.Close()
 	src.asker.whole = true
 	src.asker.failed = func(*failure) {}
 	var given error // the first error of give

@@ -170,7 +170,6 @@ func (s *Source) settle(r *round) {
 	}
 }
 
-// finish records a complete round.
 func (s *Source) finish(r *round) {
 	now := time.Now()
 	if r.fast {

@@ -18,7 +18,7 @@ type scanner struct {
 }
 
 func (s *scanner) wrong(format string, args ...any) error {
-	return fmt.Errorf("the answer is not what Loki sends: %s (byte %d)", fmt.Sprintf(format, args...), s.i)
+	return fmt.Errorf("the response is not what Loki sends: %s (byte %d)", fmt.Sprintf(format, args...), s.i)
 }
 
 // peek returns the next byte that is not white space, 0 at the end.

@@ -158,7 +158,7 @@ func (s *Source) Remote() {}
 // request.
 func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 	s.pipe = p
-	defer s.asker.client.close()
+	defer s.asker.client.http.Close()
 	s.begin(s.cfg.Clock().UnixNano())
 	for {
 		wait := s.turn(ctx)
@@ -212,7 +212,6 @@ func (s *Source) turn(ctx context.Context) time.Duration {
 	return 0
 }
 
-// replan creates the plan for the active rules.
 func (s *Source) replan() {
 	set := s.set.Load()
 	if set == nil {

@@ -249,8 +249,8 @@ func TestRestoreBroken(t *testing.T) {
 	f(`{`, "read positions of loki")
 	f(`[]`, "read positions of loki")
 	f(`{"version":9}`, "version 9 is unknown")
-	f(`{"version":1}`, "contradict")
-	f(`{"version":1,"covered":5,"floor":6,"proved":1,"deep":1}`, "contradict")
+	f(`{"version":1}`, "inconsistent")
+	f(`{"version":1,"covered":5,"floor":6,"proved":1,"deep":1}`, "inconsistent")
 	f(`{"version":1,"covered":5,"floor":1,"proved":1,"deep":1,"keys":"AAAA"}`, "damaged")
 	s := New(Config{URL: "http://x", Selector: `{a="b"}`})[0]
 	require.NoError(t, s.Restore(nil))

@@ -52,7 +52,7 @@ func (s *Source) Restore(b json.RawMessage) error {
 	case pos.Version != positionsVersion:
 		return fmt.Errorf("read positions of %s: version %d is unknown", s.name, pos.Version)
 	case pos.Floor <= 0 || pos.Covered < pos.Floor || pos.Watermark <= 0 || pos.Deep <= 0 || len(pos.Keys) > 32*maxSavedKeys:
-		return fmt.Errorf("read positions of %s: they contradict each other", s.name)
+		return fmt.Errorf("read positions of %s: they are inconsistent", s.name)
 	}
 	m := newMemory(pos.Floor, s.memory.max)
 	if err := m.load(pos.Keys); err != nil {
@@ -97,11 +97,11 @@ func (s *Source) Status() sources.Status {
 func (p plan) warning(unfilter bool) string {
 	switch {
 	case unfilter:
-		return "Loki refuses the query that reads only what rules can match: all lines of the selector are read; look at its version and limits"
+		return "Loki refuses the query that reads only what rules can match: all lines of the selector are read; check its version and limits"
 	case p.dropped:
-		return "the texts of the rules do not fit the queries that Loki takes: all lines of the selector are read"
+		return "the texts of the rules do not fit into the queries that Loki accepts: all lines of the selector are read"
 	case len(p.everyLine) > 0:
-		return fmt.Sprintf("every line of their streams is read for rules without a text to look for (%s): give them one with contains", listed(p.everyLine))
+		return fmt.Sprintf("rules without a text to search for need every line of their streams (%s): add one with contains", listed(p.everyLine))
 	}
 	return ""
 }

@@ -8,7 +8,6 @@ import (
 	"crowsnest/sinks"
 )
 
-// item is a message and its form.
 type item[T any] struct {
 	msg  sinks.Message
 	form T
@@ -212,7 +211,6 @@ func (l *Loop[T]) Fail(a Answer, n int) {
 	l.failed[a.Reason] += int64(n)
 }
 
-// recovered records that the receiver accepts alerts again.
 func (l *Loop[T]) recovered() {
 	now := l.now()
 	l.Log.Info().Dur("after", now.Sub(l.downSince)).Msg("the receiver accepts alerts again")

@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/url"
 	"time"
 
 	"crowsnest/httpconfig"
@@ -57,15 +55,11 @@ func TimedOut() Answer { return Answer{Reason: ReasonTimeout, Err: errTimeout} }
 // ConnectionFailed returns the answer for an error of net/http. It does not quote
 // the address, which may be a secret.
 func ConnectionFailed(err error) Answer {
-	var timeout net.Error
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || (errors.As(err, &timeout) && timeout.Timeout()) {
+	timeout, cause := httpconfig.Unanswered(err)
+	if timeout {
 		return TimedOut()
 	}
-	var failed *url.Error
-	if errors.As(err, &failed) {
-		err = failed.Err // it quotes the address
-	}
-	return Answer{Reason: ReasonConnection, Err: errors.New(Excerpt(err.Error()))}
+	return Answer{Reason: ReasonConnection, Err: errors.New(Excerpt(cause.Error()))}
 }
 
 // ReasonOf returns what an HTTP status means for the messages of a request; "":

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"crowsnest/internal/pause"
 )
 
 func TestJudge(t *testing.T) {
@@ -64,17 +66,17 @@ func TestOutlive(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
 		reqs, cancel := DrainContext(ctx)
 		defer cancel()
-		Sleep(ctx, time.Hour, nil)
+		pause.Sleep(ctx, time.Hour, nil)
 		require.NoError(t, reqs.Err())
 		end()
 		began := time.Now()
-		Sleep(ctx, time.Hour, nil)
+		pause.Sleep(ctx, time.Hour, nil)
 		require.Zero(t, time.Since(began), "ctx has ended")
 		<-reqs.Done()
 		require.Equal(t, Drain, time.Since(began))
 		wake := make(chan struct{}, 1)
 		wake <- struct{}{}
-		Sleep(t.Context(), time.Hour, wake)
+		pause.Sleep(t.Context(), time.Hour, wake)
 		require.Equal(t, Drain, time.Since(began))
 	})
 }

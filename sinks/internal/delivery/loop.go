@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"crowsnest/episodes"
+	"crowsnest/internal/pause"
 	"crowsnest/sinks"
 )
 
@@ -199,11 +200,11 @@ func (l *Loop[T]) Run(ctx context.Context) error {
 	defer cancel()
 	for ctx.Err() == nil {
 		if wait := l.retryAt.Sub(l.now()); wait > 0 {
-			Sleep(ctx, min(wait, maxSleep), nil)
+			pause.Sleep(ctx, min(wait, maxSleep), nil)
 			continue
 		}
 		if l.sendDue(ctx, reqs) {
-			Sleep(ctx, l.untilNext(), l.wake)
+			pause.Sleep(ctx, l.untilNext(), l.wake)
 		}
 	}
 	l.sendDue(reqs, reqs)

@@ -22,17 +22,6 @@ func DrainContext(ctx context.Context) (reqs context.Context, cancel func()) {
 	}
 }
 
-// Sleep returns after d, on wake, or when ctx ends.
-func Sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-wake:
-	case <-ctx.Done():
-	}
-}
-
 // Backoff computes the wait after a failure: about twice the one before, from First
 // up to Max. It is not safe for concurrent use.
 type Backoff struct {
