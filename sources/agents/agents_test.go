@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// pipe is a pipeline that remembers.
+// pipe is a pipeline that records its calls.
 type pipe struct {
 	sources.Pipeline
 	set *rules.Set
@@ -81,7 +81,7 @@ func (p *pipe) RemoveMember(member string) {
 	p.joined = slices.DeleteFunc(p.joined, func(s string) bool { return s == member })
 }
 
-// bench is a source with its pipeline under a clock of its own.
+// bench is a source with a pipeline and a clock of the test.
 type bench struct {
 	t   *testing.T
 	now time.Time
@@ -140,7 +140,7 @@ func (b *bench) say(m hits.Message) string {
 	return fmt.Sprintf("taken %d saved %d", a.Taken, a.Saved)
 }
 
-// save does what a save of the state does.
+// save simulates a save of the state.
 func (b *bench) save() json.RawMessage {
 	b.p.cut.Lock()
 	pos := b.s.Positions()
@@ -180,18 +180,18 @@ func TestARestartOfTheAggregator(t *testing.T) {
 	b.say(hits.Message{Sequence: 2, First: 1, Payload: b.payload(2)})
 
 	b.s = New(b.s.cfg)
-	require.Equal(t, []string{"agents/?"}, b.s.Members(), "without state, some may come")
+	require.Equal(t, []string{"agents/?"}, b.s.Members(), "without a saved state, agents may be unknown")
 	require.NoError(t, b.s.Restore(pos))
 	require.Equal(t, []string{"agents/n1"}, b.s.Members())
 	require.False(t, b.s.Status().Members["agents/n1"].Up)
-	require.Contains(t, b.say(hits.Message{Instance: "i2", First: 1}), "409", "the agent may still live")
+	require.Contains(t, b.say(hits.Message{Instance: "i2", First: 1}), "409", "the other agent may still run")
 	require.Equal(t, "taken 1 saved 1", b.say(hits.Message{Sequence: 3, First: 2, Payload: b.payload(3)}), "2 again")
 	require.Equal(t, "taken 2 saved 1", b.say(hits.Message{Sequence: 2, First: 2, Payload: b.payload(2)}))
 	require.Equal(t, "taken 3 saved 1", b.say(hits.Message{Sequence: 3, First: 2, Payload: b.payload(3)}))
 	require.True(t, b.s.Status().Members["agents/n1"].Up)
 	require.Empty(t, b.s.Status().Losses)
 
-	// The state is lost, or too old: what the agent still has is taken.
+	// The state is lost or too old: the batches that the agent still has are accepted.
 	b.s = New(b.s.cfg)
 	require.NoError(t, b.s.Restore(nil))
 	require.Equal(t, "taken 7 saved 0", b.say(hits.Message{Sequence: 9, First: 8, Payload: b.payload(9)}))
@@ -205,7 +205,7 @@ func TestARestartOfTheAggregator(t *testing.T) {
 	require.NoError(t, again.Restore(pos))
 	require.Equal(t, int64(1), again.Status().Losses[lossGap].Count)
 
-	// A restart does not make an agent any younger, but is no reason to forget it.
+	// A restart keeps the time of the last message, and waits for the agent again.
 	b.s = again
 	b.now = at(2 * time.Hour)
 	again = New(b.s.cfg)
@@ -227,14 +227,14 @@ func TestOneAgentPerNode(t *testing.T) {
 	b.now = at(28 * time.Second)
 	require.Contains(t, b.say(other), "409")
 
-	// The process that goes on with the same saved state takes over at once.
+	// A process that continues from the same saved state takes over at once.
 	other.After = []string{"i0", "i1"}
 	require.Equal(t, "taken 1 saved 0", b.say(other))
 	require.Contains(t, b.say(hits.Message{Sequence: 2, First: 1, Payload: b.payload(3)}), "409", "the older one")
 
-	// So does any after a goodbye, or after silence.
+	// So does any other process after a goodbye or after silence.
 	require.Equal(t, "taken 1 saved 0", b.say(hits.Message{Instance: "i2", Sequence: 1, First: 2, Goodbye: true}))
-	require.Equal(t, "its agent said goodbye and has not come back", b.s.Status().Members["agents/n1"].Error)
+	require.Equal(t, "its agent stopped and has not come back", b.s.Status().Members["agents/n1"].Error)
 	require.Equal(t, "taken 0 saved 0", b.say(hits.Message{Instance: "i3", First: 1}))
 	b.now = b.now.Add(15 * time.Second)
 	require.Equal(t, "its agent was last heard from 15s ago", b.s.Status().Members["agents/n1"].Error)
@@ -242,7 +242,7 @@ func TestOneAgentPerNode(t *testing.T) {
 	require.Equal(t, []uint64{1, 2}, b.p.taken)
 }
 
-// The numbers of an instance that is gone are not those of the next one.
+// The sequence numbers of one instance do not apply to the next one.
 func TestSavedBelongsToAnInstance(t *testing.T) {
 	b := newBench(t, Config{})
 	for seq := uint64(1); seq <= 5; seq++ {
@@ -334,7 +334,7 @@ func TestRefusals(t *testing.T) {
 	m.Payload = make([]byte, hits.MaxPayload)
 	f(m.Append(nil), http.StatusBadRequest, refusedMalformed)
 	m.Payload = hits.EmptyBatch()
-	require.Equal(t, http.StatusOK, b.post(m.Append(nil)).Code, "its place can be filled with nothing")
+	require.Equal(t, http.StatusOK, b.post(m.Append(nil)).Code, "an empty batch can replace it")
 	f((&hits.Message{Node: "n2", Instance: "i1", First: 1}).Append(nil), http.StatusTooManyRequests, refusedCount)
 
 	r := httptest.NewRequest(http.MethodPut, hits.Path, nil)
@@ -414,7 +414,7 @@ func TestValidate(t *testing.T) {
 	f(Config{Lateness: time.Millisecond}, "lateness: 1ms is not between")
 }
 
-// The listener serves, says what is wrong with it, and ends with its context.
+// The listener serves, reports its errors, and ends with its context.
 func TestRun(t *testing.T) {
 	busy := httptest.NewServer(http.NotFoundHandler())
 	defer busy.Close()

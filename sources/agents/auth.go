@@ -12,7 +12,6 @@ import (
 	"time"
 )
 
-// caller is the sender of a request.
 type caller struct {
 	nodes []string // for which it may send; nil: any
 	token [sha256.Size]byte
@@ -39,8 +38,8 @@ func (c *caller) restrict(nodes ...string) {
 // agree.
 func (s *Source) identify(ctx context.Context, r *http.Request) (*caller, *refusal) {
 	who := &caller{}
-	if err := s.token.check(r.Header.Get("Authorization")); err != nil {
-		return nil, tokenRefusal(err)
+	if why := s.token.check(bearer(r)); why != nil {
+		return nil, why
 	}
 	if s.cfg.CertificateName {
 		if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
@@ -58,14 +57,6 @@ func (s *Source) identify(ctx context.Context, r *http.Request) (*caller, *refus
 		who.restrict(v.node)
 	}
 	return who, nil
-}
-
-func tokenRefusal(err error) *refusal {
-	code := http.StatusUnauthorized
-	if !errors.Is(err, errNoToken) {
-		code = http.StatusInternalServerError
-	}
-	return &refusal{code, refusedAuth, err}
 }
 
 // bearer returns the token of a request; "" if it has none.

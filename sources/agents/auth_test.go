@@ -28,7 +28,7 @@ type cluster struct {
 
 const account = "system:serviceaccount:crowsnest:crowsnest-agent"
 
-// on is what the API server adds to a token of a pod on a node.
+// on returns the values that the API server adds to a token of a pod on a node.
 func on(node string) string { return `{"authentication.kubernetes.io/node-name":["` + node + `"]}` }
 
 func (c *cluster) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -86,8 +86,8 @@ func (c *cluster) review(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-// reviewed returns a bench whose agents are reviewed, and what tries to send a
-// message of a node with a token.
+// reviewed returns a bench whose agents are reviewed, and a function that sends a
+// message for a node with a token.
 func reviewed(t *testing.T, c *cluster) (*bench, func(token, node string) *httptest.ResponseRecorder) {
 	b := newBench(t, Config{TokenReview: &TokenReview{ServiceAccount: "crowsnest/crowsnest-agent"}, Transport: c, MaxAgents: 2})
 	return b, func(token, node string) *httptest.ResponseRecorder {
@@ -95,8 +95,7 @@ func reviewed(t *testing.T, c *cluster) (*bench, func(token, node string) *httpt
 	}
 }
 
-// A token speaks for the node of its pod and for no other one, and fake nodes take
-// no place.
+// A token allows messages for the node of its pod only, and fake nodes use no memory.
 func TestATokenSpeaksForItsNode(t *testing.T) {
 	pod := "/api/v1/namespaces/crowsnest/pods/p"
 	c := &cluster{
@@ -142,8 +141,8 @@ func TestATokenSpeaksForItsNode(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, w.Code, "nor does it report for another")
 }
 
-// What the API server said counts for a minute, and for an hour while it is away,
-// also over a restart; whoever is not known waits.
+// An answer of the API server is valid for a minute, and for an hour while it is away,
+// also over a restart; unknown agents have to wait.
 func TestTheAPIServerIsAway(t *testing.T) {
 	c := &cluster{tokens: map[string]string{"a": on("na"), "b": on("nb")}}
 	b, try := reviewed(t, c)
@@ -181,8 +180,8 @@ func TestTheAPIServerIsAway(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, try("a", "na").Code)
 }
 
-// Tokens that are not valid neither ask the API server without bound nor push out
-// agents that are known.
+// Invalid tokens neither cause unbounded requests to the API server nor evict known
+// agents.
 func TestAFloodOfTokens(t *testing.T) {
 	c := &cluster{tokens: map[string]string{"a": on("na")}}
 	_, try := reviewed(t, c)
@@ -194,7 +193,7 @@ func TestAFloodOfTokens(t *testing.T) {
 	require.Equal(t, http.StatusOK, try("a", "na").Code)
 }
 
-// forgets returns what tries to make the aggregator forget a node.
+// forgets returns a function that asks the aggregator to forget a node.
 func forgets(t *testing.T, b *bench) func(token, node string, code int, want string) {
 	return func(token, node string, code int, want string) {
 		t.Helper()
@@ -210,7 +209,7 @@ func forgets(t *testing.T, b *bench) func(token, node string, code int, want str
 }
 
 // An agent may not make the aggregator forget a node, its own included: that is a
-// right of its own, which the API server knows.
+// separate right, which the API server grants.
 func TestForgettingIsForOperators(t *testing.T) {
 	c := &cluster{tokens: map[string]string{"a": on("na"), "op": "op", "member": "member", "other": "other", "one": "one"}}
 	b, try := reviewed(t, c)
@@ -235,16 +234,16 @@ func TestForgettingIsForOperators(t *testing.T) {
 	f("member", "na", http.StatusNotFound, "no node")
 }
 
-// Without an API server, operators have a token of their own, or nobody may.
+// Without an API server, operators need a token of their own; without one nobody is authorized.
 func TestForgettingByToken(t *testing.T) {
 	b := newBench(t, Config{})
 	require.Equal(t, http.StatusOK, b.post((&hits.Message{Node: "na", Instance: "i1", First: 1}).Append(nil)).Code)
 	f := forgets(t, b)
-	f("a", "na", http.StatusForbidden, "nobody may")
-	f("", "na", http.StatusForbidden, "nobody may")
+	f("a", "na", http.StatusForbidden, "nobody is authorized")
+	f("", "na", http.StatusForbidden, "nobody is authorized")
 	file := filepath.Join(t.TempDir(), "admin")
 	require.NoError(t, os.WriteFile(file, []byte("root\n"), 0o600))
-	b.s.cfg.AdminTokenFile, b.s.adminToken = file, newTokenFile(file, b.s.cfg.Clock)
+	b.s.cfg.AdminTokenFile, b.s.adminToken.path = file, file
 	f("a", "na", http.StatusUnauthorized, "admin_token_file")
 	f("root", "na", http.StatusNoContent, "")
 }

@@ -15,8 +15,8 @@ import (
 	"crowsnest/hits"
 )
 
-// TestBoundsOfRequests sends what is at a bound and beyond it: what is refused is
-// counted, and nothing moves a counter or a time beyond what fits.
+// TestBoundsOfRequests sends input at and beyond each bound: refusals are counted, and
+// no counter or time leaves its range.
 func TestBoundsOfRequests(t *testing.T) {
 	b := newBench(t, Config{})
 	f := func(method, path, body string, code int) string {
@@ -31,7 +31,7 @@ func TestBoundsOfRequests(t *testing.T) {
 	}
 	require.Equal(t, "taken 0 saved 0", b.say(hits.Message{First: 1}))
 
-	// Times: neither a watermark nor a condition of years to come stays.
+	// Times: watermarks and conditions from the far future are clamped.
 	late := time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
 	b.say(hits.Message{First: 1, Sent: late, Watermark: late})
 	require.Equal(t, b.now, b.s.Status().Watermark)
@@ -48,7 +48,7 @@ func TestBoundsOfRequests(t *testing.T) {
 	require.Equal(t, b.now, c[0].Last)
 	require.NotEmpty(t, b.s.Positions(), "such a time is saved")
 
-	// Counts: what an agent says often enough stops at the most that fits.
+	// Counts: a sum stops at the maximum.
 	b.s.set(func() { b.s.st.Losses = math.MaxInt64 - 5 })
 	f("POST", hits.ReportPath, report("10"), http.StatusOK)
 	require.Equal(t, int64(math.MaxInt64), b.s.Stats().Losses)
@@ -56,7 +56,7 @@ func TestBoundsOfRequests(t *testing.T) {
 		f("POST", hits.ReportPath, report(count), http.StatusBadRequest)
 	}
 
-	// A condition that is there twice counts once.
+	// A duplicate condition counts once.
 	b.s.set(func() { b.s.st.Losses = 0 })
 	one := `{"alert":"CrowsnestOther","severity":"info","since":"2026-01-01T00:00:00Z","count":7}`
 	f("POST", hits.ReportPath, fmt.Sprintf(`{"node":"n1","instance":"i1","conditions":[%s,%s]}`, one, one), http.StatusOK)
@@ -70,7 +70,7 @@ func TestBoundsOfRequests(t *testing.T) {
 	f("DELETE", hits.NodePath+strings.Repeat("n", hits.MaxName), "", http.StatusForbidden)
 	f("DELETE", hits.NodePath+strings.Repeat("n", hits.MaxName+1), "", http.StatusBadRequest)
 
-	// Numbers of batches: the greatest is no trap for the next instance.
+	// Numbers of batches: the highest one does not block the next instance.
 	require.Equal(t, "taken 4611686018427387903 saved 0", b.say(hits.Message{Sequence: 1 << 62, First: 1 << 62}))
 	require.Equal(t, "taken 4611686018427387904 saved 0", b.say(hits.Message{Sequence: 1 << 62, First: 1 << 62, Payload: b.payload(1)}))
 	require.Contains(t, b.say(hits.Message{Sequence: 1<<62 + 1, First: 1}), "400 read message: no process has sent")

@@ -36,7 +36,6 @@ func Outsiders() []string {
 	return []string{refusedAuth, refusedReview, refusedCount, refusedMalformed}
 }
 
-// refusal is an error answer.
 type refusal struct {
 	code   int
 	reason string
@@ -78,7 +77,6 @@ func (s *Source) refuse(w http.ResponseWriter, r *http.Request, why *refusal) {
 	http.Error(w, why.err.Error(), why.code)
 }
 
-// message handles one message.
 func (h *handler) message(ctx context.Context, body []byte, who *caller) (any, *refusal) {
 	m, err := hits.ReadMessage(body)
 	if err != nil {
@@ -221,14 +219,13 @@ func (s *Source) bridge(n *node, m *hits.Message) uint64 {
 	return n.taken
 }
 
-// batch accepts the next batch of a node.
 func (h *handler) batch(ctx context.Context, n *node, m *hits.Message) *refusal {
 	s := h.s
 	var d *hits.Decoder
 	select {
 	case d = <-s.decoders:
 	case <-ctx.Done():
-		return &refusal{http.StatusServiceUnavailable, refusedBusy, errors.New("the agent did not wait")}
+		return &refusal{http.StatusServiceUnavailable, refusedBusy, errors.New("the agent closed the connection")}
 	}
 	defer func() { s.decoders <- d }()
 	b, err := d.Decode(m.Payload)

@@ -8,13 +8,11 @@ import (
 	"crowsnest/sources"
 )
 
-// scraped is what the metrics are read from.
 type scraped struct {
 	Stats
 	status sources.Status
 }
 
-// scrapedNode is one member of the source.
 type scrapedNode struct {
 	name string
 	sources.MemberStatus

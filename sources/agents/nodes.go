@@ -98,7 +98,7 @@ func (w *nodeWatch) problem(now time.Time) string {
 	if kube.Code(w.err) == http.StatusForbidden {
 		fix = "; grant list and watch of nodes"
 	}
-	return fmt.Sprintf("Nodes cannot be watched since %s: %v%s. Nodes that left are waited for as long as forget_after says", w.since.UTC().Format(time.RFC3339), w.err, fix)
+	return fmt.Sprintf("Nodes cannot be watched since %s: %v%s. Deleted nodes are waited for as long as forget_after allows", w.since.UTC().Format(time.RFC3339), w.err, fix)
 }
 
 // run lists and watches until ctx ends.

@@ -84,7 +84,7 @@ func (a *nodeAPI) follow(ctx context.Context, w *io.PipeWriter) {
 	}
 }
 
-// event changes a node and says so in the watch.
+// event changes a node and reports that in the watch.
 func (a *nodeAPI) event(kind, name string, cordoned bool) {
 	a.set(func() {
 		if a.nodes[name] = cordoned; kind == "DELETED" {
@@ -103,7 +103,7 @@ type fleet struct {
 	live []string // agents that report
 }
 
-// inFleet runs a source that watches Nodes while f looks.
+// inFleet runs a source that watches Nodes while f checks it.
 func inFleet(t *testing.T, api *nodeAPI, saved []byte, f func(c *fleet)) (positions []byte) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -145,7 +145,7 @@ func (c *fleet) say(m hits.Message) {
 	require.Nil(c.t, why)
 }
 
-// waited are the nodes that are waited for.
+// waited returns the nodes that are waited for.
 func (c *fleet) waited() string {
 	names := []string{}
 	for _, member := range c.s.Members() {
@@ -174,7 +174,7 @@ func TestNodesThatLeft(t *testing.T) {
 		c.pass(2 * time.Second)
 		require.Equal(t, "a d elsewhere", c.waited())
 		c.pass(time.Hour)
-		require.Equal(t, "a", c.waited(), "as long as forget_after says")
+		require.Equal(t, "a", c.waited(), "until forget_after")
 	})
 }
 
@@ -191,14 +191,14 @@ func TestDrainedNodes(t *testing.T) {
 		c.pass(20 * time.Second)
 		require.Equal(t, "a b c", c.waited(), "its agent may be restarted")
 		c.pass(15 * time.Second)
-		require.Equal(t, "a c", c.waited(), "c is silent, and nobody said why")
+		require.Equal(t, "a c", c.waited(), "c is silent for an unknown reason")
 		c.live = []string{"a", "b"}
 		c.pass(2 * time.Second)
 		require.Equal(t, "a b c", c.waited(), "it is back")
 	})
 }
 
-// While the API server is away every node is waited for, and that is said.
+// While the API server is away every node is waited for, and the status says so.
 func TestNodesWithoutAPIServer(t *testing.T) {
 	api := newNodeAPI("a", "b")
 	saved := inFleet(t, api, nil, func(c *fleet) {
@@ -231,7 +231,7 @@ func TestNodesWithoutAPIServer(t *testing.T) {
 	require.Less(t, api.lists, 100, "few requests")
 }
 
-// A watch that ends is opened again, after what was seen last.
+// A watch that ends is opened again after the last version that was seen.
 func TestNodeWatchEnds(t *testing.T) {
 	api := newNodeAPI("a", "b")
 	inFleet(t, api, nil, func(c *fleet) {

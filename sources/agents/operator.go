@@ -39,18 +39,11 @@ func (h *handler) admin(serve http.HandlerFunc) http.HandlerFunc {
 func (s *Source) operator(r *http.Request) *refusal {
 	switch {
 	case s.cfg.AdminTokenFile != "":
-		switch err := s.adminToken.check(r.Header.Get("Authorization")); {
-		case err == nil:
-			return nil
-		case errors.Is(err, errNoToken):
-			return &refusal{http.StatusUnauthorized, refusedAdmin, errors.New("not authorized: show the token of sources.agents.admin_token_file")}
-		default:
-			return &refusal{http.StatusInternalServerError, refusedAdmin, err}
-		}
+		return s.adminToken.check(bearer(r))
 	case s.reviews != nil:
 		return s.reviews.mayForget(r.Context(), bearer(r), r.PathValue("node"))
 	}
-	return &refusal{http.StatusForbidden, refusedAdmin, errors.New("nobody may do this: set sources.agents.token_review, or sources.agents.admin_token_file and show its token")}
+	return &refusal{http.StatusForbidden, refusedAdmin, errors.New("nobody is authorized to do this: set sources.agents.token_review, or sources.agents.admin_token_file and show its token")}
 }
 
 // mayForget asks the API server for the owner of a token, and whether that user may

@@ -28,7 +28,6 @@ type condition struct {
 	Reported time.Time `json:"reported"`
 }
 
-// report handles the report of an agent.
 func (h *handler) report(_ context.Context, body []byte, who *caller) (any, *refusal) {
 	rep, err := hits.ReadReport(body)
 	if err != nil {
@@ -44,14 +43,13 @@ func (h *handler) report(_ context.Context, body []byte, who *caller) (any, *ref
 	return answer, why
 }
 
-// acceptReport records the report of an agent.
 func (s *Source) acceptReport(rep *hits.Report, digest string, set *rules.Set) (hits.ReportAnswer, *refusal) {
 	now := s.cfg.Clock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := s.nodes[rep.Node]
 	if n == nil || n.instance != rep.Instance {
-		return hits.ReportAnswer{}, &refusal{http.StatusConflict, refusedConflict, fmt.Errorf("another agent speaks for node %s, or none has yet", rep.Node)}
+		return hits.ReportAnswer{}, &refusal{http.StatusConflict, refusedConflict, fmt.Errorf("another agent sends for node %s, or none has sent yet", rep.Node)}
 	}
 	before := n.conditions
 	n.conditions = make(map[string]condition, len(rep.Conditions))

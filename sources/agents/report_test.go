@@ -15,8 +15,8 @@ import (
 	"crowsnest/sources"
 )
 
-// tell sends a report of n1 and returns the answer.
-func (b *bench) tell(r hits.Report) (int, hits.ReportAnswer) {
+// sendReport sends a report of n1 and returns the answer.
+func (b *bench) sendReport(r hits.Report) (int, hits.ReportAnswer) {
 	b.t.Helper()
 	if r.Node == "" {
 		r.Node, r.Instance = "n1", "i1"
@@ -44,23 +44,23 @@ func lost(count int64) hits.Condition {
 
 func TestReportsAreFoldedByCondition(t *testing.T) {
 	b := newBench(t, Config{})
-	code, _ := b.tell(hits.Report{})
-	require.Equal(t, http.StatusConflict, code, "no agent speaks for the node yet")
+	code, _ := b.sendReport(hits.Report{})
+	require.Equal(t, http.StatusConflict, code, "no agent has sent for the node yet")
 	b.say(hits.Message{First: 1})
 	b.say(hits.Message{Node: "n2", First: 1})
-	code, _ = b.tell(hits.Report{Conditions: []hits.Condition{lost(2)}})
+	code, _ = b.sendReport(hits.Report{Conditions: []hits.Condition{lost(2)}})
 	require.Equal(t, http.StatusOK, code)
-	b.tell(hits.Report{Node: "n2", Instance: "i1", Conditions: []hits.Condition{lost(3), {Alert: "CrowsnestBlind", Severity: "critical", Detail: "no such directory", Since: start}}})
+	b.sendReport(hits.Report{Node: "n2", Instance: "i1", Conditions: []hits.Condition{lost(3), {Alert: "CrowsnestBlind", Severity: "critical", Detail: "no such directory", Since: start}}})
 	got := b.s.Status()
 	require.Equal(t, []sources.Condition{{
 		Alert: "CrowsnestLinesLost", Severity: "warning", Labels: map[string]string{"reason": "gap"}, Detail: "a b[31m", Since: start, Last: start, Count: 5, Members: []string{"n1", "n2"},
 	}}, got.Conditions)
-	require.Equal(t, "its agent reports: no such directory", got.Members["agents/n2"].Error, "the node's own alert says why")
+	require.Equal(t, "its agent reports: no such directory", got.Members["agents/n2"].Error, "the node's own alert states why")
 	require.Equal(t, int64(5), b.s.Stats().Losses)
 
 	// Counts go on over a new instance, and a report outlives both processes.
 	b.say(hits.Message{Instance: "i2", After: []string{"i1"}, First: 1})
-	b.tell(hits.Report{Node: "n1", Instance: "i2", Conditions: []hits.Condition{lost(3)}})
+	b.sendReport(hits.Report{Node: "n1", Instance: "i2", Conditions: []hits.Condition{lost(3)}})
 	require.Equal(t, int64(6), b.s.Stats().Losses)
 	pos := b.save()
 	b.s = New(b.s.cfg)
@@ -68,20 +68,20 @@ func TestReportsAreFoldedByCondition(t *testing.T) {
 	require.Equal(t, []string{"n1", "n2"}, b.s.Status().Conditions[0].Members)
 }
 
-// What was over before it could be reported is shown for a while all the same.
+// A condition that ended before it could be reported is shown for a while.
 func TestALossThatIsOverIsShown(t *testing.T) {
 	b := newBench(t, Config{})
 	b.say(hits.Message{First: 1})
 	c := lost(1)
 	c.Over = true
-	b.tell(hits.Report{Conditions: []hits.Condition{c}})
-	b.tell(hits.Report{})
+	b.sendReport(hits.Report{Conditions: []hits.Condition{c}})
+	b.sendReport(hits.Report{})
 	require.Len(t, b.s.Status().Conditions, 1)
 	b.now = at(overShown)
 	require.Empty(t, b.s.Status().Conditions)
 }
 
-// An agent that sends reports proves nothing before the first one, and again
+// An agent that sends reports has no watermark before the first one, and again
 // after a restart of either side.
 func TestProofWaitsForTheReport(t *testing.T) {
 	b := newBench(t, Config{})
@@ -93,7 +93,7 @@ func TestProofWaitsForTheReport(t *testing.T) {
 	}
 	require.Empty(t, said(hits.Message{Instance: "i1", Watermark: at(time.Second)}))
 	require.Empty(t, b.p.watermarks)
-	_, answer := b.tell(hits.Report{})
+	_, answer := b.sendReport(hits.Report{})
 	require.Equal(t, answer.Report, said(hits.Message{Instance: "i1", Watermark: at(2 * time.Second)}))
 	require.Equal(t, at(2*time.Second), b.p.watermarks["agents/n1"])
 	require.Empty(t, said(hits.Message{Instance: "i2", After: []string{"i1"}, Watermark: at(3 * time.Second)}))

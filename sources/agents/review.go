@@ -18,7 +18,6 @@ import (
 	"crowsnest/sources/internal/kube"
 )
 
-// defaultAudience is the audience of the tokens of agents.
 const defaultAudience = "crowsnest"
 
 // How long the answer of the API server is valid, and bounds of the requests.

@@ -145,7 +145,6 @@ func (h *handler) maintain(ctx context.Context) {
 	}
 }
 
-// expire removes the nodes that have expired at now.
 func (h *handler) expire(began, now time.Time) {
 	s := h.s
 	s.mu.Lock()
@@ -180,7 +179,6 @@ func (h *handler) forgetIf(n *node, now time.Time) {
 	}
 }
 
-// nothing finds no hits.
 func nothing(*rules.Set) []matcher.Hit { return nil }
 
 // finder turns a batch into hits of the rules in force.
@@ -202,7 +200,6 @@ type outcome struct {
 	n    int
 }
 
-// indexOf returns the index of the rules in force.
 func (s *Source) indexOf(set *rules.Set) *hits.Index {
 	x := s.index.Load()
 	if !x.Of(set) {

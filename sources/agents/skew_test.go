@@ -11,7 +11,7 @@ import (
 	"crowsnest/rules"
 )
 
-// two is a set with a rule more.
+// two is a set with one more rule.
 func (b *bench) two() *rules.Set {
 	r := *b.p.set.Rules[0]
 	r.Alert = "B"
@@ -27,14 +27,14 @@ func TestRulesOfNodesAreCompared(t *testing.T) {
 	for _, node := range []string{"n1", "n2", "n3"} {
 		b.say(hits.Message{Node: node, First: 1})
 	}
-	tell := func(node string, digests map[string]string) hits.ReportAnswer {
-		_, answer := b.tell(hits.Report{Node: node, Instance: "i1", Rules: digests})
+	sendReport := func(node string, digests map[string]string) hits.ReportAnswer {
+		_, answer := b.sendReport(hits.Report{Node: node, Instance: "i1", Rules: digests})
 		return answer
 	}
 	both := map[string]string{"A": a, "B": b.p.set.Rules[1].MatchHash()}
-	require.Empty(t, tell("n1", both).Behind)
-	require.Empty(t, tell("n3", nil).Behind, "an older agent does not say")
-	answer := tell("n2", map[string]string{"A": "ff"})
+	require.Empty(t, sendReport("n1", both).Behind)
+	require.Empty(t, sendReport("n3", nil).Behind, "an older agent does not report its rules")
+	answer := sendReport("n2", map[string]string{"A": "ff"})
 	require.Equal(t, map[string]time.Time{"A": start, "B": start}, answer.Behind)
 	b.now = at(time.Minute)
 	behind := b.s.Behind(b.p.set)
@@ -46,14 +46,14 @@ func TestRulesOfNodesAreCompared(t *testing.T) {
 	b.s = New(b.s.cfg)
 	require.NoError(t, b.s.Restore(pos))
 	b.now = at(2 * time.Minute)
-	tell("n2", map[string]string{"A": a})
+	sendReport("n2", map[string]string{"A": a})
 	behind = b.s.Behind(b.p.set)
 	require.Len(t, behind, 1)
 	require.Equal(t, start, behind["B"].Since)
 
 	// The agent has to report again when the rules of the aggregator change.
 	old := b.p.set
-	before := tell("n2", map[string]string{"A": a}).Report
+	before := sendReport("n2", map[string]string{"A": a}).Report
 	b.p.set = &rules.Set{Rules: old.Rules[:1]}
 	require.Empty(t, b.s.Behind(b.p.set))
 	require.NotEqual(t, before, b.s.tokenOf(b.s.nodes["n2"]))
@@ -94,7 +94,7 @@ func TestHitsAreHeldUntilTheirRuleIsLoaded(t *testing.T) {
 	require.Len(t, b.p.taken, 3)
 }
 
-// What is held is bounded in size and time, and what does not fit is counted.
+// Held hits are bounded in size and time, and those that do not fit are counted.
 func TestHeldHitsAreBounded(t *testing.T) {
 	b := newBench(t, Config{})
 	b.s.set(func() {
@@ -104,7 +104,7 @@ func TestHeldHitsAreBounded(t *testing.T) {
 		}
 	})
 	st := b.s.Stats()
-	require.Equal(t, 5+4*7, st.Held, "a busy node pushes out its own")
+	require.Equal(t, 5+4*7, st.Held, "a busy node evicts its own")
 	require.Equal(t, int64(16*7), st.Dropped["unknown_rule"])
 	b.now = at(heldFor)
 	(&handler{s: b.s, p: b.p}).apply()

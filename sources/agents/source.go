@@ -129,8 +129,14 @@ func New(cfg Config) *Source {
 		st: Stats{Dropped: map[string]int64{}, Refused: map[string]int64{}, Newest: map[string]Refused{}},
 	}
 	s.watch = newNodeWatch(s.cfg.Nodes, s.cfg.Clock, s.cfg.Transport)
-	s.token = newTokenFile(s.cfg.BearerTokenFile, s.cfg.Clock)
-	s.adminToken = newTokenFile(s.cfg.AdminTokenFile, s.cfg.Clock)
+	s.token = &tokenFile{
+		path: s.cfg.BearerTokenFile, key: "bearer_token_file", reason: refusedAuth, now: s.cfg.Clock,
+		fix: "the agent must present the token of sources.agents.bearer_token_file; set sinks.upstream.http_config.authorization.credentials_file",
+	}
+	s.adminToken = &tokenFile{
+		path: s.cfg.AdminTokenFile, key: "admin_token_file", reason: refusedAdmin, now: s.cfg.Clock,
+		fix: "show the token of sources.agents.admin_token_file",
+	}
 	s.reviews = newReviewer(s.cfg.TokenReview, s.cfg.MaxAgents, s.cfg.Clock, s.cfg.Transport)
 	for range decoders {
 		s.decoders <- new(hits.Decoder)
@@ -179,7 +185,6 @@ func (s *Source) Members() []string {
 	return out
 }
 
-// positions is the saved form.
 type positions struct {
 	Version int                     `json:"v"`
 	Nodes   map[string]position     `json:"nodes"`
@@ -349,7 +354,7 @@ func (s *Source) memberStatus(n *node, now time.Time) sources.MemberStatus {
 	silent := now.Sub(n.heard)
 	switch {
 	case n.left:
-		p.Up, p.Error = false, "its agent said goodbye and has not come back"
+		p.Up, p.Error = false, "its agent stopped and has not come back"
 	case !n.spoke:
 		p.Up, p.Error = false, "its agent has not been heard from since the start of the aggregator"
 	case silent >= s.cfg.SilentAfter:

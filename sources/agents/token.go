@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"strings"
 	"sync"
@@ -17,8 +18,11 @@ const tokenAge = 5 * time.Second
 // tokenFile is a token in a file that may be replaced at any time. Safe for
 // concurrent use.
 type tokenFile struct {
-	path string
-	now  func() time.Time
+	path   string // "": every request is accepted
+	key    string // of the configuration
+	reason string // of refusals
+	fix    string // for requests without the token
+	now    func() time.Time
 
 	mu   sync.Mutex
 	hash [sha256.Size]byte
@@ -26,31 +30,21 @@ type tokenFile struct {
 	read time.Time
 }
 
-func newTokenFile(path string, now func() time.Time) *tokenFile {
-	return &tokenFile{path: path, now: now}
-}
-
-var errNoToken = errors.New("not authorized: the agent must present the token of sources.agents.bearer_token_file; set sinks.upstream.http_config.authorization.credentials_file")
-
-// check returns why a request with this Authorization header is refused; nil: it
-// is accepted.
-func (f *tokenFile) check(header string) error {
+// check returns why a request with this token is refused; nil: it is accepted.
+func (f *tokenFile) check(token string) *refusal {
 	if f.path == "" {
 		return nil
 	}
 	want, err := f.get()
 	if err != nil {
-		return err
+		return &refusal{http.StatusInternalServerError, f.reason, err}
 	}
-	kind, token, _ := strings.Cut(header, " ")
-	got := sha256.Sum256([]byte(strings.TrimSpace(token)))
-	if !strings.EqualFold(kind, "Bearer") || subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
-		return errNoToken
+	if got := sha256.Sum256([]byte(token)); subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+		return &refusal{http.StatusUnauthorized, f.reason, errors.New("not authorized: " + f.fix)}
 	}
 	return nil
 }
 
-// get returns the hash of the token.
 func (f *tokenFile) get() ([sha256.Size]byte, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -63,9 +57,9 @@ func (f *tokenFile) get() ([sha256.Size]byte, error) {
 	token := strings.TrimSpace(string(text))
 	switch {
 	case err != nil:
-		f.err = fmt.Errorf("read bearer_token_file: %w", err)
+		f.err = fmt.Errorf("read %s: %w", f.key, err)
 	case token == "":
-		f.err = fmt.Errorf("read bearer_token_file: %s is empty; write the token into it", f.path)
+		f.err = fmt.Errorf("read %s: %s is empty; write the token into it", f.key, f.path)
 	default:
 		f.hash, f.err = sha256.Sum256([]byte(token)), nil
 	}

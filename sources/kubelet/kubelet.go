@@ -66,7 +66,6 @@ type Config struct {
 	Clock func() time.Time `yaml:"-"`
 }
 
-// pathLabels come from the path.
 var pathLabels = []string{"namespace", "pod", "container", "filename"}
 
 // Validate returns all errors of the configuration.

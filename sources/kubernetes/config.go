@@ -68,9 +68,7 @@ type Config struct {
 // fingerprint.
 var podLabels = []string{"namespace", "pod", "container", "node_name", "image", "app", "workload"}
 
-var (
-	dnsLabel = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
-)
+var dnsLabel = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
 // Validate returns all errors of the configuration.
 func (c Config) Validate() error {
@@ -79,13 +77,13 @@ func (c Config) Validate() error {
 	for i, ns := range c.Namespaces {
 		switch {
 		case !dnsLabel.MatchString(ns):
-			add("namespaces: %q is no name of a namespace; for a pattern use include", ns)
+			add("namespaces: %q is not the name of a namespace; for a pattern, use include", ns)
 		case slices.Contains(c.Namespaces[:i], ns):
-			add("namespaces: %q is there twice; remove one", ns)
+			add("namespaces: %q is listed twice; remove one", ns)
 		}
 	}
 	if len(c.Namespaces) > maxNamespaces {
-		add("namespaces: %d are too many; name none, which is all, and use include", len(c.Namespaces))
+		add("namespaces: %d are too many; remove the key, which selects all, and use include", len(c.Namespaces))
 	}
 	if _, err := labels.Parse(c.Selector); err != nil {
 		add("selector %q cannot be read (%v); write it as for kubectl get pods -l", c.Selector, err)
@@ -121,7 +119,6 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// withDefaults returns the configuration with defaults for omitted values.
 func (c Config) withDefaults() Config {
 	c.Name = cmp.Or(c.Name, "kubernetes")
 	c.LookBack = cmp.Or(c.LookBack, defaultLookBack)

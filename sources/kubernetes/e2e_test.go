@@ -254,7 +254,7 @@ func TestE2ERefused(t *testing.T) {
 
 	const account = "/api/v1/namespaces/load/serviceaccounts/crowsnest"
 	l.Do("DELETE", account, nil)
-	l.StopAPI() // ends what is open
+	l.StopAPI() // ends open requests
 	l.StartAPI()
 	says("refuses the credentials")
 	l.ServiceAccount("load", "crowsnest")

@@ -22,13 +22,13 @@ type fakeAPI struct {
 	changed chan struct{} // closed and replaced when anything changes
 	version int
 	pods    map[string]fakePod
-	events  []fakeEvent // all that there were
+	events  []fakeEvent // all so far
 	expired int         // watches from before this version are refused
 	logs    map[string]*fakeLog
 	fault   func(r *http.Request) *fakeAnswer
 	asked   []string // "list", "watch", "log NS/POD/CONTAINER", with " previous"
 	queries []url.Values
-	cuts    map[*pipeWriter]string // open answers, by what was asked
+	cuts    map[*pipeWriter]string // open responses, by request
 	frozen  map[*pipeWriter]bool
 }
 
@@ -129,7 +129,7 @@ func (f *fakeAPI) expire() {
 	f.expired = f.version
 }
 
-// breaks sets a function that answers instead of the server; nil: none.
+// breaks sets a function that responds instead of the server; nil: none.
 func (f *fakeAPI) breaks(fault func(r *http.Request) *fakeAnswer) {
 	defer f.lock()()
 	f.fault = fault

@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// answers is a fault: what answers every request whose last path element matches.
+// answers is a fault that replaces the response to every request whose last path
+// element matches.
 func answers(what string, a fakeAnswer) func(r *http.Request) *fakeAnswer {
 	return func(r *http.Request) *fakeAnswer {
 		if what != "" && !strings.HasSuffix(r.URL.Path, "/"+what) {
@@ -214,7 +215,7 @@ func TestKubeletTalks(t *testing.T) {
 		b.start()
 		b.pass(time.Minute)
 		require.Empty(b, b.pipe.texts("demo/p/c"))
-		require.Contains(b, b.src.Status().Error, `the log of demo/p/c: the kubelet answers: "failed to create fsnotify watcher`)
+		require.Contains(b, b.src.Status().Error, `the log of demo/p/c: the kubelet sent a message instead: "failed to create fsnotify watcher`)
 		b.api.breaks(nil)
 		b.pass(time.Minute)
 		b.want("demo/p/c", "line")

@@ -38,9 +38,9 @@ var (
 	// errIdle ends a request without new bytes for a long time.
 	errIdle = errors.New("the log is idle")
 	// errBroken reports a response that broke off.
-	errBroken = errors.New("the log broke off")
+	errBroken = errors.New("the response ended unexpectedly")
 	// errNotALog reports a response that is not a log.
-	errNotALog = errors.New("the kubelet answers")
+	errNotALog = errors.New("the kubelet sent a message instead")
 )
 
 // reader is the state of one run of a stream.
@@ -86,7 +86,6 @@ func (st *stream) run(ctx context.Context) {
 	}
 }
 
-// query returns the parameters of every request.
 func query(c container, since time.Time) url.Values {
 	q := url.Values{"container": {c.name}, "timestamps": {"true"}}
 	if !since.IsZero() {

@@ -112,7 +112,6 @@ func (l *lines) line(b []byte, size int64) {
 	l.fresh = append(l.fresh, key)
 }
 
-// repeated reports whether the line was read before.
 func (l *lines) repeated(key seen) bool {
 	if l.overlapCount == nil {
 		return false

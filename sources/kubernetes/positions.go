@@ -11,7 +11,6 @@ import (
 	"crowsnest/sources"
 )
 
-// savedState is the result of Positions.
 type savedState struct {
 	Streams map[string]savedStream  `json:"streams"`
 	Losses  map[string]sources.Loss `json:"losses,omitempty"`
@@ -54,7 +53,6 @@ func (o savedStream) valid() bool {
 	return strings.Count(o.key, "/") == 3 && o.ID != "" && o.Newest >= 0 && o.Last >= 0 && o.Floor >= 0 && o.AtFloor >= 0
 }
 
-// parts splits the key.
 func (o savedStream) parts() []string { return strings.SplitN(o.key, "/", 4) }
 
 func (o savedStream) name() podName {
@@ -84,7 +82,6 @@ func (s *Source) Positions() json.RawMessage {
 	return b
 }
 
-// save returns the position, if there is one to save.
 func (st *stream) save(now time.Time) (savedStream, bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()

@@ -30,7 +30,6 @@ type problem struct {
 	of   map[string]bool
 }
 
-// set records that a container has a problem.
 func (p problems) set(key, of, text string) {
 	if p[key] == nil {
 		p[key] = &problem{text: text, of: map[string]bool{}}
@@ -47,11 +46,6 @@ func (p problems) clear(key, of string) {
 		delete(p, key)
 	}
 }
-
-// end ends a problem for all containers.
-func (p problems) end(key string) { delete(p, key) }
-
-func (p problems) none() bool { return len(p) == 0 }
 
 // text returns all problems on one line. It reports refused credentials alone: the
 // others follow from them.
@@ -76,7 +70,7 @@ func (p problems) text() string {
 const keyCredentials = "credentials"
 
 func tooMany(most int) string {
-	return fmt.Sprintf("more than %d containers are to be followed, and those beyond are not read: narrow namespaces, selector or rules, raise max_streams, or read the nodes' files with the source kubelet", most)
+	return fmt.Sprintf("more than %d containers match, and those beyond the limit are not read: narrow namespaces, selector or rules, raise max_streams, or read the nodes' files with the source kubelet", most)
 }
 
 // refusal describes what the credentials do not permit.
@@ -87,7 +81,6 @@ func refusal(err error, what string) (key, text string) {
 	return what, fmt.Sprintf("not allowed: grant get, list, watch of pods and get of pods/log (%v)", err)
 }
 
-// reasonOf returns the counter for a failure.
 func reasonOf(err error) string {
 	switch code := kube.Code(err); {
 	case code == http.StatusUnauthorized:

@@ -85,7 +85,6 @@ func (r *recent) mark(end time.Time) (at int64, marked bool) {
 	return at, marked
 }
 
-// add records a line.
 func (r *recent) add(l seen) {
 	r.lines = append(r.lines, l)
 	r.newest, r.last = max(r.newest, l.at), l.at

@@ -28,7 +28,6 @@ func (st *stream) begin(cancel func()) time.Time {
 	return now
 }
 
-// over records the end of a request.
 func (st *stream) over() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -46,7 +45,7 @@ func (st *stream) opened(c container) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, key := range []string{keyCredentials, logsOf(c), "logs"} {
-		s.problems.end(key)
+		delete(s.problems, key)
 	}
 	s.problems.clear(nodeOf(c), c.key())
 }
@@ -156,7 +155,6 @@ func (s *Source) problem(reason, key string, c container, text string) {
 	s.problems.set(key, c.key(), text)
 }
 
-// solved ends a problem of one container.
 func (s *Source) solved(key string, c container) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

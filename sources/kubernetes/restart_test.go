@@ -88,7 +88,7 @@ func TestCrashLoop(t *testing.T) {
 			require.Zero(b, b.api.open("log"), "the log that ended is read to its end")
 			asked := b.api.count("log")
 			b.pass(time.Minute)
-			require.Equal(b, asked, b.api.count("log"), "and not asked for again")
+			require.Equal(b, asked, b.api.count("log"), "and not requested again")
 			require.WithinDuration(b, time.Now(), b.pipe.provedAt(), time.Second)
 			log.restart()
 			b.api.set("demo", "p", restarted(n+1))
@@ -179,7 +179,7 @@ func TestFirstSight(t *testing.T) {
 		b.start()
 		b.pass(10 * time.Second)
 		b.want("demo/p/c", "the reason", "again")
-		require.Zero(b, b.api.count("log demo/old"), "what ended long ago is not asked for")
+		require.Zero(b, b.api.count("log demo/old"), "a log that ended long ago is not requested")
 		require.WithinDuration(b, time.Now(), b.pipe.provedAt(), time.Second)
 	})
 }

@@ -64,7 +64,6 @@ type Source struct {
 	closed    matcher.Counters // of removed streams
 }
 
-// reasons are the failures that are counted.
 var reasons = []string{
 	"expired", "unauthorized", "forbidden", "not_found", "not_started", "throttled", "server", "network",
 	"cut", "stall", "text", "restarts", "removed",
@@ -202,7 +201,7 @@ func (s *Source) refuse(now time.Time, left []*stream) {
 	left = slices.DeleteFunc(left, func(st *stream) bool { return st.rank() == 0 })
 	if len(left) == 0 {
 		s.fullSince = time.Time{}
-		s.problems.end("streams")
+		delete(s.problems, "streams")
 		return
 	}
 	if s.fullSince.IsZero() {
@@ -213,7 +212,6 @@ func (s *Source) refuse(now time.Time, left []*stream) {
 	}
 }
 
-// forget removes a finished stream of a deleted pod.
 func (s *Source) forget(st *stream) {
 	delete(s.all, st.key)
 	pod := slices.DeleteFunc(s.pods[st.name], func(o *stream) bool { return o == st })
@@ -273,7 +271,7 @@ func (s *Source) lowWatermark(now time.Time) (t time.Time, up, ok bool) {
 			}
 		}
 	}
-	return t, synced && s.problems.none(), ok && !t.IsZero() && (read > 0 || unread == 0)
+	return t, synced && len(s.problems) == 0, ok && !t.IsZero() && (read > 0 || unread == 0)
 }
 
 // lastEvent returns when the API last reported on pods of a namespace.
@@ -292,7 +290,6 @@ func (s *Source) miss(reason, path string, now time.Time) {
 	s.losses[reason] = sources.Loss{Count: s.losses[reason].Count + 1, At: now.UTC(), Path: path}
 }
 
-// count counts a failure.
 func (s *Source) count(reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -304,7 +301,7 @@ func (s *Source) Status() sources.Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := sources.Status{
-		Name: s.cfg.Name, Up: s.up && s.problems.none(), Opened: s.opened, Error: s.problems.text(), Watermark: s.watermark,
+		Name: s.cfg.Name, Up: s.up && len(s.problems) == 0, Opened: s.opened, Error: s.problems.text(), Watermark: s.watermark,
 		Lost: maps.Clone(s.lost), Errors: maps.Clone(s.errs), Losses: maps.Clone(s.losses),
 	}
 	total := s.closed

@@ -211,7 +211,7 @@ func TestFollows(t *testing.T) {
 		require.Len(b, st.Streams, 3)
 		b.pass(5 * time.Second)
 		require.WithinDuration(b, time.Now(), b.pipe.provedAt(), time.Second)
-		require.Zero(b, b.api.open("log demo/web-5d4f-x2/setup"), "the log of what ended is read once")
+		require.Zero(b, b.api.open("log demo/web-5d4f-x2/setup"), "the log of a terminated container is read once")
 		require.Equal(b, 1, b.api.count("log demo/web-5d4f-x2/setup"))
 	})
 }

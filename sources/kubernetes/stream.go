@@ -129,7 +129,6 @@ func (st *stream) want(wanted bool) {
 	}
 }
 
-// allLabels returns the labels of the pod and of the configuration.
 func (st *stream) allLabels() matcher.Labels {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -178,7 +177,6 @@ func (st *stream) rank() int {
 	return 0
 }
 
-// act is what a stream does next.
 type act int
 
 const (

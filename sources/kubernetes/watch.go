@@ -181,14 +181,13 @@ func (w *watcher) setOpen(open bool) {
 // what is the key of this watcher's problems.
 func (w *watcher) what() string { return "pods of " + w.namespace }
 
-// solvedAll ends the problems of the watcher and of the credentials.
 func (w *watcher) solvedAll() {
 	w.tries = 0
 	w.s.gates.passed(keyCredentials)
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
-	w.s.problems.end(w.what())
-	w.s.problems.end(keyCredentials)
+	delete(w.s.problems, w.what())
+	delete(w.s.problems, keyCredentials)
 }
 
 // outcome records how a step ended, and returns how long to wait.

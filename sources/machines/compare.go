@@ -108,7 +108,6 @@ func tooMany(n int) error {
 	return nil
 }
 
-// version asks the server for its preferred version of Machines.
 func (s *Source) version(ctx context.Context) (string, error) {
 	var g struct {
 		Preferred struct {
@@ -210,7 +209,6 @@ func foreign(nodes, machines int) string {
 	return line("no machine belongs to these nodes", "nodes", strconv.Itoa(nodes), "machines", strconv.Itoa(machines))
 }
 
-// line formats a line of logfmt.
 func line(msg string, pairs ...string) string {
 	var b strings.Builder
 	b.WriteString(`msg="` + msg + `"`)

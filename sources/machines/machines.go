@@ -6,7 +6,6 @@
 // server prefers. Every interval it writes one line for each node, one for each Machine
 // without a node, and a summary. The stream has the label component="machines". The
 // lines are:
-// component="machines". The lines are:
 //
 //	msg="node has no machine" node=NODE
 //	msg="node has a machine" node=NODE machine=NAMESPACE/NAME cluster=NAMESPACE/NAME
@@ -28,6 +27,7 @@
 package machines
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -114,12 +114,8 @@ type Source struct {
 
 // New returns a source. It does no I/O.
 func New(cfg Config) *Source {
-	if cfg.Name == "" {
-		cfg.Name = "machines"
-	}
-	if cfg.Interval == 0 {
-		cfg.Interval = defaultInterval
-	}
+	cfg.Name = cmp.Or(cfg.Name, "machines")
+	cfg.Interval = cmp.Or(cfg.Interval, defaultInterval)
 	if cfg.Clock == nil {
 		cfg.Clock = time.Now
 	}

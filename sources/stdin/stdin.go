@@ -103,7 +103,6 @@ func (s *Source) Status() sources.Status {
 	return st
 }
 
-// chunk is the result of one read.
 type chunk struct {
 	data []byte
 	err  error

@@ -39,8 +39,7 @@ func (e *Error) Error() string {
 
 // Code returns the status code of an error of the API, 0 if err is another one.
 func Code(err error) int {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Code
 	}
 	return 0
@@ -48,8 +47,7 @@ func Code(err error) int {
 
 // RetryAfter returns how long the server asks to wait, 0 if it does not.
 func RetryAfter(err error) time.Duration {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.RetryAfter
 	}
 	return 0

@@ -57,7 +57,6 @@ func (c *Client) Create(ctx context.Context, path string, object, out any) error
 	return decode(body, path, out)
 }
 
-// decode reads one object and closes the body.
 func decode(body io.ReadCloser, path string, out any) error {
 	defer body.Close()
 	if err := json.NewDecoder(&budget{r: body, left: maxObject}).Decode(out); err != nil {
