@@ -3,7 +3,6 @@ package daemon
 import (
 	"fmt"
 	"os"
-	"regexp"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -32,7 +31,6 @@ func lookBack(set *rules.Set) time.Duration {
 	return min(d, maxLookBack)
 }
 
-// newSources constructs the configured sources and returns the kind of each.
 func newSources(opt Options, set *rules.Set) ([]sources.Source, []component.Kind) {
 	common := component.SourceOptions{Clock: opt.now, LookBack: lookBack(set), Stdin: opt.Stdin, PodFolder: ownFolder(opt.Getenv)}
 	common.OpenFiles = func(configured int) int { return openFiles(configured, opt.Cfg.Sources) }
@@ -66,7 +64,6 @@ func ownFolder(getenv func(string) string) string {
 	return ns + "_" + pod + "_" + getenv("POD_UID")
 }
 
-// newSinks constructs the configured sinks.
 func newSinks(opt Options, latency func(time.Duration)) ([]sinks.Sink, error) {
 	cfg := opt.Cfg
 	common := component.SinkOptions{
@@ -88,19 +85,6 @@ func newSinks(opt Options, latency func(time.Duration)) ([]sinks.Sink, error) {
 	return out, nil
 }
 
-func compilePatterns(patterns []string) ([]*regexp.Regexp, error) {
-	var out []*regexp.Regexp
-	for _, p := range patterns {
-		re, err := regexp.Compile(p)
-		if err != nil {
-			return nil, fmt.Errorf("redaction pattern: %w", err)
-		}
-		out = append(out, re)
-	}
-	return out, nil
-}
-
-// newLatency registers the histogram of the time from a line to its alert.
 func newLatency(reg *prometheus.Registry) (func(time.Duration), error) {
 	h := prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:                            "crowsnest_detection_seconds",

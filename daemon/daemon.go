@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"regexp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -174,7 +175,7 @@ func makeDaemon(opt Options) (*Daemon, error) {
 	d.saver = &saver{dir: opt.Cfg.Storage.Path, pipe: d.pipe, self: d.self, log: d.component("state"), urgent: make(chan struct{}, 1)}
 	d.opt.accepted = d.saver.accepted
 
-	d.tried.Store(ptr(loader.Fingerprint(opt.Cfg)))
+	d.tried.Store(new(loader.Fingerprint(opt.Cfg)))
 	first, wrong, err := d.loader.OrKept(opt.Cfg, lastGoodRules(opt.Cfg.Storage.Path))
 	if err != nil {
 		return nil, err
@@ -226,9 +227,13 @@ func newRedactor(cfg config.Redaction) (*redact.Redactor, error) {
 	if cfg.Disabled {
 		return nil, nil
 	}
-	patterns, err := compilePatterns(cfg.Patterns)
-	if err != nil {
-		return nil, err
+	var patterns []*regexp.Regexp
+	for _, p := range cfg.Patterns {
+		re, err := regexp.Compile(p)
+		if err != nil {
+			return nil, fmt.Errorf("redaction pattern: %w", err)
+		}
+		patterns = append(patterns, re)
 	}
 	return redact.New(patterns), nil
 }

@@ -22,7 +22,6 @@ func newGroup(ctx context.Context) *group {
 // run starts f, which returns soon after its context ends.
 func (g *group) run(f func(context.Context)) { g.wg.Go(func() { f(g.ctx) }) }
 
-// start runs one function in a group of its own.
 func start(ctx context.Context, f func(context.Context)) *group {
 	g := newGroup(ctx)
 	g.run(f)

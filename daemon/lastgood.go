@@ -12,7 +12,6 @@ import (
 // force, so that a pack that breaks before a restart stays in force as well.
 const lastGoodFolder = "rules"
 
-// saveRules writes the rule files that are in force.
 func (s *saver) saveRules(files []rules.File) {
 	if !s.keeps() {
 		return

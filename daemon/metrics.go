@@ -125,7 +125,6 @@ func (d *Daemon) sourceKinds() []sourceKind {
 	return out
 }
 
-// loadedRules is what the metrics of packs and rules are read from.
 type loadedRules struct {
 	web.Rules
 	status []episodes.RuleStatus

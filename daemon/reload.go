@@ -23,7 +23,7 @@ func (d *Daemon) Reload(ctx context.Context) error {
 	}
 	began := time.Now()
 	// Before the files are read, so that a change meanwhile causes another reload.
-	d.tried.Store(ptr(loader.Fingerprint(d.cfg.Load())))
+	d.tried.Store(new(loader.Fingerprint(d.cfg.Load())))
 	out, err := d.loadAgain()
 	now := d.now().UTC()
 	last := d.outcome.Load()
@@ -85,17 +85,14 @@ func (d *Daemon) loadAgain() (loader.Loaded, error) {
 	return out, errors.Join(errs...)
 }
 
-// warnOfRestart warns if the configuration changed in more than its rules.
 func (d *Daemon) warnOfRestart(old, fresh *config.Config) {
 	a, b := config.YAML(*old), config.YAML(*fresh)
-	old, fresh = ptr(*old), ptr(*fresh)
+	old, fresh = new(*old), new(*fresh)
 	old.Rules, fresh.Rules = config.RulesConfig{}, config.RulesConfig{}
 	if a != b && config.YAML(*old) != config.YAML(*fresh) {
 		d.log.Warn().Msg("the configuration changed in more than its rules; restart to apply the rest")
 	}
 }
-
-func ptr[T any](v T) *T { return &v }
 
 func (d *Daemon) logWarnings(set *rules.Set) {
 	log := d.component("rules")

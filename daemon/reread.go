@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -115,8 +116,9 @@ func (r *rereader) file(path string, to int64, labels matcher.Labels) error {
 	for {
 		n, err := in.Read(block[kept:])
 		r.bytes += int64(n)
-		whole := wholeLines(block[:kept+n])
-		if found := r.recent(r.program.Scan(s, block[:whole], time.Now())); len(found) > 0 {
+		whole := bytes.LastIndexByte(block[:kept+n], '\n') + 1
+		found := slices.DeleteFunc(r.program.Scan(s, block[:whole], time.Now()), func(h matcher.Hit) bool { return h.Time.Before(r.since) })
+		if len(found) > 0 {
 			r.ingest(found)
 			r.hits += len(found)
 		}
@@ -133,18 +135,4 @@ func (r *rereader) file(path string, to int64, labels matcher.Labels) error {
 			return err
 		}
 	}
-}
-
-// wholeLines returns the length of the complete lines.
-func wholeLines(b []byte) int { return bytes.LastIndexByte(b, '\n') + 1 }
-
-// recent drops the hits before since.
-func (r *rereader) recent(found []matcher.Hit) []matcher.Hit {
-	out := found[:0]
-	for _, h := range found {
-		if !h.Time.Before(r.since) {
-			out = append(out, h)
-		}
-	}
-	return out
 }

@@ -35,7 +35,8 @@ type seenTogether struct {
 const maxTogether = 2048
 
 func newRuleset(set *rules.Set) (*ruleset, error) {
-	program, err := matcher.CompileTimed(set, stopwatch(time.Now()))
+	began := time.Now()
+	program, err := matcher.CompileTimed(set, func() time.Duration { return time.Since(began) })
 	if err != nil {
 		return nil, err
 	}
@@ -55,12 +56,6 @@ func newRuleset(set *rules.Set) (*ruleset, error) {
 	return rs, nil
 }
 
-// stopwatch returns a function that returns the time since began, by the monotonic clock.
-func stopwatch(began time.Time) func() time.Duration {
-	return func() time.Duration { return time.Since(began) }
-}
-
-// saw records that the rules of a stream saw a line.
 func (rs *ruleset) saw(s *matcher.Stream, now time.Time) {
 	list := rs.program.Rules(s)
 	if len(list) == 0 {

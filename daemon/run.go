@@ -159,7 +159,6 @@ func (d *Daemon) ended() (exhausted []string, broken map[string]error) {
 	return exhausted, broken
 }
 
-// notify notifies every sink.
 func (d *Daemon) notify(eps []episodes.Episode) {
 	for _, s := range d.sinks {
 		s.Notify(eps)

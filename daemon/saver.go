@@ -191,7 +191,6 @@ func (s *saver) positions() {
 	}
 }
 
-// confirm reports to those sources that their positions are saved.
 func (s *saver) confirm() {
 	for _, src := range s.sources {
 		if saver, ok := src.(sources.Saver); ok {
@@ -293,7 +292,6 @@ func (s *saver) lockedOut(err error) {
 	s.log.Error().Err(err).Msg("continuing without saving the state; retrying")
 }
 
-// release releases the lock.
 func (s *saver) release() {
 	if s.held != nil {
 		_ = s.held.Release() // it only closes a descriptor

@@ -23,7 +23,6 @@ type snapshot struct {
 	Self    json.RawMessage            `json:"self,omitempty"` // alerts about crowsnest itself
 }
 
-// stateful is a part with state in the snapshot.
 type stateful interface {
 	Export() ([]byte, error)
 	Import([]byte) error

@@ -44,7 +44,6 @@ func (d *Daemon) ticks(ctx context.Context) {
 	}
 }
 
-// monitor notifies and logs what changed in the parts of the daemon.
 func (d *Daemon) monitor(now time.Time, seen *changeLog) {
 	st := monitor.State{
 		Sources: d.sourceStatus(), Losses: d.opt.Cfg.Sources.Losses(), Endpoints: d.endpointStatus(), Broken: d.broken(),

@@ -14,7 +14,6 @@ import (
 	"crowsnest/web"
 )
 
-// view is how the web looks into the daemon.
 func (d *Daemon) view() web.View {
 	return web.View{
 		Episodes:   func() []episodes.Episode { return append(d.engine.Episodes(d.now()), d.self.All()...) },
@@ -119,7 +118,7 @@ func (d *Daemon) shadowView() *web.Shadow {
 	if sh == nil {
 		return nil
 	}
-	return ptr(sh.view(d.now()))
+	return new(sh.view(d.now()))
 }
 
 func (d *Daemon) statusView() web.Status {
@@ -132,7 +131,6 @@ func (d *Daemon) statusView() web.Status {
 	return st
 }
 
-// membersView converts the members of a source for the pages.
 func membersView(s sources.Status) []web.Member {
 	out := make([]web.Member, 0, len(s.Members))
 	for _, name := range slices.Sorted(maps.Keys(s.Members)) {

@@ -12,7 +12,6 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// maxParts bounds the components of one kind.
 const maxParts = 1000
 
 // Part is a configured component.
@@ -153,7 +152,6 @@ func SplitFix(text string) (message, fix string) {
 	return text, ""
 }
 
-// flatten splits joined errors.
 func flatten(err error) []error {
 	var joined interface{ Unwrap() []error }
 	switch {

@@ -19,7 +19,6 @@ func Sources() []Kind {
 	return []Kind{kubeletKind(), kubernetesKind(), machinesKind(), filesKind(), stdinKind(), lokiKind(), agentsKind()}
 }
 
-// podLabels are the labels of the streams of pods.
 func podLabels(more ...string) []string {
 	return append(more, "namespace", "pod", "container", "filename")
 }

@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
-	"time"
 
 	"github.com/prometheus/common/model"
 
@@ -41,21 +40,16 @@ func (c *Config) check() strictyaml.Problems {
 	return k.problems
 }
 
-// checker collects problems.
 type checker struct{ problems strictyaml.Problems }
 
 func (k *checker) add(at strictyaml.Pos, check, message, fix string) {
 	k.problems = append(k.problems, at.Problem(strictyaml.Error, check, message, fix))
 }
 
-// ownLabels are the labels that rules decide.
 var ownLabels = []string{"alertname", "severity", "resolves", "overflow"}
 
 func (c *Config) checkGlobal(k *checker) {
 	keys := c.Global.Keys
-	if d := c.Global.BlindAfter; d < time.Second || d > 24*time.Hour {
-		k.add(keys.Value("blind_after"), "bad-value", fmt.Sprintf("blind_after: %s is not between 1s and 24h", d), "use 5m, or remove the key")
-	}
 	if u := c.Global.ExternalURL; u != "" {
 		if err := CheckExternalURL(u); err != nil {
 			k.add(keys.Value("external_url"), "bad-value", err.Error(), "write it like https://crowsnest.example.org")
@@ -68,7 +62,7 @@ func (c *Config) checkGlobal(k *checker) {
 	for name, value := range c.Global.ExternalLabels {
 		switch {
 		case !model.LegacyValidation.IsValidLabelName(name):
-			k.add(keys.EntryKey("external_labels", name), "label-name", fmt.Sprintf("%q is no name of a label", name), "use letters, digits and _, and no digit first")
+			k.add(keys.EntryKey("external_labels", name), "label-name", fmt.Sprintf("%q is not a label name", name), "use letters, digits and _, and no digit first")
 		case slices.Contains(ownLabels, name):
 			k.add(keys.EntryKey("external_labels", name), "label-name", fmt.Sprintf("label %s belongs to the rules", name), "use another name")
 		case value == "" || len(value) > 256:
@@ -77,7 +71,6 @@ func (c *Config) checkGlobal(k *checker) {
 	}
 }
 
-// checkIdentity checks the labels that belong to every key.
 func (c *Config) checkIdentity(k *checker) {
 	keys := c.Global.Keys
 	if keys.Broken("identity") {
@@ -91,7 +84,7 @@ func (c *Config) checkIdentity(k *checker) {
 	for i, name := range names {
 		switch {
 		case !model.LegacyValidation.IsValidLabelName(name):
-			k.add(keys.Item("identity", i), "label-name", fmt.Sprintf("%q is no name of a label", name), "use letters, digits and _, and no digit first")
+			k.add(keys.Item("identity", i), "label-name", fmt.Sprintf("%q is not a label name", name), "use letters, digits and _, and no digit first")
 		case slices.Contains(ownLabels, name):
 			k.add(keys.Item("identity", i), "label-name", fmt.Sprintf("label %s belongs to the rules", name), "use a label of streams, such as cluster")
 		case slices.Contains(names[:i], name):

@@ -23,9 +23,6 @@ const DefaultFile = "/etc/crowsnest/crowsnest.yml"
 // DefaultStorage is the default folder of the state.
 const DefaultStorage = "data"
 
-// DefaultBlindAfter is the default of Global.BlindAfter.
-const DefaultBlindAfter = 5 * time.Minute
-
 // Config is the configuration file of the daemon.
 type Config struct {
 	Global    Global          `yaml:"global"`
@@ -134,7 +131,7 @@ type Storage struct {
 // Default returns the configuration of an empty file.
 func Default() *Config {
 	return &Config{
-		Global:  Global{BlindAfter: DefaultBlindAfter, Identity: rules.DefaultIdentity},
+		Global:  Global{BlindAfter: 5 * time.Minute, Identity: rules.DefaultIdentity},
 		Rules:   RulesConfig{Shipped: true},
 		Sources: component.Parts{Kinds: component.Sources()},
 		Sinks:   component.Parts{Kinds: component.Sinks()},
@@ -226,5 +223,4 @@ func (c *Config) resolvePaths(dir string) {
 	}
 }
 
-// parts returns the sinks and the sources.
 func (c *Config) parts() []component.Part { return slices.Concat(c.Sinks.All, c.Sources.All) }

@@ -22,7 +22,6 @@ func accepts(l component.Labels, s rules.Selector) bool {
 	return true
 }
 
-// streams returns the labels that streams of the sources can have.
 func (c *Config) streams() []component.Labels {
 	var out []component.Labels
 	for _, p := range c.Sources.All {

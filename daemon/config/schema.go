@@ -14,7 +14,6 @@ import (
 	commonconfig "github.com/prometheus/common/config"
 )
 
-// durationPattern is a duration as Prometheus writes it.
 const durationPattern = `^(0|(([0-9]+)y)?(([0-9]+)w)?(([0-9]+)d)?(([0-9]+)h)?(([0-9]+)m)?(([0-9]+)s)?(([0-9]+)ms)?)$`
 
 // Schema returns the JSON Schema of the configuration. It is generated from the Go types.
@@ -27,7 +26,6 @@ func (c *Config) Schema() ([]byte, error) {
 	return json.MarshalIndent(s, "", "  ")
 }
 
-// schemaOfKinds returns the schema of the components of some kinds.
 func schemaOfKinds(kinds []component.Kind) *jsonschema.Schema {
 	out := &jsonschema.Schema{Type: "object", Properties: jsonschema.NewProperties(), AdditionalProperties: jsonschema.FalseSchema}
 	for _, k := range kinds {
@@ -46,7 +44,6 @@ func schemaOfKinds(kinds []component.Kind) *jsonschema.Schema {
 	return out
 }
 
-// schemaOf returns the schema of a struct.
 func schemaOf(t reflect.Type) *jsonschema.Schema {
 	r := jsonschema.Reflector{
 		FieldNameTag: "yaml", ExpandedStruct: true, DoNotReference: true, Anonymous: true,

@@ -48,7 +48,6 @@ func httpConfig(p component.Part) *httpconfig.Config {
 	return nil
 }
 
-// fileSetting is a setting that names a file.
 type fileSetting struct {
 	name  string // keys, joined with dots
 	value reflect.Value

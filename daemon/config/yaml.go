@@ -16,7 +16,6 @@ import (
 	"crowsnest/daemon/component"
 )
 
-// secretText replaces every secret.
 const secretText = "<secret>"
 
 // YAML formats the configuration as YAML, without secrets and without settings that

@@ -48,7 +48,6 @@ func ruleFiles(c *config.Config, instead map[string][]rules.File) ([]rules.File,
 	return files, problems
 }
 
-// build joins documents; with allow_empty, none is a set as well.
 func buildConfigured(c *config.Config, docs []*rules.Document) (*rules.Set, rules.Problems) {
 	trusted, err := c.Namespaces()
 	if err != nil {

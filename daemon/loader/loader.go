@@ -13,8 +13,8 @@ import (
 	"crowsnest/web"
 )
 
-// Loader loads the rules that a configuration names, again and again, and
-// remembers the last good version of each file.
+// Loader loads the rules that a configuration names, and remembers the last good
+// version of each file.
 type Loader struct {
 	// good holds what is in force, by file. It holds bytes, not documents: those
 	// are several times larger, and needed again only if a new version is refused.
@@ -88,7 +88,7 @@ type Loaded struct {
 	Broken []web.BrokenPack
 }
 
-// errNoRules is returned where nothing would be left.
+// errNoRules refuses a reload that would leave no rule.
 var errNoRules = errors.New("no rule would be left: the rules that are in force stay; set rules.allow_empty if that is meant")
 
 // First loads everything for a start: the error lists every problem.
@@ -103,9 +103,9 @@ func (l *Loader) First(cfg *config.Config) (Loaded, error) {
 	return Loaded{Set: set}, nil
 }
 
-// Again loads everything again. A file that is refused, by the lint or by its
-// own tests, keeps its last good version and is listed in broken; a new one is
-// left out. An error means that nothing changes at all.
+// Again loads everything again. A file that is refused, by the lint or by its own
+// tests, keeps its last good version and is listed in Broken; a new file is omitted.
+// An error means that nothing changes.
 func (l *Loader) Again(cfg *config.Config) (Loaded, error) {
 	docs, problems := l.parse(cfg)
 	if errs := unread(problems); len(errs) > 0 {
@@ -149,7 +149,6 @@ func (l *Loader) Again(cfg *config.Config) (Loaded, error) {
 	return out, nil
 }
 
-// unread are the problems of files that could not even be read.
 func unread(problems rules.Problems) rules.Problems {
 	var out rules.Problems
 	for _, p := range problems.Errors() {
@@ -160,8 +159,8 @@ func unread(problems rules.Problems) rules.Problems {
 	return out
 }
 
-// packName is the name of a pack, of its last good version if it has none any
-// more, or its file.
+// packName returns the name of a pack, else that of its last good version, else its
+// file.
 func (l *Loader) packName(d *rules.Document) string {
 	if d.Pack() != "" {
 		return d.Pack()
@@ -180,8 +179,8 @@ func (l *Loader) replace(docs []*rules.Document, d *rules.Document) []*rules.Doc
 	return slices.Delete(docs, i, i+1)
 }
 
-// culprit finds a document that is not in force yet and that one of the
-// problems is about; else any new one, since a good set was good before.
+// culprit returns a document that is not in force yet and that one of the problems is
+// about, else any document that is not in force: the set in force has no errors.
 func (l *Loader) culprit(docs []*rules.Document, problems rules.Problems) *rules.Document {
 	var any *rules.Document
 	for _, d := range docs {
@@ -218,7 +217,7 @@ func (l *Loader) untested(set *rules.Set, docs []*rules.Document) (*rules.Docume
 		}
 		i := slices.IndexFunc(docs, func(d *rules.Document) bool { return d.File() == p.File })
 		if i < 0 || l.same(docs[i]) {
-			continue // overrides changed it: what is in force is not refused
+			continue // overrides changed it: a pack in force is not refused
 		}
 		return docs[i], failed, nil
 	}

@@ -28,8 +28,8 @@ func ParseFiles(files []rules.File) ([]*rules.Document, rules.Problems) {
 // requirement.
 var release = regexp.MustCompile(`^v?[0-9]+\.[0-9]+\.[0-9]+`)
 
-// Build joins documents for this version of the program. Where there is
-// nothing to join because nothing could be read, there is nothing to add.
+// Build joins documents for this version of the program. Without documents it returns
+// nothing: why none could be read was reported before.
 func Build(docs []*rules.Document, opt rules.Options) (*rules.Set, rules.Problems) {
 	if release.MatchString(version.Version) {
 		opt.Version = version.Version

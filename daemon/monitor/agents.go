@@ -89,7 +89,6 @@ func reportable(alerts []episodes.Episode) []hits.Condition {
 	return out
 }
 
-// reportedAlerts returns an alert for each condition that agents report.
 func reportedAlerts(now time.Time, status []sources.Status, losses component.Losses) []episodes.Episode {
 	var out []episodes.Episode
 	for _, s := range status {

@@ -19,7 +19,6 @@ const (
 	maxBlind = 20
 )
 
-// isMember reports whether a name is that of a member of a source.
 func isMember(name string) bool { return strings.Contains(name, "/") }
 
 // withMembers adds the members of sources as sources of their own. A source with
@@ -93,7 +92,6 @@ func blindAlert(s sources.Status, since time.Time) episodes.Episode {
 	})
 }
 
-// sees reports whether a source is being read.
 func (a *Alerts) sees(now time.Time, s sources.Status) bool {
 	return s.Up && s.Idle == "" && a.moved[s.Name].still < stuckAfter && !s.Watermark.Before(now.Add(-a.blindAfter))
 }

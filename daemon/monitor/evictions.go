@@ -32,7 +32,6 @@ var evictedText = map[episodes.Evicted]string{
 	episodes.EvictedAlerts:  "open alerts",
 }
 
-// evictedOf counts the evicted entries of one namespace.
 type evictedOf struct {
 	namespace string
 	count     int64

@@ -30,7 +30,6 @@ type misplaced struct {
 	notes []episodes.Episode
 }
 
-// alerts returns the alert, if any.
 func (m *misplaced) alerts(now time.Time, trusted *rules.Namespaces, status []sources.Status) []episodes.Episode {
 	if now.Before(m.next) {
 		return m.notes

@@ -181,7 +181,6 @@ func (a *Alerts) awaySince(now time.Time, s sources.Status) (time.Time, bool) {
 	return since, stuck || a.longSince(now, since)
 }
 
-// stuck reports whether a source is up but makes no progress.
 func (a *Alerts) stuck(s sources.Status) bool {
 	p := a.moved[s.Name]
 	if !s.Up || s.Bytes != p.bytes || !s.Watermark.Equal(p.watermark) {
@@ -257,7 +256,6 @@ func (a *Alerts) replace(now time.Time, want map[episodes.Fingerprint]episodes.E
 	return changed
 }
 
-// continuing returns e as the continuation of old.
 func continuing(e, old episodes.Episode) episodes.Episode {
 	e.StartsAt, e.FiredAt, e.LastSeen = old.StartsAt, old.FiredAt, old.LastSeen
 	return e
@@ -291,7 +289,6 @@ func (a *Alerts) Counts() map[string]int64 {
 	return out
 }
 
-// texts are the annotations of an alert.
 type texts struct{ summary, description, remediation string }
 
 func alert(name, severity string, labels map[string]string, start time.Time, t texts) episodes.Episode {
@@ -313,7 +310,6 @@ func annotated(name, severity string, labels map[string]string, start time.Time,
 	}
 }
 
-// labelled returns an alert with additional labels.
 func labelled(e episodes.Episode, labels map[string]string) episodes.Episode {
 	if len(labels) == 0 {
 		return e
