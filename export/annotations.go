@@ -41,13 +41,13 @@ func (t *translation) unknown(tmpl *rules.Template, labels []string) string {
 	case tmpl.UsesLine():
 		return "it shows $line, and the engine does not know the log line"
 	case len(tmpl.Vars()) > 0:
-		return fmt.Sprintf("it shows $vars.%s, and the engine knows nothing of a line but the labels of the alert", tmpl.Vars()[0])
+		return fmt.Sprintf("it shows $vars.%s, and the engine has only the labels of the alert", tmpl.Vars()[0])
 	case tmpl.UsesValue() && strings.Contains(tmpl.Source(), "printf"):
-		return "it formats $value with printf, and there $value is a number with a fraction"
+		return "it formats $value with printf, but in the engine $value is a floating-point number"
 	}
 	for _, name := range tmpl.Labels() {
 		if !has[name] {
-			return fmt.Sprintf("it shows $labels.%s, which is no label of the query's result", name)
+			return fmt.Sprintf("it shows $labels.%s, which is not a label of the query result", name)
 		}
 	}
 	return ""

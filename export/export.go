@@ -70,7 +70,6 @@ func (r Result) Exported() int {
 	return n
 }
 
-// translation is the export of one rule.
 type translation struct {
 	rule     *rules.Rule
 	set      *rules.Set
@@ -140,7 +139,6 @@ func each(set *rules.Set, opt Options, prefix string, translate func(*translatio
 	return res
 }
 
-// checkMode refuses rules that do not alert.
 func (t *translation) checkMode() {
 	switch t.rule.Mode {
 	case rules.ModeOff:
@@ -158,16 +156,16 @@ func (t *translation) checkMode() {
 func (t *translation) checkStateless() {
 	r := t.rule
 	if r.Sequence {
-		t.refuse("sequence: the order of lines cannot be asked for")
+		t.refuse("sequence: a query cannot express the order of lines")
 	}
 	if r.Clear != nil {
-		t.refuse("clear: a line that ends the alert would have to be newer than the one that opened it, and no query tells which is")
+		t.refuse("clear: a query cannot compare the time of a clear line with that of the line that opened the alert")
 	}
 	if r.Unless != nil {
-		t.refuse("unless: `unless on()` has no order in time and would also end an alert that fires")
+		t.refuse("unless: `unless on()` ignores the order in time and would also end a firing alert")
 	}
 	if r.For > 0 && (r.Count > 1 || r.Distinct != "") {
-		t.refuse("for together with count: the engine would want the count to be reached all that time")
+		t.refuse("for with count: the engine would require the count to be reached for the whole time")
 	}
 }
 

@@ -51,15 +51,15 @@ func TestLokiRefuses(t *testing.T) {
 		require.Contains(t, res.Refused[0].Reason, want)
 		require.Empty(t, res.Warnings)
 	}
-	f("  match: abcd\n  clear: efgh\n", "clear: a line that ends the alert")
+	f("  match: abcd\n  clear: efgh\n", "clear: a query cannot compare")
 	f("  match: abcd\n  unless: {contains: efgh, within: 1h}\n", "unless: ")
 	f("  sequence: [abcd, efgh]\n  within: 1h\n", "sequence: ")
-	f("  match: abcd\n  count: 3\n  within: 1h\n  for: 1m\n", "for together with count")
+	f("  match: abcd\n  count: 3\n  within: 1h\n  for: 1m\n", "for with count")
 	f("  match: abcd\n  enabled: false\n", "it is disabled")
 	f("  match: abcd\n  enabled: silent\n", "it counts and does not alert")
 	f("  match: {contains: abcd, field: {x: \"~.*\"}}\n", "field x may be empty")
 	// All reasons together.
-	f("  sequence: [abcd, efgh]\n  within: 1h\n  clear: ijkl\n", "sequence: the order of lines cannot be asked for; clear: ")
+	f("  sequence: [abcd, efgh]\n  within: 1h\n  clear: ijkl\n", "sequence: a query cannot express the order of lines; clear: ")
 }
 
 func TestLokiWarns(t *testing.T) {
@@ -81,11 +81,11 @@ func TestLokiWarns(t *testing.T) {
 	f("  match: abcd\n")
 	f("  match: abcd\n  for: 5m\n")
 	f("  match: abcd\n  annotations: {summary: \"{{ $value }} lines\"}\n")
-	f("  match: abcd\n  count: 5\n  within: 10m\n", "it resolves when fewer than 5 lie within 10m; crowsnest keeps it for 15m")
+	f("  match: abcd\n  count: 5\n  within: 10m\n", "it resolves when fewer than 5 lines lie within 10m; crowsnest keeps it open for 15m")
 	f("  match: abcd\n  annotations: {summary: \"{{ $line }}\"}\n", "annotation summary is omitted: it shows $line")
 	f("  match: {regex: 'abcd (?P<x>.+)'}\n  annotations: {summary: \"{{ $vars.x }}\"}\n", "annotation summary is omitted: it shows $vars.x")
 	f("  match: abcd\n  annotations: {summary: '{{ printf \"%d\" $value }}'}\n", "it formats $value with printf")
-	f("  match: abcd\n  annotations: {summary: \"{{ $labels.severity }}\"}\n", "$labels.severity, which is no label of the query's result")
+	f("  match: abcd\n  annotations: {summary: \"{{ $labels.severity }}\"}\n", "$labels.severity, which is not a label of the query result")
 	f("  match: {regex: 'abcd (?P<x>\\S+)'}\n  remediation: {summary: \"do {{ $vars.x }}\", steps: [\"a\", \"b {{ $vars.x }}\", \"c\"]}\n",
 		"the summary of the remediation is omitted", "step 2 of the remediation is omitted")
 }

@@ -144,7 +144,7 @@ func (q *query) visit(m *rules.Matcher, top bool) {
 		q.field(f.Name)
 		q.exact = q.exact && top // then a label filter expresses it
 		if f.Regex == nil && f.Value == "" || f.Regex != nil && f.Regex.MatchString("") {
-			q.hidden = append(q.hidden, fmt.Sprintf("field %s may be empty, and LogQL cannot tell an empty field from one that is not there", f.Name))
+			q.hidden = append(q.hidden, fmt.Sprintf("field %s may be empty, and LogQL cannot distinguish an empty field from a missing one", f.Name))
 		}
 	}
 	for i := range m.Any {

@@ -39,7 +39,7 @@ func toLoki(t *translation) {
 	window := r.KeepFiringFor
 	if number(r) > 1 {
 		window = r.Within
-		t.warn("it resolves when fewer than %d lie within %s; crowsnest keeps it for %s after the last that completed them",
+		t.warn("it resolves when fewer than %d lines lie within %s; crowsnest keeps it open for %s after the last line that completed the count",
 			number(r), model.Duration(r.Within), model.Duration(r.KeepFiringFor))
 	}
 	t.out.Expr = q.expr(r, selectorOf(t.set, r), m, values, model.Duration(window).String())
@@ -160,7 +160,6 @@ func selectorOf(set *rules.Set, r *rules.Rule) string {
 	return strings.TrimSuffix(from, "}") + more + "}"
 }
 
-// expr returns the whole query.
 func (q *query) expr(r *rules.Rule, selector string, m *rules.Matcher, values []named, window string) string {
 	stages := slices.Clone(q.filters)
 	for _, e := range q.exprs {
@@ -256,7 +255,6 @@ func textMessage(label string) string {
 	return `^(?:(?:[^"]*\s)?[^"\s]+:\d+\]\s+)?"(?P<` + label + `_message>(?:[^"\\]|\\.)*)"(?:[^=]|$)`
 }
 
-// fieldFilters returns the conditions on fields.
 func (q *query) fieldFilters(m *rules.Matcher) []string {
 	var out []string
 	for _, f := range m.Fields {

@@ -27,7 +27,6 @@ func toPrometheus(t *translation, episodes bool) {
 	}
 }
 
-// fromMatches queries the lines that a rule matched.
 func (t *translation) fromMatches() {
 	r := t.rule
 	if r.Distinct != "" {

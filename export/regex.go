@@ -47,7 +47,6 @@ func renameGroups(expr string, rename func(string) string) (string, error) {
 	return b.String(), nil
 }
 
-// classLength returns the length of the character class at the start of s.
 func classLength(s string) int {
 	i := 1
 	if i < len(s) && s[i] == '^' {

@@ -79,7 +79,6 @@ func blockable(s string) bool {
 	return true
 }
 
-// quoteYAML writes a string in double quotes.
 func quoteYAML(s string) string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

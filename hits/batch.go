@@ -66,7 +66,6 @@ func (d *Decoder) Decode(payload []byte) (*Batch, error) {
 	return out, nil
 }
 
-// inflate decompresses the payload into raw.
 func (d *Decoder) inflate(payload []byte) error {
 	in := bytes.NewReader(payload)
 	if d.in == nil {
@@ -138,7 +137,6 @@ func (r *reader) take(n uint64) []byte {
 	return out
 }
 
-// text reads a text of at most limit bytes.
 func (r *reader) text(what string, limit uint64) string {
 	n := r.uvarint()
 	if n > limit {

@@ -13,7 +13,7 @@ import (
 	"crowsnest/matcher"
 )
 
-// rawBatch is a batch as bytes, to write what no builder does.
+// rawBatch is a batch as bytes, for content that no builder writes.
 type rawBatch struct {
 	rules, names, labels, values, texts []string
 	hits                                int
@@ -122,7 +122,7 @@ func TestBoundsOfBatches(t *testing.T) {
 		require.LessOrEqual(t, n, b.Len(), name)
 		if payload != nil {
 			_, err = new(Decoder).Decode(payload)
-			require.NoError(t, err, "%s: what is kept until its rule is loaded", name)
+			require.NoError(t, err, "%s: the hits that are kept until their rule is loaded", name)
 		}
 	}
 	for name, raw := range bad {
@@ -153,9 +153,9 @@ func TestBoundsOfMessages(t *testing.T) {
 	f(Message{Node: "n", Instance: long[:maxInstance+1], First: 1}, "a name has 65 bytes, at most 64")
 	f(Message{Node: "n", Instance: "i", Sequence: 1 << 62, First: 1 << 62}, "")
 	f(Message{Node: "n", Instance: "i", Sequence: 1<<62 + 1, First: 1}, "no process has sent")
-	f(Message{Node: "n", Instance: "i", Sequence: math.MaxUint64, First: 1}, "is not possible")
-	f(Message{Node: "n", Instance: "i", Sequence: math.MaxUint64, First: math.MaxUint64, Payload: []byte{1}}, "is not possible")
-	f(Message{Node: "n", Instance: "i", First: math.MaxUint64}, "is not possible")
+	f(Message{Node: "n", Instance: "i", Sequence: math.MaxUint64, First: 1}, "is impossible when")
+	f(Message{Node: "n", Instance: "i", Sequence: math.MaxUint64, First: math.MaxUint64, Payload: []byte{1}}, "is impossible when")
+	f(Message{Node: "n", Instance: "i", First: math.MaxUint64}, "is impossible when")
 }
 
 // TestBoundsOfReports reads reports at each bound and refuses them beyond it.

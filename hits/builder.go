@@ -64,7 +64,6 @@ type record struct {
 	newest       int // index of the last hit
 }
 
-// folded is what is specific to a hit.
 type folded struct {
 	record      int
 	t           int64
@@ -100,7 +99,6 @@ func (b *Builder) Add(h *matcher.Hit) {
 	b.size += 28 + len(h.Line)
 }
 
-// recordOf returns the index of the record for a hit.
 func (b *Builder) recordOf(h *matcher.Hit) int {
 	rule, labels := b.ruleOf(h.Rule), b.labelsOf(h.Labels)
 	k := binary.AppendUvarint(b.key[:0], uint64(rule))

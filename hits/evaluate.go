@@ -29,7 +29,6 @@ func (p *programs) of(r *rules.Rule) *matcher.Program {
 	return program
 }
 
-// streamKey identifies a stream for one rule.
 type streamKey struct {
 	rule   *rules.Rule
 	labels int

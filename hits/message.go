@@ -32,7 +32,7 @@ const (
 const Version = 1
 
 // ErrVersion is returned for a message of a newer version.
-var ErrVersion = errors.New("the agent speaks a newer version of the protocol; update the aggregator first")
+var ErrVersion = errors.New("the agent uses a newer version of the protocol; update the aggregator first")
 
 const magic = "CNH"
 
@@ -109,7 +109,7 @@ func ReadMessage(b []byte) (Message, error) {
 		return Message{}, fmt.Errorf("read message: %d bytes are more than %d", len(b), MaxMessage)
 	}
 	if len(b) <= len(magic) || string(b[:len(magic)]) != magic || b[len(magic)] == 0 {
-		return Message{}, errors.New("read message: it is none of crowsnest's; point sinks.upstream of an agent here, and nothing else")
+		return Message{}, errors.New("read message: it does not come from crowsnest; only sinks.upstream of an agent may send to this address")
 	}
 	if b[len(magic)] > Version {
 		return Message{}, fmt.Errorf("read message: %w", ErrVersion)
@@ -150,7 +150,7 @@ func (m *Message) check() error {
 	case slices.ContainsFunc(append([]string{m.Instance}, m.After...), func(s string) bool { return CheckName(s) != nil }):
 		return errors.New("an instance has only letters, digits, dots, dashes and underscores")
 	case m.First == 0 || m.First > m.Sequence+1 || m.Payload != nil && (m.Sequence == 0 || m.First > m.Sequence):
-		return fmt.Errorf("batch %d with %d as the first is not possible", m.Sequence, m.First)
+		return fmt.Errorf("batch %d is impossible when the oldest that the agent keeps is %d", m.Sequence, m.First)
 	case m.Sequence > 1<<62:
 		return fmt.Errorf("no process has sent %d batches", m.Sequence)
 	}

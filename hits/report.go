@@ -133,7 +133,7 @@ func (r *Report) check() error {
 
 func (c *Condition) check() error {
 	if !alertName.MatchString(c.Alert) || len(c.Labels) > maxLabels || c.Count < 0 || c.Count > maxCount {
-		return fmt.Errorf("%.80q is no condition of an agent", c.Alert)
+		return fmt.Errorf("%.80q is not a condition of an agent", c.Alert)
 	}
 	if !slices.Contains([]string{"info", "warning", "critical"}, c.Severity) {
 		return fmt.Errorf("condition %s has the severity %.40q", c.Alert, c.Severity)
