@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,7 +27,6 @@ import (
 // testLabel marks a test alert for routes and people.
 const testLabel = "crowsnest_test"
 
-// alertTestFlags are the flags of alert test.
 type alertTestFlags struct {
 	config string
 	urls   []string
@@ -72,9 +72,9 @@ func (c *cli) alertTest(ctx context.Context, f alertTestFlags, name string) erro
 	if err != nil {
 		return err
 	}
-	rule := set.Rule(name)
-	if rule == nil {
-		return fmt.Errorf("there is no rule %s; list all with crowsnest rules list", name)
+	rule, err := findRule(set, name)
+	if err != nil {
+		return err
 	}
 	now := time.Now()
 	w := tabwriter.NewWriter(c.out, 0, 4, 2, ' ', 0)
@@ -103,7 +103,6 @@ func (c *cli) alertTest(ctx context.Context, f alertTestFlags, name string) erro
 	return nil
 }
 
-// alertReceivers returns the Alertmanagers to notify, and the rules.
 func (c *cli) alertReceivers(f alertTestFlags) ([]alertmanager.Config, *rules.Set, error) {
 	if len(f.urls) > 0 {
 		am := alertmanager.Config{URLs: f.urls}
@@ -141,25 +140,13 @@ type postedAlert struct {
 	EndsAt      time.Time         `json:"endsAt"`
 }
 
-// testAlert builds an alert of a rule with values from the rule's tests.
 func testAlert(r *rules.Rule, given map[string]string, now time.Time, lasts time.Duration) postedAlert {
-	by := map[string]string{}
+	by, sample := map[string]string{}, sampleAlert(r)
 	for _, name := range r.By {
-		by[name] = "test"
+		by[name] = cmp.Or(given[name], sample[name], "test")
 	}
-	sample := sampleAlert(r)
-	for _, name := range r.By {
-		if v := sample[name]; v != "" {
-			by[name] = v
-		}
-		if v := given[name]; v != "" {
-			by[name] = v
-		}
-	}
-	labels := maps.Clone(given)
-	if labels == nil {
-		labels = map[string]string{}
-	}
+	labels := map[string]string{}
+	maps.Copy(labels, given)
 	maps.Copy(labels, by)
 	for _, l := range r.Labels {
 		labels[l.Name], _ = l.Template.Execute(rules.TemplateData{Labels: by})
@@ -179,7 +166,6 @@ func testAlert(r *rules.Rule, given map[string]string, now time.Time, lasts time
 	return postedAlert{Labels: labels, Annotations: text, StartsAt: now.UTC(), EndsAt: now.Add(lasts).UTC()}
 }
 
-// sampleAlert returns the labels of the first alert that a test of the rule expects.
 func sampleAlert(r *rules.Rule) map[string]string {
 	for _, t := range r.Tests {
 		for _, p := range t.Expect {
@@ -191,13 +177,8 @@ func sampleAlert(r *rules.Rule) map[string]string {
 	return nil
 }
 
-// postAlert posts to one Alertmanager and returns its answer.
 func postAlert(ctx context.Context, am alertmanager.Config, base string, body []byte) (string, error) {
-	timeout := am.Timeout
-	if timeout == 0 {
-		timeout = 10 * time.Second
-	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(am.Timeout, 10*time.Second))
 	defer cancel()
 	client, err := am.HTTP.Client("crowsnest")
 	if err != nil {

@@ -24,7 +24,6 @@ func newCheck(c *cli) *cobra.Command {
 	return parent("check", "Check rule packs or a configuration", newCheckRules(c), newCheckConfig(c))
 }
 
-// checkFlags are the flags of check rules.
 type checkFlags struct {
 	strict    bool
 	lintFatal bool
@@ -147,13 +146,11 @@ func identityText(names []string) string {
 	return fmt.Sprintf("identity: streams that differ in %s never count, clear or mute together (global.identity)", strings.Join(names, " or "))
 }
 
-// problemLine is a problem in machine output.
 type problemLine struct {
 	strictyaml.Problem
 	Severity string `json:"severity"`
 }
 
-// writeProblems prints problems in the given output format.
 func writeProblems(w io.Writer, form string, problems strictyaml.Problems) error {
 	switch form {
 	case "json":

@@ -23,7 +23,6 @@ import (
 	"crowsnest/sources/kubelet"
 )
 
-// demoFlags are the flags of demo.
 type demoFlags struct {
 	untilDone    bool
 	alertmanager string
@@ -82,7 +81,6 @@ func (c *cli) demo(f demoFlags) (err error) {
 	return c.playDemo(ctx, f, demoStage{dir: dir, am: am, stories: stories, say: say})
 }
 
-// demoStage is the environment of a demo.
 type demoStage struct {
 	dir     string
 	am      *demo.Alertmanager
@@ -162,7 +160,7 @@ func demoConfig(st demoStage, externalURL string) *config.Config {
 	cfg.Global.ExternalURL = externalURL
 	cfg.Storage.Path = filepath.Join(st.dir, "state")
 	cfg.Sources.Add(&kubelet.Config{Dir: filepath.Join(st.dir, "pods")})
-	short := 5 * time.Second // above the group_wait of this Alertmanager
-	cfg.Sinks.Add(&alertmanager.Config{URLs: []string{st.am.URL}, MinFiring: &short})
+	// MinFiring is above the group_wait of this Alertmanager.
+	cfg.Sinks.Add(&alertmanager.Config{URLs: []string{st.am.URL}, MinFiring: new(5 * time.Second)})
 	return cfg
 }

@@ -25,10 +25,8 @@ import (
 	"crowsnest/sources/loki"
 )
 
-// noRules is the value of --rules that loads no rules.
 const noRules = "none"
 
-// discoverFlags are the flags of discover.
 type discoverFlags struct {
 	rules        ruleFlags
 	labels       []string
@@ -91,7 +89,7 @@ other entries, gets its own rule. --rules none omits no lines.`,
 
 func (c *cli) discover(ctx context.Context, f discoverFlags, cmd *cobra.Command, args []string) error {
 	if len(args) == 0 && f.loki.url == "" {
-		if isTerminalReader(c.in) {
+		if isTerminal(c.in) {
 			return usageErrorf("discover needs a file, a folder, - for standard input, or --loki")
 		}
 		args = []string{inputs.Stdin}
@@ -120,7 +118,6 @@ func (c *cli) discover(ctx context.Context, f discoverFlags, cmd *cobra.Command,
 	return readErr
 }
 
-// load loads the rules; it returns nil for --rules none.
 func (f *discoverFlags) load(c *cli) (*rules.Set, error) {
 	if len(f.rules.paths) == 1 && f.rules.paths[0] == noRules && len(f.rules.overrides) == 0 {
 		return nil, nil
@@ -145,9 +142,7 @@ func (c *cli) discoverIn(ctx context.Context, f discoverFlags, finder *discover.
 		defer context.AfterFunc(ctx, stop)()
 	}
 	logs, skipped, findErr := inputs.Collect(args, inputs.Options{Labels: labels, PathLabels: kubelet.PathLabels, Stdin: c.in})
-	for _, s := range skipped {
-		fmt.Fprintf(c.err, "skipped %s: %s\n", s.Path, s.Reason)
-	}
+	c.reportSkipped(skipped)
 	errs := []error{findErr}
 	for _, in := range logs {
 		errs = append(errs, finder.Read(discover.Input(in)))
@@ -158,16 +153,12 @@ func (c *cli) discoverIn(ctx context.Context, f discoverFlags, finder *discover.
 func (c *cli) discoverLoki(ctx context.Context, f discoverFlags, finder *discover.Finder) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	from, to, err := f.loki.span(time.Now())
-	if err != nil {
-		return err
-	}
-	cfg, err := f.loki.config()
+	cfg, rg, err := f.loki.source(time.Now())
 	if err != nil {
 		return err
 	}
 	lost := 0
-	rg := loki.Range{From: from, To: to, Lost: func(string, string) { lost++ }}
+	rg.Lost = func(string, string) { lost++ }
 	err = loki.ReadRange(ctx, cfg, rg, func(s *matcher.Stream, rec matcher.Record) error {
 		finder.Record(s, rec)
 		return nil
@@ -261,7 +252,6 @@ func skeletonOf(p discover.Pattern, variants []discover.Pattern) (s discover.Rul
 	return s, variants, false
 }
 
-// writeDiscovered writes a pack with a rule per pattern.
 func (c *cli) writeDiscovered(path string, r discover.Report) error {
 	var all []discover.RuleSkeleton
 	without := 0

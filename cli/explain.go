@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"context"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,7 +14,6 @@ import (
 	"crowsnest/rules"
 )
 
-// explainFlags are the flags of explain.
 type explainFlags struct {
 	rules   ruleFlags
 	line    string
@@ -125,6 +126,22 @@ func (c *cli) judge(r *rules.Rule, labels matcher.Labels) error {
 	return err
 }
 
+var fingerprintText = regexp.MustCompile(`^[0-9a-f]{16}$`)
+
+func (c *cli) explainEpisode(ctx context.Context, f explainFlags, args []string) error {
+	if len(args) > 0 || f.line != "" {
+		return usageErrorf("--episode cannot be combined with a rule or --line")
+	}
+	if !fingerprintText.MatchString(f.episode) {
+		return usageErrorf("--episode %q is not a fingerprint of 16 hexadecimal digits; list them with crowsnest get episodes", f.episode)
+	}
+	data, err := c.fetch(ctx, f.daemon, "episodes/"+f.episode+"/timeline", nil)
+	if err != nil {
+		return err
+	}
+	return show.Timeline(c.out, data)
+}
+
 // veil redacts the secrets of one line in its explanation, because people paste
 // explanations into tickets. The zero veil redacts nothing.
 type veil struct {
@@ -169,7 +186,6 @@ func (v veil) conditions(all []matcher.Condition) {
 	}
 }
 
-// findRule finds a rule by name. The error suggests similar names.
 func findRule(set *rules.Set, name string) (*rules.Rule, error) {
 	if r := set.Rule(name); r != nil {
 		return r, nil

@@ -13,7 +13,6 @@ import (
 	"crowsnest/rules"
 )
 
-// exportFlags are the flags of export.
 type exportFlags struct {
 	rules       ruleFlags
 	packs       []string
@@ -96,7 +95,6 @@ use crowsnest_episodes, which exists for every rule.
 	return cmd
 }
 
-// options converts the flags.
 func (f exportFlags) options() (export.Options, error) {
 	labels, err := parseLabels(f.labels)
 	if err != nil {

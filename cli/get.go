@@ -17,7 +17,6 @@ import (
 	"crowsnest/cli/internal/show"
 )
 
-// getFlags are the flags of get.
 type getFlags struct {
 	url        string
 	httpConfig string
@@ -25,19 +24,16 @@ type getFlags struct {
 }
 
 func newGet(c *cli) *cobra.Command {
-	cmd := parent("get", "Query a running daemon",
+	return parent("get", "Query a running daemon",
 		newGetKind(c, "alerts [MATCHER]...", "List open alerts; matchers have Alertmanager's syntax", "alerts", show.OpenAlerts),
 		newGetKind(c, "episodes [MATCHER]...", "List open and recently resolved episodes", "episodes", show.Episodes),
 		newGetKind(c, "rules", "List rules with their health, streams, matches and cost", "rules", show.Rules),
 		newGetKind(c, "sources", "List sources and receivers", "sources", show.Sources),
 	)
-	return cmd
 }
 
-// defaultURL is the default address of a daemon.
 const defaultURL = "http://localhost:9797"
 
-// add adds the flags for the connection to the daemon.
 func (f *getFlags) add(cmd *cobra.Command, url string) {
 	cmd.Flags().StringVar(&f.url, "url", url, "`ADDRESS` of the daemon")
 	cmd.Flags().StringVar(&f.httpConfig, "http.config.file", "", "TLS and credentials for the daemon: a `FILE` with Prometheus' http_config")
@@ -69,11 +65,7 @@ func newGetKind(c *cli, use, short, path string, text func(io.Writer, []byte) er
 	return cmd
 }
 
-// fetch returns the data of one endpoint of the API.
 func (c *cli) fetch(ctx context.Context, f getFlags, path string, matchers []string) ([]byte, error) {
-	if ctx == nil {
-		ctx = context.Background()
-	}
 	base, err := url.Parse(strings.TrimRight(f.url, "/"))
 	if err != nil || base.Host == "" {
 		return nil, usageErrorf("--url %q is not a URL; use a value such as http://localhost:9797", f.url)
@@ -114,7 +106,6 @@ func httpClient(file string) (*http.Client, error) {
 	return commonconfig.NewClientFromConfig(*cfg, "crowsnest")
 }
 
-// readEnvelope returns the data of an API response.
 func readEnvelope(res *http.Response) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(res.Body, 64<<20))
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// logFlags are the flags for the log of the program.
 type logFlags struct {
 	level  *oneOf
 	format *oneOf
@@ -22,7 +21,6 @@ func (f *logFlags) add(cmd *cobra.Command) {
 	cmd.Flags().Var(f.format, "log.format", "log format; auto: console on a terminal, json otherwise")
 }
 
-// logger returns a logger with the fields time, level, msg, component and err.
 func (f *logFlags) logger(c *cli) zerolog.Logger {
 	zerolog.TimeFieldFormat = time.RFC3339Nano
 	zerolog.MessageFieldName = "msg"

@@ -17,7 +17,6 @@ type statusLine struct {
 	last  time.Time
 }
 
-// due reports whether to write the line again.
 func (s *statusLine) due() bool {
 	if !s.shown || time.Since(s.last) < 200*time.Millisecond {
 		return false
@@ -30,7 +29,6 @@ func (s *statusLine) show(format string, args ...any) {
 	fmt.Fprintf(s.w, "\r\x1b[K"+format, args...)
 }
 
-// clear erases the line.
 func (s *statusLine) clear() {
 	if s.shown && !s.last.IsZero() {
 		fmt.Fprint(s.w, "\r\x1b[K")

@@ -93,9 +93,6 @@ type instant struct {
 	ago    time.Duration // 0: at is the time
 }
 
-// newInstant returns the flag of a time.
-func newInstant() *instant { return &instant{} }
-
 // newSince returns the flag of a time that defaults to one so long before another.
 func newSince(ago time.Duration) *instant {
 	i := &instant{text: model.Duration(ago).String()}

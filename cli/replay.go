@@ -23,7 +23,6 @@ import (
 	"crowsnest/sources/kubelet"
 )
 
-// replayFlags are the flags of replay.
 type replayFlags struct {
 	rules        ruleFlags
 	against      []string
@@ -107,9 +106,7 @@ func (c *cli) replay(ctx context.Context, f replayFlags, args []string) error {
 		defer os.RemoveAll(opt.Spool) //nolint:errcheck // the system cleans its temporary directory
 	}
 	logs, skipped, findErr := inputs.Collect(args, opt)
-	for _, s := range skipped {
-		fmt.Fprintf(c.err, "skipped %s: %s\n", s.Path, s.Reason)
-	}
+	c.reportSkipped(skipped)
 	now := time.Now()
 	reports := make([]replay.Report, len(sets))
 	errs := []error{findErr}
@@ -165,7 +162,6 @@ func writeChanges(w io.Writer, form string, r report.Report) error {
 	return r.Text(w)
 }
 
-// replayedRule is a rule in machine output.
 type replayedRule struct {
 	Rule                string  `json:"rule"`
 	Lines               int64   `json:"lines"`

@@ -18,7 +18,6 @@ import (
 	"crowsnest/sources/loki"
 )
 
-// lokiFlags are the flags for reading from Loki.
 type lokiFlags struct {
 	url, query   string
 	since, until *instant
@@ -28,7 +27,7 @@ type lokiFlags struct {
 }
 
 func (f *lokiFlags) add(cmd *cobra.Command) {
-	f.since, f.until = newSince(24*time.Hour), newInstant()
+	f.since, f.until = newSince(24*time.Hour), &instant{}
 	flags := cmd.Flags()
 	flags.StringVar(&f.url, "loki", "", "base `URL` of a Loki to read from, instead of files")
 	flags.StringVar(&f.query, "query", "", "`SELECTOR` of the streams to read from Loki, such as {namespace=~\".+\"}")
@@ -54,38 +53,29 @@ func (f *lokiFlags) check(args []string) error {
 	return nil
 }
 
-// span returns the time range to read.
-func (f *lokiFlags) span(now time.Time) (from, to time.Time, err error) {
-	to = now
+func (f *lokiFlags) source(now time.Time) (cfg loki.Config, rg loki.Range, err error) {
+	rg.To = now
 	if f.until.text != "" {
-		to = f.until.at
+		rg.To = f.until.at
 	}
-	from = f.since.from(to)
-	if !from.Before(to) {
-		return from, to, usageErrorf("--since: %s is not before %s", from.Format(time.RFC3339), to.Format(time.RFC3339))
+	if rg.From = f.since.from(rg.To); !rg.From.Before(rg.To) {
+		return cfg, rg, usageErrorf("--since: %s is not before %s", rg.From.Format(time.RFC3339), rg.To.Format(time.RFC3339))
 	}
-	return from, to, nil
-}
-
-// config returns the configuration of the Loki source.
-func (f *lokiFlags) config() (loki.Config, error) {
-	cfg := loki.Config{URL: f.url, Selector: f.query}
+	cfg = loki.Config{URL: f.url, Selector: f.query}
 	if f.tenant != "" {
 		cfg.Tenants = []string{f.tenant}
 	}
-	labels, err := parseLabels(f.rename)
-	if err != nil {
-		return cfg, err
+	if cfg.Labels, err = parseLabels(f.rename); err != nil {
+		return cfg, rg, err
 	}
-	cfg.Labels = labels
 	if f.httpConfig != "" {
 		h, _, err := commonconfig.LoadHTTPConfigFile(f.httpConfig)
 		if err != nil {
-			return cfg, fmt.Errorf("read --loki.http-config: %w", err)
+			return cfg, rg, fmt.Errorf("read --loki.http-config: %w", err)
 		}
 		cfg.HTTP.HTTPClientConfig = *h
 	}
-	return cfg, cfg.Validate()
+	return cfg, rg, cfg.Validate()
 }
 
 // replayLoki runs one or two sets of rules over a range of Loki's history. It reads
@@ -93,11 +83,7 @@ func (f *lokiFlags) config() (loki.Config, error) {
 func (c *cli) replayLoki(ctx context.Context, f replayFlags) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	from, to, err := f.loki.span(time.Now())
-	if err != nil {
-		return err
-	}
-	cfg, err := f.loki.config()
+	cfg, rg, err := f.loki.source(time.Now())
 	if err != nil {
 		return err
 	}
@@ -115,19 +101,19 @@ func (c *cli) replayLoki(ctx context.Context, f replayFlags) error {
 		targets[i] = replay.Target{Set: set, Program: program}
 		all.Rules = slices.Concat(all.Rules, set.Rules)
 	}
-	progress := &rangeProgress{statusLine: statusLine{w: c.err, shown: isTerminal(c.err)}, from: from, to: to}
+	progress := &rangeProgress{statusLine: statusLine{w: c.err, shown: isTerminal(c.err)}, from: rg.From, to: rg.To}
 	lost := 0
-	rg := loki.Range{From: from, To: to, Rules: all, Lost: func(reason, where string) {
+	rg.Rules, rg.Lost = all, func(reason, where string) {
 		if lost++; lost <= 5 {
 			fmt.Fprintf(c.err, "cannot read an entry of Loki: %s: %s\n", reason, where)
 		}
-	}}
+	}
 	reports, readErr := replay.ScanRecords(targets, func(emit func(*matcher.Stream, matcher.Record) error) error {
 		return loki.ReadRange(ctx, cfg, rg, func(s *matcher.Stream, rec matcher.Record) error {
 			progress.at(rec.Time)
 			return emit(s, rec)
 		})
-	}, replay.ScanOptions{Lenient: false, Now: to, End: to, Redactor: redact.New(nil)})
+	}, replay.ScanOptions{Now: rg.To, End: rg.To, Redactor: redact.New(nil)})
 	progress.clear()
 	if readErr != nil {
 		return fmt.Errorf("%w (%d lines were read)", readErr, reports[0].Lines)
@@ -136,13 +122,12 @@ func (c *cli) replayLoki(ctx context.Context, f replayFlags) error {
 		fmt.Fprintf(c.err, "%d entries of Loki could not be read\n", lost)
 	}
 	for i := range reports {
-		reports[i].Start = from // rates refer to the whole range
+		reports[i].Start = rg.From // rates refer to the whole range
 	}
 	reportIgnored(c.err, reports[0])
 	return c.printReplay(f, sets, reports, nil)
 }
 
-// replaySets loads the rules and those of --against.
 func (c *cli) replaySets(f replayFlags) ([]*rules.Set, error) {
 	set, err := f.rules.load(c)
 	if err != nil || len(f.against) == 0 {
@@ -162,7 +147,6 @@ type rangeProgress struct {
 	lines    int64
 }
 
-// at records a line with the time t.
 func (p *rangeProgress) at(t time.Time) {
 	if p.lines++; p.lines%256 != 1 || !p.due() {
 		return

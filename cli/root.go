@@ -1,3 +1,5 @@
+// Package cli implements the commands of crowsnest: flags, output and exit codes.
+// The packages that it imports do the work; the daemon is one of them.
 package cli
 
 import (
@@ -5,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/prometheus/common/version"
@@ -21,7 +24,21 @@ const (
 	exitLint   = 3 // lint findings with --lint-fatal
 )
 
-// cli is the environment of the commands.
+// Run executes one command line and returns its exit code. getenv returns the
+// value of an environment variable, as os.Getenv does.
+func Run(args []string, in io.Reader, out, errOut io.Writer, getenv func(string) string) int {
+	c := &cli{in: in, out: out, err: errOut, getenv: getenv}
+	root := newRoot(c)
+	root.SetArgs(args)
+	return c.exit(root.Execute())
+}
+
+// Commands returns all commands, for generators of manuals. They read nothing and
+// discard what they write.
+func Commands() *cobra.Command {
+	return newRoot(&cli{in: strings.NewReader(""), out: io.Discard, err: io.Discard, getenv: func(string) string { return "" }})
+}
+
 type cli struct {
 	in     io.Reader
 	out    io.Writer // results only
@@ -55,7 +72,6 @@ func usageErrorf(format string, args ...any) error {
 	return &exitError{code: exitUsage, err: fmt.Errorf(format, args...)}
 }
 
-// exit prints the error and returns the exit code.
 func (c *cli) exit(err error) int {
 	if err == nil {
 		return exitOK
@@ -64,8 +80,7 @@ func (c *cli) exit(err error) int {
 	if !c.started {
 		code = exitUsage
 	}
-	var e *exitError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*exitError](err); ok {
 		code = e.code
 	}
 	if msg := err.Error(); msg != "" {
@@ -121,11 +136,18 @@ Exit codes: 0 ok, 1 failed or invalid, 2 usage, 3 lint findings (--lint-fatal).`
 	add("daemon", newRun(c), newDemo(c), newGet(c), newAlert(c))
 	add("logs", newScan(c), newDiscover(c), newReplay(c), newExplain(c))
 	add("rules", newCheck(c), newTest(c), newRules(c), newSchema(c), newExport(c))
-	root.AddCommand(newVersion(c))
+	root.AddCommand(&cobra.Command{
+		Use:   "version",
+		Short: "Print version, build and platform",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintln(c.out, version.Print("crowsnest"))
+			return err
+		},
+	})
 	return root
 }
 
-// parent returns a command that only has subcommands.
 func parent(use, short string, subs ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -165,13 +187,12 @@ func envName(flag string) string {
 	return "CROWSNEST_" + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(flag))
 }
 
-// isTerminal reports whether w is a terminal.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+// isTerminal reports whether a reader or writer is a terminal.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// colors reports whether to write to w in color.
 func (c *cli) colors(w io.Writer) bool {
 	return c.getenv("NO_COLOR") == "" && c.getenv("TERM") != "dumb" && isTerminal(w)
 }
@@ -194,17 +215,9 @@ func (o *oneOf) Type() string { return strings.Join(o.allowed, "|") }
 
 // Set sets the value to one of the allowed ones.
 func (o *oneOf) Set(s string) error {
-	for _, a := range o.allowed {
-		if s == a {
-			o.value = s
-			return nil
-		}
+	if !slices.Contains(o.allowed, s) {
+		return fmt.Errorf("%q is not one of %s", s, strings.Join(o.allowed, ", "))
 	}
-	return fmt.Errorf("%q is not one of %s", s, strings.Join(o.allowed, ", "))
-}
-
-// isTerminalReader reports whether r is a terminal.
-func isTerminalReader(r io.Reader) bool {
-	f, ok := r.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
+	o.value = s
+	return nil
 }

@@ -17,7 +17,6 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// ruleFlags choose the rules of a command.
 type ruleFlags struct {
 	paths     []string
 	overrides []string
@@ -30,7 +29,6 @@ func (f *ruleFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.overrides, "overrides", nil, "overrides to apply last: a file or folder `PATH` (repeatable)")
 }
 
-// addNamespaces adds the flag for the infrastructure namespaces.
 func (f *ruleFlags) addNamespaces(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&f.namespaces, "infrastructure-namespaces", nil,
 		"namespaces whose lines rules with `origin: infrastructure` trust: +NAME adds to the built-in `LIST`, -NAME removes from it, NAME replaces it, '*' allows all")
@@ -45,7 +43,6 @@ func (f *ruleFlags) name() string {
 	return strings.Join(slices.Concat(paths, f.overrides), " ")
 }
 
-// load loads the chosen rules. The error lists every problem.
 func (f *ruleFlags) load(c *cli) (*rules.Set, error) {
 	trusted, err := namespaces.Parse(f.namespaces)
 	if err != nil {
@@ -64,7 +61,6 @@ func (f *ruleFlags) load(c *cli) (*rules.Set, error) {
 	return set, err
 }
 
-// loadRules loads files and paths as one set. The error lists every problem.
 func (c *cli) loadRules(files []rules.File, paths []string) (*rules.Set, error) {
 	docs, problems := c.parseRules(files, paths)
 	set, found := loader.Build(docs, rules.Options{})

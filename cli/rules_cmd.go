@@ -16,7 +16,6 @@ func newRules(c *cli) *cobra.Command {
 		newRulesList(c), newRulesShow(c), newRulesNew(c), newRulesDocs(c), newRulesPush(c), newRulesPull(c), newRulesVerify(c))
 }
 
-// listedRule is a rule in machine output.
 type listedRule struct {
 	Alert    string         `json:"alert"`
 	Pack     string         `json:"pack"`
@@ -84,7 +83,6 @@ namespaces of rules.infrastructure_namespaces, and logs without a namespace).`,
 	return cmd
 }
 
-// listRunning lists the rules of a running daemon.
 func (c *cli) listRunning(ctx context.Context, f ruleFlags, daemon getFlags, form string) error {
 	if len(f.paths)+len(f.overrides) > 0 {
 		return usageErrorf("--url cannot be combined with --rules or --overrides")

@@ -55,7 +55,6 @@ with RULE only the page of that rule.`,
 	return cmd
 }
 
-// writePages writes pages into a folder, or prints them.
 func (c *cli) writePages(pages map[string]string, dir string) error {
 	for _, name := range slices.Sorted(maps.Keys(pages)) {
 		if dir == "" {

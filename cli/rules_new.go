@@ -18,7 +18,6 @@ import (
 	"crowsnest/rules"
 )
 
-// newRuleFlags are the flags of rules new.
 type newRuleFlags struct {
 	name      string
 	line      string

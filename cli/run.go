@@ -15,7 +15,6 @@ import (
 	"crowsnest/daemon/config"
 )
 
-// runFlags are the flags of run.
 type runFlags struct {
 	config  string
 	storage string
@@ -71,7 +70,6 @@ func indented(text string) string {
 	return "  " + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n  ") + "\n"
 }
 
-// flagValues returns the value of every flag, for the status page.
 func flagValues(cmd *cobra.Command) map[string]string {
 	out := map[string]string{}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {

@@ -21,7 +21,6 @@ import (
 // maxSkipped bounds the skipped files that scan names.
 const maxSkipped = 20
 
-// scanFlags are the flags of scan.
 type scanFlags struct {
 	rules        ruleFlags
 	labels       []string
@@ -81,7 +80,7 @@ func (c *cli) scan(f scanFlags, args []string) (err error) {
 		return err
 	}
 	if len(args) == 0 {
-		if isTerminalReader(c.in) {
+		if isTerminal(c.in) {
 			return usageErrorf("scan needs a file, a folder, or - for standard input")
 		}
 		args = []string{inputs.Stdin}
@@ -150,7 +149,6 @@ func (f *scanFlags) options(hits *show.Hits, progress *statusLine) replay.ScanOp
 	return opt
 }
 
-// reportSkipped names the skipped files.
 func (c *cli) reportSkipped(skipped []inputs.Skipped) {
 	for _, s := range skipped[:min(len(skipped), maxSkipped)] {
 		fmt.Fprintf(c.err, "skipped %s: %s\n", s.Path, s.Reason)
@@ -184,7 +182,6 @@ func (c *cli) summarize(r replay.Report, loaded int, hitsOnly bool) {
 	}
 }
 
-// parseLabels parses name=value pairs.
 func parseLabels(pairs []string) (matcher.Labels, error) {
 	labels := matcher.Labels{}
 	for _, p := range pairs {

@@ -17,7 +17,6 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// testFlags are the flags of test rules.
 type testFlags struct {
 	run     string
 	shipped bool
@@ -106,46 +105,21 @@ func (c *cli) testRules(f testFlags, args []string) error {
 	return nil
 }
 
-// testedRules is the result in machine output.
 type testedRules struct {
-	Tests     int              `json:"tests"`
-	Failed    int              `json:"failed"`
-	Mutants   int              `json:"mutants"`
-	Survivors []survivorLine   `json:"survivors"`
-	Results   []testResultLine `json:"results"`
+	Tests     int                 `json:"tests"`
+	Failed    int                 `json:"failed"`
+	Mutants   int                 `json:"mutants"`
+	Survivors []replay.Survivor   `json:"survivors"`
+	Results   []replay.TestResult `json:"results"`
 }
 
-type testResultLine struct {
-	File     string   `json:"file"`
-	Line     int      `json:"line"`
-	Pack     string   `json:"pack"`
-	Rule     string   `json:"rule"`
-	Test     string   `json:"test"`
-	Failures []string `json:"failures"`
-}
-
-type survivorLine struct {
-	File string `json:"file"`
-	Line int    `json:"line"`
-	Rule string `json:"rule"`
-	Part string `json:"part"`
-}
-
-// writeTests prints the result.
 func writeTests(w io.Writer, f testFlags, report replay.TestReport) error {
 	switch f.output.value {
 	case "json":
-		out := testedRules{
+		return show.JSON(w, testedRules{
 			Tests: len(report.Results), Failed: report.Failed(), Mutants: report.Mutants,
-			Survivors: []survivorLine{}, Results: []testResultLine{},
-		}
-		for _, t := range report.Results {
-			out.Results = append(out.Results, testResultLine{t.File, t.Line, t.Pack, t.Rule, t.Test, append([]string{}, t.Failures...)})
-		}
-		for _, s := range report.Survivors {
-			out.Survivors = append(out.Survivors, survivorLine{s.File, s.Line, s.Rule, s.Part})
-		}
-		return show.JSON(w, out, true)
+			Survivors: append([]replay.Survivor{}, report.Survivors...), Results: append([]replay.TestResult{}, report.Results...),
+		}, true)
 	case "github", "sarif":
 		return writeFindings(w, f.output.value, findings.OfTests(report))
 	}
@@ -154,14 +128,10 @@ func writeTests(w io.Writer, f testFlags, report replay.TestReport) error {
 
 func writeJUnit(file string, report replay.TestReport) error {
 	out, err := os.Create(file)
+	if err == nil {
+		err = errors.Join(report.WriteJUnit(out), out.Close())
+	}
 	if err != nil {
-		return fmt.Errorf("write JUnit report: %w", err)
-	}
-	if err := report.WriteJUnit(out); err != nil {
-		out.Close() // report only the first error
-		return fmt.Errorf("write JUnit report: %w", err)
-	}
-	if err := out.Close(); err != nil {
 		return fmt.Errorf("write JUnit report: %w", err)
 	}
 	return nil

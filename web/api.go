@@ -15,7 +15,6 @@ import (
 	"crowsnest/rules"
 )
 
-// apiError is an error of the API, with a type as in Prometheus.
 type apiError struct {
 	code       int
 	kind, text string

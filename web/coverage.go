@@ -110,7 +110,6 @@ func (c coverage) health(r *rules.Rule, lastLine time.Time) string {
 	return healthOK
 }
 
-// ruleCoverage is the coverage of one rule.
 type ruleCoverage struct {
 	name    string
 	streams int

@@ -23,7 +23,6 @@ type limiter struct {
 	clock uint64                 // logical time: advances with each accept and each request
 }
 
-// connection is one accepted connection.
 type connection struct {
 	net.Conn
 	limiter *limiter

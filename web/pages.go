@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"crowsnest/episodes"
+	"crowsnest/internal/text"
 	"crowsnest/rules"
 )
 
@@ -23,7 +24,6 @@ var templateFiles embed.FS
 //go:embed static
 var staticFiles embed.FS
 
-// page is the data of every template.
 type page struct {
 	Title   string
 	Path    string // of the current page in the navigation
@@ -35,13 +35,11 @@ type page struct {
 	Data     any
 }
 
-// card is one episode on the alerts page.
 type card struct {
 	Page page
 	Item episodes.Episode
 }
 
-// pages holds the parsed template of each page.
 type pages map[string]*template.Template
 
 func parsePages() pages {
@@ -49,7 +47,7 @@ func parsePages() pages {
 	for _, name := range []string{"alerts", "episode", "rules", "rule", "sources", "status", "error"} {
 		t := template.New("layout.html").Funcs(template.FuncMap{
 			"ago": ago, "when": when, "pairs": pairs, "bytes": humanBytes, "link": safeLink, "join": strings.Join,
-			"count": groupDigits, "health": healthText, "waiting": waitingText, "card": func(p page, e episodes.Episode) card { return card{p, e} },
+			"count": text.Digits, "health": healthText, "waiting": waitingText, "card": func(p page, e episodes.Episode) card { return card{p, e} },
 		})
 		// The templates are embedded, and a test parses all of them.
 		out[name] = template.Must(t.ParseFS(templateFiles, "templates/layout.html", "templates/"+name+".html"))
@@ -103,7 +101,6 @@ func (s *Server) render(w http.ResponseWriter, name string, code int, data page)
 	_, _ = w.Write(b.Bytes()) // the client may have disconnected
 }
 
-// downReceivers returns a sentence for each receiver that is down.
 func downReceivers(all []Endpoint) []string {
 	var out []string
 	for _, e := range all {
@@ -135,7 +132,6 @@ func waitingText(e episodes.Episode) string {
 // maxCards bounds the episodes in each section of the alerts page.
 const maxCards = 200
 
-// alertsData is the data of the alerts page.
 type alertsData struct {
 	Filter              string
 	Error               string
@@ -173,7 +169,6 @@ func (s *Server) alertsPage(w http.ResponseWriter, r *http.Request) {
 	s.render(w, "alerts", code, page{Title: "Alerts", Path: "/", Data: data})
 }
 
-// episodeData is the data of the page of one episode.
 type episodeData struct {
 	episodes.Episode
 	Where      string // its labels as a matcher
@@ -203,7 +198,6 @@ func healthText(health string) string {
 	return cmp.Or(texts[health], health)
 }
 
-// ruleData is the data of the page of one rule.
 type ruleData struct {
 	Rule
 	Pack, File string
@@ -251,7 +245,6 @@ func sortEpisodes(eps []episodes.Episode) {
 	})
 }
 
-// pair is one label.
 type pair struct{ Name, Value string }
 
 // pairs returns labels ordered by name, except those that a page shows elsewhere.
@@ -265,7 +258,6 @@ func pairs(m map[string]string, without ...string) []pair {
 	return out
 }
 
-// selector formats labels as a matcher.
 func selector(labels map[string]string) string {
 	var parts []string
 	for _, p := range pairs(labels) {

@@ -11,7 +11,7 @@ import (
 // next, which reads the files again, and it rests between two: a flood of requests
 // must not keep the daemon loading rules.
 type reloads struct {
-	run  ReloadFunc
+	run  func(context.Context) error
 	turn chan struct{}
 
 	mu   sync.Mutex
@@ -24,7 +24,9 @@ type reload struct {
 	err  error
 }
 
-func newReloads(run ReloadFunc) *reloads { return &reloads{run: run, turn: make(chan struct{}, 1)} }
+func newReloads(run func(context.Context) error) *reloads {
+	return &reloads{run: run, turn: make(chan struct{}, 1)}
+}
 
 // ServeHTTP implements http.Handler.
 func (r *reloads) ServeHTTP(w http.ResponseWriter, req *http.Request) {
@@ -41,7 +43,6 @@ func (r *reloads) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	writeText(w, http.StatusOK, "reloaded\n")
 }
 
-// join returns the next reload.
 func (r *reloads) join(ctx context.Context) *reload {
 	r.mu.Lock()
 	defer r.mu.Unlock()

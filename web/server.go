@@ -31,8 +31,9 @@ type Options struct {
 	// ConfigFile is exporter-toolkit's web configuration file, with TLS and
 	// authentication; "": neither.
 	ConfigFile string
-	// Reload serves POST /-/reload; nil disables it.
-	Reload ReloadFunc
+	// Reload serves POST /-/reload; nil disables it. It reloads rules and
+	// configuration and returns the complete error.
+	Reload func(context.Context) error
 	// Promote serves POST /-/promote: it puts the version with a digest, which is evaluated
 	// as a shadow, in force; nil disables it.
 	Promote func(ctx context.Context, digest string) error

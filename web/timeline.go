@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"crowsnest/episodes"
+	"crowsnest/internal/text"
 )
 
 // Kinds of events that do not come from the engine.
@@ -74,7 +75,7 @@ func (s *Server) timeline(fingerprint string) (episodes.Episode, Timeline, bool)
 		tl.Events = append(tl.Events, Event{At: optional(ev.At), Kind: string(ev.Kind), Text: eventText(ev), Line: ev.Line, Sources: ev.Sources})
 	}
 	if open(e) && e.LastSeen.After(e.StartsAt) {
-		tl.Events = append(tl.Events, Event{At: optional(e.LastSeen), Kind: kindNewest, Text: fmt.Sprintf("newest matching line, %s so far", groupDigits(e.Count)), Line: e.Line})
+		tl.Events = append(tl.Events, Event{At: optional(e.LastSeen), Kind: kindNewest, Text: fmt.Sprintf("newest matching line, %s so far", text.Digits(e.Count)), Line: e.Line})
 	}
 	for _, d := range s.view.Deliveries(of) {
 		if d.Last.Before(e.StartsAt) || !e.FiredAt.IsZero() && d.Last.Before(e.FiredAt) {
@@ -177,7 +178,6 @@ func deliveryText(d Delivery) string {
 	return text
 }
 
-// newestAnswers returns the newest answer of each endpoint.
 func newestAnswers(all []Delivery) []Delivery {
 	at := map[[2]string]int{}
 	out := []Delivery{}

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"time"
 
 	"crowsnest/episodes"
@@ -209,6 +208,3 @@ type Reload struct {
 	Success time.Time // time of the last successful load
 	Error   string
 }
-
-// ReloadFunc reloads rules and configuration and returns the complete error.
-type ReloadFunc func(ctx context.Context) error

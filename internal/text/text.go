@@ -1,10 +1,11 @@
-// Package text truncates texts and formats labels.
+// Package text truncates texts and formats labels and numbers.
 package text
 
 import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -27,6 +28,15 @@ func Shorten(s string, n int) string {
 		return s
 	}
 	return Truncate(s, n) + "…"
+}
+
+// Digits formats 1234567 as 1,234,567.
+func Digits(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
 }
 
 // Labels formats labels as in a selector, sorted by name: {a="b", c="d"}.

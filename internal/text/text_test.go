@@ -19,6 +19,12 @@ func TestTruncate(t *testing.T) {
 	f("\x80\x80\x80\x80\x80\x80", 5, "\x80")
 }
 
+func TestDigits(t *testing.T) {
+	for n, want := range map[int64]string{0: "0", 12: "12", -123: "-123", 1000: "1,000", -1234567: "-1,234,567"} {
+		require.Equal(t, want, Digits(n))
+	}
+}
+
 func TestLabels(t *testing.T) {
 	require.Equal(t, `{}`, Labels(nil))
 	require.Equal(t, `{a="b\"", c="d"}`, Labels(map[string]string{"c": "d", "a": `b"`}))

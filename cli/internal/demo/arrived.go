@@ -51,7 +51,6 @@ func (am *Alertmanager) Await(ctx context.Context, stories []Story) error {
 	}
 }
 
-// active returns the labels of the active alerts.
 func (am *Alertmanager) active(ctx context.Context) ([]map[string]string, error) {
 	body, err := get(ctx, am.URL+"/api/v2/alerts")
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,7 +15,6 @@ import (
 // stampForm is the time format of container runtimes.
 const stampForm = "2006-01-02T15:04:05.000000000Z07:00"
 
-// due is a line with the time to write it.
 type due struct {
 	line
 	when time.Time
@@ -79,7 +79,6 @@ func schedule(stories []Story, now time.Time) (past, future []due) {
 	return all[:i], all[i:]
 }
 
-// writeAll appends lines to their files, each file once.
 func writeAll(dir string, lines []due) error {
 	texts := map[string]*bytes.Buffer{}
 	var order []string
@@ -110,9 +109,6 @@ func appendTo(path string, text []byte) error {
 	if err != nil {
 		return err
 	}
-	if _, err := f.Write(text); err != nil {
-		f.Close() // the first error is the one that matters
-		return err
-	}
-	return f.Close()
+	_, err = f.Write(text)
+	return errors.Join(err, f.Close())
 }

@@ -8,8 +8,10 @@ import (
 	"cmp"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"crowsnest/strictyaml"
@@ -20,8 +22,7 @@ var base = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Story is one recorded incident.
 type Story struct {
-	Name  string
-	About string
+	Name string
 	// Now is the offset of the present when the replay starts.
 	Now time.Duration
 	// End is the offset after which nothing happens.
@@ -42,7 +43,6 @@ type line struct {
 	rest []byte        // after the time, with the newline
 }
 
-// expectFile is the format of expect.yaml.
 type expectFile struct {
 	About  string        `yaml:"about"`
 	Now    time.Duration `yaml:"now"`
@@ -86,7 +86,7 @@ func loadStory(fsys fs.FS, name string) (Story, error) {
 	if ps := strictyaml.Decode(file, data, &in, strictyaml.Options{}); len(ps.Errors()) > 0 {
 		return Story{}, ps
 	}
-	s := Story{Name: name, About: in.About, Now: in.Now, End: in.End}
+	s := Story{Name: name, Now: in.Now, End: in.End}
 	for _, c := range in.Expect {
 		for _, e := range c.Firing {
 			s.Fires = addExpected(s.Fires, e)
@@ -106,12 +106,9 @@ func loadStory(fsys fs.FS, name string) (Story, error) {
 	return s, err
 }
 
-// addExpected adds an alert unless the list contains an equal one.
 func addExpected(list []Expected, e Expected) []Expected {
-	for _, o := range list {
-		if o.covers(e) && e.covers(o) {
-			return list
-		}
+	if slices.ContainsFunc(list, func(o Expected) bool { return maps.Equal(o, e) }) {
+		return list
 	}
 	return append(list, e)
 }
@@ -119,14 +116,9 @@ func addExpected(list []Expected, e Expected) []Expected {
 // covered drops alerts that others describe with more labels, because two
 // checkpoints may describe one alert differently.
 func covered(list []Expected) []Expected {
-	var out []Expected
-	for i, e := range list {
-		more := slices.IndexFunc(list, func(o Expected) bool { return len(o) > len(e) && e.covers(o) })
-		if more < 0 || more == i {
-			out = append(out, e)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(list), func(e Expected) bool {
+		return slices.ContainsFunc(list, func(o Expected) bool { return len(o) > len(e) && e.covers(o) })
+	})
 }
 
 // covers reports whether labels include those of e.
@@ -139,13 +131,12 @@ func (e Expected) covers(labels map[string]string) bool {
 	return true
 }
 
-// readLog reads the lines of one file.
 func (s *Story) readLog(fsys fs.FS, name string) error {
 	data, err := fs.ReadFile(fsys, name)
 	if err != nil {
 		return err
 	}
-	_, pod, _ := cutFirst(name)
+	_, pod, _ := strings.Cut(name, "/")
 	sc := bufio.NewScanner(bytes.NewReader(data))
 	sc.Buffer(nil, 1<<20)
 	for n := 1; sc.Scan(); n++ {
@@ -157,13 +148,4 @@ func (s *Story) readLog(fsys fs.FS, name string) error {
 		s.lines = append(s.lines, line{at: t.Sub(base), file: pod, rest: append(bytes.Clone(rest), '\n')})
 	}
 	return sc.Err()
-}
-
-// cutFirst splits a path behind its first element.
-func cutFirst(name string) (first, rest string, ok bool) {
-	i := bytes.IndexByte([]byte(name), '/')
-	if i < 0 {
-		return name, "", false
-	}
-	return name[:i], name[i+1:], true
 }

@@ -89,7 +89,6 @@ func SARIF(w io.Writer, all []Finding, version string) error {
 	return e.Encode(sarifLog{Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0", Runs: []sarifRun{run}})
 }
 
-// checksOf returns the distinct checks of findings, sorted.
 func checksOf(all []Finding) []string {
 	var out []string
 	for _, f := range all {

@@ -19,7 +19,6 @@ type kind struct {
 	alien bool
 }
 
-// magics are the kinds that begin with fixed bytes.
 var magics = []struct {
 	magic string
 	kind
@@ -178,7 +177,6 @@ func isBinary(head []byte) bool {
 	return foreign > len(head)*3/10
 }
 
-// unreadableError reports that an input is not lines of text.
 type unreadableError struct{ kind kind }
 
 // Error names the kind of the input and the fix.

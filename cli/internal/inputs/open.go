@@ -23,10 +23,7 @@ type openFunc = func() (io.ReadCloser, error)
 func (c *collector) opener(path string, info fs.FileInfo) openFunc {
 	open := func() (io.ReadCloser, error) {
 		f, err := os.Open(path)
-		if err != nil {
-			return nil, cause(err)
-		}
-		return f, nil
+		return f, cause(err)
 	}
 	if !info.Mode().IsRegular() {
 		return c.once(open)
@@ -37,7 +34,7 @@ func (c *collector) opener(path string, info fs.FileInfo) openFunc {
 			return nil, err
 		}
 		if info.Size() > 0 {
-			rc = &joined{Reader: io.LimitReader(rc, info.Size()), close: rc.Close}
+			rc = joined{io.LimitReader(rc, info.Size()), rc}
 		}
 		return lines(rc, headSize)
 	}
@@ -101,7 +98,7 @@ func lines(rc io.ReadCloser, wait int) (io.ReadCloser, error) {
 		if k, bad := judge(head); bad {
 			return nil, errors.Join(&unreadableError{k}, rc.Close())
 		}
-		return &joined{Reader: br, close: rc.Close}, nil
+		return joined{br, rc}, nil
 	}
 	zr, err := gzip.NewReader(br)
 	if err != nil {
@@ -121,7 +118,7 @@ func lines(rc io.ReadCloser, wait int) (io.ReadCloser, error) {
 	if bad {
 		return nil, errors.Join(&unreadableError{k}, rc.Close())
 	}
-	return &joined{Reader: unpacked, close: rc.Close}, nil
+	return joined{unpacked, rc}, nil
 }
 
 // peek returns the first bytes, at most headSize, once wait bytes have arrived or
@@ -135,18 +132,15 @@ func peek(br *bufio.Reader, wait int) ([]byte, error) {
 	return head, err
 }
 
+// joined reads from one and closes the other.
 type joined struct {
 	io.Reader
-	close func() error
+	io.Closer
 }
-
-// Close closes the underlying reader.
-func (j *joined) Close() error { return j.close() }
 
 // cause removes the path from an error, for messages that already name it.
 func cause(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err
 	}
 	return err

@@ -118,7 +118,6 @@ func split(in replay.Input) ([]replay.Input, error) {
 	return out, nil
 }
 
-// origins returns the containers that wrote the lines of a file.
 func origins(br *bufio.Reader, classify classifier) ([]string, error) {
 	seen := map[string]bool{}
 	for long := false; ; {
@@ -140,7 +139,6 @@ func origins(br *bufio.Reader, classify classifier) ([]string, error) {
 	}
 }
 
-// part returns the input of one container in a file.
 func part(in replay.Input, who string, classify func() classifier) replay.Input {
 	labels := maps.Clone(in.Labels)
 	name := in.Name
@@ -158,7 +156,7 @@ func part(in replay.Input, who string, classify func() classifier) replay.Input 
 			return nil, err
 		}
 		only := &picker{br: bufio.NewReaderSize(rc, 64<<10), who: []byte(who), classify: classify()}
-		return &joined{Reader: only, close: rc.Close}, nil
+		return joined{only, rc}, nil
 	}}
 }
 

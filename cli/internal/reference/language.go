@@ -36,7 +36,6 @@ type schema struct {
 	Defs        map[string]*schema `json:"$defs"`
 }
 
-// section is the part of the page on one definition.
 type section struct {
 	def, title, text string
 }
@@ -100,7 +99,6 @@ func Language() (string, error) {
 	return b.String(), nil
 }
 
-// page writes the sections of the reference.
 type page struct {
 	b      *strings.Builder
 	titles map[string]string // by definition
@@ -149,7 +147,6 @@ func object(s *schema) *schema {
 	return s
 }
 
-// value describes how a value is written.
 func (p *page) value(s *schema) string {
 	switch {
 	case s.Ref != "":
@@ -193,8 +190,5 @@ func anchor(title string) string { return strings.ReplaceAll(strings.ToLower(tit
 // escape turns a text of the schema, which has no markup, into the text of a
 // table cell.
 func escape(text string) string {
-	return cell(strings.NewReplacer("<", "&lt;", "*", `\*`, "_", `\_`).Replace(text))
+	return strings.NewReplacer("<", "&lt;", "*", `\*`, "_", `\_`, "|", `\|`).Replace(text)
 }
-
-// cell escapes a text with markup for a table cell.
-func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }

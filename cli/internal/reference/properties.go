@@ -6,7 +6,6 @@ import (
 	"fmt"
 )
 
-// property is a key with its schema.
 type property struct {
 	name string
 	*schema

@@ -131,7 +131,7 @@ func New(before, after Side, opt Options) Report {
 	touched := 0
 	for _, c := range replay.Compare(before.Report, after.Report) {
 		rule := toRule(c, opt)
-		rule.switched(c, before.Set, after.Set)
+		rule.Status = status(c, before.Set, after.Set)
 		if !c.Same() {
 			r.Changed = true
 			touched++
@@ -165,7 +165,7 @@ func totals(s Side) Totals {
 
 func toRule(c replay.Change, opt Options) Rule {
 	r := Rule{
-		Rule: redact.Sanitise(c.Rule), Status: status(c), LinesBefore: c.LinesBefore, LinesAfter: c.LinesAfter, AlertsBefore: c.Before, AlertsAfter: c.After,
+		Rule: redact.Sanitise(c.Rule), LinesBefore: c.LinesBefore, LinesAfter: c.LinesAfter, AlertsBefore: c.Before, AlertsAfter: c.After,
 		NotificationsBefore: c.NotificationsBefore, NotificationsAfter: c.NotificationsAfter,
 		More: len(c.More), Less: len(c.Less), Earlier: len(c.Earlier), Later: len(c.Later), Relabelled: len(c.Relabelled), Ends: len(c.Ends),
 		Examples: examples(c, opt.Examples),
@@ -176,10 +176,15 @@ func toRule(c replay.Change, opt Options) Rule {
 	return r
 }
 
-func status(c replay.Change) string {
+// status distinguishes a disabled rule from one that does not exist.
+func status(c replay.Change, before, after *rules.Set) string {
 	switch {
+	case c.Old == nil && before.Rule(c.Rule) != nil:
+		return statusOn
 	case c.Old == nil:
 		return statusNew
+	case c.New == nil && after.Rule(c.Rule) != nil:
+		return statusOff
 	case c.New == nil:
 		return statusRemoved
 	case c.Rewritten():
@@ -188,22 +193,11 @@ func status(c replay.Change) string {
 	return statusSame
 }
 
-// switched distinguishes a disabled rule from one that does not exist.
-func (r *Rule) switched(c replay.Change, before, after *rules.Set) {
-	switch {
-	case c.Old == nil && before.Rule(c.Rule) != nil:
-		r.Status = statusOn
-	case c.New == nil && after.Rule(c.Rule) != nil:
-		r.Status = statusOff
-	}
-}
-
 // shown reports whether there is something to report about a rule.
 func (r Rule) shown() bool {
 	return r.Status != statusSame || r.differs() > 0 || r.LinesBefore != r.LinesAfter || r.NotificationsBefore != r.NotificationsAfter
 }
 
-// differs returns the number of alerts that differ.
 func (r Rule) differs() int { return r.More + r.Less + r.Earlier + r.Later + r.Relabelled + r.Ends }
 
 // weight orders rules by importance to the person who is paged.
@@ -235,18 +229,10 @@ func examples(c replay.Change, most int) []Example {
 	}
 	one(kindMore, c.More)
 	one(kindLess, c.Less)
-	both(kindEarlier, pairsOf(c.Earlier))
-	both(kindLater, pairsOf(c.Later))
+	both(kindEarlier, c.Earlier)
+	both(kindLater, c.Later)
 	both(kindRelabelled, c.Relabelled)
 	both(kindEnds, c.Ends)
-	return out
-}
-
-func pairsOf(shifts []replay.Shift) []replay.Pair {
-	out := make([]replay.Pair, len(shifts))
-	for i, s := range shifts {
-		out[i] = replay.Pair{Before: s.Before, After: s.Alert}
-	}
 	return out
 }
 

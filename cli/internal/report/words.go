@@ -4,33 +4,31 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"crowsnest/internal/text"
 )
 
-// sentence returns the verdict.
 func (r Report) sentence(touched int) string {
-	over := fmt.Sprintf("Over %s %s ", group(r.Lines), plural(r.Lines, "line"))
-	var text string
+	over := fmt.Sprintf("Over %s %s ", text.Digits(r.Lines), plural(r.Lines, "line"))
+	var out string
 	switch {
 	case r.Lines == 0:
 		return "No line was read, so there is nothing to compare."
 	case r.Changed:
-		text = fmt.Sprintf("%sthe alerts of %s %s change: %s; %s instead of %s.", over, group(int64(touched)), plural(int64(touched), "rule"),
-			sums(r.Rules), count(r.After.Notifications, "notification"), group(int64(r.Before.Notifications)))
+		out = fmt.Sprintf("%sthe alerts of %s %s change: %s; %s instead of %s.", over, text.Digits(int64(touched)), plural(int64(touched), "rule"),
+			sums(r.Rules), count(r.After.Notifications, "notification"), text.Digits(int64(r.Before.Notifications)))
 	case r.After.Alerts == 0:
-		text = over + "neither set raises an alert."
+		out = over + "neither set raises an alert."
 	default:
-		text = fmt.Sprintf("%sboth sets raise the same %s.", over, count(r.After.Alerts, "alert"))
+		out = fmt.Sprintf("%sboth sets raise the same %s.", over, count(r.After.Alerts, "alert"))
 	}
 	if n := len(r.Unseen); n > 0 {
-		text = strings.TrimSuffix(text, ".") + fmt.Sprintf("; %s matched none of these lines, so %s effect is unknown.",
+		out = strings.TrimSuffix(out, ".") + fmt.Sprintf("; %s matched none of these lines, so %s effect is unknown.",
 			count(n, "new or changed rule"), map[bool]string{true: "its", false: "their"}[n == 1])
 	}
-	return text
+	return out
 }
 
 // sums adds up the differences of all rules.
@@ -62,13 +60,12 @@ func (r Rule) kinds() string {
 		{r.Ends, "ending differently"},
 	} {
 		if k.n > 0 {
-			parts = append(parts, group(int64(k.n))+" "+k.text)
+			parts = append(parts, text.Digits(int64(k.n))+" "+k.text)
 		}
 	}
 	return strings.Join(parts, ", ")
 }
 
-// change describes the change of a rule in a few words.
 func (r Rule) change() string {
 	var parts []string
 	if r.Status != statusSame {
@@ -161,20 +158,11 @@ func labelText(labels map[string]string) string {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-func count(n int, of string) string { return group(int64(n)) + " " + plural(int64(n), of) }
+func count(n int, of string) string { return text.Digits(int64(n)) + " " + plural(int64(n), of) }
 
 func plural(n int64, of string) string {
 	if n == 1 {
 		return of
 	}
 	return of + "s"
-}
-
-// group writes 1234567 as 1,234,567.
-func group(n int64) string {
-	s := strconv.FormatInt(n, 10)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
 }

@@ -50,7 +50,7 @@ func (r Report) Text(w io.Writer) error {
 			fmt.Fprintf(&b, "%s %s\n    %s\n", e.sign(), e.text(), text.Shorten(e.Line, maxLine))
 		}
 		if n := rule.differs() - len(rule.Examples); n > 0 {
-			fmt.Fprintf(&b, "  and %s more\n", group(int64(n)))
+			fmt.Fprintf(&b, "  and %s more\n", text.Digits(int64(n)))
 		}
 	}
 	if len(r.Unseen) > 0 {
@@ -68,7 +68,7 @@ func (r Report) Markdown(w io.Writer) error {
 	fmt.Fprintf(&b, "%s\n### crowsnest: what these rules would do\n\n**%s**\n\n", marker, inert(r.Verdict))
 	fmt.Fprintf(&b, "| | before | after |\n|---|---:|---:|\n")
 	row := func(name string, before, after int64) {
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", name, group(before), group(after))
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", name, text.Digits(before), text.Digits(after))
 	}
 	row("rules", int64(r.Before.Rules), int64(r.After.Rules))
 	row("lines matched", r.Before.Matched, r.After.Matched)
@@ -106,13 +106,12 @@ func withExamples(all []Rule) int {
 	return n
 }
 
-// table lists the rules that change.
 func (r Report) table(b *strings.Builder) {
 	if len(r.Rules) == 0 {
 		return
 	}
 	b.WriteString("\n| rule | change | lines | alerts | notifications |\n|---|---|---:|---:|---:|\n")
-	arrow := func(before, after int64) string { return group(before) + " → " + group(after) }
+	arrow := func(before, after int64) string { return text.Digits(before) + " → " + text.Digits(after) }
 	for _, rule := range r.Rules[:min(maxRows, len(r.Rules))] {
 		fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", inert(rule.Rule), inert(rule.change()), arrow(rule.LinesBefore, rule.LinesAfter),
 			arrow(int64(rule.AlertsBefore), int64(rule.AlertsAfter)), arrow(int64(rule.NotificationsBefore), int64(rule.NotificationsAfter)))
@@ -134,19 +133,18 @@ func (r Rule) details() string {
 	fence := strings.Repeat("`", max(3, longestRun(block.String(), '`')+1))
 	fmt.Fprintf(&b, "%sdiff\n%s%s\n", fence, block.String(), fence)
 	if n := r.differs() - len(r.Examples); n > 0 {
-		fmt.Fprintf(&b, "\n%s more.\n", group(int64(n)))
+		fmt.Fprintf(&b, "\n%s more.\n", text.Digits(int64(n)))
 	}
 	b.WriteString("\n</details>\n")
 	return b.String()
 }
 
-// footer describes what was read.
 func (r Report) footer() string {
 	var b strings.Builder
 	if len(r.Unseen) > 0 {
 		fmt.Fprintf(&b, "\nNew or changed, and matched no line: %s.\n", inert(names(r.Unseen)))
 	}
-	fmt.Fprintf(&b, "\n<sub>%s %s of %s", group(r.Lines), plural(r.Lines, "line"), count(r.Inputs, "input"))
+	fmt.Fprintf(&b, "\n<sub>%s %s of %s", text.Digits(r.Lines), plural(r.Lines, "line"), count(r.Inputs, "input"))
 	if !r.Start.IsZero() {
 		fmt.Fprintf(&b, ", from %s to %s", stamp(r.Start), stamp(r.End))
 	}
@@ -155,11 +153,11 @@ func (r Report) footer() string {
 }
 
 func names(all []string) string {
-	text := strings.Join(all[:min(maxNames, len(all))], ", ")
+	out := strings.Join(all[:min(maxNames, len(all))], ", ")
 	if n := len(all) - maxNames; n > 0 {
-		text += fmt.Sprintf(" and %s more", group(int64(n)))
+		out += fmt.Sprintf(" and %s more", text.Digits(int64(n)))
 	}
-	return text
+	return out
 }
 
 // inert escapes text so that it contains no markup of Markdown or HTML, and no

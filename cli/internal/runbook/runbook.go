@@ -3,6 +3,7 @@
 package runbook
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"regexp"
@@ -164,7 +165,7 @@ func mitigation(r *rules.Rule) string {
 	if len(rem.Affects) > 0 {
 		b.WriteString("\n| Component | Affected versions | Fixed in | See |\n|---|---|---|---|\n")
 		for _, a := range rem.Affects {
-			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", cell(a.Component), cell(code(a.Versions)), cell(orDash(a.FixedIn)), cell(orDash(reference(a.Ref))))
+			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", cell(a.Component), cell(code(a.Versions)), cell(cmp.Or(a.FixedIn, "-")), cell(cmp.Or(reference(a.Ref), "-")))
 		}
 	}
 	if rem.RunbookURL != "" {
@@ -190,14 +191,6 @@ func reference(ref string) string {
 	return ref
 }
 
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
-
-// cell escapes a text for a table cell.
 func cell(s string) string {
 	return strings.ReplaceAll(strings.Join(strings.Fields(s), " "), "|", `\|`)
 }

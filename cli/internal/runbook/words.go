@@ -75,7 +75,6 @@ func names(all []string) string {
 	return strings.Join(out[:len(out)-1], ", ") + " and " + out[len(out)-1]
 }
 
-// diagnosis describes which lines of which streams the rule matches.
 func diagnosis(r *rules.Rule) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "The rule reads the streams %s and looks for\n\n", code(r.From.String()))
@@ -99,7 +98,6 @@ func diagnosis(r *rules.Rule) string {
 	return b.String()
 }
 
-// item writes a matcher as a list item with nested lists.
 func item(b *strings.Builder, depth int, head string, m *rules.Matcher) {
 	indent := strings.Repeat("  ", depth)
 	conditions := words(m)

@@ -8,7 +8,6 @@ import (
 	"crowsnest/replay"
 )
 
-// scannedAlert is one alert in machine output.
 type scannedAlert struct {
 	Alert       string            `json:"alert"`
 	State       episodes.State    `json:"state"`

@@ -11,7 +11,6 @@ import (
 	"crowsnest/web"
 )
 
-// table decodes data of the API and writes it as a table.
 func table[T any](w io.Writer, data []byte, head string, rows func(t io.Writer, in T)) error {
 	var in T
 	if err := json.Unmarshal(data, &in); err != nil {
@@ -23,13 +22,9 @@ func table[T any](w io.Writer, data []byte, head string, rows func(t io.Writer, 
 	return t.Flush()
 }
 
-type alerts struct {
-	Alerts []web.Alert `json:"alerts"`
-}
-
 // OpenAlerts writes the answer of the endpoint alerts.
 func OpenAlerts(w io.Writer, data []byte) error {
-	return table(w, data, "ALERT\tSTATE\tSEVERITY\tSINCE\tSUMMARY", func(t io.Writer, in alerts) {
+	return table(w, data, "ALERT\tSTATE\tSEVERITY\tSINCE\tSUMMARY", func(t io.Writer, in struct{ Alerts []web.Alert }) {
 		for _, a := range in.Alerts {
 			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", a.Labels["alertname"], a.State, a.Labels["severity"], a.ActiveAt.Format(time.RFC3339),
 				redact.Sanitise(a.Annotations["summary"]))
@@ -37,27 +32,19 @@ func OpenAlerts(w io.Writer, data []byte) error {
 	})
 }
 
-type listed struct {
-	Episodes []web.Episode `json:"episodes"`
-}
-
 // Episodes writes the answer of the endpoint episodes.
 func Episodes(w io.Writer, data []byte) error {
-	return table(w, data, "FINGERPRINT\tALERT\tSTATE\tSINCE\tLINES\tNEWEST LINE", func(t io.Writer, in listed) {
+	return table(w, data, "FINGERPRINT\tALERT\tSTATE\tSINCE\tLINES\tNEWEST LINE", func(t io.Writer, in struct{ Episodes []web.Episode }) {
 		for _, e := range in.Episodes {
 			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%.100s\n", e.Fingerprint, e.Alert, e.State, e.StartsAt.Format(time.RFC3339), e.Count, redact.Sanitise(e.Line))
 		}
 	})
 }
 
-type groups struct {
-	Groups []web.Group `json:"groups"`
-}
-
 // Rules writes the answer of the endpoint rules.
 func Rules(w io.Writer, data []byte) error {
 	const head = "RULE\tPACK\tSEVERITY\tHEALTH\tOPEN\tSTREAMS\tLAST LINE\tMATCHES\tLAST MATCH\tTRIES\tSECONDS"
-	return table(w, data, head, func(t io.Writer, in groups) {
+	return table(w, data, head, func(t io.Writer, in struct{ Groups []web.Group }) {
 		for _, g := range in.Groups {
 			for _, r := range g.Rules {
 				open := fmt.Sprint(r.Firing)
@@ -71,7 +58,6 @@ func Rules(w io.Writer, data []byte) error {
 	})
 }
 
-// moment formats an optional time.
 func moment(t *time.Time) string {
 	if t == nil {
 		return "never"
@@ -79,14 +65,13 @@ func moment(t *time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-type sources struct {
-	Sources   []web.Source   `json:"sources"`
-	Endpoints []web.Endpoint `json:"endpoints"`
-}
-
 // Sources writes the answer of the endpoint sources.
 func Sources(w io.Writer, data []byte) error {
-	return table(w, data, "SOURCE\tUP\tWATERMARK\tSTREAMS\tLINES\tERROR", func(t io.Writer, in sources) {
+	return table(w, data, "SOURCE\tUP\tWATERMARK\tSTREAMS\tLINES\tERROR", func(t io.Writer, in struct {
+		Sources   []web.Source
+		Endpoints []web.Endpoint
+	},
+	) {
 		for _, s := range in.Sources {
 			fmt.Fprintf(t, "%s\t%t\t%s\t%d\t%d\t%s\n", s.Name, s.Up, s.Watermark.Format(time.RFC3339), len(s.Streams), s.Lines, redact.Sanitise(s.Error))
 		}

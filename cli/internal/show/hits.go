@@ -78,7 +78,6 @@ func (h *Hits) flush() {
 	h.group = h.group[:0]
 }
 
-// write writes a hit with its redacted line.
 func (h *Hits) write(hit matcher.Hit, shown string) error {
 	line := hitLine{
 		Rule: hit.Rule.Alert, Part: hit.Part.Name(hit.Rule), File: h.file, LineNumber: hit.LineNumber,

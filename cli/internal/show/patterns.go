@@ -13,7 +13,6 @@ import (
 // maxWidth is the number of characters of a line that are shown.
 const maxWidth = 300
 
-// shownVariants is the number of variants that are shown for an entry.
 const shownVariants = 2
 
 // Patterns writes what discover found; why adds how each pattern was scored.

@@ -3,6 +3,7 @@
 package show
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -82,12 +83,7 @@ func Alert(w io.Writer, e episodes.Episode, s Style) error {
 	return err
 }
 
-func severity(e episodes.Episode) string {
-	if s := e.Labels["severity"]; s != "" {
-		return s
-	}
-	return "none"
-}
+func severity(e episodes.Episode) string { return cmp.Or(e.Labels["severity"], "none") }
 
 func stateColor(e episodes.Episode) string {
 	if e.State == episodes.StateResolved {
@@ -123,7 +119,6 @@ func Where(labels map[string]string) string {
 	return strings.Join(parts, " ")
 }
 
-// since formats the times of an episode.
 func since(e episodes.Episode) string {
 	text := stamp(e.StartsAt)
 	if d := e.FiredAt.Sub(e.StartsAt); !e.FiredAt.IsZero() && d >= time.Second {

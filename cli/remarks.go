@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"crowsnest/redact"
+	"crowsnest/replay"
+	"crowsnest/rules/namespaces"
+)
+
+// Bounds on the namespaces, and the rules of each, that reportIgnored names.
+const (
+	maxIgnored      = 10
+	maxIgnoredRules = 3
+)
+
+// reportIgnored reports matching lines that were ignored because they do not come
+// from an infrastructure namespace.
+func reportIgnored(w io.Writer, r replay.Report) {
+	lines := map[string]int64{} // by namespace
+	names := map[string][]string{}
+	for x, n := range r.Ignored {
+		lines[x.Namespace] += n
+		names[x.Namespace] = append(names[x.Namespace], x.Rule)
+	}
+	all := slices.SortedFunc(maps.Keys(lines), func(a, b string) int {
+		return cmp.Or(cmp.Compare(lines[b], lines[a]), cmp.Compare(a, b))
+	})
+	for _, namespace := range all[:min(len(all), maxIgnored)] {
+		rs := slices.Sorted(slices.Values(names[namespace]))
+		more := ""
+		if n := len(rs) - maxIgnoredRules; n > 0 {
+			more = fmt.Sprintf(" and %d more rules", n)
+		}
+		fix := ""
+		if namespaces.Check("+"+namespace) == nil {
+			fix = "; to include it: --infrastructure-namespaces=+" + namespace
+		}
+		fmt.Fprintf(w, "ignored %d lines of namespace %s for %s%s: it is not an infrastructure namespace%s\n",
+			lines[namespace], redact.Sanitise(namespace), strings.Join(rs[:min(len(rs), maxIgnoredRules)], ", "), more, fix)
+	}
+	if n := len(all) - maxIgnored; n > 0 {
+		fmt.Fprintf(w, "ignored lines of %d more namespaces; to include all: --infrastructure-namespaces='*'\n", n)
+	}
+}
+
+// reportUnstated names the labels that the input does not state. The steps of alerts
+// show them as placeholders in upper case, so they cannot be run unchanged.
+func reportUnstated(w io.Writer, r replay.Report) {
+	alerts, names := 0, map[string]bool{}
+	for _, a := range r.Alerts {
+		if a.Episode.Rule == nil {
+			continue
+		}
+		found := false
+		for _, name := range a.Episode.Rule.By {
+			if a.Episode.Labels[name] == "" && strings.Contains(a.Episode.Annotations["remediation"], strings.ToUpper(name)) {
+				names[name], found = true, true
+			}
+		}
+		if found {
+			alerts++
+		}
+	}
+	if alerts == 0 {
+		return
+	}
+	var shown, flags []string
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		shown = append(shown, strings.ToUpper(name))
+		flags = append(flags, "--label "+name+"=NAME")
+	}
+	fmt.Fprintf(w, "the steps of %d alerts contain %s as placeholders, because the input does not state these labels: replace it before you run a step, or scan with %s\n",
+		alerts, strings.Join(shown, " and "), strings.Join(flags, " "))
+}
