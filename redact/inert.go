@@ -2,7 +2,9 @@ package redact
 
 import (
 	"regexp"
+	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 var (
@@ -10,7 +12,8 @@ var (
 	address = regexp.MustCompile(`://([^\s/?#]*)`)
 	// opener is a scheme without a host, or a host without a scheme, that
 	// programs turn into a link.
-	opener = regexp.MustCompile(`(?i)(\b|_)(mailto|javascript|vbscript|tel|sms|xmpp|skype|callto|magnet)(:)|(www)(\.)`)
+	opener  = regexp.MustCompile(`(?i)(\b|_)(` + strings.Join(schemes, "|") + `)(:)|(www)(\.)`)
+	schemes = []string{"mailto", "javascript", "vbscript", "tel", "sms", "xmpp", "skype", "callto", "magnet"}
 	// mailbox is the @ of a mail address, with the text around it.
 	mailbox = regexp.MustCompile(`(?i)([a-z0-9._%+-])@((?:[a-z0-9-]+\.)+[a-z]{2})`)
 	// element starts an HTML element, or is a word in angle brackets that programs
@@ -57,10 +60,31 @@ func Inert(s string) string {
 	if strings.IndexByte(s, '@') >= 0 {
 		s = mailbox.ReplaceAllString(s, "$1[@]$2")
 	}
-	if strings.IndexByte(s, ':') >= 0 || strings.Contains(strings.ToLower(s), "www.") {
+	if mayOpen(s) {
 		s = opener.ReplaceAllString(s, "$1$2$4[$3$5]")
 	}
 	return s
+}
+
+// mayOpen reports whether opener can match. That is rare, and the expression is slow.
+func mayOpen(s string) bool {
+	for i := 3; i < len(s); i++ {
+		switch s[i] {
+		case ':':
+			word := s[max(0, i-len("javascript")):i]
+			// Letters such as the long s fold to ASCII.
+			if strings.ContainsFunc(word, func(r rune) bool { return r >= utf8.RuneSelf }) || slices.ContainsFunc(schemes, func(x string) bool {
+				return len(word) >= len(x) && strings.EqualFold(word[len(word)-len(x):], x)
+			}) {
+				return true
+			}
+		case '.':
+			if strings.EqualFold(s[i-3:i], "www") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Unmentioned changes text so that it cannot mention people in chat, or hide the target
