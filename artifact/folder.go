@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"crowsnest/rules"
+	"crowsnest/rules/rulefiles"
 )
 
 // recordFile, in a folder of packs, says which artifact the folder is. Its name is hidden,
@@ -18,7 +19,7 @@ const recordFile = ".crowsnest-artifact.json"
 
 // ReadFolder reads the packs of a folder for New: names are relative to it.
 func ReadFolder(dir string) ([]rules.File, error) {
-	files, problems := rules.ReadPaths([]string{dir})
+	files, problems := rulefiles.ReadPaths([]string{dir})
 	if len(problems) > 0 {
 		return nil, problems
 	}

@@ -14,6 +14,7 @@ import (
 	"crowsnest/daemon/loader"
 	"crowsnest/rules"
 	"crowsnest/rules/namespaces"
+	"crowsnest/rules/rulefiles"
 	"crowsnest/strictyaml"
 )
 
@@ -89,7 +90,7 @@ func (c *cli) parseRules(files []rules.File, paths []string) ([]*rules.Document,
 		files = append(files, rules.File{Name: "stdin", Data: data})
 	}
 	if len(named) > 0 {
-		read, found := rules.ReadPaths(named)
+		read, found := rulefiles.ReadPaths(named)
 		files, problems = append(files, read...), append(problems, found...)
 	}
 	docs, found := loader.ParseFiles(files)

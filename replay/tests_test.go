@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/rules"
+	"crowsnest/rules/rulefiles"
 )
 
 // load parses every pack of a folder.
@@ -46,7 +47,7 @@ func TestConformance(t *testing.T) {
 	if _, err := os.Stat(dir); err != nil {
 		t.Skip("no conformance packs beside this checkout")
 	}
-	files, problems := rules.ReadPaths([]string{dir})
+	files, problems := rulefiles.ReadPaths([]string{dir})
 	require.Empty(t, problems)
 	var docs []*rules.Document
 	for _, f := range files {

@@ -2,18 +2,21 @@ package rules
 
 import (
 	"crowsnest/rules/namespaces"
+	"crowsnest/rules/rulefiles"
 	"crowsnest/rules/selector"
 	"crowsnest/rules/template"
 	"crowsnest/rules/versions"
 	"crowsnest/strictyaml"
 )
 
-// The parts of a rule that have packages of their own.
+// What the language consists of and has packages of its own.
 type (
 	// Problem is one error or warning about a file, with its position and the fix.
 	Problem = strictyaml.Problem
 	// Problems are all problems of one load.
 	Problems = strictyaml.Problems
+	// File is the content of one file of rules.
+	File = rulefiles.File
 	// Selector selects log streams by their labels.
 	Selector = selector.Selector
 	// Template is the text of a label, an annotation or a step.
@@ -25,3 +28,6 @@ type (
 	// Affects says which versions of which component have the failure.
 	Affects = versions.Affects
 )
+
+// MaxFileBytes bounds the bytes of one file of rules.
+const MaxFileBytes = rulefiles.MaxBytes

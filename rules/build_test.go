@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -341,4 +342,23 @@ func TestShippedLint(t *testing.T) {
 	// A checkpoint before any line shows nothing.
 	f("  tests:\n"+test("some text", "[{alertname: A}]")+test("other words", "[{alertname: A}]")+
 		"  - {input: [{at: 1m, line: x}], expect: [{at: 2s, firing: none}]}\n", "3 no-negative-test")
+}
+
+func TestLoad(t *testing.T) {
+	f := func(text string) fstest.MapFS { return fstest.MapFS{"a.yaml": &fstest.MapFile{Data: []byte(text)}} }
+	set, err := Load(f(basePack), f("overrides:\n- {rule: Sequence, set: {for: 1m}}\n"))
+	require.NoError(t, err)
+	require.Len(t, set.Rules, 3)
+
+	_, err = Load(f(basePack), f("pack: {name: x}\nrules: []\n"))
+	var ps Problems
+	require.ErrorAs(t, err, &ps)
+	require.Equal(t, "2 no-rules", findings(ps))
+
+	_, err = Load(fstest.MapFS{"a.yaml": &fstest.MapFile{Data: make([]byte, MaxFileBytes+100)}})
+	require.ErrorAs(t, err, &ps)
+	require.Equal(t, "0 too-large", findings(ps))
+
+	_, err = Load()
+	require.ErrorContains(t, err, "no rules")
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"crowsnest/rules/rulefiles"
 )
 
 // conformance is where packs with inline tests of the language lie, if they are
@@ -23,7 +25,7 @@ func TestConformancePacksLoad(t *testing.T) {
 	if _, err := os.Stat(conformance); err != nil {
 		t.Skip("no conformance packs")
 	}
-	files, problems := ReadPaths([]string{conformance})
+	files, problems := rulefiles.ReadPaths([]string{conformance})
 	require.Empty(t, problems)
 	var docs []*Document
 	for _, f := range files {

@@ -6,22 +6,13 @@ import (
 	"fmt"
 	"strings"
 
+	"crowsnest/rules/rulefiles"
 	"crowsnest/rules/versions"
 	"crowsnest/strictyaml"
 )
 
-// Limits of the files that are loaded.
-const (
-	MaxFileBytes  = 1 << 20 // of one file
-	maxTotalBytes = 8 << 20 // of all files
-	maxRules      = 5000    // of all packs
-)
-
-// File is the content of one file of rules.
-type File struct {
-	Name string // for messages
-	Data []byte
-}
+// maxRules bounds the rules of all packs.
+const maxRules = 5000
 
 // Document is one parsed file: a pack or overrides. It is immutable.
 type Document struct {
@@ -72,7 +63,7 @@ func (d *Document) Broken() bool { return len(d.problems.Errors()) > 0 }
 func Parse(f File) (*Document, Problems) {
 	sum := sha256.Sum256(f.Data)
 	d := &Document{file: f.Name, sha: hex.EncodeToString(sum[:])}
-	doc, problems := strictyaml.Parse(f.Name, f.Data, strictyaml.Options{MaxBytes: MaxFileBytes})
+	doc, problems := strictyaml.Parse(f.Name, f.Data, strictyaml.Options{MaxBytes: rulefiles.MaxBytes})
 	d.problems = problems
 	switch {
 	case doc == nil:

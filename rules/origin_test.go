@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/rules/namespaces"
+	"crowsnest/rules/rulefiles"
 )
 
 func TestSetBelieves(t *testing.T) {
@@ -24,7 +25,7 @@ func TestSetBelieves(t *testing.T) {
 // Every shipped rule says whose lines it believes. Where one that believes
 // everybody can be ended or muted by a line, the line shares the namespace.
 func TestShippedOrigins(t *testing.T) {
-	files, err := ReadFS(Shipped())
+	files, err := rulefiles.ReadFS(Shipped())
 	require.NoError(t, err)
 	var docs []*Document
 	for _, f := range files {

@@ -10,6 +10,7 @@ import (
 
 	"crowsnest/daemon/config"
 	"crowsnest/rules"
+	"crowsnest/rules/rulefiles"
 	"crowsnest/strictyaml"
 )
 
@@ -27,7 +28,7 @@ func ruleFiles(c *config.Config, instead map[string][]rules.File) ([]rules.File,
 	}
 	read := func(paths []string) {
 		for _, p := range paths {
-			read, found := rules.ReadPaths([]string{p})
+			read, found := rulefiles.ReadPaths([]string{p})
 			if c.Rules.AllowEmpty && len(read) == 0 {
 				found = slices.DeleteFunc(found, func(p rules.Problem) bool { return strings.Contains(p.Message, "has no *.yaml") })
 			}

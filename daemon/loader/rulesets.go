@@ -5,6 +5,7 @@ import (
 	"regexp"
 
 	"crowsnest/rules"
+	"crowsnest/rules/rulefiles"
 
 	"github.com/prometheus/common/version"
 )
@@ -42,7 +43,7 @@ func Build(docs []*rules.Document, opt rules.Options) (*rules.Set, rules.Problem
 
 // Shipped returns the packs that are part of the program.
 func Shipped() ([]rules.File, error) {
-	files, err := rules.ReadFS(rules.Shipped())
+	files, err := rulefiles.ReadFS(rules.Shipped())
 	if err != nil {
 		return nil, fmt.Errorf("read the shipped rules: %w", err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"crowsnest/matcher"
 	"crowsnest/rules"
+	"crowsnest/rules/rulefiles"
 	"crowsnest/rules/selector"
 	"crowsnest/test/fakeloki"
 )
@@ -110,7 +111,7 @@ func TestReadable(t *testing.T) {
 // For every rule of the shipped packs and of the language: the plan's queries return
 // each line of its tests that it matches, and the line has the same hits.
 func TestFilterIsSound(t *testing.T) {
-	files, problems := rules.ReadPaths([]string{"../../rules/packs", "../../testdata/language"})
+	files, problems := rulefiles.ReadPaths([]string{"../../rules/packs", "../../testdata/language"})
 	require.Empty(t, problems.Errors())
 	n := 0
 	for _, file := range files {

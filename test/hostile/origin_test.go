@@ -13,6 +13,7 @@ import (
 	"crowsnest/matcher"
 	"crowsnest/rules"
 	"crowsnest/rules/namespaces"
+	"crowsnest/rules/rulefiles"
 	"crowsnest/test/kubesim"
 )
 
@@ -29,7 +30,7 @@ type example struct {
 // examples returns the lines of all inline tests, and the shipped rules.
 func examples(t *testing.T) (*rules.Set, []example) {
 	t.Helper()
-	files, err := rules.ReadFS(rules.Shipped())
+	files, err := rulefiles.ReadFS(rules.Shipped())
 	require.NoError(t, err)
 	var docs []*rules.Document
 	for _, f := range files {

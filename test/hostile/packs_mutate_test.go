@@ -11,13 +11,14 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"crowsnest/rules"
+	"crowsnest/rules/rulefiles"
 )
 
 // mutants returns n packs with one changed shipped rule each: either bytes of
 // the text are changed, or a value is replaced.
 func mutants(t *testing.T, n int) (out []hostilePack) {
 	t.Helper()
-	files, err := rules.ReadFS(rules.Shipped())
+	files, err := rulefiles.ReadFS(rules.Shipped())
 	require.NoError(t, err)
 	dice := rand.New(rand.NewPCG(12, 2026))
 	for i := range n {

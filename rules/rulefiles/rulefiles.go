@@ -1,4 +1,6 @@
-package rules
+// Package rulefiles reads the files of rules from folders and file systems. It does not know
+// what is in them.
+package rulefiles
 
 import (
 	"errors"
@@ -8,13 +10,24 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"crowsnest/strictyaml"
 )
 
-// maxFolders bounds the nesting of folders.
-const maxFolders = 16
+// Limits of the files that are read.
+const (
+	MaxBytes   = 1 << 20 // of one file
+	maxTotal   = 8 << 20 // bytes of all files
+	maxFolders = 16      // that are nested
+)
+
+// File is the content of one file.
+type File struct {
+	Name string // for messages
+	Data []byte
+}
 
 // reader reads rule files up to the limits.
 type reader struct {
@@ -25,7 +38,7 @@ type reader struct {
 // ReadFS reads every *.yaml and *.yml of fsys and its folders, sorted by name. It
 // skips names that start with a dot, such as the second copy of the files that a
 // ConfigMap mount has in `..data`. It reads at most one byte more than
-// MaxFileBytes of a file; Parse refuses such a file.
+// MaxBytes of a file; rules.Parse refuses such a file.
 func ReadFS(fsys fs.FS) ([]File, error) {
 	r := &reader{}
 	if err := r.folder(fsys, ".", nil); err != nil {
@@ -37,9 +50,9 @@ func ReadFS(fsys fs.FS) ([]File, error) {
 // ReadPaths does the same for files and folders of the operating system. It reads
 // a file in paths under any name. All files of a ConfigMap mount are of one
 // version, even if the kubelet updates the mount meanwhile.
-func ReadPaths(paths []string) ([]File, Problems) {
+func ReadPaths(paths []string) ([]File, strictyaml.Problems) {
 	var out []File
-	var problems Problems
+	var problems strictyaml.Problems
 	seen := map[string]bool{}
 	total := 0
 	for _, p := range paths {
@@ -48,7 +61,7 @@ func ReadPaths(paths []string) ([]File, Problems) {
 			err = errors.New("the folder has no *.yaml or *.yml")
 		}
 		if err != nil {
-			problems = append(problems, Problem{File: p, Check: "read", Message: "read: " + err.Error(), Fix: readFix(err)})
+			problems = append(problems, strictyaml.Problem{File: p, Check: "read", Message: "read: " + err.Error(), Fix: readFix(err)})
 		}
 		for _, f := range files {
 			if seen[filepath.Clean(f.Name)] {
@@ -58,8 +71,8 @@ func ReadPaths(paths []string) ([]File, Problems) {
 			total += len(f.Data)
 			out = append(out, f)
 		}
-		if total > maxTotalBytes {
-			return nil, append(problems, Problem{File: p, Check: "too-large", Message: tooMuch().Error(), Fix: "load fewer packs"})
+		if total > maxTotal {
+			return nil, append(problems, strictyaml.Problem{File: p, Check: "too-large", Message: tooMuch().Error(), Fix: "load fewer packs"})
 		}
 	}
 	return out, problems
@@ -76,7 +89,7 @@ func readFix(err error) string {
 }
 
 func tooMuch() error {
-	return fmt.Errorf("the rule files together have more than %d MiB", maxTotalBytes>>20)
+	return fmt.Errorf("the rule files together have more than %d MiB", maxTotal>>20)
 }
 
 func readPath(name string) ([]File, error) {
@@ -114,19 +127,17 @@ func readPath(name string) ([]File, error) {
 func (r *reader) folder(fsys fs.FS, name string, above []fs.FileInfo) error {
 	info, err := fs.Stat(fsys, name)
 	if err != nil {
-		return fmt.Errorf("read %s: %w", name, unwrapPath(err))
+		return failed(name, err)
 	}
-	for _, a := range above {
-		if os.SameFile(a, info) {
-			return nil
-		}
+	if slices.ContainsFunc(above, func(a fs.FileInfo) bool { return os.SameFile(a, info) }) {
+		return nil
 	}
 	if len(above) >= maxFolders {
 		return fmt.Errorf("read %s: folders are nested more than %d deep", name, maxFolders)
 	}
 	entries, err := fs.ReadDir(fsys, name)
 	if err != nil {
-		return fmt.Errorf("read %s: %w", name, unwrapPath(err))
+		return failed(name, err)
 	}
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), ".") {
@@ -146,7 +157,7 @@ func (r *reader) entry(fsys fs.FS, name string, above []fs.FileInfo) error {
 	case err != nil && !yaml:
 		return nil
 	case err != nil:
-		return fmt.Errorf("read %s: %w", name, unwrapPath(err))
+		return failed(name, err)
 	case info.IsDir():
 		return r.folder(fsys, name, above)
 	case !yaml:
@@ -162,19 +173,22 @@ func (r *reader) file(fsys fs.FS, name string, info fs.FileInfo) error {
 	}
 	f, err := fsys.Open(name)
 	if err != nil {
-		return fmt.Errorf("read %s: %w", name, unwrapPath(err))
+		return failed(name, err)
 	}
 	defer f.Close() //nolint:errcheck // it was only read
-	data, err := io.ReadAll(io.LimitReader(f, MaxFileBytes+1))
+	data, err := io.ReadAll(io.LimitReader(f, MaxBytes+1))
 	if err != nil {
-		return fmt.Errorf("read %s: %w", name, unwrapPath(err))
+		return failed(name, err)
 	}
-	if r.total += len(data); r.total > maxTotalBytes {
+	if r.total += len(data); r.total > maxTotal {
 		return tooMuch()
 	}
 	r.files = append(r.files, File{Name: name, Data: data})
 	return nil
 }
+
+// failed names the file that an error is about.
+func failed(name string, err error) error { return fmt.Errorf("read %s: %w", name, unwrapPath(err)) }
 
 // unwrapPath removes the file name that the operating system repeats.
 func unwrapPath(err error) error {
@@ -183,29 +197,4 @@ func unwrapPath(err error) error {
 		return pe.Err
 	}
 	return err
-}
-
-// Load reads, parses and builds all rules of the file systems. The error is
-// Problems and contains all errors and warnings.
-func Load(fsys ...fs.FS) (*Set, error) {
-	var docs []*Document
-	var problems Problems
-	for _, fy := range fsys {
-		files, err := ReadFS(fy)
-		if err != nil {
-			problems = append(problems, Problem{File: "rules", Level: strictyaml.Error, Check: "read", Message: err.Error()})
-			continue
-		}
-		for _, f := range files {
-			d, ps := Parse(f)
-			docs, problems = append(docs, d), append(problems, ps...)
-		}
-	}
-	set, ps := Build(docs, Options{})
-	problems = append(problems, ps...)
-	if len(problems.Errors()) > 0 || set == nil {
-		problems.Sort()
-		return nil, problems
-	}
-	return set, nil
 }
