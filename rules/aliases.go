@@ -9,7 +9,7 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// What the language consists of and has packages of its own.
+// Types of the packages that rules consist of.
 type (
 	// Problem is one error or warning about a file, with its position and the fix.
 	Problem = strictyaml.Problem

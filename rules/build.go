@@ -250,13 +250,7 @@ func (b *builder) fresh() Problems {
 			known[p.String()] = true
 		}
 	}
-	var out Problems
-	for _, p := range tidy(b.problems) {
-		if !known[p.String()] {
-			out = append(out, p)
-		}
-	}
-	return out
+	return slices.DeleteFunc(tidy(b.problems), func(p Problem) bool { return known[p.String()] })
 }
 
 func (b *builder) set(own Problems) *Set {

@@ -113,9 +113,7 @@ func (c *testCompiler) checkpoint(e *CheckpointSyntax) Checkpoint {
 func expected(list []ExpectedAlertSyntax) []ExpectedAlert {
 	var out []ExpectedAlert
 	for _, a := range list {
-		out = append(out, ExpectedAlert{
-			Labels: a.Labels, Annotations: a.Annotations, StartsAt: a.StartsAt, EndsAt: a.EndsAt, Value: a.Value,
-		})
+		out = append(out, a.ExpectedAlert)
 	}
 	return out
 }

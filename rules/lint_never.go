@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"crowsnest/rules/selector"
-	"crowsnest/strictyaml"
 )
 
 // lintNever finds a rule that can never fire: every line that would trigger it
@@ -31,17 +30,13 @@ func (l *linter) lintNever() {
 	}
 	for _, s := range l.rule.Steps {
 		if m := s.Matcher; m.Not != nil && implies(m, *m.Not) {
-			l.errorAt(l.matchKey(), "never", "every line that satisfies the rest of the matcher also satisfies `not`: no line matches", "remove `not`, or choose another text for it")
+			at := l.Keys.Key("match")
+			if l.Keys.Has("sequence") {
+				at = l.Keys.Key("sequence")
+			}
+			l.errorAt(at, "never", "every line that satisfies the rest of the matcher also satisfies `not`: no line matches", "remove `not`, or choose another text for it")
 		}
 	}
-}
-
-// matchKey returns the position of the trigger.
-func (l *linter) matchKey() strictyaml.Pos {
-	if l.Keys.Has("sequence") {
-		return l.Keys.Key("sequence")
-	}
-	return l.Keys.Key("match")
 }
 
 // lintSelector reports a selector whose conditions on one label contradict.

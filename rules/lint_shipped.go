@@ -57,13 +57,11 @@ func untestedBranches(r *Rule) []string {
 	var out []string
 	for i, s := range r.Steps {
 		for j, branch := range s.Matcher.Any {
-			tested := false
-			for k := range r.Tests {
-				like := func(in Input) bool { return looksLike(in.Text, branch) }
-				if p, _ := expects(&r.Tests[k]); p && slices.ContainsFunc(r.Tests[k].Input, like) {
-					tested = true
-				}
-			}
+			like := func(in Input) bool { return looksLike(in.Text, branch) }
+			tested := slices.ContainsFunc(r.Tests, func(t Test) bool {
+				positive, _ := expects(&t)
+				return positive && slices.ContainsFunc(t.Input, like)
+			})
 			if !tested {
 				name := fmt.Sprintf("branch %d of `any`", j+1)
 				if r.Sequence {

@@ -171,12 +171,7 @@ type FiringSyntax struct {
 // ExpectedAlertSyntax is a subset of an alert's labels, and beside them the keys
 // annotations, starts_at, ends_at and value.
 type ExpectedAlertSyntax struct {
-	Labels map[string]string
-
-	Annotations map[string]string
-	StartsAt    *time.Duration
-	EndsAt      *time.Duration
-	Value       *int64
+	ExpectedAlert
 
 	Keys strictyaml.Keys
 }

@@ -37,7 +37,7 @@ func compileTemplate(src string) (*Template, error) {
 		}
 		show(tree.Root)
 	}
-	t := &Template{source: src, labels: sortedUnique(c.labels), vars: sortedUnique(c.vars), value: c.value, line: c.line}
+	t := &Template{source: src, labels: slices.Compact(slices.Sorted(slices.Values(c.labels))), vars: slices.Compact(slices.Sorted(slices.Values(c.vars))), value: c.value, line: c.line}
 	tmpl := template.New("template").Option("missingkey=zero").Funcs(c.functions())
 	if _, err := tmpl.AddParseTree("template", tree); err != nil {
 		return nil, expr.Errorf(0, "", "%v", err)
@@ -47,11 +47,6 @@ func compileTemplate(src string) (*Template, error) {
 	}
 	t.tmpl = tmpl
 	return t, nil
-}
-
-func sortedUnique(names []string) []string {
-	slices.Sort(names)
-	return slices.Compact(names)
 }
 
 var parseErrorLine = regexp.MustCompile(`^template: [^:]*:(\d+): `)

@@ -72,12 +72,10 @@ func StampTime(b []byte) (t time.Time, ok bool) {
 	n := len(b)
 	date := [3]int{number(b[0:4]), number(b[5:7]), number(b[8:10])}
 	clock := [3]int{number(b[11:13]), number(b[14:16]), number(b[17:19])}
-	i, ns, scale := 19, 0, int(time.Second)
+	i, ns := 19, 0
 	if i < n && (b[i] == '.' || b[i] == ',') {
-		for i++; i < n && digit(b[i]); i++ {
-			scale /= 10
-			ns += int(b[i]-'0') * scale
-		}
+		value, digits := fraction(b[i+1:], int(time.Second))
+		i, ns = i+1+digits, value
 	}
 	t, ok = makeTime(date, clock, ns)
 	if !ok || n-i < 2 { // Z or none
@@ -109,6 +107,17 @@ func makeTime(date, clock [3]int, ns int) (time.Time, bool) {
 
 func daysIn(year int, month time.Month) int {
 	return time.Date(year, month+1, 0, 0, 0, 0, 0, time.UTC).Day()
+}
+
+// fraction returns the value of the decimal digits at the start of b, which follow a
+// decimal point, and their number. unit is the value of 1.
+func fraction(b []byte, unit int) (value, n int) {
+	for n < len(b) && digit(b[n]) {
+		unit /= 10
+		value += int(b[n]-'0') * unit
+		n++
+	}
+	return value, n
 }
 
 func digit(c byte) bool { return '0' <= c && c <= '9' }

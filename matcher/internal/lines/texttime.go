@@ -55,14 +55,7 @@ func klogTime(line []byte, now time.Time) (time.Time, bool) {
 	if len(line) < len(form)+1 || bytes.IndexByte([]byte("IWEFD"), line[0]) < 0 || !likeForm(line[1:], form[1:]) {
 		return time.Time{}, false
 	}
-	ns, scale := 0, int(time.Second)
-	for _, c := range line[len(form):] {
-		if !digit(c) {
-			break
-		}
-		scale /= 10
-		ns += int(c-'0') * scale
-	}
+	ns, _ := fraction(line[len(form):], int(time.Second))
 	clock := [3]int{number(line[6:8]), number(line[9:11]), number(line[12:14])}
 	return inYearOf(now, [2]int{number(line[1:3]), number(line[3:5])}, clock, ns)
 }
@@ -200,13 +193,9 @@ func anyTime(b []byte) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	unit := unitOf(float64(n))
-	ns, scale := int64(0), int64(unit)
-	for _, c := range rest {
-		scale /= 10
-		ns += int64(c-'0') * scale
-	}
+	ns, _ := fraction(rest, int(unit))
 	per := int64(time.Second / unit)
-	return time.Unix(n/per, n%per*int64(unit)+ns).UTC(), n > 0
+	return time.Unix(n/per, n%per*int64(unit)+int64(ns)).UTC(), n > 0
 }
 
 // floatTime reads a number with an exponent.

@@ -1,7 +1,6 @@
-// Package expr is what rules need of regular expressions beyond package regexp: errors
-// that name the fix, the names and the width of groups, and an upper bound of the time
-// that expressions take. It also has the error of the small languages that are written
-// inside YAML texts.
+// Package expr has what rules need of regular expressions beyond package regexp: errors
+// that name the fix, the names and widths of groups, and an upper bound of the time that
+// expressions take. It also has the error type of the small languages inside YAML texts.
 package expr
 
 import (
