@@ -67,9 +67,10 @@ test-workflows: # without shellcheck and pyflakes: the same result on every mach
 # most of the time: they run first, three at a time. The packages of SERIAL start no
 # goroutines (test/race_test.go): of their tests only those named Concurrent need it.
 # test-build has vetted all of it. Without symbols (-s), linking takes half the time.
+# gotestsum runs go test and lists what was skipped, and why.
 PROCESSES := ^\./(test(/|$$)|cli$$)
 SERIAL := ^\./(discover|episodes|export|hits|internal|matcher|redact|rules|strictyaml)(/|$$)|^\./cli/internal/(reference|runbook)$$|^\./daemon/(component|config|monitor)$$
-GOTEST := $(GO) test -vet=off -ldflags=-s -timeout 10m
+GOTEST := $(GO) tool -modfile=tools/test/go.mod gotestsum --format pkgname --format-hide-empty-pkg -- -vet=off -ldflags=-s -timeout 10m
 test-go:
 	@all="$$($(GO) list -f '{{.Dir}}' ./... | sed "s|^$$PWD|.|")"; set -x; \
 	  $(GOTEST) -p 3 ./test/chaos $$(grep -E '$(PROCESSES)' <<<"$$all" | grep -vx ./test/chaos) $$(grep -E '$(SERIAL)' <<<"$$all"); \

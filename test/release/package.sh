@@ -5,8 +5,8 @@
 set -eu
 
 fail() {
-	echo "FAIL: $*"
-	journalctl --no-pager --quiet --lines 50 --unit crowsnest
+	echo "FAIL: $*" >&2
+	journalctl --no-pager --quiet --lines 50 --unit crowsnest >&2
 	exit 1
 }
 
@@ -33,13 +33,15 @@ pid() { systemctl show --property MainPID --value crowsnest; }
 # The state and the start of the alert, once it fires.
 alert() {
 	tries=0
-	until crowsnest get alerts -o json > /alerts 2>&1 && grep -q firing /alerts; do
+	until crowsnest get alerts alertname=LeaseLost -o json > /alerts 2>&1 && grep -q firing /alerts; do
 		tries=$((tries + 1))
 		[ $tries -lt 300 ] || fail "no alert fires: $(cat /alerts)"
 		sleep 0.1
 	done
 	grep -o '"activeAt": *"[^"]*"' /alerts
 }
+
+rm -rf $state /etc/crowsnest /var/log/pods # of this machine, which has another use
 
 echo "== install"
 add 1 > /out 2>&1 || fail "$(cat /out)"
@@ -90,6 +92,7 @@ systemctl reload crowsnest
 is active active reload
 
 echo "== upgrade"
+rm $logs/0.log # the new version knows the alert from the state only
 add 2 > /out 2>&1 || fail "$(cat /out)"
 [ "$(version)" = 0.2.0 ] || fail "the version is $(version)"
 is active active upgrade
