@@ -159,10 +159,10 @@ e2e-servers: ## build the real servers of the end-to-end tests once, into ~/.cac
 # Runs the tests of all files with the build tag e2e, package by package, because
 # they start servers and machines are small. E2E=./sinks/... limits it.
 E2E ?= .
-e2e: build e2e-servers ## run every test with real servers
+e2e: build e2e-servers $(if $(filter . ./... ./test/... %test/release,$(E2E)),release-tools) ## run every test with real servers
 	@rc=0; for dir in $$(grep -rl --include='*_test.go' '^//go:build .*e2e' $(E2E:/...=) | xargs -rn1 dirname | sort -u); do \
 	  names=$$(grep -l '^//go:build .*e2e' $$dir/*_test.go | xargs grep -hoE '^func Test[A-Za-z0-9_]+\(t ' | sed -E 's/^func ([A-Za-z0-9_]+).*/\1/' | paste -sd'|'); \
-	  CROWSNEST_SERVERS=required $(GO) test -tags e2e -count=1 -timeout 15m -run "^($$names)\$$" ./$$dir || rc=1; \
+	  CROWSNEST_SERVERS=required $(GO) test -tags e2e -count=1 -timeout 30m -run "^($$names)\$$" ./$$dir || rc=1; \
 	done; exit $$rc
 
 # The programs that make releases, in a module of their own. The first build takes a
