@@ -1,23 +1,15 @@
 #!/bin/sh
 # Boots systemd in a copy of this machine and runs FOLDER/script.sh there, as root: in
 # namespaces of its own, on an overlay of the root file system that disappears with
-# them. The script finds FOLDER as /in; /in/out is its output. Usage: boot.sh FOLDER
+# them. The script finds FOLDER as /in; /in/out is its output. CGROUP is an empty control
+# group of the hierarchy that systemd uses. Everything ends with this process.
+# Usage: boot.sh FOLDER CGROUP
 set -eu
 in=$1
 
-if [ "${2-}" != inside ]; then
-	# A control group of its own, in the hierarchy that systemd uses here.
-	for groups in /sys/fs/cgroup/systemd /sys/fs/cgroup; do
-		[ -e $groups/cgroup.procs ] && break
-	done
-	group=$(mktemp -d $groups/crowsnest-test-XXXXXX)
-	trap 'rmdir "$group"' EXIT
-	(
-		read -r self _ < /proc/self/stat
-		echo "$self" > "$group/cgroup.procs"
-		exec unshare --mount --pid --net --ipc --uts --cgroup --fork --kill-child sh -eu "$0" "$in" inside
-	)
-	exit
+if [ "$2" != inside ]; then
+	echo $$ > "$2/cgroup.procs"
+	exec unshare --mount --pid --net --ipc --uts --cgroup --fork --kill-child sh -eu "$0" "$in" inside
 fi
 
 lab=$in/lab

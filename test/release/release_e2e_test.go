@@ -107,10 +107,24 @@ func packages(t *testing.T, kind, first, second string) {
 		require.NoError(t, err)
 		t.Logf("%s", out)
 	})
-	run(t, ".", nil, "sh", "boot.sh", in)
+	run(t, ".", nil, "sh", "boot.sh", in, controlGroup(t))
 	out, err := os.ReadFile(filepath.Join(in, "out"))
 	require.NoError(t, err)
 	require.True(t, strings.HasSuffix(string(out), "== done\n"))
+}
+
+// controlGroup returns an empty control group where systemd keeps its own.
+func controlGroup(t *testing.T) string {
+	t.Helper()
+	parent := "/sys/fs/cgroup/systemd"
+	if _, err := os.Stat(parent + "/cgroup.procs"); err != nil {
+		parent = "/sys/fs/cgroup"
+	}
+	group, err := os.MkdirTemp(parent, "crowsnest-test-")
+	require.NoError(t, err)
+	// If systemd was killed, it left groups of its services.
+	t.Cleanup(func() { run(t, ".", nil, "find", group, "-depth", "-type", "d", "-exec", "rmdir", "{}", ";") })
+	return group
 }
 
 var installer = map[string]string{"deb": "dpkg", "rpm": "rpm"}
