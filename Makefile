@@ -175,6 +175,8 @@ release-tools:
 release release-check release-snapshot image: export PATH := $(RELEASE_TOOLS):$(PATH)
 release release-check release-snapshot image: export VERSION := $(VERSION)
 release release-check release-snapshot image: export LDFLAGS = $(call ldflags,release)
+release release-check release-snapshot image: export SOURCE_DATE_EPOCH := $(shell git log -1 --format=%ct)
+release release-check release-snapshot image: export COMMIT_DATE := $(shell TZ=UTC0 git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd)
 
 release-check: release-tools
 	goreleaser check --quiet
@@ -196,7 +198,7 @@ release: release-check
 # IMAGE it becomes an OCI layout in bin/image/layout. BASE=... replaces the base image.
 image: release-tools ## build the image without Docker; IMAGE=NAME pushes it
 	@rm -rf bin/image && mkdir -p bin/image/sbom
-	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(if $(BASE),KO_DEFAULTBASEIMAGE=$(BASE)) \
+	$(if $(BASE),KO_DEFAULTBASEIMAGE=$(BASE)) \
 	  KO_DOCKER_REPO=$(or $(IMAGE),registry.example.org/crowsnest) ko build --bare --tags $(VERSION) --image-user 65532:65532 \
 	  --image-label org.opencontainers.image.title=crowsnest,org.opencontainers.image.version=$(VERSION),org.opencontainers.image.revision=$(REVISION) \
 	  --image-label org.opencontainers.image.source=https://github.com/OWNER/crowsnest,org.opencontainers.image.licenses=Apache-2.0 \
