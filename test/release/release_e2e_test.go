@@ -61,6 +61,8 @@ func files(t *testing.T, dist string) {
 	for _, name := range []string{"crowsnest", "LICENSE", "examples/agent.yml", "man/crowsnest-run.1.gz", "completions/_crowsnest"} {
 		require.Contains(t, strings.Split(listed, "\n"), name)
 	}
+	require.NotContains(t, run(t, dist, nil, "dpkg", "-c", one(t, dist, "*_amd64.deb")), "\ndrw-", "a folder that only root can enter")
+
 	var bom struct {
 		Packages []struct{ Name, VersionInfo string }
 	}
