@@ -76,7 +76,7 @@ func TestImage(t *testing.T) {
 		require.NoError(t, err)
 		layers := filepath.Join(t.TempDir(), "all.tar")
 		run(t, root, nil, crane, "export", "--platform", "linux/"+arch, image+":0.2.0", layers)
-		got := run(t, root, nil, "tar", "-xOf", layers, "ko-app/crowsnest")
+		got := run(t, root, nil, "tar", "-xOf", layers, "--wildcards", "*ko-app/crowsnest")
 		require.True(t, got == string(want), "%s: the binary differs from that of make build", arch)
 	}
 }
