@@ -22,7 +22,7 @@ ldflags = -s -w -X $(VERSION_PKG).Version=$(VERSION) -X $(VERSION_PKG).Revision=
 # All Go files, including those in folders named testdata, which are not built.
 GOFILES = $(wildcard $(shell git ls-files -co --exclude-standard '*.go'))
 
-.PHONY: build run test check bench bench-baseline bench-peers bench-load chaos e2e e2e-servers fuzz clean fmt packs schemas docs dashboards screenshot
+.PHONY: build run test check bench bench-baseline bench-peers bench-load chaos e2e e2e-servers fuzz clean fmt packs schemas docs dashboards screenshot chart
 .PHONY: image module release release-check release-notes release-snapshot release-tools
 .PHONY: test-programs test-build test-format test-workflows test-go test-fuzz check-vet check-format check-static check-lint check-vulns
 
@@ -48,9 +48,9 @@ $(DEMO_BIN)/alertmanager:
 
 test: test-programs test-build test-format test-workflows test-go test-fuzz packs
 
-# Only what takes less than two minutes on a new machine; `make e2e` needs more.
+# Only what takes a few minutes on a new machine; `make e2e` needs more.
 test-programs:
-	GO=$(GO) test/servers/build/build.sh alertmanager promtool
+	GO=$(GO) test/servers/build/build.sh alertmanager promtool helm kustomize podsecurity
 
 test-build:
 	$(GO) build ./...
@@ -112,13 +112,18 @@ docs: build ## write the generated documents: runbook pages, references of langu
 
 dashboards: ## write the dashboards, and the objects of Kubernetes made of them and of the rules
 	$(GO) run ./deploy/monitoring/generate deploy/monitoring
+	$(MAKE) chart
 
 screenshot: build $(DEMO_BIN)/alertmanager ## take docs/img/alerts.png; needs Chromium
 	docs/img/screenshot.sh
 
-schemas: build ## write the JSON Schemas that editors use
+chart: ## write the copies of files that the chart contains, and the schema of its values
+	UPDATE_SNAPSHOTS=1 $(GO) test -count=1 -run '^TestChartFiles$$' ./test/deploy
+
+schemas: build ## write the JSON Schemas that editors and the chart use
 	$(BIN) schema rules > rules/packs/schema.json
 	$(BIN) schema config > deploy/config.schema.json
+	$(MAKE) chart
 
 # Measures each stage on the logs and rules of test/traffic. BENCHPKGS=./... runs
 # every benchmark; BENCHTIME and BENCHCOUNT make it longer and more precise.

@@ -1,12 +1,14 @@
-// Package deploy tests the manifests: they render, the daemon accepts their
-// configurations, and a real API server accepts all of them.
+// Package deploy tests the chart and the kustomizations: they render, they have the
+// same objects, the daemon accepts their configurations, and a real API server
+// accepts all of them.
 package deploy
 
 import (
+	"encoding/pem"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -14,112 +16,70 @@ import (
 
 	"crowsnest/strictyaml"
 	"crowsnest/test/daemon"
-	"crowsnest/test/servers"
+	"crowsnest/test/manifests"
 )
 
-const root = "../../deploy/kustomize"
-
-// overlays are the folders that can be rendered directly.
-func overlays(t *testing.T) []string {
-	t.Helper()
-	found, err := filepath.Glob(root + "/overlays/*")
-	require.NoError(t, err)
-	require.GreaterOrEqual(t, len(found), 4)
-	return append(found, root+"/base")
-}
-
-// render returns the objects of an overlay.
-func render(t *testing.T, dir string) string {
-	t.Helper()
-	cmd := exec.Command(servers.Program(t, "kubectl"), "kustomize", dir)
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	require.NoError(t, err, "%s: %s", dir, stderr.String())
-	require.Empty(t, stderr.String(), dir)
-	return string(out)
-}
-
-// Requirements for every pod in every overlay.
-func TestPodsAreConfined(t *testing.T) {
-	for _, dir := range overlays(t) {
-		text := render(t, dir)
-		pods := strings.Count(text, "serviceAccountName:")
-		require.Positive(t, pods, dir)
-		f := func(want string, n int) { require.GreaterOrEqual(t, strings.Count(text, want), n, "%s: %s", dir, want) }
-		f("allowPrivilegeEscalation: false", pods)
-		f("readOnlyRootFilesystem: true", pods)
-		f("- ALL", pods)
-		f("type: RuntimeDefault", pods)
-		f("runAsUser: 65532", pods)
-		f("path: /-/healthy", pods)
-		f("path: /-/ready", pods)
-		f("GOMEMLIMIT", pods)
-		for _, never := range []string{"privileged: true", "hostNetwork", "hostPID", "subPath", "secrets\n", "'*'", `"*"`} {
-			require.NotContains(t, text, never, dir)
-		}
-	}
-}
-
-// The daemon accepts every configuration of the manifests, except for files
-// that exist only in a pod.
+// The daemon accepts every configuration of the chart, and thereby of the
+// kustomizations, with the files that its pod has.
 func TestConfigurations(t *testing.T) {
-	configs, err := filepath.Glob(root + "/*/*.yml")
-	require.NoError(t, err)
-	more, err := filepath.Glob(root + "/*/*/*.yml")
-	require.NoError(t, err)
-	configs = append(configs, more...)
-	require.GreaterOrEqual(t, len(configs), 7)
 	binary := filepath.Join(t.TempDir(), "crowsnest")
 	require.NoError(t, daemon.Build(binary))
-	token := filepath.Join(t.TempDir(), "token")
-	require.NoError(t, os.WriteFile(token, []byte("secret"), 0o600))
-	place := strings.NewReplacer(
-		"/etc/crowsnest-rules", absolute(t, root+"/base/rules"), "/git/current/crowsnest/rules", absolute(t, root+"/base/rules"),
-		"/var/run/secrets/crowsnest/token", token,
-	)
-	for _, file := range configs {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		local := filepath.Join(t.TempDir(), "crowsnest.yml")
-		require.NoError(t, os.WriteFile(local, []byte(place.Replace(string(text))), 0o600))
-		out, err := exec.Command(binary, "check", "config", local).CombinedOutput()
-		require.NoError(t, err, "%s: %s", file, out)
-		if strings.Contains(string(text), "shipped: false") {
-			continue
+	checked := map[string]bool{}
+	for _, name := range valueFiles(t) {
+		text := manifests.Chart(t, name)
+		place := podFiles(t, text)
+		for object, config := range configurations(t, text) {
+			if checked[config] {
+				continue
+			}
+			checked[config] = true
+			local := filepath.Join(t.TempDir(), "crowsnest.yml")
+			require.NoError(t, os.WriteFile(local, []byte(place.Replace(config)), 0o600))
+			out, err := exec.Command(binary, "check", "config", local).CombinedOutput()
+			require.NoError(t, err, "%s: %s: %s", name, object, out)
+			// Rules for infrastructure trust the built-in list, not every
+			// namespace.
+			require.Regexp(t, `\n8\d rules trust infrastructure namespaces only .*: [^*]*\bkube-system\b[^*]*\n`, string(out), name)
 		}
-		// Rules for infrastructure trust the built-in list, not every
-		// namespace.
-		require.Regexp(t, `\n8\d rules trust infrastructure namespaces only .*: [^*]*\bkube-system\b[^*]*\n`, string(out), file)
 	}
 	out, err := exec.Command(binary, "test", "rules", "--mutate", root+"/base/rules").CombinedOutput()
 	require.NoError(t, err, string(out))
 }
 
-func absolute(t *testing.T, path string) string {
+// podFiles writes the files that a pod of these manifests has, and returns what
+// replaces their paths.
+func podFiles(t *testing.T, text string) *strings.Replacer {
 	t.Helper()
-	abs, err := filepath.Abs(path)
-	require.NoError(t, err)
-	return abs
-}
-
-// Every image has a fixed version: what runs is what was tested.
-func TestImagesHaveVersions(t *testing.T) {
-	files, err := filepath.Glob(root + "/*/*.yaml")
-	require.NoError(t, err)
-	more, err := filepath.Glob(root + "/*/*/*.yaml")
-	require.NoError(t, err)
-	image := regexp.MustCompile(`(?m)^\s*(?:- )?image: (\S+)$`)
-	found := 0
-	for _, file := range append(files, more...) {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		for _, m := range image.FindAllStringSubmatch(string(text), -1) {
-			found++
-			require.Regexp(t, `:v?\d+\.\d+|@sha256:`, m[1], file)
+	dir := t.TempDir()
+	write := func(folder, name, text string) string {
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, folder), 0o755))
+		path := filepath.Join(dir, folder, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	for _, o := range objects(t, text) {
+		for name, text := range o.Data {
+			for _, folder := range []string{"rules", "overrides"} {
+				if o.Kind == "ConfigMap" && strings.HasSuffix(o.Metadata.Name, "-"+folder) {
+					write(folder, name, text)
+				}
+			}
 		}
 	}
-	require.Positive(t, found)
+	for _, folder := range []string{"image", "git"} {
+		write(folder, "pack.yaml", "pack: {name: "+folder+", version: 0.1.0}\nrules:\n- {alert: Only"+folder+", from: '{container=\"a\"}', match: it failed, severity: info, annotations: {summary: It failed.}}\n")
+	}
+	secret := write("secrets", "secret", "https://secret.example.org")
+	server := httptest.NewTLSServer(nil)
+	t.Cleanup(server.Close)
+	ca := write("tls", "ca.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
+	return strings.NewReplacer(
+		"/etc/crowsnest-rules-image/packs", dir+"/image", "/etc/crowsnest-rules", dir+"/rules", "/etc/crowsnest-overrides", dir+"/overrides",
+		"/git/current/crowsnest/rules", dir+"/git", "/git/current/rules", dir+"/git",
+		"/var/run/secrets/crowsnest/token", secret, "/etc/crowsnest-secrets/alertmanager/password", secret,
+		"/etc/crowsnest-secrets/hook/url", secret, "/etc/crowsnest-tls/ca.crt", ca,
+		"web.yml", write("web", "web.yml", "tls_server_config: {}\n"),
+	)
 }
 
 // Every manifest is YAML without duplicate keys, which kustomize would accept.
@@ -138,4 +98,10 @@ func TestStrict(t *testing.T) {
 		}
 		return nil
 	}))
+	for name, text := range rendered(t) {
+		for i, doc := range strings.Split(text, "\n---\n") {
+			_, problems := strictyaml.Parse(name, []byte(doc), strictyaml.Options{})
+			require.Empty(t, problems, "%s, document %d", name, i+1)
+		}
+	}
 }

@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
 # Provides the programs that tests need: builds servers once, into
 # $XDG_CACHE_HOME/crowsnest/bin or ~/.cache/crowsnest/bin, and installs packages where
-# root can. Arguments are names; without any it provides all. Existing programs are
-# kept; remove one to build it again. The module files beside this script determine
-# the versions.
+# root can. Arguments are names; without any it provides all. The module files beside
+# this script determine the versions; a program is built again when they change.
 #
-# Cold, on two cores: Loki 5 to 20 minutes, kube-apiserver 4 to 18, the others
-# less than one; about 3 GB of modules and 5 GB of build cache.
+# Cold, on two cores: Loki 5 to 20 minutes, kube-apiserver 4 to 18, helm 2 to 6, the
+# others less than one; about 3 GB of modules and 5 GB of build cache.
 set -euo pipefail
 cd "$(dirname "$0")"
 names=("$@")
@@ -20,19 +19,30 @@ fi
 
 wanted() { [ ${#names[@]} = 0 ] || [[ " ${names[*]} " = *" $1 "* ]]; }
 
-# build NAME MODULE PACKAGE: a program is renamed into place.
+# build NAME MODULE PACKAGE [LDFLAGS]: a program is renamed into place.
 build() {
-  if ! wanted "$1" || [ -x "$bin/$1" ]; then return; fi
+  local made
+  made="$(cksum <"$2/go.sum") ${4:-}"
+  if ! wanted "$1" || { [ -x "$bin/$1" ] && [ "$(cat "$bin/.$1.made" 2>/dev/null)" = "$made" ]; }; then return; fi
   echo "$1: building (once) into $bin" >&2
-  CGO_ENABLED=0 GOFLAGS= ${GO:-go} -C "$2" build -mod=readonly -trimpath -buildvcs=false -ldflags '-s -w' -o "$bin/.$1.new" "$3"
+  CGO_ENABLED=0 GOFLAGS= ${GO:-go} -C "$2" build -mod=readonly -trimpath -buildvcs=false -ldflags "-s -w ${4:-}" -o "$bin/.$1.new" "$3"
   mv "$bin/.$1.new" "$bin/$1"
+  echo "$made" >"$bin/.$1.made"
 }
+build helm           helm           helm.sh/helm/v3/cmd/helm
+build kustomize      helm           sigs.k8s.io/kustomize/kustomize/v5
+build podsecurity    helm           ./podsecurity
 build alertmanager   alertmanager   github.com/prometheus/alertmanager/cmd/alertmanager
 build amtool         alertmanager   github.com/prometheus/alertmanager/cmd/amtool
 build etcd           etcd           go.etcd.io/etcd/server/v3
 build loki           loki           github.com/grafana/loki/v3/cmd/loki
-build kube-apiserver kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver
-build kubectl        kube-apiserver k8s.io/kubernetes/cmd/kubectl
+# Clients compare the version of the API server with what they need.
+kube=$(sed -n 's/^\tk8s.io\/kubernetes v\([0-9.]*\).*/\1/p' kube-apiserver/go.mod)
+IFS=. read -r major minor _ <<<"$kube"
+version=k8s.io/component-base/version
+kube="-X $version.gitVersion=v$kube -X $version.gitMajor=$major -X $version.gitMinor=$minor"
+build kube-apiserver kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver "$kube"
+build kubectl        kube-apiserver k8s.io/kubernetes/cmd/kubectl "$kube"
 
 # package COMMAND PACKAGE: it is installed below, or the message says what to do.
 missing=()
