@@ -1,18 +1,14 @@
 package probes
 
 import (
-	"bytes"
-	"os/exec"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"gopkg.in/yaml.v3"
 
-	"crowsnest/test/servers"
+	"crowsnest/test/manifests"
 )
-
-const root = "../../deploy/kustomize/"
 
 // manifest has the required parts of a Deployment, a DaemonSet or a ConfigMap.
 type manifest struct {
@@ -64,28 +60,22 @@ func (p probe) withDefaults() probe {
 	return p
 }
 
-// workload is one kind of pod of an overlay.
+// workload is one kind of pod.
 type workload struct {
 	container
 	config map[string]any // of its ConfigMap
 }
 
-// workloads renders an overlay and returns its pods: "agent" and "aggregator".
-func workloads(t *testing.T, overlay string) map[string]workload {
+// workloads returns the pods of rendered manifests: "agent" and "aggregator".
+func workloads(t *testing.T, text string) map[string]workload {
 	t.Helper()
-	dir := root + "overlays/" + overlay
-	if overlay == "base" {
-		dir = root + "base"
-	}
-	text, err := exec.Command(servers.Program(t, "kubectl"), "kustomize", dir).Output()
-	require.NoError(t, err)
 	configs, out := map[string]string{}, map[string]workload{}
 	var pods []manifest
-	for d := yaml.NewDecoder(bytes.NewReader(text)); ; {
+	for _, o := range manifests.Objects(t, text) {
+		text, err := yaml.Marshal(o)
+		require.NoError(t, err)
 		var m manifest
-		if d.Decode(&m) != nil {
-			break
-		}
+		require.NoError(t, yaml.Unmarshal(text, &m))
 		switch m.Kind {
 		case "ConfigMap":
 			configs[m.Metadata.Name] = m.Data["crowsnest.yml"]
@@ -104,6 +94,6 @@ func workloads(t *testing.T, overlay string) map[string]workload {
 		w.Startup, w.Readiness, w.Liveness = w.Startup.withDefaults(), w.Readiness.withDefaults(), w.Liveness.withDefaults()
 		out[strings.TrimPrefix(m.Metadata.Name, "crowsnest-")] = w
 	}
-	require.Contains(t, out, "aggregator", overlay)
+	require.Contains(t, out, "aggregator")
 	return out
 }

@@ -1,10 +1,11 @@
 // Package probes runs the real binary under a simulated kubelet, whose probes
-// come from the shipped manifests, while peers are missing: no pod is restarted
+// come from the rendered chart, while peers are missing: no pod is restarted
 // because of a peer, everything else is detected and notified, and the
-// heartbeat reports the coverage.
+// heartbeat reports the coverage. The kustomizations have the same objects as the
+// chart (test/deploy).
 //
 //	go test ./test/probes                                  shortened periods
-//	CROWSNEST_CHAOS=1 go test -timeout 60m ./test/probes   every overlay, as shipped
+//	CROWSNEST_CHAOS=1 go test -timeout 60m ./test/probes   every mode, as shipped
 package probes
 
 import (
@@ -25,6 +26,7 @@ import (
 	"crowsnest/test/fakeam"
 	"crowsnest/test/fakeloki"
 	"crowsnest/test/kubesim"
+	"crowsnest/test/manifests"
 	"crowsnest/test/wait"
 )
 
@@ -64,7 +66,13 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// cluster is an overlay with its environment.
+// gitPack is what the Git repository contains.
+const gitPack = `pack: {name: git, version: 0.1.0}
+rules:
+- {alert: GitRule, from: '{container="git"}', match: it failed, severity: info, annotations: {summary: It failed.}}
+`
+
+// cluster is an installation of the chart with its environment.
 type cluster struct {
 	t          *testing.T
 	dir        string
@@ -74,44 +82,61 @@ type cluster struct {
 	peers      map[string]*peer // alertmanager, loki, apiserver, service
 	pods       map[string]*pod
 	agentsAddr string // listen address for agents
+	kubeconfig string
+	rules      string // folder of the ConfigMap of packs
+	asShipped  bool   // long times are not shortened
 }
 
-func newCluster(t *testing.T, overlay string) *cluster {
+// newCluster returns the chart with a file of deploy/helm/crowsnest/ci.
+func newCluster(t *testing.T, values string) *cluster {
 	t.Helper()
-	c := &cluster{t: t, dir: t.TempDir(), am: fakeam.New(), loki: fakeloki.New(), pods: map[string]*pod{}}
-	c.kube = &api{stop: t.Context().Done()}
-	addr, err := daemon.FreeAddr()
-	require.NoError(t, err)
-	c.agentsAddr = addr
-	ready := func() bool { return c.pods["aggregator"].isReady() }
-	c.peers = map[string]*peer{
-		"alertmanager": newPeer(t, c.am), "loki": newPeer(t, c.loki), "apiserver": newPeer(t, c.kube),
-		"service": newPeer(t, service(ready, addr)),
-	}
+	c := prepare(t)
+	c.am, c.loki, c.kube = fakeam.New(), fakeloki.New(), &api{stop: t.Context().Done()}
+	c.peers["alertmanager"], c.peers["loki"], c.peers["apiserver"] = newPeer(t, c.am), newPeer(t, c.loki), newPeer(t, c.kube)
 	c.write("token", "secret")
-	c.write("kubeconfig", fmt.Sprintf("apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{name: c, cluster: {server: %q}}]\nusers: [{name: u, user: {}}]\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n", c.peers["apiserver"].url()))
-	require.NoError(t, os.Mkdir(filepath.Join(c.dir, "logs"), 0o755))
-	for name, w := range workloads(t, overlay) {
+	c.kubeconfig = c.write("kubeconfig", fmt.Sprintf("apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{name: c, cluster: {server: %q}}]\nusers: [{name: u, user: {}}]\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n", c.peers["apiserver"].url()))
+	for name, w := range workloads(t, manifests.Chart(t, values)) {
 		c.pods[name] = c.pod(name, w)
 	}
 	return c
 }
 
-func (c *cluster) write(name, text string) {
-	require.NoError(c.t, os.WriteFile(filepath.Join(c.dir, name), []byte(text), 0o600))
+// prepare returns a cluster without pods, whose only peer is the Service of the
+// aggregator.
+func prepare(t *testing.T) *cluster {
+	t.Helper()
+	addr, err := daemon.FreeAddr()
+	require.NoError(t, err)
+	rules, err := filepath.Abs(manifests.ChartDir + "/files/rules")
+	require.NoError(t, err)
+	c := &cluster{t: t, dir: t.TempDir(), pods: map[string]*pod{}, agentsAddr: addr, rules: rules, asShipped: long}
+	ready := func() bool { return c.pods["aggregator"].isReady() }
+	c.peers = map[string]*peer{"service": newPeer(t, service(ready, addr))}
+	require.NoError(t, os.Mkdir(filepath.Join(c.dir, "logs"), 0o755))
+	return c
+}
+
+// write writes a file of the cluster and returns its path.
+func (c *cluster) write(name, text string) string {
+	c.t.Helper()
+	path := filepath.Join(c.dir, name)
+	require.NoError(c.t, os.WriteFile(path, []byte(text), 0o600))
+	return path
 }
 
 // pod creates a pod from its manifest. Addresses and paths are those of the
 // test; everything else is as shipped.
 func (c *cluster) pod(name string, w workload) *pod {
-	rules, err := filepath.Abs(root + "base/rules")
-	require.NoError(c.t, err)
 	text, err := yaml.Marshal(w.config)
 	require.NoError(c.t, err)
-	local := strings.NewReplacer(
-		"/etc/crowsnest-rules", rules, "/git/current/crowsnest/rules", rules, "/var/run/secrets/crowsnest", c.dir,
-		"http://crowsnest-aggregator:9798", c.peers["service"].url(), "http://loki-gateway.loki", c.peers["loki"].url(),
-	).Replace(string(text))
+	paths := []string{
+		"/etc/crowsnest-rules", c.rules, "/git/current/crowsnest/rules", c.write("git.yaml", gitPack), "/var/run/secrets/crowsnest", c.dir,
+		"http://crowsnest-aggregator:9798", c.peers["service"].url(),
+	}
+	if loki := c.peers["loki"]; loki != nil {
+		paths = append(paths, "http://loki-gateway.loki", loki.url())
+	}
+	local := strings.NewReplacer(paths...).Replace(string(text))
 	cfg := map[string]any{}
 	require.NoError(c.t, yaml.Unmarshal([]byte(local), &cfg))
 	c.local(cfg)
@@ -158,15 +183,14 @@ func (c *cluster) local(cfg map[string]any) {
 			m[key] = value
 		}
 	}
-	kubeconfig := filepath.Join(c.dir, "kubeconfig")
 	set("listen_address", c.agentsAddr, "sources", "agents")
 	set("dir", filepath.Join(c.dir, "logs"), "sources", "kubelet")
-	set("kubeconfig", kubeconfig, "sources", "agents", "token_review")
-	set("kubeconfig", kubeconfig, "sources", "agents", "nodes")
-	set("kubeconfig", kubeconfig, "sources", "machines")
-	set("kubeconfig", kubeconfig, "sources", "kubernetes")
+	set("kubeconfig", c.kubeconfig, "sources", "agents", "token_review")
+	set("kubeconfig", c.kubeconfig, "sources", "agents", "nodes")
+	set("kubeconfig", c.kubeconfig, "sources", "machines")
+	set("kubeconfig", c.kubeconfig, "sources", "kubernetes")
 	set("urls", []string{c.peers["alertmanager"].url()}, "sinks", "alertmanager")
-	if !long {
+	if !c.asShipped {
 		cfg["global"] = map[string]any{"blind_after": blindAfter.String()}
 		set("shipped", false, "rules") // nothing here depends on them
 		set("interval", "5s", "sources", "machines")
@@ -221,9 +245,10 @@ func (c *cluster) resolved(alert, source string) (over bool) {
 	return over
 }
 
-// scenario is one overlay with one peer that is missing at the start.
+// scenario is the chart with one file of values, and one peer that is missing at
+// the start.
 type scenario struct {
-	overlay, missing string
+	values, missing string
 	// blind is the source that CrowsnestBlind names; "": it must not fire.
 	blind string
 	// partial and full are texts of the heartbeat without and with the peer;
@@ -241,24 +266,24 @@ func TestMissingPeers(t *testing.T) {
 	const agents = "agents (1 of 1 nodes)"
 	for _, s := range []scenario{
 		// Without the API server, an unknown agent cannot be authenticated.
-		{overlay: "production", missing: "apiserver", blind: "machines", undetected: true, full: "full: machines, " + agents},
-		{overlay: "production", missing: "apiserver", known: true, blind: "machines", partial: "partial: " + agents + "; not seen: machines since ", full: "full: machines, " + agents},
-		{overlay: "production", missing: "clusterapi", partial: "partial: " + agents + "; nothing to watch: machines", full: "full: machines, " + agents},
-		{overlay: "production", missing: "alertmanager", undetected: true, full: "full: machines, " + agents},
-		{overlay: "production", missing: "service", blind: "agents", undetected: true, partial: "partial: machines; not seen: agents since ", full: "full: machines, " + agents},
-		{overlay: "base", missing: "service", blind: "agents", undetected: true, full: "full: " + agents, rare: true},
-		{overlay: "git-sync", missing: "alertmanager", undetected: true, full: "full: " + agents, rare: true},
-		{overlay: "loki", missing: "loki", blind: "loki", undetected: true, full: "full: loki"},
-		{overlay: "loki", missing: "alertmanager", undetected: true, full: "full: loki", rare: true},
-		{overlay: "standalone-deployment", missing: "apiserver", blind: "kubernetes", undetected: true, full: "full: kubernetes"},
+		{values: "production", missing: "apiserver", blind: "machines", undetected: true, full: "full: machines, " + agents},
+		{values: "production", missing: "apiserver", known: true, blind: "machines", partial: "partial: " + agents + "; not seen: machines since ", full: "full: machines, " + agents},
+		{values: "production", missing: "clusterapi", partial: "partial: " + agents + "; nothing to watch: machines", full: "full: machines, " + agents},
+		{values: "production", missing: "alertmanager", undetected: true, full: "full: machines, " + agents},
+		{values: "production", missing: "service", blind: "agents", undetected: true, partial: "partial: machines; not seen: agents since ", full: "full: machines, " + agents},
+		{values: "base", missing: "service", blind: "agents", undetected: true, full: "full: " + agents, rare: true},
+		{values: "git-sync", missing: "alertmanager", undetected: true, full: "full: " + agents, rare: true},
+		{values: "loki", missing: "loki", blind: "loki", undetected: true, full: "full: loki"},
+		{values: "loki", missing: "alertmanager", undetected: true, full: "full: loki", rare: true},
+		{values: "standalone-deployment", missing: "apiserver", blind: "kubernetes", undetected: true, full: "full: kubernetes"},
 	} {
-		name := s.overlay + "/" + s.missing
+		name := s.values + "/" + s.missing
 		if s.known {
 			name += " after a restart"
 		}
 		t.Run(name, func(t *testing.T) {
 			if s.rare && !long {
-				t.Skip("set CROWSNEST_CHAOS=1 for all overlays, as shipped")
+				t.Skip("set CROWSNEST_CHAOS=1 for all modes, as shipped")
 			}
 			t.Parallel()
 			s.run(t)
@@ -267,7 +292,7 @@ func TestMissingPeers(t *testing.T) {
 }
 
 func (s scenario) run(t *testing.T) {
-	c := newCluster(t, s.overlay)
+	c := newCluster(t, s.values)
 	for name, p := range c.peers {
 		if name != s.missing || s.known {
 			p.come()
