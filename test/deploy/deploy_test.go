@@ -4,6 +4,10 @@
 package deploy
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
 	"encoding/pem"
 	"net/http/httptest"
 	"os"
@@ -73,11 +77,16 @@ func podFiles(t *testing.T, text string) *strings.Replacer {
 	server := httptest.NewTLSServer(nil)
 	t.Cleanup(server.Close)
 	ca := write("tls", "ca.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	public, err := x509.MarshalPKIXPublicKey(private.Public())
+	require.NoError(t, err)
+	key := write("tls", "key.pub", string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})))
 	return strings.NewReplacer(
 		"/etc/crowsnest-rules-image/packs", dir+"/image", "/etc/crowsnest-rules", dir+"/rules", "/etc/crowsnest-overrides", dir+"/overrides",
 		"/git/current/crowsnest/rules", dir+"/git", "/git/current/rules", dir+"/git",
 		"/var/run/secrets/crowsnest/token", secret, "/etc/crowsnest-secrets/alertmanager/password", secret,
-		"/etc/crowsnest-secrets/hook/url", secret, "/etc/crowsnest-tls/ca.crt", ca,
+		"/etc/crowsnest-secrets/hook/url", secret, "/etc/crowsnest-tls/ca.crt", ca, "/etc/crowsnest-secrets/packs/cosign.pub", key,
 		"web.yml", write("web", "web.yml", "tls_server_config: {}\n"),
 	)
 }
