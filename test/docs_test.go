@@ -97,6 +97,24 @@ func TestDocsAreLinked(t *testing.T) {
 	}
 }
 
+// The README has the same commands from nothing to the first alert as docs/deploy.md,
+// whose commands a test runs.
+func TestFirstAlertInREADME(t *testing.T) {
+	commands := func(file, heading string) string {
+		t.Helper()
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		_, section, found := strings.Cut(string(text), "\n## "+heading+"\n")
+		require.True(t, found, "%s has no section %s", file, heading)
+		block := regexp.MustCompile("(?s)```\n(kubectl create.*?)```").FindStringSubmatch(section)
+		require.NotNil(t, block, file)
+		return block[1]
+	}
+	want := commands("../docs/deploy.md", "From nothing to the first alert")
+	require.Equal(t, want, commands("../README.md", "The first alert in a cluster"))
+	require.Equal(t, 5, strings.Count(want, "\n"))
+}
+
 // anchors returns the link targets that GitHub generates for the headings of a
 // page.
 func anchors(t *testing.T, file string) []string {
