@@ -22,15 +22,15 @@ import (
 
 // Bounds and delays of the engine.
 const (
-	// MaxFuture is how far ahead of the clock a record may be; beyond, it
+	// maxFuture is how far ahead of the clock a record may be; beyond, it
 	// counts as "now".
-	MaxFuture = 10 * time.Minute
-	// KeepResolved is how long a resolved episode is listed and, after a restart,
+	maxFuture = 10 * time.Minute
+	// keepResolved is how long a resolved episode is listed and, after a restart,
 	// reported again.
-	KeepResolved = 15 * time.Minute
-	// OnHoldAfter is how far the progress of a source may lag behind the clock before
+	keepResolved = 15 * time.Minute
+	// onHoldAfter is how far the progress of a source may lag behind the clock before
 	// its rules are on hold.
-	OnHoldAfter = watermark.OnHoldAfter
+	onHoldAfter = watermark.OnHoldAfter
 
 	maxClosed = 1000 // resolved episodes that are listed
 )

@@ -319,7 +319,7 @@ func TestChurnIsBounded(t *testing.T) {
 	}
 	require.Equal(t, 10, opened())
 	for i := range 100 {
-		flap(2*KeepResolved, busy, "evil", fmt.Sprint(i))
+		flap(2*keepResolved, busy, "evil", fmt.Sprint(i))
 	}
 	require.Equal(t, 40, opened())
 	for i := range 1000 {

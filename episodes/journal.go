@@ -18,7 +18,7 @@ type journal struct {
 	dirty   []*episode     // firing, continued since the last update
 	flooded []*overflow    // likewise
 	updated int64          // when the last update was
-	closed  []*transition  // resolved in the last KeepResolved, oldest first
+	closed  []*transition  // resolved in the last keepResolved, oldest first
 	ended   []*pastEpisode // ended in that time, fired or not, with their history
 	spans   notified.Spans
 }
@@ -101,9 +101,9 @@ func (j *journal) noteEnded(ep *episode, x *transition, line window.Text) {
 	j.ended = append(j.ended, &pastEpisode{x, ep.history, line})
 }
 
-// forget drops what was concluded more than KeepResolved ago.
+// forget drops what was concluded more than keepResolved ago.
 func (j *journal) forget(now int64) {
-	old := instant.Time(now - int64(KeepResolved))
+	old := instant.Time(now - int64(keepResolved))
 	n := 0
 	for n < len(j.ended) && j.ended[n].Concluded.Before(old) {
 		n++

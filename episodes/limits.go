@@ -20,7 +20,7 @@ const (
 	// clearKeysPerKey is how many keys of clear and unless lines are remembered per
 	// key of MaxKeys: they are small.
 	clearKeysPerKey = 2
-	// churnFactor is how many times MaxPerNamespace a party may open in KeepResolved.
+	// churnFactor is how many times MaxPerNamespace a party may open in keepResolved.
 	// Ended alerts are listed and notified for that long: without a bound, lines that open
 	// and clear alerts in turn would fill memory and receivers.
 	churnFactor = 4
@@ -31,8 +31,8 @@ func newLimits(cfg Config) limits {
 		slots:        fair.NewRoom(fair.Load{cfg.MaxActive, cfg.MaxHits}),
 		windows:      fair.NewRoom(fair.Load{cfg.MaxKeys, cfg.MaxHits}),
 		clearLines:   fair.NewRoom(fair.Load{clearKeysPerKey * cfg.MaxKeys, cfg.MaxHits}),
-		churn:        fair.NewChurn(churnFactor*cfg.MaxPerNamespace, KeepResolved),
-		perNamespace: cfg.MaxPerNamespace, losses: fair.Losses{Fresh: int64(KeepResolved)},
+		churn:        fair.NewChurn(churnFactor*cfg.MaxPerNamespace, keepResolved),
+		perNamespace: cfg.MaxPerNamespace, losses: fair.Losses{Fresh: int64(keepResolved)},
 	}
 }
 
@@ -61,7 +61,7 @@ func (l limit) String() string {
 	case ofAll:
 		return fmt.Sprintf("the limit of all rules together (limits.active_alerts) is %d", l.n)
 	case ofChurn:
-		return fmt.Sprintf("namespace %s opened %d alerts (%d times limits.alerts_per_namespace) in %v", l.namespace, l.n, churnFactor, KeepResolved)
+		return fmt.Sprintf("namespace %s opened %d alerts (%d times limits.alerts_per_namespace) in %v", l.namespace, l.n, churnFactor, keepResolved)
 	case ofShare:
 		return fmt.Sprintf("alerts of namespace %s gave their places to namespaces with fewer", l.namespace)
 	}

@@ -60,7 +60,7 @@ func (e *Engine) accept(m *matcher.Hit, now int64) {
 	written := instant.Of(m.Time)
 	t := e.step.Corrected(written, now)
 	e.in.Moved = min(t-written, 0)
-	if t > now+int64(MaxFuture) {
+	if t > now+int64(maxFuture) {
 		e.total.Future++
 		t = now
 	}

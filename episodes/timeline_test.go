@@ -102,9 +102,9 @@ func TestTimelineClearedAndMuted(t *testing.T) {
 	b.requireTimeline(6*time.Minute, "5m0s opened lost again", "6m0s ended muted planned")
 
 	// Both are kept for as long as resolved episodes.
-	b.advance(6*time.Minute + KeepResolved)
-	b.requireTimeline(6*time.Minute+KeepResolved, "5m0s opened lost again", "6m0s ended muted planned")
-	b.advance(6*time.Minute + KeepResolved + time.Second)
+	b.advance(6*time.Minute + keepResolved)
+	b.requireTimeline(6*time.Minute+keepResolved, "5m0s opened lost again", "6m0s ended muted planned")
+	b.advance(6*time.Minute + keepResolved + time.Second)
 	_, ok := b.e.Timeline(tl.Episode.Fingerprint, at(time.Hour))
 	require.False(t, ok)
 

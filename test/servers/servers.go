@@ -21,9 +21,9 @@ import (
 // required is the value of CROWSNEST_SERVERS that makes a missing program fail a test.
 const required = "required"
 
-// CacheDir is the folder of the programs: $XDG_CACHE_HOME/crowsnest/bin or
+// cacheDir is the folder of the programs: $XDG_CACHE_HOME/crowsnest/bin or
 // ~/.cache/crowsnest/bin.
-func CacheDir() string {
+func cacheDir() string {
 	base := os.Getenv("XDG_CACHE_HOME")
 	if base == "" {
 		base = filepath.Join(os.Getenv("HOME"), ".cache")
@@ -35,7 +35,7 @@ func CacheDir() string {
 // CROWSNEST_NAME, such as CROWSNEST_ALERTMANAGER, else in the cache folder, else in
 // PATH.
 func Find(name string) string {
-	path := filepath.Join(CacheDir(), name)
+	path := filepath.Join(cacheDir(), name)
 	named := os.Getenv("CROWSNEST_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_")))
 	if named != "" {
 		path = named
@@ -55,7 +55,7 @@ func Program(t testing.TB, name string) string {
 	if path := Find(name); path != "" {
 		return path
 	}
-	msg := fmt.Sprintf("there is no %s in %s nor in PATH: run make e2e-servers, which builds it once", name, CacheDir())
+	msg := fmt.Sprintf("there is no %s in %s nor in PATH: run make e2e-servers, which builds it once", name, cacheDir())
 	if os.Getenv("CROWSNEST_SERVERS") == required {
 		t.Fatal(msg)
 	}

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// The files written by WriteRules. PackDir is a folder.
+// The files written by WriteRules. packDir is a folder.
 const (
-	PackDir       = "pack"
-	HyperscanFile = "hyperscan.txt"
-	MtailFile     = "rules.mtail"
-	SECFile       = "sec.conf"
-	RipgrepFile   = "ripgrep.txt"
+	packDir       = "pack"
+	hyperscanFile = "hyperscan.txt"
+	mtailFile     = "rules.mtail"
+	sECFile       = "sec.conf"
+	ripgrepFile   = "ripgrep.txt"
 )
 
 // packRules is the number of rules per file, because the size of a pack is
@@ -24,15 +24,15 @@ const packRules = 1000
 // WriteRules writes the rules into a folder: as packs of crowsnest, a thousand
 // rules per file, and in the languages of its peers.
 func WriteRules(dir string, rules []Rule) error {
-	if err := os.MkdirAll(filepath.Join(dir, PackDir), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(dir, packDir), 0o755); err != nil {
 		return fmt.Errorf("write rules: %w", err)
 	}
 	files := map[string][]byte{
-		HyperscanFile: Hyperscan(rules), MtailFile: Mtail(rules), SECFile: SEC(rules), RipgrepFile: Ripgrep(rules),
+		hyperscanFile: Hyperscan(rules), mtailFile: Mtail(rules), sECFile: SEC(rules), ripgrepFile: Ripgrep(rules),
 	}
 	for i := 0; i*packRules < len(rules); i++ {
 		part := rules[i*packRules : min((i+1)*packRules, len(rules))]
-		files[filepath.Join(PackDir, fmt.Sprintf("traffic-%d.yaml", i))] = Pack(fmt.Sprintf("traffic-%d", i), part)
+		files[filepath.Join(packDir, fmt.Sprintf("traffic-%d.yaml", i))] = Pack(fmt.Sprintf("traffic-%d", i), part)
 	}
 	for name, b := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {

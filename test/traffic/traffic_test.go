@@ -224,7 +224,7 @@ func TestParts(t *testing.T) {
 func TestWriteRules(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, WriteRules(dir, Rules(1500)))
-	files, err := filepath.Glob(filepath.Join(dir, PackDir, "*.yaml"))
+	files, err := filepath.Glob(filepath.Join(dir, packDir, "*.yaml"))
 	require.NoError(t, err)
 	require.Len(t, files, 2)
 	name := filepath.Join(dir, "x.log")

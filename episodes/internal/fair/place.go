@@ -7,7 +7,7 @@ type Bound int
 
 // The bounds.
 const (
-	NoBound Bound = iota
+	noBound Bound = iota
 	OfParty       // what one party may have in the room
 	OfShelf
 	OfRoom
@@ -33,12 +33,12 @@ func (s *Shelf) Place(party string, perParty int) (displaced []*Cell, full Bound
 	case displaced == nil && s.room.isFull(s.class):
 		c, full = s.room.heaviest(s.class, party, own), OfRoom
 	default:
-		return displaced, NoBound
+		return displaced, noBound
 	}
 	if c == nil {
 		return nil, full
 	}
-	return append(displaced, c), NoBound
+	return append(displaced, c), noBound
 }
 
 // isFull reports whether there is no room for one more entry of a class.

@@ -64,7 +64,7 @@ func TestBackoff(t *testing.T) {
 func TestOutlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
-		reqs, cancel := DrainContext(ctx)
+		reqs, cancel := drainContext(ctx)
 		defer cancel()
 		pause.Sleep(ctx, time.Hour, nil)
 		require.NoError(t, reqs.Err())

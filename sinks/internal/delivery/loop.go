@@ -196,7 +196,7 @@ func (l *Loop[T]) Wake() {
 // first, and returns nil at most Drain after ctx.
 func (l *Loop[T]) Run(ctx context.Context) error {
 	defer l.to.Close()
-	reqs, cancel := DrainContext(ctx)
+	reqs, cancel := drainContext(ctx)
 	defer cancel()
 	for ctx.Err() == nil {
 		if wait := l.retryAt.Sub(l.now()); wait > 0 {

@@ -9,9 +9,9 @@ import (
 // Drain is how long Run continues after its context ended.
 const Drain = 3 * time.Second
 
-// DrainContext returns a context for requests, which ends Drain after ctx. cancel
+// drainContext returns a context for requests, which ends Drain after ctx. cancel
 // ends it at once and releases its resources.
-func DrainContext(ctx context.Context) (reqs context.Context, cancel func()) {
+func drainContext(ctx context.Context) (reqs context.Context, cancel func()) {
 	reqs, end := context.WithCancel(context.WithoutCancel(ctx))
 	last := time.AfterFunc(1<<62, end)
 	stop := context.AfterFunc(ctx, func() { last.Reset(Drain) })
