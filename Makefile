@@ -113,7 +113,6 @@ docs: build ## write the generated documents: runbook pages, references of langu
 dashboards: ## write the dashboards, and the objects of Kubernetes made of them and of the rules
 	$(GO) run ./deploy/monitoring/generate deploy/monitoring
 	$(MAKE) chart
-	$(MAKE) chart
 
 screenshot: build $(DEMO_BIN)/alertmanager ## take docs/img/alerts.png; needs Chromium
 	docs/img/screenshot.sh

@@ -301,17 +301,3 @@ func optional(value any) any {
 	}
 	return value
 }
-
-// The README has the five commands of the guide, which TestE2EInstallationGuide
-// (test/probes) runs.
-func TestReadmeHasTheGuide(t *testing.T) {
-	guide, err := os.ReadFile("../../docs/deploy.md")
-	require.NoError(t, err)
-	readme, err := os.ReadFile("../../README.md")
-	require.NoError(t, err)
-	_, commands, ok := strings.Cut(string(guide), "Five commands lead to the first alert:\n\n")
-	require.True(t, ok)
-	commands, _, ok = strings.Cut(commands, "\n```\n")
-	require.True(t, ok)
-	require.Contains(t, string(readme), commands+"\n```\n")
-}
