@@ -86,7 +86,7 @@ func (d *Daemon) ownMetrics(sparse bool) metric.Collector {
 	shadow := func(number func(web.ShadowRule) int) func(*Daemon) map[string]int {
 		return func(d *Daemon) map[string]int {
 			out := map[string]int{}
-			if sh := d.shadowView(); sh != nil {
+			if sh := d.artifacts.shadowView(); sh != nil {
 				for _, r := range sh.Rules {
 					out[r.Rule] = number(r)
 				}

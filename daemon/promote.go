@@ -8,6 +8,7 @@ import (
 
 	"crowsnest/artifact"
 	"crowsnest/daemon/config"
+	"crowsnest/web"
 )
 
 // candidateOf returns the version of an artifact that is or was evaluated as a shadow.
@@ -18,6 +19,17 @@ func (as *artifacts) candidateOf(a *config.Artifact) *shadow {
 		return sh
 	}
 	return nil
+}
+
+// shadowView returns the candidate for the pages, nil if there is none.
+func (as *artifacts) shadowView() *web.Shadow {
+	as.mu.Lock()
+	sh := as.candidate
+	as.mu.Unlock()
+	if sh == nil {
+		return nil
+	}
+	return new(sh.view(as.d.now()))
 }
 
 // begin starts a shadow. One is evaluated at a time, so that memory and CPU are bounded.

@@ -51,7 +51,7 @@ func notOpened(s sources.Status) string {
 // after a restart; "" if nothing has.
 func (d *Daemon) unhealthy() string {
 	for _, name := range d.self.Hung() {
-		if d.own(name) && !d.pipe.concluder.peer().blocked { // a restart would not help
+		if own(d.sources, name) && !d.pipe.concluder.peer().blocked { // a restart would not help
 			return fmt.Sprintf("source %s makes no progress", name)
 		}
 	}
@@ -62,9 +62,9 @@ func (d *Daemon) unhealthy() string {
 	return ""
 }
 
-// own reports whether the source depends on no other process.
-func (d *Daemon) own(name string) bool {
-	return slices.ContainsFunc(d.sources, func(s sources.Source) bool {
+// own reports whether the named source depends on no other process.
+func own(all []sources.Source, name string) bool {
+	return slices.ContainsFunc(all, func(s sources.Source) bool {
 		_, remote := s.(sources.Remote)
 		return s.Name() == name && !remote
 	})

@@ -24,7 +24,7 @@ func (d *Daemon) view() web.View {
 		Deliveries: d.deliveriesView,
 		Timeline:   func(fp episodes.Fingerprint) (episodes.Timeline, bool) { return d.engine.Timeline(fp, d.now()) },
 		Status:     d.statusView,
-		Shadow:     d.shadowView,
+		Shadow:     d.artifacts.shadowView,
 		External:   func() []map[string]string { return d.cfg.Load().ExternalLabels() },
 	}
 }
@@ -109,16 +109,6 @@ func (d *Daemon) deliveriesView(fp episodes.Fingerprint) []web.Delivery {
 	}
 	slices.SortStableFunc(out, func(a, b web.Delivery) int { return a.Time.Compare(b.Time) })
 	return out
-}
-
-func (d *Daemon) shadowView() *web.Shadow {
-	d.artifacts.mu.Lock()
-	sh := d.artifacts.candidate
-	d.artifacts.mu.Unlock()
-	if sh == nil {
-		return nil
-	}
-	return new(sh.view(d.now()))
 }
 
 func (d *Daemon) statusView() web.Status {

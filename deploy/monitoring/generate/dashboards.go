@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -69,41 +70,60 @@ func onCall() dashboard {
 	)
 }
 
-// operation is for whoever runs crowsnest.
+// operation is for people who run crowsnest.
 func operation() dashboard {
-	instance := `instance=~"$instance"`
-	s := func(name string, matchers ...string) string { return series(name, append(matchers, instance)...) }
-	r := func(name string, matchers ...string) string { return rate(name, append(matchers, instance)...) }
-	grown := func(name, labels string) string { return sumBy(labels, "increase("+s(name)+"[$__rate_interval])") }
-	process := func(name string) string {
-		return name + "{" + cluster + ", " + instance + "} and on (cluster, job, instance) " + s("build_info")
-	}
-	quantile := func(q string) query {
-		return query{"histogram_quantile(" + q + ", sum by (le) (" + r("detection_seconds_bucket") + "))", "quantile " + q}
-	}
 	return newDashboard("operation", "operation", "How crowsnest reads, decides and delivers.", []variable{{
 		Type: "query", Name: "instance", Label: "Instance", Query: "label_values(crowsnest_build_info{" + cluster + "}, instance)", Datasource: &source,
 		IncludeAll: true, AllValue: ".*", Multi: true, Refresh: 2, Sort: 1, Current: current{"All", "$__all"},
-	}},
+	}}, slices.Concat(inputRows(), resourceRows(), deliveryRows())...)
+}
+
+// instance selects the chosen instances of the operation dashboard.
+const instance = `instance=~"$instance"`
+
+// ofInstance and those below are queries for the chosen instances.
+func ofInstance(name string, matchers ...string) string {
+	return series(name, append(matchers, instance)...)
+}
+
+func rateOf(name string, matchers ...string) string {
+	return rate(name, append(matchers, instance)...)
+}
+
+func grown(name, labels string) string {
+	return sumBy(labels, "increase("+ofInstance(name)+"[$__rate_interval])")
+}
+
+func processOf(name string) string {
+	return name + "{" + cluster + ", " + instance + "} and on (cluster, job, instance) " + ofInstance("build_info")
+}
+
+func quantile(q string) query {
+	return query{"histogram_quantile(" + q + ", sum by (le) (" + rateOf("detection_seconds_bucket") + "))", "quantile " + q}
+}
+
+// inputRows show what is read, and what is not.
+func inputRows() []panel {
+	return []panel{
 		row("Health", false,
-			stat("Instances", "Instances that Prometheus scrapes.", "", "count("+s("build_info")+")", 1, "green"),
-			stat("Sources down", "Sources that cannot be read.", "", "count("+s("source_up")+" == 0)", 1, "red"),
-			stat("Agents down", "Agents that the aggregator waits for.", "", "count("+s("agent_up")+" == 0)", 1, "red"),
-			stat("Receivers down", "Receivers that do not accept alerts.", "", "count("+s("notification_endpoint_up")+" == 0)", 1, "red"),
-			stat("Failed reloads", "Instances that refused their last configuration or rules.", "", "count("+s("config_last_reload_successful")+" == 0)", 1, "orange"),
-			stat("Quarantined rules", "Rules that are no longer evaluated.", "", `count(max by (rule) (`+s("rule_inactive", `reason="given_up"`)+") == 1)", 1, "orange"),
-			table("Instances", "", "", sumBy("cluster, instance, version", s("build_info")), "Instances"),
-			table("Alerts about crowsnest itself", "docs/alerts.md has a section for each.", "", sumBy("cluster, instance, alert", s("self_alerts"))+" > 0", "Open"),
+			stat("Instances", "Instances that Prometheus scrapes.", "", "count("+ofInstance("build_info")+")", 1, "green"),
+			stat("Sources down", "Sources that cannot be read.", "", "count("+ofInstance("source_up")+" == 0)", 1, "red"),
+			stat("Agents down", "Agents that the aggregator waits for.", "", "count("+ofInstance("agent_up")+" == 0)", 1, "red"),
+			stat("Receivers down", "Receivers that do not accept alerts.", "", "count("+ofInstance("notification_endpoint_up")+" == 0)", 1, "red"),
+			stat("Failed reloads", "Instances that refused their last configuration or rules.", "", "count("+ofInstance("config_last_reload_successful")+" == 0)", 1, "orange"),
+			stat("Quarantined rules", "Rules that are no longer evaluated.", "", `count(max by (rule) (`+ofInstance("rule_inactive", `reason="given_up"`)+") == 1)", 1, "orange"),
+			table("Instances", "", "", sumBy("cluster, instance, version", ofInstance("build_info")), "Instances"),
+			table("Alerts about crowsnest itself", "docs/alerts.md has a section for each.", "", sumBy("cluster, instance, alert", ofInstance("self_alerts"))+" > 0", "Open"),
 		),
 		row("Reading", false,
-			graph("Lag", "Age of the oldest unread data.", "s", false, query{"max by (source) (" + s("source_lag_seconds") + ")", "{{source}}"}),
-			graph("Lines read", "", "short", true, query{sumBy("source", r("source_lines_total")), "{{source}}"}),
-			graph("Bytes read", "", "Bps", true, query{sumBy("source", r("source_bytes_total")), "{{source}}"}),
-			graph("Streams", "Logs that are followed.", "short", true, query{sumBy("source", s("source_streams")), "{{source}}"}),
+			graph("Lag", "Age of the oldest unread data.", "s", false, query{"max by (source) (" + ofInstance("source_lag_seconds") + ")", "{{source}}"}),
+			graph("Lines read", "", "short", true, query{sumBy("source", rateOf("source_lines_total")), "{{source}}"}),
+			graph("Bytes read", "", "Bps", true, query{sumBy("source", rateOf("source_bytes_total")), "{{source}}"}),
+			graph("Streams", "Logs that are followed.", "short", true, query{sumBy("source", ofInstance("source_streams")), "{{source}}"}),
 		),
 		row("Lost lines", false,
-			graph("Losses", sinceStart, "short", true, query{sumBy("source, reason", s("source_losses_total")), "{{source}} {{reason}}"}),
-			graph("Lost bytes", sinceStart, "bytes", true, query{sumBy("source, reason", s("source_lost_bytes_total")), "{{source}} {{reason}}"}),
+			graph("Losses", sinceStart, "short", true, query{sumBy("source, reason", ofInstance("source_losses_total")), "{{source}} {{reason}}"}),
+			graph("Lost bytes", sinceStart, "bytes", true, query{sumBy("source, reason", ofInstance("source_lost_bytes_total")), "{{source}} {{reason}}"}),
 			graph("Lines not evaluated, or not whole", "", "short", true,
 				query{grown("source_dropped_lines_total", "source, reason"), "{{source}} dropped: {{reason}}"},
 				query{grown("source_truncated_lines_total", "source"), "{{source}} truncated"},
@@ -111,47 +131,59 @@ func operation() dashboard {
 			graph("Errors of sources", "", "short", true, query{grown("source_errors_total", "source, reason"), "{{source}} {{reason}}"}),
 		),
 		row("Blind", false,
-			graph("Logs that are not read", "", "short", true, query{sumBy("source", s("source_unread_logs")), "{{source}}"}),
+			graph("Logs that are not read", "", "short", true, query{sumBy("source", ofInstance("source_unread_logs")), "{{source}}"}),
 			graph("Outages", "How long each source has been in an outage.", "s", false,
-				query{"max by (source) ((time() - " + s("source_not_seen_since_timestamp_seconds") + ") and " + s("source_not_seen_since_timestamp_seconds") + " > 0)", "{{source}}"}),
+				query{"max by (source) ((time() - " + ofInstance("source_not_seen_since_timestamp_seconds") + ") and " + ofInstance("source_not_seen_since_timestamp_seconds") + " > 0)", "{{source}}"}),
 			graph("Rules by what keeps them from firing", "A rule without streams waits for logs that nobody writes here.", "short", false,
-				query{"sum(" + s("rules_loaded") + ")", "loaded"},
-				query{"sum(" + s("rule_blind") + ")", "without streams"},
-				query{"sum(" + s("rule_held") + ")", "on hold"},
-				query{sumBy("reason", s("rule_inactive")), "inactive: {{reason}}"}),
-			table("Packs", "", "", sumBy("cluster, pack, version", s("pack_info")), "Instances"),
+				query{"sum(" + ofInstance("rules_loaded") + ")", "loaded"},
+				query{"sum(" + ofInstance("rule_blind") + ")", "without streams"},
+				query{"sum(" + ofInstance("rule_held") + ")", "on hold"},
+				query{sumBy("reason", ofInstance("rule_inactive")), "inactive: {{reason}}"}),
+			table("Packs", "", "", sumBy("cluster, pack, version", ofInstance("pack_info")), "Instances"),
 		),
+	}
+}
+
+// resourceRows show what it costs.
+func resourceRows() []panel {
+	return []panel{
 		row("Cost", false,
 			graph("Time per rule", "The ten most expensive rules. A rule above limits.rule_cpu for a minute is quarantined.", "percentunit", false,
-				query{"topk(10, " + sumBy("rule", r("rule_seconds_total")) + ")", "{{rule}}"}),
+				query{"topk(10, " + sumBy("rule", rateOf("rule_seconds_total")) + ")", "{{rule}}"}),
 			graph("Lines tried per rule", "The ten rules with the most lines that pass the prefilter.", "short", false,
-				query{"topk(10, " + sumBy("rule", r("rule_tries_total")) + ")", "{{rule}}"}),
-			graph("CPU", "", "percentunit", false, query{"rate(process_cpu_seconds_total{" + cluster + ", " + instance + "}[$__rate_interval]) and on (cluster, job, instance) " + s("build_info"), "{{instance}}"}),
-			graph("Open files", "", "short", false, query{process("process_open_fds"), "{{instance}}"}),
+				query{"topk(10, " + sumBy("rule", rateOf("rule_tries_total")) + ")", "{{rule}}"}),
+			graph("CPU", "", "percentunit", false, query{"rate(process_cpu_seconds_total{" + cluster + ", " + instance + "}[$__rate_interval]) and on (cluster, job, instance) " + ofInstance("build_info"), "{{instance}}"}),
+			graph("Open files", "", "short", false, query{processOf("process_open_fds"), "{{instance}}"}),
 		),
 		row("Memory", false,
 			graph("Memory of the limit", "What GOMEMLIMIT counts, as a part of it.", "percentunit", false, query{
-				"(go_memstats_sys_bytes{" + cluster + ", " + instance + "} - go_memstats_heap_released_bytes) / go_gc_gomemlimit_bytes and on (cluster, job, instance) " + s("build_info"), "{{instance}}",
+				"(go_memstats_sys_bytes{" + cluster + ", " + instance + "} - go_memstats_heap_released_bytes) / go_gc_gomemlimit_bytes and on (cluster, job, instance) " + ofInstance("build_info"), "{{instance}}",
 			}),
-			graph("Resident memory", "", "bytes", false, query{process("process_resident_memory_bytes"), "{{instance}}"}),
+			graph("Resident memory", "", "bytes", false, query{processOf("process_resident_memory_bytes"), "{{instance}}"}),
 			graph("Evictions", "State that was evicted to stay within limits, since the start of the process; alerts may be missing.", "short", true,
-				query{sumBy("namespace, kind", s("evictions_total")), "{{namespace}} {{kind}}"},
-				query{"sum(" + s("episode_overflow_total") + ")", "alerts beyond the limit of their rule"}),
-			graph("Fingerprints of lines", "Kept to recognize lines that are read again.", "short", false, query{s("dedup_entries"), "{{instance}}"}),
+				query{sumBy("namespace, kind", ofInstance("evictions_total")), "{{namespace}} {{kind}}"},
+				query{"sum(" + ofInstance("episode_overflow_total") + ")", "alerts beyond the limit of their rule"}),
+			graph("Fingerprints of lines", "Kept to recognize lines that are read again.", "short", false, query{ofInstance("dedup_entries"), "{{instance}}"}),
 		),
+	}
+}
+
+// deliveryRows show what leaves an instance.
+func deliveryRows() []panel {
+	return []panel{
 		row("Delivery", false,
-			graph("Accepted alerts", "", "short", true, query{sumBy("sink, endpoint", r("notifications_total")), "{{endpoint}}"}),
+			graph("Accepted alerts", "", "short", true, query{sumBy("sink, endpoint", rateOf("notifications_total")), "{{endpoint}}"}),
 			graph("Alerts that were not delivered", "", "short", true, query{grown("notifications_failed_total", "endpoint, reason"), "{{endpoint}} {{reason}}"}),
-			graph("Alerts that wait", "Alerts with an update that the receiver has not accepted yet.", "short", false, query{sumBy("endpoint", s("notification_queue_length")), "{{endpoint}}"}),
+			graph("Alerts that wait", "Alerts with an update that the receiver has not accepted yet.", "short", false, query{sumBy("endpoint", ofInstance("notification_queue_length")), "{{endpoint}}"}),
 			graph("From line to alert", "Time from the writing of a line until the first Alertmanager accepted its alert.", "s", false, quantile("0.5"), quantile("0.99")),
-			graph("Clocks of receivers", "How far the clock of a receiver is ahead.", "s", false, query{"max by (endpoint) (" + s("endpoint_clock_skew_seconds") + ")", "{{endpoint}}"}),
-			graph("Age of the saved state", "It is saved only when something changed.", "s", false, query{"time() - (" + s("state_last_save_timestamp_seconds") + " > 0)", "{{instance}}"}),
+			graph("Clocks of receivers", "How far the clock of a receiver is ahead.", "s", false, query{"max by (endpoint) (" + ofInstance("endpoint_clock_skew_seconds") + ")", "{{endpoint}}"}),
+			graph("Age of the saved state", "It is saved only when something changed.", "s", false, query{"time() - (" + ofInstance("state_last_save_timestamp_seconds") + " > 0)", "{{instance}}"}),
 		),
 		row("Agents", true,
-			graph("Agents up", "", "short", false, query{"sum(" + s("agent_up") + ")", "up"}, query{"count(" + s("agent_up") + ")", "known"}),
-			graph("Bytes that the aggregator has not saved", "", "bytes", false, query{"topk(10, " + s("upstream_unacked_bytes") + ")", "{{instance}}"}),
-			graph("Agents that have stopped reading", "The aggregator accepts no hits.", "short", false, query{"sum(" + s("upstream_blocked") + ")", "stopped"}),
-			graph("Time without an answer", "The ten agents with the longest.", "s", false, query{"topk(10, time() - (" + s("upstream_last_answer_timestamp_seconds") + " > 0))", "{{instance}}"}),
+			graph("Agents up", "", "short", false, query{"sum(" + ofInstance("agent_up") + ")", "up"}, query{"count(" + ofInstance("agent_up") + ")", "known"}),
+			graph("Bytes that the aggregator has not saved", "", "bytes", false, query{"topk(10, " + ofInstance("upstream_unacked_bytes") + ")", "{{instance}}"}),
+			graph("Agents that have stopped reading", "The aggregator accepts no hits.", "short", false, query{"sum(" + ofInstance("upstream_blocked") + ")", "stopped"}),
+			graph("Time without an answer", "The ten agents with the longest.", "s", false, query{"topk(10, time() - (" + ofInstance("upstream_last_answer_timestamp_seconds") + " > 0))", "{{instance}}"}),
 		),
-	)
+	}
 }
