@@ -54,11 +54,13 @@ func (r rawBatch) encode() []byte {
 	return append(b, make([]byte, 8*r.hits)...)
 }
 
-// boundaries are batches at a bound, and those beyond it with the error.
-func boundaries() (good map[string]rawBatch, bad map[string]struct {
+type refused struct {
 	rawBatch
 	message string
-}) {
+}
+
+// boundaries are batches at a bound, and those beyond it with the error.
+func boundaries() (good map[string]rawBatch, bad map[string]refused) {
 	names := func(n int) []string {
 		out := make([]string, n)
 		for i := range out {
@@ -73,39 +75,37 @@ func boundaries() (good map[string]rawBatch, bad map[string]struct {
 		change(&b)
 		return b
 	}
-	type refused = struct {
-		rawBatch
-		message string
+	good = map[string]rawBatch{
+		"one":        one,
+		"rules":      with(func(b *rawBatch) { b.rules = names(maxRules) }),
+		"rule":       with(func(b *rawBatch) { b.rules = long(maxValue) }),
+		"names":      with(func(b *rawBatch) { b.names, b.values = names(maxWants), names(maxWants) }),
+		"labels":     with(func(b *rawBatch) { b.labels = names(2 * maxWants) }),
+		"label":      with(func(b *rawBatch) { b.labels = append(long(maxValue), long(maxValue)...) }),
+		"value":      with(func(b *rawBatch) { b.names, b.values = names(1), long(maxValue) }),
+		"line":       with(func(b *rawBatch) { b.texts = long(matcher.MaxLine) }),
+		"equal":      with(func(b *rawBatch) { b.texts, b.hits = long(matcher.MaxLine), maxRaw/matcher.MaxLine }),
+		"hits":       with(func(b *rawBatch) { b.hits = maxHits }),
+		"times":      with(func(b *rawBatch) { b.hits, b.times = 3, []int64{math.MaxInt64, math.MaxInt64, math.MinInt64} }),
+		"before":     with(func(b *rawBatch) { b.times = []int64{math.MinInt64} }),
+		"nothing":    with(func(b *rawBatch) { b.texts, b.rules, b.labels = []string{""}, []string{""}, []string{"", ""} }),
+		"no UTF-8":   with(func(b *rawBatch) { b.texts, b.labels = []string{"\xff\x00"}, []string{"pod", "\xff"} }),
+		"no streams": with(func(b *rawBatch) { b.labels = nil }),
 	}
-	return map[string]rawBatch{
-			"one":        one,
-			"rules":      with(func(b *rawBatch) { b.rules = names(maxRules) }),
-			"rule":       with(func(b *rawBatch) { b.rules = long(maxValue) }),
-			"names":      with(func(b *rawBatch) { b.names, b.values = names(maxWants), names(maxWants) }),
-			"labels":     with(func(b *rawBatch) { b.labels = names(2 * maxWants) }),
-			"label":      with(func(b *rawBatch) { b.labels = append(long(maxValue), long(maxValue)...) }),
-			"value":      with(func(b *rawBatch) { b.names, b.values = names(1), long(maxValue) }),
-			"line":       with(func(b *rawBatch) { b.texts = long(matcher.MaxLine) }),
-			"equal":      with(func(b *rawBatch) { b.texts, b.hits = long(matcher.MaxLine), maxRaw/matcher.MaxLine }),
-			"hits":       with(func(b *rawBatch) { b.hits = maxHits }),
-			"times":      with(func(b *rawBatch) { b.hits, b.times = 3, []int64{math.MaxInt64, math.MaxInt64, math.MinInt64} }),
-			"before":     with(func(b *rawBatch) { b.times = []int64{math.MinInt64} }),
-			"nothing":    with(func(b *rawBatch) { b.texts, b.rules, b.labels = []string{""}, []string{""}, []string{"", ""} }),
-			"no UTF-8":   with(func(b *rawBatch) { b.texts, b.labels = []string{"\xff\x00"}, []string{"pod", "\xff"} }),
-			"no streams": with(func(b *rawBatch) { b.labels = nil }),
-		}, map[string]refused{
-			"rules":       {with(func(b *rawBatch) { b.rules = names(maxRules + 1) }), "8193 rules are more than there can be"},
-			"rule":        {with(func(b *rawBatch) { b.rules = long(maxValue + 1) }), "a rule has 8193 bytes, at most 8192"},
-			"names":       {with(func(b *rawBatch) { b.names = names(maxWants + 1) }), "257 names are more"},
-			"name":        {with(func(b *rawBatch) { b.names = long(maxValue + 1) }), "a name has 8193 bytes"},
-			"labels":      {with(func(b *rawBatch) { b.labels = names(2*maxWants + 2) }), "257 labels are more"},
-			"label":       {with(func(b *rawBatch) { b.labels = append([]string{"pod"}, long(maxValue+1)...) }), "a label has 8193 bytes"},
-			"label twice": {with(func(b *rawBatch) { b.labels = []string{"pod", "a", "pod", "b"} }), "a stream has a label twice"},
-			"value":       {with(func(b *rawBatch) { b.names, b.values = names(1), long(maxValue+1) }), "a value has 8193 bytes"},
-			"line":        {with(func(b *rawBatch) { b.texts = long(matcher.MaxLine + 1) }), "a line has 16385 bytes"},
-			"equal lines": {with(func(b *rawBatch) { b.texts, b.hits = long(matcher.MaxLine), maxRaw/matcher.MaxLine+1 }), "the lines have more than 8388608 bytes"},
-			"hits":        {with(func(b *rawBatch) { b.hits = maxHits + 1 }), "65537 hits are more"},
-		}
+	bad = map[string]refused{
+		"rules":       {with(func(b *rawBatch) { b.rules = names(maxRules + 1) }), "8193 rules are more than there can be"},
+		"rule":        {with(func(b *rawBatch) { b.rules = long(maxValue + 1) }), "a rule has 8193 bytes, at most 8192"},
+		"names":       {with(func(b *rawBatch) { b.names = names(maxWants + 1) }), "257 names are more"},
+		"name":        {with(func(b *rawBatch) { b.names = long(maxValue + 1) }), "a name has 8193 bytes"},
+		"labels":      {with(func(b *rawBatch) { b.labels = names(2*maxWants + 2) }), "257 labels are more"},
+		"label":       {with(func(b *rawBatch) { b.labels = append([]string{"pod"}, long(maxValue+1)...) }), "a label has 8193 bytes"},
+		"label twice": {with(func(b *rawBatch) { b.labels = []string{"pod", "a", "pod", "b"} }), "a stream has a label twice"},
+		"value":       {with(func(b *rawBatch) { b.names, b.values = names(1), long(maxValue+1) }), "a value has 8193 bytes"},
+		"line":        {with(func(b *rawBatch) { b.texts = long(matcher.MaxLine + 1) }), "a line has 16385 bytes"},
+		"equal lines": {with(func(b *rawBatch) { b.texts, b.hits = long(matcher.MaxLine), maxRaw/matcher.MaxLine+1 }), "the lines have more than 8388608 bytes"},
+		"hits":        {with(func(b *rawBatch) { b.hits = maxHits + 1 }), "65537 hits are more"},
+	}
+	return good, bad
 }
 
 // TestBoundsOfBatches decodes batches at each bound and refuses them beyond it.
@@ -191,8 +191,10 @@ func TestBoundsOfReports(t *testing.T) {
 		_, err := read(good)
 		require.NoError(t, err, "%.60s", good)
 	}
-	for _, bad := range []string{conditions(MaxConditions + 1), rules(maxRules + 1), `"rules":{"` + strings.Repeat("r", maxLabel+1) + `":"a"}`, `"rules":{"r":"` + strings.Repeat("a", 65) + `"}`,
-		`"rules":{"r":{"a":1}}`, `"conditions":[[]]`, `"x":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000)} {
+	for _, bad := range []string{
+		conditions(MaxConditions + 1), rules(maxRules + 1), `"rules":{"` + strings.Repeat("r", maxLabel+1) + `":"a"}`, `"rules":{"r":"` + strings.Repeat("a", 65) + `"}`,
+		`"rules":{"r":{"a":1}}`, `"conditions":[[]]`, `"x":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000),
+	} {
 		_, err := read(bad)
 		require.ErrorContains(t, err, "read report: ", "%.60s", bad)
 	}
@@ -200,8 +202,10 @@ func TestBoundsOfReports(t *testing.T) {
 		_, err := condition(good)
 		require.NoError(t, err, good)
 	}
-	for _, bad := range []string{`,"count":-1`, fmt.Sprintf(`,"count":%d`, maxCount+1), `,"count":9223372036854775807`, `,"count":9223372036854775808`, `,"count":1.5`, `,"count":1e400`,
-		`,"labels":` + entries(maxLabels+1, "v"), `,"since":"10000-01-01T00:00:00Z"`, `,"since":5`} {
+	for _, bad := range []string{
+		`,"count":-1`, fmt.Sprintf(`,"count":%d`, maxCount+1), `,"count":9223372036854775807`, `,"count":9223372036854775808`, `,"count":1.5`, `,"count":1e400`,
+		`,"labels":` + entries(maxLabels+1, "v"), `,"since":"10000-01-01T00:00:00Z"`, `,"since":5`,
+	} {
 		_, err := condition(bad)
 		require.ErrorContains(t, err, "read report: ", bad)
 	}

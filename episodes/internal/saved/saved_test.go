@@ -31,8 +31,12 @@ func TestParse(t *testing.T) {
 func TestEmpty(t *testing.T) {
 	require.True(t, (&Rule{Alert: "A", Hash: "1", Lapses: []Episode{}}).Empty())
 	for _, r := range []Rule{
-		{Open: make([]Episode, 1)}, {Windows: make([]Window, 1)}, {Lapses: make([]Episode, 1)},
-		{Cleared: make([]Clears, 1)}, {Muted: make([]Entry[[]int64], 1)}, {Overflow: &Overflow{}},
+		{Open: make([]Episode, 1)},
+		{Windows: make([]Window, 1)},
+		{Lapses: make([]Episode, 1)},
+		{Cleared: make([]Clears, 1)},
+		{Muted: make([]Entry[[]int64], 1)},
+		{Overflow: &Overflow{}},
 	} {
 		require.False(t, r.Empty())
 	}

@@ -83,8 +83,10 @@ func New() Table {
 
 // Words returns the words that keys may end with.
 func Words() []string {
-	out := strings.Fields(strings.Join([]string{strongKeys, noKeys, weakKeys, headerKeys, strongWord,
-		"auth login sid ticket seed salt code sig key signature sas user content plain text raw community"}, " "))
+	out := strings.Fields(strings.Join([]string{
+		strongKeys, noKeys, weakKeys, headerKeys, strongWord,
+		"auth login sid ticket seed salt code sig key signature sas user content plain text raw community",
+	}, " "))
 	for _, list := range qualifiers {
 		for _, w := range list {
 			if w != "" {
