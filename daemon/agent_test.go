@@ -156,8 +156,8 @@ func TestAgentMetricsAreClean(t *testing.T) {
 	require.Greater(t, n, 15)
 }
 
-// A failed connection to the aggregator is logged at once, then once a minute, and so
-// is its end.
+// A failed connection to the aggregator is logged at once, then once a minute. Its recovery
+// is logged, too.
 func TestFailuresOfTheUpstreamAreLogged(t *testing.T) {
 	var out strings.Builder
 	r := &remote{log: zerolog.New(&out)}
@@ -183,7 +183,7 @@ func TestFailuresOfTheUpstreamAreLogged(t *testing.T) {
 	f(66*time.Second, upstream.Stats{ReportError: "older"}, "")
 }
 
-// An agent has no series per rule that is zero.
+// An agent exports no per-rule series that is zero.
 func TestAnAgentHasFewSeries(t *testing.T) {
 	aggregator, agent := newAgentMode(t)
 	cfg := agent.cfg
@@ -266,9 +266,9 @@ func TestANewRuleOnTheAgentFirst(t *testing.T) {
 	aggregator.metric(`crowsnest_agents_dropped_hits_total{reason="unknown_rule",source="agents"} 0`)
 }
 
-// The clear of a rule has new wording on the aggregator first: while the agent is
-// behind, nothing is concluded from silence. Then the agent reads older lines again:
-// only what did not recover meanwhile becomes an alert.
+// The clear of a rule has new wording on the aggregator first: while the agent is behind,
+// nothing is concluded from silence. Then the agent reads older lines again: only failures
+// that did not recover meanwhile become alerts.
 func TestANewClearOnTheAggregatorFirst(t *testing.T) {
 	aggregator, agent := newAgentMode(t)
 	agent.rules.Write("lease.yaml", lease("won"))
@@ -283,7 +283,7 @@ func TestANewClearOnTheAggregatorFirst(t *testing.T) {
 	aggregator.metric(`crowsnest_episodes{rule="Lost",state="pending"} 2`)
 	_, body := aggregator.get("/rules/Lost")
 	require.Contains(t, body, "node n1 has another version of it")
-	// The watermark of other rules passes the deadlines: this one waits.
+	// The watermark of other rules passes the deadlines; this rule waits.
 	aggregator.eventually(func() bool {
 		p := aggregator.d.sourceStatus()[0].Members["agents/n1"]
 		return p.Watermark.After(began.Add(5 * time.Second))

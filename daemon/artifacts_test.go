@@ -77,7 +77,7 @@ func TestDaemonFetchesArtifacts(t *testing.T) {
 	s.log("vc-0", "text of b")
 	s.eventually(func() bool { return len(s.am.firing("B")) == 1 }, "its rule works")
 
-	// What is not good is not put in force.
+	// Bad packs are not put in force.
 	c := rulefolder.Pack("c", "C", "text of c")
 	p.publish("1.1.0", c, nil)
 	s.refused("is not signed")
@@ -153,7 +153,7 @@ func TestDaemonShadow(t *testing.T) {
 	version("1.2.0")
 	require.Len(t, s.am.firing("B"), 1, "the promotion opens no alert again")
 
-	// By hand.
+	// A manual promotion.
 	code, body := s.do(http.MethodPost, "/-/promote?digest="+bad)
 	require.Equal(t, http.StatusBadRequest, code, body)
 	worse := p.publish("1.3.0", strings.ReplaceAll(first, `match: "text of b"`, "match: text"), p.key.PrivateKey)

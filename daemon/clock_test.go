@@ -25,7 +25,7 @@ func TestDaemonClockIsSet(t *testing.T) {
 	s.eventually(func() bool { return len(s.am.firing("A")) == 1 }, "A is notified")
 	for _, by := range []time.Duration{-time.Hour, 2 * time.Hour, -time.Hour} {
 		s.clock.Set(by)
-		if by == 2*time.Hour { // B has no clear: it ends when it is quiet, and it was not
+		if by == 2*time.Hour { // B has no clear: only silence ends it, and there was none
 			require.False(t, s.am.resolved("B"))
 		}
 		s.log("vc-0", "text of b")
@@ -41,8 +41,8 @@ func TestDaemonClockIsSet(t *testing.T) {
 	require.Contains(t, metrics, `crowsnest_rule_matches_total{pack="b",rule="B",severity="warning"} 3`)
 }
 
-// The clock is set back by an hour while the daemon is down, and ahead again when it
-// is up: what is open stays open.
+// The clock is set back by an hour while the daemon is down, and ahead again when it is up:
+// open alerts stay open.
 func TestClockSetBackWhileDown(t *testing.T) {
 	s := newShip(t)
 	s.rules.Write("b.yaml", rulefolder.Pack("b", "B", "text of b"))
@@ -73,7 +73,7 @@ func TestClockSet(t *testing.T) {
 	f(-time.Second, -time.Second)
 	f(time.Hour, time.Hour)
 	f(-100*24*time.Hour, -100*24*time.Hour)
-	// Without a monotonic reading it is unknown.
+	// Without a monotonic reading the change is unknown.
 	require.Zero(t, clockSet(from.Round(0), clock.Now()))
 	require.Zero(t, clockSet(from, clock.Now().Round(0)))
 }

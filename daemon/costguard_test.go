@@ -11,18 +11,18 @@ import (
 	"crowsnest/rules"
 )
 
-// second is what happens in one second: what the process and the rules use.
+// second is the CPU time that the process and the rules use in one second.
 type second struct {
 	cpu  time.Duration
 	a, b time.Duration
 	late time.Duration // the clock leaps
-	try  time.Duration // what one try of a takes; 0: a millisecond
+	try  time.Duration // duration of one try of a; 0: a millisecond
 }
 
 func TestCostGuard(t *testing.T) {
 	a, b := &rules.Rule{Alert: "A"}, &rules.Rule{Alert: "B"}
-	// f plays seconds and returns when A was first found, in seconds; B must
-	// never be.
+	// f plays seconds and returns when A was first found, in seconds; B must never be
+	// found.
 	f := func(limit float64, want int, play func(i int) second) *costGuard {
 		t.Helper()
 		g := newCostGuard(limit)
@@ -56,7 +56,7 @@ func TestCostGuard(t *testing.T) {
 		}
 		return second{cpu: 900 * ms, a: 800 * ms, b: 100 * ms}
 	})
-	// A storm of lines is not the fault of a rule that is cheap.
+	// A cheap rule is not blamed for a storm of lines.
 	f(0.2, 0, func(int) second { return second{cpu: 900 * ms, a: 800 * ms, try: 4 * time.Microsecond} })
 	f(0.2, 0, func(int) second { return second{cpu: 400 * ms, a: 800 * ms, try: 8 * time.Microsecond} })
 	f(0.2, 60, func(int) second { return second{cpu: 900 * ms, a: 800 * ms, try: 6 * time.Microsecond} })
@@ -83,7 +83,7 @@ func TestCostGuard(t *testing.T) {
 		return second{cpu: 900 * ms, a: 800 * ms}
 	})
 
-	// It is returned again as long as it continues.
+	// A rule is returned again as long as it is too costly.
 	g := newCostGuard(0.2)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	found := 0

@@ -241,8 +241,8 @@ func TestDaemonLineToAlert(t *testing.T) {
 	requireTimeline(t, s)
 }
 
-// requireTimeline looks at what happened to the episode of A: opened, read back,
-// cleared by a line, and notified twice.
+// requireTimeline checks the timeline of the episode of A: opened, read back, cleared by a
+// line, and notified twice.
 func requireTimeline(t *testing.T, s *ship) {
 	t.Helper()
 	var listed struct {
@@ -289,7 +289,7 @@ func TestDaemonReadsOnAfterRestart(t *testing.T) {
 func TestDaemonReload(t *testing.T) {
 	s := newShip(t)
 	s.start()
-	// By hand, with the whole error.
+	// A manual reload returns the whole error.
 	s.rules.Write("b.yaml", rulefolder.Pack("b", "B", "text of b"))
 	code, body := s.do(http.MethodPost, "/-/reload")
 	require.Equal(t, http.StatusOK, code, body)
@@ -302,7 +302,7 @@ func TestDaemonReload(t *testing.T) {
 	s.eventually(func() bool { return len(s.am.firing("CrowsnestPackBroken")) == 1 }, "it is notified")
 	require.False(t, s.am.resolved("B"), "the last good version stays")
 
-	// By itself, when files change; a removed rule resolves its alerts.
+	// An automatic reload follows a change of files. A removed rule resolves its alerts.
 	s.rules.Remove("b.yaml")
 	s.eventually(func() bool { return s.am.resolved("B") && s.am.resolved("CrowsnestPackBroken") }, "the folder is watched")
 }
@@ -330,7 +330,7 @@ func TestDaemonStopsWithHungPeer(t *testing.T) {
 	s.eventually(func() bool { return len(s.am.firing("A")) == 1 }, "the alert arrives")
 }
 
-// The daemon starts with any content of the state.
+// The daemon starts whatever the state contains.
 func TestDaemonStartsWithDamagedState(t *testing.T) {
 	s := newShip(t)
 	s.start()
@@ -345,7 +345,7 @@ func TestDaemonStartsWithDamagedState(t *testing.T) {
 	require.Len(t, s.am.firing("A"), 1, "with the same start")
 }
 
-// The state cannot be written: detection goes on, and says so.
+// The state cannot be written: detection continues, and the daemon reports the failure.
 func TestDaemonWithoutStorage(t *testing.T) {
 	s := newShip(t)
 	require.NoError(t, os.WriteFile(s.dir+"/state", []byte("a file where a folder should be"), 0o600))

@@ -22,7 +22,7 @@ func TestPaceOfTheCollector(t *testing.T) {
 	f(1<<30, gcPercent)
 }
 
-// The pace follows what lives, over any number of collections.
+// The pace follows the live heap, over any number of collections.
 func TestPaceFollows(t *testing.T) {
 	before := debug.SetGCPercent(100)
 	defer debug.SetGCPercent(before)

@@ -18,8 +18,8 @@ import (
 	"crowsnest/web"
 )
 
-// scraped returns the metrics of the parts of a daemon that has one rule in force,
-// which another one is off beside.
+// scraped returns the metrics of the parts of a daemon with one rule in force and one that
+// is off.
 func scraped(t *testing.T, agent bool) string {
 	lost := &rules.Rule{Alert: "LeaseLost", Pack: "demo", Severity: rules.SeverityCritical}
 	off := &rules.Rule{Alert: "Off", Pack: "demo", Mode: rules.ModeOff}

@@ -12,8 +12,8 @@ import (
 	"crowsnest/rules"
 )
 
-// When a rule last saw a line is known to the block, whatever streams it shares
-// with other rules, and also when there are more combinations than are kept.
+// The time when a rule last saw a line is exact to a block, whichever streams it shares
+// with other rules, and even if there are more combinations than are kept.
 func TestLastSeen(t *testing.T) {
 	text := "pack: {name: seen, version: \"1.0.0\"}\nrules:\n"
 	for i := range 12 {

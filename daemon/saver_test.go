@@ -25,8 +25,8 @@ func localPipeline(cfg episodes.Config, now func() time.Time) *pipeline {
 	return newPipeline(e, local{e}, now)
 }
 
-// The state cannot be saved for a while: the start of that is known, and saving resumes
-// by itself. The lock is acquired again if its file was removed.
+// The state cannot be saved for a while: the daemon knows since when, and saving resumes by
+// itself. The lock is acquired again if its file was removed.
 func TestSaverRecovers(t *testing.T) {
 	now := time.Unix(1000, 0)
 	clock := func() time.Time { return now }
@@ -80,7 +80,7 @@ func TestSaverRecovers(t *testing.T) {
 	s.release()
 }
 
-// An update that a receiver without detection of repeats accepted is saved before the
+// If a receiver does not detect repeats, an update that it accepted is saved before the
 // next turn.
 func TestAcceptedIsSavedSoon(t *testing.T) {
 	dir := t.TempDir()

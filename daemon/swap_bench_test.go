@@ -14,8 +14,8 @@ import (
 	"crowsnest/rules"
 )
 
-// BenchmarkSwap is for how long lines wait while 5,000 rules are put in force
-// and 10,000 alerts are open.
+// BenchmarkSwap measures how long lines wait while 5,000 rules are put in force and 10,000
+// alerts are open.
 func BenchmarkSwap(b *testing.B) {
 	sets := make([]*ruleset, 2)
 	for i := range sets {

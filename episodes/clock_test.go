@@ -14,8 +14,8 @@ import (
 	"crowsnest/rules"
 )
 
-// TestASetClockChangesNothing sets the clock before a random line. The lines
-// that were written by then bear the old time, even if they are read after.
+// TestASetClockChangesNothing sets the clock before a random line. Lines that were written
+// before carry the old time, even if they are read later.
 func TestASetClockChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := anyRule(t)
@@ -61,8 +61,8 @@ func TestASetClockChangesNothing(t *testing.T) {
 	})
 }
 
-// spoken returns the reports without repeats, in the times of a clock that was not
-// set by by.
+// spoken returns the reports without repeats, with times as if the clock had not been set
+// by by.
 func spoken(reported []Episode, by time.Duration) []string {
 	plain := func(x time.Time) time.Duration {
 		d := x.Sub(start)
@@ -112,15 +112,15 @@ func TestClockSet(t *testing.T) {
 		require.False(t, !ep.EndsAt.IsZero() && ep.EndsAt.Before(ep.StartsAt))
 	}
 
-	// Set ahead: progress by the old clock counts for no more than it did.
+	// Set ahead: progress by the old clock proves no more than before.
 	b.e.ClockSet(time.Hour, at(time.Hour))
 	b.e.AdvanceWatermark("s", at(-time.Second))
 	require.Equal(t, at(time.Hour-time.Second-rules.Lateness), b.e.Stats(at(time.Hour)).Rules[0].Watermark)
 }
 
-// The clock was set back while the program was killed: a line that it read after it
-// saved, and that is read again, opens the alert with the start that was notified,
-// and the line that ends it does.
+// The clock was set back while the program was down after a kill. A line that was read
+// after the last save is read again: it opens the alert with the start that was notified,
+// and its clear line ends the alert.
 func TestClockSetBackWhileKilled(t *testing.T) {
 	f := func(back time.Duration) {
 		r := rule(func(r *rules.Rule) { r.By, r.Clear = []string{"k"}, &rules.ClearOrUnless{Same: []string{"k"}} })

@@ -35,8 +35,8 @@ func (b *bench) damage(r *rules.Rule) {
 	}
 }
 
-// TestPanicOfSnapshot saves every other rule, and of the rule that panics its open
-// episodes, so that a restart ends no alert.
+// TestPanicOfSnapshot lets one rule panic during a snapshot. Every other rule is saved, and
+// so are the open episodes of this one: a restart ends no alert.
 func TestPanicOfSnapshot(t *testing.T) {
 	b, bad, _ := damagedBench(t)
 	b.damage(bad)
@@ -46,7 +46,8 @@ func TestPanicOfSnapshot(t *testing.T) {
 	require.Empty(t, b.e.Quarantined(), "the loaded state is valid")
 }
 
-// TestPanicOfClock moves every other rule with the clock.
+// TestPanicOfClock lets one rule panic when the clock is set. Every other rule follows the
+// clock.
 func TestPanicOfClock(t *testing.T) {
 	b, bad, good := damagedBench(t)
 	b.damage(bad)
@@ -76,8 +77,8 @@ func alertNames(eps map[Fingerprint]Episode) (out []string) {
 	return out
 }
 
-// TestDamagedSnapshot reads a snapshot of which each value in turn has another form
-// or size. Nothing panics, and the rule that is not damaged continues.
+// TestDamagedSnapshot reads snapshots in which one value each has another type or size.
+// Nothing panics, and the undamaged rule continues.
 func TestDamagedSnapshot(t *testing.T) {
 	b, bad, good := damagedBench(t)
 	b.take(2*time.Minute, lineHit(bad, matcher.PartClear, 2*time.Minute, "over", "q"), lineHit(bad, 0, 2*time.Minute, "bad", "r"))
@@ -112,7 +113,7 @@ func TestDamagedSnapshot(t *testing.T) {
 	require.Greater(t, tried, 200)
 }
 
-// mutate calls f with each value below x replaced by each of some others, in turn.
+// mutate replaces each value below x by several others, one at a time, and calls f.
 func mutate(x any, f func(what string)) {
 	try := func(key string, set func(any), was any) {
 		for _, v := range []any{nil, "", "x", -1, 0, 1e18, -9.2e18, []any{}, []any{nil}, []any{[]any{nil}}, map[string]any{}, []any{"a", "b", "c"}} {

@@ -306,7 +306,7 @@ func TestABadSnapshotChangesNothing(t *testing.T) {
 		}
 		require.Empty(t, b.e.Evaluate(start))
 	}
-	// What is odd but readable must not break anything later.
+	// Odd but readable values must not break anything later.
 	odd := `{"version":1,"rules":[{"alert":"Demo","hash":"1","open":[{"values":["too","many"],"state":"firing"},{"values":[],"state":"odd"}],"windows":[{"key":["a","b"],"steps":[[],[],[]]}]}]}`
 	require.NoError(t, b.e.Restore([]byte(odd), start))
 	require.Empty(t, b.e.Evaluate(start))

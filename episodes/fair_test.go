@@ -201,7 +201,7 @@ func TestManyNamespaces(t *testing.T) {
 	require.EqualValues(t, 10_000-1000, n)
 }
 
-// A window whose lines can count for nothing any more is no loss.
+// A window whose lines no longer count is not a loss.
 func TestOldWindowsAreNoLoss(t *testing.T) {
 	r := keyed("A", rules.SeverityWarning, func(r *rules.Rule) { r.Limit, r.Count, r.Within = 1, 2, time.Minute })
 	b := tenants{newBench(t, r)}
@@ -215,8 +215,8 @@ func TestOldWindowsAreNoLoss(t *testing.T) {
 	require.Empty(t, st.Evictions)
 }
 
-// Neither many lines nor long values of one namespace take more memory than the
-// bounds say, in open episodes as without; the lines of others stay.
+// Many lines or long values of one namespace take no more memory than the bounds allow,
+// with and without open episodes. The lines of other namespaces stay.
 func TestLongValuesAreBounded(t *testing.T) {
 	f := func(name string, change func(*rules.Rule)) {
 		t.Run(name, func(t *testing.T) {

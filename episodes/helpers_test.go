@@ -15,7 +15,8 @@ var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func at(d time.Duration) time.Time { return start.Add(d) }
 
-// rule returns a rule with defaults; names of values are those of names.
+// rule returns a rule with defaults and this change. It captures the names of its key
+// unless change sets others.
 func rule(change func(*rules.Rule)) *rules.Rule {
 	r := &rules.Rule{
 		Alert: "Demo", Severity: rules.SeverityWarning, Mode: rules.ModeOn, Count: 1, Limit: 100,
@@ -69,8 +70,8 @@ func (b *bench) advance(d time.Duration) {
 	b.reported = append(b.reported, b.e.Evaluate(at(d))...)
 }
 
-// firing returns the fingerprints of what was reported as firing and not as
-// resolved.
+// firing returns the episodes that were reported as firing and not as resolved, by
+// fingerprint.
 func (b *bench) firing() map[Fingerprint]Episode {
 	out := map[Fingerprint]Episode{}
 	for _, x := range b.reported {

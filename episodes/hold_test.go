@@ -10,8 +10,8 @@ import (
 	"crowsnest/rules"
 )
 
-// A rule that is held back takes lines and concludes nothing from silence. When it
-// is released, it concludes what the watermarks prove by then.
+// A rule on hold accepts lines but concludes nothing from silence. When it is released, it
+// concludes up to the current watermarks.
 func TestHoldBack(t *testing.T) {
 	waits := rule(func(r *rules.Rule) {
 		r.Alert, r.For, r.Clear, r.Expire = "Waits", time.Minute, &rules.ClearOrUnless{}, time.Hour

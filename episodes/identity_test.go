@@ -37,8 +37,8 @@ func (p placed) hit(r *rules.Rule) matcher.Hit {
 	return h
 }
 
-// identityRule is a rule of any kind whose key may or may not name a label of the
-// identity, and whose other lines share all of the key or nothing.
+// identityRule draws a rule of any kind. Its key may name a label of the identity, and its
+// other lines share the whole key or none of it.
 func identityRule(t *rapid.T) *rules.Rule {
 	r := anyRule(t)
 	r.Limit = 1000
@@ -59,8 +59,7 @@ func identityRule(t *rapid.T) *rules.Rule {
 	return r
 }
 
-// outcome plays lines in order of their arrival and returns what was notified,
-// by labels.
+// outcome plays lines in order of arrival and returns the notifications, by labels.
 func outcome(t *rapid.T, r *rules.Rule, lines []placed, restart int) map[string][]string {
 	b := &bench{t: t, set: &rules.Set{Rules: []*rules.Rule{r}}}
 	b.e = b.engine(Config{})
@@ -89,8 +88,9 @@ func outcome(t *rapid.T, r *rules.Rule, lines []placed, restart int) map[string]
 	return out
 }
 
-// Streams that differ in a label of the identity never share an episode: one engine that reads all of them concludes what one engine for each
-// concludes, for every kind of rule, in any order of arrival, over a restart.
+// Streams that differ in a label of the identity never share an episode: one engine that
+// reads all of them concludes the same as one engine for each, for every kind of rule, in
+// any order of arrival, over a restart.
 func TestIdentityKeepsClustersApart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := identityRule(t)
@@ -116,8 +116,8 @@ func TestIdentityKeepsClustersApart(t *testing.T) {
 	})
 }
 
-// A snapshot of a program that knew no identity holds keys without one. Open episodes keep
-// their labels, whatever labels the streams have, and end with the line that ends them.
+// A snapshot of an older program has keys without an identity. Open episodes keep their
+// labels, whatever labels the streams have, and end with the line that ends them.
 func TestKeysOfAnOlderSnapshotContinue(t *testing.T) {
 	r := rule(func(r *rules.Rule) {
 		r.By, r.Clear = []string{"pod"}, &rules.ClearOrUnless{Same: []string{"pod"}}
@@ -145,7 +145,7 @@ func TestKeysOfAnOlderSnapshotContinue(t *testing.T) {
 	b.advance(time.Minute)
 	require.Equal(t, keysOfMap(before), keysOfMap(b.firing()))
 
-	// A trigger of one cluster pins the episode: the other has one of its own.
+	// A trigger of one cluster ties the episode to it: the other cluster gets its own.
 	b.take(2*time.Minute, of(r, east, 0, 2*time.Minute, "a"))
 	b.advance(2 * time.Minute)
 	require.Equal(t, keysOfMap(before), keysOfMap(b.firing()))
@@ -172,8 +172,8 @@ func keysOfMap(m map[Fingerprint]Episode) []Fingerprint {
 	return out
 }
 
-// The labels of an alert name the identity; where the rule names a label of it
-// and found another value, the stream's is stream_NAME.
+// The labels of an alert name the identity; if the rule captures another value under the
+// same name, the label of the stream becomes stream_NAME.
 func TestIdentityLabels(t *testing.T) {
 	f := func(stream matcher.Labels, by string, want map[string]string) {
 		t.Helper()

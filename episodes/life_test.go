@@ -77,7 +77,7 @@ func (l *life) player(cfg Config) *player {
 	return p
 }
 
-// lifeSource adds a source; each has another lateness.
+// lifeSource adds a source; each has a different lateness.
 func lifeSource(e *Engine, name string) {
 	if name == "all" {
 		e.AddSource(name, rules.Lateness, nil)
@@ -272,7 +272,7 @@ func (l *life) check(a, b *player, same func(what string)) {
 	}
 }
 
-// walkDue draws what is due by looking at every rule and episode.
+// walkDue concludes what is due by visiting every rule and episode.
 func walkDue(e *Engine, now int64) {
 	for _, rs := range e.order {
 		w := rs.group.Watermark()
@@ -318,7 +318,7 @@ func walkEpisode(ep *episode, w, now int64) {
 	}
 }
 
-// walkNext is NextDeadline by looking at every rule and episode.
+// walkNext finds the result of NextDeadline by visiting every rule and episode.
 func walkNext(e *Engine) (next time.Time, found bool) {
 	due := func(rs *ruleState, d int64) {
 		if t := instant.Time(d + rs.group.Lateness); !found || t.Before(next) {

@@ -24,8 +24,8 @@ type report struct {
 	ends   time.Duration
 }
 
-// lifeModel concludes as the language says, for one key and lines that come in
-// order of time. It counts again at each line and keeps everything.
+// lifeModel implements the language for one key whose lines arrive in order of time. It
+// recounts at each line and keeps everything.
 type lifeModel struct {
 	r     *rules.Rule
 	key   string
@@ -51,8 +51,7 @@ func (m *lifeModel) report(state State, reason Reason, ends time.Duration) {
 	m.reported = append(m.reported, report{m.key, state, reason, m.starts, ends})
 }
 
-// until draws every conclusion that is due when everything up to w is known to
-// be read.
+// until draws every conclusion that is due at watermark w.
 func (m *lifeModel) until(w time.Duration) {
 	fires, ends := m.starts+m.r.For, m.moved+m.quiet()
 	if m.state == StatePending && fires < ends && fires <= w {
@@ -87,7 +86,7 @@ func (m *lifeModel) line(ev event, w time.Duration) {
 	case matcher.PartClear:
 		m.clear = t
 		if m.state == StatePending && t > m.starts+m.r.For {
-			m.fire() // it was true for its time
+			m.fire() // the condition held for the whole of `for`
 		}
 		if m.state != "" {
 			m.end(ReasonClear, t)

@@ -77,8 +77,8 @@ func TestCountsDoNotDependOnTheOrderOfArrival(t *testing.T) {
 	})
 }
 
-// TestSequencesDoNotDependOnTheOrderOfArrival compares with the definition,
-// tried over all lines.
+// TestSequencesDoNotDependOnTheOrderOfArrival compares with the definition by trying all
+// lines.
 func TestSequencesDoNotDependOnTheOrderOfArrival(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		steps := rapid.IntRange(2, 3).Draw(t, "steps")
@@ -118,7 +118,7 @@ func TestSequencesDoNotDependOnTheOrderOfArrival(t *testing.T) {
 	})
 }
 
-// complete tries every choice of lines for the steps behind sequence.
+// complete tries every choice of lines for the steps after sequence.
 func complete(r *rules.Rule, k string, events, sequence []event) bool {
 	i := len(sequence)
 	if i == len(r.Steps) {

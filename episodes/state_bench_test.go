@@ -58,7 +58,7 @@ func manyOpen(tb testing.TB) *Engine {
 	return b.e
 }
 
-// BenchmarkSnapshot measures a save with 1,600 open alerts, and what they take.
+// BenchmarkSnapshot measures a save with 1,600 open alerts, and their memory.
 func BenchmarkSnapshot(b *testing.B) {
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -86,8 +86,7 @@ func BenchmarkCopy(b *testing.B) {
 	}
 }
 
-// BenchmarkClear measures clear lines that concern nothing, with 10,000 open
-// episodes.
+// BenchmarkClear measures clear lines that match no episode, with 10,000 open episodes.
 func BenchmarkClear(b *testing.B) {
 	f := func(name string, same ...string) {
 		b.Run(name, func(b *testing.B) {

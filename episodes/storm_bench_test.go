@@ -27,7 +27,7 @@ func stormBatch(r *rules.Rule, n int) []matcher.Hit {
 	return hits
 }
 
-// renew makes other lines of a batch, a microsecond apart.
+// renew turns a batch into new lines, a microsecond apart.
 func renew(hits []matcher.Hit, round int) time.Time {
 	for i := range hits {
 		n := round*len(hits) + i

@@ -14,8 +14,8 @@ import (
 	"crowsnest/rules"
 )
 
-// Pages request all open episodes often: texts are rendered only when they change, and the
-// maps that a caller has do not change.
+// Pages request all open episodes often: texts are rendered only when they change, and maps
+// that a caller holds do not change.
 func TestTextsAreRenderedWhenTheyChange(t *testing.T) {
 	r := rule(func(*rules.Rule) {})
 	b := newBench(t, r)
@@ -38,8 +38,8 @@ func TestTextsAreRenderedWhenTheyChange(t *testing.T) {
 	require.Equal(t, edited.Remediation.RunbookURL, listed()["runbook_url"])
 }
 
-// Texts are made while lines are read, listed and saved: what is reported is redacted and
-// consistent whatever happens beside it.
+// Texts are made while lines are read, listed and saved: reports are redacted and
+// consistent whatever runs concurrently.
 func TestTextsAreMadeConcurrentlyWithTake(t *testing.T) {
 	r := rule(func(r *rules.Rule) { r.By, r.Clear = []string{"k"}, &rules.ClearOrUnless{} })
 	b := newBench(t, r)

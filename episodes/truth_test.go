@@ -97,8 +97,8 @@ func read(t *rapid.T, r *rules.Rule, lines []logged, plan []outage) []Episode {
 	return b.reported
 }
 
-// alerts pairs beginnings and ends of what was notified: each alert once, and an
-// error if one ends or begins twice.
+// alertsOf pairs the beginnings and ends of notifications. The test fails if an alert
+// begins or ends twice.
 func alertsOf(t *rapid.T, reported []Episode) (out []report, lapses map[report]bool) {
 	lapses = map[report]bool{}
 	open := map[string]int{}
@@ -162,7 +162,7 @@ func TestTruthIsTheSameOverOutages(t *testing.T) {
 		r := anyRule(t)
 		r.Limit, r.Unless = 100, nil
 		if r.Distinct != "" {
-			r.Distinct = "" // of each value the newest line alone is kept
+			r.Distinct = "" // only the newest line of each value is kept
 		}
 		if r.Clear == nil {
 			r.Clear, r.Expire = &rules.ClearOrUnless{Same: []string{"k"}}, 10*time.Minute

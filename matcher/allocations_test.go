@@ -11,8 +11,8 @@ import (
 	"crowsnest/rules"
 )
 
-// The race detector lets sync.Pool drop what it is given, so that allocations can be
-// counted only without it. make test runs this package without it.
+// The race detector lets sync.Pool drop values, so allocations can be counted only without
+// it. make test runs this package without it.
 
 // TestNoAllocations scans lines that no rule matches.
 func TestNoAllocations(t *testing.T) {

@@ -47,7 +47,7 @@ func benchSignatures(tb testing.TB, n int) []signature {
 	return out
 }
 
-// benchLines returns physical lines of CRI, of which a share has a signature.
+// benchLines returns physical lines of CRI, a share of which have a signature.
 func benchLines(set []signature, size int, share float64) []byte {
 	r := rand.New(rand.NewPCG(3, 4))
 	now := time.Date(2025, 11, 20, 10, 0, 0, 0, time.UTC)

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Hits in a buffer say what hits in their own memory say, call after call, and
-// repeats cost no allocation.
+// Hits in a buffer equal hits in their own memory, call after call, and repeats allocate
+// nothing.
 func TestBuffer(t *testing.T) {
 	set := benchSignatures(t, 60)
 	p := benchProgram(t, set)
@@ -28,7 +28,7 @@ func TestBuffer(t *testing.T) {
 	}
 }
 
-// A buffer does not grow for ever, and holds nothing of the call before.
+// A buffer is bounded, and keeps nothing of the previous call.
 func TestBufferIsBounded(t *testing.T) {
 	p := compile(t, ruleOf(t, "A", everything(t).Steps[0].Matcher, "a"))
 	s := NewStream(manager, StreamOptions{})

@@ -17,9 +17,9 @@ import (
 	"crowsnest/rules"
 )
 
-// costlyRules returns rules that are slow on some line and are loaded all the
-// same: the expressions of testdata/rules/costly.txt in every place of a rule, and
-// other conditions in great number.
+// costlyRules returns rules that are slow on some lines and are still accepted: the
+// expressions of testdata/rules/costly.txt in every position of a rule, and many other
+// conditions.
 func costlyRules(tb testing.TB) []*rules.Rule {
 	tb.Helper()
 	var out []*rules.Rule
@@ -69,7 +69,7 @@ func costlyRules(tb testing.TB) []*rules.Rule {
 
 func quotedYAML(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
-// costlyLines are lines of the greatest length.
+// costlyLines returns lines of the maximum length.
 func costlyLines() map[string][]byte {
 	out := map[string][]byte{}
 	add := func(name, text string) {
@@ -129,7 +129,7 @@ func BenchmarkWorstLine(b *testing.B) {
 				if strings.Contains(name, " in ") && !strings.Contains(r.Source, "field") {
 					continue // the same once more
 				}
-				took := time.Hour // the least of a few: what the runtime does does not count
+				took := time.Hour // the minimum of a few: work of the runtime does not count
 				for range 3 {
 					began := cpuTime(b)
 					p.Match(s, Record{Time: arrival, Text: line})

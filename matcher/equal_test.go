@@ -60,7 +60,7 @@ var (
 	hostileValueExprs = []string{`.*`, `.+`, `(?P<a>.+)`, `default/(?P<b>\w+)`, `(?i)lo(?P<a>s)t`, `\d+`, `a|b`, `(?P<a>[^/]+)/(?P<b>.+)`, `<.*>`, ``}
 )
 
-// drawMatcher draws a matcher, hostile in what it looks for.
+// drawMatcher draws a matcher with hostile texts.
 func drawMatcher(t *rapid.T, depth int) rules.Matcher {
 	var m rules.Matcher
 	kinds := rapid.IntRange(0, 31).Draw(t, "kinds")
@@ -173,7 +173,7 @@ func drawText(t *rapid.T) string {
 	return strings.ReplaceAll(b.String(), "\n", " ")
 }
 
-// drawInput draws physical lines in an envelope, split into parts now and then.
+// drawInput draws physical lines in an envelope, sometimes split into parts.
 func drawInput(t *rapid.T, format Format) string {
 	var b strings.Builder
 	for i := range rapid.IntRange(1, 12).Draw(t, "lines") {
@@ -254,7 +254,7 @@ func split(input string, r *rand.Rand) []string {
 	return append(blocks, block)
 }
 
-// requireEqual holds the package to the reference.
+// requireEqual compares the package with the reference.
 func requireEqual(t require.TestingT, set []*rules.Rule, format Format, input string, seed uint64) {
 	p, err := compileFor(&rules.Set{Rules: set}, newSample(1<<10)) // small: much is compiled here
 	require.NoError(t, err)

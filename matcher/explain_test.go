@@ -69,7 +69,7 @@ CAPIConditionAggregationFailing: the line matches
 	require.Contains(t, e.String(), `no  regex LOST (it matches in another case)`)
 }
 
-// TestExplainEqualsScan holds explanations to what is really matched.
+// TestExplainEqualsScan compares explanations with actual matches.
 func TestExplainEqualsScan(t *testing.T) {
 	sel := selectorOf(t, `{container="manager"}`)
 	rapid.Check(t, func(t *rapid.T) {
@@ -118,8 +118,7 @@ func TestTexts(t *testing.T) {
 	f(rules.Matcher{Any: []rules.Matcher{{Contains: []string{"leaderelection lost"}}, {Contains: []string{"lease expired"}}}}, false, "leaderelection lost", "lease expired")
 	f(rules.Matcher{Any: []rules.Matcher{{Contains: []string{"leaderelection lost"}}, {Contains: []string{"x"}}}}, true)
 	f(rules.Matcher{Any: []rules.Matcher{{Contains: []string{"leaderelection lost"}}, {Regex: regexp.MustCompile(`.`)}}}, true)
-	// Letters that writers of logs may escape are not looked for, nor what JSON
-	// has apart.
+	// The required text excludes letters that loggers may escape and text that JSON splits.
 	f(rules.Matcher{Fields: []rules.Field{{Name: "Cluster", Value: `default/wild "quorum" é`}}}, false, "quorum")
 	f(rules.Matcher{Fields: []rules.Field{{Name: "errVerboseStack", Regex: anchored(`.+`)}}}, false, "errVerboseStack")
 	f(rules.Matcher{Fields: []rules.Field{{Name: "msg", Regex: anchored(`.+`)}}}, true)

@@ -12,8 +12,8 @@ import (
 	"crowsnest/rules"
 )
 
-// FuzzJoin: parts of stdout and stderr in any mixture make the lines that a
-// model makes of them, however the bytes are cut into blocks.
+// FuzzJoin: parts of stdout and stderr in any mixture are joined to the same lines as by a
+// model, however the bytes are split into blocks.
 func FuzzJoin(f *testing.F) {
 	f.Add([]byte("Pa\x01Fb\x02"), uint16(3))
 	f.Add([]byte{0, 5, 128, 7, 1, 9, 129, 3, 0, 0, 1, 1}, uint16(1))
@@ -64,7 +64,7 @@ func FuzzJoin(f *testing.F) {
 	})
 }
 
-// joinModel joins parts in the plainest way.
+// joinModel joins parts in the simplest way.
 type joinModel struct {
 	open [2]struct {
 		text     string
@@ -122,8 +122,8 @@ func (m *joinModel) flush() {
 	}
 }
 
-// FuzzTextFields: klog, klogr and logfmt are read as the plain reader reads them,
-// and a value never holds what was not in the line.
+// FuzzTextFields: klog, klogr and logfmt are read as by the plain reader, and a value
+// contains only text of the line.
 func FuzzTextFields(f *testing.F) {
 	for _, s := range []string{
 		`E0310 12:00:00.000000       1 x.go:1] "Failed to \"do\" it" err="can't be empty" Cluster="default/c2" n=3 ok=true`,

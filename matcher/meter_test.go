@@ -68,7 +68,7 @@ func TestQuarantineOfCost(t *testing.T) {
 	require.Equal(t, time.Duration(7), last.Costs()[1].Spent, "a counter never falls")
 }
 
-// fakeWatch is a stopwatch that moves on by what the next try takes.
+// fakeWatch is a stopwatch that advances by the duration of the next try.
 type fakeWatch struct {
 	now, took time.Duration
 	looks     int
@@ -81,7 +81,7 @@ func (w *fakeWatch) read() time.Duration {
 	return w.now
 }
 
-// TestCosts compares what is estimated with what the tries took.
+// TestCosts compares the estimate with the duration of the tries.
 func TestCosts(t *testing.T) {
 	r := ruleOf(t, "A", rules.Matcher{Contains: []string{"lost"}})
 	r.MaxLineTime = 100 * time.Millisecond
@@ -110,8 +110,8 @@ func TestCosts(t *testing.T) {
 	require.Greater(t, maxTry(r, MaxLine), 100*time.Millisecond)
 }
 
-// TestCostsInTurn has tries that come in a pattern: which are timed must not
-// depend on it.
+// TestCostsInTurn has tries in a pattern: the choice of the timed tries must not depend on
+// it.
 func TestCostsInTurn(t *testing.T) {
 	w := &fakeWatch{took: 100 * time.Nanosecond}
 	var set []*rules.Rule

@@ -26,8 +26,8 @@ func shipped(t testing.TB) []*rules.Rule {
 	return out
 }
 
-// TestShippedRules holds the package to the reference with the shipped rules on
-// the lines of their own tests and, where it is at hand, on a corpus of real ones.
+// TestShippedRules compares the package with the reference: the shipped rules on the lines
+// of their own tests and, if available, on a corpus of real lines.
 func TestShippedRules(t *testing.T) {
 	set := shipped(t)
 	p := compile(t, set...)

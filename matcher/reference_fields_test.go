@@ -113,7 +113,7 @@ func refText(s string) map[string]string {
 	}
 }
 
-// refUnquote undoes %q, but for escaped ASCII letters.
+// refUnquote undoes %q, except for escaped ASCII letters.
 func refUnquote(s string) string {
 	return regexp.MustCompile(`\\(?:["\\abfnrtv]|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|(?s:.))`).ReplaceAllStringFunc(s, func(esc string) string {
 		if strings.HasPrefix(esc, `\U`) && len(esc) == 10 {
@@ -139,8 +139,8 @@ func refUnquote(s string) string {
 	})
 }
 
-// refObj is an object of JSON: keys in order, with values that are string,
-// refLiteral, *refObj, or nil for what has no value.
+// refObj is an object of JSON: keys in order, with values that are string, refLiteral,
+// *refObj, or nil if there is none.
 type refObj struct {
 	keys   []string
 	vals   []any
@@ -266,7 +266,7 @@ func (p *refJSON) object() *refObj {
 	}
 }
 
-// value reads a value; of an object that is cut the start is kept.
+// value reads a value. It keeps the start of a truncated object.
 func (p *refJSON) value() (v any, whole bool) {
 	switch {
 	case strings.HasPrefix(p.s, `"`):

@@ -41,9 +41,9 @@ func idsOf(hits []Hit) (out []uint64) {
 	return out
 }
 
-// Equal lines of one time are as many lines as there are places, in any blocks and
-// read ahead; what is read again from any boundary of two times has the same IDs; a
-// source without places has one.
+// Equal lines with one time are told apart by their position, in any blocks and when
+// speculating. Lines that are read again from a boundary between two times have the same
+// IDs. A source without positions gives all of them one ID.
 func TestEqualLinesOfOneTime(t *testing.T) {
 	p := sameProgram(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -89,7 +89,7 @@ func TestEqualLinesOfOneTime(t *testing.T) {
 		again.Place(offset + int64(len(before)))
 		require.Equal(t, want[strings.Count(before, "\n"):], idsOf(p.Scan(again, []byte(log[len(before):]), time.Now())))
 
-		// The same stream reads the last line again, as one whose end was missing.
+		// The same stream reads the last line again, as if its end had been missing.
 		last := lines[len(lines)-1]
 		whole.Place(offset + int64(len(log)-len(last)))
 		require.Equal(t, want[len(want)-1:], idsOf(p.Scan(whole, []byte(last), time.Now())))
@@ -101,7 +101,7 @@ func TestEqualLinesOfOneTime(t *testing.T) {
 	})
 }
 
-// A log that is rewritten in place is a new one: its lines are those of their places.
+// A log that is rewritten in place counts as a new one: its lines get the IDs of a new log.
 func TestEqualLinesOfARewrittenLog(t *testing.T) {
 	p := sameProgram(t)
 	s := NewStream(Labels{"app": "a"}, StreamOptions{})

@@ -48,7 +48,7 @@ func TestEnvelopes(t *testing.T) {
 	c := f(FormatCRI, ns+" stdxxx F a\n\n"+ns+" stdout X a\n"+ns+" stdout Fa\n", ns+" stdxxx F a", ns+" stdout X a", ns+" stdout Fa")
 	require.EqualValues(t, 4, c.Unparsed)
 
-	// Parts are joined, apart for each stream.
+	// Parts are joined separately for each stream.
 	f(FormatCRI, ns+" stdout P a1\n"+ns+" stderr P l1\n"+ns+" stdout P a2\n"+ns+" stderr F l2\n"+ns+" stdout F a3\n", "l1l2", "a1a2a3")
 	f(FormatCRI, ns+" stdout P a1\n"+ns+" stderr P l1\n", "a1", "l1")
 	f(FormatCRI, ns+" stderr P l1\r\n"+ns+" stderr F l2\r\n", "l1\rl2")
@@ -65,7 +65,7 @@ func TestEnvelopes(t *testing.T) {
 	c = f(FormatAuto, docker(`a\n`)+"bare a\n"+ns+" stderr F al\n", "a", "bare a", "al")
 	require.EqualValues(t, 1, c.Unparsed)
 
-	// Plain text, and what a power failure leaves.
+	// Plain text, and the remains of a power failure.
 	f(FormatText, ns+" stderr F a b\n", ns+" stderr F a b")
 	f(FormatAuto, "\x00\x00\x00"+ns+" std\x00out F a\x00b\n\x00\x00", "ab")
 	f(FormatAuto, "\n\r\n a\r\n", " a")
@@ -88,8 +88,8 @@ func TestLongLines(t *testing.T) {
 	require.EqualValues(t, 1, s.Counters().Truncated)
 }
 
-// TestPartsWithoutEnd looks at a line that never ends once it has the greatest
-// length, and drops the rest of it.
+// TestPartsWithoutEnd matches a line that never ends when it reaches the maximum length,
+// and drops the rest.
 func TestPartsWithoutEnd(t *testing.T) {
 	p := compile(t, everything(t))
 	s := NewStream(manager, StreamOptions{})
@@ -256,7 +256,7 @@ func TestSelection(t *testing.T) {
 	require.Equal(t, Counters{Lines: 3, Evaluated: 3, Bytes: 40}, none.Counters())
 }
 
-// TestReloadWithinLine gives the end of a line to another program.
+// TestReloadWithinLine passes the end of a line to another program.
 func TestReloadWithinLine(t *testing.T) {
 	p, q, none := compile(t, everything(t)), compile(t, everything(t)), compile(t)
 	s := NewStream(manager, StreamOptions{})

@@ -37,7 +37,7 @@ func scanAhead(p *Program, s *Stream, blocks []string, depth int) (hits []Hit, a
 	return append(hits, p.Flush(s, arrival)...), again
 }
 
-// Blocks that are scanned ahead give what they give one after the other.
+// Blocks that are scanned ahead have the same hits as blocks in sequence.
 func TestAhead(t *testing.T) {
 	sel := selectorOf(t, `{container="manager"}`)
 	rapid.Check(t, func(t *rapid.T) {

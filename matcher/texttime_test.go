@@ -28,8 +28,7 @@ func TestTimeOf(t *testing.T) {
 	f("x", "")
 }
 
-// Times are read where a hit asks for them. They are those that one gets who
-// reads the time of every line.
+// Times are read only for hits. They are the same as if the time of every line were read.
 func TestTextTimeIsThatOfEveryLine(t *testing.T) {
 	p := compile(t, ruleOf(t, "A", rules.Matcher{Contains: []string{"boom"}}))
 	forms := []string{
@@ -84,7 +83,7 @@ func TestTextTimeIsThatOfEveryLine(t *testing.T) {
 	})
 }
 
-// An envelope whose stamp is no time leaves the time before it in force.
+// An envelope with an invalid time leaves the previous time in force.
 func TestTextTimeBeforeABrokenStamp(t *testing.T) {
 	p := compile(t, ruleOf(t, "A", rules.Matcher{Contains: []string{"boom"}}))
 	s := NewStream(manager, StreamOptions{TextTime: true})

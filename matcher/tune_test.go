@@ -42,7 +42,7 @@ func TestTuneConcurrentlyWithScans(t *testing.T) {
 	require.Zero(t, p.untuned.Load())
 }
 
-// The lines that are kept are bounded, and few rules are not worth it.
+// The number of kept lines is bounded. A stream with few rules keeps none.
 func TestTuneIsBounded(t *testing.T) {
 	var set []signature
 	for i, s := range benchSignatures(t, 60) {

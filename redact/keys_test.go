@@ -9,7 +9,7 @@ import (
 	"crowsnest/redact/internal/keys"
 )
 
-// TestMayBeKey: the short look never says no to what the long one finds.
+// TestMayBeKey: the quick check never rejects a key that the full check finds.
 func TestMayBeKey(t *testing.T) {
 	r := New(nil)
 	words := append(keys.Words(), "value", "API", "Unseal")

@@ -13,7 +13,7 @@ import (
 	"crowsnest/test/plant"
 )
 
-// leaks counts texts of a class, and those that gave a secret away.
+// leaks counts texts of a class, and those that leaked a secret.
 type leaks struct{ texts, leaked int }
 
 func (l *leaks) add(leaked bool) {
@@ -23,9 +23,9 @@ func (l *leaks) add(leaked bool) {
 	}
 }
 
-// TestKinds plants every kind in ten encodings. Of what is announced by a
-// prefix, a name, a structure or a command nothing may leak, and of all at most
-// 2 %. CROWSNEST_KINDS=1 lists what leaks.
+// TestKinds plants every kind in ten encodings. Secrets that a prefix, a name, a structure
+// or a command announces may not leak, and of all secrets at most 2 % may.
+// CROWSNEST_KINDS=1 lists the leaks.
 func TestKinds(t *testing.T) {
 	r := New(nil)
 	ks := kinds(t)

@@ -12,8 +12,8 @@ import (
 	"crowsnest/test/plant"
 )
 
-// TestOrdinaryLines: nothing is hidden in lines that hold no secret, though many
-// speak of secrets and most have digests, uuids and names that were drawn by lot.
+// TestOrdinaryLines: nothing is hidden in lines that hold no secret, though many mention
+// secrets and most have digests, UUIDs and random names.
 func TestOrdinaryLines(t *testing.T) {
 	r := New(nil)
 	all := plant.Ordinary(rand.New(rand.NewPCG(5, 6)), 12)

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A receiver that keeps a list gets every episode of a key, in order, over an
-// outage and a restart. What is beyond a bound is counted.
+// A receiver that keeps a list gets every episode of a key, in order, over an outage and a
+// restart. Episodes beyond a bound are counted.
 func TestStateEachEpisode(t *testing.T) {
 	cfg := StateConfig{ResolvedFor: DefaultResolvedFor, EachEpisode: true}
 	s := NewState(cfg)

@@ -164,7 +164,7 @@ func TestStateSilentPendingDropped(t *testing.T) {
 		s.Notify([]episodes.Episode{ep}, t0)
 		require.Equal(t, want, words(s.Due(t0, 10)))
 
-		// The same in the place of a firing episode ends it.
+		// If it replaces a firing episode, it ends that.
 		s = NewState(testConfig())
 		s.Notify([]episodes.Episode{firing(1, 0)}, t0)
 		s.Accepted(s.Due(t0, 10), t0)
@@ -289,7 +289,7 @@ func TestStateClockSetBack(t *testing.T) {
 	require.Equal(t, "1 resolved new, 2 firing", words(s.Due(back.Add(time.Minute), 10)))
 }
 
-// reborn is what a state is after a stop and a start.
+// reborn returns the state after a stop and a start.
 func reborn(t *testing.T, s *State, now time.Time) *State {
 	t.Helper()
 	b, err := json.Marshal(s.Export(now))
@@ -351,8 +351,8 @@ func TestStateImportHostile(t *testing.T) {
 	require.Equal(t, "1 firing new", words(s.Due(t0, 10)))
 }
 
-// What is saved is by the clock as it is when it is saved, and what was read back
-// does not age by an hour when the clock is set by one.
+// Saved times follow the clock at the time of the save. Restored times do not age by an
+// hour when the clock is set by one.
 func TestStateOverRestartAndSetClock(t *testing.T) {
 	for _, by := range []time.Duration{time.Hour, -time.Hour} {
 		var clock setclock.Clock

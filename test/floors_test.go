@@ -56,7 +56,7 @@ var confined = map[string]string{
 // module begins the import path of each of our packages.
 var module = strings.TrimSuffix(reflect.TypeFor[rules.Rule]().PkgPath(), "rules")
 
-// purity lists what the floors below the edges must not use.
+// impure lists the packages that the floors below the edges must not use.
 var impure = []string{"os", "net", "net/http", "log", "log/slog", "math/rand"}
 
 // imported is one import of a file that is not a test.

@@ -28,7 +28,7 @@ type issueForm struct {
 	}
 }
 
-// GitHub ignores a form that it does not understand, without a word.
+// GitHub silently ignores a form that it does not understand.
 func TestIssueForms(t *testing.T) {
 	files, err := filepath.Glob("../.github/ISSUE_TEMPLATE/*.yml")
 	require.NoError(t, err)

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every entry has what documents and alerts show.
+// Every entry has the texts that documents and alerts show.
 func TestKindsAreExplained(t *testing.T) {
 	for _, k := range append(Sources(), Sinks()...) {
 		require.NotEmpty(t, k.Help, k.Key)

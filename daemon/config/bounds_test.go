@@ -41,7 +41,7 @@ func TestEveryFieldHasBounds(t *testing.T) {
 				continue
 			}
 			if s.PkgPath() == "crowsnest/sources/kubernetes" && f.Name == "MaxStreams" {
-				continue // Validate bounds it, beside its other findings
+				continue // Validate checks its bounds
 			}
 			r, ok, err := strictyaml.BoundsOf(f)
 			require.NoError(t, err, "%s", s)

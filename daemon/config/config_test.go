@@ -13,8 +13,8 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// Every broken configuration has its whole text of errors beside it.
-// UPDATE_SNAPSHOTS=1 writes it anew: read the difference.
+// Beside every broken configuration is a file with all of its errors. UPDATE_SNAPSHOTS=1
+// rewrites that file: review the difference.
 func TestBrokenConfigs(t *testing.T) {
 	files, err := filepath.Glob("../../testdata/config/err/*.yml")
 	require.NoError(t, err)

@@ -24,7 +24,7 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// The reference of the configuration is what the types and their comments say.
+// The configuration reference is generated from the types and their comments.
 // UPDATE_SNAPSHOTS=1, as in make docs, writes it.
 func TestConfigurationPage(t *testing.T) {
 	const file = "../../docs/configuration.md"
@@ -121,7 +121,7 @@ func (p *page) rows(t reflect.Type, prefix string) {
 	}
 }
 
-// value says how a value is written.
+// value describes how a value is written.
 func (p *page) value(f reflect.StructField) string {
 	t := f.Type
 	for t.Kind() == reflect.Pointer {
@@ -152,8 +152,8 @@ func (p *page) value(f reflect.StructField) string {
 	return "number"
 }
 
-// comments returns the comments of the fields of a struct, with keys in the place of
-// the names of fields.
+// comments returns the comments of the fields of a struct, with keys in place of field
+// names.
 func (p *page) comments(t reflect.Type) map[string]string {
 	module := strings.TrimSuffix(reflect.TypeFor[config.Config]().PkgPath(), "daemon/config")
 	files, err := filepath.Glob(filepath.Join("../..", strings.TrimPrefix(t.PkgPath(), module), "*.go"))

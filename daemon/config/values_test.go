@@ -76,7 +76,7 @@ func (b bounded) file(value string) string {
 	return text + " " + value + "\n"
 }
 
-// value writes a number, a duration, or what has so many bytes or entries.
+// value writes a number, a duration, or a text, list or mapping of n bytes or entries.
 func (b bounded) value(n float64) string {
 	entries := func(format string) string {
 		var out []string
@@ -100,7 +100,7 @@ func (b bounded) value(n float64) string {
 	return strconv.FormatFloat(n, 'f', -1, 64)
 }
 
-// texts writes a list or a mapping with one text of so many bytes.
+// texts writes a list or a mapping with one text of n bytes.
 func (b bounded) texts(n int) string {
 	if b.kind.Kind() == reflect.Map {
 		return "{l: " + strings.Repeat("x", n) + "}"
@@ -108,7 +108,7 @@ func (b bounded) texts(n int) string {
 	return "[" + strings.Repeat("x", n) + "]"
 }
 
-// step is the least that is more.
+// step returns the smallest increment of a value.
 func (b bounded) step() float64 {
 	switch {
 	case b.kind == reflect.TypeFor[time.Duration]():
@@ -135,7 +135,7 @@ func TestEveryValueAtItsBounds(t *testing.T) {
 	require.Greater(t, len(fields), 100)
 	for _, b := range fields {
 		if b.kind == reflect.TypeFor[rules.Scope]() {
-			continue // one of two words: no length is good
+			continue // one of two words: no length is valid
 		}
 		beyond := func(value string) strictyaml.Problems {
 			_, problems := Parse("c.yml", []byte(b.file(value)))
@@ -180,7 +180,7 @@ func TestEveryValueAtItsBounds(t *testing.T) {
 	}
 }
 
-// TestMaxStreamsAtItsBounds is for the one number that its package bounds.
+// TestMaxStreamsAtItsBounds tests the one number whose bounds its own package checks.
 func TestMaxStreamsAtItsBounds(t *testing.T) {
 	for value, refused := range map[string]bool{"0": false, "1000000": false, "-1": true, "1000001": true, "9223372036854775807": true} {
 		_, problems := Parse("c.yml", []byte("sources:\n  kubernetes:\n    max_streams: "+value+"\n"))

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestConfigYAMLHidesOAuth2 keeps what authenticates to a token server off the
-// status page and out of messages about a broken file.
+// TestConfigYAMLHidesOAuth2 keeps the credentials for a token server off the status page
+// and out of messages about a broken file.
 func TestConfigYAMLHidesOAuth2(t *testing.T) {
 	const file = `sinks:
   alertmanager:

@@ -63,7 +63,7 @@ func TestReloadKeepsLastGood(t *testing.T) {
 	f.Write("c.yaml", rulefolder.Pack("c", "C", "text of c"))
 	again([]string{"A=new text of a", "B=newer text of b", "C=text of c"})
 
-	// Overrides are a file like others.
+	// A file of overrides is loaded like any other.
 	f.Write("over.yaml", "overrides:\n- rule: C\n  disable: not here\n")
 	out, err = l.Again(cfg)
 	require.NoError(t, err)
@@ -75,7 +75,7 @@ func TestReloadKeepsLastGood(t *testing.T) {
 	require.EqualValues(t, "false", out.Set.Rule("C").Mode, "the last good overrides stay")
 	f.Remove("over.yaml")
 
-	// What is removed is gone, but never everything.
+	// Files can be removed, but not all of them unless AllowEmpty is set.
 	f.Remove("c.yaml")
 	again([]string{"A=new text of a", "B=newer text of b"})
 	f.Remove("a.yaml")

@@ -95,7 +95,7 @@ func TestUpstreamAway(t *testing.T) {
 	f(time.Second, upstream.Stats{LastError: "another agent", Refused: true}, true)
 }
 
-// One alert names the nodes that have a condition, and no text of a node is advice.
+// One alert names the nodes that have a condition. Texts of nodes never become advice.
 func TestReportedAlertsAreFolded(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	c := sources.Condition{

@@ -10,7 +10,7 @@ import (
 	"crowsnest/sources"
 )
 
-// watch is a Alerts in virtual time, over restarts.
+// watch is an Alerts in virtual time, over restarts.
 type watch struct {
 	t     *testing.T
 	a     *Alerts
@@ -72,7 +72,7 @@ func (w *watch) coverage() string {
 func up(name string) sources.Status  { return sources.Status{Name: name, Up: true, Opened: true} }
 func off(name string) sources.Status { return sources.Status{Name: name, Error: "refused"} }
 
-// The heartbeat says what is seen, and nothing when that is nothing.
+// The heartbeat reports the coverage, and is not sent when there is none.
 func TestHeartbeatCoverage(t *testing.T) {
 	w := newWatch(t)
 	require.Empty(t, w.pass(time.Minute, off("kubelet"), off("machines")), "nothing was ever seen")
@@ -119,15 +119,16 @@ func TestAbsenceOverRestarts(t *testing.T) {
 	require.Equal(t, []string{"firing CrowsnestHeartbeat"}, w.pass(5*time.Second, up("kubelet"), up("machines")))
 	require.Equal(t, []string{"resolved CrowsnestBlind machines"}, w.pass(time.Minute, up("kubelet"), up("machines")))
 
-	// It was away for a long time in all, and the next process finds it at once.
+	// The source was away for long in total, but the next process soon finds it up: no
+	// alert.
 	w.pass(time.Minute, up("kubelet"), off("machines"))
 	w.restart(time.Hour)
 	require.Equal(t, []string{"firing CrowsnestHeartbeat"}, w.pass(5*time.Second, up("kubelet"), off("machines")))
 	require.Equal(t, []string{"firing CrowsnestHeartbeat"}, w.pass(time.Minute, up("kubelet"), up("machines")))
 }
 
-// A process that is restarted all the time and sees nothing does not go on
-// feeding a dead man's switch.
+// A process that is restarted all the time and sees nothing does not keep feeding a dead
+// man's switch.
 func TestHeartbeatOfACrashLoop(t *testing.T) {
 	w := newWatch(t)
 	w.pass(time.Minute, up("kubelet"))
@@ -153,7 +154,7 @@ func TestRestoredAlertsEnd(t *testing.T) {
 	require.Error(t, w.a.Import([]byte("[]")))
 }
 
-// An agent whose aggregator is away finds lines that nobody concludes from.
+// While the aggregator is down, nothing is concluded from the hits of its agent.
 func TestCoverageOfAnAgent(t *testing.T) {
 	w := newWatch(t)
 	w.unanswered = w.start
@@ -164,7 +165,7 @@ func TestCoverageOfAnAgent(t *testing.T) {
 	require.Equal(t, []string{"firing CrowsnestHeartbeat"}, w.pass(time.Minute, up("kubelet")))
 }
 
-// An aggregator counts its nodes; without a single agent it sees nothing.
+// An aggregator counts its nodes; without agents it has no coverage.
 func TestCoverageOfAnAggregator(t *testing.T) {
 	w := newWatch(t)
 	agents := up("agents")

@@ -10,7 +10,8 @@ import (
 	"crowsnest/sources"
 )
 
-// A loss is an alert at once, for a while after the newest one, and once per reason.
+// A loss raises an alert at once, one per reason. It stays for a while after the newest
+// loss.
 func TestLossAlerts(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	a := New(start, blindAfter)
@@ -47,7 +48,7 @@ func TestLossAlerts(t *testing.T) {
 	lose("other", 1, 30*time.Minute)
 	f(30*time.Minute, "firing warning other")
 
-	// A restart: the source kept it.
+	// After a restart the source still has the loss.
 	a = New(start.Add(31*time.Minute), blindAfter)
 	f(31*time.Minute, "firing warning gap", "firing warning other")
 	for _, e := range a.All() {

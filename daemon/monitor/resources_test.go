@@ -29,7 +29,7 @@ func TestUnsavedAlert(t *testing.T) {
 	f(full, since.Add(unsavedAfter), true)
 	f(full, since.Add(24*time.Hour), true)
 
-	// A clock that is set is no time that passes.
+	// Setting the clock does not count as elapsed time.
 	var clock setclock.Clock
 	from := clock.Now()
 	clock.Set(time.Hour)
@@ -53,7 +53,7 @@ func TestSkewAlert(t *testing.T) {
 	f(-29, true, false)
 	f(30, true, true)
 	f(-3600, true, true)
-	f(-3600, false, false) // what it said last may be long ago
+	f(-3600, false, false) // its last answer may be old
 }
 
 func TestDroppedAlerts(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"crowsnest/sources"
 )
 
-// A log that is not read is an alert after a minute: critical if it may be read
-// later, a warning if it is refused for good.
+// A log that is not read raises an alert after a minute: critical if it may be read later,
+// a warning if it is refused for good.
 func TestUnreadAlert(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	f := func(at time.Duration, severity string, says []string, unread ...sources.Unread) {

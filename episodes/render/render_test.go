@@ -30,7 +30,7 @@ func facts(r *rules.Rule) Facts {
 	}
 }
 
-// A secret that a bound would cut in two is hidden whole.
+// A secret that a bound would truncate is hidden completely.
 func TestLineIsRedactedBeforeItIsTruncated(t *testing.T) {
 	r := Renderer{Redactor: redact.New([]*regexp.Regexp{regexp.MustCompile("hunter2+")})}
 	out := r.Line(strings.Repeat("x", MaxLine-3) + " hunter2222")

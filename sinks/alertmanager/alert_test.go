@@ -46,12 +46,12 @@ func TestTimesOfAlerts(t *testing.T) {
 	f(unset, unset, false, 0, lives)
 	f(unset, unset, true, 0, 0)
 
-	ahead = h // what ends soon by our clock may be over there
+	ahead = h // an end soon by our clock may be past by theirs
 	f(-h, unset, false, -h, h+lives)
 	f(h, unset, false, 0, h+lives)
 	f(-h, -h/2, true, -h, -h/2)
 	f(-h, h, true, -h, 0)
-	ahead = -h // what ended a minute ago by our clock is still to come there
+	ahead = -h // an end a minute ago by our clock is in the future by theirs
 	f(-2*h, unset, false, -2*h, lives)
 	f(-h/2, unset, false, -h, lives)
 	f(-h/2, -time.Minute, true, -h, -h)

@@ -32,7 +32,7 @@ func (b *bench) restart() {
 	b.open(Config{}, state)
 }
 
-// What a cluster was notified of is not sent as firing again to a member that
+// An alert that the cluster was notified of is not sent as firing again to a member that
 // was away, whether or not crowsnest restarts meanwhile.
 func TestMemberReturns(t *testing.T) {
 	f := func(away time.Duration, restarts bool) {
@@ -75,8 +75,7 @@ func TestMemberReturns(t *testing.T) {
 	}
 }
 
-// An Alertmanager that is in no cluster with another one notifies people of its
-// own: it is sent everything.
+// An Alertmanager outside a cluster notifies people independently: it is sent everything.
 func TestNoCluster(t *testing.T) {
 	inBubble(t, 2, func(b *bench) {
 		b.ams[1].Set(fault.Reset)
@@ -91,8 +90,8 @@ func TestNoCluster(t *testing.T) {
 	})
 }
 
-// A member that took an alert and died before it could notify does not speak for
-// the others.
+// A member that accepted an alert and died before it could notify does not count for the
+// others.
 func TestMemberDiesBeforeItNotifies(t *testing.T) {
 	inCluster(t, func(b *bench) {
 		first, second := b.ams[0], b.ams[1]
@@ -110,8 +109,8 @@ func TestMemberDiesBeforeItNotifies(t *testing.T) {
 	})
 }
 
-// An Alertmanager is the same process over restarts of crowsnest: nothing is
-// sent again that it took in the second in which it started.
+// An Alertmanager remains the same process when crowsnest restarts: alerts that it accepted
+// in the second in which it started are not sent again.
 func TestSameProcessOverRestarts(t *testing.T) {
 	inBubble(t, 1, func(b *bench) {
 		ep := fire("A")
@@ -156,8 +155,8 @@ func TestEndIsNotRepeatedWhileMemberIsAway(t *testing.T) {
 	})
 }
 
-// A request waits at a member that hangs at any time, so that it is answered as
-// soon as the member wakes up.
+// One request is always pending at a member that hangs, so that it is answered as soon as
+// the member wakes up.
 func TestRequestWaitsAtMemberThatHangs(t *testing.T) {
 	inCluster(t, func(b *bench) {
 		b.notify(fire("A"))
@@ -195,8 +194,8 @@ func TestOlderRequestsAreOverwritten(t *testing.T) {
 	})
 }
 
-// A member that was cut off from the others too is sent an end when it has found
-// them again: they inform it that people were notified. It does not wait for ever.
+// A member that was also cut off from the others is sent an end only when it has found them
+// again: they inform it that people were notified. The wait is bounded.
 func TestMemberFindsTheOthersFirst(t *testing.T) {
 	f := func(finds time.Duration) {
 		t.Helper()
@@ -224,8 +223,8 @@ func TestMemberFindsTheOthersFirst(t *testing.T) {
 	f(time.Hour)
 }
 
-// A member that hangs is sent nothing by a crowsnest that stops or starts: it would
-// take it when it wakes up, after the end.
+// When crowsnest stops or starts, it sends nothing to a member that hangs: the member would
+// accept it when it wakes up, after the end.
 func TestNothingIsSentToMemberThatHangs(t *testing.T) {
 	inCluster(t, func(b *bench) {
 		am := b.ams[1]
@@ -245,7 +244,7 @@ func TestNothingIsSentToMemberThatHangs(t *testing.T) {
 	})
 }
 
-// A member that wakes up learns from the others first what people were notified of.
+// A member that wakes up first learns from the others which alerts people were notified of.
 // Without another member it is sent everything at once.
 func TestMemberThatWakesUpMergesFirst(t *testing.T) {
 	f := func(other fault.Fault, want time.Duration) {

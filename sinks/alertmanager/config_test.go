@@ -76,8 +76,7 @@ http_config:
 	require.Equal(t, 2, problems[0].Line)
 }
 
-// Making a sink opens nothing: a missing certificate is a matter of the running
-// sink, which tries again.
+// New opens no file: the running sink reports a missing certificate and retries.
 func TestNewReadsNoFile(t *testing.T) {
 	cfg := Config{URLs: []string{"https://am"}}
 	cfg.HTTP.TLSConfig.CAFile = "/does/not/exist"

@@ -117,7 +117,7 @@ func (b *bench) answer(ep episodes.Episode) sinks.Delivery {
 	return all[len(all)-1]
 }
 
-// within requires what must be true at most d from now.
+// within requires that ok becomes true within d.
 func (b *bench) within(d time.Duration, what string, ok func() bool) {
 	b.t.Helper()
 	for end := time.Now().Add(d); !ok(); {

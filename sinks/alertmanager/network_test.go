@@ -95,7 +95,7 @@ func TestRefusedConnection(t *testing.T) {
 	until(t, srv.AM, "told", func() bool { return srv.AM.States("A") == "firing" })
 }
 
-// A peer cannot make us read without end.
+// A peer cannot make the sink read endlessly.
 func TestEndlessAnswer(t *testing.T) {
 	for _, code := range []int{200, 400, 500} {
 		srv := serve(t)

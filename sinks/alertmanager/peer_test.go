@@ -13,8 +13,8 @@ import (
 	"crowsnest/test/fault"
 )
 
-// By the receiver's clock an alert is open as long as it is, and over when it
-// is, however far the clocks are apart.
+// By the receiver's clock, an alert is open exactly as long as it really is, however far
+// the clocks are apart.
 func TestPeerClock(t *testing.T) {
 	for _, skew := range []time.Duration{time.Hour, -time.Hour, 10 * time.Second, -10 * time.Second, 20 * time.Hour} {
 		inBubble(t, 1, func(b *bench) {
@@ -51,8 +51,7 @@ func TestPeerClock(t *testing.T) {
 	}
 }
 
-// open reports whether a receiver whose clock is so much ahead takes the word for
-// an alert that is open.
+// open reports whether a receiver whose clock is ahead by skew considers the alert open.
 func open(w fakeam.Accepted, skew time.Duration) bool { return w.Alert.EndsAt.After(w.Time.Add(skew)) }
 
 // A clock that is set while nothing else happens does not end what is open.
@@ -90,7 +89,7 @@ func TestPeerAt(t *testing.T) {
 	f(-1e6*time.Hour, 0)
 	require.Equal(t, now, peer{}.at(now))
 
-	// An answer that took its time bears an old date.
+	// A slow answer has an old date.
 	slow := peer{date: now.Add(-4 * time.Second), read: now, took: 3 * time.Second}
 	require.Equal(t, now, slow.at(now))
 	slow.took = time.Second
@@ -98,8 +97,8 @@ func TestPeerAt(t *testing.T) {
 	require.Equal(t, now.Add(4*time.Second), peer{date: now.Add(4 * time.Second), read: now, took: 3 * time.Second}.at(now))
 }
 
-// A slow answer is no clock that differs: an alert does not begin at another
-// time when it is sent again.
+// A slow answer is not mistaken for a clock difference: an alert keeps its start when it is
+// sent again.
 func TestSlowAnswerIsNoSkew(t *testing.T) {
 	inBubble(t, 1, func(b *bench) {
 		am := b.ams[0]

@@ -71,8 +71,8 @@ func (c *plainClient) run(ctx context.Context, url string) {
 	}
 }
 
-// post sends what is firing or ended lately. A failure is left at that: the next
-// evaluation sends it again.
+// post sends what is firing or ended lately. It does not retry: the next evaluation sends
+// them again.
 func (c *plainClient) post(ctx context.Context, url string) {
 	ctx, cancel := context.WithTimeout(ctx, defaultTimeout)
 	defer cancel()

@@ -14,12 +14,12 @@ import (
 	"crowsnest/test/servers"
 )
 
-// verdict says what was notified otherwise than it should be, by alert.
+// verdict lists the wrong notifications, by alert.
 type verdict struct {
 	missing []string
 	extra   []string
-	// memory are the notifications of a member that was away, out of a memory that
-	// no request could correct, and of the ends that followed.
+	// memory lists notifications that a member sent after its absence from outdated alerts,
+	// which no request could correct in time, and the ends that followed.
 	memory []string
 }
 
@@ -63,7 +63,7 @@ func (s *scene) judge() (out verdict) {
 	return out
 }
 
-// flush is one of a group that held an alert.
+// flush is one flush of a group that contained an alert.
 type flush struct {
 	name string
 	at   time.Time
@@ -103,13 +103,13 @@ func (s *scene) fromMemory(n servers.Notification, flushes []flush) bool {
 	})
 }
 
-// planResult is what came of a plan.
+// planResult is the result of a plan.
 type planResult struct {
 	*plan
 	ours, control verdict
 }
 
-// table sums the results by the way and the length of the absence.
+// table sums the results by the kind and the length of the absence.
 func table(results []planResult) string {
 	out := fmt.Sprintf("\n%-8s %-8s %6s | %8s %12s %8s | %s\n", "away by", "away", "plans", "extra", "from memory", "missing", "control: extra, missing")
 	for _, how := range []string{stopped, killed, suspended, cut, isolated} {

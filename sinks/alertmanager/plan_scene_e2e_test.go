@@ -17,8 +17,8 @@ import (
 	"crowsnest/test/servers"
 )
 
-// scene is a cluster of two, a client that sends alerts to it, and those who are
-// notified.
+// scene is a cluster of two, a client that sends alerts to it, and the receiver of its
+// notifications.
 type scene struct {
 	hook   *servers.Hook
 	ams    [2]*servers.AlertmanagerServer
@@ -37,8 +37,8 @@ type planClient interface {
 	notify(ep episodes.Episode)
 	// reach cuts the network to an Alertmanager, or repairs it.
 	reach(url string, ok bool)
-	// answered is when an Alertmanager answered first since its network was
-	// repaired; zero: it has not.
+	// answered returns the time of an Alertmanager's first answer since its network was
+	// repaired; zero: none.
 	answered() time.Time
 	restart(kill bool)
 	save()

@@ -18,8 +18,8 @@ import (
 	"crowsnest/test/wait"
 )
 
-// The plans run with the default times, 60 times as fast: an hour is a minute. What
-// is not configurable, such as the time between two tries, is as it is.
+// The plans run with the default times, 60 times as fast: an hour is a minute. Times that
+// are not configurable, such as that between two tries, are unchanged.
 const (
 	planFaster  = 60
 	planSpan    = 70 * time.Second // in which everything happens
@@ -42,12 +42,12 @@ const (
 // nothing and an hour, while alerts open and end and crowsnest restarts. People
 // are notified of every beginning and of every end once.
 //
-// A member that runs on, or wakes up, without having been sent the ends notifies
-// of these alerts as firing once it hears from the other member that they were
-// resolved. No client can prevent that. Such notifications are counted apart, and
-// only if the log of the member shows that it flushed the group before it answered
-// any request after its absence. A second cluster, with a client that sends as
-// Prometheus does, goes through the same plan for comparison.
+// A member that keeps running, or wakes up, and was not sent the ends notifies of these
+// alerts as firing once the other member reports that they were resolved. No client can
+// prevent that. Such notifications are counted separately, and only if the log of the
+// member shows that it flushed the group before it answered any request after its absence.
+// A second cluster, with a client that sends as Prometheus does, goes through the same plan
+// for comparison.
 //
 // CROWSNEST_PLANS is how many plans are run, CROWSNEST_SEED the seed of the first;
 // with -parallel 4, 50 of them take 18 minutes.
@@ -143,7 +143,7 @@ func (p *plan) add(at time.Duration, what string, do func(s *scene)) {
 	p.events = append(p.events, event{at, what, do})
 }
 
-// run has the plan happen to crowsnest and to the control.
+// run plays the plan with crowsnest and with the control.
 func (p *plan) run(t *testing.T) (ours, control verdict) {
 	scenes := []*scene{newScene(t, newSinkClient), newScene(t, newPlainClient)}
 	began := time.Now()
@@ -160,7 +160,7 @@ func (p *plan) run(t *testing.T) (ours, control verdict) {
 	for end := time.Now().Add(time.Minute); len(scenes[0].judge().missing) > 0 && time.Now().Before(end); {
 		wait.Pause(t.Context(), planTick)
 	}
-	wait.Pause(t.Context(), 12*time.Second) // two group_intervals: what is notified too much comes by then
+	wait.Pause(t.Context(), 12*time.Second) // two group_intervals: superfluous notifications arrive by then
 	if p.how == suspended || p.how == cut || p.how == isolated {
 		require.WithinDuration(t, scenes[0].backAt, scenes[0].client.answered(), foundWithin, "not found when it was back")
 	}

@@ -66,8 +66,8 @@ func TestRealAlertmanager(t *testing.T) {
 	})
 	require.Zero(t, s.Status()[0].Failed[delivery.ReasonRefused])
 
-	// It restarts: what is open is there again without another notification,
-	// and alerts that ended meanwhile are sent.
+	// It restarts: open alerts are there again without another notification, and alerts
+	// that ended meanwhile are sent.
 	endsAway := fire("EndsAway")
 	notify(endsAway)
 	eventually("notified", func() bool { return notified("EndsAway") == "firing" })

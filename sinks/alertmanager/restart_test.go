@@ -40,7 +40,7 @@ func TestAlertmanagerRestarts(t *testing.T) {
 		require.Empty(t, am.NeverNotified())
 		require.Len(t, b.took, 4, "a repeat is not a detection")
 
-		// It restarts so fast that no request meets it.
+		// It restarts so fast that no request fails.
 		b.pass(10 * time.Minute)
 		am.Restart()
 		b.pass(time.Second)
@@ -105,7 +105,8 @@ func TestShutdownTriesOnceMore(t *testing.T) {
 	})
 }
 
-// TestKilledDuringOutage: what was active during an outage outlives us.
+// TestKilledDuringOutage: alerts that were active during an outage survive a kill of
+// crowsnest.
 func TestKilledDuringOutage(t *testing.T) {
 	inBubble(t, 2, func(b *bench) {
 		good, down := b.ams[0], b.ams[1]
@@ -169,7 +170,7 @@ func TestNewEndpoint(t *testing.T) {
 	})
 }
 
-// A new Alertmanager is sent what its predecessors did not accept.
+// A new Alertmanager is sent the alerts that its predecessors did not accept.
 func TestEndpointReplaced(t *testing.T) {
 	inBubble(t, 2, func(b *bench) {
 		b.ams[0].Set(fault.Reset)
@@ -221,7 +222,7 @@ func TestMarksForNewEndpoint(t *testing.T) {
 	}
 }
 
-// What ended while no Alertmanager could be reached is notified in full, also
+// Alerts that ended while no Alertmanager could be reached are notified completely, also
 // over restarts of crowsnest.
 func TestManyEndedOverRestart(t *testing.T) {
 	const many = 1500

@@ -200,9 +200,9 @@ func TestOneBadEndpoint(t *testing.T) {
 	}
 }
 
-// TestRetryIsPaced: an endpoint that is down is asked every 2 s whether it is
-// back, in small requests, and not more often than it says. One that cannot be
-// reached is sent no alerts: it might take old ones when it wakes up.
+// TestRetryIsPaced: an endpoint that is down is asked every 2 s whether it is back, in
+// small requests, and not more often than it says. One that cannot be reached is sent no
+// alerts: it might accept old ones when it wakes up.
 func TestRetryIsPaced(t *testing.T) {
 	inBubble(t, 1, func(b *bench) {
 		am := b.ams[0]
@@ -235,8 +235,8 @@ func TestRetryIsPaced(t *testing.T) {
 	})
 }
 
-// TestHungRequestsDoNotPile: while an endpoint answers and takes nothing, at most
-// a few small requests are under way.
+// TestHungRequestsDoNotPile: while an endpoint answers but accepts nothing, at most a few
+// small requests are under way.
 func TestHungRequestsDoNotPile(t *testing.T) {
 	inBubble(t, 1, func(b *bench) {
 		var mu sync.Mutex
@@ -305,7 +305,7 @@ func TestPoisonAlone(t *testing.T) {
 	})
 }
 
-// What we know to be refused is not sent.
+// Alerts that are known to be refused are not sent.
 func TestInvalidIsNotSent(t *testing.T) {
 	inBubble(t, 1, func(b *bench) {
 		noName, badLabel := fire("NoName"), fire("BadLabel")

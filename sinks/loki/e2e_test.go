@@ -31,8 +31,8 @@ func over(ep episodes.Episode) episodes.Episode {
 	return ep
 }
 
-// The transitions of an alert are lines of one stream, to be filtered by what
-// else is known of it; each tenant has its own.
+// The transitions of an alert are lines of one stream, which queries can filter by its
+// other properties. Each tenant has its own stream.
 func TestRealLoki(t *testing.T) {
 	l := servers.Loki(t, servers.LokiOptions{Auth: true})
 	s, stop := run(t, Config{URL: l.URL, Tenant: "ops", UpdateDelay: time.Second, ExternalLabels: cluster, Labels: map[string]string{"team": "x"}})
@@ -59,7 +59,7 @@ func TestRealLoki(t *testing.T) {
 	stop()
 }
 
-// One entry that Loki does not take costs that one only.
+// An entry that Loki refuses affects no other.
 func TestRealLokiRefusesOne(t *testing.T) {
 	l := servers.Loki(t, servers.LokiOptions{Args: []string{"-distributor.max-line-size=1KB"}})
 	s, stop := run(t, Config{URL: l.URL})

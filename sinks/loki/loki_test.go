@@ -218,7 +218,7 @@ func TestValidate(t *testing.T) {
 	require.Error(t, err)
 }
 
-// run starts a sink and returns what stops it.
+// run starts a sink and returns a function that stops it.
 func run(t *testing.T, cfg Config) (*Sink, func()) {
 	t.Helper()
 	s, err := New(cfg, Options{Log: zerolog.Nop()})
@@ -250,8 +250,8 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	require.Eventually(t, ok, 20*time.Second, 5*time.Millisecond, what)
 }
 
-// One request holds all that is due, as snappy and protobuf, with the tenant and
-// the credentials.
+// One request holds everything that is due, as snappy and protobuf, with the tenant and the
+// credentials.
 func TestPush(t *testing.T) {
 	f := newFakeLoki(t)
 	cfg := Config{URL: f.URL, Tenant: "ops", HTTP: httpconfig.Config{HTTPClientConfig: commonconfig.HTTPClientConfig{

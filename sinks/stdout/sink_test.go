@@ -214,8 +214,7 @@ func TestTransitionsOnly(t *testing.T) {
 	})
 }
 
-// A writer that blocks blocks nobody else; what it gets then is the newest word
-// of each key.
+// A blocked writer blocks nothing else. Afterwards it gets the newest state of each key.
 func TestBlockedWriter(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *Sink, p *pipe, _ func() error) {
 		gate := make(chan struct{})

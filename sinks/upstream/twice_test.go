@@ -13,9 +13,8 @@ import (
 	"crowsnest/hits"
 )
 
-// A process that answers again after another one has answered runs beside it. One
-// that takes the place of another does not, and nor does an answer that was on its
-// way meanwhile prove anything.
+// A process that answers again after another one has answered runs beside it. One that
+// replaces another does not, and an answer that was in transit meanwhile proves nothing.
 func TestAnswered(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	f := func(want bool, ids ...string) {
@@ -72,8 +71,8 @@ func (s *service) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// Two aggregators behind one address are noticed although each agent keeps its
-// connection to one, and so is that there is one again. A restart is not two.
+// Two aggregators behind one address are noticed although each agent keeps its connection
+// to one, and so is the return to one. A restart does not count as two.
 func TestTwoAggregators(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		behind := &service{processes: []string{"a"}, kept: &peer{}}

@@ -370,7 +370,7 @@ func TestASuccessorSaysSo(t *testing.T) {
 	require.Equal(t, []string{first.instance}, m.After)
 	require.NotEqual(t, first.instance, m.Instance)
 
-	// As long as nobody let one in, all that tried are named.
+	// Until one instance is accepted, all that tried are named.
 	state, err = second.Export()
 	require.NoError(t, err)
 	third := f()

@@ -82,7 +82,7 @@ func encode(t *testing.T, cfg Config, msgs ...sinks.Message) []byte {
 	return body
 }
 
-// The request that the document shows is the one that is made.
+// The document shows the request as the sink makes it.
 func TestDocument(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/webhook.md")
 	require.NoError(t, err)
@@ -180,7 +180,7 @@ func TestValidate(t *testing.T) {
 	require.Equal(t, "https://hook.example", config.endpoint())
 }
 
-// run starts a sink and returns what stops it.
+// run starts a sink and returns a function that stops it.
 func run(t *testing.T, cfg Config) (*Sink, func()) {
 	t.Helper()
 	s, err := New(cfg, Options{Log: zerolog.Nop()})

@@ -66,7 +66,7 @@ func TestServes(t *testing.T) {
 	f(c, `{tenant="t"}`, false)
 	f(c, `{tenant="u"}`, true)
 	c.Labels = map[string]string{"other": "cluster"}
-	f(c, `{cluster="b"}`, true) // other may say so
+	f(c, `{cluster="b"}`, true) // label other may have this value
 }
 
 // Tenants are separate sources: one that is down does not delay the others.

@@ -117,7 +117,7 @@ func labelText(l matcher.Labels) string {
 	return strings.Join(out, ",")
 }
 
-// counted returns the texts that did not arrive exactly once, with their counts.
+// wrong returns the texts that did not arrive exactly once, with their counts.
 func (p *sink) wrong(texts []string) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -175,7 +175,7 @@ func inBubble(t *testing.T, change func(c *Config), f func(b *bench)) {
 	inLoki(t, func(*fakeloki.Loki) {}, change, f)
 }
 
-// inLoki does the same with a Loki that setup prepares.
+// inLoki does the same with a Loki that setUp prepares.
 func inLoki(t *testing.T, setUp func(l *fakeloki.Loki), change func(c *Config), f func(b *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -145,7 +145,7 @@ func TestFaults(t *testing.T) {
 				push(200)
 				b.loki.Set(nil)
 				push(20)
-				b.wait(time.Minute) // 30 s for what only people put right
+				b.wait(time.Minute) // 30 s for problems that only people can fix
 				b.once(texts...)
 				require.Equal(t, len(texts), b.sink.total())
 				st := b.src.Status()

@@ -48,8 +48,8 @@ func newPage(size int, name string) *page {
 	return p
 }
 
-// next sets the time of every line to now and returns the page. id is "" for a
-// page without a detection.
+// next sets the time of every line to now and the number of the planted line, and returns
+// the page.
 func (p *page) next(number int) []byte {
 	now := time.Now().UTC()
 	if !now.After(p.last) {

@@ -119,7 +119,7 @@ func TestChartLint(t *testing.T) {
 	}
 }
 
-// What nobody can have meant is refused, with the reason.
+// Obvious mistakes are refused, with the reason.
 func TestChartRefuses(t *testing.T) {
 	for _, c := range []struct{ values, want string }{
 		{"{clustre: a}", "additional properties 'clustre' not allowed"},

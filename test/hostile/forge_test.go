@@ -295,9 +295,8 @@ func TestForgedSignatures(t *testing.T) {
 	})
 	before := d.metric(daemon.LinesRead)
 
-	// The lines from the right places come after the forged ones: once they
-	// have fired, forged ones would have, too.
-	// fired, they would have.
+	// The lines from the right places come after the forged ones: once they have fired, the
+	// forged ones would have fired, too.
 	want := map[string]int{}
 	for _, s := range signatures {
 		c := d.container(s.at.ns, s.at.pod, s.at.container, s.age)

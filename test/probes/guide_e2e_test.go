@@ -22,10 +22,10 @@ import (
 	"crowsnest/test/servers"
 )
 
-// TestE2EInstallationGuide plays docs/deploy.md as it is written: from the chart to
-// the first alert in five commands, and to none. The API server, Alertmanager, helm,
-// kubectl and crowsnest are real. The node is simulated: it runs the pods as
-// processes, and its pods' names and addresses become local ones.
+// TestE2EInstallationGuide plays docs/deploy.md as it is written: from the chart to the
+// first alert in five commands, and the removal. The API server, Alertmanager, helm,
+// kubectl and crowsnest are real. The node is simulated: it runs the pods as processes, and
+// its pods' names and addresses become local ones.
 func TestE2EInstallationGuide(t *testing.T) {
 	values, commands := guide(t)
 	require.Len(t, commands, 5)

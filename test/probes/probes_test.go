@@ -345,7 +345,7 @@ func (c *cluster) firstLife(full string) {
 	}
 }
 
-// without checks what holds while the peer is missing.
+// without checks the behaviour while the peer is missing.
 func (s scenario) without(c *cluster) {
 	if !s.undetected {
 		c.eventually("the failure is notified", func() bool { return c.firing("CrowsnestInstallationTest", "") })

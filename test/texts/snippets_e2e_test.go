@@ -148,7 +148,7 @@ func localConfig(t *testing.T, base, smtp string) string {
 	return string(out)
 }
 
-// A real Alertmanager accepts the example configuration as it is, but for the files of
+// A real Alertmanager accepts the example configuration as it is, except for the files of
 // secrets, and delivers an alert of a shipped rule to every receiver.
 func TestE2ESnippets(t *testing.T) {
 	box := &inbox{got: map[string]string{}}

@@ -157,7 +157,7 @@ func silenced(t *testing.T, text string) map[string]string {
 // the example templates.
 func TestNoForeignLinksOrLinesInSnippets(t *testing.T) {
 	tmpl, list := snippetTemplates(t), append(slices.Clone(linking), `a"b\c`, "*a* _b_ ~c~", "{{ .Labels }}")
-	byLength := map[int]*rules.Rule{} // the templates treat rules alike but for the number of steps
+	byLength := map[int]*rules.Rule{} // the templates treat rules alike except for the number of steps
 	for _, r := range shipped(t) {
 		byLength[len(r.Remediation.Steps)] = r
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// No loss is forgotten, however many parties there are: small counts become those of the
-// others, the oldest first.
+// No loss is forgotten, however many parties there are: small counts are added to that of
+// the others, the oldest first.
 func TestLosses(t *testing.T) {
 	l := Losses{Fresh: 10}
 	note := func(party string, n int) {

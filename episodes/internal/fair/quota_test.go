@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The newest values are kept for each party, whatever another one has.
+// Each party keeps its newest values, however many another one has.
 func TestKeepIsShared(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		parties := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "a", "a", "a", "b", "b", "c"}), 0, 60).Draw(t, "parties")

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// roomModel shares a room in the obvious way: it looks at everything each time.
+// roomModel shares a room in the obvious way: it scans everything each time.
 type roomModel struct {
 	t        *rapid.T
 	max      Load
@@ -90,8 +90,8 @@ func (m *roomModel) over(by int) (Class, bool) {
 	return Critical, of(Ordinary)+of(Critical) > m.max[by]+m.max[by]/4
 }
 
-// heaviest returns the name with the greatest load, of equal ones the one that
-// was not used for longest. It is never below an equal share.
+// heaviest returns the name with the greatest load; of equal ones, the least recently used.
+// That load is never below an equal share.
 func (m *roomModel) heaviest(by int, name func(*modelEntry) string, of func(*modelEntry) bool) string {
 	loads, all := map[string]int{}, 0
 	for _, x := range m.entries {
@@ -110,8 +110,7 @@ func (m *roomModel) heaviest(by int, name func(*modelEntry) string, of func(*mod
 	return best
 }
 
-// evict evicts the entry of a cell that was not used for longest, but the newest
-// of all.
+// evict evicts the least recently used entry of a cell, but never the newest of all.
 func (m *roomModel) evict(cell string) bool {
 	var oldest *modelEntry
 	for _, x := range m.entries {

@@ -25,7 +25,7 @@ func TestFingerprints(t *testing.T) {
 		evicted := int64(0)
 		model, err := simplelru.NewLRU(size, func(uint64, struct{}) { evicted++ })
 		require.NoError(t, err)
-		// Both few that come again and many.
+		// A few values that repeat, or many.
 		few := rapid.SliceOfN(rapid.Uint64Range(0, uint64(2*size)), 1, 50).Draw(t, "few")
 		many := rapid.IntRange(0, 3000).Draw(t, "many")
 		for range 2 {

@@ -114,7 +114,7 @@ func TestIdentity(t *testing.T) {
 	require.Same(t, east, b.Identity(matcher.Labels{"cluster": "east", "pod": "x"}))
 	require.NotEqual(t, east.Suffix(), b.Identity(matcher.Labels{"tenant": "east"}).Suffix())
 
-	// A snapshot may know other labels.
+	// A snapshot may have other labels.
 	require.Same(t, east, b.SavedIdentity([]string{"site", "cluster"}, []string{"s", "east"}))
 	require.Nil(t, b.SavedIdentity([]string{"site"}, []string{"s"}))
 	require.Nil(t, b.SavedIdentity([]string{"cluster"}, nil), "damaged")

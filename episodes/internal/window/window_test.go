@@ -53,7 +53,7 @@ func TestCount(t *testing.T) {
 	f(counting(1, time.Second), everywhere, nil, 7, 7, 1)
 }
 
-// Of more lines than MaxHits the newest are kept; an older one counts for nothing.
+// Only the newest MaxHits lines are kept; an older line does not count.
 func TestLinesAreBounded(t *testing.T) {
 	r := counting(rules.MaxHits, time.Hour)
 	w := New(r)
@@ -139,7 +139,7 @@ func TestALineIsOneStep(t *testing.T) {
 	require.EqualValues(t, 2, lines)
 }
 
-// Size is what the lists hold, whatever was added and dropped.
+// Size is exact, whatever was added and dropped.
 func TestSizeIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := rapid.SampledFrom([]*rules.Rule{
@@ -196,7 +196,7 @@ func TestClearsAreASortedList(t *testing.T) {
 	})
 }
 
-// What is forgotten of clear lines ends what is older: nothing opens between them.
+// Forgotten clear lines end everything older: nothing opens between them.
 func TestForgottenClears(t *testing.T) {
 	c := NoClears()
 	for i := range int64(3 * maxClears) {
@@ -213,7 +213,8 @@ func TestForgottenClears(t *testing.T) {
 	_, alive = c.Gap(hour / 2)
 	require.False(t, alive, "an hour behind the watermark")
 
-	// Within `for` nothing fires, so a line between two others that are so close is dropped.
+	// Nothing fires within `for`, so a clear line between two others within `for` is
+	// dropped.
 	c = NoClears().With(0, 100, NoTime).With(50, 100, NoTime).With(100, 100, NoTime)
 	require.Equal(t, Times{0}, *c.Older)
 }
@@ -232,7 +233,7 @@ func TestPack(t *testing.T) {
 
 const start = int64(1_800_000_000_000_000_000)
 
-// Damaged bytes give sorted times, within the bound.
+// Damaged bytes decode to sorted times within the bound.
 func TestUnpackOfDamage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := rapid.SliceOf(rapid.SampledFrom([]byte{0, 1, 0x7f, 0x80, 0xff})).Draw(t, "bytes")
@@ -242,7 +243,7 @@ func TestUnpackOfDamage(t *testing.T) {
 	})
 }
 
-// Of many triggers the first and the newest stay.
+// Of many triggers, the first and the newest are kept.
 func TestTriggersAreBounded(t *testing.T) {
 	var ts Times
 	for i := range int64(1000) {

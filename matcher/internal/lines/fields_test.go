@@ -53,7 +53,7 @@ func TestTextFields(t *testing.T) {
 	// Separators of prose.
 	f(`for group g until 2025; errorClass=Other; errorCode=cloudProviderError, x=","`, `errorClass="Other" errorCode="cloudProviderError" x=","`)
 	f(`a="x",b="y";c=z`, `a="x" b="y" c="z"`)
-	// Quotes that nothing closes.
+	// Unclosed quotes.
 	f(`5" disk a=b`, `a="b"`)
 	f(`x="a b=c`, `x="a b=c"`)
 	f("x=\"a b=c\nd=e", `x="\"a" b="c" d="e"`)
@@ -85,7 +85,7 @@ func TestJSONFields(t *testing.T) {
 	f(`{"\u0061\n":"\ud83d\ude00\ud800x\/\q"}`, "a\n=\"😀�x/\\\\q\"")
 	f(` {"a" : "b" , "c":{ } } rest d=e`, `a="b"`)
 	f("{\"a\":\"\xff\",\"b\":\"\t\"}", `a="\xff" b="\t"`)
-	// A line that was cut keeps what is whole.
+	// A truncated line keeps its complete fields.
 	f(`{"a":1,"b":{"c":"x","d":"y`, `a="1" b.c="x"`)
 	f(`{"Cluster":{"namespace":"ns","name":"n"`, `Cluster.namespace="ns" Cluster.name="n"`)
 	f(`{"a":12`, ``)

@@ -19,8 +19,8 @@ var (
 	refWhole = regexp.MustCompile(`^` + refStamp + `$`)
 )
 
-// FuzzCRI: the header of a line is read as a regular expression reads it, by the
-// fast way and by the general one.
+// FuzzCRI: the fast and the general parser read the header of a line like a regular
+// expression.
 func FuzzCRI(f *testing.F) {
 	for _, s := range []string{
 		"2025-11-20T10:00:00.123456789Z stderr F text of forty bytes and more",
@@ -74,7 +74,7 @@ func FuzzDocker(f *testing.F) {
 		if ok {
 			require.True(t, bytes.Contains(line, []byte(`"log"`)), "a key that is escaped")
 		}
-		// What is no JSON may be read in part; what is, is read wholly.
+		// Invalid JSON may be read in part; valid JSON is read completely.
 		var d struct {
 			Log, Stream, Time *string
 		}

@@ -70,7 +70,7 @@ func TestAgainstNaive(t *testing.T) {
 			for range r.IntN(3) {
 				line += texts[r.IntN(len(texts))].Text + random(r.IntN(9))
 			}
-			// What lies behind the line must not matter.
+			// Bytes after the line must not matter.
 			buf := []byte(line + texts[0].Text)[:len(line)]
 			want := naive(texts, buf)
 			hits += len(want)
@@ -80,8 +80,8 @@ func TestAgainstNaive(t *testing.T) {
 	require.Greater(t, hits, 5000)
 }
 
-// TestAnchors: a few texts that are much shorter than the others are looked for
-// by their rarest bytes, in either case where case does not matter.
+// TestAnchors: a few texts that are much shorter than the others are found by their rarest
+// bytes, in both cases if case is ignored.
 func TestAnchors(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	texts := []literals.Text{{Text: "503"}, {Text: "5xx"}, {Text: "e@x"}, {Text: "zk!", Fold: true}, {Text: "q_q_q", Fold: true}}

@@ -45,13 +45,13 @@ func TestLineTime(t *testing.T) {
 	f("2026-01-01T00:00:00Z", time.Time{})            // cut off
 	f(`{"log":"x","time":"2026-01-`, time.Time{})     // cut off
 	f(`{"log":"x"}`, time.Time{})                     // no time
-	f("1969-01-01T00:00:00Z stdout F x", time.Time{}) // no time that a file can be placed by
+	f("1969-01-01T00:00:00Z stdout F x", time.Time{}) // not a plausible time
 	f("9999-01-01T00:00:00Z stdout F x", time.Time{})
 	f("\n2026-01-01T00:00:00Z stdout F x", time.Time{}) // the first line is empty
 	f("", time.Time{})
 }
 
-// A file keeps its ID while it grows; another one that begins as it did is not it.
+// A file keeps its ID while it grows; a truncated or different file does not match it.
 func TestID(t *testing.T) {
 	head := []byte(cri(start, "begins"))
 	id := IDOf(head)

@@ -90,7 +90,7 @@ func TestDamaged(t *testing.T) {
 	require.Equal(t, string(text), string(got))
 }
 
-// A pool lends each of its readers once and wakes one waiter for each that comes back.
+// A pool hands out each reader once and wakes one waiter for each returned reader.
 func TestPool(t *testing.T) {
 	p := NewPool(2, small)
 	woken := ""

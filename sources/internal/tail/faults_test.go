@@ -14,7 +14,7 @@ import (
 	"crowsnest/test/kubesim"
 )
 
-// appendTo opens a log as a program does that keeps it open.
+// appendTo opens a log like a program that keeps it open.
 func appendTo(t *testing.T, path string) *os.File {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
@@ -63,7 +63,7 @@ func TestCopyTruncate(t *testing.T) {
 				}
 				copyFile(t, path, path+".1")
 				require.NoError(t, f.Truncate(0))
-				// Grown again beyond where it was, or not.
+				// The file grows beyond its previous size, or not.
 				writeLines(t, f, &seq, r.IntN(200))
 				if down {
 					l.start(s)
@@ -307,8 +307,8 @@ func TestHoles(t *testing.T) {
 	f([]string{"text ab"}, 0, "text a\x00\x00b\n") // not a hole
 }
 
-// No line of a runtime begins behind a hole in the middle of another: the author of the
-// hole could forge the time and the stream of a line.
+// A hole within a line of a runtime does not start a new line: the author of the hole could
+// forge the time and stream of that line.
 func TestHolesOfRuntimes(t *testing.T) {
 	bubble(t, func(root string) Finder { return plainFinder(root, "x.log") }, func(t *testing.T, l *lab) {
 		l.cfg.Framed = true

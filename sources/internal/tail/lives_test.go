@@ -189,7 +189,7 @@ func TestRotationModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) { lives(t, rt) })
 }
 
-// FuzzRotation executes the plan that the bytes draw.
+// FuzzRotation executes the plan that the bytes encode.
 func FuzzRotation(f *testing.F) {
 	for seed := range byte(4) { // as long as a plan needs
 		b := make([]byte, 4096)

@@ -45,7 +45,7 @@ type model struct {
 
 	removed int         // files
 	early   atomic.Bool // save right after the next block
-	block   *snapshot   // that was taken so
+	block   *snapshot   // the one taken then
 	mu      sync.Mutex  // of block
 	saved   snapshot
 	lost    map[string]bool // cannot be delivered any more
@@ -219,8 +219,8 @@ func (m *model) plain() *modelFile {
 	return nil
 }
 
-// compress goes one step: a part of .tmp, the rest and its new name, the removal
-// of the original.
+// compress takes one step: a part of .tmp, the rest and its new name, the removal of the
+// original.
 func (m *model) compress() {
 	f := m.plain()
 	if f == nil {

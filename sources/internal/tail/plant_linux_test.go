@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Links, pipes, devices and other things in a log directory are not read, and hold up
+// Links, pipes, devices and other things in a log directory are not read, and block
 // nothing.
 func TestPlantedThings(t *testing.T) {
 	root := t.TempDir()
