@@ -13,8 +13,8 @@ import (
 	"crowsnest/rules/rulefiles"
 )
 
-// recordFile, in a folder of packs, says which artifact the folder is. Its name is hidden,
-// so it is not read as a pack.
+// recordFile, in a folder of packs, identifies the artifact that the folder holds. Its
+// name is hidden, so it is not read as a pack.
 const recordFile = ".crowsnest-artifact.json"
 
 // ReadFolder reads the packs of a folder for New: names are relative to it.
@@ -33,8 +33,8 @@ func ReadFolder(dir string) ([]rules.File, error) {
 	return files, nil
 }
 
-// InFolder returns which artifact a folder is; nil if the folder is empty or missing. A
-// folder with other content is an error: Write would delete it.
+// InFolder returns the artifact that a folder holds; nil if the folder is empty or
+// missing. A folder with other content is an error: Write would delete it.
 func InFolder(dir string) (*Last, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
@@ -58,8 +58,8 @@ func InFolder(dir string) (*Last, error) {
 }
 
 // Write replaces a folder by the artifact. The folder has the old files or the new ones,
-// never a mixture, also after a kill. The new folder and everything in it is beside the
-// old one until it is complete; a later call removes what a kill left there.
+// never a mixture, also after a kill. The new folder stays beside the old one until it
+// is complete; a later call removes what a kill left there.
 func Write(dir string, a *Artifact) error {
 	dir = filepath.Clean(dir)
 	if info, err := os.Lstat(dir); err == nil && !info.IsDir() {
@@ -118,7 +118,7 @@ func writeAll(dir string, a *Artifact) error {
 	return nil
 }
 
-// openNew creates a folder that nothing outside can be reached from.
+// openNew creates a folder and opens it such that no name in it leads outside.
 func openNew(dir string) (*os.Root, error) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return nil, err

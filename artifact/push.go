@@ -17,8 +17,8 @@ import (
 	"oras.land/oras-go/v2/registry"
 )
 
-// Push uploads the artifact under the tag of the reference and under more tags. The tag
-// of the reference never changes what it names: Push refuses to replace another digest.
+// Push uploads the artifact under the tag of the reference and under more tags. Push
+// never moves the tag of the reference to another digest: it returns an error instead.
 func (r *Remote) Push(ctx context.Context, a *Artifact, tags ...string) error {
 	there, err := r.repo.Resolve(ctx, r.Tag())
 	switch {

@@ -152,7 +152,7 @@ func ofBundle(data []byte) (Signature, error) {
 }
 
 // PublicKeys reads the public keys of a PEM file, such as cosign.pub. Several keys in
-// one file allow the change of a key.
+// one file allow key rotation.
 func PublicKeys(data []byte) ([]*ecdsa.PublicKey, error) {
 	var out []*ecdsa.PublicKey
 	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {

@@ -48,8 +48,8 @@ func (n *number[T]) Set(s string) error {
 	return nil
 }
 
-// period is a flag for a duration between two limits, which --help shows. Its
-// default may be outside: 0 stands for one that is not stated.
+// period is a flag for a duration between two limits, which --help shows. Its default
+// may be outside the limits: 0 means that no duration is set.
 type period struct {
 	value    *time.Duration
 	min, max time.Duration
@@ -61,7 +61,7 @@ func periodVar(value *time.Duration, normal, high time.Duration) *period {
 	return &period{value: value, min: time.Second, max: high}
 }
 
-// String returns the duration, "" for one that is not stated.
+// String returns the duration, "" if none is set.
 func (p *period) String() string {
 	if *p.value == 0 {
 		return ""
@@ -84,7 +84,7 @@ func (p *period) Set(s string) error {
 	return fmt.Errorf("use a duration from %s to %s, such as 30s or 1h30m", model.Duration(p.min), model.Duration(p.max))
 }
 
-// instant is a flag for a time. With before it also accepts how long that is before
+// instant is a flag for a time. If before is set, it also accepts a duration before
 // another time.
 type instant struct {
 	text   string
@@ -93,7 +93,8 @@ type instant struct {
 	ago    time.Duration // 0: at is the time
 }
 
-// newSince returns the flag of a time that defaults to one so long before another.
+// newSince returns a time flag that defaults to the given duration before another
+// time.
 func newSince(ago time.Duration) *instant {
 	i := &instant{text: model.Duration(ago).String()}
 	i.before = periodVar(&i.ago, ago, 10*year)
@@ -111,7 +112,8 @@ func (i *instant) Type() string {
 	return "TIME"
 }
 
-// Set accepts a time of RFC 3339 that has nanoseconds since 1970, or a duration.
+// Set accepts an RFC 3339 time that fits in nanoseconds since 1970, or a duration if
+// before is set.
 func (i *instant) Set(s string) error {
 	const fix = "a time from 1970 to 2261, such as 2026-01-31T12:00:00Z"
 	at, err := time.Parse(time.RFC3339, s)
@@ -129,7 +131,7 @@ func (i *instant) Set(s string) error {
 	return nil
 }
 
-// from returns the time, or that of the duration before to.
+// from returns the time, or to minus the duration.
 func (i *instant) from(to time.Time) time.Time {
 	if i.ago > 0 {
 		return to.Add(-i.ago)
@@ -137,8 +139,8 @@ func (i *instant) from(to time.Time) time.Time {
 	return i.at
 }
 
-// checkTexts bounds what is neither a number nor a duration: texts of flags,
-// wherever they come from, and arguments.
+// checkTexts bounds the length and number of values: of flags, also those set from
+// the environment, and of arguments.
 func checkTexts(cmd *cobra.Command, args []string) error {
 	var errs []error
 	check := func(what, text string, limit int) {

@@ -36,7 +36,7 @@ func (f *registryFlags) addPolicy(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.minVersion, "min-version", "", "refuse a `VERSION` that is older")
 }
 
-// open connects to nothing yet.
+// open returns a client for the artifact. It does not connect yet.
 func (f *registryFlags) open(c *cli, reference string) (*artifact.Remote, error) {
 	ref, err := artifact.ParseReference(reference)
 	if err != nil {

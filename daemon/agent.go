@@ -36,13 +36,13 @@ type remote struct {
 	self *monitor.Alerts
 	log  zerolog.Logger
 
-	// What was logged last. Used by the goroutine that calls report.
+	// The values last logged. Used only by the goroutine that calls report.
 	reason, reportError string
 	at, since           time.Time
 }
 
-// newConcluder returns the concluder of the configuration, and the receiver of its
-// hits, if any.
+// newConcluder returns the configured concluder and, in agent mode, the receiver of
+// its hits.
 func newConcluder(opt Options, engine local, self *monitor.Alerts) (concluder, []sinks.Receiver, error) {
 	configured := component.Of[upstream.Config](opt.Cfg.Sinks)
 	if len(configured) == 0 {
@@ -85,7 +85,7 @@ func (r *remote) AdvanceWatermark(name string, t time.Time) {
 	r.up.AdvanceWatermark(name, t)
 }
 
-// checkpoint closes the open batch. The episodes are in the snapshot of the aggregator.
+// checkpoint closes the open batch. The aggregator's snapshot holds the episodes.
 func (r *remote) checkpoint() checkpoint {
 	seq, ok := r.up.Checkpoint()
 	return checkpoint{encode: func() ([]byte, error) { return nil, nil }, seq: seq, lost: !ok}
@@ -94,7 +94,8 @@ func (r *remote) checkpoint() checkpoint {
 // Restore ignores episodes: they are from before this process was an agent.
 func (r *remote) Restore([]byte, time.Time) error { return nil }
 
-// resume saves that this process follows the previous one, which the aggregator knows.
+// resume saves that this process succeeds the previous one, which the aggregator
+// knows.
 func (r *remote) resume(save func()) { save() }
 
 func (r *remote) peer() peer {
@@ -114,8 +115,8 @@ func (r *remote) alerts(now time.Time) []episodes.Episode {
 	return r.self.UpstreamAlerts(now, r.up.Stats())
 }
 
-// report logs that the aggregator does not accept messages: at once when the reason
-// changes, and then once a minute until it does.
+// report logs why the aggregator does not accept messages: at once when the reason
+// changes, then once a minute until it accepts them.
 func (r *remote) report(now time.Time, rs *ruleset) {
 	r.up.Report(r.self.Reportable(), rs.digests())
 	r.logStats(now, r.up.Stats())

@@ -27,16 +27,16 @@ const (
 	// firstSpread spreads the first visits of processes that start together and have a
 	// copy already.
 	firstSpread = 30 * time.Second
-	// awayAfter is how long a registry may be away before an alert says so, while a copy
-	// of the artifact is in force.
+	// awayAfter is how long a registry may be unreachable before an alert fires, while a
+	// copy of the artifact is in force.
 	awayAfter = time.Hour
-	// lookEvery is how often the list of artifacts is looked at.
+	// lookEvery is how often run checks which artifacts are due.
 	lookEvery = 200 * time.Millisecond
 )
 
-// artifacts keeps the copies of the configured artifacts up to date. Each artifact has its
-// own visits, so a registry that hangs delays no other. Rules change only through a copy
-// and a reload.
+// artifacts keeps the copies of the configured artifacts up to date. Each artifact is
+// visited independently, so a registry that hangs delays no other. Rules change only
+// through a copy and a reload.
 type artifacts struct {
 	d   *Daemon
 	log zerolog.Logger
@@ -44,7 +44,7 @@ type artifacts struct {
 	mu     sync.Mutex
 	visits map[string]*visits // by repository
 	// candidate is the new version that is, or was, evaluated as a shadow; nil: none. It
-	// stays after it was refused, so that people can promote it.
+	// stays after a refusal, so that people can still promote it.
 	candidate *shadow
 }
 
@@ -151,8 +151,8 @@ func (as *artifacts) visit(ctx context.Context, cfg *config.Config, a *config.Ar
 	v.next = now.Add(wait - wait/10 + rand.N(max(wait/5, 1)))
 }
 
-// fetch installs the artifact that the reference names, if it is not checked already and
-// everything about it is good. It returns what is checked now.
+// fetch installs the artifact that the reference names, unless it is verified already or
+// fails a check. It returns the artifact that is verified now.
 func (as *artifacts) fetch(ctx context.Context, cfg *config.Config, a *config.Artifact, checked verified) (verified, error) {
 	getenv := as.d.opt.Getenv
 	r, err := artifact.Open(a.Ref(), artifact.Options{
@@ -201,8 +201,9 @@ func (as *artifacts) fetch(ctx context.Context, cfg *config.Config, a *config.Ar
 	return verified{next.Digest, next.Info}, nil
 }
 
-// accept makes next the copy, if its packs fit all others, or evaluates it as a shadow
-// first, if an earlier version is in force.
+// accept installs next as the copy if its packs fit all others. If an earlier version
+// is in force, the artifact has a shadow and its rules differ, accept evaluates next
+// as a shadow first.
 func (as *artifacts) accept(cfg *config.Config, a *config.Artifact, next *artifact.Artifact, newer bool) (shadowed bool, err error) {
 	as.d.reloading.Lock()
 	defer as.d.reloading.Unlock()
@@ -229,7 +230,7 @@ func (as *artifacts) install(cfg *config.Config, a *config.Artifact, next *artif
 	return loader.Install(cfg, a, next)
 }
 
-// broken returns the artifacts with a problem that people should know.
+// broken returns the artifacts with a problem that people should know about.
 func (as *artifacts) broken() []web.BrokenPack {
 	as.mu.Lock()
 	defer as.mu.Unlock()

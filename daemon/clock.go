@@ -2,8 +2,8 @@ package daemon
 
 import "time"
 
-// minSet is the smallest change of the clock that is noticed: leap seconds are. A clock
-// that runs faster or slower for a while is not set: the monotonic clock follows it.
+// minSet is the smallest clock step that is noticed; a leap second is larger. Slewing
+// the clock is not a step: the monotonic clock follows it.
 const minSet = 500 * time.Millisecond
 
 // clockSet returns by how much the wall clock was set, ahead or back, between two times
@@ -16,7 +16,7 @@ func clockSet(from, to time.Time) time.Duration {
 }
 
 // enter takes the checkpoint lock for reading and returns the time. If the clock was
-// set, all remembered times were moved with it before.
+// set, enter first moves all remembered times.
 func (p *pipeline) enter() time.Time {
 	for {
 		p.lock.RLock()

@@ -8,12 +8,13 @@ import (
 	"crowsnest/rules"
 )
 
-// concluder concludes from the hits of this process: with the engine, or in agent mode
-// by sending them to an aggregator. All methods are safe for concurrent use.
+// concluder draws conclusions from the hits of this process: with the engine, or in
+// agent mode by sending them to an aggregator. All methods are safe for concurrent
+// use.
 type concluder interface {
 	// Wait returns when more hits can be accepted. The caller holds no lock.
 	Wait()
-	// Take, AddSource, RemoveSource and AdvanceWatermark are as those of
+	// Take, AddSource, RemoveSource and AdvanceWatermark work like those of
 	// episodes.Engine. The callers of Take and AdvanceWatermark hold the checkpoint
 	// lock.
 	Take(found []matcher.Hit, now time.Time)
@@ -24,8 +25,8 @@ type concluder interface {
 	// checkpoint returns the conclusions for a snapshot. The caller holds the checkpoint
 	// lock for writing.
 	checkpoint() checkpoint
-	// saved returns the newest checkpoint that may be written: all hits before it were
-	// concluded from.
+	// saved returns the newest checkpoint that may be written: the concluder has
+	// processed all hits before it.
 	saved() uint64
 	// Restore reads the encoded checkpoint of the previous process.
 	Restore(encoded []byte, now time.Time) error
@@ -42,7 +43,8 @@ type concluder interface {
 	// report logs changes of the aggregator's state, and sends it what only this process
 	// knows: its own alerts and its rules.
 	report(now time.Time, rs *ruleset)
-	// ahead returns the rules that the aggregator has in another version, and since when.
+	// ahead returns the rules of which the aggregator has another version, and since
+	// when.
 	ahead() map[string]time.Time
 }
 

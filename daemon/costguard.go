@@ -56,7 +56,7 @@ func (g *costGuard) judge(now time.Time, cpu time.Duration, costs []matcher.Cost
 	if !g.due(now) {
 		return nil
 	}
-	// After the start, a change of the clock or a suspend there is no full slice.
+	// After the start, a clock change or a suspend, the slice is not full.
 	whole := elapsed >= 0 && elapsed < 2*guardSlice
 	spent, sum := make([]time.Duration, len(costs)), time.Duration(0)
 	for i, c := range costs { // less than before if a rule was unloaded for a while

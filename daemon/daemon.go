@@ -25,8 +25,8 @@ import (
 	"crowsnest/web"
 )
 
-// Daemon is one run of crowsnest. Run starts every box and waits for it; lines and
-// episodes travel by calls.
+// Daemon is one run of crowsnest. Run starts every box below and waits for it; lines
+// and episodes travel by calls.
 //
 //	sources (kubelet, files, stdin)         one goroutine group each
 //	     │ Scan(stream, block, commit)
@@ -70,7 +70,7 @@ type Daemon struct {
 	reloading     sync.Mutex // one reload at a time
 	cfg           atomic.Pointer[config.Config]
 	outcome       atomic.Pointer[reloadOutcome]
-	reported      atomic.Pointer[ruleset] // the rules that an agent reports: it has read older lines for them
+	reported      atomic.Pointer[ruleset] // the rules that an agent reports, after reading older lines for them
 	tried         atomic.Pointer[string]  // hash of the rule files that were loaded last, good or not
 	restored      atomic.Bool             // the state is restored: sources may start
 	warmUntil     time.Time               // zero: not warming up; used by the tick only
@@ -99,7 +99,7 @@ type Options struct {
 	// Extra are sinks in addition to those of the configuration.
 	Extra []sinks.Sink
 
-	grace time.Duration // replaces shadowGrace; 0: it does not
+	grace time.Duration // replaces shadowGrace unless 0
 
 	now func() time.Time // the clock of all parts; nil: time.Now
 	// accepted is called when a receiver accepted an update, so that it is saved.

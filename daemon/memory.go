@@ -55,7 +55,7 @@ func (p *pace) keep() {
 	}, p)
 }
 
-// set sets the pace for a live heap of so many bytes.
+// set sets the pace for a live heap of that many bytes.
 func (p *pace) set(live uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -167,7 +167,7 @@ func (l loadedRules) lastSeen() map[string]time.Time {
 	return out
 }
 
-// inactive is whether a rule cannot fire for one reason.
+// inactive states whether one reason keeps a rule from firing.
 type inactive struct {
 	rule, reason string
 	is           bool

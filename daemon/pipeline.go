@@ -150,7 +150,8 @@ func (p *pipeline) Flush(s *matcher.Stream) {
 	})
 }
 
-// matchFunc matches what is new in a stream, which continues in own for program.
+// matchFunc matches the new lines of a stream. own is the stream as program has read
+// it so far.
 type matchFunc func(program *matcher.Program, buf *matcher.Buffer, own *matcher.Stream, now time.Time) []matcher.Hit
 
 func (p *pipeline) take(s *matcher.Stream, commit func(), match matchFunc) {
@@ -224,7 +225,8 @@ func (p *pipeline) swap(rs *ruleset) {
 	p.changed.Store(true)
 }
 
-// copied calls f with the checkpoint lock, to copy a snapshot. f must not block.
+// copied calls f while it holds the checkpoint lock, to copy a snapshot. f must not
+// block.
 func (p *pipeline) copied(f func()) {
 	p.lock.Lock()
 	defer p.lock.Unlock()

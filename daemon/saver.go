@@ -25,7 +25,7 @@ const saveEvery = 700 * time.Millisecond
 // repeats accepted an alert. A kill before that repeats it.
 const urgentEvery = 20 * time.Millisecond
 
-// maxWaiting is how many snapshots wait until the concluder allows to write them: the
+// maxWaiting is how many snapshots wait for the concluder to allow writing them: the
 // next one that it will allow, and a newer one.
 const maxWaiting = 2
 
@@ -109,8 +109,8 @@ func (s *saver) lastFailed() bool {
 	return !s.failing.Since.IsZero()
 }
 
-// save saves the state now. Errors are counted and logged: the caller could do nothing
-// about them.
+// save saves the state now. Errors are counted and logged: the caller cannot handle
+// them.
 func (s *saver) save() {
 	if s.keeps() {
 		s.step(true)

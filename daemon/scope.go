@@ -6,7 +6,8 @@ import (
 	"crowsnest/rules"
 )
 
-// inScope returns the set with the rules off that need the logs of several nodes.
+// inScope returns the set with the rules turned off that need the logs of several
+// nodes.
 func inScope(set *rules.Set, scope rules.Scope) *rules.Set {
 	if scope != rules.ScopeNode {
 		return set

@@ -24,8 +24,8 @@ const (
 	shadowGrace = 30 * time.Second
 	// maxShadowAlerts bounds the alerts that are compared.
 	maxShadowAlerts = 10_000
-	// maxShadowStreams bounds the streams that are remembered. Beyond, all are forgotten,
-	// with their incomplete lines.
+	// maxShadowStreams bounds the streams that are remembered. Beyond that, all are
+	// forgotten, with their incomplete lines.
 	maxShadowStreams = 65_536
 )
 
@@ -61,7 +61,8 @@ type compared struct {
 	since          time.Time // when the numbers became different
 }
 
-// newShadow returns a shadow of the candidate, nil if no rule fires otherwise with it.
+// newShadow returns a shadow of the candidate, nil if no rule fires differently with
+// it.
 func newShadow(a *config.Artifact, next *artifact.Artifact, candidate *rules.Set, d *Daemon) (*shadow, error) {
 	base, now := d.pipe.rules.Load(), d.now()
 	judged := differing(base.set, candidate)
@@ -186,8 +187,9 @@ func (c *compared) fired(starts time.Time, next bool, now time.Time) {
 // difference is how many alerts only one of the versions has fired.
 type difference struct{ onlyNow, onlyNext int }
 
-// differences returns the differences by rule that have lasted, with every rule that
-// differs, and their sum. fresh is the number of others.
+// differences returns the differences that have lasted: by rule, with an entry for
+// every rule that differs, and their sum. fresh counts the differences that have not
+// lasted long enough yet.
 func (s *shadow) differences(now time.Time) (byRule map[string]difference, sum, fresh int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -28,8 +28,8 @@ type stateful interface {
 	Import([]byte) error
 }
 
-// encode returns the snapshot as json.Marshal would, without parsing its parts again:
-// they are valid, and most of it.
+// encode returns the snapshot as json.Marshal would, but does not parse its parts
+// again: they are valid, and make up most of it.
 func (s snapshot) encode() ([]byte, error) {
 	saved, err := json.Marshal(s.Saved)
 	if err != nil {

@@ -109,7 +109,7 @@ func (m *mutator) scalars() {
 func withoutBy(x *rules.Rule, i int) {
 	name := x.By[i]
 	x.By = slices.Delete(slices.Clone(x.By), i, i+1)
-	// The values of the key come first: keep the name as a further one.
+	// CapturedNames begins with the names in the key: add this one at the end.
 	wants := slices.DeleteFunc(slices.Clone(x.CapturedNames), func(w string) bool { return w == name })
 	x.CapturedNames = append(wants, name)
 	for _, a := range []**rules.ClearOrUnless{&x.Clear, &x.Unless} {

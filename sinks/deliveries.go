@@ -9,8 +9,8 @@ import (
 	"crowsnest/episodes"
 )
 
-// Delivery is the answer of an endpoint to an alert, in one form and with one
-// outcome, once or several times in a row.
+// Delivery is an endpoint's answer to one form of an alert. Equal answers in a row
+// are merged.
 type Delivery struct {
 	Endpoint string
 	Time     time.Time // of the first such answer

@@ -268,7 +268,7 @@ func (s *State) Due(now time.Time, limit int) []Message {
 	for fp, e := range s.slots {
 		if s.forgotten(e, now) {
 			if !e.known && e.over() && e.ended.IsZero() && !s.endedElsewhere(e) {
-				s.evicted++ // its end was not saved, for want of room
+				s.evicted++ // its end was not saved, for lack of room
 			}
 			delete(s.slots, fp)
 			continue
@@ -337,7 +337,7 @@ func (e *slot) notAfter(now time.Time) {
 }
 
 // forgotten reports whether e needs no further message. e is kept twice as long as
-// its end is resent, so that a repeated end is not new. The time in which the
+// its end is resent, so that a repeated end is not new. Time during which the
 // endpoint is away does not count: it may have accepted the end and died before it
 // notified anybody.
 func (s *State) forgotten(e *slot, now time.Time) bool {

@@ -20,8 +20,8 @@ func Clean(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// Neutral removes from a rendered text what would mention people or hide the target
-// of a link in chat. The rule's own links and code stay: values are made
+// Neutral removes mentions of people, and markup that hides the target of a link in
+// chat, from a rendered text. The rule's own links and code stay: values are made
 // inert when a text is rendered.
 func Neutral(s string) string { return redact.Unmentioned(s) }
 

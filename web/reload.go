@@ -8,8 +8,8 @@ import (
 )
 
 // reloads serves reloads, one at a time. Requests that arrive during one share the
-// next, which reads the files again, and it rests between two: a flood of requests
-// must not keep the daemon loading rules.
+// next, which reads the files again. Pauses between reloads keep a flood of requests
+// from making the daemon load rules all the time.
 type reloads struct {
 	run  func(context.Context) error
 	turn chan struct{}

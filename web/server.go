@@ -34,8 +34,8 @@ type Options struct {
 	// Reload serves POST /-/reload; nil disables it. It reloads rules and
 	// configuration and returns the complete error.
 	Reload func(context.Context) error
-	// Promote serves POST /-/promote: it puts the version with a digest, which is evaluated
-	// as a shadow, in force; nil disables it.
+	// Promote serves POST /-/promote; nil disables it. It puts the shadow version with
+	// that digest in force.
 	Promote func(ctx context.Context, digest string) error
 	// Pprof serves /debug/pprof.
 	Pprof bool

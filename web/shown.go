@@ -8,8 +8,8 @@ import (
 	"crowsnest/redact"
 )
 
-// tame returns text as it may be shown: its lines stay, and nothing in them turns
-// the direction of text, is invisible or controls a terminal.
+// tame makes text safe to show: it keeps the line breaks, and removes whatever
+// changes the direction of text, is invisible or controls a terminal.
 func tame(text string) string {
 	if !strings.Contains(text, "\n") {
 		return redact.Sanitise(text)
@@ -21,8 +21,8 @@ func tame(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// shown returns an episode whose log lines may be shown; its other texts are tame
-// already.
+// shown returns an episode with its log lines made safe to show; its other texts
+// already are.
 func shown(e episodes.Episode) episodes.Episode {
 	e.Line, e.First = tame(e.Line), tame(e.First)
 	cloned := false
@@ -37,7 +37,7 @@ func shown(e episodes.Episode) episodes.Episode {
 	return e
 }
 
-// tamed returns a view whose log lines may be shown.
+// tamed returns a view whose log lines are safe to show.
 func tamed(v View) View {
 	list, timeline := v.Episodes, v.Timeline
 	v.Episodes = func() []episodes.Episode {

@@ -22,8 +22,8 @@ type Part struct {
 	Keys     strictyaml.Keys `yaml:"-"`       // where the settings are in the file
 }
 
-// Setting returns the setting with a key, which can be set; the zero Value if the kind
-// has none.
+// Setting returns the settable value of a key; the zero Value if the kind has no such
+// key.
 func (p Part) Setting(key string) reflect.Value {
 	v := reflect.ValueOf(p.Settings).Elem()
 	for i := range v.NumField() {
@@ -128,8 +128,8 @@ func (ps *Parts) decode(k Kind, n *strictyaml.Node) {
 	ps.add(p)
 }
 
-// place reports an error at the key that it begins with, or that follows the name of
-// the kind.
+// place reports an error at the key with which its text begins, or at the key that
+// follows the name of the kind.
 func place(n *strictyaml.Node, err error) {
 	message, fix := SplitFix(err.Error())
 	words := strings.FieldsFunc(message, func(r rune) bool { return r == ':' || r == ' ' })

@@ -2,7 +2,8 @@ package config
 
 import "maps"
 
-// Into adds the global labels and address to the settings of a sink, which win.
+// Into adds the global labels and address to a sink's settings; the sink's own values
+// win.
 func (g Global) Into(labels *map[string]string, url *string) {
 	*labels = Merged(g.ExternalLabels, *labels)
 	if *url == "" {

@@ -99,7 +99,7 @@ func stamps(c *config.Config) string {
 	return out
 }
 
-// Try returns the rules as they would be with next in the place of an artifact's copy. It
+// Try returns the rules as they would be with next in place of an artifact's copy. It
 // changes nothing. The error says why next cannot be put in force.
 func (l *Loader) Try(c *config.Config, a *config.Artifact, next *artifact.Artifact) (*rules.Set, error) {
 	repository := a.Ref().Repository()
@@ -114,8 +114,8 @@ func (l *Loader) Try(c *config.Config, a *config.Artifact, next *artifact.Artifa
 	for _, f := range fresh {
 		names[f.Name] = true
 	}
-	// Of everything else, what is in force counts: a file that is being edited must not
-	// make an artifact look bad.
+	// Test next against the other files as they are in force: a file that is being
+	// edited must not make an artifact look bad.
 	files = slices.DeleteFunc(files, func(f rules.File) bool {
 		_, known := l.good[f.Name]
 		return !known && !names[f.Name]

@@ -65,8 +65,9 @@ func buildConfigured(c *config.Config, docs []*rules.Document) (*rules.Set, rule
 	return Build(docs, rules.Options{Namespaces: trusted})
 }
 
-// Load loads everything, for check config. The set is nil if there are errors. An artifact
-// that was not fetched yet is a warning, and so are overrides of unknown rules then.
+// Load loads everything, for check config. The set is nil if there are errors. An
+// artifact that was not fetched yet is a warning, as are overrides of unknown rules in
+// that case.
 func Load(c *config.Config) (*rules.Set, rules.Problems) {
 	docs, problems := New().parse(c)
 	set, found := buildConfigured(c, docs)

@@ -37,7 +37,7 @@ func New() *Loader {
 	return &Loader{good: map[string]inForce{}, tested: map[string]bool{}}
 }
 
-// parse reads and parses what a configuration names.
+// parse reads and parses the files that a configuration names.
 func (l *Loader) parse(cfg *config.Config) ([]*rules.Document, rules.Problems) {
 	files, problems := ruleFiles(cfg, l.lost(cfg))
 	docs, found := ParseFiles(files)
@@ -48,9 +48,9 @@ func (l *Loader) parse(cfg *config.Config) ([]*rules.Document, rules.Problems) {
 	return docs, append(problems, found...)
 }
 
-// OrKept loads everything for a start, and where that fails falls back to the
-// versions that were in force in the last run. What needs the rules of an artifact that
-// was not fetched yet is left out. The error is what is wrong now.
+// OrKept loads everything for a start. Where that fails, it falls back to the versions
+// that were in force in the last run, and omits what needs the rules of an artifact
+// that was not fetched yet. wrong is the error of the first load if OrKept fell back.
 func (l *Loader) OrKept(cfg *config.Config, kept []rules.File) (out Loaded, wrong, err error) {
 	docs, _ := ParseFiles(kept)
 	for i, d := range docs {
@@ -179,8 +179,8 @@ func (l *Loader) replace(docs []*rules.Document, d *rules.Document) []*rules.Doc
 	return slices.Delete(docs, i, i+1)
 }
 
-// culprit returns a document that is not in force yet and that one of the problems is
-// about, else any document that is not in force: the set in force has no errors.
+// culprit returns a document that is not in force and has one of the problems, else
+// any document that is not in force: the set in force has no errors.
 func (l *Loader) culprit(docs []*rules.Document, problems rules.Problems) *rules.Document {
 	var any *rules.Document
 	for _, d := range docs {
@@ -195,13 +195,12 @@ func (l *Loader) culprit(docs []*rules.Document, problems rules.Problems) *rules
 	return any
 }
 
-// same reports whether a document is what is in force already.
+// same reports whether a document is already in force.
 func (l *Loader) same(d *rules.Document) bool {
 	return l.good[d.File()].sha == d.SHA256()
 }
 
-// untested runs the tests of packs that are new, and returns the first that
-// fails them.
+// untested runs the tests of new packs, and returns the first that fails them.
 func (l *Loader) untested(set *rules.Set, docs []*rules.Document) (*rules.Document, string, error) {
 	for _, p := range set.Packs {
 		if l.tested[p.SHA256] {

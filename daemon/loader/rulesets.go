@@ -30,7 +30,7 @@ func ParseFiles(files []rules.File) ([]*rules.Document, rules.Problems) {
 var release = regexp.MustCompile(`^v?[0-9]+\.[0-9]+\.[0-9]+`)
 
 // Build joins documents for this version of the program. Without documents it returns
-// nothing: why none could be read was reported before.
+// nothing: the reason was reported before.
 func Build(docs []*rules.Document, opt rules.Options) (*rules.Set, rules.Problems) {
 	if release.MatchString(version.Version) {
 		opt.Version = version.Version

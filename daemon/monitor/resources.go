@@ -17,14 +17,14 @@ const (
 const (
 	// unsavedAfter is how long saving the state may fail before it is an alert.
 	unsavedAfter = 5 * time.Minute
-	// maxSkew is the clock skew of an endpoint that is an alert once it has lasted for
-	// skewedFor.
+	// maxSkew is the clock skew of an endpoint at which an alert fires once it has
+	// lasted for skewedFor.
 	maxSkew   = 30 * time.Second
 	skewedFor = 2 * time.Minute
 )
 
-// Unsaved is since when saving the state has failed, and why; the zero time: it has
-// not.
+// Unsaved is since when saving the state has failed, and why; the zero time: it
+// works.
 type Unsaved struct {
 	Since time.Time
 	Why   error

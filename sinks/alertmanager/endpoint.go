@@ -104,9 +104,9 @@ func (e *endpoint) Deliver(ctx context.Context, alerts []json.RawMessage) delive
 // Close closes idle connections.
 func (e *endpoint) Close() { e.client.http.Close() }
 
-// prepare makes the client, and the first time asks the Alertmanager for its clock
-// and its process before anything is sent: by a wrong clock, alerts that it knows
-// from the process before could be over already.
+// prepare makes the client. The first time, before anything is sent, it also asks the
+// Alertmanager for its clock and its process: judged by a wrong clock, alerts that it
+// has from our previous process could already be over.
 func (e *endpoint) prepare(ctx context.Context) bool {
 	if _, err := e.client.http.Client(); err != nil {
 		e.Fail(delivery.Answer{Reason: delivery.ReasonConfig, Err: err}, e.Status()[0].Pending)
@@ -137,7 +137,7 @@ func (e *endpoint) ready(ctx context.Context, msgs []sinks.Message, draining boo
 	restarted, a := e.check(ctx)
 	switch {
 	case a.Err != nil && down:
-		e.Missed(msgs, 0, a) // nothing is sent that it might take when it wakes up
+		e.Missed(msgs, 0, a) // nothing is sent that it might accept when it wakes up
 		if a.Reason == delivery.ReasonTimeout {
 			e.RetryAt(time.Time{}) // a waiting request is answered as soon as it wakes up
 		}
@@ -175,8 +175,8 @@ func (e *endpoint) waitSettled() bool {
 	return true
 }
 
-// status returns the state of the Alertmanager. It is up if it accepted the alerts
-// that it was last sent.
+// status returns the state of the Alertmanager. It is up if it accepted the last
+// alerts sent to it.
 func (e *endpoint) status() sinks.EndpointStatus {
 	st := e.Status()[0]
 	e.mu.Lock()

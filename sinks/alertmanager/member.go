@@ -66,8 +66,8 @@ func (e *endpoint) check(ctx context.Context) (restarted bool, a delivery.Answer
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.members.report(e, st)
-	// A member that was away and has not found the others would notify of an end
-	// that they notified of. The alerts that it holds as firing do no harm until it
+	// A member that was away and has not found the others would repeat their
+	// notification of an end. The alerts that it holds as firing do no harm until it
 	// learns of that end.
 	lonely := e.Down() && !st.alone && len(st.members) == 1
 	e.settling = (st.settling || lonely || e.merging(now)) && e.State().PeerUp()

@@ -13,8 +13,7 @@ import (
 	"crowsnest/sinks"
 )
 
-// latenciesKept is for how many alerts the sink remembers that it reported their
-// latency.
+// latenciesKept is the number of alerts whose latency the sink remembers as reported.
 const latenciesKept = 4096
 
 // Options are a Sink's dependencies.
@@ -84,8 +83,8 @@ func New(cfg Config, opt Options) (*Sink, error) {
 // Name returns the configured name.
 func (s *Sink) Name() string { return s.cfg.Name }
 
-// Notify accepts changed episodes. After a start the caller must pass every open
-// episode and the ones that ended recently, after Import. It does not block.
+// Notify accepts changed episodes. After a start, and after Import, the caller must
+// pass every open episode and the ones that ended recently. Notify does not block.
 func (s *Sink) Notify(eps []episodes.Episode) {
 	now := s.now()
 	s.shared.Lock()
@@ -109,8 +108,8 @@ func (s *Sink) Run(ctx context.Context) error {
 	return nil
 }
 
-// Status returns the state of each Alertmanager, in configured order. One is up if
-// it accepted the alerts that it was last sent.
+// Status returns the state of each Alertmanager, in configured order. One is up if it
+// accepted the last alerts sent to it.
 func (s *Sink) Status() []sinks.EndpointStatus {
 	out := make([]sinks.EndpointStatus, len(s.endpoints))
 	for i, e := range s.endpoints {

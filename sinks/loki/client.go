@@ -24,11 +24,11 @@ import (
 // stopWithin is how much longer than a request the library may take to stop.
 const stopWithin = 2 * time.Second
 
-// pusher is a client of the library for one request. A client does not report what
-// became of an entry, and its HTTP client can be neither replaced nor wrapped. Only
-// Stop shows that a batch was sent: a client that lived longer would send by a
-// timer, which runs all the time, and count successes together with every other
-// client of the same host. Therefore:
+// pusher is a client of the library for one request. The library's client does not
+// report whether an entry was delivered, and its HTTP client can be neither replaced
+// nor wrapped. Only Stop shows that a batch was sent: a client that lived longer
+// would send by a timer, which runs all the time, and count successes together with
+// every other client of the same host. Therefore:
 //
 //   - each request has a client of its own, with at most one batch: it collects
 //     entries and sends them once, on Stop; the delivery loop retries;

@@ -272,8 +272,8 @@ func (s *Sink) watermark() time.Time {
 }
 
 // Checkpoint closes the open batch and returns its number: all hits accepted so far are
-// safe when Acked reaches it. false means that they never will be. No hits may be
-// accepted meanwhile; the caller ensures that.
+// safe when Acked reaches it. false means that they never will be. The caller ensures
+// that no hits are accepted meanwhile.
 func (s *Sink) Checkpoint() (uint64, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,8 +16,9 @@ const (
 	// answers. The connection of the messages stays with one aggregator for hours.
 	probeEvery   = time.Minute
 	probeTimeout = 5 * time.Second
-	// twofoldFor is how long two aggregators are reported after both answered: ten
-	// new connections in a row miss one of two once in a thousand times.
+	// twofoldFor is how long two aggregators are reported after both answered: if
+	// both run, ten new connections in a row miss a given one once in a thousand
+	// times.
 	twofoldFor = 10 * probeEvery
 	// maxReplaced is how many replaced aggregators are remembered.
 	maxReplaced = 16
@@ -33,10 +34,10 @@ type answered struct {
 	two, since time.Time // when two were seen last, and since when
 }
 
-// saw records which process answered a request; changes is the value when the
-// request was sent. A replaced process never answers again. So if a process answers
-// after another one that answered after it, both run. Answers that crossed a change
-// show nothing.
+// saw records which process answered a request; changes is the value when the request
+// was sent. A replaced process never answers again. So if a process answers again
+// after another one did, both run. An answer whose request was sent before the last
+// change proves nothing.
 func (a *answered) saw(id string, changes int, now time.Time) {
 	if id == "" || id == a.last || changes != a.changes {
 		return

@@ -47,7 +47,7 @@ func when(r *rules.Rule) string {
 	return b.String()
 }
 
-// per describes what has a separate alert.
+// per describes how alerts are separated: once for all lines, or per key.
 func per(r *rules.Rule) string {
 	if len(r.By) == 0 {
 		return "once for all lines"

@@ -165,7 +165,7 @@ func (l *Loop[T]) post(ctx context.Context, items []item[T]) Answer {
 	return a
 }
 
-// record adds an answer to the messages to what people can look up.
+// record adds the answer to msgs to the log that people can look up.
 func (l *Loop[T]) record(msgs []sinks.Message, a Answer) {
 	d := sinks.Delivery{Endpoint: l.cfg.Endpoint, Time: l.now(), Code: a.Code}
 	if a.Err != nil {

@@ -54,8 +54,8 @@ type Options struct {
 	Accepted func()
 }
 
-// Config sets how often the receiver is sent the same and how much at once. MaxKeys
-// of the options replaces that of State.
+// Config sets how often a message is repeated and how much is sent at once.
+// Options.MaxKeys replaces State.MaxKeys.
 type Config struct {
 	Name     string // of the sink
 	Endpoint string // name of the receiver, without credentials
@@ -69,8 +69,8 @@ type Config struct {
 	// Canary sends, before a message is refused, one that the receiver accepted
 	// before: if that is refused too, the receiver is at fault.
 	Canary bool
-	// StaleFor is how long a receiver that hung may still read requests from before.
-	// Everything is sent again when it has passed; 0: never.
+	// StaleFor is how long a receiver that hung may still read older requests. After
+	// that time everything is sent again; 0: never.
 	StaleFor time.Duration
 
 	// Mu guards the state; nil means a lock of its own. States that are peers of each
@@ -109,7 +109,7 @@ type Hooks struct {
 }
 
 // Loop is a sinks.Sink that keeps its state over a restart. Safe for concurrent use,
-// but for what only hooks and the receiver may call.
+// except the methods that only hooks and the receiver may call.
 type Loop[T any] struct {
 	// Log names the sink and the receiver.
 	Log zerolog.Logger
@@ -162,9 +162,9 @@ func New[T any](cfg Config, to Receiver[T]) *Loop[T] {
 	return l
 }
 
-// History returns the state of a receiver that keeps what it accepted: it is sent
-// the beginning of each episode, a change at most every update (0: none), and the
-// end.
+// History returns the configuration for a receiver that keeps what it accepted: it is
+// sent the beginning of each episode, a change at most every update (0: none), and
+// the end.
 func History(update time.Duration) sinks.StateConfig {
 	return sinks.StateConfig{TextDelay: update, ResolvedFor: sinks.DefaultResolvedFor, RefusedDelay: 5 * time.Minute, EachEpisode: true}
 }
@@ -172,11 +172,11 @@ func History(update time.Duration) sinks.StateConfig {
 // Name returns the name of the sink.
 func (l *Loop[T]) Name() string { return l.cfg.Name }
 
-// State returns what the receiver still has to be sent. The caller holds the lock.
+// State returns what is still to be sent to the receiver. The caller holds the lock.
 func (l *Loop[T]) State() *sinks.State { return l.state }
 
-// Notify accepts changed episodes. After a start the caller must pass every open
-// episode and the ones that ended recently, after Import. It does not block.
+// Notify accepts changed episodes. After a start, and after Import, the caller must
+// pass every open episode and the ones that ended recently. Notify does not block.
 func (l *Loop[T]) Notify(eps []episodes.Episode) {
 	l.mu.Lock()
 	l.state.Notify(eps, l.now())
@@ -301,8 +301,8 @@ func (l *Loop[T]) RetryAt(t time.Time) { l.retryAt = t }
 // Answers returns the receiver's answers to an alert, repeats merged.
 func (l *Loop[T]) Answers(fp episodes.Fingerprint) []sinks.Delivery { return l.answers.Of(fp) }
 
-// Status returns the state of the receiver. It is up if it accepted what it was
-// last sent.
+// Status returns the state of the receiver. It is up if it accepted the last messages
+// sent to it.
 func (l *Loop[T]) Status() []sinks.EndpointStatus {
 	l.mu.Lock()
 	defer l.mu.Unlock()
