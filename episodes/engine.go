@@ -28,9 +28,6 @@ const (
 	// keepResolved is how long a resolved episode is listed and, after a restart,
 	// reported again.
 	keepResolved = 15 * time.Minute
-	// onHoldAfter is how far the progress of a source may lag behind the clock before
-	// its rules are on hold.
-	onHoldAfter = watermark.OnHoldAfter
 
 	maxClosed = 1000 // resolved episodes that are listed
 )

@@ -52,7 +52,7 @@ func (g *Group) look() {
 // group is frozen.
 func (g *Group) OnHold(now int64) bool {
 	g.Watermark()
-	return g.frozen != window.NoTime || g.oldest < now-int64(OnHoldAfter)
+	return g.frozen != window.NoTime || g.oldest < now-int64(onHoldAfter)
 }
 
 // Silent returns the names of the sources without progress, sorted. It is empty if the
@@ -63,7 +63,7 @@ func (g *Group) Silent(now int64) []string {
 	}
 	var out []string
 	for _, s := range g.sources {
-		if s.readUpTo < now-int64(OnHoldAfter) {
+		if s.readUpTo < now-int64(onHoldAfter) {
 			out = append(out, s.name)
 		}
 	}

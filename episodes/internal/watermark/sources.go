@@ -15,9 +15,9 @@ import (
 	"crowsnest/rules"
 )
 
-// OnHoldAfter is how far the progress of a source may lag behind the clock before its
+// onHoldAfter is how far the progress of a source may lag behind the clock before its
 // rules are on hold.
-const OnHoldAfter = 30 * time.Second
+const onHoldAfter = 30 * time.Second
 
 // Sources are the sources of lines, with the groups of rules that they serve. The zero
 // value has none.

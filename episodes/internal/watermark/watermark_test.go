@@ -72,7 +72,7 @@ func expect(t require.TestingT, known map[string]*model, of string, frozen int64
 			mark = window.NoTime
 		}
 		mark = min(mark, m.readUpTo-int64(m.lateness))
-		onHold = onHold || m.readUpTo < now-int64(OnHoldAfter)
+		onHold = onHold || m.readUpTo < now-int64(onHoldAfter)
 	}
 	if !served || mark < window.NoTime {
 		mark = window.NoTime
