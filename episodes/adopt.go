@@ -4,17 +4,17 @@ import "crowsnest/episodes/internal/fair"
 
 // restored marks an episode that was read from a snapshot.
 type restored struct {
-	// loose is set if the program that wrote the snapshot did not know all labels of the
-	// identity. The first trigger with the same key but for the identity pins the episode
-	// to its identity; until then the episode belongs to all.
+	// loose is set if the snapshot was written without all labels of the identity. The
+	// first trigger whose key is equal apart from the identity pins the episode to its own
+	// identity; until then the episode matches every identity.
 	loose bool
 	// nameless is set on an episode that was pinned: its alert keeps the labels
 	// with which it was notified.
 	nameless bool
 }
 
-// adopt pins the loose episode that has the key of the hit but for the identity to the
-// identity of the hit, and returns it; nil: there is none.
+// adopt finds the loose episode whose key equals that of the hit apart from the identity,
+// pins it to the identity of the hit and returns it. It returns nil if there is none.
 func (rs *ruleState) adopt() *episode {
 	in := &rs.in
 	if rs.loose == 0 || in.Who == nil {
@@ -35,7 +35,7 @@ func (rs *ruleState) adopt() *episode {
 	return ep
 }
 
-// adoptWindow does the same with a window that has no episode.
+// adoptWindow does the same for a window that has no episode.
 func (rs *ruleState) adoptWindow() *fair.Item[*keyWindow] {
 	in := &rs.in
 	if in.Who == nil {

@@ -8,19 +8,20 @@ import (
 	"crowsnest/rules"
 )
 
-// beside is the clear or the unless lines of a rule: lines beside the triggers. Each has a
-// key, the values of `same` and the identity, that finds what it applies to.
+// beside holds the clear or the unless lines of a rule. A line has a key, made of the
+// values of `same` and the identity, that finds the episodes and windows it applies to.
 type beside[V any] struct {
 	at      []int // indexes of the values of `same` in those of `by`
 	lenient bool  // Config.Unlabelled
-	added   int   // index of the value that rules.ClearOrUnless.NamespaceAdded is about; -1: none
-	// open finds the open episodes by key. It is nil where `same` is the whole `by`:
+	added   int   // index of the value that rules.ClearOrUnless.NamespaceAdded refers to; -1: none
+	// open finds the open episodes by key. It is nil if `same` equals `by`: then
 	// ruleState.open finds them.
 	open map[string][]*episode
 
-	lines *fair.Cache[V] // what is remembered of the lines of a key
-	// older holds the lines of a snapshot that does not know the whole identity, by keys
-	// without identity: they count for the streams of every identity, as they did then.
+	lines *fair.Cache[V] // what is remembered for each key
+	// older holds the lines from a snapshot without all labels of the identity, by keys
+	// without identity. They count for the streams of every identity, as they did when they
+	// were saved.
 	older map[string]V
 }
 
@@ -52,8 +53,8 @@ func (x *beside[V]) key(values []string, who *intake.Identity) (key string, miss
 	return string(append(intake.AppendKey(buf[:0], values, x.at), who.Suffix()...)), missing
 }
 
-// of returns what is remembered of the lines of a key; false: nothing is. values are the
-// values of `by` that the key was made from.
+// of returns what is remembered for a key; false: nothing. values are the values of `by`
+// that the key was made from.
 func (x *beside[V]) of(key string, values []string) (v V, ok bool) {
 	if known := x.lines.Items[key]; known != nil {
 		return known.Value, true
@@ -80,8 +81,8 @@ func (x *beside[V]) remove(key string, ep *episode) {
 	}
 }
 
-// sharing returns the open episodes of a rule that a line with this key applies to, in
-// order of start, then key. The slice belongs to the caller.
+// sharing returns the open episodes of a rule that a line with this key applies to, sorted
+// by start, then key. The slice belongs to the caller.
 func (x *beside[V]) sharing(rs *ruleState, key string) []*episode {
 	if x.open != nil {
 		return inOrder(slices.Clone(x.open[key]))

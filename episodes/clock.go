@@ -6,11 +6,11 @@ import (
 	"crowsnest/episodes/internal/instant"
 )
 
-// ClockSet reports that the clock was set by d, ahead or back, and now shows now. All
-// remembered times move by d, so that an event of two minutes ago stays two minutes
-// ago. Otherwise a clock that was set back would make every line of the next hour late,
-// and one that was set ahead would end open episodes and decide those that wait for a
-// recovery. The reported start of an open episode does not change.
+// ClockSet reports that the clock was set forward or back by d and now shows now. All
+// remembered times move by d, so that an event of two minutes ago stays two minutes ago.
+// Otherwise a clock that was set back would make every line of the next hour late, and one
+// that was set forward would end open episodes and decide those that wait for a recovery.
+// The reported start of an open episode does not change.
 func (e *Engine) ClockSet(d time.Duration, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -25,7 +25,7 @@ func (e *Engine) setClock(by, at int64) {
 		rs.newest = min(rs.newest, at)
 	}
 	e.sources.Rearm(e.safeDue)
-	for _, pod := range e.deletedPods.Keys() { // from the oldest: their order stays
+	for _, pod := range e.deletedPods.Keys() { // oldest first, to keep their order
 		if t, ok := e.deletedPods.Peek(pod); ok {
 			e.deletedPods.Add(pod, t+by)
 		}
@@ -33,10 +33,10 @@ func (e *Engine) setClock(by, at int64) {
 	e.journal.move(by)
 }
 
-// ClockSetBack is ClockSet for a clock that was set back between a snapshot, at saved,
-// and its restore: it shows an earlier time, now, than it did then. Lines written before
-// are up to that much ahead of the clock; without a correction they would be newer than
-// every line that could end their episodes.
+// ClockSetBack is ClockSet for a clock that was set back between a snapshot, at saved, and
+// its restore, so that now is earlier than saved. Lines written before are up to that much
+// ahead of the clock; without a correction they would be newer than every line that could
+// end their episodes.
 func (e *Engine) ClockSetBack(saved, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

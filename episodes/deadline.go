@@ -13,9 +13,9 @@ import (
 // subject is what has a deadline: an episode, a lapse, or the overflow of a rule.
 type subject interface {
 	watermark.Subject
-	// of returns the rule, and the episode; nil: it is the overflow.
+	// of returns the rule and the episode, which is nil for an overflow.
 	of() (*ruleState, *episode)
-	// conclude draws the conclusion of the deadline, which the watermark has reached.
+	// conclude draws the conclusion once the watermark has reached the deadline.
 	conclude(now int64)
 }
 
@@ -23,8 +23,8 @@ func (ep *episode) of() (*ruleState, *episode) { return ep.rs, ep }
 func (l *lapse) of() (*ruleState, *episode)    { return l.ep.rs, l.ep }
 func (o *overflow) of() (*ruleState, *episode) { return o.rs, nil }
 
-// inTurn compares deadlines in the order in which conclusions are drawn: by rule, its
-// overflow last, by start, by key.
+// inTurn compares deadlines in the order in which conclusions are drawn: by rule, with its
+// overflow last, then by start, then by key.
 func inTurn(x, y *watermark.Deadline) int {
 	r, a := x.Of.(subject).of()
 	s, b := y.Of.(subject).of()

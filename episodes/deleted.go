@@ -34,7 +34,7 @@ func (e *Engine) PodDeleted(pod matcher.Labels, t time.Time) {
 	e.deletedPods.Add(name, instant.Of(t))
 }
 
-// endDeletedPods ends what belongs to pods that were deleted long enough ago.
+// endDeletedPods ends the episodes of pods that were deleted long enough ago.
 func (e *Engine) endDeletedPods(now int64) {
 	for e.deletedPods.Len() > 0 {
 		name, at, _ := e.deletedPods.GetOldest()

@@ -22,8 +22,8 @@ import (
 
 // Bounds and delays of the engine.
 const (
-	// maxFuture is how far ahead of the clock a record may be; beyond, it
-	// counts as "now".
+	// maxFuture is how far ahead of the clock a record may be. Beyond that it counts as
+	// "now".
 	maxFuture = 10 * time.Minute
 	// keepResolved is how long a resolved episode is listed and, after a restart,
 	// reported again.
@@ -34,16 +34,16 @@ const (
 
 // Config bounds an engine. Zero values mean the defaults.
 type Config struct {
-	// MaxActive, MaxKeys and MaxHits bound what all rules together remember; it is
-	// shared among the namespaces of the streams, and critical rules have a
-	// quarter more that no other rule can use.
+	// MaxActive, MaxKeys and MaxHits bound the memory of all rules together. The namespaces
+	// of the streams share it, and critical rules have a further quarter that no other rule
+	// can use.
 	MaxActive int // open episodes of all rules; default 1000
 	MaxKeys   int // keys with a window and without an episode; default 10000
-	// MaxHits bounds the lines in the windows of those keys, and as many in those
-	// of open episodes; default 100000.
+	// MaxHits bounds the lines in the windows of those keys and, separately, the lines in
+	// the windows of open episodes; default 100000.
 	MaxHits int
-	// MaxPerNamespace bounds the open episodes that the streams of one namespace
-	// cause, of critical and of other rules each; default half of MaxActive.
+	// MaxPerNamespace bounds the open episodes that the streams of one namespace cause,
+	// separately for critical and for other rules; default half of MaxActive.
 	MaxPerNamespace int
 	Fingerprints    int // lines that are remembered to find repeats; default 32768
 	// Identity names labels of streams that belong to every key, at most
@@ -77,12 +77,12 @@ func (c Config) withDefaults() Config {
 
 // Engine holds the episodes of all rules. It is safe for concurrent use.
 //
-// It locks, passes hits to their rules, and keeps a rule that panics from the others. What
-// a rule does with its hits and deadlines is in the types below: ruleState, episode, lapse
-// and overflow. None of them has a reference to the engine.
+// It locks, passes hits to their rules, and isolates a rule that panics. What a rule does
+// with its hits and deadlines is in the types below: ruleState, episode, lapse and
+// overflow. None of them has a reference to the engine.
 type Engine struct {
-	// rendering is held while texts are made, and mu, which Take needs, is not. It is
-	// locked before mu.
+	// rendering is held while texts are made. mu, which Take needs, is free meanwhile.
+	// rendering is locked before mu.
 	rendering sync.Mutex
 
 	mu sync.Mutex
@@ -91,11 +91,11 @@ type Engine struct {
 	order   []*ruleState // as in the set
 	sources watermark.Sources
 	safeDue watermark.Compute     // dueOf
-	due     []*watermark.Deadline // memory of conclude
-	recent  *ruleState            // of the last hit; nil: there was none since Swap
+	due     []*watermark.Deadline // buffer that conclude reuses
+	recent  *ruleState            // rule of the last hit; nil: none since Swap
 	seen    *fair.Seen
 	blocks  blocks.Encoder[saved.ClosedKey, saved.ClosedTexts]
-	// deletedPods is when pods were deleted, in that order.
+	// deletedPods maps pods to their deletion times, oldest first.
 	deletedPods *simplelru.LRU[podName, int64]
 	warm        bool // warming up, since warmed
 	warmed      time.Time
@@ -188,8 +188,8 @@ func (e *Engine) update(now int64) {
 	j.flooded = j.flooded[:0]
 }
 
-// Episodes returns what is open and what was resolved in the last 15 minutes,
-// in order of rules and start. OnHold is as of now.
+// Episodes returns what is open and what was resolved in the last 15 minutes, sorted by
+// rule and start. OnHold is as of now.
 func (e *Engine) Episodes(now time.Time) []Episode {
 	at := instant.Of(now)
 	return e.rendered(e.listed(at), at)

@@ -42,9 +42,8 @@ type Fingerprint uint64
 // String returns 16 hex digits.
 func (f Fingerprint) String() string { return fmt.Sprintf("%016x", uint64(f)) }
 
-// Episode is a copy of one episode's state. Its maps belong to the receiver of
-// the slice as a whole and must be treated as read-only: they may be shared
-// between copies.
+// Episode is a copy of one episode's state. Its maps may be shared between copies and must
+// be treated as read-only.
 type Episode struct {
 	Fingerprint Fingerprint
 	Rule        *rules.Rule // nil for the program's own alerts

@@ -31,12 +31,11 @@ type Eviction struct {
 	Last      time.Time // of the clock
 }
 
-// OtherEvictions stands for the namespaces and rules that are not counted by
-// themselves.
+// OtherEvictions stands for the namespaces and rules that have no counter of their own.
 const OtherEvictions = fair.Others
 
 // Evictions returns the counts of dropped state since New, for a bounded number of
-// namespaces and rules, in order of their names.
+// namespaces and rules, sorted by name.
 func (e *Engine) Evictions() []Eviction {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -52,7 +51,7 @@ func (l *limits) evictions() []Eviction {
 	return out
 }
 
-// lost counts state that a party lost of a rule.
+// lost counts state of a rule that a party lost.
 func (l *limits) lost(rs *ruleState, party string, kind Evicted) {
 	l.losses.Note(party, rs.rule.Alert, string(kind))
 }

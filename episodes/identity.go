@@ -50,9 +50,9 @@ func printOf(labels map[string]string) Fingerprint {
 	return Fingerprint(h.Sum64())
 }
 
-// setApart adds labels to an episode if an open one of its rule has the same labels and
-// another key: `by` captured the value of an identity label from the lines of one, and
-// the stream states it for the other.
+// setApart adds labels to an episode if another open episode of its rule has the same
+// labels and a different key. That happens if `by` captured the value of an identity label
+// from the lines of one, and the stream states it for the other.
 func (ep *episode) setApart(names []string) {
 	same := func(o *episode) bool { return o != ep && o.print == ep.print }
 	if !ep.rs.ambiguous || !slices.ContainsFunc(slices.Collect(maps.Values(ep.rs.open)), same) {

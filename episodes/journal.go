@@ -53,7 +53,7 @@ func (j *journal) touchOverflow(o *overflow) {
 	}
 }
 
-// touchAll marks every firing episode of some rules.
+// touchAll marks every firing episode of the rules.
 func (j *journal) touchAll(order []*ruleState) {
 	for _, rs := range order {
 		for _, ep := range rs.sorted() {
@@ -72,7 +72,7 @@ func (j *journal) take() []*transition {
 	return out
 }
 
-// finish reports the end of an episode that is no longer open as x, its last transition.
+// finish reports the end of an episode that is no longer open. x is its last transition.
 func (j *journal) finish(ep *episode, x *transition, reason Reason, end, now int64) {
 	state := StateResolved
 	if ep.state == StatePending {
@@ -92,7 +92,8 @@ func (j *journal) finish(ep *episode, x *transition, reason Reason, end, now int
 	ep.state, ep.dirty = state, false
 }
 
-// noteEnded keeps the history of an episode that ended as x, and the line that ended it.
+// noteEnded keeps the history of an ended episode, whose last transition is x, and the line
+// that ended it.
 func (j *journal) noteEnded(ep *episode, x *transition, line window.Text) {
 	ep.history.note(Event{At: x.EndsAt, Kind: EventEnded, Reason: x.Reason})
 	if len(j.ended) >= maxEnded {
@@ -122,7 +123,7 @@ func (j *journal) forget(now int64) {
 // before.
 func (j *journal) move(by int64) {
 	moved := func(t *transition) *transition {
-		out := *t // it may be reported with the time of before
+		out := *t // t itself may be in a report with the old times
 		out.Concluded = t.Concluded.Add(time.Duration(by))
 		return &out
 	}
@@ -135,8 +136,8 @@ func (j *journal) move(by int64) {
 	j.spans.Move(by)
 }
 
-// notified reports whether the alert of an episode that ended at end was notified for a
-// part of its time: a failure of which a part was notified is not notified again.
+// notified reports whether the alert of an episode that ended at end was notified for any
+// part of its time. Such a failure is not notified again.
 func (j *journal) notified(ep *episode, end int64) bool {
 	if cur := ep.rs.open[ep.key]; cur != nil && cur.state == StateFiring && cur.starts < end {
 		return true

@@ -16,7 +16,7 @@ type lapse struct {
 	ep    *episode     // not among the open ones
 	times window.Times // its triggers
 	end   int64
-	why   Reason // it ended
+	why   Reason // of the end
 	shown bool   // it was reported as pending
 	due   watermark.Deadline
 }
@@ -25,8 +25,8 @@ type lapse struct {
 // one: a clear line that is read late may come between them.
 func (ep *episode) undecided() bool { return ep.state == StatePending && ep.rs.rule.Clear != nil }
 
-// lapsed accepts a trigger whose failure was over before it was read: at g.Hi there is a
-// clear line, or the quiet time ended.
+// lapsed accepts a trigger whose failure had ended before the trigger was read: with the
+// clear line at g.Hi, or with the quiet time.
 func (rs *ruleState) lapsed(values []string, trig *window.Trigger, g window.Gap, now int64) {
 	found := window.Times{trig.T}
 	if w := rs.windowFor(string(rs.in.Key)); w != nil && g.Hi != window.Forever && rs.rule.Clear != nil {
@@ -64,7 +64,7 @@ func (rs *ruleState) lapsed(values []string, trig *window.Trigger, g window.Gap,
 	(&lapse{ep: ep, times: found}).add()
 }
 
-// add makes the lapse one of its rule.
+// add adds the lapse to its rule.
 func (l *lapse) add() {
 	l.due.Of = l
 	l.ep.rs.lapses = append(l.ep.rs.lapses, l)
@@ -72,8 +72,8 @@ func (l *lapse) add() {
 	l.rearm()
 }
 
-// joins reports whether a trigger at t belongs to the lapse: there is no clear line between
-// them, or, without clear lines, no quiet time that would end the failure.
+// joins reports whether a trigger at t belongs to the lapse: they are not separated by a
+// clear line or, without clear lines, by a quiet time that would end the failure.
 func (l *lapse) joins(t int64, g window.Gap) bool {
 	if l.ep.rs.rule.Clear != nil {
 		return g.Lo < l.times[0] && l.times[0] < g.Hi
@@ -82,7 +82,8 @@ func (l *lapse) joins(t int64, g window.Gap) bool {
 	return l.times[0]-t <= quiet && t-l.times[len(l.times)-1] <= quiet
 }
 
-// rearm computes the start and the end of the lapse from what has been read, and arms it.
+// rearm computes the start and the end of the lapse from the lines read so far, and arms
+// it.
 func (l *lapse) rearm() {
 	rs := l.ep.rs
 	l.ep.starts = l.times[0]
@@ -101,8 +102,8 @@ func (l *lapse) rearm() {
 	l.due.Arm(rs.group)
 }
 
-// recover applies a clear line at t to a pending episode: the triggers before it are a
-// failure of their own, which is over.
+// recover applies a clear line at t to a pending episode. The triggers before it become a
+// failure of their own, which has ended.
 func (ep *episode) recover(known window.Clears, t, now int64, line window.Text) {
 	before, rest := ep.rs.divided(ep.window, ep.times, known, t, window.Forever)
 	lasted := len(before) > 0 && before[0]+int64(ep.rs.rule.For) < t
@@ -125,8 +126,8 @@ func (ep *episode) recover(known window.Clears, t, now int64, line window.Text) 
 }
 
 // divided returns the triggers before and after a clear line at t; hi is the next clear
-// line. Triggers that the watermark has not reached are searched again in the window: they
-// may have counted lines of the other side.
+// line. Triggers ahead of the watermark are searched again in the window, because they may
+// have counted lines of the other side.
 func (rs *ruleState) divided(w *keyWindow, ts window.Times, known window.Clears, t, hi int64) (before, after window.Times) {
 	before, after = slices.Clone(ts[:ts.Since(t-1)]), slices.Clone(ts[ts.Since(t):])
 	if w == nil || !rs.windowed() {
@@ -142,14 +143,14 @@ func (rs *ruleState) divided(w *keyWindow, ts window.Times, known window.Clears,
 	return before, after
 }
 
-// undone reports whether no trigger is left after a clear line at t, which is older than
-// the newest trigger: the triggers after it counted lines before it.
+// undone reports whether a clear line at t, older than the newest trigger, leaves no
+// trigger after it: those after it counted lines before it.
 func (ep *episode) undone(t int64) bool {
 	rs := ep.rs
 	return t >= ep.starts && rs.windowed() && ep.window != nil && t > rs.watermark() && len(ep.window.Ends(rs.rule, t, window.Forever)) == 0
 }
 
-// part returns a copy of an episode that stands for a part of its time.
+// part returns a copy of an episode for a part of its time.
 func (ep *episode) part() *episode {
 	ep.rs.in.Copy(&ep.last)
 	out := *ep
@@ -182,8 +183,8 @@ func (ep *episode) beginsAgain(t int64) bool {
 	return true
 }
 
-// restart lets a pending episode start with the remaining triggers. The line of the first
-// one is no longer known.
+// restart moves the start of a pending episode to the first remaining trigger, whose line
+// is no longer known.
 func (ep *episode) restart(rest window.Times) {
 	ep.times = rest
 	ep.starts, ep.moved, ep.from = rest[0], 0, rest[0]-1
@@ -225,7 +226,7 @@ func (rs *ruleState) divide(key string, known window.Clears, t, now int64) {
 // Due is when it is certain that the failure is over.
 func (l *lapse) Due() int64 { return l.end }
 
-// conclude notifies of a lapse if it lasted long enough and nothing that was notified
+// conclude notifies a lapse that lasted long enough, unless something already notified
 // contains it.
 func (l *lapse) conclude(now int64) {
 	ep, rs := l.ep, l.ep.rs
@@ -261,7 +262,7 @@ func (l *lapse) remove() {
 	rs.lapses = slices.DeleteFunc(rs.lapses, func(o *lapse) bool { return o == l })
 }
 
-// unmuted drops the first triggers, as long as an unless line prevents them from opening an
+// unmuted drops leading triggers for as long as an unless line keeps them from opening an
 // episode that lasts until it fires, or until end.
 func (rs *ruleState) unmuted(ep *episode, ts window.Times, end int64) window.Times {
 	u := rs.rule.Unless

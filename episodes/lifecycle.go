@@ -17,8 +17,8 @@ type episode struct {
 	key    string
 	values []string // of `by`
 	who    *intake.Identity
-	// clears and mutes are the keys that clear and unless lines share with it;
-	// noClear: it lacks a value, so that no clear line does.
+	// clears and mutes are the keys of the clear and unless lines that apply to it.
+	// noClear: it lacks a value, so no clear line applies.
 	clears, mutes string
 	noClear       bool
 	restored
@@ -30,15 +30,15 @@ type episode struct {
 	party     string // that was charged; see charged
 
 	starts  int64 // trigger time that opened it
-	moved   int64 // how far starts was moved since, with the clock
+	moved   int64 // how far clock changes have moved starts
 	newest  int64 // newest trigger
 	from    int64 // the window that opened it begins after this time
 	fired   int64 // clock; 0 while pending
 	written int64 // event time of the line that completed the condition
 	lines   int64
 	lastID  uint64 // line that was counted last
-	// sequence is the match of the newest trigger of a sequence; else it is last alone.
-	// The line of last is the newest trigger's.
+	// sequence holds the hits of the newest trigger of a sequence; for other rules it
+	// holds only last. The line of last is that of the newest trigger.
 	sequence window.Hits
 	last     window.Hit
 	times    window.Times // triggers, while it is undecided
@@ -88,7 +88,7 @@ func (ep *episode) drop(t int64) {
 	}
 }
 
-// openEpisode opens the episode of the key of the hit unless the trigger is over, muted or
+// openEpisode opens the episode of the key of the hit unless the failure is over, muted or
 // beyond a limit.
 func (rs *ruleState) openEpisode(values []string, trig *window.Trigger, now int64) {
 	if over := trig.T + rs.quiet(); over <= rs.watermark() { // read so late that it is over already
@@ -131,7 +131,7 @@ func (rs *ruleState) newEpisode(values []string, trig *window.Trigger) *episode 
 	return ep
 }
 
-// share computes the keys that clear and unless lines share with the episode.
+// share computes the keys of the clear and unless lines that apply to the episode.
 func (ep *episode) share() {
 	rs := ep.rs
 	ep.clears, ep.noClear = rs.clear.key(ep.values, ep.who)
@@ -231,7 +231,7 @@ func (ep *episode) extend(trig *window.Trigger) {
 		return
 	}
 	if ep.state == StatePending && trig.T-ep.newest > ep.rs.quiet() && ep.beginsAgain(trig.T) {
-		// The quiet time ended, though the watermark did not show it in time.
+		// The quiet time ended before the watermark showed it.
 		ep.begin(trig)
 		ep.history.note(Event{At: instant.Time(trig.T), Kind: EventOpened})
 	}
@@ -262,7 +262,7 @@ func (ep *episode) close(reason Reason, end, now int64, line window.Text) {
 	ep.finish(reason, end, now, line)
 }
 
-// finish reports the end of an episode that is not open any more.
+// finish reports the end of an episode that is no longer open.
 func (ep *episode) finish(reason Reason, end, now int64, line window.Text) *transition {
 	x := ep.transition(now)
 	ep.rs.journal.finish(ep, x, reason, end, now)

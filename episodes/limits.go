@@ -20,9 +20,9 @@ const (
 	// clearKeysPerKey is how many keys of clear and unless lines are remembered per
 	// key of MaxKeys: they are small.
 	clearKeysPerKey = 2
-	// churnFactor is how many times MaxPerNamespace a party may open in keepResolved.
-	// Ended alerts are listed and notified for that long: without a bound, lines that open
-	// and clear alerts in turn would fill memory and receivers.
+	// churnFactor is how many times MaxPerNamespace a party may open in keepResolved. Ended
+	// alerts are listed and notified for that long. Without a bound, lines that alternately
+	// open and clear alerts would fill memory and receivers.
 	churnFactor = 4
 )
 
@@ -68,8 +68,8 @@ func (l limit) String() string {
 	return fmt.Sprintf("the limit of namespace %s (limits.alerts_per_namespace) is %d", l.namespace, l.n)
 }
 
-// place finds a place for an episode of a party, or returns the limit that leaves none.
-// The overflow alert of the rule covers an episode that is displaced.
+// place finds a place for an episode of a party, or returns the limit that prevents it. The
+// overflow alert of the rule covers an episode that is displaced.
 func (rs *ruleState) place(party string, now int64) (l limit, full bool) {
 	displaced, bound := rs.slots.Place(party, rs.limits.perNamespace)
 	switch bound {

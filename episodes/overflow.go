@@ -16,14 +16,14 @@ type overflow struct {
 	rs     *ruleState
 	active bool
 	starts int64
-	moved  int64 // how far starts was moved since, with the clock
+	moved  int64 // how far clock changes have moved starts
 	newest int64 // last refused trigger
 	fired  int64
 	limit  limit                            // that was reached last
 	why    string                           // the same in words
 	dirty  bool                             // continued since the last update
 	lines  int64                            // refused triggers
-	keys   *simplelru.LRU[uint64, struct{}] // hashes of them
+	keys   *simplelru.LRU[uint64, struct{}] // hashes of their keys
 	print  Fingerprint
 	labels map[string]string
 	due    watermark.Deadline

@@ -17,7 +17,7 @@ func (e *Engine) guard(rs *ruleState, now int64, f func()) (ok bool) {
 
 func (e *Engine) quarantine(rs *ruleState, now int64) {
 	rs.quarantined = true
-	rs.disarm() // its deadlines are in a heap that other rules share, and may be what panics
+	rs.disarm() // other rules share the heap of its deadlines, which may be what panics
 	e.freeze(rs, now)
 }
 

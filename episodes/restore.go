@@ -43,12 +43,11 @@ type restorer struct {
 	*Engine
 	s   *saved.State
 	now int64
-	// older is set if the program that wrote the snapshot did not know all labels of the
-	// identity.
+	// older is set if the snapshot was written without all labels of the identity.
 	older bool
 }
 
-// shared loads the state that belongs to no rule, and the resolved episodes.
+// shared loads the state that is not of a single rule, and the resolved episodes.
 func (v *restorer) shared() {
 	v.seen.Load(v.s.Seen, v.s.SeenOf)
 	for _, pod := range v.s.DeletedPods {

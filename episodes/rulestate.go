@@ -37,8 +37,8 @@ type ruleState struct {
 	lapses   []*lapse
 	over     overflow
 	last     intake.Memory // of the newest line
-	lastOpen *episode      // of the newest line; nil: it is not open any more, or there was none
-	stats    RuleStats     // but for LastMatch
+	lastOpen *episode      // of the newest line; nil: none, or it has ended
+	stats    RuleStats     // except LastMatch
 	newest   int64         // event time of a matching line
 }
 
@@ -68,7 +68,7 @@ type keyWindow struct {
 	clears string // the key that a clear line shares with it
 }
 
-// newWindow returns w as the window of a key. The values are kept.
+// newWindow returns w as the window of a key. It keeps values.
 func (rs *ruleState) newWindow(w window.Window, values []string, who *intake.Identity) *keyWindow {
 	k := &keyWindow{Window: w, key: values, who: who}
 	if rs.clear.open != nil {

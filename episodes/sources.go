@@ -36,9 +36,9 @@ func (e *Engine) AdvanceWatermark(name string, readUpTo time.Time) {
 	e.sources.Advance(name, e.step.Corrected(instant.Of(readUpTo), math.MaxInt64))
 }
 
-// HoldBack stops the watermarks of rules, by name, at a time: after it, an agent that
-// reads their lines matched another version of the rule. Rules that are no longer in
-// upTo are released.
+// HoldBack stops the watermarks of the named rules at the given times. After that time, an
+// agent that reads their lines matched another version of the rule. Rules that are no
+// longer in upTo are released.
 func (e *Engine) HoldBack(upTo map[string]time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -73,7 +73,7 @@ func (e *Engine) freeze(rs *ruleState, at int64) {
 	}
 }
 
-// frozen is where the watermark of the rule stopped; window.NoTime: it did not.
+// frozen returns where the watermark of the rule stopped; window.NoTime: it did not.
 func (rs *ruleState) frozen() int64 {
 	switch {
 	case rs.heldBack == window.NoTime:

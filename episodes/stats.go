@@ -15,14 +15,14 @@ type RuleStats struct {
 	Refused     int64     // triggers beyond the limit
 	MissingBy   int64     // trigger lines that lack a value of `by`
 	MissingSame int64     // clear and unless lines that lack a value of `same`
-	Evicted     int64     // windows that were dropped for room
+	Evicted     int64     // windows that were dropped to make room
 }
 
 // Totals counts events that do not belong to one rule.
 type Totals struct {
 	Late        int64 // lines behind the watermark
 	Future      int64 // lines too far ahead of the clock
-	SeenEvicted int64 // fingerprints that were dropped for room
+	SeenEvicted int64 // fingerprints that were dropped to make room
 	BadTemplate int64 // templates that failed
 }
 

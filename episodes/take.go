@@ -11,10 +11,10 @@ import (
 	"crowsnest/matcher"
 )
 
-// Take accepts hits in order of reading. now is the time of arrival. The hits are not
-// changed. Their lines and values belong to the caller again when Take returns: Take
-// copies the parts that it keeps, at most a sample of a line and a bounded part of each
-// value. Their rules and labels are shared and must not change.
+// Take accepts hits in the order in which they were read. now is the time of arrival. The
+// hits are not changed. Their lines and values belong to the caller again when Take
+// returns: Take copies the parts that it keeps, at most a sample of a line and a bounded
+// part of each value. Their rules and labels are shared and must not change.
 func (e *Engine) Take(hits []matcher.Hit, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -161,8 +161,8 @@ func (rs *ruleState) count(ep *episode, values []string, step int, known window.
 	return trig, ok
 }
 
-// acceptClear applies a clear line: it ends the episodes that are not newer and empties
-// the windows of every key that it shares `same` with.
+// acceptClear applies a clear line: it ends the episodes that are not newer and empties the
+// windows of every key with the same values of `same`.
 func (rs *ruleState) acceptClear(h *window.Hit, now int64) {
 	if rs.rule.Clear == nil {
 		return

@@ -15,7 +15,7 @@ type EventKind string
 const (
 	EventCounted  EventKind = "counted"  // a line of the window that opened it: N of Of
 	EventOpened   EventKind = "opened"   // the condition became true
-	EventFired    EventKind = "fired"    // it was concluded that it fires
+	EventFired    EventKind = "fired"    // the engine concluded that it fires
 	EventOnHold   EventKind = "held"     // absence-based conclusions are on hold: Sources make no progress
 	EventResumed  EventKind = "resumed"  // the sources make progress again
 	EventRenamed  EventKind = "renamed"  // a reload changed its labels
@@ -41,8 +41,8 @@ type Event struct {
 // Timeline is the history of one episode.
 type Timeline struct {
 	Episode Episode
-	// Events are in the order in which the engine recorded them. Of many, the first and
-	// the newest are kept; Skipped is the number of the others.
+	// Events are in the order in which the engine recorded them. If there are too many, the
+	// first and the newest are kept, and Skipped counts the others.
 	Events  []Event
 	Skipped int
 	// WaitsFor are the sources that its absence-based conclusions wait for now.
@@ -92,7 +92,7 @@ func (ep *episode) noteOpened(trig *window.Trigger, now int64) {
 			count(h.T, i+1, n)
 		}
 	case w != nil && r.Count > 1:
-		// Those that made it true are the oldest of the window.
+		// The lines that made it true are the oldest of the window.
 		if ts := w.Before(r, trig); len(ts) >= r.Count {
 			count(ts[0], 1, r.Count)
 			if r.Count > 2 {

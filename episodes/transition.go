@@ -14,17 +14,17 @@ import (
 type transition struct {
 	Episode // Line, First and Annotations are set once done is
 	rs      *ruleState
-	ep      *episode         // nil: it is of an overflow, or was read from a snapshot
-	over    *render.Overflow // nil: it is not of an overflow
+	ep      *episode         // nil for an overflow or an episode that was read from a snapshot
+	over    *render.Overflow // nil unless it is of an overflow
 
 	line, first window.Text
 	captures    []render.Capture
 	known       *render.Texts     // of the transition before
 	also        map[string]string // further annotations
-	// done is set once the texts are made. The transition changes under both mutexes of
-	// the engine only, so either is enough to read it.
+	// done is set once the texts are made. The transition changes only under both mutexes
+	// of the engine, so holding either is enough to read it.
 	done bool
-	// opens is set until the episode was reported.
+	// opens is set until the episode has been reported.
 	opens bool
 }
 

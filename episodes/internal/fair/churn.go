@@ -2,8 +2,8 @@ package fair
 
 import "time"
 
-// Churn bounds how many entries a party opens over time, though each may have ended. The
-// counts drain steadily.
+// Churn bounds how many entries a party opens over time, even if each of them has ended.
+// The counts drain steadily.
 type Churn struct {
 	limit   float64 // openings of a party in period, all at once or spread
 	period  float64 // in nanoseconds
@@ -27,8 +27,8 @@ type drain struct {
 	at int64
 }
 
-// calmShare of the limit is for each shelf, however busy the other shelves of the party
-// are.
+// calmShare is the divisor of the limit that gives the part reserved for each shelf,
+// however busy the other shelves of the party are.
 const calmShare = 8
 
 // NewChurn returns the bound of limit openings of a party in a period.
@@ -36,7 +36,7 @@ func NewChurn(limit int, period time.Duration) *Churn {
 	return &Churn{limit: float64(limit), period: float64(period), parties: map[churnKey]*openings{}}
 }
 
-// level returns the count at a time and notes it.
+// level drains the count up to a time and returns it.
 func (c *Churn) level(d *drain, now int64) float64 {
 	if passed := now - d.at; passed > 0 {
 		d.n = max(0, d.n-c.limit*float64(passed)/c.period)

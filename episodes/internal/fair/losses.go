@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// Loss counts what one party lost of one rule because it had the most.
+// Loss counts the entries that one party lost of one rule because it had the most.
 type Loss struct {
 	Party, Rule, Kind string
 	Count             int64
 	Last              int64 // when, in nanoseconds since 1970
 }
 
-// Others stands for the parties and rules that are not counted by themselves.
+// Others stands for the parties and rules that have no counter of their own.
 const Others = "(others)"
 
 // MaxLosses bounds the separate counters: tenants create namespaces.
@@ -24,7 +24,7 @@ const MaxLosses = 100
 // value is ready.
 type Losses struct {
 	Now   int64 // of the clock, kept by the caller
-	Fresh int64 // for how long after its last loss a count is kept before others
+	Fresh int64 // how long after its last loss a count is kept in preference to others
 	known map[lossKey]*Loss
 }
 

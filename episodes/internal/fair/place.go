@@ -14,9 +14,9 @@ const (
 )
 
 // Place finds a place for one more entry of a party, which may have perParty in the room.
-// It returns the cells that must lose an entry first, or the bound that leaves no place.
-// At a bound, a party (or within one party, a shelf) that has more entries loses one:
-// an entry is never displaced for a party that has as many.
+// It returns the cells that must lose an entry first, or the bound that leaves no place. At
+// a bound, the party (or within one party, the shelf) with more entries loses one. No entry
+// is displaced for a party that has as many.
 func (s *Shelf) Place(party string, perParty int) (displaced []*Cell, full Bound) {
 	own := s.entries(party)
 	if a := s.room.accounts[s.class][party]; a != nil && party != "" && a.load[InEntries] >= perParty {
@@ -47,7 +47,7 @@ func (r *Room) isFull(c Class) bool {
 		r.Total() >= r.max[InEntries]+r.reserve[InEntries]
 }
 
-// heaviest returns the cell that has the most, if that is more than own and one.
+// heaviest returns the cell with the most entries if it has more than own+1, else nil.
 func (r *ranking) heaviest(own int) *Cell {
 	if len(r.nodes) == 0 {
 		return nil
@@ -58,8 +58,8 @@ func (r *ranking) heaviest(own int) *Cell {
 	return nil
 }
 
-// heaviest returns the cell that loses an entry for one more of a party, which has own
-// on the same shelf; nil: none has more.
+// heaviest returns the cell that must lose an entry if a party with own entries on the same
+// shelf gets one more; nil: no cell has enough more.
 func (r *Room) heaviest(c Class, party string, own int) *Cell {
 	if r.Used[c][InEntries] == 0 {
 		return nil

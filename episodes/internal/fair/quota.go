@@ -25,8 +25,8 @@ func Keep[T any](all []T, n int, party func(T) string) []T {
 	})
 }
 
-// quota is the most that each of some sizes, from the smallest, may keep so that
-// all together are n at most.
+// quota returns the most that each of some sizes may keep so that the total is at most n.
+// The sizes are in ascending order.
 func quota(sizes []int, n int) int {
 	for i, size := range sizes {
 		if share := n / (len(sizes) - i); size > share {

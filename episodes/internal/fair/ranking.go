@@ -2,7 +2,7 @@ package fair
 
 import "container/heap"
 
-// node is what is ranked by its load. One of these is set: what it is part of.
+// node is ranked by its load. One of account, cell and seen is set: the one that embeds it.
 type node struct {
 	account *account
 	cell    *Cell
@@ -25,8 +25,8 @@ const inShelf = 2
 // ranking finds the node with the greatest load, and of equal ones the least recently used.
 type ranking struct {
 	nodes []*node
-	by    int // of the load
-	place int // of each node
+	by    int // index in the load
+	place int // index in the places of each node
 }
 
 func newRankings() [2]ranking {
@@ -66,7 +66,7 @@ func (r *ranking) Less(i, k int) bool {
 	return a.places[r.place].used < b.places[r.place].used
 }
 
-// Swap keeps the places of the nodes.
+// Swap also updates the places of the nodes.
 func (r *ranking) Swap(i, k int) {
 	r.nodes[i], r.nodes[k] = r.nodes[k], r.nodes[i]
 	r.nodes[i].places[r.place].index = i

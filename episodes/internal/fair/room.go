@@ -1,6 +1,6 @@
-// Package fair divides bounded memory among namespaces. With a bound alone, the one that
-// writes most would push out all others. So every entry is charged to a party, the
-// namespace of its stream, and the party with the most loses first.
+// Package fair divides bounded memory among namespaces. With a bound alone, the busiest one
+// would push out all others. So every entry is charged to a party, the namespace of its
+// stream, and the party with the most loses first.
 //
 // Nothing in it is safe for concurrent use.
 package fair
@@ -24,10 +24,9 @@ const (
 	InLines
 )
 
-// Room bounds the entries of all rules. When it is full, the party that has the
-// most loses the entry that it used least recently, of the rule of which it has
-// the most. So a party with less than an equal share loses nothing, and one
-// busy rule of a party costs its other rules nothing.
+// Room bounds the entries of all rules. When it is full, the party with the most loses one:
+// of its rule with the most entries, the least recently used. So a party with less than an
+// equal share loses nothing, and one busy rule of a party costs its other rules nothing.
 //
 // Critical rules have a reserve beyond max that no other rule can use. They may
 // also use what others leave free, until others need it.
@@ -45,7 +44,7 @@ type account struct {
 	cells [2]ranking
 }
 
-// Cell is what a party has of one shelf: a list of entries in order of use.
+// Cell holds what a party has on one shelf: a list of entries in order of use.
 type Cell struct {
 	node
 	Party          string
@@ -54,7 +53,7 @@ type Cell struct {
 	oldest, newest *Entry
 }
 
-// Entry is one thing that needs room. It is embedded in that thing.
+// Entry is embedded in each thing that needs room.
 type Entry struct {
 	Key          string
 	Lines        int
@@ -72,7 +71,7 @@ func NewRoom(maximum Load) *Room {
 	return r
 }
 
-// squeeze evicts until the room is within its bounds. keep stays.
+// squeeze evicts until the room is within its bounds. It does not evict keep.
 func (r *Room) squeeze(keep *Entry) {
 	for by := range r.max {
 		for {
@@ -156,7 +155,7 @@ func (c *Cell) unlink(x *Entry) {
 	x.cell, x.older, x.newer = nil, nil, nil
 }
 
-// evict evicts the oldest entry but keep, and reports whether there is one.
+// evict evicts the oldest entry except keep, and reports whether there is one.
 func (c *Cell) evict(keep *Entry) bool {
 	x := c.oldest
 	if x == keep {
@@ -171,8 +170,8 @@ func (c *Cell) evict(keep *Entry) bool {
 	return true
 }
 
-// Total is how many entries there are.
+// Total returns how many entries there are.
 func (r *Room) Total() int { return r.Used[Ordinary][InEntries] + r.Used[Critical][InEntries] }
 
-// Parties is how many parties have an entry in the room.
+// Parties returns how many parties have an entry in the room.
 func (r *Room) Parties(c Class) int { return len(r.accounts[c]) }

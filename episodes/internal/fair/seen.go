@@ -11,8 +11,8 @@ import (
 )
 
 // Seen remembers the fingerprints of the newest lines to find repeats. It is an LRU cache
-// without an allocation or a pointer per entry: each line of a storm is one. Like a room
-// it is shared among parties: the one with the most loses its oldest.
+// without an allocation or a pointer per entry, because each line of a storm is an entry.
+// Like a room it is shared among parties: the one with the most loses its oldest.
 type Seen struct {
 	max   int
 	slots []seenSlot
@@ -22,7 +22,7 @@ type Seen struct {
 	// factor is random, so that no one can write lines that collide in one chain.
 	factor  uint64
 	parties map[string]*seenParty
-	numbers []*seenParty // by number; those without slots are used again
+	numbers []*seenParty // by number; those without slots are reused
 	free    []int32      // their numbers
 	rank    ranking      // in order only while all slots are in use: nothing is evicted before
 	last    *seenParty   // of the line before
@@ -156,8 +156,8 @@ func (f *Seen) unlink(p *seenParty, i int32) {
 	}
 }
 
-// evict frees a slot for a party and charges it: the oldest one of the party that
-// has the most then.
+// evict frees a slot for a party and charges the party: the oldest slot of the party with
+// the most, or its own oldest if it has as many.
 func (f *Seen) evict(to *seenParty) int32 {
 	p := to
 	if most := f.rank.maxLoad(); to.load[InEntries] < most {
@@ -190,7 +190,7 @@ func (f *Seen) grow(n int) {
 	}
 }
 
-// Share is how many of the saved fingerprints are of a party.
+// Share is how many of the saved fingerprints belong to a party.
 type Share struct {
 	Party string `json:"p,omitempty"`
 	N     int    `json:"n"`
@@ -210,7 +210,7 @@ func (f *Seen) Save() (out []byte, shares []Share) {
 	return out, shares
 }
 
-// Load remembers what was saved, as the newest. What no share covers is of no
+// Load adds saved fingerprints as the newest. Those that no share covers belong to no
 // party.
 func (f *Seen) Load(in []byte, shares []Share) {
 	for ; len(in) >= 8; in = in[8:] {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Shelf is what one rule has in a room, bounded by itself as well.
+// Shelf holds what one rule has in a room. It also has a bound of its own.
 type Shelf struct {
 	owner   any
 	room    *Room
@@ -20,7 +20,7 @@ type Shelf struct {
 	evicted func(x *Entry, party string)
 }
 
-// NewShelf makes an empty shelf of at most so many entries.
+// NewShelf makes an empty shelf of at most maximum entries.
 func NewShelf(owner any, c Class, r *Room, maximum int, evicted func(*Entry, string)) *Shelf {
 	return &Shelf{
 		owner: owner, room: r, max: maximum, class: c, parties: map[string]*Cell{},
@@ -113,8 +113,8 @@ func (s *Shelf) Resize(x *Entry, lines int) {
 	}
 }
 
-// Squeeze evicts until the shelf and its room are within their bounds. keep
-// stays.
+// Squeeze evicts until the shelf and its room are within their bounds. It does not evict
+// keep.
 func (s *Shelf) Squeeze(keep *Entry) {
 	for s.Used > s.max && s.cells.first().cell.evict(keep) {
 	}
@@ -129,8 +129,7 @@ func (s *Shelf) entries(party string) int {
 	return 0
 }
 
-// all yields the entries with their parties, in order of the parties and, for
-// each, of use.
+// all yields the entries with their parties, sorted by party, then in order of use.
 func (s *Shelf) all() iter.Seq2[*Entry, string] {
 	return func(yield func(*Entry, string) bool) {
 		for _, party := range slices.Sorted(maps.Keys(s.parties)) {
@@ -171,7 +170,7 @@ type Cache[V any] struct {
 	Items map[string]*Item[V]
 }
 
-// Item is one of them.
+// Item is one value of a Cache.
 type Item[V any] struct {
 	Entry
 	Value V
@@ -188,7 +187,7 @@ func NewCache[V any](owner any, c Class, r *Room, maximum int, evicted func(key 
 	return k
 }
 
-// Add puts a value for a party, in place of what the key had. lines is its size.
+// Add sets the value of a key and charges it to a party. lines is its size.
 func (k *Cache[V]) Add(key, party string, v V, lines int) *Item[V] {
 	x := k.Items[key]
 	if x == nil {

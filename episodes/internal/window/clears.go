@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Bounds of what is remembered of clear lines.
+// Bounds of the clear lines that are remembered.
 const (
-	// rememberClears is how far behind the watermark a late line is compared with
-	// the clear lines before and behind it.
+	// rememberClears is how far behind the watermark a late line is still compared with the
+	// clear lines around it.
 	rememberClears = time.Hour
 	maxClears      = 64 // per key, besides the newest
 )
@@ -27,7 +27,7 @@ type Gap struct{ Lo, Hi int64 }
 // failure lies within one of them.
 type Clears struct {
 	Newest int64
-	Since  int64 // clear lines that are not newer may have been dropped
+	Since  int64 // clear lines up to this time may have been dropped
 	// Older are the clear lines before Newest that end a gap longer than `for`: nothing
 	// fires within a shorter gap. Nil: there is none.
 	Older *Times

@@ -9,7 +9,7 @@ import (
 type Text struct {
 	S     string
 	Clean bool // redacted and truncated
-	// Borrowed means that S is memory of the caller of Take, of any length.
+	// Borrowed means that S is memory of Take's caller, of any length.
 	Borrowed bool
 }
 
@@ -20,8 +20,8 @@ func (t *Text) Redact(raw, clean string) {
 	}
 }
 
-// Copier copies what is kept of hits whose texts are memory of the caller of Take.
-// Nearly all of them are overwritten before Take returns; Release copies the rest.
+// Copier copies the kept texts of hits out of the memory of Take's caller. Nearly all of
+// these hits are overwritten before Take returns; Release copies the rest.
 type Copier struct {
 	Max    int                      // bytes of a line that are kept
 	Sample func(line string) string // redacts and truncates a longer line
@@ -30,7 +30,7 @@ type Copier struct {
 	hits   []*Hit
 	source string // the line that was copied last
 	copy   Text
-	each   Times    // memory of a window with distinct
+	each   Times    // buffer for a window with distinct
 	values []string // that were copied last
 }
 
@@ -108,8 +108,8 @@ func (c *Copier) Text(t Text) Text {
 	return c.copy
 }
 
-// Values copies strings, and shares memory with those copied last: most values are the
-// same namespace and pod again.
+// Values copies strings. It shares memory with the last copies: most values are the same
+// namespace and pod again.
 func (c *Copier) Values(values []string) []string {
 	out := make([]string, len(values))
 	for i, v := range values {

@@ -14,8 +14,8 @@ type Hit struct {
 	Values []string // of Names
 	Names  []string // shared by the hits of one version of a rule
 	Line   Text     // kept for the newest few hits only
-	// Borrowed means that Values are memory of the caller of Take; copied are the values
-	// that were copied last: nearly always they are the same again.
+	// Borrowed means that Values are memory of Take's caller. copied are the values that
+	// were copied last, which are nearly always the same.
 	Borrowed bool
 	copied   []string
 	listed   bool // in the list of a Copier
@@ -39,15 +39,15 @@ func (h *Hit) valueAt(i int, name string) string {
 	return h.Value(name)
 }
 
-// keepLines is how many hits of a list, the newest, keep their line: older lines are never
+// keepLines is how many of the newest hits of a list keep their line: older lines are never
 // shown.
 const keepLines = 2
 
 // Hits is a list in order of time; equal times are in order of arrival.
 type Hits []*Hit
 
-// extra is the size of the hit in a room beyond one line: its values may take much more
-// memory.
+// extra is how much the hit adds to the size of a room beyond one line: its values may take
+// much more memory.
 func (h *Hit) extra() int {
 	n := 0
 	for _, v := range h.Values {
@@ -67,8 +67,8 @@ func (hs Hits) extra() int {
 	return n
 }
 
-// insert adds h and returns its index, or -1 if it is older than the newest
-// rules.MaxHits, which are kept, and by how much extra grew.
+// insert adds h and returns its index, and by how much extra grew. The newest rules.MaxHits
+// hits are kept; the index is -1 if h is older than those.
 func (hs *Hits) insert(h *Hit) (at, extra int) {
 	i := len(*hs)
 	for i > 0 && (*hs)[i-1].T > h.T {

@@ -6,14 +6,13 @@ import (
 	"crowsnest/rules"
 )
 
-// maxTries bounds the search for one sequence. Hits with equal values are tried
-// once, so that only hundreds of different values in several steps come near.
+// maxTries bounds the search for one sequence. Hits with equal values are tried once, so
+// only hundreds of different values in several steps come close to it.
 const maxTries = 1 << 16
 
-// findSequence looks for a complete sequence t1 <= ... <= tn with tn-t1 < within in
-// which h serves the step: the one with the newest last step, and for that with
-// the latest possible earlier ones. All lie between lo and hi, the times of clear
-// lines.
+// findSequence looks for a complete sequence t1 <= ... <= tn with tn-t1 < within in which h
+// serves the step. It prefers the newest last step, and then the latest possible earlier
+// steps. All lie between lo and hi, the times of clear lines.
 func (w *Window) findSequence(r *rules.Rule, step int, h *Hit, lo, hi int64) (Trigger, bool) {
 	s := search{r: r, steps: w.Steps, step: step, hit: h, found: make(Hits, len(w.Steps))}
 	if lo != NoTime || hi != Forever {
@@ -63,7 +62,7 @@ func (w *Window) sequenceEnds(r *rules.Rule, lo, hi int64) Times {
 	return out
 }
 
-// triggered is the trigger of a sequence that h completed.
+// triggered returns the trigger of a sequence that h completed.
 func (w *Window) triggered(sequence Hits, h *Hit) Trigger {
 	t := Trigger{T: sequence[len(sequence)-1].T, From: sequence[0].T - 1, Sequence: sequence, Line: h}
 	if !w.several {

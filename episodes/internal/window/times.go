@@ -12,8 +12,8 @@ import (
 // of lines costs a few bytes per line.
 type Times []int64
 
-// insert adds t and returns its index, or -1 if it is older than the newest
-// rules.MaxHits, which are kept.
+// insert adds t and returns its index. The newest rules.MaxHits times are kept; the index
+// is -1 if t is older than those.
 func (ts *Times) insert(t int64) int {
 	i := ts.Since(t)
 	if len(*ts) < rules.MaxHits {
@@ -31,8 +31,8 @@ func (ts *Times) insert(t int64) int {
 // after drops the times that are not newer than t.
 func (ts *Times) after(t int64) { *ts = slices.Delete(*ts, 0, ts.Since(t)) }
 
-// Since returns the index of the first time newer than t. Nearly always it is an
-// end of the list.
+// Since returns the index of the first time newer than t. It is nearly always an end of the
+// list.
 func (ts Times) Since(t int64) int {
 	switch n := len(ts); {
 	case n == 0 || ts[0] > t:
@@ -79,7 +79,8 @@ func (ts Times) Move(by int64) {
 	}
 }
 
-// Pack encodes the first time and the differences to the ones before as varints.
+// Pack encodes the first time, and each further one as the difference to its predecessor,
+// as varints.
 func (ts Times) Pack() []byte {
 	if len(ts) == 0 {
 		return nil

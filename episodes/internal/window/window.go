@@ -16,8 +16,8 @@ type Window struct {
 	// them more than once.
 	Steps   []Hits
 	several bool
-	// Lines are the times of the lines that count, unless it is a sequence;
-	// Newest is the newest of these lines.
+	// Lines are the times of the counted lines, unless the rule is a sequence. Newest is
+	// the newest of these lines.
 	Lines  Times
 	Newest *Hit
 	// Values holds, with distinct, the newest hit of each value.
@@ -30,9 +30,9 @@ type Trigger struct {
 	T        int64  // of the newest counted line, or of the last step
 	From     int64  // the window begins after it
 	Sequence Hits   // the line of each step of a sequence
-	Shown    *Hit   // else the newest counted line; it is valid until the next one
+	Shown    *Hit   // without a sequence: the newest counted line, valid until the next one
 	Lines    int64  // in the window
-	Line     *Hit   // that was read, valid as long
+	Line     *Hit   // that was read; valid as long as Shown
 	Party    string // of the stream of that line
 }
 
@@ -185,21 +185,21 @@ func (w *Window) addDistinct(r *rules.Rule, in *Hit, c *Copier, lo, hi int64) (T
 	return reached(r, end, lines, w.Values[from+each.Since(end)-1], h), true
 }
 
-// reached is the trigger of the window of some lines that ends at end, shown by
-// one of them and found when h was read.
+// reached returns the trigger of a window of so many lines that ends at end. shown is the
+// line to show, and h the line that was read.
 func reached(r *rules.Rule, end int64, lines int, shown, h *Hit) Trigger {
 	return Trigger{T: end, From: end - int64(r.Within), Shown: shown, Lines: int64(lines), Line: h}
 }
 
-// counted looks for the newest window (end-within, end] that holds the time at
-// index i and at least count times, and returns how many; 0: there is none.
+// counted looks for the newest window (end-within, end] that holds the time at index i and
+// at least count times. n is how many it holds; 0: there is no such window.
 func counted(r *rules.Rule, ts Times, i int) (end int64, n int) {
 	within := int64(r.Within)
 	for e := len(ts) - 1; e >= i; e-- {
 		if ts[e]-within >= ts[i] {
 			continue // the window of this end begins after the line
 		}
-		// Of several that are equal, e is the last one.
+		// Of equal times, e is the last one.
 		if n = e - ts.Since(ts[e]-within) + 1; n >= r.Count {
 			return ts[e], n
 		}
@@ -207,8 +207,8 @@ func counted(r *rules.Rule, ts Times, i int) (end int64, n int) {
 	return 0, 0
 }
 
-// Ends returns the times of all triggers between lo and hi, the times of clear lines.
-// With distinct, those are missing that only older lines of a value complete.
+// Ends returns the times of all triggers between lo and hi, the times of clear lines. With
+// distinct, it omits triggers that only older lines of a value complete.
 func (w *Window) Ends(r *rules.Rule, lo, hi int64) Times {
 	var out Times
 	if r.Sequence {
