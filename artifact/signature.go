@@ -79,7 +79,7 @@ func verify(a *Artifact, keys []*ecdsa.PublicKey) error {
 	}
 	var other string
 	for _, s := range a.Signatures {
-		if !slices.ContainsFunc(keys, func(k *ecdsa.PublicKey) bool { return s.by(k) }) {
+		if !slices.ContainsFunc(keys, s.by) {
 			continue
 		}
 		of, err := s.digest()

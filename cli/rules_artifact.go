@@ -95,7 +95,7 @@ CROWSNEST_REGISTRY_PASSWORD.`,
 				}
 				info.Expires = day
 			}
-			return c.push(cmd.Context(), f, args[0], args[1], key, tags, info)
+			return c.push(cmd.Context(), f, args[0], args[1], publication{key, tags, info})
 		},
 	}
 	f.add(cmd)
@@ -106,7 +106,15 @@ CROWSNEST_REGISTRY_PASSWORD.`,
 	return cmd
 }
 
-func (c *cli) push(ctx context.Context, f registryFlags, dir, reference, keyFile string, tags []string, info artifact.Info) error {
+// publication is what push adds to the packs.
+type publication struct {
+	keyFile string
+	tags    []string
+	info    artifact.Info
+}
+
+func (c *cli) push(ctx context.Context, f registryFlags, dir, reference string, p publication) error {
+	info := p.info
 	r, err := f.open(c, reference)
 	if err != nil {
 		return err
@@ -120,13 +128,13 @@ func (c *cli) push(ctx context.Context, f registryFlags, dir, reference, keyFile
 		info.Title = r.Name()
 	}
 	var key *ecdsa.PrivateKey
-	if keyFile != "" {
-		data, err := os.ReadFile(keyFile)
+	if p.keyFile != "" {
+		data, err := os.ReadFile(p.keyFile)
 		if err == nil {
 			key, err = artifact.PrivateKey(data)
 		}
 		if err != nil {
-			return fmt.Errorf("--key %s: %w", keyFile, err)
+			return fmt.Errorf("--key %s: %w", p.keyFile, err)
 		}
 	}
 	files, err := artifact.ReadFolder(dir)
@@ -142,7 +150,7 @@ func (c *cli) push(ctx context.Context, f registryFlags, dir, reference, keyFile
 	}
 	ctx, cancel := context.WithTimeout(ctx, registryTimeout)
 	defer cancel()
-	if err := r.Push(ctx, a, tags...); err != nil {
+	if err := r.Push(ctx, a, p.tags...); err != nil {
 		return fmt.Errorf("push: %w", err)
 	}
 	signed := "not signed"

@@ -21,7 +21,7 @@ type subject interface {
 
 func (ep *episode) of() (*ruleState, *episode) { return ep.rs, ep }
 func (l *lapse) of() (*ruleState, *episode)    { return l.ep.rs, l.ep }
-func (o *overflow) of() (*ruleState, *episode) { return o.rs, nil }
+func (o *overflow) of() (*ruleState, *episode) { return o.rs, nil } //nolint:unparam // of the interface
 
 // inTurn compares deadlines in the order in which conclusions are drawn: by rule, with its
 // overflow last, then by start, then by key.

@@ -17,10 +17,10 @@ func series(name string, matchers ...string) string {
 	return "crowsnest_" + name + "{" + strings.Join(append([]string{cluster}, matchers...), ", ") + "}"
 }
 
-// counted selects episodes in a state, with the severity and the pack of their rule.
-func counted(state, severity string) string {
+// counted selects firing episodes, with the severity and the pack of their rule.
+func counted(severity string) string {
 	return fmt.Sprintf("%s * on (cluster, job, instance, rule) group_left (severity, pack) (0 * %s + 1)",
-		series("episodes", `state="`+state+`"`), series("rule_matches_total", severity))
+		series("episodes", `state="firing"`), series("rule_matches_total", severity))
 }
 
 func rate(name string, matchers ...string) string {
@@ -32,21 +32,21 @@ func sumBy(labels, expr string) string { return "sum by (" + labels + ") (" + ex
 // onCall is what a person looks at who was paged.
 func onCall() dashboard {
 	own := series("self_alerts", `alert!="CrowsnestHeartbeat"`)
-	open := sumBy("cluster, severity, pack, rule", counted("firing", `severity!="info"`)) + " > 0"
-	firing := func(severity string) string { return "sum(" + counted("firing", `severity="`+severity+`"`) + ")" }
+	open := sumBy("cluster, severity, pack, rule", counted(`severity!="info"`)) + " > 0"
+	firing := func(severity string) string { return "sum(" + counted(`severity="`+severity+`"`) + ")" }
 	return newDashboard("oncall", "on call", "Which failures are open, and whether anything is not watched.", nil,
 		row("Now", false,
-			stat("Critical", "Open alerts of severity critical.", "", firing("critical"), 1, "red"),
-			stat("Warning", "Open alerts of severity warning.", "", firing("warning"), 1, "orange"),
-			stat("Pending", "Failures that will fire unless they recover in time.", "", "sum("+series("episodes", `state="pending"`)+")", 1, "blue"),
-			stat("Rules on hold", "Rules that draw no conclusions from silence, because a source makes no progress.", "", "count("+series("rule_held")+" == 1)", 1, "orange"),
+			stat("Critical", "Open alerts of severity critical.", "", firing("critical"), alarm{1, "red"}),
+			stat("Warning", "Open alerts of severity warning.", "", firing("warning"), alarm{1, "orange"}),
+			stat("Pending", "Failures that will fire unless they recover in time.", "", "sum("+series("episodes", `state="pending"`)+")", alarm{1, "blue"}),
+			stat("Rules on hold", "Rules that draw no conclusions from silence, because a source makes no progress.", "", "count("+series("rule_held")+" == 1)", alarm{1, "orange"}),
 			stat("Sources not read", "Sources in an outage: failures in their logs are not detected.", "",
-				"count("+series("source_not_seen_since_timestamp_seconds")+" > 0)", 1, "red"),
-			stat("Problems of crowsnest", "Open alerts about crowsnest itself.", "", "sum("+own+")", 1, "orange"),
+				"count("+series("source_not_seen_since_timestamp_seconds")+" > 0)", alarm{1, "red"}),
+			stat("Problems of crowsnest", "Open alerts about crowsnest itself.", "", "sum("+own+")", alarm{1, "orange"}),
 		),
 		row("Open alerts", false,
 			table("Open by rule", "Alerts of severity info are in the row Noise.", "", open, "Open"),
-			graph("Open by severity", "", "short", true, query{sumBy("severity", counted("firing", `severity=~".+"`)), "{{severity}}"}),
+			graph("Open by severity", "", "short", true, query{sumBy("severity", counted(`severity=~".+"`)), "{{severity}}"}),
 			graph("Open by rule", "The ten rules with the most open alerts.", "short", true,
 				query{"topk(10, " + sumBy("rule", series("episodes", `state="firing"`)) + " > 0)", "{{rule}}"}),
 			graph("Open by cluster", "", "short", true, query{sumBy("cluster", series("episodes", `state="firing"`)), "{{cluster}}"}),
@@ -57,7 +57,7 @@ func onCall() dashboard {
 				"time() - ("+series("source_not_seen_since_timestamp_seconds")+" > 0)", "Since"),
 		),
 		row("Noise", true,
-			table("Open alerts of severity info", "", "", sumBy("cluster, pack, rule", counted("firing", `severity="info"`))+" > 0", "Open"),
+			table("Open alerts of severity info", "", "", sumBy("cluster, pack, rule", counted(`severity="info"`))+" > 0", "Open"),
 			table("Pending", "Failures that will fire unless they recover in time.", "", sumBy("cluster, rule", series("episodes", `state="pending"`))+" > 0", "Pending"),
 			graph("Lines that match, per minute", "The ten rules with the most matching lines. Many lines make one alert.", "short", false,
 				query{"topk(10, 60 * " + sumBy("rule", rate("rule_matches_total")) + " > 0)", "{{rule}}"}),
@@ -86,8 +86,8 @@ func ofInstance(name string, matchers ...string) string {
 	return series(name, append(matchers, instance)...)
 }
 
-func rateOf(name string, matchers ...string) string {
-	return rate(name, append(matchers, instance)...)
+func rateOf(name string) string {
+	return rate(name, instance)
 }
 
 func grown(name, labels string) string {
@@ -106,12 +106,12 @@ func quantile(q string) query {
 func inputRows() []panel {
 	return []panel{
 		row("Health", false,
-			stat("Instances", "Instances that Prometheus scrapes.", "", "count("+ofInstance("build_info")+")", 1, "green"),
-			stat("Sources down", "Sources that cannot be read.", "", "count("+ofInstance("source_up")+" == 0)", 1, "red"),
-			stat("Agents down", "Agents that the aggregator waits for.", "", "count("+ofInstance("agent_up")+" == 0)", 1, "red"),
-			stat("Receivers down", "Receivers that do not accept alerts.", "", "count("+ofInstance("notification_endpoint_up")+" == 0)", 1, "red"),
-			stat("Failed reloads", "Instances that refused their last configuration or rules.", "", "count("+ofInstance("config_last_reload_successful")+" == 0)", 1, "orange"),
-			stat("Quarantined rules", "Rules that are no longer evaluated.", "", `count(max by (rule) (`+ofInstance("rule_inactive", `reason="given_up"`)+") == 1)", 1, "orange"),
+			stat("Instances", "Instances that Prometheus scrapes.", "", "count("+ofInstance("build_info")+")", alarm{1, "green"}),
+			stat("Sources down", "Sources that cannot be read.", "", "count("+ofInstance("source_up")+" == 0)", alarm{1, "red"}),
+			stat("Agents down", "Agents that the aggregator waits for.", "", "count("+ofInstance("agent_up")+" == 0)", alarm{1, "red"}),
+			stat("Receivers down", "Receivers that do not accept alerts.", "", "count("+ofInstance("notification_endpoint_up")+" == 0)", alarm{1, "red"}),
+			stat("Failed reloads", "Instances that refused their last configuration or rules.", "", "count("+ofInstance("config_last_reload_successful")+" == 0)", alarm{1, "orange"}),
+			stat("Quarantined rules", "Rules that are no longer evaluated.", "", `count(max by (rule) (`+ofInstance("rule_inactive", `reason="given_up"`)+") == 1)", alarm{1, "orange"}),
 			table("Instances", "", "", sumBy("cluster, instance, version", ofInstance("build_info")), "Instances"),
 			table("Alerts about crowsnest itself", "docs/alerts.md has a section for each.", "", sumBy("cluster, instance, alert", ofInstance("self_alerts"))+" > 0", "Open"),
 		),

@@ -118,10 +118,10 @@ var source = reference{Type: "prometheus", UID: "${datasource}"}
 type query struct{ expr, legend string }
 
 // of is a panel under construction.
-func of(kind, title, description, unit string, w, h int, queries ...query) panel {
+func of(kind, title, description string, size position, queries ...query) panel {
 	p := panel{
-		Type: kind, Title: title, Description: description, GridPos: position{W: w, H: h}, Datasource: &source,
-		FieldConfig: &fieldConfig{Defaults: defaults{Unit: unit, Mappings: []any{}}, Overrides: []any{}},
+		Type: kind, Title: title, Description: description, GridPos: size, Datasource: &source,
+		FieldConfig: &fieldConfig{Defaults: defaults{Mappings: []any{}}, Overrides: []any{}},
 	}
 	for i, q := range queries {
 		p.Targets = append(p.Targets, target{
@@ -133,7 +133,8 @@ func of(kind, title, description, unit string, w, h int, queries ...query) panel
 
 // graph is a time series. A stacked one shows parts of a sum.
 func graph(title, description, unit string, stacked bool, queries ...query) panel {
-	p := of("timeseries", title, description, unit, 12, 8, queries...)
+	p := of("timeseries", title, description, position{W: 12, H: 8}, queries...)
+	p.FieldConfig.Defaults.Unit = unit
 	custom := map[string]any{"fillOpacity": 0, "lineWidth": 1, "showPoints": "never"}
 	if stacked {
 		custom = map[string]any{"fillOpacity": 30, "lineWidth": 1, "showPoints": "never", "stacking": map[string]any{"group": "A", "mode": "normal"}}
@@ -146,13 +147,20 @@ func graph(title, description, unit string, stacked bool, queries ...query) pane
 	return p
 }
 
-// stat is one number. It becomes the color from the limit upwards, and is green below.
-func stat(title, description, unit string, expr string, limit float64, alarm string) panel {
-	p := of("stat", title, description, unit, 4, 4, query{expr, ""})
+// alarm is the color of a number from a limit upwards; below it is green.
+type alarm struct {
+	limit float64
+	color string
+}
+
+// stat is one number.
+func stat(title, description, unit, expr string, a alarm) panel {
+	p := of("stat", title, description, position{W: 4, H: 4}, query{expr, ""})
+	p.FieldConfig.Defaults.Unit = unit
 	p.Targets[0].Instant, p.Targets[0].Range = true, false
 	p.FieldConfig.Defaults.NoValue = "0"
 	p.FieldConfig.Defaults.Color = &color{"thresholds"}
-	p.FieldConfig.Defaults.Thresholds = &thresholds{"absolute", []threshold{{"green", nil}, {alarm, &limit}}}
+	p.FieldConfig.Defaults.Thresholds = &thresholds{"absolute", []threshold{{"green", nil}, {a.color, &a.limit}}}
 	p.Options = map[string]any{
 		"colorMode": "background", "graphMode": "none", "justifyMode": "auto", "textMode": "auto",
 		"reduceOptions": map[string]any{"calcs": []string{"lastNotNull"}, "fields": "", "values": false},
@@ -162,7 +170,8 @@ func stat(title, description, unit string, expr string, limit float64, alarm str
 
 // table lists the current values of an expression, the largest first.
 func table(title, description, unit, expr, value string) panel {
-	p := of("table", title, description, unit, 12, 8, query{expr, ""})
+	p := of("table", title, description, position{W: 12, H: 8}, query{expr, ""})
+	p.FieldConfig.Defaults.Unit = unit
 	p.Targets[0].Instant, p.Targets[0].Range, p.Targets[0].Format = true, false, "table"
 	p.FieldConfig.Defaults.NoValue = "none"
 	p.Options = map[string]any{"cellHeight": "sm", "showHeader": true, "sortBy": []any{map[string]any{"displayName": value, "desc": true}}}

@@ -18,12 +18,12 @@ func ofKind(k component.Kind) dashboard {
 	grown := func(name, labels string) string { return sumBy(labels, "increase("+s(name)+"[$__rate_interval])") }
 	rows := []panel{
 		row("Health", false,
-			stat("Down", "Sources that cannot be read.", "", "count("+s("source_up")+" == 0)", 1, "red"),
-			stat("In an outage", "Sources that are down, make no progress, or are too far behind.", "", "count("+s("source_not_seen_since_timestamp_seconds")+" > 0)", 1, "red"),
-			stat("Nothing to watch", "Sources that work and have nothing to watch.", "", "sum("+s("source_idle")+")", 1, "orange"),
-			stat("Logs not read", "", "", "sum("+s("source_unread_logs")+")", 1, "orange"),
-			stat("Lag", "Age of the oldest unread data.", "s", "max("+s("source_lag_seconds")+")", 60, "orange"),
-			stat("Streams", "Logs that are followed.", "", "sum("+s("source_streams")+")", 1, "green"),
+			stat("Down", "Sources that cannot be read.", "", "count("+s("source_up")+" == 0)", alarm{1, "red"}),
+			stat("In an outage", "Sources that are down, make no progress, or are too far behind.", "", "count("+s("source_not_seen_since_timestamp_seconds")+" > 0)", alarm{1, "red"}),
+			stat("Nothing to watch", "Sources that work and have nothing to watch.", "", "sum("+s("source_idle")+")", alarm{1, "orange"}),
+			stat("Logs not read", "", "", "sum("+s("source_unread_logs")+")", alarm{1, "orange"}),
+			stat("Lag", "Age of the oldest unread data.", "s", "max("+s("source_lag_seconds")+")", alarm{60, "orange"}),
+			stat("Streams", "Logs that are followed.", "", "sum("+s("source_streams")+")", alarm{1, "green"}),
 		),
 		row("Reading", false,
 			graph("Lag", "Age of the oldest unread data.", "s", false, query{"max by (source) (" + s("source_lag_seconds") + ")", "{{source}}"}),

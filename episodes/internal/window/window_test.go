@@ -23,9 +23,12 @@ func sequence(within time.Duration, steps ...rules.Step) *rules.Rule {
 }
 
 // add counts a line of its own at t.
-func add(w *Window, r *rules.Rule, step int, t int64, in Gap, values ...string) (Trigger, bool) {
-	h := &Hit{T: t, ID: uint64(t)<<8 + uint64(step), Names: []string{"v"}, Values: values, Line: Text{S: "line"}}
-	return w.Add(r, step, h, &Copier{}, in)
+func add(w *Window, r *rules.Rule, step int, t int64, values ...string) (Trigger, bool) {
+	return w.Add(r, step, newHit(step, t, values...), &Copier{}, everywhere)
+}
+
+func newHit(step int, t int64, values ...string) *Hit {
+	return &Hit{T: t, ID: uint64(t)<<8 + uint64(step), Names: []string{"v"}, Values: values, Line: Text{S: "line"}}
 }
 
 func TestCount(t *testing.T) {
@@ -33,9 +36,9 @@ func TestCount(t *testing.T) {
 		t.Helper()
 		w := New(r)
 		for _, at := range lines {
-			add(&w, r, 0, at, everywhere)
+			add(&w, r, 0, at)
 		}
-		trig, ok := add(&w, r, 0, last, in)
+		trig, ok := w.Add(r, 0, newHit(0, last), &Copier{}, in)
 		require.Equal(t, wantLines > 0, ok)
 		if ok {
 			require.Equal(t, []int64{wantT, wantLines}, []int64{trig.T, trig.Lines})
@@ -58,12 +61,12 @@ func TestLinesAreBounded(t *testing.T) {
 	r := counting(rules.MaxHits, time.Hour)
 	w := New(r)
 	for i := range int64(rules.MaxHits) {
-		_, ok := add(&w, r, 0, 10+i, everywhere)
+		_, ok := add(&w, r, 0, 10+i)
 		require.Equal(t, i == rules.MaxHits-1, ok)
 	}
-	_, ok := add(&w, r, 0, 1, everywhere)
+	_, ok := add(&w, r, 0, 1)
 	require.False(t, ok)
-	trig, ok := add(&w, r, 0, 1000, everywhere)
+	trig, ok := add(&w, r, 0, 1000)
 	require.True(t, ok)
 	require.EqualValues(t, rules.MaxHits, trig.Lines)
 	require.Equal(t, rules.MaxHits, w.Size())
@@ -73,18 +76,18 @@ func TestDistinct(t *testing.T) {
 	r := counting(2, 10)
 	r.Distinct = "v"
 	w := New(r)
-	_, ok := add(&w, r, 0, 1, everywhere, "a")
+	_, ok := add(&w, r, 0, 1, "a")
 	require.False(t, ok)
-	_, ok = add(&w, r, 0, 2, everywhere, "a")
+	_, ok = add(&w, r, 0, 2, "a")
 	require.False(t, ok, "the same value")
-	trig, ok := add(&w, r, 0, 3, everywhere, "b")
+	trig, ok := add(&w, r, 0, 3, "b")
 	require.True(t, ok)
 	require.EqualValues(t, 3, trig.Lines, "lines, not values")
-	_, ok = add(&w, r, 0, 1, everywhere, "b")
+	_, ok = add(&w, r, 0, 1, "b")
 	require.False(t, ok, "a newer line of the value is counted")
-	_, ok = add(&w, r, 0, 12, everywhere, "a")
+	_, ok = add(&w, r, 0, 12, "a")
 	require.True(t, ok, "b at 3 is younger than 10")
-	_, ok = add(&w, r, 0, 13, everywhere, "a")
+	_, ok = add(&w, r, 0, 13, "a")
 	require.False(t, ok, "b at 3 is not")
 }
 
@@ -98,7 +101,7 @@ func TestSequence(t *testing.T) {
 		t.Helper()
 		w := New(r)
 		for i, l := range lines {
-			trig, ok := add(&w, r, l.step, l.t, everywhere, l.v)
+			trig, ok := add(&w, r, l.step, l.t, l.v)
 			if i < len(lines)-1 {
 				continue
 			}
@@ -151,7 +154,7 @@ func TestSizeIsExact(t *testing.T) {
 			switch rapid.SampledFrom([]string{"add", "add", "add", "drop", "halve"}).Draw(t, "what") {
 			case "add":
 				long := strings.Repeat("x", rapid.IntRange(0, 3*ExtraBytes).Draw(t, "length"))
-				add(&w, r, rapid.IntRange(0, len(r.Steps)-1).Draw(t, "step"), at, everywhere, long)
+				add(&w, r, rapid.IntRange(0, len(r.Steps)-1).Draw(t, "step"), at, long)
 			case "drop":
 				w.Drop(at)
 				require.True(t, w.Latest() > at || w.Size() == 0)
