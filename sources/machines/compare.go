@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"crowsnest/sources/internal/kube"
+	"crowsnest/sources/internal/logline"
 )
 
 const (
@@ -168,11 +169,11 @@ func report(nodes map[string]node, own []machine, last lacking) (lines []string,
 	}
 	for _, name := range slices.Sorted(maps.Keys(nodes)) {
 		if m, ok := of[name]; ok {
-			lines = append(lines, line("node has a machine", "node", name, "machine", m.name(), "cluster", m.cluster()))
+			lines = append(lines, logline.Format("node has a machine", "node", name, "machine", m.name(), "cluster", m.cluster()))
 			continue
 		}
 		now.Nodes = append(now.Nodes, name)
-		lines = append(lines, line("node has no machine", "node", name))
+		lines = append(lines, logline.Format("node has no machine", "node", name))
 	}
 	for _, m := range own {
 		if there[m.name()] || !m.Metadata.DeletedAt.IsZero() {
@@ -180,16 +181,16 @@ func report(nodes map[string]node, own []machine, last lacking) (lines []string,
 		}
 		there[m.name()] = true
 		now.Machines = append(now.Machines, m.name())
-		lines = append(lines, line("machine has no node", "machine", m.name(), "cluster", m.cluster(), "phase", m.Status.Phase))
+		lines = append(lines, logline.Format("machine has no node", "machine", m.name(), "cluster", m.cluster(), "phase", m.Status.Phase))
 	}
 	for _, name := range last.Nodes {
 		if _, ok := nodes[name]; !ok {
-			lines = append(lines, line("node is gone", "node", name))
+			lines = append(lines, logline.Format("node is gone", "node", name))
 		}
 	}
 	for _, name := range last.Machines {
 		if !there[name] {
-			lines = append(lines, line("machine is gone", "machine", name))
+			lines = append(lines, logline.Format("machine is gone", "machine", name))
 		}
 	}
 	return append(lines, summary(len(nodes), len(own), now)), now
@@ -198,26 +199,13 @@ func report(nodes map[string]node, own []machine, last lacking) (lines []string,
 func summary(nodes, machines int, now lacking) string {
 	n, m := strconv.Itoa(nodes), strconv.Itoa(machines)
 	if len(now.Nodes)+len(now.Machines) == 0 {
-		return line("nodes and machines agree", "nodes", n, "machines", m)
+		return logline.Format("nodes and machines agree", "nodes", n, "machines", m)
 	}
-	return line("nodes and machines differ", "nodes", n, "machines", m,
+	return logline.Format("nodes and machines differ", "nodes", n, "machines", m,
 		"nodes_without_machine", strconv.Itoa(len(now.Nodes)), "machines_without_node", strconv.Itoa(len(now.Machines)))
 }
 
 // foreign is the line for a cluster whose Machines the API server does not manage.
 func foreign(nodes, machines int) string {
-	return line("no machine belongs to these nodes", "nodes", strconv.Itoa(nodes), "machines", strconv.Itoa(machines))
-}
-
-func line(msg string, pairs ...string) string {
-	var b strings.Builder
-	b.WriteString(`msg="` + msg + `"`)
-	for i := 0; i+1 < len(pairs); i += 2 {
-		value := pairs[i+1]
-		if value == "" || strings.ContainsFunc(value, func(r rune) bool { return r <= ' ' || r == '"' || r == '=' || r > '~' }) {
-			value = strconv.Quote(value)
-		}
-		b.WriteString(" " + pairs[i] + "=" + value)
-	}
-	return b.String()
+	return logline.Format("no machine belongs to these nodes", "nodes", strconv.Itoa(nodes), "machines", strconv.Itoa(machines))
 }

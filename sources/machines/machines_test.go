@@ -306,7 +306,3 @@ func TestConfig(t *testing.T) {
 		require.Equal(t, want, s.Serves(sel), text)
 	}
 }
-
-func TestLine(t *testing.T) {
-	require.Equal(t, `msg="m" a=b c="" d="x y" e="\"" f="a=b" g="é"`, line("m", "a", "b", "c", "", "d", "x y", "e", `"`, "f", "a=b", "g", "é"))
-}
