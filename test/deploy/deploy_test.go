@@ -86,7 +86,7 @@ func podFiles(t *testing.T, text string) *strings.Replacer {
 		"/etc/crowsnest-rules-image/packs", dir+"/image", "/etc/crowsnest-rules", dir+"/rules", "/etc/crowsnest-overrides", dir+"/overrides",
 		"/git/current/crowsnest/rules", dir+"/git", "/git/current/rules", dir+"/git",
 		"/var/run/secrets/crowsnest/token", secret, "/etc/crowsnest-secrets/alertmanager/password", secret,
-		"/etc/crowsnest-secrets/hook/url", secret, "/etc/crowsnest-tls/ca.crt", ca, "/etc/crowsnest-secrets/packs/cosign.pub", key,
+		"/etc/crowsnest-secrets/hook/url", secret, "/etc/crowsnest-tls/ca.crt", ca, "/etc/crowsnest-keys/packs.pub", key,
 		"web.yml", write("web", "web.yml", "tls_server_config: {}\n"),
 	)
 }

@@ -35,6 +35,9 @@ rules:
   {{- if .Values.rules.overrides }}
   overrides: [/etc/crowsnest-overrides]
   {{- end }}
+  {{- with .Values.rules.registry.artifacts }}
+  artifacts: {{ toJson . }}
+  {{- end }}
   {{- with .Values.rules.infrastructureNamespaces }}
   infrastructure_namespaces: {{ toJson . }}
   {{- end }}

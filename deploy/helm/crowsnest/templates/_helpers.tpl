@@ -38,6 +38,13 @@ app.kubernetes.io/part-of: crowsnest
 {{- if or (ne .Values.mode "loki") .Values.machines }}true{{ end -}}
 {{- end }}
 
+{{- define "crowsnest.dnsPorts" -}}
+{{- range .Values.networkPolicy.dnsPorts }}
+- {port: {{ . }}, protocol: UDP}
+- {port: {{ . }}, protocol: TCP}
+{{- end }}
+{{- end }}
+
 {{- define "crowsnest.image" -}}
 image: {{ if .Values.image.digest }}{{ .Values.image.repository }}@{{ .Values.image.digest }}{{ else }}{{ .Values.image.repository }}:{{ default .Chart.AppVersion .Values.image.tag }}{{ end }}
 {{- with .Values.image.pullPolicy }}
