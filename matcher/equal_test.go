@@ -28,7 +28,8 @@ func selectorOf(t testing.TB, from string) rules.Selector {
 // ruleOf returns a rule of one step.
 func ruleOf(t testing.TB, name string, m rules.Matcher, wants ...string) *rules.Rule {
 	t.Helper()
-	return &rules.Rule{Alert: name, From: selectorOf(t, `{container="manager"}`), Mode: rules.ModeOn, Steps: []rules.Step{{Matcher: m}}, CapturedNames: wants}
+	r := &rules.Rule{Alert: name, Mode: rules.ModeOn, Steps: []rules.Step{{Matcher: m}}, CapturedNames: wants}
+	return r.WithFrom(rules.Selector{}, selectorOf(t, `{container="manager"}`))
 }
 
 func anchored(expr string) *regexp.Regexp { return regexp.MustCompile(`^(?:` + expr + `)$`) }
@@ -93,16 +94,18 @@ func drawMatcher(t *rapid.T, depth int) rules.Matcher {
 	return m
 }
 
-func drawRule(t *rapid.T, sel rules.Selector, i int) *rules.Rule {
-	r := &rules.Rule{Alert: fmt.Sprint("Rule", i), From: sel, Mode: rules.ModeOn}
+// drawRule draws a rule whose parts read streams of one of the selectors.
+func drawRule(t *rapid.T, from []rules.Selector, i int) *rules.Rule {
+	sel := func() rules.Selector { return rapid.SampledFrom(from).Draw(t, "from") }
+	r := &rules.Rule{Alert: fmt.Sprint("Rule", i), From: sel(), Mode: rules.ModeOn}
 	for range rapid.IntRange(1, 2).Draw(t, "steps") {
-		r.Steps = append(r.Steps, rules.Step{Matcher: drawMatcher(t, 2)})
+		r.Steps = append(r.Steps, rules.Step{From: sel(), Matcher: drawMatcher(t, 2)})
 	}
 	if rapid.IntRange(0, 3).Draw(t, "clear") == 0 {
-		r.Clear = &rules.ClearOrUnless{Matcher: drawMatcher(t, 1)}
+		r.Clear = &rules.ClearOrUnless{From: sel(), Matcher: drawMatcher(t, 1)}
 	}
 	if rapid.IntRange(0, 3).Draw(t, "unless") == 0 {
-		r.Unless = &rules.ClearOrUnless{Matcher: drawMatcher(t, 1)}
+		r.Unless = &rules.ClearOrUnless{From: sel(), Matcher: drawMatcher(t, 1)}
 	}
 	r.CapturedNames = rapid.SampledFrom([][]string{nil, {"a"}, {"a", "b", "pod"}, {"msg", "Cluster", "a.b", "empty", "b"}}).Draw(t, "wants")
 	return r
@@ -293,13 +296,13 @@ func TestScanEqualsReference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var set []*rules.Rule
 		for i := range rapid.IntRange(1, 6).Draw(t, "rules") {
-			set = append(set, drawRule(t, rapid.SampledFrom([]rules.Selector{sel, sel, sel, other}).Draw(t, "from"), i))
+			set = append(set, drawRule(t, []rules.Selector{sel, sel, sel, other}, i))
 		}
 		format := rapid.SampledFrom([]Format{FormatAuto, FormatCRI, FormatDocker, FormatText}).Draw(t, "format")
 		input := drawInput(t, format)
 		selected := 0
 		for _, r := range set {
-			if r.From.Matches(manager, false) {
+			if r.Applies(manager, false) {
 				selected++
 			}
 		}

@@ -15,8 +15,8 @@ type Explanation struct {
 	Rule     string `json:"rule"`
 	Envelope string `json:"envelope,omitempty"` // "cri", "docker" or none
 	Text     string `json:"text"`               // what conditions look at: without envelope, truncated at MaxLine
-	// Selected reports whether `from` may select the stream; Labels has the result of
-	// each of its conditions. Parts are explained in any case.
+	// Selected reports whether the `from` of a part may select the stream; Labels has the
+	// result of each condition of the rule's. Parts are explained in any case.
 	Selected bool               `json:"selected"`
 	Labels   []LabelExplanation `json:"labels"`
 	Parts    []PartExplanation  `json:"parts"` // clear, unless, steps
@@ -25,7 +25,7 @@ type Explanation struct {
 
 // Matches reports whether the line is a hit of any part.
 func (e Explanation) Matches() bool {
-	return e.Selected && slices.ContainsFunc(e.Parts, func(p PartExplanation) bool { return p.Held })
+	return slices.ContainsFunc(e.Parts, PartExplanation.Matches)
 }
 
 // LabelExplanation is one condition of `from`. A label that is not stated satisfies it.
@@ -38,13 +38,20 @@ type LabelExplanation struct {
 
 // PartExplanation is one matcher of the rule.
 type PartExplanation struct {
-	Part       Part        `json:"-"`
-	Name       string      `json:"part"`
-	Held       bool        `json:"held"`
-	Conditions []Condition `json:"conditions"`
+	Part Part   `json:"-"`
+	Name string `json:"part"`
+	// Selected reports whether the part may read the stream. Labels has the result of each
+	// condition of its `from`, if that is not the rule's.
+	Selected   bool               `json:"selected"`
+	Labels     []LabelExplanation `json:"labels,omitempty"`
+	Held       bool               `json:"held"`
+	Conditions []Condition        `json:"conditions"`
 	// Values are what a hit would carry. Only of a part that holds.
 	Values []NamedValue `json:"values,omitempty"`
 }
+
+// Matches reports whether the line is a hit of the part.
+func (p PartExplanation) Matches() bool { return p.Selected && p.Held }
 
 // Condition is one thing that a matcher demands.
 type Condition struct {
@@ -70,11 +77,7 @@ type NamedValue struct {
 // user who pastes a line may not know its namespace. The result owns its memory.
 func Explain(r *rules.Rule, labels Labels, line []byte) Explanation {
 	x := explainer{rule: r, labels: NewStream(labels, StreamOptions{}).Labels()}
-	out := Explanation{Rule: r.Alert, Selected: r.From.Matches(x.labels, true)}
-	for _, m := range r.From.Matchers() {
-		v, stated := x.labels[m.Name]
-		out.Labels = append(out.Labels, LabelExplanation{Condition: m.String(), Value: v, Stated: stated, Held: !stated || m.Matches(v)})
-	}
+	out := Explanation{Rule: r.Alert, Selected: r.Applies(x.labels, true), Labels: x.selector(r.From)}
 	line = bytes.ReplaceAll(bytes.TrimSuffix(line, []byte("\n")), []byte{0}, nil)
 	e, envelope := enveloped(line)
 	out.Envelope = envelope
@@ -96,8 +99,22 @@ type explainer struct {
 	fields lines.Fields
 }
 
+// selector explains the conditions of a selector.
+func (x *explainer) selector(from rules.Selector) []LabelExplanation {
+	var out []LabelExplanation
+	for _, m := range from.Matchers() {
+		v, stated := x.labels[m.Name]
+		out = append(out, LabelExplanation{Condition: m.String(), Value: v, Stated: stated, Held: !stated || m.Matches(v)})
+	}
+	return out
+}
+
 func (x *explainer) part(role Part, m *rules.Matcher) PartExplanation {
-	p := PartExplanation{Part: role, Name: role.Name(x.rule)}
+	from := role.From(x.rule)
+	p := PartExplanation{Part: role, Name: role.Name(x.rule), Selected: from.Matches(x.labels, true)}
+	if !from.Equal(x.rule.From) {
+		p.Labels = x.selector(from)
+	}
 	captures := map[string]string{}
 	if p.Conditions, p.Held = x.conditions(m, captures); !p.Held {
 		return p

@@ -19,8 +19,8 @@ func TestExplain(t *testing.T) {
 		Any:      []rules.Matcher{{Contains: []string{"Machine"}}, {Contains: []string{"nothing"}}},
 		Not:      &rules.Matcher{Contains: []string{"expected"}},
 	}, "capi_cluster", "pod", "controller", "gone")
-	r.From = selectorOf(t, `{container="manager", namespace="capi-system", pod!~"x.*"}`)
-	r.Clear = &rules.ClearOrUnless{Matcher: rules.Matcher{Contains: []string{"failed to"}, Fields: []rules.Field{{Name: "cluster", Value: "a"}, {Name: "controller", Value: "machine"}}}}
+	r = r.WithFrom(r.From, selectorOf(t, `{container="manager", namespace="capi-system", pod!~"x.*"}`))
+	r.Clear = &rules.ClearOrUnless{From: r.From, Matcher: rules.Matcher{Contains: []string{"failed to"}, Fields: []rules.Field{{Name: "cluster", Value: "a"}, {Name: "controller", Value: "machine"}}}}
 	line := `2025-11-20T10:00:00Z stderr F E1120 1 x.go:1] "Failed to aggregate MachineSet's ScalingUp conditions" controller="cluster" Cluster="default/c1"` + "\r\n"
 	got := Explain(r, Labels{"container": "manager", "pod": "p-0"}, []byte(line)).String()
 	require.Equal(t, strings.TrimLeft(`
@@ -71,9 +71,9 @@ CAPIConditionAggregationFailing: the line matches
 
 // TestExplainEqualsScan compares explanations with actual matches.
 func TestExplainEqualsScan(t *testing.T) {
-	sel := selectorOf(t, `{container="manager"}`)
+	from := []rules.Selector{selectorOf(t, `{container="manager"}`), selectorOf(t, `{container="other"}`)}
 	rapid.Check(t, func(t *rapid.T) {
-		r := drawRule(t, sel, 0)
+		r := drawRule(t, from, 0)
 		text := drawText(t)
 		p, err := compileFor(&rules.Set{Rules: []*rules.Rule{r}}, newSample(1<<10))
 		require.NoError(t, err)
@@ -84,7 +84,7 @@ func TestExplainEqualsScan(t *testing.T) {
 		}
 		require.Equal(t, len(hits) > 0, e.Matches())
 		for _, part := range e.Parts {
-			if !part.Held {
+			if !part.Matches() {
 				continue
 			}
 			require.NotEmpty(t, hits)

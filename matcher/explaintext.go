@@ -28,16 +28,7 @@ func (e Explanation) String() string {
 	if e.Envelope != "" {
 		t.line(1, "text behind the %s envelope: %q", e.Envelope, e.Text)
 	}
-	t.line(1, "from")
-	for _, l := range e.Labels {
-		note := ""
-		if !l.Stated {
-			note = " (the label is not stated, which satisfies it)"
-		} else if !l.Held {
-			note = fmt.Sprintf(" (it is %q)", l.Value)
-		}
-		t.mark(2, l.Held, l.Condition+note)
-	}
+	t.selector(1, e.Labels)
 	for _, p := range e.Parts {
 		t.part(p)
 	}
@@ -62,12 +53,32 @@ func (t *explanationText) mark(depth int, held bool, text string) {
 	t.line(depth, "%s  %s", mark, text)
 }
 
+// selector prints the conditions of a `from`.
+func (t *explanationText) selector(depth int, all []LabelExplanation) {
+	t.line(depth, "from")
+	for _, l := range all {
+		note := ""
+		if !l.Stated {
+			note = " (the label is not stated, which satisfies it)"
+		} else if !l.Held {
+			note = fmt.Sprintf(" (it is %q)", l.Value)
+		}
+		t.mark(depth+1, l.Held, l.Condition+note)
+	}
+}
+
 func (t *explanationText) part(p PartExplanation) {
 	verdict := "does not hold"
 	if p.Held {
 		verdict = "holds"
 	}
+	if p.Labels != nil && !p.Selected {
+		verdict += ", and does not read this stream"
+	}
 	t.line(1, "%s: %s", p.Name, verdict)
+	if p.Labels != nil {
+		t.selector(2, p.Labels)
+	}
 	t.conditions(2, p.Conditions)
 	if len(p.Values) > 0 {
 		t.line(1, "values of %s", p.Name)

@@ -30,6 +30,18 @@ func (p Part) Name(r *rules.Rule) string {
 	return "sequence_" + strconv.Itoa(int(p)+1)
 }
 
+// From returns the selector of the streams whose lines the part reads. The rule must have
+// the part.
+func (p Part) From(r *rules.Rule) rules.Selector {
+	switch p {
+	case PartClear:
+		return r.Clear.From
+	case PartUnless:
+		return r.Unless.From
+	}
+	return r.Steps[p].From
+}
+
 // Labels are the labels of a stream. A label with an empty value is missing.
 type Labels map[string]string
 

@@ -19,9 +19,7 @@ func shipped(t testing.TB) []*rules.Rule {
 	require.NoError(t, err)
 	var out []*rules.Rule
 	for _, r := range set.Rules {
-		r := *r
-		r.From = rules.Selector{}
-		out = append(out, &r)
+		out = append(out, r.WithFrom(r.From, rules.Selector{}))
 	}
 	return out
 }

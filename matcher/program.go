@@ -14,7 +14,7 @@ import (
 )
 
 // Program is a compiled set of rules. It is immutable except for the costs of its rules
-// and their quarantine; the selection of a combination of rules is built when a stream
+// and their quarantine; the selection of a combination of parts is built when a stream
 // first needs it. It is safe for concurrent use.
 type Program struct {
 	rules  []*rules.Rule
@@ -23,8 +23,7 @@ type Program struct {
 	sample *sample
 	clock  func() time.Duration // nil: nothing is measured
 
-	froms      []rules.Selector // each once: many rules have the same
-	fromOf     []int            // of each rule
+	froms      []rules.Selector // of the parts, each once: many have the same
 	namespaces *rules.Namespaces
 
 	mu         sync.Mutex
@@ -42,6 +41,7 @@ type Program struct {
 type part struct {
 	rule  *rules.Rule
 	index int // of the rule
+	from  int // index of its selector
 	role  Part
 	cond  *cond
 	conds int // number of conditions in cond
@@ -95,16 +95,10 @@ func compileFor(set *rules.Set, sample *sample) (*Program, error) {
 		if err != nil {
 			return nil, err
 		}
-		for i := range parts {
-			parts[i].index = len(p.rules)
+		for _, pt := range parts {
+			pt.index, pt.from = len(p.rules), p.selectorOf(pt, known)
 		}
 		p.rules = append(p.rules, r)
-		from := r.From.String()
-		if _, ok := known[from]; !ok {
-			known[from] = len(p.froms)
-			p.froms = append(p.froms, r.From)
-		}
-		p.fromOf = append(p.fromOf, known[from])
 		p.parts = append(p.parts, parts...)
 	}
 	p.meters = make([]meter, len(p.rules))
@@ -112,6 +106,19 @@ func compileFor(set *rules.Set, sample *sample) (*Program, error) {
 		pt.meter = &p.meters[pt.index]
 	}
 	return p, nil
+}
+
+// selectorOf returns the index of the selector of a part, which it adds if it is not known.
+func (p *Program) selectorOf(pt *part, known map[string]int) int {
+	from := pt.role.From(pt.rule)
+	text := from.String()
+	i, ok := known[text]
+	if !ok {
+		i = len(p.froms)
+		known[text] = i
+		p.froms = append(p.froms, from)
+	}
+	return i
 }
 
 // compileRule returns the parts of a rule in the order of their hits.
@@ -153,7 +160,7 @@ func matchersOf(r *rules.Rule) iter.Seq2[Part, *rules.Matcher] {
 	}
 }
 
-// Rules returns the rules whose `from` selects the stream, in their order. The
+// Rules returns the rules that have a part whose `from` selects the stream, in their order. The
 // slice is shared and must not be changed.
 func (p *Program) Rules(s *Stream) []*rules.Rule {
 	s.choose(p)

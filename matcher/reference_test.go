@@ -34,7 +34,7 @@ type refLine struct {
 func newReference(set []*rules.Rule, labels Labels, opt StreamOptions) *reference {
 	r := &reference{labels: labels, opt: opt, open: map[string]*refLine{}, envelope: opt.Format}
 	for _, rule := range set {
-		if rule.Mode != rules.ModeOff && rule.From.Matches(labels, opt.Lenient) {
+		if rule.Mode != rules.ModeOff && rule.Applies(labels, opt.Lenient) {
 			r.rules = append(r.rules, rule)
 		}
 	}
@@ -170,7 +170,7 @@ func (r *reference) logical(l refLine) {
 	for _, rule := range r.rules {
 		try := func(part Part, m *rules.Matcher) {
 			caps := map[string]string{}
-			if !refMatch(m, l.text, fields, caps) {
+			if !part.From(rule).Matches(r.labels, r.opt.Lenient) || !refMatch(m, l.text, fields, caps) {
 				return
 			}
 			var values []string

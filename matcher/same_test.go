@@ -17,7 +17,7 @@ func sameProgram(t require.TestingT) *Program {
 	from, err := selector.Parse(`{app="a"}`)
 	require.NoError(t, err)
 	p, err := Compile(&rules.Set{Rules: []*rules.Rule{{
-		Alert: "A", From: from, Mode: rules.ModeOn, Steps: []rules.Step{{Matcher: rules.Matcher{Contains: []string{"bad"}}}},
+		Alert: "A", From: from, Mode: rules.ModeOn, Steps: []rules.Step{{From: from, Matcher: rules.Matcher{Contains: []string{"bad"}}}},
 	}}})
 	require.NoError(t, err)
 	return p

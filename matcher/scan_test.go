@@ -201,7 +201,7 @@ func TestFingerprint(t *testing.T) {
 func TestHit(t *testing.T) {
 	m := rules.Matcher{Contains: []string{"lost"}}
 	r := &rules.Rule{
-		Alert: "R", From: selectorOf(t, `{container="manager"}`), Sequence: true,
+		Alert: "R", Sequence: true,
 		Steps:  []rules.Step{{Matcher: m}, {Matcher: rules.Matcher{Contains: []string{"nothing"}}}, {Matcher: m}},
 		Clear:  &rules.ClearOrUnless{Matcher: m},
 		Unless: &rules.ClearOrUnless{Matcher: m},
@@ -229,7 +229,7 @@ func TestHit(t *testing.T) {
 func TestSelection(t *testing.T) {
 	m := rules.Matcher{Contains: []string{"lost"}}
 	a, b := ruleOf(t, "A", m), ruleOf(t, "B", m)
-	b.From = selectorOf(t, `{pod="p-1"}`)
+	b = b.WithFrom(b.From, selectorOf(t, `{pod="p-1"}`))
 	p := compile(t, a, b)
 	f := func(labels Labels, opt StreamOptions, want ...*rules.Rule) {
 		t.Helper()
@@ -282,8 +282,7 @@ func TestConcurrentStreams(t *testing.T) {
 	var set []*rules.Rule
 	for i := range 20 {
 		r := ruleOf(t, fmt.Sprint(i), rules.Matcher{Contains: []string{fmt.Sprintf("failure %d;", i)}}, "pod")
-		r.From = selectorOf(t, fmt.Sprintf(`{pod=~"p-%d|q-.*"}`, i%5))
-		set = append(set, r)
+		set = append(set, r.WithFrom(r.From, selectorOf(t, fmt.Sprintf(`{pod=~"p-%d|q-.*"}`, i%5))))
 	}
 	p := compile(t, set...)
 	var wg sync.WaitGroup

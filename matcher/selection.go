@@ -10,11 +10,11 @@ import (
 	"crowsnest/rules"
 )
 
-// maxSelections bounds how many combinations of rules a program remembers.
+// maxSelections bounds how many combinations of parts a program remembers.
 // Streams keep those that they use.
 const maxSelections = 1024
 
-// selection is prepared for all streams to which the same rules may apply. It is
+// selection is prepared for all streams to which the same parts of rules may apply. It is
 // immutable except for its finder.
 type selection struct {
 	rules []*rules.Rule
@@ -45,15 +45,15 @@ func (s *Stream) choose(p *Program) {
 }
 
 func (p *Program) selection(labels Labels, opt StreamOptions) *selection {
-	chosen := make([]bool, len(p.rules))
-	key := make([]byte, (len(p.rules)+7)/8)
+	chosen := make([]bool, len(p.parts))
+	key := make([]byte, (len(p.parts)+7)/8)
 	wanted := make([]bool, len(p.froms))
 	for i, from := range p.froms {
 		wanted[i] = from.Matches(labels, opt.Lenient)
 	}
 	trusted := p.trusts(labels, opt)
-	for i, r := range p.rules {
-		if wanted[p.fromOf[i]] && (trusted || !r.Infrastructure) {
+	for i, pt := range p.parts {
+		if wanted[pt.from] && (trusted || !pt.rule.Infrastructure) {
 			chosen[i] = true
 			key[i/8] |= 1 << (i % 8)
 		}
@@ -82,16 +82,14 @@ func (p *Program) trusts(labels Labels, opt StreamOptions) bool {
 
 func (p *Program) build(chosen []bool) *selection {
 	sel := &selection{clock: p.clock}
-	for i, r := range p.rules {
-		if chosen[i] {
-			sel.rules = append(sel.rules, r)
-		}
-	}
 	var texts []literals.Text
 	known := map[literals.Text]int{}
-	for _, pt := range p.parts {
-		if !chosen[pt.index] {
+	for i, pt := range p.parts {
+		if !chosen[i] {
 			continue
+		}
+		if k := len(sel.rules); k == 0 || sel.rules[k-1] != pt.rule {
+			sel.rules = append(sel.rules, pt.rule)
 		}
 		n := int32(len(sel.parts))
 		sel.parts = append(sel.parts, pt)

@@ -43,7 +43,7 @@ func TestAhead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var set []*rules.Rule
 		for i := range rapid.IntRange(1, 4).Draw(t, "rules") {
-			set = append(set, drawRule(t, sel, i))
+			set = append(set, drawRule(t, []rules.Selector{sel}, i))
 		}
 		p, err := compileFor(&rules.Set{Rules: set}, newSample(1<<10))
 		require.NoError(t, err)

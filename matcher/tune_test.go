@@ -47,12 +47,12 @@ func TestTuneIsBounded(t *testing.T) {
 	var set []signature
 	for i, s := range benchSignatures(t, 60) {
 		if i >= 30 {
-			s.rule.From = selectorOf(t, `{container="manager",pod=~"p-1?[0-9]"}`)
+			s.rule = s.rule.WithFrom(s.rule.From, selectorOf(t, `{container="manager",pod=~"p-1?[0-9]"}`))
 		}
 		set = append(set, s)
 	}
 	few := ruleOf(t, "Few", set[0].rule.Steps[0].Matcher)
-	few.From = selectorOf(t, `{container="few"}`)
+	few = few.WithFrom(few.From, selectorOf(t, `{container="few"}`))
 	set = append(set, signature{rule: few})
 	p := benchProgram(t, set)
 	block := bytes.Repeat([]byte("an ordinary line\n"), 4096)

@@ -147,7 +147,7 @@ func (c *compiler) compileTrigger() {
 		c.missing("", "missing-key", "the rule lacks `match` or `sequence`", "add the text of the lines that trigger it: match: \"text of the line\"")
 	}
 	if c.Match != nil {
-		c.rule.Steps = append(c.rule.Steps, Step{Matcher: c.compile(&c.Match.Parts, &c.Match.Keys, "`match`")})
+		c.rule.Steps = append(c.rule.Steps, Step{From: c.rule.From, Matcher: c.compile(&c.Match.Parts, &c.Match.Keys, "`match`")})
 	}
 	if c.Keys.Good("sequence") && len(c.Sequence) == 0 {
 		c.errorAt(c.Keys.Key("sequence"), "empty-matcher", "the sequence has no steps", "list the matchers of its lines, in order")
@@ -158,7 +158,7 @@ func (c *compiler) compileTrigger() {
 		s := &c.Sequence[i]
 		m := c.compile(&s.Parts, &s.Keys, fmt.Sprintf("step %d of `sequence`", i+1))
 		if !both {
-			c.rule.Steps = append(c.rule.Steps, Step{Matcher: m, Differs: s.Differs})
+			c.rule.Steps = append(c.rule.Steps, Step{From: c.rule.From, Matcher: m, Differs: s.Differs})
 		}
 	}
 }
@@ -176,6 +176,7 @@ func (c *compiler) compileClear() *ClearOrUnless {
 		return nil
 	}
 	return &ClearOrUnless{
+		From:    c.rule.From,
 		Matcher: c.compile(&c.Clear.Parts, &c.Clear.Keys, "`clear`"),
 		Same:    c.same(c.Clear.Same, &c.Clear.Keys),
 		At:      c.Keys.Key("clear"),
@@ -195,6 +196,7 @@ func (c *compiler) compileUnless() *ClearOrUnless {
 			name = nameAddUnless
 		}
 		a := &ClearOrUnless{
+			From:    c.rule.From,
 			Matcher: c.compile(&u.Parts, &u.Keys, name),
 			Same:    c.same(u.Same, &u.Keys),
 			Within:  u.Within,
@@ -222,7 +224,7 @@ func (c *compiler) merge(a, b *ClearOrUnless, u *UnlessSyntax) *ClearOrUnless {
 		c.warnAt(u.Keys.At, "add-unless", fmt.Sprintf("rule %s already has an `unless` with within: %s; both now mute for %s",
 			c.Alert, duration(a.Within), duration(max(a.Within, b.Within))), "use within: "+duration(a.Within))
 	}
-	return &ClearOrUnless{Matcher: Matcher{Any: []Matcher{a.Matcher, b.Matcher}}, Same: a.Same, Within: max(a.Within, b.Within), At: a.At}
+	return &ClearOrUnless{From: a.From, Matcher: Matcher{Any: []Matcher{a.Matcher, b.Matcher}}, Same: a.Same, Within: max(a.Within, b.Within), At: a.At}
 }
 
 func (c *compiler) checkUnlessWithin(u *UnlessSyntax, name string) {

@@ -22,6 +22,8 @@ type hashedRule struct {
 	For, KeepFiringFor, Expire time.Duration
 	Limit                      int
 	Mode                       Mode
+	// Froms are the selectors of the parts that differ from the rule's, by part.
+	Froms map[string]string `json:",omitempty"`
 }
 
 // semanticHash hashes the parts of a rule that decide which episodes it has. The
@@ -31,7 +33,7 @@ func semanticHash(r *Rule) string {
 	return hashedRule{
 		Alert: r.Alert, From: r.From.String(), Steps: r.Steps, Sequence: r.Sequence,
 		Count: r.Count, Within: r.Within, Distinct: r.Distinct, By: r.By, Clear: r.Clear, Unless: r.Unless,
-		For: r.For, KeepFiringFor: r.KeepFiringFor, Expire: r.Expire, Limit: r.Limit, Mode: r.Mode,
+		For: r.For, KeepFiringFor: r.KeepFiringFor, Expire: r.Expire, Limit: r.Limit, Mode: r.Mode, Froms: ownFroms(r),
 	}.sum()
 }
 
@@ -42,7 +44,7 @@ func (r *Rule) MatchHash() string {
 	if r.Mode == ModeOff {
 		return ""
 	}
-	body := hashedRule{Alert: r.Alert, From: r.From.String(), By: r.CapturedNames}
+	body := hashedRule{Alert: r.Alert, From: r.From.String(), By: r.CapturedNames, Froms: ownFroms(r)}
 	for _, s := range r.Steps {
 		body.Steps = append(body.Steps, Step{Matcher: s.Matcher})
 	}

@@ -130,25 +130,10 @@ func whyCluster(r *Rule) string {
 	case r.Unless != nil && !slices.Contains(r.Unless.Same, "pod"):
 		return "`unless.same` has no `pod`, so another node's line may mute it"
 	}
-	for _, m := range matchersOf(r) {
-		if slices.Contains(possibleCaptures(m), "pod") {
+	for _, p := range partsOf(r) {
+		if slices.Contains(possibleCaptures(*p.matcher), "pod") {
 			return "`pod` is captured from the line, so it may not be the pod that logs it"
 		}
 	}
 	return ""
-}
-
-// matchersOf returns every matcher of a rule.
-func matchersOf(r *Rule) []Matcher {
-	var out []Matcher
-	for _, s := range r.Steps {
-		out = append(out, s.Matcher)
-	}
-	if r.Clear != nil {
-		out = append(out, r.Clear.Matcher)
-	}
-	if r.Unless != nil {
-		out = append(out, r.Unless.Matcher)
-	}
-	return out
 }

@@ -30,8 +30,8 @@ func (l *linter) lintBy() {
 			continue
 		}
 		w := expr.Narrow
-		for _, m := range matchersOf(l.rule) {
-			w = max(w, captureWidth(m, name))
+		for _, p := range partsOf(l.rule) {
+			w = max(w, captureWidth(*p.matcher, name))
 		}
 		switch w {
 		case expr.Unlimited:

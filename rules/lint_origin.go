@@ -30,7 +30,7 @@ func (l *linter) lintOrigin() {
 		if l.Keys.Good("unless") && !l.Keys.Broken("by") {
 			l.warnAt(l.Keys.Key("unless"), "foreign-unless", "every namespace is trusted, so a line of one can mute the failure of another: `unless` does not share the namespace", fixForeign)
 		}
-	case slices.ContainsFunc(matchersOf(l.rule), func(m Matcher) bool { return slices.Contains(possibleCaptures(m), "namespace") }):
+	case slices.ContainsFunc(partsOf(l.rule), func(p rulePart) bool { return slices.Contains(possibleCaptures(*p.matcher), "namespace") }):
 		l.warnAt(l.Keys.Key("by"), "forged-namespace", "`namespace` is captured from the line, which may contain any text: the key is not the namespace of the stream",
 			"capture it under another name, such as object_namespace")
 	}

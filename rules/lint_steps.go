@@ -78,11 +78,11 @@ func (l *linter) freeText(s *Template) string {
 // a field for prose.
 func (l *linter) isFreeText(name string) bool {
 	captured := false
-	for _, m := range matchersOf(l.rule) {
-		if captureWidth(m, name) == expr.Unlimited {
+	for _, p := range partsOf(l.rule) {
+		if captureWidth(*p.matcher, name) == expr.Unlimited {
 			return true
 		}
-		captured = captured || slices.Contains(possibleCaptures(m), name)
+		captured = captured || slices.Contains(possibleCaptures(*p.matcher), name)
 	}
 	return !captured && slices.Contains([]string{"err", "error", "msg", "message", "reason", "cause", "stacktrace", "stack", "warning", "output", "body"}, name)
 }

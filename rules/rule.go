@@ -77,6 +77,8 @@ type Rule struct {
 	File  string
 	Line  int // of `- alert:`
 
+	// From selects the streams of the parts that state no selector of their own. Use
+	// Selectors for what the rule reads.
 	From Selector
 	// Infrastructure restricts the rule to streams of Set.Namespaces and streams
 	// without a namespace. It is not part of Hash, so a change of the origin keeps
@@ -150,6 +152,9 @@ func (r *Rule) Resolves() string {
 
 // Step is one matcher of a rule.
 type Step struct {
+	// From selects the streams whose lines the step reads: the rule's From where the
+	// step does not state it.
+	From    Selector `json:"-"`
 	Matcher Matcher
 	// Differs names values that must differ from those of every earlier step
 	// that has them.
@@ -158,6 +163,9 @@ type Step struct {
 
 // ClearOrUnless is the compiled form of `clear` or of `unless`.
 type ClearOrUnless struct {
+	// From selects the streams whose lines end or mute: the rule's From where `clear`
+	// or `unless` does not state it.
+	From    Selector `json:"-"`
 	Matcher Matcher
 	// Same is the subset of By whose values the line must share; all of By
 	// where the rule does not state it.
@@ -280,7 +288,7 @@ type Set struct {
 // Reads reports whether a rule of the set reads a stream with these labels. If
 // lenient is set, an absent label satisfies every condition.
 func (s *Set) Reads(r *Rule, labels map[string]string, lenient bool) bool {
-	return s.Trusts(r, labels) && r.From.Matches(labels, lenient)
+	return s.Trusts(r, labels) && r.Applies(labels, lenient)
 }
 
 // Trusts reports whether the rule's origin accepts a stream with these labels.

@@ -16,7 +16,7 @@ func TestCoverage(t *testing.T) {
 	for _, from := range []string{`{container="manager"}`, `{container=~"man.*",namespace!="x"}`, `{container="other"}`, `{container!="manager",container=~".+"}`} {
 		sel, err := selectors.Parse(from)
 		require.NoError(t, err)
-		set.Rules = append(set.Rules, &rules.Rule{Alert: from, From: sel})
+		set.Rules = append(set.Rules, &rules.Rule{Alert: from, From: sel, Steps: []rules.Step{{From: sel}}})
 	}
 	stream := func(labels ...string) Stream {
 		s := Stream{Labels: map[string]string{}}
@@ -52,7 +52,7 @@ func BenchmarkCoverage(b *testing.B) {
 	for i := range 1000 {
 		sel, err := selectors.Parse(fmt.Sprintf(`{container=~"c%d|d%d"}`, i, i))
 		require.NoError(b, err)
-		set.Rules = append(set.Rules, &rules.Rule{Alert: fmt.Sprint("R", i), From: sel})
+		set.Rules = append(set.Rules, &rules.Rule{Alert: fmt.Sprint("R", i), From: sel, Steps: []rules.Step{{From: sel}}})
 	}
 	src := Source{}
 	for i := range 1000 {

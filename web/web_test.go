@@ -35,12 +35,12 @@ func exampleView() View {
 		panic(err)
 	}
 	lost := &rules.Rule{
-		Alert: "LeaseLost", Pack: "demo", File: "demo.yaml", Line: 3, From: from, Severity: rules.SeverityCritical,
+		Alert: "LeaseLost", Pack: "demo", File: "demo.yaml", Line: 3, From: from, Steps: []rules.Step{{From: from}}, Severity: rules.SeverityCritical,
 		Mode: rules.ModeOn, Scope: rules.ScopeCluster, For: 2 * time.Minute, Source: "- alert: LeaseLost\n" + hostile,
 		Remediation: rules.Remediation{RunbookURL: "https://example.org/r", Affects: []rules.Affects{{Component: "x", Versions: "<1.0"}}},
 		Origin:      map[string]string{"severity": "override o.yaml:3"},
 	}
-	off := &rules.Rule{Alert: "Off", Pack: "demo", From: from, Severity: rules.SeverityInfo, Mode: rules.ModeOff}
+	off := &rules.Rule{Alert: "Off", Pack: "demo", From: from, Steps: []rules.Step{{From: from}}, Severity: rules.SeverityInfo, Mode: rules.ModeOff}
 	set := &rules.Set{
 		Packs: []*rules.Pack{{Name: "demo", Version: "1.2.3", File: "demo.yaml", SHA256: strings.Repeat("ab", 32), Rules: []*rules.Rule{lost, off}}},
 		Rules: []*rules.Rule{lost, off},

@@ -61,6 +61,12 @@ func (s Selector) Matchers() []Matcher {
 	return slices.Clone(s.matchers)
 }
 
+// Equal reports whether both selectors have the same conditions in the same order.
+func (s Selector) Equal(o Selector) bool {
+	return len(s.matchers) == len(o.matchers) && (len(s.matchers) == 0 || &s.matchers[0] == &o.matchers[0] ||
+		slices.EqualFunc(s.matchers, o.matchers, func(a, b Matcher) bool { return a.Name == b.Name && a.Op == b.Op && a.Value == b.Value }))
+}
+
 // String formats the selector so that Parse returns an equal one. The zero
 // value is "{}", which Parse refuses.
 func (s Selector) String() string {

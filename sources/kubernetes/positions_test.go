@@ -178,7 +178,7 @@ func TestRules(t *testing.T) {
 		select_ := func(text string) *rules.Set {
 			sel, err := selector.Parse(text)
 			require.NoError(b, err)
-			return &rules.Set{Rules: []*rules.Rule{{Alert: "A", From: sel}}}
+			return &rules.Set{Rules: []*rules.Rule{{Alert: "A", From: sel, Steps: []rules.Step{{From: sel}}}}}
 		}
 		b.start()
 		b.src.UseRules(select_(`{pod="q"}`))

@@ -1,0 +1,97 @@
+package rules
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+)
+
+// rulePart is a matcher of a rule with the streams whose lines it reads.
+type rulePart struct {
+	name    string // clear, unless, match, or "step 2" of a sequence
+	from    Selector
+	matcher *Matcher
+}
+
+// partsOf returns the parts of a rule in the order clear, unless, steps.
+func partsOf(r *Rule) []rulePart {
+	out := make([]rulePart, 0, len(r.Steps)+2)
+	if r.Clear != nil {
+		out = append(out, rulePart{"clear", r.Clear.From, &r.Clear.Matcher})
+	}
+	if r.Unless != nil {
+		out = append(out, rulePart{"unless", r.Unless.From, &r.Unless.Matcher})
+	}
+	for i := range r.Steps {
+		name := "match"
+		if r.Sequence {
+			name = fmt.Sprintf("step %d", i+1)
+		}
+		out = append(out, rulePart{name, r.Steps[i].From, &r.Steps[i].Matcher})
+	}
+	return out
+}
+
+// Selectors yields the selectors of the parts in the order clear, unless, steps, each
+// one once.
+func (r *Rule) Selectors() iter.Seq[Selector] {
+	return func(yield func(Selector) bool) {
+		parts := partsOf(r)
+		for i, p := range parts {
+			known := slices.ContainsFunc(parts[:i], func(o rulePart) bool { return o.from.Equal(p.from) })
+			if !known && !yield(p.from) {
+				return
+			}
+		}
+	}
+}
+
+// Applies reports whether a part of the rule selects a stream with these labels; see
+// Selector.Matches.
+func (r *Rule) Applies(labels map[string]string, lenient bool) bool {
+	for from := range r.Selectors() {
+		if from.Matches(labels, lenient) {
+			return true
+		}
+	}
+	return false
+}
+
+// WithFrom returns a copy of the rule in which another selector replaces one: that of the
+// rule and of its parts.
+func (r *Rule) WithFrom(old, replacement Selector) *Rule {
+	out := *r
+	replace := func(from *Selector) {
+		if from.Equal(old) {
+			*from = replacement
+		}
+	}
+	replace(&out.From)
+	out.Steps = slices.Clone(r.Steps)
+	for i := range out.Steps {
+		replace(&out.Steps[i].From)
+	}
+	for _, a := range []**ClearOrUnless{&out.Clear, &out.Unless} {
+		if *a != nil {
+			c := **a
+			replace(&c.From)
+			*a = &c
+		}
+	}
+	return &out
+}
+
+// ownFroms returns the selectors of the parts that differ from the rule's, by the name
+// of the part; nil if there are none.
+func ownFroms(r *Rule) map[string]string {
+	var out map[string]string
+	for _, p := range partsOf(r) {
+		if !p.from.Equal(r.From) {
+			if out == nil {
+				out = map[string]string{}
+			}
+			out[p.name] = p.from.String()
+		}
+	}
+	return out
+}
