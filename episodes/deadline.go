@@ -68,9 +68,8 @@ func (e *Engine) conclude(now int64) {
 // conclude applies the reached deadlines of an open episode.
 func (ep *episode) conclude(now int64) {
 	rs := ep.rs
-	for w := rs.watermark(); ep.Due() <= w; {
-		fires, ends := ep.starts+int64(rs.rule.For), ep.end()
-		if ep.state == StatePending && fires < ends {
+	for ep.Due() <= ep.group().Watermark() {
+		if ep.fires() {
 			ep.fire(now)
 			continue
 		}
@@ -78,7 +77,7 @@ func (ep *episode) conclude(now int64) {
 		if rs.rule.Clear != nil {
 			reason = ReasonExpired
 		}
-		ep.close(reason, ends, now, window.Text{})
+		ep.close(reason, ep.end(), now, window.Text{})
 		return
 	}
 	ep.arm()

@@ -77,6 +77,10 @@ type Episode struct {
 
 	// OnHold is set while a negative conclusion waits for the watermark of a source.
 	OnHold bool
+	// WaitsFor are the sources without progress that the conclusion waits for, sorted. It is
+	// empty if OnHold is not set, if no source reads the streams of the rule's part, or if
+	// the rule is suspended.
+	WaitsFor []string
 	// Deadline is the next time at which something is concluded without a line;
 	// zero: none.
 	Deadline time.Time

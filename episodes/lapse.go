@@ -78,7 +78,7 @@ func (l *lapse) joins(t int64, g window.Gap) bool {
 	if l.ep.rs.rule.Clear != nil {
 		return g.Lo < l.times[0] && l.times[0] < g.Hi
 	}
-	quiet := l.ep.rs.quiet() + l.ep.rs.group.Lateness
+	quiet := l.ep.rs.quiet() + l.ep.rs.groups.steps.Lateness
 	return l.times[0]-t <= quiet && t-l.times[len(l.times)-1] <= quiet
 }
 
@@ -95,11 +95,11 @@ func (l *lapse) rearm() {
 				l.end, l.why = g.Hi, ReasonClear
 			}
 		}
-		if l.end == window.Forever || end <= rs.seenAt(l.end) {
+		if l.end == window.Forever || end <= seenAt(rs.groups.steps, l.end) {
 			l.end, l.why = end, ReasonExpired
 		}
 	}
-	l.due.Arm(rs.group)
+	l.due.Arm(l.group())
 }
 
 // recover applies a clear line at t to a pending episode. The triggers before it become a
@@ -163,20 +163,19 @@ func (ep *episode) part() *episode {
 	return &out
 }
 
-// seenAt returns the watermark at which a line at t would be read if all lines were read in
-// order of time.
-func (rs *ruleState) seenAt(t int64) int64 { return t - 1 - rs.group.Lateness }
+// seenAt returns the watermark of a group when a line at t would be read if all lines were
+// read in order of time.
+func seenAt(g *watermark.Group, t int64) int64 { return t - 1 - g.Lateness }
 
 // beginsAgain reports whether a pending episode, whose quiet time ended before a trigger at
 // t, starts again with it. The earlier part becomes a lapse if it lasted long enough. The
 // episode continues if reading in order of time would have fired and not ended it.
 func (ep *episode) beginsAgain(t int64) bool {
 	rs := ep.rs
-	fires, end, seen := ep.starts+int64(rs.rule.For), ep.end(), rs.seenAt(t)
-	if fires >= end || fires > seen {
+	if !ep.fires() || ep.Due() > seenAt(rs.groups.firing, t) {
 		return true
 	}
-	if end > seen {
+	if ep.end() > seenAt(rs.groups.steps, t) {
 		return false
 	}
 	(&lapse{ep: ep.part(), times: slices.Compact(window.Times{ep.starts, ep.newest})}).add()
@@ -271,7 +270,7 @@ func (rs *ruleState) unmuted(ep *episode, ts window.Times, end int64) window.Tim
 		return ts
 	}
 	for _, m := range x.Value {
-		for len(ts) > 0 && m > ts[0]-int64(u.Within) && m <= min(end, ts[0]+int64(rs.rule.For)+rs.group.Lateness) {
+		for len(ts) > 0 && m > ts[0]-int64(u.Within) && m <= min(end, ts[0]+int64(rs.rule.For)+rs.groups.firing.Lateness) {
 			ts = ts[1:]
 		}
 	}

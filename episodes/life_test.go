@@ -275,7 +275,7 @@ func (l *life) check(a, b *player, same func(what string)) {
 // walkDue concludes what is due by visiting every rule and episode.
 func walkDue(e *Engine, now int64) {
 	for _, rs := range e.order {
-		w := rs.group.Watermark()
+		w := rs.groups.steps.Watermark()
 		for _, ep := range walkOpen(rs) {
 			if l, ok := ep.due.Of.(*lapse); ok {
 				if l.end <= w {
@@ -321,7 +321,7 @@ func walkEpisode(ep *episode, w, now int64) {
 // walkNext finds the result of NextDeadline by visiting every rule and episode.
 func walkNext(e *Engine) (next time.Time, found bool) {
 	due := func(rs *ruleState, d int64) {
-		if t := instant.Time(d + rs.group.Lateness); !found || t.Before(next) {
+		if t := instant.Time(d + rs.groups.steps.Lateness); !found || t.Before(next) {
 			next, found = t, true
 		}
 	}
@@ -361,16 +361,16 @@ func requireHeaps(t require.TestingT, e *Engine) {
 	armed := map[*watermark.Group]map[*watermark.Deadline]bool{}
 	for i, rs := range e.order {
 		require.Equal(t, i, rs.pos)
-		if armed[rs.group] == nil {
-			armed[rs.group] = map[*watermark.Deadline]bool{}
-			for d := range rs.group.Armed() {
-				armed[rs.group][d] = true
+		if armed[rs.groups.steps] == nil {
+			armed[rs.groups.steps] = map[*watermark.Deadline]bool{}
+			for d := range rs.groups.steps.Armed() {
+				armed[rs.groups.steps][d] = true
 			}
 		}
 	}
 	take := func(rs *ruleState, d *watermark.Deadline) {
-		require.True(t, armed[rs.group][d])
-		delete(armed[rs.group], d)
+		require.True(t, armed[rs.groups.steps][d])
+		delete(armed[rs.groups.steps], d)
 	}
 	for _, rs := range e.order {
 		for _, ep := range rs.open {

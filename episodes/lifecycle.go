@@ -58,13 +58,20 @@ func (ep *episode) end() int64 { return ep.newest + ep.rs.quiet() }
 
 // Due is when something is concluded without a further line.
 func (ep *episode) Due() int64 {
-	if ep.state == StatePending {
-		return min(ep.starts+int64(ep.rs.rule.For), ep.end())
+	if ep.fires() {
+		return ep.starts + int64(ep.rs.rule.For)
 	}
 	return ep.end()
 }
 
-func (ep *episode) arm() { ep.due.Arm(ep.rs.group) }
+// fires reports whether the next conclusion is that the episode fires. A pending episode
+// that would fire before its end does not end without that conclusion, even if the sources
+// that it waits for are away for longer: nothing shows that the failure is over.
+func (ep *episode) fires() bool {
+	return ep.state == StatePending && ep.starts+int64(ep.rs.rule.For) < ep.end()
+}
+
+func (ep *episode) arm() { ep.due.Arm(ep.group()) }
 
 // counts reports whether a line at t belongs to the failure: it is in the window that opened
 // it or newer, or, without a window, older by less than the quiet time.
@@ -234,6 +241,8 @@ func (ep *episode) extend(trig *window.Trigger) {
 		// The quiet time ended before the watermark showed it.
 		ep.begin(trig)
 		ep.history.note(Event{At: instant.Time(trig.T), Kind: EventOpened})
+		ep.newest = trig.T
+		ep.arm() // it may wait for other sources now
 	}
 	ep.newest = trig.T
 	ep.show(trig)
@@ -251,6 +260,7 @@ func (ep *episode) fire(now int64) {
 func (ep *episode) report(now int64) *transition {
 	ep.state, ep.fired = StateFiring, now
 	ep.history.note(Event{At: instant.Time(now), Kind: EventFired})
+	ep.noteOnHold(now)
 	t := ep.transition(now)
 	ep.rs.journal.add(t)
 	return t

@@ -43,7 +43,7 @@ func (o *overflow) set(x overflow) {
 	}
 	o.keys = fair.NewLRU[uint64, struct{}](maxOverflowKeys(rs.rule))
 	o.print = printOf(o.labels)
-	o.due.Arm(rs.group)
+	o.due.Arm(rs.groups.steps)
 }
 
 // refuse counts a trigger beyond a limit and makes the alert fire.

@@ -8,7 +8,6 @@ import (
 
 	"crowsnest/episodes/internal/fair"
 	"crowsnest/episodes/internal/intake"
-	"crowsnest/episodes/internal/watermark"
 	"crowsnest/episodes/internal/window"
 	"crowsnest/rules"
 )
@@ -21,7 +20,7 @@ type ruleState struct {
 	// ambiguous is set if the rule itself names labels of the identity.
 	ambiguous bool
 	loose     int // number of open episodes that are loose
-	group     *watermark.Group
+	groups    groups
 	// suspended is when matching of its lines stopped; window.NoTime: it has not.
 	suspended int64
 	heldBack  int64 // see Engine.HoldBack; window.NoTime: it is not
@@ -152,7 +151,7 @@ func (rs *ruleState) clearsOf(ep *episode, values []string) window.Clears {
 }
 
 // isMuted reports whether a known unless line mutes an episode of the key of the hit with a
-// trigger at t. Behind the watermark an unless line counts only if it could have arrived
+// trigger at t. If the trigger is late, an unless line counts only if it could have arrived
 // while the episode was pending.
 func (rs *ruleState) isMuted(values []string, t int64) bool {
 	u := rs.rule.Unless
@@ -164,17 +163,14 @@ func (rs *ruleState) isMuted(values []string, t int64) bool {
 		return false
 	}
 	mutes, _ := rs.unless.of(key, values)
-	late := t < rs.watermark()
+	late := t < rs.groups.firing.Watermark()
 	return slices.ContainsFunc(mutes, func(m int64) bool {
-		return m > t-int64(u.Within) && (!late || m <= t+int64(rs.rule.For)+rs.group.Lateness)
+		return m > t-int64(u.Within) && (!late || m <= t+int64(rs.rule.For)+rs.groups.firing.Lateness)
 	})
 }
 
-// watermark returns the watermark of the rule's group.
-func (rs *ruleState) watermark() int64 { return rs.group.Watermark() }
-
-// onHold reports whether the rule's group is on hold.
-func (rs *ruleState) onHold(now int64) bool { return rs.group.OnHold(now) }
+// watermark is the time up to which all lines of `match` or of the steps were read.
+func (rs *ruleState) watermark() int64 { return rs.groups.steps.Watermark() }
 
 // quiet is the time without a trigger that ends an episode.
 func (rs *ruleState) quiet() int64 {

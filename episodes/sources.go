@@ -56,24 +56,15 @@ func (e *Engine) HoldBack(upTo map[string]time.Time) {
 	}
 }
 
-// bind finds the sources that can serve each rule and rebuilds the groups.
-func (e *Engine) bind() {
-	e.sources.Regroup()
-	for _, rs := range e.order {
-		rs.group = e.sources.Group(rs.rule.From, rs.frozen())
-		e.guard(rs, e.limits.losses.Now, rs.arm)
-	}
-}
-
-// freeze stops the watermark of a rule at a time, unless it is suspended already.
+// freeze stops the watermarks of a rule at a time, unless it is suspended already.
 func (e *Engine) freeze(rs *ruleState, at int64) {
 	if rs.suspended == window.NoTime {
 		rs.suspended = at
-		rs.group = e.sources.Freeze(rs.group, rs.frozen())
+		rs.groups = e.groupsOf(rs)
 	}
 }
 
-// frozen returns where the watermark of the rule stopped; window.NoTime: it did not.
+// frozen returns where the watermarks of the rule stopped; window.NoTime: it did not.
 func (rs *ruleState) frozen() int64 {
 	switch {
 	case rs.heldBack == window.NoTime:
@@ -84,7 +75,7 @@ func (rs *ruleState) frozen() int64 {
 	return min(rs.heldBack, rs.suspended)
 }
 
-// arm arms the deadlines of a rule in its group.
+// arm arms the deadlines of a rule in its groups.
 func (rs *ruleState) arm() {
 	if rs.quarantined {
 		return
@@ -93,10 +84,10 @@ func (rs *ruleState) arm() {
 		ep.arm()
 	}
 	for _, l := range rs.lapses {
-		l.due.Arm(rs.group)
+		l.due.Arm(l.group())
 	}
 	if rs.over.active {
-		rs.over.due.Arm(rs.group)
+		rs.over.due.Arm(rs.groups.steps)
 	}
 }
 

@@ -42,7 +42,7 @@ type RuleStatus struct {
 	RuleStats
 	Pending, Firing int
 	Overflow        bool
-	OnHold          bool
+	OnHold          bool // some absence-based conclusions are
 	Windows         int
 	// Inactive is set if no source can serve the rule.
 	Inactive bool
@@ -61,14 +61,14 @@ func (e *Engine) Stats(now time.Time) Stats {
 	at := instant.Of(now)
 	for _, rs := range e.order {
 		st := RuleStatus{
-			Rule: rs.rule, RuleStats: rs.stats, Overflow: rs.over.active, OnHold: rs.onHold(at),
+			Rule: rs.rule, RuleStats: rs.stats, Overflow: rs.over.active, OnHold: rs.groups.onHold(at),
 			Pending: rs.pending, Firing: len(rs.open) - rs.pending,
-			Windows: rs.windows.Used, Inactive: !rs.group.Served(),
+			Windows: rs.windows.Used, Inactive: !rs.groups.steps.Served(),
 		}
 		if st.Matches > 0 {
 			st.LastMatch = instant.Time(rs.newest)
 		}
-		if w := rs.watermark(); w > 0 {
+		if w := rs.groups.all.Watermark(); w > 0 {
 			st.Watermark = instant.Time(w)
 		}
 		s.Rules = append(s.Rules, st)

@@ -64,7 +64,7 @@ func (e *Engine) accept(m *matcher.Hit, now int64) {
 		e.total.Future++
 		t = now
 	}
-	if t < rs.watermark() && m.ID != e.lastLate {
+	if t < rs.groups.ofPart(m.Part).Watermark() && m.ID != e.lastLate {
 		e.lastLate = m.ID
 		e.total.Late++
 	}

@@ -45,8 +45,6 @@ type Timeline struct {
 	// first and the newest are kept, and Skipped counts the others.
 	Events  []Event
 	Skipped int
-	// WaitsFor are the sources that its absence-based conclusions wait for now.
-	WaitsFor []string
 }
 
 const (
@@ -101,8 +99,15 @@ func (ep *episode) noteOpened(trig *window.Trigger, now int64) {
 		}
 	}
 	ep.history.note(Event{At: instant.Time(trig.T), Kind: EventOpened})
-	if g := ep.rs.group; g.WasOnHold {
+	ep.noteOnHold(now)
+}
+
+// noteOnHold notes whether what the episode waits for now is on hold.
+func (ep *episode) noteOnHold(now int64) {
+	if g := ep.group(); g.WasOnHold {
 		ep.history.note(Event{At: instant.Time(now), Kind: EventOnHold, Sources: g.Silent(now)})
+	} else if ep.history.onHold {
+		ep.history.note(Event{At: instant.Time(now), Kind: EventResumed})
 	}
 }
 
@@ -143,7 +148,7 @@ type pastEpisode struct {
 // last 15 minutes, even if it never fired; false if there is none.
 func (e *Engine) Timeline(of Fingerprint, now time.Time) (Timeline, bool) {
 	at := instant.Of(now)
-	p, waitsFor := e.past(of, at)
+	p := e.past(of, at)
 	if p.transition == nil {
 		return Timeline{}, false
 	}
@@ -151,7 +156,7 @@ func (e *Engine) Timeline(of Fingerprint, now time.Time) (Timeline, bool) {
 	if len(x) == 0 {
 		return Timeline{}, false
 	}
-	t := Timeline{Episode: x[0], Events: brief(x[0]), Skipped: p.skipped, WaitsFor: waitsFor}
+	t := Timeline{Episode: x[0], Events: brief(x[0]), Skipped: p.skipped}
 	if p.events == nil {
 		return t, true
 	}
@@ -170,9 +175,8 @@ func (e *Engine) Timeline(of Fingerprint, now time.Time) (Timeline, bool) {
 	return t, true
 }
 
-// past finds the newest episode of an alert, with its history if that is known, and the
-// sources that its conclusions wait for.
-func (e *Engine) past(of Fingerprint, at int64) (out pastEpisode, waitsFor []string) {
+// past finds the newest episode of an alert, with its history if that is known.
+func (e *Engine) past(of Fingerprint, at int64) (out pastEpisode) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, rs := range e.order {
@@ -180,14 +184,11 @@ func (e *Engine) past(of Fingerprint, at int64) (out pastEpisode, waitsFor []str
 			if ep.print == of {
 				out = pastEpisode{transition: e.safely(ep, at), history: ep.history}
 				out.events = slices.Clone(out.events)
-				if out.OnHold {
-					waitsFor = rs.group.Silent(at)
-				}
-				return out, waitsFor
+				return out
 			}
 		}
 		if rs.over.active && rs.over.print == of {
-			return pastEpisode{transition: rs.over.transition(at)}, nil
+			return pastEpisode{transition: rs.over.transition(at)}
 		}
 	}
 	for _, p := range slices.Backward(e.journal.ended) {
@@ -200,10 +201,10 @@ func (e *Engine) past(of Fingerprint, at int64) (out pastEpisode, waitsFor []str
 	// Episodes that ended before a restart, and overflows, have no history.
 	for _, t := range slices.Backward(e.journal.closed) {
 		if t.Fingerprint == of && (out.transition == nil || t.Concluded.After(out.Concluded)) {
-			return pastEpisode{transition: t}, nil
+			return pastEpisode{transition: t}
 		}
 	}
-	return out, nil
+	return out
 }
 
 // brief derives a short history from the episode itself.

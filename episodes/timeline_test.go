@@ -131,14 +131,14 @@ func TestTimelineOnHold(t *testing.T) {
 	b.advance(60 * time.Second) // still on hold
 	held := []string{"0s opened lost", "31s held [other]"}
 	tl := b.requireTimeline(time.Minute, held...)
-	require.Equal(t, []string{"other"}, tl.WaitsFor)
+	require.Equal(t, []string{"other"}, tl.Episode.WaitsFor)
 	require.True(t, tl.Episode.OnHold)
 	b.advance(10 * time.Minute)
 	require.Equal(t, StatePending, b.reported[len(b.reported)-1].State, "nothing is invented")
 	b.e.AdvanceWatermark("other", at(10*time.Minute))
 	b.advance(10 * time.Minute)
 	tl = b.requireTimeline(10*time.Minute, append(held, "10m0s fired", "10m0s resumed")...)
-	require.Empty(t, tl.WaitsFor)
+	require.Empty(t, tl.Episode.WaitsFor)
 
 	// An open episode goes on hold once, also if another source is added meanwhile.
 	b.advance(11 * time.Minute)
@@ -147,7 +147,7 @@ func TestTimelineOnHold(t *testing.T) {
 	b.requireTimeline(11*time.Minute, append(held, "10m0s fired", "10m0s resumed", "11m0s held [other]")...)
 	tl, ok := b.e.Timeline(tl.Episode.Fingerprint, at(11*time.Minute))
 	require.True(t, ok)
-	require.Equal(t, []string{"other", "third"}, tl.WaitsFor)
+	require.Equal(t, []string{"other", "third"}, tl.Episode.WaitsFor)
 }
 
 // The first and the newest events are always kept.
@@ -228,7 +228,7 @@ func TestTimelineOfSuspendedRule(t *testing.T) {
 	b.e.Suspend(r, at(2*time.Second))
 	b.advance(3 * time.Second)
 	tl := b.requireTimeline(3*time.Second, "0s opened lost", "0s fired", "3s held")
-	require.Empty(t, tl.WaitsFor)
+	require.Empty(t, tl.Episode.WaitsFor)
 	require.True(t, tl.Episode.OnHold)
 }
 

@@ -4,6 +4,7 @@ import (
 	"maps"
 
 	"crowsnest/episodes/internal/instant"
+	"crowsnest/episodes/internal/watermark"
 	"crowsnest/episodes/internal/window"
 	"crowsnest/episodes/render"
 	"crowsnest/rules"
@@ -41,8 +42,9 @@ func (ep *episode) transition(now int64) *transition {
 		Fingerprint: ep.print, Rule: rs.rule, Alert: rs.rule.Alert, State: ep.state,
 		Silent: rs.rule.Mode == rules.ModeSilent, Labels: ep.labels,
 		StartsAt: instant.Time(ep.starts - ep.moved), LastSeen: instant.Time(ep.newest), Written: instant.Time(ep.written),
-		Count: ep.lines, Deadline: instant.Time(ep.Due()), OnHold: rs.onHold(now), Party: ep.charged(), Origin: ep.logs.String(),
+		Count: ep.lines, Deadline: instant.Time(ep.Due()), Party: ep.charged(), Origin: ep.logs.String(),
 	}
+	t.waits(ep.group(), now)
 	if ep.fired != 0 {
 		t.FiredAt = instant.Time(ep.fired)
 	}
@@ -57,13 +59,21 @@ func (o *overflow) transition(now int64) *transition {
 		Silent: rs.rule.Mode == rules.ModeSilent, Labels: o.labels,
 		StartsAt: instant.Time(o.starts - o.moved), FiredAt: instant.Time(o.fired), LastSeen: instant.Time(o.newest),
 		Written: instant.Time(o.starts), Count: o.lines,
-		Deadline: instant.Time(o.Due()), OnHold: rs.onHold(now),
+		Deadline: instant.Time(o.Due()),
 	}
+	x.waits(rs.groups.steps, now)
 	keys := o.keys.Len()
 	return &transition{Episode: x, rs: rs, over: &render.Overflow{
 		Rule: rs.rule, Labels: o.labels, Keys: keys, AtLeast: keys >= maxOverflowKeys(rs.rule), Lines: o.lines, Why: o.why,
 		StartsAt: x.StartsAt, LastSeen: x.LastSeen,
 	}}
+}
+
+// waits sets what the next conclusion waits for.
+func (x *Episode) waits(g *watermark.Group, now int64) {
+	if x.OnHold = g.OnHold(now); x.OnHold {
+		x.WaitsFor = g.Silent(now)
+	}
 }
 
 // ended makes the transition the end of its episode.

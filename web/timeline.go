@@ -84,17 +84,17 @@ func (s *Server) timeline(fingerprint string) (episodes.Episode, Timeline, bool)
 		tl.Events = append(tl.Events, Event{At: optional(d.Time), Kind: kindNotified, Text: deliveryText(d), Delivery: &d})
 	}
 	slices.SortStableFunc(tl.Events, func(a, b Event) int { return a.At.Compare(*b.At) })
-	tl.Events = append(tl.Events, present(e, known.WaitsFor)...)
+	tl.Events = append(tl.Events, present(e)...)
 	return e, tl, true
 }
 
 // present returns the events for the current state and the next conclusion.
-func present(e episodes.Episode, heldBy []string) []Event {
+func present(e episodes.Episode) []Event {
 	switch {
 	case !open(e):
 		return nil
 	case e.OnHold:
-		return []Event{{Kind: kindOnHold, Text: onHoldText(heldBy), Sources: heldBy}}
+		return []Event{{Kind: kindOnHold, Text: onHoldText(e.WaitsFor), Sources: e.WaitsFor}}
 	case e.Deadline.IsZero():
 		return nil
 	}

@@ -98,7 +98,7 @@ func exampleView() View {
 		Timeline: func(fp episodes.Fingerprint) (episodes.Timeline, bool) {
 			switch fp {
 			case open.Fingerprint:
-				return episodes.Timeline{Episode: open, Skipped: 3, WaitsFor: []string{"kubelet"}, Events: []episodes.Event{
+				return episodes.Timeline{Episode: open, Skipped: 3, Events: []episodes.Event{
 					{At: now.Add(-65 * time.Minute), Kind: episodes.EventCounted, N: 4, Of: 5},
 					{At: now.Add(-time.Hour), Kind: episodes.EventOpened, Line: hostile},
 					{At: now.Add(-55 * time.Minute), Kind: episodes.EventOnHold, Sources: []string{"kubelet", hostile}},

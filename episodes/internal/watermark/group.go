@@ -8,7 +8,7 @@ import (
 	"crowsnest/episodes/internal/window"
 )
 
-// Group is the rules that the same sources serve. They have one watermark: there
+// Group is the conclusions that wait for the same sources. They have one watermark: there
 // are thousands of rules and hundreds of sources, and few groups.
 type Group struct {
 	Lateness  int64 // largest of its sources
@@ -24,8 +24,7 @@ type Group struct {
 	deadlines    deadlines
 }
 
-// Watermark is the event time up to which every source that can serve the rules has
-// been read, or window.NoTime if one has made no progress yet. It does not advance while
+// Watermark is the event time up to which every source of the group has been read, or window.NoTime if one has made no progress yet. It does not advance while
 // the group is frozen.
 func (g *Group) Watermark() int64 {
 	if !g.marked {
@@ -48,11 +47,11 @@ func (g *Group) look() {
 	}
 }
 
-// OnHold reports whether a source that can serve the rules makes no progress, or the
-// group is frozen.
+// OnHold reports whether a source of the group makes no progress, whether there is none,
+// or whether the group is frozen.
 func (g *Group) OnHold(now int64) bool {
 	g.Watermark()
-	return g.frozen != window.NoTime || g.oldest < now-int64(onHoldAfter)
+	return !g.Served() || g.frozen != window.NoTime || g.oldest < now-int64(onHoldAfter)
 }
 
 // Silent returns the names of the sources without progress, sorted. It is empty if the
@@ -71,7 +70,7 @@ func (g *Group) Silent(now int64) []string {
 	return out
 }
 
-// Served reports whether a source can serve the rules.
+// Served reports whether the group has a source.
 func (g *Group) Served() bool { return len(g.sources) > 0 }
 
 // Armed yields the deadlines of the group, in no order. It must not change meanwhile.

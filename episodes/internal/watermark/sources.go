@@ -88,13 +88,13 @@ func (s *Sources) forgetMarks() {
 // deadlines of the rule in it.
 func (s *Sources) Regroup() { s.groups, s.shared = nil, map[string]*Group{} }
 
-// Group returns the group of the rules with a selector. If frozen is not window.NoTime,
-// the rule has a group of its own, whose watermark stops there.
-func (s *Sources) Group(from rules.Selector, frozen int64) *Group {
+// Group returns the group of the sources that can satisfy one of the selectors. If frozen
+// is not window.NoTime, the group is not shared, and its watermark stops there.
+func (s *Sources) Group(froms []rules.Selector, frozen int64) *Group {
 	var key []byte
 	g := &Group{frozen: frozen}
 	for i, x := range s.sources {
-		if x.serves == nil || x.serves(from) {
+		if x.serves == nil || slices.ContainsFunc(froms, x.serves) {
 			key = binary.AppendUvarint(key, uint64(i))
 			g.sources, g.Lateness = append(g.sources, x), max(g.Lateness, x.lateness)
 		}
@@ -107,14 +107,6 @@ func (s *Sources) Group(from rules.Selector, frozen int64) *Group {
 	}
 	s.groups = append(s.groups, g)
 	return g
-}
-
-// Freeze returns a group of the same sources for one rule, whose watermark stops at a
-// time.
-func (s *Sources) Freeze(g *Group, at int64) *Group {
-	out := &Group{sources: g.sources, Lateness: g.Lateness, frozen: at}
-	s.groups = append(s.groups, out)
-	return out
 }
 
 // Turned yields the groups that went on hold or resumed since the last call, and the new

@@ -40,10 +40,14 @@ func times(ds []*Deadline) (out []int64) {
 	return out
 }
 
-func app(t require.TestingT, name string) rules.Selector {
-	s, err := selector.Parse(`{app="` + name + `"}`)
-	require.NoError(t, err)
-	return s
+func app(t require.TestingT, names ...string) []rules.Selector {
+	var out []rules.Selector
+	for _, name := range names {
+		s, err := selector.Parse(`{app="` + name + `"}`)
+		require.NoError(t, err)
+		out = append(out, s)
+	}
+	return out
 }
 
 func serves(apps ...string) func(rules.Selector) bool {
@@ -77,6 +81,7 @@ func expect(t require.TestingT, known map[string]*model, of string, frozen int64
 	if !served || mark < window.NoTime {
 		mark = window.NoTime
 	}
+	onHold = onHold || !served
 	if frozen != window.NoTime {
 		mark, onHold = min(mark, frozen-lateness), true
 	}
@@ -141,7 +146,7 @@ func TestWatermarkIsThatOfTheSources(t *testing.T) {
 				of, at := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "rule"), seconds.Draw(t, "at")*int64(time.Second)
 				if frozen[of] == window.NoTime {
 					frozen[of] = at
-					groups[of] = s.Freeze(groups[of], at)
+					groups[of] = s.Group(app(t, of), at)
 				}
 			}
 			for of, g := range groups {
@@ -166,10 +171,13 @@ func TestGroupsAreShared(t *testing.T) {
 	require.Same(t, a, s.Group(app(t, "a"), window.NoTime))
 	require.True(t, a.Served())
 	require.False(t, s.Group(app(t, "c"), window.NoTime).Served())
+	require.True(t, s.Group(app(t, "c"), window.NoTime).OnHold(now), "nothing is concluded without a source")
+	require.Same(t, b, s.Group(app(t, "b", "c"), window.NoTime), "the sources count, not the selectors")
+	require.Same(t, a, s.Group(app(t, "a", "b"), window.NoTime))
 
 	s.Advance("a", now)
 	require.Equal(t, []string{"both"}, a.Silent(now))
-	require.Empty(t, s.Freeze(a, 5).Silent(now))
+	require.Empty(t, s.Group(app(t, "a"), 5).Silent(now))
 }
 
 // Turned yields each group once per change.
