@@ -231,7 +231,7 @@ func (r *reader) read(ctx context.Context, c container, q url.Values, l *lines) 
 	defer cancel(nil)
 	idle := time.AfterFunc(r.idle, func() { cancel(errIdle) })
 	defer idle.Stop()
-	life := time.AfterFunc(jitter(maxLife), func() { cancel(errReopen) })
+	life := time.AfterFunc(kube.Jitter(maxLife), func() { cancel(errReopen) })
 	defer life.Stop()
 	opened := time.AfterFunc(openAfter, func() {
 		st.opened(c)
@@ -288,7 +288,7 @@ func (r *reader) admit(ctx context.Context, c container) error {
 		if d == 0 {
 			return s.opens.Wait(ctx)
 		}
-		if !pause.Sleep(ctx, jitter(d), nil) {
+		if !pause.Sleep(ctx, kube.Jitter(d), nil) {
 			return ctx.Err()
 		}
 	}

@@ -12,13 +12,8 @@ import (
 	"crowsnest/sources/internal/kube"
 )
 
-const (
-	// slowRetry is the interval of retries when only an operator can fix the
-	// problem.
-	slowRetry = 30 * time.Second
-	// maxShown bounds the problems that are reported at once.
-	maxShown = 3
-)
+// maxShown bounds the problems that are reported at once.
+const maxShown = 3
 
 // problems are the reasons why a source cannot read everything it should. Each is
 // reported once, however many containers have it, and with its first text, because
@@ -76,7 +71,7 @@ func tooMany(most int) string {
 // refusal describes what the credentials do not permit.
 func refusal(err error, what string) (key, text string) {
 	if kube.Code(err) == http.StatusUnauthorized {
-		return keyCredentials, fmt.Sprintf("the API server refuses the credentials: renew the token or the kubeconfig, it is read again every %v (%v)", slowRetry, err)
+		return keyCredentials, fmt.Sprintf("the API server refuses the credentials: renew the token or the kubeconfig, it is read again every %v (%v)", kube.SlowRetry, err)
 	}
 	return what, fmt.Sprintf("not allowed: grant get, list, watch of pods and get of pods/log (%v)", err)
 }

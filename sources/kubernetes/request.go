@@ -74,7 +74,7 @@ func (r *reader) outcome(err error, c container, fresh int) time.Duration {
 			r.empty = 0
 		}
 		r.empty++
-		return jitter(min(retryAfter<<min(r.empty-1, 10), maxRetryWait))
+		return kube.Jitter(min(retryAfter<<min(r.empty-1, 10), maxRetryWait))
 	}
 	r.tries++
 	return r.failed(err, c)
@@ -84,16 +84,16 @@ func (r *reader) outcome(err error, c container, fresh int) time.Duration {
 func (r *reader) failed(err error, c container) time.Duration {
 	s, now := r.st.s, r.st.s.cfg.Clock()
 	code := kube.Code(err)
-	wait := min(minWait<<min(r.tries-1, 10), maxWait)
+	wait := kube.Backoff(r.tries)
 	switch {
 	case code == http.StatusUnauthorized && r.tries == 1:
 		s.count("unauthorized")
-		return minWait // the credentials are read again
+		return kube.FirstRetry // the credentials are read again
 	case code == http.StatusUnauthorized, code == http.StatusForbidden:
 		key, text := refusal(err, logsOf(c))
-		s.gates.shut(key, now.Add(slowRetry))
+		s.gates.shut(key, now.Add(kube.SlowRetry))
 		s.problem(reasonOf(err), key, c, text)
-		return slowRetry
+		return kube.SlowRetry
 	}
 	s.gates.unsure(now, keyCredentials, logsOf(c))
 	switch {
@@ -119,7 +119,7 @@ func (r *reader) failed(err error, c container) time.Duration {
 		r.loseInstance(c)
 		return 0
 	}
-	return jitter(wait)
+	return kube.Jitter(wait)
 }
 
 // loseInstance gives up on the log of a terminated instance that no longer exists.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -130,7 +129,7 @@ func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 	s.began = s.cfg.Clock()
 	s.watchers = newWatchers(s)
 	for _, w := range s.watchers {
-		watching.Go(func() { w.run(ctx) })
+		watching.Go(func() { w.Run(ctx) })
 	}
 	s.mu.Unlock()
 	tick := time.NewTicker(tickEvery)
@@ -256,8 +255,9 @@ func (s *Source) lowWatermark(now time.Time) (t time.Time, up, ok bool) {
 	t, ok = now, s.fullSince.IsZero()
 	synced := true
 	for _, w := range s.watchers {
-		synced = synced && w.synced
-		ok = ok && w.synced && w.open
+		state := w.State()
+		synced = synced && state.Synced
+		ok = ok && state.Synced && state.Open
 	}
 	read, unread := 0, 0
 	for _, st := range s.all {
@@ -278,7 +278,7 @@ func (s *Source) lowWatermark(now time.Time) (t time.Time, up, ok bool) {
 func (s *Source) lastEvent(namespace string) time.Time {
 	for _, w := range s.watchers {
 		if w.namespace == "" || w.namespace == namespace {
-			return w.lastEvent
+			return w.State().LastRead
 		}
 	}
 	return time.Time{}
@@ -324,9 +324,4 @@ func sum(a, b matcher.Counters) matcher.Counters {
 		Lines: a.Lines + b.Lines, Bytes: a.Bytes + b.Bytes, Evaluated: a.Evaluated + b.Evaluated,
 		Dropped: a.Dropped + b.Dropped, Truncated: a.Truncated + b.Truncated, Unparsed: a.Unparsed + b.Unparsed,
 	}
-}
-
-// jitter varies a wait by up to 10% in both directions.
-func jitter(d time.Duration) time.Duration {
-	return d - d/10 + rand.N(d/5+1)
 }

@@ -26,6 +26,9 @@ const (
 	// if the server does not.
 	watchFor   = 4 * time.Minute
 	watchGrace = 30 * time.Second
+	// silentFor is how long an open watch may be silent, including bookmarks, until it is
+	// opened again: its connection may be dead although nothing reports that.
+	silentFor = 90 * time.Second
 )
 
 // errTooLarge means that the server sent more than any object has.
@@ -174,17 +177,23 @@ type Event struct {
 }
 
 // Watch calls each for every event after the resource version in query, until the
-// server ends the watch, which is no error, or something fails. opened is called when
-// the server has answered.
+// server ends the watch or is silent for 90 seconds, which is no error, or something
+// fails. opened is called when the server has answered.
 func (c *Client) Watch(ctx context.Context, path string, query url.Values, opened func(), each func(Event) error) error {
 	lasts := watchFor + rand.N(time.Minute)
+	outer := ctx
 	ctx, cancel := context.WithTimeout(ctx, lasts+watchGrace)
 	defer cancel()
 	q := maps.Clone(query)
 	q.Set("watch", "1")
 	q.Set("allowWatchBookmarks", "true")
 	q.Set("timeoutSeconds", strconv.Itoa(int(lasts.Seconds())))
+	silence := time.AfterFunc(silentFor, cancel)
+	defer silence.Stop()
 	body, err := c.get(ctx, path, q, false)
+	if err != nil && outer.Err() == nil && ctx.Err() != nil {
+		return fmt.Errorf("watch %s: no answer within %v", path, silentFor)
+	}
 	if err != nil {
 		return err
 	}
@@ -193,10 +202,11 @@ func (c *Client) Watch(ctx context.Context, path string, query url.Values, opene
 	b := &budget{r: body}
 	d := json.NewDecoder(b)
 	for {
+		silence.Reset(silentFor)
 		b.left = maxObject
 		var e Event
 		if err := d.Decode(&e); err != nil {
-			if errors.Is(err, io.EOF) {
+			if errors.Is(err, io.EOF) || outer.Err() == nil && ctx.Err() != nil {
 				return nil
 			}
 			return fmt.Errorf("watch %s: %w", path, err)

@@ -1,0 +1,247 @@
+package kube
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"crowsnest/internal/pause"
+)
+
+const (
+	// SlowRetry is the interval of retries when only an operator can fix the problem.
+	SlowRetry = 30 * time.Second
+
+	// FirstRetry is the wait after a first failure.
+	FirstRetry = 500 * time.Millisecond
+
+	maxWait = 30 * time.Second
+)
+
+// Handler receives what a Watcher reads. Calls do not overlap. An error ends the list or
+// the watch in progress, which then starts again.
+type Handler interface {
+	// Listing is called before a list starts, also before one that replaces a list that
+	// failed. Objects that are not passed to Changed before the next call of Listed no
+	// longer exist.
+	Listing()
+	// Changed is called with each object of a list, and with each object that was added
+	// or changed after it. An object may come again unchanged. Changed must not keep its
+	// argument.
+	Changed(object json.RawMessage) error
+	// Deleted is called with the last state of an object that was deleted after the list,
+	// or that no longer matches a selector of the query. It must not keep its argument.
+	Deleted(ctx context.Context, object json.RawMessage) error
+	// Listed is called when a list is complete.
+	Listed(ctx context.Context)
+	// Passed is called when the API server has answered. What was passed to Failed is
+	// over.
+	Passed()
+	// Failed is called with each error. lasting means that retrying immediately did not
+	// help, so the error should be reported.
+	Failed(err error, lasting bool)
+}
+
+// Watcher lists the objects at one path of the API and watches them from there, for as
+// long as Run lasts. It keeps no object. A list is repeated only if the API server no
+// longer knows the version to watch from (410), or after Resync.
+type Watcher struct {
+	Client *Client
+	// Path is that of the list, such as /api/v1/pods; Query holds its selectors.
+	Path  string
+	Query url.Values
+	// Clock is time.Now, or that of a test.
+	Clock   func() time.Time
+	Handler Handler
+	// Resync is when everything is listed again although no watch failed; 0: never.
+	Resync time.Duration
+	// Progress is called with times up to which the Handler has got everything that the
+	// API server had: see progress.go. Calls do not overlap with those of the Handler, and
+	// times do not decrease unless the clock does. nil means that nothing is asked for.
+	Progress func(at time.Time)
+
+	version string // to watch from; "" : list first
+	listed  time.Time
+	tries   int // consecutive failures
+
+	calls sync.Mutex // held during the calls that a watch and its proof of progress make
+
+	mu    sync.Mutex
+	state State
+	reads int // counts before and after each message of a watch
+	seen  uint64
+}
+
+// State is the state of a Watcher.
+type State struct {
+	Synced bool // a list was complete
+	Open   bool // the watch is open
+	// LastRead is when the last message of the API server, or the last list, was read.
+	LastRead time.Time
+}
+
+// State returns the state. It is safe for concurrent use and does not wait for the
+// Handler.
+func (w *Watcher) State() State {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.state
+}
+
+// Run lists and watches until ctx ends. It waits for the calls in progress.
+func (w *Watcher) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		began := w.Clock()
+		err := w.step(ctx)
+		w.set(func(s *State) { s.Open = false })
+		if ctx.Err() != nil {
+			return
+		}
+		wait := w.outcome(err)
+		if err == nil && w.Clock().Sub(began) < time.Second {
+			wait = time.Second // the server ends every watch immediately
+		}
+		pause.Sleep(ctx, wait, nil)
+	}
+}
+
+// step lists if that is due, then watches once.
+func (w *Watcher) step(ctx context.Context) error {
+	now := w.Clock()
+	if w.version == "" || w.Resync > 0 && now.Sub(w.listed) >= w.Resync {
+		if err := w.list(ctx, now); err != nil {
+			return err
+		}
+		w.listed = now
+	}
+	return w.watch(ctx)
+}
+
+func (w *Watcher) list(ctx context.Context, now time.Time) error {
+	w.Handler.Listing()
+	version, err := w.Client.List(ctx, w.Path, w.Query, w.Handler.Changed)
+	if err != nil {
+		return err
+	}
+	w.passed()
+	w.Handler.Listed(ctx)
+	w.version = version
+	w.mu.Lock()
+	w.state.Synced, w.state.LastRead = true, w.Clock()
+	w.seen = number(version)
+	w.mu.Unlock()
+	if w.Progress != nil {
+		w.Progress(now)
+	}
+	return nil
+}
+
+// watch passes on the events after w.version until the watch ends. While it is open, it
+// proves progress.
+func (w *Watcher) watch(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var proving sync.WaitGroup
+	q := url.Values{"resourceVersion": {w.version}}
+	maps.Copy(q, w.Query)
+	err := w.Client.Watch(ctx, w.Path, q, func() {
+		w.set(func(s *State) { s.Open = true })
+		if w.Progress == nil {
+			w.passed()
+			return
+		}
+		proving.Go(func() { cancel(w.prove(ctx)) })
+	}, func(e Event) error { return w.event(ctx, e) })
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		err = cause // why the watch was given up
+	}
+	cancel(nil)
+	proving.Wait()
+	return err
+}
+
+func (w *Watcher) event(ctx context.Context, e Event) error {
+	w.read()
+	defer w.read()
+	w.calls.Lock()
+	defer w.calls.Unlock()
+	var o struct {
+		Metadata struct {
+			Version string `json:"resourceVersion"`
+		} `json:"metadata"`
+	}
+	err := json.Unmarshal(e.Object, &o)
+	switch {
+	case err != nil:
+		return fmt.Errorf("read an object of %s: %w", w.Path, err)
+	case e.Type == "ADDED" || e.Type == "MODIFIED":
+		err = w.Handler.Changed(e.Object)
+	case e.Type == "DELETED":
+		err = w.Handler.Deleted(ctx, e.Object)
+	}
+	if err != nil {
+		return err
+	}
+	w.version = cmp.Or(o.Metadata.Version, w.version)
+	w.mu.Lock()
+	w.seen = max(w.seen, number(w.version))
+	w.mu.Unlock()
+	return nil
+}
+
+// read records that a message was received, or that the Handler has taken it.
+func (w *Watcher) read() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.state.LastRead = w.Clock()
+	w.reads++
+}
+
+func (w *Watcher) set(f func(*State)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f(&w.state)
+}
+
+func (w *Watcher) passed() {
+	w.set(func(*State) { w.tries = 0 })
+	w.Handler.Passed()
+}
+
+// outcome reports how a step ended, and returns how long to wait.
+func (w *Watcher) outcome(err error) time.Duration {
+	if err == nil {
+		return 0
+	}
+	w.mu.Lock()
+	w.tries++
+	tries, lasting := w.tries, w.tries > 1 || !w.state.Synced
+	w.mu.Unlock()
+	wait := Backoff(tries)
+	switch code := Code(err); {
+	case Expired(err):
+		w.version, wait, lasting = "", max(wait, time.Second), tries > 2
+	case code == http.StatusUnauthorized && tries == 1:
+		wait, lasting = FirstRetry, false // the credentials are read again
+	case code == http.StatusUnauthorized, code == http.StatusForbidden:
+		wait, lasting = SlowRetry, true
+	case code == http.StatusTooManyRequests:
+		wait = max(wait, RetryAfter(err))
+	}
+	w.Handler.Failed(err, lasting)
+	return Jitter(wait)
+}
+
+// Backoff returns how long to wait after a number of consecutive failures, at least one:
+// from half a second to half a minute, without jitter.
+func Backoff(tries int) time.Duration { return min(FirstRetry<<min(tries-1, 10), maxWait) }
+
+// Jitter varies a wait by up to 10% in both directions, so that many clients do not
+// send their requests at the same time.
+func Jitter(d time.Duration) time.Duration { return d - d/10 + rand.N(d/5+1) }

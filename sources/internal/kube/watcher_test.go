@@ -1,0 +1,339 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/test/fakekube"
+)
+
+const things = "/apis/test/v1/things"
+
+// store is a Handler that keeps what a projection of objects would be.
+type store struct {
+	mu      sync.Mutex
+	now     map[string]string // names and values
+	unseen  map[string]bool   // by the list in progress
+	listed  int
+	deleted []string
+	errs    []string
+	lasting error
+	proved  time.Time
+	fails   error         // of the next Changed
+	blocks  chan struct{} // holds Changed
+}
+
+func (s *store) Listing() {
+	s.unseen = map[string]bool{}
+	for name := range s.now {
+		s.unseen[name] = true
+	}
+}
+
+func (s *store) Changed(raw json.RawMessage) error {
+	if s.blocks != nil {
+		<-s.blocks
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.fails; err != nil {
+		s.fails = nil
+		return err
+	}
+	name, value := thing(raw)
+	s.now[name] = value
+	delete(s.unseen, name)
+	return nil
+}
+
+func (s *store) Deleted(_ context.Context, raw json.RawMessage) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name, _ := thing(raw)
+	delete(s.now, name)
+	s.deleted = append(s.deleted, name)
+	return nil
+}
+
+func (s *store) Listed(context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.listed++
+	for _, name := range slices.Sorted(maps.Keys(s.unseen)) {
+		delete(s.now, name)
+		s.deleted = append(s.deleted, name)
+	}
+}
+
+func (s *store) Passed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lasting = nil
+}
+
+func (s *store) Failed(err error, lasting bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.errs = append(s.errs, err.Error())
+	if lasting {
+		s.lasting = err
+	}
+}
+
+func (s *store) progress(at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at.Before(s.proved) {
+		panic("progress went back")
+	}
+	s.proved = at
+}
+
+func thing(raw json.RawMessage) (name, value string) {
+	var o struct {
+		Metadata struct{ Name string }
+		Value    string
+	}
+	if err := json.Unmarshal(raw, &o); err != nil {
+		panic(err)
+	}
+	return o.Metadata.Name, o.Value
+}
+
+// watching runs a Watcher in a bubble.
+type watching struct {
+	*testing.T
+	api *fakekube.Server
+	w   *Watcher
+	*store
+}
+
+func inBubble(t *testing.T, test func(b *watching)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		b := &watching{T: t, api: fakekube.New(), store: &store{now: map[string]string{}}}
+		b.w = &Watcher{
+			Client: New(Options{Transport: b.api}), Path: things, Clock: time.Now, Handler: b.store, Progress: b.store.progress,
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		b.put("a", "1")
+		go func() { b.w.Run(ctx); close(done) }()
+		b.pass(time.Second)
+		test(b)
+		cancel()
+		<-done
+		require.Zero(t, b.api.Open())
+	})
+}
+
+func (b *watching) pass(d time.Duration) { time.Sleep(d); synctest.Wait() }
+
+func (b *watching) put(name, value string) {
+	b.api.Put(things, fakekube.Object{"metadata": fakekube.Object{"name": name}, "value": value})
+}
+
+// has requires the names and values that the handler knows.
+func (b *watching) has(want string) {
+	b.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var got []string
+	for _, name := range slices.Sorted(maps.Keys(b.now)) {
+		got = append(got, name+"="+b.now[name])
+	}
+	require.Equal(b, want, strings.Join(got, " "))
+}
+
+// age returns how long ago the proved time is.
+func (b *watching) age() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return time.Since(b.proved)
+}
+
+func TestWatcher(t *testing.T) {
+	inBubble(t, func(b *watching) {
+		b.has("a=1")
+		require.Equal(b, State{Synced: true, Open: true, LastRead: time.Now().Add(-time.Second)}, b.w.State())
+		b.put("b", "1")
+		b.put("a", "2")
+		b.pass(time.Millisecond)
+		b.has("a=2 b=1")
+		b.api.Remove(things, "", "a")
+		b.pass(time.Millisecond)
+		b.has("b=1")
+		b.pass(time.Hour)
+		require.Equal(b, 1, b.listed, "a watch that ends continues from its version")
+		require.Empty(b, b.errs)
+	})
+}
+
+// TestRelist: a list has several pages, and its repetition after 410 reports what was
+// deleted meanwhile.
+func TestRelist(t *testing.T) {
+	inBubble(t, func(b *watching) {
+		for i := range 2 * pageSize {
+			b.put(fmt.Sprint("n", i), "1")
+		}
+		b.pass(time.Second)
+		require.Len(b, b.now, 2*pageSize+1)
+		b.api.Freeze(true)
+		b.put("a", "2")
+		b.api.Remove(things, "", "n7")
+		b.api.Expire()
+		b.api.Freeze(false)
+		asked := b.api.Asked("list")
+		b.pass(10 * time.Second)
+		require.Len(b, b.now, 2*pageSize)
+		require.Equal(b, "2", b.now["a"])
+		require.Equal(b, []string{"n7"}, b.deleted)
+		require.Equal(b, 2, b.api.Asked("list")-asked)
+		require.Equal(b, []string{"the API server answers 410: too old resource version"}, b.errs)
+		require.NoError(b, b.lasting)
+	})
+}
+
+func TestResync(t *testing.T) {
+	inBubble(t, func(b *watching) {
+		b.pass(time.Hour)
+		require.Equal(b, 1, b.listed)
+		b.w.Resync = time.Hour // read when the watch ends
+		b.pass(10 * time.Minute)
+		require.Equal(b, 2, b.listed)
+	})
+}
+
+// TestProgress: progress is proved by a version that the watch has delivered, or by its
+// silence after the answer.
+func TestProgress(t *testing.T) {
+	inBubble(t, func(b *watching) {
+		for range 30 {
+			b.pass(time.Second)
+			require.Less(b, b.age(), 2*(proveEvery+settleFor), "nothing happens")
+			b.api.Touch()
+		}
+		b.api.Bookmarks = time.Minute
+		for i := range 300 {
+			b.put("a", fmt.Sprint(i))
+			b.pass(100 * time.Millisecond)
+		}
+		require.Less(b, b.age(), 2*(proveEvery+settleFor), "much happens")
+		require.Less(b, b.api.Asked("one"), 15)
+	})
+}
+
+// TestNoProgress: nothing is proved while the API server cannot be asked, and it hangs in
+// any way; afterwards nothing is missing.
+func TestNoProgress(t *testing.T) {
+	f := func(name string, most time.Duration, fault func(r *http.Request) *http.Response, text string) {
+		t.Helper()
+		inBubble(t, func(b *watching) {
+			b.pass(time.Minute)
+			b.mu.Lock()
+			before := b.proved
+			b.mu.Unlock()
+			b.api.Freeze(true)
+			b.api.Break(fault)
+			b.pass(time.Millisecond)
+			b.put("b", "1")
+			b.pass(10 * time.Minute)
+			require.Less(b, b.proved.Sub(before), most, name)
+			require.ErrorContains(b, b.lasting, text, name)
+			require.Less(b, b.api.Asked("one")+b.api.Asked("watch")+b.api.Asked("list"), 60, name)
+			b.api.Break(nil)
+			b.api.Freeze(false)
+			b.pass(45 * time.Second)
+			b.has("a=1 b=1")
+			require.NoError(b, b.lasting, name)
+			require.Less(b, b.age(), 2*(proveEvery+settleFor), name)
+			require.Equal(b, 1, b.listed, name)
+		})
+	}
+	answer := func(code int, message string) func(*http.Request) *http.Response {
+		return func(*http.Request) *http.Response { return fakekube.Answer(code, message) }
+	}
+	f("hangs", 10*time.Second, fakekube.Hang, "no answer within 1m30s")
+	f("broken", 10*time.Second, answer(500, "etcdserver: leader changed"), "etcdserver: leader changed")
+	f("token", 10*time.Second, answer(401, "Unauthorized"), "401: Unauthorized")
+	f("role", 10*time.Second, answer(403, "things is forbidden"), "403: things is forbidden")
+	f("removed", 10*time.Second, answer(404, "not found"), "404: not found")
+	f("busy", 10*time.Second, answer(429, "slow down"), "429: slow down")
+}
+
+// TestFrozen: a watch that stays open and delivers nothing is given up.
+func TestFrozen(t *testing.T) {
+	inBubble(t, func(b *watching) {
+		b.pass(5 * time.Second)
+		b.api.Freeze(true)
+		b.put("b", "1")
+		b.pass(silentFor)
+		b.has("a=1")
+		asked := b.api.Asked("watch")
+		b.api.Freeze(false) // for new connections as well
+		b.pass(time.Second)
+		b.has("a=1 b=1")
+		require.LessOrEqual(b, asked, 2)
+		require.Empty(b, b.errs)
+	})
+}
+
+// TestBacklog: while the handler is behind, nothing is proved.
+func TestBacklog(t *testing.T) {
+	inBubble(t, func(b *watching) {
+		b.pass(time.Minute)
+		b.blocks = make(chan struct{})
+		b.put("b", "1")
+		b.put("c", "1")
+		b.pass(time.Millisecond)
+		before := b.proved
+		b.pass(time.Minute)
+		b.blocks <- struct{}{}
+		b.pass(time.Minute)
+		require.Less(b, b.proved.Sub(before), proveEvery)
+		close(b.blocks)
+		b.pass(time.Minute)
+		b.has("a=1 b=1 c=1")
+		require.Less(b, b.age(), 2*(proveEvery+settleFor))
+	})
+}
+
+// TestHandlerFails: an object is passed on again after an error.
+func TestHandlerFails(t *testing.T) {
+	inBubble(t, func(b *watching) {
+		b.mu.Lock()
+		b.fails = errors.New("no thing")
+		b.mu.Unlock()
+		b.put("b", "1")
+		b.pass(time.Minute)
+		b.has("a=1 b=1")
+		require.Equal(b, []string{"no thing"}, b.errs)
+	})
+}
+
+// TestCut: broken connections lose nothing and cause no list.
+func TestCut(t *testing.T) {
+	inBubble(t, func(b *watching) {
+		for i := range 20 {
+			b.put("a", fmt.Sprint(i))
+			b.api.Cut()
+			b.put("b", fmt.Sprint(i))
+			b.pass(10 * time.Second)
+			b.has(fmt.Sprintf("a=%d b=%d", i, i))
+		}
+		require.Equal(b, 1, b.listed)
+		require.NoError(b, b.lasting)
+	})
+}
