@@ -215,6 +215,39 @@ func TestOldWindowsAreNoLoss(t *testing.T) {
 	require.Empty(t, st.Evictions)
 }
 
+// Windows of thousands of lines share their bound among namespaces: one namespace that fills
+// many of them loses its own lines, and the count of another one is exact.
+func TestLargeWindowsAreShared(t *testing.T) {
+	r := keyed("A", rules.SeverityWarning, func(r *rules.Rule) {
+		r.Count, r.Within, r.Limit = 3000, time.Hour, 5000
+	})
+	b := tenants{newBench(t, r)}
+	b.e = b.engine(Config{MaxHits: 5000})
+	say := func(namespace, key string, i int) {
+		d := time.Duration(i) * time.Millisecond
+		h := lineHit(r, 0, d, "line", key)
+		h.Labels = matcher.Labels{"namespace": namespace}
+		b.take(d, h)
+	}
+	for i := range 2999 {
+		say("shop", "orders", i)
+		for k := range 20 {
+			say("evil", fmt.Sprint("e", k), i)
+		}
+	}
+	require.Empty(t, b.e.rules["A"].open)
+	require.Equal(t, "evil", b.e.Evictions()[0].Namespace)
+	require.Len(t, b.e.Evictions(), 1)
+	b.advance(time.Minute)
+	require.Empty(t, b.firing())
+	say("shop", "orders", 2999)
+	b.advance(time.Minute)
+	require.Len(t, b.firing(), 1)
+	for _, x := range b.firing() {
+		require.EqualValues(t, 3000, x.Count)
+	}
+}
+
 // Many lines or long values of one namespace take no more memory than the bounds allow,
 // with and without open episodes. The lines of other namespaces stay.
 func TestLongValuesAreBounded(t *testing.T) {

@@ -73,6 +73,8 @@ func BenchmarkStorm(b *testing.B) {
 	f("capture", func(r *rules.Rule) { r.CapturedNames = append(r.CapturedNames, "v") })
 	f("clear", func(r *rules.Rule) { r.Clear = &rules.ClearOrUnless{Same: r.By[:1]} })
 	f("count", func(r *rules.Rule) { r.Count, r.Within = 10, 10*time.Minute })
+	f("thousands", func(r *rules.Rule) { r.Count, r.Within = rules.MaxCount, time.Hour })
+	f("minutes", func(r *rules.Rule) { r.Count, r.Within, r.Distinct = 5, 10*time.Minute, "minute" })
 	f("distinct", func(r *rules.Rule) {
 		r.Count, r.Within, r.Distinct, r.CapturedNames = 5, 10*time.Minute, "v", append(r.CapturedNames, "v")
 	})

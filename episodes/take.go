@@ -86,7 +86,7 @@ func (e *Engine) accept(m *matcher.Hit, now int64) {
 // acceptStep counts a line and opens or extends the episode of its key.
 func (rs *ruleState) acceptStep(step int, h *window.Hit, now int64) {
 	r := rs.rule
-	if r.Distinct != "" && h.Value(r.Distinct) == "" {
+	if name := r.DistinctName(); name != "" && h.Value(name) == "" {
 		return
 	}
 	values, missing := rs.in.KeyOf(&rs.last, h.Values)

@@ -104,6 +104,9 @@ func TestLokiQueries(t *testing.T) {
 		`sum by (cluster, tenant) ( count_over_time( {container="c"} |~ "abcd|(?:ef(?:gh))" != "ijkl" !~ "m.n" [15m] ) ) > 0`)
 	f("  match: abcd\n  count: 3\n  within: 10m\n  distinct: pod\n  by: [namespace]\n",
 		`count by (namespace, cluster, tenant) ( sum by (namespace, cluster, tenant, pod) (count_over_time( {container="c"} |= "abcd" | pod != "" [10m] )) ) >= 3`)
+	f("  match: abcd\n  count: 3\n  within: 10m\n  distinct: minute\n  by: [namespace]\n",
+		"count by (namespace, cluster, tenant) ( sum by (namespace, cluster, tenant, cn_minute) (count_over_time( {container=\"c\"} |= \"abcd\" "+
+			"| label_format cn_minute=`{{ div (int (unixEpoch __timestamp__)) 60 }}` [10m] )) ) >= 3")
 	f("  match: {regex: 'failed for (?P<who>\\w+) (?P<other>\\w+)'}\n  by: [who]\n",
 		"sum by (who, cluster, tenant) ( count_over_time( {container=\"c\"} |= \"failed for \" |~ `failed for (?P<who>\\w+) (?P<other>\\w+)` "+
 			"| regexp `failed for (?P<cn_1_who>\\w+) (?:\\w+)` | label_format who=`{{ .cn_1_who }}` [15m] ) ) > 0")

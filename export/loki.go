@@ -73,8 +73,8 @@ func (q *query) first(r *rules.Rule) {
 // keyNames returns the names that the query groups by.
 func keyNames(r *rules.Rule) []string {
 	names := slices.Clone(r.By)
-	if r.Distinct != "" && !slices.Contains(names, r.Distinct) {
-		names = append(names, r.Distinct)
+	if name := r.DistinctName(); name != "" && !slices.Contains(names, name) {
+		names = append(names, name)
 	}
 	return names
 }
@@ -181,8 +181,12 @@ func (q *query) expr(r *rules.Rule, selector string, m *rules.Matcher, values []
 		stages = append(stages, "| label_format "+strings.Join(formats, ", "))
 	}
 	stages = append(stages, after...)
-	if r.Distinct != "" {
-		stages = append(stages, "| "+r.Distinct+` != ""`)
+	distinct := r.Distinct
+	if unit := r.DistinctTime(); unit > 0 {
+		distinct = own + r.Distinct
+		stages = append(stages, "| label_format "+distinct+"="+templateLogQL(fmt.Sprintf("{{ div (int (unixEpoch __timestamp__)) %d }}", int(unit.Seconds()))))
+	} else if distinct != "" {
+		stages = append(stages, "| "+distinct+` != ""`)
 	}
 	names := groupNames(r, values)
 	lines := "count_over_time(\n    " + selector + "\n"
@@ -190,9 +194,9 @@ func (q *query) expr(r *rules.Rule, selector string, m *rules.Matcher, values []
 		lines += "      " + s + "\n"
 	}
 	lines += "    [" + window + "]\n  )"
-	if r.Distinct != "" {
-		each := append(slices.Clone(names), r.Distinct)
-		if slices.Contains(names, r.Distinct) {
+	if distinct != "" {
+		each := append(slices.Clone(names), distinct)
+		if slices.Contains(names, distinct) {
 			each = names
 		}
 		lines = by("sum", each) + " (" + lines + ")"

@@ -33,7 +33,7 @@ func TestBoundsOfRules(t *testing.T) {
 			require.Contains(t, errs.Error(), "fix: use at ", text)
 		}
 	}
-	f("  count: %s\n  within: 1h\n", "2", "0", "256", "257")
+	f("  count: %s\n  within: 1h\n", "2", "0", "10000", "10001")
 	f("  count: 2\n  within: %s\n", "1ms", "0s", "1y", "366d")
 	f("  for: %s\n", "0s", "", "1y", "250y")
 	f("  keep_firing_for: %s\n", "0s", "", "1y", "290y")

@@ -61,7 +61,7 @@ func capturedNames(r *Rule) []string {
 			}
 		}
 	}
-	add(r.Distinct)
+	add(r.DistinctName())
 	for _, s := range r.Steps {
 		add(s.Differs...)
 	}

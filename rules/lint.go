@@ -85,12 +85,30 @@ func (l *linter) lintDistinct() {
 		l.errorAt(at, "no-effect", "`distinct` has no effect on a sequence", "remove it")
 	case l.Distinct == "":
 		l.errorAt(l.Keys.Value("distinct"), "empty-value", "`distinct` is empty", "write the name of the values to count")
+	case l.rule.DistinctTime() > 0:
+		l.lintDistinctTime()
 	case slices.Contains(l.By, l.Distinct):
 		l.errorAt(l.Keys.Value("distinct"), "never", fmt.Sprintf("`distinct: %s` is also in `by`: all lines of a key have the same %s, so the rule never fires", l.Distinct, l.Distinct), "remove it from one of them")
+	}
+	switch {
+	case l.Keys.Has("sequence"):
 	case l.Keys.Missing("count"):
 		l.missing("distinct", "needs-count", "`distinct` needs `count` of at least 2", "add the number of different values: count: 3")
 	case l.Keys.Good("count") && l.Count == 1:
 		l.errorAt(l.Keys.Value("count"), "needs-count", "`distinct` needs `count` of at least 2", "add the number of different values: count: 3")
+	case l.Keys.Good("count") && l.Count > MaxHits:
+		l.errorAt(l.Keys.Value("count"), "too-many", fmt.Sprintf("`count` is %d; with `distinct`, at most %d are allowed", l.Count, MaxHits), fmt.Sprintf("use at most %d, or count lines without `distinct`", MaxHits))
+	}
+}
+
+// lintDistinctTime checks that a window can hold as many units of time as `distinct` counts.
+func (l *linter) lintDistinctTime() {
+	unit, name := l.rule.DistinctTime(), l.Distinct
+	if !l.Keys.Good("within") || !l.Keys.Good("count") {
+		return
+	}
+	if most := int((l.Within+unit-2)/unit) + 1; l.Count > most {
+		l.errorAt(l.Keys.Value("count"), "never", fmt.Sprintf("a window of %s has times in at most %d different %ss: the rule never fires", duration(l.Within), most, name), "make `within` longer, or `count` smaller")
 	}
 }
 

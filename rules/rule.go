@@ -21,9 +21,11 @@ const (
 	Lateness = 10 * time.Second
 	// MaxIdentity is how many labels the identity of a stream may have.
 	MaxIdentity = 8
-	// MaxHits is the number of hits that are kept per step and key, and the
-	// maximum of `count`.
+	// MaxHits is the number of hits that are kept per step and key, and the maximum of
+	// `count` with `distinct`. Of counted lines only the times are kept.
 	MaxHits = 256
+	// MaxCount is the maximum of `count`.
+	MaxCount = 10_000
 )
 
 // DefaultIdentity lists the stream labels that belong to every key by default. It
@@ -89,7 +91,7 @@ type Rule struct {
 	Sequence bool
 	Count    int           // at least 1
 	Within   time.Duration // 0: no window
-	Distinct string        // "" : count lines
+	Distinct string        // "" : count lines; see DistinctTime
 	By       []string
 
 	Clear  *ClearOrUnless // nil: the rule has none
@@ -109,7 +111,7 @@ type Rule struct {
 	Tests       []Test
 
 	// CapturedNames lists the names whose values a hit carries, without duplicates:
-	// first By in its order, then Distinct, the names of `differs`, those that
+	// first By in its order, then DistinctName, the names of `differs`, those that
 	// templates read from `$vars`, and "image" if the remediation has `affects`. In
 	// a sequence a template's name_2 is listed as name_2 and as name.
 	CapturedNames []string
@@ -148,6 +150,30 @@ func (r *Rule) Resolves() string {
 		return "clear"
 	}
 	return "quiet"
+}
+
+// DistinctTime returns the unit of time that `distinct` counts, such as a minute: in how
+// many of them, in UTC, lines matched. It returns 0 if `distinct` names a value of the lines.
+func (r *Rule) DistinctTime() time.Duration {
+	switch r.Distinct {
+	case "second":
+		return time.Second
+	case "minute":
+		return time.Minute
+	case "hour":
+		return time.Hour
+	case "day":
+		return 24 * time.Hour
+	}
+	return 0
+}
+
+// DistinctName returns the name whose values `distinct` counts, "" if there is none.
+func (r *Rule) DistinctName() string {
+	if r.DistinctTime() > 0 {
+		return ""
+	}
+	return r.Distinct
 }
 
 // Step is one matcher of a rule.

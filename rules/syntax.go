@@ -48,9 +48,9 @@ type RuleSyntax struct {
 
 	Match    *MatcherSyntax `yaml:"match" jsonschema_description:"The lines that trigger the rule: a text that they contain, or a matcher. Either match or sequence."`
 	Sequence []StepSyntax   `yaml:"sequence" bounds:"0,32" jsonschema_description:"Matchers of lines that must follow each other in this order of event time, the last less than within after the first. Either match or sequence."`
-	Count    int            `yaml:"count" bounds:"1,256" jsonschema:"minimum=1,maximum=256" jsonschema_description:"Number of lines of a key within the window that triggers the rule. More than 1 needs within. Default 1."`
+	Count    int            `yaml:"count" bounds:"1,10000" jsonschema:"minimum=1,maximum=10000" jsonschema_description:"Number of lines of a key within the window that triggers the rule, or of different values with distinct (at most 256). More than 1 needs within. Default 1."`
 	Within   time.Duration  `yaml:"within" bounds:"1ms,1y" jsonschema_description:"Sliding window of count, or the longest time from the first line of a sequence to its last. Refused with a single line, where it has no effect."`
-	Distinct string         `yaml:"distinct" bounds:"0,4096" jsonschema_description:"Count different values of this name instead of lines, such as pod. Needs a count of 2 or more. A line without the name does not count."`
+	Distinct string         `yaml:"distinct" bounds:"0,4096" jsonschema_description:"Count different values of this name instead of lines, such as pod. Needs a count of 2 or more. A line without the name does not count. second, minute, hour and day are those of the time of the line in UTC, never a name: the rule counts in how many of them it matched."`
 	By       []string       `yaml:"by" bounds:"0,32,256" jsonschema:"uniqueItems=true" jsonschema_description:"The key: names of captures, stream labels or fields, looked up in this order. Lines with the same values belong to the same failure, and so do repeats while it is open. The names become labels of the alert. Default: one key for all lines."`
 
 	Clear         *ClearSyntax  `yaml:"clear" jsonschema_description:"The line that ends the failure: a pending one is dropped, a firing one is resolved at the time of the line. Without it, the alert resolves when no line has matched for keep_firing_for."`
@@ -200,7 +200,7 @@ type Reason string
 type SetSyntax struct {
 	From          string        `yaml:"from" bounds:"0,16384" jsonschema_description:"As in a rule."`
 	Origin        Origin        `yaml:"origin" bounds:"0,4096" jsonschema:"enum=infrastructure,enum=any" jsonschema_description:"As in a rule."`
-	Count         int           `yaml:"count" bounds:"1,256" jsonschema:"minimum=1,maximum=256" jsonschema_description:"As in a rule."`
+	Count         int           `yaml:"count" bounds:"1,10000" jsonschema:"minimum=1,maximum=10000" jsonschema_description:"As in a rule."`
 	Within        time.Duration `yaml:"within" bounds:"1ms,1y" jsonschema_description:"As in a rule."`
 	Distinct      string        `yaml:"distinct" bounds:"0,4096" jsonschema_description:"As in a rule."`
 	For           time.Duration `yaml:"for" bounds:"0s,1y" jsonschema_description:"As in a rule."`

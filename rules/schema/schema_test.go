@@ -229,7 +229,7 @@ func TestSchemaOnFragments(t *testing.T) {
 	f(pack(rule+"match: a, within: 5 minutes}"), false)
 	f(pack(rule+"match: a, within: 5}"), false)
 	f(pack(rule+"match: a, count: 0}"), false)
-	f(pack(rule+"match: a, count: 257}"), false)
+	f(pack(rule+"match: a, count: 10001}"), false)
 	f(pack(rule+"match: a, count: '5'}"), false)
 	f(pack(rule+"match: a, by: pod}"), false)
 	f(pack(rule+"match: a, unless: b}"), false)

@@ -22,6 +22,8 @@ func when(r *rules.Rule) string {
 	switch {
 	case r.Sequence:
 		fmt.Fprintf(&b, "%d lines follow each other within %s", len(r.Steps), duration(r.Within))
+	case r.DistinctTime() > 0:
+		fmt.Fprintf(&b, "such lines appear in %d different %ss (UTC) within %s", r.Count, r.Distinct, duration(r.Within))
 	case r.Distinct != "":
 		fmt.Fprintf(&b, "such lines have %d different values of *%s* within %s", r.Count, r.Distinct, duration(r.Within))
 	case r.Count > 1:

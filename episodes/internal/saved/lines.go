@@ -52,7 +52,7 @@ func (l *Lines) Learn(clean []string) {
 
 // Window saves a window, but for the newest line if that is known.
 func (l *Lines) Window(r *rules.Rule, w *window.Window, known window.Text) Window {
-	out := Window{Distinct: l.hits(r, w.Values), Lines: w.Lines.Pack()}
+	out := Window{Distinct: l.hits(r, w.Values), Lines: w.Lines().Pack()}
 	if w.Newest != nil {
 		out.Newest = Values(r, window.Hits{w.Newest})
 		if w.Newest.Line != known {

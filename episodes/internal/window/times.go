@@ -8,28 +8,9 @@ import (
 	"crowsnest/rules"
 )
 
-// Times is a sorted list of the times of lines that are only counted: a window of hundreds
+// Times is a sorted list of the times of lines that are only counted: a window of thousands
 // of lines costs a few bytes per line.
 type Times []int64
-
-// insert adds t and returns its index. The newest rules.MaxHits times are kept; the index
-// is -1 if t is older than those.
-func (ts *Times) insert(t int64) int {
-	i := ts.Since(t)
-	if len(*ts) < rules.MaxHits {
-		*ts = slices.Insert(*ts, i, t)
-		return i
-	}
-	i--
-	if i >= 0 {
-		copy((*ts)[:i], (*ts)[1:i+1])
-		(*ts)[i] = t
-	}
-	return i
-}
-
-// after drops the times that are not newer than t.
-func (ts *Times) after(t int64) { *ts = slices.Delete(*ts, 0, ts.Since(t)) }
 
 // Since returns the index of the first time newer than t. It is nearly always an end of the
 // list.
@@ -99,7 +80,7 @@ func Unpack(b []byte) Times {
 		return nil
 	}
 	ts := Times{t}
-	for b = b[n:]; len(b) > 0 && len(ts) < rules.MaxHits; b = b[n:] {
+	for b = b[n:]; len(b) > 0 && len(ts) < rules.MaxCount; b = b[n:] {
 		var d uint64
 		if d, n = binary.Uvarint(b); n <= 0 || t+int64(d) < t {
 			break

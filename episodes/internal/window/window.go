@@ -16,9 +16,9 @@ type Window struct {
 	// them more than once.
 	Steps   []Hits
 	several bool
-	// Lines are the times of the counted lines, unless the rule is a sequence. Newest is
+	// lines are the times of the counted lines, unless the rule is a sequence. Newest is
 	// the newest of these lines.
-	Lines  Times
+	lines  lineTimes
 	Newest *Hit
 	// Values holds, with distinct, the newest hit of each value.
 	Values Hits
@@ -60,7 +60,7 @@ func New(r *rules.Rule) Window {
 // Load makes a window from its saved parts.
 func Load(r *rules.Rule, steps []Hits, values Hits, lines Times, newest Hits) Window {
 	w := New(r)
-	w.Values, w.Lines = values, lines
+	w.Values, w.lines.all = values, lines[max(0, len(lines)-maxLines(r)):]
 	w.extra = values.extra()
 	for i := range min(len(steps), len(w.Steps)) {
 		w.Steps[i] = steps[i]
@@ -73,13 +73,16 @@ func Load(r *rules.Rule, steps []Hits, values Hits, lines Times, newest Hits) Wi
 	return w
 }
 
+// Lines returns the times of the counted lines. They are valid until the next change.
+func (w *Window) Lines() Times { return w.lines.live() }
+
 // Drop forgets the lines that are not newer than t.
 func (w *Window) Drop(t int64) {
 	for i := range w.Steps {
 		w.extra -= w.Steps[i].after(t)
 	}
 	w.extra -= w.Values.after(t)
-	w.Lines.after(t)
+	w.lines.after(t)
 	if w.Newest != nil && w.Newest.T <= t {
 		w.Newest = nil
 	}
@@ -88,7 +91,7 @@ func (w *Window) Drop(t int64) {
 // Size is the size of the window in a room: the number of its lines, and more for long
 // values.
 func (w *Window) Size() int {
-	n := len(w.Values) + len(w.Lines) + w.extra
+	n := len(w.Values) + w.lines.size() + w.extra
 	for _, hs := range w.Steps {
 		n += len(hs)
 	}
@@ -113,7 +116,7 @@ func (w *Window) Add(r *rules.Rule, step int, h *Hit, c *Copier, in Gap) (Trigge
 		}
 		return trig, ok
 	}
-	i := w.Lines.insert(h.T)
+	i := w.lines.insert(h.T, maxLines(r))
 	if r.Distinct != "" {
 		return w.addDistinct(r, h, c, in.Lo, in.Hi)
 	}
@@ -126,16 +129,17 @@ func (w *Window) Add(r *rules.Rule, step int, h *Hit, c *Copier, in Gap) (Trigge
 	if h.T >= w.Newest.T {
 		c.Borrow(w.Newest, h)
 	}
-	from, to := w.Lines.between(in.Lo, in.Hi)
-	end, lines := counted(r, w.Lines[from:to], i-from)
-	if lines == 0 {
+	lines := w.Lines()
+	from, to := lines.between(in.Lo, in.Hi)
+	end, n := counted(r, lines[from:to], i-from)
+	if n == 0 {
 		return Trigger{}, false
 	}
 	shown := w.Newest
 	if shown.T != end {
 		shown = h // a late line: the newest line of its window is not kept
 	}
-	return reached(r, end, lines, shown, h), true
+	return reached(r, end, n, shown, h), true
 }
 
 // markSeveral marks h and the same line in a list, if it is there: as another
@@ -151,11 +155,10 @@ func markSeveral(hs Hits, h *Hit) (found bool) {
 
 // addDistinct keeps the newest hit of each value and counts values.
 func (w *Window) addDistinct(r *rules.Rule, in *Hit, c *Copier, lo, hi int64) (Trigger, bool) {
-	name := slices.Index(in.Names, r.Distinct)
-	v := in.valueAt(name, r.Distinct)
+	same := sameValue(r, in)
 	var h *Hit
 	for i, old := range w.Values {
-		if old.T <= lo || old.T >= hi || old.valueAt(name, r.Distinct) != v {
+		if old.T <= lo || old.T >= hi || !same(old) {
 			continue
 		}
 		if old.T >= in.T {
@@ -181,8 +184,21 @@ func (w *Window) addDistinct(r *rules.Rule, in *Hit, c *Copier, lo, hi int64) (T
 	if n == 0 {
 		return Trigger{}, false
 	}
-	lines := w.Lines.Since(end) - w.Lines.Since(max(end-int64(r.Within), lo))
-	return reached(r, end, lines, w.Values[from+each.Since(end)-1], h), true
+	lines := w.Lines()
+	inWindow := lines.Since(end) - lines.Since(max(end-int64(r.Within), lo))
+	return reached(r, end, inWindow, w.Values[from+each.Since(end)-1], h), true
+}
+
+// sameValue returns a function that reports whether a hit has the value of h that `distinct`
+// counts.
+func sameValue(r *rules.Rule, h *Hit) func(*Hit) bool {
+	if unit := int64(r.DistinctTime()); unit > 0 {
+		begin := h.T - (h.T%unit+unit)%unit // also before 1970
+		return func(o *Hit) bool { return o.T >= begin && o.T < begin+unit }
+	}
+	name := slices.Index(h.Names, r.Distinct)
+	v := h.valueAt(name, r.Distinct)
+	return func(o *Hit) bool { return o.valueAt(name, r.Distinct) == v }
 }
 
 // reached returns the trigger of a window of so many lines that ends at end. shown is the
@@ -195,16 +211,18 @@ func reached(r *rules.Rule, end int64, lines int, shown, h *Hit) Trigger {
 // at least count times. n is how many it holds; 0: there is no such window.
 func counted(r *rules.Rule, ts Times, i int) (end int64, n int) {
 	within := int64(r.Within)
-	for e := len(ts) - 1; e >= i; e-- {
-		if ts[e]-within >= ts[i] {
-			continue // the window of this end begins after the line
-		}
-		// Of equal times, e is the last one.
-		if n = e - ts.Since(ts[e]-within) + 1; n >= r.Count {
-			return ts[e], n
+	for e := ts.Since(ts[i]+within-1) - 1; e >= i; e-- {
+		if fills(r, ts, e) { // of equal times, e is the last one
+			return ts[e], e - ts.Since(ts[e]-within) + 1
 		}
 	}
 	return 0, 0
+}
+
+// fills reports whether count times up to index e lie in the window that ends there.
+func fills(r *rules.Rule, ts Times, e int) bool {
+	first := e - r.Count + 1
+	return first >= 0 && ts[first] > ts[e]-int64(r.Within)
 }
 
 // Ends returns the times of all triggers between lo and hi, the times of clear lines. With
@@ -214,14 +232,14 @@ func (w *Window) Ends(r *rules.Rule, lo, hi int64) Times {
 	if r.Sequence {
 		return w.sequenceEnds(r, lo, hi)
 	}
-	from, to := w.Lines.between(lo, hi)
-	ts := w.Lines[from:to]
+	from, to := w.Lines().between(lo, hi)
+	ts := w.Lines()[from:to]
 	if r.Distinct != "" {
 		from, to = w.Values.between(lo, hi)
 		ts = w.Values[from:to].times(nil)
 	}
 	for i, t := range ts {
-		if i+1-ts.Since(t-int64(r.Within)) >= r.Count && (len(out) == 0 || out[len(out)-1] != t) {
+		if fills(r, ts, i) && (len(out) == 0 || out[len(out)-1] != t) {
 			out = append(out, t)
 		}
 	}
@@ -234,14 +252,14 @@ func (w *Window) Halve() {
 		w.extra -= w.Steps[i].dropFirst(len(w.Steps[i]) / 2)
 	}
 	w.extra -= w.Values.dropFirst(len(w.Values) / 2)
-	w.Lines = slices.Delete(w.Lines, 0, len(w.Lines)/2)
+	w.lines.dropFirst(len(w.Lines()) / 2)
 }
 
 // Latest is the time of the newest line of a window, NoTime if there is none.
 func (w *Window) Latest() int64 {
 	t := int64(NoTime)
-	if n := len(w.Lines); n > 0 {
-		t = w.Lines[n-1]
+	if lines := w.Lines(); len(lines) > 0 {
+		t = lines[len(lines)-1]
 	}
 	for _, hs := range append(w.Steps, w.Values) {
 		if n := len(hs); n > 0 {
@@ -253,7 +271,7 @@ func (w *Window) Latest() int64 {
 
 // Before returns the times of the lines that made a trigger true, the oldest first.
 func (w *Window) Before(r *rules.Rule, trig *Trigger) Times {
-	ts := w.Lines
+	ts := w.Lines()
 	if r.Distinct != "" {
 		ts = w.Values.times(nil)
 	}
@@ -262,7 +280,7 @@ func (w *Window) Before(r *rules.Rule, trig *Trigger) Times {
 
 // Move adds by to every time.
 func (w *Window) Move(by int64) {
-	w.Lines.Move(by)
+	w.Lines().Move(by)
 	w.Values.move(by)
 	for _, hs := range w.Steps {
 		hs.move(by)

@@ -72,6 +72,62 @@ func TestLinesAreBounded(t *testing.T) {
 	require.Equal(t, rules.MaxHits, w.Size())
 }
 
+// A window of thousands of lines is exact, whatever the order in which they are read, and it
+// equals one that keeps every line.
+func TestLargeCountIsExact(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		count := rapid.IntRange(1, 600).Draw(t, "count")
+		r := counting(count, time.Duration(rapid.IntRange(1, 1200).Draw(t, "within")))
+		w, all := New(r), Times{}
+		for i := range int64(rapid.IntRange(0, 1500).Draw(t, "lines")) {
+			at := max(0, i-int64(rapid.IntRange(0, 40).Draw(t, "late")))
+			if rapid.IntRange(0, 30).Draw(t, "drop") == 0 {
+				w.Drop(at - 900)
+				all = all[all.Since(at-900):]
+			}
+			all = slices.Insert(all, all.Since(at), at)
+			all = all[max(0, len(all)-maxLines(r)):]
+			trig, ok := add(&w, r, 0, at)
+			require.Equal(t, all, w.Lines())
+			end, n := countedSlowly(r, all, at)
+			require.Equal(t, n > 0 && all[0] <= at, ok)
+			if ok {
+				require.Equal(t, []int64{end, n}, []int64{trig.T, trig.Lines})
+			}
+		}
+	})
+}
+
+// countedSlowly returns the newest window with count lines that holds the line at t.
+func countedSlowly(r *rules.Rule, all Times, t int64) (end, n int64) {
+	for _, e := range all {
+		if e < t || e-int64(r.Within) >= t {
+			continue
+		}
+		if in := int64(all.Since(e) - all.Since(e-int64(r.Within))); in >= int64(r.Count) {
+			end, n = e, in
+		}
+	}
+	return end, n
+}
+
+// A window gives its memory back, and its size follows its memory.
+func TestLargeWindowShrinks(t *testing.T) {
+	r := counting(rules.MaxCount, time.Hour)
+	w := New(r)
+	for i := range int64(2 * rules.MaxCount) {
+		add(&w, r, 0, i)
+	}
+	require.Len(t, w.Lines(), rules.MaxCount)
+	require.LessOrEqual(t, cap(w.lines.all), 2*rules.MaxCount)
+	require.Equal(t, rules.MaxHits+(rules.MaxCount-rules.MaxHits)/timesPerHit, w.Size())
+	for i := range int64(rules.MaxCount) {
+		w.Drop(rules.MaxCount + i)
+		require.LessOrEqual(t, cap(w.lines.all), 2*rules.MaxHits+6*len(w.Lines()))
+	}
+	require.Zero(t, w.Size())
+}
+
 func TestDistinct(t *testing.T) {
 	r := counting(2, 10)
 	r.Distinct = "v"
@@ -161,7 +217,7 @@ func TestSizeIsExact(t *testing.T) {
 			case "halve":
 				w.Halve()
 			}
-			size := len(w.Lines) + len(w.Values) + w.Values.extra()
+			size := len(w.Lines()) + len(w.Values) + w.Values.extra()
 			for _, hs := range w.Steps {
 				require.True(t, slices.IsSortedFunc(hs, func(a, b *Hit) int { return int(a.T - b.T) }))
 				size += len(hs) + hs.extra()
@@ -242,7 +298,7 @@ func TestUnpackOfDamage(t *testing.T) {
 		b := rapid.SliceOf(rapid.SampledFrom([]byte{0, 1, 0x7f, 0x80, 0xff})).Draw(t, "bytes")
 		ts := Unpack(b)
 		require.True(t, slices.IsSorted(ts))
-		require.LessOrEqual(t, len(ts), rules.MaxHits)
+		require.LessOrEqual(t, len(ts), rules.MaxCount)
 	})
 }
 
