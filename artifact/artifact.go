@@ -61,6 +61,14 @@ type Info struct {
 // Expired reports whether the artifact is no longer accepted at a time.
 func (i Info) Expired(now time.Time) bool { return !i.Expires.IsZero() && !now.Before(i.Expires) }
 
+// CheckExpiry returns why the artifact is no longer accepted at a time, nil if it is.
+func (i Info) CheckExpiry(now time.Time) error {
+	if !i.Expired(now) {
+		return nil
+	}
+	return fmt.Errorf("version %s of %s expired at %s; ask its publisher for a newer version", i.Version, i.Title, i.Expires.Format(time.RFC3339))
+}
+
 // Artifact is a folder of packs as it is published. It is immutable.
 type Artifact struct {
 	Info

@@ -46,8 +46,8 @@ func (p Policy) check(a *Artifact, now time.Time) error {
 	if err := p.checkOrigin(a); err != nil {
 		return err
 	}
-	if a.Expired(now) {
-		return fmt.Errorf("version %s of %s expired at %s; ask its publisher for a newer version", a.Version, a.Title, a.Expires.Format(time.RFC3339))
+	if err := a.CheckExpiry(now); err != nil {
+		return err
 	}
 	if p.MinVersion != "" && older(a.Version, p.MinVersion) {
 		return fmt.Errorf("version %s of %s is older than the required %s", a.Version, a.Title, p.MinVersion)

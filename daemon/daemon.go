@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"crowsnest/artifact"
 	"crowsnest/daemon/component"
 	"crowsnest/daemon/config"
 	"crowsnest/daemon/loader"
@@ -111,6 +112,7 @@ type Options struct {
 type reloadOutcome struct {
 	status web.Reload
 	broken []web.BrokenPack
+	copies map[string]artifact.Info // of the artifacts in force, by repository
 }
 
 const (
@@ -190,7 +192,7 @@ func makeDaemon(opt Options) (*Daemon, error) {
 	}
 	d.pipe.swap(rs)
 	d.reported.Store(rs)
-	outcome := &reloadOutcome{status: web.Reload{OK: wrong == nil, At: d.start, Success: d.start}, broken: first.Broken}
+	outcome := &reloadOutcome{status: web.Reload{OK: wrong == nil, At: d.start, Success: d.start}, broken: first.Broken, copies: loader.Copies(opt.Cfg)}
 	if wrong != nil {
 		outcome.status.Error = wrong.Error()
 		d.log.Error().Err(wrong).Msg("some rules are broken: starting with their last good versions")

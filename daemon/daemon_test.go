@@ -109,7 +109,9 @@ type ship struct {
 	d     *Daemon
 	stop  func()
 	clock setclock.Clock // of the daemon and of the lines
-	grace time.Duration  // of shadows; 0: as in production
+	// passes makes time pass when the clock is set, instead of the clock being wrong.
+	passes bool
+	grace  time.Duration // of shadows; 0: as in production
 }
 
 func newShip(t *testing.T) *ship {
@@ -139,11 +141,15 @@ func (s *ship) start() {
 	if s.cfg != nil {
 		s.cfg(cfg)
 	}
+	now := s.clock.Now
+	if s.passes {
+		now = func() time.Time { return s.clock.Now().Round(0) }
+	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	s.d, err = New(Options{
 		Cfg: cfg, Log: zerolog.New(zerolog.NewTestWriter(t)), Listener: l, Web: WebOptions{Lifecycle: true},
-		Getenv: func(string) string { return "" }, now: s.clock.Now, grace: s.grace,
+		Getenv: func(string) string { return "" }, now: now, grace: s.grace,
 	})
 	require.NoError(t, err)
 	s.url = "http://" + l.Addr().String()

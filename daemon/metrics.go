@@ -137,7 +137,7 @@ func ruleMetrics(read func() loadedRules) metric.Collector {
 		metric.Gauge("rules_loaded", "Rules that are evaluated.", func(l loadedRules) int { return len(l.status) }),
 		metric.Each(packs, []string{"pack", "version", "sha256"}, func(p *rules.Pack) []string { return []string{p.Name, p.Version, p.SHA256} },
 			metric.Gauge("pack_info", "A loaded rule pack.", func(*rules.Pack) bool { return true })),
-		metric.GaugeBy("pack_broken", "Whether the newest version of a rule pack was refused; its last good version stays in force.", "pack", loadedRules.broken),
+		metric.GaugeBy("pack_broken", "Whether the newest version of a rule pack or artifact is not in force, or the version in force has expired; the last good version stays in force.", "pack", loadedRules.broken),
 		metric.GaugeBy("rule_last_seen_line_timestamp_seconds", "When a stream that the rule applies to was last read; 0: never.", "rule", loadedRules.lastSeen),
 		metric.Each(loadedRules.inactive, []string{"rule", "reason"}, func(i inactive) []string { return []string{i.rule, i.reason} },
 			metric.Gauge("rule_inactive", "Whether the rule cannot fire here.", func(i inactive) bool { return i.is })),

@@ -29,9 +29,9 @@ func (d *Daemon) Reload(ctx context.Context) error {
 	last := d.outcome.Load()
 	next := &reloadOutcome{status: web.Reload{OK: err == nil, At: now, Success: last.status.Success}, broken: out.Broken}
 	if out.Set == nil {
-		next.broken = last.broken
+		next.broken, next.copies = last.broken, last.copies
 	} else {
-		next.status.Success = now
+		next.status.Success, next.copies = now, loader.Copies(d.cfg.Load())
 	}
 	if err != nil {
 		next.status.Error = err.Error()

@@ -43,7 +43,7 @@ func (d *Daemon) webOptions(reg *prometheus.Registry) web.Options {
 func (d *Daemon) rulesView() web.Rules {
 	rs := d.pipe.rules.Load()
 	out := web.Rules{
-		Set: rs.set, Broken: d.broken(), Seen: rs.lastSeen(),
+		Set: rs.set, Broken: d.brokenPacks(), Seen: rs.lastSeen(),
 		Cost: map[string]time.Duration{}, Tries: map[string]int64{}, Quarantined: map[string]string{}, OutOfScope: outOfScope(rs.set, d.cfg.Load().Rules.Scope),
 	}
 	for _, c := range rs.program.Costs() {

@@ -48,6 +48,18 @@ func Install(c *config.Config, a *config.Artifact, next *artifact.Artifact) erro
 	return state.Save(copyFolder(c, a.Ref().Repository()), payload)
 }
 
+// Copies describes the copies that are usable, by repository.
+func Copies(c *config.Config) map[string]artifact.Info {
+	out := map[string]artifact.Info{}
+	for i := range c.Rules.Artifacts {
+		a := &c.Rules.Artifacts[i]
+		if installed := Installed(c, a); installed != nil {
+			out[a.Ref().Repository()] = installed.Info
+		}
+	}
+	return out
+}
+
 // Missing returns the repositories of the artifacts without a copy.
 func Missing(c *config.Config) []string {
 	var out []string

@@ -147,6 +147,9 @@ func (a *Alerts) Update(now time.Time, st State) []episodes.Episode {
 
 func brokenAlert(now time.Time, b web.BrokenPack) episodes.Episode {
 	summary := "The newest version of rule pack " + b.Pack + " was refused; its last good version stays in force"
+	if b.Artifact {
+		summary = "The rule packs of " + b.Pack + " are not up to date: what the registry has was refused, it cannot be reached, or the version in force has expired. The last good version stays in force"
+	}
 	if b.Missing {
 		summary = "Rule pack " + b.Pack + " is not in force: it could not be fetched, or was refused, and there is no earlier version"
 	}
