@@ -54,7 +54,8 @@ Unpack archives first. Input that cannot be read, or that does not look like a
 log, is an error.
 
 At the end of the input the clock runs on until every deadline is decided ("no
-recovery for two minutes"); --until-eof stops it there.`,
+recovery for two minutes"); --until-eof stops it there. Lines that stop at the end
+are not missed: a rule with "silent" fires only for silence within the input.`,
 		Example: `  kubectl logs -n capi-system deploy/capi-controller-manager | crowsnest scan
   crowsnest scan /var/log/pods
   crowsnest scan --hits -o jsonl --rules packs/ must-gather/`,

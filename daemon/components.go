@@ -23,7 +23,7 @@ const (
 func lookBack(set *rules.Set) time.Duration {
 	d := minLookBack
 	for _, r := range set.Rules {
-		d = max(d, r.Within, r.For)
+		d = max(d, r.Within, r.For, r.Silent)
 		if r.Unless != nil {
 			d = max(d, r.Unless.Within)
 		}

@@ -25,11 +25,8 @@ func (e *Engine) setClock(by, at int64) {
 		rs.newest = min(rs.newest, at)
 	}
 	e.sources.Rearm(e.safeDue)
-	for _, pod := range e.deletedPods.Keys() { // oldest first, to keep their order
-		if t, ok := e.deletedPods.Peek(pod); ok {
-			e.deletedPods.Add(pod, t+by)
-		}
-	}
+	e.deletedPods.move(by)
+	e.departed.move(by)
 	e.journal.move(by)
 }
 
@@ -76,6 +73,11 @@ func (rs *ruleState) move(by int64) {
 	}
 	for _, l := range rs.lapses {
 		l.move(by)
+	}
+	if rs.armed != nil {
+		for _, x := range rs.armed.Items {
+			x.Value.last.T += by
+		}
 	}
 	for _, x := range rs.unless.lines.Items {
 		moved := make([]int64, len(x.Value)) // a copy: a snapshot may share it

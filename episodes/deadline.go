@@ -3,6 +3,7 @@ package episodes
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"crowsnest/episodes/internal/instant"
@@ -10,40 +11,34 @@ import (
 	"crowsnest/episodes/internal/window"
 )
 
-// subject is what has a deadline: an episode, a lapse, or the overflow of a rule.
+// subject is what has a deadline: an episode, an armed key, a lapse, or the overflow of a
+// rule.
 type subject interface {
 	watermark.Subject
-	// of returns the rule and the episode, which is nil for an overflow.
-	of() (*ruleState, *episode)
+	// of returns the rule, and the start and the key of the episode. An overflow is last.
+	of() (rs *ruleState, starts int64, key string)
 	// conclude draws the conclusion once the watermark has reached the deadline.
 	conclude(now int64)
 }
 
-func (ep *episode) of() (*ruleState, *episode) { return ep.rs, ep }
-func (l *lapse) of() (*ruleState, *episode)    { return l.ep.rs, l.ep }
-func (o *overflow) of() (*ruleState, *episode) { return o.rs, nil } //nolint:unparam // of the interface
+func (ep *episode) of() (*ruleState, int64, string) { return ep.rs, ep.starts, ep.key }
+func (k *armedKey) of() (*ruleState, int64, string) { return k.in.rs, k.Due(), k.key }
+func (l *lapse) of() (*ruleState, int64, string)    { return l.ep.of() }
+func (o *overflow) of() (*ruleState, int64, string) { return o.rs, window.Forever, "" }
 
 // inTurn compares deadlines in the order in which conclusions are drawn: by rule, with its
 // overflow last, then by start, then by key.
 func inTurn(x, y *watermark.Deadline) int {
-	r, a := x.Of.(subject).of()
-	s, b := y.Of.(subject).of()
-	switch c := cmp.Compare(r.pos, s.pos); {
-	case c != 0:
-		return c
-	case a == nil:
-		return 1
-	case b == nil:
-		return -1
-	}
-	return a.compare(b)
+	r, a, k := x.Of.(subject).of()
+	s, b, l := y.Of.(subject).of()
+	return cmp.Or(cmp.Compare(r.pos, s.pos), cmp.Compare(a, b), strings.Compare(k, l))
 }
 
 // dueOf computes a deadline. If that panics, the rule is quarantined.
 func (e *Engine) dueOf(d *watermark.Deadline) (at int64, ok bool) {
 	defer func() {
 		if p := recover(); p != nil {
-			rs, _ := d.Of.(subject).of()
+			rs, _, _ := d.Of.(subject).of()
 			e.quarantine(rs, e.limits.losses.Now)
 			d.Disarm()
 		}
@@ -57,7 +52,7 @@ func (e *Engine) conclude(now int64) {
 	slices.SortFunc(due, inTurn)
 	for _, d := range due {
 		x := d.Of.(subject)
-		if rs, _ := x.of(); !rs.quarantined {
+		if rs, _, _ := x.of(); !rs.quarantined {
 			e.guard(rs, now, func() { x.conclude(now) })
 		}
 	}
@@ -74,7 +69,7 @@ func (ep *episode) conclude(now int64) {
 			continue
 		}
 		reason := ReasonQuiet
-		if rs.rule.Clear != nil {
+		if rs.rule.Expires() {
 			reason = ReasonExpired
 		}
 		ep.close(reason, ep.end(), now, window.Text{})

@@ -1,7 +1,6 @@
 package episodes
 
 import (
-	"slices"
 	"time"
 
 	"crowsnest/episodes/internal/instant"
@@ -25,17 +24,19 @@ type podName struct {
 // PodDeleted reports that a pod was deleted at t. Its labels are those of its streams:
 // namespace, pod, and the labels of the identity. The pod can no longer write a clear
 // line, so podDeletedDelay later, by the clock of Evaluate, the episodes whose key names
-// the pod and that no line has extended since t end with ReasonPodDeleted.
+// the pod and that no line has extended since t end with ReasonPodDeleted. A key of a rule
+// with `silent` that names the pod is disarmed at once, and lines up to t do not arm it.
 func (e *Engine) PodDeleted(pod matcher.Labels, t time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	name := podName{pod["namespace"], pod["pod"], e.in.Identity(pod).Suffix()}
-	e.deletedPods.Remove(name) // so that entries stay in order of their deletion
-	e.deletedPods.Add(name, instant.Of(t))
+	name, at := podName{pod["namespace"], pod["pod"], e.in.Identity(pod).Suffix()}, instant.Of(t)
+	e.deletedPods.note(name, at)
+	e.disarmDeleted(name, at)
 }
 
 // endDeletedPods ends the episodes of pods that were deleted long enough ago.
 func (e *Engine) endDeletedPods(now int64) {
+	e.forgetDeparted()
 	for e.deletedPods.Len() > 0 {
 		name, at, _ := e.deletedPods.GetOldest()
 		if at+int64(podDeletedDelay) > now {
@@ -43,7 +44,7 @@ func (e *Engine) endDeletedPods(now int64) {
 		}
 		e.deletedPods.RemoveOldest()
 		for _, rs := range e.order {
-			if len(rs.open) == 0 || rs.quarantined || !slices.Contains(rs.rule.By, "pod") {
+			if len(rs.open) == 0 || rs.quarantined || !rs.byPod() {
 				continue
 			}
 			e.guard(rs, now, func() {
@@ -57,19 +58,11 @@ func (e *Engine) endDeletedPods(now int64) {
 	}
 }
 
-// names reports whether the key of the episode names the pod. If the key has no
-// namespace, the stream's counts.
+// names reports whether the key of the episode names the pod.
 func (ep *episode) names(pod podName) bool {
-	namespace := ep.namespace
-	for i, label := range ep.rs.rule.By {
-		switch label {
-		case "pod":
-			if ep.values[i] != pod.Name {
-				return false
-			}
-		case "namespace":
-			namespace = ep.values[i]
-		}
+	name := ep.rs.podOf(ep.values, ep.namespace, ep.who)
+	if ep.loose {
+		name.identity = pod.identity
 	}
-	return namespace == pod.Namespace && (ep.loose || ep.who.Suffix() == pod.identity)
+	return name == pod
 }

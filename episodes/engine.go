@@ -6,8 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
-
 	"crowsnest/episodes/internal/fair"
 	"crowsnest/episodes/internal/instant"
 	"crowsnest/episodes/internal/intake"
@@ -87,17 +85,16 @@ type Engine struct {
 
 	mu sync.Mutex
 	common
-	rules   map[string]*ruleState
-	order   []*ruleState // as in the set
-	sources watermark.Sources
-	safeDue watermark.Compute     // dueOf
-	due     []*watermark.Deadline // buffer that conclude reuses
-	recent  *ruleState            // rule of the last hit; nil: none since Swap
-	seen    *fair.Seen
-	blocks  blocks.Encoder[saved.ClosedKey, saved.ClosedTexts]
-	// deletedPods maps pods to their deletion times, oldest first.
-	deletedPods *simplelru.LRU[podName, int64]
-	warm        bool // warming up, since warmed
+	rules       map[string]*ruleState
+	order       []*ruleState // as in the set
+	sources     watermark.Sources
+	safeDue     watermark.Compute     // dueOf
+	due         []*watermark.Deadline // buffer that conclude reuses
+	recent      *ruleState            // rule of the last hit; nil: none since Swap
+	seen        *fair.Seen
+	blocks      blocks.Encoder[saved.ClosedKey, saved.ClosedTexts]
+	deletedPods podTimes // whose episodes have yet to end
+	warm        bool     // warming up, since warmed
 	warmed      time.Time
 	step        instant.Step // of the clock
 
@@ -112,6 +109,8 @@ type common struct {
 	journal  journal
 	limits   limits
 	renderer render.Renderer
+	// departed are the pods whose lines up to their deletion arm no key: see armedKeys.
+	departed podTimes
 }
 
 // New makes an engine without rules and sources.
@@ -119,8 +118,8 @@ func New(cfg Config) *Engine {
 	cfg = cfg.withDefaults()
 	e := &Engine{
 		rules: map[string]*ruleState{}, seen: fair.NewSeen(cfg.Fingerprints),
-		deletedPods: fair.NewLRU[podName, int64](maxDeletedPods),
-		common:      common{cfg: cfg, limits: newLimits(cfg), journal: newJournal()},
+		deletedPods: newPodTimes(),
+		common:      common{cfg: cfg, limits: newLimits(cfg), journal: newJournal(), departed: newPodTimes()},
 	}
 	e.renderer.Redactor, e.renderer.Unlabelled = cfg.Redactor, cfg.Unlabelled
 	e.in, e.safeDue = intake.New(cfg.Identity, cfg.Redactor, &e.renderer), e.dueOf

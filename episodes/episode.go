@@ -62,7 +62,7 @@ type Episode struct {
 	// Annotations are rendered, redacted and capped.
 	Annotations map[string]string
 
-	StartsAt time.Time // trigger time that opened it
+	StartsAt time.Time // trigger time that opened it; with `silent`, that long after the last line
 	FiredAt  time.Time // when it was concluded; zero while pending
 	LastSeen time.Time // newest trigger
 	EndsAt   time.Time // event time of the end; zero while open
@@ -85,3 +85,16 @@ type Episode struct {
 	// zero: none.
 	Deadline time.Time
 }
+
+// ActiveAt is when the failure began as far as lines show: StartsAt, or with `silent` the time
+// of the last line.
+func (x *Episode) ActiveAt() time.Time {
+	if x.StoppedLines() {
+		return x.LastSeen
+	}
+	return x.StartsAt
+}
+
+// StoppedLines reports whether the failure is that the lines of a key stopped: its rule has
+// `silent`.
+func (x *Episode) StoppedLines() bool { return x.Rule != nil && x.Rule.Silent > 0 && !x.Overflow }

@@ -18,6 +18,7 @@ const (
 	EvictedWindows Evicted = "windows" // lines that were counted for a key
 	EvictedClears  Evicted = "clears"  // the newest clear line of a key
 	EvictedMutes   Evicted = "mutes"   // the unless lines of a key
+	EvictedArmed   Evicted = "armed"   // a key of a rule with `silent`: its silence is not noticed
 	EvictedAlerts  Evicted = "alerts"  // an open episode: its overflow alert stands for it
 )
 

@@ -46,7 +46,7 @@ func (e *Engine) groupsOf(rs *ruleState) groups {
 		return e.sources.Group(froms, frozen)
 	}
 	var firing []rules.Selector
-	if r.For > 0 && r.Clear == nil {
+	if (r.For > 0 || r.Silent > 0) && r.Clear == nil {
 		firing = slices.Clone(steps)
 	}
 	if r.Clear != nil {

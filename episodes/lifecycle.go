@@ -287,5 +287,8 @@ func (ep *episode) detach() {
 	if ep.window != nil && ep.window.Size() > 0 {
 		ep.rs.windows.Add(ep.key, party, ep.window, ep.window.Size())
 	}
+	if ep.rs.armed != nil {
+		ep.rs.armed.rest(ep, party)
+	}
 	ep.window = nil
 }

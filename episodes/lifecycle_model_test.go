@@ -219,10 +219,13 @@ func TestUnlessOfTheTimeOfAClear(t *testing.T) {
 }
 
 // reportsOf returns the reports of one key, without repeats.
-func reportsOf(all []Episode, k string) []report {
+func reportsOf(all []Episode, k string) []report { return reportsBy(all, "k", k) }
+
+// reportsBy returns the reports of the alerts whose label has the value k.
+func reportsBy(all []Episode, label, k string) []report {
 	var out []report
 	for _, x := range all {
-		if x.Labels["k"] != k || x.State != StateFiring && x.State != StateResolved {
+		if x.Labels[label] != k || x.State != StateFiring && x.State != StateResolved {
 			continue
 		}
 		reported := report{k, x.State, x.Reason, x.StartsAt.Sub(at(0)), 0}

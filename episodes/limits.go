@@ -105,7 +105,7 @@ func (c *common) displace(cell *fair.Cell, now int64) {
 	}
 	c.limits.lost(ep.rs, cell.Party, EvictedAlerts)
 	ep.close(ReasonDisplaced, now, now, window.Text{})
-	ep.rs.over.refuse(ep.key, ep.newest, limit{of: ofShare, namespace: cell.Party}, now)
+	ep.rs.over.refuse(ep.key, ep.newest+int64(ep.rs.rule.Silent), limit{of: ofShare, namespace: cell.Party}, now)
 }
 
 // thin keeps the windows of open episodes within their bound: the party with the most lines

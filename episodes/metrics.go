@@ -1,6 +1,7 @@
 package episodes
 
 import (
+	"slices"
 	"time"
 
 	"crowsnest/internal/metric"
@@ -26,9 +27,11 @@ func Metrics(stats func() Stats) metric.Collector {
 				return map[string]int64{"by": r.MissingBy, "same": r.MissingSame}
 			}),
 			metric.Counter("rule_windows_evicted_total", "Windows of the rule that were evicted to stay within memory limits.", func(r RuleStatus) int64 { return r.Evicted })),
+		metric.Each(silentRules, []string{"rule"}, func(r RuleStatus) []string { return []string{r.Rule.Alert} },
+			metric.Gauge("rule_armed_keys", "Keys of a rule with `silent` that were seen, so that their silence raises an alert.", func(r RuleStatus) int { return r.Armed })),
 		metric.Each(func(s Stats) []Eviction { return s.Evictions }, []string{"namespace", "rule", "kind"},
 			func(v Eviction) []string { return []string{v.Namespace, v.Rule, string(v.Kind)} },
-			metric.Counter("evictions_total", "Evictions that may have changed a conclusion, by kind: windows, clear lines, mutes, open alerts. Most namespaces have no series.",
+			metric.Counter("evictions_total", "Evictions that may have changed a conclusion, by kind: windows, clear lines, mutes, armed keys of rules with `silent`, open alerts. Most namespaces have no series.",
 				func(v Eviction) int64 { return v.Count })),
 		metric.Gauge("dedup_entries", "Fingerprints of lines kept for deduplication.", func(s Stats) int { return s.Seen }),
 		metric.Counter("dedup_evictions_total", "Fingerprints of lines evicted to stay within memory limits.", func(s Stats) int64 { return s.SeenEvicted }),
@@ -36,4 +39,9 @@ func Metrics(stats func() Stats) metric.Collector {
 		metric.Counter("future_lines_total", "Lines with a time too far ahead of the clock.", func(s Stats) int64 { return s.Future }),
 		metric.Counter("template_errors_total", "Failed renderings of templates.", func(s Stats) int64 { return s.BadTemplate }),
 	)
+}
+
+// silentRules returns the rules with `silent`.
+func silentRules(s Stats) []RuleStatus {
+	return slices.DeleteFunc(slices.Clone(s.Rules), func(r RuleStatus) bool { return r.Rule.Silent == 0 })
 }

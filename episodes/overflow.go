@@ -76,7 +76,7 @@ func (o *overflow) identity() map[string]string {
 // Due is when the alert ends without a further refused trigger.
 func (o *overflow) Due() int64 {
 	quiet := o.rs.rule.KeepFiringFor
-	if o.rs.rule.Clear != nil {
+	if o.rs.rule.Expires() {
 		quiet = rules.DefaultKeepFiringFor
 	}
 	return o.newest + int64(quiet)

@@ -50,9 +50,8 @@ type restorer struct {
 // shared loads the state that is not of a single rule, and the resolved episodes.
 func (v *restorer) shared() {
 	v.seen.Load(v.s.Seen, v.s.SeenOf)
-	for _, pod := range v.s.DeletedPods {
-		v.deletedPods.Add(podName{pod.Namespace, pod.Name, string(pod.Identity)}, pod.At)
-	}
+	v.deletedPods.load(v.s.DeletedPods)
+	v.departed.load(v.s.Departed)
 	v.step = instant.Step{Old: v.s.Old, By: v.s.By}
 	texts := map[saved.ClosedKey]saved.ClosedTexts{}
 	for _, t := range blocks.Decode[saved.ClosedTexts](v.s.Texts) {
@@ -134,6 +133,9 @@ func (v *restorer) rule(rs *ruleState, r saved.Rule) {
 	for _, m := range r.Muted {
 		rs.unless.lines.Add(string(m.Key), m.Party, m.Value, len(m.Value))
 	}
+	if rs.armed != nil {
+		v.armed(rs.armed, r)
+	}
 	if o := r.Overflow; o != nil {
 		rs.over.set(overflow{active: true, starts: o.Starts, moved: o.Moved, newest: o.Newest, fired: o.Fired, lines: o.Lines, why: o.Why, labels: o.Labels})
 		for _, k := range o.Keys {
@@ -180,6 +182,21 @@ func (v *restorer) episode(rs *ruleState, names []string, s saved.Episode) *epis
 		}
 	}
 	return ep
+}
+
+// armed restores the armed keys of a rule.
+func (v *restorer) armed(a *armedKeys, r saved.Rule) {
+	for _, s := range r.Armed {
+		if len(s.Values) != len(a.rs.rule.By) {
+			continue // not written by this program
+		}
+		who := v.in.SavedIdentity(v.s.Identity, s.Identity)
+		k := &armedKey{
+			key: intake.Key(s.Values, who), values: s.Values, who: who, loose: s.Loose || v.older && who == nil, namespace: s.Namespace,
+			last: *saved.Hits(r.CapturedNames, []saved.Hit{s.Last})[0], logs: intake.Logs{First: s.Log, Known: s.Logs}.Clone(),
+		}
+		a.put(k, cmp.Or(s.Party, a.rs.partyOfKey(s.Values)), s.Disarmed)
+	}
 }
 
 // lapses runs after the clear lines are restored: they determine when a lapse ended.

@@ -35,6 +35,7 @@ type ruleState struct {
 	unless   beside[[]int64]         // the times of the unless lines
 	lapses   []*lapse
 	over     overflow
+	armed    *armedKeys    // nil: the rule has no `silent`
 	last     intake.Memory // of the newest line
 	lastOpen *episode      // of the newest line; nil: none, or it has ended
 	stats    RuleStats     // except LastMatch
@@ -52,6 +53,9 @@ func newRuleState(r *rules.Rule, common *common) *ruleState {
 	rs.windows = fair.NewCache(rs, c, l.windows, size, rs.evictedWindow)
 	rs.clear.lines = fair.NewCache(rs, c, l.clearLines, size, rs.evictedClear)
 	rs.unless.lines = fair.NewCache(rs, c, l.clearLines, size, rs.evictedMute)
+	if r.Silent > 0 {
+		rs.armed = newArmedKeys(rs)
+	}
 	rs.ambiguous = slices.ContainsFunc(common.cfg.Identity, func(name string) bool {
 		return slices.Contains(r.By, name) || slices.ContainsFunc(r.Labels, func(l rules.NamedTemplate) bool { return l.Name == name })
 	})
@@ -165,17 +169,18 @@ func (rs *ruleState) isMuted(values []string, t int64) bool {
 	mutes, _ := rs.unless.of(key, values)
 	late := t < rs.groups.firing.Watermark()
 	return slices.ContainsFunc(mutes, func(m int64) bool {
-		return m > t-int64(u.Within) && (!late || m <= t+int64(rs.rule.For)+rs.groups.firing.Lateness)
+		return m > t-int64(u.Within) && (!late || m <= t+int64(rs.rule.For+rs.rule.Silent)+rs.groups.firing.Lateness)
 	})
 }
 
 // watermark is the time up to which all lines of `match` or of the steps were read.
 func (rs *ruleState) watermark() int64 { return rs.groups.steps.Watermark() }
 
-// quiet is the time without a trigger that ends an episode.
+// quiet is the time without a trigger that ends an episode. With `silent`, the trigger is the
+// newest line.
 func (rs *ruleState) quiet() int64 {
-	if rs.rule.Clear != nil {
-		return int64(rs.rule.Expire)
+	if rs.rule.Expires() {
+		return int64(rs.rule.Silent + rs.rule.Expire)
 	}
 	return int64(rs.rule.KeepFiringFor)
 }

@@ -58,10 +58,7 @@ func (e *Engine) Copy() Copy {
 			Ends: instant.Of(t.EndsAt), Concluded: instant.Of(t.Concluded), Lines: t.Count, Party: t.Party,
 		})
 	}
-	for _, pod := range e.deletedPods.Keys() {
-		at, _ := e.deletedPods.Peek(pod)
-		s.DeletedPods = append(s.DeletedPods, saved.DeletedPod{Namespace: pod.Namespace, Name: pod.Name, Identity: []byte(pod.identity), At: at})
-	}
+	s.DeletedPods, s.Departed = e.deletedPods.save(), e.departed.save()
 	return Copy{e, s, lines, slices.Clone(e.journal.closed), e.limits.losses.Now}
 }
 
@@ -122,9 +119,26 @@ func (rs *ruleState) save(out *saved.Rule, lines *saved.Lines) {
 		// The times are changed in place.
 		out.Muted = append(out.Muted, saved.Entry[[]int64]{Key: []byte(x.Key), Value: slices.Clone(x.Value), Party: party})
 	}
+	if rs.armed != nil {
+		out.Armed = rs.armed.save(lines)
+	}
 	if o := &rs.over; o.active {
 		out.Overflow = &saved.Overflow{Labels: o.labels, Starts: o.starts, Moved: o.moved, Newest: o.newest, Fired: o.fired, Lines: o.lines, Why: o.why, Hashes: o.keys.Keys()}
 	}
+}
+
+// save copies the keys.
+func (a *armedKeys) save(lines *saved.Lines) []saved.Armed {
+	out := make([]saved.Armed, 0, len(a.Items)) // its items do not move: lines are written later
+	for x, party := range a.Values() {
+		k := x.Value
+		out = append(out, saved.Armed{
+			Values: k.values, Identity: k.who.Values(), Loose: k.loose, Namespace: k.namespace, Party: party, Disarmed: k.disarmed,
+			Last: saved.Values(a.rs.rule, window.Hits{&k.last})[0], Log: k.logs.First, Logs: slices.Clone(k.logs.Known),
+		})
+		lines.Line(&out[len(out)-1].Last.Line, &k.last.Line)
+	}
+	return out
 }
 
 // saveBare returns the identity and progress of an episode.

@@ -86,6 +86,11 @@ func (rs *ruleState) arm() {
 	for _, l := range rs.lapses {
 		l.due.Arm(l.group())
 	}
+	if rs.armed != nil {
+		for _, x := range rs.armed.Items {
+			x.Value.due.Arm(rs.groups.firing)
+		}
+	}
 	if rs.over.active {
 		rs.over.due.Arm(rs.groups.steps)
 	}
@@ -98,6 +103,11 @@ func (rs *ruleState) disarm() {
 	}
 	for _, l := range rs.lapses {
 		l.due.Disarm()
+	}
+	if rs.armed != nil {
+		for _, x := range rs.armed.Items {
+			x.Value.due.Disarm()
+		}
 	}
 	rs.over.due.Disarm()
 }

@@ -44,6 +44,7 @@ type RuleStatus struct {
 	Overflow        bool
 	OnHold          bool // some absence-based conclusions are
 	Windows         int
+	Armed           int // keys of a rule with `silent` whose silence would be a failure
 	// Inactive is set if no source can serve the rule.
 	Inactive bool
 	// Watermark is the event time up to which all lines of its sources were read; zero:
@@ -64,6 +65,9 @@ func (e *Engine) Stats(now time.Time) Stats {
 			Rule: rs.rule, RuleStats: rs.stats, Overflow: rs.over.active, OnHold: rs.groups.onHold(at),
 			Pending: rs.pending, Firing: len(rs.open) - rs.pending,
 			Windows: rs.windows.Used, Inactive: !rs.groups.steps.Served(),
+		}
+		if rs.armed != nil {
+			st.Armed = rs.armed.n
 		}
 		if st.Matches > 0 {
 			st.LastMatch = instant.Time(rs.newest)

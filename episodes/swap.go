@@ -85,6 +85,9 @@ func (rs *ruleState) drop(now int64) {
 	rs.windows.Purge()
 	rs.clear.lines.Purge()
 	rs.unless.lines.Purge()
+	if rs.armed != nil {
+		rs.armed.purge()
+	}
 }
 
 // reclass charges the state of the rule to the class of its severity, which a new version
@@ -93,5 +96,8 @@ func (rs *ruleState) reclass() {
 	c := classOf(rs.rule)
 	for _, s := range []*fair.Shelf{rs.slots, rs.windows.Shelf, rs.clear.lines.Shelf, rs.unless.lines.Shelf} {
 		s.Reclass(c)
+	}
+	if rs.armed != nil {
+		rs.armed.Reclass(c)
 	}
 }

@@ -85,6 +85,10 @@ func (e *Engine) accept(m *matcher.Hit, now int64) {
 
 // acceptStep counts a line and opens or extends the episode of its key.
 func (rs *ruleState) acceptStep(step int, h *window.Hit, now int64) {
+	if rs.armed != nil {
+		rs.armed.accept(h, now)
+		return
+	}
 	r := rs.rule
 	if name := r.DistinctName(); name != "" && h.Value(name) == "" {
 		return
@@ -217,6 +221,9 @@ func (rs *ruleState) acceptUnless(h *window.Hit, now int64) {
 	}
 	times = insertTime(times, h.T)
 	rs.unless.lines.Add(key, rs.in.Party, times, len(times))
+	if rs.armed != nil {
+		rs.armed.mute(key, values, h.T)
+	}
 	for _, ep := range rs.unless.concerned(rs, key, values) {
 		if ep.state == StatePending && h.T > ep.starts-int64(u.Within) {
 			ep.close(ReasonMuted, h.T, now, h.Line)

@@ -14,6 +14,7 @@ type EventKind string
 // The kinds of events.
 const (
 	EventCounted  EventKind = "counted"  // a line of the window that opened it: N of Of
+	EventLast     EventKind = "last"     // the last line of the key, of a rule with `silent`
 	EventOpened   EventKind = "opened"   // the condition became true
 	EventFired    EventKind = "fired"    // the engine concluded that it fires
 	EventOnHold   EventKind = "held"     // absence-based conclusions are on hold: Sources make no progress
@@ -114,6 +115,9 @@ func (ep *episode) noteOnHold(now int64) {
 // noteRestored notes the events that follow from the saved fields of an episode: its
 // history is not saved.
 func (ep *episode) noteRestored(now int64) {
+	if ep.rs.armed != nil {
+		ep.history.note(Event{At: instant.Time(ep.newest), Kind: EventLast})
+	}
 	ep.history.note(Event{At: instant.Time(ep.starts - ep.moved), Kind: EventOpened})
 	if ep.fired != 0 {
 		ep.history.note(Event{At: instant.Time(ep.fired), Kind: EventFired})
@@ -161,8 +165,9 @@ func (e *Engine) Timeline(of Fingerprint, now time.Time) (Timeline, bool) {
 		return t, true
 	}
 	t.Events = p.events
+	began := firstLine(x[0])
 	for i, ev := range slices.Backward(t.Events) {
-		if ev.Kind == EventOpened { // the last one: it began again
+		if ev.Kind == began { // the last one: it began again
 			t.Events[i].Line = x[0].First
 			break
 		}
@@ -207,9 +212,20 @@ func (e *Engine) past(of Fingerprint, at int64) (out pastEpisode) {
 	return out
 }
 
+// firstLine returns the kind of the event that shows the line that opened an episode.
+func firstLine(x Episode) EventKind {
+	if x.StoppedLines() {
+		return EventLast
+	}
+	return EventOpened
+}
+
 // brief derives a short history from the episode itself.
 func brief(x Episode) []Event {
 	out := []Event{{At: x.StartsAt, Kind: EventOpened, Line: x.First}}
+	if x.StoppedLines() {
+		out = []Event{{At: x.ActiveAt(), Kind: EventLast, Line: x.First}, {At: x.StartsAt, Kind: EventOpened}}
+	}
 	if !x.FiredAt.IsZero() {
 		out = append(out, Event{At: x.FiredAt, Kind: EventFired})
 	}

@@ -164,6 +164,9 @@ func (t *translation) checkStateless() {
 	if r.Unless != nil {
 		t.refuse("unless: `unless on()` ignores the order in time and would also end a firing alert")
 	}
+	if r.Silent > 0 {
+		t.refuse("silent: a query loses a key once its lines are older than the range of the query, and cannot tell silence from a collector that is down")
+	}
 	if r.For > 0 && (r.Count > 1 || r.Distinct != "") {
 		t.refuse("for with count: the engine would require the count to be reached for the whole time")
 	}

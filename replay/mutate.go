@@ -93,12 +93,15 @@ func (m *mutator) scalars() {
 	if r.For > 0 {
 		m.add("for", func(x *rules.Rule) { x.For = 0 })
 	}
+	if r.Silent > 0 {
+		m.add("silent", func(x *rules.Rule) { x.Silent /= 2 })
+	}
 	stated := func(key string, change func(*rules.Rule)) {
 		if _, ok := r.Origin[key]; ok {
 			m.add(key, change)
 		}
 	}
-	if r.Clear == nil {
+	if !r.Expires() {
 		stated("keep_firing_for", func(x *rules.Rule) { x.KeepFiringFor = 100 * x.KeepFiringFor })
 	} else {
 		stated("expire", func(x *rules.Rule) { x.Expire = 100 * x.Expire })
@@ -128,7 +131,7 @@ func (m *mutator) clearOrUnless(name string, a *rules.ClearOrUnless, set func(*r
 	}
 	m.add(name, func(x *rules.Rule) {
 		set(x, nil)
-		if x.Clear == nil && x.KeepFiringFor == 0 {
+		if !x.Expires() && x.KeepFiringFor == 0 {
 			x.KeepFiringFor = 24 * time.Hour
 		}
 	})

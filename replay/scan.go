@@ -246,6 +246,9 @@ func (sc *scanner) take(file string, h matcher.Hit) {
 
 // record stores the last state of each alert that the lines decide.
 func (sc *scanner) record(x episodes.Episode) {
+	if sc.ended && (x.StoppedLines() || x.Overflow && x.Rule.Silent > 0) && x.StartsAt.After(sc.report.End) {
+		return // nobody knows which lines followed
+	}
 	sc.count(x)
 	i, open := sc.alerts[x.Fingerprint]
 	switch {

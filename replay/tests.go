@@ -211,6 +211,10 @@ func (s *session) input(t rules.Test, st step) error {
 		return s.restart()
 	}
 	labels, text := lineOf(t, st)
+	if st.in.Do == "gone" {
+		s.engine.PodDeleted(labels, at)
+		return nil
+	}
 	s.line(labels, testStart.Add(st.ts), text, at)
 	return nil
 }

@@ -50,7 +50,7 @@ func compile(f form) (*Rule, Problems) {
 	c := &compiler{form: f, matcherCompiler: matcherCompiler{report{alert: f.Alert}}, rule: &Rule{
 		Alert: f.Alert, Pack: f.pack, File: f.file, Line: f.at.Line,
 		Sequence: f.Keys.Has("sequence"), Count: f.Count, Within: f.Within, Distinct: f.Distinct, By: f.By,
-		For: f.For, KeepFiringFor: f.KeepFiringFor, Expire: f.Expire, Limit: f.Limit,
+		For: f.For, Silent: f.Silent, KeepFiringFor: f.KeepFiringFor, Expire: f.Expire, Limit: f.Limit,
 		Mode: f.Enabled, Severity: f.Severity, Origin: f.origin, Disabled: f.disabled,
 		Infrastructure: f.RuleSyntax.Origin == OriginInfrastructure,
 	}}
@@ -75,7 +75,7 @@ func (c *compiler) setDefaults() {
 	r := c.rule
 	setDefault(&r.Count, 1, c.Keys.Has("count"))
 	setDefault(&r.Limit, defaultLimit, c.Keys.Has("limit"))
-	if !c.Keys.Has("clear") {
+	if !c.Keys.Has("clear") && !c.Keys.Has("silent") {
 		setDefault(&r.KeepFiringFor, DefaultKeepFiringFor, c.Keys.Has("keep_firing_for"))
 		r.Expire = 0
 	} else {

@@ -20,6 +20,7 @@ type hashedRule struct {
 	By                         []string `json:",omitempty"`
 	Clear, Unless              *ClearOrUnless
 	For, KeepFiringFor, Expire time.Duration
+	Silent                     time.Duration `json:",omitempty"`
 	Limit                      int
 	Mode                       Mode
 	// Froms are the selectors of the parts that differ from the rule's, by part.
@@ -33,7 +34,7 @@ func semanticHash(r *Rule) string {
 	return hashedRule{
 		Alert: r.Alert, From: r.From.String(), Steps: r.Steps, Sequence: r.Sequence,
 		Count: r.Count, Within: r.Within, Distinct: r.Distinct, By: r.By, Clear: r.Clear, Unless: r.Unless,
-		For: r.For, KeepFiringFor: r.KeepFiringFor, Expire: r.Expire, Limit: r.Limit, Mode: r.Mode, Froms: ownFroms(r),
+		For: r.For, Silent: r.Silent, KeepFiringFor: r.KeepFiringFor, Expire: r.Expire, Limit: r.Limit, Mode: r.Mode, Froms: ownFroms(r),
 	}.sum()
 }
 

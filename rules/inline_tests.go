@@ -21,7 +21,7 @@ func (c *testCompiler) compile(tests []TestSyntax) (all []Test) {
 			if in.Keys.At.IsZero() {
 				continue
 			}
-			out.Input = append(out.Input, c.input(in))
+			out.Input = append(out.Input, c.input(in, t.Stream))
 			lines += max(in.Repeat, 1)
 		}
 		if lines > maxTestLines {
@@ -41,8 +41,8 @@ func (c *testCompiler) compile(tests []TestSyntax) (all []Test) {
 	return all
 }
 
-func (c *testCompiler) input(in *InputSyntax) Input {
-	c.checkInput(in)
+func (c *testCompiler) input(in *InputSyntax, stream map[string]string) Input {
+	c.checkInput(in, stream)
 	out := Input{
 		Line: in.Keys.At.Line, At: in.At, TS: in.At, HasTS: in.Keys.Has("ts"),
 		Text: in.Line, Labels: in.Labels, Repeat: max(in.Repeat, 1), Every: in.Every, Source: in.Source, Do: in.Do,
@@ -53,7 +53,10 @@ func (c *testCompiler) input(in *InputSyntax) Input {
 	return out
 }
 
-func (c *testCompiler) checkInput(in *InputSyntax) {
+// doGone is the value of `do` that deletes a pod.
+const doGone = "gone"
+
+func (c *testCompiler) checkInput(in *InputSyntax, stream map[string]string) {
 	k := &in.Keys
 	if k.Damaged() {
 		return
@@ -74,7 +77,7 @@ func (c *testCompiler) checkInput(in *InputSyntax) {
 	}
 	if what[0] != "line" {
 		for _, key := range []string{"ts", "labels", "repeat", "every"} {
-			if k.Has(key) {
+			if k.Has(key) && (key != "labels" || in.Do != doGone) {
 				c.errorAt(k.Key(key), "no-effect", fmt.Sprintf("`%s` has no effect without `line`", key), "remove it")
 			}
 		}
@@ -82,8 +85,15 @@ func (c *testCompiler) checkInput(in *InputSyntax) {
 	if k.Has("source") && in.Source != "lost" && in.Source != "back" {
 		c.errorAt(k.Value("source"), "enum", fmt.Sprintf("`source` is %.60q", in.Source), "use lost or back")
 	}
-	if k.Has("do") && in.Do != "restart" {
-		c.errorAt(k.Value("do"), "enum", fmt.Sprintf("`do` is %.60q", in.Do), "use restart")
+	if k.Has("do") && in.Do != "restart" && in.Do != doGone {
+		c.errorAt(k.Value("do"), "enum", fmt.Sprintf("`do` is %.60q", in.Do), "use restart or gone")
+	}
+	pod, stated := in.Labels["pod"]
+	if !stated {
+		pod = stream["pod"]
+	}
+	if in.Do == doGone && pod == "" {
+		c.errorAt(k.Value("do"), "no-effect", "`do: gone` names no pod", "add the labels of the deleted pod: labels: {namespace: NAMESPACE, pod: POD}")
 	}
 	c.checkEnd(in)
 	if k.Has("every") && !k.Has("repeat") && what[0] == "line" {

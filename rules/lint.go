@@ -11,9 +11,13 @@ type linter struct{ *compiler }
 // lint checks the rule as a whole for keys that are valid but have no effect, or
 // not the effect that they suggest.
 func (l *linter) lint() {
-	l.lintWindow()
-	l.lintDurations()
-	l.lintDistinct()
+	if l.Keys.Has("silent") {
+		l.lintSilent()
+	} else {
+		l.lintWindow()
+		l.lintDurations()
+		l.lintDistinct()
+	}
 	l.lintLimit()
 	l.lintScope()
 	l.lintBy()
@@ -63,8 +67,8 @@ func (l *linter) lintDurations() {
 	} else if l.Keys.Good("keep_firing_for") {
 		l.checkLateness(l.KeepFiringFor, l.Keys.Value("keep_firing_for"), "`keep_firing_for`")
 	}
-	if l.Keys.Has("expire") && !cleared && !l.likely("clear") {
-		l.errorAt(l.Keys.Key("expire"), "no-effect", "`expire` has no effect without `clear`", "use `keep_firing_for` for the quiet time after which the alert resolves, or add `clear`")
+	if l.Keys.Has("expire") && !cleared && !l.likely("clear") && !l.likely("silent") {
+		l.errorAt(l.Keys.Key("expire"), "no-effect", "`expire` has no effect without `clear` or `silent`", "use `keep_firing_for` for the quiet time after which the alert resolves, or add `clear`")
 	}
 	if cleared && !l.Keys.Broken("for") && !l.Keys.Broken("expire") && l.rule.For >= l.rule.Expire {
 		at := l.Keys.Value("for")

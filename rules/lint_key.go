@@ -39,7 +39,7 @@ func (l *linter) lintBy() {
 		case expr.Wide:
 			l.warnAt(at, "unbounded-key", fmt.Sprintf("`by` has `%s`, whose group contains .* or .+ and may capture far into the line", name), "capture less, such as \\S+ or [^\"]+")
 		}
-		if name == "pod" && !l.Keys.Has("clear") && !l.likely("clear") {
+		if name == "pod" && !l.rule.Expires() && !l.likely("clear") && !l.likely("silent") {
 			l.warnAt(at, "pod-without-clear", "`by` has `pod` and the rule has no `clear`: every new pod raises a new alert", "group by something that outlives a pod, or add `clear`")
 		}
 	}

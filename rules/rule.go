@@ -98,8 +98,9 @@ type Rule struct {
 	Unless *ClearOrUnless // nil: the rule has none
 
 	For           time.Duration
-	KeepFiringFor time.Duration // quiet time until the alert resolves; without Clear
-	Expire        time.Duration // upper bound of an episode; with Clear
+	Silent        time.Duration // how long a key that was seen may write no line; 0: the lines themselves are the failure
+	KeepFiringFor time.Duration // quiet time until the alert resolves; without Clear and Silent
+	Expire        time.Duration // upper bound of an episode; with Clear or Silent
 	Limit         int
 	Scope         Scope
 	Mode          Mode
@@ -146,7 +147,7 @@ func (r *Rule) LineOrigin() Origin {
 
 // Resolves is the value of the label `resolves`.
 func (r *Rule) Resolves() string {
-	if r.Clear != nil {
+	if r.Expires() {
 		return "clear"
 	}
 	return "quiet"
@@ -175,6 +176,10 @@ func (r *Rule) DistinctName() string {
 	}
 	return r.Distinct
 }
+
+// Expires reports whether a line ends the alert, so that Expire bounds it and
+// KeepFiringFor has no effect.
+func (r *Rule) Expires() bool { return r.Clear != nil || r.Silent > 0 }
 
 // Step is one matcher of a rule.
 type Step struct {
@@ -255,7 +260,7 @@ type Test struct {
 }
 
 // Input is one event of a test: a line that arrives, a source that is lost or
-// back, or a restart.
+// back, a restart, or the deletion of a pod.
 type Input struct {
 	Line   int           // in the rule's file
 	At     time.Duration // arrival
@@ -266,7 +271,7 @@ type Input struct {
 	Repeat int // at least 1
 	Every  time.Duration
 	Source string // "", "lost" or "back"
-	Do     string // "" or "restart"
+	Do     string // "", "restart" or "gone"
 }
 
 // Checkpoint is what a test expects at one time.

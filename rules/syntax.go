@@ -56,8 +56,9 @@ type RuleSyntax struct {
 	Clear         *ClearSyntax  `yaml:"clear" jsonschema_description:"The line that ends the failure: a pending one is dropped, a firing one is resolved at the time of the line. Without it, the alert resolves when no line has matched for keep_firing_for."`
 	Unless        *UnlessSyntax `yaml:"unless" jsonschema_description:"A line that prevents the alert, such as the announcement of maintenance. It takes effect from within before the trigger until the alert fires. It never resolves a firing alert."`
 	For           time.Duration `yaml:"for" bounds:"0s,1y" jsonschema_description:"How long the failure must last before the alert fires. With clear: the time without a clear line. Without clear: the time for which lines keep matching, with gaps shorter than keep_firing_for. Default 0: immediately."`
+	Silent        time.Duration `yaml:"silent" bounds:"1ms,1y" jsonschema_description:"The failure is that lines stop: a key that was seen, and then not again for this long, is a failure, such as a heartbeat or a backup that stopped. The alert starts this long after the last line of the key, fires when every source of match was read up to then, and resolves with the next line. A key that was never seen is unknown and does not fire. Cannot be combined with sequence, count, within, distinct, for, clear and keep_firing_for."`
 	KeepFiringFor time.Duration `yaml:"keep_firing_for" bounds:"0s,1y" jsonschema_description:"Only without clear: the time without matching lines after which the alert resolves. Default 15m."`
-	Expire        time.Duration `yaml:"expire" bounds:"0s,1y" jsonschema_description:"Only with clear: the time after the last trigger after which the alert resolves even if no line has cleared it. Default 24h."`
+	Expire        time.Duration `yaml:"expire" bounds:"0s,1y" jsonschema_description:"Only with clear or silent. With clear: the time after the last trigger after which the alert resolves even if no line has cleared it. With silent: the time for which the alert fires at most; then the key is unknown until its next line. Default 24h."`
 	Limit         int           `yaml:"limit" bounds:"1,10000" jsonschema:"minimum=1" jsonschema_description:"Maximum number of open keys. One alert with overflow=\"true\" represents all further ones. If several namespaces together reach the limit, those with fewer open keys displace keys of the one with the most. Default 100."`
 	Scope         Scope         `yaml:"scope" bounds:"0,4096" jsonschema:"enum=node,enum=cluster" jsonschema_description:"Where the rule can be decided: on the node that logs its lines, or only where the lines of all nodes are collected. Computed; if you state it, it is checked."`
 	Severity      Severity      `yaml:"severity" bounds:"0,4096" jsonschema:"enum=critical,enum=warning,enum=info,enum=none" jsonschema_description:"critical pages somebody, warning opens a ticket, info is for information only. Required here or in defaults."`
@@ -144,11 +145,11 @@ type InputSyntax struct {
 	At     time.Duration     `yaml:"at" bounds:"0s,1y" strict:"required" jsonschema:"required" jsonschema_description:"Time of arrival, from the start of the test."`
 	TS     time.Duration     `yaml:"ts" bounds:"0s,1y" jsonschema_description:"Event time of a line that arrives late. Default at."`
 	Line   string            `yaml:"line" bounds:"0,1048576" jsonschema_description:"Text of the line. {{ $value }} is the index of the repetition."`
-	Labels map[string]string `yaml:"labels" bounds:"0,64,16384" jsonschema_description:"Stream labels of this line, which override those of the test. \"\" removes a label."`
+	Labels map[string]string `yaml:"labels" bounds:"0,64,16384" jsonschema_description:"Stream labels of this line, which override those of the test. \"\" removes a label. With do: gone, the labels of the deleted pod."`
 	Repeat int               `yaml:"repeat" bounds:"1,100000" jsonschema:"minimum=1" jsonschema_description:"How many times the line arrives. Default 1."`
 	Every  time.Duration     `yaml:"every" bounds:"0s,1y" jsonschema_description:"Time between repetitions."`
 	Source string            `yaml:"source" bounds:"0,4096" jsonschema:"enum=lost,enum=back" jsonschema_description:"The source of the lines is lost, or is back. While it is lost, absence-based rules are on hold."`
-	Do     string            `yaml:"do" bounds:"0,4096" jsonschema:"enum=restart" jsonschema_description:"crowsnest restarts with its saved state."`
+	Do     string            `yaml:"do" bounds:"0,4096" jsonschema:"enum=restart,enum=gone" jsonschema_description:"restart: crowsnest restarts with its saved state. gone: the pod was deleted that the labels namespace and pod name, those of the stream unless labels states others."`
 
 	Keys strictyaml.Keys `yaml:"-" json:"-"`
 }
@@ -204,6 +205,7 @@ type SetSyntax struct {
 	Within        time.Duration `yaml:"within" bounds:"1ms,1y" jsonschema_description:"As in a rule."`
 	Distinct      string        `yaml:"distinct" bounds:"0,4096" jsonschema_description:"As in a rule."`
 	For           time.Duration `yaml:"for" bounds:"0s,1y" jsonschema_description:"As in a rule."`
+	Silent        time.Duration `yaml:"silent" bounds:"1ms,1y" jsonschema_description:"As in a rule."`
 	KeepFiringFor time.Duration `yaml:"keep_firing_for" bounds:"0s,1y" jsonschema_description:"As in a rule."`
 	Expire        time.Duration `yaml:"expire" bounds:"0s,1y" jsonschema_description:"As in a rule."`
 	Limit         int           `yaml:"limit" bounds:"1,10000" jsonschema:"minimum=1" jsonschema_description:"As in a rule."`

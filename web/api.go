@@ -77,7 +77,7 @@ func apiAlerts(eps []episodes.Episode) any {
 		if open(e) && !e.Silent {
 			alerts = append(alerts, Alert{
 				Labels: e.Labels, Annotations: notNilMap(e.Annotations), State: e.State,
-				ActiveAt: e.StartsAt, Value: strconv.FormatFloat(float64(e.Count), 'e', -1, 64),
+				ActiveAt: e.ActiveAt(), Value: strconv.FormatFloat(float64(e.Count), 'e', -1, 64),
 			})
 		}
 	}
@@ -246,7 +246,7 @@ func toRule(r *rules.Rule, st episodes.RuleStatus, loaded Rules, covered coverag
 	seen := loaded.Seen[r.Alert]
 	out := Rule{
 		Name: r.Alert, Type: "alerting", State: "inactive", Severity: r.Severity, Mode: r.Mode, Scope: r.Scope,
-		From: r.From.String(), Origin: r.LineOrigin(), Duration: r.For.Seconds(), Matches: st.Matches, LastMatch: optional(st.LastMatch),
+		From: r.From.String(), Origin: r.LineOrigin(), Duration: (r.For + r.Silent).Seconds(), Matches: st.Matches, LastMatch: optional(st.LastMatch),
 		LastSeen: optional(seen), Streams: covered.streams[r.Alert], Tries: loaded.Tries[r.Alert], Seconds: loaded.Cost[r.Alert].Seconds(),
 		Quarantined: loaded.Quarantined[r.Alert], Waits: loaded.Waits[r.Alert],
 		Disabled: r.Disabled, Pending: st.Pending, Firing: st.Firing, Source: r.Source,

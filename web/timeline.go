@@ -99,8 +99,11 @@ func present(e episodes.Episode) []Event {
 		return nil
 	}
 	text := "resolves if no further line matches"
-	if e.State == episodes.StatePending {
+	switch {
+	case e.State == episodes.StatePending:
 		text = "fires if it has not recovered"
+	case e.StoppedLines():
+		text = "expires if no line matches until then: whether the failure is over is not known then"
 	}
 	return []Event{{At: optional(e.Deadline), Kind: kindNext, Text: text}}
 }
@@ -118,6 +121,8 @@ func eventText(ev episodes.Event) string {
 	switch ev.Kind {
 	case episodes.EventCounted:
 		return fmt.Sprintf("%d of %d counted", ev.N, ev.Of)
+	case episodes.EventLast:
+		return "last matching line"
 	case episodes.EventOpened:
 		return "the condition became true"
 	case episodes.EventFired:

@@ -29,6 +29,7 @@ var evictedText = map[episodes.Evicted]string{
 	episodes.EvictedWindows: "counts of lines",
 	episodes.EvictedClears:  "recoveries",
 	episodes.EvictedMutes:   "mutes",
+	episodes.EvictedArmed:   "keys of rules with `silent`",
 	episodes.EvictedAlerts:  "open alerts",
 }
 
@@ -72,8 +73,8 @@ func evictionAlert(now time.Time, evictions []episodes.Eviction) []episodes.Epis
 		"Lines of " + firstOf(names, maxNamespaces) + " exhaust the memory limits: failures there may be missed",
 		"Evicted since the start of crowsnest: " + strings.Join(details, " ") + fmt.Sprintf(
 			" Namespaces within their share lost nothing. This alert resolves %v after the newest eviction.", evictionsShown),
-		"Find out why these namespaces log so many different failures. If they are real, raise limits.keys (counts, recoveries, mutes), " +
-			"or limits.active_alerts and the `limit` of the rules (open alerts), and the memory of crowsnest with them. Otherwise exclude the namespace in `from` of the rules.",
+		"Find out why these namespaces log so many different failures. If they are real, raise limits.keys (counts, recoveries, mutes, keys of rules with `silent`), " +
+			"or limits.active_alerts and the `limit` of the rules (open alerts; ten times as many keys of a rule with `silent`), and the memory of crowsnest with them. Otherwise exclude the namespace in `from` of the rules.",
 	})}
 }
 

@@ -20,6 +20,8 @@ func when(r *rules.Rule) string {
 	var b strings.Builder
 	b.WriteString("It fires " + per(r) + " when ")
 	switch {
+	case r.Silent > 0:
+		fmt.Fprintf(&b, "such lines stop: one was seen, and then none for %s", duration(r.Silent))
 	case r.Sequence:
 		fmt.Fprintf(&b, "%d lines follow each other within %s", len(r.Steps), duration(r.Within))
 	case r.DistinctTime() > 0:
@@ -41,9 +43,12 @@ func when(r *rules.Rule) string {
 		fmt.Fprintf(&b, ", unless a line%s mutes it, from %s before until it fires", shared(r, r.Unless), duration(r.Unless.Within))
 	}
 	b.WriteString(". ")
-	if r.Clear != nil {
+	switch {
+	case r.Silent > 0:
+		fmt.Fprintf(&b, "It resolves with the next such line, or after %s.", duration(r.Expire))
+	case r.Clear != nil:
 		fmt.Fprintf(&b, "It resolves when a line%s clears it, or %s after the last line.", shared(r, r.Clear), duration(r.Expire))
-	} else {
+	default:
 		fmt.Fprintf(&b, "It resolves %s after the last line.", duration(r.KeepFiringFor))
 	}
 	return b.String()

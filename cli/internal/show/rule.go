@@ -28,6 +28,9 @@ func Rule(w io.Writer, r *rules.Rule) error {
 	for _, a := range r.Annotations {
 		field(a.Name, a.Template.Source())
 	}
+	if r.Silent > 0 {
+		field("fires", fmt.Sprintf("when a key that was seen had no matching line for %s", r.Silent))
+	}
 	field("resolves", resolvesText(r))
 	if r.Remediation.Summary != nil {
 		field("what to do", r.Remediation.Summary.Source())
@@ -53,6 +56,9 @@ func Rule(w io.Writer, r *rules.Rule) error {
 }
 
 func resolvesText(r *rules.Rule) string {
+	if r.Silent > 0 {
+		return fmt.Sprintf("with the next matching line, at the latest %s after the alert starts", r.Expire)
+	}
 	if r.Clear != nil {
 		return fmt.Sprintf("when a line reports the recovery, at the latest %s after the last matching line", r.Expire)
 	}
@@ -66,7 +72,10 @@ func Origin(w io.Writer, r *rules.Rule) error {
 		"count": fmt.Sprint(r.Count), "within": r.Within.String(), "for": r.For.String(),
 		"limit": fmt.Sprint(r.Limit), "by": strings.Join(r.By, ", "), "distinct": r.Distinct, "origin": string(r.LineOrigin()),
 	}
-	if r.Clear != nil {
+	if r.Silent > 0 {
+		values["silent"] = r.Silent.String()
+	}
+	if r.Expires() {
 		values["expire"] = r.Expire.String()
 	} else {
 		values["keep_firing_for"] = r.KeepFiringFor.String()

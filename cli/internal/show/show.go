@@ -131,6 +131,8 @@ func since(e episodes.Episode) string {
 		text += fmt.Sprintf(", ended %s (%s)", stamp(e.EndsAt), e.Reason)
 	}
 	switch {
+	case e.StoppedLines():
+		text += ", last line " + stamp(e.LastSeen)
 	case e.Count == 1:
 		text += ", 1 line"
 	case e.Count > 1:

@@ -24,6 +24,7 @@ type State struct {
 	// Texts are the ClosedTexts of Closed, packed.
 	Texts       [][]byte     `json:"closed_texts,omitempty"`
 	DeletedPods []DeletedPod `json:"gone,omitempty"`
+	Departed    []DeletedPod `json:"departed,omitempty"` // whose lines arm no key
 	// Old and By are when and how far the clock was set last.
 	Old int64 `json:"clock_old,omitempty"`
 	By  int64 `json:"clock_by,omitempty"`
@@ -50,12 +51,13 @@ type Rule struct {
 	Lapses        []Episode        `json:"lapses,omitempty"`
 	Cleared       []Clears         `json:"cleared,omitempty"`
 	Muted         []Entry[[]int64] `json:"muted,omitempty"`
+	Armed         []Armed          `json:"armed,omitempty"`
 	Overflow      *Overflow        `json:"overflow,omitempty"`
 }
 
 // Empty reports whether nothing would be lost without the rule.
 func (r *Rule) Empty() bool {
-	return len(r.Open)+len(r.Windows)+len(r.Lapses)+len(r.Cleared)+len(r.Muted) == 0 && r.Overflow == nil
+	return len(r.Open)+len(r.Windows)+len(r.Lapses)+len(r.Cleared)+len(r.Muted)+len(r.Armed) == 0 && r.Overflow == nil
 }
 
 // Episode is an episode that has not ended, or a lapse.
@@ -90,6 +92,19 @@ type Episode struct {
 func (e Episode) Bare() Episode {
 	e.Window, e.Sequence, e.Times, e.Logs = nil, nil, nil, nil
 	return e
+}
+
+// Armed is a key of a rule with `silent`, with its newest line.
+type Armed struct {
+	Values    []string `json:"values"` // of `by`
+	Identity  []string `json:"identity,omitempty"`
+	Loose     bool     `json:"loose,omitempty"`
+	Namespace string   `json:"namespace,omitempty"`
+	Party     string   `json:"party,omitempty"`
+	Disarmed  bool     `json:"disarmed,omitempty"`
+	Last      Hit      `json:"last"`
+	Log       string   `json:"log,omitempty"`
+	Logs      []uint64 `json:"logs,omitempty"`
 }
 
 // Window is the window of a key.

@@ -1,0 +1,261 @@
+package episodes
+
+import (
+	"strings"
+
+	"crowsnest/episodes/internal/fair"
+	"crowsnest/episodes/internal/instant"
+	"crowsnest/episodes/internal/intake"
+	"crowsnest/episodes/internal/watermark"
+	"crowsnest/episodes/internal/window"
+)
+
+// armedKeys holds the keys of a rule with `silent` that were seen and have no open episode.
+type armedKeys struct {
+	rs *ruleState
+	*fair.Cache[*armedKey]
+	n int // keys that are armed
+	// muted finds the armed keys that an unless line applies to by its key. It is nil if
+	// there is none, or if it has the key of one armed key.
+	muted map[string]map[*armedKey]struct{}
+}
+
+// armedKey is the newest line of one key. If no newer one is read until `silent` is over, it
+// becomes an episode.
+type armedKey struct {
+	in        *armedKeys
+	key       string
+	values    []string // of `by`
+	who       *intake.Identity
+	loose     bool   // as restored.loose
+	namespace string // as episode.namespace
+	mutes     string // the key of the unless lines that apply to it
+	// disarmed is set if silence after this line is no failure: it was muted or refused, or
+	// its pod was deleted. The key is kept so that an older line does not arm it.
+	disarmed bool
+	last     window.Hit
+	logs     intake.Logs
+	due      watermark.Deadline
+}
+
+func newArmedKeys(rs *ruleState) *armedKeys {
+	a := &armedKeys{rs: rs}
+	a.Cache = fair.NewCache(rs, classOf(rs.rule), rs.limits.windows, maxOverflowKeys(rs.rule), a.evicted)
+	if rs.rule.Unless != nil && rs.unless.open != nil {
+		a.muted = map[string]map[*armedKey]struct{}{}
+	}
+	return a
+}
+
+// accept accepts a line: it ends the episode of its key and arms the key, if it is the
+// newest line of the key.
+func (a *armedKeys) accept(h *window.Hit, now int64) {
+	rs := a.rs
+	values, missing := rs.in.KeyOf(&rs.last, h.Values)
+	if missing {
+		rs.stats.MissingBy++
+	}
+	if ep := rs.find(); ep != nil {
+		if h.T <= ep.newest {
+			return
+		}
+		if h.T+int64(rs.rule.Silent) <= rs.groups.firing.Watermark() && !a.excused(values, h.T) {
+			ep.stillSilent(h)
+			return
+		}
+		ep.close(ReasonClear, h.T, now, h.Line)
+	}
+	k := a.find()
+	switch {
+	case k != nil && h.T <= k.last.T:
+		return
+	case k == nil && h.T+rs.quiet() <= rs.watermark():
+		return // its silence is over
+	case k == nil:
+		in := &rs.in
+		k = &armedKey{
+			in: a, key: string(in.Key), values: in.Copier.Values(values), who: in.Who,
+			namespace: strings.Clone(in.Labels["namespace"]), disarmed: true,
+		}
+		k.due.Of = k
+		k.mutes, _ = rs.unless.key(k.values, k.who)
+	}
+	rs.in.Borrow(&k.last, h)
+	k.logs.Note(&rs.in.Origin)
+	was := k.disarmed
+	k.set(a.excused(values, h.T))
+	if was {
+		k.due.Arm(rs.groups.firing) // the deadline may be earlier than before
+	}
+	a.Add(k.key, rs.in.Party, k, 1)
+}
+
+// find returns what is known of the key of the hit, nil: nothing.
+func (a *armedKeys) find() *armedKey {
+	in := &a.rs.in
+	if x := a.Items[string(in.Key)]; x != nil {
+		return x.Value
+	}
+	if in.Who == nil {
+		return nil
+	}
+	x := a.Items[in.KeyWithoutIdentity()]
+	if x == nil || !x.Value.loose {
+		return nil
+	}
+	k, party, disarmed := x.Value, x.Party(), x.Value.disarmed // as ruleState.adopt
+	a.remove(k)
+	k.key, k.who, k.loose = string(in.Key), in.Who, false
+	a.put(k, party, disarmed)
+	return k
+}
+
+// put adds a key, armed or disarmed.
+func (a *armedKeys) put(k *armedKey, party string, disarmed bool) {
+	k.in, k.disarmed, k.due.Of = a, true, k
+	k.mutes, _ = a.rs.unless.key(k.values, k.who)
+	k.set(disarmed)
+	k.due.Arm(a.rs.groups.firing)
+	a.Add(k.key, party, k, 1)
+}
+
+// excused reports whether silence after a line of the hit's key at t is no failure: a known
+// unless line mutes it, or its pod was deleted after the line.
+func (a *armedKeys) excused(values []string, t int64) bool {
+	rs := a.rs
+	return rs.isMuted(values, t) ||
+		rs.departed.Len() > 0 && rs.byPod() && rs.departed.after(rs.podOf(values, rs.in.Labels["namespace"], rs.in.Who), t)
+}
+
+// stillSilent continues an episode: the key was silent after the line, too.
+func (ep *episode) stillSilent(h *window.Hit) {
+	rs := ep.rs
+	ep.newest, ep.lastID = h.T, h.ID
+	ep.lines++
+	ep.show(&window.Trigger{T: h.T, Shown: h, Line: h})
+	ep.logs.Note(&rs.in.Origin)
+	rs.slots.Use(&ep.slot, rs.in.Party)
+	rs.journal.touch(ep)
+}
+
+// set disarms the key, or arms it again.
+func (k *armedKey) set(disarmed bool) {
+	if disarmed == k.disarmed {
+		return
+	}
+	a := k.in
+	sharing := a.muted[k.mutes]
+	if k.disarmed = disarmed; disarmed {
+		a.n--
+		if delete(sharing, k); len(sharing) == 0 {
+			delete(a.muted, k.mutes)
+		}
+		return
+	}
+	a.n++
+	if a.muted != nil {
+		if sharing == nil {
+			sharing = map[*armedKey]struct{}{}
+			a.muted[k.mutes] = sharing
+		}
+		sharing[k] = struct{}{}
+	}
+}
+
+// remove forgets a key.
+func (a *armedKeys) remove(k *armedKey) {
+	a.Delete(k.key)
+	k.set(true)
+	k.due.Disarm()
+}
+
+// mute applies an unless line at t with this key.
+func (a *armedKeys) mute(key string, values []string, t int64) {
+	a.muteSharing(key, t, false)
+	if a.rs.in.Who != nil {
+		any, _ := a.rs.unless.key(values, nil)
+		a.muteSharing(any, t, true)
+	}
+}
+
+func (a *armedKeys) muteSharing(key string, t int64, loose bool) {
+	within := int64(a.rs.rule.Unless.Within)
+	apply := func(k *armedKey) {
+		if !k.disarmed && t > k.last.T-within && (k.loose || !loose) {
+			k.set(true)
+		}
+	}
+	if a.muted == nil {
+		if x := a.Items[key]; x != nil {
+			apply(x.Value)
+		}
+		return
+	}
+	for k := range a.muted[key] {
+		apply(k)
+	}
+}
+
+// evicted counts an armed key that was dropped to make room: its silence cannot be seen.
+func (a *armedKeys) evicted(_ string, k *armedKey, party string) {
+	if !k.disarmed {
+		a.rs.limits.lost(a.rs, party, EvictedArmed)
+	}
+	k.set(true)
+	k.due.Disarm()
+}
+
+// purge forgets all keys.
+func (a *armedKeys) purge() {
+	for _, x := range a.Items {
+		x.Value.due.Disarm()
+	}
+	a.Purge()
+}
+
+// Due is when the silence becomes a failure, or when a disarmed key is forgotten.
+func (k *armedKey) Due() int64 {
+	if k.disarmed {
+		return k.last.T + k.in.rs.quiet()
+	}
+	return k.last.T + int64(k.in.rs.rule.Silent)
+}
+
+// conclude opens the episode of a key that was silent.
+func (k *armedKey) conclude(now int64) {
+	a := k.in
+	rs, party, failed := a.rs, a.Items[k.key].Party(), !k.disarmed
+	a.remove(k)
+	if !failed {
+		return
+	}
+	starts := k.last.T + int64(rs.rule.Silent)
+	if l, full := rs.place(party, now); full {
+		rs.over.refuse(k.key, starts, l, now)
+		a.put(k, party, true) // unknown until its next line
+		return
+	}
+	ep := &episode{
+		rs: rs, key: k.key, values: k.values, who: k.who, namespace: k.namespace, party: party, restored: restored{loose: k.loose},
+		state: StatePending, starts: starts, newest: k.last.T, from: starts, written: starts, lines: 1, lastID: k.last.ID,
+		last: k.last.Unlisted(), first: k.last.Line, logs: k.logs,
+	}
+	ep.sequence = window.Hits{&ep.last}
+	ep.identify()
+	ep.history.note(Event{At: instant.Time(k.last.T), Kind: EventLast})
+	ep.noteOpened(&window.Trigger{T: starts}, now)
+	ep.add(party)
+	ep.fire(now)
+	ep.conclude(now) // it may have expired meanwhile
+}
+
+// rest keeps the key of an episode that ended disarmed until its next line.
+func (a *armedKeys) rest(ep *episode, party string) {
+	if ep.end() <= a.rs.watermark() {
+		return // it has expired, and an older line opens nothing
+	}
+	ep.rs.in.Copy(&ep.last)
+	k := &armedKey{key: ep.key, values: ep.values, who: ep.who, loose: ep.loose, namespace: ep.namespace, last: ep.last.Unlisted(), logs: ep.logs}
+	k.last.T = ep.newest
+	a.put(k, party, true)
+}

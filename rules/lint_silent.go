@@ -1,0 +1,34 @@
+package rules
+
+import "fmt"
+
+// besideSilent lists the keys that `silent` excludes, each with the reason and the fix.
+var besideSilent = []struct{ key, reason, fix string }{
+	{"sequence", "each line of `match` shows by itself that the key is alive", "use `match` with the line that must keep coming"},
+	{"count", "each line shows by itself that the key is alive", "remove it"},
+	{"within", "`silent` itself is the time without a line", "remove it"},
+	{"distinct", "each line shows by itself that the key is alive", "remove it, or add its name to `by` to expect lines of each value"},
+	{"for", "the alert fires when the key was silent for the time of `silent`", "remove it, or make `silent` longer"},
+	{"clear", "the next line of `match` ends the failure", "remove it; a line that also shows that the key is alive belongs to `match`, with `any`"},
+	{"keep_firing_for", "the next line of `match` ends the failure", "remove it, or use `expire` for an upper bound"},
+}
+
+// lintSilent checks the keys of a rule for lines that stop.
+func (l *linter) lintSilent() {
+	if l.Keys.Good("silent") {
+		l.checkLateness(l.Silent, l.Keys.Value("silent"), "`silent`")
+	}
+	for _, x := range besideSilent {
+		if !l.Keys.Has(x.key) {
+			continue
+		}
+		at, fix := l.Keys.Key(x.key), x.fix
+		if silent := l.Keys.Key("silent"); silent.File() != l.file && at.File() == l.file {
+			at, fix = silent, "remove `silent` from the override, or copy the rule"
+		}
+		l.errorAt(at, "no-effect", fmt.Sprintf("`%s` has no effect with `silent`: %s", x.key, x.reason), fix)
+	}
+	if l.Keys.Good("expire") && l.Expire == 0 {
+		l.errorAt(l.Keys.Value("expire"), "never", "`expire` is 0: the alert ends at the moment at which it starts", "make `expire` longer")
+	}
+}
