@@ -19,9 +19,17 @@ func losses(reasons ...string) Losses {
 			"warning", "a compressed file is damaged",
 			"Check the file and the disk.",
 		},
+		"objects": {
+			"warning", "there are more objects than max_objects, and those beyond are not watched",
+			"Raise max_objects of the source objects, or name fewer kinds in kinds.",
+		},
 		"outage": {
 			"warning", "Loki was unreachable, or crowsnest was not running, for more than a day, and older lines were skipped",
 			"Run crowsnest replay over the range if it matters.",
+		},
+		"parts": {
+			"info", "an object has more than 64 conditions or containers, and those beyond are not watched",
+			"None, unless the object is one of yours: find out what writes so many conditions.",
 		},
 		"removed": { // common during upgrades
 			"info", "the logs of a container were deleted before they were read to their end, most likely with its pod while crowsnest was not running",

@@ -11,12 +11,13 @@ import (
 	"crowsnest/sources/kubernetes"
 	"crowsnest/sources/loki"
 	"crowsnest/sources/machines"
+	"crowsnest/sources/objects"
 	"crowsnest/sources/stdin"
 )
 
 // Sources returns the kinds of sources.
 func Sources() []Kind {
-	return []Kind{kubeletKind(), kubernetesKind(), machinesKind(), filesKind(), stdinKind(), lokiKind(), agentsKind()}
+	return []Kind{kubeletKind(), kubernetesKind(), machinesKind(), objectsKind(), filesKind(), stdinKind(), lokiKind(), agentsKind()}
 }
 
 func podLabels(more ...string) []string {
@@ -68,6 +69,27 @@ func machinesKind() Kind {
 			c := *p.Settings.(*machines.Config)
 			c.Name, c.Clock = p.Name, o.Clock
 			return []sources.Source{machines.New(c)}
+		},
+	}
+}
+
+func objectsKind() Kind {
+	return Kind{
+		Key: "objects", Help: "Leases, conditions, deletions and phases of Kubernetes objects, as lines of a log.", Settings: objects.Config{},
+		Losses: losses("objects", "parts"),
+		Streams: func(p Part) (out []Labels) {
+			for _, component := range objects.Components() {
+				fixed := map[string]string{}
+				maps.Copy(fixed, p.Settings.(*objects.Config).Labels)
+				fixed["component"] = component
+				out = append(out, Labels{Fixed: fixed, Free: []string{"namespace"}})
+			}
+			return out
+		},
+		Sources: func(p Part, o SourceOptions) []sources.Source {
+			c := *p.Settings.(*objects.Config)
+			c.Name, c.Clock = p.Name, o.Clock
+			return []sources.Source{objects.New(c)}
 		},
 	}
 }

@@ -23,7 +23,7 @@ import (
 // pods, differ.
 func TestChartEqualsKustomize(t *testing.T) {
 	for name, dir := range map[string]string{
-		"base": root + "/base", "run-as-root": "testdata/run-as-root",
+		"base": root + "/base", "run-as-root": "testdata/run-as-root", "objects": "testdata/objects",
 		"production": root + "/overlays/production", "git-sync": root + "/overlays/git-sync",
 		"standalone-deployment": root + "/overlays/standalone-deployment", "loki": root + "/overlays/loki",
 		"registry": root + "/overlays/registry",

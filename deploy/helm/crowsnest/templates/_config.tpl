@@ -93,6 +93,10 @@ sources:
   {{- if .Values.machines }}
   machines: {}
   {{- end }}
+  {{- if .Values.objects.enabled }}
+  objects:
+    kinds: {{ toJson .Values.objects.kinds }}
+  {{- end }}
 sinks:
   {{- if .Values.alertmanager.urls }}
   alertmanager:

@@ -1,0 +1,81 @@
+package objects
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/prometheus/common/model"
+)
+
+const (
+	defaultInterval = time.Minute
+	minInterval     = 10 * time.Second
+	maxInterval     = time.Hour
+	defaultObjects  = 50000
+)
+
+// Config selects the objects whose state becomes lines.
+type Config struct {
+	// Name is the source's name if there are several of the kind. Default "objects".
+	Name string `yaml:"name" bounds:"0,4096"`
+	// Kubeconfig is the path of a file. The default is the service account of the
+	// pod that this program runs in.
+	Kubeconfig string `yaml:"kubeconfig" bounds:"0,4096"`
+	// Kinds are named as by `kubectl api-resources -o name`, such as nodes or
+	// machines.cluster.x-k8s.io. Default: those in docs/objects.md. A kind that the API
+	// server does not have is looked for every minute.
+	Kinds []string `yaml:"kinds" bounds:"0,100,4096"`
+	// Interval is the time after which the lines of a state are repeated. Default 1m.
+	Interval time.Duration `yaml:"interval" bounds:"0s,1y"`
+	// MaxObjects bounds the objects that are remembered, at about 1 KiB each.
+	// Default 50000.
+	MaxObjects int `yaml:"max_objects" bounds:"0,1000000"`
+	// Labels are added to the streams, for example cluster.
+	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
+	// Clock is time.Now; tests set another one.
+	Clock func() time.Time `yaml:"-"`
+	// Transport replaces the network in tests.
+	Transport http.RoundTripper `yaml:"-"`
+}
+
+// Validate returns all errors of the configuration.
+func (c Config) Validate() error {
+	var errs []error
+	for i, name := range c.Kinds {
+		if err := kind(name).validate(); err != nil {
+			errs = append(errs, fmt.Errorf("objects: %w", err))
+		} else if slices.Contains(c.Kinds[:i], name) {
+			errs = append(errs, fmt.Errorf("objects: kinds has %q twice; remove one", name))
+		}
+	}
+	if c.Interval != 0 && (c.Interval < minInterval || c.Interval > maxInterval) {
+		errs = append(errs, fmt.Errorf("objects: interval is %v; use a duration from %v to %v", c.Interval, minInterval, maxInterval))
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Labels)) {
+		switch {
+		case !model.LegacyValidation.IsValidLabelName(name):
+			errs = append(errs, fmt.Errorf("objects: label %q is not a label name; use letters, digits and _", name))
+		case name == "component" || name == "namespace":
+			errs = append(errs, fmt.Errorf("objects: label %q comes from the object; remove it", name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c Config) withDefaults() Config {
+	c.Name = cmp.Or(c.Name, "objects")
+	c.Interval = cmp.Or(c.Interval, defaultInterval)
+	c.MaxObjects = cmp.Or(c.MaxObjects, defaultObjects)
+	if len(c.Kinds) == 0 {
+		c.Kinds = DefaultKinds()
+	}
+	if c.Clock == nil {
+		c.Clock = time.Now
+	}
+	return c
+}

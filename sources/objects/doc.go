@@ -1,0 +1,56 @@
+// Package objects writes the state of Kubernetes objects as lines, so that rules can
+// match what no log contains, wait for it, and be ended by it. It needs list and watch of
+// the configured kinds, reads only what the lines contain, and never the kind Secret.
+//
+// A line is written when a state is first seen, whenever it changes, and again every
+// interval while it holds. Its time is when the state was proved to hold; since when it
+// holds is the field since, and age is the time between. The label component of a stream
+// names the view, and namespace is that of the object; objects outside of namespaces have
+// none. These texts do not change; NAMES stands for
+// resource=RESOURCE.GROUP kind=KIND object=NAMESPACE/NAME name=NAME, which pods follow by
+// pod=NAME and nodes by node=NAME:
+//
+//	component="leases"
+//	msg="lease is held" NAMES duration=15s renewed=TIME unchanged=2s transitions=3 holder=HOLDER [was=HOLDER]
+//	msg="lease is stale" ...
+//	msg="lease has no holder" ...
+//	msg="lease is gone" NAMES was=HOLDER
+//
+//	component="conditions"
+//	msg="condition" type=TYPE status=STATUS NAMES reason=REASON since=TIME age=2m0s [was=STATUS] message="..."
+//	msg="condition is gone" type=TYPE NAMES was=STATUS
+//
+//	component="deleting"
+//	msg="object is being deleted" NAMES since=TIME age=2m0s [was=FINALIZERS] finalizers=A,B
+//	msg="object is gone" NAMES
+//
+//	component="phases"
+//	msg="phase" phase=PHASE reason=REASON NAMES since=TIME age=2m0s [was=PHASE] message="..."
+//	msg="phase is gone" NAMES was=PHASE
+//	msg="container is waiting" reason=REASON container=NAME NAMES restarts=5 exit=137 exit_reason=OOMKilled since=TIME age=2m0s [was=STATE] message="..."
+//	msg="container is running" ...
+//	msg="container is terminated" ...
+//	msg="container is gone" container=NAME NAMES was=STATE
+//
+// A field without a value is "". The field was is present only if the value changed since
+// the last line about it. A value with other characters than letters is quoted, and a
+// quote inside is escaped, so that no text of a tenant contains msg=" or forges a field.
+//
+// A Lease is stale when its renewTime did not change for its duration while the API
+// server answered and the watch delivered everything. No clock of a holder is compared.
+// While the API server cannot be reached, nobody can renew a Lease: no line is written,
+// and the time of the outage does not count. A Lease that was seen once is neither held
+// nor stale until one of both is proved.
+//
+// Conditions are those of status.v1beta2.conditions, status.conditions and
+// status.deprecated.v1beta1.conditions; if a type is in several, the first counts.
+//
+// The watermark is the time up to which everything about all kinds was read. A kind that
+// the API server does not have is looked for every minute and holds nothing up. If it had
+// objects, it has to be missing for three minutes until they are gone: an API server that
+// starts does not have all kinds yet. A kind that may not be read takes the source down.
+//
+// The saved positions contain what was written about each object, except for pods that
+// run without restarts: a restart repeats no change, and reports once what was removed
+// meanwhile.
+package objects

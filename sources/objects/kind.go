@@ -1,0 +1,73 @@
+package objects
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// kind names a kind of objects as kubectl does: RESOURCE, or RESOURCE.GROUP.
+type kind string
+
+// Kinds of which more is read than conditions and the phase.
+const (
+	leases   kind = "leases.coordination.k8s.io"
+	nodes    kind = "nodes"
+	pods     kind = "pods"
+	machines kind = "machines.cluster.x-k8s.io"
+)
+
+// DefaultKinds returns the kinds that are read if the configuration names none. The
+// manifests grant exactly these.
+func DefaultKinds() []string {
+	return []string{
+		string(nodes), string(pods), "namespaces", "persistentvolumeclaims", string(leases), "apiservices.apiregistration.k8s.io",
+		"clusters.cluster.x-k8s.io", string(machines), "machinesets.cluster.x-k8s.io", "machinedeployments.cluster.x-k8s.io",
+		"machinepools.cluster.x-k8s.io", "machinehealthchecks.cluster.x-k8s.io",
+		"kubeadmcontrolplanes.controlplane.cluster.x-k8s.io", "rke2controlplanes.controlplane.cluster.x-k8s.io",
+		"upgrades.harvesterhci.io",
+	}
+}
+
+func (k kind) resource() string {
+	resource, _, _ := strings.Cut(string(k), ".")
+	return resource
+}
+
+func (k kind) group() string {
+	_, group, _ := strings.Cut(string(k), ".")
+	return group
+}
+
+// rule returns the rule of a role that allows to read the kind.
+func (k kind) rule() string {
+	group := k.group()
+	if group == "" {
+		group = `""`
+	}
+	return fmt.Sprintf("{apiGroups: [%s], resources: [%s], verbs: [list, watch]}", group, k.resource())
+}
+
+// validate returns why a kind cannot be read.
+func (k kind) validate() error {
+	if k.resource() == "secrets" {
+		return fmt.Errorf("kinds has %q: the contents of secrets are never read; remove it", string(k))
+	}
+	parts := strings.Split(string(k), ".")
+	word := func(s string) bool {
+		return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+	}
+	if len(k) > 253 || slices.ContainsFunc(parts, func(s string) bool { return !word(s) }) {
+		return fmt.Errorf("kinds has %q, which is no name of a kind; use RESOURCE or RESOURCE.GROUP as in `kubectl api-resources -o name`, such as machines.cluster.x-k8s.io", string(k))
+	}
+	return nil
+}
+
+// query selects the objects of a kind. The Leases of nodes are left out: kubelets renew
+// each every ten seconds, and the condition Ready of a Node says the same.
+func (k kind) query() string {
+	if k == leases {
+		return "metadata.namespace!=kube-node-lease"
+	}
+	return ""
+}

@@ -1,0 +1,414 @@
+package objects
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"crowsnest/internal/pause"
+	"crowsnest/internal/times"
+	"crowsnest/sources"
+	"crowsnest/sources/internal/kube"
+)
+
+const (
+	// lookEvery is the interval at which a kind is looked for that the API server does not
+	// have.
+	lookEvery = time.Minute
+	// removedAfter is how long a kind that had objects must be missing until they are gone:
+	// an API server that starts does not have all kinds yet.
+	removedAfter = 3 * time.Minute
+	// maxGap is the longest time between two proofs of progress in which an unchanged
+	// Lease was not renewed: after a longer one, nobody may have been able to renew it.
+	maxGap = 10 * time.Second
+)
+
+// reader reads the objects of one kind.
+type reader struct {
+	s       *Source
+	subject subject
+
+	// Guarded by turn.
+	round    int  // counts lists
+	doubted  bool // something failed since the last proof
+	due      time.Time
+	progress time.Time // up to which everything was read; zero: unknown
+
+	// Guarded by mu, and changed by the holder of turn only.
+	objects  map[string]*object
+	restored map[string]*saved // of the saved state, and not listed yet
+	stored   json.RawMessage   // the positions; nil: they changed
+	synced   bool
+	absent   bool // the API server does not have the kind
+	problem  string
+
+	missing time.Time // since when the kind is absent
+	failed  int       // consecutive failures to look for the kind
+}
+
+func newReader(s *Source, k kind) *reader {
+	return &reader{s: s, subject: subject{resource: k}, objects: map[string]*object{}, restored: map[string]*saved{}}
+}
+
+// run looks for the kind and follows its objects until ctx ends.
+func (r *reader) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		at := r.s.cfg.Clock()
+		path, err := r.find(ctx)
+		wait := lookEvery
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			r.failed++
+			wait = min(time.Second<<min(r.failed, 10), kube.SlowRetry)
+			r.Failed(err, r.failed > 1)
+		case path == "":
+			r.failed = 0
+			wait = r.lack(at)
+		default:
+			r.failed, r.missing = 0, time.Time{}
+			r.follow(ctx, path)
+			wait = time.Second
+		}
+		pause.Sleep(ctx, kube.Jitter(wait), nil)
+	}
+}
+
+// find returns the path of the kind in the version that the API server prefers; "" means
+// that it does not have the kind.
+func (r *reader) find(ctx context.Context) (string, error) {
+	k := r.subject.resource
+	paths := []string{"/api/v1"}
+	if k.group() != "" {
+		var err error
+		if paths, err = r.versions(ctx, "/apis/"+k.group()); err != nil {
+			return "", err
+		}
+	}
+	for _, path := range paths {
+		var list struct {
+			Resources []struct {
+				Name string `json:"name"`
+				Kind string `json:"kind"`
+			} `json:"resources"`
+		}
+		err := r.s.client.Get(ctx, path, nil, &list)
+		if err != nil && kube.Code(err) != http.StatusNotFound {
+			return "", err
+		}
+		for _, one := range list.Resources {
+			if one.Name == k.resource() {
+				r.subject.kind = one.Kind
+				return path + "/" + one.Name, nil
+			}
+		}
+	}
+	return "", nil
+}
+
+// versions returns the paths of the versions of a group, the preferred one first.
+func (r *reader) versions(ctx context.Context, group string) ([]string, error) {
+	type version struct {
+		Name string `json:"groupVersion"`
+	}
+	var g struct {
+		Preferred version   `json:"preferredVersion"`
+		Versions  []version `json:"versions"`
+	}
+	err := r.s.client.Get(ctx, group, nil, &g)
+	if kube.Code(err) == http.StatusNotFound {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, v := range append([]version{g.Preferred}, g.Versions...) {
+		if path := "/apis/" + v.Name; v.Name != "" && !slices.Contains(out, path) {
+			out = append(out, path)
+		}
+	}
+	return out, nil
+}
+
+// lack records that the kind was absent at a time, and returns when to look again.
+// Objects that were known are gone after removedAfter.
+func (r *reader) lack(at time.Time) time.Duration {
+	r.s.turn.Lock()
+	if r.missing.IsZero() {
+		r.missing = at
+	}
+	removed := at.Sub(r.missing) >= removedAfter
+	if !removed && len(r.objects)+len(r.restored) > 0 {
+		r.s.turn.Unlock()
+		return kube.SlowRetry
+	}
+	r.round++
+	r.removeUnlisted()
+	r.progress = at
+	r.s.set(func() { r.absent, r.synced, r.problem = true, false, "" })
+	r.s.advanceWatermark()
+	r.s.turn.Unlock()
+	r.s.note()
+	return lookEvery
+}
+
+// follow lists and watches the objects at a path, until ctx ends or the API server no
+// longer has the path.
+func (r *reader) follow(ctx context.Context, path string) {
+	r.s.set(func() { r.absent = false })
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	q := url.Values{}
+	if sel := r.subject.resource.query(); sel != "" {
+		q.Set("fieldSelector", sel)
+	}
+	w := &kube.Watcher{
+		Client: r.s.client, Path: path, Query: q, Clock: r.s.cfg.Clock,
+		Handler: &handler{reader: r, stop: cancel}, Progress: r.proved,
+	}
+	w.Run(ctx)
+}
+
+// handler is the reader while it follows one path.
+type handler struct {
+	*reader
+	stop context.CancelFunc
+}
+
+// Failed implements kube.Handler. A path that is gone is looked for again.
+func (h *handler) Failed(err error, lasting bool) {
+	if kube.Code(err) == http.StatusNotFound {
+		h.stop()
+		return
+	}
+	h.reader.Failed(err, lasting)
+}
+
+// Listing implements kube.Handler.
+func (r *reader) Listing() { r.round++ }
+
+// Changed implements kube.Handler.
+func (r *reader) Changed(in json.RawMessage) error {
+	o, cut, err := project(r.subject.resource, in)
+	if err != nil {
+		return err
+	}
+	r.s.turn.Lock()
+	defer r.s.turn.Unlock()
+	at := r.s.cfg.Clock()
+	o.round, o.read = r.round, at
+	if cut {
+		r.lose("parts", o, at)
+	}
+	last := r.objects[o.key()]
+	if last != nil && last.uid != o.uid {
+		r.remove(last, slices.Collect(facts(last)), at)
+		last = nil
+	}
+	if last == nil {
+		if !r.room(o, at) {
+			return nil
+		}
+		if was := r.restored[o.key()]; was != nil {
+			last = was.of(o)
+			o.follow(last, at)
+			r.replace(o, was.facts, at)
+			return nil
+		}
+	}
+	o.follow(last, at)
+	r.replace(o, slices.Collect(facts(last)), at)
+	return nil
+}
+
+// replace replaces what is remembered of an object, of which some facts were known, and
+// writes the changes. The caller holds turn.
+func (r *reader) replace(o *object, before []fact, at time.Time) {
+	found := changes(before, o)
+	var lines []line
+	for _, c := range found {
+		text := ""
+		if c.gone {
+			text = r.subject.gone(o, c.fact)
+		} else {
+			text = r.subject.line(o, c.fact, c.was, at)
+		}
+		lines = append(lines, line{c.view, o.namespace, text})
+	}
+	r.s.write(lines, at, func() {
+		if r.objects[o.key()] == nil {
+			r.s.known++
+		}
+		if r.objects[o.key()] == nil || len(found) > 0 {
+			r.stored = nil
+		}
+		r.objects[o.key()] = o
+		delete(r.restored, o.key())
+	})
+}
+
+// remove writes that the facts about an object no longer hold, and forgets it. The caller
+// holds turn.
+func (r *reader) remove(o *object, last []fact, at time.Time) {
+	var lines []line
+	for _, f := range last {
+		if !f.hidden {
+			lines = append(lines, line{f.view, o.namespace, r.subject.gone(o, f)})
+		}
+	}
+	r.s.write(lines, at, func() {
+		if r.objects[o.key()] != nil {
+			delete(r.objects, o.key())
+			r.s.known--
+		}
+		delete(r.restored, o.key())
+		r.stored = nil
+	})
+}
+
+// removeUnlisted removes what the last list did not have. The caller holds turn.
+func (r *reader) removeUnlisted() {
+	at := r.s.cfg.Clock()
+	for _, key := range slices.Sorted(maps.Keys(r.objects)) {
+		if o := r.objects[key]; o.round != r.round {
+			r.remove(o, slices.Collect(facts(o)), at)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(r.restored)) {
+		r.remove(named(key), r.restored[key].facts, at)
+	}
+}
+
+// Deleted implements kube.Handler.
+func (r *reader) Deleted(_ context.Context, in json.RawMessage) error {
+	o, _, err := project(r.subject.resource, in)
+	if err != nil {
+		return err
+	}
+	r.s.turn.Lock()
+	defer r.s.turn.Unlock()
+	if last := r.objects[o.key()]; last != nil {
+		r.remove(last, slices.Collect(facts(last)), r.s.cfg.Clock())
+	}
+	return nil
+}
+
+// Listed implements kube.Handler.
+func (r *reader) Listed(context.Context) {
+	r.s.turn.Lock()
+	defer r.s.turn.Unlock()
+	r.removeUnlisted()
+	if r.due.IsZero() {
+		r.due = r.s.cfg.Clock().Add(r.s.cfg.Interval)
+	}
+	r.s.set(func() { r.synced = true })
+	r.s.note()
+}
+
+// Passed implements kube.Handler.
+func (r *reader) Passed() {
+	r.s.mu.Lock()
+	changed := r.problem != ""
+	r.problem = ""
+	r.s.mu.Unlock()
+	if changed {
+		r.s.note()
+	}
+}
+
+// Failed implements kube.Handler.
+func (r *reader) Failed(err error, lasting bool) {
+	r.s.turn.Lock()
+	r.doubted = true
+	r.s.turn.Unlock()
+	r.s.set(func() {
+		r.s.status.Errors["read"]++
+		if lasting {
+			r.problem = r.explain(err)
+		}
+	})
+	r.s.note()
+}
+
+// explain adds the fix to an error.
+func (r *reader) explain(err error) string {
+	k := r.subject.resource
+	switch kube.Code(err) {
+	case http.StatusUnauthorized:
+		return fmt.Sprintf("the API server refuses the credentials: renew the token or the kubeconfig, it is read again every %v (%v)", kube.SlowRetry, err)
+	case http.StatusForbidden:
+		return fmt.Sprintf("not allowed to read %s: add the rule %s to the ClusterRole, or remove the kind from kinds (%v)", k, k.rule(), err)
+	}
+	return fmt.Sprintf("%s cannot be read: %v", k, err)
+}
+
+// proved is called with a time up to which everything was read.
+func (r *reader) proved(at time.Time) {
+	r.s.turn.Lock()
+	defer r.s.turn.Unlock()
+	if r.subject.resource == leases {
+		r.judge(at)
+	}
+	if !at.Before(r.due) || at.Before(r.due.Add(-2*r.s.cfg.Interval)) { // the clock was set back
+		r.due = at.Add(r.s.cfg.Interval)
+		r.repeat(at)
+	}
+	r.progress = at
+	r.s.advanceWatermark()
+}
+
+// judge finds the Leases that were not renewed in time. What was not renewed while the
+// API server was away proves nothing. The caller holds turn.
+func (r *reader) judge(at time.Time) {
+	gap := r.doubted || at.Sub(r.progress) > maxGap
+	r.doubted = false
+	for _, key := range slices.Sorted(maps.Keys(r.objects)) {
+		o := r.objects[key]
+		if l := o.lease; gap && l.state != leaseStale {
+			l.since = at
+		} else if l.overdue(at) {
+			stale, lease := *o, *l
+			lease.state, stale.lease = leaseStale, &lease
+			r.replace(&stale, slices.Collect(facts(o)), at)
+		}
+	}
+}
+
+// repeat writes everything that holds. The caller holds turn.
+func (r *reader) repeat(at time.Time) {
+	for _, key := range slices.Sorted(maps.Keys(r.objects)) {
+		o := r.objects[key]
+		now := times.Later(at, o.read)
+		var lines []line
+		for f := range facts(o) {
+			if !f.hidden {
+				lines = append(lines, line{f.view, o.namespace, r.subject.line(o, f, f.value, now)})
+			}
+		}
+		r.s.write(lines, now, func() {})
+	}
+}
+
+// room reports whether one more object can be remembered. The caller holds turn.
+func (r *reader) room(o *object, at time.Time) bool {
+	if r.s.known < r.s.cfg.MaxObjects {
+		return true
+	}
+	r.lose("objects", o, at)
+	return false
+}
+
+// lose counts what cannot be remembered of an object.
+func (r *reader) lose(reason string, o *object, at time.Time) {
+	r.s.set(func() {
+		count := r.s.status.Losses[reason].Count + 1
+		r.s.status.Losses[reason] = sources.Loss{Count: count, At: at.UTC(), Path: string(r.subject.resource) + " " + o.key()}
+	})
+}

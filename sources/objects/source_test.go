@@ -1,0 +1,362 @@
+package objects
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/rules/selector"
+)
+
+const (
+	machinesPath = "/apis/cluster.x-k8s.io/v1beta1/machines"
+	leasesPath   = "/apis/coordination.k8s.io/v1/leases"
+	podsPath     = "/api/v1/pods"
+)
+
+// machineJSON returns a Machine with a condition Ready.
+func machineJSON(name, ready, phase, more string) string {
+	return fmt.Sprintf(`{"metadata":{"namespace":"shop","name":%q,"uid":"u-%s"%s},"status":{"phase":%q,"conditions":[
+		{"type":"Ready","status":%q,"reason":"R","message":"m","lastTransitionTime":"1999-12-31T23:59:00Z"}]}}`, name, name, more, phase, ready)
+}
+
+func leaseJSON(holder, renewed string) string {
+	return fmt.Sprintf(`{"metadata":{"namespace":"kube-system","name":"kube-scheduler","uid":"u"},"spec":{"holderIdentity":%q,"leaseDurationSeconds":15,"renewTime":%q,"leaseTransitions":2}}`, holder, renewed)
+}
+
+// only returns the lines that contain a text, without the names of the object.
+func only(lines []string, text string) (out []string) {
+	for _, l := range lines {
+		if strings.Contains(l, text) {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+func TestConditionsAndPhases(t *testing.T) {
+	a := newAPI(machinesPath + "=Machine")
+	a.put(machinesPath, machineJSON("a", "False", "Provisioning", ""))
+	const names = ` resource=machines.cluster.x-k8s.io kind=Machine object=shop/a name=a`
+	var saved json.RawMessage
+	inBubble(t, Config{Kinds: []string{"machines.cluster.x-k8s.io"}}, a, nil, func(s *Source, p *pipe, pass func(time.Duration)) {
+		pass(time.Second)
+		require.Equal(t, []string{
+			`conditions shop: msg="condition" type=Ready status=False` + names + ` reason=R since=1999-12-31T23:59:00Z age=1m0s message=m`,
+			`phases shop: msg="phase" phase=Provisioning reason=""` + names + ` since=2000-01-01T00:00:00Z age=0s message=""`,
+		}, p.take())
+		require.True(t, s.Status().Up, s.Status().Error)
+		pass(30 * time.Second)
+		require.Empty(t, p.take(), "nothing changed")
+		a.put(machinesPath, machineJSON("a", "True", "Running", ""))
+		pass(time.Second)
+		require.Equal(t, []string{
+			`conditions shop: msg="condition" type=Ready status=True` + names + ` reason=R since=1999-12-31T23:59:00Z age=1m31s was=False message=m`,
+			`phases shop: msg="phase" phase=Running reason=""` + names + ` since=2000-01-01T00:00:31Z age=0s was=Provisioning message=""`,
+		}, p.take())
+		pass(time.Minute)
+		require.Len(t, only(p.take(), "was="), 0, "a repetition is no change")
+		require.WithinDuration(t, time.Now(), p.provedAt(), 9*time.Second)
+		saved = s.Positions()
+		a.put(machinesPath, machineJSON("a", "True", "Deleting", `,"deletionTimestamp":"2000-01-01T00:00:00Z","finalizers":["x/y","z"]`))
+		pass(time.Second)
+		require.Equal(t, []string{
+			`deleting shop: msg="object is being deleted"` + names + ` since=2000-01-01T00:00:00Z age=1m32s finalizers=x/y,z`,
+		}, only(p.take(), "deleting shop"))
+		a.remove(machinesPath, "shop/a")
+		pass(time.Second)
+		require.Equal(t, []string{
+			`deleting shop: msg="object is gone"` + names,
+			`conditions shop: msg="condition is gone" type=Ready` + names + ` was=True`,
+			`phases shop: msg="phase is gone"` + names + ` was=Deleting`,
+		}, p.take())
+		pass(2 * time.Minute)
+		require.Empty(t, p.take())
+	})
+	// What was removed while nothing ran is told once.
+	inBubble(t, Config{Kinds: []string{"machines.cluster.x-k8s.io"}}, a, saved, func(s *Source, p *pipe, pass func(time.Duration)) {
+		pass(time.Second)
+		require.Equal(t, []string{
+			`conditions shop: msg="condition is gone" type=Ready resource=machines.cluster.x-k8s.io kind=Machine object=shop/a name=a was=True`,
+			`phases shop: msg="phase is gone" resource=machines.cluster.x-k8s.io kind=Machine object=shop/a name=a was=Running`,
+		}, p.take())
+		saved = s.Positions()
+	})
+	inBubble(t, Config{Kinds: []string{"machines.cluster.x-k8s.io"}}, a, saved, func(_ *Source, p *pipe, pass func(time.Duration)) {
+		pass(5 * time.Minute)
+		require.Empty(t, p.take())
+	})
+}
+
+// A restart repeats no change, and finds those that happened meanwhile.
+func TestRestart(t *testing.T) {
+	a := newAPI(machinesPath + "=Machine")
+	a.put(machinesPath, machineJSON("a", "False", "Provisioning", ""))
+	a.put(machinesPath, machineJSON("b", "False", "Provisioning", ""))
+	cfg := Config{Kinds: []string{"machines.cluster.x-k8s.io"}}
+	var saved json.RawMessage
+	inBubble(t, cfg, a, nil, func(s *Source, p *pipe, pass func(time.Duration)) {
+		pass(10 * time.Second)
+		saved = s.Positions()
+	})
+	a.put(machinesPath, machineJSON("b", "True", "Provisioning", ""))
+	inBubble(t, cfg, a, saved, func(_ *Source, p *pipe, pass func(time.Duration)) {
+		pass(time.Second)
+		lines := p.take()
+		require.Len(t, only(lines, "was="), 1)
+		require.Len(t, only(lines, "status=True"), 1)
+		require.Contains(t, only(lines, "was=")[0], "object=shop/b")
+		require.Len(t, only(lines, `since=2000-01-01T00:00:00Z`), 2, "the phases are as old as before")
+	})
+	require.ErrorContains(t, New(cfg).Restore(json.RawMessage(`[]`)), "read the positions of objects")
+	require.ErrorContains(t, New(cfg).Restore(json.RawMessage(`{"kinds":{"machines.cluster.x-k8s.io":{"words":["a"],"objects":{"x":[1,0,7,0]}}}}`)), "damaged")
+}
+
+func TestLeases(t *testing.T) {
+	a := newAPI(leasesPath + "=Lease")
+	a.put(leasesPath, leaseJSON("s-0", "1"))
+	var saved json.RawMessage
+	cfg := Config{Kinds: []string{"leases.coordination.k8s.io"}}
+	inBubble(t, cfg, a, nil, func(s *Source, p *pipe, pass func(time.Duration)) {
+		pass(10 * time.Second)
+		require.Empty(t, p.take(), "it is not known yet whether it is renewed")
+		for i := range 10 {
+			a.put(leasesPath, leaseJSON("s-0", fmt.Sprint(2+i)))
+			pass(2 * time.Second)
+		}
+		require.Equal(t, []string{
+			`leases kube-system: msg="lease is held" resource=leases.coordination.k8s.io kind=Lease object=kube-system/kube-scheduler name=kube-scheduler` +
+				` duration=15s renewed=2 unchanged=0s transitions=2 holder=s-0`,
+		}, p.take())
+		pass(13 * time.Second) // 15 s after the last renewal
+		require.Empty(t, p.take())
+		pass(10 * time.Second)
+		lines := only(p.take(), "stale")
+		require.Len(t, lines, 1)
+		require.Contains(t, lines[0], "renewed=11 unchanged=")
+		pass(time.Minute)
+		require.NotEmpty(t, only(p.take(), "lease is stale"), "repeated while it holds")
+		saved = s.Positions()
+		a.put(leasesPath, leaseJSON("s-1", "12"))
+		pass(time.Second)
+		require.Contains(t, p.take()[0], `msg="lease is held"`)
+		a.put(leasesPath, leaseJSON("", "13"))
+		pass(time.Second)
+		require.Contains(t, p.take()[0], `holder="" was=s-1`)
+		a.remove(leasesPath, "kube-system/kube-scheduler")
+		pass(time.Second)
+		require.Contains(t, p.take()[0], `msg="lease is gone"`)
+		a.put(leasesPath, leaseJSON("s-0", "11"))
+	})
+	inBubble(t, cfg, a, saved, func(_ *Source, p *pipe, pass func(time.Duration)) {
+		pass(70 * time.Second)
+		lines := p.take()
+		require.NotEmpty(t, only(lines, "lease is stale"), "it is still stale after a restart")
+		require.Empty(t, only(lines, "lease is held"))
+	})
+}
+
+// While the API server is away, nobody can renew a Lease: nothing is said, and the
+// watermark stands.
+func TestLeaseWhileAPIServerIsAway(t *testing.T) {
+	a := newAPI(leasesPath + "=Lease")
+	a.put(leasesPath, leaseJSON("s-0", "1"))
+	inBubble(t, Config{Kinds: []string{"leases.coordination.k8s.io"}}, a, nil, func(s *Source, p *pipe, pass func(time.Duration)) {
+		renew := func(n int) {
+			for range n {
+				a.put(leasesPath, leaseJSON("s-0", time.Now().Format(time.RFC3339)))
+				pass(2 * time.Second)
+			}
+		}
+		renew(10)
+		require.NotEmpty(t, p.take())
+		for _, away := range []time.Duration{14 * time.Second, 25 * time.Second, 3 * time.Minute} {
+			a.set(func() { a.fault = 503 })
+			before := p.provedAt()
+			pass(away)
+			require.Empty(t, p.take(), away)
+			require.Equal(t, before, p.provedAt(), away)
+			require.False(t, s.Status().Up, away)
+			a.set(func() { a.fault = 0 })
+			pass(2 * time.Second)
+			renew(25)
+			require.Empty(t, only(p.take(), "stale"), away)
+			require.True(t, s.Status().Up, s.Status().Error)
+		}
+		// The holder died while the API server was away.
+		a.set(func() { a.fault = 503 })
+		pass(3 * time.Minute)
+		a.set(func() { a.fault = 0 })
+		pass(31*time.Second + 15*time.Second + 10*time.Second)
+		require.NotEmpty(t, only(p.take(), "stale"))
+	})
+}
+
+func TestPods(t *testing.T) {
+	a := newAPI(podsPath + "=Pod")
+	a.put(podsPath, `{"metadata":{"namespace":"shop","name":"web-0"},"status":{"phase":"Running","containerStatuses":[
+		{"name":"web","restartCount":3,"state":{"waiting":{"reason":"CrashLoopBackOff","message":"back-off 40s"}},"lastState":{"terminated":{"exitCode":137,"reason":"OOMKilled","finishedAt":"1999-12-31T23:59:30Z"}}},
+		{"name":"proxy","restartCount":0,"state":{"running":{"startedAt":"1999-12-31T23:00:00Z"}}}]}}`)
+	inBubble(t, Config{Kinds: []string{"pods"}}, a, nil, func(s *Source, p *pipe, pass func(time.Duration)) {
+		pass(time.Second)
+		const names = ` resource=pods kind=Pod object=shop/web-0 name=web-0 pod=web-0`
+		require.Equal(t, []string{
+			`phases shop: msg="phase" phase=Running reason=""` + names + ` since=2000-01-01T00:00:00Z age=0s message=""`,
+			`phases shop: msg="container is waiting" reason=CrashLoopBackOff container=web` + names +
+				` restarts=3 exit=137 exit_reason=OOMKilled since=1999-12-31T23:59:30Z age=30s message="back-off 40s"`,
+			`phases shop: msg="container is running" reason="" container=proxy` + names +
+				` restarts=0 exit="" exit_reason="" since=1999-12-31T23:00:00Z age=1h0m0s message=""`,
+		}, p.take())
+	})
+}
+
+// Cluster API writes conditions in two forms, which may contradict each other.
+func TestFormsOfConditions(t *testing.T) {
+	f := func(status, want string) {
+		t.Helper()
+		o, _, err := project("machines.cluster.x-k8s.io", json.RawMessage(`{"metadata":{"name":"a"},"status":`+status+`}`))
+		require.NoError(t, err)
+		var got []string
+		for f := range facts(o) {
+			got = append(got, f.name.Value()+"="+f.value.Value())
+		}
+		require.Equal(t, want, strings.Join(got, " "))
+	}
+	f(`{"conditions":[{"type":"Ready","status":"True"},{"type":"Old","status":"False"}],"v1beta2":{"conditions":[{"type":"Ready","status":"False"}]}}`, "Ready=False Old=False")
+	f(`{"conditions":[{"type":"Ready","status":"True"}],"deprecated":{"v1beta1":{"conditions":[{"type":"Ready","status":"False"},{"type":"Old","status":"True"}]}}}`, "Ready=True Old=True")
+	f(`{"conditions":"none","deprecated":7,"v1beta2":[],"phase":{"x":1}}`, "")
+	f(`"text"`, "")
+	f(`null`, "")
+	f(`{"conditions":[{"status":"True"},{"type":"A","status":"True"},{"type":"A","status":"False"}],"phase":"Bound"}`, "A=True =Bound")
+}
+
+func TestAbsentAndForbidden(t *testing.T) {
+	a := newAPI("/api/v1/nodes=Node")
+	a.put("/api/v1/nodes", `{"metadata":{"name":"n1"},"status":{"conditions":[{"type":"Ready","status":"True"}]}}`)
+	cfg := Config{Kinds: []string{"nodes", "machines.cluster.x-k8s.io"}}
+	var saved json.RawMessage
+	inBubble(t, cfg, a, nil, func(s *Source, p *pipe, pass func(time.Duration)) {
+		pass(90 * time.Second)
+		require.True(t, s.Status().Up, s.Status().Error)
+		require.Empty(t, s.Status().Idle)
+		require.Contains(t, p.take()[0], `node=n1`)
+		require.WithinDuration(t, time.Now(), p.provedAt(), 70*time.Second)
+		a.set(func() { a.kinds[machinesPath] = "Machine"; a.denied = machinesPath })
+		pass(2 * time.Minute)
+		st := s.Status()
+		require.False(t, st.Up)
+		require.Contains(t, st.Error, "not allowed to read machines.cluster.x-k8s.io: add the rule {apiGroups: [cluster.x-k8s.io], resources: [machines], verbs: [list, watch]} to the ClusterRole")
+		require.NotEmpty(t, p.take(), "other kinds are read on")
+		stands := p.provedAt()
+		pass(time.Minute)
+		require.Equal(t, stands, p.provedAt())
+		a.set(func() { a.denied = "" })
+		a.put(machinesPath, machineJSON("a", "True", "Running", ""))
+		pass(2 * time.Minute)
+		require.True(t, s.Status().Up, s.Status().Error)
+		require.NotEmpty(t, only(p.take(), "object=shop/a"))
+		saved = s.Positions()
+		// The definition is removed, and the objects with it.
+		a.set(func() {
+			delete(a.kinds, machinesPath)
+			a.fault = 500
+		})
+		pass(time.Second)
+		a.set(func() { a.fault = 0 })
+		pass(time.Minute)
+		require.Empty(t, only(p.take(), "is gone"), "the API server may just be starting")
+		pass(4 * time.Minute)
+		require.Len(t, only(p.take(), "is gone"), 2)
+	})
+	// It was removed while nothing ran.
+	inBubble(t, cfg, a, saved, func(_ *Source, p *pipe, pass func(time.Duration)) {
+		pass(5 * time.Minute)
+		require.Len(t, only(p.take(), "is gone"), 2)
+	})
+	inBubble(t, Config{Kinds: []string{"machines.cluster.x-k8s.io"}}, a, nil, func(s *Source, _ *pipe, pass func(time.Duration)) {
+		pass(time.Minute)
+		require.True(t, s.Status().Up)
+		require.Contains(t, s.Status().Idle, "has none of the kinds")
+	})
+}
+
+func TestBounds(t *testing.T) {
+	a := newAPI(machinesPath + "=Machine")
+	for i := range 5 {
+		a.put(machinesPath, machineJSON(fmt.Sprint("m", i), "True", "Running", ""))
+	}
+	inBubble(t, Config{Kinds: []string{"machines.cluster.x-k8s.io"}, MaxObjects: 3}, a, nil, func(s *Source, p *pipe, pass func(time.Duration)) {
+		pass(time.Second)
+		require.Len(t, p.take(), 6)
+		loss := s.Status().Losses["objects"]
+		require.EqualValues(t, 2, loss.Count)
+		require.Equal(t, "machines.cluster.x-k8s.io shop/m4", loss.Path)
+		a.remove(machinesPath, "shop/m0")
+		a.put(machinesPath, machineJSON("m4", "True", "Running", ""))
+		pass(time.Second)
+		require.Len(t, only(p.take(), "object=shop/m4"), 2)
+	})
+	var many []string
+	for i := range 70 {
+		many = append(many, fmt.Sprintf(`{"type":"T%d","status":"True","message":%q}`, i, strings.Repeat("x", 10000)))
+	}
+	o, cut, err := project("x", json.RawMessage(`{"metadata":{"name":"a"},"status":{"conditions":[`+strings.Join(many, ",")+`]}}`))
+	require.NoError(t, err)
+	require.True(t, cut)
+	require.Len(t, o.conditions, maxConditions)
+	require.LessOrEqual(t, len(o.conditions[0].message), maxMessage+len("…"))
+}
+
+// Texts of tenants forge no field and no beginning of a line.
+func TestHostileTexts(t *testing.T) {
+	in, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"name": "a", "namespace": "shop"},
+		"status": map[string]any{"conditions": []any{map[string]any{
+			"type": "X status=True", "status": "False\n", "reason": `" msg="lease is stale"`, "message": `a" msg="condition" type=Ready status=True object=kube-system/b`,
+		}}},
+	})
+	require.NoError(t, err)
+	o, _, err := project("x", in)
+	require.NoError(t, err)
+	for f := range facts(o) {
+		got := subject{"x", "X"}.line(o, f, f.value, time.Time{})
+		require.Equal(t, 1, strings.Count(got, ` msg="`)+strings.Count("^"+got, `^msg="`), got)
+		require.Equal(t, `msg="condition" type="X status=True" status="False\n" resource=x kind=X object=shop/a name=a reason="\" msg=\"lease is stale\""`+
+			` since="" age="" message="a\" msg=\"condition\" type=Ready status=True object=kube-system/b"`, got)
+	}
+}
+
+func TestConfig(t *testing.T) {
+	f := func(c Config, want string) {
+		t.Helper()
+		if err := c.Validate(); want != "" {
+			require.ErrorContains(t, err, want)
+		} else {
+			require.NoError(t, err)
+		}
+	}
+	f(Config{}, "")
+	f(Config{Kinds: DefaultKinds()}, "")
+	f(Config{Kinds: []string{"secrets"}}, `objects: kinds has "secrets": the contents of secrets are never read; remove it`)
+	f(Config{Kinds: []string{"secrets.example.org"}}, "never read")
+	f(Config{Kinds: []string{"Machine"}}, "which is no name of a kind; use RESOURCE or RESOURCE.GROUP")
+	f(Config{Kinds: []string{"pods/log"}}, "which is no name of a kind")
+	f(Config{Kinds: []string{"pods."}}, "which is no name of a kind")
+	f(Config{Kinds: []string{"pods", "pods"}}, `has "pods" twice`)
+	f(Config{Interval: time.Second}, "objects: interval is 1s; use a duration from 10s to 1h0m0s")
+	f(Config{Labels: map[string]string{"namespace": "x"}}, "comes from the object")
+	f(Config{Labels: map[string]string{"a-b": "x"}}, "not a label name")
+	s := New(Config{Labels: map[string]string{"cluster": "a"}})
+	for text, want := range map[string]bool{
+		`{component="leases"}`: true, `{component="conditions", namespace="x"}`: true, `{component="machines"}`: false,
+		`{component="leases", cluster="b"}`: false, `{container=~".+"}`: false, `{namespace="x"}`: true,
+	} {
+		sel, err := selector.Parse(text)
+		require.NoError(t, err)
+		require.Equal(t, want, s.Serves(sel), text)
+	}
+}

@@ -1,0 +1,42 @@
+package deploy
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"gopkg.in/yaml.v3"
+
+	source "crowsnest/sources/objects"
+	"crowsnest/test/manifests"
+)
+
+// The manifests grant exactly the kinds that the source objects reads.
+func TestRoleOfObjects(t *testing.T) {
+	f := func(text, kinds string) {
+		t.Helper()
+		var want []any
+		for kind := range strings.FieldsSeq(kinds) {
+			resource, group, _ := strings.Cut(kind, ".")
+			want = append(want, map[string]any{"apiGroups": []any{group}, "resources": []any{resource}, "verbs": []any{"list", "watch"}})
+		}
+		for _, o := range manifests.Objects(t, text) {
+			if o["kind"] == "ClusterRole" && strings.HasSuffix(at(o, "metadata", "name").(string), "-objects") {
+				require.Equal(t, want, o["rules"])
+				return
+			}
+		}
+		t.Fatal("there is no role")
+	}
+	defaults := strings.Join(source.DefaultKinds(), " ")
+	f(manifests.Kustomize(t, "testdata/objects"), defaults)
+	f(manifests.Chart(t, "objects"), defaults)
+	f(manifests.Chart(t, "everything"), "nodes certificates.cert-manager.io")
+	var config struct {
+		Sources struct {
+			Objects struct{ Kinds []string }
+		}
+	}
+	require.NoError(t, yaml.Unmarshal([]byte(configurations(t, manifests.Chart(t, "everything"))["watch-aggregator"]), &config))
+	require.Equal(t, []string{"nodes", "certificates.cert-manager.io"}, config.Sources.Objects.Kinds)
+}
