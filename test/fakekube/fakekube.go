@@ -118,6 +118,20 @@ func (s *Server) Expire() {
 	s.oldest, s.events = s.version, nil
 }
 
+// Rewind restores an older version, without what happened to objects since.
+func (s *Server) Rewind(version int) {
+	defer s.lock()()
+	s.version, s.oldest = version, 0
+	s.events = slices.DeleteFunc(s.events, func(e event) bool { return e.version > version })
+}
+
+// Version returns the current version.
+func (s *Server) Version() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.version
+}
+
 // Break sets a function that may answer instead of the server; nil: none. It may block
 // until the request's context ends.
 func (s *Server) Break(fault func(r *http.Request) *http.Response) {

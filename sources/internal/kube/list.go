@@ -29,6 +29,8 @@ const (
 	// silentFor is how long an open watch may be silent, including bookmarks, until it is
 	// opened again: its connection may be dead although nothing reports that.
 	silentFor = 90 * time.Second
+	// openWithin is how long the server may take to answer a request for a watch.
+	openWithin = 30 * time.Second
 )
 
 // errTooLarge means that the server sent more than any object has.
@@ -188,11 +190,11 @@ func (c *Client) Watch(ctx context.Context, path string, query url.Values, opene
 	q.Set("watch", "1")
 	q.Set("allowWatchBookmarks", "true")
 	q.Set("timeoutSeconds", strconv.Itoa(int(lasts.Seconds())))
-	silence := time.AfterFunc(silentFor, cancel)
+	silence := time.AfterFunc(openWithin, cancel)
 	defer silence.Stop()
 	body, err := c.get(ctx, path, q, false)
 	if err != nil && outer.Err() == nil && ctx.Err() != nil {
-		return fmt.Errorf("watch %s: no answer within %v", path, silentFor)
+		return fmt.Errorf("watch %s: no answer within %v", path, openWithin)
 	}
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"net/http"
 	"net/url"
 	"strconv"
 	"time"
@@ -34,6 +35,9 @@ const (
 func (w *Watcher) prove(ctx context.Context) error {
 	for failed := 0; pause.Sleep(ctx, Jitter(proveEvery), nil); {
 		at := w.Clock()
+		w.mu.Lock()
+		seen := w.seen
+		w.mu.Unlock()
 		version, err := w.current(ctx)
 		if ctx.Err() != nil {
 			return nil
@@ -44,7 +48,9 @@ func (w *Watcher) prove(ctx context.Context) error {
 			}
 			continue
 		}
-		failed = 0
+		if failed = 0; version > 0 && version < seen {
+			return &Error{Code: http.StatusGone, Message: "its versions went back; its storage was probably restored from a backup"}
+		}
 		for !w.proved(ctx, at, version) {
 			if ctx.Err() != nil {
 				return nil
@@ -62,7 +68,7 @@ func (w *Watcher) current(ctx context.Context) (uint64, error) {
 		Metadata listMeta `json:"metadata"`
 	}
 	err := w.Client.Get(ctx, w.Path, url.Values{"limit": {"1"}}, &list)
-	return number(list.Metadata.Version), err
+	return VersionNumber(list.Metadata.Version), err
 }
 
 // proved reports whether the watch has delivered a version, and calls Progress if so. It
@@ -90,8 +96,9 @@ func (w *Watcher) proved(ctx context.Context, at time.Time, version uint64) bool
 	return true
 }
 
-// number returns a version as a number, 0 if it is none.
-func number(version string) uint64 {
+// VersionNumber returns a version of an object as a number, 0 if it is none. A greater
+// number is a later version of the objects of one kind.
+func VersionNumber(version string) uint64 {
 	n, err := strconv.ParseUint(version, 10, 64)
 	if err != nil {
 		return 0

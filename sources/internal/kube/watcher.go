@@ -62,6 +62,11 @@ type Watcher struct {
 	Handler Handler
 	// Resync is when everything is listed again although no watch failed; 0: never.
 	Resync time.Duration
+	// From is a version to watch from, of an earlier run; "": Run lists first.
+	From string
+	// Rewound is called before a list if the API server has an older version than was read:
+	// its storage was restored from a backup. nil is allowed.
+	Rewound func()
 	// Progress is called with times up to which the Handler has got everything that the
 	// API server had: see progress.go. Calls do not overlap with those of the Handler, and
 	// times do not decrease unless the clock does. nil means that nothing is asked for.
@@ -69,7 +74,7 @@ type Watcher struct {
 
 	version string // to watch from; "" : list first
 	listed  time.Time
-	tries   int // consecutive failures
+	tries   int // consecutive failures; guarded by mu
 
 	calls sync.Mutex // held during the calls that a watch and its proof of progress make
 
@@ -97,6 +102,8 @@ func (w *Watcher) State() State {
 
 // Run lists and watches until ctx ends. It waits for the calls in progress.
 func (w *Watcher) Run(ctx context.Context) {
+	w.version, w.listed = w.From, w.Clock()
+	w.seen = VersionNumber(w.From)
 	for ctx.Err() == nil {
 		began := w.Clock()
 		err := w.step(ctx)
@@ -125,23 +132,41 @@ func (w *Watcher) step(ctx context.Context) error {
 }
 
 func (w *Watcher) list(ctx context.Context, now time.Time) error {
+	if err := w.rewind(ctx); err != nil {
+		return err
+	}
 	w.Handler.Listing()
 	version, err := w.Client.List(ctx, w.Path, w.Query, w.Handler.Changed)
 	if err != nil {
 		return err
 	}
 	w.passed()
-	w.Handler.Listed(ctx)
 	w.version = version
-	w.mu.Lock()
-	w.state.Synced, w.state.LastRead = true, w.Clock()
-	w.seen = number(version)
-	w.mu.Unlock()
+	w.Handler.Listed(ctx)
+	w.set(func(s *State) { s.Synced, s.LastRead, w.seen = true, w.Clock(), VersionNumber(version) })
 	if w.Progress != nil {
 		w.Progress(now)
 	}
 	return nil
 }
+
+// rewind calls Rewound if the server has an older version than was read.
+func (w *Watcher) rewind(ctx context.Context) error {
+	if w.Rewound == nil || w.seen == 0 {
+		return nil
+	}
+	version, err := w.current(ctx)
+	if err == nil && version < w.seen {
+		w.seen = 0
+		w.Rewound()
+	}
+	return err
+}
+
+// Version returns the version up to which the Handler has got everything: in
+// Handler.Listed that of the list, then that of the latest event or bookmark. Only calls of
+// the Handler and of Progress may use it.
+func (w *Watcher) Version() string { return w.version }
 
 // watch passes on the events after w.version until the watch ends. While it is open, it
 // proves progress.
@@ -151,7 +176,7 @@ func (w *Watcher) watch(ctx context.Context) error {
 	q := url.Values{"resourceVersion": {w.version}}
 	maps.Copy(q, w.Query)
 	err := w.Client.Watch(ctx, w.Path, q, func() {
-		w.set(func(s *State) { s.Open = true })
+		w.set(func(s *State) { s.Open, s.Synced = true, true })
 		if w.Progress == nil {
 			w.passed()
 			return
@@ -189,9 +214,7 @@ func (w *Watcher) event(ctx context.Context, e Event) error {
 		return err
 	}
 	w.version = cmp.Or(o.Metadata.Version, w.version)
-	w.mu.Lock()
-	w.seen = max(w.seen, number(w.version))
-	w.mu.Unlock()
+	w.set(func(*State) { w.seen = max(w.seen, VersionNumber(w.version)) })
 	return nil
 }
 

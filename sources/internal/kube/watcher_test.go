@@ -120,26 +120,37 @@ type watching struct {
 	*store
 }
 
-func inBubble(t *testing.T, test func(b *watching)) {
+func inBubble(t *testing.T, test func(b *watching), set ...func(b *watching)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b := &watching{T: t, api: fakekube.New(), store: &store{now: map[string]string{}}}
 		b.w = &Watcher{
 			Client: New(Options{Transport: b.api}), Path: things, Clock: time.Now, Handler: b.store, Progress: b.store.progress,
 		}
+		b.put("a", "1")
+		for _, f := range set {
+			f(b)
+		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
-		b.put("a", "1")
 		go func() { b.w.Run(ctx); close(done) }()
+		b.mu.Lock()
 		b.pass(time.Second)
 		test(b)
+		b.mu.Unlock()
 		cancel()
 		<-done
 		require.Zero(t, b.api.Open())
 	})
 }
 
-func (b *watching) pass(d time.Duration) { time.Sleep(d); synctest.Wait() }
+// pass lets time pass. A test may look at the store until its next call.
+func (b *watching) pass(d time.Duration) {
+	b.mu.Unlock()
+	time.Sleep(d)
+	synctest.Wait()
+	b.mu.Lock()
+}
 
 func (b *watching) put(name, value string) {
 	b.api.Put(things, fakekube.Object{"metadata": fakekube.Object{"name": name}, "value": value})
@@ -148,8 +159,6 @@ func (b *watching) put(name, value string) {
 // has requires the names and values that the handler knows.
 func (b *watching) has(want string) {
 	b.Helper()
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	var got []string
 	for _, name := range slices.Sorted(maps.Keys(b.now)) {
 		got = append(got, name+"="+b.now[name])
@@ -158,11 +167,7 @@ func (b *watching) has(want string) {
 }
 
 // age returns how long ago the proved time is.
-func (b *watching) age() time.Duration {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return time.Since(b.proved)
-}
+func (b *watching) age() time.Duration { return time.Since(b.proved) }
 
 func TestWatcher(t *testing.T) {
 	inBubble(t, func(b *watching) {
@@ -208,12 +213,11 @@ func TestRelist(t *testing.T) {
 
 func TestResync(t *testing.T) {
 	inBubble(t, func(b *watching) {
-		b.pass(time.Hour)
+		b.pass(59 * time.Minute)
 		require.Equal(b, 1, b.listed)
-		b.w.Resync = time.Hour // read when the watch ends
 		b.pass(10 * time.Minute)
 		require.Equal(b, 2, b.listed)
-	})
+	}, func(b *watching) { b.w.Resync = time.Hour })
 }
 
 // TestProgress: progress is proved by a version that the watch has delivered, or by its
@@ -225,7 +229,6 @@ func TestProgress(t *testing.T) {
 			require.Less(b, b.age(), 2*(proveEvery+settleFor), "nothing happens")
 			b.api.Touch()
 		}
-		b.api.Bookmarks = time.Minute
 		for i := range 300 {
 			b.put("a", fmt.Sprint(i))
 			b.pass(100 * time.Millisecond)
@@ -242,9 +245,7 @@ func TestNoProgress(t *testing.T) {
 		t.Helper()
 		inBubble(t, func(b *watching) {
 			b.pass(time.Minute)
-			b.mu.Lock()
 			before := b.proved
-			b.mu.Unlock()
 			b.api.Freeze(true)
 			b.api.Break(fault)
 			b.pass(time.Millisecond)
@@ -255,7 +256,7 @@ func TestNoProgress(t *testing.T) {
 			require.Less(b, b.api.Asked("one")+b.api.Asked("watch")+b.api.Asked("list"), 60, name)
 			b.api.Break(nil)
 			b.api.Freeze(false)
-			b.pass(45 * time.Second)
+			b.pass(75 * time.Second)
 			b.has("a=1 b=1")
 			require.NoError(b, b.lasting, name)
 			require.Less(b, b.age(), 2*(proveEvery+settleFor), name)
@@ -265,7 +266,7 @@ func TestNoProgress(t *testing.T) {
 	answer := func(code int, message string) func(*http.Request) *http.Response {
 		return func(*http.Request) *http.Response { return fakekube.Answer(code, message) }
 	}
-	f("hangs", 10*time.Second, fakekube.Hang, "no answer within 1m30s")
+	f("hangs", 10*time.Second, fakekube.Hang, "no answer within 30s")
 	f("broken", 10*time.Second, answer(500, "etcdserver: leader changed"), "etcdserver: leader changed")
 	f("token", 10*time.Second, answer(401, "Unauthorized"), "401: Unauthorized")
 	f("role", 10*time.Second, answer(403, "things is forbidden"), "403: things is forbidden")
@@ -313,9 +314,7 @@ func TestBacklog(t *testing.T) {
 // TestHandlerFails: an object is passed on again after an error.
 func TestHandlerFails(t *testing.T) {
 	inBubble(t, func(b *watching) {
-		b.mu.Lock()
 		b.fails = errors.New("no thing")
-		b.mu.Unlock()
 		b.put("b", "1")
 		b.pass(time.Minute)
 		b.has("a=1 b=1")
@@ -336,4 +335,60 @@ func TestCut(t *testing.T) {
 		require.Equal(b, 1, b.listed)
 		require.NoError(b, b.lasting)
 	})
+}
+
+// TestRewound: after the storage was restored from a backup, a watch from a later version
+// would stay silent.
+func TestRewound(t *testing.T) {
+	rewound := 0
+	inBubble(t, func(b *watching) {
+		version := b.api.Version()
+		for i := range 20 {
+			b.put("a", fmt.Sprint(i))
+		}
+		b.pass(20 * time.Second)
+		require.NotZero(b, b.proved)
+		b.api.Rewind(version)
+		b.put("b", "1")
+		b.pass(20 * time.Second)
+		b.has("a=19 b=1")
+		require.Equal(b, 1, rewound)
+		require.Equal(b, 2, b.listed)
+		require.Less(b, b.age(), 2*(proveEvery+settleFor))
+	}, func(b *watching) { b.w.Rewound = func() { rewound++ } })
+}
+
+// TestFrom: a watch continues from a version without a list, or lists if that is gone.
+func TestFrom(t *testing.T) {
+	f := func(expire bool, want string, lists int) {
+		t.Helper()
+		inBubble(t, func(b *watching) {
+			b.pass(10 * time.Second)
+			b.has(want)
+			require.Equal(b, lists, b.listed)
+		}, func(b *watching) {
+			b.w.From = fmt.Sprint(b.api.Version())
+			b.put("b", "1")
+			if expire {
+				b.api.Expire()
+			}
+		})
+	}
+	f(false, "b=1", 0)
+	f(true, "a=1 b=1", 1)
+}
+
+// TestBookmarks: a bookmark moves the version to watch from.
+func TestBookmarks(t *testing.T) {
+	inBubble(t, func(b *watching) {
+		b.api.Touch()
+		b.pass(2 * time.Minute)
+		b.api.Expire()
+		b.pass(time.Minute)
+		b.api.Cut()
+		b.pass(time.Minute)
+		require.Equal(b, 2, b.listed, "the events are gone for the open watch only")
+		b.pass(time.Hour)
+		require.Equal(b, 2, b.listed)
+	}, func(b *watching) { b.api.Bookmarks = time.Minute })
 }
