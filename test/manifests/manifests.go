@@ -6,6 +6,7 @@ import (
 	"io"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -30,10 +31,11 @@ var (
 )
 
 // Chart renders the chart with a file of deploy/helm/crowsnest/ci, such as "base",
-// as release crowsnest in namespace crowsnest. It omits the objects of `helm test`.
-func Chart(t testing.TB, values string) string {
+// and further arguments of helm, as release crowsnest in namespace crowsnest. It omits
+// the objects of `helm test`.
+func Chart(t testing.TB, values string, args ...string) string {
 	t.Helper()
-	return output(t, "helm", append(Template(values), "--skip-tests")...)
+	return output(t, "helm", slices.Concat(Template(values), []string{"--skip-tests"}, args)...)
 }
 
 // ChartTests renders the objects of `helm test` too.

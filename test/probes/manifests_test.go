@@ -63,13 +63,14 @@ func (p probe) withDefaults() probe {
 // workload is one kind of pod.
 type workload struct {
 	container
-	config map[string]any // of its ConfigMap
+	config map[string]any    // of its ConfigMap
+	files  map[string]string // of its ConfigMap, with the configuration
 }
 
 // workloads returns the pods of rendered manifests: "agent" and "aggregator".
 func workloads(t *testing.T, text string) map[string]workload {
 	t.Helper()
-	configs, out := map[string]string{}, map[string]workload{}
+	configs, out := map[string]map[string]string{}, map[string]workload{}
 	var pods []manifest
 	for _, o := range manifests.Objects(t, text) {
 		text, err := yaml.Marshal(o)
@@ -78,7 +79,7 @@ func workloads(t *testing.T, text string) map[string]workload {
 		require.NoError(t, yaml.Unmarshal(text, &m))
 		switch m.Kind {
 		case "ConfigMap":
-			configs[m.Metadata.Name] = m.Data["crowsnest.yml"]
+			configs[m.Metadata.Name] = m.Data
 		case "Deployment", "DaemonSet":
 			pods = append(pods, m)
 		}
@@ -87,7 +88,8 @@ func workloads(t *testing.T, text string) map[string]workload {
 		w := workload{container: m.Spec.Template.Spec.Containers[0], config: map[string]any{}}
 		for _, v := range m.Spec.Template.Spec.Volumes {
 			if v.Name == "config" {
-				require.NoError(t, yaml.Unmarshal([]byte(configs[v.ConfigMap.Name]), &w.config))
+				w.files = configs[v.ConfigMap.Name]
+				require.NoError(t, yaml.Unmarshal([]byte(w.files["crowsnest.yml"]), &w.config))
 			}
 		}
 		require.NotEmpty(t, w.config, m.Metadata.Name)

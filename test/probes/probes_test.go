@@ -85,20 +85,27 @@ type cluster struct {
 	kubeconfig string
 	rules      string // folder of the ConfigMap of packs
 	asShipped  bool   // long times are not shortened
+	proxied    bool   // the peer service is an HTTP proxy, to which names are left
 }
 
-// newCluster returns the chart with a file of deploy/helm/crowsnest/ci.
-func newCluster(t *testing.T, values string) *cluster {
+// newCluster returns a cluster with all peers and without pods.
+func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	c := prepare(t)
 	c.am, c.loki, c.kube = fakeam.New(), fakeloki.New(), &api{stop: t.Context().Done()}
 	c.peers["alertmanager"], c.peers["loki"], c.peers["apiserver"] = newPeer(t, c.am), newPeer(t, c.loki), newPeer(t, c.kube)
 	c.write("token", "secret")
 	c.kubeconfig = c.write("kubeconfig", fmt.Sprintf("apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{name: c, cluster: {server: %q}}]\nusers: [{name: u, user: {}}]\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n", c.peers["apiserver"].url()))
-	for name, w := range workloads(t, manifests.Chart(t, values)) {
+	return c
+}
+
+// install makes the pods of the chart with a file of deploy/helm/crowsnest/ci and
+// further arguments of helm.
+func (c *cluster) install(values string, args ...string) {
+	c.t.Helper()
+	for name, w := range workloads(c.t, manifests.Chart(c.t, values, args...)) {
 		c.pods[name] = c.pod(name, w)
 	}
-	return c
 }
 
 // prepare returns a cluster without pods, whose only peer is the Service of the
@@ -120,6 +127,7 @@ func prepare(t *testing.T) *cluster {
 func (c *cluster) write(name, text string) string {
 	c.t.Helper()
 	path := filepath.Join(c.dir, name)
+	require.NoError(c.t, os.MkdirAll(filepath.Dir(path), 0o755))
 	require.NoError(c.t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
@@ -131,14 +139,15 @@ func (c *cluster) pod(name string, w workload) *pod {
 	require.NoError(c.t, err)
 	paths := []string{
 		"/etc/crowsnest-rules", c.rules, "/git/current/crowsnest/rules", c.write("git.yaml", gitPack), "/var/run/secrets/crowsnest", c.dir,
+		"/etc/crowsnest-tls", filepath.Join(c.dir, "tls"),
 		"http://crowsnest-aggregator:9798", c.peers["service"].url(),
 	}
 	if loki := c.peers["loki"]; loki != nil {
 		paths = append(paths, "http://loki-gateway.loki", loki.url())
 	}
-	local := strings.NewReplacer(paths...).Replace(string(text))
+	local := strings.NewReplacer(paths...)
 	cfg := map[string]any{}
-	require.NoError(c.t, yaml.Unmarshal([]byte(local), &cfg))
+	require.NoError(c.t, yaml.Unmarshal([]byte(local.Replace(string(text))), &cfg))
 	c.local(cfg)
 	text, err = yaml.Marshal(cfg)
 	require.NoError(c.t, err)
@@ -148,7 +157,9 @@ func (c *cluster) pod(name string, w workload) *pod {
 	require.NoError(c.t, err)
 	p := &pod{t: c.t, probes: probes, container: w.container, Daemon: &daemon.Daemon{Binary: binary, Dir: filepath.Join(c.dir, name), Addr: addr}}
 	p.Prepare = func(cmd *exec.Cmd) { cmd.Env = append(os.Environ(), "NODE_NAME=node-1") }
-	require.NoError(c.t, os.Mkdir(p.Dir, 0o755))
+	for file, text := range w.files {
+		c.write(filepath.Join(name, file), local.Replace(text))
+	}
 	require.NoError(c.t, p.Configure(string(text)))
 	for _, arg := range w.Args[1:] {
 		switch flag, _, _ := strings.Cut(arg, "="); flag {
@@ -184,6 +195,9 @@ func (c *cluster) local(cfg map[string]any) {
 		}
 	}
 	set("listen_address", c.agentsAddr, "sources", "agents")
+	if c.proxied {
+		set("proxy_url", c.peers["service"].url(), "sinks", "upstream", "http_config")
+	}
 	set("dir", filepath.Join(c.dir, "logs"), "sources", "kubelet")
 	set("kubeconfig", c.kubeconfig, "sources", "agents", "token_review")
 	set("kubeconfig", c.kubeconfig, "sources", "agents", "nodes")
@@ -204,7 +218,12 @@ func has(m map[string]any, key string) bool { _, ok := m[key]; return ok }
 // raise writes the line of the test alert to the logs of this cluster.
 func (c *cluster) raise() {
 	c.loki.Push(fakeloki.Entry{Labels: map[string]string{"namespace": "crowsnest-test", "pod": "hello"}, Time: time.Now(), Line: line})
-	w := kubesim.New(kubesim.Options{Root: filepath.Join(c.dir, "logs"), Namespace: "crowsnest-test", Pod: "hello", Container: "hello", UID: "1", Clock: time.Now})
+	c.log("hello")
+}
+
+// log writes the line of the test alert to the log of a new pod.
+func (c *cluster) log(pod string) {
+	w := kubesim.New(kubesim.Options{Root: filepath.Join(c.dir, "logs"), Namespace: "crowsnest-test", Pod: pod, Container: "hello", UID: "1", Clock: time.Now})
 	w.Write("stdout", line)
 	require.NoError(c.t, w.Err)
 	w.Close()
@@ -292,7 +311,8 @@ func TestMissingPeers(t *testing.T) {
 }
 
 func (s scenario) run(t *testing.T) {
-	c := newCluster(t, s.values)
+	c := newCluster(t)
+	c.install(s.values)
 	for name, p := range c.peers {
 		if name != s.missing || s.known {
 			p.come()
