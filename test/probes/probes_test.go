@@ -5,7 +5,7 @@
 // chart (test/deploy).
 //
 //	go test ./test/probes                                  shortened periods
-//	CROWSNEST_CHAOS=1 go test -timeout 60m ./test/probes   every mode, as shipped
+//	CROWSNEST_CHAOS=1 go test -timeout 60m ./test/probes   as shipped
 package probes
 
 import (
@@ -278,7 +278,6 @@ type scenario struct {
 	undetected bool
 	// known means that everything worked in an earlier run of the pods.
 	known bool
-	rare  bool // in the long form only
 }
 
 func TestMissingPeers(t *testing.T) {
@@ -290,10 +289,10 @@ func TestMissingPeers(t *testing.T) {
 		{values: "production", missing: "clusterapi", partial: "partial: " + agents + "; nothing to watch: machines", full: "full: machines, " + agents},
 		{values: "production", missing: "alertmanager", undetected: true, full: "full: machines, " + agents},
 		{values: "production", missing: "service", blind: "agents", undetected: true, partial: "partial: machines; not seen: agents since ", full: "full: machines, " + agents},
-		{values: "base", missing: "service", blind: "agents", undetected: true, full: "full: " + agents, rare: true},
-		{values: "git-sync", missing: "alertmanager", undetected: true, full: "full: " + agents, rare: true},
+		{values: "base", missing: "service", blind: "agents", undetected: true, full: "full: " + agents},
+		{values: "git-sync", missing: "alertmanager", undetected: true, full: "full: " + agents},
 		{values: "loki", missing: "loki", blind: "loki", undetected: true, full: "full: loki"},
-		{values: "loki", missing: "alertmanager", undetected: true, full: "full: loki", rare: true},
+		{values: "loki", missing: "alertmanager", undetected: true, full: "full: loki"},
 		{values: "standalone-deployment", missing: "apiserver", blind: "kubernetes", undetected: true, full: "full: kubernetes"},
 	} {
 		name := s.values + "/" + s.missing
@@ -301,9 +300,6 @@ func TestMissingPeers(t *testing.T) {
 			name += " after a restart"
 		}
 		t.Run(name, func(t *testing.T) {
-			if s.rare && !long {
-				t.Skip("set CROWSNEST_CHAOS=1 for all modes, as shipped")
-			}
 			t.Parallel()
 			s.run(t)
 		})
