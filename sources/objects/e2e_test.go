@@ -204,7 +204,8 @@ func TestE2EScale(t *testing.T) {
 	dir := t.TempDir()
 	audit := filepath.Join(dir, "audit.log")
 	policy := filepath.Join(dir, "policy.yaml")
-	require.NoError(t, os.WriteFile(policy, []byte(`{apiVersion: audit.k8s.io/v1, kind: Policy, omitStages: [RequestReceived, ResponseStarted], rules: [{level: Metadata, users: ["system:serviceaccount:default:crowsnest"]}, {level: None}]}`), 0o600))
+	require.NoError(t, os.WriteFile(policy, []byte(`{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived", "ResponseStarted"],
+		"rules": [{"level": "Metadata", "users": ["system:serviceaccount:default:crowsnest"]}, {"level": "None"}]}`), 0o600))
 	l := kubelab.Start(t, kubelab.Options{APIServerArgs: []string{"--audit-policy-file", policy, "--audit-log-path", audit}})
 	define(t, l, machines, "Machine")
 	l.Namespace("fleet")

@@ -20,6 +20,7 @@ type positions struct {
 // kindPositions are the facts about the objects of one kind. A fact has four numbers: its
 // view, the places of its name and value in Words, and the number of savedFact.
 type kindPositions struct {
+	Kind    string             `json:"kind"` // such as Machine
 	Words   []string           `json:"words"`
 	Objects map[string][]int64 `json:"objects"`
 }
@@ -53,7 +54,7 @@ func (s *Source) Positions() json.RawMessage {
 
 // store encodes what is saved of the objects. The caller holds mu.
 func (r *reader) store() json.RawMessage {
-	out := kindPositions{Objects: make(map[string][]int64, len(r.objects))}
+	out := kindPositions{Kind: r.subject.kind, Objects: make(map[string][]int64, len(r.objects))}
 	places := map[word]int64{}
 	place := func(w word) int64 {
 		i, ok := places[w]
@@ -115,17 +116,25 @@ func (s *Source) Restore(b json.RawMessage) error {
 	if err := json.Unmarshal(b, &in); err != nil {
 		return fmt.Errorf("read the positions of %s: %w", s.cfg.Name, err)
 	}
+	kinds := make([]kindPositions, len(s.readers))
 	restored := make([]map[string]*saved, len(s.readers))
 	for i, r := range s.readers {
+		name := string(r.subject.resource)
 		var err error
-		if restored[i], err = restore(in.Kinds[string(r.subject.resource)]); err != nil {
-			return fmt.Errorf("read the positions of %s: %s: %w", s.cfg.Name, r.subject.resource, err)
+		if one := in.Kinds[name]; len(one) > 0 {
+			err = json.Unmarshal(one, &kinds[i])
+		}
+		if err == nil {
+			restored[i], err = kinds[i].restore()
+		}
+		if err != nil {
+			return fmt.Errorf("read the positions of %s: %s: %w", s.cfg.Name, name, err)
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, r := range s.readers {
-		r.restored, r.stored = restored[i], nil
+		r.restored, r.stored, r.subject.kind = restored[i], nil, kinds[i].Kind
 	}
 	if in.Losses != nil {
 		s.status.Losses = in.Losses
@@ -133,21 +142,16 @@ func (s *Source) Restore(b json.RawMessage) error {
 	return nil
 }
 
-func restore(b json.RawMessage) (map[string]*saved, error) {
-	var in kindPositions
-	if len(b) > 0 {
-		if err := json.Unmarshal(b, &in); err != nil {
-			return nil, err
-		}
-	}
-	out := make(map[string]*saved, len(in.Objects))
-	for key, numbers := range in.Objects {
+// restore decodes the facts about each object.
+func (k kindPositions) restore() (map[string]*saved, error) {
+	out := make(map[string]*saved, len(k.Objects))
+	for key, numbers := range k.Objects {
 		one := &saved{}
 		for n := range slices.Chunk(numbers, numbersOfFact) {
-			if len(n) < numbersOfFact || n[0] < 0 || n[0] > int64(containersView) || max(n[1], n[2]) >= int64(len(in.Words)) || min(n[1], n[2]) < 0 {
+			if len(n) < numbersOfFact || n[0] < 0 || n[0] > int64(containersView) || max(n[1], n[2]) >= int64(len(k.Words)) || min(n[1], n[2]) < 0 {
 				return nil, fmt.Errorf("the facts of %s are damaged", key)
 			}
-			one.add(view(n[0]), wordOf(in.Words[n[1]]), wordOf(in.Words[n[2]]), n[3])
+			one.add(view(n[0]), wordOf(k.Words[n[1]]), wordOf(k.Words[n[2]]), n[3])
 		}
 		out[key] = one
 	}

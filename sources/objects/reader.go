@@ -23,8 +23,8 @@ const (
 	// removedAfter is how long a kind that had objects must be missing until they are gone:
 	// an API server that starts does not have all kinds yet.
 	removedAfter = 3 * time.Minute
-	// maxGap is the longest time between two proofs of progress in which an unchanged
-	// Lease was not renewed: after a longer one, nobody may have been able to renew it.
+	// maxGap is how much of the time between two proofs of progress counts as time in which
+	// a Lease could be renewed. Proofs are some seven seconds apart.
 	maxGap = 10 * time.Second
 )
 
@@ -144,9 +144,9 @@ func (r *reader) lack(at time.Time) time.Duration {
 	if r.missing.IsZero() {
 		r.missing = at
 	}
-	removed := at.Sub(r.missing) >= removedAfter
-	if !removed && len(r.objects)+len(r.restored) > 0 {
+	if at.Sub(r.missing) < removedAfter && len(r.objects)+len(r.restored) > 0 {
 		r.s.turn.Unlock()
+		r.report(fmt.Sprintf("the API server no longer has %s; if that lasts for %v, its objects count as removed", r.subject.resource, removedAfter))
 		return kube.SlowRetry
 	}
 	r.round++
@@ -162,7 +162,10 @@ func (r *reader) lack(at time.Time) time.Duration {
 // follow lists and watches the objects at a path, until ctx ends or the API server no
 // longer has the path.
 func (r *reader) follow(ctx context.Context, path string) {
+	r.s.turn.Lock()
+	r.progress = time.Time{} // nothing at this path was read yet
 	r.s.set(func() { r.absent = false })
+	r.s.turn.Unlock()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	q := url.Values{}
@@ -328,12 +331,15 @@ func (r *reader) Failed(err error, lasting bool) {
 	r.s.turn.Lock()
 	r.doubted = true
 	r.s.turn.Unlock()
-	r.s.set(func() {
-		r.s.status.Errors["read"]++
-		if lasting {
-			r.problem = r.explain(err)
-		}
-	})
+	r.s.set(func() { r.s.status.Errors["read"]++ })
+	if lasting {
+		r.report(r.explain(err))
+	}
+}
+
+// report sets the problem of the kind.
+func (r *reader) report(problem string) {
+	r.s.set(func() { r.problem = problem })
 	r.s.note()
 }
 
@@ -364,16 +370,21 @@ func (r *reader) proved(at time.Time) {
 	r.s.advanceWatermark()
 }
 
-// judge finds the Leases that were not renewed in time. What was not renewed while the
-// API server was away proves nothing. The caller holds turn.
+// judge finds the Leases that were not renewed in time. Time in which the API server may
+// have been away does not count, since nobody could renew them. The caller holds turn.
 func (r *reader) judge(at time.Time) {
-	gap := r.doubted || at.Sub(r.progress) > maxGap
+	lost := at.Sub(r.progress) - maxGap
+	if r.doubted || r.progress.IsZero() {
+		lost = at.Sub(time.Time{})
+	}
 	r.doubted = false
 	for _, key := range slices.Sorted(maps.Keys(r.objects)) {
 		o := r.objects[key]
-		if l := o.lease; gap && l.state != leaseStale {
-			l.since = at
-		} else if l.overdue(at) {
+		l := o.lease
+		if lost > 0 && l.state != leaseStale {
+			l.since = times.Earlier(l.since.Add(lost), at)
+		}
+		if l.overdue(at) {
 			stale, lease := *o, *l
 			lease.state, stale.lease = leaseStale, &lease
 			r.replace(&stale, slices.Collect(facts(o)), at)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"crowsnest/internal/times"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 	"crowsnest/sources"
@@ -188,17 +189,23 @@ func (s *Source) closeIdle(now time.Time) {
 	maps.DeleteFunc(s.streams, func(_ streamKey, st *stream) bool { return now.Sub(st.status.LastRead) > 3*s.cfg.Interval })
 }
 
-// advanceWatermark advances the watermark to the time up to which all kinds were read.
-// The caller holds turn.
+// advanceWatermark advances the watermark to the time up to which all kinds were read that
+// the API server has. The lines about a kind that appears have the time at which they are
+// read, so nothing waits for it. The caller holds turn.
 func (s *Source) advanceWatermark() {
-	at := s.readers[0].progress
+	var at, absent time.Time
 	for _, r := range s.readers {
-		if r.progress.Before(at) {
+		switch {
+		case r.absent:
+			absent = times.Later(absent, r.progress)
+		case r.progress.IsZero():
+			return
+		case at.IsZero() || r.progress.Before(at):
 			at = r.progress
 		}
 	}
 	if at.IsZero() {
-		return
+		at = absent
 	}
 	s.closeIdle(at)
 	s.set(func() { s.status.Watermark = at })
