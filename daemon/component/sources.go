@@ -78,9 +78,10 @@ func objectsKind() Kind {
 		Key: "objects", Help: "Leases, conditions, deletions and phases of Kubernetes objects, as lines of a log.", Settings: objects.Config{},
 		Losses: losses("objects", "parts"),
 		Streams: func(p Part) (out []Labels) {
-			for _, component := range objects.Components() {
+			c := p.Settings.(*objects.Config)
+			for _, component := range c.Components() {
 				fixed := map[string]string{}
-				maps.Copy(fixed, p.Settings.(*objects.Config).Labels)
+				maps.Copy(fixed, c.Labels)
 				fixed["component"] = component
 				out = append(out, Labels{Fixed: fixed, Free: []string{"namespace"}})
 			}

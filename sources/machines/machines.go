@@ -44,6 +44,7 @@ import (
 	"crowsnest/rules"
 	"crowsnest/sources"
 	"crowsnest/sources/internal/kube"
+	"crowsnest/sources/internal/machines"
 )
 
 const (
@@ -109,7 +110,7 @@ type Source struct {
 
 	mu     sync.Mutex
 	status sources.Status
-	last   lacking // of the latest comparison
+	last   machines.Lacking // of the latest comparison
 }
 
 // New returns a source. It does no I/O.
@@ -155,7 +156,7 @@ func (s *Source) Restore(b json.RawMessage) error {
 	if len(b) == 0 {
 		return nil
 	}
-	var in lacking
+	var in machines.Lacking
 	if err := json.Unmarshal(b, &in); err != nil {
 		return fmt.Errorf("read the positions of %s: %w", s.cfg.Name, err)
 	}
@@ -267,12 +268,7 @@ func (s *Source) compare(ctx context.Context, p sources.Pipeline) error {
 	s.mu.Lock()
 	last := s.last
 	s.mu.Unlock()
-	own := s.own(nodes, all)
-	lines, now := []string{foreign(len(nodes), len(all))}, last
-	if len(own) > 0 || s.cfg.Namespace != "" || s.cfg.Cluster != "" {
-		lines, now = report(nodes, own, last)
-	}
-	now.Compared = true
+	lines, now := machines.Selection{Namespace: s.cfg.Namespace, Cluster: s.cfg.Cluster}.Compare(nodes, all, last)
 	at := s.cfg.Clock()
 	for i, line := range lines {
 		p.Match(s.stream, matcher.Record{Time: at, Text: []byte(line)}, func() {

@@ -30,6 +30,9 @@ type Config struct {
 	// machines.cluster.x-k8s.io. Default: those in docs/objects.md. A kind that the API
 	// server does not have is looked for every minute.
 	Kinds []string `yaml:"kinds" bounds:"0,100,4096"`
+	// Machines compares Nodes with Cluster API Machines, like the source machines, whose
+	// lines these are. Kinds must contain nodes and machines.cluster.x-k8s.io.
+	Machines *Machines `yaml:"machines"`
 	// Interval is the time after which the lines of a state are repeated. Default 1m.
 	Interval time.Duration `yaml:"interval" bounds:"0s,1y"`
 	// MaxObjects bounds the objects that are remembered, at about 1 KiB each.
@@ -53,6 +56,9 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("objects: kinds has %q twice; remove one", name))
 		}
 	}
+	if c.Machines != nil && len(c.Kinds) > 0 && (!slices.Contains(c.Kinds, string(nodes)) || !slices.Contains(c.Kinds, string(machines))) {
+		errs = append(errs, fmt.Errorf("objects: machines compares %s with %s, and kinds lacks one of them; add it", nodes, machines))
+	}
 	if c.Interval != 0 && (c.Interval < minInterval || c.Interval > maxInterval) {
 		errs = append(errs, fmt.Errorf("objects: interval is %v; use a duration from %v to %v", c.Interval, minInterval, maxInterval))
 	}
@@ -65,6 +71,15 @@ func (c Config) Validate() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// Components returns the values that the label component has.
+func (c Config) Components() []string {
+	out := []string{"leases", "conditions", "deleting", "phases"}
+	if c.Machines != nil {
+		out = append(out, machinesView.component())
+	}
+	return out
 }
 
 func (c Config) withDefaults() Config {

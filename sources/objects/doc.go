@@ -32,6 +32,8 @@
 //	msg="container is terminated" ...
 //	msg="container is gone" container=NAME NAMES was=STATE
 //
+// With Machines, component="machines" has the lines of the source machines, every interval.
+//
 // A field without a value is "". The field was is present only if the value changed since
 // the last line about it. A value with other characters than letters is quoted, and a
 // quote inside is escaped, so that no text of a tenant contains msg=" or forges a field.

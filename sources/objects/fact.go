@@ -15,10 +15,11 @@ const (
 	deletingView
 	phasesView
 	containersView // lines of phases about one container of a pod
+	machinesView   // of no single object
 )
 
 func (v view) component() string {
-	return [...]string{"leases", "conditions", "deleting", "phases", "phases"}[v]
+	return [...]string{"leases", "conditions", "deleting", "phases", "phases", "machines"}[v]
 }
 
 // fact is one thing that holds of an object, and that has lines of its own.

@@ -9,6 +9,7 @@ import (
 	"unique"
 
 	"crowsnest/internal/text"
+	pairs "crowsnest/sources/internal/machines"
 )
 
 // Bounds of what is remembered of an object, whose texts anybody may have written.
@@ -38,6 +39,10 @@ type object struct {
 	phase      phase
 	containers []container
 	lease      *lease
+
+	// What the view machines compares; nil if it is not configured.
+	node    *pairs.Node
+	machine *pairs.Machine
 }
 
 // condition is one entry of status.conditions.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"crowsnest/sources"
+	pairs "crowsnest/sources/internal/machines"
 )
 
 // positions are what is saved: what was written about each object, so that a restart
@@ -15,6 +16,8 @@ import (
 type positions struct {
 	Kinds  map[string]json.RawMessage `json:"kinds,omitempty"` // kindPositions
 	Losses map[string]sources.Loss    `json:"losses,omitempty"`
+	// Machines is the result of the last comparison.
+	Machines pairs.Lacking `json:"machines,omitzero"`
 }
 
 // kindPositions are the facts about the objects of one kind. A fact has four numbers: its
@@ -38,7 +41,7 @@ type saved struct {
 func (s *Source) Positions() json.RawMessage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := positions{Kinds: map[string]json.RawMessage{}, Losses: s.status.Losses}
+	out := positions{Kinds: map[string]json.RawMessage{}, Losses: s.status.Losses, Machines: s.comparison.last}
 	for _, r := range s.readers {
 		if r.stored == nil {
 			r.stored = r.store()
@@ -136,6 +139,7 @@ func (s *Source) Restore(b json.RawMessage) error {
 	for i, r := range s.readers {
 		r.restored, r.stored, r.subject.kind = restored[i], nil, kinds[i].Kind
 	}
+	s.comparison.last = in.Machines
 	if in.Losses != nil {
 		s.status.Losses = in.Losses
 	}

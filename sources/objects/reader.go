@@ -200,6 +200,9 @@ func (r *reader) Listing() { r.round++ }
 // Changed implements kube.Handler.
 func (r *reader) Changed(in json.RawMessage) error {
 	o, cut, err := project(r.subject.resource, in)
+	if err == nil {
+		err = r.s.pair(o, r.subject.resource, in)
+	}
 	if err != nil {
 		return err
 	}
@@ -367,6 +370,7 @@ func (r *reader) proved(at time.Time) {
 		r.repeat(at)
 	}
 	r.progress = at
+	r.s.compare()
 	r.s.advanceWatermark()
 }
 

@@ -24,8 +24,9 @@ type Source struct {
 
 	// turn is held while lines are written, because the readers share streams, and while
 	// objects change. It is taken before mu.
-	turn    sync.Mutex
-	streams map[streamKey]*stream
+	turn       sync.Mutex
+	streams    map[streamKey]*stream
+	comparison comparison
 
 	mu     sync.Mutex // guards what follows, and the objects of the readers
 	status sources.Status
@@ -51,7 +52,14 @@ func New(cfg Config) *Source {
 	}
 	s.status = sources.Status{Name: cfg.Name, Errors: map[string]int64{"read": 0}, Losses: map[string]sources.Loss{}}
 	for _, name := range cfg.Kinds {
-		s.readers = append(s.readers, newReader(s, kind(name)))
+		r := newReader(s, kind(name))
+		s.readers = append(s.readers, r)
+		switch k := kind(name); {
+		case cfg.Machines != nil && k == nodes:
+			s.comparison.nodes = r
+		case cfg.Machines != nil && k == machines:
+			s.comparison.machines = r
+		}
 	}
 	return s
 }
@@ -62,12 +70,9 @@ func (s *Source) Name() string { return s.cfg.Name }
 // Remote marks the source as served by another process.
 func (s *Source) Remote() {}
 
-// Components returns the values of the label component.
-func Components() []string { return []string{"leases", "conditions", "deleting", "phases"} }
-
 // Serves reports whether the selector can match a stream of this source.
 func (s *Source) Serves(from rules.Selector) bool {
-	return slices.ContainsFunc(Components(), func(component string) bool {
+	return slices.ContainsFunc(s.cfg.Components(), func(component string) bool {
 		labels := maps.Clone(s.cfg.Labels)
 		if labels == nil {
 			labels = map[string]string{}

@@ -288,6 +288,42 @@ func TestAbsentAndForbidden(t *testing.T) {
 	})
 }
 
+// The view machines writes the lines of the source machines.
+func TestMachines(t *testing.T) {
+	const nodesPath = "/api/v1/nodes"
+	a := newAPI(nodesPath+"=Node", machinesPath+"=Machine")
+	a.put(nodesPath, `{"metadata":{"name":"n1"},"spec":{"providerID":"p1"}}`)
+	a.put(nodesPath, `{"metadata":{"name":"n2"}}`)
+	a.put(machinesPath, `{"metadata":{"namespace":"a","name":"m1"},"spec":{"clusterName":"c","providerID":"p1"},"status":{"phase":"Running","nodeRef":{"name":"n1"}}}`)
+	a.put(machinesPath, `{"metadata":{"namespace":"b","name":"m1"},"spec":{"clusterName":"c","providerID":"p2"},"status":{"nodeRef":{"name":"n1"}}}`)
+	cfg := Config{Kinds: []string{"nodes", "machines.cluster.x-k8s.io"}, Machines: &Machines{}}
+	var saved json.RawMessage
+	inBubble(t, cfg, a, nil, func(s *Source, p *pipe, pass func(time.Duration)) {
+		pass(2 * time.Second)
+		want := []string{
+			`machines : msg="node has a machine" node=n1 machine=a/m1 cluster=a/c`,
+			`machines : msg="node has no machine" node=n2`,
+			`machines : msg="nodes and machines differ" nodes=2 machines=1 nodes_without_machine=1 machines_without_node=0`,
+		}
+		require.Equal(t, want, only(p.take(), "machines :"))
+		pass(70 * time.Second)
+		require.Equal(t, want, only(p.take(), "machines :"), "repeated")
+		saved = s.Positions()
+		a.remove(nodesPath, "n2")
+	})
+	inBubble(t, cfg, a, saved, func(_ *Source, p *pipe, pass func(time.Duration)) {
+		pass(2 * time.Second)
+		require.Len(t, only(p.take(), `machines : msg="node is gone" node=n2`), 1)
+		pass(70 * time.Second)
+		require.Empty(t, only(p.take(), `machines : msg="node is gone" node=n2`), "it is told once")
+	})
+	cfg.Machines.Namespace = "x"
+	inBubble(t, cfg, a, nil, func(_ *Source, p *pipe, pass func(time.Duration)) {
+		pass(2 * time.Second)
+		require.Len(t, only(p.take(), `msg="node has no machine" node=n1`), 1)
+	})
+}
+
 func TestBounds(t *testing.T) {
 	a := newAPI(machinesPath + "=Machine")
 	for i := range 5 {
@@ -351,6 +387,8 @@ func TestConfig(t *testing.T) {
 	f(Config{Kinds: []string{"pods/log"}}, "which is no name of a kind")
 	f(Config{Kinds: []string{"pods."}}, "which is no name of a kind")
 	f(Config{Kinds: []string{"pods", "pods"}}, `has "pods" twice`)
+	f(Config{Machines: &Machines{}}, "")
+	f(Config{Machines: &Machines{}, Kinds: []string{"nodes"}}, "objects: machines compares nodes with machines.cluster.x-k8s.io, and kinds lacks one of them; add it")
 	f(Config{Interval: time.Second}, "objects: interval is 1s; use a duration from 10s to 1h0m0s")
 	f(Config{Labels: map[string]string{"namespace": "x"}}, "comes from the object")
 	f(Config{Labels: map[string]string{"a-b": "x"}}, "not a label name")
