@@ -93,6 +93,9 @@ CROWSNEST_REGISTRY_PASSWORD.`,
 				if err != nil {
 					return usageErrorf("--expires %q is not a date such as 2027-06-30", expires)
 				}
+				if !day.After(time.Now()) {
+					return usageErrorf("--expires %s is not in the future: every crowsnest would refuse the artifact", expires)
+				}
 				info.Expires = day
 			}
 			return c.push(cmd.Context(), f, args[0], args[1], publication{key, tags, info})
@@ -150,7 +153,7 @@ func (c *cli) push(ctx context.Context, f registryFlags, dir, reference string, 
 	}
 	ctx, cancel := context.WithTimeout(ctx, registryTimeout)
 	defer cancel()
-	if err := r.Push(ctx, a, p.tags...); err != nil {
+	if err := r.Push(ctx, a); err != nil {
 		return fmt.Errorf("push: %w", err)
 	}
 	signed := "not signed"
@@ -160,7 +163,13 @@ func (c *cli) push(ctx context.Context, f registryFlags, dir, reference string, 
 		}
 		signed = "signed"
 	}
-	fmt.Fprintf(c.err, "%d files published as version %s of %s, %s\n", len(a.Files), a.Version, a.Title, signed)
+	// Tags move last: whoever follows one must not see a version without its signature.
+	if len(p.tags) > 0 {
+		if err := r.Push(ctx, a, p.tags...); err != nil {
+			return fmt.Errorf("push: %w", err)
+		}
+	}
+	fmt.Fprintf(c.err, "%s published as version %s of %s, %s\n", show.Plural(int64(len(a.Files)), "file"), a.Version, a.Title, signed)
 	fmt.Fprintf(c.out, "%s@%s\n", r.Repository(), a.Digest)
 	return nil
 }
@@ -200,7 +209,7 @@ CROWSNEST_REGISTRY_PASSWORD.`,
 			if err := artifact.Write(args[1], a); err != nil {
 				return err
 			}
-			fmt.Fprintf(c.err, "%d files of version %s of %s in %s\n", len(a.Files), a.Version, a.Title, args[1])
+			fmt.Fprintf(c.err, "%s of version %s of %s in %s\n", show.Plural(int64(len(a.Files)), "file"), a.Version, a.Title, args[1])
 			return nil
 		},
 	}

@@ -51,7 +51,7 @@ func pushVerifyPull(t *testing.T, host string) {
 		return []string{"push", "--plain-http", "--key", key.Private, "--tag", "stable", f.Dir, ref + ":" + version}
 	}
 	pinned, said := good(push("1.0.0")...)
-	require.Contains(t, said, "1 files published as version 1.0.0 of packs, signed")
+	require.Contains(t, said, "1 file published as version 1.0.0 of packs, signed")
 	require.True(t, strings.HasPrefix(pinned, ref+"@sha256:"), pinned)
 	again, _ := good(push("1.0.0")...)
 	require.Equal(t, pinned, again, "the same files have the same digest")
@@ -92,6 +92,7 @@ func pushVerifyPull(t *testing.T, host string) {
 	bad(1, "did not write", "pull", "--plain-http", "--key", key.Public, ref+":stable", f.Dir)
 	bad(1, "already published with other content", push("1.0.0")...)
 	bad(1, "not a semantic version", push("newest")...)
+	bad(2, "is not in the future", "push", "--expires", "2026-01-01", f.Dir, ref+":1.0.0")
 	bad(2, "is not a date", "push", "--expires", "soon", f.Dir, ref+":1.0.0")
 	bad(2, "needs a version as its tag", "push", f.Dir, strings.TrimSpace(pinned))
 	f.Write("c.yaml", strings.Replace(rulefolder.Pack("c", "C", "text of c"), `line: "text of c`, `line: "other`, 1))

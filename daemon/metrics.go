@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	versioncollector "github.com/prometheus/client_golang/prometheus/collectors/version"
 
+	"crowsnest/artifact"
 	"crowsnest/episodes"
 	"crowsnest/internal/metric"
 	"crowsnest/matcher"
@@ -99,6 +100,9 @@ func (d *Daemon) ownMetrics(sparse bool) metric.Collector {
 			shadow(func(r web.ShadowRule) int { return r.OnlyNew })),
 		metric.GaugeBy("shadow_only_in_force_alerts", "Alerts that only the version in force fired since a new version of rule packs is evaluated as a shadow.", "rule",
 			shadow(func(r web.ShadowRule) int { return r.OnlyInForce })),
+		metric.Each((*Daemon).artifactsInForce, []string{"artifact", "title", "version"}, func(a artifactInForce) []string { return []string{a.repository, a.Title, a.Version} },
+			metric.Gauge("artifact_info", "An artifact of rule packs that is in force.", func(artifactInForce) bool { return true })),
+		metric.GaugeBy("artifact_expires_timestamp_seconds", "When the artifact of rule packs that is in force expires, if it does.", "artifact", (*Daemon).expiries),
 		metric.Gauge("config_last_reload_successful", "Whether the last load of rules and configuration succeeded.",
 			func(d *Daemon) bool { return d.outcome.Load().status.OK }),
 		metric.Gauge("config_last_reload_success_timestamp_seconds", "When rules and configuration were last loaded successfully.",
@@ -113,6 +117,29 @@ func (d *Daemon) ownMetrics(sparse bool) metric.Collector {
 		metric.GaugeBy("self_alerts", "Open alerts about crowsnest itself. CrowsnestHeartbeat is open as long as logs are read.", "alert",
 			func(d *Daemon) map[string]int64 { return metric.NonZero(d.self.Counts(), sparse) }),
 	)
+}
+
+type artifactInForce struct {
+	repository string
+	artifact.Info
+}
+
+func (d *Daemon) artifactsInForce() []artifactInForce {
+	var out []artifactInForce
+	for repository, info := range d.outcome.Load().copies {
+		out = append(out, artifactInForce{repository, info})
+	}
+	return out
+}
+
+func (d *Daemon) expiries() map[string]time.Time {
+	out := map[string]time.Time{}
+	for _, a := range d.artifactsInForce() {
+		if !a.Expires.IsZero() {
+			out[a.repository] = a.Expires
+		}
+	}
+	return out
 }
 
 type sourceKind struct{ source, kind string }
