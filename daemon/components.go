@@ -35,6 +35,7 @@ func newSources(opt Options, set *rules.Set) ([]sources.Source, []component.Kind
 	common := component.SourceOptions{Clock: opt.now, LookBack: lookBack(set), Stdin: opt.Stdin, PodFolder: ownFolder(opt.Getenv)}
 	common.OpenFiles = func(configured int) int { return openFiles(configured, opt.Cfg.Sources) }
 	common.Namespace, common.Pod = ownPod(opt.Getenv)
+	common.Node = opt.Getenv("NODE_NAME")
 	var out []sources.Source
 	var kinds []component.Kind
 	for _, p := range opt.Cfg.Sources.All {

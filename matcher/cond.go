@@ -40,8 +40,9 @@ type condState struct {
 
 // condCompiler makes the conditions of one part.
 type condCompiler struct {
-	names []string // captured names; nil where captures are not used
-	conds int
+	names  []string // captured names; nil where captures are not used
+	conds  int
+	fields []string // names of the fields in conditions
 }
 
 func (cc *condCompiler) compile(m *rules.Matcher) (*cond, error) {
@@ -58,6 +59,7 @@ func (cc *condCompiler) compile(m *rules.Matcher) (*cond, error) {
 		c.need, c.groups = need, cc.groups(m.Regex)
 	}
 	for _, f := range m.Fields {
+		cc.fields = append(cc.fields, f.Name)
 		c.fields = append(c.fields, fieldCond{name: f.Name, value: f.Value, regex: f.Regex, groups: cc.groups(f.Regex)})
 	}
 	for i := range m.Any {
@@ -68,12 +70,12 @@ func (cc *condCompiler) compile(m *rules.Matcher) (*cond, error) {
 		c.any = append(c.any, branch)
 	}
 	if m.Not != nil {
-		inner := condCompiler{conds: cc.conds}
+		inner := condCompiler{conds: cc.conds, fields: cc.fields}
 		not, err := inner.compile(m.Not)
 		if err != nil {
 			return nil, err
 		}
-		c.not, cc.conds = not, inner.conds
+		c.not, cc.conds, cc.fields = not, inner.conds, inner.fields
 	}
 	return c, nil
 }

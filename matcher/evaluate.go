@@ -15,9 +15,11 @@ type scratch struct {
 	docker lines.Docker
 	fields lines.Fields
 
-	found  []int32  // texts in the line
-	marks  []uint64 // parts to try, as bits; all unset between lines
-	states []condState
+	found []int32 // texts in the line
+	// inField are the texts in a field of a record.
+	inField []int32
+	marks   []uint64 // parts to try, as bits; all unset between lines
+	states  []condState
 
 	values  [][]byte // of one hit
 	buffers [][]byte // for joining
@@ -69,7 +71,7 @@ func (r *run) evaluate(text []byte, at moment) {
 	sel, sc := r.sel, r.sc
 	sc.found = r.prefilter.Append(sc.found[:0], text)
 	escaped := len(sel.escaped) > 0 && lines.HasLetterEscape(text)
-	if len(sc.found) == 0 && len(sel.always) == 0 && !escaped {
+	if !r.markByFields() && len(sc.found) == 0 && len(sel.always) == 0 && !escaped {
 		return
 	}
 	for _, t := range sc.found {
@@ -82,6 +84,27 @@ func (r *run) evaluate(text []byte, at moment) {
 	r.try(text, at)
 }
 
+// markByFields marks the parts of which a text is in a field of the record. A part that a
+// text in the line decides has no condition on fields.
+func (r *run) markByFields() (marked bool) {
+	sel, sc := r.sel, r.sc
+	for _, f := range r.fields {
+		if !sel.fields[string(f.Name)] {
+			continue
+		}
+		sc.inField = r.prefilter.Append(sc.inField[:0], f.Value)
+		for _, t := range sc.inField {
+			for _, k := range sel.users[t] {
+				if !sel.parts[k].decided {
+					sc.mark([]int32{k})
+					marked = true
+				}
+			}
+		}
+	}
+	return marked
+}
+
 func (sc *scratch) mark(parts []int32) {
 	for _, k := range parts {
 		sc.marks[k>>6] |= 1 << (k & 63)
@@ -91,7 +114,7 @@ func (sc *scratch) mark(parts []int32) {
 // try tries the marked parts in order.
 func (r *run) try(text []byte, at moment) {
 	sc := r.sc
-	sc.fields.Reset(text)
+	sc.fields.Reset(text, r.fields...)
 	found := line{text: text, at: at}
 	for w, mask := range sc.marks {
 		sc.marks[w] = 0

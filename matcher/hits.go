@@ -77,6 +77,11 @@ func (r *run) fingerprint(l *line) uint64 {
 	binary.LittleEndian.PutUint64(b[16:], number)
 	binary.LittleEndian.PutUint64(b[24:], xxhash.Sum64String(l.str))
 	id := xxhash.Sum64(b[:])
+	if r.number > 0 {
+		binary.LittleEndian.PutUint64(b[0:], id)
+		binary.LittleEndian.PutUint64(b[8:], r.number)
+		return xxhash.Sum64(b[:16])
+	}
 	if s := r.s; s.placed && l.at.own {
 		if s.assumed != nil && s.assumed.first == 0 {
 			s.assumed.first = at.UnixNano()

@@ -45,7 +45,9 @@ type part struct {
 	role  Part
 	cond  *cond
 	conds int // number of conditions in cond
-	texts literals.Choice
+	// fields are the names of the fields that cond looks at.
+	fields []string
+	texts  literals.Choice
 	// decided is set if a line that contains a text of the choice fulfils the
 	// condition.
 	decided bool
@@ -137,7 +139,7 @@ func compileRule(r *rules.Rule, sample *sample) (parts []*part, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("compile rule %s, %s: %w", r.Alert, role.Name(r), err)
 		}
-		pt := &part{rule: r, role: role, cond: c, conds: cc.conds, texts: sample.choose(m.Required())}
+		pt := &part{rule: r, role: role, cond: c, conds: cc.conds, fields: cc.fields, texts: sample.choose(m.Required())}
 		if texts := c.anyOf(); texts != nil {
 			pt.decided = slices.Equal(pt.texts.Texts, texts)
 		}

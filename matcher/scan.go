@@ -58,6 +58,7 @@ func (p *Program) MatchInto(buf *Buffer, s *Stream, rec Record) []Hit {
 	r := p.begin(buf, s, rec.Time)
 	defer p.end(r)
 	r.nul = bytes.IndexByte(rec.Text, 0) >= 0
+	r.fields, r.number = rec.Fields, rec.Number
 	at := moment{number: s.counters.Lines, parts: 1, place: s.base + s.counters.Bytes - int64(len(rec.Text)), own: !rec.Time.IsZero(), time: rec.Time}
 	text := trimCR(r.withoutNUL(rec.Text))
 	if rec.Time.IsZero() && s.opt.TextTime {
@@ -143,6 +144,8 @@ type run struct {
 	now       time.Time
 	buf       *Buffer // nil: there is no hit yet, and no buffer of the caller
 	nul       bool    // there are NUL bytes
+	fields    []Field // of the record, beside those in its text
+	number    uint64  // of the record; 0: none
 	// TextTime: what may have a time that is not read yet. One of them is nil.
 	prev    []byte // stamp of the newest envelope
 	undated []byte // the lines of the block since then, or since the last that was dated

@@ -25,6 +25,8 @@ type selection struct {
 	always []int32   // parts that are tried on every line
 	// escaped parts are found by letters of fields. JSON can escape those.
 	escaped []int32
+	// fields are the names of the fields that conditions look at.
+	fields map[string]bool
 
 	clock func() time.Duration // of the program
 }
@@ -77,11 +79,14 @@ func (p *Program) trusts(labels Labels, opt StreamOptions) bool {
 	if namespace := labels["namespace"]; namespace != "" {
 		return p.namespaces.Has(namespace)
 	}
+	if opt.Foreign {
+		return p.namespaces.All()
+	}
 	return !opt.OfPods || labels["pod"] == "" && labels["container"] == "" || p.namespaces.All()
 }
 
 func (p *Program) build(chosen []bool) *selection {
-	sel := &selection{clock: p.clock}
+	sel := &selection{clock: p.clock, fields: map[string]bool{}}
 	var texts []literals.Text
 	known := map[literals.Text]int{}
 	for i, pt := range p.parts {
@@ -93,6 +98,9 @@ func (p *Program) build(chosen []bool) *selection {
 		}
 		n := int32(len(sel.parts))
 		sel.parts = append(sel.parts, pt)
+		for _, name := range pt.fields {
+			sel.fields[name] = true
+		}
 		if len(pt.texts.Texts) == 0 {
 			sel.always = append(sel.always, n)
 			continue

@@ -1,6 +1,10 @@
 package matcher
 
-import "time"
+import (
+	"time"
+
+	"crowsnest/matcher/internal/lines"
+)
 
 // Format is the envelope of a stream's lines.
 type Format int
@@ -28,6 +32,9 @@ type StreamOptions struct {
 	// pod or a container and without a namespace is then of unknown origin, which
 	// infrastructure rules do not trust.
 	OfPods bool
+	// Foreign means that others than the operator of the cluster may have written the lines,
+	// although no namespace says so. Infrastructure rules do not trust them.
+	Foreign bool
 	// IgnoreLabels are not part of the stream's identity; nil means
 	// DefaultIgnoreLabels.
 	IgnoreLabels []string
@@ -46,11 +53,20 @@ type Counters struct {
 	Unparsed     int64 // lines without the stream's envelope, matched as they are
 }
 
-// Record is one line from a source that has records: its text and its time.
+// Record is one line from a source that has records: its text and its time. Nothing of
+// it is kept.
 type Record struct {
 	Time time.Time
-	Text []byte // without a line end; not kept
+	Text []byte // without a line end
+	// Fields belong to the line beside those in its text, which they precede.
+	Fields []Field
+	// Number distinguishes records of a stream with the same time and text, and stays the
+	// same when a record is read again; 0: such records are one line, but see Stream.Place.
+	Number uint64
 }
+
+// Field is a field that is not in the text of its line.
+type Field = lines.Field
 
 // Stream is the state of one log stream: its labels, the rules that may apply to it,
 // and its incomplete lines. It is small unless there are any. It is not safe for

@@ -65,6 +65,8 @@ type SourceOptions struct {
 	// Namespace and Pod name the pod that this process runs in, whose log is never
 	// read. PodFolder is the prefix of the folder of its logs, "" if it is not known.
 	Namespace, Pod, PodFolder string
+	// Node is the name of the node that this process runs on, "" if it is not known.
+	Node string
 }
 
 // SinkOptions is what the daemon gives to every sink.

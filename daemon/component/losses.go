@@ -19,6 +19,10 @@ func losses(reasons ...string) Losses {
 			"warning", "a compressed file is damaged",
 			"Check the file and the disk.",
 		},
+		"journal_damaged": {
+			"warning", "entries of the systemd journal are damaged, as after a crash of the node or on a faulty disk",
+			"Check the file with journalctl --verify --file FILE, and the disk.",
+		},
 		"objects": {
 			"warning", "there are more objects than max_objects, and those beyond are not watched",
 			"Raise max_objects of the source objects, or name fewer kinds in kinds.",
@@ -58,6 +62,10 @@ func losses(reasons ...string) Losses {
 		"unreadable_file": {
 			"warning", "a rotated file cannot be read, and was skipped in favor of the logs after it",
 			"Check the permissions of the file and the disk.",
+		},
+		"vacuumed": {
+			"warning", "entries of the systemd journal were removed before they were read, or journald could not write them",
+			"Find out why crowsnest was down for so long, or raise SystemMaxUse in journald.conf; if the disk was full, free space.",
 		},
 	}
 	out := Losses{}

@@ -7,6 +7,7 @@ import (
 	"crowsnest/sources"
 	"crowsnest/sources/agents"
 	"crowsnest/sources/files"
+	"crowsnest/sources/journal"
 	"crowsnest/sources/kubelet"
 	"crowsnest/sources/kubernetes"
 	"crowsnest/sources/loki"
@@ -17,7 +18,7 @@ import (
 
 // Sources returns the kinds of sources.
 func Sources() []Kind {
-	return []Kind{kubeletKind(), kubernetesKind(), machinesKind(), objectsKind(), filesKind(), stdinKind(), lokiKind(), agentsKind()}
+	return []Kind{kubeletKind(), journalKind(), kubernetesKind(), machinesKind(), objectsKind(), filesKind(), stdinKind(), lokiKind(), agentsKind()}
 }
 
 func podLabels(more ...string) []string {
@@ -37,6 +38,22 @@ func kubeletKind() Kind {
 			c.SelfNamespace, c.SelfPod, c.SelfFolder = o.Namespace, o.Pod, o.PodFolder
 			c.MaxOpenFiles = o.OpenFiles(c.MaxOpenFiles)
 			return []sources.Source{kubelet.New(c)}
+		},
+	}
+}
+
+func journalKind() Kind {
+	return Kind{
+		Key: "journal", Help: "The systemd journal of this node, from its files.", Settings: journal.Config{}, Filtered: true,
+		Losses: losses("journal_damaged", "vacuumed"),
+		Streams: func(p Part) []Labels {
+			fixed, free := p.Settings.(*journal.Config).StreamLabels()
+			return []Labels{{Fixed: fixed, Free: free}}
+		},
+		Sources: func(p Part, o SourceOptions) []sources.Source {
+			c := *p.Settings.(*journal.Config)
+			c.Name, c.Clock, c.LookBack, c.Node = p.Name, o.Clock, cmp.Or(c.LookBack, o.LookBack), cmp.Or(c.Node, o.Node)
+			return []sources.Source{journal.New(c)}
 		},
 	}
 }
@@ -152,8 +169,10 @@ func lokiKind() Kind {
 func agentsKind() Kind {
 	return Kind{
 		Key: "agents", Help: "Hits that agents find on the nodes: this process is their aggregator.", Settings: agents.Config{}, Single: true, Filtered: true,
-		Losses:  losses("agent_gap"),
-		Streams: func(Part) []Labels { return []Labels{{Free: podLabels("node_name")}} },
+		Losses: losses("agent_gap"),
+		Streams: func(Part) []Labels {
+			return []Labels{{Free: podLabels("node_name", "node", "job", "unit", "identifier", "transport")}}
+		},
 		Sources: func(p Part, o SourceOptions) []sources.Source {
 			c := *p.Settings.(*agents.Config)
 			c.Name, c.Clock = p.Name, o.Clock

@@ -11,19 +11,28 @@ import (
 // after a prefix.
 type Fields struct {
 	line []byte
+	more []Field
 	read bool
 	json bool
 	obj  jsonFields
 	text textFields
 }
 
-// Reset sets the line to read, without its envelope. The line must not change while its
-// fields are read.
-func (f *Fields) Reset(line []byte) { f.line, f.read = line, false }
+// Field is a field that is not in the text of its line.
+type Field struct{ Name, Value []byte }
+
+// Reset sets the line to read, without its envelope, and its other fields, which precede
+// those in the text. They must not change while fields are read.
+func (f *Fields) Reset(line []byte, more ...Field) { f.line, f.more, f.read = line, more, false }
 
 // Lookup returns the value of a field. It is valid until the next Reset and may be a
 // part of the line. A field may be present and empty.
 func (f *Fields) Lookup(name string) (value []byte, ok bool) {
+	for i := range f.more {
+		if string(f.more[i].Name) == name {
+			return f.more[i].Value, true
+		}
+	}
 	if !f.read {
 		f.read = true
 		if f.json = f.obj.read(f.line); !f.json {

@@ -1,0 +1,197 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"time"
+
+	"crowsnest/sources"
+	"crowsnest/sources/internal/logdir"
+	"crowsnest/sources/journal/internal/journalfile"
+)
+
+// Bounds of what is followed. journald keeps 100 files by default.
+const (
+	maxFiles   = 4096
+	maxOpen    = 1024
+	maxFolders = 64
+)
+
+// folderName is a machine ID, with a namespace behind a dot.
+var folderName = regexp.MustCompile(`^[0-9a-f]{32}(\.[A-Za-z0-9:_.-]{1,200})?$`)
+
+// root is one of the configured directories.
+type root struct {
+	dir   *logdir.Root
+	cache *logdir.Cache
+	seen  map[string]int64 // generation of the listing of each folder that was handled
+}
+
+func newRoot(path string) *root {
+	return &root{dir: &logdir.Root{Path: path}, cache: logdir.NewCache(), seen: map[string]int64{}}
+}
+
+// finding is the result of one look at the directories.
+type finding struct {
+	folders int
+	unread  []sources.Unread // files that cannot be read
+	err     error            // of the directories, or of a file that journald writes to
+}
+
+func (l *finding) refuse(path string, err error, holds bool, now time.Time) {
+	l.unread = append(l.unread, sources.Unread{Path: path, Why: err.Error(), Since: now, Holds: holds})
+	if holds {
+		l.err = errors.Join(l.err, err)
+	}
+}
+
+// find looks for new, renamed and removed files. A missing directory has none.
+func (s *Source) find(now time.Time) finding {
+	var out finding
+	for _, r := range s.roots {
+		if err := s.findBelow(r, now, &out); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			out.err = errors.Join(out.err, explain(err, nil))
+		}
+	}
+	return out
+}
+
+func (s *Source) findBelow(r *root, now time.Time, out *finding) error {
+	if r.dir.Moved() {
+		if err := r.dir.Reopen(); err != nil {
+			s.forgetFolders(r, nil)
+			return err
+		}
+		r.cache, r.seen = logdir.NewCache(), map[string]int64{}
+	}
+	d := r.dir.Borrow()
+	defer d.Release()
+	top, err := r.cache.Get(d, ".", now)
+	if err != nil {
+		return err
+	}
+	names := map[string]bool{}
+	var errs []error
+	for _, e := range top.Entries {
+		if !e.Dir || !folderName.MatchString(e.Name) || len(names) == maxFolders {
+			continue
+		}
+		names[e.Name] = true
+		folder, err := r.cache.Get(d, e.Name, now)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue // removed meanwhile
+		case err != nil:
+			errs = append(errs, err)
+			continue
+		}
+		out.folders++
+		key := path.Join(r.dir.Path, e.Name)
+		if r.seen[e.Name] != folder.Gen || len(s.refused[key]) > 0 {
+			s.refused[key] = s.findIn(d, r, e.Name, folder.Entries, now)
+			r.seen[e.Name] = folder.Gen
+		}
+		for _, u := range s.refused[key] {
+			out.unread = append(out.unread, u)
+			if u.Holds {
+				out.err = errors.Join(out.err, errors.New(u.Why))
+			}
+		}
+	}
+	s.forgetFolders(r, names)
+	return errors.Join(errs...)
+}
+
+// forgetFolders notes that the files of removed folders have no name any more.
+func (s *Source) forgetFolders(r *root, names map[string]bool) {
+	for name := range r.seen {
+		if !names[name] {
+			s.unlist(path.Join(r.dir.Path, name))
+			delete(r.seen, name)
+		}
+	}
+}
+
+func (s *Source) unlist(folder string) {
+	for _, f := range s.files {
+		if path.Dir(f.path) == folder {
+			f.listed = false
+		}
+	}
+	delete(s.refused, folder)
+}
+
+// findIn handles the files of a folder whose listing changed, and returns those that
+// cannot be read.
+func (s *Source) findIn(d *logdir.Dir, r *root, folder string, entries []logdir.Entry, now time.Time) []sources.Unread {
+	dir := path.Join(r.dir.Path, folder)
+	since := map[string]time.Time{}
+	for _, u := range s.refused[dir] {
+		since[u.Path] = u.Since
+	}
+	s.unlist(dir)
+	var out finding
+	for _, e := range entries {
+		if e.Dir || !isJournal(e.Name) {
+			continue
+		}
+		rel := path.Join(folder, e.Name)
+		if err := s.meet(d, r, rel); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			info, _ := r.dir.Lstat(rel)
+			at := now
+			if t, known := since[path.Join(dir, e.Name)]; known {
+				at = t
+			}
+			// An archive with a damaged header has nothing more to say.
+			holds := !archived(e.Name) || !errors.Is(err, journalfile.ErrFormat)
+			out.refuse(path.Join(dir, e.Name), explain(err, info), holds, at)
+		}
+	}
+	return out.unread
+}
+
+// meet handles a file that has a name: a known one, perhaps under another name, or a new
+// one, which it opens.
+func (s *Source) meet(d *logdir.Dir, r *root, rel string) error {
+	name := r.dir.Abs(rel)
+	info, err := r.dir.Lstat(rel)
+	if err != nil {
+		return err
+	}
+	at := inodeOf(info)
+	for _, f := range s.files {
+		if f.inode == at && !f.listed {
+			f.path, f.listed = name, true
+			return nil
+		}
+	}
+	if len(s.files) >= maxFiles || s.open >= maxOpen {
+		return fmt.Errorf("%s is not read: there are more than %d unread files", name, min(maxFiles, maxOpen))
+	}
+	opened, info, err := d.Open(rel)
+	if err != nil {
+		return err
+	}
+	h, err := journalfile.Open(opened, maxValue)
+	if err != nil {
+		defer opened.Close()
+		if errors.Is(err, journalfile.ErrFormat) && young(opened) {
+			r.seen[path.Dir(rel)] = -1 // look again
+			s.young = true
+			return nil
+		}
+		return fmt.Errorf("read %s: %w", name, err)
+	}
+	id := h.Header().File
+	if f := s.files[id]; f != nil && f.listed {
+		return opened.Close() // a copy of the same file
+	} else if f != nil { // copied by journald, to change its attributes
+		f.path, f.listed, f.inode = name, true, inodeOf(info)
+		return opened.Close()
+	}
+	s.adopt(&file{path: name, id: id, inode: inodeOf(info), listed: true, f: opened, r: h})
+	return nil
+}

@@ -1,0 +1,211 @@
+package journal
+
+import (
+	"context"
+	"maps"
+	"path"
+	"slices"
+	"time"
+
+	"crowsnest/matcher"
+	"crowsnest/sources/journal/internal/journalfile"
+)
+
+const (
+	// checkEvery is the number of entries after which read looks at its context.
+	checkEvery = 256
+	// maxWarm is the number of files with unread entries that keep their buffers.
+	maxWarm = 4
+)
+
+// adopt starts to read a file: from where it was read last, or else from what is not
+// known to have been read.
+func (s *Source) adopt(f *file) {
+	h := f.r.Header()
+	s.mu.Lock()
+	q := s.sequences[h.Seqnum]
+	if q == nil {
+		q = &sequence{Fresh: true}
+		if !s.begun {
+			q.From = micros(s.cfg.Clock().Add(-s.cfg.LookBack))
+		}
+		s.sequences[h.Seqnum] = q
+	}
+	f.seq = q
+	q.Dir = path.Dir(f.path)
+	place, placed := s.places[f.id]
+	pair(s.sequences)
+	s.mu.Unlock()
+	switch {
+	case placed:
+		f.last = place
+		f.r.Seek(func(e *journalfile.Entry) bool { return e.Seq > place })
+	case !q.Fresh:
+		f.last = q.Done
+		f.r.Seek(func(e *journalfile.Entry) bool { return e.Seq > q.Done })
+	case q.From > 0:
+		f.r.Seek(func(e *journalfile.Entry) bool { return e.Realtime >= q.From })
+	}
+	f.r.Release()
+	s.files[f.id] = f
+	s.open++
+}
+
+func micros(t time.Time) uint64 { return uint64(max(0, t.UnixMicro())) } //nolint:gosec // not negative
+
+func (s *Source) close(f *file) {
+	if f.f != nil {
+		s.open--
+	}
+	f.close()
+}
+
+// read hands over all unread entries, in the order of journalctl. It returns false if
+// ctx ended before.
+func (s *Source) read(ctx context.Context) bool {
+	var unread []*file
+	for _, f := range s.files {
+		if s.advance(f); f.ready {
+			unread = append(unread, f)
+		}
+		if len(unread) > maxWarm && f.ready {
+			f.r.Release()
+		}
+	}
+	s.mu.Lock()
+	s.behind = s.behind || len(unread) > 0
+	s.mu.Unlock()
+	for n := 0; len(unread) > 0; n++ {
+		if n%checkEvery == 0 && ctx.Err() != nil {
+			return false
+		}
+		first := 0
+		for i := range unread {
+			if i > 0 && unread[i].before(unread[first]) {
+				first = i
+			}
+		}
+		f := unread[first]
+		s.take(f)
+		if s.advance(f); !f.ready {
+			unread = slices.Delete(unread, first, first+1)
+		}
+	}
+	return ctx.Err() == nil
+}
+
+// advance reads the next entry of a file that has none.
+func (s *Source) advance(f *file) {
+	if f.f == nil || f.ready {
+		return
+	}
+	for {
+		d := f.next()
+		if d == nil {
+			break
+		}
+		s.mu.Lock()
+		n := d.Lost
+		if tail := f.r.Header().TailSeq; n > 1 && tail >= f.last {
+			n = min(n, tail-f.last+1) // the header may state anything
+		}
+		s.lose(lostDamaged, n, f.path)
+		f.seq.count(f.last+1, n)
+		s.mu.Unlock()
+	}
+	if h := f.r.Header(); !f.ready && f.r.Final && !f.settled {
+		// journald gives a number to an entry before it writes it. The last one of a
+		// file may never have been written.
+		f.settled = true
+		if h.TailSeq > f.last && f.last > 0 {
+			s.mu.Lock()
+			f.seq.count(h.TailSeq, 1)
+			s.mu.Unlock()
+		}
+	}
+	if !f.ready {
+		f.r.Release()
+		if f.r.Final {
+			s.close(f)
+		}
+	}
+}
+
+// take hands the next entry of a file to the pipeline.
+func (s *Source) take(f *file) {
+	e := &f.entry
+	f.ready = false
+	if f.seq.copied(e) {
+		s.pass(f)
+		return
+	}
+	l := &s.lines
+	l.read(f.r, e)
+	st := s.stream(l)
+	if !st.wanted || l.message == nil {
+		s.pass(f)
+		return
+	}
+	rec := matcher.Record{Time: time.UnixMicro(int64(e.Realtime)).UTC(), Text: l.message, Fields: l.fields, Number: e.Seq} //nolint:gosec // below 1<<55
+	s.pipe.Match(st.m, rec, func() {
+		c := st.m.Counters()
+		s.pass(f)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.status.Lines++
+		s.status.Evaluated++
+		s.status.Bytes += c.Bytes - st.counters.Bytes
+		s.status.Truncated += c.Truncated - st.counters.Truncated
+		st.counters, st.read = c, s.cfg.Clock()
+	})
+}
+
+// pass moves the position behind the entry of a file.
+func (s *Source) pass(f *file) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f.last = f.entry.Seq
+	s.places[f.id] = f.last
+	f.seq.took(&f.entry)
+}
+
+// sweep forgets what is not needed any more. s.mu is held.
+func (s *Source) sweep() {
+	for id, f := range s.files {
+		if !f.listed && (f.f == nil || !f.ready && !f.r.Header().Online) {
+			s.close(f)
+			delete(s.files, id)
+		}
+	}
+	for id, place := range s.places {
+		// A file without a place is read from behind Done.
+		if f := s.files[id]; f == nil && s.begun || f != nil && f.f == nil && !f.seq.Fresh && place <= f.seq.Done {
+			delete(s.places, id)
+		}
+	}
+	s.sweepSequences()
+}
+
+// sweepSequences forgets sequences without files, but for the newest ones.
+func (s *Source) sweepSequences() {
+	used := map[*sequence]bool{}
+	for _, f := range s.files {
+		used[f.seq] = true
+	}
+	if len(s.sequences)-len(used) <= maxSequences {
+		return
+	}
+	unused := maps.Clone(s.sequences)
+	maps.DeleteFunc(unused, func(_ journalfile.ID, q *sequence) bool { return used[q] })
+	for len(unused) > maxSequences {
+		var oldest journalfile.ID
+		for id, q := range unused {
+			if o := unused[oldest]; o == nil || q.Realtime < o.Realtime {
+				oldest = id
+			}
+		}
+		delete(unused, oldest)
+		delete(s.sequences, oldest)
+	}
+	pair(s.sequences)
+}

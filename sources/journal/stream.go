@@ -1,0 +1,173 @@
+package journal
+
+import (
+	"bytes"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"crowsnest/matcher"
+	"crowsnest/sources"
+	"crowsnest/sources/journal/internal/journalfile"
+)
+
+// maxStreams bounds the streams that are kept: anyone may log with any identifier.
+const maxStreams = 1024
+
+// stream is the log of one unit, identifier and transport.
+type stream struct {
+	m        *matcher.Stream
+	rules    int
+	wanted   bool
+	counters matcher.Counters
+	read     time.Time
+}
+
+func (st *stream) status() sources.StreamStatus {
+	return sources.StreamStatus{
+		Labels: st.m.Labels(), Offset: st.counters.Bytes, Size: st.counters.Bytes, Lines: st.counters.Lines, LastRead: st.read, Rules: st.rules,
+	}
+}
+
+// lines has the fields of one entry. It reuses its memory.
+type lines struct {
+	message                                     []byte // nil: there is none
+	unit, userUnit, identifier, transport, host []byte
+	uid, cgroup                                 []byte
+	container                                   bool
+	fields                                      []matcher.Field
+	buf, key                                    []byte
+}
+
+// read reads the fields of an entry. Of several fields of one name, the first counts.
+func (l *lines) read(r *journalfile.File, e *journalfile.Entry) {
+	*l = lines{fields: l.fields[:0], buf: l.buf[:0], key: l.key}
+	for f := range r.Fields(e) {
+		if f.Err != nil {
+			continue // the others can be read
+		}
+		at := len(l.buf)
+		l.buf = append(append(l.buf, f.Name...), f.Value...)
+		name, value := l.buf[at:at+len(f.Name):at+len(f.Name)], l.buf[at+len(f.Name):len(l.buf):len(l.buf)]
+		if string(name) == "MESSAGE" {
+			if l.message == nil {
+				l.message = value
+			}
+			continue
+		}
+		l.fields = append(l.fields, matcher.Field{Name: name, Value: value})
+		l.note(name, value)
+	}
+}
+
+// note keeps the fields that become labels, or say who wrote the entry.
+func (l *lines) note(name, value []byte) {
+	var to *[]byte
+	switch string(name) {
+	case "_SYSTEMD_UNIT":
+		to = &l.unit
+	case "_SYSTEMD_USER_UNIT":
+		to = &l.userUnit
+	case "SYSLOG_IDENTIFIER":
+		to = &l.identifier
+	case "_TRANSPORT":
+		to = &l.transport
+	case "_HOSTNAME":
+		to = &l.host
+	case "_UID":
+		to = &l.uid
+	case "_SYSTEMD_CGROUP":
+		to = &l.cgroup
+	case "CONTAINER_ID", "CONTAINER_ID_FULL":
+		l.container = true
+		return
+	default:
+		return
+	}
+	if *to == nil {
+		*to = value
+	}
+}
+
+// foreign reports whether someone else than the node may have written the entry: a user,
+// or a pod. Fields that begin with _ are set by journald and cannot be forged.
+func (l *lines) foreign() bool {
+	switch string(l.transport) {
+	case "kernel", "audit", "driver":
+		return false
+	}
+	ofUser := l.userUnit != nil || bytes.HasPrefix(l.unit, []byte("session-")) || bytes.HasPrefix(l.unit, []byte("user@")) || l.unit == nil
+	return l.container || bytes.Contains(l.cgroup, []byte("kubepods")) || ofUser && string(l.uid) != "0"
+}
+
+// stream returns the stream of an entry.
+func (s *Source) stream(l *lines) *stream {
+	unit, node := l.unit, l.host
+	if l.userUnit != nil {
+		unit = l.userUnit
+	}
+	if s.cfg.Node != "" {
+		node = nil // it is the same for all
+	}
+	foreign := l.foreign()
+	l.key = l.key[:0]
+	for _, part := range [][]byte{unit, l.identifier, l.transport, node} {
+		l.key = append(append(l.key, part...), 0)
+	}
+	if foreign {
+		l.key = append(l.key, 1)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if st, ok := s.streams.Get(string(l.key)); ok {
+		return st
+	}
+	labels := matcher.Labels{"job": job, "unit": string(unit), "identifier": string(l.identifier), "transport": string(l.transport), "node": string(node)}
+	maps.Copy(labels, s.cfg.Labels)
+	if s.cfg.Node != "" {
+		labels["node"] = s.cfg.Node
+	}
+	st := &stream{m: matcher.NewStream(labels, matcher.StreamOptions{Format: matcher.FormatText, Foreign: foreign})}
+	s.choose(st)
+	s.streams.Add(string(l.key), st)
+	return st
+}
+
+// rule applies a change of rules to the streams.
+func (s *Source) rule() {
+	set := s.rules.Load()
+	if set == s.ruled {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ruled = set
+	for _, st := range s.streams.Values() {
+		s.choose(st)
+	}
+}
+
+// choose decides whether the entries of a stream are read: if the configuration includes
+// its unit, and a rule selects it.
+func (s *Source) choose(st *stream) {
+	labels := st.m.Labels()
+	st.rules = 0
+	if s.ruled != nil {
+		for _, r := range s.ruled.Rules {
+			if s.ruled.Reads(r, labels, false) {
+				st.rules++
+			}
+		}
+	}
+	name := labels["unit"]
+	if name == "" {
+		name = labels["identifier"]
+	}
+	included := len(s.cfg.Units) == 0 || slices.ContainsFunc(s.cfg.Units, func(glob string) bool {
+		ok, err := path.Match(glob, strings.ReplaceAll(name, "/", "-"))
+		return ok && err == nil
+	})
+	st.wanted = included && (st.rules > 0 || s.ruled == nil)
+}
