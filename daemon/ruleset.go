@@ -9,8 +9,8 @@ import (
 	"crowsnest/rules"
 )
 
-// ruleset holds the active rules and their program. Only the times at which rules last
-// saw a line change in it.
+// ruleset holds the active rules and their program. Only the times at which the steps of
+// rules last saw a line change in it.
 type ruleset struct {
 	set     *rules.Set
 	program *matcher.Program

@@ -167,6 +167,9 @@ func (t *translation) checkStateless() {
 	if r.Silent > 0 {
 		t.refuse("silent: a query loses a key once its lines are older than the range of the query, and cannot tell silence from a collector that is down")
 	}
+	if froms := slices.Collect(r.Selectors()); len(froms) > 1 {
+		t.refuse("from of a part: a query cannot relate the lines of different streams by their time")
+	}
 	if r.For > 0 && (r.Count > 1 || r.Distinct != "") {
 		t.refuse("for with count: the engine would require the count to be reached for the whole time")
 	}

@@ -14,7 +14,7 @@ const (
 	reasonDisabled Reason = "disabled"     // the rule is off
 	reasonWants    Reason = "wants"        // the other version does not capture a value that ours needs
 	reasonPart     Reason = "part"         // our rule has no such step, clear or unless
-	reasonSelector Reason = "selector"     // our rule does not select the stream
+	reasonSelector Reason = "selector"     // our rule, or its part, does not select the stream
 	reasonMatch    Reason = "match"        // our rule does not match the line
 	reasonOrigin   Reason = "origin"       // our rule does not trust the namespace
 )
@@ -121,12 +121,15 @@ func (b *Batch) target(x *Index, rec *record) target {
 	}
 	t := target{rule: r, values: make([]string, len(r.CapturedNames)), other: r.Hash != ref.hash}
 	switch {
-	case t.other && !r.From.Matches(b.labels[rec.labels], false):
+	case t.other && !r.Applies(b.labels[rec.labels], false):
 		return target{why: reasonSelector}
 	case !x.set.Trusts(r, b.labels[rec.labels]):
 		return target{why: reasonOrigin}
 	case !hasPart(r, rec.part):
 		t.why = reasonPart
+		return t
+	case t.other && !rec.part.From(r).Matches(b.labels[rec.labels], false):
+		t.why = reasonSelector
 		return t
 	}
 	at := make(map[string]int, len(ref.wants))

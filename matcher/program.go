@@ -162,7 +162,7 @@ func matchersOf(r *rules.Rule) iter.Seq2[Part, *rules.Matcher] {
 	}
 }
 
-// Rules returns the rules that have a part whose `from` selects the stream, in their order. The
+// Rules returns the rules whose `match` or steps read the stream, in their order. The
 // slice is shared and must not be changed.
 func (p *Program) Rules(s *Stream) []*rules.Rule {
 	s.choose(p)

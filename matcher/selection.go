@@ -17,7 +17,7 @@ const maxSelections = 1024
 // selection is prepared for all streams to which the same parts of rules may apply. It is
 // immutable except for its finder.
 type selection struct {
-	rules []*rules.Rule
+	rules []*rules.Rule // with a step among the parts
 	parts []*part
 
 	finder finder
@@ -93,7 +93,7 @@ func (p *Program) build(chosen []bool) *selection {
 		if !chosen[i] {
 			continue
 		}
-		if k := len(sel.rules); k == 0 || sel.rules[k-1] != pt.rule {
+		if k := len(sel.rules); pt.role >= 0 && (k == 0 || sel.rules[k-1] != pt.rule) {
 			sel.rules = append(sel.rules, pt.rule)
 		}
 		n := int32(len(sel.parts))

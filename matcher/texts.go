@@ -11,6 +11,8 @@ import (
 // TextInfo is how the prefilter finds the lines of one part of a rule.
 type TextInfo struct {
 	Part Part
+	// From selects the streams of the part.
+	From rules.Selector
 	// Texts are the required literals: every line that the part matches contains one.
 	// The prefilter searches for all of them at once, at hardly any cost. FoldCase
 	// reports for each whether case is ignored.
@@ -33,7 +35,7 @@ func Texts(r *rules.Rule) []TextInfo {
 	}
 	var out []TextInfo
 	for _, p := range parts {
-		info := TextInfo{Part: p.role, EveryLine: len(p.texts.Texts) == 0, Escaped: p.texts.Escapable}
+		info := TextInfo{Part: p.role, From: p.role.From(r), EveryLine: len(p.texts.Texts) == 0, Escaped: p.texts.Escapable}
 		for _, t := range p.texts.Texts {
 			info.Texts = append(info.Texts, t.Text)
 			info.FoldCase = append(info.FoldCase, t.Fold)

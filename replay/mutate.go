@@ -38,7 +38,7 @@ func mutate(r *rules.Rule, run *regexp.Regexp) (int, []Survivor, error) {
 // mutants lists every part of a rule that can be removed or loosened.
 func mutants(r *rules.Rule) []mutant {
 	m := &mutator{rule: r}
-	m.add("from", func(x *rules.Rule) { x.From = rules.Selector{} })
+	m.froms()
 	for i := range r.Steps {
 		name := "match"
 		if r.Sequence {
@@ -62,6 +62,37 @@ func mutants(r *rules.Rule) []mutant {
 	m.clearOrUnless("unless", r.Unless, func(x *rules.Rule, a *rules.ClearOrUnless) { x.Unless = a })
 	m.scalars()
 	return m.out
+}
+
+// froms makes the parts read every stream: those that share the rule's selector, and each
+// other one.
+func (m *mutator) froms() {
+	r := m.rule
+	m.add("from", func(x *rules.Rule) { *x = *r.WithFrom(r.From, rules.Selector{}) })
+	own := func(name string, from rules.Selector, set func(*rules.Rule)) {
+		if !from.Equal(r.From) {
+			m.add(name+".from", set)
+		}
+	}
+	for i := range r.Steps {
+		own(fmt.Sprintf("sequence[%d]", i+1), r.Steps[i].From, func(x *rules.Rule) {
+			x.Steps = slices.Clone(r.Steps)
+			x.Steps[i].From = rules.Selector{}
+		})
+	}
+	if r.Clear != nil {
+		own("clear", r.Clear.From, func(x *rules.Rule) { x.Clear = anyStream(r.Clear) })
+	}
+	if r.Unless != nil {
+		own("unless", r.Unless.From, func(x *rules.Rule) { x.Unless = anyStream(r.Unless) })
+	}
+}
+
+// anyStream returns a clear or unless matcher that reads every stream.
+func anyStream(a *rules.ClearOrUnless) *rules.ClearOrUnless {
+	b := *a
+	b.From = rules.Selector{}
+	return &b
 }
 
 type mutator struct {

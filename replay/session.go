@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"crowsnest/episodes"
+	"crowsnest/internal/text"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 )
@@ -20,7 +21,7 @@ type session struct {
 	cfg     episodes.Config
 	engine  *episodes.Engine
 	streams map[string]*matcher.Stream
-	stalled bool // the watermark does not move
+	sources []*source
 	now     time.Time
 
 	firing   map[episodes.Fingerprint]episodes.Episode
@@ -29,11 +30,23 @@ type session struct {
 	notify func(episodes.Episode)
 }
 
-func newSession(set *rules.Set, prog *matcher.Program, start time.Time, cfg episodes.Config) *session {
+// source is a virtual source of lines.
+type source struct {
+	name   string
+	labels matcher.Labels // of a stream that it reads; nil: it reads all that no other does
+	lost   bool           // its watermark does not move
+}
+
+// newSession creates a session with a source for each of the streams, and one for all
+// others.
+func newSession(set *rules.Set, prog *matcher.Program, start time.Time, cfg episodes.Config, streams ...matcher.Labels) *session {
 	s := &session{
-		set: set, prog: prog, now: start, cfg: cfg,
+		set: set, prog: prog, now: start, cfg: cfg, sources: []*source{{name: sourceName}},
 		streams: map[string]*matcher.Stream{},
 		firing:  map[episodes.Fingerprint]episodes.Episode{},
+	}
+	for _, labels := range streams {
+		s.sources = append(s.sources, &source{name: text.Labels(labels), labels: labels})
 	}
 	s.engine = s.newEngine()
 	return s
@@ -41,9 +54,30 @@ func newSession(set *rules.Set, prog *matcher.Program, start time.Time, cfg epis
 
 func (s *session) newEngine() *episodes.Engine {
 	e := episodes.New(s.cfg)
-	e.AddSource(sourceName, rules.Lateness, nil)
+	for _, x := range s.sources {
+		e.AddSource(x.name, rules.Lateness, func(from rules.Selector) bool { return s.serves(x, from) })
+	}
 	e.Swap(s.set, s.now)
 	return e
+}
+
+// serves reports whether a part of a rule with this selector waits for a source.
+func (s *session) serves(x *source, from rules.Selector) bool {
+	if x.labels != nil {
+		return from.Matches(x.labels, false)
+	}
+	return !slices.ContainsFunc(s.sources, func(o *source) bool { return o.labels != nil && s.serves(o, from) })
+}
+
+// lose takes away, or brings back, the source that reads a stream with these labels; every
+// source if there are none.
+func (s *session) lose(lost bool, labels matcher.Labels) {
+	for _, x := range s.sources {
+		if labels == nil || x.labels != nil && maps.Equal(x.labels, labels) {
+			x.lost = lost
+		}
+	}
+	s.advanceWatermark() // what is back catches up at once
 }
 
 // reach moves the clock to just before t and draws the conclusions due until then:
@@ -51,7 +85,7 @@ func (s *session) newEngine() *episodes.Engine {
 func (s *session) reach(t time.Time) {
 	for t = t.Add(-1); t.After(s.now); {
 		next, ok := s.engine.NextDeadline()
-		if !ok || s.stalled || !next.After(s.now) || next.After(t) {
+		if !ok || !next.After(s.now) || next.After(t) {
 			next = t
 		}
 		s.now = next
@@ -66,8 +100,10 @@ func (s *session) settle(t time.Time) {
 }
 
 func (s *session) advanceWatermark() {
-	if !s.stalled {
-		s.engine.AdvanceWatermark(sourceName, s.now)
+	for _, x := range s.sources {
+		if !x.lost {
+			s.engine.AdvanceWatermark(x.name, s.now)
+		}
 	}
 	s.evaluate()
 }
@@ -88,9 +124,9 @@ func (s *session) evaluate() {
 }
 
 // line processes a line of a stream at time t of the clock.
-func (s *session) line(labels matcher.Labels, ts time.Time, text string, t time.Time) {
+func (s *session) line(labels matcher.Labels, ts time.Time, line string, t time.Time) {
 	s.now = t
-	hits := s.prog.Match(s.stream(labels), matcher.Record{Time: ts, Text: []byte(text)})
+	hits := s.prog.Match(s.stream(labels), matcher.Record{Time: ts, Text: []byte(line)})
 	s.engine.Take(hits, t)
 }
 

@@ -163,8 +163,8 @@ func runSafely(set *rules.Set, prog *matcher.Program, t rules.Test) (failures []
 
 // runTest returns the failures, one text per difference.
 func runTest(set *rules.Set, prog *matcher.Program, t rules.Test) []string {
-	s := newSession(set, prog, testStart, episodes.Config{})
 	steps := stepsOf(t)
+	s := newSession(set, prog, testStart, episodes.Config{}, sourcesOf(t, steps)...)
 	points := slices.Clone(t.Expect)
 	slices.SortStableFunc(points, func(a, b rules.Checkpoint) int { return cmp.Compare(a.At, b.At) })
 	var failures []string
@@ -204,8 +204,7 @@ func (s *session) input(t rules.Test, st step) error {
 	s.now = at
 	switch {
 	case st.in.Source != "":
-		s.stalled = st.in.Source == "lost"
-		s.advanceWatermark() // it catches up at once
+		s.lose(st.in.Source == "lost", sourceOf(t, st))
 		return nil
 	case st.in.Do == "restart":
 		return s.restart()
@@ -217,6 +216,30 @@ func (s *session) input(t rules.Test, st step) error {
 	}
 	s.line(labels, testStart.Add(st.ts), text, at)
 	return nil
+}
+
+// sourceOf returns the labels of the stream whose source is lost or back; nil: every source
+// is.
+func sourceOf(t rules.Test, st step) matcher.Labels {
+	if len(st.in.Labels) == 0 {
+		return nil
+	}
+	labels, _ := lineOf(t, st)
+	return labels
+}
+
+// sourcesOf returns the streams whose sources a test takes away or brings back one by one.
+func sourcesOf(t rules.Test, steps []step) (out []matcher.Labels) {
+	for _, st := range steps {
+		if st.in.Source == "" {
+			continue
+		}
+		labels := sourceOf(t, st)
+		if labels != nil && !slices.ContainsFunc(out, func(o matcher.Labels) bool { return maps.Equal(o, labels) }) {
+			out = append(out, labels)
+		}
+	}
+	return out
 }
 
 func lineOf(t rules.Test, st step) (labels matcher.Labels, text string) {

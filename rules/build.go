@@ -224,13 +224,13 @@ func (b *builder) lint() {
 // shadowKeys returns keys that identify, approximately, the lines that trigger a
 // rule: its selector with the texts that its lines must contain.
 func shadowKeys(r *Rule) []string {
-	var labels []string
-	for _, m := range r.From.Matchers() {
-		labels = append(labels, m.String())
-	}
-	from := strings.Join(sortedUnique(labels), ",")
 	var out []string
 	for _, s := range r.Steps {
+		var labels []string
+		for _, m := range s.From.Matchers() {
+			labels = append(labels, m.String())
+		}
+		from := strings.Join(sortedUnique(labels), ",")
 		if texts, n := s.Matcher.Required().Longest(); n >= minLiteral {
 			names := make([]string, len(texts))
 			for i, t := range texts {

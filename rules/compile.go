@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"crowsnest/rules/selector"
 	"crowsnest/strictyaml"
 )
 
@@ -119,12 +118,8 @@ func (c *compiler) compileHead() {
 	}
 	if c.Keys.Missing("from") {
 		c.missing("", "missing-key", "the rule lacks `from`", "add the streams that it reads: from: '{container=\"manager\"}'")
-	} else if c.Keys.Good("from") {
-		sel, err := selector.Parse(c.From)
-		if err != nil {
-			c.invalid(c.Keys.Value("from"), c.From, "selector", "`from`", err)
-		}
-		c.rule.From = sel
+	} else {
+		c.rule.From, _ = c.selector(c.From, &c.Keys, "`from`")
 	}
 	if c.Keys.Missing("severity") {
 		c.missing("", "missing-key", "the rule lacks `severity`", "add severity: critical (page), warning (ticket) or info, here or in `defaults`")
@@ -158,7 +153,7 @@ func (c *compiler) compileTrigger() {
 		s := &c.Sequence[i]
 		m := c.compile(&s.Parts, &s.Keys, fmt.Sprintf("step %d of `sequence`", i+1))
 		if !both {
-			c.rule.Steps = append(c.rule.Steps, Step{From: c.rule.From, Matcher: m, Differs: s.Differs})
+			c.rule.Steps = append(c.rule.Steps, Step{From: c.from(s.From, &s.Keys, fmt.Sprintf("step %d", i+1)), Matcher: m, Differs: s.Differs})
 		}
 	}
 }
@@ -171,12 +166,21 @@ func (c *compiler) compile(p *Parts, keys *strictyaml.Keys, name string) Matcher
 	return m
 }
 
+// from compiles the selector of a part. It is that of the rule if the part does not state
+// one.
+func (c *compiler) from(text string, keys *strictyaml.Keys, name string) Selector {
+	if s, ok := c.selector(text, keys, "`from` of "+name); ok {
+		return s
+	}
+	return c.rule.From
+}
+
 func (c *compiler) compileClear() *ClearOrUnless {
 	if c.Clear == nil {
 		return nil
 	}
 	return &ClearOrUnless{
-		From:    c.rule.From,
+		From:    c.from(c.Clear.From, &c.Clear.Keys, "`clear`"),
 		Matcher: c.compile(&c.Clear.Parts, &c.Clear.Keys, "`clear`"),
 		Same:    c.same(c.Clear.Same, &c.Clear.Keys),
 		At:      c.Keys.Key("clear"),
@@ -196,7 +200,7 @@ func (c *compiler) compileUnless() *ClearOrUnless {
 			name = nameAddUnless
 		}
 		a := &ClearOrUnless{
-			From:    c.rule.From,
+			From:    c.from(u.From, &u.Keys, name),
 			Matcher: c.compile(&u.Parts, &u.Keys, name),
 			Same:    c.same(u.Same, &u.Keys),
 			Within:  u.Within,
@@ -214,6 +218,11 @@ func (c *compiler) compileUnless() *ClearOrUnless {
 func (c *compiler) merge(a, b *ClearOrUnless, u *UnlessSyntax) *ClearOrUnless {
 	if a == nil {
 		return b
+	}
+	if !a.From.Equal(b.From) {
+		c.errorAt(u.Keys.At, "add-unless", fmt.Sprintf("rule %s already has an `unless` with another `from`: %s", c.Alert, a.From),
+			"use the same `from`, or copy the rule")
+		return a
 	}
 	if !equalSets(a.Same, b.Same) {
 		c.errorAt(u.Keys.At, "add-unless", fmt.Sprintf("rule %s already has an `unless` with another `same`", c.Alert),

@@ -16,6 +16,7 @@ func hintsFor(keys ...string) map[string]strictyaml.Hint {
 		"differs": {Message: "is not allowed here: only steps of a `sequence` are compared with each other", Fix: "remove it"},
 		"within":  {Message: "is not allowed here: it is a key of the rule", Fix: "move it one level up, beside `match` or `sequence`"},
 		"on":      {Message: "is named `same` here, because YAML may read on as true", Fix: "write same: [...]"},
+		"from":    {Message: "is not allowed here: it is a key of the rule, of `clear`, of `unless` and of the steps of a `sequence`", Fix: "move it one level up"},
 		"count":   {Message: "is not allowed here: it is a key of the rule", Fix: "move it one level up, beside `match`"},
 	}
 	out := map[string]strictyaml.Hint{}
@@ -28,7 +29,7 @@ func hintsFor(keys ...string) map[string]strictyaml.Hint {
 // DecodeYAML implements strictyaml.Unmarshaler.
 func (m *MatcherSyntax) DecodeYAML(n *strictyaml.Node) {
 	type plain MatcherSyntax
-	decodeMatcher(n, (*plain)(m), &m.Parts, &m.Keys, hintsFor("same", "differs", "within", "count"))
+	decodeMatcher(n, (*plain)(m), &m.Parts, &m.Keys, hintsFor("from", "same", "differs", "within", "count"))
 }
 
 // DecodeYAML implements strictyaml.Unmarshaler.

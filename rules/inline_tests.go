@@ -77,7 +77,7 @@ func (c *testCompiler) checkInput(in *InputSyntax, stream map[string]string) {
 	}
 	if what[0] != "line" {
 		for _, key := range []string{"ts", "labels", "repeat", "every"} {
-			if k.Has(key) && (key != "labels" || in.Do != doGone) {
+			if k.Has(key) && (key != "labels" || what[0] != "source" && in.Do != doGone) {
 				c.errorAt(k.Key(key), "no-effect", fmt.Sprintf("`%s` has no effect without `line`", key), "remove it")
 			}
 		}

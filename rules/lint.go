@@ -3,6 +3,8 @@ package rules
 import (
 	"fmt"
 	"slices"
+
+	"crowsnest/rules/selector"
 )
 
 // linter checks a compiled rule, and changes only its MaxLineTime.
@@ -157,5 +159,17 @@ func whyCluster(r *Rule) string {
 			return "`pod` is captured from the line, so it may not be the pod that logs it"
 		}
 	}
+	froms := slices.Collect(r.Selectors())
+	if i := slices.IndexFunc(froms, func(s Selector) bool { return !ofContainers(s) }); i >= 0 && len(froms) > 1 {
+		return fmt.Sprintf("its parts read different streams, and %s does not require a container or a pod, so it may select streams that are not of a pod", froms[i])
+	}
 	return ""
+}
+
+// ofContainers reports whether a selector demands a label that only streams of containers
+// have.
+func ofContainers(s Selector) bool {
+	return slices.ContainsFunc(s.Matchers(), func(m selector.Matcher) bool {
+		return (m.Name == "container" || m.Name == "pod") && !m.Matches("")
+	})
 }

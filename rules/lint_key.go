@@ -93,23 +93,25 @@ func splitWords(name string) []string {
 }
 
 // lintCaptures checks that a name of the key that one matcher captures is captured
-// by all, because their lines would otherwise have different keys.
+// by all of the same streams, because their lines would otherwise have different keys. In
+// the lines of other streams, the name may be a label or a field.
 func (l *linter) lintCaptures() {
 	if l.Keys.Broken("by") {
 		return
 	}
 	for i, name := range l.By {
-		for s := range l.rule.Steps {
-			if slices.Contains(stepCaptures(l.rule, s), name) {
+		var checked []Selector
+		for s, step := range l.rule.Steps {
+			if !slices.ContainsFunc(checked, step.From.Equal) && slices.Contains(stepCaptures(l.rule, s), name) {
+				checked = append(checked, step.From)
 				l.checkCaptured(name, s, l.Keys.Item("by", i))
-				break
 			}
 		}
 	}
 }
 
 func (l *linter) checkCaptured(name string, first int, by strictyaml.Pos) {
-	where := "`match`"
+	where, from := "`match`", l.rule.Steps[first].From
 	if l.rule.Sequence {
 		where = fmt.Sprintf("step %d", first+1)
 	}
@@ -120,13 +122,16 @@ func (l *linter) checkCaptured(name string, first int, by strictyaml.Pos) {
 	}
 	group := fmt.Sprintf("capture it there as well: (?P<%s>...)", name)
 	for s := range l.rule.Steps {
-		if s >= len(l.Sequence) || slices.Contains(stepCaptures(l.rule, s), name) {
+		if s >= len(l.Sequence) || !l.rule.Steps[s].From.Equal(from) || slices.Contains(stepCaptures(l.rule, s), name) {
 			continue
 		}
 		report(&l.Sequence[s].Keys, l.Sequence[s].Keys.At, fmt.Sprintf("step %d", s+1), group)
 	}
-	if k := l.Clear; k != nil && !k.Keys.Has("same") && !slices.Contains(possibleCaptures(l.rule.Clear.Matcher), name) {
+	if k := l.Clear; k != nil && l.rule.Clear.From.Equal(from) && !k.Keys.Has("same") && !slices.Contains(possibleCaptures(l.rule.Clear.Matcher), name) {
 		report(&k.Keys, l.Keys.Key("clear"), "`clear`", group+", or list the shared names in `same`")
+	}
+	if u := l.rule.Unless; u == nil || !u.From.Equal(from) {
+		return
 	}
 	for _, w := range l.written { // each must capture by itself
 		at := w.keys.At

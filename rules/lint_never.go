@@ -4,14 +4,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"crowsnest/rules/selector"
 )
 
 // lintNever finds a rule that can never fire: every line that would trigger it
 // also ends or mutes it, or no line can satisfy it.
 func (l *linter) lintNever() {
-	l.lintSelector()
 	for _, key := range []string{"clear", "unless"} {
 		condition := l.rule.Clear
 		if key == "unless" {
@@ -21,8 +18,8 @@ func (l *linter) lintNever() {
 			continue
 		}
 		// The last line of a sequence is the one that fires.
-		last := l.rule.Steps[len(l.rule.Steps)-1].Matcher
-		if implies(last, condition.Matcher) {
+		last := l.rule.Steps[len(l.rule.Steps)-1]
+		if last.From.Equal(condition.From) && implies(last.Matcher, condition.Matcher) {
 			does := map[string]string{"clear": "ends", "unless": "mutes"}[key]
 			l.errorAt(l.Keys.Key(key), "never", fmt.Sprintf("every line that triggers the rule also %s it: it never fires", does),
 				fmt.Sprintf("choose a text for `%s` that the triggering line does not contain", key))
@@ -35,18 +32,6 @@ func (l *linter) lintNever() {
 				at = l.Keys.Key("sequence")
 			}
 			l.errorAt(at, "never", "every line that satisfies the rest of the matcher also satisfies `not`: no line matches", "remove `not`, or choose another text for it")
-		}
-	}
-}
-
-// lintSelector reports a selector whose conditions on one label contradict.
-func (l *linter) lintSelector() {
-	ms := l.rule.From.Matchers()
-	for _, m := range ms {
-		i := slices.IndexFunc(ms, func(o selector.Matcher) bool { return o.Name == m.Name && !o.Matches(m.Value) })
-		if m.Op == selector.Equal && i >= 0 && l.Keys.Good("from") {
-			l.errorAt(l.Keys.Value("from"), "never", fmt.Sprintf("no stream satisfies both %s and %s", m, ms[i]), "remove one of them")
-			return
 		}
 	}
 }

@@ -21,24 +21,30 @@ func (c *compiler) addNamespace(a *ClearOrUnless) {
 
 // lintOrigin checks which lines can change the episodes of another namespace.
 func (l *linter) lintOrigin() {
-	switch {
-	case l.Keys.Broken("origin") || l.Keys.Missing("origin") || l.rule.Infrastructure || l.namesNamespace():
-	case !slices.Contains(l.rule.By, "namespace"):
-		if l.Keys.Good("clear") && !l.Keys.Broken("by") {
-			l.warnAt(l.Keys.Key("clear"), "foreign-clear", "every namespace is trusted, so a line of one can end the failure of another: `clear` does not share the namespace", fixForeign)
+	if l.Keys.Broken("origin") || l.Keys.Missing("origin") || l.rule.Infrastructure || l.Keys.Broken("by") {
+		return
+	}
+	if slices.Contains(l.rule.By, "namespace") {
+		forged := func(p rulePart) bool {
+			return !namesNamespace(p.from) && slices.Contains(possibleCaptures(*p.matcher), "namespace")
 		}
-		if l.Keys.Good("unless") && !l.Keys.Broken("by") {
-			l.warnAt(l.Keys.Key("unless"), "foreign-unless", "every namespace is trusted, so a line of one can mute the failure of another: `unless` does not share the namespace", fixForeign)
+		if slices.ContainsFunc(partsOf(l.rule), forged) {
+			l.warnAt(l.Keys.Key("by"), "forged-namespace", "`namespace` is captured from the line, which may contain any text: the key is not the namespace of the stream",
+				"capture it under another name, such as object_namespace")
 		}
-	case slices.ContainsFunc(partsOf(l.rule), func(p rulePart) bool { return slices.Contains(possibleCaptures(*p.matcher), "namespace") }):
-		l.warnAt(l.Keys.Key("by"), "forged-namespace", "`namespace` is captured from the line, which may contain any text: the key is not the namespace of the stream",
-			"capture it under another name, such as object_namespace")
+		return
+	}
+	if a := l.rule.Clear; a != nil && l.Keys.Good("clear") && !namesNamespace(a.From) {
+		l.warnAt(l.Keys.Key("clear"), "foreign-clear", "every namespace is trusted, so a line of one can end the failure of another: `clear` does not share the namespace", fixForeign)
+	}
+	if a := l.rule.Unless; a != nil && l.Keys.Good("unless") && !namesNamespace(a.From) {
+		l.warnAt(l.Keys.Key("unless"), "foreign-unless", "every namespace is trusted, so a line of one can mute the failure of another: `unless` does not share the namespace", fixForeign)
 	}
 }
 
-// namesNamespace reports whether the selector itself restricts the namespace.
-func (l *linter) namesNamespace() bool {
-	return slices.ContainsFunc(l.rule.From.Matchers(), func(m selector.Matcher) bool {
+// namesNamespace reports whether a selector itself restricts the namespace.
+func namesNamespace(s Selector) bool {
+	return slices.ContainsFunc(s.Matchers(), func(m selector.Matcher) bool {
 		return m.Name == "namespace" && !m.Matches("any-namespace.of.a.tenant")
 	})
 }

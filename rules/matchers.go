@@ -7,11 +7,35 @@ import (
 	"strings"
 
 	"crowsnest/rules/internal/expr"
+	"crowsnest/rules/selector"
 	"crowsnest/strictyaml"
 )
 
-// matcherCompiler compiles matchers, each by itself.
+// matcherCompiler compiles selectors and matchers, each by itself.
 type matcherCompiler struct{ report }
+
+// selector compiles a `from`, called name, if it is stated and is a text. ok is false if it
+// is not, or has an error.
+func (c *matcherCompiler) selector(text string, keys *strictyaml.Keys, name string) (s Selector, ok bool) {
+	if !keys.Good("from") {
+		return s, false
+	}
+	at := keys.Value("from")
+	s, err := selector.Parse(text)
+	if err != nil {
+		c.invalid(at, text, "selector", name, err)
+		return s, false
+	}
+	ms := s.Matchers()
+	for _, m := range ms {
+		i := slices.IndexFunc(ms, func(o selector.Matcher) bool { return o.Name == m.Name && !o.Matches(m.Value) })
+		if m.Op == selector.Equal && i >= 0 {
+			c.errorAt(at, "never", fmt.Sprintf("no stream satisfies both %s and %s", m, ms[i]), "remove one of them")
+			return s, false
+		}
+	}
+	return s, true
+}
 
 // matcher compiles the parts of a matcher. If some parts have errors, it compiles
 // the others and does not check the matcher as a whole.

@@ -81,9 +81,9 @@ func (r *Rule) WithFrom(old, replacement Selector) *Rule {
 	return &out
 }
 
-// ownFroms returns the selectors of the parts that differ from the rule's, by the name
-// of the part; nil if there are none.
-func ownFroms(r *Rule) map[string]string {
+// OwnFroms returns the selectors of the parts that differ from the rule's From, by the name
+// of the part: clear, unless, or "step 2" of a sequence. It is nil if there are none.
+func (r *Rule) OwnFroms() map[string]string {
 	var out map[string]string
 	for _, p := range partsOf(r) {
 		if !p.from.Equal(r.From) {

@@ -262,11 +262,13 @@ type Test struct {
 // Input is one event of a test: a line that arrives, a source that is lost or
 // back, a restart, or the deletion of a pod.
 type Input struct {
-	Line   int           // in the rule's file
-	At     time.Duration // arrival
-	TS     time.Duration // event time; equal to At if not stated
-	HasTS  bool
-	Text   string // of the line; may contain {{ $value }}
+	Line  int           // in the rule's file
+	At    time.Duration // arrival
+	TS    time.Duration // event time; equal to At if not stated
+	HasTS bool
+	Text  string // of the line; may contain {{ $value }}
+	// Labels are those of the line's stream, or of a stream that the source reads. They
+	// override those of the test. None with Source: every source.
 	Labels map[string]string
 	Repeat int // at least 1
 	Every  time.Duration

@@ -42,7 +42,7 @@ type DefaultsSyntax struct {
 // RuleSyntax is the written form of one rule.
 type RuleSyntax struct {
 	Alert string `yaml:"alert" bounds:"0,4096" jsonschema:"required,minLength=1" jsonschema_description:"Name of the alert (alertname), unique among all packs: CamelCase with the component first."`
-	From  string `yaml:"from" bounds:"0,16384" jsonschema:"required" jsonschema_description:"Selector of the log streams, as in Prometheus and Loki: {label=\"value\"} with = != =~ !~. Streams of Kubernetes have namespace, pod and container, and the labels that the source adds."`
+	From  string `yaml:"from" bounds:"0,16384" jsonschema:"required" jsonschema_description:"Selector of the log streams, as in Prometheus and Loki: {label=\"value\"} with = != =~ !~. clear, unless and the steps of a sequence may state their own. Streams of Kubernetes have namespace, pod and container, and the labels that the source adds."`
 
 	Origin Origin `yaml:"origin" bounds:"0,4096" jsonschema:"enum=infrastructure,enum=any" jsonschema_description:"Whose lines the rule trusts. infrastructure: only streams of the namespaces in the setting rules.infrastructure_namespaces, and streams without a namespace. any: every stream that from selects; a pod chooses the names of its containers, so anybody who can run a pod can raise such an alert. Default any."`
 
@@ -89,6 +89,7 @@ type MatcherSyntax struct {
 
 // StepSyntax is one step of a sequence: a text, or a mapping.
 type StepSyntax struct {
+	From    string `yaml:"from" bounds:"0,16384" jsonschema_description:"Selector of the streams whose lines the step reads. Default: the rule's from."`
 	Parts   `yaml:",inline"`
 	Differs []string        `yaml:"differs" bounds:"0,32,256" jsonschema:"uniqueItems=true" jsonschema_description:"Names whose values must differ from those of every earlier step that has them. For example, pod requires a line of another replica."`
 	Keys    strictyaml.Keys `yaml:"-" json:"-"`
@@ -96,6 +97,7 @@ type StepSyntax struct {
 
 // ClearSyntax is the matcher of clear: a text, or a mapping.
 type ClearSyntax struct {
+	From  string `yaml:"from" bounds:"0,16384" jsonschema_description:"Selector of the streams whose lines end the failure, such as those of another source. Default: the rule's from. The names of by are looked up in the captures, labels and fields of these lines."`
 	Parts `yaml:",inline"`
 	Same  []string        `yaml:"same" bounds:"0,32,256" jsonschema:"uniqueItems=true" jsonschema_description:"Names of by whose values the clear line must share, for lines that do not contain all of them. Default: all of by."`
 	Keys  strictyaml.Keys `yaml:"-" json:"-"`
@@ -103,6 +105,7 @@ type ClearSyntax struct {
 
 // UnlessSyntax is the matcher of unless.
 type UnlessSyntax struct {
+	From   string `yaml:"from" bounds:"0,16384" jsonschema_description:"Selector of the streams whose lines mute, such as those of another source. Default: the rule's from. The names of by are looked up in the captures, labels and fields of these lines."`
 	Parts  `yaml:",inline"`
 	Same   []string        `yaml:"same" bounds:"0,32,256" jsonschema:"uniqueItems=true" jsonschema_description:"Names of by whose values the muting line must share, for lines that do not contain all of them. Default: all of by."`
 	Within time.Duration   `yaml:"within" bounds:"1ms,1y" jsonschema:"required" jsonschema_description:"How long before the trigger a muting line still mutes."`
@@ -145,10 +148,10 @@ type InputSyntax struct {
 	At     time.Duration     `yaml:"at" bounds:"0s,1y" strict:"required" jsonschema:"required" jsonschema_description:"Time of arrival, from the start of the test."`
 	TS     time.Duration     `yaml:"ts" bounds:"0s,1y" jsonschema_description:"Event time of a line that arrives late. Default at."`
 	Line   string            `yaml:"line" bounds:"0,1048576" jsonschema_description:"Text of the line. {{ $value }} is the index of the repetition."`
-	Labels map[string]string `yaml:"labels" bounds:"0,64,16384" jsonschema_description:"Stream labels of this line, which override those of the test. \"\" removes a label. With do: gone, the labels of the deleted pod."`
+	Labels map[string]string `yaml:"labels" bounds:"0,64,16384" jsonschema_description:"Stream labels of this line, which override those of the test. \"\" removes a label. With source: the labels of a stream that this source reads. With do: gone: the labels of the deleted pod."`
 	Repeat int               `yaml:"repeat" bounds:"1,100000" jsonschema:"minimum=1" jsonschema_description:"How many times the line arrives. Default 1."`
 	Every  time.Duration     `yaml:"every" bounds:"0s,1y" jsonschema_description:"Time between repetitions."`
-	Source string            `yaml:"source" bounds:"0,4096" jsonschema:"enum=lost,enum=back" jsonschema_description:"The source of the lines is lost, or is back. While it is lost, absence-based rules are on hold."`
+	Source string            `yaml:"source" bounds:"0,4096" jsonschema:"enum=lost,enum=back" jsonschema_description:"The source that reads the stream with these labels is lost, or is back; without labels, every source. While it is lost, what is concluded from the absence of its lines is on hold."`
 	Do     string            `yaml:"do" bounds:"0,4096" jsonschema:"enum=restart,enum=gone" jsonschema_description:"restart: crowsnest restarts with its saved state. gone: the pod was deleted that the labels namespace and pod name, those of the stream unless labels states others."`
 
 	Keys strictyaml.Keys `yaml:"-" json:"-"`

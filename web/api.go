@@ -94,6 +94,7 @@ type Episode struct {
 	Silent      bool              `json:"silent,omitempty"`
 	Overflow    bool              `json:"overflow,omitempty"`
 	Held        bool              `json:"held,omitempty"`
+	WaitsFor    []string          `json:"waitsFor,omitempty"` // sources without progress, while held
 	Labels      map[string]string `json:"labels"`
 	Annotations map[string]string `json:"annotations"`
 	StartsAt    time.Time         `json:"startsAt"`
@@ -109,7 +110,7 @@ type Episode struct {
 func toEpisode(e episodes.Episode) Episode {
 	out := Episode{
 		Fingerprint: e.Fingerprint.String(), Alert: e.Alert, State: e.State, Reason: e.Reason, Silent: e.Silent,
-		Overflow: e.Overflow, Held: e.OnHold, Labels: e.Labels, Annotations: notNilMap(e.Annotations),
+		Overflow: e.Overflow, Held: e.OnHold, WaitsFor: e.WaitsFor, Labels: e.Labels, Annotations: notNilMap(e.Annotations),
 		StartsAt: e.StartsAt, FiredAt: optional(e.FiredAt), LastSeen: e.LastSeen, EndsAt: optional(e.EndsAt),
 		Deadline: optional(e.Deadline), Count: e.Count, Line: e.Line, First: e.First,
 	}
@@ -188,22 +189,24 @@ type Group struct {
 
 // Rule is a rule in the format of the API.
 type Rule struct {
-	Name      string         `json:"name"`
-	Type      string         `json:"type"` // "alerting", as in Prometheus
-	State     string         `json:"state"`
-	Health    string         `json:"health"`
-	Severity  rules.Severity `json:"severity"`
-	Mode      rules.Mode     `json:"mode"`
-	Scope     rules.Scope    `json:"scope"`
-	From      string         `json:"from"`
-	Origin    rules.Origin   `json:"origin"`   // whose lines it trusts
-	Duration  float64        `json:"duration"` // of `for`, in seconds
-	Matches   int64          `json:"matches"`
-	LastMatch *time.Time     `json:"lastMatch,omitempty"`
-	LastSeen  *time.Time     `json:"lastSeenLine,omitempty"`
-	Streams   int            `json:"streams"`           // followed, that the rule applies to
-	Tries     int64          `json:"tries"`             // lines on which a part of it was tried, estimated
-	Seconds   float64        `json:"evaluationSeconds"` // total
+	Name     string         `json:"name"`
+	Type     string         `json:"type"` // "alerting", as in Prometheus
+	State    string         `json:"state"`
+	Health   string         `json:"health"`
+	Severity rules.Severity `json:"severity"`
+	Mode     rules.Mode     `json:"mode"`
+	Scope    rules.Scope    `json:"scope"`
+	From     string         `json:"from"`
+	// Froms are the selectors of the parts that differ from it, by part.
+	Froms     map[string]string `json:"froms,omitempty"`
+	Origin    rules.Origin      `json:"origin"`   // whose lines it trusts
+	Duration  float64           `json:"duration"` // of `for`, in seconds
+	Matches   int64             `json:"matches"`
+	LastMatch *time.Time        `json:"lastMatch,omitempty"`
+	LastSeen  *time.Time        `json:"lastSeenLine,omitempty"`
+	Streams   int               `json:"streams"`           // followed, that the rule applies to
+	Tries     int64             `json:"tries"`             // lines on which a part of it was tried, estimated
+	Seconds   float64           `json:"evaluationSeconds"` // total
 	// Quarantined is why the rule is no longer evaluated.
 	Quarantined string `json:"givenUp,omitempty"`
 	Waits       string `json:"waits,omitempty"`    // why absence-based conclusions are on hold
@@ -246,7 +249,7 @@ func toRule(r *rules.Rule, st episodes.RuleStatus, loaded Rules, covered coverag
 	seen := loaded.Seen[r.Alert]
 	out := Rule{
 		Name: r.Alert, Type: "alerting", State: "inactive", Severity: r.Severity, Mode: r.Mode, Scope: r.Scope,
-		From: r.From.String(), Origin: r.LineOrigin(), Duration: (r.For + r.Silent).Seconds(), Matches: st.Matches, LastMatch: optional(st.LastMatch),
+		From: r.From.String(), Froms: r.OwnFroms(), Origin: r.LineOrigin(), Duration: (r.For + r.Silent).Seconds(), Matches: st.Matches, LastMatch: optional(st.LastMatch),
 		LastSeen: optional(seen), Streams: covered.streams[r.Alert], Tries: loaded.Tries[r.Alert], Seconds: loaded.Cost[r.Alert].Seconds(),
 		Quarantined: loaded.Quarantined[r.Alert], Waits: loaded.Waits[r.Alert],
 		Disabled: r.Disabled, Pending: st.Pending, Firing: st.Firing, Source: r.Source,

@@ -17,6 +17,8 @@ const blindAfter = time.Hour
 // coverage maps rules to the streams that they apply to.
 type coverage struct {
 	streams map[string]int // followed streams by rule
+	// sighted are the rules each of whose steps applies to a followed stream.
+	sighted map[string]bool
 	// filtered is set if a source delivers only lines that a rule may match. Then
 	// a rule without a stream is not necessarily blind.
 	filtered bool
@@ -60,11 +62,13 @@ func (c coverage) count(all []Source) []Source {
 // newCoverage finds the rules that apply to each stream. It evaluates selectors
 // once per class of streams: there may be hundreds of streams and of rules.
 func newCoverage(set *rules.Set, all []Source, now time.Time) coverage {
-	c := coverage{streams: make(map[string]int, len(set.Rules)), now: now, classes: map[string]*streamClass{}}
+	c := coverage{streams: make(map[string]int, len(set.Rules)), sighted: make(map[string]bool, len(set.Rules)), now: now, classes: map[string]*streamClass{}}
 	selected := map[string]bool{"namespace": true} // decides the origin of a line
 	for _, r := range set.Rules {
-		for _, m := range r.From.Matchers() {
-			selected[m.Name] = true
+		for from := range r.Selectors() {
+			for _, m := range from.Matchers() {
+				selected[m.Name] = true
+			}
 		}
 	}
 	c.names = slices.Sorted(maps.Keys(selected))
@@ -85,22 +89,37 @@ func newCoverage(set *rules.Set, all []Source, now time.Time) coverage {
 				c.streams[r.Alert] += k.streams
 			}
 		}
+		c.sighted[r.Alert] = c.sees(set, r)
 	}
 	return c
+}
+
+// sees reports whether every step of a rule reads a stream that is followed.
+func (c coverage) sees(set *rules.Set, r *rules.Rule) bool {
+	for i := range r.Steps {
+		reads := false
+		for _, k := range c.classes {
+			reads = reads || set.Trusts(r, k.labels) && r.Steps[i].From.Matches(k.labels, false)
+		}
+		if !reads {
+			return false
+		}
+	}
+	return true
 }
 
 // Health of a rule as far as coverage decides it.
 const (
 	healthOK     = "ok"
-	healthBlind  = "blind"  // it applies to no stream that is followed or was read within blindAfter
+	healthBlind  = "blind"  // a step applies to no stream that is followed or was read within blindAfter
 	healthUnseen = "unseen" // it received no line, and the source does not list its streams
 )
 
-// health returns the health of a rule. lastLine is when a stream that it applies
-// to was last read.
+// health returns the health of a rule. lastLine is when a stream of one of its steps was
+// last read.
 func (c coverage) health(r *rules.Rule, lastLine time.Time) string {
 	switch recent := !lastLine.IsZero() && c.now.Sub(lastLine) < blindAfter; {
-	case c.streams[r.Alert] > 0, recent:
+	case c.sighted[r.Alert], recent:
 		return healthOK
 	case !c.filtered:
 		return healthBlind
@@ -131,7 +150,7 @@ func Metrics(view View, now func() time.Time) metric.Collector {
 	}
 	return metric.NewEach(read, []string{"rule"}, func(r ruleCoverage) []string { return []string{r.name} },
 		metric.Gauge("rule_streams", "Followed streams that the rule applies to.", func(r ruleCoverage) int { return r.streams }),
-		metric.Gauge("rule_blind", "Whether the rule applies to no followed stream and to none that was read within the last hour. Always 0 if a source delivers only lines that a rule may match.",
+		metric.Gauge("rule_blind", "Whether the rule, or a step of it, applies to no followed stream and to none that was read within the last hour. Always 0 if a source delivers only lines that a rule may match.",
 			func(r ruleCoverage) bool { return r.blind }),
 	)
 }

@@ -115,14 +115,16 @@ func downReceivers(all []Endpoint) []string {
 	return out
 }
 
-// waitingText says what a pending alert waits for. Until it fires, its text
-// describes a failure that may still recover.
+// waitingText says what an alert waits for. Until it fires, its text describes a failure
+// that may still recover.
 func waitingText(e episodes.Episode) string {
 	switch {
+	case e.State == episodes.StateFiring && e.OnHold:
+		return "Silence does not end the alert. It is " + onHoldText(e.WaitsFor) + "."
 	case e.State != episodes.StatePending:
 		return ""
 	case e.OnHold:
-		return "Nobody has been notified: the alert is on hold until a source that is down is back. The text describes the failure if it has not recovered by then."
+		return "Nobody has been notified. The alert is " + onHoldText(e.WaitsFor) + ". The text describes the failure if it has not recovered by then."
 	case e.Deadline.IsZero():
 		return "Nobody has been notified yet."
 	}

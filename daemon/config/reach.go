@@ -34,8 +34,8 @@ func (c *Config) streams() []component.Labels {
 	return out
 }
 
-// blindRules returns the sorted names of the rules whose selector no configured source
-// can satisfy.
+// blindRules returns the sorted names of the rules with a part whose selector no configured
+// source can satisfy, with the part if it is `clear` or `unless`.
 func (c *Config) blindRules(set *rules.Set) []string {
 	all := c.streams()
 	unknown := slices.ContainsFunc(all, func(l component.Labels) bool { return l.Any })
@@ -44,12 +44,28 @@ func (c *Config) blindRules(set *rules.Set) []string {
 		return nil
 	}
 	var out []string
+	blind := func(from rules.Selector) bool {
+		return !slices.ContainsFunc(all, func(l component.Labels) bool { return accepts(l, from) })
+	}
 	for _, r := range set.Rules {
-		if r.Mode != rules.ModeOff && !slices.ContainsFunc(all, func(l component.Labels) bool { return accepts(l, r.From) }) {
-			out = append(out, r.Alert)
+		if r.Mode != rules.ModeOff {
+			out = append(out, blindParts(r, blind)...)
 		}
 	}
 	slices.Sort(out)
+	return out
+}
+
+func blindParts(r *rules.Rule, blind func(rules.Selector) bool) (out []string) {
+	if slices.ContainsFunc(r.Steps, func(s rules.Step) bool { return blind(s.From) }) {
+		return []string{r.Alert} // it never matches
+	}
+	if r.Clear != nil && blind(r.Clear.From) {
+		out = append(out, r.Alert+" (clear)")
+	}
+	if r.Unless != nil && blind(r.Unless.From) {
+		out = append(out, r.Alert+" (unless)")
+	}
 	return out
 }
 

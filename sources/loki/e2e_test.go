@@ -230,10 +230,11 @@ func TestE2EFilterCost(t *testing.T) {
 	}
 	set, err := rules.Load(rules.Shipped())
 	require.NoError(t, err)
-	plan := plannerOf(t, Config{Selector: `{app="a"}`}, "").make(set, maxQuery, true)
+	planner := plannerOf(t, Config{Selector: `{app="a"}`}, "")
+	plan := planner.make(set, maxQuery, true)
 	var texts []text
 	for _, r := range set.Rules {
-		of, _ := textsOf(r)
+		of, _ := planner.textsOf(r)
 		texts = append(texts, of...)
 	}
 	var bare, ors []string

@@ -46,29 +46,42 @@ func (p planner) serves(from rules.Selector) bool {
 	return from.Matches(p.naming.known(p.selector), true)
 }
 
+// served returns the selectors of a rule that streams of this source can satisfy.
+func (p planner) served(r *rules.Rule) (out []rules.Selector) {
+	for from := range r.Selectors() {
+		if p.serves(from) {
+			out = append(out, from)
+		}
+	}
+	return out
+}
+
 // make creates the plan for a set of rules, with queries of at most that many bytes.
 // Without a filter it queries everything that the configured selector matches.
 func (p planner) make(set *rules.Set, most int, filter bool) plan {
 	out := plan{wanted: map[string]bool{}}
-	var some, every []*rules.Rule
+	var some, every []rules.Selector
 	var texts []text
 	for _, r := range set.Rules {
-		if r.Mode == rules.ModeOff || !p.serves(r.From) {
+		froms := p.served(r)
+		if r.Mode == rules.ModeOff || len(froms) == 0 {
 			continue
 		}
-		for _, m := range r.From.Matchers() {
-			out.wanted[m.Name] = true
+		for _, from := range froms {
+			for _, m := range from.Matchers() {
+				out.wanted[m.Name] = true
+			}
 		}
 		for _, name := range r.CapturedNames {
 			out.wanted[name] = true
 		}
-		t, ok := textsOf(r)
+		t, ok := p.textsOf(r)
 		if !ok {
-			every = append(every, r)
+			every = append(every, froms...)
 			out.everyLine = append(out.everyLine, r.Alert)
 			continue
 		}
-		some, texts = append(some, r), append(texts, t...)
+		some, texts = append(some, froms...), append(texts, t...)
 	}
 	if !filter && len(some)+len(every) > 0 {
 		out.queries = []string{p.query(nil, "")}
@@ -90,8 +103,8 @@ func (p planner) make(set *rules.Set, most int, filter bool) plan {
 	return out
 }
 
-// filtered returns the queries for rules whose lines contain one of the texts.
-func (p planner) filtered(of []*rules.Rule, texts []text, most int) []string {
+// filtered returns the queries for the lines of these streams that contain one of the texts.
+func (p planner) filtered(of []rules.Selector, texts []text, most int) []string {
 	var out, filter []string
 	size := 0
 	flush := func() {
@@ -113,8 +126,8 @@ func (p planner) filtered(of []*rules.Rule, texts []text, most int) []string {
 	return out
 }
 
-// query renders the query for the streams of these rules; nil: of any rule.
-func (p planner) query(of []*rules.Rule, filter string) string {
+// query renders the query for the streams that one of the selectors selects; nil: for any.
+func (p planner) query(of []rules.Selector, filter string) string {
 	var parts []string
 	for _, m := range p.selector.Matchers() {
 		parts = append(parts, m.String())
@@ -133,13 +146,13 @@ func (p planner) query(of []*rules.Rule, filter string) string {
 // condition is what a label of streams must match.
 type condition struct{ name, expr string }
 
-// conditions returns what holds for all streams that one of the rules can select. A
+// conditions returns what holds for all streams that one of the selectors can select. A
 // stream without the label passes: structured metadata may provide it.
-func (p planner) conditions(of []*rules.Rule) []condition {
+func (p planner) conditions(of []rules.Selector) []condition {
 	exprs := map[string][]string{}
 	count := map[string]int{}
-	for _, r := range of {
-		for name, expr := range wantedValues(r.From) {
+	for _, from := range of {
+		for name, expr := range wantedValues(from) {
 			count[name]++
 			if !slices.Contains(exprs[name], expr) {
 				exprs[name] = append(exprs[name], expr)
@@ -190,11 +203,13 @@ func (t text) expr() string {
 	return "(" + regexp.QuoteMeta(t.text) + ")"
 }
 
-// textsOf returns texts of which every line that the rule can match contains one, or
-// false if there are none.
-func textsOf(r *rules.Rule) (out []text, ok bool) {
-	parts := matcher.Texts(r)
-	for _, part := range parts {
+// textsOf returns texts of which every line of this source that the rule can match contains
+// one, or false if there are none.
+func (p planner) textsOf(r *rules.Rule) (out []text, ok bool) {
+	for _, part := range matcher.Texts(r) {
+		if !p.serves(part.From) {
+			continue
+		}
 		if part.EveryLine || len(part.Texts) == 0 {
 			return nil, false
 		}
@@ -209,7 +224,7 @@ func textsOf(r *rules.Rule) (out []text, ok bool) {
 		}
 	}
 	// The matcher removes NUL bytes before it searches for texts.
-	return append(out, text{text: "\x00"}), len(parts) > 0
+	return append(out, text{text: "\x00"}), len(out) > 0
 }
 
 // readable returns the longest part without bytes that JSON cannot carry: Loki stores

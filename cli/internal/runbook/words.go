@@ -86,9 +86,9 @@ func diagnosis(r *rules.Rule) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "The rule reads the streams %s and looks for\n\n", code(r.From.String()))
 	for i := range r.Steps {
-		head := "a line that"
+		head := "a line" + streams(r, r.Steps[i].From) + " that"
 		if r.Sequence {
-			head = fmt.Sprintf("line %d, that", i+1)
+			head = fmt.Sprintf("line %d%s, that", i+1, streams(r, r.Steps[i].From))
 		}
 		if d := r.Steps[i].Differs; len(d) > 0 {
 			head = strings.TrimSuffix(head, " that") + " with a different " + names(d) + " than the lines before, that"
@@ -96,13 +96,21 @@ func diagnosis(r *rules.Rule) string {
 		item(&b, 0, head, &r.Steps[i].Matcher)
 	}
 	if r.Clear != nil {
-		item(&b, 0, "to clear: a line that", &r.Clear.Matcher)
+		item(&b, 0, "to clear: a line"+streams(r, r.Clear.From)+" that", &r.Clear.Matcher)
 	}
 	if r.Unless != nil {
-		item(&b, 0, "to mute: a line that", &r.Unless.Matcher)
+		item(&b, 0, "to mute: a line"+streams(r, r.Unless.From)+" that", &r.Unless.Matcher)
 	}
 	fmt.Fprintf(&b, "\nWhy a line matches or not: `crowsnest explain %s --line '...'`.", r.Alert)
 	return b.String()
+}
+
+// streams names the streams of a part, unless they are those of the rule.
+func streams(r *rules.Rule, from rules.Selector) string {
+	if from.Equal(r.From) {
+		return ""
+	}
+	return " of the streams " + code(from.String())
 }
 
 func item(b *strings.Builder, depth int, head string, m *rules.Matcher) {

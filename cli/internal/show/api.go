@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -36,9 +37,20 @@ func OpenAlerts(w io.Writer, data []byte) error {
 func Episodes(w io.Writer, data []byte) error {
 	return table(w, data, "FINGERPRINT\tALERT\tSTATE\tSINCE\tLINES\tNEWEST LINE", func(t io.Writer, in struct{ Episodes []web.Episode }) {
 		for _, e := range in.Episodes {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%.100s\n", e.Fingerprint, e.Alert, e.State, e.StartsAt.Format(time.RFC3339), e.Count, redact.Sanitise(e.Line))
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%.100s\n", e.Fingerprint, e.Alert, stateOf(e), e.StartsAt.Format(time.RFC3339), e.Count, redact.Sanitise(e.Line))
 		}
 	})
+}
+
+// stateOf returns the state of an episode and what it waits for.
+func stateOf(e web.Episode) string {
+	switch {
+	case !e.Held:
+		return string(e.State)
+	case len(e.WaitsFor) == 0:
+		return string(e.State) + " (on hold)"
+	}
+	return redact.Sanitise(fmt.Sprintf("%s (on hold: %s)", e.State, strings.Join(e.WaitsFor, ", ")))
 }
 
 // Rules writes the answer of the endpoint rules.

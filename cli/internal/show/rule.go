@@ -24,6 +24,10 @@ func Rule(w io.Writer, r *rules.Rule) error {
 	field("severity", string(r.Severity))
 	field("pack", fmt.Sprintf("%s (%s:%d)", r.Pack, r.File, r.Line))
 	field("streams", r.From.String())
+	froms := r.OwnFroms()
+	for _, part := range slices.Sorted(maps.Keys(froms)) {
+		field("  of "+part, froms[part])
+	}
 	field("alert per", strings.Join(r.By, ", "))
 	for _, a := range r.Annotations {
 		field(a.Name, a.Template.Source())
