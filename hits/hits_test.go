@@ -180,8 +180,7 @@ func TestOtherVersionsOfARule(t *testing.T) {
 	require.NoError(t, err)
 	f := func(change func(*rules.Rule), want Outcome) []matcher.Hit {
 		t.Helper()
-		ours := demoRule("A", "v", "k")
-		ours.From = sel
+		ours := demoRule("A", "v", "k").WithFrom(rules.Selector{}, sel)
 		change(ours)
 		in := make([]matcher.Hit, 3)
 		for i := range in {
@@ -200,10 +199,14 @@ func TestOtherVersionsOfARule(t *testing.T) {
 	dropped := func(why Reason, n int) Outcome { return Outcome{Dropped: map[Reason]int{why: n}} }
 	f(func(r *rules.Rule) { r.Alert = "B" }, dropped(ReasonUnknown, 3))
 	f(func(r *rules.Rule) { r.Mode = rules.ModeOff }, dropped(reasonDisabled, 3))
-	f(func(r *rules.Rule) { r.From, _ = selector.Parse(`{pod="p1"}`) }, dropped(reasonSelector, 3))
+	other, err := selector.Parse(`{pod="p1"}`)
+	require.NoError(t, err)
+	f(func(r *rules.Rule) { *r = *r.WithFrom(sel, other) }, dropped(reasonSelector, 3))
 	one := func(why Reason) Outcome { return Outcome{Taken: 2, Other: 2, Dropped: map[Reason]int{why: 1}} }
 	f(func(r *rules.Rule) { r.CapturedNames = []string{"k", "new"} }, one(reasonWants))
 	f(func(r *rules.Rule) { r.Steps = r.Steps[:1] }, one(reasonPart))
+	f(func(r *rules.Rule) { r.Steps[1].From = other }, one(reasonSelector))
+	f(func(r *rules.Rule) { r.Steps[0].From, r.Clear.From = other, other }, Outcome{Taken: 3, Other: 3})
 	f(func(r *rules.Rule) { r.Steps, r.Hash = r.Steps[:1], "old" }, dropped(reasonPart, 3))
 }
 
