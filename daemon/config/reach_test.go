@@ -21,5 +21,7 @@ func TestBlindRules(t *testing.T) {
 	am := "sinks: {stdout: {}}\n"
 	f(am+"sources: {kubelet: {}, machines: {}}\n", host...)
 	f(am+"sources: {kubelet: {}, machines: {}, files: {paths: [{path: /var/log/syslog, labels: {job: kernel, unit: kubelet.service}}]}}\n", "RancherSystemAgentCannotConnect")
+	f(am + "sources: {kubelet: {}, machines: {}, journal: {}}\n")
+	f(am + "sources: {agents: {}, machines: {}}\n")
 	f(am + "sources: {loki: {url: 'http://loki:3100', selector: '{namespace=~\".+\"}'}}\n")
 }

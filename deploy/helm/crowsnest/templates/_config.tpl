@@ -48,6 +48,9 @@ rules:
 {{ include "crowsnest.rules" . }}
 sources:
   kubelet: {}
+  {{- if .Values.agent.journal.enabled }}
+  journal: {dirs: [/host/var/log/journal, /host/run/log/journal]}
+  {{- end }}
 sinks:
   upstream:
     {{- if .Values.agentTLS.secret }}
