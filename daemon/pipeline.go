@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -37,6 +38,7 @@ type pipeline struct {
 	watermarks map[string]time.Time // by source or member
 	set        time.Duration        // by how much the clock was set since the start
 	foreign    bool                 // the clock of another machine stamps the lines of a source
+	images     []sources.Images
 }
 
 func newPipeline(engine *episodes.Engine, to concluder, now func() time.Time) *pipeline {
@@ -53,6 +55,9 @@ func (p *pipeline) add(src sources.Source) {
 	p.sources[src.Name()] = src
 	if _, here := src.(sources.Local); !here {
 		p.foreign = true
+	}
+	if images, ok := src.(sources.Images); ok {
+		p.images = append(p.images, images)
 	}
 	p.mu.Unlock()
 	if _, multi := src.(sources.MultiSource); !multi {
@@ -119,6 +124,7 @@ func (p *pipeline) Ingest(find func(*rules.Set) []matcher.Hit, commit func()) {
 	defer p.lock.RUnlock()
 	rs := p.rules.Load()
 	hits := find(rs.set)
+	p.nameImages(hits)
 	p.concluder.Take(hits, now)
 	for i := range hits {
 		rs.sawRule(hits[i].Rule, now)
@@ -165,6 +171,7 @@ func (p *pipeline) take(s *matcher.Stream, commit func(), match matchFunc) {
 		sh.take(s, match, now)
 	}
 	if hits := match(rs.program, buf, s, now); len(hits) > 0 {
+		p.nameImages(hits)
 		p.concluder.Take(hits, now)
 	}
 	if commit != nil {
@@ -172,6 +179,28 @@ func (p *pipeline) take(s *matcher.Stream, commit func(), match matchFunc) {
 		rs.saw(s, now)
 	}
 	p.changed.Store(true)
+}
+
+// nameImages adds the image to hits whose stream does not state it, such as those of
+// agents, for rules that compare it with affected versions.
+func (p *pipeline) nameImages(hits []matcher.Hit) {
+	p.mu.Lock()
+	known := p.images
+	p.mu.Unlock()
+	for i := range hits {
+		h := &hits[i]
+		at := slices.Index(h.Rule.CapturedNames, "image")
+		if at < 0 || at >= len(h.Values) || h.Values[at] != "" || len(h.Rule.Remediation.Affects) == 0 || slices.Contains(h.Rule.By, "image") {
+			continue
+		}
+		for _, source := range known {
+			if image := source.Image(h.Labels["namespace"], h.Labels["pod"], h.Labels["container"]); image != "" {
+				h.Values = slices.Clone(h.Values) // hits of one line may share them
+				h.Values[at] = image
+				break
+			}
+		}
+	}
 }
 
 // AdvanceWatermark reports that the source has read all lines up to t. A time in the

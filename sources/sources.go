@@ -106,6 +106,13 @@ type Versioned interface {
 	Behind(set *rules.Set) map[string]Behind
 }
 
+// Images is a source that knows the images of containers.
+type Images interface {
+	// Image returns the image of a container, "" if it is not known. It must not block.
+	// Safe for concurrent use.
+	Image(namespace, pod, container string) string
+}
+
 // Saver is a source that needs to know when its positions are on disk.
 type Saver interface {
 	// Saved reports that the last result of Positions is on disk, or that the

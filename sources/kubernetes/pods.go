@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"crowsnest/matcher"
+	"crowsnest/sources/internal/kube"
 )
 
 // pod is the part of a pod that this package uses.
@@ -113,7 +114,7 @@ func (p *pod) containers() []container {
 			for i := range statuses {
 				if st := &statuses[i]; st.Name == sp.Name {
 					c.read(st)
-					image = better(image, st.Image)
+					image = kube.BetterImage(image, st.Image)
 				}
 			}
 			c.labels = matcher.Labels{
@@ -149,20 +150,6 @@ func (c *container) read(st *status) {
 	if c.id == "" {
 		c.phase = waiting // the runtime has not assigned an ID yet
 	}
-}
-
-// better chooses between the image as requested and as named by the runtime: the
-// one with a tag, else the first.
-func better(asked, runs string) string {
-	if !tagged(asked) && tagged(runs) {
-		return runs
-	}
-	return cmp.Or(asked, runs)
-}
-
-func tagged(image string) bool {
-	image, _, _ = strings.Cut(image, "@")
-	return strings.LastIndexByte(image, ':') > strings.LastIndexByte(image, '/') && !strings.HasPrefix(image, "sha256:")
 }
 
 // app returns the name of the application according to the pod's labels.

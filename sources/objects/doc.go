@@ -47,6 +47,8 @@
 // Conditions are those of status.v1beta2.conditions, status.conditions and
 // status.deprecated.v1beta1.conditions; if a type is in several, the first counts.
 //
+// If pods are read, the source knows the images of their containers; see sources.Images.
+//
 // The watermark is the time up to which everything about all kinds was read. A kind that
 // the API server does not have is looked for every minute and holds nothing up. If it had
 // objects, it has to be missing for three minutes until they are gone: an API server that

@@ -9,6 +9,7 @@ import (
 	"unique"
 
 	"crowsnest/internal/text"
+	"crowsnest/sources/internal/kube"
 	pairs "crowsnest/sources/internal/machines"
 )
 
@@ -68,6 +69,7 @@ type container struct {
 	ended               bool  // an instance has ended, as follows
 	exit                int32 // its code
 	exitReason          word
+	image               word
 }
 
 // key names an object within its kind: NAMESPACE/NAME, or NAME.
@@ -130,6 +132,7 @@ type rawCondition struct {
 
 type rawContainer struct {
 	Name     string   `json:"name"`
+	Image    string   `json:"image"`
 	Restarts int32    `json:"restartCount"`
 	State    rawState `json:"state"`
 	Last     rawState `json:"lastState"`
@@ -171,7 +174,7 @@ func project(k kind, in json.RawMessage) (o *object, cut bool, err error) {
 	o.conditions, cut = projectConditions(s)
 	o.phase = projectPhase(s)
 	if k == pods {
-		containers, more := projectContainers(r.Status)
+		containers, more := projectContainers(r.Spec, r.Status)
 		o.containers, cut = containers, cut || more
 	}
 	return o, cut, nil
@@ -230,7 +233,23 @@ func stringOf(in json.RawMessage) (s string) {
 	return s
 }
 
-func projectContainers(status json.RawMessage) (out []container, cut bool) {
+// rawImages holds the images that a pod asks for.
+type rawImages []struct {
+	Name  string `json:"name"`
+	Image string `json:"image"`
+}
+
+func projectContainers(spec, status json.RawMessage) (out []container, cut bool) {
+	var asked struct {
+		Init      rawImages `json:"initContainers"`
+		Main      rawImages `json:"containers"`
+		Ephemeral rawImages `json:"ephemeralContainers"`
+	}
+	_ = json.Unmarshal(spec, &asked)
+	images := map[string]string{}
+	for _, one := range slices.Concat(asked.Init, asked.Main, asked.Ephemeral) {
+		images[one.Name] = one.Image
+	}
 	var s struct {
 		Init      []rawContainer `json:"initContainerStatuses"`
 		Main      []rawContainer `json:"containerStatuses"`
@@ -241,13 +260,17 @@ func projectContainers(status json.RawMessage) (out []container, cut bool) {
 		if len(out) == maxContainers {
 			return out, true
 		}
-		out = append(out, projectContainer(c))
+		one := projectContainer(c)
+		if image := kube.BetterImage(images[c.Name], c.Image); len(image) <= maxWord {
+			one.image = wordOf(image)
+		}
+		out = append(out, one)
 	}
 	return out, false
 }
 
 func projectContainer(c rawContainer) container {
-	out := container{name: wordOf(c.Name), state: wordOf("waiting"), reason: wordOf(""), exitReason: wordOf(""), restarts: c.Restarts}
+	out := container{name: wordOf(c.Name), state: wordOf("waiting"), reason: wordOf(""), exitReason: wordOf(""), image: wordOf(""), restarts: c.Restarts}
 	if t := c.Last.Terminated; t != nil {
 		out.ended, out.exit, out.exitReason, out.since = true, t.Exit, wordOf(t.Reason), t.Finished
 	}

@@ -20,6 +20,7 @@ type Source struct {
 	cfg     Config
 	client  *kube.Client
 	readers []*reader
+	pods    *reader // nil: pods are not read
 	pipe    sources.Pipeline
 
 	// turn is held while lines are written, because the readers share streams, and while
@@ -55,6 +56,8 @@ func New(cfg Config) *Source {
 		r := newReader(s, kind(name))
 		s.readers = append(s.readers, r)
 		switch k := kind(name); {
+		case k == pods:
+			s.pods = r
 		case cfg.Machines != nil && k == nodes:
 			s.comparison.nodes = r
 		case cfg.Machines != nil && k == machines:
@@ -86,6 +89,25 @@ func (s *Source) Serves(from rules.Selector) bool {
 		}
 		return true
 	})
+}
+
+// Image returns the image of a container, "" unless pods are read and its pod is known.
+func (s *Source) Image(namespace, pod, name string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pods == nil {
+		return ""
+	}
+	o := s.pods.objects[namespace+"/"+pod]
+	if o == nil {
+		return ""
+	}
+	of := wordOf(name)
+	i := slices.IndexFunc(o.containers, func(c container) bool { return c.name == of })
+	if i < 0 {
+		return ""
+	}
+	return o.containers[i].image.Value()
 }
 
 // Run reads until ctx ends, which also ends requests in progress.

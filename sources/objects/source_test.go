@@ -198,8 +198,8 @@ func TestLeaseWhileAPIServerIsAway(t *testing.T) {
 
 func TestPods(t *testing.T) {
 	a := newAPI(podsPath + "=Pod")
-	a.put(podsPath, `{"metadata":{"namespace":"shop","name":"web-0"},"status":{"phase":"Running","containerStatuses":[
-		{"name":"web","restartCount":3,"state":{"waiting":{"reason":"CrashLoopBackOff","message":"back-off 40s"}},"lastState":{"terminated":{"exitCode":137,"reason":"OOMKilled","finishedAt":"1999-12-31T23:59:30Z"}}},
+	a.put(podsPath, `{"metadata":{"namespace":"shop","name":"web-0"},"spec":{"containers":[{"name":"web","image":"example.org/web@sha256:00"},{"name":"proxy","image":"example.org/proxy:v2"}]},"status":{"phase":"Running","containerStatuses":[
+		{"name":"web","image":"example.org/web:v1","restartCount":3,"state":{"waiting":{"reason":"CrashLoopBackOff","message":"back-off 40s"}},"lastState":{"terminated":{"exitCode":137,"reason":"OOMKilled","finishedAt":"1999-12-31T23:59:30Z"}}},
 		{"name":"proxy","restartCount":0,"state":{"running":{"startedAt":"1999-12-31T23:00:00Z"}}}]}}`)
 	inBubble(t, Config{Kinds: []string{"pods"}}, a, nil, func(s *Source, p *pipe, pass func(time.Duration)) {
 		pass(time.Second)
@@ -211,6 +211,9 @@ func TestPods(t *testing.T) {
 			`phases shop: msg="container is running" reason="" container=proxy` + names +
 				` restarts=0 exit="" exit_reason="" since=1999-12-31T23:00:00Z age=1h0m0s message=""`,
 		}, p.take())
+		require.Equal(t, "example.org/web:v1", s.Image("shop", "web-0", "web"))
+		require.Equal(t, "example.org/proxy:v2", s.Image("shop", "web-0", "proxy"))
+		require.Empty(t, s.Image("shop", "web-0", "other")+s.Image("shop", "web-1", "web"))
 	})
 }
 
@@ -387,6 +390,7 @@ func TestConfig(t *testing.T) {
 	f(Config{Kinds: []string{"pods/log"}}, "which is no name of a kind")
 	f(Config{Kinds: []string{"pods."}}, "which is no name of a kind")
 	f(Config{Kinds: []string{"pods", "pods"}}, `has "pods" twice`)
+	require.Empty(t, New(Config{Kinds: []string{"nodes"}}).Image("shop", "web-0", "web"))
 	f(Config{Machines: &Machines{}}, "")
 	f(Config{Machines: &Machines{}, Kinds: []string{"nodes"}}, "objects: machines compares nodes with machines.cluster.x-k8s.io, and kinds lacks one of them; add it")
 	f(Config{Interval: time.Second}, "objects: interval is 1s; use a duration from 10s to 1h0m0s")

@@ -103,7 +103,10 @@ func TestE2EObjects(t *testing.T) {
 			"status": kubelab.Object{"conditions": []kubelab.Object{{"type": "Ready", "status": ready, "reason": "Test", "lastTransitionTime": "2026-11-20T16:00:00Z"}}},
 		}
 	}
-	require.Eventually(t, func() bool { code, _ := l.Try(http.MethodPost, shop, machine("a", "False")); return code == http.StatusCreated }, patience, often)
+	require.Eventually(t, func() bool {
+		code, _ := l.Try(http.MethodPost, shop, machine("a", "False"))
+		return code == http.StatusCreated
+	}, patience, often)
 	d.alert("LabMachineNotReady", "object", "shop/a", false)
 	require.Empty(t, d.am.Accepted("LabLeaseStale"))
 	died := die()
