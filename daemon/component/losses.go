@@ -11,6 +11,14 @@ func losses(reasons ...string) Losses {
 			"warning", "a file was deleted before it was read to its end",
 			"Check whether crowsnest lacks CPU (crowsnest_source_lag_seconds), and whether logs are kept long enough (containerLogMaxSize, containerLogMaxFiles of the kubelet).",
 		},
+		"events_expired": {
+			"warning", "crowsnest did not read Events for more than an hour, and API servers keep an Event for an hour by default",
+			"Find out why crowsnest was down, or could not reach the API server, for so long.",
+		},
+		"events_unreadable": {
+			"warning", "the API server sent an Event in an unknown format, which was skipped",
+			"Check the version of the API server, and whether something between it and crowsnest changes its answers.",
+		},
 		"gap": {
 			"warning", "lines after the last saved position were rotated away or overwritten while crowsnest was not running",
 			"Find out why crowsnest was down for so long, and whether logs are kept long enough (containerLogMaxSize, containerLogMaxFiles of the kubelet).",

@@ -6,6 +6,7 @@ import (
 
 	"crowsnest/sources"
 	"crowsnest/sources/agents"
+	"crowsnest/sources/events"
 	"crowsnest/sources/files"
 	"crowsnest/sources/journal"
 	"crowsnest/sources/kubelet"
@@ -18,7 +19,7 @@ import (
 
 // Sources returns the kinds of sources.
 func Sources() []Kind {
-	return []Kind{kubeletKind(), journalKind(), kubernetesKind(), machinesKind(), objectsKind(), filesKind(), stdinKind(), lokiKind(), agentsKind()}
+	return []Kind{kubeletKind(), journalKind(), kubernetesKind(), machinesKind(), objectsKind(), eventsKind(), filesKind(), stdinKind(), lokiKind(), agentsKind()}
 }
 
 func podLabels(more ...string) []string {
@@ -108,6 +109,24 @@ func objectsKind() Kind {
 			c := *p.Settings.(*objects.Config)
 			c.Name, c.Clock = p.Name, o.Clock
 			return []sources.Source{objects.New(c)}
+		},
+	}
+}
+
+func eventsKind() Kind {
+	return Kind{
+		Key: "events", Help: "Kubernetes Events, as lines of a log.", Settings: events.Config{},
+		Losses: losses("events_expired", "events_unreadable"),
+		Streams: func(p Part) []Labels {
+			fixed := map[string]string{}
+			maps.Copy(fixed, p.Settings.(*events.Config).Labels)
+			fixed["component"] = "events"
+			return []Labels{{Fixed: fixed, Free: []string{"namespace"}}}
+		},
+		Sources: func(p Part, o SourceOptions) []sources.Source {
+			c := *p.Settings.(*events.Config)
+			c.Name, c.Clock, c.LookBack = p.Name, o.Clock, cmp.Or(c.LookBack, o.LookBack)
+			return []sources.Source{events.New(c)}
 		},
 	}
 }

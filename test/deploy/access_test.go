@@ -40,3 +40,20 @@ func TestRoleOfObjects(t *testing.T) {
 	require.NoError(t, yaml.Unmarshal([]byte(configurations(t, manifests.Chart(t, "everything"))["watch-aggregator"]), &config))
 	require.Equal(t, []string{"nodes", "certificates.cert-manager.io"}, config.Sources.Objects.Kinds)
 }
+
+// The manifests grant what the source events reads, and nothing else of Events.
+func TestRoleOfEvents(t *testing.T) {
+	for name, text := range map[string]string{"kustomize": manifests.Kustomize(t, "testdata/objects"), "chart": manifests.Chart(t, "everything")} {
+		found := 0
+		for _, o := range manifests.Objects(t, text) {
+			if o["kind"] == "ClusterRole" && strings.HasSuffix(at(o, "metadata", "name").(string), "-events") {
+				found++
+				require.Equal(t, []any{map[string]any{"apiGroups": []any{"events.k8s.io"}, "resources": []any{"events"}, "verbs": []any{"list", "watch"}}}, o["rules"], name)
+			}
+		}
+		require.Equal(t, 1, found, name)
+	}
+	for _, o := range manifests.Objects(t, manifests.Chart(t, "production")) {
+		require.False(t, o["kind"] == "ClusterRole" && strings.HasSuffix(at(o, "metadata", "name").(string), "-events"), "only who uses it has the role")
+	}
+}

@@ -23,6 +23,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,6 +56,7 @@ type Lab struct {
 	Dir string
 
 	t         testing.TB
+	store     string // the address of etcd
 	etcd, api *process
 	client    *http.Client
 }
@@ -84,6 +86,7 @@ func Start(t testing.TB, opts ...Options) *Lab {
 		"--service-account-signing-key-file", l.file("sa.key"), "--authorization-mode", "Node,RBAC",
 		"--token-auth-file", l.file("tokens.csv"), "--kubelet-preferred-address-types", "InternalIP",
 	}, opt.APIServerArgs...)...)
+	l.store = storeURL
 	l.etcd.start()
 	l.StartAPI()
 	return l
@@ -116,6 +119,31 @@ func (l *Lab) StartAPI() {
 
 // StopAPI kills the API server. The stored objects remain.
 func (l *Lab) StopAPI() { l.api.kill() }
+
+// Compact forgets all former versions of objects, as the API server does every five
+// minutes: a watch from one of them gets 410.
+func (l *Lab) Compact() {
+	l.t.Helper()
+	ask := func(path, body string) (answer struct {
+		Header struct {
+			Revision string `json:"revision"`
+		} `json:"header"`
+	}) {
+		l.t.Helper()
+		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}
+		res, err := client.Post(l.store+"/v3/kv/"+path, "application/json", strings.NewReader(body))
+		if err != nil {
+			l.t.Fatalf("etcd %s: %v", path, err)
+		}
+		defer res.Body.Close()
+		if err := json.NewDecoder(res.Body).Decode(&answer); err != nil || res.StatusCode != http.StatusOK {
+			l.t.Fatalf("etcd %s: %s %v", path, res.Status, err)
+		}
+		return answer
+	}
+	now := ask("range", `{"key":"AA=="}`).Header.Revision
+	ask("compaction", `{"revision":"`+now+`","physical":true}`)
+}
 
 func (l *Lab) ready(ctx context.Context) bool {
 	if l.client == nil {

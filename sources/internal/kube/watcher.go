@@ -183,7 +183,7 @@ func (w *Watcher) watch(ctx context.Context) error {
 		}
 		proving.Go(func() { cancel(w.prove(ctx)) })
 	}, func(e Event) error { return w.event(ctx, e) })
-	if cause := context.Cause(ctx); err != nil && cause != nil {
+	if cause := context.Cause(ctx); cause != nil {
 		err = cause // why the watch was given up
 	}
 	cancel(nil)

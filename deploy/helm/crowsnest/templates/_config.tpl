@@ -100,6 +100,9 @@ sources:
   objects:
     kinds: {{ toJson .Values.objects.kinds }}
   {{- end }}
+  {{- if .Values.events }}
+  events: {}
+  {{- end }}
 sinks:
   {{- if .Values.alertmanager.urls }}
   alertmanager:

@@ -35,7 +35,7 @@ app.kubernetes.io/part-of: crowsnest
 
 {{/* Whether the aggregator uses the Kubernetes API. */}}
 {{- define "crowsnest.api" -}}
-{{- if or (ne .Values.mode "loki") .Values.machines .Values.objects.enabled }}true{{ end -}}
+{{- if or (ne .Values.mode "loki") .Values.machines .Values.objects.enabled .Values.events }}true{{ end -}}
 {{- end }}
 
 {{- define "crowsnest.dnsPorts" -}}

@@ -1,0 +1,433 @@
+package events
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"crowsnest/matcher"
+	"crowsnest/rules/selector"
+	"crowsnest/sources"
+	"crowsnest/test/fakekube"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var (
+	_ sources.Source = (*Source)(nil)
+	_ sources.Late   = (*Source)(nil)
+	_ sources.Remote = (*Source)(nil)
+)
+
+const all = path + "/events"
+
+// record is a line that a pipe got.
+type record struct {
+	namespace, text string
+	at              time.Time
+}
+
+// pipe collects lines.
+type pipe struct {
+	sources.Pipeline
+	mu      sync.Mutex
+	records []record
+	proved  time.Time
+}
+
+func (p *pipe) Match(s *matcher.Stream, rec matcher.Record, commit func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.records = append(p.records, record{s.Labels()["namespace"], string(rec.Text), rec.Time})
+	commit()
+}
+
+func (p *pipe) AdvanceWatermark(_ string, t time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.proved = t
+}
+
+// bench is a source in a bubble with a fake API server.
+type bench struct {
+	*testing.T
+	api *fakekube.Server
+	cfg Config
+	*pipe
+	src  *Source
+	stop func()
+}
+
+func inBubble(t *testing.T, test func(b *bench)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{T: t, api: fakekube.New(), pipe: &pipe{}}
+		b.cfg = Config{Transport: b.api}
+		test(b)
+		b.stop()
+		require.Zero(t, b.api.Open())
+	})
+}
+
+// start starts a source that continues from positions.
+func (b *bench) start(positions json.RawMessage) {
+	b.src = New(b.cfg)
+	require.NoError(b, b.src.Restore(positions))
+	ctx, cancel := context.WithCancel(b.Context())
+	done := make(chan error, 1)
+	go func() { done <- b.src.Run(ctx, b.pipe) }()
+	b.stop = func() {
+		cancel()
+		require.NoError(b, <-done)
+	}
+	b.pass(time.Second)
+}
+
+func (b *bench) pass(d time.Duration) { time.Sleep(d); synctest.Wait() }
+
+// put creates an Event, or changes it to another count.
+func (b *bench) put(namespace, name string, count int, at time.Time) {
+	o := fakekube.Object{
+		"metadata":  fakekube.Object{"namespace": namespace, "name": name, "uid": "uid-" + namespace + name, "creationTimestamp": stamp(at)},
+		"eventTime": stamp(at), "type": "Warning", "reason": "BackOff", "note": "restarting",
+		"regarding":           fakekube.Object{"kind": "Pod", "namespace": namespace, "name": name, "uid": "u"},
+		"reportingController": "kubelet",
+	}
+	if count > 1 {
+		o["series"] = fakekube.Object{"count": count, "lastObservedTime": stamp(at)}
+	}
+	b.api.Put(all, o)
+}
+
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z07:00") }
+
+// wrote returns the names and counts of the lines so far.
+func (b *bench) wrote() (out []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, r := range b.records {
+		_, name, _ := strings.Cut(r.text, " name=")
+		name, _, _ = strings.Cut(name, " ")
+		_, count, _ := strings.Cut(r.text, " count=")
+		count, _, _ = strings.Cut(count, " ")
+		out = append(out, r.namespace+"/"+name+"="+count)
+	}
+	return out
+}
+
+func TestEvents(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.put("shop", "old", 1, time.Now().Add(-time.Hour))
+		b.put("shop", "web", 1, time.Now().Add(-time.Minute))
+		b.start(nil)
+		require.Equal(b, []string{"shop/web=1"}, b.wrote())
+		require.Equal(b, `msg="event" type=Warning reason=BackOff kind=Pod object=shop/web name=web pod=web uid=u reporter=kubelet count=1 message=restarting`, b.records[0].text)
+		require.Equal(b, time.Now().Add(-time.Second-time.Minute).UTC(), b.records[0].at.UTC())
+		b.put("shop", "web", 4, time.Now())
+		b.put("shop", "web", 4, time.Now()) // an edit
+		b.put("team", "db", 1, time.Now().Add(time.Hour))
+		b.api.Remove(all, "shop", "web")
+		b.pass(time.Second)
+		require.Equal(b, []string{"shop/web=1", "shop/web=4", "team/db=1"}, b.wrote())
+		require.Equal(b, time.Now().Add(-time.Second), b.records[2].at, "no time is in the future")
+		b.pass(time.Hour)
+		st := b.src.Status()
+		require.True(b, st.Up && st.Opened)
+		require.EqualValues(b, 3, st.Lines)
+		require.Len(b, st.Streams, 2)
+		require.Zero(b, st.Lag)
+		require.Less(b, time.Since(b.proved), lagAfter)
+		require.Empty(b, st.Losses)
+		require.Equal(b, 1, b.api.Asked("list"), "the watch is silent, and continues")
+	})
+}
+
+// TestRestart: a restart continues from its position, with or without the events of the
+// watch, and repeats nothing.
+func TestRestart(t *testing.T) {
+	f := func(expire bool, lists int) {
+		t.Helper()
+		inBubble(t, func(b *bench) {
+			b.put("shop", "web", 1, time.Now())
+			b.put("shop", "db", 1, time.Now())
+			b.start(nil)
+			b.put("shop", "db", 2, time.Now())
+			b.pass(time.Second)
+			b.stop()
+			saved := b.src.Positions()
+			b.put("shop", "web", 2, time.Now())
+			b.put("shop", "new", 1, time.Now().Add(-50*time.Minute)) // reaches the API server late
+			if expire {
+				b.api.Expire()
+			}
+			b.pass(30 * time.Minute)
+			asked := b.api.Asked("list")
+			b.start(saved)
+			b.pass(2 * time.Second)
+			got := b.wrote()
+			slices.Sort(got)
+			require.Equal(b, []string{"shop/db=1", "shop/db=2", "shop/new=1", "shop/web=1", "shop/web=2"}, got)
+			require.Equal(b, lists, b.api.Asked("list")-asked)
+			require.Empty(b, b.src.Status().Losses)
+		})
+	}
+	f(false, 0)
+	f(true, 1)
+}
+
+// TestForgottenCounts: without the counts, versions alone repeat nothing in a list.
+func TestForgottenCounts(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		for i := range maxCounts + 100 {
+			b.put("shop", fmt.Sprint("e", i), 1, time.Now())
+		}
+		b.start(nil)
+		b.stop()
+		saved := b.src.Positions()
+		require.Less(b, len(saved), 150_000)
+		b.put("shop", "new", 1, time.Now())
+		b.api.Expire()
+		b.start(saved)
+		b.pass(2 * time.Second)
+		require.Len(b, b.wrote(), maxCounts+101)
+	})
+}
+
+// TestListInterrupted: a list that fails halfway repeats nothing.
+func TestListInterrupted(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		for i := range 600 {
+			b.put("shop", fmt.Sprint("e", i), 1, time.Now())
+		}
+		b.api.Break(func(r *http.Request) *http.Response {
+			if r.URL.Query().Get("continue") != "" {
+				return fakekube.Answer(500, "etcdserver: request timed out")
+			}
+			return nil
+		})
+		b.start(nil)
+		require.Len(b, b.wrote(), 250)
+		b.stop()
+		saved := b.src.Positions()
+		b.api.Break(nil)
+		b.start(saved)
+		got := b.wrote()
+		slices.Sort(got)
+		require.Len(b, slices.Compact(got), 600)
+		require.Len(b, b.records, 600)
+	})
+}
+
+// TestLongOutage: Events that are gone may have been lost, and that is reported once.
+func TestLongOutage(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.start(nil)
+		b.pass(time.Minute)
+		b.stop()
+		saved := b.src.Positions()
+		b.put("shop", "web", 1, time.Now())
+		b.pass(2 * time.Hour)
+		b.api.Expire()
+		b.start(saved)
+		b.pass(2 * time.Second)
+		require.Equal(b, []string{"shop/web=1"}, b.wrote())
+		require.EqualValues(b, 1, b.src.Status().Losses[reasonExpired].Count)
+		b.api.Expire()
+		b.pass(time.Minute)
+		b.stop()
+		b.start(b.src.Positions())
+		require.EqualValues(b, 1, b.src.Status().Losses[reasonExpired].Count)
+	})
+}
+
+// TestRestored: after the API server's storage was restored from a backup, versions of
+// new Events are older than the position.
+func TestRestored(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		version := b.api.Version()
+		for i := range 30 {
+			b.put("shop", fmt.Sprint("e", i), 1, time.Now())
+		}
+		b.start(nil)
+		b.stop()
+		b.api.Rewind(version)
+		b.put("shop", "new", 1, time.Now())
+		b.start(b.src.Positions())
+		b.pass(20 * time.Second)
+		require.Len(b, b.wrote(), 31)
+		require.Equal(b, "shop/new=1", b.wrote()[30])
+		require.Less(b, time.Since(b.proved), lagAfter)
+	})
+}
+
+// TestAway: while the API server is away, the watermark stands and the source reports
+// why; afterwards nothing is missing.
+func TestAway(t *testing.T) {
+	f := func(code int, message, text string) {
+		t.Helper()
+		inBubble(t, func(b *bench) {
+			b.put("shop", "web", 1, time.Now())
+			b.start(nil)
+			b.pass(time.Minute)
+			b.api.Break(func(*http.Request) *http.Response { return fakekube.Answer(code, message) })
+			b.api.Cut()
+			b.pass(time.Second)
+			held := b.proved
+			b.put("shop", "web", 2, time.Now())
+			b.pass(10 * time.Minute)
+			st := b.src.Status()
+			require.False(b, st.Up)
+			require.Equal(b, text, st.Error)
+			require.Equal(b, held, b.proved)
+			require.Greater(b, st.Lag, 10*time.Minute)
+			require.NotZero(b, st.Errors["watch"])
+			b.api.Break(nil)
+			b.pass(45 * time.Second)
+			require.Equal(b, []string{"shop/web=1", "shop/web=2"}, b.wrote())
+			st = b.src.Status()
+			require.True(b, st.Up)
+			require.Empty(b, st.Error)
+			require.Less(b, time.Since(b.proved), lagAfter)
+		})
+	}
+	f(401, "Unauthorized", "the API server refuses the credentials: renew the token or the kubeconfig, it is read again every 30s (the API server answers 401: Unauthorized)")
+	f(403, "events is forbidden", "not allowed: grant list and watch of events.events.k8s.io (the API server answers 403: events is forbidden)")
+	f(500, "etcd is down", "Events cannot be read: the API server answers 500: etcd is down")
+}
+
+// TestHistories compares random histories, with everything that can go wrong, with the
+// Events that were put.
+func TestHistories(t *testing.T) {
+	for seed := range uint64(30) {
+		inBubble(t, func(b *bench) {
+			r := rand.New(rand.NewPCG(seed, 0))
+			want, counts := []string{}, map[string]int{}
+			b.start(nil)
+			for range 300 {
+				switch r.IntN(12) {
+				default:
+					name := fmt.Sprint("e", r.IntN(40))
+					counts[name] += 1 + r.IntN(2)
+					b.put("shop", name, counts[name], time.Now())
+					want = append(want, fmt.Sprintf("shop/%s=%d", name, counts[name]))
+					b.pass(time.Millisecond) // a list has only the newest count
+				case 0:
+					b.api.Cut()
+				case 1:
+					b.api.Expire()
+				case 2:
+					b.stop()
+					b.start(b.src.Positions())
+				case 3:
+					b.pass(time.Duration(r.IntN(200)) * time.Second)
+				case 4:
+					b.pass(5 * time.Second)
+				}
+				if b.api.Open() == 0 {
+					b.pass(5 * time.Second)
+				}
+			}
+			b.pass(2 * time.Minute)
+			got := b.wrote()
+			slices.Sort(want)
+			slices.Sort(got)
+			require.Equal(b, want, got, "seed %d", seed)
+		})
+	}
+}
+
+// TestNamespaces: each namespace has a watch and a position.
+func TestNamespaces(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.cfg.Namespaces = []string{"shop", "team"}
+		b.api.Break(func(r *http.Request) *http.Response {
+			if strings.Contains(r.URL.Path, "/team/") {
+				return fakekube.Answer(403, "team is forbidden")
+			}
+			return nil
+		})
+		b.start(nil)
+		b.pass(time.Minute)
+		require.False(b, b.src.Status().Up)
+		require.Contains(b, b.src.Status().Error, "team is forbidden")
+		require.True(b, b.proved.IsZero())
+		b.api.Break(nil)
+		b.pass(time.Minute)
+		require.True(b, b.src.Status().Up)
+		require.Less(b, time.Since(b.proved), lagAfter)
+		var p positions
+		require.NoError(b, json.Unmarshal(b.src.Positions(), &p))
+		require.Len(b, p.Namespaces, 2)
+	})
+}
+
+func TestManyNamespaces(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.start(nil)
+		for i := range 3 * maxStreams {
+			b.put(fmt.Sprint("ns", i), "web", 1, time.Now())
+		}
+		b.pass(time.Second)
+		st := b.src.Status()
+		require.LessOrEqual(b, len(st.Streams), maxStreams)
+		require.EqualValues(b, 3*maxStreams, st.Lines)
+	})
+}
+
+func TestServes(t *testing.T) {
+	f := func(cfg Config, text string, want bool) {
+		t.Helper()
+		sel, err := selector.Parse(text)
+		require.NoError(t, err)
+		require.Equal(t, want, New(cfg).Serves(sel), text)
+	}
+	f(Config{}, `{component="events"}`, true)
+	f(Config{}, `{component="events", namespace="shop"}`, true)
+	f(Config{}, `{component="leases"}`, false)
+	f(Config{}, `{container="web"}`, false)
+	f(Config{Labels: map[string]string{"cluster": "c1"}}, `{component="events", cluster="c1"}`, true)
+	f(Config{Labels: map[string]string{"cluster": "c1"}}, `{component="events", cluster="c2"}`, false)
+	f(Config{Namespaces: []string{"a", "b"}}, `{component="events", namespace="b"}`, true)
+	f(Config{Namespaces: []string{"a", "b"}}, `{component="events", namespace="c"}`, false)
+}
+
+func TestConfig(t *testing.T) {
+	f := func(cfg Config, want string) {
+		t.Helper()
+		err := cfg.Validate()
+		if want == "" {
+			require.NoError(t, err)
+			return
+		}
+		require.EqualError(t, err, want)
+	}
+	f(Config{Namespaces: []string{"shop"}, Labels: map[string]string{"cluster": "c"}}, "")
+	f(Config{Namespaces: []string{"shop*"}}, `events: namespaces: "shop*" is not the name of a namespace; list names, or remove the key to select all`)
+	f(Config{Namespaces: []string{"a", "a"}}, `events: namespaces: "a" is listed twice; remove one`)
+	f(Config{LookBack: -1}, "events: look_back is -1ns; use a duration above 0, such as 15m")
+	f(Config{Labels: map[string]string{"component": "x"}}, `events: label "component" comes from the source; remove it`)
+	f(Config{Labels: map[string]string{"a-b": "x"}}, `events: label "a-b" is not a label name; use letters, digits and _`)
+	many := make([]string, 51)
+	for i := range many {
+		many[i] = fmt.Sprint("n", i)
+	}
+	f(Config{Namespaces: many}, "events: namespaces: 51 are too many; remove the key, which selects all")
+}
+
+func TestRestoreRefuses(t *testing.T) {
+	for _, bad := range []string{`{`, `[]`, `{"counts":"AAA="}`, `{"namespaces":{"":{"version":7}}}`} {
+		require.ErrorContains(t, New(Config{}).Restore(json.RawMessage(bad)), "read the positions of events: ", bad)
+	}
+	require.NoError(t, New(Config{}).Restore(nil))
+}
