@@ -224,7 +224,11 @@ func (k *armedKey) Due() int64 {
 // conclude opens the episode of a key that was silent.
 func (k *armedKey) conclude(now int64) {
 	a := k.in
-	rs, party, failed := a.rs, a.Items[k.key].Party(), !k.disarmed
+	x := a.Items[k.key]
+	if x == nil || x.Value != k {
+		return // it was evicted just now
+	}
+	rs, party, failed := a.rs, x.Party(), !k.disarmed
 	a.remove(k)
 	if !failed {
 		return

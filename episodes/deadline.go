@@ -46,23 +46,27 @@ func (e *Engine) dueOf(d *watermark.Deadline) (at int64, ok bool) {
 	return d.Of.Due(), true
 }
 
-// conclude applies the deadlines that the watermarks have reached.
+// conclude applies the deadlines that the watermarks have reached, and those that follow
+// from them.
 func (e *Engine) conclude(now int64) {
-	due := e.sources.Due(e.safeDue, e.due[:0])
-	slices.SortFunc(due, inTurn)
-	for _, d := range due {
-		x := d.Of.(subject)
-		if rs, _, _ := x.of(); !rs.quarantined {
-			e.guard(rs, now, func() { x.conclude(now) })
+	for e.due = e.sources.Due(e.safeDue, e.due[:0]); len(e.due) > 0; e.due = e.sources.Due(e.safeDue, e.due[:0]) {
+		slices.SortFunc(e.due, inTurn)
+		for _, d := range e.due {
+			x := d.Of.(subject)
+			if rs, _, _ := x.of(); !rs.quarantined {
+				e.guard(rs, now, func() { x.conclude(now) })
+			}
 		}
+		clear(e.due)
 	}
-	clear(due)
-	e.due = due[:0]
 }
 
 // conclude applies the reached deadlines of an open episode.
 func (ep *episode) conclude(now int64) {
 	rs := ep.rs
+	if rs.open[ep.key] != ep {
+		return // a key that was silent took its place just now
+	}
 	for ep.Due() <= ep.group().Watermark() {
 		if ep.fires() {
 			ep.fire(now)

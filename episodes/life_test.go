@@ -1,8 +1,10 @@
 package episodes
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -272,37 +274,72 @@ func (l *life) check(a, b *player, same func(what string)) {
 	}
 }
 
-// walkDue concludes what is due by visiting every rule and episode.
+// walkDue concludes what is due by visiting every rule, episode and armed key, until nothing
+// is due.
 func walkDue(e *Engine, now int64) {
-	for _, rs := range e.order {
-		w := rs.groups.steps.Watermark()
-		for _, ep := range walkOpen(rs) {
-			if l, ok := ep.due.Of.(*lapse); ok {
-				if l.end <= w {
-					l.due.Disarm()
-					l.conclude(now)
-				}
+	for {
+		var all []subject
+		for _, rs := range e.order {
+			all = append(all, walkSubjects(rs)...)
+		}
+		if len(all) == 0 {
+			return
+		}
+		for _, x := range all {
+			switch x := x.(type) {
+			case *lapse:
+				x.due.Disarm()
+			case *armedKey:
+				x.due.Disarm()
+			case *episode:
+				walkEpisode(x, now)
 				continue
 			}
-			walkEpisode(ep, w, now)
-		}
-		if rs.over.active && rs.over.Due() <= w {
-			rs.over.conclude(now)
+			x.conclude(now)
 		}
 	}
 }
 
-// walkOpen returns the episodes of a rule, open and lapsed, in their order.
-func walkOpen(rs *ruleState) []*episode {
-	out := rs.sorted()
+// walkSubjects returns what is due of a rule, in its order: episodes, open and lapsed, and
+// armed keys, then the overflow.
+func walkSubjects(rs *ruleState) (out []subject) {
+	for _, ep := range rs.sorted() {
+		out = append(out, ep)
+	}
 	for _, l := range rs.lapses {
-		l.ep.due.Of = l
-		out = append(out, l.ep)
+		out = append(out, l)
 	}
-	return inOrder(out)
+	for _, k := range walkArmed(rs) {
+		out = append(out, k)
+	}
+	if rs.over.active {
+		out = append(out, &rs.over)
+	}
+	w := rs.groups.steps.Watermark()
+	out = slices.DeleteFunc(out, func(x subject) bool { return x.Due() > w })
+	slices.SortStableFunc(out, func(x, y subject) int {
+		_, a, k := x.of()
+		_, b, l := y.of()
+		return cmp.Or(cmp.Compare(a, b), strings.Compare(k, l))
+	})
+	return out
 }
 
-func walkEpisode(ep *episode, w, now int64) {
+// walkArmed returns the keys of a rule with `silent`.
+func walkArmed(rs *ruleState) (out []*armedKey) {
+	if rs.armed != nil {
+		for _, x := range rs.armed.Items {
+			out = append(out, x.Value)
+		}
+	}
+	return out
+}
+
+func walkEpisode(ep *episode, now int64) {
+	if ep.rs.open[ep.key] != ep {
+		return // it lost its place
+	}
+	w := ep.rs.groups.steps.Watermark()
 	for ep.Due() <= w {
 		fires, ends := ep.starts+int64(ep.rs.rule.For), ep.end()
 		if ep.state == StatePending && fires < ends {
@@ -310,7 +347,7 @@ func walkEpisode(ep *episode, w, now int64) {
 			continue
 		}
 		reason := ReasonQuiet
-		if ep.rs.rule.Clear != nil {
+		if ep.rs.rule.Expires() {
 			reason = ReasonExpired
 		}
 		ep.close(reason, ends, now, window.Text{})
@@ -331,6 +368,9 @@ func walkNext(e *Engine) (next time.Time, found bool) {
 		}
 		for _, l := range rs.lapses {
 			due(rs, l.end)
+		}
+		for _, k := range walkArmed(rs) {
+			due(rs, k.Due())
 		}
 		if rs.over.active {
 			due(rs, rs.over.Due())
@@ -378,6 +418,9 @@ func requireHeaps(t require.TestingT, e *Engine) {
 		}
 		for _, l := range rs.lapses {
 			take(rs, &l.due)
+		}
+		for _, k := range walkArmed(rs) {
+			take(rs, &k.due)
 		}
 		if rs.over.active {
 			take(rs, &rs.over.due)

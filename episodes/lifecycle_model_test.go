@@ -158,6 +158,9 @@ func TestLifecycleModel(t *testing.T) {
 		if r.Sequence {
 			r.Sequence, r.Steps, r.Within = false, r.Steps[:1], 0
 		}
+		if r.Silent > 0 { // TestSilentModel
+			r.Silent, r.KeepFiringFor = 0, 10*time.Second
+		}
 		r.Limit = 100
 		events := logHistory(t, rapid.SampledFrom([]int{20, 60, 200}).Draw(t, "seconds"), partsOf(r)...)
 		// An unless line of the time of a clear line counts, whichever is read first
@@ -240,5 +243,5 @@ func reportsBy(all []Episode, label, k string) []report {
 }
 
 func describe(r *rules.Rule) string {
-	return fmt.Sprintf("count %d within %s distinct %q for %s clear %t expire %s keep %s unless %+v", r.Count, r.Within, r.Distinct, r.For, r.Clear != nil, r.Expire, r.KeepFiringFor, r.Unless)
+	return fmt.Sprintf("count %d within %s distinct %q silent %s for %s clear %t expire %s keep %s unless %+v", r.Count, r.Within, r.Distinct, r.Silent, r.For, r.Clear != nil, r.Expire, r.KeepFiringFor, r.Unless)
 }

@@ -82,7 +82,13 @@ func (o *overflow) Due() int64 {
 	return o.newest + int64(quiet)
 }
 
-func (o *overflow) conclude(now int64) { o.end(o.Due(), now, ReasonQuiet) }
+func (o *overflow) conclude(now int64) {
+	if o.Due() > o.rs.watermark() { // another key was refused just now
+		o.due.Arm(o.rs.groups.steps)
+		return
+	}
+	o.end(o.Due(), now, ReasonQuiet)
+}
 
 // end resolves the alert.
 func (o *overflow) end(end, now int64, reason Reason) {

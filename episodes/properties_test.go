@@ -149,7 +149,8 @@ func anyRule(t *rapid.T) *rules.Rule {
 	return rule(func(r *rules.Rule) {
 		r.By, r.CapturedNames = []string{"k"}, []string{"k", "v"}
 		r.Limit = rapid.IntRange(1, 3).Draw(t, "limit")
-		switch rapid.IntRange(0, 3).Draw(t, "kind") {
+		kind := rapid.IntRange(0, 4).Draw(t, "kind")
+		switch kind {
 		case 1:
 			r.Count, r.Within = rapid.IntRange(2, 4).Draw(t, "count"), seconds("within", 5, 30)
 		case 2:
@@ -167,6 +168,10 @@ func anyRule(t *rapid.T) *rules.Rule {
 		}
 		if rapid.Bool().Draw(t, "has unless") {
 			r.Unless = &rules.ClearOrUnless{Same: []string{"k"}, Within: seconds("unless", 1, 20)}
+		}
+		if kind == 4 {
+			r.Silent, r.Expire = seconds("silent", 5, 40), seconds("expire after silence", 5, 60)
+			r.For, r.KeepFiringFor, r.Clear = 0, 0, nil
 		}
 	})
 }

@@ -160,7 +160,7 @@ func likened(t *rapid.T, want, got []report, lapses map[report]bool) []report {
 func TestTruthIsTheSameOverOutages(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := anyRule(t)
-		r.Limit, r.Unless = 100, nil
+		r.Limit, r.Unless, r.Silent = 100, nil, 0 // a gap whose end is read in time is no failure
 		if r.Distinct != "" {
 			r.Distinct = "" // only the newest line of each value is kept
 		}
