@@ -37,6 +37,7 @@ func BenchmarkTake(b *testing.B) {
 	}
 	f("line", func(*rules.Rule) {})
 	f("count", func(r *rules.Rule) { r.Count, r.Within = 10, 10*time.Minute })
+	f("silent", func(r *rules.Rule) { r.Silent, r.Expire, r.KeepFiringFor = 10*time.Minute, time.Hour, 0 })
 	f("distinct", func(r *rules.Rule) { r.Count, r.Within, r.Distinct = 2, 10*time.Minute, "v" })
 }
 

@@ -100,6 +100,11 @@ func (r *Renderer) annotations(f *Facts) map[string]string {
 	data := rules.TemplateData{Labels: r.named(f), Vars: f.vars(), Value: f.Count, Line: f.Line}
 	out := map[string]string{"line": f.Line, "first_line": f.First, "origin": neutral(f.Origin)}
 	progress(out, f.Count, f.StartsAt, f.LastSeen)
+	if f.Rule.Silent > 0 { // nothing but the last line belongs to the failure
+		delete(out, "first_line")
+		delete(out, "first_seen")
+		delete(out, "count")
+	}
 	r.remedy(f.Rule, data, out)
 	for _, a := range f.Rule.Annotations {
 		text, ok := a.Template.ExecuteText(data, neutral)

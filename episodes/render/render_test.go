@@ -93,6 +93,18 @@ func TestTextsAreReused(t *testing.T) {
 }
 
 // A command with a missing label names the label, so that nobody runs it as it is.
+// Of a failure that lines stopped, only the last line is known.
+func TestSilence(t *testing.T) {
+	r := &Renderer{}
+	x := facts(&rules.Rule{Alert: "A", Silent: time.Minute})
+	out := r.Texts(x, nil).Annotations
+	require.Contains(t, out, "line")
+	require.Contains(t, out, "last_seen")
+	for _, name := range []string{"first_line", "first_seen", "count"} {
+		require.NotContains(t, out, name)
+	}
+}
+
 func TestUnlabelled(t *testing.T) {
 	r := &rules.Rule{By: []string{"pod", "node"}, Annotations: []rules.NamedTemplate{{Name: "summary", Template: parsed(t, "{{ $labels.pod }} {{ $labels.node }}")}}}
 	require.Equal(t, "a-0 NODE", (&Renderer{Unlabelled: true}).Texts(facts(r), nil).Annotations["summary"])
