@@ -10,6 +10,7 @@ import (
 	"crowsnest/daemon/component"
 	"crowsnest/daemon/monitor"
 	"crowsnest/episodes"
+	"crowsnest/hits"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 	"crowsnest/sinks"
@@ -69,6 +70,7 @@ func (r *remote) Take(found []matcher.Hit, _ time.Time) { r.up.Take(found) }
 func (r *remote) saved() uint64                         { return r.up.Acked() }
 func (r *remote) release()                              { r.up.Release() }
 func (r *remote) ahead() map[string]time.Time           { return r.up.Behind() }
+func (r *remote) packs() (map[string]hits.Pack, bool)   { return r.up.Packs() }
 
 func (r *remote) AddSource(name string, lateness time.Duration, serves func(rules.Selector) bool) {
 	r.local.AddSource(name, lateness, serves)
@@ -100,7 +102,7 @@ func (r *remote) resume(save func()) { save() }
 
 func (r *remote) peer() peer {
 	st, p := r.up.Stats(), peer{remote: true}
-	p.blocked = st.Blocked
+	p.blocked, p.unsaved = st.Blocked, st.Unacked
 	since := r.self.Answered(st.LastAnswer)
 	switch {
 	case st.LastError != "":
@@ -117,8 +119,8 @@ func (r *remote) alerts(now time.Time) []episodes.Episode {
 
 // report logs why the aggregator does not accept messages: at once when the reason
 // changes, then once a minute until it accepts them.
-func (r *remote) report(now time.Time, rs *ruleset) {
-	r.up.Report(r.self.Reportable(), rs.digests())
+func (r *remote) report(now time.Time, rs *ruleset, shadow *hits.ShadowState) {
+	r.up.Report(r.self.Reportable(), rs.digests(), shadow)
 	r.logStats(now, r.up.Stats())
 }
 

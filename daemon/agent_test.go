@@ -48,11 +48,14 @@ func newAggregator(t *testing.T) (*ship, *url.URL) {
 }
 
 // newAgent returns the agent of node n1.
-func newAgent(t *testing.T, aggregator string) *ship {
+func newAgent(t *testing.T, aggregator string) *ship { return newAgentOf(t, aggregator, "n1") }
+
+// newAgentOf returns the agent of a node.
+func newAgentOf(t *testing.T, aggregator, node string) *ship {
 	s := oneOfShips(t)
 	s.cfg = func(c *config.Config) {
 		c.Sinks.All = nil
-		c.Sinks.Add(&upstream.Config{URL: aggregator, Node: "n1"})
+		c.Sinks.Add(&upstream.Config{URL: aggregator, Node: node})
 	}
 	return s
 }

@@ -16,6 +16,8 @@ import (
 	"crowsnest/artifact"
 	"crowsnest/daemon/config"
 	"crowsnest/daemon/loader"
+	"crowsnest/hits"
+	"crowsnest/rules"
 	"crowsnest/web"
 )
 
@@ -46,6 +48,9 @@ type artifacts struct {
 	// candidate is the new version that is, or was, evaluated as a shadow; nil: none. It
 	// stays after a refusal, so that people can still promote it.
 	candidate *shadow
+	// unmatched is why an agent does not match the version that the aggregator evaluates
+	// as a shadow; nil: it does, or there is none.
+	unmatched *hits.ShadowState
 }
 
 // visits are those of one artifact.
@@ -57,6 +62,13 @@ type visits struct {
 	reached time.Time // when the registry last answered; at first, when the visits began
 	err     error     // of the last visit
 	refused bool      // err is about the artifact, not about reaching it
+
+	installed string // digest of the copy; "": there is none
+	answered  bool   // the registry has answered this process
+	// named is what the aggregator stated at the last visit, and known whether it stated
+	// anything; nil: there was no visit.
+	named *hits.Pack
+	known bool
 }
 
 // verified is an artifact that was accepted.
@@ -81,6 +93,7 @@ func (as *artifacts) run(ctx context.Context) {
 			wg.Go(func() { as.visit(ctx, cfg, a) })
 		}
 		as.judge(ctx)
+		as.publish()
 		select {
 		case <-ctx.Done():
 			return
@@ -93,29 +106,73 @@ func (as *artifacts) run(ctx context.Context) {
 func (as *artifacts) due(cfg *config.Config) []*config.Artifact {
 	as.mu.Lock()
 	defer as.mu.Unlock()
+	as.know(cfg)
 	now := as.d.now()
-	known := map[string]bool{}
 	var out []*config.Artifact
 	for i := range cfg.Rules.Artifacts {
 		a := &cfg.Rules.Artifacts[i]
 		repository := a.Ref().Repository()
-		known[repository] = true
 		v := as.visits[repository]
-		if v == nil || !v.busy && !sameArtifact(v.cfg, *a) {
-			again := v != nil
-			v = &visits{cfg: *a, next: now, reached: now}
-			if !again && loader.Installed(cfg, a) != nil {
-				v.next = now.Add(rand.N(min(a.Every(), firstSpread)))
-			}
-			as.visits[repository] = v
+		if as.follows(a) {
+			as.plan(v, repository, now)
 		}
 		if !v.busy && !now.Before(v.next) {
 			v.busy = true
 			out = append(out, a)
 		}
 	}
-	maps.DeleteFunc(as.visits, func(repository string, v *visits) bool { return !known[repository] && !v.busy })
 	return out
+}
+
+// know makes visits for exactly the configured artifacts. The caller holds mu.
+func (as *artifacts) know(cfg *config.Config) {
+	now, known := as.d.now(), map[string]bool{}
+	for i := range cfg.Rules.Artifacts {
+		a := &cfg.Rules.Artifacts[i]
+		repository := a.Ref().Repository()
+		known[repository] = true
+		old := as.visits[repository]
+		if old != nil && (old.busy || sameArtifact(old.cfg, *a)) {
+			continue
+		}
+		v := &visits{cfg: *a, next: now, reached: now}
+		if installed := loader.Installed(cfg, a); installed != nil {
+			v.installed = installed.Digest
+			if old == nil && !as.follows(a) {
+				v.next = spread(now, a)
+			}
+		}
+		as.visits[repository] = v
+	}
+	maps.DeleteFunc(as.visits, func(repository string, v *visits) bool { return !known[repository] && !v.busy })
+}
+
+// spread returns when to visit the registry of an artifact that many processes visit.
+func spread(now time.Time, a *config.Artifact) time.Time {
+	return now.Add(rand.N(min(a.Every(), firstSpread)))
+}
+
+// plan brings the next visit of an agent forward if the aggregator states something new,
+// and postpones it until the aggregator has stated something. The caller holds mu.
+func (as *artifacts) plan(v *visits, repository string, now time.Time) {
+	if v.busy {
+		return
+	}
+	named, renamed := as.renamed(v, repository)
+	switch {
+	case !renamed && v.named == nil:
+		v.next = now.Add(lookEvery) // it has not answered yet
+	case !renamed:
+	case v.named == nil, as.candidate != nil && as.candidate.next.Digest == named.InForce:
+		v.next = now // nothing is fetched, or by this agent alone
+	default:
+		v.next = spread(now, &v.cfg)
+	}
+	if renamed {
+		packs, _ := as.d.pipe.concluder.packs()
+		_, v.known = packs[repository]
+		v.named = &named
+	}
 }
 
 func sameArtifact(a, b config.Artifact) bool {
@@ -131,7 +188,11 @@ func (as *artifacts) visit(ctx context.Context, cfg *config.Config, a *config.Ar
 	as.mu.Unlock()
 	limited, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
-	checked, err := as.fetch(limited, cfg, a, checked)
+	fetch := as.fetch
+	if as.follows(a) {
+		fetch = as.follow
+	}
+	checked, err := fetch(limited, cfg, a, checked)
 	if ctx.Err() != nil {
 		err = nil // the process stops
 	}
@@ -140,7 +201,7 @@ func (as *artifacts) visit(ctx context.Context, cfg *config.Config, a *config.Ar
 	now, wait := as.d.now(), a.Every()
 	v.refused = errors.As(err, new(artifact.Refused))
 	if err == nil || v.refused {
-		v.reached = now
+		v.reached, v.answered = now, true
 	} else {
 		wait = min(wait, maxRetry)
 	}
@@ -154,11 +215,7 @@ func (as *artifacts) visit(ctx context.Context, cfg *config.Config, a *config.Ar
 // fetch installs the artifact that the reference names, unless it is verified already or
 // fails a check. It returns the artifact that is verified now.
 func (as *artifacts) fetch(ctx context.Context, cfg *config.Config, a *config.Artifact, checked verified) (verified, error) {
-	getenv := as.d.opt.Getenv
-	r, err := artifact.Open(a.Ref(), artifact.Options{
-		PlainHTTP: a.PlainHTTP,
-		Username:  getenv("CROWSNEST_REGISTRY_USERNAME"), Password: getenv("CROWSNEST_REGISTRY_PASSWORD"),
-	})
+	r, err := as.open(a.Ref(), a)
 	if err != nil {
 		return checked, err
 	}
@@ -173,26 +230,15 @@ func (as *artifacts) fetch(ctx context.Context, cfg *config.Config, a *config.Ar
 	if err != nil || digest == checked.digest && !checked.Expired(as.d.now()) {
 		return checked, err
 	}
-	next, err := r.Pull(ctx)
+	installed := loader.Installed(cfg, a)
+	next, err := as.pull(ctx, r, a, installed)
 	if err != nil {
 		return checked, err
 	}
-	var last *artifact.Last
-	installed := loader.Installed(cfg, a)
-	if installed != nil {
-		last = installed.Last()
-	}
-	policy, err := a.Policy(last)
-	if err == nil {
-		err = policy.Check(next, as.d.now())
-	}
-	if err != nil {
-		return checked, fmt.Errorf("%s: %w", a.Reference, err)
-	}
-	if last != nil && last.Digest == next.Digest {
+	if installed != nil && installed.Digest == next.Digest {
 		return verified{next.Digest, next.Info}, nil
 	}
-	shadowed, err := as.accept(cfg, a, next, last != nil)
+	shadowed, err := as.accept(cfg, a, next, installed != nil)
 	if err != nil || shadowed {
 		return checked, err
 	}
@@ -201,24 +247,79 @@ func (as *artifacts) fetch(ctx context.Context, cfg *config.Config, a *config.Ar
 	return verified{next.Digest, next.Info}, nil
 }
 
+// open returns a connection to the registry of an artifact.
+func (as *artifacts) open(ref artifact.Reference, a *config.Artifact) (*artifact.Remote, error) {
+	getenv := as.d.opt.Getenv
+	return artifact.Open(ref, artifact.Options{
+		PlainHTTP: a.PlainHTTP,
+		Username:  getenv("CROWSNEST_REGISTRY_USERNAME"), Password: getenv("CROWSNEST_REGISTRY_PASSWORD"),
+	})
+}
+
+// pull fetches and verifies a version that may replace the copy, which may be nil.
+func (as *artifacts) pull(ctx context.Context, r *artifact.Remote, a *config.Artifact, installed *artifact.Artifact) (*artifact.Artifact, error) {
+	next, err := r.Pull(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var last *artifact.Last
+	if installed != nil {
+		last = installed.Last()
+	}
+	policy, err := a.Policy(last)
+	if err == nil {
+		err = policy.Check(next, as.d.now())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", a.Reference, err)
+	}
+	return next, nil
+}
+
+// shadowOf returns a shadow of next, nil if no rule fires differently with it.
+func (as *artifacts) shadowOf(cfg *config.Config, a *config.Artifact, next *artifact.Artifact) (*shadow, error) {
+	set, err := as.try(cfg, a, next)
+	if err != nil {
+		return nil, err
+	}
+	sh, err := newShadow(a, next, inScope(set, cfg.Rules.Scope), as.d)
+	if err != nil {
+		return nil, artifact.Refused{Reason: err}
+	}
+	return sh, nil
+}
+
+// try returns the rules as they would be with next in force.
+func (as *artifacts) try(cfg *config.Config, a *config.Artifact, next *artifact.Artifact) (*rules.Set, error) {
+	set, err := as.d.loader.Try(cfg, a, next)
+	if err != nil {
+		return nil, artifact.Refused{Reason: fmt.Errorf("version %s of %s: %w", next.Version, a.Reference, err)}
+	}
+	return set, nil
+}
+
 // accept installs next as the copy if its packs fit all others. If an earlier version
 // is in force, the artifact has a shadow and its rules differ, accept evaluates next
 // as a shadow first.
 func (as *artifacts) accept(cfg *config.Config, a *config.Artifact, next *artifact.Artifact, newer bool) (shadowed bool, err error) {
 	as.d.reloading.Lock()
 	defer as.d.reloading.Unlock()
-	set, err := as.d.loader.Try(cfg, a, next)
-	if err != nil {
-		return false, artifact.Refused{Reason: fmt.Errorf("version %s of %s: %w", next.Version, a.Reference, err)}
-	}
 	if newer && a.Shadow != nil {
-		sh, err := newShadow(a, next, inScope(set, cfg.Rules.Scope), as.d)
+		sh, err := as.shadowOf(cfg, a, next)
 		if err != nil {
-			return false, artifact.Refused{Reason: err}
+			return false, err
+		}
+		if sh != nil && sh.refusedBefore(cfg) {
+			as.mu.Lock()
+			defer as.mu.Unlock()
+			as.candidate = sh
+			return true, sh.verdict()
 		}
 		if sh != nil {
 			return true, as.begin(sh)
 		}
+	} else if _, err := as.try(cfg, a, next); err != nil {
+		return false, err
 	}
 	return false, as.install(cfg, a, next)
 }
@@ -227,7 +328,15 @@ func (as *artifacts) install(cfg *config.Config, a *config.Artifact, next *artif
 	if !as.d.saver.keeps() {
 		return errors.New("its copy cannot be saved: another instance uses the folder of the state")
 	}
-	return loader.Install(cfg, a, next)
+	if err := loader.Install(cfg, a, next); err != nil {
+		return err
+	}
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	if v := as.visits[a.Ref().Repository()]; v != nil {
+		v.installed = next.Digest
+	}
+	return nil
 }
 
 // broken returns the artifacts with a problem that people should know about.
@@ -244,6 +353,14 @@ func (as *artifacts) broken() []web.BrokenPack {
 		missing := loader.Installed(cfg, &v.cfg) == nil
 		if v.refused || missing || now.Sub(v.reached) >= awayAfter {
 			out = append(out, web.BrokenPack{Pack: repository, Error: v.err.Error(), Missing: missing, Artifact: true})
+		}
+	}
+	if sh := as.candidate; sh != nil {
+		if p := sh.progress(nil, now); p.refused == "" && len(p.waiting) > 0 && now.Sub(p.waitsSince) >= shadowWaits {
+			out = append(out, web.BrokenPack{
+				Pack: sh.artifact.Ref().Repository(), Artifact: true,
+				Error: fmt.Sprintf("version %s is not promoted: it is not compared with the version in force, because agents do not match it: %s", sh.next.Version, p.waits()),
+			})
 		}
 	}
 	return out

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"crowsnest/episodes"
+	"crowsnest/hits"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 )
@@ -41,11 +42,15 @@ type concluder interface {
 	// alerts are the alerts about the aggregator.
 	alerts(now time.Time) []episodes.Episode
 	// report logs changes of the aggregator's state, and sends it what only this process
-	// knows: its own alerts and its rules.
-	report(now time.Time, rs *ruleset)
+	// knows: its own alerts, its rules, and the shadow that it matches, nil if there is
+	// none.
+	report(now time.Time, rs *ruleset, shadow *hits.ShadowState)
 	// ahead returns the rules of which the aggregator has another version, and since
 	// when.
 	ahead() map[string]time.Time
+	// packs returns the artifacts whose versions the aggregator decides, by repository.
+	// answered is false as long as that is unknown.
+	packs() (packs map[string]hits.Pack, answered bool)
 }
 
 // checkpoint is the part of a snapshot that belongs to the concluder.
@@ -61,6 +66,7 @@ type peer struct {
 	absent     string    // why hits do not reach it; "": they do
 	unanswered time.Time // since when it has not answered; zero: it answers
 	blocked    bool      // reading waits for it
+	unsaved    int       // bytes that this process keeps for it
 }
 
 // local concludes in this process.
@@ -77,5 +83,7 @@ func (local) resume(func())                       {}
 func (local) release()                            {}
 func (local) peer() peer                          { return peer{} }
 func (local) alerts(time.Time) []episodes.Episode { return nil }
-func (local) report(time.Time, *ruleset)          {}
 func (local) ahead() map[string]time.Time         { return nil }
+
+func (local) report(time.Time, *ruleset, *hits.ShadowState) {}
+func (local) packs() (map[string]hits.Pack, bool)           { return nil, false }

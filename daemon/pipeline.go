@@ -80,7 +80,7 @@ func (p *pipeline) AddMember(name string) {
 func (p *pipeline) join(name string, src sources.Source) {
 	p.concluder.AddSource(name, lateness(src), src.Serves)
 	if sh := p.shadow.Load(); sh != nil {
-		sh.engine.AddSource(name, lateness(src), src.Serves)
+		sh.engine.Load().AddSource(name, lateness(src), src.Serves)
 	}
 }
 
@@ -96,7 +96,7 @@ func lateness(src sources.Source) time.Duration {
 func (p *pipeline) RemoveMember(name string) {
 	p.concluder.RemoveSource(name)
 	if sh := p.shadow.Load(); sh != nil {
-		sh.engine.RemoveSource(name)
+		sh.engine.Load().RemoveSource(name)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,7 +109,7 @@ func (p *pipeline) PodDeleted(pod matcher.Labels, t time.Time) {
 	defer p.lock.RUnlock()
 	p.engine.PodDeleted(pod, t)
 	if sh := p.shadow.Load(); sh != nil {
-		sh.engine.PodDeleted(pod, t)
+		sh.engine.Load().PodDeleted(pod, t)
 	}
 	p.changed.Store(true)
 }
@@ -123,6 +123,9 @@ func (p *pipeline) Ingest(find func(*rules.Set) []matcher.Hit, commit func()) {
 	now := p.enter()
 	defer p.lock.RUnlock()
 	rs := p.rules.Load()
+	if sh := p.shadow.Load(); sh != nil && sh.forward == nil {
+		sh.conclude(find(sh.rules.set), now)
+	}
 	hits := find(rs.set)
 	p.nameImages(hits)
 	p.concluder.Take(hits, now)
@@ -213,7 +216,7 @@ func (p *pipeline) AdvanceWatermark(source string, t time.Time) {
 	}
 	p.concluder.AdvanceWatermark(source, t)
 	if sh := p.shadow.Load(); sh != nil {
-		sh.engine.AdvanceWatermark(source, t)
+		sh.engine.Load().AdvanceWatermark(source, t)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

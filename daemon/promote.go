@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"crowsnest/artifact"
 	"crowsnest/daemon/config"
+	"crowsnest/daemon/loader"
+	"crowsnest/hits"
 	"crowsnest/web"
 )
 
@@ -58,12 +61,11 @@ func (as *artifacts) drop(sh *shadow) {
 
 // verdict is why the version is not promoted; nil while it is evaluated.
 func (s *shadow) verdict() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.refused == "" {
+	why := s.progress(nil, time.Time{}).refused
+	if why == "" {
 		return nil
 	}
-	return artifact.Refused{Reason: fmt.Errorf("version %s of %s is not promoted: %s", s.next.Version, s.artifact.Reference, s.refused)}
+	return artifact.Refused{Reason: fmt.Errorf("version %s of %s is not promoted: %s", s.next.Version, s.artifact.Reference, why)}
 }
 
 // judge promotes the version that is evaluated as a shadow, or refuses it, when it is
@@ -78,10 +80,10 @@ func (as *artifacts) judge(ctx context.Context) {
 		as.drop(sh)
 		return
 	case sh.base != as.d.pipe.rules.Load():
-		if _, err := as.accept(cfg, sh.artifact, sh.next, true); err != nil {
-			as.log.Error().Err(err).Msg("the shadow ends: its rules do not fit the new ones")
-			as.drop(sh)
-		}
+		as.again(cfg, sh)
+		return
+	case sh.forward != nil:
+		as.judgeAgent(sh)
 		return
 	}
 	refused, over := sh.judge(as.d.now())
@@ -89,10 +91,39 @@ func (as *artifacts) judge(ctx context.Context) {
 	case refused != "":
 		as.d.pipe.shadowing(nil) // the candidate stays for people
 		as.refuse(sh)
+		if err := loader.Refuse(cfg, sh.artifact, sh.next.Digest, refused); err != nil {
+			as.log.Error().Err(err).Msg("the refusal cannot be saved: after a restart the version is evaluated again")
+		}
 	case over:
 		if err := as.promote(ctx, sh.next.Digest); err != nil {
 			as.log.Error().Err(err).Msg("a new version of rule packs cannot be promoted")
 			as.drop(sh)
+		}
+	}
+}
+
+// refusedBefore reports whether the version was refused before this process started.
+func (s *shadow) refusedBefore(cfg *config.Config) bool {
+	why := loader.Refused(cfg, s.artifact, s.next.Digest)
+	if why != "" {
+		s.refuse(why)
+	}
+	return why != ""
+}
+
+// again starts a shadow again, beside changed rules.
+func (as *artifacts) again(cfg *config.Config, sh *shadow) {
+	var err error
+	if sh.forward != nil {
+		err = as.match(cfg, sh.artifact, sh.next)
+	} else {
+		_, err = as.accept(cfg, sh.artifact, sh.next, true)
+	}
+	if err != nil {
+		as.log.Error().Err(err).Msg("the shadow ends: its rules do not fit the new ones")
+		as.drop(sh)
+		if sh.forward != nil {
+			as.setUnmatched(&hits.ShadowState{Digest: sh.next.Digest, Error: err.Error()})
 		}
 	}
 }
@@ -115,6 +146,9 @@ func (as *artifacts) promote(ctx context.Context, digest string) error {
 	as.mu.Unlock()
 	if sh == nil {
 		return errors.New("no new version is evaluated as a shadow")
+	}
+	if sh.forward != nil {
+		return errors.New("the aggregator promotes: send the request there")
 	}
 	if sh.next.Digest != digest {
 		return fmt.Errorf("the version that is evaluated as a shadow has the digest %s, not %q", sh.next.Digest, digest)

@@ -34,7 +34,8 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	d.saver.saveRules(d.loader.InForce())
 	d.reloading.Unlock()
 	d.restore()
-	d.pipe.concluder.report(d.now(), d.reported.Load()) // before the first message, which announces the report
+	d.artifacts.announce()                                   // before the first agent asks
+	d.pipe.concluder.report(d.now(), d.reported.Load(), nil) // before the first message, which announces the report
 	flow := d.startAll(base)
 	select {
 	case <-ctx.Done():

@@ -5,60 +5,50 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"crowsnest/artifact"
 	"crowsnest/daemon/config"
 	"crowsnest/episodes"
+	"crowsnest/hits"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 	"crowsnest/sources"
 	"crowsnest/web"
 )
 
-const (
-	// shadowGrace is how long a difference must last until it counts: the two engines do
-	// not conclude at the same moment.
-	shadowGrace = 30 * time.Second
-	// maxShadowAlerts bounds the alerts that are compared.
-	maxShadowAlerts = 10_000
-	// maxShadowStreams bounds the streams that are remembered. Beyond that, all are
-	// forgotten, with their incomplete lines.
-	maxShadowStreams = 65_536
-)
+// maxShadowStreams bounds the streams that are remembered. Beyond that, all are
+// forgotten, with their incomplete lines.
+const maxShadowStreams = 65_536
 
 // shadow evaluates the rules of a new version that differ from those in force: on the same
 // lines, with an engine of its own, and without notifications. It counts the alerts that
 // only one of the two versions fires.
+//
+// On an agent it only matches, and its hits go to the aggregator, which compares.
 type shadow struct {
 	artifact *config.Artifact
 	next     *artifact.Artifact
 	base     *ruleset // in force; a reload starts the shadow again
 	began    time.Time
 	rules    *ruleset
-	engine   *episodes.Engine
-	guard    *costGuard
-	grace    time.Duration   // until a difference counts
+	digest   string          // hits.RulesDigest of rules
 	judged   map[string]bool // names of the rules that differ
-	buffers  sync.Pool       // of *matcher.Buffer
+	guard    *costGuard
+	buffers  sync.Pool // of *matcher.Buffer
+	// forward sends hits to the aggregator; nil: this process concludes.
+	forward func(found []matcher.Hit, now time.Time)
 
-	mu      sync.Mutex
+	// engine is replaced whenever the comparison begins again.
+	engine    atomic.Pointer[episodes.Engine]
+	newEngine func() *episodes.Engine
+
+	reading sync.Mutex // guards streams
 	streams map[*matcher.Stream]*matcher.Stream
-	alerts  map[episodes.Fingerprint]*compared
-	// open are the alerts that were open when the shadow began, until they end: the new
-	// version has not seen the lines that opened them.
-	open    map[episodes.Fingerprint]bool
-	refused string // why the version must not be promoted; "": it may be
-}
 
-// compared counts how often each version fired an alert.
-type compared struct {
-	rule           string
-	now, next      int       // firings of the version in force and of the new one
-	lastNow, lastN time.Time // start of the newest one
-	since          time.Time // when the numbers became different
+	*comparison
 }
 
 // newShadow returns a shadow of the candidate, nil if no rule fires differently with
@@ -69,10 +59,12 @@ func newShadow(a *config.Artifact, next *artifact.Artifact, candidate *rules.Set
 	if len(judged) == 0 {
 		return nil, nil
 	}
-	set := &rules.Set{Namespaces: candidate.Namespaces}
+	set := &rules.Set{Namespaces: candidate.Namespaces, Shadow: next.Digest}
 	for _, r := range candidate.Rules {
 		if judged[r.Alert] {
-			set.Rules = append(set.Rules, r)
+			own := *r
+			own.Hash = hits.ShadowHash(next.Digest, r.Hash)
+			set.Rules = append(set.Rules, &own)
 		}
 	}
 	rs, err := newRuleset(set)
@@ -82,11 +74,19 @@ func newShadow(a *config.Artifact, next *artifact.Artifact, candidate *rules.Set
 	cfg := d.engineCfg
 	cfg.UpdateEvery = time.Hour // nobody reads the texts
 	s := &shadow{
-		guard: newCostGuard(d.cfg.Load().Limits.RuleCPU), grace: cmp.Or(d.opt.grace, shadowGrace), artifact: a, next: next, base: base, began: now, rules: rs, engine: episodes.New(cfg), judged: judged,
-		buffers: sync.Pool{New: func() any { return new(matcher.Buffer) }},
-		streams: map[*matcher.Stream]*matcher.Stream{}, alerts: map[episodes.Fingerprint]*compared{}, open: map[episodes.Fingerprint]bool{},
+		artifact: a, next: next, base: base, began: now, rules: rs, digest: hits.RulesDigest(rs.digests()), judged: judged, guard: newCostGuard(d.cfg.Load().Limits.RuleCPU),
+		buffers: sync.Pool{New: func() any { return new(matcher.Buffer) }}, streams: map[*matcher.Stream]*matcher.Stream{},
+		newEngine: func() *episodes.Engine {
+			e := episodes.New(cfg)
+			e.Swap(set, d.now())
+			return e
+		},
+		comparison: newComparison(cmp.Or(d.opt.grace, shadowGrace)),
 	}
-	s.engine.Swap(set, now)
+	s.engine.Store(s.newEngine())
+	if d.pipe.concluder.peer().remote {
+		s.forward = d.pipe.concluder.Take
+	}
 	return s, nil
 }
 
@@ -117,119 +117,57 @@ func differing(a, b *rules.Set) map[string]bool {
 	return out
 }
 
+// state is what an agent reports about its shadow.
+func (s *shadow) state() *hits.ShadowState {
+	return &hits.ShadowState{Digest: s.next.Digest, Rules: s.digest}
+}
+
 // take matches what a stream is about to scan. The caller holds the checkpoint lock.
 func (s *shadow) take(of *matcher.Stream, match matchFunc, now time.Time) {
-	s.mu.Lock()
+	s.reading.Lock()
 	if len(s.streams) >= maxShadowStreams {
 		clear(s.streams)
 	}
 	own := of.Beside(s.streams[of])
 	s.streams[of] = own
-	s.mu.Unlock()
+	s.reading.Unlock()
 	buf := s.buffers.Get().(*matcher.Buffer)
 	defer s.buffers.Put(buf)
-	if hits := match(s.rules.program, buf, own, now); len(hits) > 0 {
-		s.engine.Take(hits, now)
+	s.conclude(match(s.rules.program, buf, own, now), now)
+}
+
+// conclude accepts hits of the new version. The caller holds the checkpoint lock.
+func (s *shadow) conclude(found []matcher.Hit, now time.Time) {
+	switch {
+	case len(found) == 0:
+	case s.forward != nil:
+		s.forward(found, now)
+	default:
+		s.engine.Load().Take(found, now)
 	}
 }
 
 // evaluate concludes, and counts what the new version fires.
 func (s *shadow) evaluate(now time.Time) {
-	s.count(s.engine.Evaluate(now), true, now)
-}
-
-// count counts the alerts that a version fires.
-func (s *shadow) count(changes []episodes.Episode, next bool, now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, ep := range changes {
-		if !s.judged[ep.Alert] || ep.Rule == nil || ep.Silent {
-			continue
-		}
-		if s.open[ep.Fingerprint] {
-			if !next && ep.State == episodes.StateResolved {
-				delete(s.open, ep.Fingerprint)
-			}
-			continue
-		}
-		if ep.State != episodes.StateFiring {
-			continue
-		}
-		c := s.alerts[ep.Fingerprint]
-		if c == nil {
-			if len(s.alerts) >= maxShadowAlerts {
-				s.refused = fmt.Sprintf("more than %d alerts would have to be compared", maxShadowAlerts)
-				return
-			}
-			c = &compared{rule: ep.Alert}
-			s.alerts[ep.Fingerprint] = c
-		}
-		c.fired(ep.StartsAt, next, now)
-	}
-}
-
-// fired counts an alert unless it merely continues.
-func (c *compared) fired(starts time.Time, next bool, now time.Time) {
-	n, last := &c.now, &c.lastNow
-	if next {
-		n, last = &c.next, &c.lastN
-	}
-	if *n > 0 && last.Equal(starts) {
-		return
-	}
-	was := c.now - c.next
-	*n, *last = *n+1, starts
-	if was == 0 || c.since.IsZero() {
-		c.since = now
-	}
-}
-
-// difference is how many alerts only one of the versions has fired.
-type difference struct{ onlyNow, onlyNext int }
-
-// differences returns the differences that have lasted: by rule, with an entry for
-// every rule that differs, and their sum. fresh counts the differences that have not
-// lasted long enough yet.
-func (s *shadow) differences(now time.Time) (byRule map[string]difference, sum, fresh int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	byRule = map[string]difference{}
-	for name := range s.judged {
-		byRule[name] = difference{}
-	}
-	for _, c := range s.alerts {
-		if now.Sub(c.since) < s.grace {
-			fresh += max(c.now-c.next, c.next-c.now)
-			continue
-		}
-		d := byRule[c.rule]
-		d.onlyNow += max(0, c.now-c.next)
-		d.onlyNext += max(0, c.next-c.now)
-		byRule[c.rule] = d
-		sum += max(c.now-c.next, c.next-c.now)
-	}
-	return byRule, sum, fresh
+	s.count(s.engine.Load().Evaluate(now), s.judged, true, now)
 }
 
 // judge returns why the version is refused, "" if it is not, and whether its time is over.
 func (s *shadow) judge(now time.Time) (refused string, over bool) {
-	byRule, sum, fresh := s.differences(now)
-	budget := s.artifact.Shadow.Budget
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.refused == "" && sum > budget {
-		var parts []string
-		for _, name := range slices.Sorted(maps.Keys(byRule)) {
-			if d := byRule[name]; d != (difference{}) {
-				parts = append(parts, fmt.Sprintf("%s (%d only in the new version, %d only in the one in force)", name, d.onlyNext, d.onlyNow))
-			}
-		}
-		s.refused = fmt.Sprintf("%d alerts differ, more than the budget of %d: %s", sum, budget, strings.Join(parts, ", "))
+	p, budget := s.progress(s.judged, now), s.artifact.Shadow.Budget
+	switch {
+	case p.refused != "":
+		return p.refused, false
+	case p.sum > budget:
+		refused = p.beyond(budget)
+	default:
+		refused = s.tooCostly(now)
 	}
-	if s.refused == "" {
-		s.refused = s.tooCostly(now)
+	if refused != "" {
+		s.refuse(refused)
+		return refused, false
 	}
-	return s.refused, now.Sub(s.began) >= s.artifact.ShadowFor() && sum+fresh <= budget
+	return "", p.running && p.ran >= s.artifact.ShadowFor() && p.sum+p.fresh <= budget
 }
 
 // tooCostly names a rule of the new version that would be quarantined; "" if there is none.
@@ -240,7 +178,7 @@ func (s *shadow) tooCostly(now time.Time) string {
 			return fmt.Sprintf("rule %s takes %.2f of a CPU", c.rule.Alert, c.share)
 		}
 	}
-	for _, r := range s.engine.Quarantined() {
+	for _, r := range s.engine.Load().Quarantined() {
 		return "rule " + r.Alert + " failed because of a bug in crowsnest"
 	}
 	for _, q := range program.Quarantined() {
@@ -249,48 +187,57 @@ func (s *shadow) tooCostly(now time.Time) string {
 	return ""
 }
 
+// view returns the shadow for the pages.
+func (s *shadow) view(now time.Time) web.Shadow {
+	p := s.progress(s.judged, now)
+	out := web.Shadow{
+		Artifact: s.artifact.Ref().Repository(), Version: s.next.Version, Digest: s.next.Digest, Began: s.began, Compared: p.ran.Truncate(time.Second),
+		For: s.artifact.ShadowFor(), Waiting: p.waits(), Nodes: p.waiting, Uncompared: p.uncompared,
+		Differences: p.sum, Budget: s.artifact.Shadow.Budget, Refused: p.refused, Forwarded: s.forward != nil,
+	}
+	if p.running {
+		out.Until = now.Add(max(0, out.For-p.ran))
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.byRule)) {
+		out.Rules = append(out.Rules, web.ShadowRule{Rule: name, OnlyNew: p.byRule[name].onlyNext, OnlyInForce: p.byRule[name].onlyNow})
+	}
+	return out
+}
+
 // shadowing starts a shadow, or ends it with nil.
 func (p *pipeline) shadowing(s *shadow) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
-	if s == nil {
-		p.shadow.Store(nil)
-		return
-	}
+	p.shadow.Store(s)
+}
+
+// compare begins the comparison of a shadow, or begins it again after lines that only
+// the version in force has seen. The clock of a node may be ahead of this one's: lines that
+// are stamped before now plus ahead are not compared.
+func (p *pipeline) compare(s *shadow, ahead time.Duration) {
+	p.lock.Lock()
+	defer p.lock.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	engine, now := s.newEngine(), p.now()
 	for _, src := range p.sources {
 		names := []string{src.Name()}
 		if multi, ok := src.(sources.MultiSource); ok {
 			names = multi.Members()
 		}
 		for _, name := range names {
-			s.engine.AddSource(name, lateness(src), src.Serves)
+			engine.AddSource(name, lateness(src), src.Serves)
 			if t, known := p.watermarks[name]; known {
-				s.engine.AdvanceWatermark(name, t)
+				engine.AdvanceWatermark(name, t)
 			}
 		}
 	}
-	for _, ep := range p.engine.Episodes(s.began) {
+	open := map[episodes.Fingerprint]bool{}
+	for _, ep := range p.engine.Episodes(now) {
 		if s.judged[ep.Alert] && (ep.State == episodes.StateFiring || ep.State == episodes.StatePending) {
-			s.open[ep.Fingerprint] = true
+			open[ep.Fingerprint] = true
 		}
 	}
-	p.shadow.Store(s)
-}
-
-// view returns the shadow for the pages.
-func (s *shadow) view(now time.Time) web.Shadow {
-	byRule, sum, _ := s.differences(now)
-	out := web.Shadow{
-		Artifact: s.artifact.Ref().Repository(), Version: s.next.Version, Digest: s.next.Digest, Began: s.began,
-		Until: s.began.Add(s.artifact.ShadowFor()), Differences: sum, Budget: s.artifact.Shadow.Budget,
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	out.Refused = s.refused
-	for _, name := range slices.Sorted(maps.Keys(byRule)) {
-		out.Rules = append(out.Rules, web.ShadowRule{Rule: name, OnlyNew: byRule[name].onlyNext, OnlyInForce: byRule[name].onlyNow})
-	}
-	return out
+	s.engine.Store(engine)
+	s.begin(open, now.Add(ahead), now)
 }

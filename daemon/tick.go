@@ -28,9 +28,7 @@ func (d *Daemon) ticks(ctx context.Context) {
 		d.warmUp(now, caughtUp || d.caughtUp(true))
 		d.holdBack()
 		d.pipe.evaluate(d.send)
-		if sh := d.pipe.shadow.Load(); sh != nil {
-			sh.evaluate(now)
-		}
+		d.evaluateShadow(now)
 		d.sendRestored(now, caughtUp)
 		if now.Sub(lastSelf) >= selfEvery || now.Before(lastSelf) {
 			lastSelf = now
@@ -51,10 +49,8 @@ func (d *Daemon) monitor(now time.Time, seen *changeLog) {
 		Trusted: d.pipe.Rules().Namespaces, Behind: d.behind(), Agents: map[string]agents.Stats{}, Unsaved: d.saver.unsaved(),
 		Unanswered: d.pipe.concluder.peer().unanswered, Upstream: d.pipe.concluder.alerts(now),
 	}
-	for _, s := range d.sources {
-		if a, ok := s.(*agents.Source); ok {
-			st.Agents[a.Name()] = a.Stats()
-		}
+	for _, a := range d.agents() {
+		st.Agents[a.Name()] = a.Stats()
 	}
 	d.notify(d.self.Update(now, st))
 	seen.log(st.Sources)
@@ -62,7 +58,7 @@ func (d *Daemon) monitor(now time.Time, seen *changeLog) {
 	if d.self.Changed() {
 		d.pipe.changed.Store(true)
 	}
-	d.pipe.concluder.report(now, d.reported.Load())
+	d.pipe.concluder.report(now, d.reported.Load(), d.artifacts.shadowState())
 }
 
 // behind returns the rules in force that agents have in another version.
@@ -85,6 +81,42 @@ func (d *Daemon) holdBack() {
 		upTo[rule] = b.Since
 	}
 	d.engine.HoldBack(upTo)
+	if sh := d.pipe.shadow.Load(); sh != nil {
+		sh.engine.Load().HoldBack(upTo)
+	}
+}
+
+// evaluateShadow concludes in the shadow, and begins the comparison when every agent
+// matches its rules.
+func (d *Daemon) evaluateShadow(now time.Time) {
+	sh := d.pipe.shadow.Load()
+	if sh == nil || sh.forward != nil {
+		return
+	}
+	if by := d.coverage(sh); sh.cover(by, now) {
+		d.pipe.compare(sh, by.Ahead)
+	}
+	sh.evaluate(now)
+}
+
+// coverage returns which agents match a shadow. This process itself does.
+func (d *Daemon) coverage(sh *shadow) agents.Coverage {
+	var out agents.Coverage
+	for _, a := range d.agents() {
+		out = out.And(a.Coverage(agents.Shadow{Digest: sh.next.Digest, Rules: sh.digest, Judged: sh.judged}))
+	}
+	return out
+}
+
+// agents returns the sources that are agents.
+func (d *Daemon) agents() []*agents.Source {
+	var out []*agents.Source
+	for _, s := range d.sources {
+		if a, ok := s.(*agents.Source); ok {
+			out = append(out, a)
+		}
+	}
+	return out
 }
 
 // tune periodically chooses the rarest required literals of the rules for the
@@ -137,8 +169,9 @@ func (d *Daemon) warmUp(now time.Time, caughtUp bool) {
 // send notifies of new conclusions. Until the restored episodes are sent, it omits those
 // of the previous process.
 func (d *Daemon) send(eps []episodes.Episode) {
-	if sh := d.pipe.shadow.Load(); sh != nil {
-		sh.count(eps, false, d.now())
+	if sh := d.pipe.shadow.Load(); sh != nil && sh.forward == nil {
+		sh.cover(d.coverage(sh), d.now()) // a gap counts before what was concluded in it
+		sh.count(eps, sh.judged, false, d.now())
 	}
 	if !d.restoredUntil.IsZero() {
 		eps = slices.DeleteFunc(eps, func(ep episodes.Episode) bool {

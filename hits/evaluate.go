@@ -55,7 +55,8 @@ func (b *Batch) evaluateAgain(x *Index, streams map[streamKey]*matcher.Stream, r
 }
 
 // Unknown returns a sealed batch of the hits whose rules are not indexed, with the text
-// of every line that has one, and the number of hits; nil if there are none.
+// of every line that has one, and the number of hits; nil if there are none. Hits of a
+// shadow are not among them.
 func (b *Batch) Unknown(x *Index) (payload []byte, n int) {
 	var out Builder
 	made := make([]*rules.Rule, len(b.rules))
@@ -63,7 +64,7 @@ func (b *Batch) Unknown(x *Index) (payload []byte, n int) {
 		h := &b.hits[i]
 		rec := &b.records[h.record]
 		ref := &b.rules[rec.rule]
-		if x.byName[ref.name] != nil {
+		if x.byName[ref.name] != nil || ref.shadow != "" {
 			continue
 		}
 		if made[rec.rule] == nil {

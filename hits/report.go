@@ -42,6 +42,9 @@ type Report struct {
 	// Rules are the active rules on the node: name to RuleDigest. nil means that the
 	// agent does not state them.
 	Rules map[string]string `json:"rules,omitempty"`
+	// Shadow is the new version of packs that the agent matches, or fails to match,
+	// beside the one in force; nil: there is none.
+	Shadow *ShadowState `json:"shadow,omitempty"`
 }
 
 // Condition is a problem on a node.
@@ -127,6 +130,9 @@ func (r *Report) check() error {
 		if err := r.Conditions[i].check(); err != nil {
 			return err
 		}
+	}
+	if r.Shadow != nil {
+		return r.Shadow.check()
 	}
 	return nil
 }

@@ -39,7 +39,21 @@ type Shadow struct {
 	Version  string    `json:"version"`
 	Digest   string    `json:"digest"`
 	Began    time.Time `json:"began"`
-	Until    time.Time `json:"until"`
+	// Until is when the version is promoted if its time is not interrupted again; zero
+	// while Waiting.
+	Until time.Time `json:"until,omitzero"`
+	// Compared is for how long all lines were matched by both versions, of For.
+	Compared time.Duration `json:"comparedNanoseconds"`
+	For      time.Duration `json:"forNanoseconds"`
+	// Waiting is why the comparison has not begun or is interrupted; "": it is not.
+	Waiting string `json:"waiting,omitempty"`
+	// Nodes are the nodes that do not match the version, and why.
+	Nodes map[string]string `json:"nodes,omitempty"`
+	// Uncompared is how many alerts were not compared because lines that count towards
+	// them were written while some node did not match the version.
+	Uncompared int `json:"uncompared"`
+	// Forwarded is set on an agent: the aggregator compares.
+	Forwarded bool `json:"forwarded,omitempty"`
 	// Differences is how many alerts only one of the two versions fired.
 	Differences int `json:"differences"`
 	Budget      int `json:"budget"`

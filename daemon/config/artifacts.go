@@ -116,8 +116,8 @@ func (c *Config) checkArtifacts(k *checker) {
 		if _, err := semver.StrictNewVersion(a.MinVersion); a.MinVersion != "" && err != nil {
 			k.add(a.Keys.Value("min_version"), "bad-value", fmt.Sprintf("min_version: %q is not a semantic version", a.MinVersion), "write it like 1.4.0")
 		}
-		if a.Shadow != nil && c.concludesElsewhere() {
-			k.add(a.Keys.Key("shadow"), "bad-value", "shadow: agents match and an aggregator concludes, so neither can evaluate two versions", "remove the key; compare versions with crowsnest replay --against")
+		if a.Shadow != nil && ref.Digest() != "" && c.concludesElsewhere() {
+			k.add(a.Keys.Key("shadow"), "bad-value", "shadow: agents need both the version in force and the new one, and reference names only one of them", "name a tag in reference, and set public_key_file")
 		}
 	}
 	if len(c.Rules.Artifacts) > 0 && strings.TrimSpace(c.Storage.Path) == "" {

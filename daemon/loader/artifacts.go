@@ -3,6 +3,7 @@ package loader
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -58,6 +59,36 @@ func Copies(c *config.Config) map[string]artifact.Info {
 		}
 	}
 	return out
+}
+
+// refusal records that a version was refused as a shadow.
+type refusal struct {
+	Digest, Why string
+	Shadow      config.Shadow // a changed one judges again
+}
+
+func refusalFolder(c *config.Config, a *config.Artifact) string {
+	return copyFolder(c, a.Ref().Repository()) + "-refused"
+}
+
+// Refuse records why a version of an artifact was refused as a shadow.
+func Refuse(c *config.Config, a *config.Artifact, digest, why string) error {
+	payload, err := json.Marshal(refusal{digest, why, *a.Shadow})
+	if err != nil {
+		return err
+	}
+	return state.Save(refusalFolder(c, a), payload)
+}
+
+// Refused returns why a version of an artifact was refused as a shadow; "": it was not, or
+// the keys of the shadow have changed since.
+func Refused(c *config.Config, a *config.Artifact, digest string) string {
+	payload, _, err := state.Load(refusalFolder(c, a))
+	var r refusal
+	if err != nil || payload == nil || json.Unmarshal(payload, &r) != nil || r.Digest != digest || r.Shadow != *a.Shadow {
+		return ""
+	}
+	return r.Why
 }
 
 // Missing returns the repositories of the artifacts without a copy.

@@ -23,21 +23,27 @@ type reporter struct {
 	open   []hits.Condition // as the daemon reported last
 	missed []hits.Condition // over before the aggregator was notified
 	rules  map[string]string
+	shadow *hits.ShadowState
 
-	body   []byte
-	digest string
-	sent   map[string]bool // keys of conditions that the aggregator accepted
-	posted string          // digest of the last accepted report
-	token  string          // the aggregator's answer to that report
-	after  uint64          // batch that must be accepted first
-	behind map[string]time.Time
-	retry  time.Time // not before
+	body     []byte
+	digest   string
+	sent     map[string]bool // keys of conditions that the aggregator accepted
+	posted   string          // digest of the last accepted report
+	token    string          // the aggregator's answer to that report
+	after    uint64          // batch that must be accepted first
+	behind   map[string]time.Time
+	packs    map[string]hits.Pack
+	answered bool      // the aggregator has answered a report, or takes none
+	retry    time.Time // not before
 }
 
-// Report replaces the agent's report: the alerts that it has open about itself, and
-// the digests of the rules in force (rules.Rule.MatchHash by name). A counted
-// condition that ended before the aggregator received it is reported once.
-func (s *Sink) Report(open []hits.Condition, rules map[string]string) {
+// Report replaces the agent's report: the alerts that it has open about itself, the
+// digests of the rules in force (rules.Rule.MatchHash by name), and the new version of
+// packs that it matches beside them, nil if there is none. The hits that it accepted so
+// far are accepted by the aggregator before changed rules or another version are
+// reported. A counted condition that ended before the aggregator received it is reported
+// once.
+func (s *Sink) Report(open []hits.Condition, rules map[string]string, shadow *hits.ShadowState) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := &s.report
@@ -54,18 +60,20 @@ func (s *Sink) Report(open []hits.Condition, rules map[string]string) {
 	r.missed = slices.DeleteFunc(r.missed, func(c hits.Condition) bool { return now[c.Key()] })
 	r.missed = r.missed[max(0, len(r.missed)-hits.MaxConditions/2):]
 	maps.DeleteFunc(r.sent, func(k string, _ bool) bool { return !now[k] })
-	if r.rules != nil && !maps.Equal(r.rules, rules) {
+	if r.rules != nil && (!maps.Equal(r.rules, rules) || !equal(r.shadow, shadow)) {
 		s.seal() // hits of the old rules are accepted before the new rules are reported
 		r.after = s.seq
 	}
-	r.open, r.rules = slices.Clone(open), rules
+	r.open, r.rules, r.shadow = slices.Clone(open), rules, shadow
 	s.sealReport()
 }
+
+func equal(a, b *hits.ShadowState) bool { return a == b || a != nil && b != nil && *a == *b }
 
 // sealReport encodes the report. The caller holds mu.
 func (s *Sink) sealReport() {
 	r := &s.report
-	all := hits.Report{Node: s.cfg.Node, Instance: s.instance, Rules: r.rules, Conditions: slices.Concat(r.open, r.missed)}
+	all := hits.Report{Node: s.cfg.Node, Instance: s.instance, Rules: r.rules, Shadow: r.shadow, Conditions: slices.Concat(r.open, r.missed)}
 	body, digest := all.Seal()
 	if digest != r.digest {
 		r.body, r.digest = body, digest
@@ -114,6 +122,7 @@ func (s *Sink) reported(a answer, said hits.ReportAnswer, digest string) {
 	case a.code == http.StatusNotFound:
 		s.st.ReportError = "the aggregator is older than this agent and takes no reports: what is wrong on this node is only in this agent's metrics and log"
 		r.retry = s.now().Add(reportOlder)
+		r.packs, r.answered = nil, true
 		return
 	default:
 		s.st.ReportError = a.err.Error()
@@ -121,6 +130,7 @@ func (s *Sink) reported(a answer, said hits.ReportAnswer, digest string) {
 		return
 	}
 	r.posted, r.token = digest, said.Report
+	r.packs, r.answered = said.Packs, true
 	r.behind, s.builder.Whole = said.Behind, map[string]bool{}
 	for name := range said.Behind {
 		s.builder.Whole[name] = true
@@ -144,4 +154,12 @@ func (s *Sink) Behind() map[string]time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.report.behind)
+}
+
+// Packs returns the artifacts whose versions the aggregator decides, by repository.
+// answered is false until the aggregator has answered a report. The map is read-only.
+func (s *Sink) Packs() (packs map[string]hits.Pack, answered bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.report.packs, s.report.answered
 }

@@ -50,11 +50,11 @@ func TestReportsAreSentOnce(t *testing.T) {
 	p := &peer{}
 	run(t, p, 0, func(t *testing.T, s *Sink, stop func()) {
 		require.Empty(t, p.reported())
-		s.Report(nil, map[string]string{"A": "1f"})
+		s.Report(nil, map[string]string{"A": "1f"}, nil)
 		require.Equal(t, []hits.Report{{Node: "n1", Instance: s.instance, Rules: map[string]string{"A": "1f"}}}, p.reported())
-		s.Report(nil, map[string]string{"A": "1f"})
+		s.Report(nil, map[string]string{"A": "1f"}, nil)
 		require.Empty(t, p.reported())
-		s.Report([]hits.Condition{loss}, nil)
+		s.Report([]hits.Condition{loss}, nil, nil)
 		require.Len(t, p.reported(), 1)
 		p.set(func() { p.answers.Report = "" })
 		require.Len(t, p.reported(), 1, "the aggregator was restarted")
@@ -66,10 +66,10 @@ func TestReportsAreSentOnce(t *testing.T) {
 func TestALossDuringAnOutageIsReported(t *testing.T) {
 	p := &peer{refuse: func(hits.Message) (int, bool) { return http.StatusUnauthorized, true }}
 	run(t, p, 0, func(t *testing.T, s *Sink, stop func()) {
-		s.Report([]hits.Condition{loss, {Alert: "CrowsnestPackBroken", Severity: "warning"}}, nil)
+		s.Report([]hits.Condition{loss, {Alert: "CrowsnestPackBroken", Severity: "warning"}}, nil, nil)
 		require.Empty(t, p.reported())
 		require.Equal(t, delivery.ReasonAuth, s.Stats().LastReason)
-		s.Report(nil, nil)
+		s.Report(nil, nil, nil)
 		p.set(func() { p.refuse = nil })
 		got := p.reported()
 		over := loss
@@ -77,9 +77,9 @@ func TestALossDuringAnOutageIsReported(t *testing.T) {
 		require.Equal(t, []hits.Condition{over}, got[0].Conditions, "a pack that is whole again concerns nobody")
 		require.Len(t, got, 2)
 		require.Empty(t, got[1].Conditions)
-		s.Report([]hits.Condition{loss}, nil)
+		s.Report([]hits.Condition{loss}, nil, nil)
 		require.Len(t, p.reported(), 1)
-		s.Report(nil, nil)
+		s.Report(nil, nil, nil)
 		require.Empty(t, p.reported()[0].Conditions, "it was reported while it was open")
 		stop()
 	})
@@ -89,7 +89,7 @@ func TestALossDuringAnOutageIsReported(t *testing.T) {
 func TestAnOlderAggregatorTakesNoReports(t *testing.T) {
 	p := &peer{refuses: http.StatusNotFound}
 	run(t, p, 0, func(t *testing.T, s *Sink, stop func()) {
-		s.Report([]hits.Condition{loss}, nil)
+		s.Report([]hits.Condition{loss}, nil, nil)
 		s.Take(some(3))
 		require.Empty(t, p.reported())
 		require.Contains(t, s.Stats().ReportError, "older than this agent")
@@ -107,7 +107,7 @@ func TestAnOlderAggregatorTakesNoReports(t *testing.T) {
 func TestLinesOfOtherVersionsStayWhole(t *testing.T) {
 	p := &peer{answers: hits.ReportAnswer{Behind: map[string]time.Time{"A": time.Unix(1, 0)}}}
 	run(t, p, 0, func(t *testing.T, s *Sink, stop func()) {
-		s.Report(nil, map[string]string{"A": "1f"})
+		s.Report(nil, map[string]string{"A": "1f"}, nil)
 		require.Len(t, p.reported(), 1)
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	toolkit "github.com/prometheus/exporter-toolkit/web"
@@ -181,9 +182,12 @@ func (h *handler) forgetIf(n *node, now time.Time) {
 
 func nothing(*rules.Set) []matcher.Hit { return nil }
 
-// finder turns a batch into hits of the rules in force.
+// finder turns a batch into hits of the rules in force, or of a shadow.
 func (s *Source) finder(b *hits.Batch, out *outcome) func(*rules.Set) []matcher.Hit {
 	return func(set *rules.Set) []matcher.Hit {
+		if set.Shadow != "" {
+			return s.findShadow(b, set)
+		}
 		var found []matcher.Hit
 		found, out.Outcome = b.Find(s.indexOf(set))
 		if out.Dropped[hits.ReasonUnknown] > 0 {
@@ -200,11 +204,22 @@ type outcome struct {
 	n    int
 }
 
-func (s *Source) indexOf(set *rules.Set) *hits.Index {
-	x := s.index.Load()
+// findShadow returns the hits of a shadow.
+func (s *Source) findShadow(b *hits.Batch, set *rules.Set) []matcher.Hit {
+	if !b.Shadows(set.Shadow) {
+		return nil
+	}
+	found, _ := b.Find(cachedIndex(&s.shadow, set))
+	return found
+}
+
+func (s *Source) indexOf(set *rules.Set) *hits.Index { return cachedIndex(&s.index, set) }
+
+func cachedIndex(cache *atomic.Pointer[hits.Index], set *rules.Set) *hits.Index {
+	x := cache.Load()
 	if !x.Of(set) {
 		x = hits.NewIndex(set)
-		s.index.Store(x)
+		cache.Store(x)
 	}
 	return x
 }

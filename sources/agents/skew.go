@@ -3,7 +3,6 @@ package agents
 import (
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"crowsnest/hits"
@@ -60,11 +59,7 @@ func (s *Source) use(set *rules.Set) {
 				f.finds[r.Alert] = r.MatchHash()
 			}
 		}
-		var text strings.Builder
-		for _, name := range slices.Sorted(maps.Keys(f.finds)) {
-			text.WriteString(name + f.finds[name])
-		}
-		f.id = hits.Digest([]byte(text.String()))
+		f.id = hits.RulesDigest(f.finds)
 	}
 	now, before := s.cfg.Clock(), f.behind
 	f.behind, f.stale = map[string]sources.Behind{}, false
@@ -99,13 +94,14 @@ func (s *Source) behindOf(n *node) map[string]time.Time {
 	return out
 }
 
-// tokenOf identifies the report of a node and the rules that it was compared with.
+// tokenOf identifies the report of a node, the rules that it was compared with, and what
+// is stated about packs.
 // The caller holds mu.
 func (s *Source) tokenOf(n *node) string {
 	if n.digest == "" {
 		return ""
 	}
-	return n.digest + "-" + s.force.id
+	return n.digest + "-" + s.force.id + s.packsID
 }
 
 // hold keeps hits until their rule is loaded, within the bounds. The caller holds
@@ -174,6 +170,9 @@ func (h *handler) applyOne(x held) {
 	var rest []byte
 	n := 0
 	h.p.Ingest(func(set *rules.Set) []matcher.Hit {
+		if set.Shadow != "" {
+			return nil // they are not held
+		}
 		index := s.indexOf(set)
 		var found []matcher.Hit
 		found, out = b.Find(index)

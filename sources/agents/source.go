@@ -61,6 +61,9 @@ type node struct {
 	conditions map[string]condition // reported by its agent, by key
 	rules      map[string]string    // digests by name; nil: not reported
 	digest     string               // of the report of this instance; "": there is none
+
+	shadow      *hits.ShadowState // in the report of this instance; nil: it matches none
+	shadowSince time.Time         // since when it is the same
 }
 
 // Source accepts the hits of agents. Safe for concurrent use.
@@ -74,7 +77,8 @@ type Source struct {
 	decoders chan *hits.Decoder
 	// adminToken is the token of operators.
 	adminToken *tokenFile
-	index      atomic.Pointer[hits.Index]
+	index      atomic.Pointer[hits.Index] // of the rules in force
+	shadow     atomic.Pointer[hits.Index] // of the newest shadow
 
 	mu        sync.Mutex
 	nodes     map[string]*node
@@ -88,6 +92,8 @@ type Source struct {
 	force     inForce
 	held      []held // oldest first
 	applied   *rules.Set
+	packs     map[string]hits.Pack
+	packsID   string // "": there are none
 }
 
 // Stats are counters of the source; they only grow.
@@ -345,7 +351,8 @@ func (s *Source) Status() sources.Status {
 	return out
 }
 
-// skewShown is the difference of two clocks from which it is reported.
+// skewShown is the difference of two clocks from which it is reported, and from which a
+// shadow waits for a node.
 const skewShown = 10 * time.Second
 
 // memberStatus returns the state of one node. The caller holds mu.
