@@ -155,10 +155,11 @@ func (c *comparison) skip(ep *episodes.Episode, next bool) bool {
 
 // reach is how far before the start of an alert the lines are that count towards it.
 func reach(r *rules.Rule) time.Duration {
+	window := r.Within
 	if r.Unless != nil {
-		return max(r.Within, r.Unless.Within)
+		window = max(window, r.Unless.Within)
 	}
-	return r.Within
+	return window + r.Silent
 }
 
 // fired counts an alert unless it merely continues.

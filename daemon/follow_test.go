@@ -13,7 +13,6 @@ import (
 	"go.uber.org/goleak"
 
 	"crowsnest/daemon/config"
-	"crowsnest/daemon/loader"
 	"crowsnest/test/packregistry"
 	"crowsnest/test/rulefolder"
 	"crowsnest/web"
@@ -39,7 +38,7 @@ func newFleet(t *testing.T, after time.Duration) *fleet {
 	with := func(s *ship) {
 		before := s.cfg
 		s.cfg = func(c *config.Config) { before(c); entry(c) }
-		s.grace = time.Millisecond
+		s.grace = time.Second
 	}
 	with(aggregator)
 	f.publish("1.0.0", f.first, f.key.PrivateKey)
@@ -51,26 +50,22 @@ func newFleet(t *testing.T, after time.Duration) *fleet {
 		f.agents = append(f.agents, agent)
 	}
 	for _, s := range f.all() {
-		s.inForce("1.0.0")
+		s.hasVersion("1.0.0")
 	}
 	return f
 }
 
 func (f *fleet) all() []*ship { return append([]*ship{f.ship}, f.agents...) }
 
-// inForce waits until a version is in force.
-func (s *ship) inForce(version string) {
+// hasVersion waits until a version is in force.
+func (s *ship) hasVersion(version string) {
 	s.t.Helper()
-	s.eventually(func() bool {
-		cfg := s.d.cfg.Load()
-		a := loader.Installed(cfg, &cfg.Rules.Artifacts[0])
-		return a != nil && a.Version == version && s.d.pipe.Rules().Rule("B") != nil
-	}, version+" is in force")
+	s.eventually(func() bool { return s.version() == version && s.d.pipe.Rules().Rule("B") != nil }, version+" is in force")
 }
 
-// shadow returns the shadow of a process as the API shows it; the zero value if there is
-// none.
-func (s *ship) shadow() web.Shadow {
+// shadowNow returns the shadow of a process as the API shows it; the zero value if there
+// is none.
+func (s *ship) shadowNow() web.Shadow {
 	s.t.Helper()
 	_, body := s.get("/api/v1/status/shadow")
 	var got struct{ Data struct{ Shadow web.Shadow } }
@@ -82,9 +77,9 @@ func (s *ship) shadow() web.Shadow {
 func (f *fleet) compares(digest string) {
 	f.ship.t.Helper()
 	for _, s := range f.all() {
-		s.eventually(func() bool { return s.shadow().Digest == digest }, "the version is evaluated")
+		s.eventually(func() bool { return s.shadowNow().Digest == digest }, "the version is evaluated")
 	}
-	f.eventually(func() bool { return !f.shadow().Until.IsZero() }, "it is compared")
+	f.eventually(func() bool { return !f.shadowNow().Until.IsZero() }, "it is compared")
 }
 
 // fires waits until an alert of a namespace is notified.
@@ -119,8 +114,8 @@ func TestFleetPromotes(t *testing.T) {
 		return sh == nil || len(sh.engine.Load().Episodes(time.Now())) == 2
 	}, "the new version fires the same")
 	for _, s := range f.all() {
-		s.inForce("1.1.0")
-		s.eventually(func() bool { return s.shadow().Digest == "" }, "nothing is evaluated beside it")
+		s.hasVersion("1.1.0")
+		s.eventually(func() bool { return s.shadowNow().Digest == "" }, "nothing is evaluated beside it")
 	}
 }
 
@@ -133,7 +128,7 @@ func TestFleetRefuses(t *testing.T) {
 	f.agents[1].log("team-2/vc-0", "some text")
 	f.refused("1 alerts differ, more than the budget of 0: B (1 only in the new version, 0 only in the one in force)")
 	for _, agent := range f.agents {
-		agent.eventually(func() bool { return agent.shadow().Digest == "" }, "agents stop to match it")
+		agent.eventually(func() bool { return agent.shadowNow().Digest == "" }, "agents stop to match it")
 		code, body := agent.do(http.MethodPost, "/-/promote?digest="+digest)
 		require.Equal(t, http.StatusBadRequest, code, body)
 	}
@@ -141,15 +136,15 @@ func TestFleetRefuses(t *testing.T) {
 	for _, s := range f.all() {
 		s.stop()
 		s.start()
-		s.inForce("1.0.0")
+		s.hasVersion("1.0.0")
 	}
 	f.refused("1 alerts differ")
-	require.Equal(t, digest, f.shadow().Digest)
+	require.Equal(t, digest, f.shadowNow().Digest)
 
 	code, body := f.do(http.MethodPost, "/-/promote?digest="+digest)
 	require.Equal(t, http.StatusOK, code, body)
 	for _, s := range f.all() {
-		s.inForce("1.1.0")
+		s.hasVersion("1.1.0")
 	}
 }
 
@@ -180,10 +175,10 @@ func TestFleetWaitsForAnAgent(t *testing.T) {
 
 	digest := f.publish("1.1.0", f.same(), f.key.PrivateKey)
 	f.eventually(func() bool {
-		sh := f.shadow()
+		sh := f.shadowNow()
 		return sh.Digest == digest && len(sh.Nodes) == 1 && strings.Contains(sh.Nodes["n2"], "none was made with the given public key")
 	}, "it waits for n2")
-	sh := f.shadow()
+	sh := f.shadowNow()
 	require.Contains(t, sh.Waiting, "node n2: its agent reports: ")
 	require.Zero(t, sh.Compared)
 	require.True(t, sh.Until.IsZero())
@@ -194,8 +189,8 @@ func TestFleetWaitsForAnAgent(t *testing.T) {
 
 	require.NoError(t, os.WriteFile(keys, key, 0o600))
 	f.compares(digest)
-	require.Equal(t, 1, f.shadow().Uncompared, "the alert that was open when the comparison began")
-	require.Zero(t, f.shadow().Differences)
+	require.Equal(t, 1, f.shadowNow().Uncompared, "the alert that was open when the comparison began")
+	require.Zero(t, f.shadowNow().Differences)
 }
 
 // verified reports whether this process has verified the version in force.
@@ -217,7 +212,7 @@ func TestFleetIsInterrupted(t *testing.T) {
 	f := newFleet(t, time.Hour)
 	digest := f.publish("1.1.0", f.same(), f.key.PrivateKey)
 	f.compares(digest)
-	began := f.shadow().Began
+	began := f.shadowNow().Began
 	n1 := f.agents[0]
 	n1.stop()
 	for _, pod := range []string{"team-1/vc-0", "team-1/vc-1", "team-3/vc-0"} {
@@ -233,14 +228,14 @@ func TestFleetIsInterrupted(t *testing.T) {
 		sh := f.ship.d.pipe.shadow.Load()
 		return sh != nil && len(sh.engine.Load().Episodes(time.Now())) > 0
 	}, "the new version fires as well")
-	f.eventually(func() bool { return f.shadow().Compared >= time.Second }, "the clock runs")
-	sh := f.shadow()
+	f.eventually(func() bool { return f.shadowNow().Compared >= time.Second }, "the clock runs")
+	sh := f.shadowNow()
 	require.Zero(t, sh.Differences)
 	require.Empty(t, sh.Refused)
 	require.Equal(t, began, sh.Began, "it is the same shadow")
 
 	f.rules.Write("c.yaml", rulefolder.Pack("c", "C", "text of c"))
-	f.eventually(func() bool { return f.shadow().Began.After(began) }, "the aggregator begins again")
+	f.eventually(func() bool { return f.shadowNow().Began.After(began) }, "the aggregator begins again")
 	f.compares(digest)
 	for _, agent := range f.agents {
 		agent.rules.Write("c.yaml", rulefolder.Pack("c", "C", "text of c"))
@@ -249,7 +244,7 @@ func TestFleetIsInterrupted(t *testing.T) {
 	f.compares(digest)
 	f.agents[1].log("team-5/vc-0", "text of c")
 	f.fires("team-5")
-	require.Zero(t, f.shadow().Differences)
+	require.Zero(t, f.shadowNow().Differences)
 }
 
 // An agent that states no version, like an older one, is waited for; an agent whose
@@ -263,7 +258,7 @@ func TestFleetNeedsBothSides(t *testing.T) {
 	n1.start()
 	digest := f.publish("1.1.0", f.same(), f.key.PrivateKey)
 	f.eventually(func() bool {
-		return strings.Contains(f.shadow().Nodes["n1"], "update the agent, or give it the same entry")
+		return strings.Contains(f.shadowNow().Nodes["n1"], "update the agent, or give it the same entry")
 	}, "it waits")
 	n1.stop()
 	n1.cfg = before
@@ -277,5 +272,5 @@ func TestFleetNeedsBothSides(t *testing.T) {
 		_, body := n1.get("/api/v1/status/shadow")
 		return strings.Contains(body, `"shadow":null`)
 	}, "the agent matches nothing beside")
-	n1.inForce("1.0.0")
+	n1.hasVersion("1.0.0")
 }

@@ -95,7 +95,19 @@ func (d *Daemon) ownMetrics(sparse bool) metric.Collector {
 			return out
 		}
 	}
+	now := func(d *Daemon) web.Shadow {
+		if sh := d.artifacts.shadowView(); sh != nil {
+			return *sh
+		}
+		return web.Shadow{}
+	}
 	return metric.New(func() *Daemon { return d },
+		metric.Gauge("shadow_compared_seconds", "For how long all lines were matched by the version in force and by the new version of rule packs that is evaluated as a shadow; 0: there is none.",
+			func(d *Daemon) time.Duration { return now(d).Compared }),
+		metric.Gauge("shadow_waiting_nodes", "Nodes whose agents do not match the new version of rule packs, so it is not compared.",
+			func(d *Daemon) int { return len(now(d).Nodes) }),
+		metric.Gauge("shadow_uncompared_alerts", "Alerts that were not compared because not all of their lines were matched by both versions of rule packs.",
+			func(d *Daemon) int { return now(d).Uncompared }),
 		metric.GaugeBy("shadow_only_new_alerts", "Alerts that only the new version of rule packs, which is evaluated as a shadow, fired.", "rule",
 			shadow(func(r web.ShadowRule) int { return r.OnlyNew })),
 		metric.GaugeBy("shadow_only_in_force_alerts", "Alerts that only the version in force fired since a new version of rule packs is evaluated as a shadow.", "rule",

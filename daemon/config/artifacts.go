@@ -41,6 +41,7 @@ type Artifact struct {
 	// PlainHTTP connects to the registry without TLS.
 	PlainHTTP bool `yaml:"plain_http"`
 	// Shadow evaluates a new version beside the one in force before it replaces it.
+	// Agents and their aggregator need the same entry.
 	Shadow *Shadow `yaml:"shadow"`
 
 	Keys strictyaml.Keys `yaml:"-"`

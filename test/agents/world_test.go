@@ -223,7 +223,7 @@ func (m *machine) boot() {
 		panic(err)
 	}
 	up.AddSource("files", rules.Lateness)
-	up.Report([]hits.Condition{{Alert: "CrowsnestTest", Severity: "info", Since: time.Now()}}, map[string]string{"A": "1"})
+	up.Report([]hits.Condition{{Alert: "CrowsnestTest", Severity: "info", Since: time.Now()}}, map[string]string{"A": "1"}, nil)
 	ctx, cancel := context.WithCancel(context.Background())
 	a := &agent{m: m, up: up, stop: cancel, done: make(chan struct{}), pos: m.disk.pos, alive: true}
 	m.mu.Lock()
