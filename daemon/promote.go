@@ -44,6 +44,9 @@ func (as *artifacts) begin(sh *shadow) error {
 	}
 	as.candidate = sh
 	as.d.pipe.shadowing(sh)
+	if sh.forward == nil {
+		as.d.compare(sh)
+	}
 	as.log.Info().Str("artifact", sh.artifact.Reference).Str("version", sh.next.Version).Int("rules", len(sh.judged)).
 		Stringer("for", sh.artifact.ShadowFor()).Msg("evaluating a new version of rule packs as a shadow")
 	return nil

@@ -86,17 +86,19 @@ func (d *Daemon) holdBack() {
 	}
 }
 
-// evaluateShadow concludes in the shadow, and begins the comparison when every agent
-// matches its rules.
+// evaluateShadow concludes in the shadow.
 func (d *Daemon) evaluateShadow(now time.Time) {
-	sh := d.pipe.shadow.Load()
-	if sh == nil || sh.forward != nil {
-		return
+	if sh := d.pipe.shadow.Load(); sh != nil && sh.forward == nil {
+		d.compare(sh)
+		sh.evaluate(now)
 	}
-	if by := d.coverage(sh); sh.cover(by, now) {
+}
+
+// compare begins the comparison of a shadow when every agent matches its rules.
+func (d *Daemon) compare(sh *shadow) {
+	if by := d.coverage(sh); sh.cover(by, d.now()) {
 		d.pipe.compare(sh, by.Ahead)
 	}
-	sh.evaluate(now)
 }
 
 // coverage returns which agents match a shadow. This process itself does.
