@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -128,5 +129,38 @@ func TestLinesOfOtherVersionsStayWhole(t *testing.T) {
 		require.Equal(t, 9, texts("A"))
 		require.Equal(t, 2, texts("B"))
 		require.Equal(t, 9, texts("A"), "after a batch was sealed")
+	})
+}
+
+// The aggregator has the hits from before a version was matched when it learns of the
+// version, and answers which versions to use.
+func TestAShadowIsReportedAfterOlderHits(t *testing.T) {
+	packs := map[string]hits.Pack{"registry/packs": {InForce: "sha256:1", Shadow: "sha256:2"}}
+	p := &peer{answers: hits.ReportAnswer{Packs: packs}, refuse: func(m hits.Message) (int, bool) {
+		if m.Payload == nil {
+			return 0, false
+		}
+		return http.StatusServiceUnavailable, true
+	}}
+	run(t, p, 0, func(t *testing.T, s *Sink, stop func()) {
+		_, answered := s.Packs()
+		require.False(t, answered)
+		s.Report(nil, map[string]string{"A": "1f"}, nil)
+		require.Len(t, p.reported(), 1)
+		got, answered := s.Packs()
+		require.True(t, answered)
+		require.Equal(t, packs, got)
+		s.Take(some(3))
+		state := &hits.ShadowState{Digest: "sha256:" + strings.Repeat("2", 64), Rules: "1"}
+		s.Report(nil, map[string]string{"A": "1f"}, state)
+		require.Empty(t, p.reported(), "its hits are not accepted yet")
+		p.set(func() { p.refuse = nil })
+		reports := p.reported()
+		require.Len(t, reports, 1)
+		require.Equal(t, state, reports[0].Shadow)
+		again := *state
+		s.Report(nil, map[string]string{"A": "1f"}, &again)
+		require.Empty(t, p.reported(), "it is the same")
+		stop()
 	})
 }
