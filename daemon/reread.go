@@ -109,7 +109,7 @@ func (r *rereader) file(path string, to int64, labels matcher.Labels) error {
 	}
 	defer f.Close()
 	from := max(0, to-maxReread)
-	s := matcher.NewStream(labels, matcher.StreamOptions{})
+	s := matcher.NewStream(labels, matcher.StreamOptions{Join: matcher.JoinStream})
 	s.Place(from)
 	in := io.NewSectionReader(f, from, to-from)
 	block, kept := make([]byte, rereadBlock), 0
@@ -117,16 +117,13 @@ func (r *rereader) file(path string, to int64, labels matcher.Labels) error {
 		n, err := in.Read(block[kept:])
 		r.bytes += int64(n)
 		whole := bytes.LastIndexByte(block[:kept+n], '\n') + 1
-		found := slices.DeleteFunc(r.program.Scan(s, block[:whole], time.Now()), func(h matcher.Hit) bool { return h.Time.Before(r.since) })
-		if len(found) > 0 {
-			r.ingest(found)
-			r.hits += len(found)
-		}
+		r.pass(r.program.Scan(s, block[:whole], time.Now()))
 		if kept = copy(block, block[whole:kept+n]); kept == len(block) {
 			kept = 0 // a line without end
 		}
 		switch {
 		case errors.Is(err, io.EOF):
+			r.pass(r.program.Flush(s, time.Now()))
 			if from > 0 {
 				return errTooOld
 			}
@@ -134,5 +131,14 @@ func (r *rereader) file(path string, to int64, labels matcher.Labels) error {
 		case err != nil:
 			return err
 		}
+	}
+}
+
+// pass ingests the hits that are not too old.
+func (r *rereader) pass(found []matcher.Hit) {
+	found = slices.DeleteFunc(found, func(h matcher.Hit) bool { return h.Time.Before(r.since) })
+	if len(found) > 0 {
+		r.ingest(found)
+		r.hits += len(found)
 	}
 }

@@ -96,7 +96,7 @@ func BenchmarkScan(b *testing.B) {
 				set := benchSignatures(b, n)
 				lines := benchLines(set, 8<<20, kind.share)
 				blocks := wholeLines(lines, 256<<10)
-				p, s := benchProgram(b, set), NewStream(manager, StreamOptions{})
+				p, s := benchProgram(b, set), NewStream(manager, StreamOptions{Join: JoinStream})
 				p.Rules(s)
 				b.SetBytes(int64(len(lines)))
 				b.ReportAllocs()

@@ -2,6 +2,7 @@ package matcher
 
 import (
 	"math/bits"
+	"slices"
 
 	"crowsnest/matcher/internal/lines"
 )
@@ -68,11 +69,18 @@ func (r *run) evaluate(text []byte, at moment) {
 		text = text[:MaxLine]
 		r.s.counters.Truncated++
 	}
+	if r.mark(text) {
+		r.try(&line{text: text, at: at})
+	}
+}
+
+// mark marks the parts to try on a text. It returns false if there are none.
+func (r *run) mark(text []byte) bool {
 	sel, sc := r.sel, r.sc
 	sc.found = r.prefilter.Append(sc.found[:0], text)
 	escaped := len(sel.escaped) > 0 && lines.HasLetterEscape(text)
 	if !r.markByFields() && len(sc.found) == 0 && len(sel.always) == 0 && !escaped {
-		return
+		return false
 	}
 	for _, t := range sc.found {
 		sc.mark(sel.users[t])
@@ -81,7 +89,7 @@ func (r *run) evaluate(text []byte, at moment) {
 	if escaped {
 		sc.mark(sel.escaped)
 	}
-	r.try(text, at)
+	return true
 }
 
 // markByFields marks the parts of which a text is in a field of the record. A part that a
@@ -112,14 +120,13 @@ func (sc *scratch) mark(parts []int32) {
 }
 
 // try tries the marked parts in order.
-func (r *run) try(text []byte, at moment) {
+func (r *run) try(l *line) {
 	sc := r.sc
-	sc.fields.Reset(text, r.fields...)
-	found := line{text: text, at: at}
+	sc.fields.Reset(l.text, r.fields...)
 	for w, mask := range sc.marks {
 		sc.marks[w] = 0
 		for ; mask != 0; mask &= mask - 1 {
-			r.tryPart(r.sel.parts[w<<6|bits.TrailingZeros64(mask)], &found)
+			r.tryPart(r.sel.parts[w<<6|bits.TrailingZeros64(mask)], l)
 		}
 	}
 }
@@ -127,7 +134,7 @@ func (r *run) try(text []byte, at moment) {
 // tryPart tries one part. After maxPanics panics its rule is quarantined; other rules
 // are not affected.
 func (r *run) tryPart(pt *part, l *line) {
-	if pt.meter.quarantined() {
+	if pt.meter.quarantined() || slices.Contains(l.skip, pt) {
 		return
 	}
 	defer func() {
@@ -150,12 +157,22 @@ func (r *run) tryPart(pt *part, l *line) {
 	pt.meter.add(clock()-began, maxTry(pt.rule, len(l.text)), weight, len(l.text))
 }
 
-// confirm adds a hit if the line fulfils the condition of a part.
+// confirm adds a hit if the line fulfils the condition of a part. If a record does not as a
+// whole, its lines are tried one by one.
 func (r *run) confirm(pt *part, l *line) {
 	if len(r.sc.states) < pt.conds {
 		r.sc.states = make([]condState, pt.conds)
 	}
 	if pt.decided || pt.cond.holds(r.sc, l.text) {
 		r.hit(pt, l)
+		return
+	}
+	if l.lines == nil {
+		return
+	}
+	for x := range r.each(l) {
+		if pt.cond.holds(r.sc, x.text) {
+			r.hit(pt, x)
+		}
 	}
 }

@@ -1,28 +1,37 @@
 package matcher
 
 import (
+	"cmp"
 	"encoding/binary"
 	"slices"
 
 	"github.com/cespare/xxhash/v2"
 )
 
-// line is a logical line that has hits. The first hit computes what all share.
+// line is a logical line, or a record, that has hits. The first hit computes what all
+// share.
 type line struct {
-	text []byte
-	at   moment
-	str  string
-	id   uint64
-	made bool
+	text  []byte
+	at    moment
+	str   string
+	id    uint64 // 0: not computed yet
+	made  bool
+	lines []line  // of a block of klog
+	skip  []*part // that lines of a panic fulfil
 }
 
 func (r *run) hit(pt *part, l *line) {
 	if r.buf == nil {
 		r.buf = new(Buffer) // the caller owns it
 	}
+	if r.inPanic != nil && !slices.Contains(r.inPanic.alone, pt) {
+		r.inPanic.alone = append(r.inPanic.alone, pt)
+	}
 	if !l.made {
 		l.made, l.str, l.at = true, r.buf.copyOf(l.text), r.resolve(l.at)
-		l.id = r.fingerprint(l)
+		if l.id == 0 {
+			l.id = r.fingerprint(l.text, l.at)
+		}
 	}
 	r.buf.add(Hit{
 		Rule:       pt.rule,
@@ -60,33 +69,49 @@ func (r *run) values(pt *part, l *line) []string {
 		out[i] = r.buf.copyOf(sc.values[i])
 	}
 	clear(sc.values)
+	if l.lines != nil && slices.Contains(out, "") {
+		r.fill(out, pt, l)
+	}
 	return out
+}
+
+// fill sets the values that a record lacks to those of the first of its lines that fulfils
+// the condition itself: a line within a block has fields that the record does not have.
+func (r *run) fill(out []string, pt *part, l *line) {
+	for x := range r.each(l) {
+		if pt.cond.holds(r.sc, x.text) {
+			for i, v := range r.values(pt, x) {
+				out[i] = cmp.Or(out[i], v)
+			}
+			return
+		}
+	}
 }
 
 // fingerprint identifies a line across restarts. Lines that state no time are
 // distinguished by arrival and number, which does not survive a restart. Equal lines of
 // one time are distinguished by their places, if the source knows them.
-func (r *run) fingerprint(l *line) uint64 {
-	at, number := l.at.time, uint64(0)
-	if !l.at.own {
-		at, number = r.now, uint64(l.at.number)+1
+func (r *run) fingerprint(text []byte, m moment) uint64 {
+	at, number := m.time, uint64(0)
+	if !m.own {
+		at, number = r.now, uint64(m.number)+1
 	}
 	var b [32]byte
 	binary.LittleEndian.PutUint64(b[0:], r.s.identity)
 	binary.LittleEndian.PutUint64(b[8:], uint64(at.UnixNano()))
 	binary.LittleEndian.PutUint64(b[16:], number)
-	binary.LittleEndian.PutUint64(b[24:], xxhash.Sum64String(l.str))
+	binary.LittleEndian.PutUint64(b[24:], xxhash.Sum64(text))
 	id := xxhash.Sum64(b[:])
 	if r.number > 0 {
 		binary.LittleEndian.PutUint64(b[0:], id)
 		binary.LittleEndian.PutUint64(b[8:], r.number)
 		return xxhash.Sum64(b[:16])
 	}
-	if s := r.s; s.placed && l.at.own {
+	if s := r.s; s.placed && m.own {
 		if s.assumed != nil && s.assumed.first == 0 {
 			s.assumed.first = at.UnixNano()
 		}
-		id = numbered(id, s.same.number(at.UnixNano(), id, l.at.place))
+		id = numbered(id, s.same.number(at.UnixNano(), id, m.place))
 	}
 	return id
 }

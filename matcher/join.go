@@ -15,33 +15,38 @@ type pending struct {
 
 // join adds a part to its line. A line that grows beyond MaxMerged is matched as it is;
 // its remaining parts are dropped.
-func (r *run) join(o *pending, e lines.Envelope, at moment, start int64) {
+func (r *run) join(k int, e lines.Envelope, at moment, start int64) {
+	o := &r.s.open[k]
 	if o.skipping {
 		r.s.counters.Dropped++
 		o.skipping = e.Partial
 		return
 	}
 	if o.parts == 0 {
+		if r.s.records[1-k] != nil {
+			start = r.s.resumeAt(k, start)
+		}
 		*o = pending{buf: r.sc.takeBuffer(), start: start, at: r.resolve(at)}
 	}
 	o.parts++
 	o.size += len(e.Text)
 	o.buf = append(o.buf, e.Text[:min(len(e.Text), MaxLine+1-len(o.buf))]...)
 	if !e.Partial || o.size >= maxMerged {
-		r.complete(o)
+		r.complete(k)
 		o.skipping = e.Partial
 	}
 }
 
-// complete matches a line that has all its parts.
-func (r *run) complete(o *pending) {
+// complete accepts a line that has all its parts.
+func (r *run) complete(k int) {
+	o := &r.s.open[k]
 	text := o.buf
 	if o.size == len(text) {
 		text = trimCR(text)
 	}
 	at := o.at
 	at.parts = o.parts
-	r.evaluate(text, at)
+	r.logical(k, text, at)
 	r.sc.giveBuffer(o.buf)
 	*o = pending{}
 }

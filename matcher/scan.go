@@ -39,6 +39,10 @@ func (p *Program) ScanInto(buf *Buffer, s *Stream, block []byte, now time.Time) 
 		start = next
 	}
 	s.counters.Bytes += int64(len(block))
+	if s.opt.Join == JoinBlock {
+		r.endRecord(0)
+		r.endRecord(1)
+	}
 	return r.hits()
 }
 
@@ -52,6 +56,7 @@ func (p *Program) MatchInto(buf *Buffer, s *Stream, rec Record) []Hit {
 	s.counters.Bytes += int64(len(rec.Text))
 	if len(s.sel.parts) == 0 {
 		s.counters.Evaluated++
+		s.drop()
 		return nil
 	}
 	s.sel.finder.learn(p, rec.Text)
@@ -65,25 +70,26 @@ func (p *Program) MatchInto(buf *Buffer, s *Stream, rec Record) []Hit {
 		t, ok := lines.TextTime(text, r.now)
 		at = r.dated(at, t, ok)
 	}
-	r.evaluate(text, at)
+	r.logical(0, text, at)
 	return r.hits()
 }
 
-// Flush matches the incomplete lines of the stream as if they were complete. The result
+// Flush matches the incomplete lines and records of the stream as if they were complete. The result
 // is as that of Scan.
 func (p *Program) Flush(s *Stream, now time.Time) []Hit {
 	s.choose(p)
 	r := p.begin(nil, s, now)
 	defer p.end(r)
-	order := []*pending{&s.open[0], &s.open[1]}
-	if order[1].start < order[0].start {
+	order := []int{0, 1}
+	if end := s.counters.Bytes; s.unfinishedAt(1, end) < s.unfinishedAt(0, end) {
 		slices.Reverse(order)
 	}
-	for _, o := range order {
-		if o.parts > 0 {
-			r.complete(o)
+	for _, k := range order {
+		if s.open[k].parts > 0 {
+			r.complete(k)
 		}
-		o.skipping = false
+		s.open[k].skipping = false
+		r.endRecord(k)
 	}
 	return r.hits()
 }
@@ -97,9 +103,18 @@ func (s *Stream) skip(block []byte) {
 	s.counters.Lines += n
 	s.counters.Evaluated += n
 	s.counters.Bytes += int64(len(block))
+	s.drop()
+}
+
+// drop counts what is incomplete as evaluated: no rule applies to it.
+func (s *Stream) drop() {
 	for i := range s.open {
 		s.counters.Evaluated += s.open[i].parts
 		s.open[i] = pending{}
+		if rec := s.records[i]; rec != nil {
+			s.counters.Evaluated += rec.parts
+			s.records[i] = nil
+		}
 	}
 }
 
@@ -146,6 +161,7 @@ type run struct {
 	nul       bool    // there are NUL bytes
 	fields    []Field // of the record, beside those in its text
 	number    uint64  // of the record; 0: none
+	inPanic   *record // that the line belongs to
 	// TextTime: what may have a time that is not read yet. One of them is nil.
 	prev    []byte // stamp of the newest envelope
 	undated []byte // the lines of the block since then, or since the last that was dated
@@ -191,7 +207,7 @@ func (r *run) line(raw []byte, start int64) {
 	}
 	e, ok := r.unwrap(raw)
 	if !ok {
-		r.evaluate(trimCR(raw), r.textMoment(raw, at))
+		r.logical(0, trimCR(raw), r.textMoment(raw, at))
 		return
 	}
 	if r.s.opt.TextTime {
@@ -202,15 +218,15 @@ func (r *run) line(raw []byte, start int64) {
 		r.prev = r.sc.prev
 	}
 	at.stamp = e.Stamp
-	o := &r.s.open[0]
+	k := 0
 	if e.Stderr {
-		o = &r.s.open[1]
+		k = 1
 	}
-	if e.Partial || o.parts > 0 || o.skipping {
-		r.join(o, e, at, start)
+	if o := &r.s.open[k]; e.Partial || o.parts > 0 || o.skipping {
+		r.join(k, e, at, start)
 		return
 	}
-	r.evaluate(trimCR(e.Text), at)
+	r.logical(k, trimCR(e.Text), at)
 }
 
 // unwrap reads the envelope of a line. If the format is not given it is that of

@@ -14,7 +14,7 @@ type assumption struct {
 
 // Speculate returns a stream that starts the given number of lines and bytes after the
 // end of what s has scanned, so that parts of one log can be scanned concurrently. It
-// assumes that no line is unfinished there and that the envelope is still the same;
+// assumes that no line or record is unfinished there and that the envelope is still the same;
 // Commit checks that. s must not be in use during the call, and must have been used with
 // the program that the returned stream is for.
 func (s *Stream) Speculate(lines, bytes int64) *Stream {
@@ -34,7 +34,7 @@ func (s *Stream) Commit(a *Stream) bool {
 		return false
 	}
 	for i := range s.open {
-		if s.open[i].parts > 0 || s.open[i].skipping {
+		if s.open[i].parts > 0 || s.open[i].skipping || s.records[i] != nil {
 			return false
 		}
 	}
@@ -44,7 +44,7 @@ func (s *Stream) Commit(a *Stream) bool {
 	c.Dropped += a.counters.Dropped
 	c.Truncated += a.counters.Truncated
 	c.Unparsed += a.counters.Unparsed
-	s.open, s.envelope, s.hits = a.open, a.envelope, a.hits
+	s.open, s.records, s.envelope, s.hits = a.open, a.records, a.envelope, a.hits
 	if as.first != 0 {
 		s.same = a.same
 	}

@@ -18,6 +18,20 @@ const (
 	FormatDocker        // json-file of Docker
 )
 
+// Join says how long a record waits for its next line.
+type Join int
+
+// The joins.
+const (
+	JoinNone Join = iota // each line is a record
+	// JoinBlock ends a record with the block of Scan: for sources whose positions are
+	// those of blocks.
+	JoinBlock
+	// JoinStream ends a record with Flush, which the source calls when no line comes for
+	// a while. It saves positions before Stream.Unfinished.
+	JoinStream
+)
+
 // StreamOptions say how a stream is read. The zero value is right for a source
 // of the daemon.
 type StreamOptions struct {
@@ -35,6 +49,8 @@ type StreamOptions struct {
 	// Foreign means that others than the operator of the cluster may have written the lines,
 	// although no namespace says so. Infrastructure rules do not trust them.
 	Foreign bool
+	// Join makes one record of the lines of a block of klog or of a Go panic.
+	Join Join
 	// IgnoreLabels are not part of the stream's identity; nil means
 	// DefaultIgnoreLabels.
 	IgnoreLabels []string
@@ -82,6 +98,7 @@ type Stream struct {
 	envelope Format // FormatAuto: the one of the newest line that had one
 	counters Counters
 	open     [2]pending  // stdout, stderr
+	records  [2]*record  // stdout, stderr; nil: none is open
 	last     time.Time   // TextTime: of the newest line that had one; zero: none
 	hits     int         // of the last call: an estimate for the next
 	assumed  *assumption // of a stream of Speculate
@@ -117,16 +134,36 @@ func (s *Stream) Labels() Labels { return s.labels }
 func (s *Stream) Counters() Counters { return s.counters }
 
 // Unfinished returns how many bytes at the end of what was scanned belong to
-// lines that are not complete: all from the first part of the oldest one on. A
-// position that is saved before them loses nothing over a restart.
+// lines or records that are not complete: all from the first part of the oldest one on.
+// A position that is saved before them loses nothing over a restart.
 func (s *Stream) Unfinished() int {
-	n := int64(0)
-	for i := range s.open {
-		if o := &s.open[i]; o.parts > 0 {
-			n = max(n, s.counters.Bytes-o.start)
-		}
+	return int(s.counters.Bytes - min(s.unfinishedAt(0, s.counters.Bytes), s.unfinishedAt(1, s.counters.Bytes)))
+}
+
+// unfinishedAt returns the first byte of what stdout (0) or stderr (1) has unfinished, at
+// most end.
+func (s *Stream) unfinishedAt(k int, end int64) int64 {
+	if o := &s.open[k]; o.parts > 0 {
+		end = min(end, o.start)
 	}
-	return int(n)
+	if rec := s.records[k]; rec != nil {
+		end = min(end, rec.start)
+	}
+	return end
+}
+
+// maxResume bounds how far resumeAt goes back: lines of stdout and stderr that are always
+// interleaved must not keep the position where it is.
+const maxResume = 64 << 10
+
+// resumeAt returns from where to read again what begins at byte start of stdout (0) or
+// stderr (1): from the beginning of what the other one has unfinished there, of which the
+// rest alone would be matched otherwise.
+func (s *Stream) resumeAt(k int, start int64) int64 {
+	if other := s.unfinishedAt(1-k, start); start-other < maxResume {
+		return other
+	}
+	return start
 }
 
 // Beside returns the stream with which another program scans what s scans, always before

@@ -67,7 +67,7 @@ func TestTextTimeIsThatOfEveryLine(t *testing.T) {
 					_, h.Line, _ = strings.Cut(h.Line, " stdout F ")
 				}
 				r := run{s: NewStream(manager, StreamOptions{}), now: arrival}
-				h.ID = r.fingerprint(&line{str: h.Line, at: moment{number: h.LineNumber, time: at, own: stated}})
+				h.ID = r.fingerprint([]byte(h.Line), moment{number: h.LineNumber, time: at, own: stated})
 				want = append(want, h)
 			}
 			if block += text + rapid.SampledFrom([]string{"\n", "\r\n"}).Draw(t, "end"); rapid.IntRange(0, 5).Draw(t, "cut") == 0 {

@@ -76,7 +76,7 @@ func newReaders(inputs []Input, prog *matcher.Program, opt ScanOptions) []*reade
 	for i, in := range inputs {
 		out[i] = &reader{
 			in: in, order: i, prog: prog, now: opt.Now, ahead: ahead, size: size,
-			stream: matcher.NewStream(in.Labels, matcher.StreamOptions{Lenient: opt.Lenient, TextTime: true}),
+			stream: matcher.NewStream(in.Labels, matcher.StreamOptions{Lenient: opt.Lenient, TextTime: true, Join: matcher.JoinStream}),
 		}
 		out[i].stream.Place(0)
 	}

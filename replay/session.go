@@ -22,6 +22,7 @@ type session struct {
 	engine  *episodes.Engine
 	streams map[string]*matcher.Stream
 	sources []*source
+	open    []openRecord // the one that waits longest first
 	now     time.Time
 
 	firing   map[episodes.Fingerprint]episodes.Episode
@@ -80,10 +81,43 @@ func (s *session) lose(lost bool, labels matcher.Labels) {
 	s.advanceWatermark() // what is back catches up at once
 }
 
+// openRecord is a stream with a record whose end has not been read.
+type openRecord struct {
+	of    *matcher.Stream
+	since time.Time // its newest line
+}
+
+// recordEnds is how long a record waits for its next line, as in the sources of the daemon.
+const recordEnds = time.Second
+
 // reach moves the clock to just before t and draws the conclusions due until then:
 // lines that arrive at t precede the watermark t.
 func (s *session) reach(t time.Time) {
-	for t = t.Add(-1); t.After(s.now); {
+	t = t.Add(-1)
+	for len(s.open) > 0 && !s.open[0].since.Add(recordEnds).After(t) {
+		s.endRecord(s.open[0].since.Add(recordEnds))
+	}
+	s.conclude(t)
+}
+
+// endRecord moves the clock to t and matches the record that waits longest.
+func (s *session) endRecord(t time.Time) {
+	s.conclude(t)
+	s.engine.Take(s.prog.Flush(s.open[0].of, t), t)
+	s.open = s.open[1:]
+}
+
+// endRecords matches every record as if nothing followed: a checkpoint expects what the lines
+// before it cause.
+func (s *session) endRecords(t time.Time) {
+	for len(s.open) > 0 {
+		s.endRecord(t)
+	}
+}
+
+// conclude moves the clock to t and draws the conclusions due until then.
+func (s *session) conclude(t time.Time) {
+	for t.After(s.now) {
 		next, ok := s.engine.NextDeadline()
 		if !ok || !next.After(s.now) || next.After(t) {
 			next = t
@@ -126,8 +160,12 @@ func (s *session) evaluate() {
 // line processes a line of a stream at time t of the clock.
 func (s *session) line(labels matcher.Labels, ts time.Time, line string, t time.Time) {
 	s.now = t
-	hits := s.prog.Match(s.stream(labels), matcher.Record{Time: ts, Text: []byte(line)})
-	s.engine.Take(hits, t)
+	st := s.stream(labels)
+	s.engine.Take(s.prog.Match(st, matcher.Record{Time: ts, Text: []byte(line)}), t)
+	s.open = slices.DeleteFunc(s.open, func(o openRecord) bool { return o.of == st })
+	if st.Unfinished() > 0 {
+		s.open = append(s.open, openRecord{st, t})
+	}
 }
 
 func (s *session) stream(labels matcher.Labels) *matcher.Stream {
@@ -137,7 +175,7 @@ func (s *session) stream(labels matcher.Labels) *matcher.Stream {
 	}
 	st := s.streams[key.String()]
 	if st == nil {
-		st = matcher.NewStream(labels, matcher.StreamOptions{Format: matcher.FormatText})
+		st = matcher.NewStream(labels, matcher.StreamOptions{Format: matcher.FormatText, Join: matcher.JoinStream})
 		s.streams[key.String()] = st
 	}
 	return st

@@ -176,6 +176,9 @@ func runTest(set *rules.Set, prog *matcher.Program, t rules.Test) []string {
 				return append(failures, fmt.Sprintf("line %d: %s", steps[0].in.Line, err))
 			}
 		}
+		if len(points) > 0 && points[0].At == at {
+			s.endRecords(testStart.Add(at))
+		}
 		s.settle(testStart.Add(at))
 		for ; len(points) > 0 && points[0].At == at; points = points[1:] {
 			failures = append(failures, check(points[0], s)...)

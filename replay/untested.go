@@ -3,6 +3,7 @@ package replay
 import (
 	"fmt"
 
+	"crowsnest/episodes"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 	"crowsnest/strictyaml"
@@ -55,11 +56,17 @@ func untested(r *rules.Rule) (out rules.Problems, err error) {
 
 // dropTested removes the parts of a rule that a line of its tests matches.
 func dropTested(missing map[matcher.Part]bool, r *rules.Rule) error {
-	_, program, err := alone(r)
+	set, program, err := alone(r)
 	if err != nil {
 		return err
 	}
 	for _, t := range r.Tests {
+		s := newSession(set, program, testStart, episodes.Config{})
+		drop := func(hits []matcher.Hit) {
+			for _, h := range hits {
+				delete(missing, h.Part)
+			}
+		}
 		for _, st := range stepsOf(t) {
 			if len(missing) == 0 {
 				return nil
@@ -68,10 +75,10 @@ func dropTested(missing map[matcher.Part]bool, r *rules.Rule) error {
 				continue
 			}
 			labels, text := lineOf(t, st)
-			stream := matcher.NewStream(labels, matcher.StreamOptions{Format: matcher.FormatText})
-			for _, h := range program.Match(stream, matcher.Record{Time: testStart, Text: []byte(text)}) {
-				delete(missing, h.Part)
-			}
+			drop(program.Match(s.stream(labels), matcher.Record{Time: testStart.Add(st.ts), Text: []byte(text)}))
+		}
+		for _, stream := range s.streams {
+			drop(program.Flush(stream, testStart))
 		}
 	}
 	return nil

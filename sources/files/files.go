@@ -207,7 +207,7 @@ func (f finding) bases(dir string, es []logdir.Entry) []tail.Stream {
 				l := matcher.Labels{}
 				maps.Copy(l, f.labels)
 				l["filename"] = filepath.Clean(key)
-				return matcher.NewStream(l, matcher.StreamOptions{})
+				return matcher.NewStream(l, matcher.StreamOptions{Join: matcher.JoinStream})
 			},
 		})
 	}

@@ -158,7 +158,7 @@ func (s *Source) find(list func(dir string) ([]logdir.Entry, error)) ([]tail.Str
 			found = append(found, tail.Stream{
 				Key: dir, Dir: dir, Order: logname.Kubelet,
 				New: func(path string) *matcher.Stream {
-					return matcher.NewStream(s.labels(ns, pod, c.Name, path), matcher.StreamOptions{})
+					return matcher.NewStream(s.labels(ns, pod, c.Name, path), matcher.StreamOptions{Join: matcher.JoinStream})
 				},
 			})
 		}

@@ -342,7 +342,7 @@ func (st *stream) matched() *matcher.Stream {
 		return st.stream
 	}
 	st.before, st.counted = sum(st.before, st.counted), matcher.Counters{}
-	st.stream = matcher.NewStream(labels, matcher.StreamOptions{Format: matcher.FormatCRI, IgnoreLabels: ignored})
+	st.stream = matcher.NewStream(labels, matcher.StreamOptions{Format: matcher.FormatCRI, Join: matcher.JoinBlock, IgnoreLabels: ignored})
 	return st.stream
 }
 

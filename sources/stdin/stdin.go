@@ -68,7 +68,7 @@ func New(cfg Config) *Source {
 	if cfg.Clock == nil {
 		cfg.Clock = time.Now
 	}
-	stream := matcher.NewStream(cfg.Labels, matcher.StreamOptions{})
+	stream := matcher.NewStream(cfg.Labels, matcher.StreamOptions{Join: matcher.JoinStream})
 	stream.Place(0)
 	return &Source{
 		cfg:    cfg,

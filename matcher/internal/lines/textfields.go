@@ -267,12 +267,11 @@ func (r *textReader) block() (val []byte, kind valueKind, has bool) {
 		r.i = len(r.b)
 		return nil, blockValue, false
 	}
-	rest = rest[1:]
 	end := bytes.Index(rest, []byte("\n >"))
 	if end < 0 {
 		r.i = len(r.b)
-		return rest, blockValue, true
+		return rest[1:], blockValue, true
 	}
-	r.i = len(r.b) - len(rest) + end + len("\n >")
-	return rest[:end], blockValue, true
+	r.i += 1 + end + len("\n >")
+	return rest[min(1, end):end], blockValue, true
 }
