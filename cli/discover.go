@@ -21,7 +21,6 @@ import (
 	"crowsnest/matcher"
 	"crowsnest/redact"
 	"crowsnest/rules"
-	"crowsnest/sources/kubelet"
 	"crowsnest/sources/loki"
 )
 
@@ -141,7 +140,12 @@ func (c *cli) discoverIn(ctx context.Context, f discoverFlags, finder *discover.
 		defer stop()
 		defer context.AfterFunc(ctx, stop)()
 	}
-	logs, skipped, findErr := inputs.Collect(args, inputs.Options{Labels: labels, PathLabels: kubelet.PathLabels, Stdin: c.in})
+	find, remove, err := c.inputs(labels)
+	if err != nil {
+		return err
+	}
+	defer remove() //nolint:errcheck // the system cleans its temporary directory
+	logs, skipped, findErr := inputs.Collect(args, find)
 	c.reportSkipped(skipped)
 	errs := []error{findErr}
 	for _, in := range logs {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -20,7 +19,6 @@ import (
 	"crowsnest/redact"
 	"crowsnest/replay"
 	"crowsnest/rules"
-	"crowsnest/sources/kubelet"
 )
 
 type replayFlags struct {
@@ -97,13 +95,13 @@ func (c *cli) replay(ctx context.Context, f replayFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	opt := inputs.Options{Labels: labels, PathLabels: kubelet.PathLabels, Stdin: c.in}
+	opt, remove, err := c.inputs(labels)
+	if err != nil {
+		return err
+	}
+	defer remove() //nolint:errcheck // the system cleans its temporary directory
 	if len(sets) > 1 {
-		// Both sets must see the same lines.
-		if opt.Spool, err = os.MkdirTemp("", "crowsnest-replay-"); err != nil {
-			return fmt.Errorf("create a temporary folder: %w", err)
-		}
-		defer os.RemoveAll(opt.Spool) //nolint:errcheck // the system cleans its temporary directory
+		opt.Spool = opt.Unpack // both sets must see the same lines
 	}
 	logs, skipped, findErr := inputs.Collect(args, opt)
 	c.reportSkipped(skipped)

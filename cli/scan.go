@@ -37,7 +37,7 @@ func newScan(c *cli) *cobra.Command {
 	f := scanFlags{output: newOneOf("text", "json", "jsonl")}
 	cmd := &cobra.Command{
 		Use:   "scan [flags] [FILE|FOLDER|-]...",
-		Short: "Find known failures in files, folders, .gz or standard input",
+		Short: "Find known failures in files, folders, archives or standard input",
 		Long: `Reads recorded logs with the daemon's matcher and engine, in event time, and
 prints the alerts that the daemon would have raised. With --hits it prints every
 line that matches a rule instead.
@@ -50,14 +50,16 @@ kind export logs and the tests of Cluster API. In the output of kubectl logs
 namespace of a pasted file, satisfies every selector; --strict-labels turns that
 off.
 
-Unpack archives first. Input that cannot be read, or that does not look like a
-log, is an error.
+Archives are unpacked into a temporary folder (TMPDIR): tar, zip, gzip, xz, zstd
+and bzip2, also one in another. Input that cannot be read, or that does not look
+like a log, is an error.
 
 At the end of the input the clock runs on until every deadline is decided ("no
 recovery for two minutes"); --until-eof stops it there. Lines that stop at the end
 are not missed: a rule with "silent" fires only for silence within the input.`,
 		Example: `  kubectl logs -n capi-system deploy/capi-controller-manager | crowsnest scan
   crowsnest scan /var/log/pods
+  crowsnest scan supportbundle_2026-11-20.zip
   crowsnest scan --hits -o jsonl --rules packs/ must-gather/`,
 		RunE: func(_ *cobra.Command, args []string) error { return c.scan(f, args) },
 	}
@@ -94,12 +96,13 @@ func (c *cli) scan(f scanFlags, args []string) (err error) {
 	if err != nil {
 		return fmt.Errorf("compile rules: %w", err)
 	}
-	find := inputs.Options{Labels: labels, PathLabels: kubelet.PathLabels, Stdin: c.in}
+	find, remove, err := c.inputs(labels)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
 	if !f.hits {
-		if find.Parts, err = os.MkdirTemp("", "crowsnest-scan-"); err != nil {
-			return fmt.Errorf("create a temporary folder for standard input: %w", err)
-		}
-		defer func() { err = errors.Join(err, os.RemoveAll(find.Parts)) }()
+		find.Parts = find.Unpack
 	}
 	logs, skipped, findErr := inputs.Collect(args, find)
 	c.reportSkipped(skipped)
@@ -148,6 +151,17 @@ func (f *scanFlags) options(hits *show.Hits, progress *statusLine) replay.ScanOp
 		}
 	}
 	return opt
+}
+
+// inputs returns where commands find recorded logs, and a function that removes the
+// temporary folder, which exists until then.
+func (c *cli) inputs(labels matcher.Labels) (opt inputs.Options, remove func() error, err error) {
+	dir, err := os.MkdirTemp("", "crowsnest-")
+	if err != nil {
+		return opt, nil, fmt.Errorf("create a temporary folder for archives: %w", err)
+	}
+	opt = inputs.Options{Labels: labels, PathLabels: kubelet.PathLabels, Stdin: c.in, Unpack: dir}
+	return opt, func() error { return os.RemoveAll(dir) }, nil
 }
 
 func (c *cli) reportSkipped(skipped []inputs.Skipped) {

@@ -1,4 +1,4 @@
-// Package inputs finds recorded logs: files, folders, gzip, standard input.
+// Package inputs finds recorded logs: files, folders, archives, gzip, standard input.
 package inputs
 
 import (
@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"crowsnest/cli/internal/unpack"
 	"crowsnest/matcher"
 	"crowsnest/replay"
 )
@@ -36,6 +37,9 @@ type Options struct {
 	// standard input, so that they can be opened several times; "": they cannot.
 	// The caller removes it.
 	Spool string
+	// Unpack is a folder for the content of archives; "": archives are refused. The
+	// caller removes it.
+	Unpack string
 }
 
 // Skipped is a file in a folder that was skipped.
@@ -46,8 +50,8 @@ type Skipped struct {
 // maxNamed bounds the number of unreadable inputs that an error names.
 const maxNamed = 20
 
-// Collect returns the logs of the arguments: files, folders with all their
-// content, or Stdin. With the readable inputs it returns an error that names those
+// Collect returns the logs of the arguments: files, folders and archives with all
+// their content, or Stdin. With the readable inputs it returns an error that names those
 // that do not exist or cannot be read. Files of a kind that never contains logs
 // are skipped in folders. A growing file is read up to its size at the call.
 func Collect(args []string, opt Options) ([]replay.Input, []Skipped, error) {
@@ -68,12 +72,13 @@ func Collect(args []string, opt Options) ([]replay.Input, []Skipped, error) {
 }
 
 type collector struct {
-	opt     Options
-	inputs  []replay.Input
-	skipped []Skipped
-	seen    map[string]bool // real paths
-	errs    []error         // the first ones
-	failed  int
+	opt      Options
+	unpacked []unpacked
+	inputs   []replay.Input
+	skipped  []Skipped
+	seen     map[string]bool // real paths
+	errs     []error         // the first ones
+	failed   int
 }
 
 // keepApart sets a distinct label on each input whose pod is unknown, if there are
@@ -114,12 +119,18 @@ func (c *collector) add(arg string) error {
 	if info.IsDir() {
 		return c.addFolder(arg)
 	}
+	if c.isArchive(arg, info) {
+		return c.addArchive(arg)
+	}
 	c.addFile(arg, info)
 	return nil
 }
 
 func (c *collector) addStdin() error {
 	br := bufio.NewReaderSize(c.opt.Stdin, 64<<10)
+	if head, _ := peek(br, 1); c.opt.Unpack != "" && unpack.MayBe(head) {
+		return c.addPackedStdin(br)
+	}
 	open := func() (io.ReadCloser, error) { return io.NopCloser(br), nil }
 	in := replay.Input{Name: "stdin", Labels: c.labels(""), Open: c.once(open)}
 	if c.opt.Parts != "" {
@@ -150,7 +161,7 @@ func (c *collector) append(in replay.Input) error {
 func (c *collector) addFolder(dir string) error {
 	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
-			c.fail(fmt.Errorf("read %s: %w", path, cause(err)))
+			c.fail(fmt.Errorf("read %s: %w", c.shown(path), cause(err)))
 			if entry != nil && entry.IsDir() {
 				return fs.SkipDir
 			}
@@ -172,11 +183,16 @@ func (c *collector) found(path string) {
 		c.skip(path, "the link is broken")
 		return
 	case err != nil:
-		c.fail(fmt.Errorf("read %s: %w", path, cause(err)))
+		c.fail(fmt.Errorf("read %s: %w", c.shown(path), cause(err)))
 		return
 	case !info.Mode().IsRegular():
 		if !info.IsDir() {
 			c.skip(path, "not a regular file")
+		}
+		return
+	case c.isArchive(path, info):
+		if err := c.addArchive(path); err != nil {
+			c.fail(err)
 		}
 		return
 	}
@@ -187,7 +203,7 @@ func (c *collector) found(path string) {
 		c.skip(path, bad.Error())
 		return
 	case err != nil:
-		c.fail(fmt.Errorf("read %s: %w", path, err))
+		c.fail(fmt.Errorf("read %s: %w", c.shown(path), err))
 		return
 	}
 	_ = rc.Close()
@@ -195,7 +211,7 @@ func (c *collector) found(path string) {
 }
 
 func (c *collector) skip(path, reason string) {
-	c.skipped = append(c.skipped, Skipped{Path: path, Reason: reason})
+	c.skipped = append(c.skipped, Skipped{Path: c.shown(path), Reason: reason})
 }
 
 // addFile adds a file once, under the first name that is found.
@@ -215,7 +231,10 @@ func (c *collector) addFile(path string, info fs.FileInfo) {
 	if len(labels) == len(c.opt.Labels) && real != path {
 		labels = c.labels(real)
 	}
-	in := replay.Input{Name: path, Labels: labels, Open: c.opener(path, info)}
+	if labels["filename"] == path {
+		labels["filename"] = c.shown(path)
+	}
+	in := replay.Input{Name: c.shown(path), Labels: labels, Open: c.opener(path, info)}
 	if !info.Mode().IsRegular() {
 		c.inputs = append(c.inputs, in)
 	} else if err := c.append(in); err != nil {

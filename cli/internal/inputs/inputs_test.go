@@ -1,6 +1,7 @@
 package inputs
 
 import (
+	"archive/zip"
 	"bytes"
 	"compress/gzip"
 	"io"
@@ -111,4 +112,52 @@ func TestCollectToReadTwice(t *testing.T) {
 			require.Equal(t, want, string(text))
 		}
 	}
+}
+
+// The logs in an archive have the names and labels that they have in a folder.
+func TestCollectArchives(t *testing.T) {
+	dir := t.TempDir()
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	for name, text := range map[string]string{
+		"bundle/logs/capi-system/capi-1/manager.log":      "one\n",
+		"bundle/logs/capi-system/capi-1/manager.log.1.gz": packed(t, "two\n"),
+		"bundle/picture.png":                              "\x89PNG\r\n",
+	} {
+		f, err := w.Create(name)
+		require.NoError(t, err)
+		_, err = io.WriteString(f, text)
+		require.NoError(t, err)
+	}
+	require.NoError(t, w.Close())
+	write(t, dir+"/in/bundle.zip", b.String())
+	for _, arg := range []string{dir + "/in/bundle.zip", dir + "/in"} {
+		in, skipped, err := Collect([]string{arg}, Options{Unpack: t.TempDir(), PathLabels: func(string) (matcher.Labels, bool) { return nil, false }})
+		require.NoError(t, err)
+		require.Len(t, in, 2)
+		name := dir + "/in/bundle.zip/bundle/logs/capi-system/capi-1/manager.log"
+		require.Equal(t, name, in[0].Name)
+		require.Equal(t, matcher.Labels{"namespace": "capi-system", "pod": "capi-1", "container": "manager", "filename": name}, in[0].Labels)
+		require.Equal(t, []Skipped{{dir + "/in/bundle.zip/bundle/picture.png", "is a picture, not a log"}}, skipped)
+	}
+	in, _, err := Collect([]string{Stdin}, Options{Unpack: t.TempDir(), Stdin: &b})
+	require.NoError(t, err)
+	require.Len(t, in, 2)
+	require.Equal(t, "stdin/bundle/logs/capi-system/capi-1/manager.log", in[0].Name)
+}
+
+func TestArchiveWithoutLogs(t *testing.T) {
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	f, err := w.Create("picture.png")
+	require.NoError(t, err)
+	_, err = io.WriteString(f, "\x89PNG\r\n")
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	path := write(t, t.TempDir()+"/b.zip", b.String())
+	_, _, err = Collect([]string{path}, Options{Unpack: t.TempDir()})
+	require.EqualError(t, err, path+": no logs found among its 1 files")
+	path = write(t, t.TempDir()+"/b.zip", b.String()[:20])
+	_, _, err = Collect([]string{path}, Options{Unpack: t.TempDir()})
+	require.ErrorContains(t, err, "unpack "+path+": its table of contents is missing or damaged")
 }
