@@ -105,9 +105,11 @@ func TestDaemonKeepsExpiredVersion(t *testing.T) {
 			if away {
 				p.Instead(outOfService)
 			}
-			_, metrics := s.get("/metrics")
-			require.Contains(t, metrics, `crowsnest_artifact_info{artifact="`+p.Host+`/team/packs",title="packs",version="1.0.0"} 1`)
-			require.Contains(t, metrics, `crowsnest_artifact_expires_timestamp_seconds{artifact="`+p.Host+`/team/packs"} `)
+			s.eventually(func() bool {
+				_, metrics := s.get("/metrics")
+				return strings.Contains(metrics, `crowsnest_artifact_info{artifact="`+p.Host+`/team/packs",title="packs",version="1.0.0"} 1`) &&
+					strings.Contains(metrics, `crowsnest_artifact_expires_timestamp_seconds{artifact="`+p.Host+`/team/packs"} `)
+			}, "the metrics show the version")
 			s.clock.Set(25 * time.Minute)
 			require.False(t, s.broken(p))
 			s.clock.Set(10 * time.Minute)
