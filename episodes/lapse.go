@@ -22,8 +22,10 @@ type lapse struct {
 }
 
 // undecided reports whether the triggers of a pending episode are remembered one by
-// one: a clear line that is read late may come between them.
-func (ep *episode) undecided() bool { return ep.state == StatePending && ep.rs.rule.Clear != nil }
+// one: a clear or unless line that is read late may come between them.
+func (ep *episode) undecided() bool {
+	return ep.state == StatePending && (ep.rs.rule.Clear != nil || ep.rs.mutesElsewhere)
+}
 
 // lapsed accepts a trigger whose failure had ended before the trigger was read: with the
 // clear line at g.Hi, or with the quiet time.
@@ -106,6 +108,7 @@ func (l *lapse) rearm() {
 // failure of their own, which has ended.
 func (ep *episode) recover(known window.Clears, t, now int64, line window.Text) {
 	before, rest := ep.rs.divided(ep.window, ep.times, known, t, window.Forever)
+	rest = ep.unmuted(rest)
 	lasted := len(before) > 0 && before[0]+int64(ep.rs.rule.For) < t
 	switch {
 	case len(before) == 0 && slices.Equal(rest, ep.times):

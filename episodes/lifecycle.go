@@ -1,6 +1,7 @@
 package episodes
 
 import (
+	"slices"
 	"strings"
 
 	"crowsnest/episodes/internal/fair"
@@ -98,7 +99,7 @@ func (ep *episode) drop(t int64) {
 // openEpisode opens the episode of the key of the hit unless the failure is over, muted or
 // beyond a limit.
 func (rs *ruleState) openEpisode(values []string, trig *window.Trigger, now int64) {
-	if over := trig.T + rs.quiet(); over <= rs.watermark() { // read so late that it is over already
+	if over := trig.T + rs.quiet(); over <= rs.groups.steps.Watermark() { // read so late that it is over already
 		rs.lapsed(values, trig, window.Gap{Lo: window.NoTime, Hi: over}, now)
 		return
 	}
@@ -264,6 +265,28 @@ func (ep *episode) report(now int64) *transition {
 	t := ep.transition(now)
 	ep.rs.journal.add(t)
 	return t
+}
+
+// mute applies an unless line, which is known now, to a pending episode. If unless lines have
+// streams of their own, triggers that it does not mute open the episode again.
+func (ep *episode) mute(h *window.Hit, now int64) {
+	rest := ep.unmuted(ep.times)
+	switch {
+	case !ep.rs.mutesElsewhere || len(rest) == 0:
+		ep.close(ReasonMuted, h.T, now, h.Line)
+	case len(rest) < len(ep.times):
+		ep.restart(slices.Clone(rest))
+		ep.history.note(Event{At: instant.Time(ep.starts), Kind: EventOpened})
+	}
+}
+
+// unmuted drops the leading triggers that a known unless line mutes.
+func (ep *episode) unmuted(ts window.Times) window.Times {
+	rs := ep.rs
+	for rs.rule.Unless != nil && len(ts) > 0 && rs.mutedBy(ep.mutes, ep.values, ts[0]) {
+		ts = ts[1:]
+	}
+	return ts
 }
 
 // close ends an open episode and keeps its window. line is the line that ended it, if any.

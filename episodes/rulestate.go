@@ -19,8 +19,11 @@ type ruleState struct {
 	pos  int // in Engine.order
 	// ambiguous is set if the rule itself names labels of the identity.
 	ambiguous bool
-	loose     int // number of open episodes that are loose
-	groups    groups
+	// mutesElsewhere is set if no step reads the streams of `unless`: what is read first then
+	// depends on the sources.
+	mutesElsewhere bool
+	loose          int // number of open episodes that are loose
+	groups         groups
 	// suspended is when matching of its lines stopped; window.NoTime: it has not.
 	suspended int64
 	heldBack  int64 // see Engine.HoldBack; window.NoTime: it is not
@@ -59,6 +62,7 @@ func newRuleState(r *rules.Rule, common *common) *ruleState {
 	rs.ambiguous = slices.ContainsFunc(common.cfg.Identity, func(name string) bool {
 		return slices.Contains(r.By, name) || slices.ContainsFunc(r.Labels, func(l rules.NamedTemplate) bool { return l.Name == name })
 	})
+	rs.mutesElsewhere = r.Unless != nil && !slices.ContainsFunc(r.Steps, func(s rules.Step) bool { return s.From.Equal(r.Unless.From) })
 	return rs
 }
 
@@ -155,26 +159,37 @@ func (rs *ruleState) clearsOf(ep *episode, values []string) window.Clears {
 }
 
 // isMuted reports whether a known unless line mutes an episode of the key of the hit with a
-// trigger at t. If the trigger is late, an unless line counts only if it could have arrived
-// while the episode was pending.
+// trigger at t.
 func (rs *ruleState) isMuted(values []string, t int64) bool {
-	u := rs.rule.Unless
-	if u == nil {
+	if rs.rule.Unless == nil {
 		return false
 	}
 	key, missing := rs.unless.key(values, rs.in.Who)
-	if missing {
-		return false
-	}
-	mutes, _ := rs.unless.of(key, values)
-	late := t < rs.groups.firing.Watermark()
-	return slices.ContainsFunc(mutes, func(m int64) bool {
-		return m > t-int64(u.Within) && (!late || m <= t+int64(rs.rule.For+rs.rule.Silent)+rs.groups.firing.Lateness)
-	})
+	return !missing && rs.mutedBy(key, values, t)
 }
 
-// watermark is the time up to which all lines of `match` or of the steps were read.
-func (rs *ruleState) watermark() int64 { return rs.groups.steps.Watermark() }
+// mutedBy reports whether a known unless line with a key, made from these values, mutes an
+// episode with a trigger at t. If the trigger is late, or if unless lines have streams of
+// their own, an unless line counts only if it would have been read before the episode fired,
+// had all lines been read in order of time.
+func (rs *ruleState) mutedBy(key string, values []string, t int64) bool {
+	g := rs.groups.firing
+	mutes, _ := rs.unless.of(key, values)
+	until := int64(window.Forever)
+	if rs.mutesElsewhere || t < g.Watermark() {
+		until = t + int64(rs.rule.For+rs.rule.Silent) + g.Lateness
+	}
+	return slices.ContainsFunc(mutes, func(m int64) bool { return m > t-int64(rs.rule.Unless.Within) && m <= until })
+}
+
+// watermark is the time up to which all lines that count or clear were read. Windows keep
+// what lines after it may still need.
+func (rs *ruleState) watermark() int64 {
+	if rs.rule.Clear != nil {
+		return rs.groups.all.Watermark()
+	}
+	return rs.groups.steps.Watermark()
+}
 
 // quiet is the time without a trigger that ends an episode. With `silent`, the trigger is the
 // newest line.

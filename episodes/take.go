@@ -226,7 +226,7 @@ func (rs *ruleState) acceptUnless(h *window.Hit, now int64) {
 	}
 	for _, ep := range rs.unless.concerned(rs, key, values) {
 		if ep.state == StatePending && h.T > ep.starts-int64(u.Within) {
-			ep.close(ReasonMuted, h.T, now, h.Line)
+			ep.mute(h, now)
 		}
 	}
 }

@@ -53,11 +53,17 @@ func truthPlan(t *rapid.T, lines []logged) []outage {
 // read plays lines in order of reading. Lines that are read at one time come source
 // by source. A source makes no progress while it, or the program, is away.
 func read(t *rapid.T, r *rules.Rule, lines []logged, plan []outage) []Episode {
+	return readFrom(t, r, lines, plan, func(int) func(rules.Selector) bool { return nil })
+}
+
+// readFrom is read with sources that serve some selectors only. A source with outages
+// proves what it reads line by line.
+func readFrom(t *rapid.T, r *rules.Rule, lines []logged, plan []outage, serves func(source int) func(rules.Selector) bool) []Episode {
 	b := &bench{t: t, set: &rules.Set{Rules: []*rules.Rule{r}}}
 	start := func() {
 		b.e = New(Config{})
 		for s := range truthSources {
-			b.e.AddSource(fmt.Sprint(s), rules.Lateness, nil)
+			b.e.AddSource(fmt.Sprint(s), rules.Lateness, serves(s))
 		}
 		b.e.Swap(b.set, at(0))
 	}
@@ -73,7 +79,7 @@ func read(t *rapid.T, r *rules.Rule, lines []logged, plan []outage) []Episode {
 		}
 		b.reported = append(b.reported, b.e.Evaluate(at(now))...)
 	}
-	lines = slices.Clone(lines)
+	lines, total := slices.Clone(lines), len(lines)
 	slices.SortStableFunc(lines, func(a, b logged) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.source, b.source)) })
 	for now := time.Duration(0); now < 10*time.Minute; now += time.Second {
 		switch {
@@ -88,6 +94,12 @@ func read(t *rapid.T, r *rules.Rule, lines []logged, plan []outage) []Episode {
 			prove(now - 1) // not beyond what is read
 		}
 		for len(lines) > 0 && lines[0].at <= now {
+			now := now
+			if l := lines[0]; serves(l.source) != nil {
+				now += time.Duration(total - len(lines)) // only a lapse is notified together with its end
+				b.e.AdvanceWatermark(fmt.Sprint(l.source), at(time.Duration(l.t)*time.Second-1))
+				b.reported = append(b.reported, b.e.Evaluate(at(now))...)
+			}
 			b.take(now, lines[0].hit(r))
 			b.reported = append(b.reported, b.e.Evaluate(at(now))...)
 			lines = lines[1:]
