@@ -129,7 +129,9 @@ type Status struct {
 	Error  string `json:"last_error,omitempty"`
 	// Idle is the reason why there is nothing to watch; "" if there is something.
 	// An idle source works, but no rule can match in it.
-	Idle      string         `json:"idle,omitempty"`
+	Idle string `json:"idle,omitempty"`
+	// Absent is what the source is configured to read and what does not exist yet.
+	Absent    []string       `json:"absent,omitempty"`
 	Watermark time.Time      `json:"proved"` // all lines up to here were read
 	Lag       time.Duration  `json:"lag_ns"` // now minus Watermark while there is unread data
 	Streams   []StreamStatus `json:"streams,omitempty"`

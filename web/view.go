@@ -110,6 +110,7 @@ type Source struct {
 	Opened    bool          `json:"opened"` // it was up at least once
 	Error     string        `json:"lastError,omitempty"`
 	Idle      string        `json:"idle,omitempty"`        // why it has nothing to watch; "": it has
+	Absent    []string      `json:"absent,omitempty"`      // what it is configured to read and what does not exist
 	Away      time.Time     `json:"notSeenSince,omitzero"` // start of the outage; zero: none
 	Watermark time.Time     `json:"proved"`                // all lines read up to
 	Lag       time.Duration `json:"lagNanoseconds"`

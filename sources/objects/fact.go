@@ -86,7 +86,7 @@ type change struct {
 func changes(before []fact, of *object) (out []change) {
 	now := slices.Collect(facts(of))
 	for _, f := range before {
-		if !f.hidden && !slices.ContainsFunc(now, f.about) {
+		if !slices.ContainsFunc(now, f.about) {
 			out = append(out, change{fact: f, gone: true})
 		}
 	}

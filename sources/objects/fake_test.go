@@ -1,6 +1,7 @@
 package objects
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -20,34 +20,25 @@ import (
 
 	"crowsnest/matcher"
 	"crowsnest/sources"
+	"crowsnest/test/fakekube"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var _ sources.Source = (*Source)(nil)
 
-// api is an API server with discovery, lists and watches.
+// api is an API server with discovery. Its objects outlive the server of one bubble.
 type api struct {
 	mu      sync.Mutex
-	changed chan struct{} // closed and replaced when anything changes; nil outside of bubbles
-	version int
+	server  *fakekube.Server  // nil outside of bubbles
 	kinds   map[string]string // path: kind, such as /api/v1/nodes: Node
-	objects map[string]map[string]any
-	events  []apiEvent
+	objects map[string]map[string]fakekube.Object
 	fault   int // status of every answer; 0: none
 	denied  string
-	hang    bool // watches send nothing
-	asked   []string
-}
-
-type apiEvent struct {
-	version int
-	path    string
-	text    string
 }
 
 func newAPI(kinds ...string) *api {
-	a := &api{version: 10, kinds: map[string]string{}, objects: map[string]map[string]any{}}
+	a := &api{kinds: map[string]string{}, objects: map[string]map[string]fakekube.Object{}}
 	for _, k := range kinds {
 		path, kind, _ := strings.Cut(k, "=")
 		a.kinds[path] = kind
@@ -55,93 +46,78 @@ func newAPI(kinds ...string) *api {
 	return a
 }
 
+// set changes the server. A fault ends all watches.
 func (a *api) set(f func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	f()
-	if a.changed != nil {
-		close(a.changed)
-		a.changed = make(chan struct{})
+	if a.fault != 0 && a.server != nil {
+		a.server.Cut()
 	}
 }
 
 // put creates or changes an object, which is JSON without a version.
 func (a *api) put(path, object string) {
-	a.set(func() {
-		var o map[string]any
-		if err := json.Unmarshal([]byte(object), &o); err != nil {
-			panic(err)
-		}
-		event := "ADDED"
-		if a.objects[keyOf(path, o)] != nil {
-			event = "MODIFIED"
-		}
-		a.event(event, path, o)
-		a.objects[keyOf(path, o)] = o
-	})
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var o fakekube.Object
+	if err := json.Unmarshal([]byte(object), &o); err != nil {
+		panic(err)
+	}
+	meta := o["metadata"].(fakekube.Object)
+	namespace, _ := meta["namespace"].(string)
+	if a.objects[path] == nil {
+		a.objects[path] = map[string]fakekube.Object{}
+	}
+	a.objects[path][namespace+"/"+meta["name"].(string)] = o
+	if a.server != nil {
+		a.server.Put(path, o)
+	}
 }
 
+// remove deletes an object of a namespace, or with a key that begins with a slash.
 func (a *api) remove(path, key string) {
-	a.set(func() {
-		o := a.objects[path+" "+key]
-		delete(a.objects, path+" "+key)
-		a.event("DELETED", path, o)
-	})
-}
-
-func (a *api) event(event, path string, o map[string]any) {
-	a.version++
-	meta := maps.Clone(o["metadata"].(map[string]any))
-	meta["resourceVersion"] = strconv.Itoa(a.version)
-	o["metadata"] = meta
-	b, _ := json.Marshal(map[string]any{"type": event, "object": o})
-	a.events = append(a.events, apiEvent{a.version, path, string(b)})
-}
-
-func keyOf(path string, o map[string]any) string {
-	meta := o["metadata"].(map[string]any)
-	name, _ := meta["name"].(string)
-	if ns, ok := meta["namespace"].(string); ok {
-		name = ns + "/" + name
-	}
-	return path + " " + name
-}
-
-func (a *api) requests() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return len(a.asked)
+	delete(a.objects[path], key)
+	if namespace, name, _ := strings.Cut(key, "/"); a.server != nil {
+		a.server.Remove(path, namespace, name)
+	}
 }
 
-func (a *api) RoundTrip(r *http.Request) (*http.Response, error) {
+// open returns a server for a bubble.
+func (a *api) open() *fakekube.Server {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.asked = append(a.asked, r.URL.String())
-	answer := func(code int, body any) (*http.Response, error) {
-		b, _ := json.Marshal(body)
-		return &http.Response{StatusCode: code, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(string(b)))}, nil
+	a.server = fakekube.New()
+	for path, objects := range a.objects {
+		for _, o := range objects {
+			a.server.Put(path, o)
+		}
 	}
+	a.server.Break(a.answer)
+	return a.server
+}
+
+// answer returns faults and the answers of discovery; nil: the server answers.
+func (a *api) answer(r *http.Request) *http.Response {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	path := r.URL.Path
 	switch _, known := a.kinds[path]; {
 	case a.fault != 0:
-		return answer(a.fault, map[string]any{"message": "broken by the test"})
+		return fakekube.Answer(a.fault, "broken by the test")
 	case a.denied != "" && a.denied == path:
-		return answer(403, map[string]any{"message": "User cannot list resource"})
-	case known && r.URL.Query().Get("watch") != "":
-		return &http.Response{StatusCode: 200, Header: http.Header{}, Body: a.watch(r)}, nil
+		return fakekube.Answer(http.StatusForbidden, "User cannot list resource")
 	case known:
-		var items []any
-		for _, key := range slices.Sorted(maps.Keys(a.objects)) {
-			if strings.HasPrefix(key, path+" ") {
-				items = append(items, a.objects[key])
-			}
-		}
-		return answer(200, map[string]any{"metadata": map[string]any{"resourceVersion": strconv.Itoa(a.version)}, "items": items})
+		return nil
 	}
-	if body := a.discover(path); body != nil {
-		return answer(200, body)
+	body := a.discover(path)
+	if body == nil {
+		return fakekube.Answer(http.StatusNotFound, "not found")
 	}
-	return answer(404, map[string]any{"message": "not found"})
+	b, _ := json.Marshal(body)
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(b))}
 }
 
 // discover answers for /api/v1, /apis/GROUP and /apis/GROUP/VERSION.
@@ -163,40 +139,6 @@ func (a *api) discover(path string) any {
 		return map[string]any{"preferredVersion": versions[0], "versions": versions}
 	}
 	return nil
-}
-
-func (a *api) watch(r *http.Request) io.ReadCloser {
-	from, _ := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
-	out, in := io.Pipe()
-	stop := context.AfterFunc(r.Context(), func() { in.CloseWithError(r.Context().Err()) })
-	go func() {
-		defer stop()
-		for {
-			a.mu.Lock()
-			changed, fault, hang := a.changed, a.fault, a.hang
-			events := slices.Clone(a.events)
-			a.mu.Unlock()
-			if fault != 0 {
-				in.CloseWithError(io.ErrUnexpectedEOF)
-				return
-			}
-			for _, e := range events {
-				if hang || e.version <= from || e.path != r.URL.Path {
-					continue
-				}
-				from = e.version
-				if _, err := io.WriteString(in, e.text); err != nil {
-					return
-				}
-			}
-			select {
-			case <-changed:
-			case <-r.Context().Done():
-				return
-			}
-		}
-	}()
-	return out
 }
 
 // pipe stores lines.
@@ -241,8 +183,7 @@ func (p *pipe) take() []string {
 func inBubble(t *testing.T, cfg Config, a *api, saved json.RawMessage, f func(s *Source, p *pipe, pass func(time.Duration))) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		cfg.Transport = a
-		a.changed = make(chan struct{})
+		cfg.Transport = a.open()
 		s, p := New(cfg), &pipe{}
 		require.NoError(t, s.Restore(saved))
 		ctx, cancel := context.WithCancel(context.Background())
@@ -254,6 +195,6 @@ func inBubble(t *testing.T, cfg Config, a *api, saved json.RawMessage, f func(s 
 		})
 		cancel()
 		require.NoError(t, <-done)
-		a.changed = nil
+		a.server = nil
 	})
 }

@@ -91,6 +91,7 @@ func (r *reader) store() json.RawMessage {
 	}
 	for key, one := range r.restored {
 		for _, f := range one.facts {
+			f.since = one.since
 			add(key, f, one.lease)
 		}
 	}

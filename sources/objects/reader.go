@@ -265,9 +265,7 @@ func (r *reader) replace(o *object, before []fact, at time.Time) {
 func (r *reader) remove(o *object, last []fact, at time.Time) {
 	var lines []line
 	for _, f := range last {
-		if !f.hidden {
-			lines = append(lines, line{f.view, o.namespace, r.subject.gone(o, f)})
-		}
+		lines = append(lines, line{f.view, o.namespace, r.subject.gone(o, f)})
 	}
 	r.s.write(lines, at, func() {
 		if r.objects[o.key()] != nil {

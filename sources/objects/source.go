@@ -151,11 +151,14 @@ func (s *Source) note() {
 	defer s.mu.Unlock()
 	st := &s.status
 	st.Error, st.Idle = "", "the API server has none of the kinds; install what defines them, or name others in kinds"
+	st.Absent = nil
 	ready := true
 	for _, r := range s.readers {
 		st.Error = cmp.Or(st.Error, r.problem)
 		ready = ready && (r.synced || r.absent)
-		if !r.absent {
+		if r.absent {
+			st.Absent = append(st.Absent, string(r.subject.resource))
+		} else {
 			st.Idle = ""
 		}
 	}
