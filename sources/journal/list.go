@@ -43,9 +43,6 @@ type finding struct {
 
 func (l *finding) refuse(path string, err error, holds bool, now time.Time) {
 	l.unread = append(l.unread, sources.Unread{Path: path, Why: err.Error(), Since: now, Holds: holds})
-	if holds {
-		l.err = errors.Join(l.err, err)
-	}
 }
 
 // find looks for new, renamed and removed files. A missing directory has none.
@@ -96,8 +93,8 @@ func (s *Source) findBelow(r *root, now time.Time, out *finding) error {
 		}
 		for _, u := range s.refused[key] {
 			out.unread = append(out.unread, u)
-			if u.Holds {
-				out.err = errors.Join(out.err, errors.New(u.Why))
+			if u.Holds && out.err == nil { // the others are on the page too
+				out.err = errors.New(u.Why)
 			}
 		}
 	}

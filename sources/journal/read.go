@@ -124,6 +124,9 @@ func (s *Source) advance(f *file) {
 		}
 	}
 	if !f.ready {
+		if f.r.Waiting() {
+			s.waiting = f.path
+		}
 		f.r.Release()
 		if f.r.Final {
 			s.close(f)
@@ -141,6 +144,11 @@ func (s *Source) take(f *file) {
 	}
 	l := &s.lines
 	l.read(f.r, e)
+	if l.message == nil && l.damaged {
+		s.mu.Lock()
+		s.lose(lostDamaged, 1, f.path)
+		s.mu.Unlock()
+	}
 	st := s.stream(l)
 	if !st.wanted || l.message == nil {
 		s.pass(f)

@@ -46,7 +46,8 @@ type Source struct {
 	files   map[journalfile.ID]*file
 	refused map[string][]sources.Unread // by folder
 	open    int
-	young   bool // a file is being created
+	young   bool   // a file is being created
+	waiting string // path of a file whose newest entry cannot be read yet
 	ruled   *rules.Set
 	lines   lines
 
@@ -217,7 +218,7 @@ func (s *Source) end() {
 // was about to write. The lateness of files allows for that.
 func (s *Source) round(ctx context.Context) {
 	start := s.cfg.Clock()
-	s.young = false
+	s.young, s.waiting = false, ""
 	found := s.find(start)
 	s.rule()
 	err := s.refresh(found.err)
@@ -272,12 +273,15 @@ func (s *Source) refresh(err error) error {
 
 // finish publishes the result of a round that read to the end.
 func (s *Source) finish(start time.Time, found finding, idle string, err error) {
-	proved := err == nil && !s.young
+	proved := err == nil && !s.young && s.waiting == ""
 	s.mu.Lock()
 	st := &s.status
 	st.Unread, st.Idle, st.Up, st.Error = found.unread[:min(len(found.unread), maxUnread)], idle, err == nil, ""
-	if err != nil {
+	switch {
+	case err != nil:
 		st.Error = err.Error()
+	case s.waiting != "":
+		st.Error = "the newest entry of " + s.waiting + " is not complete; it is read when journald completes it, writes the next one or rotates the file"
 	}
 	if s.behind = !proved; proved {
 		s.begun = s.begun || idle == ""

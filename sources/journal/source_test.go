@@ -375,6 +375,39 @@ func TestYoungFile(t *testing.T) {
 	require.Equal(t, "1", l.p.text())
 }
 
+// While the newest entry cannot be read, nothing is concluded from silence. The next one
+// shows that it is damaged.
+func TestUnfinishedEntry(t *testing.T) {
+	l := newLab(t)
+	w := l.writer("system.journal", 1)
+	l.log(w, "1")
+	before := len(w.Image())
+	l.log(w, "2")
+	image := w.Image()
+	at := strings.Index(string(image[before:]), "\x03\x00\x00\x00\x00\x00\x00\x00")
+	f, err := os.OpenFile(w.Path, os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer f.Close()
+	_, err = f.WriteAt([]byte{0}, int64(before+at))
+	require.NoError(t, err)
+	l.round()
+	require.Equal(t, "1", l.p.text())
+	require.Empty(t, l.p.marks)
+	st := l.src.Status()
+	require.True(t, st.Up)
+	require.Contains(t, st.Error, "the newest entry of "+w.Path+" is not complete")
+	l.log(w, "3") // this also completes the file
+	_, err = f.WriteAt([]byte{0}, int64(before+at))
+	require.NoError(t, err)
+	l.round()
+	l.round()
+	l.round()
+	require.Equal(t, "1 3", l.p.text())
+	require.Len(t, l.p.marks, 3)
+	require.Equal(t, int64(1), l.src.Status().Losses[lostDamaged].Count)
+	require.Zero(t, l.src.Status().Errors[lostVacuumed])
+}
+
 func TestOrigins(t *testing.T) {
 	for _, c := range []struct {
 		foreign bool

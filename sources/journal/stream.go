@@ -36,7 +36,7 @@ type lines struct {
 	message                                     []byte // nil: there is none
 	unit, userUnit, identifier, transport, host []byte
 	uid, cgroup                                 []byte
-	container                                   bool
+	container, damaged                          bool
 	fields                                      []matcher.Field
 	buf, key                                    []byte
 }
@@ -46,6 +46,7 @@ func (l *lines) read(r *journalfile.File, e *journalfile.Entry) {
 	*l = lines{fields: l.fields[:0], buf: l.buf[:0], key: l.key}
 	for f := range r.Fields(e) {
 		if f.Err != nil {
+			l.damaged = true
 			continue // the others can be read
 		}
 		at := len(l.buf)
@@ -102,29 +103,39 @@ func (l *lines) foreign() bool {
 	return l.container || bytes.Contains(l.cgroup, []byte("kubepods")) || ofUser && string(l.uid) != "0"
 }
 
-// stream returns the stream of an entry.
-func (s *Source) stream(l *lines) *stream {
-	unit, node := l.unit, l.host
+// labels returns the labels that the entry states.
+func (l *lines) labels() matcher.Labels {
+	return matcher.Labels{"job": job, "unit": string(l.unitName()), "identifier": string(l.identifier), "transport": string(l.transport), "node": string(l.host)}
+}
+
+func (l *lines) unitName() []byte {
 	if l.userUnit != nil {
-		unit = l.userUnit
+		return l.userUnit
 	}
-	if s.cfg.Node != "" {
-		node = nil // it is the same for all
-	}
-	foreign := l.foreign()
+	return l.unit
+}
+
+// identify sets key to what identifies the stream of the entry.
+func (l *lines) identify(foreign bool) {
 	l.key = l.key[:0]
-	for _, part := range [][]byte{unit, l.identifier, l.transport, node} {
+	for _, part := range [][]byte{l.unitName(), l.identifier, l.transport, l.host} {
 		l.key = append(append(l.key, part...), 0)
 	}
 	if foreign {
 		l.key = append(l.key, 1)
 	}
+}
+
+// stream returns the stream of an entry.
+func (s *Source) stream(l *lines) *stream {
+	foreign := l.foreign()
+	l.identify(foreign)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if st, ok := s.streams.Get(string(l.key)); ok {
 		return st
 	}
-	labels := matcher.Labels{"job": job, "unit": string(unit), "identifier": string(l.identifier), "transport": string(l.transport), "node": string(node)}
+	labels := l.labels()
 	maps.Copy(labels, s.cfg.Labels)
 	if s.cfg.Node != "" {
 		labels["node"] = s.cfg.Node

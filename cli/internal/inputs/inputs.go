@@ -62,6 +62,7 @@ func Collect(args []string, opt Options) ([]replay.Input, []Skipped, error) {
 		}
 	}
 	c.keepApart()
+	c.inputs = append(c.inputs, c.journals...)
 	if len(c.inputs) == 0 && c.failed == 0 {
 		c.fail(fmt.Errorf("%s: no logs found", strings.Join(args, ", ")))
 	}
@@ -75,6 +76,7 @@ type collector struct {
 	opt      Options
 	unpacked []unpacked
 	inputs   []replay.Input
+	journals []replay.Input // their labels keep them apart
 	skipped  []Skipped
 	seen     map[string]bool // real paths
 	errs     []error         // the first ones
@@ -195,6 +197,9 @@ func (c *collector) found(path string) {
 			c.fail(err)
 		}
 		return
+	case isJournal(path):
+		c.addFile(path, info)
+		return
 	}
 	rc, err := c.opener(path, info)()
 	var bad *unreadableError
@@ -227,6 +232,10 @@ func (c *collector) addFile(path string, info fs.FileInfo) {
 		return
 	}
 	c.seen[real] = true
+	if info.Mode().IsRegular() && isJournal(path) {
+		c.addJournal(path)
+		return
+	}
 	labels := c.labels(path)
 	if len(labels) == len(c.opt.Labels) && real != path {
 		labels = c.labels(real)

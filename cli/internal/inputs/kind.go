@@ -44,7 +44,7 @@ var magics = []struct {
 	{"070707", kind{name: "a cpio archive", fix: "unpack it with cpio -i and scan the folder"}},
 	{"\xed\xab\xee\xdb", kind{name: "an rpm package", alien: true}},
 	{"hsqs", kind{name: "a squashfs image", fix: "unpack it with unsquashfs and scan the folder"}},
-	{"LPKSHHRH", kind{name: "a systemd journal", fix: "write its lines with journalctl --file FILE -o short-iso-precise"}},
+	{"LPKSHHRH", kind{name: "a systemd journal", fix: "pass it as a file that is not packed"}},
 	{"SQLite format 3\x00", kind{name: "an SQLite database", fix: "export its rows as text"}},
 	{"Salted__", kind{name: "encrypted with openssl", fix: "decrypt it first"}},
 	{"age-encryption.org/", kind{name: "encrypted with age", fix: "decrypt it first"}},

@@ -93,7 +93,6 @@ func TestKinds(t *testing.T) {
 		"packed with bzip2":      "BZh91AY&SY" + randomBytes(100),
 		"a 7z archive":           "7z\xbc\xaf\x27\x1c\x00\x04" + randomBytes(100),
 		"packed with lz4":        "\x04\x22\x4d\x18" + randomBytes(100),
-		"a systemd journal":      "LPKSHHRH" + randomBytes(200),
 		"an SQLite database":     "SQLite format 3\x00" + randomBytes(100),
 		"encrypted with openssl": "Salted__" + randomBytes(200),
 		"encrypted with PGP":     "-----BEGIN PGP MESSAGE-----\n\nhQEMA\n",

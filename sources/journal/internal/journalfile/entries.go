@@ -30,7 +30,7 @@ func (f *File) Next(e *Entry) error {
 	if f.bad++; f.bad > maxBad {
 		d.Lost = f.h.Entries - f.passed
 	}
-	if !f.Final && f.h.Online && f.passed+d.Lost >= f.h.Entries {
+	if !f.Final && f.h.Online && f.passed+1 == f.h.Entries {
 		f.forget(false)
 		return io.EOF
 	}

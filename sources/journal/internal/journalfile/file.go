@@ -107,8 +107,9 @@ func Open(r io.ReaderAt, maxValue int) (*File, error) {
 // Header returns the header as it was last read.
 func (f *File) Header() Header { return f.h }
 
-// Passed returns how many entries of the file are before the next one.
-func (f *File) Passed() uint64 { return f.passed }
+// Waiting reports whether Next returned io.EOF although the newest entry was linked: it
+// cannot be read, and a process writes to the file.
+func (f *File) Waiting() bool { return f.passed < f.h.Entries }
 
 // Refresh reads the header again: Next then sees the entries that were linked by now. It
 // fails if the path has become another file in place.

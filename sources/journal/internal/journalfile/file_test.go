@@ -142,9 +142,11 @@ func TestUnfinishedEnd(t *testing.T) {
 	seqs, damages := readAll(t, f)
 	require.Equal(t, upTo(2), seqs)
 	require.Empty(t, damages)
+	require.True(t, f.Waiting())
 	f.Final = true
 	_, damages = readAll(t, f)
 	require.Len(t, damages, 1)
+	require.False(t, f.Waiting())
 
 	m.image = w.Image()
 	f, err = Open(m, 1000)

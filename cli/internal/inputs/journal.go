@@ -1,0 +1,72 @@
+package inputs
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"os"
+
+	"crowsnest/replay"
+	"crowsnest/sources/journal"
+)
+
+const journalMagic = "LPKSHHRH"
+
+// isJournal reports whether a file is a systemd journal.
+func isJournal(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var head [len(journalMagic)]byte
+	_, err = io.ReadFull(f, head[:])
+	return err == nil && string(head[:]) == journalMagic
+}
+
+// addJournal adds an input for each unit, identifier and transport in a journal.
+func (c *collector) addJournal(path string) {
+	f, err := os.Open(path)
+	if err != nil {
+		c.fail(fmt.Errorf("read %s: %w", c.shown(path), cause(err)))
+		return
+	}
+	defer f.Close()
+	found, err := journal.ReadRecorded(f)
+	if err != nil {
+		c.fail(fmt.Errorf("read %s: it begins like a systemd journal: %w", c.shown(path), err))
+		return
+	}
+	if found.Damaged > 0 {
+		c.skip(path, fmt.Sprintf("%d of %d entries are damaged", found.Damaged, found.Damaged+found.Entries))
+	}
+	for _, log := range found.Logs {
+		labels := maps.Clone(log.Labels)
+		maps.Copy(labels, c.labels(path))
+		delete(labels, "filename")
+		name := labels["unit"]
+		if name == "" {
+			name = labels["identifier"]
+		}
+		c.journals = append(c.journals, replay.Input{Name: c.shown(path) + "[" + name + "]", Labels: labels, Open: func() (io.ReadCloser, error) {
+			f, err := os.Open(path)
+			if err != nil {
+				return nil, cause(err)
+			}
+			lines := log.Lines(f)
+			return journalLines{lines, f}, nil
+		}})
+	}
+}
+
+// journalLines closes the file behind its lines.
+type journalLines struct {
+	io.ReadCloser
+	file io.Closer
+}
+
+// Close ends the reading of the file.
+func (l journalLines) Close() error {
+	_ = l.ReadCloser.Close() // returns no error
+	return l.file.Close()
+}

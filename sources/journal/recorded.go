@@ -1,0 +1,123 @@
+package journal
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"crowsnest/matcher"
+	"crowsnest/sources/journal/internal/journalfile"
+)
+
+// maxLogs bounds the logs of a recorded file. Entries of further streams are one log.
+const maxLogs = 512
+
+// Recorded is a journal file that is not written to any more, such as one in a support
+// bundle.
+type Recorded struct {
+	Logs    []Log  // in the order of their first entries
+	Entries uint64 // of all logs
+	Damaged uint64 // entries that cannot be read
+}
+
+// Log is one stream of a file.
+type Log struct {
+	Labels matcher.Labels // as those of a Source
+
+	key  string
+	rest map[string]bool // keys of the other logs, if this one has what does not fit
+}
+
+// ReadRecorded reads which logs are in a file. It returns an error if r is no journal.
+func ReadRecorded(r io.ReaderAt) (Recorded, error) {
+	var out Recorded
+	known := map[string]bool{}
+	var rest *Log
+	err := eachEntry(r, &out, func(l *lines, _ *journalfile.Entry) bool {
+		out.Entries++
+		switch {
+		case known[string(l.key)]:
+		case len(known) < maxLogs:
+			known[string(l.key)] = true
+			out.Logs = append(out.Logs, Log{Labels: l.labels(), key: string(l.key)})
+		case rest == nil:
+			rest = &Log{Labels: matcher.Labels{"job": job, "node": string(l.host)}, rest: known}
+		}
+		return true
+	})
+	if rest != nil {
+		out.Logs = append(out.Logs, *rest)
+	}
+	return out, err
+}
+
+// eachEntry calls f with each entry, until f returns false.
+func eachEntry(r io.ReaderAt, into *Recorded, f func(*lines, *journalfile.Entry) bool) error {
+	file, err := journalfile.Open(r, maxValue)
+	if err != nil {
+		return err
+	}
+	file.Final = true
+	var e journalfile.Entry
+	var l lines
+	for {
+		err := file.Next(&e)
+		var d *journalfile.Damage
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.As(err, &d):
+			into.Damaged += d.Lost
+			continue
+		}
+		if l.read(file, &e); l.message == nil && l.damaged {
+			into.Damaged++
+			continue
+		}
+		l.identify(l.foreign())
+		if !f(&l, &e) {
+			return nil
+		}
+	}
+}
+
+// Lines returns the entries of the log as lines of Docker's format, which have exact
+// times, and messages of several lines. The reader must be closed.
+func (l Log) Lines(r io.ReaderAt) io.ReadCloser {
+	pr, pw := io.Pipe()
+	go func() {
+		buf := slices.Grow([]byte(nil), 64<<10)
+		err := eachEntry(r, new(Recorded), func(own *lines, e *journalfile.Entry) bool {
+			if own.message == nil || l.rest == nil && string(own.key) != l.key || l.rest[string(own.key)] {
+				return true
+			}
+			buf = append(append(buf, dockerLine(own.message, e.Realtime)...), '\n')
+			if len(buf) < 48<<10 {
+				return true
+			}
+			_, err := pw.Write(buf)
+			buf = buf[:0]
+			return err == nil
+		})
+		if err == nil {
+			_, err = pw.Write(buf)
+		}
+		_ = pw.CloseWithError(err)
+	}()
+	return pr
+}
+
+func dockerLine(message []byte, realtime uint64) []byte {
+	b, err := json.Marshal(struct {
+		Log    string    `json:"log"`
+		Stream string    `json:"stream"`
+		Time   time.Time `json:"time"`
+	}{strings.TrimRight(string(message), "\n") + "\n", "stdout", time.UnixMicro(int64(realtime)).UTC()}) //nolint:gosec // below 1<<55
+	if err != nil {
+		return nil // of texts, and of a time before the year 3112: cannot fail
+	}
+	return b
+}
