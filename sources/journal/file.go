@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"syscall"
+	"time"
 
 	"crowsnest/sources/journal/internal/journalfile"
 )
@@ -21,6 +22,7 @@ type file struct {
 	id     journalfile.ID
 	seq    *sequence
 	inode  inode
+	stamp  stamp
 	listed bool // it has a name
 
 	f       *os.File // nil: it was read to its end and gets no more entries
@@ -39,6 +41,20 @@ func inodeOf(info fs.FileInfo) inode {
 		return inode{uint64(st.Dev), st.Ino} //nolint:unconvert // Dev has another type on other processors
 	}
 	return inode{}
+}
+
+// stamp changes when another file gets the inode of one that was removed.
+type stamp struct {
+	size    int64
+	changed time.Time
+}
+
+func stampOf(info fs.FileInfo) stamp { return stamp{info.Size(), info.ModTime()} }
+
+// is reports whether info is of this file. An inode that is not open may be that of
+// another file by now.
+func (f *file) is(info fs.FileInfo) bool {
+	return f.inode == inodeOf(info) && (f.f != nil || f.stamp == stampOf(info))
 }
 
 // archived reports whether journald will write nothing more to a file of this name:

@@ -62,7 +62,8 @@ func (s *Source) findBelow(r *root, now time.Time, out *finding) error {
 			s.forgetFolders(r, nil)
 			return err
 		}
-		r.cache, r.seen = logdir.NewCache(), map[string]int64{}
+		s.forgetFolders(r, nil)
+		r.cache = logdir.NewCache()
 	}
 	d := r.dir.Borrow()
 	defer d.Release()
@@ -158,10 +159,9 @@ func (s *Source) meet(d *logdir.Dir, r *root, rel string) error {
 	if err != nil {
 		return err
 	}
-	at := inodeOf(info)
 	for _, f := range s.files {
-		if f.inode == at && !f.listed {
-			f.path, f.listed = name, true
+		if !f.listed && f.is(info) {
+			f.path, f.listed, f.stamp = name, true, stampOf(info)
 			return nil
 		}
 	}
@@ -185,10 +185,13 @@ func (s *Source) meet(d *logdir.Dir, r *root, rel string) error {
 	id := h.Header().File
 	if f := s.files[id]; f != nil && f.listed {
 		return opened.Close() // a copy of the same file
-	} else if f != nil { // copied by journald, to change its attributes
-		f.path, f.listed, f.inode = name, true, inodeOf(info)
+	} else if f != nil { // journald changed it, or copied it to change its attributes
+		f.path, f.listed, f.stamp = name, true, stampOf(info)
+		if f.f == nil {
+			f.inode = inodeOf(info)
+		}
 		return opened.Close()
 	}
-	s.adopt(&file{path: name, id: id, inode: inodeOf(info), listed: true, f: opened, r: h})
+	s.adopt(&file{path: name, id: id, inode: inodeOf(info), stamp: stampOf(info), listed: true, f: opened, r: h})
 	return nil
 }

@@ -177,17 +177,21 @@ func (s *Source) pass(f *file) {
 	f.seq.took(&f.entry)
 }
 
-// sweep forgets what is not needed any more. s.mu is held.
-func (s *Source) sweep() {
+// sweep forgets what is not needed any more. proved means that every file was read to
+// its end. s.mu is held.
+func (s *Source) sweep(proved bool) {
 	for id, f := range s.files {
 		if !f.listed && (f.f == nil || !f.ready && !f.r.Header().Online) {
 			s.close(f)
 			delete(s.files, id)
 		}
 	}
+	if !proved {
+		return // a file that cannot be opened now still has its place
+	}
 	for id, place := range s.places {
 		// A file without a place is read from behind Done.
-		if f := s.files[id]; f == nil && s.begun || f != nil && f.f == nil && !f.seq.Fresh && place <= f.seq.Done {
+		if f := s.files[id]; f == nil || f != nil && f.f == nil && !f.seq.Fresh && place <= f.seq.Done {
 			delete(s.places, id)
 		}
 	}

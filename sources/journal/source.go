@@ -226,7 +226,7 @@ func (s *Source) round(ctx context.Context) {
 		return
 	}
 	idle := ""
-	if err == nil && found.folders == 0 && len(s.files) == 0 {
+	if err == nil && found.folders == 0 {
 		if idle = s.absent(); idle == "" {
 			err = errors.New("the journal is gone: is the folder of the node mounted? " + s.where())
 		}
@@ -292,7 +292,7 @@ func (s *Source) finish(start time.Time, found finding, idle string, err error) 
 			}
 		}
 	}
-	s.sweep()
+	s.sweep(proved)
 	s.mu.Unlock()
 	if proved {
 		s.pipe.AdvanceWatermark(s.cfg.Name, start)

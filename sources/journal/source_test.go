@@ -362,6 +362,78 @@ func TestNoJournal(t *testing.T) {
 	require.Contains(t, st.Error, "is the folder of the node mounted?")
 }
 
+// A file that was read and removed leaves its inode to a new one.
+func TestReusedInode(t *testing.T) {
+	l := newLab(t)
+	w := l.writer("system@9-1-1.journal", 1)
+	l.log(w, "1")
+	l.round()
+	require.Nil(t, l.src.files[[16]byte{1}].f, "it is closed")
+	other := l.writer("system.journal", 2)
+	l.log(other, "2")
+	require.NoError(t, os.WriteFile(w.Path, other.Image(), 0o640)) // the same inode
+	require.NoError(t, os.Remove(other.Path))
+	require.NoError(t, os.Rename(w.Path, other.Path))
+	l.round()
+	require.Equal(t, "1 2", l.p.text())
+}
+
+// A file that cannot be opened for a while is not read twice afterwards.
+func TestUnreadableForAWhile(t *testing.T) {
+	l := newLab(t)
+	w := l.writer("system.journal", 1)
+	l.log(w, "1")
+	l.log(w, "2")
+	l.round()
+	l.restart()
+	image := w.Image()
+	broken := append([]byte{}, image...)
+	broken[12] = 0x80
+	require.NoError(t, os.WriteFile(w.Path, broken, 0o640))
+	l.round()
+	l.round()
+	require.False(t, l.src.Status().Up)
+	l.restart()
+	require.NoError(t, os.WriteFile(w.Path, image, 0o640))
+	l.log(w, "3")
+	l.round()
+	require.Equal(t, "1 2 3", l.p.text())
+}
+
+// The journal is gone although its files are open.
+func TestRemovedWhileOpen(t *testing.T) {
+	l := newLab(t)
+	w := l.writer("system.journal", 1)
+	l.log(w, "1")
+	l.round()
+	marks := len(l.p.marks)
+	require.NoError(t, os.RemoveAll(l.path("")))
+	l.round()
+	require.False(t, l.src.Status().Up)
+	require.Len(t, l.p.marks, marks)
+}
+
+func TestHugeEntry(t *testing.T) {
+	l := newLab(t)
+	w := l.writer("system.journal", 1)
+	var fields []string
+	for i := range 100 {
+		fields = append(fields, fmt.Sprintf("F%d=%s", i, strings.Repeat("x", 60_000)))
+	}
+	l.seq++
+	require.NoError(t, w.Append(journald.Item{
+		Seq: 1, Realtime: uint64(l.now.UnixMicro()), Fields: append(fields, "SYSLOG_IDENTIFIER="+strings.Repeat("y", 5000), "MESSAGE=the line"),
+	}, true))
+	l.round()
+	require.Equal(t, "the line", l.p.text())
+	require.Len(t, l.p.by[0]["identifier"], maxLabel)
+	size := 0
+	for _, f := range l.p.recs[0].Fields {
+		size += len(f.Value)
+	}
+	require.Less(t, size, maxEntry+200_000)
+}
+
 // journald creates a file before it writes its header.
 func TestYoungFile(t *testing.T) {
 	l := newLab(t)

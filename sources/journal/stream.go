@@ -13,12 +13,18 @@ import (
 	"crowsnest/sources/journal/internal/journalfile"
 )
 
-// maxStreams bounds the streams that are kept: anyone may log with any identifier.
-const maxStreams = 1024
+// Bounds, because anyone may log with any identifier and any fields.
+const (
+	maxStreams = 1024    // that are kept
+	maxLabel   = 256     // bytes of a label
+	maxEntry   = 1 << 20 // bytes of an entry; of the fields behind that, maxLabel bytes are kept
+	maxBuffer  = 256 << 10
+)
 
 // stream is the log of one unit, identifier and transport.
 type stream struct {
 	m        *matcher.Stream
+	foreign  bool
 	rules    int
 	wanted   bool
 	counters matcher.Counters
@@ -43,11 +49,17 @@ type lines struct {
 
 // read reads the fields of an entry. Of several fields of one name, the first counts.
 func (l *lines) read(r *journalfile.File, e *journalfile.Entry) {
+	if cap(l.buf) > maxBuffer {
+		l.buf = nil
+	}
 	*l = lines{fields: l.fields[:0], buf: l.buf[:0], key: l.key}
 	for f := range r.Fields(e) {
 		if f.Err != nil {
 			l.damaged = true
 			continue // the others can be read
+		}
+		if len(l.buf) > maxEntry && string(f.Name) != "MESSAGE" {
+			f.Value = f.Value[:min(len(f.Value), maxLabel)]
 		}
 		at := len(l.buf)
 		l.buf = append(append(l.buf, f.Name...), f.Value...)
@@ -88,7 +100,7 @@ func (l *lines) note(name, value []byte) {
 		return
 	}
 	if *to == nil {
-		*to = value
+		*to = value[:min(len(value), maxLabel)]
 	}
 }
 
@@ -140,7 +152,7 @@ func (s *Source) stream(l *lines) *stream {
 	if s.cfg.Node != "" {
 		labels["node"] = s.cfg.Node
 	}
-	st := &stream{m: matcher.NewStream(labels, matcher.StreamOptions{Format: matcher.FormatText, Foreign: foreign})}
+	st := &stream{foreign: foreign, m: matcher.NewStream(labels, matcher.StreamOptions{Format: matcher.FormatText, Foreign: foreign})}
 	s.choose(st)
 	s.streams.Add(string(l.key), st)
 	return st
@@ -167,7 +179,7 @@ func (s *Source) choose(st *stream) {
 	st.rules = 0
 	if s.ruled != nil {
 		for _, r := range s.ruled.Rules {
-			if s.ruled.Reads(r, labels, false) {
+			if s.ruled.Reads(r, labels, false) && !(st.foreign && r.Infrastructure) {
 				st.rules++
 			}
 		}
