@@ -14,7 +14,7 @@ import (
 const (
 	// checkEvery is the number of entries after which read looks at its context.
 	checkEvery = 256
-	// maxWarm is the number of files with unread entries that keep their buffers.
+	// maxWarm is the number of files that keep their buffers.
 	maxWarm = 4
 )
 
@@ -127,9 +127,11 @@ func (s *Source) advance(f *file) {
 		if f.r.Waiting() {
 			s.waiting = f.path
 		}
-		f.r.Release()
-		if f.r.Final {
+		switch {
+		case f.r.Final:
 			s.close(f)
+		case s.open > maxWarm:
+			f.r.Release()
 		}
 	}
 }

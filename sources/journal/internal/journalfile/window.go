@@ -68,6 +68,6 @@ func (f *File) forget(free bool) {
 	f.items = f.items[:0]
 	if free {
 		f.main.buf, f.side.buf, f.items, f.known = nil, nil, nil, nil
-		f.knownSize = 0
+		f.knownSize, f.inflate = 0, inflater{}
 	}
 }
