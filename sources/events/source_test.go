@@ -372,6 +372,19 @@ func TestNamespaces(t *testing.T) {
 	})
 }
 
+// TestUnreadable: an Event in an unknown form is reported, and does not stop the others.
+func TestUnreadable(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.start(nil)
+		b.api.Put(all, fakekube.Object{"metadata": fakekube.Object{"namespace": "shop", "name": "odd"}, "series": fakekube.Object{"count": "many"}})
+		b.put("shop", "web", 1, time.Now())
+		b.pass(time.Minute)
+		require.Equal(b, []string{"shop/web=1"}, b.wrote())
+		require.EqualValues(b, 1, b.src.Status().Losses[reasonUnreadable].Count)
+		require.True(b, b.src.Status().Up)
+	})
+}
+
 func TestManyNamespaces(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		b.start(nil)

@@ -54,13 +54,19 @@ func (w *watcher) Listing() {
 	}
 }
 
-// Changed implements kube.Handler.
+// Changed implements kube.Handler. It reports an Event that it cannot read and skips it:
+// the next one may be readable.
 func (w *watcher) Changed(raw json.RawMessage) error {
-	e, err := readEvent(raw)
-	if err != nil {
+	if e, err := readEvent(raw); err == nil {
+		w.take(e)
+	} else {
 		w.s.set(func() { w.s.lose(reasonUnreadable, err.Error()) })
-		return nil
 	}
+	return nil
+}
+
+// take writes the line of an Event that was not read before.
+func (w *watcher) take(e *event) {
 	now := w.s.cfg.Clock()
 	w.s.mu.Lock()
 	read := w.listing && e.version() > 0 && e.version() <= kube.VersionNumber(w.position.Version)
@@ -68,7 +74,7 @@ func (w *watcher) Changed(raw json.RawMessage) error {
 	w.s.mu.Unlock()
 	if read {
 		w.move(e.Metadata.Version)
-		return nil
+		return
 	}
 	w.s.write(e, now, func() {
 		w.s.counts.set(e.Metadata.UID, e.count())
@@ -76,7 +82,6 @@ func (w *watcher) Changed(raw json.RawMessage) error {
 			w.position.Version = e.Metadata.Version
 		}
 	})
-	return nil
 }
 
 // Deleted implements kube.Handler. The API server deletes Events when they are old.

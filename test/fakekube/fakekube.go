@@ -260,7 +260,7 @@ func (s *Server) watch(r *http.Request, q url.Values) *http.Response {
 		s.mu.Lock()
 		delete(s.open, wt)
 		s.mu.Unlock()
-		w.Close()
+		_ = w.Close()
 	}()
 	return respond(http.StatusOK, &pipe{body, func() {
 		cancel()

@@ -39,21 +39,16 @@ func (w *Watcher) prove(ctx context.Context) error {
 		seen := w.seen
 		w.mu.Unlock()
 		version, err := w.current(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
+		switch {
+		case err == nil && version > 0 && version < seen:
+			return &Error{Code: http.StatusGone, Message: "its versions went back; its storage was probably restored from a backup"}
+		case err == nil:
+			failed = 0
+			for ctx.Err() == nil && !w.proved(ctx, at, version) {
+			}
+		default:
 			if failed++; failed >= proveTries {
 				return err
-			}
-			continue
-		}
-		if failed = 0; version > 0 && version < seen {
-			return &Error{Code: http.StatusGone, Message: "its versions went back; its storage was probably restored from a backup"}
-		}
-		for !w.proved(ctx, at, version) {
-			if ctx.Err() != nil {
-				return nil
 			}
 		}
 	}

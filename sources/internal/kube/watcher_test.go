@@ -263,15 +263,12 @@ func TestNoProgress(t *testing.T) {
 			require.Equal(b, 1, b.listed, name)
 		})
 	}
-	answer := func(code int, message string) func(*http.Request) *http.Response {
-		return func(*http.Request) *http.Response { return fakekube.Answer(code, message) }
-	}
 	f("hangs", 10*time.Second, fakekube.Hang, "no answer within 30s")
-	f("broken", 10*time.Second, answer(500, "etcdserver: leader changed"), "etcdserver: leader changed")
-	f("token", 10*time.Second, answer(401, "Unauthorized"), "401: Unauthorized")
-	f("role", 10*time.Second, answer(403, "things is forbidden"), "403: things is forbidden")
-	f("removed", 10*time.Second, answer(404, "not found"), "404: not found")
-	f("busy", 10*time.Second, answer(429, "slow down"), "429: slow down")
+	f("broken", 10*time.Second, func(*http.Request) *http.Response { return fakekube.Answer(500, "etcdserver: leader changed") }, "etcdserver: leader changed")
+	f("token", 10*time.Second, func(*http.Request) *http.Response { return fakekube.Answer(401, "Unauthorized") }, "401: Unauthorized")
+	f("role", 10*time.Second, func(*http.Request) *http.Response { return fakekube.Answer(403, "things is forbidden") }, "403: things is forbidden")
+	f("removed", 10*time.Second, func(*http.Request) *http.Response { return fakekube.Answer(404, "not found") }, "404: not found")
+	f("busy", 10*time.Second, func(*http.Request) *http.Response { return fakekube.Answer(429, "slow down") }, "429: slow down")
 }
 
 // TestFrozen: a watch that stays open and delivers nothing is given up.
