@@ -13,6 +13,7 @@ import (
 
 	"crowsnest/cli/internal/findings"
 	"crowsnest/cli/internal/show"
+	"crowsnest/daemon/component"
 	"crowsnest/daemon/config"
 	"crowsnest/daemon/loader"
 	"crowsnest/replay"
@@ -66,7 +67,7 @@ func (c *cli) checkRules(f checkFlags, args []string) error {
 		if err != nil {
 			return err
 		}
-		problems = append(problems, untested...)
+		problems = slices.Concat(problems, untested, replay.UnknownLabels(set.Rules, component.Labelled()))
 	}
 	problems.Sort()
 	if err := writeProblems(c.out, f.output.value, problems); err != nil {

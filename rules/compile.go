@@ -120,6 +120,7 @@ func (c *compiler) compileHead() {
 		c.missing("", "missing-key", "the rule lacks `from`", "add the streams that it reads: from: '{container=\"manager\"}'")
 	} else {
 		c.rule.From, _ = c.selector(c.From, &c.Keys, "`from`")
+		c.rule.FromAt = c.Keys.Value("from")
 	}
 	if c.Keys.Missing("severity") {
 		c.missing("", "missing-key", "the rule lacks `severity`", "add severity: critical (page), warning (ticket) or info, here or in `defaults`")

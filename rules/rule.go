@@ -82,6 +82,8 @@ type Rule struct {
 	// From selects the streams of the parts that state no selector of their own. Use
 	// Selectors for what the rule reads.
 	From Selector
+	// FromAt is the place of `from`.
+	FromAt strictyaml.Pos
 	// Infrastructure restricts the rule to streams of Set.Namespaces and streams
 	// without a namespace. It is not part of Hash, so a change of the origin keeps
 	// open episodes.
