@@ -163,7 +163,7 @@ func (as *artifacts) plan(v *visits, repository string, now time.Time) {
 	case !renamed && v.named == nil:
 		v.next = now.Add(lookEvery) // it has not answered yet
 	case !renamed:
-	case v.named == nil, as.candidate != nil && as.candidate.next.Digest == named.InForce:
+	case v.named == nil, v.installed == "", as.candidate != nil && as.candidate.next.Digest == named.InForce:
 		v.next = now // nothing is fetched, or by this agent alone
 	default:
 		v.next = spread(now, &v.cfg)

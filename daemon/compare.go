@@ -40,8 +40,11 @@ type comparison struct {
 	// open are alerts that are not compared until they end, because the new version
 	// may not have seen all of their lines. false: only the new version has it open.
 	open       map[episodes.Fingerprint]bool
-	uncompared int    // how many alerts were not compared for that reason
-	refused    string // why the version must not be promoted; "": it may be
+	uncompared int // how many alerts were not compared for that reason
+	// missed and known are the rules of which alerts began that were not compared, and of
+	// which some were.
+	missed, known map[string]bool
+	refused       string // why the version must not be promoted; "": it may be
 }
 
 // compared counts how often each version fired an alert.
@@ -53,7 +56,7 @@ type compared struct {
 }
 
 func newComparison(grace time.Duration) *comparison {
-	return &comparison{grace: grace, alerts: map[episodes.Fingerprint]*compared{}, open: map[episodes.Fingerprint]bool{}}
+	return &comparison{grace: grace, alerts: map[episodes.Fingerprint]*compared{}, open: map[episodes.Fingerprint]bool{}, missed: map[string]bool{}, known: map[string]bool{}}
 }
 
 // begin lets the clock run. open are the alerts that are open in the version in force, and
@@ -111,13 +114,18 @@ func (a *compared) forget() {
 func (c *comparison) count(changes []episodes.Episode, judged map[string]bool, next bool, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.running {
-		return
-	}
 	for _, ep := range changes {
-		if !judged[ep.Alert] || ep.Rule == nil || ep.Silent || c.skip(&ep, next) || ep.State != episodes.StateFiring {
+		if !judged[ep.Alert] || ep.Rule == nil || ep.Silent {
 			continue
 		}
+		if !c.running {
+			c.missed[ep.Alert] = c.missed[ep.Alert] || ep.State == episodes.StateFiring
+			continue
+		}
+		if c.skip(&ep, next) || ep.State != episodes.StateFiring {
+			continue
+		}
+		c.known[ep.Alert] = true
 		a := c.alerts[ep.Fingerprint]
 		if a == nil {
 			if len(c.alerts) >= maxShadowAlerts {
@@ -144,6 +152,7 @@ func (c *comparison) skip(ep *episodes.Episode, next bool) bool {
 	case ep.State == episodes.StateFiring && ep.StartsAt.Add(-reach(ep.Rule)).Before(c.from):
 		c.open[ep.Fingerprint] = !next
 		c.uncompared++
+		c.missed[ep.Alert] = true
 		if a := c.alerts[ep.Fingerprint]; a != nil {
 			a.forget()
 		}
@@ -191,6 +200,7 @@ type progress struct {
 	waiting    map[string]string
 	waitsSince time.Time
 	uncompared int
+	unknown    []string // rules of which alerts began, but none was compared; sorted
 	refused    string
 }
 
@@ -204,8 +214,11 @@ func (c *comparison) progress(judged map[string]bool, now time.Time) progress {
 	if c.running {
 		p.ran += now.Sub(c.resumed)
 	}
-	for name := range judged {
+	for _, name := range slices.Sorted(maps.Keys(judged)) {
 		p.byRule[name] = difference{}
+		if c.missed[name] && !c.known[name] {
+			p.unknown = append(p.unknown, name)
+		}
 	}
 	for _, a := range c.alerts {
 		differ := max(a.now-a.next, a.next-a.now)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -167,7 +168,7 @@ func (s *shadow) judge(now time.Time) (refused string, over bool) {
 		s.refuse(refused)
 		return refused, false
 	}
-	return "", p.running && p.ran >= s.artifact.ShadowFor() && p.sum+p.fresh <= budget
+	return "", p.running && p.ran >= s.artifact.ShadowFor() && p.sum+p.fresh <= budget && len(p.unknown) == 0
 }
 
 // tooCostly names a rule of the new version that would be quarantined; "" if there is none.
@@ -195,7 +196,10 @@ func (s *shadow) view(now time.Time) web.Shadow {
 		For: s.artifact.ShadowFor(), Waiting: p.waits(), Nodes: p.waiting, Uncompared: p.uncompared,
 		Differences: p.sum, Budget: s.artifact.Shadow.Budget, Refused: p.refused, Forwarded: s.forward != nil,
 	}
-	if p.running {
+	switch {
+	case p.running && p.ran >= out.For && len(p.unknown) > 0:
+		out.Waiting = "no alert of these rules could be compared yet: " + strings.Join(p.unknown, ", ")
+	case p.running:
 		out.Until = now.Add(max(0, out.For-p.ran))
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.byRule)) {

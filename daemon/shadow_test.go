@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crowsnest/artifact"
 	"crowsnest/daemon/config"
 	"crowsnest/daemon/loader"
 	"crowsnest/episodes"
@@ -138,13 +139,15 @@ func TestShadowWaitsForNodes(t *testing.T) {
 // The lines that count towards an alert of a rule with a window are older than its start.
 func TestShadowSkipsAlertsWithOlderLines(t *testing.T) {
 	c := newTally(t, 0)
+	c.next = &artifact.Artifact{}
 	within := *c.rule
 	within.Within = 5 * time.Minute
 	c.rule = &within
 	c.fires(true, 1, 5*time.Minute-1, episodes.StateFiring)
 	c.fires(true, 1, 5*time.Minute-1, episodes.StateResolved)
-	c.require(t, time.Hour, "", true)
+	c.require(t, time.Hour, "", false) // nothing is known about the rule
 	require.Equal(t, 1, c.progress(c.judged, c.now).uncompared)
+	require.Equal(t, "no alert of these rules could be compared yet: B", c.view(c.now).Waiting)
 	c.fires(true, 1, 5*time.Minute, episodes.StateFiring)
 	c.require(t, 2*time.Hour, "1 alerts differ, more than the budget of 0: B (1 only in the new version, 0 only in the one in force)", false)
 }

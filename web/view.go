@@ -40,12 +40,13 @@ type Shadow struct {
 	Digest   string    `json:"digest"`
 	Began    time.Time `json:"began"`
 	// Until is when the version is promoted if its time is not interrupted again; zero
-	// while Waiting.
+	// with Waiting.
 	Until time.Time `json:"until,omitzero"`
 	// Compared is for how long all lines were matched by both versions, of For.
 	Compared time.Duration `json:"comparedNanoseconds"`
 	For      time.Duration `json:"forNanoseconds"`
-	// Waiting is why the comparison has not begun or is interrupted; "": it is not.
+	// Waiting is why the comparison has not begun or is interrupted, or why the version is
+	// not promoted when its time is over; "": neither.
 	Waiting string `json:"waiting,omitempty"`
 	// Nodes are the nodes that do not match the version, and why.
 	Nodes map[string]string `json:"nodes,omitempty"`
