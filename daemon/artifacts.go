@@ -163,7 +163,7 @@ func (as *artifacts) plan(v *visits, repository string, now time.Time) {
 	case !renamed && v.named == nil:
 		v.next = now.Add(lookEvery) // it has not answered yet
 	case !renamed:
-	case v.named == nil, v.installed == "", as.candidate != nil && as.candidate.next.Digest == named.InForce:
+	case v.named == nil, v.installed == "", as.has(v, named.InForce) && as.has(v, named.Shadow):
 		v.next = now // nothing is fetched, or by this agent alone
 	default:
 		v.next = spread(now, &v.cfg)
@@ -173,6 +173,11 @@ func (as *artifacts) plan(v *visits, repository string, now time.Time) {
 		_, v.known = packs[repository]
 		v.named = &named
 	}
+}
+
+// has reports whether a version need not be fetched. The caller holds mu.
+func (as *artifacts) has(v *visits, digest string) bool {
+	return digest == "" || digest == v.installed || as.candidate != nil && as.candidate.next.Digest == digest
 }
 
 func sameArtifact(a, b config.Artifact) bool {

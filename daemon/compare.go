@@ -83,7 +83,7 @@ func (c *comparison) cover(by agents.Coverage, now time.Time) bool {
 	if c.running && (len(by.Waiting) > 0 || by.Since.After(c.resumed)) {
 		c.interrupt(now)
 	}
-	return !c.running && len(by.Waiting) == 0
+	return !c.running && len(by.Waiting) == 0 && c.refused == ""
 }
 
 // interrupt stops the clock. Differences that have not lasted are forgotten: the lines of
@@ -235,10 +235,14 @@ func (c *comparison) progress(judged map[string]bool, now time.Time) progress {
 	return p
 }
 
-// refuse records why the version is not promoted. The first reason stays.
-func (c *comparison) refuse(why string) {
+// refuse records why the version is not promoted, and ends the comparison. The first
+// reason stays.
+func (c *comparison) refuse(why string, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.running {
+		c.running, c.elapsed = false, c.elapsed+now.Sub(c.resumed)
+	}
 	if c.refused == "" {
 		c.refused = why
 	}

@@ -191,7 +191,7 @@ func (as *artifacts) judgeAgent(sh *shadow) {
 		return
 	}
 	if why := sh.tooCostly(as.d.now()); why != "" {
-		sh.refuse(why)
+		sh.refuse(why, as.d.now())
 		as.setUnmatched(&hits.ShadowState{Digest: sh.next.Digest, Error: why, Refused: true})
 		as.d.pipe.shadowing(nil)
 		as.refuse(sh)

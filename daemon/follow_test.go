@@ -140,6 +140,7 @@ func TestFleetRefuses(t *testing.T) {
 	}
 	f.refused("1 alerts differ")
 	require.Equal(t, digest, f.shadowNow().Digest)
+	require.True(t, f.shadowNow().Until.IsZero(), "its time is over")
 
 	code, body := f.do(http.MethodPost, "/-/promote?digest="+digest)
 	require.Equal(t, http.StatusOK, code, body)

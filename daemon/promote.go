@@ -109,7 +109,7 @@ func (as *artifacts) judge(ctx context.Context) {
 func (s *shadow) refusedBefore(cfg *config.Config) bool {
 	why := loader.Refused(cfg, s.artifact, s.next.Digest)
 	if why != "" {
-		s.refuse(why)
+		s.refuse(why, time.Time{})
 	}
 	return why != ""
 }

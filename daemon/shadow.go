@@ -158,14 +158,14 @@ func (s *shadow) judge(now time.Time) (refused string, over bool) {
 	p, budget := s.progress(s.judged, now), s.artifact.Shadow.Budget
 	switch {
 	case p.refused != "":
-		return p.refused, false
+		refused = p.refused
 	case p.sum > budget:
 		refused = p.beyond(budget)
 	default:
 		refused = s.tooCostly(now)
 	}
 	if refused != "" {
-		s.refuse(refused)
+		s.refuse(refused, now)
 		return refused, false
 	}
 	return "", p.running && p.ran >= s.artifact.ShadowFor() && p.sum+p.fresh <= budget && len(p.unknown) == 0
@@ -197,6 +197,8 @@ func (s *shadow) view(now time.Time) web.Shadow {
 		Differences: p.sum, Budget: s.artifact.Shadow.Budget, Refused: p.refused, Forwarded: s.forward != nil,
 	}
 	switch {
+	case p.refused != "":
+		out.Waiting, out.Nodes = "", nil
 	case p.running && p.ran >= out.For && len(p.unknown) > 0:
 		out.Waiting = "no alert of these rules could be compared yet: " + strings.Join(p.unknown, ", ")
 	case p.running:
