@@ -86,6 +86,39 @@ func TestScan(t *testing.T) {
 	require.Empty(t, scan(ScanOptions{}, logOf("empty")))
 }
 
+// Lines that stop within the input are a failure; at its end nobody knows what followed.
+func TestScanOfSilence(t *testing.T) {
+	set, prog := compile(t, `
+pack: {name: demo, version: 0.1.0}
+rules:
+- alert: Stopped
+  from: '{container="syncer"}'
+  match: {regex: 'alive (?P<id>\w+)'}
+  by: [id]
+  silent: 2m
+  severity: critical
+`)
+	for _, untilEOF := range []bool{true, false} {
+		report, err := Scan(set, prog, []Input{
+			logOf("a", cri(0, "alive a"), cri(20, "alive b"), cri(100, "alive a"), cri(240, "alive b"), cri(300, "alive c")),
+		}, ScanOptions{Lenient: true, Now: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC), UntilEOF: untilEOF})
+		require.NoError(t, err)
+		require.Len(t, report.Alerts, 2, "of a, b, and not of what is silent at the end")
+		for i, want := range []struct {
+			id     string
+			state  episodes.State
+			starts int
+		}{{"b", episodes.StateResolved, 140}, {"a", episodes.StateFiring, 220}} {
+			x := report.Alerts[i].Episode
+			require.Equal(t, want.id, x.Labels["id"])
+			require.Equal(t, want.state, x.State)
+			require.Equal(t, time.Date(2026, 1, 1, 10, 0, want.starts, 0, time.UTC), x.StartsAt)
+		}
+		require.Equal(t, 2, report.Rules[0].Alerts)
+		require.Equal(t, map[bool]int{true: 3, false: 4}[untilEOF], report.Rules[0].Notifications, "a expires after the end")
+	}
+}
+
 func TestScanWithoutTimes(t *testing.T) {
 	set, prog := compile(t, scanPack)
 	now := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)

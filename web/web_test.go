@@ -354,6 +354,21 @@ func TestWebConfigBroken(t *testing.T) {
 	require.ErrorContains(t, s.Run(t.Context(), l, nil), "/nonexistent/web.yml")
 }
 
+// What follows about an alert of silence is not what follows about others, and it began with the
+// last line.
+func TestSilenceTexts(t *testing.T) {
+	x := episodes.Episode{
+		Rule: &rules.Rule{Silent: time.Minute}, State: episodes.StateFiring,
+		LastSeen: now.Add(-time.Minute), StartsAt: now, Deadline: now.Add(time.Hour),
+	}
+	require.Contains(t, present(x)[0].Text, "expires if no line matches")
+	require.Equal(t, x.LastSeen, x.ActiveAt())
+	x.Rule = &rules.Rule{}
+	require.Contains(t, present(x)[0].Text, "resolves if no further line matches")
+	require.Equal(t, x.StartsAt, x.ActiveAt())
+	require.Equal(t, "last matching line", eventText(episodes.Event{Kind: episodes.EventLast}))
+}
+
 func TestText(t *testing.T) {
 	f := func(got, want string) {
 		t.Helper()

@@ -32,6 +32,9 @@ func TestEvictionAlert(t *testing.T) {
 	require.Contains(t, e.Annotations["description"], "namespace evil: 40 open alerts, 700 counts of lines of the rules R0, R1, R2, R3, R4, 2 more.")
 	require.Equal(t, map[string]string{"alertname": alertEvictions, "severity": "warning"}, e.Labels, "one alert for all namespaces")
 
+	e = evictionAlert(now, []episodes.Eviction{evicted("calm", "R0", episodes.EvictedArmed, 3)})[0]
+	require.Contains(t, e.Annotations["description"], "namespace calm: 3 keys of rules with `silent` of the rules R0.")
+
 	require.Equal(t, "streams of prod without a namespace", namespaceText("prod/"))
 	require.Equal(t, "namespace prod/shop", namespaceText("prod/shop"))
 

@@ -77,7 +77,8 @@ func anyRule(t *rapid.T, name string) *rules.Rule {
 		Alert: name, Severity: rules.SeverityWarning, Mode: rules.ModeOn, Count: 1, Limit: rapid.IntRange(1, 3).Draw(t, "limit"),
 		Steps: make([]rules.Step, 1), KeepFiringFor: rules.DefaultKeepFiringFor, Hash: "1", By: []string{"k"}, CapturedNames: []string{"k", "v"},
 	}
-	switch rapid.IntRange(0, 3).Draw(t, "kind") {
+	kind := rapid.IntRange(0, 4).Draw(t, "kind")
+	switch kind {
 	case 1:
 		r.Count, r.Within = rapid.IntRange(2, 4).Draw(t, "count"), seconds("within", 5, 30)
 	case 2:
@@ -95,6 +96,10 @@ func anyRule(t *rapid.T, name string) *rules.Rule {
 	}
 	if rapid.Bool().Draw(t, "has unless") {
 		r.Unless = &rules.ClearOrUnless{Same: []string{"k"}, Within: seconds("unless", 1, 10)}
+	}
+	if kind == 4 {
+		r.Silent, r.Expire = seconds("silent", 1, 20), seconds("expire after silence", 5, 40)
+		r.For, r.KeepFiringFor, r.Clear = 0, 0, nil
 	}
 	return r
 }
