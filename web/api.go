@@ -200,7 +200,7 @@ type Rule struct {
 	// Froms are the selectors of the parts that differ from it, by part.
 	Froms     map[string]string `json:"froms,omitempty"`
 	Origin    rules.Origin      `json:"origin"`   // whose lines it trusts
-	Duration  float64           `json:"duration"` // of `for`, in seconds
+	Duration  float64           `json:"duration"` // of `for` or `silent`, in seconds
 	Matches   int64             `json:"matches"`
 	LastMatch *time.Time        `json:"lastMatch,omitempty"`
 	LastSeen  *time.Time        `json:"lastSeenLine,omitempty"`
@@ -213,6 +213,7 @@ type Rule struct {
 	Disabled    string `json:"disabled,omitempty"` // why the rule is off, if a reason was given
 	Pending     int    `json:"pending"`
 	Firing      int    `json:"firing"`
+	Armed       *int   `json:"armed,omitempty"` // keys whose silence raises an alert; absent: the rule has no `silent`
 	Source      string `json:"source"`
 }
 
@@ -253,6 +254,9 @@ func toRule(r *rules.Rule, st episodes.RuleStatus, loaded Rules, covered coverag
 		LastSeen: optional(seen), Streams: covered.streams[r.Alert], Tries: loaded.Tries[r.Alert], Seconds: loaded.Cost[r.Alert].Seconds(),
 		Quarantined: loaded.Quarantined[r.Alert], Waits: loaded.Waits[r.Alert],
 		Disabled: r.Disabled, Pending: st.Pending, Firing: st.Firing, Source: r.Source,
+	}
+	if r.Silent > 0 {
+		out.Armed = &st.Armed
 	}
 	switch {
 	case st.Firing > 0:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -367,6 +368,23 @@ func TestSilenceTexts(t *testing.T) {
 	require.Contains(t, present(x)[0].Text, "resolves if no further line matches")
 	require.Equal(t, x.StartsAt, x.ActiveAt())
 	require.Equal(t, "last matching line", eventText(episodes.Event{Kind: episodes.EventLast}))
+}
+
+// The page of a rule with `silent` says how many keys it watches, and none where that is so.
+func TestArmedKeysOfARule(t *testing.T) {
+	for _, armed := range []int{0, 12} {
+		view := exampleView()
+		set := view.Rules().Set
+		set.Rules[0].Silent = time.Minute
+		view.Stats = func() episodes.Stats {
+			return episodes.Stats{Rules: []episodes.RuleStatus{{Rule: set.Rules[0], Armed: armed}}}
+		}
+		s := newTestServer(t, view, Options{})
+		require.Contains(t, request(s, "GET", "/rules/LeaseLost").Body.String(), fmt.Sprintf("<dt>Armed</dt><dd>%d keys", armed))
+		require.Contains(t, request(s, "GET", "/api/v1/rules").Body.String(), fmt.Sprintf(`"armed":%d`, armed))
+	}
+	s := newTestServer(t, exampleView(), Options{})
+	require.NotContains(t, request(s, "GET", "/rules/LeaseLost").Body.String(), "Armed")
 }
 
 func TestText(t *testing.T) {
