@@ -59,7 +59,7 @@ func (a *armedKeys) accept(h *window.Hit, now int64) {
 		if h.T <= ep.newest {
 			return
 		}
-		if h.T+int64(rs.rule.Silent) <= rs.groups.firing.Watermark() && !a.excused(values, h.T) {
+		if h.T+int64(rs.rule.Silent) <= rs.groups.firing.Watermark() {
 			ep.stillSilent(h)
 			return
 		}

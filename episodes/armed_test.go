@@ -58,6 +58,64 @@ func TestArmedKeysAreShared(t *testing.T) {
 		}
 	}
 	require.Equal(t, 10, shop)
+
+	// A line that is older than the newest one of a displaced key does not arm it.
+	b.e.AdvanceWatermark("s", at(11*time.Minute))
+	for i := range 30 {
+		h := lineHit(r, 0, -time.Second, "shop", fmt.Sprint("s", i))
+		h.Labels = matcher.Labels{"namespace": "shop"}
+		b.take(11*time.Minute, h)
+	}
+	require.Zero(t, b.e.Stats(at(0)).Rules[0].Armed)
+}
+
+// The lines of a deleted pod arm nothing after the clock was set either.
+func TestDeletedPodsMoveWithTheClock(t *testing.T) {
+	r := heartbeat(func(r *rules.Rule) { r.By = []string{"pod"} })
+	b := tenants{newBench(t, r)}
+	b.say(0, r, "ns", "p")
+	b.e.PodDeleted(matcher.Labels{"namespace": "ns", "pod": "p"}, at(10*time.Second))
+	b.e.ClockSet(2*time.Hour, at(2*time.Hour+20*time.Second))
+	late := lineHit(r, 0, 5*time.Second, "ns", "p")
+	late.Labels = matcher.Labels{"namespace": "ns"}
+	b.take(2*time.Hour+20*time.Second, late)
+	b.advance(2*time.Hour + 11*time.Minute)
+	require.Empty(t, b.reported)
+}
+
+// A refused silence makes the overflow alert longer, even if its end is due with it.
+func TestOverflowOfSilence(t *testing.T) {
+	r := heartbeat(func(r *rules.Rule) { r.Limit, r.Expire = 1, 24*time.Hour })
+	b := newBench(t, r)
+	for i, key := range []string{"a", "b"} {
+		d := time.Duration(i) * time.Second
+		b.take(d, lineHit(r, 0, d, "alive", key))
+	}
+	b.take(15*time.Minute, lineHit(r, 0, 15*time.Minute, "alive", "c"))
+	b.advance(24 * time.Minute)
+	require.Len(t, b.firing(), 2)
+	b.advance(26 * time.Minute) // the end of the overflow alert and the silence of c are due
+	require.Len(t, b.firing(), 2)
+	b.advance(40*time.Minute + rules.Lateness - 1)
+	require.Len(t, b.firing(), 2)
+	b.advance(40*time.Minute + rules.Lateness)
+	require.Len(t, b.firing(), 1)
+}
+
+// A silence may take the place of an alert whose own end is due at the same time.
+func TestSilenceDisplacesWhatEnds(t *testing.T) {
+	silent := heartbeat(func(r *rules.Rule) { r.Alert = "Silent" })
+	lines := keyed("Lines", rules.SeverityWarning, func(r *rules.Rule) { r.KeepFiringFor = 15 * time.Minute })
+	b := tenants{newBench(t, silent, lines)}
+	b.e = b.engine(Config{MaxActive: 2, MaxPerNamespace: 2})
+	b.say(0, silent, "shop", "s")
+	b.say(0, lines, "evil", "e0")
+	b.say(0, lines, "evil", "e1")
+	b.advance(time.Minute)
+	require.Len(t, b.firing(), 2)
+	b.advance(16 * time.Minute)
+	require.Empty(t, b.e.Quarantined())
+	require.Equal(t, []string{"Silent s"}, b.open(16*time.Minute))
 }
 
 // A muted key, and one that was refused, is not counted if it is dropped.

@@ -46,7 +46,7 @@ func (m *silentModel) line(t, w time.Duration) {
 	m.newest = t
 	excused := m.excused(t, w)
 	switch {
-	case m.fires && t+m.r.Silent <= w && !excused:
+	case m.fires && t+m.r.Silent <= w:
 		return
 	case m.fires:
 		m.end(ReasonClear, t)
