@@ -275,8 +275,24 @@ func TestE2ELoad(t *testing.T) {
 		kept += len(rec.text)
 	}
 	r.mu.Unlock()
-	t.Logf("%d Events in %v: heap %.1f MiB before, at most %.1f, of which the test keeps %.1f in lines; positions %d KiB; watermark %v old",
-		perMinute, took, before, peak, float64(kept)/(1<<20), len(r.src.Positions())>>10, time.Since(r.provedAt()))
+	lists := requests(l)
+	require.NotZero(t, lists)
+	require.Less(t, float64(lists), 15*time.Since(began).Minutes()+5)
+	t.Logf("%d Events in %v, %d lists: heap %.1f MiB before, at most %.1f, of which the test keeps %.1f in lines; positions %d KiB; watermark %v old",
+		perMinute, took, lists, before, peak, float64(kept)/(1<<20), len(r.src.Positions())>>10, time.Since(r.provedAt()))
+}
+
+// requests returns how many lists of Events the API server has answered.
+func requests(l *kubelab.Lab) (n int) {
+	_, text := l.Try(http.MethodGet, "/metrics", nil)
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "apiserver_request_total{") && strings.Contains(line, `group="events.k8s.io"`) && strings.Contains(line, `verb="LIST"`) {
+			_, value, _ := strings.Cut(line, "} ")
+			count, _ := strconv.Atoi(strings.TrimSpace(value))
+			n += count
+		}
+	}
+	return n
 }
 
 func number(name string) int {
