@@ -23,7 +23,7 @@ const (
 // ownLabels come from the entries.
 var ownLabels = []string{"identifier", "transport", "unit"}
 
-// Labels returns the labels that every stream has with these values, and those with any
+// StreamLabels returns the labels that every stream has with these values, and those with any
 // value.
 func (c Config) StreamLabels() (fixed map[string]string, free []string) {
 	fixed = map[string]string{"job": job}

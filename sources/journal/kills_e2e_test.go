@@ -32,7 +32,8 @@ const childDir = "CROWSNEST_JOURNAL_CHILD"
 
 func init() {
 	if dir := os.Getenv(childDir); dir != "" {
-		readerMain(dir)
+		fmt.Fprintln(os.Stderr, readerMain(dir))
+		os.Exit(1)
 	}
 }
 
@@ -55,7 +56,7 @@ type snapshot struct {
 func (r *reader) Match(_ *matcher.Stream, rec matcher.Record, commit func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	fmt.Fprintf(&r.buf, "%d %s\n", rec.Number, rec.Text)
+	fmt.Fprintf(&r.buf, "%d %d %s\n", rec.Number, rec.Time.UnixMicro(), rec.Text)
 	commit()
 }
 
@@ -82,34 +83,31 @@ func (r *reader) save(s *Source, path string) error {
 	return os.Rename(path+".new", path)
 }
 
-func readerMain(dir string) {
-	err := func() error {
-		out, err := os.OpenFile(filepath.Join(dir, "lines"), os.O_CREATE|os.O_RDWR, 0o600)
-		if err != nil {
+// readerMain reads until it is killed.
+func readerMain(dir string) error {
+	out, err := os.OpenFile(filepath.Join(dir, "lines"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	state := filepath.Join(dir, "state")
+	s, r := New(Config{Dirs: []string{os.Getenv("CROWSNEST_JOURNAL_DIR")}, PollInterval: 20 * time.Millisecond}), &reader{out: out}
+	if b, err := os.ReadFile(state); err == nil {
+		var old snapshot
+		if err := json.Unmarshal(b, &old); err != nil {
 			return err
 		}
-		state := filepath.Join(dir, "state")
-		s, r := New(Config{Dirs: []string{os.Getenv("CROWSNEST_JOURNAL_DIR")}, PollInterval: 20 * time.Millisecond}), &reader{out: out}
-		if b, err := os.ReadFile(state); err == nil {
-			var old snapshot
-			if err := json.Unmarshal(b, &old); err != nil {
-				return err
-			}
-			if err := s.Restore(old.Positions); err != nil {
-				return err
-			}
-			r.size = old.Size
+		if err := s.Restore(old.Positions); err != nil {
+			return err
 		}
-		go func() { _ = s.Run(context.Background(), r) }()
-		for range time.Tick(15 * time.Millisecond) {
-			if err := r.save(s, state); err != nil {
-				return err
-			}
+		r.size = old.Size
+	}
+	go func() { _ = s.Run(context.Background(), r) }()
+	for range time.Tick(15 * time.Millisecond) {
+		if err := r.save(s, state); err != nil {
+			return err
 		}
-		return nil
-	}()
-	fmt.Fprintln(os.Stderr, err)
-	os.Exit(1)
+	}
+	return nil
 }
 
 // killing is one run of the plan.
@@ -119,7 +117,7 @@ type killing struct {
 	s         *journald.Server
 	dir, root string
 	proc      *child.Process
-	truth     map[string]bool // every entry that was seen in the journal: number and line
+	truth     map[string]bool // every entry that was seen in the journal: number, time and line
 	sent      int
 }
 
@@ -159,6 +157,7 @@ func (k *killing) look() {
 	for {
 		var e struct {
 			Cursor  string `json:"__CURSOR"`
+			Time    string `json:"__REALTIME_TIMESTAMP"`
 			Message any    `json:"MESSAGE"`
 		}
 		if dec.Decode(&e) == io.EOF {
@@ -168,7 +167,7 @@ func (k *killing) look() {
 		number, _, _ := strings.Cut(rest, ";")
 		n, err := strconv.ParseUint(number, 16, 64)
 		require.NoError(k.t, err)
-		k.truth[fmt.Sprintf("%d %v", n, e.Message)] = true
+		k.truth[fmt.Sprintf("%d %s %v", n, e.Time, e.Message)] = true
 	}
 }
 
@@ -204,10 +203,11 @@ func (k *killing) read() map[string]int {
 	return out
 }
 
-func newKilling(t *testing.T, seed uint64) *killing {
+func newKilling(t *testing.T, seed uint64, disk string) *killing {
 	t.Helper()
 	k := &killing{t: t, rng: rand.New(rand.NewPCG(seed, 1)), dir: t.TempDir(), root: t.TempDir(), truth: map[string]bool{}}
 	k.s = journald.Start(t, journald.Options{
+		Disk:   disk,
 		Env:    []string{"SYSTEMD_JOURNAL_COMPACT=" + strconv.FormatUint(seed%2, 10)},
 		Config: []string{"SystemMaxFileSize=600K", "SystemMaxUse=4G", "SystemKeepFree=1M", "SystemMaxFiles=1000"},
 	})
@@ -236,7 +236,7 @@ func TestKills(t *testing.T) {
 	if os.Getenv("CROWSNEST_CHAOS") != "" {
 		kills, crashes = 100, 20
 	}
-	k := newKilling(t, seedOf(t))
+	k := newKilling(t, seedOf(t), "")
 	k.start()
 	for i := range kills {
 		k.send(k.rng.IntN(400))
@@ -277,7 +277,7 @@ func TestKills(t *testing.T) {
 
 // What is vacuumed while the reader does not run is counted exactly.
 func TestVacuumedWhileDown(t *testing.T) {
-	k := newKilling(t, seedOf(t))
+	k := newKilling(t, seedOf(t), "")
 	k.start()
 	k.send(500)
 	k.caught()
@@ -306,4 +306,51 @@ func TestVacuumedWhileDown(t *testing.T) {
 	t.Logf("%d entries, %d read before, %d after, %d reported as lost", all, before, len(read)-before, lost)
 	require.Equal(t, int64(all), int64(len(read))+lost)
 	require.Positive(t, lost)
+}
+
+// While the disk of the journal is full, journald removes old files and leaves out
+// entries. What it keeps is read once.
+func TestDiskFull(t *testing.T) {
+	k := newKilling(t, seedOf(t), "6m")
+	k.start()
+	for range 20 {
+		for range 800 {
+			k.sent++
+			noise := make([]byte, 1500)
+			for i := range noise {
+				noise[i] = 'a' + byte(k.rng.IntN(26))
+			}
+			require.NoError(t, k.s.Send(journald.Field{Name: "MESSAGE", Value: fmt.Sprintf("line %d %s", k.sent, noise)}))
+		}
+		k.kill()
+		k.start()
+	}
+	k.s.Sync()
+	k.look()
+	full := len(k.truth)
+	require.Less(t, full, k.sent, "the disk is not full")
+	k.caught()
+	k.s.Enlarge("60m")
+	k.s.Stop() // it looks at the size of the disk again
+	k.s.Launch()
+	k.send(50)
+	k.s.Sync()
+	k.look()
+	require.Greater(t, len(k.truth), full)
+	var read map[string]int
+	require.True(t, wait.Until(time.Minute, func() bool {
+		read = k.read()
+		for line := range k.truth {
+			if read[line] == 0 {
+				return false
+			}
+		}
+		return true
+	}), "an entry that is in the journal was not read")
+	for line, n := range read {
+		require.Equal(t, 1, n, "%.80s", line)
+	}
+	st := k.snapshot().Status
+	t.Logf("%d lines sent, %d were in the journal, %d read, lost: %v", k.sent, len(k.truth), len(read), st.LossCounts())
+	require.Empty(t, st.Error)
 }

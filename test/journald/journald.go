@@ -38,6 +38,8 @@ type Options struct {
 	Env []string
 	// Config are settings such as SystemMaxFileSize=1M. Rate limits are off.
 	Config []string
+	// Disk is the size of a file system of its own for the files, such as 12m; "": none.
+	Disk string
 }
 
 // Server is a running journald. It is not safe for concurrent use.
@@ -71,6 +73,9 @@ func Start(t testing.TB, opt Options) *Server {
 	t.Cleanup(s.remove)
 	for _, dir := range []string{s.Dir, s.run(), "/etc/systemd"} {
 		s.must(os.MkdirAll(dir, 0o755))
+	}
+	if opt.Disk != "" {
+		s.must(unix.Mount("tmpfs", s.Dir, "tmpfs", 0, "size="+opt.Disk))
 	}
 	s.must(os.WriteFile(s.config(), []byte(config), 0o644))
 	s.Launch()
@@ -159,6 +164,9 @@ func (s *Server) remove() {
 	if s.conn != nil {
 		_ = s.conn.Close()
 	}
+	if s.opt.Disk != "" {
+		_ = unix.Unmount(s.Dir, unix.MNT_DETACH)
+	}
 	for _, path := range []string{s.Dir, s.run(), s.config()} {
 		_ = os.RemoveAll(path)
 	}
@@ -216,6 +224,12 @@ func (s *Server) sendFile(b []byte) error {
 		return !errors.Is(sent, unix.EAGAIN)
 	})
 	return errors.Join(err, sent)
+}
+
+// Enlarge changes the size of Options.Disk.
+func (s *Server) Enlarge(size string) {
+	s.t.Helper()
+	s.must(unix.Mount("tmpfs", s.Dir, "tmpfs", unix.MS_REMOUNT, "size="+size))
 }
 
 // Sync waits until everything that was sent is in the files.

@@ -97,7 +97,8 @@ func random(rng *rand.Rand, i int) []journald.Field {
 		message = ""
 	}
 	out := []journald.Field{
-		{Name: "MESSAGE", Value: message}, {Name: "PRIORITY", Value: strconv.Itoa(rng.IntN(8))},
+		{Name: "MESSAGE", Value: message},
+		{Name: "PRIORITY", Value: strconv.Itoa(rng.IntN(8))},
 		{Name: "SYSLOG_IDENTIFIER", Value: fmt.Sprintf("program-%d", rng.IntN(20))},
 	}
 	for k := range rng.IntN(4) {
