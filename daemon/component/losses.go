@@ -71,8 +71,8 @@ var explanations = Losses{
 		"Check the permissions of the file and the disk.",
 	},
 	"vacuumed": {
-		"warning", "entries of the systemd journal were removed before they were read",
-		"Find out why crowsnest was down for so long, or raise SystemMaxUse in journald.conf.",
+		"warning", "entries of the systemd journal were removed before they were read, or journald could not write them",
+		"Find out why crowsnest was down for so long, or raise SystemMaxUse in journald.conf; if the disk was full, free space.",
 	},
 }
 
