@@ -95,7 +95,11 @@ func (j *journal) finish(ep *episode, x *transition, reason Reason, end, now int
 // noteEnded keeps the history of an ended episode, whose last transition is x, and the line
 // that ended it.
 func (j *journal) noteEnded(ep *episode, x *transition, line window.Text) {
-	ep.history.note(Event{At: x.EndsAt, Kind: EventEnded, Reason: x.Reason})
+	ended := Event{At: x.EndsAt, Kind: EventEnded, Reason: x.Reason}
+	if line.S != "" {
+		ended.Log = ep.rs.in.Describe()
+	}
+	ep.history.note(ended)
 	if len(j.ended) >= maxEnded {
 		j.ended = slices.Delete(j.ended, 0, 1)
 	}

@@ -33,6 +33,8 @@ type Event struct {
 	// Line is the line that opened or ended it, redacted; "" if no line did, or if the
 	// line is not known.
 	Line string
+	// Log describes the log that the line came from, for people; "": not known.
+	Log string
 	// Sources are the sources without progress, of EventOnHold. It is empty if the rule
 	// is quarantined: its lines are not matched.
 	Sources []string
@@ -99,7 +101,7 @@ func (ep *episode) noteOpened(trig *window.Trigger, now int64) {
 			}
 		}
 	}
-	ep.history.note(Event{At: instant.Time(trig.T), Kind: EventOpened})
+	ep.history.note(Event{At: instant.Time(trig.T), Kind: EventOpened, Log: ep.logs.First})
 	ep.noteOnHold(now)
 }
 

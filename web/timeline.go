@@ -27,6 +27,7 @@ type Event struct {
 	Kind string     `json:"kind"`
 	Text string     `json:"text"`           // for people
 	Line string     `json:"line,omitempty"` // of the log, redacted
+	Log  string     `json:"log,omitempty"`  // that the line came from, for people
 	// Sources are the sources without progress; set for kind "held".
 	Sources []string `json:"sources,omitempty"`
 	// Delivery is the answer of the receiver; set for kind "told".
@@ -72,7 +73,7 @@ func (s *Server) timeline(fingerprint string) (episodes.Episode, Timeline, bool)
 	e := known.Episode
 	tl := Timeline{Skipped: known.Skipped, Events: []Event{}}
 	for _, ev := range known.Events {
-		tl.Events = append(tl.Events, Event{At: optional(ev.At), Kind: string(ev.Kind), Text: eventText(ev), Line: ev.Line, Sources: ev.Sources})
+		tl.Events = append(tl.Events, Event{At: optional(ev.At), Kind: string(ev.Kind), Text: eventText(ev), Line: ev.Line, Log: ev.Log, Sources: ev.Sources})
 	}
 	if open(e) && e.LastSeen.After(e.StartsAt) {
 		tl.Events = append(tl.Events, Event{At: optional(e.LastSeen), Kind: kindNewest, Text: fmt.Sprintf("newest matching line, %s so far", text.Digits(e.Count)), Line: e.Line})
@@ -124,7 +125,7 @@ func eventText(ev episodes.Event) string {
 	case episodes.EventLast:
 		return "last matching line"
 	case episodes.EventOpened:
-		return "the condition became true"
+		return "the condition became true" + inLog(ev)
 	case episodes.EventFired:
 		return "firing"
 	case episodes.EventOnHold:
@@ -136,9 +137,17 @@ func eventText(ev episodes.Event) string {
 	case episodes.EventRestored:
 		return "restored after a restart; events in between were not kept"
 	case episodes.EventEnded:
-		return "ended: " + cmp.Or(reasonText(ev.Reason), "the condition is no longer true")
+		return "ended: " + cmp.Or(reasonText(ev.Reason), "the condition is no longer true") + inLog(ev)
 	}
 	return string(ev.Kind)
+}
+
+// inLog names the log of the line of an event.
+func inLog(ev episodes.Event) string {
+	if ev.Log == "" {
+		return ""
+	}
+	return " (log of " + ev.Log + ")"
 }
 
 func reasonText(r episodes.Reason) string {

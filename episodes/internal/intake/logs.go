@@ -14,7 +14,7 @@ import (
 const maxLogs = 16
 
 // logLabels identify a log and describe where a line comes from, in this order.
-var logLabels = []string{"cluster", "tenant", "namespace", "pod", "container", "node", "node_name", "unit"}
+var logLabels = []string{"cluster", "tenant", "namespace", "pod", "container", "node", "node_name", "unit", "component"}
 
 // Logs counts the logs that the lines of an episode came from.
 type Logs struct {
@@ -66,6 +66,10 @@ func logID(labels matcher.Labels) uint64 {
 	}
 	return h.Sum64()
 }
+
+// Describe returns where the lines of the stream come from, for people; "" if no label
+// states it.
+func (o *Origin) Describe() string { return describeLog(o.Labels) }
 
 // describeLog returns where lines come from, for people; "" if no label states it. Loki
 // and files may give labels any value, so only the characters of Kubernetes names and
