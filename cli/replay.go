@@ -123,6 +123,7 @@ func (c *cli) replay(ctx context.Context, f replayFlags, args []string) error {
 		return err
 	}
 	reportIgnored(c.err, reports[0])
+	reportUndecided(c.err, reports[0])
 	return checkInput(c.err, reports[0])
 }
 

@@ -176,6 +176,7 @@ func (c *cli) reportSkipped(skipped []inputs.Skipped) {
 // conclude reports problems of the input and returns the result of the command.
 func (c *cli) conclude(report replay.Report, onAlert int) error {
 	reportIgnored(c.err, report)
+	reportUndecided(c.err, report)
 	reportUnstated(c.err, report)
 	if err := checkInput(c.err, report); err != nil {
 		return err

@@ -88,7 +88,13 @@ type Report struct {
 	// Ignored counts matched lines whose namespace an infrastructure rule does not
 	// trust, if the program was compiled by matcher.CompileOpen.
 	Ignored map[Ignored]int64
+	// Undecided counts failures that are open and do not fire, because no input has the
+	// lines that could end them.
+	Undecided map[Undecided]int
 }
+
+// Undecided is a rule, and the streams that no input has.
+type Undecided struct{ Rule, From string }
 
 // Ignored is a rule and a namespace that it does not trust.
 type Ignored struct{ Rule, Namespace string }
@@ -96,7 +102,9 @@ type Ignored struct{ Rule, Namespace string }
 // Scan reads the inputs, merged by event time, and runs the production engine over
 // them. It omits inputs that cannot be read; the error names them all.
 func Scan(set *rules.Set, prog *matcher.Program, inputs []Input, opt ScanOptions) (Report, error) {
-	sc := newScanner(Target{set, prog}, opt)
+	sc := newScanner(Target{set, prog}, opt, func(from rules.Selector) bool {
+		return slices.ContainsFunc(inputs, func(in Input) bool { return from.Matches(in.Labels, opt.Lenient) })
+	})
 	sc.report.Inputs = len(inputs)
 	sc.readers = newReaders(inputs, prog, opt)
 	for _, r := range sc.readers {
@@ -126,7 +134,9 @@ type scanner struct {
 	notifications map[string]int                // notifications by alert
 }
 
-func newScanner(target Target, opt ScanOptions) *scanner {
+// newScanner makes a scanner. reads reports whether lines of such streams are read; nil:
+// all are.
+func newScanner(target Target, opt ScanOptions, reads func(rules.Selector) bool) *scanner {
 	sc := &scanner{
 		opt: opt, alerts: map[episodes.Fingerprint]int{}, open: map[episodes.Fingerprint]bool{},
 		opened: map[string]int{}, notifications: map[string]int{},
@@ -136,6 +146,8 @@ func newScanner(target Target, opt ScanOptions) *scanner {
 		UpdateEvery: math.MaxInt64, // refresh updates alerts at the end
 	})
 	sc.session.notify = sc.record
+	sc.session.reads = reads
+	sc.session.engine = sc.session.newEngine()
 	return sc
 }
 
@@ -330,6 +342,7 @@ func (sc *scanner) finish() {
 		}
 		s.settle(next)
 	}
+	sc.findUndecided()
 	alerts := map[string]int{}
 	for _, a := range sc.report.Alerts {
 		alerts[a.Episode.Alert]++
@@ -339,5 +352,27 @@ func (sc *scanner) finish() {
 			Rule: st.Rule, Lines: st.Matches, Alerts: alerts[st.Rule.Alert],
 			Episodes: sc.opened[st.Rule.Alert], Notifications: sc.notifications[st.Rule.Alert],
 		})
+	}
+}
+
+// findUndecided counts the open failures that wait for lines that no input has.
+func (sc *scanner) findUndecided() {
+	if sc.session.reads == nil {
+		return
+	}
+	for _, x := range sc.session.engine.Episodes(sc.session.now) {
+		if x.State != episodes.StatePending {
+			continue
+		}
+		for _, part := range []*rules.ClearOrUnless{x.Rule.Clear, x.Rule.Unless} {
+			if part == nil || sc.session.reads(part.From) {
+				continue
+			}
+			if sc.report.Undecided == nil {
+				sc.report.Undecided = map[Undecided]int{}
+			}
+			sc.report.Undecided[Undecided{x.Rule.Alert, part.From.String()}]++
+			break
+		}
 	}
 }

@@ -22,7 +22,8 @@ type session struct {
 	engine  *episodes.Engine
 	streams map[string]*matcher.Stream
 	sources []*source
-	open    []openRecord // the one that waits longest first
+	reads   func(from rules.Selector) bool // whether there are lines of such streams; nil: always
+	open    []openRecord                   // the one that waits longest first
 	now     time.Time
 
 	firing   map[episodes.Fingerprint]episodes.Episode
@@ -66,6 +67,9 @@ func (s *session) newEngine() *episodes.Engine {
 func (s *session) serves(x *source, from rules.Selector) bool {
 	if x.labels != nil {
 		return from.Matches(x.labels, false)
+	}
+	if s.reads != nil && !s.reads(from) {
+		return false
 	}
 	return !slices.ContainsFunc(s.sources, func(o *source) bool { return o.labels != nil && s.serves(o, from) })
 }

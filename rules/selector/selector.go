@@ -77,12 +77,18 @@ func (s Selector) String() string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
+// componentLabel is the label of streams that crowsnest writes itself, such as those of
+// the state of objects. What is known of other streams never lacks it by accident.
+const componentLabel = "component"
+
 // Matches reports whether the selector selects a stream with these labels. A label
 // with an empty value is absent. An absent label counts as "", or, if lenient is
-// set, satisfies every condition.
+// set, satisfies every condition. Lines that crowsnest writes itself state all their
+// labels, and no others have the label component.
 func (s Selector) Matches(labels map[string]string, lenient bool) bool {
+	lenient = lenient && labels[componentLabel] == ""
 	return !slices.ContainsFunc(s.matchers, func(m Matcher) bool {
 		v := labels[m.Name]
-		return !(v == "" && lenient) && !m.Matches(v)
+		return !(v == "" && lenient && m.Name != componentLabel) && !m.Matches(v)
 	})
 }

@@ -62,10 +62,11 @@ func episodeOf(t *testing.T, r *rules.Rule, line string, get capture) episodes.E
 		hits = append(hits, h)
 	}
 	lines := max(r.Count, len(r.Steps))
+	step := max(r.DistinctTime(), time.Second)
 	for i := range lines {
-		add(i, time.Duration(i)*time.Second)
+		add(i, time.Duration(i)*step)
 	}
-	for at := time.Minute; r.Clear == nil && at <= r.For+time.Minute; at += time.Minute { // it continues
+	for at := time.Minute; r.Clear == nil && r.For > 0 && at <= r.For+time.Minute; at += time.Minute { // it continues
 		for i := range lines {
 			add(i, at+time.Duration(i)*time.Second)
 		}

@@ -135,10 +135,13 @@ func (s *Sources) Due(compute Compute, out []*Deadline) []*Deadline {
 }
 
 // Next returns the earliest time of the clock at which a watermark may reach a deadline,
-// if all sources keep up; false: no deadline is armed.
+// if all sources keep up; false: no deadline is armed, or only such that no source serves.
 func (s *Sources) Next(compute Compute) (next int64, ok bool) {
 	next = math.MaxInt64
 	for _, g := range s.groups {
+		if !g.Served() {
+			continue
+		}
 		if d := g.first(compute); d != nil {
 			next = min(next, d.at+g.Lateness)
 		}
