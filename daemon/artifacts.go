@@ -370,8 +370,3 @@ func (as *artifacts) broken() []web.BrokenPack {
 	}
 	return out
 }
-
-// broken returns the packs and artifacts whose newest version is not in force.
-func (d *Daemon) broken() []web.BrokenPack {
-	return append(slices.Clone(d.outcome.Load().broken), d.artifacts.broken()...)
-}

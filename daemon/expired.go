@@ -13,7 +13,8 @@ import (
 // failures would not be detected. Their expiry is known without the registry, which may
 // be unreachable or have a newer version that is not in force yet.
 func (d *Daemon) brokenPacks() []web.BrokenPack {
-	out, now, copies := d.broken(), d.now(), d.outcome.Load().copies
+	outcome, now := d.outcome.Load(), d.now()
+	out, copies := append(slices.Clone(outcome.broken), d.artifacts.broken()...), outcome.copies
 	for _, repository := range slices.Sorted(maps.Keys(copies)) {
 		err := copies[repository].CheckExpiry(now)
 		if err == nil {

@@ -170,11 +170,19 @@ func (as *artifacts) promote(ctx context.Context, digest string) error {
 	return nil
 }
 
-// installChecked makes a version the copy, if it still fits all other rules.
+// installChecked makes a version the copy, if it still fits all other rules, has not expired
+// meanwhile, and its key is still trusted.
 func (as *artifacts) installChecked(sh *shadow) error {
 	as.d.reloading.Lock()
 	defer as.d.reloading.Unlock()
 	cfg := as.d.cfg.Load()
+	policy, err := sh.artifact.Policy(nil)
+	if err == nil {
+		err = policy.Check(sh.next, as.d.now())
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", sh.artifact.Reference, err)
+	}
 	if _, err := as.d.loader.Try(cfg, sh.artifact, sh.next); err != nil {
 		return err
 	}

@@ -17,11 +17,16 @@ func TestBlindRules(t *testing.T) {
 		require.Empty(t, problems.Errors())
 		require.Equal(t, want, cfg.blindRules(set))
 	}
-	host := []string{"ControlPlaneProcessOutOfMemory", "KubeletCannotReachAPIServer", "NodeOutOfMemory", "RancherSystemAgentCannotConnect"}
+	host := []string{
+		"ControlPlaneProcessOutOfMemory", "KernelFilesystemDamaged", "KernelTasksBlocked", "KubeletCannotReachAPIServer", "KubeletClientCertificateExpired",
+		"KubeletHasNoNetworkPlugin", "KubeletLosesTrackOfContainers", "NodeOutOfMemory", "NodeServiceKeepsRestarting", "RKE2NodeCannotJoin",
+		"RancherSystemAgentCannotConnect",
+	}
 	am := "sinks: {stdout: {}}\n"
-	f(am+"sources: {kubelet: {}, machines: {}}\n", host...)
-	f(am+"sources: {kubelet: {}, machines: {}, files: {paths: [{path: /var/log/syslog, labels: {job: kernel, unit: kubelet.service}}]}}\n", "RancherSystemAgentCannotConnect")
-	f(am + "sources: {kubelet: {}, machines: {}, journal: {}}\n")
-	f(am + "sources: {agents: {}, machines: {}}\n")
+	f(am+"sources: {kubelet: {}, machines: {}, objects: {}, events: {}}\n", host...)
+	f(am+"sources: {kubelet: {}, machines: {}, objects: {}, events: {}, files: {paths: [{path: /var/log/syslog, labels: {job: kernel, unit: kubelet.service}}]}}\n",
+		"KernelFilesystemDamaged", "KernelTasksBlocked", "NodeServiceKeepsRestarting", "RKE2NodeCannotJoin", "RancherSystemAgentCannotConnect")
+	f(am + "sources: {kubelet: {}, machines: {}, objects: {}, events: {}, journal: {}}\n")
+	f(am + "sources: {agents: {}, machines: {}, objects: {}, events: {}}\n")
 	f(am + "sources: {loki: {url: 'http://loki:3100', selector: '{namespace=~\".+\"}'}}\n")
 }

@@ -63,7 +63,7 @@ func parseFailure(src string, err error) error {
 			offset += at
 		}
 	}
-	fix := ""
+	fix := "write {{ and }} only around an expression, such as {{ $labels.namespace }}"
 	switch {
 	case strings.Contains(msg, "undefined variable"):
 		fix = "use $labels.NAME, $vars.NAME, $value or $line"

@@ -134,6 +134,15 @@ var signatures = map[string]string{
 	// controller.
 	"NodeHasNoMachine": "S03",
 	"MachineHasNoNode": "S03",
+
+	"ClusterAPIObjectFailsAndIsNotReady": "S08",
+	"KernelFilesystemDamaged":            "none",
+	"KernelTasksBlocked":                 "none",
+	"KubeletClientCertificateExpired":    "none",
+	"KubeletHasNoNetworkPlugin":          "none",
+	"KubeletLosesTrackOfContainers":      "none",
+	"NodeServiceKeepsRestarting":         "none",
+	"RKE2NodeCannotJoin":                 "none",
 }
 
 // excerpt is a row of the index.
@@ -181,10 +190,16 @@ func shipped(t *testing.T) (*rules.Set, *matcher.Program) {
 	t.Helper()
 	set, err := rules.Load(rules.Shipped())
 	require.NoError(t, err)
+	known := 0
 	for _, r := range set.Rules {
-		require.Contains(t, signatures, r.Alert, "say which signature the rule looks for")
+		if _, ok := signatures[r.Alert]; ok {
+			known++
+		} else {
+			// The corpus has logs only, not what crowsnest writes itself about objects.
+			require.False(t, r.Steps[0].From.Matches(nil, true), "say which signature %s looks for", r.Alert)
+		}
 	}
-	require.Len(t, set.Rules, len(signatures))
+	require.Equal(t, len(signatures), known)
 	prog, err := matcher.Compile(set)
 	require.NoError(t, err)
 	return set, prog

@@ -103,7 +103,9 @@ func move(t *testing.T, data []byte, shift time.Duration) []byte {
 func play(set *rules.Set, all []matcher.Hit, from, to time.Time) []episodes.Episode {
 	slices.SortStableFunc(all, func(a, b matcher.Hit) int { return a.Time.Compare(b.Time) })
 	engine := episodes.New(episodes.Config{})
-	engine.AddSource("files", rules.Lateness, nil)
+	engine.AddSource("files", rules.Lateness, func(from rules.Selector) bool {
+		return slices.ContainsFunc(all, func(h matcher.Hit) bool { return from.Matches(h.Labels, false) })
+	})
 	engine.Swap(set, from)
 	alerts := map[string]episodes.Episode{}
 	for now := from; !now.After(to); now = now.Add(time.Second) {
