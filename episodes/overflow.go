@@ -83,7 +83,7 @@ func (o *overflow) Due() int64 {
 }
 
 func (o *overflow) conclude(now int64) {
-	if o.Due() > o.rs.watermark() { // another key was refused just now
+	if o.Due() > o.rs.groups.steps.Watermark() { // another key was refused just now
 		o.due.Arm(o.rs.groups.steps)
 		return
 	}
