@@ -50,7 +50,7 @@ test: test-programs test-build test-format test-workflows test-go test-fuzz pack
 
 # Only what takes a few minutes on a new machine; `make e2e` needs more.
 test-programs:
-	GO=$(GO) test/servers/build/build.sh alertmanager promtool helm kustomize podsecurity
+	GO=$(GO) test/servers/build/build.sh alertmanager amtool promtool helm kustomize podsecurity
 
 test-build:
 	$(GO) build ./...
@@ -222,6 +222,7 @@ module: ## set the module path and the owner: make module PATH=github.com/owner/
 
 chaos: ## run the long form of kills, rotations and hanging peers; make test runs a short form
 	CROWSNEST_CHAOS=1 $(GO) test -count=1 -timeout 120m ./test/chaos
+	CROWSNEST_CHAOS=1 $(GO) test -tags e2e -count=1 -timeout 60m -run TestKills ./sources/journal
 
 # Runs every fuzz target for $(1): a time, or a number of runs such as 1000x.
 define fuzz_each
