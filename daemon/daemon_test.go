@@ -270,7 +270,7 @@ func requireTimeline(t *testing.T, s *ship) {
 		kinds[ev.Kind] = ev.Text + "|" + ev.Line
 	}
 	require.Equal(t, "the condition became true|text of a, password=<redacted>", kinds["opened"])
-	require.Equal(t, "ended: a log line reports the recovery|recovered", kinds["ended"])
+	require.Equal(t, "ended: a log line reports the recovery (log of namespace team-a, pod vc-0, container syncer)|recovered", kinds["ended"])
 	require.Contains(t, kinds, "restored")
 	code, page := s.get(path)
 	require.Equal(t, http.StatusOK, code)

@@ -105,7 +105,7 @@ func TestDaemonRefusesCostlyShadow(t *testing.T) {
 	entry := p.entry(&config.Shadow{For: 24 * time.Hour})
 	s.cfg = func(c *config.Config) {
 		entry(c)
-		c.Limits.RuleCPU = 0.00001
+		c.Limits.RuleCPU = 0.0005
 	}
 	first := rulefolder.Pack("b", "B", "text of b")
 	p.publish("1.0.0", first, p.key.PrivateKey)

@@ -51,7 +51,7 @@ func (p *Program) selection(labels Labels, opt StreamOptions) *selection {
 	key := make([]byte, (len(p.parts)+7)/8)
 	wanted := make([]bool, len(p.froms))
 	for i, from := range p.froms {
-		wanted[i] = from.Matches(labels, opt.Lenient)
+		wanted[i] = opt.Lenient && from.MayMatch(labels) || from.Matches(labels, false)
 	}
 	trusted := p.trusts(labels, opt)
 	for i, pt := range p.parts {

@@ -103,7 +103,7 @@ type Ignored struct{ Rule, Namespace string }
 // them. It omits inputs that cannot be read; the error names them all.
 func Scan(set *rules.Set, prog *matcher.Program, inputs []Input, opt ScanOptions) (Report, error) {
 	sc := newScanner(Target{set, prog}, opt, func(from rules.Selector) bool {
-		return slices.ContainsFunc(inputs, func(in Input) bool { return from.Matches(in.Labels, opt.Lenient) })
+		return slices.ContainsFunc(inputs, func(in Input) bool { return opt.Lenient && from.MayMatch(in.Labels) || from.Matches(in.Labels, false) })
 	})
 	sc.report.Inputs = len(inputs)
 	sc.readers = newReaders(inputs, prog, opt)

@@ -77,18 +77,28 @@ func (s Selector) String() string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// componentLabel is the label of streams that crowsnest writes itself, such as those of
-// the state of objects. What is known of other streams never lacks it by accident.
-const componentLabel = "component"
-
 // Matches reports whether the selector selects a stream with these labels. A label
 // with an empty value is absent. An absent label counts as "", or, if lenient is
-// set, satisfies every condition. Lines that crowsnest writes itself state all their
-// labels, and no others have the label component.
+// set, satisfies every condition.
 func (s Selector) Matches(labels map[string]string, lenient bool) bool {
-	lenient = lenient && labels[componentLabel] == ""
 	return !slices.ContainsFunc(s.matchers, func(m Matcher) bool {
 		v := labels[m.Name]
-		return !(v == "" && lenient && m.Name != componentLabel) && !m.Matches(v)
+		return !(v == "" && lenient) && !m.Matches(v)
+	})
+}
+
+// componentLabel is the label of the lines that crowsnest writes itself, such as those
+// about the state of objects. They state all their labels.
+const componentLabel = "component"
+
+// MayMatch reports whether the selector may select a recorded log, of which only these
+// labels are known: as Matches with lenient, but such a log has no label component unless
+// it states one, and then has no others.
+func (s Selector) MayMatch(labels map[string]string) bool {
+	stated := labels[componentLabel] != ""
+	return !slices.ContainsFunc(s.matchers, func(m Matcher) bool {
+		v := labels[m.Name]
+		unknown := v == "" && !stated && m.Name != componentLabel
+		return !unknown && !m.Matches(v)
 	})
 }

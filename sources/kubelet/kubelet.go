@@ -116,7 +116,7 @@ func New(cfg Config) *Source {
 // Serves reports whether the selector can match a stream of this source. Any path may
 // exist, but the configured labels are known.
 func (s *Source) Serves(from rules.Selector) bool {
-	return from.Matches(s.cfg.Labels, true)
+	return from.MayMatch(s.cfg.Labels)
 }
 
 // find lists the container directories: NS_POD_UID/CONTAINER. A pod whose directory

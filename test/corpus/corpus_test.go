@@ -135,14 +135,13 @@ var signatures = map[string]string{
 	"NodeHasNoMachine": "S03",
 	"MachineHasNoNode": "S03",
 
-	"ClusterAPIObjectFailsAndIsNotReady": "S08",
-	"KernelFilesystemDamaged":            "none",
-	"KernelTasksBlocked":                 "none",
-	"KubeletClientCertificateExpired":    "none",
-	"KubeletHasNoNetworkPlugin":          "none",
-	"KubeletLosesTrackOfContainers":      "none",
-	"NodeServiceKeepsRestarting":         "none",
-	"RKE2NodeCannotJoin":                 "none",
+	"KernelFilesystemDamaged":         "none",
+	"KernelTasksBlocked":              "none",
+	"KubeletClientCertificateExpired": "none",
+	"KubeletHasNoNetworkPlugin":       "none",
+	"KubeletLosesTrackOfContainers":   "none",
+	"NodeServiceKeepsRestarting":      "none",
+	"RKE2NodeCannotJoin":              "none",
 }
 
 // excerpt is a row of the index.
@@ -196,7 +195,7 @@ func shipped(t *testing.T) (*rules.Set, *matcher.Program) {
 			known++
 		} else {
 			// The corpus has logs only, not what crowsnest writes itself about objects.
-			require.False(t, r.Steps[0].From.Matches(nil, true), "say which signature %s looks for", r.Alert)
+			require.False(t, r.Steps[0].From.MayMatch(nil), "say which signature %s looks for", r.Alert)
 		}
 	}
 	require.Equal(t, len(signatures), known)
