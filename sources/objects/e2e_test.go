@@ -219,9 +219,11 @@ func TestE2EScale(t *testing.T) {
 		l.Do(http.MethodPost, "/apis/cluster.x-k8s.io/v1beta1/namespaces/fleet/machines", kubelab.Object{
 			"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Machine", "metadata": kubelab.Object{"name": fmt.Sprintf("pool-a-6c4b8d9f7-%05d", i), "finalizers": []string{"machine.cluster.x-k8s.io"}},
 			"spec": kubelab.Object{"clusterName": "shop", "providerID": fmt.Sprintf("made-up://%d", i)},
-			"status": kubelab.Object{"phase": "Running", "nodeRef": kubelab.Object{"name": fmt.Sprintf("node-%d", i)},
+			"status": kubelab.Object{
+				"phase": "Running", "nodeRef": kubelab.Object{"name": fmt.Sprintf("node-%d", i)},
 				"conditions": conditions("Ready", "BootstrapReady", "InfrastructureReady", "NodeHealthy"),
-				"v1beta2":    kubelab.Object{"conditions": conditions("Available", "Ready", "UpToDate", "BootstrapConfigReady", "InfrastructureReady", "NodeReady", "NodeHealthy", "Deleting")}},
+				"v1beta2":    kubelab.Object{"conditions": conditions("Available", "Ready", "UpToDate", "BootstrapConfigReady", "InfrastructureReady", "NodeReady", "NodeHealthy", "Deleting")},
+			},
 		})
 	}
 	for i := range 1000 {

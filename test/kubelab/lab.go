@@ -128,7 +128,8 @@ func (l *Lab) Compact() {
 		Header struct {
 			Revision string `json:"revision"`
 		} `json:"header"`
-	}) {
+	},
+	) {
 		l.t.Helper()
 		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}
 		res, err := client.Post(l.store+"/v3/kv/"+path, "application/json", strings.NewReader(body))
