@@ -60,7 +60,7 @@ func (r *reader) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		at := r.s.cfg.Clock()
 		path, err := r.find(ctx)
-		wait := lookEvery
+		var wait time.Duration
 		switch {
 		case ctx.Err() != nil:
 			return

@@ -36,7 +36,7 @@ func Unpack(archive, dir string, limits Limits) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("open the folder for unpacked files: %w", err)
 	}
-	defer root.Close()
+	defer root.Close() //nolint:errcheck // nothing was written through it
 	f, err := os.Open(archive)
 	if err != nil {
 		return Result{}, err
