@@ -149,7 +149,7 @@ func (c *cli) discoverIn(ctx context.Context, f discoverFlags, finder *discover.
 	c.reportSkipped(skipped)
 	errs := []error{findErr}
 	for _, in := range logs {
-		errs = append(errs, finder.Read(discover.Input(in)))
+		errs = append(errs, finder.Read(discover.Input{Name: in.Name, Labels: in.Labels, Open: in.Open}))
 	}
 	return errors.Join(errs...)
 }

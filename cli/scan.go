@@ -51,7 +51,9 @@ namespace of a pasted file, satisfies every selector; --strict-labels turns that
 off.
 
 Archives are unpacked into a temporary folder (TMPDIR): tar, zip, gzip, xz, zstd
-and bzip2, also one in another. Input that cannot be read, or that does not look
+and bzip2, also one in another. Kubernetes Events and objects in YAML and JSON, and
+files of the systemd journal, become the lines that the sources events, objects and
+journal write. Pods in them tell which versions run. Input that cannot be read, or that does not look
 like a log, is an error.
 
 At the end of the input the clock runs on until every deadline is decided ("no

@@ -16,6 +16,9 @@ import (
 type Input struct {
 	Name   string // for reports: a path, or "-"
 	Labels matcher.Labels
+	// Exact means that Labels are all that the stream has: one that is missing satisfies
+	// no selector.
+	Exact bool
 	// Open returns the decompressed bytes. It is called once per scan.
 	Open func() (io.ReadCloser, error)
 }
@@ -76,7 +79,7 @@ func newReaders(inputs []Input, prog *matcher.Program, opt ScanOptions) []*reade
 	for i, in := range inputs {
 		out[i] = &reader{
 			in: in, order: i, prog: prog, now: opt.Now, ahead: ahead, size: size,
-			stream: matcher.NewStream(in.Labels, matcher.StreamOptions{Lenient: opt.Lenient, TextTime: true, Join: matcher.JoinStream}),
+			stream: matcher.NewStream(in.Labels, matcher.StreamOptions{Lenient: opt.Lenient && !in.Exact, TextTime: true, Join: matcher.JoinStream}),
 		}
 		out[i].stream.Place(0)
 	}

@@ -59,14 +59,19 @@ func (c *collector) addArchive(archive string) error {
 	if err != nil {
 		c.fail(fmt.Errorf("unpack %s: %w", name, cause(err)))
 	}
-	before, errorsBefore := len(c.inputs), c.failed
+	before, errorsBefore := c.count(), c.failed
 	if err := c.addFolder(dir); err != nil {
 		return err
 	}
-	if len(c.inputs) == before && c.failed == errorsBefore && err == nil {
+	if c.count() == before && c.failed == errorsBefore && err == nil {
 		return fmt.Errorf("%s: no logs found among its %d files", name, result.Files)
 	}
 	return nil
+}
+
+// count returns how much was found that has lines.
+func (c *collector) count() int {
+	return len(c.inputs) + len(c.journals) + len(c.state.objects) + len(c.state.lines)
 }
 
 // addPackedStdin adds standard input that begins like an archive.

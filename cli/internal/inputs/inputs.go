@@ -10,7 +10,9 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
 	"crowsnest/cli/internal/unpack"
 	"crowsnest/matcher"
@@ -57,12 +59,15 @@ const maxNamed = 20
 func Collect(args []string, opt Options) ([]replay.Input, []Skipped, error) {
 	c := &collector{opt: opt, seen: map[string]bool{}}
 	for _, arg := range args {
+		before := len(c.inputs)
+		c.state = newState(time.Now())
 		if err := c.add(arg); err != nil {
 			c.fail(err)
 		}
+		c.addState(arg, before)
 	}
 	c.keepApart()
-	c.inputs = append(c.inputs, c.journals...)
+	c.inputs = slices.Concat(c.inputs, c.journals, c.states)
 	if len(c.inputs) == 0 && c.failed == 0 {
 		c.fail(fmt.Errorf("%s: no logs found", strings.Join(args, ", ")))
 	}
@@ -77,6 +82,8 @@ type collector struct {
 	unpacked []unpacked
 	inputs   []replay.Input
 	journals []replay.Input // their labels keep them apart
+	states   []replay.Input // lines about Events and objects; the same holds
+	state    *state         // of the present argument
 	skipped  []Skipped
 	seen     map[string]bool // real paths
 	errs     []error         // the first ones
@@ -197,8 +204,11 @@ func (c *collector) found(path string) {
 			c.fail(err)
 		}
 		return
-	case isJournal(path):
+	case isJournal(path), c.hasDocument(path, info):
 		c.addFile(path, info)
+		return
+	case c.opt.Unpack != "" && isYAML(path):
+		c.skip(path, noObjects)
 		return
 	}
 	rc, err := c.opener(path, info)()
@@ -234,6 +244,10 @@ func (c *collector) addFile(path string, info fs.FileInfo) {
 	c.seen[real] = true
 	if info.Mode().IsRegular() && isJournal(path) {
 		c.addJournal(path)
+		return
+	}
+	if c.hasDocument(path, info) {
+		c.addDocument(path)
 		return
 	}
 	labels := c.labels(path)

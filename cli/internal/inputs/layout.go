@@ -84,7 +84,7 @@ func podOf(f []string) (ns, pod, container string, ok bool) {
 // in an export of kind.
 func nodeOf(f []string) string {
 	if i := last(f, "nodes"); i >= 0 && len(f) > i+2 {
-		return f[i+1]
+		return strings.TrimSuffix(f[i+1], ".zip") // Harvester packs each node
 	}
 	for _, dir := range []string{"pods", "containers"} {
 		i := last(f, dir)

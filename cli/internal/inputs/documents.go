@@ -1,0 +1,244 @@
+package inputs
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"crowsnest/cli/internal/documents"
+	"crowsnest/internal/times"
+	"crowsnest/matcher"
+	"crowsnest/replay"
+	"crowsnest/sources/events"
+	"crowsnest/sources/objects"
+)
+
+// Bounds of what is kept of the documents of one argument until all were read.
+const (
+	maxStateBytes = 64 << 20 // of lines
+	maxObjects    = 50_000
+)
+
+const noObjects = "contains no Kubernetes objects"
+
+// hasObjects matches the beginning of a file with Kubernetes objects.
+var hasObjects = regexp.MustCompile(`(?m)^(?:- )?(?:apiVersion|kind|items):|"(?:apiVersion|kind|items)"\s*:`)
+
+// compactList matches a list on a single line. Other JSON on one line is a log.
+var compactList = regexp.MustCompile(`^\{"(?:kind":"\w*List"|apiVersion":"[^"]*","(?:items"|kind":"\w*List"|metadata":\{[^}]*\},"items"))`)
+
+// hasDocument reports whether a file contains Kubernetes objects as YAML, or as JSON over
+// several lines.
+func (c *collector) hasDocument(path string, info fs.FileInfo) bool {
+	if c.opt.Unpack == "" || !info.Mode().IsRegular() {
+		return false
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return false // reading it reports the error
+	}
+	defer f.Close()
+	head := make([]byte, 4<<10)
+	n, _ := io.ReadFull(f, head)
+	head = head[:n]
+	return (isYAML(path) || isDocument(head) || compactList.Match(head)) && hasObjects.Match(head)
+}
+
+func isYAML(path string) bool {
+	ext := filepath.Ext(path)
+	return ext == ".yaml" || ext == ".yml"
+}
+
+// stateKey identifies a stream of lines about the state of a cluster.
+type stateKey struct{ cluster, component, namespace string }
+
+type stateLine struct {
+	at   time.Time
+	text string
+}
+
+// container names a container of a pod.
+type container struct{ cluster, namespace, pod, name string }
+
+// pending is an object that waits until the time of the argument is known.
+type pending struct {
+	cluster string
+	of      *objects.Recorded
+	listed  time.Time // newest time in its file
+}
+
+// state is what the documents of one argument say.
+type state struct {
+	now     time.Time
+	newest  time.Time // the newest time in all documents: when they were collected
+	lines   map[stateKey][]stateLine
+	bytes   int
+	objects []pending
+	images  map[container]string
+	dropped int // Events and objects beyond the bounds
+}
+
+func newState(now time.Time) *state {
+	return &state{now: now, lines: map[stateKey][]stateLine{}, images: map[container]string{}}
+}
+
+// addDocument reads the Kubernetes objects of a file.
+func (c *collector) addDocument(path string) {
+	f, err := os.Open(path)
+	if err != nil {
+		c.fail(fmt.Errorf("read %s: %w", c.shown(path), cause(err)))
+		return
+	}
+	defer f.Close()
+	first, cluster := len(c.state.objects), c.labels(path)["cluster"]
+	bad, read := 0, 0
+	rest, err := documents.Each(f, func(o documents.Object) {
+		if read++; o.Kind == "Secret" {
+			return
+		}
+		if err := c.state.add(cluster, o); err != nil {
+			bad++
+		}
+	})
+	c.state.list(first)
+	switch {
+	case err != nil:
+		c.fail(fmt.Errorf("read %s: %w", c.shown(path), cause(err)))
+	case rest.Broken > 0:
+		c.skip(path, fmt.Sprintf("%d of its objects cannot be read: %v", rest.Broken+bad, rest.First))
+	case bad > 0:
+		c.skip(path, fmt.Sprintf("%d of its objects do not have the form of their kind", bad))
+	case read == 0:
+		c.skip(path, noObjects)
+	}
+}
+
+// add notes what an object says.
+func (s *state) add(cluster string, o documents.Object) error {
+	if o.Kind == "Event" {
+		namespace, text, at, err := events.Recorded(o.JSON, s.now)
+		if err == nil {
+			s.newest = times.Later(s.newest, at)
+			s.line(stateKey{cluster, "events", namespace}, stateLine{at, text})
+		}
+		return err
+	}
+	of, err := objects.ReadRecorded(o.APIVersion, o.Kind, o.JSON)
+	if err != nil {
+		return err
+	}
+	for name, image := range of.Images() {
+		if len(s.images) < maxObjects {
+			s.images[container{cluster, of.Namespace(), of.Name(), name}] = image
+		}
+	}
+	if len(s.objects) == maxObjects {
+		s.dropped++
+		return nil
+	}
+	s.objects = append(s.objects, pending{cluster: cluster, of: of})
+	return nil
+}
+
+// list sets the time of the objects of one file, which begin at an index.
+func (s *state) list(first int) {
+	var newest time.Time
+	for _, p := range s.objects[first:] {
+		newest = times.Later(newest, times.Earlier(p.of.Newest(), s.now))
+	}
+	s.newest = times.Later(s.newest, newest)
+	for i := range s.objects[first:] {
+		s.objects[first+i].listed = newest
+	}
+}
+
+func (s *state) line(k stateKey, l stateLine) {
+	if s.bytes += len(l.text); s.bytes > maxStateBytes {
+		s.dropped++
+		return
+	}
+	s.lines[k] = append(s.lines[k], l)
+}
+
+// addState adds an input for each stream of Events and views of objects that the documents
+// of an argument contain, and names the images of the containers whose logs were found
+// since the inputs had a number.
+func (c *collector) addState(arg string, from int) {
+	s := c.state
+	at := cmp.Or(s.newest, s.now)
+	for _, p := range s.objects {
+		for _, l := range p.of.Lines(at, p.listed) {
+			s.line(stateKey{p.cluster, l.Component, l.Namespace}, stateLine{l.Time, l.Text})
+		}
+	}
+	if s.dropped > 0 {
+		c.fail(fmt.Errorf("%s: %d Events or objects are too many to be read; scan parts of it", arg, s.dropped))
+	}
+	for i := from; i < len(c.inputs); i++ {
+		labels := c.inputs[i].Labels
+		image := s.images[container{labels["cluster"], labels["namespace"], labels["pod"], labels["container"]}]
+		if image != "" && labels["image"] == "" {
+			labels["image"] = image
+		}
+	}
+	order := func(a, b stateKey) int {
+		return cmp.Or(cmp.Compare(a.cluster, b.cluster), cmp.Compare(a.component, b.component), cmp.Compare(a.namespace, b.namespace))
+	}
+	for _, k := range slices.SortedFunc(maps.Keys(s.lines), order) {
+		if err := c.addLines(arg, k, s.lines[k]); err != nil {
+			c.fail(err)
+		}
+	}
+}
+
+// addLines adds an input with the lines of a stream.
+func (c *collector) addLines(arg string, k stateKey, lines []stateLine) error {
+	slices.SortStableFunc(lines, func(a, b stateLine) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.text, b.text)) })
+	var b bytes.Buffer
+	for _, l := range slices.CompactFunc(lines, func(a, b stateLine) bool { return a.at.Equal(b.at) && a.text == b.text }) {
+		if err := writeLine(&b, l); err != nil {
+			return fmt.Errorf("write the lines of %s: %w", k.component, err)
+		}
+	}
+	f, err := os.CreateTemp(c.opt.Unpack, "state-*")
+	if err != nil {
+		return fmt.Errorf("write the lines of %s: %w", k.component, err)
+	}
+	defer f.Close()
+	if _, err := f.Write(b.Bytes()); err != nil {
+		return fmt.Errorf("write the lines of %s: %w", k.component, err)
+	}
+	labels := matcher.Labels{"component": k.component}
+	for name, value := range map[string]string{"cluster": k.cluster, "namespace": k.namespace} {
+		if value != "" {
+			labels[name] = value
+		}
+	}
+	maps.Copy(labels, c.opt.Labels)
+	name := strings.Join(slices.DeleteFunc([]string{k.cluster, k.component, k.namespace}, func(s string) bool { return s == "" }), " ")
+	path := f.Name()
+	c.states = append(c.states, replay.Input{
+		Name: arg + "[" + name + "]", Labels: labels, Exact: true,
+		Open: func() (io.ReadCloser, error) { return os.Open(path) },
+	})
+	return nil
+}
+
+// writeLine writes a line in Docker's format, which has exact times.
+func writeLine(b *bytes.Buffer, l stateLine) error {
+	return json.NewEncoder(b).Encode(struct {
+		Log    string    `json:"log"`
+		Stream string    `json:"stream"`
+		Time   time.Time `json:"time"`
+	}{l.text + "\n", "stdout", l.at.UTC()})
+}
