@@ -8,6 +8,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"crowsnest/daemon/component"
+	"crowsnest/daemon/inforce"
 	"crowsnest/daemon/monitor"
 	"crowsnest/episodes"
 	"crowsnest/hits"
@@ -119,8 +120,8 @@ func (r *remote) alerts(now time.Time) []episodes.Episode {
 
 // report logs why the aggregator does not accept messages: at once when the reason
 // changes, then once a minute until it accepts them.
-func (r *remote) report(now time.Time, rs *ruleset, shadow *hits.ShadowState) {
-	r.up.Report(r.self.Reportable(), rs.digests(), shadow)
+func (r *remote) report(now time.Time, rs *inforce.Rules, shadow *hits.ShadowState) {
+	r.up.Report(r.self.Reportable(), rs.Digests(), shadow)
 	r.logStats(now, r.up.Stats())
 }
 

@@ -56,8 +56,8 @@ func (p *pipeline) moveAll(d time.Duration, now time.Time) {
 		}
 		p.engine.ClockSet(d, now)
 		if sh := p.shadow.Load(); sh != nil {
-			sh.engine.Load().ClockSet(d, now)
-			sh.moved(d)
+			sh.Engine().ClockSet(d, now)
+			sh.ClockSet(d)
 		}
 		p.changed.Store(true)
 	}

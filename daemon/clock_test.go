@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crowsnest/daemon/inforce"
 	"crowsnest/test/rulefolder"
 
 	"crowsnest/episodes"
@@ -83,7 +84,7 @@ func TestClockSet(t *testing.T) {
 func TestPipelineFollowsTheClock(t *testing.T) {
 	var clock setclock.Clock
 	p := localPipeline(episodes.Config{}, clock.Now)
-	rs, err := newRuleset(&rules.Set{})
+	rs, err := inforce.New(&rules.Set{})
 	require.NoError(t, err)
 	p.swap(rs)
 	var followed []time.Duration

@@ -3,6 +3,7 @@ package daemon
 import (
 	"time"
 
+	"crowsnest/daemon/inforce"
 	"crowsnest/episodes"
 	"crowsnest/hits"
 	"crowsnest/matcher"
@@ -44,7 +45,7 @@ type concluder interface {
 	// report logs changes of the aggregator's state, and sends it what only this process
 	// knows: its own alerts, its rules, and the shadow that it matches, nil if there is
 	// none.
-	report(now time.Time, rs *ruleset, shadow *hits.ShadowState)
+	report(now time.Time, rs *inforce.Rules, shadow *hits.ShadowState)
 	// ahead returns the rules of which the aggregator has another version, and since
 	// when.
 	ahead() map[string]time.Time
@@ -85,5 +86,5 @@ func (local) peer() peer                          { return peer{} }
 func (local) alerts(time.Time) []episodes.Episode { return nil }
 func (local) ahead() map[string]time.Time         { return nil }
 
-func (local) report(time.Time, *ruleset, *hits.ShadowState) {}
-func (local) packs() (map[string]hits.Pack, bool)           { return nil, false }
+func (local) report(time.Time, *inforce.Rules, *hits.ShadowState) {}
+func (local) packs() (map[string]hits.Pack, bool)                 { return nil, false }

@@ -17,8 +17,10 @@ import (
 	"crowsnest/artifact"
 	"crowsnest/daemon/component"
 	"crowsnest/daemon/config"
+	"crowsnest/daemon/inforce"
 	"crowsnest/daemon/loader"
 	"crowsnest/daemon/monitor"
+	"crowsnest/daemon/packs"
 	"crowsnest/episodes"
 	"crowsnest/redact"
 	"crowsnest/sinks"
@@ -56,11 +58,11 @@ type Daemon struct {
 	engineCfg episodes.Config
 	pipe      *pipeline
 	self      *monitor.Alerts
-	guard     *costGuard // used by the tick only
+	guard     *inforce.Guard // used by the tick only
 	saver     *saver
 	loader    *loader.Loader
 	// artifacts fetches the rule packs that are in registries.
-	artifacts *artifacts
+	artifacts *packs.Artifacts
 
 	sources   []sources.Source
 	kinds     []component.Kind // of sources
@@ -71,11 +73,11 @@ type Daemon struct {
 	reloading     sync.Mutex // one reload at a time
 	cfg           atomic.Pointer[config.Config]
 	outcome       atomic.Pointer[reloadOutcome]
-	reported      atomic.Pointer[ruleset] // the rules that an agent reports, after reading older lines for them
-	tried         atomic.Pointer[string]  // hash of the rule files that were loaded last, good or not
-	restored      atomic.Bool             // the state is restored: sources may start
-	warmUntil     time.Time               // zero: not warming up; used by the tick only
-	restoredUntil time.Time               // zero: the restored episodes were sent; used by the tick only
+	reported      atomic.Pointer[inforce.Rules] // the rules that an agent reports, after reading older lines for them
+	tried         atomic.Pointer[string]        // hash of the rule files that were loaded last, good or not
+	restored      atomic.Bool                   // the state is restored: sources may start
+	warmUntil     time.Time                     // zero: not warming up; used by the tick only
+	restoredUntil time.Time                     // zero: the restored episodes were sent; used by the tick only
 
 	mu       sync.Mutex
 	finished map[string]error // sources whose Run has returned
@@ -151,10 +153,9 @@ func makeDaemon(opt Options) (*Daemon, error) {
 	}
 	d.opt.now = d.now
 	d.start = d.now().UTC()
-	d.artifacts = newArtifacts(d)
 	d.cfg.Store(opt.Cfg)
 	d.self = monitor.New(d.start, opt.Cfg.Global.BlindAfter)
-	d.guard = newCostGuard(opt.Cfg.Limits.RuleCPU)
+	d.guard = inforce.NewGuard(opt.Cfg.Limits.RuleCPU)
 	d.checkReach()
 	red, err := newRedactor(opt.Cfg.Redaction)
 	if err != nil {
@@ -165,6 +166,7 @@ func makeDaemon(opt Options) (*Daemon, error) {
 		Redactor: red, UpdateEvery: updateEvery, Identity: opt.Cfg.Global.Identity,
 	}
 	d.engine = episodes.New(d.engineCfg)
+	d.artifacts = d.newArtifacts()
 	to, receivers, err := newConcluder(d.opt, local{d.engine}, d.self)
 	if err != nil {
 		return nil, err
@@ -178,11 +180,11 @@ func makeDaemon(opt Options) (*Daemon, error) {
 	d.opt.accepted = d.saver.accepted
 
 	d.tried.Store(new(loader.Fingerprint(opt.Cfg)))
-	first, wrong, err := d.loader.OrKept(opt.Cfg, lastGoodRules(opt.Cfg.Storage.Path))
+	first, wrong, err := d.loader.OrKept(opt.Cfg, loader.LastGood(opt.Cfg.Storage.Path))
 	if err != nil {
 		return nil, err
 	}
-	rs, err := newRuleset(inScope(first.Set, opt.Cfg.Rules.Scope))
+	rs, err := inforce.New(inforce.InScope(first.Set, opt.Cfg.Rules.Scope))
 	if err != nil {
 		return nil, fmt.Errorf("compile rules: %w", err)
 	}

@@ -111,7 +111,7 @@ func TestFleetPromotes(t *testing.T) {
 	f.fires("team-2")
 	f.eventually(func() bool {
 		sh := f.ship.d.pipe.shadow.Load()
-		return sh == nil || len(sh.engine.Load().Episodes(time.Now())) == 2
+		return sh == nil || len(sh.Engine().Episodes(time.Now())) == 2
 	}, "the new version fires the same")
 	for _, s := range f.all() {
 		s.hasVersion("1.1.0")
@@ -171,7 +171,7 @@ func TestFleetWaitsForAnAgent(t *testing.T) {
 		_, body := f.get("/metrics")
 		return strings.Contains(body, `crowsnest_agent_up{node="n2",source="agents"} 1`)
 	}, "it is back")
-	n2.eventually(func() bool { return n2.verified() }, "it has verified the version in force")
+	n2.eventually(n2.d.artifacts.Verified, "it has verified the version in force")
 	rekey(packregistry.NewKey(t).Public)
 
 	digest := f.publish("1.1.0", f.same(), f.key.PrivateKey)
@@ -194,19 +194,6 @@ func TestFleetWaitsForAnAgent(t *testing.T) {
 	require.Zero(t, f.shadowNow().Differences)
 }
 
-// verified reports whether this process has verified the version in force.
-func (s *ship) verified() bool {
-	as := s.d.artifacts
-	as.mu.Lock()
-	defer as.mu.Unlock()
-	for _, v := range as.visits {
-		if v.checked.digest == "" {
-			return false
-		}
-	}
-	return true
-}
-
 // A restart of an agent interrupts the comparison, and causes no differences. Changed
 // rules begin it again.
 func TestFleetIsInterrupted(t *testing.T) {
@@ -227,7 +214,7 @@ func TestFleetIsInterrupted(t *testing.T) {
 	f.fires("team-4")
 	f.eventually(func() bool {
 		sh := f.ship.d.pipe.shadow.Load()
-		return sh != nil && len(sh.engine.Load().Episodes(time.Now())) > 0
+		return sh != nil && len(sh.Engine().Episodes(time.Now())) > 0
 	}, "the new version fires as well")
 	f.eventually(func() bool { return f.shadowNow().Compared >= time.Second }, "the clock runs")
 	sh := f.shadowNow()

@@ -39,7 +39,7 @@ func (d *Daemon) registerMetrics(reg *prometheus.Registry) error {
 		sources.Metrics(d.sourceStatus, agent),
 		sinks.Metrics(d.endpointStatus, agent),
 	}
-	costs := func() []matcher.Cost { return d.pipe.rules.Load().program.Costs() }
+	costs := func() []matcher.Cost { return d.pipe.rules.Load().Program.Costs() }
 	if agent {
 		all = append(all, matcher.Metrics(costs, minAgentCost))
 	} else {
@@ -87,7 +87,7 @@ func (d *Daemon) ownMetrics(sparse bool) metric.Collector {
 	shadow := func(number func(web.ShadowRule) int) func(*Daemon) map[string]int {
 		return func(d *Daemon) map[string]int {
 			out := map[string]int{}
-			if sh := d.artifacts.shadowView(); sh != nil {
+			if sh := d.artifacts.View(); sh != nil {
 				for _, r := range sh.Rules {
 					out[r.Rule] = number(r)
 				}
@@ -96,7 +96,7 @@ func (d *Daemon) ownMetrics(sparse bool) metric.Collector {
 		}
 	}
 	now := func(d *Daemon) web.Shadow {
-		if sh := d.artifacts.shadowView(); sh != nil {
+		if sh := d.artifacts.View(); sh != nil {
 			return *sh
 		}
 		return web.Shadow{}

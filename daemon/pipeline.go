@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"crowsnest/daemon/inforce"
+	"crowsnest/daemon/packs"
 	"crowsnest/episodes"
 	"crowsnest/matcher"
 	"crowsnest/rules"
@@ -21,8 +23,8 @@ type pipeline struct {
 	// copied or the rules change. So a snapshot contains all of a block or nothing of
 	// it, and no line is matched against two sets of rules.
 	lock      sync.RWMutex
-	rules     atomic.Pointer[ruleset]
-	shadow    atomic.Pointer[shadow] // nil: no other version of the rules is evaluated beside
+	rules     atomic.Pointer[inforce.Rules]
+	shadow    atomic.Pointer[packs.Shadow] // nil: no other version of the rules is evaluated beside
 	engine    *episodes.Engine
 	concluder concluder
 	now       func() time.Time
@@ -80,7 +82,7 @@ func (p *pipeline) AddMember(name string) {
 func (p *pipeline) join(name string, src sources.Source) {
 	p.concluder.AddSource(name, lateness(src), src.Serves)
 	if sh := p.shadow.Load(); sh != nil {
-		sh.engine.Load().AddSource(name, lateness(src), src.Serves)
+		sh.Engine().AddSource(name, lateness(src), src.Serves)
 	}
 }
 
@@ -96,7 +98,7 @@ func lateness(src sources.Source) time.Duration {
 func (p *pipeline) RemoveMember(name string) {
 	p.concluder.RemoveSource(name)
 	if sh := p.shadow.Load(); sh != nil {
-		sh.engine.Load().RemoveSource(name)
+		sh.Engine().RemoveSource(name)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,13 +111,13 @@ func (p *pipeline) PodDeleted(pod matcher.Labels, t time.Time) {
 	defer p.lock.RUnlock()
 	p.engine.PodDeleted(pod, t)
 	if sh := p.shadow.Load(); sh != nil {
-		sh.engine.Load().PodDeleted(pod, t)
+		sh.Engine().PodDeleted(pod, t)
 	}
 	p.changed.Store(true)
 }
 
 // Rules returns the rules in force.
-func (p *pipeline) Rules() *rules.Set { return p.rules.Load().set }
+func (p *pipeline) Rules() *rules.Set { return p.rules.Load().Set }
 
 // Ingest accepts hits that another process found.
 func (p *pipeline) Ingest(find func(*rules.Set) []matcher.Hit, commit func()) {
@@ -123,14 +125,14 @@ func (p *pipeline) Ingest(find func(*rules.Set) []matcher.Hit, commit func()) {
 	now := p.enter()
 	defer p.lock.RUnlock()
 	rs := p.rules.Load()
-	if sh := p.shadow.Load(); sh != nil && sh.forward == nil {
-		sh.conclude(find(sh.rules.set), now)
+	if sh := p.shadow.Load(); sh != nil && sh.Concludes() {
+		sh.Conclude(find(sh.Rules()), now)
 	}
-	hits := find(rs.set)
+	hits := find(rs.Set)
 	p.nameImages(hits)
 	p.concluder.Take(hits, now)
 	for i := range hits {
-		rs.sawRule(hits[i].Rule, now)
+		rs.SawRule(hits[i].Rule, now)
 	}
 	if commit != nil {
 		commit()
@@ -159,11 +161,7 @@ func (p *pipeline) Flush(s *matcher.Stream) {
 	})
 }
 
-// matchFunc matches the new lines of a stream. own is the stream as program has read
-// it so far.
-type matchFunc func(program *matcher.Program, buf *matcher.Buffer, own *matcher.Stream, now time.Time) []matcher.Hit
-
-func (p *pipeline) take(s *matcher.Stream, commit func(), match matchFunc) {
+func (p *pipeline) take(s *matcher.Stream, commit func(), match packs.Match) {
 	p.concluder.Wait() // without the lock: saving and reloading go on
 	buf := p.buffers.Get().(*matcher.Buffer)
 	defer p.buffers.Put(buf) // the concluder copies what it keeps of hits
@@ -171,15 +169,15 @@ func (p *pipeline) take(s *matcher.Stream, commit func(), match matchFunc) {
 	defer p.lock.RUnlock()
 	rs := p.rules.Load()
 	if sh := p.shadow.Load(); sh != nil {
-		sh.take(s, match, now)
+		sh.Take(s, match, now)
 	}
-	if hits := match(rs.program, buf, s, now); len(hits) > 0 {
+	if hits := match(rs.Program, buf, s, now); len(hits) > 0 {
 		p.nameImages(hits)
 		p.concluder.Take(hits, now)
 	}
 	if commit != nil {
 		commit()
-		rs.saw(s, now)
+		rs.Saw(s, now)
 	}
 	p.changed.Store(true)
 }
@@ -216,7 +214,7 @@ func (p *pipeline) AdvanceWatermark(source string, t time.Time) {
 	}
 	p.concluder.AdvanceWatermark(source, t)
 	if sh := p.shadow.Load(); sh != nil {
-		sh.engine.Load().AdvanceWatermark(source, t)
+		sh.Engine().AdvanceWatermark(source, t)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -239,19 +237,19 @@ func (p *pipeline) readUpTo(names []string, t time.Time) bool {
 }
 
 // swap puts a set of rules in force, between two blocks.
-func (p *pipeline) swap(rs *ruleset) {
+func (p *pipeline) swap(rs *inforce.Rules) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
 	if old := p.rules.Load(); old != nil {
-		rs.program.Inherit(old.program)
+		rs.Program.Inherit(old.Program)
 	}
 	p.rules.Store(rs)
-	p.engine.Swap(rs.set, p.now())
+	p.engine.Swap(rs.Set, p.now())
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, src := range p.sources {
 		if user, ok := src.(sources.RuleUser); ok {
-			user.UseRules(rs.set)
+			user.UseRules(rs.Set)
 		}
 	}
 	p.changed.Store(true)

@@ -28,8 +28,8 @@ func TestDaemonQuarantinesRule(t *testing.T) {
 		return is
 	}
 	require.False(t, quarantined())
-	program := s.d.pipe.rules.Load().program
-	program.Quarantine(s.d.pipe.rules.Load().set.Rule("A"), matcher.ReasonCost)
+	program := s.d.pipe.rules.Load().Program
+	program.Quarantine(s.d.pipe.rules.Load().Set.Rule("A"), matcher.ReasonCost)
 	require.True(t, quarantined())
 	s.eventually(func() bool { return len(s.am.firing("CrowsnestRuleGivenUp")) == 1 }, "it is notified")
 	_, body := s.get("/rules/A")
@@ -48,7 +48,7 @@ func TestDaemonQuarantinesRule(t *testing.T) {
 	s.rules.Write("b.yaml", rulefolder.Pack("b", "B", "another text of b"))
 	code, body := s.do(http.MethodPost, "/-/reload")
 	require.Equal(t, http.StatusOK, code, body)
-	require.NotSame(t, program, s.d.pipe.rules.Load().program)
+	require.NotSame(t, program, s.d.pipe.rules.Load().Program)
 	require.True(t, quarantined())
 	require.False(t, s.am.resolved("CrowsnestRuleGivenUp"))
 	require.False(t, s.am.resolved("A"))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"crowsnest/daemon/config"
+	"crowsnest/daemon/inforce"
 	"crowsnest/daemon/loader"
 	"crowsnest/rules"
 	"crowsnest/web"
@@ -66,14 +67,14 @@ func (d *Daemon) loadAgain() (loader.Loaded, error) {
 	if err != nil {
 		return loader.Loaded{}, err
 	}
-	rs, err := newRuleset(inScope(out.Set, cfg.Rules.Scope))
+	rs, err := inforce.New(inforce.InScope(out.Set, cfg.Rules.Scope))
 	if err != nil {
 		return loader.Loaded{}, fmt.Errorf("compile rules: %w", err)
 	}
 	before := d.pipe.rules.Load()
-	rs.program.Prepare(before.program) // so that the first lines need not wait for it
+	rs.Program.Prepare(before.Program) // so that the first lines need not wait for it
 	d.pipe.swap(rs)
-	d.readAgain(before.digests)
+	d.readAgain(before.Digests)
 	d.reported.Store(rs)
 	d.cfg.Store(cfg)
 	d.saver.saveRules(d.loader.InForce())

@@ -35,10 +35,10 @@ func (d *Daemon) readAgain(before func() map[string]string) {
 		return
 	}
 	rs := d.pipe.rules.Load()
-	old, now, fresh := before(), rs.digests(), *rs.set
+	old, now, fresh := before(), rs.Digests(), *rs.Set
 	fresh.Rules = nil
 	var since time.Time
-	for _, r := range rs.set.Rules {
+	for _, r := range rs.Set.Rules {
 		from, is := ahead[r.Alert]
 		if !is || now[r.Alert] == "" || now[r.Alert] == old[r.Alert] {
 			continue

@@ -34,7 +34,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	d.saver.saveRules(d.loader.InForce())
 	d.reloading.Unlock()
 	d.restore()
-	d.artifacts.announce()                                   // before the first agent asks
+	d.artifacts.Announce()                                   // before the first agent asks
 	d.pipe.concluder.report(d.now(), d.reported.Load(), nil) // before the first message, which announces the report
 	flow := d.startAll(base)
 	select {
@@ -96,7 +96,7 @@ func (d *Daemon) startAll(ctx context.Context) flow {
 	f.tick.run(d.ticks)
 	f.rest.run(d.saver.run)
 	f.rest.run(d.watchRules)
-	f.rest.run(d.artifacts.run)
+	f.rest.run(d.artifacts.Run)
 	f.rest.run(d.tune)
 	for _, s := range d.sources {
 		f.sources.run(func(ctx context.Context) {

@@ -11,7 +11,9 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"crowsnest/daemon/loader"
 	"crowsnest/daemon/monitor"
+	"crowsnest/rules"
 	"crowsnest/sinks"
 	"crowsnest/sources"
 	"crowsnest/state"
@@ -296,5 +298,15 @@ func (s *saver) release() {
 	if s.held != nil {
 		_ = s.held.Release() // it only closes a descriptor
 		s.held = nil
+	}
+}
+
+// saveRules saves the rule files in force.
+func (s *saver) saveRules(files []rules.File) {
+	if !s.keeps() {
+		return
+	}
+	if err := loader.SaveLastGood(s.dir, files); err != nil {
+		s.log.Error().Err(err).Msg("the rules in force cannot be saved; a restart needs all of them to be good")
 	}
 }

@@ -11,27 +11,6 @@ import (
 	"crowsnest/test/rulefolder"
 )
 
-// With scope node, rules that need several nodes are off.
-func TestScopeOfANode(t *testing.T) {
-	set := &rules.Set{Rules: []*rules.Rule{
-		{Alert: "Here", Scope: rules.ScopeNode, Mode: rules.ModeOn},
-		{Alert: "Everywhere", Scope: rules.ScopeCluster, Mode: rules.ModeOn},
-		{Alert: "Off", Scope: rules.ScopeNode, Mode: rules.ModeOff},
-	}}
-	modes := func(set *rules.Set) string {
-		var out []string
-		for _, r := range set.Rules {
-			out = append(out, string(r.Mode))
-		}
-		return strings.Join(out, " ")
-	}
-	require.Equal(t, "true false false", modes(inScope(set, rules.ScopeNode)))
-	require.Equal(t, "true true false", modes(set), "the set is shared")
-	require.Same(t, set, inScope(set, ""))
-	require.Equal(t, map[string]bool{"Everywhere": true}, outOfScope(set, rules.ScopeNode))
-	require.Empty(t, outOfScope(set, ""))
-}
-
 func TestScopeInTheDaemon(t *testing.T) {
 	s := newShip(t)
 	s.rules.Write("a.yaml", strings.Replace(rulefolder.Pack("a", "A", "text of a"), "by: [", "by: [pod, ", 1))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crowsnest/daemon/inforce"
 	"crowsnest/daemon/loader"
 	"crowsnest/episodes"
 	"crowsnest/matcher"
@@ -17,7 +18,7 @@ import (
 // BenchmarkSwap measures how long lines wait while 5,000 rules are put in force and 10,000
 // alerts are open.
 func BenchmarkSwap(b *testing.B) {
-	sets := make([]*ruleset, 2)
+	sets := make([]*inforce.Rules, 2)
 	for i := range sets {
 		var text strings.Builder
 		text.WriteString("pack: {name: swap, version: \"1.0.0\"}\nrules:\n")
@@ -28,7 +29,7 @@ func BenchmarkSwap(b *testing.B) {
 		require.Empty(b, problems.Errors())
 		set, problems := loader.Build(docs, rules.Options{})
 		require.Empty(b, problems.Errors())
-		rs, err := newRuleset(set)
+		rs, err := inforce.New(set)
 		require.NoError(b, err)
 		sets[i] = rs
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"crowsnest/daemon/monitor"
+	"crowsnest/daemon/packs"
 	"crowsnest/episodes"
 	"crowsnest/sources"
 	"crowsnest/sources/agents"
@@ -58,7 +59,7 @@ func (d *Daemon) monitor(now time.Time, seen *changeLog) {
 	if d.self.Changed() {
 		d.pipe.changed.Store(true)
 	}
-	d.pipe.concluder.report(now, d.reported.Load(), d.artifacts.shadowState())
+	d.pipe.concluder.report(now, d.reported.Load(), d.artifacts.ShadowState())
 }
 
 // behind returns the rules in force that agents have in another version.
@@ -82,30 +83,30 @@ func (d *Daemon) holdBack() {
 	}
 	d.engine.HoldBack(upTo)
 	if sh := d.pipe.shadow.Load(); sh != nil {
-		sh.engine.Load().HoldBack(upTo)
+		sh.Engine().HoldBack(upTo)
 	}
 }
 
 // evaluateShadow concludes in the shadow.
 func (d *Daemon) evaluateShadow(now time.Time) {
-	if sh := d.pipe.shadow.Load(); sh != nil && sh.forward == nil {
+	if sh := d.pipe.shadow.Load(); sh != nil && sh.Concludes() {
 		d.compare(sh)
-		sh.evaluate(now)
+		sh.Evaluate(now)
 	}
 }
 
 // compare begins the comparison of a shadow when every agent matches its rules.
-func (d *Daemon) compare(sh *shadow) {
-	if by := d.coverage(sh); sh.cover(by, d.now()) {
+func (d *Daemon) compare(sh *packs.Shadow) {
+	if by := d.coverage(sh); sh.Cover(by, d.now()) {
 		d.pipe.compare(sh, by.Ahead)
 	}
 }
 
 // coverage returns which agents match a shadow. This process itself does.
-func (d *Daemon) coverage(sh *shadow) agents.Coverage {
+func (d *Daemon) coverage(sh *packs.Shadow) agents.Coverage {
 	var out agents.Coverage
 	for _, a := range d.agents() {
-		out = out.And(a.Coverage(agents.Shadow{Digest: sh.next.Digest, Rules: sh.digest, Judged: sh.judged}))
+		out = out.And(a.Coverage(sh.Wanted()))
 	}
 	return out
 }
@@ -131,7 +132,7 @@ func (d *Daemon) tune(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			d.pipe.rules.Load().program.Tune()
+			d.pipe.rules.Load().Program.Tune()
 		}
 	}
 }
@@ -171,9 +172,9 @@ func (d *Daemon) warmUp(now time.Time, caughtUp bool) {
 // send notifies of new conclusions. Until the restored episodes are sent, it omits those
 // of the previous process.
 func (d *Daemon) send(eps []episodes.Episode) {
-	if sh := d.pipe.shadow.Load(); sh != nil && sh.forward == nil {
-		sh.cover(d.coverage(sh), d.now()) // a gap counts before what was concluded in it
-		sh.count(eps, sh.judged, false, d.now())
+	if sh := d.pipe.shadow.Load(); sh != nil && sh.Concludes() {
+		sh.Cover(d.coverage(sh), d.now()) // a gap counts before what was concluded in it
+		sh.CountInForce(eps, d.now())
 	}
 	if !d.restoredUntil.IsZero() {
 		eps = slices.DeleteFunc(eps, func(ep episodes.Episode) bool {

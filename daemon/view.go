@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"crowsnest/daemon/inforce"
 	"crowsnest/daemon/monitor"
 	"crowsnest/episodes"
 	"crowsnest/sinks"
@@ -24,7 +25,7 @@ func (d *Daemon) view() web.View {
 		Deliveries: d.deliveriesView,
 		Timeline:   func(fp episodes.Fingerprint) (episodes.Timeline, bool) { return d.engine.Timeline(fp, d.now()) },
 		Status:     d.statusView,
-		Shadow:     d.artifacts.shadowView,
+		Shadow:     d.artifacts.View,
 		External:   func() []map[string]string { return d.cfg.Load().ExternalLabels() },
 	}
 }
@@ -35,7 +36,7 @@ func (d *Daemon) webOptions(reg *prometheus.Registry) web.Options {
 		MaxConns: webConns(), Hosts: d.opt.Web.Hosts,
 	}
 	if d.opt.Web.Lifecycle {
-		opt.Reload, opt.Promote = d.Reload, d.artifacts.promote
+		opt.Reload, opt.Promote = d.Reload, d.artifacts.Promote
 	}
 	return opt
 }
@@ -43,17 +44,17 @@ func (d *Daemon) webOptions(reg *prometheus.Registry) web.Options {
 func (d *Daemon) rulesView() web.Rules {
 	rs := d.pipe.rules.Load()
 	out := web.Rules{
-		Set: rs.set, Broken: d.brokenPacks(), Seen: rs.lastSeen(),
-		Cost: map[string]time.Duration{}, Tries: map[string]int64{}, Quarantined: map[string]string{}, OutOfScope: outOfScope(rs.set, d.cfg.Load().Rules.Scope),
+		Set: rs.Set, Broken: d.brokenPacks(), Seen: rs.LastSeen(),
+		Cost: map[string]time.Duration{}, Tries: map[string]int64{}, Quarantined: map[string]string{}, OutOfScope: inforce.OutOfScope(rs.Set, d.cfg.Load().Rules.Scope),
 	}
-	for _, c := range rs.program.Costs() {
+	for _, c := range rs.Program.Costs() {
 		out.Cost[c.Rule.Alert], out.Tries[c.Rule.Alert] = c.Spent, c.Tries
 	}
 	out.Waits = map[string]string{}
 	for rule, b := range d.behind() {
 		out.Waits[rule] = monitor.BehindText(b)
 	}
-	for _, g := range rs.program.Quarantined() {
+	for _, g := range rs.Program.Quarantined() {
 		out.Quarantined[g.Rule.Alert] = monitor.QuarantineReason(g.Reason)
 	}
 	return out

@@ -1,4 +1,4 @@
-package daemon
+package packs
 
 import (
 	"testing"
@@ -8,6 +8,7 @@ import (
 
 	"crowsnest/artifact"
 	"crowsnest/daemon/config"
+	"crowsnest/daemon/inforce"
 	"crowsnest/daemon/loader"
 	"crowsnest/episodes"
 	"crowsnest/rules"
@@ -25,19 +26,19 @@ func rulesOf(t *testing.T, pack string) *rules.Set {
 
 // What a shadow counts, on a clock of its own.
 type tally struct {
-	*shadow
+	*Shadow
 	rule *rules.Rule
 	now  time.Time
 }
 
 func newTally(t *testing.T, budget int) *tally {
 	set := rulesOf(t, rulefolder.Pack("b", "B", "text of b"))
-	rs, err := newRuleset(set)
+	rs, err := inforce.New(set)
 	require.NoError(t, err)
 	began := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	c := &tally{&shadow{
+	c := &tally{&Shadow{
 		artifact: &config.Artifact{Shadow: &config.Shadow{For: time.Hour, Budget: budget}}, began: began, rules: rs,
-		guard: newCostGuard(0), judged: map[string]bool{"B": true}, comparison: newComparison(shadowGrace),
+		guard: inforce.NewGuard(0), judged: map[string]bool{"B": true}, comparison: newComparison(shadowGrace),
 	}, set.Rules[0], began}
 	c.engine.Store(episodes.New(episodes.Config{}))
 	c.begin(map[episodes.Fingerprint]bool{}, began, began)
@@ -113,7 +114,7 @@ func TestShadowWaitsForNodes(t *testing.T) {
 	c.fires(false, 1, 5*time.Minute, episodes.StateFiring)
 	c.fires(true, 1, 5*time.Minute, episodes.StateFiring)
 	c.fires(false, 2, 10*time.Minute, episodes.StateFiring) // the agent may have ended before it sent more
-	require.False(t, c.cover(lost, c.now.Add(shadowGrace-1)))
+	require.False(t, c.Cover(lost, c.now.Add(shadowGrace-1)))
 	c.now = c.began.Add(70 * time.Minute)
 	c.fires(false, 3, 65*time.Minute, episodes.StateFiring)
 	c.require(t, 70*time.Minute, "", false)
@@ -121,7 +122,7 @@ func TestShadowWaitsForNodes(t *testing.T) {
 	require.Equal(t, "node n1: its agent has no such version", p.waits())
 	require.Equal(t, 10*time.Minute+shadowGrace-1, p.ran)
 
-	require.True(t, c.cover(agents.Coverage{}, c.now))
+	require.True(t, c.Cover(agents.Coverage{}, c.now))
 	c.begin(map[episodes.Fingerprint]bool{3: true}, c.now, c.now)
 	c.fires(false, 4, 70*time.Minute-1, episodes.StateFiring) // a line from before
 	c.fires(true, 5, 70*time.Minute-1, episodes.StateFiring)
@@ -129,8 +130,8 @@ func TestShadowWaitsForNodes(t *testing.T) {
 	c.require(t, 2*time.Hour, "", true)
 
 	// A node that came back so soon that nobody noticed is a gap as well.
-	require.False(t, c.cover(agents.Coverage{Since: c.began}, c.now))
-	require.True(t, c.cover(agents.Coverage{Since: c.now}, c.now))
+	require.False(t, c.Cover(agents.Coverage{Since: c.began}, c.now))
+	require.True(t, c.Cover(agents.Coverage{Since: c.now}, c.now))
 	c.begin(map[episodes.Fingerprint]bool{}, c.now, c.now)
 	c.fires(false, 4, 2*time.Hour, episodes.StateFiring)
 	c.require(t, 2*time.Hour+shadowGrace, "1 alerts differ, more than the budget of 0: B (0 only in the new version, 1 only in the one in force)", false)
@@ -155,7 +156,7 @@ func TestShadowSkipsAlertsWithOlderLines(t *testing.T) {
 // An agent that finds a rule too costly refuses for all.
 func TestShadowIsRefusedByANode(t *testing.T) {
 	c := newTally(t, 0)
-	c.cover(agents.Coverage{Refused: "node n1 reports: rule B takes 0.50 of a CPU"}, c.began)
+	c.Cover(agents.Coverage{Refused: "node n1 reports: rule B takes 0.50 of a CPU"}, c.began)
 	c.require(t, time.Minute, "node n1 reports: rule B takes 0.50 of a CPU", false)
 }
 

@@ -1,4 +1,4 @@
-package daemon
+package inforce
 
 import (
 	"slices"
@@ -6,9 +6,9 @@ import (
 	"crowsnest/rules"
 )
 
-// inScope returns the set with the rules turned off that need the logs of several
+// InScope returns the set with the rules turned off that need the logs of several
 // nodes.
-func inScope(set *rules.Set, scope rules.Scope) *rules.Set {
+func InScope(set *rules.Set, scope rules.Scope) *rules.Set {
 	if scope != rules.ScopeNode {
 		return set
 	}
@@ -37,8 +37,8 @@ func inScope(set *rules.Set, scope rules.Scope) *rules.Set {
 	return &out
 }
 
-// outOfScope returns the names of the rules that inScope turns off.
-func outOfScope(set *rules.Set, scope rules.Scope) map[string]bool {
+// OutOfScope returns the names of the rules that InScope turns off.
+func OutOfScope(set *rules.Set, scope rules.Scope) map[string]bool {
 	out := map[string]bool{}
 	for _, r := range set.Rules {
 		if scope == rules.ScopeNode && r.Scope == rules.ScopeCluster {

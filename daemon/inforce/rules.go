@@ -1,4 +1,4 @@
-package daemon
+package inforce
 
 import (
 	"sync"
@@ -9,19 +9,21 @@ import (
 	"crowsnest/rules"
 )
 
-// ruleset holds the active rules and their program. Only the times at which the steps of
-// rules last saw a line change in it.
-type ruleset struct {
-	set     *rules.Set
-	program *matcher.Program
-	seen    map[*rules.Rule]*atomic.Int64 // ns since 1970
+// Rules are a set of rules and its program. Only the times at which rules last saw a
+// line change in them. Safe for concurrent use.
+type Rules struct {
+	Set     *rules.Set
+	Program *matcher.Program
+	// Digests returns the digests of the rules that are not off, by name. Callers must not
+	// change it.
+	Digests func() map[string]string
+
+	seen map[*rules.Rule]*atomic.Int64 // ns since 1970
 	// together holds the combinations of rules that streams have, by the start of the
 	// program's list of them: a block updates one time instead of one per rule.
 	together sync.Map // **rules.Rule to *seenTogether
 	many     atomic.Int64
 	maxMany  int64
-
-	digests func() map[string]string // of the rules that are not off, by name
 }
 
 // seenTogether is when a combination of rules last saw a line.
@@ -34,17 +36,18 @@ type seenTogether struct {
 // not used for long, and makes new lists for them.
 const maxTogether = 2048
 
-func newRuleset(set *rules.Set) (*ruleset, error) {
+// New compiles the rules of a set.
+func New(set *rules.Set) (*Rules, error) {
 	began := time.Now()
 	program, err := matcher.CompileTimed(set, func() time.Duration { return time.Since(began) })
 	if err != nil {
 		return nil, err
 	}
-	rs := &ruleset{set: set, program: program, maxMany: maxTogether, seen: make(map[*rules.Rule]*atomic.Int64, len(set.Rules))}
+	rs := &Rules{Set: set, Program: program, maxMany: maxTogether, seen: make(map[*rules.Rule]*atomic.Int64, len(set.Rules))}
 	for _, r := range set.Rules {
 		rs.seen[r] = new(atomic.Int64)
 	}
-	rs.digests = sync.OnceValue(func() map[string]string {
+	rs.Digests = sync.OnceValue(func() map[string]string {
 		out := make(map[string]string, len(set.Rules))
 		for _, r := range set.Rules {
 			if r.Mode != rules.ModeOff {
@@ -56,8 +59,9 @@ func newRuleset(set *rules.Set) (*ruleset, error) {
 	return rs, nil
 }
 
-func (rs *ruleset) saw(s *matcher.Stream, now time.Time) {
-	list := rs.program.Rules(s)
+// Saw records that the rules of a stream saw a line.
+func (rs *Rules) Saw(s *matcher.Stream, now time.Time) {
+	list := rs.Program.Rules(s)
 	if len(list) == 0 {
 		return
 	}
@@ -70,15 +74,15 @@ func (rs *ruleset) saw(s *matcher.Stream, now time.Time) {
 	t.(*seenTogether).at.Store(now.UnixNano())
 }
 
-// sawRule records that a rule saw a line in another process.
-func (rs *ruleset) sawRule(r *rules.Rule, now time.Time) {
+// SawRule records that a rule saw a line in another process.
+func (rs *Rules) SawRule(r *rules.Rule, now time.Time) {
 	if at := rs.seen[r]; at != nil {
 		at.Store(now.UnixNano())
 	}
 }
 
 // forget removes all combinations and keeps their times by rule.
-func (rs *ruleset) forget(now time.Time) {
+func (rs *Rules) forget(now time.Time) {
 	rs.together.Range(func(list, t any) bool {
 		for _, r := range t.(*seenTogether).rules {
 			if ns := t.(*seenTogether).at.Load(); rs.seen[r] != nil && ns > rs.seen[r].Load() {
@@ -91,8 +95,8 @@ func (rs *ruleset) forget(now time.Time) {
 	})
 }
 
-// lastSeen returns when each rule last saw a line, by name.
-func (rs *ruleset) lastSeen() map[string]time.Time {
+// LastSeen returns when each rule last saw a line, by name.
+func (rs *Rules) LastSeen() map[string]time.Time {
 	newest := make(map[*rules.Rule]int64, len(rs.seen))
 	for r, at := range rs.seen {
 		newest[r] = at.Load()

@@ -1,4 +1,4 @@
-package daemon
+package inforce
 
 import (
 	"fmt"
@@ -23,7 +23,7 @@ func TestLastSeen(t *testing.T) {
 	require.Empty(t, problems.Errors())
 	set, problems := loader.Build(docs, rules.Options{})
 	require.Empty(t, problems.Errors())
-	rs, err := newRuleset(set)
+	rs, err := New(set)
 	require.NoError(t, err)
 	rs.maxMany = 24
 	want := map[string]time.Time{}
@@ -39,17 +39,17 @@ func TestLastSeen(t *testing.T) {
 			}
 		}
 		s := matcher.NewStream(labels, matcher.StreamOptions{})
-		rs.saw(s, now)
-		rs.saw(s, now)
+		rs.Saw(s, now)
+		rs.Saw(s, now)
 		if n%3 == 0 {
-			require.Equal(t, want, rs.lastSeen())
+			require.Equal(t, want, rs.LastSeen())
 		}
 	}
-	require.Equal(t, want, rs.lastSeen())
+	require.Equal(t, want, rs.LastSeen())
 	require.LessOrEqual(t, rs.many.Load(), rs.maxMany)
 	now = now.Add(time.Second)
-	rs.sawRule(set.Rules[0], now)
-	rs.sawRule(&rules.Rule{}, now)
+	rs.SawRule(set.Rules[0], now)
+	rs.SawRule(&rules.Rule{}, now)
 	want["R0"] = now
-	require.Equal(t, want, rs.lastSeen())
+	require.Equal(t, want, rs.LastSeen())
 }

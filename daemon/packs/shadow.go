@@ -1,4 +1,4 @@
-package daemon
+package packs
 
 import (
 	"cmp"
@@ -12,11 +12,12 @@ import (
 
 	"crowsnest/artifact"
 	"crowsnest/daemon/config"
+	"crowsnest/daemon/inforce"
 	"crowsnest/episodes"
 	"crowsnest/hits"
 	"crowsnest/matcher"
 	"crowsnest/rules"
-	"crowsnest/sources"
+	"crowsnest/sources/agents"
 	"crowsnest/web"
 )
 
@@ -24,20 +25,20 @@ import (
 // forgotten, with their incomplete lines.
 const maxShadowStreams = 65_536
 
-// shadow evaluates the rules of a new version that differ from those in force: on the same
+// Shadow evaluates the rules of a new version that differ from those in force: on the same
 // lines, with an engine of its own, and without notifications. It counts the alerts that
 // only one of the two versions fires.
 //
-// On an agent it only matches, and its hits go to the aggregator, which compares.
-type shadow struct {
+// On an agent it only matches, and its hits go to the aggregator, which compares. Safe for concurrent use.
+type Shadow struct {
 	artifact *config.Artifact
 	next     *artifact.Artifact
-	base     *ruleset // in force; a reload starts the shadow again
+	base     *inforce.Rules // in force; a reload starts the shadow again
 	began    time.Time
-	rules    *ruleset
+	rules    *inforce.Rules
 	digest   string          // hits.RulesDigest of rules
 	judged   map[string]bool // names of the rules that differ
-	guard    *costGuard
+	guard    *inforce.Guard
 	buffers  sync.Pool // of *matcher.Buffer
 	// forward sends hits to the aggregator; nil: this process concludes.
 	forward func(found []matcher.Hit, now time.Time)
@@ -54,9 +55,9 @@ type shadow struct {
 
 // newShadow returns a shadow of the candidate, nil if no rule fires differently with
 // it.
-func newShadow(a *config.Artifact, next *artifact.Artifact, candidate *rules.Set, d *Daemon) (*shadow, error) {
-	base, now := d.pipe.rules.Load(), d.now()
-	judged := differing(base.set, candidate)
+func (as *Artifacts) newShadow(a *config.Artifact, next *artifact.Artifact, candidate *rules.Set) (*Shadow, error) {
+	base, now := as.host.InForce(), as.opt.Now()
+	judged := differing(base.Set, candidate)
 	if len(judged) == 0 {
 		return nil, nil
 	}
@@ -68,25 +69,25 @@ func newShadow(a *config.Artifact, next *artifact.Artifact, candidate *rules.Set
 			set.Rules = append(set.Rules, &own)
 		}
 	}
-	rs, err := newRuleset(set)
+	rs, err := inforce.New(set)
 	if err != nil {
 		return nil, fmt.Errorf("compile rules: %w", err)
 	}
-	cfg := d.engineCfg
+	cfg := as.opt.Engine
 	cfg.UpdateEvery = time.Hour // nobody reads the texts
-	s := &shadow{
-		artifact: a, next: next, base: base, began: now, rules: rs, digest: hits.RulesDigest(rs.digests()), judged: judged, guard: newCostGuard(d.cfg.Load().Limits.RuleCPU),
+	s := &Shadow{
+		artifact: a, next: next, base: base, began: now, rules: rs, digest: hits.RulesDigest(rs.Digests()), judged: judged, guard: inforce.NewGuard(as.host.Config().Limits.RuleCPU),
 		buffers: sync.Pool{New: func() any { return new(matcher.Buffer) }}, streams: map[*matcher.Stream]*matcher.Stream{},
 		newEngine: func() *episodes.Engine {
 			e := episodes.New(cfg)
-			e.Swap(set, d.now())
+			e.Swap(set, as.opt.Now())
 			return e
 		},
-		comparison: newComparison(cmp.Or(d.opt.grace, shadowGrace)),
+		comparison: newComparison(cmp.Or(as.opt.Grace, shadowGrace)),
 	}
 	s.engine.Store(s.newEngine())
-	if d.pipe.concluder.peer().remote {
-		s.forward = d.pipe.concluder.Take
+	if as.host.Remote() {
+		s.forward = as.host.Forward
 	}
 	return s, nil
 }
@@ -119,12 +120,52 @@ func differing(a, b *rules.Set) map[string]bool {
 }
 
 // state is what an agent reports about its shadow.
-func (s *shadow) state() *hits.ShadowState {
+func (s *Shadow) state() *hits.ShadowState {
 	return &hits.ShadowState{Digest: s.next.Digest, Rules: s.digest}
 }
 
-// take matches what a stream is about to scan. The caller holds the checkpoint lock.
-func (s *shadow) take(of *matcher.Stream, match matchFunc, now time.Time) {
+// Concludes reports whether this process concludes, instead of an aggregator.
+func (s *Shadow) Concludes() bool { return s.forward == nil }
+
+// Engine returns the engine of the new version. It is replaced by Begin.
+func (s *Shadow) Engine() *episodes.Engine { return s.engine.Load() }
+
+// Rules returns the rules of the new version that differ from those in force.
+func (s *Shadow) Rules() *rules.Set { return s.rules.Set }
+
+// Wanted is what agents have to match for the comparison.
+func (s *Shadow) Wanted() agents.Shadow {
+	return agents.Shadow{Digest: s.next.Digest, Rules: s.digest, Judged: s.judged}
+}
+
+// Begin begins the comparison, or begins it again after lines that only the version in
+// force has seen. join adds the sources to an engine. inForce are the alerts of the version
+// in force, and from is the time of the first lines that both versions see. The caller
+// holds the checkpoint lock for writing.
+func (s *Shadow) Begin(join func(*episodes.Engine), inForce []episodes.Episode, from, now time.Time) {
+	engine := s.newEngine()
+	join(engine)
+	open := map[episodes.Fingerprint]bool{}
+	for _, ep := range inForce {
+		if s.judged[ep.Alert] && (ep.State == episodes.StateFiring || ep.State == episodes.StatePending) {
+			open[ep.Fingerprint] = true
+		}
+	}
+	s.engine.Store(engine)
+	s.begin(open, from, now)
+}
+
+// CountInForce counts the alerts that the version in force fires.
+func (s *Shadow) CountInForce(changes []episodes.Episode, now time.Time) {
+	s.count(changes, s.judged, false, now)
+}
+
+// Match matches the new lines of a stream. own is the stream as program has read it so
+// far.
+type Match func(program *matcher.Program, buf *matcher.Buffer, own *matcher.Stream, now time.Time) []matcher.Hit
+
+// Take matches what a stream is about to scan. The caller holds the checkpoint lock.
+func (s *Shadow) Take(of *matcher.Stream, match Match, now time.Time) {
 	s.reading.Lock()
 	if len(s.streams) >= maxShadowStreams {
 		clear(s.streams)
@@ -134,27 +175,27 @@ func (s *shadow) take(of *matcher.Stream, match matchFunc, now time.Time) {
 	s.reading.Unlock()
 	buf := s.buffers.Get().(*matcher.Buffer)
 	defer s.buffers.Put(buf)
-	s.conclude(match(s.rules.program, buf, own, now), now)
+	s.Conclude(match(s.rules.Program, buf, own, now), now)
 }
 
-// conclude accepts hits of the new version. The caller holds the checkpoint lock.
-func (s *shadow) conclude(found []matcher.Hit, now time.Time) {
+// Conclude accepts hits of the new version. The caller holds the checkpoint lock.
+func (s *Shadow) Conclude(found []matcher.Hit, now time.Time) {
 	switch {
 	case len(found) == 0:
 	case s.forward != nil:
 		s.forward(found, now)
 	default:
-		s.engine.Load().Take(found, now)
+		s.Engine().Take(found, now)
 	}
 }
 
-// evaluate concludes, and counts what the new version fires.
-func (s *shadow) evaluate(now time.Time) {
-	s.count(s.engine.Load().Evaluate(now), s.judged, true, now)
+// Evaluate concludes, and counts what the new version fires.
+func (s *Shadow) Evaluate(now time.Time) {
+	s.count(s.Engine().Evaluate(now), s.judged, true, now)
 }
 
 // judge returns why the version is refused, "" if it is not, and whether its time is over.
-func (s *shadow) judge(now time.Time) (refused string, over bool) {
+func (s *Shadow) judge(now time.Time) (refused string, over bool) {
 	p, budget := s.progress(s.judged, now), s.artifact.Shadow.Budget
 	switch {
 	case p.refused != "":
@@ -172,14 +213,14 @@ func (s *shadow) judge(now time.Time) (refused string, over bool) {
 }
 
 // tooCostly names a rule of the new version that would be quarantined; "" if there is none.
-func (s *shadow) tooCostly(now time.Time) string {
-	program := s.rules.program
-	if cpu, ok := processCPU(); ok && s.guard.due(now) {
-		for _, c := range s.guard.judge(now, cpu, program.Costs()) {
-			return fmt.Sprintf("rule %s takes %.2f of a CPU", c.rule.Alert, c.share)
+func (s *Shadow) tooCostly(now time.Time) string {
+	program := s.rules.Program
+	if cpu, ok := inforce.ProcessCPU(); ok && s.guard.Due(now) {
+		for _, c := range s.guard.Judge(now, cpu, program.Costs()) {
+			return fmt.Sprintf("rule %s takes %.2f of a CPU", c.Rule.Alert, c.Share)
 		}
 	}
-	for _, r := range s.engine.Load().Quarantined() {
+	for _, r := range s.Engine().Quarantined() {
 		return "rule " + r.Alert + " failed because of a bug in crowsnest"
 	}
 	for _, q := range program.Quarantined() {
@@ -189,7 +230,7 @@ func (s *shadow) tooCostly(now time.Time) string {
 }
 
 // view returns the shadow for the pages.
-func (s *shadow) view(now time.Time) web.Shadow {
+func (s *Shadow) view(now time.Time) web.Shadow {
 	p := s.progress(s.judged, now)
 	out := web.Shadow{
 		Artifact: s.artifact.Ref().Repository(), Version: s.next.Version, Digest: s.next.Digest, Began: s.began, Compared: p.ran.Truncate(time.Second),
@@ -208,42 +249,4 @@ func (s *shadow) view(now time.Time) web.Shadow {
 		out.Rules = append(out.Rules, web.ShadowRule{Rule: name, OnlyNew: p.byRule[name].onlyNext, OnlyInForce: p.byRule[name].onlyNow})
 	}
 	return out
-}
-
-// shadowing starts a shadow, or ends it with nil.
-func (p *pipeline) shadowing(s *shadow) {
-	p.lock.Lock()
-	defer p.lock.Unlock()
-	p.shadow.Store(s)
-}
-
-// compare begins the comparison of a shadow, or begins it again after lines that only
-// the version in force has seen. The clock of a node may be ahead of this one's: lines that
-// are stamped before now plus ahead are not compared.
-func (p *pipeline) compare(s *shadow, ahead time.Duration) {
-	p.lock.Lock()
-	defer p.lock.Unlock()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	engine, now := s.newEngine(), p.now()
-	for _, src := range p.sources {
-		names := []string{src.Name()}
-		if multi, ok := src.(sources.MultiSource); ok {
-			names = multi.Members()
-		}
-		for _, name := range names {
-			engine.AddSource(name, lateness(src), src.Serves)
-			if t, known := p.watermarks[name]; known {
-				engine.AdvanceWatermark(name, t)
-			}
-		}
-	}
-	open := map[episodes.Fingerprint]bool{}
-	for _, ep := range p.engine.Episodes(now) {
-		if s.judged[ep.Alert] && (ep.State == episodes.StateFiring || ep.State == episodes.StatePending) {
-			open[ep.Fingerprint] = true
-		}
-	}
-	s.engine.Store(engine)
-	s.begin(open, now.Add(ahead), now)
 }

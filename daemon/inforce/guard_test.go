@@ -1,4 +1,4 @@
-package daemon
+package inforce
 
 import (
 	"cmp"
@@ -23,16 +23,16 @@ func TestCostGuard(t *testing.T) {
 	a, b := &rules.Rule{Alert: "A"}, &rules.Rule{Alert: "B"}
 	// f plays seconds and returns when A was first found, in seconds; B must never be
 	// found.
-	f := func(limit float64, want int, play func(i int) second) *costGuard {
+	f := func(limit float64, want int, play func(i int) second) *Guard {
 		t.Helper()
-		g := newCostGuard(limit)
+		g := NewGuard(limit)
 		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 		var sum second
 		tries := int64(0)
 		got := 0
 		for i := range 300 {
-			for _, c := range g.judge(now, sum.cpu, []matcher.Cost{{Rule: a, Spent: sum.a, Tries: tries}, {Rule: b, Spent: sum.b}}) {
-				require.Same(t, a, c.rule)
+			for _, c := range g.Judge(now, sum.cpu, []matcher.Cost{{Rule: a, Spent: sum.a, Tries: tries}, {Rule: b, Spent: sum.b}}) {
+				require.Same(t, a, c.Rule)
 				if got == 0 {
 					got = i
 				}
@@ -84,19 +84,19 @@ func TestCostGuard(t *testing.T) {
 	})
 
 	// A rule is returned again as long as it is too costly.
-	g := newCostGuard(0.2)
+	g := NewGuard(0.2)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	found := 0
 	for i := range 12 {
 		spent := time.Duration(i) * 5 * time.Second
-		for _, c := range g.judge(now, spent, []matcher.Cost{{Rule: a, Spent: spent}}) {
-			require.InDelta(t, 0.5, c.share, 1e-9)
+		for _, c := range g.Judge(now, spent, []matcher.Cost{{Rule: a, Spent: spent}}) {
+			require.InDelta(t, 0.5, c.Share, 1e-9)
 			found++
 		}
 		now = now.Add(guardSlice)
 	}
 	require.Equal(t, 6, found)
-	require.Empty(t, g.judge(now, 0, nil))
+	require.Empty(t, g.Judge(now, 0, nil))
 	require.Empty(t, g.strike)
 	require.Empty(t, g.before)
 }

@@ -1,4 +1,4 @@
-package daemon
+package loader
 
 import (
 	"encoding/json"
@@ -12,21 +12,17 @@ import (
 // force, so that a pack that breaks before a restart stays in force as well.
 const lastGoodFolder = "rules"
 
-func (s *saver) saveRules(files []rules.File) {
-	if !s.keeps() {
-		return
-	}
+// SaveLastGood saves the rule files that are in force in the folder of the state.
+func SaveLastGood(dir string, files []rules.File) error {
 	payload, err := json.Marshal(files)
-	if err == nil {
-		err = state.Save(filepath.Join(s.dir, lastGoodFolder), payload)
-	}
 	if err != nil {
-		s.log.Error().Err(err).Msg("the rules in force cannot be saved; a restart needs all of them to be good")
+		return err
 	}
+	return state.Save(filepath.Join(dir, lastGoodFolder), payload)
 }
 
-// lastGoodRules returns the saved rule files; nil if there are none that are usable.
-func lastGoodRules(dir string) []rules.File {
+// LastGood returns the saved rule files; nil if there are none that are usable.
+func LastGood(dir string) []rules.File {
 	if dir == "" {
 		return nil
 	}

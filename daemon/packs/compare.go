@@ -1,4 +1,4 @@
-package daemon
+package packs
 
 import (
 	"fmt"
@@ -68,9 +68,9 @@ func (c *comparison) begin(open map[episodes.Fingerprint]bool, from, now time.Ti
 	c.uncompared += len(open)
 }
 
-// cover records which nodes match the new version. It reports whether the comparison can
+// Cover records which nodes match the new version. It reports whether the comparison can
 // begin, or begin again.
-func (c *comparison) cover(by agents.Coverage, now time.Time) bool {
+func (c *comparison) Cover(by agents.Coverage, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(by.Waiting) > 0 && len(c.waiting) == 0 {
@@ -97,8 +97,8 @@ func (c *comparison) interrupt(now time.Time) {
 	}
 }
 
-// moved records that the clock of all lines was set by d.
-func (c *comparison) moved(d time.Duration) {
+// ClockSet records that the clock of all lines was set by d.
+func (c *comparison) ClockSet(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.from = c.from.Add(d)

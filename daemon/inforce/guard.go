@@ -1,9 +1,8 @@
-package daemon
+package inforce
 
 import (
 	"time"
 
-	"crowsnest/daemon/monitor"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 )
@@ -19,8 +18,8 @@ const (
 	cheapTry = 5 * time.Microsecond
 )
 
-// costGuard finds the rules that cost too much. Not safe for concurrent use.
-type costGuard struct {
+// Guard finds the rules that cost too much. Not safe for concurrent use.
+type Guard struct {
 	limit float64 // share of one CPU; 0: no limit
 
 	at     time.Time     // start of the slice
@@ -29,31 +28,32 @@ type costGuard struct {
 	strike map[string]int // slices in a row above the limit
 }
 
-func newCostGuard(limit float64) *costGuard {
-	return &costGuard{limit: limit, before: map[string]matcher.Cost{}, strike: map[string]int{}}
+// NewGuard returns a guard that allows each rule a share of one CPU; 0: any.
+func NewGuard(limit float64) *Guard {
+	return &Guard{limit: limit, before: map[string]matcher.Cost{}, strike: map[string]int{}}
 }
 
-// costlyRule is a rule that costs too much, and its share of a CPU in the last slice.
-type costlyRule struct {
-	rule  *rules.Rule
-	share float64
+// Costly is a rule that costs too much, and its share of a CPU in the last slice.
+type Costly struct {
+	Rule  *rules.Rule
+	Share float64
 }
 
-// due reports whether judge has something to do.
-func (g *costGuard) due(now time.Time) bool {
+// Due reports whether Judge has something to do.
+func (g *Guard) Due(now time.Time) bool {
 	elapsed := now.Sub(g.at)
 	return g.limit != 0 && (elapsed < 0 || elapsed >= guardSlice)
 }
 
-// judge returns the rules that cost too much, at the end of a slice; before that it does
+// Judge returns the rules that cost too much, at the end of a slice; before that it does
 // nothing. cpu and costs are the CPU time of the process and of each rule since their
 // start.
 //
 // The time of rules is wall time. When threads wait for a CPU, it is more than they used,
 // so the sum over all rules is scaled down to what the process used.
-func (g *costGuard) judge(now time.Time, cpu time.Duration, costs []matcher.Cost) []costlyRule {
+func (g *Guard) Judge(now time.Time, cpu time.Duration, costs []matcher.Cost) []Costly {
 	elapsed := now.Sub(g.at)
-	if !g.due(now) {
+	if !g.Due(now) {
 		return nil
 	}
 	// After the start, a clock change or a suspend, the slice is not full.
@@ -67,7 +67,7 @@ func (g *costGuard) judge(now time.Time, cpu time.Duration, costs []matcher.Cost
 	if used := cpu - g.cpu; sum > used {
 		scale = max(0, used.Seconds()/sum.Seconds())
 	}
-	var out []costlyRule
+	var out []Costly
 	before, strike := make(map[string]matcher.Cost, len(costs)), map[string]int{}
 	for i, c := range costs {
 		name, used := c.Rule.Alert, scale*spent[i].Seconds()
@@ -76,32 +76,10 @@ func (g *costGuard) judge(now time.Time, cpu time.Duration, costs []matcher.Cost
 			strike[name] = g.strike[name] + 1
 		}
 		if strike[name] >= guardSlices {
-			out = append(out, costlyRule{c.Rule, used / elapsed.Seconds()})
+			out = append(out, Costly{c.Rule, used / elapsed.Seconds()})
 		}
 		before[name] = c
 	}
 	g.at, g.cpu, g.before, g.strike = now, cpu, before, strike
 	return out
-}
-
-// quarantine quarantines rules that cost too much, and returns all quarantined
-// rules. The engine concludes nothing from the absence of their lines.
-func (d *Daemon) quarantine(now time.Time) []matcher.Quarantined {
-	program := d.pipe.rules.Load().program
-	if cpu, ok := processCPU(); ok && d.guard.due(now) {
-		for _, c := range d.guard.judge(now, cpu, program.Costs()) {
-			program.Quarantine(c.rule, matcher.ReasonCost)
-			log := d.component("rules")
-			log.Error().Str("rule", c.rule.Alert).Str("reason", string(matcher.ReasonCost)).
-				Float64("cpu", c.share).Msg("rule is quarantined: " + monitor.QuarantineReason(matcher.ReasonCost))
-		}
-	}
-	for _, r := range d.engine.Quarantined() {
-		program.Quarantine(r, matcher.ReasonPanic)
-	}
-	quarantined := program.Quarantined()
-	for _, g := range quarantined {
-		d.engine.Suspend(g.Rule, now)
-	}
-	return quarantined
 }

@@ -1,4 +1,4 @@
-package daemon
+package packs
 
 import (
 	"context"
@@ -7,18 +7,15 @@ import (
 	"maps"
 	"math/rand/v2"
 	"reflect"
-	"slices"
 	"sync"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"crowsnest/artifact"
 	"crowsnest/daemon/config"
+	"crowsnest/daemon/inforce"
 	"crowsnest/daemon/loader"
 	"crowsnest/hits"
 	"crowsnest/rules"
-	"crowsnest/web"
 )
 
 const (
@@ -36,18 +33,18 @@ const (
 	lookEvery = 200 * time.Millisecond
 )
 
-// artifacts keeps the copies of the configured artifacts up to date. Each artifact is
+// Artifacts keeps the copies of the configured artifacts up to date. Each artifact is
 // visited independently, so a registry that hangs delays no other. Rules change only
-// through a copy and a reload.
-type artifacts struct {
-	d   *Daemon
-	log zerolog.Logger
+// through a copy and a reload. Safe for concurrent use.
+type Artifacts struct {
+	host Host
+	opt  Options
 
 	mu     sync.Mutex
 	visits map[string]*visits // by repository
 	// candidate is the new version that is, or was, evaluated as a shadow; nil: none. It
 	// stays after a refusal, so that people can still promote it.
-	candidate *shadow
+	candidate *Shadow
 	// unmatched is why an agent does not match the version that the aggregator evaluates
 	// as a shadow; nil: it does, or there is none.
 	unmatched *hits.ShadowState
@@ -77,18 +74,19 @@ type verified struct {
 	artifact.Info
 }
 
-func newArtifacts(d *Daemon) *artifacts {
-	return &artifacts{d: d, log: d.component("artifacts"), visits: map[string]*visits{}}
+// NewArtifacts returns artifacts that visit no registry before Run.
+func NewArtifacts(host Host, opt Options) *Artifacts {
+	return &Artifacts{host: host, opt: opt, visits: map[string]*visits{}}
 }
 
-// run visits the registries when it is time, until ctx ends. It waits for its visits.
-func (as *artifacts) run(ctx context.Context) {
+// Run visits the registries when it is time, until ctx ends. It waits for its visits.
+func (as *Artifacts) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
-		cfg := as.d.cfg.Load()
+		cfg := as.host.Config()
 		for _, a := range as.due(cfg) {
 			wg.Go(func() { as.visit(ctx, cfg, a) })
 		}
@@ -103,11 +101,11 @@ func (as *artifacts) run(ctx context.Context) {
 }
 
 // due returns the artifacts to visit now, and marks them as busy.
-func (as *artifacts) due(cfg *config.Config) []*config.Artifact {
+func (as *Artifacts) due(cfg *config.Config) []*config.Artifact {
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	as.know(cfg)
-	now := as.d.now()
+	now := as.opt.Now()
 	var out []*config.Artifact
 	for i := range cfg.Rules.Artifacts {
 		a := &cfg.Rules.Artifacts[i]
@@ -125,8 +123,8 @@ func (as *artifacts) due(cfg *config.Config) []*config.Artifact {
 }
 
 // know makes visits for exactly the configured artifacts. The caller holds mu.
-func (as *artifacts) know(cfg *config.Config) {
-	now, known := as.d.now(), map[string]bool{}
+func (as *Artifacts) know(cfg *config.Config) {
+	now, known := as.opt.Now(), map[string]bool{}
 	for i := range cfg.Rules.Artifacts {
 		a := &cfg.Rules.Artifacts[i]
 		repository := a.Ref().Repository()
@@ -154,7 +152,7 @@ func spread(now time.Time, a *config.Artifact) time.Time {
 
 // plan brings the next visit of an agent forward if the aggregator states something new,
 // and postpones it until the aggregator has stated something. The caller holds mu.
-func (as *artifacts) plan(v *visits, repository string, now time.Time) {
+func (as *Artifacts) plan(v *visits, repository string, now time.Time) {
 	if v.busy {
 		return
 	}
@@ -169,14 +167,14 @@ func (as *artifacts) plan(v *visits, repository string, now time.Time) {
 		v.next = spread(now, &v.cfg)
 	}
 	if renamed {
-		packs, _ := as.d.pipe.concluder.packs()
+		packs, _ := as.host.Named()
 		_, v.known = packs[repository]
 		v.named = &named
 	}
 }
 
 // has reports whether a version need not be fetched. The caller holds mu.
-func (as *artifacts) has(v *visits, digest string) bool {
+func (as *Artifacts) has(v *visits, digest string) bool {
 	return digest == "" || digest == v.installed || as.candidate != nil && as.candidate.next.Digest == digest
 }
 
@@ -186,7 +184,7 @@ func sameArtifact(a, b config.Artifact) bool {
 }
 
 // visit asks the registry once, and plans the next visit.
-func (as *artifacts) visit(ctx context.Context, cfg *config.Config, a *config.Artifact) {
+func (as *Artifacts) visit(ctx context.Context, cfg *config.Config, a *config.Artifact) {
 	as.mu.Lock()
 	v := as.visits[a.Ref().Repository()]
 	checked := v.checked
@@ -203,7 +201,7 @@ func (as *artifacts) visit(ctx context.Context, cfg *config.Config, a *config.Ar
 	}
 	as.mu.Lock()
 	defer as.mu.Unlock()
-	now, wait := as.d.now(), a.Every()
+	now, wait := as.opt.Now(), a.Every()
 	v.refused = errors.As(err, new(artifact.Refused))
 	if err == nil || v.refused {
 		v.reached, v.answered = now, true
@@ -211,7 +209,7 @@ func (as *artifacts) visit(ctx context.Context, cfg *config.Config, a *config.Ar
 		wait = min(wait, maxRetry)
 	}
 	if err != nil && (v.err == nil || v.err.Error() != err.Error()) {
-		as.log.Error().Err(err).Str("artifact", a.Reference).Msg("the rule packs in force stay: there is no newer version that is good")
+		as.opt.Log.Error().Err(err).Str("artifact", a.Reference).Msg("the rule packs in force stay: there is no newer version that is good")
 	}
 	v.busy, v.checked, v.err = false, checked, err
 	v.next = now.Add(wait - wait/10 + rand.N(max(wait/5, 1)))
@@ -219,7 +217,7 @@ func (as *artifacts) visit(ctx context.Context, cfg *config.Config, a *config.Ar
 
 // fetch installs the artifact that the reference names, unless it is verified already or
 // fails a check. It returns the artifact that is verified now.
-func (as *artifacts) fetch(ctx context.Context, cfg *config.Config, a *config.Artifact, checked verified) (verified, error) {
+func (as *Artifacts) fetch(ctx context.Context, cfg *config.Config, a *config.Artifact, checked verified) (verified, error) {
 	r, err := as.open(a.Ref(), a)
 	if err != nil {
 		return checked, err
@@ -232,7 +230,7 @@ func (as *artifacts) fetch(ctx context.Context, cfg *config.Config, a *config.Ar
 		}
 		as.drop(sh) // the registry has another version by now, or the budget changed
 	}
-	if err != nil || digest == checked.digest && !checked.Expired(as.d.now()) {
+	if err != nil || digest == checked.digest && !checked.Expired(as.opt.Now()) {
 		return checked, err
 	}
 	installed := loader.Installed(cfg, a)
@@ -247,14 +245,14 @@ func (as *artifacts) fetch(ctx context.Context, cfg *config.Config, a *config.Ar
 	if err != nil || shadowed {
 		return checked, err
 	}
-	as.log.Info().Str("artifact", a.Reference).Str("version", next.Version).Str("digest", next.Digest).Msg("fetched a new version of rule packs")
-	_ = as.d.Reload(ctx) // it logs the error, which is about other packs
+	as.opt.Log.Info().Str("artifact", a.Reference).Str("version", next.Version).Str("digest", next.Digest).Msg("fetched a new version of rule packs")
+	_ = as.host.Reload(ctx) // it logs the error, which is about other packs
 	return verified{next.Digest, next.Info}, nil
 }
 
 // open returns a connection to the registry of an artifact.
-func (as *artifacts) open(ref artifact.Reference, a *config.Artifact) (*artifact.Remote, error) {
-	getenv := as.d.opt.Getenv
+func (as *Artifacts) open(ref artifact.Reference, a *config.Artifact) (*artifact.Remote, error) {
+	getenv := as.opt.Getenv
 	return artifact.Open(ref, artifact.Options{
 		PlainHTTP: a.PlainHTTP,
 		Username:  getenv("CROWSNEST_REGISTRY_USERNAME"), Password: getenv("CROWSNEST_REGISTRY_PASSWORD"),
@@ -262,7 +260,7 @@ func (as *artifacts) open(ref artifact.Reference, a *config.Artifact) (*artifact
 }
 
 // pull fetches and verifies a version that may replace the copy, which may be nil.
-func (as *artifacts) pull(ctx context.Context, r *artifact.Remote, a *config.Artifact, installed *artifact.Artifact) (*artifact.Artifact, error) {
+func (as *Artifacts) pull(ctx context.Context, r *artifact.Remote, a *config.Artifact, installed *artifact.Artifact) (*artifact.Artifact, error) {
 	next, err := r.Pull(ctx)
 	if err != nil {
 		return nil, err
@@ -273,7 +271,7 @@ func (as *artifacts) pull(ctx context.Context, r *artifact.Remote, a *config.Art
 	}
 	policy, err := a.Policy(last)
 	if err == nil {
-		err = policy.Check(next, as.d.now())
+		err = policy.Check(next, as.opt.Now())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", a.Reference, err)
@@ -282,12 +280,12 @@ func (as *artifacts) pull(ctx context.Context, r *artifact.Remote, a *config.Art
 }
 
 // shadowOf returns a shadow of next, nil if no rule fires differently with it.
-func (as *artifacts) shadowOf(cfg *config.Config, a *config.Artifact, next *artifact.Artifact) (*shadow, error) {
+func (as *Artifacts) shadowOf(cfg *config.Config, a *config.Artifact, next *artifact.Artifact) (*Shadow, error) {
 	set, err := as.try(cfg, a, next)
 	if err != nil {
 		return nil, err
 	}
-	sh, err := newShadow(a, next, inScope(set, cfg.Rules.Scope), as.d)
+	sh, err := as.newShadow(a, next, inforce.InScope(set, cfg.Rules.Scope))
 	if err != nil {
 		return nil, artifact.Refused{Reason: err}
 	}
@@ -295,8 +293,8 @@ func (as *artifacts) shadowOf(cfg *config.Config, a *config.Artifact, next *arti
 }
 
 // try returns the rules as they would be with next in force.
-func (as *artifacts) try(cfg *config.Config, a *config.Artifact, next *artifact.Artifact) (*rules.Set, error) {
-	set, err := as.d.loader.Try(cfg, a, next)
+func (as *Artifacts) try(cfg *config.Config, a *config.Artifact, next *artifact.Artifact) (*rules.Set, error) {
+	set, err := as.opt.Loader.Try(cfg, a, next)
 	if err != nil {
 		return nil, artifact.Refused{Reason: fmt.Errorf("version %s of %s: %w", next.Version, a.Reference, err)}
 	}
@@ -306,9 +304,9 @@ func (as *artifacts) try(cfg *config.Config, a *config.Artifact, next *artifact.
 // accept installs next as the copy if its packs fit all others. If an earlier version
 // is in force, the artifact has a shadow and its rules differ, accept evaluates next
 // as a shadow first.
-func (as *artifacts) accept(cfg *config.Config, a *config.Artifact, next *artifact.Artifact, newer bool) (shadowed bool, err error) {
-	as.d.reloading.Lock()
-	defer as.d.reloading.Unlock()
+func (as *Artifacts) accept(cfg *config.Config, a *config.Artifact, next *artifact.Artifact, newer bool) (shadowed bool, err error) {
+	as.opt.Loading.Lock()
+	defer as.opt.Loading.Unlock()
 	if newer && a.Shadow != nil {
 		sh, err := as.shadowOf(cfg, a, next)
 		if err != nil {
@@ -329,8 +327,8 @@ func (as *artifacts) accept(cfg *config.Config, a *config.Artifact, next *artifa
 	return false, as.install(cfg, a, next)
 }
 
-func (as *artifacts) install(cfg *config.Config, a *config.Artifact, next *artifact.Artifact) error {
-	if !as.d.saver.keeps() {
+func (as *Artifacts) install(cfg *config.Config, a *config.Artifact, next *artifact.Artifact) error {
+	if !as.host.Keeps() {
 		return errors.New("its copy cannot be saved: another instance uses the folder of the state")
 	}
 	if err := loader.Install(cfg, a, next); err != nil {
@@ -342,31 +340,4 @@ func (as *artifacts) install(cfg *config.Config, a *config.Artifact, next *artif
 		v.installed = next.Digest
 	}
 	return nil
-}
-
-// broken returns the artifacts with a problem that people should know about.
-func (as *artifacts) broken() []web.BrokenPack {
-	as.mu.Lock()
-	defer as.mu.Unlock()
-	cfg, now := as.d.cfg.Load(), as.d.now()
-	var out []web.BrokenPack
-	for _, repository := range slices.Sorted(maps.Keys(as.visits)) {
-		v := as.visits[repository]
-		if v.err == nil {
-			continue
-		}
-		missing := loader.Installed(cfg, &v.cfg) == nil
-		if v.refused || missing || now.Sub(v.reached) >= awayAfter {
-			out = append(out, web.BrokenPack{Pack: repository, Error: v.err.Error(), Missing: missing, Artifact: true})
-		}
-	}
-	if sh := as.candidate; sh != nil {
-		if p := sh.progress(nil, now); p.refused == "" && len(p.waiting) > 0 && now.Sub(p.waitsSince) >= shadowWaits {
-			out = append(out, web.BrokenPack{
-				Pack: sh.artifact.Ref().Repository(), Artifact: true,
-				Error: fmt.Sprintf("version %s is not promoted: it is not compared with the version in force, because agents do not match it: %s", sh.next.Version, p.waits()),
-			})
-		}
-	}
-	return out
 }

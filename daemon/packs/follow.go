@@ -1,4 +1,4 @@
-package daemon
+package packs
 
 import (
 	"context"
@@ -26,26 +26,25 @@ const (
 )
 
 // follows reports whether the aggregator decides about the versions of an artifact.
-func (as *artifacts) follows(a *config.Artifact) bool {
-	return a.Shadow != nil && as.d.pipe.concluder.peer().remote
+func (as *Artifacts) follows(a *config.Artifact) bool {
+	return a.Shadow != nil && as.host.Remote()
 }
 
-// announce makes the first statement to agents.
-func (as *artifacts) announce() {
+// Announce makes the first statement to agents.
+func (as *Artifacts) Announce() {
 	as.mu.Lock()
-	as.know(as.d.cfg.Load())
+	as.know(as.host.Config())
 	as.mu.Unlock()
 	as.publish()
 }
 
 // publish states the versions of artifacts to agents.
-func (as *artifacts) publish() {
-	sources := as.d.agents()
-	if len(sources) == 0 {
+func (as *Artifacts) publish() {
+	if !as.host.HasAgents() {
 		return
 	}
 	packs := map[string]hits.Pack{}
-	sh := as.d.pipe.shadow.Load()
+	sh := as.host.Shadow()
 	as.mu.Lock()
 	for repository, v := range as.visits {
 		if v.cfg.Shadow == nil {
@@ -58,24 +57,22 @@ func (as *artifacts) publish() {
 		packs[repository] = p
 	}
 	as.mu.Unlock()
-	for _, s := range sources {
-		s.UsePacks(packs)
-	}
+	as.host.State(packs)
 }
 
 // renamed returns what the aggregator states about an artifact, and whether there is
 // something to do about it: it answered and states something else than at the last
 // visit.
-func (as *artifacts) renamed(v *visits, repository string) (hits.Pack, bool) {
-	packs, answered := as.d.pipe.concluder.packs()
+func (as *Artifacts) renamed(v *visits, repository string) (hits.Pack, bool) {
+	packs, answered := as.host.Named()
 	p, known := packs[repository]
 	return p, answered && (v.named == nil || *v.named != p || v.known != known)
 }
 
 // follow puts the version in force that the aggregator names, and matches the other one
 // that it names beside it.
-func (as *artifacts) follow(ctx context.Context, cfg *config.Config, a *config.Artifact, checked verified) (verified, error) {
-	packs, _ := as.d.pipe.concluder.packs()
+func (as *Artifacts) follow(ctx context.Context, cfg *config.Config, a *config.Artifact, checked verified) (verified, error) {
+	packs, _ := as.host.Named()
 	named, known := packs[a.Ref().Repository()]
 	installed := loader.Installed(cfg, a)
 	switch {
@@ -86,7 +83,7 @@ func (as *artifacts) follow(ctx context.Context, cfg *config.Config, a *config.A
 		return checked, errors.New("the aggregator does not state which version is in force: update it, or give it the same entry in rules.artifacts; no other version is put in force here")
 	case named.InForce == "":
 		return checked, errors.New("the aggregator has no version in force yet")
-	case checked.digest != named.InForce || checked.Expired(as.d.now()) || installed == nil || installed.Digest != named.InForce:
+	case checked.digest != named.InForce || checked.Expired(as.opt.Now()) || installed == nil || installed.Digest != named.InForce:
 		var err error
 		if checked, err = as.replace(ctx, cfg, a, named.InForce, installed); err != nil {
 			return checked, err
@@ -96,7 +93,7 @@ func (as *artifacts) follow(ctx context.Context, cfg *config.Config, a *config.A
 }
 
 // replace verifies the version with a digest, and puts it in force unless it is.
-func (as *artifacts) replace(ctx context.Context, cfg *config.Config, a *config.Artifact, digest string, installed *artifact.Artifact) (verified, error) {
+func (as *Artifacts) replace(ctx context.Context, cfg *config.Config, a *config.Artifact, digest string, installed *artifact.Artifact) (verified, error) {
 	var before verified
 	if installed != nil {
 		before = verified{installed.Digest, installed.Info}
@@ -110,15 +107,15 @@ func (as *artifacts) replace(ctx context.Context, cfg *config.Config, a *config.
 		if _, err := as.accept(cfg, a, next, false); err != nil {
 			return before, err
 		}
-		as.log.Info().Str("artifact", a.Reference).Str("version", next.Version).Str("digest", digest).Msg("the aggregator has this version of rule packs in force")
-		_ = as.d.Reload(ctx) // it logs the error, which is about other packs
+		as.opt.Log.Info().Str("artifact", a.Reference).Str("version", next.Version).Str("digest", digest).Msg("the aggregator has this version of rule packs in force")
+		_ = as.host.Reload(ctx) // it logs the error, which is about other packs
 	}
 	return verified{digest, next.Info}, nil
 }
 
 // version returns a verified version by its digest: the one that is a shadow here, or from
 // the registry.
-func (as *artifacts) version(ctx context.Context, a *config.Artifact, digest string, installed *artifact.Artifact) (*artifact.Artifact, error) {
+func (as *Artifacts) version(ctx context.Context, a *config.Artifact, digest string, installed *artifact.Artifact) (*artifact.Artifact, error) {
 	if sh := as.candidateOf(a); sh != nil && sh.next.Digest == digest {
 		return sh.next, nil
 	}
@@ -135,7 +132,7 @@ func (as *artifacts) version(ctx context.Context, a *config.Artifact, digest str
 }
 
 // beside matches the version that the aggregator evaluates as a shadow.
-func (as *artifacts) beside(ctx context.Context, cfg *config.Config, a *config.Artifact, named hits.Pack) error {
+func (as *Artifacts) beside(ctx context.Context, cfg *config.Config, a *config.Artifact, named hits.Pack) error {
 	sh := as.candidateOf(a)
 	switch {
 	case named.Shadow == "" && named.Undecided:
@@ -154,21 +151,21 @@ func (as *artifacts) beside(ctx context.Context, cfg *config.Config, a *config.A
 	return err
 }
 
-func (as *artifacts) matchBeside(ctx context.Context, cfg *config.Config, a *config.Artifact, digest string) error {
+func (as *Artifacts) matchBeside(ctx context.Context, cfg *config.Config, a *config.Artifact, digest string) error {
 	next, err := as.version(ctx, a, digest, loader.Installed(cfg, a))
 	if err != nil {
 		return err
 	}
-	if as.d.pipe.concluder.peer().unsaved >= maxShadowUnsaved {
+	if as.host.Unsaved() >= maxShadowUnsaved {
 		return errCrowded
 	}
 	return as.match(cfg, a, next)
 }
 
 // match begins to match the rules of a version beside those in force.
-func (as *artifacts) match(cfg *config.Config, a *config.Artifact, next *artifact.Artifact) error {
-	as.d.reloading.Lock()
-	defer as.d.reloading.Unlock()
+func (as *Artifacts) match(cfg *config.Config, a *config.Artifact, next *artifact.Artifact) error {
+	as.opt.Loading.Lock()
+	defer as.opt.Loading.Unlock()
 	sh, err := as.shadowOf(cfg, a, next)
 	if err != nil {
 		return err
@@ -183,25 +180,25 @@ var errCrowded = errors.New("too many hits wait for the aggregator")
 
 // judgeAgent ends the shadow of an agent if its rules cost too much. It decides nothing
 // else.
-func (as *artifacts) judgeAgent(sh *shadow) {
-	if as.d.pipe.concluder.peer().unsaved >= maxShadowUnsaved {
+func (as *Artifacts) judgeAgent(sh *Shadow) {
+	if as.host.Unsaved() >= maxShadowUnsaved {
 		as.dropOf(sh.artifact) // tried again at the next visit
 		as.setUnmatched(&hits.ShadowState{Digest: sh.next.Digest, Error: errCrowded.Error()})
-		as.log.Warn().Err(errCrowded).Str("version", sh.next.Version).Msg("the shadow is interrupted")
+		as.opt.Log.Warn().Err(errCrowded).Str("version", sh.next.Version).Msg("the shadow is interrupted")
 		return
 	}
-	if why := sh.tooCostly(as.d.now()); why != "" {
-		sh.refuse(why, as.d.now())
+	if why := sh.tooCostly(as.opt.Now()); why != "" {
+		sh.refuse(why, as.opt.Now())
 		as.setUnmatched(&hits.ShadowState{Digest: sh.next.Digest, Error: why, Refused: true})
-		as.d.pipe.shadowing(nil)
+		as.host.UseShadow(nil)
 		as.refuse(sh)
 	}
 }
 
-// shadowState is what an agent reports about the version that it matches, or fails to
+// ShadowState is what an agent reports about the version that it matches, or fails to
 // match, beside the one in force; nil: there is none.
-func (as *artifacts) shadowState() *hits.ShadowState {
-	if sh := as.d.pipe.shadow.Load(); sh != nil {
+func (as *Artifacts) ShadowState() *hits.ShadowState {
+	if sh := as.host.Shadow(); sh != nil {
 		return sh.state()
 	}
 	as.mu.Lock()
@@ -209,14 +206,14 @@ func (as *artifacts) shadowState() *hits.ShadowState {
 	return as.unmatched
 }
 
-func (as *artifacts) setUnmatched(state *hits.ShadowState) {
+func (as *Artifacts) setUnmatched(state *hits.ShadowState) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	as.unmatched = state
 }
 
 // dropOf forgets the shadow of an artifact.
-func (as *artifacts) dropOf(a *config.Artifact) {
+func (as *Artifacts) dropOf(a *config.Artifact) {
 	if sh := as.candidateOf(a); sh != nil {
 		as.drop(sh)
 	}
