@@ -37,6 +37,7 @@ type remote struct {
 	up   *upstream.Sink
 	self *monitor.Alerts
 	log  zerolog.Logger
+	read reading
 
 	// The values last logged. Used only by the goroutine that calls report.
 	reason, reportError string
@@ -75,11 +76,13 @@ func (r *remote) packs() (map[string]hits.Pack, bool)   { return r.up.Packs() }
 
 func (r *remote) AddSource(name string, lateness time.Duration, serves func(rules.Selector) bool) {
 	r.local.AddSource(name, lateness, serves)
+	r.read.add(name, serves)
 	r.up.AddSource(name, lateness)
 }
 
 func (r *remote) RemoveSource(name string) {
 	r.local.RemoveSource(name)
+	r.read.remove(name)
 	r.up.RemoveSource(name)
 }
 
@@ -121,7 +124,7 @@ func (r *remote) alerts(now time.Time) []episodes.Episode {
 // report logs why the aggregator does not accept messages: at once when the reason
 // changes, then once a minute until it accepts them.
 func (r *remote) report(now time.Time, rs *inforce.Rules, shadow *hits.ShadowState) {
-	r.up.Report(r.self.Reportable(), rs.Digests(), shadow)
+	r.up.Report(hits.Report{Conditions: r.self.Reportable(), Rules: rs.Digests(), Unread: r.read.without(rs.Set), Shadow: shadow})
 	r.logStats(now, r.up.Stats())
 }
 

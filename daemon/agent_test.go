@@ -299,3 +299,62 @@ func TestANewClearOnTheAggregatorFirst(t *testing.T) {
 	require.NotContains(t, aggregator.am.values("Lost", "who"), "anna")
 	aggregator.metric(`crowsnest_rule_held{rule="Lost"} 0`)
 }
+
+// lostUnless returns a pack with a rule that fires unless a line of other streams says that
+// all is well.
+func lostUnless(from string) string {
+	return `pack: {name: other, version: 0.1.0, rules: 1}
+rules:
+- alert: LostAndNotReady
+  from: '{container="syncer"}'
+  match: {regex: 'lease of (?P<who>\w+) lost'}
+  clear: {regex: '(?P<who>\w+) is ready', same: [who], from: '` + from + `'}
+  by: [who]
+  for: 2s
+  severity: warning
+  tests:
+  - name: fires
+    stream: {namespace: a, container: syncer}
+    input: [{at: 0s, line: "lease of x lost"}]
+    expect: [{at: 1m, firing: [{alertname: LostAndNotReady}]}]
+`
+}
+
+// A failure whose recovery only lines would show that no agent reads is not concluded,
+// although every agent has read all that it has. It stays on hold, and that is reported.
+func TestARecoveryThatNobodyReads(t *testing.T) {
+	aggregator, agent := newAgentMode(t)
+	cfg := aggregator.cfg
+	aggregator.cfg = func(c *config.Config) {
+		cfg(c)
+		c.Global.BlindAfter = time.Second
+	}
+	for _, s := range []*ship{aggregator, agent} {
+		s.rules.Write("lease.yaml", lease("won"))
+		s.rules.Write("other.yaml", lostUnless(`{component="conditions"}`))
+	}
+	aggregator.start()
+	agent.start()
+	agent.log("vc-0", "lease of anna lost")
+	aggregator.eventually(func() bool { return len(aggregator.am.values("Lost", "who")) > 0 }, "the rule whose recovery is read fires")
+	aggregator.metric(`crowsnest_episodes{rule="LostAndNotReady",state="pending"} 1`)
+	aggregator.metric(`crowsnest_rule_held{rule="LostAndNotReady"} 1`)
+	got := aggregator.notified("CrowsnestSourceMissing")
+	require.Contains(t, got.Annotations["description"], `LostAndNotReady (1 open) needs {component="conditions"}`)
+
+	aggregator.stop()
+	aggregator.start()
+	aggregator.metric(`crowsnest_rule_held{rule="LostAndNotReady"} 1`)
+	agent.log("vc-0", "lease of berta lost")
+	aggregator.eventually(func() bool { return len(aggregator.am.values("Lost", "who")) > 1 }, "the other rule fires again")
+	aggregator.metric(`crowsnest_episodes{rule="LostAndNotReady",state="pending"} 2`)
+
+	// A rule with the same streams everywhere concludes.
+	for _, s := range []*ship{aggregator, agent} {
+		s.rules.Write("other.yaml", lostUnless(`{container="syncer"}`))
+	}
+	aggregator.metric(`crowsnest_rule_held{rule="LostAndNotReady"} 0`)
+	agent.log("vc-0", "lease of carla lost")
+	aggregator.eventually(func() bool { return len(aggregator.am.values("LostAndNotReady", "who")) > 0 }, "it fires once its recovery is read")
+	aggregator.eventually(func() bool { return aggregator.am.resolved("CrowsnestSourceMissing") }, "nothing waits any longer")
+}

@@ -83,7 +83,7 @@ func (p *pipeline) addSources(to *episodes.Engine) {
 			names = multi.Members()
 		}
 		for _, name := range names {
-			to.AddSource(name, lateness(src), src.Serves)
+			to.AddSource(name, lateness(src), serves(name, src))
 			if t, known := p.watermarks[name]; known {
 				to.AdvanceWatermark(name, t)
 			}

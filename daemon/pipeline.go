@@ -80,10 +80,18 @@ func (p *pipeline) AddMember(name string) {
 
 // join adds a source, or a member of it, to the watermark.
 func (p *pipeline) join(name string, src sources.Source) {
-	p.concluder.AddSource(name, lateness(src), src.Serves)
+	p.concluder.AddSource(name, lateness(src), serves(name, src))
 	if sh := p.shadow.Load(); sh != nil {
-		sh.Engine().AddSource(name, lateness(src), src.Serves)
+		sh.Engine().AddSource(name, lateness(src), serves(name, src))
 	}
+}
+
+// serves returns which selectors a source, or the member of that name, serves.
+func serves(name string, src sources.Source) func(rules.Selector) bool {
+	if multi, ok := src.(sources.MultiSource); ok {
+		return multi.MemberServes(name)
+	}
+	return src.Serves
 }
 
 // lateness is how far the watermark of a source stays behind its progress.

@@ -46,7 +46,7 @@ func (d *Daemon) ticks(ctx context.Context) {
 func (d *Daemon) monitor(now time.Time, seen *changeLog) {
 	st := monitor.State{
 		Sources: d.sourceStatus(), Losses: d.opt.Cfg.Sources.Losses(), Endpoints: d.endpointStatus(), Broken: d.brokenPacks(),
-		Quarantined: d.quarantine(now), Evictions: d.engine.Evictions(),
+		Quarantined: d.quarantine(now), Evictions: d.engine.Evictions(), Unread: d.engine.Unread(),
 		Trusted: d.pipe.Rules().Namespaces, Behind: d.behind(), Agents: map[string]agents.Stats{}, Unsaved: d.saver.unsaved(),
 		Unanswered: d.pipe.concluder.peer().unanswered, Upstream: d.pipe.concluder.alerts(now),
 	}

@@ -19,6 +19,8 @@ type groups struct {
 	// beside are the sources of `clear` and `unless`; those of steps if there is neither.
 	beside *watermark.Group
 	all    *watermark.Group
+	// unread are the selectors of parts whose streams no source reads, each once.
+	unread []rules.Selector
 }
 
 // bind finds the sources that can serve each rule and rebuilds the groups.
@@ -64,6 +66,11 @@ func (e *Engine) groupsOf(rs *ruleState) groups {
 	}
 	if len(firing) > 0 {
 		out.firing = of(firing...)
+	}
+	for from := range r.Selectors() {
+		if !e.sources.Serve(from) && !slices.ContainsFunc(out.unread, from.Equal) {
+			out.unread = append(out.unread, from)
+		}
 	}
 	return out
 }

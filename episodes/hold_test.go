@@ -39,3 +39,31 @@ func TestHoldBack(t *testing.T) {
 		require.Equal(t, "Waits", ep.Alert)
 	}
 }
+
+// A rule whose clear line no source reads concludes nothing from its absence, although the
+// unless line and the failure itself are read. Unread names the rule while it has an
+// episode.
+func TestAPartThatNoSourceReads(t *testing.T) {
+	r := rule(func(r *rules.Rule) {
+		r.Alert, r.For, r.Expire = "Waits", time.Minute, time.Hour
+		r.Steps[0].From = sourceSelector(t, 0)
+		r.Unless = &rules.ClearOrUnless{From: sourceSelector(t, 1), Within: time.Minute}
+		r.Clear = &rules.ClearOrUnless{From: sourceSelector(t, 2)}
+	})
+	b := newBench(t, r)
+	b.e.AddSource("s", rules.Lateness, func(from rules.Selector) bool { return servesSource(0)(from) || servesSource(1)(from) })
+	require.Empty(t, b.e.Unread(), "nothing is open")
+	b.take(0, lineHit(r, matcher.Part(0), 0, "x"))
+	b.advance(10 * time.Minute)
+	require.Empty(t, b.firing())
+	require.Equal(t, []Unread{{Rule: "Waits", Selectors: []string{`{source="2"}`}, Episodes: 1}}, b.e.Unread())
+	require.True(t, b.e.Stats(at(10 * time.Minute)).Rules[0].OnHold)
+
+	b.e.AddSource("other", rules.Lateness, servesSource(2))
+	require.Empty(t, b.e.Unread())
+	b.advance(11 * time.Minute)
+	require.Empty(t, b.firing(), "the new source has made no progress")
+	b.e.AdvanceWatermark("other", at(12*time.Minute))
+	b.advance(12 * time.Minute)
+	require.Len(t, b.firing(), 1)
+}

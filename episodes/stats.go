@@ -79,3 +79,28 @@ func (e *Engine) Stats(now time.Time) Stats {
 	}
 	return s
 }
+
+// Unread is a rule with open episodes that wait for lines which no source reads.
+type Unread struct {
+	Rule      string
+	Selectors []string // of the parts whose streams no source reads
+	Episodes  int      // pending and firing
+}
+
+// Unread returns the rules of which it is true, in their order.
+func (e *Engine) Unread() []Unread {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var out []Unread
+	for _, rs := range e.order {
+		if len(rs.open) == 0 || len(rs.groups.unread) == 0 {
+			continue
+		}
+		u := Unread{Rule: rs.rule.Alert, Episodes: len(rs.open)}
+		for _, from := range rs.groups.unread {
+			u.Selectors = append(u.Selectors, from.String())
+		}
+		out = append(out, u)
+	}
+	return out
+}

@@ -27,6 +27,8 @@ const (
 	// maxDetail is the maximum length of the detail of a condition, in bytes.
 	maxDetail = 600
 
+	selectorsOfRule = 32 // more than a rule can have
+
 	maxCount  = 1_000_000_000_000 // occurrences of a condition
 	maxLabels = 8
 	maxLabel  = 256
@@ -42,6 +44,9 @@ type Report struct {
 	// Rules are the active rules on the node: name to RuleDigest. nil means that the
 	// agent does not state them.
 	Rules map[string]string `json:"rules,omitempty"`
+	// Unread are the selectors of the active rules (rules.Selector.String) that no source
+	// of the agent serves, sorted. Agents of older versions do not state them.
+	Unread []string `json:"unread,omitempty"`
 	// Shadow is the new version of packs that the agent matches, or fails to match,
 	// beside the one in force; nil: there is none.
 	Shadow *ShadowState `json:"shadow,omitempty"`
@@ -125,6 +130,9 @@ func (r *Report) check() error {
 		if len(name) > maxLabel || !ruleHash.MatchString(hash) {
 			return fmt.Errorf("rule %.60q has the digest %.70q", name, hash)
 		}
+	}
+	if len(r.Unread) > maxRules*selectorsOfRule {
+		return fmt.Errorf("%d selectors are more than there can be", len(r.Unread))
 	}
 	for i := range r.Conditions {
 		if err := r.Conditions[i].check(); err != nil {

@@ -57,8 +57,8 @@ type Pipeline interface {
 	// AdvanceWatermark states that the source or member has read all lines up to t.
 	AdvanceWatermark(source string, t time.Time)
 	// AddMember gives a member of a source, such as one agent, a watermark of its
-	// own. Its name starts with the name of the source and a slash. Adding it twice
-	// has no effect.
+	// own. Its name starts with the name of the source and a slash. Adding it again
+	// replaces what it serves, and keeps its watermark.
 	AddMember(name string)
 	// RemoveMember removes a member: no conclusion waits for it any more.
 	RemoveMember(name string)
@@ -75,6 +75,10 @@ type MultiSource interface {
 	// hold until each member has a watermark. It may be called at any time after
 	// Restore.
 	Members() []string
+	// MemberServes returns whether lines of a member can satisfy a selector, as Serves
+	// does for a source. The answers do not change; a member whose lines become others is
+	// added again. The function is safe for concurrent use.
+	MemberServes(member string) func(from rules.Selector) bool
 }
 
 // Late is a source whose lines may arrive later than those of a file.

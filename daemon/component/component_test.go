@@ -1,9 +1,14 @@
 package component
 
 import (
+	"maps"
+	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"crowsnest/rules/selector"
 )
 
 // Every entry has the texts that documents and alerts show.
@@ -16,4 +21,18 @@ func TestKindsAreExplained(t *testing.T) {
 			require.NotEmpty(t, l.Fix, reason)
 		}
 	}
+}
+
+// The selector package knows each label component that a source writes itself.
+func TestStatesAreKnown(t *testing.T) {
+	found := map[string]bool{}
+	for _, k := range Sources() {
+		p := Part{Kind: k, Settings: reflect.New(reflect.TypeOf(k.Settings)).Interface()}
+		for _, l := range k.Streams(p) {
+			if c := l.Fixed["component"]; c != "" {
+				found[c] = true
+			}
+		}
+	}
+	require.Equal(t, selector.States(), slices.Sorted(maps.Keys(found)))
 }

@@ -45,7 +45,7 @@ func allAlerts() []string {
 	return []string{
 		alertHeartbeat, alertBlind, alertNothingToWatch, alertPackBroken, alertQuarantined, alertUpstreamAway, alertAgentRefused,
 		alertAgentsRefused, alertTwoAggregators, alertRulesDiffer, alertReportMore, alertEvictions, alertLinesLost, alertMisplaced,
-		alertStateNotSaved, alertClockSkew, alertAlertsDropped, alertLogsUnread,
+		alertStateNotSaved, alertClockSkew, alertAlertsDropped, alertLogsUnread, alertUnserved,
 	}
 }
 
@@ -57,6 +57,7 @@ type State struct {
 	Broken      []web.BrokenPack
 	Quarantined []matcher.Quarantined
 	Evictions   []episodes.Eviction
+	Unread      []episodes.Unread         // rules whose open episodes wait for lines that no source reads
 	Trusted     *rules.Namespaces         // nil: not checked
 	Behind      map[string]sources.Behind // rules that agents have in another version
 	Agents      map[string]agents.Stats   // by source
@@ -83,6 +84,7 @@ type Alerts struct {
 	skewed     skews
 	dropped    drops
 	misplaced  misplaced
+	unserved   unserved
 
 	restored  map[episodes.Fingerprint]episodes.Episode // open in the previous process, not confirmed yet
 	savedSeen time.Time                                 // lastSeen at the last export
@@ -124,6 +126,7 @@ func (a *Alerts) Update(now time.Time, st State) []episodes.Episode {
 	add(st.Upstream...)
 	add(unsavedAlert(now, st.Unsaved)...)
 	add(evictionAlert(now, st.Evictions)...)
+	add(a.unserved.alert(now, a.blindAfter, st.Unread)...)
 	for _, e := range st.Endpoints {
 		add(a.skewed.alert(now, e)...)
 		add(a.dropped.alert(now, e)...)

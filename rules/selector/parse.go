@@ -32,7 +32,9 @@ func Parse(s string) (Selector, error) {
 	if err != nil {
 		return Selector{}, err
 	}
-	return Selector{matchers: matchers}, nil
+	out := Selector{matchers: matchers}
+	out.text = out.String()
+	return out, nil
 }
 
 type parser struct {

@@ -53,6 +53,7 @@ func (m Matcher) String() string {
 // immutable and safe for concurrent use. The zero value matches everything.
 type Selector struct {
 	matchers []Matcher
+	text     string // String, of a parsed one
 }
 
 // Matchers returns a copy of the conditions in the order in which they were
@@ -70,6 +71,9 @@ func (s Selector) Equal(o Selector) bool {
 // String formats the selector so that Parse returns an equal one. The zero
 // value is "{}", which Parse refuses.
 func (s Selector) String() string {
+	if s.text != "" {
+		return s.text
+	}
 	parts := make([]string, len(s.matchers))
 	for i, m := range s.matchers {
 		parts[i] = m.String()
@@ -90,6 +94,20 @@ func (s Selector) Matches(labels map[string]string, lenient bool) bool {
 // componentLabel is the label of the lines that crowsnest writes itself, such as those
 // about the state of objects. They state all their labels.
 const componentLabel = "component"
+
+// States are the values of the label component of the lines that crowsnest writes about
+// the state of objects, and of Events, sorted.
+func States() []string {
+	return []string{"conditions", "deleting", "events", "leases", "machines", "phases"}
+}
+
+// WantsStates reports whether the selector demands lines about the state of objects, or
+// Events. No log of a container has them.
+func (s Selector) WantsStates() bool {
+	return slices.ContainsFunc(s.matchers, func(m Matcher) bool {
+		return m.Name == componentLabel && !m.Matches("") && slices.ContainsFunc(States(), m.Matches)
+	})
+}
 
 // MayMatch reports whether the selector may select a recorded log, of which only these
 // labels are known: as Matches with lenient, but such a log has no label component unless

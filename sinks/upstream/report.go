@@ -20,10 +20,8 @@ const (
 
 // reporter holds what the agent reports about itself. Sink.mu guards it.
 type reporter struct {
-	open   []hits.Condition // as the daemon reported last
+	now    hits.Report      // as the daemon reported last
 	missed []hits.Condition // over before the aggregator was notified
-	rules  map[string]string
-	shadow *hits.ShadowState
 
 	body     []byte
 	digest   string
@@ -37,21 +35,19 @@ type reporter struct {
 	retry    time.Time // not before
 }
 
-// Report replaces the agent's report: the alerts that it has open about itself, the
-// digests of the rules in force (rules.Rule.MatchHash by name), and the new version of
-// packs that it matches beside them, nil if there is none. The hits that it accepted so
-// far are accepted by the aggregator before changed rules or another version are
-// reported. A counted condition that ended before the aggregator received it is reported
-// once.
-func (s *Sink) Report(open []hits.Condition, rules map[string]string, shadow *hits.ShadowState) {
+// Report replaces the agent's report; the sink sets its Node and Instance. The hits that
+// the sink accepted so far are accepted by the aggregator before changed rules or another
+// version of packs are reported. A counted condition that ended before the aggregator
+// received it is reported once.
+func (s *Sink) Report(report hits.Report) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := &s.report
 	now := map[string]bool{}
-	for i := range open {
-		now[open[i].Key()] = true
+	for i := range report.Conditions {
+		now[report.Conditions[i].Key()] = true
 	}
-	for _, c := range r.open {
+	for _, c := range r.now.Conditions {
 		if k := c.Key(); !now[k] && c.Count > 0 && !r.sent[k] {
 			c.Over = true
 			r.missed = append(r.missed, c)
@@ -60,11 +56,12 @@ func (s *Sink) Report(open []hits.Condition, rules map[string]string, shadow *hi
 	r.missed = slices.DeleteFunc(r.missed, func(c hits.Condition) bool { return now[c.Key()] })
 	r.missed = r.missed[max(0, len(r.missed)-hits.MaxConditions/2):]
 	maps.DeleteFunc(r.sent, func(k string, _ bool) bool { return !now[k] })
-	if r.rules != nil && (!maps.Equal(r.rules, rules) || !equal(r.shadow, shadow)) {
+	if r.now.Rules != nil && (!maps.Equal(r.now.Rules, report.Rules) || !equal(r.now.Shadow, report.Shadow)) {
 		s.seal() // hits of the old rules are accepted before the new rules are reported
 		r.after = s.seq
 	}
-	r.open, r.rules, r.shadow = slices.Clone(open), rules, shadow
+	r.now = report
+	r.now.Node, r.now.Instance, r.now.Conditions = s.cfg.Node, s.instance, slices.Clone(report.Conditions)
 	s.sealReport()
 }
 
@@ -73,7 +70,8 @@ func equal(a, b *hits.ShadowState) bool { return a == b || a != nil && b != nil 
 // sealReport encodes the report. The caller holds mu.
 func (s *Sink) sealReport() {
 	r := &s.report
-	all := hits.Report{Node: s.cfg.Node, Instance: s.instance, Rules: r.rules, Shadow: r.shadow, Conditions: slices.Concat(r.open, r.missed)}
+	all := r.now
+	all.Conditions = slices.Concat(r.now.Conditions, r.missed)
 	body, digest := all.Seal()
 	if digest != r.digest {
 		r.body, r.digest = body, digest
@@ -139,8 +137,8 @@ func (s *Sink) reported(a answer, said hits.ReportAnswer, digest string) {
 		return // it changed meanwhile: the next report contains everything
 	}
 	r.sent = map[string]bool{}
-	for i := range r.open {
-		r.sent[r.open[i].Key()] = true
+	for i := range r.now.Conditions {
+		r.sent[r.now.Conditions[i].Key()] = true
 	}
 	if len(r.missed) > 0 {
 		r.missed = nil

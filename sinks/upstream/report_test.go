@@ -51,11 +51,11 @@ func TestReportsAreSentOnce(t *testing.T) {
 	p := &peer{}
 	run(t, p, 0, func(t *testing.T, s *Sink, stop func()) {
 		require.Empty(t, p.reported())
-		s.Report(nil, map[string]string{"A": "1f"}, nil)
+		s.Report(hits.Report{Rules: map[string]string{"A": "1f"}})
 		require.Equal(t, []hits.Report{{Node: "n1", Instance: s.instance, Rules: map[string]string{"A": "1f"}}}, p.reported())
-		s.Report(nil, map[string]string{"A": "1f"}, nil)
+		s.Report(hits.Report{Rules: map[string]string{"A": "1f"}})
 		require.Empty(t, p.reported())
-		s.Report([]hits.Condition{loss}, nil, nil)
+		s.Report(hits.Report{Conditions: []hits.Condition{loss}})
 		require.Len(t, p.reported(), 1)
 		p.set(func() { p.answers.Report = "" })
 		require.Len(t, p.reported(), 1, "the aggregator was restarted")
@@ -67,10 +67,10 @@ func TestReportsAreSentOnce(t *testing.T) {
 func TestALossDuringAnOutageIsReported(t *testing.T) {
 	p := &peer{refuse: func(hits.Message) (int, bool) { return http.StatusUnauthorized, true }}
 	run(t, p, 0, func(t *testing.T, s *Sink, stop func()) {
-		s.Report([]hits.Condition{loss, {Alert: "CrowsnestPackBroken", Severity: "warning"}}, nil, nil)
+		s.Report(hits.Report{Conditions: []hits.Condition{loss, {Alert: "CrowsnestPackBroken", Severity: "warning"}}})
 		require.Empty(t, p.reported())
 		require.Equal(t, delivery.ReasonAuth, s.Stats().LastReason)
-		s.Report(nil, nil, nil)
+		s.Report(hits.Report{})
 		p.set(func() { p.refuse = nil })
 		got := p.reported()
 		over := loss
@@ -78,9 +78,9 @@ func TestALossDuringAnOutageIsReported(t *testing.T) {
 		require.Equal(t, []hits.Condition{over}, got[0].Conditions, "a pack that is whole again concerns nobody")
 		require.Len(t, got, 2)
 		require.Empty(t, got[1].Conditions)
-		s.Report([]hits.Condition{loss}, nil, nil)
+		s.Report(hits.Report{Conditions: []hits.Condition{loss}})
 		require.Len(t, p.reported(), 1)
-		s.Report(nil, nil, nil)
+		s.Report(hits.Report{})
 		require.Empty(t, p.reported()[0].Conditions, "it was reported while it was open")
 		stop()
 	})
@@ -90,7 +90,7 @@ func TestALossDuringAnOutageIsReported(t *testing.T) {
 func TestAnOlderAggregatorTakesNoReports(t *testing.T) {
 	p := &peer{refuses: http.StatusNotFound}
 	run(t, p, 0, func(t *testing.T, s *Sink, stop func()) {
-		s.Report([]hits.Condition{loss}, nil, nil)
+		s.Report(hits.Report{Conditions: []hits.Condition{loss}})
 		s.Take(some(3))
 		require.Empty(t, p.reported())
 		require.Contains(t, s.Stats().ReportError, "older than this agent")
@@ -108,7 +108,7 @@ func TestAnOlderAggregatorTakesNoReports(t *testing.T) {
 func TestLinesOfOtherVersionsStayWhole(t *testing.T) {
 	p := &peer{answers: hits.ReportAnswer{Behind: map[string]time.Time{"A": time.Unix(1, 0)}}}
 	run(t, p, 0, func(t *testing.T, s *Sink, stop func()) {
-		s.Report(nil, map[string]string{"A": "1f"}, nil)
+		s.Report(hits.Report{Rules: map[string]string{"A": "1f"}})
 		require.Len(t, p.reported(), 1)
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -145,21 +145,21 @@ func TestAShadowIsReportedAfterOlderHits(t *testing.T) {
 	run(t, p, 0, func(t *testing.T, s *Sink, stop func()) {
 		_, answered := s.Packs()
 		require.False(t, answered)
-		s.Report(nil, map[string]string{"A": "1f"}, nil)
+		s.Report(hits.Report{Rules: map[string]string{"A": "1f"}})
 		require.Len(t, p.reported(), 1)
 		got, answered := s.Packs()
 		require.True(t, answered)
 		require.Equal(t, packs, got)
 		s.Take(some(3))
 		state := &hits.ShadowState{Digest: "sha256:" + strings.Repeat("2", 64), Rules: "1"}
-		s.Report(nil, map[string]string{"A": "1f"}, state)
+		s.Report(hits.Report{Rules: map[string]string{"A": "1f"}, Shadow: state})
 		require.Empty(t, p.reported(), "its hits are not accepted yet")
 		p.set(func() { p.refuse = nil })
 		reports := p.reported()
 		require.Len(t, reports, 1)
 		require.Equal(t, state, reports[0].Shadow)
 		again := *state
-		s.Report(nil, map[string]string{"A": "1f"}, &again)
+		s.Report(hits.Report{Rules: map[string]string{"A": "1f"}, Shadow: &again})
 		require.Empty(t, p.reported(), "it is the same")
 		stop()
 	})

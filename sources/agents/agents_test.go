@@ -37,6 +37,7 @@ type pipe struct {
 	cut        sync.RWMutex
 	taken      []uint64 // IDs
 	joined     []string
+	added      int // calls of AddMember
 	watermarks map[string]time.Time
 }
 
@@ -70,6 +71,7 @@ func (p *pipe) AdvanceWatermark(member string, t time.Time) {
 func (p *pipe) AddMember(member string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.added++
 	if !slices.Contains(p.joined, member) {
 		p.joined = append(p.joined, member)
 	}

@@ -36,11 +36,45 @@ func (h *handler) report(_ context.Context, body []byte, who *caller) (any, *ref
 	if why := who.mayBe(rep.Node); why != nil {
 		return nil, why
 	}
+	if why := h.state(&rep); why != nil {
+		return nil, why
+	}
 	answer, why := h.s.acceptReport(&rep, hits.Digest(body), h.p.Rules())
 	if why == nil {
 		h.p.Ingest(nothing, nil) // so that it is saved
 	}
 	return answer, why
+}
+
+// state records which streams an agent has. It precedes acceptReport: from then on the
+// agent's watermark counts.
+func (h *handler) state(rep *hits.Report) *refusal {
+	s := h.s
+	s.mu.Lock()
+	n := s.nodes[rep.Node]
+	s.mu.Unlock()
+	if n == nil {
+		return noAgent(rep.Node)
+	}
+	n.busy.Lock() // the node is not removed meanwhile
+	defer n.busy.Unlock()
+	s.mu.Lock()
+	another, changed := n.removed || n.instance != rep.Instance, !slices.Equal(n.unread, rep.Unread)
+	if !another {
+		n.unread = slices.Sorted(slices.Values(rep.Unread))
+	}
+	s.mu.Unlock()
+	if another {
+		return noAgent(rep.Node)
+	}
+	if changed {
+		h.p.AddMember(n.member)
+	}
+	return nil
+}
+
+func noAgent(node string) *refusal {
+	return &refusal{http.StatusConflict, refusedConflict, fmt.Errorf("another agent sends for node %s, or none has sent yet", node)}
 }
 
 func (s *Source) acceptReport(rep *hits.Report, digest string, set *rules.Set) (hits.ReportAnswer, *refusal) {
@@ -49,7 +83,7 @@ func (s *Source) acceptReport(rep *hits.Report, digest string, set *rules.Set) (
 	defer s.mu.Unlock()
 	n := s.nodes[rep.Node]
 	if n == nil || n.instance != rep.Instance {
-		return hits.ReportAnswer{}, &refusal{http.StatusConflict, refusedConflict, fmt.Errorf("another agent sends for node %s, or none has sent yet", rep.Node)}
+		return hits.ReportAnswer{}, noAgent(rep.Node)
 	}
 	before := n.conditions
 	n.conditions = make(map[string]condition, len(rep.Conditions))

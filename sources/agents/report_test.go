@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/hits"
+	"crowsnest/rules"
+	"crowsnest/rules/selector"
 	"crowsnest/sources"
 )
 
@@ -98,6 +100,50 @@ func TestProofWaitsForTheReport(t *testing.T) {
 	require.Equal(t, at(2*time.Second), b.p.watermarks["agents/n1"])
 	require.Empty(t, said(hits.Message{Instance: "i2", After: []string{"i1"}, Watermark: at(3 * time.Second)}))
 	require.Equal(t, at(2*time.Second), b.p.watermarks["agents/n1"])
+}
+
+// An agent serves what it states. It is added again when that changes, its statement
+// outlives a restart, and an agent that states nothing serves everything.
+func TestAgentsStateWhatTheyRead(t *testing.T) {
+	b := newBench(t, Config{})
+	objects, err := selector.Parse(`{component="conditions"}`)
+	require.NoError(t, err)
+	pods, err := selector.Parse(`{container=~".+"}`)
+	require.NoError(t, err)
+	expect := func(member string, served, added int) {
+		t.Helper()
+		got := 0
+		for i, from := range []rules.Selector{pods, objects} {
+			if b.s.MemberServes(member)(from) {
+				got += i + 1
+			}
+		}
+		require.Equal(t, served, got)
+		require.Equal(t, added, b.p.added)
+	}
+	b.say(hits.Message{First: 1})
+	expect("agents/n1", 3, 1)
+	b.sendReport(hits.Report{Unread: []string{objects.String()}})
+	expect("agents/n1", 1, 2)
+	b.sendReport(hits.Report{Unread: []string{objects.String()}, Rules: map[string]string{"A": "1"}})
+	expect("agents/n1", 1, 2)
+	b.say(hits.Message{Node: "n2", First: 1})
+	expect("agents/n2", 3, 3)
+	require.True(t, b.s.Serves(objects), "n2 has not stated that it does not")
+
+	pos := b.save()
+	b.s = New(b.s.cfg)
+	require.NoError(t, b.s.Restore(pos))
+	expect("agents/n1", 1, 3)
+	expect("agents/n2", 3, 3)
+	expect("agents/?", 3, 3)
+
+	b.say(hits.Message{Instance: "i2", After: []string{"i1"}, First: 1})
+	b.sendReport(hits.Report{Node: "n1", Instance: "i2"})
+	expect("agents/n1", 3, 5)
+	code, _ := b.sendReport(hits.Report{Node: "n1", Instance: "i1", Unread: []string{objects.String()}})
+	require.Equal(t, http.StatusConflict, code)
+	expect("agents/n1", 3, 5)
 }
 
 func TestHostileReportsAreRefused(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -61,6 +62,9 @@ type node struct {
 	conditions map[string]condition // reported by its agent, by key
 	rules      map[string]string    // digests by name; nil: not reported
 	digest     string               // of the report of this instance; "": there is none
+	// unread are the selectors of rules that none of its streams satisfies, as reported
+	// last, sorted. The slice does not change.
+	unread []string
 
 	shadow      *hits.ShadowState // in the report of this instance; nil: it matches none
 	shadowSince time.Time         // since when it is the same
@@ -159,8 +163,27 @@ func New(cfg Config) *Source {
 // Name is "agents" unless the configuration has another.
 func (s *Source) Name() string { return s.cfg.Name }
 
-// Serves returns true: the aggregator does not know what agents read.
-func (s *Source) Serves(rules.Selector) bool { return true }
+// Serves reports whether an agent reads streams that the selector may select.
+func (s *Source) Serves(from rules.Selector) bool {
+	return slices.ContainsFunc(s.Members(), func(member string) bool { return s.MemberServes(member)(from) })
+}
+
+// MemberServes returns which selectors the streams of an agent can satisfy, as it stated
+// last: all of them if it has not stated any. No conclusion rests on an agent before it
+// has.
+func (s *Source) MemberServes(member string) func(rules.Selector) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.nodes[strings.TrimPrefix(member, s.cfg.Name+"/")]
+	if n == nil || len(n.unread) == 0 {
+		return func(rules.Selector) bool { return true }
+	}
+	unread := n.unread
+	return func(from rules.Selector) bool {
+		_, found := slices.BinarySearch(unread, from.String())
+		return !found
+	}
+}
 
 // Lateness returns by how much a node's effective watermark trails its reported one.
 func (s *Source) Lateness() time.Duration { return s.cfg.Lateness }
@@ -213,6 +236,8 @@ type position struct {
 	Reviewed time.Time `json:"reviewed,omitzero"`
 	// Conditions are those that the agent last reported.
 	Conditions map[string]condition `json:"conditions,omitempty"`
+	// Unread are the selectors of rules that its streams do not satisfy.
+	Unread []string `json:"unread,omitempty"`
 }
 
 // Positions returns the last accepted batch of each node.
@@ -228,7 +253,7 @@ func (s *Source) Positions() json.RawMessage {
 	for name, n := range s.nodes {
 		n.copied = n.taken
 		if n.known {
-			pos := position{Instance: n.instance, Taken: n.taken, Left: n.left, Node: n.object, Heard: n.heard.UTC(), Conditions: n.conditions}
+			pos := position{Instance: n.instance, Taken: n.taken, Left: n.left, Node: n.object, Heard: n.heard.UTC(), Conditions: n.conditions, Unread: n.unread}
 			if !n.who.at.IsZero() {
 				pos.Token, pos.Reviewed = hex.EncodeToString(n.who.token[:]), n.who.at.UTC()
 			}
@@ -283,7 +308,7 @@ func (s *Source) Restore(b json.RawMessage) error {
 		s.nodes[name] = &node{
 			name: name, member: s.member(name), known: true, instance: pos.Instance, left: pos.Left, object: pos.Node,
 			taken: pos.Taken, copied: pos.Taken, saved: pos.Taken, heard: times.Earlier(pos.Heard, now), waited: now,
-			conditions: pos.Conditions,
+			conditions: pos.Conditions, unread: slices.Sorted(slices.Values(pos.Unread)),
 		}
 		s.recall(name, pos)
 	}

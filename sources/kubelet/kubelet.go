@@ -21,6 +21,7 @@ import (
 
 	"crowsnest/matcher"
 	"crowsnest/rules"
+	"crowsnest/rules/selector"
 	"crowsnest/sources/internal/logdir"
 	"crowsnest/sources/internal/logname"
 	"crowsnest/sources/internal/tail"
@@ -114,9 +115,11 @@ func New(cfg Config) *Source {
 }
 
 // Serves reports whether the selector can match a stream of this source. Any path may
-// exist, but the configured labels are known.
+// exist, but the configured labels are known, and streams have no others.
 func (s *Source) Serves(from rules.Selector) bool {
-	return from.MayMatch(s.cfg.Labels)
+	return !slices.ContainsFunc(from.Matchers(), func(m selector.Matcher) bool {
+		return !slices.Contains(pathLabels, m.Name) && !m.Matches(s.cfg.Labels[m.Name])
+	})
 }
 
 // find lists the container directories: NS_POD_UID/CONTAINER. A pod whose directory

@@ -83,6 +83,12 @@ func (n naming) provider(name string) string {
 	return name
 }
 
+// mentions reports whether the configured selector or a renaming mentions a name in rules.
+func (n naming) mentions(sel rules.Selector, name string) bool {
+	return slices.Contains(slices.Collect(maps.Values(n.to)), name) ||
+		slices.ContainsFunc(sel.Matchers(), func(m selector.Matcher) bool { return m.Name == n.provider(name) })
+}
+
 // known returns the labels that every stream has because of the configured selector.
 func (n naming) known(sel rules.Selector) matcher.Labels {
 	stated := map[string]string{}

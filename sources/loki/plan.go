@@ -41,8 +41,13 @@ type planner struct {
 	naming   naming
 }
 
-// serves reports whether a stream of this source can satisfy the selector of a rule.
+// serves reports whether a stream of this source can satisfy the selector of a rule. Which
+// labels streams have is not known, but they do not contain what crowsnest itself writes
+// about objects, unless the configuration mentions the label that says so.
 func (p planner) serves(from rules.Selector) bool {
+	if from.WantsStates() && !p.naming.mentions(p.selector, "component") {
+		return false
+	}
 	return from.Matches(p.naming.known(p.selector), true)
 }
 

@@ -56,6 +56,28 @@ func TestPlan(t *testing.T) {
 	f(`{cluster="x"}`, "- "+one+"match: lease lost, enabled: silent}\n", `{cluster="x", service_name!="crowsnest", container=~"syncer|"} |~ "(\x00)|(lease lost)"`)
 }
 
+// Streams in Loki do not have the lines that crowsnest writes about objects, unless the
+// configuration mentions their label.
+func TestServesStates(t *testing.T) {
+	f := func(want bool, from, configured string, labels map[string]string) {
+		t.Helper()
+		sel, err := selector.Parse(from)
+		require.NoError(t, err)
+		require.Equal(t, want, plannerOf(t, Config{Selector: configured, Labels: labels}, "").serves(sel))
+	}
+	all := `{cluster=~".+"}`
+	f(false, `{component="conditions"}`, all, nil)
+	f(false, `{component=~"events|phases", namespace="a"}`, all, nil)
+	f(true, `{component="etcd"}`, all, nil)
+	f(true, `{component=~"|conditions", container="manager"}`, all, nil)
+	f(true, `{component!="conditions", container="manager"}`, all, nil)
+	f(true, `{component="events"}`, `{component="events"}`, nil)
+	f(false, `{component="leases"}`, `{component="events"}`, nil)
+	f(true, `{component="events"}`, `{component=~".+"}`, nil)
+	f(true, `{component="events"}`, all, map[string]string{"kind": "component"})
+	f(true, `{unit="kubelet.service"}`, all, nil)
+}
+
 // Long filters are split, very long ones dropped.
 func TestPlanSize(t *testing.T) {
 	var yaml strings.Builder
@@ -152,7 +174,7 @@ func soundFor(t *testing.T, set *rules.Set) int {
 		}
 	}
 	cfg := config(l)
-	cfg.Selector = `{always="there"}`
+	cfg.Selector = `{always="there", component=~".*"}` // lines about objects count as well
 	got := hitsThrough(t, cfg, prog, set, now)
 	slices.Sort(got)
 	slices.Sort(want)

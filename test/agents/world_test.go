@@ -223,7 +223,7 @@ func (m *machine) boot() {
 		panic(err)
 	}
 	up.AddSource("files", rules.Lateness)
-	up.Report([]hits.Condition{{Alert: "CrowsnestTest", Severity: "info", Since: time.Now()}}, map[string]string{"A": "1"}, nil)
+	up.Report(hits.Report{Conditions: []hits.Condition{{Alert: "CrowsnestTest", Severity: "info", Since: time.Now()}}, Rules: map[string]string{"A": "1"}})
 	ctx, cancel := context.WithCancel(context.Background())
 	a := &agent{m: m, up: up, stop: cancel, done: make(chan struct{}), pos: m.disk.pos, alive: true}
 	m.mu.Lock()

@@ -88,15 +88,19 @@ func (s *Sources) forgetMarks() {
 // deadlines of the rule in it.
 func (s *Sources) Regroup() { s.groups, s.shared = nil, map[string]*Group{} }
 
-// Group returns the group of the sources that can satisfy one of the selectors. If frozen
-// is not window.NoTime, the group is not shared, and its watermark stops there.
+// Group returns the group of the sources that can satisfy one of the selectors. It has
+// none if no source satisfies one of them: the lines that this selector wants are not read,
+// so nothing can be concluded from their absence. If frozen is not window.NoTime, the group
+// is not shared, and its watermark stops there.
 func (s *Sources) Group(froms []rules.Selector, frozen int64) *Group {
 	var key []byte
 	g := &Group{frozen: frozen}
-	for i, x := range s.sources {
-		if x.serves == nil || slices.ContainsFunc(froms, x.serves) {
-			key = binary.AppendUvarint(key, uint64(i))
-			g.sources, g.Lateness = append(g.sources, x), max(g.Lateness, x.lateness)
+	if !slices.ContainsFunc(froms, func(from rules.Selector) bool { return !s.Serve(from) }) {
+		for i, x := range s.sources {
+			if x.serves == nil || slices.ContainsFunc(froms, x.serves) {
+				key = binary.AppendUvarint(key, uint64(i))
+				g.sources, g.Lateness = append(g.sources, x), max(g.Lateness, x.lateness)
+			}
 		}
 	}
 	if frozen == window.NoTime {
@@ -107,6 +111,11 @@ func (s *Sources) Group(froms []rules.Selector, frozen int64) *Group {
 	}
 	s.groups = append(s.groups, g)
 	return g
+}
+
+// Serve reports whether a source can satisfy the selector.
+func (s *Sources) Serve(from rules.Selector) bool {
+	return slices.ContainsFunc(s.sources, func(x *source) bool { return x.serves == nil || x.serves(from) })
 }
 
 // Turned yields the groups that went on hold or resumed since the last call, and the new

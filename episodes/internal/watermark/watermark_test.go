@@ -172,8 +172,10 @@ func TestGroupsAreShared(t *testing.T) {
 	require.True(t, a.Served())
 	require.False(t, s.Group(app(t, "c"), window.NoTime).Served())
 	require.True(t, s.Group(app(t, "c"), window.NoTime).OnHold(now), "nothing is concluded without a source")
-	require.Same(t, b, s.Group(app(t, "b", "c"), window.NoTime), "the sources count, not the selectors")
-	require.Same(t, a, s.Group(app(t, "a", "b"), window.NoTime))
+	require.Same(t, a, s.Group(app(t, "a", "b"), window.NoTime), "the sources count, not the selectors")
+	half := s.Group(app(t, "b", "c"), window.NoTime)
+	require.False(t, half.Served(), "the lines that c wants are not read")
+	require.True(t, half.OnHold(now))
 
 	s.Advance("a", now)
 	require.Equal(t, []string{"both"}, a.Silent(now))

@@ -1,0 +1,46 @@
+package monitor
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"crowsnest/episodes"
+)
+
+// alertUnserved fires while failures are open whose end, or whose beginning, only lines
+// can prove that no source reads.
+const alertUnserved = "CrowsnestSourceMissing"
+
+// unservedNamed bounds the rules that the alert names.
+const unservedNamed = 5
+
+// unserved remembers since when failures wait for such lines.
+type unserved struct{ since time.Time }
+
+// alert returns the alert once the failures have waited for after: sources may still join,
+// such as the agents of a new cluster.
+func (u *unserved) alert(now time.Time, after time.Duration, waiting []episodes.Unread) []episodes.Episode {
+	if len(waiting) == 0 {
+		u.since = time.Time{}
+		return nil
+	}
+	if u.since.IsZero() || now.Before(u.since) {
+		u.since = now
+	}
+	if now.Sub(u.since) < after {
+		return nil
+	}
+	var parts []string
+	for _, w := range waiting[:min(len(waiting), unservedNamed)] {
+		parts = append(parts, fmt.Sprintf("%s (%d open) needs %s", w.Rule, w.Episodes, strings.Join(w.Selectors, " and ")))
+	}
+	if n := len(waiting) - len(parts); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d more rules", n))
+	}
+	return []episodes.Episode{alert(alertUnserved, "warning", nil, u.since, texts{
+		fmt.Sprintf("Open failures of %d rules wait for lines that no source reads", len(waiting)),
+		"Nothing is concluded from the absence of lines that are not read: these failures neither fire, if only a recovery would prevent it, nor end. " + strings.Join(parts, "; ") + ".",
+		"Configure the source that reads these streams: `component=\"events\"` needs `sources.events`, other values of `component` need `sources.objects`, and `unit` needs `sources.journal` of the agents. Or disable the rules with an override.",
+	})}
+}

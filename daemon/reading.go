@@ -1,0 +1,67 @@
+package daemon
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"crowsnest/rules"
+)
+
+// reading knows which selectors the sources of this process serve. The zero value has no
+// sources. Safe for concurrent use.
+type reading struct {
+	mu      sync.Mutex
+	serves  map[string]func(rules.Selector) bool // by the name of the source; nil: all
+	set     *rules.Set                           // for which unread was computed
+	changed bool                                 // serves, since then
+	unread  []string
+}
+
+func (x *reading) add(source string, serves func(rules.Selector) bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.serves == nil {
+		x.serves = map[string]func(rules.Selector) bool{}
+	}
+	x.serves[source], x.changed = serves, true
+}
+
+func (x *reading) remove(source string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.serves, source)
+	x.changed = true
+}
+
+// without returns the selectors of the active rules of a set that no source serves,
+// sorted. The result is read-only.
+func (x *reading) without(set *rules.Set) []string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.set == set && !x.changed {
+		return x.unread
+	}
+	unread := map[string]bool{}
+	for _, r := range set.Rules {
+		if r.Mode == rules.ModeOff {
+			continue
+		}
+		for from := range r.Selectors() {
+			if !x.served(from) {
+				unread[from.String()] = true
+			}
+		}
+	}
+	x.set, x.changed, x.unread = set, false, slices.Sorted(maps.Keys(unread))
+	return x.unread
+}
+
+func (x *reading) served(from rules.Selector) bool {
+	for _, serves := range x.serves {
+		if serves == nil || serves(from) {
+			return true
+		}
+	}
+	return false
+}
