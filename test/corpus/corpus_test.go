@@ -135,13 +135,14 @@ var signatures = map[string]string{
 	"NodeHasNoMachine": "S03",
 	"MachineHasNoNode": "S03",
 
-	"KernelFilesystemDamaged":         "none",
-	"KernelTasksBlocked":              "none",
-	"KubeletClientCertificateExpired": "none",
-	"KubeletHasNoNetworkPlugin":       "none",
-	"KubeletLosesTrackOfContainers":   "none",
-	"NodeServiceKeepsRestarting":      "none",
-	"RKE2NodeCannotJoin":              "none",
+	"ClusterAPIObjectFailsAndIsNotReady": "S08",
+	"KernelFilesystemDamaged":            "none",
+	"KernelTasksBlocked":                 "none",
+	"KubeletClientCertificateExpired":    "none",
+	"KubeletHasNoNetworkPlugin":          "none",
+	"KubeletLosesTrackOfContainers":      "none",
+	"NodeServiceKeepsRestarting":         "none",
+	"RKE2NodeCannotJoin":                 "none",
 }
 
 // excerpt is a row of the index.
