@@ -189,6 +189,7 @@ var knownDifferences = map[string]string{
 	"JSONNumber: the same field twice - the last wins":                                                   "in Loki the first wins",
 	"JSONNumber: the same field twice - the first does not":                                              "in Loki the first wins",
 	"JSONValues: the same field twice - a null at the end leaves nothing":                                "in Loki the first wins",
+	"TextRecordOfKlog": "Loki has an entry for each line, crowsnest takes the lines of a block as one record",
 	"LimitTwo":         "a ruler has no limit of open alerts",
 	"LimitDefault":     "a ruler has no limit of open alerts",
 	"LimitWindows":     "a ruler has no limit of windows",
