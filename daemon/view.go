@@ -68,7 +68,7 @@ func (d *Daemon) sourcesView() []web.Source {
 			Name: s.Name, Up: s.Up, Opened: s.Opened, Error: s.Error, Watermark: s.Watermark, Lag: s.Lag,
 			Lines: s.Lines, Bytes: s.Bytes, Evaluated: s.Evaluated, Dropped: s.Dropped,
 			Truncated: s.Truncated, Unparsed: s.Unparsed, Lost: s.Lost, Errors: s.Errors, Members: membersView(s),
-			Idle: s.Idle, Absent: s.Absent, Away: away[s.Name], Losses: s.LossCounts(),
+			Idle: s.Idle, Absent: s.Absent, LeftOut: s.LeftOut, Away: away[s.Name], Losses: s.LossCounts(),
 		}
 		out[i].Filtered = d.kinds[i].Filtered
 		for _, u := range s.Unread {

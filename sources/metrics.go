@@ -27,6 +27,8 @@ func Metrics(status func() []Status, sparse bool) metric.Collector {
 			func(s Status) map[string]int64 { return metric.NonZero(s.LossCounts(), sparse) }),
 		metric.CounterBy("source_errors_total", "Errors of the source.", "reason",
 			func(s Status) map[string]int64 { return metric.NonZero(s.Errors, sparse) }),
+		metric.GaugeBy("source_left_out_objects", "Objects that exist and are not watched because there are more than max_objects, for the namespaces with the most.", "namespace",
+			func(s Status) map[string]int64 { return s.LeftOut }),
 		metric.Gauge("source_lag_seconds", "Age of the oldest unread data.", func(s Status) time.Duration { return s.Lag }),
 		metric.Gauge("source_up", "Whether the source can be read.", func(s Status) bool { return s.Up }),
 		metric.Gauge("source_idle", "Whether the source has nothing to watch.", func(s Status) bool { return s.Idle != "" }),

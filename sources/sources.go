@@ -146,6 +146,9 @@ type Status struct {
 	// Losses are the lines that were not read and no longer can be, by reason.
 	// They are part of the positions, so a restart keeps them.
 	Losses map[string]Loss `json:"losses,omitempty"`
+	// LeftOut counts, by namespace, what the source cannot remember for lack of room: that
+	// of the namespaces with the most, and of all others under "others".
+	LeftOut map[string]int64 `json:"left_out,omitempty"`
 	// Unread are logs that exist but are not read: the first hundred, ordered by
 	// path.
 	Unread []Unread `json:"unread,omitempty"`

@@ -106,17 +106,19 @@ type BrokenPack struct {
 
 // Source is the state of one source.
 type Source struct {
-	Name      string        `json:"name"`
-	Up        bool          `json:"up"`
-	Opened    bool          `json:"opened"` // it was up at least once
-	Error     string        `json:"lastError,omitempty"`
-	Idle      string        `json:"idle,omitempty"`        // why it has nothing to watch; "": it has
-	Absent    []string      `json:"absent,omitempty"`      // what it is configured to read and what does not exist
-	Away      time.Time     `json:"notSeenSince,omitzero"` // start of the outage; zero: none
-	Watermark time.Time     `json:"proved"`                // all lines read up to
-	Lag       time.Duration `json:"lagNanoseconds"`
-	Lines     int64         `json:"lines"`
-	Bytes     int64         `json:"bytes"`
+	Name   string   `json:"name"`
+	Up     bool     `json:"up"`
+	Opened bool     `json:"opened"` // it was up at least once
+	Error  string   `json:"lastError,omitempty"`
+	Idle   string   `json:"idle,omitempty"`   // why it has nothing to watch; "": it has
+	Absent []string `json:"absent,omitempty"` // what it is configured to read and what does not exist
+	// LeftOut counts, by namespace, what it cannot remember for lack of room.
+	LeftOut   map[string]int64 `json:"leftOut,omitempty"`
+	Away      time.Time        `json:"notSeenSince,omitzero"` // start of the outage; zero: none
+	Watermark time.Time        `json:"proved"`                // all lines read up to
+	Lag       time.Duration    `json:"lagNanoseconds"`
+	Lines     int64            `json:"lines"`
+	Bytes     int64            `json:"bytes"`
 	// Lines is the sum of Evaluated, Dropped and incomplete lines.
 	Evaluated int64            `json:"evaluated"`
 	Dropped   int64            `json:"dropped"`

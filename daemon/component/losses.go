@@ -31,8 +31,8 @@ var explanations = Losses{
 		"Check the file with journalctl --verify --file FILE, and the disk.",
 	},
 	"objects": {
-		"warning", "there are more objects than max_objects, and those beyond are not watched",
-		"Raise max_objects of the source objects, or name fewer kinds in kinds.",
+		"warning", "there are more objects than max_objects, and some of the namespace that has the most are not watched",
+		"Look at the page Sources for the namespaces. Raise max_objects of the source objects, name fewer kinds in kinds, or bound what the namespace may create (ResourceQuota).",
 	},
 	"outage": {
 		"warning", "Loki was unreachable, or crowsnest was not running, for more than a day, and older lines were skipped",

@@ -35,7 +35,8 @@ type Config struct {
 	Machines *Machines `yaml:"machines"`
 	// Interval is the time after which the lines of a state are repeated. Default 1m.
 	Interval time.Duration `yaml:"interval" bounds:"0s,1y"`
-	// MaxObjects bounds the objects that are remembered, at about 1 KiB each.
+	// MaxObjects bounds the objects that are remembered, at about 1 KiB each. The
+	// namespaces share it.
 	// Default 50000.
 	MaxObjects int `yaml:"max_objects" bounds:"0,1000000"`
 	// Labels are added to the streams, for example cluster.

@@ -46,10 +46,10 @@ func (s *Source) pair(o *object, k kind, in json.RawMessage) error {
 }
 
 // compare writes the lines of a comparison, if one is due after a reader has proved
-// progress, and both kinds were read. The caller holds turn.
+// progress, and both kinds were read without leaving out an object. The caller holds turn.
 func (s *Source) compare() {
 	c := &s.comparison
-	if c.machines == nil || c.machines.absent || c.machines.progress.IsZero() || c.nodes.progress.IsZero() {
+	if c.machines == nil || c.machines.absent || c.machines.leftOut+c.nodes.leftOut > 0 || c.machines.progress.IsZero() || c.nodes.progress.IsZero() {
 		return
 	}
 	at := times.Earlier(c.nodes.progress, c.machines.progress)

@@ -30,6 +30,7 @@ func wordOf(s string) word { return unique.Make(text.Shorten(s, maxWord)) }
 type object struct {
 	namespace, name string
 	uid             string
+	place           *place    // nil: it is not remembered
 	round           int       // of the list that contained it last
 	read            time.Time // when this state was read
 

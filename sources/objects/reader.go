@@ -26,6 +26,9 @@ const (
 	// maxGap is how much of the time between two proofs of progress counts as time in which
 	// a Lease could be renewed. Proofs are some seven seconds apart.
 	maxGap = 10 * time.Second
+	// relistAfter is the least time between two lists of a kind of which objects were left
+	// out.
+	relistAfter = 10 * time.Minute
 )
 
 // reader reads the objects of one kind.
@@ -38,6 +41,8 @@ type reader struct {
 	doubted  bool // something failed since the last proof
 	due      time.Time
 	progress time.Time // up to which everything was read; zero: unknown
+	listed   time.Time // when the last list was complete
+	stop     func()    // ends following, so that everything is listed again
 
 	// Guarded by mu, and changed by the holder of turn only.
 	objects  map[string]*object
@@ -45,6 +50,7 @@ type reader struct {
 	stored   json.RawMessage   // the positions; nil: they changed
 	synced   bool
 	absent   bool // the API server does not have the kind
+	leftOut  int  // objects that the room has no place for
 	problem  string
 
 	missing time.Time // since when the kind is absent
@@ -168,6 +174,9 @@ func (r *reader) follow(ctx context.Context, path string) {
 	r.s.turn.Unlock()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	r.s.turn.Lock()
+	r.stop = cancel
+	r.s.turn.Unlock()
 	q := url.Values{}
 	if sel := r.subject.resource.query(); sel != "" {
 		q.Set("fieldSelector", sel)
@@ -219,7 +228,7 @@ func (r *reader) Changed(in json.RawMessage) error {
 		last = nil
 	}
 	if last == nil {
-		if !r.room(o, at) {
+		if !r.admit(o, at) {
 			return nil
 		}
 		if was := r.restored[o.key()]; was != nil {
@@ -249,11 +258,15 @@ func (r *reader) replace(o *object, before []fact, at time.Time) {
 		lines = append(lines, line{c.view, o.namespace, text})
 	}
 	r.s.write(lines, at, func() {
-		if r.objects[o.key()] == nil {
-			r.s.known++
-		}
-		if r.objects[o.key()] == nil || len(found) > 0 {
+		last := r.objects[o.key()]
+		if last == nil || len(found) > 0 {
 			r.stored = nil
+		}
+		if last == nil {
+			o.place = r.s.room.add(r, o)
+			r.s.room.back(r, o.key())
+		} else {
+			o.place = last.place
 		}
 		r.objects[o.key()] = o
 		delete(r.restored, o.key())
@@ -268,18 +281,24 @@ func (r *reader) remove(o *object, last []fact, at time.Time) {
 		lines = append(lines, line{f.view, o.namespace, r.subject.gone(o, f)})
 	}
 	r.s.write(lines, at, func() {
-		if r.objects[o.key()] != nil {
-			delete(r.objects, o.key())
-			r.s.known--
-		}
-		delete(r.restored, o.key())
-		r.stored = nil
+		r.forget(o.key())
 	})
+}
+
+// forget forgets an object. The caller holds turn and mu.
+func (r *reader) forget(key string) {
+	if o := r.objects[key]; o != nil {
+		delete(r.objects, key)
+		r.s.room.remove(o.place, o.namespace)
+	}
+	delete(r.restored, key)
+	r.stored = nil
 }
 
 // removeUnlisted removes what the last list did not have. The caller holds turn.
 func (r *reader) removeUnlisted() {
 	at := r.s.cfg.Clock()
+	r.s.set(func() { r.s.room.forgetUnlisted(r) })
 	for _, key := range slices.Sorted(maps.Keys(r.objects)) {
 		if o := r.objects[key]; o.round != r.round {
 			r.remove(o, slices.Collect(facts(o)), at)
@@ -301,6 +320,7 @@ func (r *reader) Deleted(_ context.Context, in json.RawMessage) error {
 	if last := r.objects[o.key()]; last != nil {
 		r.remove(last, slices.Collect(facts(last)), r.s.cfg.Clock())
 	}
+	r.s.set(func() { r.s.room.back(r, o.key()) })
 	return nil
 }
 
@@ -309,6 +329,7 @@ func (r *reader) Listed(context.Context) {
 	r.s.turn.Lock()
 	defer r.s.turn.Unlock()
 	r.removeUnlisted()
+	r.listed = r.s.cfg.Clock()
 	if r.due.IsZero() {
 		r.due = r.s.cfg.Clock().Add(r.s.cfg.Interval)
 	}
@@ -370,6 +391,9 @@ func (r *reader) proved(at time.Time) {
 	r.progress = at
 	r.s.compare()
 	r.s.advanceWatermark()
+	if r.leftOut > 0 && r.s.room.used <= r.s.cfg.MaxObjects*9/10 && at.Sub(r.listed) >= relistAfter {
+		r.stop() // there is room again for what was left out
+	}
 }
 
 // judge finds the Leases that were not renewed in time. Time in which the API server may
@@ -409,13 +433,30 @@ func (r *reader) repeat(at time.Time) {
 	}
 }
 
-// room reports whether one more object can be remembered. The caller holds turn.
-func (r *reader) room(o *object, at time.Time) bool {
-	if r.s.known < r.s.cfg.MaxObjects {
-		return true
+// admit reports whether one more object can be remembered. Another may be forgotten for
+// it, without a line: what is not read has not ended. The caller holds turn.
+func (r *reader) admit(o *object, at time.Time) bool {
+	victim, full := r.s.room.victim(o.namespace)
+	switch {
+	case full:
+		r.leave(o, at)
+		return false
+	case victim != nil:
+		victim.r.leave(victim.r.objects[victim.key], at)
 	}
-	r.lose("objects", o, at)
-	return false
+	return true
+}
+
+// leave forgets an object that still exists. The caller holds turn.
+func (r *reader) leave(o *object, at time.Time) {
+	fresh := false
+	r.s.set(func() {
+		r.forget(o.key())
+		fresh = r.s.room.leave(r, o)
+	})
+	if fresh {
+		r.lose("objects", o, at)
+	}
 }
 
 // lose counts what cannot be remembered of an object.

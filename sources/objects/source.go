@@ -31,7 +31,7 @@ type Source struct {
 
 	mu     sync.Mutex // guards what follows, and the objects of the readers
 	status sources.Status
-	known  int // objects of all readers
+	room   room // of the objects of all readers
 }
 
 type streamKey struct {
@@ -48,7 +48,7 @@ type stream struct {
 func New(cfg Config) *Source {
 	cfg = cfg.withDefaults()
 	s := &Source{
-		cfg: cfg, streams: map[streamKey]*stream{},
+		cfg: cfg, streams: map[streamKey]*stream{}, room: newRoom(cfg.MaxObjects),
 		client: kube.New(kube.Options{Kubeconfig: cfg.Kubeconfig, Transport: cfg.Transport}),
 	}
 	s.status = sources.Status{Name: cfg.Name, Errors: map[string]int64{"read": 0}, Losses: map[string]sources.Loss{}}
@@ -129,6 +129,7 @@ func (s *Source) Status() sources.Status {
 	defer s.mu.Unlock()
 	st := s.status
 	st.Errors, st.Losses = maps.Clone(st.Errors), maps.Clone(st.Losses)
+	st.LeftOut = s.room.leftOutOf()
 	for _, key := range slices.SortedFunc(maps.Keys(s.streams), streamKey.compare) {
 		st.Streams = append(st.Streams, s.streams[key].status)
 	}
