@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crowsnest/test/journald"
 	"crowsnest/test/kubelab"
 	"crowsnest/test/servers"
 	"crowsnest/test/wait"
@@ -47,7 +48,13 @@ func TestE2EQueries(t *testing.T) {
 	config := lab.Kubeconfig("", kubelab.Admin)
 	am := servers.Alertmanager(t, servers.AlertmanagerOptions{})
 	loki := servers.Loki(t, servers.LokiOptions{})
-	s := start(t, am.URL, fmt.Sprintf("  kubernetes: {kubeconfig: %q}\n  machines: {kubeconfig: %q}\n  loki: {url: %q, selector: '{namespace=~\".+\"}'}\n", config, config, loki.URL))
+	journal := journald.Start(t, journald.Options{})
+	var more strings.Builder
+	for _, kind := range []string{"kubernetes", "machines", "objects", "events"} {
+		fmt.Fprintf(&more, "  %s: {kubeconfig: %q}\n", kind, config)
+	}
+	fmt.Fprintf(&more, "  journal: {dirs: [%q]}\n  loki: {url: %q, selector: '{namespace=~\".+\"}'}\n", journal.Dir, loki.URL)
+	s := start(t, am.URL, more.String())
 	rules, err := filepath.Abs(rulesFile)
 	require.NoError(t, err)
 	target := "- {job_name: %s, honor_labels: true, static_configs: [{targets: [%q], labels: {cluster: prod-1, namespace: crowsnest, pod: %s, container: crowsnest, endpoint: http%s}}]}\n"
@@ -61,6 +68,7 @@ func TestE2EQueries(t *testing.T) {
 		return nil
 	}))
 	s.log(t, "scene critical", "scene info", "scene pending", "scene rare")
+	require.NoError(t, journal.Send(journald.Field{Name: "MESSAGE", Value: "scene unit"}, journald.Field{Name: "SYSLOG_IDENTIFIER", Value: "scene"}))
 	queries := 0
 	require.NoError(t, wait.NoError(t.Context(), 2*time.Minute, func() error {
 		s.log(t, "scene critical")

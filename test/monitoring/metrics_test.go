@@ -94,6 +94,7 @@ rules:
 - {alert: SceneCritical, from: '{container="manager"}', match: scene critical, by: [pod], severity: critical, annotations: {summary: It is critical.}}
 - {alert: SceneInfo, from: '{container="manager"}', match: scene info, by: [pod], severity: info, annotations: {summary: It is there.}}
 - {alert: ScenePending, from: '{container="manager"}', match: scene pending, clear: scene well, for: 1h, by: [pod], severity: warning, annotations: {summary: It lasts.}}
+- {alert: SceneUnit, from: '{identifier="scene"}', match: scene unit, by: [identifier], severity: info, annotations: {summary: It is in the journal.}}
 - {alert: SceneRare, from: '{container="manager"}', match: scene rare, count: 256, within: 1h, by: [pod], severity: warning, annotations: {summary: It is frequent.}}
 `
 
