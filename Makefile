@@ -223,6 +223,7 @@ module: ## set the module path and the owner: make module PATH=github.com/owner/
 chaos: ## run the long form of kills, rotations and hanging peers; make test runs a short form
 	CROWSNEST_CHAOS=1 $(GO) test -count=1 -timeout 120m ./test/chaos
 	CROWSNEST_CHAOS=1 $(GO) test -tags e2e -count=1 -timeout 60m -run TestKills ./sources/journal
+	CROWSNEST_CHAOS=1 $(GO) test -tags e2e -count=1 -timeout 60m -run TestWitnessKilled ./test/chaos
 
 # Runs every fuzz target for $(1): a time, or a number of runs such as 1000x.
 define fuzz_each

@@ -91,9 +91,9 @@ func (l *ledger) courses(v verdict, name string, got map[string]*heard) {
 			v.add("notified wrongly", "%s: %s: %q instead of %q; %s, %s, %s", name, key, notified, want, stamp(p.first), stamp(p.ends), stamp(p.again))
 		}
 	}
-	for pod, n := range l.lines {
-		if h := got["ChaosLines "+pod]; h != nil && h.lines != n {
-			v.add("lines counted wrongly", "%s: %s wrote %d, counted %d (%+d)", name, pod, n, h.lines, h.lines-n)
+	for key, n := range l.lines {
+		if h := got[key]; h != nil && h.lines != n {
+			v.add("lines counted wrongly", "%s: %s: wrote %d, counted %d (%+d)", name, key, n, h.lines, h.lines-n)
 		}
 	}
 }

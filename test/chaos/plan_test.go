@@ -28,6 +28,7 @@ func (s step) String() string {
 // mix states how many steps of each kind a plan has.
 type mix struct {
 	kill, term, stop, rotate, restart, churn, peer, hup int
+	api, watch, journal                                 int           // only with a witness
 	gap                                                 time.Duration // longest time between two steps
 	down                                                time.Duration // longest downtime
 }
@@ -48,6 +49,9 @@ func (m mix) plan(seed uint64) []step {
 		{"churn", m.churn},
 		{"peer", m.peer},
 		{"hup", m.hup},
+		{"api", m.api},
+		{"watch", m.watch},
+		{"journal", m.journal},
 	} {
 		for range k.n {
 			kinds = append(kinds, k.name)

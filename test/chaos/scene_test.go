@@ -43,6 +43,7 @@ type options struct {
 	resend  time.Duration
 	shipped bool              // with the shipped rules, as in production
 	packs   map[string]string // further packs, by file name
+	sources string            // further sources, as lines of the configuration
 }
 
 const config = `rules:
@@ -50,7 +51,7 @@ const config = `rules:
   paths: [%s]
 sources:
   kubelet: {dir: %s}
-sinks:
+%ssinks:
   alertmanager: {urls: [%s], resend_delay: %s, min_firing: 2s}
 limits: {active_alerts: %d}
 `
@@ -79,7 +80,7 @@ func newScene(t *testing.T, seed uint64, o options) *scene {
 	if o.active == 0 {
 		o.active = 10000
 	}
-	s.p = newProcess(t, dir, fmt.Sprintf(config, o.shipped, strings.Join(paths, ", "), s.pods, `"`+strings.Join(urls, `", "`)+`"`, o.resend, o.active))
+	s.p = newProcess(t, dir, fmt.Sprintf(config, o.shipped, strings.Join(paths, ", "), s.pods, o.sources, `"`+strings.Join(urls, `", "`)+`"`, o.resend, o.active))
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	s.wait = func() { cancel(); wg.Wait() }

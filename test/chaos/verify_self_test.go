@@ -33,8 +33,8 @@ func TestVerifier(t *testing.T) {
 	f := func(want string, words ...fakeam.Accepted) {
 		t.Helper()
 		led := newLedger()
-		led.count("w0", t0)
-		led.count("w0", t0)
+		led.count("ChaosLines w0", plant{first: t0, last: t0})
+		led.count("ChaosLines w0", plant{first: t0, last: t0})
 		led.plant("ChaosPlanted", "a", plant{first: t0, last: t0})
 		led.plant("ChaosLost", "b", plant{first: t0, last: t0, ends: t0.Add(time.Minute)})
 		led.plant("ChaosLost", "c", plant{first: t0, last: t0, never: true})

@@ -18,9 +18,10 @@ type heard struct {
 	starts   []time.Time // different startsAt, in order
 	ends     time.Time   // endsAt of the newest message, if that is resolved
 	resolved bool
-	states   string // such as "firing resolved", without repeats
-	lines    int64  // annotation of the newest message
-	rev      string // annotation of the newest message
+	states   string   // such as "firing resolved", without repeats
+	lines    int64    // annotation of the newest message
+	rev      string   // annotation of the newest message
+	history  []string // the messages that differ from the one before, for people
 }
 
 // hear evaluates what an Alertmanager accepted.
@@ -49,6 +50,13 @@ func (h *heard) take(w fakeam.Accepted) {
 		h.firing = w.Time
 	}
 	h.resolved = w.Resolved
+	word := fmt.Sprintf("%s since %s", state, stamp(w.Alert.StartsAt))
+	if w.Resolved {
+		word += " until " + stamp(w.Alert.EndsAt)
+	}
+	if n := len(h.history); n == 0 || !strings.HasSuffix(h.history[n-1], word) {
+		h.history = append(h.history, stamp(w.Time)+" "+word)
+	}
 	if !strings.HasSuffix(h.states, state) {
 		h.states = strings.TrimSpace(h.states + " " + state)
 	}
@@ -110,9 +118,9 @@ func (l *ledger) verify(v verdict, name string, got map[string]*heard, except fu
 			v.add("fabricated", "%s: %s", name, key)
 		}
 	}
-	for pod, n := range l.lines {
-		if h := got["ChaosLines "+pod]; h != nil && h.lines != n {
-			v.add("lines counted wrongly", "%s: %s wrote %d, counted %d (%+d)", name, pod, n, h.lines, h.lines-n)
+	for key, n := range l.lines {
+		if h := got[key]; h != nil && h.lines != n {
+			v.add("lines counted wrongly", "%s: %s: wrote %d, counted %d (%+d)", name, key, n, h.lines, h.lines-n)
 		}
 	}
 }
@@ -126,16 +134,16 @@ func (l *ledger) compare(v verdict, what string, h *heard, p *plant) {
 	switch {
 	case len(h.starts) > begins:
 		v.add("duplicated", "%s began %d times: %v", what, len(h.starts), h.starts)
-	case h.starts[0].Before(p.first.Truncate(time.Millisecond)) || h.starts[0].After(p.last.Add(time.Millisecond)):
+	case h.starts[0].Before(p.first.Truncate(time.Millisecond)) || h.starts[0].After(p.last.Add(time.Millisecond+p.slack)):
 		v.add("began at another line", "%s: %s instead of %s", what, stamp(h.starts[0]), stamp(p.first))
 	}
 	switch {
 	case history != "firing" && h.states == "firing":
 		v.add("unresolved", "%s since %s", what, stamp(p.ends))
 	case h.states != history:
-		v.add("flapped", "%s: %s", what, h.states)
-	case !p.ends.IsZero() && h.ends.Sub(p.ends).Abs() > 10*time.Millisecond:
-		v.add("ended at another line", "%s: %s instead of %s", what, stamp(h.ends), stamp(p.ends))
+		v.add("flapped", "%s: %s; %s", what, h.states, strings.Join(h.history, ", "))
+	case !p.ends.IsZero() && h.ends.Sub(p.ends).Abs() > 10*time.Millisecond+p.slack:
+		v.add("ended at another line", "%s: %s instead of %s; %s", what, stamp(h.ends), stamp(p.ends), strings.Join(h.history, ", "))
 	}
 }
 
@@ -170,8 +178,8 @@ func (l *ledger) complete(got map[string]*heard, except func(key string) bool) b
 			return false
 		}
 	}
-	for pod, n := range l.lines {
-		if h := got["ChaosLines "+pod]; h == nil || h.lines < n {
+	for key, n := range l.lines {
+		if h := got[key]; h == nil || h.lines < n {
 			return false
 		}
 	}

@@ -14,10 +14,11 @@ import (
 
 // plant is what was planted under one key, and the expected result.
 type plant struct {
-	first, last time.Time // startsAt lies between them: the line may be split
-	ends        time.Time // zero: it stays open
-	again       time.Time // when it fires again; zero: never
-	never       bool      // it must not arrive
+	first, last time.Time     // startsAt lies between them: the line may be split
+	ends        time.Time     // zero: it stays open
+	again       time.Time     // when it fires again; zero: never
+	never       bool          // it must not arrive
+	slack       time.Duration // another process writes the time of a line that is this much later at most
 }
 
 // history is the expected sequence of notifications, without repeats; "": none.
@@ -37,7 +38,7 @@ func (p *plant) history() string {
 type ledger struct {
 	mu     sync.Mutex
 	plants map[string]*plant // by "alertname id"
-	lines  map[string]int64  // whole lines, by pod
+	lines  map[string]int64  // whole lines, by the key of the alert that counts them
 }
 
 func newLedger() *ledger { return &ledger{plants: map[string]*plant{}, lines: map[string]int64{}} }
@@ -62,13 +63,14 @@ func (l *ledger) relapse(alert, id string, at time.Time) {
 	l.plants[alert+" "+id].again = at
 }
 
-func (l *ledger) count(pod string, at time.Time) {
+// count records a line that the alert of a key counts.
+func (l *ledger) count(key string, p plant) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.lines[pod] == 0 {
-		l.plants["ChaosLines "+pod] = &plant{first: at, last: at}
+	if l.lines[key] == 0 {
+		l.plants[key] = &p
 	}
-	l.lines[pod]++
+	l.lines[key]++
 }
 
 func (l *ledger) total() (n int64) {
@@ -324,7 +326,7 @@ func (w *writer) end(first, raw string) (from, to time.Time) {
 	from, _ = time.Parse(time.RFC3339Nano, first)
 	to, _ = time.Parse(time.RFC3339Nano, last)
 	if w.counts() {
-		w.led.count(w.name, to)
+		w.led.count("ChaosLines "+w.name, plant{first: to, last: to})
 	}
 	return from, to
 }
