@@ -123,6 +123,7 @@ chart: ## write the copies of files that the chart contains, and the schema of i
 schemas: build ## write the JSON Schemas that editors and the chart use
 	$(BIN) schema rules > rules/packs/schema.json
 	$(BIN) schema config > deploy/config.schema.json
+	$(BIN) schema case > docs/case.schema.json
 	$(MAKE) chart
 
 # Measures each stage on the logs and rules of test/traffic. BENCHPKGS=./... runs

@@ -134,7 +134,7 @@ Exit codes: 0 ok, 1 failed or invalid, 2 usage, 3 lint findings (--lint-fatal).`
 		}
 	}
 	add("daemon", newRun(c), newDemo(c), newGet(c), newAlert(c))
-	add("logs", newScan(c), newDiscover(c), newReplay(c), newExplain(c))
+	add("logs", newScan(c), newCase(c), newDiscover(c), newReplay(c), newExplain(c))
 	add("rules", newCheck(c), newTest(c), newRules(c), newSchema(c), newExport(c))
 	root.AddCommand(&cobra.Command{
 		Use:   "version",

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"crowsnest/cli/internal/casefile"
 	"crowsnest/cli/internal/reference"
 	"crowsnest/daemon/config"
 	"crowsnest/rules/schema"
@@ -41,7 +42,8 @@ func newSchema(c *cli) *cobra.Command {
 		return err
 	}
 	language.Flags().VarP(output, "output", "o", "output format: the schema, or a reference of the language")
-	return parent("schema", "Print JSON Schemas (2020-12) for editors", language,
+	return parent("schema", "Print JSON Schemas (2020-12)", language,
 		one("config", "The schema of the configuration", config.Default().Schema),
+		one("case", "The schema of case files in JSON", casefile.Schema),
 	)
 }

@@ -137,7 +137,7 @@ func eventText(ev episodes.Event) string {
 	case episodes.EventRestored:
 		return "restored after a restart; events in between were not kept"
 	case episodes.EventEnded:
-		return "ended: " + cmp.Or(reasonText(ev.Reason), "the condition is no longer true") + inLog(ev)
+		return "ended: " + cmp.Or(ReasonText(ev.Reason), "the condition is no longer true") + inLog(ev)
 	}
 	return string(ev.Kind)
 }
@@ -150,7 +150,8 @@ func inLog(ev episodes.Event) string {
 	return " (log of " + ev.Log + ")"
 }
 
-func reasonText(r episodes.Reason) string {
+// ReasonText says for people why an episode ended; "" if it has not.
+func ReasonText(r episodes.Reason) string {
 	text := map[episodes.Reason]string{
 		episodes.ReasonClear:      "a log line reports the recovery",
 		episodes.ReasonQuiet:      "no matching line for keep_firing_for",

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"crowsnest/cli/internal/markdown"
 	"crowsnest/internal/text"
 	"crowsnest/redact"
 )
@@ -65,7 +66,7 @@ func (r Report) Text(w io.Writer) error {
 // markup.
 func (r Report) Markdown(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n### crowsnest: what these rules would do\n\n**%s**\n\n", marker, inert(r.Verdict))
+	fmt.Fprintf(&b, "%s\n### crowsnest: what these rules would do\n\n**%s**\n\n", marker, markdown.Inert(r.Verdict))
 	fmt.Fprintf(&b, "| | before | after |\n|---|---:|---:|\n")
 	row := func(name string, before, after int64) {
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", name, text.Digits(before), text.Digits(after))
@@ -113,7 +114,7 @@ func (r Report) table(b *strings.Builder) {
 	b.WriteString("\n| rule | change | lines | alerts | notifications |\n|---|---|---:|---:|---:|\n")
 	arrow := func(before, after int64) string { return text.Digits(before) + " → " + text.Digits(after) }
 	for _, rule := range r.Rules[:min(maxRows, len(r.Rules))] {
-		fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", inert(rule.Rule), inert(rule.change()), arrow(rule.LinesBefore, rule.LinesAfter),
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", markdown.Inert(rule.Rule), markdown.Inert(rule.change()), arrow(rule.LinesBefore, rule.LinesAfter),
 			arrow(int64(rule.AlertsBefore), int64(rule.AlertsAfter)), arrow(int64(rule.NotificationsBefore), int64(rule.NotificationsAfter)))
 	}
 	if n := len(r.Rules) - maxRows; n > 0 {
@@ -125,13 +126,12 @@ func (r Report) table(b *strings.Builder) {
 // nothing acts as markup. The fence is longer than any run of backticks in it.
 func (r Rule) details() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n<details><summary>%s: %s</summary>\n\n", inert(r.Rule), inert(r.kinds()))
+	fmt.Fprintf(&b, "\n<details><summary>%s: %s</summary>\n\n", markdown.Inert(r.Rule), markdown.Inert(r.kinds()))
 	var block strings.Builder
 	for _, e := range r.Examples {
 		fmt.Fprintf(&block, "%s %s\n%s   %s\n", e.sign(), redact.Sanitise(e.text()), e.sign(), redact.Sanitise(text.Shorten(e.Line, maxLine)))
 	}
-	fence := strings.Repeat("`", max(3, longestRun(block.String(), '`')+1))
-	fmt.Fprintf(&b, "%sdiff\n%s%s\n", fence, block.String(), fence)
+	b.WriteString(markdown.Block("diff", block.String()))
 	if n := r.differs() - len(r.Examples); n > 0 {
 		fmt.Fprintf(&b, "\n%s more.\n", text.Digits(int64(n)))
 	}
@@ -142,7 +142,7 @@ func (r Rule) details() string {
 func (r Report) footer() string {
 	var b strings.Builder
 	if len(r.Unseen) > 0 {
-		fmt.Fprintf(&b, "\nNew or changed, and matched no line: %s.\n", inert(names(r.Unseen)))
+		fmt.Fprintf(&b, "\nNew or changed, and matched no line: %s.\n", markdown.Inert(names(r.Unseen)))
 	}
 	fmt.Fprintf(&b, "\n<sub>%s %s of %s", text.Digits(r.Lines), plural(r.Lines, "line"), count(r.Inputs, "input"))
 	if !r.Start.IsZero() {
@@ -158,37 +158,4 @@ func names(all []string) string {
 		out += fmt.Sprintf(" and %s more", text.Digits(int64(n)))
 	}
 	return out
-}
-
-// inert escapes text so that it contains no markup of Markdown or HTML, and no
-// mention or link for GitHub: everything but letters, digits and harmless
-// punctuation becomes a character reference.
-func inert(s string) string {
-	var b strings.Builder
-	s = redact.Sanitise(s)
-	for i, c := range s {
-		last := i+1 == len(s) || s[i+1] == ' '
-		switch {
-		case c >= 0x80, c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.ContainsRune(" ,;-/", c), last && (c == '.' || c == ':'):
-			b.WriteRune(c)
-		case c == '@' || c == '#':
-			fmt.Fprintf(&b, "&#%d;&#8203;", c) // GitHub looks for mentions in the rendered text
-		default:
-			fmt.Fprintf(&b, "&#%d;", c)
-		}
-	}
-	return b.String()
-}
-
-func longestRun(s string, of byte) int {
-	longest, run := 0, 0
-	for i := range len(s) {
-		if s[i] != of {
-			run = 0
-			continue
-		}
-		run++
-		longest = max(longest, run)
-	}
-	return longest
 }

@@ -1,0 +1,183 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"time"
+
+	"github.com/prometheus/common/version"
+	"github.com/spf13/cobra"
+
+	"crowsnest/cli/internal/casefile"
+	"crowsnest/cli/internal/inputs"
+	"crowsnest/matcher"
+	"crowsnest/redact"
+	"crowsnest/replay"
+)
+
+type caseFlags struct {
+	rules        ruleFlags
+	labels       []string
+	strictLabels bool
+	untilEOF     bool
+	alert        string
+	daemon       getFlags
+	output       *oneOf
+}
+
+func newCase(c *cli) *cobra.Command {
+	f := caseFlags{output: newOneOf("markdown", "html", "json")}
+	cmd := &cobra.Command{
+		Use:   "case [flags] FILE|FOLDER|-|FINGERPRINT...",
+		Short: "Write a file about failures to forward and keep",
+		Long: `Writes one file about failures: what failed, where and since when, what else was
+open there, the lines of all sources in order of time, running versions against
+affected ones, what to do, and what could not be seen. Secrets are redacted.
+
+From recorded logs it takes what scan takes: files, folders, archives and support
+bundles. --alert limits the file to one alert or fingerprint, and to what was open
+with it.
+
+From a running daemon it takes the fingerprint of an open or recently ended
+episode, which get episodes, alerts and the daemon's pages show.
+
+The HTML is one page without scripts that loads nothing. The JSON is described by
+docs/case.schema.json.`,
+		Example: `  crowsnest case -o html supportbundle_2026-11-20.zip > case.html
+  crowsnest case --alert LeaderElectionLost must-gather/
+  crowsnest case -o html --url http://crowsnest:9797 0f3a61c2b4d5e6f7 > case.html`,
+		RunE: func(cmd *cobra.Command, args []string) error { return c.makeCase(cmd.Context(), f, args) },
+	}
+	f.rules.add(cmd)
+	f.rules.addNamespaces(cmd)
+	flags := cmd.Flags()
+	flags.StringArrayVar(&f.labels, "label", nil, "label of every stream, `name=value` (repeatable)")
+	flags.BoolVar(&f.strictLabels, "strict-labels", false, "an unknown label satisfies no selector")
+	flags.BoolVar(&f.untilEOF, "until-eof", false, "stop the clock at the end of the input")
+	flags.StringVar(&f.alert, "alert", "", "only about this alert or fingerprint, `NAME`, and what was open with it")
+	flags.VarP(f.output, "output", "o", "output format")
+	f.daemon.add(cmd, defaultURL)
+	return cmd
+}
+
+var fingerprintForm = regexp.MustCompile(`^[0-9a-f]{16}$`)
+
+// isFingerprint reports whether the arguments name an episode of a daemon. A file of that
+// name is a file.
+func isFingerprint(args []string) bool {
+	if len(args) != 1 || !fingerprintForm.MatchString(args[0]) {
+		return false
+	}
+	_, err := os.Lstat(args[0])
+	return errors.Is(err, os.ErrNotExist)
+}
+
+func (c *cli) makeCase(ctx context.Context, f caseFlags, args []string) error {
+	if len(args) == 0 {
+		if isTerminal(c.in) {
+			return usageErrorf("case needs a file, a folder, - for standard input, or the fingerprint of an episode of a daemon")
+		}
+		args = []string{inputs.Stdin}
+	}
+	if !isFingerprint(args) {
+		return c.caseOfLogs(f, args)
+	}
+	if f.alert != "" {
+		return usageErrorf("--alert selects failures of recorded logs; a fingerprint already names one")
+	}
+	made, err := casefile.FromAPI(casefile.Daemon{
+		Address: f.daemon.url, Fingerprint: args[0], Now: time.Now(), Version: version.Version,
+		Get: func(path string) ([]byte, error) { return c.fetch(ctx, f.daemon, path, nil) },
+	})
+	if err != nil {
+		return err
+	}
+	return c.writeCase(f, made)
+}
+
+// caseOfLogs makes the case of recorded logs. If a part of them could not be read, it writes
+// the case, which says so, and returns the error.
+func (c *cli) caseOfLogs(f caseFlags, args []string) (err error) {
+	labels, err := parseLabels(f.labels)
+	if err != nil {
+		return err
+	}
+	set, err := f.rules.load(c)
+	if err != nil {
+		return err
+	}
+	program, err := matcher.CompileOpen(set)
+	if err != nil {
+		return fmt.Errorf("compile rules: %w", err)
+	}
+	find, remove, err := c.inputs(labels)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	find.Parts = find.Unpack
+	logs, skipped, findErr := inputs.Collect(args, find)
+	now, hide := time.Now(), redact.New(nil)
+	logs, spans := casefile.Observe(logs, now)
+	lines := casefile.NewRecorder(hide)
+	progress := &statusLine{w: c.err, shown: isTerminal(c.err)}
+	report, readErr := replay.Scan(set, program, logs, replay.ScanOptions{
+		Lenient: !f.strictLabels, UntilEOF: f.untilEOF, Now: now, Redactor: hide, OnHit: lines.Add,
+		OnWait: func(p replay.Progress) {
+			if progress.due() {
+				progress.show("%d MiB read, %d matched lines", p.Bytes>>20, p.Hits)
+			}
+		},
+	})
+	progress.clear()
+	inputErr := errors.Join(findErr, readErr)
+	if err := checkInput(c.err, report); err != nil {
+		return errors.Join(inputErr, err)
+	}
+	made, err := casefile.FromReport(casefile.Recorded{
+		Names: args, Inputs: logs, Set: set, Report: report, Lines: lines, Spans: spans, Unread: unreadOf(skipped), Errors: causes(inputErr),
+		Now: now, Version: version.Version, About: f.alert,
+	})
+	if err != nil {
+		return errors.Join(inputErr, err)
+	}
+	return errors.Join(c.writeCase(f, made), inputErr)
+}
+
+func unreadOf(skipped []inputs.Skipped) (out []string) {
+	for _, s := range skipped {
+		out = append(out, s.Path+": "+s.Reason)
+	}
+	return out
+}
+
+// causes returns the messages of joined errors.
+func causes(err error) (out []string) {
+	if all, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // errors.As would find a joined error inside another one
+		for _, one := range all.Unwrap() {
+			out = append(out, causes(one)...)
+		}
+		return out
+	}
+	if err != nil {
+		out = append(out, err.Error())
+	}
+	return out
+}
+
+func (c *cli) writeCase(f caseFlags, made *casefile.Case) error {
+	out := bufio.NewWriterSize(c.out, 64<<10)
+	write := map[string]func() error{
+		"markdown": func() error { return made.Markdown(out) },
+		"html":     func() error { return made.HTML(out) },
+		"json":     func() error { return made.JSON(out) },
+	}[f.output.value]
+	if err := errors.Join(write(), out.Flush()); err != nil {
+		return fmt.Errorf("write the case: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,223 @@
+package casefile
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"crowsnest/episodes/render"
+	"crowsnest/internal/text"
+	"crowsnest/matcher"
+	"crowsnest/redact"
+	"crowsnest/rules"
+)
+
+// Bounds of the lines that a case keeps.
+const (
+	firstLines = 6 // of one rule, part and log
+	lastLines  = 4
+	maxGroups  = 5_000
+	maxRaw     = 2 << 10 // bytes of a line that waits for its redaction
+	maxEntries = 500
+)
+
+// Recorder keeps the matched lines of a scan for the timeline: the first and the newest of
+// each rule, part and log. Its memory is bounded. It is not safe for concurrent use.
+type Recorder struct {
+	redact  *redact.Redactor
+	groups  map[groupKey]*lineGroup
+	omitted int64 // lines of groups beyond the bound
+}
+
+// NewRecorder returns a recorder. The redactor must hide what may not leave the cluster.
+func NewRecorder(r *redact.Redactor) *Recorder {
+	return &Recorder{redact: r, groups: map[groupKey]*lineGroup{}}
+}
+
+// groupKey identifies the lines of one part of a rule in one log.
+type groupKey struct {
+	rule *rules.Rule
+	part matcher.Part
+	log  string
+}
+
+type lineGroup struct {
+	source string
+	labels matcher.Labels
+	first  []keptLine
+	last   []keptLine // in order of time
+	count  int64
+}
+
+type keptLine struct {
+	at       time.Time
+	text     string
+	redacted bool
+}
+
+// Add takes a hit of an input, as replay.ScanOptions.OnHit passes it.
+func (r *Recorder) Add(file string, h matcher.Hit) {
+	k := groupKey{h.Rule, h.Part, logOf(file, h.Labels)}
+	g := r.groups[k]
+	if g == nil {
+		if len(r.groups) == maxGroups {
+			r.omitted++
+			return
+		}
+		g = &lineGroup{source: sourceOf(h.Labels), labels: maps.Clone(h.Labels)}
+		r.groups[k] = g
+	}
+	g.count++
+	l := keptLine{at: h.Time, text: h.Line}
+	if len(g.first) < firstLines {
+		g.first = append(g.first, r.finished(l))
+		return
+	}
+	if len(l.text) > maxRaw {
+		l = r.finished(l)
+	} else {
+		l.text = strings.Clone(l.text)
+	}
+	if len(g.last) == lastLines {
+		copy(g.last, g.last[1:])
+		g.last = g.last[:lastLines-1]
+	}
+	g.last = append(g.last, l)
+}
+
+// finished redacts a line, and then truncates it.
+func (r *Recorder) finished(l keptLine) keptLine {
+	if !l.redacted {
+		l.text, l.redacted = line(text.Truncate(r.redact.String(l.text), render.MaxLine)), true
+	}
+	return l
+}
+
+// clean redacts a text that is not a log line, such as a path.
+func (r *Recorder) clean(s string) string { return line(r.redact.String(s)) }
+
+// The kinds of logs.
+const (
+	sourcePods    = "pod log"
+	sourceJournal = "journal"
+	sourceEvents  = "Events"
+	sourceObjects = "objects"
+	sourceFiles   = "log"
+)
+
+// sourceOf returns the kind of a log by its labels. Only lines that crowsnest writes itself
+// have the label component.
+func sourceOf(l matcher.Labels) string {
+	switch {
+	case l["component"] == "events":
+		return sourceEvents
+	case l["component"] != "":
+		return sourceObjects
+	case l["unit"] != "" || l["identifier"] != "" || l["transport"] != "":
+		return sourceJournal
+	case l["namespace"] != "" || l["pod"] != "" || l["container"] != "":
+		return sourcePods
+	}
+	return sourceFiles
+}
+
+// logOf names a log for people.
+func logOf(file string, l matcher.Labels) string {
+	var parts []string
+	add := func(values ...string) {
+		values = slices.DeleteFunc(values, func(s string) bool { return s == "" })
+		if len(values) > 0 {
+			parts = append(parts, strings.Join(values, "/"))
+		}
+	}
+	switch sourceOf(l) {
+	case sourcePods:
+		add(l["namespace"], l["pod"], l["container"])
+	case sourceJournal:
+		add(cmp.Or(l["unit"], l["identifier"], l["transport"]))
+	case sourceEvents:
+		add(cmp.Or(l["namespace"], "cluster-wide"))
+	case sourceObjects:
+		add(l["component"], l["namespace"])
+	default:
+		add(file)
+	}
+	if node := cmp.Or(l["node"], l["node_name"]); node != "" {
+		add("node " + node)
+	}
+	if l["cluster"] != "" {
+		add("cluster " + l["cluster"])
+	}
+	return strings.Join(parts, ", ")
+}
+
+// entries returns the kept lines as entries, in order of time. A line that plays several
+// parts is one entry.
+func (r *Recorder) entries(failures []Failure, rulesOf []*rules.Rule) []Entry {
+	type place struct {
+		at        time.Time
+		log, line string
+	}
+	at := map[place]int{}
+	var out []Entry
+	for _, k := range slices.SortedFunc(maps.Keys(r.groups), compareGroups) {
+		g := r.groups[k]
+		rest := g.count - int64(len(g.first)) - int64(len(g.last))
+		for i, l := range slices.Concat(g.first, g.last) {
+			l = r.finished(l)
+			told := partText(k)
+			if rest > 0 && i == len(g.first) {
+				told += fmt.Sprintf("; %s of them before it are omitted", text.Digits(rest))
+			}
+			p := place{l.at, k.log, l.text}
+			e, known := at[p]
+			if !known {
+				e, at[p] = len(out), len(out)
+				out = append(out, Entry{At: optional(l.at), Kind: kindLine, Source: g.source, Log: r.clean(k.log), Line: l.text, Of: []int{}})
+			} else {
+				told = "; " + told
+			}
+			out[e].Text += told
+			for n := range failures {
+				if belongs(k, g, l.at, &failures[n], rulesOf[n]) && !slices.Contains(out[e].Of, failures[n].ID) {
+					out[e].Of = append(out[e].Of, failures[n].ID)
+				}
+			}
+		}
+	}
+	return out
+}
+
+func compareGroups(a, b groupKey) int {
+	return cmp.Or(cmp.Compare(a.log, b.log), cmp.Compare(a.rule.Alert, b.rule.Alert), cmp.Compare(a.part, b.part))
+}
+
+// partText says what a line means to a rule.
+func partText(k groupKey) string {
+	switch {
+	case k.part == matcher.PartClear:
+		return k.rule.Alert + ": reports the recovery"
+	case k.part == matcher.PartUnless:
+		return k.rule.Alert + ": announces planned work, or rules the failure out"
+	case k.rule.Sequence:
+		return fmt.Sprintf("%s: step %d of %d", k.rule.Alert, int(k.part)+1, len(k.rule.Steps))
+	}
+	return k.rule.Alert + ": matches"
+}
+
+// belongs reports whether a line is of a failure: of its rule, of its time, and with no
+// label that differs.
+func belongs(k groupKey, g *lineGroup, at time.Time, f *Failure, of *rules.Rule) bool {
+	if of != k.rule || at.Before(f.Since.Add(-of.Within)) || over(f, at) {
+		return false
+	}
+	for name, value := range g.labels {
+		if own, ok := f.Labels[name]; ok && places[name] != "" && own != value {
+			return false
+		}
+	}
+	return true
+}
