@@ -373,7 +373,8 @@ func TestDaemonStartsWithLastGoodRules(t *testing.T) {
 }
 
 // A restored alert is notified once: the open episode wins over one of the same alert
-// that ended before it, and the last of several ends wins.
+// that ended before it, and the last of several ends wins. A pending one is no alert: the
+// last end before it is notified.
 func TestNewestStates(t *testing.T) {
 	ep := func(fp episodes.Fingerprint, s episodes.State, n int64) episodes.Episode {
 		return episodes.Episode{Fingerprint: fp, State: s, Count: n}
@@ -381,8 +382,10 @@ func TestNewestStates(t *testing.T) {
 	got := newestStates([]episodes.Episode{
 		ep(1, episodes.StateFiring, 1), ep(2, episodes.StatePending, 2),
 		ep(1, episodes.StateResolved, 3), ep(3, episodes.StateResolved, 4), ep(3, episodes.StateResolved, 5),
+		ep(2, episodes.StateResolved, 6), ep(2, episodes.StateResolved, 7),
 	})
 	require.Equal(t, []episodes.Episode{
+		ep(2, episodes.StateResolved, 7),
 		ep(1, episodes.StateFiring, 1), ep(2, episodes.StatePending, 2), ep(3, episodes.StateResolved, 5),
 	}, got)
 }

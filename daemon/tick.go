@@ -170,7 +170,9 @@ func (d *Daemon) warmUp(now time.Time, caughtUp bool) {
 }
 
 // send notifies of new conclusions. Until the restored episodes are sent, it omits those
-// of the previous process.
+// of the previous process and those that have not fired: with one that is pending, the
+// receivers would end the episode of its key that the previous process had notified,
+// although that one ended at another time.
 func (d *Daemon) send(eps []episodes.Episode) {
 	if sh := d.pipe.shadow.Load(); sh != nil && sh.Concludes() {
 		sh.Cover(d.coverage(sh), d.now()) // a gap counts before what was concluded in it
@@ -178,7 +180,8 @@ func (d *Daemon) send(eps []episodes.Episode) {
 	}
 	if !d.restoredUntil.IsZero() {
 		eps = slices.DeleteFunc(eps, func(ep episodes.Episode) bool {
-			return ep.State == episodes.StateFiring && ep.FiredAt.Before(d.start) ||
+			return ep.State == episodes.StatePending || ep.State == episodes.StateDropped ||
+				ep.State == episodes.StateFiring && ep.FiredAt.Before(d.start) ||
 				ep.State == episodes.StateResolved && ep.Concluded.Before(d.start)
 		})
 	}
@@ -197,10 +200,11 @@ func (d *Daemon) sendRestored(now time.Time, caughtUp bool) {
 }
 
 // newestStates returns one episode per fingerprint: the open one, else the one that ended
-// last. Open ones come first, then the others in the order of their end.
+// last. Open ones come first, then the others in the order of their end. Before all come
+// the last ends of fingerprints whose open episode is pending, which is not notified.
 func newestStates(eps []episodes.Episode) []episodes.Episode {
-	var out []episodes.Episode
-	at := map[episodes.Fingerprint]int{}
+	var out, before []episodes.Episode
+	at, ends := map[episodes.Fingerprint]int{}, map[episodes.Fingerprint]int{}
 	for _, ep := range eps {
 		i, seen := at[ep.Fingerprint]
 		switch {
@@ -209,9 +213,16 @@ func newestStates(eps []episodes.Episode) []episodes.Episode {
 			out = append(out, ep)
 		case out[i].State == episodes.StateResolved:
 			out[i] = ep
+		case out[i].State == episodes.StatePending:
+			if n, known := ends[ep.Fingerprint]; known {
+				before[n] = ep
+				continue
+			}
+			ends[ep.Fingerprint] = len(before)
+			before = append(before, ep)
 		}
 	}
-	return out
+	return append(before, out...)
 }
 
 // sourceStatus returns the state of every source. An exhausted one counts as up.
