@@ -120,7 +120,7 @@ func (c *cli) caseOfLogs(f caseFlags, args []string) (err error) {
 	}
 	defer func() { err = errors.Join(err, remove()) }()
 	find.Parts = find.Unpack
-	logs, skipped, findErr := inputs.Collect(args, find)
+	logs, account, findErr := inputs.Collect(args, find)
 	now, hide := time.Now(), redact.New(nil)
 	logs, spans := casefile.Observe(logs, now)
 	lines := casefile.NewRecorder(hide)
@@ -135,11 +135,12 @@ func (c *cli) caseOfLogs(f caseFlags, args []string) (err error) {
 	})
 	progress.clear()
 	inputErr := errors.Join(findErr, readErr)
-	if err := checkInput(c.err, report); err != nil {
+	account.Count(report.Outcomes)
+	if err := checkInput(c.err, report, account); err != nil {
 		return errors.Join(inputErr, err)
 	}
 	made, err := casefile.FromReport(casefile.Recorded{
-		Names: args, Inputs: logs, Set: set, Report: report, Lines: lines, Spans: spans, Unread: unreadOf(skipped), Errors: causes(inputErr),
+		Names: args, Inputs: logs, Set: set, Report: report, Lines: lines, Spans: spans, Unread: unreadOf(account), Errors: causes(inputErr),
 		Now: now, Version: version.Version, About: f.alert,
 	})
 	if err != nil {
@@ -148,9 +149,11 @@ func (c *cli) caseOfLogs(f caseFlags, args []string) (err error) {
 	return errors.Join(c.writeCase(f, made), inputErr)
 }
 
-func unreadOf(skipped []inputs.Skipped) (out []string) {
-	for _, s := range skipped {
-		out = append(out, s.Path+": "+s.Reason)
+func unreadOf(account *inputs.Account) (out []string) {
+	for _, s := range account.Skipped() {
+		for _, name := range s.Names {
+			out = append(out, name+": "+s.Problem)
+		}
 	}
 	return out
 }

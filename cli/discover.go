@@ -145,8 +145,8 @@ func (c *cli) discoverIn(ctx context.Context, f discoverFlags, finder *discover.
 		return err
 	}
 	defer remove() //nolint:errcheck // the system cleans its temporary directory
-	logs, skipped, findErr := inputs.Collect(args, find)
-	c.reportSkipped(skipped)
+	logs, account, findErr := inputs.Collect(args, find)
+	c.reportSkipped(account)
 	errs := []error{findErr}
 	for _, in := range logs {
 		errs = append(errs, finder.Read(discover.Input{Name: in.Name, Labels: in.Labels, Open: in.Open}))

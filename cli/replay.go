@@ -103,8 +103,8 @@ func (c *cli) replay(ctx context.Context, f replayFlags, args []string) error {
 	if len(sets) > 1 {
 		opt.Spool = opt.Unpack // both sets must see the same lines
 	}
-	logs, skipped, findErr := inputs.Collect(args, opt)
-	c.reportSkipped(skipped)
+	logs, account, findErr := inputs.Collect(args, opt)
+	c.reportSkipped(account)
 	now := time.Now()
 	reports := make([]replay.Report, len(sets))
 	errs := []error{findErr}
@@ -124,7 +124,8 @@ func (c *cli) replay(ctx context.Context, f replayFlags, args []string) error {
 	}
 	reportIgnored(c.err, reports[0])
 	reportUndecided(c.err, reports[0])
-	return checkInput(c.err, reports[0])
+	account.Count(reports[0].Outcomes)
+	return checkInput(c.err, reports[0], account)
 }
 
 // printReplay prints the result of one set, or the differences of two, even if err

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -15,11 +14,7 @@ import (
 	"crowsnest/matcher"
 	"crowsnest/redact"
 	"crowsnest/replay"
-	"crowsnest/sources/kubelet"
 )
-
-// maxSkipped bounds the skipped files that scan names.
-const maxSkipped = 20
 
 type scanFlags struct {
 	rules        ruleFlags
@@ -106,30 +101,34 @@ func (c *cli) scan(f scanFlags, args []string) (err error) {
 	if !f.hits {
 		find.Parts = find.Unpack
 	}
-	logs, skipped, findErr := inputs.Collect(args, find)
-	c.reportSkipped(skipped)
+	logs, account, findErr := inputs.Collect(args, find)
 	out := bufio.NewWriterSize(c.out, 64<<10)
 	hits := &show.Hits{W: out, Form: f.output.value, Asides: f.asides}
 	progress := &statusLine{w: c.err, shown: isTerminal(c.err) && !(f.hits && isTerminal(c.out))}
 	opt := f.options(hits, progress)
 	report, readErr := replay.Scan(set, program, logs, opt)
 	progress.clear()
+	account.Count(report.Outcomes)
 	var writeErr error
 	if f.hits {
 		writeErr = hits.Finish()
 	} else {
-		writeErr = show.Alerts(out, f.output.value, show.Style{Color: c.colors(c.out)}, report)
+		writeErr = show.Alerts(out, f.output.value, show.Style{Color: c.colors(c.out)}, report, account.Files)
 	}
 	if err := errors.Join(writeErr, out.Flush()); err != nil {
 		return fmt.Errorf("write the result: %w", err)
 	}
+	c.reportSkipped(account)
 	if f.output.value == "text" {
 		c.summarize(report, len(set.Rules), opt.HitsOnly)
+		if len(account.Files) > 1 {
+			fmt.Fprintln(c.err, account.Summary())
+		}
 	}
 	if err := errors.Join(findErr, readErr); err != nil {
 		return err
 	}
-	return c.conclude(report, f.exitCode)
+	return c.conclude(report, account, f.exitCode)
 }
 
 // options returns the options of the scan. With --hits the scan writes to hits;
@@ -155,32 +154,12 @@ func (f *scanFlags) options(hits *show.Hits, progress *statusLine) replay.ScanOp
 	return opt
 }
 
-// inputs returns where commands find recorded logs, and a function that removes the
-// temporary folder, which exists until then.
-func (c *cli) inputs(labels matcher.Labels) (opt inputs.Options, remove func() error, err error) {
-	dir, err := os.MkdirTemp("", "crowsnest-")
-	if err != nil {
-		return opt, nil, fmt.Errorf("create a temporary folder for archives: %w", err)
-	}
-	opt = inputs.Options{Labels: labels, PathLabels: kubelet.PathLabels, Stdin: c.in, Unpack: dir}
-	return opt, func() error { return os.RemoveAll(dir) }, nil
-}
-
-func (c *cli) reportSkipped(skipped []inputs.Skipped) {
-	for _, s := range skipped[:min(len(skipped), maxSkipped)] {
-		fmt.Fprintf(c.err, "skipped %s: %s\n", s.Path, s.Reason)
-	}
-	if n := len(skipped) - maxSkipped; n > 0 {
-		fmt.Fprintf(c.err, "skipped %d more files that are not logs\n", n)
-	}
-}
-
 // conclude reports problems of the input and returns the result of the command.
-func (c *cli) conclude(report replay.Report, onAlert int) error {
+func (c *cli) conclude(report replay.Report, account *inputs.Account, onAlert int) error {
 	reportIgnored(c.err, report)
 	reportUndecided(c.err, report)
 	reportUnstated(c.err, report)
-	if err := checkInput(c.err, report); err != nil {
+	if err := checkInput(c.err, report, account); err != nil {
 		return err
 	}
 	if onAlert != 0 && len(report.Alerts) > 0 {

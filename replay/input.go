@@ -44,11 +44,12 @@ type reader struct {
 	in     Input
 	order  int
 	prog   *matcher.Program
-	stream *matcher.Stream
-	now    time.Time // replaces missing timestamps
-	ahead  int       // maximum number of blocks scanned at the same time
-	size   int       // of a block
-	wait   func()    // called before a read; may be nil
+	opt    matcher.StreamOptions
+	stream *matcher.Stream // nil before the first read, and after the last one
+	now    time.Time       // replaces missing timestamps
+	ahead  int             // maximum number of blocks scanned at the same time
+	size   int             // of a block
+	wait   func()          // called before a read; may be nil
 
 	rc      io.ReadCloser
 	lines   *wholelines.Reader
@@ -59,8 +60,13 @@ type reader struct {
 	err     error // ended the reading
 	hits    []matcher.Hit
 	bytes   int64  // read so far
-	timed   bool   // a line of the first block has a timestamp
+	timed   bool   // a line of the blocks so far has a timestamp
+	found   int64  // hits
+	failed  error  // what next returned
 	last    []byte // the last complete line
+
+	released bool             // all is read
+	counted  matcher.Counters // of the stream, once released
 }
 
 // block is a part of an input that is scanned separately.
@@ -69,6 +75,7 @@ type block struct {
 	lines  int64
 	stream *matcher.Stream // nil: the reader's stream
 	hits   []matcher.Hit
+	timed  bool // a line has a timestamp; unknown if an earlier block has one
 	ready  chan struct{}
 }
 
@@ -79,9 +86,8 @@ func newReaders(inputs []Input, prog *matcher.Program, opt ScanOptions) []*reade
 	for i, in := range inputs {
 		out[i] = &reader{
 			in: in, order: i, prog: prog, now: opt.Now, ahead: ahead, size: size,
-			stream: matcher.NewStream(in.Labels, matcher.StreamOptions{Lenient: opt.Lenient && !in.Exact, TextTime: true, Join: matcher.JoinStream}),
+			opt: matcher.StreamOptions{Lenient: opt.Lenient && !in.Exact, TextTime: true, Join: matcher.JoinStream},
 		}
-		out[i].stream.Place(0)
 	}
 	return out
 }
@@ -89,22 +95,46 @@ func newReaders(inputs []Input, prog *matcher.Program, opt ScanOptions) []*reade
 // next returns the next hit, or false at the end of the input or after an error.
 func (r *reader) next() (matcher.Hit, bool, error) {
 	for len(r.hits) == 0 {
+		if r.released {
+			return matcher.Hit{}, false, nil
+		}
 		more, err := r.read()
 		if err != nil {
+			r.failed = err
+			r.release()
 			return matcher.Hit{}, false, fmt.Errorf("read %s: %w", r.in.Name, err)
 		}
 		if !more {
-			return matcher.Hit{}, false, nil
+			r.release()
 		}
 	}
 	h := r.hits[0]
 	r.hits = r.hits[1:]
+	r.found++
 	return h, true, nil
+}
+
+// release frees what reading needed: there may be 200,000 inputs.
+func (r *reader) release() {
+	r.released, r.counted = true, r.stream.Counters()
+	r.stream, r.rc, r.lines, r.blocks, r.hits, r.last = nil, nil, nil, nil, nil, bytes.Clone(r.last)
+}
+
+// outcome returns what reading returned.
+func (r *reader) outcome() Outcome {
+	c := r.counted
+	out := Outcome{Lines: c.Lines, Hits: r.found, Err: r.failed}
+	if r.timed {
+		out.Understood = max(0, c.Lines-c.Unparsed-c.Dropped)
+	}
+	return out
 }
 
 // read stores the hits of the next block. It returns false at the end.
 func (r *reader) read() (more bool, err error) {
-	if r.lines == nil && !r.done {
+	if r.stream == nil {
+		r.stream = matcher.NewStream(r.in.Labels, r.opt)
+		r.stream.Place(0)
 		r.rc, r.err = r.in.Open()
 		r.lines = wholelines.New(r.rc, r.size)
 		r.done, r.flushed = r.err != nil, r.err != nil
@@ -141,6 +171,7 @@ func (r *reader) fill() {
 				err = nil
 			}
 			r.err = errors.Join(err, r.rc.Close())
+			r.rc = nil // its buffers
 		}
 	}
 }
@@ -168,9 +199,11 @@ func (r *reader) start(data []byte) {
 		return
 	}
 	b.stream = r.stream.Speculate(lines, size)
+	timed := r.timed
 	go func() {
 		defer close(b.ready)
 		b.hits = r.prog.Scan(b.stream, data, r.now)
+		b.timed = !timed && anyTime(data, r.now)
 	}()
 }
 
@@ -190,6 +223,7 @@ func (r *reader) take() {
 	b := r.blocks[0]
 	r.blocks = r.blocks[1:]
 	<-b.ready
+	r.timed = r.timed || b.timed
 	if r.hits = b.hits; b.stream != nil && !r.stream.Commit(b.stream) {
 		r.hits = r.prog.Scan(r.stream, b.data, r.now)
 	}

@@ -91,7 +91,7 @@ func TestReaderGivesWhatOneScanGives(t *testing.T) {
 		for i := range want {
 			require.Equal(t, want[i], got[i])
 		}
-		require.Equal(t, whole.Counters(), reader.stream.Counters())
+		require.Equal(t, whole.Counters(), reader.counted)
 		_, ok, err := reader.next()
 		require.False(t, ok, "the end stays the end")
 		require.NoError(t, err)

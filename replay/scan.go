@@ -3,6 +3,7 @@ package replay
 import (
 	"container/heap"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -85,12 +86,23 @@ type Report struct {
 	// they are probably not logs.
 	Untimed []string
 	Empty   int // inputs without a line
+	// Outcomes are those of the inputs, in their order.
+	Outcomes []Outcome
 	// Ignored counts matched lines whose namespace an infrastructure rule does not
 	// trust, if the program was compiled by matcher.CompileOpen.
 	Ignored map[Ignored]int64
 	// Undecided counts failures that are open and do not fire, because no input has the
 	// lines that could end them.
 	Undecided map[Undecided]int
+}
+
+// Outcome is what reading one input returned.
+type Outcome struct {
+	Lines int64
+	// Understood are the lines whose format is known: none without a single timestamp.
+	Understood int64
+	Hits       int64
+	Err        error // ended the reading
 }
 
 // Undecided is a rule, and the streams that no input has.
@@ -100,7 +112,7 @@ type Undecided struct{ Rule, From string }
 type Ignored struct{ Rule, Namespace string }
 
 // Scan reads the inputs, merged by event time, and runs the production engine over
-// them. It omits inputs that cannot be read; the error names them all.
+// them. It omits inputs that cannot be read; the error names the first of them.
 func Scan(set *rules.Set, prog *matcher.Program, inputs []Input, opt ScanOptions) (Report, error) {
 	sc := newScanner(Target{set, prog}, opt, func(from rules.Selector) bool {
 		return slices.ContainsFunc(inputs, func(in Input) bool { return opt.Lenient && from.MayMatch(in.Labels) || from.Matches(in.Labels, false) })
@@ -115,7 +127,17 @@ func Scan(set *rules.Set, prog *matcher.Program, inputs []Input, opt ScanOptions
 		sc.step()
 	}
 	sc.finish()
-	return sc.report, errors.Join(sc.errs...)
+	return sc.report, joinBounded(sc.errs)
+}
+
+// maxNamed bounds the inputs that an error names.
+const maxNamed = 20
+
+func joinBounded(errs []error) error {
+	if n := len(errs) - maxNamed; n > 0 {
+		errs = append(errs[:maxNamed:maxNamed], fmt.Errorf("%d more inputs cannot be read", n))
+	}
+	return errors.Join(errs...)
 }
 
 type scanner struct {
@@ -312,10 +334,11 @@ func (sc *scanner) finish() {
 		end = sc.opt.End
 	}
 	for _, r := range sc.readers {
-		c := r.stream.Counters()
+		c := r.counted
 		sc.report.Lines += c.Lines
 		sc.report.Bytes += c.Bytes
 		sc.report.Dropped += c.Dropped
+		sc.report.Outcomes = append(sc.report.Outcomes, r.outcome())
 		if c.Lines == 0 {
 			sc.report.Empty++
 		} else if !r.timed {

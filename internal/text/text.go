@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -28,6 +29,15 @@ func Shorten(s string, n int) string {
 		return s
 	}
 	return Truncate(s, n) + "…"
+}
+
+// Printable returns a name that others chose in a form that is safe to print: as it is if all its
+// characters are visible, otherwise in quotes with escapes.
+func Printable(name string) string {
+	if strings.IndexFunc(name, func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }) < 0 {
+		return name
+	}
+	return strconv.Quote(name)
 }
 
 // Digits formats 1234567 as 1,234,567.

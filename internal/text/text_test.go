@@ -29,3 +29,11 @@ func TestLabels(t *testing.T) {
 	require.Equal(t, `{}`, Labels(nil))
 	require.Equal(t, `{a="b\"", c="d"}`, Labels(map[string]string{"c": "d", "a": `b"`}))
 }
+
+func TestPrintable(t *testing.T) {
+	for name, want := range map[string]string{
+		"a/b c.log": "a/b c.log", "é": "é", "a\x1b[2Jb": `"a\x1b[2Jb"`, "a\nb": `"a\nb"`, "\u202egol": `"\u202egol"`, "\xff": `"\xff"`,
+	} {
+		require.Equal(t, want, Printable(name))
+	}
+}

@@ -1,6 +1,7 @@
 package inputs
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"crowsnest/cli/internal/unpack"
+	"crowsnest/internal/text"
 	"crowsnest/replay"
 )
 
@@ -20,10 +22,10 @@ type unpacked struct{ dir, archive string }
 func (c *collector) shown(path string) string {
 	for _, u := range c.unpacked {
 		if rest, ok := strings.CutPrefix(path, u.dir); ok && (rest == "" || rest[0] == filepath.Separator) {
-			return u.archive + rest
+			return u.archive + text.Printable(rest)
 		}
 	}
-	return path
+	return text.Printable(path)
 }
 
 func (c *collector) isArchive(path string, info fs.FileInfo) bool {
@@ -40,53 +42,73 @@ func (c *collector) isArchive(path string, info fs.FileInfo) bool {
 
 // addArchive adds what an archive contains. What cannot be unpacked is an error, after
 // the rest was added.
-func (c *collector) addArchive(archive string) error {
+func (c *collector) addArchive(archive string) {
 	name := c.shown(archive)
-	parent, err := os.MkdirTemp(c.opt.Unpack, "archive-")
+	dir, err := c.folder(filepath.Base(archive))
 	if err != nil {
-		return fmt.Errorf("unpack %s: %w", name, err)
-	}
-	// Layouts need the name of the archive: it may be that of a folder.
-	dir := filepath.Join(parent, filepath.Base(archive))
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return fmt.Errorf("unpack %s: %w", name, err)
+		c.lose("unpack", archive, err)
+		return
 	}
 	c.unpacked = append(c.unpacked, unpacked{dir: dir, archive: name})
 	result, err := unpack.Unpack(archive, dir, unpack.Default())
-	for _, s := range result.Skipped {
-		c.skip(filepath.Join(dir, s.Path), s.Reason)
-	}
 	if err != nil {
-		c.fail(fmt.Errorf("unpack %s: %w", name, cause(err)))
+		c.lose("unpack", archive, err)
+		return
 	}
-	before, errorsBefore := c.count(), c.failed
-	if err := c.addFolder(dir); err != nil {
-		return err
+	for _, p := range result.Problems {
+		member := name
+		if p.Path != "." {
+			member += "/" + p.Path
+		}
+		if p.Lost {
+			c.loseShown("unpack", member, errors.New(p.Reason))
+		} else {
+			c.account.Files = append(c.account.Files, File{Name: member, Problem: p.Reason, arg: c.arg})
+		}
 	}
-	if c.count() == before && c.failed == errorsBefore && err == nil {
-		return fmt.Errorf("%s: no logs found among its %d files", name, result.Files)
+	if result.Refused {
+		_ = os.RemoveAll(dir) // the temporary folder is removed at the end in any case
+		return
 	}
-	return nil
+	before, failed := c.count(), c.failed
+	c.addFolder(dir)
+	if c.count() == before && c.failed == failed && result.Complete() {
+		c.fail(fmt.Errorf("%s: no logs found among its %d files", name, result.Files))
+	}
+}
+
+// folder makes a folder for what an archive contains. It has the name of the archive, which
+// may be that of a folder in a layout.
+func (c *collector) folder(name string) (string, error) {
+	parent, err := os.MkdirTemp(c.opt.Unpack, "archive-")
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(parent, name)
+	return dir, os.Mkdir(dir, 0o700)
 }
 
 // count returns how much was found that has lines.
 func (c *collector) count() int {
-	return len(c.inputs) + len(c.journals) + len(c.state.objects) + len(c.state.lines)
+	return len(c.logs.inputs) + len(c.journals.inputs) + len(c.state.objects) + len(c.state.lines)
 }
 
 // addPackedStdin adds standard input that begins like an archive.
-func (c *collector) addPackedStdin(r io.Reader) error {
+func (c *collector) addPackedStdin(r io.Reader) {
 	path, err := spool(func() (io.ReadCloser, error) { return io.NopCloser(r), nil }, c.opt.Unpack)
 	if err != nil {
-		return fmt.Errorf("read stdin: %w", err)
+		c.lose("read", "stdin", err)
+		return
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return fmt.Errorf("read stdin: %w", err)
+		c.lose("read", "stdin", err)
+		return
 	}
 	c.unpacked = append(c.unpacked, unpacked{dir: path, archive: "stdin"})
 	if c.isArchive(path, info) {
-		return c.addArchive(path)
+		c.addArchive(path)
+		return
 	}
-	return c.append(replay.Input{Name: "stdin", Labels: c.labels(""), Open: c.opener(path, info)})
+	c.append("stdin", replay.Input{Name: "stdin", Labels: c.labels(""), Open: c.opener(path, info)})
 }

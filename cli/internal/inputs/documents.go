@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"crowsnest/cli/internal/documents"
+	"crowsnest/internal/text"
 	"crowsnest/internal/times"
 	"crowsnest/matcher"
 	"crowsnest/replay"
@@ -35,7 +36,7 @@ const noObjects = "contains no Kubernetes objects"
 var hasObjects = regexp.MustCompile(`(?m)^(?:- )?(?:apiVersion|kind|items):|"(?:apiVersion|kind|items)"\s*:`)
 
 // compactList matches a list on a single line. Other JSON on one line is a log.
-var compactList = regexp.MustCompile(`^\{"(?:kind":"\w*List"|apiVersion":"[^"]*","(?:items"|kind":"\w*List"|metadata":\{[^}]*\},"items"))`)
+var compactList = regexp.MustCompile(`^\s*\{\s*"(?:kind"\s*:\s*"\w*List"|apiVersion"\s*:\s*"[^"]*"\s*,\s*"(?:items"|kind"\s*:\s*"\w*List"|metadata"\s*:\s*\{[^}]*\}\s*,\s*"items"))`)
 
 // hasDocument reports whether a file contains Kubernetes objects as YAML, or as JSON over
 // several lines.
@@ -96,7 +97,7 @@ func newState(now time.Time) *state {
 func (c *collector) addDocument(path string) {
 	f, err := os.Open(path)
 	if err != nil {
-		c.fail(fmt.Errorf("read %s: %w", c.shown(path), cause(err)))
+		c.lose("read", path, err)
 		return
 	}
 	defer f.Close()
@@ -111,15 +112,21 @@ func (c *collector) addDocument(path string) {
 		}
 	})
 	c.state.list(first)
-	switch {
-	case err != nil:
-		c.fail(fmt.Errorf("read %s: %w", c.shown(path), cause(err)))
-	case rest.Broken > 0:
-		c.skip(path, fmt.Sprintf("%d of its objects cannot be read: %v", rest.Broken+bad, rest.First))
-	case bad > 0:
-		c.skip(path, fmt.Sprintf("%d of its objects do not have the form of their kind", bad))
-	case read == 0:
+	if err != nil {
+		c.lose("read", path, err)
+		return
+	}
+	if read+rest.Broken == 0 {
 		c.skip(path, noObjects)
+		return
+	}
+	of := &c.account.Files[c.read(path, asDocuments)]
+	of.Lines, of.Understood = int64(read+rest.Broken), int64(read-bad)
+	switch {
+	case rest.Broken > 0:
+		of.Problem = fmt.Sprintf("%d of its objects cannot be read: %v", rest.Broken+bad, rest.First)
+	case bad > 0:
+		of.Problem = fmt.Sprintf("%d of its objects do not have the form of their kind", bad)
 	}
 }
 
@@ -184,8 +191,8 @@ func (c *collector) addState(arg string, from int) {
 	if s.dropped > 0 {
 		c.fail(fmt.Errorf("%s: %d Events or objects are too many to be read; scan parts of it", arg, s.dropped))
 	}
-	for i := from; i < len(c.inputs); i++ {
-		labels := c.inputs[i].Labels
+	for i := from; i < len(c.logs.inputs); i++ {
+		labels := c.logs.inputs[i].Labels
 		image := s.images[container{labels["cluster"], labels["namespace"], labels["pod"], labels["container"]}]
 		if image != "" && labels["image"] == "" {
 			labels["image"] = image
@@ -228,7 +235,7 @@ func (c *collector) addLines(arg string, k stateKey, lines []stateLine) error {
 	name := strings.Join(slices.DeleteFunc([]string{k.cluster, k.component, k.namespace}, func(s string) bool { return s == "" }), " ")
 	path := f.Name()
 	c.states = append(c.states, replay.Input{
-		Name: arg + "[" + name + "]", Labels: labels, Exact: true,
+		Name: text.Printable(arg) + "[" + name + "]", Labels: labels, Exact: true,
 		Open: func() (io.ReadCloser, error) { return os.Open(path) },
 	})
 	return nil

@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -42,11 +43,11 @@ func TestObjectsAndEvents(t *testing.T) {
 	write(t, dir+"/copy/events.json", eventJSON)
 	write(t, dir+"/values.yaml", "a: 1\n")
 	write(t, dir+"/crds.yml", "kind: List\nitems:\n- {\n")
-	in, skipped, err := Collect([]string{dir}, Options{Unpack: t.TempDir(), Labels: matcher.Labels{"cluster": "c"}, PathLabels: func(string) (matcher.Labels, bool) { return nil, false }})
+	in, account, err := Collect([]string{dir}, Options{Unpack: t.TempDir(), Labels: matcher.Labels{"cluster": "c"}, PathLabels: func(string) (matcher.Labels, bool) { return nil, false }})
 	require.NoError(t, err)
-	require.Len(t, skipped, 2)
-	require.Equal(t, Skipped{dir + "/values.yaml", noObjects}, skipped[1])
-	require.Contains(t, skipped[0].Reason, "1 of its objects cannot be read: ")
+	require.Len(t, account.Skipped(), 2)
+	require.Equal(t, Skipped{noObjects, []string{dir + "/values.yaml"}}, account.Skipped()[1])
+	require.Contains(t, account.Skipped()[0].Problem, "1 of its objects cannot be read: ")
 	require.Len(t, in, 3)
 	require.Equal(t, "example.com/c:v1.2.3", in[0].Labels["image"])
 	f := func(i int, name string, labels matcher.Labels, want string) {
@@ -84,4 +85,26 @@ func TestLogsAreNoDocuments(t *testing.T) {
 	f("x.yaml", podYAML, true)
 	f("x", eventJSON, true)
 	f("raw.json", `{"kind":"PodList","apiVersion":"v1","items":[]}`, true)
+}
+
+// However its JSON is laid out, a list is no log.
+func TestLayoutsOfLists(t *testing.T) {
+	const event = `{"metadata":{"namespace":"shop"},"type":"Warning","reason":"BackOff","involvedObject":{"kind":"Pod","namespace":"shop","name":"p"},"lastTimestamp":"2026-01-02T03:04:05Z"}`
+	for _, text := range []string{
+		`{"kind":"EventList","apiVersion":"v1","items":[` + event + `]}`,
+		`{"kind": "EventList", "apiVersion": "v1", "items": [` + "\n" + event + "\n]}\n",
+		`{"apiVersion": "v1", "items": [` + event + `], "kind": "List"}`,
+		"{ \"apiVersion\":\"v1\",\n\"kind\":\"EventList\",\n\"items\":[" + event + "]}",
+		"\n{\n\t\"apiVersion\": \"v1\",\n\t\"kind\": \"EventList\",\n\t\"items\": [\n" + event + "]}",
+		`{"apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": [` + event + `], "kind": "EventList"}`,
+	} {
+		text = strings.Replace(text, `{"metadata":{"namespace":"shop"},`, `{"apiVersion":"v1","kind":"Event","metadata":{"namespace":"shop"},`, 1)
+		dir := t.TempDir()
+		write(t, dir+"/events.json", text)
+		in, account, err := Collect([]string{dir}, Options{Unpack: t.TempDir(), PathLabels: func(string) (matcher.Labels, bool) { return nil, false }})
+		require.NoError(t, err, text)
+		require.Len(t, in, 1, text)
+		require.Equal(t, "events", in[0].Labels["component"], text)
+		require.Equal(t, asDocuments, account.Files[0].As, text)
+	}
 }

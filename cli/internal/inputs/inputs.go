@@ -44,47 +44,43 @@ type Options struct {
 	Unpack string
 }
 
-// Skipped is a file in a folder that was skipped.
-type Skipped struct {
-	Path, Reason string
-}
-
 // maxNamed bounds the number of unreadable inputs that an error names.
 const maxNamed = 20
 
 // Collect returns the logs of the arguments: files, folders and archives with all
 // their content, or Stdin. With the readable inputs it returns an error that names those
 // that do not exist or cannot be read. Files of a kind that never contains logs
-// are skipped in folders. A growing file is read up to its size at the call.
-func Collect(args []string, opt Options) ([]replay.Input, []Skipped, error) {
-	c := &collector{opt: opt, seen: map[string]bool{}}
-	for _, arg := range args {
-		before := len(c.inputs)
-		c.state = newState(time.Now())
-		if err := c.add(arg); err != nil {
-			c.fail(err)
-		}
+// are skipped in folders. A growing file is read up to its size at the call. The account
+// has all files.
+func Collect(args []string, opt Options) ([]replay.Input, *Account, error) {
+	c := &collector{opt: opt, seen: map[string]bool{}, account: Account{args: args}}
+	for i, arg := range args {
+		before := len(c.logs.inputs)
+		c.arg, c.state = i, newState(time.Now())
+		c.add(arg)
 		c.addState(arg, before)
 	}
 	c.keepApart()
-	c.inputs = slices.Concat(c.inputs, c.journals, c.states)
-	if len(c.inputs) == 0 && c.failed == 0 {
+	c.account.of = slices.Concat(c.logs.file, c.journals.file, slices.Repeat([]int{-1}, len(c.states)))
+	inputs := slices.Concat(c.logs.inputs, c.journals.inputs, c.states)
+	if len(inputs) == 0 && c.failed == 0 {
 		c.fail(fmt.Errorf("%s: no logs found", strings.Join(args, ", ")))
 	}
 	if c.failed > maxNamed {
 		c.errs = append(c.errs, fmt.Errorf("%d more inputs cannot be read", c.failed-maxNamed))
 	}
-	return c.inputs, c.skipped, errors.Join(c.errs...)
+	return inputs, &c.account, errors.Join(c.errs...)
 }
 
 type collector struct {
 	opt      Options
 	unpacked []unpacked
-	inputs   []replay.Input
-	journals []replay.Input // their labels keep them apart
+	logs     found
+	journals found          // their labels keep them apart
 	states   []replay.Input // lines about Events and objects; the same holds
+	arg      int            // index of the present argument
 	state    *state         // of the present argument
-	skipped  []Skipped
+	account  Account
 	seen     map[string]bool // real paths
 	errs     []error         // the first ones
 	failed   int
@@ -95,7 +91,7 @@ type collector struct {
 // the label.
 func (c *collector) keepApart() {
 	files := map[string][]int{}
-	for i, in := range c.inputs {
+	for i, in := range c.logs.inputs {
 		if in.Labels["namespace"] == "" && in.Labels["pod"] == "" && in.Labels["node_name"] == "" {
 			name := unrotated(in.Name)
 			files[name] = append(files[name], i)
@@ -106,7 +102,7 @@ func (c *collector) keepApart() {
 	}
 	for name, inputs := range files {
 		for _, i := range inputs {
-			c.inputs[i].Labels[replay.FileLabel] = name
+			c.logs.inputs[i].Labels[replay.FileLabel] = name
 		}
 	}
 }
@@ -117,28 +113,29 @@ func (c *collector) fail(err error) {
 	}
 }
 
-func (c *collector) add(arg string) error {
+func (c *collector) add(arg string) {
 	if arg == Stdin {
-		return c.addStdin()
+		c.addStdin()
+		return
 	}
 	info, err := os.Stat(arg)
-	if err != nil {
-		return fmt.Errorf("open %s: %w", arg, cause(err))
+	switch {
+	case err != nil:
+		c.lose("open", arg, err)
+	case info.IsDir():
+		c.addFolder(arg)
+	case c.isArchive(arg, info):
+		c.addArchive(arg)
+	default:
+		c.addFile(arg, info)
 	}
-	if info.IsDir() {
-		return c.addFolder(arg)
-	}
-	if c.isArchive(arg, info) {
-		return c.addArchive(arg)
-	}
-	c.addFile(arg, info)
-	return nil
 }
 
-func (c *collector) addStdin() error {
+func (c *collector) addStdin() {
 	br := bufio.NewReaderSize(c.opt.Stdin, 64<<10)
 	if head, _ := peek(br, 1); c.opt.Unpack != "" && unpack.MayBe(head) {
-		return c.addPackedStdin(br)
+		c.addPackedStdin(br)
+		return
 	}
 	open := func() (io.ReadCloser, error) { return io.NopCloser(br), nil }
 	in := replay.Input{Name: "stdin", Labels: c.labels(""), Open: c.once(open)}
@@ -146,31 +143,41 @@ func (c *collector) addStdin() error {
 		if head, _ := peek(br, 1); classifierOf(head, in.Labels) != nil {
 			path, err := spool(open, c.opt.Parts)
 			if err != nil {
-				return fmt.Errorf("read stdin: %w", err)
+				c.lose("read", "stdin", err)
+				return
 			}
 			in.Open = func() (io.ReadCloser, error) { return os.Open(path) }
-			return c.append(in)
+			c.append("stdin", in)
+			return
 		}
 	}
-	c.inputs = append(c.inputs, in)
-	return nil
+	c.logs.add(c.read("stdin", asLog), in)
 }
 
 // append adds an input that can be read several times, or one input for each
 // container whose lines it contains.
-func (c *collector) append(in replay.Input) error {
+func (c *collector) append(path string, in replay.Input) {
 	parts, err := split(in)
+	as := asLog
 	if parts == nil {
 		parts = []replay.Input{in}
 	}
-	c.inputs = append(c.inputs, parts...)
-	return err
+	if parts[0].Labels["pod"] != "" {
+		as = asPodLog
+	}
+	file := c.read(path, as)
+	c.logs.add(file, parts...)
+	if err != nil {
+		f := &c.account.Files[file]
+		f.Problem, f.Incomplete = err.Error(), true
+		c.fail(fmt.Errorf("read %s: %w", f.Name, err))
+	}
 }
 
-func (c *collector) addFolder(dir string) error {
-	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+func (c *collector) addFolder(dir string) {
+	_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
-			c.fail(fmt.Errorf("read %s: %w", c.shown(path), cause(err)))
+			c.lose("read", path, err)
 			if entry != nil && entry.IsDir() {
 				return fs.SkipDir
 			}
@@ -192,7 +199,7 @@ func (c *collector) found(path string) {
 		c.skip(path, "the link is broken")
 		return
 	case err != nil:
-		c.fail(fmt.Errorf("read %s: %w", c.shown(path), cause(err)))
+		c.lose("read", path, err)
 		return
 	case !info.Mode().IsRegular():
 		if !info.IsDir() {
@@ -200,9 +207,7 @@ func (c *collector) found(path string) {
 		}
 		return
 	case c.isArchive(path, info):
-		if err := c.addArchive(path); err != nil {
-			c.fail(err)
-		}
+		c.addArchive(path)
 		return
 	case isJournal(path), c.hasDocument(path, info):
 		c.addFile(path, info)
@@ -218,15 +223,11 @@ func (c *collector) found(path string) {
 		c.skip(path, bad.Error())
 		return
 	case err != nil:
-		c.fail(fmt.Errorf("read %s: %w", c.shown(path), err))
+		c.lose("read", path, err)
 		return
 	}
 	_ = rc.Close()
 	c.addFile(path, info)
-}
-
-func (c *collector) skip(path, reason string) {
-	c.skipped = append(c.skipped, Skipped{Path: c.shown(path), Reason: reason})
 }
 
 // addFile adds a file once, under the first name that is found.
@@ -259,10 +260,10 @@ func (c *collector) addFile(path string, info fs.FileInfo) {
 	}
 	in := replay.Input{Name: c.shown(path), Labels: labels, Open: c.opener(path, info)}
 	if !info.Mode().IsRegular() {
-		c.inputs = append(c.inputs, in)
-	} else if err := c.append(in); err != nil {
-		c.fail(err)
+		c.logs.add(c.read(path, asLog), in)
+		return
 	}
+	c.append(path, in)
 }
 
 func (c *collector) labels(path string) matcher.Labels {

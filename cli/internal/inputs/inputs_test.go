@@ -63,9 +63,9 @@ func TestCollect(t *testing.T) {
 	f([]string{dir}, "one", "three", "two", "four")
 	f([]string{dir + "/a/app.log", dir + "/a/link.log", dir + "/a/app.log"}, "one")
 
-	_, skipped, err := Collect([]string{dir}, Options{})
+	_, account, err := Collect([]string{dir}, Options{})
 	require.NoError(t, err)
-	require.Len(t, skipped, 2)
+	require.Len(t, account.Skipped(), 2)
 
 	_, _, err = Collect([]string{dir + "/none", dir + "/a/app.log", dir + "/none2"}, Options{})
 	require.ErrorContains(t, err, "open "+dir+"/none: no such file or directory")
@@ -132,13 +132,13 @@ func TestCollectArchives(t *testing.T) {
 	require.NoError(t, w.Close())
 	write(t, dir+"/in/bundle.zip", b.String())
 	for _, arg := range []string{dir + "/in/bundle.zip", dir + "/in"} {
-		in, skipped, err := Collect([]string{arg}, Options{Unpack: t.TempDir(), PathLabels: func(string) (matcher.Labels, bool) { return nil, false }})
+		in, account, err := Collect([]string{arg}, Options{Unpack: t.TempDir(), PathLabels: func(string) (matcher.Labels, bool) { return nil, false }})
 		require.NoError(t, err)
 		require.Len(t, in, 2)
 		name := dir + "/in/bundle.zip/bundle/logs/capi-system/capi-1/manager.log"
 		require.Equal(t, name, in[0].Name)
 		require.Equal(t, matcher.Labels{"namespace": "capi-system", "pod": "capi-1", "container": "manager", "filename": name}, in[0].Labels)
-		require.Equal(t, []Skipped{{dir + "/in/bundle.zip/bundle/picture.png", "is a picture, not a log"}}, skipped)
+		require.Equal(t, []Skipped{{"is a picture, not a log", []string{dir + "/in/bundle.zip/bundle/picture.png"}}}, account.Skipped())
 	}
 	in, _, err := Collect([]string{Stdin}, Options{Unpack: t.TempDir(), Stdin: &b})
 	require.NoError(t, err)

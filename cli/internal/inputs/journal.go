@@ -28,17 +28,18 @@ func isJournal(path string) bool {
 func (c *collector) addJournal(path string) {
 	f, err := os.Open(path)
 	if err != nil {
-		c.fail(fmt.Errorf("read %s: %w", c.shown(path), cause(err)))
+		c.lose("read", path, err)
 		return
 	}
 	defer f.Close()
 	found, err := journal.ReadRecorded(f)
 	if err != nil {
-		c.fail(fmt.Errorf("read %s: it begins like a systemd journal: %w", c.shown(path), err))
+		c.lose("read", path, fmt.Errorf("it begins like a systemd journal: %w", err))
 		return
 	}
+	file := c.read(path, asJournal)
 	if found.Damaged > 0 {
-		c.skip(path, fmt.Sprintf("%d of %d entries are damaged", found.Damaged, found.Damaged+found.Entries))
+		c.account.Files[file].Problem = fmt.Sprintf("%d of %d entries are damaged", found.Damaged, found.Damaged+found.Entries)
 	}
 	for _, log := range found.Logs {
 		labels := maps.Clone(log.Labels)
@@ -48,7 +49,7 @@ func (c *collector) addJournal(path string) {
 		if name == "" {
 			name = labels["identifier"]
 		}
-		c.journals = append(c.journals, replay.Input{Name: c.shown(path) + "[" + name + "]", Labels: labels, Open: func() (io.ReadCloser, error) {
+		c.journals.add(file, replay.Input{Name: c.shown(path) + "[" + name + "]", Labels: labels, Open: func() (io.ReadCloser, error) {
 			f, err := os.Open(path)
 			if err != nil {
 				return nil, cause(err)

@@ -26,9 +26,9 @@ func TestJournals(t *testing.T) {
 	log(4, "NO_MESSAGE=x", "_SYSTEMD_UNIT=kubelet.service", "_HOSTNAME=n1")
 	write(t, dir+"/other.log", "text\n")
 	write(t, dir+"/broken.journal", "LPKSHHRH and no more")
-	ins, skipped, err := Collect([]string{dir}, Options{Labels: matcher.Labels{"cluster": "c"}})
+	ins, account, err := Collect([]string{dir}, Options{Labels: matcher.Labels{"cluster": "c"}})
 	require.ErrorContains(t, err, "broken.journal: it begins like a systemd journal: not a readable journal file: it has only 20 bytes")
-	require.Empty(t, skipped)
+	require.Empty(t, account.Skipped())
 	got := map[string]string{}
 	for _, in := range ins[1:] {
 		rc, err := in.Open()
@@ -48,10 +48,10 @@ func TestJournals(t *testing.T) {
 
 	image := w.Image()
 	require.NoError(t, os.WriteFile(w.Path, image[:len(image)-100], 0o600))
-	_, skipped, err = Collect([]string{w.Path}, Options{})
+	_, account, err = Collect([]string{w.Path}, Options{})
 	require.NoError(t, err)
-	require.Len(t, skipped, 1)
-	require.Contains(t, skipped[0].Reason, "entries are damaged")
+	require.Len(t, account.Skipped(), 1)
+	require.Contains(t, account.Skipped()[0].Problem, "entries are damaged")
 
 	ins, _, err = Collect([]string{Stdin}, Options{Stdin: bytes.NewReader(image)})
 	require.NoError(t, err)

@@ -109,10 +109,10 @@ func TestKinds(t *testing.T) {
 			path := write(t, dir+name, text)
 			write(t, dir+"/good.log", lease)
 
-			in, skipped, err := Collect([]string{dir}, Options{})
+			in, account, err := Collect([]string{dir}, Options{})
 			require.ErrorContains(t, err, want, "%q", text[:min(len(text), 20)])
 			require.ErrorContains(t, err, path)
-			require.Empty(t, skipped)
+			require.Empty(t, account.Skipped())
 			require.Len(t, in, 1, "what can be read is read")
 
 			in, _, err = Collect([]string{path}, Options{})
@@ -153,10 +153,10 @@ func TestDocuments(t *testing.T) {
 			return
 		}
 		require.ErrorContains(t, err, "is a JSON document, not log lines; write one entry per line")
-		in, skipped, err := Collect([]string{filepath.Dir(path), write(t, t.TempDir()+"/good.log", lease)}, Options{})
+		in, account, err := Collect([]string{filepath.Dir(path), write(t, t.TempDir()+"/good.log", lease)}, Options{})
 		require.NoError(t, err)
 		require.Len(t, in, 1)
-		require.Len(t, skipped, 1)
+		require.Len(t, account.Skipped(), 1)
 	}
 	f(`[{"line": "x"}]`, true)
 	f("[\n  {\n", true)
@@ -182,10 +182,10 @@ func TestFolderThatCannotBeRead(t *testing.T) {
 	write(t, dir+"/a.log", lease)
 	write(t, dir+"/picture.png", "\x89PNG\r\n\x1a\n"+randomBytes(100))
 	require.NoError(t, os.Mkdir(dir+"/empty", 0o755))
-	in, skipped, err := Collect([]string{dir}, Options{})
+	in, account, err := Collect([]string{dir}, Options{})
 	require.NoError(t, err)
 	require.Len(t, in, 1)
-	require.Len(t, skipped, 1)
+	require.Len(t, account.Skipped(), 1)
 
 	_, _, err = Collect([]string{dir + "/empty"}, Options{})
 	require.ErrorContains(t, err, dir+"/empty: no logs found")

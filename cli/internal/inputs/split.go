@@ -109,7 +109,7 @@ func split(in replay.Input) ([]replay.Input, error) {
 	}
 	names, err := origins(br, classify())
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", in.Name, err)
+		return nil, err
 	}
 	var out []replay.Input
 	for _, who := range names {

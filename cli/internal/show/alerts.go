@@ -38,14 +38,14 @@ func toScanned(a replay.Alert) scannedAlert {
 }
 
 // Alerts writes the alerts of a report in an output format: text, json or jsonl.
-func Alerts(w io.Writer, form string, style Style, r replay.Report) error {
+func Alerts(w io.Writer, form string, style Style, r replay.Report, files any) error {
 	switch form {
 	case "json":
 		all := make([]scannedAlert, len(r.Alerts))
 		for i, a := range r.Alerts {
 			all[i] = toScanned(a)
 		}
-		return JSON(w, map[string]any{"alerts": all}, true)
+		return JSON(w, map[string]any{"alerts": all, "files": files}, true)
 	case "jsonl":
 		for _, a := range r.Alerts {
 			if err := JSON(w, toScanned(a), false); err != nil {

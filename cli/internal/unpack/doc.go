@@ -4,8 +4,11 @@
 // An archive may be hostile. Nothing is written outside of the folder, links and special
 // files are not made, and the size, the number and the depth of what is unpacked are
 // bounded. Memory does not grow with the archive, except for the table of contents of a
-// zip archive, which the bound of entries limits.
+// zip archive, which has a bound of its own. An archive in an archive is unpacked after the
+// outer one, so that the windows of their decompressors are not in memory together.
 package unpack
+
+import "slices"
 
 // Limits bound what is unpacked from one archive with all archives in it.
 type Limits struct {
@@ -13,6 +16,7 @@ type Limits struct {
 	Ratio   int64 // of unpacked to packed bytes, beyond RatioFrom
 	Entries int   // files and folders
 	Depth   int   // archives in archives
+	Names   int   // bytes of all names
 	// RatioFrom is how many bytes an archive may have unpacked before Ratio counts: small
 	// files of one line, repeated, are ordinary.
 	RatioFrom int64
@@ -21,18 +25,29 @@ type Limits struct {
 // Default returns the limits for bundles: the largest seen in public issues have a few
 // GiB, and logs are packed to a thirtieth at best.
 func Default() Limits {
-	return Limits{Bytes: 16 << 30, Ratio: 400, RatioFrom: 256 << 20, Entries: 200_000, Depth: 5}
+	return Limits{Bytes: 16 << 30, Ratio: 400, RatioFrom: 256 << 20, Entries: 200_000, Depth: 5, Names: 32 << 20}
 }
 
-// Skipped is an entry that was not unpacked although its archive is sound.
-type Skipped struct {
-	Path   string // below the folder
+// Problem is an entry, or an archive in the archive, that was not unpacked or not
+// completely.
+type Problem struct {
+	Path   string // below the folder, "." for the archive itself; printable and bounded
 	Reason string
+	// Lost means that lines may be missing. Links and special files have none.
+	Lost bool
 }
 
 // Result is what was unpacked.
 type Result struct {
-	Files   int
-	Bytes   int64
-	Skipped []Skipped
+	Files    int
+	Bytes    int64 // written, with those of the archives in the archive
+	Problems []Problem
+	// Refused means that a limit was exceeded. The beginning may have been unpacked and is
+	// not worth reading: hundreds of thousands of files, or gigabytes of nothing.
+	Refused bool
+}
+
+// Complete reports whether nothing that may contain lines is missing.
+func (r Result) Complete() bool {
+	return !slices.ContainsFunc(r.Problems, func(p Problem) bool { return p.Lost })
 }

@@ -11,7 +11,7 @@ import (
 	"io"
 
 	"github.com/klauspost/compress/zstd"
-	"github.com/ulikunitz/xz"
+	"github.com/therootcompany/xz"
 )
 
 // headSize is the size of the header of a tar archive.
@@ -34,7 +34,7 @@ var packings = []packing{
 		return zr, func() {}, err
 	}},
 	{"xz", "\xfd7zXZ\x00", [][2]string{{".xz", ""}, {".txz", ".tar"}}, func(r io.Reader) (io.Reader, func(), error) {
-		zr, err := xz.ReaderConfig{DictCap: maxWindow}.NewReader(r)
+		zr, err := xz.NewReader(r, maxWindow)
 		return zr, func() {}, err
 	}},
 	{"zstd", "\x28\xb5\x2f\xfd", [][2]string{{".zst", ""}, {".tzst", ".tar"}}, func(r io.Reader) (io.Reader, func(), error) {

@@ -2,35 +2,53 @@ package unpack
 
 import (
 	"archive/tar"
-	"archive/zip"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"io/fs"
 	"os"
 	"path"
 	"strings"
+	"syscall"
 
 	"crowsnest/internal/text"
 )
 
-// Errors of archives that are not unpacked further, because they exceed a limit.
+// Errors that end the unpacking of the outermost archive.
 var (
-	errTooBig  = errors.New("it contains too much")
-	errTooDeep = errors.New("it contains archives in archives in archives")
+	errTooBig = errors.New("it contains too much")
+	errDisk   = errors.New("cannot write to the temporary folder")
 )
+
+// ends reports whether nothing more can be unpacked after an error.
+func ends(err error) bool { return errors.Is(err, errTooBig) || errors.Is(err, errDisk) }
+
+// maxName bounds the path of an entry.
+const maxName = 1024
 
 // unpacker unpacks one archive with all archives in it.
 type unpacker struct {
 	root   *os.Root
 	limits Limits
+	packed int64 // bytes of the outermost archive
 	result Result
 	count  int // entries
+	names  int // bytes of their names
+	queue  []nested
+	seed   maphash.Seed
+	copies map[uint64]int // number of the newest file with a name that exists already
+}
+
+// nested is an archive in the archive. It lies in the folder as a file until its turn.
+type nested struct {
+	name  string
+	depth int
 }
 
 // Unpack unpacks the archive at a path into an existing empty folder. An archive in it
-// becomes a folder with the name of the archive. With an error, what was unpacked before
-// stays: one broken archive does not hide the others.
+// becomes a folder with the name of the archive. What cannot be unpacked is in the result,
+// and does not hide the rest; the error is about the archive file and the folder themselves.
 func Unpack(archive, dir string, limits Limits) (Result, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -42,9 +60,37 @@ func Unpack(archive, dir string, limits Limits) (Result, error) {
 		return Result{}, err
 	}
 	defer f.Close()
-	u := &unpacker{root: root, limits: limits}
+	info, err := f.Stat()
+	if err != nil {
+		return Result{}, err
+	}
+	u := &unpacker{root: root, limits: limits, packed: info.Size(), seed: maphash.MakeSeed(), copies: map[uint64]int{}}
 	err = u.unpack(f, ".", path.Base(archive), 1)
-	return u.result, err
+	u.lost(".", err)
+	for !ends(err) && len(u.queue) > 0 {
+		next := u.queue[0]
+		u.queue = u.queue[1:]
+		err = u.nested(next)
+		u.lost(next.name, err)
+	}
+	for _, left := range u.queue {
+		u.lost(left.name, errors.New("the limits were reached before it"))
+		_ = root.Remove(left.name) // nobody may take it for a log
+	}
+	u.result.Refused = errors.Is(err, errTooBig)
+	return u.result, nil
+}
+
+// lost notes that an entry, or the rest of it, was not unpacked.
+func (u *unpacker) lost(name string, err error) {
+	if err != nil {
+		u.problem(Problem{Path: name, Reason: err.Error(), Lost: true})
+	}
+}
+
+func (u *unpacker) problem(p Problem) {
+	p.Path = shown(p.Path)
+	u.result.Problems = append(u.result.Problems, p)
 }
 
 // unpack unpacks a file into a folder. name is that of the file, for one without an
@@ -54,30 +100,55 @@ func (u *unpacker) unpack(f *os.File, dir, name string, depth int) error {
 	if err != nil {
 		return err
 	}
-	if depth > u.limits.Depth {
-		return fmt.Errorf("%w, more than %d deep; unpack it by hand", errTooDeep, u.limits.Depth)
-	}
-	head := make([]byte, headSize)
-	n, _ := f.ReadAt(head, 0)
-	head = head[:n]
-	in := &source{packed: info.Size()}
+	head := headOf(f)
+	in := &source{ReaderAt: f, u: u, dir: dir, depth: depth}
+	whole := io.NewSectionReader(in, 0, info.Size())
 	switch p := packingOf(head); {
 	case isZip(head):
-		return u.zip(f, info.Size(), in, dir, depth)
+		return u.zip(in, info.Size())
 	case p != nil:
-		br, archive, done, err := unpackedTar(p, io.NewSectionReader(f, 0, info.Size()))
+		br, archive, done, err := unpackedTar(p, whole)
 		if err != nil {
 			return err
 		}
 		defer done()
 		if !archive {
-			return u.write(path.Join(dir, unpackedName(p, name)), br, in, depth)
+			return in.write(path.Join(dir, unpackedName(p, name)), br)
 		}
-		return u.tar(br, in, dir, depth)
+		return u.tar(br, in)
 	case isTar(head):
-		return u.tar(io.NewSectionReader(f, 0, info.Size()), in, dir, depth)
+		return u.tar(whole, in)
 	}
 	return errors.New("it is no archive")
+}
+
+// nested replaces an archive by a folder with what it contains.
+func (u *unpacker) nested(n nested) error {
+	if n.depth > u.limits.Depth {
+		_ = u.root.Remove(n.name) // nobody may take it for a log
+		return fmt.Errorf("it lies in more than %d archives; unpack it by hand", u.limits.Depth-1)
+	}
+	f, err := u.root.Open(n.name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := u.root.Remove(n.name); err != nil {
+		return err
+	}
+	dir := n.name
+	if p := packingOf(headOf(f)); p != nil {
+		if _, archive, done, err := unpackedTar(p, io.NewSectionReader(f, 0, 1<<62)); err == nil {
+			done()
+			if !archive {
+				dir = path.Dir(n.name) // a packed log stays where it is
+			}
+		}
+	}
+	if err := u.root.MkdirAll(dir, 0o700); err != nil {
+		return onDisk(err)
+	}
+	return u.unpack(f, dir, path.Base(n.name), n.depth)
 }
 
 // unpackedName returns the name of what a packed file contains.
@@ -90,213 +161,89 @@ func unpackedName(p *packing, name string) string {
 	return name
 }
 
-// source is the archive that a file comes from.
-type source struct {
-	packed, unpacked int64 // bytes
-}
-
-func (u *unpacker) tar(r io.Reader, in *source, dir string, depth int) error {
-	var errs []error
-	for tr := tar.NewReader(r); ; {
-		h, err := tr.Next()
-		switch {
-		case errors.Is(err, io.EOF):
-			return errors.Join(errs...)
-		case err != nil:
-			return errors.Join(append(errs, fmt.Errorf("its end is missing or damaged: %w", err))...)
-		}
-		switch h.Typeflag {
-		case tar.TypeReg, tar.TypeGNUSparse:
-			err = u.entry(dir, h.Name, in, depth, tr)
-		case tar.TypeDir, tar.TypeXGlobalHeader:
-			err = u.counted()
-		default:
-			err = u.counted()
-			u.skip(dir, h.Name, "a link or a special file")
-		}
-		if stop := isLimit(err); stop {
-			return errors.Join(append(errs, err)...)
-		} else if err != nil {
-			errs = appendBounded(errs, err)
-		}
-	}
-}
-
-func (u *unpacker) zip(f io.ReaderAt, size int64, in *source, dir string, depth int) error {
-	zr, err := zip.NewReader(f, size)
-	if err != nil && !errors.Is(err, zip.ErrInsecurePath) {
-		return fmt.Errorf("its table of contents is missing or damaged: %w", err)
-	}
-	if len(zr.File) > u.limits.Entries {
-		return u.tooMany()
-	}
-	var errs []error
-	for _, e := range zr.File {
-		switch {
-		case e.Mode().IsDir():
-			err = u.counted()
-		case !e.Mode().IsRegular():
-			err = u.counted()
-			u.skip(dir, e.Name, "a link or a special file")
-		case e.Flags&1 != 0:
-			err = fmt.Errorf("%s is encrypted; unpack it by hand", shown(e.Name))
-		default:
-			err = u.zipEntry(e, in, dir, depth)
-		}
-		if isLimit(err) {
-			return errors.Join(append(errs, err)...)
-		} else if err != nil {
-			errs = appendBounded(errs, err)
-		}
-	}
-	return errors.Join(errs...)
-}
-
-func (u *unpacker) zipEntry(e *zip.File, in *source, dir string, depth int) error {
-	rc, err := e.Open()
-	if err != nil {
-		return fmt.Errorf("unpack %s: %w", shown(e.Name), err)
-	}
-	defer rc.Close()
-	return u.entry(dir, e.Name, in, depth, rc)
-}
-
-// entry writes a file of an archive below a folder.
-func (u *unpacker) entry(dir, name string, in *source, depth int, r io.Reader) error {
-	if err := u.counted(); err != nil {
-		return err
-	}
-	local := strings.TrimLeft(strings.ReplaceAll(name, `\`, "/"), "/")
-	if !fs.ValidPath(path.Clean(local)) || path.Clean(local) == "." {
-		return fmt.Errorf("the name %q leads out of the archive; the entry was not unpacked", shown(name))
-	}
-	return u.write(path.Join(dir, path.Clean(local)), r, in, depth)
-}
-
-// write writes a file, and unpacks it if it is an archive.
-func (u *unpacker) write(name string, r io.Reader, in *source, depth int) error {
-	f, name, err := u.create(name)
-	if err != nil {
-		return fmt.Errorf("unpack %s: %w", shown(name), err)
-	}
-	_, err = io.Copy(f, &bounded{r: r, u: u, in: in})
-	if err != nil {
-		_ = f.Close()
-		if isLimit(err) {
-			_ = u.root.Remove(name)
-			return err
-		}
-		u.result.Files++ // its beginning is read
-		return fmt.Errorf("unpack %s: %w", shown(name), err)
-	}
-	u.result.Files++
-	if !Is(f) {
-		return f.Close()
-	}
-	u.result.Files--
-	err = u.nested(f, name, depth)
-	return errors.Join(err, f.Close())
-}
-
-// nested replaces a file by a folder with what it contains.
-func (u *unpacker) nested(f *os.File, name string, depth int) error {
-	if err := u.root.Remove(name); err != nil {
-		return err
-	}
-	dir := name
-	if p := packingOf(headOf(f)); p != nil {
-		if _, archive, done, err := unpackedTar(p, io.NewSectionReader(f, 0, 1<<62)); err == nil {
-			done()
-			if !archive {
-				dir = path.Dir(name) // a packed log stays where it is
-			}
-		}
-	}
-	if err := u.root.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	if err := u.unpack(f, dir, path.Base(name), depth+1); err != nil {
-		if isLimit(err) {
-			return err
-		}
-		return fmt.Errorf("unpack %s: %w", shown(name), err)
-	}
-	return nil
-}
-
-func headOf(f *os.File) []byte {
+func headOf(f io.ReaderAt) []byte {
 	head := make([]byte, headSize)
 	n, _ := f.ReadAt(head, 0)
 	return head[:n]
 }
 
-// create makes a new file with its folders. A second file of the same name gets a number.
-func (u *unpacker) create(name string) (*os.File, string, error) {
-	if err := u.root.MkdirAll(path.Dir(name), 0o700); err != nil {
-		return nil, name, err
-	}
-	ext := path.Ext(name)
-	for i := 2; ; i++ {
-		f, err := u.root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-		if !errors.Is(err, fs.ErrExist) || i > 100 {
-			return f, name, err
+func (u *unpacker) tar(r io.Reader, in *source) error {
+	for tr := tar.NewReader(r); ; {
+		h, err := tr.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			// The checksum of a compressed archive stands behind its last block.
+			_, err = io.Copy(io.Discard, &bounded{r: r, in: in})
+			return damagedEnd(err)
+		case err != nil:
+			return damagedEnd(err)
 		}
-		name = fmt.Sprintf("%s~%d%s", strings.TrimSuffix(strings.TrimSuffix(name, ext), fmt.Sprintf("~%d", i-1)), i, ext)
+		switch h.Typeflag {
+		case tar.TypeReg, tar.TypeGNUSparse:
+			err = in.entry(h.Name, tr)
+		case tar.TypeDir, tar.TypeXGlobalHeader:
+			err = u.counted(h.Name)
+		default:
+			err = u.special(in.dir, h.Name)
+		}
+		if err != nil {
+			return err
+		}
 	}
 }
 
-func (u *unpacker) skip(dir, name, reason string) {
-	u.result.Skipped = append(u.result.Skipped, Skipped{Path: path.Join(dir, path.Clean("/"+name)), Reason: reason})
+func damagedEnd(err error) error {
+	if err == nil || ends(err) {
+		return err
+	}
+	return fmt.Errorf("its end is missing or damaged: %w", err)
+}
+
+// special notes an entry that has no content of its own.
+func (u *unpacker) special(dir, name string) error {
+	u.problem(Problem{Path: path.Join(dir, path.Clean("/"+name)), Reason: "a link or a special file"})
+	return u.counted(name)
 }
 
 // counted counts an entry.
-func (u *unpacker) counted() error {
-	if u.count++; u.count > u.limits.Entries {
+func (u *unpacker) counted(name string) error {
+	u.names += len(name)
+	if u.count++; u.count > u.limits.Entries || u.names > u.limits.Names {
 		return u.tooMany()
 	}
 	return nil
 }
 
 func (u *unpacker) tooMany() error {
-	return fmt.Errorf("%w: more than %d files; unpack it by hand and scan the folders that matter", errTooBig, u.limits.Entries)
+	return fmt.Errorf("%w: more than %d files, or %d MiB of names, so nothing of it was read; unpack it by hand and scan the folders that matter", errTooBig, u.limits.Entries, u.limits.Names>>20)
 }
 
-// bounded reads a file of an archive and counts its bytes.
-type bounded struct {
-	r  io.Reader
-	u  *unpacker
-	in *source
+// create makes a new file with its folders. A second file of the same name gets a number.
+func (u *unpacker) create(name string) (*os.File, string, error) {
+	if err := u.root.MkdirAll(path.Dir(name), 0o700); err != nil {
+		return nil, name, onDisk(err)
+	}
+	const flags = os.O_RDWR | os.O_CREATE | os.O_EXCL
+	f, err := u.root.OpenFile(name, flags, 0o600)
+	key, ext := maphash.String(u.seed, name), path.Ext(name)
+	numbered := name
+	for n := max(u.copies[key], 1) + 1; errors.Is(err, fs.ErrExist); n++ {
+		u.copies[key] = n
+		numbered = fmt.Sprintf("%s~%d%s", strings.TrimSuffix(name, ext), n, ext)
+		f, err = u.root.OpenFile(numbered, flags, 0o600)
+	}
+	return f, numbered, onDisk(err)
 }
 
-func (b *bounded) Read(p []byte) (int, error) {
-	n, err := b.r.Read(p)
-	b.in.unpacked += int64(n)
-	b.u.result.Bytes += int64(n)
-	l := b.u.limits
-	switch {
-	case b.u.result.Bytes > l.Bytes:
-		return n, fmt.Errorf("%w: more than %d GiB; unpack it by hand and scan the folders that matter", errTooBig, l.Bytes>>30)
-	case b.in.unpacked > l.RatioFrom && b.in.unpacked/l.Ratio > b.in.packed:
-		return n, fmt.Errorf("%w: more than %d times its size, as no logs do; unpack it by hand if it is what it should be", errTooBig, l.Ratio)
+// onDisk returns an error that ends the unpacking if the disk is the reason of an error.
+func onDisk(err error) error {
+	for _, reason := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO, syscall.EMFILE, syscall.ENFILE} {
+		if errors.Is(err, reason) {
+			return fmt.Errorf("%w: %w; make room, or set TMPDIR to another folder", errDisk, reason)
+		}
 	}
-	return n, err
-}
-
-// isLimit reports whether an error ends the unpacking of the outermost archive.
-func isLimit(err error) bool { return errors.Is(err, errTooBig) || errors.Is(err, errTooDeep) }
-
-// maxErrors bounds the errors of one archive that are named.
-const maxErrors = 20
-
-func appendBounded(errs []error, err error) []error {
-	if len(errs) == maxErrors {
-		return append(errs, errors.New("and more entries that cannot be unpacked"))
-	}
-	if len(errs) > maxErrors {
-		return errs
-	}
-	return append(errs, err)
+	return err
 }
 
 // shown returns a name of an archive for a message: anybody may have written it.
-func shown(name string) string { return text.Shorten(name, 200) }
+func shown(name string) string { return text.Printable(text.Shorten(name, 200)) }

@@ -1,0 +1,168 @@
+package inputs
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"crowsnest/internal/text"
+	"crowsnest/replay"
+)
+
+// What a file was read as.
+const (
+	asPodLog    = "pod log"
+	asLog       = "log"
+	asJournal   = "journal"
+	asDocuments = "objects"
+)
+
+// File is what became of one file of the input, or of one member of an archive.
+type File struct {
+	Name string `json:"file"` // printable
+	// As is what it was read as; "": it was not read.
+	As string `json:"as,omitempty"`
+	// Lines are those of a log, or the Events and objects of a document. Understood are
+	// those whose format is known. Matched counts the matches of rules.
+	Lines      int64 `json:"lines"`
+	Understood int64 `json:"understood"`
+	Matched    int64 `json:"matched"`
+	// Problem says why the file, or a part of it, was not read; "": it was.
+	Problem string `json:"problem,omitempty"`
+	// Incomplete means that the problem may hide lines of a log.
+	Incomplete bool `json:"incomplete,omitempty"`
+
+	arg int // index of the argument
+}
+
+// Account says of each file of the input what became of it.
+type Account struct {
+	Files []File
+
+	args []string
+	of   []int // file of each input, -1 for lines that are made from several files
+}
+
+// Count adds what reading the inputs returned. It is called once.
+func (a *Account) Count(outcomes []replay.Outcome) {
+	for i, o := range outcomes {
+		if a.of[i] < 0 {
+			continue
+		}
+		f := &a.Files[a.of[i]]
+		f.Lines += o.Lines
+		f.Understood += o.Understood
+		f.Matched += o.Hits
+		if o.Err != nil {
+			f.Problem, f.Incomplete = o.Err.Error(), true
+		}
+	}
+}
+
+// NotUnderstood returns the arguments that have lines of which none was understood.
+func (a *Account) NotUnderstood() []string {
+	type sum struct{ lines, understood int64 }
+	sums := make([]sum, len(a.args))
+	for _, f := range a.Files {
+		sums[f.arg].lines += f.Lines
+		sums[f.arg].understood += f.Understood + f.Matched
+	}
+	var out []string
+	for i, s := range sums {
+		if s.lines > 0 && s.understood == 0 {
+			out = append(out, text.Printable(a.args[i]))
+		}
+	}
+	return out
+}
+
+// Skipped are files with the same problem.
+type Skipped struct {
+	Problem string
+	Names   []string
+}
+
+// Skipped returns the files with problems that do not make the result incomplete, grouped by
+// problem, in the order in which they were found.
+func (a *Account) Skipped() []Skipped {
+	var out []Skipped
+	at := map[string]int{}
+	for _, f := range a.Files {
+		if f.Problem == "" || f.Incomplete {
+			continue
+		}
+		i, ok := at[f.Problem]
+		if !ok {
+			i, at[f.Problem] = len(out), len(out)
+			out = append(out, Skipped{Problem: f.Problem})
+		}
+		out[i].Names = append(out[i].Names, f.Name)
+	}
+	return out
+}
+
+// Summary returns in one line what was read.
+func (a *Account) Summary() string {
+	files := map[string]int{}
+	var lines, understood int64
+	empty := 0
+	for _, f := range a.Files {
+		switch {
+		case f.As == "":
+		case f.Lines == 0 && f.Problem == "":
+			empty++
+		default:
+			files[f.As]++
+		}
+		if f.As != asDocuments {
+			lines += f.Lines
+			understood += f.Understood
+		}
+	}
+	var parts []string
+	for _, as := range []string{asPodLog, asLog, asJournal, asDocuments} {
+		if n := files[as]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d as %s", n, as))
+		}
+	}
+	if empty > 0 {
+		parts = append(parts, fmt.Sprintf("%d without a line", empty))
+	}
+	if unread := len(a.Files) - empty - files[asPodLog] - files[asLog] - files[asJournal] - files[asDocuments]; unread > 0 {
+		parts = append(parts, fmt.Sprintf("%d not read", unread))
+	}
+	return fmt.Sprintf("files: %s; %d of %d lines have a known format", strings.Join(parts, ", "), understood, lines)
+}
+
+// found is a list of inputs, with the file of each.
+type found struct {
+	inputs []replay.Input
+	file   []int
+}
+
+func (l *found) add(file int, in ...replay.Input) {
+	l.inputs = append(l.inputs, in...)
+	l.file = append(l.file, slices.Repeat([]int{file}, len(in))...)
+}
+
+// read notes a file that is read, and returns its index.
+func (c *collector) read(path, as string) int {
+	c.account.Files = append(c.account.Files, File{Name: c.shown(path), As: as, arg: c.arg})
+	return len(c.account.Files) - 1
+}
+
+// skip notes a file without lines of logs.
+func (c *collector) skip(path, reason string) {
+	c.account.Files = append(c.account.Files, File{Name: c.shown(path), Problem: reason, arg: c.arg})
+}
+
+// lose notes a file that should have been read, which is an error of the input.
+func (c *collector) lose(verb, path string, err error) {
+	c.loseShown(verb, c.shown(path), err)
+}
+
+func (c *collector) loseShown(verb, name string, err error) {
+	err = cause(err)
+	c.account.Files = append(c.account.Files, File{Name: name, Problem: err.Error(), Incomplete: true, arg: c.arg})
+	c.fail(fmt.Errorf("%s %s: %w", verb, name, err))
+}

@@ -1,0 +1,110 @@
+package unpack
+
+import (
+	"archive/zip"
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// maxContents bounds the table of contents of a zip archive, which is read as a whole.
+const maxContents = 24 << 20
+
+func (u *unpacker) zip(in *source, size int64) error {
+	c := &contents{ReaderAt: in, max: u.limits.Entries + endEntries, tooMany: u.tooMany}
+	zr, err := zip.NewReader(c, size)
+	c.opened = true
+	switch {
+	case ends(err):
+		return err
+	case err != nil && !errors.Is(err, zip.ErrInsecurePath):
+		return cmp.Or(u.rescue(in, size), fmt.Errorf("its table of contents is missing or damaged, so its last files may be missing: %w", err))
+	case len(zr.File) > u.limits.Entries:
+		return u.tooMany()
+	case overlap(zr.File):
+		return errors.New("its files share their bytes, as those of a bomb do; nothing of it was unpacked")
+	}
+	for _, e := range zr.File {
+		switch {
+		case e.Mode().IsDir():
+			err = u.counted(e.Name)
+		case !e.Mode().IsRegular():
+			err = u.special(in.dir, e.Name)
+		case e.Flags&1 != 0:
+			u.lost(inside(in.dir, e.Name), errEncrypted)
+			err = u.counted(e.Name)
+		default:
+			err = u.zipFile(e, in)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var errEncrypted = errors.New("it is encrypted; unpack it by hand")
+
+func (u *unpacker) zipFile(e *zip.File, in *source) error {
+	rc, err := e.Open()
+	if err != nil {
+		u.lost(inside(in.dir, e.Name), err)
+		return u.counted(e.Name)
+	}
+	defer rc.Close()
+	return in.entry(e.Name, rc)
+}
+
+// zipEntry begins each entry in the table of contents.
+const zipEntry = "PK\x01\x02"
+
+// endEntries is how many entries archive/zip reads twice while it searches the table.
+const endEntries = 2 << 10
+
+// contents reads a zip archive and ends the reading of its table of contents when that
+// is too large: archive/zip has no bound.
+type contents struct {
+	io.ReaderAt
+
+	max, entries, size int
+	end                []byte // of the previous read
+	tooMany            func() error
+	opened             bool // the table was read
+}
+
+// ReadAt implements io.ReaderAt.
+func (c *contents) ReadAt(p []byte, at int64) (int, error) {
+	if c.opened {
+		return c.ReaderAt.ReadAt(p, at)
+	}
+	if c.entries > c.max || c.size > maxContents {
+		return 0, c.tooMany()
+	}
+	n, err := c.ReaderAt.ReadAt(p, at)
+	block := append(c.end, p[:n]...)
+	c.entries += bytes.Count(block, []byte(zipEntry))
+	c.size += n
+	c.end = append(c.end[:0], block[max(0, len(block)-len(zipEntry)+1):]...)
+	return n, err
+}
+
+// overlap reports whether two entries use the same bytes. Tools write none that do.
+func overlap(files []*zip.File) bool {
+	type span struct{ from, to int64 }
+	spans := make([]span, 0, len(files))
+	for _, e := range files {
+		if at, err := e.DataOffset(); err == nil && e.CompressedSize64 > 0 {
+			spans = append(spans, span{at, at + int64(min(e.CompressedSize64, 1<<60))})
+		}
+	}
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	for i := 1; i < len(spans); i++ {
+		if spans[i].from < spans[i-1].to {
+			return true
+		}
+	}
+	return false
+}
