@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"crowsnest/cli/internal/inputs"
 	"crowsnest/matcher"
 	"crowsnest/sources/kubelet"
@@ -30,7 +32,9 @@ func (c *cli) inputs(labels matcher.Labels) (opt inputs.Options, remove func() e
 	}, nil
 }
 
-// onSignal calls clean before a signal ends the process, until release is called.
+// onSignal calls clean before a signal ends the process, until release is called. A
+// signal that arrived before release ends the process in it: a command whose reader has
+// exited returns with an error at the same time.
 func onSignal(clean func()) (release func()) {
 	signals := make(chan os.Signal, 1)
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE} {
@@ -41,20 +45,48 @@ func onSignal(clean func()) (release func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		select {
-		case s := <-signals:
-			clean()
-			signal.Reset(s)
-			_ = syscall.Kill(os.Getpid(), s.(syscall.Signal)) // the parent sees how it ended
-			<-done
-		case <-done:
+		for {
+			select {
+			case s := <-signals:
+				die(s, clean)
+			case <-done:
+				for len(signals) > 0 {
+					die(<-signals, clean)
+				}
+				return
+			}
 		}
 	}()
 	return func() {
-		signal.Stop(signals)
+		signal.Stop(signals) // delivers what has arrived
 		close(done)
 		<-ended
 	}
+}
+
+// die ends the process by the signal, so that the parent sees how it ended. It returns
+// only from a SIGPIPE of anything but the output, such as a connection.
+func die(s os.Signal, clean func()) {
+	if s != syscall.SIGPIPE {
+		clean()
+		signal.Reset(s)
+		_ = syscall.Kill(os.Getpid(), s.(syscall.Signal))
+		select {}
+	}
+	for _, f := range []*os.File{os.Stdout, os.Stderr} {
+		if closedPipe(f) {
+			clean()
+			signal.Reset(s)
+			_, _ = f.WriteString("\n") // Go ignores a SIGPIPE from kill, but not from such a write
+		}
+	}
+}
+
+// closedPipe reports whether nothing reads from the other end of f any more.
+func closedPipe(f *os.File) bool {
+	fds := []unix.PollFd{{Fd: int32(f.Fd())}}
+	_, err := unix.Poll(fds, 0)
+	return err == nil && fds[0].Revents&unix.POLLERR != 0
 }
 
 // removeAll removes a folder in which files are still made.
