@@ -96,6 +96,11 @@ type load struct {
 	clock     func() time.Time // of the lines; nil: time.Now
 }
 
+// maxFiles is how many files of a container exist. A file is written in 3.5 seconds, so
+// the five of the kubelet's default would be deleted, rightly unread, while a loaded
+// machine takes ten seconds to start the daemon again.
+const maxFiles = 12
+
 // writer is one container that writes lines.
 type writer struct {
 	load
@@ -137,7 +142,7 @@ func newWriter(root, name string, l load, led *ledger, seed uint64) *writer {
 	}
 	w.c = kubesim.New(kubesim.Options{
 		Root: root, Namespace: "chaos", Pod: name, Container: "chaos", UID: fmt.Sprintf("6b1c9b5e-0000-4000-8000-%012d", seed),
-		Hole: w.hole, Late: w.late, Clock: w.clock,
+		Hole: w.hole, Late: w.late, Clock: w.clock, MaxFiles: maxFiles,
 	})
 	return w
 }

@@ -1,7 +1,10 @@
 package inputs
 
 import (
+	"archive/tar"
+	"archive/zip"
 	"bytes"
+	"compress/gzip"
 	"fmt"
 	"io/fs"
 	"os"
@@ -73,7 +76,7 @@ func alertsOf(t *testing.T, dir string) []string {
 	t.Helper()
 	target, err := shipped()
 	require.NoError(t, err)
-	logs, _, err := Collect([]string{dir}, Options{PathLabels: kubelet.PathLabels})
+	logs, _, err := Collect([]string{dir}, Options{PathLabels: kubelet.PathLabels, Unpack: t.TempDir()})
 	require.NoError(t, err)
 	report, err := replay.Scan(target.Set, target.Program, logs, replay.ScanOptions{Lenient: true, Now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)})
 	require.NoError(t, err)
@@ -123,9 +126,30 @@ func TestLayouts(t *testing.T) {
 				write(t, path, string(text))
 			}
 			require.Equal(t, want, alertsOf(t, dir), "%s in the layout %s", incident, name)
+			require.Equal(t, want, alertsOf(t, archived(t, dir)), "%s in an archive of the layout %s", incident, name)
 		}
 		require.Equal(t, want, alertsOf(t, dumped(t, files)), "%s in a dump", incident)
 	}
+}
+
+// archived returns a zip archive which contains a tar.gz archive of a folder, as the
+// bundles of Harvester contain those of nodes.
+func archived(t *testing.T, dir string) string {
+	t.Helper()
+	var inner bytes.Buffer
+	gz := gzip.NewWriter(&inner)
+	tw := tar.NewWriter(gz)
+	require.NoError(t, tw.AddFS(os.DirFS(dir)))
+	require.NoError(t, tw.Close())
+	require.NoError(t, gz.Close())
+	var outer bytes.Buffer
+	zw := zip.NewWriter(&outer)
+	f, err := zw.Create("bundle/nodes/node-1.tar.gz")
+	require.NoError(t, err)
+	_, err = inner.WriteTo(f)
+	require.NoError(t, err)
+	require.NoError(t, zw.Close())
+	return write(t, filepath.Join(t.TempDir(), "bundle.zip"), outer.String())
 }
 
 // dumped writes pods like `kubectl cluster-info dump`. Each container also
