@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -77,7 +78,10 @@ func Unpack(archive, dir string, limits Limits) (Result, error) {
 		u.lost(left.name, errors.New("the limits were reached before it"))
 		_ = root.Remove(left.name) // nobody may take it for a log
 	}
-	u.result.Refused = errors.Is(err, errTooBig)
+	if u.result.Refused = errors.Is(err, errTooBig); u.result.Refused {
+		// Nothing of it is read, so the problems of single entries only hide the reason.
+		u.result.Problems = slices.DeleteFunc(u.result.Problems, func(p Problem) bool { return p.Reason != err.Error() })
+	}
 	return u.result, nil
 }
 
