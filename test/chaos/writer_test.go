@@ -291,7 +291,7 @@ func (w *writer) recover() {
 		_, at := w.write("planted lease taken id=" + r.id + ";")
 		w.led.recover("ChaosLost", r.id, at)
 		if r.relapse { // not before the end is notified
-			kept = append(kept, recovery{at: now.Add(6 * time.Second), id: r.id, lost: true})
+			kept = append(kept, recovery{at: now.Add(15 * time.Second), id: r.id, lost: true})
 		}
 	}
 	w.pending = kept
