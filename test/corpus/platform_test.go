@@ -113,5 +113,8 @@ func init() {
 		"HarvesterDeviceNotAllocated":          "none",
 		"HarvesterDiskManagerBlind":            "none",
 		"HarvesterLoadBalancerChecksStopped":   "none",
+		"LonghornMountFails":                   "none",
+		"RancherConnectionInfoNotReceived":     "none",
+		"HarvesterBootstrapKeepsRetrying":      "none",
 	})
 }
