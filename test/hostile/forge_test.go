@@ -38,7 +38,6 @@ var signatures = []signature{
 		alert: "VClusterControllerManagerLeaseLost", age: 10 * time.Minute,
 		lines: []string{
 			"2026-01-29 18:54:10\tINFO\tcommandwriter/commandwriter.go:128\tfailed to renew lease kube-system/kube-controller-manager: timed out waiting for the condition\t{\"component\": \"vcluster\", \"component\": \"controller-manager\"}",
-			"2026-01-29 18:54:10\tINFO\tcommandwriter/commandwriter.go:128\tleaderelection lost\t{\"component\": \"vcluster\", \"component\": \"controller-manager\"}",
 		},
 		clear:   `I0129 18:55:10.928584      47 leaderelection.go:271] successfully acquired lease kube-system/kube-controller-manager`,
 		at:      place{"team-a", "vc-team-a-0", "syncer"},
