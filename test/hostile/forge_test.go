@@ -37,8 +37,7 @@ var signatures = []signature{
 	{
 		alert: "VClusterControllerManagerLeaseLost", age: 10 * time.Minute,
 		lines: []string{
-			"I0129 18:54:10.928485      47 leaderelection.go:297] failed to renew lease kube-system/kube-controller-manager: timed out waiting for the condition",
-			`E0129 18:54:10.928584      47 controllermanager.go:332] "leaderelection lost"`,
+			"2026-01-29 18:54:10\tINFO\tcommandwriter/commandwriter.go:128\tfailed to renew lease kube-system/kube-controller-manager: timed out waiting for the condition\t{\"component\": \"vcluster\", \"component\": \"controller-manager\"}",
 		},
 		clear:   `I0129 18:55:10.928584      47 leaderelection.go:271] successfully acquired lease kube-system/kube-controller-manager`,
 		at:      place{"team-a", "vc-team-a-0", "syncer"},
