@@ -145,6 +145,9 @@ func (s *Sentinel) Evaluate(now time.Time, proof Proof) []episodes.Episode {
 			s.st.Held++
 		}
 	}
+	slices.SortFunc(changed, func(a, b episodes.Episode) int {
+		return cmp.Or(a.StartsAt.Compare(b.StartsAt), cmp.Compare(a.Fingerprint, b.Fingerprint))
+	})
 	s.changed = s.changed || len(changed) > 0
 	return changed
 }
