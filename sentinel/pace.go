@@ -4,9 +4,11 @@ package sentinel
 // only counted takes a tenth of one.
 const (
 	paceSlots   = 4096
-	shapeEvery  = 10  // seconds
-	perShape    = 3   // looks at one shape of lines of a stream
-	perParty    = 150 // looks at lines of a namespace in a second
+	shapeEvery  = 10   // seconds
+	perShape    = 3    // looks at one shape of lines of a stream
+	perParty    = 150  // looks at lines of a namespace in a second
+	perSecond   = 3000 // looks in a second; those at the first lines of a namespace come on top
+	alwaysOf    = 5
 	maxParties  = 1024
 	shapeWithin = 240 // bytes of a line
 )
@@ -17,6 +19,7 @@ const (
 type pace struct {
 	shapes  []shapeCount
 	parties map[string]*partyCount
+	all     partyCount
 }
 
 type shapeCount struct {
@@ -69,7 +72,11 @@ func (p *pace) admitParty(party string, at int64) bool {
 		q.second, q.looked = at, 0
 	}
 	q.looked++
-	return q.looked <= perParty
+	if p.all.second != at {
+		p.all = partyCount{second: at}
+	}
+	p.all.looked++
+	return q.looked <= perParty && (p.all.looked <= perSecond || q.looked <= alwaysOf)
 }
 
 // shapeHash hashes a stream and the letters of a line without the words that have a

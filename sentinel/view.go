@@ -15,6 +15,7 @@ import (
 const (
 	whyNew      = "new"
 	whyPersists = "persists"
+	whyRepeats  = "repeats" // in a recorded log that is too short for more
 )
 
 // States of an Unknown.
@@ -189,6 +190,50 @@ func (s *Sentinel) List(now time.Time, proof Proof, n int) []Unknown {
 	})
 	return out[:min(len(out), n)]
 }
+
+// Recorded returns the failures in recorded logs, at most n: those that were new or
+// persisted when the last line of their component was written. Without any, and with lax,
+// it returns the newest complaints that repeat.
+func (s *Sentinel) Recorded(n int, lax bool) []Unknown {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := []Unknown{}
+	var repeated []finding
+	for c := range s.complaining() {
+		last := int64(0)
+		for _, item := range c.patterns.Items {
+			last = max(last, item.Value.Last)
+		}
+		if found := s.find(c, last); len(found) > 0 {
+			out = append(out, s.held(found, last))
+			continue
+		}
+		for _, item := range c.patterns.Items {
+			p := item.Value
+			if !p.Passes && (p.urgent() || p.Waits) && p.Count >= repeats && last-p.Last <= (last-p.First)/2 {
+				repeated = append(repeated, finding{component: c, pattern: p, cause: persists})
+			}
+		}
+	}
+	if len(out) == 0 && lax {
+		slices.SortFunc(repeated, func(a, b finding) int {
+			return cmp.Or(a.before(&b), cmp.Compare(b.pattern.Last, a.pattern.Last), strings.Compare(a.component.key, b.component.key))
+		})
+		for i := range repeated[:min(len(repeated), n)] {
+			u := s.held(repeated[i:i+1], 0)
+			u.Why = whyRepeats
+			out = append(out, u)
+		}
+		return out
+	}
+	slices.SortFunc(out, func(a, b Unknown) int {
+		return cmp.Or(b.Since.Compare(a.Since), cmp.Compare(a.Fingerprint, b.Fingerprint))
+	})
+	return out[:min(len(out), n)]
+}
+
+// repeats is how often a complaint in a recorded log is repeated.
+const repeats = 3
 
 // held describes failures of a component without an alert.
 func (s *Sentinel) held(found []finding, now int64) Unknown {
