@@ -17,6 +17,7 @@ import (
 
 	"crowsnest/cli/internal/inputs"
 	"crowsnest/cli/internal/show"
+	"crowsnest/daemon/loader"
 	"crowsnest/discover"
 	"crowsnest/matcher"
 	"crowsnest/redact"
@@ -245,7 +246,7 @@ func skeletonOf(p discover.Pattern, variants []discover.Pattern) (s discover.Rul
 		s.Comments = []string{fmt.Sprintf("%s in %s, first %s:%d", show.Plural(p.Count, "line"), show.Plural(int64(p.Streams), "stream"), redact.Sanitise(p.Input), p.LineNumber)}
 		s.Alert = discover.AlertName(proposal.LongestText(), map[string]bool{})
 		for s.Others, left = discover.Gather(&s.Proposal, variants); ; s.Others, left = nil, variants {
-			if tryPack("new.yaml", []byte(discover.Skeleton("discovered", []discover.RuleSkeleton{s}))) == nil {
+			if loader.Try("new.yaml", []byte(discover.Skeleton("discovered", []discover.RuleSkeleton{s}))) == nil {
 				return s, left, true
 			}
 			if len(s.Others) == 0 {
@@ -276,7 +277,7 @@ func (c *cli) writeDiscovered(path string, r discover.Report) error {
 		return errors.New("no rule can be written: no pattern has a constant text of at least 8 letters")
 	}
 	pack := discover.Skeleton("discovered", all)
-	if err := tryPack(cmp.Or(path, "new.yaml"), []byte(pack)); err != nil {
+	if err := loader.Try(cmp.Or(path, "new.yaml"), []byte(pack)); err != nil {
 		return fmt.Errorf("the generated rules fail their tests; please report this: %w", err)
 	}
 	fmt.Fprintf(c.err, "%d rules for %d patterns\n", len(all), len(r.Patterns))

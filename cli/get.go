@@ -28,6 +28,7 @@ func newGet(c *cli) *cobra.Command {
 		newGetKind(c, "alerts [MATCHER]...", "List open alerts; matchers have Alertmanager's syntax", "alerts", show.OpenAlerts),
 		newGetKind(c, "episodes [MATCHER]...", "List open and recently resolved episodes", "episodes", show.Episodes),
 		newGetKind(c, "rules", "List rules with their health, streams, matches and cost", "rules", show.Rules),
+		newGetUnknown(c),
 		newGetKind(c, "sources", "List sources and receivers", "sources", show.Sources),
 	)
 }

@@ -19,6 +19,7 @@ import (
 	"crowsnest/redact"
 	"crowsnest/replay"
 	"crowsnest/rules"
+	"crowsnest/sentinel"
 )
 
 type replayFlags struct {
@@ -107,6 +108,7 @@ func (c *cli) replay(ctx context.Context, f replayFlags, args []string) error {
 	c.reportSkipped(account)
 	now := time.Now()
 	reports := make([]replay.Report, len(sets))
+	var unknown *sentinel.Sentinel // nil: two sets are compared
 	errs := []error{findErr}
 	for i, set := range sets {
 		program, err := matcher.CompileOpen(set)
@@ -114,12 +116,16 @@ func (c *cli) replay(ctx context.Context, f replayFlags, args []string) error {
 			return fmt.Errorf("compile rules: %w", err)
 		}
 		var readErr error
-		reports[i], readErr = replay.Scan(set, program, logs, replay.ScanOptions{Lenient: !f.strictLabels, Now: now, Redactor: redact.New(nil)})
+		opt := replay.ScanOptions{Lenient: !f.strictLabels, Now: now, Redactor: redact.New(nil)}
+		if len(sets) == 1 {
+			unknown = unknownIn(&opt, opt.Redactor)
+		}
+		reports[i], readErr = replay.Scan(set, program, logs, opt)
 		if i == 0 || errs[1] == nil {
 			errs = append(errs, readErr) // usually the same for each set
 		}
 	}
-	if err := c.printReplay(f, sets, reports, errors.Join(errs...)); err != nil {
+	if err := c.printReplay(f, sets, reports, unknown, errors.Join(errs...)); err != nil {
 		return err
 	}
 	reportIgnored(c.err, reports[0])
@@ -130,9 +136,9 @@ func (c *cli) replay(ctx context.Context, f replayFlags, args []string) error {
 
 // printReplay prints the result of one set, or the differences of two, even if err
 // says that some inputs could not be read.
-func (c *cli) printReplay(f replayFlags, sets []*rules.Set, reports []replay.Report, err error) error {
+func (c *cli) printReplay(f replayFlags, sets []*rules.Set, reports []replay.Report, unknown *sentinel.Sentinel, err error) error {
 	if len(reports) == 1 {
-		return errors.Join(c.writeReplay(f, reports[0]), err)
+		return errors.Join(c.writeReplay(f, reports[0], recorded(unknown, false)), err)
 	}
 	after := report.Side{Name: f.rules.name(), Set: sets[0], Report: reports[0]}
 	before := report.Side{Name: strings.Join(f.against, " "), Set: sets[1], Report: reports[1]}
@@ -172,7 +178,7 @@ type replayedRule struct {
 	Example             string  `json:"example,omitempty"`
 }
 
-func (c *cli) writeReplay(f replayFlags, r replay.Report) error {
+func (c *cli) writeReplay(f replayFlags, r replay.Report, unknown []sentinel.Unknown) error {
 	examples := map[string]string{}
 	for _, a := range r.Alerts {
 		if examples[a.Episode.Alert] == "" {
@@ -193,14 +199,14 @@ func (c *cli) writeReplay(f replayFlags, r replay.Report) error {
 		})
 	}
 	if f.output.value == "json" {
-		return show.JSON(c.out, map[string]any{"start": r.Start, "end": r.End, "lines": r.Lines, "rules": out}, true)
+		return show.JSON(c.out, map[string]any{"start": r.Start, "end": r.End, "lines": r.Lines, "rules": out, "unknown": unknown}, true)
 	}
 	w := tabwriter.NewWriter(c.out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, "RULE\tLINES\tEPISODES\tALERTS\tNOTIFICATIONS PER DAY\tEXAMPLE")
 	for _, rule := range out {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%.1f\t%.100s\n", rule.Rule, rule.Lines, rule.Episodes, rule.Alerts, rule.NotificationsPerDay, rule.Example)
 	}
-	if err := w.Flush(); err != nil {
+	if err := errors.Join(w.Flush(), show.Unknown(c.out, unknown, true)); err != nil {
 		return err
 	}
 	fmt.Fprintf(c.err, "%d lines from %d inputs; matched lines from %s to %s\n", r.Lines, r.Inputs, r.Start.Format(time.RFC3339), r.End.Format(time.RFC3339))

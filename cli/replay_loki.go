@@ -125,7 +125,7 @@ func (c *cli) replayLoki(ctx context.Context, f replayFlags) error {
 		reports[i].Start = rg.From // rates refer to the whole range
 	}
 	reportIgnored(c.err, reports[0])
-	return c.printReplay(f, sets, reports, nil)
+	return c.printReplay(f, sets, reports, nil, nil)
 }
 
 func (c *cli) replaySets(f replayFlags) ([]*rules.Set, error) {

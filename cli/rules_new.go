@@ -3,7 +3,6 @@ package cli
 import (
 	"bufio"
 	"errors"
-	"fmt"
 	"io"
 	"regexp"
 	"strings"
@@ -14,8 +13,6 @@ import (
 	"crowsnest/discover"
 	"crowsnest/matcher"
 	"crowsnest/redact"
-	"crowsnest/replay"
-	"crowsnest/rules"
 )
 
 type newRuleFlags struct {
@@ -82,7 +79,7 @@ func (c *cli) rulesNew(f newRuleFlags) error {
 	line = redact.New(nil).String(string(matcher.TextOf([]byte(line))))
 	s := discover.RuleSkeleton{Alert: f.name, Severity: f.severity.value}
 	s.Label, s.Value = discover.SelectorOf(labels)
-	pack, err := newPack(f.pack, line, s)
+	pack, err := discover.PackOf(f.pack, discover.Propose(line), s, tryNew)
 	if err != nil {
 		return err
 	}
@@ -90,26 +87,8 @@ func (c *cli) rulesNew(f newRuleFlags) error {
 	return err
 }
 
-// newPack returns a pack with the most specific rule for a line that passes its
-// tests.
-func newPack(name, line string, s discover.RuleSkeleton) (string, error) {
-	proposals := discover.Propose(line)
-	if len(proposals) == 0 {
-		return "", errors.New("the line has no constant text of at least 8 letters to match; use another line")
-	}
-	var err error
-	for _, p := range proposals {
-		rule := s
-		if rule.Proposal = p; rule.Alert == "" {
-			rule.Alert = discover.AlertName(p.LongestText(), map[string]bool{})
-		}
-		pack := discover.Skeleton(name, []discover.RuleSkeleton{rule})
-		if err = tryPack(rule.Alert+".yaml", []byte(pack)); err == nil {
-			return pack, nil
-		}
-	}
-	return "", fmt.Errorf("no rule for this line passes its tests; please report this: %w", err)
-}
+// tryNew checks and tests a pack.
+func tryNew(pack []byte) error { return loader.Try("new.yaml", pack) }
 
 func firstLine(r io.Reader) (string, error) {
 	s := bufio.NewScanner(io.LimitReader(r, 64<<10))
@@ -120,22 +99,4 @@ func firstLine(r io.Reader) (string, error) {
 		}
 	}
 	return "", errors.Join(errors.New("there is no line; use --line or standard input"), s.Err())
-}
-
-// tryPack checks and tests a pack, warnings included.
-func tryPack(name string, data []byte) error {
-	docs, problems := loader.ParseFiles([]rules.File{{Name: name, Data: data}})
-	set, found := loader.Build(docs, rules.Options{Shipped: true})
-	if problems = append(problems, found...); len(problems) > 0 {
-		return problems
-	}
-	report, err := replay.RunTests(set.Rules, replay.TestOptions{})
-	if err != nil {
-		return err
-	}
-	if report.Failed() > 0 {
-		var b strings.Builder
-		return errors.Join(report.WriteText(&b, false), errors.New(b.String()))
-	}
-	return nil
 }

@@ -28,7 +28,7 @@ func TestRuleOfEveryLine(t *testing.T) {
 		n++
 		line = redact.New(nil).String(string(matcher.TextOf([]byte(strings.TrimSuffix(line, "\n")))))
 		for _, s := range []discover.RuleSkeleton{{}, {Alert: "GivenName", Label: "app", Value: `a"'b`, Severity: "info"}} {
-			pack, err := newPack("local", line, s)
+			pack, err := discover.PackOf("local", discover.Propose(line), s, tryNew)
 			require.NoError(t, err, line)
 			docs, problems := loader.ParseFiles([]rules.File{{Name: "new.yaml", Data: []byte(pack)}})
 			require.Empty(t, problems)

@@ -14,6 +14,7 @@ import (
 	"crowsnest/matcher"
 	"crowsnest/redact"
 	"crowsnest/replay"
+	"crowsnest/sentinel"
 )
 
 type scanFlags struct {
@@ -53,7 +54,10 @@ like a log, is an error.
 
 At the end of the input the clock runs on until every deadline is decided ("no
 recovery for two minutes"); --until-eof stops it there. Lines that stop at the end
-are not missed: a rule with "silent" fires only for silence within the input.`,
+are not missed: a rule with "silent" fires only for silence within the input.
+
+After the alerts it lists complaints that no rule matches, if they are new or
+persist: at most five. They do not change the exit code.`,
 		Example: `  kubectl logs -n capi-system deploy/capi-controller-manager | crowsnest scan
   crowsnest scan /var/log/pods
   crowsnest scan supportbundle_2026-11-20.zip
@@ -106,6 +110,10 @@ func (c *cli) scan(f scanFlags, args []string) (err error) {
 	hits := &show.Hits{W: out, Form: f.output.value, Asides: f.asides}
 	progress := &statusLine{w: c.err, shown: isTerminal(c.err) && !(f.hits && isTerminal(c.out))}
 	opt := f.options(hits, progress)
+	var unknown *sentinel.Sentinel
+	if !f.hits {
+		unknown = unknownIn(&opt, opt.Redactor)
+	}
 	report, readErr := replay.Scan(set, program, logs, opt)
 	progress.clear()
 	account.Count(report.Outcomes)
@@ -113,7 +121,7 @@ func (c *cli) scan(f scanFlags, args []string) (err error) {
 	if f.hits {
 		writeErr = hits.Finish()
 	} else {
-		writeErr = show.Alerts(out, f.output.value, show.Style{Color: c.colors(c.out)}, report, account.Files)
+		writeErr = show.Alerts(out, f.output.value, show.Style{Color: c.colors(c.out)}, report, unknown.Recorded(maxUnknown, len(report.Alerts) == 0), account.Files)
 	}
 	if err := errors.Join(writeErr, out.Flush()); err != nil {
 		return fmt.Errorf("write the result: %w", err)

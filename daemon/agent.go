@@ -14,6 +14,7 @@ import (
 	"crowsnest/hits"
 	"crowsnest/matcher"
 	"crowsnest/rules"
+	"crowsnest/sentinel"
 	"crowsnest/sinks"
 	"crowsnest/sinks/upstream"
 )
@@ -38,6 +39,10 @@ type remote struct {
 	self *monitor.Alerts
 	log  zerolog.Logger
 	read reading
+	// unknown is nil if the sentinel is off; complaints is what it last reported.
+	unknown    *sentinel.Sentinel
+	complaints []byte
+	summarized time.Time
 
 	// The values last logged. Used only by the goroutine that calls report.
 	reason, reportError string
@@ -46,7 +51,7 @@ type remote struct {
 
 // newConcluder returns the configured concluder and, in agent mode, the receiver of
 // its hits.
-func newConcluder(opt Options, engine local, self *monitor.Alerts) (concluder, []sinks.Receiver, error) {
+func newConcluder(opt Options, engine local, self *monitor.Alerts, unknown *sentinel.Sentinel) (concluder, []sinks.Receiver, error) {
 	configured := component.Of[upstream.Config](opt.Cfg.Sinks)
 	if len(configured) == 0 {
 		return engine, nil, nil
@@ -64,7 +69,7 @@ func newConcluder(opt Options, engine local, self *monitor.Alerts) (concluder, [
 	}
 	self.Labels = map[string]string{"node": cfg.Node}
 	log := opt.Log.With().Str("component", "upstream").Logger()
-	return &remote{local: engine, up: up, self: self, log: log}, []sinks.Receiver{up}, nil
+	return &remote{local: engine, up: up, self: self, log: log, unknown: unknown}, []sinks.Receiver{up}, nil
 }
 
 func (r *remote) Wait()                                 { r.up.Wait() }
@@ -124,8 +129,17 @@ func (r *remote) alerts(now time.Time) []episodes.Episode {
 // report logs why the aggregator does not accept messages: at once when the reason
 // changes, then once a minute until it accepts them.
 func (r *remote) report(now time.Time, rs *inforce.Rules, shadow *hits.ShadowState) {
-	r.up.Report(hits.Report{Conditions: r.self.Reportable(), Rules: rs.Digests(), Unread: r.read.without(rs.Set), Shadow: shadow})
+	r.up.Report(hits.Report{Conditions: r.self.Reportable(), Rules: rs.Digests(), Unread: r.read.without(rs.Set), Shadow: shadow, Complaints: r.summary(now)})
 	r.logStats(now, r.up.Stats())
+}
+
+// summary returns the complaints of this node, as they were some seconds ago at most: nil
+// if the sentinel is off, or nothing is read up to the present yet.
+func (r *remote) summary(now time.Time) []byte {
+	if upTo := r.up.Watermark(); r.unknown != nil && !upTo.IsZero() && (now.Sub(r.summarized) >= summaryEvery || now.Before(r.summarized)) {
+		r.complaints, r.summarized = r.unknown.Summary(upTo), now
+	}
+	return r.complaints
 }
 
 func (r *remote) logStats(now time.Time, st upstream.Stats) {

@@ -23,6 +23,7 @@ import (
 	"crowsnest/daemon/packs"
 	"crowsnest/episodes"
 	"crowsnest/redact"
+	"crowsnest/sentinel"
 	"crowsnest/sinks"
 	"crowsnest/sources"
 	"crowsnest/web"
@@ -63,6 +64,9 @@ type Daemon struct {
 	loader    *loader.Loader
 	// artifacts fetches the rule packs that are in registries.
 	artifacts *packs.Artifacts
+	// sentinel finds failures that no rule describes; nil: it is off.
+	sentinel  *sentinel.Sentinel
+	unknownAt time.Time // when it concluded last; used by the tick only
 
 	sources   []sources.Source
 	kinds     []component.Kind // of sources
@@ -167,16 +171,18 @@ func makeDaemon(opt Options) (*Daemon, error) {
 	}
 	d.engine = episodes.New(d.engineCfg)
 	d.artifacts = d.newArtifacts()
-	to, receivers, err := newConcluder(d.opt, local{d.engine}, d.self)
+	d.sentinel = d.newSentinel(opt.Cfg, red)
+	to, receivers, err := newConcluder(d.opt, local{d.engine}, d.self, d.sentinel)
 	if err != nil {
 		return nil, err
 	}
 	d.receivers = receivers
 	d.pipe = newPipeline(d.engine, to, d.now)
+	d.pipe.watch(d.sentinel)
 	d.pipe.onSet = func(by time.Duration, now time.Time) {
 		d.log.Warn().Stringer("by", by).Time("now", now).Msg("the clock was set: open alerts and deadlines move with it")
 	}
-	d.saver = &saver{dir: opt.Cfg.Storage.Path, pipe: d.pipe, self: d.self, log: d.component("state"), urgent: make(chan struct{}, 1)}
+	d.saver = &saver{dir: opt.Cfg.Storage.Path, pipe: d.pipe, self: d.self, unknown: d.sentinel, log: d.component("state"), urgent: make(chan struct{}, 1)}
 	d.opt.accepted = d.saver.accepted
 
 	d.tried.Store(new(loader.Fingerprint(opt.Cfg)))
@@ -192,6 +198,7 @@ func makeDaemon(opt Options) (*Daemon, error) {
 	for _, src := range d.sources {
 		d.pipe.add(src)
 	}
+	d.takeComplaints()
 	d.pipe.swap(rs)
 	d.reported.Store(rs)
 	outcome := &reloadOutcome{status: web.Reload{OK: wrong == nil, At: d.start, Success: d.start}, broken: first.Broken, copies: loader.Copies(opt.Cfg)}

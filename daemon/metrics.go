@@ -45,6 +45,9 @@ func (d *Daemon) registerMetrics(reg *prometheus.Registry) error {
 	} else {
 		all = append(all, episodes.Metrics(d.stats), web.Metrics(d.view(), d.now), matcher.Metrics(costs, 0))
 	}
+	if d.sentinel != nil {
+		all = append(all, d.sentinel.Metrics(!agent))
+	}
 	for _, s := range d.sources {
 		if m, ok := s.(metered); ok {
 			all = append(all, m.Metrics())

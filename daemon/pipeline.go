@@ -12,6 +12,7 @@ import (
 	"crowsnest/episodes"
 	"crowsnest/matcher"
 	"crowsnest/rules"
+	"crowsnest/sentinel"
 	"crowsnest/sources"
 )
 
@@ -28,8 +29,9 @@ type pipeline struct {
 	engine    *episodes.Engine
 	concluder concluder
 	now       func() time.Time
-	changed   atomic.Bool // since the last copy
-	buffers   sync.Pool   // of *matcher.Buffer
+	sentinel  *sentinel.Sentinel // nil: it is off
+	changed   atomic.Bool        // since the last copy
+	buffers   sync.Pool          // of *matcher.Buffer
 	// known is the time that the engine has last seen, guarded by lock. onSet, if not
 	// nil, is called when the clock was set.
 	known time.Time
@@ -47,6 +49,15 @@ func newPipeline(engine *episodes.Engine, to concluder, now func() time.Time) *p
 	return &pipeline{
 		engine: engine, concluder: to, now: now, known: now(), buffers: sync.Pool{New: func() any { return new(matcher.Buffer) }},
 		sources: map[string]sources.Source{}, watermarks: map[string]time.Time{},
+	}
+}
+
+// watch makes the sentinel take the lines that complain and that no rule matches. It
+// precedes the first line.
+func (p *pipeline) watch(s *sentinel.Sentinel) {
+	if s != nil {
+		p.sentinel = s
+		p.buffers.New = func() any { return matcher.NewBuffer(searchedLines) }
 	}
 }
 
@@ -164,8 +175,8 @@ func (p *pipeline) Match(s *matcher.Stream, rec matcher.Record, commit func()) {
 
 // Flush emits the pending partial line of the stream.
 func (p *pipeline) Flush(s *matcher.Stream) {
-	p.take(s, nil, func(program *matcher.Program, _ *matcher.Buffer, s *matcher.Stream, now time.Time) []matcher.Hit {
-		return program.Flush(s, now)
+	p.take(s, nil, func(program *matcher.Program, buf *matcher.Buffer, s *matcher.Stream, now time.Time) []matcher.Hit {
+		return program.FlushInto(buf, s, now)
 	})
 }
 
@@ -182,6 +193,9 @@ func (p *pipeline) take(s *matcher.Stream, commit func(), match packs.Match) {
 	if hits := match(rs.Program, buf, s, now); len(hits) > 0 {
 		p.nameImages(hits)
 		p.concluder.Take(hits, now)
+	}
+	if p.sentinel != nil {
+		p.sentinel.Take(s, buf.Complaints(), now)
 	}
 	if commit != nil {
 		commit()

@@ -119,6 +119,9 @@ func (d *Daemon) stopAll(f flow) {
 	}
 	f.tick.stop(stopSources)
 	d.pipe.evaluate(d.send)
+	if d.sentinel != nil {
+		d.sentinel.Flush()
+	}
 	d.saveLast()
 	if !f.sinks.stop(stopSinks) {
 		d.log.Warn().Msg("a sink did not stop in time")

@@ -14,6 +14,7 @@ import (
 	"crowsnest/daemon/loader"
 	"crowsnest/daemon/monitor"
 	"crowsnest/rules"
+	"crowsnest/sentinel"
 	"crowsnest/sinks"
 	"crowsnest/sources"
 	"crowsnest/state"
@@ -39,7 +40,8 @@ type saver struct {
 	pipe      *pipeline
 	sources   []sources.Source
 	receivers []sinks.Receiver
-	self      stateful // alerts about crowsnest itself; nil: none
+	self      stateful           // alerts about crowsnest itself; nil: none
+	unknown   *sentinel.Sentinel // failures that no rule describes; nil: it is off
 	log       zerolog.Logger
 	urgent    chan struct{}
 
@@ -220,6 +222,9 @@ func (s *saver) copy() ([]byte, checkpoint, error) {
 		}
 		if s.self != nil && err == nil {
 			snap.Self, err = s.self.Export()
+		}
+		if s.unknown != nil && err == nil {
+			snap.Unknown, err = s.unknown.Export()
 		}
 	})
 	if err == nil {

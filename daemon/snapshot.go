@@ -20,7 +20,8 @@ type snapshot struct {
 	Engine  json.RawMessage            `json:"engine"`
 	Sources map[string]json.RawMessage `json:"sources"`
 	Sinks   map[string]json.RawMessage `json:"sinks,omitempty"`
-	Self    json.RawMessage            `json:"self,omitempty"` // alerts about crowsnest itself
+	Self    json.RawMessage            `json:"self,omitempty"`    // alerts about crowsnest itself
+	Unknown json.RawMessage            `json:"unknown,omitempty"` // failures that no rule describes
 }
 
 type stateful interface {
@@ -38,7 +39,7 @@ func (s snapshot) encode() ([]byte, error) {
 	if s.Engine == nil {
 		s.Engine = json.RawMessage("null")
 	}
-	n := len(s.Engine) + len(s.Self) + 1024
+	n := len(s.Engine) + len(s.Self) + len(s.Unknown) + 1024
 	for _, part := range s.Sources {
 		n += len(part)
 	}
@@ -52,6 +53,9 @@ func (s snapshot) encode() ([]byte, error) {
 	}
 	if len(s.Self) > 0 {
 		b = append(append(b, `,"self":`...), s.Self...)
+	}
+	if len(s.Unknown) > 0 {
+		b = append(append(b, `,"unknown":`...), s.Unknown...)
 	}
 	return append(b, '}'), nil
 }
@@ -124,6 +128,11 @@ func (s *saver) apply(snap snapshot) bool {
 	if s.self != nil && snap.Self != nil {
 		if err := s.self.Import(snap.Self); err != nil {
 			s.log.Error().Err(err).Msg("the saved alerts about crowsnest itself cannot be used")
+		}
+	}
+	if s.unknown != nil && ok && snap.Unknown != nil {
+		if err := s.unknown.Import(snap.Unknown); err != nil {
+			s.log.Error().Err(err).Msg("the saved failures that no rule describes cannot be used; an hour of reading passes before a failure is new")
 		}
 	}
 	for _, r := range s.receivers {

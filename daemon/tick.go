@@ -31,6 +31,7 @@ func (d *Daemon) ticks(ctx context.Context) {
 		d.pipe.evaluate(d.send)
 		d.evaluateShadow(now)
 		d.sendRestored(now, caughtUp)
+		d.evaluateUnknown(now)
 		if now.Sub(lastSelf) >= selfEvery || now.Before(lastSelf) {
 			lastSelf = now
 			d.monitor(now, seen)
@@ -197,6 +198,9 @@ func (d *Daemon) sendRestored(now time.Time, caughtUp bool) {
 	}
 	d.restoredUntil = time.Time{}
 	d.notify(newestStates(d.engine.Episodes(now)))
+	if d.sentinel != nil {
+		d.notify(d.sentinel.Open())
+	}
 }
 
 // newestStates returns one episode per fingerprint: the open one, else the one that ended

@@ -17,7 +17,7 @@ import (
 
 func (d *Daemon) view() web.View {
 	return web.View{
-		Episodes:   func() []episodes.Episode { return append(d.engine.Episodes(d.now()), d.self.All()...) },
+		Episodes:   d.episodesView,
 		Stats:      d.stats,
 		Rules:      d.rulesView,
 		Sources:    d.sourcesView,
@@ -26,8 +26,17 @@ func (d *Daemon) view() web.View {
 		Timeline:   func(fp episodes.Fingerprint) (episodes.Timeline, bool) { return d.engine.Timeline(fp, d.now()) },
 		Status:     d.statusView,
 		Shadow:     d.artifacts.View,
-		External:   func() []map[string]string { return d.cfg.Load().ExternalLabels() },
+		Unknown:    d.unknownView, UnknownRule: d.unknownRule,
+		External: func() []map[string]string { return d.cfg.Load().ExternalLabels() },
 	}
+}
+
+func (d *Daemon) episodesView() []episodes.Episode {
+	out := append(d.engine.Episodes(d.now()), d.self.All()...)
+	if d.sentinel != nil {
+		out = append(out, d.sentinel.Open()...)
+	}
+	return out
 }
 
 func (d *Daemon) webOptions(reg *prometheus.Registry) web.Options {

@@ -1,6 +1,7 @@
 package discover
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -35,6 +36,34 @@ func Skeleton(pack string, all []RuleSkeleton) string {
 		tests += n
 	}
 	return fmt.Sprintf("pack: {name: %s, version: 0.1.0, rules: %d, tests: %d}\nrules:\n%s", pack, len(all), tests, rules.String())
+}
+
+// PackOf returns a pack with the most specific of some proposals whose pack passes try,
+// which checks and tests it.
+func PackOf(name string, proposals []Proposal, s RuleSkeleton, try func(pack []byte) error) (string, error) {
+	if len(proposals) == 0 {
+		return "", errors.New("the line has no constant text of at least 8 letters to match; use another line")
+	}
+	var err error
+	for _, p := range proposals {
+		rule := s
+		if rule.Proposal = p; rule.Alert == "" {
+			rule.Alert = AlertName(p.LongestText(), map[string]bool{})
+		}
+		pack := Skeleton(name, []RuleSkeleton{rule})
+		if err = try([]byte(pack)); err == nil {
+			return pack, nil
+		}
+	}
+	return "", fmt.Errorf("no rule for this line passes its tests; please report this: %w", err)
+}
+
+// PackFor is PackOf for a line of a pattern: its template and that of its error, one a
+// line. The labels are those of its stream.
+func PackFor(name, line, template string, labels map[string]string, try func(pack []byte) error) (string, error) {
+	s := RuleSkeleton{}
+	s.Label, s.Value = SelectorOf(labels)
+	return PackOf(name, propose(line, template), s, try)
 }
 
 // SelectorOf returns the label that best selects the streams of a component, "" if

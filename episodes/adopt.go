@@ -1,6 +1,6 @@
 package episodes
 
-import "crowsnest/episodes/internal/fair"
+import "crowsnest/internal/fair"
 
 // restored marks an episode that was read from a snapshot.
 type restored struct {

@@ -3,11 +3,11 @@ package episodes
 import (
 	"strings"
 
-	"crowsnest/episodes/internal/fair"
 	"crowsnest/episodes/internal/instant"
 	"crowsnest/episodes/internal/intake"
 	"crowsnest/episodes/internal/watermark"
 	"crowsnest/episodes/internal/window"
+	"crowsnest/internal/fair"
 )
 
 // armedKeys holds the keys of a rule with `silent` that were seen and have no open episode.

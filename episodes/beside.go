@@ -3,8 +3,8 @@ package episodes
 import (
 	"slices"
 
-	"crowsnest/episodes/internal/fair"
 	"crowsnest/episodes/internal/intake"
+	"crowsnest/internal/fair"
 	"crowsnest/rules"
 )
 

@@ -6,9 +6,9 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
-	"crowsnest/episodes/internal/fair"
 	"crowsnest/episodes/internal/intake"
 	"crowsnest/episodes/internal/saved"
+	"crowsnest/internal/fair"
 )
 
 // podTimes maps pods to the times of their deletion, the oldest first.

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"crowsnest/episodes/internal/fair"
 	"crowsnest/episodes/internal/instant"
 	"crowsnest/episodes/internal/intake"
 	"crowsnest/episodes/internal/saved"
@@ -14,6 +13,7 @@ import (
 	"crowsnest/episodes/internal/window"
 	"crowsnest/episodes/render"
 	"crowsnest/internal/blocks"
+	"crowsnest/internal/fair"
 	"crowsnest/redact"
 	"crowsnest/rules"
 )

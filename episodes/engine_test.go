@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"crowsnest/episodes/internal/fair"
+	"crowsnest/internal/fair"
 	"crowsnest/matcher"
 	"crowsnest/redact"
 	"crowsnest/rules"

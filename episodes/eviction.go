@@ -3,9 +3,9 @@ package episodes
 import (
 	"time"
 
-	"crowsnest/episodes/internal/fair"
 	"crowsnest/episodes/internal/instant"
 	"crowsnest/episodes/internal/window"
+	"crowsnest/internal/fair"
 	"crowsnest/rules"
 )
 

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"crowsnest/episodes/internal/fair"
 	"crowsnest/episodes/internal/window"
+	"crowsnest/internal/fair"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 )

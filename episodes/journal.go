@@ -5,10 +5,10 @@ import (
 	"strings"
 	"time"
 
-	"crowsnest/episodes/internal/fair"
 	"crowsnest/episodes/internal/instant"
 	"crowsnest/episodes/internal/notified"
 	"crowsnest/episodes/internal/window"
+	"crowsnest/internal/fair"
 )
 
 // journal holds the transitions that Evaluate has yet to return, and the episodes that

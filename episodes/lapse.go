@@ -3,9 +3,9 @@ package episodes
 import (
 	"slices"
 
-	"crowsnest/episodes/internal/fair"
 	"crowsnest/episodes/internal/watermark"
 	"crowsnest/episodes/internal/window"
+	"crowsnest/internal/fair"
 )
 
 // A lapse is a failure whose end was read before the watermark showed that it lasted for

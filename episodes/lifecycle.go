@@ -4,12 +4,12 @@ import (
 	"slices"
 	"strings"
 
-	"crowsnest/episodes/internal/fair"
 	"crowsnest/episodes/internal/instant"
 	"crowsnest/episodes/internal/intake"
 	"crowsnest/episodes/internal/watermark"
 	"crowsnest/episodes/internal/window"
 	"crowsnest/episodes/render"
+	"crowsnest/internal/fair"
 )
 
 // episode is one open failure.

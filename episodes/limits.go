@@ -3,8 +3,8 @@ package episodes
 import (
 	"fmt"
 
-	"crowsnest/episodes/internal/fair"
 	"crowsnest/episodes/internal/window"
+	"crowsnest/internal/fair"
 )
 
 // limits bounds the state that log lines fill, and shares it among namespaces: open

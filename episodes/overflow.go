@@ -5,9 +5,9 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
-	"crowsnest/episodes/internal/fair"
 	"crowsnest/episodes/internal/intake"
 	"crowsnest/episodes/internal/watermark"
+	"crowsnest/internal/fair"
 	"crowsnest/rules"
 )
 

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"crowsnest/episodes/internal/fair"
 	"crowsnest/episodes/internal/intake"
 	"crowsnest/episodes/internal/window"
+	"crowsnest/internal/fair"
 	"crowsnest/rules"
 )
 

@@ -3,10 +3,10 @@ package episodes
 import (
 	"time"
 
-	"crowsnest/episodes/internal/fair"
 	"crowsnest/episodes/internal/instant"
 	"crowsnest/episodes/internal/intake"
 	"crowsnest/episodes/internal/window"
+	"crowsnest/internal/fair"
 	"crowsnest/rules"
 )
 

@@ -4,10 +4,10 @@ import (
 	"slices"
 	"time"
 
-	"crowsnest/episodes/internal/fair"
 	"crowsnest/episodes/internal/instant"
 	"crowsnest/episodes/internal/intake"
 	"crowsnest/episodes/internal/window"
+	"crowsnest/internal/fair"
 	"crowsnest/matcher"
 )
 

@@ -26,6 +26,8 @@ const (
 	MaxConditions = 64
 	// maxDetail is the maximum length of the detail of a condition, in bytes.
 	maxDetail = 600
+	// MaxComplaints is the maximum size of the complaints in a report, in bytes.
+	MaxComplaints = 512 << 10
 
 	selectorsOfRule = 32 // more than a rule can have
 
@@ -50,6 +52,9 @@ type Report struct {
 	// Shadow is the new version of packs that the agent matches, or fails to match,
 	// beside the one in force; nil: there is none.
 	Shadow *ShadowState `json:"shadow,omitempty"`
+	// Complaints are what sentinel.Summary of the agent returned: the complaints that no
+	// rule matches. nil means that the agent does not look for them.
+	Complaints json.RawMessage `json:"complaints,omitempty"`
 }
 
 // Condition is a problem on a node.
@@ -133,6 +138,9 @@ func (r *Report) check() error {
 	}
 	if len(r.Unread) > maxRules*selectorsOfRule {
 		return fmt.Errorf("%d selectors are more than there can be", len(r.Unread))
+	}
+	if len(r.Complaints) > MaxComplaints {
+		return fmt.Errorf("%d bytes of complaints are more than %d", len(r.Complaints), MaxComplaints)
 	}
 	for i := range r.Conditions {
 		if err := r.Conditions[i].check(); err != nil {

@@ -133,3 +133,44 @@ func BenchmarkCompile(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkComplaints scans the same lines with and without a look for complaints, in
+// turns, and reports what the look adds. Few lines complain.
+func BenchmarkComplaints(b *testing.B) {
+	for _, kind := range []struct {
+		name  string
+		lines []byte
+	}{
+		{"klog", benchLines(benchSignatures(b, 100), 8<<20, 0)},
+		{"json", benchRepeat(`{"level":"info","ts":"2026-01-24T10:00:07.123Z","logger":"controllers.queue","msg":"Reconciled the queue of the shop","controller":"queue","namespace":"shop","name":"orders","reconcileID":"f8a1","took":"12ms"}`)},
+		{"logfmt", benchRepeat(`time="2026-01-24T10:00:07Z" level=info msg="Reconciled the queue of the shop" controller=queue namespace=shop name=orders took=12ms`)},
+		{"plain", benchRepeat(`10.0.0.1 - - [24/Jan/2026:10:00:07 +0000] "GET /api/v1/orders/123?page=4 HTTP/1.1" 200 1234 "-" "okhttp/4.9" 0.012 shop-orders-80 10.1.2.3:8080`)},
+	} {
+		b.Run(kind.name, func(b *testing.B) {
+			p, s := benchProgram(b, benchSignatures(b, 100)), NewStream(manager, StreamOptions{Join: JoinStream})
+			bufs := [2]*Buffer{new(Buffer), NewBuffer(128)}
+			var took [2]time.Duration
+			blocks := wholeLines(kind.lines, 256<<10)
+			complaints := 0
+			for b.Loop() {
+				for _, block := range blocks {
+					for i, buf := range bufs {
+						began := time.Now()
+						p.ScanInto(buf, s, block, arrival)
+						took[i] += time.Since(began)
+					}
+					complaints += len(bufs[1].Complaints())
+				}
+			}
+			count := float64(bytes.Count(kind.lines, []byte("\n")) * b.N)
+			b.ReportMetric(float64(took[0].Nanoseconds())/count, "ns/line-without")
+			b.ReportMetric(float64(took[1].Nanoseconds())/count, "ns/line-with")
+			b.ReportMetric(100*(float64(took[1])/float64(took[0])-1), "%more")
+			b.ReportMetric(float64(complaints)/count, "complaints/line")
+		})
+	}
+}
+
+func benchRepeat(line string) []byte {
+	return bytes.Repeat([]byte("2026-01-24T10:00:07.000000000Z stderr F "+line+"\n"), 8<<20/(len(line)+41))
+}

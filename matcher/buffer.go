@@ -8,6 +8,10 @@ type Buffer struct {
 	hits   []Hit
 	text   []byte // the newest chunk of lines and values
 	values []string
+
+	watch      bool // for complaints
+	searched   int
+	complaints []Complaint
 }
 
 // Bounds of the chunks of a Buffer.
@@ -21,12 +25,23 @@ const (
 func (b *Buffer) reset() {
 	clear(b.hits) // drop references for the garbage collector
 	clear(b.values)
-	b.hits, b.text, b.values = b.hits[:0], b.text[:0], b.values[:0]
+	clear(b.complaints)
+	b.hits, b.text, b.values, b.complaints = b.hits[:0], b.text[:0], b.values[:0], b.complaints[:0]
+	if cap(b.complaints) > maxHits {
+		b.complaints = nil
+	}
 	if cap(b.hits) > maxHits {
 		b.hits = nil
 	}
 	if cap(b.values) > 4*maxHits {
 		b.values = nil
+	}
+}
+
+// drop drops the complaints of the last call.
+func (b *Buffer) drop() {
+	if b != nil {
+		b.complaints = b.complaints[:0]
 	}
 }
 

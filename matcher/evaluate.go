@@ -22,6 +22,8 @@ type scratch struct {
 	marks   []uint64 // parts to try, as bits; all unset between lines
 	states  []condState
 
+	complaint []int32 // words in the line
+
 	values  [][]byte // of one hit
 	buffers [][]byte // for joining
 
@@ -69,8 +71,12 @@ func (r *run) evaluate(text []byte, at moment) {
 		text = text[:MaxLine]
 		r.s.counters.Truncated++
 	}
+	before := len(r.hits())
 	if r.mark(text) {
 		r.try(&line{text: text, at: at})
+	}
+	if r.watch && r.inPanic == nil && len(r.hits()) == before {
+		r.complain(text, at)
 	}
 }
 

@@ -165,9 +165,18 @@ func (r *run) endRecord(k int) {
 	}
 	r.s.records[k] = nil
 	r.s.counters.Evaluated += rec.parts
-	if rec.goPanic && len(rec.lines) == 1 || !r.mark(rec.text) {
-		return
+	first := rec.lines[0]
+	before := len(r.hits())
+	if (!rec.goPanic || len(rec.lines) > 1) && r.mark(rec.text) {
+		r.tryRecord(rec)
 	}
+	if r.watch && len(rec.alone) == 0 && len(r.hits()) == before {
+		r.complain(rec.text, first.at)
+	}
+}
+
+// tryRecord tries the marked parts on a record.
+func (r *run) tryRecord(rec *record) {
 	first := rec.lines[0]
 	l := line{text: rec.text, at: first.at, id: first.id, skip: rec.alone}
 	if len(rec.lines) > 1 && !rec.goPanic {

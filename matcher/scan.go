@@ -24,6 +24,7 @@ func (p *Program) ScanInto(buf *Buffer, s *Stream, block []byte, now time.Time) 
 	s.choose(p)
 	if len(s.sel.parts) == 0 {
 		s.skip(block)
+		buf.drop()
 		return nil
 	}
 	s.sel.finder.learn(p, block)
@@ -57,6 +58,7 @@ func (p *Program) MatchInto(buf *Buffer, s *Stream, rec Record) []Hit {
 	if len(s.sel.parts) == 0 {
 		s.counters.Evaluated++
 		s.drop()
+		buf.drop()
 		return nil
 	}
 	s.sel.finder.learn(p, rec.Text)
@@ -76,9 +78,12 @@ func (p *Program) MatchInto(buf *Buffer, s *Stream, rec Record) []Hit {
 
 // Flush matches the incomplete lines and records of the stream as if they were complete. The result
 // is as that of Scan.
-func (p *Program) Flush(s *Stream, now time.Time) []Hit {
+func (p *Program) Flush(s *Stream, now time.Time) []Hit { return p.FlushInto(nil, s, now) }
+
+// FlushInto is Flush with hits in reused memory, as with ScanInto.
+func (p *Program) FlushInto(buf *Buffer, s *Stream, now time.Time) []Hit {
 	s.choose(p)
-	r := p.begin(nil, s, now)
+	r := p.begin(buf, s, now)
 	defer p.end(r)
 	order := []int{0, 1}
 	if end := s.counters.Bytes; s.unfinishedAt(1, end) < s.unfinishedAt(0, end) {
@@ -158,6 +163,9 @@ type run struct {
 	sc        *scratch
 	now       time.Time
 	buf       *Buffer // nil: there is no hit yet, and no buffer of the caller
+	watch     bool    // for complaints
+	searched  int     // lines without a level that may still be searched for words
+	mild      int     // lines with a harmless one
 	nul       bool    // there are NUL bytes
 	fields    []Field // of the record, beside those in its text
 	number    uint64  // of the record; 0: none
@@ -175,6 +183,12 @@ func (p *Program) begin(buf *Buffer, s *Stream, now time.Time) *run {
 	sc.fit(s.sel)
 	r := &sc.run
 	*r = run{s: s, sel: s.sel, prefilter: s.sel.finder.prefilter.Load(), sc: sc, now: now, buf: buf}
+	if buf != nil {
+		r.watch, r.searched, r.mild = buf.watch, buf.searched, buf.searched/2
+		if buf.searched < 0 {
+			r.mild = buf.searched
+		}
+	}
 	return r
 }
 

@@ -105,6 +105,7 @@ type Stream struct {
 	base     int64       // place of the first byte of the stream, if placed is set
 	placed   bool
 	same     same
+	note     any
 }
 
 // NewStream returns a stream with these labels, which it copies. Labels with an empty
@@ -129,6 +130,12 @@ func NewStream(labels Labels, opt StreamOptions) *Stream {
 // Labels returns the labels of the stream. They are shared and must not be
 // changed.
 func (s *Stream) Labels() Labels { return s.labels }
+
+// Note returns what SetNote stored, nil if nothing.
+func (s *Stream) Note() any { return s.note }
+
+// SetNote stores what one user of the stream remembers of it.
+func (s *Stream) SetNote(note any) { s.note = note }
 
 // Counters returns what has been read so far.
 func (s *Stream) Counters() Counters { return s.counters }

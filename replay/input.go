@@ -50,6 +50,8 @@ type reader struct {
 	ahead  int             // maximum number of blocks scanned at the same time
 	size   int             // of a block
 	wait   func()          // called before a read; may be nil
+	// complaints is ScanOptions.OnComplaints.
+	complaints func(*matcher.Stream, []matcher.Complaint)
 
 	rc      io.ReadCloser
 	lines   *wholelines.Reader
@@ -74,6 +76,7 @@ type block struct {
 	data   []byte
 	lines  int64
 	stream *matcher.Stream // nil: the reader's stream
+	buf    *matcher.Buffer // of hits
 	hits   []matcher.Hit
 	timed  bool // a line has a timestamp; unknown if an earlier block has one
 	ready  chan struct{}
@@ -85,7 +88,7 @@ func newReaders(inputs []Input, prog *matcher.Program, opt ScanOptions) []*reade
 	out := make([]*reader, len(inputs))
 	for i, in := range inputs {
 		out[i] = &reader{
-			in: in, order: i, prog: prog, now: opt.Now, ahead: ahead, size: size,
+			in: in, order: i, prog: prog, now: opt.Now, ahead: ahead, size: size, complaints: opt.OnComplaints,
 			opt: matcher.StreamOptions{Lenient: opt.Lenient && !in.Exact, TextTime: true, Join: matcher.JoinStream},
 		}
 	}
@@ -146,7 +149,9 @@ func (r *reader) read() (more bool, err error) {
 		return true, nil
 	case !r.flushed:
 		r.flushed = true
-		r.hits = r.prog.Flush(r.stream, r.now)
+		buf := r.buffer()
+		r.hits = r.prog.FlushInto(buf, r.stream, r.now)
+		r.report(buf)
 		return true, nil
 	}
 	err, r.err = r.err, nil
@@ -179,7 +184,7 @@ func (r *reader) fill() {
 // start scans a block in the background, except for the first one: its lines
 // determine the format.
 func (r *reader) start(data []byte) {
-	b := &block{data: data, lines: int64(bytes.Count(data, []byte("\n"))), ready: make(chan struct{})}
+	b := &block{data: data, buf: r.buffer(), lines: int64(bytes.Count(data, []byte("\n"))), ready: make(chan struct{})}
 	if data[len(data)-1] != '\n' {
 		b.lines++
 	}
@@ -194,7 +199,7 @@ func (r *reader) start(data []byte) {
 	if !r.began {
 		r.began = true
 		r.timed = anyTime(data, r.now)
-		b.hits = r.prog.Scan(r.stream, data, r.now)
+		b.hits = r.prog.ScanInto(b.buf, r.stream, data, r.now)
 		close(b.ready)
 		return
 	}
@@ -202,7 +207,7 @@ func (r *reader) start(data []byte) {
 	timed := r.timed
 	go func() {
 		defer close(b.ready)
-		b.hits = r.prog.Scan(b.stream, data, r.now)
+		b.hits = r.prog.ScanInto(b.buf, b.stream, data, r.now)
 		b.timed = !timed && anyTime(data, r.now)
 	}()
 }
@@ -217,6 +222,21 @@ func anyTime(lines []byte, now time.Time) bool {
 	return false
 }
 
+// buffer returns a buffer for the hits of one block, nil if nobody asks for complaints.
+func (r *reader) buffer() *matcher.Buffer {
+	if r.complaints == nil {
+		return nil
+	}
+	return matcher.NewBuffer(-1)
+}
+
+// report passes on the complaints of a block.
+func (r *reader) report(buf *matcher.Buffer) {
+	if buf != nil && len(buf.Complaints()) > 0 {
+		r.complaints(r.stream, buf.Complaints())
+	}
+}
+
 // take completes the oldest block. If its speculative scan started from the wrong
 // state, take scans it again.
 func (r *reader) take() {
@@ -225,8 +245,10 @@ func (r *reader) take() {
 	<-b.ready
 	r.timed = r.timed || b.timed
 	if r.hits = b.hits; b.stream != nil && !r.stream.Commit(b.stream) {
-		r.hits = r.prog.Scan(r.stream, b.data, r.now)
+		b.buf = r.buffer()
+		r.hits = r.prog.ScanInto(b.buf, r.stream, b.data, r.now)
 	}
+	r.report(b.buf)
 	line := bytes.TrimRight(b.data, "\r\n")
 	r.last = append(r.last[:0], line[bytes.LastIndexByte(line, '\n')+1:]...)
 	r.lines.Release(b.data)

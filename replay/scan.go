@@ -41,6 +41,10 @@ type ScanOptions struct {
 	// OnWait, if not nil, is called before a read, which may block. All earlier hits
 	// have been passed to OnHit.
 	OnWait func(Progress)
+	// OnComplaints, if not nil, is called with the complaints in a block that no rule
+	// matches, in the order of the blocks of an input. Inputs may be read concurrently. It
+	// must not keep them.
+	OnComplaints func(s *matcher.Stream, lines []matcher.Complaint)
 	// HitsOnly only calls OnHit: the scan draws no conclusions, and the report has
 	// neither alerts nor rules.
 	HitsOnly bool

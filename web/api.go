@@ -47,6 +47,8 @@ func (s *Server) routeAPI(mux *http.ServeMux) {
 	handle("episodes/{fingerprint}", s.apiEpisode)
 	handle("episodes/{fingerprint}/timeline", s.apiTimeline)
 	handle("rules", func(*http.Request) (any, *apiError) { return map[string]any{"groups": s.groups()}, nil })
+	handle("unknown", func(*http.Request) (any, *apiError) { return s.view.Unknown(), nil })
+	handle("unknown/{fingerprint}/rule", s.apiUnknownRule)
 	handle("sources", func(*http.Request) (any, *apiError) {
 		return map[string]any{"sources": notNil(s.sources()), "endpoints": notNil(s.view.Endpoints())}, nil
 	})

@@ -44,7 +44,7 @@ type pages map[string]*template.Template
 
 func parsePages() pages {
 	out := pages{}
-	for _, name := range []string{"alerts", "episode", "rules", "rule", "sources", "status", "error"} {
+	for _, name := range []string{"alerts", "episode", "rules", "rule", "sources", "status", "unknown", "error"} {
 		t := template.New("layout.html").Funcs(template.FuncMap{
 			"ago": ago, "when": when, "pairs": pairs, "bytes": humanBytes, "link": safeLink, "join": strings.Join,
 			"count": text.Digits, "health": healthText, "waiting": waitingText, "card": func(p page, e episodes.Episode) card { return card{p, e} },
@@ -63,6 +63,8 @@ func (s *Server) routePages(mux *http.ServeMux) {
 		s.render(w, "rules", http.StatusOK, page{Title: "Rules", Path: "/rules", Data: s.groups()})
 	}))
 	mux.HandleFunc("GET /rules/{name}", g(s.rulePage))
+	mux.HandleFunc("GET /unknown", g(s.unknownPage))
+	mux.HandleFunc("GET /unknown/{fingerprint}/rule", g(s.unknownRulePage))
 	mux.HandleFunc("GET /sources", g(func(w http.ResponseWriter, _ *http.Request) {
 		s.render(w, "sources", http.StatusOK, page{
 			Title: "Sources", Path: "/sources",

@@ -31,6 +31,47 @@ type View struct {
 	// Shadow returns the new version of rule packs that is evaluated beside the one in
 	// force; nil if there is none.
 	Shadow func() *Shadow
+	// Unknown returns the failures that no rule describes, and UnknownRule a pack with a
+	// rule for one of them, by its fingerprint.
+	Unknown     func() Unknown
+	UnknownRule func(fingerprint string) (string, error)
+}
+
+// Unknown is what complaints that no rule matches show.
+type Unknown struct {
+	Enabled bool `json:"enabled"`
+	// Forwarded is set on an agent: the aggregator concludes.
+	Forwarded bool `json:"forwarded,omitempty"`
+	PerDay    int  `json:"alertsPerDay"`
+	// Patterns and Components are how many are remembered; Evicted were forgotten for lack
+	// of room.
+	Patterns   int64            `json:"patterns"`
+	Components int64            `json:"components"`
+	Evicted    int64            `json:"evicted"`
+	Failures   []UnknownFailure `json:"failures"`
+}
+
+// UnknownFailure is a failure that no rule describes: the worst complaints of one component.
+type UnknownFailure struct {
+	Fingerprint string `json:"fingerprint"`
+	// State is alert, held (the limit of a day is reached), or known (notified within a
+	// week).
+	State string `json:"state"`
+	// Why is new, or persists.
+	Why       string            `json:"why"`
+	Component string            `json:"component"`
+	Labels    map[string]string `json:"labels"`
+	Pattern   string            `json:"pattern"`
+	Also      []string          `json:"also,omitempty"` // further patterns
+	Level     string            `json:"level"`
+	Object    string            `json:"object,omitempty"`
+	Since     time.Time         `json:"since"`
+	Last      time.Time         `json:"last"`
+	Count     int64             `json:"count"` // lines, at least
+	Pods      []string          `json:"pods,omitempty"`
+	Changes   []string          `json:"changes,omitempty"` // shortly before
+	Examples  []string          `json:"examples"`
+	Ignore    string            `json:"ignore"` // line of configuration that turns it off
 }
 
 // Shadow is a new version of rule packs that is, or was, evaluated beside the one in force.

@@ -177,15 +177,15 @@ func TestEmptyPages(t *testing.T) {
 		Episodes: func() []episodes.Episode { return nil }, Stats: func() episodes.Stats { return episodes.Stats{} },
 		Rules: func() Rules { return Rules{Set: &rules.Set{}} }, Sources: func() []Source { return nil },
 		Endpoints: func() []Endpoint { return nil }, Status: func() Status { return Status{Missing: []string{"no rules are loaded"}} },
-		Shadow: func() *Shadow { return nil },
+		Shadow: func() *Shadow { return nil }, Unknown: func() Unknown { return Unknown{Enabled: true, Failures: []UnknownFailure{}} },
 	}
 	s := newTestServer(t, view, Options{})
-	for _, path := range []string{"/", "/rules", "/sources", "/status"} {
+	for _, path := range []string{"/", "/rules", "/unknown", "/sources", "/status"} {
 		w := request(s, "GET", path)
 		require.Equal(t, 200, w.Code)
 		require.Contains(t, w.Body.String(), "Not ready.")
 	}
-	for _, path := range []string{"alerts", "episodes", "rules", "sources"} {
+	for _, path := range []string{"alerts", "episodes", "rules", "unknown", "sources"} {
 		require.NotContains(t, request(s, "GET", "/api/v1/"+path).Body.String(), "null", "lists are lists")
 	}
 	w := request(s, "GET", "/-/ready")

@@ -30,6 +30,7 @@ type Config struct {
 	Sources   component.Parts `yaml:"sources"`
 	Sinks     component.Parts `yaml:"sinks"`
 	Limits    Limits          `yaml:"limits"`
+	Sentinel  Sentinel        `yaml:"sentinel"`
 	Redaction Redaction       `yaml:"redaction"`
 	Storage   Storage         `yaml:"storage"`
 
@@ -131,12 +132,13 @@ type Storage struct {
 // Default returns the configuration of an empty file.
 func Default() *Config {
 	return &Config{
-		Global:  Global{BlindAfter: 5 * time.Minute, Identity: rules.DefaultIdentity},
-		Rules:   RulesConfig{Shipped: true},
-		Sources: component.Parts{Kinds: component.Sources()},
-		Sinks:   component.Parts{Kinds: component.Sinks()},
-		Limits:  Limits{ActiveAlerts: 1000, Keys: 10000, Fingerprints: 32768, RuleCPU: 0.2},
-		Storage: Storage{Path: DefaultStorage},
+		Global:   Global{BlindAfter: 5 * time.Minute, Identity: rules.DefaultIdentity},
+		Rules:    RulesConfig{Shipped: true},
+		Sources:  component.Parts{Kinds: component.Sources()},
+		Sinks:    component.Parts{Kinds: component.Sinks()},
+		Limits:   Limits{ActiveAlerts: 1000, Keys: 10000, Fingerprints: 32768, RuleCPU: 0.2},
+		Sentinel: Sentinel{Enabled: true, AlertsPerDay: 10},
+		Storage:  Storage{Path: DefaultStorage},
 	}
 }
 

@@ -253,6 +253,14 @@ func (s *Sink) AdvanceWatermark(source string, t time.Time) {
 	}
 }
 
+// Watermark returns the time up to which all sources are read; zero if one of them has no
+// watermark.
+func (s *Sink) Watermark() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.watermark()
+}
+
 // watermark returns the time up to which all sources are read; zero if one of them
 // has no watermark or hits were dropped. The caller holds mu.
 func (s *Sink) watermark() time.Time {

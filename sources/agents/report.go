@@ -39,6 +39,11 @@ func (h *handler) report(_ context.Context, body []byte, who *caller) (any, *ref
 	if why := h.state(&rep); why != nil {
 		return nil, why
 	}
+	if take := h.s.onComplaints.Load(); take != nil && len(rep.Complaints) > 0 {
+		if err := (*take)(h.s.member(rep.Node), rep.Complaints); err != nil {
+			return nil, &refusal{http.StatusBadRequest, refusedMalformed, err}
+		}
+	}
 	answer, why := h.s.acceptReport(&rep, hits.Digest(body), h.p.Rules())
 	if why == nil {
 		h.p.Ingest(nothing, nil) // so that it is saved

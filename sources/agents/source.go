@@ -83,6 +83,8 @@ type Source struct {
 	adminToken *tokenFile
 	index      atomic.Pointer[hits.Index] // of the rules in force
 	shadow     atomic.Pointer[hits.Index] // of the newest shadow
+	// onComplaints takes the complaints in a report of a member.
+	onComplaints atomic.Pointer[func(member string, report []byte) error]
 
 	mu        sync.Mutex
 	nodes     map[string]*node
@@ -158,6 +160,12 @@ func New(cfg Config) *Source {
 		s.st.Refused[r] = 0
 	}
 	return s
+}
+
+// OnComplaints makes take accept the complaints that no rule matches, as the agents of
+// members report them. An error refuses the report. take must not block.
+func (s *Source) OnComplaints(take func(member string, report []byte) error) {
+	s.onComplaints.Store(&take)
 }
 
 // Name is "agents" unless the configuration has another.

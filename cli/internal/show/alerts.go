@@ -6,6 +6,7 @@ import (
 
 	"crowsnest/episodes"
 	"crowsnest/replay"
+	"crowsnest/sentinel"
 )
 
 type scannedAlert struct {
@@ -37,15 +38,16 @@ func toScanned(a replay.Alert) scannedAlert {
 	return out
 }
 
-// Alerts writes the alerts of a report in an output format: text, json or jsonl.
-func Alerts(w io.Writer, form string, style Style, r replay.Report, files any) error {
+// Alerts writes the alerts of a report in an output format: text, json or jsonl; and, but
+// for jsonl, the failures that no rule describes.
+func Alerts(w io.Writer, form string, style Style, r replay.Report, unknown []sentinel.Unknown, files any) error {
 	switch form {
 	case "json":
 		all := make([]scannedAlert, len(r.Alerts))
 		for i, a := range r.Alerts {
 			all[i] = toScanned(a)
 		}
-		return JSON(w, map[string]any{"alerts": all, "files": files}, true)
+		return JSON(w, map[string]any{"alerts": all, "unknown": unknown, "files": files}, true)
 	case "jsonl":
 		for _, a := range r.Alerts {
 			if err := JSON(w, toScanned(a), false); err != nil {
@@ -64,5 +66,5 @@ func Alerts(w io.Writer, form string, style Style, r replay.Report, files any) e
 			return err
 		}
 	}
-	return nil
+	return Unknown(w, unknown, len(r.Alerts) > 0)
 }

@@ -94,6 +94,16 @@ func Sources(w io.Writer, data []byte) error {
 	})
 }
 
+// UnknownFailures writes the answer of the endpoint unknown.
+func UnknownFailures(w io.Writer, data []byte) error {
+	return table(w, data, "FINGERPRINT\tCOMPONENT\tSTATE\tWHY\tSINCE\tLINES\tPATTERN", func(t io.Writer, in web.Unknown) {
+		for _, u := range in.Failures {
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\t%.100s\n", u.Fingerprint, redact.Sanitise(u.Component), u.State, u.Why,
+				u.Since.Format(time.RFC3339), u.Count, redact.Sanitise(u.Pattern))
+		}
+	})
+}
+
 // Timeline writes a timeline for people.
 func Timeline(w io.Writer, data []byte) error {
 	var tl web.Timeline

@@ -11,9 +11,9 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
-	"crowsnest/episodes/internal/fair"
 	"crowsnest/episodes/internal/window"
 	"crowsnest/episodes/render"
+	"crowsnest/internal/fair"
 	"crowsnest/internal/text"
 	"crowsnest/matcher"
 	"crowsnest/redact"

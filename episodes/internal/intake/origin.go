@@ -7,7 +7,7 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
-	"crowsnest/episodes/internal/fair"
+	"crowsnest/internal/fair"
 	"crowsnest/internal/text"
 	"crowsnest/matcher"
 )

@@ -9,7 +9,7 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
-	"crowsnest/episodes/internal/fair"
+	"crowsnest/internal/fair"
 )
 
 // Span is a time for which an alert was notified, and when its end was concluded.

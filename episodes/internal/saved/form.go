@@ -6,8 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"crowsnest/episodes/internal/fair"
 	"crowsnest/episodes/internal/window"
+	"crowsnest/internal/fair"
 )
 
 // version is raised when older programs could misread a snapshot.

@@ -1,0 +1,37 @@
+package cli
+
+import (
+	"time"
+
+	"crowsnest/matcher"
+	"crowsnest/redact"
+	"crowsnest/replay"
+	"crowsnest/rules"
+	"crowsnest/sentinel"
+)
+
+// maxUnknown bounds the failures without a rule that a command lists.
+const maxUnknown = 5
+
+// recorded returns what was collected; s may be nil.
+func recorded(s *sentinel.Sentinel, lax bool) []sentinel.Unknown {
+	if s == nil {
+		return []sentinel.Unknown{}
+	}
+	return s.Recorded(maxUnknown, lax)
+}
+
+// unknownIn makes a scan collect complaints that no rule matches.
+func unknownIn(opt *replay.ScanOptions, red *redact.Redactor) *sentinel.Sentinel {
+	s := sentinel.New(sentinel.Config{Redactor: red, Identity: append([]string{replay.FileLabel}, rules.DefaultIdentity...), Unlabelled: true})
+	opt.OnComplaints = func(stream *matcher.Stream, lines []matcher.Complaint) {
+		last := lines[0].Time
+		for i := range lines {
+			if lines[i].Time.After(last) {
+				last = lines[i].Time
+			}
+		}
+		s.Take(stream, lines, last.Add(time.Second))
+	}
+	return s
+}

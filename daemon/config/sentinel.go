@@ -1,0 +1,57 @@
+package config
+
+import (
+	"fmt"
+	"path"
+
+	"crowsnest/strictyaml"
+)
+
+// maxIgnored bounds a text of an Ignore, in bytes.
+const maxIgnored = 1024
+
+// Sentinel reports failures that no rule describes, as alerts UnknownFailure of severity
+// info: docs/unknown.md.
+type Sentinel struct {
+	// Enabled turns it on. Default true.
+	Enabled bool `yaml:"enabled"`
+	// AlertsPerDay is how many of these alerts may fire in 24 hours; 0: none, only the
+	// page shows failures. Default 10.
+	AlertsPerDay int `yaml:"alerts_per_day" bounds:"0,1000"`
+	// Ignore excludes complaints. The page Unknown shows the line to add for each failure.
+	Ignore []Ignored `yaml:"ignore" bounds:"0,1000"`
+
+	Keys strictyaml.Keys `yaml:"-"`
+}
+
+// Ignored excludes the complaints that fulfil all of its conditions.
+type Ignored struct {
+	// Namespace is the name of a namespace, or a glob.
+	Namespace string `yaml:"namespace" bounds:"0,253"`
+	// Component is the name of a container, unit or app, or a glob.
+	Component string `yaml:"component" bounds:"0,253"`
+	// Text is a text that the line contains, in any case of letters.
+	Text string `yaml:"text" bounds:"0,1024"`
+
+	Keys strictyaml.Keys `yaml:"-"`
+}
+
+// checkSentinel checks the list of what is ignored.
+func (c *Config) checkSentinel(k *checker) {
+	keys := c.Sentinel.Keys
+	if keys.Broken("ignore") {
+		return
+	}
+	for i := range c.Sentinel.Ignore {
+		g := &c.Sentinel.Ignore[i]
+		if g.Namespace == "" && g.Component == "" && g.Text == "" && !g.Keys.Damaged() {
+			k.add(keys.Item("ignore", i), "bad-value", "the entry has no condition", "name a namespace, a component or a text; `enabled: false` turns the sentinel off")
+			continue
+		}
+		for key, glob := range map[string]string{"namespace": g.Namespace, "component": g.Component} {
+			if _, err := path.Match(glob, ""); err != nil {
+				k.add(g.Keys.Value(key), "bad-value", fmt.Sprintf("%q is not a glob", glob), "write a name, or a glob such as team-*")
+			}
+		}
+	}
+}

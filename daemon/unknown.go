@@ -1,0 +1,210 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"crowsnest/daemon/config"
+	"crowsnest/daemon/loader"
+	"crowsnest/episodes"
+	"crowsnest/redact"
+	"crowsnest/rules"
+	"crowsnest/rules/selector"
+	"crowsnest/sentinel"
+	"crowsnest/sources"
+	"crowsnest/sources/agents"
+	"crowsnest/web"
+)
+
+const (
+	// searchedLines is how many lines of a block without a level are searched for words of
+	// complaints. Blocks are larger only while old lines are read.
+	searchedLines = 128
+	// unknownEvery is how often failures that no rule describes are concluded, and
+	// summaryEvery how often an agent reports its complaints.
+	unknownEvery = 5 * time.Second
+	summaryEvery = 30 * time.Second
+	// maxUnknown bounds the failures that the page shows.
+	maxUnknown = 100
+)
+
+// newSentinel returns the configured sentinel, nil if it is off.
+func (d *Daemon) newSentinel(cfg *config.Config, red *redact.Redactor) *sentinel.Sentinel {
+	if !cfg.Sentinel.Enabled {
+		return nil
+	}
+	out := sentinel.Config{
+		PerDay: cfg.Sentinel.AlertsPerDay, Redactor: red, Identity: cfg.Global.Identity,
+		Trusted: func(namespace string) bool { return d.pipe.Rules().Namespaces.Has(namespace) },
+		Image:   func(namespace, pod, container string) string { return d.pipe.image(namespace, pod, container) },
+	}
+	for _, g := range cfg.Sentinel.Ignore {
+		out.Ignore = append(out.Ignore, sentinel.Ignore{Namespace: g.Namespace, Component: g.Component, Text: g.Text})
+	}
+	return sentinel.New(out)
+}
+
+// image returns the image of a container as far as a source knows it.
+func (p *pipeline) image(namespace, pod, container string) string {
+	p.mu.Lock()
+	known := p.images
+	p.mu.Unlock()
+	for _, source := range known {
+		if image := source.Image(namespace, pod, container); image != "" {
+			return image
+		}
+	}
+	return ""
+}
+
+// takeComplaints makes the sentinel take what agents report.
+func (d *Daemon) takeComplaints() {
+	if d.sentinel == nil {
+		return
+	}
+	for _, a := range d.agents() {
+		a.OnComplaints(func(member string, report []byte) error { return d.sentinel.Merge(member, report, d.now()) })
+	}
+}
+
+// evaluateUnknown concludes which complaints are failures. An agent leaves that to its
+// aggregator.
+func (d *Daemon) evaluateUnknown(now time.Time) {
+	if d.sentinel == nil || d.pipe.concluder.peer().remote || !d.restoredUntil.IsZero() || !d.warmUntil.IsZero() {
+		return
+	}
+	if now.Sub(d.unknownAt) < unknownEvery && !now.Before(d.unknownAt) {
+		return
+	}
+	d.unknownAt = now
+	var members []string
+	for _, a := range d.agents() {
+		members = append(members, a.Members()...)
+	}
+	d.sentinel.Retain(members)
+	var changes []episodes.Episode
+	d.pipe.unchanging(func() bool { // a snapshot contains the conclusions and what was sent
+		changes = d.sentinel.Evaluate(now, d.proof)
+		d.notify(changes)
+		return len(changes) > 0
+	})
+	for i := range changes {
+		x := &changes[i]
+		d.log.Info().Str("alert", x.Alert).Str("state", string(x.State)).Str("namespace", x.Labels["namespace"]).Msg("a failure that no rule describes: " + x.Annotations["summary"])
+	}
+}
+
+// unchanging calls f under the checkpoint lock. f reports whether it changed something.
+func (p *pipeline) unchanging(f func() bool) {
+	p.lock.RLock()
+	defer p.lock.RUnlock()
+	if f() {
+		p.changed.Store(true)
+	}
+}
+
+// proof returns up to when all lines of streams with these labels are read; zero if a
+// source that may have them is away.
+func (d *Daemon) proof(labels map[string]string) time.Time {
+	from, err := selectorOf(labels)
+	if err != nil {
+		return time.Time{}
+	}
+	var earliest time.Time
+	for _, src := range d.sources {
+		for _, t := range d.proofs(src, from) {
+			if t.IsZero() {
+				return t
+			}
+			if earliest.IsZero() || t.Before(earliest) {
+				earliest = t
+			}
+		}
+	}
+	return earliest
+}
+
+// proofs returns up to when a source, or each of its agents, has read the lines that a
+// selector selects. An agent of an older version reports no complaints, so its silence
+// means nothing.
+func (d *Daemon) proofs(src sources.Source, from rules.Selector) (out []time.Time) {
+	if a, ok := src.(*agents.Source); ok {
+		for _, member := range a.Members() {
+			if t, reports := d.sentinel.UpTo(member); reports && a.MemberServes(member)(from) {
+				out = append(out, t)
+			}
+		}
+		return out
+	}
+	if src.Serves(from) {
+		out = append(out, d.pipe.watermark(src.Name(), lateness(src)))
+	}
+	return out
+}
+
+// watermark returns the watermark of a source, zero if it has none.
+func (p *pipeline) watermark(name string, late time.Duration) time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t := p.watermarks[name]
+	if t.IsZero() {
+		return t
+	}
+	return t.Add(-late)
+}
+
+// selectorOf returns the selector of streams with these labels.
+func selectorOf(labels map[string]string) (rules.Selector, error) {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		parts = append(parts, name+"="+strconv.Quote(labels[name]))
+	}
+	from, err := selector.Parse("{" + strings.Join(parts, ",") + "}")
+	if err != nil {
+		return from, fmt.Errorf("selector of a component: %w", err)
+	}
+	return from, nil
+}
+
+// unknownView returns the failures that no rule describes.
+func (d *Daemon) unknownView() web.Unknown {
+	out := web.Unknown{Enabled: d.sentinel != nil, Forwarded: d.pipe.concluder.peer().remote, PerDay: d.opt.Cfg.Sentinel.AlertsPerDay, Failures: []web.UnknownFailure{}}
+	if d.sentinel == nil {
+		return out
+	}
+	st := d.sentinel.Stats()
+	out.Patterns, out.Components, out.Evicted = int64(st.Patterns), int64(st.Components), st.Evicted
+	if out.Forwarded {
+		return out
+	}
+	for _, u := range d.unknown() {
+		out.Failures = append(out.Failures, web.UnknownFailure{
+			Fingerprint: u.Fingerprint.String(), State: u.State, Why: u.Why, Component: u.Name(), Labels: u.Labels, Pattern: u.Pattern, Also: u.Also,
+			Level: u.Level.String(), Object: u.Object, Since: u.Since, Last: u.Last, Count: u.Count, Pods: u.Pods, Changes: u.Changes,
+			Examples: u.Examples, Ignore: u.Ignore,
+		})
+	}
+	return out
+}
+
+func (d *Daemon) unknown() []sentinel.Unknown { return d.sentinel.List(d.now(), d.proof, maxUnknown) }
+
+var errNoUnknown = errors.New("no failure has this fingerprint")
+
+// unknownRule returns a pack with a rule for a failure.
+func (d *Daemon) unknownRule(fingerprint string) (string, error) {
+	if d.sentinel == nil {
+		return "", errNoUnknown
+	}
+	for _, u := range d.unknown() {
+		if u.Fingerprint.String() == fingerprint {
+			return u.Rule(func(pack []byte) error { return loader.Try("new.yaml", pack) })
+		}
+	}
+	return "", errNoUnknown
+}

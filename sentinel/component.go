@@ -1,0 +1,212 @@
+package sentinel
+
+import (
+	"cmp"
+	"encoding/binary"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
+
+	"crowsnest/discover"
+	"crowsnest/internal/fair"
+	"crowsnest/internal/text"
+	"crowsnest/matcher"
+	"crowsnest/redact"
+	"crowsnest/rules"
+)
+
+// maxPods bounds the pods that are remembered of a component.
+const maxPods = 8
+
+// nameLabels are the labels that name a component, the best first.
+var nameLabels = []string{"container", "unit", "app"}
+
+// component is what is read of one container, unit or app in a namespace.
+type component struct {
+	key      string // hash of the labels
+	labels   map[string]string
+	party    string
+	since    int64 // its first line was read
+	podsSeen []podSeen
+	image    string
+	before   string // the image before that
+	imageAt  int64  // since when it is the image
+	ignored  bool
+	gone     bool                  // it was forgotten
+	patterns *fair.Cache[*pattern] // nil: it never complained
+	selector *rules.Selector       // of its streams, once needed
+	alert    *alert                // nil: none is open
+	last     int64                 // when its last alert fired
+}
+
+// podSeen is a pod, and since when it is read.
+type podSeen struct {
+	Name  string `json:"name"`
+	Since int64  `json:"since"`
+}
+
+func hashOf(s string) uint64 { return xxhash.Sum64String(s) }
+
+// componentLabels returns the labels of the component of a stream, nil if it has none.
+func (s *Sentinel) componentLabels(labels matcher.Labels) map[string]string {
+	out := map[string]string{}
+	for _, name := range nameLabels {
+		if v := labels[name]; v != "" {
+			out[name] = v
+			break
+		}
+	}
+	if len(out) == 0 && !s.cfg.Unlabelled {
+		return nil
+	}
+	for _, name := range append([]string{"namespace"}, s.cfg.Identity...) {
+		if v := labels[name]; v != "" {
+			out[name] = v
+		}
+	}
+	return out
+}
+
+func keyOf(labels map[string]string) string {
+	return string(binary.BigEndian.AppendUint64(nil, hashOf(text.Labels(labels))))
+}
+
+func (c *component) namespace() string { return c.labels["namespace"] }
+
+// name returns the container, unit or app.
+func (c *component) name() string {
+	for _, label := range nameLabels {
+		if v := c.labels[label]; v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// class returns the class of the lines of a namespace.
+func (s *Sentinel) class(namespace string) fair.Class {
+	if s.cfg.Trusted == nil || s.cfg.Trusted(namespace) {
+		return fair.Critical
+	}
+	return fair.Ordinary
+}
+
+// component returns the component with these labels, which is read at least since a time.
+func (s *Sentinel) component(labels map[string]string, since int64) *component {
+	shelf := s.components[s.class(labels["namespace"])]
+	key := keyOf(labels)
+	c := (*component)(nil)
+	if x := shelf.Items[key]; x != nil {
+		c = x.Value
+		c.since = min(c.since, since)
+		if c.labels == nil {
+			s.name(c, labels)
+		}
+		shelf.Use(&x.Entry, c.party)
+		return c
+	}
+	c = &component{key: key, since: since}
+	s.name(c, labels)
+	shelf.Add(key, c.party, c, 1)
+	return c
+}
+
+// name sets the labels of a component.
+func (s *Sentinel) name(c *component, labels map[string]string) {
+	c.labels = maps.Clone(labels)
+	c.party = partyOf(labels)
+	c.ignored = slices.ContainsFunc(s.cfg.Ignore, func(g Ignore) bool { return g.Text == "" && g.matches(c) })
+}
+
+// partyOf returns the namespace in its cluster.
+func partyOf(labels map[string]string) string {
+	if cluster := labels["cluster"]; cluster != "" {
+		return cluster + "/" + labels["namespace"]
+	}
+	return labels["namespace"]
+}
+
+// pod records that a pod is read, and returns since when.
+func (c *component) pod(name string, since int64) int64 {
+	if k := slices.IndexFunc(c.podsSeen, func(p podSeen) bool { return p.Name == name }); k >= 0 {
+		p := &c.podsSeen[k]
+		p.Since = min(p.Since, since)
+		return p.Since
+	}
+	c.podsSeen = append(c.podsSeen, podSeen{strings.Clone(name), since})
+	slices.SortFunc(c.podsSeen, func(a, b podSeen) int { return cmp.Or(cmp.Compare(a.Since, b.Since), strings.Compare(a.Name, b.Name)) })
+	c.podsSeen = c.podsSeen[max(0, len(c.podsSeen)-maxPods):]
+	return since
+}
+
+// runs records the image of the component.
+func (c *component) runs(image string, at int64) {
+	if image == c.image {
+		return
+	}
+	if c.image != "" {
+		c.before, c.imageAt = c.image, at
+	}
+	c.image = text.Truncate(redact.Sanitise(image), 200)
+}
+
+// pattern returns the pattern of a complaint, which it adds if it is not known. It must
+// have been read last.
+func (s *Sentinel) pattern(c *component, x *discover.Complaint) *pattern {
+	shelf := s.shelf(c)
+	key := string(binary.BigEndian.AppendUint64(nil, x.Key))
+	if item := shelf.Items[key]; item != nil {
+		shelf.Use(&item.Entry, c.party)
+		return item.Value
+	}
+	p := &pattern{Key: x.Key, Level: x.Level}
+	p.Template, p.Error = s.reader.Template(s.cfg.Redactor)
+	p.Template, p.Error = shorten(p.Template), shorten(p.Error)
+	shelf.Add(key, c.party, p, p.size())
+	return p
+}
+
+// shelf returns the patterns of a component.
+func (s *Sentinel) shelf(c *component) *fair.Cache[*pattern] {
+	if c.patterns == nil {
+		c.patterns = fair.NewCache(c, s.class(c.namespace()), s.patterns, maxPatterns, func(string, *pattern, string) { s.st.Evicted++ })
+	}
+	return c.patterns
+}
+
+// resize notes the size of a pattern.
+func (c *component) resize(p *pattern) {
+	if item := c.patterns.Items[p.key()]; item != nil {
+		c.patterns.Resize(&item.Entry, p.size())
+		c.patterns.Squeeze(&item.Entry)
+	}
+}
+
+// maxTemplate and maxLine bound the texts of a pattern, in bytes.
+const (
+	maxTemplate = 400
+	maxLine     = 1 << 10
+	maxExample  = 400
+)
+
+func shorten(s string) string { return strings.Clone(text.Shorten(redact.Sanitise(s), maxTemplate)) }
+
+func (s *Sentinel) redacted(line string) string {
+	if s.cfg.Redactor == nil {
+		return line
+	}
+	return s.cfg.Redactor.String(line[:min(len(line), 4*maxLine)])
+}
+
+// forRule returns a line for a rule.
+func (s *Sentinel) forRule(line string) string {
+	first, _, _ := strings.Cut(line, "\n")
+	return strings.Clone(text.Truncate(s.redacted(first), maxLine))
+}
+
+// shown returns a line as an example to show.
+func (s *Sentinel) shown(line string) string {
+	return strings.Clone(text.Shorten(redact.Sanitise(s.redacted(line)), maxExample))
+}

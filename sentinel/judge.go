@@ -1,0 +1,229 @@
+package sentinel
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"crowsnest/discover"
+	"crowsnest/episodes"
+	"crowsnest/internal/fair"
+)
+
+// When a pattern is a failure, and when it is over, in seconds.
+const (
+	// known is how long a component is read before a pattern in it is new.
+	known = 3600
+	// quiet is how long a pattern must be proved to be absent to be over.
+	quiet = 1800
+	day   = 24 * 3600
+	// again is how long a pattern that was notified is not notified again.
+	again = 7 * day
+)
+
+// newNeeds is how often a new pattern occurs until it is notified: retries that succeed
+// are over by then.
+var newNeeds = chain{count: 3, span: 2}
+
+// Proof returns the time up to which all lines of streams with these labels are read; zero
+// if a source of such streams is away.
+type Proof func(labels map[string]string) time.Time
+
+// cause is why a pattern counts as a failure.
+type cause int
+
+const (
+	noCause cause = iota
+	isNew
+	persists
+)
+
+// finding is a pattern that counts as a failure.
+type finding struct {
+	component *component
+	pattern   *pattern
+	cause     cause
+	run       *run // of the object, with persists
+}
+
+// since returns when the failure began.
+func (f *finding) since() int64 {
+	if f.run == nil {
+		return f.pattern.First
+	}
+	return max(f.pattern.First, f.run.began())
+}
+
+// before orders findings by what a person should see first.
+func (f *finding) before(o *finding) int {
+	a, b := f.pattern, o.pattern
+	return cmp.Or(
+		cmp.Compare(b.Level, a.Level), cmp.Compare(b.Words, a.Words), cmp.Compare(o.cause, f.cause),
+		cmp.Compare(f.since(), o.since()), cmp.Compare(a.Key, b.Key),
+	)
+}
+
+// find returns the failures of a component that are not over, the worst first.
+func (s *Sentinel) find(c *component, proved int64) (out []finding) {
+	if c.patterns == nil || c.ignored {
+		return nil
+	}
+	for _, item := range c.patterns.Items {
+		p := item.Value
+		if proved-p.Last >= quiet {
+			continue
+		}
+		f := finding{component: c, pattern: p}
+		if f.run = p.stuck(); f.run != nil {
+			f.cause = persists
+		} else if c.isNew(p, proved) {
+			f.cause = isNew
+		} else {
+			continue
+		}
+		out = append(out, f)
+	}
+	slices.SortFunc(out, func(a, b finding) int { return a.before(&b) })
+	return out
+}
+
+// isNew reports whether a pattern is new in the component: it occurs again and again, and
+// neither it nor a similar one occurred before in more than an hour of reading.
+func (c *component) isNew(p *pattern, proved int64) bool {
+	if p.Passes || p.Waits || !p.urgent() || p.Alerted > 0 || p.First-c.since < known || proved-p.First < newNeeds.seconds() {
+		return false
+	}
+	need := newNeeds
+	if p.Level > discover.LevelError {
+		need = chain{count: 2, span: 1}
+	}
+	if !p.All.newest().atLeast(need.count, need.span) {
+		return false
+	}
+	for _, item := range c.patterns.Items {
+		if o := item.Value; o != p && p.First-o.First >= known && discover.Similar(o.text(), p.text()) {
+			return false
+		}
+	}
+	return true
+}
+
+func (c chain) seconds() int64 { return int64(c.span) * slotSeconds }
+
+// Evaluate returns the alerts that opened, changed or ended. A failure ends only when
+// proof shows that its lines are absent.
+func (s *Sentinel) Evaluate(now time.Time, proof Proof) []episodes.Episode {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := now.Unix()
+	s.clock = max(s.clock, at)
+	s.fired = slices.DeleteFunc(s.fired, func(t int64) bool { return at-t >= day })
+	var changed []episodes.Episode
+	var waiting []finding // the worst of each component without an alert
+	s.st.Held = 0
+	for c := range s.complaining() {
+		// A failure needs lines, so most components need no proof.
+		if found := s.find(c, at); len(found) == 0 && c.alert == nil {
+			continue
+		}
+		proved := s.proved(c, at, proof)
+		found := s.find(c, proved)
+		switch {
+		case c.alert != nil:
+			changed = append(changed, s.follows(c, found, at, proved)...)
+		case len(found) > 0 && s.notifiable(c, &found[0], at):
+			waiting = append(waiting, found[0])
+		}
+	}
+	slices.SortFunc(waiting, func(a, b finding) int {
+		return cmp.Or(a.before(&b), cmp.Compare(a.component.key, b.component.key))
+	})
+	for i := range waiting {
+		if f := &waiting[i]; s.mayFire(f.component) {
+			changed = append(changed, s.fire(f, at))
+		} else {
+			s.st.Held++
+		}
+	}
+	slices.SortFunc(changed, func(a, b episodes.Episode) int {
+		return cmp.Or(a.StartsAt.Compare(b.StartsAt), cmp.Compare(a.Fingerprint, b.Fingerprint))
+	})
+	s.changed = s.changed || len(changed) > 0
+	return changed
+}
+
+// complaining yields the components that complained.
+func (s *Sentinel) complaining() func(yield func(*component) bool) {
+	return func(yield func(*component) bool) {
+		for _, shelf := range s.components {
+			for _, item := range shelf.Items {
+				if c := item.Value; c.patterns != nil && c.patterns.Used > 0 || c.alert != nil {
+					if !yield(c) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// proved returns up to when all lines of a component are read.
+func (s *Sentinel) proved(c *component, now int64, proof Proof) int64 {
+	t := proof(c.labels)
+	if t.IsZero() {
+		return 0
+	}
+	return min(t.Unix(), now)
+}
+
+// notifiable reports whether a failure may become an alert as far as the past of its
+// component goes: the same one once a week, another new one once a day.
+func (s *Sentinel) notifiable(c *component, f *finding, now int64) bool {
+	if s.recently(c, f.pattern, now) {
+		return false
+	}
+	return f.cause == persists || c.last == 0 || now-c.last >= day
+}
+
+// recently reports whether a pattern, or a similar one, was notified within a week.
+func (s *Sentinel) recently(c *component, p *pattern, now int64) bool {
+	for _, item := range c.patterns.Items {
+		if o := item.Value; o.Alerted > 0 && now-o.Alerted < again && (o == p || discover.Similar(o.text(), p.text())) {
+			return true
+		}
+	}
+	return false
+}
+
+// mayFire reports whether the limit of a day allows one more alert. Namespaces of others
+// than the operator share half of it, and one of them has a quarter.
+func (s *Sentinel) mayFire(c *component) bool {
+	if len(s.fired) >= s.cfg.PerDay {
+		return false
+	}
+	if s.class(c.namespace()) == fair.Critical {
+		return true
+	}
+	others, own := 0, 0
+	for o := range s.allComponents() {
+		if o.last > 0 && len(s.fired) > 0 && o.last >= s.fired[0] && s.class(o.namespace()) == fair.Ordinary {
+			others++
+			if o.party == c.party {
+				own++
+			}
+		}
+	}
+	return others < max(1, s.cfg.PerDay/2) && own < max(1, s.cfg.PerDay/4)
+}
+
+func (s *Sentinel) allComponents() func(yield func(*component) bool) {
+	return func(yield func(*component) bool) {
+		for _, shelf := range s.components {
+			for _, item := range shelf.Items {
+				if !yield(item.Value) {
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package sentinel
+
+// Bounds of the lines that are looked at. A look takes some microseconds; a line that is
+// only counted takes a tenth of one.
+const (
+	paceSlots   = 4096
+	shapeEvery  = 10   // seconds
+	perShape    = 3    // looks at one shape of lines of a stream
+	perParty    = 150  // looks at lines of a namespace in a second
+	perSecond   = 3000 // looks in a second; those at the first lines of a namespace come on top
+	alwaysOf    = 5
+	maxParties  = 1024
+	shapeWithin = 240 // bytes of a line
+)
+
+// pace bounds how many complaints are looked at: of equal ones in a storm, and of a
+// namespace that writes many different ones. It counts by the times of lines, so reading
+// late gives the same result.
+type pace struct {
+	shapes  []shapeCount
+	parties map[string]*partyCount
+	all     partyCount
+}
+
+type shapeCount struct {
+	shape   uint32
+	window  uint32 // number of the ten seconds
+	looked  uint16
+	skipped uint16 // since the last look
+}
+
+type partyCount struct {
+	second int64
+	looked int
+}
+
+func newPace() pace {
+	return pace{shapes: make([]shapeCount, paceSlots), parties: map[string]*partyCount{}}
+}
+
+// admit returns how many lines a look at this one stands for: 0 without a look.
+func (p *pace) admit(stream uint64, party, line string, at int64) (weight int64) {
+	h := shapeHash(stream, line)
+	x := &p.shapes[h%paceSlots]
+	shape, window := uint32(h>>32), uint32(at/shapeEvery)
+	switch {
+	case x.shape != shape:
+		*x = shapeCount{shape: shape, window: window}
+	case x.window != window:
+		x.window, x.looked = window, 0
+	}
+	if x.looked >= perShape || !p.admitParty(party, at) {
+		x.skipped = uint16(min(int(x.skipped)+1, 1<<16-1))
+		return 0
+	}
+	x.looked++
+	weight = int64(x.skipped) + 1
+	x.skipped = 0
+	return weight
+}
+
+func (p *pace) admitParty(party string, at int64) bool {
+	q := p.parties[party]
+	if q == nil {
+		if len(p.parties) >= maxParties {
+			clear(p.parties)
+		}
+		q = &partyCount{second: at}
+		p.parties[party] = q
+	}
+	if q.second != at {
+		q.second, q.looked = at, 0
+	}
+	q.looked++
+	if p.all.second != at {
+		p.all = partyCount{second: at}
+	}
+	p.all.looked++
+	return q.looked <= perParty && (p.all.looked <= perSecond || q.looked <= alwaysOf)
+}
+
+// shapeHash hashes a stream and the letters of a line without the words that have a
+// digit: equal for repetitions of a message with other times and identifiers. It is much
+// cheaper than a pattern, and may be wrong.
+func shapeHash(seed uint64, line string) uint64 {
+	const prime = 0x100000001b3
+	h, word := seed^0xcbf29ce484222325, uint64(0)
+	digits := false
+	for i := range min(len(line), shapeWithin) {
+		switch c := line[i]; {
+		case 'a' <= c|0x20 && c|0x20 <= 'z':
+			word = (word ^ uint64(c)) * prime
+		case '0' <= c && c <= '9':
+			digits = true
+		case c == '-' || c == '.' || c == ':':
+		default:
+			if !digits {
+				h = (h ^ word) * prime
+			}
+			word, digits = 0, false
+		}
+	}
+	if !digits {
+		h = (h ^ word) * prime
+	}
+	return h ^ h>>29
+}

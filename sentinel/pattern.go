@@ -1,0 +1,184 @@
+package sentinel
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+	"strings"
+
+	"crowsnest/discover"
+	"crowsnest/internal/text"
+	"crowsnest/redact"
+)
+
+// Bounds of what is remembered of one pattern.
+const (
+	maxRuns     = 8 // objects
+	maxExamples = 3
+	maxOfPods   = 4
+	maxObject   = 96
+)
+
+// startup is how long after the start of a pod its complaints are not new: what it needs
+// may not be there yet.
+const startup = 600
+
+// pattern is a shape of complaints of one component. All but the texts, which come from
+// the first line, can be merged in any order.
+type pattern struct {
+	Key      uint64         `json:"key"`
+	Template string         `json:"template"`
+	Error    string         `json:"error,omitempty"`
+	Level    discover.Level `json:"level"`
+	Words    int            `json:"words,omitempty"`
+	Passes   bool           `json:"passes,omitempty"`
+	Waits    bool           `json:"waits,omitempty"`
+	First    int64          `json:"first"`
+	Last     int64          `json:"last"`
+	Count    int64          `json:"count"`
+	All      slots          `json:"all"` // of lines that were not written at the start of a pod
+	Runs     []run          `json:"runs,omitempty"`
+	Pods     []string       `json:"pods,omitempty"` // the first ones
+	Examples []example      `json:"examples,omitempty"`
+	// Line is the first line, for a rule. Secrets are hidden.
+	Line string `json:"line,omitempty"`
+	// Alerted is when an alert about it fired last.
+	Alerted int64 `json:"alerted,omitempty"`
+
+	counts map[string]int64 // by agent
+}
+
+// run is what is remembered of a pattern and one object.
+type run struct {
+	Object string `json:"object"`
+	slots
+}
+
+// example is a line about an object, without secrets.
+type example struct {
+	Object string `json:"object"`
+	Line   string `json:"line"`
+}
+
+func (p *pattern) key() string { return string(binary.BigEndian.AppendUint64(nil, p.Key)) }
+
+// size estimates the memory of the pattern, in bytes.
+func (p *pattern) size() int {
+	n := 320 + len(p.Template) + len(p.Error) + len(p.Line) + 16*len(p.counts)
+	for i := range p.Runs {
+		n += 48 + len(p.Runs[i].Object)
+	}
+	for i := range p.Examples {
+		n += 32 + len(p.Examples[i].Object) + len(p.Examples[i].Line)
+	}
+	for _, pod := range p.Pods {
+		n += 16 + len(pod)
+	}
+	return n
+}
+
+// text returns the message and the error.
+func (p *pattern) text() string {
+	if p.Error == "" {
+		return p.Template
+	}
+	return p.Template + ": " + p.Error
+}
+
+// add counts a line. settled means that its pod had started before.
+func (p *pattern) add(c *discover.Complaint, object string, at, weight int64, settled bool) {
+	p.Level, p.Words = max(p.Level, c.Level), max(p.Words, c.Words)
+	p.Passes, p.Waits = c.Passes, c.Waits
+	if p.Count == 0 || at < p.First {
+		p.First = at
+	}
+	p.Last = max(p.Last, at)
+	p.Count += weight
+	if settled {
+		p.All.add(at)
+	}
+	if r := p.run(object, at); r != nil {
+		r.add(at)
+	}
+}
+
+// run returns the run of an object, nil if there is no room: one that is active is
+// followed to its end.
+func (p *pattern) run(object string, at int64) *run {
+	object = cleanObject(object)
+	if k := slices.IndexFunc(p.Runs, func(r run) bool { return r.Object == object }); k >= 0 {
+		return &p.Runs[k]
+	}
+	if len(p.Runs) < maxRuns {
+		p.Runs = append(p.Runs, run{Object: strings.Clone(object)})
+		return &p.Runs[len(p.Runs)-1]
+	}
+	k := slices.IndexFunc(p.Runs, func(r run) bool { return at/slotSeconds-int64(r.Newest) > maxGap })
+	if k < 0 {
+		return nil
+	}
+	p.Runs[k] = run{Object: strings.Clone(object)}
+	return &p.Runs[k]
+}
+
+func cleanObject(object string) string { return text.Truncate(redact.Sanitise(object), maxObject) }
+
+// persistent is what a run needs to count as persistent: intervals with a line, and from
+// the first to the last.
+var (
+	persistentError   = chain{count: 4, span: 6}  // half an hour
+	persistentWarning = chain{count: 6, span: 12} // an hour: warnings and waits are often ordinary
+	persistentPassing = chain{count: 8, span: 18} // such as a conflict, which passes with the next attempt
+)
+
+// needs returns what a run of the pattern needs to count as persistent.
+func (p *pattern) needs() chain {
+	switch {
+	case p.Passes && p.Level < discover.LevelError:
+		return chain{count: 1 << 30}
+	case p.Passes:
+		return persistentPassing
+	case p.urgent():
+		return persistentError
+	}
+	return persistentWarning
+}
+
+// urgent reports whether the pattern is an error, by its level or its words.
+func (p *pattern) urgent() bool { c := p.complaint(); return c.Urgent() }
+
+func (p *pattern) complaint() discover.Complaint {
+	return discover.Complaint{Level: p.Level, Words: p.Words, Passes: p.Passes, Waits: p.Waits}
+}
+
+// stuck returns the run of the object for which the pattern has persisted longest, nil if
+// there is none.
+func (p *pattern) stuck() *run {
+	var out *run
+	need := p.needs()
+	for i := range p.Runs {
+		r := &p.Runs[i]
+		if r.newest().atLeast(need.count, need.span) && (out == nil || cmp.Or(cmp.Compare(r.began(), out.began()), strings.Compare(r.Object, out.Object)) < 0) {
+			out = r
+		}
+	}
+	return out
+}
+
+func (p *pattern) wantsExample(object string) bool {
+	if len(p.Examples) >= maxExamples {
+		return false
+	}
+	object = cleanObject(object)
+	return !slices.ContainsFunc(p.Examples, func(e example) bool { return e.Object == object })
+}
+
+func (p *pattern) addExample(object, line string) {
+	p.Examples = append(p.Examples, example{strings.Clone(cleanObject(object)), line})
+}
+
+func (p *pattern) addPod(pod string) {
+	if pod != "" && len(p.Pods) < maxOfPods && !slices.Contains(p.Pods, pod) {
+		p.Pods = append(p.Pods, strings.Clone(pod))
+	}
+}

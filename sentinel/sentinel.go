@@ -1,0 +1,242 @@
+package sentinel
+
+import (
+	"cmp"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"crowsnest/discover"
+	"crowsnest/internal/fair"
+	"crowsnest/matcher"
+	"crowsnest/redact"
+)
+
+// AlertName is the name of the alert.
+const AlertName = "UnknownFailure"
+
+// DefaultPerDay is how many alerts a cluster gets in a day.
+const DefaultPerDay = 10
+
+// Bounds of memory. Infrastructure namespaces have a quarter more to themselves.
+const (
+	maxComponents = 2500
+	maxPatterns   = 1500
+	maxBytes      = 1536 << 10 // of patterns, estimated
+	maxNodes      = 5000
+)
+
+// Config configures a Sentinel.
+type Config struct {
+	// PerDay is how many alerts may fire in 24 hours.
+	PerDay int
+	// Ignore are the components and texts that are not watched.
+	Ignore []Ignore
+	// Redactor hides secrets; nil shows them.
+	Redactor *redact.Redactor
+	// Identity names the labels of streams that belong to every component.
+	Identity []string
+	// Trusted reports whether a namespace is infrastructure; nil: all are. Other
+	// namespaces together have half of PerDay.
+	Trusted func(namespace string) bool
+	// Image returns the image of a container, "" if it is not known; nil: never.
+	Image func(namespace, pod, container string) string
+	// Unlabelled makes streams without a container, unit or app one component.
+	Unlabelled bool
+}
+
+// Ignore excludes complaints. All of its conditions that are not "" must hold.
+type Ignore struct {
+	Namespace, Component string // name or glob
+	Text                 string // that the line contains
+}
+
+// matches reports whether a component fulfils the conditions on it.
+func (g *Ignore) matches(c *component) bool {
+	return glob(g.Namespace, c.namespace()) && glob(g.Component, c.name())
+}
+
+func glob(pattern, name string) bool {
+	if pattern == "" {
+		return true
+	}
+	ok, err := path.Match(pattern, name)
+	return ok && err == nil
+}
+
+// Sentinel remembers patterns and concludes. It is safe for concurrent use.
+type Sentinel struct {
+	cfg Config
+
+	mu         sync.Mutex
+	reader     discover.ComplaintReader
+	components [fair.Classes]*fair.Cache[*component] // by key
+	patterns   *fair.Room
+	pace       pace
+	nodes      map[string]int64 // up to when each agent has reported
+	fired      []int64          // times of the alerts of the last day, in order
+	open       int
+	changed    bool // alerts changed since the last export
+	encoded    []byte
+	encodedAt  int64
+	clock      int64 // the newest time that was seen
+	st         Stats
+}
+
+// Stats counts what a Sentinel did.
+type Stats struct {
+	Components, Patterns int   // that are remembered
+	Open                 int   // alerts
+	Lines                int64 // that complained
+	Skipped              int64 // of these, counted without a look: equal ones came before
+	Evicted              int64 // patterns that were forgotten for lack of room
+	Fired                int64 // alerts
+	Held                 int   // failures that are not notified: the limit of a day is reached
+}
+
+// New returns a Sentinel that knows nothing.
+func New(cfg Config) *Sentinel {
+	s := &Sentinel{cfg: cfg, patterns: fair.NewRoom(fair.Load{maxPatterns, maxBytes}), nodes: map[string]int64{}, pace: newPace()}
+	for i := range cfg.Ignore {
+		cfg.Ignore[i].Text = strings.ToLower(cfg.Ignore[i].Text)
+	}
+	room := fair.NewRoom(fair.Load{maxComponents, maxComponents})
+	for class := range fair.Classes {
+		s.components[class] = fair.NewCache(nil, class, room, 2*maxComponents, func(_ string, c *component, _ string) { s.dropped(c) })
+	}
+	return s
+}
+
+// dropped releases what a component has.
+func (s *Sentinel) dropped(c *component) {
+	c.gone = true
+	if c.patterns != nil {
+		s.st.Evicted += int64(c.patterns.Used)
+		c.patterns.Purge()
+	}
+}
+
+// note is what a stream remembers.
+type note struct {
+	of        *Sentinel
+	component *component // nil: the stream is not watched
+	pod       string
+	stream    uint64 // hash
+	since     int64  // of the pod
+}
+
+// Take accepts the complaints of one call that read a stream at a time; there may be
+// none. It keeps nothing of them. The calls for one stream must not overlap.
+func (s *Sentinel) Take(stream *matcher.Stream, lines []matcher.Complaint, now time.Time) {
+	n, _ := stream.Note().(*note)
+	if n != nil && n.of == s && (len(lines) == 0 || n.component == nil) {
+		if n.component == nil || !n.component.gone {
+			return
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := now.Unix()
+	s.clock = max(s.clock, at)
+	if n == nil || n.of != s || n.component.gone {
+		first := at
+		if len(lines) > 0 {
+			first = min(first, lines[0].Time.Unix())
+		}
+		n = s.follow(stream.Labels(), first)
+		stream.SetNote(n)
+		if n.component == nil {
+			return
+		}
+	}
+	for i := range lines {
+		s.line(n, &lines[i], at)
+	}
+}
+
+// follow makes the note of a stream that is read since a time.
+func (s *Sentinel) follow(labels matcher.Labels, since int64) *note {
+	n := &note{of: s, pod: labels["pod"], since: since}
+	own := s.componentLabels(labels)
+	if own == nil {
+		return n
+	}
+	n.component = s.component(own, since)
+	if n.component.ignored {
+		n.component = nil
+		return n
+	}
+	n.since = n.component.pod(n.pod, since)
+	n.stream = hashOf(n.component.key + n.pod)
+	if image := cmp.Or(labels["image"], s.imageOf(n.component, n.pod)); image != "" {
+		n.component.runs(image, since)
+	}
+	return n
+}
+
+func (s *Sentinel) imageOf(c *component, pod string) string {
+	if s.cfg.Image == nil || pod == "" {
+		return ""
+	}
+	return s.cfg.Image(c.namespace(), pod, c.name())
+}
+
+// line takes one complaint.
+func (s *Sentinel) line(n *note, x *matcher.Complaint, now int64) {
+	at := min(x.Time.Unix(), now) // forged times of the future prove nothing
+	s.st.Lines++
+	weight := s.pace.admit(n.stream, n.component.party, x.Line, at)
+	if weight == 0 {
+		s.st.Skipped++
+		return
+	}
+	c, ok := s.reader.Read(x.Line)
+	if !ok || s.ignoresText(n.component, x.Line) {
+		return
+	}
+	object := c.Object
+	if object == "" {
+		object = n.pod
+	}
+	p := s.pattern(n.component, &c)
+	if p.Line == "" {
+		p.Line = s.forRule(x.Line)
+	}
+	p.add(&c, object, at, weight, at-n.since >= startup)
+	if p.wantsExample(object) {
+		p.addExample(object, s.shown(x.Line))
+	}
+	p.addPod(n.pod)
+	n.component.resize(p)
+}
+
+// ignoresText reports whether the configuration excludes a line of a component.
+func (s *Sentinel) ignoresText(c *component, line string) bool {
+	lower := ""
+	for i := range s.cfg.Ignore {
+		g := &s.cfg.Ignore[i]
+		if g.Text == "" || !g.matches(c) {
+			continue
+		}
+		if lower == "" {
+			lower = strings.ToLower(line)
+		}
+		if strings.Contains(lower, g.Text) {
+			return true
+		}
+	}
+	return false
+}
+
+// Stats returns the counters.
+func (s *Sentinel) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.st
+	st.Open, st.Patterns = s.open, s.patterns.Total()
+	for _, shelf := range s.components {
+		st.Components += len(shelf.Items)
+	}
+	return st
+}

@@ -1,0 +1,255 @@
+package sentinel
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"crowsnest/discover"
+	"crowsnest/episodes"
+)
+
+// Why a pattern counts as a failure.
+const (
+	whyNew      = "new"
+	whyPersists = "persists"
+	whyRepeats  = "repeats" // in a recorded log that is too short for more
+)
+
+// States of an Unknown.
+const (
+	StateAlert = "alert" // an alert is open
+	StateHeld  = "held"  // no alert: the limit of a day is reached
+	StateKnown = "known" // no alert: it was notified within the last week
+)
+
+// Unknown is a failure that no rule describes.
+type Unknown struct {
+	Fingerprint episodes.Fingerprint `json:"fingerprint"`
+	State       string               `json:"state"`
+	Why         string               `json:"why"`
+	Labels      map[string]string    `json:"labels"` // of the component
+	Pattern     string               `json:"pattern"`
+	Level       discover.Level       `json:"level"`
+	Also        []string             `json:"also,omitempty"` // further patterns
+	Object      string               `json:"object,omitempty"`
+	Since       time.Time            `json:"since"`
+	Last        time.Time            `json:"last"`
+	Count       int64                `json:"count"` // at least: not each of many equal lines is counted
+	Pods        []string             `json:"pods,omitempty"`
+	Changes     []string             `json:"changes,omitempty"` // shortly before
+	Examples    []string             `json:"examples"`          // without secrets
+	// Ignore is the line of configuration that turns this off.
+	Ignore string `json:"ignore"`
+
+	line     string // the first line, for a rule
+	template string
+}
+
+// Name names the component for people.
+func (u *Unknown) Name() string { return nameOf(u.Labels) }
+
+func nameOf(labels map[string]string) string {
+	out := ""
+	for _, label := range nameLabels {
+		if v := labels[label]; v != "" {
+			out = fmt.Sprintf("%s %s", label, v)
+			break
+		}
+	}
+	if ns := labels["namespace"]; ns != "" {
+		out = strings.TrimSpace(out + " in namespace " + ns)
+	}
+	if cluster := labels["cluster"]; cluster != "" {
+		out += " of cluster " + cluster
+	}
+	return cmp.Or(out, "a log")
+}
+
+// Rule returns the text of a pack with a rule for the failure, and its tests; try checks
+// and tests a pack. The error says why there is none.
+func (u *Unknown) Rule(try func(pack []byte) error) (string, error) {
+	return discover.PackFor("local", u.line, u.template, u.Labels, try)
+}
+
+// changedWithin is how long before a failure a change may be its cause, in seconds.
+const changedWithin = 1800
+
+// unknown describes patterns of a component, the most important first.
+func (s *Sentinel) unknown(c *component, keys []uint64, why cause, object string) Unknown {
+	u := Unknown{State: StateAlert, Why: whyPersists, Labels: c.labels, Object: object, Examples: []string{}}
+	u.Fingerprint = fingerprint(labelsOf(c))
+	if why == isNew {
+		u.Why = whyNew
+	}
+	for _, key := range keys {
+		p := c.find(key)
+		if p == nil {
+			continue
+		}
+		if u.Pattern == "" {
+			u.Pattern, u.Level, u.line, u.template = p.text(), p.Level, p.Line, p.Template+"\n"+p.Error
+			u.Pods, u.Since = slices.Clone(p.Pods), unix(p.First)
+			u.Changes = s.changes(c, p)
+			u.Ignore = ignoreLine(c, p)
+		} else {
+			u.Also = append(u.Also, p.text())
+		}
+		u.Count += p.Count
+		if t := unix(p.Last); t.After(u.Last) {
+			u.Last = t
+		}
+		for _, e := range p.Examples {
+			if len(u.Examples) < maxExamples {
+				u.Examples = append(u.Examples, e.Line)
+			}
+		}
+	}
+	if slices.Contains(u.Pods, u.Object) {
+		u.Object = ""
+	}
+	return u
+}
+
+// changes returns what changed shortly before a pattern began.
+func (s *Sentinel) changes(c *component, p *pattern) (out []string) {
+	if c.imageAt > 0 && p.First >= c.imageAt && p.First-c.imageAt <= changedWithin {
+		out = append(out, fmt.Sprintf("The image changed from %s to %s at %s", c.before, c.image, unix(c.imageAt).Format(time.RFC3339)))
+	}
+	for _, x := range c.podsSeen {
+		if x.Name != "" && x.Since > c.since && p.First >= x.Since && p.First-x.Since <= changedWithin {
+			out = append(out, fmt.Sprintf("Pod %s is read since %s, shortly before", x.Name, unix(x.Since).Format(time.RFC3339)))
+		}
+	}
+	return out[:min(len(out), 3)]
+}
+
+// ignoreLine returns the line of configuration that ignores a pattern.
+func ignoreLine(c *component, p *pattern) string {
+	var parts []string
+	if ns := c.namespace(); ns != "" {
+		parts = append(parts, "namespace: "+quoted(ns))
+	}
+	if name := c.name(); name != "" {
+		parts = append(parts, "component: "+quoted(name))
+	}
+	if text := fixedPart(p); text != "" {
+		parts = append(parts, "text: "+quoted(text))
+	}
+	return "- {" + strings.Join(parts, ", ") + "}"
+}
+
+// quoted writes a text for YAML.
+func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
+
+// fixedPart returns the longest text of a pattern without placeholders that its line
+// contains.
+func fixedPart(p *pattern) string {
+	best := ""
+	for _, whole := range []string{p.Error, p.Template} {
+		for _, part := range strings.FieldsFunc(placeholders.Replace(whole), func(r rune) bool { return r == 0 }) {
+			part = strings.Trim(part, " \t:,;.()[]{}\"'`\\=")
+			if len(part) > len(best) && strings.Contains(p.Line, part) {
+				best = part
+			}
+		}
+	}
+	return best
+}
+
+var placeholders = strings.NewReplacer(
+	"<num>", "\x00", "<dur>", "\x00", "<time>", "\x00", "<ip>", "\x00", "<url>", "\x00", "<path>", "\x00",
+	"<obj>", "\x00", "<name>", "\x00", "<id>", "\x00", "<type>", "\x00", "<*>", "\x00", "…", "\x00", "\"", "\x00", "\\", "\x00",
+)
+
+// List returns the failures that are not over, the open alerts first, at most n.
+func (s *Sentinel) List(now time.Time, proof Proof, n int) []Unknown {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := now.Unix()
+	out := []Unknown{}
+	for c := range s.complaining() {
+		if c.alert != nil {
+			u := s.unknown(c, c.alert.Patterns, c.alert.Cause, c.alert.Object)
+			u.Since = unix(c.alert.StartsAt)
+			out = append(out, u)
+			continue
+		}
+		if len(s.find(c, at)) == 0 {
+			continue
+		}
+		if found := s.find(c, s.proved(c, at, proof)); len(found) > 0 {
+			out = append(out, s.held(found, at))
+		}
+	}
+	rank := map[string]int{StateAlert: 0, StateHeld: 1, StateKnown: 2}
+	slices.SortFunc(out, func(a, b Unknown) int {
+		return cmp.Or(cmp.Compare(rank[a.State], rank[b.State]), b.Since.Compare(a.Since), cmp.Compare(a.Fingerprint, b.Fingerprint))
+	})
+	return out[:min(len(out), n)]
+}
+
+// Recorded returns the failures in recorded logs, at most n: those that were new or
+// persisted when the last line of their component was written. Without any, and with lax,
+// it returns the newest complaints that repeat.
+func (s *Sentinel) Recorded(n int, lax bool) []Unknown {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := []Unknown{}
+	var repeated []finding
+	for c := range s.complaining() {
+		last := int64(0)
+		for _, item := range c.patterns.Items {
+			last = max(last, item.Value.Last)
+		}
+		if found := s.find(c, last); len(found) > 0 {
+			out = append(out, s.held(found, last))
+			continue
+		}
+		for _, item := range c.patterns.Items {
+			p := item.Value
+			if !p.Passes && (p.urgent() || p.Waits) && p.Count >= repeats && last-p.Last <= (last-p.First)/2 {
+				repeated = append(repeated, finding{component: c, pattern: p, cause: persists})
+			}
+		}
+	}
+	if len(out) == 0 && lax {
+		slices.SortFunc(repeated, func(a, b finding) int {
+			return cmp.Or(a.before(&b), cmp.Compare(b.pattern.Last, a.pattern.Last), strings.Compare(a.component.key, b.component.key))
+		})
+		for i := range repeated[:min(len(repeated), n)] {
+			u := s.held(repeated[i:i+1], 0)
+			u.Why = whyRepeats
+			out = append(out, u)
+		}
+		return out
+	}
+	slices.SortFunc(out, func(a, b Unknown) int {
+		return cmp.Or(b.Since.Compare(a.Since), cmp.Compare(a.Fingerprint, b.Fingerprint))
+	})
+	return out[:min(len(out), n)]
+}
+
+// repeats is how often a complaint in a recorded log is repeated.
+const repeats = 3
+
+// held describes failures of a component without an alert.
+func (s *Sentinel) held(found []finding, now int64) Unknown {
+	var keys []uint64
+	for i := range found[:min(len(found), maxOfAlert)] {
+		keys = append(keys, found[i].pattern.Key)
+	}
+	f := &found[0]
+	object := ""
+	if f.run != nil {
+		object = f.run.Object
+	}
+	u := s.unknown(f.component, keys, f.cause, object)
+	u.Since, u.State = unix(f.since()), StateHeld
+	if !s.notifiable(f.component, f, now) {
+		u.State = StateKnown
+	}
+	return u
+}
