@@ -117,6 +117,15 @@ func TestLokiQueries(t *testing.T) {
 			"| regexp `failed for (?P<cn_1_pod>\\w*)` | label_format pod=`{{ or .cn_1_pod .pod \"\" }}` [15m] ) ) > 0")
 }
 
+// Loki refuses a selector that requires no label.
+func TestLokiSelectorOfEveryLog(t *testing.T) {
+	res := Loki(build(t, "- alert: A\n  from: '{container=~\"c|\", component=\"\"}'\n  severity: warning\n  match: abcd\n"), Options{})
+	require.Equal(t, 1, res.Exported(), res.Refused)
+	require.Contains(t, res.Groups[0].Rules[0].Expr, `{container=~"c|", component="", container=~".+"}`)
+	require.Len(t, res.Warnings, 1)
+	require.Contains(t, res.Warnings[0].Reason, "it reads only logs of containers")
+}
+
 // Every export is valid YAML with the stated number of rules, whatever the packs
 // contain.
 func TestWriteGroups(t *testing.T) {

@@ -36,6 +36,9 @@ func toLoki(t *translation) {
 	if len(q.hidden) > 0 {
 		t.refuse("%s", strings.Join(q.hidden, "; "))
 	}
+	if !r.From.Demands() {
+		t.warn("it reads only logs of containers; crowsnest also reads logs of units and files, for which Loki's selector would have to accept every stream")
+	}
 	window := r.KeepFiringFor
 	if number(r) > 1 {
 		window = r.Within
@@ -146,9 +149,13 @@ func identityStages(values []named) (before, after []string) {
 	return before, after
 }
 
-// selectorOf returns the selector of a rule with the namespaces that it trusts.
+// selectorOf returns the selector of a rule with the namespaces that it trusts. Loki
+// refuses one that requires no label.
 func selectorOf(set *rules.Set, r *rules.Rule) string {
 	from := r.From.String()
+	if !r.From.Demands() {
+		from = strings.TrimSuffix(from, "}") + `, container=~".+"}`
+	}
 	if !r.Infrastructure || set.Namespaces.All() {
 		return from
 	}

@@ -91,15 +91,16 @@ func (p *parser) open() error {
 	return expr.Errorf(p.pos, "put the matchers into braces: {"+strings.TrimSpace(p.in)+"}", "the selector does not start with {")
 }
 
-// checkNotEmpty refuses selectors that match a stream without labels.
+// checkNotEmpty refuses selectors that match a stream without labels, unless they state
+// by the label component that they mean logs of every kind.
 func checkNotEmpty(ms []Matcher) error {
-	if slices.ContainsFunc(ms, func(m Matcher) bool { return !m.Matches("") }) {
+	if slices.ContainsFunc(ms, func(m Matcher) bool { return !m.Matches("") || m.Name == componentLabel }) {
 		return nil
 	}
 	if len(ms) == 0 {
 		return expr.Errorf(0, selectorExample, "every selector needs at least one matcher")
 	}
-	return expr.Errorf(0, `add one that requires a value, such as namespace=~".+"`,
+	return expr.Errorf(0, `add one that requires a value, such as namespace=~".+"; or component="" for logs of containers, units and files alike`,
 		"every matcher of the selector accepts a stream without the label")
 }
 

@@ -101,6 +101,12 @@ func States() []string {
 	return []string{"conditions", "deleting", "events", "leases", "machines", "phases"}
 }
 
+// Demands reports whether the selector requires a value of some label, as Loki's queries
+// must. Others select by component="" logs with and without other labels.
+func (s Selector) Demands() bool {
+	return slices.ContainsFunc(s.matchers, func(m Matcher) bool { return !m.Matches("") })
+}
+
 // WantsStates reports whether the selector demands lines about the state of objects, or
 // Events. No log of a container has them.
 func (s Selector) WantsStates() bool {

@@ -84,7 +84,7 @@ func TestParseSelectorErrors(t *testing.T) {
 	f(`{"a"="b"}`, 1, "name is in quotes", "without quotes")
 	f(`{a~"b"}`, 2, "not an operator", "=~")
 	f(`{a=~".*"}`, 0, "accepts a stream without", `".+"`)
-	f(`{a=""}`, 0, "accepts a stream without", "")
+	f(`{a=""}`, 0, "accepts a stream without", `component=""`)
 	f(`{a!="b", c!~"d"}`, 0, "accepts a stream without", "")
 	f(`{a="b", a="c.d"}`, 8, `no stream has a="b" and a="c.d"`, `a=~"b|c\\.d"`)
 	f(`{a="b"}{c="d"}`, 7, "follows", "remove")
@@ -116,10 +116,25 @@ func TestSelectorMatches(t *testing.T) {
 	f(`{a=~".+", b!~"x.*"}`, l{"a": "1"}, true, true)
 	f(`{a=~".+", b=~".*"}`, l{"a": "1"}, true, true)
 	f(`{a=~"(?i)B"}`, l{"a": "b"}, true, true)
+	// Logs of containers, units and files alike, but no Events.
+	f(`{container=~"c|", unit=~"u|", component=""}`, l{"container": "c"}, true, true)
+	f(`{container=~"c|", unit=~"u|", component=""}`, l{"unit": "u"}, true, true)
+	f(`{container=~"c|", unit=~"u|", component=""}`, l{}, true, true)
+	f(`{container=~"c|", unit=~"u|", component=""}`, l{"container": "d"}, false, false)
+	f(`{container=~"c|", unit=~"u|", component=""}`, l{"component": "events"}, false, false)
+	f(`{component=~"events|"}`, l{"component": "events"}, true, true)
 	require.True(t, Selector{}.Matches(nil, false))
 	require.True(t, Selector{}.Matches(l{"a": "b"}, true))
 	require.Equal(t, "{}", Selector{}.String())
 	require.Empty(t, Selector{}.Matchers())
+}
+
+func TestDemands(t *testing.T) {
+	for text, want := range map[string]bool{`{a="b"}`: true, `{a=~".*", b!=""}`: true, `{component=""}`: false, `{a=~"b|", component=~"events|"}`: false} {
+		s, err := Parse(text)
+		require.NoError(t, err)
+		require.Equal(t, want, s.Demands(), text)
+	}
 }
 
 func TestSelectorIsImmutable(t *testing.T) {

@@ -273,6 +273,12 @@ func (in *Recorded) reads(from rules.Selector) bool {
 func kindOf(from rules.Selector) string {
 	kind := sourceFiles
 	for _, m := range from.Matchers() {
+		if m.Matches("") { // not required
+			if m.Name == "container" {
+				kind = sourcePods
+			}
+			continue
+		}
 		switch m.Name {
 		case "component":
 			if m.Matches("events") {
