@@ -186,6 +186,7 @@ var signatures = map[string]string{
 	"KarpenterNodePoolNotReady":                "none",
 	"KarpenterNodesDoNotJoin":                  "none",
 	"KarpenterPodsCannotBeScheduled":           "none",
+	"KarpenterTerminationFails":                "none",
 	"KubeadmControlPlaneCertificatesFail":      "none",
 	"KubeadmControlPlaneCoreDNSNotUpgraded":    "none",
 	"KubeadmControlPlaneEtcdFails":             "none",
