@@ -28,7 +28,7 @@ type (
 
 type creRule struct {
 	at           strictyaml.Pos
-	end          int // the line after its last one; 0: the end of the file
+	end          strictyaml.Pos // where the next one starts; zero: the end of the file
 	id           string
 	title        string
 	severity     int // -1: not stated
@@ -140,7 +140,7 @@ func goDurationOf(into *time.Duration) func(*strictyaml.Node) {
 func (rs *creRules) DecodeYAML(n *strictyaml.Node) {
 	for _, item := range n.Items() {
 		if last := len(*rs) - 1; last >= 0 {
-			(*rs)[last].end = item.Pos().Line
+			(*rs)[last].end = item.Pos()
 		}
 		r := creRule{at: item.Pos(), severity: -1}
 		r.decode(item)
@@ -289,18 +289,18 @@ func (im *importer) readCRE(f File) {
 		im.refuseFile(f, append(ps, doc.KeyPos("rules").Problem(strictyaml.Error, "no-rules", "`rules` has no rule", "")))
 		return
 	}
-	first, last := file.Rules[0].at.Line, &file.Rules[len(file.Rules)-1]
-	if terms := doc.KeyPos("terms").Line; doc.Has("terms") && terms > last.at.Line {
+	last := &file.Rules[len(file.Rules)-1]
+	if terms := doc.KeyPos("terms"); doc.Has("terms") && terms.Line > last.at.Line {
 		last.end = terms
 	}
-	if blame(ps, 0, first) != nil || last.end > 0 && blame(ps, last.end, 0) != nil {
+	if blame(ps, strictyaml.Pos{}, file.Rules[0].at) != nil || !last.end.IsZero() && blame(ps, last.end, strictyaml.Pos{}) != nil {
 		im.refuseFile(f, ps) // the problem may be that of any rule
 		return
 	}
 	for i := range file.Rules {
 		r := &file.Rules[i]
 		s := source{at: r.at, id: r.id, title: strings.TrimSpace(r.title)}
-		err := blame(ps, r.at.Line, r.end)
+		err := blame(ps, r.at, r.end)
 		var out *rule
 		if err == nil {
 			out, err = im.convertCRE(r, file.Terms, f.Sample)

@@ -216,11 +216,14 @@ func problemText(p strictyaml.Problem) string {
 	return redact.Sanitise(p.Message + "; " + p.Fix)
 }
 
-// blame returns the first problem on the lines of a rule, which ends before line end; 0: at the
-// end of the file.
-func blame(ps strictyaml.Problems, start, end int) error {
+// blame returns the first problem of a part of a file. The zero start is that of the file, and the
+// zero end its end.
+func blame(ps strictyaml.Problems, start, end strictyaml.Pos) error {
+	before := func(p strictyaml.Problem, at strictyaml.Pos) bool {
+		return p.Line < at.Line || p.Line == at.Line && p.Column < at.Column
+	}
 	for _, p := range ps.Errors() {
-		if p.Line >= start && (end == 0 || p.Line < end) {
+		if !before(p, start) && (end.IsZero() || before(p, end)) {
 			return refusef("line %d, column %d: %s", p.Line, p.Column, problemText(p))
 		}
 	}

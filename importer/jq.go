@@ -96,8 +96,7 @@ func (p *jqParser) pipe() (m pattern, err error) {
 		if !p.word("not") {
 			return m, p.errorf("%q is not understood", shorten(p.rest))
 		}
-		inner := m
-		m = pattern{not: &inner}
+		m = negation(m)
 	}
 	return m, err
 }
@@ -144,7 +143,7 @@ func (p *jqParser) compare(name string, negated bool) (pattern, error) {
 	}
 	m := pattern{fields: []entry{{name, fieldValue(value)}}}
 	if negated {
-		m = pattern{not: &m}
+		m = negation(m)
 	}
 	return m, nil
 }

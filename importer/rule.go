@@ -93,6 +93,9 @@ func (m *pattern) onlyText() (string, bool) {
 	return "", false
 }
 
+// negation returns a pattern that a line satisfies if it does not satisfy m.
+func negation(m pattern) pattern { return pattern{not: &m} }
+
 // oneOf returns a pattern for any of several.
 func oneOf(ms []pattern) pattern {
 	if len(ms) == 1 {

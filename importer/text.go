@@ -64,9 +64,12 @@ func (im *importer) alertName(title, suffix string) string {
 	if base == "" || !unicode.IsLetter(rune(base[0])) {
 		base = "Imported" + base
 	}
-	name := base
+	name, sep := base, ""
+	if unicode.IsDigit(rune(base[len(base)-1])) {
+		sep = "_"
+	}
 	for n := 2; im.names[name]; n++ {
-		name = base + "N" + strconv.Itoa(n)
+		name = base + sep + strconv.Itoa(n)
 	}
 	im.names[name] = true
 	return name
