@@ -29,7 +29,7 @@ func (im *importer) convertCRE(c *creRule, terms creTermMap, sample []byte) (*ru
 	if err != nil {
 		return nil, err
 	}
-	m := &meaning{rule: r, cond: cond, kind: kind, sample: sampleLines(sample)}
+	m := &meaning{rule: r, cond: cond, kind: kind, sample: im.sampleLines(r, sample)}
 	if err := im.placeCRE(r, c, cond); err != nil {
 		return nil, err
 	}
@@ -158,7 +158,7 @@ func (c *creRule) describe(r *rule) {
 		r.summary = literal(mitigation)
 	}
 	var others []string
-	for _, a := range c.applications {
+	for _, a := range c.applications[:min(len(c.applications), maxListed)] {
 		if a.image != "" && a.version != "" && !strings.Contains(a.version, "{{") && versions.Check(a.version) == nil {
 			r.affects = append(r.affects, affects{redact.Sanitise(a.name), redact.Sanitise(a.image), a.version})
 			continue

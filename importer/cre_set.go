@@ -22,12 +22,20 @@ func (m *meaning) dropImplied() error {
 	if counts && len(m.terms) > 1 {
 		return refusef("the set counts %s and also demands lines of other kinds, in any order: a rule counts lines of one kind, or different kinds", countsOf(m.cond.terms))
 	}
+	if len(m.terms) > maxConditions {
+		return refusef("the set has %d conditions, more than %d", len(m.terms), maxConditions)
+	}
+	texts := make([][][]string, len(m.terms))
+	for i, t := range m.terms {
+		texts[i] = requiredTexts(t)
+	}
 	var kept []pattern
 	var terms []creTerm
 	for i, t := range m.terms {
-		implied := slices.ContainsFunc(kept, func(k pattern) bool { return implies(k, t) })
-		for j := i + 1; j < len(m.terms) && !implied; j++ {
-			implied = implies(m.terms[j], t) && !implies(t, m.terms[j])
+		implied := false
+		for j, other := range m.terms {
+			// Of equal conditions, the first one stays.
+			implied = implied || j != i && implies(other, texts[j], t) && (j < i || !implies(t, texts[i], other))
 		}
 		if !implied {
 			kept, terms = append(kept, t), append(terms, m.cond.terms[i])
@@ -36,6 +44,9 @@ func (m *meaning) dropImplied() error {
 	m.terms, m.cond.terms = kept, terms
 	return nil
 }
+
+// maxConditions bounds a set, as preq does.
+const maxConditions = 64
 
 func countsOf(terms []creTerm) string {
 	for _, t := range terms {
@@ -46,14 +57,14 @@ func countsOf(terms []creTerm) string {
 	return "lines"
 }
 
-// implies reports whether every line that satisfies a also satisfies b. It may return false where
-// that is hard to prove.
-func implies(a, b pattern) bool {
+// implies reports whether every line that satisfies a, and so contains its texts, also satisfies b.
+// It may return false where that is hard to prove.
+func implies(a pattern, texts [][]string, b pattern) bool {
 	text, ok := b.onlyText()
 	if !ok {
 		return a.regex != "" && a.regex == b.regex && len(b.contains)+len(b.fields)+len(b.any) == 0 && b.not == nil
 	}
-	return inAll(requiredTexts(a), text)
+	return inAll(texts, text)
 }
 
 // requiredTexts returns the texts that a line of the pattern contains, for each alternative.

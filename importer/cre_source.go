@@ -72,7 +72,7 @@ var columns = regexp.MustCompile(`\\t|\^|(Normal|Warning)\\s`)
 
 func selectorOf(r *rule, c *creRule, cond *creCondition) (string, error) {
 	var containers []string
-	for _, a := range c.applications {
+	for _, a := range c.applications[:min(len(c.applications), maxListed)] {
 		if a.container != "" && !slices.Contains(containers, a.container) {
 			containers = append(containers, a.container)
 		}

@@ -79,8 +79,11 @@ func plainText(expr string) (string, bool) {
 	return string(re.Rune), true
 }
 
-// maxAlternatives bounds the alternatives of an expression that are told apart.
-const maxAlternatives = 256
+// Bounds on the alternatives of an expression that are told apart, and on the texts of each.
+const (
+	maxAlternatives = 256
+	maxTexts        = 32
+)
 
 // required returns the texts that a match contains, for each alternative of the expression. An
 // alternative without texts is empty. It leaves out letters that may be of either case.
@@ -109,13 +112,14 @@ func required(re *syntax.Regexp) [][]string {
 		out := [][]string{nil}
 		for _, s := range re.Sub {
 			sub := required(s)
-			if len(sub)*len(out) > maxAlternatives {
+			if len(sub)*len(out) > maxAlternatives || len(sub) == 1 && (len(sub[0]) == 0 || len(out[0]) == maxTexts) {
 				continue
 			}
 			var next [][]string
 			for _, a := range out {
 				for _, b := range sub {
-					next = append(next, slices.Concat(a, b))
+					both := slices.Concat(a, b)
+					next = append(next, both[:min(len(both), maxTexts)])
 				}
 			}
 			out = next

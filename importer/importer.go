@@ -151,6 +151,7 @@ type importer struct {
 	from     rules.Selector
 	redactor *redact.Redactor
 	names    map[string]bool // of alerts, taken
+	sampled  int             // bytes of sample logs that were searched
 	out      []*Outcome
 }
 
@@ -175,6 +176,9 @@ func (im *importer) add(s source, r *rule, err error) {
 		ID: redact.Sanitise(s.id), Title: redact.Sanitise(s.title), Status: Refused, Reasons: []string{},
 	}
 	im.out = append(im.out, o)
+	if err == nil && r.tooLarge() {
+		err = refusef("its conditions have alternatives that multiply to more than %d", maxLeaves)
+	}
 	switch {
 	case err != nil:
 		o.Reasons = append(o.Reasons, redact.Sanitise(err.Error()))

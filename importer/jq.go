@@ -12,6 +12,9 @@ import (
 // jqMatcher translates a jq program that compares fields of a line with texts, joined by and, or
 // and not. It refuses every other program.
 func jqMatcher(at strictyaml.Pos, program string) (pattern, error) {
+	if len(program) > maxRegex {
+		return pattern{}, refusef("line %d, column %d: the jq program has %d bytes, more than %d", at.Line, at.Column, len(program), maxRegex)
+	}
 	p := &jqParser{rest: program}
 	m, err := p.pipe()
 	if p.space(); err == nil && p.rest != "" {

@@ -64,11 +64,18 @@ type queryParser struct {
 	depth  int
 }
 
-// maxQueryDepth bounds nested parentheses.
-const maxQueryDepth = 64
+// Bounds on a query: its bytes, nested parentheses, and the stages of its pipeline.
+const (
+	maxQuery      = 64 << 10
+	maxQueryDepth = 64
+	maxStages     = 100
+)
 
 // parseAlert parses the query of an alert.
 func parseAlert(query string) (*alertQuery, error) {
+	if len(query) > maxQuery {
+		return nil, queryErrorf(0, "the query has %d bytes, more than %d", len(query), maxQuery)
+	}
 	tokens, err := lexLogQL(query)
 	if err != nil {
 		return nil, err

@@ -3,6 +3,9 @@ package importer
 // stage parses one stage of a pipeline.
 func (p *queryParser) stage(q *lineQuery) error {
 	t := p.take()
+	if len(q.stages) == maxStages {
+		return queryErrorf(t.at, "the pipeline has more than %d stages", maxStages)
+	}
 	if t.kind != tokenSymbol {
 		return queryErrorf(t.at, "%s comes where a stage, a range or `)` is expected", t)
 	}

@@ -2,6 +2,7 @@ package importer
 
 import (
 	"bytes"
+	"iter"
 
 	"crowsnest/strictyaml"
 )
@@ -37,18 +38,23 @@ func (os *rulerObjects) DecodeYAML(n *strictyaml.Node) {
 	}
 }
 
-// maxDocuments bounds the documents of one file.
-const maxDocuments = 500
+// maxPadding bounds the lines before the documents of a file, added up.
+const maxPadding = 4 << 20
 
 // readObjects translates a file of Kubernetes objects.
 func (im *importer) readObjects(f File) {
+	if len(f.Data) > MaxFileBytes {
+		im.readObject(f) // refused for its size
+		return
+	}
 	before := len(im.out)
-	for i, doc := range documents(f.Data) {
-		if i == maxDocuments {
-			im.skip(File{Name: f.Name}, 0, "the file has more documents than can be read: divide it")
+	padding := 0
+	for lines, doc := range documents(f.Data) {
+		if padding += lines; padding > maxPadding {
+			im.skip(File{Name: f.Name}, lines, "the file has more documents than can be read: divide it")
 			return
 		}
-		im.readObject(File{Name: f.Name, Data: doc, Found: f.Found})
+		im.readObject(File{Name: f.Name, Data: append(bytes.Repeat([]byte{'\n'}, lines), doc...), Found: f.Found})
 	}
 	if len(im.out) == before {
 		im.skip(f, 0, "the file has neither a PrometheusRule nor an AlertingRule")
@@ -56,7 +62,11 @@ func (im *importer) readObjects(f File) {
 }
 
 func (im *importer) readObject(f File) {
-	doc, ps := strictyaml.Parse(f.Name, f.Data, strictyaml.Options{MaxBytes: 2 * MaxFileBytes, AllowEmpty: true})
+	limit := MaxFileBytes
+	if bytes.HasPrefix(f.Data, []byte{'\n'}) {
+		limit += maxPadding
+	}
+	doc, ps := strictyaml.Parse(f.Name, f.Data, strictyaml.Options{MaxBytes: limit, AllowEmpty: true})
 	if doc == nil {
 		im.refuseFile(f, ps)
 		return
@@ -88,34 +98,31 @@ func (im *importer) readObject(f File) {
 // hasRules reports whether rules are what the object is for.
 func (o *rulerObject) hasRules() bool { return o.Kind == "PrometheusRule" || o.Kind == "AlertingRule" }
 
-// documents divides a file at lines that are only ---. Each document starts with as many empty
-// lines as lie before it, so that positions stay those of the file.
-func documents(data []byte) [][]byte {
-	if len(data) > MaxFileBytes {
-		return [][]byte{data} // refused for its size
-	}
-	var out [][]byte
-	start, line, padding := 0, 0, 0
-	for at := 0; at < len(data); {
-		end := len(data)
-		if i := bytes.IndexByte(data[at:], '\n'); i >= 0 {
-			end = at + i + 1
-		}
-		line++
-		if text := bytes.TrimRight(data[at:end], " \r\n"); string(text) == "---" {
-			if len(bytes.TrimSpace(data[start:at])) > 0 && len(out) <= maxDocuments {
-				out = append(out, padded(padding, data[start:at]))
+// documents returns the documents of a file, which lines that are only --- divide, each with how
+// many lines are before it. With as many empty lines before it, its positions are those of the file.
+func documents(data []byte) iter.Seq2[int, []byte] {
+	return func(yield func(int, []byte) bool) {
+		start, line, before := 0, 0, 0
+		for at := 0; at <= len(data); {
+			end := len(data)
+			if i := bytes.IndexByte(data[at:], '\n'); i >= 0 {
+				end = at + i + 1
 			}
-			start, padding = end, line
+			last := end == len(data)
+			line++
+			divides := string(bytes.TrimRight(data[at:end], " \r\n")) == "---"
+			if doc := data[start:at]; divides && len(bytes.TrimSpace(doc)) > 0 && !yield(before, doc) {
+				return
+			}
+			if divides {
+				start, before = end, line
+			}
+			if at = end; last {
+				break
+			}
 		}
-		at = end
+		if doc := data[start:]; len(bytes.TrimSpace(doc)) > 0 {
+			yield(before, doc)
+		}
 	}
-	if len(bytes.TrimSpace(data[start:])) > 0 {
-		out = append(out, padded(padding, data[start:]))
-	}
-	return out
-}
-
-func padded(lines int, data []byte) []byte {
-	return append(bytes.Repeat([]byte{'\n'}, lines), data...)
 }

@@ -79,6 +79,7 @@ type pattern struct {
 	fields   []entry // of JSON or text; a value that starts with ~ is an expression
 	any      []pattern
 	not      *pattern
+	large    bool // it was given up, because its alternatives multiply
 }
 
 func (m *pattern) empty() bool {
@@ -105,52 +106,86 @@ func oneOf(ms []pattern) pattern {
 }
 
 // all returns a pattern that demands every condition. A mapping has room for one expression, one
-// list of alternatives and each field once; further ones go into a list with one alternative.
+// list of alternatives and each field once: further ones are nested in the alternatives.
 func all(conditions []pattern) pattern {
 	var out pattern
-	var rest, not []pattern
+	var not, more []pattern
+	var groups [][]pattern // alternatives
 	for _, c := range conditions {
-		var more pattern
+		out.large = out.large || c.large
 		out.contains = append(out.contains, c.contains...)
-		if c.regex != "" {
-			if out.regex == "" {
-				out.regex = c.regex
-			} else {
-				more.regex = c.regex
-			}
+		if out.regex == "" {
+			out.regex = c.regex
+		} else if c.regex != "" {
+			more = append(more, pattern{regex: c.regex})
 		}
 		for _, f := range c.fields {
 			if slices.ContainsFunc(out.fields, func(o entry) bool { return o.name == f.name }) {
-				more.fields = append(more.fields, f)
+				more = append(more, pattern{fields: []entry{f}})
 			} else {
 				out.fields = append(out.fields, f)
 			}
 		}
 		if c.any != nil {
-			if out.any == nil {
-				out.any = c.any
-			} else {
-				more.any = c.any
-			}
+			groups = append(groups, c.any)
 		}
 		if c.not != nil {
 			not = append(not, *c.not)
-		}
-		if !more.empty() {
-			rest = append(rest, more)
 		}
 	}
 	if len(not) > 0 {
 		n := oneOf(not)
 		out.not = &n
 	}
-	if len(rest) > 0 {
-		if out.any != nil {
-			rest = append(rest, pattern{any: out.any})
+	if len(more) > 0 {
+		groups = append(groups, []pattern{all(more)})
+	}
+	slices.SortStableFunc(groups, func(a, b []pattern) int { return len(a) - len(b) })
+	for _, g := range slices.Backward(groups) {
+		if leaves(g)*leaves(out.any) > maxLeaves {
+			out.large = true
+			break
 		}
-		out.any = []pattern{all(rest)}
+		out.any = both(g, out.any)
 	}
 	return out
+}
+
+// maxLeaves bounds the alternatives of a pattern. Two lists of alternatives multiply.
+const maxLeaves = 512
+
+// leaves counts alternatives.
+func leaves(group []pattern) int {
+	n := 0
+	for i := range group {
+		n += leaves(group[i].any)
+	}
+	return max(n, 1)
+}
+
+// both returns the alternatives that satisfy one of a and one of b. It does not modify a.
+func both(a, b []pattern) []pattern {
+	if b == nil {
+		return a
+	}
+	out := slices.Clone(a)
+	for i := range out {
+		out[i].any = b
+		if a[i].any != nil {
+			out[i].any = both(a[i].any, b)
+		}
+	}
+	return out
+}
+
+// tooLarge reports whether the alternatives of a pattern multiply beyond the bound.
+func (m *pattern) tooLarge() bool {
+	return m != nil && (m.large || m.not.tooLarge() || slices.ContainsFunc(m.any, func(a pattern) bool { return a.tooLarge() }))
+}
+
+// tooLarge reports whether a part of the rule has too many alternatives.
+func (r *rule) tooLarge() bool {
+	return r.match.tooLarge() || r.clear.tooLarge() || r.unless.tooLarge() || slices.ContainsFunc(r.sequence, func(m pattern) bool { return m.tooLarge() })
 }
 
 // isPositive reports whether the pattern demands something of the line, which the language

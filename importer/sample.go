@@ -16,12 +16,17 @@ import (
 
 // Bounds on tests from sample logs.
 const (
-	maxSampleLine  = 2 << 10 // bytes of a line
-	maxSampleLines = 20_000  // of a log that are looked at
+	maxSampleLine  = 2 << 10   // bytes of a line
+	maxSampleLines = 20_000    // of a log that are looked at
+	maxSampled     = 256 << 20 // bytes of the logs of all rules
 )
 
 // sampleLines returns the texts of the lines of a log.
-func sampleLines(data []byte) []string {
+func (im *importer) sampleLines(r *rule, data []byte) []string {
+	if im.sampled += len(data); im.sampled > maxSampled {
+		r.warn("the sample log was not read: the rules of this run have more than %d MiB of them", maxSampled>>20)
+		return nil
+	}
 	var out []string
 	for line := range strings.Lines(string(data[:min(len(data), MaxSampleBytes)])) {
 		t := strings.ToValidUTF8(string(matcher.TextOf([]byte(strings.TrimRight(line, "\r\n")))), "\uFFFD")
@@ -158,10 +163,12 @@ func (m *meaning) choose(redact func(string) string) (fires []string, quiet stri
 			continue
 		}
 		l = text.Truncate(redact(l), 2*maxSampleLine)
-		if c.take(l) || quiet != "" {
-			continue
+		if used := c.take(l); !used && quiet == "" {
+			quiet = l
 		}
-		quiet = l
+		if c.left == 0 && quiet != "" {
+			break
+		}
 	}
 	if c.left > 0 {
 		return nil, ""

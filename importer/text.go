@@ -77,12 +77,12 @@ func (im *importer) alertName(title, suffix string) string {
 
 // camel joins the words of an identifier, such as CRE-2025-0071.
 func camel(id string) string {
-	return strings.Map(func(r rune) rune {
+	return text.Truncate(strings.Map(func(r rune) rune {
 		if r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r)) {
 			return r
 		}
 		return -1
-	}, id)
+	}, id), maxName/2)
 }
 
 // unsafeInSteps are characters that a shell gives a meaning: a step that contains one has to be a
