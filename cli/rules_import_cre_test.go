@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -98,6 +99,7 @@ func TestPublicCREs(t *testing.T) {
 		}
 	}
 	var foreign []string
+	programs := compiledRules{}
 	pairs, logs := 0, 0
 	for _, f := range files {
 		labels := streams[sourceOfCRE(f)]
@@ -111,7 +113,7 @@ func TestPublicCREs(t *testing.T) {
 				readers = append(readers, r)
 			}
 		}
-		fired := firing(t, readers, labels, f.Sample)
+		fired := programs.firing(t, readers, labels, f.Sample)
 		for _, r := range readers {
 			if r == own[f.Name] {
 				require.Contains(t, fired, r.Alert, "the rule does not fire on its own log")
@@ -157,12 +159,22 @@ func importedSet(t *testing.T, r importer.Result) *rules.Set {
 	return set
 }
 
-// firing returns the names of the rules that raise an alert over a log.
-func firing(t *testing.T, all []*rules.Rule, labels matcher.Labels, log []byte) []string {
+// compiledRules are programs by the labels of the stream that they read.
+type compiledRules map[string]*matcher.Program
+
+// firing returns the names of the rules that raise an alert over a log. The rules depend on the
+// labels only.
+func (c compiledRules) firing(t *testing.T, all []*rules.Rule, labels matcher.Labels, log []byte) []string {
 	t.Helper()
 	set := &rules.Set{Rules: all}
-	prog, err := matcher.Compile(set)
-	require.NoError(t, err)
+	key := fmt.Sprint(labels)
+	prog := c[key]
+	if prog == nil {
+		var err error
+		prog, err = matcher.Compile(set)
+		require.NoError(t, err)
+		c[key] = prog
+	}
 	in := replay.Input{Name: "test.log", Labels: labels, Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(log)), nil }}
 	report, err := replay.Scan(set, prog, []replay.Input{in}, replay.ScanOptions{Lenient: true, Now: time.Now()})
 	require.NoError(t, err)

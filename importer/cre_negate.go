@@ -73,6 +73,7 @@ func (m *meaning) forbid(s span, forbidden pattern) {
 		r.warn("a line of `negate` after the alert started also resolves it")
 		return
 	}
+	r.warn("a line of `negate` mutes until the alert fires, which waits for late lines: 10s longer than in the CRE for files and pod logs")
 	r.unless, r.before, r.wait = &forbidden, max(s.before, time.Millisecond), s.after
 	if s.after >= defaultKeep {
 		r.keep = s.after + defaultKeep

@@ -3,10 +3,7 @@ package importer
 import (
 	"slices"
 	"strconv"
-	"strings"
 	"time"
-
-	"github.com/prometheus/common/model"
 )
 
 // The syntax tree has only what can be translated. The parser refuses everything else by name:
@@ -383,48 +380,4 @@ func (p *queryParser) overTime(function token) (*countQuery, error) {
 		return c, err
 	}
 	return c, nil
-}
-
-func (p *queryParser) window() (time.Duration, error) {
-	p.take() // [
-	t := p.take()
-	d, err := model.ParseDuration(t.value)
-	if t.kind != tokenQuantity || err != nil || d <= 0 || time.Duration(d) > maxDuration {
-		return 0, queryErrorf(t.at, "%s is not a duration such as 5m", t)
-	}
-	return time.Duration(d), p.expect("]")
-}
-
-// selector returns the text of a stream selector.
-func (p *queryParser) selector() (string, error) {
-	start := p.next().at
-	if err := p.expect("{"); err != nil {
-		return "", err
-	}
-	var out []string
-	for {
-		if _, ok := p.accept("}"); ok {
-			break
-		}
-		name, err := p.name()
-		if err != nil {
-			return "", err
-		}
-		op, ok := p.accept("=", "!=", "=~", "!~")
-		if !ok {
-			return "", p.unexpected("=, !=, =~ or !~")
-		}
-		value, err := p.text()
-		if err != nil {
-			return "", err
-		}
-		out = append(out, name+op.value+strconv.Quote(value))
-		if _, ok := p.accept(","); !ok && p.next().value != "}" {
-			return "", p.unexpected("`,` or `}`")
-		}
-	}
-	if len(out) == 0 {
-		return "", queryErrorf(start, "the selector is empty")
-	}
-	return "{" + strings.Join(out, ", ") + "}", nil
 }

@@ -1,5 +1,13 @@
 package importer
 
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/model"
+)
+
 // stage parses one stage of a pipeline.
 func (p *queryParser) stage(q *lineQuery) error {
 	t := p.take()
@@ -178,4 +186,48 @@ func (p *queryParser) labelOne() (*labelFilter, error) {
 		return nil, queryErrorf(t.at, "the label %s is compared with %s; a rule compares texts and whole numbers", f.name, t)
 	}
 	return f, nil
+}
+
+func (p *queryParser) window() (time.Duration, error) {
+	p.take() // [
+	t := p.take()
+	d, err := model.ParseDuration(t.value)
+	if t.kind != tokenQuantity || err != nil || d <= 0 || time.Duration(d) > maxDuration {
+		return 0, queryErrorf(t.at, "%s is not a duration such as 5m", t)
+	}
+	return time.Duration(d), p.expect("]")
+}
+
+// selector returns the text of a stream selector.
+func (p *queryParser) selector() (string, error) {
+	start := p.next().at
+	if err := p.expect("{"); err != nil {
+		return "", err
+	}
+	var out []string
+	for {
+		if _, ok := p.accept("}"); ok {
+			break
+		}
+		name, err := p.name()
+		if err != nil {
+			return "", err
+		}
+		op, ok := p.accept("=", "!=", "=~", "!~")
+		if !ok {
+			return "", p.unexpected("=, !=, =~ or !~")
+		}
+		value, err := p.text()
+		if err != nil {
+			return "", err
+		}
+		out = append(out, name+op.value+strconv.Quote(value))
+		if _, ok := p.accept(","); !ok && p.next().value != "}" {
+			return "", p.unexpected("`,` or `}`")
+		}
+	}
+	if len(out) == 0 {
+		return "", queryErrorf(start, "the selector is empty")
+	}
+	return "{" + strings.Join(out, ", ") + "}", nil
 }

@@ -91,7 +91,11 @@ func TestRequiredTexts(t *testing.T) {
 // Conditions that do not fit into one mapping are nested, and all of them hold.
 func TestAll(t *testing.T) {
 	m := all([]pattern{
-		{contains: []string{"a"}}, {regex: "b"}, {regex: "c"}, {any: []pattern{{regex: "d"}, {regex: "e"}}}, {any: []pattern{{regex: "f"}}},
+		{contains: []string{"a"}},
+		{regex: "b"},
+		{regex: "c"},
+		{any: []pattern{{regex: "d"}, {regex: "e"}}},
+		{any: []pattern{{regex: "f"}}},
 		negation(pattern{regex: "g"}), negation(pattern{contains: []string{"h"}}),
 	})
 	is := m.compile()
