@@ -219,6 +219,7 @@ func (w *rulerRule) describe(r *rule) {
 	r.severity = "warning"
 	for _, l := range w.labels {
 		switch {
+		case l.name == "resolves": // export loki adds it
 		case l.name == "severity":
 			var known bool
 			if r.severity, known = severityOf(l.value); !known {
