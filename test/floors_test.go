@@ -23,7 +23,7 @@ var floors = map[string]int{
 	"strictyaml": 0, "redact": 0, "rules": 0,
 	"matcher": 1, "httpconfig": 1,
 	"episodes": 2, "hits": 2,
-	"sources": 3, "sinks": 3, "web": 3, "replay": 3, "discover": 3, "state": 3, "export": 3, "artifact": 3,
+	"sources": 3, "sinks": 3, "web": 3, "replay": 3, "discover": 3, "state": 3, "export": 3, "importer": 3, "artifact": 3,
 	"daemon/component": 4, "daemon/config": 5, "daemon/monitor": 5, "daemon/inforce": 5, "daemon/loader": 6, "daemon/packs": 7, "daemon": 8,
 	"cli": 9, "cmd": 10, "deploy": 10,
 	"internal/blocks": -1, "internal/wholelines": -1, "internal/fair": -1,
@@ -36,7 +36,7 @@ var exceptions = map[string][]string{
 }
 
 // tools are for rule authors; the daemon does not contain them.
-var tools = []string{"discover", "export"}
+var tools = []string{"discover", "export", "importer"}
 
 // libraries that only one place may import.
 var confined = map[string]string{

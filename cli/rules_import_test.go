@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/importer"
+)
+
+// The files of the importer's own tests become packs that pass their check and their tests, but for
+// the rules that only the check refuses.
+func TestImportedPacksPass(t *testing.T) {
+	refused := map[string]string{
+		"WideKey": "which .* captures",
+	}
+	for format, extensions := range importFormats {
+		files, err := filepath.Glob(filepath.Join("../importer/testdata", string(format), "*"))
+		require.NoError(t, err)
+		for _, file := range files {
+			if !strings.Contains(strings.Join(extensions, " "), filepath.Ext(file)) {
+				continue
+			}
+			data, err := os.ReadFile(file)
+			require.NoError(t, err)
+			sample, err := os.ReadFile(strings.TrimSuffix(file, filepath.Ext(file)) + ".log")
+			if err != nil {
+				sample = nil
+			}
+			in := []importer.File{{Name: file, Data: data, Sample: sample}}
+			free, err := importer.Import(format, in, importer.Options{Pack: "test"})
+			require.NoError(t, err)
+			tried, err := importer.Import(format, in, importer.Options{Pack: "test", Try: tryRules})
+			require.NoError(t, err)
+			for i, o := range tried.Outcomes {
+				if why := refused[free.Outcomes[i].Alert]; why != "" {
+					require.Contains(t, o.Reasons[0], why)
+					continue
+				}
+				require.Equal(t, free.Outcomes[i].Alert, o.Alert, o.Reasons)
+			}
+		}
+	}
+}
+
+// A rule that fails is taken out of its pack, with the reason.
+func TestTryRules(t *testing.T) {
+	trial, err := tryRules([]byte(`pack: {name: a, rules: 3}
+rules:
+- alert: Good
+  from: '{container="a"}'
+  match: "broken pipe"
+  severity: warning
+- alert: BadRegex
+  from: '{container="a"}'
+  match: {regex: "a("}
+  severity: warning
+- alert: BadKey
+  from: '{container="a"}'
+  match: "broken pipe"
+  by: [trace_id]
+  severity: warning
+`))
+	require.NoError(t, err)
+	require.Len(t, trial.Failed, 2)
+	require.Contains(t, trial.Failed["BadRegex"], "crowsnest refuses the rule")
+	require.Contains(t, trial.Failed["BadKey"], "every line would raise an alert")
+
+	trial, err = tryRules([]byte(`pack: {name: a}
+rules:
+- alert: Fails
+  from: '{container="a"}'
+  match: "broken pipe"
+  severity: warning
+  tests:
+  - name: fires
+    stream: {container: a}
+    input: [{at: 0s, line: "all is well"}]
+    expect: [{at: 1s, firing: [{alertname: Fails}]}]
+`))
+	require.NoError(t, err)
+	require.Contains(t, trial.Failed["Fails"], `its test "fires" fails`)
+
+	_, err = tryRules([]byte("pack: ["))
+	require.Error(t, err)
+}

@@ -1,0 +1,248 @@
+package importer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"crowsnest/redact"
+	"crowsnest/rules/versions"
+)
+
+// convertCRE translates one CRE.
+func (im *importer) convertCRE(c *creRule, terms creTermMap, sample []byte) (*rule, error) {
+	if c.id == "" && c.title == "" {
+		return nil, refusef("it has neither an id nor a title")
+	}
+	cond, kind := c.sequence, "sequence"
+	r := &rule{}
+	switch {
+	case c.set == nil && c.sequence == nil:
+		return nil, refusef("it has no condition: neither `set` nor `sequence`")
+	case cond == nil:
+		cond, kind = c.set, "set"
+	case c.set != nil:
+		r.warn("it has a set and a sequence; preq evaluates the sequence only, and so does the rule")
+	}
+	cond, err := resolved(cond, terms)
+	if err != nil {
+		return nil, err
+	}
+	m := &meaning{rule: r, cond: cond, kind: kind, sample: im.sampleLines(r, sample)}
+	if err := im.placeCRE(r, c, cond); err != nil {
+		return nil, err
+	}
+	if err := m.positive(); err != nil {
+		return nil, err
+	}
+	if err := m.negative(); err != nil {
+		return nil, err
+	}
+	c.describe(r)
+	if err := im.sampleTests(r, m, c.id); err != nil {
+		return nil, err
+	}
+	title := c.title
+	if title == "" {
+		title = cond.source
+	}
+	r.alert = im.alertName(title, camel(c.id))
+	return r, nil
+}
+
+// resolved replaces names of terms by the terms, and refuses conditions that are not about lines.
+func resolved(c *creCondition, terms creTermMap) (*creCondition, error) {
+	out := *c
+	resolve := func(all []creTerm, negate bool) ([]creTerm, error) {
+		all = slices.Clone(all)
+		for i, t := range all {
+			named, ok := terms[t.value]
+			if ok && t.regex == "" && t.jq == "" {
+				named.at, named.valueAt = t.at, t.at
+				if negate {
+					named.window, named.slide, named.anchor, named.absolute = t.window, t.slide, t.anchor, t.absolute
+				}
+				t = named
+			}
+			if err := t.check(negate); err != nil {
+				return nil, err
+			}
+			all[i] = t
+		}
+		return all, nil
+	}
+	var err error
+	if out.terms, err = resolve(c.terms, false); err != nil {
+		return nil, err
+	}
+	if out.negate, err = resolve(c.negate, true); err != nil {
+		return nil, err
+	}
+	if len(out.terms) == 0 {
+		return nil, refusef("it has no condition that lines must meet")
+	}
+	return &out, nil
+}
+
+func (t *creTerm) check(negate bool) error {
+	n := 0
+	for _, v := range []string{t.value, t.regex, t.jq} {
+		if v != "" {
+			n++
+		}
+	}
+	at := fmt.Sprintf("line %d, column %d: ", t.at.Line, t.at.Column)
+	switch {
+	case t.other == "extract":
+		return refusef("%s`extract` compares values of several logs, and a rule has one key for all of its lines", at)
+	case t.other == "promql":
+		return refusef("%s`promql` is about metrics, and crowsnest reads logs", at)
+	case t.other != "":
+		return refusef("%sa %s inside of another condition cannot be one rule: a rule has one window", at, t.other)
+	case n != 1:
+		return refusef("%sa condition needs one of `value`, `regex` and `jq`", at)
+	case negate && t.count > 1:
+		return refusef("%s`count` has no meaning in `negate`", at)
+	case t.regex != "":
+		return checkRegex(t.valueAt, t.regex)
+	}
+	return nil
+}
+
+// pattern translates the condition on one line.
+func (t *creTerm) pattern() (pattern, error) {
+	switch {
+	case t.value != "":
+		return pattern{contains: []string{t.value}}, nil
+	case t.regex != "":
+		if text, ok := plainText(t.regex); ok {
+			return pattern{contains: []string{text}}, nil
+		}
+		return pattern{regex: t.regex}, nil
+	}
+	return jqMatcher(t.valueAt, t.jq)
+}
+
+// severities of CREs: 0 is critical, 1 high, 2 medium, 3 low, 4 info.
+var creSeverities = []string{"critical", "warning", "warning", "info", "info"}
+
+var creSeverityNames = []string{"critical", "high", "medium", "low", "info"}
+
+// describe carries over what a CRE says about the failure.
+func (c *creRule) describe(r *rule) {
+	r.severity = "warning"
+	if c.severity >= 0 {
+		r.severity = creSeverities[c.severity]
+	}
+	r.annotate("summary", literal(redact.Sanitise(c.title)))
+	r.annotate("description", literal(prose(c.description)))
+	r.annotate("cause", literal(prose(c.cause)))
+	r.annotate("impact", literal(prose(c.impact)))
+	r.annotate("cre", literal(redact.Sanitise(c.id)))
+	if c.severity >= 0 {
+		r.annotate("cre_severity", creSeverityNames[c.severity])
+	}
+	r.annotate("category", literal(redact.Sanitise(c.category)))
+	r.annotate("tags", literal(list(c.tags, ", ")))
+	r.annotate("references", literal(list(c.references, "\n")))
+	if i := slices.IndexFunc(c.references, isLink); i >= 0 {
+		r.runbook = c.references[i]
+	}
+	mitigation := prose(c.mitigation)
+	if all, ok := steps(mitigation); ok {
+		for _, s := range all {
+			r.steps = append(r.steps, literal(s))
+		}
+	} else {
+		r.summary = literal(mitigation)
+	}
+	var others []string
+	for _, a := range c.applications[:min(len(c.applications), maxListed)] {
+		if a.image != "" && a.version != "" && !strings.Contains(a.version, "{{") && versions.Check(a.version) == nil {
+			r.affects = append(r.affects, affects{redact.Sanitise(a.name), redact.Sanitise(a.image), a.version})
+			continue
+		}
+		others = append(others, strings.TrimSpace(a.name+" "+strings.TrimPrefix(a.version, "*")))
+	}
+	r.annotate("applications", literal(list(others, ", ")))
+}
+
+func list(all []string, sep string) string {
+	var out []string
+	for _, s := range all[:min(len(all), maxListed)] {
+		if s = redact.Sanitise(strings.TrimSpace(s)); s != "" {
+			out = append(out, s)
+		}
+	}
+	return strings.Join(out, sep)
+}
+
+// meaning translates when a CRE fires.
+type meaning struct {
+	rule   *rule
+	cond   *creCondition
+	kind   string
+	sample []string
+
+	terms    []pattern // in order; of a set, without those that others imply
+	single   bool      // one line decides
+	clearing bool      // lines of negate between the first and the last line end the count
+}
+
+// defaultKeep is how long an alert without `clear` lasts after its last line.
+const defaultKeep = 15 * time.Minute
+
+// positive translates the lines that must occur.
+func (m *meaning) positive() error {
+	for i := range m.cond.terms {
+		t, err := m.cond.terms[i].pattern()
+		if err != nil {
+			return err
+		}
+		m.terms = append(m.terms, t)
+	}
+	if m.kind == "sequence" && len(m.terms) > 1 {
+		return m.sequence()
+	}
+	if m.kind == "set" {
+		if err := m.dropImplied(); err != nil {
+			return err
+		}
+	}
+	if len(m.terms) > 1 {
+		return m.set()
+	}
+	r, t := m.rule, &m.cond.terms[0]
+	r.match = m.terms[0]
+	if t.count > 1 {
+		if m.cond.window <= 0 {
+			return refusef("it counts %d lines without a `window`", t.count)
+		}
+		r.count, r.within = t.count, m.cond.window
+		return nil
+	}
+	m.single = true
+	return nil
+}
+
+// maxSequence is the longest sequence of the language.
+const maxSequence = 32
+
+func (m *meaning) sequence() error {
+	if m.cond.window <= 0 {
+		return refusef("a sequence needs a `window`")
+	}
+	n := 0
+	for i, t := range m.terms {
+		for range max(m.cond.terms[i].count, 1) {
+			n++
+			m.rule.sequence = append(m.rule.sequence, t)
+		}
+		if n > maxSequence {
+			return refusef("the sequence has more than %d lines, the longest that a rule can have; a count of one kind of lines may be up to 10000", maxSequence)
+		}
+	}
+	m.rule.within = m.cond.window
+	return nil
+}

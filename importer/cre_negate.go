@@ -1,0 +1,135 @@
+package importer
+
+import (
+	"fmt"
+	"time"
+)
+
+// A condition of `negate` forbids lines in a span of time. The span starts at one of the lines that
+// occurred (anchor), moved by slide. It is as long as window, and unless absolute also as long as
+// the time from the first to the last of these lines. The language has three places for it: `not`
+// for the line itself, `clear` for the time from the first to the last line, and `unless` for a time
+// before or after.
+
+// span is how a condition of `negate` is expressed.
+type span struct {
+	kind          string        // same, between or around
+	before, after time.Duration // of around: relative to the last line
+}
+
+const (
+	spanSame    = "same"
+	spanBetween = "between"
+	spanAround  = "around"
+)
+
+// negative translates the lines that must not occur.
+func (m *meaning) negative() error {
+	var unless []pattern
+	var chosen span
+	for i := range m.cond.negate {
+		t := &m.cond.negate[i]
+		s, err := m.span(t)
+		if err != nil {
+			return err
+		}
+		forbidden, err := t.pattern()
+		if err != nil {
+			return err
+		}
+		if s.kind == spanSame {
+			m.exclude(forbidden)
+			continue
+		}
+		if len(unless) > 0 && s != chosen {
+			return refusef("line %d, column %d: the conditions of `negate` forbid lines at different times (%s, %s), and a rule has one such time", t.at.Line, t.at.Column, chosen, s)
+		}
+		chosen = s
+		unless = append(unless, forbidden)
+	}
+	if len(unless) > 0 {
+		m.forbid(chosen, oneOf(unless))
+	}
+	return nil
+}
+
+func (s span) String() string {
+	if s.kind == spanBetween {
+		return "between the first and the last line"
+	}
+	return fmt.Sprintf("from %s before to %s after the last line", s.before, s.after)
+}
+
+// exclude forbids the matching line itself.
+func (m *meaning) exclude(forbidden pattern) {
+	m.rule.match = all([]pattern{m.rule.match, {not: &forbidden}})
+	m.rule.warn("a line of `negate` excludes only itself: in the CRE it also excludes lines with exactly the same timestamp")
+}
+
+func (m *meaning) forbid(s span, forbidden pattern) {
+	r := m.rule
+	if s.kind == spanBetween {
+		r.clear, r.expire, m.clearing = &forbidden, defaultKeep, true
+		r.warn("a line of `negate` after the alert started also resolves it")
+		return
+	}
+	r.warn("a line of `negate` mutes until the alert fires, which waits for late lines: 10s longer than in the CRE for files and pod logs")
+	r.unless, r.before, r.wait = &forbidden, max(s.before, time.Millisecond), s.after
+	if s.after >= defaultKeep {
+		r.keep = s.after + defaultKeep
+	}
+}
+
+// span returns where a condition of `negate` forbids lines.
+func (m *meaning) span(t *creTerm) (span, error) {
+	refuse := func(format string, args ...any) (span, error) {
+		return span{}, refusef("line %d, column %d: `negate` (%s) forbids lines %s", t.at.Line, t.at.Column,
+			shorten(t.value+t.regex+t.jq), fmt.Sprintf(format, args...))
+	}
+	last := m.lines() - 1
+	switch {
+	case t.anchor > last:
+		return refuse("around line %d, and there are only %d", t.anchor+1, last+1)
+	case t.window < 0:
+		return refuse("in a window of %s, which is never open", t.window)
+	case m.single:
+		return m.spanOfOne(t, refuse)
+	case t.slide == 0 && t.anchor == 0 && t.window == 0 && !t.absolute:
+		return span{kind: spanBetween}, nil
+	case t.slide > 0:
+		return refuse("only from %s after a line: `unless` has no such gap", t.slide)
+	case t.anchor == last && t.slide == 0:
+		if !t.absolute {
+			m.rule.warn("a line of `negate` mutes up to %s after the last line; in the CRE the time from the first to the last line is added", t.window)
+		}
+		return span{kind: spanAround, after: t.window}, nil
+	case t.anchor == 0 && !t.absolute && t.window+t.slide >= 0:
+		// From slide before the first line to the last one, and on.
+		m.rule.warn("a line of `negate` mutes from %s before the last line; in the CRE, from %s before the first one", m.cond.window-t.slide, -t.slide)
+		return span{kind: spanAround, before: m.cond.window - t.slide, after: t.window + t.slide}, nil
+	}
+	return refuse("in a part of the time between the first and the last line (anchor %d, slide %s, window %s): a rule can forbid all of it, or a time before or after", t.anchor, t.slide, t.window)
+}
+
+// spanOfOne is span for a rule that one line decides.
+func (m *meaning) spanOfOne(t *creTerm, refuse func(string, ...any) (span, error)) (span, error) {
+	end := t.slide + t.window
+	switch {
+	case t.slide > 0:
+		return refuse("only from %s after the line: `unless` has no such gap", t.slide)
+	case end < 0:
+		return refuse("only until %s before the line: `unless` has no such gap", -end)
+	case t.slide == 0 && t.window == 0:
+		return span{kind: spanSame}, nil
+	}
+	return span{kind: spanAround, before: -t.slide, after: end}, nil
+}
+
+// lines returns how many lines the condition demands.
+func (m *meaning) lines() int {
+	n := 0
+	for _, t := range m.cond.terms {
+		n += max(t.count, 1)
+	}
+	return n
+}

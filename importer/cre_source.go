@@ -1,0 +1,146 @@
+package importer
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"crowsnest/redact"
+)
+
+// journalSources are sources of CREs whose lines are in the journal of a node.
+var journalSources = map[string]string{
+	"kubelet": `{unit="kubelet.service"}`, "docker": `{unit="docker.service"}`, "dockerd": `{unit="docker.service"}`,
+	"containerd": `{unit="containerd.service"}`, "kernel": `{transport="kernel"}`, "dmesg": `{transport="kernel"}`,
+	"syslog": `{transport=~".+"}`, "journal": `{transport=~".+"}`, "systemd": `{identifier="systemd"}`,
+}
+
+// podSources are components whose containers have other names.
+var podSources = map[string]string{
+	"ingress-nginx": "ingress-nginx", "harbor": "harbor", "strimzi-kafka-operator": "strimzi-cluster-operator",
+}
+
+// correlations are names of CREs for labels of streams.
+var correlations = map[string]string{
+	"hostname": "node", "host": "node", "node": "node", "nodename": "node", "node_name": "node",
+	"pod": "pod", "podname": "pod", "pod_name": "pod", "namespace": "namespace",
+	"container": "container", "containername": "container", "container_name": "container",
+}
+
+// placeCRE sets whose lines the rule reads, and its key.
+func (im *importer) placeCRE(r *rule, c *creRule, cond *creCondition) error {
+	if cond.source == "" && im.opt.From == "" {
+		return refusef("it names no `event.source`: state the streams with --from")
+	}
+	from, err := selectorOf(r, c, cond)
+	if im.opt.From != "" {
+		from, err = im.opt.From, nil
+		r.warnings = slices.DeleteFunc(r.warnings, func(w string) bool { return w == allContainers })
+	}
+	if err != nil {
+		return err
+	}
+	r.from, r.by = from, []string{keyOf(from)}
+	for _, name := range cond.correlations {
+		label := correlations[strings.ToLower(name)]
+		if label == "" {
+			return refusef("it correlates lines by %q, which is no label of streams: lines can be correlated by node, namespace, pod or container", redact.Sanitise(name))
+		}
+		if !slices.Contains(r.by, label) {
+			r.by = append(r.by, label)
+		}
+	}
+	r.comments = append(r.comments, c.id+", source "+cond.source)
+	return nil
+}
+
+// keyOf returns what alerts are about: the node for its journal, the namespace otherwise.
+func keyOf(from string) string {
+	for _, label := range []string{"{unit", "{transport", "{identifier"} {
+		if strings.HasPrefix(from, label) {
+			return "node"
+		}
+	}
+	return "namespace"
+}
+
+const allContainers = "the source names no container, so the rule reads the logs of all containers: state the streams with --from"
+
+// columns are parts of expressions that match how kubectl aligns Events.
+var columns = regexp.MustCompile(`\\t|\^|(Normal|Warning)\\s`)
+
+func selectorOf(r *rule, c *creRule, cond *creCondition) (string, error) {
+	var containers []string
+	for _, a := range c.applications[:min(len(c.applications), maxListed)] {
+		if a.container != "" && !slices.Contains(containers, a.container) {
+			containers = append(containers, a.container)
+		}
+	}
+	name, isLog := strings.CutPrefix(cond.source, "cre.log.")
+	switch {
+	case cond.source == "cre.kubernetes":
+		for _, t := range slices.Concat(cond.terms, cond.negate) {
+			if columns.MatchString(t.regex) {
+				return "", refusef("line %d, column %d: the expression matches the columns of a list of kubectl, and the lines that crowsnest writes for Events have fields instead: type, reason, kind, object, message", t.valueAt.Line, t.valueAt.Column)
+			}
+		}
+		r.warn("the CRE was written for lists of kubectl; the rule reads Kubernetes Events, so check that it matches their fields")
+		return `{component="events"}`, nil
+	case strings.HasPrefix(cond.source, "cre.config."):
+		return "", refusef("it reads configuration files (%s), and crowsnest reads logs; if such a file is written to a log, state its streams with --from", redact.Sanitise(cond.source))
+	case strings.HasPrefix(cond.source, "cre.prequel.kubernetes.resource."):
+		return "", refusef("it reads Kubernetes objects (%s), not logs", redact.Sanitise(cond.source))
+	case !isLog || name == "":
+		return "", refusef("the source %q is not a log: state its streams with --from", redact.Sanitise(cond.source))
+	case len(containers) == 1:
+		return "{container=" + strconv.Quote(containers[0]) + "}", nil
+	case len(containers) > 1:
+		for i := range containers {
+			containers[i] = quoteMeta(containers[i])
+		}
+		return "{container=~" + strconv.Quote(strings.Join(containers, "|")) + "}", nil
+	case journalSources[name] != "":
+		return journalSources[name], nil
+	}
+	component := componentOf(name)
+	switch {
+	case component == "":
+		r.warn("%s", allContainers)
+		return `{container=~".+"}`, nil
+	case podSources[component] != "":
+		return "{pod=~" + strconv.Quote(".*"+podSources[component]+".*") + "}", nil
+	}
+	return "{container=~" + strconv.Quote(".*"+quoteMeta(component)+".*") + "}", nil
+}
+
+// list15 is the end of sources that were generated from the title of a list.
+var list15 = regexp.MustCompile(`-[0-9]+(-log-based)?-cres?(-candidates)?$`)
+
+// maxWords is how many words the name of a component has at most; a longer source is a sentence.
+const maxWords = 4
+
+// componentOf returns the name of the component in a source: the words with which the source
+// starts and ends (cert-manager-ORGANISATION-cert-manager), those before "on", or all of them. It
+// returns "" for a source without a clear name.
+func componentOf(name string) string {
+	if i := strings.LastIndexByte(name, '.'); i >= 0 && strings.Contains(name[i:], "-") {
+		name = name[i+1:]
+	}
+	name = list15.ReplaceAllString(name, "")
+	words := strings.Split(name, "-")
+	for n := 1; 2*n < len(words); n++ {
+		if slices.Equal(words[:n], words[len(words)-n:]) {
+			words = words[:n]
+		}
+	}
+	if i := slices.Index(words, "on"); i > 0 {
+		words = words[:i]
+	}
+	if len(words) > maxWords || strings.ContainsFunc(name, func(r rune) bool { return !printable(r) || strings.ContainsRune(`"\ `, r) }) {
+		return ""
+	}
+	return strings.Join(words, "-")
+}
+
+func quoteMeta(s string) string { return regexp.QuoteMeta(s) }

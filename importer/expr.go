@@ -1,0 +1,189 @@
+package importer
+
+import (
+	"errors"
+	"regexp/syntax"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"crowsnest/strictyaml"
+)
+
+// maxRegex bounds an expression, as the language does.
+const maxRegex = 16 << 10
+
+// checkRegex returns why an expression is not RE2, with its position in the file.
+func checkRegex(at strictyaml.Pos, expr string) error {
+	if len(expr) > maxRegex {
+		return refusef("line %d, column %d: the expression has %d bytes, more than %d", at.Line, at.Column, len(expr), maxRegex)
+	}
+	re, err := syntax.Parse(expr, syntax.Perl)
+	var e *syntax.Error
+	if errors.As(err, &e) {
+		p := at.Within(expr, max(0, strings.Index(expr, e.Expr)))
+		return refusef("line %d, column %d: the expression is not RE2: %s: `%s`%s", p.Line, p.Column, e.Code, e.Expr, hint(e))
+	}
+	if err != nil {
+		return refusef("line %d, column %d: the expression is not RE2: %s", at.Line, at.Column, err)
+	}
+	if matchesEmpty(re) {
+		return refusef("line %d, column %d: the expression `%s` matches the empty text, and with it every line", at.Line, at.Column, shorten(expr))
+	}
+	return nil
+}
+
+// hint explains constructs of other engines.
+func hint(e *syntax.Error) string {
+	switch {
+	case strings.HasPrefix(e.Expr, "(?=") || strings.HasPrefix(e.Expr, "(?!") || strings.HasPrefix(e.Expr, "(?<"):
+		return " (look-around of PCRE; use `not` or a second condition)"
+	case e.Code == syntax.ErrInvalidEscape && len(e.Expr) > 1 && e.Expr[1] >= '1' && e.Expr[1] <= '9':
+		return " (a back reference of PCRE)"
+	case e.Code == syntax.ErrInvalidRepeatOp && strings.HasSuffix(e.Expr, "+"):
+		return " (a possessive quantifier of PCRE)"
+	}
+	return ""
+}
+
+func shorten(s string) string {
+	if len(s) <= 80 {
+		return s
+	}
+	return strings.ToValidUTF8(s[:80], "") + "..."
+}
+
+func matchesEmpty(re *syntax.Regexp) bool {
+	switch re.Op {
+	case syntax.OpEmptyMatch, syntax.OpStar, syntax.OpQuest, syntax.OpBeginLine, syntax.OpEndLine, syntax.OpBeginText, syntax.OpEndText:
+		return true
+	case syntax.OpCapture, syntax.OpPlus:
+		return matchesEmpty(re.Sub[0])
+	case syntax.OpRepeat:
+		return re.Min == 0 || matchesEmpty(re.Sub[0])
+	case syntax.OpConcat:
+		return !slices.ContainsFunc(re.Sub, func(s *syntax.Regexp) bool { return !matchesEmpty(s) })
+	case syntax.OpAlternate:
+		return slices.ContainsFunc(re.Sub, matchesEmpty)
+	}
+	return false
+}
+
+// plainText returns the text of an expression that is only a text.
+func plainText(expr string) (string, bool) {
+	re, err := syntax.Parse(expr, syntax.Perl)
+	if err != nil || re.Op != syntax.OpLiteral || re.Flags&syntax.FoldCase != 0 {
+		return "", false
+	}
+	return string(re.Rune), true
+}
+
+// Bounds on the alternatives of an expression that are told apart, and on the texts of each.
+const (
+	maxAlternatives = 256
+	maxTexts        = 32
+)
+
+// required returns the texts that a match contains, for each alternative of the expression. An
+// alternative without texts is empty. It leaves out letters that may be of either case.
+func required(re *syntax.Regexp) [][]string {
+	switch re.Op {
+	case syntax.OpLiteral:
+		if re.Flags&syntax.FoldCase == 0 {
+			return [][]string{{string(re.Rune)}}
+		}
+		return [][]string{strings.FieldsFunc(string(re.Rune), func(r rune) bool { return unicode.SimpleFold(r) != r })}
+	case syntax.OpCapture, syntax.OpPlus:
+		return required(re.Sub[0])
+	case syntax.OpRepeat:
+		if re.Min > 0 {
+			return required(re.Sub[0])
+		}
+	case syntax.OpAlternate:
+		var out [][]string
+		for _, s := range re.Sub {
+			out = append(out, required(s)...)
+		}
+		if len(out) <= maxAlternatives {
+			return out
+		}
+	case syntax.OpConcat:
+		out := [][]string{nil}
+		for _, s := range re.Sub {
+			sub := required(s)
+			if len(sub)*len(out) > maxAlternatives || len(sub) == 1 && (len(sub[0]) == 0 || len(out[0]) == maxTexts) {
+				continue
+			}
+			var next [][]string
+			for _, a := range out {
+				for _, b := range sub {
+					both := slices.Concat(a, b)
+					next = append(next, both[:min(len(both), maxTexts)])
+				}
+			}
+			out = next
+		}
+		return out
+	}
+	return [][]string{nil}
+}
+
+// common returns the texts that every alternative contains, the longest first.
+func common(alternatives [][]string) []string {
+	const longest = 32
+	seen := map[string]bool{}
+	var out []string
+	for _, text := range alternatives[0] {
+		for i := range min(len(text), 256) {
+			for j := i + 1; j <= min(len(text), i+longest); j++ {
+				if s := text[i:j]; !seen[s] && utf8.ValidString(s) && inAll(alternatives[1:], s) {
+					seen[s] = true
+					out = append(out, s)
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b string) int { return len(b) - len(a) })
+	return out
+}
+
+func inAll(alternatives [][]string, s string) bool {
+	return !slices.ContainsFunc(alternatives, func(texts []string) bool {
+		return !slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(t, s) })
+	})
+}
+
+// example returns a short text that matches an expression.
+func example(re *syntax.Regexp) string {
+	switch re.Op {
+	case syntax.OpLiteral:
+		return string(re.Rune)
+	case syntax.OpCharClass:
+		for i := 0; i+1 < len(re.Rune); i += 2 {
+			for r := re.Rune[i]; r <= re.Rune[i+1] && r < utf8.RuneSelf; r++ {
+				if unicode.IsLetter(r) || unicode.IsDigit(r) {
+					return string(r)
+				}
+			}
+		}
+		if len(re.Rune) > 0 {
+			return string(re.Rune[0])
+		}
+	case syntax.OpAnyChar, syntax.OpAnyCharNotNL:
+		return "x"
+	case syntax.OpCapture, syntax.OpPlus:
+		return example(re.Sub[0])
+	case syntax.OpRepeat:
+		return strings.Repeat(example(re.Sub[0]), min(re.Min, 64))
+	case syntax.OpAlternate:
+		return example(re.Sub[0])
+	case syntax.OpConcat:
+		var b strings.Builder
+		for _, s := range re.Sub {
+			b.WriteString(example(s))
+		}
+		return b.String()
+	}
+	return ""
+}

@@ -1,0 +1,276 @@
+package importer
+
+import (
+	"encoding/json"
+	"regexp"
+	"regexp/syntax"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"crowsnest/internal/text"
+	"crowsnest/matcher"
+	"crowsnest/rules/selector"
+)
+
+// Bounds on tests from sample logs.
+const (
+	maxSampleLine  = 2 << 10   // bytes of a line
+	maxSampleLines = 20_000    // of a log that are looked at
+	maxSampled     = 256 << 20 // bytes of the logs of all rules
+)
+
+// sampleLines returns the texts of the lines of a log.
+func (im *importer) sampleLines(r *rule, data []byte) []string {
+	if im.sampled += len(data); im.sampled > maxSampled {
+		r.warn("the sample log was not read: the rules of this run have more than %d MiB of them", maxSampled>>20)
+		return nil
+	}
+	var out []string
+	for line := range strings.Lines(string(data[:min(len(data), MaxSampleBytes)])) {
+		t := strings.ToValidUTF8(string(matcher.TextOf([]byte(strings.TrimRight(line, "\r\n")))), "\uFFFD")
+		if strings.TrimSpace(t) != "" {
+			out = append(out, t)
+		}
+		if len(out) == maxSampleLines {
+			break
+		}
+	}
+	return out
+}
+
+// compile returns a function that evaluates the pattern. Its expressions are valid.
+func (m *pattern) compile() func(line string) bool {
+	var parts []func(string) bool
+	for _, t := range m.contains {
+		parts = append(parts, func(l string) bool { return strings.Contains(l, t) })
+	}
+	if m.regex != "" {
+		parts = append(parts, regexp.MustCompile(m.regex).MatchString)
+	}
+	for _, f := range m.fields {
+		parts = append(parts, compileField(f))
+	}
+	if len(m.any) > 0 {
+		var branches []func(string) bool
+		for i := range m.any {
+			branches = append(branches, m.any[i].compile())
+		}
+		parts = append(parts, func(l string) bool {
+			return slices.ContainsFunc(branches, func(b func(string) bool) bool { return b(l) })
+		})
+	}
+	if m.not != nil {
+		not := m.not.compile()
+		parts = append(parts, func(l string) bool { return !not(l) })
+	}
+	return func(l string) bool {
+		return !slices.ContainsFunc(parts, func(p func(string) bool) bool { return !p(l) })
+	}
+}
+
+// compileField evaluates a field of a JSON line.
+func compileField(f entry) func(string) bool {
+	is := func(v string) bool { return v == f.value }
+	if expr, ok := strings.CutPrefix(f.value, "~"); ok {
+		is = regexp.MustCompile(`^(?:` + expr + `)$`).MatchString
+	}
+	path := strings.Split(f.name, ".")
+	return func(l string) bool {
+		var v any
+		d := json.NewDecoder(strings.NewReader(l))
+		d.UseNumber()
+		if d.Decode(&v) != nil {
+			return false
+		}
+		for _, name := range path {
+			object, _ := v.(map[string]any)
+			v = object[name]
+		}
+		switch v := v.(type) {
+		case string:
+			return is(v)
+		case json.Number:
+			return is(v.String())
+		case bool:
+			return is(strconv.FormatBool(v))
+		}
+		return false
+	}
+}
+
+// sampleTests adds the tests that a sample log allows: its lines fire, and another line of it does
+// not.
+func (im *importer) sampleTests(r *rule, m *meaning, id string) error {
+	if len(m.sample) == 0 {
+		r.warn("there is no sample log, so the rule has no test")
+		return nil
+	}
+	if fires, _ := m.choose(func(s string) string { return s }); fires == nil {
+		return m.silence()
+	}
+	stream, ok := streamOf(r.from)
+	fires, quiet := m.choose(im.redactor.String)
+	if !ok || fires == nil {
+		r.warn("no test was written: redaction hides what the rule matches in the sample log, or no stream has the labels of `from`")
+		return nil
+	}
+	n := max(len(fires), 1)
+	if len(r.sequence) == 0 && r.distinct == "" {
+		n = max(r.count, 1)
+	}
+	spacing := time.Second
+	if r.within > 0 {
+		spacing = max(min(spacing, r.within/time.Duration(2*n)), time.Millisecond).Truncate(time.Millisecond)
+	}
+	t := test{name: "the sample log of " + oneLine(id), stream: stream, fires: true}
+	for i, l := range fires {
+		t.lines = append(t.lines, testLine{at: time.Duration(i) * spacing, text: l})
+	}
+	if n > len(fires) {
+		t.lines[0].repeat, t.lines[0].every = n, spacing
+	}
+	end := (time.Duration(n) * spacing).Round(time.Second)
+	t.at = end + r.wait + time.Minute
+	r.tests = append(r.tests, t)
+	if quiet != "" {
+		r.tests = append(r.tests, test{name: "another line of the sample log", stream: stream, lines: []testLine{{text: quiet}}, at: r.wait + time.Minute})
+	}
+	return nil
+}
+
+// silence returns why no lines of the sample complete the rule.
+func (m *meaning) silence() error {
+	c := m.chooser()
+	for i, is := range c.conditions {
+		if !slices.ContainsFunc(m.sample, is) {
+			return refusef("no line of its sample log meets condition %d: it matches several lines together, which preq joins if they have no time of their own, and crowsnest reads as separate lines", i+1)
+		}
+	}
+	if m.rule.distinct != "" {
+		return refusef("%s", m.rule.ifFails)
+	}
+	return refusef("the lines of its sample log do not complete the rule")
+}
+
+// choose returns the first lines of the sample that complete the rule, and one that meets none of
+// its conditions, as redact leaves them.
+func (m *meaning) choose(redact func(string) string) (fires []string, quiet string) {
+	c := m.chooser()
+	for _, l := range m.sample {
+		if len(l) > maxSampleLine {
+			continue
+		}
+		l = text.Truncate(redact(l), 2*maxSampleLine)
+		if used := c.take(l); !used && quiet == "" {
+			quiet = l
+		}
+		if c.left == 0 && quiet != "" {
+			break
+		}
+	}
+	if c.left > 0 {
+		return nil, ""
+	}
+	return c.lines, quiet
+}
+
+// chooser collects lines that complete a rule.
+type chooser struct {
+	conditions []func(string) bool
+	ordered    bool
+	forbidden  func(string) bool // starts again
+	met        []bool
+	left       int
+	lines      []string
+}
+
+func (m *meaning) chooser() *chooser {
+	r := m.rule
+	c := &chooser{forbidden: func(string) bool { return false }}
+	if m.clearing {
+		c.forbidden = r.clear.compile()
+	}
+	switch {
+	case len(r.sequence) > 0:
+		c.ordered = true
+		for i := range r.sequence {
+			c.conditions = append(c.conditions, r.sequence[i].compile())
+		}
+	case r.distinct != "":
+		for i := range r.match.any {
+			c.conditions = append(c.conditions, r.match.any[i].compile())
+		}
+	default:
+		c.conditions = append(c.conditions, r.match.compile())
+	}
+	c.reset()
+	return c
+}
+
+func (c *chooser) reset() {
+	c.met, c.left, c.lines = make([]bool, len(c.conditions)), len(c.conditions), nil
+}
+
+// take uses a line if it is needed, and reports whether it meets any condition.
+func (c *chooser) take(l string) bool {
+	if c.forbidden(l) {
+		if c.left > 0 {
+			c.reset()
+		}
+		return true
+	}
+	known := false
+	for i, is := range c.conditions {
+		if !is(l) {
+			continue
+		}
+		if known = true; c.ordered && i != len(c.conditions)-c.left {
+			continue
+		}
+		if !c.met[i] {
+			c.met[i], c.left, c.lines = true, c.left-1, append(c.lines, l)
+		}
+		return true
+	}
+	return known
+}
+
+// streamOf returns labels of a stream that a selector accepts.
+func streamOf(from string) ([]entry, bool) {
+	s, err := selector.Parse(from)
+	if err != nil {
+		return nil, false
+	}
+	labels := map[string]string{"namespace": "default", "pod": "example-0", "container": "example", "node": "node-1"}
+	names := []string{"namespace", "pod", "container"}
+	if keyOf(from) == "node" {
+		names = []string{"node"}
+	}
+	for _, m := range s.Matchers() {
+		if !slices.Contains(names, m.Name) {
+			names = append(names, m.Name)
+		}
+		if m.Matches(labels[m.Name]) {
+			continue
+		}
+		if labels[m.Name] = m.Value; m.Op == selector.Regexp {
+			re, err := syntax.Parse(m.Value, syntax.Perl)
+			if err != nil {
+				return nil, false
+			}
+			labels[m.Name] = example(re)
+		}
+		if !m.Matches(labels[m.Name]) {
+			return nil, false
+		}
+	}
+	var out []entry
+	for _, n := range names {
+		if labels[n] != "" {
+			out = append(out, entry{n, labels[n]})
+		}
+	}
+	return out, s.Matches(labels, false)
+}
