@@ -201,7 +201,7 @@ func (rs *ruleState) candidates(of *rules.Cause, all map[string]*ruleState) (can
 	if c.names, ok = of.Shared(rs.rule, c.rs.rule.By); !ok {
 		return c, false
 	}
-	c.inhibits = inhibits(c.rs.rule, rs.rule)
+	c.inhibits = c.rs.rule.Inhibits(rs.rule)
 	c.first = map[string]*episode{}
 	for _, ep := range c.rs.open {
 		if ep.state != StateFiring {
@@ -256,13 +256,6 @@ func (c *candidates) causeOf(ep *episode) *episode {
 		return cause
 	}
 	return nil
-}
-
-// inhibits reports whether the alert of a cause may stand for that of a symptom: somebody is
-// notified of it, and it is not less severe.
-func inhibits(cause, symptom *rules.Rule) bool {
-	rank := map[rules.Severity]int{rules.SeverityCritical: 3, rules.SeverityWarning: 2, rules.SeverityInfo: 1}
-	return cause.Mode == rules.ModeOn && symptom.Mode == rules.ModeOn && rank[symptom.Severity] > 0 && rank[cause.Severity] >= rank[symptom.Severity]
 }
 
 // began is the earliest time at which the failure may have begun, whatever the order in which
