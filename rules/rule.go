@@ -3,6 +3,7 @@ package rules
 import (
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"crowsnest/rules/template"
@@ -244,6 +245,21 @@ func (c *Cause) Shared(symptom *Rule, by []string) (names []string, ok bool) {
 		}
 	}
 	return names, len(names) > 0
+}
+
+// Text says for people which alerts of the rule are causes.
+func (c *Cause) Text() string {
+	text := "with equal names of by"
+	switch {
+	case c.Same != nil && len(c.Same) == 0:
+		text = "in the same cluster"
+	case c.Same != nil:
+		text = "with the same " + strings.Join(c.Same, ", ")
+	}
+	if c.Lag > 0 {
+		return text + ", begun earlier or up to " + duration(c.Lag) + " later"
+	}
+	return text + ", begun earlier"
 }
 
 // AlertNames returns the names that the rule's alerts have as labels: by and labels, without

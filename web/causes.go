@@ -3,10 +3,7 @@ package web
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
-
-	"github.com/prometheus/common/model"
 
 	"crowsnest/episodes"
 	"crowsnest/rules"
@@ -119,29 +116,17 @@ type SymptomOf struct {
 	// AnyLabels is set if no label must agree.
 	AnyLabels bool    `json:"anyLabels,omitempty"`
 	Lag       float64 `json:"lag,omitempty"` // in seconds
+	// Text says the same for people.
+	Text string `json:"-"`
 }
 
 func toSymptomOf(r *rules.Rule) []SymptomOf {
 	var out []SymptomOf
-	for _, c := range r.Causes {
-		out = append(out, SymptomOf{Alert: c.Alert, Same: c.Same, AnyLabels: c.Same != nil && len(c.Same) == 0, Lag: c.Lag.Seconds()})
+	for i := range r.Causes {
+		c := &r.Causes[i]
+		out = append(out, SymptomOf{Alert: c.Alert, Same: c.Same, AnyLabels: c.Same != nil && len(c.Same) == 0, Lag: c.Lag.Seconds(), Text: c.Text()})
 	}
 	return out
-}
-
-// Text says in words which alerts of the rule are causes.
-func (s SymptomOf) Text() string {
-	text := "with equal names of by"
-	switch {
-	case s.AnyLabels:
-		text = "in the same cluster"
-	case s.Same != nil:
-		text = "with the same " + strings.Join(s.Same, ", ")
-	}
-	if s.Lag > 0 {
-		text += fmt.Sprintf(", begun up to %s later", model.Duration(time.Duration(s.Lag*float64(time.Second))))
-	}
-	return text
 }
 
 // causing returns the names of the rules that are symptoms of a rule.

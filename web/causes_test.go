@@ -102,9 +102,9 @@ func TestRulePageShowsCauses(t *testing.T) {
 	v.Rules = func() Rules { return loaded }
 	s := newTestServer(t, v, Options{})
 	body := request(s, "GET", "/rules/LeaseLost").Body.String()
-	require.Contains(t, body, `<a href="/rules/Off">Off</a> with equal names of by</li>`)
-	require.Contains(t, body, `<a href="/rules/Far">Far</a> in the same cluster, begun up to 1m later</li>`)
-	require.Contains(t, body, `<a href="/rules/Near">Near</a> with the same a, b</li>`)
+	require.Contains(t, body, `<a href="/rules/Off">Off</a> with equal names of by, begun earlier</li>`)
+	require.Contains(t, body, `<a href="/rules/Far">Far</a> in the same cluster, begun earlier or up to 1m later</li>`)
+	require.Contains(t, body, `<a href="/rules/Near">Near</a> with the same a, b, begun earlier</li>`)
 	require.Contains(t, request(s, "GET", "/rules/Off").Body.String(), `<h2>Symptoms</h2><ul><li><a href="/rules/LeaseLost">LeaseLost</a></li></ul>`)
 	require.Contains(t, request(s, "GET", "/api/v1/rules").Body.String(), `"symptomOf":[{"alert":"Off"},{"alert":"Far","anyLabels":true,"lag":60},{"alert":"Near","same":["a","b"]}]`)
 }
