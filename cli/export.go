@@ -26,14 +26,14 @@ type exportFlags struct {
 }
 
 func newExport(c *cli) *cobra.Command {
-	cmd := parent("export", "Write rules for other engines: Loki's ruler, Prometheus",
-		newExportLoki(c), newExportPrometheus(c))
-	cmd.Long = `Writes rules in the language of another engine to standard output. A rule that
+	cmd := parent("export", "Write rules for other programs: Loki's ruler, Prometheus, Alertmanager",
+		newExportLoki(c), newExportPrometheus(c), newExportAlertmanager(c))
+	cmd.Long = `Writes rules in the language of another program to standard output. A rule that
 would not mean the same there is refused, and standard error says why. All other
 rules are written. The exit code is 1 if a rule was refused, unless
 --skip-refused is given.
 
-Only one engine should send an alert: disable exported rules in crowsnest, or
+Only one engine should send an alert of Loki's ruler or Prometheus: disable exported rules in crowsnest, or
 give the exported alerts another --label.`
 	return cmd
 }

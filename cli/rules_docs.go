@@ -44,7 +44,7 @@ with RULE only the page of that rule.`,
 				if out != "" {
 					return usageErrorf("--out writes the pages of all rules; remove %s", args[0])
 				}
-				_, err = io.WriteString(c.out, runbook.Page(r))
+				_, err = io.WriteString(c.out, runbook.Page(set, r))
 				return err
 			}
 			return c.writePages(runbook.Pages(set), out)

@@ -49,6 +49,11 @@ func (ep *episode) move(by int64) {
 	ep.from += by
 	ep.written += by
 	ep.times.Move(by)
+	ep.earlier.Move(by)
+	ep.recent.Move(by)
+	if ep.since != 0 {
+		ep.since += by
+	}
 }
 
 func (l *lapse) move(by int64) {

@@ -111,6 +111,8 @@ type common struct {
 	renderer render.Renderer
 	// departed are the pods whose lines up to their deletion arm no key: see armedKeys.
 	departed podTimes
+	// unsettled is set if an episode of a rule that is a cause or a symptom changed.
+	unsettled bool
 }
 
 // New makes an engine without rules and sources.
@@ -153,6 +155,7 @@ func (e *Engine) evaluate(at int64) []*transition {
 	e.conclude(at)
 	e.endDeletedPods(at)
 	e.noteOnHold(at)
+	e.relate(at)
 	e.journal.forget(at)
 	if e.warm {
 		for _, ep := range e.journal.dirty {

@@ -62,6 +62,13 @@ type Episode struct {
 	// Annotations are rendered, redacted and capped.
 	Annotations map[string]string
 
+	// Cause is the alert that this one is a symptom of: while it is open, one that is open,
+	// too; nil: none is known.
+	Cause *Cause
+	// Inhibit is set if the alert of the cause may stand for this one: the cause was known
+	// when the alert was first reported as firing and has been since, and is as severe.
+	Inhibit bool
+
 	StartsAt time.Time // trigger time that opened it; with `silent`, that long after the last line
 	FiredAt  time.Time // when it was concluded; zero while pending
 	LastSeen time.Time // newest trigger

@@ -38,6 +38,9 @@ func (c *common) labels(r *rules.Rule, by map[string]string) map[string]string {
 	return labels
 }
 
+// FingerprintOf returns the fingerprint of an alert with these labels.
+func FingerprintOf(labels map[string]string) Fingerprint { return printOf(labels) }
+
 // printOf hashes labels in order of their names.
 func printOf(labels map[string]string) Fingerprint {
 	h := fnv.New64a()

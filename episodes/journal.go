@@ -79,7 +79,10 @@ func (j *journal) finish(ep *episode, x *transition, reason Reason, end, now int
 		state = StateDropped
 	}
 	x.ended(state, reason, max(end, ep.starts, ep.starts-ep.moved), now)
-	x.OnHold, x.WaitsFor = false, nil
+	x.OnHold, x.WaitsFor, x.Inhibit = false, nil, false
+	if x.cause == nil {
+		x.cause = ep.had
+	}
 	if reason == ReasonDisplaced {
 		x.also = map[string]string{"ended": "Its place was needed. Whether the failure is over is not known; the alert with overflow=\"true\" of the same rule stands for it."}
 	}

@@ -159,6 +159,7 @@ func (ep *episode) part() *episode {
 	out := *ep
 	out.due, out.slot, out.window, out.times, out.last = watermark.Deadline{}, fair.Entry{}, nil, nil, ep.last.Unlisted()
 	out.logs = ep.logs.Clone()
+	out.symptom = symptom{}
 	out.history.events = slices.Clone(ep.history.events)
 	if !ep.rs.rule.Sequence {
 		out.sequence = window.Hits{&out.last}
@@ -190,6 +191,7 @@ func (ep *episode) beginsAgain(t int64) bool {
 func (ep *episode) restart(rest window.Times) {
 	ep.times = rest
 	ep.starts, ep.moved, ep.from = rest[0], 0, rest[0]-1
+	ep.reset(nil)
 	ep.lines, ep.first = int64(len(rest)), window.Text{Clean: true}
 	if len(rest) == 1 {
 		ep.first = ep.rs.in.Text(ep.last.Line)

@@ -23,6 +23,7 @@ type episode struct {
 	clears, mutes string
 	noClear       bool
 	restored
+	symptom
 	labels map[string]string
 	print  Fingerprint
 	state  State
@@ -117,6 +118,7 @@ func (rs *ruleState) openEpisode(values []string, trig *window.Trigger, now int6
 		ep.window = x.Value
 		rs.windows.Delete(key)
 	}
+	ep.noteTrigger(trig)
 	ep.noteOpened(trig, now)
 	ep.add(trig.Party)
 	if rs.waits() {
@@ -165,6 +167,7 @@ func (ep *episode) add(party string) {
 	if ep.state == StatePending {
 		rs.pending++
 	}
+	rs.unsettle()
 }
 
 // charged is the party of the episode, which may change while it is open.
@@ -193,12 +196,14 @@ func (ep *episode) remove() {
 	if ep.state == StatePending {
 		rs.pending--
 	}
+	rs.unsettle()
 }
 
 // begin starts the episode at a trigger.
 func (ep *episode) begin(trig *window.Trigger) {
 	in := &ep.rs.in
 	ep.starts, ep.moved, ep.from, ep.lines = trig.T, 0, trig.From, trig.Lines
+	ep.reset(window.Times{trig.T})
 	if trig.T == in.Hit.T {
 		ep.moved = in.Moved // startsAt is what the line says, as before
 	}
@@ -232,6 +237,7 @@ func (ep *episode) show(trig *window.Trigger) {
 
 // extend applies a trigger to an open episode.
 func (ep *episode) extend(trig *window.Trigger) {
+	ep.noteTrigger(trig)
 	if ep.undecided() {
 		ep.times.AddTrigger(trig.T)
 	}
@@ -253,6 +259,9 @@ func (ep *episode) extend(trig *window.Trigger) {
 // fire makes a pending episode a firing one.
 func (ep *episode) fire(now int64) {
 	ep.rs.pending--
+	if len(ep.times) > 0 && ep.rs.participates {
+		ep.recent = ep.times
+	}
 	ep.times = nil
 	ep.report(now)
 }
@@ -260,6 +269,7 @@ func (ep *episode) fire(now int64) {
 // report reports an episode as firing.
 func (ep *episode) report(now int64) *transition {
 	ep.state, ep.fired = StateFiring, now
+	ep.rs.unsettle()
 	ep.history.note(Event{At: instant.Time(now), Kind: EventFired})
 	ep.noteOnHold(now)
 	t := ep.transition(now)

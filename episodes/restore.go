@@ -35,6 +35,7 @@ func (e *Engine) Restore(data []byte, now time.Time) error {
 		e.guard(rs, v.now, func() { v.rule(rs, r) })
 	}
 	e.journal.touchAll(e.order)
+	e.unsettled = true
 	return nil
 }
 
@@ -60,7 +61,7 @@ func (v *restorer) shared() {
 	for _, c := range v.s.Closed {
 		x := v.resolve(c)
 		if t, ok := texts[x.closedKey()]; ok {
-			x.Annotations, x.Line, x.First = t.Annotations, t.Line, t.First
+			x.Annotations, x.Line, x.First, x.Cause = t.Annotations, t.Line, t.First, loadedCause(t.Cause)
 		}
 		v.journal.spans.Add(uint64(x.Fingerprint), notified.Span{From: v.step.Corrected(c.Starts, v.now), To: v.step.Corrected(c.Ends, v.now), Concluded: c.Concluded})
 	}
@@ -168,6 +169,10 @@ func (v *restorer) episode(rs *ruleState, names []string, s saved.Episode) *epis
 		last: window.Hit{Line: window.Text{S: s.Line, Clean: true}}, first: window.Text{S: cmp.Or(s.First, s.Line), Clean: true},
 	}
 	ep.logs = intake.Logs{First: s.Log, Known: s.Logs}.Clone()
+	ep.symptom = symptom{earlier: window.Unpack(s.Earlier), recent: window.Unpack(s.Recent), since: s.Since, inhibit: inhibition(s.Inhibit)}
+	if ep.state == StateFiring && ep.inhibit != inhibitYes {
+		ep.inhibit = inhibitNo // it may have been reported
+	}
 	ep.restored = restored{loose: s.Loose || v.older && who == nil, nameless: s.Nameless}
 	if s.Window != nil {
 		ep.window = rs.newWindow(s.Window.Load(rs.rule, names), s.Values, who)

@@ -25,8 +25,9 @@ type ruleState struct {
 	loose          int // number of open episodes that are loose
 	groups         groups
 	// suspended is when matching of its lines stopped; window.NoTime: it has not.
-	suspended int64
-	heldBack  int64 // see Engine.HoldBack; window.NoTime: it is not
+	suspended    int64
+	heldBack     int64 // see Engine.HoldBack; window.NoTime: it is not
+	participates bool  // the rule is a cause or a symptom of another one
 	// quarantined is set once the rule panicked; it is suspended, too.
 	quarantined bool
 

@@ -67,7 +67,7 @@ func (c Copy) Encode() ([]byte, error) {
 	c.redact()
 	texts := make([]saved.ClosedTexts, len(c.closed))
 	for i, x := range c.of.rendered(c.closed, c.at) {
-		texts[i] = saved.ClosedTexts{ClosedKey: x.closedKey(), Annotations: x.Annotations, Line: x.Line, First: x.First}
+		texts[i] = saved.ClosedTexts{ClosedKey: x.closedKey(), Annotations: x.Annotations, Line: x.Line, First: x.First, Cause: savedCause(x.Cause)}
 	}
 	if len(texts) > 0 {
 		var err error
@@ -146,6 +146,7 @@ func (ep *episode) saveBare() saved.Episode {
 	return saved.Episode{
 		Values: ep.values, Identity: ep.who.Values(), Loose: ep.loose, Nameless: ep.nameless, Labels: ep.labels, State: string(ep.state), Namespace: ep.namespace,
 		Starts: ep.starts, Moved: ep.moved, Newest: ep.newest, From: ep.from, Fired: ep.fired, Written: ep.written, Lines: ep.lines, LastID: ep.lastID,
+		Inhibit: string(ep.inhibit), Earlier: ep.earlier.Pack(), Recent: ep.recent.Pack(), Since: ep.since,
 	}
 }
 

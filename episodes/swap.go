@@ -41,6 +41,7 @@ func (e *Engine) Swap(set *rules.Set, now time.Time) {
 		e.order = append(e.order, rs)
 	}
 	e.bind()
+	e.participate()
 	for _, rs := range e.order {
 		if kept[rs] && !rs.quarantined {
 			e.guard(rs, at, func() { rs.rename(at) })
@@ -58,6 +59,7 @@ func (rs *ruleState) rename(now int64) {
 	for _, ep := range rs.sorted() {
 		before := ep.transition(now)
 		ep.identify()
+		rs.unsettle()
 		if ep.print == before.Fingerprint {
 			rs.journal.touch(ep) // its annotations may be new
 			continue

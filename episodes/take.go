@@ -192,6 +192,7 @@ func (rs *ruleState) acceptClear(h *window.Hit, now int64) {
 	rs.emptied(key, old)
 	for _, ep := range rs.clear.concerned(rs, key, values) {
 		ep.drop(old)
+		ep.noteClear(t)
 		switch {
 		case t < known.Newest: // it began after a newer clear line
 		case ep.times != nil:

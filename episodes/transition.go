@@ -22,6 +22,7 @@ type transition struct {
 	captures    []render.Capture
 	known       *render.Texts     // of the transition before
 	also        map[string]string // further annotations
+	cause       *relation         // nil: none
 	// done is set once the texts are made. The transition changes only under both mutexes
 	// of the engine, so holding either is enough to read it.
 	done bool
@@ -44,6 +45,7 @@ func (ep *episode) transition(now int64) *transition {
 		StartsAt: instant.Time(ep.starts - ep.moved), LastSeen: instant.Time(ep.newest), Written: instant.Time(ep.written),
 		Count: ep.lines, Deadline: instant.Time(ep.Due()), Party: ep.charged(), Origin: ep.logs.String(),
 	}
+	t.cause, t.Inhibit = ep.cause, ep.inhibit == inhibitYes
 	t.waits(ep.group(), now)
 	if ep.fired != 0 {
 		t.FiredAt = instant.Time(ep.fired)
@@ -86,6 +88,7 @@ func (t *transition) ended(state State, reason Reason, end, now int64) {
 type texts struct {
 	*render.Texts                   // nil: the rule panicked
 	annotations   map[string]string // those of Texts and further ones
+	cause         Cause             // with its summary
 }
 
 func (t *transition) texts(r *render.Renderer) (out texts) {
@@ -96,7 +99,7 @@ func (t *transition) texts(r *render.Renderer) (out texts) {
 	}()
 	if t.over != nil {
 		all := r.Overflow(t.over)
-		return texts{&render.Texts{Annotations: all}, all}
+		return texts{Texts: &render.Texts{Annotations: all}, annotations: all}
 	}
 	line, first := t.line, t.first
 	for _, l := range []*window.Text{&line, &first} {
@@ -108,10 +111,21 @@ func (t *transition) texts(r *render.Renderer) (out texts) {
 		Rule: t.Rule, Labels: t.Labels, Captures: t.captures, Count: t.Count,
 		StartsAt: t.StartsAt, LastSeen: t.LastSeen, Line: line.S, First: first.S, Origin: t.Origin,
 	}, t.known)
-	out = texts{made, made.Annotations}
-	if t.also != nil {
+	out = texts{Texts: made, annotations: made.Annotations}
+	if t.also != nil || t.cause != nil {
 		out.annotations = maps.Clone(made.Annotations)
 		maps.Copy(out.annotations, t.also)
+	}
+	if t.cause != nil {
+		out.cause = t.cause.Cause
+		if t.cause.of != nil {
+			out.cause.Summary = t.cause.summary(r)
+		}
+		for name, text := range out.cause.annotations() {
+			if _, stated := out.annotations[name]; !stated {
+				out.annotations[name] = text
+			}
+		}
 	}
 	return out
 }
@@ -125,7 +139,13 @@ func (t *transition) learn(made texts) {
 		ep.last.Line.Redact(t.line.S, made.Line)
 		ep.first.Redact(t.first.S, made.First)
 	}
-	t.ep, t.known, t.captures, t.also = nil, nil, nil, nil // free their memory
+	if r := t.cause; r != nil {
+		if r.of != nil {
+			r.Summary, r.of = made.cause.Summary, nil
+		}
+		t.Cause = &r.Cause
+	}
+	t.ep, t.known, t.captures, t.also, t.cause = nil, nil, nil, nil, nil // free their memory
 }
 
 // rendered returns copies of transitions with their texts. The texts are made outside of

@@ -108,6 +108,9 @@ func each(set *rules.Set, opt Options, prefix string, translate func(*translatio
 		if len(t.refusals) == 0 {
 			translate(t)
 		}
+		if len(r.Causes) > 0 && len(t.refusals) == 0 {
+			t.warn("symptom_of is omitted: the engine does not know which alerts are symptoms of others")
+		}
 		if opt.Strict {
 			t.refusals, t.warnings = append(t.refusals, t.warnings...), nil
 		}

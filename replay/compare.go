@@ -26,11 +26,12 @@ type Change struct {
 	Earlier, Later []Pair  // raised by both at different times
 	Relabelled     []Pair  // raised by both for the same key with other labels, or silently in one
 	Ends           []Pair  // raised by both at the same time, with different ends
+	Causes         []Pair  // raised by both at the same time, as symptoms of different alerts
 }
 
 // Same reports whether the alerts of the rule are the same.
 func (c Change) Same() bool {
-	return len(c.More)+len(c.Less)+len(c.Earlier)+len(c.Later)+len(c.Relabelled)+len(c.Ends) == 0
+	return len(c.More)+len(c.Less)+len(c.Earlier)+len(c.Later)+len(c.Relabelled)+len(c.Ends)+len(c.Causes) == 0
 }
 
 // Rewritten reports whether both sets have the rule but with different meanings.
@@ -119,7 +120,17 @@ func (c *Change) pair(b, a Alert) {
 		c.Later = append(c.Later, Pair{b, a})
 	case !a.Episode.EndsAt.Equal(b.Episode.EndsAt) || a.Episode.Reason != b.Episode.Reason:
 		c.Ends = append(c.Ends, Pair{b, a})
+	case causeOf(a) != causeOf(b):
+		c.Causes = append(c.Causes, Pair{b, a})
 	}
+}
+
+// causeOf returns the name of the cause of an alert; "": none is known.
+func causeOf(a Alert) string {
+	if a.Episode.Cause == nil {
+		return ""
+	}
+	return a.Episode.Cause.Alert
 }
 
 // matching pairs the alerts of two reports that are the same failure.

@@ -61,7 +61,33 @@ func mutants(r *rules.Rule) []mutant {
 	m.clearOrUnless("clear", r.Clear, func(x *rules.Rule, a *rules.ClearOrUnless) { x.Clear = a })
 	m.clearOrUnless("unless", r.Unless, func(x *rules.Rule, a *rules.ClearOrUnless) { x.Unless = a })
 	m.scalars()
+	m.causes()
 	return m.out
+}
+
+// causes removes each cause, and loosens what must agree between it and the rule's alert.
+func (m *mutator) causes() {
+	for i, c := range m.rule.Causes {
+		name := "symptom_of " + c.Alert
+		change := func(part string, f func(*rules.Cause)) {
+			m.add(part, func(x *rules.Rule) {
+				x.Causes = slices.Clone(m.rule.Causes)
+				f(&x.Causes[i])
+			})
+		}
+		m.add(name, func(x *rules.Rule) { x.Causes = slices.Delete(slices.Clone(m.rule.Causes), i, i+1) })
+		if c.Same == nil {
+			change(name+".same", func(x *rules.Cause) { x.Same = []string{} })
+		}
+		for k, label := range c.Same {
+			if !slices.Contains(rules.DefaultIdentity, label) { // they agree in any case
+				change(name+".same "+label, func(x *rules.Cause) { x.Same = slices.Delete(slices.Clone(c.Same), k, k+1) })
+			}
+		}
+		if c.Lag > 0 {
+			change(name+".lag", func(x *rules.Cause) { x.Lag *= 100 })
+		}
+	}
 }
 
 // froms makes the parts read every stream: those that share the rule's selector, and each

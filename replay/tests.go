@@ -76,7 +76,7 @@ func RunTests(all []*rules.Rule, opt TestOptions) (TestReport, error) {
 	outcomes := parallel(all, func(r *rules.Rule) (o outcome) {
 		o.results, o.err = runRule(r, opt.Run)
 		if o.err == nil && opt.Mutate && passed(o.results) {
-			o.mutants, o.survivors, o.err = mutate(r, opt.Run)
+			o.mutants, o.survivors, o.err = mutate(packed(r), opt.Run)
 		}
 		return o
 	})
@@ -96,6 +96,14 @@ func passed(results []TestResult) bool {
 	return !slices.ContainsFunc(results, func(t TestResult) bool { return len(t.Failures) > 0 })
 }
 
+// packed returns the rule that the tests are about.
+func packed(r *rules.Rule) *rules.Rule {
+	if r.Packed != nil {
+		return r.Packed
+	}
+	return r
+}
+
 func alone(r *rules.Rule) (*rules.Set, *matcher.Program, error) {
 	on := *r
 	on.Mode = rules.ModeOn
@@ -108,6 +116,7 @@ func alone(r *rules.Rule) (*rules.Set, *matcher.Program, error) {
 }
 
 func runRule(r *rules.Rule, run *regexp.Regexp) ([]TestResult, error) {
+	r = packed(r)
 	set, prog, err := alone(r)
 	if err != nil {
 		return nil, err
@@ -132,12 +141,16 @@ type step struct {
 	at, ts time.Duration
 	in     *rules.Input
 	index  int
+	ends   bool // the alert of a cause ends
 }
 
 func stepsOf(t rules.Test) []step {
 	var steps []step
 	for i := range t.Input {
 		in := &t.Input[i]
+		if in.HasUntil {
+			steps = append(steps, step{at: in.Until, ts: in.Until, in: in, ends: true})
+		}
 		for k := range max(in.Repeat, 1) {
 			shift := time.Duration(k) * in.Every
 			s := step{at: in.At + shift, ts: in.At + shift, in: in, index: k}
@@ -163,8 +176,9 @@ func runSafely(set *rules.Set, prog *matcher.Program, t rules.Test) (failures []
 
 // runTest returns the failures, one text per difference.
 func runTest(set *rules.Set, prog *matcher.Program, t rules.Test) []string {
-	steps := stepsOf(t)
-	s := newSession(set, prog, testStart, episodes.Config{}, sourcesOf(t, steps)...)
+	steps, causes := stepsOf(t), stubs(t)
+	s := newSession(withStubs(set, causes), prog, testStart, episodes.Config{}, sourcesOf(t, steps)...)
+	s.stubs = causes
 	points := slices.Clone(t.Expect)
 	slices.SortStableFunc(points, func(a, b rules.Checkpoint) int { return cmp.Compare(a.At, b.At) })
 	var failures []string
@@ -211,6 +225,9 @@ func (s *session) input(t rules.Test, st step) error {
 		return nil
 	case st.in.Do == "restart":
 		return s.restart()
+	case st.in.Cause != "":
+		s.cause(st)
+		return nil
 	}
 	labels, text := lineOf(t, st)
 	if st.in.Do == "gone" {

@@ -20,7 +20,9 @@ func UnknownLabels(all []*rules.Rule, known []string) (out rules.Problems) {
 		for _, t := range r.Tests {
 			set = slices.AppendSeq(set, maps.Keys(t.Stream))
 			for _, in := range t.Input {
-				set = slices.AppendSeq(set, maps.Keys(in.Labels))
+				if in.Cause == "" {
+					set = slices.AppendSeq(set, maps.Keys(in.Labels))
+				}
 			}
 		}
 		check := func(from rules.Selector, at strictyaml.Pos) {

@@ -71,7 +71,7 @@ func dropTested(missing map[matcher.Part]bool, r *rules.Rule) error {
 			if len(missing) == 0 {
 				return nil
 			}
-			if st.in.Source != "" || st.in.Do != "" {
+			if st.in.Source != "" || st.in.Do != "" || st.in.Cause != "" {
 				continue
 			}
 			labels, text := lineOf(t, st)

@@ -47,6 +47,7 @@ func Build(docs []*Document, opt Options) (*Set, Problems) {
 	b.checkNames()
 	b.override()
 	b.lint()
+	b.lintCauses()
 	b.checkTests()
 	own := b.fresh()
 	if b.anyBroken() || len(own.Errors()) > 0 {
@@ -155,13 +156,28 @@ func (b *builder) override() {
 		}
 	}
 	for _, r := range b.rules {
-		if !r.overridden || r.doc.Broken() && r.rule == nil {
-			continue
+		if r.overridden && !(r.doc.Broken() && r.rule == nil) {
+			b.compileOverridden(r)
 		}
-		var problems Problems
-		r.rule, problems = compileSafely(r.form)
-		b.problems = append(b.problems, problems...)
 	}
+}
+
+// compileOverridden compiles a rule that overrides changed.
+func (b *builder) compileOverridden(r *packRule) {
+	packed := r.rule
+	rule, problems := compileSafely(r.form)
+	if r.rule = rule; r.relabelled && rule != nil && packed != nil {
+		rule.Packed = packed
+	}
+	by := r.form.Keys.Key("by")
+	for i, p := range problems {
+		// What is wrong with the rule now is wrong because of its new key.
+		if r.form.Keys.Has("by") && by.File() != r.doc.file && p.File == r.doc.file && !slices.Contains(r.doc.problems, p) {
+			message := fmt.Sprintf("%s (%s:%d:%d)", p.Message, p.File, p.Line, p.Column)
+			problems[i] = r.form.problem(by, p.Level, p.Check, message, "choose another `by`, or copy the rule into a pack of your own under a new name")
+		}
+	}
+	b.problems = append(b.problems, problems...)
 }
 
 func (b *builder) applyTo(e *OverrideSyntax) {
@@ -173,6 +189,7 @@ func (b *builder) applyTo(e *OverrideSyntax) {
 		found = true
 		e.apply(&r.form)
 		r.overridden = true
+		r.relabelled = r.relabelled || e.relabels()
 	}
 	if !found {
 		b.errorAt(e.Keys.Value("rule"), "no-such-rule", fmt.Sprintf("the override matches no rule: %.80q", e.Rule), b.similar(e.Rule))

@@ -167,7 +167,7 @@ func TestOverrideProblems(t *testing.T) {
 	f("- rule: Sequence\n  disable: ' '\n", "3 empty-value")
 	f("- rule: Sequence\n  disable: why\n  set: {severity: info}\n", "3 no-effect")
 	f("- rule: Sequence\n  set: {enabled: false}\n", "3 disable-reason?")
-	f("- rule: Sequence\n  set:\n    severity: info\n    match: x\n    by: [a]\n    clear: x\n    labels: {a: b}\n    alert: X\n", "5 unknown-key, 6 unknown-key, 7 unknown-key, 8 unknown-key, 9 unknown-key")
+	f("- rule: Sequence\n  set:\n    severity: info\n    match: x\n    tests: [a]\n    clear: x\n    remediation: {summary: b}\n    alert: X\n", "5 unknown-key, 6 unknown-key, 7 unknown-key, 8 unknown-key, 9 unknown-key")
 	f("- rule: Sequence\n  set: {count: 5}\n", "3 no-effect")
 	f("- rule: LinesWithCount\n  set: {count: 10001}\n", "3 too-many")
 	f("- rule: LinesWithCount\n  set: {count: 1}\n", "")

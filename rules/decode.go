@@ -52,6 +52,27 @@ func (u *UnlessSyntax) DecodeYAML(n *strictyaml.Node) {
 	decodeMatcher(n, (*plain)(u), &u.Parts, &u.Keys, hintsFor("differs", "count", "on"))
 }
 
+// DecodeYAML implements strictyaml.Unmarshaler.
+func (c *CauseSyntax) DecodeYAML(n *strictyaml.Node) {
+	type plain CauseSyntax
+	switch n.Kind() {
+	case strictyaml.Map:
+		n.DecodeHints((*plain)(c), map[string]strictyaml.Hint{
+			"on":     {Message: "is named `same` here, because YAML may read on as true", Fix: "write same: [...]"},
+			"equal":  {Message: "is named `same` here", Fix: "write same: [...]"},
+			"rule":   {Message: "is named `alert` here", Fix: "write alert: NAME"},
+			"within": {Message: "is not allowed here: a cause may have begun at any time before", Fix: "remove it, or use `lag` for a cause that begins after its symptom"},
+		})
+	case strictyaml.List:
+		n.WrongType("the name of a rule, or a mapping", "write - NAME, or - {alert: NAME, same: [...]}")
+	default:
+		if text, ok := n.Text(); ok {
+			c.Alert = text
+			c.Keys = strictyaml.Keys{At: n.Pos()}
+		}
+	}
+}
+
 // decodeMatcher decodes a text that the line contains, or the mapping that
 // plain points to.
 func decodeMatcher(n *strictyaml.Node, plain any, parts *Parts, keys *strictyaml.Keys, hints map[string]strictyaml.Hint) {
@@ -174,9 +195,10 @@ func decodeOffset(n *strictyaml.Node) *time.Duration {
 func (s *SetSyntax) DecodeYAML(n *strictyaml.Node) {
 	type plain SetSyntax
 	hints := map[string]strictyaml.Hint{}
-	for _, key := range []string{"match", "sequence", "by", "clear", "labels", "annotations", "remediation", "tests"} {
+	for _, key := range []string{"match", "sequence", "clear", "tests"} {
 		hints[key] = strictyaml.Hint{Message: "cannot be set: it would make a different rule", Fix: "copy the rule into a pack of your own under a new name, and disable this one"}
 	}
+	hints["remediation"] = strictyaml.Hint{Message: "cannot be set", Fix: "use `runbook_url` for your own runbook, and `annotations` for further texts"}
 	hints["unless"] = strictyaml.Hint{Message: "cannot be set", Fix: "use `add_unless` beside `set`"}
 	hints["alert"] = strictyaml.Hint{Message: "cannot be set: it names the rule", Fix: "remove it"}
 	n.DecodeHints((*plain)(s), hints)

@@ -30,8 +30,9 @@ type packRule struct {
 	doc  *Document
 	form form
 	rule *Rule // nil if it has errors
-	// Of Build only: an override changed the rule, or another pack has its name.
-	overridden, duplicate bool
+	// Of Build only: an override changed the rule, or another pack has its name. Relabelled:
+	// an override changed what alerts look like.
+	overridden, relabelled, duplicate bool
 }
 
 // File returns the name of the file.

@@ -16,9 +16,11 @@ type form struct {
 	RuleSyntax
 	at         strictyaml.Pos // of `- alert:`
 	pack, file string
-	// labelKeys maps each label to the keys of the rule or of the defaults.
-	labelKeys map[string]*strictyaml.Keys
-	origin    map[string]string
+	// labelKeys and annotationKeys map each name to the keys of the mapping that states it:
+	// the rule, the defaults, or an override.
+	labelKeys, annotationKeys map[string]*strictyaml.Keys
+	defaults                  *strictyaml.Keys
+	origin                    map[string]string
 	// added are the add_unless of overrides, merged with the rule's own `unless`.
 	added    []*UnlessSyntax
 	disabled string // reason of an override
@@ -27,7 +29,7 @@ type form struct {
 func newForm(p *PackFile, r *RuleSyntax, file string) form {
 	f := form{
 		RuleSyntax: *r, at: r.Keys.At, pack: p.Pack.Name, file: file,
-		origin: map[string]string{}, labelKeys: map[string]*strictyaml.Keys{},
+		origin: map[string]string{}, labelKeys: map[string]*strictyaml.Keys{}, annotationKeys: map[string]*strictyaml.Keys{}, defaults: &p.Defaults.Keys,
 	}
 	if r.Keys.Has("alert") {
 		f.at = r.Keys.Key("alert")
@@ -59,6 +61,9 @@ func newForm(p *PackFile, r *RuleSyntax, file string) form {
 	}
 	add("defaults", defaults.Labels, &defaults.Keys)
 	add("pack", r.Labels, &r.Keys)
+	for name := range r.Annotations {
+		f.annotationKeys[name] = &r.Keys
+	}
 	return f
 }
 
@@ -149,10 +154,15 @@ func checkDefaults(d *Document) {
 // nothing.
 func badLabel(name string) (message, fix string) {
 	switch {
-	case name == "alertname" || name == "severity" || name == "resolves" || name == "overflow":
+	case isReserved(name):
 		return fmt.Sprintf("`%s` is a reserved name: crowsnest sets this label itself", name), "use another name"
 	case !model.LegacyValidation.IsValidLabelName(name):
 		return fmt.Sprintf("%.60q is not a valid label name", name), "use letters, digits and _; capture a field under such a name: field: {a.b: \"~(?P<a_b>.+)\"}"
 	}
 	return "", ""
+}
+
+// isReserved reports whether crowsnest itself sets the label.
+func isReserved(name string) bool {
+	return name == "alertname" || name == "severity" || name == "resolves" || name == "overflow"
 }

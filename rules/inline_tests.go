@@ -2,11 +2,18 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 	"time"
+
+	"crowsnest/strictyaml"
 )
 
-// testCompiler compiles the inline tests of a rule. It needs nothing of the rule.
-type testCompiler struct{ *report }
+// testCompiler compiles the inline tests of a rule. It needs nothing of the rule but the
+// names of its causes.
+type testCompiler struct {
+	*report
+	causes []string
+}
 
 func (c *testCompiler) compile(tests []TestSyntax) (all []Test) {
 	for i := range tests {
@@ -46,6 +53,7 @@ func (c *testCompiler) input(in *InputSyntax, stream map[string]string) Input {
 	out := Input{
 		Line: in.Keys.At.Line, At: in.At, TS: in.At, HasTS: in.Keys.Has("ts"),
 		Text: in.Line, Labels: in.Labels, Repeat: max(in.Repeat, 1), Every: in.Every, Source: in.Source, Do: in.Do,
+		Cause: in.Cause, Until: in.Until, HasUntil: in.Keys.Has("until"),
 	}
 	if out.HasTS {
 		out.TS = in.TS
@@ -62,26 +70,20 @@ func (c *testCompiler) checkInput(in *InputSyntax, stream map[string]string) {
 		return
 	}
 	var what []string
-	for _, key := range []string{"line", "source", "do"} {
+	for _, key := range []string{"line", "source", "do", "cause"} {
 		if k.Has(key) {
 			what = append(what, key)
 		}
 	}
 	if len(what) == 0 {
-		c.errorAt(k.At, "missing-key", "the input lacks `line`, `source` or `do`", "add one of them")
+		c.errorAt(k.At, "missing-key", "the input lacks `line`, `source`, `do` or `cause`", "add one of them")
 		return
 	}
 	if len(what) > 1 {
 		c.errorAt(k.Key(what[1]), "no-effect", fmt.Sprintf("one input has both `%s` and `%s`", what[0], what[1]), "write two inputs")
 		return
 	}
-	if what[0] != "line" {
-		for _, key := range []string{"ts", "labels", "repeat", "every"} {
-			if k.Has(key) && (key != "labels" || what[0] != "source" && in.Do != doGone) {
-				c.errorAt(k.Key(key), "no-effect", fmt.Sprintf("`%s` has no effect without `line`", key), "remove it")
-			}
-		}
-	}
+	c.checkExtras(in, what[0])
 	if k.Has("source") && in.Source != "lost" && in.Source != "back" {
 		c.errorAt(k.Value("source"), "enum", fmt.Sprintf("`source` is %.60q", in.Source), "use lost or back")
 	}
@@ -98,6 +100,43 @@ func (c *testCompiler) checkInput(in *InputSyntax, stream map[string]string) {
 	c.checkEnd(in)
 	if k.Has("every") && !k.Has("repeat") && what[0] == "line" {
 		c.errorAt(k.Key("every"), "no-effect", "`every` has no effect without `repeat`", "add `repeat`")
+	}
+}
+
+// checkExtras checks the keys that only some kinds of input have. what is the key that states
+// the kind.
+func (c *testCompiler) checkExtras(in *InputSyntax, what string) {
+	k := &in.Keys
+	allowed := map[string][]string{
+		"line": {"ts", "labels", "repeat", "every"}, "source": {"labels"}, "cause": {"ts", "labels", "until"},
+	}[what]
+	if in.Do == doGone {
+		allowed = []string{"labels"}
+	}
+	for _, key := range []string{"ts", "labels", "repeat", "every", "until"} {
+		if k.Has(key) && !slices.Contains(allowed, key) {
+			needs := "line"
+			if key == "until" {
+				needs = "cause"
+			}
+			c.errorAt(k.Key(key), "no-effect", fmt.Sprintf("`%s` has no effect without `%s`", key, needs), "remove it")
+		}
+	}
+	if what != "cause" {
+		return
+	}
+	if !slices.Contains(c.causes, in.Cause) {
+		fix := "add it to `symptom_of`"
+		if best := strictyaml.Closest(in.Cause, c.causes); best != "" {
+			fix = "did you mean " + best + "?"
+		}
+		c.errorAt(k.Value("cause"), "no-effect", fmt.Sprintf("`cause` names %.80q, which is not in `symptom_of` of the rule", in.Cause), fix)
+	}
+	if k.Has("ts") && in.TS > in.At {
+		c.errorAt(k.Value("ts"), "out-of-range", "the failure of a `cause` begins after its alert fires", "use a `ts` that is not after `at`")
+	}
+	if k.Has("until") && in.Until < in.At {
+		c.errorAt(k.Value("until"), "out-of-range", "the alert of a `cause` ends before it fires", "use an `until` that is not before `at`")
 	}
 }
 

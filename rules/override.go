@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"reflect"
 	"slices"
@@ -93,9 +94,16 @@ func (e *OverrideSyntax) apply(f *form) {
 	}
 }
 
-// apply copies the keys that are set to the keys of the rule with the same names.
+// relabels reports whether alerts look different with the override, so that they are no
+// longer those that the tests of the rule expect.
+func (e *OverrideSyntax) relabels() bool {
+	return e.Set != nil && slices.ContainsFunc([]string{"by", "labels", "annotations", "runbook_url", "symptom_of"}, e.Set.Keys.Has)
+}
+
+// apply copies the keys that are set to the keys of the rule with the same names. Labels
+// and annotations are merged by name.
 func (s *SetSyntax) apply(f *form) {
-	names := s.Keys.Names()
+	names := slices.DeleteFunc(s.Keys.Names(), func(name string) bool { return name == "labels" || name == "annotations" || name == "runbook_url" })
 	f.Keys = f.Keys.With(s.Keys, names...)
 	from, to := reflect.ValueOf(*s), reflect.ValueOf(&f.RuleSyntax).Elem()
 	for i := range from.NumField() {
@@ -108,4 +116,28 @@ func (s *SetSyntax) apply(f *form) {
 	if slices.Contains(names, "enabled") {
 		f.disabled = ""
 	}
+	f.Labels, f.labelKeys = s.merge(f, "labels", f.Labels, s.Labels, f.labelKeys)
+	f.Annotations, f.annotationKeys = s.merge(f, "annotations", f.Annotations, s.Annotations, f.annotationKeys)
+	if s.Keys.Has("runbook_url") {
+		r := &f.RuleSyntax.Remediation
+		r.RunbookURL, r.Keys = s.RunbookURL, r.Keys.With(s.Keys, "runbook_url")
+		f.origin["remediation.runbook_url"] = originOf("override", s.Keys.Key("runbook_url"))
+	}
+}
+
+// merge returns copies of the labels or annotations of a form, and of their positions, with
+// those that are set.
+func (s *SetSyntax) merge(f *form, key string, texts, set map[string]string, keys map[string]*strictyaml.Keys) (map[string]string, map[string]*strictyaml.Keys) {
+	if len(set) == 0 {
+		return texts, keys
+	}
+	texts, keys = maps.Clone(texts), maps.Clone(keys)
+	if texts == nil {
+		texts = map[string]string{}
+	}
+	for name, text := range set {
+		texts[name], keys[name] = text, &s.Keys
+		f.origin[key+"."+name] = originOf("override", s.Keys.EntryKey(key, name))
+	}
+	return texts, keys
 }

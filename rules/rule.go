@@ -3,6 +3,7 @@ package rules
 import (
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"crowsnest/rules/template"
@@ -113,6 +114,10 @@ type Rule struct {
 	Remediation Remediation
 	Tests       []Test
 
+	// Causes are the rules whose failures cause this one, in the order in which they are
+	// tried. They are not part of Hash.
+	Causes []Cause
+
 	// CapturedNames lists the names whose values a hit carries, without duplicates:
 	// first By in its order, then DistinctName, the names of `differs`, those that
 	// templates read from `$vars`, and "image" if the remediation has `affects`. In
@@ -120,7 +125,7 @@ type Rule struct {
 	CapturedNames []string
 
 	// Hash is the semantic hash of everything but severity, annotations,
-	// remediation, labels, tests and origin. A rule with an unchanged hash keeps its
+	// remediation, labels, symptom_of, tests and origin. A rule with an unchanged hash keeps its
 	// state over a reload.
 	Hash string
 
@@ -133,6 +138,10 @@ type Rule struct {
 
 	// Disabled is the reason of the override that set ModeOff, or "".
 	Disabled string
+
+	// Packed is the rule as its pack states it, which its tests are about; nil: the rule
+	// itself. It is set if an override changes labels or texts, or the cause.
+	Packed *Rule
 
 	// MaxLineTime is an upper bound of the CPU time that the expressions of all
 	// matchers take for any line of 16 KiB. A rule above 100 ms is not loaded.
@@ -211,6 +220,58 @@ type ClearOrUnless struct {
 	At strictyaml.Pos `json:"-"`
 }
 
+// Cause is a rule that a rule is a symptom of.
+type Cause struct {
+	Alert string
+	// Same are the labels that both alerts have with equal values; nil: the names that
+	// are in By of both rules.
+	Same []string
+	// Lag is how long after the symptom the cause may begin; 0: it begins earlier.
+	Lag time.Duration
+	// At is the place of the name.
+	At strictyaml.Pos
+}
+
+// Shared returns the labels of an alert of symptom that must agree with those of the cause,
+// an alert of a rule with the key by. It returns false if the two are not related, because
+// Same is not stated and their keys have no name in common.
+func (c *Cause) Shared(symptom *Rule, by []string) (names []string, ok bool) {
+	if c.Same != nil {
+		return c.Same, true
+	}
+	for _, name := range symptom.By {
+		if slices.Contains(by, name) {
+			names = append(names, name)
+		}
+	}
+	return names, len(names) > 0
+}
+
+// Text says for people which alerts of the rule are causes.
+func (c *Cause) Text() string {
+	text := "with equal names of by"
+	switch {
+	case c.Same != nil && len(c.Same) == 0:
+		text = "in the same cluster"
+	case c.Same != nil:
+		text = "with the same " + strings.Join(c.Same, ", ")
+	}
+	if c.Lag > 0 {
+		return text + ", begun earlier or up to " + duration(c.Lag) + " later"
+	}
+	return text + ", begun earlier"
+}
+
+// AlertNames returns the names that the rule's alerts have as labels: by and labels, without
+// those that every alert has.
+func (r *Rule) AlertNames() []string {
+	out := slices.Clone(r.By)
+	for _, l := range r.Labels {
+		out = append(out, l.Name)
+	}
+	return out
+}
+
 // Matcher is a condition on one line. All of its parts must hold. Its JSON is part of
 // Rule.Hash.
 type Matcher struct {
@@ -276,6 +337,11 @@ type Input struct {
 	Every  time.Duration
 	Source string // "", "lost" or "back"
 	Do     string // "", "restart" or "gone"
+	// Cause is a rule of Rule.Causes whose alert fires from At until Until, if HasUntil is
+	// set. Its failure began at TS, and it has the labels Labels.
+	Cause    string
+	Until    time.Duration
+	HasUntil bool
 }
 
 // Checkpoint is what a test expects at one time.

@@ -63,6 +63,8 @@ type RuleSyntax struct {
 	Scope         Scope         `yaml:"scope" bounds:"0,4096" jsonschema:"enum=node,enum=cluster" jsonschema_description:"Where the rule can be decided: on the node that logs its lines, or only where the lines of all nodes are collected. Computed; if you state it, it is checked."`
 	Severity      Severity      `yaml:"severity" bounds:"0,4096" jsonschema:"enum=critical,enum=warning,enum=info,enum=none" jsonschema_description:"critical pages somebody, warning opens a ticket, info is for information only. Required here or in defaults."`
 
+	SymptomOf []CauseSyntax `yaml:"symptom_of" bounds:"0,32" jsonschema_description:"Rules whose failures cause this one, the most likely first. While an alert of such a rule fires that began earlier and agrees in its labels, this rule's alert names it as its cause. It does not change when alerts fire or end."`
+
 	Labels      map[string]string `yaml:"labels" bounds:"0,64,16384" jsonschema_description:"Further labels of the alert, for routing. Templates may use only $labels of names in by, because labels identify the alert."`
 	Annotations map[string]string `yaml:"annotations" bounds:"0,64,16384" jsonschema_description:"Annotations of the alert: templates with $labels (by and labels), $vars (captures and fields of the line), $value (number of lines) and $line. summary is a sentence that says what is broken; description says more."`
 	Remediation RemediationSyntax `yaml:"remediation" jsonschema_description:"What the on-call should do. Sent as annotations."`
@@ -112,6 +114,14 @@ type UnlessSyntax struct {
 	Keys   strictyaml.Keys `yaml:"-" json:"-"`
 }
 
+// CauseSyntax is one rule of symptom_of: its name, or a mapping.
+type CauseSyntax struct {
+	Alert string          `yaml:"alert" bounds:"0,4096" strict:"required" jsonschema:"required,minLength=1" jsonschema_description:"Name of the rule that reports the cause."`
+	Same  []string        `yaml:"same" bounds:"0,32,256" jsonschema:"uniqueItems=true" jsonschema_description:"Labels that both alerts have, with equal values. [] is none: any alert of that rule in the same cluster. The labels of global.identity agree in any case. Default: the names that are in by of both rules."`
+	Lag   time.Duration   `yaml:"lag" bounds:"0s,24h" jsonschema_description:"How long after this failure the cause may begin, for a cause that needs more lines or more time to be noticed. Default 0: the cause began earlier."`
+	Keys  strictyaml.Keys `yaml:"-" json:"-"`
+}
+
 // RemediationSyntax describes what the on-call does.
 type RemediationSyntax struct {
 	Summary    string          `yaml:"summary" bounds:"0,16384" jsonschema_description:"What to do, in a sentence or two. A template like annotations."`
@@ -148,11 +158,13 @@ type InputSyntax struct {
 	At     time.Duration     `yaml:"at" bounds:"0s,1y" strict:"required" jsonschema:"required" jsonschema_description:"Time of arrival, from the start of the test."`
 	TS     time.Duration     `yaml:"ts" bounds:"0s,1y" jsonschema_description:"Event time of a line that arrives late. Default at."`
 	Line   string            `yaml:"line" bounds:"0,1048576" jsonschema_description:"Text of the line. {{ $value }} is the index of the repetition."`
-	Labels map[string]string `yaml:"labels" bounds:"0,64,16384" jsonschema_description:"Stream labels of this line, which override those of the test. \"\" removes a label. With source: the labels of a stream that this source reads. With do: gone: the labels of the deleted pod."`
+	Labels map[string]string `yaml:"labels" bounds:"0,64,16384" jsonschema_description:"Stream labels of this line, which override those of the test. \"\" removes a label. With source: the labels of a stream that this source reads. With do: gone: the labels of the deleted pod. With cause: the labels of its alert."`
 	Repeat int               `yaml:"repeat" bounds:"1,100000" jsonschema:"minimum=1" jsonschema_description:"How many times the line arrives. Default 1."`
 	Every  time.Duration     `yaml:"every" bounds:"0s,1y" jsonschema_description:"Time between repetitions."`
 	Source string            `yaml:"source" bounds:"0,4096" jsonschema:"enum=lost,enum=back" jsonschema_description:"The source that reads the stream with these labels is lost, or is back; without labels, every source. While it is lost, what is concluded from the absence of its lines is on hold."`
 	Do     string            `yaml:"do" bounds:"0,4096" jsonschema:"enum=restart,enum=gone" jsonschema_description:"restart: crowsnest restarts with its saved state. gone: the pod was deleted that the labels namespace and pod name, those of the stream unless labels states others."`
+	Cause  string            `yaml:"cause" bounds:"0,4096" jsonschema_description:"Name of a rule of symptom_of, whose alert fires from at on. ts is when its failure began, if earlier; labels are those of the alert."`
+	Until  time.Duration     `yaml:"until" bounds:"0s,1y" jsonschema_description:"Only with cause: the time at which its alert ends. Default: it does not end."`
 
 	Keys strictyaml.Keys `yaml:"-" json:"-"`
 }
@@ -190,7 +202,7 @@ type OverridesFile struct {
 // OverrideSyntax changes the rules that it names.
 type OverrideSyntax struct {
 	Rule      string        `yaml:"rule" bounds:"0,4096" strict:"required" jsonschema:"required,minLength=1" jsonschema_description:"Name of a rule, a glob such as VCluster*, or pack:NAME for all rules of a pack."`
-	Set       *SetSyntax    `yaml:"set" jsonschema_description:"Values to set. match, sequence, by and clear cannot be set: copy the rule."`
+	Set       *SetSyntax    `yaml:"set" jsonschema_description:"Values to set. match, sequence and clear cannot be set: copy the rule."`
 	AddUnless *UnlessSyntax `yaml:"add_unless" jsonschema_description:"Another line that prevents the alert, like the rule's unless."`
 	Disable   Reason        `yaml:"disable" bounds:"0,4096" jsonschema:"minLength=1" jsonschema_description:"Switches the rule off. The value is the reason, in words."`
 
@@ -200,7 +212,8 @@ type OverrideSyntax struct {
 // Reason is why an override switches a rule off.
 type Reason string
 
-// SetSyntax contains the scalars that an override may set.
+// SetSyntax contains what an override may set. The names of its fields are those of
+// RuleSyntax, except for RunbookURL.
 type SetSyntax struct {
 	From          string        `yaml:"from" bounds:"0,16384" jsonschema_description:"As in a rule."`
 	Origin        Origin        `yaml:"origin" bounds:"0,4096" jsonschema:"enum=infrastructure,enum=any" jsonschema_description:"As in a rule."`
@@ -215,6 +228,12 @@ type SetSyntax struct {
 	Scope         Scope         `yaml:"scope" bounds:"0,4096" jsonschema:"enum=node,enum=cluster" jsonschema_description:"As in a rule."`
 	Severity      Severity      `yaml:"severity" bounds:"0,4096" jsonschema:"enum=critical,enum=warning,enum=info,enum=none" jsonschema_description:"As in a rule, or none: the alert notifies nobody."`
 	Enabled       Mode          `yaml:"enabled" bounds:"0,4096" jsonschema_description:"true, false or silent."`
+
+	By          []string          `yaml:"by" bounds:"0,32,256" jsonschema:"uniqueItems=true" jsonschema_description:"Replaces the key of the rule. Alerts then have other labels, so those that are open end and begin again."`
+	Labels      map[string]string `yaml:"labels" bounds:"0,64,16384" jsonschema_description:"Labels to add or replace by name. An empty text removes one."`
+	Annotations map[string]string `yaml:"annotations" bounds:"0,64,16384" jsonschema_description:"Annotations to add or replace by name. An empty text removes one."`
+	RunbookURL  string            `yaml:"runbook_url" bounds:"0,4096" jsonschema_description:"Replaces runbook_url of the remediation."`
+	SymptomOf   []CauseSyntax     `yaml:"symptom_of" bounds:"0,32" jsonschema_description:"Replaces symptom_of. [] removes it."`
 
 	Keys strictyaml.Keys `yaml:"-" json:"-"`
 }

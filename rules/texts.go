@@ -25,16 +25,17 @@ const (
 func (c *compiler) compileTexts() {
 	c.compileLabels()
 	for _, name := range slices.Sorted(maps.Keys(c.Annotations)) {
-		at := c.Keys.EntryValue("annotations", name)
+		keys := c.annotationKeys[name]
+		at := keys.EntryValue("annotations", name)
 		if !model.LegacyValidation.IsValidLabelName(name) {
-			c.errorAt(c.Keys.EntryKey("annotations", name), "label-name", fmt.Sprintf("%.60q is not a valid annotation name", name), "use letters, digits and _")
+			c.errorAt(keys.EntryKey("annotations", name), "label-name", fmt.Sprintf("%.60q is not a valid annotation name", name), "use letters, digits and _")
 		}
 		if t := c.template(c.Annotations[name], at, "annotation `"+name+"`"); t != nil {
 			c.rule.Annotations = append(c.rule.Annotations, NamedTemplate{Name: name, Template: t})
 		}
 	}
 	r := &c.RuleSyntax.Remediation
-	if !c.Keys.Has("remediation") {
+	if !c.Keys.Has("remediation") && !r.Keys.Has("runbook_url") {
 		return
 	}
 	if r.Keys.Good("summary") {
@@ -57,7 +58,7 @@ func (c *compiler) compileTexts() {
 func (c *compiler) compileLabels() {
 	for _, name := range slices.Sorted(maps.Keys(c.Labels)) {
 		keys := c.labelKeys[name]
-		own := keys.At == c.RuleSyntax.Keys.At
+		own := keys != c.defaults
 		if message, fix := badLabel(name); message != "" && own {
 			c.errorAt(keys.EntryKey("labels", name), "label-name", message, fix)
 		}
@@ -76,6 +77,11 @@ func (c *compiler) compileLabels() {
 		at := c.Keys.Key("by")
 		if len(c.RuleSyntax.Labels) > 0 && c.Keys.Has("labels") {
 			at = c.Keys.Key("labels")
+		}
+		for _, keys := range c.labelKeys {
+			if keys.Key("labels").File() != c.file {
+				at = keys.Key("labels")
+			}
 		}
 		c.errorAt(at, "too-many-labels", fmt.Sprintf("the alert has %d labels with alertname, severity and resolves, more than %d", n, maxLabels), "move labels that do not identify the alert to annotations")
 	}

@@ -43,7 +43,7 @@ func (s *Server) routeAPI(mux *http.ServeMux) {
 		}
 	}
 	handle("alerts", filtered(apiAlerts))
-	handle("episodes", filtered(apiEpisodes))
+	handle("episodes", filtered(s.apiEpisodes))
 	handle("episodes/{fingerprint}", s.apiEpisode)
 	handle("episodes/{fingerprint}/timeline", s.apiTimeline)
 	handle("rules", func(*http.Request) (any, *apiError) { return map[string]any{"groups": s.groups()}, nil })
@@ -107,6 +107,8 @@ type Episode struct {
 	Count       int64             `json:"count"`
 	Line        string            `json:"line,omitempty"`
 	First       string            `json:"firstLine,omitempty"`
+	Cause       *Cause            `json:"cause,omitempty"`    // that it is a symptom of
+	Symptoms    []string          `json:"symptoms,omitempty"` // fingerprints of its open symptoms
 }
 
 func toEpisode(e episodes.Episode) Episode {
@@ -114,7 +116,7 @@ func toEpisode(e episodes.Episode) Episode {
 		Fingerprint: e.Fingerprint.String(), Alert: e.Alert, State: e.State, Reason: e.Reason, Silent: e.Silent,
 		Overflow: e.Overflow, Held: e.OnHold, WaitsFor: e.WaitsFor, Labels: e.Labels, Annotations: notNilMap(e.Annotations),
 		StartsAt: e.StartsAt, FiredAt: optional(e.FiredAt), LastSeen: e.LastSeen, EndsAt: optional(e.EndsAt),
-		Deadline: optional(e.Deadline), Count: e.Count, Line: e.Line, First: e.First,
+		Deadline: optional(e.Deadline), Count: e.Count, Line: e.Line, First: e.First, Cause: toCause(e.Cause),
 	}
 	if e.Rule != nil {
 		out.Pack = e.Rule.Pack
@@ -122,12 +124,23 @@ func toEpisode(e episodes.Episode) Episode {
 	return out
 }
 
-func apiEpisodes(eps []episodes.Episode) any {
+func (s *Server) apiEpisodes(eps []episodes.Episode) any {
 	out := make([]Episode, len(eps))
+	symptoms := symptomsOf(s.view.Episodes())
 	for i, e := range eps {
-		out[i] = toEpisode(e)
+		out[i] = toEpisode(e).with(symptoms[e.Fingerprint])
 	}
 	return map[string]any{"episodes": out}
+}
+
+// with returns the episode with its symptoms.
+func (e Episode) with(symptoms []episodes.Episode) Episode {
+	if e.EndsAt == nil {
+		for _, x := range symptoms {
+			e.Symptoms = append(e.Symptoms, x.Fingerprint.String())
+		}
+	}
+	return e
 }
 
 func (s *Server) apiEpisode(r *http.Request) (any, *apiError) {
@@ -138,7 +151,7 @@ func (s *Server) apiEpisode(r *http.Request) (any, *apiError) {
 	return struct {
 		Episode
 		Deliveries []Delivery `json:"deliveries"`
-	}{toEpisode(e), newestAnswers(s.view.Deliveries(e.Fingerprint))}, nil
+	}{toEpisode(e).with(symptomsOf(s.view.Episodes())[e.Fingerprint]), newestAnswers(s.view.Deliveries(e.Fingerprint))}, nil
 }
 
 // sources returns the sources with the number of rules that apply to each stream.
@@ -217,6 +230,8 @@ type Rule struct {
 	Firing      int    `json:"firing"`
 	Armed       *int   `json:"armed,omitempty"` // keys whose silence raises an alert; absent: the rule has no `silent`
 	Source      string `json:"source"`
+	// SymptomOf are the rules whose failures cause those of this rule.
+	SymptomOf []SymptomOf `json:"symptomOf,omitempty"`
 }
 
 // groups combines the loaded packs and rules with their state.
@@ -256,6 +271,7 @@ func toRule(r *rules.Rule, st episodes.RuleStatus, loaded Rules, covered coverag
 		LastSeen: optional(seen), Streams: covered.streams[r.Alert], Tries: loaded.Tries[r.Alert], Seconds: loaded.Cost[r.Alert].Seconds(),
 		Quarantined: loaded.Quarantined[r.Alert], Waits: loaded.Waits[r.Alert],
 		Disabled: r.Disabled, Pending: st.Pending, Firing: st.Firing, Source: r.Source,
+		SymptomOf: toSymptomOf(r),
 	}
 	if r.Silent > 0 {
 		out.Armed = &st.Armed

@@ -37,7 +37,7 @@ type page struct {
 
 type card struct {
 	Page page
-	Item episodes.Episode
+	Item row
 }
 
 type pages map[string]*template.Template
@@ -47,7 +47,7 @@ func parsePages() pages {
 	for _, name := range []string{"alerts", "episode", "rules", "rule", "sources", "status", "unknown", "error"} {
 		t := template.New("layout.html").Funcs(template.FuncMap{
 			"ago": ago, "when": when, "pairs": pairs, "bytes": humanBytes, "link": safeLink, "join": strings.Join,
-			"count": text.Digits, "health": healthText, "waiting": waitingText, "card": func(p page, e episodes.Episode) card { return card{p, e} },
+			"count": text.Digits, "health": healthText, "waiting": waitingText, "card": func(p page, r row) card { return card{p, r} },
 		})
 		// The templates are embedded, and a test parses all of them.
 		out[name] = template.Must(t.ParseFS(templateFiles, "templates/layout.html", "templates/"+name+".html"))
@@ -139,7 +139,7 @@ const maxCards = 200
 type alertsData struct {
 	Filter              string
 	Error               string
-	Open, Silent, Ended []episodes.Episode
+	Open, Silent, Ended []row
 	More                int64 // open alerts that are not shown
 	Rules, Streams      int
 }
@@ -154,21 +154,23 @@ func (s *Server) alertsPage(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		data.Error, code = err.Error(), http.StatusBadRequest
 	}
+	var sections [3][]episodes.Episode
 	for _, e := range eps {
 		switch {
 		case e.Rule == nil && e.Labels["severity"] == "none":
 			// The heartbeat: the page itself shows that the daemon is alive.
 		case !open(e):
-			data.Ended = append(data.Ended, e)
+			sections[2] = append(sections[2], e)
 		case e.Silent:
-			data.Silent = append(data.Silent, e)
+			sections[1] = append(sections[1], e)
 		default:
-			data.Open = append(data.Open, e)
+			sections[0] = append(sections[0], e)
 		}
 	}
-	data.More = int64(max(0, len(data.Open)-maxCards))
-	for _, section := range []*[]episodes.Episode{&data.Open, &data.Silent, &data.Ended} {
-		*section = (*section)[:min(len(*section), maxCards)]
+	data.More = int64(max(0, len(sections[0])-maxCards))
+	for i, rows := range []*[]row{&data.Open, &data.Silent, &data.Ended} {
+		*rows = grouped(sections[i])
+		*rows = (*rows)[:min(len(*rows), maxCards)]
 	}
 	s.render(w, "alerts", code, page{Title: "Alerts", Path: "/", Data: data})
 }
@@ -179,6 +181,7 @@ type episodeData struct {
 	Events     []Event
 	Skipped    int
 	Deliveries []Delivery
+	Symptoms   []episodes.Episode // open ones
 }
 
 func (s *Server) episodePage(w http.ResponseWriter, r *http.Request) {
@@ -192,6 +195,9 @@ func (s *Server) episodePage(w http.ResponseWriter, r *http.Request) {
 	}
 	data := episodeData{
 		Episode: e, Where: selector(e.Labels), Events: tl.Events, Skipped: tl.Skipped, Deliveries: newestAnswers(s.view.Deliveries(e.Fingerprint)),
+	}
+	if open(e) {
+		data.Symptoms = symptomsOf(s.view.Episodes())[e.Fingerprint]
 	}
 	s.render(w, "episode", http.StatusOK, page{Title: e.Alert, Path: "/", Data: data})
 }
@@ -209,6 +215,7 @@ type ruleData struct {
 	Runbook    string
 	Affects    []rules.Affects
 	SetBy      map[string]string // where each value comes from, by key
+	Causing    []string          // rules that are symptoms of this one
 }
 
 func (s *Server) rulePage(w http.ResponseWriter, r *http.Request) {
@@ -221,6 +228,7 @@ func (s *Server) rulePage(w http.ResponseWriter, r *http.Request) {
 	data := ruleData{
 		Pack: full.Pack, File: full.File, Line: full.Line, Runbook: full.Remediation.RunbookURL,
 		Affects: full.Remediation.Affects, SetBy: full.Origin,
+		Causing: causing(s.view.Rules().Set, name),
 	}
 	for _, g := range s.groups() {
 		for _, rule := range g.Rules {

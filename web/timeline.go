@@ -46,7 +46,7 @@ func (s *Server) apiTimeline(r *http.Request) (any, *apiError) {
 	if !ok {
 		return nil, notFound("no open or recently ended episode has this fingerprint")
 	}
-	tl.Episode = toEpisode(e)
+	tl.Episode = toEpisode(e).with(symptomsOf(s.view.Episodes())[e.Fingerprint])
 	return tl, nil
 }
 

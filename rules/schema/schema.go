@@ -130,5 +130,8 @@ func schemaChanges() map[string]func(*jsonschema.Schema) *jsonschema.Schema {
 	return map[string]func(*jsonschema.Schema) *jsonschema.Schema{
 		"Matcher": parts, "Step": parts, "Clear": parts, "Unless": parts,
 		"Rule": either("match", "sequence"),
+		"Cause": func(s *jsonschema.Schema) *jsonschema.Schema {
+			return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string", MinLength: number(1), Description: "Name of the rule that reports the cause."}, s}}
+		},
 	}
 }

@@ -60,6 +60,12 @@ type Config struct {
 	// its end is sent; nil means 1 m. It must be above the group_wait of the
 	// routes, or short alerts are never notified.
 	MinFiring *time.Duration `yaml:"min_firing" bounds:"0s,1y"`
+	// Inhibit also sends an alert CrowsnestCauseKnown for each alert whose cause was known
+	// when it was first sent, for as long as the cause fires. With the rules that `crowsnest
+	// export alertmanager` writes, Alertmanager then notifies of the cause alone. The
+	// alerts themselves do not change. Default false: alerts name their causes in
+	// annotations, and all are notified.
+	Inhibit bool `yaml:"inhibit"`
 	// ExternalLabels are added to every alert that lacks them. They are part of its
 	// identity.
 	ExternalLabels map[string]string `yaml:"external_labels" bounds:"0,64,4096"`

@@ -47,6 +47,9 @@ func linesOf(test rules.Test) []line {
 		if in.Source != "" || in.Do != "" {
 			return nil
 		}
+		if in.Cause != "" {
+			continue
+		}
 		labels := maps.Clone(test.Stream)
 		if labels == nil {
 			labels = map[string]string{}

@@ -79,6 +79,9 @@ func failureOf(e web.Episode) Failure {
 		LastSeen: e.LastSeen.UTC(), EndsAt: e.EndsAt, Count: e.Count, FirstLine: line(e.First), Line: line(e.Line),
 		Log: line(e.Annotations["origin"]),
 	}
+	if c := e.Cause; c != nil {
+		f.Cause = &Cause{Alert: line(c.Alert), Fingerprint: c.Fingerprint, Since: c.StartsAt.UTC()}
+	}
 	for _, s := range e.WaitsFor {
 		f.WaitsFor = append(f.WaitsFor, line(s))
 	}

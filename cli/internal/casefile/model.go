@@ -23,7 +23,7 @@ type Case struct {
 
 	Evidence Evidence  `json:"evidence" jsonschema_description:"What was read."`
 	Failures []Failure `json:"failures" jsonschema_description:"Failures in order of their beginning."`
-	Chains   []Chain   `json:"chains" jsonschema_description:"Failures that were open at the same time in the same place. The order in time suggests a cause and does not prove it."`
+	Chains   []Chain   `json:"chains" jsonschema_description:"Failures that were open at the same time in the same place. The order in time suggests a cause and does not prove it; the causes that rules state are in the failures."`
 	Timeline []Entry   `json:"timeline" jsonschema_description:"What happened, over all sources, in order of time."`
 	NotSeen  []Gap     `json:"not_seen" jsonschema_description:"What could not be seen, so that its absence proves nothing."`
 }
@@ -76,7 +76,16 @@ type Failure struct {
 	Runbook     string            `json:"runbook_url,omitempty"`
 	Affected    string            `json:"affected,omitempty" jsonschema_description:"The running version compared with the affected ones; absent: the rule lists no versions."`
 	FixedIn     string            `json:"fixed_in,omitempty"`
+	Cause       *Cause            `json:"cause,omitempty" jsonschema_description:"Failure that this one is a symptom of, as its rule states."`
 	After       []Link            `json:"after" jsonschema_description:"Failures in the same place that were open when this one began."`
+}
+
+// Cause is the failure that another one is a symptom of.
+type Cause struct {
+	ID          int       `json:"id,omitempty" jsonschema_description:"Number of the failure; absent: it is not in this file."`
+	Alert       string    `json:"alert"`
+	Fingerprint string    `json:"fingerprint"`
+	Since       time.Time `json:"since"`
 }
 
 // Link points to an earlier failure.

@@ -105,6 +105,9 @@ func (in *Recorded) failure(a replay.Alert) Failure {
 	for name, value := range e.Labels {
 		f.Labels[name] = in.Lines.clean(value)
 	}
+	if c := e.Cause; c != nil {
+		f.Cause = &Cause{Alert: c.Alert, Fingerprint: c.Fingerprint.String(), Since: c.StartsAt.UTC()}
+	}
 	f.annotate(e.Annotations)
 	f.Subject = in.About == "" || in.About == f.Alert || in.About == f.Fingerprint
 	return f

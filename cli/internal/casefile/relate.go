@@ -88,6 +88,7 @@ func (c *Case) link() (omitted int) {
 		slices.SortStableFunc(b.After, func(x, y Link) int { return cmp.Compare(breadth(x.Same[0]), breadth(y.Same[0])) })
 		b.After = b.After[:min(len(b.After), maxLinks)]
 	}
+	c.joinCauses(group)
 	c.Chains = chains(group)
 	return max(0, omitted)
 }
@@ -133,13 +134,70 @@ func (c *Case) keepRelated() {
 		return
 	}
 	kept := []Failure{}
+	explained := c.explained()
 	for i := range c.Failures {
 		f := &c.Failures[i]
-		if f.Subject || slices.ContainsFunc(subjects, func(s *Failure) bool { return together(s, f) != nil }) {
+		if f.Subject || explained[i] || slices.ContainsFunc(subjects, func(s *Failure) bool { return together(s, f) != nil }) {
 			kept = append(kept, *f)
 		}
 	}
 	c.Failures = kept
+}
+
+// causeOf returns the index of the failure that is the cause of one; -1: it is not in the
+// file. Of several failures with the same alert, it is the last one that was open then.
+func (c *Case) causeOf(f *Failure) int {
+	if f.Cause == nil {
+		return -1
+	}
+	found := -1
+	for i := range c.Failures {
+		x := &c.Failures[i]
+		if x.Fingerprint == f.Cause.Fingerprint && !over(x, f.Since) && (found < 0 || x.Since.After(c.Failures[found].Since)) {
+			found = i
+		}
+	}
+	return found
+}
+
+// explained returns, by index, the failures that are causes of a subject, or whose causes are,
+// over any number of others.
+func (c *Case) explained() []bool {
+	out := make([]bool, len(c.Failures))
+	for i := range c.Failures {
+		var path []int
+		reached := false // a subject, on the way from symptom to cause
+		for k, steps := i, 0; k >= 0 && steps <= len(c.Failures); k, steps = c.causeOf(&c.Failures[k]), steps+1 {
+			path = append(path, k)
+			if reached = reached || c.Failures[k].Subject; reached {
+				out[k] = true
+			}
+		}
+		if reached {
+			for _, k := range path {
+				out[k] = true
+			}
+		}
+	}
+	return out
+}
+
+// joinCauses numbers the causes of the failures, and puts each failure into the chain of its
+// cause.
+func (c *Case) joinCauses(group []int) {
+	for i := range c.Failures {
+		k := c.causeOf(&c.Failures[i])
+		if k < 0 || k == i {
+			continue
+		}
+		c.Failures[i].Cause.ID = k + 1
+		from, to := max(group[i], group[k]), min(group[i], group[k])
+		for m := range group {
+			if group[m] == from {
+				group[m] = to
+			}
+		}
+	}
 }
 
 // chains returns the groups of more than one failure. group holds the first failure of the

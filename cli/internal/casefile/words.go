@@ -139,6 +139,17 @@ func (c *Case) Began(f Failure) string {
 	return out
 }
 
+// CauseText says what a failure is a symptom of; "": its rule names no cause that was open.
+func (f Failure) CauseText() string {
+	switch {
+	case f.Cause == nil:
+		return ""
+	case f.Cause.ID > 0:
+		return fmt.Sprintf("symptom of failure %d, %s, as its rule states", f.Cause.ID, f.Cause.Alert)
+	}
+	return fmt.Sprintf("symptom of %s since %s, as its rule states; that failure is not in this file", f.Cause.Alert, stamp(f.Cause.Since))
+}
+
 // Failure returns the failure with a number of this file.
 func (c *Case) Failure(id int) Failure { return c.Failures[id-1] }
 

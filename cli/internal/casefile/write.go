@@ -155,6 +155,9 @@ func (c *Case) failure(w *writer, f Failure) {
 	if len(c.Failures) > 1 {
 		w.f("- **Order:** %s\n", in(c.Began(f)))
 	}
+	if cause := f.CauseText(); cause != "" {
+		w.f("- **Cause:** %s\n", in(cause))
+	}
 	for _, p := range f.Where() {
 		w.f("- **%s:** %s\n", in(p.Name), in(p.Value))
 	}
@@ -194,12 +197,16 @@ func (c *Case) chains(w *writer) {
 		return
 	}
 	in := markdown.Inert
-	w.f("\n## Chains\n\nFailures that were open at the same time in the same place. The first may have caused the others; the order alone does not prove it.\n")
+	w.f("\n## Chains\n\nFailures that were open at the same time in the same place. The first may have caused the others; the order alone does not prove it. Where a rule states the cause, it is named.\n")
 	for _, chain := range c.Chains {
 		w.f("\n")
 		for i, id := range chain.Failures {
 			f := c.Failure(id)
-			w.f("%d. %s, since %s (failure %d)\n", i+1, in(f.Alert), stamp(f.Since), id)
+			w.f("%d. %s, since %s (failure %d)", i+1, in(f.Alert), stamp(f.Since), id)
+			if cause := f.CauseText(); cause != "" {
+				w.f("; %s", in(cause))
+			}
+			w.f("\n")
 		}
 	}
 }

@@ -87,6 +87,7 @@ type Rule struct {
 	Later      int `json:"later"`
 	Relabelled int `json:"relabelled"`
 	Ends       int `json:"ends_otherwise"`
+	Causes     int `json:"other_cause"`
 
 	Examples []Example `json:"examples"`
 }
@@ -99,6 +100,7 @@ const (
 	kindLater      = "later"
 	kindRelabelled = "relabelled"
 	kindEnds       = "ends_otherwise"
+	kindCauses     = "other_cause"
 )
 
 // Example is one alert that differs. Its log line is redacted and has no line
@@ -117,6 +119,7 @@ type Alert struct {
 	EndsAt  *time.Time        `json:"ends_at,omitempty"`
 	Reason  string            `json:"reason,omitempty"`
 	Silent  bool              `json:"silent,omitempty"`
+	Cause   string            `json:"cause,omitempty"` // name of the alert that it is a symptom of
 }
 
 // New compares the results of two sets over the same lines.
@@ -167,7 +170,7 @@ func toRule(c replay.Change, opt Options) Rule {
 	r := Rule{
 		Rule: redact.Sanitise(c.Rule), LinesBefore: c.LinesBefore, LinesAfter: c.LinesAfter, AlertsBefore: c.Before, AlertsAfter: c.After,
 		NotificationsBefore: c.NotificationsBefore, NotificationsAfter: c.NotificationsAfter,
-		More: len(c.More), Less: len(c.Less), Earlier: len(c.Earlier), Later: len(c.Later), Relabelled: len(c.Relabelled), Ends: len(c.Ends),
+		More: len(c.More), Less: len(c.Less), Earlier: len(c.Earlier), Later: len(c.Later), Relabelled: len(c.Relabelled), Ends: len(c.Ends), Causes: len(c.Causes),
 		Examples: examples(c, opt.Examples),
 	}
 	if of := cmp.Or(c.New, c.Old); of != nil {
@@ -198,7 +201,9 @@ func (r Rule) shown() bool {
 	return r.Status != statusSame || r.differs() > 0 || r.LinesBefore != r.LinesAfter || r.NotificationsBefore != r.NotificationsAfter
 }
 
-func (r Rule) differs() int { return r.More + r.Less + r.Earlier + r.Later + r.Relabelled + r.Ends }
+func (r Rule) differs() int {
+	return r.More + r.Less + r.Earlier + r.Later + r.Relabelled + r.Ends + r.Causes
+}
 
 // weight orders rules by importance to the person who is paged.
 func (r Rule) weight() int {
@@ -233,6 +238,7 @@ func examples(c replay.Change, most int) []Example {
 	both(kindLater, c.Later)
 	both(kindRelabelled, c.Relabelled)
 	both(kindEnds, c.Ends)
+	both(kindCauses, c.Causes)
 	return out
 }
 
@@ -240,6 +246,9 @@ func toAlert(a replay.Alert) Alert {
 	out := Alert{Labels: map[string]string{}, FiredAt: a.Fired.UTC(), Reason: string(a.Episode.Reason), Silent: a.Episode.Silent}
 	for name, value := range a.Episode.Labels {
 		out.Labels[name] = redact.Sanitise(value)
+	}
+	if c := a.Episode.Cause; c != nil {
+		out.Cause = redact.Sanitise(c.Alert)
 	}
 	if end := a.Episode.EndsAt.UTC(); !a.Episode.EndsAt.IsZero() {
 		out.EndsAt = &end

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -41,6 +42,7 @@ func sums(all []Rule) string {
 		t.Later += r.Later
 		t.Relabelled += r.Relabelled
 		t.Ends += r.Ends
+		t.Causes += r.Causes
 	}
 	return t.kinds()
 }
@@ -58,6 +60,7 @@ func (r Rule) kinds() string {
 		{r.Later, "later"},
 		{r.Relabelled, "relabelled"},
 		{r.Ends, "ending differently"},
+		{r.Causes, "with another cause"},
 	} {
 		if k.n > 0 {
 			parts = append(parts, text.Digits(int64(k.n))+" "+k.text)
@@ -108,6 +111,12 @@ func (e Example) text() string {
 		}
 	}
 	out += " " + text.Shorten(labelText(e.Alert.Labels), maxLabels)
+	switch {
+	case e.Kind == kindCauses:
+		out += fmt.Sprintf(" (cause %s, was %s)", cmp.Or(e.Alert.Cause, "none"), cmp.Or(e.Was.Cause, "none"))
+	case e.Alert.Cause != "":
+		out += " (cause " + e.Alert.Cause + ")"
+	}
 	if e.Kind == kindRelabelled {
 		out += " " + text.Shorten(e.otherwise(), maxLabels)
 	}

@@ -21,7 +21,7 @@ func Pages(set *rules.Set) map[string]string {
 		out[packPath(p.Name)] = pack(p.Name, of(set, p.Name))
 	}
 	for _, r := range set.Rules {
-		out[path.Join(r.Pack, r.Alert+".md")] = Page(r)
+		out[path.Join(r.Pack, r.Alert+".md")] = Page(set, r)
 	}
 	return out
 }
@@ -70,8 +70,8 @@ func pack(name string, all []*rules.Rule) string {
 	return b.String()
 }
 
-// Page writes the page of one rule.
-func Page(r *rules.Rule) string {
+// Page writes the page of one rule of a set.
+func Page(set *rules.Set, r *rules.Rule) string {
 	var b strings.Builder
 	para := func(text string) {
 		if text = strings.TrimSpace(text); text != "" {
@@ -87,7 +87,9 @@ func Page(r *rules.Rule) string {
 	para("## Impact")
 	para(annotation(r, "description"))
 	para(impact(r))
+	para(symptoms(set, r))
 	para("## Diagnosis")
+	para(causes(set, r))
 	para(diagnosis(r))
 	para(examples(r))
 	para("## Mitigation")

@@ -63,7 +63,7 @@ func TestHostile(t *testing.T) {
   remediation: {summary: "<b>", steps: ["echo '`+"```"+`' {{ $labels.pod }}"], affects: [{component: "a|b", versions: "<1.0", fixed_in: "1.0", ref: "javascript:x"}]}
   tests:
   - {name: "<i>", stream: {container: x}, input: [{at: 0s, line: "valve `+"```"+` <b>"}], expect: [{at: 1m, firing: [{alertname: A}]}]}`)
-	page := Page(set.Rules[0])
+	page := Page(set, set.Rules[0])
 	require.NotRegexp(t, regexp.MustCompile(`(?m)^[^`+"`"+`]*(^|[^\\])<(script|b|i)>`), strings.ReplaceAll(page, "  valve", "`"))
 	require.Contains(t, page, `\<script>\**pod*\* \[x](y) | z`)
 	require.Contains(t, page, "1. ````echo '```' POD````")
@@ -111,7 +111,7 @@ func TestPages(t *testing.T) {
 	}
 	for _, r := range set.Rules {
 		for _, part := range []string{"## Meaning\n", "## Impact\n", "## Diagnosis\n", "## Mitigation\n", "Lines that raise it", "It stays silent"} {
-			require.Contains(t, Page(r), part, r.Alert)
+			require.Contains(t, Page(set, r), part, r.Alert)
 		}
 	}
 }

@@ -23,6 +23,16 @@ type scannedAlert struct {
 	Line        string            `json:"line"`
 	First       string            `json:"first_line"`
 	Fingerprint string            `json:"fingerprint"`
+	Cause       *scannedCause     `json:"cause,omitempty"`
+}
+
+// scannedCause is the alert that another one is a symptom of.
+type scannedCause struct {
+	Alert       string            `json:"alert"`
+	Fingerprint string            `json:"fingerprint"`
+	Severity    string            `json:"severity,omitempty"`
+	Labels      map[string]string `json:"labels"`
+	StartsAt    time.Time         `json:"starts_at"`
 }
 
 func toScanned(a replay.Alert) scannedAlert {
@@ -31,6 +41,9 @@ func toScanned(a replay.Alert) scannedAlert {
 		Alert: e.Alert, State: e.State, Reason: e.Reason, Labels: e.Labels, Annotations: e.Annotations,
 		StartsAt: e.StartsAt, FiredAt: a.Fired, LastSeen: e.LastSeen, Count: e.Count, Line: e.Line, First: e.First,
 		Fingerprint: e.Fingerprint.String(),
+	}
+	if c := e.Cause; c != nil {
+		out.Cause = &scannedCause{Alert: c.Alert, Fingerprint: c.Fingerprint.String(), Severity: c.Severity, Labels: c.Labels, StartsAt: c.StartsAt}
 	}
 	if !e.EndsAt.IsZero() {
 		out.EndsAt = &e.EndsAt

@@ -1,6 +1,7 @@
 package show
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -25,10 +26,10 @@ func table[T any](w io.Writer, data []byte, head string, rows func(t io.Writer, 
 
 // OpenAlerts writes the answer of the endpoint alerts.
 func OpenAlerts(w io.Writer, data []byte) error {
-	return table(w, data, "ALERT\tSTATE\tSEVERITY\tSINCE\tSUMMARY", func(t io.Writer, in struct{ Alerts []web.Alert }) {
+	return table(w, data, "ALERT\tSTATE\tSEVERITY\tSINCE\tSYMPTOM OF\tSUMMARY", func(t io.Writer, in struct{ Alerts []web.Alert }) {
 		for _, a := range in.Alerts {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", a.Labels["alertname"], a.State, a.Labels["severity"], a.ActiveAt.Format(time.RFC3339),
-				redact.Sanitise(a.Annotations["summary"]))
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", a.Labels["alertname"], a.State, a.Labels["severity"], a.ActiveAt.Format(time.RFC3339),
+				cmp.Or(redact.Sanitise(a.Annotations["cause_alertname"]), "-"), redact.Sanitise(a.Annotations["summary"]))
 		}
 	})
 }
@@ -111,7 +112,14 @@ func Timeline(w io.Writer, data []byte) error {
 		return err
 	}
 	e := tl.Episode
-	fmt.Fprintf(w, "%s %s: %s\n\n", redact.Sanitise(e.Alert), e.State, redact.Sanitise(Where(e.Labels)))
+	fmt.Fprintf(w, "%s %s: %s\n", redact.Sanitise(e.Alert), e.State, redact.Sanitise(Where(e.Labels)))
+	if c := e.Cause; c != nil {
+		fmt.Fprintf(w, "symptom of %s (%s): %s, since %s\n", redact.Sanitise(c.Alert), c.Fingerprint, redact.Sanitise(Where(c.Labels)), moment(&c.StartsAt))
+	}
+	if len(e.Symptoms) > 0 {
+		fmt.Fprintf(w, "symptoms that are open: %s\n", redact.Sanitise(strings.Join(e.Symptoms, ", ")))
+	}
+	fmt.Fprintln(w)
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	for _, ev := range tl.Events {
 		at := "now"

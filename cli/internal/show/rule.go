@@ -36,6 +36,9 @@ func Rule(w io.Writer, r *rules.Rule) error {
 		field("fires", fmt.Sprintf("when a key that was seen had no matching line for %s", r.Silent))
 	}
 	field("resolves", resolvesText(r))
+	for i := range r.Causes {
+		field("symptom of", r.Causes[i].Alert+" "+r.Causes[i].Text())
+	}
 	if r.Remediation.Summary != nil {
 		field("what to do", r.Remediation.Summary.Source())
 	}

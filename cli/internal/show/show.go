@@ -63,6 +63,9 @@ func Alert(w io.Writer, e episodes.Episode, s Style) error {
 	}
 	field("where", Where(e.Labels))
 	field("since", since(e))
+	if c := e.Cause; c != nil {
+		field("symptom of", flat(c.Alert+" "+Where(c.Labels)+", since "+stamp(c.StartsAt)))
+	}
 	if s.Brief {
 		_, err := io.WriteString(w, b.String())
 		return err

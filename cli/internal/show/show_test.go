@@ -41,3 +41,24 @@ func TestAlert(t *testing.T) {
 	require.NoError(t, Alert(&b, e, Style{Color: true}))
 	require.Contains(t, b.String(), "\x1b[32mRESOLVED\x1b[0m")
 }
+
+func TestAlertNamesItsCause(t *testing.T) {
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	var b strings.Builder
+	require.NoError(t, Alert(&b, episodes.Episode{
+		Alert: "LeaseLost", State: episodes.StateFiring, Labels: map[string]string{"alertname": "LeaseLost", "severity": "critical"}, StartsAt: start, LastSeen: start, Count: 1,
+		Cause: &episodes.Cause{Alert: "StoreSlow", Labels: map[string]string{"alertname": "StoreSlow", "severity": "critical", "namespace": "a"}, StartsAt: start},
+	}, Style{Brief: true}))
+	require.Contains(t, b.String(), "  symptom of  StoreSlow namespace=a, since 2026-01-02T03:04:05Z\n")
+}
+
+func TestTimelineNamesCauseAndSymptoms(t *testing.T) {
+	var b strings.Builder
+	require.NoError(t, Timeline(&b, []byte(`{"episode":{"alert":"LeaseLost","state":"firing","labels":{"namespace":"a"},
+		"cause":{"fingerprint":"00000000000000ab","alert":"StoreSlow","labels":{"namespace":"b"},"startsAt":"2026-01-02T03:04:05Z"},"symptoms":["00000000000000cd"]},"events":[]}`)))
+	require.Equal(t, `LeaseLost firing: namespace=a
+symptom of StoreSlow (00000000000000ab): namespace=b, since 2026-01-02T03:04:05Z
+symptoms that are open: 00000000000000cd
+
+`, b.String())
+}

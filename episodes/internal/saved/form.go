@@ -86,6 +86,20 @@ type Episode struct {
 	Window    *Window           `json:"window,omitempty"`
 	Times     []byte            `json:"times,omitempty"` // as packed, while it is undecided
 	Shown     bool              `json:"shown,omitempty"` // of a lapse
+	Inhibit   string            `json:"inhibit,omitempty"`
+	Earlier   []byte            `json:"earlier,omitempty"` // triggers, as packed
+	Recent    []byte            `json:"recent,omitempty"`
+	Since     int64             `json:"since,omitempty"` // the first trigger after a late clear line
+}
+
+// Cause is the alert that an ended episode was a symptom of.
+type Cause struct {
+	Print    uint64            `json:"print"`
+	Alert    string            `json:"alert"`
+	Severity string            `json:"severity,omitempty"`
+	Labels   map[string]string `json:"labels,omitempty"`
+	Summary  string            `json:"summary,omitempty"`
+	Starts   int64             `json:"starts"`
 }
 
 // Bare returns the episode without what only further lines need.
@@ -179,6 +193,7 @@ type ClosedTexts struct {
 	ClosedKey
 	Annotations map[string]string
 	Line, First string
+	Cause       *Cause `json:",omitempty"`
 }
 
 // Clears is the clear lines of one key. Programs that knew the newest line alone read

@@ -1,0 +1,57 @@
+package alertmanager
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+
+	"crowsnest/episodes"
+	"crowsnest/rules"
+)
+
+// withMarks returns the episodes and the alerts that tell Alertmanager which of them their
+// causes stand for: rules.CauseKnown. Rules that `crowsnest export alertmanager` writes let
+// such an alert inhibit the symptom, and let nobody be notified of it. So the alert of the
+// symptom never changes, and it is inhibited exactly as long as crowsnest knows the cause.
+func withMarks(eps []episodes.Episode) []episodes.Episode {
+	out := eps[:len(eps):len(eps)]
+	for i := range eps {
+		if ep := &eps[i]; !ep.Overflow {
+			for _, severity := range []rules.Severity{rules.SeverityCritical, rules.SeverityWarning, rules.SeverityInfo} {
+				if m, ok := markOf(ep, severity); ok {
+					out = append(out, m)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// markOf returns the alert about a symptom with a cause of this severity. It is firing, or
+// dropped, which ends it if it was sent. False: the labels of the symptom leave no room for
+// it.
+func markOf(ep *episodes.Episode, cause rules.Severity) (episodes.Episode, bool) {
+	labels := maps.Clone(ep.Labels)
+	for _, name := range []string{rules.LabelSymptom, rules.LabelSymptomSeverity, rules.LabelCauseSeverity} {
+		if _, has := labels[name]; has {
+			return episodes.Episode{}, false
+		}
+	}
+	delete(labels, "resolves")
+	labels["alertname"], labels["severity"] = rules.CauseKnown, string(rules.SeverityNone)
+	labels[rules.LabelSymptom], labels[rules.LabelSymptomSeverity] = ep.Labels["alertname"], ep.Labels["severity"]
+	labels[rules.LabelCauseSeverity] = string(cause)
+	m := episodes.Episode{
+		Fingerprint: episodes.FingerprintOf(labels), Alert: rules.CauseKnown, State: episodes.StateDropped,
+		Labels: labels, StartsAt: ep.StartsAt, LastSeen: ep.StartsAt, Party: ep.Party,
+	}
+	if ep.State == episodes.StateFiring && ep.Inhibit && ep.Cause != nil && ep.Cause.Severity == string(cause) && cause.Covers(rules.Severity(ep.Labels["severity"])) {
+		m.State, m.FiredAt = episodes.StateFiring, ep.FiredAt
+		m.Annotations = map[string]string{
+			"summary":         fmt.Sprintf("%s is a symptom of %s, which fires: nobody needs to be notified of it", ep.Alert, ep.Cause.Alert),
+			"description":     "This alert is for the inhibition rules that `crowsnest export alertmanager` writes. If you are notified of it, Alertmanager does not have these rules.",
+			"cause_alertname": ep.Cause.Alert, "cause_fingerprint": ep.Cause.Fingerprint.String(), "cause_summary": cmp.Or(ep.Cause.Summary, ep.Cause.Alert),
+		}
+	}
+	return m, true
+}
