@@ -12,8 +12,8 @@ import (
 )
 
 func newRules(c *cli) *cobra.Command {
-	return parent("rules", "List and show rules, create a rule from a log line, write runbooks, or publish packs",
-		newRulesList(c), newRulesShow(c), newRulesNew(c), newRulesDocs(c), newRulesPush(c), newRulesPull(c), newRulesVerify(c))
+	return parent("rules", "List and show rules, create and try rules, write runbooks, or publish packs",
+		newRulesList(c), newRulesShow(c), newRulesNew(c), newRulesCapture(c), newRulesDocs(c), newRulesPush(c), newRulesPull(c), newRulesVerify(c))
 }
 
 type listedRule struct {
