@@ -72,6 +72,8 @@ func (c *cli) watchRules(ctx context.Context, f watchFlags, paths []string) erro
 	if len(paths) == 0 {
 		paths = []string{"."}
 	}
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
 	w := &packWatch{paths: paths, mutate: f.mutate, out: c.out, clear: isTerminal(c.out), now: time.Now}
 	if len(f.logs) > 0 {
 		labels, err := parseLabels(f.labels)
@@ -87,8 +89,6 @@ func (c *cli) watchRules(ctx context.Context, f watchFlags, paths []string) erro
 			Labels: labels, PathLabels: kubelet.PathLabels, Stdin: strings.NewReader(""), Unpack: dir, Parts: dir,
 		}}
 	}
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	return w.run(ctx, tick.C)
