@@ -27,10 +27,11 @@ func TestRuleOfEveryLine(t *testing.T) {
 		}
 		n++
 		line = redact.New(nil).String(string(matcher.TextOf([]byte(strings.TrimSuffix(line, "\n")))))
-		for _, s := range []discover.RuleSkeleton{{}, {Alert: "GivenName", Label: "app", Value: `a"'b`, Severity: "info"}} {
-			pack, err := newPack("local", line, s)
+		for _, s := range []discover.RuleSkeleton{{}, {Alert: "GivenName", Label: "app", Value: `a"'b`, Severity: "info"}, {Label: "unit", Value: "k3s.service"}} {
+			made, err := newSkeleton(line, s)
 			require.NoError(t, err, line)
-			docs, problems := loader.ParseFiles([]rules.File{{Name: "new.yaml", Data: []byte(pack)}})
+			pack := discover.Skeleton("local", []discover.RuleSkeleton{made})
+			docs, problems := loader.ParseFiles([]rules.File{{Name: "new.yaml", Data: counted([]byte(pack))}})
 			require.Empty(t, problems)
 			set, problems := loader.Build(docs, rules.Options{Shipped: true})
 			require.Empty(t, problems)
