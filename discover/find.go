@@ -50,6 +50,7 @@ type Finder struct {
 	streams    map[string]int // number of each stream that complained, by name
 	components []string       // component of each stream number
 	open       map[*matcher.Stream]*streamState
+	memo       memo
 	report     Report // counts only
 	// onCount, if not nil, is called for every line that a pattern counts.
 	onCount func(p *pattern, input string, line int64)
@@ -75,7 +76,7 @@ func New(set *rules.Set, opt Options) (*Finder, error) {
 	}
 	return &Finder{
 		opt: opt, prog: prog, every: every, tree: newTree(opt.Patterns),
-		streams: map[string]int{}, open: map[*matcher.Stream]*streamState{},
+		streams: map[string]int{}, open: map[*matcher.Stream]*streamState{}, memo: newMemo(),
 	}, nil
 }
 
@@ -193,7 +194,18 @@ func (f *Finder) line(fl *streamState, h *matcher.Hit, covered bool) {
 	if fl.waiting != nil && f.continues(fl, h, covered) {
 		return
 	}
-	if fl.text && continuation(h.Line) {
+	var key uint64
+	if !covered {
+		key = f.memo.key(h.Line)
+		if x, ok := f.memo.of[key]; ok && f.again(fl, h, x) {
+			return
+		}
+	}
+	x := meaning{continues: continuation(h.Line)}
+	if fl.text && x.continues {
+		if !covered {
+			f.memo.put(key, x)
+		}
 		return
 	}
 	fl.text = true
@@ -207,7 +219,10 @@ func (f *Finder) line(fl *streamState, h *matcher.Hit, covered bool) {
 		fl.waiting = &candidate{hit: keep, reading: reading}
 		return
 	}
-	f.candidate(fl, h, reading)
+	x.pattern, x.idle = f.candidate(fl, h, reading)
+	if x.level, x.parsed = reading.Level, true; reading.Times == 0 && reading.Over == 0 {
+		f.memo.put(key, x)
+	}
 }
 
 // continues reports whether a line continues the error of the waiting candidate,
@@ -241,10 +256,11 @@ func (f *Finder) finishWaiting(fl *streamState) {
 	}
 }
 
-// candidate counts a line that no rule covers, if it complains.
-func (f *Finder) candidate(fl *streamState, h *matcher.Hit, r parsedLine) {
+// candidate counts a line that no rule covers, if it complains. It returns its pattern, nil if
+// it does not complain, and whether it only waits.
+func (f *Finder) candidate(fl *streamState, h *matcher.Hit, r parsedLine) (p *pattern, idle bool) {
 	if r.Message == "" {
-		return
+		return nil, false
 	}
 	f.masked = appendMasked(f.masked[:0], &f.spans, r.Message)
 	if r.Error != "" {
@@ -256,12 +272,11 @@ func (f *Finder) candidate(fl *streamState, h *matcher.Hit, r parsedLine) {
 	// Placeholders have replaced names by now, so a node named error-prone is no complaint.
 	var j judgement
 	j.judge(f.masked)
-	idle := r.Level < levelWarning && j.weight == 0
+	idle = r.Level < levelWarning && j.weight == 0
 	if idle && j.patience&waits == 0 {
-		return
+		return nil, false
 	}
-	p := f.tree.find(f.masked)
-	if p == nil {
+	if p = f.tree.find(f.masked); p == nil {
 		p = f.tree.add(f.masked)
 		p.example = example{
 			line: f.keep(h.Line), input: fl.input, number: h.LineNumber, labels: h.Labels,
@@ -270,12 +285,18 @@ func (f *Finder) candidate(fl *streamState, h *matcher.Hit, r parsedLine) {
 		}
 		p.level, p.judgement = r.Level, j
 	}
+	f.counted(p, fl, h, &r, idle)
+	return p, idle
+}
+
+// counted counts a line of a pattern.
+func (f *Finder) counted(p *pattern, fl *streamState, h *matcher.Hit, r *parsedLine, idle bool) {
 	if idle {
 		p.idling++
 	} else {
 		f.report.Complaints++
 	}
-	f.count(p, fl, h, &r)
+	f.count(p, fl, h, r)
 	if f.onCount != nil {
 		f.onCount(p, fl.input, h.LineNumber)
 	}
