@@ -47,8 +47,9 @@ type Finder struct {
 	buf        matcher.Buffer
 	masked     []byte
 	spans      []span
-	streams    map[string]int // number of each stream that complained, by name
-	components []string       // component of each stream number
+	streams    map[string]int       // number of each stream that complained, by name
+	components []string             // component of each stream number
+	active     map[string]*activity // by component
 	open       map[*matcher.Stream]*streamState
 	memo       memo
 	report     Report // counts only
@@ -76,7 +77,7 @@ func New(set *rules.Set, opt Options) (*Finder, error) {
 	}
 	return &Finder{
 		opt: opt, prog: prog, every: every, tree: newTree(opt.Patterns),
-		streams: map[string]int{}, open: map[*matcher.Stream]*streamState{}, memo: newMemo(),
+		streams: map[string]int{}, open: map[*matcher.Stream]*streamState{}, memo: newMemo(), active: map[string]*activity{},
 	}, nil
 }
 
@@ -84,6 +85,7 @@ func New(set *rules.Set, opt Options) (*Finder, error) {
 type streamState struct {
 	name      string // of the stream, for counting
 	component string // what the stream is a replica of
+	active    *activity
 	input     string
 	text      bool // a line other than a continuation was read
 	waiting   *candidate
@@ -163,7 +165,12 @@ func (f *Finder) follow(s *matcher.Stream, input string) *streamState {
 	if c := s.Labels()["container"]; c != "" {
 		component = s.Labels()["namespace"] + "/" + c
 	}
-	return &streamState{name: name, component: component, input: input}
+	active := f.active[component]
+	if active == nil {
+		active = &activity{}
+		f.active[component] = active
+	}
+	return &streamState{name: name, component: component, input: input, active: active}
 }
 
 func (f *Finder) end(s *matcher.Stream, fl *streamState) {
@@ -188,6 +195,10 @@ func (f *Finder) take(fl *streamState, hits []matcher.Hit) {
 
 func (f *Finder) line(fl *streamState, h *matcher.Hit, covered bool) {
 	f.report.Lines++
+	if !h.Time.Equal(f.opt.Now) { // the line has a timestamp
+		fl.active.saw(h.Time)
+		fl.active.lines++
+	}
 	if covered {
 		f.report.Covered++
 	}
@@ -283,7 +294,7 @@ func (f *Finder) candidate(fl *streamState, h *matcher.Hit, r parsedLine) (p *pa
 			reading: parsedLine{Level: r.Level, Message: strings.Clone(r.Message), Error: strings.Clone(r.Error), Named: r.Named},
 			module:  f.reader.module(h.Line),
 		}
-		p.level, p.judgement = r.Level, j
+		p.level, p.judgement, p.before = r.Level, j, fl.active.lines
 	}
 	f.counted(p, fl, h, &r, idle)
 	return p, idle
@@ -331,6 +342,7 @@ func (f *Finder) count(p *pattern, fl *streamState, h *matcher.Hit, r *parsedLin
 		if at.After(p.last) {
 			p.last = at
 		}
+		p.spread.saw(at)
 	}
 	n, ok := f.streams[fl.name]
 	if !ok {
