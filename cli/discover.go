@@ -57,9 +57,11 @@ Entries are ordered by score; -o json and --why show it. The level (fatal 5,
 error 3, warning 2.5, info or none 2.25; Warning events count as warnings) and the
 most severe word weigh more than the number of lines: ten times as many lines add
 one point, up to a thousand lines. Messages that usually pass by themselves, such
-as conflicts, score less. Each further entry of a component scores less, most of
-all from the same controller or source file, so that one noisy component does not
-hide the others.
+as conflicts, score less. Where lines have times, what begins after its component
+wrote for ten minutes without it scores more, the first of these most, and what is
+always there less. Each further entry of a component scores less, most of all from
+the same controller or source file, so that one noisy component does not hide the
+others.
 
 --rules-out writes a pack with a rule and tests for each entry shown. One rule
 matches all wordings of an entry and has a test for each. The pack passes check
@@ -109,13 +111,31 @@ func (c *cli) discover(ctx context.Context, f discoverFlags, cmd *cobra.Command,
 	if err != nil {
 		return err
 	}
-	readErr := c.discoverIn(ctx, f, finder, args)
+	in := &discovery{flags: f, opt: opt}
+	defer func() { in.remove() }()
+	readErr := c.discoverIn(ctx, in, finder, args)
 	report := finder.Report(f.minCount, f.top)
 	why, _ := cmd.Flags().GetBool("why")
-	if err := c.printDiscovered(f, report, why); err != nil {
+	if err := c.printDiscovered(in, report, why); err != nil {
 		return errors.Join(err, readErr)
 	}
 	return readErr
+}
+
+// discovery is one run of discover.
+type discovery struct {
+	flags discoverFlags
+	opt   discover.Options
+	// again are the inputs that can be read once more.
+	again   []discover.Input
+	cleanup []func() error
+}
+
+// remove removes the temporary files of the inputs.
+func (d *discovery) remove() {
+	for _, f := range d.cleanup {
+		_ = f() // the system cleans its temporary directory
+	}
 }
 
 func (f *discoverFlags) load(c *cli) (*rules.Set, error) {
@@ -126,7 +146,8 @@ func (f *discoverFlags) load(c *cli) (*rules.Set, error) {
 }
 
 // discoverIn reads all inputs. The error names those that could not be read.
-func (c *cli) discoverIn(ctx context.Context, f discoverFlags, finder *discover.Finder, args []string) error {
+func (c *cli) discoverIn(ctx context.Context, of *discovery, finder *discover.Finder, args []string) error {
+	f := of.flags
 	if f.loki.url != "" {
 		return c.discoverLoki(ctx, f, finder)
 	}
@@ -145,12 +166,16 @@ func (c *cli) discoverIn(ctx context.Context, f discoverFlags, finder *discover.
 	if err != nil {
 		return err
 	}
-	defer remove() //nolint:errcheck // the system cleans its temporary directory
+	of.cleanup = append(of.cleanup, remove)
 	logs, account, findErr := inputs.Collect(args, find)
 	c.reportSkipped(account)
 	errs := []error{findErr}
 	for _, in := range logs {
-		errs = append(errs, finder.Read(discover.Input{Name: in.Name, Labels: in.Labels, Open: in.Open}))
+		log := discover.Input{Name: in.Name, Labels: in.Labels, Open: in.Open}
+		errs = append(errs, finder.Read(log))
+		if !slices.Contains(args, inputs.Stdin) {
+			of.again = append(of.again, log)
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -176,7 +201,8 @@ func (c *cli) discoverLoki(ctx context.Context, f discoverFlags, finder *discove
 }
 
 // printDiscovered writes the list or the pack, and a summary to stderr.
-func (c *cli) printDiscovered(f discoverFlags, r discover.Report, why bool) error {
+func (c *cli) printDiscovered(of *discovery, r discover.Report, why bool) error {
+	f := of.flags
 	out := bufio.NewWriter(c.out)
 	var err error
 	switch {
@@ -200,7 +226,7 @@ func (c *cli) printDiscovered(f discoverFlags, r discover.Report, why bool) erro
 	if f.rulesOut == "" {
 		return nil
 	}
-	return c.writeDiscovered(f.rulesOut, r)
+	return c.writeDiscovered(of, r)
 }
 
 // maxRules bounds the rules for one pattern and its variants.
@@ -241,10 +267,10 @@ func sameSelector(a, b map[string]string) bool {
 // covers as many variants as possible and returns the others in left.
 func skeletonOf(p discover.Pattern, variants []discover.Pattern) (s discover.RuleSkeleton, left []discover.Pattern, ok bool) {
 	for _, proposal := range discover.ProposeFor(p) {
-		s = discover.RuleSkeleton{Proposal: proposal, Severity: discover.SeverityOf(p.Level)}
+		s = discover.RuleSkeleton{Proposal: proposal, Severity: discover.SeverityOf(p.Level), Labels: p.Labels, Component: discover.ComponentOf(p.Labels)}
 		s.Label, s.Value = discover.SelectorOf(p.Labels)
 		s.Comments = []string{fmt.Sprintf("%s in %s, first %s:%d", show.Plural(p.Count, "line"), show.Plural(int64(p.Streams), "stream"), redact.Sanitise(p.Input), p.LineNumber)}
-		s.Alert = discover.AlertName(proposal.LongestText(), map[string]bool{})
+		s.Alert = discover.AlertName(s.Component, &proposal, map[string]bool{})
 		for s.Others, left = discover.Gather(&s.Proposal, variants); ; s.Others, left = nil, variants {
 			if loader.Try("new.yaml", []byte(discover.Skeleton("discovered", []discover.RuleSkeleton{s}))) == nil {
 				return s, left, true
@@ -257,7 +283,8 @@ func skeletonOf(p discover.Pattern, variants []discover.Pattern) (s discover.Rul
 	return s, variants, false
 }
 
-func (c *cli) writeDiscovered(path string, r discover.Report) error {
+func (c *cli) writeDiscovered(of *discovery, r discover.Report) error {
+	path := of.flags.rulesOut
 	var all []discover.RuleSkeleton
 	without := 0
 	for _, p := range r.Patterns {
@@ -266,12 +293,13 @@ func (c *cli) writeDiscovered(path string, r discover.Report) error {
 		without += missing
 	}
 	all = discover.Distinct(all)
+	c.addClears(of, all)
 	for n := len(all); n > 0 && len(discover.Skeleton("discovered", all)) > rules.MaxFileBytes*9/10; n = len(all) {
 		all = all[:n*9/10]
 	}
 	taken := map[string]bool{}
 	for i := range all {
-		all[i].Alert = discover.AlertName(all[i].Proposal.LongestText(), taken)
+		all[i].Alert = discover.AlertName(all[i].Component, &all[i].Proposal, taken)
 	}
 	if len(all) == 0 {
 		return errors.New("no rule can be written: no pattern has a constant text of at least 8 letters")
@@ -292,4 +320,42 @@ func (c *cli) writeDiscovered(path string, r discover.Report) error {
 		return fmt.Errorf("write --rules-out: %w", err)
 	}
 	return nil
+}
+
+// addClears reads the inputs once more and adds to each rule the line that ends its failure,
+// if the logs have one.
+func (c *cli) addClears(of *discovery, all []discover.RuleSkeleton) {
+	if len(of.again) == 0 || len(all) == 0 {
+		return
+	}
+	failures := make([]discover.Failure, len(all))
+	for i, s := range all {
+		failures[i] = discover.Failure{Proposal: s.Proposal, Labels: s.Labels}
+	}
+	search, err := discover.NewRecoveries(failures, of.opt.Now, of.opt.Redactor)
+	if err != nil {
+		fmt.Fprintf(c.err, "no clear lines are searched: %v\n", err)
+		return
+	}
+	for _, in := range of.again {
+		if err := search.Read(in); err != nil {
+			fmt.Fprintf(c.err, "clear lines: %v\n", err)
+		}
+	}
+	for i := range all {
+		addClear(&all[i], search, i)
+	}
+}
+
+// addClear adds the clear line of failure i to its rule, if the rule then passes its tests.
+func addClear(s *discover.RuleSkeleton, search *discover.Recoveries, i int) {
+	found, ok := search.Clear(i)
+	if !ok {
+		return
+	}
+	with := *s
+	with.Clear = &found
+	if tryNew([]byte(discover.Skeleton("new", []discover.RuleSkeleton{with}))) == nil {
+		*s = with
+	}
 }

@@ -97,6 +97,9 @@ func (c *cli) parseRules(files []rules.File, paths []string) ([]*rules.Document,
 	return docs, append(problems, found...)
 }
 
+// readRuleFiles reads packs and folders of packs.
+func readRuleFiles(paths []string) ([]rules.File, rules.Problems) { return rulefiles.ReadPaths(paths) }
+
 // readFile reads a file, or standard input for "-".
 func (c *cli) readFile(path string) ([]byte, error) {
 	if path == inputs.Stdin {

@@ -12,8 +12,8 @@ import (
 )
 
 func newRules(c *cli) *cobra.Command {
-	return parent("rules", "List and show rules, create or import rules, write runbooks, or publish packs",
-		newRulesList(c), newRulesShow(c), newRulesNew(c), newRulesImport(c), newRulesDocs(c), newRulesPush(c), newRulesPull(c), newRulesVerify(c))
+	return parent("rules", "List and show rules, create, try or import rules, write runbooks, or publish packs",
+		newRulesList(c), newRulesShow(c), newRulesNew(c), newRulesImport(c), newRulesCapture(c), newRulesWatch(c), newRulesDocs(c), newRulesPush(c), newRulesPull(c), newRulesVerify(c))
 }
 
 type listedRule struct {

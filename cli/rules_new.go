@@ -3,12 +3,15 @@ package cli
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"crowsnest/cli/internal/inputs"
 	"crowsnest/daemon/loader"
 	"crowsnest/discover"
 	"crowsnest/matcher"
@@ -21,6 +24,7 @@ type newRuleFlags struct {
 	pack      string
 	container string
 	labels    []string
+	logs      []string
 	severity  *oneOf
 }
 
@@ -35,9 +39,15 @@ of its error. It alerts per object if the line names one: a field such as
 Machine="ns/name", or a name in the text. Its tests contain the line, the line with
 other values, and a line without each text.
 
+A line that reports a wait ("waiting for", "not ready", "retrying") must repeat for 15
+minutes. With --log, the rule ends with the line of the log that reports success for
+the same object, if there is one, and fires only if the failure lasts.
+
 The pack passes check and test. TODO marks what only you can know: the summary,
 the first steps for the on-call and, without --container or --label, the streams.
-Without ALERT, the name comes from the message. Secrets of the line are redacted.`,
+For a line of a node's journal, use --label unit= or --label identifier=; the program
+of a line in the format of syslog is the identifier. Without ALERT, the name comes
+from the component and the cause. Secrets of the line are redacted.`,
 		Example: `  crowsnest rules new LeaseLost --container syncer \
     --line 'E0101 10:00:00.0 1 leaderelection.go:332] leaderelection lost' > leases.yaml
   kubectl logs deploy/x | grep 'cannot attach' | crowsnest rules new --container x > x.yaml`,
@@ -53,6 +63,7 @@ Without ALERT, the name comes from the message. Secrets of the line are redacted
 	cmd.Flags().StringVar(&f.pack, "pack", "local", "name of the pack")
 	cmd.Flags().StringVar(&f.container, "container", "", "container whose logs the rule reads; the same as --label container=")
 	cmd.Flags().StringArrayVar(&f.labels, "label", nil, "label of the line's stream, `name=value` (repeatable)")
+	cmd.Flags().StringArrayVar(&f.logs, "log", nil, "log in which to search the line that ends the failure, a file or folder `PATH` (repeatable)")
 	cmd.Flags().Var(f.severity, "severity", "severity of the alert (default: from the level of the line)")
 	return cmd
 }
@@ -77,18 +88,56 @@ func (c *cli) rulesNew(f newRuleFlags) error {
 		}
 	}
 	line = redact.New(nil).String(string(matcher.TextOf([]byte(line))))
-	s := discover.RuleSkeleton{Alert: f.name, Severity: f.severity.value}
-	s.Label, s.Value = discover.SelectorOf(labels)
-	pack, err := discover.PackOf(f.pack, discover.Propose(line), s, tryNew)
+	s := discover.RuleSkeleton{Alert: f.name, Severity: f.severity.value, Labels: labels}
+	if s.Label, s.Value = discover.SelectorOf(labels); s.Label == "" {
+		if name := discover.SyslogIdentifier(line); name != "" {
+			labels["identifier"] = name
+			s.Label, s.Value = "identifier", name
+		}
+	}
+	s.Component = discover.ComponentOf(labels)
+	s, err = discover.Fitting(discover.Propose(line), s, tryNew)
 	if err != nil {
 		return err
 	}
-	_, err = io.WriteString(c.out, pack)
+	if len(f.logs) > 0 {
+		if err := c.findClear(f.logs, &s); err != nil {
+			return err
+		}
+	}
+	_, err = io.WriteString(c.out, discover.Skeleton(f.pack, []discover.RuleSkeleton{s}))
 	return err
 }
 
 // tryNew checks and tests a pack.
 func tryNew(pack []byte) error { return loader.Try("new.yaml", pack) }
+
+// findClear adds the line of the logs that ends the failure, if there is one.
+func (c *cli) findClear(paths []string, s *discover.RuleSkeleton) (err error) {
+	find, remove, err := c.inputs(nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	logs, account, err := inputs.Collect(paths, find)
+	if err != nil {
+		return err
+	}
+	c.reportSkipped(account)
+	search, err := discover.NewRecoveries([]discover.Failure{{Proposal: s.Proposal}}, time.Now(), redact.New(nil))
+	if err != nil {
+		return err
+	}
+	for _, in := range logs {
+		if err := search.Read(discover.Input{Name: in.Name, Labels: in.Labels, Open: in.Open}); err != nil {
+			return err
+		}
+	}
+	if addClear(s, search, 0); s.Clear == nil {
+		fmt.Fprintln(c.err, "the logs have no line that reports success for the same object after the failure; the alert ends when the line no longer appears")
+	}
+	return nil
+}
 
 func firstLine(r io.Reader) (string, error) {
 	s := bufio.NewScanner(io.LimitReader(r, 64<<10))

@@ -27,12 +27,13 @@ func TestRuleOfEveryLine(t *testing.T) {
 		}
 		n++
 		line = redact.New(nil).String(string(matcher.TextOf([]byte(strings.TrimSuffix(line, "\n")))))
-		for _, s := range []discover.RuleSkeleton{{}, {Alert: "GivenName", Label: "app", Value: `a"'b`, Severity: "info"}} {
-			pack, err := discover.PackOf("local", discover.Propose(line), s, tryNew)
+		for _, s := range []discover.RuleSkeleton{{}, {Alert: "GivenName", Label: "app", Value: `a"'b`, Severity: "info"}, {Label: "unit", Value: "k3s.service"}} {
+			made, err := discover.Fitting(discover.Propose(line), s, tryNew)
 			require.NoError(t, err, line)
+			pack := discover.Skeleton("local", []discover.RuleSkeleton{made})
 			docs, problems := loader.ParseFiles([]rules.File{{Name: "new.yaml", Data: []byte(pack)}})
 			require.Empty(t, problems)
-			set, problems := loader.Build(docs, rules.Options{Shipped: true})
+			set, problems := loader.Build(docs, rules.Options{})
 			require.Empty(t, problems)
 			report, err := replay.RunTests(set.Rules, replay.TestOptions{Mutate: true})
 			require.NoError(t, err)

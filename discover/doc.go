@@ -7,7 +7,7 @@
 // messages for templates with a flat form of Drain: placeholders replace the words
 // that vary, and messages of the same shape form one pattern. Patterns with the same
 // cause form one group, and one rule covers the group where possible. The ranking
-// puts severity before frequency, and demotes groups whose program and module
+// puts severity before frequency and what is new before what is always there, and demotes groups whose program and module
 // already have groups above them. All memory is bounded, and the report counts what
 // the bounds evicted.
 package discover

@@ -47,9 +47,11 @@ type Finder struct {
 	buf        matcher.Buffer
 	masked     []byte
 	spans      []span
-	streams    map[string]int // number of each stream that complained, by name
-	components []string       // component of each stream number
+	streams    map[string]int       // number of each stream that complained, by name
+	components []string             // component of each stream number
+	active     map[string]*activity // by component
 	open       map[*matcher.Stream]*streamState
+	memo       memo
 	report     Report // counts only
 	// onCount, if not nil, is called for every line that a pattern counts.
 	onCount func(p *pattern, input string, line int64)
@@ -75,7 +77,7 @@ func New(set *rules.Set, opt Options) (*Finder, error) {
 	}
 	return &Finder{
 		opt: opt, prog: prog, every: every, tree: newTree(opt.Patterns),
-		streams: map[string]int{}, open: map[*matcher.Stream]*streamState{},
+		streams: map[string]int{}, open: map[*matcher.Stream]*streamState{}, memo: newMemo(), active: map[string]*activity{},
 	}, nil
 }
 
@@ -83,6 +85,7 @@ func New(set *rules.Set, opt Options) (*Finder, error) {
 type streamState struct {
 	name      string // of the stream, for counting
 	component string // what the stream is a replica of
+	active    *activity
 	input     string
 	text      bool // a line other than a continuation was read
 	waiting   *candidate
@@ -162,7 +165,12 @@ func (f *Finder) follow(s *matcher.Stream, input string) *streamState {
 	if c := s.Labels()["container"]; c != "" {
 		component = s.Labels()["namespace"] + "/" + c
 	}
-	return &streamState{name: name, component: component, input: input}
+	active := f.active[component]
+	if active == nil {
+		active = &activity{}
+		f.active[component] = active
+	}
+	return &streamState{name: name, component: component, input: input, active: active}
 }
 
 func (f *Finder) end(s *matcher.Stream, fl *streamState) {
@@ -187,13 +195,28 @@ func (f *Finder) take(fl *streamState, hits []matcher.Hit) {
 
 func (f *Finder) line(fl *streamState, h *matcher.Hit, covered bool) {
 	f.report.Lines++
+	if !h.Time.Equal(f.opt.Now) { // the line has a timestamp
+		fl.active.saw(h.Time)
+		fl.active.lines++
+	}
 	if covered {
 		f.report.Covered++
 	}
 	if fl.waiting != nil && f.continues(fl, h, covered) {
 		return
 	}
-	if fl.text && continuation(h.Line) {
+	var key uint64
+	if !covered {
+		key = f.memo.key(h.Line)
+		if x, ok := f.memo.of[key]; ok && f.again(fl, h, x) {
+			return
+		}
+	}
+	x := meaning{continues: continuation(h.Line)}
+	if fl.text && x.continues {
+		if !covered {
+			f.memo.put(key, x)
+		}
 		return
 	}
 	fl.text = true
@@ -207,7 +230,10 @@ func (f *Finder) line(fl *streamState, h *matcher.Hit, covered bool) {
 		fl.waiting = &candidate{hit: keep, reading: reading}
 		return
 	}
-	f.candidate(fl, h, reading)
+	x.pattern, x.idle = f.candidate(fl, h, reading)
+	if x.level, x.parsed = reading.Level, true; reading.Times == 0 && reading.Over == 0 {
+		f.memo.put(key, x)
+	}
 }
 
 // continues reports whether a line continues the error of the waiting candidate,
@@ -241,10 +267,11 @@ func (f *Finder) finishWaiting(fl *streamState) {
 	}
 }
 
-// candidate counts a line that no rule covers, if it complains.
-func (f *Finder) candidate(fl *streamState, h *matcher.Hit, r parsedLine) {
+// candidate counts a line that no rule covers, if it complains. It returns its pattern, nil if
+// it does not complain, and whether it only waits.
+func (f *Finder) candidate(fl *streamState, h *matcher.Hit, r parsedLine) (p *pattern, idle bool) {
 	if r.Message == "" {
-		return
+		return nil, false
 	}
 	f.masked = appendMasked(f.masked[:0], &f.spans, r.Message)
 	if r.Error != "" {
@@ -256,26 +283,31 @@ func (f *Finder) candidate(fl *streamState, h *matcher.Hit, r parsedLine) {
 	// Placeholders have replaced names by now, so a node named error-prone is no complaint.
 	var j judgement
 	j.judge(f.masked)
-	idle := r.Level < levelWarning && j.weight == 0
+	idle = r.Level < levelWarning && j.weight == 0
 	if idle && j.patience&waits == 0 {
-		return
+		return nil, false
 	}
-	p := f.tree.find(f.masked)
-	if p == nil {
+	if p = f.tree.find(f.masked); p == nil {
 		p = f.tree.add(f.masked)
 		p.example = example{
 			line: f.keep(h.Line), input: fl.input, number: h.LineNumber, labels: h.Labels,
 			reading: parsedLine{Level: r.Level, Message: strings.Clone(r.Message), Error: strings.Clone(r.Error), Named: r.Named},
 			module:  f.reader.module(h.Line),
 		}
-		p.level, p.judgement = r.Level, j
+		p.level, p.judgement, p.before = r.Level, j, fl.active.lines
 	}
+	f.counted(p, fl, h, &r, idle)
+	return p, idle
+}
+
+// counted counts a line of a pattern.
+func (f *Finder) counted(p *pattern, fl *streamState, h *matcher.Hit, r *parsedLine, idle bool) {
 	if idle {
 		p.idling++
 	} else {
 		f.report.Complaints++
 	}
-	f.count(p, fl, h, &r)
+	f.count(p, fl, h, r)
 	if f.onCount != nil {
 		f.onCount(p, fl.input, h.LineNumber)
 	}
@@ -310,6 +342,7 @@ func (f *Finder) count(p *pattern, fl *streamState, h *matcher.Hit, r *parsedLin
 		if at.After(p.last) {
 			p.last = at
 		}
+		p.spread.saw(at)
 	}
 	n, ok := f.streams[fl.name]
 	if !ok {

@@ -22,6 +22,8 @@ type group struct {
 	times       int64
 	streams     []int
 	first, last time.Time
+	spread      int   // periods with lines
+	before      int64 // lines of the component before the first one
 
 	base     float64 // own points
 	score    float64 // base, reduced by similar groups above
@@ -52,8 +54,10 @@ func (f *Finder) groups(minCount int64) ranking {
 		all = append(all, g)
 	}
 	slices.SortFunc(all, before)
+	merged := all.merge()
+	f.byTime(merged)
 	var out ranking
-	for _, g := range all.merge() {
+	for _, g := range merged {
 		if g.count >= minCount {
 			out = append(out, g)
 		}
@@ -115,11 +119,12 @@ func (g *group) add(p *pattern) {
 		}
 	}
 	if g.first.IsZero() || !p.first.IsZero() && p.first.Before(g.first) {
-		g.first = p.first
+		g.first, g.before = p.first, p.before
 	}
 	if p.last.After(g.last) {
 		g.last = p.last
 	}
+	g.spread = max(g.spread, p.spread.count)
 }
 
 // points rates a pattern against others of the same cause.
@@ -154,4 +159,12 @@ func (g *group) rate() {
 	add(min(math.Log10(float64(g.times)), maxFrequency), "%d times", g.times)
 	add(perStream*math.Log10(float64(len(g.streams))), "%d streams", len(g.streams))
 	g.score = g.base
+}
+
+// reason says for what a group gets points. why may have a place for a duration.
+func reason(why string, d time.Duration, points float64) string {
+	if d > 0 {
+		why = fmt.Sprintf(why, d.Round(time.Second))
+	}
+	return why + fmt.Sprintf(" %+.1f", points)
 }

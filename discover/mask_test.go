@@ -69,15 +69,51 @@ func TestJudge(t *testing.T) {
 
 func TestAlertName(t *testing.T) {
 	taken := map[string]bool{}
-	f := func(text, want string) {
+	f := func(component, line, want string) {
 		t.Helper()
-		require.Equal(t, want, AlertName(text, taken))
+		p := Propose(line)[0]
+		require.Equal(t, want, AlertName(component, &p, taken))
 	}
-	f("failed to open", "FailedToOpen")
-	f("failed to open", "FailedToOpen2")
-	f("can't open 3 doors", "CantOpen3Doors")
-	f("3 doors", "Doors")
-	f("", "UnknownComplaint")
-	f("ö", "UnknownComplaint2")
-	f("one two three four five six seven eight nine ten eleven twelve", "OneTwoThreeFourFiveSixSevenEightNineTenEleven")
+	f("", "failed to open doors", "OpenDoorsFailed")
+	f("", "failed to open doors", "OpenDoorsFailed2")
+	f("", "can't open 3 doors", "OpenFailed")
+	f("LonghornManager", `time="2026-02-12T08:15:14Z" level=error msg="Failed to sync Longhorn engine" controller=longhorn-engine error="engine is not ready yet" engine=longhorn-system/data-e-0`, "LonghornManagerEngineNotReady")
+	f("Shop", `E0101 10:00:00.0 1 a.go:1] "Reconciler error" err="disk is locked by another node" Volume="shop/a"`, "ShopVolumeDiskLockedAnotherNode")
+	f("Shop", `E0101 10:00:00.0 1 a.go:1] "Sync failed" err="quota of tenant is exhausted" Volume="shop/a"`, "ShopVolumeQuotaTenantExhausted")
+	f("", "one two three four five six seven eight nine ten eleven twelve is broken", "OneTwoThreeFourFiveSixSevenEightNineTenEleven")
+}
+
+func TestComponentOf(t *testing.T) {
+	f := func(labels map[string]string, want string) {
+		t.Helper()
+		require.Equal(t, want, ComponentOf(labels))
+	}
+	f(map[string]string{"container": "longhorn-manager", "namespace": "x"}, "LonghornManager")
+	f(map[string]string{"container": "manager", "namespace": "capi-system"}, "Capi")
+	f(map[string]string{"container": "manager"}, "")
+	f(map[string]string{"unit": "k3s.service", "job": "journal"}, "K3s")
+	f(map[string]string{"identifier": "kernel"}, "Kernel")
+	f(nil, "")
+}
+
+// What differs from line to line is no key.
+func TestVolatile(t *testing.T) {
+	for _, value := range []string{
+		"10.0.0.1:43210", "10.0.0.1", "2026-02-12T08:15:14Z", "1m30s", "42", "0b5d7c1e-0000-4000-8000-000000000001", "3f2a9c11d0", "sha256:abc", "shop/0b5d7c1e-0000-4000-8000-000000000001",
+		"host.example:8443", "[::1]:80",
+	} {
+		require.Equal(t, value != "10.0.0.1", volatile(value), value)
+	}
+	for _, value := range []string{"shop/web-0", "pvc-0b5d7c1e-0000-4000-8000-000000000001", "worker-3", "web-7f9c6d5b4-x2v9p", "deadbeef-team", "system:serviceaccount:kube-system:x", "facade", "i-0abc12345"} {
+		require.False(t, volatile(value), value)
+	}
+	for _, line := range []string{
+		`E0101 10:00:00.0 1 a.go:1] "rejected connection" remote="10.0.0.1:43210" name="10.0.0.1:43210" namespace="x"`,
+		`E0101 10:00:00.0 1 a.go:1] cannot reach peer "10.0.0.1:43210": connection is refused`,
+		`{"level":"error","msg":"cannot delete the request","request":"0b5d7c1e-0000-4000-8000-000000000001"}`,
+	} {
+		for _, p := range Propose(line) {
+			require.Empty(t, p.Value, line)
+		}
+	}
 }

@@ -112,6 +112,24 @@ func trimTimestamp(line string) string {
 	return strings.TrimLeft(rest, " ")
 }
 
+// SyslogIdentifier returns the program of a line in the format of syslog or of journalctl:
+// "Feb 12 08:15:05 worker-3 kubelet[4711]: message"; "" for other lines.
+func SyslogIdentifier(line string) string {
+	if len(line) <= 16 || !months[line[:3]] || line[3] != ' ' {
+		return ""
+	}
+	head, _, ok := strings.Cut(line, ": ")
+	fields := strings.Fields(head)
+	if !ok || len(fields) != 5 { // month, day, time, host, program
+		return ""
+	}
+	name, pid, ok := strings.Cut(strings.TrimSuffix(fields[4], "]"), "[")
+	if ok && !allIn(pid, "0123456789") || !oneName.MatchString(name) {
+		return ""
+	}
+	return name
+}
+
 // trimPrefix removes the container name that docker compose or kubectl logs
 // --prefix adds to a line.
 func trimPrefix(line string) string {

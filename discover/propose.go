@@ -25,9 +25,14 @@ type Proposal struct {
 	Value string
 	// Level is the level of the line.
 	Level Level
+	// Waits reports that the line says that something is not there yet, or is tried again:
+	// only a line that repeats for long is a failure.
+	Waits bool
 	// Line is the example. Other is a line of the same kind with other values,
 	// "" if nothing in it varies. OtherValue is the value of Object in Other.
 	Line, Other, OtherValue string
+
+	message, err string // of the line
 }
 
 // maxTestLine bounds the lines in tests, in bytes: a rule file is limited to 1 MiB.
@@ -58,7 +63,7 @@ func propose(line, template string) []Proposal {
 	line = strings.TrimSpace(strings.ToValidUTF8(line, "?"))
 	var r lineReader
 	reading := r.readLine(line)
-	p := Proposal{Line: line, Level: reading.Level, Texts: fixedTexts(line, template, reading)}
+	p := Proposal{Line: line, Level: reading.Level, Texts: fixedTexts(line, template, reading), Waits: waitsFor(reading), message: reading.Message, err: reading.Error}
 	if len(p.Texts) == 0 {
 		return nil
 	}
@@ -71,6 +76,16 @@ func propose(line, template string) []Proposal {
 	}
 	p.vary(reading)
 	return append(out, p)
+}
+
+// waitsFor reports whether a line only says that something takes time.
+func waitsFor(r parsedLine) bool {
+	var buf []span
+	var j judgement
+	// This wait is over.
+	text := strings.ReplaceAll(r.Message+" "+r.Error, "timed out waiting for", "timed out")
+	j.judge(appendMasked(nil, &buf, text))
+	return j.patience&(waits|retries) != 0 && j.weight < severe && r.Level < levelFatal
 }
 
 // fixedTexts returns the longest fixed text of the message, and that of the error.
@@ -178,7 +193,9 @@ func withField(p *Proposal, _ parsedLine) bool {
 	fr.Reset([]byte(p.Line))
 	all := fr.All()
 	find := func(ok func(matcher.NamedValue) bool) bool {
-		i := slices.IndexFunc(all, func(v matcher.NamedValue) bool { return len(v.Value) > 1 && oneName.MatchString(v.Value) && ok(v) })
+		i := slices.IndexFunc(all, func(v matcher.NamedValue) bool {
+			return len(v.Value) > 1 && oneName.MatchString(v.Value) && !volatile(v.Value) && ok(v)
+		})
 		if i >= 0 {
 			p.Object, p.Value = all[i].Name, all[i].Value
 		}
@@ -216,7 +233,7 @@ func withText(p *Proposal, r parsedLine) bool {
 		all := spans(nil, part)
 		for i, s := range all {
 			value := part[s.start:s.end]
-			if s.mask != maskName && s.mask != maskObject || !oneName.MatchString(value) {
+			if s.mask != maskName && s.mask != maskObject || !oneName.MatchString(value) || volatile(value) {
 				continue
 			}
 			quote := byte(0)
@@ -387,3 +404,19 @@ func replaceName(line, name, with string) string {
 }
 
 func nameByte(c byte) bool { return letterOrDigit(c) || c == '-' || c == '_' || c == '.' }
+
+// Phrases returns the fixed texts of the message and of the error of a line, which has no
+// envelope: the line contains each of them, and each has at least 8 bytes.
+func Phrases(line string) []string {
+	var r lineReader
+	parsed := r.readLine(line)
+	var out []string
+	for _, part := range []string{parsed.Error, parsed.Message} {
+		for _, text := range runs(part) {
+			if len(text) >= minText && strings.Contains(line, text) {
+				out = append(out, text)
+			}
+		}
+	}
+	return out
+}

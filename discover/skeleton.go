@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
+	"time"
 )
 
 // RuleSkeleton is the input for one rule of a pack.
@@ -16,9 +16,15 @@ type RuleSkeleton struct {
 	// Label and Value select the streams. An empty Label writes a placeholder
 	// container, which the author must replace.
 	Label, Value string
-	Proposal     Proposal
+	// Labels are those of the stream of the line, and Component is its name in alerts. Both
+	// may be empty.
+	Labels    map[string]string
+	Component string
+	Proposal  Proposal
 	// Others match the same cause in other words: see Gather.
 	Others []Proposal
+	// Clear matches the line that ends the failure; nil: no such line is known.
+	Clear *Proposal
 	// Comments are written above the rule; they come without "#".
 	Comments []string
 }
@@ -29,47 +35,47 @@ const placeholderContainer = "NAME-OF-THE-CONTAINER"
 // Skeleton writes a pack. The pack passes check and test if the proposals hold.
 func Skeleton(pack string, all []RuleSkeleton) string {
 	var rules strings.Builder
-	tests := 0
 	for i := range all {
-		text, n := all[i].write()
-		rules.WriteString(text)
-		tests += n
+		rules.WriteString(all[i].write())
 	}
-	return fmt.Sprintf("pack: {name: %s, version: 0.1.0, rules: %d, tests: %d}\nrules:\n%s", pack, len(all), tests, rules.String())
+	return fmt.Sprintf("pack: {name: %s, version: 0.1.0}\nrules:\n%s", pack, rules.String())
 }
 
-// PackOf returns a pack with the most specific of some proposals whose pack passes try,
-// which checks and tests it.
-func PackOf(name string, proposals []Proposal, s RuleSkeleton, try func(pack []byte) error) (string, error) {
+// Fitting returns the rule of the most specific of some proposals whose pack passes try,
+// which checks and tests it. An empty Alert of s is derived from the proposal.
+func Fitting(proposals []Proposal, s RuleSkeleton, try func(pack []byte) error) (RuleSkeleton, error) {
 	if len(proposals) == 0 {
-		return "", errors.New("the line has no constant text of at least 8 letters to match; use another line")
+		return s, errors.New("the line has no constant text of at least 8 letters to match; use another line")
 	}
 	var err error
 	for _, p := range proposals {
 		rule := s
 		if rule.Proposal = p; rule.Alert == "" {
-			rule.Alert = AlertName(p.LongestText(), map[string]bool{})
+			rule.Alert = AlertName(s.Component, &p, map[string]bool{})
 		}
-		pack := Skeleton(name, []RuleSkeleton{rule})
-		if err = try([]byte(pack)); err == nil {
-			return pack, nil
+		if err = try([]byte(Skeleton("new", []RuleSkeleton{rule}))); err == nil {
+			return rule, nil
 		}
 	}
-	return "", fmt.Errorf("no rule for this line passes its tests; please report this: %w", err)
+	return s, fmt.Errorf("no rule for this line passes its tests; please report this: %w", err)
 }
 
-// PackFor is PackOf for a line of a pattern: its template and that of its error, one a
-// line. The labels are those of its stream.
+// PackFor returns the pack of the Fitting rule for a line of a pattern: its template and
+// that of its error, one a line. The labels are those of its stream.
 func PackFor(name, line, template string, labels map[string]string, try func(pack []byte) error) (string, error) {
-	s := RuleSkeleton{}
+	s := RuleSkeleton{Labels: labels, Component: ComponentOf(labels)}
 	s.Label, s.Value = SelectorOf(labels)
-	return PackOf(name, propose(line, template), s, try)
+	rule, err := Fitting(propose(line, template), s, try)
+	if err != nil {
+		return "", err
+	}
+	return Skeleton(name, []RuleSkeleton{rule}), nil
 }
 
 // SelectorOf returns the label that best selects the streams of a component, "" if
 // the labels have none.
 func SelectorOf(labels map[string]string) (label, value string) {
-	for _, name := range []string{"container", "app", "unit", "job", "component"} {
+	for _, name := range []string{"container", "unit", "identifier", "app", "job", "component"} {
 		if labels[name] != "" {
 			return name, labels[name]
 		}
@@ -85,45 +91,28 @@ func SeverityOf(l Level) string {
 	return "warning"
 }
 
-// AlertName derives a name from a text: its first words, in CamelCase. It appends a
-// number to a taken name, and adds the result to taken.
-func AlertName(text string, taken map[string]bool) string {
-	var b strings.Builder
-	words := strings.FieldsFunc(text, func(r rune) bool { return r > unicode.MaxASCII || !letterOrDigit(byte(r)) && r != '\'' })
-	for _, w := range words {
-		w = strings.ReplaceAll(w, "'", "")
-		if w == "" || b.Len() == 0 && !letter(w[0]) {
-			continue
-		}
-		if b.Len() > 0 && b.Len()+len(w) > maxName {
-			break
-		}
-		b.WriteString(strings.ToUpper(w[:1]) + w[1:min(len(w), maxName)])
-	}
-	name := b.String()
-	if name == "" {
-		name = "UnknownComplaint"
-	}
-	for n := 2; taken[name]; n++ {
-		if name = b.String() + strconv.Itoa(n); b.Len() == 0 {
-			name = "UnknownComplaint" + strconv.Itoa(n)
-		}
-	}
-	taken[name] = true
-	return name
-}
+// How long a failure may last. A wait without a clear line must repeat for longer than the
+// time without a line that ends it, so that a single line does not fire.
+const (
+	waitFor   = 10 * time.Minute // a wait with a clear line
+	failFor   = 2 * time.Minute  // another failure with a clear line
+	repeatFor = 15 * time.Minute // a wait without one
+	quietFor  = 10 * time.Minute // without a line, that ends such a wait
+)
 
-// maxName bounds the length of an alert name.
-const maxName = 48
-
+// writer writes one rule.
 type writer struct {
 	strings.Builder
-	s     *RuleSkeleton
-	tests int
-	once  bool // the example line has been written
+	s    *RuleSkeleton
+	once bool // the example line has been written
+	// place is the label of where a stream is, home and away are two of its values.
+	place, home, away string
+	lasts             time.Duration // `for`; 0: none
+	repeats           bool          // lines must repeat until it fires
+	fires             time.Duration // when the rule fires in a test
 }
 
-func (s *RuleSkeleton) write() (text string, tests int) {
+func (s *RuleSkeleton) write() string {
 	if s.Label == "" {
 		s.Label, s.Value = "container", placeholderContainer
 		s.Comments = append(s.Comments, "TODO: say whose logs are read: from, and the streams of the tests.")
@@ -131,10 +120,24 @@ func (s *RuleSkeleton) write() (text string, tests int) {
 	if s.Severity == "" {
 		s.Severity = SeverityOf(s.Proposal.Level)
 	}
-	w := &writer{s: s}
+	w := &writer{s: s, place: "namespace", home: "default", away: "elsewhere", fires: 30 * time.Second}
+	if s.Label == "unit" || s.Label == "identifier" {
+		w.place, w.home, w.away = "node", "node-0", "node-1"
+	}
+	switch waiting := s.Proposal.Waits; {
+	case s.Clear != nil && waiting:
+		w.lasts = waitFor
+	case s.Clear != nil:
+		w.lasts = failFor
+	case waiting:
+		w.lasts, w.repeats = repeatFor, true
+	}
+	if w.lasts > 0 {
+		w.fires = w.lasts + time.Minute
+	}
 	w.head()
 	w.allTests()
-	return w.String(), w.tests
+	return w.String()
 }
 
 func (w *writer) f(format string, args ...any) { fmt.Fprintf(w, format, args...) }
@@ -146,8 +149,20 @@ func (w *writer) head() {
 	}
 	w.f("- alert: %s\n  from: %s\n", s.Alert, single(fmt.Sprintf("{%s=%s}", s.Label, strconv.Quote(s.Value))))
 	w.match()
-	by := "namespace"
+	if s.Clear != nil {
+		w.matcher("clear", s.Clear)
+	}
+	if w.lasts > 0 {
+		w.f("  for: %s\n", minutes(w.lasts))
+	}
+	if w.repeats {
+		w.f("  keep_firing_for: %s # ends if the line does not repeat for this long\n", minutes(quietFor))
+	}
+	by := w.place
 	about := "in namespace {{ $labels.namespace }}"
+	if w.place == "node" {
+		about = "on node {{ $labels.node }}"
+	}
 	if p.Object != "" {
 		by += ", " + p.Object
 		about = "{{ $labels." + p.Object + " }} " + about
@@ -157,24 +172,30 @@ func (w *writer) head() {
 	w.f("  remediation:\n    summary: %s\n", quoted("TODO: what the on-call does first"))
 }
 
+func minutes(d time.Duration) string { return strconv.Itoa(int(d.Minutes())) + "m" }
+
 // simple reports whether one text suffices to match the line.
 func (p *Proposal) simple() bool { return len(p.Texts) == 1 && p.Regex == "" && p.Field == "" }
 
 func (w *writer) match() {
-	p := &w.s.Proposal
-	switch {
-	case len(w.s.Others) > 0:
-		w.f("  match:\n    any:\n")
-		w.branch(p)
-		for i := range w.s.Others {
-			w.branch(&w.s.Others[i])
-		}
-	case p.simple():
-		w.f("  match: %s\n", quoted(p.Texts[0]))
-	default:
-		w.f("  match:\n    ")
-		w.conditions(p, "\n    ")
+	if len(w.s.Others) == 0 {
+		w.matcher("match", &w.s.Proposal)
+		return
 	}
+	w.f("  match:\n    any:\n")
+	w.branch(&w.s.Proposal)
+	for i := range w.s.Others {
+		w.branch(&w.s.Others[i])
+	}
+}
+
+func (w *writer) matcher(key string, p *Proposal) {
+	if p.simple() {
+		w.f("  %s: %s\n", key, quoted(p.Texts[0]))
+		return
+	}
+	w.f("  %s:\n    ", key)
+	w.conditions(p, "\n    ")
 }
 
 // branch writes one of several matchers.
@@ -206,17 +227,22 @@ func (w *writer) conditions(p *Proposal, sep string) {
 func (w *writer) allTests() {
 	p := &w.s.Proposal
 	w.f("  tests:\n")
-	w.test("the line fires, in each namespace by itself", w.s.Value,
-		w.input("0s", p.Line, "")+",\n    "+w.input("1s", p.Line, "elsewhere"),
-		"{at: 30s, firing: ["+w.alert("default", p.Value, 0)+", "+w.alert("elsewhere", p.Value, 0)+"]}", "{at: 20m, firing: none}")
-	if p.Other != "" {
-		expect := w.alert("default", p.Value, 2)
-		if p.Object != "" {
-			expect = w.alert("default", p.Value, 0) + ", " + w.alert("default", p.OtherValue, 0)
-		}
-		w.test("with other values", w.s.Value, w.input("0s", p.Line, "")+",\n    "+w.input("1s", p.Other, ""), "{at: 30s, firing: ["+expect+"]}")
+	expect := []string{w.firing(w.alert(w.home, p.Value, 0), w.alert(w.away, p.Value, 0))}
+	if w.lasts > 0 {
+		expect = append([]string{fmt.Sprintf("{at: %s, firing: none}", minutes(w.lasts-time.Minute))}, expect...)
 	}
-	w.test("another line does not", w.s.Value, w.input("0s", "everything is fine", ""), "{at: 30s, firing: none}")
+	if w.s.Clear == nil {
+		expect = append(expect, fmt.Sprintf("{at: %s, firing: none}", minutes(w.quiet())))
+	}
+	w.test("the line fires, in each "+w.place+" by itself", w.s.Value, w.input("0s", p.Line, "")+",\n    "+w.input("1s", p.Line, w.away), expect...)
+	if p.Other != "" {
+		both := w.firing(w.alert(w.home, p.Value, 2))
+		if p.Object != "" {
+			both = w.firing(w.alert(w.home, p.Value, 0), w.alert(w.home, p.OtherValue, 0))
+		}
+		w.test("with other values", w.s.Value, w.input("0s", p.Line, "")+",\n    "+w.input("1s", p.Other, ""), both)
+	}
+	w.test("another line does not", w.s.Value, w.input("0s", "everything is fine", ""), w.firing())
 	w.without(p)
 	for i := range w.s.Others {
 		o := &w.s.Others[i]
@@ -224,10 +250,40 @@ func (w *writer) allTests() {
 		if o.Object == p.Object {
 			value = o.Value
 		}
-		w.test("in other words: "+o.LongestText(), w.s.Value, w.input("0s", o.Line, ""), "{at: 30s, firing: ["+w.alert("default", value, 0)+"]}")
+		w.test("in other words: "+o.LongestText(), w.s.Value, w.input("0s", o.Line, ""), w.firing(w.alert(w.home, value, 0)))
 		w.without(o)
 	}
-	w.test("the line of another "+w.s.Label+" does not", "another-one", w.input("0s", p.Line, ""), "{at: 30s, firing: none}")
+	w.test("the line of another "+w.s.Label+" does not", "another-one", w.input("0s", p.Line, ""), w.firing())
+	if w.s.Clear != nil {
+		w.clearTests()
+	}
+}
+
+// quiet is when the alert of the first test is over because nothing follows.
+func (w *writer) quiet() time.Duration {
+	if w.repeats {
+		return w.fires + 5*time.Minute + quietFor
+	}
+	return 20 * time.Minute
+}
+
+// clearTests writes tests for the line that ends the failure.
+func (w *writer) clearTests() {
+	p, c := &w.s.Proposal, w.s.Clear
+	after := minutes(w.fires + time.Minute)
+	end := fmt.Sprintf("{at: %s, firing: none}", minutes(w.fires+2*time.Minute))
+	line := w.input("0s", p.Line, "")
+	one := w.firing(w.alert(w.home, p.Value, 0))
+	still := fmt.Sprintf("{at: %s, firing: [%s]}", minutes(w.fires+2*time.Minute), w.alert(w.home, p.Value, 0))
+	w.test("ends", w.s.Value, line+",\n    "+w.input(after, c.Line, ""), one, end)
+	w.test("is over in time", w.s.Value, line+",\n    "+w.input("1m", c.Line, ""), w.firing())
+	w.test("does not end elsewhere", w.s.Value, line+",\n    "+w.input(after, c.Line, w.away), one, still)
+	if p.Object != "" && c.Other != "" {
+		w.test("does not end for another "+p.Object, w.s.Value, line+",\n    "+w.input(after, c.Other, ""), one, still)
+	}
+	for _, t := range c.Texts {
+		w.test("does not end without: "+t, w.s.Value, line+",\n    "+w.input(after, withoutText(c.Line, t), ""), one, still)
+	}
 }
 
 // without writes a test for each text of a matcher with several conditions: the
@@ -237,7 +293,7 @@ func (w *writer) without(p *Proposal) {
 		return
 	}
 	for _, t := range p.Texts {
-		w.test("nor one without: "+t, w.s.Value, w.input("0s", withoutText(p.Line, t), ""), "{at: 30s, firing: none}")
+		w.test("nor one without: "+t, w.s.Value, w.input("0s", withoutText(p.Line, t), ""), w.firing())
 	}
 }
 
@@ -249,15 +305,22 @@ func withoutText(line, text string) string {
 }
 
 func (w *writer) test(name, value, input string, expect ...string) {
-	w.tests++
 	stream := fmt.Sprintf("{namespace: default, pod: example-0, %s: %s}", w.s.Label, quoted(value))
+	if w.place == "node" {
+		stream = fmt.Sprintf("{node: %s, %s: %s}", w.home, w.s.Label, quoted(value))
+	}
 	w.f("  - name: %s\n    stream: %s\n    input: [%s]\n    expect: [%s]\n", quoted(name), stream, input, strings.Join(expect, ", "))
 }
 
-func (w *writer) input(at, line, namespace string) string {
-	labels := ""
-	if namespace != "" {
-		labels = ", labels: {namespace: " + namespace + "}"
+// input writes a line that arrives. A line that must repeat does so until after the rule
+// fires.
+func (w *writer) input(at, line, place string) string {
+	more := ""
+	if w.repeats {
+		more = fmt.Sprintf(", repeat: %d, every: 1m", int(w.fires.Minutes())+3)
+	}
+	if place != "" {
+		more += ", labels: {" + w.place + ": " + place + "}"
 	}
 	text := quoted(line)
 	if line == w.s.Proposal.Line { // written in full once, then as an alias
@@ -266,15 +329,27 @@ func (w *writer) input(at, line, namespace string) string {
 		}
 		w.once = true
 	}
-	return fmt.Sprintf("{at: %s, line: %s%s}", at, text, labels)
+	return fmt.Sprintf("{at: %s, line: %s%s}", at, text, more)
 }
 
-func (w *writer) alert(namespace, value string, count int) string {
-	fields := []string{"alertname: " + w.s.Alert, "namespace: " + namespace}
+// firing writes what fires when the rule does.
+func (w *writer) firing(alerts ...string) string {
+	at := "30s"
+	if w.lasts > 0 {
+		at = minutes(w.fires)
+	}
+	if len(alerts) == 0 {
+		return "{at: " + at + ", firing: none}"
+	}
+	return "{at: " + at + ", firing: [" + strings.Join(alerts, ", ") + "]}"
+}
+
+func (w *writer) alert(place, value string, count int) string {
+	fields := []string{"alertname: " + w.s.Alert, w.place + ": " + place}
 	if p := &w.s.Proposal; p.Object != "" && value != "" {
 		fields = append(fields, p.Object+": "+quoted(value))
 	}
-	if count > 0 {
+	if count > 0 && !w.repeats {
 		fields = append(fields, "value: "+strconv.Itoa(count))
 	}
 	return "{" + strings.Join(fields, ", ") + "}"

@@ -49,6 +49,8 @@ type pattern struct {
 	streams   []int // stream numbers, in order of first occurrence; at most maxStreams
 	first     time.Time
 	last      time.Time
+	spread    spread
+	before    int64 // lines of its component before its first one
 	repeats   repeats
 	example   example
 }

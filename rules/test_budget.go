@@ -13,7 +13,7 @@ const (
 	maxTestLines = 100_000              // of one test
 	maxTestEnd   = 365 * 24 * time.Hour // of the last repetition of a line
 	// maxTestTime bounds the estimated CPU time of all tests of all loaded packs.
-	maxTestTime = 30 * time.Second
+	maxTestTime = 2 * time.Minute
 	// Estimates for a line or a checkpoint, a comparison of two alerts, and a restart.
 	lineTime    = 5 * time.Microsecond
 	compareTime = 200 * time.Nanosecond

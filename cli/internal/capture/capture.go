@@ -1,0 +1,339 @@
+// Package capture turns an episode into an inline test of its rule: the lines with their
+// streams, at their distances in time, and what the rule must do. It knows neither files nor
+// networks.
+package capture
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"crowsnest/episodes"
+	"crowsnest/redact"
+	"crowsnest/replay"
+	"crowsnest/rules"
+	"crowsnest/rules/selector"
+)
+
+// Episode is what is known of an episode: the lines that its rule matched. Its lines are
+// redacted.
+type Episode struct {
+	Alert string
+	// Labels are those of the alert.
+	Labels map[string]string
+	// Fired reports that it fired; otherwise it was over before.
+	Fired bool
+	// Reason is why it ended; "" : it is open.
+	Reason episodes.Reason
+	Began  time.Time
+	Lines  []Line // in order of time
+	// Notes say for people what of the lines is not as it was.
+	Notes []string
+}
+
+// Line is one matched line.
+type Line struct {
+	At     time.Time
+	Text   string
+	Labels map[string]string
+}
+
+// Test is a captured test.
+type Test struct {
+	rules.Test
+	// Fires reports that the rule fires on the lines now.
+	Fires bool
+	// Trigger is the line that opened the alert, with the labels of its stream.
+	Trigger Line
+	Notes   []string
+}
+
+// enough is how many lines a test has before lines without effect are left out.
+const enough = 12
+
+// Make returns the test of an episode. With falsePage the test expects that the rule does
+// not fire; otherwise it expects what the episode did. The error says what is missing if the
+// lines do not explain the episode.
+func Make(r *rules.Rule, ep Episode, falsePage bool) (Test, error) {
+	if len(ep.Lines) == 0 {
+		return Test{}, errors.New("no line of the episode is known; capture it from its logs with --from-logs")
+	}
+	m := &maker{rule: r, ep: ep, notes: slices.Clone(ep.Notes)}
+	m.complete()
+	lines, unit := m.ep.Lines, time.Second
+	o, err := m.run(lines, unit)
+	if err == nil && o.fired != ep.Fired {
+		unit = time.Millisecond
+		o, err = m.run(lines, unit)
+	}
+	if err != nil {
+		return Test{}, err
+	}
+	if ep.Fired && !o.fired && !falsePage {
+		return Test{}, fmt.Errorf("rule %s does not fire on the %d known lines of the episode: lines between them are missing, or the rule has changed; capture it from its logs with --from-logs", r.Alert, len(lines))
+	}
+	if o.fired && (len(lines) > enough || o.others) {
+		lines = m.shrink(lines, unit, o.others)
+		if o, err = m.run(lines, unit); err != nil {
+			return Test{}, err
+		}
+	}
+	t := m.test(lines, unit)
+	t.Name = m.name(falsePage)
+	t.Expect = m.expect(t, o, falsePage)
+	return Test{Test: t, Fires: o.fired, Trigger: m.trigger(lines), Notes: m.notes}, nil
+}
+
+// maker makes the test of one episode.
+type maker struct {
+	rule  *rules.Rule
+	ep    Episode
+	notes []string
+}
+
+// keptLabels are the labels of streams that a test states, besides those that the rule uses.
+var keptLabels = []string{"namespace", "pod", "container", "node", "cluster", "unit", "identifier", "transport", "component", "app"}
+
+// complete leaves out the labels that mean nothing to a rule, and adds those that the rule
+// needs and the input does not state.
+func (m *maker) complete() {
+	keep := slices.Concat(keptLabels, m.rule.By)
+	for s := range m.rule.Selectors() {
+		for _, c := range s.Matchers() {
+			keep = append(keep, c.Name)
+		}
+	}
+	added := map[string]bool{}
+	m.ep.Lines = slices.Clone(m.ep.Lines)
+	for i := range m.ep.Lines {
+		l := &m.ep.Lines[i]
+		l.Text = testable(l.Text)
+		labels := map[string]string{}
+		for _, name := range keep {
+			if v := l.Labels[name]; v != "" {
+				labels[name] = testable(v)
+			}
+		}
+		for _, c := range m.rule.From.Matchers() {
+			if labels[c.Name] != "" || c.Matches("") {
+				continue
+			}
+			if v, ok := valueFor(c); ok {
+				labels[c.Name], added[c.Name+"="+v] = v, true
+			}
+		}
+		l.Labels = labels
+	}
+	if len(added) > 0 {
+		m.notes = append(m.notes, "the input does not state these labels; the test assumes them: "+strings.Join(slices.Sorted(maps.Keys(added)), ", "))
+	}
+}
+
+// testable makes a text safe to write into a test: valid UTF-8, and without the template that
+// tests replace.
+func testable(s string) string {
+	return strings.ReplaceAll(redact.Sanitise(strings.ToValidUTF8(s, "?")), "{{", "{ {")
+}
+
+// valueFor returns a value that satisfies a condition on a label.
+func valueFor(c selector.Matcher) (string, bool) {
+	for v := range strings.SplitSeq(strings.Trim(c.Value, "()"), "|") {
+		if v = strings.NewReplacer(".*", "x", ".+", "x", `\`, "").Replace(v); v != "" && c.Matches(v) {
+			return v, true
+		}
+	}
+	return "", false
+}
+
+// outcome is what the rule does on some lines.
+type outcome struct {
+	fired  bool
+	at     time.Duration // when it fires
+	over   time.Duration // when it ends; 0: it does not
+	reason episodes.Reason
+	labels map[string]string
+	others bool // alerts of other keys fire too
+}
+
+// run runs the rule on lines.
+func (m *maker) run(lines []Line, unit time.Duration) (o outcome, err error) {
+	t := m.test(lines, unit)
+	r := m.rule
+	until := last(t) + r.For + r.Silent + 2*r.KeepFiringFor + 2*rules.Lateness + time.Minute
+	all, err := replay.Trace(r, t, until)
+	if err != nil {
+		return o, err
+	}
+	for _, tr := range all {
+		own := m.own(tr.Episode)
+		switch {
+		case tr.Episode.State == episodes.StateFiring && !own:
+			o.others = true
+		case tr.Episode.State == episodes.StateFiring && !o.fired:
+			o.fired, o.at, o.labels = true, tr.At, tr.Episode.Labels
+		case tr.Episode.State == episodes.StateResolved && own && o.fired && o.over == 0:
+			o.over, o.reason = tr.At, tr.Episode.Reason
+		}
+	}
+	return o, nil
+}
+
+// own reports whether an alert of the test is the one that is captured: a value that one of
+// them lacks may differ.
+func (m *maker) own(e episodes.Episode) bool {
+	for _, name := range m.rule.By {
+		if a, b := testable(m.ep.Labels[name]), testable(e.Labels[name]); a != "" && b != "" && a != b {
+			return false
+		}
+	}
+	return !e.Overflow
+}
+
+// maxRuns bounds how often shrink runs the rule.
+const maxRuns = 300
+
+// shrink leaves out lines without which the alert fires, and ends, as it does with them.
+// others allows alerts of other keys.
+func (m *maker) shrink(lines []Line, unit time.Duration, others bool) []Line {
+	runs := 0
+	same := func(l []Line) bool {
+		if runs++; len(l) == 0 || runs > maxRuns {
+			return false
+		}
+		o, err := m.run(l, unit)
+		return err == nil && o.fired && (others || !o.others) && (m.ep.Reason != episodes.ReasonClear || o.reason == episodes.ReasonClear)
+	}
+	for size := (len(lines) + 1) / 2; size > 0; size /= 2 {
+		for at := 0; at < len(lines); {
+			without := slices.Concat(lines[:at], lines[min(at+size, len(lines)):])
+			if same(without) {
+				lines = without
+			} else {
+				at += size
+			}
+		}
+	}
+	return lines
+}
+
+// trigger returns the line that a step of the rule matches, the newest.
+func (m *maker) trigger(lines []Line) Line {
+	for _, l := range slices.Backward(lines) {
+		if matchesStep(m.rule, l) {
+			return l
+		}
+	}
+	return lines[0]
+}
+
+func (m *maker) name(falsePage bool) string {
+	what := "captured"
+	switch {
+	case falsePage:
+		what = "false page"
+	case !m.ep.Fired:
+		what = "over in time, captured"
+	}
+	base := what + " " + m.ep.Began.UTC().Format("2006-01-02 15:04")
+	name := base
+	for n := 2; slices.ContainsFunc(m.rule.Tests, func(t rules.Test) bool { return t.Name == name }); n++ {
+		name = fmt.Sprintf("%s, %d", base, n)
+	}
+	return name
+}
+
+// test returns the inputs of the test. unit is to what times are rounded.
+func (m *maker) test(lines []Line, unit time.Duration) rules.Test {
+	t := rules.Test{Stream: maps.Clone(lines[0].Labels)}
+	for _, l := range lines[1:] {
+		maps.DeleteFunc(t.Stream, func(name, v string) bool { return l.Labels[name] != v })
+	}
+	for _, l := range lines {
+		in := rules.Input{At: l.At.Sub(lines[0].At).Round(unit), Text: l.Text, Repeat: 1}
+		for name, v := range l.Labels {
+			if t.Stream[name] != v {
+				if in.Labels == nil {
+					in.Labels = map[string]string{}
+				}
+				in.Labels[name] = v
+			}
+		}
+		if n := len(t.Input); n > 0 && repeats(&t.Input[n-1], &in) {
+			continue
+		}
+		t.Input = append(t.Input, in)
+	}
+	return t
+}
+
+// repeats adds an input to the one before it if that is the same line at equal distances.
+func repeats(p, in *rules.Input) bool {
+	if p.Text != in.Text || !maps.Equal(p.Labels, in.Labels) {
+		return false
+	}
+	every := in.At - p.At - time.Duration(p.Repeat-1)*p.Every
+	if every <= 0 || p.Repeat > 1 && every != p.Every {
+		return false
+	}
+	p.Repeat, p.Every = p.Repeat+1, every
+	return true
+}
+
+// last returns the time of the last line.
+func last(t rules.Test) time.Duration {
+	end := time.Duration(0)
+	for _, in := range t.Input {
+		end = max(end, in.At+time.Duration(in.Repeat-1)*in.Every)
+	}
+	return end
+}
+
+// expect returns what the rule must do.
+func (m *maker) expect(t rules.Test, o outcome, falsePage bool) []rules.Checkpoint {
+	r := m.rule
+	none := func(at time.Duration) rules.Checkpoint {
+		return rules.Checkpoint{At: at, None: true, HasFiring: true}
+	}
+	end := last(t) + r.For + r.Silent + time.Minute
+	if !o.fired || falsePage {
+		if at := up(o.at + time.Second); o.fired && at < end {
+			return []rules.Checkpoint{none(at), none(end)}
+		}
+		return []rules.Checkpoint{none(end)}
+	}
+	alert := map[string]string{"alertname": r.Alert}
+	for _, name := range r.By {
+		if v := o.labels[name]; v != "" {
+			alert[name] = v
+		}
+	}
+	var out []rules.Checkpoint
+	if before := (o.at - time.Second).Truncate(time.Second); (r.For+r.Silent > 0 || r.Count > 1) && before > 0 {
+		out = append(out, none(before))
+	}
+	at := up(o.at + time.Second)
+	if o.over > 0 && at >= o.over {
+		at = o.at
+	}
+	if at < o.over || o.over == 0 {
+		out = append(out, rules.Checkpoint{At: at, HasFiring: true, Firing: []rules.ExpectedAlert{{Labels: alert}}})
+	}
+	if o.over > 0 && o.reason == m.ep.Reason {
+		after := none(up(o.over + time.Second))
+		if at >= o.over {
+			after.Resolved = []rules.ExpectedAlert{{Labels: alert}}
+		}
+		out = append(out, after)
+	}
+	return out
+}
+
+// up rounds a time up to seconds.
+func up(d time.Duration) time.Duration { return (d + time.Second - 1).Truncate(time.Second) }
+
+// byTime orders lines.
+func byTime(a, b Line) int { return cmp.Compare(a.At.UnixNano(), b.At.UnixNano()) }

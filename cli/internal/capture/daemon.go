@@ -1,0 +1,169 @@
+package capture
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"crowsnest/episodes"
+	"crowsnest/rules"
+	"crowsnest/web"
+)
+
+// Fetched is what a daemon knows of an episode.
+type Fetched struct {
+	Timeline web.Timeline
+	// Rule is the text of the rule that the daemon runs, "" if it does not say.
+	Rule    string
+	streams []map[string]string
+}
+
+// Fetch fetches an open or recently ended episode. get returns the data of an endpoint of
+// the API, such as "sources".
+func Fetch(get func(path string) ([]byte, error), fingerprint string) (Fetched, error) {
+	var f Fetched
+	if err := decode(get, "episodes/"+fingerprint+"/timeline", &f.Timeline); err != nil {
+		return f, fmt.Errorf("%w; a daemon keeps an episode for 15 minutes after its end: later, capture it from its logs with --from-logs", err)
+	}
+	if f.Timeline.Episode.Pack == "" {
+		return f, fmt.Errorf("%s is an alert of crowsnest about itself, which no rule has", f.Timeline.Episode.Alert)
+	}
+	var groups struct{ Groups []web.Group }
+	if err := decode(get, "rules", &groups); err != nil {
+		return f, err
+	}
+	for _, g := range groups.Groups {
+		for _, r := range g.Rules {
+			if r.Name == f.Timeline.Episode.Alert {
+				f.Rule = r.Source
+			}
+		}
+	}
+	var sources struct{ Sources []web.Source }
+	if err := decode(get, "sources", &sources); err != nil {
+		return f, err
+	}
+	for _, s := range sources.Sources {
+		for _, st := range s.Streams {
+			f.streams = append(f.streams, st.Labels)
+		}
+	}
+	return f, nil
+}
+
+func decode(get func(path string) ([]byte, error), path string, into any) error {
+	data, err := get(path)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return fmt.Errorf("the daemon's answer for %s is not understood: %w", path, err)
+	}
+	return nil
+}
+
+// Episode returns the episode of a rule as far as the daemon knows its lines: those that
+// opened and ended it, and the newest one.
+func (f *Fetched) Episode(r *rules.Rule) Episode {
+	e := f.Timeline.Episode
+	out := Episode{Alert: e.Alert, Labels: e.Labels, Fired: e.FiredAt != nil, Reason: e.Reason, Began: e.StartsAt}
+	from := f.stream(cmp.Or(logOf(f.Timeline.Events), e.Annotations["origin"]), e.Labels)
+	add := func(at time.Time, text string, labels map[string]string) {
+		out.Lines = append(out.Lines, Line{At: at, Text: text, Labels: labels})
+	}
+	var counted []web.Event
+	opened := e.StartsAt
+	for _, ev := range f.Timeline.Events {
+		switch {
+		case ev.At == nil:
+		case ev.Kind == string(episodes.EventCounted):
+			counted = append(counted, ev)
+		case ev.Kind == string(episodes.EventLast), ev.Kind == string(episodes.EventOpened) && ev.Line != "":
+			opened = *ev.At
+		case ev.Kind == string(episodes.EventEnded) && ev.Line != "" && e.Reason == episodes.ReasonClear:
+			add(*ev.At, ev.Line, f.stream(ev.Log, e.Labels))
+		}
+	}
+	if e.First == "" {
+		return out
+	}
+	if r.Count > 1 && !r.Sequence && len(counted) > 0 {
+		n := r.Count - 1
+		spread(*counted[0].At, *counted[len(counted)-1].At, n, func(at time.Time) { add(at, e.First, from) })
+		out.Notes = append(out.Notes, fmt.Sprintf("the daemon keeps one of the %d lines that opened the episode; the test repeats it for the others", r.Count))
+	}
+	add(opened, e.First, from)
+	switch more := int(min(e.Count-1, maxCopies)); {
+	case !e.LastSeen.After(opened):
+	case r.For > 0 && r.Clear == nil && more > 1:
+		spread(opened.Add(e.LastSeen.Sub(opened)/time.Duration(more)), e.LastSeen, more, func(at time.Time) { add(at, e.Line, from) })
+		out.Notes = append(out.Notes, "the daemon keeps the first and the newest line of an episode; the test repeats the newest between them")
+	case e.Line != e.First:
+		add(e.LastSeen, e.Line, from)
+	}
+	slices.SortStableFunc(out.Lines, byTime)
+	return out
+}
+
+// maxCopies bounds the lines that stand for those that the daemon does not keep.
+const maxCopies = 200
+
+// spread calls add for n times from first to last, at equal distances.
+func spread(first, last time.Time, n int, add func(time.Time)) {
+	for i := range n {
+		at := first
+		if n > 1 {
+			at = first.Add(last.Sub(first) * time.Duration(i) / time.Duration(n-1))
+		}
+		add(at)
+	}
+}
+
+func logOf(events []web.Event) string {
+	for _, ev := range events {
+		if ev.Log != "" {
+			return ev.Log
+		}
+	}
+	return ""
+}
+
+// stream returns the labels of the stream that a text describes, such as "namespace default,
+// pod web-0": those of the source if it reads such a stream, otherwise those of the text and
+// of the alert.
+func (f *Fetched) stream(log string, alert map[string]string) map[string]string {
+	log, _, _ = strings.Cut(log, " and ")
+	stated := map[string]string{}
+	for part := range strings.SplitSeq(log, ", ") {
+		if name, value, ok := strings.Cut(part, " "); ok {
+			stated[name] = value
+		}
+	}
+	for _, labels := range f.streams {
+		if len(stated) > 0 && agree(stated, labels) {
+			return labels
+		}
+	}
+	if len(stated) == 0 {
+		for _, name := range keptLabels {
+			if alert[name] != "" {
+				stated[name] = alert[name]
+			}
+		}
+	}
+	return maps.Clone(stated)
+}
+
+// agree reports whether a stream has all stated values.
+func agree(stated, labels map[string]string) bool {
+	for name, v := range stated {
+		if labels[name] != v && labels[name+"_name"] != v {
+			return false
+		}
+	}
+	return true
+}

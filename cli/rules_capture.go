@@ -1,0 +1,302 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"crowsnest/cli/internal/capture"
+	"crowsnest/cli/internal/inputs"
+	"crowsnest/daemon/loader"
+	"crowsnest/internal/text"
+	"crowsnest/matcher"
+	"crowsnest/redact"
+	"crowsnest/replay"
+	"crowsnest/rules"
+)
+
+type captureFlags struct {
+	rules        ruleFlags
+	labels       []string
+	strictLabels bool
+	falsePage    bool
+	fromLogs     []string
+	write        string
+	daemon       getFlags
+}
+
+func newRulesCapture(c *cli) *cobra.Command {
+	var f captureFlags
+	cmd := &cobra.Command{
+		Use:   "capture [flags] FINGERPRINT|ALERT",
+		Short: "Write a test of a rule from an episode that happened",
+		Long: `Writes an inline test from an episode: the lines with their streams, at their
+distances in time, and what the rule did. Secrets are redacted. Lines without
+effect are left out of a long episode.
+
+--false-page is for an alert that should not have fired. The test then expects that
+it does not, so it fails until the rule is changed. The command names the parts of
+the rule that let the line through, and changes with which every test passes.
+
+From a running daemon it takes the fingerprint of an open episode, or of one that
+ended in the last 15 minutes; get episodes, alerts and the daemon's pages show it. A
+daemon keeps the lines that opened and ended an episode and the newest one: for a
+sequence or different values, use --from-logs. That takes what scan takes, and the
+fingerprint or the name of an alert.
+
+--write inserts the test into the pack of the rule, which stays as it is otherwise.
+Without it, the test is printed. Then the tests and mutants of the rule are run: the
+command says which parts of the rule the new test protects.`,
+		Example: `  crowsnest rules capture --url http://crowsnest:9797 0f3a61c2b4d5e6f7
+  crowsnest rules capture --false-page --write packs/vcluster.yaml 0f3a61c2b4d5e6f7
+  crowsnest rules capture --from-logs must-gather/ --write packs/leases.yaml LeaseLost`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return c.capture(cmd.Context(), f, args[0]) },
+	}
+	f.rules.add(cmd)
+	flags := cmd.Flags()
+	flags.StringArrayVar(&f.labels, "label", nil, "with --from-logs: label of every stream, `name=value` (repeatable)")
+	flags.BoolVar(&f.strictLabels, "strict-labels", false, "with --from-logs: an unknown label satisfies no selector")
+	flags.BoolVar(&f.falsePage, "false-page", false, "the alert should not have fired: the test expects that it does not")
+	flags.StringArrayVar(&f.fromLogs, "from-logs", nil, "take the episode from recorded logs instead of a daemon: a file, folder or archive `PATH` (repeatable)")
+	flags.StringVar(&f.write, "write", "", "insert the test into this pack, a `FILE`")
+	f.daemon.add(cmd, defaultURL)
+	return cmd
+}
+
+func (c *cli) capture(ctx context.Context, f captureFlags, about string) error {
+	if len(f.fromLogs) == 0 && !fingerprintForm.MatchString(about) {
+		return usageErrorf("%q is not a fingerprint of 16 hexadecimal digits; list them with crowsnest get episodes, or name recorded logs with --from-logs", about)
+	}
+	files, err := f.files()
+	if err != nil {
+		return err
+	}
+	set, err := c.loadRules(files, f.rules.overrides)
+	if err != nil {
+		return err
+	}
+	ep, r, err := c.episodeOf(ctx, f, set, about)
+	if r == nil {
+		return err
+	}
+	if err != nil {
+		fmt.Fprintf(c.err, "%v\n", err)
+	}
+	test, err := capture.Make(r, ep, f.falsePage)
+	if err != nil {
+		return err
+	}
+	k := slices.IndexFunc(files, func(x rules.File) bool { return x.Name == r.File })
+	if k < 0 {
+		return fmt.Errorf("the file of rule %s is not known: %s", r.Alert, r.File)
+	}
+	data, err := rules.InsertTest(files[k], r.Alert, test.YAML())
+	if err != nil {
+		_, _ = fmt.Fprintln(c.out, strings.Join(test.YAML(), "\n"))
+		return err
+	}
+	if err := c.writeCaptured(f, test, data); err != nil {
+		return err
+	}
+	files[k].Data = data
+	return c.reportCaptured(f, files, ep, r, test)
+}
+
+// files returns the packs: the one that the test is written into, those of --rules, or the
+// shipped ones.
+func (f *captureFlags) files() ([]rules.File, error) {
+	paths := f.rules.paths
+	switch {
+	case f.write != "" && len(paths) > 0:
+		return nil, usageErrorf("--write names the pack of the rule; --rules cannot name others")
+	case f.write != "":
+		paths = []string{f.write}
+	case len(paths) == 0:
+		return loader.Shipped()
+	}
+	files, problems := readRuleFiles(paths)
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	return files, nil
+}
+
+// episodeOf returns the episode and its rule, which is nil if there is an error that ends the
+// command.
+func (c *cli) episodeOf(ctx context.Context, f captureFlags, set *rules.Set, about string) (capture.Episode, *rules.Rule, error) {
+	if len(f.fromLogs) > 0 {
+		return c.episodeOfLogs(f, set, about)
+	}
+	got, err := capture.Fetch(func(path string) ([]byte, error) { return c.fetch(ctx, f.daemon, path, nil) }, about)
+	if err != nil {
+		return capture.Episode{}, nil, err
+	}
+	r, err := findRule(set, got.Timeline.Episode.Alert)
+	if err != nil {
+		return capture.Episode{}, nil, fmt.Errorf("%w; name its pack with --write or --rules", err)
+	}
+	if got.Rule != "" && strings.TrimSpace(got.Rule) != strings.TrimSpace(r.Source) {
+		fmt.Fprintf(c.err, "the daemon runs another version of rule %s than %s\n", r.Alert, r.File)
+	}
+	return got.Episode(r), r, nil
+}
+
+func (c *cli) episodeOfLogs(f captureFlags, set *rules.Set, about string) (ep capture.Episode, r *rules.Rule, err error) {
+	labels, err := parseLabels(f.labels)
+	if err != nil {
+		return ep, nil, err
+	}
+	program, err := matcher.CompileOpen(set)
+	if err != nil {
+		return ep, nil, fmt.Errorf("compile rules: %w", err)
+	}
+	find, remove, err := c.inputs(labels)
+	if err != nil {
+		return ep, nil, err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	find.Parts, find.Spool = find.Unpack, find.Unpack
+	logs, account, findErr := inputs.Collect(f.fromLogs, find)
+	c.reportSkipped(account)
+	if len(logs) == 0 {
+		return ep, nil, findErr
+	}
+	l := capture.Logs{Set: set, Program: program, Inputs: logs, Options: replay.ScanOptions{
+		Lenient: !f.strictLabels, Now: time.Now(), Redactor: redact.New(nil),
+	}}
+	ep, r, err = l.Episode(about)
+	return ep, r, errors.Join(findErr, err)
+}
+
+// writeCaptured writes the changed pack, or the test to standard output.
+func (c *cli) writeCaptured(f captureFlags, test capture.Test, data []byte) error {
+	if f.write == "" {
+		_, err := fmt.Fprintln(c.out, strings.Join(test.YAML(), "\n"))
+		return err
+	}
+	if err := replaceFile(f.write, data); err != nil {
+		return fmt.Errorf("write the pack: %w", err)
+	}
+	fmt.Fprintf(c.err, "test %q is written into %s\n", test.Name, f.write)
+	return nil
+}
+
+// replaceFile replaces the content of a file at once, through a symbolic link. It preserves
+// the permissions.
+func replaceFile(path string, data []byte) error {
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".crowsnest-*")
+	if err != nil {
+		return err
+	}
+	_, err = tmp.Write(data)
+	if err = errors.Join(err, tmp.Chmod(info.Mode().Perm()), tmp.Sync(), tmp.Close()); err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(tmp.Name()))
+	}
+	return nil
+}
+
+// reportCaptured says on stderr what the new test does. files have it.
+func (c *cli) reportCaptured(f captureFlags, files []rules.File, ep capture.Episode, old *rules.Rule, test capture.Test) error {
+	set, err := c.loadRules(files, f.rules.overrides)
+	if err != nil {
+		return err
+	}
+	r, err := findRule(set, old.Alert)
+	if err != nil {
+		return err
+	}
+	written := r.Tests[len(r.Tests)-1]
+	differs, err := replay.RunTest(r, written)
+	if err != nil {
+		return err
+	}
+	for _, n := range test.Notes {
+		fmt.Fprintf(c.err, "note: %s\n", n)
+	}
+	switch {
+	case f.falsePage && len(differs) > 0:
+		c.reportFalsePage(old, ep, test)
+		return nil
+	case f.falsePage:
+		fmt.Fprintf(c.err, "the test passes already: rule %s does not fire on these lines\n", r.Alert)
+	case len(differs) > 0:
+		return fmt.Errorf("the test fails; please report this:\n%s", strings.Join(differs, "\n"))
+	default:
+		fmt.Fprintln(c.err, "the test passes")
+	}
+	return reportProtected(c.err, old, r)
+}
+
+// reportFalsePage says why the rule fires, and what would change that.
+func (c *cli) reportFalsePage(r *rules.Rule, ep capture.Episode, test capture.Test) {
+	fmt.Fprintf(c.err, "the test fails now, as it must until rule %s (%s:%d) is changed. The rule fires because of\n  %s\n", r.Alert, r.File, r.Line, text.Shorten(test.Trigger.Text, 300))
+	for _, line := range capture.Cause(r, test) {
+		fmt.Fprintf(c.err, "  - %s\n", line)
+	}
+	if fixes := capture.Fixes(r, test, ep); len(fixes) > 0 {
+		fmt.Fprintf(c.err, "with one of these changes this test and the other %d pass (whether it is right, only you know):\n", len(r.Tests))
+		for _, line := range fixes {
+			fmt.Fprintf(c.err, "  - %s\n", line)
+		}
+	}
+}
+
+// reportProtected says which parts of the rule the last test protects, and which of them no
+// other test did.
+func reportProtected(w io.Writer, old, r *rules.Rule) error {
+	killed, err := replay.Killed(r, r.Tests[len(r.Tests)-1])
+	if err != nil {
+		return err
+	}
+	before, err := replay.RunTests([]*rules.Rule{old}, replay.TestOptions{Mutate: true})
+	if err != nil {
+		return err
+	}
+	if n := before.Failed(); n > 0 {
+		fmt.Fprintf(w, "%d of the other tests fail: crowsnest test rules %s\n", n, r.File)
+		return nil
+	}
+	var first, left []string
+	for _, s := range before.Survivors {
+		if slices.Contains(killed, s.Part) {
+			first = append(first, s.Part)
+		} else {
+			left = append(left, s.Part)
+		}
+	}
+	if len(killed) == 0 {
+		fmt.Fprintln(w, "it protects no part of the rule by itself: it passes with each of them removed or loosened")
+	} else {
+		fmt.Fprintf(w, "it fails without any of: %s\n", strings.Join(killed, "; "))
+	}
+	switch {
+	case len(first) > 0:
+		fmt.Fprintf(w, "no other test protected: %s\n", strings.Join(first, "; "))
+	case len(killed) > 0:
+		fmt.Fprintln(w, "other tests protect all of these too")
+	}
+	if len(left) > 0 {
+		fmt.Fprintf(w, "still no test protects: %s\n", strings.Join(left, "; "))
+	}
+	return nil
+}

@@ -1,0 +1,151 @@
+package rules
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// InsertTest returns the text of a pack with one more test at the end of the tests of a rule.
+// Every other byte stays as it is, except for the number of tests in the header. The test is
+// written as an item of a list without indentation: its first line begins with "- ", and the
+// others with two spaces. The error says why a test cannot be inserted there.
+func InsertTest(f File, alert string, test []string) ([]byte, error) {
+	d, problems := Parse(f)
+	if errs := problems.Errors(); len(errs) > 0 {
+		return nil, errs
+	}
+	if d.IsOverrides() {
+		return nil, fmt.Errorf("%s has overrides, not rules; name the pack of the rule", f.Name)
+	}
+	k := slices.IndexFunc(d.pack.Rules, func(r RuleSyntax) bool { return r.Alert == alert })
+	if k < 0 {
+		return nil, fmt.Errorf("%s has no rule %s", f.Name, alert)
+	}
+	in := inserter{doc: d, file: f, rule: newForm(d.pack, &d.pack.Rules[k], f.Name)}
+	at, lines, err := in.place(test)
+	if err != nil {
+		return nil, fmt.Errorf("%s:%d: %w; insert the test by hand", f.Name, in.rule.at.Line, err)
+	}
+	out := in.withCount(in.insert(at, lines))
+	return out, in.verify(out, k)
+}
+
+// inserter inserts a test into a pack.
+type inserter struct {
+	doc  *Document
+	file File
+	rule form
+}
+
+// place returns the number of the line before which the test goes, and the indented test.
+func (in *inserter) place(test []string) (at int, lines []string, err error) {
+	f := &in.rule
+	start := f.RuleSyntax.Keys.At
+	from, to := f.lines()
+	if text := start.LineText(start.Line); start.Column > len(text) || text[start.Column-1] == '{' {
+		return 0, nil, fmt.Errorf("rule %s is written in braces", f.Alert)
+	}
+	if !f.RuleSyntax.Keys.Has("tests") {
+		key := strings.Repeat(" ", start.Column-1)
+		lines = append([]string{key + "tests:"}, indented(key, test)...)
+		return in.last(from, to, start.Column-1) + 1, lines, nil
+	}
+	value := f.RuleSyntax.Keys.Value("tests")
+	text := value.LineText(value.Line)
+	if value.Line == f.RuleSyntax.Keys.Key("tests").Line || value.Column > len(text) || text[value.Column-1] != '-' {
+		return 0, nil, fmt.Errorf("the tests of rule %s are not written as a list with dashes", f.Alert)
+	}
+	for _, name := range f.RuleSyntax.Keys.Names() {
+		if l := f.RuleSyntax.Keys.Key(name).Line; l > value.Line {
+			to = min(to, l-1)
+		}
+	}
+	dash := text[:value.Column-1]
+	return in.last(from, to, len(dash)) + 1, indented(dash, test), nil
+}
+
+// last returns the last line from..to that belongs to the rule: blank lines and comments
+// that are not indented deeper than indent belong to what follows.
+func (in *inserter) last(from, to, indent int) int {
+	for ; to > from; to-- {
+		text := in.rule.at.LineText(to)
+		trimmed := strings.TrimLeft(text, " ")
+		if strings.TrimSpace(trimmed) != "" && (trimmed[0] != '#' || len(text)-len(trimmed) > indent) {
+			break
+		}
+	}
+	return to
+}
+
+func indented(by string, lines []string) []string {
+	out := make([]string, len(lines))
+	for i, l := range lines {
+		out[i] = by + l
+	}
+	return out
+}
+
+// insert inserts lines before line n, counted from 1, with the line breaks of the file.
+func (in *inserter) insert(n int, lines []string) []byte {
+	data, end := in.file.Data, "\n"
+	if bytes.Contains(data, []byte("\r\n")) {
+		end = "\r\n"
+	}
+	at := 0
+	for ; n > 1 && at < len(data); n-- {
+		k := bytes.IndexByte(data[at:], '\n')
+		if k < 0 {
+			at = len(data)
+			break
+		}
+		at += k + 1
+	}
+	text := strings.Join(lines, end) + end
+	if at > 0 && data[at-1] != '\n' {
+		text = end + text
+	}
+	return slices.Concat(data[:at], []byte(text), data[at:])
+}
+
+// withCount raises the number of tests in the header by one, if the header states it. The
+// header may be behind the test.
+func (in *inserter) withCount(data []byte) []byte {
+	h := &in.doc.pack.Pack
+	if !h.Keys.Has("tests") {
+		return data
+	}
+	d, _ := Parse(File{Name: in.file.Name, Data: data}) // its number is wrong
+	pos := d.pack.Pack.Keys.Value("tests")
+	lines := bytes.SplitAfter(data, []byte("\n"))
+	old := strconv.Itoa(h.Tests)
+	if pos.Line > len(lines) || pos.Column > len(lines[pos.Line-1]) {
+		return data
+	}
+	line := lines[pos.Line-1]
+	if rest, ok := bytes.CutPrefix(line[pos.Column-1:], []byte(old)); ok {
+		lines[pos.Line-1] = slices.Concat(line[:pos.Column-1], []byte(strconv.Itoa(h.Tests+1)), rest)
+	}
+	return bytes.Join(lines, nil)
+}
+
+// verify reports whether the new text is the pack with one more test of rule k.
+func (in *inserter) verify(data []byte, k int) error {
+	d, problems := Parse(File{Name: in.file.Name, Data: data})
+	if errs := problems.Errors(); len(errs) > 0 {
+		return fmt.Errorf("%s would not be valid with the test; insert it by hand:\n%w", in.file.Name, errs)
+	}
+	was, is := in.doc.pack.Rules, d.pack.Rules
+	for i := range was {
+		more := 0
+		if i == k {
+			more = 1
+		}
+		if len(is) != len(was) || is[i].Alert != was[i].Alert || len(is[i].Tests) != len(was[i].Tests)+more || len(is[i].Keys.Names()) < len(was[i].Keys.Names()) {
+			return fmt.Errorf("%s is written in a way that a test cannot be inserted into; insert it by hand", in.file.Name)
+		}
+	}
+	return nil
+}
