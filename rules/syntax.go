@@ -42,7 +42,7 @@ type DefaultsSyntax struct {
 // RuleSyntax is the written form of one rule.
 type RuleSyntax struct {
 	Alert string `yaml:"alert" bounds:"0,4096" jsonschema:"required,minLength=1" jsonschema_description:"Name of the alert (alertname), unique among all packs: CamelCase with the component first."`
-	From  string `yaml:"from" bounds:"0,16384" jsonschema:"required" jsonschema_description:"Selector of the log streams, as in Prometheus and Loki: {label=\"value\"} with = != =~ !~. clear, unless and the steps of a sequence may state their own. Streams of Kubernetes have namespace, pod and container, and the labels that the source adds."`
+	From  string `yaml:"from" bounds:"0,16384" jsonschema:"required" jsonschema_description:"Selector of the log streams, as in Prometheus and Loki: {label=\"value\"} with = != =~ !~. clear, unless and the steps of a sequence may state their own. Streams of Kubernetes have namespace, pod and container, and the labels that the source adds. A selector requires a value of some label, or states the label component: {container=~\"etcd|\", unit=~\"k3s.*|\", component=\"\"} selects logs of a container, of a unit, and of files without these labels."`
 
 	Origin Origin `yaml:"origin" bounds:"0,4096" jsonschema:"enum=infrastructure,enum=any" jsonschema_description:"Whose lines the rule trusts. infrastructure: only streams of the namespaces in the setting rules.infrastructure_namespaces, and streams without a namespace. any: every stream that from selects; a pod chooses the names of its containers, so anybody who can run a pod can raise such an alert. Default any."`
 

@@ -17,15 +17,13 @@ func TestBlindRules(t *testing.T) {
 		require.Empty(t, problems.Errors())
 		require.Equal(t, want, cfg.blindRules(set))
 	}
-	host := []string{
-		"ControlPlaneProcessOutOfMemory", "KernelFilesystemDamaged", "KernelTasksBlocked", "KubeletCannotReachAPIServer", "KubeletClientCertificateExpired",
-		"KubeletHasNoNetworkPlugin", "KubeletLosesTrackOfContainers", "NodeOutOfMemory", "NodeServiceKeepsRestarting", "RKE2NodeCannotJoin",
-		"RancherSystemAgentCannotConnect",
-	}
+	// Rules of the kubelet and of the kernel's memory also read containers and files, such as
+	// RKE1's kubelet and a problem detector.
+	host := []string{"KernelFilesystemDamaged", "KernelTasksBlocked", "NodeServiceKeepsRestarting", "RKE2NodeCannotJoin", "RancherSystemAgentCannotConnect"}
 	am := "sinks: {stdout: {}}\n"
 	f(am+"sources: {kubelet: {}, machines: {}, objects: {}, events: {}}\n", host...)
 	f(am+"sources: {kubelet: {}, machines: {}, objects: {}, events: {}, files: {paths: [{path: /var/log/syslog, labels: {job: kernel, unit: kubelet.service}}]}}\n",
-		"KernelFilesystemDamaged", "KernelTasksBlocked", "NodeServiceKeepsRestarting", "RKE2NodeCannotJoin", "RancherSystemAgentCannotConnect")
+		host...)
 	f(am + "sources: {kubelet: {}, machines: {}, objects: {}, events: {}, journal: {}}\n")
 	f(am + "sources: {agents: {}, machines: {}, objects: {}, events: {}}\n")
 	f(am + "sources: {loki: {url: 'http://loki:3100', selector: '{namespace=~\".+\"}'}}\n")
