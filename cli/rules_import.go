@@ -204,8 +204,14 @@ func (r *importReader) folder(root string) error {
 		if err != nil {
 			return fmt.Errorf("read %s: %w", path, err)
 		}
-		if !d.Type().IsRegular() || !slices.Contains(r.extensions, filepath.Ext(path)) {
+		if d.IsDir() && strings.HasPrefix(d.Name(), "..") && path != root {
+			return filepath.SkipDir // the data of a mounted ConfigMap, whose files are links to it
+		}
+		if !slices.Contains(r.extensions, filepath.Ext(path)) {
 			return nil
+		}
+		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+			return nil //nolint:nilerr // a link to nothing or to a folder is no file of rules
 		}
 		return r.read(path, true)
 	})

@@ -87,3 +87,18 @@ rules:
 	_, err = tryRules([]byte("pack: ["))
 	require.Error(t, err)
 }
+
+// The files of a mounted ConfigMap are links; each is read once.
+func TestImportConfigMap(t *testing.T) {
+	dir := t.TempDir()
+	data := filepath.Join(dir, "..2026_03_01")
+	require.NoError(t, os.Mkdir(data, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(data, "a.json"), []byte("{}"), 0o600))
+	require.NoError(t, os.Symlink("..2026_03_01", filepath.Join(dir, "..data")))
+	require.NoError(t, os.Symlink("..data/a.json", filepath.Join(dir, "a.json")))
+	require.NoError(t, os.Symlink("nothing", filepath.Join(dir, "b.json")))
+	files, err := (&cli{}).importFiles([]string{dir}, []string{".json"}, false)
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	require.Equal(t, filepath.Join(dir, "a.json"), files[0].Name)
+}

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"crowsnest/daemon/component"
@@ -21,7 +22,11 @@ func tryRules(pack []byte) (importer.Trial, error) {
 	set, found := loader.Build(docs, rules.Options{})
 	problems = append(problems, found...)
 	if set != nil {
-		problems = append(problems, replay.UnknownLabels(set.Rules, component.Labelled())...)
+		untested, err := replay.Untested(set.Rules)
+		if err != nil {
+			return trial, err
+		}
+		problems = slices.Concat(problems, untested, replay.UnknownLabels(set.Rules, component.Labelled()))
 	}
 	alerts := alertLines(pack)
 	for _, p := range problems {

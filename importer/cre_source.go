@@ -114,8 +114,8 @@ func selectorOf(r *rule, c *creRule, cond *creCondition) (string, error) {
 	return "{container=~" + strconv.Quote(".*"+quoteMeta(component)+".*") + "}", nil
 }
 
-// list15 is the end of sources that were generated from the title of a list.
-var list15 = regexp.MustCompile(`-[0-9]+(-log-based)?-cres?(-candidates)?$`)
+// generatedEnd is the end of sources that were generated from the title of a list.
+var generatedEnd = regexp.MustCompile(`-[0-9]+(-log-based)?-cres?(-candidates)?$`)
 
 // maxWords is how many words the name of a component has at most; a longer source is a sentence.
 const maxWords = 4
@@ -127,7 +127,7 @@ func componentOf(name string) string {
 	if i := strings.LastIndexByte(name, '.'); i >= 0 && strings.Contains(name[i:], "-") {
 		name = name[i+1:]
 	}
-	name = list15.ReplaceAllString(name, "")
+	name = generatedEnd.ReplaceAllString(name, "")
 	words := strings.Split(name, "-")
 	for n := 1; 2*n < len(words); n++ {
 		if slices.Equal(words[:n], words[len(words)-n:]) {

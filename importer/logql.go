@@ -249,7 +249,15 @@ func (p *queryParser) aggregation() (*countQuery, error) {
 		p.take()
 		return p.overTime(t)
 	}
+	if len(p.tokens) > 1 && p.tokens[1].value != "(" {
+		return nil, queryErrorf(t.at, "%s", metric(t.value))
+	}
 	return nil, queryErrorf(t.at, "%s", whyNot(t.value))
+}
+
+// metric explains a query that is PromQL.
+func metric(name string) string {
+	return "`" + shorten(name) + "` is a metric: the query is PromQL, and crowsnest reads logs"
 }
 
 // whyNot explains why a function cannot be translated.
@@ -261,6 +269,8 @@ func whyNot(function string) string {
 		return "`" + function + "` computes with values of the lines, and a rule counts lines"
 	case "topk", "bottomk", "approx_topk", "sort", "sort_desc", "avg", "max", "min", "stddev", "stdvar":
 		return "`" + function + "` compares the counts of several keys, and each key of a rule is on its own"
+	case "increase", "irate", "delta", "idelta", "deriv", "histogram_quantile", "predict_linear", "changes", "resets", "absent", "time", "clamp_max", "clamp_min", "abs", "present_over_time":
+		return "`" + function + "` is a function of PromQL, and crowsnest reads logs"
 	case "label_replace", "vector":
 		return "`" + function + "` makes labels or values that no line has"
 	}
@@ -349,6 +359,9 @@ func (p *queryParser) overTime(function token) (*countQuery, error) {
 	opened := 0
 	for _, ok := p.accept("("); ok && opened < maxQueryDepth; _, ok = p.accept("(") {
 		opened++
+	}
+	if t := p.next(); t.kind == tokenWord {
+		return nil, queryErrorf(t.at, "%s", metric(t.value))
 	}
 	var err error
 	if c.lines.selector, err = p.selector(); err != nil {

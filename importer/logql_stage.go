@@ -133,8 +133,8 @@ func (p *queryParser) labelJoin(join string, one func() (*labelFilter, error), w
 	out := &labelFilter{at: first.at, join: join, parts: []*labelFilter{first}}
 	for {
 		_, ok := p.accept(words...)
-		if !ok && !(join == "and" && p.next().kind == tokenWord && p.next().value != "or" && p.next().value != "offset") {
-			break
+		if t := p.next(); !ok && (join == "or" || t.value != "(" && (t.kind != tokenWord || t.value == "or" || t.value == "offset")) {
+			break // and may be left out
 		}
 		f, err := one()
 		if err != nil {
