@@ -228,3 +228,14 @@ func TestSnippetsNameAlerts(t *testing.T) {
 	}
 	require.Greater(t, found, 10)
 }
+
+// Each receiver shows what an alert is a symptom of.
+func TestSnippetsNameTheCause(t *testing.T) {
+	tmpl := snippetTemplates(t)
+	plain := posted{Labels: map[string]string{"alertname": "LeaseLost", "severity": "critical"}, Annotations: map[string]string{"summary": "a lease was lost"}}
+	symptom := posted{Labels: plain.Labels, Annotations: map[string]string{"summary": "a lease was lost", "cause_alertname": "StoreSlow", "cause_summary": "the store\nis slow"}}
+	for _, r := range snippetReceivers(t) {
+		require.NotContains(t, r.render(t, tmpl, group(tmpl, plain)), "Symptom of", r.name)
+		require.Regexp(t, `Symptom of:(\*|\*\*|</b>)? StoreSlow: the store is slow`, r.render(t, tmpl, group(tmpl, symptom)), r.name)
+	}
+}
