@@ -3,7 +3,6 @@ package rules
 import (
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"crowsnest/rules/template"
@@ -218,58 +217,6 @@ type ClearOrUnless struct {
 	Within         time.Duration // of `unless`; 0 for `clear`
 	// At is the place of the key in the rule; none if an override adds it.
 	At strictyaml.Pos `json:"-"`
-}
-
-// Cause is a rule that a rule is a symptom of.
-type Cause struct {
-	Alert string
-	// Same are the labels that both alerts have with equal values; nil: the names that
-	// are in By of both rules.
-	Same []string
-	// Lag is how long after the symptom the cause may begin; 0: it begins earlier.
-	Lag time.Duration
-	// At is the place of the name.
-	At strictyaml.Pos
-}
-
-// Shared returns the labels of an alert of symptom that must agree with those of the cause,
-// an alert of a rule with the key by. It returns false if the two are not related, because
-// Same is not stated and their keys have no name in common.
-func (c *Cause) Shared(symptom *Rule, by []string) (names []string, ok bool) {
-	if c.Same != nil {
-		return c.Same, true
-	}
-	for _, name := range symptom.By {
-		if slices.Contains(by, name) {
-			names = append(names, name)
-		}
-	}
-	return names, len(names) > 0
-}
-
-// Text says for people which alerts of the rule are causes.
-func (c *Cause) Text() string {
-	text := "with equal names of by"
-	switch {
-	case c.Same != nil && len(c.Same) == 0:
-		text = "in the same cluster"
-	case c.Same != nil:
-		text = "with the same " + strings.Join(c.Same, ", ")
-	}
-	if c.Lag > 0 {
-		return text + ", begun earlier or up to " + duration(c.Lag) + " later"
-	}
-	return text + ", begun earlier"
-}
-
-// AlertNames returns the names that the rule's alerts have as labels: by and labels, without
-// those that every alert has.
-func (r *Rule) AlertNames() []string {
-	out := slices.Clone(r.By)
-	for _, l := range r.Labels {
-		out = append(out, l.Name)
-	}
-	return out
 }
 
 // Matcher is a condition on one line. All of its parts must hold. Its JSON is part of

@@ -13,12 +13,20 @@ import (
 // causes stand for: rules.CauseKnown. Rules that `crowsnest export alertmanager` writes let
 // such an alert inhibit the symptom, and let nobody be notified of it. So the alert of the
 // symptom never changes, and it is inhibited exactly as long as crowsnest knows the cause.
-func withMarks(eps []episodes.Episode) []episodes.Episode {
+// Without inhibit, those that were sent before a restart end.
+func withMarks(eps []episodes.Episode, inhibit bool) []episodes.Episode {
 	out := eps[:len(eps):len(eps)]
 	for i := range eps {
-		if ep := &eps[i]; !ep.Overflow {
+		ep := &eps[i]
+		if !inhibit && (ep.Rule == nil || len(ep.Rule.Causes) == 0) {
+			continue
+		}
+		if !ep.Overflow {
 			for _, severity := range []rules.Severity{rules.SeverityCritical, rules.SeverityWarning, rules.SeverityInfo} {
 				if m, ok := markOf(ep, severity); ok {
+					if !inhibit {
+						m.State, m.Annotations = episodes.StateDropped, nil
+					}
 					out = append(out, m)
 				}
 			}

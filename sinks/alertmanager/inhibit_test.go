@@ -79,9 +79,21 @@ func TestNoMark(t *testing.T) {
 	f("a label of the same name", true, func(ep *episodes.Episode) { ep.Labels["symptom"] = "x" })
 }
 
-// A relation that ended while crowsnest was down ends the mark after the start.
+// A relation that ended while crowsnest was down ends the mark after the start, and so does a
+// configuration that no longer inhibits.
 func TestMarkEndsAfterARestart(t *testing.T) {
+	f := func(inhibit bool, change func(*episodes.Episode)) {
+		t.Helper()
+		testMarkEnds(t, inhibit, change)
+	}
+	f(true, func(ep *episodes.Episode) { ep.Inhibit, ep.Cause = false, nil })
+	f(false, func(*episodes.Episode) {})
+}
+
+func testMarkEnds(t *testing.T, inhibit bool, change func(*episodes.Episode)) {
+	t.Helper()
 	ep := symptomOf(rules.SeverityCritical)
+	ep.Rule.Causes = []rules.Cause{{Alert: "Slow"}}
 	cfg := Config{URLs: []string{"http://am:9093"}, Inhibit: true}
 	s, err := New(cfg, Options{})
 	require.NoError(t, err)
@@ -94,10 +106,11 @@ func TestMarkEndsAfterARestart(t *testing.T) {
 	data, err := s.Export()
 	require.NoError(t, err)
 
+	cfg.Inhibit = inhibit
 	s, err = New(cfg, Options{})
 	require.NoError(t, err)
 	require.NoError(t, s.Import(data))
-	ep.Inhibit, ep.Cause, ep.Rule = false, nil, &rules.Rule{Alert: "Lost"}
+	change(&ep)
 	s.Notify([]episodes.Episode{ep})
 	var ended []string
 	for _, m := range s.endpoints[0].State().Due(now.Add(10*time.Minute), 10) {

@@ -87,9 +87,7 @@ func (s *Sink) Name() string { return s.cfg.Name }
 // pass every open episode and the ones that ended recently. Notify does not block.
 func (s *Sink) Notify(eps []episodes.Episode) {
 	now := s.now()
-	if s.cfg.Inhibit {
-		eps = withMarks(eps)
-	}
+	eps = withMarks(eps, s.cfg.Inhibit)
 	s.shared.Lock()
 	for _, e := range s.endpoints {
 		e.State().Notify(eps, now)
