@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -17,15 +18,24 @@ func TestBlindRules(t *testing.T) {
 		require.Empty(t, problems.Errors())
 		require.Equal(t, want, cfg.blindRules(set))
 	}
-	host := []string{
-		"ControlPlaneProcessOutOfMemory", "KernelFilesystemDamaged", "KernelTasksBlocked", "KubeletCannotReachAPIServer", "KubeletClientCertificateExpired",
-		"KubeletHasNoNetworkPlugin", "KubeletLosesTrackOfContainers", "NodeOutOfMemory", "NodeServiceKeepsRestarting", "RKE2NodeCannotJoin",
-		"RancherSystemAgentCannotConnect",
+	// The journal of a node with rke2 or K3s, and of Rancher's agent on it.
+	rancher := []string{
+		"HarvesterBootstrapKeepsRetrying", "K3sDatabaseLocked", "RKE2AllServersFailed", "RKE2BootstrapTokenMismatch",
+		"RKE2CertificatesNewerThanDatastore", "RKE2ClusterResetFlagLeft", "RKE2ContainerdDoesNotStart", "RKE2ControlPlaneDoesNotStart",
+		"RKE2EtcdLearnerNotPromoted", "RKE2EtcdSnapshotFails", "RKE2JoinTokenRejected", "RKE2ManifestNotApplied",
+		"RKE2NodePasswordRejected", "RKE2ProcessKeepsExiting", "RKE2ServerConfigurationDiffers", "RKE2ServerKeepsExiting",
+		"RKE2ServerNotEtcdMember", "RKE2TunnelKeepsFailing", "RancherConnectionInfoNotReceived", "RancherSystemAgentPlanFails",
+		"RancherSystemAgentProbeHasNoCertificate",
+		"RKE2NodeCannotJoin", "RancherSystemAgentCannotConnect",
 	}
+	host := slices.Sorted(slices.Values(append([]string{
+		"ControlPlaneProcessOutOfMemory", "KernelFilesystemDamaged", "KernelTasksBlocked", "KubeletCannotReachAPIServer", "KubeletClientCertificateExpired",
+		"KubeletHasNoNetworkPlugin", "KubeletLosesTrackOfContainers", "NodeOutOfMemory", "NodeServiceKeepsRestarting",
+	}, rancher...)))
 	am := "sinks: {stdout: {}}\n"
 	f(am+"sources: {kubelet: {}, machines: {}, objects: {}, events: {}}\n", host...)
 	f(am+"sources: {kubelet: {}, machines: {}, objects: {}, events: {}, files: {paths: [{path: /var/log/syslog, labels: {job: kernel, unit: kubelet.service}}]}}\n",
-		"KernelFilesystemDamaged", "KernelTasksBlocked", "NodeServiceKeepsRestarting", "RKE2NodeCannotJoin", "RancherSystemAgentCannotConnect")
+		slices.Sorted(slices.Values(append([]string{"KernelFilesystemDamaged", "KernelTasksBlocked", "NodeServiceKeepsRestarting"}, rancher...)))...)
 	f(am + "sources: {kubelet: {}, machines: {}, objects: {}, events: {}, journal: {}}\n")
 	f(am + "sources: {agents: {}, machines: {}, objects: {}, events: {}}\n")
 	f(am + "sources: {loki: {url: 'http://loki:3100', selector: '{namespace=~\".+\"}'}}\n")
