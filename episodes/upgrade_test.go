@@ -19,7 +19,7 @@ import (
 // changed are shipped rules that look for other lines than in version 0.1: an upgrade
 // resolves their alerts.
 var changed = []string{
-	"HarvesterNodeUpgradeStalled", "RKE2NodeCannotJoin", "RancherHandlerKeepsFailing",
+	"HarvesterNodeUpgradeStalled", "RKE2NodeCannotJoin", "RancherClusterKeepsWaiting", "RancherHandlerKeepsFailing", "RancherPlannerKeepsFailing",
 	"VClusterChildExitsRepeatedly", "VClusterControllerManagerLeaseLost", "VClusterSyncerLosesLeaseRepeatedly",
 }
 
