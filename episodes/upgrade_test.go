@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,6 +15,13 @@ import (
 	"crowsnest/episodes/internal/saved"
 	"crowsnest/rules"
 )
+
+// changed are shipped rules that look for other lines than in version 0.1: an upgrade
+// resolves their alerts.
+var changed = []string{
+	"HarvesterNodeUpgradeStalled", "RKE2NodeCannotJoin", "RancherClusterKeepsWaiting", "RancherHandlerKeepsFailing", "RancherPlannerKeepsFailing",
+	"VClusterChildExitsRepeatedly", "VClusterControllerManagerLeaseLost", "VClusterSyncerLosesLeaseRepeatedly",
+}
 
 // testdata/engine-0.1.json.gz is the engine's part of a snapshot that version 0.1
 // wrote: open alerts of most shipped rules. An upgrade neither resolves them nor notifies
@@ -40,6 +48,9 @@ func TestAnUpgradeKeepsOpenAlerts(t *testing.T) {
 	}
 	want := map[Fingerprint]alert{}
 	for _, r := range old.Rules {
+		if slices.Contains(changed, r.Alert) {
+			continue
+		}
 		for _, ep := range r.Open {
 			want[printOf(ep.Labels)] = alert{instant.Time(ep.Starts - ep.Moved), State(ep.State)}
 			newest = max(newest, ep.Newest)
@@ -51,6 +62,9 @@ func TestAnUpgradeKeepsOpenAlerts(t *testing.T) {
 	require.NoError(t, e.Restore(data, now))
 	got := map[Fingerprint]alert{}
 	for _, x := range e.Evaluate(now) {
+		if slices.Contains(changed, x.Alert) {
+			require.Equal(t, ReasonRemoved, x.Reason, x.Alert)
+		}
 		if _, open := want[x.Fingerprint]; open && x.Concluded.Equal(now) {
 			require.NotContains(t, []State{StateResolved, StateDropped}, x.State, "%s %s", x.Alert, x.Reason)
 		}

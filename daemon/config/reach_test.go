@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -17,9 +18,18 @@ func TestBlindRules(t *testing.T) {
 		require.Empty(t, problems.Errors())
 		require.Equal(t, want, cfg.blindRules(set))
 	}
-	// Rules of the kubelet and of the kernel's memory also read containers and files, such as
-	// RKE1's kubelet and a problem detector.
-	host := []string{"KernelFilesystemDamaged", "KernelTasksBlocked", "NodeServiceKeepsRestarting", "RKE2NodeCannotJoin", "RancherSystemAgentCannotConnect"}
+	// The journal of a node with rke2 or K3s, and of Rancher's agent on it. Rules of the
+	// kubelet and of the kernel's memory also read containers and files, such as RKE1's
+	// kubelet and a problem detector.
+	host := slices.Sorted(slices.Values([]string{
+		"HarvesterBootstrapKeepsRetrying", "K3sDatabaseLocked", "RKE2AllServersFailed", "RKE2BootstrapTokenMismatch",
+		"RKE2CertificatesNewerThanDatastore", "RKE2ClusterResetFlagLeft", "RKE2ContainerdDoesNotStart", "RKE2ControlPlaneDoesNotStart",
+		"RKE2EtcdLearnerNotPromoted", "RKE2EtcdSnapshotFails", "RKE2JoinTokenRejected", "RKE2ManifestNotApplied",
+		"RKE2NodePasswordRejected", "RKE2ProcessKeepsExiting", "RKE2ServerConfigurationDiffers", "RKE2ServerKeepsExiting",
+		"RKE2ServerNotEtcdMember", "RKE2TunnelKeepsFailing", "RancherConnectionInfoNotReceived", "RancherSystemAgentPlanFails",
+		"RancherSystemAgentProbeHasNoCertificate", "RKE2NodeCannotJoin", "RancherSystemAgentCannotConnect",
+		"KernelFilesystemDamaged", "KernelTasksBlocked", "NodeServiceKeepsRestarting",
+	}))
 	am := "sinks: {stdout: {}}\n"
 	f(am+"sources: {kubelet: {}, machines: {}, objects: {}, events: {}}\n", host...)
 	f(am+"sources: {kubelet: {}, machines: {}, objects: {}, events: {}, files: {paths: [{path: /var/log/syslog, labels: {job: kernel, unit: kubelet.service}}]}}\n",
