@@ -26,7 +26,7 @@ const (
 var newNeeds = chain{count: 3, span: 2}
 
 // Proof returns the time up to which all lines of streams with these labels are read; zero
-// if a source of such streams is away.
+// if a source of such streams is away. It must not call the Sentinel.
 type Proof func(labels map[string]string) time.Time
 
 // cause is why a pattern counts as a failure.
