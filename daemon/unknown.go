@@ -40,7 +40,7 @@ func (d *Daemon) newSentinel(cfg *config.Config, red *redact.Redactor) *sentinel
 	}
 	out := sentinel.Config{
 		PerDay: cfg.Sentinel.AlertsPerDay, Redactor: red, Identity: cfg.Global.Identity,
-		Trusted: func(namespace string) bool { return d.pipe.Rules().Namespaces.Has(namespace) },
+		Trusted: func(namespace string) bool { return namespace == "" || d.pipe.Rules().Namespaces.Has(namespace) },
 		Image:   func(namespace, pod, container string) string { return d.pipe.image(namespace, pod, container) },
 	}
 	for _, g := range cfg.Sentinel.Ignore {

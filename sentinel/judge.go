@@ -118,7 +118,8 @@ func (s *Sentinel) Evaluate(now time.Time, proof Proof) []episodes.Episode {
 	at := now.Unix()
 	s.clock = max(s.clock, at)
 	s.fired = slices.DeleteFunc(s.fired, func(t int64) bool { return at-t >= day })
-	var changed []episodes.Episode
+	changed := s.displaced
+	s.displaced = nil
 	var waiting []finding // the worst of each component without an alert
 	s.st.Held = 0
 	for c := range s.complaining() {

@@ -490,3 +490,20 @@ func BenchmarkTake(b *testing.B) {
 		})
 	}
 }
+
+// The alert of a component that is forgotten for lack of room ends.
+func TestForgottenComponent(t *testing.T) {
+	w := newWorld(t, Config{Trusted: func(string) bool { return false }})
+	for i := range 8 {
+		w.read(manager, fmt.Sprintf(stuck, "a", i))
+		w.pass(5 * time.Minute)
+	}
+	require.Len(t, w.firing, 1)
+	for i := range 2 * maxComponents {
+		w.read(fmt.Sprintf("capi-system/p/c-%d", i), "")
+	}
+	w.conclude(upTo(w.now))
+	require.Empty(t, w.firing)
+	require.Zero(t, w.Stats().Open)
+	require.LessOrEqual(t, w.Stats().Components, maxComponents*5/4)
+}
