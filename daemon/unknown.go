@@ -68,7 +68,13 @@ func (d *Daemon) takeComplaints() {
 		return
 	}
 	for _, a := range d.agents() {
-		a.OnComplaints(func(member string, report []byte) error { return d.sentinel.Merge(member, report, d.now()) })
+		a.OnComplaints(func(member string, report []byte) error {
+			if len(report) == 0 {
+				d.sentinel.Forget(member)
+				return nil
+			}
+			return d.sentinel.Merge(member, report, d.now())
+		})
 	}
 }
 

@@ -116,7 +116,7 @@ func (s *Sentinel) Evaluate(now time.Time, proof Proof) []episodes.Episode {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := now.Unix()
-	s.clock = max(s.clock, at)
+	s.clock = at
 	s.fired = slices.DeleteFunc(s.fired, func(t int64) bool { return at-t >= day })
 	changed := s.displaced
 	s.displaced = nil

@@ -145,6 +145,13 @@ func (s *Sentinel) Reported() map[string]time.Time {
 	return out
 }
 
+// Forget forgets up to when an agent has reported: it reports nothing any more.
+func (s *Sentinel) Forget(node string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.nodes, node)
+}
+
 // Retain forgets up to when other agents than these have reported.
 func (s *Sentinel) Retain(nodes []string) {
 	s.mu.Lock()

@@ -141,7 +141,7 @@ func (s *Sentinel) Take(stream *matcher.Stream, lines []matcher.Complaint, now t
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := now.Unix()
-	s.clock = max(s.clock, at)
+	s.clock = at
 	if n == nil || n.of != s || n.component.gone {
 		first := at
 		if len(lines) > 0 {
