@@ -43,6 +43,7 @@ type remote struct {
 	unknown    *sentinel.Sentinel
 	complaints []byte
 	summarized time.Time
+	proved     time.Time // up to when complaints contain everything; zero: not known yet
 
 	// The values last logged. Used only by the goroutine that calls report.
 	reason, reportError string
@@ -133,11 +134,12 @@ func (r *remote) report(now time.Time, rs *inforce.Rules, shadow *hits.ShadowSta
 	r.logStats(now, r.up.Stats())
 }
 
-// summary returns the complaints of this node, as they were some seconds ago at most: nil
-// if the sentinel is off, or nothing is read up to the present yet.
+// summary returns the complaints of this node, as they were some seconds ago at most; nil
+// if the sentinel is off.
 func (r *remote) summary(now time.Time) []byte {
-	if upTo := r.up.Watermark(); r.unknown != nil && !upTo.IsZero() && (now.Sub(r.summarized) >= summaryEvery || now.Before(r.summarized)) {
-		r.complaints, r.summarized = r.unknown.Summary(upTo), now
+	if r.unknown != nil && (r.proved.IsZero() || now.Sub(r.summarized) >= summaryEvery || now.Before(r.summarized)) {
+		r.proved, r.summarized = r.up.Watermark(), now
+		r.complaints = r.unknown.Summary(r.proved)
 	}
 	return r.complaints
 }

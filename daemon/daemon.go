@@ -165,10 +165,7 @@ func makeDaemon(opt Options) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.engineCfg = episodes.Config{
-		MaxActive: opt.Cfg.Limits.ActiveAlerts, MaxPerNamespace: opt.Cfg.Limits.AlertsPerNamespace, MaxKeys: opt.Cfg.Limits.Keys, Fingerprints: opt.Cfg.Limits.Fingerprints,
-		Redactor: red, UpdateEvery: updateEvery, Identity: opt.Cfg.Global.Identity,
-	}
+	d.engineCfg = engineConfig(opt.Cfg, red)
 	d.engine = episodes.New(d.engineCfg)
 	d.artifacts = d.newArtifacts()
 	d.sentinel = d.newSentinel(opt.Cfg, red)
@@ -209,6 +206,13 @@ func makeDaemon(opt Options) (*Daemon, error) {
 	d.outcome.Store(outcome)
 	d.logWarnings(first.Set)
 	return d, d.connect()
+}
+
+func engineConfig(cfg *config.Config, red *redact.Redactor) episodes.Config {
+	return episodes.Config{
+		MaxActive: cfg.Limits.ActiveAlerts, MaxPerNamespace: cfg.Limits.AlertsPerNamespace, MaxKeys: cfg.Limits.Keys, Fingerprints: cfg.Limits.Fingerprints,
+		Redactor: red, UpdateEvery: updateEvery, Identity: cfg.Global.Identity,
+	}
 }
 
 // connect makes the sinks and the web server, and registers all metrics.

@@ -40,7 +40,7 @@ func (d *Daemon) newSentinel(cfg *config.Config, red *redact.Redactor) *sentinel
 	}
 	out := sentinel.Config{
 		PerDay: cfg.Sentinel.AlertsPerDay, Redactor: red, Identity: cfg.Global.Identity,
-		Trusted: func(namespace string) bool { return d.pipe.Rules().Namespaces.Has(namespace) },
+		Trusted: func(namespace string) bool { return namespace == "" || d.pipe.Rules().Namespaces.Has(namespace) },
 		Image:   func(namespace, pod, container string) string { return d.pipe.image(namespace, pod, container) },
 	}
 	for _, g := range cfg.Sentinel.Ignore {
@@ -68,7 +68,13 @@ func (d *Daemon) takeComplaints() {
 		return
 	}
 	for _, a := range d.agents() {
-		a.OnComplaints(func(member string, report []byte) error { return d.sentinel.Merge(member, report, d.now()) })
+		a.OnComplaints(func(member string, report []byte) error {
+			if len(report) == 0 {
+				d.sentinel.Forget(member)
+				return nil
+			}
+			return d.sentinel.Merge(member, report, d.now())
+		})
 	}
 }
 
@@ -89,7 +95,7 @@ func (d *Daemon) evaluateUnknown(now time.Time) {
 	d.sentinel.Retain(members)
 	var changes []episodes.Episode
 	d.pipe.unchanging(func() bool { // a snapshot contains the conclusions and what was sent
-		changes = d.sentinel.Evaluate(now, d.proof)
+		changes = d.sentinel.Evaluate(now, d.proof())
 		d.notify(changes)
 		return len(changes) > 0
 	})
@@ -108,34 +114,37 @@ func (p *pipeline) unchanging(f func() bool) {
 	}
 }
 
-// proof returns up to when all lines of streams with these labels are read; zero if a
-// source that may have them is away.
-func (d *Daemon) proof(labels map[string]string) time.Time {
-	from, err := selectorOf(labels)
-	if err != nil {
-		return time.Time{}
-	}
-	var earliest time.Time
-	for _, src := range d.sources {
-		for _, t := range d.proofs(src, from) {
-			if t.IsZero() {
-				return t
-			}
-			if earliest.IsZero() || t.Before(earliest) {
-				earliest = t
+// proof returns a function that tells up to when all lines of streams with certain labels
+// are read; zero if a source that may have them is away.
+func (d *Daemon) proof() sentinel.Proof {
+	reported := d.sentinel.Reported()
+	return func(labels map[string]string) time.Time {
+		from, err := selectorOf(labels)
+		if err != nil {
+			return time.Time{}
+		}
+		var earliest time.Time
+		for _, src := range d.sources {
+			for _, t := range d.proofs(src, from, reported) {
+				if t.IsZero() {
+					return t
+				}
+				if earliest.IsZero() || t.Before(earliest) {
+					earliest = t
+				}
 			}
 		}
+		return earliest
 	}
-	return earliest
 }
 
 // proofs returns up to when a source, or each of its agents, has read the lines that a
 // selector selects. An agent of an older version reports no complaints, so its silence
 // means nothing.
-func (d *Daemon) proofs(src sources.Source, from rules.Selector) (out []time.Time) {
+func (d *Daemon) proofs(src sources.Source, from rules.Selector, reported map[string]time.Time) (out []time.Time) {
 	if a, ok := src.(*agents.Source); ok {
 		for _, member := range a.Members() {
-			if t, reports := d.sentinel.UpTo(member); reports && a.MemberServes(member)(from) {
+			if t, reports := reported[member]; reports && a.MemberServes(member)(from) {
 				out = append(out, t)
 			}
 		}
@@ -192,7 +201,7 @@ func (d *Daemon) unknownView() web.Unknown {
 	return out
 }
 
-func (d *Daemon) unknown() []sentinel.Unknown { return d.sentinel.List(d.now(), d.proof, maxUnknown) }
+func (d *Daemon) unknown() []sentinel.Unknown { return d.sentinel.List(d.now(), d.proof(), maxUnknown) }
 
 var errNoUnknown = errors.New("no failure has this fingerprint")
 

@@ -135,7 +135,8 @@ func BenchmarkCompile(b *testing.B) {
 }
 
 // BenchmarkComplaints scans the same lines with and without a look for complaints, in
-// turns, and reports what the look adds. Few lines complain.
+// turns, and reports what the look adds, from the fastest scan of each block. Of the lines
+// of klog a quarter complains.
 func BenchmarkComplaints(b *testing.B) {
 	for _, kind := range []struct {
 		name  string
@@ -149,24 +150,31 @@ func BenchmarkComplaints(b *testing.B) {
 		b.Run(kind.name, func(b *testing.B) {
 			p, s := benchProgram(b, benchSignatures(b, 100)), NewStream(manager, StreamOptions{Join: JoinStream})
 			bufs := [2]*Buffer{new(Buffer), NewBuffer(128)}
-			var took [2]time.Duration
+			least := make([][2]time.Duration, 0, 64) // of each block: other processes disturb some
 			blocks := wholeLines(kind.lines, 256<<10)
 			complaints := 0
 			for b.Loop() {
-				for _, block := range blocks {
+				for k, block := range blocks {
+					if k == len(least) {
+						least = append(least, [2]time.Duration{time.Hour, time.Hour})
+					}
 					for i, buf := range bufs {
 						began := time.Now()
 						p.ScanInto(buf, s, block, arrival)
-						took[i] += time.Since(began)
+						least[k][i] = min(least[k][i], time.Since(began))
 					}
 					complaints += len(bufs[1].Complaints())
 				}
 			}
-			count := float64(bytes.Count(kind.lines, []byte("\n")) * b.N)
+			var took [2]time.Duration
+			for _, x := range least {
+				took[0], took[1] = took[0]+x[0], took[1]+x[1]
+			}
+			count := float64(bytes.Count(kind.lines, []byte("\n")))
 			b.ReportMetric(float64(took[0].Nanoseconds())/count, "ns/line-without")
 			b.ReportMetric(float64(took[1].Nanoseconds())/count, "ns/line-with")
 			b.ReportMetric(100*(float64(took[1])/float64(took[0])-1), "%more")
-			b.ReportMetric(float64(complaints)/count, "complaints/line")
+			b.ReportMetric(float64(complaints)/count/float64(b.N), "complaints/line")
 		})
 	}
 }

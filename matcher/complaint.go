@@ -24,8 +24,8 @@ type Complaint struct {
 
 // NewBuffer returns a buffer. The calls that use it also find the lines that complain and
 // that no rule matches. A line that states no level, or a harmless one, is searched for
-// words, which takes longer than the rest: at most so many lines of a call are, and half as
-// many with a harmless level; a negative number is no bound.
+// words, which takes longer than the rest: at most so many lines of a call are, and a quarter
+// as many with a harmless level; a negative number is no bound.
 func NewBuffer(searched int) *Buffer { return &Buffer{watch: true, searched: searched} }
 
 // Complaints returns the complaints of the last call. They are valid until the next one.
@@ -132,6 +132,9 @@ func digit(c byte) bool { return '0' <= c && c <= '9' }
 // jsonLevel judges a JSON object by level, severity or lvl. klog's has no level, and states
 // a verbosity in lines of level info only. Every key has a v, which is a rare letter.
 func jsonLevel(text []byte) verdict {
+	if zap := []byte(`{"level":`); bytes.HasPrefix(text, zap) {
+		return levelOf(text[len(zap):])
+	}
 	klog := bytes.HasPrefix(text, []byte(`{"ts":`))
 	rest := text
 	if !klog {

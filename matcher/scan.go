@@ -184,7 +184,7 @@ func (p *Program) begin(buf *Buffer, s *Stream, now time.Time) *run {
 	r := &sc.run
 	*r = run{s: s, sel: s.sel, prefilter: s.sel.finder.prefilter.Load(), sc: sc, now: now, buf: buf}
 	if buf != nil {
-		r.watch, r.searched, r.mild = buf.watch, buf.searched, buf.searched/2
+		r.watch, r.searched, r.mild = buf.watch, buf.searched, buf.searched/4
 		if buf.searched < 0 {
 			r.mild = buf.searched
 		}

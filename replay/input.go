@@ -222,12 +222,16 @@ func anyTime(lines []byte, now time.Time) bool {
 	return false
 }
 
+// searchedLines is how many lines of a block are searched for words of complaints, if their
+// level is not one.
+const searchedLines = 500
+
 // buffer returns a buffer for the hits of one block, nil if nobody asks for complaints.
 func (r *reader) buffer() *matcher.Buffer {
 	if r.complaints == nil {
 		return nil
 	}
-	return matcher.NewBuffer(-1)
+	return matcher.NewBuffer(searchedLines)
 }
 
 // report passes on the complaints of a block.

@@ -19,6 +19,7 @@ const maxOfAlert = 4
 type alert struct {
 	StartsAt int64    `json:"starts_at"`
 	FiredAt  int64    `json:"fired_at"`
+	Last     int64    `json:"last"` // newest line
 	Cause    cause    `json:"cause"`
 	Object   string   `json:"object,omitempty"`
 	Patterns []uint64 `json:"patterns"` // keys, the one that fired first
@@ -27,7 +28,7 @@ type alert struct {
 // fire opens the alert of a component.
 func (s *Sentinel) fire(f *finding, now int64) episodes.Episode {
 	c := f.component
-	c.alert = &alert{StartsAt: f.since(), FiredAt: now, Cause: f.cause, Patterns: []uint64{f.pattern.Key}}
+	c.alert = &alert{StartsAt: f.since(), FiredAt: now, Last: f.pattern.Last, Cause: f.cause, Patterns: []uint64{f.pattern.Key}}
 	if f.run != nil {
 		c.alert.Object = f.run.Object
 	}
@@ -41,33 +42,38 @@ func (s *Sentinel) fire(f *finding, now int64) episodes.Episode {
 // follows updates the open alert of a component: further failures join it, and it ends
 // when all of them are quiet.
 func (s *Sentinel) follows(c *component, found []finding, now, proved int64) []episodes.Episode {
-	a, last := c.alert, int64(0)
+	a := c.alert
 	for _, key := range a.Patterns {
 		if p := c.find(key); p != nil {
-			last = max(last, p.Last)
+			a.Last = max(a.Last, p.Last)
 		}
 	}
 	joined := false
 	for i := range found {
 		p := found[i].pattern
-		if last = max(last, p.Last); slices.Contains(a.Patterns, p.Key) || len(a.Patterns) == maxOfAlert {
+		if a.Last = max(a.Last, p.Last); slices.Contains(a.Patterns, p.Key) || len(a.Patterns) == maxOfAlert {
 			continue
 		}
 		a.Patterns = append(a.Patterns, p.Key)
 		p.Alerted, joined = now, true
 	}
-	if proved-last >= quiet && proved >= a.FiredAt {
-		x := s.episode(c)
-		x.State, x.Reason = episodes.StateResolved, episodes.ReasonQuiet
-		x.EndsAt, x.Concluded = unix(max(last+quiet, a.StartsAt)), unix(now)
-		c.alert = nil
-		s.open--
-		return []episodes.Episode{x}
+	if proved-a.Last >= quiet && proved >= a.FiredAt {
+		return []episodes.Episode{s.ended(c, episodes.ReasonQuiet, a.Last+quiet, now)}
 	}
 	if joined {
 		return []episodes.Episode{s.episode(c)}
 	}
 	return nil
+}
+
+// ended ends the alert of a component.
+func (s *Sentinel) ended(c *component, why episodes.Reason, at, now int64) episodes.Episode {
+	x := s.episode(c)
+	x.State, x.Reason = episodes.StateResolved, why
+	x.EndsAt, x.Concluded = unix(max(at, c.alert.StartsAt)), unix(now)
+	c.alert = nil
+	s.open--
+	return x
 }
 
 // find returns the pattern with a key, nil if it is not known any more.

@@ -113,6 +113,14 @@ func (s *Sentinel) component(labels map[string]string, since int64) *component {
 	return c
 }
 
+// use makes a component the newest of its namespace.
+func (s *Sentinel) use(c *component) {
+	shelf := s.components[s.class(c.namespace())]
+	if x := shelf.Items[c.key]; x != nil {
+		shelf.Use(&x.Entry, c.party)
+	}
+}
+
 // name sets the labels of a component.
 func (s *Sentinel) name(c *component, labels map[string]string) {
 	c.labels = maps.Clone(labels)

@@ -26,7 +26,7 @@ const (
 var newNeeds = chain{count: 3, span: 2}
 
 // Proof returns the time up to which all lines of streams with these labels are read; zero
-// if a source of such streams is away.
+// if a source of such streams is away. It must not call the Sentinel.
 type Proof func(labels map[string]string) time.Time
 
 // cause is why a pattern counts as a failure.
@@ -116,9 +116,10 @@ func (s *Sentinel) Evaluate(now time.Time, proof Proof) []episodes.Episode {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := now.Unix()
-	s.clock = max(s.clock, at)
+	s.clock = at
 	s.fired = slices.DeleteFunc(s.fired, func(t int64) bool { return at-t >= day })
-	var changed []episodes.Episode
+	changed := s.displaced
+	s.displaced = nil
 	var waiting []finding // the worst of each component without an alert
 	s.st.Held = 0
 	for c := range s.complaining() {

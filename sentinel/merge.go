@@ -134,15 +134,22 @@ func (p *pattern) count(node string, n int64) {
 	p.counts[node] = n
 }
 
-// UpTo returns up to when an agent has reported; zero, false: it reports nothing.
-func (s *Sentinel) UpTo(node string) (time.Time, bool) {
+// Reported returns up to when each agent has reported; others report nothing.
+func (s *Sentinel) Reported() map[string]time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t, ok := s.nodes[node]
-	if !ok {
-		return time.Time{}, false
+	out := make(map[string]time.Time, len(s.nodes))
+	for node, t := range s.nodes {
+		out[node] = unix(t)
 	}
-	return unix(t), true
+	return out
+}
+
+// Forget forgets up to when an agent has reported: it reports nothing any more.
+func (s *Sentinel) Forget(node string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.nodes, node)
 }
 
 // Retain forgets up to when other agents than these have reported.

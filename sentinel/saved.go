@@ -58,7 +58,7 @@ type savedPattern struct {
 func (s *Sentinel) Export() ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.encoded != nil && !s.changed && s.clock-s.encodedAt < int64(exportEvery.Seconds()) {
+	if age := s.clock - s.encodedAt; s.encoded != nil && !s.changed && age >= 0 && age < int64(exportEvery.Seconds()) {
 		return s.encoded, nil
 	}
 	out := saved{Version: version, Fired: s.fired, Nodes: s.nodes, Read: s.readSince()}
@@ -206,15 +206,15 @@ type candidate struct {
 }
 
 // Summary returns what this process remembers, for Merge in another one. upTo is up to
-// when all lines are read.
+// when all lines are read, zero if that is not known.
 func (s *Sentinel) Summary(upTo time.Time) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.clock = max(s.clock, upTo.Unix())
+	now := max(s.clock, upTo.Unix())
 	var all []candidate
 	for c := range s.complaining() {
 		for _, p := range c.byUse() {
-			if p.Count > 0 && s.clock-p.Last < reportWithin {
+			if p.Count > 0 && now-p.Last < reportWithin {
 				all = append(all, candidate{c, p})
 			}
 		}

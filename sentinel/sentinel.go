@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"crowsnest/discover"
+	"crowsnest/episodes"
 	"crowsnest/internal/fair"
 	"crowsnest/matcher"
 	"crowsnest/redact"
@@ -77,7 +78,8 @@ type Sentinel struct {
 	nodes      map[string]int64 // up to when each agent has reported
 	fired      []int64          // times of the alerts of the last day, in order
 	open       int
-	changed    bool // alerts changed since the last export
+	displaced  []episodes.Episode // ends of alerts whose component was forgotten
+	changed    bool               // alerts changed since the last export
 	encoded    []byte
 	encodedAt  int64
 	clock      int64 // the newest time that was seen
@@ -111,6 +113,9 @@ func New(cfg Config) *Sentinel {
 // dropped releases what a component has.
 func (s *Sentinel) dropped(c *component) {
 	c.gone = true
+	if c.alert != nil {
+		s.displaced = append(s.displaced, s.ended(c, episodes.ReasonDisplaced, s.clock, s.clock))
+	}
 	if c.patterns != nil {
 		s.st.Evicted += int64(c.patterns.Used)
 		c.patterns.Purge()
@@ -131,14 +136,12 @@ type note struct {
 func (s *Sentinel) Take(stream *matcher.Stream, lines []matcher.Complaint, now time.Time) {
 	n, _ := stream.Note().(*note)
 	if n != nil && n.of == s && (len(lines) == 0 || n.component == nil) {
-		if n.component == nil || !n.component.gone {
-			return
-		}
+		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := now.Unix()
-	s.clock = max(s.clock, at)
+	s.clock = at
 	if n == nil || n.of != s || n.component.gone {
 		first := at
 		if len(lines) > 0 {
@@ -199,6 +202,7 @@ func (s *Sentinel) line(n *note, x *matcher.Complaint, now int64) {
 	if object == "" {
 		object = n.pod
 	}
+	s.use(n.component)
 	p := s.pattern(n.component, &c)
 	if p.Line == "" {
 		p.Line = s.forRule(x.Line)

@@ -326,7 +326,7 @@ func TestAgentsEqualOneProcess(t *testing.T) {
 			}
 			proved := one.now
 			for k := range agents {
-				if t, ok := aggregator.UpTo(fmt.Sprint("node-", k)); ok {
+				if t, ok := aggregator.Reported()[fmt.Sprint("node-", k)]; ok {
 					require.False(aggregator.t, t.After(reported[k]))
 					proved = earlier(proved, t)
 				}
@@ -428,9 +428,7 @@ func TestHostileReport(t *testing.T) {
 	require.NoError(t, w.Merge("node-0", b, began))
 	require.Error(t, w.Merge("node-0", []byte("{"), began))
 	require.Equal(t, 1, w.Stats().Components)
-	at, ok := w.UpTo("node-0")
-	require.True(t, ok)
-	require.Equal(t, began, at)
+	require.Equal(t, map[string]time.Time{"node-0": began}, w.Reported())
 	out, err := w.Export()
 	require.NoError(t, err)
 	require.Less(t, len(out), 16<<10)
@@ -491,4 +489,21 @@ func BenchmarkTake(b *testing.B) {
 			}
 		})
 	}
+}
+
+// The alert of a component that is forgotten for lack of room ends.
+func TestForgottenComponent(t *testing.T) {
+	w := newWorld(t, Config{Trusted: func(string) bool { return false }})
+	for i := range 8 {
+		w.read(manager, fmt.Sprintf(stuck, "a", i))
+		w.pass(5 * time.Minute)
+	}
+	require.Len(t, w.firing, 1)
+	for i := range 2 * maxComponents {
+		w.read(fmt.Sprintf("capi-system/p/c-%d", i), "")
+	}
+	w.conclude(upTo(w.now))
+	require.Empty(t, w.firing)
+	require.Zero(t, w.Stats().Open)
+	require.LessOrEqual(t, w.Stats().Components, maxComponents*5/4)
 }

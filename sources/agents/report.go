@@ -39,7 +39,7 @@ func (h *handler) report(_ context.Context, body []byte, who *caller) (any, *ref
 	if why := h.state(&rep); why != nil {
 		return nil, why
 	}
-	if take := h.s.onComplaints.Load(); take != nil && len(rep.Complaints) > 0 {
+	if take := h.s.onComplaints.Load(); take != nil {
 		if err := (*take)(h.s.member(rep.Node), rep.Complaints); err != nil {
 			return nil, &refusal{http.StatusBadRequest, refusedMalformed, err}
 		}

@@ -163,7 +163,7 @@ func New(cfg Config) *Source {
 }
 
 // OnComplaints makes take accept the complaints that no rule matches, as the agents of
-// members report them. An error refuses the report. take must not block.
+// members report them; nil: the agent does not look for them. An error refuses the report. take must not block.
 func (s *Source) OnComplaints(take func(member string, report []byte) error) {
 	s.onComplaints.Store(&take)
 }
